@@ -1,0 +1,91 @@
+package ib
+
+// WCStatus is the outcome of a work request.
+type WCStatus uint8
+
+// The statuses, with the values of enum ibv_wc_status.
+const (
+	WCSuccess WCStatus = iota
+	WCLocLenErr
+	WCLocQPOpErr
+	WCLocEECOpErr
+	WCLocProtErr
+	WCWRFlushErr
+	WCMWBindErr
+	WCBadRespErr
+	WCLocAccessErr
+	WCRemInvReqErr
+	WCRemAccessErr
+	WCRemOpErr
+	WCRetryExcErr
+	WCRNRRetryExcErr
+	WCLocRDDViolErr
+	WCRemInvRDReqErr
+	WCRemAbortErr
+	WCInvEECNErr
+	WCInvEECStateErr
+	WCFatalErr
+	WCRespTimeoutErr
+	WCGeneralErr
+	WCTMErr
+	WCTMRndvIncomplete
+)
+
+var wcStatusNames = [...]string{
+	"SUCCESS", "LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_EEC_OP_ERR", "LOC_PROT_ERR",
+	"WR_FLUSH_ERR", "MW_BIND_ERR", "BAD_RESP_ERR", "LOC_ACCESS_ERR", "REM_INV_REQ_ERR",
+	"REM_ACCESS_ERR", "REM_OP_ERR", "RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR",
+	"LOC_RDD_VIOL_ERR", "REM_INV_RD_REQ_ERR", "REM_ABORT_ERR", "INV_EECN_ERR",
+	"INV_EEC_STATE_ERR", "FATAL_ERR", "RESP_TIMEOUT_ERR", "GENERAL_ERR", "TM_ERR",
+	"TM_RNDV_INCOMPLETE",
+}
+
+// WCOpcode says which operation a completion belongs to. On an error
+// completion it is undefined (Q23).
+type WCOpcode uint8
+
+// The completion opcodes, with the values of enum ibv_wc_opcode.
+const (
+	WCSend            WCOpcode = 0
+	WCRDMAWrite       WCOpcode = 1
+	WCRDMARead        WCOpcode = 2
+	WCCompSwap        WCOpcode = 3
+	WCFetchAdd        WCOpcode = 4
+	WCBindMW          WCOpcode = 5
+	WCLocalInv        WCOpcode = 6
+	WCTSO             WCOpcode = 7
+	WCFlush           WCOpcode = 8
+	WCAtomicWrite     WCOpcode = 9
+	WCRecv            WCOpcode = 128
+	WCRecvRDMAWithImm WCOpcode = 129
+)
+
+// WCFlags say which optional fields of a completion are valid.
+type WCFlags uint8
+
+// The flags, with the values of enum ibv_wc_flags.
+const (
+	WCGRH      WCFlags = 1 << 0 // the first 40 bytes of a UD receive are the GRH area
+	WCWithImm  WCFlags = 1 << 1 // ImmData is valid
+	WCIPCsumOK WCFlags = 1 << 2
+	WCWithInv  WCFlags = 1 << 3 // InvRKey is valid
+)
+
+// WC is a work completion. With a status other than SUCCESS only WRID,
+// Status, QPN and VendorErr are valid (Q23). It holds no pointer.
+type WC struct {
+	WRID         uint64
+	Status       WCStatus
+	Opcode       WCOpcode
+	Flags        WCFlags
+	SL           uint8
+	ByteLen      uint32 // bytes received, read or sent; UD receives count the 40-byte GRH area
+	VendorErr    uint32
+	ImmData      uint32 // host order
+	InvRKey      RKey
+	QPN          QPN // the local QP
+	SrcQP        QPN // UD receives: the sender's QP
+	PKeyIndex    uint16
+	SLID         uint16
+	DLIDPathBits uint8
+}

@@ -1,0 +1,73 @@
+package ib
+
+// WROpcode is the operation of a send work request.
+type WROpcode uint8
+
+// The operations, with the values of enum ibv_wr_opcode.
+const (
+	WRRDMAWrite        WROpcode = 0
+	WRRDMAWriteWithImm WROpcode = 1
+	WRSend             WROpcode = 2
+	WRSendWithImm      WROpcode = 3
+	WRRDMARead         WROpcode = 4
+	WRAtomicCmpAndSwp  WROpcode = 5
+	WRAtomicFetchAdd   WROpcode = 6
+	WRLocalInv         WROpcode = 7
+	WRBindMW           WROpcode = 8
+	WRSendWithInv      WROpcode = 9
+	WRTSO              WROpcode = 10
+	WRFlush            WROpcode = 14
+	WRAtomicWrite      WROpcode = 15
+)
+
+// SendFlags modify a send work request.
+type SendFlags uint8
+
+// The flags, with the values of enum ibv_send_flags.
+const (
+	SendFence     SendFlags = 1 << 0 // wait for earlier READs and atomics
+	SendSignaled  SendFlags = 1 << 1 // complete with an entry in the CQ
+	SendSolicited SendFlags = 1 << 2 // raise a solicited event at the peer
+	SendInline    SendFlags = 1 << 3 // payload is InlineData, copied by the post
+)
+
+// SGE is a scatter/gather element: Length bytes at Addr of the region LKey.
+// It has the layout of struct ibv_sge.
+type SGE struct {
+	Addr   uint64
+	Length uint32
+	LKey   LKey
+}
+
+// AHHandle names an address handle of the adapter. Zero is none.
+type AHHandle uint32
+
+// SendWR is a send work request. Posting copies it whole: the caller may
+// reuse it, its SGList and its InlineData at once; the memory that SGList
+// names belongs to the adapter until the request completes.
+type SendWR struct {
+	WRID       uint64
+	SGList     []SGE
+	Opcode     WROpcode
+	Flags      SendFlags
+	ImmData    uint32 // immediate, host order; big-endian on the wire
+	InvRKey    RKey   // SEND with invalidate, LOCAL_INV
+	RKey       RKey   // RDMA and atomics
+	RemoteAddr uint64 // RDMA and atomics
+
+	CompareAdd uint64 // COMPARE&SWAP: compare; FETCH&ADD: what to add
+	Swap       uint64 // COMPARE&SWAP
+
+	AH         AHHandle // UD: destination
+	RemoteQPN  QPN      // UD
+	RemoteQKey QKey     // UD
+
+	InlineData []byte // payload with SendInline
+}
+
+// RecvWR is a receive work request. Posting copies it; the memory that
+// SGList names belongs to the adapter until the request completes.
+type RecvWR struct {
+	WRID   uint64
+	SGList []SGE
+}

@@ -1,0 +1,3 @@
+// Package clock is the engine's notion of time: instants that are handed to
+// it. Nothing in it reads a clock.
+package clock
