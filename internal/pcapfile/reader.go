@@ -1,0 +1,133 @@
+package pcapfile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+)
+
+// ErrFormat is returned for what is neither a pcap nor a pcapng file.
+var ErrFormat = errors.New("pcapfile: neither pcap nor pcapng")
+
+// ErrLinkType is returned for a pcap file of a link layer that this package
+// does not know. A pcapng file may mix link layers: there such records are
+// passed over.
+var ErrLinkType = errors.New("pcapfile: unsupported link type")
+
+// Packet is one UDP datagram to port 4791. The slices belong to the Reader
+// and are valid until its next call.
+type Packet struct {
+	Record    int       // number of the record in the file, from 1
+	Time      time.Time // of capture, UTC
+	Src, Dst  netip.Addr
+	SrcPort   uint16
+	DstPort   uint16
+	IP        []byte // the IP header with its IPv4 options
+	UDP       []byte // the UDP header, 8 bytes
+	Payload   []byte // the UDP payload, without what the link layer added
+	Truncated bool   // the payload is shorter than the UDP header says
+}
+
+// Reader reads a capture file. It is not safe for concurrent use.
+type Reader struct {
+	source  source
+	link    layers.LinkType // of all records, unless mixed
+	mixed   bool            // each record names its link type
+	records int
+	packet  Packet
+}
+
+// source is what the readers of both formats offer.
+type source interface {
+	ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
+}
+
+// NewReader reads the head of a capture file; r is read ahead of need.
+// Errors are ErrFormat, ErrLinkType, and those of r. Compressed files are
+// ErrFormat: how much they hold could not be bounded.
+func NewReader(r io.Reader) (*Reader, error) {
+	buffered := bufio.NewReader(r)
+	magic, err := buffered.Peek(4)
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: %d bytes", ErrFormat, len(magic))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pcapfile: read head: %w", err)
+	}
+	switch [4]byte(magic) {
+	case [4]byte{0x0a, 0x0d, 0x0d, 0x0a}:
+		return newNg(buffered)
+	case [4]byte{0xd4, 0xc3, 0xb2, 0xa1}, [4]byte{0xa1, 0xb2, 0xc3, 0xd4},
+		[4]byte{0x4d, 0x3c, 0xb2, 0xa1}, [4]byte{0xa1, 0xb2, 0x3c, 0x4d}:
+		return newClassic(buffered)
+	default:
+		return nil, fmt.Errorf("%w: begins with % x", ErrFormat, magic)
+	}
+}
+
+func newClassic(r io.Reader) (*Reader, error) {
+	s, err := pcapgo.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("pcapfile: pcap header: %w", err)
+	}
+	if !supported(s.LinkType()) {
+		return nil, fmt.Errorf("%w %d", ErrLinkType, s.LinkType())
+	}
+	return &Reader{source: s, link: s.LinkType()}, nil
+}
+
+func newNg(r io.Reader) (*Reader, error) {
+	s, err := pcapgo.NewNgReader(r, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+	if err != nil {
+		return nil, fmt.Errorf("pcapfile: pcapng header: %w", err)
+	}
+	return &Reader{source: s, mixed: true}, nil
+}
+
+// Next returns the next datagram to the RoCE port, passing over every other
+// record. At the end of the file it returns io.EOF; any other error means
+// that the file is damaged from here on. It blocks as the underlying reader
+// does.
+func (r *Reader) Next() (*Packet, error) {
+	for {
+		data, info, err := r.source.ZeroCopyReadPacketData()
+		if errors.Is(err, io.EOF) && info.CaptureLength == 0 {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pcapfile: record %d: %w", r.records+1, err)
+		}
+		r.records++
+		link := r.link
+		if r.mixed {
+			link = linkOf(info)
+		}
+		if !supported(link) {
+			continue
+		}
+		r.packet = Packet{Record: r.records, Time: info.Timestamp.UTC()}
+		if r.packet.split(network(link, data)) {
+			return &r.packet, nil
+		}
+	}
+}
+
+// linkOf returns the link type that the pcapng reader attached to a record.
+func linkOf(info gopacket.CaptureInfo) layers.LinkType {
+	for _, data := range info.AncillaryData {
+		if link, ok := data.(layers.LinkType); ok {
+			return link
+		}
+	}
+	return linkNone
+}
+
+// Records returns how many records have been read, RoCE or not.
+func (r *Reader) Records() int { return r.records }

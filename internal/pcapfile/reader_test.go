@@ -1,0 +1,298 @@
+package pcapfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+)
+
+var (
+	captureTime = time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC)
+	payload     = []byte("sixteen bytes!!!")
+)
+
+// datagram returns an IP packet with the payload to a UDP port: IPv4 with
+// options bytes of options, or IPv6 when options is negative.
+func datagram(options int, port uint16) []byte {
+	udp := binary.BigEndian.AppendUint16(nil, 0xc123)
+	udp = binary.BigEndian.AppendUint16(udp, port)
+	udp = binary.BigEndian.AppendUint16(udp, uint16(udpLen+len(payload)))
+	udp = append(append(udp, 0, 0), payload...)
+	var ip []byte
+	if options < 0 {
+		ip = make([]byte, ipv6Len)
+		ip[0], ip[6] = 0x60, protocolUDP
+		binary.BigEndian.PutUint16(ip[4:], uint16(len(udp)))
+		ip[23], ip[39] = 1, 2
+		return append(ip, udp...)
+	}
+	ip = make([]byte, ipv4Len+options)
+	ip[0], ip[6], ip[9] = 0x40|byte(len(ip)/4), 0x40, protocolUDP
+	binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)+len(udp)))
+	copy(ip[12:], []byte{10, 0, 0, 1, 10, 0, 0, 2})
+	return append(ip, udp...)
+}
+
+// frame puts a link header of n zero bytes before an IP packet, with the
+// Ethernet type at offset at, and trailing bytes behind.
+func frame(n, at int, kind uint16, ip []byte) []byte {
+	b := make([]byte, n)
+	binary.BigEndian.PutUint16(b[at:], kind)
+	return append(append(b, ip...), 0xee, 0xee)
+}
+
+var v4, v6 = datagram(0, rocePort), datagram(-1, rocePort)
+
+var frames = []struct {
+	name string
+	link layers.LinkType
+	data []byte
+	ip   []byte // what is to come out; nil for a frame to be passed over
+}{
+	{"Ethernet", layers.LinkTypeEthernet, frame(14, 12, etherIPv4, v4), v4},
+	{"Ethernet IPv6", layers.LinkTypeEthernet, frame(14, 12, etherIPv6, v6), v6},
+	{"VLAN", layers.LinkTypeEthernet, frame(14, 12, 0x8100, append([]byte{0, 7, 8, 0}, v4...)), v4},
+	{"two VLAN tags", layers.LinkTypeEthernet, frame(14, 12, 0x88a8, append([]byte{0, 7, 0x81, 0, 0, 8, 0x86, 0xdd}, v6...)), v6},
+	{"cooked", layers.LinkTypeLinuxSLL, frame(16, 14, etherIPv4, v4), v4},
+	{"cooked v2", layers.LinkTypeLinuxSLL2, frame(20, 0, etherIPv6, v6), v6},
+	{"null", layers.LinkTypeNull, append([]byte{2, 0, 0, 0}, v4...), v4},
+	{"loop", layers.LinkTypeLoop, append([]byte{0, 0, 0, 30}, v6...), v6},
+	{"raw", layers.LinkTypeRaw, v4, v4},
+	{"raw IPv6", layers.LinkTypeRaw, v6, v6},
+	{"raw of BSD", linkRawBSD, v4, v4},
+	{"IPv4", layers.LinkTypeIPv4, v4, v4},
+	{"IPv6", layers.LinkTypeIPv6, v6, v6},
+	{"IPv4 options", layers.LinkTypeRaw, datagram(8, rocePort), datagram(8, rocePort)},
+	{"another port", layers.LinkTypeRaw, datagram(0, 53), nil},
+	{"ARP", layers.LinkTypeEthernet, frame(14, 12, 0x0806, v4), nil},
+	{"fragment", layers.LinkTypeRaw, edit(v4, 6, 0x20), nil},
+	{"later fragment", layers.LinkTypeRaw, edit(v4, 7, 1), nil},
+	{"TCP", layers.LinkTypeRaw, edit(v4, 9, 6), nil},
+	{"IPv6 extension", layers.LinkTypeRaw, edit(v6, 6, 0), nil},
+	{"IP version 5", layers.LinkTypeRaw, edit(v4, 0, 0x55), nil},
+	{"IHL 4", layers.LinkTypeRaw, edit(v4, 0, 0x44), nil},
+	{"total length 0", layers.LinkTypeRaw, edit(v4, 3, 0), nil},
+	{"UDP length 7", layers.LinkTypeRaw, edit(v4, 25, 7), nil},
+	{"empty", layers.LinkTypeRaw, nil, nil},
+}
+
+// edit returns a copy of b with one byte changed.
+func edit(b []byte, at int, to byte) []byte {
+	b = bytes.Clone(b)
+	b[at] = to
+	return b
+}
+
+// classic returns a pcap file with the frames.
+func classic(t testing.TB, link layers.LinkType, frames ...[]byte) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w := pcapgo.NewWriter(&file)
+	if err := w.WriteFileHeader(65536, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range frames {
+		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: captureTime, CaptureLength: len(data), Length: len(data)}, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file.Bytes()
+}
+
+// ng returns a pcapng file with all of frames, one interface each.
+func ng(t testing.TB) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := pcapgo.NewNgWriterInterface(&file, pcapgo.NgInterface{LinkType: layers.LinkTypeLinuxUSB}, pcapgo.DefaultNgWriterOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(id int, data []byte) {
+		info := gopacket.CaptureInfo{Timestamp: captureTime, CaptureLength: len(data), Length: len(data), InterfaceIndex: id}
+		if err := w.WritePacket(info, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(0, v4)
+	for _, f := range frames {
+		id, err := w.AddInterface(pcapgo.NgInterface{LinkType: f.link})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(id, f.data)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func checkPacket(t *testing.T, p *Packet, ip []byte) {
+	t.Helper()
+	if !bytes.Equal(append(append(bytes.Clone(p.IP), p.UDP...), p.Payload...), ip) {
+		t.Errorf("IP % x UDP % x payload % x, want the pieces of % x", p.IP, p.UDP, p.Payload, ip)
+	}
+	src, dst := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	if ip[0]>>4 == 6 {
+		src, dst = netip.MustParseAddr("::1"), netip.MustParseAddr("::2")
+	}
+	if p.Src != src || p.Dst != dst || p.SrcPort != 0xc123 || p.DstPort != rocePort || p.Truncated {
+		t.Errorf("%v:%d to %v:%d truncated %v", p.Src, p.SrcPort, p.Dst, p.DstPort, p.Truncated)
+	}
+	if !p.Time.Equal(captureTime) {
+		t.Errorf("captured at %v, want %v", p.Time, captureTime)
+	}
+}
+
+func open(t *testing.T, file []byte) *Reader {
+	t.Helper()
+	r, err := NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestLinkLayers(t *testing.T) {
+	for _, f := range frames {
+		t.Run(f.name, func(t *testing.T) {
+			r := open(t, classic(t, f.link, f.data))
+			p, err := r.Next()
+			if f.ip == nil {
+				if !errors.Is(err, io.EOF) || r.Records() != 1 {
+					t.Fatalf("%v after %d records, want the end of the file after 1", err, r.Records())
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkPacket(t, p, f.ip)
+		})
+	}
+}
+
+func TestMixedLinkLayers(t *testing.T) {
+	r := open(t, ng(t))
+	for i, f := range frames {
+		if f.ip == nil {
+			continue
+		}
+		p, err := r.Next()
+		if err != nil {
+			t.Fatalf("%s: %v", f.name, err)
+		}
+		if p.Record != i+2 { // from 1, after the record that is not a network's
+			t.Errorf("%s is record %d, want %d", f.name, p.Record, i+2)
+		}
+		checkPacket(t, p, f.ip)
+	}
+	if p, err := r.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last packet: %v %v", p, err)
+	}
+}
+
+func TestTruncatedCapture(t *testing.T) {
+	for n := range v4 {
+		p, err := open(t, classic(t, layers.LinkTypeRaw, v4[:n])).Next()
+		if n < ipv4Len+udpLen {
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("%d bytes of a packet: %v, want it passed over", n, err)
+			}
+			continue
+		}
+		if err != nil || !p.Truncated || !bytes.Equal(p.Payload, v4[ipv4Len+udpLen:n]) {
+			t.Errorf("%d bytes of a packet: %v %+v, want the start of the payload, marked", n, err, p)
+		}
+	}
+}
+
+func TestDamagedFiles(t *testing.T) {
+	good := classic(t, layers.LinkTypeRaw, v4)
+	for n := range len(good) {
+		r, err := NewReader(bytes.NewReader(good[:n]))
+		if err == nil {
+			_, err = r.Next()
+		}
+		if err == nil || n != 24 && err == io.EOF {
+			t.Errorf("the first %d bytes of a file give %v", n, err)
+		}
+	}
+	for name, file := range map[string][]byte{
+		"text": []byte("this is no capture"), "empty": nil, "gzip": {0x1f, 0x8b, 8, 0, 0, 0, 0, 0},
+	} {
+		if _, err := NewReader(bytes.NewReader(file)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v, want ErrFormat", name, err)
+		}
+	}
+	if _, err := NewReader(bytes.NewReader(classic(t, layers.LinkTypeLinuxUSB))); !errors.Is(err, ErrLinkType) {
+		t.Errorf("USB capture: %v, want ErrLinkType", err)
+	}
+	huge := bytes.Clone(good)
+	binary.LittleEndian.PutUint32(huge[16:], 0xffffffff)   // snap length
+	binary.LittleEndian.PutUint32(huge[24+8:], 0xfffffff0) // captured bytes
+	binary.LittleEndian.PutUint32(huge[24+12:], 0xfffffff0)
+	if _, err := open(t, huge).Next(); err == nil || err == io.EOF {
+		t.Errorf("a record of 4 GiB in a short file gives %v", err)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	broken := errors.New("broken disk")
+	if _, err := NewReader(io.MultiReader(errReader{broken})); !errors.Is(err, broken) {
+		t.Errorf("error of the first read: %v, want %v", err, broken)
+	}
+	head := classic(t, layers.LinkTypeRaw)
+	r, err := NewReader(io.MultiReader(bytes.NewReader(head), errReader{broken}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Next(); !errors.Is(err, broken) {
+		t.Errorf("error of a later read: %v, want %v", err, broken)
+	}
+}
+
+// errReader fails every read.
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+func FuzzReader(f *testing.F) {
+	for _, c := range frames {
+		f.Add(classic(f, c.link, c.data))
+	}
+	f.Add(ng(f))
+	names, err := filepath.Glob("../testdata/captures/cm_*.pcap")
+	if err != nil || len(names) == 0 {
+		f.Fatalf("no captures: %v", err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if len(b) < 4096 {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := NewReader(bytes.NewReader(b))
+		for err == nil {
+			var p *Packet
+			p, err = r.Next()
+			if err == nil && (len(p.UDP) != udpLen || len(p.IP) < ipv4Len || len(p.Payload) > len(b)) {
+				t.Errorf("pieces of impossible size: %d %d %d", len(p.IP), len(p.UDP), len(p.Payload))
+			}
+		}
+	})
+}
