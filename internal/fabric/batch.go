@@ -1,0 +1,142 @@
+package fabric
+
+import "net/netip"
+
+// Path is where the segments of a run come from and go to.
+type Path struct {
+	Src       netip.Addr // a local address of the port, without zone
+	Dst       netip.Addr // without zone, never v4-mapped
+	SrcPort   uint16     // UDP source port; a port with Caps.SrcPort set uses that
+	TClass    uint8      // IPv4 TOS or IPv6 traffic class
+	HopLimit  uint8      // IPv4 TTL or IPv6 hop limit
+	FlowLabel uint32     // IPv6; sent as 0 by ports that cannot set it
+}
+
+// Run is a number of consecutive segments with one path: all of Size bytes
+// but the last, which may be shorter. A port sends a run as one unit where
+// the system offers segmentation offload. Segment i of an IPv4 run leaves
+// with DF set and identification i.
+type Run struct {
+	Path  Path
+	Bytes []byte // the segments, end to end
+	Size  int    // bytes of the first segment
+	Count int    // segments, at least 1
+}
+
+// Segment returns segment i of the run.
+func (r *Run) Segment(i int) []byte {
+	lo := i * r.Size
+	return r.Bytes[lo:min(lo+r.Size, len(r.Bytes))]
+}
+
+// Batch collects outgoing segments for one port. It is reused: nothing in it
+// is allocated after NewBatch. Not safe for concurrent use.
+type Batch struct {
+	buf     []byte
+	used    int
+	runs    []Run
+	sent    int // runs already taken by the port
+	closed  bool
+	maxSegs int
+	maxRun  int
+	packets int
+}
+
+// batchRuns bounds the runs of a batch.
+const batchRuns = 128
+
+// NewBatch returns an empty batch of size bytes for a port with the given
+// abilities. The size must hold at least one segment.
+func NewBatch(size int, c Caps) *Batch {
+	return &Batch{
+		buf:     make([]byte, size),
+		runs:    make([]Run, 0, batchRuns),
+		maxSegs: max(c.MaxSegments, 1),
+		maxRun:  max(c.MaxRunBytes, 1),
+	}
+}
+
+// Append makes room for a segment of n bytes on the way p and returns it with
+// its index in its run, which is its IPv4 identification. The caller fills
+// all of it before the batch is sent. It returns nil when the batch is full.
+// The path is copied. Does not allocate.
+func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
+	if b.used+n > len(b.buf) {
+		return nil, 0
+	}
+	lo := b.used
+	if r := b.open(p, n); r != nil {
+		b.used += n
+		r.Bytes = r.Bytes[:len(r.Bytes)+n]
+		r.Count++
+		b.closed = n < r.Size
+		b.packets++
+		return b.buf[lo:b.used:b.used], r.Count - 1
+	}
+	if len(b.runs) == cap(b.runs) {
+		return nil, 0
+	}
+	b.used += n
+	b.runs = append(b.runs, Run{Path: *p, Bytes: b.buf[lo:b.used], Size: n, Count: 1})
+	b.closed = false
+	b.packets++
+	return b.buf[lo:b.used:b.used], 0
+}
+
+// Unappend takes back the segment that the last Append returned. It must be
+// called before the next Append, at most once.
+func (b *Batch) Unappend() {
+	r := &b.runs[len(b.runs)-1]
+	n := len(r.Bytes) - (r.Count-1)*r.Size
+	b.used -= n
+	b.packets--
+	b.closed = false
+	if r.Count--; r.Count == 0 {
+		b.runs = b.runs[:len(b.runs)-1]
+		b.closed = true // whether the run before was closed is not known
+		return
+	}
+	r.Bytes = r.Bytes[:len(r.Bytes)-n]
+}
+
+// open returns the last run if a segment of n bytes for p can join it.
+func (b *Batch) open(p *Path, n int) *Run {
+	if b.closed || len(b.runs) <= b.sent {
+		return nil
+	}
+	r := &b.runs[len(b.runs)-1]
+	if n > r.Size || r.Count == b.maxSegs || len(r.Bytes)+n > b.maxRun || r.Path != *p {
+		return nil
+	}
+	return r
+}
+
+// Room returns the bytes that are left.
+func (b *Batch) Room() int {
+	if len(b.runs) == cap(b.runs) {
+		return 0
+	}
+	return len(b.buf) - b.used
+}
+
+// Packets returns the segments appended since the batch was last empty.
+func (b *Batch) Packets() int { return b.packets }
+
+// Pending returns the runs that no port has taken yet. The runs and their
+// bytes are valid until Reset; a port may patch the bytes.
+func (b *Batch) Pending() []Run { return b.runs[b.sent:] }
+
+// Sent tells the batch that the port took the first n pending runs.
+func (b *Batch) Sent(n int) {
+	b.sent += n
+	if b.sent == len(b.runs) {
+		b.Reset()
+	}
+}
+
+// Reset empties the batch.
+func (b *Batch) Reset() {
+	b.runs = b.runs[:0]
+	b.used, b.sent, b.packets = 0, 0, 0
+	b.closed = false
+}

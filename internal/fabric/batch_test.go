@@ -1,0 +1,204 @@
+package fabric
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var (
+	pathA = Path{Src: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Dst: netip.AddrFrom4([4]byte{127, 0, 0, 2}), SrcPort: 0xc000, HopLimit: 64}
+	pathB = Path{Src: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Dst: netip.AddrFrom4([4]byte{127, 0, 0, 3}), SrcPort: 0xc000, HopLimit: 64}
+)
+
+// shape is what a run looks like from outside.
+type shape struct{ size, count, bytes int }
+
+func shapes(b *Batch) (s []shape) {
+	for _, r := range b.Pending() {
+		s = append(s, shape{r.Size, r.Count, len(r.Bytes)})
+	}
+	return s
+}
+
+// segment is one Append of a test.
+type segment struct {
+	path  *Path
+	n     int
+	index int // the index that Append must return; -1 for no room
+}
+
+func TestCoalescing(t *testing.T) {
+	tos := pathA
+	tos.TClass = 8
+	caps := Caps{MaxSegments: 3, MaxRunBytes: 250}
+	for _, c := range []struct {
+		why  string
+		caps Caps
+		segs []segment
+		want []shape
+	}{
+		{"equal sizes join", caps, []segment{{&pathA, 50, 0}, {&pathA, 50, 1}}, []shape{{50, 2, 100}}},
+		{"a shorter segment joins and closes", caps,
+			[]segment{{&pathA, 50, 0}, {&pathA, 20, 1}, {&pathA, 20, 0}, {&pathA, 20, 1}}, []shape{{50, 2, 70}, {20, 2, 40}}},
+		{"a closed run takes not even its own size", caps,
+			[]segment{{&pathA, 50, 0}, {&pathA, 20, 1}, {&pathA, 50, 0}}, []shape{{50, 2, 70}, {50, 1, 50}}},
+		{"a longer segment begins a run", caps, []segment{{&pathA, 20, 0}, {&pathA, 50, 0}}, []shape{{20, 1, 20}, {50, 1, 50}}},
+		{"another destination begins a run", caps,
+			[]segment{{&pathA, 50, 0}, {&pathB, 50, 0}, {&pathA, 50, 0}}, []shape{{50, 1, 50}, {50, 1, 50}, {50, 1, 50}}},
+		{"another traffic class begins a run", caps, []segment{{&pathA, 50, 0}, {&tos, 50, 0}}, []shape{{50, 1, 50}, {50, 1, 50}}},
+		{"a run has at most MaxSegments", caps,
+			[]segment{{&pathA, 9, 0}, {&pathA, 9, 1}, {&pathA, 9, 2}, {&pathA, 9, 0}}, []shape{{9, 3, 27}, {9, 1, 9}}},
+		{"a run has at most MaxRunBytes", caps,
+			[]segment{{&pathA, 125, 0}, {&pathA, 125, 1}, {&pathA, 125, 0}}, []shape{{125, 2, 250}, {125, 1, 125}}},
+		{"without offload every segment is a run", Caps{MaxSegments: 1, MaxRunBytes: 250},
+			[]segment{{&pathA, 9, 0}, {&pathA, 9, 0}}, []shape{{9, 1, 9}, {9, 1, 9}}},
+		{"a port that says nothing gets runs of one", Caps{}, []segment{{&pathA, 9, 0}, {&pathA, 9, 0}}, []shape{{9, 1, 9}, {9, 1, 9}}},
+		{"what has no room is refused", caps, []segment{{&pathA, 200, 0}, {&pathA, 300, -1}, {&pathB, 200, 0}}, []shape{{200, 1, 200}, {200, 1, 200}}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			b := NewBatch(400, c.caps)
+			for i, s := range c.segs {
+				seg, index := b.Append(s.path, s.n)
+				if s.index < 0 && seg != nil || s.index >= 0 && (len(seg) != s.n || cap(seg) != s.n || index != s.index) {
+					t.Errorf("segment %d of %d bytes: got %d bytes (capacity %d) with index %d, want index %d", i, s.n, len(seg), cap(seg), index, s.index)
+				}
+			}
+			got := shapes(b)
+			if len(got) != len(c.want) {
+				t.Fatalf("runs are %v, want %v", got, c.want)
+			}
+			for i := range got {
+				if got[i] != c.want[i] {
+					t.Errorf("runs are %v, want %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestFullOfRuns(t *testing.T) {
+	b := NewBatch(4096, Caps{MaxSegments: 1, MaxRunBytes: 4096})
+	for i := range batchRuns {
+		if seg, _ := b.Append(&pathA, 4); seg == nil {
+			t.Fatalf("no room for run %d", i)
+		}
+	}
+	if seg, _ := b.Append(&pathA, 4); seg != nil || b.Room() != 0 {
+		t.Errorf("run %d is accepted, room %d", batchRuns, b.Room())
+	}
+	if b.Packets() != batchRuns {
+		t.Errorf("%d packets, want %d", b.Packets(), batchRuns)
+	}
+}
+
+func TestSent(t *testing.T) {
+	b := NewBatch(100, Caps{MaxSegments: 8, MaxRunBytes: 100})
+	for _, p := range []*Path{&pathA, &pathB, &pathB} {
+		b.Append(p, 10)
+	}
+	b.Sent(1)
+	if got := b.Pending(); len(got) != 1 || got[0].Path != pathB || b.Packets() != 3 || b.Room() != 70 {
+		t.Errorf("after one of two runs: %d pending, %d packets, room %d", len(got), b.Packets(), b.Room())
+	}
+	// A run that is pending still grows; one that was sent does not.
+	if _, index := b.Append(&pathB, 10); index != 2 {
+		t.Errorf("the pending run took the segment as index %d, want 2", index)
+	}
+	b.Sent(0)
+	if len(b.Pending()) != 1 {
+		t.Error("sending nothing changed what is pending")
+	}
+	b.Sent(1)
+	if len(b.Pending()) != 0 || b.Packets() != 0 || b.Room() != 100 {
+		t.Errorf("all is sent: %d pending, %d packets, room %d", len(b.Pending()), b.Packets(), b.Room())
+	}
+	b.Append(&pathB, 10)
+	b.Append(&pathB, 5)
+	b.Reset()
+	if _, index := b.Append(&pathB, 5); index != 0 || b.Packets() != 1 || b.Room() != 95 {
+		t.Errorf("after a reset: index %d, %d packets, room %d", index, b.Packets(), b.Room())
+	}
+}
+
+// TestNoJoinAfterSent wants a segment not to join a run that the port has.
+func TestNoJoinAfterSent(t *testing.T) {
+	b := NewBatch(100, Caps{MaxSegments: 8, MaxRunBytes: 100})
+	b.Append(&pathA, 10)
+	b.Append(&pathB, 10)
+	b.Sent(1)
+	if _, index := b.Append(&pathA, 10); index != 0 {
+		t.Errorf("the segment joined a run, as index %d", index)
+	}
+	if got := b.Pending(); len(got) != 2 || got[1].Path != pathA {
+		t.Errorf("%d runs are pending, want two", len(got))
+	}
+}
+
+// TestBatchKeepsSegments fills batches at random and finds every byte again,
+// in order and on its way, whatever was coalesced.
+func TestBatchKeepsSegments(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		caps := Caps{MaxSegments: rapid.IntRange(0, 5).Draw(t, "segments"), MaxRunBytes: rapid.IntRange(0, 60).Draw(t, "run bytes")}
+		b := NewBatch(200, caps)
+		type sent struct {
+			path Path
+			data []byte
+		}
+		var want []sent
+		for i := range rapid.IntRange(0, 40).Draw(t, "count") {
+			p := rapid.SampledFrom([]*Path{&pathA, &pathB}).Draw(t, "path")
+			n := rapid.IntRange(1, 20).Draw(t, "size")
+			seg, _ := b.Append(p, n)
+			if seg == nil {
+				continue
+			}
+			for j := range seg {
+				seg[j] = byte(i)
+			}
+			want = append(want, sent{*p, bytes.Clone(seg)})
+		}
+		if b.Packets() != len(want) {
+			t.Fatalf("%d packets, want %d", b.Packets(), len(want))
+		}
+		for _, r := range b.Pending() {
+			if r.Count > max(caps.MaxSegments, 1) || r.Count > 1 && len(r.Bytes) > caps.MaxRunBytes {
+				t.Fatalf("a run of %d segments and %d bytes is over %+v", r.Count, len(r.Bytes), caps)
+			}
+			for i := range r.Count {
+				if len(want) == 0 || r.Path != want[0].path || !bytes.Equal(r.Segment(i), want[0].data) {
+					t.Fatalf("segment %d of a run is %v on %v, want %v", i, r.Segment(i), r.Path, want)
+				}
+				want = want[1:]
+			}
+		}
+		if len(want) != 0 {
+			t.Fatalf("%d segments are in no run", len(want))
+		}
+	})
+}
+
+func TestBatchNoAllocation(t *testing.T) {
+	b := NewBatch(1<<16, Caps{MaxSegments: 64, MaxRunBytes: 65000})
+	if n := testing.AllocsPerRun(100, func() {
+		for range 32 {
+			b.Append(&pathA, 96)
+			b.Append(&pathB, 64)
+		}
+		b.Sent(len(b.Pending()))
+	}); n != 0 {
+		t.Errorf("filling a batch costs %v allocations", n)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	batch := NewBatch(1<<16, Caps{MaxSegments: 64, MaxRunBytes: 65000})
+	b.ReportAllocs()
+	for b.Loop() {
+		if seg, _ := batch.Append(&pathA, 96); seg == nil {
+			batch.Reset()
+		}
+	}
+}

@@ -1,0 +1,8 @@
+// Package fabric is the border between the engine and a network: what a port
+// can do, the datagrams that arrive and the batches that leave. The ports
+// themselves are packages below this one.
+//
+// Reading order: port.go, datagram.go, batch.go.
+//
+// The package never does I/O.
+package fabric

@@ -1,0 +1,71 @@
+package trace
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// Kind says what a record tells of.
+type Kind uint8
+
+// The kinds of records.
+const (
+	PacketOut  Kind = iota // Header holds the first bytes of the UDP payload
+	PacketIn               // likewise; the packet passed every check up to the QP
+	State                  // From, To, Cause
+	Completion             // WRID, Status
+	Event                  // Event
+	Retry                  // sending goes back to PSN; Cause
+	Drop                   // a packet for this QP was dropped; Cause
+)
+
+// HeaderBytes is how much of a packet a record keeps: the BTH and the longest
+// extended headers.
+const HeaderBytes = 56
+
+// Record is one thing that happened on a queue pair.
+type Record struct {
+	At     clock.Instant
+	Kind   Kind
+	From   ib.QPState
+	To     ib.QPState
+	Status ib.WCStatus
+	Event  ib.EventType
+	QPN    ib.QPN
+	PSN    ib.PSN
+	WRID   uint64
+	Len    int // bytes of the whole UDP payload
+	Cause  string
+	Header [HeaderBytes]byte
+}
+
+// Tracer receives records as they happen, on the thread that holds the
+// shard. It must not block and must copy what it keeps. A nil Tracer costs
+// one comparison.
+type Tracer func(*Record)
+
+// String returns one line without the time.
+func (r *Record) String() string {
+	switch r.Kind {
+	case PacketOut, PacketIn:
+		dir := "->"
+		if r.Kind == PacketIn {
+			dir = "<-"
+		}
+		return fmt.Sprintf("qp %v %s opcode %#02x psn %v len %d", r.QPN, dir, r.Header[0], r.PSN, r.Len)
+	case State:
+		return fmt.Sprintf("qp %v %v -> %v (%s)", r.QPN, r.From, r.To, r.Cause)
+	case Completion:
+		return fmt.Sprintf("qp %v completion wr_id %d %v", r.QPN, r.WRID, r.Status)
+	case Event:
+		return fmt.Sprintf("qp %v event %v", r.QPN, r.Event)
+	case Retry:
+		return fmt.Sprintf("qp %v sends again from psn %v (%s)", r.QPN, r.PSN, r.Cause)
+	case Drop:
+		return fmt.Sprintf("qp %v drops psn %v (%s)", r.QPN, r.PSN, r.Cause)
+	default:
+		return fmt.Sprintf("qp %v record kind %d", r.QPN, r.Kind)
+	}
+}
