@@ -1,0 +1,151 @@
+package memory
+
+import "github.com/softhca/softhca/ib"
+
+// allowed checks everything about an access but its range.
+func (r *Region) allowed(pd PD, need ib.Access) Fault {
+	switch {
+	case r == nil:
+		return FaultKey
+	case r.invalidated:
+		return FaultInvalidated
+	case r.pd != pd:
+		return FaultPD
+	case r.access&need != need:
+		return FaultAccess
+	}
+	return FaultNone
+}
+
+// Local returns a view of n bytes at addr of the region with the local key.
+// need is 0 for reading, ib.AccessLocalWrite for writing. For no bytes it
+// looks at nothing: a zero-length element names no memory. The view is valid
+// until the region is deregistered; Local allocates nothing.
+func (t *Table) Local(pd PD, key ib.LKey, addr, n uint64, need ib.Access) ([]byte, Fault) {
+	if n == 0 {
+		return nil, FaultNone
+	}
+	r := t.keys.region(uint32(key))
+	if f := r.allowed(pd, need); f != FaultNone {
+		return nil, f
+	}
+	b, ok := r.view(addr, n)
+	if !ok {
+		return nil, FaultRange
+	}
+	return b, FaultNone
+}
+
+// Remote returns a view of n bytes at addr of the region with the remote key,
+// for a peer that needs the given remote rights. For no bytes it looks at
+// nothing (E13). With REMOTE_ATOMIC among the rights the address must be a
+// multiple of 8, which is looked at first (E17). The view is valid until the
+// region is deregistered; Remote allocates nothing.
+func (t *Table) Remote(pd PD, key ib.RKey, addr, n uint64, need ib.Access) ([]byte, Fault) {
+	if need&ib.AccessRemoteAtomic != 0 && addr&7 != 0 {
+		return nil, FaultAlign
+	}
+	if n == 0 {
+		return nil, FaultNone
+	}
+	r := t.remote(key)
+	if f := r.allowed(pd, need); f != FaultNone {
+		return nil, f
+	}
+	b, ok := r.view(addr, n)
+	if !ok {
+		return nil, FaultRange
+	}
+	return b, FaultNone
+}
+
+// remote returns the region whose RKey is key. One without remote rights has
+// none.
+func (t *Table) remote(key ib.RKey) *Region {
+	if r := t.keys.region(uint32(key)); r != nil && r.access&ib.AccessRemote != 0 {
+		return r
+	}
+	return nil
+}
+
+// Gather fills dst with the bytes that begin at byte off of the list. Elements
+// without bytes are skipped and their keys not looked at; of the others only
+// the part that is copied is checked, as Soft-RoCE does. A list that is too
+// short is FaultRange. After a fault dst may be written in part. It allocates
+// nothing and keeps neither slice.
+func (t *Table) Gather(dst []byte, pd PD, sges []ib.SGE, off uint64) Fault {
+	for i := 0; len(dst) > 0; i++ {
+		if i == len(sges) {
+			return FaultRange
+		}
+		part, f := t.part(pd, &sges[i], span{off, uint64(len(dst)), 0})
+		if f != FaultNone {
+			return f
+		}
+		off -= min(off, uint64(sges[i].Length))
+		dst = dst[copy(dst, part):]
+	}
+	return FaultNone
+}
+
+// Scatter writes src to the list from its byte off on. It needs LOCAL_WRITE
+// and is otherwise like Gather: after a fault some of src may have been
+// written.
+func (t *Table) Scatter(src []byte, pd PD, sges []ib.SGE, off uint64) Fault {
+	for i := 0; len(src) > 0; i++ {
+		if i == len(sges) {
+			return FaultRange
+		}
+		part, f := t.part(pd, &sges[i], span{off, uint64(len(src)), ib.AccessLocalWrite})
+		if f != FaultNone {
+			return f
+		}
+		off -= min(off, uint64(sges[i].Length))
+		src = src[copy(part, src):]
+	}
+	return FaultNone
+}
+
+// span asks for up to n bytes at byte off, with rights.
+type span struct {
+	off, n uint64
+	need   ib.Access
+}
+
+// part returns the part of an element that belongs to a span; nothing when
+// the span begins behind it.
+func (t *Table) part(pd PD, e *ib.SGE, s span) ([]byte, Fault) {
+	if s.off >= uint64(e.Length) {
+		return nil, FaultNone
+	}
+	addr := e.Addr + s.off
+	if addr < s.off {
+		return nil, FaultRange
+	}
+	return t.Local(pd, e.LKey, addr, min(s.n, uint64(e.Length)-s.off), s.need)
+}
+
+// TotalLength returns the number of bytes of a list.
+func TotalLength(sges []ib.SGE) uint64 {
+	var n uint64
+	for i := range sges {
+		n += uint64(sges[i].Length)
+	}
+	return n
+}
+
+// Invalidate takes the validity of the region with the remote key away, for
+// SEND with invalidate and LOCAL_INV: every later use of its keys is
+// FaultInvalidated. A region that was not registered as invalidatable is left
+// alone with FaultAccess, one of another protection domain with FaultPD.
+func (t *Table) Invalidate(pd PD, key ib.RKey) Fault {
+	r := t.remote(key)
+	if f := r.allowed(pd, 0); f != FaultNone {
+		return f
+	}
+	if !r.invalidatable {
+		return FaultAccess
+	}
+	r.invalidated = true
+	return FaultNone
+}

@@ -1,0 +1,30 @@
+package memory
+
+// Fault says why an access to memory is refused. It is not an error: a
+// responder turns it into a NAK, a requester into a completion status. Which
+// ones, is their rule (E3, E14, E16, E17, E28).
+type Fault uint8
+
+// The faults, in the order in which they are looked for.
+const (
+	FaultNone        Fault = iota // the access is allowed
+	FaultAlign                    // the address of an atomic is not a multiple of 8 (E17)
+	FaultKey                      // no such key
+	FaultInvalidated              // the region was invalidated
+	FaultPD                       // another protection domain
+	FaultAccess                   // a right is missing
+	FaultRange                    // outside the region, or beyond the end of the list
+)
+
+var faultNames = [...]string{
+	"none", "misaligned", "no such key", "invalidated", "wrong protection domain",
+	"access right missing", "out of range",
+}
+
+// String returns the fault in words.
+func (f Fault) String() string {
+	if int(f) < len(faultNames) {
+		return faultNames[f]
+	}
+	return "unknown fault"
+}

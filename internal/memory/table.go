@@ -1,0 +1,130 @@
+package memory
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Table holds the regions of an adapter. It is not safe for concurrent use.
+type Table struct {
+	keys keys
+	max  int
+	live int
+}
+
+// NewTable returns a table for at most max regions (never more than 2^22).
+// rand is the source of the keys: a peer that can predict it can guess keys.
+func NewTable(rand func() uint32, max int) *Table {
+	t := &Table{keys: keys{rand: rand}, max: min(max, maxObjects)}
+	t.keys.grow()
+	return t
+}
+
+// Len returns the number of regions.
+func (t *Table) Len() int { return t.live }
+
+// Register makes memory accessible under a fresh key. A region without bytes
+// is legal. It fails with EINVAL for a missing protection domain, for
+// REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, for an address with
+// ZERO_BASED and for a range that wraps; with EOPNOTSUPP for rights that are
+// unknown or not provided here; with ENOMEM when the table is full.
+func (t *Table) Register(c RegionConfig) (*Region, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("register region: %w", err)
+	}
+	if t.live >= t.max {
+		return nil, fmt.Errorf("register region: the adapter has %d already: %w", t.live, ib.ENOMEM)
+	}
+	r := &Region{
+		buf: c.Buf, iova: c.start(), pd: c.PD,
+		access: c.Access, invalidatable: c.Invalidatable,
+	}
+	if r.key = t.keys.add(r); r.key == 0 {
+		return nil, fmt.Errorf("register region: no free key: %w", ib.ENOMEM)
+	}
+	t.live++
+	return r, nil
+}
+
+// Deregister forgets a region. Its key leads nowhere from now on, and its
+// upper 24 bits are in no key of the next 4096 registrations. It fails with
+// EINVAL when r is not of this table (any more).
+func (t *Table) Deregister(r *Region) error {
+	if !t.owns(r) {
+		return fmt.Errorf("deregister region: not registered: %w", ib.EINVAL)
+	}
+	t.keys.retire(r.key)
+	t.live--
+	return nil
+}
+
+// Change says what Reregister changes.
+type Change uint8
+
+// The changes, with the values of enum ibv_rereg_mr_flags.
+const (
+	ChangeTranslation Change = 1 << 0 // Buf and IOVA
+	ChangePD          Change = 1 << 1
+	ChangeAccess      Change = 1 << 2
+)
+
+// Reregister changes those parts of a region that what names to those of c;
+// whether it may be invalidated stays. A new protection domain or new rights
+// leave the keys as they are, as with Soft-RoCE (an RKey appears or goes with
+// the remote rights). A new translation gives the region a new key, so that a
+// peer that has the old one cannot reach the new memory, and makes an
+// invalidated region usable again; nothing else does.
+//
+// It fails as Register does, and with EINVAL when r is not of this table, when
+// what names nothing, when ZERO_BASED changes without the translation, and for
+// an invalidated region without a new translation; with EOPNOTSUPP for a
+// change that does not exist. After a failure nothing has changed.
+func (t *Table) Reregister(r *Region, what Change, c RegionConfig) error {
+	if err := t.reregister(r, what, c); err != nil {
+		return fmt.Errorf("reregister region: %w", err)
+	}
+	return nil
+}
+
+func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
+	translate := what&ChangeTranslation != 0
+	switch {
+	case !t.owns(r):
+		return fmt.Errorf("not registered: %w", ib.EINVAL)
+	case what == 0:
+		return fmt.Errorf("nothing to change: %w", ib.EINVAL)
+	case what&^(ChangeTranslation|ChangePD|ChangeAccess) != 0:
+		return fmt.Errorf("change %#x: %w", uint8(what), ib.EOPNOTSUPP)
+	case r.invalidated && !translate:
+		return fmt.Errorf("invalidated, and no new translation: %w", ib.EINVAL)
+	}
+	if what&ChangePD == 0 {
+		c.PD = r.pd
+	}
+	if what&ChangeAccess == 0 {
+		c.Access = r.access
+	}
+	if !translate {
+		if (c.Access^r.access)&ib.AccessZeroBased != 0 {
+			return fmt.Errorf("ZERO_BASED changes without a new translation: %w", ib.EINVAL)
+		}
+		c.Buf, c.IOVA = r.buf, r.iova
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	if translate {
+		key := t.keys.add(r)
+		if key == 0 {
+			return fmt.Errorf("no free key: %w", ib.ENOMEM)
+		}
+		t.keys.retire(r.key)
+		r.key, r.buf, r.iova, r.invalidated = key, c.Buf, c.start(), false
+	}
+	r.pd, r.access = c.PD, c.Access
+	return nil
+}
+
+// owns reports whether r is registered here.
+func (t *Table) owns(r *Region) bool { return r != nil && t.keys.region(r.key) == r }
