@@ -1,0 +1,104 @@
+package qp
+
+// Counters are the counts of an adapter. The first group has the names that
+// Linux's Soft-RoCE shows in hw_counters, the second those of common hardware
+// or our own. They only grow.
+type Counters struct {
+	SentPkts           uint64
+	RcvdPkts           uint64
+	DuplicateRequest   uint64 // RC requests behind the expected PSN
+	OutOfSeqRequest    uint64 // RC requests ahead of it, the first of each gap
+	RcvdRNRErr         uint64 // RNR NAKs received
+	SendRNRErr         uint64 // RNR NAKs sent
+	RcvdSeqErr         uint64 // sequence NAKs received
+	AckDeferred        uint64 // acknowledgements merged into a later one
+	RetryExceededErr   uint64 // requests failed with RETRY_EXC_ERR
+	RetryRNRExceeded   uint64 // requests failed with RNR_RETRY_EXC_ERR
+	CompleterRetryErr  uint64 // retries begun, whatever the cause
+	SendErr            uint64 // packets that the port refused
+	LinkDowned         uint64
+	RDMASends          uint64 // SEND messages completed
+	RDMARecvs          uint64 // receive completions
+	LocalAckTimeoutErr uint64 // retry timers that fired
+	ImpliedNAKSeqErr   uint64 // responses found missing by a later one
+	RetransPkts        uint64 // request packets sent again
+	RxWriteRequests    uint64
+	RxReadRequests     uint64
+	RxAtomicRequests   uint64
+	OutOfBuffer        uint64 // UC and UD messages dropped for want of a receive
+	ReqCQEError        uint64 // send completions with an error other than flush
+	RespCQEError       uint64 // receive completions with an error other than flush
+	CQEFlush           uint64 // flush completions
+	CQEOverflow        uint64 // completions lost to a full CQ (E18)
+	EventsLost         uint64 // asynchronous events lost to a full queue
+	StateChanges       uint64 // QP state transitions (Q25)
+	Drops              [NumDrops]uint64
+}
+
+// Drop says why an arriving packet had no effect. It is a count, never an
+// error value: the peer is not told.
+type Drop uint8
+
+// The reasons.
+const (
+	DropMalformed Drop = iota // not a RoCEv2 packet
+	DropICRC
+	DropAddress // not to or from the addresses of the QP's path
+	DropNoQP    // no such QP
+	DropState   // the QP's state takes no such packets
+	DropService // opcode of another transport service
+	DropPKey
+	DropQKey
+	DropDuplicate // duplicate that cannot be answered, or an old response
+	DropSequence  // ahead of the expected PSN after the NAK went out
+	DropGhost     // response to a PSN that was never sent
+	DropResponse  // response that nothing waits for
+	DropNoWQE     // UC, UD: no receive work request
+	DropLength    // UC, UD: does not fit
+	DropAccess    // UC: rkey or rights
+	DropMessage   // UC: rest of a message that was given up
+	DropOpcode    // no such operation here
+	NumDrops
+)
+
+var dropNames = [NumDrops]string{
+	"malformed", "icrc_errors", "address", "no_qp", "state", "service", "pkey_violations",
+	"qkey_violations", "duplicate", "sequence", "ghost_ack", "response", "no_wqe", "length",
+	"access", "message", "opcode",
+}
+
+// String returns the name of the reason as it appears among the counters.
+func (d Drop) String() string {
+	if d < NumDrops {
+		return dropNames[d]
+	}
+	return "drop"
+}
+
+// Each calls f with the name and the value of every counter, in a fixed order.
+func (c *Counters) Each(f func(name string, v uint64)) {
+	for _, n := range [...]struct {
+		name string
+		v    uint64
+	}{
+		{"sent_pkts", c.SentPkts}, {"rcvd_pkts", c.RcvdPkts},
+		{"duplicate_request", c.DuplicateRequest}, {"out_of_seq_request", c.OutOfSeqRequest},
+		{"rcvd_rnr_err", c.RcvdRNRErr}, {"send_rnr_err", c.SendRNRErr},
+		{"rcvd_seq_err", c.RcvdSeqErr}, {"ack_deferred", c.AckDeferred},
+		{"retry_exceeded_err", c.RetryExceededErr}, {"retry_rnr_exceeded_err", c.RetryRNRExceeded},
+		{"completer_retry_err", c.CompleterRetryErr}, {"send_err", c.SendErr},
+		{"link_downed", c.LinkDowned}, {"rdma_sends", c.RDMASends}, {"rdma_recvs", c.RDMARecvs},
+		{"local_ack_timeout_err", c.LocalAckTimeoutErr}, {"implied_nak_seq_err", c.ImpliedNAKSeqErr},
+		{"retrans_pkts", c.RetransPkts}, {"rx_write_requests", c.RxWriteRequests},
+		{"rx_read_requests", c.RxReadRequests}, {"rx_atomic_requests", c.RxAtomicRequests},
+		{"out_of_buffer", c.OutOfBuffer}, {"req_cqe_error", c.ReqCQEError},
+		{"resp_cqe_error", c.RespCQEError}, {"cqe_flush", c.CQEFlush},
+		{"cqe_overflow", c.CQEOverflow}, {"events_lost", c.EventsLost},
+		{"state_changes", c.StateChanges},
+	} {
+		f(n.name, n.v)
+	}
+	for d := Drop(0); d < NumDrops; d++ {
+		f("drop_"+dropNames[d], c.Drops[d])
+	}
+}

@@ -1,0 +1,101 @@
+package qp
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// MaxMessage is the longest message of a connected service, in bytes.
+const MaxMessage = 1 << 31
+
+// Settings are the choices of an adapter that all its QPs share.
+type Settings struct {
+	// MigReq is the BTH migration bit of packets sent. Adapters expect 1 in
+	// the MIGRATED state; Linux rxe sends 0 and accepts both.
+	MigReq bool
+	// Credits makes responders report their receive work requests in the AETH.
+	// Off, they report "no credit count", as Linux rxe does. Credits of a peer
+	// are honoured either way.
+	Credits bool
+	// WindowBytes bounds the unacknowledged bytes towards one peer address.
+	WindowBytes int
+	// MaxRDAtomic bounds the responder resources of a QP.
+	MaxRDAtomic uint32
+}
+
+// Env is what the queue pairs of a shard share. It belongs to the shard.
+type Env struct {
+	Settings Settings
+	Mem      *memory.Table
+	AHs      *AHTable
+	Counters *Counters
+	// PKey returns the entry of the port's P_Key table.
+	PKey func(index uint16) ib.PKey
+	// Route resolves an address vector. flow overrides a flow label of zero in
+	// the choice of the UDP source port.
+	Route func(av *ib.AHAttr, flow uint32) (fabric.Path, error)
+	// FixedSrcPort is the UDP source port of everything sent, 0 if each path
+	// has its own.
+	FixedSrcPort uint16
+	// Limits are what modify calls are checked against.
+	Limits ModifyLimits
+	// Flows holds one sending window for each peer address.
+	Flows *FlowTable
+	// Raise receives asynchronous events. It must not block.
+	Raise func(Event)
+	// Wake puts a QP on the list of those that have something to transmit.
+	Wake func(*QP)
+	// Trace receives what happens, if not nil.
+	Trace trace.Tracer
+
+	out roce.Packet  // scratch for packets being built
+	rec trace.Record // scratch for records
+}
+
+// Event is an asynchronous event: its kind and what it is about.
+type Event struct {
+	Type ib.EventType
+	QPN  ib.QPN // QP events
+	CQ   *CQ    // CQ_ERR
+	SRQ  *SRQ   // SRQ events
+	Port uint8  // port events
+}
+
+// Packet is an arriving packet that the shard has parsed and verified.
+type Packet struct {
+	roce.Packet
+	Data *fabric.Datagram // where it came from
+	Size int              // bytes of the UDP payload
+	ID   uint16           // IPv4 identification, known or derived
+}
+
+// timer names the timers of a QP.
+type timer uint8
+
+const (
+	timerAck timer = iota // waits for an answer
+	timerRNR              // waits for the peer to be ready
+	numTimers
+)
+
+// timers is the array of a QP's instants; clock.Never is off.
+type timers [numTimers]clock.Instant
+
+func (t *timers) stopAll() {
+	for i := range t {
+		t[i] = clock.Never
+	}
+}
+
+// next returns the earliest.
+func (t *timers) next() clock.Instant {
+	at := clock.Never
+	for _, v := range t {
+		at = min(at, v)
+	}
+	return at
+}

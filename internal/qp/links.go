@@ -1,0 +1,18 @@
+package qp
+
+import (
+	"sync/atomic"
+
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// Links belong to the shard: its lists and its heap run through the QPs, so
+// that scheduling one allocates nothing. The QP itself never looks at them.
+type Links struct {
+	Active     bool          // on the list of QPs with something to transmit
+	NextActive *QP           // next on that list
+	HeapIndex  int           // place in the heap of deadlines, from 1; 0 is none
+	HeapKey    clock.Instant // not later than the QP's deadline
+	Rung       atomic.Bool   // on the list of doorbells
+	NextBell   *QP           // next on that list
+}

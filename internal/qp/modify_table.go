@@ -1,0 +1,197 @@
+package qp
+
+import "github.com/softhca/softhca/ib"
+
+// cell is one entry of the modify table. The zero value refuses.
+type cell struct {
+	legal    bool
+	required ib.AttrMask
+	optional ib.AttrMask
+}
+
+// modifyRows holds the transitions of one service: [from][to].
+type modifyRows [ib.NumQPStates][ib.NumQPStates]cell
+
+// Short names of the attributes, for the table. The timers go together
+// wherever they go.
+const (
+	aCurState  = ib.AttrCurState
+	aEnSQD     = ib.AttrEnSQDAsyncNotify
+	aAccess    = ib.AttrAccessFlags
+	aPKey      = ib.AttrPKeyIndex
+	aPort      = ib.AttrPort
+	aQKey      = ib.AttrQKey
+	aAV        = ib.AttrAV
+	aMTU       = ib.AttrPathMTU
+	aTimers    = ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry
+	aRQPSN     = ib.AttrRQPSN
+	aSQPSN     = ib.AttrSQPSN
+	aMaxRD     = ib.AttrMaxRDAtomic
+	aMaxDestRD = ib.AttrMaxDestRDAtomic
+	aAlt       = ib.AttrAltPath
+	aMig       = ib.AttrPathMigState
+	aMinRNR    = ib.AttrMinRNRTimer
+	aDestQPN   = ib.AttrDestQPN
+	aCap       = ib.AttrCap // only where the device can resize queues
+)
+
+// modifyTable says which attributes a modify call must and may name (V8). It
+// is the union of what the verbs of the architecture and Linux let a program
+// give, and requires only what Linux requires. STATE is allowed everywhere and
+// is not in the table; neither are the moves to RESET and ERR, which every
+// state has and which take no attribute (Q2).
+//
+// RC has the row of SQE although it never gets there. CAP is Linux's in no
+// row; the architecture has it from INIT→RTR on where queues can be resized.
+var modifyTable = [...]modifyRows{
+	ib.SMI: datagramRows,
+	ib.GSI: datagramRows,
+	ib.RC: {
+		ib.RESET: {
+			ib.INIT: {true, aPKey | aPort | aAccess, 0},
+		},
+		ib.INIT: {
+			ib.INIT: {true, 0, aPKey | aPort | aAccess},
+			// The timers are part of the path in one list of the
+			// architecture's; they stay required at RTR→RTS.
+			ib.RTR: {true, aAV | aMTU | aDestQPN | aRQPSN | aMaxDestRD | aMinRNR, aAlt | aAccess | aPKey | aTimers | aCap},
+		},
+		ib.RTR: {
+			ib.RTS: {true, aTimers | aSQPSN | aMaxRD, aCurState | aAlt | aAccess | aMinRNR | aMig | aCap},
+		},
+		ib.RTS: {
+			ib.RTS: {true, 0, aCurState | aAccess | aAlt | aMig | aMinRNR | aCap},
+			ib.SQD: {true, 0, aEnSQD},
+		},
+		ib.SQD: {
+			ib.RTS: {true, 0, aCurState | aAlt | aAccess | aMinRNR | aMig | aAV | aMTU | aTimers | aMaxRD | aMaxDestRD | aPKey | aPort | aCap},
+			ib.SQD: {true, 0, aPort | aAV | aTimers | aMaxRD | aMaxDestRD | aAlt | aAccess | aPKey | aMinRNR | aMig},
+		},
+		ib.SQE: {
+			ib.RTS: {true, 0, 0},
+		},
+	},
+	ib.UC: {
+		ib.RESET: {
+			ib.INIT: {true, aPKey | aPort | aAccess, 0},
+		},
+		ib.INIT: {
+			ib.INIT: {true, 0, aPKey | aPort | aAccess},
+			ib.RTR:  {true, aAV | aMTU | aDestQPN | aRQPSN, aAlt | aAccess | aPKey | aCap},
+		},
+		ib.RTR: {
+			ib.RTS: {true, aSQPSN, aCurState | aAlt | aAccess | aMig | aCap},
+		},
+		ib.RTS: {
+			ib.RTS: {true, 0, aCurState | aAccess | aAlt | aMig | aCap},
+			ib.SQD: {true, 0, aEnSQD},
+		},
+		ib.SQD: {
+			ib.RTS: {true, 0, aCurState | aAlt | aAccess | aMig | aAV | aMTU | aPKey | aCap},
+			ib.SQD: {true, 0, aAV | aAlt | aAccess | aPKey | aMig},
+		},
+		ib.SQE: {
+			ib.RTS: {true, 0, aCurState | aAccess | aCap},
+		},
+	},
+	ib.UD: {
+		ib.RESET: {
+			ib.INIT: {true, aPKey | aPort | aQKey, 0},
+		},
+		ib.INIT: {
+			ib.INIT: {true, 0, aPKey | aPort | aQKey},
+			ib.RTR:  {true, 0, aPKey | aQKey | aCap},
+		},
+		ib.RTR: datagramRows[ib.RTR],
+		ib.RTS: datagramRows[ib.RTS],
+		ib.SQD: datagramRows[ib.SQD],
+		ib.SQE: datagramRows[ib.SQE],
+	},
+	// An RD queue pair takes partition, path, sequence numbers and retry
+	// timers from its end-to-end context; the rest is its own.
+	ib.RD: {
+		ib.RESET: {
+			ib.INIT: {true, aQKey | aPort | aAccess, 0},
+		},
+		ib.INIT: {
+			ib.INIT: {true, 0, aQKey | aPort | aAccess},
+			ib.RTR:  {true, 0, aQKey | aAccess | aMinRNR | aMaxDestRD | aCap},
+		},
+		ib.RTR: {
+			ib.RTS: {true, 0, aCurState | aQKey | aAccess | aMinRNR | aMaxRD | aMig | aCap},
+		},
+		ib.RTS: {
+			ib.RTS: {true, 0, aCurState | aQKey | aAccess | aMinRNR | aCap},
+			ib.SQD: {true, 0, aEnSQD},
+		},
+		ib.SQD: {
+			ib.RTS: {true, 0, aCurState | aQKey | aAccess | aMinRNR | aMaxRD | aMaxDestRD | aCap},
+			ib.SQD: {true, 0, aQKey | aAccess | aMinRNR | aMaxRD | aMaxDestRD},
+		},
+		ib.SQE: {
+			ib.RTS: {true, 0, aCurState | aQKey | aAccess | aMinRNR | aCap},
+		},
+	},
+}
+
+// datagramRows is what QP0 and QP1 have, which are bound to their port (V11).
+// UD differs only up to RTR.
+var datagramRows = modifyRows{
+	ib.RESET: {
+		ib.INIT: {true, aPKey | aQKey, 0},
+	},
+	ib.INIT: {
+		ib.INIT: {true, 0, aPKey | aQKey},
+		ib.RTR:  {true, 0, aPKey | aQKey | aCap},
+	},
+	ib.RTR: {
+		ib.RTS: {true, aSQPSN, aCurState | aQKey | aCap},
+	},
+	ib.RTS: {
+		ib.RTS: {true, 0, aCurState | aQKey | aCap},
+		ib.SQD: {true, 0, aEnSQD},
+	},
+	ib.SQD: {
+		ib.RTS: {true, 0, aCurState | aQKey | aPKey | aCap},
+		ib.SQD: {true, 0, aPKey | aQKey},
+	},
+	ib.SQE: {
+		ib.RTS: {true, 0, aCurState | aQKey | aCap},
+	},
+}
+
+// Transition returns the attributes that a modify call of a queue pair must
+// and may name to move it, STATE aside, and whether the move is legal at all
+// (V8, Q2, Q3). Types and states that do not exist have no legal move.
+func Transition(t ib.QPType, from, to ib.QPState) (required, optional ib.AttrMask, ok bool) {
+	if int(t) >= len(modifyTable) || from >= ib.NumQPStates || to >= ib.NumQPStates {
+		return 0, 0, false
+	}
+	if to == ib.RESET || to == ib.ERR {
+		return 0, 0, true
+	}
+	c := &modifyTable[t][from][to]
+	return c.required, c.optional, c.legal
+}
+
+// TransitionRow is one legal move of a queue pair and its attributes, STATE
+// aside.
+type TransitionRow struct {
+	From, To           ib.QPState
+	Required, Optional ib.AttrMask
+}
+
+// Transitions returns every legal move of a service, ordered by the state it
+// begins in and then by the one it ends in; none for a type that does not
+// exist. The slice is the caller's.
+func Transitions(t ib.QPType) []TransitionRow {
+	var rows []TransitionRow
+	for from := ib.RESET; from <= ib.ERR; from++ {
+		for to := ib.RESET; to <= ib.ERR; to++ {
+			if required, optional, ok := Transition(t, from, to); ok {
+				rows = append(rows, TransitionRow{from, to, required, optional})
+			}
+		}
+	}
+	return rows
+}

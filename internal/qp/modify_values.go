@@ -1,0 +1,174 @@
+package qp
+
+import "github.com/softhca/softhca/ib"
+
+// Largest values of attributes that are fields of a packet or of a table.
+const (
+	maxTimeout   = 31 // 5-bit code
+	maxRetry     = 7  // 3-bit count
+	maxRNRTimer  = 31 // 5-bit code
+	maxSL        = 15
+	maxFlowLabel = 1<<20 - 1
+)
+
+// accessOfQP are the rights that a queue pair can be given. Only the remote
+// ones have a meaning for it; Linux takes the others without effect.
+const accessOfQP = ib.AccessRemote | ib.AccessLocalWrite | ib.AccessFlushGlobal | ib.AccessFlushPersistent
+
+// valueChecks holds the check of every attribute that has a range. PSNs cannot
+// be out of theirs.
+var valueChecks = [...]struct {
+	attr  ib.AttrMask
+	check func(*modifyCall) *ModifyError
+}{
+	{ib.AttrAccessFlags, (*modifyCall).checkAccess},
+	{ib.AttrPKeyIndex, func(c *modifyCall) *ModifyError { return c.checkPKey("", c.attr.PKeyIndex) }},
+	{ib.AttrPort, func(c *modifyCall) *ModifyError { return c.checkPort("", c.attr.Port) }},
+	{ib.AttrQKey, (*modifyCall).checkQKey},
+	{ib.AttrAV, (*modifyCall).checkPath},
+	{ib.AttrPathMTU, (*modifyCall).checkMTU},
+	{ib.AttrTimeout, func(c *modifyCall) *ModifyError { return c.atMost("timeout", c.attr.Timeout, maxTimeout) }},
+	{ib.AttrRetryCnt, func(c *modifyCall) *ModifyError { return c.atMost("retry count", c.attr.RetryCnt, maxRetry) }},
+	{ib.AttrRNRRetry, func(c *modifyCall) *ModifyError { return c.atMost("RNR retry count", c.attr.RNRRetry, maxRetry) }},
+	{ib.AttrMaxRDAtomic, func(c *modifyCall) *ModifyError {
+		return c.atMost("initiator depth", c.attr.MaxRDAtomic, c.lim.MaxRDAtomic)
+	}},
+	{ib.AttrAltPath, (*modifyCall).checkAltPath},
+	{ib.AttrMinRNRTimer, func(c *modifyCall) *ModifyError {
+		return c.atMost("min RNR timer", c.attr.MinRNRTimer, maxRNRTimer)
+	}},
+	{ib.AttrMaxDestRDAtomic, func(c *modifyCall) *ModifyError {
+		return c.atMost("responder resources", c.attr.MaxDestRDAtomic, c.lim.MaxDestRDAtomic)
+	}},
+	{ib.AttrPathMigState, (*modifyCall).checkMigration},
+	{ib.AttrCap, (*modifyCall).checkResize},
+	{ib.AttrDestQPN, (*modifyCall).checkDestQPN},
+}
+
+func (c *modifyCall) atMost(what string, v, limit uint8) *ModifyError {
+	if v > limit {
+		return c.refuse(ib.EINVAL, "%s %d; the most is %d", what, v, limit)
+	}
+	return nil
+}
+
+func (c *modifyCall) checkAccess() *ModifyError {
+	if bad := c.attr.AccessFlags &^ accessOfQP; bad != 0 {
+		return c.refuse(ib.EINVAL, "a queue pair has no access right %v", bad)
+	}
+	return nil
+}
+
+func (c *modifyCall) checkPKey(which string, index uint16) *ModifyError {
+	if int(index) >= c.lim.PKeys {
+		return c.refuse(ib.EINVAL, "%sP_Key index %d; the table has %d entries", which, index, c.lim.PKeys)
+	}
+	return nil
+}
+
+func (c *modifyCall) checkPort(which string, port uint8) *ModifyError {
+	if port == 0 || port > c.lim.Ports {
+		return c.refuse(ib.EINVAL, "%sport %d; the ports are 1 to %d", which, port, c.lim.Ports)
+	}
+	return nil
+}
+
+// checkQKey keeps controlled Q_Keys for privileged programs (IBA 10.2.5).
+func (c *modifyCall) checkQKey() *ModifyError {
+	if c.attr.QKey&ib.QKeyControlled != 0 && !c.lim.Privileged {
+		return c.refuse(ib.EPERM, "Q_Key %#x is controlled", uint32(c.attr.QKey))
+	}
+	return nil
+}
+
+// checkPath checks the primary path. Its port is the one given at INIT, or
+// the one that the same call gives; in SQD an address vector alone may name a
+// new one, where the service can change it.
+func (c *modifyCall) checkPath() *ModifyError {
+	want := c.from.Port
+	switch _, optional, _ := Transition(c.from.Type, c.from.State, c.next); {
+	case c.mask&ib.AttrPort != 0:
+		want = c.attr.Port
+	case optional&ib.AttrPort != 0:
+		want = c.attr.AV.Port
+	}
+	if c.attr.AV.Port != want {
+		return c.refuse(ib.EINVAL, "path of port %d for a queue pair on port %d", c.attr.AV.Port, want)
+	}
+	return c.checkAV("", &c.attr.AV)
+}
+
+func (c *modifyCall) checkAV(which string, a *ib.AHAttr) *ModifyError {
+	if e := c.checkPort(which+"path: ", a.Port); e != nil {
+		return e
+	}
+	switch {
+	case a.DGID.Addr().IsUnspecified():
+		return c.refuse(ib.EINVAL, "%spath: no destination GID", which)
+	case a.DGID.IsMulticast():
+		return c.refuse(ib.EINVAL, "%spath: destination %v is a multicast group", which, a.DGID)
+	case int(a.SGIDIndex) >= c.lim.GIDs || c.lim.ValidGID != nil && !c.lim.ValidGID(a.SGIDIndex):
+		return c.refuse(ib.EINVAL, "%spath: source GID index %d has no GID", which, a.SGIDIndex)
+	case a.HopLimit == 0:
+		return c.refuse(ib.EINVAL, "%spath: hop limit 0", which)
+	case a.FlowLabel > maxFlowLabel:
+		return c.refuse(ib.EINVAL, "%spath: flow label %#x has more than 20 bits", which, a.FlowLabel)
+	case a.SL > maxSL:
+		return c.refuse(ib.EINVAL, "%spath: service level %d; the most is %d", which, a.SL, maxSL)
+	}
+	return nil
+}
+
+func (c *modifyCall) checkMTU() *ModifyError {
+	if m := c.attr.PathMTU; !m.Valid() || m > c.lim.ActiveMTU {
+		return c.refuse(ib.EINVAL, "path MTU code %d; the port's is %d", m, c.lim.ActiveMTU)
+	}
+	return nil
+}
+
+func (c *modifyCall) checkDestQPN() *ModifyError {
+	if c.attr.DestQPN > ib.QPNMask {
+		return c.refuse(ib.EINVAL, "destination QPN %v has more than 24 bits", c.attr.DestQPN)
+	}
+	return nil
+}
+
+// checkAltPath checks the path that migration would lead to (V15).
+func (c *modifyCall) checkAltPath() *ModifyError {
+	a := c.attr
+	if !c.lim.APM {
+		return c.refuse(ib.EOPNOTSUPP, "ALT_PATH: no automatic path migration here")
+	}
+	if a.AltPort != a.AltAV.Port {
+		return c.refuse(ib.EINVAL, "alternate path of port %d for alternate port %d", a.AltAV.Port, a.AltPort)
+	}
+	if e := c.checkAV("alternate ", &a.AltAV); e != nil {
+		return e
+	}
+	if e := c.checkPKey("alternate ", a.AltPKeyIndex); e != nil {
+		return e
+	}
+	return c.atMost("alternate timeout", a.AltTimeout, maxTimeout)
+}
+
+// checkMigration checks the migration state asked for: ARMED is the device's
+// to enter, REARM needs RTS ahead (V15). MIGRATED is what every queue pair is
+// that cannot migrate, so asking for it needs no ability.
+func (c *modifyCall) checkMigration() *ModifyError {
+	switch m := c.attr.PathMigState; {
+	case m != ib.MIGRATED && m != ib.REARM:
+		return c.refuse(ib.EINVAL, "migration state %v cannot be asked for", m)
+	case m == ib.REARM && !c.lim.APM:
+		return c.refuse(ib.EOPNOTSUPP, "PATH_MIG_STATE: no automatic path migration here")
+	case m == ib.REARM && c.next != ib.RTS:
+		return c.refuse(ib.EINVAL, "migration state %v only on the way to RTS", m)
+	}
+	return nil
+}
+
+func (c *modifyCall) checkResize() *ModifyError {
+	if !c.lim.Resize {
+		return c.refuse(ib.EOPNOTSUPP, "CAP: queues cannot be resized here")
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package qp
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/roce"
+)
+
+// replyKind is what kind of ACKNOWLEDGE is owed.
+type replyKind uint8
+
+const (
+	replyNone replyKind = iota
+	replyACK
+	replyNAK
+)
+
+// reply is the one ACKNOWLEDGE that is owed after the READ and atomic
+// responses: acknowledgements are cumulative, so the latest is enough, and a
+// NAK acknowledges what is before it.
+type reply struct {
+	kind     replyKind
+	syndrome roce.Syndrome
+	psn      ib.PSN
+}
+
+// ack schedules an acknowledgement and reports whether it replaces an earlier
+// one. It never goes back behind one, and never replaces a NAK.
+func (r *reply) ack(p ib.PSN) (merged bool) {
+	switch {
+	case r.kind == replyNAK:
+		return true
+	case r.kind == replyACK && p.Diff(r.psn) <= 0:
+		return true
+	}
+	merged = r.kind == replyACK
+	*r = reply{kind: replyACK, psn: p}
+	return merged
+}
+
+// nak schedules a NAK in place of whatever was owed.
+func (r *reply) nak(s roce.Syndrome, p ib.PSN) { *r = reply{kind: replyNAK, syndrome: s, psn: p} }
+
+// responseQuantum bounds the READ responses of one turn.
+const responseQuantum = 64
+
+// sendResponses appends READ and atomic responses in PSN order and then the
+// acknowledgement. It reports whether some are left.
+func (q *QP) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
+	r := &q.resp
+	for n := 0; ; n++ {
+		e := r.res.front()
+		if e == nil {
+			break
+		}
+		if n == responseQuantum {
+			return true
+		}
+		ok := false
+		if e.kind == roce.KindReadRequest {
+			ok = q.sendReadResponse(now, b, e)
+		} else {
+			ok = q.sendAtomicAck(now, b, e)
+		}
+		if !ok {
+			return true
+		}
+	}
+	if r.reply.kind != replyNone && !q.sendAck(now, b) {
+		return true
+	}
+	if r.dying != nil && r.reply.kind == replyNone {
+		q.die(now)
+	}
+	return false
+}
+
+// syndrome returns the AETH syndrome of a positive answer.
+func (q *QP) syndrome() roce.Syndrome {
+	if !q.env.Settings.Credits || q.srq != nil {
+		return roce.ACKUnlimited
+	}
+	n := q.rq.Len()
+	if q.resp.recv.taken {
+		n--
+	}
+	return roce.ACKCredits(ib.CreditCode(n))
+}
+
+// sendAck appends the ACKNOWLEDGE that is owed.
+func (q *QP) sendAck(now clock.Instant, b *fabric.Batch) bool {
+	r := &q.resp
+	p := q.header(roce.RCAcknowledge, r.reply.psn)
+	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
+	if r.reply.kind == replyACK {
+		p.AETH.Syndrome = q.syndrome()
+	}
+	seg, _, id := q.append(b, &q.path, 0)
+	if seg == nil {
+		return false
+	}
+	q.finish(now, seg, id)
+	r.reply = reply{}
+	return true
+}
+
+// sendAtomicAck appends the answer to an atomic.
+func (q *QP) sendAtomicAck(now clock.Instant, b *fabric.Batch, e *resource) bool {
+	p := q.header(roce.RCAtomicAcknowledge, e.first)
+	p.AETH = roce.AETH{Syndrome: q.syndrome(), MSN: e.msn}
+	p.AtomicAck = e.value
+	seg, _, id := q.append(b, &q.path, 0)
+	if seg == nil {
+		return false
+	}
+	q.finish(now, seg, id)
+	e.pending = false
+	return true
+}
+
+// sendReadResponse appends the next response packet of a READ. The key is
+// checked again for each: if the region has gone, the peer is told (E14).
+func (q *QP) sendReadResponse(now clock.Instant, b *fabric.Batch, e *resource) bool {
+	off := e.next.Distance(e.first) * uint32(q.mtu)
+	n := min(e.length-min(off, e.length), uint32(q.mtu))
+	var src []byte
+	if n > 0 {
+		var err memory.Fault
+		src, err = q.env.Mem.Remote(q.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
+		if err != memory.FaultNone {
+			q.abandonRead(e, err)
+			return true
+		}
+	}
+	// A READ that is answered again from the middle goes on with MIDDLE or
+	// LAST, as Linux does; one that ends early ends all the same.
+	op := readResponse(e.next == e.first, e.next == e.end)
+	p := q.header(op, e.next)
+	p.AETH = roce.AETH{Syndrome: q.syndrome(), MSN: e.msn}
+	seg, payload, id := q.append(b, &q.path, n)
+	if seg == nil {
+		return false
+	}
+	copy(payload, src)
+	q.finish(now, seg, id)
+	e.pending = e.next != e.end
+	e.next = e.next.Next()
+	return true
+}
+
+// readResponse returns the opcode of a READ response by its place.
+func readResponse(start, end bool) roce.Opcode {
+	switch {
+	case start && end:
+		return roce.RCRDMAReadResponseOnly
+	case start:
+		return roce.RCRDMAReadResponseFirst
+	case end:
+		return roce.RCRDMAReadResponseLast
+	default:
+		return roce.RCRDMAReadResponseMiddle
+	}
+}
+
+// abandonRead refuses a READ in the middle of its responses.
+func (q *QP) abandonRead(e *resource, err memory.Fault) {
+	r := &q.resp
+	e.pending = false
+	r.res.clear()
+	f := remoteAccess("rkey: " + err.String())
+	f.psn = e.next
+	r.last = f
+	r.dying = &r.last
+	r.reply.nak(f.syndrome, f.psn)
+}
