@@ -1,0 +1,72 @@
+package hca
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
+)
+
+// Limits are how much of each object an adapter holds (V1).
+type Limits struct {
+	MaxQP         int
+	MaxQPWR       uint32 // work requests of one queue
+	MaxSGE        uint32 // scatter or gather elements of one work request
+	MaxInlineData uint32 // bytes
+	MaxCQ         int
+	MaxCQE        uint32
+	MaxSRQ        int
+	MaxSRQWR      uint32
+	MaxMR         int
+	MaxPD         int
+	MaxAH         int
+	MaxRDAtomic   uint8 // READs and atomics outstanding, as requester and as responder
+}
+
+// DefaultLimits returns the limits of an adapter that sets none.
+func DefaultLimits() Limits {
+	return Limits{
+		MaxQP: 60000, MaxQPWR: 1 << 15, MaxSGE: 32, MaxInlineData: 512,
+		MaxCQ: 1 << 16, MaxCQE: 1 << 22, MaxSRQ: 1 << 16, MaxSRQWR: 1 << 15,
+		MaxMR: 1 << 19, MaxPD: 1 << 16, MaxAH: 1 << 16, MaxRDAtomic: 128,
+	}
+}
+
+// Config says what an adapter is made of.
+type Config struct {
+	Caps     fabric.Caps    // of its port
+	Rand     func() uint32  // unpredictable in production, seeded in simulation
+	QPNSlot  uint8          // upper 8 bits of every QPN
+	Settings qp.Settings    // zero WindowBytes and MaxRDAtomic take defaults
+	Limits   Limits         // zero takes DefaultLimits
+	PKeys    []ib.PKey      // P_Key table; empty takes the default key
+	Raise    func(qp.Event) // asynchronous events; must not block
+	Trace    trace.Tracer   // nil for none
+	// Privileged allows controlled Q_Keys, as CAP_NET_RAW does in Linux.
+	Privileged bool
+}
+
+// defaultWindow bounds the bytes in flight to a peer whose buffer is unknown.
+const defaultWindow = 256 << 10
+
+// fill replaces zero values by defaults.
+func (c *Config) fill() {
+	if c.Limits == (Limits{}) {
+		c.Limits = DefaultLimits()
+	}
+	if len(c.PKeys) == 0 {
+		c.PKeys = []ib.PKey{ib.PKeyDefault}
+	}
+	c.Settings.MaxRDAtomic = uint32(c.Limits.MaxRDAtomic)
+	if c.Settings.WindowBytes == 0 {
+		// The peer's buffer is most likely like our own; half of it leaves
+		// room for what others send.
+		c.Settings.WindowBytes = defaultWindow
+		if b := c.Caps.RecvBuffer / 2; b != 0 {
+			c.Settings.WindowBytes = min(max(b, defaultWindow/4), 1<<20)
+		}
+	}
+	if c.Raise == nil {
+		c.Raise = func(qp.Event) {}
+	}
+}

@@ -1,0 +1,89 @@
+package hca
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// The ways in which creating a QP fails (V6). Each is a value of its own and
+// unwraps to an errno.
+var (
+	ErrInvalidPD          = fmt.Errorf("invalid protection domain: %w", ib.EINVAL)
+	ErrInvalidCQ          = fmt.Errorf("invalid completion queue: %w", ib.EINVAL)
+	ErrInvalidSRQ         = fmt.Errorf("invalid shared receive queue: %w", ib.EINVAL)
+	ErrInvalidServiceType = fmt.Errorf("invalid service type: %w", ib.EOPNOTSUPP)
+	ErrInvalidRDD         = fmt.Errorf("invalid reliable datagram domain: %w", ib.EINVAL)
+	ErrTooManyWRs         = fmt.Errorf("more work requests than the adapter's queues hold: %w", ib.EINVAL)
+	ErrTooManySGEs        = fmt.Errorf("more scatter/gather elements than a work request has: %w", ib.EINVAL)
+	ErrTooMuchInline      = fmt.Errorf("more inline data than a work request has: %w", ib.EINVAL)
+)
+
+// QPConfig says what a new QP is made of (V4).
+type QPConfig struct {
+	Type   ib.QPType
+	SendCQ *qp.CQ
+	RecvCQ *qp.CQ
+	SRQ    *qp.SRQ // nil for a receive queue of its own
+	Cap    ib.QPCap
+	SigAll bool
+}
+
+// CreateQP returns a QP in RESET with a QPN of its own (V5, V6).
+func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
+	if err := h.checkQP(p, &c); err != nil {
+		return nil, err
+	}
+	s := h.shard
+	var num ib.QPN
+	if c.Type == ib.GSI {
+		if s.gsi != nil {
+			return nil, fmt.Errorf("QP1 exists: %w", ib.EINVAL)
+		}
+		num = ib.QPNGSI
+	} else {
+		var ok bool
+		if num, ok = s.qpns.alloc(h.cfg.Rand); !ok || s.count >= h.cfg.Limits.MaxQP {
+			return nil, ErrNoResources
+		}
+	}
+	q := qp.New(&s.env, qp.Config{
+		Num: num, Type: c.Type, PD: p.ID, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ,
+		Cap: c.Cap, SigAll: c.SigAll,
+	})
+	s.add(q)
+	p.users++
+	return q, nil
+}
+
+func (h *HCA) checkQP(p *PD, c *QPConfig) error {
+	l := &h.cfg.Limits
+	switch {
+	case !h.valid(p):
+		return ErrInvalidPD
+	case c.Type == ib.RD: // its domain would be checked here; no RD yet
+		return fmt.Errorf("RD: %w", ErrInvalidServiceType)
+	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD && c.Type != ib.GSI:
+		return fmt.Errorf("%v: %w", c.Type, ErrInvalidServiceType)
+	case c.SendCQ == nil || c.RecvCQ == nil:
+		return ErrInvalidCQ
+	case c.SRQ != nil && c.SRQ.PD() != p.ID:
+		return ErrInvalidSRQ
+	case c.Cap.MaxSendWR > l.MaxQPWR || c.Cap.MaxRecvWR > l.MaxQPWR:
+		return fmt.Errorf("%d send, %d receive; at most %d: %w", c.Cap.MaxSendWR, c.Cap.MaxRecvWR, l.MaxQPWR, ErrTooManyWRs)
+	case c.Cap.MaxSendSGE > l.MaxSGE || c.Cap.MaxRecvSGE > l.MaxSGE:
+		return fmt.Errorf("%d gather, %d scatter; at most %d: %w", c.Cap.MaxSendSGE, c.Cap.MaxRecvSGE, l.MaxSGE, ErrTooManySGEs)
+	case c.Cap.MaxInlineData > l.MaxInlineData:
+		return fmt.Errorf("%d bytes; at most %d: %w", c.Cap.MaxInlineData, l.MaxInlineData, ErrTooMuchInline)
+	}
+	return nil
+}
+
+// DestroyQP ends a QP in any state (V13). Its QPN rests before it is used
+// again.
+func (h *HCA) DestroyQP(p *PD, q *qp.QP) {
+	q.Destroy()
+	h.shard.remove(q)
+	p.users--
+}

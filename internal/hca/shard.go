@@ -1,0 +1,263 @@
+package hca
+
+import (
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
+)
+
+// maxPacket is no less than the UDP payload of any packet: the largest path
+// MTU, the longest headers and the ICRC.
+const maxPacket = 4096 + 64
+
+// Shard is a single-threaded slice of the adapter. It never blocks and never
+// reads a clock. Whoever holds the shard's lock, which is the driver's, is its
+// thread; only Ring may be called without it.
+type Shard struct {
+	cfg      *Config
+	env      qp.Env
+	counters qp.Counters
+	local    map[netip.Addr]struct{}
+	qpns     qpnTable
+	gsi      *qp.QP
+	count    int
+	timers   deadlines
+	bells    doorbells
+	active   activeList
+	habits   habits
+
+	in  qp.Packet // the packet being processed
+	pre prefix    // of the datagram being processed
+}
+
+// prefix is the ICRC prefix of the segments of one datagram.
+type prefix struct {
+	size int
+	p    roce.Prefix
+}
+
+func newShard(cfg *Config, mtu ib.MTU) *Shard {
+	s := &Shard{cfg: cfg, local: make(map[netip.Addr]struct{})}
+	for _, a := range cfg.Caps.Addrs {
+		s.local[a] = struct{}{}
+	}
+	s.qpns.init(cfg.QPNSlot)
+	s.env = qp.Env{
+		Settings:     cfg.Settings,
+		Mem:          memory.NewTable(cfg.Rand, cfg.Limits.MaxMR),
+		AHs:          qp.NewAHTable(cfg.Limits.MaxAH),
+		Counters:     &s.counters,
+		PKey:         func(i uint16) ib.PKey { return cfg.PKeys[i] },
+		Route:        s.route,
+		FixedSrcPort: cfg.Caps.SrcPort,
+		Flows:        qp.NewFlowTable(cfg.Settings.WindowBytes),
+		Raise:        cfg.Raise,
+		Wake:         s.wake,
+		Trace:        cfg.Trace,
+		Limits: qp.ModifyLimits{
+			Ports: 1, PKeys: len(cfg.PKeys), GIDs: len(cfg.Caps.Addrs), ActiveMTU: mtu,
+			MaxRDAtomic: cfg.Limits.MaxRDAtomic, MaxDestRDAtomic: cfg.Limits.MaxRDAtomic,
+			Privileged: cfg.Privileged,
+		},
+	}
+	return s
+}
+
+// Receive processes a datagram, which may hold several packets. d and its
+// bytes are not kept.
+func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
+	s.pre.size = 0
+	for off, k := 0, 0; off < len(d.Bytes); k++ {
+		var seg []byte
+		seg, off = d.Segment(off)
+		s.receivePacket(now, d, seg, k)
+	}
+}
+
+// receivePacket takes one packet through the checks that need no QP, finds
+// the QP and hands the packet on.
+func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
+	p := &s.in
+	if p.Parse(seg) != roce.FaultNone {
+		s.counters.Drops[qp.DropMalformed]++
+		return
+	}
+	if _, ok := s.local[d.Dst]; !ok {
+		s.counters.Drops[qp.DropAddress]++
+		return
+	}
+	q := s.find(p.BTH.DestQP)
+	if q == nil {
+		s.counters.Drops[qp.DropNoQP]++
+		return
+	}
+	var ok bool
+	if p.ID, ok = s.verify(now, d, seg, k); !ok {
+		s.counters.Drops[qp.DropICRC]++
+		return
+	}
+	p.Data, p.Size = d, len(seg)
+	q.Receive(now, p)
+	s.timers.arm(q)
+}
+
+// find returns the QP that packets to n go to.
+func (s *Shard) find(n ib.QPN) *qp.QP {
+	if n == ib.QPNGSI {
+		return s.gsi
+	}
+	return s.qpns.find(n)
+}
+
+// verify checks the ICRC of segment k of a datagram and returns the packet's
+// IPv4 identification, if it has one.
+func (s *Shard) verify(now clock.Instant, d *fabric.Datagram, seg []byte, k int) (id uint16, ok bool) {
+	if s.pre.size != len(seg) {
+		s.pre = prefix{len(seg), roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))}
+	}
+	switch {
+	case !d.Src.Is4():
+		return 0, roce.Check(seg, s.pre.p)
+	case d.IDKnown:
+		id = d.ID + uint16(k)
+		return id, roce.Check(seg, s.pre.p.WithID(id))
+	}
+	h := s.habits.of(d.Src)
+	id = h.expect(k)
+	if !roce.Check(seg, s.pre.p.WithID(id)) {
+		if id, ok = roce.DeriveID(seg, s.pre.p); !ok {
+			return 0, false
+		}
+	}
+	return id, h.accept(now, id)
+}
+
+// Transmit appends what the QPs have to send until the batch is full. It
+// reports whether there is more. QPs take turns.
+func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
+	if s.bells.pending() {
+		s.bells.answer(func(q *qp.QP) {
+			if s.find(q.Num()) != q { // destroyed since
+				return
+			}
+			q.Kick(now)
+			s.timers.arm(q)
+		})
+	}
+	for b.Room() >= maxPacket {
+		q := s.active.pop()
+		if q == nil {
+			return false
+		}
+		if q.Transmit(now, b) {
+			s.active.push(q)
+		}
+		s.timers.arm(q)
+	}
+	return s.active.head != nil
+}
+
+// Advance fires the timers that are due.
+func (s *Shard) Advance(now clock.Instant) {
+	for q := s.timers.due(now); q != nil; q = s.timers.due(now) {
+		if q.Deadline() <= now {
+			q.Advance(now)
+		}
+		s.timers.arm(q)
+	}
+}
+
+// Deadline returns when Advance is next needed; clock.Never when idle.
+func (s *Shard) Deadline() clock.Instant { return s.timers.next() }
+
+// Pending reports whether Transmit has something to do. Any goroutine may
+// ask whether a doorbell rang; the rest needs the shard.
+func (s *Shard) Pending() bool { return s.active.head != nil || s.bells.pending() }
+
+// Rung reports whether a doorbell waits to be answered. Any goroutine may
+// call it.
+func (s *Shard) Rung() bool { return s.bells.pending() }
+
+// Ring tells the shard that work was posted to q. Any goroutine may call it.
+func (s *Shard) Ring(q *qp.QP) { s.bells.ring(q) }
+
+// Arm makes the shard look at a QP's timers after it was modified.
+func (s *Shard) Arm(q *qp.QP) { s.timers.arm(q) }
+
+// add makes a QP reachable.
+func (s *Shard) add(q *qp.QP) {
+	s.count++
+	if q.Num() == ib.QPNGSI {
+		s.gsi = q
+		return
+	}
+	s.qpns.add(q)
+}
+
+// remove takes a QP out of every list.
+func (s *Shard) remove(q *qp.QP) {
+	s.count--
+	s.timers.remove(q)
+	s.active.remove(q)
+	if q.Num() == ib.QPNGSI {
+		s.gsi = nil
+		return
+	}
+	s.qpns.remove(q.Num())
+}
+
+// wake puts a QP on the list of senders.
+func (s *Shard) wake(q *qp.QP) { s.active.push(q) }
+
+// activeList is the queue of QPs that may have something to send.
+type activeList struct{ head, tail *qp.QP }
+
+func (l *activeList) push(q *qp.QP) {
+	if q.Links.Active {
+		return
+	}
+	q.Links.Active = true
+	if l.tail == nil {
+		l.head = q
+	} else {
+		l.tail.Links.NextActive = q
+	}
+	l.tail = q
+}
+
+func (l *activeList) pop() *qp.QP {
+	q := l.head
+	if q == nil {
+		return nil
+	}
+	l.head = q.Links.NextActive
+	if l.head == nil {
+		l.tail = nil
+	}
+	q.Links.NextActive, q.Links.Active = nil, false
+	return q
+}
+
+func (l *activeList) remove(q *qp.QP) {
+	if !q.Links.Active {
+		return
+	}
+	var before *qp.QP
+	for e := l.head; e != q; e = e.Links.NextActive {
+		before = e
+	}
+	if before == nil {
+		l.pop()
+		return
+	}
+	before.Links.NextActive = q.Links.NextActive
+	if l.tail == q {
+		l.tail = before
+	}
+	q.Links.NextActive, q.Links.Active = nil, false
+}
