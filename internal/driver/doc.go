@@ -1,0 +1,9 @@
+// Package driver gives an adapter time and a network: it has the only
+// goroutine and reads the only clock. It binds a shard to a port.
+//
+// Whoever holds the driver's lock is the shard's thread. A post that gets the
+// lock transmits at once; one that does not leaves a doorbell that the holder
+// answers before it lets go. A poll of an empty completion queue may run the
+// shard too. One goroutine waits in the port for programs that sleep; it steps
+// back from the socket while others poll.
+package driver

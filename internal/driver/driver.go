@@ -1,0 +1,273 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// ErrDead is returned by every call after the device failed.
+var ErrDead = fmt.Errorf("device has failed: %w", ib.EIO)
+
+// Sizes of what one round moves.
+const (
+	batchBytes   = 256 << 10 // outgoing bytes built before they are sent
+	inbox        = 16        // datagrams received at once
+	roundBatches = 8         // batches sent before others may have the lock
+)
+
+// stepBack is how long the goroutine keeps away from the socket when somebody
+// else polls it, and so the longest that an answer may wait when that stops.
+const stepBack = time.Millisecond
+
+// Driver runs one shard over one port.
+type Driver struct {
+	port  fabric.Port
+	shard *hca.Shard
+	fatal func(cause error)
+	start time.Time
+
+	polls atomic.Uint64 // rounds run by pollers
+	done  chan struct{}
+
+	mu      sync.Mutex // guards the shard and what follows
+	batch   *fabric.Batch
+	in      []fabric.Datagram
+	blocked bool          // the port took no more; the batch waits
+	writing bool          // the goroutine waits for the port to take more
+	aside   bool          // the goroutine has stepped back from the socket
+	asleep  clock.Instant // until when the goroutine waits
+	dead    error         // why the device does not run any more
+}
+
+// Start runs the shard over the port until Close. fatal is called once, with
+// the lock held, if an invariant of the engine breaks: the device is dead
+// then.
+func Start(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver {
+	d := &Driver{
+		port: port, shard: shard, fatal: fatal, start: time.Now(), done: make(chan struct{}),
+		batch: fabric.NewBatch(batchBytes, port.Caps()),
+		in:    make([]fabric.Datagram, inbox),
+	}
+	go d.loop()
+	return d
+}
+
+// now returns the time since the driver started.
+func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start)) }
+
+// Do runs f as the shard's thread and sends what comes of it. It blocks until
+// it has the lock.
+func (d *Driver) Do(f func(now clock.Instant)) error {
+	d.mu.Lock()
+	defer d.release()
+	if d.dead != nil {
+		return d.dead
+	}
+	now := d.now()
+	f(now)
+	d.transmit(now)
+	return nil
+}
+
+// Post tells the shard that work was posted to q and, if nobody else holds
+// the lock, sends it. It does not block.
+func (d *Driver) Post(q *qp.QP) {
+	d.shard.Ring(q)
+	if !d.mu.TryLock() {
+		return
+	}
+	defer d.release()
+	if d.dead == nil {
+		d.transmit(d.now())
+	}
+}
+
+// Progress runs one round without blocking: it receives, fires timers and
+// sends. Any thread may call it; it does nothing when another one is at it.
+func (d *Driver) Progress() {
+	d.polls.Add(1)
+	if !d.mu.TryLock() {
+		return
+	}
+	defer d.release()
+	if d.dead != nil {
+		return
+	}
+	now := d.now()
+	if d.aside {
+		// The caller polls on: what this round makes us owe goes with its next
+		// post, in one datagram, or with its next poll.
+		d.transmit(now)
+		d.receive(now)
+		return
+	}
+	d.receive(now)
+	d.transmit(now)
+}
+
+// release unlocks. Doorbells that rang while the lock was held are answered
+// first by whoever gets the lock again.
+func (d *Driver) release() {
+	if r := recover(); r != nil {
+		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, r, debug.Stack()))
+	}
+	for {
+		if d.dead == nil && (d.blocked && !d.writing || d.shard.Deadline() < d.asleep) {
+			d.port.Wake() // the goroutine waits for too little, or too long
+		}
+		d.mu.Unlock()
+		if !d.shard.Rung() || !d.mu.TryLock() {
+			return
+		}
+		if d.dead != nil {
+			d.mu.Unlock()
+			return
+		}
+		d.answer()
+	}
+}
+
+// answer sends for doorbells, keeping the lock whatever happens.
+func (d *Driver) answer() {
+	defer func() {
+		if r := recover(); r != nil {
+			d.die(fmt.Errorf("%w: %v\n%s", ErrDead, r, debug.Stack()))
+		}
+	}()
+	d.transmit(d.now())
+}
+
+// die ends the device after a broken invariant.
+func (d *Driver) die(cause error) {
+	if d.dead == nil {
+		d.dead = cause
+		d.fatal(cause)
+		d.port.Wake()
+	}
+}
+
+// receive takes what has arrived and fires the timers that are due. It
+// reports whether anything arrived.
+func (d *Driver) receive(now clock.Instant) bool {
+	n, err := d.port.Receive(d.in)
+	if err != nil && !errors.Is(err, fabric.ErrBlocked) {
+		d.dead = fmt.Errorf("receive: %w", err)
+		return false
+	}
+	for i := range n {
+		d.shard.Receive(now, &d.in[i])
+	}
+	if d.shard.Deadline() <= now {
+		d.shard.Advance(now)
+	}
+	return n > 0
+}
+
+// transmit sends what there is until the port blocks, and reports whether
+// there is more.
+func (d *Driver) transmit(now clock.Instant) (more bool) {
+	for range roundBatches {
+		if !d.flush() {
+			return false
+		}
+		if !d.shard.Pending() {
+			return false
+		}
+		more = d.shard.Transmit(now, d.batch)
+		if !d.flush() || !more {
+			return false
+		}
+	}
+	return more
+}
+
+// flush hands the batch to the port and reports whether it is empty.
+func (d *Driver) flush() bool {
+	if len(d.batch.Pending()) == 0 {
+		return true
+	}
+	err := d.port.Send(d.batch)
+	d.blocked = errors.Is(err, fabric.ErrBlocked)
+	if err != nil && !d.blocked {
+		d.dead = fmt.Errorf("send: %w", err)
+	}
+	return err == nil
+}
+
+// loop is the goroutine for those who do not poll.
+func (d *Driver) loop() {
+	defer close(d.done)
+	seen := uint64(0)
+	for {
+		wait, alive := d.round(&seen)
+		if !alive {
+			return
+		}
+		if wait.timeout == 0 {
+			continue
+		}
+		if err := d.port.Wait(wait.timeout, wait.read, wait.write); err != nil {
+			return
+		}
+	}
+}
+
+// wait is what the goroutine does until its next round.
+type wait struct {
+	timeout     time.Duration // 0: go on at once; negative: for ever
+	read, write bool
+}
+
+// round receives and sends once and decides how to wait. seen is the number
+// of pollers' rounds that it knows of.
+func (d *Driver) round(seen *uint64) (w wait, alive bool) {
+	d.mu.Lock()
+	defer d.release()
+	if d.dead != nil {
+		return wait{}, false
+	}
+	now := d.now()
+	busy := d.receive(now)
+	busy = d.transmit(now) || busy
+	polls := d.polls.Load()
+	d.aside = polls != *seen
+	*seen = polls
+	w = wait{timeout: -1, read: true, write: d.blocked}
+	until := d.shard.Deadline()
+	switch {
+	case d.aside:
+		w.read = false
+		until = min(until, now.Add(stepBack))
+	case busy:
+		w.timeout = 0
+		until = now
+	}
+	d.asleep, d.writing = until, w.write
+	if until != clock.Never && w.timeout != 0 {
+		w.timeout = max(until.Sub(d.now()), time.Microsecond)
+	}
+	return w, d.dead == nil
+}
+
+// Close stops the goroutine and closes the port. Calls that come later return
+// an error.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	if d.dead == nil {
+		d.dead = fmt.Errorf("device is closed: %w", ib.ENODEV)
+	}
+	d.mu.Unlock()
+	err := d.port.Close()
+	<-d.done
+	return err
+}

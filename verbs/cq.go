@@ -1,0 +1,164 @@
+package verbs
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// CompChannel is a completion channel: it tells which completion queues have
+// new entries, to programs that sleep instead of polling. Several CQs may
+// share one.
+type CompChannel struct {
+	ch  chan *CQ
+	mu  sync.Mutex // guards cqs
+	cqs int
+}
+
+// maxChannelCQs bounds the CQs of one channel, so that an event always fits.
+const maxChannelCQs = 1024
+
+// NewCompChannel returns a completion channel.
+func NewCompChannel() *CompChannel { return &CompChannel{ch: make(chan *CQ, maxChannelCQs)} }
+
+// C returns the channel to receive from, alone or in a select: a CQ that was
+// armed with ReqNotify arrives once, when it gets a matching completion. Arm
+// it again and then poll it until it is empty. C is never closed.
+func (c *CompChannel) C() <-chan *CQ { return c.ch }
+
+// CQ is a completion queue (V3).
+type CQ struct {
+	ctx       *Context
+	cq        *qp.CQ
+	channel   *CompChannel
+	notified  atomic.Bool // an event is in the channel
+	unacked   atomic.Int32
+	destroyed atomic.Bool
+}
+
+// CreateCQ returns a completion queue of at least n entries; its events go to
+// ch, which may be nil. EINVAL when n is 0 or over the adapter's limit, ENOMEM
+// when there are no more CQs or ch has its 1024.
+func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
+	q := &CQ{ctx: c, channel: ch}
+	if n < 0 || n > 1<<31 {
+		return nil, fmt.Errorf("create CQ of %d entries: %w", n, ib.EINVAL)
+	}
+	if ch != nil && !ch.join() {
+		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", maxChannelCQs, ErrInsufficientResources)
+	}
+	err := c.do(func(clock.Instant) (err error) {
+		q.cq, err = c.hca.CreateCQ(uint32(n), q.notify)
+		return err
+	})
+	if err != nil {
+		ch.leave()
+		return nil, fmt.Errorf("create CQ: %w", err)
+	}
+	c.events.addCQ(q)
+	return q, nil
+}
+
+func (c *CompChannel) join() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cqs == maxChannelCQs {
+		return false
+	}
+	c.cqs++
+	return true
+}
+
+func (c *CompChannel) leave() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.cqs--
+	c.mu.Unlock()
+}
+
+// notify puts the CQ in its channel, unless it is there. It runs on the
+// thread that completes.
+func (q *CQ) notify() {
+	if q.channel == nil || q.notified.Swap(true) {
+		return
+	}
+	select {
+	case q.channel.ch <- q:
+	default: // only events of CQs since destroyed can fill the channel
+		q.notified.Store(false)
+	}
+}
+
+// Poll moves completions, oldest first, to out and returns how many. It never
+// blocks. A poll of an empty queue also lets the adapter receive and send, on
+// the caller's thread: a program that polls needs no other to make progress.
+func (q *CQ) Poll(out []WC) int {
+	if n := q.cq.Poll(out); n > 0 || len(out) == 0 {
+		return n
+	}
+	if !q.ctx.usable() {
+		return 0
+	}
+	q.ctx.drv.Progress()
+	return q.cq.Poll(out)
+}
+
+// ReqNotify arms the CQ: the next completion, or with solicitedOnly the next
+// that is solicited or unsuccessful, puts it in its completion channel, once.
+// Completions that wait already do not: poll after arming. EINVAL without a
+// completion channel.
+func (q *CQ) ReqNotify(solicitedOnly bool) error {
+	if q.channel == nil {
+		return fmt.Errorf("arm CQ: it was created without a completion channel: %w", ib.EINVAL)
+	}
+	if !q.ctx.usable() {
+		return ErrInvalidHCA
+	}
+	q.notified.Store(false)
+	q.cq.Arm(solicitedOnly)
+	return nil
+}
+
+// Cap returns the number of entries.
+func (q *CQ) Cap() int { return int(q.cq.Cap()) }
+
+// Resize changes the number of entries to at least n; completions that wait
+// stay. EINVAL when they would not fit.
+func (q *CQ) Resize(n int) error {
+	if n < 0 || n > 1<<31 {
+		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
+	}
+	err := q.ctx.do(func(clock.Instant) error { return q.ctx.hca.ResizeCQ(q.cq, uint32(n)) })
+	if err != nil {
+		return fmt.Errorf("resize CQ: %w", err)
+	}
+	return nil
+}
+
+// Overrun reports whether the CQ overflowed: completions were lost, CQ_ERR
+// was raised and its QPs are in ERR (E18).
+func (q *CQ) Overrun() bool { return q.cq.Failed() }
+
+// Destroy ends the CQ. ErrBusy while QPs complete to it, or while an event
+// about it is not acknowledged.
+func (q *CQ) Destroy() error {
+	if q == nil || q.destroyed.Load() {
+		return ErrInvalidCQ
+	}
+	if n := q.unacked.Load(); n > 0 {
+		return fmt.Errorf("destroy CQ: %d events are not acknowledged: %w", n, ErrBusy)
+	}
+	if err := q.ctx.do(func(clock.Instant) error { return q.ctx.hca.DestroyCQ(q.cq) }); err != nil {
+		return fmt.Errorf("destroy CQ: %w", err)
+	}
+	q.destroyed.Store(true)
+	q.ctx.events.removeCQ(q)
+	q.channel.leave()
+	return nil
+}

@@ -1,0 +1,16 @@
+// Package verbs is the public interface of the adapter: the verbs of the
+// InfiniBand architecture, in the shape that users of libibverbs know.
+//
+// Open returns a device context. From it come protection domains, memory
+// regions, completion queues and queue pairs; a queue pair is moved to RTS
+// with Modify, work is posted with PostSend and PostRecv, and its completions
+// are polled from a CQ. Two contexts, in one process or in two, on one host
+// or on two, talk RoCEv2 over UDP port 4791, and so do a context and Linux's
+// Soft-RoCE or an RDMA adapter.
+//
+// Everything here may be used from several goroutines at once. Errors unwrap
+// to the errno that libibverbs would return, so that
+// errors.Is(err, syscall.ENOMEM) works.
+//
+// Reading order: context.go, pd.go and mr.go, cq.go, qp.go, event.go.
+package verbs

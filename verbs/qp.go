@@ -1,0 +1,171 @@
+package verbs
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// QPInitAttr says what a queue pair is made of (V4).
+type QPInitAttr struct {
+	Type   ib.QPType // RC, UC or UD
+	SendCQ *CQ
+	RecvCQ *CQ // may be SendCQ
+	SRQ    *SRQ
+	Cap    QPCap      // Create sets the actual sizes, never less than asked (V5)
+	SQSig  ib.SigType // SigPerWR: requests choose with SendSignaled
+}
+
+// QP is a queue pair.
+type QP struct {
+	pd        *PD
+	qp        *qp.QP
+	unacked   atomic.Int32
+	destroyed atomic.Bool
+}
+
+// CreateQP returns a queue pair in RESET. It fails with ErrInvalidHCA,
+// ErrInvalidPD, ErrInvalidCQ, ErrInvalidSRQ, ErrInvalidServiceType,
+// ErrTooManyWRs, ErrTooManySGEs, ErrTooMuchInline or
+// ErrInsufficientResources (V6).
+func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
+	if p == nil {
+		return nil, fmt.Errorf("create QP: %w", ErrInvalidPD)
+	}
+	c := hca.QPConfig{Type: attr.Type, Cap: attr.Cap, SigAll: attr.SQSig == ib.SigAll}
+	if p.ctx.usable() {
+		if !attr.SendCQ.usableIn(p.ctx) || !attr.RecvCQ.usableIn(p.ctx) {
+			return nil, fmt.Errorf("create QP: %w", ErrInvalidCQ)
+		}
+		c.SendCQ, c.RecvCQ = attr.SendCQ.cq, attr.RecvCQ.cq
+	}
+	if attr.SRQ != nil {
+		c.SRQ = attr.SRQ.srq
+	}
+	q := &QP{pd: p}
+	err := p.do(func(clock.Instant) (err error) {
+		q.qp, err = p.ctx.hca.CreateQP(p.pd, c)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create %v QP: %w", attr.Type, err)
+	}
+	attr.Cap = q.qp.Cap()
+	p.ctx.events.addQP(q)
+	return q, nil
+}
+
+// usableIn reports whether q is a live CQ of c.
+func (q *CQ) usableIn(c *Context) bool { return q != nil && q.ctx == c && !q.destroyed.Load() }
+
+// QPN returns the 24-bit queue pair number.
+func (q *QP) QPN() ib.QPN { return q.qp.Num() }
+
+// Type returns the transport service.
+func (q *QP) Type() ib.QPType { return q.qp.Type() }
+
+// State returns the present state.
+func (q *QP) State() ib.QPState { return q.qp.State() }
+
+// Modify gives the QP attributes and, if the mask has AttrState, a new state
+// (V7). What is required and allowed for which move is the table that
+// "softhca states" prints. A call that is refused changes nothing (V9) and
+// says which attributes were missing or too many. Errors unwrap to EINVAL,
+// EOPNOTSUPP or EPERM.
+func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
+	return q.do(func(now clock.Instant) error {
+		err := q.qp.Modify(now, attr, mask)
+		q.pd.ctx.hca.Shard().Arm(q.qp)
+		return err
+	})
+}
+
+// Query returns the state and the attributes (V12). In RESET only the state
+// and the sizes are defined.
+func (q *QP) Query() (QPAttr, error) {
+	var a QPAttr
+	err := q.do(func(clock.Instant) error {
+		a = q.qp.Query()
+		return nil
+	})
+	return a, err
+}
+
+// PostSend posts send work requests in order. An error is a *PostError that
+// names the first that was not taken; those before it stay posted. It does
+// not block: if the adapter is free it sends on the caller's thread, else
+// whoever holds it sends.
+func (q *QP) PostSend(wrs ...SendWR) error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	n, err := q.qp.PostSend(wrs...)
+	if n > 0 {
+		q.pd.ctx.drv.Post(q.qp)
+	}
+	if err != nil {
+		return &PostError{Index: n, WRID: wrs[n].WRID, Err: err}
+	}
+	return nil
+}
+
+// PostRecv posts receives in order, as PostSend does sends.
+func (q *QP) PostRecv(wrs ...RecvWR) error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	n, err := q.qp.PostRecv(wrs...)
+	if n > 0 && q.qp.State() == ib.ERR { // flushed by the shard
+		q.pd.ctx.drv.Post(q.qp)
+	}
+	if err != nil {
+		if n == len(wrs) {
+			return err
+		}
+		return &PostError{Index: n, WRID: wrs[n].WRID, Err: err}
+	}
+	return nil
+}
+
+// Destroy ends the QP in any state (V13): its work requests and unpolled
+// completions vanish, packets that still come are dropped, and its QPN rests.
+// ErrBusy while an event about it is not acknowledged.
+func (q *QP) Destroy() error {
+	if n := q.unacked.Load(); n > 0 {
+		return fmt.Errorf("destroy QP: %d events are not acknowledged: %w", n, ErrBusy)
+	}
+	err := q.do(func(clock.Instant) error {
+		q.destroyed.Store(true)
+		q.pd.ctx.hca.DestroyQP(q.pd.pd, q.qp)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("destroy QP: %w", err)
+	}
+	q.pd.ctx.events.removeQP(q)
+	return nil
+}
+
+func (q *QP) usable() error {
+	switch {
+	case !q.pd.ctx.usable():
+		return ErrInvalidHCA
+	case q.destroyed.Load():
+		return errDestroyed
+	}
+	return nil
+}
+
+// do runs f as the shard's thread if the QP still exists.
+func (q *QP) do(f func(now clock.Instant) error) error {
+	return q.pd.do(func(now clock.Instant) error {
+		if q.destroyed.Load() {
+			return errDestroyed
+		}
+		return f(now)
+	})
+}

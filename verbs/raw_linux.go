@@ -1,0 +1,16 @@
+package verbs
+
+import (
+	"net/netip"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/raw"
+)
+
+func openRaw(addrs []netip.Addr) (fabric.Port, error) {
+	p, err := raw.Open(raw.Config{Addrs: addrs})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}

@@ -1,0 +1,98 @@
+package verbs
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// SRQInitAttr says what a shared receive queue is made of. Create sets the
+// actual sizes, never less than what was asked.
+type SRQInitAttr struct {
+	MaxWR  uint32 // work requests
+	MaxSGE uint32 // scatter elements of a work request
+	Limit  uint32 // SRQ_LIMIT_REACHED is armed at this many; 0 is not
+}
+
+// SRQ is a receive queue that several QPs share.
+type SRQ struct {
+	pd      *PD
+	srq     *qp.SRQ
+	unacked atomic.Int32
+}
+
+// CreateSRQ returns a shared receive queue. EINVAL for sizes over the
+// adapter's limits.
+func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
+	s := &SRQ{pd: p}
+	err := p.do(func(clock.Instant) (err error) {
+		s.srq, err = p.pd.CreateSRQ(attr.MaxWR, attr.MaxSGE, attr.Limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create SRQ: %w", err)
+	}
+	attr.MaxWR, attr.MaxSGE = s.srq.Cap()
+	p.ctx.events.addSRQ(s)
+	return s, nil
+}
+
+// PostRecv posts receives in order. An error is a *PostError that names the
+// first that was not taken; those before it stay posted. Does not block.
+func (s *SRQ) PostRecv(wrs ...RecvWR) error {
+	if !s.pd.ctx.usable() {
+		return ErrInvalidHCA
+	}
+	for i := range wrs {
+		if err := s.srq.PostRecv(&wrs[i]); err != nil {
+			return &PostError{Index: i, WRID: wrs[i].WRID, Err: err}
+		}
+	}
+	return nil
+}
+
+// SetLimit arms SRQ_LIMIT_REACHED: raised once, when fewer than n receives are
+// left. 0 disarms. EINVAL when n is more than the queue holds.
+func (s *SRQ) SetLimit(n uint32) error { return s.srq.SetLimit(n) }
+
+// Query returns the sizes and the armed limit.
+func (s *SRQ) Query() SRQInitAttr {
+	wr, sge := s.srq.Cap()
+	return SRQInitAttr{MaxWR: wr, MaxSGE: sge, Limit: s.srq.Limit()}
+}
+
+// Destroy ends the queue; receives that wait in it vanish. ErrBusy while QPs
+// use it, or while an event about it is not acknowledged.
+func (s *SRQ) Destroy() error {
+	if n := s.unacked.Load(); n > 0 {
+		return fmt.Errorf("destroy SRQ: %d events are not acknowledged: %w", n, ErrBusy)
+	}
+	if err := s.pd.do(func(clock.Instant) error { return s.pd.pd.DestroySRQ(s.srq) }); err != nil {
+		return fmt.Errorf("destroy SRQ: %w", err)
+	}
+	s.pd.ctx.events.removeSRQ(s)
+	return nil
+}
+
+// PostError says which work request of a list was refused.
+type PostError struct {
+	Index int    // in the list
+	WRID  uint64 // of the work request
+	Err   error  // why; unwraps to an errno
+}
+
+// Error names the work request and the cause.
+func (e *PostError) Error() string {
+	return fmt.Sprintf("work request %d (wr_id %#x): %v", e.Index, e.WRID, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *PostError) Unwrap() error { return e.Err }
+
+var _ error = (*PostError)(nil)
+
+// errDestroyed is returned for calls on a QP that is gone.
+var errDestroyed = fmt.Errorf("the queue pair is destroyed: %w", ib.EINVAL)
