@@ -1,0 +1,172 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// open opens a socket on a loopback address and closes it with the test.
+func open(t *testing.T, addr string, merge bool) (*socket, netip.AddrPort) {
+	t.Helper()
+	s, err := openSocket(netip.AddrPortFrom(netip.MustParseAddr(addr), 0), merge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := s.local()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, at
+}
+
+// start runs a server on the socket until the test ends.
+func start(t *testing.T, s *socket, serve func() error) {
+	t.Helper()
+	done := make(chan error)
+	go func() { done <- serve() }()
+	t.Cleanup(func() {
+		s.shut.Store(true)
+		if err := <-done; !errors.Is(err, errShut) {
+			t.Errorf("the server ended with %v", err)
+		}
+		s.close()
+	})
+}
+
+func TestThroughput(t *testing.T) {
+	for _, c := range []config{
+		{payload: 4096, overhead: 16, window: 256 << 10},
+		{payload: 64, overhead: 32, window: 256 << 10},
+		{payload: 1, overhead: 16, window: 1},
+	} {
+		server, at := open(t, "127.0.0.1", true)
+		start(t, server, newReceiver(server).serve)
+		client, _ := open(t, "127.0.0.1", true)
+		defer client.close()
+		s := newSender(client, at, c)
+		r, err := s.run(50 * time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Packets == 0 || r.Packets+r.Lost != s.sent || r.Damaged != 0 {
+			t.Errorf("payload %d: sent %d, received %d, lost %d, damaged %d", c.payload, s.sent, r.Packets, r.Lost, r.Damaged)
+		}
+	}
+}
+
+// TestLoss overflows a small buffer: losses are counted and do not stop the
+// sender.
+func TestLoss(t *testing.T) {
+	server, at := open(t, "127.0.0.1", true)
+	if err := unix.SetsockoptInt(server.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4096); err != nil {
+		t.Fatal(err)
+	}
+	start(t, server, newReceiver(server).serve)
+	client, _ := open(t, "127.0.0.1", true)
+	defer client.close()
+	s := newSender(client, at, config{payload: 4096, overhead: 16, window: 8 << 20})
+	r, err := s.run(100 * time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Lost == 0 || r.Packets == 0 || r.Packets+r.Lost != s.sent {
+		t.Errorf("sent %d, received %d, lost %d: want some lost and all accounted for", s.sent, r.Packets, r.Lost)
+	}
+}
+
+func TestPingpong(t *testing.T) {
+	server, at := open(t, "127.0.0.1", false)
+	start(t, server, func() error { return echo(server) })
+	client, _ := open(t, "127.0.0.1", false)
+	defer client.close()
+	r, err := pingpong(client, at, 40, 200*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Samples == 0 || r.P50 <= 0 || r.P50 > r.P99 || r.P99 > r.Max {
+		t.Errorf("latencies out of order: %+v", *r)
+	}
+}
+
+// TestSilence wants an error, not a result, when nobody answers.
+func TestSilence(t *testing.T) {
+	server, at := open(t, "127.0.0.1", false)
+	defer server.close()
+	client, _ := open(t, "127.0.0.1", false)
+	defer client.close()
+	if _, err := pingpong(client, at, 40, time.Second); err == nil {
+		t.Error("a ping-pong with nobody succeeds")
+	}
+}
+
+// data returns a sealed segment.
+func data(flags byte, seq uint64, payload string) []byte {
+	b := make([]byte, headerLen+8+len(payload)+crcLen)
+	header{kindData, flags, uint16(len(payload)), seq}.put(b)
+	copy(b[headerLen+8:], payload)
+	seal(b)
+	return b
+}
+
+func TestReceiver(t *testing.T) {
+	r := newReceiver(nil)
+	control := func(k kind, seq uint64) []byte {
+		b := make([]byte, headerLen)
+		header{kind: k, seq: seq}.put(b)
+		return b
+	}
+	broken := data(flagAck, 3, "three")
+	broken[headerLen+9] ^= 1
+	tooLong := data(flagAck, 3, "three")
+	header{kindData, flagAck, 100, 3}.put(tooLong)
+	seal(tooLong)
+	for _, c := range []struct {
+		why    string
+		in     []byte
+		answer bool
+		want   report
+	}{
+		{"a start", control(kindStart, 0), true, report{}},
+		{"data", data(0, 0, "zero"), false, report{1, 1, 0}},
+		{"data after a gap that asks for a report", data(flagAck, 2, "two"), true, report{3, 2, 0}},
+		{"late data", data(flagAck, 1, "one"), true, report{3, 3, 0}},
+		{"damaged data", broken, false, report{3, 3, 1}},
+		{"data with a false length", tooLong, false, report{3, 3, 2}},
+		{"a short message", []byte{1, 2, 3}, false, report{3, 3, 2}},
+		{"an unknown message", control(99, 9), false, report{3, 3, 2}},
+		{"a probe", control(kindProbe, 5), true, report{5, 3, 2}},
+		{"another start", control(kindStart, 7), true, report{7, 0, 0}},
+	} {
+		reply := r.handle(c.in)
+		if r.report != c.want {
+			t.Errorf("%s: counts are %+v, want %+v", c.why, r.report, c.want)
+		}
+		if got, ok := parseReport(reply); ok != c.answer || ok && got != c.want {
+			t.Errorf("%s: answered %v with %+v", c.why, ok, got)
+		}
+	}
+	if got := string(r.region[:r.used]); got != "zerotwoone" {
+		t.Errorf("the region holds %q", got)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	for why, c := range map[string]config{
+		"no payload":            {payload: 0, overhead: 16},
+		"no room for the CRC":   {payload: 8, overhead: minOverhead - 1},
+		"more than a datagram":  {payload: maxRunBytes, overhead: 16},
+		"no receiver":           {payload: 8, overhead: 16, bind: "127.0.0.1"},
+		"a receiver over IPv6":  {listen: "[::1]:0"},
+		"a receiver's bad port": {listen: "127.0.0.1:x"},
+	} {
+		if err := run(c); err == nil {
+			t.Errorf("%s: no error", why)
+		}
+	}
+}

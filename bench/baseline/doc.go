@@ -1,0 +1,25 @@
+//go:build linux
+
+// Command baseline measures what UDP without RDMA reaches on this machine:
+// the yardstick for the adapter. A sender and a receiver process exchange
+// segments as large as RoCE packets with segmentation and receive offload.
+// The work that RoCE demands is done and no more: the sender copies each
+// payload once into its batch, both sides compute a CRC-32 over every
+// segment, and the receiver copies each payload once out of its buffer. A
+// window, opened by small acknowledgements, keeps the socket buffer from
+// overflowing. The ping-pong mode spins on sockets that do not block, and
+// does nothing else.
+//
+// Usage:
+//
+//	go run ./bench/baseline -local [-payload 4096] [-overhead 16] [-seconds 3]
+//	go run ./bench/baseline -local -pingpong [-payload 8] [-overhead 32]
+//	baseline -listen ADDR:PORT [-pingpong]   (the receiver, on another machine)
+//	baseline -peer ADDR:PORT [-bind ADDR] ...
+//
+// It prints one JSON object. Throughput counts payload only. Latencies are
+// whole round trips.
+//
+// Reading order: main.go, message.go, socket.go, sender.go, receiver.go,
+// pingpong.go.
+package main

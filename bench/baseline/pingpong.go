@@ -1,0 +1,101 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of the ping-pong.
+const (
+	warmUp     = 1000
+	maxSamples = 4 << 20
+	pingWait   = 100 * time.Millisecond
+)
+
+// latency is the result of a ping-pong: whole round trips in microseconds.
+type latency struct {
+	Mode    string  `json:"mode"`
+	Segment int     `json:"segment"` // bytes
+	Samples int     `json:"samples"`
+	P50     float64 `json:"p50_us"`
+	P90     float64 `json:"p90_us"`
+	P99     float64 `json:"p99_us"`
+	P999    float64 `json:"p999_us"`
+	Max     float64 `json:"max_us"`
+}
+
+// pingpong sends a segment, spins until it is back, and so on for the given
+// time. A lost one ends it with an error: nothing else is on the way.
+func pingpong(sock *socket, peer netip.AddrPort, segment int, d time.Duration) (*latency, error) {
+	sock.direct(peer)
+	b := make([]byte, segment)
+	trips := make([]time.Duration, 0, 1<<16)
+	begin := time.Now()
+	for seq := uint64(0); time.Since(begin) < d && len(trips) < maxSamples; seq++ {
+		header{kind: kindPing, seq: seq}.put(b)
+		start := time.Now()
+		if err := sock.sendTo(b); err != nil {
+			return nil, err
+		}
+		if err := awaitEcho(sock, seq, start); err != nil {
+			return nil, err
+		}
+		if seq >= warmUp {
+			trips = append(trips, time.Since(start))
+		}
+	}
+	if len(trips) == 0 {
+		return nil, fmt.Errorf("no round trip after the first %d in %v", warmUp, d)
+	}
+	slices.Sort(trips)
+	at := func(q float64) float64 {
+		return float64(trips[int(q*float64(len(trips)-1))]) / float64(time.Microsecond)
+	}
+	return &latency{
+		Mode: "pingpong", Segment: segment, Samples: len(trips),
+		P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999), Max: at(1),
+	}, nil
+}
+
+// awaitEcho spins until the ping with the number seq is back.
+func awaitEcho(sock *socket, seq uint64, start time.Time) error {
+	for {
+		b, err := sock.receiveFrom()
+		if err != nil {
+			return err
+		}
+		if h, ok := parseHeader(b); ok && h.kind == kindPing && h.seq == seq {
+			return nil
+		}
+		if b == nil && time.Since(start) > pingWait {
+			return fmt.Errorf("ping %d is not back after %v", seq, pingWait)
+		}
+	}
+}
+
+// idleSpins is how often an echo looks before it sleeps until the next ping.
+const idleSpins = 1 << 16
+
+// echo sends back what arrives, spinning, until the socket fails or is shut.
+func echo(sock *socket) error {
+	for idle := 0; ; idle++ {
+		b, err := sock.receiveFrom()
+		if err == nil && b != nil {
+			idle = 0
+			sock.answer()
+			err = sock.sendTo(b)
+		}
+		if err == nil && idle >= idleSpins {
+			err = sock.poll(unix.POLLIN, pingWait)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

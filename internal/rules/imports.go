@@ -1,0 +1,115 @@
+package rules
+
+import (
+	"go/ast"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// dependencies are the modules that the project may use, with the kinds of
+// package whose sources may import them. Tests may import any of them.
+var dependencies = []struct {
+	path  string
+	kinds []Kind
+}{
+	{"golang.org/x/sys", []Kind{Engine, Waiter, IO, Shell, Tool}},
+	{"golang.org/x/tools", []Kind{Tool}},
+	{"github.com/spf13/cobra", []Kind{Shell}},
+	{"github.com/spf13/pflag", []Kind{Shell}},
+	{"github.com/prometheus/client_golang", []Kind{Shell}},
+	{"github.com/HdrHistogram/hdrhistogram-go", []Kind{Shell}},
+	{"github.com/gopacket/gopacket", []Kind{IO, Shell}},
+	{"github.com/cockroachdb/datadriven", []Kind{Shell}},
+	{"github.com/vishvananda/netlink", []Kind{Shell, Tool}},
+	{"github.com/google/go-cmp", nil},
+	{"pgregory.net/rapid", nil},
+	{"go.uber.org/goleak", nil},
+}
+
+// importPath returns the path of an import, which the parser has checked.
+func importPath(spec *ast.ImportSpec) string {
+	p, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		panic("rules: parsed import path " + spec.Path.Value)
+	}
+	return p
+}
+
+// checkTable wants every package in the table, and in internal/ exactly what
+// the table does not call public. Commands are importable by nobody.
+func checkTable(m *Module, report reporter) {
+	for _, p := range m.Packages {
+		first := p.Files[0].AST
+		row, ok := Find(p.Path)
+		if !ok {
+			report(first.Package, "package %q is not in the table of levels", p.Path)
+			continue
+		}
+		hidden := inTree(p.Path, "internal") || row.Level >= 7
+		if row.Public == hidden {
+			report(first.Package, "package %q: public is %v in the table", p.Path, row.Public)
+		}
+	}
+}
+
+// checkImports wants imports inside the module to point down the levels.
+func checkImports(m *Module, report reporter) {
+	for _, p := range m.Packages {
+		from, ok := Find(p.Path)
+		if !ok {
+			continue
+		}
+		for _, f := range p.Sources() {
+			for _, spec := range f.AST.Imports {
+				rel, inside := strings.CutPrefix(importPath(spec), m.Path+"/")
+				if !inside || inTree(rel, p.Path) {
+					continue
+				}
+				to, ok := Find(rel)
+				if ok && to.Level >= from.Level && !beside(from, to) {
+					report(spec.Pos(), "%s (level %d) imports %s (level %d)", p.Path, from.Level, rel, to.Level)
+				}
+			}
+		}
+	}
+}
+
+// beside reports whether a package of one row may import one of the other
+// though the level of the other is not lower: tools import tools, packages of
+// one tree each other, and all the footing of their level.
+func beside(from, to Row) bool {
+	tree := from.Path == to.Path && strings.HasSuffix(from.Path, "/...")
+	tools := from.Kind == Tool && to.Kind == Tool
+	onFooting := from.Level == to.Level && slices.Contains(footing, to.Path)
+	return tree || tools || onFooting
+}
+
+// checkDependencies wants imports from outside the standard library and the
+// module to be on the list.
+func checkDependencies(m *Module, report reporter) {
+	for _, p := range m.Packages {
+		row, _ := Find(p.Path)
+		for _, f := range p.Files {
+			for _, spec := range f.AST.Imports {
+				path := importPath(spec)
+				outside := strings.Contains(strings.Split(path, "/")[0], ".")
+				if outside && !inTree(path, m.Path) && !allowed(path, row.Kind, f.Test) {
+					report(spec.Pos(), "%s (%v) may not depend on %s", p.Path, row.Kind, path)
+				}
+			}
+		}
+	}
+}
+
+func allowed(path string, kind Kind, test bool) bool {
+	for _, d := range dependencies {
+		if !inTree(path, d.path) {
+			continue
+		}
+		if test || slices.Contains(d.kinds, kind) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package rules
+
+import "strings"
+
+// Kind says what the code of a package may do.
+type Kind uint8
+
+const (
+	// Engine code does no I/O, starts no goroutine, reads no clock, logs
+	// nothing and has no randomness of its own.
+	Engine Kind = iota
+	// Waiter is engine code that may also block on a timer: a port that lives
+	// in the process.
+	Waiter
+	// IO code stands in the engine's levels and talks to the operating system.
+	IO
+	// Shell is everything above the engine.
+	Shell
+	// Tool code stands outside the levels: no other kind may import it, but
+	// every test.
+	Tool
+)
+
+// String returns the name of the kind.
+func (k Kind) String() string {
+	switch k {
+	case Engine:
+		return "engine"
+	case Waiter:
+		return "waiter"
+	case IO:
+		return "io"
+	case Shell:
+		return "shell"
+	case Tool:
+		return "tool"
+	default:
+		return "unknown kind"
+	}
+}
+
+// Row places a package in the levels. A package may import only packages of
+// lower levels, those of its own tree, and the footing of its level.
+type Row struct {
+	Path   string // below the module; ending in /... it stands for a whole tree
+	Level  int
+	Kind   Kind
+	Public bool // importable by other modules
+}
+
+// toolLevel is above every other level.
+const toolLevel = 99
+
+var table = []Row{
+	{"ib", 0, Engine, true},
+	{"internal/clock", 0, Engine, false},
+
+	{"roce", 1, Engine, true},
+	{"mad", 1, Engine, true},
+	{"internal/fabric", 1, Engine, false},
+	{"internal/ring", 1, Engine, false},
+	{"internal/trace", 1, Engine, false},
+
+	{"internal/memory", 2, Engine, false},
+	{"internal/fabric/pipe", 2, Waiter, false},
+	{"internal/fabric/fault", 2, Engine, false},
+	{"internal/fabric/ident", 2, Engine, false},
+	{"internal/fabric/iface", 2, IO, false},
+	{"internal/fabric/ipudp", 2, Engine, false},
+	{"internal/fabric/poll", 2, IO, false},
+	{"internal/fabric/udp", 2, IO, false},
+	{"internal/fabric/raw", 2, IO, false},
+	{"internal/fabric/capture", 2, IO, false},
+	{"internal/pcapfile", 2, IO, false},
+
+	{"internal/qp", 3, Engine, false},
+	{"internal/cm", 3, Engine, false},
+
+	{"internal/hca", 4, Engine, false},
+
+	{"internal/driver", 5, Shell, false},
+	{"internal/sim", 5, Shell, false},
+	{"internal/script", 5, Shell, false},
+
+	{"verbs", 6, Shell, true},
+	{"rdmacm", 6, Shell, true},
+
+	{"cmd/softhca/...", 7, Shell, false},
+	{"bench/...", 7, Shell, false},
+	{"lab/...", 7, Shell, false},
+	{"capi/...", 7, Shell, false},
+	{"interop/...", 7, Shell, false},
+
+	{"internal/fabric/sandbox", toolLevel, Tool, false},
+	{"internal/rules", toolLevel, Tool, false},
+	{"internal/tools/...", toolLevel, Tool, false},
+}
+
+// footing are the packages that all of their level may import; they
+// themselves import nothing else of it.
+var footing = []string{
+	"internal/fabric/ident",
+	"internal/fabric/iface",
+	"internal/fabric/ipudp",
+	"internal/fabric/poll",
+}
+
+// Find returns the row of a package by its path below the module, and false
+// if the table has none.
+func Find(path string) (Row, bool) {
+	for _, r := range table {
+		if tree, ok := strings.CutSuffix(r.Path, "/..."); ok && inTree(path, tree) || path == r.Path {
+			return r, true
+		}
+	}
+	return Row{}, false
+}
+
+func inTree(path, tree string) bool {
+	return path == tree || strings.HasPrefix(path, tree+"/")
+}
+
+// pure reports whether packages of the kind must do without an operating
+// system.
+func (k Kind) pure() bool { return k == Engine || k == Waiter }

@@ -1,0 +1,240 @@
+package rules
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// TestModule applies every rule to this module.
+func TestModule(t *testing.T) {
+	m, err := Load(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Packages) < 5 {
+		t.Fatalf("only %d packages found: the rules were not applied to the module", len(m.Packages))
+	}
+	for _, r := range All() {
+		for _, v := range r.Check(m) {
+			t.Error(v)
+		}
+	}
+}
+
+// source is a module of one or two files.
+type source map[string]string
+
+// load parses src as the module example.com/m.
+func load(t *testing.T, src source) *Module {
+	t.Helper()
+	fsys := fstest.MapFS{"go.mod": {Data: []byte("module example.com/m\n\ngo 1.26\n")}}
+	for name, text := range src {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	m, err := Load(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// rejected are sources that break one rule at one place each.
+var rejected = []struct {
+	rule string
+	why  string
+	src  source
+}{
+	{"table", "a package that the table does not name", source{"internal/stray/a.go": "package stray"}},
+	{"imports", "an import of the same level", source{
+		"roce/a.go":              "package roce\nimport _ \"example.com/m/internal/ring\"",
+		"internal/ring/doc.go":   "package ring",
+		"internal/clock/a.go":    "package clock",
+		"internal/fabric/doc.go": "package fabric\nimport _ \"example.com/m/internal/clock\"",
+	}},
+	{"imports", "a footing on what stands on it", source{
+		"internal/fabric/udp/a.go":  "package udp\nimport _ \"example.com/m/internal/fabric/poll\"",
+		"internal/fabric/poll/a.go": "package poll\nimport _ \"example.com/m/internal/fabric/udp\"",
+	}},
+	{"imports", "a footing of a higher level", source{"roce/a.go": "package roce\nimport _ \"example.com/m/internal/fabric/poll\""}},
+	{"imports", "an import of a higher level", source{"ib/a.go": "package ib\nimport _ \"example.com/m/verbs\""}},
+	{"imports", "a command that imports a tool", source{"cmd/softhca/a.go": "package main\nimport _ \"example.com/m/internal/rules\""}},
+	{"imports", "a child that is higher than its parent", source{
+		"internal/fabric/a.go": "package fabric\nimport _ \"example.com/m/roce\"",
+	}},
+	{"dependencies", "a module that is not on the list", source{"verbs/a.go": "package verbs\nimport _ \"github.com/stranger/thing\""}},
+	{"dependencies", "an engine with a shell's module", source{"roce/a.go": "package roce\nimport _ \"github.com/spf13/cobra\""}},
+	{"dependencies", "a test module in a source", source{"roce/a.go": "package roce\nimport _ \"pgregory.net/rapid\""}},
+	{"engine-imports", "os", source{"internal/qp/a.go": "package qp\nimport _ \"os\""}},
+	{"engine-imports", "a package below os", source{"internal/qp/a.go": "package qp\nimport _ \"os/exec\""}},
+	{"engine-imports", "net", source{"internal/hca/a.go": "package hca\nimport _ \"net\""}},
+	{"engine-imports", "a logger", source{"internal/hca/a.go": "package hca\nimport _ \"log/slog\""}},
+	{"engine-imports", "syscall outside ib", source{"roce/a.go": "package roce\nimport _ \"syscall\""}},
+	{"engine-imports", "a random source of its own", source{"internal/memory/a.go": "package memory\nimport _ \"crypto/rand\""}},
+	{"engine-imports", "cgo in a shell", source{"verbs/a.go": "package verbs\nimport \"C\""}},
+	{"engine-imports", "I/O in the port that lives in the process", source{"internal/fabric/pipe/a.go": "package pipe\nimport _ \"net\""}},
+	{"engine-calls", "a clock", source{"internal/qp/a.go": "package qp\nimport \"time\"\nfunc f() { _ = time.Now() }"}},
+	{"engine-calls", "a clock under another name", source{"internal/qp/a.go": "package qp\nimport x \"time\"\nfunc f() { g(x.Since) }"}},
+	{"engine-calls", "a timer", source{"internal/qp/a.go": "package qp\nimport \"time\"\nfunc f() { time.NewTimer(1) }"}},
+	{"engine-calls", "a clock in the port that may wait", source{"internal/fabric/pipe/a.go": "package pipe\nimport \"time\"\nfunc f() { time.Now() }"}},
+	{"engine-calls", "a goroutine", source{"internal/hca/a.go": "package hca\nfunc f() { go f() }"}},
+	{"engine-calls", "the global random source", source{"ib/a.go": "package ib\nimport \"math/rand/v2\"\nfunc f() { rand.IntN(3) }"}},
+	{"engine-calls", "printing", source{"ib/a.go": "package ib\nimport \"fmt\"\nfunc f() { fmt.Println() }"}},
+	{"engine-calls", "printing by the builtin", source{"ib/a.go": "package ib\nfunc f() { println() }"}},
+	{"init", "an init function", source{"verbs/a.go": "package verbs\nfunc init() {}"}},
+	{"globals", "a variable without value", source{"verbs/a.go": "package verbs\nvar n int"}},
+	{"globals", "a lock", source{"verbs/a.go": "package verbs\nimport \"sync\"\nvar mu = sync.Mutex{}"}},
+	{"globals", "an atomic", source{"verbs/a.go": "package verbs\nimport \"sync/atomic\"\nvar n = atomic.Int64{}"}},
+	{"globals", "a map to be filled", source{"verbs/a.go": "package verbs\nvar reg = make(map[string]int)"}},
+	{"globals", "a pointer", source{"verbs/a.go": "package verbs\nvar p = &struct{}{}"}},
+	{"globals", "an assignment in another file", source{
+		"verbs/a.go": "package verbs\nvar n = 1",
+		"verbs/b.go": "package verbs\nfunc f() { n = 2 }",
+	}},
+	{"globals", "an increment", source{"ib/a.go": "package ib\nvar n = 1\nfunc f() { n++ }"}},
+	{"globals", "a write into a table", source{"ib/a.go": "package ib\nvar t = [...]int{1}\nfunc f(i int) { t[i] = 2 }"}},
+	{"globals", "a write into a field", source{"ib/a.go": "package ib\nvar t = struct{ n int }{1}\nfunc f() { t.n = 2 }"}},
+	{"globals", "a write by range", source{"ib/a.go": "package ib\nvar n = 1\nfunc f() { for n = range 3 { } }"}},
+	{"globals", "an address", source{"ib/a.go": "package ib\nvar n = 1\nfunc f() *int { return &n }"}},
+	{"globals", "a copy onto a table", source{"ib/a.go": "package ib\nvar t = [...]int{1}\nfunc f(s []int) { copy(t[:], s) }"}},
+	{"globals", "a deletion", source{"ib/a.go": "package ib\nvar t = map[int]int{1: 1}\nfunc f() { delete(t, 1) }"}},
+	{"globals", "a method that writes", source{"ib/a.go": "package ib\ntype T struct{ n int }\nfunc (t *T) inc() { t.n++ }\nvar v = T{1}\nfunc f() { v.inc() }"}},
+	{"globals", "a method that calls one that writes", source{"ib/a.go": "package ib\ntype T struct{ n int }\nfunc (t *T) a() { t.b() }\nfunc (t *T) b() { *t = T{} }\nvar v = T{1}\nfunc f() { v.a() }"}},
+	{"globals", "a write through a local pointer", source{"ib/a.go": "package ib\nvar t = [...]int{1}\nfunc f() { p := &t[0]; *p = 2 }"}},
+	{"globals", "an address that is handed on", source{"ib/a.go": "package ib\nvar t = [...]int{1}\nfunc f() { g(&t) }\nfunc g(*[1]int) {}"}},
+	{"file-lines", "801 lines", source{"ib/a.go": "package ib\n" + strings.Repeat("\n", maxFileLines)}},
+	{"function-lines", "71 lines", source{"ib/a.go": "package ib\nfunc f() {" + strings.Repeat("\n", maxFunctionLines) + "}"}},
+	{"function-lines", "71 lines of a test", source{"ib/a_test.go": "package ib\nfunc f() {" + strings.Repeat("\n", maxFunctionLines) + "}"}},
+	{"parameters", "six parameters", source{"ib/a.go": "package ib\nfunc f(a, b, c int, d, e, f string) {}"}},
+	{"parameters", "six parameters of a method of an interface", source{"ib/a.go": "package ib\ntype i interface{ f(int, int, int, int, int, int) }"}},
+	{"package-name", "a drawer", source{"internal/util/a.go": "package util"}},
+	{"package-name", "a directory that says nothing", source{"bench/common/a.go": "package stats"}},
+	{"doc-file", "no doc.go", source{"ib/a.go": "package ib"}},
+	{"doc-file", "a doc.go that does not say which package", source{"ib/doc.go": "// This is it.\npackage ib"}},
+	{"doc-file", "a second package comment", source{
+		"ib/doc.go": "// Package ib is it.\npackage ib",
+		"ib/a.go":   "// Package ib is more.\npackage ib",
+	}},
+	{"documented", "a bare function", source{"ib/a.go": "package ib\nfunc F() {}"}},
+	{"documented", "a comment on something else", source{"ib/a.go": "package ib\n// Returns one.\nfunc F() {}"}},
+	{"documented", "a bare method", source{"ib/a.go": "package ib\ntype t struct{}\n// T is t.\ntype T[A any] struct{}\nfunc (*T[A]) M() {}\nfunc (t) M() {}"}},
+	{"documented", "a bare type", source{"ib/a.go": "package ib\ntype T int"}},
+	{"documented", "a type in a group", source{"ib/a.go": "package ib\n// These are types.\ntype (\nT int\n)"}},
+	{"documented", "a bare method of an interface", source{"ib/a.go": "package ib\n// I is it.\ntype I interface{ M() }"}},
+	{"documented", "a bare constant", source{"ib/a.go": "package ib\nconst C = 1"}},
+	{"test-sleep", "a sleeping test", source{"ib/a_test.go": "package ib\nimport \"time\"\nfunc f() { time.Sleep(1) }"}},
+	{"test-skip", "a skipped test", source{"ib/a_test.go": "package ib\nimport \"testing\"\nfunc TestX(t *testing.T) {\n\n\tt.Skip()\n}"}},
+}
+
+// TestRejects shows for every rule sources that it rejects, once each.
+func TestRejects(t *testing.T) {
+	rules := map[string]Rule{}
+	cases := map[string]int{}
+	for _, r := range All() {
+		rules[r.Name] = r
+	}
+	for _, c := range rejected {
+		cases[c.rule]++
+		t.Run(fmt.Sprintf("%s: %s", c.rule, c.why), func(t *testing.T) {
+			if vs := rules[c.rule].Check(load(t, c.src)); len(vs) != 1 || vs[0].Rule != c.rule {
+				t.Errorf("want one violation of %s, got %v", c.rule, vs)
+			}
+		})
+	}
+	for name := range rules {
+		if cases[name] == 0 {
+			t.Errorf("rule %s has no source that it rejects", name)
+		}
+	}
+}
+
+// accepted are sources near the border that break no rule.
+var accepted = []struct {
+	why string
+	src source
+}{
+	{"a table with look-ups, a sentinel and an interface check", source{
+		"ib/doc.go": "// Package ib is it.\npackage ib",
+		"ib/a.go": `package ib
+import ("errors"; "fmt")
+var errGone = errors.New("gone")
+var table = [...]struct{ n int }{{1}}
+var squares = build()
+var _ fmt.Stringer = (*t)(nil)
+type t struct{}
+func (t) String() string { n := table[0].n; n++; return names(table[:]) }
+func names(x any) string { return "" }
+func look(i int) any { return &table[i] }
+func build() (s [4]int) { for i := range s { s[i] = i * i }; return s }
+type tab [4]int
+func (t *tab) at(i int) int { return t[i] }
+var squared = tab{0, 1}
+func last() int { return squared.at(3) }
+func local() int { p := &squared[1]; p = &squared[2]; return *p }
+func whole() int { p := &squared; return p[1] }
+func shadow() { var table [1]int; table[0] = 2; table := &table; table[0]++ }
+`}},
+	{"durations and seeded sources in the engine", source{
+		"roce/doc.go": "// Package roce is it.\npackage roce",
+		"roce/a.go": `package roce
+import ("math/rand/v2"; "net/netip"; "time")
+const wait = 3 * time.Second
+func f(a netip.Addr) *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+`}},
+	{"timers in the port that lives in the process", source{
+		"internal/fabric/pipe/doc.go": "// Package pipe is it.\npackage pipe",
+		"internal/fabric/pipe/a.go":   "package pipe\nimport \"time\"\nfunc f() { time.NewTimer(1).Stop() }",
+	}},
+	{"a command with parts, and a skip that says why", source{
+		"cmd/softhca/doc.go":      "// Command softhca is it.\npackage main",
+		"cmd/softhca/a.go":        "package main\nimport _ \"example.com/m/cmd/softhca/demo\"\nimport _ \"github.com/spf13/cobra\"",
+		"cmd/softhca/demo/doc.go": "// Package demo is it.\npackage demo",
+		"cmd/softhca/a_test.go":   "package main\nimport \"testing\"\nfunc TestX(t *testing.T) {\n\t// Needs a second machine.\n\tt.Skip()\n}",
+	}},
+	{"generated code of any size", source{
+		"ib/doc.go":        "// Package ib is it.\npackage ib",
+		"ib/gen.go":        "// Code generated by hand. DO NOT EDIT.\n\npackage ib\nfunc F() {}\n" + strings.Repeat("\n", 900),
+		"ib/testdata/x.go": "not Go at all",
+	}},
+}
+
+func TestAccepts(t *testing.T) {
+	for _, c := range accepted {
+		t.Run(c.why, func(t *testing.T) {
+			m := load(t, c.src)
+			for _, r := range All() {
+				for _, v := range r.Check(m) {
+					t.Error(v)
+				}
+			}
+		})
+	}
+}
+
+func TestEnginePackages(t *testing.T) {
+	m := load(t, source{
+		"ib/a.go":                   "package ib",
+		"internal/fabric/udp/a.go":  "package udp",
+		"internal/fabric/pipe/a.go": "package pipe",
+		"verbs/a.go":                "package verbs",
+		"mad/a_test.go":             "package mad",
+	})
+	got := strings.Join(m.EnginePackages(), " ")
+	if want := "example.com/m/ib example.com/m/internal/fabric/pipe"; got != want {
+		t.Errorf("packages that must build everywhere: got %q, want %q", got, want)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	for name, fsys := range map[string]fstest.MapFS{
+		"no go.mod":      {},
+		"no module line": {"go.mod": {Data: []byte("go 1.26\n")}},
+		"bad source":     {"go.mod": {Data: []byte("module m\n")}, "a.go": {Data: []byte("pack age")}},
+	} {
+		if _, err := Load(fsys); err == nil {
+			t.Errorf("%s: loaded without an error", name)
+		}
+	}
+}

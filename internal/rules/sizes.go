@@ -1,0 +1,55 @@
+package rules
+
+import (
+	"go/ast"
+	"path"
+)
+
+// Limits of size, in lines and in parameters.
+const (
+	maxFileLines     = 800
+	maxFunctionLines = 70
+	maxParameters    = 5
+)
+
+// sizeExempt names pure tables: a file by its path, a function as
+// "package.name".
+var sizeExempt = map[string]bool{}
+
+func checkFileLines(m *Module, report reporter) {
+	for _, p := range m.Packages {
+		for _, f := range p.Files {
+			if !f.Generated && !sizeExempt[f.Name] && f.Lines > maxFileLines {
+				report(f.AST.Package, "%s has %d lines; the limit is %d", f.Name, f.Lines, maxFileLines)
+			}
+		}
+	}
+}
+
+func checkFunctionLines(m *Module, report reporter) {
+	m.eachFunc(func(f *File, fn *ast.FuncDecl) {
+		if n := m.lines(fn); n > maxFunctionLines && !sizeExempt[funcName(f, fn)] {
+			report(fn.Pos(), "%s has %d lines; the limit is %d", fn.Name.Name, n, maxFunctionLines)
+		}
+	})
+}
+
+func funcName(f *File, fn *ast.FuncDecl) string { return path.Dir(f.Name) + "." + fn.Name.Name }
+
+// checkParameters counts the parameters of functions, methods, function
+// literals and interface methods; a receiver is not one.
+func checkParameters(m *Module, report reporter) {
+	for _, p := range m.Packages {
+		for _, f := range p.Files {
+			if f.Generated {
+				continue
+			}
+			ast.Inspect(f.AST, func(n ast.Node) bool {
+				if t, ok := n.(*ast.FuncType); ok && t.Params.NumFields() > maxParameters {
+					report(t.Pos(), "%d parameters; the limit is %d", t.Params.NumFields(), maxParameters)
+				}
+				return true
+			})
+		}
+	}
+}

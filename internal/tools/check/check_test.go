@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+func TestRunAllStopsAtFirstFailure(t *testing.T) {
+	broken := errors.New("broken")
+	var ran []string
+	pass := func(name string, output string, err error) step {
+		return step{name, func(context.Context) (string, error) {
+			ran = append(ran, name)
+			return output, err
+		}}
+	}
+	var out strings.Builder
+	err := runAll(t.Context(), &out, []step{pass("one", "quiet", nil), pass("two", "the reason", broken), pass("three", "", nil)})
+	if !errors.Is(err, broken) || !slices.Equal(ran, []string{"one", "two"}) {
+		t.Errorf("ran %v with error %v, want it to stop after two", ran, err)
+	}
+	if s := out.String(); !strings.Contains(s, "the reason") || strings.Contains(s, "quiet") {
+		t.Errorf("want the output of the failed step only:\n%s", s)
+	}
+}
+
+func TestRunAllInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := runAll(ctx, &strings.Builder{}, []step{{"one", func(context.Context) (string, error) { return "", nil }}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted check says %v", err)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	steps := allSteps(time.Second)
+	got, err := choose(steps, "vet,gofmt")
+	if err != nil || len(got) != 2 || got[0].name != "vet" || got[1].name != "gofmt" {
+		t.Errorf("chose %d steps, error %v", len(got), err)
+	}
+	if all, err := choose(steps, ""); err != nil || len(all) != len(steps) {
+		t.Errorf("chose %d of %d steps, error %v", len(all), len(steps), err)
+	}
+	if _, err := choose(steps, "vet,nothing"); err == nil {
+		t.Error("an unknown step is accepted")
+	}
+}
+
+func TestUnformatted(t *testing.T) {
+	fsys := fstest.MapFS{
+		"good.go":          {Data: []byte("package a\n")},
+		"a/testdata/in.go": {Data: []byte("package   a\n")},
+		".hidden/in.go":    {Data: []byte("package   a\n")},
+	}
+	if out, err := unformatted(fsys); err != nil {
+		t.Errorf("formatted files are rejected: %v %s", err, out)
+	}
+	fsys["a/bad.go"] = &fstest.MapFile{Data: []byte("package   a\n")}
+	if out, err := unformatted(fsys); !errors.Is(err, errUnformatted) || out != "a/bad.go" {
+		t.Errorf("got %q, %v for a file that is not formatted", out, err)
+	}
+}
+
+// writeModule writes files as a module into a temporary directory.
+func writeModule(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	fsys := fstest.MapFS{"go.mod": {Data: []byte("module example.com/m\n\ngo 1.26\n")}}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	if err := os.CopyFS(dir, fsys); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// generator is a program that writes the file out.txt.
+var generator = map[string]string{
+	"a.go":          "package m\n\n//go:generate go run ./gen\n",
+	"gen/main.go":   "package main\n\nimport \"os\"\n\nfunc main() {\n\tif os.WriteFile(\"out.txt\", []byte(\"new\"), 0o644) != nil {\n\t\tos.Exit(1)\n\t}\n}\n",
+	".git/out.txt":  "not copied",
+	"out.txt":       "old",
+	"untouched.txt": "x",
+}
+
+func TestOutdated(t *testing.T) {
+	dir := writeModule(t, generator)
+	out, err := outdated(t.Context(), dir)
+	if !errors.Is(err, errOutdated) || out != "out.txt" {
+		t.Errorf("got %q, %v for an outdated file", out, err)
+	}
+	name := filepath.Join(dir, "out.txt")
+	if text, err := os.ReadFile(name); err != nil || string(text) != "old" {
+		t.Errorf("the check changed the tree: %q, %v", text, err)
+	}
+	if err := os.WriteFile(name, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := outdated(t.Context(), dir); err != nil {
+		t.Errorf("a fresh file is rejected: %q, %v", out, err)
+	}
+}
+
+func TestGoCommandFails(t *testing.T) {
+	dir := writeModule(t, map[string]string{"a.go": "package m\n\nfunc f() int { return \"no\" }\n"})
+	out, err := goCommand(t.Context(), dir, nil, "build", "./...")
+	if err == nil || !strings.Contains(out, "a.go:3") {
+		t.Errorf("a package that does not compile gives %q, %v", out, err)
+	}
+}
+
+// TestRaceDetected seeds a data race and wants the test step to fail on it.
+func TestRaceDetected(t *testing.T) {
+	dir := writeModule(t, map[string]string{"a_test.go": `package m
+
+import "testing"
+
+func TestRace(t *testing.T) {
+	n, done := 0, make(chan bool)
+	go func() { n++; close(done) }()
+	n++
+	<-done
+}
+`})
+	out, err := goCommand(t.Context(), dir, []string{"CGO_ENABLED=1"}, "test", "-race", "./...")
+	if err == nil || !strings.Contains(out, "DATA RACE") {
+		t.Errorf("a seeded race passes: %v\n%s", err, out)
+	}
+}
+
+func TestFuzzTargets(t *testing.T) {
+	fsys := fstest.MapFS{
+		"go.mod":      {Data: []byte("module m\n")},
+		"b/b_test.go": {Data: []byte("package b\nfunc FuzzB() {}\nfunc (x) FuzzM() {}\nfunc TestX() {}")},
+		"a/a_test.go": {Data: []byte("package a\nfunc FuzzA() {}")},
+		"a/a.go":      {Data: []byte("package a\nfunc FuzzNot() {}")},
+	}
+	got, err := fuzzTargets(fsys)
+	if want := []target{{"a", "FuzzA"}, {"b", "FuzzB"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
+// TestFuzzAll seeds a target that any input breaks.
+func TestFuzzAll(t *testing.T) {
+	dir := writeModule(t, map[string]string{"a/a_test.go": `package a
+
+import "testing"
+
+func FuzzA(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) { t.Error("seeded") })
+}
+`})
+	out, err := fuzzAll(t.Context(), dir, 10*time.Second)
+	if err == nil || !strings.Contains(out, "seeded") {
+		t.Errorf("a target that fails passes: %v\n%s", err, out)
+	}
+}
+
+func TestOnlyLate(t *testing.T) {
+	const late = "--- FAIL: FuzzX (10.01s)\n    context deadline exceeded\nFAIL\n"
+	if !onlyLate(late) {
+		t.Error("the end of the time counts as a failure")
+	}
+	if onlyLate(late + "Failing input written to testdata/fuzz/FuzzX/1\n") {
+		t.Error("a failing input does not count as a failure")
+	}
+	if onlyLate("--- FAIL: FuzzX (0.01s)\n    a_test.go:7: wrong\n") {
+		t.Error("a failed test does not count as a failure")
+	}
+}

@@ -1,0 +1,12 @@
+// Command check is the gate of the project, and all of it: "make check" and
+// the continuous integration call nothing else. It needs Go and, for the race
+// detector, a C compiler. It prints each step with its duration, stops at the
+// first that fails, with that step's output, and exits with 1.
+//
+// Usage:
+//
+//	go run ./internal/tools/check [-only STEP[,STEP...]] [-fuzztime 10s] [-list]
+//
+// Reading order: main.go (flags, the loop), steps.go (the list of steps),
+// sources.go (checks that need no tool of their own).
+package main
