@@ -29,7 +29,7 @@ func newEndpoint(t testing.TB, cfg Config, typ ib.QPType) *endpoint {
 	if e.pd, err = e.ctx.AllocPD(); err != nil {
 		t.Fatal(err)
 	}
-	if e.cq, err = e.ctx.CreateCQ(256, e.ch); err != nil {
+	if e.cq, err = e.ctx.CreateCQ(2048, e.ch); err != nil {
 		t.Fatal(err)
 	}
 	if e.mr, err = e.pd.RegMR(make([]byte, 4<<20), ib.AccessLocalWrite|ib.AccessRemote); err != nil {
@@ -37,7 +37,7 @@ func newEndpoint(t testing.TB, cfg Config, typ ib.QPType) *endpoint {
 	}
 	e.qp, err = e.pd.CreateQP(&QPInitAttr{
 		Type: typ, SendCQ: e.cq, RecvCQ: e.cq, SQSig: ib.SigAll,
-		Cap: QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64},
+		Cap: QPCap{MaxSendWR: 512, MaxRecvWR: 64, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64},
 	})
 	if err != nil {
 		t.Fatal(err)
