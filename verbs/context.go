@@ -185,15 +185,4 @@ func (c *Context) Counters() ([]Counter, error) {
 	return append(all, Counter{"port_truncated", port.Truncated}, Counter{"port_overflows", port.Overflows}), nil
 }
 
-// captured is what a capturing port says about its file.
-type captured interface{ Err() error }
-
-// CaptureErr returns the first error of writing Config.Capture.
-func (c *Context) CaptureErr() error {
-	if p, ok := c.port.(captured); ok {
-		return p.Err()
-	}
-	return nil
-}
-
 var _ io.Closer = (*Context)(nil)

@@ -71,6 +71,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 // Receive processes a datagram, which may hold several packets. d and its
 // bytes are not kept.
 func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
+	s.env.Now = now
 	s.pre.size = 0
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
@@ -140,6 +141,7 @@ func (s *Shard) verify(now clock.Instant, d *fabric.Datagram, seg []byte, k int)
 // Transmit appends what the QPs have to send until the batch is full. It
 // reports whether there is more. QPs take turns.
 func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
+	s.env.Now = now
 	if s.bells.pending() {
 		s.bells.answer(func(q *qp.QP) {
 			if s.find(q.Num()) != q { // destroyed since
@@ -164,6 +166,7 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 
 // Advance fires the timers that are due.
 func (s *Shard) Advance(now clock.Instant) {
+	s.env.Now = now
 	for q := s.timers.due(now); q != nil; q = s.timers.due(now) {
 		if q.Deadline() <= now {
 			q.Advance(now)

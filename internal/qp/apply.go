@@ -11,6 +11,7 @@ import (
 // The modify table decides; a call that is refused changes nothing (V9).
 // Errors unwrap to EINVAL, EOPNOTSUPP or EPERM.
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
+	q.env.Now = now
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
 	q.recvMu.Lock()
@@ -34,7 +35,7 @@ func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error 
 		q.clear()
 		q.attr = ib.QPAttr{}
 		q.path, q.pkey, q.mtu = fabric.Path{}, 0, 0
-		q.setState(now, ib.RESET, "modify")
+		q.setState(ib.RESET, "modify")
 		return nil
 	}
 	q.store(attr, mask)
@@ -87,7 +88,7 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 	case from == to:
 		return
 	case to == ib.ERR:
-		q.setState(now, ib.ERR, "modify")
+		q.setState(ib.ERR, "modify")
 		q.stop(now)
 		return
 	case to == ib.INIT && !q.connected() && q.env.FixedSrcPort == 0:
@@ -95,7 +96,7 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 	case to == ib.RTR:
 		q.commEst = false
 	}
-	q.setState(now, to, "modify")
+	q.setState(to, "modify")
 	switch to {
 	case ib.SQD:
 		q.sqd = drainState{draining: true, notify: mask&ib.AttrEnSQDAsyncNotify != 0 && q.attr.EnSQDAsyncNotify}

@@ -274,9 +274,8 @@ func (q *QP) impliedNAK(now clock.Instant) {
 }
 
 // traceRetry records that sending goes back.
-func (q *QP) traceRetry(now clock.Instant, cause string) {
+func (q *QP) traceRetry(cause string) {
 	if q.env.Trace != nil {
-		q.env.rec = trace.Record{At: now, Kind: trace.Retry, QPN: q.num, PSN: q.req.psn, Cause: cause}
-		q.env.Trace(&q.env.rec)
+		q.record(trace.Record{Kind: trace.Retry, PSN: q.req.psn, Cause: cause})
 	}
 }

@@ -51,9 +51,20 @@ type Env struct {
 	Wake func(*QP)
 	// Trace receives what happens, if not nil.
 	Trace trace.Tracer
+	// Now is the instant that records are stamped with: the shard sets it on
+	// every entry.
+	Now clock.Instant
 
 	out roce.Packet  // scratch for packets being built
 	rec trace.Record // scratch for records
+}
+
+// record hands a record to the tracer. The caller has checked that there is
+// one, which keeps the cost out of the data path.
+func (q *QP) record(r trace.Record) {
+	r.At, r.QPN = q.env.Now, q.num
+	q.env.rec = r
+	q.env.Trace(&q.env.rec)
 }
 
 // Event is an asynchronous event: its kind and what it is about.

@@ -51,8 +51,7 @@ func (q *QP) countStatus(s ib.WCStatus, failed *uint64) {
 // the QP with it (E18, E27); entries that it could not take are counted.
 func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 	if q.env.Trace != nil {
-		q.env.rec = trace.Record{At: now, Kind: trace.Completion, QPN: q.num, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)}
-		q.env.Trace(&q.env.rec)
+		q.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
 	}
 	r := cq.push(wc, solicited)
 	if r == pushed {

@@ -2,7 +2,6 @@ package qp
 
 import (
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
@@ -95,29 +94,29 @@ func (q *QP) append(b *fabric.Batch, path *fabric.Path, n uint32) (seg, payload 
 }
 
 // finish seals a segment of the QP's own path.
-func (q *QP) finish(now clock.Instant, seg []byte, id int) {
-	q.seal(now, seg, q.prefixes.get(&q.path, len(seg)).WithID(uint16(id)))
+func (q *QP) finish(seg []byte, id int) {
+	q.seal(seg, q.prefixes.get(&q.path, len(seg)).WithID(uint16(id)))
 }
 
 // seal writes the ICRC and counts the packet.
-func (q *QP) seal(now clock.Instant, seg []byte, pre roce.Prefix) {
+func (q *QP) seal(seg []byte, pre roce.Prefix) {
 	roce.Seal(seg, pre)
 	q.env.Counters.SentPkts++
 	if q.env.Trace != nil {
-		q.env.rec = trace.Record{At: now, Kind: trace.PacketOut, QPN: q.num, PSN: q.env.out.BTH.PSN, Len: len(seg)}
-		copy(q.env.rec.Header[:], seg)
-		q.env.Trace(&q.env.rec)
+		r := trace.Record{Kind: trace.PacketOut, PSN: q.env.out.BTH.PSN, Len: len(seg)}
+		copy(r.Header[:], seg)
+		q.record(r)
 	}
 }
 
 // tracePacket records an arriving packet.
-func (q *QP) tracePacket(k trace.Kind, now clock.Instant, p *roce.Packet, size int) {
+func (q *QP) tracePacket(p *Packet) {
 	if q.env.Trace == nil {
 		return
 	}
-	q.env.rec = trace.Record{At: now, Kind: k, QPN: q.num, PSN: p.BTH.PSN, Len: size}
-	p.PutHeaders(q.env.rec.Header[:])
-	q.env.Trace(&q.env.rec)
+	r := trace.Record{Kind: trace.PacketIn, PSN: p.BTH.PSN, Len: p.Size}
+	p.PutHeaders(r.Header[:])
+	q.record(r)
 }
 
 // prefixCache keeps the ICRC prefixes of the packet sizes last sent on the
@@ -163,7 +162,7 @@ func (q *QP) sendData(b *fabric.Batch, w *sendWQE) (uint32, ib.WCStatus) {
 		return 0, ib.WCLocProtErr
 	}
 	q.charge(packetCost(n))
-	q.finish(0, seg, id)
+	q.finish(seg, id)
 	r.sinceAck++
 	if p.BTH.AckReq {
 		r.sinceAck = 0
@@ -212,7 +211,7 @@ func (q *QP) sendRead(b *fabric.Batch, w *sendWQE) uint32 {
 		return 0
 	}
 	q.charge(n * packetCost(uint32(q.mtu)))
-	q.finish(0, seg, id)
+	q.finish(seg, id)
 	r.sinceAck = 0
 	r.rdOut++
 	return n
@@ -248,7 +247,7 @@ func (q *QP) sendAtomic(b *fabric.Batch, w *sendWQE) uint32 {
 		return 0
 	}
 	q.charge(packetCost(0))
-	q.finish(0, seg, id)
+	q.finish(seg, id)
 	q.req.sinceAck = 0
 	q.req.rdOut++
 	return 1

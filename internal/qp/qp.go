@@ -111,7 +111,7 @@ func (q *QP) Receive(now clock.Instant, p *Packet) {
 		return
 	}
 	q.env.Counters.RcvdPkts++
-	q.tracePacket(trace.PacketIn, now, &p.Packet, p.Size)
+	q.tracePacket(p)
 	switch q.typ {
 	case ib.RC:
 		if p.Info.Flags&flagResponse != 0 {
@@ -236,19 +236,15 @@ func (q *QP) pkeyMatches(k ib.PKey) bool {
 
 func (q *QP) drop(d Drop, p *Packet) {
 	q.env.Counters.Drops[d]++
-	if q.env.Trace == nil {
-		return
+	if q.env.Trace != nil {
+		q.record(trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: p.Size, Cause: d.String()})
 	}
-	r := &q.env.rec
-	*r = trace.Record{Kind: trace.Drop, QPN: q.num, PSN: p.BTH.PSN, Len: p.Size, Cause: d.String()}
-	q.env.Trace(r)
 }
 
 // raise posts an event about this QP.
 func (q *QP) raise(t ib.EventType) {
 	if q.env.Trace != nil {
-		q.env.rec = trace.Record{Kind: trace.Event, QPN: q.num, Event: t}
-		q.env.Trace(&q.env.rec)
+		q.record(trace.Record{Kind: trace.Event, Event: t})
 	}
 	q.env.Raise(Event{Type: t, QPN: q.num})
 }

@@ -60,15 +60,15 @@ func (q *QP) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
 		}
 		ok := false
 		if e.kind == roce.KindReadRequest {
-			ok = q.sendReadResponse(now, b, e)
+			ok = q.sendReadResponse(b, e)
 		} else {
-			ok = q.sendAtomicAck(now, b, e)
+			ok = q.sendAtomicAck(b, e)
 		}
 		if !ok {
 			return true
 		}
 	}
-	if r.reply.kind != replyNone && !q.sendAck(now, b) {
+	if r.reply.kind != replyNone && !q.sendAck(b) {
 		return true
 	}
 	if r.dying != nil && r.reply.kind == replyNone {
@@ -90,7 +90,7 @@ func (q *QP) syndrome() roce.Syndrome {
 }
 
 // sendAck appends the ACKNOWLEDGE that is owed.
-func (q *QP) sendAck(now clock.Instant, b *fabric.Batch) bool {
+func (q *QP) sendAck(b *fabric.Batch) bool {
 	r := &q.resp
 	p := q.header(roce.RCAcknowledge, r.reply.psn)
 	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
@@ -101,13 +101,13 @@ func (q *QP) sendAck(now clock.Instant, b *fabric.Batch) bool {
 	if seg == nil {
 		return false
 	}
-	q.finish(now, seg, id)
+	q.finish(seg, id)
 	r.reply = reply{}
 	return true
 }
 
 // sendAtomicAck appends the answer to an atomic.
-func (q *QP) sendAtomicAck(now clock.Instant, b *fabric.Batch, e *resource) bool {
+func (q *QP) sendAtomicAck(b *fabric.Batch, e *resource) bool {
 	p := q.header(roce.RCAtomicAcknowledge, e.first)
 	p.AETH = roce.AETH{Syndrome: q.syndrome(), MSN: e.msn}
 	p.AtomicAck = e.value
@@ -115,14 +115,14 @@ func (q *QP) sendAtomicAck(now clock.Instant, b *fabric.Batch, e *resource) bool
 	if seg == nil {
 		return false
 	}
-	q.finish(now, seg, id)
+	q.finish(seg, id)
 	e.pending = false
 	return true
 }
 
 // sendReadResponse appends the next response packet of a READ. The key is
 // checked again for each: if the region has gone, the peer is told (E14).
-func (q *QP) sendReadResponse(now clock.Instant, b *fabric.Batch, e *resource) bool {
+func (q *QP) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	off := e.next.Distance(e.first) * uint32(q.mtu)
 	n := min(e.length-min(off, e.length), uint32(q.mtu))
 	var src []byte
@@ -144,7 +144,7 @@ func (q *QP) sendReadResponse(now clock.Instant, b *fabric.Batch, e *resource) b
 		return false
 	}
 	copy(payload, src)
-	q.finish(now, seg, id)
+	q.finish(seg, id)
 	e.pending = e.next != e.end
 	e.next = e.next.Next()
 	return true

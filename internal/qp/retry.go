@@ -49,7 +49,7 @@ func (q *QP) retry(now clock.Instant, cause string) {
 	q.env.Counters.CompleterRetryErr++
 	q.lostFlow(true)
 	q.rewind()
-	q.traceRetry(now, cause)
+	q.traceRetry(cause)
 	q.startAckTimer(now)
 	q.env.Wake(q)
 }
@@ -85,7 +85,7 @@ func (q *QP) receiveRNR(now clock.Instant, code uint8) {
 	r.waitRNR = true
 	q.lostFlow(false)
 	q.rewind()
-	q.traceRetry(now, "receiver not ready")
+	q.traceRetry("receiver not ready")
 	q.timers[timerAck] = clock.Never
 	q.timers[timerRNR] = now.Add(ib.RNRTimer(code))
 }

@@ -13,7 +13,7 @@ type drainState struct {
 }
 
 // setState moves the QP and tells who watches (Q25).
-func (q *QP) setState(now clock.Instant, to ib.QPState, cause string) {
+func (q *QP) setState(to ib.QPState, cause string) {
 	from := q.State()
 	q.state.Store(uint32(to))
 	if from == to {
@@ -21,8 +21,7 @@ func (q *QP) setState(now clock.Instant, to ib.QPState, cause string) {
 	}
 	q.env.Counters.StateChanges++
 	if q.env.Trace != nil {
-		q.env.rec = trace.Record{At: now, Kind: trace.State, QPN: q.num, From: from, To: to, Cause: cause}
-		q.env.Trace(&q.env.rec)
+		q.record(trace.Record{Kind: trace.State, From: from, To: to, Cause: cause})
 	}
 }
 
@@ -32,7 +31,7 @@ func (q *QP) fatal(now clock.Instant, cause string) {
 	if q.State() == ib.ERR {
 		return
 	}
-	q.setState(now, ib.ERR, cause)
+	q.setState(ib.ERR, cause)
 	q.raise(ib.EventQPFatal)
 	q.stop(now)
 }
@@ -61,7 +60,7 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 		q.fatal(now, cause)
 		return
 	}
-	q.setState(now, ib.SQE, cause)
+	q.setState(ib.SQE, cause)
 	q.sqd = drainState{}
 	q.req.failed = false
 	q.flushSend(now)

@@ -45,7 +45,7 @@ func (q *QP) sendDatagram(b *fabric.Batch, w *sendWQE) (uint32, ib.WCStatus) {
 		return 0, ib.WCLocProtErr
 	}
 	pre := roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, len(seg))
-	q.seal(0, seg, pre.WithID(uint16(id)))
+	q.seal(seg, pre.WithID(uint16(id)))
 	return 1, ib.WCSuccess
 }
 
