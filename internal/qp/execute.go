@@ -9,7 +9,7 @@ import (
 
 // execute does what an RC request asks for. Everything but what happens to
 // memory in this very moment has been checked.
-func (q *QP) execute(now clock.Instant, p *Packet) fault {
+func (q *QP) execute(p *Packet) fault {
 	r := &q.resp
 	switch p.Info.Kind {
 	case roce.KindSend:

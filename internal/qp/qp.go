@@ -78,6 +78,7 @@ func New(env *Env, c Config) *QP {
 		q.srq.Hold()
 	}
 	q.timers.stopAll()
+	q.req.reset(0)
 	return q
 }
 

@@ -104,7 +104,7 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 		f = q.checkKey(p)
 	}
 	if f.syndrome == 0 {
-		f = q.execute(now, p)
+		f = q.execute(p)
 	}
 	if f.syndrome != 0 {
 		q.refuse(p, f)

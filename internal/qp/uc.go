@@ -108,7 +108,6 @@ func (q *QP) receiveUD(now clock.Instant, p *Packet) {
 		q.drop(DropLength, p)
 		return
 	}
-	q.established()
 	var grh [grhBytes]byte
 	putGRH(&grh, p)
 	if !q.placeAt(grh[:], 0) || !q.placeAt(p.Payload, grhBytes) {
