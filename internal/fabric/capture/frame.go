@@ -1,0 +1,113 @@
+package capture
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"net/netip"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/roce"
+)
+
+const (
+	ethernetLen = 14
+	typeIPv4    = 0x0800
+	typeIPv6    = 0x86DD
+)
+
+// stage holds rebuilt frames, end to end. Its memory is reused: it grows to
+// the largest batch.
+type stage struct {
+	buf  []byte
+	ends []int // of each frame in buf
+}
+
+func (s *stage) reset() { s.buf, s.ends = s.buf[:0], s.ends[:0] }
+
+// frame returns frame i.
+func (s *stage) frame(i int) []byte {
+	lo := 0
+	if i > 0 {
+		lo = s.ends[i-1]
+	}
+	return s.buf[lo:s.ends[i]]
+}
+
+// run appends the segments of a run that is to be sent. A port with a source
+// port of its own puts that in place of the path's.
+func (s *stage) run(r *fabric.Run, srcPort uint16) {
+	h := ipudp.Header{
+		Src: r.Path.Src, Dst: r.Path.Dst,
+		SrcPort: r.Path.SrcPort, DstPort: fabric.RoCEPort,
+		TClass: r.Path.TClass, HopLimit: r.Path.HopLimit, FlowLabel: r.Path.FlowLabel,
+	}
+	if srcPort != 0 {
+		h.SrcPort = srcPort
+	}
+	for i := range r.Count {
+		h.ID = uint16(i)
+		s.add(&h, r.Segment(i))
+	}
+}
+
+// datagram appends the segments of a datagram that arrived.
+func (s *stage) datagram(d *fabric.Datagram) {
+	h := ipudp.Header{
+		Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, DstPort: d.DstPort,
+		TClass: d.TClass, HopLimit: d.HopLimit, FlowLabel: d.FlowLabel,
+	}
+	id := d.ID
+	for off := 0; off < len(d.Bytes); id++ {
+		var seg []byte
+		seg, off = d.Segment(off)
+		h.ID = id
+		if !d.IDKnown {
+			h.ID = derive(&h, seg)
+		}
+		s.add(&h, seg)
+	}
+}
+
+// derive returns the identification that the ICRC of a packet asks for, or 0
+// for one that is damaged.
+func derive(h *ipudp.Header, seg []byte) uint16 {
+	id, ok := roce.DeriveID(seg, roce.NewPrefix(h.Src, h.Dst, h.SrcPort, h.DstPort, len(seg)))
+	if !ok {
+		return 0
+	}
+	return id
+}
+
+// add appends the frame of one packet. What no IP packet can hold becomes an
+// empty one: no port sends it.
+func (s *stage) add(h *ipudp.Header, seg []byte) {
+	if len(seg) > ipudp.MaxPayload {
+		seg = nil
+	}
+	var head [ethernetLen + ipudp.MaxLen]byte
+	putMAC(head[0:], h.Dst)
+	putMAC(head[6:], h.Src)
+	kind := uint16(typeIPv6)
+	if h.Src.Is4() {
+		kind = typeIPv4
+	}
+	binary.BigEndian.PutUint16(head[12:], kind)
+	n := ethernetLen + h.Put(head[ethernetLen:], len(seg))
+	at := len(s.buf) + ethernetLen
+	s.buf = append(append(s.buf, head[:n]...), seg...)
+	h.SetChecksum(s.buf[at:])
+	s.ends = append(s.ends, len(s.buf))
+}
+
+// putMAC writes a locally administered Ethernet address that stands for a.
+func putMAC(b []byte, a netip.Addr) {
+	b[0], b[1] = 0x02, 0x00
+	if a.Is4() {
+		v := a.As4()
+		copy(b[2:6], v[:])
+		return
+	}
+	v := a.As16()
+	binary.BigEndian.PutUint32(b[2:], crc32.ChecksumIEEE(v[:]))
+}

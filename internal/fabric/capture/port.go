@@ -1,0 +1,173 @@
+package capture
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// Options are the settings of a capture. A zero field means its default.
+type Options struct {
+	Clock  func() time.Time // stamps the packets; default time.Now
+	Buffer int              // bytes gathered before a write; default 64 KiB
+}
+
+// defaultBuffer is how much is gathered before a write.
+const defaultBuffer = 64 << 10
+
+// Port is a fabric.Port that records what passes. Waking, waiting, counting
+// and the abilities are those of the wrapped port.
+type Port struct {
+	fabric.Port
+	caps  fabric.Caps
+	clock func() time.Time
+	out   stage // what Send may have to write; used by Send only
+	in    stage // what Receive writes; used by Receive only
+
+	mu      sync.Mutex // guards what follows
+	file    *pcapgo.NgWriter
+	dirty   bool  // something is in the file's buffer
+	err     error // the first of the file; the capture ended there
+	missing uint64
+}
+
+var _ fabric.Port = (*Port)(nil)
+
+// Wrap returns a port that works like p and writes a capture to w, beginning
+// with the file's header. The wrapper owns p: closing it closes p. The caller
+// owns w and may close it after Close returned. w is written to by one
+// goroutine at a time, up to Options.Buffer late; before a Wait everything is
+// handed over.
+func Wrap(p fabric.Port, w io.Writer, o Options) (*Port, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Buffer <= 0 {
+		o.Buffer = defaultBuffer
+	}
+	caps := p.Caps()
+	nif := pcapgo.NgInterface{
+		Name:                caps.Interface,
+		Description:         "softhca " + caps.Name + " port",
+		LinkType:            layers.LinkTypeEthernet,
+		TimestampResolution: 9,
+	}
+	if nif.Name == "" {
+		nif.Name = caps.Name
+	}
+	options := pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "softhca"}}
+	file, err := pcapgo.NewNgWriterInterface(bufio.NewWriterSize(w, o.Buffer), nif, options)
+	if err == nil {
+		err = file.Flush()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("capture: write header: %w", err)
+	}
+	return &Port{Port: p, caps: caps, clock: o.Clock, file: file}, nil
+}
+
+// Send implements fabric.Port. It records the segments that the port took out
+// of the batch, as they were before: a port may patch them, and one that
+// refuses a packet for good takes it too.
+func (p *Port) Send(b *fabric.Batch) error {
+	now := p.clock()
+	runs := b.Pending()
+	p.out.reset()
+	for i := range runs {
+		p.out.run(&runs[i], p.caps.SrcPort)
+	}
+	all := len(p.out.ends)
+	err := p.Port.Send(b)
+	left := 0
+	for _, r := range b.Pending() {
+		left += r.Count
+	}
+	p.write(&p.out, max(all-left, 0), now, pcapgo.NgEpbFlagDirectionOutbound)
+	return err
+}
+
+// Receive implements fabric.Port.
+func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
+	n, err := p.Port.Receive(ds)
+	if n == 0 {
+		return n, err
+	}
+	now := p.clock()
+	p.in.reset()
+	for i := range ds[:n] {
+		p.in.datagram(&ds[i])
+	}
+	p.write(&p.in, len(p.in.ends), now, pcapgo.NgEpbFlagDirectionInbound)
+	return n, err
+}
+
+// write appends the first n frames of s to the file.
+func (p *Port) write(s *stage, n int, now time.Time, direction pcapgo.NgEpbFlag) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	options := pcapgo.NgPacketOptions{Flags: &pcapgo.NgEpbFlags{Direction: direction}}
+	for i := range n {
+		if p.err != nil {
+			p.missing++
+			continue
+		}
+		frame := s.frame(i)
+		info := gopacket.CaptureInfo{Timestamp: now, CaptureLength: len(frame), Length: len(frame)}
+		p.fail(p.file.WritePacketWithOptions(info, frame, options))
+		p.dirty = true
+	}
+}
+
+// fail ends the capture if err is an error. The mutex is held.
+func (p *Port) fail(err error) {
+	if err != nil && p.err == nil {
+		p.err = err
+		p.missing++
+	}
+}
+
+// flush hands to the writer what is buffered.
+func (p *Port) flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dirty && p.err == nil {
+		p.dirty = false
+		p.fail(p.file.Flush())
+	}
+}
+
+// Wait implements fabric.Port. The file is complete up to here.
+func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	if timeout != 0 {
+		p.flush()
+	}
+	return p.Port.Wait(timeout, read, write)
+}
+
+// Err returns the error that ended the capture, with the number of packets
+// that are missing since, or nil.
+func (p *Port) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		return nil
+	}
+	return fmt.Errorf("capture: at least %d packets are missing: %w", p.missing, p.err)
+}
+
+// Close implements fabric.Port: it closes the wrapped port, completes the file
+// and returns the errors of both.
+func (p *Port) Close() error {
+	err := p.Port.Close()
+	p.flush()
+	return errors.Join(err, p.Err())
+}

@@ -1,0 +1,422 @@
+package capture_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/capture"
+	"github.com/softhca/softhca/internal/fabric/ident"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/roce"
+)
+
+// epoch is the time that the captures of the tests begin; each look at the
+// clock adds a second and a nanosecond.
+var epoch = time.Unix(1_700_000_000, 123_456_789)
+
+func ticking() func() time.Time {
+	n := 0
+	return func() time.Time {
+		n++
+		return epoch.Add(time.Duration(n) * (time.Second + 1))
+	}
+}
+
+// network returns two ports of a pipe network.
+func network(t *testing.T, a, b string) (*pipe.Port, *pipe.Port) {
+	t.Helper()
+	n := pipe.NewNetwork(pipe.Options{})
+	var ports [2]*pipe.Port
+	for i, s := range []string{a, b} {
+		p, err := n.Port(netip.MustParseAddr(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[i] = p
+	}
+	return ports[0], ports[1]
+}
+
+// wrap captures p.
+func wrap(t *testing.T, p fabric.Port, w io.Writer) *capture.Port {
+	t.Helper()
+	c, err := capture.Wrap(p, w, capture.Options{Clock: ticking()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// put appends a run of sealed segments: requests of 64 bytes that a RoCE
+// dissector accepts (RC SEND only).
+func put(t *testing.T, b *fabric.Batch, p fabric.Path, count int) [][]byte {
+	t.Helper()
+	var segs [][]byte
+	for range count {
+		seg, index := b.Append(&p, 64)
+		if seg == nil {
+			t.Fatal("the batch is full")
+		}
+		for i := range seg {
+			seg[i] = byte(i)
+		}
+		bth := [roce.BTHLen]byte{0x04, 0x40, 0xFF, 0xFF, 0, 0, 0, 0x11, 0, 0, 0, byte(index)}
+		copy(seg, bth[:])
+		roce.Seal(seg, roce.NewPrefix(p.Src, p.Dst, p.SrcPort, fabric.RoCEPort, 64).WithID(uint16(index)))
+		segs = append(segs, bytes.Clone(seg))
+	}
+	return segs
+}
+
+// record is a packet of a capture.
+type record struct {
+	frame []byte
+	at    time.Time
+	out   bool
+}
+
+// read reads a capture back.
+func read(t *testing.T, file []byte) []record {
+	t.Helper()
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.LinkType() != layers.LinkTypeEthernet {
+		t.Errorf("the link type is %v", r.LinkType())
+	}
+	var rs []record
+	for {
+		data, info, options, err := r.ReadPacketDataWithOptions()
+		if errors.Is(err, io.EOF) {
+			return rs
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := options.Flags != nil && options.Flags.Direction == pcapgo.NgEpbFlagDirectionOutbound
+		rs = append(rs, record{bytes.Clone(data), info.Timestamp, out})
+	}
+}
+
+// verify compares a record with a packet that went along p, and its checksums
+// and ICRC with its bytes. It returns the identification.
+func verify(t *testing.T, r record, p fabric.Path, seg []byte) uint16 {
+	t.Helper()
+	h, payload, ok := ipudp.Parse(r.frame[14:])
+	if !ok || !bytes.Equal(payload, seg) {
+		t.Fatalf("the frame %x does not hold the packet %x", r.frame, seg)
+	}
+	if h.Src != p.Src || h.Dst != p.Dst || h.SrcPort != p.SrcPort || h.DstPort != fabric.RoCEPort ||
+		h.TClass != p.TClass || h.HopLimit != p.HopLimit || h.FlowLabel != p.FlowLabel {
+		t.Errorf("sent on %+v, recorded as %+v", p, h)
+	}
+	kind, ipLen := uint16(0x86DD), ipudp.IPv6Len
+	if p.Src.Is4() {
+		kind, ipLen = 0x0800, ipudp.IPv4Len
+		if s := onesSum(r.frame[14:34]); s != 0xFFFF {
+			t.Errorf("the IP checksum is wrong: the header sums up to %#x", s)
+		}
+	}
+	if got := binary.BigEndian.Uint16(r.frame[12:]); got != kind {
+		t.Errorf("the Ethernet type is %#x, not %#x", got, kind)
+	}
+	if r.frame[0] != 2 || r.frame[6] != 2 || bytes.Equal(r.frame[0:6], r.frame[6:12]) {
+		t.Errorf("the Ethernet addresses are %x and %x", r.frame[0:6], r.frame[6:12])
+	}
+	udp := r.frame[14+ipLen:]
+	pseudo := append(append(h.Src.AsSlice(), h.Dst.AsSlice()...), 0, 17, byte(len(udp)>>8), byte(len(udp)))
+	if s := onesSum(append(pseudo, udp...)); s != 0xFFFF {
+		t.Errorf("the UDP checksum is wrong: the packet sums up to %#x", s)
+	}
+	if !roce.Check(payload, roce.NewPrefix(h.Src, h.Dst, h.SrcPort, h.DstPort, len(payload)).WithID(h.ID)) {
+		t.Errorf("the ICRC is not that of identification %d, which the frame says", h.ID)
+	}
+	return h.ID
+}
+
+// onesSum is the sum of RFC 1071, by the book.
+func onesSum(b []byte) int {
+	sum := 0
+	for i, v := range b {
+		sum += int(v) << (8 * (1 - i%2))
+	}
+	for sum > 0xFFFF {
+		sum = sum>>16 + sum&0xFFFF
+	}
+	return sum
+}
+
+func TestBothDirectionsAreRecorded(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		path fabric.Path
+	}{
+		{"10.0.0.1", "10.0.0.2", fabric.Path{SrcPort: 0xC132, TClass: 0x6A, HopLimit: 9}},
+		{"fd00::1", "fd00::2", fabric.Path{SrcPort: 0xFFFF, TClass: 2, HopLimit: 255, FlowLabel: 0xABCDE}},
+	} {
+		t.Run(c.a, func(t *testing.T) {
+			inner, peer := network(t, c.a, c.b)
+			var file bytes.Buffer
+			p := wrap(t, inner, &file)
+			there, back := c.path, c.path
+			there.Src, there.Dst = netip.MustParseAddr(c.a), netip.MustParseAddr(c.b)
+			back.Src, back.Dst = there.Dst, there.Src
+			batch := fabric.NewBatch(1<<16, p.Caps())
+			sent := put(t, batch, there, 3)
+			if err := p.Send(batch); err != nil {
+				t.Fatal(err)
+			}
+			received := put(t, batch, back, 2)
+			if err := peer.Send(batch); err != nil {
+				t.Fatal(err)
+			}
+			ds := make([]fabric.Datagram, 8)
+			if n, err := p.Receive(ds); n != 1 || err != nil {
+				t.Fatalf("received %d, %v", n, err)
+			}
+			if n, err := p.Receive(ds); n != 0 || err != nil {
+				t.Fatalf("received %d, %v from an empty port", n, err)
+			}
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
+			}
+			rs := read(t, file.Bytes())
+			if len(rs) != 5 {
+				t.Fatalf("%d packets are in the file, not 5", len(rs))
+			}
+			for i, r := range rs {
+				path, seg, index := there, sent[min(i, 2)], i
+				if i >= 3 {
+					path, seg, index = back, received[i-3], i-3
+				}
+				if id := verify(t, r, path, seg); path.Src.Is4() && int(id) != index {
+					t.Errorf("packet %d: identification %d, not its index", i, id)
+				}
+				if r.out != (i < 3) {
+					t.Errorf("packet %d: outbound is %t", i, r.out)
+				}
+				looks := time.Duration(1 + i/3) // the clock is asked once per call
+				if want := epoch.Add(looks * (time.Second + 1)); !r.at.Equal(want) {
+					t.Errorf("packet %d: at %v, not %v", i, r.at, want)
+				}
+			}
+		})
+	}
+}
+
+// hidden is a port that does not show identifications, as UDP sockets do not.
+type hidden struct{ fabric.Port }
+
+func (p hidden) Receive(ds []fabric.Datagram) (int, error) {
+	n, err := p.Port.Receive(ds)
+	for i := range ds[:n] {
+		ds[i].ID, ds[i].IDKnown = 0, false
+	}
+	return n, err
+}
+
+func TestIdentificationIsDerivedWhereThePortDoesNotKnowIt(t *testing.T) {
+	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
+	var file bytes.Buffer
+	p := wrap(t, hidden{inner}, &file)
+	path := fabric.Path{Src: peer.Caps().Addrs[0], Dst: inner.Caps().Addrs[0], SrcPort: 0xC000, HopLimit: 64}
+	batch := fabric.NewBatch(1<<16, p.Caps())
+	segs := put(t, batch, path, 5)
+	if err := peer.Send(batch); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Receive(make([]fabric.Datagram, 8)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range read(t, file.Bytes()) {
+		if id := verify(t, r, path, segs[i]); id != uint16(i) {
+			t.Errorf("packet %d: identification %d", i, id)
+		}
+	}
+}
+
+// narrow is a port that takes so many segments at each Send, and cuts the run
+// in the middle, as ports without offload do.
+type narrow struct {
+	fabric.Port
+	take int
+}
+
+func (p *narrow) Send(b *fabric.Batch) error {
+	left := p.take
+	runs := b.Pending()
+	for i := range runs {
+		r := &runs[i]
+		if r.Count > left {
+			if left > 0 {
+				ident.Cut(r, left)
+			}
+			b.Sent(i)
+			return fabric.ErrBlocked
+		}
+		left -= r.Count
+		clear(r.Bytes) // a port may patch them
+	}
+	b.Sent(len(runs))
+	return nil
+}
+
+func TestOnlyWhatThePortTookIsRecorded(t *testing.T) {
+	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
+	var file bytes.Buffer
+	p := wrap(t, &narrow{inner, 4}, &file)
+	path := fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0], SrcPort: 0xC000, HopLimit: 64}
+	other := path
+	other.TClass = 4
+	batch := fabric.NewBatch(1<<16, p.Caps())
+	segs := append(put(t, batch, path, 3), put(t, batch, other, 6)...)
+	for tries := 1; ; tries++ {
+		err := p.Send(batch)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fabric.ErrBlocked) || tries > 9 {
+			t.Fatalf("after %d tries: %v", tries, err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rs := read(t, file.Bytes())
+	if len(rs) != len(segs) {
+		t.Fatalf("%d packets were recorded of %d", len(rs), len(segs))
+	}
+	for i, r := range rs {
+		h, payload, ok := ipudp.Parse(r.frame[14:])
+		body := len(segs[i]) - roce.ICRCLen
+		if !ok || len(payload) != len(segs[i]) || !bytes.Equal(payload[:body], segs[i][:body]) {
+			t.Errorf("packet %d is not the one that was sent", i)
+		}
+		if !roce.Check(payload, roce.NewPrefix(h.Src, h.Dst, h.SrcPort, h.DstPort, len(payload)).WithID(h.ID)) {
+			t.Errorf("packet %d: the ICRC is not that of identification %d", i, h.ID)
+		}
+	}
+}
+
+// full is a file on a full disk.
+type full struct{ room int }
+
+var errFull = errors.New("disk full")
+
+func (w *full) Write(b []byte) (int, error) {
+	if len(b) > w.room {
+		return 0, errFull
+	}
+	w.room -= len(b)
+	return len(b), nil
+}
+
+func TestAFullDiskEndsTheCaptureOnly(t *testing.T) {
+	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
+	p, err := capture.Wrap(inner, &full{room: 1000}, capture.Options{Buffer: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0], HopLimit: 64}
+	batch := fabric.NewBatch(1<<16, p.Caps())
+	ds := make([]fabric.Datagram, 8)
+	for i := range 20 {
+		put(t, batch, path, 10)
+		if err := p.Send(batch); err != nil {
+			t.Fatalf("send %d: %v", i, err)
+		}
+		if n, err := peer.Receive(ds); n != 1 || err != nil {
+			t.Fatalf("packets are lost with the capture: %d, %v", n, err)
+		}
+	}
+	if err := p.Err(); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("the error of the file is %v", err)
+	}
+	if err := p.Close(); !errors.Is(err, errFull) {
+		t.Errorf("close says %v", err)
+	}
+	if _, err := capture.Wrap(peer, &full{}, capture.Options{}); !errors.Is(err, errFull) {
+		t.Errorf("a capture without room for its header: %v", err)
+	}
+}
+
+func TestWaitCompletesTheFile(t *testing.T) {
+	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
+	var file bytes.Buffer
+	p := wrap(t, inner, &file)
+	batch := fabric.NewBatch(1<<16, p.Caps())
+	put(t, batch, fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0]}, 1)
+	if err := p.Send(batch); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(read(t, file.Bytes())); n != 0 {
+		t.Fatalf("%d packets were written at once: the test tests nothing", n)
+	}
+	p.Wake()
+	if err := p.Wait(-1, true, false); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(read(t, file.Bytes())); n != 1 {
+		t.Errorf("%d packets are in the file after a Wait, not 1", n)
+	}
+}
+
+// tshark is the judge of what "opens in Wireshark" means.
+func TestTsharkUnderstandsTheFile(t *testing.T) {
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		t.Skip("tshark is not installed; the other tests check the same bytes with our own reader")
+	}
+	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
+	name := filepath.Join(t.TempDir(), "capture.pcapng")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := wrap(t, inner, file)
+	batch := fabric.NewBatch(1<<16, p.Caps())
+	path := fabric.Path{Src: inner.Caps().Addrs[0], Dst: peer.Caps().Addrs[0], SrcPort: 0xC132, HopLimit: 64}
+	put(t, batch, path, 3)
+	if err := p.Send(batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(tshark, "-r", name, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
+		"-T", "fields", "-e", "frame.protocols", "-e", "ip.checksum.status", "-e", "udp.checksum.status",
+		"-e", "infiniband.bth.psn", "-e", "_ws.malformed").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("tshark sees %d packets:\n%s", len(lines), out)
+	}
+	for i, line := range lines {
+		f := strings.Split(strings.TrimRight(line, "\t"), "\t")
+		want := []string{"1", "1", string(rune('0' + i))}
+		if len(f) != 4 || !strings.Contains(f[0], "infiniband") || !slices.Equal(f[1:], want) {
+			t.Errorf("tshark says %q of packet %d", line, i)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package iface
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+)
+
+// maxAddrs bounds the addresses, and so the sockets, of a port.
+const maxAddrs = 256
+
+// Clean returns the addresses of a port without zones and v4-mapping, or says
+// which one cannot be one: each must be given once and belong to one host.
+func Clean(addrs []netip.Addr) ([]netip.Addr, error) {
+	if len(addrs) == 0 {
+		return nil, errors.New("no address to open a port on")
+	}
+	if len(addrs) > maxAddrs {
+		return nil, fmt.Errorf("%d addresses: at most %d", len(addrs), maxAddrs)
+	}
+	own := make([]netip.Addr, len(addrs))
+	seen := make(map[netip.Addr]bool, len(addrs))
+	for i, a := range addrs {
+		own[i] = a.Unmap().WithZone("")
+		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() {
+			return nil, fmt.Errorf("%v is not the address of an interface", a)
+		}
+		if seen[own[i]] {
+			return nil, fmt.Errorf("address %v is given twice", a)
+		}
+		seen[own[i]] = true
+	}
+	return own, nil
+}
+
+// Owner returns the interface that has address a. Every address of 127/8
+// belongs to the loopback interface, listed or not.
+func Owner(a netip.Addr) (*net.Interface, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	for i := range all {
+		if has(&all[i], a) {
+			return &all[i], nil
+		}
+	}
+	return nil, fmt.Errorf("no interface has address %v; `ip address` lists those there are", a)
+}
+
+func has(nif *net.Interface, a netip.Addr) bool {
+	if a.Is4() && a.IsLoopback() && nif.Flags&net.FlagLoopback != 0 {
+		return true
+	}
+	list, err := nif.Addrs()
+	if err != nil {
+		return false // it vanished after the listing
+	}
+	for _, e := range list {
+		n, ok := e.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		if own, ok := netip.AddrFromSlice(n.IP); ok && own.Unmap() == a {
+			return true
+		}
+	}
+	return false
+}
+
+// Payload returns the bytes of the largest UDP payload that leaves an
+// interface of the given MTU unfragmented, for the family of a.
+func Payload(mtu int, a netip.Addr) int {
+	if a.Is4() {
+		return min(mtu-ipudp.IPv4Len-ipudp.UDPLen, ipudp.MaxPayload)
+	}
+	return min(mtu-ipudp.IPv6Len-ipudp.UDPLen, ipudp.MaxPayload)
+}
+
+// maxStack bounds how deep Virtual looks: interfaces upon interfaces.
+const maxStack = 8
+
+// Virtual reports whether an interface is known to have no hardware behind it:
+// loopback, or on Linux one without a device in /sys, all the interfaces it
+// stands on included (a bridge's ports, a VLAN's or bond's links).
+func Virtual(nif *net.Interface) bool {
+	return nif.Flags&net.FlagLoopback != 0 || virtual("/sys/class/net", nif.Name, maxStack)
+}
+
+// virtual looks for name in the directory sys of interfaces.
+func virtual(sys, name string, depth int) bool {
+	entries, err := os.ReadDir(filepath.Join(sys, name))
+	if err != nil || depth == 0 {
+		return false
+	}
+	for _, e := range entries {
+		if e.Name() == "device" {
+			return false
+		}
+		if lower, ok := strings.CutPrefix(e.Name(), "lower_"); ok && !virtual(sys, lower, depth-1) {
+			return false
+		}
+	}
+	return true
+}

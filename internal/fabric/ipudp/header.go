@@ -1,0 +1,166 @@
+package ipudp
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// Lengths of headers in bytes.
+const (
+	IPv4Len = 20
+	IPv6Len = 40
+	UDPLen  = 8
+	MaxLen  = IPv6Len + UDPLen
+)
+
+// MaxPayload is the UDP payload that fits an IPv4 packet of 65535 bytes.
+const MaxPayload = 65535 - IPv4Len - UDPLen
+
+// protocolUDP is UDP in IPv4's protocol and IPv6's next header.
+const protocolUDP = 17
+
+// dontFragment is DF in the flags word of IPv4.
+const dontFragment = 0x4000
+
+// Header is what the headers of a packet say. Src and Dst are of one family
+// and carry no zone.
+type Header struct {
+	Src, Dst         netip.Addr
+	SrcPort, DstPort uint16
+	ID               uint16 // IPv4 identification
+	TClass           uint8  // IPv4 TOS or IPv6 traffic class
+	HopLimit         uint8
+	FlowLabel        uint32 // IPv6, 20 bits
+}
+
+// Len returns the bytes of both headers.
+func (h *Header) Len() int {
+	if h.Src.Is4() {
+		return IPv4Len + UDPLen
+	}
+	return IPv6Len + UDPLen
+}
+
+// Put writes the headers of a packet with n bytes of payload, at most
+// MaxPayload, and returns their length. The IPv4 checksum is right; the UDP
+// checksum is 0, none. DF is set. b must have room for Len bytes.
+func (h *Header) Put(b []byte, n int) int {
+	if h.Src.Is4() {
+		h.putIPv4((*[IPv4Len]byte)(b), uint16(n+IPv4Len+UDPLen))
+		h.putUDP((*[UDPLen]byte)(b[IPv4Len:]), uint16(n+UDPLen))
+		return IPv4Len + UDPLen
+	}
+	h.putIPv6((*[IPv6Len]byte)(b), uint16(n+UDPLen))
+	h.putUDP((*[UDPLen]byte)(b[IPv6Len:]), uint16(n+UDPLen))
+	return IPv6Len + UDPLen
+}
+
+// +-------+-------+---------------+-------------------------------+
+// |   4   |   5   | TClass        | total length                  |
+// +-------+-------+---------------+-----+-------------------------+
+// | ID                            |0 1 0| 0                       |
+// +---------------+---------------+-----+-------------------------+
+// | HopLimit      | 17            | checksum                      |
+// +---------------+---------------+-------------------------------+
+// | Src                                                           |
+// +---------------------------------------------------------------+
+// | Dst                                                           |
+// +---------------------------------------------------------------+
+func (h *Header) putIPv4(b *[IPv4Len]byte, total uint16) {
+	b[0], b[1] = 0x45, h.TClass
+	binary.BigEndian.PutUint16(b[2:], total)
+	binary.BigEndian.PutUint16(b[4:], h.ID)
+	binary.BigEndian.PutUint16(b[6:], dontFragment)
+	b[8], b[9], b[10], b[11] = h.HopLimit, protocolUDP, 0, 0
+	src, dst := h.Src.As4(), h.Dst.As4()
+	copy(b[12:], src[:])
+	copy(b[16:], dst[:])
+	binary.BigEndian.PutUint16(b[10:], ^fold(add(0, b[:])))
+}
+
+// +-------+---------------+---------------------------------------+
+// |   6   | TClass        | FlowLabel                             |
+// +-------+---------------+-------+---------------+---------------+
+// | payload length                | 17            | HopLimit      |
+// +-------------------------------+---------------+---------------+
+// | Src (16 bytes)                                                |
+// | Dst (16 bytes)                                                |
+// +---------------------------------------------------------------+
+func (h *Header) putIPv6(b *[IPv6Len]byte, payload uint16) {
+	binary.BigEndian.PutUint32(b[0:], 6<<28|uint32(h.TClass)<<20|h.FlowLabel&0xFFFFF)
+	binary.BigEndian.PutUint16(b[4:], payload)
+	b[6], b[7] = protocolUDP, h.HopLimit
+	src, dst := h.Src.As16(), h.Dst.As16()
+	copy(b[8:], src[:])
+	copy(b[24:], dst[:])
+}
+
+// +-------------------------------+-------------------------------+
+// | SrcPort                       | DstPort                       |
+// +-------------------------------+-------------------------------+
+// | length                        | checksum                      |
+// +-------------------------------+-------------------------------+
+func (h *Header) putUDP(b *[UDPLen]byte, length uint16) {
+	binary.BigEndian.PutUint16(b[0:], h.SrcPort)
+	binary.BigEndian.PutUint16(b[2:], h.DstPort)
+	binary.BigEndian.PutUint16(b[4:], length)
+	b[6], b[7] = 0, 0
+}
+
+// Parse reads the headers of an IP packet and returns them with the UDP
+// payload, which aliases b. Bytes after the packet, such as Ethernet padding,
+// are left out. It returns false for what is not a whole UDP packet without
+// options, extension headers and fragmentation. It does not verify checksums:
+// the ICRC covers what they cover.
+func Parse(b []byte) (h Header, payload []byte, ok bool) {
+	if len(b) < IPv4Len+UDPLen {
+		return h, nil, false
+	}
+	var udp []byte
+	switch b[0] >> 4 {
+	case 4:
+		udp, ok = h.parseIPv4(b)
+	case 6:
+		udp, ok = h.parseIPv6(b)
+	}
+	if !ok || len(udp) < UDPLen {
+		return h, nil, false
+	}
+	h.SrcPort = binary.BigEndian.Uint16(udp[0:])
+	h.DstPort = binary.BigEndian.Uint16(udp[2:])
+	n := int(binary.BigEndian.Uint16(udp[4:]))
+	if n < UDPLen || n > len(udp) {
+		return h, nil, false
+	}
+	return h, udp[UDPLen:n], true
+}
+
+// parseIPv4 reads an IPv4 header and returns what it carries.
+func (h *Header) parseIPv4(b []byte) ([]byte, bool) {
+	total := int(binary.BigEndian.Uint16(b[2:]))
+	fragment := binary.BigEndian.Uint16(b[6:]) &^ dontFragment
+	if b[0] != 0x45 || b[9] != protocolUDP || fragment != 0 || total < IPv4Len || total > len(b) {
+		return nil, false
+	}
+	h.TClass, h.HopLimit = b[1], b[8]
+	h.ID = binary.BigEndian.Uint16(b[4:])
+	h.Src = netip.AddrFrom4([4]byte(b[12:16]))
+	h.Dst = netip.AddrFrom4([4]byte(b[16:20]))
+	return b[IPv4Len:total], true
+}
+
+// parseIPv6 reads an IPv6 header and returns what it carries.
+func (h *Header) parseIPv6(b []byte) ([]byte, bool) {
+	if len(b) < IPv6Len || b[6] != protocolUDP {
+		return nil, false
+	}
+	end := IPv6Len + int(binary.BigEndian.Uint16(b[4:]))
+	if end > len(b) {
+		return nil, false
+	}
+	first := binary.BigEndian.Uint32(b)
+	h.TClass, h.HopLimit, h.FlowLabel = uint8(first>>20), b[7], first&0xFFFFF
+	h.Src = netip.AddrFrom16([16]byte(b[8:24]))
+	h.Dst = netip.AddrFrom16([16]byte(b[24:40]))
+	return b[IPv6Len:end], true
+}

@@ -1,0 +1,110 @@
+package pipe
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// Options are the settings of a Network. A zero field means its default.
+type Options struct {
+	QueueBytes  int // bytes that may wait at one port, bookkeeping included; default 1 MiB
+	MTU         int // bytes of the largest segment; default 65507, as on Linux's loopback
+	MaxSegments int // segments of a run; default 64
+}
+
+// Defaults of Options.
+const (
+	defaultQueue    = 1 << 20
+	defaultMTU      = 65507
+	defaultSegments = 64
+)
+
+// maxRunBytes bounds a run as an IPv4 datagram would.
+const maxRunBytes = 65507
+
+// Network joins ports of one process. All methods are safe for concurrent use.
+type Network struct {
+	opts Options
+
+	mu    sync.RWMutex // guards ports
+	ports map[netip.Addr]*Port
+}
+
+// NewNetwork returns a network without ports.
+func NewNetwork(o Options) *Network {
+	if o.QueueBytes <= 0 {
+		o.QueueBytes = defaultQueue
+	}
+	if o.MTU <= 0 {
+		o.MTU = defaultMTU
+	}
+	if o.MaxSegments <= 0 {
+		o.MaxSegments = defaultSegments
+	}
+	return &Network{opts: o, ports: make(map[netip.Addr]*Port)}
+}
+
+// Port attaches a port with the given addresses, IPv4 or IPv6, in the order of
+// the GID table. Zones are dropped and v4-mapped addresses become IPv4. It
+// fails when an address is unspecified or multicast, or belongs to a port that
+// is open.
+func (n *Network) Port(addrs ...netip.Addr) (*Port, error) {
+	if len(addrs) == 0 {
+		return nil, errors.New("pipe: a port needs an address")
+	}
+	own := make([]netip.Addr, len(addrs))
+	for i, a := range addrs {
+		own[i] = a.Unmap().WithZone("")
+		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() {
+			return nil, fmt.Errorf("pipe: %v is not the address of a port", a)
+		}
+	}
+	p := newPort(n, own)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, a := range own {
+		if n.ports[a] == nil {
+			n.ports[a] = p
+			continue
+		}
+		for _, undo := range own[:i] {
+			delete(n.ports, undo)
+		}
+		return nil, fmt.Errorf("pipe: address %v is in use", a)
+	}
+	return p, nil
+}
+
+// detach makes the addresses of p free again.
+func (n *Network) detach(p *Port) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range p.caps.Addrs {
+		delete(n.ports, a)
+	}
+}
+
+// lookup returns the port that owns a, or nil.
+func (n *Network) lookup(a netip.Addr) *Port {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.ports[a]
+}
+
+// caps returns what a port with these addresses can do.
+func (n *Network) caps(addrs []netip.Addr) fabric.Caps {
+	return fabric.Caps{
+		Name:        "pipe",
+		Addrs:       addrs,
+		MTU:         n.opts.MTU,
+		MaxSegments: n.opts.MaxSegments,
+		MaxRunBytes: maxRunBytes,
+		GRO:         true,
+		RecvBuffer:  n.opts.QueueBytes,
+		Verify:      fabric.VerifyFull,
+	}
+}

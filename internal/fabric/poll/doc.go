@@ -1,0 +1,10 @@
+// Package poll waits for sockets and closes them safely: what the Linux ports
+// have in common. A Poller owns the sockets of a port; it counts the calls
+// that use them, so that a Close from another goroutine never closes a
+// descriptor under a system call, where its number might already be someone
+// else's.
+//
+// Reading order: poller.go.
+//
+// The package never reads or writes the sockets.
+package poll

@@ -1,0 +1,200 @@
+//go:build linux
+
+package poll
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// NoSocket is the write argument of Wait when nothing waits for room.
+const NoSocket = -1
+
+// The states of a Poller's wait. Wake writes to the eventfd only when it finds
+// waiting, so that it costs one atomic exchange while nobody sleeps.
+const (
+	idle uint32 = iota
+	waiting
+	woken
+)
+
+// closedBit marks the use count of a Poller that was closed.
+const closedBit = 1 << 32
+
+// Poller owns the sockets of one port. Enter, Leave, Wake and Close are safe
+// for concurrent use; Wait is for one goroutine at a time.
+type Poller struct {
+	state atomic.Uint32
+	users atomic.Int64 // calls under way, and closedBit
+	freed chan struct{}
+
+	socks []int
+	event int
+	fds   []unix.PollFd // the sockets, then the eventfd; used by Wait only
+	left  unix.Timespec // used by Wait only
+}
+
+// New returns a poller that owns socks from now on, also when it fails.
+func New(socks ...int) (*Poller, error) {
+	event, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		for _, s := range socks {
+			err = errors.Join(err, unix.Close(s))
+		}
+		return nil, fmt.Errorf("poll: eventfd: %w", err)
+	}
+	return &Poller{
+		freed: make(chan struct{}),
+		socks: socks,
+		event: event,
+		fds:   make([]unix.PollFd, len(socks)+1),
+	}, nil
+}
+
+// Enter keeps the sockets open until Leave. It returns false after Close.
+func (p *Poller) Enter() bool {
+	if p.users.Add(1)&closedBit == 0 {
+		return true
+	}
+	p.Leave()
+	return false
+}
+
+// Leave ends what Enter began.
+func (p *Poller) Leave() {
+	if p.users.Add(-1) == closedBit {
+		p.release()
+	}
+}
+
+// Wait blocks until a socket has something to read (if read is set), or socket
+// number write has room to send (unless NoSocket), or Wake is called, or the
+// timeout has passed (never, if negative). It may return early. It returns
+// fabric.ErrClosed once the poller is closed.
+func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
+	if !p.Enter() {
+		return fabric.ErrClosed
+	}
+	defer p.Leave()
+	if !p.state.CompareAndSwap(idle, waiting) {
+		p.state.Store(idle) // it was woken before it slept
+		return p.closed()
+	}
+	p.arm(read, write)
+	err := p.sleep(timeout)
+	p.state.Store(idle)
+	if p.fds[len(p.socks)].Revents != 0 {
+		p.drain()
+	}
+	if err != nil {
+		return fmt.Errorf("poll: %w", err)
+	}
+	return p.closed()
+}
+
+// arm chooses what ends the next sleep. A socket of no interest is left out by
+// a negative descriptor: poll would report its errors otherwise.
+func (p *Poller) arm(read bool, write int) {
+	for i, s := range p.socks {
+		var events int16
+		if read {
+			events |= unix.POLLIN
+		}
+		if i == write {
+			events |= unix.POLLOUT
+		}
+		p.fds[i] = unix.PollFd{Fd: int32(s), Events: events}
+		if events == 0 {
+			p.fds[i].Fd = -1
+		}
+	}
+	p.fds[len(p.socks)] = unix.PollFd{Fd: int32(p.event), Events: unix.POLLIN}
+}
+
+// sleep polls. The kernel leaves in the timespec what is left of it, so an
+// interrupted sleep goes on where it was.
+func (p *Poller) sleep(timeout time.Duration) error {
+	var left *unix.Timespec
+	if timeout >= 0 {
+		p.left = unix.NsecToTimespec(int64(timeout))
+		left = &p.left
+	}
+	for {
+		if _, err := unix.Ppoll(p.fds, left, nil); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// drain resets the eventfd. It is nonblocking and its value does not matter.
+func (p *Poller) drain() {
+	var b [8]byte
+	_, _ = unix.Read(p.event, b[:])
+}
+
+func (p *Poller) closed() error {
+	if p.users.Load()&closedBit != 0 {
+		return fabric.ErrClosed
+	}
+	return nil
+}
+
+// Wake ends the present or the next Wait. It does not block and is cheap when
+// nobody waits.
+func (p *Poller) Wake() {
+	if p.state.Swap(woken) != waiting {
+		return
+	}
+	if p.Enter() {
+		p.signal()
+		p.Leave()
+	}
+}
+
+// signal makes the eventfd readable. It cannot fail but by being so already.
+func (p *Poller) signal() {
+	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // not zero in either byte order
+	_, _ = unix.Write(p.event, one[:])
+}
+
+// Close wakes Wait, waits for the calls that are under way and closes the
+// sockets. A second Close returns fabric.ErrClosed at once.
+func (p *Poller) Close() error {
+	if !p.Enter() {
+		return fabric.ErrClosed
+	}
+	for {
+		old := p.users.Load()
+		if old&closedBit != 0 {
+			p.Leave()
+			return fabric.ErrClosed
+		}
+		if p.users.CompareAndSwap(old, old|closedBit) {
+			break
+		}
+	}
+	p.signal()
+	p.Leave()
+	<-p.freed
+	return nil
+}
+
+// release closes the descriptors. Exactly one call sees the use count fall to
+// zero after closedBit was set, unless a late Enter makes it fall again: the
+// exchange keeps that one out.
+func (p *Poller) release() {
+	if !p.users.CompareAndSwap(closedBit, closedBit<<1|closedBit) {
+		return
+	}
+	for _, s := range p.socks {
+		_ = unix.Close(s) // sockets without linger: nothing to report
+	}
+	_ = unix.Close(p.event)
+	close(p.freed)
+}

@@ -1,0 +1,45 @@
+package raw
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/internal/fabric/iface"
+)
+
+// Config says which port to open.
+type Config struct {
+	// Addrs are the local addresses, in the order of the GID table, at most
+	// 16. A zone is not needed.
+	Addrs []netip.Addr
+	// RecvBuffer and SendBuffer are the bytes of socket buffer to ask for; 0
+	// means 4 MiB. The system may grant less: see fabric.Caps.RecvBuffer.
+	RecvBuffer int
+	SendBuffer int
+}
+
+const (
+	defaultBuffer = 4 << 20
+	// maxAddrs keeps the filter short: every packet of the host passes it.
+	maxAddrs = 16
+)
+
+// normal returns the configuration with defaults filled in, or says what is
+// wrong with it.
+func (c Config) normal() (Config, error) {
+	addrs, err := iface.Clean(c.Addrs)
+	if err != nil {
+		return c, fmt.Errorf("raw: %w", err)
+	}
+	if len(addrs) > maxAddrs {
+		return c, fmt.Errorf("raw: %d addresses: at most %d", len(addrs), maxAddrs)
+	}
+	c.Addrs = addrs
+	if c.RecvBuffer <= 0 {
+		c.RecvBuffer = defaultBuffer
+	}
+	if c.SendBuffer <= 0 {
+		c.SendBuffer = defaultBuffer
+	}
+	return c, nil
+}

@@ -1,0 +1,162 @@
+package raw
+
+import (
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/iface"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/fabric/poll"
+)
+
+// Port is an attachment through packet and raw sockets. It implements
+// fabric.Port.
+type Port struct {
+	caps     fabric.Caps
+	poll     *poll.Poller
+	captures []int // packet sockets
+	recv     *receiver
+	send     *sender
+
+	blocked atomic.Int32 // the socket, in the order of the poller, that had no room last
+
+	sentPackets, sentBytes           atomic.Uint64
+	receivedPackets, receivedBytes   atomic.Uint64
+	sendErrors, truncated, overflows atomic.Uint64
+}
+
+var _ fabric.Port = (*Port)(nil)
+
+// Open opens a port on UDP port 4791 of every address of c. It needs
+// CAP_NET_RAW, and fails when an address is not local or in use.
+func Open(c Config) (*Port, error) {
+	c, err := c.normal()
+	if err != nil {
+		return nil, err
+	}
+	nifs, err := owners(c.Addrs)
+	if err != nil {
+		return nil, err
+	}
+	p := &Port{caps: fabric.Caps{
+		Name:        "raw",
+		Interface:   nifs[0].Name,
+		Addrs:       c.Addrs,
+		MTU:         ipudp.MaxPayload,
+		MaxSegments: 1,
+		MaxRunBytes: ipudp.MaxPayload,
+		GRO:         true,
+		Verify:      fabric.VerifyFull,
+	}}
+	p.blocked.Store(poll.NoSocket)
+	var s sockets
+	if err := p.open(&s, nifs, &c); err != nil {
+		s.close()
+		return nil, err
+	}
+	p.recv = newReceiver(len(p.captures))
+	if p.poll, err = poll.New(s.fds...); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// open opens the sockets.
+func (p *Port) open(s *sockets, nifs []*net.Interface, c *Config) error {
+	for _, nif := range nifs {
+		fd, err := s.capture(nif, c)
+		if err != nil {
+			return err
+		}
+		p.captures = append(p.captures, fd)
+		if n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil && (n < p.caps.RecvBuffer || p.caps.RecvBuffer == 0) {
+			p.caps.RecvBuffer = n
+		}
+	}
+	p.send = newSender()
+	for _, a := range c.Addrs {
+		nif, err := iface.Owner(a)
+		if err != nil {
+			return err
+		}
+		p.caps.MTU = min(p.caps.MTU, iface.Payload(nif.MTU, a))
+		if err := s.reserve(a, uint32(nif.Index)); err != nil {
+			return err
+		}
+		if err := p.openSender(s, a, c); err != nil {
+			return err
+		}
+		p.send.scopes = append(p.send.scopes, uint32(nif.Index))
+	}
+	return nil
+}
+
+// openSender opens the raw socket of the family of a, once.
+func (p *Port) openSender(s *sockets, a netip.Addr, c *Config) error {
+	to, family := &p.send.v6, unix.AF_INET6
+	if a.Is4() {
+		to, family = &p.send.v4, unix.AF_INET
+	}
+	if to.index != poll.NoSocket {
+		return nil
+	}
+	fd, err := s.sender(family, c)
+	if err != nil {
+		return err
+	}
+	*to = outlet{fd: fd, index: len(s.fds) - 1}
+	return nil
+}
+
+// Caps implements fabric.Port. The caller must not change the addresses.
+func (p *Port) Caps() fabric.Caps { return p.caps }
+
+// Wait implements fabric.Port. It occupies its thread while it sleeps.
+func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	room := poll.NoSocket
+	if write {
+		if room = int(p.blocked.Load()); room == poll.NoSocket {
+			timeout = 0 // nothing is blocked: there is room now
+		}
+	}
+	return p.poll.Wait(timeout, read, room)
+}
+
+// Wake implements fabric.Port.
+func (p *Port) Wake() { p.poll.Wake() }
+
+// Stats implements fabric.Port.
+func (p *Port) Stats() fabric.Stats {
+	p.countOverflows()
+	return fabric.Stats{
+		SentPackets:     p.sentPackets.Load(),
+		SentBytes:       p.sentBytes.Load(),
+		ReceivedPackets: p.receivedPackets.Load(),
+		ReceivedBytes:   p.receivedBytes.Load(),
+		SendErrors:      p.sendErrors.Load(),
+		Truncated:       p.truncated.Load(),
+		Overflows:       p.overflows.Load(),
+	}
+}
+
+// countOverflows adds what the kernel dropped since it was last asked: asking
+// resets its counts.
+func (p *Port) countOverflows() {
+	if !p.poll.Enter() {
+		return
+	}
+	defer p.poll.Leave()
+	for _, fd := range p.captures {
+		if st, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+			p.overflows.Add(uint64(st.Drops))
+		}
+	}
+}
+
+// Close implements fabric.Port. It returns when every other call has.
+func (p *Port) Close() error { return p.poll.Close() }

@@ -1,0 +1,187 @@
+package raw
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+)
+
+// The virtual header before each packet (struct virtio_net_hdr).
+const (
+	vnetLen   = 10
+	gsoNone   = 0
+	gsoUDP    = 5 // VIRTIO_NET_HDR_GSO_UDP_L4: UDP_SEGMENT, not cut yet
+	gsoTypeAt = 1
+	gsoSizeAt = 4
+)
+
+const (
+	// recvSize holds the largest packet with what precedes it.
+	recvSize = 1<<16 + 256
+	// vectorLen is the messages of one system call.
+	vectorLen = 16
+)
+
+// message is the kernel's struct mmsghdr.
+type message struct {
+	hdr unix.Msghdr
+	len uint32
+}
+
+// receiver is the receiving half of a port. It is allocated once and must not
+// move: the messages point into it.
+type receiver struct {
+	msgs  [vectorLen]message
+	iovs  [vectorLen]unix.Iovec
+	ctrls [vectorLen][8]uint64 // for one struct tpacket_auxdata
+	bufs  []byte
+	depth []int // messages to ask each socket for
+	next  int   // the socket that is asked first
+}
+
+func newReceiver(sockets int) *receiver {
+	r := &receiver{bufs: make([]byte, vectorLen*recvSize), depth: make([]int, sockets)}
+	for i := range r.depth {
+		r.depth[i] = 1
+	}
+	for i := range r.msgs {
+		h := &r.msgs[i].hdr
+		r.iovs[i].Base = &r.buf(i)[0]
+		r.iovs[i].SetLen(recvSize)
+		h.Iov = &r.iovs[i]
+		h.SetIovlen(1)
+		h.Control = (*byte)(unsafe.Pointer(&r.ctrls[i]))
+		r.reset(i)
+	}
+	return r
+}
+
+func (r *receiver) buf(i int) []byte { return r.bufs[i*recvSize : (i+1)*recvSize] }
+
+// reset makes message i ready to be received into again.
+func (r *receiver) reset(i int) {
+	h := &r.msgs[i].hdr
+	h.SetControllen(int(unsafe.Sizeof(r.ctrls[i])))
+	h.Flags = 0
+}
+
+// Receive implements fabric.Port. It returns at most 16 datagrams.
+func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
+	if !p.poll.Enter() {
+		return 0, fabric.ErrClosed
+	}
+	defer p.poll.Leave()
+	r := p.recv
+	used, n := 0, 0 // messages, datagrams
+	for range p.captures {
+		k := r.next
+		room := min(len(ds)-n, vectorLen-used, r.depth[k])
+		if room == 0 {
+			break
+		}
+		r.next = (k + 1) % len(p.captures)
+		count, err := p.receive(p.captures[k], used, room)
+		if err != nil {
+			return n, err
+		}
+		for i := used; i < used+count; i++ {
+			if p.datagram(i, &ds[n]) {
+				p.count(&ds[n])
+				n++
+			}
+			r.reset(i)
+		}
+		if count == r.depth[k] {
+			r.depth[k] = min(2*count, vectorLen)
+		} else {
+			r.depth[k] = max(count, 1)
+		}
+		used += count
+	}
+	return n, nil
+}
+
+// receive fills up to n messages from number first on.
+func (p *Port) receive(fd, first, n int) (int, error) {
+	for {
+		got, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
+			uintptr(unsafe.Pointer(&p.recv.msgs[first])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+		switch e {
+		case 0:
+			return int(got), nil
+		case unix.EAGAIN, unix.ENETDOWN: // the interface may come up again
+			return 0, nil
+		case unix.EINTR:
+		case unix.EINVAL: // a packet that the virtual header cannot describe; it is gone
+			p.truncated.Add(1)
+		default:
+			return 0, fmt.Errorf("raw: receive: %w", e)
+		}
+	}
+}
+
+// datagram makes d of message i, or reports that there is nothing to make.
+func (p *Port) datagram(i int, d *fabric.Datagram) bool {
+	m := &p.recv.msgs[i]
+	if m.hdr.Flags&unix.MSG_TRUNC != 0 || m.len < vnetLen {
+		p.truncated.Add(1)
+		return false
+	}
+	b := p.recv.buf(i)[:m.len]
+	off, ok := auxiliary(p.recv.ctrls[i][:], int(m.hdr.Controllen))
+	if !ok || vnetLen+off > len(b) {
+		return false
+	}
+	h, payload, ok := ipudp.Parse(b[vnetLen+off:])
+	if !ok || len(payload) == 0 {
+		return false
+	}
+	*d = fabric.Datagram{
+		Bytes: payload[:len(payload):len(payload)],
+		Src:   h.Src, Dst: h.Dst, SrcPort: h.SrcPort, DstPort: h.DstPort,
+		ID: h.ID, IDKnown: true,
+		TClass: h.TClass, HopLimit: h.HopLimit, FlowLabel: h.FlowLabel,
+	}
+	switch b[gsoTypeAt] {
+	case gsoNone:
+		return true
+	case gsoUDP:
+		if size := int(binary.NativeEndian.Uint16(b[gsoSizeAt:])); size < len(payload) {
+			d.Stride = size
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// auxiliary returns the offset of the IP header behind the virtual header. It
+// returns false for packets of a VLAN, which belong to another interface.
+func auxiliary(ctrl []uint64, n int) (off int, ok bool) {
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&ctrl[0])), 8*len(ctrl))
+	if n < unix.CmsgLen(int(unsafe.Sizeof(unix.TpacketAuxdata{}))) || n > len(b) {
+		return 0, false
+	}
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+	if h.Level != unix.SOL_PACKET || h.Type != unix.PACKET_AUXDATA {
+		return 0, false
+	}
+	aux := (*unix.TpacketAuxdata)(unsafe.Pointer(&b[unix.CmsgLen(0)]))
+	vlan := aux.Status&unix.TP_STATUS_VLAN_VALID != 0 && aux.Vlan_tci&0xFFF != 0
+	return int(aux.Net), !vlan
+}
+
+// count records a datagram as received.
+func (p *Port) count(d *fabric.Datagram) {
+	n := 1
+	if d.Stride > 0 {
+		n = (len(d.Bytes) + d.Stride - 1) / d.Stride
+	}
+	p.receivedPackets.Add(uint64(n))
+	p.receivedBytes.Add(uint64(len(d.Bytes)))
+}

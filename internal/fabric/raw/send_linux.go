@@ -1,0 +1,192 @@
+package raw
+
+import (
+	"net/netip"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ident"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/fabric/poll"
+)
+
+// outlet is the raw socket of one family.
+type outlet struct {
+	fd    int
+	index int // in the order of the poller; poll.NoSocket: there is none
+}
+
+// piece is a segment that a message carries.
+type piece struct {
+	run   *fabric.Run
+	index int    // of the segment in the run
+	id    uint16 // it is sent with
+}
+
+// sender is the sending half of a port. It is allocated once and must not
+// move: the messages point into it.
+type sender struct {
+	msgs   [vectorLen]message
+	iovs   [vectorLen][2]unix.Iovec // headers, segment
+	names  [vectorLen]unix.RawSockaddrInet6
+	heads  [vectorLen][ipudp.MaxLen]byte
+	pieces [vectorLen]piece
+
+	v4, v6 outlet
+	scopes []uint32 // interface of each address
+	id     uint16   // last identification used
+}
+
+func newSender() *sender {
+	t := &sender{v4: outlet{index: poll.NoSocket}, v6: outlet{index: poll.NoSocket}}
+	for i := range t.msgs {
+		h := &t.msgs[i].hdr
+		h.Name = (*byte)(unsafe.Pointer(&t.names[i]))
+		h.Iov = &t.iovs[i][0]
+		h.SetIovlen(2)
+		t.iovs[i][0].Base = &t.heads[i][0]
+	}
+	return t
+}
+
+// Send implements fabric.Port.
+func (p *Port) Send(b *fabric.Batch) error {
+	if !p.poll.Enter() {
+		return fabric.ErrClosed
+	}
+	defer p.poll.Leave()
+	for runs := b.Pending(); len(runs) > 0; runs = b.Pending() {
+		taken, err := p.sendSome(runs)
+		b.Sent(taken)
+		if err != nil {
+			return err
+		}
+	}
+	p.blocked.Store(poll.NoSocket)
+	return nil
+}
+
+// sendSome sends the first segments of runs in one system call and returns how
+// many runs are done with. A run that is done in part is cut to the rest.
+func (p *Port) sendSome(runs []fabric.Run) (int, error) {
+	if !p.valid(&runs[0]) {
+		p.sendErrors.Add(uint64(runs[0].Count))
+		return 1, nil
+	}
+	n := p.fill(runs)
+	out := p.send.outlet(runs[0].Path.Src)
+	got, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(out.fd),
+		uintptr(unsafe.Pointer(&p.send.msgs[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+	sent := int(got)
+	if e != 0 {
+		sent = 0
+	}
+	for _, c := range p.send.pieces[sent:n] {
+		ident.Move(c.run, c.index, c.id, uint16(c.index))
+	}
+	for _, c := range p.send.pieces[:sent] {
+		p.sentPackets.Add(1)
+		p.sentBytes.Add(uint64(len(c.run.Segment(c.index))))
+	}
+	switch e {
+	case 0:
+		return finish(runs, sent), nil
+	case unix.EINTR:
+		return 0, nil
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+		p.blocked.Store(int32(out.index))
+		return 0, fabric.ErrBlocked
+	default: // the kernel refuses the first segment
+		p.sendErrors.Add(1)
+		return finish(runs, 1), nil
+	}
+}
+
+// finish takes n segments off runs and returns how many runs that used up.
+func finish(runs []fabric.Run, n int) int {
+	for i := range runs {
+		if n < runs[i].Count {
+			if n > 0 {
+				ident.Cut(&runs[i], n)
+			}
+			return i
+		}
+		n -= runs[i].Count
+	}
+	return len(runs)
+}
+
+// valid reports whether a run can leave: from an address of the port, to one
+// of its family, with segments that an IP packet holds.
+func (p *Port) valid(r *fabric.Run) bool {
+	return slices.Contains(p.caps.Addrs, r.Path.Src) && r.Path.Dst.Is4() == r.Path.Src.Is4() &&
+		r.Size <= ipudp.MaxPayload && len(r.Bytes) > 0
+}
+
+func (t *sender) outlet(a netip.Addr) outlet {
+	if a.Is4() {
+		return t.v4
+	}
+	return t.v6
+}
+
+// fill prepares messages for the first segments of runs, as far as they share
+// a socket, and returns how many. Their ICRCs are moved to the identifications
+// they get.
+func (p *Port) fill(runs []fabric.Run) int {
+	n := 0
+	for i := range runs {
+		r := &runs[i]
+		if r.Path.Src.Is4() != runs[0].Path.Src.Is4() || !p.valid(r) {
+			break
+		}
+		for k := 0; k < r.Count; k++ {
+			if n == vectorLen {
+				return n
+			}
+			p.message(n, r, k)
+			n++
+		}
+	}
+	return n
+}
+
+// message makes message i of segment k of r.
+func (p *Port) message(i int, r *fabric.Run, k int) {
+	t := p.send
+	if t.id++; t.id == 0 {
+		t.id = 1 // the kernel would replace 0
+	}
+	t.pieces[i] = piece{run: r, index: k, id: t.id}
+	ident.Move(r, k, uint16(k), t.id)
+	seg := r.Segment(k)
+	h := ipudp.Header{
+		Src: r.Path.Src, Dst: r.Path.Dst,
+		SrcPort: r.Path.SrcPort, DstPort: fabric.RoCEPort,
+		ID: t.id, TClass: r.Path.TClass,
+		// 0 and 1 both mean "not beyond this subnet", but some hosts drop 0.
+		HopLimit: max(r.Path.HopLimit, 1), FlowLabel: r.Path.FlowLabel,
+	}
+	t.iovs[i][0].SetLen(h.Put(t.heads[i][:], len(seg)))
+	t.iovs[i][1].Base = &seg[0]
+	t.iovs[i][1].SetLen(len(seg))
+	t.msgs[i].hdr.Namelen = p.name(&t.names[i], &r.Path)
+}
+
+// name stores where the kernel routes a packet to and returns its length. A
+// raw socket's address has no port.
+func (p *Port) name(to *unix.RawSockaddrInet6, path *fabric.Path) uint32 {
+	if path.Dst.Is4() {
+		sa := (*unix.RawSockaddrInet4)(unsafe.Pointer(to))
+		sa.Family, sa.Port, sa.Addr = unix.AF_INET, 0, path.Dst.As4()
+		return unix.SizeofSockaddrInet4
+	}
+	to.Family, to.Port, to.Addr, to.Flowinfo, to.Scope_id = unix.AF_INET6, 0, path.Dst.As16(), 0, 0
+	if path.Dst.IsLinkLocalUnicast() || path.Dst.IsLinkLocalMulticast() {
+		to.Scope_id = p.send.scopes[slices.Index(p.caps.Addrs, path.Src)]
+	}
+	return unix.SizeofSockaddrInet6
+}

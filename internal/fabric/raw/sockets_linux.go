@@ -1,0 +1,137 @@
+package raw
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/iface"
+)
+
+// sockets collects the descriptors of a port while it is opened.
+type sockets struct {
+	fds []int
+}
+
+// add opens a socket and sets it up; both are undone by close.
+func (s *sockets) add(family, kind, protocol int, setup func(fd int) error) (int, error) {
+	fd, err := unix.Socket(family, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+			return 0, fmt.Errorf("raw: a raw port needs CAP_NET_RAW; run as root or use a UDP port: %w", err)
+		}
+		return 0, fmt.Errorf("raw: socket: %w", err)
+	}
+	s.fds = append(s.fds, fd)
+	return fd, setup(fd)
+}
+
+// close undoes everything.
+func (s *sockets) close() {
+	for _, fd := range s.fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// capture adds a packet socket that sees what arrives at an interface. It is
+// bound after the filter is in place, so that nothing else gets in.
+func (s *sockets) capture(nif *net.Interface, c *Config) (int, error) {
+	return s.add(unix.AF_PACKET, unix.SOCK_RAW, 0, func(fd int) error {
+		if err := attach(fd, filter(c.Addrs)); err != nil {
+			return fmt.Errorf("raw: attach filter: %w", err)
+		}
+		// The one tells how to cut what an offloading sender on this host left
+		// whole, the other where the IP header is.
+		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
+			return fmt.Errorf("raw: PACKET_VNET_HDR: %w", err)
+		}
+		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1); err != nil {
+			return fmt.Errorf("raw: PACKET_AUXDATA: %w", err)
+		}
+		// Only a saving: the filter drops those too.
+		_ = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)
+		buffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, c.RecvBuffer)
+		var all [2]byte
+		binary.BigEndian.PutUint16(all[:], unix.ETH_P_ALL)
+		to := &unix.SockaddrLinklayer{Protocol: binary.NativeEndian.Uint16(all[:]), Ifindex: nif.Index}
+		if err := unix.Bind(fd, to); err != nil {
+			return fmt.Errorf("raw: bind to %s: %w", nif.Name, err)
+		}
+		return nil
+	})
+}
+
+// sender adds a raw socket whose packets bring their own IP header. It hears
+// nothing.
+func (s *sockets) sender(family int, c *Config) (int, error) {
+	return s.add(family, unix.SOCK_RAW, unix.IPPROTO_RAW, func(fd int) error {
+		if err := attach(fd, deaf()); err != nil {
+			return fmt.Errorf("raw: attach filter: %w", err)
+		}
+		buffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, c.SendBuffer)
+		return nil
+	})
+}
+
+// reserve adds a UDP socket that owns port 4791 of a and hears nothing.
+func (s *sockets) reserve(a netip.Addr, scope uint32) error {
+	family := unix.AF_INET
+	var to unix.Sockaddr
+	if a.Is4() {
+		to = &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: a.As4()}
+	} else {
+		family = unix.AF_INET6
+		to = &unix.SockaddrInet6{Port: fabric.RoCEPort, Addr: a.As16(), ZoneId: scope}
+	}
+	_, err := s.add(family, unix.SOCK_DGRAM, unix.IPPROTO_UDP, func(fd int) error {
+		if err := attach(fd, deaf()); err != nil {
+			return fmt.Errorf("raw: attach filter: %w", err)
+		}
+		if a.Is6() {
+			if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1); err != nil {
+				return fmt.Errorf("raw: IPV6_V6ONLY: %w", err)
+			}
+		}
+		err := unix.Bind(fd, to)
+		if errors.Is(err, unix.EADDRINUSE) {
+			return fmt.Errorf("raw: port %d on %v is in use: another adapter (or the rdma_rxe module) owns it; choose another --addr: %w",
+				fabric.RoCEPort, a, err)
+		}
+		if err != nil {
+			return fmt.Errorf("raw: bind %v: %w", netip.AddrPortFrom(a, fabric.RoCEPort), err)
+		}
+		return nil
+	})
+	return err
+}
+
+// buffer asks for a socket buffer: beyond the limit of the system if that is
+// allowed, else up to it.
+func buffer(fd, force, plain, n int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, n) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, n)
+	}
+}
+
+// owners returns the interfaces that own addrs, each once, and loopback, where
+// the host's packets to itself appear.
+func owners(addrs []netip.Addr) ([]*net.Interface, error) {
+	var all []*net.Interface
+	seen := make(map[int]bool)
+	for _, a := range append(addrs[:len(addrs):len(addrs)], netip.AddrFrom4([4]byte{127, 0, 0, 1})) {
+		nif, err := iface.Owner(a)
+		if err != nil {
+			return nil, fmt.Errorf("raw: %w", err)
+		}
+		if !seen[nif.Index] {
+			seen[nif.Index] = true
+			all = append(all, nif)
+		}
+	}
+	return all, nil
+}

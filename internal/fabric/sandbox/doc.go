@@ -1,0 +1,8 @@
+// Package sandbox runs a test of sockets in a network of its own: Linux user
+// and network namespaces in which the test may do what needs privilege
+// elsewhere, and in which nobody else has port 4791.
+//
+// Reading order: sandbox_linux.go, tap_linux.go.
+//
+// The package is for tests only.
+package sandbox

@@ -1,0 +1,72 @@
+package udp
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/internal/fabric/iface"
+)
+
+// Config says which port to open.
+type Config struct {
+	// Addrs are the local addresses, in the order of the GID table. A zone is
+	// not needed: the interface is the one that owns the address.
+	Addrs []netip.Addr
+	// RecvBuffer and SendBuffer are the bytes of socket buffer to ask for; 0
+	// means 4 MiB. The system may grant less: see fabric.Caps.RecvBuffer.
+	RecvBuffer int
+	SendBuffer int
+	// GSO chooses segmentation offload, where the system has it.
+	GSO GSO
+	// DisableGRO keeps the system from merging what arrives.
+	DisableGRO bool
+}
+
+// GSO says whether runs leave with UDP segmentation offload. A network card
+// that segments by itself may number IPv4 identifications in its own way,
+// which would spoil the ICRC; the kernel's software numbers them 0, 1, 2 ….
+type GSO uint8
+
+const (
+	// GSOAuto is on when every address belongs to an interface without
+	// hardware (loopback, veth, tun, bridge), else off.
+	GSOAuto GSO = iota
+	// GSOOn is always on, where the kernel has it.
+	GSOOn
+	// GSOOff is always off.
+	GSOOff
+)
+
+// String returns "auto", "on" or "off".
+func (g GSO) String() string {
+	switch g {
+	case GSOAuto:
+		return "auto"
+	case GSOOn:
+		return "on"
+	case GSOOff:
+		return "off"
+	default:
+		return fmt.Sprintf("GSO(%d)", uint8(g))
+	}
+}
+
+// defaultBuffer is what is asked of the system for a socket buffer.
+const defaultBuffer = 4 << 20
+
+// normal returns the configuration with defaults filled in and addresses
+// without zones, or says what is wrong with it.
+func (c Config) normal() (Config, error) {
+	addrs, err := iface.Clean(c.Addrs)
+	if err != nil {
+		return c, fmt.Errorf("udp: %w", err)
+	}
+	c.Addrs = addrs
+	if c.RecvBuffer <= 0 {
+		c.RecvBuffer = defaultBuffer
+	}
+	if c.SendBuffer <= 0 {
+		c.SendBuffer = defaultBuffer
+	}
+	return c, nil
+}

@@ -1,0 +1,20 @@
+// Package udp is the fabric.Port over the UDP sockets of the system. It needs
+// no privilege.
+//
+// Reading order: config.go, errors.go; on Linux port_linux.go,
+// socket_linux.go, send_linux.go, segments_linux.go, receive_linux.go,
+// message_linux.go, control_linux.go; on other systems port_other.go.
+//
+// On Linux every address has one nonblocking socket that is never connected:
+// with path MTU discovery on, such a socket sends IPv4 identification 0, and
+// 0, 1, 2 … in the segments of one offloaded send. The ICRC covers the
+// identification, so the sender relies on that. Runs leave with sendmmsg and
+// UDP_SEGMENT, datagrams arrive with recvmmsg and UDP_GRO, and neither
+// direction allocates. A kernel that refuses segmentation offload is served
+// segment by segment.
+//
+// A UDP socket does not show the identification of what arrives, so an IPv4
+// port verifies with fabric.VerifyDerivedID.
+//
+// The package never connects a socket and never starts a goroutine on Linux.
+package udp

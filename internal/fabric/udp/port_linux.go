@@ -1,0 +1,138 @@
+//go:build !portable
+
+package udp
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/fabric/poll"
+)
+
+// Port is an attachment through UDP sockets. It implements fabric.Port.
+type Port struct {
+	caps  fabric.Caps
+	socks []socket
+	poll  *poll.Poller
+	send  *sender
+	recv  *receiver
+
+	blocked atomic.Int32 // the socket that had no room last, or poll.NoSocket
+
+	sentPackets, sentBytes           atomic.Uint64
+	receivedPackets, receivedBytes   atomic.Uint64
+	sendErrors, truncated, overflows atomic.Uint64
+}
+
+var _ fabric.Port = (*Port)(nil)
+
+// gsoSegments bounds a run. Newer kernels take 128 segments, older ones 64.
+const gsoSegments = 64
+
+// Open opens a port on UDP port 4791 of every address of c. It fails when one
+// of them is not local or in use.
+func Open(c Config) (*Port, error) {
+	c, err := c.normal()
+	if err != nil {
+		return nil, err
+	}
+	p := &Port{}
+	fds := make([]int, 0, len(c.Addrs))
+	for _, a := range c.Addrs {
+		s, err := openSocket(a, &c)
+		if err != nil {
+			for _, fd := range fds {
+				_ = unix.Close(fd)
+			}
+			return nil, err
+		}
+		p.socks = append(p.socks, s)
+		fds = append(fds, s.fd)
+	}
+	if p.poll, err = poll.New(fds...); err != nil {
+		return nil, err
+	}
+	p.caps = capsOf(p.socks, &c)
+	p.send = newSender(p.caps.MaxSegments > 1)
+	p.recv = newReceiver()
+	p.blocked.Store(poll.NoSocket)
+	return p, nil
+}
+
+// capsOf describes a port of these sockets: what all of them can do.
+func capsOf(socks []socket, c *Config) fabric.Caps {
+	caps := fabric.Caps{
+		Name:        "udp",
+		Interface:   socks[0].ifname,
+		Addrs:       c.Addrs,
+		MTU:         socks[0].mtu,
+		MaxSegments: gsoSegments,
+		MaxRunBytes: ipudp.MaxPayload,
+		GRO:         true,
+		SrcPort:     fabric.RoCEPort,
+		RecvBuffer:  socks[0].rcvbuf,
+		Verify:      fabric.VerifyFull,
+	}
+	for i := range socks {
+		s := &socks[i]
+		caps.MTU = min(caps.MTU, s.mtu)
+		caps.RecvBuffer = min(caps.RecvBuffer, s.rcvbuf)
+		caps.GRO = caps.GRO && s.gro
+		if !s.gso {
+			caps.MaxSegments = 1
+		}
+		if s.addr.Is4() {
+			caps.Verify = fabric.VerifyDerivedID
+		}
+	}
+	return caps
+}
+
+// Caps implements fabric.Port. The caller must not change the addresses.
+func (p *Port) Caps() fabric.Caps { return p.caps }
+
+// socketOf returns the socket that is bound to a, or nil.
+func (p *Port) socketOf(a netip.Addr) *socket {
+	for i := range p.socks {
+		if p.socks[i].addr == a {
+			return &p.socks[i]
+		}
+	}
+	return nil
+}
+
+// Wait implements fabric.Port. It occupies its thread while it sleeps. Room to
+// send means room in the socket that had none at the last Send.
+func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	room := poll.NoSocket
+	if write {
+		if room = int(p.blocked.Load()); room == poll.NoSocket {
+			timeout = 0 // nothing is blocked: there is room now
+		}
+	}
+	return p.poll.Wait(timeout, read, room)
+}
+
+// Wake implements fabric.Port.
+func (p *Port) Wake() { p.poll.Wake() }
+
+// Stats implements fabric.Port.
+func (p *Port) Stats() fabric.Stats {
+	return fabric.Stats{
+		SentPackets:     p.sentPackets.Load(),
+		SentBytes:       p.sentBytes.Load(),
+		ReceivedPackets: p.receivedPackets.Load(),
+		ReceivedBytes:   p.receivedBytes.Load(),
+		SendErrors:      p.sendErrors.Load(),
+		Truncated:       p.truncated.Load(),
+		Overflows:       p.overflows.Load(),
+	}
+}
+
+// Close implements fabric.Port. It returns when every other call has.
+func (p *Port) Close() error { return p.poll.Close() }

@@ -1,0 +1,338 @@
+//go:build !linux || portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ident"
+	"github.com/softhca/softhca/internal/fabric/iface"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+)
+
+// Port is an attachment through UDP sockets. It implements fabric.Port on
+// systems without special support, with these limits: no segmentation offload;
+// Send may block for a moment while a socket buffer is full; traffic class and
+// hop limit are neither sent nor seen; the IPv4 identification is taken to be
+// 0, which holds where the system sends that with DF. Where it does not, peers
+// that check the whole ICRC drop what arrives over IPv4: use IPv6.
+type Port struct {
+	caps    fabric.Caps
+	conns   []*net.UDPConn
+	zones   []string   // of link-local addresses, by connection
+	free    chan *slot // empty buffers
+	full    chan *slot // received, not yet handed out
+	lent    []*slot    // handed out by the last Receive
+	readers sync.WaitGroup
+	timer   *time.Timer   // used by Wait only
+	arrived chan struct{} // holds a token after an arrival
+	woken   chan struct{} // holds a token after Wake
+	closing chan struct{} // closed by Close
+	closed  atomic.Bool
+	blocked atomic.Bool
+
+	sentPackets, sentBytes         atomic.Uint64
+	receivedPackets, receivedBytes atomic.Uint64
+	sendErrors, truncated          atomic.Uint64
+}
+
+var _ fabric.Port = (*Port)(nil)
+
+// slot is the buffer of one received datagram.
+type slot struct {
+	buf [slotSize]byte
+	n   int
+	src netip.AddrPort
+	dst netip.Addr
+}
+
+const (
+	slotSize  = 8192 // more than any packet: a larger datagram is cut, and dropped
+	slotCount = 256  // datagrams that may wait inside the port
+)
+
+// blockedPause is how long a port without room waits before it tries again:
+// these systems do not tell when a queue below the socket has room.
+const blockedPause = time.Millisecond
+
+// Open opens a port on UDP port 4791 of every address of c. It fails when one
+// of them is not local or in use, and where there are no sockets.
+func Open(c Config) (*Port, error) {
+	c, err := c.normal()
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
+		return nil, fmt.Errorf("udp: %s has no UDP sockets; use a port inside the process: %w", runtime.GOOS, errors.ErrUnsupported)
+	}
+	p := &Port{
+		free:    make(chan *slot, slotCount),
+		full:    make(chan *slot, slotCount),
+		lent:    make([]*slot, 0, slotCount),
+		timer:   time.NewTimer(time.Hour),
+		arrived: make(chan struct{}, 1),
+		woken:   make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		caps: fabric.Caps{
+			Name:        "udp",
+			Addrs:       c.Addrs,
+			MTU:         ipudp.MaxPayload,
+			MaxSegments: 1,
+			MaxRunBytes: ipudp.MaxPayload,
+			SrcPort:     fabric.RoCEPort,
+			Verify:      fabric.VerifyFull,
+		},
+	}
+	p.timer.Stop()
+	for range slotCount {
+		p.free <- new(slot)
+	}
+	for _, a := range c.Addrs {
+		if err := p.listen(a, &c); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
+	for i, conn := range p.conns {
+		p.readers.Go(func() { p.read(conn, c.Addrs[i]) })
+	}
+	return p, nil
+}
+
+// listen adds the socket of address a.
+func (p *Port) listen(a netip.Addr, c *Config) error {
+	nif, err := iface.Owner(a)
+	if err != nil {
+		return fmt.Errorf("udp: %w", err)
+	}
+	network, zone := "udp4", ""
+	if a.Is6() {
+		network = "udp6"
+		if a.IsLinkLocalUnicast() {
+			zone = nif.Name
+		}
+	} else {
+		p.caps.Verify = fabric.VerifyDerivedID
+	}
+	local := net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.WithZone(zone), fabric.RoCEPort))
+	conn, err := net.ListenUDP(network, local)
+	if err != nil {
+		return bindError(a, err)
+	}
+	p.conns, p.zones = append(p.conns, conn), append(p.zones, zone)
+	if p.caps.Interface == "" {
+		p.caps.Interface = nif.Name
+	}
+	p.caps.MTU = min(p.caps.MTU, iface.Payload(nif.MTU, a))
+	_ = conn.SetReadBuffer(c.RecvBuffer) // the system grants what it grants
+	_ = conn.SetWriteBuffer(c.SendBuffer)
+	return dontFragment(conn, a.Is4())
+}
+
+// read moves datagrams from a socket to the port until the port is closed.
+// When no slot is free the datagrams wait in the socket's own buffer.
+func (p *Port) read(conn *net.UDPConn, local netip.Addr) {
+	for {
+		var s *slot
+		select {
+		case s = <-p.free:
+		case <-p.closing:
+			return
+		}
+		n, src, err := conn.ReadFromUDPAddrPort(s.buf[:])
+		if err != nil || n == slotSize {
+			p.free <- s
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err == nil || errors.Is(err, syscall.EMSGSIZE) {
+				p.truncated.Add(1)
+			}
+			continue // other errors are left over from ICMP messages: UDP loses packets
+		}
+		s.n, s.src, s.dst = n, src, local
+		p.full <- s
+		offer(p.arrived)
+	}
+}
+
+// Caps implements fabric.Port. The caller must not change the addresses.
+func (p *Port) Caps() fabric.Caps { return p.caps }
+
+// Send implements fabric.Port. See Port for when it blocks.
+func (p *Port) Send(b *fabric.Batch) error {
+	if p.closed.Load() {
+		return fabric.ErrClosed
+	}
+	for runs := b.Pending(); len(runs) > 0; runs = b.Pending() {
+		if err := p.sendRun(&runs[0]); err != nil {
+			return err
+		}
+		b.Sent(1)
+	}
+	p.blocked.Store(false)
+	return nil
+}
+
+// sendRun sends the segments of r. If there is no room in the middle, the run
+// is cut to the rest.
+func (p *Port) sendRun(r *fabric.Run) error {
+	conn, dst := p.way(&r.Path)
+	if conn == nil {
+		p.sendErrors.Add(uint64(r.Count))
+		return nil
+	}
+	for i := range r.Count {
+		seg := r.Segment(i)
+		ident.Move(r, i, uint16(i), 0)
+		_, err := conn.WriteToUDPAddrPort(seg, dst)
+		switch {
+		case err == nil:
+			p.sentPackets.Add(1)
+			p.sentBytes.Add(uint64(len(seg)))
+		case errors.Is(err, net.ErrClosed):
+			return fabric.ErrClosed
+		case errors.Is(err, syscall.ENOBUFS):
+			ident.Move(r, i, 0, uint16(i))
+			ident.Cut(r, i)
+			p.blocked.Store(true)
+			return fabric.ErrBlocked
+		default:
+			p.sendErrors.Add(1)
+		}
+	}
+	return nil
+}
+
+// way returns the connection that a path leaves by, and where to.
+func (p *Port) way(path *fabric.Path) (*net.UDPConn, netip.AddrPort) {
+	for i, a := range p.caps.Addrs {
+		if a != path.Src || a.Is4() != path.Dst.Is4() {
+			continue
+		}
+		dst := path.Dst
+		if dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast() {
+			dst = dst.WithZone(p.zones[i])
+		}
+		return p.conns[i], netip.AddrPortFrom(dst, fabric.RoCEPort)
+	}
+	return nil, netip.AddrPort{}
+}
+
+// Receive implements fabric.Port.
+func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
+	if p.closed.Load() {
+		return 0, fabric.ErrClosed
+	}
+	for _, s := range p.lent {
+		p.free <- s
+	}
+	p.lent = p.lent[:0]
+	size := 0
+	for n := range ds {
+		select {
+		case s := <-p.full:
+			ds[n] = fabric.Datagram{
+				Bytes:   s.buf[:s.n:s.n],
+				Src:     s.src.Addr().Unmap().WithZone(""),
+				SrcPort: s.src.Port(),
+				Dst:     s.dst,
+				DstPort: fabric.RoCEPort,
+			}
+			p.lent = append(p.lent, s)
+			size += s.n
+		default:
+			p.receivedPackets.Add(uint64(n))
+			p.receivedBytes.Add(uint64(size))
+			return n, nil
+		}
+	}
+	p.receivedPackets.Add(uint64(len(ds)))
+	p.receivedBytes.Add(uint64(size))
+	return len(ds), nil
+}
+
+// Wait implements fabric.Port.
+func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	if write {
+		pause := time.Duration(0)
+		if p.blocked.Load() {
+			pause = blockedPause
+		}
+		if timeout < 0 || timeout > pause {
+			timeout = pause
+		}
+	}
+	var expired <-chan time.Time
+	if timeout >= 0 {
+		p.timer.Reset(timeout)
+		defer p.timer.Stop()
+		expired = p.timer.C
+	}
+	arrived := p.arrived
+	if !read {
+		arrived = nil
+	}
+	for {
+		if p.closed.Load() {
+			return fabric.ErrClosed
+		}
+		if read && len(p.full) > 0 {
+			return nil
+		}
+		select {
+		case <-arrived: // perhaps of something received since: look again
+		case <-p.woken:
+			return nil
+		case <-expired:
+			return nil
+		case <-p.closing:
+			return fabric.ErrClosed
+		}
+	}
+}
+
+// Wake implements fabric.Port.
+func (p *Port) Wake() { offer(p.woken) }
+
+// offer leaves a token in c unless one is there already.
+func offer(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Stats implements fabric.Port.
+func (p *Port) Stats() fabric.Stats {
+	return fabric.Stats{
+		SentPackets:     p.sentPackets.Load(),
+		SentBytes:       p.sentBytes.Load(),
+		ReceivedPackets: p.receivedPackets.Load(),
+		ReceivedBytes:   p.receivedBytes.Load(),
+		SendErrors:      p.sendErrors.Load(),
+		Truncated:       p.truncated.Load(),
+	}
+}
+
+// Close implements fabric.Port. A second Close returns fabric.ErrClosed.
+func (p *Port) Close() error {
+	if p.closed.Swap(true) {
+		return fabric.ErrClosed
+	}
+	close(p.closing)
+	var err error
+	for _, conn := range p.conns {
+		err = errors.Join(err, conn.Close())
+	}
+	p.readers.Wait()
+	return err
+}

@@ -1,0 +1,135 @@
+//go:build !portable
+
+package udp
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// recvSize is the buffer of one message: what GRO merges at most.
+const recvSize = 1 << 16
+
+// receiver is the receiving half of a port.
+type receiver struct {
+	v    *vector
+	bufs []byte
+	next int // the socket that is asked first
+}
+
+func newReceiver() *receiver {
+	r := &receiver{v: newVector(), bufs: make([]byte, vectorLen*recvSize)}
+	for i := range r.v.msgs {
+		r.v.setBytes(i, r.buf(i))
+		r.reset(i)
+	}
+	return r
+}
+
+func (r *receiver) buf(i int) []byte { return r.bufs[i*recvSize : (i+1)*recvSize] }
+
+// reset makes message i ready to be received into again.
+func (r *receiver) reset(i int) {
+	h := &r.v.msgs[i].hdr
+	h.Namelen = unix.SizeofSockaddrInet6
+	h.SetControllen(int(unsafe.Sizeof(control{})))
+	h.Flags = 0
+}
+
+// Receive implements fabric.Port. It returns at most 16 datagrams.
+func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
+	if !p.poll.Enter() {
+		return 0, fabric.ErrClosed
+	}
+	defer p.poll.Leave()
+	r := p.recv
+	var got tally
+	used, n := 0, 0 // messages, datagrams
+	for range p.socks {
+		s := &p.socks[r.next]
+		room := min(len(ds)-n, vectorLen-used, s.depth)
+		if room == 0 {
+			break
+		}
+		r.next = (r.next + 1) % len(p.socks)
+		count, err := s.receive(&r.v.msgs[used], room)
+		if err != nil {
+			return n, err
+		}
+		for i := used; i < used+count; i++ {
+			if p.datagram(i, s, &ds[n]) {
+				got.add(&ds[n])
+				n++
+			}
+			r.reset(i)
+		}
+		s.depth = nextDepth(s.depth, count)
+		used += count
+	}
+	if n > 0 {
+		p.receivedPackets.Add(got.packets)
+		p.receivedBytes.Add(got.bytes)
+	}
+	return n, nil
+}
+
+// nextDepth returns how many messages to ask a socket for after it gave count
+// of depth. Asking for more than there are costs the kernel one more look at
+// an empty queue, which a ping-pong would feel; asking for too few costs calls.
+func nextDepth(depth, count int) int {
+	if count == depth {
+		return min(2*depth, vectorLen)
+	}
+	return max(count, 1)
+}
+
+// receive fills up to n messages from first on. An error that is left over
+// from an ICMP message is not this port's: UDP loses packets.
+func (s *socket) receive(first *message, n int) (int, error) {
+	for {
+		got, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.fd),
+			uintptr(unsafe.Pointer(first)), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+		switch e {
+		case 0:
+			return int(got), nil
+		case unix.EAGAIN:
+			return 0, nil
+		case unix.EINTR, unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH:
+		default:
+			return 0, fmt.Errorf("udp: receive on %v: %w", s.addr, e)
+		}
+	}
+}
+
+// datagram makes d of message i, or reports that there is nothing to make.
+func (p *Port) datagram(i int, s *socket, d *fabric.Datagram) bool {
+	m := &p.recv.v.msgs[i]
+	if m.hdr.Flags&unix.MSG_TRUNC != 0 {
+		p.truncated.Add(1)
+		return false
+	}
+	*d = fabric.Datagram{Bytes: p.recv.buf(i)[:m.len:m.len], Dst: s.addr, DstPort: fabric.RoCEPort}
+	d.Src, d.SrcPort = p.recv.v.name(i)
+	drops, told := p.recv.v.ctrls[i].parse(int(m.hdr.Controllen), d)
+	if told && drops != s.drops {
+		p.overflows.Add(uint64(drops - s.drops))
+		s.drops = drops
+	}
+	return true
+}
+
+// tally counts packets.
+type tally struct{ packets, bytes uint64 }
+
+func (t *tally) add(d *fabric.Datagram) {
+	n := uint64(1)
+	if d.Stride > 0 {
+		n = uint64((len(d.Bytes) + d.Stride - 1) / d.Stride)
+	}
+	t.packets += n
+	t.bytes += uint64(len(d.Bytes))
+}

@@ -1,0 +1,66 @@
+//go:build linux && !portable
+
+package udp
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// A socket without UDP checksums is one for which the kernel refuses to
+// segment: the port must notice, send the parts, and not ask again.
+func TestKernelThatRefusesOffloadGetsSegments(t *testing.T) {
+	pid := os.Getpid()
+	addr := netip.AddrFrom4([4]byte{127, 77, byte(pid >> 8), byte(pid)})
+	p, err := Open(Config{Addrs: []netip.Addr{addr}, GSO: GSOOn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	if err := unix.SetsockoptInt(p.socks[0].fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
+		t.Fatal(err)
+	}
+	path := fabric.Path{Src: addr, Dst: addr, HopLimit: 64}
+	prefix := roce.NewPrefix(addr, addr, fabric.RoCEPort, fabric.RoCEPort, 64)
+	batch := fabric.NewBatch(1<<14, p.Caps())
+	ds := make([]fabric.Datagram, 16)
+	for round := range 2 {
+		for range 40 {
+			seg, index := batch.Append(&path, 64)
+			clear(seg)
+			roce.Seal(seg, prefix.WithID(uint16(index)))
+		}
+		if err := p.Send(batch); err != nil {
+			t.Fatal(err)
+		}
+		if p.send.gso {
+			t.Fatalf("round %d: the port still asks for the offload that was refused", round)
+		}
+		for n := 0; n < 40; {
+			k, err := p.Receive(ds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range ds[:k] {
+				if !roce.Check(ds[i].Bytes, prefix) {
+					t.Errorf("round %d: the ICRC of segment %d is not for identification 0", round, n+i)
+				}
+			}
+			if n += k; k == 0 {
+				if err := p.Wait(time.Second, true, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if s := p.Stats(); s.SentPackets != 80 || s.SendErrors != 0 {
+		t.Errorf("%d packets counted as sent and %d as refused, not 80 and 0", s.SentPackets, s.SendErrors)
+	}
+}

@@ -1,0 +1,160 @@
+//go:build !portable
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/iface"
+)
+
+// defaultHops is the hop limit of every socket, so that packets with the usual
+// one need no control message.
+const defaultHops = 64
+
+// socket is the UDP socket of one address.
+type socket struct {
+	fd     int
+	index  int32 // in the port
+	addr   netip.Addr
+	ifname string
+	scope  uint32 // interface of a link-local address
+	mtu    int    // largest UDP payload
+	rcvbuf int    // as the kernel counts it
+	gso    bool
+	gro    bool
+	depth  int    // messages to ask for at once
+	drops  uint32 // datagrams that the kernel says it dropped, wrapping
+}
+
+// openSocket opens, sets and binds the socket of address a.
+func openSocket(a netip.Addr, c *Config) (socket, error) {
+	nif, err := iface.Owner(a)
+	if err != nil {
+		return socket{}, fmt.Errorf("udp: %w", err)
+	}
+	s := socket{addr: a, depth: 1, ifname: nif.Name, mtu: iface.Payload(nif.MTU, a)}
+	for s.index = 0; c.Addrs[s.index] != a; s.index++ {
+	}
+	family := unix.AF_INET
+	if a.Is6() {
+		family = unix.AF_INET6
+		if a.IsLinkLocalUnicast() {
+			s.scope = uint32(nif.Index)
+		}
+	}
+	s.fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err != nil {
+		return socket{}, fmt.Errorf("udp: socket for %v: %w", a, err)
+	}
+	if err := s.setup(nif, c); err != nil {
+		return socket{}, errors.Join(err, unix.Close(s.fd))
+	}
+	return s, nil
+}
+
+// setup sets the options and binds. Only what the ICRC depends on must
+// succeed; kernels that lack the rest (gVisor, old ones) still work.
+func (s *socket) setup(nif *net.Interface, c *Config) error {
+	if err := s.require(); err != nil {
+		return err
+	}
+	s.buffers(c)
+	for _, o := range s.wishes() {
+		_ = unix.SetsockoptInt(s.fd, o.level, o.name, o.value)
+	}
+	if !c.DisableGRO {
+		s.gro = unix.SetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
+	}
+	s.gso = s.offload(nif, c.GSO)
+	if err := unix.Bind(s.fd, s.sockaddr()); err != nil {
+		return bindError(s.addr, err)
+	}
+	return nil
+}
+
+// require sets what the packets would be wrong without: identification 0 and
+// DF for IPv4, one family per socket for IPv6.
+func (s *socket) require() error {
+	if s.addr.Is4() {
+		err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+		if err != nil {
+			return fmt.Errorf("udp: the system cannot send with a fixed identification (IP_MTU_DISCOVER), which the ICRC needs; use an IPv6 address: %w", err)
+		}
+		return nil
+	}
+	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1); err != nil {
+		return fmt.Errorf("udp: IPV6_V6ONLY: %w", err)
+	}
+	// RoCE adapters send UDP checksum 0 over IPv6, which the kernel drops by default.
+	if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1); err != nil {
+		return fmt.Errorf("udp: UDP_NO_CHECK6_RX, without which Linux peers are not heard: %w", err)
+	}
+	return nil
+}
+
+type option struct{ level, name, value int }
+
+// wishes lists the options that may fail.
+func (s *socket) wishes() []option {
+	if s.addr.Is4() {
+		return []option{
+			{unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1},
+			{unix.IPPROTO_IP, unix.IP_TTL, defaultHops},
+			{unix.IPPROTO_IP, unix.IP_RECVTTL, 1},
+			{unix.IPPROTO_IP, unix.IP_RECVTOS, 1},
+		}
+	}
+	return []option{
+		{unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1},
+		{unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
+		{unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, defaultHops},
+		{unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1},
+		{unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1},
+		{unix.IPPROTO_IPV6, ipv6FlowInfo, 1},
+		{unix.IPPROTO_IPV6, unix.IPV6_AUTOFLOWLABEL, 0},
+	}
+}
+
+// buffers asks for the socket buffers: beyond the limit of the system if that
+// is allowed, else up to it.
+func (s *socket) buffers(c *Config) {
+	ask := func(force, plain, n int) {
+		if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, force, n) != nil {
+			_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, plain, n)
+		}
+	}
+	ask(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, c.RecvBuffer)
+	ask(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, c.SendBuffer)
+	if n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
+		s.rcvbuf = n
+	}
+}
+
+// offload decides whether runs leave with UDP_SEGMENT.
+func (s *socket) offload(nif *net.Interface, g GSO) bool {
+	if _, err := unix.GetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT); err != nil {
+		return false
+	}
+	switch g {
+	case GSOOn:
+		return true
+	case GSOAuto:
+		return iface.Virtual(nif)
+	default:
+		return false
+	}
+}
+
+func (s *socket) sockaddr() unix.Sockaddr {
+	if s.addr.Is4() {
+		return &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: s.addr.As4()}
+	}
+	return &unix.SockaddrInet6{Port: fabric.RoCEPort, Addr: s.addr.As16(), ZoneId: s.scope}
+}
