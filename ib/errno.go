@@ -20,4 +20,7 @@ const (
 	EINVAL     = syscall.EINVAL
 	ENOSPC     = syscall.ENOSPC
 	EOPNOTSUPP = syscall.EOPNOTSUPP
+
+	EADDRINUSE    = syscall.EADDRINUSE
+	EADDRNOTAVAIL = syscall.EADDRNOTAVAIL
 )

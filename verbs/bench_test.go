@@ -11,7 +11,7 @@ import (
 func benchWrite(b *testing.B, n, depth, list int) {
 	x := newEndpoint(b, Config{Addr: "127.0.82.1"}, ib.RC)
 	y := newEndpoint(b, Config{Addr: "127.0.82.2"}, ib.RC)
-	connectRC(b, x, y)
+	connect(b, x, y, nil)
 	wr := SendWR{
 		Opcode: ib.WRRDMAWrite, SGList: []SGE{x.mr.SGE(0, uint32(n))},
 		RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey(),

@@ -64,6 +64,17 @@ func (c *Context) Close() error {
 // usable reports whether c is open.
 func (c *Context) usable() bool { return c != nil && !c.closed.Load() }
 
+// alive returns why calls on objects of c fail, nil if they do not.
+func (c *Context) alive() error {
+	switch {
+	case !c.usable():
+		return ErrInvalidHCA
+	case c.drv.Failed():
+		return driver.ErrDead
+	}
+	return nil
+}
+
 // do runs f as the shard's thread.
 func (c *Context) do(f func(now clock.Instant) error) error {
 	if !c.usable() {

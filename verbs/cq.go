@@ -15,19 +15,24 @@ import (
 // share one.
 type CompChannel struct {
 	ch  chan *CQ
-	mu  sync.Mutex // guards cqs
+	mu  sync.Mutex // guards sending to ch, and cqs
 	cqs int
 }
 
-// maxChannelCQs bounds the CQs of one channel, so that an event always fits.
+// maxChannelCQs bounds the CQs of one channel. The channel holds twice as
+// many, so that an event always fits: before it is full, all that it holds of
+// one CQ is made one.
 const maxChannelCQs = 1024
 
 // NewCompChannel returns a completion channel.
-func NewCompChannel() *CompChannel { return &CompChannel{ch: make(chan *CQ, maxChannelCQs)} }
+func NewCompChannel() *CompChannel {
+	return &CompChannel{ch: make(chan *CQ, 2*maxChannelCQs)}
+}
 
 // C returns the channel to receive from, alone or in a select: a CQ that was
 // armed with ReqNotify arrives once, when it gets a matching completion. Arm
-// it again and then poll it until it is empty. C is never closed.
+// it again and then poll it until it is empty. A CQ that was armed several
+// times before anything was received may arrive as often. C is never closed.
 func (c *CompChannel) C() <-chan *CQ { return c.ch }
 
 // CQ is a completion queue (V3).
@@ -35,7 +40,6 @@ type CQ struct {
 	ctx       *Context
 	cq        *qp.CQ
 	channel   *CompChannel
-	notified  atomic.Bool // an event is in the channel
 	unacked   atomic.Int32
 	destroyed atomic.Bool
 }
@@ -45,7 +49,7 @@ type CQ struct {
 // when there are no more CQs or ch has its 1024.
 func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	q := &CQ{ctx: c, channel: ch}
-	if n < 0 || n > 1<<31 {
+	if n < 0 || uint64(n) > 1<<31 {
 		return nil, fmt.Errorf("create CQ of %d entries: %w", n, ib.EINVAL)
 	}
 	if ch != nil && !ch.join() {
@@ -82,16 +86,34 @@ func (c *CompChannel) leave() {
 	c.mu.Unlock()
 }
 
-// notify puts the CQ in its channel, unless it is there. It runs on the
-// thread that completes.
+// notify puts the CQ in its channel. It runs on the thread that completes.
 func (q *CQ) notify() {
-	if q.channel == nil || q.notified.Swap(true) {
+	c := q.channel
+	if c == nil {
 		return
 	}
-	select {
-	case q.channel.ch <- q:
-	default: // only events of CQs since destroyed can fill the channel
-		q.notified.Store(false)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.ch) == cap(c.ch) {
+		c.compact()
+	}
+	c.ch <- q
+}
+
+// compact leaves one event of each CQ that still exists. Receivers may be
+// taking events meanwhile; nobody else adds any.
+func (c *CompChannel) compact() {
+	seen := make(map[*CQ]bool, maxChannelCQs)
+	for range len(c.ch) {
+		select {
+		case q := <-c.ch:
+			if !seen[q] && !q.destroyed.Load() {
+				seen[q] = true
+				c.ch <- q
+			}
+		default:
+			return
+		}
 	}
 }
 
@@ -114,13 +136,15 @@ func (q *CQ) Poll(out []WC) int {
 // Completions that wait already do not: poll after arming. EINVAL without a
 // completion channel.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
+	if q == nil || q.destroyed.Load() {
+		return fmt.Errorf("arm CQ: %w", ErrInvalidCQ)
+	}
 	if q.channel == nil {
 		return fmt.Errorf("arm CQ: it was created without a completion channel: %w", ib.EINVAL)
 	}
-	if !q.ctx.usable() {
-		return ErrInvalidHCA
+	if err := q.ctx.alive(); err != nil {
+		return err
 	}
-	q.notified.Store(false)
 	q.cq.Arm(solicitedOnly)
 	return nil
 }
@@ -131,10 +155,18 @@ func (q *CQ) Cap() int { return int(q.cq.Cap()) }
 // Resize changes the number of entries to at least n; completions that wait
 // stay. EINVAL when they would not fit.
 func (q *CQ) Resize(n int) error {
-	if n < 0 || n > 1<<31 {
+	if q == nil {
+		return fmt.Errorf("resize CQ: %w", ErrInvalidCQ)
+	}
+	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
 	}
-	err := q.ctx.do(func(clock.Instant) error { return q.ctx.hca.ResizeCQ(q.cq, uint32(n)) })
+	err := q.ctx.do(func(clock.Instant) error {
+		if q.destroyed.Load() {
+			return ErrInvalidCQ
+		}
+		return q.ctx.hca.ResizeCQ(q.cq, uint32(n))
+	})
 	if err != nil {
 		return fmt.Errorf("resize CQ: %w", err)
 	}
@@ -154,10 +186,17 @@ func (q *CQ) Destroy() error {
 	if n := q.unacked.Load(); n > 0 {
 		return fmt.Errorf("destroy CQ: %d events are not acknowledged: %w", n, ErrBusy)
 	}
-	if err := q.ctx.do(func(clock.Instant) error { return q.ctx.hca.DestroyCQ(q.cq) }); err != nil {
+	err := q.ctx.do(func(clock.Instant) error {
+		if q.destroyed.Load() { // by a call at the same time
+			return ErrInvalidCQ
+		}
+		err := q.ctx.hca.DestroyCQ(q.cq)
+		q.destroyed.Store(err == nil)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("destroy CQ: %w", err)
 	}
-	q.destroyed.Store(true)
 	q.ctx.events.removeCQ(q)
 	q.channel.leave()
 	return nil

@@ -128,6 +128,9 @@ func (e *eventQueue) take() (AsyncEvent, bool, error) {
 	}
 	if d := e.death; d != nil {
 		e.death = nil
+		if e.shut {
+			e.signal()
+		}
 		return *d, true, nil
 	}
 	if e.shut {
@@ -170,7 +173,9 @@ func (e *eventQueue) addQP(q *QP) {
 
 func (e *eventQueue) removeQP(q *QP) {
 	e.mu.Lock()
-	delete(e.qps, q.QPN())
+	if e.qps[q.QPN()] == q { // QP1 may exist anew already
+		delete(e.qps, q.QPN())
+	}
 	e.forget(func(a *AsyncEvent) bool { return a.QP == q })
 	e.mu.Unlock()
 }
@@ -205,6 +210,9 @@ func (e *eventQueue) removeSRQ(s *SRQ) {
 // ctx ends. The caller acknowledges it with Ack. After Close it returns
 // ErrInvalidHCA.
 func (c *Context) GetAsyncEvent(ctx context.Context) (AsyncEvent, error) {
+	if c == nil {
+		return AsyncEvent{}, ErrInvalidHCA
+	}
 	for {
 		ev, ok, err := c.events.take()
 		if ok || err != nil {
@@ -221,6 +229,9 @@ func (c *Context) GetAsyncEvent(ctx context.Context) (AsyncEvent, error) {
 // PollAsyncEvent returns the oldest asynchronous event without waiting; EAGAIN
 // when there is none.
 func (c *Context) PollAsyncEvent() (AsyncEvent, error) {
+	if c == nil {
+		return AsyncEvent{}, ErrInvalidHCA
+	}
 	ev, ok, err := c.events.take()
 	if !ok && err == nil {
 		err = fmt.Errorf("no asynchronous event: %w", ib.EAGAIN)

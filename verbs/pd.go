@@ -29,7 +29,8 @@ func (c *Context) AllocPD() (*PD, error) {
 	return p, nil
 }
 
-// Dealloc ends a protection domain. ErrBusy while something is in it.
+// Dealloc ends a protection domain. ErrBusy while something is in it,
+// ErrInvalidPD when it was deallocated before.
 func (p *PD) Dealloc() error {
 	if err := p.do(func(clock.Instant) error { return p.pd.Dealloc() }); err != nil {
 		return fmt.Errorf("deallocate PD: %w", err)
@@ -107,11 +108,14 @@ func (m *MR) SGE(off uint64, n uint32) SGE {
 // ReregAccess gives the region other rights; its keys stay. On failure nothing
 // changes.
 func (m *MR) ReregAccess(access ib.Access) error {
-	return m.rereg(memory.ChangeAccess, memory.RegionConfig{Access: access}, m.pd)
+	return m.rereg(memory.ChangeAccess, memory.RegionConfig{Access: access}, nil)
 }
 
 // ReregPD moves the region to another protection domain of the same adapter.
 func (m *MR) ReregPD(to *PD) error {
+	if m == nil {
+		return errNoMR
+	}
 	if to == nil || to.ctx != m.pd.ctx {
 		return ErrInvalidPD
 	}
@@ -120,14 +124,21 @@ func (m *MR) ReregPD(to *PD) error {
 
 // ReregMemory makes the region mean other memory, under new keys.
 func (m *MR) ReregMemory(buf []byte) error {
-	if err := m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, m.pd); err != nil {
+	if err := m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil); err != nil {
 		return err
 	}
 	m.buf = buf
 	return nil
 }
 
+// rereg changes the region; to is nil where the protection domain stays.
 func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
+	if m == nil {
+		return errNoMR
+	}
+	if to == nil {
+		to = m.pd
+	}
 	if err := m.pd.do(func(clock.Instant) error { return m.pd.pd.ReregMR(m.r, what, c, to.pd) }); err != nil {
 		return fmt.Errorf("re-register MR: %w", err)
 	}
@@ -135,9 +146,18 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
 	return nil
 }
 
+// What calls on no object at all return.
+var (
+	errNoMR = fmt.Errorf("no memory region: %w", ib.EINVAL)
+	errNoAH = fmt.Errorf("no address handle: %w", ib.EINVAL)
+)
+
 // Dereg ends the region. When it returns, nothing touches the memory any
 // more. A work request that still names it completes in error.
 func (m *MR) Dereg() error {
+	if m == nil {
+		return errNoMR
+	}
 	if err := m.pd.do(func(clock.Instant) error { return m.pd.pd.DeregMR(m.r) }); err != nil {
 		return fmt.Errorf("deregister MR: %w", err)
 	}
@@ -169,6 +189,9 @@ func (a *AH) Handle() ib.AHHandle { return a.h }
 // Destroy ends the handle. Messages that still name it complete with
 // LOC_QP_OP_ERR.
 func (a *AH) Destroy() error {
+	if a == nil {
+		return errNoAH
+	}
 	if err := a.pd.do(func(clock.Instant) error { return a.pd.pd.DestroyAH(a.h) }); err != nil {
 		return fmt.Errorf("destroy AH: %w", err)
 	}

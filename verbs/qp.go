@@ -36,27 +36,39 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if p == nil {
 		return nil, fmt.Errorf("create QP: %w", ErrInvalidPD)
 	}
-	c := hca.QPConfig{Type: attr.Type, Cap: attr.Cap, SigAll: attr.SQSig == ib.SigAll}
-	if p.ctx.usable() {
-		if !attr.SendCQ.usableIn(p.ctx) || !attr.RecvCQ.usableIn(p.ctx) {
-			return nil, fmt.Errorf("create QP: %w", ErrInvalidCQ)
-		}
-		c.SendCQ, c.RecvCQ = attr.SendCQ.cq, attr.RecvCQ.cq
-	}
-	if attr.SRQ != nil {
-		c.SRQ = attr.SRQ.srq
+	if attr == nil {
+		return nil, fmt.Errorf("create QP: %w", errNoAttr)
 	}
 	q := &QP{pd: p}
-	err := p.do(func(clock.Instant) (err error) {
-		q.qp, err = p.ctx.hca.CreateQP(p.pd, c)
-		return err
-	})
+	err := p.do(func(clock.Instant) error { return q.create(attr) })
 	if err != nil {
 		return nil, fmt.Errorf("create %v QP: %w", attr.Type, err)
 	}
 	attr.Cap = q.qp.Cap()
 	p.ctx.events.addQP(q)
 	return q, nil
+}
+
+// create makes the QP. It runs on the shard's thread, so that none of the
+// objects that it names ends meanwhile.
+func (q *QP) create(attr *QPInitAttr) (err error) {
+	p := q.pd
+	if attr.Type == ib.GSI { // the adapter's own
+		return nil, fmt.Errorf("create QP: %v: %w", attr.Type, ErrInvalidServiceType)
+	}
+	c := hca.QPConfig{Type: attr.Type, Cap: attr.Cap, SigAll: attr.SQSig == ib.SigAll}
+	if !attr.SendCQ.usableIn(p.ctx) || !attr.RecvCQ.usableIn(p.ctx) {
+		return ErrInvalidCQ
+	}
+	c.SendCQ, c.RecvCQ = attr.SendCQ.cq, attr.RecvCQ.cq
+	if s := attr.SRQ; s != nil {
+		if s.pd.ctx != p.ctx || s.destroyed.Load() {
+			return ErrInvalidSRQ
+		}
+		c.SRQ = s.srq
+	}
+	q.qp, err = p.ctx.hca.CreateQP(p.pd, c)
+	return err
 }
 
 // usableIn reports whether q is a live CQ of c.
@@ -77,6 +89,9 @@ func (q *QP) State() ib.QPState { return q.qp.State() }
 // says which attributes were missing or too many. Errors unwrap to EINVAL,
 // EOPNOTSUPP or EPERM.
 func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
+	if attr == nil {
+		return fmt.Errorf("modify QP: %w", errNoAttr)
+	}
 	return q.do(func(now clock.Instant) error {
 		err := q.qp.Modify(now, attr, mask)
 		q.pd.ctx.hca.Shard().Arm(q.qp)
@@ -135,6 +150,9 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 // completions vanish, packets that still come are dropped, and its QPN rests.
 // ErrBusy while an event about it is not acknowledged.
 func (q *QP) Destroy() error {
+	if q == nil {
+		return errDestroyed
+	}
 	if n := q.unacked.Load(); n > 0 {
 		return fmt.Errorf("destroy QP: %d events are not acknowledged: %w", n, ErrBusy)
 	}
@@ -150,11 +168,15 @@ func (q *QP) Destroy() error {
 	return nil
 }
 
+// usable returns why posting fails, nil if it does not.
 func (q *QP) usable() error {
-	switch {
-	case !q.pd.ctx.usable():
-		return ErrInvalidHCA
-	case q.destroyed.Load():
+	if q == nil {
+		return errDestroyed
+	}
+	if err := q.pd.ctx.alive(); err != nil {
+		return err
+	}
+	if q.destroyed.Load() {
 		return errDestroyed
 	}
 	return nil
@@ -162,6 +184,9 @@ func (q *QP) usable() error {
 
 // do runs f as the shard's thread if the QP still exists.
 func (q *QP) do(f func(now clock.Instant) error) error {
+	if q == nil {
+		return errDestroyed
+	}
 	return q.pd.do(func(now clock.Instant) error {
 		if q.destroyed.Load() {
 			return errDestroyed

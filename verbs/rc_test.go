@@ -3,136 +3,123 @@ package verbs
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"github.com/softhca/softhca/ib"
 )
 
-// endpoint is one side of a test connection.
-type endpoint struct {
-	ctx *Context
-	pd  *PD
-	cq  *CQ
-	qp  *QP
-	mr  *MR
-	ch  *CompChannel
-}
-
-func newEndpoint(t testing.TB, cfg Config, typ ib.QPType) *endpoint {
-	t.Helper()
-	e := &endpoint{ch: NewCompChannel()}
-	var err error
-	if e.ctx, err = Open(cfg); err != nil {
-		t.Fatal(err)
+// pattern fills b with bytes that differ by place and seed.
+func pattern(b []byte, seed int) {
+	for i := range b {
+		b[i] = byte((i + seed) * 7 >> 3)
 	}
-	t.Cleanup(func() { _ = e.ctx.Close() })
-	if e.pd, err = e.ctx.AllocPD(); err != nil {
-		t.Fatal(err)
-	}
-	if e.cq, err = e.ctx.CreateCQ(2048, e.ch); err != nil {
-		t.Fatal(err)
-	}
-	if e.mr, err = e.pd.RegMR(make([]byte, 4<<20), ib.AccessLocalWrite|ib.AccessRemote); err != nil {
-		t.Fatal(err)
-	}
-	e.qp, err = e.pd.CreateQP(&QPInitAttr{
-		Type: typ, SendCQ: e.cq, RecvCQ: e.cq, SQSig: ib.SigAll,
-		Cap: QPCap{MaxSendWR: 512, MaxRecvWR: 64, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInlineData: 64},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// connectRC walks both QPs to RTS.
-func connectRC(t testing.TB, a, b *endpoint) {
-	t.Helper()
-	for _, p := range [][2]*endpoint{{a, b}, {b, a}} {
-		attr := QPAttr{
-			Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU4096, DestQPN: p[1].qp.QPN(),
-			RQPSN: ib.NewPSN(100), SQPSN: ib.NewPSN(100), MaxDestRDAtomic: 4, MaxRDAtomic: 4,
-			MinRNRTimer: 12, Timeout: 14, RetryCnt: 7, RNRRetry: 7,
-			AV: AHAttr{DGID: p[1].ctx.QueryGID(0), HopLimit: 64, Port: 1},
-		}
-		for _, step := range []struct {
-			to   ib.QPState
-			mask ib.AttrMask
-		}{
-			{ib.INIT, ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags},
-			{ib.RTR, ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN | ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer},
-			{ib.RTS, ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrSQPSN | ib.AttrMaxRDAtomic},
-		} {
-			attr.State = step.to
-			if err := p[0].qp.Modify(&attr, step.mask|ib.AttrState); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// wait polls n completions, failing the test after a generous time.
-func (e *endpoint) wait(t testing.TB, n int) []WC {
-	t.Helper()
-	var all []WC
-	buf := make([]WC, 16)
-	for end := time.Now().Add(20 * time.Second); len(all) < n; {
-		k := e.cq.Poll(buf)
-		all = append(all, buf[:k]...)
-		if k == 0 && time.Now().After(end) {
-			t.Fatalf("%d of %d completions after 20 s; QP is %v", len(all), n, e.qp.State())
-		}
-	}
-	for _, wc := range all {
-		if wc.Status != ib.WCSuccess {
-			t.Fatalf("completion %+v: %v", wc, wc.Status)
-		}
-	}
-	return all
 }
 
 func testWrite(t *testing.T, a, b *endpoint) {
 	t.Helper()
-	connectRC(t, a, b)
 	src := a.mr.Bytes()[:1<<20]
-	for i := range src {
-		src[i] = byte(i * 7 >> 3)
+	pattern(src, 0)
+	for round := range 8 {
+		wr := a.write(uint64(round), 1<<20, b)
+		wr.RemoteAddr += uint64(round&1) << 20
+		must(t, a.qp.PostSend(wr))
 	}
-	for round := range 20 {
-		err := a.qp.PostSend(SendWR{
-			WRID: uint64(round), Opcode: ib.WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, 1<<20)},
-			RemoteAddr: b.mr.Addr() + uint64(round&1)<<20, RKey: b.mr.RKey(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	a.wait(t, 20)
+	a.wait(t, 8)
+	b.settle(t)
 	if !bytes.Equal(b.mr.Bytes()[:1<<20], src) || !bytes.Equal(b.mr.Bytes()[1<<20:2<<20], src) {
 		t.Fatal("WRITE placed other bytes")
 	}
 }
 
-func TestWriteInProcess(t *testing.T) {
-	n := NewNetwork()
-	testWrite(t,
-		newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, ib.RC),
-		newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC))
+func testRead(t *testing.T, a, b *endpoint) {
+	t.Helper()
+	const n = 1<<20 - 5
+	remote := b.mr.Bytes()[2<<20:][:n]
+	b.settle(t)
+	pattern(remote, 3)
+	b.settle(t)
+	must(t, a.qp.PostSend(SendWR{
+		WRID: 1, Opcode: ib.WRRDMARead, SGList: []SGE{a.mr.SGE(2<<20, 1000), a.mr.SGE(3<<20, n-1000)},
+		RemoteAddr: b.mr.Addr() + 2<<20, RKey: b.mr.RKey(),
+	}))
+	wc := a.wait(t, 1)[0]
+	if wc.Opcode != ib.WCRDMARead || wc.ByteLen != n {
+		t.Errorf("completion of the READ: %v of %d bytes", wc.Opcode, wc.ByteLen)
+	}
+	if !bytes.Equal(a.mr.Bytes()[2<<20:][:1000], remote[:1000]) || !bytes.Equal(a.mr.Bytes()[3<<20:][:n-1000], remote[1000:]) {
+		t.Fatal("READ brought other bytes")
+	}
 }
 
-func TestWriteUDP(t *testing.T) {
-	a := newEndpoint(t, Config{Addr: "127.0.81.1"}, ib.RC)
-	b := newEndpoint(t, Config{Addr: "127.0.81.2"}, ib.RC)
-	testWrite(t, a, b)
-	for _, e := range []*endpoint{a, b} {
-		c, err := e.ctx.Counters()
-		if err != nil {
-			t.Fatal(err)
+// testSend sends messages with and without immediate, of sizes around the
+// path MTU.
+func testSend(t *testing.T, a, b *endpoint) {
+	t.Helper()
+	sizes := []uint32{0, 1, 3, 4095, 4096, 4097, 3*4096 + 1}
+	if a.qp.Type() == ib.UD {
+		sizes = sizes[:4]
+	}
+	var ah ib.AHHandle
+	if a.qp.Type() == ib.UD {
+		h, err := a.pd.CreateAH(a.attrs(b).AV)
+		must(t, err)
+		ah = h.Handle()
+	}
+	const area = 64 << 10
+	for i := range sizes {
+		must(t, b.qp.PostRecv(b.recv(uint64(i), uint64(i)*area, area)))
+	}
+	for i, n := range sizes {
+		wr := a.send(uint64(i), n)
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, b.qp.QPN(), testQKey
+		if i%2 == 1 {
+			wr.Opcode, wr.ImmData = ib.WRSendWithImm, 0xcafe0000+uint32(i)
 		}
-		for _, n := range c {
-			if n.Value != 0 {
-				t.Log(n.Name, n.Value)
-			}
+		must(t, a.qp.PostSend(wr))
+	}
+	a.wait(t, len(sizes))
+	for i, wc := range b.wait(t, len(sizes)) {
+		skip := uint32(0)
+		if a.qp.Type() == ib.UD {
+			skip = 40 // the GRH area
+		}
+		if wc.WRID != uint64(i) || wc.Opcode != ib.WCRecv || wc.ByteLen != sizes[i]+skip {
+			t.Errorf("receive %d of %d bytes: %+v", i, sizes[i], wc)
+		}
+		if imm := wc.Flags&ib.WCWithImm != 0; imm != (i%2 == 1) || imm && wc.ImmData != 0xcafe0000+uint32(i) {
+			t.Errorf("receive %d: flags %#x, immediate %#x", i, wc.Flags, wc.ImmData)
+		}
+		if got := b.mr.Bytes()[i*area:][skip:wc.ByteLen]; !bytes.Equal(got, a.mr.Bytes()[:sizes[i]]) {
+			t.Errorf("receive %d of %d bytes holds other bytes", i, sizes[i])
 		}
 	}
+}
+
+func testAtomics(t *testing.T, a, b *endpoint) {
+	t.Helper()
+	word := b.mr.Bytes()[:8]
+	b.settle(t)
+	copy(word, []byte{5, 0, 0, 0, 0, 0, 0, 0})
+	b.settle(t)
+	wr := SendWR{
+		WRID: 1, Opcode: ib.WRAtomicFetchAdd, SGList: []SGE{a.mr.SGE(0, 8)}, CompareAdd: 3,
+		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	}
+	swap := wr
+	swap.WRID, swap.Opcode, swap.SGList = 2, ib.WRAtomicCmpAndSwp, []SGE{a.mr.SGE(8, 8)}
+	swap.CompareAdd, swap.Swap = 8, 9
+	must(t, a.qp.PostSend(wr, swap))
+	a.wait(t, 2)
+	b.settle(t)
+	if a.mr.Bytes()[0] != 5 || a.mr.Bytes()[8] != 8 || word[0] != 9 {
+		t.Errorf("fetch&add brought %d, compare&swap %d, the word is %d; want 5, 8, 9", a.mr.Bytes()[0], a.mr.Bytes()[8], word[0])
+	}
+}
+
+func TestRCInProcess(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	connect(t, a, b, nil)
+	testWrite(t, a, b)
+	testRead(t, a, b)
+	testSend(t, a, b)
+	testAtomics(t, a, b)
 }

@@ -19,14 +19,18 @@ type SRQInitAttr struct {
 
 // SRQ is a receive queue that several QPs share.
 type SRQ struct {
-	pd      *PD
-	srq     *qp.SRQ
-	unacked atomic.Int32
+	pd        *PD
+	srq       *qp.SRQ
+	unacked   atomic.Int32
+	destroyed atomic.Bool
 }
 
 // CreateSRQ returns a shared receive queue. EINVAL for sizes over the
 // adapter's limits.
 func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
+	if attr == nil {
+		return nil, fmt.Errorf("create SRQ: %w", errNoAttr)
+	}
 	s := &SRQ{pd: p}
 	err := p.do(func(clock.Instant) (err error) {
 		s.srq, err = p.pd.CreateSRQ(attr.MaxWR, attr.MaxSGE, attr.Limit)
@@ -43,8 +47,8 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 // PostRecv posts receives in order. An error is a *PostError that names the
 // first that was not taken; those before it stay posted. Does not block.
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
-	if !s.pd.ctx.usable() {
-		return ErrInvalidHCA
+	if err := s.usable(); err != nil {
+		return err
 	}
 	for i := range wrs {
 		if err := s.srq.PostRecv(&wrs[i]); err != nil {
@@ -56,7 +60,12 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 
 // SetLimit arms SRQ_LIMIT_REACHED: raised once, when fewer than n receives are
 // left. 0 disarms. EINVAL when n is more than the queue holds.
-func (s *SRQ) SetLimit(n uint32) error { return s.srq.SetLimit(n) }
+func (s *SRQ) SetLimit(n uint32) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	return s.srq.SetLimit(n)
+}
 
 // Query returns the sizes and the armed limit.
 func (s *SRQ) Query() SRQInitAttr {
@@ -67,13 +76,38 @@ func (s *SRQ) Query() SRQInitAttr {
 // Destroy ends the queue; receives that wait in it vanish. ErrBusy while QPs
 // use it, or while an event about it is not acknowledged.
 func (s *SRQ) Destroy() error {
+	if err := s.usable(); err != nil {
+		return fmt.Errorf("destroy SRQ: %w", err)
+	}
 	if n := s.unacked.Load(); n > 0 {
 		return fmt.Errorf("destroy SRQ: %d events are not acknowledged: %w", n, ErrBusy)
 	}
-	if err := s.pd.do(func(clock.Instant) error { return s.pd.pd.DestroySRQ(s.srq) }); err != nil {
+	err := s.pd.do(func(clock.Instant) error {
+		if s.destroyed.Load() { // by a call at the same time
+			return ErrInvalidSRQ
+		}
+		err := s.pd.pd.DestroySRQ(s.srq)
+		s.destroyed.Store(err == nil)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("destroy SRQ: %w", err)
 	}
 	s.pd.ctx.events.removeSRQ(s)
+	return nil
+}
+
+// usable returns why calls on s fail, nil if they do not.
+func (s *SRQ) usable() error {
+	if s == nil {
+		return ErrInvalidSRQ
+	}
+	if err := s.pd.ctx.alive(); err != nil {
+		return err
+	}
+	if s.destroyed.Load() {
+		return ErrInvalidSRQ
+	}
 	return nil
 }
 
@@ -94,5 +128,9 @@ func (e *PostError) Unwrap() error { return e.Err }
 
 var _ error = (*PostError)(nil)
 
-// errDestroyed is returned for calls on a QP that is gone.
-var errDestroyed = fmt.Errorf("the queue pair is destroyed: %w", ib.EINVAL)
+var (
+	// errDestroyed is returned for calls on a QP that is gone.
+	errDestroyed = fmt.Errorf("the queue pair is nil or destroyed: %w", ib.EINVAL)
+	// errNoAttr is returned for a nil pointer where attributes belong.
+	errNoAttr = fmt.Errorf("no attributes: %w", ib.EINVAL)
+)

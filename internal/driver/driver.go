@@ -36,8 +36,9 @@ type Driver struct {
 	fatal func(cause error)
 	start time.Time
 
-	polls atomic.Uint64 // rounds run by pollers
-	done  chan struct{}
+	polls  atomic.Uint64 // rounds run by pollers
+	failed atomic.Bool   // dead, by failure
+	done   chan struct{}
 
 	mu      sync.Mutex // guards the shard and what follows
 	batch   *fabric.Batch
@@ -50,8 +51,8 @@ type Driver struct {
 }
 
 // Start runs the shard over the port until Close. fatal is called once, with
-// the lock held, if an invariant of the engine breaks: the device is dead
-// then.
+// the lock held, if an invariant of the engine breaks or the port fails: the
+// device is dead then.
 func Start(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver {
 	d := &Driver{
 		port: port, shard: shard, fatal: fatal, start: time.Now(), done: make(chan struct{}),
@@ -66,10 +67,15 @@ func Start(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver 
 func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start)) }
 
 // Do runs f as the shard's thread and sends what comes of it. It blocks until
-// it has the lock.
-func (d *Driver) Do(f func(now clock.Instant)) error {
+// it has the lock. On a device that has failed, or fails in f, it returns
+// ErrDead; after Close an error that unwraps to ENODEV.
+func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 	d.mu.Lock()
-	defer d.release()
+	defer func() {
+		if dead := d.release(recover()); err == nil {
+			err = dead
+		}
+	}()
 	if d.dead != nil {
 		return d.dead
 	}
@@ -79,6 +85,9 @@ func (d *Driver) Do(f func(now clock.Instant)) error {
 	return nil
 }
 
+// Failed reports whether the device has failed. Any goroutine may call it.
+func (d *Driver) Failed() bool { return d.failed.Load() }
+
 // Post tells the shard that work was posted to q and, if nobody else holds
 // the lock, sends it. It does not block.
 func (d *Driver) Post(q *qp.QP) {
@@ -86,7 +95,7 @@ func (d *Driver) Post(q *qp.QP) {
 	if !d.mu.TryLock() {
 		return
 	}
-	defer d.release()
+	defer func() { _ = d.release(recover()) }()
 	if d.dead == nil {
 		d.transmit(d.now())
 	}
@@ -99,7 +108,7 @@ func (d *Driver) Progress() {
 	if !d.mu.TryLock() {
 		return
 	}
-	defer d.release()
+	defer func() { _ = d.release(recover()) }()
 	if d.dead != nil {
 		return
 	}
@@ -115,26 +124,31 @@ func (d *Driver) Progress() {
 	d.transmit(now)
 }
 
-// release unlocks. Doorbells that rang while the lock was held are answered
-// first by whoever gets the lock again.
-func (d *Driver) release() {
-	if r := recover(); r != nil {
-		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, r, debug.Stack()))
+// release unlocks and returns why the device is dead, if it is: panicked is
+// what the caller recovered. Doorbells that rang while the lock was held are
+// answered first, by whoever gets the lock again.
+func (d *Driver) release(panicked any) error {
+	if panicked != nil {
+		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, panicked, debug.Stack()))
 	}
 	for {
-		if d.dead == nil && (d.blocked && !d.writing || d.shard.Deadline() < d.asleep) {
-			d.port.Wake() // the goroutine waits for too little, or too long
+		if d.dead == nil && d.oversleeps() {
+			d.port.Wake()
 		}
+		dead := d.dead
 		d.mu.Unlock()
-		if !d.shard.Rung() || !d.mu.TryLock() {
-			return
-		}
-		if d.dead != nil {
-			d.mu.Unlock()
-			return
+		if dead != nil || !d.shard.Rung() || !d.mu.TryLock() {
+			return dead
 		}
 		d.answer()
 	}
+}
+
+// oversleeps reports whether the goroutine waits for too little or too long:
+// for arrivals only while the port is full, past a deadline, or at all while
+// there is more to send than this round could.
+func (d *Driver) oversleeps() bool {
+	return d.blocked && !d.writing || d.shard.Deadline() < d.asleep || !d.aside && !d.blocked && d.shard.Pending() && !d.shard.Rung()
 }
 
 // answer sends for doorbells, keeping the lock whatever happens.
@@ -144,33 +158,50 @@ func (d *Driver) answer() {
 			d.die(fmt.Errorf("%w: %v\n%s", ErrDead, r, debug.Stack()))
 		}
 	}()
-	d.transmit(d.now())
+	if d.dead == nil { // another holder may have seen it die
+		d.transmit(d.now())
+	}
 }
 
-// die ends the device after a broken invariant.
+// die ends the device after a broken invariant or a failure of the port.
 func (d *Driver) die(cause error) {
 	if d.dead == nil {
 		d.dead = cause
+		d.failed.Store(true)
 		d.fatal(cause)
 		d.port.Wake()
 	}
 }
 
+// backlog bounds the reading before due timers fire: what the timers wait for
+// may have arrived and not been looked at.
+const backlog = 16
+
 // receive takes what has arrived and fires the timers that are due. It
 // reports whether anything arrived.
 func (d *Driver) receive(now clock.Instant) bool {
+	n := d.take(now)
+	for i, k := 0, n; k > 0 && i < backlog && d.shard.Deadline() <= now; i++ {
+		k = d.take(now)
+	}
+	if d.dead == nil && d.shard.Deadline() <= now {
+		d.shard.Advance(now)
+	}
+	return n > 0
+}
+
+// take hands the shard what the port delivers at once and returns how many
+// datagrams that were.
+func (d *Driver) take(now clock.Instant) int {
 	n, err := d.port.Receive(d.in)
 	if err != nil && !errors.Is(err, fabric.ErrBlocked) {
-		d.dead = fmt.Errorf("receive: %w", err)
-		return false
+		d.die(fmt.Errorf("%w: receive: %w", ErrDead, err))
+		return 0
 	}
 	for i := range n {
 		d.shard.Receive(now, &d.in[i])
 	}
-	if d.shard.Deadline() <= now {
-		d.shard.Advance(now)
-	}
-	return n > 0
+	return n
 }
 
 // transmit sends what there is until the port blocks, and reports whether
@@ -199,7 +230,7 @@ func (d *Driver) flush() bool {
 	err := d.port.Send(d.batch)
 	d.blocked = errors.Is(err, fabric.ErrBlocked)
 	if err != nil && !d.blocked {
-		d.dead = fmt.Errorf("send: %w", err)
+		d.die(fmt.Errorf("%w: send: %w", ErrDead, err))
 	}
 	return err == nil
 }
@@ -217,6 +248,9 @@ func (d *Driver) loop() {
 			continue
 		}
 		if err := d.port.Wait(wait.timeout, wait.read, wait.write); err != nil {
+			d.mu.Lock()
+			d.die(fmt.Errorf("%w: wait: %w", ErrDead, err)) // unless it was closed
+			d.mu.Unlock()
 			return
 		}
 	}
@@ -232,7 +266,7 @@ type wait struct {
 // of pollers' rounds that it knows of.
 func (d *Driver) round(seen *uint64) (w wait, alive bool) {
 	d.mu.Lock()
-	defer d.release()
+	defer func() { _ = d.release(recover()) }()
 	if d.dead != nil {
 		return wait{}, false
 	}

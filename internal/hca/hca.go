@@ -84,6 +84,9 @@ func (h *HCA) AllocPD() (*PD, error) {
 // Dealloc ends a protection domain; EBUSY while regions, QPs, SRQs or address
 // handles are in it.
 func (p *PD) Dealloc() error {
+	if !p.hca.valid(p) {
+		return ErrInvalidPD
+	}
 	if p.users != 0 {
 		return fmt.Errorf("protection domain has %d objects: %w", p.users, ErrBusy)
 	}
@@ -96,6 +99,9 @@ func (h *HCA) valid(p *PD) bool { return p != nil && p.hca == h && h.pds[p.ID] =
 
 // RegMR registers memory in a protection domain. The region keeps buf.
 func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
+	if !p.hca.valid(p) {
+		return nil, ErrInvalidPD
+	}
 	c.PD = p.ID
 	r, err := p.hca.shard.env.Mem.Register(c)
 	if err == nil {
@@ -106,6 +112,9 @@ func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 
 // ReregMR changes a region; a new protection domain of it counts from then on.
 func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig, to *PD) error {
+	if !p.hca.valid(to) {
+		return ErrInvalidPD
+	}
 	c.PD = to.ID
 	if err := p.hca.shard.env.Mem.Reregister(r, what, c); err != nil {
 		return err
@@ -161,6 +170,8 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 	h := p.hca
 	l := &h.cfg.Limits
 	switch {
+	case !h.valid(p):
+		return nil, ErrInvalidPD
 	case wr == 0 || wr > l.MaxSRQWR:
 		return nil, fmt.Errorf("SRQ of %d work requests: the adapter takes 1 to %d: %w", wr, l.MaxSRQWR, ib.EINVAL)
 	case sge > l.MaxSGE:
@@ -192,6 +203,9 @@ func (p *PD) DestroySRQ(s *qp.SRQ) error {
 
 // CreateAH resolves an address vector into an address handle.
 func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
+	if !p.hca.valid(p) {
+		return 0, ErrInvalidPD
+	}
 	path, err := p.hca.shard.route(av, 0)
 	if err != nil {
 		return 0, err

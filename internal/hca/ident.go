@@ -14,7 +14,8 @@ import (
 
 // habit is what is known of one peer's identifications.
 type habit struct {
-	addr    netip.Addr
+	src     netip.Addr
+	dst     netip.Addr
 	at      clock.Instant
 	last    uint16
 	kind    habitKind
@@ -42,12 +43,13 @@ const (
 // cannot grow. A peer that was displaced is learnt anew.
 type habits struct{ slot [256]habit }
 
-// of returns the entry of a peer.
-func (t *habits) of(a netip.Addr) *habit {
-	b := a.As4()
-	h := &t.slot[b[3]^b[2]*31^b[1]*17^b[0]*7]
-	if h.addr != a {
-		*h = habit{addr: a}
+// of returns the entry of a peer as it sends to one of our addresses: Linux
+// counts for each pair of addresses.
+func (t *habits) of(src, dst netip.Addr) *habit {
+	b, to := src.As4(), dst.As4()
+	h := &t.slot[b[3]^b[2]*31^b[1]*17^b[0]*7^to[3]*13]
+	if h.src != src || h.dst != dst {
+		*h = habit{src: src, dst: dst}
 	}
 	return h
 }
@@ -76,13 +78,14 @@ func (h *habit) accept(now clock.Instant, id uint16) bool {
 	h.indexed = streak(h.indexed, indexed)
 	h.counted = streak(h.counted, counted)
 	switch {
-	case h.kind == habitIndexed && !indexed, h.kind == habitCounted && !counted:
-		h.kind = habitUnknown
-		return false
+	case h.indexed == habitStreak && h.counted == habitStreak: // a counter passes the indices
 	case h.indexed == habitStreak:
 		h.kind = habitIndexed
 	case h.counted == habitStreak:
 		h.kind = habitCounted
+	case h.kind == habitIndexed && !indexed, h.kind == habitCounted && !counted:
+		h.kind = habitUnknown
+		return false
 	}
 	return true
 }

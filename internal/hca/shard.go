@@ -122,13 +122,13 @@ func (s *Shard) verify(now clock.Instant, d *fabric.Datagram, seg []byte, k int)
 		s.pre = prefix{len(seg), roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))}
 	}
 	switch {
-	case !d.Src.Is4():
+	case !d.Src.Is4() || !d.Dst.Is4():
 		return 0, roce.Check(seg, s.pre.p)
 	case d.IDKnown:
 		id = d.ID + uint16(k)
 		return id, roce.Check(seg, s.pre.p.WithID(id))
 	}
-	h := s.habits.of(d.Src)
+	h := s.habits.of(d.Src, d.Dst)
 	id = h.expect(k)
 	if !roce.Check(seg, s.pre.p.WithID(id)) {
 		if id, ok = roce.DeriveID(seg, s.pre.p); !ok {

@@ -23,6 +23,8 @@ type soloConfig struct {
 	hca      Config // Caps, Rand, Raise and Trace are filled in
 	typ      ib.QPType
 	v6       bool
+	addr     netip.Addr // of the adapter; not valid takes 10.0.0.1 or fd00::1
+	peer     netip.Addr
 	cqe      uint32           // entries of the CQ; 0 takes 1024
 	srq      uint32           // work requests of an SRQ; 0 for none
 	unsig    bool             // each send chooses whether it is signalled
@@ -59,6 +61,9 @@ func newSolo(t testing.TB, c soloConfig) *solo {
 	s := &solo{t: t, rigSide: &rigSide{addr: netip.MustParseAddr("10.0.0.1")}, peer: netip.MustParseAddr("10.0.0.2")}
 	if c.v6 {
 		s.addr, s.peer = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
+	}
+	if c.addr.IsValid() {
+		s.addr, s.peer = c.addr, c.peer
 	}
 	s.open(&c)
 	s.attr = ib.QPAttr{

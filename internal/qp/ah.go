@@ -41,8 +41,8 @@ func (t *AHTable) Add(ah AH) (ib.AHHandle, bool) {
 		t.free = append(t.free, uint32(len(t.slots)))
 		t.slots = append(t.slots, ahSlot{})
 	}
-	i := t.free[len(t.free)-1]
-	t.free = t.free[:len(t.free)-1]
+	i := t.free[0] // the one that has been free for longest
+	t.free = t.free[1:]
 	s := &t.slots[i]
 	s.ah, s.inUse = ah, true
 	return ib.AHHandle(i+1) | ib.AHHandle(s.gen)<<ahGenShift, true

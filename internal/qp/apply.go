@@ -95,6 +95,11 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 		q.path.SrcPort = roce.SourcePortOfQPN(q.num)
 	case to == ib.RTR:
 		q.commEst = false
+	case from == ib.SQE:
+		q.flushSend(now) // posted since (Q15)
+		if q.State() == ib.ERR {
+			return // a completion found its CQ full (E18)
+		}
 	}
 	q.setState(to, "modify")
 	switch to {

@@ -22,7 +22,7 @@ func (q *QP) receiveResponse(now clock.Instant, p *Packet) {
 	psn := p.BTH.PSN
 	switch ahead := psn.Diff(r.una); {
 	case ahead < 0:
-		q.oldResponse(p)
+		q.oldResponse(now, p)
 		return
 	case psn.Diff(r.fresh) >= 0:
 		q.drop(DropGhost, p)
@@ -46,14 +46,31 @@ func (q *QP) receiveResponse(now clock.Instant, p *Packet) {
 }
 
 // oldResponse handles a response to what is already acknowledged: a duplicate
-// (E23). The one just before the oldest may bring new credits.
-func (q *QP) oldResponse(p *Packet) {
-	if p.Info.Kind == roce.KindAck && p.AETH.Syndrome.IsACK() && p.BTH.PSN == q.req.una.Prev() {
-		q.req.credit.update(p.AETH.MSN, p.AETH.Syndrome.Value())
+// (E23). The one just before the oldest may bring new credits. A peer that
+// refuses a READ in the middle may name the PSN of the request, as Linux does.
+func (q *QP) oldResponse(now clock.Instant, p *Packet) {
+	s := p.AETH.Syndrome
+	switch {
+	case p.Info.Kind != roce.KindAck:
+	case s.IsACK() && p.BTH.PSN == q.req.una.Prev():
+		q.req.credit.update(p.AETH.MSN, s.Value())
 		q.env.Wake(q)
+		return
+	case s.IsNAK() && s != roce.NAKSequence && q.answersRead(p.BTH.PSN):
+		q.receiveNAK(now, p)
 		return
 	}
 	q.drop(DropDuplicate, p)
+}
+
+// answersRead reports whether psn is in the part of the oldest work request, a
+// READ, that has been answered.
+func (q *QP) answersRead(psn ib.PSN) bool {
+	if q.sq.Cons() == q.req.began {
+		return false
+	}
+	w := q.sq.At(q.sq.Cons())
+	return w.Opcode == ib.WRRDMARead && psn.InWindow(w.FirstPSN, q.req.una.Distance(w.FirstPSN))
 }
 
 // receiveAck handles ACKNOWLEDGE: an acknowledgement or a NAK.
@@ -139,8 +156,10 @@ func (q *QP) advance(now clock.Instant, to ib.PSN) {
 	}
 	r.una = to
 	if r.psn.Diff(to) < 0 {
-		// What was about to be sent again has been answered after all.
+		// What was about to be sent again has been answered after all, also
+		// if it could not be sent.
 		r.psn, r.read.restart = to, to
+		r.failed = false
 		q.seek()
 	}
 	r.retrying = false

@@ -2,6 +2,7 @@ package qp
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 )
@@ -28,7 +29,8 @@ type Flow struct {
 	max      int
 	inFlight int
 	refs     int
-	waiters  []*QP // QPs that have something to send but no window
+	waiters  []*QP // QPs that have something to send but no window, from head on
+	head     int
 }
 
 // FlowTable finds the flow of a peer address.
@@ -85,19 +87,25 @@ func (q *QP) packetCost(w *sendWQE, fresh bool, psn ib.PSN) uint32 {
 	return packetCost(min(w.Length, uint32(q.mtu)))
 }
 
-// readChunk returns how many packets one READ request may ask for: half of
-// what the window can grow to. It is the same for the whole life of a QP's
+// readChunk returns how many packets one READ request may ask for: a quarter
+// of what the window can grow to. It is the same for the whole life of a QP's
 // connection.
 func (q *QP) readChunk() uint32 {
-	return max(1, uint32(q.env.Settings.WindowBytes)/2/packetCost(uint32(q.mtu)))
+	return max(1, uint32(q.env.Settings.WindowBytes)/4/packetCost(uint32(q.mtu)))
 }
 
 // admitFlow reports whether cost more may be put in flight. A QP with nothing
-// in flight may always send: one packet is never too much. A QP that must
-// wait is woken when there is room.
+// in flight may always send one packet: that is never too much; a READ chunk
+// it may send over the limit, but not far. So may one send whose
+// packets in flight ask for no acknowledgement: the next one does, or nothing
+// would ever make room. A QP that must wait is woken when there is.
 func (q *QP) admitFlow(cost uint32) bool {
 	f := q.flow
-	if q.inFlow.cost == 0 || f.inFlight+int(cost) <= f.limit {
+	after := f.inFlight + int(cost)
+	switch {
+	case after <= f.limit, f.inFlight == 0, q.req.sinceAck > 0:
+		return true
+	case q.inFlow.cost == 0 && (cost <= packetCost(uint32(q.mtu)) || after <= 2*f.limit):
 		return true
 	}
 	if !q.inFlow.waiting {
@@ -146,15 +154,17 @@ func (q *QP) lostFlow(shrink bool) {
 
 // wake hands the room that is left to QPs that wait for it, oldest first.
 func (f *Flow) wake(wake func(*QP)) {
-	n := 0
-	for room := f.limit - f.inFlight; n < len(f.waiters) && room > 0; n++ {
-		q := f.waiters[n]
+	for room := f.limit - f.inFlight; f.head < len(f.waiters) && room > 0; f.head++ {
+		q := f.waiters[f.head]
+		f.waiters[f.head] = nil
 		q.inFlow.waiting = false
 		wake(q)
 		room -= minPacketCost
 	}
-	if n > 0 {
-		f.waiters = f.waiters[:copy(f.waiters, f.waiters[n:])]
+	if f.head > len(f.waiters)/2 {
+		n := copy(f.waiters, f.waiters[f.head:])
+		clear(f.waiters[n:])
+		f.waiters, f.head = f.waiters[:n], 0
 	}
 }
 
@@ -167,11 +177,8 @@ func (q *QP) releaseFlow() {
 	}
 	f.inFlight -= q.inFlow.cost
 	if q.inFlow.waiting {
-		for i, w := range f.waiters {
-			if w == q {
-				f.waiters = append(f.waiters[:i], f.waiters[i+1:]...)
-				break
-			}
+		if i := slices.Index(f.waiters, q); i >= 0 {
+			f.waiters = slices.Delete(f.waiters, i, i+1)
 		}
 	}
 	q.inFlow = flowShare{}

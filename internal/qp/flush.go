@@ -67,7 +67,9 @@ func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 // flushSend completes every send work request with a flush error, in order
 // (Q15, Q19).
 func (q *QP) flushSend(now clock.Instant) {
-	for n := q.sq.Len(); n > 0; n-- { // what is posted meanwhile kicks again
+	// What is posted meanwhile kicks again. A CQ that overflows on the way
+	// flushes the rest from within.
+	for n := q.sq.Len(); n > 0 && q.sq.Len() > 0; n-- {
 		q.completeSend(now, ib.WCWRFlushErr)
 	}
 	q.req.idle()
@@ -82,8 +84,7 @@ func (q *QP) flushRecv(now clock.Instant) {
 	if q.srq != nil {
 		return
 	}
-	for n := q.rq.Len(); n > 0; n-- {
-		q.takeRecv()
+	for n := q.rq.Len(); n > 0 && q.takeRecv(); n-- {
 		q.completeRecv(now, &ib.WC{Status: ib.WCWRFlushErr}, false)
 	}
 }

@@ -75,7 +75,7 @@ func (c *modifyCall) checkPort(which string, port uint8) *ModifyError {
 
 // checkQKey keeps controlled Q_Keys for privileged programs (IBA 10.2.5).
 func (c *modifyCall) checkQKey() *ModifyError {
-	if c.attr.QKey&ib.QKeyControlled != 0 && !c.lim.Privileged {
+	if c.attr.QKey&ib.QKeyControlled != 0 && !c.lim.Privileged && c.from.Type != ib.GSI {
 		return c.refuse(ib.EPERM, "Q_Key %#x is controlled", uint32(c.attr.QKey))
 	}
 	return nil

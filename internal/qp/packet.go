@@ -149,7 +149,7 @@ func (q *QP) sendData(b *fabric.Batch, w *sendWQE) (uint32, ib.WCStatus) {
 	n := min(rest, uint32(q.mtu))
 	end := rest == n
 	p := q.header(q.opcodeAt(w.Opcode, off == 0, end), r.psn)
-	p.BTH.SE = end && w.Flags&ib.SendSolicited != 0
+	p.BTH.SE = end && w.Flags&ib.SendSolicited != 0 && needsCredit(w.Opcode)
 	p.BTH.AckReq = q.typ == ib.RC && (end || q.ackDue(n))
 	p.RETH = roce.RETH{VA: w.RemoteAddr, RKey: w.RKey, Length: w.Length}
 	p.Imm, p.InvRKey = w.Imm, ib.RKey(w.Imm)
@@ -173,7 +173,8 @@ func (q *QP) sendData(b *fabric.Batch, w *sendWQE) (uint32, ib.WCStatus) {
 // ackDue asks for an acknowledgement in the middle of a message, often enough
 // to keep the window moving.
 func (q *QP) ackDue(n uint32) bool {
-	return q.req.sinceAck+1 >= min(ackRun, q.flow.ackEvery(packetCost(n)))
+	cost := packetCost(n)
+	return q.flow.inFlight+2*int(cost) > q.flow.limit || q.req.sinceAck+1 >= min(ackRun, q.flow.ackEvery(cost))
 }
 
 // gather copies payload of the work request at index i, from byte off of its

@@ -10,6 +10,7 @@ import (
 type resource struct {
 	kind    roce.Kind
 	pending bool   // next to end have still to be sent
+	replay  bool   // they have been sent before
 	first   ib.PSN // of the original request
 	last    ib.PSN
 	next    ib.PSN // next response to send
@@ -18,6 +19,7 @@ type resource struct {
 	rkey    ib.RKey
 	va      uint64
 	length  uint32
+	stop    uint32 // bytes of it that the responses to end carry
 	value   uint64 // original value of an atomic
 }
 
@@ -71,9 +73,10 @@ func (s *resources) front() *resource {
 	return &s.ring[s.out]
 }
 
-// find returns the entry whose PSNs include p.
+// find returns the newest entry whose PSNs include p: one that is kept from
+// long ago may have the same.
 func (s *resources) find(p ib.PSN) (*resource, int) {
-	for i := range s.ring {
+	for i := len(s.ring) - 1; i >= 0; i-- {
 		e := &s.ring[i]
 		if p.InWindow(e.first, e.last.Distance(e.first)+1) {
 			return e, i
@@ -82,10 +85,12 @@ func (s *resources) find(p ib.PSN) (*resource, int) {
 	return nil, 0
 }
 
-// again makes an entry send its responses from p to end once more.
-func (s *resources) again(i int, p, end ib.PSN) {
+// again makes an entry send its responses from p to end once more. They carry
+// the present count of messages, as an acknowledgement would.
+func (s *resources) again(i int, p, end ib.PSN, msn ib.MSN) {
 	e := &s.ring[i]
-	e.pending, e.next, e.end = true, p, end
+	e.replay = e.replay || !e.pending || p.Diff(e.next) < 0
+	e.pending, e.next, e.end, e.msn = true, p, end, msn
 	s.out = min(s.out, i)
 }
 
@@ -112,7 +117,7 @@ func (q *QP) duplicate(p *Packet) {
 			q.drop(DropDuplicate, p)
 			return
 		}
-		r.res.again(i, e.first, e.last)
+		r.res.again(i, e.first, e.last, r.msn)
 	default:
 		q.drop(DropDuplicate, p)
 	}
@@ -120,14 +125,16 @@ func (q *QP) duplicate(p *Packet) {
 
 // lastExecuted returns the PSN to acknowledge for a duplicate at p: the last
 // one executed, but not past a READ or atomic whose answer the peer may not
-// have.
+// have. Those kept from before p, however long ago, do not matter.
 func (q *QP) lastExecuted(p ib.PSN) ib.PSN {
+	epsn := q.resp.epsn
 	for i := range q.resp.res.ring {
-		if e := &q.resp.res.ring[i]; e.first.Diff(p) > 0 {
+		e := &q.resp.res.ring[i]
+		if e.first.InWindow(p.Next(), epsn.Distance(p)-1) {
 			return e.first.Prev()
 		}
 	}
-	return q.resp.epsn.Prev()
+	return epsn.Prev()
 }
 
 // duplicateRead answers a READ again from where the peer asks, if it lies
@@ -143,12 +150,14 @@ func (q *QP) duplicateRead(p *Packet) {
 		q.drop(DropDuplicate, p)
 		return
 	}
-	end := p.BTH.PSN.Add(packetCount(p.RETH.Length, q.mtu) - 1)
+	end, stop := p.BTH.PSN.Add(packetCount(p.RETH.Length, q.mtu)-1), uint32(done)+p.RETH.Length
+	if e.pending && e.end.Diff(end) > 0 {
+		end, stop = e.end, e.stop
+	}
 	if e.pending && p.BTH.PSN.Diff(e.next) >= 0 {
+		e.end, e.stop = end, stop
 		return // it has not been reached yet and will be sent in its turn
 	}
-	if e.pending && e.end.Diff(end) > 0 {
-		end = e.end
-	}
-	q.resp.res.again(i, p.BTH.PSN, end)
+	e.stop = stop
+	q.resp.res.again(i, p.BTH.PSN, end, q.resp.msn)
 }

@@ -124,13 +124,16 @@ func (q *QP) sendAtomicAck(b *fabric.Batch, e *resource) bool {
 // checked again for each: if the region has gone, the peer is told (E14).
 func (q *QP) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	off := e.next.Distance(e.first) * uint32(q.mtu)
-	n := min(e.length-min(off, e.length), uint32(q.mtu))
+	n := min(e.stop-min(off, e.stop), uint32(q.mtu))
 	var src []byte
 	if n > 0 {
 		var err memory.Fault
 		src, err = q.env.Mem.Remote(q.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
-			q.abandonRead(e, err)
+			e.pending = false
+			if !e.replay { // a duplicate is never refused
+				q.abandonRead(e, err)
+			}
 			return true
 		}
 	}
@@ -167,11 +170,10 @@ func readResponse(start, end bool) roce.Opcode {
 // abandonRead refuses a READ in the middle of its responses.
 func (q *QP) abandonRead(e *resource, err memory.Fault) {
 	r := &q.resp
-	e.pending = false
-	r.res.clear()
 	f := remoteAccess("rkey: " + err.String())
 	f.psn = e.next
 	r.last = f
 	r.dying = &r.last
 	r.reply.nak(f.syndrome, f.psn)
+	r.res.clear()
 }

@@ -26,8 +26,9 @@ type responder struct {
 	srqSGE   []ib.SGE // room for the elements of a receive from an SRQ
 	received uint32   // bytes of the message placed so far
 	write    writeTarget
-	nakSent  bool // a NAK went out and the expected packet has not come: stay silent
-	first    bool // responses go before requests in the next batch
+	nakSent  bool   // a NAK is owed or out and the expected packet has not come: stay silent
+	ahead    ib.PSN // with nakSent: the last packet that was dropped for being ahead
+	first    bool   // responses go before requests in the next batch
 
 	res   resources
 	reply reply
@@ -110,11 +111,8 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 		q.refuse(p, f)
 		return
 	}
-	if r.nakSent { // the gap has closed: a NAK that has not left is void
-		r.nakSent = false
-		r.reply = reply{}
-	}
 	r.epsn = r.epsn.Add(q.requestPSNs(p))
+	r.gapClosed()
 	if p.Info.Flags&roce.FlagEnd != 0 {
 		r.msg = messageNone
 		r.msn = r.msn.Next()
@@ -136,10 +134,14 @@ func (q *QP) established() {
 func (q *QP) outOfSequence(p *Packet) {
 	r := &q.resp
 	if r.nakSent {
+		if p.BTH.PSN.Diff(r.ahead) > 0 {
+			r.ahead = p.BTH.PSN
+		}
 		q.drop(DropSequence, p)
 		return
 	}
 	q.env.Counters.OutOfSeqRequest++
+	r.ahead = p.BTH.PSN
 	r.nakSent = true
 	r.reply.nak(roce.NAKSequence, r.epsn)
 }
@@ -148,8 +150,29 @@ func (q *QP) outOfSequence(p *Packet) {
 // none (E12). The rest of the burst is dropped in silence.
 func (q *QP) notReady(p *Packet) {
 	q.env.Counters.SendRNRErr++
-	q.resp.nakSent = true
+	q.resp.nakSent, q.resp.ahead = true, p.BTH.PSN
 	q.resp.reply.nak(roce.RNRNAK(q.attr.MinRNRTimer), p.BTH.PSN)
+}
+
+// gapClosed is called when an expected packet was executed. A NAK that has
+// not left yet asks for what has come; what it is to ask for is what was
+// dropped since and is still missing. Without that it is void, and what it
+// would have acknowledged is acknowledged.
+func (r *responder) gapClosed() {
+	if !r.nakSent {
+		return
+	}
+	r.nakSent = false
+	if r.reply.kind != replyNAK {
+		return // it has left: the peer goes back to there
+	}
+	r.reply = reply{}
+	if r.ahead.Diff(r.epsn) >= 0 {
+		r.nakSent = true
+		r.reply.nak(roce.NAKSequence, r.epsn)
+		return
+	}
+	r.reply.ack(r.epsn.Prev())
 }
 
 // refuse ends the connection: the NAK goes out after the responses that are

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
@@ -51,7 +52,7 @@ func Owner(a netip.Addr) (*net.Interface, error) {
 			return &all[i], nil
 		}
 	}
-	return nil, fmt.Errorf("no interface has address %v; `ip address` lists those there are", a)
+	return nil, fmt.Errorf("no interface has address %v; `ip address` lists those there are: %w", a, ib.EADDRNOTAVAIL)
 }
 
 func has(nif *net.Interface, a netip.Addr) bool {

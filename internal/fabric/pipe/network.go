@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 )
 
@@ -74,7 +75,7 @@ func (n *Network) Port(addrs ...netip.Addr) (*Port, error) {
 		for _, undo := range own[:i] {
 			delete(n.ports, undo)
 		}
-		return nil, fmt.Errorf("pipe: address %v is in use", a)
+		return nil, fmt.Errorf("pipe: address %v: %w", a, ib.EADDRINUSE)
 	}
 	return p, nil
 }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		in   series
+		want spread
+	}{
+		{series{3}, spread{3, 3, 3}},
+		{series{5, 1, 3}, spread{3, 1, 5}},
+		{series{4, 1, 2, 9}, spread{3, 1, 9}},
+	} {
+		if got := c.in.spread(); got != c.want {
+			t.Errorf("%v: spread is %+v, want %+v", c.in, got, c.want)
+		}
+	}
+	if got := (series{6, 1}).over(series{3, 2}); got[0] != 2 || got[1] != 0.5 {
+		t.Errorf("ratios of the rounds are %v, want [2 0.5]", got)
+	}
+}
+
+// TestTargets holds each target against values that meet it and that miss it.
+func TestTargets(t *testing.T) {
+	type verdict struct {
+		value, ratio float64
+		met          bool
+	}
+	want := map[string][]verdict{
+		"WRITE 1 MiB, PMTU 4096, 1 QP": {{15, 0.6, true}, {99, 0.59, false}},
+		"WRITE 64 B, 1 QP":             {{1, 0.1, true}, {0.9, 0.15, true}, {0.99, 0.14, false}},
+		"WRITE 8 B round trip":         {{10, 2, true}, {1, 2.01, false}},
+	}
+	for _, m := range measurements {
+		if (m.target.met != nil) != (want[m.name] != nil) {
+			t.Errorf("%s: has a target: %v, want %v", m.name, m.target.met != nil, want[m.name] != nil)
+			continue
+		}
+		for _, v := range want[m.name] {
+			x := result{Name: m.name, Softhca: spread{Median: v.value}, Ratio: spread{Median: v.ratio}}
+			x.judge(m.target)
+			r := report{Results: []result{x}}
+			if *x.Met != v.met || (len(r.missed()) == 0) != v.met {
+				t.Errorf("%s: %g with ratio %g meets %q: %v, want %v", m.name, v.value, v.ratio, x.Target, *x.Met, v.met)
+			}
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	m := machine{CPU: "Example(R) CPU @ 2.00GHz", Cores: 2, OS: "linux", Kernel: "6.1", Go: "go1.26"}
+	x := result{Name: "A", Unit: "Gb/s", Baseline: spread{20, 19, 21}, Softhca: spread{10, 9, 11}, Ratio: spread{0.5, 0.45, 0.55}}
+	x.judge(target{"ratio >= 0.6", func(_, ratio float64) bool { return ratio >= 0.6 }})
+	r := report{Machine: m, Rounds: 3, Seconds: 2, Results: []result{x}}
+	var text strings.Builder
+	if err := r.print(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"20 Gb/s (19-21)", "10 Gb/s (9-11)", "0.5 (0.45-0.55)", "MISSED", "3 rounds of 2 s"} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("the table has no %q:\n%s", part, text.String())
+		}
+	}
+	name, err := r.write(t.TempDir()+"/results", time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(name, "/results/2026-03-01-example-r-cpu-2-00ghz-2cores.json") {
+		t.Errorf("the results are in %s", name)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back report
+	if err := json.Unmarshal(b, &back); err != nil || back.Results[0].Softhca != x.Softhca || *back.Results[0].Met {
+		t.Errorf("the file holds %s (%v)", b, err)
+	}
+}
+
+func TestCPUModel(t *testing.T) {
+	if name, ok := cpuModel([]byte("processor\t: 0\nmodel name\t: A B\n")); !ok || name != "A B" {
+		t.Errorf("model is %q, %v", name, ok)
+	}
+	if name, ok := cpuModel([]byte("processor\t: 0\n")); ok {
+		t.Errorf("a model %q where there is none", name)
+	}
+	if m := thisMachine(); m.CPU == "" || m.Cores < 1 || m.Kernel == "" || m.Go == "" {
+		t.Errorf("this machine is %+v", m)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	for why, o := range map[string]options{
+		"no rounds": {rounds: 0, seconds: 1},
+		"no time":   {rounds: 1, seconds: 0},
+	} {
+		if err := run(t.Context(), o); err == nil {
+			t.Errorf("%s: no error", why)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+// options is what the command line chooses.
+type options struct {
+	rounds    int
+	seconds   float64
+	only      string
+	noTargets bool
+	results   string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each side is measured, in turns")
+	flag.Float64Var(&o.seconds, "seconds", 2, "length of each measurement")
+	flag.StringVar(&o.only, "only", "", "measure only what has this in its name")
+	flag.BoolVar(&o.noTargets, "no-targets", false, "only measure: a missed target is no failure")
+	flag.StringVar(&o.results, "results", "bench/results", "directory for the results; empty for none")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.rounds < 1 || o.seconds <= 0 {
+		return fmt.Errorf("%d rounds of %g s measure nothing", o.rounds, o.seconds)
+	}
+	dir, err := os.MkdirTemp("", "softhca-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	p, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	p.seconds = o.seconds
+	r, err := p.compare(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := r.print(os.Stdout); err != nil {
+		return err
+	}
+	if o.results != "" {
+		name, err := r.write(o.results, time.Now())
+		if err != nil {
+			return err
+		}
+		fmt.Println("written to", name)
+	}
+	if missed := r.missed(); len(missed) > 0 && !o.noTargets {
+		return fmt.Errorf("missed: %s", strings.Join(missed, "; "))
+	}
+	return nil
+}
+
+// compare measures everything that the options choose.
+func (p *programs) compare(ctx context.Context, o options) (*report, error) {
+	r := &report{
+		Date: time.Now().Format(time.DateOnly), Machine: thisMachine(), Rounds: o.rounds, Seconds: o.seconds,
+		Command: strings.Join(append([]string{"go run ./bench"}, os.Args[1:]...), " "),
+	}
+	for _, m := range measurements {
+		if !strings.Contains(m.name, o.only) {
+			continue
+		}
+		x, err := p.rounds(ctx, &m, o.rounds)
+		if err != nil {
+			return nil, err
+		}
+		x.judge(m.target)
+		r.Results = append(r.Results, *x)
+		fmt.Fprintf(os.Stderr, "%s: %s, ratio %s\n", x.Name, x.Softhca.in(x.Unit), x.Ratio.in(""))
+	}
+	if len(r.Results) == 0 {
+		return nil, fmt.Errorf("nothing has %q in its name", o.only)
+	}
+	return r, nil
+}
+
+// rounds measures both sides in turns.
+func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, error) {
+	var base, own series
+	x := &result{
+		Name: m.name, Unit: m.beside.unit,
+		BaselineRun: "baseline " + strings.Join(p.baselineArgs(&m.beside), " "),
+		SofthcaRun:  "softhca " + strings.Join(p.perfArgs(m), " "),
+	}
+	for range n {
+		b, err := p.measureBaseline(ctx, &m.beside)
+		if err != nil {
+			return nil, err
+		}
+		v, again, err := p.measure(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		base, own = append(base, b), append(own, v)
+		x.Retransmits += again
+	}
+	x.Baseline, x.Softhca, x.Ratio = base.spread(), own.spread(), own.over(base).spread()
+	return x, nil
+}

@@ -1,0 +1,295 @@
+package driver
+
+import (
+	"bytes"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/pipe"
+)
+
+func newSides(t testing.TB) (a, b *side) {
+	t.Helper()
+	n := pipe.NewNetwork(pipe.Options{})
+	return newSide(t, n, 1), newSide(t, n, 2)
+}
+
+// died checks that a device is dead: its user was told why, once, and every
+// call says EIO.
+func (s *side) died(t *testing.T) (cause error) {
+	t.Helper()
+	select {
+	case cause = <-s.fatal:
+	case <-time.After(patience):
+		t.Fatal("nobody was told that the device is dead")
+	}
+	if !errors.Is(cause, ErrDead) || !errors.Is(cause, syscall.EIO) {
+		t.Errorf("the cause is %v, want one that is ErrDead and EIO", cause)
+	}
+	if !s.drv.Failed() {
+		t.Error("a dead device does not say so")
+	}
+	for range 3 {
+		err := s.drv.Do(func(clock.Instant) { t.Error("a dead device ran its shard") })
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("a call on a dead device returns %v, want EIO", err)
+		}
+		s.drv.Post(s.qp)
+		s.drv.Progress()
+	}
+	must(t, s.drv.Close())
+	if len(s.fatal) != 0 {
+		t.Error("its user was told twice")
+	}
+	return cause
+}
+
+// TestPanicIsDeviceFatal breaks an invariant on every thread that the shard
+// can run on.
+func TestPanicIsDeviceFatal(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	t.Run("the goroutine", func(t *testing.T) {
+		a, _ := newSides(t)
+		a.port.lying.Store(true)
+		a.port.Wake()
+		if cause := a.died(t); !bytes.Contains([]byte(cause.Error()), []byte("index out of range")) {
+			t.Errorf("the cause does not say what broke: %v", cause)
+		}
+	})
+	t.Run("a poller", func(t *testing.T) {
+		a, _ := newSides(t)
+		a.idle(t)
+		a.port.lying.Store(true)
+		a.drv.Progress()
+		a.died(t)
+	})
+	t.Run("a call", func(t *testing.T) {
+		a, _ := newSides(t)
+		err := a.drv.Do(func(clock.Instant) { panic("broken") })
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("the call that broke the device returns %v, want EIO", err)
+		}
+		a.died(t)
+	})
+	t.Run("a doorbell", func(t *testing.T) {
+		a, b := newSides(t)
+		a.connect(t, b, 14, 7)
+		sends := 0
+		bell := func() {
+			if sends++; sends == 1 {
+				a.post(t, b, 8) // this thread has the shard: it answers before it lets go
+				return
+			}
+			panic("broken")
+		}
+		a.port.onSend.Store(&bell)
+		a.post(t, b, 8)
+		a.died(t)
+	})
+}
+
+// TestPortFailureIsDeviceFatal lets each call of the port fail for good.
+func TestPortFailureIsDeviceFatal(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for name, fail := range map[string]func(a, b *side){
+		"receive": func(a, _ *side) { a.port.failRecv.Store(true) },
+		"wait":    func(a, _ *side) { a.port.failWait.Store(true) },
+		"send": func(a, b *side) {
+			a.port.failSend.Store(true)
+			a.post(t, b, 8)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newSides(t)
+			a.connect(t, b, 14, 7)
+			fail(a, b)
+			a.port.Wake()
+			if cause := a.died(t); !errors.Is(cause, errBroken) {
+				t.Errorf("the cause is %v, want the port's error", cause)
+			}
+		})
+	}
+}
+
+// TestBlockedSendResumes has a port that takes nothing for a while: what was
+// posted goes out as soon as it takes more, though nobody calls.
+func TestBlockedSendResumes(t *testing.T) {
+	for _, times := range []int32{1, 2, 50} {
+		a, b := newSides(t)
+		a.connect(t, b, 0, 7) // no retry timer: nothing else sends again
+		b.connect(t, a, 0, 7)
+		a.idle(t)
+		for i := range a.buf {
+			a.buf[i] = byte(i * 5)
+		}
+		a.port.blocks.Store(times)
+		a.post(t, b, uint32(len(a.buf)))
+		if wc := a.completion(t); wc.Status != ib.WCSuccess {
+			t.Fatalf("blocked %d times: %v", times, wc.Status)
+		}
+		b.do(t, func(clock.Instant) {}) // after whoever stored the bytes
+		if !bytes.Equal(a.buf, b.buf) {
+			t.Errorf("blocked %d times, other bytes arrived", times)
+		}
+		if times > 1 && a.port.waited().writing == 0 {
+			t.Errorf("blocked %d times, the driver never waited for room to send", times)
+		}
+	}
+}
+
+// TestPostFromIdleArmsTimer posts to a peer that does not answer, while the
+// driver's goroutine waits for ever: the retries are made in time all the
+// same.
+func TestPostFromIdleArmsTimer(t *testing.T) {
+	a, b := newSides(t)
+	const timeout, retries = 10, 2 // 4.2 ms, three times
+	a.connect(t, b, timeout, retries)
+	must(t, b.drv.Close()) // its address is nobody's now
+	a.idle(t)
+	a.cq.Arm(false)
+	start := time.Now()
+	a.post(t, b, 8)
+	select {
+	case <-a.event:
+	case <-time.After(patience):
+		t.Fatal("the retry timer was never armed")
+	}
+	took := time.Since(start)
+	wc := make([]ib.WC, 1)
+	if a.cq.Poll(wc) != 1 || wc[0].Status != ib.WCRetryExcErr {
+		t.Errorf("completion %+v, want RETRY_EXC_ERR", wc[0])
+	}
+	if least := (retries + 1) * ib.AckTimeout(timeout); took < least {
+		t.Errorf("gave up after %v, before %v", took, least)
+	}
+	a.idle(t) // nothing is left to wait for
+}
+
+// TestDoorbellWhileAnotherHasTheShard posts while a call holds the shard: the
+// post returns at once, and the holder sends for it.
+func TestDoorbellWhileAnotherHasTheShard(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	a.idle(t)
+	held, posted := make(chan struct{}), make(chan struct{})
+	called := make(chan error, 1)
+	go func() {
+		called <- a.drv.Do(func(clock.Instant) {
+			close(held)
+			<-posted
+		})
+	}()
+	<-held
+	a.post(t, b, 100)
+	close(posted)
+	must(t, <-called)
+	if wc := a.completion(t); wc.Status != ib.WCSuccess {
+		t.Errorf("completion %+v", wc)
+	}
+}
+
+// TestStepBack polls a target: the goroutine keeps away from its port, and
+// when polling stops, with an answer owed, it goes out soon.
+func TestStepBack(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7) // no retry: only b's answer completes the WRITE
+	b.connect(t, a, 0, 7)
+	worst := time.Duration(0)
+	for range 20 {
+		before := b.port.waited().aside
+		await(t, "the goroutine's stepping back", func() bool {
+			b.drv.Progress()
+			b.port.Wake() // it may sleep; it looks at who polls when it wakes
+			return b.port.waited().aside > before
+		})
+		received := b.port.Stats().ReceivedPackets
+		a.post(t, b, 8)
+		await(t, "the request", func() bool {
+			b.drv.Progress()
+			return b.port.Stats().ReceivedPackets > received
+		})
+		start := time.Now() // nobody polls b any more
+		if wc := a.completion(t); wc.Status != ib.WCSuccess {
+			t.Fatalf("completion %+v", wc)
+		}
+		worst = max(worst, time.Since(start))
+	}
+	t.Logf("longest time to an answer after polling stopped: %v", worst)
+	if worst > time.Second {
+		t.Errorf("an answer took %v after polling stopped; the step back is %v", worst, stepBack)
+	}
+	b.idle(t) // and it is back at its port
+}
+
+// TestPollersAloneMakeProgress blocks both goroutines out of their ports by
+// polling, and moves data by that alone.
+func TestPollersAloneMakeProgress(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	wc := make([]ib.WC, 1)
+	for range 200 {
+		a.post(t, b, 3000)
+		await(t, "a completion", func() bool {
+			b.drv.Progress()
+			a.drv.Progress()
+			return a.cq.Poll(wc) == 1
+		})
+		if wc[0].Status != ib.WCSuccess {
+			t.Fatalf("completion %+v", wc[0])
+		}
+	}
+}
+
+// TestPostAllocatesNothing counts allocations of the way of a WRITE and its
+// acknowledgement through both drivers.
+func TestPostAllocatesNothing(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 14, 7)
+	b.connect(t, a, 14, 7)
+	wrs := []ib.SendWR{{
+		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: a.mr.Addr(), Length: 3000, LKey: a.mr.LKey()}},
+		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	}}
+	wc := make([]ib.WC, 1)
+	round := func() {
+		if _, err := a.qp.PostSend(wrs...); err != nil {
+			t.Fatal(err)
+		}
+		a.drv.Post(a.qp)
+		for a.cq.Poll(wc) == 0 {
+			b.drv.Progress()
+			a.drv.Progress()
+		}
+	}
+	for range 100 {
+		round() // queues grow to their size
+	}
+	if n := testing.AllocsPerRun(500, round); n != 0 {
+		t.Errorf("%v allocations for a WRITE, want none", n)
+	}
+}
+
+func TestClose(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	a, b := newSides(t)
+	a.connect(t, b, 14, 7)
+	must(t, a.drv.Close())
+	err := a.drv.Do(func(clock.Instant) { t.Error("a closed device ran its shard") })
+	if !errors.Is(err, syscall.ENODEV) {
+		t.Errorf("a call on a closed device returns %v, want ENODEV", err)
+	}
+	if a.drv.Failed() || len(a.fatal) != 0 {
+		t.Error("closing a device is told as a failure")
+	}
+	a.drv.Post(a.qp)
+	a.drv.Progress()
+	must(t, b.drv.Close())
+}

@@ -1,0 +1,210 @@
+package driver
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// patience bounds every wait for something that must come.
+const patience = 20 * time.Second
+
+// errBroken is what a port of these tests fails with.
+var errBroken = errors.New("the network is gone")
+
+// troublePort is a port on a network in memory that makes trouble when told,
+// and says how it was waited on.
+type troublePort struct {
+	fabric.Port
+	blocks   atomic.Int32 // sends that are still refused with ErrBlocked
+	lying    atomic.Bool  // Receive says that it filled more than it was given
+	failSend atomic.Bool
+	failRecv atomic.Bool
+	failWait atomic.Bool
+	onSend   atomic.Pointer[func()] // called by every Send
+
+	mu    sync.Mutex // guards what follows
+	waits waitCounts
+}
+
+// waitCounts counts calls of Wait by what they waited for.
+type waitCounts struct{ forever, aside, writing int }
+
+func (p *troublePort) Send(b *fabric.Batch) error {
+	if f := p.onSend.Load(); f != nil {
+		(*f)()
+	}
+	switch {
+	case p.failSend.Load():
+		return errBroken
+	case p.blocks.Load() > 0:
+		p.blocks.Add(-1)
+		return fabric.ErrBlocked
+	}
+	return p.Port.Send(b)
+}
+
+func (p *troublePort) Receive(ds []fabric.Datagram) (int, error) {
+	switch {
+	case p.failRecv.Load():
+		return 0, errBroken
+	case p.lying.Load():
+		return len(ds) + 1, nil
+	}
+	return p.Port.Receive(ds)
+}
+
+func (p *troublePort) Wait(timeout time.Duration, read, write bool) error {
+	p.mu.Lock()
+	switch {
+	case write:
+		p.waits.writing++
+	case !read:
+		p.waits.aside++
+	case timeout < 0:
+		p.waits.forever++
+	}
+	p.mu.Unlock()
+	if p.failWait.Load() {
+		return errBroken
+	}
+	return p.Port.Wait(timeout, read, write)
+}
+
+// waited returns the counts so far.
+func (p *troublePort) waited() waitCounts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waits
+}
+
+// side is a driven adapter with the usual objects.
+type side struct {
+	addr  netip.Addr
+	port  *troublePort
+	hca   *hca.HCA
+	drv   *Driver
+	pd    *hca.PD
+	cq    *qp.CQ
+	qp    *qp.QP
+	mr    *memory.Region
+	buf   []byte
+	fatal chan error    // has the cause when the device dies
+	event chan struct{} // has an element when the armed CQ gets a completion
+}
+
+func newSide(t testing.TB, n *pipe.Network, last byte) *side {
+	t.Helper()
+	s := &side{
+		addr: netip.AddrFrom4([4]byte{10, 0, 0, last}), buf: make([]byte, 64<<10),
+		fatal: make(chan error, 10), event: make(chan struct{}, 10),
+	}
+	p, err := n.Port(s.addr)
+	must(t, err)
+	s.port = &troublePort{Port: p}
+	s.hca, err = hca.New(hca.Config{Caps: p.Caps(), Rand: rand.New(rand.NewPCG(uint64(last), 1)).Uint32})
+	must(t, err)
+	s.drv = Start(s.port, s.hca.Shard(), func(cause error) { s.fatal <- cause })
+	t.Cleanup(func() { _ = s.drv.Close() }) // tests close it too
+	s.do(t, func(clock.Instant) {
+		s.pd, err = s.hca.AllocPD()
+		must(t, err)
+		s.cq, err = s.hca.CreateCQ(64, func() { s.event <- struct{}{} })
+		must(t, err)
+		s.mr, err = s.pd.RegMR(memory.RegionConfig{Buf: s.buf, Access: ib.AccessLocalWrite | ib.AccessRemote})
+		must(t, err)
+		s.qp, err = s.hca.CreateQP(s.pd, hca.QPConfig{
+			Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq, SigAll: true,
+			Cap: ib.QPCap{MaxSendWR: 16, MaxSendSGE: 1, MaxRecvWR: 1, MaxRecvSGE: 1},
+		})
+		must(t, err)
+	})
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *side) do(t testing.TB, f func(now clock.Instant)) {
+	t.Helper()
+	must(t, s.drv.Do(f))
+}
+
+// connect walks s's QP to RTS towards a peer. timeout is the code of the
+// retry timer.
+func (s *side) connect(t testing.TB, peer *side, timeout, retries uint8) {
+	t.Helper()
+	a := ib.QPAttr{
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU1024, DestQPN: peer.qp.Num(),
+		MaxDestRDAtomic: 1, MaxRDAtomic: 1, Timeout: timeout, RetryCnt: retries, RNRRetry: 7,
+		AV: ib.AHAttr{DGID: ib.GIDFromAddr(peer.addr), HopLimit: 64, Port: 1},
+	}
+	for _, step := range []struct {
+		to   ib.QPState
+		mask ib.AttrMask
+	}{
+		{ib.INIT, ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags},
+		{ib.RTR, ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN | ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer},
+		{ib.RTS, ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrSQPSN | ib.AttrMaxRDAtomic},
+	} {
+		a.State = step.to
+		s.do(t, func(now clock.Instant) {
+			must(t, s.qp.Modify(now, &a, step.mask|ib.AttrState))
+			s.hca.Shard().Arm(s.qp)
+		})
+	}
+}
+
+// post posts a WRITE of n bytes to peer.
+func (s *side) post(t testing.TB, peer *side, n uint32) {
+	t.Helper()
+	_, err := s.qp.PostSend(ib.SendWR{
+		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}},
+		RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey(),
+	})
+	must(t, err)
+	s.drv.Post(s.qp)
+}
+
+// completion waits for the next completion without running the shard.
+func (s *side) completion(t testing.TB) ib.WC {
+	t.Helper()
+	wc := make([]ib.WC, 1)
+	await(t, "a completion", func() bool { return s.cq.Poll(wc) == 1 })
+	return wc[0]
+}
+
+// await waits until ok says so.
+func await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come within %v", what, patience)
+		}
+	}
+}
+
+// idle waits until the goroutine waits for ever.
+func (s *side) idle(t testing.TB) {
+	t.Helper()
+	before := s.port.waited().forever
+	s.port.Wake() // one more round, so that a wait of this time is seen
+	await(t, "an idle driver", func() bool { return s.port.waited().forever > before })
+}

@@ -1,0 +1,197 @@
+package hca
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
+)
+
+// TestE18_FlushIntoAFullCQ shows that a flush in SQE that overflows the CQ,
+// and so ends in ERR and another flush, still ends each work request once.
+func TestE18_FlushIntoAFullCQ(t *testing.T) {
+	for _, typ := range []ib.QPType{ib.UC, ib.UD} {
+		s := newSolo(t, soloConfig{typ: typ, cqe: 2})
+		bad := ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{{Addr: 1, Length: 8, LKey: 1}}, AH: s.ah()}
+		s.send(bad, bad, bad, bad, bad, bad)
+		s.wantState("a flush that overflows the CQ", ib.ERR)
+		if c := s.counters(); c.ReqCQEError != 1 || c.CQEFlush != 5 || c.CQEOverflow != 4 {
+			t.Errorf("%v: 6 sends ended with %d errors and %d flushes, %d lost; want 1, 5 and 4",
+				typ, c.ReqCQEError, c.CQEFlush, c.CQEOverflow)
+		}
+		s.send(bad)
+		if c := s.counters(); c.CQEFlush != 6 {
+			t.Errorf("%v: a send posted in ERR: %d flushes, want 6", typ, c.CQEFlush)
+		}
+	}
+}
+
+// TestE21_LateAckAfterLocalError shows that a work request whose
+// retransmission failed here, and which the peer then acknowledges after all,
+// is complete, and that nothing else is taken for it.
+func TestE21_LateAckAfterLocalError(t *testing.T) {
+	s := newSolo(t, soloConfig{})
+	r, err := s.pd.RegMR(memory.RegionConfig{Buf: make([]byte, 64), IOVA: 1 << 33, Access: ib.AccessLocalWrite})
+	must(t, err)
+	other := ib.SGE{Addr: r.Addr(), Length: 64, LKey: r.LKey()}
+	s.send(
+		ib.SendWR{WRID: 1, Opcode: ib.WRSend, SGList: []ib.SGE{s.sge(0, 64)}},
+		ib.SendWR{WRID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{other}},
+	)
+	must(t, s.pd.DeregMR(r))
+	s.wantPackets("the timeout, with the second region gone", s.pass(ib.AckTimeout(14)+time.Millisecond), req(roce.RCSendOnly, soloPSN))
+	s.inject(s.packet(roce.RCAcknowledge, soloPSN+1, nil))
+	s.wantWCs("an acknowledgement of both", wc{1, ib.WCSuccess}, wc{2, ib.WCSuccess})
+	s.wantState("an acknowledgement of both", ib.RTS)
+	s.wantPackets("the next send", s.send(ib.SendWR{WRID: 3, Opcode: ib.WRSend, SGList: []ib.SGE{s.sge(0, 64)}}), req(roce.RCSendOnly, soloPSN+2))
+}
+
+// TestE9_ReplayAfterDeregistration shows that a READ that is asked for again
+// when its region has gone is dropped: a duplicate is never refused.
+func TestE9_ReplayAfterDeregistration(t *testing.T) {
+	s := newSolo(t, soloConfig{})
+	s.recv(1, 64)
+	read := s.packet(roce.RCRDMAReadRequest, soloPeerPSN, nil)
+	read.RETH.Length = 600
+	if got := s.inject(read); len(got) != 3 {
+		t.Fatalf("a READ of 600 bytes has %d responses, want 3", len(got))
+	}
+	must(t, s.pd.DeregMR(s.mr))
+	s.wantSilence("a duplicate READ of a region that has gone", s.inject(read), ib.RTS)
+}
+
+// TestE14_NAKAtTheStartOfARead shows that a fatal NAK that names the first
+// PSN of a READ whose responses have begun, as Linux sends it when the region
+// goes meanwhile, fails the READ.
+func TestE14_NAKAtTheStartOfARead(t *testing.T) {
+	s := newSolo(t, soloConfig{})
+	s.send(ib.SendWR{WRID: 1, Opcode: ib.WRRDMARead, SGList: []ib.SGE{s.sge(0, 1024)}})
+	nak := s.packet(roce.RCAcknowledge, soloPSN, nil)
+	nak.AETH.Syndrome = roce.NAKSequence
+	s.inject(s.packet(roce.RCRDMAReadResponseFirst, soloPSN, bytes.Repeat([]byte{7}, 256)), nak)
+	s.wantSilence("an old sequence NAK", nil, ib.RTS)
+	nak.AETH.Syndrome = roce.NAKRemoteAccess
+	s.inject(nak)
+	s.wantWCs("NAK remote access error in the middle of a READ", wc{1, ib.WCRemAccessErr})
+	s.wantState("NAK remote access error in the middle of a READ", ib.ERR)
+}
+
+// TestQ15_FlushBeforeRTSOverflows shows that a QP whose last flush on the way
+// to RTS finds the CQ full stays in ERR.
+func TestQ15_FlushBeforeRTSOverflows(t *testing.T) {
+	s := newSolo(t, soloConfig{typ: ib.UC, cqe: 1, state: ib.SQE})
+	wr := ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{s.sge(0, 8)}}
+	if _, err := s.qp.PostSend(wr, wr); err != nil {
+		t.Fatal(err)
+	}
+	s.modify(ib.RTS)
+	s.wantState("two flushes into a CQ of one entry", ib.ERR)
+}
+
+// TestQ15_FlushBeforeRTS shows that what is posted in SQE is flushed even if
+// the QP goes back to RTS before the shard has looked at it.
+func TestQ15_FlushBeforeRTS(t *testing.T) {
+	s := newSolo(t, soloConfig{typ: ib.UC, state: ib.SQE})
+	wr := ib.SendWR{WRID: 5, Opcode: ib.WRSend, SGList: []ib.SGE{s.sge(0, 8)}}
+	if _, err := s.qp.PostSend(wr); err != nil {
+		t.Fatal(err)
+	}
+	s.modify(ib.RTS)
+	s.wantPackets("a send posted in SQE", s.out())
+	s.wantWCs("a send posted in SQE", wc{5, ib.WCWRFlushErr})
+	if got := s.send(wr); len(got) != 1 {
+		t.Errorf("a send posted in RTS again makes %d packets, want 1", len(got))
+	}
+}
+
+// TestWindowShrinksInAMessage shows that a sender whose packets in flight
+// asked for no acknowledgement asks for one when the window shrinks below
+// them, instead of waiting for its retry timer.
+func TestWindowShrinksInAMessage(t *testing.T) {
+	s := newSolo(t, soloConfig{batch: maxPacket, hca: Config{Settings: qp.Settings{WindowBytes: 256 << 10}}})
+	first := s.qp
+	other, err := s.hca.CreateQP(s.pd, QPConfig{Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq, Cap: rigCap, SigAll: true})
+	must(t, err)
+	// The other QP has something outstanding for the losses to come.
+	s.qp = other
+	s.walk(ib.RTS)
+	for range 8 {
+		s.send(ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{s.sge(0, 8)}})
+	}
+	s.qp = first
+	// One batch of a long message leaves, none of it asking for an answer.
+	if _, err := first.PostSend(ib.SendWR{WRID: 1, Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{s.sge(0, soloBytes)}}); err != nil {
+		t.Fatal(err)
+	}
+	sh := s.hca.Shard()
+	sh.Ring(first)
+	for range 2 {
+		sh.Transmit(s.now, s.batch)
+		for _, r := range s.batch.Pending() {
+			for k := range r.Count {
+				if p := s.parse(&r, k); p.BTH.AckReq {
+					t.Fatal("the beginning of the message asks for an acknowledgement already")
+				}
+			}
+		}
+		s.batch.Reset()
+	}
+	// Losses of the other one shrink the window that they share.
+	for i := range uint32(7) {
+		nak := s.packet(roce.RCAcknowledge, soloPSN+i+1, nil)
+		nak.BTH.DestQP, nak.AETH.Syndrome = other.Num(), roce.NAKSequence
+		s.deliver(s.datagram(nak))
+	}
+	asked := false
+	for _, p := range s.out() {
+		asked = asked || p.BTH.AckReq && p.BTH.Opcode == roce.RCRDMAWriteMiddle
+	}
+	if !asked {
+		t.Error("the message waits with packets in flight of which none asks for an acknowledgement")
+	}
+}
+
+// TestHabitOfACounter shows that a peer that counts its identifications
+// through the small numbers that others use for the place in a run loses no
+// packet, and that either habit, once formed, refuses what does not fit.
+func TestHabitOfACounter(t *testing.T) {
+	var h habit
+	at := clock.Instant(0)
+	for i := range 3 << 16 {
+		at = at.Add(time.Microsecond)
+		if !h.accept(at, uint16(i+60000)) {
+			t.Fatalf("identification %d of a peer that counts is refused", uint16(i+60000))
+		}
+	}
+	if h.kind != habitCounted || h.accept(at, h.last+30000) {
+		t.Errorf("a peer that counts has habit %d, or a stray identification is accepted", h.kind)
+	}
+	h = habit{}
+	for i := range 1000 {
+		if !h.accept(at, uint16(i%maxIndex)) {
+			t.Fatalf("place %d in a run is refused", i%maxIndex)
+		}
+	}
+	if h.kind != habitIndexed || h.accept(at, 30000) {
+		t.Errorf("a peer that numbers runs has habit %d, or a stray identification is accepted", h.kind)
+	}
+}
+
+// TestHabitOfAPair shows that a peer that counts separately for each of our
+// addresses, as Linux does, loses nothing when it turns from one to another.
+func TestHabitOfAPair(t *testing.T) {
+	var all habits
+	peer, ours := netip.MustParseAddr("10.0.0.9"), [2]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
+	for i := range 1000 {
+		to := i / 50 % 2
+		if !all.of(peer, ours[to]).accept(clock.Instant(i), uint16(i+to*30000)) {
+			t.Fatalf("packet %d, to address %d, is refused", i, to)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package verbs
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// next returns the CQ that a completion channel names next.
+func next(t *testing.T, ch *CompChannel) *CQ {
+	t.Helper()
+	select {
+	case q := <-ch.C():
+		return q
+	case <-time.After(patience):
+		t.Fatalf("no completion event after %v", patience)
+		return nil
+	}
+}
+
+// silent fails the test if an event is in the channel. What could raise one
+// has happened before.
+func silent(t *testing.T, ch *CompChannel, why string) {
+	t.Helper()
+	select {
+	case <-ch.C():
+		t.Fatalf("completion event: %s", why)
+	default:
+	}
+}
+
+// deliver sends a message from a to b with the given flags and waits until b
+// has its completion.
+func deliver(t *testing.T, a, b *endpoint, flags ib.SendFlags) {
+	t.Helper()
+	must(t, b.qp.PostRecv(b.recv(1, 0, 8)))
+	wr := a.send(2, 8)
+	wr.Flags = flags
+	must(t, a.qp.PostSend(wr))
+	a.wait(t, 1) // acknowledged: b's completion, and its event, came before
+}
+
+func TestChannelAnyCompletion(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	connect(t, a, b, nil)
+	deliver(t, a, b, 0)
+	silent(t, b.ch, "the CQ was not armed")
+	must(t, b.cq.ReqNotify(false))
+	silent(t, b.ch, "what waits before the arming raises none")
+	deliver(t, a, b, 0)
+	if q := next(t, b.ch); q != b.cq {
+		t.Errorf("the event names another CQ")
+	}
+	deliver(t, a, b, 0)
+	silent(t, b.ch, "one arming is one event")
+	b.wait(t, 3)
+}
+
+func TestChannelSolicitedOnly(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	connect(t, a, b, nil)
+	must(t, b.cq.ReqNotify(true))
+	deliver(t, a, b, 0)
+	silent(t, b.ch, "the message was not solicited")
+	deliver(t, a, b, ib.SendSolicited)
+	next(t, b.ch)
+
+	must(t, b.cq.ReqNotify(true))
+	must(t, b.qp.PostRecv(b.recv(9, 0, 8)))
+	b.move(t, ib.ERR)
+	if next(t, b.ch) != b.cq {
+		t.Error("the event of a completion in error names another CQ")
+	}
+
+	must(t, a.cq.ReqNotify(false))
+	must(t, a.cq.ReqNotify(true)) // does not weaken the arming for any
+	must(t, a.qp.PostSend(a.write(3, 0, b)))
+	a.move(t, ib.ERR) // completes it in any case
+	next(t, a.ch)
+}
+
+// TestChannelArmThenPoll follows the rule that loses nothing: wait, arm, poll
+// until empty. The receiver sleeps between messages.
+func TestChannelArmThenPoll(t *testing.T) {
+	for _, where := range []string{"in process", "udp"} {
+		t.Run(where, func(t *testing.T) {
+			a, b := newPair(t, ib.RC)
+			if where == "udp" {
+				a, b = newEndpoint(t, Config{Addr: loopback()}, ib.RC), newEndpoint(t, Config{Addr: loopback()}, ib.RC)
+			}
+			connect(t, a, b, nil)
+			const n = 500
+			for i := range uint64(64) {
+				must(t, b.qp.PostRecv(b.recv(i, 0, 8)))
+			}
+			must(t, b.cq.ReqNotify(false))
+			go func() {
+				for i := range uint64(n) {
+					postUntilTaken(t, a.qp, a.send(i, 8))
+					if i%16 == 0 {
+						a.take(t, 1) // now and then the receiver catches up and sleeps
+					}
+				}
+			}()
+			for received := 0; received < n; {
+				q := next(t, b.ch)
+				must(t, q.ReqNotify(false))
+				wcs := make([]WC, 5)
+				for k := q.Poll(wcs); k > 0; k = q.Poll(wcs) {
+					for range k {
+						must(t, b.qp.PostRecv(b.recv(0, 0, 8)))
+					}
+					received += k
+				}
+			}
+		})
+	}
+}
+
+// TestChannelOfManyCQs arms every CQ of a full channel and waits with select
+// for all of them.
+func TestChannelOfManyCQs(t *testing.T) {
+	a, _ := newPair(t, ib.RC)
+	ch := NewCompChannel()
+	qs := make(map[*CQ]*QP)
+	for range maxChannelCQs {
+		cq, err := a.ctx.CreateCQ(4, ch)
+		must(t, err)
+		init := a.init(ib.RC)
+		init.Cap = QPCap{MaxRecvWR: 4}
+		init.SendCQ, init.RecvCQ = cq, cq
+		q, err := a.pd.CreateQP(init)
+		must(t, err)
+		must(t, q.Modify(&QPAttr{State: ib.ERR}, ib.AttrState)) // flushes what is posted
+		qs[cq] = q
+	}
+	_, err := a.ctx.CreateCQ(4, ch)
+	want(t, err, ErrInsufficientResources, "one CQ more than a channel has")
+	for cq, q := range qs {
+		must(t, cq.ReqNotify(false))
+		must(t, q.PostRecv(RecvWR{}))
+	}
+	other := make(chan struct{}) // never ready: the select must not hang on it
+	for range maxChannelCQs {
+		select {
+		case cq := <-ch.C():
+			if qs[cq] == nil {
+				t.Fatal("an event of an unknown CQ, or a second one")
+			}
+			must(t, qs[cq].Destroy())
+			must(t, cq.Destroy())
+			delete(qs, cq)
+		case <-other:
+		case <-time.After(patience):
+			t.Fatalf("%d CQs have raised no event", len(qs))
+		}
+	}
+	_, err = a.ctx.CreateCQ(4, ch)
+	must(t, err) // there is room in the channel again
+}
+
+// TestChannelForgetsNobody lets one CQ raise more events than the channel
+// holds while nobody listens; another one's must still come.
+func TestChannelForgetsNobody(t *testing.T) {
+	a, _ := newPair(t, ib.RC)
+	ch := NewCompChannel()
+	qs := make([]*QP, 2)
+	cqs := make([]*CQ, 2)
+	for i := range qs {
+		var err error
+		cqs[i], err = a.ctx.CreateCQ(4, ch)
+		must(t, err)
+		init := a.init(ib.RC)
+		init.SendCQ, init.RecvCQ = cqs[i], cqs[i]
+		qs[i], err = a.pd.CreateQP(init)
+		must(t, err)
+		must(t, qs[i].Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
+	}
+	raise := func(i int) {
+		must(t, cqs[i].ReqNotify(false))
+		must(t, qs[i].PostRecv(RecvWR{}))
+		(&endpoint{ctx: a.ctx, cq: cqs[i], qp: qs[i]}).take(t, 1)
+	}
+	for range 3 * maxChannelCQs {
+		raise(0)
+	}
+	raise(1)
+	for next(t, ch) != cqs[1] {
+	}
+}
+
+func TestReqNotifyRefuses(t *testing.T) {
+	a, _ := newPair(t, ib.RC)
+	q, err := a.ctx.CreateCQ(4, nil)
+	must(t, err)
+	want(t, q.ReqNotify(false), syscall.EINVAL, "arm a CQ without channel")
+	must(t, q.Destroy())
+	want(t, q.ReqNotify(false), ErrInvalidCQ, "arm a CQ that is gone")
+	want(t, q.Resize(8), ErrInvalidCQ, "resize a CQ that is gone")
+}

@@ -1,0 +1,196 @@
+package verbs
+
+import (
+	"context"
+	"syscall"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// TestV16_E29_EventsOneAtATime raises events of several kinds and objects and
+// takes them: in order, each with its object, none twice; and no object ends
+// before the events about it are acknowledged.
+func TestV16_E29_EventsOneAtATime(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	srq, b1, b2 := newSRQ(t, b, SRQInitAttr{MaxWR: 4, MaxSGE: 1, Limit: 2})
+	connect(t, a, b1, nil)
+	must(t, srq.PostRecv(b.recv(1, 0, 8), b.recv(2, 0, 8)))
+	must(t, a.qp.PostSend(a.send(1, 8))) // one receive is left: the limit
+	a.wait(t, 1)
+	b2.move(t, ib.ERR)
+	b1.move(t, ib.ERR)
+	var taken []AsyncEvent
+	for _, want := range []struct {
+		typ ib.EventType
+		qp  *QP
+		srq *SRQ
+	}{
+		{ib.EventSRQLimitReached, nil, srq},
+		{ib.EventQPLastWQEReached, b2.qp, nil},
+		{ib.EventQPLastWQEReached, b1.qp, nil},
+	} {
+		ev := b.event(t)
+		if ev.Type != want.typ || ev.QP != want.qp || ev.SRQ != want.srq || ev.CQ != nil || ev.Port != 0 || ev.Err != nil {
+			t.Errorf("event %v, want %v of its object alone", ev, want.typ)
+		}
+		taken = append(taken, ev)
+	}
+	_, err := b.ctx.PollAsyncEvent()
+	want(t, err, syscall.EAGAIN, "poll for events when there is none")
+	want(t, b1.qp.Destroy(), syscall.EBUSY, "destroy a QP with an event not acknowledged")
+	want(t, b1.qp.Destroy(), ErrBusy, "destroy a QP with an event not acknowledged")
+	taken[2].Ack()
+	must(t, b1.qp.Destroy())
+	want(t, b2.qp.Destroy(), ErrBusy, "destroy a QP after another one's event was acknowledged")
+	taken[1].Ack()
+	taken[1].Ack() // means nothing
+	must(t, b2.qp.Destroy())
+	want(t, srq.Destroy(), ErrBusy, "destroy an SRQ with an event not acknowledged")
+	taken[0].Ack()
+	must(t, srq.Destroy())
+}
+
+func TestV16_E29_AckCountsPerEvent(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	attr := b.attrs(a)
+	var evs []AsyncEvent
+	for range 2 { // COMM_EST, then SQ_DRAINED
+		b.walk(t, attr, ib.RTR)
+		a.walk(t, a.attrs(b), ib.RTS)
+		must(t, a.qp.PostSend(a.write(1, 8, b)))
+		a.wait(t, 1)
+		ev := b.event(t)
+		if ev.Type != ib.EventCommEst || ev.QP != b.qp {
+			t.Errorf("event %v, want COMM_EST of the QP", ev)
+		}
+		evs = append(evs, ev)
+		a.move(t, ib.RESET)
+		b.move(t, ib.RESET)
+	}
+	evs[0].Ack()
+	evs[0].Ack() // not the other one's
+	want(t, b.qp.Destroy(), ErrBusy, "destroy a QP with one of two events acknowledged")
+	evs[1].Ack()
+	must(t, b.qp.Destroy())
+}
+
+// TestV16_UntakenEvents do not keep an object, and end with it.
+func TestV16_UntakenEvents(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	b2 := b.sibling(t, ib.RC)
+	for _, e := range []*endpoint{b, b2} {
+		e.walk(t, e.attrs(a), ib.RTS)
+		must(t, e.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
+	}
+	must(t, b.qp.Destroy())
+	ev := b.event(t)
+	if ev.Type != ib.EventSQDrained || ev.QP != b2.qp {
+		t.Errorf("event %v, want that of the QP that is left", ev)
+	}
+	_, err := b.ctx.PollAsyncEvent()
+	want(t, err, syscall.EAGAIN, "poll for events of a QP that is gone")
+}
+
+// TestV16_CQError overflows a CQ: CQ_ERR first, then the QP's end; the CQ is
+// kept until its event is acknowledged.
+func TestV16_CQError(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	small, err := a.ctx.CreateCQ(2, a.ch)
+	must(t, err)
+	init := a.init(ib.RC)
+	init.SendCQ = small
+	a.qp, err = a.pd.CreateQP(init)
+	must(t, err)
+	connect(t, a, b, nil)
+	for i := range uint64(3) {
+		must(t, a.qp.PostSend(a.write(i, 8, b)))
+	}
+	ev := a.event(t)
+	if ev.Type != ib.EventCQErr || ev.CQ != small {
+		t.Fatalf("event %v, want CQ_ERR of the CQ", ev)
+	}
+	fatal := a.event(t)
+	if fatal.Type != ib.EventQPFatal || fatal.QP != a.qp || a.qp.State() != ib.ERR {
+		t.Errorf("event %v in %v, want QP_FATAL of the QP", fatal, a.qp.State())
+	}
+	if !small.Overrun() || a.cq.Overrun() {
+		t.Errorf("overrun: %v, %v; want it of the small CQ only", small.Overrun(), a.cq.Overrun())
+	}
+	if n := (&endpoint{ctx: a.ctx, cq: small, qp: a.qp}).take(t, 2); n[0].WRID != 0 || n[1].WRID != 1 {
+		t.Errorf("what the CQ held is %+v", n)
+	}
+	if n := a.counter(t, "cqe_overflow"); n == 0 {
+		t.Error("completions that found no room are not counted")
+	}
+	fatal.Ack()
+	must(t, a.qp.Destroy())
+	want(t, small.Destroy(), ErrBusy, "destroy a CQ with an event not acknowledged")
+	ev.Ack()
+	must(t, small.Destroy())
+}
+
+func TestV16_WaitEnds(t *testing.T) {
+	a, _ := newPair(t, ib.RC)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := a.ctx.GetAsyncEvent(ctx)
+	want(t, err, context.Canceled, "wait for an event with a context that has ended")
+	const waiters = 4
+	errs := make(chan error, waiters)
+	for range waiters {
+		go func() {
+			_, err := a.ctx.GetAsyncEvent(context.Background())
+			errs <- err
+		}()
+	}
+	must(t, a.ctx.Close())
+	for range waiters {
+		want(t, <-errs, ErrInvalidHCA, "wait for an event of an adapter that is closed")
+	}
+	_, err = a.ctx.PollAsyncEvent()
+	want(t, err, ErrInvalidHCA, "poll an adapter that is closed")
+}
+
+// TestV16_Select waits for an event beside other channels.
+func TestV16_Select(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	connect(t, a, b, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	must(t, a.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
+	for {
+		select {
+		case <-a.ctx.AsyncEventReady():
+		case <-ctx.Done():
+			t.Fatal("no event became ready")
+		}
+		if ev, err := a.ctx.PollAsyncEvent(); err == nil {
+			if ev.Type != ib.EventSQDrained {
+				t.Errorf("event %v, want SQ_DRAINED", ev)
+			}
+			return
+		}
+	}
+}
+
+// TestV16_ManyEventsAreCounted raises more events than are kept.
+func TestV16_ManyEventsAreCounted(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	a.walk(t, a.attrs(b), ib.RTS)
+	for range maxEvents + 10 {
+		must(t, a.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
+		a.move(t, ib.RTS)
+	}
+	if n := a.counter(t, "events_lost"); n != 10 {
+		t.Errorf("%d events lost, want 10", n)
+	}
+	for range maxEvents {
+		ev, err := a.ctx.PollAsyncEvent()
+		must(t, err)
+		ev.Ack()
+	}
+	_, err := a.ctx.PollAsyncEvent()
+	want(t, err, syscall.EAGAIN, "poll for more events than are kept")
+	must(t, a.qp.Destroy())
+}

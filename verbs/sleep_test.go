@@ -1,0 +1,51 @@
+package verbs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// TestLongMessageWithoutPolling shows that a program that sleeps, and whose
+// message is longer than what one call sends and has no acknowledgement that
+// would wake anybody, gets its completion all the same.
+func TestLongMessageWithoutPolling(t *testing.T) {
+	net := NewNetwork()
+	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: net}, ib.UC)
+	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: net}, ib.UC)
+	attr := QPAttr{
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU4096, DestQPN: b.qp.QPN(),
+		AV: AHAttr{DGID: b.ctx.QueryGID(0), HopLimit: 64, Port: 1},
+	}
+	for _, step := range []struct {
+		to   ib.QPState
+		mask ib.AttrMask
+	}{
+		{ib.INIT, ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags},
+		{ib.RTR, ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN},
+		{ib.RTS, ib.AttrSQPSN},
+	} {
+		attr.State = step.to
+		if err := a.qp.Modify(&attr, step.mask|ib.AttrState); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.cq.ReqNotify(false); err != nil {
+		t.Fatal(err)
+	}
+	n := uint32(a.mr.Len()) // 4 MiB, of which a call sends 2
+	wr := SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{a.mr.SGE(0, n)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	if err := a.qp.PostSend(wr); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-a.ch.C():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the message was begun and never finished")
+	}
+	wc := make([]WC, 1)
+	if got := a.cq.Poll(wc); got != 1 || wc[0].Status != ib.WCSuccess {
+		t.Errorf("%d completions, the first %+v", got, wc[0])
+	}
+}

@@ -1,0 +1,93 @@
+package verbs
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// datagram returns a SEND of 8 bytes to peer by way of an address handle.
+func (e *endpoint) datagram(id uint64, ah *AH, peer *endpoint) SendWR {
+	wr := e.send(id, 8)
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah.Handle(), peer.qp.QPN(), testQKey
+	return wr
+}
+
+// TestUDHandleDestroyed sends by handles that are gone or not of the QP's PD:
+// LOC_QP_OP_ERR, SQE, and the way back.
+func TestUDHandleDestroyed(t *testing.T) {
+	a, b := newPair(t, ib.UD)
+	connect(t, a, b, nil)
+	good, gone := a.ah(t, b), a.ah(t, b)
+	must(t, gone.Destroy())
+	want(t, gone.Destroy(), syscall.EINVAL, "destroy an address handle again")
+	other := a.sibling(t, ib.UD).ah(t, b)
+	reused := a.ah(t, b) // has the place of the one that is gone
+	for _, bad := range []*AH{gone, other} {
+		for i := range uint64(2) {
+			must(t, b.qp.PostRecv(b.recv(i, 0, 48)))
+		}
+		must(t, a.qp.PostSend(a.datagram(1, good, b), a.datagram(2, bad, b), a.datagram(3, good, b)))
+		must(t, a.qp.PostSend(a.datagram(4, reused, b)))
+		for i, want := range []ib.WCStatus{ib.WCSuccess, ib.WCLocQPOpErr, ib.WCWRFlushErr, ib.WCWRFlushErr} {
+			if wc := a.take(t, 1)[0]; wc.WRID != uint64(i+1) || wc.Status != want {
+				t.Errorf("completion %+v, want request %d with %v", wc, i+1, want)
+			}
+		}
+		if st := a.qp.State(); st != ib.SQE {
+			t.Errorf("the QP is %v, want SQE", st)
+		}
+		a.move(t, ib.RTS)
+		must(t, a.qp.PostSend(a.datagram(5, reused, b)))
+		a.wait(t, 1)
+		b.wait(t, 2)
+	}
+}
+
+func TestUDMessageRules(t *testing.T) {
+	a, b := newPair(t, ib.UD)
+	connect(t, a, b, nil)
+	ah := a.ah(t, b)
+	wrong := a.datagram(1, ah, b)
+	wrong.RemoteQKey++
+	must(t, a.qp.PostSend(wrong))
+	b.reaches(t, "drop_qkey_violations", 1)
+	must(t, a.qp.PostSend(a.datagram(2, ah, b))) // no receive is posted
+	b.reaches(t, "drop_no_wqe", 1)
+	must(t, b.qp.PostRecv(b.recv(1, 0, 47))) // 40 bytes of GRH and 8 do not fit
+	must(t, a.qp.PostSend(a.datagram(3, ah, b)))
+	b.reaches(t, "drop_length", 1)
+	b.quiet(t, "a message that must be dropped arrived")
+	a.wait(t, 3) // the sender is told nothing
+	long := a.datagram(4, ah, b)
+	long.SGList = []SGE{a.mr.SGE(0, 4097)}
+	must(t, a.qp.PostSend(long))
+	if wc := a.take(t, 1)[0]; wc.Status != ib.WCLocLenErr {
+		t.Errorf("a message over the MTU: %v, want LOC_LEN_ERR", wc.Status)
+	}
+	if b.qp.State() != ib.RTS {
+		t.Errorf("dropped messages moved the receiver to %v", b.qp.State())
+	}
+}
+
+func TestCreateAHRefuses(t *testing.T) {
+	a, b := newPair(t, ib.UD)
+	for what, spoil := range map[string]func(*AHAttr){
+		"port 0":           func(v *AHAttr) { v.Port = 0 },
+		"port 2":           func(v *AHAttr) { v.Port = 2 },
+		"an SGID index":    func(v *AHAttr) { v.SGIDIndex = 1 },
+		"hop limit 0":      func(v *AHAttr) { v.HopLimit = 0 },
+		"no destination":   func(v *AHAttr) { v.DGID = ib.GID{} },
+		"the wrong family": func(v *AHAttr) { v.DGID = ib.GID{0xfd, 15: 1} },
+	} {
+		av := a.attrs(b).AV
+		spoil(&av)
+		_, err := a.pd.CreateAH(av)
+		want(t, err, syscall.EINVAL, "address handle with "+what)
+	}
+	av := a.attrs(b).AV
+	av.DGID = ib.GID{0xff, 0x0e, 15: 1}
+	_, err := a.pd.CreateAH(av)
+	want(t, err, syscall.EOPNOTSUPP, "address handle of a multicast group")
+}
