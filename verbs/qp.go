@@ -54,7 +54,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 func (q *QP) create(attr *QPInitAttr) (err error) {
 	p := q.pd
 	if attr.Type == ib.GSI { // the adapter's own
-		return nil, fmt.Errorf("create QP: %v: %w", attr.Type, ErrInvalidServiceType)
+		return ErrInvalidServiceType
 	}
 	c := hca.QPConfig{Type: attr.Type, Cap: attr.Cap, SigAll: attr.SQSig == ib.SigAll}
 	if !attr.SendCQ.usableIn(p.ctx) || !attr.RecvCQ.usableIn(p.ctx) {

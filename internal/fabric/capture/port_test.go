@@ -383,7 +383,7 @@ func TestWaitCompletesTheFile(t *testing.T) {
 // tshark is the judge of what "opens in Wireshark" means.
 func TestTsharkUnderstandsTheFile(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
-	if err != nil {
+	if err != nil { // an outside program that not every machine has
 		t.Skip("tshark is not installed; the other tests check the same bytes with our own reader")
 	}
 	inner, peer := network(t, "10.0.0.1", "10.0.0.2")
