@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/devices"
+)
+
+func newDevicesCommand(g *globals) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "Describe the adapters of this host and what their ports can do",
+		Long: `devices describes adapters as ibv_devinfo does: the one on --addr, or one for each network interface that is
+up. An address belongs to one process at a time; an adapter that another process has open is shown as not usable.
+
+The exit code is 1 if none could be opened.`,
+		Example: `  softhca devices
+  softhca devices --addr 127.0.0.1,127.0.0.2
+  softhca devices --addr eth0 --transport raw --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found, err := probeAll(cmd, g)
+			if found == nil {
+				return err
+			}
+			if !asJSON {
+				return errors.Join(devices.Text(cmd.OutOrStdout(), found), err)
+			}
+			enc := json.NewEncoder(cmd.OutOrStdout())
+			enc.SetIndent("", "  ")
+			return errors.Join(enc.Encode(found), err)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+// probeAll describes the adapters that the flags name. The error says that
+// none of them is usable.
+func probeAll(cmd *cobra.Command, g *globals) ([]devices.Device, error) {
+	log, err := g.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := g.config(log)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{g.addr}
+	if g.addr == "" {
+		if names, err = devices.Names(); err != nil {
+			return nil, err
+		}
+	}
+	var found []devices.Device
+	var failures []error
+	for _, name := range names {
+		cfg.Addr = name
+		d, err := devices.Probe(name, cfg)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		found = append(found, d)
+	}
+	if len(failures) == len(found) {
+		return found, errors.Join(failures...)
+	}
+	return found, nil
+}

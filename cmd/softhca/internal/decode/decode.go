@@ -1,0 +1,85 @@
+package decode
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/softhca/softhca/internal/pcapfile"
+)
+
+// Summary counts what a file holds. Every RoCE packet is counted in one of
+// the last three.
+type Summary struct {
+	Packets   int // records of any kind
+	RoCE      int // UDP datagrams to port 4791
+	ICRCOK    int // well-formed, with the right ICRC
+	ICRCBad   int // well-formed, with a wrong ICRC
+	Malformed int // no RoCEv2 packet, or cut off by the capture
+}
+
+// String returns the counts as "packets=9 roce=8 icrc_ok=7 icrc_bad=0 malformed=1".
+func (s Summary) String() string {
+	return fmt.Sprintf("packets=%d roce=%d icrc_ok=%d icrc_bad=%d malformed=%d",
+		s.Packets, s.RoCE, s.ICRCOK, s.ICRCBad, s.Malformed)
+}
+
+// Bad returns how many RoCE packets are not what a receiver accepts.
+func (s Summary) Bad() int { return s.ICRCBad + s.Malformed }
+
+// Text prints a line for each RoCE packet of the capture file r to w. It
+// returns the counts so far with any error of reading or writing. It blocks
+// as r and w do.
+func Text(r io.Reader, w io.Writer) (Summary, error) {
+	return walk(r, func(p *Packet, sinceFirst time.Duration) error {
+		_, err := fmt.Fprintln(w, p.line(sinceFirst))
+		return err
+	})
+}
+
+// JSON is Text with a JSON object instead of each line.
+func JSON(r io.Reader, w io.Writer) (Summary, error) {
+	enc := json.NewEncoder(w)
+	return walk(r, func(p *Packet, _ time.Duration) error { return enc.Encode(p) })
+}
+
+// walk calls emit with each RoCE packet and the time since the first.
+func walk(r io.Reader, emit func(p *Packet, sinceFirst time.Duration) error) (s Summary, err error) {
+	file, err := pcapfile.NewReader(r)
+	if err != nil {
+		return s, err
+	}
+	var first time.Time
+	for {
+		raw, err := file.Next()
+		s.Packets = file.Records()
+		if errors.Is(err, io.EOF) {
+			return s, nil
+		}
+		if err != nil {
+			return s, err
+		}
+		if s.RoCE == 0 {
+			first = raw.Time
+		}
+		p := newPacket(raw)
+		s.count(p)
+		if err := emit(p, raw.Time.Sub(first)); err != nil {
+			return s, fmt.Errorf("print packet %d: %w", raw.Record, err)
+		}
+	}
+}
+
+func (s *Summary) count(p *Packet) {
+	s.RoCE++
+	switch {
+	case p.Malformed != "":
+		s.Malformed++
+	case p.ICRCOK:
+		s.ICRCOK++
+	default:
+		s.ICRCBad++
+	}
+}

@@ -1,0 +1,87 @@
+package decode
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// line returns the packet as a line of text: where and when, the operation,
+// the BTH, the extended headers, the payload and the verdict. Fields that have
+// their usual value are left out.
+func (p *Packet) line(sinceFirst time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%5d %11.6f  %v:%d > %v", p.Record, sinceFirst.Seconds(), p.Src, p.SrcPort, p.Dst)
+	if p.TClass != 0 {
+		fmt.Fprintf(&b, " tclass %#02x", p.TClass)
+	}
+	if p.BTH != nil {
+		p.BTH.text(&b)
+		p.extensions(&b)
+	}
+	switch {
+	case p.Malformed != "":
+		fmt.Fprintf(&b, "  %d bytes  MALFORMED: %s", p.Length, p.Malformed)
+	case p.ICRCOK:
+		fmt.Fprintf(&b, "  payload %d  icrc ok", p.Payload)
+	default:
+		fmt.Fprintf(&b, "  payload %d  icrc %s BAD", p.Payload, p.ICRC)
+	}
+	return b.String()
+}
+
+func (h *BTH) text(b *strings.Builder) {
+	fmt.Fprintf(b, "  %-26s qp %#06x psn %06x", h.Name, h.DestQPN, h.PSN)
+	for _, flag := range [...]struct {
+		set  bool
+		name string
+	}{{h.AckReq, "ack_req"}, {h.SE, "se"}, {h.MigReq, "migreq"}, {h.FECN, "fecn"}, {h.BECN, "becn"}} {
+		if flag.set {
+			b.WriteString(" " + flag.name)
+		}
+	}
+	if h.Pad != 0 {
+		fmt.Fprintf(b, " pad %d", h.Pad)
+	}
+	if h.TVer != 0 {
+		fmt.Fprintf(b, " tver %d", h.TVer)
+	}
+	if h.PKey != uint16(ib.PKeyDefault) {
+		fmt.Fprintf(b, " pkey %#04x", h.PKey)
+	}
+}
+
+func (p *Packet) extensions(b *strings.Builder) {
+	if h := p.RDETH; h != nil {
+		fmt.Fprintf(b, "  eec %#06x", h.EEC)
+	}
+	if h := p.DETH; h != nil {
+		fmt.Fprintf(b, "  src_qp %#06x qkey %#08x", h.SrcQPN, h.QKey)
+	}
+	if h := p.XRCETH; h != nil {
+		fmt.Fprintf(b, "  srqn %#06x", h.SRQN)
+	}
+	if h := p.FETH; h != nil {
+		fmt.Fprintf(b, "  placement %#x selectivity %d", h.Placement, h.Selectivity)
+	}
+	if h := p.RETH; h != nil {
+		fmt.Fprintf(b, "  va %#x rkey %#08x len %d", h.VA, h.RKey, h.Length)
+	}
+	if h := p.Atomic; h != nil {
+		fmt.Fprintf(b, "  va %#x rkey %#08x swap_add %#x compare %#x", h.VA, h.RKey, h.SwapAdd, h.Compare)
+	}
+	if h := p.AETH; h != nil {
+		fmt.Fprintf(b, "  %s msn %d", h.Name, h.MSN)
+	}
+	if p.AtomicAck != nil {
+		fmt.Fprintf(b, " original %#x", *p.AtomicAck)
+	}
+	if p.Imm != nil {
+		fmt.Fprintf(b, "  imm %#08x", *p.Imm)
+	}
+	if p.InvRKey != nil {
+		fmt.Fprintf(b, "  inv_rkey %#08x", *p.InvRKey)
+	}
+}

@@ -1,0 +1,197 @@
+package decode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/headers"
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/roce"
+)
+
+// Packet is what is told of one packet. Extended headers that it does not
+// have are nil. When it is malformed, what comes after the fault is missing.
+type Packet struct {
+	Record    int        `json:"packet"` // number of the record in the file, from 1
+	Time      time.Time  `json:"time"`
+	Src       netip.Addr `json:"src"`
+	SrcPort   uint16     `json:"src_port"`
+	Dst       netip.Addr `json:"dst"`
+	TClass    uint8      `json:"tclass"`          // IPv4 TOS or IPv6 traffic class
+	TTL       uint8      `json:"ttl"`             // IPv4 TTL or IPv6 hop limit
+	ID        *uint16    `json:"ip_id,omitempty"` // IPv4 only
+	Length    int        `json:"length"`          // bytes of the UDP payload that were captured
+	Malformed string     `json:"malformed,omitempty"`
+
+	BTH       *BTH    `json:"bth,omitempty"`
+	RDETH     *RDETH  `json:"rdeth,omitempty"`
+	DETH      *DETH   `json:"deth,omitempty"`
+	XRCETH    *XRCETH `json:"xrceth,omitempty"`
+	FETH      *FETH   `json:"feth,omitempty"`
+	RETH      *RETH   `json:"reth,omitempty"`
+	Atomic    *Atomic `json:"atomic,omitempty"`
+	AETH      *AETH   `json:"aeth,omitempty"`
+	AtomicAck *Hex64  `json:"atomic_ack,omitempty"` // the value before the operation
+	Imm       *uint32 `json:"imm,omitempty"`
+	InvRKey   *uint32 `json:"inv_rkey,omitempty"`
+	Payload   int     `json:"payload"` // bytes, without padding
+	ICRC      string  `json:"icrc,omitempty"`
+	ICRCOK    bool    `json:"icrc_ok"`
+}
+
+// BTH is the base transport header.
+type BTH struct {
+	Opcode  uint8  `json:"opcode"`
+	Name    string `json:"name"`
+	SE      bool   `json:"se"`
+	MigReq  bool   `json:"migreq"`
+	Pad     uint8  `json:"pad"`
+	TVer    uint8  `json:"tver"`
+	PKey    uint16 `json:"pkey"`
+	FECN    bool   `json:"fecn"`
+	BECN    bool   `json:"becn"`
+	DestQPN uint32 `json:"dest_qpn"`
+	AckReq  bool   `json:"ack_req"`
+	PSN     uint32 `json:"psn"`
+}
+
+// RDETH is the extended header of RD packets.
+type RDETH struct {
+	EEC uint32 `json:"eec"`
+}
+
+// DETH is the datagram extended header.
+type DETH struct {
+	QKey   uint32 `json:"qkey"`
+	SrcQPN uint32 `json:"src_qpn"`
+}
+
+// XRCETH is the extended header of XRC requests.
+type XRCETH struct {
+	SRQN uint32 `json:"srqn"`
+}
+
+// FETH is the extended header of FLUSH.
+type FETH struct {
+	Placement   uint8 `json:"placement"`
+	Selectivity uint8 `json:"selectivity"`
+}
+
+// RETH is the extended header of RDMA requests.
+type RETH struct {
+	VA     Hex64  `json:"va"`
+	RKey   uint32 `json:"rkey"`
+	Length uint32 `json:"length"` // bytes of the whole message
+}
+
+// Atomic is the extended header of atomic requests.
+type Atomic struct {
+	VA      Hex64  `json:"va"`
+	RKey    uint32 `json:"rkey"`
+	SwapAdd Hex64  `json:"swap_add"`
+	Compare Hex64  `json:"compare"`
+}
+
+// AETH is the acknowledge extended header.
+type AETH struct {
+	Syndrome uint8  `json:"syndrome"`
+	Name     string `json:"name"`
+	MSN      uint32 `json:"msn"`
+}
+
+// Hex64 is a number of 64 bits. In JSON it is a hexadecimal string: many
+// readers of JSON keep only 53 bits of a number.
+type Hex64 uint64
+
+// MarshalText returns the number as "0x1f".
+func (h Hex64) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%#x", uint64(h)), nil }
+
+// newPacket tells of raw, of which it keeps nothing.
+func newPacket(raw *pcapfile.Packet) *Packet {
+	p := &Packet{
+		Record: raw.Record, Time: raw.Time, Src: raw.Src, SrcPort: raw.SrcPort, Dst: raw.Dst, Length: len(raw.Payload),
+	}
+	if raw.Src.Is4() {
+		id := binary.BigEndian.Uint16(raw.IP[4:])
+		p.TClass, p.TTL, p.ID = raw.IP[1], raw.IP[8], &id
+	} else {
+		p.TClass, p.TTL = raw.IP[0]<<4|raw.IP[1]>>4, raw.IP[7]
+	}
+	var pkt roce.Packet
+	fault := pkt.Parse(raw.Payload)
+	if raw.Truncated || fault != roce.FaultNone {
+		p.cut(raw, fault)
+		return p
+	}
+	p.base(&pkt)
+	p.extended(&pkt)
+	p.Payload = len(pkt.Payload)
+	icrc, ok := roce.HeaderICRC(raw.IP, raw.UDP, raw.Payload)
+	p.ICRCOK = ok && icrc == pkt.ICRC
+	p.ICRC = fmt.Sprintf("%08x", pkt.ICRC)
+	return p
+}
+
+// cut tells what can be told of a packet that is malformed or cut off.
+func (p *Packet) cut(raw *pcapfile.Packet, fault roce.Fault) {
+	pkt, headFault := headers.Parse(raw.Payload)
+	p.Malformed = fault.String()
+	if raw.Truncated {
+		p.Malformed = "truncated"
+	}
+	if len(raw.Payload) < roce.BTHLen {
+		return
+	}
+	p.base(&pkt)
+	if headFault == roce.FaultNone {
+		p.extended(&pkt)
+	}
+}
+
+func (p *Packet) base(pkt *roce.Packet) {
+	h := &pkt.BTH
+	p.BTH = &BTH{
+		Opcode: uint8(h.Opcode), Name: h.Opcode.String(), SE: h.SE, MigReq: h.MigReq, Pad: h.PadCnt, TVer: h.TVer,
+		PKey: uint16(h.PKey), FECN: h.FECN, BECN: h.BECN, DestQPN: uint32(h.DestQP), AckReq: h.AckReq, PSN: h.PSN.Value(),
+	}
+}
+
+func (p *Packet) extended(pkt *roce.Packet) {
+	has := func(h roce.Headers) bool { return pkt.Info.Headers&h != 0 }
+	if has(roce.HasRDETH) {
+		p.RDETH = &RDETH{pkt.RDETH.EEC}
+	}
+	if has(roce.HasDETH) {
+		p.DETH = &DETH{uint32(pkt.DETH.QKey), uint32(pkt.DETH.SrcQP)}
+	}
+	if has(roce.HasXRCETH) {
+		p.XRCETH = &XRCETH{pkt.XRCETH.SRQN}
+	}
+	if has(roce.HasFETH) {
+		p.FETH = &FETH{pkt.FETH.Placement, pkt.FETH.Selectivity}
+	}
+	if has(roce.HasRETH) {
+		p.RETH = &RETH{Hex64(pkt.RETH.VA), uint32(pkt.RETH.RKey), pkt.RETH.Length}
+	}
+	if has(roce.HasAtomicETH) {
+		h := &pkt.AtomicETH
+		p.Atomic = &Atomic{Hex64(h.VA), uint32(h.RKey), Hex64(h.SwapAdd), Hex64(h.Compare)}
+	}
+	if has(roce.HasAETH) {
+		s := pkt.AETH.Syndrome
+		p.AETH = &AETH{uint8(s), s.String(), uint32(pkt.AETH.MSN)}
+	}
+	if has(roce.HasAtomicAckETH) {
+		v := Hex64(pkt.AtomicAck)
+		p.AtomicAck = &v
+	}
+	if has(roce.HasImmDt) {
+		p.Imm = &pkt.Imm
+	}
+	if has(roce.HasIETH) {
+		key := uint32(pkt.InvRKey)
+		p.InvRKey = &key
+	}
+}

@@ -1,0 +1,108 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Open opens an adapter on an IP address. trace is its Config.Trace.
+type Open func(addr string, trace func(*verbs.TraceRecord)) (hca *verbs.Context, closer func() error, err error)
+
+// Options say where and how to show.
+type Options struct {
+	AddrA, AddrB string
+	OpenA, OpenB Open
+	Out          io.Writer
+	Color        bool
+	Measure      time.Duration // how long to measure the throughput; 0: not at all
+}
+
+// ErrNotVerified is returned when something shown was not as it should be.
+var ErrNotVerified = errors.New("not everything was as it should be")
+
+// stage is the demonstration while it runs.
+type stage struct {
+	*printer
+	measure        time.Duration
+	mtu            ib.MTU
+	a, b           *node
+	aTrace, bTrace recorder
+}
+
+// Run shows everything. It returns an error if anything failed or was not
+// verified. Each wait is bounded: it takes seconds at most, and the time to
+// measure.
+func Run(ctx context.Context, o Options) (err error) {
+	s := &stage{printer: &printer{w: o.Out, color: o.Color}, measure: o.Measure, mtu: ib.MTU1024}
+	p := s.printer
+	p.write(p.paint(bold, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791") + "\n")
+	hcaA, closeA, err := o.OpenA(o.AddrA, s.aTrace.add)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeA()) }()
+	hcaB, closeB, err := o.OpenB(o.AddrB, s.bTrace.add)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeB()) }()
+	if s.a, err = newNode("A", o.AddrA, hcaA, 0x11); err != nil {
+		return err
+	}
+	if s.b, err = newNode("B", o.AddrB, hcaB, 0x77); err != nil {
+		return err
+	}
+	for _, scene := range [...]func(context.Context) error{
+		func(context.Context) error { return s.adapters() },
+		func(context.Context) error { return s.walk() },
+		s.send, s.write, s.read, s.atomics, s.wrongKey,
+		func(context.Context) error { return s.counters() },
+		s.throughput,
+	} {
+		if err := scene(ctx); err != nil {
+			return err
+		}
+	}
+	if p.failed > 0 {
+		return fmt.Errorf("%d checks failed: %w", p.failed, ErrNotVerified)
+	}
+	p.write("\n" + p.paint(green, "Everything was verified.") + " Next: softhca pingpong --help, softhca perf --help, softhca states\n")
+	return p.err
+}
+
+// adapters is the scene that presents the two.
+func (s *stage) adapters() error {
+	s.title("Open two adapters")
+	for _, n := range [...]*node{s.a, s.b} {
+		port, err := n.hca.QueryPort()
+		if err != nil {
+			return err
+		}
+		s.mtu = min(s.mtu, port.ActiveMTU)
+		s.line("%s  %s  port %v, %s, MTU %d, GSO %s, GRO %s, ICRC check %s", s.paint(bold, n.name), n.addr, port.State,
+			port.Transport, port.ActiveMTU.Bytes(), segments(port.MaxSegments), yes(port.GRO), port.Verification)
+		s.line("   QP %v, %d bytes of memory at %#x that the key %#08x opens",
+			n.qp.QPN(), n.mr.Len(), n.mr.Addr(), uint32(n.mr.RKey()))
+	}
+	return nil
+}
+
+func segments(n int) string {
+	if n > 1 {
+		return fmt.Sprintf("%d packets", n)
+	}
+	return "no"
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

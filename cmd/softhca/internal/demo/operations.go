@@ -1,0 +1,121 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Where things are in both memories.
+const (
+	source  = 0     // what A sends and writes, what B lets A read
+	landing = 4096  // where SEND and READ put it
+	target  = 8192  // where WRITE puts it
+	cell    = 12288 // eight bytes for atomics
+	result  = 12352 // what was there before the atomic
+)
+
+// post posts a request of A's, waits until it is done and shows it.
+func (s *stage) post(ctx context.Context, wr verbs.SendWR) error {
+	wr.Flags |= ib.SendSignaled
+	if err := s.a.qp.PostSend(wr); err != nil {
+		return err
+	}
+	wc, err := s.a.next(ctx)
+	if err != nil {
+		return err
+	}
+	if wc.WRID != wr.WRID || wc.Status != ib.WCSuccess {
+		return fmt.Errorf("%v: wr_id %d completed with %v", wr.Opcode, wc.WRID, wc.Status)
+	}
+	s.ladder(s.a, s.b, s.aTrace.take())
+	return s.b.look()
+}
+
+// send is the scene of SEND and receive.
+func (s *stage) send(ctx context.Context) error {
+	const size = 2500
+	s.title("Send and receive")
+	s.line("B posts a buffer and A sends %d bytes, which land in it. Both programs take part. The path", size)
+	s.line("carries %d bytes in a packet, so the adapter makes several.", s.mtu.Bytes())
+	if err := s.b.qp.PostRecv(verbs.RecvWR{WRID: 1, SGList: []verbs.SGE{s.b.mr.SGE(landing, target-landing)}}); err != nil {
+		return err
+	}
+	err := s.post(ctx, verbs.SendWR{WRID: 1, Opcode: ib.WRSend, SGList: []verbs.SGE{s.a.mr.SGE(source, size)}})
+	if err != nil {
+		return err
+	}
+	wc, err := s.b.next(ctx)
+	if err != nil {
+		return err
+	}
+	s.check(wc.Status == ib.WCSuccess && wc.Opcode == ib.WCRecv && wc.ByteLen == size,
+		"A: SEND completed.  B: %v completed, %d bytes", wc.Opcode, wc.ByteLen)
+	s.check(bytes.Equal(s.a.part(source, size), s.b.part(landing, size)), "B's buffer holds what A sent")
+	return nil
+}
+
+// write is the scene of RDMA WRITE.
+func (s *stage) write(ctx context.Context) error {
+	const size = 600
+	s.title("RDMA write")
+	s.line("A writes %d bytes straight into B's memory, at an address and with a key that B gave it. B's", size)
+	s.line("program does nothing, and is not told.")
+	behind := s.b.mr.Bytes()[target+size]
+	err := s.post(ctx, verbs.SendWR{
+		WRID: 2, Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{s.a.mr.SGE(source, size)},
+		RemoteAddr: s.b.mr.Addr() + target, RKey: s.b.mr.RKey(),
+	})
+	if err != nil {
+		return err
+	}
+	var none [1]verbs.WC
+	s.check(bytes.Equal(s.a.part(source, size), s.b.part(target, size)) && s.b.mr.Bytes()[target+size] == behind,
+		"B's memory holds what A wrote, and not a byte more changed")
+	s.check(s.b.cq.Poll(none[:]) == 0, "B has no completion")
+	return nil
+}
+
+// read is the scene of RDMA READ.
+func (s *stage) read(ctx context.Context) error {
+	const size = 1500
+	s.title("RDMA read")
+	s.line("A fetches %d bytes of B's memory. The answer takes as many PSNs as it has packets.", size)
+	err := s.post(ctx, verbs.SendWR{
+		WRID: 3, Opcode: ib.WRRDMARead, SGList: []verbs.SGE{s.a.mr.SGE(landing, size)},
+		RemoteAddr: s.b.mr.Addr() + source, RKey: s.b.mr.RKey(),
+	})
+	if err != nil {
+		return err
+	}
+	s.check(bytes.Equal(s.a.part(landing, size), s.b.part(source, size)), "A's memory holds what B's does")
+	return nil
+}
+
+// atomics is the scene of COMPARE&SWAP and FETCH&ADD.
+func (s *stage) atomics(ctx context.Context) error {
+	s.title("Atomic operations")
+	s.line("A changes a number of 64 bits in B's memory and gets what it was before. Nothing comes between.")
+	number := func(n *node, off int) uint64 { return binary.NativeEndian.Uint64(n.part(off, 8)) }
+	binary.NativeEndian.PutUint64(s.b.part(cell, 8), 41)
+	wr := verbs.SendWR{
+		WRID: 4, Opcode: ib.WRAtomicCmpAndSwp, SGList: []verbs.SGE{s.a.mr.SGE(result, 8)},
+		RemoteAddr: s.b.mr.Addr() + cell, RKey: s.b.mr.RKey(), CompareAdd: 41, Swap: 1000,
+	}
+	if err := s.post(ctx, wr); err != nil {
+		return err
+	}
+	s.check(number(s.a, result) == 41 && number(s.b, cell) == 1000,
+		"COMPARE&SWAP: A got %d, B has %d", number(s.a, result), number(s.b, cell))
+	wr.WRID, wr.Opcode, wr.CompareAdd, wr.Swap = 5, ib.WRAtomicFetchAdd, 7, 0
+	if err := s.post(ctx, wr); err != nil {
+		return err
+	}
+	s.check(number(s.a, result) == 1000 && number(s.b, cell) == 1007,
+		"FETCH&ADD: A got %d, B has %d", number(s.a, result), number(s.b, cell))
+	return nil
+}

@@ -1,0 +1,64 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// printer writes the text, with colours if the reader has them.
+type printer struct {
+	w      io.Writer
+	color  bool
+	scene  int
+	failed int   // checks
+	err    error // the first of writing
+}
+
+// style is a way to show text, as the number that terminals know it by.
+type style int
+
+const (
+	plain  style = 0
+	bold   style = 1
+	dim    style = 2
+	red    style = 31
+	green  style = 32
+	yellow style = 33
+	cyan   style = 36
+)
+
+// paint returns s in a style.
+func (p *printer) paint(st style, s string) string {
+	if !p.color || st == plain {
+		return s
+	}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", st, s)
+}
+
+// line writes a line of the body.
+func (p *printer) line(format string, args ...any) {
+	p.write(strings.TrimRight("   "+fmt.Sprintf(format, args...), " ") + "\n")
+}
+
+// title begins a scene.
+func (p *printer) title(s string) {
+	p.scene++
+	p.write("\n" + p.paint(bold, fmt.Sprintf("%d  %s", p.scene, s)) + "\n")
+}
+
+// check shows whether something holds, and counts it if not.
+func (p *printer) check(ok bool, format string, args ...any) {
+	mark := p.paint(green, "✓")
+	if !ok {
+		mark = p.paint(red, "✗ NOT TRUE:")
+		p.failed++
+	}
+	p.line("%s %s", mark, fmt.Sprintf(format, args...))
+}
+
+func (p *printer) write(s string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, s)
+	}
+}

@@ -1,0 +1,128 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+const (
+	bigBytes = 1 << 20 // of a write
+	bigDepth = 16      // writes on their way
+)
+
+// throughput is the scene in which the queue pairs are repaired and used as
+// fast as they go.
+func (s *stage) throughput(ctx context.Context) error {
+	if s.measure == 0 {
+		return nil
+	}
+	s.title("Repair and measure")
+	s.aTrace.stop()
+	s.bTrace.stop()
+	port, err := s.a.hca.QueryPort()
+	if err != nil {
+		return err
+	}
+	if err := s.repair(port.ActiveMTU); err != nil {
+		return err
+	}
+	s.line("Both queue pairs went ERR → RESET → INIT → RTR → RTS, now with a path MTU of %d. A keeps %d", port.ActiveMTU.Bytes(), bigDepth)
+	s.line("writes of 1 MiB on their way.")
+	src, err := s.a.pd.RegMR(make([]byte, bigBytes), ib.AccessLocalWrite)
+	if err != nil {
+		return err
+	}
+	dst, err := s.b.pd.RegMR(make([]byte, bigBytes), rights)
+	if err != nil {
+		return err
+	}
+	seed := [32]byte{}
+	fill := rand.NewChaCha8(seed)
+	_, _ = fill.Read(src.Bytes()) // never fails
+	wr := verbs.SendWR{
+		Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: []verbs.SGE{src.SGE(0, bigBytes)},
+		RemoteAddr: dst.Addr(), RKey: dst.RKey(),
+	}
+	before, err := s.a.retransmitted()
+	if err != nil {
+		return err
+	}
+	n, elapsed, err := s.a.writeFor(ctx, s.measure, wr)
+	if err != nil {
+		return err
+	}
+	after, err := s.a.retransmitted()
+	if err != nil {
+		return err
+	}
+	s.line("")
+	gbps := float64(n) * bigBytes * 8 / elapsed.Seconds() / 1e9
+	s.line("%s  %d MiB in %.2f s, one queue pair, with ICRC; %d packets sent again",
+		s.paint(bold, fmt.Sprintf("%.1f Gbit/s", gbps)), n, elapsed.Seconds(), after-before)
+	if err := s.b.look(); err != nil {
+		return err
+	}
+	s.check(n > 0 && bytes.Equal(src.Bytes(), dst.Bytes()), "B's memory holds what A wrote")
+	return nil
+}
+
+// repair connects the queue pairs anew.
+func (s *stage) repair(mtu ib.MTU) error {
+	for _, n := range [...]*node{s.a, s.b} {
+		if err := n.modify(&verbs.QPAttr{State: ib.RESET}, 0); err != nil {
+			return err
+		}
+		n.psn = ib.NewPSN(rand.Uint32())
+	}
+	return connect(s.a, s.b, mtu)
+}
+
+// writeFor keeps bigDepth requests outstanding for the time d, and returns
+// how many completed in how long.
+func (n *node) writeFor(ctx context.Context, d time.Duration, wr verbs.SendWR) (done int, elapsed time.Duration, err error) {
+	start := time.Now()
+	posted := 0
+	for posted < bigDepth {
+		if err := n.qp.PostSend(wr); err != nil {
+			return done, 0, err
+		}
+		posted++
+	}
+	for done < posted {
+		wc, err := n.next(ctx)
+		if err != nil {
+			return done, 0, err
+		}
+		if wc.Status != ib.WCSuccess {
+			return done, 0, fmt.Errorf("write %d: %v", done, wc.Status)
+		}
+		done++
+		if time.Since(start) < d {
+			if err := n.qp.PostSend(wr); err != nil {
+				return done, 0, err
+			}
+			posted++
+		}
+	}
+	return done, time.Since(start), nil
+}
+
+// retransmitted returns how many packets the adapter had to send again.
+func (n *node) retransmitted() (uint64, error) {
+	counters, err := n.hca.Counters()
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range counters {
+		if c.Name == "retrans_pkts" {
+			return c.Value, nil
+		}
+	}
+	return 0, fmt.Errorf("adapter %s has no counter retrans_pkts", n.name)
+}

@@ -1,0 +1,146 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// client is the measuring side.
+type client struct {
+	plan    Plan
+	st      *station
+	ctl     *control
+	peer    side
+	meter   *meter
+	trips   *trips // nil for bandwidth
+	request request
+}
+
+// Run measures against the server at the other end of conn, until the time of
+// the plan is over or ctx ends. report, if not nil, is called about once a
+// second, on the caller's thread. Errors say what the server refused, which
+// work request failed, or which byte arrived wrong. Run closes conn.
+func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report func(Interval)) (Summary, error) {
+	release := closeWith(ctx, conn)
+	defer release()
+	if err := p.Check(); err != nil {
+		return Summary{}, err
+	}
+	st, err := newStation(dev, p, isIPv4(conn))
+	if err != nil {
+		return Summary{}, err
+	}
+	c := &client{plan: p, st: st, ctl: newControl(conn), meter: newMeter(&p, report)}
+	if p.Latency {
+		c.trips = newTrips(p.Op)
+	}
+	s, err := c.run(ctx)
+	if ctx.Err() != nil { // it closed the connection, which is no cause
+		err = ctx.Err()
+	}
+	if err := errors.Join(err, st.close()); err != nil {
+		return Summary{}, err
+	}
+	return s, nil
+}
+
+// closeWith closes conn when ctx ends or the returned function is called.
+func closeWith(ctx context.Context, conn net.Conn) (release func()) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return func() {
+		stop()
+		_ = conn.Close() // all was said that had to be
+	}
+}
+
+// isIPv4 reports whether a connection goes over IPv4; what is no TCP
+// connection counts as that.
+func isIPv4(c net.Conn) bool {
+	a, ok := c.RemoteAddr().(*net.TCPAddr)
+	return !ok || a.AddrPort().Addr().Unmap().Is4()
+}
+
+func (c *client) run(ctx context.Context) (Summary, error) {
+	if err := c.agree(); err != nil {
+		return Summary{}, err
+	}
+	before, err := c.st.retransmits()
+	if err != nil {
+		return Summary{}, err
+	}
+	end, err := c.measure(ctx)
+	if err != nil {
+		return Summary{}, err
+	}
+	v, err := c.conclude(end)
+	if err != nil {
+		return Summary{}, err
+	}
+	after, err := c.st.retransmits()
+	s := c.meter.summary(&c.plan, c.trips)
+	s.Retransmits = after - before + v.Retransmits
+	return s, err
+}
+
+// agree exchanges who and where the sides are and connects the queue pairs.
+func (c *client) agree() error {
+	port, err := c.st.dev.QueryPort()
+	if err != nil {
+		return err
+	}
+	want := c.plan.MTU
+	if want == 0 {
+		want = port.ActiveMTU
+	}
+	p := &c.plan
+	c.request = request{
+		Op: p.Op.String(), Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
+		Latency: p.Latency, Pattern: random(), side: c.st.side(),
+	}
+	if err := c.ctl.send(&c.request); err != nil {
+		return fmt.Errorf("send the request: %w", err)
+	}
+	var o offer
+	if err := c.ctl.receive(&o, replyDue); err != nil {
+		return fmt.Errorf("receive the offer: %w", err)
+	}
+	mtu, ok := ib.MTUFor(o.MTU)
+	switch {
+	case !ok || mtu.Bytes() != o.MTU || mtu > want:
+		return fmt.Errorf("the server offers a path MTU of %d, asked was %d", o.MTU, want.Bytes())
+	case p.MTU != 0 && mtu != p.MTU:
+		return fmt.Errorf("path MTU %d: the server's port has at most %d", p.MTU.Bytes(), o.MTU)
+	}
+	c.peer = o.side
+	return c.st.connect(&c.peer, mtu)
+}
+
+// measure runs the measurement and returns what there is to tell the server.
+func (c *client) measure(ctx context.Context) (*done, error) {
+	if c.plan.Latency && !c.plan.Op.info().fetches {
+		return c.pingpong(ctx)
+	}
+	s := newSprint(c.st, &c.peer)
+	s.meter, s.trips = c.meter, c.trips
+	if err := s.run(ctx, c.plan.Duration); err != nil {
+		return nil, err
+	}
+	return s.finish(c.request.Pattern)
+}
+
+// conclude has the server check what it received.
+func (c *client) conclude(end *done) (verdict, error) {
+	var v verdict
+	if err := c.ctl.send(end); err != nil {
+		return v, fmt.Errorf("send the result: %w", err)
+	}
+	if err := c.ctl.receive(&v, replyDue); err != nil {
+		return v, fmt.Errorf("receive the verdict: %w", err)
+	}
+	return v, nil
+}

@@ -1,0 +1,162 @@
+package perf
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// version is that of the protocol. The sides must have the same.
+const version = 1
+
+// Bounds on the peer.
+const (
+	maxLine  = 128 << 10 // bytes of a message
+	replyDue = 10 * time.Second
+)
+
+// errLine is returned for a message that is too long or not one at all.
+var errLine = errors.New("the peer does not speak the protocol of perf")
+
+// envelope begins every message: one line of JSON. An error ends the exchange.
+type envelope struct {
+	Version int    `json:"softhca_perf"`
+	Error   string `json:"error,omitempty"`
+}
+
+func (e *envelope) head() *envelope { return e }
+
+// message is a struct that begins with an envelope.
+type message interface{ head() *envelope }
+
+// side is what a side tells of itself.
+type side struct {
+	GID  string     `json:"gid"`  // an IP address
+	Addr uint64     `json:"addr"` // of the first queue pair's message
+	RKey uint32     `json:"rkey"`
+	QPs  []endpoint `json:"queue_pairs"`
+}
+
+// endpoint is one end of a connection.
+type endpoint struct {
+	QPN uint32 `json:"qpn"`
+	PSN uint32 `json:"psn"`
+}
+
+// request is the client's first message. Pattern chooses the bytes that a
+// READ finds.
+type request struct {
+	envelope
+	Op      string `json:"op"`
+	Size    int    `json:"size"`
+	Depth   int    `json:"depth"`
+	QPs     int    `json:"qps"`
+	MTU     int    `json:"mtu"` // bytes
+	Latency bool   `json:"latency"`
+	Pattern uint64 `json:"pattern"`
+	side
+}
+
+// offer is the server's answer: it is ready.
+type offer struct {
+	envelope
+	MTU int `json:"mtu"` // bytes
+	side
+}
+
+// done is the client's second message: all is sent and completed.
+type done struct {
+	envelope
+	Messages []uint64 `json:"messages"` // of each queue pair
+	Pattern  uint64   `json:"pattern"`  // of the last message of each
+}
+
+// verdict is the server's second answer: the data was right.
+type verdict struct {
+	envelope
+	Retransmits uint64 `json:"retransmits"` // packets
+}
+
+// control is a connection between client and server. One goroutine sends and
+// one receives.
+type control struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func newControl(c net.Conn) *control { return &control{c, bufio.NewReaderSize(c, maxLine)} }
+
+// send writes m as one line.
+func (c *control) send(m message) error {
+	m.head().Version = version
+	b, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	if err := c.conn.SetWriteDeadline(time.Now().Add(replyDue)); err != nil {
+		return err
+	}
+	_, err = c.conn.Write(append(b, '\n'))
+	return err
+}
+
+// receive reads the next line into m; within 0 means however long it takes.
+// A message that carries an error is that error.
+func (c *control) receive(m message, within time.Duration) error {
+	var until time.Time
+	if within > 0 {
+		until = time.Now().Add(within)
+	}
+	if err := c.conn.SetReadDeadline(until); err != nil {
+		return err
+	}
+	line, err := c.in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return errLine
+	case errors.Is(err, io.EOF):
+		return errors.New("the peer closed the connection")
+	case err != nil:
+		return err
+	}
+	if err := json.Unmarshal(line, m); err != nil {
+		return fmt.Errorf("%w: %w", errLine, err)
+	}
+	switch h := m.head(); {
+	case h.Version != version:
+		return fmt.Errorf("%w: it has version %d, this side %d", errLine, h.Version, version)
+	case h.Error != "":
+		return fmt.Errorf("the peer says: %q", h.Error)
+	}
+	return nil
+}
+
+// refuse tells the peer why and returns the reason.
+func (c *control) refuse(why error) error {
+	// The reason counts; that the peer could not be told is no news.
+	_ = c.send(&verdict{envelope: envelope{Error: why.Error()}})
+	return why
+}
+
+// plan returns what a request asks for.
+func (r *request) plan() (Plan, error) {
+	op, err := ParseOp(r.Op)
+	if err != nil {
+		return Plan{}, err
+	}
+	mtu, ok := ib.MTUFor(r.MTU)
+	if !ok || mtu.Bytes() != r.MTU {
+		return Plan{}, fmt.Errorf("%d is no path MTU", r.MTU)
+	}
+	if r.Size == 0 || r.Depth == 0 || r.QPs == 0 {
+		return Plan{}, fmt.Errorf("size %d, depth %d, %d queue pairs: none may be 0", r.Size, r.Depth, r.QPs)
+	}
+	p := Plan{Op: op, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency}
+	return p, p.Check()
+}

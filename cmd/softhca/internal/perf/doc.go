@@ -1,0 +1,14 @@
+// Package perf measures an adapter against another: bandwidth and message
+// rate with many messages outstanding, or the latency of one at a time.
+//
+// The client and the server agree over a TCP connection on what is measured
+// and on their queue pairs; the data goes through the adapters. The client
+// measures. At the end the last message of each queue pair carries a pattern
+// that the side which received it checks: a measurement that moved wrong
+// bytes is an error, not a number.
+//
+// Reading order: op.go and plan.go (what is measured), control.go (the
+// agreement), station.go (one side's buffers and queue pairs), client.go,
+// sprint.go (many messages), pingpong.go (one at a time), server.go, sink.go,
+// meter.go and summary.go (the result).
+package perf

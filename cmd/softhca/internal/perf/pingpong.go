@@ -1,0 +1,166 @@
+package perf
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// pingpong is one side of messages that go back and forth. Each carries its
+// number in its last bytes. A WRITE is noticed by looking at the memory,
+// which is what such programs do with adapters; the others by their
+// completion.
+type pingpong struct {
+	qp      *verbs.QP
+	cq      *verbs.CQ
+	op      Op
+	out     []byte
+	word    *uint64 // the last eight bytes of what is received
+	mask    uint64  // of those that a message covers
+	wr      ib.SendWR
+	recv    ib.RecvWR
+	arrived uint64 // messages that completed a receive
+	pending bool   // the last message sent is not completed
+	wcs     [8]ib.WC
+}
+
+// newPingpong returns a side with its receives posted.
+func newPingpong(st *station, peer *side) (*pingpong, error) {
+	in := st.in(0)
+	p := &pingpong{
+		qp: st.qps[0], cq: st.cq, op: st.plan.Op, out: st.out(0), mask: ^uint64(0),
+		// A message ends at a multiple of 64 bytes: the word is aligned, and
+		// one that is longer than the message is still in the buffer.
+		word: (*uint64)(unsafe.Add(unsafe.Pointer(&in[0]), len(in)-8)),
+		wr: ib.SendWR{
+			Opcode: st.plan.Op.info().wr, Flags: ib.SendSignaled, SGList: st.outSGE(0),
+			RemoteAddr: peer.Addr, RKey: ib.RKey(peer.RKey),
+		},
+	}
+	if n := len(in); n < 8 {
+		p.mask = 1<<(8*n) - 1
+	}
+	if st.inlineSize() > 0 {
+		p.wr.Flags |= ib.SendInline
+		p.wr.InlineData, p.wr.SGList = p.out, nil
+	}
+	if p.op == Send {
+		p.recv.SGList = st.inSGE(0)
+	}
+	if !p.op.info().receives {
+		return p, nil
+	}
+	return p, p.qp.PostRecv(p.recv, p.recv)
+}
+
+// send sends message number n.
+func (p *pingpong) send(n uint64) error {
+	var word [8]byte
+	binary.BigEndian.PutUint64(word[:], n)
+	copy(p.out[max(0, len(p.out)-8):], word[max(0, 8-len(p.out)):])
+	p.wr.ImmData = uint32(n)
+	p.pending = true
+	return p.qp.PostSend(p.wr)
+}
+
+// looks is how often a side looks before it asks whether to go on.
+const looks = 1 << 12
+
+// await spins until message number n has arrived and the last one sent is
+// completed. It returns false when stop did.
+func (p *pingpong) await(n uint64, stop func() bool) (bool, error) {
+	for i := 1; ; i++ {
+		if err := p.poll(); err != nil {
+			return false, err
+		}
+		if !p.pending && p.here(n) {
+			return true, p.check(n)
+		}
+		if i%looks == 0 && stop() {
+			return false, nil
+		}
+	}
+}
+
+// poll takes completions and lets the adapter work.
+func (p *pingpong) poll() error {
+	for i := range p.cq.Poll(p.wcs[:]) {
+		switch wc := &p.wcs[i]; {
+		case wc.Status != ib.WCSuccess:
+			return failure(wc)
+		case wc.Opcode < ib.WCRecv:
+			p.pending = false
+		default:
+			p.arrived++
+			if err := p.qp.PostRecv(p.recv); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// here reports whether message number n has arrived.
+func (p *pingpong) here(n uint64) bool {
+	if p.op.info().receives {
+		return p.arrived == n
+	}
+	return p.last() == n&p.mask
+}
+
+// check checks the number that a message carries.
+func (p *pingpong) check(n uint64) error {
+	if got := p.last(); got != n&p.mask {
+		return fmt.Errorf("message %d carries the number %d", n, got)
+	}
+	return nil
+}
+
+func (p *pingpong) last() uint64 {
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], peek(p.word))
+	return binary.BigEndian.Uint64(b[:]) & p.mask
+}
+
+// peek reads memory that the peer may be writing: RDMA has no other sign that
+// a WRITE has arrived. The adapter's copy is not synchronized with it, so the
+// race detector must not look; not being inlined, it reads anew each time,
+// and eight aligned bytes in one piece.
+//
+//go:norace
+//go:noinline
+func peek(word *uint64) uint64 { return *word }
+
+// pingpong measures round trips.
+func (c *client) pingpong(ctx context.Context) (*done, error) {
+	p, err := newPingpong(c.st, &c.peer)
+	if err != nil {
+		return nil, err
+	}
+	m := c.meter
+	off := func() bool { return ctx.Err() != nil }
+	m.begin(c.plan.Duration)
+	for n := uint64(1); ; n++ {
+		if more, err := m.running(ctx); err != nil || !more {
+			m.stop()
+			return &done{Messages: []uint64{n - 1}}, err
+		}
+		start := time.Now()
+		if err := p.send(n); err != nil {
+			return nil, err
+		}
+		switch ok, err := p.await(n, off); {
+		case err != nil:
+			return nil, err
+		case !ok:
+			return nil, ctx.Err()
+		}
+		c.trips.add(time.Since(start))
+		m.messages++
+	}
+}

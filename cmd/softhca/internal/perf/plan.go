@@ -1,0 +1,99 @@
+package perf
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Bounds of a plan. They also bound what a client can make a server allocate.
+const (
+	maxQPs         = 1024
+	maxDepth       = 16384
+	maxOutstanding = 1 << 17   // work requests of all queue pairs
+	maxBuffer      = 128 << 20 // bytes of messages, all queue pairs together
+)
+
+// Defaults of a plan.
+const (
+	DefaultSize        = 64 << 10 // bytes of a message when bandwidth is measured
+	DefaultLatencySize = 8        // bytes of a message when latency is
+	DefaultDepth       = 128
+)
+
+// cacheLine keeps the messages of queue pairs apart.
+const cacheLine = 64
+
+// Plan says what to measure. The zero value of a field that has a default
+// means the default.
+type Plan struct {
+	Op       Op
+	Size     int // bytes of a message; atomics have 8
+	Depth    int // messages outstanding on each queue pair; 1 for latency
+	QPs      int
+	MTU      ib.MTU        // 0: the largest that both ports have
+	Duration time.Duration // how long the client measures
+	Latency  bool          // one message at a time, and percentiles
+}
+
+// Check fills defaults in and returns an error that names the field which is
+// out of bounds.
+func (p *Plan) Check() error {
+	p.fill()
+	switch {
+	case p.Op >= numOps:
+		return fmt.Errorf("unknown operation %v", p.Op)
+	case p.Op.info().atomic && p.Size != 8:
+		return fmt.Errorf("size %d: %v is always 8 bytes", p.Size, p.Op)
+	case p.Size < 1 || p.Size > maxBuffer:
+		return fmt.Errorf("size %d: want 1 to %d bytes", p.Size, maxBuffer)
+	case p.QPs < 1 || p.QPs > maxQPs:
+		return fmt.Errorf("%d queue pairs: want 1 to %d", p.QPs, maxQPs)
+	case p.QPs*p.stride() > maxBuffer:
+		return fmt.Errorf("%d queue pairs with messages of %d bytes need more than %d bytes of buffer", p.QPs, p.Size, maxBuffer)
+	case p.Depth < 1 || p.Depth > maxDepth:
+		return fmt.Errorf("depth %d: want 1 to %d", p.Depth, maxDepth)
+	case p.QPs*p.Depth > maxOutstanding:
+		return fmt.Errorf("%d queue pairs of depth %d: want at most %d messages outstanding", p.QPs, p.Depth, maxOutstanding)
+	case p.MTU != 0 && !p.MTU.Valid():
+		return fmt.Errorf("path MTU code %d is not one of 1 to 5", p.MTU)
+	case p.Latency && (p.QPs != 1 || p.Depth != 1):
+		return fmt.Errorf("latency is measured with one queue pair and one message at a time, not %d and %d", p.QPs, p.Depth)
+	}
+	return nil
+}
+
+func (p *Plan) fill() {
+	if p.Size == 0 {
+		switch {
+		case p.Op < numOps && p.Op.info().atomic, p.Latency:
+			p.Size = DefaultLatencySize
+		default:
+			p.Size = DefaultSize
+		}
+	}
+	if p.QPs == 0 {
+		p.QPs = 1
+	}
+	if p.Depth == 0 {
+		p.Depth = DefaultDepth
+		if p.Latency {
+			p.Depth = 1
+		}
+	}
+}
+
+// stride returns the bytes from the message of one queue pair to the next.
+func (p *Plan) stride() int { return (p.Size + cacheLine - 1) &^ (cacheLine - 1) }
+
+// chunk returns how many work requests are posted together, the last of them
+// signalled: a completion for each small message would cost as much as the
+// message.
+func (p *Plan) chunk() int {
+	const small, most = 16 << 10, 32
+	if p.Size >= small {
+		return 1
+	}
+	return max(1, min(p.Depth/4, most))
+}

@@ -1,0 +1,188 @@
+package perf
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/softhca/softhca/verbs"
+)
+
+// server serves one client.
+type server struct {
+	plan    Plan
+	st      *station
+	ctl     *control
+	request request
+	end     done        // the client's second message
+	ended   chan error  // gets the outcome of receiving it
+	over    atomic.Bool // it has come, or never will
+	sink    *sink       // if the client sends
+	pong    *pingpong   // if messages go back and forth
+	pongs   uint64      // messages sent back
+	before  uint64      // packets sent again before
+}
+
+// Serve serves the client at the other end of conn, which must want to
+// measure op, until it has finished or ctx ends. An error is told to the
+// client too. While the client measures, Serve polls its completion queue for
+// operations that give it something to do, and sleeps for the others. It
+// closes conn.
+func Serve(ctx context.Context, dev *verbs.Context, conn net.Conn, op Op) error {
+	release := closeWith(ctx, conn)
+	defer release()
+	s := &server{ctl: newControl(conn), ended: make(chan error, 1)}
+	err := s.accept(dev, op)
+	if err == nil {
+		err = s.serve()
+	}
+	if err != nil {
+		err = s.ctl.refuse(err)
+	}
+	if ctx.Err() != nil { // it closed the connection, which is no cause
+		err = ctx.Err()
+	}
+	if s.st != nil {
+		err = errors.Join(err, s.st.close())
+	}
+	return err
+}
+
+// accept takes a request and offers to serve it.
+func (s *server) accept(dev *verbs.Context, op Op) error {
+	if err := s.ctl.receive(&s.request, replyDue); err != nil {
+		return fmt.Errorf("receive the request: %w", err)
+	}
+	p, err := s.request.plan()
+	if err != nil {
+		return fmt.Errorf("request of the client: %w", err)
+	}
+	if p.Op != op {
+		return fmt.Errorf("the client measures %v, this server serves %v", p.Op, op)
+	}
+	port, err := dev.QueryPort()
+	if err != nil {
+		return err
+	}
+	mtu := min(p.MTU, port.ActiveMTU)
+	s.plan = p
+	if s.st, err = newStation(dev, p, isIPv4(s.ctl.conn)); err != nil {
+		return err
+	}
+	if err := s.st.connect(&s.request.side, mtu); err != nil {
+		return err
+	}
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	o := offer{MTU: mtu.Bytes(), side: s.st.side()}
+	if err := s.ctl.send(&o); err != nil {
+		return fmt.Errorf("send the offer: %w", err)
+	}
+	return nil
+}
+
+// prepare makes everything ready for the client's first packet.
+func (s *server) prepare() (err error) {
+	info := s.plan.Op.info()
+	switch {
+	case s.plan.Op == Read:
+		for i := range s.plan.QPs {
+			newPattern(s.request.Pattern, i).fill(s.st.out(i))
+		}
+	case s.plan.Latency && !info.fetches:
+		s.pong, err = newPingpong(s.st, &s.request.side)
+	case info.receives:
+		s.sink, err = newSink(s.st)
+	}
+	if err == nil {
+		s.before, err = s.st.retransmits()
+	}
+	return err
+}
+
+// serve does its part until the client is done, checks, and answers.
+func (s *server) serve() error {
+	go func() {
+		s.ended <- s.ctl.receive(&s.end, 0)
+		s.over.Store(true)
+	}()
+	err := s.work()
+	if err != nil {
+		_ = s.ctl.conn.SetReadDeadline(time.Unix(0, 0)) // the goroutine ends
+	}
+	if told := <-s.ended; err == nil && told != nil {
+		err = fmt.Errorf("receive the result: %w", told)
+	}
+	if err != nil {
+		return err
+	}
+	after, err := s.st.retransmits()
+	if err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	if err := s.ctl.send(&verdict{Retransmits: after - s.before}); err != nil {
+		return fmt.Errorf("send the verdict: %w", err)
+	}
+	return nil
+}
+
+// work does what the measurement needs of the server until it is over.
+func (s *server) work() error {
+	switch {
+	case s.pong != nil:
+		for {
+			ok, err := s.pong.await(s.pongs+1, s.over.Load)
+			if err != nil || !ok {
+				return err
+			}
+			s.pongs++
+			if err := s.pong.send(s.pongs); err != nil {
+				return err
+			}
+		}
+	case s.sink != nil:
+		return s.sink.run(s.over.Load)
+	default:
+		return nil // the adapter does it all
+	}
+}
+
+// check checks what the client's messages left in memory.
+func (s *server) check() error {
+	if len(s.end.Messages) != s.plan.QPs {
+		return fmt.Errorf("%w: counts of %d queue pairs, not %d", errLine, len(s.end.Messages), s.plan.QPs)
+	}
+	if s.pong != nil {
+		if n := s.end.Messages[0]; n != s.pongs {
+			return fmt.Errorf("the client counts %d round trips, the server %d", n, s.pongs)
+		}
+		return nil
+	}
+	if s.sink != nil {
+		if err := s.sink.settle(s.end.Messages); err != nil {
+			return err
+		}
+	}
+	for i, n := range s.end.Messages {
+		switch {
+		case s.plan.Op == Read: // the client checks
+		case s.plan.Op.info().atomic:
+			if v := binary.NativeEndian.Uint64(s.st.in(i)); v != n {
+				return fmt.Errorf("the word of queue pair %d is %d after %d atomics", i, v, n)
+			}
+		default:
+			if err := newPattern(s.end.Pattern, i).check(s.st.in(i)); err != nil {
+				return fmt.Errorf("the last message of queue pair %d arrived wrong: %w", i, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package perf
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// sink is a server that receives messages: it keeps receives posted.
+type sink struct {
+	cq    *verbs.CQ
+	lanes []drain
+	batch []ib.RecvWR // room for the receives of one post
+	wcs   [pollBatch]ib.WC
+}
+
+// drain is one queue pair of a sink.
+type drain struct {
+	qp    *verbs.QP
+	recv  ib.RecvWR
+	owed  int    // receives that are not posted again yet
+	taken uint64 // messages
+}
+
+// newSink returns a sink with all receives posted.
+func newSink(st *station) (*sink, error) {
+	depth := st.plan.Depth * recvSlack
+	s := &sink{cq: st.cq, batch: make([]ib.RecvWR, depth)}
+	for i, q := range st.qps {
+		d := drain{qp: q, recv: ib.RecvWR{WRID: uint64(i)}, owed: depth}
+		if st.plan.Op == Send {
+			d.recv.SGList = st.inSGE(i)
+		}
+		s.lanes = append(s.lanes, d)
+		if err := s.repost(&s.lanes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *sink) repost(d *drain) error {
+	wrs := s.batch[:d.owed]
+	for i := range wrs {
+		wrs[i] = d.recv
+	}
+	d.owed = 0
+	return d.qp.PostRecv(wrs...)
+}
+
+// run receives until stop returns true.
+func (s *sink) run(stop func() bool) error {
+	for {
+		n, err := s.poll()
+		if err != nil {
+			return err
+		}
+		if n == 0 && stop() {
+			return nil
+		}
+	}
+}
+
+// poll takes completions and posts receives again, many at a time.
+func (s *sink) poll() (int, error) {
+	n := s.cq.Poll(s.wcs[:])
+	for i := range n {
+		wc := &s.wcs[i]
+		if wc.Status != ib.WCSuccess {
+			return n, failure(wc)
+		}
+		d := &s.lanes[wc.WRID]
+		d.taken++
+		if d.owed++; d.owed*4 >= len(s.batch) {
+			if err := s.repost(d); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// settle takes the completions that the client knows of.
+func (s *sink) settle(messages []uint64) error {
+	for until := time.Now().Add(replyDue); ; {
+		missing := -1
+		for i := range s.lanes {
+			if s.lanes[i].taken < messages[i] {
+				missing = i
+			}
+		}
+		if missing < 0 {
+			break
+		}
+		if _, err := s.poll(); err != nil {
+			return err
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("queue pair %d received %d messages of %d", missing, s.lanes[missing].taken, messages[missing])
+		}
+	}
+	for i := range s.lanes {
+		if s.lanes[i].taken != messages[i] {
+			return fmt.Errorf("queue pair %d received %d messages, sent were %d", i, s.lanes[i].taken, messages[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package perf
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// pollBatch is how many completions one poll takes.
+const pollBatch = 64
+
+// sprint keeps every queue pair of the client full.
+type sprint struct {
+	st    *station
+	lanes []lane
+	busy  int // chunks outstanding on all lanes
+	meter *meter
+	trips *trips    // of single messages; nil for bandwidth
+	begun time.Time // when the single message was posted
+	wcs   [pollBatch]ib.WC
+}
+
+// lane is one queue pair. Its work requests are posted in chunks, of which
+// only the last is signalled.
+type lane struct {
+	qp     *verbs.QP
+	chunk  []ib.SendWR
+	free   int    // chunks that may still be posted
+	posted uint64 // messages
+}
+
+func newSprint(st *station, peer *side) *sprint {
+	s := &sprint{st: st, lanes: make([]lane, len(st.qps))}
+	p := &st.plan
+	for i := range s.lanes {
+		wr := ib.SendWR{
+			WRID: uint64(i), Opcode: p.Op.info().wr, SGList: st.outSGE(i),
+			RemoteAddr: peer.Addr + uint64(i*p.stride()), RKey: ib.RKey(peer.RKey),
+		}
+		if p.Op.info().fetches {
+			wr.SGList = st.inSGE(i)
+		}
+		if p.Op == FetchAdd {
+			wr.CompareAdd = 1
+		}
+		l := lane{qp: st.qps[i], free: p.Depth / p.chunk()}
+		for range p.chunk() {
+			l.chunk = append(l.chunk, wr)
+		}
+		l.chunk[len(l.chunk)-1].Flags = ib.SendSignaled
+		s.lanes[i] = l
+	}
+	return s
+}
+
+// run posts for the given time and until all is completed.
+func (s *sprint) run(ctx context.Context, d time.Duration) error {
+	s.meter.begin(d)
+	for {
+		more, err := s.meter.running(ctx)
+		if err != nil {
+			return err
+		}
+		if more {
+			err = s.fill()
+		}
+		if err != nil {
+			return err
+		}
+		if s.busy == 0 {
+			s.meter.stop()
+			return nil
+		}
+		if err := s.poll(); err != nil {
+			return err
+		}
+	}
+}
+
+// fill posts to every lane that has room.
+func (s *sprint) fill() error {
+	for i := range s.lanes {
+		for l := &s.lanes[i]; l.free > 0; {
+			if err := s.post(l, l.chunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// post posts work requests that end with a signalled one.
+func (s *sprint) post(l *lane, wrs []ib.SendWR) error {
+	if s.st.plan.Op == CmpSwap {
+		for i := range wrs {
+			wrs[i].CompareAdd = l.posted + uint64(i)
+			wrs[i].Swap = wrs[i].CompareAdd + 1
+		}
+	}
+	if s.trips != nil {
+		s.begun = time.Now()
+	}
+	if err := l.qp.PostSend(wrs...); err != nil {
+		return err
+	}
+	l.posted += uint64(len(wrs))
+	l.free--
+	s.busy++
+	return nil
+}
+
+// poll takes completions, each of which ends a chunk.
+func (s *sprint) poll() error {
+	n := s.st.cq.Poll(s.wcs[:])
+	for i := range n {
+		wc := &s.wcs[i]
+		if wc.Status != ib.WCSuccess {
+			return failure(wc)
+		}
+		if s.trips != nil {
+			s.trips.add(time.Since(s.begun))
+		}
+		l := &s.lanes[wc.WRID]
+		l.free++
+		s.busy--
+		s.meter.messages += uint64(len(l.chunk))
+	}
+	return nil
+}
+
+// finish sends one more message on each lane, whose bytes nothing before had,
+// and checks what this side can. read is the pattern that a READ finds.
+func (s *sprint) finish(read uint64) (*done, error) {
+	end := &done{Pattern: random()}
+	op := s.st.plan.Op
+	s.trips = nil
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		switch {
+		case op.info().atomic:
+			end.Messages = append(end.Messages, l.posted)
+			if err := s.checkAtomic(i); err != nil {
+				return nil, err
+			}
+			continue
+		case op == Read:
+			clear(s.st.in(i))
+		default:
+			newPattern(end.Pattern, i).fill(s.st.out(i))
+		}
+		if err := s.post(l, l.chunk[len(l.chunk)-1:]); err != nil {
+			return nil, err
+		}
+		for s.busy > 0 {
+			if err := s.poll(); err != nil {
+				return nil, err
+			}
+		}
+		if op == Read {
+			if err := newPattern(read, i).check(s.st.in(i)); err != nil {
+				return nil, fmt.Errorf("READ on queue pair %d brought wrong data: %w", i, err)
+			}
+		}
+		end.Messages = append(end.Messages, l.posted)
+	}
+	return end, nil
+}
+
+// checkAtomic checks the value that the last atomic of a lane brought: every
+// one before it counted once.
+func (s *sprint) checkAtomic(i int) error {
+	n := s.lanes[i].posted
+	if n == 0 {
+		return nil
+	}
+	if v := binary.NativeEndian.Uint64(s.st.in(i)); v != n-1 {
+		return fmt.Errorf("queue pair %d: atomic number %d brought %d instead of %d", i, n, v, n-1)
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package perf
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Attributes of the connections.
+const (
+	ackTimeout  = 14 // 67 ms
+	retryCount  = 7
+	rnrRetry    = ib.RNRInfiniteRetry
+	minRNRTimer = 1 // 10 µs
+	hopLimit    = 64
+	maxAtomics  = 128 // READs and atomics outstanding of a queue pair
+	maxInline   = 256 // bytes of a message that the post copies, when latency is measured
+	// recvSlack is how many times the depth of receives a server keeps, so
+	// that it can repost in batches.
+	recvSlack = 2
+)
+
+// station is one side: its queue pairs and a buffer. The first half of the
+// buffer is what the side sends or lets be read, the second half what it
+// receives. Each queue pair has a message in both.
+type station struct {
+	dev  *verbs.Context
+	plan Plan
+	gid  int // index
+	pd   *verbs.PD
+	cq   *verbs.CQ
+	mr   *verbs.MR
+	qps  []*verbs.QP
+	psns []uint32
+}
+
+// newStation makes the objects of one side, with the family of addresses that
+// the peer has.
+func newStation(dev *verbs.Context, p Plan, v4 bool) (s *station, err error) {
+	s = &station{dev: dev, plan: p}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.gid, err = gidIndex(dev, v4); err != nil {
+		return s, err
+	}
+	if s.pd, err = dev.AllocPD(); err != nil {
+		return s, err
+	}
+	entries := p.QPs * p.Depth * (1 + recvSlack)
+	if s.cq, err = dev.CreateCQ(entries, nil); err != nil {
+		return s, err
+	}
+	access := ib.AccessLocalWrite | ib.AccessRemote
+	if s.mr, err = s.pd.RegMR(make([]byte, 2*p.QPs*p.stride()), access); err != nil {
+		return s, err
+	}
+	for range p.QPs {
+		q, err := s.pd.CreateQP(&verbs.QPInitAttr{
+			Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq,
+			Cap: ib.QPCap{
+				MaxSendWR: uint32(p.Depth), MaxSendSGE: 1,
+				MaxRecvWR: uint32(p.Depth * recvSlack), MaxRecvSGE: 1,
+				MaxInlineData: s.inlineSize(),
+			},
+		})
+		if err != nil {
+			return s, err
+		}
+		s.qps = append(s.qps, q)
+		s.psns = append(s.psns, uint32(random())&0xffffff)
+	}
+	return s, nil
+}
+
+// inlineSize returns the room for inline data that the queue pairs have.
+func (s *station) inlineSize() uint32 {
+	if s.plan.Latency && !s.plan.Op.info().fetches && s.plan.Size <= maxInline {
+		return uint32(s.plan.Size)
+	}
+	return 0
+}
+
+// gidIndex returns the first entry of the GID table of a family.
+func gidIndex(dev *verbs.Context, v4 bool) (int, error) {
+	port, err := dev.QueryPort()
+	if err != nil {
+		return 0, err
+	}
+	for i := range port.GIDTblLen {
+		if dev.QueryGID(i).Addr().Is4() == v4 {
+			return i, nil
+		}
+	}
+	family := "IPv6"
+	if v4 {
+		family = "IPv4"
+	}
+	return 0, fmt.Errorf("the adapter has no %s address: name one with --addr", family)
+}
+
+// random returns an unpredictable number.
+func random() uint64 {
+	var b [8]byte
+	// crypto/rand.Read never fails: it ends the program instead.
+	_, _ = rand.Read(b[:])
+	return binary.NativeEndian.Uint64(b[:])
+}
+
+// out returns the message that queue pair i sends, in returns the one that it
+// receives. They end at a multiple of 64 bytes.
+func (s *station) out(i int) []byte { return s.mr.Bytes()[s.offset(i):][:s.plan.Size] }
+
+func (s *station) in(i int) []byte { return s.out(s.plan.QPs + i) }
+
+func (s *station) offset(i int) int { return (i+1)*s.plan.stride() - s.plan.Size }
+
+// outSGE and inSGE name the same as scatter/gather elements.
+func (s *station) outSGE(i int) []ib.SGE {
+	return []ib.SGE{s.mr.SGE(uint64(s.offset(i)), uint32(s.plan.Size))}
+}
+
+func (s *station) inSGE(i int) []ib.SGE { return s.outSGE(s.plan.QPs + i) }
+
+// side returns what the peer must know. What the peer reads is what this side
+// would send.
+func (s *station) side() side {
+	first := s.plan.QPs
+	if s.plan.Op == Read {
+		first = 0
+	}
+	me := side{
+		GID:  s.dev.QueryGID(s.gid).Addr().String(),
+		Addr: s.mr.Addr() + uint64(s.offset(first)), RKey: uint32(s.mr.RKey()),
+	}
+	for i, q := range s.qps {
+		me.QPs = append(me.QPs, endpoint{uint32(q.QPN()), s.psns[i]})
+	}
+	return me
+}
+
+// connect walks the queue pairs to RTS.
+func (s *station) connect(peer *side, mtu ib.MTU) error {
+	addr, err := netip.ParseAddr(peer.GID)
+	if err != nil {
+		return fmt.Errorf("GID of the peer: %w", err)
+	}
+	if len(peer.QPs) != len(s.qps) {
+		return fmt.Errorf("the peer has %d queue pairs, this side %d", len(peer.QPs), len(s.qps))
+	}
+	for i, q := range s.qps {
+		a := ib.QPAttr{
+			Port: 1, AccessFlags: ib.AccessRemote,
+			PathMTU: mtu, DestQPN: ib.QPN(peer.QPs[i].QPN), RQPSN: ib.NewPSN(peer.QPs[i].PSN),
+			SQPSN: ib.NewPSN(s.psns[i]), MaxRDAtomic: s.atomics(), MaxDestRDAtomic: s.atomics(),
+			MinRNRTimer: minRNRTimer, Timeout: ackTimeout, RetryCnt: retryCount, RNRRetry: rnrRetry,
+			AV: ib.AHAttr{
+				DGID: ib.GIDFromAddr(addr.Unmap()), SGIDIndex: uint8(s.gid), HopLimit: hopLimit, Port: 1,
+			},
+		}
+		if err := walk(q, a); err != nil {
+			return fmt.Errorf("connect queue pair %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// atomics returns how many READs and atomics a queue pair has outstanding.
+func (s *station) atomics() uint8 { return uint8(min(s.plan.Depth, maxAtomics)) }
+
+// walk moves a queue pair from RESET to RTS.
+func walk(q *verbs.QP, a ib.QPAttr) error {
+	for _, step := range [...]struct {
+		to   ib.QPState
+		mask ib.AttrMask
+	}{
+		{ib.INIT, ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags},
+		{ib.RTR, ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN | ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer},
+		{ib.RTS, ib.AttrSQPSN | ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic},
+	} {
+		a.State = step.to
+		if err := q.Modify(&a, step.mask|ib.AttrState); err != nil {
+			return fmt.Errorf("modify to %v: %w", step.to, err)
+		}
+	}
+	return nil
+}
+
+// retransmits returns the packets that the adapter has sent again. After it
+// returns, what arrived before may be read.
+func (s *station) retransmits() (uint64, error) {
+	all, err := s.dev.Counters()
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range all {
+		if c.Name == "retrans_pkts" {
+			return c.Value, nil
+		}
+	}
+	return 0, errors.New("the adapter has no counter retrans_pkts")
+}
+
+// failure returns the error of a completion that is not a success.
+func failure(wc *ib.WC) error {
+	return fmt.Errorf("queue pair %v: a work request ended with %v", wc.QPN, wc.Status)
+}
+
+// close destroys everything.
+func (s *station) close() error {
+	var errs []error
+	for _, q := range s.qps {
+		errs = append(errs, q.Destroy())
+	}
+	if s.cq != nil {
+		errs = append(errs, s.cq.Destroy())
+	}
+	if s.mr != nil {
+		errs = append(errs, s.mr.Dereg())
+	}
+	if s.pd != nil {
+		errs = append(errs, s.pd.Dealloc())
+	}
+	return errors.Join(errs...)
+}

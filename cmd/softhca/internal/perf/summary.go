@@ -1,0 +1,90 @@
+package perf
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Summary is the result of a measurement, in the form of --json.
+type Summary struct {
+	Op          string   `json:"op"`
+	Size        int      `json:"size"` // bytes of a message
+	QPs         int      `json:"qps"`
+	Seconds     float64  `json:"seconds"`
+	Messages    uint64   `json:"messages"`
+	Bytes       uint64   `json:"bytes"`
+	Gbps        float64  `json:"gbps"` // of payload
+	Mpps        float64  `json:"mpps"` // messages, in millions a second
+	Latency     *Latency `json:"lat_us"`
+	Retransmits uint64   `json:"retransmits"` // packets, both sides together
+}
+
+// Latency holds percentiles in microseconds: of half a round trip where
+// messages go back and forth (WRITE, WRITE with immediate, SEND), of the time
+// from post to completion where the answer brings data (READ and atomics). It
+// is nil when bandwidth was measured.
+type Latency struct {
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// String returns the summary as one line for people.
+func (s Summary) String() string {
+	text := fmt.Sprintf("%s: %d messages of %d bytes on %d QPs in %.2f s: %.2f Gb/s, %.3f M messages/s",
+		s.Op, s.Messages, s.Size, s.QPs, s.Seconds, s.Gbps, s.Mpps)
+	if l := s.Latency; l != nil {
+		text += fmt.Sprintf("; latency p50 %.2f µs, p90 %.2f, p99 %.2f, p99.9 %.2f, max %.2f", l.P50, l.P90, l.P99, l.P999, l.Max)
+	}
+	return fmt.Sprintf("%s; %d packets sent again", text, s.Retransmits)
+}
+
+// Bounds of the histogram.
+const (
+	maxLatency    = 10 * time.Second // longer ones count as this
+	latencyDigits = 3
+)
+
+// trips collects latencies.
+type trips struct {
+	h     *hdrhistogram.Histogram
+	parts int64 // what is reported of a trip: one over this
+}
+
+func newTrips(op Op) *trips {
+	t := &trips{hdrhistogram.New(1, int64(maxLatency), latencyDigits), 2}
+	if op.info().fetches {
+		t.parts = 1
+	}
+	return t
+}
+
+func (t *trips) add(d time.Duration) {
+	// The value is within the bounds of the histogram, so it is taken.
+	_ = t.h.RecordValue(min(max(int64(d), 1), int64(maxLatency)))
+}
+
+func (t *trips) latency() *Latency {
+	us := func(ns int64) float64 { return float64(ns) / float64(t.parts) / 1e3 }
+	return &Latency{
+		P50: us(t.h.ValueAtQuantile(50)), P90: us(t.h.ValueAtQuantile(90)), P99: us(t.h.ValueAtQuantile(99)),
+		P999: us(t.h.ValueAtQuantile(99.9)), Max: us(t.h.Max()),
+	}
+}
+
+// summary returns the result of a client.
+func (m *meter) summary(p *Plan, t *trips) Summary {
+	d := m.stopped.Sub(m.start)
+	s := Summary{
+		Op: p.Op.String(), Size: p.Size, QPs: p.QPs, Seconds: d.Seconds(), Messages: m.messages,
+		Bytes: m.messages * uint64(p.Size), Gbps: m.gbps(m.messages, d), Mpps: rate(m.messages, d),
+	}
+	if t != nil {
+		s.Latency = t.latency()
+	}
+	return s
+}

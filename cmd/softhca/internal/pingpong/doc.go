@@ -1,0 +1,14 @@
+// Package pingpong sends a message to and fro between two adapters, in the way
+// of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and
+// ibv_srq_pingpong: either side may be the Linux program.
+//
+// The client sends first; each side sends after it has received. The server
+// sends back the bytes that it got, and the client checks them.
+//
+// Reading order: options.go, pingpong.go (Client and Server), exchange.go and
+// dest.go (how the two sides tell each other their queue pairs over TCP),
+// session.go (the objects of a side and their way to RTS), loop.go (the
+// messages), result.go.
+//
+// The package opens no adapter: the caller does, once the address is known.
+package pingpong

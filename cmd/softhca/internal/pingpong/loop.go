@@ -1,0 +1,223 @@
+package pingpong
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// progress is how far a side is.
+type progress struct {
+	sent, received int
+	posted         int         // receives that wait
+	nextSlot       int         // of the next receive to post
+	turns          []turn      // of each QP
+	sgl            []ib.SGE    // scratch for posting
+	wrs            []ib.RecvWR // scratch for posting
+}
+
+// turn is what a QP waits for before it may send again.
+type turn struct {
+	send, recv bool
+	slot       int // holds the message that came last
+}
+
+// The kinds of work requests, in the upper half of a wr_id; the lower half is
+// the slot.
+const (
+	sendID = 1 << 32
+	recvID = 2 << 32
+)
+
+// postFirst posts all receives.
+func (s *session) postFirst() error {
+	s.turns = make([]turn, len(s.qps))
+	return s.postRecvs(s.o.RxDepth)
+}
+
+// postRecvs posts n receives, each for the next slot.
+func (s *session) postRecvs(n int) error {
+	s.wrs, s.sgl = s.wrs[:0], s.sgl[:0]
+	size := s.o.slotBytes()
+	for range n {
+		s.sgl = append(s.sgl, s.mr.SGE(uint64(s.o.Size+s.nextSlot*size), uint32(size)))
+		s.wrs = append(s.wrs, ib.RecvWR{WRID: recvID | uint64(s.nextSlot)})
+		s.nextSlot = (s.nextSlot + 1) % s.slots
+	}
+	for i := range s.wrs {
+		s.wrs[i].SGList = s.sgl[i : i+1]
+	}
+	s.posted += n
+	if s.srq != nil {
+		return s.srq.PostRecv(s.wrs...)
+	}
+	return s.qps[0].PostRecv(s.wrs...)
+}
+
+// run sends and receives until both counts are reached.
+func (s *session) run(ctx context.Context) (Result, error) {
+	for i := range s.turns {
+		s.turns[i] = turn{recv: true}
+	}
+	start := time.Now()
+	if s.client {
+		for i := range s.qps {
+			if err := s.send(i); err != nil {
+				return Result{}, err
+			}
+		}
+	}
+	var wcs [32]verbs.WC
+	for s.received < s.o.Iters || s.sent < s.o.Iters {
+		n, err := s.wait(ctx, wcs[:])
+		if err != nil {
+			return Result{}, err
+		}
+		for i := range wcs[:n] {
+			if err := s.complete(&wcs[i]); err != nil {
+				return Result{}, err
+			}
+		}
+	}
+	r := Result{Size: s.o.Size, Iters: s.o.Iters, Elapsed: time.Since(start)}
+	return r, s.settle()
+}
+
+// settle lets the acknowledgement of the last message leave, without which
+// the peer would repeat it to an adapter that is gone.
+func (s *session) settle() error {
+	for _, q := range s.qps {
+		if _, err := q.Query(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send posts a message: the client its own, the server what came last.
+func (s *session) send(i int) error {
+	off := uint64(0)
+	if !s.client {
+		off = uint64(s.o.Size + s.turns[i].slot*s.o.slotBytes() + s.o.offset())
+	}
+	s.turns[i].send, s.turns[i].recv = true, true
+	sge := [1]ib.SGE{s.mr.SGE(off, uint32(s.o.Size))}
+	wr := verbs.SendWR{WRID: sendID, SGList: sge[:], Opcode: ib.WRSend, Flags: ib.SendSignaled}
+	if s.o.Kind == UD {
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ah, s.peers[i].qpn, qkey
+	}
+	return s.qps[i].PostSend(wr)
+}
+
+// complete takes a completion and goes on with its QP.
+func (s *session) complete(wc *verbs.WC) error {
+	if wc.Status != ib.WCSuccess {
+		return fmt.Errorf("qp %v, wr_id %#x: %v after %d messages sent and %d received", wc.QPN, wc.WRID, wc.Status, s.sent, s.received)
+	}
+	i, ok := s.index[wc.QPN]
+	if !ok {
+		return fmt.Errorf("completion of qp %v, which is none of ours", wc.QPN)
+	}
+	t := &s.turns[i]
+	if wc.WRID == sendID {
+		s.sent++
+		t.send = false
+	} else {
+		t.slot = int(uint32(wc.WRID))
+		if err := s.receive(t, wc); err != nil {
+			return err
+		}
+	}
+	if t.send || t.recv || s.sent >= s.o.Iters {
+		return nil
+	}
+	return s.send(i)
+}
+
+// receive checks a message that came and posts receives when they run out.
+func (s *session) receive(t *turn, wc *verbs.WC) error {
+	s.received++
+	t.recv = false
+	if int(wc.ByteLen) != s.o.slotBytes() {
+		return fmt.Errorf("message %d has %d bytes, want %d", s.received, wc.ByteLen, s.o.slotBytes())
+	}
+	if s.client {
+		buf := s.mr.Bytes()
+		begin := s.o.Size + t.slot*s.o.slotBytes() + s.o.offset()
+		if !bytes.Equal(buf[begin:begin+s.o.Size], buf[:s.o.Size]) {
+			return fmt.Errorf("message %d does not hold what the client sent", s.received)
+		}
+	}
+	if s.posted--; s.posted > len(s.qps) {
+		return nil
+	}
+	return s.postRecvs(s.o.RxDepth - s.posted)
+}
+
+// errIdle says that the peer or the network is silent.
+var errIdle = errors.New("nothing happened for too long")
+
+// idle returns the error of a wait that was too long.
+func (s *session) idle() error {
+	return fmt.Errorf("%d of %d messages sent, %d received: %w (%v): is the peer the same program with the same options?",
+		s.sent, s.o.Iters, s.received, errIdle, s.o.Idle)
+}
+
+// wait returns the next completions.
+func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
+	if s.channel == nil {
+		return s.poll(ctx, out)
+	}
+	var late <-chan time.Time
+	if s.o.Idle > 0 {
+		t := time.NewTimer(s.o.Idle)
+		defer t.Stop()
+		late = t.C
+	}
+	for {
+		if n := s.cq.Poll(out); n > 0 {
+			return n, nil
+		}
+		if err := s.cq.ReqNotify(false); err != nil {
+			return 0, err
+		}
+		if n := s.cq.Poll(out); n > 0 {
+			return n, nil
+		}
+		select {
+		case <-s.channel.C():
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-late:
+			return 0, s.idle()
+		}
+	}
+}
+
+// poll spins, and looks at the clock now and then.
+func (s *session) poll(ctx context.Context, out []verbs.WC) (int, error) {
+	begin := time.Time{}
+	for spins := 0; ; spins++ {
+		if n := s.cq.Poll(out); n > 0 {
+			return n, nil
+		}
+		if spins&1023 != 0 {
+			continue
+		}
+		now := time.Now()
+		if begin.IsZero() {
+			begin = now
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if s.o.Idle > 0 && now.Sub(begin) > s.o.Idle {
+			return 0, s.idle()
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package pingpong
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Kind is which of the four programs to be.
+type Kind uint8
+
+// The kinds.
+const (
+	RC Kind = iota
+	UC
+	UD
+	SRQ // RC queue pairs that share a receive queue
+)
+
+var kindNames = [...]string{"rc", "uc", "ud", "srq"}
+
+// String returns the name, such as "rc".
+func (k Kind) String() string { return kindNames[k] }
+
+// ParseKind returns the kind of a name.
+func ParseKind(name string) (Kind, error) {
+	for i, n := range kindNames {
+		if strings.EqualFold(name, n) {
+			return Kind(i), nil
+		}
+	}
+	return 0, fmt.Errorf("type %q: want rc, uc, ud or srq", name)
+}
+
+func (k Kind) service() ib.QPType {
+	switch k {
+	case UC:
+		return ib.UC
+	case UD:
+		return ib.UD
+	default:
+		return ib.RC
+	}
+}
+
+// Options are what both sides must agree on (Kind, Size, Iters, QPs) and what
+// each may choose.
+type Options struct {
+	Kind     Kind
+	GIDIndex int           // entry of the GID table; negative: that of the TCP connection's address, or the first of its family
+	Size     int           // bytes of a message; 0: 4096, UD 2048
+	Iters    int           // messages each way, over all QPs
+	MTU      int           // path MTU in bytes
+	RxDepth  int           // receives that are posted
+	QPs      int           // queue pairs; only SRQ has more than one
+	Events   bool          // sleep until there are completions instead of polling
+	Idle     time.Duration // give up when nothing completes for so long; 0: never
+}
+
+// Limits of the options, so that their memory is bounded.
+const (
+	maxSize    = 1 << 30
+	maxIters   = 1 << 31
+	maxRxDepth = 1 << 15
+	maxQPs     = srqDests
+)
+
+// grhBytes stand before the payload of a UD message in the receive buffer.
+const grhBytes = 40
+
+// check fills in what depends on the kind and refuses what cannot be.
+func (o *Options) check() error {
+	if o.Size == 0 {
+		o.Size = 4096
+		if o.Kind == UD {
+			o.Size = 2048
+		}
+	}
+	if o.Kind != SRQ {
+		o.QPs = 1
+	}
+	for _, c := range [...]struct {
+		name     string
+		value    int
+		min, max int
+	}{
+		{"size", o.Size, 1, maxSize}, {"iterations", o.Iters, 1, maxIters},
+		{"queue pairs", o.QPs, 1, maxQPs}, {"receive depth", o.RxDepth, o.QPs + 1, maxRxDepth},
+	} {
+		if c.value < c.min || c.value > c.max {
+			return fmt.Errorf("%s %d: want %d to %d", c.name, c.value, c.min, c.max)
+		}
+	}
+	if m, ok := ib.MTUFor(o.MTU); !ok || m.Bytes() != o.MTU {
+		return fmt.Errorf("path MTU %d: want 256, 512, 1024, 2048 or 4096", o.MTU)
+	}
+	return nil
+}
+
+// slotBytes is the size of a receive buffer.
+func (o *Options) slotBytes() int { return o.Size + o.offset() }
+
+// offset is where the payload begins in a receive buffer.
+func (o *Options) offset() int {
+	if o.Kind == UD {
+		return grhBytes
+	}
+	return 0
+}

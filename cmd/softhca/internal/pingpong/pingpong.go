@@ -1,0 +1,115 @@
+package pingpong
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/verbs"
+)
+
+// Open opens the adapter of a side. local is the address that the TCP
+// connection has on this side: what to open it on unless the user said.
+type Open func(local netip.Addr) (hca *verbs.Context, closer func() error, err error)
+
+// Side is one of the two.
+type Side struct {
+	Options
+	Open Open
+	Out  io.Writer // told both ends of each connection
+}
+
+// exchangeTimeout bounds the exchange of addresses.
+const exchangeTimeout = 30 * time.Second
+
+// Client runs the side that sends first, against the server at addr, a host
+// and port. It returns when the messages are through, or when ctx ends, or
+// with the first error; the adapter is closed then.
+func (s Side) Client(ctx context.Context, addr string) (Result, error) {
+	if err := s.check(); err != nil {
+		return Result{}, err
+	}
+	d := net.Dialer{Timeout: exchangeTimeout}
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return Result{}, fmt.Errorf("connect to the server: %w", err)
+	}
+	defer conn.Close()
+	return s.run(ctx, conn, true)
+}
+
+// Server is Client's other side: it serves the first connection to l, and
+// closes l.
+func (s Side) Server(ctx context.Context, l net.Listener) (Result, error) {
+	defer l.Close()
+	if err := s.check(); err != nil {
+		return Result{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // only to end Accept
+	conn, err := l.Accept()
+	stop()
+	if ctx.Err() != nil {
+		return Result{}, ctx.Err()
+	}
+	if err != nil {
+		return Result{}, fmt.Errorf("wait for the client: %w", err)
+	}
+	defer conn.Close()
+	return s.run(ctx, conn, false)
+}
+
+func (s Side) run(ctx context.Context, conn net.Conn, client bool) (r Result, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // only to end reads
+	defer stop()
+	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err != nil {
+		return r, fmt.Errorf("address of the connection: %w", err)
+	}
+	addr := local.Addr().Unmap().WithZone("")
+	hca, closer, err := s.Open(addr)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, closer()) }()
+	e, err := newSession(hca, s.Options, addr)
+	if err != nil {
+		return r, err
+	}
+	e.client = client
+	if err := s.exchange(conn, e); err != nil {
+		return r, errors.Join(ctx.Err(), err)
+	}
+	return e.run(ctx)
+}
+
+// exchange brings the queue pairs of both sides together.
+func (s Side) exchange(conn net.Conn, e *session) error {
+	if err := conn.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
+		return fmt.Errorf("exchange of addresses: %w", err)
+	}
+	for i := range e.local {
+		fmt.Fprintf(s.Out, "  local address:  %v\n", &e.local[i])
+	}
+	mine := make([]dest, s.dests())
+	copy(mine, e.local)
+	var theirs []dest
+	var err error
+	if e.client {
+		if theirs, err = clientExchange(conn, mine); err == nil {
+			err = e.connect(theirs)
+		}
+	} else {
+		theirs, err = serverExchange(conn, mine, e.connect)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range e.local {
+		fmt.Fprintf(s.Out, "  remote address: %v\n", &theirs[i])
+	}
+	return nil
+}

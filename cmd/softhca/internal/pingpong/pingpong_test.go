@@ -1,0 +1,237 @@
+package pingpong
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// loopback returns address i of those that no other test process uses.
+func loopback(i int) string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 192+pid>>8&31, pid&255, i)
+}
+
+// opener opens an adapter over the kernel's UDP, whatever the TCP connection's
+// address.
+func opener(addr string) Open {
+	return func(netip.Addr) (*verbs.Context, func() error, error) {
+		hca, err := verbs.Open(verbs.Config{Addr: addr})
+		if err != nil {
+			return nil, nil, err
+		}
+		return hca, hca.Close, nil
+	}
+}
+
+// options are small enough for a test; a side that waits fails soon.
+func options(k Kind) Options {
+	return Options{Kind: k, GIDIndex: -1, Iters: 60, MTU: 1024, RxDepth: 20, QPs: 4, Idle: 20 * time.Second}
+}
+
+// both runs a server and a client with their options and returns what both
+// return.
+func both(t *testing.T, server, client Side) (s, c Result, serverErr, clientErr error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s, serverErr = server.Server(t.Context(), l)
+	}()
+	c, clientErr = client.Client(t.Context(), l.Addr().String())
+	<-done
+	return s, c, serverErr, clientErr
+}
+
+func TestKinds(t *testing.T) {
+	for _, k := range []Kind{RC, UC, UD, SRQ} {
+		for _, events := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v events %v", k, events), func(t *testing.T) {
+				o := options(k)
+				o.Events = events
+				var serverOut, clientOut strings.Builder
+				s, c, serverErr, clientErr := both(t,
+					Side{Options: o, Open: opener(loopback(1)), Out: &serverOut},
+					Side{Options: o, Open: opener(loopback(2)), Out: &clientOut})
+				if serverErr != nil || clientErr != nil {
+					t.Fatalf("server: %v; client: %v", serverErr, clientErr)
+				}
+				if s.Iters != o.Iters || c.Elapsed <= 0 || c.Size != s.Size {
+					t.Errorf("server %+v, client %+v", s, c)
+				}
+				compareEnds(t, serverOut.String(), clientOut.String())
+			})
+		}
+	}
+}
+
+// compareEnds looks whether each side knows the other's ends.
+func compareEnds(t *testing.T, server, client string) {
+	t.Helper()
+	for _, pair := range [][2]string{{server, client}, {client, server}} {
+		for line := range strings.Lines(pair[0]) {
+			if end, ok := strings.CutPrefix(line, "  local address:  "); ok && !strings.Contains(pair[1], "  remote address: "+end) {
+				t.Errorf("one side is at %s, the other says\n%s", end, pair[1])
+			}
+		}
+	}
+	if !strings.Contains(server, "GID ::ffff:127.") {
+		t.Errorf("no GID in %q", server)
+	}
+}
+
+// TestSizes crosses the path MTU, and runs out of receives.
+func TestSizes(t *testing.T) {
+	for _, size := range []int{1, 1024, 1025, 100000} {
+		o := options(RC)
+		o.Size, o.RxDepth = size, 2
+		_, c, serverErr, clientErr := both(t,
+			Side{Options: o, Open: opener(loopback(1)), Out: io.Discard},
+			Side{Options: o, Open: opener(loopback(2)), Out: io.Discard})
+		if serverErr != nil || clientErr != nil || c.Size != size {
+			t.Errorf("size %d: server: %v; client: %v", size, serverErr, clientErr)
+		}
+	}
+}
+
+// TestOptionsDiffer runs a server that expects shorter messages: both sides
+// end with an error that says what happened.
+func TestOptionsDiffer(t *testing.T) {
+	small, large := options(RC), options(RC)
+	small.Size, large.Size = 100, 200
+	_, _, serverErr, clientErr := both(t,
+		Side{Options: small, Open: opener(loopback(1)), Out: io.Discard},
+		Side{Options: large, Open: opener(loopback(2)), Out: io.Discard})
+	if serverErr == nil || clientErr == nil || !strings.Contains(clientErr.Error(), "REM_INV_REQ_ERR") {
+		t.Errorf("server: %v; client: %v", serverErr, clientErr)
+	}
+}
+
+// TestSilence ends a side whose peer has connected and says nothing.
+func TestSilence(t *testing.T) {
+	for _, events := range []bool{false, true} {
+		o := options(RC)
+		o.Idle, o.Events = 20*time.Millisecond, events
+		n := verbs.NewNetwork()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := Side{Options: o, Out: io.Discard, Open: func(netip.Addr) (*verbs.Context, func() error, error) {
+			hca, err := verbs.Open(verbs.Config{Addr: "10.0.0.1", Network: n})
+			return hca, hca.Close, err
+		}}
+		mute := make(chan error, 1)
+		go func() {
+			conn, err := net.Dial("tcp", l.Addr().String())
+			if err == nil {
+				mine := []dest{{qpn: 5, gid: ib.GIDFromAddr(netip.MustParseAddr("10.0.0.2"))}}
+				_, err = clientExchange(conn, mine)
+				err = errors.Join(err, conn.Close())
+			}
+			mute <- err
+		}()
+		if _, err := server.Server(t.Context(), l); !errors.Is(err, errIdle) {
+			t.Errorf("events %v: %v, want %v", events, err, errIdle)
+		}
+		if err := <-mute; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	side := Side{Options: options(RC), Open: opener(loopback(1)), Out: io.Discard}
+	if _, err := side.Server(ctx, l); !errors.Is(err, context.Canceled) {
+		t.Errorf("server that was cancelled: %v", err)
+	}
+	if _, err := side.Client(ctx, l.Addr().String()); !errors.Is(err, context.Canceled) {
+		t.Errorf("client that was cancelled: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Options)
+		want   string // of the error; "" for none
+	}{
+		{func(*Options) {}, ""},
+		{func(o *Options) { o.Size = -1 }, "size -1"},
+		{func(o *Options) { o.Size = maxSize + 1 }, "size"},
+		{func(o *Options) { o.Iters = 0 }, "iterations 0"},
+		{func(o *Options) { o.MTU = 1500 }, "path MTU 1500"},
+		{func(o *Options) { o.MTU = 0 }, "path MTU 0"},
+		{func(o *Options) { o.Kind, o.QPs = SRQ, 257 }, "queue pairs 257: want 1 to 256"},
+		{func(o *Options) { o.Kind, o.QPs, o.RxDepth = SRQ, 16, 16 }, "receive depth 16: want 17"},
+		{func(o *Options) { o.QPs = 257 }, ""}, // only SRQ has them
+	} {
+		o := options(RC)
+		c.change(&o)
+		err := o.check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", o, err, c.want)
+		}
+	}
+}
+
+func TestGIDIndex(t *testing.T) {
+	n := verbs.NewNetwork()
+	hca, err := verbs.Open(verbs.Config{Addr: "fd00::1,10.0.0.1,10.0.0.9", Network: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hca.Close()
+	for _, c := range []struct {
+		index int
+		tcp   string
+		want  int
+	}{{-1, "10.0.0.9", 2}, {-1, "192.0.2.1", 1}, {-1, "fd00::7", 0}, {1, "10.0.0.9", 1}} {
+		o := options(RC)
+		o.GIDIndex, o.Size = c.index, 8
+		s, err := newSession(hca, o, netip.MustParseAddr(c.tcp))
+		if err != nil || s.gid != c.want {
+			t.Errorf("index %d, connection from %s: entry %d, %v, want %d", c.index, c.tcp, s.gid, err, c.want)
+		}
+	}
+	o := options(RC)
+	o.GIDIndex = 3
+	if _, err := newSession(hca, o, netip.MustParseAddr("10.0.0.1")); err == nil {
+		t.Error("an index past the end of the table")
+	}
+	o = options(UD)
+	o.Size = 4097
+	if _, err := newSession(hca, o, netip.MustParseAddr("10.0.0.1")); err == nil {
+		t.Error("a UD message that does not fit into a packet")
+	}
+}
+
+func TestParseKind(t *testing.T) {
+	for _, k := range []Kind{RC, UC, UD, SRQ} {
+		if got, err := ParseKind(strings.ToUpper(k.String())); err != nil || got != k {
+			t.Errorf("%v: %v, %v", k, got, err)
+		}
+	}
+	if _, err := ParseKind("xrc"); err == nil {
+		t.Error("xrc is a kind")
+	}
+}

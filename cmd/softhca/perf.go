@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/ib"
+)
+
+// perfFlags are the flags of perf.
+type perfFlags struct {
+	*globals
+	plan     perf.Plan
+	mtu      int
+	port     uint16
+	asJSON   bool
+	local    bool
+	child    bool
+	forever  bool
+	duration time.Duration
+}
+
+// perfPort is where a server of perf listens by default.
+const perfPort = 18516
+
+func newPerfCommand(g *globals) *cobra.Command {
+	f := &perfFlags{globals: g}
+	cmd := &cobra.Command{
+		Use:   "perf " + strings.Join(perf.OpNames(), "|") + " [HOST]",
+		Short: "Measure bandwidth and message rate, or latency",
+		Long: `perf measures an operation between two adapters. Without HOST it is the server, which serves one client and
+ends (or serves one after another, with --forever). With HOST it is the client, which measures. With --local it
+does both, as two processes on 127.0.0.1 and 127.0.0.2, or on --addr and the address after it.
+
+Both sides name the same operation. The client's size, depth, number of queue pairs and path MTU hold for both.
+They are agreed over a TCP connection; HOST is the server's address there, which is that of its adapter too.
+
+Bandwidth counts payload, with --depth messages outstanding on each queue pair. With --latency one message is
+on its way at a time. For write, write-imm and send it goes back and forth: the latency is half a round trip, and
+both sides spin, on the memory that a WRITE changes, on the completion queue for the others. For read and the
+atomics it is the time from the post to the completion.
+
+The last message of each queue pair carries a pattern, and the side that gets it checks it. The exit code is 0
+only if everything completed with success and the data was right. A line of progress is written to standard error
+each second; the result to standard output.`,
+		Example: `  softhca perf write --local
+  softhca perf write --latency --local --json
+  softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
+  softhca perf read --addr 192.0.2.1 --size 1048576 192.0.2.2`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("perf needs an operation: %s", strings.Join(perf.OpNames(), ", "))
+			}
+			return maxArgs(2)(cmd, args)
+		},
+		ValidArgs: perf.OpNames(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *perfFlags) register(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.IntVar(&f.plan.Size, "size", 0, "`bytes` of a message (default 65536, 8 with --latency; atomics have 8)")
+	s.IntVar(&f.plan.Depth, "depth", 0, "messages outstanding on each queue pair (default 128; 1 with --latency)")
+	s.IntVar(&f.plan.QPs, "qps", 1, "queue pairs")
+	s.IntVar(&f.mtu, "mtu", 0, "path MTU in `bytes`: 256, 512, 1024, 2048 or 4096 (default the largest of both ports)")
+	s.DurationVar(&f.duration, "duration", 5*time.Second, "how long to measure")
+	s.BoolVar(&f.plan.Latency, "latency", false, "measure the latency of single messages")
+	s.Uint16Var(&f.port, "port", perfPort, "TCP port of the server")
+	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
+	s.BoolVar(&f.local, "local", false, "run both sides on this host")
+	s.BoolVar(&f.forever, "forever", false, "as server, serve one client after another until interrupted")
+	s.BoolVar(&f.child, "child", false, "as server, print the TCP address, and end with standard input")
+	// The flag exists: it was registered right above.
+	_ = s.MarkHidden("child")
+}
+
+func (f *perfFlags) run(cmd *cobra.Command, args []string) error {
+	host, err := f.parse(args)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	switch {
+	case f.local:
+		err = f.runLocal(ctx, cmd)
+	case host == "":
+		err = f.serve(ctx, cmd)
+	default:
+		err = f.measure(ctx, cmd, net.JoinHostPort(host, strconv.Itoa(int(f.port))))
+	}
+	if err != nil {
+		return fmt.Errorf("perf %v: %w", f.plan.Op, err)
+	}
+	return nil
+}
+
+// parse turns flags and arguments into a plan.
+func (f *perfFlags) parse(args []string) (host string, err error) {
+	if f.plan.Op, err = perf.ParseOp(args[0]); err != nil {
+		return "", &usageError{err}
+	}
+	if f.mtu != 0 {
+		mtu, ok := ib.MTUFor(f.mtu)
+		if !ok || mtu.Bytes() != f.mtu {
+			return "", usagef("--mtu %d: want 256, 512, 1024, 2048 or 4096", f.mtu)
+		}
+		f.plan.MTU = mtu
+	}
+	f.plan.Duration = f.duration
+	if f.duration <= 0 {
+		return "", usagef("--duration %v: want more than nothing", f.duration)
+	}
+	if err := f.plan.Check(); err != nil {
+		return "", &usageError{err}
+	}
+	if len(args) == 2 {
+		host = args[1]
+	}
+	if f.local && (host != "" || f.forever || f.child) {
+		return "", usagef("--local runs both sides: no HOST, no --forever")
+	}
+	return host, nil
+}
+
+// measure is the client.
+func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server string) (err error) {
+	dev, closer, err := f.open(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closer()) }()
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", server)
+	if err != nil {
+		return fmt.Errorf("reach the server: %w", err)
+	}
+	sum, err := perf.Run(ctx, dev, conn, f.plan, func(i perf.Interval) {
+		// Progress that nobody can read is no reason to stop.
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%3.0f s  %8.2f Gb/s  %8.3f M messages/s\n", i.Elapsed.Seconds(), i.Gbps, i.Mpps)
+	})
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(sum)
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), sum)
+	return err
+}
+
+// serve is the server.
+func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
+	dev, closer, err := f.open(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closer()) }()
+	at := net.JoinHostPort("", strconv.Itoa(int(f.port)))
+	if f.child {
+		at = net.JoinHostPort(dev.QueryGID(0).Addr().String(), "0")
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	defer func() { _ = l.Close() }()
+	if f.child {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			end()
+			_ = l.Close()
+		}()
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), l.Addr())
+	} else {
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "serving %v on adapter %v, TCP %v\n", f.plan.Op, dev.QueryGID(0).Addr(), l.Addr())
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return fmt.Errorf("wait for a client: %w", err)
+		}
+		err = perf.Serve(ctx, dev, conn, f.plan.Op)
+		if !f.forever || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			// The next client may do better.
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "client %v: %v\n", conn.RemoteAddr(), err)
+		}
+	}
+}

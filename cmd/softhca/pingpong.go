@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/pingpong"
+	"github.com/softhca/softhca/verbs"
+)
+
+func newPingpongCommand(g *globals) *cobra.Command {
+	f := &pingpongFlags{globals: g}
+	cmd := &cobra.Command{
+		Use:   "pingpong [HOST]",
+		Short: "Send a message to and fro, also with rdma-core's ibv_*_pingpong",
+		Long: `pingpong sends a message to and fro: it is the server without HOST, and with HOST the client of the server
+there. It speaks the TCP exchange of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and
+ibv_srq_pingpong, so that either side may be the Linux program (which needs its -g option with RoCE).
+
+Both sides must agree on --type, --size, --iters and, with srq, --qps. The client checks that what comes back is
+what it sent. Without --addr the adapter opens on the local address of the TCP connection.`,
+		Example: `  softhca pingpong --addr 127.0.0.1                         a server, and in another terminal its client:
+  softhca pingpong --addr 127.0.0.2 127.0.0.1
+  softhca pingpong --type ud --size 1024 --addr eth0        a server for ibv_ud_pingpong -g 1 -s 1024 HOST
+  softhca pingpong --type srq --events 192.0.2.7            a client of ibv_srq_pingpong -g 1 there`,
+		Args: maxArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.kind, "type", "rc", "rc, uc, ud, or srq (rc with a shared receive queue)")
+	fs.IntVar(&f.GIDIndex, "gid-index", -1, "entry of the GID table, in the order of --addr; -1: the address of the TCP connection, or its family's first")
+	fs.IntVar(&f.Size, "size", 0, "bytes of a message; 0: 4096, with ud 2048")
+	fs.IntVar(&f.Iters, "iters", 1000, "messages each way")
+	fs.IntVar(&f.MTU, "mtu", 1024, "path MTU in bytes: 256, 512, 1024, 2048 or 4096")
+	fs.IntVar(&f.RxDepth, "rx-depth", 500, "receives to keep posted")
+	fs.IntVar(&f.QPs, "qps", 16, "queue pairs, with srq")
+	fs.BoolVar(&f.Events, "events", false, "sleep until something completes instead of polling")
+	fs.Uint16Var(&f.port, "port", 18515, "TCP port of the server")
+	fs.DurationVar(&f.Idle, "idle", 30*time.Second, "give up when nothing completes for so long; 0: never")
+	return cmd
+}
+
+// pingpongFlags are the flags of pingpong.
+type pingpongFlags struct {
+	*globals
+	pingpong.Options
+	kind string
+	port uint16
+}
+
+func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
+	if f.Kind, err = pingpong.ParseKind(f.kind); err != nil {
+		return usagef("--%v", err)
+	}
+	side := pingpong.Side{Options: f.Options, Open: f.opener(cmd), Out: cmd.OutOrStdout()}
+	port := strconv.Itoa(int(f.port))
+	var r pingpong.Result
+	if len(args) == 1 {
+		r, err = side.Client(cmd.Context(), net.JoinHostPort(args[0], port))
+	} else {
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("", port)); err == nil {
+			r, err = side.Server(cmd.Context(), l)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pingpong: %w", err)
+	}
+	return r.Text(cmd.OutOrStdout())
+}
+
+// opener opens the adapter on --addr, or on the local address of the TCP
+// connection.
+func (f *pingpongFlags) opener(cmd *cobra.Command) pingpong.Open {
+	return func(local netip.Addr) (*verbs.Context, func() error, error) {
+		hca, closer, err := f.open(cmd.ErrOrStderr(), func(c *verbs.Config) {
+			if strings.TrimSpace(c.Addr) == "" {
+				c.Addr = local.String()
+			}
+		})
+		if err != nil && f.addr == "" && local.IsLoopback() {
+			err = errors.Join(err, errors.New("two adapters on one host need an address each: use --addr 127.0.0.1 and --addr 127.0.0.2"))
+		}
+		return hca, closer, err
+	}
+}

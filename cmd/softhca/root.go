@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/verbs"
+)
+
+// globals are the flags that every command has.
+type globals struct {
+	addr      string
+	capture   string
+	logLevel  string
+	transport string
+}
+
+// newRootCommand returns the whole command tree.
+func newRootCommand() *cobra.Command {
+	g := &globals{}
+	root := &cobra.Command{
+		Use:   "softhca",
+		Short: "A software RDMA adapter that speaks RoCEv2 over UDP",
+		Long: `softhca is an RDMA adapter in software. It speaks RoCEv2 on UDP port 4791, in user space:
+no kernel module, no root, no RDMA hardware.`,
+		Example: `  softhca demo                            see two adapters talk
+  softhca devices                         what adapters this host can have
+  softhca pingpong --addr 127.0.0.1       a server, and in another terminal its client:
+  softhca pingpong --addr 127.0.0.2 127.0.0.1
+  softhca decode capture.pcapng           look into captured packets`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&g.addr, "addr", "", "local address, addresses (a,b) or network interface of the adapter; they become its GID table")
+	f.StringVar(&g.capture, "capture", "", "write every packet of the adapter to this `file.pcapng`")
+	f.StringVar(&g.logLevel, "log-level", "warn", "debug (every packet), info, warn or error; logs go to standard error")
+	f.StringVar(&g.transport, "transport", "udp", "udp (a socket), or raw (whole IP packets; Linux, privileged)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newPingpongCommand(g),
+		newPerfCommand(g), newDecodeCommand(),
+	)
+	return root
+}
+
+// noArgs refuses arguments that are not flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// maxArgs allows up to n arguments that are not flags.
+func maxArgs(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usagef("%s takes at most %d argument(s); %q is too many", cmd.CommandPath(), n, args[n])
+		}
+		return nil
+	}
+}
+
+// logger returns the log that --log-level asks for.
+func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
+		return nil, usagef("--log-level %q: want debug, info, warn or error", g.logLevel)
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
+}
+
+// config returns the adapter that the flags describe, without its capture.
+func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
+	c := verbs.Config{Addr: g.addr}
+	switch g.transport {
+	case "udp":
+	case "raw":
+		c.Transport = verbs.Raw
+	default:
+		return c, usagef("--transport %q: want udp or raw", g.transport)
+	}
+	if ctx := context.Background(); log.Enabled(ctx, slog.LevelDebug) {
+		c.Trace = func(r *verbs.TraceRecord) { log.Debug(r.String()) }
+	}
+	return c, nil
+}
+
+// open opens the adapter that the flags describe, after the tweaks. The
+// caller calls closer once: it closes the adapter and its capture file, and
+// returns their errors.
+func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *verbs.Context, closer func() error, err error) {
+	log, err := g.logger(stderr)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := g.config(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, tweak := range tweaks {
+		tweak(&cfg)
+	}
+	file := func() error { return nil }
+	if g.capture != "" {
+		if cfg.Capture, file, err = createCapture(g.capture); err != nil {
+			return nil, nil, err
+		}
+	}
+	hca, err = verbs.Open(cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, file())
+	}
+	log.Info("adapter open", "addr", cfg.Addr, "gid0", hca.QueryGID(0), "transport", cfg.Transport)
+	return hca, func() error {
+		logCounters(log, hca)
+		return errors.Join(hca.Close(), file())
+	}, nil
+}
+
+// logCounters logs what an adapter counted, zeros left out.
+func logCounters(log *slog.Logger, hca *verbs.Context) {
+	counters, err := hca.Counters()
+	if err != nil {
+		log.Warn("no counters", "error", err)
+		return
+	}
+	var list []any
+	for _, c := range counters {
+		if c.Value != 0 {
+			list = append(list, c.Name, c.Value)
+		}
+	}
+	log.Info("counters", list...)
+}
+
+// createCapture opens a capture file for writing; done flushes and closes it.
+func createCapture(name string) (w io.Writer, done func() error, err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("capture: %w", err)
+	}
+	b := bufio.NewWriterSize(f, 1<<20)
+	return b, func() error { return errors.Join(b.Flush(), f.Close()) }, nil
+}
