@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo
+.PHONY: check test fuzz generate bench demo transfer
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -19,3 +19,6 @@ bench: ## measure the adapter beside UDP without RDMA
 
 demo: ## two adapters talk over UDP
 	go run ./cmd/softhca demo
+
+transfer: ## 1 GiB between two processes by WRITE, READ and SEND at each path MTU
+	go test -count=1 -v -timeout 30m -run 'TestTransfer$$' ./verbs -transfer-bytes 1073741824

@@ -24,13 +24,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// got ends the test on an error and returns the value.
-func got[T any](t testing.TB, v T, err error) T {
-	t.Helper()
-	must(t, err)
-	return v
-}
-
 // want fails the test unless err is target.
 func want(t testing.TB, err, target error, what string) {
 	t.Helper()

@@ -226,7 +226,7 @@ func spin(round int) {
 // completes exactly once and in order.
 func TestPostSendRacesFlush(t *testing.T) {
 	a, b := newPair(t, ib.RC)
-	for round := range 300 {
+	for round := range 150 {
 		connect(t, a, b, nil)
 		const n = 60
 		posted := make(chan struct{})

@@ -178,12 +178,18 @@ func TestV14_Sent(t *testing.T) {
 // receiving, the room of the receive, which serves the next message.
 func TestE15_UDLengths(t *testing.T) {
 	s := newSolo(t, soloConfig{typ: ib.UD})
+	s.recv(1, 40+5000)
+	for _, n := range []int{4097, 5000} {
+		s.wantSilence("a message over the MTU", s.inject(s.packet(roce.UDSendOnly, 0, make([]byte, n))), ib.RTS)
+	}
+	s.inject(s.packet(roce.UDSendOnly, 0, make([]byte, 4096)))
+	s.wantWCs("a message of the MTU", wc{1, ib.WCSuccess})
 	s.recv(1, 40+100)
-	for _, n := range []int{101, 4097, 5000} {
+	for _, n := range []int{101, 4096} {
 		s.wantSilence("a message that does not fit", s.inject(s.packet(roce.UDSendOnly, 0, make([]byte, n))), ib.RTS)
 	}
-	if n := s.counters().Drops[qp.DropLength]; n != 3 {
-		t.Errorf("3 messages that do not fit count as %d", n)
+	if n := s.counters().Drops[qp.DropLength]; n != 4 {
+		t.Errorf("4 messages that do not fit count as %d", n)
 	}
 	s.inject(s.packet(roce.UDSendOnly, 77, make([]byte, 100)))
 	s.wantWCs("the receive serves the next", wc{1, ib.WCSuccess})

@@ -34,8 +34,8 @@ const (
 const (
 	habitStreak = 16 // packets in a row that make a habit
 	maxIndex    = 64 // segments of a run, at most
-	countSlack  = 1024
-	countPerMS  = 8 // identifications that a host may use up elsewhere in a millisecond
+	countSlack  = 8192
+	countPerMS  = 64 // identifications that a host may use up elsewhere in a millisecond
 	countBehind = 64
 )
 

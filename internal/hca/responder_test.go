@@ -65,6 +65,13 @@ func TestE8_GapClosesBeforeTheNAK(t *testing.T) {
 		s.packet(roce.RCSendOnly, 0x100, []byte{1}), s.packet(roce.RCSendOnly, 0x102, []byte{3}), s.packet(roce.RCSendOnly, 0x101, []byte{2}))
 	s.wantPackets("three packets in one datagram, the last two exchanged", got, ack(roce.NAKSequence, 0x102))
 	s.wantWCs("both in order are executed", wc{1, ib.WCSuccess}, wc{2, ib.WCSuccess})
+	s = newSolo(t, soloConfig{})
+	var ps []roce.Packet
+	for _, psn := range []uint32{0x100, 0x102, 0x101, 0x102} {
+		ps = append(ps, s.packet(roce.RCRDMAWriteOnly, psn, []byte{1}))
+		ps[len(ps)-1].BTH.AckReq = psn == 0x100
+	}
+	s.wantPackets("the NAK is void, the ACK that it stood for is not", s.inject(ps...), ack(roce.ACKUnlimited, 0x102))
 }
 
 // TestE9_DuplicateSendAndWrite shows that duplicates are acknowledged with
@@ -113,6 +120,9 @@ func TestE9_DuplicateRead(t *testing.T) {
 	if !bytes.Equal(got[0].Payload, s.buf[256:512]) || !bytes.Equal(got[1].Payload, s.buf[512:600]) {
 		t.Error("the part that is read again holds other bytes")
 	}
+	part := s.read(0x101, 100)
+	part.RETH.VA += 256
+	s.wantPackets("again from the middle, but not to the end", s.inject(part), sig{roce.RCRDMAReadResponseLast, 0x101, roce.ACKUnlimited})
 	for what, change := range map[string]func(*roce.Packet){
 		"another address":        func(p *roce.Packet) { p.RETH.VA++ },
 		"another rkey":           func(p *roce.Packet) { p.RETH.RKey++ },
@@ -528,6 +538,29 @@ func TestE19_ReadResponseWithoutRoom(t *testing.T) {
 	s.wantPackets("the ACK of what came after the READ comes last", got[128:], ack(roce.ACKUnlimited, 0x100+128))
 	if got := s.pass(time.Second); len(got) != 0 {
 		t.Errorf("%d packets more", len(got))
+	}
+}
+
+// TestE19_ACKWithoutRoom shows that an ACK that finds the batch full, behind
+// requests of our own, is the first packet of the next.
+func TestE19_ACKWithoutRoom(t *testing.T) {
+	s := newSolo(t, soloConfig{batch: maxPacket + 8})
+	_, err := s.qp.PostSend(s.wr(ib.WRSend, 1, 0, 8000))
+	must(t, err)
+	s.hca.Shard().Ring(s.qp)
+	s.deliver(s.datagram(s.packet(roce.RCRDMAWriteOnly, 0x100, []byte{1})))
+	if !s.hca.Shard().Transmit(s.now, s.batch) {
+		t.Error("there is more to send and Transmit says no")
+	}
+	for i := range s.batch.Pending() {
+		if p := s.parse(&s.batch.Pending()[i], 0); p.BTH.Opcode == roce.RCAcknowledge {
+			t.Fatal("the ACK found room: the batch is too large for this test")
+		}
+	}
+	s.batch.Reset()
+	got := s.out()
+	if len(got) == 0 || sigOf(&got[0]) != ack(roce.ACKUnlimited, 0x100) {
+		t.Errorf("the next batch does not begin with the ACK but with %v", got[:min(1, len(got))])
 	}
 }
 

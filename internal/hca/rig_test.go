@@ -21,7 +21,6 @@ type rig struct {
 	side [2]*rigSide
 	// drop, if set, is asked about every packet; true loses it.
 	drop func(from int, p *roce.Packet) bool
-	log  []roce.Packet
 }
 
 // rigSide is one adapter with the usual objects.

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 
@@ -35,10 +36,8 @@ type Port struct {
 	at    int               // the one being passed on
 	off   int               // bytes of it that are done
 
-	late     fabric.Datagram // a packet that waits for one to overtake it
-	lateBuf  []byte
-	waiting  bool
-	released []byte // bytes of the late packet last passed on
+	late    fabric.Datagram // a packet that waits for one to overtake it
+	waiting bool
 }
 
 // inbox is how many datagrams are taken from the wrapped port at once.
@@ -105,17 +104,15 @@ func (p *Port) next() fabric.Datagram {
 	return one
 }
 
-// hold keeps a copy of d until another packet has overtaken it.
+// hold keeps a copy of d until another packet has overtaken it. The copy has
+// memory of its own: several late packets may be passed on at once.
 func (p *Port) hold(d *fabric.Datagram) {
-	p.lateBuf = append(p.lateBuf[:0], d.Bytes...)
 	p.late, p.waiting = *d, true
+	p.late.Bytes = bytes.Clone(d.Bytes)
 }
 
-// release returns the packet that was held. Its bytes are valid as long as
-// those of the others.
+// release returns the packet that was held.
 func (p *Port) release() fabric.Datagram {
-	p.released, p.lateBuf = p.lateBuf, p.released
 	p.waiting = false
-	p.late.Bytes = p.released
 	return p.late
 }

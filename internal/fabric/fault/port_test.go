@@ -26,7 +26,7 @@ func carry(t *testing.T, c Config, runs, perRun int) []byte {
 	b := Wrap(inner, c)
 	batch := fabric.NewBatch(1<<16, a.Caps())
 	path := fabric.Path{Src: src, Dst: dst}
-	ds := make([]fabric.Datagram, 5)
+	ds := make([]fabric.Datagram, 16)
 	var got []byte
 	mark := byte(0)
 	for range runs {

@@ -11,7 +11,7 @@ import (
 const (
 	readDepth  = 4  // READs and atomics on their way
 	rnrTimer   = 12 // code
-	ackTimeout = 14 // code
+	ackTimeout = 17 // code; long, so that a busy host does not send again in vain
 	retries    = 7
 )
 

@@ -34,7 +34,7 @@ func (s *stage) wrongKey(ctx context.Context) error {
 	if err := s.b.event(ctx, ib.EventQPAccessErr); err != nil {
 		return err
 	}
-	if err := s.b.look(); err != nil {
+	if err := s.b.settle(); err != nil {
 		return err
 	}
 	seen := s.aTrace.take()

@@ -59,10 +59,10 @@ func newNode(name, addr string, hca *verbs.Context, seed byte) (*node, error) {
 	return n, err
 }
 
-// look makes what the peer has done to the node's memory visible to this
-// goroutine. A program that is told of it by a completion need not: here the
-// peer's completion says so, and it came over the network.
-func (n *node) look() error {
+// settle stands between what this goroutine does to the node's memory and what
+// the peer does to it over the network. In two processes nothing could, and a
+// program that is told by a completion of its own need not.
+func (n *node) settle() error {
 	_, err := n.qp.Query()
 	return err
 }

@@ -22,6 +22,9 @@ const (
 // post posts a request of A's, waits until it is done and shows it.
 func (s *stage) post(ctx context.Context, wr verbs.SendWR) error {
 	wr.Flags |= ib.SendSignaled
+	if err := s.b.settle(); err != nil {
+		return err
+	}
 	if err := s.a.qp.PostSend(wr); err != nil {
 		return err
 	}
@@ -33,7 +36,7 @@ func (s *stage) post(ctx context.Context, wr verbs.SendWR) error {
 		return fmt.Errorf("%v: wr_id %d completed with %v", wr.Opcode, wc.WRID, wc.Status)
 	}
 	s.ladder(s.a, s.b, s.aTrace.take())
-	return s.b.look()
+	return s.b.settle()
 }
 
 // send is the scene of SEND and receive.

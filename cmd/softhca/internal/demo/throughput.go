@@ -65,7 +65,7 @@ func (s *stage) throughput(ctx context.Context) error {
 	gbps := float64(n) * bigBytes * 8 / elapsed.Seconds() / 1e9
 	s.line("%s  %d MiB in %.2f s, one queue pair, with ICRC; %d packets sent again",
 		s.paint(bold, fmt.Sprintf("%.1f Gbit/s", gbps)), n, elapsed.Seconds(), after-before)
-	if err := s.b.look(); err != nil {
+	if err := s.b.settle(); err != nil {
 		return err
 	}
 	s.check(n > 0 && bytes.Equal(src.Bytes(), dst.Bytes()), "B's memory holds what A wrote")

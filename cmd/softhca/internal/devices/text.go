@@ -88,7 +88,7 @@ func gso(segments int) string {
 // verification explains how much of the ICRC the port can check.
 func verification(kind string) string {
 	if kind == "derived-id" {
-		return "derived-id on IPv4 (its identification is not seen, but follows from the ICRC); full on IPv6"
+		return "derived-id on IPv4 (the socket hides the identification), full on IPv6"
 	}
 	return kind
 }

@@ -1,0 +1,208 @@
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"syscall"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// pair returns two connected sides.
+func pair() (a, b *side) {
+	n := verbs.NewNetwork()
+	a, b = newSide(n, "10.0.0.1", ib.RC), newSide(n, "10.0.0.2", ib.RC)
+	a.connect(b)
+	b.connect(a)
+	return a, b
+}
+
+// must ends an example that failed.
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A SEND goes where the peer's next receive says, with four bytes beside it.
+func ExampleQP_PostSend() {
+	a, b := pair()
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	must(b.qp.PostRecv(verbs.RecvWR{WRID: 7, SGList: []verbs.SGE{b.mr.SGE(0, 4096)}}))
+	n := copy(a.mr.Bytes(), "a message")
+	must(a.qp.PostSend(verbs.SendWR{
+		WRID: 1, Opcode: ib.WRSendWithImm, ImmData: 42,
+		SGList: []verbs.SGE{a.mr.SGE(0, uint32(n))},
+	}))
+	wc := b.poll()
+	fmt.Printf("receive %d: %v, immediate %d, %q\n", wc.WRID, wc.Status, wc.ImmData, b.mr.Bytes()[:wc.ByteLen])
+	fmt.Println("send:", a.poll().Status)
+	// Output:
+	// receive 7: SUCCESS, immediate 42, "a message"
+	// send: SUCCESS
+}
+
+// A list is taken up to the first request that is wrong.
+func ExamplePostError() {
+	a, b := pair()
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	good := verbs.SendWR{
+		WRID: 1, Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{a.mr.SGE(0, 8)},
+		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	}
+	bad := verbs.SendWR{WRID: 2, Opcode: ib.WRAtomicFetchAdd, SGList: []verbs.SGE{a.mr.SGE(0, 4)}}
+	err := a.qp.PostSend(good, bad)
+	var which *verbs.PostError
+	if errors.As(err, &which) {
+		fmt.Println("refused:", which.Index, err)
+	}
+	fmt.Println("request", a.poll().WRID, "was posted")
+	// Output:
+	// refused: 1 work request 1 (wr_id 0x2): post send: ATOMIC_FETCH_AND_ADD returns 8 bytes, the list holds 4: invalid argument
+	// request 1 was posted
+}
+
+// A modify call that is refused says what is missing, and changes nothing.
+func ExampleQP_Modify() {
+	a := newSide(verbs.NewNetwork(), "10.0.0.1", ib.RC)
+	defer a.ctx.Close()
+
+	err := a.qp.Modify(&verbs.QPAttr{State: ib.INIT, Port: 1}, ib.AttrState|ib.AttrPort)
+	fmt.Println(err)
+	err = a.qp.Modify(&verbs.QPAttr{State: ib.RTS}, ib.AttrState)
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, syscall.EINVAL), a.qp.State())
+	// Output:
+	// modify RESET to INIT: missing ACCESS_FLAGS, PKEY_INDEX
+	// modify RESET to RTS: not allowed for RC; modify leads from RESET to RESET, INIT, ERR
+	// true RESET
+}
+
+// A program that sleeps until something completes, or something else happens.
+func ExampleCompChannel() {
+	a, b := pair()
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	ch := verbs.NewCompChannel()
+	cq, err := b.ctx.CreateCQ(16, ch)
+	must(err)
+	b.cq = cq
+	b.qp, err = b.pd.CreateQP(&verbs.QPInitAttr{
+		Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxRecvWR: 1, MaxRecvSGE: 1},
+	})
+	must(err)
+	must(a.qp.Modify(&verbs.QPAttr{State: ib.RESET}, ib.AttrState))
+	a.connect(b)
+	b.connect(a)
+
+	must(b.qp.PostRecv(verbs.RecvWR{WRID: 1, SGList: []verbs.SGE{b.mr.SGE(0, 4096)}}))
+	must(cq.ReqNotify(false)) // any completion, not only solicited ones
+	must(a.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend}))
+
+	stop := make(chan struct{})
+	for done := false; !done; {
+		select {
+		case q := <-ch.C():
+			must(q.ReqNotify(false)) // arm first, then poll until it is empty:
+			wc := make([]verbs.WC, 4)
+			for n := q.Poll(wc); n > 0; n = q.Poll(wc) {
+				fmt.Println("receive", wc[0].WRID, wc[0].Status)
+				done = true
+			}
+		case <-stop:
+			return
+		}
+	}
+	// Output:
+	// receive 1 SUCCESS
+}
+
+// Events say what no completion can. Here a WRITE has a wrong key: both sides
+// learn of it.
+func ExampleContext_GetAsyncEvent() {
+	a, b := pair()
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	must(a.qp.PostSend(verbs.SendWR{
+		Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{a.mr.SGE(0, 8)},
+		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() + 1,
+	}))
+	fmt.Println("completion:", a.poll().Status)
+	ev, err := b.ctx.GetAsyncEvent(context.Background())
+	must(err)
+	fmt.Println("event:", ev.Type, ev.QP == b.qp)
+	ev.Ack() // before that the QP cannot be destroyed
+	fmt.Println(a.qp.State())
+	// Output:
+	// completion: REM_ACCESS_ERR
+	// event: QP_ACCESS_ERR true
+	// ERR
+}
+
+// QPs that share their receives, with an event when few are left.
+func ExampleSRQ() {
+	n := verbs.NewNetwork()
+	a, b := newSide(n, "10.0.0.1", ib.RC), newSide(n, "10.0.0.2", ib.RC)
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	srq, err := b.pd.CreateSRQ(&verbs.SRQInitAttr{MaxWR: 4, MaxSGE: 1, Limit: 2})
+	must(err)
+	b.qp, err = b.pd.CreateQP(&verbs.QPInitAttr{Type: ib.RC, SendCQ: b.cq, RecvCQ: b.cq, SRQ: srq})
+	must(err)
+	a.connect(b)
+	b.connect(a)
+
+	for i := range uint64(2) {
+		must(srq.PostRecv(verbs.RecvWR{WRID: i, SGList: []verbs.SGE{b.mr.SGE(i*64, 64)}}))
+	}
+	must(a.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend}))
+	fmt.Println("receive", b.poll().WRID)
+	ev, err := b.ctx.GetAsyncEvent(context.Background())
+	must(err)
+	fmt.Println(ev.Type, ev.SRQ == srq)
+	ev.Ack()
+	// Output:
+	// receive 0
+	// SRQ_LIMIT_REACHED true
+}
+
+// A UD message names its destination: address handle, QPN and Q_Key.
+func ExamplePD_CreateAH() {
+	n := verbs.NewNetwork()
+	a, b := newSide(n, "10.0.0.1", ib.UD), newSide(n, "10.0.0.2", ib.UD)
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+	const qkey = 0x1234
+	for _, s := range []*side{a, b} {
+		attr := verbs.QPAttr{State: ib.INIT, Port: 1, QKey: qkey}
+		must(s.qp.Modify(&attr, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrQKey))
+		attr.State = ib.RTR
+		must(s.qp.Modify(&attr, ib.AttrState))
+		attr.State = ib.RTS
+		must(s.qp.Modify(&attr, ib.AttrState|ib.AttrSQPSN))
+	}
+
+	ah, err := a.pd.CreateAH(verbs.AHAttr{DGID: b.ctx.QueryGID(0), HopLimit: 64, Port: 1})
+	must(err)
+	must(b.qp.PostRecv(verbs.RecvWR{SGList: []verbs.SGE{b.mr.SGE(0, 4096)}}))
+	size := copy(a.mr.Bytes(), "a datagram")
+	must(a.qp.PostSend(verbs.SendWR{
+		Opcode: ib.WRSend, SGList: []verbs.SGE{a.mr.SGE(0, uint32(size))},
+		AH: ah.Handle(), RemoteQPN: b.qp.QPN(), RemoteQKey: qkey,
+	}))
+	wc := b.poll()
+	// The first 40 bytes are for the IP header that the message came with.
+	fmt.Printf("%q from the sender's QP: %v\n", b.mr.Bytes()[40:wc.ByteLen], wc.SrcQP == a.qp.QPN())
+	// Output:
+	// "a datagram" from the sender's QP: true
+}

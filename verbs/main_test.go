@@ -1,0 +1,21 @@
+package verbs
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// peerEnv in its environment makes the test binary the other process of the
+// transfer test.
+const peerEnv = "SOFTHCA_TRANSFER_PEER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(peerEnv) == "" {
+		os.Exit(m.Run())
+	}
+	if err := servePeer(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "transfer peer:", err)
+		os.Exit(1)
+	}
+}

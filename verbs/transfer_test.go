@@ -1,0 +1,192 @@
+package verbs
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+var (
+	transferBytes = flag.Uint64("transfer-bytes", 8<<20, "bytes that each operation moves between two processes")
+	lossyBytes    = flag.Uint64("transfer-lossy-bytes", 1<<20, "bytes that each operation moves with loss and reordering")
+	transferSeed  = flag.Uint64("transfer-seed", 0, "seed of loss and reordering; 0 draws one")
+)
+
+// peer is the other process.
+type peer struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	enc *json.Encoder
+	dec *json.Decoder
+}
+
+// startPeer runs this test binary as the other process.
+func startPeer(t *testing.T) *peer {
+	t.Helper()
+	p := &peer{t: t, cmd: exec.Command(os.Args[0])}
+	p.cmd.Env = append(os.Environ(), peerEnv+"=1")
+	p.cmd.Stderr = os.Stderr
+	in, err := p.cmd.StdinPipe()
+	must(t, err)
+	out, err := p.cmd.StdoutPipe()
+	must(t, err)
+	must(t, p.cmd.Start())
+	t.Cleanup(func() {
+		if err := errors.Join(in.Close(), p.cmd.Wait()); err != nil {
+			t.Errorf("the peer process: %v", err)
+		}
+	})
+	p.enc, p.dec = json.NewEncoder(in), json.NewDecoder(out)
+	return p
+}
+
+// tell gives an order and waits until it is carried out.
+func (p *peer) tell(o order) answer {
+	p.t.Helper()
+	var a answer
+	must(p.t, p.enc.Encode(&o))
+	must(p.t, p.dec.Decode(&a))
+	if a.Error != "" {
+		p.t.Fatalf("the peer process, told to %s: %s", o.Do, a.Error)
+	}
+	return a
+}
+
+// transfer is one connection between the two processes.
+type transfer struct {
+	t    *testing.T
+	peer *peer
+	own  *mover
+	to   remote
+	size uint64 // bytes that each operation moves
+
+	moving time.Duration // of the operation, without making and hashing the bytes
+}
+
+// TestTransfer moves bytes between two processes over UDP, by WRITE, READ and
+// SEND at each path MTU, and compares the SHA-256 of both ends.
+func TestTransfer(t *testing.T) {
+	p := startPeer(t)
+	for mtu := ib.MTU256; mtu <= ib.MTU4096; mtu++ {
+		t.Run(fmt.Sprint(mtu.Bytes()), func(t *testing.T) {
+			p.t = t
+			testTransfer(t, p, remote{PathMTU: mtu, Timeout: 16}, [2]Faults{})
+		})
+	}
+	p.t = t
+}
+
+// TestTransferLossy is TestTransfer in a network that loses and reorders
+// packets at both ends.
+func TestTransferLossy(t *testing.T) {
+	seed := *transferSeed
+	if seed == 0 {
+		seed = rand.Uint64()>>1 + 1
+	}
+	p := startPeer(t)
+	for mtu := ib.MTU256; mtu <= ib.MTU4096; mtu++ {
+		t.Run(fmt.Sprint(mtu.Bytes()), func(t *testing.T) {
+			t.Logf("-transfer-seed %d", seed)
+			p.t = t
+			testTransfer(t, p, remote{PathMTU: mtu, Timeout: 12}, [2]Faults{
+				{Loss: 0.01, Reorder: 0.01, Seed: seed}, {Loss: 0.01, Reorder: 0.01, Seed: seed + 1},
+			})
+		})
+	}
+	p.t = t
+}
+
+func testTransfer(t *testing.T, p *peer, how remote, faults [2]Faults) {
+	t.Helper()
+	x := &transfer{t: t, peer: p, size: *transferBytes}
+	if faults[0] != (Faults{}) {
+		x.size = *lossyBytes
+	}
+	region := min(x.size, transferRegion)
+	var err error
+	x.own, err = openMover(&order{Addr: loopback(), Faults: faults[0], Bytes: region})
+	must(t, err)
+	defer func() { must(t, x.own.ctx.Close()) }()
+	own := x.own.local()
+	own.PathMTU, own.Timeout = how.PathMTU, how.Timeout
+	x.to = p.tell(order{Do: "open", Addr: loopback(), Faults: faults[1], Bytes: region, Remote: own}).Remote
+	defer p.tell(order{Do: "close"})
+	x.to.PathMTU, x.to.Timeout = how.PathMTU, how.Timeout
+	must(t, x.own.connect(&x.to))
+	before := [2]map[string]uint64{}
+	for _, op := range []struct {
+		name string
+		move func(x *transfer, n, seed uint64)
+	}{{"WRITE", (*transfer).write}, {"READ", (*transfer).read}, {"SEND", (*transfer).send}} {
+		start := time.Now()
+		for done := uint64(0); done < x.size; done += region {
+			op.move(x, min(x.size-done, region), done+uint64(len(op.name)))
+		}
+		took := time.Since(start)
+		a := p.tell(order{Do: "sum"})
+		if sum := x.own.total(); sum != a.Sum {
+			t.Errorf("%s: SHA-256 %s here, %s there", op.name, sum, a.Sum)
+		}
+		own, err := x.own.counters()
+		must(t, err)
+		t.Logf("%-5s %d MiB in %v, moving %v: %.2f Gb/s; here %s; there %s", op.name, x.size>>20, took.Round(time.Millisecond),
+			x.moving.Round(time.Millisecond), float64(x.size)*8/x.moving.Seconds()/1e9, trouble(own, before[0]), trouble(a.Counters, before[1]))
+		x.moving = 0
+		before = [2]map[string]uint64{own, a.Counters}
+	}
+}
+
+// trouble names the counters of lost and repeated packets that have grown.
+func trouble(now, before map[string]uint64) string {
+	s := ""
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if n := now[name] - before[name]; n != 0 && !strings.HasPrefix(name, "rdma_") && !strings.HasPrefix(name, "rx_") && name != "state_changes" {
+			s += fmt.Sprintf(" %s=%d", name, n)
+		}
+	}
+	return "{" + strings.TrimSpace(s) + "}"
+}
+
+// post posts one request for each message of n bytes and waits for all.
+func (x *transfer) post(n uint64, op ib.WROpcode) {
+	x.t.Helper()
+	start := time.Now()
+	for off := uint64(0); off < n; off += transferMessage {
+		must(x.t, x.own.qp.PostSend(SendWR{
+			WRID: off, Opcode: op, SGList: []SGE{x.own.mr.SGE(off, uint32(min(n-off, transferMessage)))},
+			RemoteAddr: x.to.Addr + off, RKey: x.to.RKey,
+		}))
+	}
+	must(x.t, x.own.take(int(messages(n))))
+	x.moving += time.Since(start)
+}
+
+func (x *transfer) write(n, seed uint64) {
+	x.own.make(n, seed)
+	x.post(n, ib.WRRDMAWrite)
+	x.peer.tell(order{Do: "hash", Bytes: n})
+}
+
+func (x *transfer) read(n, seed uint64) {
+	x.peer.tell(order{Do: "fill", Bytes: n, Seed: seed})
+	x.post(n, ib.WRRDMARead)
+	x.own.add(n)
+}
+
+func (x *transfer) send(n, seed uint64) {
+	x.own.make(n, seed)
+	x.peer.tell(order{Do: "recv", Bytes: n})
+	x.post(n, ib.WRSend)
+	x.peer.tell(order{Do: "take", Bytes: n})
+}

@@ -1,0 +1,241 @@
+package verbs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand/v2"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Sizes of a transfer. Every byte of the stream goes through the region in
+// order; the region is used again and again.
+const (
+	transferRegion  = 64 << 20
+	transferMessage = 1 << 20
+)
+
+// order is what the test tells its peer process, a line of JSON each.
+type order struct {
+	Do     string // "open", "fill", "recv", "take", "hash", "sum" or "close"
+	Addr   string
+	Faults Faults
+	Remote remote // open: whom to connect to
+	Bytes  uint64 // open: of the region; others: how many of it
+	Seed   uint64 // fill
+}
+
+// remote is what one side must know of the other.
+type remote struct {
+	GID     ib.GID
+	QPN     ib.QPN
+	PathMTU ib.MTU
+	Timeout uint8
+	Addr    uint64 // of the region
+	RKey    ib.RKey
+}
+
+// answer is the peer's reply to an order.
+type answer struct {
+	Error    string
+	Remote   remote
+	Sum      string
+	Counters map[string]uint64
+}
+
+// mover is one side of a transfer: an adapter, a QP, a region and a hash of
+// all that went through it.
+type mover struct {
+	ctx *Context
+	ch  *CompChannel
+	cq  *CQ
+	qp  *QP
+	mr  *MR
+	sum hash.Hash
+}
+
+func openMover(o *order) (m *mover, err error) {
+	m = &mover{ch: NewCompChannel(), sum: sha256.New()}
+	if m.ctx, err = Open(Config{Addr: o.Addr, Faults: o.Faults}); err != nil {
+		return nil, err
+	}
+	if err := m.fill(o.Bytes); err != nil {
+		return nil, errors.Join(err, m.ctx.Close())
+	}
+	return m, nil
+}
+
+// fill creates the objects.
+func (m *mover) fill(size uint64) error {
+	pd, err := m.ctx.AllocPD()
+	if err != nil {
+		return err
+	}
+	if m.cq, err = m.ctx.CreateCQ(256, m.ch); err != nil {
+		return err
+	}
+	if m.mr, err = pd.RegMR(make([]byte, size), ib.AccessLocalWrite|ib.AccessRemote); err != nil {
+		return err
+	}
+	m.qp, err = pd.CreateQP(&QPInitAttr{
+		Type: ib.RC, SendCQ: m.cq, RecvCQ: m.cq, SQSig: ib.SigAll,
+		Cap: QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1},
+	})
+	return err
+}
+
+// connect walks the QP to RTS.
+func (m *mover) connect(to *remote) error {
+	attr := QPAttr{
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: to.PathMTU, DestQPN: to.QPN,
+		RQPSN: ib.NewPSN(0xfffff0), SQPSN: ib.NewPSN(0xfffff0), MaxDestRDAtomic: 8, MaxRDAtomic: 8,
+		MinRNRTimer: 12, Timeout: to.Timeout, RetryCnt: 7, RNRRetry: 7,
+		AV: AHAttr{DGID: to.GID, HopLimit: 64, Port: 1},
+	}
+	for _, s := range steps[ib.RC] {
+		attr.State = s.to
+		if err := m.qp.Modify(&attr, s.mask|ib.AttrState); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// local describes this side to the other.
+func (m *mover) local() remote {
+	return remote{GID: m.ctx.QueryGID(0), QPN: m.qp.QPN(), Addr: m.mr.Addr(), RKey: m.mr.RKey()}
+}
+
+// make writes n bytes that follow from seed to the region and adds them to
+// the hash.
+func (m *mover) make(n, seed uint64) {
+	b := m.mr.Bytes()[:n]
+	src := rand.NewPCG(seed, n)
+	for ; len(b) >= 8; b = b[8:] {
+		v := src.Uint64()
+		b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+		b[4], b[5], b[6], b[7] = byte(v>>32), byte(v>>40), byte(v>>48), byte(v>>56)
+	}
+	for i := range b {
+		b[i] = byte(i)
+	}
+	m.add(n)
+}
+
+// add adds the first n bytes of the region to the hash.
+func (m *mover) add(n uint64) { _, _ = m.sum.Write(m.mr.Bytes()[:n]) } // a hash takes everything
+
+// total returns the hash and begins a new one.
+func (m *mover) total() string {
+	s := hex.EncodeToString(m.sum.Sum(nil))
+	m.sum.Reset()
+	return s
+}
+
+// take waits for n completions, asleep between them.
+func (m *mover) take(n int) error {
+	wcs := make([]WC, 16)
+	for n > 0 {
+		if err := m.cq.ReqNotify(false); err != nil {
+			return err
+		}
+		k := m.cq.Poll(wcs)
+		for _, wc := range wcs[:k] {
+			if wc.Status != ib.WCSuccess {
+				return fmt.Errorf("work request %d: %v", wc.WRID, wc.Status)
+			}
+		}
+		if n -= k; n > 0 && k == 0 {
+			<-m.ch.C()
+		}
+	}
+	return nil
+}
+
+// recv posts a receive for every message of n bytes.
+func (m *mover) recv(n uint64) error {
+	for off := uint64(0); off < n; off += transferMessage {
+		size := uint32(min(n-off, transferMessage))
+		if err := m.qp.PostRecv(RecvWR{WRID: off, SGList: []SGE{m.mr.SGE(off, size)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counters returns the counters that are not 0.
+func (m *mover) counters() (map[string]uint64, error) {
+	all, err := m.ctx.Counters()
+	if err != nil {
+		return nil, err
+	}
+	c := make(map[string]uint64)
+	for _, e := range all {
+		if e.Value != 0 {
+			c[e.Name] = e.Value
+		}
+	}
+	return c, nil
+}
+
+// servePeer carries out orders until there are no more.
+func servePeer(in io.Reader, out io.Writer) error {
+	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
+	var m *mover
+	for {
+		var o order
+		if err := dec.Decode(&o); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		var a answer
+		var err error
+		if o.Do == "open" {
+			if m, err = openMover(&o); err == nil {
+				a.Remote, err = m.local(), m.connect(&o.Remote)
+			}
+		} else {
+			err = m.obey(&o, &a)
+		}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		if err := enc.Encode(&a); err != nil {
+			return err
+		}
+	}
+}
+
+// obey carries out one order.
+func (m *mover) obey(o *order, a *answer) (err error) {
+	switch o.Do {
+	case "fill":
+		m.make(o.Bytes, o.Seed)
+		_, err = m.ctx.Counters() // orders these bytes before what the adapter reads
+	case "recv":
+		err = m.recv(o.Bytes)
+	case "take":
+		err = m.take(int(messages(o.Bytes)))
+		m.add(o.Bytes)
+	case "hash":
+		_, err = m.ctx.Counters() // orders what the adapter wrote before this
+		m.add(o.Bytes)
+	case "sum":
+		a.Sum = m.total()
+		a.Counters, err = m.counters()
+	case "close":
+		err = m.ctx.Close()
+	default:
+		err = fmt.Errorf("order %q", o.Do)
+	}
+	return err
+}
+
+// messages returns how many messages n bytes take.
+func messages(n uint64) uint64 { return (n + transferMessage - 1) / transferMessage }
