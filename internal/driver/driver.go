@@ -29,6 +29,10 @@ const (
 // else polls it, and so the longest that an answer may wait when that stops.
 const stepBack = time.Millisecond
 
+// linger is how long the goroutine looks for more after something arrived,
+// before it sleeps: to be woken takes about as long, and costs the sender.
+const linger = 50 * time.Microsecond
+
 // Driver runs one shard over one port.
 type Driver struct {
 	port  fabric.Port
@@ -37,6 +41,7 @@ type Driver struct {
 	start time.Time
 
 	polls  atomic.Uint64 // rounds run by pollers
+	aside  atomic.Bool   // the goroutine has stepped back from the shard and the socket
 	failed atomic.Bool   // dead, by failure
 	done   chan struct{}
 
@@ -45,8 +50,8 @@ type Driver struct {
 	in      []fabric.Datagram
 	blocked bool          // the port took no more; the batch waits
 	writing bool          // the goroutine waits for the port to take more
-	aside   bool          // the goroutine has stepped back from the socket
-	asleep  clock.Instant // until when the goroutine waits
+	asleep  clock.Instant // until when the goroutine waits, unless aside
+	active  clock.Instant // when the goroutine last received or sent
 	dead    error         // why the device does not run any more
 }
 
@@ -116,7 +121,7 @@ func (d *Driver) Progress() {
 		return
 	}
 	now := d.now()
-	if d.aside {
+	if d.aside.Load() {
 		// The caller polls on: what this round makes us owe goes with its next
 		// post, in one datagram, or with its next poll.
 		d.transmit(now)
@@ -149,9 +154,13 @@ func (d *Driver) release(panicked any) error {
 
 // oversleeps reports whether the goroutine waits for too little or too long:
 // for arrivals only while the port is full, past a deadline, or at all while
-// there is more to send than this round could.
+// there is more to send than this round could. While it is aside, pollers see
+// to all that.
 func (d *Driver) oversleeps() bool {
-	return d.blocked && !d.writing || d.shard.Deadline() < d.asleep || !d.aside && !d.blocked && d.shard.Pending() && !d.shard.Rung()
+	if d.aside.Load() {
+		return false
+	}
+	return d.blocked && !d.writing || d.shard.Deadline() < d.asleep || !d.blocked && d.shard.Pending() && !d.shard.Rung()
 }
 
 // answer sends for doorbells, keeping the lock whatever happens.
@@ -242,8 +251,8 @@ func (d *Driver) flush() bool {
 func (d *Driver) loop() {
 	defer close(d.done)
 	seen := uint64(0)
-	for {
-		wait, alive := d.round(&seen)
+	for !d.failed.Load() {
+		wait, alive := d.turn(&seen)
 		if !alive {
 			return
 		}
@@ -259,15 +268,29 @@ func (d *Driver) loop() {
 	}
 }
 
-// wait is what the goroutine does until its next round.
+// wait is what the goroutine does until its next turn.
 type wait struct {
 	timeout     time.Duration // 0: go on at once; negative: for ever
 	read, write bool
 }
 
-// round receives and sends once and decides how to wait. seen is the number
-// of pollers' rounds that it knows of.
-func (d *Driver) round(seen *uint64) (w wait, alive bool) {
+// turn steps aside if others have polled since the last turn, and runs a
+// round if not. Aside, it does not even ask for the lock: queueing for it
+// would make the pollers wait for this thread to be scheduled. seen is the
+// number of pollers' rounds that it knows of.
+func (d *Driver) turn(seen *uint64) (w wait, alive bool) {
+	polls := d.polls.Load()
+	aside := polls != *seen
+	*seen = polls
+	d.aside.Store(aside)
+	if aside {
+		return wait{timeout: stepBack}, true
+	}
+	return d.round()
+}
+
+// round receives and sends once and decides how to wait.
+func (d *Driver) round() (w wait, alive bool) {
 	d.mu.Lock()
 	defer func() { _ = d.release(recover()) }()
 	if d.dead != nil {
@@ -276,16 +299,12 @@ func (d *Driver) round(seen *uint64) (w wait, alive bool) {
 	now := d.now()
 	busy := d.receive(now)
 	busy = d.transmit(now) || busy
-	polls := d.polls.Load()
-	d.aside = polls != *seen
-	*seen = polls
+	if busy {
+		d.active = now
+	}
 	w = wait{timeout: -1, read: true, write: d.blocked}
 	until := d.shard.Deadline()
-	switch {
-	case d.aside:
-		w.read = false
-		until = min(until, now.Add(stepBack))
-	case busy:
+	if now.Sub(d.active) < linger && !d.blocked {
 		w.timeout = 0
 		until = now
 	}

@@ -17,13 +17,15 @@ import (
 // or the fuzzer would never get past a 24-bit number and a 32-bit key: its
 // destination is set, its PSN counts from what is expected, and fuzzKey and
 // low addresses stand for the region. Every packet gets the right ICRC.
+const fuzzKey ib.RKey = 0x66757a7a
+
+// Sizes and counts of a fuzzed adapter.
 const (
-	fuzzKey    ib.RKey = 0x66757a7a
-	fuzzBytes          = 4096
-	fuzzGuard          = 512
-	fuzzCanary         = 0xc5
-	fuzzSends          = 4
-	fuzzRecvs          = 4
+	fuzzBytes  = 4096
+	fuzzGuard  = 512
+	fuzzCanary = 0xc5
+	fuzzSends  = 4
+	fuzzRecvs  = 4
 )
 
 // fuzzed is an adapter under attack.

@@ -61,6 +61,20 @@ func (t *qpnTable) add(q *qp.QP) {
 	(*page)[n&0xff] = q
 }
 
+// each calls f for every QP.
+func (t *qpnTable) each(f func(*qp.QP)) {
+	for _, page := range t.pages {
+		if page == nil {
+			continue
+		}
+		for _, q := range page {
+			if q != nil {
+				f(q)
+			}
+		}
+	}
+}
+
 func (t *qpnTable) remove(n ib.QPN) {
 	t.pages[n>>8&0xff][n&0xff] = nil
 	i := t.freed % qpnRest

@@ -32,6 +32,31 @@ func TestE18_FlushIntoAFullCQ(t *testing.T) {
 	}
 }
 
+// TestE18_OverflowFailsEveryQPOfTheCQ shows that QPs that share the CQ go to
+// ERR too, each with its event, and that one in RESET and one elsewhere do not.
+func TestE18_OverflowFailsEveryQPOfTheCQ(t *testing.T) {
+	s := newSolo(t, soloConfig{cqe: 2})
+	elsewhere, err := s.hca.CreateCQ(2, nil)
+	must(t, err)
+	make1 := func(cq *qp.CQ, init bool) *qp.QP {
+		q, err := s.hca.CreateQP(s.pd, QPConfig{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: ib.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
+		must(t, err)
+		if init {
+			must(t, q.Modify(s.now, &ib.QPAttr{State: ib.INIT, Port: 1}, rigInit))
+		}
+		return q
+	}
+	sharing, reset, other := make1(s.cq, true), make1(s.cq, false), make1(elsewhere, true)
+	s.recv(1, 9, 9, 9)
+	for i := range uint32(3) {
+		s.inject(s.packet(roce.RCSendOnly, 0x100+i, []byte{1}))
+	}
+	s.wantEvents("a CQ that overflows under two QPs", ib.EventCQErr, ib.EventQPFatal, ib.EventQPFatal)
+	if sharing.State() != ib.ERR || reset.State() != ib.RESET || other.State() != ib.INIT {
+		t.Errorf("sharing %v, in RESET %v, elsewhere %v; want ERR, RESET and INIT", sharing.State(), reset.State(), other.State())
+	}
+}
+
 // TestE21_LateAckAfterLocalError shows that a work request whose
 // retransmission failed here, and which the peer then acknowledges after all,
 // is complete, and that nothing else is taken for it.

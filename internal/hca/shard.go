@@ -57,6 +57,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		FixedSrcPort: cfg.Caps.SrcPort,
 		Flows:        qp.NewFlowTable(cfg.Settings.WindowBytes),
 		Raise:        cfg.Raise,
+		CQFailed:     s.cqFailed,
 		Wake:         s.wake,
 		Trace:        cfg.Trace,
 		Limits: qp.ModifyLimits{
@@ -212,6 +213,14 @@ func (s *Shard) remove(q *qp.QP) {
 		return
 	}
 	s.qpns.remove(q.Num())
+}
+
+// cqFailed fails the QPs of a CQ that overflowed.
+func (s *Shard) cqFailed(now clock.Instant, cq *qp.CQ) {
+	s.qpns.each(func(q *qp.QP) { q.CQFailed(now, cq) })
+	if s.gsi != nil {
+		s.gsi.CQFailed(now, cq)
+	}
 }
 
 // wake puts a QP on the list of senders.

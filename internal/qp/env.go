@@ -47,6 +47,8 @@ type Env struct {
 	Flows *FlowTable
 	// Raise receives asynchronous events. It must not block.
 	Raise func(Event)
+	// CQFailed tells every QP that a CQ overflowed.
+	CQFailed func(now clock.Instant, cq *CQ)
 	// Wake puts a QP on the list of those that have something to transmit.
 	Wake func(*QP)
 	// Trace receives what happens, if not nil.

@@ -48,7 +48,8 @@ func (q *QP) countStatus(s ib.WCStatus, failed *uint64) {
 }
 
 // push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and takes
-// the QP with it (E18, E27); entries that it could not take are counted.
+// its QPs with it (E18, E27), this one first; entries that it could not take
+// are counted.
 func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 	if q.env.Trace != nil {
 		q.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
@@ -61,7 +62,20 @@ func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
 	if r == overflowed {
 		q.env.Raise(Event{Type: ib.EventCQErr, CQ: cq})
 	}
-	q.fatal(now, "completion queue full")
+	q.fatal(now, causeCQFull)
+	if r == overflowed {
+		q.env.CQFailed(now, cq)
+	}
+}
+
+const causeCQFull = "completion queue full"
+
+// CQFailed fails the QP if it completes to cq, which overflowed. In RESET it
+// has nothing to complete.
+func (q *QP) CQFailed(now clock.Instant, cq *CQ) {
+	if (q.sendCQ == cq || q.recvCQ == cq) && q.State() != ib.RESET {
+		q.fatal(now, causeCQFull)
+	}
 }
 
 // flushSend completes every send work request with a flush error, in order
