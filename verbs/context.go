@@ -20,7 +20,6 @@ var ErrInvalidHCA = fmt.Errorf("invalid HCA: the device context is nil or closed
 
 // Context is an open adapter (V1).
 type Context struct {
-	cfg    Config
 	port   fabric.Port
 	hca    *hca.HCA
 	drv    *driver.Driver
@@ -35,7 +34,7 @@ func Open(cfg Config) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{cfg: cfg, port: port}
+	c := &Context{port: port}
 	c.events.init()
 	c.hca, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Raise: c.events.raise,

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -41,6 +42,7 @@ type CQ struct {
 	cq        *qp.CQ
 	channel   *CompChannel
 	unacked   atomic.Int32
+	idle      atomic.Uint32 // empty polls
 	destroyed atomic.Bool
 }
 
@@ -128,8 +130,15 @@ func (q *CQ) Poll(out []WC) int {
 		return 0
 	}
 	q.ctx.drv.Progress()
-	return q.cq.Poll(out)
+	n := q.cq.Poll(out)
+	if n == 0 && q.idle.Add(1)%idlePolls == 0 {
+		runtime.Gosched() // on one processor, what is polled for may wait for it
+	}
+	return n
 }
+
+// idlePolls is how many empty polls pass before others may have the thread.
+const idlePolls = 32
 
 // ReqNotify arms the CQ: the next completion, or with solicitedOnly the next
 // that is solicited or unsuccessful, puts it in its completion channel, once.

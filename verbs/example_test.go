@@ -52,18 +52,8 @@ func (s *side) connect(peer *side) {
 		AV:      verbs.AHAttr{DGID: peer.ctx.QueryGID(0), HopLimit: 64, Port: 1},
 		Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRDAtomic: 1, // RTS
 	}
-	for _, step := range []struct {
-		to   ib.QPState
-		mask ib.AttrMask
-	}{
-		{ib.INIT, ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags},
-		{ib.RTR, ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN | ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer},
-		{ib.RTS, ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrSQPSN | ib.AttrMaxRDAtomic},
-	} {
-		attr.State = step.to
-		if err := s.qp.Modify(&attr, ib.AttrState|step.mask); err != nil {
-			log.Fatal(err)
-		}
+	if err := s.qp.ModifyToRTS(attr); err != nil {
+		log.Fatal(err)
 	}
 }
 

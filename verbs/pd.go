@@ -57,6 +57,10 @@ type MR struct {
 // name it and, with remote rights, whenever the peer does, until Dereg;
 // the memory is kept alive until then. REMOTE_WRITE and REMOTE_ATOMIC need
 // LOCAL_WRITE (EINVAL). Addresses of the region are those of the memory.
+//
+// What a peer's RDMA WRITE changes is there for the program once something
+// told it so: a completion, such as that of a WRITE with immediate. To watch
+// the memory itself, use sync/atomic.
 func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
 	return p.RegMRIova(buf, 0, access)
 }

@@ -278,6 +278,7 @@ func TestPostRacesReset(t *testing.T) {
 					// Refused once the QP is reset, which is what it is for.
 					_ = a.qp.PostSend(a.write(7, 8, b))
 					_ = a.qp.PostRecv(a.recv(7, 0, 8))
+					runtime.Gosched()
 				}
 			}
 		}()

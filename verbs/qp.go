@@ -14,8 +14,8 @@ import (
 type QPInitAttr struct {
 	Type   ib.QPType // RC, UC or UD
 	SendCQ *CQ
-	RecvCQ *CQ // may be SendCQ
-	SRQ    *SRQ
+	RecvCQ *CQ        // may be SendCQ
+	SRQ    *SRQ       // nil for a receive queue of its own
 	Cap    QPCap      // Create sets the actual sizes, never less than asked (V5)
 	SQSig  ib.SigType // SigPerWR: requests choose with SendSignaled
 }

@@ -34,7 +34,7 @@ var (
 	ErrInvalidCQ             = hca.ErrInvalidCQ
 	ErrInvalidSRQ            = hca.ErrInvalidSRQ
 	ErrInvalidServiceType    = hca.ErrInvalidServiceType
-	ErrInvalidRDD            = hca.ErrInvalidRDD
+	ErrInvalidRDD            = hca.ErrInvalidRDD // nothing returns it while RD is an invalid service type
 	ErrTooManyWRs            = hca.ErrTooManyWRs
 	ErrTooManySGEs           = hca.ErrTooManySGEs
 	ErrTooMuchInline         = hca.ErrTooMuchInline

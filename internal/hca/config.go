@@ -37,7 +37,7 @@ type Config struct {
 	Caps     fabric.Caps    // of its port
 	Rand     func() uint32  // unpredictable in production, seeded in simulation
 	QPNSlot  uint8          // upper 8 bits of every QPN
-	Settings qp.Settings    // zero WindowBytes and MaxRDAtomic take defaults
+	Settings qp.Settings    // zero WindowBytes takes a default
 	Limits   Limits         // zero takes DefaultLimits
 	PKeys    []ib.PKey      // P_Key table; empty takes the default key
 	Raise    func(qp.Event) // asynchronous events; must not block
@@ -57,7 +57,6 @@ func (c *Config) fill() {
 	if len(c.PKeys) == 0 {
 		c.PKeys = []ib.PKey{ib.PKeyDefault}
 	}
-	c.Settings.MaxRDAtomic = uint32(c.Limits.MaxRDAtomic)
 	if c.Settings.WindowBytes == 0 {
 		// The peer's buffer is most likely like our own; half of it leaves
 		// room for what others send.

@@ -62,8 +62,6 @@ func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 	switch {
 	case !h.valid(p):
 		return ErrInvalidPD
-	case c.Type == ib.RD: // its domain would be checked here; no RD yet
-		return fmt.Errorf("RD: %w", ErrInvalidServiceType)
 	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD && c.Type != ib.GSI:
 		return fmt.Errorf("%v: %w", c.Type, ErrInvalidServiceType)
 	case c.SendCQ == nil || c.RecvCQ == nil:

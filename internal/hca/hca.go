@@ -97,7 +97,8 @@ func (p *PD) Dealloc() error {
 // valid reports whether p is a live protection domain of h.
 func (h *HCA) valid(p *PD) bool { return p != nil && p.hca == h && h.pds[p.ID] == p }
 
-// RegMR registers memory in a protection domain. The region keeps buf.
+// RegMR registers memory in a protection domain, which takes the place of
+// c.PD. The region keeps c.Buf until DeregMR. Errors as memory.Table.Register.
 func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 	if !p.hca.valid(p) {
 		return nil, ErrInvalidPD

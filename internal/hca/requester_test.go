@@ -455,7 +455,7 @@ func TestE27_SendCQOverflow(t *testing.T) {
 	s.wantEvents("four completions into a CQ of two", ib.EventCQErr, ib.EventQPFatal)
 	s.wantState("four completions into a CQ of two", ib.ERR)
 	s.wantWCs("what was there stays", wc{1, ib.WCSuccess}, wc{2, ib.WCSuccess})
-	if s.cq.Lost() != 2 {
-		t.Errorf("%d completions are counted as lost, want 2", s.cq.Lost())
+	if n := s.counters().CQEOverflow; n != 2 {
+		t.Errorf("%d completions are counted as lost, want 2", n)
 	}
 }

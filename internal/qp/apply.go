@@ -70,7 +70,6 @@ func (q *QP) store(a *ib.QPAttr, m ib.AttrMask) {
 		}},
 		{ib.AttrPathMigState, func() { q.attr.PathMigState = a.PathMigState }},
 		{ib.AttrDestQPN, func() { q.attr.DestQPN = a.DestQPN }},
-		{ib.AttrRateLimit, func() { q.attr.RateLimit = a.RateLimit }},
 	} {
 		if m&f.bit != 0 {
 			f.set()

@@ -288,7 +288,9 @@ func (q *QP) badResponse(now clock.Instant, cause string) {
 // impliedNAK goes back to the oldest PSN: a later answer shows that a READ or
 // atomic response was lost. It does so once until there is progress.
 func (q *QP) impliedNAK(now clock.Instant) {
-	q.env.Counters.ImpliedNAKSeqErr++
+	if !q.req.retrying && !q.req.waitRNR {
+		q.env.Counters.ImpliedNAKSeqErr++
+	}
 	q.sequenceNAK(now)
 }
 

@@ -22,7 +22,6 @@ type CQ struct {
 	limit  uint32     // entries that may wait
 	armed  armState
 	failed bool
-	lost   uint64
 	users  int // queues of QPs that complete here
 }
 
@@ -94,13 +93,6 @@ func (c *CQ) Failed() bool {
 	return c.failed
 }
 
-// Lost returns how many completions found no room.
-func (c *CQ) Lost() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.lost
-}
-
 // Resize changes the number of entries to at least n; waiting entries stay.
 // It fails with EINVAL when they would not fit.
 func (c *CQ) Resize(n uint32) error {
@@ -138,7 +130,6 @@ func (c *CQ) push(wc *ib.WC, solicited bool) pushResult {
 			r = refused
 		}
 		c.failed = true
-		c.lost++
 		c.mu.Unlock()
 		return r
 	}

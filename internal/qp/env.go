@@ -23,8 +23,6 @@ type Settings struct {
 	Credits bool
 	// WindowBytes bounds the unacknowledged bytes towards one peer address.
 	WindowBytes int
-	// MaxRDAtomic bounds the responder resources of a QP.
-	MaxRDAtomic uint32
 }
 
 // Env is what the queue pairs of a shard share. It belongs to the shard.

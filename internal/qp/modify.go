@@ -16,9 +16,6 @@ type ModifyLimits struct {
 	MaxDestRDAtomic uint8 // as responder
 	Resize, APM     bool  // optional abilities (V1)
 	Privileged      bool  // may set a controlled Q_Key
-	// ValidGID reports whether an entry of the GID table may be sent from;
-	// nil when any may.
-	ValidGID func(index uint8) bool
 }
 
 // ModifyFrom is what a modify call finds.

@@ -17,7 +17,7 @@ var testGID = ib.GID{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: 2, 15: 1}
 func ableLimits() *ModifyLimits {
 	return &ModifyLimits{
 		Ports: 2, PKeys: 4, GIDs: 8, ActiveMTU: ib.MTU2048, MaxRDAtomic: 16, MaxDestRDAtomic: 32,
-		Resize: true, APM: true, Privileged: true, ValidGID: func(i uint8) bool { return i != 5 },
+		Resize: true, APM: true, Privileged: true,
 	}
 }
 
@@ -179,8 +179,6 @@ func TestV10_Path(t *testing.T) {
 		{"multicast DGID", 0, path(func(a *ib.AHAttr) { a.DGID[12] = 224 }), ib.EINVAL},
 		{"last GID", 0, path(func(a *ib.AHAttr) { a.SGIDIndex = 7 }), nil},
 		{"behind the GID table", 0, path(func(a *ib.AHAttr) { a.SGIDIndex = 8 }), ib.EINVAL},
-		{"empty GID", 0, path(func(a *ib.AHAttr) { a.SGIDIndex = 5 }), ib.EINVAL},
-		{"any GID", 0, func(a *ib.QPAttr, l *ModifyLimits) { a.AV.SGIDIndex, l.ValidGID = 5, nil }, nil},
 		{"hop limit 1", 0, path(func(a *ib.AHAttr) { a.HopLimit = 1 }), nil},
 		{"hop limit 0", 0, path(func(a *ib.AHAttr) { a.HopLimit = 0 }), ib.EINVAL},
 		{"flow label", 0, path(func(a *ib.AHAttr) { a.FlowLabel = 0xfffff }), nil},

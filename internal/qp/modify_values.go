@@ -107,7 +107,7 @@ func (c *modifyCall) checkAV(which string, a *ib.AHAttr) *ModifyError {
 		return c.refuse(ib.EINVAL, "%spath: no destination GID", which)
 	case a.DGID.IsMulticast():
 		return c.refuse(ib.EINVAL, "%spath: destination %v is a multicast group", which, a.DGID)
-	case int(a.SGIDIndex) >= c.lim.GIDs || c.lim.ValidGID != nil && !c.lim.ValidGID(a.SGIDIndex):
+	case int(a.SGIDIndex) >= c.lim.GIDs:
 		return c.refuse(ib.EINVAL, "%spath: source GID index %d has no GID", which, a.SGIDIndex)
 	case a.HopLimit == 0:
 		return c.refuse(ib.EINVAL, "%spath: hop limit 0", which)

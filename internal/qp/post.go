@@ -119,7 +119,7 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 		}
 	}
 	if length > MaxMessage {
-		return 0, fmt.Errorf("post send: %d bytes, a message has at most %d: %w", length, MaxMessage, ib.EINVAL)
+		return 0, fmt.Errorf("post send: %d bytes, a message has at most %d: %w", length, uint64(MaxMessage), ib.EINVAL)
 	}
 	if rule.read {
 		if err := q.checkReadAtomic(wr, length); err != nil {

@@ -172,13 +172,14 @@ func (q *QP) Deadline() clock.Instant { return q.timers.next() }
 // Kick is called after work was posted: it flushes what the state does not
 // process (Q15, Q19) or puts the QP on the list of senders.
 func (q *QP) Kick(now clock.Instant) {
-	switch q.State() {
-	case ib.ERR:
+	b := behaviourOf(q.State())
+	if b.postSend == postFlush {
 		q.flushSend(now)
+	}
+	if b.postRecv == postFlush {
 		q.flushRecv(now)
-	case ib.SQE:
-		q.flushSend(now)
-	default:
+	}
+	if b.sends() {
 		q.env.Wake(q)
 	}
 }

@@ -85,7 +85,7 @@ func (q *QP) nextRequest(now clock.Instant) *sendWQE {
 		return nil
 	}
 	fresh := r.next == r.began
-	if fresh && (q.State() != ib.RTS || r.began == q.sq.Prod()) {
+	if fresh && (behaviourOf(q.State()).requester != sendAll || r.began == q.sq.Prod()) {
 		return nil
 	}
 	w := q.sq.At(r.next)

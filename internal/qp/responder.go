@@ -227,7 +227,7 @@ func (q *QP) checkOpcode(p *Packet) fault {
 	if q.attr.AccessFlags&need != need {
 		return invalidRequest(ib.WCRemInvReqErr, "QP does not allow "+need.String())
 	}
-	if need&(ib.AccessRemoteRead|ib.AccessRemoteAtomic) != 0 && !r.res.ready(uint32(q.attr.MaxDestRDAtomic), q.env.Settings.MaxRDAtomic) {
+	if need&(ib.AccessRemoteRead|ib.AccessRemoteAtomic) != 0 && !r.res.ready(uint32(q.attr.MaxDestRDAtomic), uint32(q.env.Limits.MaxDestRDAtomic)) {
 		return invalidRequest(ib.WCRemInvReqErr, "more READs and atomics than responder resources")
 	}
 	return fault{}

@@ -21,6 +21,7 @@ const NoSocket = -1
 const (
 	idle uint32 = iota
 	waiting
+	napping
 	woken
 )
 
@@ -38,6 +39,8 @@ type Poller struct {
 	event int
 	fds   []unix.PollFd // the sockets, then the eventfd; used by Wait only
 	left  unix.Timespec // used by Wait only
+	timer *time.Timer   // of nap; used by Wait only
+	wake  chan struct{} // ends a nap
 }
 
 // New returns a poller that owns socks from now on, also when it fails.
@@ -54,6 +57,8 @@ func New(socks ...int) (*Poller, error) {
 		socks: socks,
 		event: event,
 		fds:   make([]unix.PollFd, len(socks)+1),
+		timer: time.NewTimer(0),
+		wake:  make(chan struct{}, 1),
 	}, nil
 }
 
@@ -82,6 +87,10 @@ func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 		return fabric.ErrClosed
 	}
 	defer p.Leave()
+	if !read && write == NoSocket {
+		p.nap(timeout)
+		return p.closed()
+	}
 	if !p.state.CompareAndSwap(idle, waiting) {
 		p.state.Store(idle) // it was woken before it slept
 		return p.closed()
@@ -96,6 +105,24 @@ func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 		return fmt.Errorf("poll: %w", err)
 	}
 	return p.closed()
+}
+
+// nap waits for no socket. It does so in the Go runtime: a goroutine that
+// sleeps in a system call keeps the runtime's monitor awake, and that costs
+// those who poll some microseconds all the time.
+func (p *Poller) nap(timeout time.Duration) {
+	if p.state.CompareAndSwap(idle, napping) && p.closed() == nil {
+		if timeout >= 0 {
+			p.timer.Reset(timeout)
+		} else {
+			p.timer.Stop()
+		}
+		select {
+		case <-p.wake:
+		case <-p.timer.C:
+		}
+	}
+	p.state.Store(idle)
 }
 
 // arm chooses what ends the next sleep. A socket of no interest is left out by
@@ -148,12 +175,22 @@ func (p *Poller) closed() error {
 // Wake ends the present or the next Wait. It does not block and is cheap when
 // nobody waits.
 func (p *Poller) Wake() {
-	if p.state.Swap(woken) != waiting {
-		return
+	switch p.state.Swap(woken) {
+	case waiting:
+		if p.Enter() {
+			p.signal()
+			p.Leave()
+		}
+	case napping:
+		p.rouse()
 	}
-	if p.Enter() {
-		p.signal()
-		p.Leave()
+}
+
+// rouse ends a nap, or the next one if that has just ended.
+func (p *Poller) rouse() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -180,6 +217,7 @@ func (p *Poller) Close() error {
 		}
 	}
 	p.signal()
+	p.rouse()
 	p.Leave()
 	<-p.freed
 	return nil
