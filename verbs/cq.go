@@ -3,38 +3,12 @@ package verbs
 import (
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/qp"
 )
-
-// CompChannel is a completion channel: it tells which completion queues have
-// new entries, to programs that sleep instead of polling. Several CQs may
-// share one.
-type CompChannel struct {
-	ch  chan *CQ
-	mu  sync.Mutex // guards sending to ch, and cqs
-	cqs int
-}
-
-// maxChannelCQs bounds the CQs of one channel. The channel holds twice as
-// many, so that an event always fits: before it is full, all that it holds of
-// one CQ is made one.
-const maxChannelCQs = 1024
-
-// NewCompChannel returns a completion channel.
-func NewCompChannel() *CompChannel {
-	return &CompChannel{ch: make(chan *CQ, 2*maxChannelCQs)}
-}
-
-// C returns the channel to receive from, alone or in a select: a CQ that was
-// armed with ReqNotify arrives once, when it gets a matching completion. Arm
-// it again and then poll it until it is empty. A CQ that was armed several
-// times before anything was received may arrive as often. C is never closed.
-func (c *CompChannel) C() <-chan *CQ { return c.ch }
 
 // CQ is a completion queue (V3).
 type CQ struct {
@@ -69,25 +43,6 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	return q, nil
 }
 
-func (c *CompChannel) join() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cqs == maxChannelCQs {
-		return false
-	}
-	c.cqs++
-	return true
-}
-
-func (c *CompChannel) leave() {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	c.cqs--
-	c.mu.Unlock()
-}
-
 // notify puts the CQ in its channel. It runs on the thread that completes.
 func (q *CQ) notify() {
 	c := q.channel
@@ -100,23 +55,6 @@ func (q *CQ) notify() {
 		c.compact()
 	}
 	c.ch <- q
-}
-
-// compact leaves one event of each CQ that still exists. Receivers may be
-// taking events meanwhile; nobody else adds any.
-func (c *CompChannel) compact() {
-	seen := make(map[*CQ]bool, maxChannelCQs)
-	for range len(c.ch) {
-		select {
-		case q := <-c.ch:
-			if !seen[q] && !q.destroyed.Load() {
-				seen[q] = true
-				c.ch <- q
-			}
-		default:
-			return
-		}
-	}
 }
 
 // Poll moves completions, oldest first, to out and returns how many. It never

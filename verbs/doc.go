@@ -6,11 +6,14 @@
 // with Modify, work is posted with PostSend and PostRecv, and its completions
 // are polled from a CQ. Two contexts, in one process or in two, on one host
 // or on two, talk RoCEv2 over UDP port 4791, and so do a context and Linux's
-// Soft-RoCE or an RDMA adapter.
+// Soft-RoCE.
 //
-// Everything here may be used from several goroutines at once. Errors unwrap
-// to the errno that libibverbs would return, so that
-// errors.Is(err, syscall.ENOMEM) works.
+// Everything here may be used from several goroutines at once, except that
+// nothing else may use an MR while it is re-registered. Errors unwrap to the
+// errno that libibverbs would return, so that errors.Is(err, syscall.ENOMEM)
+// works.
 //
-// Reading order: context.go, pd.go and mr.go, cq.go, qp.go, event.go.
+// Reading order: config.go and context.go, pd.go, mr.go and ah.go, cq.go and
+// channel.go, qp.go, srq.go, event.go; vocabulary.go has the words that come
+// from package ib, and the errors.
 package verbs

@@ -10,6 +10,13 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
+var (
+	// errDestroyed is returned for calls on a QP that is gone.
+	errDestroyed = fmt.Errorf("the queue pair is nil or destroyed: %w", ib.EINVAL)
+	// errNoAttr is returned for a nil pointer where attributes belong.
+	errNoAttr = fmt.Errorf("no attributes: %w", ib.EINVAL)
+)
+
 // QPInitAttr says what a queue pair is made of (V4).
 type QPInitAttr struct {
 	Type   ib.QPType // RC, UC or UD

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -110,27 +109,3 @@ func (s *SRQ) usable() error {
 	}
 	return nil
 }
-
-// PostError says which work request of a list was refused.
-type PostError struct {
-	Index int    // in the list
-	WRID  uint64 // of the work request
-	Err   error  // why; unwraps to an errno
-}
-
-// Error names the work request and the cause.
-func (e *PostError) Error() string {
-	return fmt.Sprintf("work request %d (wr_id %#x): %v", e.Index, e.WRID, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *PostError) Unwrap() error { return e.Err }
-
-var _ error = (*PostError)(nil)
-
-var (
-	// errDestroyed is returned for calls on a QP that is gone.
-	errDestroyed = fmt.Errorf("the queue pair is nil or destroyed: %w", ib.EINVAL)
-	// errNoAttr is returned for a nil pointer where attributes belong.
-	errNoAttr = fmt.Errorf("no attributes: %w", ib.EINVAL)
-)

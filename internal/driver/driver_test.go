@@ -228,6 +228,43 @@ func TestStepBack(t *testing.T) {
 	b.idle(t) // and it is back at its port
 }
 
+// TestNoQueueForTheLock polls while another call holds the shard: the
+// goroutine keeps away from the lock. If it stood in line, the lock would
+// become its, and the pollers' work would wait until it is scheduled.
+func TestNoQueueForTheLock(t *testing.T) {
+	a, _ := newSides(t)
+	await(t, "the goroutine's stepping back", func() bool {
+		a.drv.Progress()
+		a.port.Wake()
+		return a.port.waited().aside > 0
+	})
+	held, enough := make(chan struct{}), make(chan struct{})
+	called := make(chan error, 1)
+	go func() {
+		called <- a.drv.Do(func(clock.Instant) {
+			close(held)
+			<-enough
+		})
+	}()
+	await(t, "the lock", func() bool {
+		a.drv.Progress()
+		select {
+		case <-held:
+			return true
+		default:
+			return false
+		}
+	})
+	before := a.port.waited().aside
+	await(t, "further turns of the goroutine, without the lock", func() bool {
+		a.drv.Progress()
+		return a.port.waited().aside > before+2
+	})
+	close(enough)
+	must(t, <-called)
+	a.idle(t)
+}
+
 // TestPollersAloneMakeProgress blocks both goroutines out of their ports by
 // polling, and moves data by that alone.
 func TestPollersAloneMakeProgress(t *testing.T) {

@@ -2,9 +2,9 @@
 // shard that moves packets between a port and the queue pairs.
 //
 // Reading order: config.go (what an adapter is made of and may hold), hca.go
-// (objects), createqp.go, shard.go (the four calls that everything hangs on),
-// qpn.go, deadline.go, doorbell.go (how the shard finds a QP, its timers and
-// its work), gid.go (addresses), ident.go (what a UDP socket hides).
+// and pd.go (objects), createqp.go, shard.go (the four calls that everything
+// hangs on), qpn.go, deadline.go, doorbell.go (how the shard finds a QP, its
+// timers and its work), gid.go (addresses), ident.go (what a UDP socket hides).
 //
 // It reads no clock and does no I/O. Unless a comment says otherwise, every
 // call is made by the thread that holds the shard.

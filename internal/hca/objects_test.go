@@ -256,7 +256,7 @@ func TestQ19_SRQ(t *testing.T) {
 	}
 }
 
-// TestV2_Busy shows that what is in use stays.
+// TestV2_V3_Busy shows that what is in use stays.
 func TestV2_V3_Busy(t *testing.T) {
 	s := newSolo(t, soloConfig{srq: 4})
 	for what, err := range map[string]error{

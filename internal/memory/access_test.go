@@ -216,9 +216,9 @@ func TestE28_ScatterFaults(t *testing.T) {
 	}
 }
 
-// TestV2_Invalidate: only what allows it, and then nothing works any more
+// TestInvalidate: only what allows it, and then nothing works any more
 // until there is a new translation.
-func TestV2_Invalidate(t *testing.T) {
+func TestInvalidate(t *testing.T) {
 	tab, fixed := newTable(t, allRights)
 	cfg := RegionConfig{PD: 1, Buf: make([]byte, 8), IOVA: base, Access: allRights, Invalidatable: true}
 	r := register(t, tab, cfg)
@@ -263,7 +263,7 @@ func TestV2_Invalidate(t *testing.T) {
 	}
 }
 
-func TestV2_TotalLength(t *testing.T) {
+func TestTotalLength(t *testing.T) {
 	long := ib.SGE{Length: ^uint32(0)}
 	if n := TotalLength([]ib.SGE{long, {}, long, {Length: 3}}); n != 2*uint64(^uint32(0))+3 {
 		t.Errorf("total length %d", n)
@@ -296,8 +296,8 @@ func work(t testing.TB, tab *Table, r *Region, list []ib.SGE, buf []byte) {
 	CompareSwap(b, 0, 1)
 }
 
-// TestV2_NoAllocation: the data path allocates nothing.
-func TestV2_NoAllocation(t *testing.T) {
+// TestNoAllocation: the data path allocates nothing.
+func TestNoAllocation(t *testing.T) {
 	tab, r := newTable(t, allRights)
 	list := []ib.SGE{{Addr: base, Length: 16, LKey: r.LKey()}, {Addr: base + 32, Length: 16, LKey: r.LKey()}}
 	buf := make([]byte, 24)

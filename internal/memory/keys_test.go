@@ -7,9 +7,9 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestV2_QuarantineEnds: the index of a freed key comes back with
+// TestQuarantineEnds: the index of a freed key comes back with
 // registration 4097 and not before.
-func TestV2_QuarantineEnds(t *testing.T) {
+func TestQuarantineEnds(t *testing.T) {
 	const freed, registrations = 5, 4096
 	next, tries := uint32(freed), 0
 	tab := NewTable(func() uint32 {
@@ -35,11 +35,11 @@ func TestV2_QuarantineEnds(t *testing.T) {
 	}
 }
 
-// TestV2_KeysChurn registers and deregisters at random in a small space of
+// TestKeysChurn registers and deregisters at random in a small space of
 // indices, so that runs of the hash table are long, break and wrap. Every live
 // key leads to its region, no dead one does, none comes back too early, and
 // the table stays bounded.
-func TestV2_KeysChurn(t *testing.T) {
+func TestKeysChurn(t *testing.T) {
 	const seed, regions, rounds = 3, 300, 30000
 	rng := rand.New(rand.NewPCG(seed, 0))
 	tab := NewTable(func() uint32 { return rng.Uint32() & 0x3fff_ff }, regions) // 2^14 indices

@@ -26,8 +26,8 @@ func register(t testing.TB, tab *Table, c RegionConfig) *Region {
 	return r
 }
 
-// TestV2_Register: what the caller gave is what the region says.
-func TestV2_Register(t *testing.T) {
+// TestRegister: what the caller gave is what the region says.
+func TestRegister(t *testing.T) {
 	tab := NewTable(seeded(1), 8)
 	buf := make([]byte, 100)
 	home := uint64(uintptr(unsafe.Pointer(&buf[0])))
@@ -58,8 +58,8 @@ func TestV2_Register(t *testing.T) {
 	}
 }
 
-// TestV2_RegisterErrors: each misuse has its error number and leaves nothing.
-func TestV2_RegisterErrors(t *testing.T) {
+// TestRegisterErrors: each misuse has its error number and leaves nothing.
+func TestRegisterErrors(t *testing.T) {
 	buf := make([]byte, 100)
 	tab := NewTable(seeded(1), 8)
 	for _, c := range []struct {
@@ -85,8 +85,8 @@ func TestV2_RegisterErrors(t *testing.T) {
 	}
 }
 
-// TestV2_Full: the table holds as many regions as it was given room for.
-func TestV2_Full(t *testing.T) {
+// TestFull: the table holds as many regions as it was given room for.
+func TestFull(t *testing.T) {
 	tab := NewTable(seeded(1), 100)
 	var rs []*Region
 	for range 100 {
@@ -107,9 +107,9 @@ func TestV2_Full(t *testing.T) {
 	}
 }
 
-// TestV2_StuckSource: a source that repeats itself makes registering fail; it
+// TestStuckSource: a source that repeats itself makes registering fail; it
 // neither hangs nor gives a key twice. Zero it never gives.
-func TestV2_StuckSource(t *testing.T) {
+func TestStuckSource(t *testing.T) {
 	tab := NewTable(func() uint32 { return 0xabcdef01 }, 8)
 	r := register(t, tab, RegionConfig{PD: 1})
 	if _, err := tab.Register(RegionConfig{PD: 1}); !errors.Is(err, ib.ENOMEM) {
@@ -125,8 +125,8 @@ func TestV2_StuckSource(t *testing.T) {
 	}
 }
 
-// TestV2_Deregister: only once, only in its table, and the key is dead.
-func TestV2_Deregister(t *testing.T) {
+// TestDeregister: only once, only in its table, and the key is dead.
+func TestDeregister(t *testing.T) {
 	tab, other := NewTable(seeded(1), 8), NewTable(seeded(1), 8)
 	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 8), Access: allRights})
 	twin := register(t, other, RegionConfig{PD: 1, Buf: make([]byte, 8), Access: allRights})
@@ -153,9 +153,9 @@ func TestV2_Deregister(t *testing.T) {
 	}
 }
 
-// TestV2_Reregister: each change alone, what stays, and what each does to the
+// TestReregister: each change alone, what stays, and what each does to the
 // keys.
-func TestV2_Reregister(t *testing.T) {
+func TestReregister(t *testing.T) {
 	tab := NewTable(seeded(1), 8)
 	old, fresh := make([]byte, 100), make([]byte, 50)
 	r := register(t, tab, RegionConfig{PD: 1, Buf: old, IOVA: 1000, Access: ib.AccessLocalWrite})
@@ -189,8 +189,8 @@ func TestV2_Reregister(t *testing.T) {
 	}
 }
 
-// TestV2_ReregisterErrors: a refused change changes nothing.
-func TestV2_ReregisterErrors(t *testing.T) {
+// TestReregisterErrors: a refused change changes nothing.
+func TestReregisterErrors(t *testing.T) {
 	tab := NewTable(seeded(1), 8)
 	r := register(t, tab, RegionConfig{PD: 1, Buf: make([]byte, 100), IOVA: 1000, Access: allRights})
 	gone := register(t, tab, RegionConfig{PD: 1})
@@ -226,9 +226,9 @@ func TestV2_ReregisterErrors(t *testing.T) {
 	}
 }
 
-// TestV2_RawBuf: memory by address is that memory, and ranges that cannot be
+// TestRawBuf: memory by address is that memory, and ranges that cannot be
 // are refused.
-func TestV2_RawBuf(t *testing.T) {
+func TestRawBuf(t *testing.T) {
 	buf := []byte{1, 2, 3, 4}
 	addr := uintptr(unsafe.Pointer(&buf[0]))
 	b, err := RawBuf(addr, 4)

@@ -16,10 +16,9 @@ type CQ struct {
 	onEvent func()        // called when an armed CQ gets a matching entry; must not block
 
 	mu     sync.Mutex // guards what follows
-	buf    []ib.WC    // a power of two
+	buf    []ib.WC    // a power of two; all of it may be waiting
 	head   uint32     // next to poll
 	tail   uint32     // next to push
-	limit  uint32     // entries that may wait
 	armed  armState
 	failed bool
 	users  int // queues of QPs that complete here
@@ -37,15 +36,14 @@ const (
 // NewCQ returns a completion queue for at least n entries. onEvent, if not
 // nil, is called at most once per Arm, from the thread that completes.
 func NewCQ(n uint32, onEvent func()) *CQ {
-	size := ring.Size(n)
-	return &CQ{buf: make([]ib.WC, size), limit: size, onEvent: onEvent}
+	return &CQ{buf: make([]ib.WC, ring.Size(n)), onEvent: onEvent}
 }
 
 // Cap returns how many entries may wait.
 func (c *CQ) Cap() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.limit
+	return uint32(len(c.buf))
 }
 
 // Pending returns how many entries wait. It does not take the lock.
@@ -72,8 +70,8 @@ func (c *CQ) Poll(out []ib.WC) int {
 // Arm asks for one event when the next entry is added: any entry, or only a
 // solicited or unsuccessful one. Entries that wait already raise none: poll
 // after arming. Arming for any entry stays in force over a later solicited
-// one. It returns the entries that wait.
-func (c *CQ) Arm(solicitedOnly bool) int {
+// one.
+func (c *CQ) Arm(solicitedOnly bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -82,7 +80,6 @@ func (c *CQ) Arm(solicitedOnly bool) int {
 	case c.armed == armNone:
 		c.armed = armSolicited
 	}
-	return int(c.tail - c.head)
 }
 
 // Failed reports whether the CQ overflowed (E18). It stays pollable, but takes
@@ -107,7 +104,7 @@ func (c *CQ) Resize(n uint32) error {
 	for i := range waiting {
 		buf[i] = c.buf[(c.head+i)&uint32(len(c.buf)-1)]
 	}
-	c.buf, c.limit = buf, size
+	c.buf = buf
 	c.head, c.tail = 0, waiting
 	return nil
 }
@@ -124,7 +121,7 @@ const (
 // push adds an entry. solicited marks a receive whose packet had SE set.
 func (c *CQ) push(wc *ib.WC, solicited bool) pushResult {
 	c.mu.Lock()
-	if c.failed || c.tail-c.head == c.limit {
+	if c.failed || c.tail-c.head == uint32(len(c.buf)) {
 		r := overflowed
 		if c.failed {
 			r = refused

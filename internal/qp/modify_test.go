@@ -202,9 +202,9 @@ func TestV10_Path(t *testing.T) {
 	}
 }
 
-// TestV15_MigrationAttributes: what may be asked for, with the ability and
+// TestV10_MigrationAttributes: what may be asked for, with the ability and
 // without it.
-func TestV15_MigrationAttributes(t *testing.T) {
+func TestV10_MigrationAttributes(t *testing.T) {
 	rtr, sqd := ModifyFrom{Type: ib.RC, State: ib.RTR, Port: 1}, ModifyFrom{Type: ib.RC, State: ib.SQD, Port: 1}
 	unable := func(f func(*ib.QPAttr)) func(*ib.QPAttr, *ModifyLimits) {
 		return func(a *ib.QPAttr, l *ModifyLimits) { l.APM = false; f(a) }

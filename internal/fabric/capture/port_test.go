@@ -162,7 +162,7 @@ func onesSum(b []byte) int {
 	return sum
 }
 
-func TestBothDirectionsAreRecorded(t *testing.T) {
+func TestC13_BothDirectionsAreRecorded(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		path fabric.Path

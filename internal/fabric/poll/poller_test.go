@@ -81,14 +81,17 @@ func TestWhatEndsAWait(t *testing.T) {
 func TestNoWakeIsLost(t *testing.T) {
 	p, _ := pair(t)
 	var waker sync.WaitGroup
-	for i := range 2000 {
+	for i := range 4000 {
+		read := i%2 == 0 // waits for sockets and waits for none are different
 		waker.Go(p.Wake)
-		if d := elapsed(t, p, long, true, poll.NoSocket); d > long/2 {
+		if d := elapsed(t, p, long, read, poll.NoSocket); d > long/2 {
 			t.Fatalf("wake %d was lost", i)
 		}
 		waker.Wait()
-		if err := p.Wait(0, false, poll.NoSocket); err != nil { // the trace of a late one
-			t.Fatal(err)
+		for _, read := range []bool{true, false} { // the trace of a late one
+			if err := p.Wait(0, read, poll.NoSocket); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
@@ -128,12 +131,13 @@ func TestCloseWaitsForCallsUnderWay(t *testing.T) {
 }
 
 func TestCloseEndsWaits(t *testing.T) {
-	for range 200 {
+	for i := range 200 {
 		p, _ := pair(t)
+		read := i%2 == 0
 		done := make(chan error, 1)
 		go func() {
 			for {
-				if err := p.Wait(-1, true, poll.NoSocket); err != nil {
+				if err := p.Wait(-1, read, poll.NoSocket); err != nil {
 					done <- err
 					return
 				}

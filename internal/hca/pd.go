@@ -1,0 +1,131 @@
+package hca
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// PD is a protection domain.
+type PD struct {
+	hca   *HCA
+	ID    memory.PD
+	users int
+}
+
+// Dealloc ends a protection domain; EBUSY while regions, QPs, SRQs or address
+// handles are in it.
+func (p *PD) Dealloc() error {
+	if !p.hca.valid(p) {
+		return ErrInvalidPD
+	}
+	if p.users != 0 {
+		return fmt.Errorf("protection domain has %d objects: %w", p.users, ErrBusy)
+	}
+	delete(p.hca.pds, p.ID)
+	return nil
+}
+
+// RegMR registers memory in a protection domain, which takes the place of
+// c.PD. The region keeps c.Buf until DeregMR. Errors as memory.Table.Register.
+func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
+	if !p.hca.valid(p) {
+		return nil, ErrInvalidPD
+	}
+	c.PD = p.ID
+	r, err := p.hca.shard.env.Mem.Register(c)
+	if err == nil {
+		p.users++
+	}
+	return r, err
+}
+
+// ReregMR changes a region; a new protection domain of it counts from then on.
+func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig, to *PD) error {
+	if !p.hca.valid(to) {
+		return ErrInvalidPD
+	}
+	c.PD = to.ID
+	if err := p.hca.shard.env.Mem.Reregister(r, what, c); err != nil {
+		return err
+	}
+	if what&memory.ChangePD != 0 {
+		p.users--
+		to.users++
+	}
+	return nil
+}
+
+// DeregMR ends a region: no packet touches its memory afterwards.
+func (p *PD) DeregMR(r *memory.Region) error {
+	err := p.hca.shard.env.Mem.Deregister(r)
+	if err == nil {
+		p.users--
+	}
+	return err
+}
+
+// CreateSRQ returns a shared receive queue of at least wr work requests.
+func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
+	h := p.hca
+	l := &h.cfg.Limits
+	switch {
+	case !h.valid(p):
+		return nil, ErrInvalidPD
+	case wr == 0 || wr > l.MaxSRQWR:
+		return nil, fmt.Errorf("SRQ of %d work requests: the adapter takes 1 to %d: %w", wr, l.MaxSRQWR, ib.EINVAL)
+	case sge > l.MaxSGE:
+		return nil, fmt.Errorf("SRQ of %d scatter elements: the adapter takes %d: %w", sge, l.MaxSGE, ib.EINVAL)
+	case h.srqs >= l.MaxSRQ:
+		return nil, ErrNoResources
+	}
+	var s *qp.SRQ
+	s = qp.NewSRQ(p.ID, wr, max(sge, 1), func() {
+		h.cfg.Raise(qp.Event{Type: ib.EventSRQLimitReached, SRQ: s})
+	})
+	if err := s.SetLimit(limit); err != nil {
+		return nil, err
+	}
+	h.srqs++
+	p.users++
+	return s, nil
+}
+
+// DestroySRQ ends a shared receive queue; EBUSY while QPs use it.
+func (p *PD) DestroySRQ(s *qp.SRQ) error {
+	if n := s.Users(); n != 0 {
+		return fmt.Errorf("shared receive queue serves %d QPs: %w", n, ErrBusy)
+	}
+	p.hca.srqs--
+	p.users--
+	return nil
+}
+
+// CreateAH resolves an address vector into an address handle.
+func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
+	if !p.hca.valid(p) {
+		return 0, ErrInvalidPD
+	}
+	path, err := p.hca.shard.route(av, 0)
+	if err != nil {
+		return 0, err
+	}
+	h, ok := p.hca.shard.env.AHs.Add(qp.AH{PD: p.ID, Path: path})
+	if !ok {
+		return 0, ErrNoResources
+	}
+	p.users++
+	return h, nil
+}
+
+// DestroyAH ends an address handle. A work request that still names it
+// completes with LOC_QP_OP_ERR.
+func (p *PD) DestroyAH(a ib.AHHandle) error {
+	if !p.hca.shard.env.AHs.Remove(a) {
+		return fmt.Errorf("no such address handle: %w", ib.EINVAL)
+	}
+	p.users--
+	return nil
+}

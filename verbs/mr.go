@@ -1,0 +1,128 @@
+package verbs
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/memory"
+)
+
+// errNoMR is what calls on no memory region at all return.
+var errNoMR = fmt.Errorf("no memory region: %w", ib.EINVAL)
+
+// MR is a memory region.
+type MR struct {
+	pd  *PD
+	buf []byte
+	r   *memory.Region
+}
+
+// RegMR registers buf. The adapter reads and writes it while work requests
+// name it and, with remote rights, whenever the peer does, until Dereg;
+// the memory is kept alive until then. REMOTE_WRITE and REMOTE_ATOMIC need
+// LOCAL_WRITE (EINVAL). Addresses of the region are those of the memory.
+//
+// What a peer's RDMA WRITE changes is there for the program once something
+// told it so: a completion, such as that of a WRITE with immediate. To watch
+// the memory itself, use sync/atomic.
+func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
+	return p.RegMRIova(buf, 0, access)
+}
+
+// RegMRIova registers buf under addresses that begin with iova instead of the
+// memory's own; 0 means the memory's own.
+func (p *PD) RegMRIova(buf []byte, iova uint64, access ib.Access) (*MR, error) {
+	return p.reg(memory.RegionConfig{Buf: buf, IOVA: iova, Access: access})
+}
+
+// RegMRInvalidatable registers buf as a region that the peer's SEND with
+// invalidate may end, as a fast-registered region is.
+func (p *PD) RegMRInvalidatable(buf []byte, access ib.Access) (*MR, error) {
+	return p.reg(memory.RegionConfig{Buf: buf, Access: access, Invalidatable: true})
+}
+
+func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
+	m := &MR{pd: p, buf: c.Buf}
+	err := p.do(func(clock.Instant) (err error) {
+		m.r, err = p.pd.RegMR(c)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("register MR of %d bytes: %w", len(c.Buf), err)
+	}
+	return m, nil
+}
+
+// LKey returns the key for scatter/gather elements.
+func (m *MR) LKey() ib.LKey { return m.r.LKey() }
+
+// RKey returns the key for the peer; 0 if the region gives it no rights.
+func (m *MR) RKey() ib.RKey { return m.r.RKey() }
+
+// Addr returns the address of the region's first byte.
+func (m *MR) Addr() uint64 { return m.r.Addr() }
+
+// Len returns the region's bytes.
+func (m *MR) Len() uint64 { return m.r.Len() }
+
+// Bytes returns the memory.
+func (m *MR) Bytes() []byte { return m.buf }
+
+// SGE returns a scatter/gather element for n bytes from offset off.
+func (m *MR) SGE(off uint64, n uint32) SGE {
+	return SGE{Addr: m.r.Addr() + off, Length: n, LKey: m.r.LKey()}
+}
+
+// ReregAccess gives the region other rights; its keys stay. On failure nothing
+// changes.
+func (m *MR) ReregAccess(access ib.Access) error {
+	return m.rereg(memory.ChangeAccess, memory.RegionConfig{Access: access}, nil)
+}
+
+// ReregPD moves the region to another protection domain of the same adapter.
+func (m *MR) ReregPD(to *PD) error {
+	if m == nil {
+		return errNoMR
+	}
+	if to == nil || to.ctx != m.pd.ctx {
+		return ErrInvalidPD
+	}
+	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to)
+}
+
+// ReregMemory makes the region mean other memory, under new keys.
+func (m *MR) ReregMemory(buf []byte) error {
+	if err := m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil); err != nil {
+		return err
+	}
+	m.buf = buf
+	return nil
+}
+
+// rereg changes the region; to is nil where the protection domain stays.
+func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
+	if m == nil {
+		return errNoMR
+	}
+	if to == nil {
+		to = m.pd
+	}
+	if err := m.pd.do(func(clock.Instant) error { return m.pd.pd.ReregMR(m.r, what, c, to.pd) }); err != nil {
+		return fmt.Errorf("re-register MR: %w", err)
+	}
+	m.pd = to
+	return nil
+}
+
+// Dereg ends the region. When it returns, nothing touches the memory any
+// more. A work request that still names it completes in error.
+func (m *MR) Dereg() error {
+	if m == nil {
+		return errNoMR
+	}
+	if err := m.pd.do(func(clock.Instant) error { return m.pd.pd.DeregMR(m.r) }); err != nil {
+		return fmt.Errorf("deregister MR: %w", err)
+	}
+	return nil
+}

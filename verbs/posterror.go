@@ -1,0 +1,20 @@
+package verbs
+
+import "fmt"
+
+// PostError says which work request of a list was refused.
+type PostError struct {
+	Index int    // in the list
+	WRID  uint64 // of the work request
+	Err   error  // why; unwraps to an errno
+}
+
+// Error names the work request and the cause.
+func (e *PostError) Error() string {
+	return fmt.Sprintf("work request %d (wr_id %#x): %v", e.Index, e.WRID, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *PostError) Unwrap() error { return e.Err }
+
+var _ error = (*PostError)(nil)
