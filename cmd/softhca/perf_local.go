@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -27,12 +28,18 @@ func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.measure(ctx, cmd, server), stop())
+	err = f.measure(ctx, cmd, server)
+	return errors.Join(err, stop(err == nil))
 }
 
+// serverGrace is how long the server may take to end after its client has: it
+// ends by itself.
+const serverGrace = 10 * time.Second
+
 // startServer runs this program as a server on an address. It returns where
-// that listens; stop ends it and returns what went wrong there.
-func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at netip.Addr) (server string, stop func() error, err error) {
+// that listens; stop waits for its end, which it does not bring about while
+// the server may be ending well, and returns what went wrong there.
+func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at netip.Addr) (server string, stop func(well bool) error, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", nil, err
@@ -51,8 +58,13 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 	if err := child.Start(); err != nil {
 		return "", nil, fmt.Errorf("start the server: %w", err)
 	}
-	stop = func() error {
-		_ = in.Close() // the child ends with it, if it has not ended
+	stop = func(well bool) error {
+		end := func() { _ = in.Close() } // the child ends with it
+		if well {
+			defer time.AfterFunc(serverGrace, end).Stop()
+		} else {
+			end()
+		}
 		if err := child.Wait(); err != nil {
 			return fmt.Errorf("the server: %w", err)
 		}
@@ -60,7 +72,7 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return "", nil, errors.Join(errors.New("the server did not start"), stop())
+		return "", nil, errors.Join(errors.New("the server did not start"), stop(false))
 	}
 	return strings.TrimSpace(line), stop, nil
 }

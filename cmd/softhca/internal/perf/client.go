@@ -40,7 +40,7 @@ func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report 
 		c.trips = newTrips(p.Op)
 	}
 	s, err := c.run(ctx)
-	if ctx.Err() != nil { // it closed the connection, which is no cause
+	if err != nil && ctx.Err() != nil { // it closed the connection, which is no cause
 		err = ctx.Err()
 	}
 	if err := errors.Join(err, st.close()); err != nil {

@@ -43,7 +43,7 @@ func Serve(ctx context.Context, dev *verbs.Context, conn net.Conn, op Op) error 
 	if err != nil {
 		err = s.ctl.refuse(err)
 	}
-	if ctx.Err() != nil { // it closed the connection, which is no cause
+	if err != nil && ctx.Err() != nil { // it closed the connection, which is no cause
 		err = ctx.Err()
 	}
 	if s.st != nil {
