@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo transfer
+.PHONY: check test fuzz generate bench demo transfer transfer-lossy
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -22,3 +22,6 @@ demo: ## two adapters talk over UDP
 
 transfer: ## 1 GiB between two processes by WRITE, READ and SEND at each path MTU
 	go test -count=1 -v -timeout 30m -run 'TestTransfer$$' ./verbs -transfer-bytes 1073741824
+
+transfer-lossy: ## the same with 1 % of packets lost and 1 % reordered at both ends
+	go test -count=1 -v -timeout 60m -run 'TestTransferLossy$$' ./verbs -transfer-lossy-bytes 1073741824

@@ -42,6 +42,18 @@ func (p *PD) RegMRInvalidatable(buf []byte, access ib.Access) (*MR, error) {
 	return p.reg(memory.RegionConfig{Buf: buf, Access: access, Invalidatable: true})
 }
 
+// RegMRAddr registers length bytes of memory that is not Go's, such as C's or
+// a mapped device's, by its address. The caller answers for its being there,
+// readable and writable, until Dereg. EINVAL when the range wraps or is more
+// than an address space holds.
+func (p *PD) RegMRAddr(addr uintptr, length uint64, access ib.Access) (*MR, error) {
+	buf, err := memory.RawBuf(addr, length)
+	if err != nil {
+		return nil, fmt.Errorf("register MR at %#x: %w", addr, err)
+	}
+	return p.RegMR(buf, access)
+}
+
 func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
 	m := &MR{pd: p, buf: c.Buf}
 	err := p.do(func(clock.Instant) (err error) {

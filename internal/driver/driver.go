@@ -160,7 +160,10 @@ func (d *Driver) oversleeps() bool {
 	if d.aside.Load() {
 		return false
 	}
-	return d.blocked && !d.writing || d.shard.Deadline() < d.asleep || !d.blocked && d.shard.Pending() && !d.shard.Rung()
+	deaf := d.blocked && !d.writing
+	late := d.shard.Deadline() < d.asleep
+	more := !d.blocked && d.shard.Pending() && !d.shard.Rung() // a bell is answered by who lets go
+	return deaf || late || more
 }
 
 // answer sends for doorbells, keeping the lock whatever happens.

@@ -205,7 +205,7 @@ func TestE15_UDLengths(t *testing.T) {
 	s.wantState("a message over the MTU", ib.SQE)
 }
 
-// TestV11_GSI shows QP1: its number, one of it, its Q_Key, any P_Key of the
+// TestV11_V14_GSI shows QP1: its number, one of it, its Q_Key, any P_Key of the
 // table, and an AckReq as Linux sets it.
 func TestV11_V14_GSI(t *testing.T) {
 	cfg := Config{PKeys: []ib.PKey{0xffff, 0x8123}, Privileged: true}

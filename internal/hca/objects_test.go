@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestV5_ActualSizes shows that a queue pair has at least what was asked for
+// TestV4_V5_ActualSizes shows that a queue pair has at least what was asked for
 // and a 24-bit number in its adapter's slot that is neither 0 nor 1.
 func TestV4_V5_ActualSizes(t *testing.T) {
 	s := newSolo(t, soloConfig{hca: Config{QPNSlot: 0xab}})
@@ -185,7 +185,7 @@ func TestV13_NumberRests(t *testing.T) {
 	}
 }
 
-// TestV16_Events shows that each event names what it is about.
+// TestV16_E29_Events shows that each event names what it is about.
 func TestV16_E29_Events(t *testing.T) {
 	s := newSolo(t, soloConfig{srq: 4, cqe: 1, state: ib.RTR})
 	must(t, s.srq.SetLimit(2))

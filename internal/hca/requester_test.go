@@ -56,7 +56,7 @@ func TestE1_NothingIsSent(t *testing.T) {
 	}
 }
 
-// TestE2_E22_OperationTheTypeLacks shows that posting refuses it at once, so
+// TestE2_Q22_OperationTheTypeLacks shows that posting refuses it at once, so
 // that nothing is queued, and that what is only known when it is sent, a UD
 // handle that has gone, completes with LOC_QP_OP_ERR.
 func TestE2_Q22_OperationTheTypeLacks(t *testing.T) {
@@ -83,7 +83,7 @@ func TestE2_Q22_OperationTheTypeLacks(t *testing.T) {
 	s.wantWCs("a handle that has gone", wc{1, ib.WCLocQPOpErr}, wc{2, ib.WCWRFlushErr})
 }
 
-// TestE3_BadLocalMemory shows LOC_PROT_ERR for every fault of the gather
+// TestE3_Q18_Q19_BadLocalMemory shows LOC_PROT_ERR for every fault of the gather
 // list, after what was sent before is acknowledged, and the end of the queue
 // pair; for a message of several packets wherever the fault is.
 func TestE3_Q18_Q19_BadLocalMemory(t *testing.T) {

@@ -114,7 +114,7 @@ func (s *solo) wantUnchanged(before ib.QPAttr, a *ib.QPAttr, mask ib.AttrMask) {
 	}
 }
 
-// TestV9_BadValue shows the same for a value out of range beside good ones,
+// TestV9_V10_BadValue shows the same for a value out of range beside good ones,
 // and for a path that leads nowhere.
 func TestV9_V10_BadValue(t *testing.T) {
 	for what, spoil := range map[string]func(*ib.QPAttr){

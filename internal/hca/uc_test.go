@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestE15_UC shows what an unreliable receiver does with messages that lost a
+// TestE14_E15_UC shows what an unreliable receiver does with messages that lost a
 // packet, come without a receive, or break a rule: the message goes, its
 // receive serves the next, nothing is answered and nobody fails.
 func TestE14_E15_UC(t *testing.T) {

@@ -138,8 +138,8 @@ func (q *QP) checkInline(wr *ib.SendWR, rule *wrRule) (uint64, error) {
 		return 0, fmt.Errorf("post send: %v carries no inline data: %w", wr.Opcode, ib.EINVAL)
 	case len(wr.SGList) != 0:
 		return 0, errInlineSGE
-	case len(wr.InlineData) > int(q.sq.maxInln):
-		return 0, fmt.Errorf("post send: %d inline bytes, the QP takes %d: %w", len(wr.InlineData), q.sq.maxInln, ib.EINVAL)
+	case len(wr.InlineData) > int(q.sq.maxInline):
+		return 0, fmt.Errorf("post send: %d inline bytes, the QP takes %d: %w", len(wr.InlineData), q.sq.maxInline, ib.EINVAL)
 	}
 	return uint64(len(wr.InlineData)), nil
 }

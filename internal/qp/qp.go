@@ -97,7 +97,7 @@ func (q *QP) State() ib.QPState { return ib.QPState(q.state.Load()) }
 // Cap returns the actual sizes of the queues (V5).
 func (q *QP) Cap() ib.QPCap {
 	c := ib.QPCap{
-		MaxSendWR: q.sq.Cap(), MaxSendSGE: q.sq.maxSGE, MaxInlineData: q.sq.maxInln,
+		MaxSendWR: q.sq.Cap(), MaxSendSGE: q.sq.maxSGE, MaxInlineData: q.sq.maxInline,
 	}
 	if q.srq == nil {
 		c.MaxRecvWR, c.MaxRecvSGE = q.rq.Cap(), q.rq.maxSGE

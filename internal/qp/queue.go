@@ -9,18 +9,18 @@ import (
 // inline payloads in arrays beside it.
 type sendQueue struct {
 	ring.Ring[ring.SendWQE]
-	sge     []ib.SGE
-	maxSGE  uint32
-	inline  []byte
-	maxInln uint32
+	sge       []ib.SGE
+	maxSGE    uint32
+	inline    []byte
+	maxInline uint32
 }
 
 func (s *sendQueue) init(c ib.QPCap) {
 	n := ring.Size(c.MaxSendWR)
 	s.Init(make([]ring.SendWQE, n))
-	s.maxSGE, s.maxInln = c.MaxSendSGE, c.MaxInlineData
+	s.maxSGE, s.maxInline = c.MaxSendSGE, c.MaxInlineData
 	s.sge = make([]ib.SGE, n*s.maxSGE)
-	s.inline = make([]byte, n*s.maxInln)
+	s.inline = make([]byte, n*s.maxInline)
 }
 
 // sges returns the gather elements of the work request at index i.
@@ -31,8 +31,8 @@ func (s *sendQueue) sges(i uint32) []ib.SGE {
 
 // inlineData returns the room for inline payload of the work request at index i.
 func (s *sendQueue) inlineData(i uint32) []byte {
-	lo := s.Slot(i) * s.maxInln
-	return s.inline[lo : lo+s.maxInln]
+	lo := s.Slot(i) * s.maxInline
+	return s.inline[lo : lo+s.maxInline]
 }
 
 // recvQueue is a ring of receive work requests with their scatter elements.

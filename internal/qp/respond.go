@@ -169,11 +169,6 @@ func readResponse(start, end bool) roce.Opcode {
 
 // abandonRead refuses a READ in the middle of its responses.
 func (q *QP) abandonRead(e *resource, err memory.Fault) {
-	r := &q.resp
-	f := remoteAccess("rkey: " + err.String())
-	f.psn = e.next
-	r.last = f
-	r.dying = &r.last
-	r.reply.nak(f.syndrome, f.psn)
-	r.res.clear()
+	q.refuse(e.next, remoteAccess("rkey: "+err.String()))
+	q.resp.res.clear()
 }

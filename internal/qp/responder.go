@@ -92,7 +92,7 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 		return
 	}
 	if f := q.checkOpcode(p); f.syndrome != 0 {
-		q.refuse(p, f)
+		q.refuse(p.BTH.PSN, f)
 		return
 	}
 	q.established()
@@ -108,7 +108,7 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 		f = q.execute(p)
 	}
 	if f.syndrome != 0 {
-		q.refuse(p, f)
+		q.refuse(p.BTH.PSN, f)
 		return
 	}
 	r.epsn = r.epsn.Add(q.requestPSNs(p))
@@ -177,9 +177,9 @@ func (r *responder) gapClosed() {
 
 // refuse ends the connection: the NAK goes out after the responses that are
 // still owed, and then the QP fails.
-func (q *QP) refuse(p *Packet, f fault) {
+func (q *QP) refuse(psn ib.PSN, f fault) {
 	r := &q.resp
-	f.psn = p.BTH.PSN
+	f.psn = psn
 	r.last = f
 	r.dying = &r.last
 	r.reply.nak(f.syndrome, f.psn)

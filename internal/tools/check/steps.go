@@ -22,9 +22,12 @@ func allSteps(fuzztime time.Duration) []step {
 		{"build-windows", tool([]string{"CGO_ENABLED=0", "GOOS=windows", "GOARCH=amd64"}, "build", "./...")},
 		{"build-js-engine", buildEngine},
 		{"vet", tool(nil, "vet", "./...")},
+		{"vet-darwin", tool([]string{"CGO_ENABLED=0", "GOOS=darwin", "GOARCH=arm64"}, "vet", "./...")},
+		{"vet-windows", tool([]string{"CGO_ENABLED=0", "GOOS=windows", "GOARCH=amd64"}, "vet", "./...")},
 		{"staticcheck", tool(nil, "tool", "staticcheck", "./...")},
 		{"generated", func(ctx context.Context) (string, error) { return outdated(ctx, ".") }},
 		{"modules", tool(nil, "mod", "verify")},
+		{"modules-tidy", tool(nil, "mod", "tidy", "-diff")},
 		{"test-race", tool([]string{"CGO_ENABLED=1"}, "test", "-race", "-timeout=6m", "./...")},
 		{"fuzz", func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
 	}

@@ -49,7 +49,8 @@ const (
 func Table(w io.Writer, types []ib.QPType) error {
 	var b strings.Builder
 	b.WriteString("A modify call names STATE, all required attributes, and any of the optional ones. Any other attribute\n" +
-		"is refused, and a refused call changes nothing.\n")
+		"is refused, and a refused call changes nothing. ALT_PATH and CAP need abilities that the adapter does\n" +
+		"not have yet: it refuses them too.\n")
 	for _, t := range types {
 		fmt.Fprintf(&b, "\n%s\n\n", title(t))
 		row(&b, "from", "to", "required", "optional")
