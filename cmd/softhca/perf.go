@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
 )
 
 // perfFlags are the flags of perf.
@@ -170,25 +170,23 @@ func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closer()) }()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	at := net.JoinHostPort("", strconv.Itoa(int(f.port)))
 	if f.child {
 		at = net.JoinHostPort(dev.QueryGID(0).Addr().String(), "0")
+		go func() {
+			_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // its end is all that counts
+			end()
+		}()
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	defer func() { _ = l.Close() }()
+	defer func() { _ = l.Close() }() // nothing more to accept
 	if f.child {
-		var end context.CancelFunc
-		ctx, end = context.WithCancel(ctx)
-		defer end()
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			end()
-			_ = l.Close()
-		}()
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), l.Addr())
 	} else {
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "serving %v on adapter %v, TCP %v\n", f.plan.Op, dev.QueryGID(0).Addr(), l.Addr())
@@ -196,16 +194,26 @@ func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	return f.accept(ctx, cmd, dev, l)
+}
+
+// accept serves one client, or one after the other until ctx ends.
+func (f *perfFlags) accept(ctx context.Context, cmd *cobra.Command, dev *verbs.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil && f.forever:
+			return nil // this is how it ends
+		case err != nil && ctx.Err() != nil:
+			return fmt.Errorf("wait for a client: %w", ctx.Err())
+		case err != nil:
 			return fmt.Errorf("wait for a client: %w", err)
 		}
 		err = perf.Serve(ctx, dev, conn, f.plan.Op)
-		if !f.forever || ctx.Err() != nil {
+		if !f.forever {
 			return err
 		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			// The next client may do better.
 			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "client %v: %v\n", conn.RemoteAddr(), err)
 		}

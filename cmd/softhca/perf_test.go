@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+)
+
+// TestMain lets perf --local start this binary again as its server.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "perf" {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func TestPerfLocal(t *testing.T) {
+	for _, args := range [][]string{
+		{"write"},
+		{"send", "--size", "100000", "--depth", "4", "--qps", "2", "--mtu", "1024"},
+		{"read", "--latency"},
+		{"write", "--latency"},
+	} {
+		line := append([]string{"perf", "--local", "--json", "--duration", "100ms", "--addr", loopback(20)}, args...)
+		code, out, errs := command(t, line...)
+		var s perf.Summary
+		if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK {
+			t.Fatalf("%v: exit code %d, %q, %s", args, code, out, errs)
+		}
+		if s.Op != args[0] || s.Messages == 0 || s.Seconds < 0.1 {
+			t.Errorf("%v: %+v", args, s)
+		}
+	}
+}
+
+// freePort returns a TCP port that nobody listens on.
+func freePort(t *testing.T, addr string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// TestPerfForever has a server refuse one client, serve another, and end
+// without complaint.
+func TestPerfForever(t *testing.T) {
+	client, server := loopback(22), loopback(23)
+	port := freePort(t, server)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var errs strings.Builder
+	code := make(chan int)
+	go func() {
+		code <- run(ctx, []string{"perf", "write", "--forever", "--addr", server, "--port", port}, &strings.Builder{}, &errs)
+	}()
+	measure := func(op string) (int, string) {
+		for start := time.Now(); ; {
+			code, _, errs := command(t, "perf", op, "--addr", client, "--port", port, "--duration", "20ms", server)
+			if code == exitOK || !strings.Contains(errs, "connection refused") || time.Since(start) > 10*time.Second {
+				return code, errs
+			}
+		}
+	}
+	if code, errs := measure("send"); code != exitFailed || !strings.Contains(errs, "this server serves write") {
+		t.Errorf("a client of another operation ends with %d: %s", code, errs)
+	}
+	if code, errs := measure("write"); code != exitOK {
+		t.Errorf("the next client ends with %d: %s", code, errs)
+	}
+	end()
+	if c := <-code; c != exitOK {
+		t.Errorf("interrupted, the server ends with %d: %s", c, errs.String())
+	}
+	if !strings.Contains(errs.String(), "the client measures send") {
+		t.Errorf("the server does not say why it refused: %s", errs.String())
+	}
+}
+
+func TestPerfRefuses(t *testing.T) {
+	for why, args := range map[string][]string{
+		"no operation":            {},
+		"no such operation":       {"erase"},
+		"a path MTU of 1000":      {"write", "--mtu", "1000"},
+		"no time":                 {"write", "--duration", "0s"},
+		"a size of an atomic":     {"fetch-add", "--size", "4"},
+		"both sides and a host":   {"write", "--local", "127.0.0.1"},
+		"both sides, for ever":    {"write", "--local", "--forever"},
+		"both sides of a network": {"write", "--local", "--addr", "lo"},
+		"two hosts":               {"write", "127.0.0.1", "127.0.0.2"},
+	} {
+		if code, _, errs := command(t, append([]string{"perf"}, args...)...); code != exitUsage {
+			t.Errorf("%s: exit code %d, want %d: %s", why, code, exitUsage, errs)
+		}
+	}
+	addr := loopback(24)
+	code, _, errs := command(t, "perf", "write", "--addr", addr, "--port", freePort(t, addr), addr)
+	if code != exitFailed || !strings.Contains(errs, "reach the server") {
+		t.Errorf("without a server: exit code %d: %s", code, errs)
+	}
+}
