@@ -57,7 +57,7 @@ each second; the result to standard output.`,
 		Example: `  softhca perf write --local
   softhca perf write --latency --local --json
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
-  softhca perf read --addr 192.0.2.1 --size 1048576 192.0.2.2`,
+  softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("perf needs an operation: %s", strings.Join(perf.OpNames(), ", "))
@@ -75,7 +75,7 @@ each second; the result to standard output.`,
 
 func (f *perfFlags) register(cmd *cobra.Command) {
 	s := cmd.Flags()
-	s.IntVar(&f.plan.Size, "size", 0, "`bytes` of a message (default 65536, 8 with --latency; atomics have 8)")
+	s.Var(byteSize{&f.plan.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 64K, 8 with --latency; atomics have 8)")
 	s.IntVar(&f.plan.Depth, "depth", 0, "messages outstanding on each queue pair (default 128; 1 with --latency)")
 	s.IntVar(&f.plan.QPs, "qps", 1, "queue pairs")
 	s.IntVar(&f.mtu, "mtu", 0, "path MTU in `bytes`: 256, 512, 1024, 2048 or 4096 (default the largest of both ports)")

@@ -36,7 +36,7 @@ what it sent. Without --addr the adapter opens on the local address of the TCP c
 	fs := cmd.Flags()
 	fs.StringVar(&f.kind, "type", "rc", "rc, uc, ud, or srq (rc with a shared receive queue)")
 	fs.IntVar(&f.GIDIndex, "gid-index", -1, "entry of the GID table, in the order of --addr; -1: the address of the TCP connection, or its family's first")
-	fs.IntVar(&f.Size, "size", 0, "bytes of a message; 0: 4096, with ud 2048")
+	fs.Var(byteSize{&f.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 4K, with ud 2K)")
 	fs.IntVar(&f.Iters, "iters", 1000, "messages each way")
 	fs.IntVar(&f.MTU, "mtu", 1024, "path MTU in bytes: 256, 512, 1024, 2048 or 4096")
 	fs.IntVar(&f.RxDepth, "rx-depth", 500, "receives to keep posted")
