@@ -17,7 +17,7 @@ type client struct {
 	ctl     *control
 	peer    side
 	meter   *meter
-	trips   *trips // nil for bandwidth
+	trips   *trips
 	request request
 }
 
@@ -35,10 +35,7 @@ func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report 
 	if err != nil {
 		return Summary{}, err
 	}
-	c := &client{plan: p, st: st, ctl: newControl(conn), meter: newMeter(&p, report)}
-	if p.Latency {
-		c.trips = newTrips(p.Op)
-	}
+	c := &client{plan: p, st: st, ctl: newControl(conn), meter: newMeter(&p, report), trips: newTrips(&p)}
 	s, err := c.run(ctx)
 	if err != nil && ctx.Err() != nil { // it closed the connection, which is no cause
 		err = ctx.Err()

@@ -19,8 +19,7 @@ type sprint struct {
 	lanes []lane
 	busy  int // chunks outstanding on all lanes
 	meter *meter
-	trips *trips    // of single messages; nil for bandwidth
-	begun time.Time // when the single message was posted
+	trips *trips // nil after the measurement
 	wcs   [pollBatch]ib.WC
 }
 
@@ -29,8 +28,10 @@ type sprint struct {
 type lane struct {
 	qp     *verbs.QP
 	chunk  []ib.SendWR
-	free   int    // chunks that may still be posted
-	posted uint64 // messages
+	free   int         // chunks that may still be posted
+	posted uint64      // messages
+	begun  []time.Time // when the chunks that are outstanding were posted: a ring
+	first  int         // the oldest of them
 }
 
 func newSprint(st *station, peer *side) *sprint {
@@ -48,6 +49,7 @@ func newSprint(st *station, peer *side) *sprint {
 			wr.CompareAdd = 1
 		}
 		l := lane{qp: st.qps[i], free: p.Depth / p.chunk()}
+		l.begun = make([]time.Time, l.free)
 		for range p.chunk() {
 			l.chunk = append(l.chunk, wr)
 		}
@@ -101,9 +103,7 @@ func (s *sprint) post(l *lane, wrs []ib.SendWR) error {
 			wrs[i].Swap = wrs[i].CompareAdd + 1
 		}
 	}
-	if s.trips != nil {
-		s.begun = time.Now()
-	}
+	l.begun[(l.first+len(l.begun)-l.free)%len(l.begun)] = time.Now()
 	if err := l.qp.PostSend(wrs...); err != nil {
 		return err
 	}
@@ -121,10 +121,11 @@ func (s *sprint) poll() error {
 		if wc.Status != ib.WCSuccess {
 			return failure(wc)
 		}
-		if s.trips != nil {
-			s.trips.add(time.Since(s.begun))
-		}
 		l := &s.lanes[wc.WRID]
+		if s.trips != nil {
+			s.trips.add(time.Since(l.begun[l.first]))
+		}
+		l.first = (l.first + 1) % len(l.begun)
 		l.free++
 		s.busy--
 		s.meter.messages += uint64(len(l.chunk))

@@ -9,22 +9,24 @@ import (
 
 // Summary is the result of a measurement, in the form of --json.
 type Summary struct {
-	Op          string   `json:"op"`
-	Size        int      `json:"size"` // bytes of a message
-	QPs         int      `json:"qps"`
-	Seconds     float64  `json:"seconds"`
-	Messages    uint64   `json:"messages"`
-	Bytes       uint64   `json:"bytes"`
-	Gbps        float64  `json:"gbps"` // of payload
-	Mpps        float64  `json:"mpps"` // messages, in millions a second
-	Latency     *Latency `json:"lat_us"`
-	Retransmits uint64   `json:"retransmits"` // packets, both sides together
+	Op          string  `json:"op"`
+	Size        int     `json:"size"` // bytes of a message
+	QPs         int     `json:"qps"`
+	Seconds     float64 `json:"seconds"`
+	Messages    uint64  `json:"messages"`
+	Bytes       uint64  `json:"bytes"`
+	Gbps        float64 `json:"gbps"` // of payload
+	Mpps        float64 `json:"mpps"` // messages, in millions a second
+	Latency     Latency `json:"lat_us"`
+	Retransmits uint64  `json:"retransmits"` // packets, both sides together
 }
 
-// Latency holds percentiles in microseconds: of half a round trip where
-// messages go back and forth (WRITE, WRITE with immediate, SEND), of the time
-// from post to completion where the answer brings data (READ and atomics). It
-// is nil when bandwidth was measured.
+// Latency holds percentiles in microseconds. With Plan.Latency they are of half
+// a round trip where messages go back and forth (WRITE, WRITE with immediate,
+// SEND), of the time from post to completion where the answer brings data (READ
+// and atomics). When bandwidth is measured they are of the time from post to
+// completion of the requests that are signalled, which includes the wait behind
+// those posted before.
 type Latency struct {
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
@@ -37,7 +39,7 @@ type Latency struct {
 func (s Summary) String() string {
 	text := fmt.Sprintf("%s: %d messages of %d bytes on %d QPs in %.2f s: %.2f Gb/s, %.3f M messages/s",
 		s.Op, s.Messages, s.Size, s.QPs, s.Seconds, s.Gbps, s.Mpps)
-	if l := s.Latency; l != nil {
+	if l := s.Latency; l.Max > 0 {
 		text += fmt.Sprintf("; latency p50 %.2f µs, p90 %.2f, p99 %.2f, p99.9 %.2f, max %.2f", l.P50, l.P90, l.P99, l.P999, l.Max)
 	}
 	return fmt.Sprintf("%s; %d packets sent again", text, s.Retransmits)
@@ -55,10 +57,10 @@ type trips struct {
 	parts int64 // what is reported of a trip: one over this
 }
 
-func newTrips(op Op) *trips {
-	t := &trips{hdrhistogram.New(1, int64(maxLatency), latencyDigits), 2}
-	if op.info().fetches {
-		t.parts = 1
+func newTrips(p *Plan) *trips {
+	t := &trips{hdrhistogram.New(1, int64(maxLatency), latencyDigits), 1}
+	if p.Latency && !p.Op.info().fetches {
+		t.parts = 2
 	}
 	return t
 }
@@ -68,9 +70,9 @@ func (t *trips) add(d time.Duration) {
 	_ = t.h.RecordValue(min(max(int64(d), 1), int64(maxLatency)))
 }
 
-func (t *trips) latency() *Latency {
+func (t *trips) latency() Latency {
 	us := func(ns int64) float64 { return float64(ns) / float64(t.parts) / 1e3 }
-	return &Latency{
+	return Latency{
 		P50: us(t.h.ValueAtQuantile(50)), P90: us(t.h.ValueAtQuantile(90)), P99: us(t.h.ValueAtQuantile(99)),
 		P999: us(t.h.ValueAtQuantile(99.9)), Max: us(t.h.Max()),
 	}
@@ -79,12 +81,9 @@ func (t *trips) latency() *Latency {
 // summary returns the result of a client.
 func (m *meter) summary(p *Plan, t *trips) Summary {
 	d := m.stopped.Sub(m.start)
-	s := Summary{
+	return Summary{
 		Op: p.Op.String(), Size: p.Size, QPs: p.QPs, Seconds: d.Seconds(), Messages: m.messages,
 		Bytes: m.messages * uint64(p.Size), Gbps: m.gbps(m.messages, d), Mpps: rate(m.messages, d),
+		Latency: t.latency(),
 	}
-	if t != nil {
-		s.Latency = t.latency()
-	}
-	return s
 }

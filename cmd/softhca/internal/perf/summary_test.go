@@ -13,23 +13,26 @@ func TestSummaryJSON(t *testing.T) {
 	m := newMeter(&p, nil)
 	m.begin(time.Minute)
 	m.messages, m.stopped = 4000, m.start.Add(2*time.Second)
-	s := m.summary(&p, nil)
+	trips := newTrips(&p)
+	trips.add(2 * time.Microsecond)
+	s := m.summary(&p, trips)
 	s.Retransmits = 3
 	const bandwidth = `{"op":"write","size":1000,"qps":2,"seconds":2,"messages":4000,"bytes":4000000,` +
-		`"gbps":0.016,"mpps":0.002,"lat_us":null,"retransmits":3}`
+		`"gbps":0.016,"mpps":0.002,"lat_us":{"p50":2,"p90":2,"p99":2,"p999":2,"max":2},"retransmits":3}`
 	if b, err := json.Marshal(s); err != nil || string(b) != bandwidth {
 		t.Errorf("bandwidth is\n%s (%v), want\n%s", b, err, bandwidth)
 	}
-	trips := newTrips(Write)
+	p.Latency = true
+	trips = newTrips(&p)
 	for range 4000 {
 		trips.add(2 * time.Microsecond)
 	}
 	trips.add(time.Hour) // is taken as the longest there is
 	s = m.summary(&p, trips)
 	if l := s.Latency; l.P50 != 1 || l.P999 != 1 || l.Max < 4.9e6 || l.Max > 5.1e6 {
-		t.Errorf("half of round trips of 2 µs and one of an hour is %+v", *l)
+		t.Errorf("half of round trips of 2 µs and one of an hour is %+v", l)
 	}
-	if l := newTrips(Read); l.parts != 1 {
+	if l := newTrips(&Plan{Op: Read, Latency: true}); l.parts != 1 {
 		t.Errorf("a READ's latency is divided by %d", l.parts)
 	}
 	b, err := json.Marshal(s)
