@@ -128,7 +128,7 @@ func (d *Driver) Progress() {
 		d.receive(now)
 		return
 	}
-	d.receive(now)
+	_, now = d.receive(now)
 	d.transmit(now)
 }
 
@@ -193,30 +193,35 @@ func (d *Driver) die(cause error) {
 const backlog = 16
 
 // receive takes what has arrived and fires the timers that are due. It
-// reports whether anything arrived.
-func (d *Driver) receive(now clock.Instant) bool {
-	n := d.take(now)
+// returns how many datagrams came at first, and the time of what it did last.
+func (d *Driver) receive(now clock.Instant) (int, clock.Instant) {
+	n, now := d.take(now)
 	for i, k := 0, n; k > 0 && i < backlog && d.shard.Deadline() <= now; i++ {
-		k = d.take(now)
+		k, now = d.take(now)
 	}
 	if d.dead == nil && d.shard.Deadline() <= now {
 		d.shard.Advance(now)
 	}
-	return n > 0
+	return n, now
 }
 
 // take hands the shard what the port delivers at once and returns how many
-// datagrams that were.
-func (d *Driver) take(now clock.Instant) int {
+// datagrams that were. They are dated after they were taken: the thread may
+// have been off its processor since now, and a wait that an RNR NAK asks for
+// would be too short by as much.
+func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 	n, err := d.port.Receive(d.in)
 	if err != nil && !errors.Is(err, fabric.ErrBlocked) {
 		d.die(fmt.Errorf("%w: receive: %w", ErrDead, err))
-		return 0
+		return 0, now
+	}
+	if n > 0 {
+		now = d.now()
 	}
 	for i := range n {
 		d.shard.Receive(now, &d.in[i])
 	}
-	return n
+	return n, now
 }
 
 // transmit sends what there is until the port blocks, and reports whether
@@ -299,10 +304,8 @@ func (d *Driver) round() (w wait, alive bool) {
 	if d.dead != nil {
 		return wait{}, false
 	}
-	now := d.now()
-	busy := d.receive(now)
-	busy = d.transmit(now) || busy
-	if busy {
+	n, now := d.receive(d.now())
+	if d.transmit(now) || n > 0 {
 		d.active = now
 	}
 	w = wait{timeout: -1, read: true, write: d.blocked}

@@ -3,6 +3,8 @@ package driver
 import (
 	"bytes"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/trace"
 )
 
 func newSides(t testing.TB) (a, b *side) {
@@ -192,6 +195,44 @@ func TestDoorbellWhileAnotherHasTheShard(t *testing.T) {
 	must(t, <-called)
 	if wc := a.completion(t); wc.Status != ib.WCSuccess {
 		t.Errorf("completion %+v", wc)
+	}
+}
+
+// TestArrivalsAreDatedWhenTaken keeps a thread off its processor between the
+// round's beginning and the reading of the port, as a busy host does: a packet
+// is dated no earlier than it was there, or the wait that an RNR NAK asks for
+// would be too short.
+func TestArrivalsAreDatedWhenTaken(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 20, 7)
+	b.connect(t, a, 20, 7)
+	var sent, dated atomic.Int64
+	arrived := make(chan struct{})
+	seen := func(r *trace.Record) {
+		if r.Kind == trace.PacketIn {
+			dated.Store(int64(r.At))
+			close(arrived)
+		}
+	}
+	b.trace.Store(&seen)
+	b.idle(t)
+	var once sync.Once
+	late := func() { // b's round has begun when its packet is sent
+		once.Do(func() {
+			a.post(t, b, 8)
+			sent.Store(int64(b.drv.now()))
+		})
+	}
+	b.port.onRecv.Store(&late)
+	b.port.Wake()
+	select {
+	case <-arrived:
+	case <-time.After(patience):
+		t.Fatal("the packet did not arrive")
+	}
+	if dated.Load() < sent.Load() {
+		t.Errorf("a packet that was sent %v after the adapter was opened is dated %v",
+			time.Duration(sent.Load()), time.Duration(dated.Load()))
 	}
 }
 

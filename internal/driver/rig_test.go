@@ -17,6 +17,7 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
 )
 
 // patience bounds every wait for something that must come.
@@ -35,6 +36,7 @@ type troublePort struct {
 	failRecv atomic.Bool
 	failWait atomic.Bool
 	onSend   atomic.Pointer[func()] // called by every Send
+	onRecv   atomic.Pointer[func()] // called by every Receive, before it looks
 
 	mu    sync.Mutex // guards what follows
 	waits waitCounts
@@ -58,6 +60,9 @@ func (p *troublePort) Send(b *fabric.Batch) error {
 }
 
 func (p *troublePort) Receive(ds []fabric.Datagram) (int, error) {
+	if f := p.onRecv.Load(); f != nil {
+		(*f)()
+	}
 	switch {
 	case p.failRecv.Load():
 		return 0, errBroken
@@ -102,6 +107,7 @@ type side struct {
 	qp    *qp.QP
 	mr    *memory.Region
 	buf   []byte
+	trace atomic.Pointer[func(*trace.Record)]
 	fatal chan error    // has the cause when the device dies
 	event chan struct{} // has an element when the armed CQ gets a completion
 }
@@ -115,7 +121,14 @@ func newSide(t testing.TB, n *pipe.Network, last byte) *side {
 	p, err := n.Port(s.addr)
 	must(t, err)
 	s.port = &troublePort{Port: p}
-	s.hca, err = hca.New(hca.Config{Caps: p.Caps(), Rand: rand.New(rand.NewPCG(uint64(last), 1)).Uint32})
+	s.hca, err = hca.New(hca.Config{
+		Caps: p.Caps(), Rand: rand.New(rand.NewPCG(uint64(last), 1)).Uint32,
+		Trace: func(r *trace.Record) {
+			if f := s.trace.Load(); f != nil {
+				(*f)(r)
+			}
+		},
+	})
 	must(t, err)
 	s.drv = Start(s.port, s.hca.Shard(), func(cause error) { s.fatal <- cause })
 	t.Cleanup(func() { _ = s.drv.Close() }) // tests close it too

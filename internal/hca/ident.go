@@ -36,7 +36,7 @@ const (
 	maxIndex    = 64 // segments of a run, at most
 	countSlack  = 8192
 	countPerMS  = 64 // identifications that a host may use up elsewhere in a millisecond
-	countBehind = 64
+	countBehind = 2048 // a path that delays some packets by milliseconds lets as many overtake them
 )
 
 // habits remembers the peers heard last: a direct-mapped table, so that it

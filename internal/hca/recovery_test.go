@@ -208,6 +208,23 @@ func TestHabitOfACounter(t *testing.T) {
 	}
 }
 
+// TestHabitOfDelay shows that a packet that many others have overtaken is
+// taken for what it is, and that those behind it are too.
+func TestHabitOfDelay(t *testing.T) {
+	var h habit
+	for i := range 10000 {
+		if !h.accept(clock.Instant(i), uint16(i)) {
+			t.Fatalf("identification %d of a peer that counts is refused", i)
+		}
+		if late := i - 1000; late > 0 && i%7 == 0 && !h.accept(clock.Instant(i), uint16(late)) {
+			t.Fatalf("identification %d, which comes after %d, is refused", late, i)
+		}
+	}
+	if h.kind != habitCounted || h.accept(clock.Instant(10000), h.last-2*countBehind) {
+		t.Errorf("a peer that counts has habit %d, or an identification of long ago is accepted", h.kind)
+	}
+}
+
 // TestHabitOfAPair shows that a peer that counts separately for each of our
 // addresses, as Linux does, loses nothing when it turns from one to another.
 func TestHabitOfAPair(t *testing.T) {
