@@ -35,7 +35,7 @@ const (
 	habitStreak = 16 // packets in a row that make a habit
 	maxIndex    = 64 // segments of a run, at most
 	countSlack  = 8192
-	countPerMS  = 64 // identifications that a host may use up elsewhere in a millisecond
+	countPerMS  = 64   // identifications that a host may use up elsewhere in a millisecond
 	countBehind = 2048 // a path that delays some packets by milliseconds lets as many overtake them
 )
 
