@@ -22,8 +22,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each side is measured, in turns")
-	flag.Float64Var(&o.seconds, "seconds", 2, "length of each measurement")
+	flag.IntVar(&o.rounds, "rounds", 9, "how often each side is measured, in turns")
+	flag.Float64Var(&o.seconds, "seconds", 1, "length of each measurement")
 	flag.StringVar(&o.only, "only", "", "measure only what has this in its name")
 	flag.BoolVar(&o.noTargets, "no-targets", false, "only measure: a missed target is no failure")
 	flag.StringVar(&o.results, "results", "bench/results", "directory for the results; empty for none")
