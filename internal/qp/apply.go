@@ -104,7 +104,7 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 	switch to {
 	case ib.SQD:
 		q.sqd = drainState{draining: true, notify: mask&ib.AttrEnSQDAsyncNotify != 0 && q.attr.EnSQDAsyncNotify}
-		q.checkDrained(now)
+		q.checkDrained()
 	case ib.RTS:
 		q.sqd = drainState{}
 		q.env.Wake(q)

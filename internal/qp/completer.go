@@ -39,7 +39,7 @@ func (q *QP) receiveResponse(now clock.Instant, p *Packet) {
 		q.badResponse(now, "response with a request's opcode")
 	}
 	q.reapFailed(now)
-	q.checkDrained(now)
+	q.checkDrained()
 	if behaviourOf(q.State()).sends() {
 		q.env.Wake(q)
 	}

@@ -9,7 +9,7 @@ import (
 
 type sendWQE = ring.SendWQE
 
-// Quantum of one turn of a QP, so that QPs share a batch.
+// sendQuantum is the packets of one turn of a QP, so that QPs share a batch.
 const sendQuantum = 64
 
 // ackRun is how many packets in a row may go without asking for an
@@ -65,7 +65,7 @@ func (r *requester) outstanding() bool { return r.fresh != r.una }
 // used up. It reports whether there is more to send at once.
 func (q *QP) sendRequests(now clock.Instant, b *fabric.Batch) (more bool) {
 	for range sendQuantum {
-		w := q.nextRequest(now)
+		w := q.nextRequest()
 		if w == nil {
 			return false
 		}
@@ -79,7 +79,7 @@ func (q *QP) sendRequests(now clock.Instant, b *fabric.Batch) (more bool) {
 // nextRequest returns the work request whose packet may be sent now, nil if
 // there is none. It begins a new one when the state, the fence and the
 // credits allow.
-func (q *QP) nextRequest(now clock.Instant) *sendWQE {
+func (q *QP) nextRequest() *sendWQE {
 	r := &q.req
 	if r.waitRNR || r.failed {
 		return nil
@@ -204,7 +204,7 @@ func (q *QP) sent(now clock.Instant, w *sendWQE, n uint32) {
 	r.una = r.psn
 	if last {
 		q.completeSend(now, ib.WCSuccess)
-		q.checkDrained(now)
+		q.checkDrained()
 	}
 }
 

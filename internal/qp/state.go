@@ -68,7 +68,7 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 
 // checkDrained ends the draining of SQD when every begun work request is
 // complete (E6, Q12).
-func (q *QP) checkDrained(now clock.Instant) {
+func (q *QP) checkDrained() {
 	if !q.sqd.draining || q.sq.Cons() != q.req.began {
 		return
 	}
