@@ -1,0 +1,339 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// action is one thing that a program, or fate, does.
+type action uint8
+
+const (
+	actSend action = iota
+	actRecv
+	actPoll
+	actMend // connect again what is broken, resume what stopped
+	actBadSend
+	actBadRecv
+	actShortRecv
+	actRefused
+	actDeregRemote
+	actDeregLocal
+	actToERR
+	actToRESET
+	actReconnect
+	actDestroy
+	actSQD
+	actResizeCQ
+	actRestart
+	actPartition
+	actJump
+	actForge
+	numActions
+)
+
+var actionNames = [numActions]string{
+	"send", "receive", "poll", "mend", "bad send", "bad receive", "short receive", "refused call",
+	"deregister remote region", "deregister local region", "to ERR", "to RESET", "reconnect", "destroy", "SQD",
+	"resize CQ", "restart adapter", "cut off adapter", "clock jump", "forge",
+}
+
+func (a action) String() string { return actionNames[a] }
+
+// act does action number i. Its choices come from its own number, so that
+// leaving another action out does not change them.
+func (w *world) act(i int) {
+	r := w.actRand
+	w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
+	a := w.plan.draw(r)
+	w.did[a]++
+	if w.verbose() {
+		w.sayf("action %d: %v", i, a)
+	}
+	p := w.pairs[r.IntN(len(w.pairs))]
+	e := p.ends[r.IntN(2)]
+	switch a {
+	case actSend:
+		w.actSend(e, r)
+	case actRecv:
+		e.actRecv(r)
+	case actPoll:
+		w.actPoll(r)
+	case actMend:
+		w.actMend(p, r)
+	case actRestart:
+		w.restart(w.nodes[r.IntN(len(w.nodes))], r)
+	case actPartition:
+		n := w.nodes[r.IntN(len(w.nodes))]
+		w.net.cut[n] = w.now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+	case actJump:
+		w.jump(time.Duration(r.Int64N(int64(2 * time.Second))))
+	case actResizeCQ:
+		w.actResizeCQ(r)
+	default:
+		if e.qp != nil {
+			w.trouble(a, e, r)
+		}
+	}
+}
+
+// trouble does what needs a queue pair.
+func (w *world) trouble(a action, e *end, r *rand.Rand) {
+	switch a {
+	case actBadSend:
+		e.sendSome(r, 1, true)
+	case actBadRecv:
+		if e.srq == nil && e.state >= ib.INIT && e.typ() == ib.RC {
+			e.postRecv(w.plan.slot, true)
+			e.node.wake(e)
+		}
+	case actShortRecv:
+		if e.srq == nil && e.state >= ib.INIT && e.typ() == ib.RC {
+			e.shortRecv = true
+			e.postRecv(r.IntN(w.plan.slot), false)
+			e.node.wake(e)
+		}
+	case actRefused:
+		e.actRefused(r)
+	case actDeregRemote:
+		e.remGone = true
+		e.space.deregister(true)
+	case actDeregLocal:
+		e.localGone = true
+		e.space.deregister(false)
+	case actToERR:
+		if e.state != ib.ERR {
+			e.modify(&ib.QPAttr{State: ib.ERR}, ib.AttrState)
+		}
+	case actToRESET:
+		e.reset()
+	case actReconnect:
+		w.connect(e.pair, r, r.IntN(2) == 0)
+	case actDestroy:
+		e.destroy()
+	case actSQD:
+		e.actSQD(r)
+	case actForge:
+		w.forge(e, r)
+	}
+}
+
+// draw draws an action by weight.
+func (p *plan) draw(r *rand.Rand) action {
+	sum := 0
+	for _, n := range p.acts {
+		sum += n
+	}
+	v := r.IntN(sum)
+	for a, n := range p.acts {
+		if v -= n; v < 0 {
+			return action(a)
+		}
+	}
+	panic("sim: weights do not add up")
+}
+
+// actSend posts some sends on a connection, or a datagram.
+func (w *world) actSend(e *end, r *rand.Rand) {
+	if r.IntN(6) == 0 {
+		w.sendDatagram(r)
+		return
+	}
+	if e.qp != nil && e.state >= ib.RTS {
+		e.sendSome(r, 1+r.IntN(6), false)
+	}
+}
+
+// sendSome posts n sends with one ring of the bell.
+func (e *end) sendSome(r *rand.Rand, n int, bad bool) {
+	if e.state < ib.RTS || e.peer.qp == nil {
+		return
+	}
+	for range n {
+		if len(e.sq) >= int(endCap.MaxSendWR) {
+			break
+		}
+		o, wr := e.makeOp(r)
+		if o == nil {
+			break
+		}
+		if e.unsignaled() >= 6 && !o.signaled {
+			o.signaled = true
+			wr.Flags |= ib.SendSignaled
+		}
+		if bad {
+			e.spoil(o, wr, r)
+		}
+		e.post(o, wr)
+	}
+	e.node.wake(e)
+}
+
+// unsignaled returns how many of the last sends will leave no entry when they
+// succeed.
+func (e *end) unsignaled() int {
+	n := 0
+	for i := len(e.sq) - 1; i >= 0 && !e.sq[i].signaled; i-- {
+		n++
+	}
+	return n
+}
+
+// actRecv posts receives, as many as the program keeps.
+func (e *end) actRecv(r *rand.Rand) {
+	if e.qp == nil || e.state == ib.RESET {
+		return
+	}
+	if e.srq != nil {
+		for range 1 + r.IntN(e.w.plan.recvs) {
+			e.postRecv(e.w.plan.slot, false)
+		}
+		e.node.wake(e)
+		return
+	}
+	e.fillRecvs(r, 1+r.IntN(e.w.plan.recvs))
+}
+
+// actPoll polls one queue of one adapter.
+func (w *world) actPoll(r *rand.Rand) {
+	n := w.nodes[r.IntN(len(w.nodes))]
+	n.poll(n.cqs[r.IntN(len(n.cqs))], 1+r.IntN(len(w.wcs)))
+}
+
+// actMend puts right what went wrong with a connection.
+func (w *world) actMend(p *pair, r *rand.Rand) {
+	dead := p.broken
+	for _, e := range p.ends {
+		if e.qp == nil || e.state == ib.ERR || e.state == ib.RESET {
+			dead = true
+			continue
+		}
+		e.resume()
+	}
+	if dead {
+		w.connect(p, r, r.IntN(4) == 0)
+	}
+	for _, n := range w.nodes {
+		if n.ud == nil || n.ud.state != ib.RTS || n.ud.sendQ.failed || n.ud.recvQ.failed {
+			w.connectUD(n, r)
+		}
+		n.ud.fillRecvs(r, w.plan.recvs)
+	}
+}
+
+// resume takes an end out of SQD, if it has drained, and out of SQE.
+func (e *end) resume() {
+	switch {
+	case e.state == ib.SQE:
+		e.modify(&ib.QPAttr{State: ib.RTS, CurState: ib.SQE}, ib.AttrState|ib.AttrCurState)
+	case e.state == ib.SQD && !e.qp.Query().SQDraining:
+		e.modify(&ib.QPAttr{State: ib.RTS, CurState: ib.SQD}, ib.AttrState|ib.AttrCurState)
+	}
+}
+
+// actSQD drains, or resumes.
+func (e *end) actSQD(r *rand.Rand) {
+	if e.state != ib.RTS {
+		e.resume()
+		return
+	}
+	e.drainAsk = r.IntN(2) == 0
+	e.modify(&ib.QPAttr{State: ib.SQD, EnSQDAsyncNotify: e.drainAsk}, ib.AttrState|ib.AttrEnSQDAsyncNotify)
+}
+
+// actRefused makes a call that must be refused and change nothing (V9, Q3, Q4,
+// Q6).
+func (e *end) actRefused(r *rand.Rand) {
+	before := e.qp.Query()
+	what := ""
+	var err error
+	switch r.IntN(3) {
+	case 0:
+		to := ib.QPState(r.IntN(ib.NumQPStates))
+		if moves[[2]ib.QPState{e.state, to}] || to == ib.RESET || to == ib.ERR || to == e.state {
+			return
+		}
+		what = "modify to " + to.String()
+		a := e.attr()
+		a.State = to
+		err = e.qp.Modify(e.w.now, &a, ib.AttrState)
+	case 1:
+		what = "modify without the attributes"
+		if e.state != ib.RESET {
+			return
+		}
+		err = e.qp.Modify(e.w.now, &ib.QPAttr{State: ib.INIT}, ib.AttrState)
+	default:
+		if e.state >= ib.RTS {
+			return
+		}
+		what = "post send in " + e.state.String()
+		_, err = e.qp.PostSend(ib.SendWR{Opcode: ib.WRSend})
+	}
+	if err == nil || e.qp.Query() != before {
+		e.w.fail("post", "adapter %d qp %v: %s: error %v, and something changed or should have been refused", e.node.index, e.num, what, err)
+	}
+}
+
+// actResizeCQ changes the size of a queue, if what waits fits.
+func (w *world) actResizeCQ(r *rand.Rand) {
+	n := w.nodes[r.IntN(len(w.nodes))]
+	c := n.cqs[r.IntN(len(n.cqs))]
+	size := uint32(1 + r.IntN(64))
+	err := n.hca.ResizeCQ(c.cq, size)
+	if fits := int(c.cq.Cap()) >= len(c.want); !fits || err != nil && len(c.want) <= int(size) {
+		w.fail("poll", "adapter %d: resize to %d with %d entries waiting: %v, now %d", n.index, size, len(c.want), err, c.cq.Cap())
+	}
+}
+
+// restart is an adapter that goes without notice, with everything on it, and
+// comes back.
+func (w *world) restart(n *node, r *rand.Rand) {
+	n.audit()
+	for _, p := range w.pairs {
+		for i, e := range p.ends {
+			if p.at[i] == n && e.qp != nil {
+				e.vanish()
+			}
+		}
+	}
+	n.open()
+	w.connectUD(n, r)
+}
+
+// forge sends an adapter a packet that is right in all but its sender, its
+// partition, its service or its queue pair.
+func (w *world) forge(e *end, r *rand.Rand) {
+	if e.state < ib.RTR || e.typ() != ib.RC || e.peer.qp == nil {
+		return
+	}
+	a := e.qp.Query()
+	p := roce.Packet{
+		BTH:     roce.BTH{Opcode: roce.RCRDMAWriteOnly, PKey: ib.PKeyDefault, DestQP: e.num, PSN: a.RQPSN, AckReq: true},
+		RETH:    roce.RETH{VA: e.space.remote.mr.Addr(), RKey: e.space.remote.mr.RKey(), Length: 16},
+		Payload: w.pattern(r.Uint64N(patternWords), 16),
+	}
+	rt := e.route()
+	src, dst := e.peer.node.addrs[0], e.node.addrs[0]
+	if rt.to.Is6() {
+		src, dst = e.peer.node.addrs[1], e.node.addrs[1]
+	}
+	switch r.IntN(3) {
+	case 0:
+		src = src.Next().Next().Next().Next().Next().Next().Next()
+	case 1:
+		p.BTH.PKey = 0x1234
+	default:
+		p.BTH.Opcode |= roce.Opcode(roce.ServiceUC) << 5
+	}
+	pkt, idx := w.net.take(roce.Size(p.BTH.Opcode, len(p.Payload)))
+	p.Build(pkt.buf)
+	pkt.to, pkt.segs, pkt.forged = e.node, 1, true
+	pkt.d = fabric.Datagram{Bytes: pkt.buf, Src: src, Dst: dst, SrcPort: 49152, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
+	roce.Seal(pkt.buf, roce.NewPrefix(src, dst, pkt.d.SrcPort, pkt.d.DstPort, len(pkt.buf)).WithID(0))
+	w.net.send(pkt, idx, w.now.Add(w.net.latency))
+}

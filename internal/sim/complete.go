@@ -1,0 +1,293 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/trace"
+)
+
+// completed is called when the adapter completes a work request of the end,
+// whether or not its CQ has room for the entry.
+func (e *end) completed(r *trace.Record) {
+	n := e.node
+	switch {
+	case r.Status == ib.WCSuccess:
+	case r.Status == ib.WCWRFlushErr:
+		n.tally.flushed++
+	case isRecv(r.WRID):
+		n.tally.respErr++
+	default:
+		n.tally.reqErr++
+	}
+	e.w.completions++
+	e.w.markStatus(r.Status)
+	wc := ib.WC{WRID: r.WRID, Status: r.Status, QPN: e.num, ByteLen: uint32(r.Len)}
+	q := e.sendQ
+	if isRecv(r.WRID) {
+		q = e.recvQ
+		e.completedRecv(&wc)
+	} else {
+		e.completedSend(&wc)
+	}
+	q.push(e, wc)
+}
+
+// push puts a completion into the model of a CQ, or counts it as lost when the
+// CQ is full (E18, E27).
+func (c *queue) push(e *end, wc ib.WC) {
+	if !c.failed && len(c.want) < int(c.cq.Cap()) {
+		c.want = append(c.want, wc)
+		return
+	}
+	c.failed = true
+	e.node.tally.lostCQE++
+	e.node.blame(c)
+}
+
+// blame notes that a CQ's failure takes its queue pairs to ERR.
+func (n *node) blame(c *queue) {
+	for _, e := range n.ends {
+		if e.sendQ == c || e.recvQ == c {
+			e.trouble = true
+		}
+	}
+}
+
+// completedSend looks at the completion of a send work request.
+func (e *end) completedSend(wc *ib.WC) {
+	for {
+		if len(e.sq) == 0 {
+			e.w.fail("completion", "adapter %d qp %v: %v of wr_id %#x, which is not outstanding: it completed before, or was reset away", e.node.index, e.num, wc.Status, wc.WRID)
+			return
+		}
+		o := e.sq[0]
+		e.sq = e.sq[1:]
+		if o.id == wc.WRID {
+			e.finish(o, wc)
+			return
+		}
+		if o.signaled {
+			e.w.fail("order", "adapter %d qp %v: wr_id %#x completes before wr_id %#x", e.node.index, e.num, wc.WRID, o.id)
+			return
+		}
+		e.succeeded(o) // unsignalled: that a later one completes says so
+	}
+}
+
+// finish judges a completion and gives back what the request held.
+func (e *end) finish(o *op, wc *ib.WC) {
+	wc.Opcode, wc.ByteLen = opcodeOf(o.code), uint32(o.length)
+	if wc.Status == ib.WCSuccess {
+		if !o.signaled {
+			e.w.fail("completion", "adapter %d qp %v: an entry for wr_id %#x, which succeeded and was not signalled", e.node.index, e.num, o.id)
+		}
+		e.succeeded(o)
+		e.wire.progress()
+		return
+	}
+	e.explain(o, wc.Status)
+	if wc.Status != ib.WCWRFlushErr {
+		if e.failed {
+			e.w.fail("status", "adapter %d qp %v: a second error, %v, after the one that stopped the queue", e.node.index, e.num, wc.Status)
+		}
+		e.failed, e.trouble = true, true
+		e.node.watch = append(e.node.watch, e)
+	}
+	o.drop()
+}
+
+// succeeded checks that a request has done what it says.
+func (e *end) succeeded(o *op) {
+	w := e.w
+	if e.failed {
+		w.fail("order", "adapter %d qp %v: wr_id %#x succeeds after an earlier one failed", e.node.index, e.num, o.id)
+	}
+	if o.bad != flawless {
+		w.fail("status", "adapter %d qp %v: wr_id %#x succeeds and cannot (%v)", e.node.index, e.num, o.id, o.bad)
+	}
+	if e.pair != nil && e.typ() == ib.RC {
+		e.verify(o)
+	}
+	o.drop()
+}
+
+// verify checks what a request on a reliable connection did at the peer: it
+// is there when the request is complete.
+func (e *end) verify(o *op) {
+	w := e.w
+	if o.consumes() && !o.delivered {
+		w.fail("message", "adapter %d qp %v: wr_id %#x succeeds and its receive at the peer is not complete", e.node.index, e.num, o.id)
+		return
+	}
+	switch {
+	case o.word != nil:
+		e.verifyAtomic(o)
+	case o.code == ib.WRRDMARead:
+		l := o.landing.bytes()
+		if o.space.era == o.spaceEra && !o.target.explains(l[:o.length]) {
+			w.fail("memory", "adapter %d qp %v: READ wr_id %#x returned what was not in the peer's memory", e.node.index, e.num, o.id)
+		}
+		o.landing.received(e, l[:o.length])
+	case o.writes() && o.space.era == o.spaceEra && !o.target.wrote(o):
+		w.fail("memory", "adapter %d qp %v: WRITE wr_id %#x is complete and its data is not in the peer's memory", e.node.index, e.num, o.id)
+	}
+}
+
+func (e *end) verifyAtomic(o *op) {
+	have := binary.NativeEndian.Uint64(o.landing.bytes())
+	if o.space.era == o.spaceEra {
+		found, known := o.word.executed(o)
+		if !known || found != have {
+			e.w.fail("atomic", "adapter %d qp %v: wr_id %#x found %#x, want %#x: an atomic was executed twice, not at all, or out of turn", e.node.index, e.num, o.id, have, found)
+		}
+		binary.NativeEndian.PutUint64(o.space.remote.want[o.word.off:], o.word.value)
+	}
+	o.landing.received(e, o.landing.bytes()[:8])
+}
+
+// received checks that a slot holds data, and behind it what it held before.
+func (l *slot) received(e *end, data []byte) {
+	copy(l.model(), data)
+	if !slices.Equal(l.model(), l.bytes()) {
+		e.w.fail("memory", "adapter %d qp %v: more was written than the %d bytes of the message", e.node.index, e.num, len(data))
+	}
+}
+
+// completedRecv looks at the completion of a receive.
+func (e *end) completedRecv(wc *ib.WC) {
+	v := e.takeReceive(wc)
+	if v == nil {
+		return
+	}
+	if wc.Status == ib.WCSuccess {
+		e.delivered(v, wc)
+	} else {
+		e.explainRecv(v, wc.Status)
+	}
+	v.drop()
+}
+
+// takeReceive finds the receive that completed: the oldest of the end's own
+// queue, any that is out of a shared one.
+func (e *end) takeReceive(wc *ib.WC) *receive {
+	if e.srq != nil {
+		v := e.srq.posted[wc.WRID]
+		delete(e.srq.posted, wc.WRID)
+		if v == nil {
+			e.w.fail("completion", "adapter %d qp %v: %v of receive %#x, which is not in the shared queue", e.node.index, e.num, wc.Status, wc.WRID)
+		}
+		return v
+	}
+	if len(e.rq) == 0 || e.rq[0].id != wc.WRID {
+		e.w.fail("completion", "adapter %d qp %v: %v of receive %#x, which is not the oldest outstanding", e.node.index, e.num, wc.Status, wc.WRID)
+		return nil
+	}
+	v := e.rq[0]
+	e.rq = e.rq[1:]
+	return v
+}
+
+// delivered checks a message that has arrived.
+func (e *end) delivered(v *receive, wc *ib.WC) {
+	if e.pair != nil && e.typ() == ib.RC {
+		e.deliveredRC(v, wc)
+		return
+	}
+	e.deliveredUnreliable(v, wc)
+}
+
+// deliveredRC: messages arrive whole, in order, each once.
+func (e *end) deliveredRC(v *receive, wc *ib.WC) {
+	if len(e.inbox) == 0 {
+		e.w.fail("message", "adapter %d qp %v: a message arrived and the peer has sent none, or it arrived before", e.node.index, e.num)
+		return
+	}
+	o := e.inbox[0]
+	e.inbox = e.inbox[1:]
+	o.delivered = true
+	if int(wc.ByteLen) != o.length {
+		e.w.fail("message", "adapter %d qp %v: a message of %d bytes, want that of %d", e.node.index, e.num, wc.ByteLen, o.length)
+		return
+	}
+	wc.Opcode = ib.WCRecv
+	if o.code == ib.WRRDMAWriteWithImm {
+		wc.Opcode = ib.WCRecvRDMAWithImm
+	}
+	if o.code != ib.WRSend {
+		wc.Flags, wc.ImmData = ib.WCWithImm, o.imm
+	}
+	if o.bad != flawless || v.bad && o.length > 0 && !o.writes() {
+		e.w.fail("message", "adapter %d qp %v: receive %#x completes and cannot", e.node.index, e.num, v.id)
+		return
+	}
+	if v.slot.owner == v.id {
+		data := o.data
+		if o.writes() {
+			data = nil
+		}
+		v.slot.received(e, data)
+	}
+	if o.writes() && o.space.era == o.spaceEra && !o.target.holds(o) {
+		e.w.fail("memory", "adapter %d qp %v: a WRITE with immediate completes its receive before its data is there", e.node.index, e.num)
+	}
+}
+
+// holds reports whether the data of a WRITE is in place, apart from what later
+// ones put there.
+func (l *slot) holds(o *op) bool {
+	b := l.bytes()
+	for i, v := range o.data {
+		if b[i] != v && !l.mayHold(i, b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// deliveredUnreliable: messages of UC and UD may be lost, overtaken and, when
+// the network repeats a packet, arrive twice; but each is a message that was
+// sent, and whole.
+func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
+	head := 0
+	if e.pair == nil {
+		head = grhRoom
+		wc.Flags = ib.WCGRH
+	}
+	o := e.w.lookup(v.slot.bytes()[head:])
+	switch {
+	case e.pair == nil && (o == nil || o.length != int(wc.ByteLen)-head || !bytes.Equal(v.slot.bytes()[head:][:o.length], o.data)):
+		e.w.fail("message", "adapter %d qp %v: what arrived is no message that was sent", e.node.index, e.num)
+		return
+	case o == nil || o.length != int(wc.ByteLen)-head || !bytes.Equal(v.slot.bytes()[head:][:o.length], o.data):
+		// A WRITE with immediate, which leaves the receive as it was, perhaps
+		// with the start of a message that was given up. The opcode, which is
+		// seen when the completion is polled, must say so.
+		wc.Opcode, wc.Flags, wc.VendorErr = ib.WCRecvRDMAWithImm, ib.WCWithImm, anyImm
+		return
+	}
+	wc.Opcode = ib.WCRecv
+	if o.code == ib.WRSendWithImm {
+		wc.Flags, wc.ImmData = wc.Flags|ib.WCWithImm, o.imm
+	}
+}
+
+// anyImm, in an expected completion, says that its immediate is not known.
+const anyImm = 1
+
+func opcodeOf(c ib.WROpcode) ib.WCOpcode {
+	switch c {
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:
+		return ib.WCRDMAWrite
+	case ib.WRRDMARead:
+		return ib.WCRDMARead
+	case ib.WRAtomicFetchAdd:
+		return ib.WCFetchAdd
+	case ib.WRAtomicCmpAndSwp:
+		return ib.WCCompSwap
+	default:
+		return ib.WCSend
+	}
+}

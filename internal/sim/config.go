@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Config says which run to make. The same Config makes the same run, to the
+// last packet.
+type Config struct {
+	Seed    uint64
+	Ops     int    // actions of the programs; 0 takes DefaultOps
+	Profile string // name of a profile; empty is "mixed"
+	// Skip names actions, by their number from 0, that are left out: what
+	// Minimize finds.
+	Skip map[int]bool
+	// Trace, if set, gets a line for everything that happens.
+	Trace io.Writer
+	// Ladder is how many of the last lines a failed run keeps; 0 takes 200.
+	Ladder int
+}
+
+// DefaultOps is how many actions a run has that does not say.
+const DefaultOps = 400
+
+// fill replaces zero values by defaults.
+func (c *Config) fill() error {
+	if c.Ops == 0 {
+		c.Ops = DefaultOps
+	}
+	if c.Profile == "" {
+		c.Profile = mixed
+	}
+	if c.Ladder == 0 {
+		c.Ladder = 200
+	}
+	if c.Ops < 0 {
+		return fmt.Errorf("sim: %d actions: want 1 or more", c.Ops)
+	}
+	if _, ok := findProfile(c.Profile); !ok {
+		return fmt.Errorf("sim: no profile %q: want one of %s", c.Profile, strings.Join(ProfileNames(), ", "))
+	}
+	return nil
+}
+
+// feature is one kind of trouble.
+type feature uint32
+
+const (
+	loss feature = 1 << iota
+	duplication
+	reordering
+	corruption
+	forgery
+	partitions
+	tightBuffers // the adapters' receive buffers hold few packets
+	smallBatches // the adapters' transmit batches hold few packets
+	clockJumps
+	lateReceives
+	smallCQs
+	badRequests // bad keys, wrong lengths, bad scatter lists
+	deregistration
+	lifecycle // QPs modified, reset, destroyed and made anew in mid-flight
+	draining  // SQD and back
+	restarts
+	longMessages
+	allFeatures feature = 1<<iota - 1
+)
+
+var featureNames = [...]string{
+	"loss", "duplication", "reordering", "corruption", "forgery", "partitions", "tight buffers", "small batches",
+	"clock jumps", "late receives", "small CQs", "bad requests", "deregistration", "lifecycle", "draining", "restarts",
+	"long messages",
+}
+
+func (f feature) String() string {
+	var names []string
+	for i, n := range featureNames {
+		if f>>i&1 != 0 {
+			names = append(names, n)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Profile is a named selection of troubles.
+type Profile struct {
+	Name  string
+	About string
+	has   feature
+}
+
+// mixed draws its troubles from the seed.
+const mixed = "mixed"
+
+var profiles = [...]Profile{
+	{mixed, "each seed has some of all troubles, and some have none", 0},
+	{"clean", "no trouble: nothing may be lost, repeated or refused", 0},
+	{"loss", "packets are lost, repeated and overtaken", loss | duplication | reordering | lateReceives},
+	{"corrupt", "packets are damaged, cut short and forged", corruption | forgery | loss},
+	{"slow", "receives come late, buffers and batches are small", lateReceives | tightBuffers | smallBatches},
+	{"errors", "bad requests, regions that go, completion queues that overflow", badRequests | deregistration | smallCQs | lateReceives},
+	{"lifecycle", "queue pairs modified, drained, reset, destroyed and reused in mid-flight", lifecycle | draining | loss | reordering},
+	{"restart", "adapters restart, networks part, clocks jump", restarts | partitions | clockJumps | loss},
+	{"chaos", "everything at once", allFeatures},
+	{"bulk", "long messages over a network that loses a little, for the number of packets", longMessages | loss},
+}
+
+func findProfile(name string) (Profile, bool) {
+	i := slices.IndexFunc(profiles[:], func(p Profile) bool { return p.Name == name })
+	if i < 0 {
+		return Profile{}, false
+	}
+	return profiles[i], true
+}
+
+// Profiles returns the profiles, the default first.
+func Profiles() []Profile { return slices.Clone(profiles[:]) }
+
+// ProfileNames returns their names.
+func ProfileNames() []string {
+	var names []string
+	for i := range profiles {
+		names = append(names, profiles[i].Name)
+	}
+	return names
+}

@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"math/rand/v2"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// simQKey is the Q_Key of all UD queue pairs.
+const simQKey = ib.QKey(0x1ee7)
+
+// udSlot is the longest datagram: that of the smallest slots.
+const udSlot = 256
+
+// connectUD gives a node a UD queue pair in RTS, the one it had or another.
+func (w *world) connectUD(n *node, r *rand.Rand) {
+	if e := n.ud; e != nil && e.qp != nil {
+		if e.state == ib.SQE {
+			e.resume()
+			return
+		}
+		e.destroy()
+	}
+	e := &end{w: w, node: n}
+	e.sendQ, e.recvQ = n.healthyCQ(r), n.healthyCQ(r)
+	e.create(ib.UD)
+	e.space = newSpace(w, n, spaceConfig{local: localSlots, recv: 40})
+	e.gen = 1
+	n.ud = e
+	a := ib.QPAttr{Port: 1, QKey: simQKey, SQPSN: ib.NewPSN(r.Uint32())}
+	e.climb(&a)
+	e.fillRecvs(r, w.plan.recvs)
+}
+
+// sendDatagram sends a message from one node's UD queue pair to another's.
+func (w *world) sendDatagram(r *rand.Rand) {
+	n, to := w.nodes[r.IntN(len(w.nodes))], w.nodes[r.IntN(len(w.nodes))]
+	e := n.ud
+	if e == nil || e.state < ib.RTS || to.ud == nil || len(e.sq) >= int(endCap.MaxSendWR) {
+		return
+	}
+	o := &op{end: e, id: w.nextID(false), code: ib.WRSend, length: 8 + r.IntN(min(udSlot, w.plan.slot)-8), signaled: true, imm: r.Uint32()}
+	if r.IntN(3) == 0 {
+		o.code = ib.WRSendWithImm
+	}
+	o.data = w.pattern(o.id, o.length)
+	av := e.destination(to, r.IntN(2) == 0)
+	ah, err := n.pd.CreateAH(&av)
+	w.must(err)
+	wr := &ib.SendWR{
+		WRID: o.id, Opcode: o.code, Flags: ib.SendSignaled, ImmData: o.imm,
+		AH: ah, RemoteQPN: to.ud.num, RemoteQKey: simQKey,
+	}
+	if w.plan.on(badRequests) && r.IntN(10) == 0 {
+		o.bad = deadAH
+	}
+	if e.gather(o, wr, r) {
+		w.sent(o)
+		e.post(o, wr)
+	}
+	if o.bad == deadAH { // before it is looked at
+		w.must(n.pd.DestroyAH(ah))
+		ah = 0
+	}
+	n.wake(e)
+	if ah != 0 {
+		// What was not sent at once, because the queue is draining, goes to
+		// LOC_QP_OP_ERR.
+		for _, o := range e.sq {
+			o.bad = deadAH
+		}
+		w.must(n.pd.DestroyAH(ah))
+	}
+}

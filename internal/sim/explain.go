@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"github.com/softhca/softhca/ib"
+)
+
+// explain checks that something was done to the end, the request or the
+// network that makes a status right (E2, E3, E8–E17, E25, E28).
+func (e *end) explain(o *op, s ib.WCStatus) {
+	p := e.peer
+	ok := false
+	switch s {
+	case ib.WCWRFlushErr:
+		ok = e.state == ib.ERR || e.state == ib.SQE && e.typ() != ib.RC
+	case ib.WCLocProtErr:
+		ok = o.bad == badLKey || e.localGone
+	case ib.WCLocLenErr:
+		ok = o.bad == badLength
+	case ib.WCLocQPOpErr:
+		ok = o.bad == deadAH
+	case ib.WCRemAccessErr:
+		ok = o.bad == badRKey || o.bad == outOfRange || p.remGone
+	case ib.WCRemInvReqErr:
+		ok = o.bad == unaligned || o.consumes() && p.shortRecv
+	case ib.WCRemOpErr:
+		ok = o.consumes() && (p.badRecv || p.localGone)
+	case ib.WCRetryExcErr:
+		ok = e.wire.rounds >= int(e.terms.retryCnt) && (e.pair.disturbed > 0 || e.pair.broken || p.state < ib.RTR || p.state == ib.ERR)
+	case ib.WCRNRRetryExcErr:
+		ok = e.terms.rnrRetry != ib.RNRInfiniteRetry && e.wire.rnrs > int(e.terms.rnrRetry)
+	}
+	if !ok {
+		e.w.fail("status", "adapter %d qp %v: wr_id %#x (%v, %v) completes with %v in state %v, and nothing that happened explains it (retry rounds %d of %d, RNR NAKs %d)",
+			e.node.index, e.num, o.id, o.code, o.bad, s, e.state, e.wire.rounds, e.terms.retryCnt, e.wire.rnrs)
+	}
+}
+
+// explainRecv does so for a receive (E10, E14–E16).
+func (e *end) explainRecv(v *receive, s ib.WCStatus) {
+	ok := false
+	switch s {
+	case ib.WCWRFlushErr:
+		ok = e.state == ib.ERR
+	case ib.WCLocProtErr:
+		ok = v.bad || e.localGone
+	case ib.WCLocLenErr:
+		ok = e.shortRecv
+	case ib.WCRemInvReqErr, ib.WCLocAccessErr:
+		// The receive in hand of a request that is refused for its own sake: the
+		// key of a WRITE with immediate.
+		ok = len(e.inbox) > 0 && (e.inbox[0].bad != flawless || e.remGone)
+	}
+	if s != ib.WCWRFlushErr {
+		if e.state != ib.ERR {
+			e.node.watch = append(e.node.watch, e)
+		}
+		e.trouble = true
+	}
+	if !ok {
+		e.w.fail("status", "adapter %d qp %v: receive %#x completes with %v in state %v, and nothing that happened explains it", e.node.index, e.num, v.id, s, e.state)
+	}
+}
+
+// String names the flaw.
+func (f flaw) String() string {
+	return [...]string{
+		"flawless", "bad lkey", "bad rkey", "out of range", "too long", "unaligned", "too long for a datagram", "address handle gone",
+	}[f]
+}

@@ -1,0 +1,290 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// packet is a datagram on its way. Several segments of a run travel together
+// until something happens to one of them.
+type packet struct {
+	to      *node
+	serial  uint64 // packets are numbered as they are sent
+	segs    int
+	damaged bool // its bytes changed: the receiver must not believe it
+	forged  bool // its bytes are right and its sender is not
+	d       fabric.Datagram
+	buf     []byte
+}
+
+// arrival is an entry of the network's heap. Packets that arrive at the same
+// instant do so in the order in which they were sent.
+type arrival struct {
+	at  clock.Instant
+	seq uint64
+	idx int32
+}
+
+// network carries packets between the nodes, worse than it should.
+type network struct {
+	faults
+	rand   *rand.Rand
+	heap   []arrival
+	pool   []packet
+	free   []int32
+	seq    uint64
+	serial uint64
+	cut    map[*node]clock.Instant // nodes that nothing reaches until then
+	healed bool
+}
+
+func (n *network) init(f faults, seed uint64) {
+	n.faults = f
+	n.rand = rand.New(rand.NewPCG(seed, streamNet))
+	n.cut = make(map[*node]clock.Instant)
+}
+
+// heal ends every trouble.
+func (n *network) heal() {
+	n.healed = true
+	n.loss, n.duplicate, n.reorder, n.corrupt, n.jitter = 0, 0, 0, 0, 0
+	n.buffer = 1 << 20
+	clear(n.cut)
+}
+
+// isCut reports whether a node is cut off.
+func (n *network) isCut(now clock.Instant, v *node) bool {
+	until, ok := n.cut[v]
+	if ok && now >= until {
+		delete(n.cut, v)
+		return false
+	}
+	return ok
+}
+
+// next returns when the next packet arrives.
+func (n *network) next() clock.Instant {
+	if len(n.heap) == 0 {
+		return clock.Never
+	}
+	return n.heap[0].at
+}
+
+// take makes room for a packet of size bytes.
+func (n *network) take(size int) (*packet, int32) {
+	var i int32
+	if k := len(n.free); k > 0 {
+		i, n.free = n.free[k-1], n.free[:k-1]
+	} else {
+		n.pool = append(n.pool, packet{})
+		i = int32(len(n.pool) - 1)
+	}
+	p := &n.pool[i]
+	if cap(p.buf) < size {
+		p.buf = make([]byte, size)
+	}
+	*p = packet{buf: p.buf[:size]}
+	return p, i
+}
+
+// release gives a packet's room back.
+func (n *network) release(i int32) { n.free = append(n.free, i) }
+
+// carry takes a run that from has sent.
+func (w *world) carry(from *node, run *fabric.Run) {
+	to := w.byAddr[run.Path.Dst]
+	first := 0 // of the segments that travel together
+	for i := range run.Count {
+		seg := run.Segment(i)
+		w.packets++
+		w.sniff(from, run, seg)
+		if to == nil {
+			continue
+		}
+		if w.net.untouched(w.now, from, to) {
+			continue
+		}
+		w.ship(from, to, run, [2]int{first, i})
+		first = i + 1
+		w.harm(from, to, run, i)
+	}
+	if to != nil {
+		w.ship(from, to, run, [2]int{first, run.Count})
+	}
+}
+
+// untouched draws whether nothing at all happens to a packet.
+func (n *network) untouched(now clock.Instant, from, to *node) bool {
+	if n.healed {
+		return true
+	}
+	if len(n.cut) > 0 && (n.isCut(now, from) || n.isCut(now, to)) {
+		return false
+	}
+	return n.rand.Float64() >= n.loss+n.duplicate+n.reorder+n.corrupt
+}
+
+// harm does one thing to segment i of a run.
+func (w *world) harm(from, to *node, run *fabric.Run, i int) {
+	n := &w.net
+	w.disturb(from, to)
+	if len(n.cut) > 0 && (n.isCut(w.now, from) || n.isCut(w.now, to)) {
+		w.note(from, "lost: cut off", run.Segment(i))
+		return
+	}
+	v := n.rand.Float64() * (n.loss + n.duplicate + n.reorder + n.corrupt)
+	one := [2]int{i, i + 1}
+	switch {
+	case v < n.loss:
+		w.note(from, "lost", run.Segment(i))
+	case v < n.loss+n.duplicate:
+		w.note(from, "duplicated", run.Segment(i))
+		w.ship(from, to, run, one)
+		w.shipLate(from, to, run, one)
+	case v < n.loss+n.duplicate+n.reorder:
+		w.note(from, "delayed", run.Segment(i))
+		w.shipLate(from, to, run, one)
+	default:
+		w.note(from, "damaged", run.Segment(i))
+		if p := w.ship(from, to, run, one); p != nil {
+			w.damage(p)
+		}
+	}
+}
+
+// ship puts segments lo to hi of a run on their way. It returns the packet,
+// nil if there was none or the receiver's buffer was full.
+func (w *world) ship(from, to *node, run *fabric.Run, part [2]int) *packet {
+	return w.shipAfter(from, to, run, shipment{part: part})
+}
+
+// shipLate does so with a long delay.
+func (w *world) shipLate(from, to *node, run *fabric.Run, part [2]int) {
+	most := 200 * time.Microsecond
+	if w.net.rand.IntN(20) == 0 {
+		most = 20 * time.Millisecond
+	}
+	w.shipAfter(from, to, run, shipment{part, time.Duration(w.net.rand.Int64N(int64(most)))})
+}
+
+// shipment is a part of a run and how much longer than others it takes.
+type shipment struct {
+	part  [2]int
+	delay time.Duration
+}
+
+func (w *world) shipAfter(from, to *node, run *fabric.Run, s shipment) *packet {
+	lo, hi := s.part[0], s.part[1]
+	if lo == hi {
+		return nil
+	}
+	n := &w.net
+	if to.coming+hi-lo > n.buffer {
+		fit := max(n.buffer-to.coming, 0)
+		w.disturb(from, to)
+		w.note(from, "lost: receive buffer full", run.Segment(lo+fit))
+		if hi = lo + fit; lo == hi {
+			return nil
+		}
+	}
+	b := run.Bytes[lo*run.Size : min(hi*run.Size, len(run.Bytes))]
+	p, idx := n.take(len(b))
+	copy(p.buf, b)
+	p.to, p.segs = to, hi-lo
+	p.d = fabric.Datagram{
+		Bytes: p.buf, Src: run.Path.Src, Dst: run.Path.Dst, SrcPort: run.Path.SrcPort, DstPort: fabric.RoCEPort,
+		ID: uint16(lo), IDKnown: true, TClass: run.Path.TClass, HopLimit: run.Path.HopLimit,
+	}
+	if p.segs > 1 {
+		p.d.Stride = run.Size
+	}
+	at := w.now.Add(n.latency + s.delay)
+	if n.jitter > 0 {
+		at = at.Add(time.Duration(n.rand.Int64N(int64(n.jitter))))
+		w.disturb(from, to)
+	}
+	n.send(p, idx, at)
+	return p
+}
+
+// send puts a packet on its way.
+func (n *network) send(p *packet, idx int32, at clock.Instant) {
+	n.serial++
+	p.serial = n.serial
+	p.to.coming += p.segs
+	n.push(arrival{at, n.seq, idx})
+	n.seq++
+}
+
+// damage changes a packet of one segment so that its ICRC no longer holds: bits
+// turned, bytes cut off or bytes added. The byte that the ICRC does not cover
+// is spared.
+func (w *world) damage(p *packet) {
+	r := w.net.rand
+	p.damaged = true
+	const uncovered = 4 // BTH: FECN, BECN and reserved bits
+	switch r.IntN(4) {
+	case 0:
+		p.buf = p.buf[:1+r.IntN(len(p.buf)-1)]
+	case 1:
+		p.buf = append(p.buf, make([]byte, 4*(1+r.IntN(4)))...)
+	default:
+		first := r.IntN(len(p.buf) * 8)
+		for k := range 1 + r.IntN(8) { // a burst that a CRC of 32 bits always sees
+			bit := (first + k) % (len(p.buf) * 8)
+			if bit/8 == uncovered {
+				bit = 0
+			}
+			p.buf[bit/8] ^= 1 << (bit % 8)
+			if bit == 0 {
+				break
+			}
+		}
+	}
+	p.d.Bytes = p.buf
+}
+
+// The heap of arrivals, by instant and then by order of sending.
+
+func (a arrival) before(b arrival) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
+
+func (n *network) push(a arrival) {
+	h := append(n.heap, a)
+	i := len(h) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !h[i].before(h[up]) {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+	n.heap = h
+}
+
+func (n *network) pop() arrival {
+	h := n.heap
+	top := h[0]
+	last := len(h) - 1
+	h[0] = h[last]
+	h = h[:last]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= last {
+			break
+		}
+		if c+1 < last && h[c+1].before(h[c]) {
+			c++
+		}
+		if !h[c].before(h[i]) {
+			break
+		}
+		h[i], h[c] = h[c], h[i]
+		i = c
+	}
+	n.heap = h
+	return top
+}

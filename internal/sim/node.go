@@ -1,0 +1,347 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
+)
+
+// node is one adapter and the program that uses it.
+type node struct {
+	w      *world
+	index  int
+	addrs  []netip.Addr // IPv4 and IPv6
+	starts uint64       // how often the adapter was opened
+	hca    *hca.HCA
+	batch  *fabric.Batch
+	pd     *hca.PD
+	cqs    []*queue
+	srq    *sharedQueue
+	ends   map[ib.QPN]*end
+	ud     *end // the node's UD queue pair
+	coming int  // packets on their way here
+
+	deadline clock.Instant
+	tally    tally
+	quiet    string // why nothing may happen right now; empty: it may
+	watch    []*end // ends whose state is looked at after the step
+}
+
+// tally is what the oracle counted at a node since its adapter was opened, to
+// compare with the adapter's own counters.
+type tally struct {
+	sent, in, damaged, delivered uint64
+	flushed, reqErr, respErr     uint64
+	lostCQE, moves               uint64
+}
+
+// queue is a completion queue and what must be in it.
+type queue struct {
+	cq     *qp.CQ
+	want   []ib.WC // pushed, not polled
+	failed bool
+	evented bool // CQ_ERR was raised
+}
+
+// sharedQueue is a shared receive queue and what must be in it.
+type sharedQueue struct {
+	srq    *qp.SRQ
+	space  *space
+	posted map[uint64]*receive
+	turn   int
+}
+
+// open starts the adapter, for the first time or again.
+func (n *node) open() {
+	w := n.w
+	n.starts++
+	caps := fabric.Caps{
+		Name: "sim", Addrs: n.addrs, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000,
+		RecvBuffer: max(w.plan.net.buffer*512, 32<<10), GRO: true,
+	}
+	if w.plan.net.buffer == 1<<20 {
+		caps.RecvBuffer = 0
+	}
+	src := rand.New(rand.NewPCG(w.cfg.Seed, streamKeys+uint64(n.index)<<32+n.starts))
+	var err error
+	n.hca, err = hca.New(hca.Config{
+		Caps: caps, Rand: src.Uint32, Trace: n.trace, Raise: n.raise,
+		Settings: qp.Settings{MigReq: n.index%2 == 0, Credits: n.index%3 == 1},
+	})
+	w.must(err)
+	n.batch = fabric.NewBatch(w.plan.batch, caps)
+	n.tally = tally{}
+	n.ends = make(map[ib.QPN]*end)
+	n.cqs, n.srq, n.ud, n.watch = nil, nil, nil, nil
+	n.pd, err = n.hca.AllocPD()
+	w.must(err)
+	for range 3 {
+		n.newCQ()
+	}
+	srq, err := n.pd.CreateSRQ(64, 2, 0)
+	w.must(err)
+	n.srq = &sharedQueue{srq: srq, space: newSpace(w, n, spaceConfig{recv: 512}), posted: make(map[uint64]*receive)}
+	n.deadline = clock.Never
+}
+
+func (n *node) newCQ() *queue {
+	cq, err := n.hca.CreateCQ(n.w.plan.cqe, nil)
+	n.w.must(err)
+	c := &queue{cq: cq}
+	n.cqs = append(n.cqs, c)
+	return c
+}
+
+// healthyCQ returns a completion queue that has not overflowed.
+func (n *node) healthyCQ(r *rand.Rand) *queue {
+	c := n.cqs[r.IntN(len(n.cqs))]
+	if !c.failed {
+		return c
+	}
+	if c.cq.Users() == 0 { // nobody misses it
+		n.w.must(n.hca.DestroyCQ(c.cq))
+		for i := range n.cqs {
+			if n.cqs[i] == c {
+				n.cqs = append(n.cqs[:i], n.cqs[i+1:]...)
+				break
+			}
+		}
+	}
+	return n.newCQ()
+}
+
+// queueOf returns the model of a CQ.
+func (n *node) queueOf(cq *qp.CQ) *queue {
+	for _, c := range n.cqs {
+		if c.cq == cq {
+			return c
+		}
+	}
+	return nil
+}
+
+// pump lets out what the adapter has to send, and looks at its clockwork.
+func (n *node) pump() {
+	w := n.w
+	s := n.hca.Shard()
+	for range pumpBound {
+		more := s.Transmit(w.now, n.batch)
+		runs := n.batch.Pending()
+		for i := range runs {
+			w.carry(n, &runs[i])
+		}
+		n.batch.Reset()
+		if !more && !s.Pending() {
+			n.settled()
+			return
+		}
+	}
+	w.fail("liveness", "adapter %d still sends after %d batches at one instant", n.index, pumpBound)
+}
+
+// pumpBound is more batches than any adapter can fill at one instant.
+const pumpBound = 100000
+
+// settled checks what must hold between steps.
+func (n *node) settled() {
+	n.deadline = n.hca.Shard().Deadline()
+	if n.deadline <= n.w.now {
+		n.hca.Shard().Advance(n.w.now)
+		if d := n.hca.Shard().Deadline(); d <= n.w.now {
+			n.w.fail("liveness", "adapter %d: the deadline %d is due after Advance at %d", n.index, d, n.w.now)
+		}
+		n.pump()
+		return
+	}
+	for _, e := range n.watch {
+		e.checkSettled()
+	}
+	n.watch = n.watch[:0]
+	for _, c := range n.cqs {
+		if c.failed && !c.evented {
+			n.w.fail("event", "adapter %d: a completion queue overflowed without CQ_ERR", n.index)
+		}
+	}
+}
+
+// wake is called after anything that may have given the adapter work.
+func (n *node) wake(e *end) {
+	if e != nil && e.qp != nil {
+		n.hca.Shard().Ring(e.qp)
+	}
+	n.pump()
+}
+
+// trace receives the adapter's records.
+func (n *node) trace(r *trace.Record) {
+	w := n.w
+	w.log(n, r)
+	switch r.Kind {
+	case trace.PacketIn:
+		n.tally.in++
+		return
+	case trace.PacketOut:
+		return
+	}
+	e := n.ends[r.QPN]
+	if e == nil {
+		w.fail("state", "adapter %d: a record of queue pair %v, which does not exist: %v", n.index, r.QPN, r)
+		return
+	}
+	if n.quiet != "" && (r.Kind == trace.State || r.Kind == trace.Completion) {
+		w.fail("stale", "%s: %v", n.quiet, r)
+		return
+	}
+	switch r.Kind {
+	case trace.State:
+		n.tally.moves++
+		e.moved(r)
+	case trace.Completion:
+		e.completed(r)
+	case trace.Retry:
+		e.retried(r)
+	case trace.Drop:
+		w.mark(markOfDrop(r.Cause))
+	}
+}
+
+// raise receives the adapter's events.
+func (n *node) raise(ev qp.Event) {
+	w := n.w
+	w.markEvent(ev.Type)
+	switch {
+	case ev.Type == ib.EventCQErr:
+		c := n.queueOf(ev.CQ)
+		if c == nil || c.evented || !c.failed {
+			w.fail("event", "adapter %d: CQ_ERR for a completion queue that has not just overflowed", n.index)
+			return
+		}
+		c.evented = true
+	case ev.QPN != 0:
+		e := n.ends[ev.QPN]
+		if e == nil {
+			w.fail("event", "adapter %d: %v names queue pair %v, which does not exist", n.index, ev.Type, ev.QPN)
+			return
+		}
+		if n.quiet != "" && ev.Type != ib.EventCommEst {
+			w.fail("stale", "%s: event %v", n.quiet, ev.Type)
+		}
+		e.event(ev.Type)
+	}
+}
+
+// receive hands a packet that has arrived to the adapter.
+func (n *node) receive(p *packet) {
+	w := n.w
+	n.coming -= p.segs
+	n.tally.delivered += uint64(p.segs)
+	c := n.hca.Count()
+	bad := c.Drops[qp.DropMalformed] + c.Drops[qp.DropICRC] + c.Drops[qp.DropNoQP]
+	switch {
+	case p.damaged:
+		n.tally.damaged++
+		n.quiet = "a damaged packet had an effect"
+	case p.forged:
+		n.quiet = "a forged packet had an effect"
+	default:
+		n.expect(p)
+	}
+	in := n.tally.in
+	n.hca.Shard().Receive(w.now, &p.d)
+	n.quiet = ""
+	if p.damaged && c.Drops[qp.DropMalformed]+c.Drops[qp.DropICRC]+c.Drops[qp.DropNoQP] != bad+1 {
+		w.fail("corrupt", "adapter %d took a damaged packet, or did not count it", n.index)
+	}
+	if p.forged && n.tally.in != in {
+		w.fail("corrupt", "adapter %d took a packet that does not come from the queue pair's peer", n.index)
+	}
+	n.pump()
+}
+
+// expect looks at the packets of a datagram before the adapter does: one that
+// was sent to an earlier connection of its queue pair must have no effect.
+func (n *node) expect(p *packet) {
+	for off := 0; off < len(p.d.Bytes); {
+		var seg []byte
+		seg, off = p.d.Segment(off)
+		h := headerOf(seg)
+		e := n.ends[h.dest]
+		if e == nil || !e.connected() {
+			continue
+		}
+		if p.serial < e.since {
+			if p.segs == 1 {
+				n.quiet = "a packet of an earlier connection had an effect"
+			}
+			n.w.disturb(e.node, e.peer.node)
+			continue
+		}
+		e.arrives(h, p.serial)
+	}
+}
+
+// poll takes up to k completions of a queue and compares them with the model.
+func (n *node) poll(c *queue, k int) {
+	wcs := n.w.wcs[:k]
+	got := c.cq.Poll(wcs)
+	for i := range wcs[:got] {
+		if len(c.want) == 0 {
+			n.w.fail("poll", "adapter %d: a completion that was never pushed, or was polled before: wr_id %#x %v qp %v", n.index, wcs[i].WRID, wcs[i].Status, wcs[i].QPN)
+			return
+		}
+		want := c.want[0]
+		c.want = c.want[1:]
+		if !sameWC(&wcs[i], &want) {
+			n.w.fail("poll", "adapter %d: polled %+v, want %+v", n.index, wcs[i], want)
+			return
+		}
+	}
+	if got < k && len(c.want) > 0 {
+		n.w.fail("poll", "adapter %d: the completion of wr_id %#x is missing from its queue", n.index, c.want[0].WRID)
+	}
+}
+
+// sameWC compares a completion with what was expected: all its fields on
+// success, and those that are promised otherwise (Q23).
+func sameWC(got, want *ib.WC) bool {
+	if got.WRID != want.WRID || got.Status != want.Status || got.QPN != want.QPN {
+		return false
+	}
+	if want.Status != ib.WCSuccess {
+		return true
+	}
+	return got.Opcode == want.Opcode && got.ByteLen == want.ByteLen && got.Flags == want.Flags &&
+		(want.Flags&ib.WCWithImm == 0 || want.VendorErr == anyImm || got.ImmData == want.ImmData)
+}
+
+// audit compares the adapter's counters with the tally.
+func (n *node) audit() {
+	c, t := n.hca.Count(), &n.tally
+	early := c.Drops[qp.DropMalformed] + c.Drops[qp.DropICRC] + c.Drops[qp.DropNoQP] + c.Drops[qp.DropService] +
+		c.Drops[qp.DropPKey] + c.Drops[qp.DropQKey] + c.Drops[qp.DropAddress]
+	for _, x := range []struct {
+		name        string
+		have, least uint64
+		most        uint64
+	}{
+		{"sent_pkts", c.SentPkts, t.sent, t.sent},
+		{"rcvd_pkts", c.RcvdPkts, t.in, t.in},
+		{"packets that arrived", c.RcvdPkts + early, t.delivered - min(t.delivered, c.Drops[qp.DropState]), t.delivered},
+		{"damaged packets", c.Drops[qp.DropMalformed] + c.Drops[qp.DropICRC], 0, t.damaged},
+		{"cqe_flush", c.CQEFlush, t.flushed, t.flushed},
+		{"req_cqe_error", c.ReqCQEError, t.reqErr, t.reqErr},
+		{"resp_cqe_error", c.RespCQEError, t.respErr, t.respErr},
+		{"cqe_overflow", c.CQEOverflow, t.lostCQE, t.lostCQE},
+		{"state_changes", c.StateChanges, t.moves, t.moves},
+	} {
+		if x.have < x.least || x.have > x.most {
+			n.w.fail("counters", "adapter %d: %s is %d, want %d to %d", n.index, x.name, x.have, x.least, x.most)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"encoding/binary"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// op is a send work request and what it must do.
+type op struct {
+	end      *end
+	id       uint64
+	code     ib.WROpcode
+	length   int
+	data     []byte // what a SEND or WRITE carries
+	imm      uint32
+	signaled bool
+	bad      flaw
+	sources  []*slot // slots of the sender, given back at completion
+	landing  *slot   // where the answer of a READ or an atomic goes
+	target   *slot   // of RDMA, at the peer
+	word     *word   // of an atomic, at the peer
+	add      uint64
+	compare  uint64
+	swap     uint64
+
+	space     *space // of the peer
+	spaceEra  int    // what can be said of that holds while its era lasts
+	delivered bool   // RC: its receive at the peer completed with success
+}
+
+// flaw is what is wrong with a work request on purpose.
+type flaw uint8
+
+const (
+	flawless flaw = iota
+	badLKey
+	badRKey
+	outOfRange
+	tooLong   // longer than the receive it meets
+	unaligned // atomic
+	badLength // over the MTU of a datagram
+	deadAH
+)
+
+// consumes reports whether the peer needs a receive for it.
+func (o *op) consumes() bool {
+	switch o.code {
+	case ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWriteWithImm:
+		return true
+	default:
+		return false
+	}
+}
+
+// writes reports whether it is an RDMA WRITE.
+func (o *op) writes() bool { return o.code == ib.WRRDMAWrite || o.code == ib.WRRDMAWriteWithImm }
+
+// apply returns what an atomic makes of a value.
+func (o *op) apply(v uint64) uint64 {
+	switch {
+	case o.code == ib.WRAtomicFetchAdd:
+		return v + o.add
+	case v == o.compare:
+		return o.swap
+	default:
+		return v
+	}
+}
+
+// drop gives back what a request holds on its own side.
+func (o *op) drop() {
+	for _, s := range o.sources {
+		s.busy = false
+	}
+	o.sources = nil
+	if o.landing != nil {
+		o.landing.accept()
+		o.landing.busy, o.landing.hot = false, false
+		o.landing = nil
+	}
+}
+
+// receive is a receive work request.
+type receive struct {
+	id   uint64
+	slot *slot
+	size int
+	bad  bool
+}
+
+// drop gives its slot back.
+func (v *receive) drop() {
+	if v.slot != nil && v.slot.owner == v.id {
+		v.slot.accept()
+		v.slot.busy, v.slot.hot = false, false
+	}
+}
+
+// wrIDs: bit 0 tells receives from sends, the rest counts.
+func (w *world) nextID(recv bool) uint64 {
+	w.ids++
+	id := w.ids << 1
+	if recv {
+		id |= 1
+	}
+	return id
+}
+
+func isRecv(id uint64) bool { return id&1 != 0 }
+
+// patternWords is the size of the text that every message is a piece of, in
+// words of 8 bytes. Each word tells its place, so that a message of UC or UD
+// is known by its first bytes.
+const patternWords = 1 << 17
+
+// spread turns places into bytes that differ; unspread is its inverse modulo
+// 2^64.
+const (
+	spread   = 0x9e3779b97f4a7c15
+	unspread = 0xf1de83e19937733d
+)
+
+// newText returns the text, and behind its end the start again.
+func newText(slot int) []byte {
+	b := make([]byte, 8*patternWords+slot+8)
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], (uint64(i/8)%patternWords+1)*spread)
+	}
+	return b
+}
+
+// pattern returns n bytes of the text. The same at gives the same bytes.
+func (w *world) pattern(at uint64, n int) []byte {
+	off := int(at % patternWords * 8)
+	return w.text[off : off+n : off+n]
+}
+
+// sent remembers a message that may arrive any number of times.
+func (w *world) sent(o *op) { w.loose[uint32(o.id%patternWords)] = o }
+
+// lookup returns the message of UC or UD that b begins with, nil if it is
+// none.
+func (w *world) lookup(b []byte) *op {
+	at := binary.LittleEndian.Uint64(b)*unspread - 1
+	if at >= patternWords {
+		return nil
+	}
+	return w.loose[uint32(at)]
+}

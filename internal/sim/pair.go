@@ -1,0 +1,337 @@
+package sim
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
+)
+
+// pair is a connection between two nodes, or within one: what outlives the
+// queue pairs that serve it.
+type pair struct {
+	typ       ib.QPType
+	v6        bool
+	mtu       ib.MTU
+	at        [2]*node
+	ends      [2]*end
+	disturbed uint64 // packets between its nodes that did not just arrive
+	broken    bool   // an end is not connected to the other
+}
+
+// terms are the attributes that both ends agree on.
+type terms struct {
+	timeout, retryCnt, rnrRetry, rnrTimer uint8
+	depth                                 uint8 // READs and atomics
+	psn                                   [2]ib.PSN
+}
+
+func (w *world) newPair(r *rand.Rand) *pair {
+	p := &pair{typ: ib.RC, v6: r.IntN(2) == 0, mtu: ib.MTU256 + ib.MTU(r.IntN(5))}
+	if r.IntN(5) == 0 {
+		p.typ = ib.UC
+	}
+	a := r.IntN(len(w.nodes))
+	b := (a + 1 + r.IntN(len(w.nodes)-1)) % len(w.nodes)
+	if r.IntN(10) == 0 {
+		b = a // through the network and back
+	}
+	p.at = [2]*node{w.nodes[a], w.nodes[b]}
+	return p
+}
+
+// connect gives the pair a new connection. Queue pairs that exist are reset
+// and used again, unless fresh says that they are to be made anew. Those of UC
+// always are: a UC responder takes a message whatever its PSN, and so also
+// those of an earlier connection.
+func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
+	fresh = fresh || p.typ == ib.UC
+	for i, e := range p.ends {
+		switch {
+		case e == nil || e.qp == nil:
+			p.ends[i] = w.newEnd(p, p.at[i], r)
+		case fresh || e.sendQ.failed || e.recvQ.failed:
+			e.destroy()
+			p.ends[i] = w.newEnd(p, p.at[i], r)
+		default:
+			e.reset()
+		}
+	}
+	a, b := p.ends[0], p.ends[1]
+	a.peer, b.peer = b, a
+	t := w.newTerms(p, r)
+	for i, e := range p.ends {
+		e.start(t, i)
+		w.routes[e.route()] = e
+	}
+	p.broken, p.disturbed = false, 0
+	for _, e := range p.ends {
+		e.walk()
+		e.fillRecvs(r, w.plan.recvs)
+	}
+}
+
+// newTerms draws the attributes of a connection. Its PSNs lie far from those
+// of the connection before.
+func (w *world) newTerms(p *pair, r *rand.Rand) terms {
+	t := terms{
+		timeout: uint8(8 + r.IntN(5)), retryCnt: uint8(1 + r.IntN(7)), rnrRetry: w.plan.rnrRetry,
+		rnrTimer: uint8(1 + r.IntN(12)), depth: uint8(1 + r.IntN(8)),
+	}
+	if w.plan.on(loss|partitions|tightBuffers|corruption|reordering) && r.IntN(3) > 0 {
+		t.retryCnt = 7
+	}
+	for i, e := range p.ends {
+		t.psn[i] = ib.NewPSN(e.lastPSN.Value() + 1<<21 + uint32(r.IntN(1<<21)))
+		if r.IntN(8) == 0 && e.gen <= 1 {
+			t.psn[i] = ib.NewPSN(uint32(0xffffff - r.IntN(64))) // it wraps soon
+		}
+		e.lastPSN = t.psn[i]
+	}
+	return t
+}
+
+// end is one queue pair and what its program and the oracle know of it.
+type end struct {
+	w     *world
+	node  *node
+	pair  *pair // nil for UD
+	peer  *end
+	qp    *qp.QP // nil after destruction
+	num   ib.QPN
+	sendQ *queue
+	recvQ *queue
+	srq   *sharedQueue
+	space *space
+	terms terms
+	own   int // which end of the pair it is
+
+	gen     int    // connections so far
+	since   uint64 // serial of the last packet sent before the present one
+	lastPSN ib.PSN
+	state   ib.QPState
+
+	sq        []*op      // posted, not complete
+	rq        []*receive // likewise
+	inbox     []*op      // RC: messages that the peer has posted and that have not arrived
+	failed    bool       // a send completed in error since the last connection or resumption
+	trouble   bool       // something happened that may take the queue pair to ERR
+	fatalDue  bool       // QP_FATAL has to be raised
+	lastWQE   bool       // LAST_WQE_REACHED has to be raised
+	drainAsk  bool       // SQ_DRAINED was asked for
+	commEst   bool
+	localGone bool // the local region went while the connection lived
+	remGone   bool // the remote region went
+	shortRecv bool // a receive was posted that is shorter than messages are
+	badRecv   bool // a receive with a bad lkey was posted
+
+	wire watcher
+}
+
+// newEnd creates a queue pair in RESET.
+func (w *world) newEnd(p *pair, n *node, r *rand.Rand) *end {
+	e := &end{w: w, node: n, pair: p}
+	old := p.ends[0]
+	if n == p.at[1] && (n != p.at[0] || p.ends[0] != nil && p.ends[0].qp != nil) {
+		old = p.ends[1]
+	}
+	if old != nil {
+		e.lastPSN, e.gen = old.lastPSN, old.gen
+	}
+	e.sendQ, e.recvQ = n.healthyCQ(r), n.healthyCQ(r)
+	if p.typ == ib.RC && r.IntN(4) == 0 {
+		e.srq = n.srq
+	}
+	e.create(p.typ)
+	e.space = newSpace(w, n, spaceConfig{
+		target: 6, words: 4, local: localSlots, recv: 40, fixed: p.typ == ib.UC,
+	})
+	return e
+}
+
+// endCap are the queue sizes of every end.
+var endCap = ib.QPCap{MaxSendWR: 32, MaxRecvWR: 32, MaxSendSGE: 3, MaxRecvSGE: 2, MaxInlineData: 64}
+
+func (e *end) create(typ ib.QPType) {
+	n := e.node
+	c := hca.QPConfig{Type: typ, SendCQ: e.sendQ.cq, RecvCQ: e.recvQ.cq, Cap: endCap}
+	if e.srq != nil {
+		c.SRQ = e.srq.srq
+	}
+	q, err := n.hca.CreateQP(n.pd, c)
+	e.w.must(err)
+	e.qp, e.num = q, q.Num()
+	if n.ends[e.num] != nil {
+		e.w.fail("leak", "adapter %d gives away QPN %v, which is in use", n.index, e.num)
+	}
+	n.ends[e.num] = e
+}
+
+// connected reports whether the service has one peer.
+func (e *end) connected() bool { return e.pair != nil }
+
+func (e *end) typ() ib.QPType { return e.qp.Type() }
+
+// start begins a new connection in the model.
+func (e *end) start(t terms, own int) {
+	e.terms, e.own = t, own
+	e.gen++
+	e.since = e.w.net.serial
+	e.forget()
+	e.space.restart(e.gen)
+}
+
+// forget empties the model of the queues, as RESET does with the queues.
+func (e *end) forget() {
+	for _, o := range e.sq {
+		o.drop()
+	}
+	e.sq, e.inbox = nil, nil
+	for _, v := range e.rq {
+		v.drop()
+	}
+	e.rq = nil
+	e.failed, e.trouble, e.fatalDue, e.lastWQE = false, false, false, false
+	e.drainAsk, e.commEst, e.localGone, e.remGone = false, false, false, false
+	e.shortRecv, e.badRecv = false, false
+	e.wire = watcher{}
+	if e.srq != nil {
+		e.shortRecv, e.badRecv = true, true // others post there too
+	}
+}
+
+// attr returns the attributes of the present connection.
+func (e *end) attr() ib.QPAttr {
+	t, gid := &e.terms, 0
+	if e.pair.v6 {
+		gid = 1
+	}
+	return ib.QPAttr{
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: e.pair.mtu, DestQPN: e.peer.num,
+		RQPSN: t.psn[1-e.own], SQPSN: t.psn[e.own], MaxDestRDAtomic: t.depth, MaxRDAtomic: t.depth,
+		MinRNRTimer: t.rnrTimer, Timeout: t.timeout, RetryCnt: t.retryCnt, RNRRetry: t.rnrRetry,
+		AV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
+	}
+}
+
+// walk takes the queue pair from RESET to RTS.
+func (e *end) walk() {
+	a := e.attr()
+	e.climb(&a)
+}
+
+func (e *end) climb(a *ib.QPAttr) {
+	for st := ib.INIT; st <= ib.RTS; st++ {
+		a.State = st
+		need, _, _ := qp.Transition(e.typ(), st-1, st)
+		e.modify(a, need|ib.AttrState)
+	}
+}
+
+// modify changes the queue pair; it must work.
+func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) {
+	if err := e.qp.Modify(e.w.now, a, mask); err != nil {
+		e.w.fail("state", "adapter %d qp %v: %v", e.node.index, e.num, err)
+		return
+	}
+	e.node.hca.Shard().Arm(e.qp)
+	e.node.wake(e)
+}
+
+// reset takes the queue pair to RESET: its work requests vanish, and so do its
+// completions that nobody polled (Q5).
+func (e *end) reset() {
+	e.settle()
+	e.dropCompletions()
+	e.forget()
+	e.modify(&ib.QPAttr{State: ib.RESET}, ib.AttrState)
+}
+
+// destroy ends the queue pair, whatever it is doing (V13).
+func (e *end) destroy() {
+	e.settle()
+	e.dropCompletions()
+	e.forget()
+	e.node.hca.DestroyQP(e.node.pd, e.qp)
+	delete(e.node.ends, e.num)
+	e.qp, e.state = nil, ib.RESET
+	e.space.close()
+	e.node.wake(nil)
+}
+
+// settle ends what can be known of the memory that the peer's requests wrote.
+func (e *end) settle() {
+	e.space.resolve("the connection ended")
+	if e.pair != nil {
+		e.pair.broken = true
+	}
+}
+
+// dropCompletions takes the end's completions out of the model of its CQs.
+func (e *end) dropCompletions() {
+	for _, c := range []*queue{e.sendQ, e.recvQ} {
+		kept := c.want[:0]
+		for _, wc := range c.want {
+			if wc.QPN != e.num {
+				kept = append(kept, wc)
+			}
+		}
+		c.want = kept
+	}
+}
+
+// vanish is what happens to an end whose adapter restarts.
+func (e *end) vanish() {
+	e.settle()
+	e.forget()
+	e.qp, e.state = nil, ib.RESET
+}
+
+// disturb notes that a packet between two nodes did not just arrive.
+func (w *world) disturb(a, b *node) {
+	for _, p := range w.pairs {
+		if p.at[0] == a && p.at[1] == b || p.at[0] == b && p.at[1] == a {
+			p.disturbed++
+		}
+	}
+}
+
+// destination returns the address vector of the way to a node.
+func (e *end) destination(to *node, v6 bool) ib.AHAttr {
+	gid := 0
+	if v6 {
+		gid = 1
+	}
+	return ib.AHAttr{DGID: ib.GIDFromAddr(to.addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1}
+}
+
+// header is what the oracle reads of a packet.
+type header struct {
+	op   roce.Opcode
+	dest ib.QPN
+	psn  ib.PSN
+	aeth roce.Syndrome
+	length uint32 // of RETH
+}
+
+// headerOf reads a packet that is at least a BTH; a damaged one is not asked.
+func headerOf(b []byte) header {
+	if len(b) < 12 {
+		return header{}
+	}
+	h := header{
+		op:   roce.Opcode(b[0]),
+		dest: ib.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7])),
+		psn:  ib.NewPSN(uint32(b[9])<<16 | uint32(b[10])<<8 | uint32(b[11])),
+	}
+	if h.op.Info().Headers&roce.HasAETH != 0 && len(b) > 12 {
+		h.aeth = roce.Syndrome(b[12])
+	}
+	if h.op == roce.RCRDMAReadRequest && len(b) >= 28 {
+		h.length = binary.BigEndian.Uint32(b[24:])
+	}
+	return h
+}

@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// plan is what a seed makes of a profile: the size of the world and how much
+// of each trouble there is.
+type plan struct {
+	has   feature
+	nodes int
+	pairs int
+	net   faults
+	acts  [numActions]int // weights
+
+	gap      time.Duration // mean time between actions
+	recvs    int           // receives that a program keeps posted
+	cqe      uint32        // entries of a CQ
+	batch    int           // bytes of a transmit batch
+	slot     int           // bytes of the longest message
+	rnrRetry uint8
+}
+
+// faults are shares of packets, and times.
+type faults struct {
+	loss, duplicate, reorder, corrupt float64
+	latency, jitter                   time.Duration
+	buffer                            int // packets that may be on their way to an adapter
+}
+
+// newPlan draws a plan.
+func newPlan(c *Config) plan {
+	r := rand.New(rand.NewPCG(c.Seed, streamPlan))
+	profile, _ := findProfile(c.Profile)
+	p := plan{has: profile.has}
+	if c.Profile == mixed {
+		p.has = feature(r.Uint32()) & allFeatures
+		if r.IntN(2) == 0 { // fewer troubles go deeper
+			p.has &= feature(r.Uint32())
+		}
+		p.has &^= longMessages
+	}
+	p.nodes = 2 + r.IntN(3)
+	p.pairs = 2 + r.IntN(4)
+	p.gap = time.Duration(2+r.IntN(60)) * time.Microsecond
+	p.recvs = 8 + r.IntN(24)
+	p.cqe = 1024
+	p.batch = 64 << 10
+	p.slot = 256 << r.IntN(4)
+	p.rnrRetry = 7
+	p.drawNet(r)
+	p.drawHost(r)
+	p.drawActions(r)
+	return p
+}
+
+// on reports whether a trouble is in the plan.
+func (p *plan) on(f feature) bool { return p.has&f != 0 }
+
+func (p *plan) drawNet(r *rand.Rand) {
+	share := func(f feature, most float64) float64 {
+		v := r.Float64() * most
+		if !p.on(f) {
+			return 0
+		}
+		return v
+	}
+	p.net = faults{
+		loss: share(loss, 0.05), duplicate: share(duplication, 0.05),
+		reorder: share(reordering, 0.05), corrupt: share(corruption, 0.03),
+		latency: time.Duration(1+r.IntN(30)) * time.Microsecond, buffer: 1 << 20,
+	}
+	if p.on(reordering) {
+		p.net.jitter = time.Duration(r.IntN(5)) * time.Microsecond
+	}
+	if p.on(tightBuffers) {
+		p.net.buffer = 8 + r.IntN(56)
+	}
+}
+
+func (p *plan) drawHost(r *rand.Rand) {
+	if p.on(smallBatches) {
+		p.batch = 4160 + r.IntN(8192)
+	}
+	if p.on(lateReceives) {
+		p.recvs = 1 + r.IntN(4)
+		if r.IntN(2) == 0 {
+			p.rnrRetry = uint8(r.IntN(7))
+		}
+	}
+	if p.on(smallCQs) {
+		p.cqe = 8 << r.IntN(3)
+	}
+	if p.on(longMessages) {
+		p.slot, p.pairs, p.nodes = 16<<10, 4, 2
+		p.net.loss = min(p.net.loss, 0.01)
+	}
+}
+
+// drawActions sets how often a program does what.
+func (p *plan) drawActions(r *rand.Rand) {
+	p.acts[actSend], p.acts[actRecv], p.acts[actPoll] = 100, 60, 60
+	some := func(f feature, most int, as ...action) {
+		for _, a := range as {
+			n := 1 + r.IntN(most)
+			if p.on(f) {
+				p.acts[a] = n
+			}
+		}
+	}
+	some(lateReceives, 1, actShortRecv)
+	some(badRequests, 3, actBadSend, actBadRecv, actShortRecv)
+	some(badRequests, 8, actRefused)
+	some(deregistration, 3, actDeregRemote, actDeregLocal)
+	some(lifecycle, 4, actToERR, actToRESET, actReconnect, actDestroy)
+	some(lifecycle, 8, actRefused)
+	some(draining, 8, actSQD)
+	some(smallCQs, 3, actResizeCQ)
+	some(restarts, 2, actRestart)
+	some(partitions, 2, actPartition)
+	some(clockJumps, 2, actJump)
+	some(forgery, 20, actForge)
+	// What goes wrong is put right some time.
+	p.acts[actMend] = 20
+	if p.on(lateReceives) {
+		p.acts[actRecv] = 25
+	}
+}

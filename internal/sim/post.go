@@ -1,0 +1,286 @@
+package sim
+
+import (
+	"math/rand/v2"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// makeOp draws a work request for a connected end. It returns nil when the
+// program has no memory for it at the moment.
+func (e *end) makeOp(r *rand.Rand) (*op, *ib.SendWR) {
+	codes := []ib.WROpcode{
+		ib.WRRDMAWrite, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSend, ib.WRSend, ib.WRSendWithImm,
+		ib.WRRDMARead, ib.WRRDMARead, ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp,
+	}
+	if e.typ() == ib.UC {
+		codes = codes[:6]
+	}
+	o := &op{end: e, id: e.w.nextID(false), code: codes[r.IntN(len(codes))], signaled: r.IntN(4) > 0}
+	wr := &ib.SendWR{WRID: o.id, Opcode: o.code}
+	if o.signaled {
+		wr.Flags |= ib.SendSignaled
+	}
+	if r.IntN(8) == 0 {
+		wr.Flags |= ib.SendFence
+	}
+	if r.IntN(4) == 0 {
+		wr.Flags |= ib.SendSolicited
+	}
+	ok := false
+	switch o.code {
+	case ib.WRRDMARead:
+		ok = e.makeRead(o, wr, r)
+	case ib.WRAtomicFetchAdd, ib.WRAtomicCmpAndSwp:
+		ok = e.makeAtomic(o, wr, r)
+	default:
+		ok = e.makeData(o, wr, r)
+	}
+	if !ok {
+		o.drop()
+		return nil, nil
+	}
+	return o, wr
+}
+
+// drawLength draws the length of a message: often small, often some packets.
+func (e *end) drawLength(r *rand.Rand) int {
+	most := e.w.plan.slot
+	switch r.IntN(6) {
+	case 0:
+		return 0
+	case 1:
+		return min(1+r.IntN(64), most)
+	case 2: // just around a packet
+		return min(max(e.pair.mtu.Bytes()*(1+r.IntN(3))-1+r.IntN(3), 0), most)
+	default:
+		return r.IntN(most + 1)
+	}
+}
+
+// makeData fills in a SEND or a WRITE.
+func (e *end) makeData(o *op, wr *ib.SendWR, r *rand.Rand) bool {
+	o.length = e.drawLength(r)
+	if e.typ() == ib.UC && !o.writes() {
+		o.length = max(o.length, 8) // it is known by its first bytes
+	}
+	o.imm = r.Uint32()
+	wr.ImmData = o.imm
+	if o.writes() {
+		o.target = e.drawTarget(r)
+		t := o.target
+		wr.RemoteAddr, wr.RKey = t.addr(), t.area.mr.RKey()
+		if o.length == 0 && r.IntN(2) == 0 {
+			wr.RKey, wr.RemoteAddr = 0x12345678, 1 // nobody looks (E13)
+		}
+	}
+	o.data = e.w.pattern(o.id, o.length)
+	if e.typ() == ib.UC {
+		if o.writes() {
+			o.data = o.target.writers[0].data[:o.length]
+		} else {
+			e.w.sent(o)
+		}
+	}
+	if o.length <= int(endCap.MaxInlineData) && r.IntN(2) == 0 {
+		wr.Flags |= ib.SendInline
+		wr.InlineData = o.data
+		return true
+	}
+	return e.gather(o, wr, r)
+}
+
+// drawTarget draws a slot of the peer: mostly one that no other WRITE is on
+// its way to.
+func (e *end) drawTarget(r *rand.Rand) *slot {
+	slots := e.peer.space.remote.slots
+	t := &slots[r.IntN(len(slots))]
+	if len(t.writers) > 0 && r.IntN(3) > 0 {
+		t = &slots[r.IntN(len(slots))]
+	}
+	return t
+}
+
+// gather gives a request a list of pieces of a slot that holds its data.
+func (e *end) gather(o *op, wr *ib.SendWR, r *rand.Rand) bool {
+	s := e.space.local.free(0, localSlots)
+	if s == nil {
+		return false
+	}
+	o.sources = append(o.sources, s)
+	s.fill(o.data)
+	wr.SGList = pieces(s, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
+	return true
+}
+
+// pieces cuts the first n bytes of a slot into a scatter/gather list.
+func pieces(s *slot, n, parts int) []ib.SGE {
+	var list []ib.SGE
+	for off := 0; parts > 0; parts-- {
+		k := (n - off) / parts
+		list = append(list, ib.SGE{Addr: s.addr() + uint64(off), Length: uint32(k), LKey: s.area.mr.LKey()})
+		off += k
+	}
+	return list
+}
+
+// makeRead fills in a READ.
+func (e *end) makeRead(o *op, wr *ib.SendWR, r *rand.Rand) bool {
+	o.length = e.drawLength(r)
+	if o.landing = e.space.local.free(0, localSlots); o.landing == nil {
+		return false
+	}
+	o.landing.hot = true
+	o.target = e.drawTarget(r)
+	wr.RemoteAddr, wr.RKey = o.target.addr(), o.target.area.mr.RKey()
+	wr.SGList = pieces(o.landing, o.length, 1+r.IntN(int(endCap.MaxSendSGE)))
+	return true
+}
+
+// makeAtomic fills in an atomic. A COMPARE&SWAP mostly finds what it compares
+// with.
+func (e *end) makeAtomic(o *op, wr *ib.SendWR, r *rand.Rand) bool {
+	o.length = 8
+	if o.landing = e.space.local.free(0, localSlots); o.landing == nil {
+		return false
+	}
+	o.landing.hot = true
+	peer := e.peer.space
+	o.word = &peer.words[r.IntN(len(peer.words))]
+	o.add, o.swap = r.Uint64(), r.Uint64()
+	o.compare = o.word.value
+	for _, p := range o.word.pending {
+		o.compare = p.apply(o.compare)
+	}
+	if r.IntN(4) == 0 {
+		o.compare++
+	}
+	wr.RemoteAddr, wr.RKey = peer.remote.mr.Addr()+uint64(o.word.off), peer.remote.mr.RKey()
+	wr.CompareAdd, wr.Swap = o.compare, o.swap
+	if o.code == ib.WRAtomicFetchAdd {
+		wr.CompareAdd = o.add
+	}
+	wr.SGList = pieces(o.landing, 8, 1)
+	return true
+}
+
+// spoil makes a request bad in a way that its status must tell.
+func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
+	remote := e.typ() == ib.RC
+	switch {
+	case remote && o.word != nil && r.IntN(2) == 0:
+		o.bad = unaligned
+		wr.RemoteAddr += 1 + r.Uint64N(7)
+	case remote && (o.target != nil && o.length > 0 || o.word != nil) && r.IntN(2) == 0:
+		o.bad = badRKey
+		wr.RKey ^= 0x5a5a5a5a
+		if r.IntN(2) == 0 {
+			o.bad, wr.RKey, wr.RemoteAddr = outOfRange, wr.RKey^0x5a5a5a5a, wr.RemoteAddr|0xffff_ffff_0000_0000
+		}
+	case len(wr.SGList) > 0 && o.length > 0:
+		o.bad = badLKey
+		for i := range wr.SGList {
+			wr.SGList[i].LKey ^= 0xa5a5a5a5
+		}
+	}
+	if o.bad == flawless {
+		return
+	}
+	o.signaled = true
+	wr.Flags |= ib.SendSignaled
+}
+
+// post posts a request and tells the model.
+func (e *end) post(o *op, wr *ib.SendWR) {
+	if _, err := e.qp.PostSend(*wr); err != nil {
+		if len(e.sq) < int(e.qp.Cap().MaxSendWR) {
+			e.w.fail("post", "adapter %d qp %v: %v with %d work requests in the queue", e.node.index, e.num, err, len(e.sq))
+		}
+		o.drop()
+		return
+	}
+	e.w.posted++
+	e.sq = append(e.sq, o)
+	if e.pair == nil {
+		return
+	}
+	o.space, o.spaceEra = e.peer.space, e.peer.space.era
+	if e.typ() == ib.RC {
+		if o.consumes() {
+			e.peer.inbox = append(e.peer.inbox, o)
+		}
+		if o.writes() && o.bad == flawless {
+			o.target.writers = append(o.target.writers, writer{o, o.data})
+		}
+		if o.word != nil && (o.bad == flawless || o.bad == badLKey) { // it is executed, and cannot be stored
+			o.word.pending = append(o.word.pending, o)
+		}
+	}
+}
+
+// postRecv posts a receive of n bytes.
+func (e *end) postRecv(n int, bad bool) bool {
+	s := e.space
+	if e.srq != nil {
+		return e.srq.post(e.w, n)
+	}
+	if len(e.rq) >= int(e.qp.Cap().MaxRecvWR) {
+		return false
+	}
+	l := s.local.free(localSlots, len(s.local.slots))
+	if l == nil {
+		return false
+	}
+	v := &receive{id: e.w.nextID(true), slot: l, size: n, bad: bad}
+	if e.typ() != ib.RC {
+		clear(l.bytes()) // what arrives is known by its first bytes
+		clear(l.model())
+	}
+	l.owner, l.hot = v.id, true
+	wr := ib.RecvWR{WRID: v.id, SGList: pieces(l, n, 1+int(v.id>>1)%2)}
+	if bad {
+		e.badRecv = true
+		for i := range wr.SGList {
+			wr.SGList[i].LKey ^= 0xa5a5a5a5
+		}
+	}
+	if _, err := e.qp.PostRecv(wr); err != nil {
+		e.w.fail("post", "adapter %d qp %v: %v", e.node.index, e.num, err)
+		return false
+	}
+	e.rq = append(e.rq, v)
+	return true
+}
+
+// localSlots is how many slots of the local area serve sends; the rest serve
+// receives.
+const localSlots = 12
+
+// post posts a receive to the shared queue. Its slots are used in turn: a
+// receive that was taken by a queue pair that went is never heard of again.
+func (q *sharedQueue) post(w *world, n int) bool {
+	v := &receive{id: w.nextID(true), size: n}
+	q.turn++
+	v.slot = &q.space.local.slots[q.turn%len(q.space.local.slots)]
+	wr := ib.RecvWR{WRID: v.id, SGList: pieces(v.slot, n, 1)}
+	if q.srq.PostRecv(&wr) != nil {
+		return false // full
+	}
+	v.slot.owner, v.slot.hot = v.id, true
+	q.posted[v.id] = v
+	return true
+}
+
+// fillRecvs tops the receives up to n.
+func (e *end) fillRecvs(r *rand.Rand, n int) {
+	for k := len(e.rq); k < n; k++ {
+		size := e.w.plan.slot
+		if e.pair == nil {
+			size += grhRoom
+		}
+		if !e.postRecv(size, false) {
+			break
+		}
+	}
+	e.node.wake(e)
+}

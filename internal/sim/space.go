@@ -1,0 +1,306 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/memory"
+)
+
+// space is the memory of an end and the model of what is in it: two regions,
+// one that the peer may write, read and change atomically, and one that only
+// the adapter itself writes. Both are cut into slots with guards between.
+type space struct {
+	w      *world
+	node   *node
+	remote area
+	local  area
+	words  []word
+	era    int  // ends when the region or the connection does
+	fixed  bool // UC: what a target slot holds is the same for all of a connection
+}
+
+// area is one region.
+type area struct {
+	buf   []byte // what the adapter reads and writes
+	want  []byte // what must be in it, but for slots that are hot
+	mr    *memory.Region
+	slots []slot
+}
+
+// slot is a piece of an area that one work request uses at a time, or, as the
+// target of RDMA, several in order.
+type slot struct {
+	area    *area
+	off     int
+	size    int
+	busy    bool     // taken by a work request or a receive of this end
+	hot     bool     // the adapter may be writing it
+	writers []writer // WRITEs of the peer that are posted and not complete, in order
+	owner   uint64   // of the receive that was posted with it last
+}
+
+// writer is what a WRITE puts into a slot.
+type writer struct {
+	op   *op // nil: all WRITEs of a UC connection
+	data []byte
+}
+
+// word is the target of atomics.
+type word struct {
+	off     int
+	value   uint64 // after those that are complete
+	pending []*op  // in order
+}
+
+// spaceConfig says how many slots a space has.
+type spaceConfig struct {
+	target, words, local, recv int
+	fixed                      bool
+}
+
+// guard is the bytes between slots that nobody may write.
+const guard = 32
+
+func newSpace(w *world, n *node, c spaceConfig) *space {
+	s := &space{w: w, node: n, fixed: c.fixed}
+	size := w.plan.slot
+	s.remote = newArea(c.target, size, c.words*8+guard)
+	s.local = newArea(c.local+c.recv, size+grhRoom, guard)
+	s.words = make([]word, c.words)
+	for i := range s.words {
+		s.words[i].off = i * 8
+	}
+	s.register(true)
+	s.register(false)
+	return s
+}
+
+// grhRoom is the bytes before a UD message.
+const grhRoom = 40
+
+func newArea(slots, size, head int) area {
+	head = (head + 7) &^ 7
+	size = (size + 7) &^ 7
+	n := head + slots*(size+guard)
+	a := area{buf: make([]byte, n), want: make([]byte, n), slots: make([]slot, slots)}
+	for i := range a.slots {
+		a.slots[i] = slot{off: head + i*(size+guard), size: size}
+	}
+	return a
+}
+
+// register gives an area a region, in place of the one it had.
+func (s *space) register(remote bool) {
+	a, access := &s.local, ib.AccessLocalWrite
+	if remote {
+		a, access = &s.remote, ib.AccessLocalWrite|ib.AccessRemote
+	}
+	for i := range a.slots {
+		a.slots[i].area = a
+	}
+	mr, err := s.node.pd.RegMR(memory.RegionConfig{Buf: a.buf, IOVA: 1 << 40, Access: access})
+	s.w.must(err)
+	a.mr = mr
+}
+
+// deregister takes an area's region away and gives it a new one: the program
+// has the memory back, and nothing may touch it through the old key.
+func (s *space) deregister(remote bool) {
+	a := &s.local
+	if remote {
+		a = &s.remote
+	}
+	s.w.must(s.node.pd.DeregMR(a.mr))
+	if remote {
+		s.resolve("the region was deregistered")
+	} else {
+		for i := range s.local.slots {
+			l := &s.local.slots[i]
+			l.accept()
+			l.hot = false
+		}
+	}
+	s.register(remote)
+}
+
+// close ends the regions.
+func (s *space) close() {
+	s.sweep()
+	s.w.must(s.node.pd.DeregMR(s.remote.mr))
+	s.w.must(s.node.pd.DeregMR(s.local.mr))
+}
+
+// restart begins a new connection.
+func (s *space) restart(gen int) {
+	for i := range s.local.slots {
+		l := &s.local.slots[i]
+		l.accept()
+		l.busy, l.hot = false, false
+	}
+	for i := range s.remote.slots {
+		t := &s.remote.slots[i]
+		t.busy, t.writers = false, nil
+		if s.fixed {
+			t.writers = []writer{{data: s.w.pattern(uint64(gen*len(s.remote.slots)+i)*97, t.size)}}
+		}
+	}
+	for i := range s.words {
+		s.words[i].pending = nil
+	}
+}
+
+// free returns a slot from lo to hi that nothing uses, nil if there is none.
+func (a *area) free(lo, hi int) *slot {
+	for i := lo; i < hi; i++ {
+		if s := &a.slots[i]; !s.busy {
+			s.busy = true
+			return s
+		}
+	}
+	return nil
+}
+
+// bytes returns the slot's memory, model its model.
+func (l *slot) bytes() []byte { return l.area.buf[l.off : l.off+l.size] }
+func (l *slot) model() []byte { return l.area.want[l.off : l.off+l.size] }
+
+// addr returns the address of the slot's first byte.
+func (l *slot) addr() uint64 { return l.area.mr.Addr() + uint64(l.off) }
+
+// accept makes the model what the memory is: nothing is known of it.
+func (l *slot) accept() { copy(l.model(), l.bytes()) }
+
+// fill writes what a request is to send.
+func (l *slot) fill(data []byte) {
+	copy(l.bytes(), data)
+	copy(l.model(), data)
+}
+
+// wrote applies a WRITE that succeeded, and all before it.
+func (l *slot) wrote(o *op) bool {
+	for i := range l.writers {
+		if l.writers[i].op == o {
+			l.writers = l.writers[i+1:]
+			copy(l.model(), o.data)
+			return l.consistent()
+		}
+	}
+	return true // what became of it was settled before
+}
+
+// consistent reports whether each byte is what the model says, or what one of
+// the WRITEs on their way puts there.
+func (l *slot) consistent() bool { return l.explains(l.bytes()) }
+
+// explains reports whether b could have been read from the slot.
+func (l *slot) explains(b []byte) bool {
+	want := l.model()[:len(b)]
+	if bytes.Equal(b, want) {
+		return true
+	}
+	for i := range b {
+		if b[i] != want[i] && !l.mayHold(i, b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *slot) mayHold(i int, v byte) bool {
+	for k := range l.writers {
+		if d := l.writers[k].data; i < len(d) && d[i] == v {
+			return true
+		}
+	}
+	return false
+}
+
+// resolve is called when no more can arrive from the peer: what its pending
+// requests have done is looked at once and becomes the model.
+func (s *space) resolve(why string) {
+	s.era++
+	for i := range s.remote.slots {
+		t := &s.remote.slots[i]
+		if len(t.writers) == 0 {
+			continue
+		}
+		if !t.consistent() {
+			s.w.fail("memory", "adapter %d: when %s, target %d holds bytes that no WRITE has put there", s.node.index, why, i)
+		}
+		t.accept()
+		if !s.fixed {
+			t.writers = nil
+		}
+	}
+	for i := range s.words {
+		s.words[i].settle(s, why)
+	}
+}
+
+// settle finds which of the pending atomics were executed: some of the first.
+func (x *word) settle(s *space, why string) {
+	have := binary.NativeEndian.Uint64(s.remote.buf[x.off:])
+	v := x.value
+	ok := v == have
+	for _, o := range x.pending {
+		v = o.apply(v)
+		ok = ok || v == have
+	}
+	if !ok {
+		s.w.fail("atomic", "adapter %d: when %s, the word at %d is %#x: no number of the %d pending atomics, each once, makes that of %#x",
+			s.node.index, why, x.off, have, len(x.pending), x.value)
+	}
+	x.value, x.pending = have, nil
+	binary.NativeEndian.PutUint64(s.remote.want[x.off:], have)
+}
+
+// executed applies an atomic that succeeded and returns what it must have
+// found.
+func (x *word) executed(o *op) (found uint64, known bool) {
+	for i, p := range x.pending {
+		if p == o {
+			found = x.value
+			for _, q := range x.pending[:i+1] {
+				found, x.value = x.value, q.apply(x.value)
+			}
+			x.pending = x.pending[i+1:]
+			return found, true
+		}
+	}
+	return 0, false
+}
+
+// sweep compares everything that nobody may be writing with the model.
+func (s *space) sweep() {
+	s.remote.sweep(s, func(l *slot) bool { return len(l.writers) > 0 })
+	s.local.sweep(s, func(l *slot) bool { return l.hot })
+	for i := range s.words {
+		if x := &s.words[i]; len(x.pending) == 0 && binary.NativeEndian.Uint64(s.remote.buf[x.off:]) != x.value {
+			s.w.fail("atomic", "adapter %d: the word at %d changed by itself", s.node.index, x.off)
+		}
+	}
+}
+
+func (a *area) sweep(s *space, skip func(*slot) bool) {
+	from := len(s.words) * 8 // the words are looked at by themselves
+	if a == &s.local {
+		from = 0
+	}
+	for i := range a.slots {
+		l := &a.slots[i]
+		end := l.off + l.size
+		if skip(l) {
+			end = l.off
+		}
+		if !bytes.Equal(a.buf[from:end], a.want[from:end]) {
+			s.w.fail("memory", "adapter %d: bytes %d to %d of a region changed and nobody was to write them", s.node.index, from, end)
+			return
+		}
+		from = l.off + l.size
+	}
+	if !bytes.Equal(a.buf[from:], a.want[from:]) {
+		s.w.fail("memory", "adapter %d: bytes from %d on of a region changed and nobody was to write them", s.node.index, from)
+	}
+}

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// moves are the edges of the state machine that a program may take, apart from
+// those to RESET and ERR, which it may always take (Q2, Q3).
+var moves = map[[2]ib.QPState]bool{
+	{ib.RESET, ib.INIT}: true, {ib.INIT, ib.RTR}: true, {ib.RTR, ib.RTS}: true,
+	{ib.RTS, ib.SQD}: true, {ib.SQD, ib.RTS}: true, {ib.SQE, ib.RTS}: true,
+}
+
+// byModify is the cause of a move that the program asked for.
+const byModify = "modify"
+
+// moved checks a change of state (Q1–Q3, Q14, Q18).
+func (e *end) moved(r *trace.Record) {
+	w := e.w
+	w.markMove(r.From, r.To)
+	if r.From != e.state {
+		w.fail("state", "adapter %d qp %v moves from %v, and was in %v", e.node.index, e.num, r.From, e.state)
+	}
+	e.state = r.To
+	legal := moves[[2]ib.QPState{r.From, r.To}] || r.To == ib.RESET || r.To == ib.ERR
+	if r.Cause != byModify {
+		switch r.To {
+		case ib.ERR:
+			legal = e.trouble && r.From != ib.RESET
+			e.fatalDue = true
+		case ib.SQE:
+			legal = e.typ() != ib.RC && e.failed && (r.From == ib.RTS || r.From == ib.SQD)
+		default:
+			legal = false
+		}
+	}
+	if !legal {
+		w.fail("state", "adapter %d qp %v moves from %v to %v by itself or against the rules (%s)", e.node.index, e.num, r.From, r.To, r.Cause)
+	}
+	switch r.To {
+	case ib.ERR:
+		e.lastWQE = e.srq != nil
+		e.node.watch = append(e.node.watch, e)
+	case ib.RTS:
+		e.failed = false
+	}
+}
+
+// event checks that an event had to come, and comes once.
+func (e *end) event(t ib.EventType) {
+	due := false
+	switch t {
+	case ib.EventQPFatal:
+		due, e.fatalDue = e.fatalDue, false
+	case ib.EventQPLastWQEReached:
+		due, e.lastWQE = e.lastWQE, false
+	case ib.EventSQDrained:
+		due, e.drainAsk = e.drainAsk && e.state == ib.SQD, false
+	case ib.EventCommEst:
+		due, e.commEst = !e.commEst && e.state == ib.RTR, true
+	case ib.EventQPReqErr, ib.EventQPAccessErr:
+		due, e.trouble = true, true
+		e.node.watch = append(e.node.watch, e)
+	}
+	if !due {
+		e.w.fail("event", "adapter %d qp %v: %v in state %v, and nothing calls for it", e.node.index, e.num, t, e.state)
+	}
+}
+
+// checkSettled looks at an end after a step in which something went wrong
+// there: its state has followed, everything is flushed, and the events are
+// out.
+func (e *end) checkSettled() {
+	if e.qp == nil {
+		return
+	}
+	w := e.w
+	if e.state != e.qp.State() {
+		w.fail("state", "adapter %d qp %v is in %v and nobody was told: last seen in %v", e.node.index, e.num, e.qp.State(), e.state)
+	}
+	switch {
+	case e.state == ib.ERR:
+		e.checkFlushed()
+	case e.failed && e.typ() == ib.RC:
+		w.fail("state", "adapter %d qp %v: a send failed and the state is %v", e.node.index, e.num, e.state)
+	case e.failed && e.state != ib.SQE && e.state != ib.RESET:
+		w.fail("state", "adapter %d qp %v: a send failed and the state is %v, want SQE", e.node.index, e.num, e.state)
+	case e.state == ib.SQE:
+		e.checkSendFlushed()
+	}
+}
+
+// checkSendFlushed looks at the sends that a stopped queue leaves without a
+// completion: they can only be unsignalled ones at its end that succeeded
+// before it stopped.
+func (e *end) checkSendFlushed() {
+	for _, o := range e.sq {
+		if o.signaled || e.failed {
+			e.w.fail("flush", "adapter %d qp %v: %v leaves wr_id %#x without completion", e.node.index, e.num, e.state, o.id)
+			return
+		}
+		e.succeeded(o)
+	}
+	e.sq = nil
+}
+
+// checkFlushed: entering ERR completes everything (Q19).
+func (e *end) checkFlushed() {
+	w := e.w
+	e.checkSendFlushed()
+	if len(e.rq) > 0 {
+		w.fail("flush", "adapter %d qp %v: ERR leaves %d receives without completion", e.node.index, e.num, len(e.rq))
+	}
+	if e.fatalDue {
+		w.fail("event", "adapter %d qp %v went to ERR by itself without QP_FATAL", e.node.index, e.num)
+	}
+	if e.lastWQE {
+		w.fail("event", "adapter %d qp %v: ERR with a shared receive queue and no LAST_WQE_REACHED", e.node.index, e.num)
+	}
+}
+
+// watcher is what the oracle sees of an end on the wire.
+type watcher struct {
+	rounds      int    // times that sending went back since the last completion
+	rnrs        int    // RNR NAKs that arrived since then
+	inHand      int    // of these, in the datagram that is being processed
+	serial      uint64 // of that datagram
+	last        ib.PSN // of the last request sent
+	sent        bool
+	rnr         time.Duration // what the RNR NAK being processed asks for
+	silent      clock.Instant // nothing is sent before: the peer was not ready
+	lastTimeout clock.Instant
+	began       clock.Instant // first request of the connection
+}
+
+func (x *watcher) progress() { x.rounds, x.rnrs = 0, x.inHand }
+
+// sniff looks at a packet that an adapter sends.
+func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
+	n.tally.sent++
+	if w.verbose() {
+		w.note(n, "->", seg)
+	}
+	h := headerOf(seg)
+	if h.op.Service() != roce.ServiceRC || h.op.Info().Flags&roce.FlagResponse != 0 {
+		return
+	}
+	e := w.routes[route{n, run.Path.Dst, h.dest}]
+	if e == nil {
+		w.fail("wire", "adapter %d sends %v to queue pair %v at %v, which none of its own is connected to", n.index, h.op, h.dest, run.Path.Dst)
+		return
+	}
+	x := &e.wire
+	if w.now < x.silent {
+		w.fail("rnr", "adapter %d qp %v sends PSN %v %v before the RNR timer of its peer has run out", n.index, e.num, h.psn, x.silent.Sub(w.now))
+	}
+	if !x.sent {
+		x.began = w.now
+	}
+	if x.sent && h.psn.Diff(x.last) <= 0 {
+		x.rounds++
+	}
+	x.last, x.sent = h.psn, true
+	if h.op == roce.RCRDMAReadRequest { // it takes the PSNs of its answers too
+		packets := (int(h.length) + e.pair.mtu.Bytes() - 1) / e.pair.mtu.Bytes()
+		x.last = h.psn.Add(uint32(max(packets, 1) - 1))
+	}
+}
+
+// route is what tells an end from a packet that it sent.
+type route struct {
+	from *node
+	to   netip.Addr
+	dest ib.QPN
+}
+
+// route returns the end's own.
+func (e *end) route() route {
+	gid := 0
+	if e.pair.v6 {
+		gid = 1
+	}
+	return route{e.node, e.peer.node.addrs[gid], e.peer.num}
+}
+
+// arrives looks at a packet for an end before its adapter does.
+func (e *end) arrives(h header, serial uint64) {
+	x := &e.wire
+	if x.serial != serial {
+		x.serial, x.inHand = serial, 0
+	}
+	if h.op == roce.RCAcknowledge && h.aeth.IsRNR() {
+		x.rnrs++
+		x.inHand++
+		x.rnr = ib.RNRTimer(h.aeth.Value())
+	}
+}
+
+// retried is called when the adapter goes back to send again.
+func (e *end) retried(r *trace.Record) {
+	w, x := e.w, &e.wire
+	switch r.Cause {
+	case "receiver not ready":
+		w.mark("E12 requester waits")
+		x.silent = w.now.Add(x.rnr)
+	case "timeout":
+		w.mark("E5 timeout")
+		wait := ib.AckTimeout(e.terms.timeout)
+		if since := max(x.lastTimeout, x.began); x.sent && w.now.Sub(since) < wait {
+			w.fail("timer", "adapter %d qp %v: the retry timer of %v fires %v after it was started", e.node.index, e.num, wait, w.now.Sub(since))
+		}
+		x.lastTimeout = w.now
+	default:
+		w.mark("E8 sequence NAK")
+	}
+}

@@ -1,0 +1,379 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime/debug"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// The streams of random numbers of a run. Each is independent of the others,
+// so that leaving out an action changes as little as possible.
+const (
+	streamPlan   = 1
+	streamNet    = 2
+	streamSetup  = 3
+	streamMend   = 4
+	streamKeys   = 1 << 40
+	streamAction = 1 << 32
+)
+
+// world is one run.
+type world struct {
+	cfg  Config
+	plan plan
+	now  clock.Instant
+	net  network
+
+	nodes  []*node
+	byAddr map[netip.Addr]*node
+	pairs  []*pair
+	routes map[route]*end
+
+	actSource *rand.PCG
+	actRand   *rand.Rand
+	acted     int // actions done or left out
+	nextAct   clock.Instant
+
+	text  []byte
+	loose map[uint32]*op // messages of UC and UD by their place in the text
+	wcs   []ib.WC
+	ids   uint64
+
+	violation   *Violation
+	ladder      ladder
+	marks       [numMarks]uint64
+	did         [numActions]uint64
+	packets     uint64
+	posted      uint64
+	completions uint64
+}
+
+// Result is what a run came to.
+type Result struct {
+	Seed        uint64
+	Profile     string
+	Ops         int
+	Troubles    string        // what the seed made of the profile
+	Packets     uint64        // sent by all adapters
+	Posted      uint64        // work requests
+	Completions uint64        // of work requests
+	Virtual     time.Duration // how long the run took in its own time
+	Marks       Marks
+	Violation   *Violation // nil: every promise was kept
+	Ladder      []string   // with a violation: what happened last
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	Check  string // name of the check, one of Checks
+	Detail string
+	Action int           // number of the last action
+	At     time.Duration // virtual time
+}
+
+// Error tells everything on one line.
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s: %s (at %v, after action %d)", v.Check, v.Detail, v.At, v.Action)
+}
+
+// Run makes one run. The error is about the configuration; what the adapters
+// did wrong is in the result.
+func Run(c Config) (*Result, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	w := newWorld(c)
+	w.run()
+	r := &Result{
+		Seed: c.Seed, Profile: c.Profile, Ops: c.Ops, Troubles: w.plan.has.String(), Packets: w.packets,
+		Posted: w.posted, Completions: w.completions, Virtual: time.Duration(w.now), Marks: w.marks[:], Violation: w.violation,
+	}
+	if w.violation != nil {
+		r.Ladder = w.ladder.lines()
+	}
+	return r, nil
+}
+
+func newWorld(c Config) *world {
+	w := &world{
+		cfg: c, plan: newPlan(&c), byAddr: make(map[netip.Addr]*node), routes: make(map[route]*end),
+		actSource: rand.NewPCG(0, 0), loose: make(map[uint32]*op), wcs: make([]ib.WC, 16),
+	}
+	w.actRand = rand.New(w.actSource)
+	w.text = newText(w.plan.slot)
+	w.net.init(w.plan.net, c.Seed)
+	w.ladder.init(c.Ladder)
+	return w
+}
+
+// run makes the run. A panic of the engine is a violation like any other.
+func (w *world) run() {
+	defer func() {
+		if p := recover(); p != nil {
+			w.fail("panic", "%v\n%s", p, debug.Stack())
+		}
+	}()
+	w.setUp()
+	for w.violation == nil && w.acted < w.cfg.Ops {
+		w.step(clock.Never)
+	}
+	w.settle()
+	w.tearDown()
+}
+
+func (w *world) setUp() {
+	r := rand.New(rand.NewPCG(w.cfg.Seed, streamSetup))
+	for i := range w.plan.nodes {
+		n := &node{w: w, index: i, addrs: []netip.Addr{
+			netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}),
+			netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(i + 1)}),
+		}}
+		for _, a := range n.addrs {
+			w.byAddr[a] = n
+		}
+		w.nodes = append(w.nodes, n)
+		n.open()
+	}
+	for _, n := range w.nodes {
+		w.connectUD(n, r)
+	}
+	for range w.plan.pairs {
+		p := w.newPair(r)
+		w.pairs = append(w.pairs, p)
+		w.connect(p, r, false)
+	}
+}
+
+// step does what is next: a packet arrives, a timer fires, a program acts. It
+// reports whether there was anything to do by the limit.
+func (w *world) step(limit clock.Instant) bool {
+	at := w.net.next()
+	var timer *node
+	for _, n := range w.nodes {
+		if n.deadline < at {
+			at, timer = n.deadline, n
+		}
+	}
+	acting := w.acted < w.cfg.Ops && w.nextAct <= at
+	if acting {
+		at = w.nextAct
+	}
+	if at > limit || at == clock.Never {
+		return false
+	}
+	w.now = max(w.now, at)
+	switch {
+	case acting:
+		w.takeTurn()
+	case timer != nil:
+		timer.hca.Shard().Advance(w.now)
+		timer.pump()
+	default:
+		a := w.net.pop()
+		p := w.net.pool[a.idx]
+		p.to.receive(&p)
+		w.net.pool[a.idx].buf = p.buf
+		w.net.release(a.idx)
+	}
+	return true
+}
+
+// takeTurn does the next action and says when the one after it is.
+func (w *world) takeTurn() {
+	i := w.acted
+	w.acted++
+	if !w.cfg.Skip[i] {
+		w.act(i)
+	} else {
+		w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
+	}
+	w.nextAct = w.now.Add(time.Duration(w.actRand.Int64N(int64(2 * w.plan.gap))))
+	if i%64 == 63 {
+		w.sweep()
+	}
+}
+
+// jump moves the clock: every timer that lies in between is due at once, and
+// so is every packet.
+func (w *world) jump(d time.Duration) {
+	w.now = w.now.Add(d)
+	for _, p := range w.pairs {
+		p.disturbed++
+	}
+	for _, n := range w.nodes {
+		n.hca.Shard().Advance(w.now)
+		n.pump()
+	}
+}
+
+// sweep compares all memory with the model.
+func (w *world) sweep() {
+	for _, n := range w.nodes {
+		n.srq.space.sweep()
+		for _, e := range n.ends {
+			e.space.sweep()
+		}
+	}
+}
+
+// settleTime is how long everything that is pending may take once the network
+// is whole again and programs do what they should: more than the longest
+// series of retries.
+const settleTime = 30 * time.Second
+
+// settle heals the network and waits until nothing is pending (liveness).
+func (w *world) settle() {
+	if w.violation != nil {
+		return
+	}
+	w.net.heal()
+	if w.verbose() {
+		w.sayf("the network is whole again")
+	}
+	r := rand.New(rand.NewPCG(w.cfg.Seed, streamMend))
+	end := w.now.Add(settleTime)
+	for w.violation == nil {
+		w.care(r)
+		next := w.now.Add(time.Millisecond)
+		for w.violation == nil && w.step(next) {
+		}
+		w.now = max(w.now, next)
+		if w.idle() {
+			return
+		}
+		if w.now > end {
+			w.complain()
+			return
+		}
+	}
+}
+
+// care is what every good program does: poll, post receives, resume.
+func (w *world) care(r *rand.Rand) {
+	for _, n := range w.nodes {
+		for _, c := range n.cqs {
+			for range 4 + len(c.want)/len(w.wcs) {
+				n.poll(c, len(w.wcs))
+			}
+		}
+		for _, e := range sorted(n.ends) {
+			if e.state == ib.RESET {
+				continue
+			}
+			e.resume()
+			if e.srq != nil {
+				for e.postRecv(w.plan.slot, false) {
+				}
+			} else if e.pair != nil && e.state != ib.ERR {
+				e.fillRecvs(r, w.plan.recvs)
+			}
+			e.reveal()
+		}
+	}
+}
+
+// reveal posts a signalled WRITE of nothing, if the requests that are not
+// known to be complete would otherwise leave no completion.
+func (e *end) reveal() {
+	if e.pair == nil || e.state != ib.RTS || len(e.sq) == 0 || e.unsignaled() < len(e.sq) {
+		return
+	}
+	o := &op{end: e, id: e.w.nextID(false), code: ib.WRRDMAWrite, signaled: true, target: &e.peer.space.remote.slots[0]}
+	e.post(o, &ib.SendWR{WRID: o.id, Opcode: o.code, Flags: ib.SendSignaled})
+	e.node.wake(e)
+}
+
+// idle reports whether every send is complete and no packet is on its way.
+func (w *world) idle() bool {
+	if len(w.net.heap) > 0 {
+		return false
+	}
+	for _, n := range w.nodes {
+		for _, e := range n.ends {
+			if !e.idle() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (e *end) idle() bool {
+	return len(e.sq) == 0 || e.state < ib.RTS
+}
+
+// complain says what is still pending.
+func (w *world) complain() {
+	for _, n := range w.nodes {
+		for _, e := range sorted(n.ends) {
+			if !e.idle() {
+				w.fail("liveness", "adapter %d qp %v in %v: %d sends, the first wr_id %#x (%v), are not complete %v after the network was healed",
+					n.index, e.num, e.state, len(e.sq), e.sq[0].id, e.sq[0].code, settleTime)
+				return
+			}
+		}
+	}
+	w.fail("liveness", "packets are still on their way %v after the network was healed", settleTime)
+}
+
+// tearDown destroys everything and looks for what is left.
+func (w *world) tearDown() {
+	if w.violation != nil {
+		return
+	}
+	w.sweep()
+	for _, n := range w.nodes {
+		n.audit()
+	}
+	for _, n := range w.nodes {
+		for _, e := range sorted(n.ends) {
+			e.destroy()
+		}
+		n.close()
+	}
+}
+
+// close takes the adapter's objects apart: nothing may be left.
+func (n *node) close() {
+	w := n.w
+	w.must(n.pd.DeregMR(n.srq.space.local.mr))
+	w.must(n.pd.DeregMR(n.srq.space.remote.mr))
+	if err := n.pd.DestroySRQ(n.srq.srq); err != nil {
+		w.fail("leak", "adapter %d: %v", n.index, err)
+	}
+	for _, c := range n.cqs {
+		n.poll(c, len(w.wcs))
+		if err := n.hca.DestroyCQ(c.cq); err != nil {
+			w.fail("leak", "adapter %d: %v", n.index, err)
+		}
+	}
+	if err := n.pd.Dealloc(); err != nil {
+		w.fail("leak", "adapter %d: %v", n.index, err)
+	}
+	if d := n.hca.Shard().Deadline(); d != clock.Never || n.hca.Shard().Pending() {
+		w.fail("leak", "adapter %d without a queue pair has a timer at %v, pending %v", n.index, d, n.hca.Shard().Pending())
+	}
+}
+
+// must is for calls that have no reason to fail.
+func (w *world) must(err error) {
+	if err != nil {
+		w.fail("post", "a call that should work: %v", err)
+	}
+}
+
+// fail records the first violation; the run ends with it.
+func (w *world) fail(check, format string, args ...any) {
+	if w.violation != nil {
+		return
+	}
+	w.violation = &Violation{
+		Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted - 1, At: time.Duration(w.now),
+	}
+	w.sayf("VIOLATION %v", w.violation)
+}
