@@ -3,181 +3,188 @@ package hca
 import (
 	"bytes"
 	"encoding/binary"
+	"flag"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
 
-// The input of FuzzShard is a choice of a queue pair and a list of packets,
-// each behind its length. A packet that parses is aimed at that queue pair,
-// or the fuzzer would never get past a 24-bit number and a 32-bit key: its
-// destination is set, its PSN counts from what is expected, and fuzzKey and
-// low addresses stand for the region. Every packet gets the right ICRC.
+// fuzzKey stands in a seed for the key of the open region.
 const fuzzKey ib.RKey = 0x66757a7a
 
-// Sizes and counts of a fuzzed adapter.
-const (
-	fuzzBytes  = 4096
-	fuzzGuard  = 512
-	fuzzCanary = 0xc5
-	fuzzSends  = 4
-	fuzzRecvs  = 4
-)
-
-// fuzzed is an adapter under attack.
-type fuzzed struct {
-	*solo
-	memory   []byte // guard, region, guard
-	readOnly []byte // a region that peers may read
-	private  []byte // a region of the program alone
-	posted   map[uint64]bool
+// attack runs a program and lets what it started come to an end. It returns
+// how many packets arrived.
+func attack(t testing.TB, b []byte) int {
+	p := &program{b: b}
+	v := newVictim(t, p)
+	v.check()
+	p.run(v)
+	v.finish()
+	return v.arrivals
 }
 
-func newFuzzed(t *testing.T, choice byte) *fuzzed {
-	typ := userTypes[int(choice)%len(userTypes)]
-	states := reachable(typ)
-	s := inState(t, typ, states[int(choice>>2)%len(states)])
-	f := &fuzzed{solo: s, posted: map[uint64]bool{}}
-	f.memory = bytes.Repeat([]byte{fuzzCanary}, fuzzBytes+2*fuzzGuard)
-	f.readOnly = bytes.Repeat([]byte{fuzzCanary}, 256)
-	f.private = bytes.Repeat([]byte{fuzzCanary}, 256)
-	must(t, s.pd.DeregMR(s.mr))
-	var err error
-	for _, c := range []memory.RegionConfig{
-		{Buf: f.readOnly, IOVA: 1 << 33, Access: ib.AccessRemoteRead},
-		{Buf: f.private, IOVA: 1 << 34, Access: ib.AccessLocalWrite},
-		{Buf: f.memory[fuzzGuard:][:fuzzBytes], IOVA: 1 << 32, Access: anyAccess, Invalidatable: true},
-	} {
-		s.mr, err = s.pd.RegMR(c)
-		must(t, err)
-	}
-	for i := range uint64(fuzzRecvs) {
-		if _, err := s.qp.PostRecv(ib.RecvWR{WRID: i, SGList: []ib.SGE{s.sge(0, 300)}}); err == nil {
-			f.posted[i] = false
-		}
-	}
-	ops := []ib.WROpcode{ib.WRSend, ib.WRRDMARead, ib.WRAtomicFetchAdd, ib.WRRDMAWrite}
-	for i, op := range ops[:fuzzSends] {
-		n := 600
-		if op == ib.WRAtomicFetchAdd {
-			n = 8
-		}
-		id := uint64(100 + i)
-		if _, err := s.qp.PostSend(s.wr(op, id, 1024, n)); err == nil {
-			f.posted[id] = false
-		}
-	}
-	s.hca.Shard().Ring(s.qp)
-	s.out()
-	return f
-}
-
-// aim makes a packet of the input one for the queue pair.
-func (f *fuzzed) aim(b []byte) []byte {
-	b = append(bytes.Clone(b), 0, 0, 0, 0) // room for the ICRC
-	var p roce.Packet
-	if p.Parse(b) != roce.FaultNone {
-		return b
-	}
-	base := uint32(soloPeerPSN)
-	if p.Info.Flags&roce.FlagResponse != 0 {
-		base = soloPSN
-	}
-	p.BTH.DestQP = f.qp.Num()
-	p.BTH.PSN = p.BTH.PSN.Add(base)
-	if p.BTH.PKey&1 == 1 {
-		p.BTH.PKey = ib.PKeyDefault
-	}
-	if p.DETH.QKey == soloQKey {
-		p.DETH.QKey = f.attr.QKey
-	}
-	for _, key := range []*ib.RKey{&p.RETH.RKey, &p.AtomicETH.RKey, &p.InvRKey} {
-		if *key == fuzzKey {
-			*key = f.mr.RKey()
-		}
-	}
-	for _, va := range []*uint64{&p.RETH.VA, &p.AtomicETH.VA} {
-		if *va < 1<<16 {
-			*va += f.mr.Addr()
-		}
-	}
-	pad := p.BTH.PadCnt
-	out := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
-	p.Build(out)
-	out[1] = out[1]&^0x30 | pad<<4 // a wrong pad count is worth a try
-	return out
-}
-
-// check looks at what must hold after every packet.
-func (f *fuzzed) check(t *testing.T, before ib.QPState) {
-	after := f.qp.State()
-	if after != before && (after != ib.ERR || before < ib.RTR) {
-		t.Fatalf("a packet moved a %v queue pair from %v to %v", f.qp.Type(), before, after)
-	}
-	outside := [][]byte{f.memory[:fuzzGuard], f.memory[fuzzGuard+fuzzBytes:], f.readOnly, f.private}
-	for i, b := range outside {
-		if bytes.Count(b, []byte{fuzzCanary}) != len(b) {
-			t.Fatalf("memory that no peer may write (%d) has changed", i)
-		}
-	}
-	f.reap(t)
-}
-
-// reap takes the completions: each is of something posted, and the only one.
-func (f *fuzzed) reap(t *testing.T) {
-	for _, wc := range f.poll() {
-		done, posted := f.posted[wc.WRID]
-		if done || !posted || wc.QPN != f.qp.Num() {
-			t.Fatalf("completion %+v of what was posted %v, complete before %v", wc, posted, done)
-		}
-		f.posted[wc.WRID] = true
-	}
-}
-
-// FuzzShard hands arbitrary packets to a live queue pair of every type and
-// state: it must not panic, nor change memory outside the regions that a peer
-// may write, nor move but to ERR, nor complete anything twice; what it sends
-// must be packets. When the peer falls silent every send completes.
+// FuzzShard lets arbitrary programs attack a live queue pair of every type and
+// state: packets of any content in any order, mixed with time, posts, modify
+// calls and regions that come and go. The adapter must not panic, nor touch
+// memory that the peer has no right to, nor give it away, nor move but where
+// the rules lead, nor complete anything twice or out of order, nor grow; what
+// it sends must be packets for the peer, and when the peer falls silent every
+// send completes.
 func FuzzShard(f *testing.F) {
-	for i, seed := range fuzzSeeds(f) {
-		f.Add(byte(i), seed)
-		f.Add(byte(12), seed)    // RC in RTS
-		f.Add(byte(8+i&3), seed) // RTR, RTS and others
+	for i, seed := range programSeeds(f) {
+		f.Add(append([]byte{byte(i), byte(i / 4), byte(i * 7), byte(i * 5)}, seed...))
+		f.Add(append([]byte{byte(i), 3, 0, 0}, seed...)) // in RTS
 	}
-	f.Fuzz(func(t *testing.T, choice byte, in []byte) {
-		s := newFuzzed(t, choice)
-		for n := 0; len(in) > 2 && n < 64; n++ {
-			size := min(int(binary.BigEndian.Uint16(in)), len(in)-2)
-			b := s.aim(in[2 : 2+size])
-			in = in[2+size:]
-			before := s.qp.State()
-			if len(b) < roce.MinSize {
-				d := s.sealed(make([]byte, roce.MinSize))
-				d.Bytes = d.Bytes[:len(b)]
-				s.deliver(d)
-			} else {
-				s.deliver(s.sealed(b))
+	f.Fuzz(func(t *testing.T, b []byte) { attack(t, b) })
+}
+
+// FuzzReceive hands datagrams to a live queue pair as they stand, ICRC and all,
+// merged or not: the seeds are intact packets, so what the fuzzer makes of them
+// was changed on the way. Every segment is counted once, as received or as
+// dropped, and nothing that is wrong gets further than that.
+func FuzzReceive(f *testing.F) {
+	for choice := range byte(len(userTypes)) {
+		for op := range 256 {
+			if !roce.Opcode(op).Info().Known {
+				continue
 			}
-			s.out()
-			s.check(t, before)
-		}
-		s.pass(time.Hour)
-		s.reap(t)
-		for id, done := range s.posted {
-			if st := s.qp.State(); id >= 100 && !done && (st == ib.RTS || st >= ib.SQE) {
-				t.Fatalf("send %d never completes in %v", id, st)
+			v := newVictim(f, &program{b: []byte{choice, 3}})
+			packet := v.packet(roce.Opcode(op), soloPeerPSN, bytes.Repeat([]byte{1}, 8))
+			one, two := v.datagram(packet), v.datagram(packet)
+			f.Add(choice, uint16(0), one.Bytes)
+			f.Add(choice, uint16(len(one.Bytes)), slices.Concat(one.Bytes, two.Bytes))
+			if v.deliver(one); roce.Opcode(op).Service() == services[v.qp.Type()] && v.counters().RcvdPkts != 1 {
+				f.Fatalf("the seed for %v does not arrive: %+v", roce.Opcode(op), v.counters())
 			}
 		}
+	}
+	f.Fuzz(func(t *testing.T, choice byte, stride uint16, b []byte) {
+		if len(b) > 1<<12 || stride != 0 && len(b)/int(stride) > 64 {
+			return // more segments than a port delivers
+		}
+		v := newVictim(t, &program{b: []byte{choice, 3, choice & 1, choice & 128}})
+		d := v.sealed(make([]byte, roce.MinSize))
+		d.Bytes, d.Stride, d.ID = bytes.Clone(b), int(stride), 0
+		d.IDKnown = !v.hidden
+		segments := uint64(0)
+		for off := 0; off < len(b); segments++ {
+			_, off = d.Segment(off)
+		}
+		v.deliver(d)
+		c := v.counters()
+		counted := c.RcvdPkts
+		for _, drop := range []qp.Drop{
+			qp.DropMalformed, qp.DropICRC, qp.DropAddress, qp.DropNoQP, qp.DropService, qp.DropPKey, qp.DropQKey,
+		} {
+			counted += c.Drops[drop]
+		}
+		// What follows a request that was refused is received and dropped for the state.
+		if counted > segments || counted+c.Drops[qp.DropState] < segments {
+			t.Fatalf("%d segments arrived, %d are counted: %+v", segments, counted, c)
+		}
+		v.flush()
+		v.check()
+		v.finish()
 	})
 }
 
-// fuzzSeeds returns inputs of real packets: of every opcode and flow the
-// first few, and whole short conversations.
-func fuzzSeeds(f *testing.F) (seeds [][]byte) {
+var (
+	attackSeed    = flag.Uint64("attack-seed", 1, "first seed of TestAttacks")
+	attackPackets = flag.Int("attack-packets", 200_000, "packets of TestAttacks")
+)
+
+// TestAttacks runs FuzzShard's programs as a seeded source makes them: seeds
+// that are cut, spliced and changed, and bytes without a plan.
+func TestAttacks(t *testing.T) {
+	seeds := programSeeds(t)
+	packets, n := 0, *attackSeed
+	defer func() {
+		if packets < *attackPackets {
+			t.Logf("to run it again: -attack-seed=%d -attack-packets=1", n)
+		}
+	}()
+	for ; packets < *attackPackets; n++ {
+		packets += attack(t, randomProgram(rand.New(rand.NewPCG(n, 3)), seeds))
+	}
+}
+
+// randomProgram makes a program of parts of the seeds and of random bytes.
+func randomProgram(r *rand.Rand, seeds [][]byte) []byte {
+	b := []byte{byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())}
+	if r.IntN(2) == 0 {
+		b[1] = b[1]&^31 | 3 // in RTS
+	}
+	for len(b) < 600 {
+		part := append([]byte(nil), seeds[r.IntN(len(seeds))]...)
+		if r.IntN(3) == 0 {
+			part = make([]byte, 40)
+			for i := range part {
+				part[i] = byte(r.Uint32())
+			}
+		}
+		for range r.IntN(4) {
+			if len(part) > 0 {
+				part[r.IntN(len(part))] = byte(r.Uint32())
+			}
+		}
+		b = append(b, part...)
+	}
+	return b
+}
+
+// programSeeds returns instructions to begin with: every opcode at the
+// expected PSN and around it, whole messages with every accident, the life of
+// work requests, and what Linux sent.
+func programSeeds(f testing.TB) (seeds [][]byte) {
+	post := []byte{byte(stepRecv), 0, byte(stepRecv), 1, byte(stepRecv), 4}
+	for op := range 256 {
+		if !roce.Opcode(op).Info().Known {
+			continue
+		}
+		packet := func(dpsn, where, size byte) []byte {
+			return []byte{byte(stepPacket), byte(op), dpsn, where, size, 1, byte(roce.ACKUnlimited), 1, 0}
+		}
+		seeds = append(seeds, append(append(append([]byte(nil), post...), packet(0, 0x10, 0)...), packet(0xff, 0x10, 0x24)...))
+	}
+	for kind := range byte(4) {
+		for accident := range byte(6) {
+			seeds = append(seeds, append(append([]byte(nil), post...), byte(stepMessage), kind, 4, 0, accident|8, byte(stepMessage), kind, 0, 0, 0))
+		}
+	}
+	for op := range byte(8) {
+		size := byte(5)
+		if op == 3 || op == 4 {
+			size = 0
+		}
+		life := []byte{byte(stepSend), op, size, 1, 2, byte(stepSend), op, size, 2, 3}
+		for _, syndrome := range []roce.Syndrome{roce.ACKUnlimited, 0, roce.RNRNAK(1), roce.NAKSequence, roce.NAKRemoteAccess} {
+			answered := append(append([]byte(nil), life...), byte(stepAnswer), 1, 0, byte(syndrome), 1, byte(stepTimer), byte(stepAnswer), 0, 0, byte(roce.ACKUnlimited), 2)
+			seeds = append(seeds, answered)
+		}
+		for wrong := byte(0); wrong < 128; wrong += 16 {
+			seeds = append(seeds, append(append([]byte(nil), life...), byte(stepAnswer), wrong|1, 0, 0, 1, byte(stepAnswer), wrong, 0, 0, 2))
+		}
+		seeds = append(seeds, []byte{byte(stepSend), op, size | 0xf8, 1, 2, byte(stepAnswer), 0, 0, 0, 1}) // a bad lkey
+		seeds = append(seeds, append(life, byte(stepMove), byte(ib.SQD), 9, 0, 0, 0, 0, byte(stepTimer), byte(stepMove), byte(ib.RTS), 4|32, 0, 0, 1, 0))
+	}
+	seeds = append(seeds,
+		bytes.Repeat([]byte{byte(stepSend), 1, 5, 1, 2}, 20),                                            // more than a window
+		bytes.Repeat([]byte{byte(stepPacket), byte(roce.RCRDMAReadRequest), 0, 0, 0xb0, 1, 0, 0, 0}, 4), // more than a batch
+		[]byte{byte(stepMove), byte(ib.RESET), 0, 0, 0, 0, 0, byte(stepMove), byte(ib.INIT), 0, 0, 0, 0, 0, byte(stepMove), byte(ib.RTR), 1, 0, 0, 0, 0, byte(stepMove), byte(ib.RTS), 1, 0, 0, 0, 0},
+		[]byte{byte(stepModify), byte(ib.ERR), 0, 0, 0, 0, 1, byte(stepPoll), 0, byte(stepRegion), byte(stepWait), 12, byte(stepHold), 1, byte(stepHold), 2},
+		[]byte{byte(stepDamaged), 0, 9, 1},
+	)
+	return append(seeds, capturedSeeds(f)...)
+}
+
+// capturedSeeds returns instructions that deliver what Linux sent: of every
+// opcode and flow the first few, and whole short conversations.
+func capturedSeeds(f testing.TB) (seeds [][]byte) {
 	names, err := filepath.Glob(capturesGlob)
 	must(f, err)
 	seen := map[roce.Opcode]int{}
@@ -208,8 +215,8 @@ func fuzzSeeds(f *testing.F) (seeds [][]byte) {
 	return seeds
 }
 
-// fuzzPacket turns a captured packet into an element of the input, with PSNs
-// that count from first.
+// fuzzPacket turns a captured packet into an instruction, with PSNs that count
+// from first.
 func fuzzPacket(p *roce.Packet, first ib.PSN) []byte {
 	q := *p
 	q.BTH.PSN = ib.NewPSN(q.BTH.PSN.Distance(first))
@@ -220,5 +227,5 @@ func fuzzPacket(p *roce.Packet, first ib.PSN) []byte {
 	b := make([]byte, roce.Size(q.BTH.Opcode, len(q.Payload)))
 	q.Build(b)
 	b = b[:len(b)-roce.ICRCLen]
-	return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)
+	return append(binary.BigEndian.AppendUint16([]byte{byte(stepRaw)}, uint16(len(b))), b...)
 }

@@ -237,3 +237,44 @@ func TestHabitOfAPair(t *testing.T) {
 		}
 	}
 }
+
+// TestE8_WindowIsNoRetry shows that a request which waits for room in the
+// window does not use up its retries: the room may be taken by a queue pair
+// whose own packets are lost for ever.
+func TestE8_WindowIsNoRetry(t *testing.T) {
+	r := newRig(t, ib.RC, rigCap).connect(ib.MTU4096)
+	a, b := r.side[0], r.side[1]
+	lost, err := a.hca.CreateQP(a.pd, QPConfig{Type: ib.RC, SendCQ: a.cq, RecvCQ: a.cq, Cap: rigCap})
+	must(t, err)
+	attr := r.attrs(0, ib.MTU4096)
+	attr.Timeout = 0 // it waits for its answer for ever
+	for st := ib.INIT; st <= ib.RTS; st++ {
+		attr.State = st
+		must(t, lost.Modify(r.now, &attr, walkMask(ib.RC, st)))
+	}
+	const reads = 5 // that are lost, each of which halves the window
+	seen := 0
+	r.drop = func(from int, p *roce.Packet) bool {
+		if p.Info.Kind == roce.KindReadRequest {
+			seen++
+			return seen <= reads
+		}
+		return from == 0 && p.BTH.PSN.Diff(ib.NewPSN(0x2000)) < 0 && p.Info.Kind == roce.KindWrite
+	}
+	_, err = lost.PostSend(ib.SendWR{
+		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.sge(0, 8192)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	})
+	must(t, err)
+	a.hca.Shard().Ring(lost)
+	r.post(0, ib.SendWR{
+		WRID: 1, Opcode: ib.WRRDMARead, SGList: []ib.SGE{a.sge(1<<20, 1<<20)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	})
+	var wcs []ib.WC
+	r.run(time.Minute, func() bool {
+		wcs = append(wcs, r.poll(0)...)
+		return len(wcs) > 0
+	})
+	if len(wcs) != 1 || wcs[0].WRID != 1 || wcs[0].Status != ib.WCSuccess {
+		t.Fatalf("a READ whose first %d requests are lost, with 7 retries, beside a queue pair that fills the window: completions %+v", reads, wcs)
+	}
+}

@@ -459,3 +459,35 @@ func TestE27_SendCQOverflow(t *testing.T) {
 		t.Errorf("%d completions are counted as lost, want 2", n)
 	}
 }
+
+// TestE2_DepthTakenAway shows that a READ or atomic that was posted while the
+// QP had an initiator depth does not wait for ever when it has none any more.
+func TestE2_DepthTakenAway(t *testing.T) {
+	for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRAtomicFetchAdd} {
+		s := newSolo(t, soloConfig{})
+		s.modify(ib.SQD)
+		s.send(s.wr(ib.WRRDMAWrite, 1, 0, 8), s.wr(op, 2, 0, 8), s.wr(ib.WRSend, 3, 0, 8))
+		must(t, s.qp.Modify(s.now, &ib.QPAttr{State: ib.RTS}, ib.AttrState|ib.AttrMaxRDAtomic))
+		s.wantPackets("what comes before", s.out(), req(roce.RCRDMAWriteOnly, soloPSN))
+		s.wantState("an answer is awaited", ib.RTS)
+		s.inject(s.ackTo(soloPSN, roce.ACKUnlimited))
+		s.wantWCs(op.String(), wc{1, ib.WCSuccess}, wc{2, ib.WCLocQPOpErr}, wc{3, ib.WCWRFlushErr})
+	}
+}
+
+// TestE12_CreditsThatCannotBe shows that a peer whose AETH says that nothing
+// was ever received does not stop the send queue for good: with nothing
+// outstanding, one message goes, and its answer or its timer decides.
+func TestE12_CreditsThatCannotBe(t *testing.T) {
+	s := newSolo(t, soloConfig{})
+	s.send(s.wr(ib.WRSend, 1, 0, 8), s.wr(ib.WRSend, 2, 0, 8), s.wr(ib.WRSend, 3, 0, 8))
+	none := s.ackTo(soloPSN+2, roce.ACKCredits(0))
+	none.AETH.MSN = 0
+	s.inject(none)
+	s.wantWCs("acknowledged", wc{1, ib.WCSuccess}, wc{2, ib.WCSuccess}, wc{3, ib.WCSuccess})
+	s.wantPackets("one goes", s.send(s.wr(ib.WRSend, 4, 0, 8), s.wr(ib.WRSend, 5, 0, 8)), req(roce.RCSendOnly, soloPSN+3))
+	none.BTH.PSN = none.BTH.PSN.Next()
+	s.wantPackets("and then the next", s.inject(none), req(roce.RCSendOnly, soloPSN+4))
+	s.pass(time.Minute)
+	s.wantWCs("a silent peer", wc{4, ib.WCSuccess}, wc{5, ib.WCRetryExcErr})
+}

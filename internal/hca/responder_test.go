@@ -594,3 +594,29 @@ func TestE9_AcknowledgementsAreCumulative(t *testing.T) {
 	quiet.BTH.AckReq = false
 	s.wantPackets("a request that asks for no ACK", s.inject(quiet))
 }
+
+// TestE9_ReadOverMTUChange shows that a READ that came before the path MTU was
+// changed is answered again in packets of the size that its requester counts
+// in, whole or from the middle.
+func TestE9_ReadOverMTUChange(t *testing.T) {
+	s := newSolo(t, soloConfig{})
+	fill(s.buf[:600], 1)
+	read := s.packet(roce.RCRDMAReadRequest, soloPeerPSN, nil)
+	read.RETH.Length = 600
+	s.inject(read)
+	s.modify(ib.SQD)
+	must(t, s.qp.Modify(s.now, &ib.QPAttr{State: ib.RTS, PathMTU: ib.MTU512}, ib.AttrState|ib.AttrPathMTU))
+	rest := read
+	rest.BTH.PSN, rest.RETH.VA, rest.RETH.Length = read.BTH.PSN.Next(), read.RETH.VA+256, 344
+	for from, again := range []roce.Packet{read, rest} {
+		for i, p := range s.inject(again) {
+			at := (from + i) * 256
+			if want := s.buf[at:min(at+256, 600)]; !bytes.Equal(p.Payload, want) {
+				t.Errorf("%v with %d bytes, want the %d at %d", p.BTH.Opcode, len(p.Payload), len(want), at)
+			}
+		}
+	}
+	if n := s.counters().SentPkts; n != 3+3+2 {
+		t.Errorf("%d packets answer the READ and its duplicates, want 8", n)
+	}
+}

@@ -9,7 +9,7 @@
 // post.go (work requests), cq.go, srq.go and ah.go (the objects a QP uses);
 // then requester.go, packet.go, completer.go, retry.go, flow.go and credit.go
 // (sending); responder.go, execute.go, resource.go and respond.go (RC
-// receiving); uc.go and ud.go.
+// receiving); uc.go and ud.go; inject.go (failing on demand).
 //
 // Nothing here does I/O, reads a clock, starts a goroutine or logs: time is
 // handed in, packets are appended to a batch that is handed in, and what

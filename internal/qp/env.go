@@ -49,6 +49,8 @@ type Env struct {
 	CQFailed func(now clock.Instant, cq *CQ)
 	// Wake puts a QP on the list of those that have something to transmit.
 	Wake func(*QP)
+	// Intervene answers requests in place of the RC responders, if not nil.
+	Intervene Intervene
 	// Trace receives what happens, if not nil.
 	Trace trace.Tracer
 	// Now is the instant that records are stamped with: the shard sets it on
@@ -88,8 +90,9 @@ type Packet struct {
 type timer uint8
 
 const (
-	timerAck timer = iota // waits for an answer
-	timerRNR              // waits for the peer to be ready
+	timerAck  timer = iota // waits for an answer
+	timerRNR               // waits for the peer to be ready
+	timerFlow              // waits for room in the window
 	numTimers
 )
 

@@ -26,7 +26,7 @@ func (q *QP) execute(p *Packet) fault {
 		last := first.Add(q.requestPSNs(p) - 1)
 		r.res.add(resource{
 			kind: p.Info.Kind, first: first, last: last, next: first, end: last, pending: true,
-			va: p.RETH.VA, rkey: p.RETH.RKey, length: p.RETH.Length, stop: p.RETH.Length, msn: r.msn.Next(),
+			va: p.RETH.VA, rkey: p.RETH.RKey, length: p.RETH.Length, stop: p.RETH.Length, msn: r.msn.Next(), mtu: q.mtu,
 		})
 		return fault{}
 	default:

@@ -3,8 +3,10 @@ package qp
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 )
 
 // Costs of a packet in a peer's receive buffer: the system charges its own
@@ -73,6 +75,7 @@ func (f *Flow) ackEvery(cost uint32) uint32 { return max(1, uint32(f.limit)/(4*c
 type flowShare struct {
 	cost    int
 	waiting bool
+	overdue bool // waited long enough: the next request goes whatever the window
 }
 
 // packetCost returns the cost of the next packet of w, which is at psn.
@@ -105,6 +108,9 @@ func (q *QP) admitFlow(cost uint32) bool {
 	switch {
 	case after <= f.limit, f.inFlight == 0, q.req.sinceAck > 0:
 		return true
+	case q.inFlow.overdue:
+		q.inFlow.overdue = false
+		return true
 	case q.inFlow.cost == 0 && (cost <= packetCost(uint32(q.mtu)) || after <= 2*f.limit):
 		return true
 	}
@@ -112,7 +118,23 @@ func (q *QP) admitFlow(cost uint32) bool {
 		q.inFlow.waiting = true
 		f.waiters = append(f.waiters, q)
 	}
+	if q.inFlow.cost == 0 && q.timers[timerFlow] == clock.Never {
+		q.timers[timerFlow] = q.env.Now.Add(flowPatience)
+	}
 	return false
+}
+
+// flowPatience is how long a QP with nothing in flight waits for room in the
+// window. The room may be taken by what another QP lost and never sends again.
+const flowPatience = 20 * time.Millisecond
+
+// flowTimeout lets one request go whatever the window, so that nobody waits
+// for ever.
+func (q *QP) flowTimeout() {
+	if q.inFlow.waiting && q.inFlow.cost == 0 {
+		q.inFlow.overdue = true
+		q.env.Wake(q)
+	}
 }
 
 // charge counts a packet in flight.
@@ -158,6 +180,7 @@ func (f *Flow) wake(wake func(*QP)) {
 		q := f.waiters[f.head]
 		f.waiters[f.head] = nil
 		q.inFlow.waiting = false
+		q.timers[timerFlow] = clock.Never
 		wake(q)
 		room -= minPacketCost
 	}

@@ -145,7 +145,7 @@ func (q *QP) checkInline(wr *ib.SendWR, rule *wrRule) (uint64, error) {
 }
 
 func (q *QP) checkReadAtomic(wr *ib.SendWR, length uint64) error {
-	if q.attr.MaxRDAtomic == 0 {
+	if q.attr.MaxRDAtomic == 0 && behaviourOf(q.State()).postSend != postFlush {
 		return fmt.Errorf("post send: %v with max_rd_atomic 0 could never be sent: %w", wr.Opcode, ib.EINVAL)
 	}
 	if wr.Opcode != ib.WRRDMARead && length != 8 {

@@ -162,6 +162,8 @@ func (q *QP) Advance(now clock.Instant) {
 			q.ackTimeout(now)
 		case timerRNR:
 			q.rnrTimeout(now)
+		case timerFlow:
+			q.flowTimeout()
 		}
 	}
 }

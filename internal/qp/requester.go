@@ -101,12 +101,14 @@ func (q *QP) nextRequest() *sendWQE {
 	return w
 }
 
-// mayBegin applies the fence and the peer's credits.
+// mayBegin applies the fence and the peer's credits. With nothing outstanding
+// one message may always go, whatever count a peer last gave: its answer is
+// the only thing that could bring another.
 func (q *QP) mayBegin(w *sendWQE) bool {
 	if w.Flags&ib.SendFence != 0 && q.req.rdBegun > 0 {
 		return false
 	}
-	return q.req.credit.allows(w.Opcode, q.req.ssn+1)
+	return !q.req.outstanding() || q.req.credit.allows(w.Opcode, q.req.ssn+1)
 }
 
 // mayTransmit applies the window, and the depth of READs and atomics. A
@@ -116,7 +118,7 @@ func (q *QP) mayTransmit(w *sendWQE, fresh bool) bool {
 	if fresh {
 		first = q.req.alloc
 	}
-	if needsResponse(w.Opcode) && q.req.rdOut >= uint32(q.attr.MaxRDAtomic) {
+	if needsResponse(w.Opcode) && q.req.rdOut >= max(1, uint32(q.attr.MaxRDAtomic)) {
 		return false
 	}
 	return q.admitFlow(q.packetCost(w, fresh, first))
@@ -160,6 +162,8 @@ func (q *QP) sendRequest(now clock.Instant, b *fabric.Batch, w *sendWQE) bool {
 	var n uint32
 	status := ib.WCSuccess
 	switch {
+	case needsResponse(w.Opcode) && q.attr.MaxRDAtomic == 0:
+		status = ib.WCLocQPOpErr // posted before the depth was taken away
 	case w.Opcode == ib.WRRDMARead:
 		n = q.sendRead(b, w)
 	case needsResponse(w.Opcode):

@@ -20,6 +20,7 @@ type resource struct {
 	va      uint64
 	length  uint32
 	stop    uint32 // bytes of it that the responses to end carry
+	mtu     int    // that its PSNs count in; the QP's may have changed since
 	value   uint64 // original value of an atomic
 }
 
@@ -145,12 +146,12 @@ func (q *QP) duplicateRead(p *Packet) {
 		q.drop(DropDuplicate, p)
 		return
 	}
-	done := uint64(p.BTH.PSN.Distance(e.first)) * uint64(q.mtu)
+	done := uint64(p.BTH.PSN.Distance(e.first)) * uint64(e.mtu)
 	if p.RETH.VA != e.va+done || uint64(p.RETH.Length) > uint64(e.length)-min(done, uint64(e.length)) {
 		q.drop(DropDuplicate, p)
 		return
 	}
-	end, stop := p.BTH.PSN.Add(packetCount(p.RETH.Length, q.mtu)-1), uint32(done)+p.RETH.Length
+	end, stop := p.BTH.PSN.Add(packetCount(p.RETH.Length, e.mtu)-1), uint32(done)+p.RETH.Length
 	if e.pending && e.end.Diff(end) > 0 {
 		end, stop = e.end, e.stop
 	}

@@ -123,8 +123,8 @@ func (q *QP) sendAtomicAck(b *fabric.Batch, e *resource) bool {
 // sendReadResponse appends the next response packet of a READ. The key is
 // checked again for each: if the region has gone, the peer is told (E14).
 func (q *QP) sendReadResponse(b *fabric.Batch, e *resource) bool {
-	off := e.next.Distance(e.first) * uint32(q.mtu)
-	n := min(e.stop-min(off, e.stop), uint32(q.mtu))
+	off := e.next.Distance(e.first) * uint32(e.mtu)
+	n := min(e.stop-min(off, e.stop), uint32(e.mtu))
 	var src []byte
 	if n > 0 {
 		var err memory.Fault

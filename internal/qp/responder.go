@@ -96,6 +96,9 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 		return
 	}
 	q.established()
+	if q.env.Intervene != nil && q.intervened(p) {
+		return
+	}
 	if !q.takeResources(p) {
 		q.notReady(p)
 		return
@@ -237,9 +240,7 @@ func (q *QP) checkOpcode(p *Packet) fault {
 // first of a SEND, the last of a WRITE with immediate. It reports whether
 // there was one.
 func (q *QP) takeResources(p *Packet) bool {
-	f := p.Info.Flags
-	needs := p.Info.Kind == roce.KindSend && f&roce.FlagStart != 0 || p.Info.Kind == roce.KindWrite && f&roce.FlagImm != 0
-	if !needs || q.resp.recv.taken {
+	if !p.TakesReceive() || q.resp.recv.taken {
 		return true
 	}
 	return q.takeRecv()
@@ -329,11 +330,18 @@ func (q *QP) requestPSNs(p *Packet) uint32 {
 }
 
 // acknowledgeRequest schedules the acknowledgement that the packet asks for.
-// READs and atomics are answered by their responses.
+// READs and atomics are answered by their responses, which acknowledge what
+// came before: an ACK that is still owed would leave after them, out of PSN
+// order, and say nothing new.
 func (q *QP) acknowledgeRequest(p *Packet) {
 	switch p.Info.Kind {
 	case roce.KindSend, roce.KindWrite:
 		if p.BTH.AckReq && q.resp.reply.ack(p.BTH.PSN) {
+			q.env.Counters.AckDeferred++
+		}
+	default:
+		if q.resp.reply.kind == replyACK {
+			q.resp.reply = reply{}
 			q.env.Counters.AckDeferred++
 		}
 	}

@@ -18,6 +18,12 @@ func (q *QP) ackTimeout(now clock.Instant) {
 	if !q.req.outstanding() || q.req.waitRNR {
 		return
 	}
+	if q.inFlow.waiting && q.req.psn == q.req.una {
+		// Nothing was sent since the last time: it is the window that says no,
+		// not the peer.
+		q.startAckTimer(now)
+		return
+	}
 	q.env.Counters.LocalAckTimeoutErr++
 	q.retry(now, "timeout")
 }

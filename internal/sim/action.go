@@ -225,9 +225,13 @@ func (w *world) actMend(p *pair, r *rand.Rand) {
 	}
 }
 
-// resume takes an end out of SQD, if it has drained, and out of SQE.
+// resume takes an end out of SQD, if it has drained, and out of SQE, and ends
+// the set-up of one that waits in RTR.
 func (e *end) resume() {
 	switch {
+	case e.state == ib.RTR:
+		a := e.attr()
+		e.climb(&a, ib.RTS, ib.RTS)
 	case e.state == ib.SQE:
 		e.modify(&ib.QPAttr{State: ib.RTS, CurState: ib.SQE}, ib.AttrState|ib.AttrCurState)
 	case e.state == ib.SQD && !e.qp.Query().SQDraining:
@@ -306,7 +310,7 @@ func (w *world) restart(n *node, r *rand.Rand) {
 }
 
 // forge sends an adapter a packet that is right in all but its sender, its
-// partition, its service or its queue pair.
+// partition, its service, or in that nothing waits for it.
 func (w *world) forge(e *end, r *rand.Rand) {
 	if e.state < ib.RTR || e.typ() != ib.RC || e.peer.qp == nil {
 		return
@@ -322,18 +326,26 @@ func (w *world) forge(e *end, r *rand.Rand) {
 	if rt.to.Is6() {
 		src, dst = e.peer.node.addrs[1], e.node.addrs[1]
 	}
-	switch r.IntN(3) {
+	ghost := false
+	switch r.IntN(4) {
 	case 0:
 		src = src.Next().Next().Next().Next().Next().Next().Next()
 	case 1:
 		p.BTH.PKey = 0x1234
-	default:
+	case 2:
 		p.BTH.Opcode |= roce.Opcode(roce.ServiceUC) << 5
+	default: // it comes from the peer, and answers what was never sent (E23)
+		ghost = true
+		p.BTH.Opcode, p.BTH.AckReq, p.Payload = roce.RCAcknowledge, false, nil
+		p.BTH.PSN, p.AETH.Syndrome = a.SQPSN.Add(1000), roce.ACKUnlimited
 	}
 	pkt, idx := w.net.take(roce.Size(p.BTH.Opcode, len(p.Payload)))
 	p.Build(pkt.buf)
-	pkt.to, pkt.segs, pkt.forged = e.node, 1, true
+	pkt.to, pkt.segs, pkt.forged = e.node, 1, !ghost
 	pkt.d = fabric.Datagram{Bytes: pkt.buf, Src: src, Dst: dst, SrcPort: 49152, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
 	roce.Seal(pkt.buf, roce.NewPrefix(src, dst, pkt.d.SrcPort, pkt.d.DstPort, len(pkt.buf)).WithID(0))
 	w.net.send(pkt, idx, w.now.Add(w.net.latency))
+	if ghost {
+		pkt.serial = 0 // as old as can be: it must have no effect
+	}
 }

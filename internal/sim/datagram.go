@@ -28,7 +28,7 @@ func (w *world) connectUD(n *node, r *rand.Rand) {
 	e.gen = 1
 	n.ud = e
 	a := ib.QPAttr{Port: 1, QKey: simQKey, SQPSN: ib.NewPSN(r.Uint32())}
-	e.climb(&a)
+	e.climb(&a, ib.INIT, ib.RTS)
 	e.fillRecvs(r, w.plan.recvs)
 }
 

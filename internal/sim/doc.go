@@ -7,7 +7,8 @@
 // them), pair.go, space.go and op.go (the model of queue pairs, memory and
 // work requests), action.go, post.go and datagram.go (what programs do),
 // complete.go, explain.go and state.go (the oracle), mark.go (what happened
-// at all), ladder.go and minimize.go (what a person sees of a failure).
+// at all), ladder.go and minimize.go (what a person sees of a failure),
+// campaign.go (many seeds on several processors).
 //
 // The oracle knows nothing of the engine but its public calls, its records
 // and the bytes on the wire. It never repairs, and never retries.

@@ -43,9 +43,9 @@ type tally struct {
 
 // queue is a completion queue and what must be in it.
 type queue struct {
-	cq     *qp.CQ
-	want   []ib.WC // pushed, not polled
-	failed bool
+	cq      *qp.CQ
+	want    []ib.WC // pushed, not polled
+	failed  bool
 	evented bool // CQ_ERR was raised
 }
 

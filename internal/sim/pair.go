@@ -68,8 +68,12 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 		w.routes[e.route()] = e
 	}
 	p.broken, p.disturbed = false, 0
-	for _, e := range p.ends {
-		e.walk()
+	for i, e := range p.ends {
+		to := ib.RTS
+		if i == 1 && r.IntN(4) == 0 {
+			to = ib.RTR // the passive side, which learns by the first request that it is connected (Q9)
+		}
+		e.walk(to)
 		e.fillRecvs(r, w.plan.recvs)
 	}
 }
@@ -182,6 +186,12 @@ func (e *end) start(t terms, own int) {
 	e.since = e.w.net.serial
 	e.forget()
 	e.space.restart(e.gen)
+	// What explains the peer's errors is kept until now: its last news may have
+	// been on the way when this end was reset.
+	e.commEst, e.localGone, e.remGone = false, false, false
+	shared := e.srq != nil // others post there too
+	e.shortRecv, e.badRecv = shared, shared
+	e.wire = watcher{}
 }
 
 // forget empties the model of the queues, as RESET does with the queues.
@@ -195,12 +205,7 @@ func (e *end) forget() {
 	}
 	e.rq = nil
 	e.failed, e.trouble, e.fatalDue, e.lastWQE = false, false, false, false
-	e.drainAsk, e.commEst, e.localGone, e.remGone = false, false, false, false
-	e.shortRecv, e.badRecv = false, false
-	e.wire = watcher{}
-	if e.srq != nil {
-		e.shortRecv, e.badRecv = true, true // others post there too
-	}
+	e.drainAsk = false
 }
 
 // attr returns the attributes of the present connection.
@@ -217,14 +222,15 @@ func (e *end) attr() ib.QPAttr {
 	}
 }
 
-// walk takes the queue pair from RESET to RTS.
-func (e *end) walk() {
+// walk takes the queue pair of a connection from RESET to a state.
+func (e *end) walk(to ib.QPState) {
 	a := e.attr()
-	e.climb(&a)
+	e.climb(&a, ib.INIT, to)
 }
 
-func (e *end) climb(a *ib.QPAttr) {
-	for st := ib.INIT; st <= ib.RTS; st++ {
+// climb takes the queue pair from the state before one to another.
+func (e *end) climb(a *ib.QPAttr, from, to ib.QPState) {
+	for st := from; st <= to; st++ {
 		a.State = st
 		need, _, _ := qp.Transition(e.typ(), st-1, st)
 		e.modify(a, need|ib.AttrState)
@@ -310,10 +316,10 @@ func (e *end) destination(to *node, v6 bool) ib.AHAttr {
 
 // header is what the oracle reads of a packet.
 type header struct {
-	op   roce.Opcode
-	dest ib.QPN
-	psn  ib.PSN
-	aeth roce.Syndrome
+	op     roce.Opcode
+	dest   ib.QPN
+	psn    ib.PSN
+	aeth   roce.Syndrome
 	length uint32 // of RETH
 }
 

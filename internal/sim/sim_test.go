@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"bytes"
+	"context"
 	"flag"
 	"strings"
 	"testing"
@@ -9,7 +11,7 @@ import (
 var (
 	flagSeed    = flag.Uint64("seed", 0, "run only this seed")
 	flagProfile = flag.String("profile", "", "run only this profile")
-	flagSeeds   = flag.Uint64("seeds", 20, "seeds of each profile")
+	flagSeeds   = flag.Uint64("seeds", 12, "seeds of each profile")
 )
 
 // TestProfiles runs some seeds of every profile.
@@ -33,5 +35,142 @@ func TestProfiles(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSameSeedSameRun compares everything that happens in two runs.
+func TestSameSeedSameRun(t *testing.T) {
+	for seed := uint64(1); seed <= 4; seed++ {
+		var traces [2]bytes.Buffer
+		for i := range traces {
+			if _, err := Run(Config{Seed: seed, Profile: "chaos", Trace: &traces[i]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(traces[0].Bytes(), traces[1].Bytes()) {
+			t.Fatalf("seed %d made two different runs", seed)
+		}
+		if traces[0].Len() < 10000 {
+			t.Fatalf("seed %d: a run with a trace of only %d bytes", seed, traces[0].Len())
+		}
+	}
+}
+
+// TestTroublesHappen shows that the chaos profile brings about nearly every
+// situation: a simulator that is clean because nothing happens proves nothing.
+func TestTroublesHappen(t *testing.T) {
+	c := Campaign{Config: Config{Profile: "chaos"}, First: 1, Last: 100, Workers: 2}
+	sum, err := c.Run(context.Background())
+	if err != nil || sum.Failed != nil {
+		t.Fatalf("%v, %+v", err, sum.Failed)
+	}
+	for i, name := range MarkNames() {
+		// No peer of the simulator answers with what does not fit.
+		if sum.Marks[i] == 0 && name != "E28 BAD_RESP_ERR" {
+			t.Errorf("100 seeds of chaos never came to %q", name)
+		}
+	}
+}
+
+// TestBadConfig shows that a wrong configuration is refused.
+func TestBadConfig(t *testing.T) {
+	for _, c := range []Config{{Ops: -1}, {Profile: "nonsense"}} {
+		if _, err := Run(c); err == nil {
+			t.Errorf("%+v was accepted", c)
+		}
+	}
+}
+
+// TestWrongMemoryIsSeen changes bytes behind the back of adapter and model,
+// one in each area.
+func TestWrongMemoryIsSeen(t *testing.T) {
+	for _, name := range []string{"remote", "local"} {
+		w := newWorld(Config{Seed: 3, Ops: 50, Profile: "clean", Ladder: 10})
+		w.setUp()
+		s := w.pairs[0].ends[0].space
+		a := &s.remote
+		if name == "local" {
+			a = &s.local
+		}
+		a.buf[len(a.buf)-1] ^= 1
+		w.sweep()
+		if w.violation == nil || w.violation.Check != "memory" {
+			t.Errorf("%s: a changed guard byte gave %v, want a memory violation", name, w.violation)
+		}
+	}
+}
+
+// TestMinimize fails a run at the action that sends for the tenth time, which
+// takes nothing else, and looks for the smallest.
+func TestMinimize(t *testing.T) {
+	const seed = 5
+	c := Config{Seed: seed, Ops: 200, Profile: "chaos", Ladder: 20}
+	full := failAtSend(c, 3)
+	if full.Violation == nil {
+		t.Fatal("the run did not fail")
+	}
+	m := &minimizer{ctx: context.Background(), check: full.Violation.Check, best: Smallest{Config: c, Result: full}}
+	m.run = func(c Config) (*Result, error) { return failAtSend(c, 3), nil }
+	s := m.search()
+	if s.Actions != 3 {
+		t.Errorf("the smallest run has %d actions, want the 3 that send", s.Actions)
+	}
+	if again := failAtSend(s.Config, 3); again.Violation == nil {
+		t.Error("the smallest run does not fail when it is run again")
+	}
+}
+
+// failAtSend makes a run that is said to fail when programs have sent n times.
+func failAtSend(c Config, n uint64) *Result {
+	w := newWorld(c)
+	w.setUp()
+	for w.violation == nil && w.acted < c.Ops {
+		w.step(1 << 62)
+		if w.did[actSend] == n {
+			w.fail("test", "sent %d times", n)
+		}
+	}
+	return &Result{Seed: c.Seed, Ops: c.Ops, Violation: w.violation, Ladder: w.ladder.lines()}
+}
+
+// TestDamageIsAlwaysSeen damages packets in every way and asks the ICRC.
+func TestDamageIsAlwaysSeen(t *testing.T) {
+	r, err := Run(Config{Seed: 8, Ops: 3000, Profile: "corrupt"})
+	if err != nil || r.Violation != nil {
+		t.Fatalf("%v, %v", err, r.Violation)
+	}
+}
+
+// TestLossCosts shows that the measurement sees the loss.
+func TestLossCosts(t *testing.T) {
+	r, err := MeasureLoss(0.01)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Lossless <= 0 || r.Lossy <= 0 || r.Ratio >= 1 {
+		t.Errorf("%v", r)
+	}
+}
+
+// TestPoolIsBounded shows that the network reuses the room of its packets.
+func TestPoolIsBounded(t *testing.T) {
+	w := newWorld(Config{Seed: 1, Ops: 2000, Profile: "clean", Ladder: 10})
+	w.run()
+	if w.violation != nil {
+		t.Fatal(w.violation)
+	}
+	if n := len(w.net.pool); n > 4096 || len(w.net.free) != n {
+		t.Errorf("%d packets sent took %d places, %d of them free at the end", w.packets, n, len(w.net.free))
+	}
+}
+
+// BenchmarkBulk says how many packets a second one processor simulates.
+func BenchmarkBulk(b *testing.B) {
+	for seed := uint64(1); b.Loop(); seed++ {
+		r, err := Run(Config{Seed: seed, Profile: "bulk", Ops: 2000})
+		if err != nil || r.Violation != nil {
+			b.Fatalf("%v %v", err, r)
+		}
+		b.ReportMetric(float64(r.Packets), "packets/op")
 	}
 }

@@ -215,7 +215,7 @@ func (w *world) jump(d time.Duration) {
 func (w *world) sweep() {
 	for _, n := range w.nodes {
 		n.srq.space.sweep()
-		for _, e := range n.ends {
+		for _, e := range sorted(n.ends) {
 			e.space.sweep()
 		}
 	}

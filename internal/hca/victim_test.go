@@ -1,0 +1,512 @@
+package hca
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// victim is an adapter with one queue pair under attack: its peer sends what
+// it likes and its program posts, modifies, deregisters and forgets to poll.
+// After every step check looks at what must hold whatever they do.
+type victim struct {
+	*solo
+	arena    []byte // guards of fuzzCanary around the regions
+	gaps     [][]byte
+	regions  [numRegions]*memory.Region // nil: not registered
+	bufs     [numRegions][]byte
+	frozen   [numRegions][]byte // what the bytes must stay; nil for those that may change
+	stale    ib.RKey            // of a region that is gone
+	keys     [numRegions]ib.RKey
+	handle   ib.AHHandle
+	tight    *fabric.Batch // room for one packet
+	roomy    *fabric.Batch
+	unsig    bool            // each send chooses whether it is signalled
+	hold     bool            // nothing is transmitted
+	hidden   bool            // the port does not show the IPv4 identification
+	last     fabric.Datagram // the last that was delivered whole
+	sent     []roce.Packet
+	sends    backlog
+	recvs    backlog
+	nextID   uint64
+	counts   qp.Counters // after the last step
+	state    ib.QPState  // after the last step
+	arrivals int
+}
+
+// The regions of a victim, by who may do what with them.
+const (
+	regionOpen    = iota // peers may do everything
+	regionRead           // peers may read
+	regionWrite          // peers may write, not read
+	regionPrivate        // local use only, and the program makes none
+	regionForeign        // of another protection domain
+	regionInbox          // where receives and READs of the program's go
+	numRegions
+)
+
+// Sizes and patterns of a victim's memory.
+const (
+	fuzzBytes  = 4096 // of regionOpen
+	fuzzSmall  = 256  // of the others
+	fuzzGuard  = 128
+	fuzzSlot   = 512 // of the inbox, one for each work request in turn
+	fuzzSlots  = 16
+	fuzzCanary = 0xc5
+	fuzzSecret = "\x9d\x31never to be read\xe7\x02"
+)
+
+// maxFootprint bounds the bytes of an adapter, whatever was done to it. It
+// begins with up to 140 KiB, most of it for queues; an attack adds the READs
+// and atomics that wait to be answered and the keys that rest.
+const maxFootprint = 192 << 10
+
+// newVictim makes a victim as the first bytes of a program choose.
+func newVictim(t testing.TB, p *program) *victim {
+	typ := userTypes[int(p.byte())%len(userTypes)]
+	states := reachable(typ)
+	where, opts, more := p.byte(), p.byte(), p.byte()
+	state := states[int(where&31)%len(states)]
+	c := soloConfig{
+		typ: typ, state: max(state, ib.INIT), v6: opts&1 != 0, unsig: opts&2 != 0,
+		hca:   Config{Privileged: true, Settings: qp.Settings{Credits: opts&4 != 0, MigReq: opts&8 != 0}},
+		batch: 16 << 10,
+		cqe:   []uint32{1024, 8, 64, 2}[opts>>6],
+		mtu:   []ib.MTU{ib.MTU256, ib.MTU512}[opts>>5&1],
+		attr: func(a *ib.QPAttr) {
+			if more&1 != 0 { // the sequence numbers wrap
+				a.RQPSN, a.SQPSN = ib.NewPSN(0xfffffe), ib.NewPSN(0xfffffc)
+			}
+			a.MaxDestRDAtomic = []uint8{4, 0, 1, 128}[more>>1&3]
+			a.MaxRDAtomic = []uint8{4, 1, 2, 128}[more>>3&3]
+			a.RNRRetry = []uint8{2, 0, 7, 1}[more>>5&3]
+		},
+	}
+	if opts&16 != 0 {
+		c.srq = 16
+	}
+	if where&32 != 0 {
+		c.hca.Settings.WindowBytes = 1 // as little as there is
+	}
+	v := &victim{solo: newSolo(t, c), unsig: c.unsig, hidden: more&128 != 0}
+	if state == ib.RESET {
+		v.modify(ib.RESET)
+	}
+	v.poll()
+	v.register()
+	v.roomy, v.tight = v.batch, fabric.NewBatch(maxPacket, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
+	if where&64 != 0 {
+		v.batch = v.tight
+	}
+	if typ == ib.UD || typ == ib.GSI {
+		v.handle = v.ah()
+	}
+	v.moves, v.events, v.nextID = nil, nil, 1
+	v.state = v.qp.State()
+	return v
+}
+
+// register lays the regions out in one arena, with guards between them.
+func (v *victim) register() {
+	must(v.t, v.pd.DeregMR(v.mr))
+	v.stale = v.mr.RKey()
+	other, err := v.hca.AllocPD()
+	must(v.t, err)
+	sizes := [numRegions]int{fuzzBytes, fuzzSmall, fuzzSmall, fuzzSmall, fuzzSmall, fuzzSlots * fuzzSlot}
+	rights := [numRegions]ib.Access{anyAccess, ib.AccessRemoteRead, ib.AccessLocalWrite | ib.AccessRemoteWrite, ib.AccessLocalWrite, anyAccess, ib.AccessLocalWrite}
+	total := fuzzGuard
+	for _, n := range sizes {
+		total += n + fuzzGuard
+	}
+	v.arena = bytes.Repeat([]byte{fuzzCanary}, total)
+	rest := v.arena
+	for i, n := range sizes {
+		v.gaps = append(v.gaps, rest[:fuzzGuard])
+		v.bufs[i], rest = rest[fuzzGuard:][:n], rest[fuzzGuard+n:]
+		pd := v.pd
+		switch i {
+		case regionForeign:
+			pd = other
+		case regionWrite, regionPrivate:
+			copy(v.bufs[i], bytes.Repeat([]byte(fuzzSecret), n/len(fuzzSecret)))
+		}
+		v.regions[i], err = pd.RegMR(memory.RegionConfig{
+			Buf: v.bufs[i], IOVA: uint64(i+1) << 32, Access: rights[i], Invalidatable: i == regionOpen,
+		})
+		must(v.t, err)
+		v.keys[i] = ib.RKey(v.regions[i].LKey())
+		if i == regionRead || i == regionPrivate || i == regionForeign {
+			v.frozen[i] = bytes.Clone(v.bufs[i])
+		}
+	}
+	v.gaps = append(v.gaps, rest)
+	for i := range fuzzSlots { // work requests never name the end of a slot
+		slot := v.bufs[regionInbox][i*fuzzSlot:][:fuzzSlot]
+		v.gaps = append(v.gaps, slot[fuzzSlot-fuzzGuard:])
+	}
+	v.mr = v.regions[regionOpen]
+}
+
+// toggle deregisters the open region, whose bytes then stay as they are, or
+// registers it again under a new key.
+func (v *victim) toggle() {
+	if v.regions[regionOpen] != nil {
+		v.stale = v.keys[regionOpen]
+		must(v.t, v.pd.DeregMR(v.regions[regionOpen]))
+		v.regions[regionOpen], v.frozen[regionOpen] = nil, bytes.Clone(v.bufs[regionOpen])
+		return
+	}
+	mr, err := v.pd.RegMR(memory.RegionConfig{Buf: v.bufs[regionOpen], IOVA: 1 << 32, Access: anyAccess, Invalidatable: true})
+	must(v.t, err)
+	v.regions[regionOpen], v.frozen[regionOpen], v.keys[regionOpen] = mr, nil, ib.RKey(mr.LKey())
+	v.mr = mr
+}
+
+// flush lets the adapter transmit, unless it is held back, and looks at what
+// it sends.
+func (v *victim) flush() {
+	if v.hold {
+		return
+	}
+	for rounds := 0; ; rounds++ {
+		if rounds == 1<<13 {
+			v.t.Fatal("the adapter does not stop sending")
+		}
+		before, count := v.qp.State(), v.counters().SentPkts
+		more := v.hca.Shard().Transmit(v.now, v.batch)
+		for _, run := range v.batch.Pending() {
+			for k := range run.Count {
+				p := v.parse(&run, k)
+				v.inspect(&p, before)
+				count++
+			}
+		}
+		v.batch.Reset()
+		if n := v.counters().SentPkts; n != count {
+			v.t.Fatalf("%d packets are counted as sent, %d were", n, count)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// services are the opcode classes of the QP types.
+var services = map[ib.QPType]roce.Service{
+	ib.RC: roce.ServiceRC, ib.UC: roce.ServiceUC, ib.UD: roce.ServiceUD, ib.GSI: roce.ServiceUD,
+}
+
+// inspect looks at a packet that left in state st: requests leave in RTS and
+// SQD only, answers also in RTR and SQE, all of them to the peer's QP, within
+// the path MTU and the sequence numbers given out, and without a byte of what
+// the peer may not read.
+func (v *victim) inspect(p *roce.Packet, st ib.QPState) {
+	a := v.qp.Query()
+	response := p.Info.Flags&roce.FlagResponse != 0
+	switch {
+	case st < ib.RTR || st == ib.ERR, !response && st != ib.RTS && st != ib.SQD:
+		v.t.Fatalf("%v leaves in %v", p.BTH.Opcode, st)
+	case p.Info.Service != services[v.qp.Type()]:
+		v.t.Fatalf("%v leaves from a %v queue pair", p.BTH.Opcode, v.qp.Type())
+	case v.handle == 0 && p.BTH.DestQP != a.DestQPN:
+		v.t.Fatalf("a packet for QP %v, the peer is %v", p.BTH.DestQP, a.DestQPN)
+	case bytes.Contains(p.Payload, []byte(fuzzSecret)):
+		v.t.Fatalf("%v carries memory that nobody may read", p.BTH.Opcode)
+	case v.handle == 0 && !v.fits(p, a.PathMTU):
+		v.t.Fatalf("%v with %d bytes at a path MTU of %d", p.BTH.Opcode, len(p.Payload), a.PathMTU.Bytes())
+	case !response && p.BTH.PSN.Diff(a.SQPSN) >= 0:
+		v.t.Fatalf("a request with PSN %v, the next new one is %v", p.BTH.PSN, a.SQPSN)
+	case response && p.BTH.PSN.Diff(a.RQPSN) > 0:
+		v.t.Fatalf("%v with PSN %v, %v is expected", p.BTH.Opcode, p.BTH.PSN, a.RQPSN)
+	}
+	if !response {
+		v.sent = append(v.sent, *p)
+		v.sent = v.sent[max(0, len(v.sent)-32):]
+	}
+}
+
+// fits reports whether the payload obeys the path MTU. A READ that came before
+// the MTU was changed is answered as its requester counts.
+func (v *victim) fits(p *roce.Packet, mtu ib.MTU) bool {
+	mtus := []ib.MTU{mtu}
+	if p.Info.Kind == roce.KindReadResponse {
+		mtus = []ib.MTU{ib.MTU256, ib.MTU512, ib.MTU1024, ib.MTU2048, ib.MTU4096}
+	}
+	return slices.ContainsFunc(mtus, func(m ib.MTU) bool { return p.Info.Payload.Allows(len(p.Payload), m.Bytes()) })
+}
+
+// check looks at everything that must hold after every step.
+func (v *victim) check() {
+	v.t.Helper()
+	v.checkMemory()
+	v.checkMoves()
+	v.checkCounters()
+	if st := v.qp.State(); v.state != st {
+		v.t.Fatalf("the state is %v, the moves that were recorded lead to %v", st, v.state)
+	}
+}
+
+func (v *victim) checkMemory() {
+	for i, b := range v.gaps {
+		if bytes.Count(b, []byte{fuzzCanary}) != len(b) {
+			v.t.Fatalf("guard %d was written to", i)
+		}
+	}
+	for i, b := range v.frozen {
+		if b != nil && !bytes.Equal(b, v.bufs[i]) {
+			v.t.Fatalf("region %d, which nobody may write, has changed", i)
+		}
+	}
+}
+
+// softwareMoves are those of Q2 and Q3, and deviceMoves those of Q1, Q14, Q17
+// and Q18, written down apart from the engine's table.
+var (
+	softwareMoves = map[ib.QPState][]ib.QPState{
+		ib.RESET: {ib.RESET, ib.INIT, ib.ERR},
+		ib.INIT:  {ib.RESET, ib.INIT, ib.RTR, ib.ERR},
+		ib.RTR:   {ib.RESET, ib.RTS, ib.ERR},
+		ib.RTS:   {ib.RESET, ib.RTS, ib.SQD, ib.ERR},
+		ib.SQD:   {ib.RESET, ib.RTS, ib.SQD, ib.ERR},
+		ib.SQE:   {ib.RESET, ib.RTS, ib.ERR},
+		ib.ERR:   {ib.RESET, ib.ERR},
+	}
+	deviceMoves = map[ib.QPState][]ib.QPState{
+		ib.RTR: {ib.ERR}, ib.RTS: {ib.SQE, ib.ERR}, ib.SQD: {ib.SQE, ib.ERR}, ib.SQE: {ib.ERR},
+	}
+)
+
+// checkMoves follows the moves since the last step. Only a CQ that overflowed
+// takes a QP from INIT to ERR, and RC never enters SQE.
+func (v *victim) checkMoves() {
+	for _, m := range v.moves {
+		legal := slices.Contains(deviceMoves[m.From], m.To) && !(m.To == ib.SQE && v.qp.Type() == ib.RC)
+		switch {
+		case m.Cause == "modify":
+			legal = slices.Contains(softwareMoves[m.From], m.To)
+		case m.From == ib.INIT && m.To == ib.ERR:
+			legal = v.cq.Failed()
+		}
+		if !legal || m.From != v.state || m.Kind != trace.State {
+			v.t.Fatalf("a %v queue pair in %v moves from %v to %v: %s", v.qp.Type(), v.state, m.From, m.To, m.Cause)
+		}
+		v.state = m.To
+	}
+	v.moves = v.moves[:0]
+}
+
+// checkCounters wants every counter to be no less than it was. Counters are
+// nothing but 64-bit counts.
+func (v *victim) checkCounters() {
+	now := v.counters()
+	const n = unsafe.Sizeof(now) / 8
+	old := (*[n]uint64)(unsafe.Pointer(&v.counts))
+	for i, c := range (*[n]uint64)(unsafe.Pointer(&now)) {
+		if c < old[i] {
+			v.t.Fatalf("counter %d went from %d to %d", i, old[i], c)
+		}
+	}
+	v.counts = now
+}
+
+// deliverWire hands a sealed datagram to the adapter.
+func (v *victim) deliverWire(d fabric.Datagram) {
+	d.IDKnown = !v.hidden
+	v.last = d
+	v.arrivals++
+	v.deliver(d)
+}
+
+// reap takes the completions: each is of the oldest work request of its queue
+// that may still complete, with a status that exists for it.
+func (v *victim) reap() {
+	v.t.Helper()
+	for _, wc := range v.poll() {
+		if wc.QPN != v.qp.Num() {
+			v.t.Fatalf("completion %+v names another QP than %v", wc, v.qp.Num())
+		}
+		if !v.sends.complete(wc) && !v.recvs.complete(wc) {
+			v.t.Fatalf("completion %+v; posted are sends %v, receives %v", wc, v.sends, v.recvs)
+		}
+	}
+}
+
+// finish lets the peer fall silent for an hour, until nothing moves, and then
+// destroys the queue pair, of which nothing is left.
+func (v *victim) finish() {
+	v.t.Helper()
+	v.hold, v.batch = false, v.roomy
+	end := v.now.Add(3600e9)
+	for n := 0; ; n++ {
+		v.flush()
+		v.check()
+		v.reap()
+		next := v.hca.Shard().Deadline()
+		if next > end {
+			break
+		}
+		if n == 1<<12 {
+			v.t.Fatal("the adapter does not come to rest")
+		}
+		v.advance(max(v.now, next))
+	}
+	if v.arrivals%4 == 0 { // it takes longer than all the rest
+		v.weigh()
+	}
+	v.checkRest()
+	v.hca.DestroyQP(v.pd, v.qp)
+	before := v.counters()
+	v.deliver(v.datagram(v.packet(roce.RCSendOnly, 0, nil)))
+	after := v.counters()
+	if before.Drops[qp.DropNoQP]++; after != before || len(v.out()) != 0 || len(v.poll()) != 0 {
+		v.t.Fatalf("a queue pair that was destroyed acts: %+v, before %+v", after, before)
+	}
+}
+
+// weigh bounds what the adapter holds in memory.
+func (v *victim) weigh() {
+	if n := footprint(v.hca); n > maxFootprint {
+		v.t.Fatalf("the adapter has grown to %d bytes", n)
+	}
+}
+
+// checkRest looks at what must be complete when nothing moves any more: every
+// send that the state lets begin, the draining of SQD, both queues in ERR.
+func (v *victim) checkRest() {
+	v.t.Helper()
+	a := v.qp.Query()
+	if v.cq.Failed() || a.Timeout == 0 && v.qp.Type() == ib.RC {
+		return // completions were lost, or the program asked for no timeout
+	}
+	st := v.qp.State()
+	switch {
+	case (st == ib.RTS || st == ib.SQE || st == ib.ERR) && v.sends.waits():
+		v.t.Fatalf("sends %v never complete in %v", v.sends, st)
+	case st == ib.ERR && v.srq == nil && v.recvs.waits():
+		v.t.Fatalf("receives %v are never flushed", v.recvs)
+	case st == ib.SQD && a.SQDraining:
+		v.t.Fatal("the send queue never drains")
+	}
+}
+
+// advance moves time on and fires what is due.
+func (v *victim) advance(to clock.Instant) {
+	v.now = to
+	v.hca.Shard().Advance(to)
+	if d := v.hca.Shard().Deadline(); d <= to {
+		v.t.Fatalf("after Advance to %d the deadline is %d", to, d)
+	}
+}
+
+// backlog is what was posted to a queue and may still complete, oldest first.
+type backlog []posted
+
+// posted is a work request.
+type posted struct {
+	id         uint64
+	unsignaled bool // completes only in error
+	lost       bool // a RESET may have taken it away
+}
+
+// quiet reports whether there may be no completion.
+func (p posted) quiet() bool { return p.unsignaled || p.lost }
+
+// complete takes the work request of a completion out, and the quiet ones
+// before it, and reports whether it was there.
+func (b *backlog) complete(wc ib.WC) bool {
+	i := slices.IndexFunc(*b, func(p posted) bool { return p.id == wc.WRID })
+	if i < 0 || (*b)[:i].waits() || (*b)[i].unsignaled && wc.Status == ib.WCSuccess {
+		return false
+	}
+	*b = (*b)[i+1:]
+	return true
+}
+
+// waits reports whether something must still complete.
+func (b backlog) waits() bool {
+	return slices.ContainsFunc(b, func(p posted) bool { return !p.quiet() })
+}
+
+// lose marks everything as what may be gone.
+func (b backlog) lose() {
+	for i := range b {
+		b[i].lost = true
+	}
+}
+
+// noticed is a test whose failure is a panic.
+type noticed struct{ testing.TB }
+
+func (n noticed) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (n noticed) Fatal(args ...any)                 { panic(fmt.Sprint(args...)) }
+
+// TestVictimNotices does to a victim what its checks are for.
+func TestVictimNotices(t *testing.T) {
+	for want, harm := range map[string]func(*victim){
+		"guard 1 was written":    func(v *victim) { v.gaps[1][3]++ },
+		"which nobody may write": func(v *victim) { v.bufs[regionPrivate][0]++ },
+		"moves from RTS to INIT": func(v *victim) {
+			v.moves = append(v.moves, trace.Record{Kind: trace.State, From: ib.RTS, To: ib.INIT, Cause: "modify"})
+		},
+		"moves from RTS to SQE": func(v *victim) {
+			v.moves = append(v.moves, trace.Record{Kind: trace.State, From: ib.RTS, To: ib.SQE, Cause: "local error"})
+		},
+		"that were recorded lead": func(v *victim) { v.state = ib.SQD },
+		"counter 0 went from":     func(v *victim) { v.counts.SentPkts = 1 << 40 },
+		"posted are sends":        func(v *victim) { v.stepRecv(&program{}); v.recvs = nil; v.modify(ib.ERR); v.check(); v.reap() },
+		"never complete":          func(v *victim) { v.sends = append(v.sends, posted{id: 7}); v.finish() },
+		"the adapter has grown":   func(v *victim) { v.hca.cfg.PKeys = make([]ib.PKey, maxFootprint/2); v.weigh() },
+		"leaves in RTR":           func(v *victim) { p := v.packetOut(roce.RCSendOnly); v.inspect(&p, ib.RTR) },
+		"leaves in ERR":           func(v *victim) { p := v.packetOut(roce.RCAcknowledge); v.inspect(&p, ib.ERR) },
+		"leaves from a RC":        func(v *victim) { p := v.packetOut(roce.UCSendOnly); v.inspect(&p, ib.RTS) },
+		"memory that nobody may": func(v *victim) {
+			p := v.packetOut(roce.RCSendOnly)
+			p.Payload = []byte("-" + fuzzSecret)
+			v.inspect(&p, ib.RTS)
+		},
+		"with 257 bytes at a path": func(v *victim) {
+			p := v.packetOut(roce.RCSendOnly)
+			p.Payload = make([]byte, 257)
+			v.inspect(&p, ib.RTS)
+		},
+		"the next new one is": func(v *victim) {
+			p := v.packetOut(roce.RCSendOnly)
+			p.BTH.PSN = v.qp.Query().SQPSN
+			v.inspect(&p, ib.RTS)
+		},
+		"the peer is 0x777777": func(v *victim) { p := v.packetOut(roce.RCSendOnly); p.BTH.DestQP--; v.inspect(&p, ib.RTS) },
+	} {
+		v := newVictim(t, &program{b: []byte{0, 3, 0, 0}})
+		v.check()
+		v.t = noticed{t}
+		if got := complaint(v, harm); !strings.Contains(got, want) {
+			t.Errorf("want a complaint with %q, got %q", want, got)
+		}
+	}
+}
+
+// complaint returns the failure that harm leads to.
+func complaint(v *victim, harm func(*victim)) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	harm(v)
+	v.check()
+	return ""
+}
+
+// packetOut is a packet as the victim might have sent it.
+func (v *victim) packetOut(op roce.Opcode) roce.Packet {
+	p := v.packet(op, v.qp.Query().SQPSN.Prev().Value(), nil)
+	p.BTH.DestQP, p.Info = soloPeerQPN, op.Info()
+	return p
+}

@@ -1,0 +1,277 @@
+package script
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// attribute is an attribute of a queue pair, as scripts write it.
+type attribute struct {
+	bit  ib.AttrMask
+	set  func(*world, *ib.QPAttr, string) error
+	show func(*ib.QPAttr) string
+}
+
+// name is that of the architecture, in lower case.
+func (at *attribute) name() string { return strings.ToLower(at.bit.Names()[0]) }
+
+// numeric is an attribute that is a number of at most bits bits.
+func numeric[T ~uint8 | ~uint16 | ~uint32](bit ib.AttrMask, bits int, field func(*ib.QPAttr) *T) attribute {
+	return attribute{
+		bit: bit,
+		set: func(w *world, at *ib.QPAttr, s string) error {
+			v, err := w.eval(s, number)
+			if err == nil && v>>bits != 0 {
+				err = fmt.Errorf("%d is more than %d bits hold", v, bits)
+			}
+			*field(at) = T(v)
+			return err
+		},
+		show: func(at *ib.QPAttr) string { return fmt.Sprint(uint64(*field(at))) },
+	}
+}
+
+func psnAttribute(bit ib.AttrMask, field func(*ib.QPAttr) *ib.PSN) attribute {
+	return attribute{
+		bit: bit,
+		set: func(w *world, at *ib.QPAttr, s string) error {
+			v, err := w.eval(s, plainNumber)
+			*field(at) = ib.NewPSN(uint32(v))
+			return err
+		},
+		show: func(at *ib.QPAttr) string { return fmt.Sprint(field(at).Value()) },
+	}
+}
+
+func parseState(s string) (ib.QPState, error) {
+	var known []string
+	for st := ib.RESET; st <= ib.ERR; st++ {
+		if st.String() == s {
+			return st, nil
+		}
+		known = append(known, st.String())
+	}
+	return 0, fmt.Errorf("there is no state %s%s", s, hint(s, known))
+}
+
+func stateAttribute(bit ib.AttrMask, field func(*ib.QPAttr) *ib.QPState) attribute {
+	return attribute{
+		bit: bit,
+		set: func(_ *world, at *ib.QPAttr, s string) (err error) {
+			*field(at), err = parseState(s)
+			return err
+		},
+		show: func(at *ib.QPAttr) string { return field(at).String() },
+	}
+}
+
+var attributes = [...]attribute{
+	stateAttribute(ib.AttrCurState, func(a *ib.QPAttr) *ib.QPState { return &a.CurState }),
+	{ib.AttrEnSQDAsyncNotify, setNotify, func(a *ib.QPAttr) string { return fmt.Sprint(a.EnSQDAsyncNotify) }},
+	{ib.AttrAccessFlags, setAccess, func(a *ib.QPAttr) string { return strings.ToLower(a.AccessFlags.String()) }},
+	numeric(ib.AttrPKeyIndex, 16, func(a *ib.QPAttr) *uint16 { return &a.PKeyIndex }),
+	numeric(ib.AttrPort, 8, func(a *ib.QPAttr) *uint8 { return &a.Port }),
+	{ib.AttrQKey, setQKey, func(a *ib.QPAttr) string { return fmt.Sprintf("%#x", uint32(a.QKey)) }},
+	{ib.AttrAV, setAV, func(a *ib.QPAttr) string { return a.AV.DGID.Addr().String() }},
+	{ib.AttrPathMTU, setMTU, func(a *ib.QPAttr) string { return fmt.Sprint(a.PathMTU.Bytes()) }},
+	numeric(ib.AttrTimeout, 8, func(a *ib.QPAttr) *uint8 { return &a.Timeout }),
+	numeric(ib.AttrRetryCnt, 8, func(a *ib.QPAttr) *uint8 { return &a.RetryCnt }),
+	numeric(ib.AttrRNRRetry, 8, func(a *ib.QPAttr) *uint8 { return &a.RNRRetry }),
+	psnAttribute(ib.AttrRQPSN, func(a *ib.QPAttr) *ib.PSN { return &a.RQPSN }),
+	psnAttribute(ib.AttrSQPSN, func(a *ib.QPAttr) *ib.PSN { return &a.SQPSN }),
+	numeric(ib.AttrMaxRDAtomic, 8, func(a *ib.QPAttr) *uint8 { return &a.MaxRDAtomic }),
+	numeric(ib.AttrMaxDestRDAtomic, 8, func(a *ib.QPAttr) *uint8 { return &a.MaxDestRDAtomic }),
+	numeric(ib.AttrMinRNRTimer, 8, func(a *ib.QPAttr) *uint8 { return &a.MinRNRTimer }),
+	{ib.AttrDestQPN, setDestQPN, func(a *ib.QPAttr) string { return fmt.Sprintf("%#x", uint32(a.DestQPN)) }},
+	numeric(ib.AttrPathMigState, 8, func(a *ib.QPAttr) *ib.MigState { return &a.PathMigState }),
+	numeric(ib.AttrCap, 32, func(a *ib.QPAttr) *uint32 { return &a.Cap.MaxSendWR }),
+	numeric(ib.AttrAltPath, 8, func(a *ib.QPAttr) *uint8 { return &a.AltPort }),
+	numeric(ib.AttrRateLimit, 32, func(a *ib.QPAttr) *uint32 { return &a.RateLimit }),
+}
+
+func setNotify(_ *world, at *ib.QPAttr, s string) error {
+	at.EnSQDAsyncNotify = s == "1"
+	if s != "0" && s != "1" {
+		return fmt.Errorf("want 0 or 1, not %s", s)
+	}
+	return nil
+}
+
+func setAccess(_ *world, at *ib.QPAttr, s string) (err error) {
+	at.AccessFlags, err = parseAccess(s)
+	return err
+}
+
+func setDestQPN(w *world, at *ib.QPAttr, s string) error {
+	v, err := w.eval(s, number)
+	at.DestQPN = ib.QPN(v)
+	return err
+}
+
+func setQKey(w *world, at *ib.QPAttr, s string) error {
+	v, err := w.eval(s, plainNumber)
+	at.QKey = ib.QKey(v)
+	return err
+}
+
+func setMTU(w *world, at *ib.QPAttr, s string) error {
+	v, err := w.eval(s, plainNumber)
+	if err != nil {
+		return err
+	}
+	for m := ib.MTU256; m <= ib.MTU4096; m++ {
+		if uint64(m.Bytes()) == v {
+			at.PathMTU = m
+			return nil
+		}
+	}
+	return fmt.Errorf("want a path MTU of 256, 512, 1024, 2048 or 4096 bytes, not %s", s)
+}
+
+// setAV reads ADDR with any of ,hop_limit=N ,traffic_class=N ,flow_label=N
+// ,sgid_index=N ,sl=N ,port=N after it.
+func setAV(w *world, at *ib.QPAttr, s string) error {
+	words := strings.Split(s, ",")
+	dst, err := netip.ParseAddr(words[0])
+	if err != nil {
+		return err
+	}
+	a := newArgs(w, words[1:])
+	at.AV = w.vector(a, dst)
+	return a.done()
+}
+
+// takeAttributes takes the attributes among the words: with a value, or bare
+// for the default. It returns their mask; the queue pair's defaults become
+// what was given.
+func (w *world) takeAttributes(q *pair, a *args) (mask ib.AttrMask, err error) {
+	for i := range attributes {
+		at := &attributes[i]
+		name := at.name()
+		if a.flag(name) {
+			mask |= at.bit
+		}
+		if s := a.str(name, ""); s != "" {
+			if err := at.set(w, &q.attr, s); err != nil {
+				return 0, fmt.Errorf("%s: %w", name, err)
+			}
+			mask |= at.bit
+		}
+	}
+	return mask, nil
+}
+
+// modify is one call: modify NAME [STATE] ATTRIBUTE... A call that is refused
+// must change nothing; that is looked at.
+func (w *world) modify(a *args) error {
+	q, err := named[*pair](w, a, "a queue pair")
+	if err != nil {
+		return err
+	}
+	kept := q.attr
+	mask, err := w.takeAttributes(q, a)
+	if err != nil {
+		return err
+	}
+	if len(a.words) > 0 {
+		mask |= ib.AttrState
+		if q.attr.State, err = parseState(a.word("a state")); err != nil {
+			return err
+		}
+	}
+	if !w.modifyOnce(q, mask) {
+		q.attr = kept
+	}
+	return nil
+}
+
+// modifyOnce makes the call and reports whether it was accepted.
+func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
+	before := q.Query()
+	err := q.Modify(w.now, &q.attr, mask)
+	w.hca.Shard().Arm(q.QP)
+	w.settle()
+	if err != nil {
+		w.refused(err)
+		if q.Query() != before {
+			w.say("! the refused call changed %s", q.name)
+		}
+		return false
+	}
+	if mask&ib.AttrRQPSN != 0 {
+		q.peerPSN = q.attr.RQPSN
+	}
+	if q.State() == ib.RESET {
+		q.isSent = false
+	}
+	return true
+}
+
+// walk takes a queue pair from RESET to a state by the legal calls, with the
+// required attributes and those that are given: walk NAME STATE ATTRIBUTE...
+func (w *world) walk(a *args) error {
+	q, err := named[*pair](w, a, "a queue pair")
+	if err != nil {
+		return err
+	}
+	given, err := w.takeAttributes(q, a)
+	if err != nil {
+		return err
+	}
+	to, err := parseState(a.word("a state"))
+	switch {
+	case a.err != nil || err != nil:
+		return firstOf(a.err, err)
+	case to == ib.RESET || to == ib.SQE:
+		return fmt.Errorf("walk leads to INIT, RTR, RTS, SQD or ERR")
+	}
+	st := q.State()
+	for st != to {
+		next := st + 1
+		if to == ib.ERR && st == ib.RTS {
+			next = ib.ERR
+		}
+		need, may, ok := qp.Transition(q.Type(), st, next)
+		if !ok {
+			return fmt.Errorf("no walk leads from %v to %v", st, to)
+		}
+		mask := need | given&may
+		given &^= mask
+		q.attr.State = next
+		if !w.modifyOnce(q, mask|ib.AttrState) {
+			return nil
+		}
+		st = next
+	}
+	if given != 0 {
+		return fmt.Errorf("no step of this walk takes %v", given)
+	}
+	return nil
+}
+
+// query shows the state, and attributes: query NAME ATTRIBUTE...; all of them
+// if none is named.
+func (w *world) query(a *args) error {
+	q, err := named[*pair](w, a, "a queue pair")
+	if err != nil {
+		return err
+	}
+	v := q.Query()
+	out := []string{q.name, v.State.String()}
+	if v.SQDraining {
+		out = append(out, "draining")
+	}
+	all := len(a.words) == 0
+	for i := range attributes {
+		at := &attributes[i]
+		if a.flag(at.name()) || all && at.bit&(ib.AttrCurState|ib.AttrAltPath|ib.AttrRateLimit|ib.AttrCap) == 0 {
+			out = append(out, at.name()+"="+at.show(&v))
+		}
+	}
+	w.say("%s", strings.Join(out, " "))
+	return nil
+}

@@ -1,0 +1,116 @@
+// Package script runs protocol scripts: files *.qp that build one adapter,
+// play its peer packet by packet in virtual time, and hold what the adapter
+// does at every step. A step's output is everything that happened: packets,
+// completions, events, moves, changed memory, changed counters. So a script
+// need not say what must not happen.
+//
+// Reading order: script.go (a script and its steps), header.go, world.go (the
+// adapter and the commands), objects.go, attrs.go, post.go, inject.go, time.go
+// (the commands by subject), log.go and show.go (what comes out), args.go and
+// data.go (words, numbers and bytes).
+//
+// # A script
+//
+//	# title: A sequence NAK takes the requester back to the missing PSN
+//	# covers: E8
+//
+//	# The memory says which packet its bytes belong to.
+//	mr m len=4096
+//	fill m a*256,b*44
+//	qp a RC
+//	walk a RTS
+//	    a: RESET -> INIT -> RTR -> RTS (modify)
+//
+//	post a SEND id=1 m:300
+//	    > a RC_SEND_FIRST psn=200 len=256 data=a*256
+//	    > a RC_SEND_LAST psn=201 ackreq len=44 data=b*44
+//	< a NAK_SEQUENCE psn=201
+//	    retry a from psn=201 (sequence NAK)
+//	    > a RC_SEND_LAST psn=201 ackreq len=44 data=b*44
+//	    count: rcvd_seq_err +1, completer_retry_err +1, retrans_pkts +1
+//
+// Lines that begin with # are prose; indented lines are output, which the
+// test writes when it is run with -rewrite; every other line is a command. A
+// line that begins with & adds a command to the one before: the adapter sends
+// only after the last, and they have one output. Comments at the top may be a
+// header: title: and covers: (requirements) must be there; status: and event:
+// name what the script provokes, which must then occur, and provoked:,
+// requester: and responder: say in a sentence how and what each side sees.
+//
+// Words are parted by blanks. Numbers are decimal or 0x, and may end in K or
+// M; NAME+N, NAME-N and NAME^N compute with what a name stands for: a region's
+// address or key, a queue pair's number. Bytes are terms with commas between
+// them: a*256,"text",0x00ff*4. Flags are bare words; a Boolean KEY=0 or 1.
+//
+// # Objects
+//
+// A protection domain pd and a completion queue cq exist. A refusal by the
+// adapter is output ("refused: ..."); a command that makes no sense is an
+// error of the script.
+//
+//	adapter [v6] [credits] [privileged] [migreq=0] [addr=IP] [peer=IP] [mtu=N]
+//	        [pkeys=K,K] [window=N] [max_qp=N] [max_qp_wr=N] [max_sge=N] ...   comes first
+//	pd NAME
+//	mr NAME [len=4096] [access=local_write|remote_write|remote_read|remote_atomic] [iova=N] [fast] [quiet] [pd=P]
+//	                                      fast: can be invalidated; quiet: its changes are not shown
+//	cq NAME [size=1024] [manual]          manual: only poll takes entries out, so it can fill up
+//	srq NAME [wr=16] [sge=4] [limit=0] [pd=P]
+//	ah NAME [dgid=IP] [hop_limit=N] [traffic_class=N] [flow_label=N] [pd=P]
+//	qp NAME RC|UC|UD|GSI [cq=C] [send_cq=C] [recv_cq=C] [srq=S] [pd=P] [sig_per_wr]
+//	        [send_wr=16] [recv_wr=16] [send_sge=4] [recv_sge=4] [inline=64]
+//	dereg MR · rereg MR [access=...] [pd=P] · destroy NAME · resize CQ N · limit SRQ N
+//
+// # Queue pairs
+//
+//	walk QP STATE [ATTR=V ...]            by the legal calls, with the required attributes
+//	modify QP [STATE] [ATTR[=V] ...]      one call; a bare ATTR has the default
+//	query QP [ATTR ...]
+//	deadline QP                           when its next timer fires
+//
+// Attributes have the architecture's names in lower case. Their defaults:
+// rq_psn=100 sq_psn=200 path_mtu=256 dest_qpn=0x777701 (and on) qkey=0x11111111
+// access_flags=remote_write|remote_read|remote_atomic max_qp_rd_atomic=4
+// max_dest_rd_atomic=4 min_rnr_timer=12 (640 µs) timeout=14 (67.1 ms)
+// retry_cnt=2 rnr_retry=2 av=10.0.0.2 (then ,hop_limit=N and so on).
+//
+// # Work
+//
+//	post QP OPERATION id=N|N..M [ELEMENT ...] [signaled] [fence] [solicited] [inline=BYTES] [inlined]
+//	        [va=0x10000] [rkey=0x777] [imm=N] [inv=KEY] [add=N] [compare=N swap=N] [lkey=KEY]
+//	        [ah=AH] [dest=QPN] [qkey=N]   OPERATION: SEND, RDMA_WRITE_WITH_IMM, ATOMIC_FETCH_AND_ADD, ...
+//	recv QP|SRQ id=N|N..M [ELEMENT ...]   ELEMENT: MR[+OFFSET][:LENGTH[:KEY]]
+//	poll CQ [N] · arm CQ [solicited]
+//	fill MR[+OFFSET] BYTES · dump MR[+OFFSET] [LENGTH]
+//
+// # The peer, the network and time
+//
+//	< QP OPCODE [psn=N] [len=N|data=BYTES] [FIELD=V ...]
+//
+// hands the adapter a packet that is right except for what the fields say.
+// OPCODE is a name with or without its service, 0xNN, or ACK, RNR_NAK,
+// NAK_SEQUENCE, NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS,
+// NAK_REMOTE_OPERATIONAL. The PSN of a request is by default the one after
+// the peer's last, that of a response the last that the adapter sent. va=MR+N
+// brings the rkey along. Fields: ackreq se migreq fecn becn tver pkey destqp ·
+// va rkey dlen · add compare swap · imm inv · syndrome credits timer msn orig ·
+// qkey srcqp · src dst ttl tos · pad=N (PadCnt alone) · cut=N (bytes off the
+// end, before the ICRC) · raw=HEX (all but the ICRC) · corrupt=BYTE (after it).
+//
+//	+5ms · +next                          time passes, to the next deadline; timers fire on the way
+//	net blocked|open                      blocked: nothing is transmitted
+//	counters NAME ...                     totals, also of what other lines explain
+//	transmit                              one batch through a blocked network
+//	batch N                               bytes of a batch, at least 4160
+//
+// # Output
+//
+//	@5ms                                  the time of what follows, when it has changed
+//	> QP OPCODE psn=N ...                 a packet sent; of the BTH only what is not usual
+//	wc QP ID STATUS ...                   a completion, polled at once; "cqe ... in CQ" one that waits
+//	                                      in a manual CQ; "lost cqe" one that found its CQ full
+//	event NAME EVENT · notify CQ · QP: FROM -> TO (CAUSE) · retry QP from psn=N (CAUSE)
+//	drop QP psn=N (REASON)                an arriving packet without effect
+//	mem MR+N: BYTES                       memory that changed
+//	count: NAME +N, ...                   counters that changed and that no other line explains
+//	! ...                                 what must never be
+package script

@@ -1,0 +1,41 @@
+package script
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// FuzzRun runs whatever text: the runner and the adapter under it must end
+// without a panic, and what they make of it must be a script that runs the
+// same.
+func FuzzRun(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.qp")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "00000") {
+			t.Skip() // big numbers ask for much memory and time, not for other code
+		}
+		r, err := Run("fuzz.qp", text)
+		if err != nil && strings.Contains(err.Error(), "panicked") {
+			t.Fatal(err)
+		}
+		if r.Text == "" {
+			return
+		}
+		again, _ := Run("fuzz.qp", r.Text)
+		if again.Text != r.Text {
+			t.Errorf("the script\n%s\nruns as\n%s", r.Text, again.Text)
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package script
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// inject hands the adapter a packet, as the peer would send it: < QP OPCODE
+// and fields.
+func (w *world) inject(a *args) error {
+	q, err := named[*pair](w, a, "a queue pair")
+	if err != nil {
+		return err
+	}
+	p, err := w.packet(q, a)
+	if err != nil {
+		return firstOf(a.err, err)
+	}
+	b := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
+	p.Build(b)
+	if a.has("pad") {
+		b[1] = b[1]&^0x30 | byte(a.small("pad", 0, 2))<<4
+	}
+	if n := int(a.small("cut", 0, 16)); n > len(b) {
+		a.fail(fmt.Errorf("cut: the packet has %d bytes", len(b)))
+	} else {
+		b = b[:len(b)-n]
+	}
+	if a.has("raw") {
+		if b, err = hex.DecodeString(a.str("raw", "")); err != nil {
+			return fmt.Errorf("raw: %w", err)
+		}
+		b = append(b, 0, 0, 0, 0) // for the ICRC
+	}
+	d := fabric.Datagram{
+		Bytes: b, Src: a.addr("src", w.peer), Dst: a.addr("dst", w.local), SrcPort: 0xc123, DstPort: fabric.RoCEPort,
+		IDKnown: true, HopLimit: uint8(a.small("ttl", 61, 8)), TClass: uint8(a.small("tos", 0, 8)),
+	}
+	if len(b) >= roce.MinSize {
+		roce.Seal(b, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(b)).WithID(d.ID))
+	}
+	if a.has("corrupt") {
+		i := a.num("corrupt", 0, plainNumber)
+		if i >= uint64(len(b)) {
+			return fmt.Errorf("corrupt: the packet has %d bytes", len(b))
+		}
+		b[i] ^= 1
+	}
+	if err := a.done(); err != nil {
+		return err
+	}
+	w.deliver(&d)
+	return nil
+}
+
+// deliver hands a datagram in, and checks that the adapter does not write to
+// what is not its own.
+func (w *world) deliver(d *fabric.Datagram) {
+	kept := bytes.Clone(d.Bytes)
+	w.hca.Shard().Receive(w.now, d)
+	if !bytes.Equal(kept, d.Bytes) {
+		w.say("! the adapter changed the datagram")
+	}
+	w.seen.injected++
+	w.settle()
+}
+
+// packet makes a packet of the peer from the words: right in everything that
+// they do not say otherwise.
+func (w *world) packet(q *pair, a *args) (*roce.Packet, error) {
+	op, syndrome, err := parsePacketName(q.Type(), a.word("an opcode"))
+	if err != nil {
+		return nil, err
+	}
+	info := op.Info()
+	p := &roce.Packet{Info: info}
+	if n := a.num("len", 0, plainNumber); n > 65000 {
+		a.fail(fmt.Errorf("len: a packet has no more than 65000 bytes"))
+	} else {
+		p.Payload = bytes.Repeat([]byte{'x'}, int(n))
+	}
+	if a.has("data") {
+		p.Payload = a.data("data")
+	}
+	w.extended(q, a, p, syndrome)
+	response := info.Flags&roce.FlagResponse != 0
+	psn := q.peerPSN
+	if response {
+		psn = q.sent
+	}
+	psn = ib.NewPSN(uint32(a.num("psn", uint64(psn.Value()), plainNumber)))
+	p.BTH = roce.BTH{
+		Opcode: op, SE: a.boolean("se", false), MigReq: a.boolean("migreq", w.migReq),
+		TVer: uint8(a.small("tver", 0, 4)), PKey: ib.PKey(a.small("pkey", uint64(ib.PKeyDefault), 16)),
+		FECN: a.boolean("fecn", false), BECN: a.boolean("becn", false),
+		DestQP: ib.QPN(a.num("destqp", uint64(q.Num()), number)), PSN: psn,
+		AckReq: a.boolean("ackreq", !response && info.Service == roce.ServiceRC && info.Flags&roce.FlagEnd != 0),
+	}
+	if !response && info.Known {
+		q.peerPSN = psn.Add(psnsOf(p, q.attr.PathMTU))
+	}
+	return p, a.err
+}
+
+// extended takes the extended headers.
+func (w *world) extended(q *pair, a *args, p *roce.Packet, syndrome roce.Syndrome) {
+	has := func(h roce.Headers) bool { return p.Info.Headers&h != 0 }
+	if has(roce.HasDETH) {
+		p.DETH = roce.DETH{
+			QKey:  ib.QKey(a.num("qkey", uint64(q.attr.QKey), plainNumber)),
+			SrcQP: ib.QPN(a.num("srcqp", uint64(q.attr.DestQPN), number)),
+		}
+	}
+	if has(roce.HasRETH | roce.HasAtomicETH) {
+		va, rkey := a.num("va", 0, address), uint64(0)
+		if name, _, _ := strings.Cut(a.str("va", ""), "+"); w.objects[name] != nil {
+			rkey, _ = w.eval(name, key)
+		}
+		rkey = a.num("rkey", rkey, key)
+		p.RETH = roce.RETH{VA: va, RKey: ib.RKey(rkey), Length: uint32(len(p.Payload))}
+		p.AtomicETH = roce.AtomicETH{VA: va, RKey: ib.RKey(rkey)}
+	}
+	if has(roce.HasRETH) {
+		p.RETH.Length = uint32(a.small("dlen", uint64(len(p.Payload)), 32))
+	}
+	switch {
+	case p.Info.Kind == roce.KindFetchAdd:
+		p.AtomicETH.SwapAdd = a.num("add", 0, plainNumber)
+	case has(roce.HasAtomicETH):
+		p.AtomicETH.Compare, p.AtomicETH.SwapAdd = a.num("compare", 0, plainNumber), a.num("swap", 0, plainNumber)
+	case has(roce.HasAtomicAckETH):
+		p.AtomicAck = a.num("orig", 0, plainNumber)
+	case has(roce.HasImmDt):
+		p.Imm = uint32(a.small("imm", 0, 32))
+	case has(roce.HasIETH):
+		p.InvRKey = ib.RKey(a.num("inv", 0, key))
+	}
+	if has(roce.HasAETH) {
+		if syndrome.IsRNR() {
+			syndrome = roce.RNRNAK(uint8(a.small("timer", 12, 5)))
+		}
+		if syndrome.IsACK() {
+			syndrome = roce.ACKCredits(uint8(a.small("credits", uint64(syndrome.Value()), 5)))
+		}
+		p.AETH.Syndrome = roce.Syndrome(a.small("syndrome", uint64(syndrome), 8))
+		p.AETH.MSN = ib.MSN(a.small("msn", 0, 24))
+	}
+}
+
+// acknowledges are the names of ACKNOWLEDGE packets by their syndrome.
+var acknowledges = [...]struct {
+	name     string
+	syndrome roce.Syndrome
+}{
+	{"ACK", roce.ACKUnlimited}, {"RNR_NAK", roce.RNRNAK(12)}, {"NAK_SEQUENCE", roce.NAKSequence},
+	{"NAK_INVALID_REQUEST", roce.NAKInvalidRequest}, {"NAK_REMOTE_ACCESS", roce.NAKRemoteAccess},
+	{"NAK_REMOTE_OPERATIONAL", roce.NAKRemoteOperational}, {"NAK_INVALID_RD", roce.NAKInvalidRD},
+}
+
+// parsePacketName reads the name of an opcode, without its service if that is
+// the queue pair's, or its number, or one of acknowledges.
+func parsePacketName(t ib.QPType, s string) (roce.Opcode, roce.Syndrome, error) {
+	var known []string
+	for _, n := range acknowledges {
+		if n.name == s {
+			return roce.RCAcknowledge, n.syndrome, nil
+		}
+		known = append(known, n.name)
+	}
+	if strings.HasPrefix(s, "0x") {
+		v, err := parseNumber(s)
+		if err != nil || v > 255 {
+			return 0, 0, fmt.Errorf("%s is no opcode", s)
+		}
+		return roce.Opcode(v), roce.ACKUnlimited, nil
+	}
+	service := t.String()
+	if t == ib.GSI {
+		service = ib.UD.String()
+	}
+	for o := range 256 {
+		op := roce.Opcode(o)
+		short, mine := strings.CutPrefix(op.String(), service+"_")
+		if mine && op.Info().Known {
+			known = append(known, short)
+		}
+		if s == op.String() || mine && s == short {
+			return op, roce.ACKUnlimited, nil
+		}
+	}
+	return 0, 0, fmt.Errorf("there is no opcode %s%s", s, hint(s, known))
+}

@@ -1,0 +1,260 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
+)
+
+// log collects what happens during a step, in the order in which it happens,
+// and what has been seen of it, so that a count that nothing explains shows.
+type log struct {
+	lines    []*string
+	at       clock.Instant // of the last line
+	packets  []outgoing    // built, not yet looked at
+	made     *completion   // made, not yet looked for in its queue
+	counters qp.Counters   // when last looked at
+	seen     seen
+	statuses set[ib.WCStatus]
+	events   set[ib.EventType]
+}
+
+// seen counts the lines of a step that say what a counter says too.
+type seen struct {
+	sent, injected, moves, flushed uint64
+	drops                          [qp.NumDrops]uint64
+}
+
+// outgoing is a packet in the batch and the line that will show it.
+type outgoing struct {
+	qp   *pair
+	line *string
+}
+
+// completion is an entry on its way into a queue.
+type completion struct {
+	qp     *pair
+	id     uint64
+	status ib.WCStatus
+	line   *string
+}
+
+// say adds a line, after the time if that has changed.
+func (w *world) say(format string, args ...any) *string {
+	if w.now != w.at {
+		w.at = w.now
+		t := "@" + time.Duration(w.now).String()
+		w.lines = append(w.lines, &t)
+	}
+	return w.append(format, args...)
+}
+
+// append adds a line that belongs to the step, not to an instant.
+func (w *world) append(format string, args ...any) *string {
+	s := fmt.Sprintf(format, args...)
+	w.lines = append(w.lines, &s)
+	return &s
+}
+
+// take returns the lines of the step and begins anew.
+func (w *world) take() []string {
+	var out []string
+	for _, l := range w.lines {
+		out = append(out, strings.Split(*l, "\n")...)
+	}
+	w.lines, w.seen = nil, seen{}
+	return out
+}
+
+// pairOf returns the queue pair with a number, alive before gone.
+func (w *world) pairOf(n ib.QPN) *pair {
+	var found *pair
+	for _, q := range w.qps {
+		if q.Num() == n && (found == nil || found.gone) {
+			found = q
+		}
+	}
+	return found
+}
+
+// trace is the adapter's tracer.
+func (w *world) trace(r *trace.Record) {
+	w.settle()
+	q := w.pairOf(r.QPN)
+	switch r.Kind {
+	case trace.PacketOut:
+		w.packets = append(w.packets, outgoing{q, w.say("> %s", q.name)})
+	case trace.State:
+		w.seen.moves++
+		w.showMove(q, r)
+	case trace.Completion:
+		w.note(r.Status)
+		w.made = &completion{q, r.WRID, r.Status, w.say("")}
+	case trace.Retry:
+		w.say("retry %s from psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
+	case trace.Drop:
+		for d := range qp.NumDrops {
+			if d.String() == r.Cause {
+				w.seen.drops[d]++
+			}
+		}
+		w.say("drop %s psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
+	}
+}
+
+// showMove shows a transition; one that goes on from the last line, for the
+// same cause, is added to it.
+func (w *world) showMove(q *pair, r *trace.Record) {
+	cause := " (" + r.Cause + ")"
+	if n := len(w.lines); n > 0 && w.now == w.at {
+		line, same := strings.CutSuffix(*w.lines[n-1], " -> "+r.From.String()+cause)
+		if same && strings.HasPrefix(line, q.name+": ") {
+			*w.lines[n-1] = line + " -> " + r.From.String() + " -> " + r.To.String() + cause
+			return
+		}
+	}
+	w.say("%s: %v -> %v%s", q.name, r.From, r.To, cause)
+}
+
+// note remembers a completion status for the header.
+func (w *world) note(s ib.WCStatus) {
+	if w.statuses == nil {
+		w.statuses = set[ib.WCStatus]{}
+	}
+	if s != ib.WCSuccess {
+		w.statuses[s] = true
+	}
+	if s == ib.WCWRFlushErr {
+		w.seen.flushed++
+	}
+}
+
+// raise is the adapter's sink of events.
+func (w *world) raise(e qp.Event) {
+	w.settle()
+	if w.log.events == nil {
+		w.log.events = set[ib.EventType]{}
+	}
+	w.log.events[e.Type] = true
+	who := "adapter"
+	switch {
+	case e.CQ != nil:
+		for _, c := range w.cqs {
+			if c.cq == e.CQ {
+				who = c.name
+			}
+		}
+	case e.SRQ != nil:
+		for n, o := range w.objects {
+			if s, ok := o.(*sharedQueue); ok && s.srq == e.SRQ {
+				who = n
+			}
+		}
+	case e.Port != 0:
+		who = fmt.Sprintf("port %d", e.Port)
+	default:
+		if q := w.pairOf(e.QPN); q != nil {
+			who = q.name
+		}
+	}
+	w.say("event %s %v", who, e.Type)
+}
+
+// settle looks for the completion that was made last: in a queue that is
+// polled at once, in one that the script polls, or nowhere, because its queue
+// was full.
+func (w *world) settle() {
+	c := w.made
+	w.made = nil
+	for _, k := range w.cqs {
+		n := k.cq.Pending()
+		grew := n > k.waiting
+		if !k.manual {
+			var wc [1]ib.WC
+			for k.cq.Poll(wc[:]) > 0 {
+				line := w.showWC(k, &wc[0])
+				if c != nil && c.matches(&wc[0]) {
+					*c.line, c = line, nil
+					continue
+				}
+				w.say("%s (nobody made it)", line)
+			}
+			n = 0
+		} else if grew && c != nil {
+			*c.line, c = fmt.Sprintf("cqe %s %d %v in %s", c.qp.name, c.id, c.status, k.name), nil
+		}
+		k.waiting = n
+	}
+	if c != nil {
+		*c.line = fmt.Sprintf("lost cqe %s %d %v", c.qp.name, c.id, c.status)
+	}
+}
+
+func (c *completion) matches(wc *ib.WC) bool {
+	return wc.WRID == c.id && wc.Status == c.status && wc.QPN == c.qp.Num()
+}
+
+// showMemory notes which bytes of which regions have changed.
+func (w *world) showMemory() {
+	for _, m := range w.mrs {
+		for from := 0; from < len(m.last); {
+			if m.buf[from] == m.last[from] {
+				from++
+				continue
+			}
+			to, same := from+1, 0
+			for i := to; i < len(m.buf) && same < 8; i++ {
+				same++
+				if m.buf[i] != m.last[i] {
+					to, same = i+1, 0
+				}
+			}
+			w.append("mem %s+%d: %s", m.name, from, summary(m.buf[from:to]))
+			from = to
+		}
+		copy(m.last, m.buf)
+	}
+}
+
+// showCounters notes which counters have changed, without those that only say
+// what other lines have said.
+func (w *world) showCounters() {
+	was, is := w.counters, w.hca.Counters()
+	w.counters = is
+	early := uint64(0) // dropped before they were counted as received
+	for _, d := range []qp.Drop{
+		qp.DropMalformed, qp.DropICRC, qp.DropAddress, qp.DropNoQP, qp.DropState, qp.DropService, qp.DropPKey, qp.DropQKey,
+	} {
+		early += is.Drops[d] - was.Drops[d]
+	}
+	was.SentPkts += w.seen.sent
+	was.RcvdPkts += w.seen.injected - early
+	was.StateChanges += w.seen.moves
+	was.CQEFlush += w.seen.flushed
+	for d, n := range w.seen.drops {
+		was.Drops[d] += n
+	}
+	var before []uint64
+	was.Each(func(_ string, v uint64) { before = append(before, v) })
+	var changed []string
+	is.Each(func(name string, v uint64) {
+		if d := int64(v - before[0]); d != 0 {
+			changed = append(changed, fmt.Sprintf("%s %+d", name, d))
+		}
+		before = before[1:]
+	})
+	if len(changed) > 0 {
+		w.append("count: %s", strings.Join(changed, ", "))
+	}
+}
+
+// remove takes an element out of a slice.
+func remove[T comparable](s []T, v T) []T {
+	return slices.DeleteFunc(s, func(e T) bool { return e == v })
+}

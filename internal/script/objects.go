@@ -1,0 +1,404 @@
+package script
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/memory"
+)
+
+// domainOf takes pd=NAME.
+func (w *world) domainOf(a *args) (*hca.PD, error) {
+	d, err := find[*domain](w, a.str("pd", "pd"))
+	if err != nil {
+		return nil, err
+	}
+	return d.pd, nil
+}
+
+// addPD allocates a protection domain: pd NAME.
+func (w *world) addPD(a *args) error {
+	name := a.word("a name")
+	pd, err := w.hca.AllocPD()
+	if err != nil {
+		w.refused(err)
+		return nil
+	}
+	return w.add(name, &domain{pd})
+}
+
+// addMR registers memory: mr NAME len=N access=A|B iova=N fast quiet.
+func (w *world) addMR(a *args) error {
+	name := a.word("a name")
+	pd, err := w.domainOf(a)
+	if err != nil {
+		return err
+	}
+	n := a.num("len", 4096, plainNumber)
+	access, err := parseAccess(a.str("access", "local_write|remote_write|remote_read|remote_atomic"))
+	if err != nil || a.err != nil {
+		return firstOf(a.err, err)
+	}
+	if n > maxBytes {
+		return fmt.Errorf("len: a script's region has at most %d bytes", maxBytes)
+	}
+	iova := uint64(len(w.mrs)+1) << 32
+	if access&ib.AccessZeroBased != 0 {
+		iova = 0
+	}
+	m := &region{name: name, pd: pd, buf: make([]byte, n)}
+	if !a.flag("quiet") {
+		m.last = make([]byte, n)
+	}
+	m.mr, err = pd.RegMR(memory.RegionConfig{
+		Buf: m.buf, IOVA: a.num("iova", iova, plainNumber), Access: access, Invalidatable: a.flag("fast"),
+	})
+	if err != nil {
+		w.refused(err)
+		return nil
+	}
+	w.mrs = append(w.mrs, m)
+	return w.add(name, m)
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseAccess reads rights by their names: remote_write|remote_read, or 0.
+func parseAccess(s string) (ib.Access, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	var access ib.Access
+	var known []string
+	for b := ib.Access(1); b <= ib.AccessRelaxedOrdering; b <<= 1 {
+		known = append(known, strings.ToLower(b.String()))
+	}
+	for _, name := range strings.Split(s, "|") {
+		found := false
+		for i, k := range known {
+			if k == name {
+				access |= 1 << i
+				found = true
+			}
+		}
+		if !found {
+			return 0, fmt.Errorf("there is no access right %s%s", name, hint(name, known[:10]))
+		}
+	}
+	return access, nil
+}
+
+// addCQ creates a completion queue: cq NAME size=N manual.
+func (w *world) addCQ(a *args) error {
+	name, size, manual := a.word("a name"), a.small("size", 1024, 32), a.flag("manual")
+	if a.err != nil {
+		return a.err
+	}
+	return w.newCQ(name, uint32(size), manual)
+}
+
+func (w *world) newCQ(name string, size uint32, manual bool) error {
+	k := &queue{name: name, manual: manual}
+	var err error
+	if k.cq, err = w.hca.CreateCQ(size, func() { w.say("notify %s", name) }); err != nil {
+		w.refused(err)
+		return nil
+	}
+	w.cqs = append(w.cqs, k)
+	return w.add(name, k)
+}
+
+// addSRQ creates a shared receive queue: srq NAME wr=N sge=N limit=N.
+func (w *world) addSRQ(a *args) error {
+	name := a.word("a name")
+	pd, err := w.domainOf(a)
+	if err != nil {
+		return err
+	}
+	wr, sge, limit := a.small("wr", 16, 32), a.small("sge", 4, 32), a.small("limit", 0, 32)
+	if a.err != nil {
+		return a.err
+	}
+	s, err := pd.CreateSRQ(uint32(wr), uint32(sge), uint32(limit))
+	if err != nil {
+		w.refused(err)
+		return nil
+	}
+	return w.add(name, &sharedQueue{name, pd, s})
+}
+
+// addAH creates an address handle: ah NAME dgid=ADDR and the rest of an
+// address vector.
+func (w *world) addAH(a *args) error {
+	name := a.word("a name")
+	pd, err := w.domainOf(a)
+	if err != nil {
+		return err
+	}
+	av := w.vector(a, a.addr("dgid", w.peer))
+	if a.err != nil {
+		return a.err
+	}
+	h, err := pd.CreateAH(&av)
+	if err != nil {
+		w.refused(err)
+		return nil
+	}
+	return w.add(name, &handle{pd, h})
+}
+
+// vector takes an address vector.
+func (w *world) vector(a *args, dst netip.Addr) ib.AHAttr {
+	return ib.AHAttr{
+		DGID: ib.GIDFromAddr(dst), HopLimit: uint8(a.small("hop_limit", 64, 8)),
+		FlowLabel: uint32(a.small("flow_label", 0, 32)), SGIDIndex: uint8(a.small("sgid_index", 0, 8)),
+		TrafficClass: uint8(a.small("traffic_class", 0, 8)), SL: uint8(a.small("sl", 0, 8)),
+		Port: uint8(a.small("port", 1, 8)),
+	}
+}
+
+// qpTypes are the services that a script may ask for, also the one that is
+// refused.
+var qpTypes = [...]ib.QPType{ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD, ib.SMI}
+
+func parseType(s string) (ib.QPType, error) {
+	var known []string
+	for _, t := range qpTypes {
+		if t.String() == s {
+			return t, nil
+		}
+		known = append(known, t.String())
+	}
+	return 0, fmt.Errorf("there is no queue pair type %q%s", s, hint(s, known))
+}
+
+// addQP creates a queue pair: qp NAME TYPE and its sizes.
+func (w *world) addQP(a *args) error {
+	name := a.word("a name")
+	typ, err := parseType(a.word("a type"))
+	if err != nil {
+		return firstOf(a.err, err)
+	}
+	q := &pair{name: name}
+	if q.pd, err = w.domainOf(a); err != nil {
+		return err
+	}
+	both := a.str("cq", "cq")
+	if q.sendCQ, err = find[*queue](w, a.str("send_cq", both)); err != nil {
+		return err
+	}
+	if q.recvCQ, err = find[*queue](w, a.str("recv_cq", both)); err != nil {
+		return err
+	}
+	c := hca.QPConfig{
+		Type: typ, SendCQ: q.sendCQ.cq, RecvCQ: q.recvCQ.cq, SigAll: !a.flag("sig_per_wr"),
+		Cap: ib.QPCap{
+			MaxSendWR: uint32(a.small("send_wr", 16, 32)), MaxRecvWR: uint32(a.small("recv_wr", 16, 32)),
+			MaxSendSGE: uint32(a.small("send_sge", 4, 32)), MaxRecvSGE: uint32(a.small("recv_sge", 4, 32)),
+			MaxInlineData: uint32(a.small("inline", 64, 32)),
+		},
+	}
+	if a.has("srq") {
+		s, err := find[*sharedQueue](w, a.str("srq", ""))
+		if err != nil {
+			return err
+		}
+		c.SRQ = s.srq
+	}
+	if a.err != nil {
+		return a.err
+	}
+	if q.QP, err = w.hca.CreateQP(q.pd, c); err != nil {
+		w.refused(err)
+		return nil
+	}
+	q.attr = w.defaults(typ)
+	q.peerPSN = q.attr.RQPSN
+	w.qps = append(w.qps, q)
+	return w.add(name, q)
+}
+
+// defaults are the attributes that a script gives where it names none.
+func (w *world) defaults(typ ib.QPType) ib.QPAttr {
+	at := ib.QPAttr{
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: ib.MTU256, DestQPN: ib.QPN(peerQPN + len(w.qps) + 1),
+		RQPSN: ib.NewPSN(peerPSN), SQPSN: ib.NewPSN(localPSN), QKey: qkey,
+		MaxDestRDAtomic: 4, MaxRDAtomic: 4, MinRNRTimer: 12, Timeout: 14, RetryCnt: 2, RNRRetry: 2,
+		AV: ib.AHAttr{DGID: ib.GIDFromAddr(w.peer), HopLimit: 64, Port: 1},
+	}
+	if typ == ib.GSI {
+		at.QKey = ib.QKeyGSI
+	}
+	return at
+}
+
+// dereg ends a region: dereg NAME. Its bytes are watched on.
+func (w *world) dereg(a *args) error {
+	m, err := named[*region](w, a, "a region")
+	if err != nil {
+		return err
+	}
+	if err := m.pd.DeregMR(m.mr); err != nil {
+		w.refused(err)
+	}
+	return nil
+}
+
+// rereg changes a region: rereg NAME access=A|B pd=NAME.
+func (w *world) rereg(a *args) error {
+	m, err := named[*region](w, a, "a region")
+	if err != nil {
+		return err
+	}
+	var what memory.Change
+	var c memory.RegionConfig
+	to := m.pd
+	if a.has("access") {
+		what |= memory.ChangeAccess
+		if c.Access, err = parseAccess(a.str("access", "")); err != nil {
+			return err
+		}
+	}
+	if a.has("pd") {
+		what |= memory.ChangePD
+		if to, err = w.domainOf(a); err != nil {
+			return err
+		}
+	}
+	if err := m.pd.ReregMR(m.mr, what, c, to); err != nil {
+		w.refused(err)
+		return nil
+	}
+	m.pd = to
+	return nil
+}
+
+// destroy ends an object of any other kind: destroy NAME. A queue pair keeps
+// its name, so that packets can still be sent to it.
+func (w *world) destroy(a *args) error {
+	name := a.word("a name")
+	var err error
+	switch o := w.objects[name].(type) {
+	case *pair:
+		if o.gone {
+			return fmt.Errorf("%s is destroyed already", name)
+		}
+		w.hca.DestroyQP(o.pd, o.QP)
+		o.gone = true
+		w.settle()
+		return nil
+	case *queue:
+		if err = w.hca.DestroyCQ(o.cq); err == nil {
+			w.cqs = remove(w.cqs, o)
+		}
+	case *sharedQueue:
+		err = o.pd.DestroySRQ(o.srq)
+	case *handle:
+		err = o.pd.DestroyAH(o.ah)
+		return w.outcome(err) // the name stays, for requests that outlive the handle
+	case *domain:
+		err = o.pd.Dealloc()
+	default:
+		return fmt.Errorf("there is nothing called %q to destroy", name)
+	}
+	if err == nil {
+		delete(w.objects, name)
+	}
+	return w.outcome(err)
+}
+
+// outcome notes a refusal.
+func (w *world) outcome(err error) error {
+	if err != nil {
+		w.refused(err)
+	}
+	return nil
+}
+
+// resize changes a completion queue: resize NAME SIZE.
+func (w *world) resize(a *args) error {
+	k, err := named[*queue](w, a, "a completion queue")
+	if err != nil {
+		return err
+	}
+	n, err := parseWord(a, "a size")
+	if err != nil {
+		return err
+	}
+	return w.outcome(w.hca.ResizeCQ(k.cq, uint32(n)))
+}
+
+// limit arms SRQ_LIMIT_REACHED: limit NAME N.
+func (w *world) limit(a *args) error {
+	s, err := named[*sharedQueue](w, a, "a shared receive queue")
+	if err != nil {
+		return err
+	}
+	n, err := parseWord(a, "a number")
+	if err != nil {
+		return err
+	}
+	return w.outcome(s.srq.SetLimit(uint32(n)))
+}
+
+// parseWord takes the next word as a number.
+func parseWord(a *args, what string) (uint64, error) {
+	s := a.word(what)
+	if a.err != nil {
+		return 0, a.err
+	}
+	return parseNumber(s)
+}
+
+// poll takes completions out of a queue that the script polls: poll NAME [N].
+func (w *world) poll(a *args) error {
+	k, err := named[*queue](w, a, "a completion queue")
+	if err != nil {
+		return err
+	}
+	n := uint64(1 << 20)
+	if len(a.words) > 0 {
+		if n, err = parseWord(a, "a number"); err != nil {
+			return err
+		}
+	}
+	w.settle()
+	var wc [1]ib.WC
+	for ; n > 0 && k.cq.Poll(wc[:]) > 0; n-- {
+		w.say("%s", w.showWC(k, &wc[0]))
+	}
+	w.settle()
+	return nil
+}
+
+// arm asks a completion queue for a notification: arm NAME [solicited].
+func (w *world) arm(a *args) error {
+	k, err := named[*queue](w, a, "a completion queue")
+	if err == nil {
+		k.cq.Arm(a.flag("solicited"))
+	}
+	return err
+}
+
+// ahOf returns the address handle that a key names, none without one.
+func (w *world) ahOf(a *args) (ib.AHHandle, error) {
+	name := a.str("ah", "")
+	if name == "" {
+		return 0, nil
+	}
+	h, err := find[*handle](w, name)
+	if err != nil {
+		return 0, err
+	}
+	return h.ah, nil
+}

@@ -1,0 +1,208 @@
+package script
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// maxBatches bounds what one step transmits.
+const maxBatches = 1000
+
+// flush lets the adapter transmit all it has, unless the network is blocked.
+func (w *world) flush() {
+	more := !w.blocked
+	for n := 0; more && n < maxBatches; n++ {
+		more = w.transmitOnce()
+	}
+	if more {
+		w.append("! the adapter does not stop transmitting")
+		w.blocked = true
+	}
+}
+
+// transmitOnce fills one batch and shows it.
+func (w *world) transmitOnce() (more bool) {
+	more = w.hca.Shard().Transmit(w.now, w.batch)
+	w.settle()
+	runs := w.batch.Pending()
+	n := 0
+	for i := range runs {
+		for k := range runs[i].Count {
+			if n < len(w.packets) {
+				o := w.packets[n]
+				*o.line += " " + w.showSegment(o.qp, &runs[i], k)
+			}
+			n++
+		}
+	}
+	if n != len(w.packets) {
+		w.say("! %d packets are in the batch, %d were reported", n, len(w.packets))
+	}
+	w.seen.sent += uint64(n)
+	w.packets = w.packets[:0]
+	w.batch.Reset()
+	if more {
+		w.say("-- the batch is sent, there is more")
+	}
+	return more
+}
+
+// showSegment shows a packet that the adapter sent.
+func (w *world) showSegment(q *pair, run *fabric.Run, k int) string {
+	seg := bytes.Clone(run.Segment(k))
+	var p roce.Packet
+	if f := p.Parse(seg); f != roce.FaultNone {
+		return fmt.Sprintf("that is no packet: %v", f)
+	}
+	if p.Info.Flags&roce.FlagResponse == 0 {
+		last := p.BTH.PSN.Add(psnsOf(&p, q.attr.PathMTU) - 1)
+		if !q.isSent || last.Diff(q.sent) > 0 {
+			q.sent, q.isSent = last, true
+		}
+	}
+	parts := append([]string{p.BTH.Opcode.String()}, w.showFields(q, &p)...)
+	if run.Path.Src != w.local {
+		parts = append(parts, "src="+run.Path.Src.String())
+	}
+	if run.Path.Dst != w.peer {
+		parts = append(parts, "dst="+run.Path.Dst.String())
+	}
+	if run.Path.HopLimit != 64 {
+		parts = append(parts, fmt.Sprintf("ttl=%d", run.Path.HopLimit))
+	}
+	if run.Path.TClass != 0 {
+		parts = append(parts, fmt.Sprintf("tos=%#x", run.Path.TClass))
+	}
+	pre := roce.NewPrefix(run.Path.Src, run.Path.Dst, run.Path.SrcPort, fabric.RoCEPort, len(seg))
+	if !roce.Check(seg, pre.WithID(uint16(k))) {
+		parts = append(parts, "icrc=bad")
+	}
+	return strings.Join(parts, " ")
+}
+
+// psnsOf returns how many PSNs a request takes.
+func psnsOf(p *roce.Packet, mtu ib.MTU) uint32 {
+	if p.BTH.Opcode.Info().Kind != roce.KindReadRequest || !mtu.Valid() {
+		return 1
+	}
+	n := uint64(mtu.Bytes())
+	return max(1, uint32((uint64(p.RETH.Length)+n-1)/n))
+}
+
+// showFields shows the fields of a packet that mean something, those of the
+// BTH only where they are not what every packet has.
+func (w *world) showFields(q *pair, p *roce.Packet) []string {
+	var f []string
+	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
+	flag := func(on bool, name string) {
+		if on {
+			f = append(f, name)
+		}
+	}
+	h := &p.BTH
+	add("psn=%d", h.PSN.Value())
+	if h.DestQP != q.attr.DestQPN || q.Type() == ib.UD || q.Type() == ib.GSI {
+		add("destqp=%#x", uint32(h.DestQP))
+	}
+	flag(h.AckReq, "ackreq")
+	flag(h.SE, "se")
+	flag(h.FECN, "fecn")
+	flag(h.BECN, "becn")
+	if h.MigReq != w.migReq {
+		add("migreq=%t", h.MigReq)
+	}
+	if h.PKey != ib.PKeyDefault {
+		add("pkey=%#x", uint16(h.PKey))
+	}
+	flag(h.Resv6 != 0 || h.Resv7 != 0, "reserved_bits")
+	has := func(x roce.Headers) bool { return p.Info.Headers&x != 0 }
+	if has(roce.HasDETH) {
+		add("qkey=%#x", uint32(p.DETH.QKey))
+		if p.DETH.SrcQP != q.Num() {
+			add("srcqp=%#x", uint32(p.DETH.SrcQP))
+		}
+	}
+	if has(roce.HasRETH) {
+		add("%s dlen=%d", w.showTarget(p.RETH.VA, p.RETH.RKey), p.RETH.Length)
+	}
+	if has(roce.HasAtomicETH) {
+		add("%s", w.showTarget(p.AtomicETH.VA, p.AtomicETH.RKey))
+		if p.Info.Kind == roce.KindFetchAdd {
+			add("add=%d", p.AtomicETH.SwapAdd)
+		} else {
+			add("compare=%d swap=%d", p.AtomicETH.Compare, p.AtomicETH.SwapAdd)
+		}
+	}
+	if has(roce.HasAETH) {
+		s := p.AETH.Syndrome.String()
+		if p.AETH.Syndrome == roce.ACKUnlimited {
+			s = "ACK"
+		}
+		add("%s msn=%d", s, p.AETH.MSN)
+	}
+	if has(roce.HasAtomicAckETH) {
+		add("orig=%d", p.AtomicAck)
+	}
+	if has(roce.HasImmDt) {
+		add("imm=%#x", p.Imm)
+	}
+	if has(roce.HasIETH) {
+		add("inv=%s", w.showKey(uint32(p.InvRKey)))
+	}
+	if n := len(p.Payload); n > 0 {
+		add("len=%d data=%s", n, summary(p.Payload))
+	}
+	return f
+}
+
+// showTarget shows a remote address and its key.
+func (w *world) showTarget(va uint64, k ib.RKey) string {
+	return fmt.Sprintf("va=%#x rkey=%s", va, w.showKey(uint32(k)))
+}
+
+// showKey shows a key by the name of its region, if it is one of ours.
+func (w *world) showKey(k uint32) string {
+	for _, m := range w.mrs {
+		if uint32(m.mr.LKey()) == k {
+			return m.name
+		}
+	}
+	return fmt.Sprintf("%#x", k)
+}
+
+// showWC shows a completion: of an unsuccessful one what is promised (Q23).
+func (w *world) showWC(k *queue, wc *ib.WC) string {
+	who := fmt.Sprintf("qpn(%v)", wc.QPN)
+	if q := w.pairOf(wc.QPN); q != nil {
+		who = q.name
+	}
+	f := []string{fmt.Sprintf("wc %s %d %v", who, wc.WRID, wc.Status)}
+	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
+	if wc.Status == ib.WCSuccess {
+		add("%v len=%d", wc.Opcode, wc.ByteLen)
+		if wc.Flags&ib.WCWithImm != 0 {
+			add("imm=%#x", wc.ImmData)
+		}
+		if wc.Flags&ib.WCWithInv != 0 {
+			add("inv=%s", w.showKey(uint32(wc.InvRKey)))
+		}
+		if wc.Flags&ib.WCGRH != 0 {
+			add("grh")
+		}
+		if wc.Opcode >= ib.WCRecv {
+			add("src=%#x", uint32(wc.SrcQP))
+		}
+		if wc.PKeyIndex != 0 {
+			add("pkey_index=%d", wc.PKeyIndex)
+		}
+	}
+	if k.name != "cq" {
+		add("in %s", k.name)
+	}
+	return strings.Join(f, " ")
+}

@@ -1,0 +1,161 @@
+package script
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// maxPass bounds how far one command lets time go, and how often a timer may
+// fire in it.
+const (
+	maxPass  = 1000 * time.Hour
+	maxFires = 100_000
+)
+
+// pass lets time go by: +DURATION, or +next to the next deadline. Timers fire
+// on the way, each at its instant.
+func (w *world) pass(s string, a *args) error {
+	w.flush()
+	next := w.hca.Shard().Deadline()
+	end := next
+	if s != "next" {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < 0 || d > maxPass {
+			return fmt.Errorf("want + and a duration such as 5ms, or +next")
+		}
+		end = w.now.Add(d)
+	} else if next == clock.Never {
+		return fmt.Errorf("no timer runs")
+	}
+	for fired := 0; next <= end; fired++ {
+		if fired == maxFires {
+			return fmt.Errorf("timers fired %d times", fired)
+		}
+		w.now = max(w.now, next)
+		w.hca.Shard().Advance(w.now)
+		w.settle()
+		w.flush()
+		if next = w.hca.Shard().Deadline(); next <= w.now && w.blocked {
+			break
+		}
+	}
+	w.now = end
+	return a.done()
+}
+
+// deadline shows when the next timer of a queue pair fires: deadline QP.
+func (w *world) deadline(a *args) error {
+	q, err := named[*pair](w, a, "a queue pair")
+	if err != nil {
+		return err
+	}
+	w.flush()
+	if d := q.Deadline(); d != clock.Never {
+		w.say("deadline of %s in %v", q.name, d.Sub(w.now))
+	} else {
+		w.say("no timer of %s runs", q.name)
+	}
+	return nil
+}
+
+// net blocks the network, so that nothing is transmitted, or opens it again:
+// net blocked|open.
+func (w *world) net(a *args) error {
+	switch s := a.word("blocked or open"); s {
+	case "blocked":
+		w.flush()
+		w.blocked = true
+	case "open":
+		w.blocked = false
+	default:
+		return firstOf(a.err, fmt.Errorf("want blocked or open, not %q", s))
+	}
+	return nil
+}
+
+// showTotals shows counters since the adapter was made: counters NAME...
+func (w *world) showTotals(a *args) error {
+	w.flush()
+	c := w.hca.Counters()
+	c.Each(func(name string, v uint64) {
+		if a.flag(name) {
+			w.say("%s %d", name, v)
+		}
+	})
+	return nil
+}
+
+// setBatch changes the size of the transmit batch: batch BYTES.
+func (w *world) setBatch(a *args) error {
+	n, err := parseWord(a, "a number of bytes")
+	if err != nil {
+		return err
+	}
+	if n < minBatch || n > maxBytes {
+		return fmt.Errorf("a batch has %d to %d bytes", minBatch, maxBytes)
+	}
+	w.batch = fabric.NewBatch(int(n), w.caps)
+	return nil
+}
+
+// transmit lets one batch out of a network that is blocked.
+func (w *world) transmit(*args) error {
+	w.transmitOnce()
+	return nil
+}
+
+// fill writes into a region as its program would: fill ADDR DATA.
+func (w *world) fill(a *args) error {
+	m, off, err := w.place(a)
+	if err != nil {
+		return err
+	}
+	b, err := parseData(a.word("data"))
+	if err = firstOf(a.err, err); err != nil {
+		return err
+	}
+	if off+len(b) > len(m.buf) {
+		return fmt.Errorf("%d bytes at %d do not fit the %d of %s", len(b), off, len(m.buf), m.name)
+	}
+	w.showMemory()
+	copy(m.buf[off:], b)
+	if m.last != nil {
+		copy(m.last[off:], b)
+	}
+	return nil
+}
+
+// dump shows bytes of a region: dump ADDR [LEN].
+func (w *world) dump(a *args) error {
+	m, off, err := w.place(a)
+	if err != nil {
+		return err
+	}
+	b := m.buf[off:]
+	if len(a.words) > 0 {
+		n, err := parseWord(a, "a length")
+		if err != nil {
+			return err
+		}
+		b = b[:min(n, uint64(len(b)))]
+	}
+	w.say("%s+%d: %s", m.name, off, summary(b))
+	return nil
+}
+
+// place takes NAME or NAME+OFFSET.
+func (w *world) place(a *args) (*region, int, error) {
+	e, err := w.element(a.word("a region") + ":0")
+	if err = firstOf(a.err, err); err != nil {
+		return nil, 0, err
+	}
+	for _, m := range w.mrs {
+		if m.mr.LKey() == e.LKey && e.Addr-m.mr.Addr() <= uint64(len(m.buf)) {
+			return m, int(e.Addr - m.mr.Addr()), nil
+		}
+	}
+	return nil, 0, fmt.Errorf("the address is in no region")
+}

@@ -1,0 +1,278 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// world is one adapter, the objects on it by name, and the log of what
+// happens. The peer is the script.
+type world struct {
+	hca     *hca.HCA
+	local   netip.Addr
+	peer    netip.Addr
+	migReq  bool
+	batch   *fabric.Batch
+	caps    fabric.Caps
+	now     clock.Instant
+	blocked bool // the network takes nothing: nothing is transmitted
+
+	objects map[string]any
+	mrs     []*region
+	cqs     []*queue
+	qps     []*pair
+
+	log
+}
+
+type (
+	domain struct{ pd *hca.PD }
+
+	region struct {
+		name string
+		pd   *hca.PD
+		mr   *memory.Region
+		buf  []byte
+		last []byte // as the script last saw it; nil if nobody looks
+	}
+
+	queue struct {
+		name    string
+		cq      *qp.CQ
+		manual  bool // polled by the script alone
+		waiting int  // entries when last looked at
+	}
+
+	sharedQueue struct {
+		name string
+		pd   *hca.PD
+		srq  *qp.SRQ
+	}
+
+	handle struct {
+		pd *hca.PD
+		ah ib.AHHandle
+	}
+
+	pair struct {
+		*qp.QP
+		name    string
+		pd      *hca.PD
+		sendCQ  *queue
+		recvCQ  *queue
+		gone    bool
+		attr    ib.QPAttr // that the script gives where it says nothing
+		peerPSN ib.PSN    // of the next request of the peer
+		sent    ib.PSN    // last PSN that a request took
+		isSent  bool
+	}
+)
+
+// Defaults of a script.
+const (
+	peerPSN   = 100 // first PSN of the peer
+	localPSN  = 200 // first PSN of the adapter
+	peerQPN   = 0x777700
+	peerKey   = 0x777 // rkey of the peer's memory
+	peerAddr  = 0x10000
+	qkey      = 0x11111111
+	batchSize = 256 << 10
+	minBatch  = 4096 + 64 // what a shard wants to begin with a queue pair
+)
+
+// maxBytes bounds what a script may allocate at once.
+const maxBytes = 64 << 20
+
+// perform carries out the commands of a step and notes what comes of them. A
+// panic of the engine is an error of the step.
+func (w *world) perform(s *step) (err error) {
+	var c command
+	defer func() {
+		if r := recover(); r != nil {
+			err = s.file.fail(c.line, c.text, fmt.Errorf("the engine panicked: %v", r))
+		}
+	}()
+	for _, c = range s.commands {
+		if err := w.command(c.text); err != nil {
+			return s.file.fail(c.line, c.text, err)
+		}
+	}
+	if w.hca != nil {
+		w.settle()
+		w.flush()
+		w.showMemory()
+		w.showCounters()
+	}
+	s.got = w.take()
+	return nil
+}
+
+// command carries out one line.
+func (w *world) command(line string) error {
+	words, err := splitWords(line)
+	if err != nil {
+		return err
+	}
+	if len(words) == 0 {
+		return errors.New("want a command after &")
+	}
+	verb := words[0]
+	if w.hca == nil && verb != "adapter" {
+		if err := w.open(newArgs(w, nil)); err != nil {
+			return err
+		}
+	}
+	if verb[0] == '+' {
+		return w.pass(verb[1:], newArgs(w, words[1:]))
+	}
+	var known []string
+	for _, v := range verbs {
+		if v.name == verb {
+			a := newArgs(w, words[1:])
+			if err := v.do(w, a); err != nil {
+				return err
+			}
+			return a.done()
+		}
+		known = append(known, v.name)
+	}
+	return fmt.Errorf("there is no command %s%s", verb, hint(verb, known))
+}
+
+// verbs are the commands. Each takes its words and says what is wrong with
+// them; what the adapter refuses is output, not an error.
+var verbs = [...]struct {
+	name string
+	do   func(*world, *args) error
+}{
+	{"adapter", (*world).open}, {"pd", (*world).addPD}, {"mr", (*world).addMR}, {"cq", (*world).addCQ},
+	{"srq", (*world).addSRQ}, {"ah", (*world).addAH}, {"qp", (*world).addQP},
+	{"dereg", (*world).dereg}, {"rereg", (*world).rereg}, {"destroy", (*world).destroy},
+	{"resize", (*world).resize}, {"limit", (*world).limit},
+	{"modify", (*world).modify}, {"walk", (*world).walk}, {"query", (*world).query},
+	{"post", (*world).post}, {"recv", (*world).recv}, {"<", (*world).inject},
+	{"poll", (*world).poll}, {"arm", (*world).arm},
+	{"fill", (*world).fill}, {"dump", (*world).dump},
+	{"net", (*world).net}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
+	{"deadline", (*world).deadline}, {"counters", (*world).showTotals},
+}
+
+// find returns the object of a kind with a name.
+func find[T any](w *world, name string) (v T, err error) {
+	if v, ok := w.objects[name].(T); ok {
+		return v, nil
+	}
+	var known []string
+	for n, o := range w.objects {
+		if _, ok := o.(T); ok {
+			known = append(known, n)
+		}
+	}
+	kind := strings.TrimPrefix(fmt.Sprintf("%T", v), "*script.")
+	return v, fmt.Errorf("there is no %s called %q%s", kind, name, hint(name, known))
+}
+
+// named takes the name of an object from the words.
+func named[T any](w *world, a *args, what string) (v T, err error) {
+	name := a.word(what)
+	if a.err != nil {
+		return v, a.err
+	}
+	return find[T](w, name)
+}
+
+// add gives an object its name.
+func (w *world) add(name string, o any) error {
+	switch {
+	case name == "" || strings.ContainsAny(name, "+-^:=,&") || name[0] >= '0' && name[0] <= '9':
+		return fmt.Errorf("%q is no name for an object", name)
+	case w.objects[name] != nil:
+		return fmt.Errorf("%s exists", name)
+	}
+	w.objects[name] = o
+	return nil
+}
+
+// refused notes that the adapter refuses what a command asks for.
+func (w *world) refused(err error) { w.say("refused: %v", err) }
+
+// open makes the adapter with a protection domain pd and a completion queue
+// cq.
+func (w *world) open(a *args) error {
+	if w.hca != nil {
+		return fmt.Errorf("the adapter exists: this command comes first")
+	}
+	w.local, w.peer = netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	if a.flag("v6") {
+		w.local, w.peer = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
+	}
+	w.local, w.peer = a.addr("addr", w.local), a.addr("peer", w.peer)
+	w.caps = fabric.Caps{Name: "script", Addrs: []netip.Addr{w.local}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
+	w.caps.MTU = int(a.num("mtu", uint64(w.caps.MTU), plainNumber))
+	w.migReq = a.boolean("migreq", true)
+	src := rand.New(rand.NewPCG(1, 7))
+	cfg := hca.Config{
+		Caps: w.caps, Rand: src.Uint32, Raise: w.raise, Trace: w.trace, Limits: limits(a),
+		Settings: qp.Settings{
+			MigReq: w.migReq, Credits: a.flag("credits"), WindowBytes: int(a.num("window", 0, plainNumber)),
+		},
+		Privileged: a.flag("privileged"),
+	}
+	for _, s := range strings.FieldsFunc(a.str("pkeys", ""), func(r rune) bool { return r == ',' }) {
+		v, err := parseNumber(s)
+		if err != nil {
+			return err
+		}
+		cfg.PKeys = append(cfg.PKeys, ib.PKey(v))
+	}
+	if a.err != nil {
+		return a.err
+	}
+	var err error
+	if w.hca, err = hca.New(cfg); err != nil {
+		return err
+	}
+	w.batch = fabric.NewBatch(batchSize, w.caps)
+	w.objects = map[string]any{}
+	pd, err := w.hca.AllocPD()
+	if err != nil {
+		return err
+	}
+	w.objects["pd"] = &domain{pd}
+	return w.newCQ("cq", 1024, false)
+}
+
+// limits takes the limits of the adapter.
+func limits(a *args) hca.Limits {
+	l := hca.DefaultLimits()
+	for _, f := range [...]struct {
+		key string
+		v   *int
+	}{
+		{"max_qp", &l.MaxQP}, {"max_cq", &l.MaxCQ}, {"max_srq", &l.MaxSRQ}, {"max_mr", &l.MaxMR},
+		{"max_pd", &l.MaxPD}, {"max_ah", &l.MaxAH},
+	} {
+		*f.v = int(a.num(f.key, uint64(*f.v), plainNumber))
+	}
+	for _, f := range [...]struct {
+		key string
+		v   *uint32
+	}{
+		{"max_qp_wr", &l.MaxQPWR}, {"max_sge", &l.MaxSGE}, {"max_inline", &l.MaxInlineData},
+		{"max_cqe", &l.MaxCQE}, {"max_srq_wr", &l.MaxSRQWR},
+	} {
+		*f.v = uint32(a.small(f.key, uint64(*f.v), 32))
+	}
+	l.MaxRDAtomic = uint8(a.small("max_rd_atomic", uint64(l.MaxRDAtomic), 8))
+	return l
+}

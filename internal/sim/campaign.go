@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Campaign is many runs, one after another in order of their seeds, on
+// several processors.
+type Campaign struct {
+	Config         // of each run, but for its seed
+	First   uint64 // seed
+	Last    uint64 // seed; 0 for no end
+	Packets uint64 // stop when so many were sent; 0 for no limit
+	Workers int    // 0 is one
+	// Progress, if set, is called about once a second, from one goroutine at a
+	// time.
+	Progress func(Summary)
+}
+
+// Summary is what the runs of a campaign came to so far.
+type Summary struct {
+	Runs        uint64        `json:"runs"`
+	NextSeed    uint64        `json:"next_seed"`
+	Packets     uint64        `json:"packets"`
+	Posted      uint64        `json:"work_requests"`
+	Completions uint64        `json:"completions"`
+	Virtual     time.Duration `json:"virtual_ns"` // of all runs
+	Busy        time.Duration `json:"busy_ns"`    // real time of all runs
+	Elapsed     time.Duration `json:"elapsed_ns"`
+	Marks       Marks         `json:"-"`
+	Failed      *Result       `json:"-"` // the one with the lowest seed that failed
+}
+
+// PerCore returns the packets simulated in a second by one processor.
+func (s *Summary) PerCore() float64 {
+	if s.Busy == 0 {
+		return 0
+	}
+	return float64(s.Packets) / s.Busy.Seconds()
+}
+
+// Run makes the runs until one fails, all are done, there are packets enough,
+// or ctx ends.
+func (c *Campaign) Run(ctx context.Context) (Summary, error) {
+	if err := c.fill(); err != nil {
+		return Summary{}, err
+	}
+	k := &campaign{Campaign: c, begin: time.Now()}
+	k.sum.NextSeed, k.sum.Marks = c.First, make(Marks, numMarks)
+	k.reported = k.begin
+	var wg sync.WaitGroup
+	for range max(c.Workers, 1) {
+		wg.Go(func() { k.work(ctx) })
+	}
+	wg.Wait()
+	k.sum.Elapsed = time.Since(k.begin)
+	return k.sum, k.err
+}
+
+// campaign is a campaign under way.
+type campaign struct {
+	*Campaign
+	begin time.Time
+
+	mu       sync.Mutex // guards what follows
+	sum      Summary
+	err      error
+	reported time.Time
+}
+
+func (k *campaign) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		seed, ok := k.next()
+		if !ok {
+			return
+		}
+		c := k.Config
+		c.Seed = seed
+		begin := time.Now()
+		r, err := Run(c)
+		if !k.add(r, err, time.Since(begin)) {
+			return
+		}
+	}
+}
+
+// next hands out a seed.
+func (k *campaign) next() (seed uint64, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := &k.sum
+	if k.err != nil || s.Failed != nil || k.Packets != 0 && s.Packets >= k.Packets || k.Last != 0 && s.NextSeed > k.Last {
+		return 0, false
+	}
+	s.NextSeed++
+	return s.NextSeed - 1, true
+}
+
+// add takes the result of a run and reports whether to go on.
+func (k *campaign) add(r *Result, err error, took time.Duration) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		k.err = err
+		return false
+	}
+	s := &k.sum
+	s.Runs++
+	s.Packets += r.Packets
+	s.Posted += r.Posted
+	s.Completions += r.Completions
+	s.Virtual += r.Virtual
+	s.Busy += took
+	for i, n := range r.Marks {
+		s.Marks[i] += n
+	}
+	if r.Violation != nil && (s.Failed == nil || r.Seed < s.Failed.Seed) {
+		s.Failed = r
+	}
+	if now := time.Now(); k.Progress != nil && now.Sub(k.reported) >= time.Second {
+		k.reported = now
+		s.Elapsed = now.Sub(k.begin)
+		k.Progress(*s)
+	}
+	return true
+}

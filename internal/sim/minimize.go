@@ -1,0 +1,82 @@
+package sim
+
+import "context"
+
+// Smallest is a run that fails as another did, with as little as possible in
+// it.
+type Smallest struct {
+	Config  Config // with Skip
+	Result  *Result
+	Runs    int // that it took to find
+	Actions int // that are left
+}
+
+// minimizeRuns bounds the search.
+const minimizeRuns = 4000
+
+// Minimize looks for the smallest run that still fails the same check: first
+// it cuts off what comes after, then it leaves out actions, many at a time and
+// then fewer. It stops early when ctx ends. The run of c must fail.
+func Minimize(ctx context.Context, c Config, failed *Result) *Smallest {
+	c.Trace = nil
+	m := &minimizer{ctx: ctx, run: Run, check: failed.Violation.Check, best: Smallest{Config: c, Result: failed}}
+	return m.search()
+}
+
+// search does the work.
+func (m *minimizer) search() *Smallest {
+	failed := m.best.Result
+	m.best.Config.Skip = map[int]bool{}
+	if last := failed.Violation.Action + 1; last > 0 && last < failed.Ops {
+		short := m.best.Config
+		short.Ops = last
+		m.try(short)
+	}
+	ops := m.best.Result.Ops
+	for size := max(ops/2, 1); ; size /= 2 {
+		for lo := 0; lo < ops; lo += size {
+			m.leaveOut(lo, min(lo+size, ops))
+		}
+		if size <= 1 {
+			break
+		}
+	}
+	m.best.Actions = ops - len(m.best.Config.Skip)
+	return &m.best
+}
+
+type minimizer struct {
+	ctx   context.Context
+	run   func(Config) (*Result, error)
+	check string
+	best  Smallest
+}
+
+// try makes a run and keeps it if it fails in the same way.
+func (m *minimizer) try(c Config) {
+	if m.best.Runs >= minimizeRuns || m.ctx.Err() != nil {
+		return
+	}
+	m.best.Runs++
+	r, err := m.run(c)
+	if err == nil && r.Violation != nil && r.Violation.Check == m.check {
+		m.best.Config, m.best.Result = c, r
+	}
+}
+
+// leaveOut tries to do without actions lo to hi.
+func (m *minimizer) leaveOut(lo, hi int) {
+	c := m.best.Config
+	skip := make(map[int]bool, len(c.Skip)+hi-lo)
+	for i := range c.Skip {
+		skip[i] = true
+	}
+	for i := lo; i < hi; i++ {
+		skip[i] = true
+	}
+	if len(skip) == len(c.Skip) {
+		return
+	}
+	c.Skip = skip
+	m.try(c)
+}
