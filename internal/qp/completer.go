@@ -106,7 +106,7 @@ func (q *QP) receiveNAK(now clock.Instant, p *Packet) {
 	switch p.AETH.Syndrome {
 	case roce.NAKSequence:
 		q.env.Counters.RcvdSeqErr++
-		q.sequenceNAK(now)
+		q.lostPackets(now, "sequence NAK")
 	case roce.NAKInvalidRequest:
 		q.sendError(now, ib.WCRemInvReqErr, "NAK invalid request")
 	case roce.NAKRemoteAccess:
@@ -291,7 +291,7 @@ func (q *QP) impliedNAK(now clock.Instant) {
 	if !q.req.retrying && !q.req.waitRNR {
 		q.env.Counters.ImpliedNAKSeqErr++
 	}
-	q.sequenceNAK(now)
+	q.lostPackets(now, "implied NAK")
 }
 
 // traceRetry records that sending goes back.

@@ -28,14 +28,14 @@ func (q *QP) ackTimeout(now clock.Instant) {
 	q.retry(now, "timeout")
 }
 
-// sequenceNAK handles the news that packets were lost. Only the first such
+// lostPackets handles the news that packets were lost. Only the first such
 // news counts until there is progress; while the peer is not ready, sending
 // is about to go back anyway.
-func (q *QP) sequenceNAK(now clock.Instant) {
+func (q *QP) lostPackets(now clock.Instant, cause string) {
 	if q.req.retrying || q.req.waitRNR {
 		return
 	}
-	q.retry(now, "sequence NAK")
+	q.retry(now, cause)
 }
 
 // retry goes back to the oldest unacknowledged PSN, or fails the oldest work

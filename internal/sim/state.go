@@ -217,6 +217,8 @@ func (e *end) retried(r *trace.Record) {
 			w.fail("timer", "adapter %d qp %v: the retry timer of %v fires %v after it was started", e.node.index, e.num, wait, w.now.Sub(since))
 		}
 		x.lastTimeout = w.now
+	case "implied NAK":
+		w.mark("E22 implied NAK")
 	default:
 		w.mark("E8 sequence NAK")
 	}
