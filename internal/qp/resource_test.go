@@ -1,7 +1,10 @@
 package qp
 
 import (
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/roce"
@@ -36,4 +39,74 @@ func TestE9_OldResources(t *testing.T) {
 	if e, _ := s.find(at(5)); e == nil || e.value != 2 {
 		t.Errorf("of two results with one PSN the older answers: %+v", e)
 	}
+}
+
+// modelRead is what a READ of the model still owes: the PSNs next to end.
+type modelRead struct {
+	first, last, next, end uint32
+	owes                   bool
+}
+
+// TestE11_Model compares the kept READs with a list of what each still owes,
+// under any order of arrivals, answers and duplicates: what is not answered
+// is never forgotten, answers go out from the oldest on, and no more are kept
+// than the depth, or the limit for what waits.
+func TestE11_Model(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		depth, limit := rapid.Uint32Range(0, 5).Draw(t, "depth"), rapid.Uint32Range(0, 7).Draw(t, "limit")
+		base := rapid.SampledFrom([]uint32{0, 1<<24 - 9}).Draw(t, "base")
+		at := func(v uint32) ib.PSN { return ib.NewPSN(base + v) }
+		var s resources
+		var model []modelRead
+		epsn := uint32(0)
+		t.Repeat(map[string]func(*rapid.T){
+			"arrival": func(t *rapid.T) {
+				n := rapid.Uint32Range(1, 4).Draw(t, "packets")
+				for len(model) >= max(int(depth), 1) && !model[0].owes {
+					model = model[1:]
+				}
+				want := depth > 0 && len(model) < int(max(depth, limit))
+				if got := s.ready(depth, limit); got != want {
+					t.Fatalf("ready is %v with %d kept, want %v", got, len(s.ring), want)
+				}
+				if want {
+					s.add(resource{first: at(epsn), last: at(epsn + n - 1), next: at(epsn), end: at(epsn + n - 1), pending: true})
+					model = append(model, modelRead{epsn, epsn + n - 1, epsn, epsn + n - 1, true})
+					epsn += n
+				}
+			},
+			"answer": func(t *rapid.T) {
+				i := slices.IndexFunc(model, func(m modelRead) bool { return m.owes })
+				e := s.front()
+				if (e == nil) != (i < 0) || e != nil && e.next != at(model[i].next) {
+					t.Fatalf("the next to answer is %+v, the model has %d of %+v", e, i, model)
+				}
+				if e != nil {
+					e.pending = e.next != e.end
+					e.next = e.next.Next()
+					s.front() // as sendResponses does to learn that it is done
+					model[i].owes = model[i].next != model[i].end
+					model[i].next++
+				}
+			},
+			"duplicate": func(t *rapid.T) {
+				p := rapid.Uint32Range(0, epsn).Draw(t, "psn")
+				i := slices.IndexFunc(model, func(m modelRead) bool { return m.first <= p && p <= m.last })
+				e, at1 := s.find(at(p))
+				if (e == nil) != (i < 0) || e != nil && e.first != at(model[i].first) {
+					t.Fatalf("for PSN %d %+v is found, the model has %d of %+v", p, e, i, model)
+				}
+				if e != nil {
+					s.again(at1, at(p), e.last, 0)
+					model[i].next, model[i].end, model[i].owes = p, model[i].last, true
+				}
+			},
+			"": func(t *rapid.T) {
+				owed := slices.ContainsFunc(model, func(m modelRead) bool { return m.owes })
+				if len(s.ring) > int(max(depth, limit)) || s.pending() != owed {
+					t.Fatalf("%d are kept of depth %d and limit %d; the model is %+v", len(s.ring), depth, limit, model)
+				}
+			},
+		})
+	})
 }

@@ -3,7 +3,6 @@ package sim
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/trace"
@@ -151,7 +150,7 @@ func (e *end) verifyAtomic(o *op) {
 // received checks that a slot holds data, and behind it what it held before.
 func (l *slot) received(e *end, data []byte) {
 	copy(l.model(), data)
-	if !slices.Equal(l.model(), l.bytes()) {
+	if !bytes.Equal(l.model(), l.bytes()) {
 		e.w.fail("memory", "adapter %d qp %v: more was written than the %d bytes of the message", e.node.index, e.num, len(data))
 	}
 }

@@ -86,7 +86,7 @@ func (n *node) open() {
 	}
 	srq, err := n.pd.CreateSRQ(64, 2, 0)
 	w.must(err)
-	n.srq = &sharedQueue{srq: srq, space: newSpace(w, n, spaceConfig{recv: 512}), posted: make(map[uint64]*receive)}
+	n.srq = &sharedQueue{srq: srq, space: newSpace(w, n, spaceConfig{recv: 128}), posted: make(map[uint64]*receive)}
 	n.deadline = clock.Never
 }
 

@@ -90,7 +90,7 @@ func (w *world) newTerms(p *pair, r *rand.Rand) terms {
 	}
 	for i, e := range p.ends {
 		t.psn[i] = ib.NewPSN(e.lastPSN.Value() + 1<<21 + uint32(r.IntN(1<<21)))
-		if r.IntN(8) == 0 && e.gen <= 1 {
+		if r.IntN(8) == 0 && e.gen == 0 {
 			t.psn[i] = ib.NewPSN(uint32(0xffffff - r.IntN(64))) // it wraps soon
 		}
 		e.lastPSN = t.psn[i]

@@ -93,7 +93,7 @@ func (p *plan) drawHost(r *rand.Rand) {
 		p.cqe = 8 << r.IntN(3)
 	}
 	if p.on(longMessages) {
-		p.slot, p.pairs, p.nodes = 16<<10, 4, 2
+		p.slot, p.pairs, p.nodes, p.batch = 16<<10, 4, 2, 256<<10
 		p.net.loss = min(p.net.loss, 0.01)
 	}
 }

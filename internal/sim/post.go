@@ -260,12 +260,12 @@ const localSlots = 12
 // receive that was taken by a queue pair that went is never heard of again.
 func (q *sharedQueue) post(w *world, n int) bool {
 	v := &receive{id: w.nextID(true), size: n}
-	q.turn++
 	v.slot = &q.space.local.slots[q.turn%len(q.space.local.slots)]
 	wr := ib.RecvWR{WRID: v.id, SGList: pieces(v.slot, n, 1)}
 	if q.srq.PostRecv(&wr) != nil {
 		return false // full
 	}
+	q.turn++
 	v.slot.owner, v.slot.hot = v.id, true
 	q.posted[v.id] = v
 	return true

@@ -169,7 +169,7 @@ func BenchmarkBulk(b *testing.B) {
 	for seed := uint64(1); b.Loop(); seed++ {
 		r, err := Run(Config{Seed: seed, Profile: "bulk", Ops: 2000})
 		if err != nil || r.Violation != nil {
-			b.Fatalf("%v %v", err, r)
+			b.Fatalf("seed %d: %v %v", seed, err, r.Violation)
 		}
 		b.ReportMetric(float64(r.Packets), "packets/op")
 	}

@@ -193,8 +193,8 @@ func (w *world) takeTurn() {
 		w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
 	}
 	w.nextAct = w.now.Add(time.Duration(w.actRand.Int64N(int64(2 * w.plan.gap))))
-	if i%64 == 63 {
-		w.sweep()
+	if i%16 == 15 {
+		w.sweepSome(i / 16)
 	}
 }
 
@@ -208,6 +208,14 @@ func (w *world) jump(d time.Duration) {
 	for _, n := range w.nodes {
 		n.hca.Shard().Advance(w.now)
 		n.pump()
+	}
+}
+
+// sweepSome compares the memory of one end with the model: each has its turn.
+func (w *world) sweepSome(turn int) {
+	p := w.pairs[turn/2%len(w.pairs)]
+	if e := p.ends[turn%2]; e.qp != nil {
+		e.space.sweep()
 	}
 }
 

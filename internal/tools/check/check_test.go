@@ -41,7 +41,7 @@ func TestRunAllInterrupted(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	steps := allSteps(time.Second)
+	steps := allSteps(time.Second, "results")
 	got, err := choose(steps, "vet,gofmt")
 	if err != nil || len(got) != 2 || got[0].name != "vet" || got[1].name != "gofmt" {
 		t.Errorf("chose %d steps, error %v", len(got), err)
@@ -131,9 +131,43 @@ func TestRace(t *testing.T) {
 	<-done
 }
 `})
-	out, err := goCommand(t.Context(), dir, []string{"CGO_ENABLED=1"}, "test", "-race", "./...")
+	out, err := runTests(t.Context(), dir, filepath.Join(t.TempDir(), "results"))
 	if err == nil || !strings.Contains(out, "DATA RACE") {
 		t.Errorf("a seeded race passes: %v\n%s", err, out)
+	}
+}
+
+// TestRunTests shows that the results of all tests are kept, and that of what
+// they printed only the failed ones' is shown.
+func TestRunTests(t *testing.T) {
+	dir := writeModule(t, map[string]string{"a_test.go": `package m
+
+import "testing"
+
+func TestGood(t *testing.T) { t.Log("quiet") }
+func TestBad(t *testing.T)  { t.Run("part", func(t *testing.T) { t.Error("seeded") }) }
+`})
+	results := filepath.Join(t.TempDir(), "results")
+	out, err := runTests(t.Context(), dir, results)
+	if err == nil || !strings.Contains(out, "seeded") || strings.Contains(out, "quiet") {
+		t.Errorf("a test that fails gives %v and\n%s", err, out)
+	}
+	text, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"Action":"pass","Package":"example.com/m","Test":"TestGood"`, `"Action":"fail","Package":"example.com/m","Test":"TestBad/part"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the results lack %s:\n%s", want, text)
+		}
+	}
+}
+
+func TestRunTestsBuildFails(t *testing.T) {
+	dir := writeModule(t, map[string]string{"a.go": "package m\n\nfunc f() int { return \"no\" }\n", "a_test.go": "package m\n"})
+	out, err := runTests(t.Context(), dir, filepath.Join(t.TempDir(), "results"))
+	if err == nil || !strings.Contains(out, "a.go:3") {
+		t.Errorf("a package that does not compile gives %v and\n%s", err, out)
 	}
 }
 

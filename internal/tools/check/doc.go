@@ -5,7 +5,10 @@
 //
 // Usage:
 //
-//	go run ./internal/tools/check [-only STEP[,STEP...]] [-fuzztime 10s] [-list]
+//	go run ./internal/tools/check [-only STEP[,STEP...]] [-fuzztime 10s] [-results FILE] [-list]
+//
+// The step proofs reads the results that the step test-race wrote last, so
+// that it can be run again by itself.
 //
 // Reading order: main.go (flags, the loop), steps.go (the list of steps),
 // sources.go (checks that need no tool of their own).

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,11 +18,12 @@ func main() {
 	only := flag.String("only", "", "run only these steps, separated by commas")
 	list := flag.Bool("list", false, "print the names of the steps")
 	fuzz := flag.Duration("fuzztime", 10*time.Second, "time for each fuzz target")
+	results := flag.String("results", filepath.Join(os.TempDir(), "softhca-tests.json"), "file for the results of the tests")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	steps := allSteps(*fuzz)
+	steps := allSteps(*fuzz, *results)
 	if *list {
 		for _, s := range steps {
 			fmt.Println(s.name)

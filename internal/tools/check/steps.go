@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,8 +14,10 @@ import (
 	"github.com/softhca/softhca/internal/rules"
 )
 
-// allSteps returns the gate in order: what fails fast comes first.
-func allSteps(fuzztime time.Duration) []step {
+// allSteps returns the gate in order: what fails fast comes first. The tests
+// leave their results in a file, from which the step after them learns that
+// the proofs of the requirements ran and passed.
+func allSteps(fuzztime time.Duration, results string) []step {
 	root := os.DirFS(".")
 	return []step{
 		{"gofmt", func(context.Context) (string, error) { return unformatted(root) }},
@@ -28,7 +33,8 @@ func allSteps(fuzztime time.Duration) []step {
 		{"generated", func(ctx context.Context) (string, error) { return outdated(ctx, ".") }},
 		{"modules", tool(nil, "mod", "verify")},
 		{"modules-tidy", tool(nil, "mod", "tidy", "-diff")},
-		{"test-race", tool([]string{"CGO_ENABLED=1"}, "test", "-race", "-timeout=6m", "./...")},
+		{"test-race", func(ctx context.Context) (string, error) { return runTests(ctx, ".", results) }},
+		{"proofs", tool(nil, "run", "./internal/tools/coverage", "-results", results)},
 		{"fuzz", func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
 	}
 }
@@ -48,6 +54,59 @@ func goCommand(ctx context.Context, dir string, env []string, args ...string) (s
 		err = fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
 	}
 	return string(output), err
+}
+
+// runTests runs the tests of the module in dir with the race detector and
+// writes what go test -json prints to a file. It returns what the failed ones
+// printed, in their order.
+func runTests(ctx context.Context, dir, results string) (string, error) {
+	f, err := os.Create(results)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-race", "-timeout=6m", "./...")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	cmd.Stdout, cmd.Stderr = f, &stderr
+	if err = cmd.Run(); err == nil {
+		return "", f.Close()
+	}
+	err = fmt.Errorf("go test: %w", err)
+	if _, e := f.Seek(0, io.SeekStart); e != nil {
+		return stderr.String(), errors.Join(err, e)
+	}
+	output, e := failures(f)
+	return stderr.String() + output, errors.Join(err, e)
+}
+
+// failures returns what failed tests and packages printed, and the messages of
+// the compiler, from the output of go test -json.
+func failures(r io.Reader) (string, error) {
+	printed := map[string][]string{}
+	var out strings.Builder
+	for d := json.NewDecoder(r); ; {
+		var e struct{ Action, Package, ImportPath, Test, Output string }
+		switch err := d.Decode(&e); {
+		case errors.Is(err, io.EOF):
+			return out.String(), nil
+		case err != nil:
+			return out.String(), err
+		}
+		key := e.Package + " " + e.Test
+		switch e.Action {
+		case "build-output":
+			out.WriteString(e.Output)
+		case "output":
+			printed[key] = append(printed[key], e.Output)
+		case "pass", "skip":
+			delete(printed, key)
+		case "fail":
+			out.WriteString(strings.Join(printed[key], ""))
+			delete(printed, key)
+		}
+	}
 }
 
 // buildEngine builds for the browser what the table of levels calls engine.

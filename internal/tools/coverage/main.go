@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Where the requirements are read and the table is written, below the root.
@@ -14,24 +17,37 @@ const (
 	coverageFile     = "docs/coverage.md"
 )
 
+// modulePath is what import paths of the module begin with.
+const modulePath = "github.com/softhca/softhca"
+
 func main() {
 	root := flag.String("root", ".", "root of the module")
 	check := flag.Bool("check", false, "only report whether the file is up to date")
+	file := flag.String("results", "", "output of go test -json: verify that every proof passed, and print the page with that")
 	flag.Parse()
-	if err := run(*root, *check); err != nil {
+	var err error
+	if *file != "" {
+		err = verify(os.Stdout, *root, *file)
+	} else {
+		err = run(*root, *check)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "coverage:", err)
 		os.Exit(1)
 	}
 }
 
+// run writes the page, or compares it. It fails for what the page must not
+// have, after it has written it.
 func run(root string, check bool) error {
-	want, err := render(os.DirFS(root))
+	c, err := load(os.DirFS(root))
 	if err != nil {
 		return err
 	}
+	want := c.render(nil)
 	name := filepath.Join(root, filepath.FromSlash(coverageFile))
 	if !check {
-		return os.WriteFile(name, want, 0o644)
+		return errors.Join(os.WriteFile(name, want, 0o644), c.err())
 	}
 	have, err := os.ReadFile(name)
 	if err != nil {
@@ -40,5 +56,31 @@ func run(root string, check bool) error {
 	if !bytes.Equal(have, want) {
 		return fmt.Errorf("%s is out of date: run make generate", coverageFile)
 	}
-	return nil
+	return c.err()
+}
+
+// err returns the problems as one error.
+func (c *catalogue) err() error {
+	if len(c.problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d problems:\n%s", len(c.problems), strings.Join(c.problems, "\n"))
+}
+
+// verify prints the page with the results of the tests and fails unless every
+// proof ran and passed.
+func verify(w io.Writer, root, file string) error {
+	c, err := load(os.DirFS(root))
+	if err != nil {
+		return err
+	}
+	r, err := readResults(file, modulePath)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(c.render(r)); err != nil {
+		return err
+	}
+	c.problems = append(c.problems, r.verify(c.evidence)...)
+	return c.err()
 }

@@ -8,18 +8,52 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-var (
-	idPattern    = regexp.MustCompile(`^[VQCE][1-9][0-9]*$`)
-	coversHeader = regexp.MustCompile(`^#?\s*covers:(.*)$`)
-)
+var idPattern = regexp.MustCompile(`^[VQCE][1-9][0-9]*$`)
 
-// findProofs returns the tests and scripts that name each requirement, in the
-// order of their files.
-func findProofs(fsys fs.FS) (map[string][]string, error) {
-	proofs := map[string][]string{}
+// proof is a test or a script that names requirements.
+type proof struct {
+	dir    string // of the package that runs it
+	test   string // as the go command names it
+	script string // the file, if it is one
+	ids    []string
+}
+
+// String returns the proof as the table shows it.
+func (p *proof) String() string {
+	if p.script != "" {
+		return fmt.Sprintf("[`%s`](../%s)", path.Base(p.script), p.script)
+	}
+	return fmt.Sprintf("`%s` %s", p.dir, p.test)
+}
+
+// evidence is what the module has to show.
+type evidence struct {
+	proofs  []*proof
+	scripts []*script
+}
+
+// of returns the proofs of a requirement.
+func (e *evidence) of(id string) (tests, scripts []*proof) {
+	for _, p := range e.proofs {
+		switch {
+		case !slices.Contains(p.ids, id):
+		case p.script != "":
+			scripts = append(scripts, p)
+		default:
+			tests = append(tests, p)
+		}
+	}
+	return tests, scripts
+}
+
+// findEvidence reads the tests and the scripts of a module, in the order of
+// their files.
+func findEvidence(fsys fs.FS) (*evidence, error) {
+	e := &evidence{}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		base := path.Base(name)
 		switch {
@@ -30,20 +64,20 @@ func findProofs(fsys fs.FS) (map[string][]string, error) {
 		case d.IsDir():
 			return nil
 		case strings.HasSuffix(base, "_test.go") && !inTestdata(name):
-			return testProofs(fsys, name, proofs)
+			return e.readTests(fsys, name)
 		case path.Ext(base) == ".qp" && inTestdata(name):
-			return scriptProofs(fsys, name, proofs)
+			return e.readScript(fsys, name)
 		}
 		return nil
 	})
-	return proofs, err
+	return e, err
 }
 
 func inTestdata(name string) bool {
 	return strings.Contains("/"+name, "/testdata/")
 }
 
-func testProofs(fsys fs.FS, name string, proofs map[string][]string) error {
+func (e *evidence) readTests(fsys fs.FS, name string) error {
 	src, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return err
@@ -57,8 +91,8 @@ func testProofs(fsys fs.FS, name string, proofs map[string][]string) error {
 		if !ok || fn.Recv != nil {
 			continue
 		}
-		for _, id := range idsOfTest(fn.Name.Name) {
-			proofs[id] = append(proofs[id], fmt.Sprintf("`%s` %s", path.Dir(name), fn.Name.Name))
+		if ids := idsOfTest(fn.Name.Name); len(ids) > 0 {
+			e.proofs = append(e.proofs, &proof{dir: path.Dir(name), test: fn.Name.Name, ids: ids})
 		}
 	}
 	return nil
@@ -82,26 +116,4 @@ func idsOfTest(name string) []string {
 		ids = append(ids, part)
 	}
 	return ids
-}
-
-// scriptProofs reads the "covers:" lines of a script; their words are
-// requirements, parted by blanks or commas.
-func scriptProofs(fsys fs.FS, name string, proofs map[string][]string) error {
-	text, err := fs.ReadFile(fsys, name)
-	if err != nil {
-		return err
-	}
-	for i, line := range strings.Split(string(text), "\n") {
-		m := coversHeader.FindStringSubmatch(line)
-		if m == nil {
-			continue
-		}
-		for _, id := range strings.FieldsFunc(m[1], func(r rune) bool { return r == ' ' || r == ',' || r == '\r' || r == '\t' }) {
-			if !idPattern.MatchString(id) {
-				return fmt.Errorf("%s:%d: %q is not a requirement", name, i+1, id)
-			}
-			proofs[id] = append(proofs[id], "`"+name+"`")
-		}
-	}
-	return nil
 }

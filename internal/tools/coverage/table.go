@@ -7,60 +7,90 @@ import (
 	"strings"
 )
 
-// requirement is one line of the requirements file.
-type requirement struct {
-	id    string
-	title string
+// catalogue is everything that the page shows.
+type catalogue struct {
+	reqs       []requirement
+	evidence   *evidence
+	exceptions []exception
+	problems   []string
 }
 
-// render returns the coverage table of the module in fsys.
-func render(fsys fs.FS) ([]byte, error) {
+// load reads a module. Problems are what the gate must not let pass; an error
+// means that there is no catalogue.
+func load(fsys fs.FS) (*catalogue, error) {
 	reqs, err := readRequirements(fsys)
 	if err != nil {
 		return nil, err
 	}
-	proofs, err := findProofs(fsys)
+	e, err := findEvidence(fsys)
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]bool{}
-	proved := 0
-	for _, r := range reqs {
-		known[r.id] = true
-		if len(proofs[r.id]) > 0 {
-			proved++
-		}
-	}
-	for id, by := range proofs {
-		if !known[id] {
-			return nil, fmt.Errorf("%s: there is no requirement %s", by[0], id)
-		}
-	}
-	var b bytes.Buffer
-	fmt.Fprintln(&b, "<!-- Written by internal/tools/coverage from the names of the tests. Do not edit. -->")
-	fmt.Fprintln(&b, "# Requirements and their proofs")
-	fmt.Fprintf(&b, "\n%d of %d requirements are named by a test or a script.\n\n", proved, len(reqs))
-	fmt.Fprintln(&b, "| id | requirement | proved by |\n|---|---|---|")
-	for _, r := range reqs {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.id, r.title, strings.Join(proofs[r.id], "<br>"))
-	}
-	return b.Bytes(), nil
+	c := &catalogue{reqs: reqs, evidence: e, problems: problems(reqs, e)}
+	var more []string
+	c.exceptions, more, err = exceptions(fsys, e)
+	c.problems = append(c.problems, more...)
+	return c, err
 }
 
-func readRequirements(fsys fs.FS) ([]requirement, error) {
-	text, err := fs.ReadFile(fsys, requirementsFile)
-	if err != nil {
-		return nil, err
-	}
-	var reqs []requirement
-	seen := map[string]bool{}
-	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
-		id, title, ok := strings.Cut(line, "\t")
-		if !ok || !idPattern.MatchString(id) || title == "" || seen[id] {
-			return nil, fmt.Errorf("%s:%d: want an id that is new, a tab and a title", requirementsFile, i+1)
+const preface = `<!-- Written by internal/tools/coverage from the tests and the scripts. Do not edit. -->
+# Requirements and their proofs
+
+A requirement that is *done* is named by the tests and the scripts that prove it: each of them fails when the requirement is
+broken. ` + "`make check`" + ` runs them all and lets nothing pass in which one of them failed, was skipped or did not run. One that is
+*open* has no proof yet.
+`
+
+// render returns the page. With results it says of each requirement whether
+// its proofs passed; without, only what they are.
+func (c *catalogue) render(r results) []byte {
+	var b bytes.Buffer
+	b.WriteString(preface)
+	done := 0
+	for i := range c.reqs {
+		if c.reqs[i].done {
+			done++
 		}
-		seen[id] = true
-		reqs = append(reqs, requirement{id, title})
 	}
-	return reqs, nil
+	fmt.Fprintf(&b, "\n%d of %d requirements are done, by %d tests and %d scripts.\n\n",
+		done, len(c.reqs), len(c.evidence.proofs)-len(c.evidence.scripts), len(c.evidence.scripts))
+	fmt.Fprintln(&b, "| id | requirement | state | tests | scripts |\n|---|---|---|---|---|")
+	for i := range c.reqs {
+		req := &c.reqs[i]
+		tests, scripts := c.evidence.of(req.id)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", req.id, req.title, state(req, r, append(tests, scripts...)), join(tests), join(scripts))
+	}
+	fmt.Fprintf(&b, "\n## Completion statuses\n\nEach script shows the flow from the first packet on.\n")
+	writeExceptions(&b, "status", c.exceptions)
+	fmt.Fprintf(&b, "\n## Asynchronous events\n")
+	writeExceptions(&b, "event", c.exceptions)
+	return b.Bytes()
+}
+
+// state is done or open; with results pass, or what did not.
+func state(req *requirement, r results, proofs []*proof) string {
+	switch {
+	case !req.done:
+		return "open"
+	case r == nil:
+		return "done"
+	}
+	var bad []string
+	for _, p := range proofs {
+		if s := r.outcome(p); s != "pass" {
+			bad = append(bad, fmt.Sprintf("%s: %s", p.test, s))
+		}
+	}
+	if len(bad) == 0 {
+		return "pass"
+	}
+	return strings.Join(bad, "<br>")
+}
+
+func join(ps []*proof) string {
+	var s []string
+	for _, p := range ps {
+		s = append(s, p.String())
+	}
+	return strings.Join(s, "<br>")
 }

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// results are the outcomes of tests, "pass", "fail" or "skip", by the
+// directory of their package and their name, with a blank between.
+type results map[string]string
+
+// outcome returns what became of a proof.
+func (r results) outcome(p *proof) string {
+	if s := r[p.dir+" "+p.test]; s != "" {
+		return s
+	}
+	return "not run"
+}
+
+// readResults reads the output of go test -json. Packages of the module are
+// known by the directory that follows its path. A test that ran several times
+// is as good as its worst run.
+func readResults(name, module string) (results, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := results{}
+	for d := json.NewDecoder(f); ; {
+		var event struct{ Action, Package, Test string }
+		switch err := d.Decode(&event); {
+		case errors.Is(err, io.EOF):
+			return r, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		dir, ok := strings.CutPrefix(event.Package, module)
+		if !ok || event.Test == "" || event.Action != "pass" && event.Action != "fail" && event.Action != "skip" {
+			continue
+		}
+		key := strings.TrimPrefix(dir, "/") + " " + event.Test
+		if r[key] == "" || r[key] == "pass" {
+			r[key] = event.Action
+		}
+	}
+}
+
+// verify returns the proofs that did not pass.
+func (r results) verify(e *evidence) (ps []string) {
+	for _, p := range e.proofs {
+		if s := r.outcome(p); s != "pass" {
+			ps = append(ps, fmt.Sprintf("%s %s, a proof of %s: %s", p.dir, p.test, strings.Join(p.ids, ", "), s))
+		}
+	}
+	return ps
+}
