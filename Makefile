@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo transfer transfer-lossy
+.PHONY: check test fuzz generate bench demo sim soak mutations transfer transfer-lossy
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -19,6 +19,15 @@ bench: ## measure the adapter beside UDP without RDMA
 
 demo: ## two adapters talk over UDP
 	go run ./cmd/softhca demo
+
+sim: ## a thousand short simulations
+	go run ./cmd/softhca sim --seeds 1..1000
+
+soak: ## simulations for an hour
+	go run ./cmd/softhca sim --for 1h
+
+mutations: ## each seeded bug of the engine must be caught
+	go test -tags mutation -count=1 -v -timeout 30m ./internal/mutation
 
 transfer: ## 1 GiB between two processes by WRITE, READ and SEND at each path MTU
 	go test -count=1 -v -timeout 30m -run 'TestTransfer$$' ./verbs -transfer-bytes 1073741824

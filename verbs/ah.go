@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/fault"
 )
 
 // errNoAH is what calls on no address handle at all return.
@@ -19,7 +20,7 @@ type AH struct {
 // CreateAH resolves an address vector.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	a := &AH{pd: p}
-	err := p.do(func(clock.Instant) (err error) {
+	err := p.call(fault.CreateAH, func(clock.Instant) (err error) {
 		a.h, err = p.pd.CreateAH(&attr)
 		return err
 	})
@@ -38,7 +39,7 @@ func (a *AH) Destroy() error {
 	if a == nil {
 		return errNoAH
 	}
-	if err := a.pd.do(func(clock.Instant) error { return a.pd.pd.DestroyAH(a.h) }); err != nil {
+	if err := a.pd.call(fault.DestroyAH, func(clock.Instant) error { return a.pd.pd.DestroyAH(a.h) }); err != nil {
 		return fmt.Errorf("destroy AH: %w", err)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	mrand "math/rand/v2"
 	"net/netip"
 
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/fabric/pipe"
@@ -75,17 +74,12 @@ type Config struct {
 	DisableOffload bool
 	// Privileged allows Q_Keys with bit 31 set.
 	Privileged bool
-	// Faults makes the network worse than it is.
+	// Faults makes things go wrong on demand. The environment may add to it.
 	Faults Faults
 }
 
-// Faults are what happens to arriving packets on their way in. The zero value
-// is a good network.
-type Faults struct {
-	Loss    float64 // share that is lost, 0 to 1
-	Reorder float64 // share that arrives after the packet behind it, 0 to 1
-	Seed    uint64  // makes the choice repeatable
-}
+// Option changes a configuration; see WithFaults.
+type Option func(*Config)
 
 // source returns the numbers that keys and QPNs come from.
 func (c *Config) source() func() uint32 {
@@ -102,11 +96,7 @@ func (c *Config) source() func() uint32 {
 }
 
 // openPort opens what the configuration names.
-func (c *Config) openPort() (fabric.Port, error) {
-	faults := fault.Config{Seed: c.Faults.Seed, Loss: c.Faults.Loss, Reorder: c.Faults.Reorder}
-	if err := faults.Check(); err != nil {
-		return nil, fmt.Errorf("faults: %w: %w", err, ib.EINVAL)
-	}
+func (c *Config) openPort(faults *injector) (fabric.Port, error) {
 	addrs, err := resolve(c.Addr)
 	if err != nil {
 		return nil, err
@@ -127,8 +117,8 @@ func (c *Config) openPort() (fabric.Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open adapter on %s: %w", list(addrs), err)
 	}
-	if c.Faults != (Faults{}) {
-		p = fault.Wrap(p, faults)
+	if faults != nil {
+		p = fault.Wrap(p, fault.Config{Rules: faults.all, Now: faults.now, Trace: c.Trace})
 	}
 	return c.capturing(p)
 }

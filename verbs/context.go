@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -24,17 +25,26 @@ type Context struct {
 	hca    *hca.HCA
 	drv    *driver.Driver
 	events eventQueue
+	faults *injector // nil without rules
 	closed atomic.Bool
 }
 
 // Open opens an adapter. Errors say what to do: an address that another
-// adapter has gives EADDRINUSE, one that is not this host's EADDRNOTAVAIL.
-func Open(cfg Config) (*Context, error) {
-	port, err := cfg.openPort()
+// adapter has gives EADDRINUSE, one that is not this host's EADDRNOTAVAIL,
+// a mistake in the rules of faults EINVAL.
+func Open(cfg Config, opts ...Option) (*Context, error) {
+	for _, o := range opts {
+		o(&cfg)
+	}
+	faults, err := newInjector(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{port: port}
+	port, err := cfg.openPort(faults)
+	if err != nil {
+		return nil, err
+	}
+	c := &Context{port: port, faults: faults}
 	c.events.init()
 	c.hca, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Raise: c.events.raise,
@@ -44,7 +54,9 @@ func Open(cfg Config) (*Context, error) {
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
+	faults.attach(c.hca)
 	c.drv = driver.Start(port, c.hca.Shard(), c.events.fatal)
+	faults.begin(c)
 	return c, nil
 }
 
@@ -55,6 +67,7 @@ func (c *Context) Close() error {
 	if c == nil || c.closed.Swap(true) {
 		return ErrInvalidHCA
 	}
+	c.faults.stop()
 	err := c.drv.Close()
 	c.events.close()
 	return err
@@ -84,6 +97,17 @@ func (c *Context) do(f func(now clock.Instant) error) error {
 		return e
 	}
 	return err
+}
+
+// call is do for a verb, which the rules of faults may make fail.
+func (c *Context) call(v fault.Verb, s subject, f func(now clock.Instant) error) error {
+	if !c.usable() {
+		return ErrInvalidHCA
+	}
+	if err := c.called(v, s); err != nil {
+		return err
+	}
+	return c.do(f)
 }
 
 // DeviceAttr describes an adapter, as ibv_query_device does.

@@ -58,8 +58,9 @@ func TestV1_OpenErrors(t *testing.T) {
 		{"an empty element", Config{Addr: loopback() + ","}, syscall.EINVAL, "neither"},
 		{"an address in use", Config{Addr: used}, syscall.EADDRINUSE, used},
 		{"an address of another host", Config{Addr: "192.0.2.1"}, syscall.EADDRNOTAVAIL, "192.0.2.1"},
-		{"loss of more than all", Config{Addr: loopback(), Faults: Faults{Loss: 1.5}}, syscall.EINVAL, "1.5"},
-		{"a negative share", Config{Addr: loopback(), Faults: Faults{Reorder: -0.1}}, syscall.EINVAL, "-0.1"},
+		{"loss of more than all", Config{Addr: loopback(), Faults: Faults{Rules: "drop p=1.5"}}, syscall.EINVAL, "1.5"},
+		{"a fault that is none", Config{Addr: loopback(), Faults: Faults{Rules: "dorp"}}, syscall.EINVAL, "did you mean drop?"},
+		{"rules that are nowhere", Config{Addr: loopback(), Faults: Faults{File: "no-such-file"}}, syscall.ENOENT, "no-such-file"},
 		{"an address in use on a network", Config{Addr: "10.0.0.1", Network: n}, syscall.EADDRINUSE, "10.0.0.1"},
 	} {
 		ctx, err := Open(c.cfg)

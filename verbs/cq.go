@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -31,7 +32,7 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	if ch != nil && !ch.join() {
 		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", maxChannelCQs, ErrInsufficientResources)
 	}
-	err := c.do(func(clock.Instant) (err error) {
+	err := c.call(fault.CreateCQ, subject{}, func(clock.Instant) (err error) {
 		q.cq, err = c.hca.CreateCQ(uint32(n), q.notify)
 		return err
 	})
@@ -92,6 +93,9 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	if err := q.ctx.alive(); err != nil {
 		return err
 	}
+	if err := q.ctx.called(fault.ReqNotify, subject{cq: q.cq}); err != nil {
+		return fmt.Errorf("arm CQ: %w", err)
+	}
 	q.cq.Arm(solicitedOnly)
 	return nil
 }
@@ -108,7 +112,7 @@ func (q *CQ) Resize(n int) error {
 	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
 	}
-	err := q.ctx.do(func(clock.Instant) error {
+	err := q.ctx.call(fault.ResizeCQ, subject{cq: q.cq}, func(clock.Instant) error {
 		if q.destroyed.Load() {
 			return ErrInvalidCQ
 		}
@@ -133,7 +137,7 @@ func (q *CQ) Destroy() error {
 	if n := q.unacked.Load(); n > 0 {
 		return fmt.Errorf("destroy CQ: %d events are not acknowledged: %w", n, ErrBusy)
 	}
-	err := q.ctx.do(func(clock.Instant) error {
+	err := q.ctx.call(fault.DestroyCQ, subject{cq: q.cq}, func(clock.Instant) error {
 		if q.destroyed.Load() { // by a call at the same time
 			return ErrInvalidCQ
 		}

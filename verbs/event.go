@@ -206,6 +206,25 @@ func (e *eventQueue) removeSRQ(s *SRQ) {
 	e.mu.Unlock()
 }
 
+// allCQs returns every CQ, allSRQs every SRQ, for rules that act on all.
+func (e *eventQueue) allCQs() (s []subject) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for q := range e.cqs {
+		s = append(s, subject{cq: q})
+	}
+	return s
+}
+
+func (e *eventQueue) allSRQs() (s []subject) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for q := range e.srqs {
+		s = append(s, subject{srq: q})
+	}
+	return s
+}
+
 // GetAsyncEvent returns the oldest asynchronous event, waiting for one until
 // ctx ends. The caller acknowledges it with Ack. After Close it returns
 // ErrInvalidHCA.

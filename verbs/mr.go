@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/memory"
 )
 
@@ -56,7 +57,7 @@ func (p *PD) RegMRAddr(addr uintptr, length uint64, access ib.Access) (*MR, erro
 
 func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
 	m := &MR{pd: p, buf: c.Buf}
-	err := p.do(func(clock.Instant) (err error) {
+	err := p.call(fault.RegMR, func(clock.Instant) (err error) {
 		m.r, err = p.pd.RegMR(c)
 		return err
 	})
@@ -120,7 +121,7 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
 	if to == nil {
 		to = m.pd
 	}
-	if err := m.pd.do(func(clock.Instant) error { return m.pd.pd.ReregMR(m.r, what, c, to.pd) }); err != nil {
+	if err := m.pd.call(fault.ReregMR, func(clock.Instant) error { return m.pd.pd.ReregMR(m.r, what, c, to.pd) }); err != nil {
 		return fmt.Errorf("re-register MR: %w", err)
 	}
 	m.pd = to
@@ -133,7 +134,7 @@ func (m *MR) Dereg() error {
 	if m == nil {
 		return errNoMR
 	}
-	if err := m.pd.do(func(clock.Instant) error { return m.pd.pd.DeregMR(m.r) }); err != nil {
+	if err := m.pd.call(fault.DeregMR, func(clock.Instant) error { return m.pd.pd.DeregMR(m.r) }); err != nil {
 		return fmt.Errorf("deregister MR: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/hca"
 )
 
@@ -17,7 +18,7 @@ type PD struct {
 // AllocPD returns a new protection domain. ENOMEM when there are no more.
 func (c *Context) AllocPD() (*PD, error) {
 	p := &PD{ctx: c}
-	err := c.do(func(clock.Instant) (err error) {
+	err := c.call(fault.AllocPD, subject{}, func(clock.Instant) (err error) {
 		p.pd, err = c.hca.AllocPD()
 		return err
 	})
@@ -30,10 +31,18 @@ func (c *Context) AllocPD() (*PD, error) {
 // Dealloc ends a protection domain. ErrBusy while something is in it,
 // ErrInvalidPD when it was deallocated before.
 func (p *PD) Dealloc() error {
-	if err := p.do(func(clock.Instant) error { return p.pd.Dealloc() }); err != nil {
+	if err := p.call(fault.DeallocPD, func(clock.Instant) error { return p.pd.Dealloc() }); err != nil {
 		return fmt.Errorf("deallocate PD: %w", err)
 	}
 	return nil
+}
+
+// call is do for a verb, which the rules of faults may make fail.
+func (p *PD) call(v fault.Verb, f func(now clock.Instant) error) error {
+	if p == nil {
+		return ErrInvalidPD
+	}
+	return p.ctx.call(v, subject{}, f)
 }
 
 // do runs f as the shard's thread, if p is a protection domain at all.

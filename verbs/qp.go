@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -47,7 +48,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, fmt.Errorf("create QP: %w", errNoAttr)
 	}
 	q := &QP{pd: p}
-	err := p.do(func(clock.Instant) error { return q.create(attr) })
+	err := p.call(fault.CreateQP, func(clock.Instant) error { return q.create(attr) })
 	if err != nil {
 		return nil, fmt.Errorf("create %v QP: %w", attr.Type, err)
 	}
@@ -99,7 +100,7 @@ func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify QP: %w", errNoAttr)
 	}
-	return q.do(func(now clock.Instant) error {
+	return q.call(fault.ModifyQP, func(now clock.Instant) error {
 		err := q.qp.Modify(now, attr, mask)
 		q.pd.ctx.hca.Shard().Arm(q.qp)
 		return err
@@ -110,7 +111,7 @@ func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 // and the sizes are defined.
 func (q *QP) Query() (QPAttr, error) {
 	var a QPAttr
-	err := q.do(func(clock.Instant) error {
+	err := q.call(fault.QueryQP, func(clock.Instant) error {
 		a = q.qp.Query()
 		return nil
 	})
@@ -125,7 +126,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	if err := q.usable(); err != nil {
 		return err
 	}
-	n, err := q.qp.PostSend(wrs...)
+	n, err := q.postSend(wrs)
 	if n > 0 {
 		q.pd.ctx.drv.Post(q.qp)
 	}
@@ -140,7 +141,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	if err := q.usable(); err != nil {
 		return err
 	}
-	n, err := q.qp.PostRecv(wrs...)
+	n, err := q.postRecv(wrs)
 	if n > 0 && q.qp.State() == ib.ERR { // flushed by the shard
 		q.pd.ctx.drv.Post(q.qp)
 	}
@@ -163,7 +164,7 @@ func (q *QP) Destroy() error {
 	if n := q.unacked.Load(); n > 0 {
 		return fmt.Errorf("destroy QP: %d events are not acknowledged: %w", n, ErrBusy)
 	}
-	err := q.do(func(clock.Instant) error {
+	err := q.call(fault.DestroyQP, func(clock.Instant) error {
 		q.destroyed.Store(true)
 		q.pd.ctx.hca.DestroyQP(q.pd.pd, q.qp)
 		return nil
@@ -187,6 +188,17 @@ func (q *QP) usable() error {
 		return errDestroyed
 	}
 	return nil
+}
+
+// call is do for a verb, which the rules of faults may make fail.
+func (q *QP) call(v fault.Verb, f func(now clock.Instant) error) error {
+	if q == nil || q.destroyed.Load() {
+		return errDestroyed
+	}
+	if err := q.pd.ctx.called(v, subject{qp: q.qp}); err != nil {
+		return err
+	}
+	return q.do(f)
 }
 
 // do runs f as the shard's thread if the QP still exists.

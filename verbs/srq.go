@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -31,7 +32,7 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 		return nil, fmt.Errorf("create SRQ: %w", errNoAttr)
 	}
 	s := &SRQ{pd: p}
-	err := p.do(func(clock.Instant) (err error) {
+	err := p.call(fault.CreateSRQ, func(clock.Instant) (err error) {
 		s.srq, err = p.pd.CreateSRQ(attr.MaxWR, attr.MaxSGE, attr.Limit)
 		return err
 	})
@@ -50,7 +51,11 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 		return err
 	}
 	for i := range wrs {
-		if err := s.srq.PostRecv(&wrs[i]); err != nil {
+		err := s.pd.ctx.called(fault.PostSRQRecv, subject{srq: s.srq})
+		if err == nil {
+			err = s.srq.PostRecv(&wrs[i])
+		}
+		if err != nil {
 			return &PostError{Index: i, WRID: wrs[i].WRID, Err: err}
 		}
 	}
@@ -61,6 +66,9 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 // left. 0 disarms. EINVAL when n is more than the queue holds.
 func (s *SRQ) SetLimit(n uint32) error {
 	if err := s.usable(); err != nil {
+		return err
+	}
+	if err := s.pd.ctx.called(fault.SetSRQLimit, subject{srq: s.srq}); err != nil {
 		return err
 	}
 	return s.srq.SetLimit(n)
@@ -81,7 +89,7 @@ func (s *SRQ) Destroy() error {
 	if n := s.unacked.Load(); n > 0 {
 		return fmt.Errorf("destroy SRQ: %d events are not acknowledged: %w", n, ErrBusy)
 	}
-	err := s.pd.do(func(clock.Instant) error {
+	err := s.pd.ctx.call(fault.DestroySRQ, subject{srq: s.srq}, func(clock.Instant) error {
 		if s.destroyed.Load() { // by a call at the same time
 			return ErrInvalidSRQ
 		}

@@ -87,6 +87,9 @@ func TestTransfer(t *testing.T) {
 	p.t = t
 }
 
+// lossy are the rules of a network that loses and reorders what arrives.
+const lossy = "drop p=0.01 dir=in; reorder p=0.01 dir=in"
+
 // TestTransferLossy is TestTransfer in a network that loses and reorders
 // packets at both ends.
 func TestTransferLossy(t *testing.T) {
@@ -100,7 +103,7 @@ func TestTransferLossy(t *testing.T) {
 			t.Logf("-transfer-seed %d", seed)
 			p.t = t
 			testTransfer(t, p, remote{PathMTU: mtu, Timeout: 12}, [2]Faults{
-				{Loss: 0.01, Reorder: 0.01, Seed: seed}, {Loss: 0.01, Reorder: 0.01, Seed: seed + 1},
+				{Rules: lossy, Seed: seed}, {Rules: lossy, Seed: seed + 1},
 			})
 		})
 	}

@@ -25,7 +25,8 @@ pair of each, moves data with every operation, draws every packet, provokes an e
 seconds. The exit code is 0 only if everything that it shows was verified.
 
 The adapters open on 127.0.0.1, or --addr, and on --peer. With --capture the first one records its packets; it then
-measures for a moment only, unless --measure says otherwise.`,
+measures for a moment only, unless --measure says otherwise. With --fault it is the first one that goes wrong, and
+what the demonstration then finds not verified is what you asked for.`,
 		Example: `  softhca demo
   softhca demo --capture demo.pcapng
   softhca demo --addr 127.0.0.3 --peer 127.0.0.4`,
@@ -49,6 +50,7 @@ func runDemo(cmd *cobra.Command, g *globals, peer string, measure time.Duration)
 	}
 	second := *g
 	second.capture = "" // one file, one adapter
+	second.faults, second.faultFile = nil, ""
 	open := func(g *globals) demo.Open {
 		return func(addr string, trace func(*verbs.TraceRecord)) (*verbs.Context, func() error, error) {
 			return g.open(cmd.ErrOrStderr(), func(c *verbs.Config) {

@@ -61,13 +61,25 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// words splits a command line at blanks, but for those between single quotes.
+func words(line string) (args []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			args = append(args, part)
+			continue
+		}
+		args = append(args, strings.Fields(part)...)
+	}
+	return args
+}
+
 // accepts parses a line of examples: a command, perhaps with a redirection or
 // a pipe, perhaps followed by blanks and an explanation.
 func accepts(line string) error {
 	for _, end := range []string{"   ", " | ", " < ", " > "} {
 		line, _, _ = strings.Cut(line, end)
 	}
-	args := strings.Fields(line)
+	args := words(line)
 	if len(args) < 2 || args[0] != "softhca" {
 		return fmt.Errorf("not a softhca command")
 	}

@@ -29,6 +29,10 @@ type perfFlags struct {
 	child    bool
 	forever  bool
 	duration time.Duration
+	timeout  time.Duration
+	retry    int
+	loss     float64  // of --loss-ratio
+	server   []string // --server-fault
 }
 
 // perfPort is where a server of perf listens by default.
@@ -53,9 +57,16 @@ atomics it is the time from the post to the completion.
 
 The last message of each queue pair carries a pattern, and the side that gets it checks it. The exit code is 0
 only if everything completed with success and the data was right. A line of progress is written to standard error
-each second; the result to standard output.`,
+each second; the result to standard output.
+
+With --fault things go wrong on this side (with --local on the client's, and with --server-fault on the other). What
+the rules did and what the protocol made of it is part of the result. A connection that fails is an error, told as both
+sides saw it.`,
 		Example: `  softhca perf write --local
   softhca perf write --latency --local --json
+  softhca perf write --local --fault 'drop nth=100'
+  softhca perf write --local --fault 'drop p=1 dir=out after=1s' --timeout 20ms --retry 3
+  softhca perf write --local --loss-ratio 0.01
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
   softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -81,6 +92,10 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.IntVar(&f.mtu, "mtu", 0, "path MTU in `bytes`: 256, 512, 1024, 2048 or 4096 (default the largest of both ports)")
 	s.DurationVar(&f.duration, "duration", 5*time.Second, "how long to measure")
 	s.BoolVar(&f.plan.Latency, "latency", false, "measure the latency of single messages")
+	s.DurationVar(&f.timeout, "timeout", ib.AckTimeout(perf.DefaultTimeout), "local ACK timeout; rounded up to a step of the protocol, 4.096 µs times a power of two")
+	s.IntVar(&f.retry, "retry", perf.DefaultRetry, "retries before RETRY_EXC_ERR, 0 to 7")
+	s.Float64Var(&f.loss, "loss-ratio", 0, "with --local: measure without faults and with this `share` of packets lost each way, and print the ratio")
+	s.StringArrayVar(&f.server, "server-fault", nil, "with --local: a `rule` for the server's side; --fault is for the client's")
 	s.Uint16Var(&f.port, "port", perfPort, "TCP port of the server")
 	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
 	s.BoolVar(&f.local, "local", false, "run both sides on this host")
@@ -126,6 +141,9 @@ func (f *perfFlags) parse(args []string) (host string, err error) {
 	if f.duration <= 0 {
 		return "", usagef("--duration %v: want more than nothing", f.duration)
 	}
+	if err := f.parseRetries(); err != nil {
+		return "", err
+	}
 	if err := f.plan.Check(); err != nil {
 		return "", &usageError{err}
 	}
@@ -135,24 +153,39 @@ func (f *perfFlags) parse(args []string) (host string, err error) {
 	if f.local && (host != "" || f.forever || f.child) {
 		return "", usagef("--local runs both sides: no HOST, no --forever")
 	}
-	return host, nil
+	if !f.local && (f.loss != 0 || len(f.server) > 0) {
+		return "", usagef("--loss-ratio and --server-fault are for --local")
+	}
+	if !(f.loss >= 0 && f.loss < 1) || f.loss > 0 && len(f.faults)+len(f.server) > 0 {
+		return "", usagef("--loss-ratio takes a share below 1, and no other faults")
+	}
+	f.ownFaults = f.local || f.child || host != "" // the result tells
+	return host, errors.Join(checkFaults("--fault", f.faults), checkFaults("--server-fault", f.server))
 }
 
-// measure is the client.
-func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server string) (err error) {
-	dev, closer, err := f.open(cmd.ErrOrStderr())
-	if err != nil {
-		return err
+// parseRetries turns --timeout and --retry into attributes.
+func (f *perfFlags) parseRetries() error {
+	if f.retry < 0 || f.retry > 7 {
+		return usagef("--retry %d: want 0 to 7", f.retry)
 	}
-	defer func() { err = errors.Join(err, closer()) }()
-	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", server)
-	if err != nil {
-		return fmt.Errorf("reach the server: %w", err)
+	if f.plan.Retry = f.retry; f.retry == 0 {
+		f.plan.Retry = -1
 	}
-	sum, err := perf.Run(ctx, dev, conn, f.plan, func(i perf.Interval) {
-		// Progress that nobody can read is no reason to stop.
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%3.0f s  %8.2f Gb/s  %8.3f M messages/s\n", i.Elapsed.Seconds(), i.Gbps, i.Mpps)
-	})
+	for code := uint8(1); code < 32; code++ {
+		if f.timeout > 0 && ib.AckTimeout(code) >= f.timeout {
+			f.plan.Timeout = code
+			return nil
+		}
+	}
+	return usagef("--timeout %v: want more than nothing and at most %v", f.timeout, ib.AckTimeout(31))
+}
+
+// measure is the client. It prints the result.
+func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server string) error {
+	sum, err := f.client(ctx, cmd, server)
+	if failed := (*perf.Failure)(nil); f.asJSON && errors.As(err, &failed) {
+		return errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(failed))
+	}
 	if err != nil {
 		return err
 	}
@@ -161,6 +194,23 @@ func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server stri
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), sum)
 	return err
+}
+
+// client measures.
+func (f *perfFlags) client(ctx context.Context, cmd *cobra.Command, server string) (sum perf.Summary, err error) {
+	dev, closer, err := f.open(cmd.ErrOrStderr())
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, closer()) }()
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", server)
+	if err != nil {
+		return sum, fmt.Errorf("reach the server: %w", err)
+	}
+	return perf.Run(ctx, dev, conn, f.plan, func(i perf.Interval) {
+		// Progress that nobody can read is no reason to stop.
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%3.0f s  %8.2f Gb/s  %8.3f M messages/s\n", i.Elapsed.Seconds(), i.Gbps, i.Mpps)
+	})
 }
 
 // serve is the server.
@@ -210,6 +260,9 @@ func (f *perfFlags) accept(ctx context.Context, cmd *cobra.Command, dev *verbs.C
 			return fmt.Errorf("wait for a client: %w", err)
 		}
 		err = perf.Serve(ctx, dev, conn, f.plan.Op)
+		if f.child && errors.Is(err, perf.ErrPeerFailed) {
+			return nil // the client tells it all
+		}
 		if !f.forever {
 			return err
 		}

@@ -3,19 +3,26 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/verbs"
 )
 
 // runLocal measures between two processes of this host: this one, and the
-// same program again as the server.
+// same program again as the server. Faults are the client's, those of the
+// environment too, unless --server-fault names some for the server.
 func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
 	if f.addr == "" {
 		f.addr = "127.0.0.1"
@@ -24,12 +31,56 @@ func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return usagef("--local takes one IP address as --addr: %w", err)
 	}
-	server, stop, err := f.startServer(ctx, cmd, own.Next())
-	if err != nil {
-		return err
+	beside := func(do func(server string) error) error {
+		server, stop, err := f.startServer(ctx, cmd, own.Next())
+		if err != nil {
+			return err
+		}
+		if err = do(server); err != nil {
+			_ = stop(false) // it has told its own on standard error
+			return err
+		}
+		return stop(true)
 	}
-	err = f.measure(ctx, cmd, server)
-	return errors.Join(err, stop(err == nil))
+	if f.loss > 0 {
+		return f.compare(ctx, cmd, beside)
+	}
+	return beside(func(server string) error { return f.measure(ctx, cmd, server) })
+}
+
+// lossRatio is the result of --loss-ratio.
+type lossRatio struct {
+	Loss     float64      `json:"loss"`  // share of packets, each way
+	Ratio    float64      `json:"ratio"` // of the payload rates
+	Lossless perf.Summary `json:"lossless"`
+	Lossy    perf.Summary `json:"lossy"`
+}
+
+// compare measures without faults and with loss, and prints the ratio.
+func (f *perfFlags) compare(ctx context.Context, cmd *cobra.Command, beside func(func(string) error) error) error {
+	r := lossRatio{Loss: f.loss}
+	for _, run := range [...]struct {
+		faults []string
+		sum    *perf.Summary
+	}{{nil, &r.Lossless}, {[]string{fmt.Sprintf("drop p=%v dir=both", f.loss)}, &r.Lossy}} {
+		f.faults = run.faults
+		err := beside(func(server string) (err error) {
+			*run.sum, err = f.client(ctx, cmd, server)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if r.Lossless.Gbps > 0 {
+		r.Ratio = r.Lossy.Gbps / r.Lossless.Gbps
+	}
+	if f.asJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "lossless: %v\nlossy:    %v\nratio:    %.3f of the payload rate with %g %% of packets lost each way\n",
+		r.Lossless, r.Lossy, r.Ratio, f.loss*100)
+	return err
 }
 
 // serverGrace is how long the server may take to end after its client has: it
@@ -44,8 +95,15 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 	if err != nil {
 		return "", nil, err
 	}
-	child := exec.CommandContext(ctx, self, "perf", f.plan.Op.String(), "--child",
-		"--addr", at.String(), "--transport", f.transport, "--log-level", f.logLevel)
+	args := []string{
+		"perf", f.plan.Op.String(), "--child", "--addr", at.String(), "--transport", f.transport, "--log-level", f.logLevel,
+		"--fault-seed", strconv.FormatUint(f.faultSeed, 10),
+	}
+	for _, rule := range f.server {
+		args = append(args, "--fault", rule)
+	}
+	child := exec.CommandContext(ctx, self, args...)
+	child.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, verbs.FaultsEnv+"=") })
 	child.Stderr = cmd.ErrOrStderr()
 	in, err := child.StdinPipe()
 	if err != nil {

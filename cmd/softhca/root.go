@@ -8,9 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -20,6 +22,11 @@ type globals struct {
 	capture   string
 	logLevel  string
 	transport string
+	faults    []string
+	faultFile string
+	faultSeed uint64
+	// ownFaults is set by a command that itself tells what the rules did.
+	ownFaults bool
 }
 
 // newRootCommand returns the whole command tree.
@@ -45,11 +52,14 @@ no kernel module, no root, no RDMA hardware.`,
 	f.StringVar(&g.capture, "capture", "", "write every packet of the adapter to this `file.pcapng`")
 	f.StringVar(&g.logLevel, "log-level", "warn", "debug (every packet), info, warn or error; logs go to standard error")
 	f.StringVar(&g.transport, "transport", "udp", "udp (a socket), or raw (whole IP packets; Linux, privileged)")
+	f.StringArrayVar(&g.faults, "fault", nil, "make things go wrong by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
+	f.StringVar(&g.faultFile, "fault-file", "", "a `file` with more rules")
+	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of what rules choose at random; 0 draws one")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newPingpongCommand(g),
-		newPerfCommand(g), newDecodeCommand(),
+		newPerfCommand(g), newDecodeCommand(), newSimCommand(), newFaultsCommand(g),
 	)
 	return root
 }
@@ -83,7 +93,10 @@ func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 
 // config returns the adapter that the flags describe, without its capture.
 func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
-	c := verbs.Config{Addr: g.addr}
+	c := verbs.Config{Addr: g.addr, Faults: verbs.Faults{Rules: strings.Join(g.faults, "\n"), File: g.faultFile, Seed: g.faultSeed}}
+	if err := checkFaults("--fault", g.faults); err != nil {
+		return c, err
+	}
 	switch g.transport {
 	case "udp":
 	case "raw":
@@ -95,6 +108,16 @@ func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
 		c.Trace = func(r *verbs.TraceRecord) { log.Debug(r.String()) }
 	}
 	return c, nil
+}
+
+// checkFaults returns a usageError for the first mistake in rules.
+func checkFaults(flag string, rules []string) error {
+	for _, rule := range rules {
+		if _, err := fault.Parse(rule); err != nil {
+			return usagef("%s: %w", flag, err)
+		}
+	}
+	return nil
 }
 
 // open opens the adapter that the flags describe, after the tweaks. The
@@ -123,10 +146,23 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 		return nil, nil, errors.Join(err, file())
 	}
 	log.Info("adapter open", "addr", cfg.Addr, "gid0", hca.QueryGID(0), "transport", cfg.Transport)
+	if seed := hca.FaultSeed(); seed != 0 && !g.ownFaults {
+		say(stderr, "faults at adapter %v: %d rules, --fault-seed %d", hca.QueryGID(0).Addr(), len(hca.FaultStats()), seed)
+	}
 	return hca, func() error {
 		logCounters(log, hca)
+		for _, s := range hca.FaultStats() {
+			if !g.ownFaults {
+				say(stderr, "fault %q acted %d times", s.Rule, s.Applied)
+			}
+		}
 		return errors.Join(hca.Close(), file())
 	}, nil
+}
+
+// say writes a line to standard error; if that is gone nobody is left to tell.
+func say(stderr io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(stderr, format+"\n", args...)
 }
 
 // logCounters logs what an adapter counted, zeros left out.

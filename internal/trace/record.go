@@ -19,6 +19,7 @@ const (
 	Event                  // Event
 	Retry                  // sending goes back to PSN; Cause
 	Drop                   // a packet for this QP was dropped; Cause
+	Fault                  // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
 )
 
 // HeaderBytes is how much of a packet a record keeps: the BTH and the longest
@@ -65,6 +66,11 @@ func (r *Record) String() string {
 		return fmt.Sprintf("qp %v sends again from psn %v (%s)", r.QPN, r.PSN, r.Cause)
 	case Drop:
 		return fmt.Sprintf("qp %v drops psn %v (%s)", r.QPN, r.PSN, r.Cause)
+	case Fault:
+		if r.Len == 0 {
+			return fmt.Sprintf("qp %v fault: %s", r.QPN, r.Cause)
+		}
+		return fmt.Sprintf("to qp %v fault: %s: opcode %#02x psn %v len %d", r.QPN, r.Cause, r.Header[0], r.PSN, r.Len)
 	default:
 		return fmt.Sprintf("qp %v record kind %d", r.QPN, r.Kind)
 	}

@@ -21,7 +21,10 @@ func TestRecordStrings(t *testing.T) {
 		{Record{Kind: Event, QPN: 0x11, Event: ib.EventCommEst}, "qp 0x000011 event COMM_EST"},
 		{Record{Kind: Retry, QPN: 0x11, PSN: ib.NewPSN(5), Cause: "timeout"}, "qp 0x000011 sends again from psn 000005 (timeout)"},
 		{Record{Kind: Drop, QPN: 0x11, PSN: ib.NewPSN(6), Cause: "rnr_wait"}, "qp 0x000011 drops psn 000006 (rnr_wait)"},
-		{Record{Kind: Drop + 1, QPN: 0x11}, "qp 0x000011 record kind 7"},
+		{Record{Kind: Fault, QPN: 0x11, Cause: "qp to=ERR"}, "qp 0x000011 fault: qp to=ERR"},
+		{Record{Kind: Fault, QPN: 0x11, PSN: ib.NewPSN(7), Len: 16, Cause: "drop", Header: [HeaderBytes]byte{0x11}},
+			"to qp 0x000011 fault: drop: opcode 0x11 psn 000007 len 16"},
+		{Record{Kind: Fault + 1, QPN: 0x11}, "qp 0x000011 record kind 8"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("record of kind %d prints as\n%q, want\n%q", c.r.Kind, got, c.want)

@@ -1,118 +1,121 @@
 package fault
 
 import (
-	"bytes"
-	"fmt"
-	"math/rand/v2"
+	"sync/atomic"
+	"time"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
 )
 
-// Config says how bad the network is.
+// Config says what a port does.
 type Config struct {
-	Seed    uint64
-	Loss    float64 // share of arriving packets that are lost, 0 to 1
-	Reorder float64 // share that arrives after the packet behind it, 0 to 1
+	Rules []*Live              // those on packets
+	Now   func() clock.Instant // since the adapter was opened; any thread calls it
+	Trace trace.Tracer         // gets a record of each packet that a rule acts on; may be nil
 }
 
-// Check returns an error for shares that are none.
-func (c Config) Check() error {
-	for _, s := range []float64{c.Loss, c.Reorder} {
-		if !(s >= 0 && s <= 1) {
-			return fmt.Errorf("share %v of packets: it goes from 0 to 1", s)
-		}
-	}
-	return nil
-}
-
-// Port is a port with faults. All but Receive is the wrapped port's.
+// Port is a port with faults. Packets that no rule acts on pass in the runs
+// and datagrams that they are in; of a run that loses or gains packets, or
+// changes places, the rest is sent with right ICRCs.
 type Port struct {
 	fabric.Port
-	cfg  Config
-	rand *rand.Rand
+	cfg   Config
+	rules []*Live
+	ways  Direction // of all rules together
+	caps  fabric.Caps
 
-	inner []fabric.Datagram // what the wrapped port delivered
-	n     int               // how many of inner are valid
-	at    int               // the one being passed on
-	off   int               // bytes of it that are done
+	pkt  roce.Packet
+	fate fate
+	rec  trace.Record
 
-	late    fabric.Datagram // a packet that waits for one to overtake it
-	waiting bool
+	out     *fabric.Batch // what the rules have made of batches, and what is due
+	passed  int           // packets at the head of the caller's batch that were judged
+	err     error         // of sending out, other than being blocked
+	leave   hold          // packets that are to leave later
+	lost    atomic.Uint64 // packets that left no room in out
+	scratch []byte        // a packet that is being changed
+
+	inner  []fabric.Datagram // what the wrapped port delivered
+	ready  []fabric.Datagram // what the rules have made of it
+	given  int               // of ready
+	arrive hold              // packets that are to arrive later
+
+	due    atomic.Int64 // clock.Instant: when something that is held back goes on
+	stuck  atomic.Bool  // the port took not all of out
+	asleep atomic.Bool  // somebody is in Wait
 }
 
-// inbox is how many datagrams are taken from the wrapped port at once.
-const inbox = 16
+var _ fabric.Port = (*Port)(nil)
 
-// Wrap returns p with faults on what it receives.
+const (
+	outBytes = 512 << 10 // room for a batch and what is added to it
+	inbox    = 16        // datagrams taken from the wrapped port at once
+)
+
+// Wrap returns p with faults. The wrapper owns p. Only rules on packets count.
 func Wrap(p fabric.Port, c Config) *Port {
-	return &Port{
-		Port: p, cfg: c, rand: rand.New(rand.NewPCG(c.Seed, 0x5eed)),
-		inner: make([]fabric.Datagram, inbox),
+	f := &Port{
+		Port: p, cfg: c, caps: p.Caps(), inner: make([]fabric.Datagram, inbox),
+		out: fabric.NewBatch(outBytes, p.Caps()),
 	}
-}
-
-// Receive passes on what has arrived, less what is lost, one packet to a
-// datagram.
-func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
-	n := 0
-	for n < len(ds) {
-		if p.at == p.n {
-			if n > 0 { // taking more would invalidate what was passed on
-				break
-			}
-			k, err := p.Port.Receive(p.inner)
-			if err != nil || k == 0 {
-				return 0, err
-			}
-			p.n, p.at, p.off = k, 0, 0
-		}
-		d := p.next()
-		switch {
-		case p.rand.Float64() < p.cfg.Loss:
-		case p.waiting && n+1 == len(ds):
-			// No room for this one and the late one behind it: it goes first
-			// after all.
-			ds[n] = d
-			n++
-		case p.waiting:
-			ds[n], ds[n+1] = d, p.release()
-			n += 2
-		case p.rand.Float64() < p.cfg.Reorder:
-			p.hold(&d)
-		default:
-			ds[n] = d
-			n++
+	for _, l := range c.Rules {
+		if l.Action.Layer() == Packets {
+			f.rules = append(f.rules, l)
+			f.ways |= l.Dir()
 		}
 	}
-	return n, nil
+	f.due.Store(int64(clock.Never))
+	return f
 }
 
-// next takes the next packet out of what the wrapped port delivered.
-func (p *Port) next() fabric.Datagram {
-	d := &p.inner[p.at]
-	one := *d
-	index := 0
-	if d.Stride > 0 {
-		index = p.off / d.Stride
+// acts reports whether a rule could act on packets of a direction now.
+func (p *Port) acts(now clock.Instant, d Direction) bool {
+	if p.ways&d == 0 {
+		return false
 	}
-	one.Bytes, p.off = d.Segment(p.off)
-	one.Stride = 0
-	one.ID += uint16(index)
-	if p.off >= len(d.Bytes) {
-		p.at, p.off = p.at+1, 0
+	for _, l := range p.rules {
+		if l.Dir()&d != 0 && (l.late != nil || l.Active(now)) {
+			return true
+		}
 	}
-	return one
+	return false
 }
 
-// hold keeps a copy of d until another packet has overtaken it. The copy has
-// memory of its own: several late packets may be passed on at once.
-func (p *Port) hold(d *fabric.Datagram) {
-	p.late, p.waiting = *d, true
-	p.late.Bytes = bytes.Clone(d.Bytes)
+// settle publishes when something goes on by itself, and wakes a Wait that
+// would miss it.
+func (p *Port) settle() {
+	due := min(p.leave.next(), p.arrive.next())
+	was := clock.Instant(p.due.Swap(int64(due)))
+	stuck := len(p.out.Pending()) > 0
+	sticks := stuck && !p.stuck.Swap(stuck)
+	if !stuck {
+		p.stuck.Store(false)
+	}
+	if (due < was || sticks) && p.asleep.Load() {
+		p.Port.Wake()
+	}
 }
 
-// release returns the packet that was held.
-func (p *Port) release() fabric.Datagram {
-	p.waiting = false
-	return p.late
+// Wait implements fabric.Port. It also ends when a packet that was held back
+// is due to leave or to arrive.
+func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	p.asleep.Store(true)
+	defer p.asleep.Store(false)
+	if due := clock.Instant(p.due.Load()); due != clock.Never && read {
+		d := max(due.Sub(p.cfg.Now()), time.Microsecond)
+		if timeout < 0 || d < timeout {
+			timeout = d
+		}
+	}
+	return p.Port.Wait(timeout, read, write || p.stuck.Load())
+}
+
+// Stats implements fabric.Port. Packets that found no room are refused ones.
+func (p *Port) Stats() fabric.Stats {
+	s := p.Port.Stats()
+	s.SendErrors += p.lost.Load()
+	return s
 }

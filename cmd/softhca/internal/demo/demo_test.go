@@ -70,7 +70,7 @@ func TestRun(t *testing.T) {
 // demonstration says that some were sent again.
 func TestLossIsNotVerified(t *testing.T) {
 	n := verbs.NewNetwork()
-	bad := opener(func(c *verbs.Config) { c.Network, c.Faults = n, verbs.Faults{Loss: 0.1, Seed: 4} })
+	bad := opener(func(c *verbs.Config) { c.Network, c.Faults = n, verbs.Faults{Rules: "drop p=0.1 dir=in", Seed: 4} })
 	var out strings.Builder
 	err := Run(t.Context(), Options{
 		AddrA: "10.0.0.1", AddrB: "10.0.0.2", OpenA: opener(func(c *verbs.Config) { c.Network = n }), OpenB: bad,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
@@ -66,11 +67,14 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 	if err := c.agree(); err != nil {
 		return Summary{}, err
 	}
-	before, err := c.st.retransmits()
+	before, err := c.st.count(Report{})
 	if err != nil {
 		return Summary{}, err
 	}
 	end, err := c.measure(ctx)
+	if failed := (*completionError)(nil); errors.As(err, &failed) {
+		return Summary{}, c.explain(failed, before)
+	}
 	if err != nil {
 		return Summary{}, err
 	}
@@ -78,10 +82,32 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	after, err := c.st.retransmits()
 	s := c.meter.summary(&c.plan, c.trips)
-	s.Retransmits = after - before + v.Retransmits
+	own, err := c.st.count(before)
+	s.Client, s.Server = &own, v.Report
+	s.Retransmits = own.Retransmits
+	if v.Report != nil {
+		s.Retransmits += v.Report.Retransmits
+	}
 	return s, err
+}
+
+// explain gathers what both sides know of a failure.
+func (c *client) explain(failed *completionError, before Report) error {
+	f := newFailure(failed, &c.plan, time.Since(c.meter.progress))
+	var err error
+	if f.Client, err = c.st.count(before); err != nil {
+		return errors.Join(failed, err)
+	}
+	v, err := c.conclude(&done{Failed: f.Status})
+	f.Server = v.Report
+	switch {
+	case v.Error != "":
+		f.Problem = printable(v.Error)
+	case err != nil:
+		f.Problem = err.Error()
+	}
+	return f
 }
 
 // agree exchanges who and where the sides are and connects the queue pairs.
@@ -97,7 +123,7 @@ func (c *client) agree() error {
 	p := &c.plan
 	c.request = request{
 		Op: p.Op.String(), Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
-		Latency: p.Latency, Pattern: random(), side: c.st.side(),
+		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, side: c.st.side(),
 	}
 	if err := c.ctl.send(&c.request); err != nil {
 		return fmt.Errorf("send the request: %w", err)

@@ -59,6 +59,8 @@ type request struct {
 	QPs     int    `json:"qps"`
 	MTU     int    `json:"mtu"` // bytes
 	Latency bool   `json:"latency"`
+	Timeout uint8  `json:"ack_timeout,omitempty"` // as in Plan
+	Retry   int    `json:"retry,omitempty"`
 	Pattern uint64 `json:"pattern"`
 	side
 }
@@ -73,14 +75,16 @@ type offer struct {
 // done is the client's second message: all is sent and completed.
 type done struct {
 	envelope
-	Messages []uint64 `json:"messages"` // of each queue pair
-	Pattern  uint64   `json:"pattern"`  // of the last message of each
+	Messages []uint64 `json:"messages"`         // of each queue pair
+	Pattern  uint64   `json:"pattern"`          // of the last message of each
+	Failed   string   `json:"failed,omitempty"` // the status that ended it before its time
 }
 
-// verdict is the server's second answer: the data was right.
+// verdict is the server's second answer: the data was right, or, to a client
+// that failed, what the server saw.
 type verdict struct {
 	envelope
-	Retransmits uint64 `json:"retransmits"` // packets
+	Report *Report `json:"report,omitempty"`
 }
 
 // control is a connection between client and server. One goroutine sends and
@@ -128,6 +132,9 @@ func (c *control) receive(m message, within time.Duration) error {
 	if err := json.Unmarshal(line, m); err != nil {
 		return fmt.Errorf("%w: %w", errLine, err)
 	}
+	if v, ok := m.(*verdict); ok {
+		v.Report.sanitize()
+	}
 	switch h := m.head(); {
 	case h.Version != version:
 		return fmt.Errorf("%w: it has version %d, this side %d", errLine, h.Version, version)
@@ -137,11 +144,10 @@ func (c *control) receive(m message, within time.Duration) error {
 	return nil
 }
 
-// refuse tells the peer why and returns the reason.
-func (c *control) refuse(why error) error {
+// refuse tells the peer why, with what this side saw if there is a report.
+func (c *control) refuse(why error, r *Report) {
 	// The reason counts; that the peer could not be told is no news.
-	_ = c.send(&verdict{envelope: envelope{Error: why.Error()}})
-	return why
+	_ = c.send(&verdict{envelope: envelope{Error: why.Error()}, Report: r})
 }
 
 // plan returns what a request asks for.
@@ -157,6 +163,6 @@ func (r *request) plan() (Plan, error) {
 	if r.Size == 0 || r.Depth == 0 || r.QPs == 0 {
 		return Plan{}, fmt.Errorf("size %d, depth %d, %d queue pairs: none may be 0", r.Size, r.Depth, r.QPs)
 	}
-	p := Plan{Op: op, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency}
+	p := Plan{Op: op, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Timeout: r.Timeout, Retry: r.Retry}
 	return p, p.Check()
 }

@@ -10,5 +10,5 @@
 // Reading order: op.go and plan.go (what is measured), control.go (the
 // agreement), station.go (one side's buffers and queue pairs), client.go,
 // sprint.go (many messages), pingpong.go (one at a time), server.go, sink.go,
-// meter.go and summary.go (the result).
+// meter.go, summary.go, report.go and failure.go (the result).
 package perf

@@ -27,6 +27,7 @@ type meter struct {
 	since    time.Time // start of the interval
 	before   uint64    // messages before it
 	messages uint64
+	progress time.Time // when a message was last known to be complete
 }
 
 func newMeter(p *Plan, report func(Interval)) *meter {
@@ -36,6 +37,7 @@ func newMeter(p *Plan, report func(Interval)) *meter {
 // begin starts the clock.
 func (m *meter) begin(d time.Duration) {
 	m.start = time.Now()
+	m.progress = m.start
 	m.since, m.nextTick, m.end = m.start, m.start.Add(tick), m.start.Add(d)
 }
 

@@ -16,6 +16,7 @@ import (
 // which is what such programs do with adapters; the others by their
 // completion.
 type pingpong struct {
+	st      *station
 	qp      *verbs.QP
 	cq      *verbs.CQ
 	op      Op
@@ -33,7 +34,7 @@ type pingpong struct {
 func newPingpong(st *station, peer *side) (*pingpong, error) {
 	in := st.in(0)
 	p := &pingpong{
-		qp: st.qps[0], cq: st.cq, op: st.plan.Op, out: st.out(0), mask: ^uint64(0),
+		st: st, qp: st.qps[0], cq: st.cq, op: st.plan.Op, out: st.out(0), mask: ^uint64(0),
 		// A message ends at a multiple of 64 bytes: the word is aligned, and
 		// one that is longer than the message is still in the buffer.
 		word: (*uint64)(unsafe.Add(unsafe.Pointer(&in[0]), len(in)-8)),
@@ -81,8 +82,10 @@ func (p *pingpong) await(n uint64, stop func() bool) (bool, error) {
 		if !p.pending && p.here(n) {
 			return true, p.check(n)
 		}
-		if i%looks == 0 && stop() {
-			return false, nil
+		if i%looks == 0 {
+			if err := p.st.lost(); err != nil || stop() {
+				return false, err
+			}
 		}
 	}
 }
@@ -162,5 +165,6 @@ func (c *client) pingpong(ctx context.Context) (*done, error) {
 		}
 		c.trips.add(time.Since(start))
 		m.messages++
+		m.progress = time.Now()
 	}
 }

@@ -13,6 +13,8 @@ const (
 	maxDepth       = 16384
 	maxOutstanding = 1 << 17   // work requests of all queue pairs
 	maxBuffer      = 128 << 20 // bytes of messages, all queue pairs together
+	maxTimeout     = 31        // code
+	maxRetry       = 7
 )
 
 // Defaults of a plan.
@@ -20,6 +22,8 @@ const (
 	DefaultSize        = 64 << 10 // bytes of a message when bandwidth is measured
 	DefaultLatencySize = 8        // bytes of a message when latency is
 	DefaultDepth       = 128
+	DefaultTimeout     = 14 // 67 ms
+	DefaultRetry       = 7
 )
 
 // cacheLine keeps the messages of queue pairs apart.
@@ -35,6 +39,8 @@ type Plan struct {
 	MTU      ib.MTU        // 0: the largest that both ports have
 	Duration time.Duration // how long the client measures
 	Latency  bool          // one message at a time, and percentiles
+	Timeout  uint8         // code of the local ACK timeout, 4.096 µs · 2^code
+	Retry    int           // retries before RETRY_EXC_ERR, 1 to 7; negative: none
 }
 
 // Check fills defaults in and returns an error that names the field which is
@@ -58,6 +64,10 @@ func (p *Plan) Check() error {
 		return fmt.Errorf("%d queue pairs of depth %d: want at most %d messages outstanding", p.QPs, p.Depth, maxOutstanding)
 	case p.MTU != 0 && !p.MTU.Valid():
 		return fmt.Errorf("path MTU code %d is not one of 1 to 5", p.MTU)
+	case p.Timeout > maxTimeout:
+		return fmt.Errorf("local ACK timeout code %d: want 1 to %d", p.Timeout, maxTimeout)
+	case p.Retry > maxRetry:
+		return fmt.Errorf("%d retries: want at most %d", p.Retry, maxRetry)
 	case p.Latency && (p.QPs != 1 || p.Depth != 1):
 		return fmt.Errorf("latency is measured with one queue pair and one message at a time, not %d and %d", p.QPs, p.Depth)
 	}
@@ -73,6 +83,12 @@ func (p *Plan) fill() {
 			p.Size = DefaultSize
 		}
 	}
+	if p.Timeout == 0 {
+		p.Timeout = DefaultTimeout
+	}
+	if p.Retry == 0 {
+		p.Retry = DefaultRetry
+	}
 	if p.QPs == 0 {
 		p.QPs = 1
 	}
@@ -83,6 +99,9 @@ func (p *Plan) fill() {
 		}
 	}
 }
+
+// retryCount returns the retries as an attribute.
+func (p *Plan) retryCount() uint8 { return uint8(max(p.Retry, 0)) }
 
 // stride returns the bytes from the message of one queue pair to the next.
 func (p *Plan) stride() int { return (p.Size + cacheLine - 1) &^ (cacheLine - 1) }

@@ -18,6 +18,7 @@ func TestPlanDefaults(t *testing.T) {
 		{"what is set stays", Plan{Op: Read, Size: 3, Depth: 4, QPs: 5}, Plan{Op: Read, Size: 3, Depth: 4, QPs: 5}},
 	} {
 		got := c.in
+		c.want.Timeout, c.want.Retry = DefaultTimeout, DefaultRetry
 		if err := got.Check(); err != nil || got != c.want {
 			t.Errorf("%s: %+v becomes %+v (%v), want %+v", c.why, c.in, got, err, c.want)
 		}
@@ -39,6 +40,8 @@ func TestPlanBounds(t *testing.T) {
 		"no path MTU":                 {MTU: ib.MTU4096 + 1},
 		"latency of two queue pairs":  {Latency: true, QPs: 2},
 		"latency of several messages": {Latency: true, Depth: 2},
+		"a timeout beyond the codes":  {Timeout: 32},
+		"eight retries":               {Retry: 8},
 	} {
 		if err := p.Check(); err == nil {
 			t.Errorf("%s: %+v is accepted", why, p)

@@ -24,7 +24,7 @@ type server struct {
 	sink    *sink       // if the client sends
 	pong    *pingpong   // if messages go back and forth
 	pongs   uint64      // messages sent back
-	before  uint64      // packets sent again before
+	before  Report
 }
 
 // Serve serves the client at the other end of conn, which must want to
@@ -40,10 +40,10 @@ func Serve(ctx context.Context, dev *verbs.Context, conn net.Conn, op Op) error 
 	if err == nil {
 		err = s.serve()
 	}
-	if err != nil {
-		err = s.ctl.refuse(err)
+	if err != nil && !errors.Is(err, ErrPeerFailed) {
+		s.ctl.refuse(err, s.report())
 	}
-	if err != nil && ctx.Err() != nil { // it closed the connection, which is no cause
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrPeerFailed) { // it closed the connection, which is no cause
 		err = ctx.Err()
 	}
 	if s.st != nil {
@@ -100,7 +100,7 @@ func (s *server) prepare() (err error) {
 		s.sink, err = newSink(s.st)
 	}
 	if err == nil {
-		s.before, err = s.st.retransmits()
+		s.before, err = s.st.count(Report{})
 	}
 	return err
 }
@@ -113,25 +113,58 @@ func (s *server) serve() error {
 	}()
 	err := s.work()
 	if err != nil {
-		_ = s.ctl.conn.SetReadDeadline(time.Unix(0, 0)) // the goroutine ends
+		// What ended the work has most likely ended the client's too.
+		_ = s.ctl.conn.SetReadDeadline(time.Now().Add(failureGrace))
 	}
-	if told := <-s.ended; err == nil && told != nil {
+	told := <-s.ended
+	switch {
+	case told == nil && s.end.Failed != "":
+		return s.sympathize(err)
+	case err == nil && told != nil:
 		err = fmt.Errorf("receive the result: %w", told)
 	}
 	if err != nil {
 		return err
 	}
-	after, err := s.st.retransmits()
-	if err != nil {
-		return err
-	}
+	r := s.report() // what arrived before may be read after this
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := s.ctl.send(&verdict{Retransmits: after - s.before}); err != nil {
+	if err := s.ctl.send(&verdict{Report: r}); err != nil {
 		return fmt.Errorf("send the verdict: %w", err)
 	}
 	return nil
+}
+
+// failureGrace is how long a server that has failed waits for its client to
+// tell the same.
+const failureGrace = 2 * time.Second
+
+// sympathize tells a client that failed what this side saw of it, and returns
+// what to report here; err is what went wrong here, if anything did.
+func (s *server) sympathize(err error) error {
+	failed := fmt.Errorf("%w: %q", ErrPeerFailed, s.end.Failed)
+	v := verdict{Report: s.report()}
+	if err != nil {
+		v.Error = err.Error()
+		failed = errors.Join(failed, err)
+	}
+	if err := s.ctl.send(&v); err != nil {
+		return errors.Join(failed, fmt.Errorf("send the report: %w", err))
+	}
+	return failed
+}
+
+// report returns what this side saw, nil if it cannot tell.
+func (s *server) report() *Report {
+	if s.st == nil {
+		return nil
+	}
+	r, err := s.st.count(s.before)
+	if err != nil {
+		return nil
+	}
+	return &r
 }
 
 // work does what the measurement needs of the server until it is over.

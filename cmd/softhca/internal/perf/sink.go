@@ -10,6 +10,7 @@ import (
 
 // sink is a server that receives messages: it keeps receives posted.
 type sink struct {
+	st    *station
 	cq    *verbs.CQ
 	lanes []drain
 	batch []ib.RecvWR // room for the receives of one post
@@ -27,7 +28,7 @@ type drain struct {
 // newSink returns a sink with all receives posted.
 func newSink(st *station) (*sink, error) {
 	depth := st.plan.Depth * recvSlack
-	s := &sink{cq: st.cq, batch: make([]ib.RecvWR, depth)}
+	s := &sink{st: st, cq: st.cq, batch: make([]ib.RecvWR, depth)}
 	for i, q := range st.qps {
 		d := drain{qp: q, recv: ib.RecvWR{WRID: uint64(i)}, owed: depth}
 		if st.plan.Op == Send {
@@ -52,13 +53,18 @@ func (s *sink) repost(d *drain) error {
 
 // run receives until stop returns true.
 func (s *sink) run(stop func() bool) error {
-	for {
+	for i := 1; ; i++ {
 		n, err := s.poll()
 		if err != nil {
 			return err
 		}
 		if n == 0 && stop() {
-			return nil
+			return s.st.lost()
+		}
+		if i%looks == 0 {
+			if err := s.st.lost(); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -20,6 +20,7 @@ type sprint struct {
 	busy  int // chunks outstanding on all lanes
 	meter *meter
 	trips *trips // nil after the measurement
+	idle  int    // polls
 	wcs   [pollBatch]ib.WC
 }
 
@@ -116,6 +117,12 @@ func (s *sprint) post(l *lane, wrs []ib.SendWR) error {
 // poll takes completions, each of which ends a chunk.
 func (s *sprint) poll() error {
 	n := s.st.cq.Poll(s.wcs[:])
+	if s.idle++; n == 0 && s.idle%looks == 0 {
+		return s.st.lost()
+	}
+	if n > 0 && s.wcs[0].Status == ib.WCSuccess {
+		s.meter.progress = time.Now()
+	}
 	for i := range n {
 		wc := &s.wcs[i]
 		if wc.Status != ib.WCSuccess {

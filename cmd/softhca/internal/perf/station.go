@@ -13,8 +13,6 @@ import (
 
 // Attributes of the connections.
 const (
-	ackTimeout  = 14 // 67 ms
-	retryCount  = 7
 	rnrRetry    = ib.RNRInfiniteRetry
 	minRNRTimer = 1 // 10 µs
 	hopLimit    = 64
@@ -160,7 +158,7 @@ func (s *station) connect(peer *side, mtu ib.MTU) error {
 			Port: 1, AccessFlags: ib.AccessRemote,
 			PathMTU: mtu, DestQPN: ib.QPN(peer.QPs[i].QPN), RQPSN: ib.NewPSN(peer.QPs[i].PSN),
 			SQPSN: ib.NewPSN(s.psns[i]), MaxRDAtomic: s.atomics(), MaxDestRDAtomic: s.atomics(),
-			MinRNRTimer: minRNRTimer, Timeout: ackTimeout, RetryCnt: retryCount, RNRRetry: rnrRetry,
+			MinRNRTimer: minRNRTimer, Timeout: s.plan.Timeout, RetryCnt: s.plan.retryCount(), RNRRetry: rnrRetry,
 			AV: ib.AHAttr{
 				DGID: ib.GIDFromAddr(addr.Unmap()), SGIDIndex: uint8(s.gid), HopLimit: hopLimit, Port: 1,
 			},
@@ -191,26 +189,6 @@ func walk(q *verbs.QP, a ib.QPAttr) error {
 		}
 	}
 	return nil
-}
-
-// retransmits returns the packets that the adapter has sent again. After it
-// returns, what arrived before may be read.
-func (s *station) retransmits() (uint64, error) {
-	all, err := s.dev.Counters()
-	if err != nil {
-		return 0, err
-	}
-	for _, c := range all {
-		if c.Name == "retrans_pkts" {
-			return c.Value, nil
-		}
-	}
-	return 0, errors.New("the adapter has no counter retrans_pkts")
-}
-
-// failure returns the error of a completion that is not a success.
-func failure(wc *ib.WC) error {
-	return fmt.Errorf("queue pair %v: a work request ended with %v", wc.QPN, wc.Status)
 }
 
 // close destroys everything.

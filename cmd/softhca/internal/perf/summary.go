@@ -19,6 +19,8 @@ type Summary struct {
 	Mpps        float64 `json:"mpps"` // messages, in millions a second
 	Latency     Latency `json:"lat_us"`
 	Retransmits uint64  `json:"retransmits"` // packets, both sides together
+	Client      *Report `json:"client,omitempty"`
+	Server      *Report `json:"server,omitempty"`
 }
 
 // Latency holds percentiles in microseconds. With Plan.Latency they are of half
@@ -35,14 +37,20 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// String returns the summary as one line for people.
+// String returns the summary for people: one line, and more if something was
+// out of the ordinary.
 func (s Summary) String() string {
 	text := fmt.Sprintf("%s: %d messages of %d bytes on %d QPs in %.2f s: %.2f Gb/s, %.3f M messages/s",
 		s.Op, s.Messages, s.Size, s.QPs, s.Seconds, s.Gbps, s.Mpps)
 	if l := s.Latency; l.Max > 0 {
 		text += fmt.Sprintf("; latency p50 %.2f µs, p90 %.2f, p99 %.2f, p99.9 %.2f, max %.2f", l.P50, l.P90, l.P99, l.P999, l.Max)
 	}
-	return fmt.Sprintf("%s; %d packets sent again", text, s.Retransmits)
+	text += fmt.Sprintf("; %s sent again", plural(s.Retransmits, "packet", "packets"))
+	if s.Client != nil && s.Server != nil && (s.Client.eventful() || s.Server.eventful()) {
+		text += "\n  client: " + s.Client.happenings() + "\n  server: " + s.Server.happenings() +
+			s.Client.faultLines("client") + s.Server.faultLines("server")
+	}
+	return text
 }
 
 // Bounds of the histogram.

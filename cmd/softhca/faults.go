@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/faults"
+)
+
+func newFaultsCommand(g *globals) *cobra.Command {
+	var list, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "faults [RULE...]",
+		Short: "Explain the rules of faults on demand, and check your own",
+		Long: `faults explains what --fault can make go wrong. With rules, as arguments or by --fault and --fault-file, it checks
+them and says in words what they will do; the exit code is 2 if one is wrong. With --list, or without rules, it lists
+every fault, argument and selector with an example.`,
+		Example: `  softhca faults --list
+  softhca faults 'drop nth=3 op=RDMA_WRITE_MIDDLE' 'delay 5ms op=ACK'
+  softhca faults --fault-file rules.txt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := strings.Join(append(args, g.faults...), "\n")
+			if g.faultFile != "" {
+				b, err := os.ReadFile(g.faultFile)
+				if err != nil {
+					return fmt.Errorf("faults: %w", err)
+				}
+				text += "\n" + string(b)
+			}
+			out := cmd.OutOrStdout()
+			if list || strings.TrimSpace(text) == "" {
+				if asJSON {
+					return faults.ListJSON(out)
+				}
+				return faults.List(out)
+			}
+			rules, err := faults.Explain(text)
+			if err != nil {
+				return usagef("%w", err)
+			}
+			if asJSON {
+				return faults.WriteJSON(out, rules)
+			}
+			return faults.Write(out, rules)
+		},
+	}
+	cmd.Flags().BoolVar(&list, "list", false, "list every fault, argument and selector")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

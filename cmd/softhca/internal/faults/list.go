@@ -1,0 +1,123 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/softhca/softhca/internal/fabric/fault"
+)
+
+// width is the columns of the list.
+const width = 100
+
+// entry is one fault of the catalogue, in the form of --json.
+type entry struct {
+	Fault     string  `json:"fault"`
+	Where     string  `json:"where"`
+	Usage     string  `json:"usage"`
+	Text      string  `json:"text"`
+	Example   string  `json:"example"`
+	Explained string  `json:"explained"` // what the example does
+	Arguments []param `json:"arguments,omitempty"`
+	Selectors []param `json:"selectors"`
+}
+
+// param is an argument or a selector.
+type param struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// catalogue returns every fault.
+func catalogue() (all []entry) {
+	for a := range fault.NumActions {
+		e := entry{
+			Fault: a.String(), Where: a.Layer().String(), Usage: a.Usage(), Text: a.Text(), Example: a.Example(),
+			Arguments: describe(a.Args()), Selectors: describe(a.Selectors()),
+		}
+		// The catalogue's own examples are rules; a test says so.
+		if rules, err := fault.Parse(e.Example); err == nil {
+			e.Explained = rules[0].Explain()
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func describe(ps []fault.Param) (out []param) {
+	for _, p := range ps {
+		out = append(out, param{p.String(), p.Text()})
+	}
+	return out
+}
+
+// ListJSON writes the catalogue as a JSON array.
+func ListJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(catalogue())
+}
+
+// List writes the catalogue for people: every fault with its arguments and an
+// example, by where it acts, and after them the selectors of that place.
+func List(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(fault.Grammar)
+	where := ""
+	var selectors []param
+	end := func() {
+		if len(selectors) > 0 {
+			b.WriteString("\n  Selectors:\n")
+			parameters(&b, selectors)
+		}
+	}
+	for _, e := range catalogue() {
+		if e.Where != where {
+			end()
+			where, selectors = e.Where, e.Selectors
+			fmt.Fprintf(&b, "\n%s\n", strings.ToUpper(where))
+		}
+		fmt.Fprintf(&b, "\n  %s\n", e.Usage)
+		paragraph(&b, "      ", e.Text)
+		parameters(&b, e.Arguments)
+		fmt.Fprintf(&b, "      Example: %s\n", e.Example)
+		paragraph(&b, "               ", e.Explained)
+	}
+	end()
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// parameters writes names with their meaning beside them.
+func parameters(b *strings.Builder, ps []param) {
+	const column = 18
+	for _, p := range ps {
+		var text strings.Builder
+		paragraph(&text, strings.Repeat(" ", column), p.Text)
+		lines := text.String()
+		fmt.Fprintf(b, "%-*s%s", column, "      "+p.Name, lines[column:])
+	}
+}
+
+// paragraph writes text in lines of limited width that begin with indent.
+func paragraph(b *strings.Builder, indent, text string) {
+	n := 0
+	for _, w := range strings.Fields(text) {
+		switch {
+		case n == 0:
+			b.WriteString(indent)
+			n = len(indent)
+		case n+1+len(w) > width:
+			b.WriteString("\n" + indent)
+			n = len(indent)
+		default:
+			b.WriteByte(' ')
+			n++
+		}
+		b.WriteString(w)
+		n += len(w)
+	}
+	b.WriteByte('\n')
+}

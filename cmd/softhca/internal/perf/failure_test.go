@@ -1,0 +1,83 @@
+package perf
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/verbs"
+)
+
+// newFaultyRig is newRig with faults at either side.
+func newFaultyRig(t *testing.T, client, server string) rig {
+	t.Helper()
+	n := verbs.NewNetwork()
+	open := func(addr, rules string) *verbs.Context {
+		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: n}, verbs.WithFaults(rules, 5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := dev.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return dev
+	}
+	return rig{open("10.0.0.1", client), open("10.0.0.2", server)}
+}
+
+// TestFailure ends measurements by faults at one side or the other: the client
+// knows what both saw.
+func TestFailure(t *testing.T) {
+	for _, c := range []struct {
+		op             Op
+		latency        bool
+		client, server string
+		status         string
+		states         [2]string // of the client's and the server's queue pair
+	}{
+		{op: Write, client: "drop p=1 after=20ms", status: "RETRY_EXC_ERR", states: [2]string{"ERR", "RTS"}},
+		{op: Read, server: "nak REMOTE_ACCESS nth=9", status: "REM_ACCESS_ERR", states: [2]string{"ERR", "ERR"}},
+		{op: Send, server: "nak INVALID_REQUEST nth=9", status: "REM_INV_REQ_ERR", states: [2]string{"ERR", "ERR"}},
+		{op: Send, latency: true, client: "qp to=ERR nth=9", status: "WR_FLUSH_ERR", states: [2]string{"ERR", "RTS"}},
+		{op: Write, client: "fillcq nth=99", status: "CQ_ERR", states: [2]string{"ERR", "RTS"}},
+		{op: WriteImm, server: "fillcq nth=3 op=PostRecv", status: "RETRY_EXC_ERR", states: [2]string{"ERR", "ERR"}},
+	} {
+		r := newFaultyRig(t, c.client, c.server)
+		p := Plan{Op: c.op, Latency: c.latency, Duration: 5 * time.Second, Timeout: 12, Retry: 1}
+		_, client, server := r.measure(t.Context(), p, c.op)
+		f := (*Failure)(nil)
+		if !errors.As(client, &f) || f.Status != c.status || f.Server == nil {
+			t.Errorf("%+v: the client ends with %v", c, client)
+			continue
+		}
+		if f.Client.States != c.states[0] || f.Server.States != c.states[1] {
+			t.Errorf("%+v: the client's is in %s, the server's in %s", c, f.Client.States, f.Server.States)
+		}
+		if !errors.Is(server, ErrPeerFailed) || !strings.Contains(server.Error(), c.status) {
+			t.Errorf("%+v: the server ends with %v", c, server)
+		}
+		text := f.Error()
+		for _, want := range []string{"failed with " + c.status, "requester:", "responder:", c.client, c.server, "seed 5"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%+v: the story has no %q:\n%s", c, want, text)
+			}
+		}
+		if c.status == "RETRY_EXC_ERR" && (!strings.Contains(text, "16.8 ms (code 12) and 1 retry: 2 timeouts in a row make 33.6 ms") || f.Stalled <= 0) {
+			t.Errorf("after %.1f ms the story is\n%s", f.Stalled, text)
+		}
+	}
+}
+
+// TestSanitize cuts and cleans what a peer reports.
+func TestSanitize(t *testing.T) {
+	r := &Report{States: "RTS\x1b[31m", ExpectedPSN: strings.Repeat("ä", 1000), Faults: make([]verbs.FaultStat, 100)}
+	r.Faults[0].Rule = "drop\n"
+	r.sanitize()
+	if r.States != "RTS?[31m" || r.ExpectedPSN != strings.Repeat("ä", maxShown) || len(r.Faults) != maxFaults || r.Faults[0].Rule != "drop?" {
+		t.Errorf("left is %+v", r)
+	}
+	(*Report)(nil).sanitize() // a peer that sends none
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/internal/sim"
+)
+
+// simFlags are the flags of sim.
+type simFlags struct {
+	seed      uint64
+	seeds     string
+	only      []int
+	ops       int
+	profile   string
+	trace     bool
+	minimize  bool
+	packets   uint64
+	duration  time.Duration
+	jobs      int
+	asJSON    bool
+	lossRatio float64
+}
+
+func newSimCommand() *cobra.Command {
+	f := &simFlags{}
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Run adapters on a faulty network in virtual time and check every promise that they make",
+		Long: `sim runs two to four adapters with the programs that use them on a network that loses, repeats, delays, damages and
+forges packets, in virtual time, all from one seed. After every step an oracle checks that each work request completes
+once, in order and with a status that the faults explain, that memory holds what was written and nothing else, that
+atomics happen once, that states move along legal edges, and that the counters add up. At the end the network is
+healed, and everything must finish.
+
+Without --seed or --seeds it runs seeds 1..100. The same seed, ops and profile always make the same run. When a run
+fails, the smallest run that still fails in the same way is looked for and printed with its last packets; the exit
+code is 1.
+
+Profiles:
+` + simProfiles(),
+		Example: `  softhca sim
+  softhca sim --seeds 1..1000
+  softhca sim --seed 42 --profile chaos --trace
+  softhca sim --profile bulk --packets 100000000
+  softhca sim --for 1h
+  softhca sim --loss-ratio 0.01           WRITE throughput on a network that loses 1 % of the packets`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	s := cmd.Flags()
+	s.Uint64Var(&f.seed, "seed", 0, "run only this `seed`")
+	s.StringVar(&f.seeds, "seeds", "", "run the seeds `A..B`, or from A on with A..")
+	s.IntVar(&f.ops, "ops", sim.DefaultOps, "actions of the programs in a run")
+	s.StringVar(&f.profile, "profile", sim.Profiles()[0].Name, "which troubles there are")
+	s.BoolVar(&f.trace, "trace", false, "print everything that happens (with --seed)")
+	s.BoolVar(&f.minimize, "minimize", true, "when a run fails, look for the smallest that does")
+	s.Uint64Var(&f.packets, "packets", 0, "stop when so many packets were simulated")
+	s.DurationVar(&f.duration, "for", 0, "run seed after seed for so long")
+	s.IntSliceVar(&f.only, "only", nil, "leave out all actions but these `numbers` (with --seed)")
+	s.IntVar(&f.jobs, "jobs", runtime.GOMAXPROCS(0), "runs at the same time")
+	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
+	s.Float64Var(&f.lossRatio, "loss-ratio", 0, "measure the WRITE throughput with this `share` of packets lost beside that without loss")
+	cmd.MarkFlagsMutuallyExclusive("seed", "seeds", "loss-ratio")
+	return cmd
+}
+
+// simProfiles lists the profiles.
+func simProfiles() string {
+	var b strings.Builder
+	for _, p := range sim.Profiles() {
+		fmt.Fprintf(&b, "  %-10s %s\n", p.Name, p.About)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (f *simFlags) run(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("loss-ratio") {
+		return f.measure(cmd)
+	}
+	c, err := f.campaign(cmd)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	run, stop := ctx, context.CancelFunc(func() {})
+	if f.duration > 0 {
+		run, stop = context.WithTimeout(ctx, f.duration)
+	}
+	defer stop()
+	sum, err := c.Run(run)
+	if err != nil {
+		return &usageError{err}
+	}
+	if sum.Failed == nil && ctx.Err() != nil {
+		err = ctx.Err() // interrupted: what was done is printed all the same
+	}
+	var small *sim.Smallest
+	if sum.Failed != nil && f.minimize {
+		// Nobody is there to see that progress could not be shown.
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "seed %d fails: looking for the smallest run that does\n", sum.Failed.Seed)
+		small = sim.Minimize(ctx, sim.Config{Seed: sum.Failed.Seed, Ops: f.ops, Profile: f.profile, Skip: c.Skip}, sum.Failed)
+	}
+	out := cmd.OutOrStdout()
+	if f.asJSON {
+		err = errors.Join(err, f.printJSON(out, &sum, small))
+	} else {
+		err = errors.Join(err, f.print(out, &sum, small))
+	}
+	if sum.Failed != nil {
+		return errors.Join(err, fmt.Errorf("seed %d, profile %s, ops %d: %w", sum.Failed.Seed, f.profile, f.ops, sum.Failed.Violation))
+	}
+	return err
+}
+
+// campaign turns the flags into a campaign.
+func (f *simFlags) campaign(cmd *cobra.Command) (*sim.Campaign, error) {
+	c := &sim.Campaign{
+		Config: sim.Config{Ops: f.ops, Profile: f.profile}, First: 1, Last: 100, Packets: f.packets, Workers: f.jobs,
+	}
+	switch {
+	case f.ops <= 0:
+		return nil, usagef("--ops %d: want 1 or more", f.ops)
+	case f.jobs <= 0:
+		return nil, usagef("--jobs %d: want 1 or more", f.jobs)
+	case f.duration < 0:
+		return nil, usagef("--for %v: want more than nothing", f.duration)
+	case f.trace && !cmd.Flags().Changed("seed"):
+		return nil, usagef("--trace shows one run: say which with --seed")
+	case cmd.Flags().Changed("only") && !cmd.Flags().Changed("seed"):
+		return nil, usagef("--only is about one run: say which with --seed")
+	case cmd.Flags().Changed("seed") && f.seed == 0:
+		return nil, usagef("--seed 0: seeds begin with 1")
+	case cmd.Flags().Changed("seed"):
+		c.First, c.Last = f.seed, f.seed
+		c.Skip = f.skip()
+	case f.seeds != "":
+		var err error
+		if c.First, c.Last, err = parseSeeds(f.seeds); err != nil {
+			return nil, &usageError{err}
+		}
+	case f.packets > 0 || f.duration > 0:
+		c.Last = 0
+	}
+	if f.trace {
+		c.Trace, c.Workers = cmd.OutOrStdout(), 1
+		if f.asJSON {
+			c.Trace = cmd.ErrOrStderr()
+		}
+	}
+	c.Progress = func(s sim.Summary) {
+		// Progress that nobody can read is no reason to stop.
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%4.0f s  %d runs  %.1f M packets  %.0f packets/s/core\n",
+			s.Elapsed.Seconds(), s.Runs, float64(s.Packets)/1e6, s.PerCore())
+	}
+	return c, nil
+}
+
+// skip returns the actions that --only leaves out.
+func (f *simFlags) skip() map[int]bool {
+	if len(f.only) == 0 {
+		return nil
+	}
+	skip := make(map[int]bool)
+	for i := range f.ops {
+		skip[i] = !slices.Contains(f.only, i)
+	}
+	return skip
+}
+
+// parseSeeds reads "A..B", "A.." or "A".
+func parseSeeds(s string) (first, last uint64, err error) {
+	a, b, isRange := strings.Cut(s, "..")
+	if first, err = strconv.ParseUint(a, 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("--seeds %q: want A..B, such as 1..1000", s)
+	}
+	switch {
+	case first == 0:
+		return 0, 0, fmt.Errorf("--seeds %q: seeds begin with 1", s)
+	case !isRange:
+		return first, first, nil
+	case b == "":
+		return first, 0, nil
+	}
+	if last, err = strconv.ParseUint(b, 10, 64); err != nil || last < first || last == 0 {
+		return 0, 0, fmt.Errorf("--seeds %q: want A..B, such as 1..1000, with B not below A", s)
+	}
+	return first, last, nil
+}
+
+// print writes what a person reads.
+func (f *simFlags) print(w io.Writer, s *sim.Summary, small *sim.Smallest) error {
+	var b strings.Builder
+	if s.Failed != nil {
+		f.printFailure(&b, s.Failed, small)
+	}
+	what := "clean"
+	if s.Failed != nil {
+		what = "FAILED"
+	}
+	fmt.Fprintf(&b, "%s: %d runs (profile %s, %d ops, seeds up to %d), %d packets, %d work requests, %d completions, %v of virtual time\n",
+		what, s.Runs, f.profile, f.ops, s.NextSeed-1, s.Packets, s.Posted, s.Completions, s.Virtual.Round(time.Millisecond))
+	fmt.Fprintf(&b, "took %v: %.0f packets/s/core\n", s.Elapsed.Round(time.Millisecond), s.PerCore())
+	var never []string
+	hit := 0
+	fmt.Fprintf(&b, "what came up, and how often:\n")
+	for i, name := range sim.MarkNames() {
+		if s.Marks[i] == 0 {
+			never = append(never, name)
+			continue
+		}
+		hit++
+		fmt.Fprintf(&b, "  %-28s %12d\n", name, s.Marks[i])
+	}
+	fmt.Fprintf(&b, "%d of %d situations", hit, len(sim.MarkNames()))
+	if len(never) > 0 {
+		fmt.Fprintf(&b, "; never: %s", strings.Join(never, ", "))
+	}
+	fmt.Fprintln(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// printFailure writes the failed run, or the smallest that fails like it.
+func (f *simFlags) printFailure(b *strings.Builder, r *sim.Result, small *sim.Smallest) {
+	fmt.Fprintf(b, "seed %d (profile %s: %s) fails\n  %v\n", r.Seed, r.Profile, r.Troubles, r.Violation)
+	again := fmt.Sprintf("softhca sim --seed %d --profile %s --ops %d --trace", r.Seed, f.profile, f.ops)
+	if small != nil {
+		r = small.Result
+		kept := small.Config.Kept()
+		fmt.Fprintf(b, "the smallest run that fails like this has %d of %d actions (found in %d runs):\n  %v\n", len(kept), f.ops, small.Runs, r.Violation)
+		again = fmt.Sprintf("softhca sim --seed %d --profile %s --ops %d --only %s --trace", r.Seed, f.profile, r.Ops, numbers(kept))
+	}
+	fmt.Fprintf(b, "its end:\n")
+	for _, line := range r.Ladder {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+	fmt.Fprintf(b, "see all of it: %s\n\n", again)
+}
+
+// numbers writes a list for --only; that of a run without any action names one
+// that does not exist.
+func numbers(list []int) string {
+	if len(list) == 0 {
+		return "-1"
+	}
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", ",")
+}
+
+// printJSON writes what a machine reads.
+func (f *simFlags) printJSON(w io.Writer, s *sim.Summary, small *sim.Smallest) error {
+	marks := map[string]uint64{}
+	for i, name := range sim.MarkNames() {
+		marks[name] = s.Marks[i]
+	}
+	v := struct {
+		*sim.Summary
+		Profile string            `json:"profile"`
+		Ops     int               `json:"ops"`
+		PerCore float64           `json:"packets_per_second_per_core"`
+		Marks   map[string]uint64 `json:"marks"`
+		Failure *simFailure       `json:"failure,omitempty"`
+	}{s, f.profile, f.ops, s.PerCore(), marks, nil}
+	if r := s.Failed; r != nil {
+		v.Failure = &simFailure{Seed: r.Seed, Check: r.Violation.Check, Detail: r.Violation.Detail, Ladder: r.Ladder}
+		if small != nil {
+			v.Failure.Actions, v.Failure.Ladder = small.Config.Kept(), small.Result.Ladder
+		}
+	}
+	return json.NewEncoder(w).Encode(v)
+}
+
+// simFailure is a failed run as JSON.
+type simFailure struct {
+	Seed    uint64   `json:"seed"`
+	Check   string   `json:"check"`
+	Detail  string   `json:"detail"`
+	Actions []int    `json:"smallest_actions,omitempty"` // their numbers, as --only takes them
+	Ladder  []string `json:"ladder"`
+}
+
+// measure prints the throughput with and without loss.
+func (f *simFlags) measure(cmd *cobra.Command) error {
+	if !(f.lossRatio > 0 && f.lossRatio < 1) {
+		return usagef("--loss-ratio %v: want a share of packets between 0 and 1, such as 0.01", f.lossRatio)
+	}
+	r, err := sim.MeasureLoss(f.lossRatio)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), r)
+	return err
+}

@@ -1,0 +1,194 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Explain says in a sentence what the rule does, and when.
+func (r *Rule) Explain() string {
+	what := r.subject()
+	var s string
+	switch r.Action {
+	case Drop, Partition:
+		s = "loses " + what
+	case Dup:
+		s = "delivers " + what + " twice"
+	case Delay:
+		s = fmt.Sprintf("delivers %s %v late", what, r.Duration(Time))
+	case Corrupt:
+		s = "changes " + r.place() + " of " + what + r.sealing("the receiver drops it")
+	case Truncate:
+		s = fmt.Sprintf("cuts %s to %d bytes%s", what, r.num(Length, 0), r.sealing("the receiver drops it"))
+	case Reorder:
+		s = fmt.Sprintf("holds %s back until %d of its queue pair overtook it, or %v", what, r.num(By, 1), maxLate)
+	case Rate:
+		s = fmt.Sprintf("lets %s through at %s at most, with up to %d in a queue", what, r.values[Speed].text, r.num(Queue, defaultQueue))
+	case RNR:
+		s = "answers " + what + " with an RNR NAK"
+	case NAK:
+		s = "answers " + what + " with NAK " + r.values[Syndrome].text + " instead of executing it"
+	case Fail:
+		s = "makes " + what + " fail with " + r.errnoName()
+	case QP:
+		s = "moves " + r.target("every queue pair", "the queue pair of "+what) + " to " + r.State().String()
+	case FillCQ:
+		s = "overflows " + r.target("every completion queue", "the send completion queue of the queue pair of "+what)
+	case Event:
+		s = "raises " + r.Event().String() + r.target("", " at "+what)
+	default:
+		panic("fault: an action that nothing explains")
+	}
+	return s + r.limits() + r.when()
+}
+
+// target chooses between what a rule acts on by itself and at a call.
+func (r *Rule) target(timed, called string) string {
+	if !r.Timed() {
+		return called
+	}
+	n, named := r.QPN()
+	switch {
+	case named && r.Action == QP:
+		return "queue pair " + n.String()
+	case named && r.Action == FillCQ:
+		return "the send completion queue of queue pair " + n.String()
+	case named:
+		return " about queue pair " + n.String()
+	}
+	return timed
+}
+
+func (r *Rule) sealing(otherwise string) string {
+	if r.Has(Reseal) {
+		return " with a right ICRC"
+	}
+	return " (" + otherwise + ")"
+}
+
+func (r *Rule) errnoName() string {
+	for _, e := range errnos {
+		if e.no == r.Errno() {
+			return e.name
+		}
+	}
+	return r.Errno().Error()
+}
+
+// place names the byte or bit that corrupt changes.
+func (r *Rule) place() string {
+	switch {
+	case r.Has(Bit):
+		return "bit " + r.values[Bit].text
+	case r.Has(Byte):
+		return "byte " + r.values[Byte].text
+	default:
+		return "a random bit"
+	}
+}
+
+// subject names what the rule acts on: "the 3rd outgoing packet with …".
+func (r *Rule) subject() string {
+	first, once := r.nth()
+	var s string
+	switch {
+	case r.Has(Nth) && r.Has(Every):
+		s = fmt.Sprintf("the %s, and from there every %s,", ordinal(first), ordinal(r.values[Every].num))
+	case once:
+		s = "the " + ordinal(first)
+	case r.Has(Every):
+		s = "every " + ordinal(r.values[Every].num)
+	default:
+		s = "each"
+	}
+	s += " " + r.noun()
+	for _, q := range [...]struct {
+		p    Param
+		text string
+	}{{Op, " with opcode "}, {QPN, " for queue pair "}, {PSN, " with PSN "}, {Src, " from "}, {Dst, " to "}} {
+		if r.Has(q.p) {
+			s += q.text + strings.ReplaceAll(r.values[q.p].text, ",", " or ")
+		}
+	}
+	return s
+}
+
+func (r *Rule) noun() string {
+	switch r.Action.Layer() {
+	case Packets:
+		return [...]string{Out: "outgoing packet", In: "incoming packet", Both: "packet in either direction"}[r.Dir()]
+	case Responder:
+		if r.Action == RNR {
+			return "request that needs a receive"
+		}
+		return "incoming request"
+	default:
+		switch v := r.verb(); v {
+		case PostSend, PostRecv, PostSRQRecv:
+			return "work request of " + v.String()
+		default:
+			return "call of " + v.String()
+		}
+	}
+}
+
+// limits says how often.
+func (r *Rule) limits() (s string) {
+	if r.Has(P) {
+		s += ", with probability " + r.values[P].text
+	}
+	if r.Has(Count) {
+		s += fmt.Sprintf(", at most %s times", r.values[Count].text)
+	}
+	return s
+}
+
+// when says from when and for how long.
+func (r *Rule) when() (s string) {
+	switch {
+	case r.Timed():
+		s += fmt.Sprintf(", %v after the adapter opened", r.Duration(After))
+	case r.Has(After):
+		s += fmt.Sprintf(", from %v after the adapter opened", r.Duration(After))
+	}
+	if r.Has(For) {
+		s += fmt.Sprintf(", for %v", r.Duration(For))
+	}
+	return s
+}
+
+// ordinal returns "1st", "2nd" and so on.
+func ordinal(n int64) string {
+	suffix := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return fmt.Sprintf("%d%s", n, suffix)
+}
+
+// Usage shows how rules of the action are written, without the selectors.
+func (a Action) Usage() string {
+	info := &actions[a]
+	s := info.name
+	for _, p := range info.args {
+		w := placeholder(info, p)
+		if !slices.Contains(info.required, p) {
+			w = "[" + w + "]"
+		}
+		s += " " + w
+	}
+	for _, p := range info.required {
+		if !slices.Contains(info.args, p) {
+			s += " " + placeholder(info, p)
+		}
+	}
+	return s
+}

@@ -1,0 +1,165 @@
+package fault
+
+import (
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// maxLate is how long reorder holds a packet that nothing overtakes.
+const maxLate = 10 * time.Millisecond
+
+// fate is what the rules make of a packet.
+type fate struct {
+	drop   bool
+	copies int           // beyond the packet itself
+	due    clock.Instant // when it goes on; 0 is at once
+	rate   *Live         // whose queue it waits in
+	late   *Live         // it waits to be overtaken
+	waits  *Live         // the last rule that makes it wait
+	edits  []*Live       // what is changed, in order
+}
+
+// plain reports whether the packet goes on at once and as it is.
+func (f *fate) plain() bool {
+	return !f.drop && f.copies == 0 && f.due == 0 && f.late == nil && len(f.edits) == 0
+}
+
+// judge asks the rules about a packet, in order: one that is lost is not seen
+// by those that follow. The fate is valid until the next call.
+func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *fate {
+	s.read(&p.pkt, seg)
+	f := &p.fate
+	*f = fate{edits: f.edits[:0]}
+	for _, l := range p.rules {
+		if l.Action == Reorder && l.late != nil || !l.fits(len(seg)) || !l.Fires(now, s) {
+			continue
+		}
+		if l.Action == Rate && !f.shape(now, l, len(seg)) {
+			continue
+		}
+		l.Applied()
+		p.note(now, l, seg, s)
+		switch l.Action {
+		case Drop, Partition:
+			f.drop = true
+		case Dup:
+			f.copies++
+		case Delay:
+			f.due, f.waits = max(f.due, now).Add(l.Duration(Time)), l
+		case Corrupt, Truncate:
+			f.edits = append(f.edits, l)
+		case Reorder:
+			f.late, f.waits = l, l
+		case Rate:
+		default:
+			panic("fault: a rule of another layer at a port")
+		}
+		if f.drop {
+			return f
+		}
+	}
+	return f
+}
+
+// waiting reports whether copy i of the packet, 0 being the packet itself, is
+// to be held back: all of one that is delayed, one of one that is to be
+// overtaken.
+func (f *fate) waiting(i int) bool { return f.due != 0 || i == 0 && f.late != nil }
+
+// hold returns an entry for a copy of the packet, to be filled and pushed; nil
+// if it found no room and is lost.
+func (f *fate) hold(h *hold, now clock.Instant, b []byte, i int) *held {
+	e := h.add(b)
+	if e == nil {
+		f.waits.overflow.Add(1)
+		return nil
+	}
+	e.due, e.rate = f.due, f.rate
+	if i == 0 && f.late != nil {
+		e.late, e.left = f.late, f.late.num(By, 1)
+		e.due = max(f.due, now).Add(maxLate)
+	}
+	return e
+}
+
+// overtake counts that a packet of a flow passes and takes the packets out of
+// h that enough have overtaken.
+func (p *Port) overtake(h *hold, fl flow, release func(*held)) {
+	for _, l := range p.rules {
+		e := l.late
+		if e == nil || e.flow != fl || e.at >= len(h.heap) || h.heap[e.at] != e {
+			continue
+		}
+		if e.left--; e.left == 0 {
+			h.take(e)
+			release(e)
+		}
+	}
+}
+
+// shape puts a packet in the queue of a rate rule and reports whether it must
+// wait there, or is lost because the queue is full.
+func (f *fate) shape(now clock.Instant, l *Live, size int) bool {
+	start := max(now, l.free)
+	if start > now && int64(l.waiting) >= l.num(Queue, defaultQueue) {
+		l.overflow.Add(1)
+		f.drop = true
+		return true
+	}
+	v := &l.values[Speed]
+	units := 1.0 // packets
+	if v.num == 0 {
+		units = float64(size) * 8
+	}
+	l.free = start.Add(time.Duration(units / v.share * float64(time.Second)))
+	if start == now {
+		return false
+	}
+	f.due, f.rate, f.waits = max(f.due, start), l, l
+	return true
+}
+
+// defaultQueue is how many packets wait in a rate rule that does not say.
+const defaultQueue = 1000
+
+// read fills in what a packet says of itself.
+func (s *Subject) read(pkt *roce.Packet, seg []byte) {
+	s.Readable = pkt.Parse(seg) == roce.FaultNone
+	s.Op, s.QPN, s.PSN = pkt.BTH.Opcode, pkt.BTH.DestQP, pkt.BTH.PSN
+	s.Syndrome = 0
+	if s.Readable && pkt.Info.Headers&roce.HasAETH != 0 {
+		s.Syndrome = pkt.AETH.Syndrome
+	}
+	if !s.Readable {
+		s.Op, s.QPN, s.PSN = 0, 0, ib.PSN{}
+	}
+}
+
+// fits reports whether a packet is long enough for what the rule changes.
+func (l *Live) fits(size int) bool {
+	switch {
+	case l.Action == Truncate:
+		return int64(size) > l.num(Length, 0)
+	case l.Has(Byte):
+		n := l.num(Byte, 0)
+		return n < int64(size) && -n <= int64(size)
+	case l.Has(Bit):
+		return l.num(Bit, 0)/8 < int64(size)
+	default:
+		return size > 0
+	}
+}
+
+// note tells the tracer what a rule did to a packet.
+func (p *Port) note(now clock.Instant, l *Live, seg []byte, s *Subject) {
+	if p.cfg.Trace == nil {
+		return
+	}
+	p.rec = trace.Record{At: now, Kind: trace.Fault, QPN: s.QPN, PSN: s.PSN, Len: len(seg), Cause: l.text}
+	copy(p.rec.Header[:], seg)
+	p.cfg.Trace(&p.rec)
+}

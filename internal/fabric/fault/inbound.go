@@ -1,0 +1,136 @@
+package fault
+
+import (
+	"errors"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// Receive implements fabric.Port. It also sends what is due to leave.
+func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
+	if p.given == len(p.ready) {
+		p.ready, p.given = p.ready[:0], 0
+		p.arrive.recycle()
+		if n, done, err := p.refill(ds); done {
+			return n, err
+		}
+	}
+	n := copy(ds, p.ready[p.given:])
+	p.given += n
+	return n, nil
+}
+
+// refill makes datagrams ready. With done set the port's own answer stands:
+// nothing was to be done to it.
+func (p *Port) refill(ds []fabric.Datagram) (n int, done bool, err error) {
+	now := p.cfg.Now()
+	if p.ways&Out != 0 {
+		// What is blocked stays in out until the port has room again.
+		if err := p.pump(now); err != nil && !errors.Is(err, fabric.ErrBlocked) {
+			return 0, true, err
+		}
+	}
+	if p.ways&In == 0 {
+		n, err = p.Port.Receive(ds)
+		return n, true, err
+	}
+	for e := p.arrive.pop(now); e != nil; e = p.arrive.pop(now) {
+		p.give(e)
+	}
+	if !p.acts(now, In) {
+		if len(p.ready) == 0 {
+			n, err = p.Port.Receive(ds)
+			done = true
+		}
+		p.settle()
+		return n, done, err
+	}
+	k, err := p.Port.Receive(p.inner)
+	if err != nil && len(p.ready) == 0 {
+		return 0, true, err
+	}
+	for i := range k {
+		p.take(now, &p.inner[i])
+	}
+	p.settle()
+	return 0, false, nil
+}
+
+// take applies the rules to a datagram. What no rule changes stays together.
+func (p *Port) take(now clock.Instant, d *fabric.Datagram) {
+	s := Subject{Dir: In, Src: d.Src, Dst: d.Dst}
+	lo := 0
+	for off := 0; off < len(d.Bytes); {
+		seg, next := d.Segment(off)
+		f := p.judge(now, seg, &s)
+		if !f.plain() || p.isLate() {
+			p.pass(d, lo, off)
+			p.admit(now, part(d, off, next), flow{d.Dst, s.QPN})
+			lo = next
+		}
+		off = next
+	}
+	p.pass(d, lo, len(d.Bytes))
+}
+
+// pass makes a part of a datagram ready as it is.
+func (p *Port) pass(d *fabric.Datagram, lo, hi int) {
+	if lo < hi {
+		p.ready = append(p.ready, part(d, lo, hi))
+	}
+}
+
+// part returns the segments of d from byte lo to hi.
+func part(d *fabric.Datagram, lo, hi int) fabric.Datagram {
+	e := *d
+	e.Bytes = d.Bytes[lo:hi:hi]
+	if d.Stride > 0 {
+		e.ID += uint16(lo / d.Stride)
+	}
+	if hi-lo <= d.Stride {
+		e.Stride = 0
+	}
+	return e
+}
+
+// admit does with one packet what the last judgement says.
+func (p *Port) admit(now clock.Instant, d fabric.Datagram, fl flow) {
+	f := &p.fate
+	if f.drop {
+		return
+	}
+	if len(f.edits) > 0 {
+		s := sealOf(&d)
+		for _, l := range f.edits {
+			d.Bytes = l.edit(d.Bytes, &s)
+		}
+	}
+	for i := range 1 + f.copies {
+		if !f.waiting(i) {
+			p.ready = append(p.ready, d)
+			p.overtake(&p.arrive, fl, p.give)
+		} else if e := f.hold(&p.arrive, now, d.Bytes, i); e != nil {
+			e.d, e.flow = d, fl
+			p.arrive.push(e)
+		}
+	}
+}
+
+// give makes a packet ready that was held back.
+func (p *Port) give(e *held) {
+	d := e.d
+	d.Bytes = e.bytes
+	p.ready = append(p.ready, d)
+}
+
+// sealOf returns what the ICRC of an intact packet covers; an identification
+// that the port does not see is derived.
+func sealOf(d *fabric.Datagram) seal {
+	s := seal{d.Src, d.Dst, d.SrcPort, d.DstPort, d.ID}
+	if !d.IDKnown {
+		s.id, _ = roce.DeriveID(d.Bytes, s.prefix(len(d.Bytes)))
+	}
+	return s
+}

@@ -1,0 +1,137 @@
+package fault
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/roce"
+)
+
+// Live is a rule at work. One thread at a time asks it; Stat may be called by
+// any.
+type Live struct {
+	Rule
+	text  string
+	rand  *rand.Rand
+	first int64 // the first match to act at
+	once  bool  // and the only one
+
+	matched  atomic.Uint64
+	applied  atomic.Uint64
+	overflow atomic.Uint64
+
+	free    clock.Instant // Rate: when the next packet may pass
+	waiting int           // Rate: packets in the queue
+	late    *held         // Reorder: the packet that is held back
+}
+
+// NewLive returns the rule at work. index tells rules with the same seed
+// apart, so that each draws its own numbers.
+func NewLive(r Rule, seed uint64, index int) *Live {
+	l := &Live{Rule: r, text: r.String(), rand: rand.New(rand.NewPCG(seed, uint64(index)))}
+	l.first, l.once = r.nth()
+	return l
+}
+
+// Subject is what a rule is asked about. Packets have no verb, calls only
+// that and a QPN.
+type Subject struct {
+	Dir      Direction
+	Op       roce.Opcode
+	Syndrome roce.Syndrome // of an acknowledge
+	Readable bool          // the headers could be parsed
+	QPN      ib.QPN
+	PSN      ib.PSN
+	Src, Dst netip.Addr
+	Verb     Verb
+}
+
+// Active reports whether the rule could act on anything now.
+func (l *Live) Active(now clock.Instant) bool {
+	after := clock.Instant(l.Duration(After))
+	switch {
+	case now < after:
+		return false
+	case l.Has(For) && now >= after.Add(l.Duration(For)):
+		return false
+	case l.once && int64(l.matched.Load()) >= l.first:
+		return false
+	case l.Has(Count) && int64(l.applied.Load()) >= l.values[Count].num:
+		return false
+	}
+	return true
+}
+
+// Fires counts a match and reports whether the rule acts on it.
+func (l *Live) Fires(now clock.Instant, s *Subject) bool {
+	if !l.Active(now) || !l.matches(s) {
+		return false
+	}
+	n := int64(l.matched.Add(1))
+	switch {
+	case n < l.first, l.once && n != l.first:
+		return false
+	case l.Has(Every) && !l.turn(n):
+		return false
+	case l.Has(P) && l.rand.Float64() >= l.values[P].share:
+		return false
+	}
+	return true
+}
+
+// turn reports whether match n is one of those that every= chooses: every
+// such from the first of nth= on.
+func (l *Live) turn(n int64) bool {
+	every := l.values[Every].num
+	if l.Has(Nth) {
+		return (n-l.first)%every == 0
+	}
+	return n%every == 0
+}
+
+// matches reports whether the selectors that do not count fit.
+func (l *Live) matches(s *Subject) bool {
+	switch l.Action.Layer() {
+	case Verbs:
+		return s.Verb == l.verb() && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
+	case Packets:
+		if s.Dir&l.Dir() == 0 {
+			return false
+		}
+	}
+	switch {
+	case l.Has(Op) && (!s.Readable || !l.values[Op].ops.has(s.Op, s.Syndrome)):
+		return false
+	case l.Has(QPN) && (!s.Readable || s.QPN != ib.QPN(l.values[QPN].num)):
+		return false
+	case l.Has(PSN) && (!s.Readable || s.PSN != ib.NewPSN(uint32(l.values[PSN].num))):
+		return false
+	case l.Has(Src) && s.Src != l.values[Src].addr:
+		return false
+	case l.Has(Dst) && s.Dst != l.values[Dst].addr:
+		return false
+	}
+	return true
+}
+
+// Applied counts that the rule did what it does.
+func (l *Live) Applied() { l.applied.Add(1) }
+
+// Text returns the rule as it is written.
+func (l *Live) Text() string { return l.text }
+
+// Stat is what a rule has done so far.
+type Stat struct {
+	Rule     string `json:"rule"`
+	Matched  uint64 `json:"matched"`            // what its selectors that do not count fitted
+	Applied  uint64 `json:"applied"`            // how often it acted
+	Overflow uint64 `json:"overflow,omitempty"` // packets lost because too many were held back
+}
+
+// Stat returns what the rule has done so far.
+func (l *Live) Stat() Stat {
+	return Stat{l.text, l.matched.Load(), l.applied.Load(), l.overflow.Load()}
+}

@@ -1,0 +1,82 @@
+package fault
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Grammar says in a few lines how rules are written and chosen.
+const Grammar = `A rule is a fault with its arguments and selectors, all separated by spaces. Rules are separated by newlines
+or semicolons; # begins a comment. All selectors of a rule must fit. Of what fits, nth=, every=, p= and count=
+choose: "nth=100" is the 100th, once; "every=100" is every 100th; "nth=100 every=10" the 100th and every 10th
+after it; p= draws each time, from the seed; count= ends the rule after so many. Rules on packets are applied
+in order: a packet that one loses is not seen by those that follow. Rules on verbs without nth=, every=, p= and
+count= act once, at the first call, or by themselves after= so long; fail acts every time. Times count from the
+opening of the adapter. The same seed, rules and traffic make the same choices.
+`
+
+// Markdown returns the documentation of the rules.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(preface)
+	b.WriteString(Grammar)
+	for l := Packets; l <= Verbs; l++ {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| fault | what it does | example |\n|---|---|---|\n", l, layerTexts[l])
+		used := map[Param]bool{}
+		var args []Param
+		for a := range NumActions {
+			if a.Layer() != l {
+				continue
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | `%s` |\n", cell(a.Usage()), a.Text(), a.Example())
+			for _, p := range a.Args() {
+				if !used[p] {
+					used[p] = true
+					args = append(args, p)
+				}
+			}
+		}
+		b.WriteString("\n| argument or selector | meaning |\n|---|---|\n")
+		for _, p := range append(args, selectors[l]...) {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", p, p.Text())
+		}
+	}
+	return b.String()
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
+
+var layerTexts = [...]string{
+	Packets: "They act at the adapter's port, packet by packet, also where the system merges packets or cuts runs. " +
+		"A capture shows what the adapter sends and receives: a packet that is lost on the way out is in it, one that is lost on the way in is not.",
+	Responder: "They act on requests that an RC responder is about to execute: in sequence, of an operation that the queue pair allows.",
+	Verbs:     "They act when the program calls, before the call is carried out, or by themselves at a time.",
+}
+
+const preface = `# Faults on demand
+
+<!-- Generated from internal/fabric/fault: go test ./internal/fabric/fault -rewrite -->
+
+An adapter can be told to go wrong: to lose, repeat, delay, change and reorder packets, to refuse requests, to fail
+calls, to move queue pairs, to overflow completion queues, to raise events. From Go:
+
+` + "```go" + `
+hca, err := verbs.Open(verbs.Config{}, verbs.WithFaults("drop p=0.01; fail op=RegMR nth=3", 42))
+` + "```" + `
+
+From the command line (` + "`--fault`" + ` may be repeated), from a file, and from the environment of any program that opens
+adapters with package verbs:
+
+` + "```sh" + `
+softhca perf write --local --fault 'drop nth=100'
+softhca pingpong --fault-file rules.txt --fault-seed 42
+SOFTHCA_FAULTS='delay 5ms op=ACK; drop p=0.01' SOFTHCA_FAULTS_SEED=42 program
+SOFTHCA_FAULTS=@rules.txt program
+softhca faults --list                     # this page, in the terminal
+softhca faults 'drop nth=3 op=SEND'       # check rules, and read what they will do
+` + "```" + `
+
+A seed of 0, or none, draws one; the command prints it. What each rule did is in ` + "`Context.FaultStats`" + `, and each time it
+acts there is a record of the kind Fault in the trace.
+
+`

@@ -1,0 +1,102 @@
+package fault
+
+// Param is an argument of an action or a selector of a rule.
+type Param uint8
+
+// The parameters. Arguments come first, then the selectors.
+const (
+	Time     Param = iota // of delay
+	Length                // of truncate
+	Speed                 // of rate
+	Syndrome              // of nak
+	Type                  // of event
+	Byte
+	Bit
+	Xor
+	Reseal
+	By
+	Queue
+	Errno
+	To
+	Nth
+	Every
+	P
+	Count
+	After
+	For
+	Op
+	Call // op= of rules on verbs
+	Dir
+	QPN
+	PSN
+	Src
+	Dst
+	NumParams
+)
+
+// kind is what the value of a parameter is.
+type kind uint8
+
+const (
+	kindCount    kind = iota // from 1 on
+	kindOffset               // negative: from the end
+	kindBit                  // from 0 on
+	kindMask                 // 1 to 255
+	kindFlag                 // no value
+	kindShare                // 0 to 1
+	kindDuration             // more than 0
+	kindSpeed
+	kindLength
+	kindOps
+	kindCall
+	kindDir
+	kindNumber // 24 bits
+	kindAddr
+	kindSyndrome
+	kindEvent
+	kindErrno
+	kindState
+)
+
+// paramInfo is one row of the table of parameters.
+type paramInfo struct {
+	name string
+	kind kind
+	text string
+}
+
+var params = [NumParams]paramInfo{
+	Time:     {"time", kindDuration, "How much later, such as 5ms."},
+	Length:   {"length", kindLength, "Bytes that are left."},
+	Speed:    {"speed", kindSpeed, "Such as 100Mbit/s or 5000packets/s."},
+	Syndrome: {"syndrome", kindSyndrome, "SEQUENCE, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATIONAL or RNR."},
+	Type:     {"type", kindEvent, "The event, by its name in verbs without the prefix, such as PORT_ERR."},
+	Byte:     {"byte", kindOffset, "The byte to change, from 0, the opcode; -1 is the last, of the ICRC."},
+	Bit:      {"bit", kindBit, "The bit to flip: bit 0 is the lowest of byte 0."},
+	Xor:      {"xor", kindMask, "What the byte is combined with by exclusive or (default 255)."},
+	Reseal:   {"reseal", kindFlag, "Make the ICRC right again."},
+	By:       {"by", kindCount, "How many packets overtake it (default 1)."},
+	Queue:    {"queue", kindCount, "Packets that may wait (default 1000, at most 4096)."},
+	Errno:    {"errno", kindErrno, "The error number, by its name."},
+	To:       {"to", kindState, "The state: ERR or SQE."},
+	Nth:      {"nth", kindCount, "The nth that matches all else, once; with every= it is the first."},
+	Every:    {"every", kindCount, "Every nth that matches all else."},
+	P:        {"p", kindShare, "With this probability, 0 to 1, drawn from the seed."},
+	Count:    {"count", kindCount, "At most so many times."},
+	After:    {"after", kindDuration, "Not before so long after the adapter was opened."},
+	For:      {"for", kindDuration, "Only for so long from then on."},
+	Op: {"op", kindOps, "Only packets with this opcode: its name with or without RC_, UC_, UD_, RD_ or XRC_, or how it begins " +
+		"(RDMA_WRITE for FIRST, MIDDLE, LAST and ONLY); also ACK, ATOMIC_ACK, NAK (ACKNOWLEDGE with any NAK) and RNR_NAK; several with commas."},
+	Call: {"op", kindCall, "The call that is meant (default PostSend)."},
+	Dir:  {"dir", kindDir, "out, in or both. Without it: out; with op=, which tells packets apart, both."},
+	QPN:  {"qpn", kindNumber, "The queue pair: of packets the destination QPN, of calls and events that of the QP."},
+	PSN:  {"psn", kindNumber, "The packet sequence number."},
+	Src:  {"src", kindAddr, "The IP address that the packet comes from."},
+	Dst:  {"dst", kindAddr, "The IP address that the packet goes to."},
+}
+
+// String returns the name of the parameter in a rule.
+func (p Param) String() string { return params[p].name }
+
+// Text says what the parameter means.
+func (p Param) Text() string { return params[p].text }

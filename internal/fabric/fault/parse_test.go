@@ -1,0 +1,140 @@
+package fault
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestExamples parses every example of the catalogue and finds it canonical,
+// explained, and of its own action.
+func TestExamples(t *testing.T) {
+	for a := range NumActions {
+		rules, err := Parse(a.Example())
+		if err != nil || len(rules) != 1 {
+			t.Errorf("the example of %v is no rule: %v", a, err)
+			continue
+		}
+		if r := rules[0]; r.Action != a || r.Explain() == "" || a.Text() == "" {
+			t.Errorf("the example of %v is of %v and explained as %q", a, r.Action, r.Explain())
+		}
+	}
+	for p := range NumParams {
+		if p.String() == "" || p.Text() == "" {
+			t.Errorf("parameter %d has no name or no text", p)
+		}
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	for text, want := range map[string]string{
+		"drop nth=3 op=RDMA_WRITE_MIDDLE dir=out": "drop nth=3 op=RDMA_WRITE_MIDDLE dir=out",
+		"drop dir=out nth=0x10":                   "drop nth=16 dir=out",
+		"dup p=1e-2":                              "dup p=0.01",
+		"delay 5000us op=ACK":                     "delay 5ms op=ACK",
+		"delay time=1s":                           "delay 1s",
+		"corrupt byte=-4 reseal xor=0x80":         "corrupt byte=-4 xor=128 reseal",
+		"truncate 20":                             "truncate 20",
+		"rate 1500kbit/s queue=10":                "rate 1500kbit/s queue=10",
+		"partition after=2s for=1s":               "partition after=2s for=1s",
+		"nak RNR qpn=0x1234":                      "nak RNR qpn=4660",
+		"event type=PORT_ERR after=1500ms":        "event PORT_ERR after=1.5s",
+		"drop src=::ffff:10.0.0.1 dst=fd00::0001": "drop src=10.0.0.1 dst=fd00::1",
+		"  \t # nothing\n;; ;drop # all \r\n":     "drop",
+	} {
+		rules, err := Parse(text)
+		if err != nil || len(rules) != 1 {
+			t.Errorf("%q: %d rules, %v", text, len(rules), err)
+			continue
+		}
+		if got := rules[0].String(); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestSeveralRules(t *testing.T) {
+	rules, err := Parse("# a bad network\ndrop p=0.01; dup p=0.02 # both ways\n\ndelay 1ms dir=both")
+	if err != nil || len(rules) != 3 {
+		t.Fatalf("%d rules, %v", len(rules), err)
+	}
+	if rules[0].Action != Drop || rules[1].Action != Dup || rules[2].Action != Delay {
+		t.Errorf("the rules are %v", rules)
+	}
+	if _, err := Parse(strings.Repeat("drop;", MaxRules)); err != nil {
+		t.Errorf("%d rules are refused: %v", MaxRules, err)
+	}
+}
+
+// TestErrors holds what the user reads, to the character.
+func TestErrors(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"dorp", "unknown fault \"dorp\"; did you mean drop?\n  dorp\n  ^"},
+		{"boil", "unknown fault \"boil\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, fail, qp, fillcq or event\n  boil\n  ^"},
+		{"drop nht=3", "drop has no \"nht\"; did you mean nth?\n  drop nht=3\n       ^"},
+		{"drop 3", "drop has no \"3\"; want nth, every, p, count, after, for, op, dir, qpn, psn, src or dst\n  drop 3\n       ^"},
+		{"drop nth=0", "nth \"0\": want a number from 1 to 9223372036854775807\n  drop nth=0\n           ^"},
+		{"drop nth", "nth needs a value: nth=…\n  drop nth\n          ^"},
+		{"drop nth=1 nth=2", "nth is given twice\n  drop nth=1 nth=2\n             ^"},
+		{"drop p=1.5", "p \"1.5\": want a probability from 0 to 1, such as 0.01\n  drop p=1.5\n         ^"},
+		{"drop p=NaN", "p \"NaN\": want a probability from 0 to 1, such as 0.01\n  drop p=NaN\n         ^"},
+		{"delay", "delay needs TIME; for example: delay 5ms op=ACK\n  delay\n       ^"},
+		{"delay -5ms", "time \"-5ms\": want a time, such as 5ms or 1.5s, up to 24h0m0s\n  delay -5ms\n        ^"},
+		{"drop op=RDMA_WRITE_MIDLE", "unknown op \"RDMA_WRITE_MIDLE\"; did you mean RDMA_WRITE_MIDDLE?\n  drop op=RDMA_WRITE_MIDLE\n          ^"},
+		{"drop op=ACK,SENT", "unknown op \"SENT\"\n  drop op=ACK,SENT\n              ^"},
+		{"drop dir=up", "unknown dir \"up\"; want out, in or both\n  drop dir=up\n           ^"},
+		{"rate 5", "speed \"5\": want a rate, such as 100Mbit/s, 1.5Gbit/s or 5000packets/s\n  rate 5\n       ^"},
+		{"corrupt byte=3 bit=2", "corrupt takes one of byte and bit\n  corrupt byte=3 bit=2\n  ^"},
+		{"corrupt bit=3 xor=2", "bit= flips one bit: xor= is for byte=\n  corrupt bit=3 xor=2\n  ^"},
+		{"corrupt reseal=1", "reseal takes no value\n  corrupt reseal=1\n                ^"},
+		{"truncate 12 reseal", "a packet with an ICRC has at least 16 bytes\n  truncate 12 reseal\n  ^"},
+		{"fail errno=ENOMEM", "fail needs op=…; for example: fail op=RegMR errno=ENOMEM nth=1\n  fail errno=ENOMEM\n                   ^"},
+		{"fail op=RegMr", "unknown op \"RegMr\"; did you mean RegMR?\n  fail op=RegMr\n          ^"},
+		{"nak syndrome=REMOTE_ACESS", "unknown syndrome \"REMOTE_ACESS\"; did you mean REMOTE_ACCESS?\n  nak syndrome=REMOTE_ACESS\n               ^"},
+		{"qp to=RTS", "unknown to \"RTS\"; want ERR or SQE\n  qp to=RTS\n        ^"},
+		{"drop src=here", "src \"here\": want an IP address\n  drop src=here\n           ^"},
+		{"drop\n# è\n\tdup; drøp p=1", "line 3: unknown fault \"drøp\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, fail, qp, fillcq or event\n   dup; drøp p=1\n        ^"},
+		{strings.Repeat("drop;", MaxRules) + "dup", "more than 64 rules"},
+		{strings.Repeat(" ", maxText+1), "rules of more than 65536 bytes"},
+	} {
+		_, err := Parse(c.text)
+		bad := (*SyntaxError)(nil)
+		if !errors.As(err, &bad) {
+			t.Errorf("%.40q: %v", c.text, err)
+			continue
+		}
+		if got := err.Error(); got != c.want && !(len(c.text) > 100 && strings.HasPrefix(got, c.want)) {
+			t.Errorf("%.40q:\n%s\nwant\n%s", c.text, got, c.want)
+		}
+	}
+}
+
+// FuzzParse wants a rule that was parsed to be spelled so that it parses to
+// the same, and an error to point into the text.
+func FuzzParse(f *testing.F) {
+	for a := range NumActions {
+		f.Add(a.Example())
+	}
+	f.Add("drop p=1 dir=out after=1s; corrupt bit=7 reseal\nnak RNR # no\nevent CQ_ERR op=PostRecv every=3")
+	f.Fuzz(func(t *testing.T, text string) {
+		rules, err := Parse(text)
+		if bad := (*SyntaxError)(nil); errors.As(err, &bad) {
+			if bad.Offset < 0 || bad.Offset > len(bad.Text) || bad.Error() == "" {
+				t.Fatalf("%q: the error points at %d", text, bad.Offset)
+			}
+			return
+		}
+		for _, r := range rules {
+			again, err := Parse(r.String())
+			if err != nil || len(again) != 1 || again[0].String() != r.String() || again[0].given != r.given {
+				t.Fatalf("%q is spelled %q, which becomes %v, %v", text, r, again, err)
+			}
+			for p := range NumParams {
+				if again[0].values[p] != r.values[p] {
+					t.Fatalf("%q: %v is %v, and %v when spelled", text, p, r.values[p], again[0].values[p])
+				}
+			}
+			_ = r.Explain()
+		}
+	})
+}

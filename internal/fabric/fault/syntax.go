@@ -1,0 +1,92 @@
+package fault
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// SyntaxError is a mistake in the text of rules.
+type SyntaxError struct {
+	Text   string // all of the rules
+	Offset int    // of the mistake, in bytes
+	Msg    string // what is wrong, in a sentence
+	Hint   string // what may have been meant; may be empty
+}
+
+// Error shows the line and points at the character.
+func (e *SyntaxError) Error() string {
+	begin := strings.LastIndexByte(e.Text[:e.Offset], '\n') + 1
+	line, _, _ := strings.Cut(e.Text[begin:], "\n")
+	line = strings.ToValidUTF8(strings.ReplaceAll(line, "\t", " "), "?")
+	var b strings.Builder
+	if n := strings.Count(e.Text[:begin], "\n"); n > 0 {
+		fmt.Fprintf(&b, "line %d: ", n+1)
+	}
+	b.WriteString(e.Msg)
+	if e.Hint != "" {
+		b.WriteString("; " + e.Hint)
+	}
+	before := strings.ToValidUTF8(e.Text[begin:e.Offset], "?")
+	fmt.Fprintf(&b, "\n  %s\n  %s^", line, strings.Repeat(" ", utf8.RuneCountInString(before)))
+	return b.String()
+}
+
+// hint returns a question for a word that is nearly one of words, else the
+// list of them if it is short.
+func hint(got string, words []string) string {
+	best, at := 3, ""
+	for _, w := range words {
+		// A third of the letters may be wrong, two at most.
+		if d := distance(strings.ToLower(got), strings.ToLower(w)); d < best && d < len(w) && d <= max(len(w)/3, 1) {
+			best, at = d, w
+		}
+	}
+	if at != "" {
+		return fmt.Sprintf("did you mean %s?", at)
+	}
+	if len(words) > maxListed {
+		return ""
+	}
+	return "want " + orList(words)
+}
+
+// maxListed is how many words a hint lists.
+const maxListed = 24
+
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// maxCompared bounds the words that are compared with others.
+const maxCompared = 32
+
+// distance returns how many letters must be changed, added or taken out, or
+// swapped with the next, to make b of a.
+func distance(a, b string) int {
+	if len(a) > maxCompared || len(b) > maxCompared {
+		return maxCompared
+	}
+	var rows [maxCompared + 1][maxCompared + 1]int
+	for i := range len(a) + 1 {
+		for j := range len(b) + 1 {
+			d := max(i, j)
+			if i > 0 && j > 0 {
+				cost := 1
+				if a[i-1] == b[j-1] {
+					cost = 0
+				}
+				d = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					d = min(d, rows[i-2][j-2]+1)
+				}
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}

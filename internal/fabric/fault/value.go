@@ -1,0 +1,201 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// value is what a parameter is given.
+type value struct {
+	text  string // canonical
+	num   int64  // also a duration, and the number of a word
+	share float64
+	addr  netip.Addr
+	ops   OpSet
+}
+
+// Bounds of values.
+const (
+	maxDuration = 24 * time.Hour
+	maxOffset   = 65535
+	max24       = 1<<24 - 1
+	maxQueue    = 4096 // of rate, and of what a port holds back at all
+)
+
+// wordError is a value that is none of a list of words.
+type wordError struct {
+	word  string
+	words []string
+}
+
+// Error names the word.
+func (e *wordError) Error() string { return fmt.Sprintf("%q is not known", e.word) }
+
+// parseValue reads the value of a parameter.
+func parseValue(p Param, s string) (value, error) {
+	switch params[p].kind {
+	case kindCount:
+		hi := int64(math.MaxInt64)
+		if p == Queue {
+			hi = maxQueue
+		}
+		return parseInt(s, 1, hi)
+	case kindOffset:
+		return parseInt(s, -maxOffset, maxOffset)
+	case kindBit:
+		return parseInt(s, 0, 8*maxOffset)
+	case kindMask:
+		return parseInt(s, 1, 255)
+	case kindNumber:
+		return parseInt(s, 0, max24)
+	case kindLength:
+		return parseInt(s, 0, maxOffset)
+	case kindFlag:
+		return value{text: s}, nil
+	case kindShare:
+		return parseShare(s)
+	case kindDuration:
+		return parseDuration(s)
+	case kindSpeed:
+		return parseSpeed(s)
+	case kindOps:
+		return parseOps(s)
+	case kindAddr:
+		return parseAddr(s)
+	default:
+		return parseWord(params[p].kind, s)
+	}
+}
+
+func parseInt(s string, lo, hi int64) (value, error) {
+	n, err := strconv.ParseInt(s, 0, 64)
+	if err != nil || n < lo || n > hi {
+		return value{}, fmt.Errorf("want a number from %d to %d", lo, hi)
+	}
+	return value{num: n, text: strconv.FormatInt(n, 10)}, nil
+}
+
+func parseShare(s string) (value, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0 && f <= 1) {
+		return value{}, errors.New("want a probability from 0 to 1, such as 0.01")
+	}
+	if f == 0 {
+		f = 0 // of two zeros the one without a sign
+	}
+	return value{share: f, text: strconv.FormatFloat(f, 'g', -1, 64)}, nil
+}
+
+func parseDuration(s string) (value, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 || d > maxDuration {
+		return value{}, fmt.Errorf("want a time, such as 5ms or 1.5s, up to %v", maxDuration)
+	}
+	return value{num: int64(d), text: d.String()}, nil
+}
+
+// speedUnits are the units of rate, the largest first.
+var speedUnits = [...]struct {
+	name  string
+	scale float64
+}{{"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"packets/s", 1}, {"bit/s", 1}}
+
+var errSpeed = errors.New("want a rate, such as 100Mbit/s, 1.5Gbit/s or 5000packets/s")
+
+// parseSpeed keeps the rate in bits or packets per second as share; num is 1
+// for packets.
+func parseSpeed(s string) (value, error) {
+	for _, u := range speedUnits {
+		number, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		f, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(f > 0 && f*u.scale >= 1 && f*u.scale <= 1e12) {
+			return value{}, errSpeed
+		}
+		v := value{share: f * u.scale, text: strconv.FormatFloat(f, 'f', -1, 64) + u.name}
+		if u.name == "packets/s" {
+			v.num = 1
+		}
+		return v, nil
+	}
+	return value{}, errSpeed
+}
+
+// parseOps reads names of opcodes with commas between them.
+func parseOps(s string) (value, error) {
+	v := value{text: s}
+	for name := range strings.SplitSeq(s, ",") {
+		set, ok := opsNamed(name)
+		if !ok {
+			return v, &wordError{name, opWords()}
+		}
+		v.ops.join(set)
+	}
+	return v, nil
+}
+
+func parseAddr(s string) (value, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return value{}, errors.New("want an IP address")
+	}
+	a = a.Unmap().WithZone("")
+	return value{addr: a, text: a.String()}, nil
+}
+
+// parseWord reads a word out of a table.
+func parseWord(k kind, s string) (value, error) {
+	var words []string
+	for _, w := range wordsOf(k) {
+		if w.name == s {
+			return value{num: w.num, text: s}, nil
+		}
+		words = append(words, w.name)
+	}
+	return value{}, &wordError{s, words}
+}
+
+type word struct {
+	name string
+	num  int64
+}
+
+// wordsOf returns the words of a kind.
+func wordsOf(k kind) (ws []word) {
+	switch k {
+	case kindCall:
+		for v := range NumVerbs {
+			ws = append(ws, word{v.String(), int64(v)})
+		}
+	case kindDir:
+		for _, d := range directions {
+			ws = append(ws, word{d.name, int64(d.d)})
+		}
+	case kindSyndrome:
+		for _, s := range syndromes {
+			ws = append(ws, word{s.name, int64(s.s)})
+		}
+	case kindErrno:
+		for _, e := range errnos {
+			ws = append(ws, word{e.name, int64(e.no)})
+		}
+	case kindState:
+		ws = []word{{ib.ERR.String(), int64(ib.ERR)}, {ib.SQE.String(), int64(ib.SQE)}}
+	case kindEvent:
+		for e := ib.EventCQErr; e <= ib.EventWQFatal; e++ {
+			ws = append(ws, word{e.String(), int64(e)})
+		}
+	default:
+		panic("fault: no words for a kind that is not one of words")
+	}
+	return ws
+}

@@ -1,0 +1,189 @@
+package fault
+
+import (
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
+)
+
+// Verb is a call of the verbs that rules can be about.
+type Verb uint8
+
+// The verbs, by their names in Go.
+const (
+	AllocPD Verb = iota
+	DeallocPD
+	RegMR
+	ReregMR
+	DeregMR
+	CreateCQ
+	ResizeCQ
+	ReqNotify
+	DestroyCQ
+	CreateSRQ
+	SetSRQLimit
+	PostSRQRecv
+	DestroySRQ
+	CreateAH
+	DestroyAH
+	CreateQP
+	ModifyQP
+	QueryQP
+	DestroyQP
+	PostSend
+	PostRecv
+	NumVerbs
+)
+
+var verbNames = [NumVerbs]string{
+	"AllocPD", "DeallocPD", "RegMR", "ReregMR", "DeregMR", "CreateCQ", "ResizeCQ", "ReqNotify", "DestroyCQ",
+	"CreateSRQ", "SetSRQLimit", "PostSRQRecv", "DestroySRQ", "CreateAH", "DestroyAH",
+	"CreateQP", "ModifyQP", "QueryQP", "DestroyQP", "PostSend", "PostRecv",
+}
+
+// String returns the name of the verb.
+func (v Verb) String() string { return verbNames[v] }
+
+// errnos are the error numbers that a rule can give.
+var errnos = [...]struct {
+	name string
+	no   ib.Errno
+}{
+	{"EPERM", ib.EPERM}, {"ENOENT", ib.ENOENT}, {"EIO", ib.EIO}, {"EAGAIN", ib.EAGAIN}, {"ENOMEM", ib.ENOMEM},
+	{"EACCES", ib.EACCES}, {"EFAULT", ib.EFAULT}, {"EBUSY", ib.EBUSY}, {"ENODEV", ib.ENODEV}, {"EINVAL", ib.EINVAL},
+	{"ENOSPC", ib.ENOSPC}, {"EOPNOTSUPP", ib.EOPNOTSUPP},
+}
+
+// syndromes are the answers that a rule can make a responder give.
+var syndromes = [...]struct {
+	name string
+	s    roce.Syndrome
+}{
+	{"SEQUENCE", roce.NAKSequence}, {"INVALID_REQUEST", roce.NAKInvalidRequest}, {"REMOTE_ACCESS", roce.NAKRemoteAccess},
+	{"REMOTE_OPERATIONAL", roce.NAKRemoteOperational}, {"RNR", roce.RNRNAK(0)},
+}
+
+// Direction is the way of a packet.
+type Direction uint8
+
+// The directions, as a set.
+const (
+	Out  Direction = 1 << iota // sent by the adapter
+	In                         // received by the adapter
+	Both = Out | In
+)
+
+var directions = [...]struct {
+	name string
+	d    Direction
+}{{"out", Out}, {"in", In}, {"both", Both}}
+
+// answers says which acknowledges are meant, when only some are.
+type answers uint8
+
+const (
+	anyAnswer answers = iota
+	nakAnswer         // any NAK
+	rnrAnswer         // receiver not ready
+)
+
+// OpSet is a set of packets by opcode and, for acknowledges, syndrome.
+type OpSet struct {
+	bits    [4]uint64
+	answers answers
+}
+
+func (s *OpSet) add(o roce.Opcode) { s.bits[o>>6] |= 1 << (o & 63) }
+
+// has reports whether a packet with the opcode, and the syndrome if it is an
+// acknowledge, is in the set.
+func (s *OpSet) has(o roce.Opcode, y roce.Syndrome) bool {
+	if s.bits[o>>6]>>(o&63)&1 == 0 {
+		return false
+	}
+	if o.Info().Kind != roce.KindAck {
+		return true
+	}
+	switch s.answers {
+	case nakAnswer:
+		return !y.IsACK()
+	case rnrAnswer:
+		return y.IsRNR()
+	default:
+		return true
+	}
+}
+
+// opAliases are names of sets of opcodes that no opcode begins with.
+var opAliases = [...]struct {
+	name, op string
+	answers  answers
+}{
+	{"ACK", "ACKNOWLEDGE", anyAnswer}, {"ATOMIC_ACK", "ATOMIC_ACKNOWLEDGE", anyAnswer},
+	{"NAK", "ACKNOWLEDGE", nakAnswer}, {"RNR_NAK", "ACKNOWLEDGE", rnrAnswer},
+}
+
+// opsNamed returns the opcodes with a name, or whose names begin with it.
+func opsNamed(name string) (s OpSet, ok bool) {
+	for _, a := range opAliases {
+		if name == a.name {
+			name, s.answers = a.op, a.answers
+			break
+		}
+	}
+	for o := range 256 {
+		op := roce.Opcode(o)
+		if op.Info().Known && (covers(op.String(), name) || covers(bareOp(op), name)) {
+			s.add(op)
+			ok = true
+		}
+	}
+	return s, ok
+}
+
+// bareOp returns the name of an opcode without its service.
+func bareOp(o roce.Opcode) string {
+	return strings.TrimPrefix(o.String(), o.Service().String()+"_")
+}
+
+// covers reports whether name is full or the words that it begins with.
+func covers(full, name string) bool {
+	rest, ok := strings.CutPrefix(full, name)
+	return ok && name != "" && (rest == "" || rest[0] == '_')
+}
+
+// join adds the packets of t. Only one kind of acknowledge can be told from
+// the others.
+func (s *OpSet) join(t OpSet) {
+	had, adds := s.acks(), t.acks()
+	switch {
+	case !had:
+		s.answers = t.answers
+	case adds && s.answers != t.answers:
+		s.answers = widest(s.answers, t.answers)
+	}
+	for i := range s.bits {
+		s.bits[i] |= t.bits[i]
+	}
+}
+
+// acks reports whether the set holds an ACKNOWLEDGE.
+func (s *OpSet) acks() bool { return s.bits[0]>>roce.RCAcknowledge&1 != 0 }
+
+// widest returns the kind of answers that covers both.
+func widest(a, b answers) answers { return min(a, b) }
+
+// opWords returns the names that op= takes, for hints.
+func opWords() []string {
+	var names []string
+	for _, a := range opAliases {
+		names = append(names, a.name)
+	}
+	for o := range 256 {
+		if op := roce.Opcode(o); op.Info().Known && op.Service() <= roce.ServiceUD {
+			names = append(names, bareOp(op), op.String())
+		}
+	}
+	return names
+}

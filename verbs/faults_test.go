@@ -1,0 +1,347 @@
+package verbs
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/trace"
+)
+
+// newFaultyPair returns two endpoints on a network in memory, with rules.
+func newFaultyPair(t testing.TB, typ ib.QPType, rulesA, rulesB string) (a, b *endpoint) {
+	t.Helper()
+	n := NewNetwork()
+	open := func(addr, rules string) *endpoint {
+		return newEndpoint(t, Config{Addr: addr, Network: n, Faults: Faults{Rules: rules, Seed: 1}}, typ)
+	}
+	return open("10.0.0.1", rulesA), open("10.0.0.2", rulesB)
+}
+
+// brief are attributes of connections whose retries take little time, though
+// long enough for a busy machine.
+func brief(a *QPAttr) { a.PathMTU, a.Timeout, a.MinRNRTimer = ib.MTU1024, 13, 1 }
+
+// faultCase is a rule, where it acts, and what both sides see of a WRITE of 64
+// packets, or of a SEND if send is set.
+type faultCase struct {
+	rule     string
+	atB      bool
+	send     bool
+	status   ib.WCStatus // at A
+	damaged  bool        // what arrives is not what was sent
+	counterA string      // is not 0 then
+	counterB string
+	takes    time.Duration // at least
+	change   func(*QPAttr)
+}
+
+// TestFaultsOnPackets shows the effect of each fault on packets, and of those
+// of the responder, on a connection.
+func TestFaultsOnPackets(t *testing.T) {
+	hopeless := func(a *QPAttr) { a.Timeout, a.RetryCnt = 8, 2 }
+	impatient := func(a *QPAttr) { a.RNRRetry = 1 }
+	for _, c := range []faultCase{
+		{rule: "drop nth=3 op=RDMA_WRITE_MIDDLE dir=out", counterA: "rcvd_seq_err", counterB: "out_of_seq_request"},
+		{rule: "drop nth=3 dir=in", atB: true, counterA: "rcvd_seq_err", counterB: "out_of_seq_request"},
+		{rule: "drop p=1", status: ib.WCRetryExcErr, counterA: "local_ack_timeout_err", change: hopeless},
+		{rule: "drop count=1 op=ACK", counterA: "completer_retry_err", counterB: "duplicate_request"},
+		{rule: "dup every=2", counterB: "duplicate_request"},
+		{rule: "delay 20ms op=ACK", takes: 20 * time.Millisecond},
+		{rule: "delay 20ms nth=1 op=RDMA_WRITE", counterB: "out_of_seq_request"},
+		{rule: "corrupt byte=20 nth=2", counterB: "drop_icrc_errors", counterA: "rcvd_seq_err"},
+		{rule: "corrupt byte=0 xor=128 nth=2", counterB: "drop_malformed"},
+		{rule: "corrupt byte=20 reseal nth=2", damaged: true},
+		{rule: "truncate 40 nth=2", counterB: "drop_icrc_errors"},
+		{rule: "truncate 41 nth=2", counterB: "drop_malformed"},
+		{rule: "truncate 40 reseal nth=2", status: ib.WCRemInvReqErr},
+		{rule: "reorder nth=4", counterB: "out_of_seq_request"},
+		{rule: "rate 20Mbit/s", takes: 20 * time.Millisecond, change: func(a *QPAttr) { a.Timeout = 18 }},
+		{rule: "rate 20Mbit/s queue=1", counterB: "out_of_seq_request"},
+		{rule: "partition for=100ms", counterA: "local_ack_timeout_err", change: func(a *QPAttr) { a.Timeout = 13 }},
+		{rule: "rnr count=2", atB: true, send: true, counterA: "rcvd_rnr_err", counterB: "send_rnr_err"},
+		{rule: "rnr", atB: true, send: true, status: ib.WCRNRRetryExcErr, change: impatient},
+		{rule: "rnr", atB: true}, // a WRITE needs no receive
+		{rule: "nak SEQUENCE nth=5", atB: true, counterA: "rcvd_seq_err"},
+		{rule: "nak RNR nth=5", atB: true, counterA: "rcvd_rnr_err"},
+		{rule: "nak INVALID_REQUEST nth=5", atB: true, status: ib.WCRemInvReqErr},
+		{rule: "nak REMOTE_ACCESS op=RDMA_WRITE_LAST", atB: true, status: ib.WCRemAccessErr},
+		{rule: "nak REMOTE_OPERATIONAL nth=5", atB: true, status: ib.WCRemOpErr},
+		{rule: "nak REMOTE_ACCESS nth=1 op=RDMA_READ", atB: true}, // there is none
+	} {
+		name := c.rule
+		if c.atB {
+			name = "at B: " + name
+		}
+		t.Run(name, func(t *testing.T) { c.run(t) })
+	}
+}
+
+func (c *faultCase) run(t *testing.T) {
+	const size = 64 << 10
+	rules := [2]string{c.rule, ""}
+	if c.atB {
+		rules = [2]string{"", c.rule}
+	}
+	a, b := newFaultyPair(t, ib.RC, rules[0], rules[1])
+	connect(t, a, b, func(q *QPAttr) {
+		brief(q)
+		if c.change != nil {
+			c.change(q)
+		}
+	})
+	for i := range a.mr.Bytes()[:size] {
+		a.mr.Bytes()[i] = byte(i * 7 >> 3)
+	}
+	must(t, b.qp.PostRecv(b.recv(9, 0, size)))
+	begin := time.Now()
+	wr := a.write(1, size, b)
+	if c.send {
+		wr = a.send(1, size)
+	}
+	must(t, a.qp.PostSend(wr))
+	wc := a.take(t, 1)[0]
+	if wc.Status != c.status {
+		t.Fatalf("it ends with %v, want %v", wc.Status, c.status)
+	}
+	if d := time.Since(begin); d < c.takes {
+		t.Errorf("it took %v, want %v", d, c.takes)
+	}
+	b.settle(t)
+	if same := bytes.Equal(a.mr.Bytes()[:size], b.mr.Bytes()[:size]); c.status == ib.WCSuccess && same == c.damaged {
+		t.Errorf("the data is the same: %t", same)
+	}
+	if c.counterA != "" && a.counter(t, c.counterA) == 0 {
+		t.Errorf("A counts no %s", c.counterA)
+	}
+	if c.counterB != "" && b.counter(t, c.counterB) == 0 {
+		t.Errorf("B counts no %s", c.counterB)
+	}
+	c.acted(t, a, b)
+}
+
+// acted checks what the rules say of themselves.
+func (c *faultCase) acted(t *testing.T, a, b *endpoint) {
+	t.Helper()
+	at, other := a, b
+	if c.atB {
+		at, other = b, a
+	}
+	s := at.ctx.FaultStats()
+	idle := c.counterA == "" && c.counterB == "" && c.status == ib.WCSuccess && !c.damaged && c.takes == 0
+	if len(s) != 1 || s[0].Rule != c.rule || (s[0].Applied == 0) != idle || at.ctx.FaultSeed() != 1 {
+		t.Errorf("the rule says %+v, seed %d", s, at.ctx.FaultSeed())
+	}
+	if other.ctx.FaultStats() != nil || other.ctx.FaultSeed() != 0 {
+		t.Error("the side without rules has some")
+	}
+}
+
+// TestRefusedPeer shows what a chosen NAK does at the side that answers it.
+func TestRefusedPeer(t *testing.T) {
+	for rule, want := range map[string]ib.EventType{
+		"nak INVALID_REQUEST": ib.EventQPReqErr, "nak REMOTE_ACCESS": ib.EventQPAccessErr, "nak REMOTE_OPERATIONAL": ib.EventQPReqErr,
+	} {
+		a, b := newFaultyPair(t, ib.RC, "", rule)
+		connect(t, a, b, brief)
+		must(t, a.qp.PostSend(a.write(1, 64, b)))
+		a.take(t, 1)
+		for _, e := range []ib.EventType{want, ib.EventQPFatal} {
+			if ev := b.event(t); ev.Type != e || ev.QP != b.qp {
+				t.Errorf("%s: B has the event %v, want %v", rule, ev, e)
+			}
+		}
+		if st := b.qp.State(); st != ib.ERR {
+			t.Errorf("%s: B's QP is in %v", rule, st)
+		}
+	}
+}
+
+// TestFailEveryVerb makes each verb fail once with a chosen errno; the next
+// call works.
+func TestFailEveryVerb(t *testing.T) {
+	calls := map[fault.Verb]func(*endpoint, *SRQ) error{
+		fault.AllocPD:   func(e *endpoint, _ *SRQ) error { _, err := e.ctx.AllocPD(); return err },
+		fault.DeallocPD: func(e *endpoint, _ *SRQ) error { p, _ := e.ctx.AllocPD(); return p.Dealloc() },
+		fault.RegMR:     func(e *endpoint, _ *SRQ) error { _, err := e.pd.RegMR(make([]byte, 8), 0); return err },
+		fault.ReregMR:   func(e *endpoint, _ *SRQ) error { return e.mr.ReregAccess(ib.AccessLocalWrite) },
+		fault.DeregMR:   func(e *endpoint, _ *SRQ) error { m, _ := e.pd.RegMR(make([]byte, 8), 0); return m.Dereg() },
+		fault.CreateCQ:  func(e *endpoint, _ *SRQ) error { _, err := e.ctx.CreateCQ(4, nil); return err },
+		fault.ResizeCQ:  func(e *endpoint, _ *SRQ) error { return e.cq.Resize(4096) },
+		fault.ReqNotify: func(e *endpoint, _ *SRQ) error { return e.cq.ReqNotify(false) },
+		fault.DestroyCQ: func(e *endpoint, _ *SRQ) error { q, _ := e.ctx.CreateCQ(4, nil); return q.Destroy() },
+		fault.CreateSRQ: func(e *endpoint, _ *SRQ) error {
+			_, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
+			return err
+		},
+		fault.SetSRQLimit: func(_ *endpoint, s *SRQ) error { return s.SetLimit(1) },
+		fault.PostSRQRecv: func(e *endpoint, s *SRQ) error { return s.PostRecv(e.recv(1, 0, 8)) },
+		fault.DestroySRQ: func(e *endpoint, _ *SRQ) error {
+			s, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
+			return errors.Join(err, s.Destroy())
+		},
+		fault.CreateAH: func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateAH(e.attrs(e).AV); return err },
+		fault.DestroyAH: func(e *endpoint, _ *SRQ) error {
+			h, err := e.pd.CreateAH(e.attrs(e).AV)
+			return errors.Join(err, h.Destroy())
+		},
+		fault.CreateQP:  func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
+		fault.ModifyQP:  func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
+		fault.QueryQP:   func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },
+		fault.DestroyQP: func(e *endpoint, _ *SRQ) error { q, _ := e.pd.CreateQP(e.init(ib.RC)); return q.Destroy() },
+		fault.PostSend:  func(e *endpoint, _ *SRQ) error { return e.qp.PostSend(e.send(1, 8)) },
+		fault.PostRecv:  func(e *endpoint, _ *SRQ) error { return e.qp.PostRecv(e.recv(1, 0, 8)) },
+	}
+	for v := range fault.NumVerbs {
+		t.Run(v.String(), func(t *testing.T) {
+			rule := "fail errno=ENOSPC every=2 op=" + v.String()
+			e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork(), Faults: Faults{Rules: rule}}, ib.RC)
+			srq, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
+			must(t, err)
+			e.walk(t, e.attrs(e), ib.INIT)
+			failed := 0
+			for range 4 {
+				err := calls[v](e, srq)
+				var said string
+				if err != nil {
+					said = err.Error()
+				}
+				if errors.Is(err, syscall.ENOSPC) && strings.Contains(said, "fault on demand ("+rule+")") {
+					failed++
+				}
+			}
+			if failed != 2 {
+				t.Errorf("%d of 4 calls failed, want 2", failed)
+			}
+		})
+	}
+}
+
+// TestFailInTheMiddle makes the third work request of a list fail: those
+// before it are posted.
+func TestFailInTheMiddle(t *testing.T) {
+	a, b := newFaultyPair(t, ib.RC, "fail op=PostSend nth=3 errno=ENOMEM", "")
+	connect(t, a, b, brief)
+	wrs := []SendWR{a.write(10, 8, b), a.write(11, 8, b), a.write(12, 8, b), a.write(13, 8, b)}
+	err := a.qp.PostSend(wrs...)
+	bad := (*PostError)(nil)
+	if !errors.As(err, &bad) || bad.Index != 2 || bad.WRID != 12 || !errors.Is(err, syscall.ENOMEM) {
+		t.Fatalf("the post ends with %v", err)
+	}
+	if wcs := a.wait(t, 2); wcs[0].WRID != 10 || wcs[1].WRID != 11 {
+		t.Errorf("completed are %v", wcs)
+	}
+	must(t, a.qp.PostSend(wrs[2:]...))
+	a.wait(t, 2)
+}
+
+// TestSeedAndSources reads rules from a file and the environment, with the
+// seed from there, or a drawn one.
+func TestSeedAndSources(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "rules.txt")
+	must(t, os.WriteFile(name, []byte("# slow\ndelay 1ms\n"), 0o600))
+	bad := filepath.Join(dir, "bad.txt")
+	must(t, os.WriteFile(bad, []byte("drop\ndrop nht=1\n"), 0o600))
+	open := func(o ...Option) (*Context, error) {
+		return Open(Config{Addr: "10.0.0.1", Network: NewNetwork()}, o...)
+	}
+	stats := func(c *Context, err error) string {
+		must(t, err)
+		var rules []string
+		for _, s := range c.FaultStats() {
+			rules = append(rules, s.Rule)
+		}
+		must(t, c.Close())
+		return strings.Join(rules, "; ")
+	}
+	t.Setenv(FaultsEnv, "@"+name)
+	t.Setenv(FaultsSeedEnv, "77")
+	if got := stats(open(WithFaults("drop nth=1", 0), func(c *Config) { c.Faults.File = name })); got != "drop nth=1; delay 1ms; delay 1ms" {
+		t.Errorf("the rules are %q", got)
+	}
+	c, err := open()
+	must(t, err)
+	if c.FaultSeed() != 77 {
+		t.Errorf("the seed of the environment became %d", c.FaultSeed())
+	}
+	must(t, c.Close())
+	for _, v := range []struct{ rules, seed, want string }{
+		{"dorp", "", FaultsEnv + ": unknown fault"}, {"@" + bad, "", bad + ": line 2: drop has no \"nht\""},
+		{"@" + dir + "/none", "", "no such file"}, {"drop", "many", FaultsSeedEnv},
+	} {
+		t.Setenv(FaultsEnv, v.rules)
+		t.Setenv(FaultsSeedEnv, v.seed)
+		if _, err := open(); err == nil || !strings.Contains(err.Error(), v.want) {
+			t.Errorf("%s=%q, seed %q: %v", FaultsEnv, v.rules, v.seed, err)
+		}
+	}
+	t.Setenv(FaultsEnv, "drop")
+	t.Setenv(FaultsSeedEnv, "")
+	if c, err = open(); err != nil || c.FaultSeed() == 0 {
+		t.Errorf("without a seed: %v, %v", c.FaultSeed(), err)
+	}
+	must(t, c.Close())
+}
+
+// TestSameSeedSameFaults sends datagrams that nothing repeats: a seed loses the
+// same number each time.
+func TestSameSeedSameFaults(t *testing.T) {
+	lost := func(seed uint64) uint64 {
+		n := NewNetwork()
+		a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Faults: Faults{Rules: "drop p=0.3", Seed: seed}}, ib.UC)
+		b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.UC)
+		connect(t, a, b, brief)
+		for i := range uint64(200) {
+			must(t, a.qp.PostSend(a.write(i, 8, b)))
+		}
+		a.wait(t, 200)
+		return a.ctx.FaultStats()[0].Applied
+	}
+	one, two := lost(5), lost(5)
+	if one != two || one < 30 || one > 90 {
+		t.Errorf("of 200 packets %d and %d were lost with p=0.3 and the same seed", one, two)
+	}
+}
+
+// TestFaultTrace wants records of what rules did to packets, requests and
+// calls.
+func TestFaultTrace(t *testing.T) {
+	seen := make(chan string, 64)
+	n := NewNetwork()
+	tracer := func(r *TraceRecord) {
+		if r.Kind == trace.Fault {
+			seen <- r.Cause
+		}
+	}
+	rules := "drop op=ACK nth=1 dir=in; fail op=PostSend nth=2; event PORT_ERR op=QueryQP"
+	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n, Trace: tracer, Faults: Faults{Rules: rules}}, ib.RC)
+	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n, Trace: tracer, Faults: Faults{Rules: "nak SEQUENCE nth=1"}}, ib.RC)
+	connect(t, a, b, brief)
+	must(t, a.qp.PostSend(a.write(1, 8, b)))
+	a.wait(t, 1)
+	if a.qp.PostSend(a.write(2, 8, b)) == nil {
+		t.Error("the second post works")
+	}
+	_, err := a.qp.Query()
+	must(t, err)
+	got := map[string]bool{}
+	for range 4 {
+		got[<-seen] = true
+	}
+	for _, want := range []string{
+		"drop nth=1 op=ACK dir=in", "nak SEQUENCE nth=1", "event PORT_ERR op=QueryQP",
+		"fault on demand (fail nth=2 op=PostSend): cannot allocate memory",
+	} {
+		if !got[want] {
+			t.Errorf("no record of %q: %v", want, got)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package verbs
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric/fault"
+)
+
+// TestForceERR moves a QP to ERR at its third work request, which is flushed.
+func TestForceERR(t *testing.T) {
+	a, b := newFaultyPair(t, ib.RC, "qp to=ERR nth=3", "")
+	connect(t, a, b, brief)
+	must(t, a.qp.PostSend(a.write(1, 8, b), a.write(2, 8, b)))
+	a.wait(t, 2)
+	must(t, a.qp.PostSend(a.write(3, 8, b), a.write(4, 8, b)))
+	for i, wc := range a.take(t, 2) {
+		if wc.WRID != uint64(3+i) || wc.Status != ib.WCWRFlushErr {
+			t.Errorf("completion %d is %+v", i, wc)
+		}
+	}
+	if ev := a.event(t); ev.Type != ib.EventQPFatal || ev.QP != a.qp || a.qp.State() != ib.ERR {
+		t.Errorf("the event is %v, the state %v", ev, a.qp.State())
+	}
+}
+
+// TestForceSQE moves a UC QP to SQE at its second work request; software moves
+// it back. An RC QP has no SQE.
+func TestForceSQE(t *testing.T) {
+	a, b := newFaultyPair(t, ib.UC, "qp to=SQE nth=2", "")
+	connect(t, a, b, brief)
+	must(t, a.qp.PostSend(a.write(1, 8, b)))
+	a.wait(t, 1)
+	must(t, a.qp.PostSend(a.write(2, 8, b)))
+	if wc := a.take(t, 1)[0]; wc.WRID != 2 || wc.Status != ib.WCWRFlushErr || a.qp.State() != ib.SQE {
+		t.Errorf("in %v the completion is %+v", a.qp.State(), wc)
+	}
+	a.move(t, ib.RTS)
+	must(t, a.qp.PostSend(a.write(3, 8, b)))
+	a.wait(t, 1)
+
+	c, d := newFaultyPair(t, ib.RC, "qp to=SQE", "")
+	connect(t, c, d, brief)
+	must(t, c.qp.PostSend(c.write(1, 8, d)))
+	c.wait(t, 1)
+	if s := c.ctx.FaultStats()[0]; s.Matched != 1 || s.Applied != 0 {
+		t.Errorf("of an RC QP the rule says %+v", s)
+	}
+}
+
+// TestFillCQ overflows a CQ: CQ_ERR comes first, then its QP fails.
+func TestFillCQ(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{"fillcq nth=2", "fillcq op=PostRecv", "fillcq after=400ms"} {
+		a, b := newFaultyPair(t, ib.RC, rule, "")
+		connect(t, a, b, brief)
+		if !strings.Contains(rule, "after") {
+			must(t, a.qp.PostSend(a.write(1, 8, b)))
+			a.wait(t, 1)
+			must(t, a.qp.PostRecv(a.recv(2, 0, 8)))
+			must(t, a.qp.PostSend(a.write(3, 8, b)))
+		}
+		if ev := a.event(t); ev.Type != ib.EventCQErr || ev.CQ != a.cq {
+			t.Errorf("%s: the first event is %v", rule, ev)
+		}
+		if ev := a.event(t); ev.Type != ib.EventQPFatal || ev.QP != a.qp {
+			t.Errorf("%s: the second event is %v", rule, ev)
+		}
+		if !a.cq.Overrun() || a.qp.State() != ib.ERR {
+			t.Errorf("%s: overrun %t, the QP is in %v", rule, a.cq.Overrun(), a.qp.State())
+		}
+	}
+}
+
+// TestRaiseEveryEvent raises each event at a post and at a time.
+func TestRaiseEveryEvent(t *testing.T) {
+	for e := ib.EventCQErr; e <= ib.EventWQFatal; e++ {
+		for _, when := range []string{"nth=2", "after=50ms"} {
+			rule := fmt.Sprintf("event %v %s", e, when)
+			t.Run(rule, func(t *testing.T) {
+				t.Parallel()
+				a, b := newFaultyPair(t, ib.UC, rule, "")
+				srq, err := a.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
+				must(t, err)
+				attr := a.init(ib.UC)
+				attr.SRQ, attr.Cap.MaxRecvWR, attr.Cap.MaxRecvSGE = srq, 0, 0
+				must(t, a.qp.Destroy())
+				a.qp, err = a.pd.CreateQP(attr)
+				must(t, err)
+				connect(t, a, b, brief)
+				must(t, a.qp.PostSend(a.write(1, 8, b), a.write(2, 8, b)))
+				a.wait(t, 2)
+				checkRaised(t, a, srq, e)
+			})
+		}
+	}
+}
+
+// checkRaised wants an event of a kind about what such events are about, and
+// nothing else changed.
+func checkRaised(t *testing.T, a *endpoint, srq *SRQ, e ib.EventType) {
+	t.Helper()
+	ev := a.event(t)
+	if ev.Type != e {
+		t.Fatalf("the event is %v, want %v", ev, e)
+	}
+	ok := ev.QP == nil && ev.CQ == nil && ev.SRQ == nil
+	switch kindOf(e) {
+	case qpEvent:
+		ok = ev.QP == a.qp
+	case cqEvent:
+		ok = ev.CQ == a.cq
+	case srqEvent:
+		ok = ev.SRQ == srq
+	case hcaEvent:
+		if e == ib.EventDeviceFatal {
+			ok = ok && ev.Err != nil
+		} else {
+			ok = ok && ev.Port == 1
+		}
+	}
+	if !ok {
+		t.Errorf("%v is about QP %v, CQ %v, SRQ %v, port %d, %v", e, ev.QP, ev.CQ, ev.SRQ, ev.Port, ev.Err)
+	}
+	if st := a.qp.State(); st != ib.RTS || a.cq.Overrun() {
+		t.Errorf("%v alone moved the QP to %v, overrun %t", e, st, a.cq.Overrun())
+	}
+	a.settle(t) // the rule counts when the event is out
+	if s := a.ctx.FaultStats()[0]; s.Applied != 1 {
+		t.Errorf("the rule says %+v", s)
+	}
+}
+
+// TestTimedQP moves one QP of two at a time.
+func TestTimedQP(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []ib.QPType{ib.RC, ib.UD} {
+		a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork(), Faults: Faults{Rules: "qp to=ERR after=400ms"}}, typ)
+		a.walk(t, a.attrs(a), ib.INIT)
+		idle := a.sibling(t, typ)
+		if ev := a.event(t); ev.Type != ib.EventQPFatal || ev.QP != a.qp {
+			t.Errorf("%v: the event is %v", typ, ev)
+		}
+		if st := idle.qp.State(); st != ib.RESET {
+			t.Errorf("%v: a QP in RESET moved to %v", typ, st)
+		}
+	}
+}
+
+// TestTimedByQPN acts at a time on the QP that a rule names, or on its CQ, and
+// not on another.
+func TestTimedByQPN(t *testing.T) {
+	t.Parallel()
+	open := func(rules string) (a, other *endpoint) {
+		cfg := Config{Addr: "10.0.0.1", Network: NewNetwork(), Seed: 7, Faults: Faults{Rules: rules}}
+		a = newEndpoint(t, cfg, ib.RC)
+		return a, a.sibling(t, ib.RC)
+	}
+	a, _ := open("")
+	n := a.qp.QPN()
+	for rule, want := range map[string]ib.EventType{
+		"qp to=ERR": ib.EventQPFatal, "fillcq": ib.EventCQErr, "event QP_FATAL": ib.EventQPFatal, "event CQ_ERR": ib.EventCQErr,
+	} {
+		a, other := open(fmt.Sprintf("%s after=400ms qpn=%d", rule, n))
+		for _, e := range [...]*endpoint{a, other} {
+			e.walk(t, e.attrs(e), ib.INIT)
+		}
+		ev := a.event(t)
+		if a.qp.QPN() != n || ev.Type != want || ev.QP != nil && ev.QP != a.qp || ev.CQ != nil && ev.CQ != a.cq {
+			t.Errorf("%s: the event is %v", rule, ev)
+		}
+		if other.qp.State() != ib.INIT || other.cq.Overrun() {
+			t.Errorf("%s: the other QP is in %v", rule, other.qp.State())
+		}
+	}
+}
+
+// TestEveryExampleActs runs every example of the catalogue on a connection
+// with traffic each way until it has acted.
+func TestEveryExampleActs(t *testing.T) {
+	for act := range fault.NumActions {
+		t.Run(act.Example(), func(t *testing.T) {
+			t.Parallel()
+			n := NewNetwork()
+			ctx, err := Open(Config{Addr: "10.0.0.1", Network: n}, WithFaults(act.Example(), 3))
+			must(t, err)
+			t.Cleanup(func() { must(t, ctx.Close()) })
+			acted := func() bool { return ctx.FaultStats()[0].Applied > 0 }
+			a := &endpoint{ctx: ctx}
+			if act == fault.Fail {
+				pd, err := ctx.AllocPD()
+				must(t, err)
+				if _, err := pd.RegMR(make([]byte, 8), 0); err == nil || !acted() {
+					t.Errorf("RegMR works: %v", ctx.FaultStats())
+				}
+			}
+			a.fill(t, ib.RC)
+			b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
+			connect(t, a, b, func(q *QPAttr) { brief(q); q.Timeout = 16 })
+			for end := time.Now().Add(patience); !acted(); {
+				if !a.exchange(b) || time.Now().After(end) {
+					break
+				}
+			}
+			if !acted() {
+				t.Errorf("it has not acted: %+v", ctx.FaultStats())
+			}
+		})
+	}
+}
+
+// exchange has each side WRITE and SEND to the other, and reports whether that
+// can go on.
+func (e *endpoint) exchange(peer *endpoint) bool {
+	const size = 8 << 10
+	sides := [2]*endpoint{e, peer}
+	for i, s := range sides {
+		to := sides[1-i]
+		if to.qp.PostRecv(to.recv(9, 0, size)) != nil || s.qp.PostSend(s.write(1, size, to), s.send(2, size)) != nil {
+			return false
+		}
+	}
+	var wc [16]WC
+	for got := 0; got < 6; {
+		for _, s := range sides {
+			n := s.cq.Poll(wc[:])
+			got += n
+			for _, c := range wc[:n] {
+				if c.Status != ib.WCSuccess {
+					return false
+				}
+			}
+		}
+		if e.qp.State() != ib.RTS || peer.qp.State() != ib.RTS {
+			return false
+		}
+		runtime.Gosched()
+	}
+	return true
+}
