@@ -71,7 +71,7 @@ func (f *Faults) rules() ([]fault.Rule, error) {
 	for _, t := range texts {
 		rules, err := fault.Parse(t.text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", t.from, err, ib.EINVAL)
+			return nil, fmt.Errorf("%s: %w", t.from, err)
 		}
 		all = append(all, rules...)
 	}

@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/softhca/softhca/ib"
 )
 
-// SyntaxError is a mistake in the text of rules.
+// SyntaxError is a mistake in the text of rules. It unwraps to EINVAL.
 type SyntaxError struct {
 	Text   string // all of the rules
 	Offset int    // of the mistake, in bytes
 	Msg    string // what is wrong, in a sentence
 	Hint   string // what may have been meant; may be empty
 }
+
+// Unwrap returns EINVAL.
+func (e *SyntaxError) Unwrap() error { return ib.EINVAL }
 
 // Error shows the line and points at the character.
 func (e *SyntaxError) Error() string {
