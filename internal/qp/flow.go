@@ -33,6 +33,8 @@ type Flow struct {
 	refs     int
 	waiters  []*QP // QPs that have something to send but no window, from head on
 	head     int
+	over     *QP           // was let go over the limit; nil when all of it came back
+	overEnd  clock.Instant // until when no other is
 }
 
 // FlowTable finds the flow of a peer address.
@@ -105,13 +107,10 @@ func (q *QP) readChunk() uint32 {
 func (q *QP) admitFlow(cost uint32) bool {
 	f := q.flow
 	after := f.inFlight + int(cost)
-	switch {
-	case after <= f.limit, f.inFlight == 0, q.req.sinceAck > 0:
-		return true
-	case q.inFlow.overdue:
+	if after <= f.limit || f.inFlight == 0 || q.req.sinceAck > 0 || q.inFlow.overdue ||
+		q.inFlow.cost == 0 && (cost <= packetCost(uint32(q.mtu)) || after <= 2*f.limit) {
 		q.inFlow.overdue = false
-		return true
-	case q.inFlow.cost == 0 && (cost <= packetCost(uint32(q.mtu)) || after <= 2*f.limit):
+		q.timers[timerFlow] = clock.Never
 		return true
 	}
 	if !q.inFlow.waiting {
@@ -125,17 +124,40 @@ func (q *QP) admitFlow(cost uint32) bool {
 }
 
 // flowPatience is how long a QP with nothing in flight waits for room in the
-// window. The room may be taken by what another QP lost and never sends again.
-const flowPatience = 20 * time.Millisecond
+// window. The room may be taken by what another QP lost and never sends again,
+// or be too small, each time that it is offered, for what this one has to send.
+const flowPatience = 100 * time.Millisecond
+
+// overPatience is how long the one QP that is over the limit keeps others from
+// going over it too. It ends what a QP holds that waits for ever.
+const overPatience = 5 * flowPatience
 
 // flowTimeout lets one request go whatever the window, so that nobody waits
-// for ever.
-func (q *QP) flowTimeout() {
-	if q.inFlow.waiting && q.inFlow.cost == 0 {
+// for ever: one QP of the flow at a time, or a peer slower than the patience
+// of many would be asked by all of them at once, and answer none in time.
+func (q *QP) flowTimeout(now clock.Instant) {
+	f := q.flow
+	switch {
+	case q.inFlow.cost != 0:
+	case f.over != nil && f.over != q && now < f.overEnd:
+		q.timers[timerFlow] = now.Add(flowPatience)
+	default:
+		f.over, f.overEnd = q, now.Add(overPatience)
 		q.inFlow.overdue = true
 		q.env.Wake(q)
 	}
 }
+
+// returned notes that nothing of q is in flight any more.
+func (f *Flow) returned(q *QP) {
+	if f.over == q {
+		f.over = nil
+	}
+}
+
+// flowHolds reports whether it is the window that keeps a QP with nothing in
+// flight from sending.
+func (q *QP) flowHolds() bool { return q.timers[timerFlow] != clock.Never || q.inFlow.overdue }
 
 // charge counts a packet in flight.
 func (q *QP) charge(cost uint32) {
@@ -156,6 +178,9 @@ func (q *QP) credited(n, m uint32) {
 	}
 	q.inFlow.cost -= freed
 	f.inFlight -= freed
+	if q.inFlow.cost == 0 {
+		f.returned(q)
+	}
 	if f.limit < f.max {
 		f.limit = min(f.max, f.limit+max(1, freed*int(packetCost(uint32(q.mtu)))/f.limit))
 	}
@@ -171,6 +196,7 @@ func (q *QP) lostFlow(shrink bool) {
 	}
 	f.inFlight -= q.inFlow.cost
 	q.inFlow.cost = 0
+	f.returned(q)
 	f.wake(q.env.Wake)
 }
 
@@ -180,7 +206,6 @@ func (f *Flow) wake(wake func(*QP)) {
 		q := f.waiters[f.head]
 		f.waiters[f.head] = nil
 		q.inFlow.waiting = false
-		q.timers[timerFlow] = clock.Never
 		wake(q)
 		room -= minPacketCost
 	}
@@ -205,5 +230,7 @@ func (q *QP) releaseFlow() {
 		}
 	}
 	q.inFlow = flowShare{}
+	q.timers[timerFlow] = clock.Never
+	f.returned(q)
 	f.wake(q.env.Wake)
 }

@@ -40,10 +40,10 @@ func (q *QP) intervened(p *Packet) bool {
 		q.refuse(p.BTH.PSN, remoteAccess(causeInjected))
 	case s == roce.NAKRemoteOperational:
 		q.refuse(p.BTH.PSN, remoteOperational(causeInjected))
+	case s == roce.NAKInvalidRequest:
+		q.refuse(p.BTH.PSN, invalidRequest(ib.WCRemInvReqErr, causeInjected))
 	default:
-		f := invalidRequest(ib.WCRemInvReqErr, causeInjected)
-		f.syndrome = s
-		q.refuse(p.BTH.PSN, f)
+		panic(fmt.Sprintf("qp: intervention with %v, which refuses nothing", s))
 	}
 	return true
 }

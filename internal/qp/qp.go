@@ -163,7 +163,7 @@ func (q *QP) Advance(now clock.Instant) {
 		case timerRNR:
 			q.rnrTimeout(now)
 		case timerFlow:
-			q.flowTimeout()
+			q.flowTimeout(now)
 		}
 	}
 }

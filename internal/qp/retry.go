@@ -18,10 +18,11 @@ func (q *QP) ackTimeout(now clock.Instant) {
 	if !q.req.outstanding() || q.req.waitRNR {
 		return
 	}
-	if q.inFlow.waiting && q.req.psn == q.req.una {
-		// Nothing was sent since the last time: it is the window that says no,
-		// not the peer.
+	if q.req.psn == q.req.una {
+		// Nothing was sent since sending went back: it is the window that says
+		// no, or this side that is late, not the peer.
 		q.startAckTimer(now)
+		q.env.Wake(q)
 		return
 	}
 	q.env.Counters.LocalAckTimeoutErr++

@@ -92,6 +92,7 @@ var table = []Row{
 	{"interop/...", 7, Shell, false},
 
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
+	{"internal/mutation/...", toolLevel, Tool, false},
 	{"internal/rules", toolLevel, Tool, false},
 	{"internal/tools/...", toolLevel, Tool, false},
 }

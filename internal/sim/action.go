@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -48,7 +49,6 @@ func (a action) String() string { return actionNames[a] }
 // leaving another action out does not change them.
 func (w *world) act(i int) {
 	r := w.actRand
-	w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
 	a := w.plan.draw(r)
 	w.did[a]++
 	if w.verbose() {
@@ -85,7 +85,7 @@ func (w *world) act(i int) {
 func (w *world) trouble(a action, e *end, r *rand.Rand) {
 	switch a {
 	case actBadSend:
-		e.sendSome(r, 1, true)
+		e.sendSome(r, 1+r.IntN(3), true)
 	case actBadRecv:
 		if e.srq == nil && e.state >= ib.INIT && e.typ() == ib.RC {
 			e.postRecv(w.plan.slot, true)
@@ -198,10 +198,19 @@ func (e *end) actRecv(r *rand.Rand) {
 	e.fillRecvs(r, 1+r.IntN(e.w.plan.recvs))
 }
 
-// actPoll polls one queue of one adapter.
+// actPoll polls the queues of one adapter: with room to spare where nothing is
+// to overflow, some entries of one of them elsewhere.
 func (w *world) actPoll(r *rand.Rand) {
 	n := w.nodes[r.IntN(len(w.nodes))]
-	n.poll(n.cqs[r.IntN(len(n.cqs))], 1+r.IntN(len(w.wcs)))
+	if w.plan.on(smallCQs) {
+		n.poll(n.cqs[r.IntN(len(n.cqs))], 1+r.IntN(len(w.wcs)))
+		return
+	}
+	for _, c := range n.cqs {
+		for len(c.want) > 0 && w.violation == nil {
+			n.poll(c, len(w.wcs))
+		}
+	}
 }
 
 // actMend puts right what went wrong with a connection.
@@ -234,7 +243,10 @@ func (e *end) resume() {
 		e.climb(&a, ib.RTS, ib.RTS)
 	case e.state == ib.SQE:
 		e.modify(&ib.QPAttr{State: ib.RTS, CurState: ib.SQE}, ib.AttrState|ib.AttrCurState)
-	case e.state == ib.SQD && !e.qp.Query().SQDraining:
+	case e.drained():
+		if e.drainAsk {
+			e.w.fail("event", "adapter %d qp %v: the send queue has drained without SQ_DRAINED", e.node.index, e.num)
+		}
 		e.modify(&ib.QPAttr{State: ib.RTS, CurState: ib.SQD}, ib.AttrState|ib.AttrCurState)
 	}
 }
@@ -313,6 +325,7 @@ func (w *world) restart(n *node, r *rand.Rand) {
 // partition, its service, or in that nothing waits for it.
 func (w *world) forge(e *end, r *rand.Rand) {
 	if e.state < ib.RTR || e.typ() != ib.RC || e.peer.qp == nil {
+		w.forgeDatagram(e.node, r)
 		return
 	}
 	a := e.qp.Query()
@@ -339,13 +352,35 @@ func (w *world) forge(e *end, r *rand.Rand) {
 		p.BTH.Opcode, p.BTH.AckReq, p.Payload = roce.RCAcknowledge, false, nil
 		p.BTH.PSN, p.AETH.Syndrome = a.SQPSN.Add(1000), roce.ACKUnlimited
 	}
-	pkt, idx := w.net.take(roce.Size(p.BTH.Opcode, len(p.Payload)))
-	p.Build(pkt.buf)
-	pkt.to, pkt.segs, pkt.forged = e.node, 1, !ghost
-	pkt.d = fabric.Datagram{Bytes: pkt.buf, Src: src, Dst: dst, SrcPort: 49152, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
-	roce.Seal(pkt.buf, roce.NewPrefix(src, dst, pkt.d.SrcPort, pkt.d.DstPort, len(pkt.buf)).WithID(0))
-	w.net.send(pkt, idx, w.now.Add(w.net.latency))
+	pkt := w.inject(&p, e.node, [2]netip.Addr{src, dst})
+	pkt.forged = !ghost
 	if ghost {
 		pkt.serial = 0 // as old as can be: it must have no effect
 	}
+}
+
+// forgeDatagram sends an adapter's UD queue pair a message with another Q_Key.
+func (w *world) forgeDatagram(n *node, r *rand.Rand) {
+	if n.ud == nil || n.ud.state < ib.RTR {
+		return
+	}
+	p := roce.Packet{
+		BTH:     roce.BTH{Opcode: roce.UDSendOnly, PKey: ib.PKeyDefault, DestQP: n.ud.num},
+		DETH:    roce.DETH{QKey: simQKey + 1, SrcQP: n.ud.num},
+		Payload: w.pattern(r.Uint64N(patternWords), 16),
+	}
+	w.inject(&p, n, [2]netip.Addr{n.addrs[0].Next(), n.addrs[0]}).forged = true
+}
+
+// inject puts a packet of nobody's on its way from the first address to the
+// second.
+func (w *world) inject(p *roce.Packet, to *node, way [2]netip.Addr) *packet {
+	src, dst := way[0], way[1]
+	pkt, idx := w.net.take(roce.Size(p.BTH.Opcode, len(p.Payload)))
+	p.Build(pkt.buf)
+	pkt.to, pkt.segs = to, 1
+	pkt.d = fabric.Datagram{Bytes: pkt.buf, Src: src, Dst: dst, SrcPort: 49152, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
+	roce.Seal(pkt.buf, roce.NewPrefix(src, dst, pkt.d.SrcPort, pkt.d.DstPort, len(pkt.buf)).WithID(0))
+	w.net.send(pkt, idx, w.now.Add(w.net.latency))
+	return pkt
 }

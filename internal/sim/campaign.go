@@ -66,6 +66,7 @@ type campaign struct {
 
 	mu       sync.Mutex // guards what follows
 	sum      Summary
+	done     bool // the last seed was handed out
 	err      error
 	reported time.Time
 }
@@ -91,11 +92,13 @@ func (k *campaign) next() (seed uint64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.sum
-	if k.err != nil || s.Failed != nil || k.Packets != 0 && s.Packets >= k.Packets || k.Last != 0 && s.NextSeed > k.Last {
+	if k.err != nil || s.Failed != nil || k.Packets != 0 && s.Packets >= k.Packets || k.done {
 		return 0, false
 	}
+	seed = s.NextSeed
+	k.done = k.Last != 0 && seed == k.Last
 	s.NextSeed++
-	return s.NextSeed - 1, true
+	return seed, true
 }
 
 // add takes the result of a run and reports whether to go on.

@@ -59,7 +59,7 @@ func (n *node) blame(c *queue) {
 func (e *end) completedSend(wc *ib.WC) {
 	for {
 		if len(e.sq) == 0 {
-			e.w.fail("completion", "adapter %d qp %v: %v of wr_id %#x, which is not outstanding: it completed before, or was reset away", e.node.index, e.num, wc.Status, wc.WRID)
+			e.w.fail("completion", "adapter %d qp %v: %v of wr_id %d, which is not outstanding: it completed before, or was reset away", e.node.index, e.num, wc.Status, wc.WRID)
 			return
 		}
 		o := e.sq[0]
@@ -69,7 +69,7 @@ func (e *end) completedSend(wc *ib.WC) {
 			return
 		}
 		if o.signaled {
-			e.w.fail("order", "adapter %d qp %v: wr_id %#x completes before wr_id %#x", e.node.index, e.num, wc.WRID, o.id)
+			e.w.fail("order", "adapter %d qp %v: wr_id %d completes before wr_id %d", e.node.index, e.num, wc.WRID, o.id)
 			return
 		}
 		e.succeeded(o) // unsignalled: that a later one completes says so
@@ -80,11 +80,14 @@ func (e *end) completedSend(wc *ib.WC) {
 func (e *end) finish(o *op, wc *ib.WC) {
 	wc.Opcode, wc.ByteLen = opcodeOf(o.code), uint32(o.length)
 	if wc.Status == ib.WCSuccess {
+		if e.drained() {
+			e.w.fail("state", "adapter %d qp %v: wr_id %d succeeds after the send queue has drained", e.node.index, e.num, o.id)
+		}
 		if !o.signaled {
-			e.w.fail("completion", "adapter %d qp %v: an entry for wr_id %#x, which succeeded and was not signalled", e.node.index, e.num, o.id)
+			e.w.fail("completion", "adapter %d qp %v: an entry for wr_id %d, which succeeded and was not signalled", e.node.index, e.num, o.id)
 		}
 		e.succeeded(o)
-		e.wire.progress()
+		e.progress()
 		return
 	}
 	e.explain(o, wc.Status)
@@ -102,10 +105,10 @@ func (e *end) finish(o *op, wc *ib.WC) {
 func (e *end) succeeded(o *op) {
 	w := e.w
 	if e.failed {
-		w.fail("order", "adapter %d qp %v: wr_id %#x succeeds after an earlier one failed", e.node.index, e.num, o.id)
+		w.fail("order", "adapter %d qp %v: wr_id %d succeeds after an earlier one failed", e.node.index, e.num, o.id)
 	}
 	if o.bad != flawless {
-		w.fail("status", "adapter %d qp %v: wr_id %#x succeeds and cannot (%v)", e.node.index, e.num, o.id, o.bad)
+		w.fail("status", "adapter %d qp %v: wr_id %d succeeds and cannot (%v)", e.node.index, e.num, o.id, o.bad)
 	}
 	if e.pair != nil && e.typ() == ib.RC {
 		e.verify(o)
@@ -118,7 +121,7 @@ func (e *end) succeeded(o *op) {
 func (e *end) verify(o *op) {
 	w := e.w
 	if o.consumes() && !o.delivered {
-		w.fail("message", "adapter %d qp %v: wr_id %#x succeeds and its receive at the peer is not complete", e.node.index, e.num, o.id)
+		w.fail("message", "adapter %d qp %v: wr_id %d succeeds and its receive at the peer is not complete", e.node.index, e.num, o.id)
 		return
 	}
 	switch {
@@ -127,11 +130,11 @@ func (e *end) verify(o *op) {
 	case o.code == ib.WRRDMARead:
 		l := o.landing.bytes()
 		if o.space.era == o.spaceEra && !o.target.explains(l[:o.length]) {
-			w.fail("memory", "adapter %d qp %v: READ wr_id %#x returned what was not in the peer's memory", e.node.index, e.num, o.id)
+			w.fail("memory", "adapter %d qp %v: READ wr_id %d returned what was not in the peer's memory", e.node.index, e.num, o.id)
 		}
 		o.landing.received(e, l[:o.length])
 	case o.writes() && o.space.era == o.spaceEra && !o.target.wrote(o):
-		w.fail("memory", "adapter %d qp %v: WRITE wr_id %#x is complete and its data is not in the peer's memory", e.node.index, e.num, o.id)
+		w.fail("memory", "adapter %d qp %v: WRITE wr_id %d is complete and its data is not in the peer's memory", e.node.index, e.num, o.id)
 	}
 }
 
@@ -140,7 +143,7 @@ func (e *end) verifyAtomic(o *op) {
 	if o.space.era == o.spaceEra {
 		found, known := o.word.executed(o)
 		if !known || found != have {
-			e.w.fail("atomic", "adapter %d qp %v: wr_id %#x found %#x, want %#x: an atomic was executed twice, not at all, or out of turn", e.node.index, e.num, o.id, have, found)
+			e.w.fail("atomic", "adapter %d qp %v: wr_id %d found %#x, want %#x: an atomic was executed twice, not at all, or out of turn", e.node.index, e.num, o.id, have, found)
 		}
 		binary.NativeEndian.PutUint64(o.space.remote.want[o.word.off:], o.word.value)
 	}
@@ -176,12 +179,12 @@ func (e *end) takeReceive(wc *ib.WC) *receive {
 		v := e.srq.posted[wc.WRID]
 		delete(e.srq.posted, wc.WRID)
 		if v == nil {
-			e.w.fail("completion", "adapter %d qp %v: %v of receive %#x, which is not in the shared queue", e.node.index, e.num, wc.Status, wc.WRID)
+			e.w.fail("completion", "adapter %d qp %v: %v of receive %d, which is not in the shared queue", e.node.index, e.num, wc.Status, wc.WRID)
 		}
 		return v
 	}
 	if len(e.rq) == 0 || e.rq[0].id != wc.WRID {
-		e.w.fail("completion", "adapter %d qp %v: %v of receive %#x, which is not the oldest outstanding", e.node.index, e.num, wc.Status, wc.WRID)
+		e.w.fail("completion", "adapter %d qp %v: %v of receive %d, which is not the oldest outstanding", e.node.index, e.num, wc.Status, wc.WRID)
 		return nil
 	}
 	v := e.rq[0]
@@ -219,7 +222,7 @@ func (e *end) deliveredRC(v *receive, wc *ib.WC) {
 		wc.Flags, wc.ImmData = ib.WCWithImm, o.imm
 	}
 	if o.bad != flawless || v.bad && o.length > 0 && !o.writes() {
-		e.w.fail("message", "adapter %d qp %v: receive %#x completes and cannot", e.node.index, e.num, v.id)
+		e.w.fail("message", "adapter %d qp %v: receive %d completes and cannot", e.node.index, e.num, v.id)
 		return
 	}
 	if v.slot.owner == v.id {
@@ -255,12 +258,15 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 		head = grhRoom
 		wc.Flags = ib.WCGRH
 	}
-	o := e.w.lookup(v.slot.bytes()[head:])
+	m, ok := e.w.lookup(v.slot.bytes()[head:], int(wc.ByteLen)-head)
 	switch {
-	case e.pair == nil && (o == nil || o.length != int(wc.ByteLen)-head || !bytes.Equal(v.slot.bytes()[head:][:o.length], o.data)):
+	case ok && (m.at != e.node || m.to != e.num):
+		e.w.fail("message", "adapter %d qp %v: a message that was sent to adapter %d qp %v", e.node.index, e.num, m.at.index, m.to)
+		return
+	case !ok && e.pair == nil:
 		e.w.fail("message", "adapter %d qp %v: what arrived is no message that was sent", e.node.index, e.num)
 		return
-	case o == nil || o.length != int(wc.ByteLen)-head || !bytes.Equal(v.slot.bytes()[head:][:o.length], o.data):
+	case !ok:
 		// A WRITE with immediate, which leaves the receive as it was, perhaps
 		// with the start of a message that was given up. The opcode, which is
 		// seen when the completion is polled, must say so.
@@ -268,8 +274,8 @@ func (e *end) deliveredUnreliable(v *receive, wc *ib.WC) {
 		return
 	}
 	wc.Opcode = ib.WCRecv
-	if o.code == ib.WRSendWithImm {
-		wc.Flags, wc.ImmData = wc.Flags|ib.WCWithImm, o.imm
+	if m.code == ib.WRSendWithImm {
+		wc.Flags, wc.ImmData = wc.Flags|ib.WCWithImm, m.imm
 	}
 }
 

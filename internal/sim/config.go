@@ -66,13 +66,14 @@ const (
 	draining  // SQD and back
 	restarts
 	longMessages
+	lateAnswers         // adapters take several packets before they send
 	allFeatures feature = 1<<iota - 1
 )
 
 var featureNames = [...]string{
 	"loss", "duplication", "reordering", "corruption", "forgery", "partitions", "tight buffers", "small batches",
 	"clock jumps", "late receives", "small CQs", "bad requests", "deregistration", "lifecycle", "draining", "restarts",
-	"long messages",
+	"long messages", "late answers",
 }
 
 func (f feature) String() string {
@@ -101,9 +102,9 @@ const mixed = "mixed"
 var profiles = [...]Profile{
 	{mixed, "each seed has some of all troubles, and some have none", 0},
 	{"clean", "no trouble: nothing may be lost, repeated or refused", 0},
-	{"loss", "packets are lost, repeated and overtaken", loss | duplication | reordering | lateReceives},
+	{"loss", "packets are lost, repeated and overtaken", loss | duplication | reordering | lateReceives | lateAnswers},
 	{"corrupt", "packets are damaged, cut short and forged", corruption | forgery | loss},
-	{"slow", "receives come late, buffers and batches are small", lateReceives | tightBuffers | smallBatches},
+	{"slow", "receives come late, buffers and batches are small", lateReceives | tightBuffers | smallBatches | lateAnswers},
 	{"errors", "bad requests, regions that go, completion queues that overflow", badRequests | deregistration | smallCQs | lateReceives},
 	{"lifecycle", "queue pairs modified, drained, reset, destroyed and reused in mid-flight", lifecycle | draining | loss | reordering},
 	{"restart", "adapters restart, networks part, clocks jump", restarts | partitions | clockJumps | loss},

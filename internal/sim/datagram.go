@@ -55,7 +55,7 @@ func (w *world) sendDatagram(r *rand.Rand) {
 		o.bad = deadAH
 	}
 	if e.gather(o, wr, r) {
-		w.sent(o)
+		w.sent(o, to.ud)
 		e.post(o, wr)
 	}
 	if o.bad == deadAH { // before it is looked at

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/trace"
 )
 
 // Marks counts how often each situation came up, in the order of MarkNames.
@@ -16,7 +17,7 @@ var markNames = [...]string{
 	"Q9 COMM_EST", "Q19 flush", "Q19 LAST_WQE_REACHED",
 	"E2 LOC_QP_OP_ERR", "E3 LOC_PROT_ERR", "E5 timeout", "E8 sequence NAK", "E8 RETRY_EXC_ERR", "E8 dropped after a gap",
 	"E9 dropped duplicate", "E10 REM_INV_REQ_ERR", "E10 QP_REQ_ERR", "E12 requester waits", "E12 RNR_RETRY_EXC_ERR",
-	"E14 REM_ACCESS_ERR", "E14 QP_ACCESS_ERR", "E15 LOC_LEN_ERR", "E16 REM_OP_ERR", "E18 CQ_ERR", "E22 implied NAK", "E23 ghost ACK", "E28 BAD_RESP_ERR",
+	"E14 REM_ACCESS_ERR", "E14 QP_ACCESS_ERR", "E15 LOC_LEN_ERR", "E16 REM_OP_ERR", "E18 CQ_ERR", "E22 implied NAK", "E23 ghost ACK", "E24 BAD_RESP_ERR",
 	"other drop",
 }
 
@@ -90,20 +91,20 @@ func (w *world) markStatus(s ib.WCStatus) {
 	case ib.WCRemOpErr:
 		w.mark("E16 REM_OP_ERR")
 	case ib.WCBadRespErr:
-		w.mark("E28 BAD_RESP_ERR")
+		w.mark("E24 BAD_RESP_ERR")
 	}
 }
 
 // markMove counts the situations that a change of state tells of.
-func (w *world) markMove(from, to ib.QPState) {
+func (w *world) markMove(r *trace.Record) {
 	switch {
-	case to == ib.RESET:
+	case r.To == ib.RESET:
 		w.mark("Q5 reset")
-	case to == ib.SQE:
+	case r.To == ib.SQE:
 		w.mark("Q14 SQE")
-	case from == ib.SQE && to == ib.RTS:
+	case r.From == ib.SQE && r.To == ib.RTS:
 		w.mark("Q16 back from SQE")
-	case to == ib.ERR:
+	case r.To == ib.ERR && r.Cause != byModify:
 		w.mark("Q18 ERR by itself")
 	default:
 		w.mark("Q3 modify")

@@ -1,14 +1,27 @@
 package sim
 
-import "context"
+import (
+	"context"
+	"maps"
+)
 
 // Smallest is a run that fails as another did, with as little as possible in
 // it.
 type Smallest struct {
-	Config  Config // with Skip
-	Result  *Result
-	Runs    int // that it took to find
-	Actions int // that are left
+	Config Config // with Skip
+	Result *Result
+	Runs   int // that it took to find
+}
+
+// Kept returns the numbers of the actions that Skip leaves.
+func (c *Config) Kept() []int {
+	var kept []int
+	for i := range c.Ops {
+		if !c.Skip[i] {
+			kept = append(kept, i)
+		}
+	}
+	return kept
 }
 
 // minimizeRuns bounds the search.
@@ -26,7 +39,6 @@ func Minimize(ctx context.Context, c Config, failed *Result) *Smallest {
 // search does the work.
 func (m *minimizer) search() *Smallest {
 	failed := m.best.Result
-	m.best.Config.Skip = map[int]bool{}
 	if last := failed.Violation.Action + 1; last > 0 && last < failed.Ops {
 		short := m.best.Config
 		short.Ops = last
@@ -34,14 +46,13 @@ func (m *minimizer) search() *Smallest {
 	}
 	ops := m.best.Result.Ops
 	for size := max(ops/2, 1); ; size /= 2 {
-		for lo := 0; lo < ops; lo += size {
+		for lo := 0; lo < ops && !m.spent(); lo += size {
 			m.leaveOut(lo, min(lo+size, ops))
 		}
-		if size <= 1 {
+		if size <= 1 || m.spent() {
 			break
 		}
 	}
-	m.best.Actions = ops - len(m.best.Config.Skip)
 	return &m.best
 }
 
@@ -52,9 +63,12 @@ type minimizer struct {
 	best  Smallest
 }
 
+// spent reports whether the search has to end with what it has.
+func (m *minimizer) spent() bool { return m.best.Runs >= minimizeRuns || m.ctx.Err() != nil }
+
 // try makes a run and keeps it if it fails in the same way.
 func (m *minimizer) try(c Config) {
-	if m.best.Runs >= minimizeRuns || m.ctx.Err() != nil {
+	if m.spent() {
 		return
 	}
 	m.best.Runs++
@@ -68,13 +82,13 @@ func (m *minimizer) try(c Config) {
 func (m *minimizer) leaveOut(lo, hi int) {
 	c := m.best.Config
 	skip := make(map[int]bool, len(c.Skip)+hi-lo)
-	for i := range c.Skip {
-		skip[i] = true
-	}
+	maps.Copy(skip, c.Skip)
+	more := false
 	for i := lo; i < hi; i++ {
+		more = more || !skip[i]
 		skip[i] = true
 	}
-	if len(skip) == len(c.Skip) {
+	if !more {
 		return
 	}
 	c.Skip = skip

@@ -3,6 +3,7 @@ package sim
 import (
 	"math/rand/v2"
 	"net/netip"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -54,7 +55,6 @@ type sharedQueue struct {
 	srq    *qp.SRQ
 	space  *space
 	posted map[uint64]*receive
-	turn   int
 }
 
 // open starts the adapter, for the first time or again.
@@ -146,15 +146,21 @@ func (n *node) pump() {
 }
 
 // pumpBound is more batches than any adapter can fill at one instant.
-const pumpBound = 100000
+const pumpBound = 10000
 
 // settled checks what must hold between steps.
 func (n *node) settled() {
 	n.deadline = n.hca.Shard().Deadline()
+	for _, e := range n.ends {
+		if e.qp != nil && e.qp.Deadline() < n.deadline {
+			n.w.fail("timer", "adapter %d: a queue pair's timer is due before the adapter's deadline %d", n.index, n.deadline)
+		}
+	}
 	if n.deadline <= n.w.now {
 		n.hca.Shard().Advance(n.w.now)
 		if d := n.hca.Shard().Deadline(); d <= n.w.now {
 			n.w.fail("liveness", "adapter %d: the deadline %d is due after Advance at %d", n.index, d, n.w.now)
+			return
 		}
 		n.pump()
 		return
@@ -261,7 +267,18 @@ func (n *node) receive(p *packet) {
 	if p.forged && n.tally.in != in {
 		w.fail("corrupt", "adapter %d took a packet that does not come from the queue pair's peer", n.index)
 	}
-	n.pump()
+	n.answer()
+}
+
+// answer lets out what an arrival gave the adapter to send: at once, or, when
+// its thread takes what has arrived by then first, a little later.
+func (n *node) answer() {
+	w := n.w
+	if w.net.healed || !w.plan.on(lateAnswers) || w.net.rand.IntN(4) > 0 {
+		n.pump()
+		return
+	}
+	n.deadline = min(n.deadline, w.now.Add(time.Duration(w.net.rand.Int64N(int64(20*time.Microsecond)))))
 }
 
 // expect looks at the packets of a datagram before the adapter does: one that
@@ -292,7 +309,7 @@ func (n *node) poll(c *queue, k int) {
 	got := c.cq.Poll(wcs)
 	for i := range wcs[:got] {
 		if len(c.want) == 0 {
-			n.w.fail("poll", "adapter %d: a completion that was never pushed, or was polled before: wr_id %#x %v qp %v", n.index, wcs[i].WRID, wcs[i].Status, wcs[i].QPN)
+			n.w.fail("poll", "adapter %d: a completion that was never pushed, or was polled before: wr_id %d %v qp %v", n.index, wcs[i].WRID, wcs[i].Status, wcs[i].QPN)
 			return
 		}
 		want := c.want[0]
@@ -303,7 +320,7 @@ func (n *node) poll(c *queue, k int) {
 		}
 	}
 	if got < k && len(c.want) > 0 {
-		n.w.fail("poll", "adapter %d: the completion of wr_id %#x is missing from its queue", n.index, c.want[0].WRID)
+		n.w.fail("poll", "adapter %d: the completion of wr_id %d is missing from its queue", n.index, c.want[0].WRID)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/softhca/softhca/ib"
@@ -37,9 +38,7 @@ const (
 	badLKey
 	badRKey
 	outOfRange
-	tooLong   // longer than the receive it meets
 	unaligned // atomic
-	badLength // over the MTU of a datagram
 	deadAH
 )
 
@@ -136,15 +135,25 @@ func (w *world) pattern(at uint64, n int) []byte {
 	return w.text[off : off+n : off+n]
 }
 
-// sent remembers a message that may arrive any number of times.
-func (w *world) sent(o *op) { w.loose[uint32(o.id%patternWords)] = o }
+// message is what is known of a message of UC or UD, which may arrive any
+// number of times. It outlives the queue pairs and holds none of them.
+type message struct {
+	code ib.WROpcode
+	data []byte
+	imm  uint32
+	at   *node  // to which it was sent,
+	to   ib.QPN // and there
+}
 
-// lookup returns the message of UC or UD that b begins with, nil if it is
-// none.
-func (w *world) lookup(b []byte) *op {
-	at := binary.LittleEndian.Uint64(b)*unspread - 1
-	if at >= patternWords {
-		return nil
+// sent remembers a message to an end.
+func (w *world) sent(o *op, to *end) {
+	w.loose[uint32(o.id%patternWords)] = message{o.code, o.data, o.imm, to.node, to.num}
+}
+
+// lookup returns the message of UC or UD that b is, if it is one.
+func (w *world) lookup(b []byte, n int) (m message, ok bool) {
+	if at := binary.LittleEndian.Uint64(b)*unspread - 1; at < patternWords {
+		m, ok = w.loose[uint32(at)]
 	}
-	return w.loose[uint32(at)]
+	return m, ok && n == len(m.data) && bytes.Equal(b[:n], m.data)
 }

@@ -49,7 +49,11 @@ func (w *world) newPair(r *rand.Rand) *pair {
 // those of an earlier connection.
 func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 	fresh = fresh || p.typ == ib.UC
+	var old []route
 	for i, e := range p.ends {
+		if e != nil {
+			old = append(old, e.route())
+		}
 		switch {
 		case e == nil || e.qp == nil:
 			p.ends[i] = w.newEnd(p, p.at[i], r)
@@ -59,6 +63,9 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 		default:
 			e.reset()
 		}
+	}
+	for _, k := range old { // what was sent there is sent no more
+		delete(w.routes, k)
 	}
 	a, b := p.ends[0], p.ends[1]
 	a.peer, b.peer = b, a
@@ -123,6 +130,7 @@ type end struct {
 	inbox     []*op      // RC: messages that the peer has posted and that have not arrived
 	failed    bool       // a send completed in error since the last connection or resumption
 	trouble   bool       // something happened that may take the queue pair to ERR
+	doomed    bool       // a receive or a request of the peer failed here
 	fatalDue  bool       // QP_FATAL has to be raised
 	lastWQE   bool       // LAST_WQE_REACHED has to be raised
 	drainAsk  bool       // SQ_DRAINED was asked for
@@ -205,7 +213,7 @@ func (e *end) forget() {
 	}
 	e.rq = nil
 	e.failed, e.trouble, e.fatalDue, e.lastWQE = false, false, false, false
-	e.drainAsk = false
+	e.drainAsk, e.doomed = false, false
 }
 
 // attr returns the attributes of the present connection.
@@ -244,7 +252,7 @@ func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) {
 		return
 	}
 	e.node.hca.Shard().Arm(e.qp)
-	e.node.wake(e)
+	e.node.wake(nil)
 }
 
 // reset takes the queue pair to RESET: its work requests vanish, and so do its

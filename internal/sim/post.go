@@ -79,7 +79,7 @@ func (e *end) makeData(o *op, wr *ib.SendWR, r *rand.Rand) bool {
 		if o.writes() {
 			o.data = o.target.writers[0].data[:o.length]
 		} else {
-			e.w.sent(o)
+			e.w.sent(o, e.peer)
 		}
 	}
 	if o.length <= int(endCap.MaxInlineData) && r.IntN(2) == 0 {
@@ -173,9 +173,13 @@ func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
 		wr.RemoteAddr += 1 + r.Uint64N(7)
 	case remote && (o.target != nil && o.length > 0 || o.word != nil) && r.IntN(2) == 0:
 		o.bad = badRKey
-		wr.RKey ^= 0x5a5a5a5a
-		if r.IntN(2) == 0 {
-			o.bad, wr.RKey, wr.RemoteAddr = outOfRange, wr.RKey^0x5a5a5a5a, wr.RemoteAddr|0xffff_ffff_0000_0000
+		switch r.IntN(4) {
+		case 0:
+			wr.RKey ^= 0x5a5a5a5a
+		case 1:
+			wr.RKey ^= 1 << r.IntN(8) // the part that is no index
+		default:
+			o.bad, wr.RemoteAddr = outOfRange, e.outside(o, wr.RemoteAddr, r)
 		}
 	case len(wr.SGList) > 0 && o.length > 0:
 		o.bad = badLKey
@@ -188,6 +192,23 @@ func (e *end) spoil(o *op, wr *ib.SendWR, r *rand.Rand) {
 	}
 	o.signaled = true
 	wr.Flags |= ib.SendSignaled
+}
+
+// outside returns an address where a request is not in the peer's region
+// altogether: far away, over its end, or over the end of all addresses.
+func (e *end) outside(o *op, addr uint64, r *rand.Rand) uint64 {
+	over := uint64(8) // of an atomic, whose address stays aligned
+	if o.word == nil {
+		over = 1 + r.Uint64N(uint64(o.length))
+	}
+	switch mr := e.peer.space.remote.mr; r.IntN(3) {
+	case 0:
+		return addr | 0xffff_ffff_0000_0000
+	case 1:
+		return mr.Addr() + mr.Len() - uint64(o.length) + over
+	default:
+		return -over
+	}
 }
 
 // post posts a request and tells the model.
@@ -256,19 +277,35 @@ func (e *end) postRecv(n int, bad bool) bool {
 // receives.
 const localSlots = 12
 
-// post posts a receive to the shared queue. Its slots are used in turn: a
-// receive that was taken by a queue pair that went is never heard of again.
+// post posts a receive to the shared queue.
 func (q *sharedQueue) post(w *world, n int) bool {
-	v := &receive{id: w.nextID(true), size: n}
-	v.slot = &q.space.local.slots[q.turn%len(q.space.local.slots)]
+	v := &receive{id: w.nextID(true), size: n, slot: q.free()}
 	wr := ib.RecvWR{WRID: v.id, SGList: pieces(v.slot, n, 1)}
 	if q.srq.PostRecv(&wr) != nil {
 		return false // full
 	}
-	q.turn++
+	v.slot.accept() // what went before it may have left the start of a message
 	v.slot.owner, v.slot.hot = v.id, true
 	q.posted[v.id] = v
 	return true
+}
+
+// free returns the slot of the next receive: one that no receive has, or else
+// the one that was posted longest ago. That was taken by a queue pair that
+// went, which is why nothing is heard of it again.
+func (q *sharedQueue) free() *slot {
+	slots := q.space.local.slots
+	oldest := &slots[0]
+	for i := range slots {
+		l := &slots[i]
+		if q.posted[l.owner] == nil {
+			return l
+		}
+		if l.owner < oldest.owner {
+			oldest = l
+		}
+	}
+	return oldest
 }
 
 // fillRecvs tops the receives up to n.

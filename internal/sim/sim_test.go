@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/ib"
 )
 
 var (
@@ -66,7 +69,7 @@ func TestTroublesHappen(t *testing.T) {
 	}
 	for i, name := range MarkNames() {
 		// No peer of the simulator answers with what does not fit.
-		if sum.Marks[i] == 0 && name != "E28 BAD_RESP_ERR" {
+		if sum.Marks[i] == 0 && name != "E24 BAD_RESP_ERR" {
 			t.Errorf("100 seeds of chaos never came to %q", name)
 		}
 	}
@@ -100,7 +103,7 @@ func TestWrongMemoryIsSeen(t *testing.T) {
 	}
 }
 
-// TestMinimize fails a run at the action that sends for the tenth time, which
+// TestMinimize fails a run at the action that sends for the third time, which
 // takes nothing else, and looks for the smallest.
 func TestMinimize(t *testing.T) {
 	const seed = 5
@@ -112,8 +115,8 @@ func TestMinimize(t *testing.T) {
 	m := &minimizer{ctx: context.Background(), check: full.Violation.Check, best: Smallest{Config: c, Result: full}}
 	m.run = func(c Config) (*Result, error) { return failAtSend(c, 3), nil }
 	s := m.search()
-	if s.Actions != 3 {
-		t.Errorf("the smallest run has %d actions, want the 3 that send", s.Actions)
+	if n := len(s.Config.Kept()); n != 3 {
+		t.Errorf("the smallest run has %d actions, want the 3 that send", n)
 	}
 	if again := failAtSend(s.Config, 3); again.Violation == nil {
 		t.Error("the smallest run does not fail when it is run again")
@@ -152,6 +155,13 @@ func TestLossCosts(t *testing.T) {
 	}
 }
 
+// TestLossIsTooMuch shows that the measurement ends when the connection does.
+func TestLossIsTooMuch(t *testing.T) {
+	if r, err := MeasureLoss(0.9); err == nil {
+		t.Errorf("with 90 %% of the packets lost: %v", r)
+	}
+}
+
 // TestPoolIsBounded shows that the network reuses the room of its packets.
 func TestPoolIsBounded(t *testing.T) {
 	w := newWorld(Config{Seed: 1, Ops: 2000, Profile: "clean", Ladder: 10})
@@ -161,6 +171,77 @@ func TestPoolIsBounded(t *testing.T) {
 	}
 	if n := len(w.net.pool); n > 4096 || len(w.net.free) != n {
 		t.Errorf("%d packets sent took %d places, %d of them free at the end", w.packets, n, len(w.net.free))
+	}
+}
+
+// TestRunsAreBounded shows that a run whose queue pairs come and go keeps
+// nothing of those that went.
+func TestRunsAreBounded(t *testing.T) {
+	w := newWorld(Config{Seed: 7, Ops: 20000, Profile: "lifecycle", Ladder: 10})
+	w.run()
+	if w.violation != nil {
+		t.Fatal(w.violation)
+	}
+	made := 0
+	for _, p := range w.pairs {
+		made += p.ends[0].gen + p.ends[1].gen
+	}
+	if n := len(w.routes); n > 2*len(w.pairs) || made < 100*len(w.pairs) {
+		t.Errorf("%d connections left %d routes of %d pairs", made, n, len(w.pairs))
+	}
+}
+
+// TestSharedSlots shows that a receive of a shared queue gets a slot that no
+// other has, or, when queue pairs that went have taken so many, the oldest.
+func TestSharedSlots(t *testing.T) {
+	q := &sharedQueue{space: &space{local: newArea(4, 64, guard)}, posted: map[uint64]*receive{}}
+	slots := q.space.local.slots
+	take := func(id uint64) *slot {
+		l := q.free()
+		l.owner = id
+		q.posted[id] = &receive{id: id, slot: l}
+		return l
+	}
+	for i := range slots {
+		if l := take(uint64(10 + i)); l != &slots[i] {
+			t.Fatalf("receive %d has a slot that another has", i)
+		}
+	}
+	delete(q.posted, 12) // it completes
+	if l := take(20); l != &slots[2] {
+		t.Error("a slot is free, and the next receive has another")
+	}
+	if l := take(21); l != &slots[0] {
+		t.Error("no slot is free, and the next receive does not have the oldest")
+	}
+}
+
+// TestStrayMessageIsSeen shows that a message which arrives whole, but at
+// another queue pair than it was sent to, does not pass.
+func TestStrayMessageIsSeen(t *testing.T) {
+	w := newWorld(Config{Seed: 3, Ops: 50, Profile: "clean", Ladder: 10})
+	w.setUp()
+	e, other := w.nodes[0].ud, w.nodes[1].ud
+	o := &op{id: w.nextID(false), code: ib.WRSend}
+	o.data = w.pattern(o.id, 16)
+	v := e.rq[0]
+	copy(v.slot.bytes()[grhRoom:], o.data)
+	for to, want := range map[*end]string{e: "", other: "message"} {
+		w.violation = nil
+		w.sent(o, to)
+		e.delivered(v, &ib.WC{WRID: v.id, ByteLen: grhRoom + 16})
+		if got := w.violation; (got == nil) != (want == "") || got != nil && got.Check != want {
+			t.Errorf("a message for adapter %d that arrives at 0: %v, want check %q", to.node.index, got, want)
+		}
+	}
+}
+
+// TestLastSeed shows that a campaign ends with its last seed, also if that is
+// the last there is.
+func TestLastSeed(t *testing.T) {
+	c := Campaign{Config: Config{Profile: "clean", Ops: 5}, First: math.MaxUint64 - 2, Last: math.MaxUint64, Workers: 2}
+	if sum, err := c.Run(t.Context()); err != nil || sum.Runs != 3 {
+		t.Errorf("%d runs, %v: want 3", sum.Runs, err)
 	}
 }
 

@@ -24,7 +24,7 @@ const byModify = "modify"
 // moved checks a change of state (Q1–Q3, Q14, Q18).
 func (e *end) moved(r *trace.Record) {
 	w := e.w
-	w.markMove(r.From, r.To)
+	w.markMove(r)
 	if r.From != e.state {
 		w.fail("state", "adapter %d qp %v moves from %v, and was in %v", e.node.index, e.num, r.From, e.state)
 	}
@@ -66,7 +66,7 @@ func (e *end) event(t ib.EventType) {
 	case ib.EventCommEst:
 		due, e.commEst = !e.commEst && e.state == ib.RTR, true
 	case ib.EventQPReqErr, ib.EventQPAccessErr:
-		due, e.trouble = true, true
+		due, e.trouble, e.doomed = true, true, true
 		e.node.watch = append(e.node.watch, e)
 	}
 	if !due {
@@ -88,6 +88,8 @@ func (e *end) checkSettled() {
 	switch {
 	case e.state == ib.ERR:
 		e.checkFlushed()
+	case e.doomed && e.state != ib.RESET:
+		w.fail("state", "adapter %d qp %v: a request of the peer or a receive failed and the state is %v, want ERR", e.node.index, e.num, e.state)
 	case e.failed && e.typ() == ib.RC:
 		w.fail("state", "adapter %d qp %v: a send failed and the state is %v", e.node.index, e.num, e.state)
 	case e.failed && e.state != ib.SQE && e.state != ib.RESET:
@@ -103,7 +105,7 @@ func (e *end) checkSettled() {
 func (e *end) checkSendFlushed() {
 	for _, o := range e.sq {
 		if o.signaled || e.failed {
-			e.w.fail("flush", "adapter %d qp %v: %v leaves wr_id %#x without completion", e.node.index, e.num, e.state, o.id)
+			e.w.fail("flush", "adapter %d qp %v: %v leaves wr_id %d without completion", e.node.index, e.num, e.state, o.id)
 			return
 		}
 		e.succeeded(o)
@@ -130,6 +132,7 @@ func (e *end) checkFlushed() {
 type watcher struct {
 	rounds      int    // times that sending went back since the last completion
 	rnrs        int    // RNR NAKs that arrived since then
+	disturbed   uint64 // of the pair, then
 	inHand      int    // of these, in the datagram that is being processed
 	serial      uint64 // of that datagram
 	last        ib.PSN // of the last request sent
@@ -140,7 +143,17 @@ type watcher struct {
 	began       clock.Instant // first request of the connection
 }
 
-func (x *watcher) progress() { x.rounds, x.rnrs = 0, x.inHand }
+// progress is called when a request of the end succeeds.
+func (e *end) progress() {
+	x := &e.wire
+	x.rounds, x.rnrs = 0, x.inHand
+	if e.pair != nil {
+		x.disturbed = e.pair.disturbed
+	}
+}
+
+// drained reports whether the end is in SQD with nothing left to finish.
+func (e *end) drained() bool { return e.state == ib.SQD && !e.qp.Query().SQDraining }
 
 // sniff looks at a packet that an adapter sends.
 func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
@@ -158,6 +171,9 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 		return
 	}
 	x := &e.wire
+	if e.drained() {
+		w.fail("wire", "adapter %d qp %v sends %v PSN %v after its send queue has drained", n.index, e.num, h.op, h.psn)
+	}
 	if w.now < x.silent {
 		w.fail("rnr", "adapter %d qp %v sends PSN %v %v before the RNR timer of its peer has run out", n.index, e.num, h.psn, x.silent.Sub(w.now))
 	}
@@ -203,11 +219,18 @@ func (e *end) arrives(h header, serial uint64) {
 	}
 }
 
+// notReady is the cause of going back that an RNR NAK is.
+const notReady = "receiver not ready"
+
 // retried is called when the adapter goes back to send again.
 func (e *end) retried(r *trace.Record) {
 	w, x := e.w, &e.wire
+	// A program that polls too little may lose its peer to a full CQ even so.
+	if w.plan.has == 0 && r.Cause != notReady && e.peer.state != ib.ERR && !e.pair.broken {
+		w.fail("timer", "adapter %d qp %v: sending goes back (%s), and nothing was lost", e.node.index, e.num, r.Cause)
+	}
 	switch r.Cause {
-	case "receiver not ready":
+	case notReady:
 		w.mark("E12 requester waits")
 		x.silent = w.now.Add(x.rnr)
 	case "timeout":

@@ -46,10 +46,13 @@ func MeasureLoss(loss float64) (LossRatio, error) {
 	return LossRatio{Loss: loss, Lossless: clean, Lossy: lossy, Ratio: lossy / clean, Timeouts: timeouts}, nil
 }
 
-func measureWrites(loss float64) (gbps, timeouts float64, err error) {
+func measureWrites(share float64) (gbps, timeouts float64, err error) {
 	w := newWorld(Config{Seed: 1, Ops: 0, Profile: "clean", Ladder: 16})
 	w.plan.nodes, w.plan.slot = 2, measureSize
-	w.plan.net = faults{loss: loss, latency: 10 * time.Microsecond, buffer: 1 << 20}
+	w.plan.net = faults{loss: share, latency: 10 * time.Microsecond, buffer: 1 << 20}
+	if share > 0 {
+		w.plan.has = loss
+	}
 	w.text = newText(measureSize)
 	w.net.init(w.plan.net, 1)
 	w.plan.pairs = 0
@@ -66,8 +69,11 @@ func measureWrites(loss float64) (gbps, timeouts float64, err error) {
 	e.modify(&ib.QPAttr{State: ib.RTS}, ib.AttrState)
 	begin, bytes := w.now, 0
 	for w.violation == nil && bytes < measureBytes {
-		for len(e.sq) < measureDepth {
+		for e.state == ib.RTS && len(e.sq) < measureDepth {
 			e.writeWhole()
+		}
+		if e.state != ib.RTS { // what is posted now would be flushed, for ever
+			return 0, 0, fmt.Errorf("sim: with %v of the packets lost the retries do not suffice", share)
 		}
 		before := w.completions
 		for w.completions == before && w.step(begin.Add(measureLimit)) {

@@ -40,7 +40,7 @@ type world struct {
 	nextAct   clock.Instant
 
 	text  []byte
-	loose map[uint32]*op // messages of UC and UD by their place in the text
+	loose map[uint32]message // of UC and UD, by their place in the text
 	wcs   []ib.WC
 	ids   uint64
 
@@ -102,7 +102,7 @@ func Run(c Config) (*Result, error) {
 func newWorld(c Config) *world {
 	w := &world{
 		cfg: c, plan: newPlan(&c), byAddr: make(map[netip.Addr]*node), routes: make(map[route]*end),
-		actSource: rand.NewPCG(0, 0), loose: make(map[uint32]*op), wcs: make([]ib.WC, 16),
+		actSource: rand.NewPCG(0, 0), loose: make(map[uint32]message), wcs: make([]ib.WC, 16),
 	}
 	w.actRand = rand.New(w.actSource)
 	w.text = newText(w.plan.slot)
@@ -187,12 +187,13 @@ func (w *world) step(limit clock.Instant) bool {
 func (w *world) takeTurn() {
 	i := w.acted
 	w.acted++
+	w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
+	// Before the action's own choices, so that leaving it out moves no other.
+	gap := time.Duration(w.actRand.Int64N(int64(2 * w.plan.gap)))
 	if !w.cfg.Skip[i] {
 		w.act(i)
-	} else {
-		w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
 	}
-	w.nextAct = w.now.Add(time.Duration(w.actRand.Int64N(int64(2 * w.plan.gap))))
+	w.nextAct = w.now.Add(gap)
 	if i%16 == 15 {
 		w.sweepSome(i / 16)
 	}
@@ -311,19 +312,26 @@ func (w *world) idle() bool {
 	return true
 }
 
+// idle reports whether nothing is pending at the end: no send, and no send
+// queue that drains for ever.
 func (e *end) idle() bool {
-	return len(e.sq) == 0 || e.state < ib.RTS
+	return e.state < ib.RTS || len(e.sq) == 0 && e.state != ib.SQD
 }
 
 // complain says what is still pending.
 func (w *world) complain() {
 	for _, n := range w.nodes {
 		for _, e := range sorted(n.ends) {
-			if !e.idle() {
-				w.fail("liveness", "adapter %d qp %v in %v: %d sends, the first wr_id %#x (%v), are not complete %v after the network was healed",
-					n.index, e.num, e.state, len(e.sq), e.sq[0].id, e.sq[0].code, settleTime)
-				return
+			if e.idle() {
+				continue
 			}
+			first := ""
+			if len(e.sq) > 0 {
+				first = fmt.Sprintf(", the first wr_id %d (%v)", e.sq[0].id, e.sq[0].code)
+			}
+			w.fail("liveness", "adapter %d qp %v is in %v with %d sends pending%s %v after the network was healed",
+				n.index, e.num, e.state, len(e.sq), first, settleTime)
+			return
 		}
 	}
 	w.fail("liveness", "packets are still on their way %v after the network was healed", settleTime)

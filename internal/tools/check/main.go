@@ -18,8 +18,18 @@ func main() {
 	only := flag.String("only", "", "run only these steps, separated by commas")
 	list := flag.Bool("list", false, "print the names of the steps")
 	fuzz := flag.Duration("fuzztime", 10*time.Second, "time for each fuzz target")
-	results := flag.String("results", filepath.Join(os.TempDir(), "softhca-tests.json"), "file for the results of the tests")
+	results := flag.String("results", "", "file for the results of the tests (default one in a temporary directory)")
 	flag.Parse()
+	if *results == "" {
+		dir, err := os.MkdirTemp("", "softhca-check-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "check:", err)
+			os.Exit(1)
+		}
+		// What is left of it if the gate is interrupted does no harm.
+		defer func() { _ = os.RemoveAll(dir) }()
+		*results = filepath.Join(dir, "tests.json")
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
