@@ -102,8 +102,9 @@ func (f *Faults) seed() (uint64, error) {
 // injector holds the rules of an adapter. A nil one has none.
 type injector struct {
 	all     []*fault.Live
-	calls   []*fault.Live // on verbs
-	answers []*fault.Live // of the responder
+	calls   [fault.NumVerbs][]*fault.Live // that wait for a call
+	timed   []*fault.Live                 // on verbs, that wait for a time
+	answers []*fault.Live                 // of the responder
 	seed    uint64
 	start   time.Time
 	trace   trace.Tracer
@@ -127,7 +128,11 @@ func newInjector(cfg *Config) (*injector, error) {
 		i.all = append(i.all, l)
 		switch l.Action.Layer() {
 		case fault.Verbs:
-			i.calls = append(i.calls, l)
+			if l.Timed() {
+				i.timed = append(i.timed, l)
+			} else {
+				i.calls[l.Verb()] = append(i.calls[l.Verb()], l)
+			}
 		case fault.Responder:
 			i.answers = append(i.answers, l)
 		case fault.Packets:
@@ -152,10 +157,8 @@ func (i *injector) begin(c *Context) {
 	if i == nil {
 		return
 	}
-	for _, l := range i.calls {
-		if l.Timed() {
-			i.timers = append(i.timers, time.AfterFunc(l.Duration(fault.After)-time.Since(i.start), func() { c.strike(l, nil) }))
-		}
+	for _, l := range i.timed {
+		i.timers = append(i.timers, time.AfterFunc(l.Duration(fault.After)-time.Since(i.start), func() { c.strike(l, nil) }))
 	}
 }
 
@@ -207,7 +210,7 @@ func (s *subject) qpn() ib.QPN {
 // called tells the rules that a verb is called; an error is one that a rule
 // makes it fail with.
 func (c *Context) called(v fault.Verb, s subject) error {
-	if !c.watched() {
+	if !c.watched(v) {
 		return nil
 	}
 	i := c.faults
@@ -215,8 +218,8 @@ func (c *Context) called(v fault.Verb, s subject) error {
 	var failed error
 	i.mu.Lock()
 	now := i.now()
-	for _, l := range i.calls {
-		if l.Timed() || !l.Fires(now, &fault.Subject{Verb: v, QPN: s.qpn()}) {
+	for _, l := range i.calls[v] {
+		if !l.Fires(now, &fault.Subject{Verb: v, QPN: s.qpn()}) {
 			continue
 		}
 		if l.Action == fault.Fail {
@@ -236,38 +239,45 @@ func (c *Context) called(v fault.Verb, s subject) error {
 	return failed
 }
 
-// watched reports whether rules want to know of calls.
-func (c *Context) watched() bool { return c.faults != nil && len(c.faults.calls) > 0 }
+// watched reports whether rules want to know of calls of a verb.
+func (c *Context) watched(v fault.Verb) bool { return c.faults != nil && len(c.faults.calls[v]) > 0 }
 
 // postSend posts to the send queue and returns how many were taken.
 func (q *QP) postSend(wrs []SendWR) (int, error) {
-	if q.pd.ctx.watched() {
-		return postWatched(q, fault.PostSend, q.qp.PostSend, wrs)
+	if !q.pd.ctx.watched(fault.PostSend) {
+		return q.qp.PostSend(wrs...)
 	}
-	return q.qp.PostSend(wrs...)
+	return q.postWatched(fault.PostSend, len(wrs), func(i int) error {
+		_, err := q.qp.PostSend(wrs[i])
+		return err
+	})
 }
 
 // postRecv posts to the receive queue and returns how many were taken.
 func (q *QP) postRecv(wrs []RecvWR) (int, error) {
-	if q.pd.ctx.watched() {
-		return postWatched(q, fault.PostRecv, q.qp.PostRecv, wrs)
+	if !q.pd.ctx.watched(fault.PostRecv) {
+		return q.qp.PostRecv(wrs...)
 	}
-	return q.qp.PostRecv(wrs...)
+	return q.postWatched(fault.PostRecv, len(wrs), func(i int) error {
+		_, err := q.qp.PostRecv(wrs[i])
+		return err
+	})
 }
 
-// postWatched posts work requests one at a time, and has them sent, so that a
-// rule that strikes at one finds those before it under way.
-func postWatched[WR any](q *QP, v fault.Verb, post func(...WR) (int, error), wrs []WR) (int, error) {
-	for i := range wrs {
+// postWatched posts n work requests one at a time, and has them sent, so that
+// a rule that strikes at one finds those before it under way. post must not
+// keep a request: the caller's scatter lists stay off the heap.
+func (q *QP) postWatched(v fault.Verb, n int, post func(i int) error) (int, error) {
+	for i := range n {
 		if err := q.pd.ctx.called(v, subject{qp: q.qp}); err != nil {
 			return i, err
 		}
-		if _, err := post(wrs[i]); err != nil {
+		if err := post(i); err != nil {
 			return i, err
 		}
 		q.pd.ctx.drv.Post(q.qp)
 	}
-	return len(wrs), nil
+	return n, nil
 }
 
 // recordFault tells the tracer of a call that a rule made fail.
@@ -304,21 +314,15 @@ var errNoTarget = errors.New("nothing to act on")
 
 // strikeAll carries out a rule that waited for a time.
 func (c *Context) strikeAll(now clock.Instant, l *fault.Live) error {
-	kind := qpEvent
-	switch l.Action {
-	case fault.FillCQ:
-		kind = cqEvent
-	case fault.Event:
-		kind = kindOf(l.Event())
-	}
+	object := l.Object()
 	n, named := l.QPN()
 	var targets []subject
 	switch {
-	case kind == hcaEvent:
+	case object == fault.Device:
 		targets = []subject{{}}
-	case kind == cqEvent && !named:
+	case object == fault.CompletionQueue && !named:
 		targets = c.events.allCQs()
-	case kind == srqEvent && !named:
+	case object == fault.SharedReceiveQueue && !named:
 		targets = c.events.allSRQs()
 	default:
 		c.hca.EachQP(func(q *qp.QP) {
@@ -357,47 +361,23 @@ func (c *Context) strikeOne(now clock.Instant, l *fault.Live, s *subject) error 
 	return errNoTarget
 }
 
-// eventKind is what an asynchronous event is about.
-type eventKind uint8
-
-const (
-	hcaEvent eventKind = iota
-	qpEvent
-	cqEvent
-	srqEvent
-)
-
-func kindOf(t ib.EventType) eventKind {
-	switch t {
-	case ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr, ib.EventCommEst, ib.EventSQDrained,
-		ib.EventPathMig, ib.EventPathMigErr, ib.EventQPLastWQEReached, ib.EventWQFatal:
-		return qpEvent
-	case ib.EventCQErr:
-		return cqEvent
-	case ib.EventSRQErr, ib.EventSRQLimitReached:
-		return srqEvent
-	default:
-		return hcaEvent
-	}
-}
-
 // raiseInjected raises the event of a rule.
 func (c *Context) raiseInjected(l *fault.Live, s *subject) error {
 	e := qp.Event{Type: l.Event()}
-	switch kindOf(e.Type) {
-	case qpEvent:
+	switch l.Object() {
+	case fault.QueuePair:
 		if e.QPN = s.qpn(); e.QPN == 0 {
 			return errNoTarget
 		}
-	case cqEvent:
+	case fault.CompletionQueue:
 		if e.CQ = s.cq; e.CQ == nil {
 			return errNoTarget
 		}
-	case srqEvent:
+	case fault.SharedReceiveQueue:
 		if e.SRQ = s.srq; e.SRQ == nil {
 			return errNoTarget
 		}
-	case hcaEvent:
+	case fault.Device:
 		if e.Type == ib.EventDeviceFatal {
 			c.events.fatal(fmt.Errorf("fault on demand (%s): %w", l.Text(), ib.EIO))
 			return nil

@@ -345,3 +345,20 @@ func TestFaultTrace(t *testing.T) {
 		}
 	}
 }
+
+// TestPostsStayOffTheHeap wants posts to allocate nothing, though rules might
+// look at each work request: neither without rules nor with rules on others.
+func TestPostsStayOffTheHeap(t *testing.T) {
+	for _, rules := range []string{"", "fail op=QueryQP", "event PORT_ERR after=1h"} {
+		a, b := newFaultyPair(t, ib.RC, rules, "")
+		connect(t, a, b, brief)
+		n := testing.AllocsPerRun(5, func() {
+			if err := a.qp.PostRecv(RecvWR{SGList: []SGE{a.mr.SGE(0, 8)}}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%q: posting a receive allocates %v times", rules, n)
+		}
+	}
+}

@@ -109,14 +109,14 @@ func checkRaised(t *testing.T, a *endpoint, srq *SRQ, e ib.EventType) {
 		t.Fatalf("the event is %v, want %v", ev, e)
 	}
 	ok := ev.QP == nil && ev.CQ == nil && ev.SRQ == nil
-	switch kindOf(e) {
-	case qpEvent:
+	switch fault.About(e) {
+	case fault.QueuePair:
 		ok = ev.QP == a.qp
-	case cqEvent:
+	case fault.CompletionQueue:
 		ok = ev.CQ == a.cq
-	case srqEvent:
+	case fault.SharedReceiveQueue:
 		ok = ev.SRQ == srq
-	case hcaEvent:
+	case fault.Device:
 		if e == ib.EventDeviceFatal {
 			ok = ok && ev.Err != nil
 		} else {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/verbs"
 )
 
 func TestFaultsCommand(t *testing.T) {
@@ -104,13 +105,26 @@ func TestPerfLossRatio(t *testing.T) {
 	}
 }
 
-// TestFaultFlags refuses what makes no sense, before anything is opened.
+// TestFaultFlags refuses what makes no sense, before anything is opened or run.
 func TestFaultFlags(t *testing.T) {
+	wrong, right := filepath.Join(t.TempDir(), "wrong"), filepath.Join(t.TempDir(), "right")
+	for name, text := range map[string]string{wrong: "drop\ndorp\n", right: "drop\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, cmd := range []string{"faults", "pingpong", "demo"} {
+		if code, _, errs := command(t, cmd, "--fault-file", wrong); code != exitUsage || !strings.Contains(errs, "wrong: line 2: unknown fault") {
+			t.Errorf("%s: a mistake in a file: exit code %d: %s", cmd, code, errs)
+		}
+	}
 	for why, args := range map[string][]string{
 		"no such fault":           {"perf", "write", "--local", "--fault", "dorp"},
 		"no such fault there":     {"perf", "write", "--local", "--server-fault", "dorp"},
+		"one seed of some":        {"sim", "--seed", "3", "--seeds", "1..2"},
 		"a ratio for two hosts":   {"perf", "write", "--loss-ratio", "0.1", "127.0.0.1"},
 		"a ratio with faults":     {"perf", "write", "--local", "--loss-ratio", "0.1", "--fault", "drop"},
+		"a ratio with a file":     {"perf", "write", "--local", "--loss-ratio", "0.1", "--fault-file", right},
 		"a ratio of all":          {"perf", "write", "--local", "--loss-ratio", "1"},
 		"server faults elsewhere": {"perf", "write", "--server-fault", "drop"},
 		"eight retries":           {"perf", "write", "--retry", "8"},
@@ -120,6 +134,10 @@ func TestFaultFlags(t *testing.T) {
 		if code, _, errs := command(t, args...); code != exitUsage {
 			t.Errorf("%s: exit code %d, want %d: %s", why, code, exitUsage, errs)
 		}
+	}
+	t.Setenv(verbs.FaultsEnv, "drop nth=9")
+	if code, _, errs := command(t, "perf", "write", "--local", "--loss-ratio", "0.1"); code != exitUsage {
+		t.Errorf("a ratio with faults of the environment: exit code %d, want %d: %s", code, exitUsage, errs)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -156,11 +157,16 @@ func (f *perfFlags) parse(args []string) (host string, err error) {
 	if !f.local && (f.loss != 0 || len(f.server) > 0) {
 		return "", usagef("--loss-ratio and --server-fault are for --local")
 	}
-	if !(f.loss >= 0 && f.loss < 1) || f.loss > 0 && len(f.faults)+len(f.server) > 0 {
+	if !(f.loss >= 0 && f.loss < 1) || f.loss > 0 && f.otherFaults() {
 		return "", usagef("--loss-ratio takes a share below 1, and no other faults")
 	}
 	f.ownFaults = f.local || f.child || host != "" // the result tells
-	return host, errors.Join(checkFaults("--fault", f.faults), checkFaults("--server-fault", f.server))
+	return host, checkRules("--server-fault", f.server)
+}
+
+// otherFaults reports whether there are rules beside those of --loss-ratio.
+func (f *perfFlags) otherFaults() bool {
+	return len(f.faults)+len(f.server) > 0 || f.faultFile != "" || os.Getenv(verbs.FaultsEnv) != ""
 }
 
 // parseRetries turns --timeout and --retry into attributes.

@@ -55,6 +55,15 @@ no kernel module, no root, no RDMA hardware.`,
 	f.StringArrayVar(&g.faults, "fault", nil, "make things go wrong by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
 	f.StringVar(&g.faultFile, "fault-file", "", "a `file` with more rules")
 	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of what rules choose at random; 0 draws one")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check makes it no usage error
+			return &usageError{err}
+		}
+		if withoutAdapter[cmd.Name()] && (len(g.faults) > 0 || g.faultFile != "") {
+			return usagef("%s opens no adapter that could go wrong: --fault has no effect here", cmd.CommandPath())
+		}
+		return g.checkFaults()
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
@@ -63,6 +72,9 @@ no kernel module, no root, no RDMA hardware.`,
 	)
 	return root
 }
+
+// withoutAdapter are the commands that open no adapter.
+var withoutAdapter = map[string]bool{"sim": true, "states": true, "decode": true, "devices": true}
 
 // noArgs refuses arguments that are not flags.
 func noArgs(cmd *cobra.Command, args []string) error {
@@ -94,9 +106,6 @@ func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 // config returns the adapter that the flags describe, without its capture.
 func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
 	c := verbs.Config{Addr: g.addr, Faults: verbs.Faults{Rules: strings.Join(g.faults, "\n"), File: g.faultFile, Seed: g.faultSeed}}
-	if err := checkFaults("--fault", g.faults); err != nil {
-		return c, err
-	}
 	switch g.transport {
 	case "udp":
 	case "raw":
@@ -110,11 +119,24 @@ func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
 	return c, nil
 }
 
-// checkFaults returns a usageError for the first mistake in rules.
-func checkFaults(flag string, rules []string) error {
+// checkFaults returns a usageError for the first mistake in the rules of the
+// flags that all commands have, before a command opens or starts anything.
+func (g *globals) checkFaults() error {
+	if err := checkRules("--fault", g.faults); err != nil || g.faultFile == "" {
+		return err
+	}
+	text, err := os.ReadFile(g.faultFile)
+	if err != nil {
+		return fmt.Errorf("--fault-file: %w", err)
+	}
+	return checkRules(g.faultFile, []string{string(text)})
+}
+
+// checkRules returns a usageError for the first mistake in rules.
+func checkRules(from string, rules []string) error {
 	for _, rule := range rules {
 		if _, err := fault.Parse(rule); err != nil {
-			return usagef("%s: %w", flag, err)
+			return usagef("%s: %w", from, err)
 		}
 	}
 	return nil

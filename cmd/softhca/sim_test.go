@@ -59,7 +59,7 @@ func TestSimStopsAtPackets(t *testing.T) {
 func TestSimRefuses(t *testing.T) {
 	for _, args := range []string{
 		"--seeds 9..5", "--seeds x", "--seeds 1..x", "--seed 1 --seeds 1..2", "--profile nonsense", "--ops 0", "--jobs 0",
-		"--seed 0", "--seeds 0..5", "--trace", "--loss-ratio 1", "--for -1s", "now",
+		"--seed 0", "--seeds 0..5", "--trace", "--loss-ratio 1", "--for -1s", "--only 3", "--fault drop", "now",
 	} {
 		if code, out, errs := command(t, append([]string{"sim"}, strings.Fields(args)...)...); code == exitOK || out != "" || errs == "" {
 			t.Errorf("sim %s: exit code %d, output %q, errors %q", args, code, out, errs)

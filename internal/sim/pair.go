@@ -239,6 +239,9 @@ func (e *end) walk(to ib.QPState) {
 // climb takes the queue pair from the state before one to another.
 func (e *end) climb(a *ib.QPAttr, from, to ib.QPState) {
 	for st := from; st <= to; st++ {
+		if e.state != st-1 {
+			return // its CQ overflowed on the way
+		}
 		a.State = st
 		need, _, _ := qp.Transition(e.typ(), st-1, st)
 		e.modify(a, need|ib.AttrState)

@@ -2,8 +2,11 @@ package fault
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 )
 
@@ -76,6 +79,64 @@ func TestBlocked(t *testing.T) {
 		}
 		if s := x.port.rules[0].Stat(); !x.port.rules[0].once && s.Matched != 8 {
 			t.Errorf("%s: %d packets were judged, not 8", c.rule, s.Matched)
+		}
+	}
+}
+
+// TestBlockedWhenDue has more packets come due while the port is full than
+// there is room for: they stay held back, and a Wait for the port does not end
+// at once for what is due.
+func TestBlockedWhenDue(t *testing.T) {
+	x := newBench(t, "delay 1ms dst=10.0.0.2", false)
+	const each = 250
+	for i := range each {
+		x.fill(x.src, x.dst, 1)
+		if i%64 == 63 || i == each-1 {
+			if err := x.port.Send(x.batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, e := range x.port.leave.heap {
+		e.path.FlowLabel = uint32(i) // none can join the run before it
+	}
+	door := &narrow{Port: x.port.Port}
+	x.port.Port = door
+	x.now = x.now.Add(time.Second)
+	if _, err := x.port.Receive(nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(x.port.leave.heap); n == 0 || !x.port.stuck.Load() || clock.Instant(x.port.due.Load()) != clock.Never {
+		t.Errorf("%d packets are held back of a port that is full; it is stuck: %v, and the next is due at %v",
+			n, x.port.stuck.Load(), x.port.due.Load())
+	}
+	door.room = each
+	if _, err := x.port.Receive(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(strings.Fields(x.arrived(x.far))); got != each || x.port.Stats().SendErrors != 0 {
+		t.Errorf("%d packets arrive and %d found no room, want all %d", got, x.port.Stats().SendErrors, each)
+	}
+}
+
+// TestWaitForTheRest receives fewer datagrams than the rules have made of what
+// arrived: a Wait ends at once until all are received.
+func TestWaitForTheRest(t *testing.T) {
+	x := newBench(t, "dup dir=in", false)
+	x.in(2)
+	one := make([]fabric.Datagram, 1)
+	for left := 3; left >= 0; left-- {
+		if n, err := x.port.Receive(one); n != 1 || err != nil {
+			t.Fatalf("%d datagrams, %v", n, err)
+		}
+		if due := clock.Instant(x.port.due.Load()); (due == 0) != (left > 0) {
+			t.Errorf("with %d datagrams left the next is due at %v", left, due)
+		}
+		if left > 0 {
+			begin := time.Now()
+			if err := x.port.Wait(10*time.Second, true, false); err != nil || time.Since(begin) > 5*time.Second {
+				t.Errorf("with %d datagrams left a wait takes %v, %v", left, time.Since(begin), err)
+			}
 		}
 	}
 }

@@ -67,7 +67,8 @@ var actions = [NumActions]actionInfo{
 	Delay: {
 		name: "delay", layer: Packets, example: "delay 5ms op=ACK",
 		args: []Param{Time}, bare: true, required: []Param{Time},
-		text: "Delivers the packet so much later; others may overtake it. At most 4096 packets wait in each direction: one more is lost and counted.",
+		text: "Delivers the packet so much later; others may overtake it. At most 4096 packets wait in each direction: one more is lost and counted. " +
+			"What waits when the adapter is closed is lost.",
 	},
 	Corrupt: {
 		name: "corrupt", layer: Packets, example: "corrupt byte=20 nth=2",

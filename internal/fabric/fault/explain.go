@@ -64,6 +64,9 @@ func (r *Rule) sealing(otherwise string) string {
 	if r.Has(Reseal) {
 		return " with a right ICRC"
 	}
+	if r.Has(Byte) && r.num(Byte, 0) == unsealed || r.Has(Bit) && r.num(Bit, 0)/8 == unsealed {
+		return " (which no ICRC covers)"
+	}
 	return " (" + otherwise + ")"
 }
 
@@ -124,7 +127,7 @@ func (r *Rule) noun() string {
 		}
 		return "incoming request"
 	default:
-		switch v := r.verb(); v {
+		switch v := r.Verb(); v {
 		case PostSend, PostRecv, PostSRQRecv:
 			return "work request of " + v.String()
 		default:

@@ -19,6 +19,7 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	}
 	n := copy(ds, p.ready[p.given:])
 	p.given += n
+	p.settle()
 	return n, nil
 }
 
@@ -40,12 +41,12 @@ func (p *Port) refill(ds []fabric.Datagram) (n int, done bool, err error) {
 		p.give(e)
 	}
 	if !p.acts(now, In) {
-		if len(p.ready) == 0 {
-			n, err = p.Port.Receive(ds)
-			done = true
+		if len(p.ready) > 0 {
+			return 0, false, nil
 		}
 		p.settle()
-		return n, done, err
+		n, err = p.Port.Receive(ds)
+		return n, true, err
 	}
 	k, err := p.Port.Receive(p.inner)
 	if err != nil && len(p.ready) == 0 {
@@ -54,7 +55,6 @@ func (p *Port) refill(ds []fabric.Datagram) (n int, done bool, err error) {
 	for i := range k {
 		p.take(now, &p.inner[i])
 	}
-	p.settle()
 	return 0, false, nil
 }
 

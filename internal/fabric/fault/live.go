@@ -96,7 +96,7 @@ func (l *Live) turn(n int64) bool {
 func (l *Live) matches(s *Subject) bool {
 	switch l.Action.Layer() {
 	case Verbs:
-		return s.Verb == l.verb() && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
+		return s.Verb == l.Verb() && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
 	case Packets:
 		if s.Dir&l.Dir() == 0 {
 			return false

@@ -35,14 +35,18 @@ func (p *Port) Send(b *fabric.Batch) error {
 	return nil // the batch was taken
 }
 
-// pump sends what is due and what the port would not take before. It fails
-// while that is not all gone.
+// pump sends what the port would not take before, then what is due. It fails
+// while that is not all gone; what finds no room stays held back.
 func (p *Port) pump(now clock.Instant) error {
-	for e := p.leave.pop(now); e != nil; e = p.leave.pop(now) {
-		p.put(&e.path, e.id, e.bytes)
-	}
-	p.leave.recycle()
 	p.flush()
+	for p.err == nil && p.leave.next() <= now {
+		for p.leave.next() <= now && p.out.Room() >= len(p.leave.heap[0].bytes) {
+			e := p.leave.pop(now)
+			p.put(&e.path, e.id, e.bytes)
+		}
+		p.leave.recycle()
+		p.flush()
+	}
 	p.settle()
 	err := p.err
 	p.err = nil

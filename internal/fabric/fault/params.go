@@ -90,7 +90,7 @@ var params = [NumParams]paramInfo{
 	Call: {"op", kindCall, "The call that is meant (default PostSend)."},
 	Dir:  {"dir", kindDir, "out, in or both. Without it: out; with op=, which tells packets apart, both."},
 	QPN:  {"qpn", kindNumber, "The queue pair: of packets the destination QPN, of calls and events that of the QP."},
-	PSN:  {"psn", kindNumber, "The packet sequence number."},
+	PSN:  {"psn", kindNumber, "The packet sequence number; hexadecimal, as traces show it, after 0x."},
 	Src:  {"src", kindAddr, "The IP address that the packet comes from."},
 	Dst:  {"dst", kindAddr, "The IP address that the packet goes to."},
 }
@@ -98,5 +98,16 @@ var params = [NumParams]paramInfo{
 // String returns the name of the parameter in a rule.
 func (p Param) String() string { return params[p].name }
 
-// Text says what the parameter means.
-func (p Param) Text() string { return params[p].text }
+// Text says what the parameter means, and what it can be.
+func (p Param) Text() string {
+	switch k := params[p].kind; k {
+	case kindErrno, kindCall, kindEvent:
+		var names []string
+		for _, w := range wordsOf(k) {
+			names = append(names, w.name)
+		}
+		return params[p].text + " One of " + orList(names) + "."
+	default:
+		return params[p].text
+	}
+}

@@ -93,7 +93,7 @@ func (p *parser) parse(words []token) (r Rule, err error) {
 		}
 	}
 	if !ok {
-		return r, p.errorAt(words[0].at, fmt.Sprintf("unknown fault %q", words[0].text), hint(words[0].text, actionNames()))
+		return r, p.errorAt(words[0].at, fmt.Sprintf("unknown fault %.64q", words[0].text), hint(words[0].text, actionNames()))
 	}
 	for i, w := range words[1:] {
 		if err := p.word(&r, w, i == 0); err != nil {
@@ -121,7 +121,7 @@ func (p *parser) word(r *Rule, w token, first bool) error {
 	case !isPair && first && info.bare:
 		param, text, at = info.args[0], w.text, w.at
 	case !ok:
-		return p.errorAt(w.at, fmt.Sprintf("%s has no %q", info.name, name), hint(name, r.Action.words()))
+		return p.errorAt(w.at, fmt.Sprintf("%s has no %.64q", info.name, name), hint(name, r.Action.words()))
 	case !isPair && params[param].kind != kindFlag:
 		return p.errorAt(w.at+len(w.text), fmt.Sprintf("%s needs a value: %s=…", name, name), "")
 	case isPair && params[param].kind == kindFlag:
@@ -132,11 +132,10 @@ func (p *parser) word(r *Rule, w token, first bool) error {
 	}
 	v, err := parseValue(param, text)
 	if bad := (*wordError)(nil); errors.As(err, &bad) {
-		at += max(0, strings.Index(text, bad.word))
-		return p.errorAt(at, fmt.Sprintf("unknown %s %q", params[param].name, bad.word), hint(bad.word, bad.words))
+		return p.errorAt(at+bad.at, fmt.Sprintf("unknown %s %.64q", params[param].name, bad.word), hint(bad.word, bad.words))
 	}
 	if err != nil {
-		return p.errorAt(at, fmt.Sprintf("%s %q: %v", params[param].name, text, err), "")
+		return p.errorAt(at, fmt.Sprintf("%s %.64q: %v", params[param].name, text, err), "")
 	}
 	r.set(param, v)
 	return nil
@@ -179,6 +178,8 @@ func (p *parser) complete(r *Rule, begin, end int) error {
 	switch {
 	case given > 1:
 		return p.errorAt(begin, fmt.Sprintf("%s takes one of %s and %s", info.name, info.either[0], info.either[1]), "")
+	case r.Action.Layer() == Verbs && !r.Timed() && !r.Verb().reaches(r.Object()):
+		return p.errorAt(begin, fmt.Sprintf("a call of %v has no %v that %s could be about", r.Verb(), r.Object(), info.name), "")
 	case r.Has(Xor) && r.Has(Bit):
 		return p.errorAt(begin, "bit= flips one bit: xor= is for byte=", "")
 	case r.Action == Truncate && r.Has(Reseal) && r.num(Length, 0) < roce.MinSize:

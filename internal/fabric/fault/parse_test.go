@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestExamples parses every example of the catalogue and finds it canonical,
@@ -31,6 +32,7 @@ func TestCanonical(t *testing.T) {
 		"drop nth=3 op=RDMA_WRITE_MIDDLE dir=out": "drop nth=3 op=RDMA_WRITE_MIDDLE dir=out",
 		"drop dir=out nth=0x10":                   "drop nth=16 dir=out",
 		"dup p=1e-2":                              "dup p=0.01",
+		"drop nth=010":                            "drop nth=10",
 		"delay 5000us op=ACK":                     "delay 5ms op=ACK",
 		"delay time=1s":                           "delay 1s",
 		"corrupt byte=-4 reseal xor=0x80":         "corrupt byte=-4 xor=128 reseal",
@@ -82,6 +84,8 @@ func TestErrors(t *testing.T) {
 		{"delay -5ms", "time \"-5ms\": want a time, such as 5ms or 1.5s, up to 24h0m0s\n  delay -5ms\n        ^"},
 		{"drop op=RDMA_WRITE_MIDLE", "unknown op \"RDMA_WRITE_MIDLE\"; did you mean RDMA_WRITE_MIDDLE?\n  drop op=RDMA_WRITE_MIDLE\n          ^"},
 		{"drop op=ACK,SENT", "unknown op \"SENT\"\n  drop op=ACK,SENT\n              ^"},
+		{"drop op=SEND,SEN", "unknown op \"SEN\"\n  drop op=SEND,SEN\n               ^"},
+		{"drop op=SEND,", "unknown op \"\"\n  drop op=SEND,\n               ^"},
 		{"drop dir=up", "unknown dir \"up\"; want out, in or both\n  drop dir=up\n           ^"},
 		{"rate 5", "speed \"5\": want a rate, such as 100Mbit/s, 1.5Gbit/s or 5000packets/s\n  rate 5\n       ^"},
 		{"corrupt byte=3 bit=2", "corrupt takes one of byte and bit\n  corrupt byte=3 bit=2\n  ^"},
@@ -92,6 +96,9 @@ func TestErrors(t *testing.T) {
 		{"fail op=RegMr", "unknown op \"RegMr\"; did you mean RegMR?\n  fail op=RegMr\n          ^"},
 		{"nak syndrome=REMOTE_ACESS", "unknown syndrome \"REMOTE_ACESS\"; did you mean REMOTE_ACCESS?\n  nak syndrome=REMOTE_ACESS\n               ^"},
 		{"qp to=RTS", "unknown to \"RTS\"; want ERR or SQE\n  qp to=RTS\n        ^"},
+		{"qp to=ERR op=RegMR", "a call of RegMR has no queue pair that qp could be about\n  qp to=ERR op=RegMR\n  ^"},
+		{"fillcq op=PostSRQRecv", "a call of PostSRQRecv has no completion queue that fillcq could be about\n  fillcq op=PostSRQRecv\n  ^"},
+		{"event SRQ_ERR op=ResizeCQ", "a call of ResizeCQ has no shared receive queue that event could be about\n  event SRQ_ERR op=ResizeCQ\n  ^"},
 		{"drop src=here", "src \"here\": want an IP address\n  drop src=here\n           ^"},
 		{"drop\n# è\n\tdup; drøp p=1", "line 3: unknown fault \"drøp\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, fail, qp, fillcq or event\n   dup; drøp p=1\n        ^"},
 		{strings.Repeat("drop;", MaxRules) + "dup", "more than 64 rules"},
@@ -105,6 +112,31 @@ func TestErrors(t *testing.T) {
 		}
 		if got := err.Error(); got != c.want && !(len(c.text) > 100 && strings.HasPrefix(got, c.want)) {
 			t.Errorf("%.40q:\n%s\nwant\n%s", c.text, got, c.want)
+		}
+	}
+}
+
+// TestLongLine wants an error in a line that fills the text to be short, and to
+// point at the mistake all the same.
+func TestLongLine(t *testing.T) {
+	for _, c := range []struct {
+		text, shown string
+		at          int
+	}{
+		{strings.Repeat("x", 300), strings.Repeat("x", 159) + "…", 0},
+		{strings.Repeat("drop;", 40) + "dorp" + strings.Repeat(";drop", 40), "", 80},
+		{strings.Repeat("drop;", 40) + "dorp", "…" + strings.Repeat("drop;", 32)[5:] + "dorp", 156},
+	} {
+		_, err := Parse(c.text)
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != 3 || len(lines[0]) > 300 || utf8.RuneCountInString(lines[1]) != 2+maxShown || lines[2] != strings.Repeat(" ", 2+c.at)+"^" {
+			t.Errorf("%.40q…: the error is\n%v", c.text, err)
+		}
+		if c.shown != "" && lines[1] != "  "+c.shown {
+			t.Errorf("%.40q…: the error shows\n%s, want\n  %s", c.text, lines[1], c.shown)
+		}
+		if chars := []rune(lines[1]); strings.HasPrefix(lines[0], "unknown fault \"dorp\"") && string(chars[2+c.at:2+c.at+4]) != "dorp" {
+			t.Errorf("%.40q…: the error does not point at the mistake:\n%v", c.text, err)
 		}
 	}
 }

@@ -25,7 +25,6 @@ type Port struct {
 	cfg   Config
 	rules []*Live
 	ways  Direction // of all rules together
-	caps  fabric.Caps
 
 	pkt  roce.Packet
 	fate fate
@@ -58,7 +57,7 @@ const (
 // Wrap returns p with faults. The wrapper owns p. Only rules on packets count.
 func Wrap(p fabric.Port, c Config) *Port {
 	f := &Port{
-		Port: p, cfg: c, caps: p.Caps(), inner: make([]fabric.Datagram, inbox),
+		Port: p, cfg: c, inner: make([]fabric.Datagram, inbox),
 		out: fabric.NewBatch(outBytes, p.Caps()),
 	}
 	for _, l := range c.Rules {
@@ -87,9 +86,15 @@ func (p *Port) acts(now clock.Instant, d Direction) bool {
 // settle publishes when something goes on by itself, and wakes a Wait that
 // would miss it.
 func (p *Port) settle() {
-	due := min(p.leave.next(), p.arrive.next())
-	was := clock.Instant(p.due.Swap(int64(due)))
+	due := p.arrive.next()
 	stuck := len(p.out.Pending()) > 0
+	if !stuck { // else it waits for the port, not for the time
+		due = min(due, p.leave.next())
+	}
+	if p.given < len(p.ready) {
+		due = 0 // the caller had no room for all
+	}
+	was := clock.Instant(p.due.Swap(int64(due)))
 	sticks := stuck && !p.stuck.Swap(stuck)
 	if !stuck {
 		p.stuck.Store(false)
@@ -100,7 +105,8 @@ func (p *Port) settle() {
 }
 
 // Wait implements fabric.Port. It also ends when a packet that was held back
-// is due to leave or to arrive.
+// is due to leave or to arrive, and at once while some that arrived were not
+// received yet.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 	p.asleep.Store(true)
 	defer p.asleep.Store(false)

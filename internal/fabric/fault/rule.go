@@ -51,8 +51,8 @@ func (r *Rule) State() ib.QPState { return ib.QPState(r.num(To, int64(ib.ERR))) 
 // QPN returns the queue pair that a rule names.
 func (r *Rule) QPN() (ib.QPN, bool) { return ib.QPN(r.num(QPN, 0)), r.Has(QPN) }
 
-// verb returns the call that a rule on verbs is about.
-func (r *Rule) verb() Verb { return Verb(r.num(Call, int64(PostSend))) }
+// Verb returns the call that a rule on verbs is about.
+func (r *Rule) Verb() Verb { return Verb(r.num(Call, int64(PostSend))) }
 
 // Dir returns the ways on which a rule on packets acts.
 func (r *Rule) Dir() Direction {

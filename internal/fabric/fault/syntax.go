@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,6 +25,8 @@ func (e *SyntaxError) Error() string {
 	begin := strings.LastIndexByte(e.Text[:e.Offset], '\n') + 1
 	line, _, _ := strings.Cut(e.Text[begin:], "\n")
 	line = strings.ToValidUTF8(strings.ReplaceAll(line, "\t", " "), "?")
+	before := strings.ToValidUTF8(e.Text[begin:e.Offset], "?")
+	line, at := clip(line, utf8.RuneCountInString(before))
 	var b strings.Builder
 	if n := strings.Count(e.Text[:begin], "\n"); n > 0 {
 		fmt.Fprintf(&b, "line %d: ", n+1)
@@ -32,9 +35,28 @@ func (e *SyntaxError) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	before := strings.ToValidUTF8(e.Text[begin:e.Offset], "?")
-	fmt.Fprintf(&b, "\n  %s\n  %s^", line, strings.Repeat(" ", utf8.RuneCountInString(before)))
+	fmt.Fprintf(&b, "\n  %s\n  %s^", line, strings.Repeat(" ", at))
 	return b.String()
+}
+
+// maxShown is how many characters of a line an error shows.
+const maxShown = 160
+
+// clip returns the part of a line around character at, and its place there.
+func clip(line string, at int) (string, int) {
+	chars := []rune(line)
+	if len(chars) <= maxShown {
+		return line, at
+	}
+	lo := min(max(at-maxShown/2, 0), len(chars)-maxShown)
+	shown := slices.Clone(chars[lo : lo+maxShown])
+	if lo > 0 {
+		shown[0] = '…'
+	}
+	if lo+maxShown < len(chars) {
+		shown[maxShown-1] = '…'
+	}
+	return string(shown), at - lo
 }
 
 // hint returns a question for a word that is nearly one of words, else the

@@ -31,6 +31,7 @@ const (
 
 // wordError is a value that is none of a list of words.
 type wordError struct {
+	at    int // where it begins in the value
 	word  string
 	words []string
 }
@@ -74,8 +75,14 @@ func parseValue(p Param, s string) (value, error) {
 	}
 }
 
+// parseInt reads a number: decimal, also with zeros before it, or hexadecimal
+// after 0x.
 func parseInt(s string, lo, hi int64) (value, error) {
-	n, err := strconv.ParseInt(s, 0, 64)
+	base := 10
+	if strings.HasPrefix(s, "0x") {
+		base, s = 16, s[2:]
+	}
+	n, err := strconv.ParseInt(s, base, 64)
 	if err != nil || n < lo || n > hi {
 		return value{}, fmt.Errorf("want a number from %d to %d", lo, hi)
 	}
@@ -133,12 +140,14 @@ func parseSpeed(s string) (value, error) {
 // parseOps reads names of opcodes with commas between them.
 func parseOps(s string) (value, error) {
 	v := value{text: s}
+	at := 0
 	for name := range strings.SplitSeq(s, ",") {
 		set, ok := opsNamed(name)
 		if !ok {
-			return v, &wordError{name, opWords()}
+			return v, &wordError{at, name, opWords()}
 		}
 		v.ops.join(set)
+		at += len(name) + 1
 	}
 	return v, nil
 }
@@ -161,7 +170,7 @@ func parseWord(k kind, s string) (value, error) {
 		}
 		words = append(words, w.name)
 	}
-	return value{}, &wordError{s, words}
+	return value{}, &wordError{0, s, words}
 }
 
 type word struct {

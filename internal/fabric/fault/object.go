@@ -1,0 +1,64 @@
+package fault
+
+import "github.com/softhca/softhca/ib"
+
+// Object is a kind of what rules on verbs act on.
+type Object uint8
+
+// The objects.
+const (
+	Device Object = iota
+	QueuePair
+	CompletionQueue
+	SharedReceiveQueue
+)
+
+var objectNames = [...]string{"device", "queue pair", "completion queue", "shared receive queue"}
+
+// String returns the name of the object.
+func (o Object) String() string { return objectNames[o] }
+
+// Object returns what a rule that moves, overflows or raises something acts
+// on, or raises an event about.
+func (r *Rule) Object() Object {
+	switch r.Action {
+	case QP:
+		return QueuePair
+	case FillCQ:
+		return CompletionQueue
+	case Event:
+		return About(r.Event())
+	default:
+		return Device
+	}
+}
+
+// About returns what an asynchronous event is about.
+func About(t ib.EventType) Object {
+	switch t {
+	case ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr, ib.EventCommEst, ib.EventSQDrained,
+		ib.EventPathMig, ib.EventPathMigErr, ib.EventQPLastWQEReached, ib.EventWQFatal:
+		return QueuePair
+	case ib.EventCQErr:
+		return CompletionQueue
+	case ib.EventSRQErr, ib.EventSRQLimitReached:
+		return SharedReceiveQueue
+	default:
+		return Device
+	}
+}
+
+// reaches reports whether a call can be about such an object. Those about a
+// queue pair are about its completion queue too, and the SRQ that it may have.
+func (v Verb) reaches(o Object) bool {
+	switch v {
+	case ModifyQP, QueryQP, DestroyQP, PostSend, PostRecv:
+		return true
+	case ResizeCQ, ReqNotify, DestroyCQ:
+		return o == Device || o == CompletionQueue
+	case SetSRQLimit, PostSRQRecv, DestroySRQ:
+		return o == Device || o == SharedReceiveQueue
+	default:
+		return o == Device
+	}
+}
