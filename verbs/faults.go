@@ -340,11 +340,23 @@ func (c *Context) strikeAll(now clock.Instant, l *fault.Live) error {
 	return err
 }
 
-// strikeOne carries out a rule on one object.
+// strikeOne carries out a rule on one object. The trace has the rule before
+// what follows from it, and the reason if nothing does.
 func (c *Context) strikeOne(now clock.Instant, l *fault.Live, s *subject) error {
-	if c.faults.trace != nil {
-		c.faults.trace(&trace.Record{At: now, Kind: trace.Fault, QPN: s.qpn(), Cause: l.Text()})
+	if c.faults.trace == nil {
+		return c.strikeAt(now, l, s)
 	}
+	r := trace.Record{At: now, Kind: trace.Fault, QPN: s.qpn(), Cause: l.Text()}
+	c.faults.trace(&r)
+	err := c.strikeAt(now, l, s)
+	if err != nil {
+		r.Cause = fmt.Sprintf("%s had no effect: %v", l.Text(), err)
+		c.faults.trace(&r)
+	}
+	return err
+}
+
+func (c *Context) strikeAt(now clock.Instant, l *fault.Live, s *subject) error {
 	if s.qp != nil {
 		s.cq, s.srq = s.qp.SendCQ(), s.qp.SRQ()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/trace"
 )
 
 // TestForceERR moves a QP to ERR at its third work request, which is flushed.
@@ -241,4 +242,26 @@ func (e *endpoint) exchange(peer *endpoint) bool {
 		runtime.Gosched()
 	}
 	return true
+}
+
+// TestStrikeWithoutEffect wants the trace to say why a rule did nothing.
+func TestStrikeWithoutEffect(t *testing.T) {
+	var causes []string
+	ctx, err := Open(Config{Addr: "10.0.0.1", Network: NewNetwork(), Trace: func(r *TraceRecord) {
+		if r.Kind == trace.Fault {
+			causes = append(causes, r.Cause)
+		}
+	}}, WithFaults("qp to=SQE op=ModifyQP", 1))
+	must(t, err)
+	pd, err := ctx.AllocPD()
+	must(t, err)
+	cq, err := ctx.CreateCQ(4, nil)
+	must(t, err)
+	q, err := pd.CreateQP(&QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: ib.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
+	must(t, err)
+	must(t, q.Modify(&QPAttr{State: ib.INIT, Port: 1}, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags))
+	must(t, ctx.Close())
+	if len(causes) != 2 || causes[0] != "qp to=SQE op=ModifyQP" || !strings.Contains(causes[1], "had no effect: force RC QP") {
+		t.Errorf("the trace says %q", causes)
+	}
 }
