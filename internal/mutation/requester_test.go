@@ -77,7 +77,7 @@ var requesterMutants = []mutant{
 	{
 		name: "retries-never-used-up", file: "internal/qp/retry.go",
 		old: "r.retries--\n", new: "",
-		breaks: "E8", sim: "liveness", profile: "restart",
+		breaks: "E8", sim: "retry liveness", profile: "restart",
 	},
 	{
 		name: "one-retry-too-few", file: "internal/qp/retry.go",
@@ -87,7 +87,7 @@ var requesterMutants = []mutant{
 	{
 		name: "retry-count-7-is-for-ever", file: "internal/qp/retry.go",
 		old: "r.retries--\n", new: "if q.attr.RetryCnt != 7 {\n\t\tr.retries--\n\t}\n",
-		breaks: "E8", sim: "liveness", profile: "restart",
+		breaks: "E8", sim: "retry liveness", profile: "restart",
 	},
 	{
 		name: "retry-count-not-reloaded-by-progress", file: "internal/qp/completer.go",
@@ -127,7 +127,7 @@ var requesterMutants = []mutant{
 	{
 		name: "rnr-retries-never-used-up", file: "internal/qp/retry.go",
 		old: "r.rnrLeft--", new: "",
-		breaks: "E12",
+		breaks: "E12", sim: "retry", profile: "slow",
 	},
 	{
 		name: "rnr-nak-counts-as-a-retry", file: "internal/qp/retry.go",

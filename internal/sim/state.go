@@ -141,6 +141,9 @@ type watcher struct {
 	silent      clock.Instant // nothing is sent before: the peer was not ready
 	lastTimeout clock.Instant
 	began       clock.Instant // first request of the connection
+	stuckAt     ib.PSN        // where sending last went back to
+	retries     int           // that went back there, for want of an answer
+	waits       int           // likewise, because the peer was not ready
 }
 
 // progress is called when a request of the end succeeds.
@@ -222,6 +225,24 @@ func (e *end) arrives(h header, serial uint64) {
 // notReady is the cause of going back that an RNR NAK is.
 const notReady = "receiver not ready"
 
+// countRetry wants no more retries without progress than the connection has
+// (E8, E12): progress moves the place that sending goes back to.
+func (e *end) countRetry(r *trace.Record) {
+	x := &e.wire
+	if r.PSN != x.stuckAt {
+		x.stuckAt, x.retries, x.waits = r.PSN, 0, 0
+	}
+	if r.Cause == notReady {
+		x.waits++
+	} else {
+		x.retries++
+	}
+	if x.retries > int(e.terms.retryCnt) || e.terms.rnrRetry != ib.RNRInfiniteRetry && x.waits > int(e.terms.rnrRetry) {
+		e.w.fail("retry", "adapter %d qp %v goes back to psn %v (%s) for time %d and, because its peer is not ready, %d: it has %d and %d retries",
+			e.node.index, e.num, r.PSN, r.Cause, x.retries, x.waits, e.terms.retryCnt, e.terms.rnrRetry)
+	}
+}
+
 // retried is called when the adapter goes back to send again.
 func (e *end) retried(r *trace.Record) {
 	w, x := e.w, &e.wire
@@ -229,6 +250,7 @@ func (e *end) retried(r *trace.Record) {
 	if w.plan.has == 0 && r.Cause != notReady && e.peer.state != ib.ERR && !e.pair.broken {
 		w.fail("timer", "adapter %d qp %v: sending goes back (%s), and nothing was lost", e.node.index, e.num, r.Cause)
 	}
+	e.countRetry(r)
 	switch r.Cause {
 	case notReady:
 		w.mark("E12 requester waits")
