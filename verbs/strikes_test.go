@@ -56,7 +56,7 @@ func TestForceSQE(t *testing.T) {
 // TestFillCQ overflows a CQ: CQ_ERR comes first, then its QP fails.
 func TestFillCQ(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []string{"fillcq nth=2", "fillcq op=PostRecv", "fillcq after=400ms"} {
+	for _, rule := range []string{"fillcq nth=2", "fillcq op=PostRecv", "fillcq after=1s"} {
 		a, b := newFaultyPair(t, ib.RC, rule, "")
 		connect(t, a, b, brief)
 		if !strings.Contains(rule, "after") {
@@ -80,7 +80,7 @@ func TestFillCQ(t *testing.T) {
 // TestRaiseEveryEvent raises each event at a post and at a time.
 func TestRaiseEveryEvent(t *testing.T) {
 	for e := ib.EventCQErr; e <= ib.EventWQFatal; e++ {
-		for _, when := range []string{"nth=2", "after=50ms"} {
+		for _, when := range []string{"nth=2", "after=300ms"} {
 			rule := fmt.Sprintf("event %v %s", e, when)
 			t.Run(rule, func(t *testing.T) {
 				t.Parallel()
@@ -140,7 +140,7 @@ func checkRaised(t *testing.T, a *endpoint, srq *SRQ, e ib.EventType) {
 func TestTimedQP(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []ib.QPType{ib.RC, ib.UD} {
-		a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork(), Faults: Faults{Rules: "qp to=ERR after=400ms"}}, typ)
+		a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork(), Faults: Faults{Rules: "qp to=ERR after=1s"}}, typ)
 		a.walk(t, a.attrs(a), ib.INIT)
 		idle := a.sibling(t, typ)
 		if ev := a.event(t); ev.Type != ib.EventQPFatal || ev.QP != a.qp {
@@ -166,7 +166,7 @@ func TestTimedByQPN(t *testing.T) {
 	for rule, want := range map[string]ib.EventType{
 		"qp to=ERR": ib.EventQPFatal, "fillcq": ib.EventCQErr, "event QP_FATAL": ib.EventQPFatal, "event CQ_ERR": ib.EventCQErr,
 	} {
-		a, other := open(fmt.Sprintf("%s after=400ms qpn=%d", rule, n))
+		a, other := open(fmt.Sprintf("%s after=1s qpn=%d", rule, n))
 		for _, e := range [...]*endpoint{a, other} {
 			e.walk(t, e.attrs(e), ib.INIT)
 		}
