@@ -61,6 +61,7 @@ var table = []Row{
 	{"internal/ring", 1, Engine, false},
 	{"internal/trace", 1, Engine, false},
 
+	{"internal/gsi", 2, Engine, false},
 	{"internal/memory", 2, Engine, false},
 	{"internal/fabric/pipe", 2, Waiter, false},
 	{"internal/fabric/fault", 2, Engine, false},

@@ -1,0 +1,49 @@
+package mad
+
+import "encoding/binary"
+
+// APRPrivateData is the size of the private data of an APR in bytes.
+const APRPrivateData = 148
+
+// APR answers a LAP (IBA table 116, C10).
+//
+//	byte     field
+//	  0-  3  LocalCommID
+//	  4-  7  RemoteCommID
+//	  8      InfoLength
+//	  9      Status
+//	 10- 11  reserved
+//	 12- 83  Info
+//	 84-231  PrivateData
+type APR struct {
+	LocalCommID  uint32
+	RemoteCommID uint32
+	InfoLength   uint8 // bytes of Info that count; a peer may say more than InfoSize
+	Status       APRStatus
+	Info         [InfoSize]byte // what it holds depends on the status
+	PrivateData  [APRPrivateData]byte
+}
+
+// Decode sets every field from the data of m, whatever the header of m says.
+func (r *APR) Decode(m *MAD) {
+	d := m.Data()
+	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
+	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.InfoLength = d[8]
+	r.Status = APRStatus(d[9])
+	r.Info = [InfoSize]byte(d[12:])
+	r.PrivateData = [APRPrivateData]byte(d[84:])
+}
+
+// Put writes the data of m and leaves its header alone; CMHeader(AttrAPR, tid)
+// is the one that fits.
+func (r *APR) Put(m *MAD) {
+	d := m.Data()
+	clear(d[:])
+	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
+	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	d[8] = r.InfoLength
+	d[9] = byte(r.Status)
+	copy(d[12:84], r.Info[:])
+	copy(d[84:], r.PrivateData[:])
+}

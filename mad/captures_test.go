@@ -1,0 +1,97 @@
+package mad
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/pcapfile"
+)
+
+const capturesGlob = "../internal/testdata/captures/*.pcap"
+
+// captured is a datagram of the Linux captures and where it is from.
+type captured struct {
+	file string
+	*pcapfile.Packet
+	mad MAD
+}
+
+// eachCaptured calls f with every datagram to QP1 in the Linux captures.
+func eachCaptured(t testing.TB, f func(c *captured)) {
+	t.Helper()
+	names, err := filepath.Glob(capturesGlob)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no captures at %s: %v", capturesGlob, err)
+	}
+	for _, name := range names {
+		eachInFile(t, name, f)
+	}
+}
+
+func eachInFile(t testing.TB, name string, f func(c *captured)) {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := pcapfile.NewReader(file)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	for {
+		p, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if binary.BigEndian.Uint32(p.Payload[4:])&mask24 != uint32(ib.QPNGSI) {
+			continue
+		}
+		const sendOnly, headers, icrc = 0x64, 12 + 8, 4
+		if len(p.Payload) != headers+Size+icrc || p.Payload[0] != sendOnly {
+			t.Fatalf("%s record %d to QP1 is no management datagram: % x", name, p.Record, p.Payload)
+		}
+		f(&captured{filepath.Base(name), p, MAD(p.Payload[headers:])})
+	}
+}
+
+// TestC2_LinuxMessages shows that every CM message that Linux sent is
+// understood whole: decoded and encoded it is the same 256 bytes. The golden
+// file says what each of them is.
+func TestC2_LinuxMessages(t *testing.T) {
+	var listing strings.Builder
+	counts := map[string]int{}
+	eachCaptured(t, func(c *captured) {
+		h := c.mad.Header()
+		var again MAD
+		again.PutHeader(h)
+		for i := range kinds {
+			if k := &kinds[i]; k.attr == h.AttrID && h.isCM() {
+				k.decoded(&c.mad).Put(&again)
+				counts[k.name]++
+			}
+		}
+		if again != c.mad {
+			t.Errorf("%s record %d is encoded as\n% x, want\n% x", c.file, c.Record, again, c.mad)
+		}
+		fmt.Fprintf(&listing, "%s %d %v %s\n", strings.TrimSuffix(c.file, ".pcap"), c.Record, c.Src, Describe(&c.mad))
+	})
+	golden(t, "testdata/captures.golden", listing.String())
+	want := map[string]int{
+		"REQ": 40, "MRA": 1, "REJ": 9, "REP": 32, "RTU": 29, "DREQ": 30, "DREP": 28, "SIDR_REQ": 6, "SIDR_REP": 5,
+	}
+	if !maps.Equal(counts, want) {
+		t.Errorf("the captures hold %v, want %v", counts, want)
+	}
+}

@@ -1,0 +1,264 @@
+package mad
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Describe returns a line for people that says what is in m, such as
+// "RTU comm 0x198a00ac remote 0x38566c6b", without a line end. It shows the
+// bytes as they are and judges nothing; they may be any.
+func Describe(m *MAD) string {
+	var b strings.Builder
+	h := m.Header()
+	if !h.isCM() {
+		describeHeader(&b, &h)
+		return b.String()
+	}
+	b.WriteString(h.AttrID.String())
+	describeMessage(&b, m, h.AttrID)
+	if h.Status != StatusOK {
+		fmt.Fprintf(&b, " status %v", h.Status)
+	}
+	if h.AttrMod != 0 {
+		fmt.Fprintf(&b, " modifier %s", hexText(uint64(h.AttrMod), 8))
+	}
+	return b.String()
+}
+
+// isCM reports whether the data is one of the messages of the communication
+// manager in the layout that this package knows.
+func (h *Header) isCM() bool {
+	return h.BaseVersion == BaseVersion && h.Class == ClassCM && h.ClassVersion == CMClassVersion &&
+		h.Method == MethodSend && h.AttrID >= AttrREQ && h.AttrID <= AttrAPR
+}
+
+// hexText returns 0x and at least the given number of hexadecimal digits.
+func hexText(v uint64, digits int) string { return fmt.Sprintf("0x%0*x", digits, v) }
+
+// describeHeader shows a datagram of which only the header is understood.
+func describeHeader(b *strings.Builder, h *Header) {
+	attr := hexText(uint64(h.AttrID), 4)
+	if h.Class == ClassCM || h.AttrID == AttrClassPortInfo {
+		attr = h.AttrID.String()
+	}
+	fmt.Fprintf(b, "MAD class %v version %d.%d method %v attribute %s modifier %s status %v tid %s",
+		h.Class, h.BaseVersion, h.ClassVersion, h.Method, attr, hexText(uint64(h.AttrMod), 8), h.Status, hexText(h.TID, 16))
+}
+
+// describeMessage shows the data of a message; isCM lets no other pass.
+func describeMessage(b *strings.Builder, m *MAD, attr AttrID) {
+	switch attr {
+	case AttrREQ:
+		describeREQ(b, m)
+	case AttrMRA:
+		describeMRA(b, m)
+	case AttrREJ:
+		describeREJ(b, m)
+	case AttrREP:
+		describeREP(b, m)
+	case AttrRTU:
+		describeRTU(b, m)
+	case AttrDREQ:
+		describeDREQ(b, m)
+	case AttrDREP:
+		describeDREP(b, m)
+	case AttrSIDRREQ:
+		describeSIDRREQ(b, m)
+	case AttrSIDRREP:
+		describeSIDRREP(b, m)
+	case AttrLAP:
+		describeLAP(b, m)
+	case AttrAPR:
+		describeAPR(b, m)
+	}
+}
+
+func describeREQ(b *strings.Builder, m *MAD) {
+	var r REQ
+	r.Decode(m)
+	fmt.Fprintf(b, " comm %s service %v qp %v psn %v %s pkey %s mtu %s", hexText(uint64(r.LocalCommID), 8), r.ServiceID,
+		r.LocalQPN, r.StartingPSN, transportText(&r), hexText(uint64(r.PKey), 4), mtuText(r.PathMTU))
+	fmt.Fprintf(b, " resources %d depth %d retry %d rnr %d ack timeout %d", r.ResponderResources, r.InitiatorDepth,
+		r.RetryCount, r.RNRRetryCount, r.Primary.LocalAckTimeout)
+	h, ok := ipHeader(r.ServiceID, r.PrivateData[:])
+	if !ok || r.Primary.LocalGID.Addr() != h.SrcAddr || r.Primary.RemoteGID.Addr() != h.DstAddr {
+		describePath(b, " path", &r.Primary)
+	}
+	if r.Alternate != (Path{}) {
+		describePath(b, " alternate", &r.Alternate)
+	}
+	describeVendor(b, r.VendorID)
+	describeService(b, r.ServiceID, r.PrivateData[:])
+}
+
+func describeREP(b *strings.Builder, m *MAD) {
+	var r REP
+	r.Decode(m)
+	describeIDs(b, r.LocalCommID, r.RemoteCommID)
+	fmt.Fprintf(b, " qp %v psn %v", r.LocalQPN, r.StartingPSN)
+	if r.LocalEECN != 0 {
+		fmt.Fprintf(b, " eecn %v", ib.QPN(r.LocalEECN))
+	}
+	fmt.Fprintf(b, " resources %d depth %d rnr %d ack delay %d", r.ResponderResources, r.InitiatorDepth,
+		r.RNRRetryCount, r.TargetAckDelay)
+	if r.FailoverAccepted != FailoverAccepted {
+		fmt.Fprintf(b, " failover %v", r.FailoverAccepted)
+	}
+	describeVendor(b, r.VendorID)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeMRA(b *strings.Builder, m *MAD) {
+	var r MRA
+	r.Decode(m)
+	describeIDs(b, r.LocalCommID, r.RemoteCommID)
+	fmt.Fprintf(b, " message %v service timeout %d", r.Message, r.ServiceTimeout)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeREJ(b *strings.Builder, m *MAD) {
+	var r REJ
+	r.Decode(m)
+	describeIDs(b, r.LocalCommID, r.RemoteCommID)
+	fmt.Fprintf(b, " message %v reason %d (%v)", r.Message, uint16(r.Reason), r.Reason)
+	describeInfo(b, &r.Info, r.InfoLength)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeRTU(b *strings.Builder, m *MAD) {
+	var r RTU
+	r.Decode(m)
+	describeIDs(b, r.LocalCommID, r.RemoteCommID)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeDREQ(b *strings.Builder, m *MAD) {
+	var r DREQ
+	r.Decode(m)
+	describeIDs(b, r.LocalCommID, r.RemoteCommID)
+	fmt.Fprintf(b, " remote qp %v", r.RemoteQPN)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeDREP(b *strings.Builder, m *MAD) {
+	var r DREP
+	r.Decode(m)
+	describeIDs(b, r.LocalCommID, r.RemoteCommID)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeSIDRREQ(b *strings.Builder, m *MAD) {
+	var r SIDRREQ
+	r.Decode(m)
+	fmt.Fprintf(b, " request %s service %v pkey %s", hexText(uint64(r.RequestID), 8), r.ServiceID, hexText(uint64(r.PKey), 4))
+	describeService(b, r.ServiceID, r.PrivateData[:])
+}
+
+func describeSIDRREP(b *strings.Builder, m *MAD) {
+	var r SIDRREP
+	r.Decode(m)
+	fmt.Fprintf(b, " request %s service %v status %d (%v) qp %v qkey %s", hexText(uint64(r.RequestID), 8), r.ServiceID,
+		uint8(r.Status), r.Status, r.QPN, hexText(uint64(r.QKey), 8))
+	describeInfo(b, &r.Info, r.InfoLength)
+	describeVendor(b, r.VendorID)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeLAP(b *strings.Builder, m *MAD) {
+	var r LAP
+	r.Decode(m)
+	describeIDs(b, r.LocalCommID, r.RemoteCommID)
+	fmt.Fprintf(b, " remote qp %v ack timeout %d", r.RemoteQPN, r.Alternate.LocalAckTimeout)
+	describePath(b, " alternate", &r.Alternate)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeAPR(b *strings.Builder, m *MAD) {
+	var r APR
+	r.Decode(m)
+	describeIDs(b, r.LocalCommID, r.RemoteCommID)
+	fmt.Fprintf(b, " status %d (%v)", uint8(r.Status), r.Status)
+	describeInfo(b, &r.Info, r.InfoLength)
+	describePrivate(b, r.PrivateData[:])
+}
+
+func describeIDs(b *strings.Builder, local, remote uint32) {
+	fmt.Fprintf(b, " comm %s remote %s", hexText(uint64(local), 8), hexText(uint64(remote), 8))
+}
+
+// transportText returns the name of the service of a REQ; an extended one is
+// XRC or a number.
+func transportText(r *REQ) string {
+	switch {
+	case r.Transport != TransportExtended:
+		return r.Transport.String()
+	case r.ExtendedTransport == ExtendedXRC:
+		return "XRC"
+	default:
+		return fmt.Sprintf("extended %d", r.ExtendedTransport)
+	}
+}
+
+func mtuText(m ib.MTU) string {
+	if !m.Valid() {
+		return fmt.Sprintf("code %d", uint8(m))
+	}
+	return fmt.Sprint(m.Bytes())
+}
+
+func describePath(b *strings.Builder, what string, p *Path) {
+	fmt.Fprintf(b, "%s %v > %v", what, p.LocalGID.Addr(), p.RemoteGID.Addr())
+}
+
+func describeVendor(b *strings.Builder, id uint32) {
+	if id != 0 {
+		fmt.Fprintf(b, " vendor %s", hexText(uint64(id), 6))
+	}
+}
+
+// ipHeader returns the IP header in the private data of a REQ or a SIDR_REQ,
+// and false if the service has none, as those of PSIB, or it is damaged.
+func ipHeader(id ServiceID, data []byte) (IPHeader, bool) {
+	if ps, _, ok := id.IP(); !ok || ps == PSIB {
+		return IPHeader{}, false
+	}
+	h, err := ParseIPHeader((*[IPHeaderSize]byte)(data))
+	return h, err == nil
+}
+
+// describeService shows the private data of a REQ or a SIDR_REQ: its IP
+// header, if there is one, and the rest.
+func describeService(b *strings.Builder, id ServiceID, data []byte) {
+	if h, ok := ipHeader(id, data); ok {
+		fmt.Fprintf(b, " from %v to %v", netip.AddrPortFrom(h.SrcAddr, h.SrcPort), h.DstAddr)
+		data = data[IPHeaderSize:]
+	}
+	describePrivate(b, data)
+}
+
+// describeInfo shows additional information as bytes if it is as short as a
+// GUID or a GID, otherwise its length.
+func describeInfo(b *strings.Builder, info *[InfoSize]byte, length uint8) {
+	switch {
+	case length == 0:
+	case length <= 16:
+		fmt.Fprintf(b, " info %x", info[:length])
+	default:
+		fmt.Fprintf(b, " info %d bytes", length)
+	}
+}
+
+// describePrivate shows how long private data is without the zeros at its
+// end: the field itself always has its full length.
+func describePrivate(b *strings.Builder, data []byte) {
+	for len(data) > 0 && data[len(data)-1] == 0 {
+		data = data[:len(data)-1]
+	}
+	if len(data) > 0 {
+		fmt.Fprintf(b, " private %d bytes", len(data))
+	}
+}

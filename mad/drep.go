@@ -1,0 +1,37 @@
+package mad
+
+import "encoding/binary"
+
+// DREPPrivateData is the size of the private data of a DREP in bytes.
+const DREPPrivateData = 224
+
+// DREP agrees to the end of a connection: the answer to a DREQ (IBA table 113,
+// C5).
+//
+//	byte     field
+//	  0-  3  LocalCommID
+//	  4-  7  RemoteCommID
+//	  8-231  PrivateData
+type DREP struct {
+	LocalCommID  uint32
+	RemoteCommID uint32
+	PrivateData  [DREPPrivateData]byte
+}
+
+// Decode sets every field from the data of m, whatever the header of m says.
+func (r *DREP) Decode(m *MAD) {
+	d := m.Data()
+	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
+	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.PrivateData = [DREPPrivateData]byte(d[8:])
+}
+
+// Put writes the data of m and leaves its header alone;
+// CMHeader(AttrDREP, tid) is the one that fits.
+func (r *DREP) Put(m *MAD) {
+	d := m.Data()
+	clear(d[:])
+	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
+	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	copy(d[8:], r.PrivateData[:])
+}

@@ -1,0 +1,46 @@
+package mad
+
+import (
+	"encoding/binary"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// DREQPrivateData is the size of the private data of a DREQ in bytes.
+const DREQPrivateData = 220
+
+// DREQ asks for the end of a connection, from either side; answered by DREP
+// (IBA table 112, C5).
+//
+//	byte     field
+//	  0-  3  LocalCommID
+//	  4-  7  RemoteCommID
+//	  8- 11  RemoteQPN 24, reserved 8
+//	 12-231  PrivateData
+type DREQ struct {
+	LocalCommID  uint32
+	RemoteCommID uint32
+	RemoteQPN    ib.QPN // the receiver's; for RD its EE context number
+	PrivateData  [DREQPrivateData]byte
+}
+
+// Decode sets every field from the data of m, whatever the header of m says.
+func (r *DREQ) Decode(m *MAD) {
+	d := m.Data()
+	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
+	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	qpn, _ := word24(d[8:])
+	r.RemoteQPN = ib.QPN(qpn)
+	r.PrivateData = [DREQPrivateData]byte(d[12:])
+}
+
+// Put writes the data of m and leaves its header alone;
+// CMHeader(AttrDREQ, tid) is the one that fits.
+func (r *DREQ) Put(m *MAD) {
+	d := m.Data()
+	clear(d[:])
+	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
+	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	putWord24(d[8:], uint32(r.RemoteQPN), 0)
+	copy(d[12:], r.PrivateData[:])
+}

@@ -1,0 +1,27 @@
+package mad
+
+// Sizes of a management datagram in bytes. It is never shorter or longer.
+const (
+	Size       = 256
+	HeaderSize = 24
+	DataSize   = Size - HeaderSize
+)
+
+// MAD is a management datagram: a header, and data whose layout the class and
+// the attribute of the header determine (IBA 13.4). It is the payload of one
+// UD SEND between two QP1s (C1). A slice of Size bytes is seen as one, without
+// a copy, by the conversion (*MAD)(b).
+type MAD [Size]byte
+
+// Header returns the decoded header.
+func (m *MAD) Header() Header {
+	var h Header
+	h.decode((*[HeaderSize]byte)(m[:]))
+	return h
+}
+
+// PutHeader writes the header and leaves the data alone.
+func (m *MAD) PutHeader(h Header) { h.put((*[HeaderSize]byte)(m[:])) }
+
+// Data returns the bytes after the header: those of m, not a copy.
+func (m *MAD) Data() *[DataSize]byte { return (*[DataSize]byte)(m[HeaderSize:]) }
