@@ -16,6 +16,7 @@ const (
 	EACCES     = syscall.EACCES
 	EFAULT     = syscall.EFAULT
 	EBUSY      = syscall.EBUSY
+	EEXIST     = syscall.EEXIST
 	ENODEV     = syscall.ENODEV
 	EINVAL     = syscall.EINVAL
 	ENOSPC     = syscall.ENOSPC
@@ -23,4 +24,8 @@ const (
 
 	EADDRINUSE    = syscall.EADDRINUSE
 	EADDRNOTAVAIL = syscall.EADDRNOTAVAIL
+	ETIMEDOUT     = syscall.ETIMEDOUT
+	EISCONN       = syscall.EISCONN
+	ENOTCONN      = syscall.ENOTCONN
+	ECONNREFUSED  = syscall.ECONNREFUSED
 )

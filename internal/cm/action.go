@@ -1,0 +1,375 @@
+package cm
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// perform does what a cell of the machine says.
+func (c *Conn) perform(a Action, x *stimulus) error {
+	switch a {
+	case none:
+		return nil
+	case sendREQ:
+		return c.sendREQ(x)
+	case sendREP:
+		return c.sendREP(x)
+	case sendRTU:
+		return c.sendRTU(x)
+	case resendRTU, resendDREP, answerMRA:
+		return c.repeatAnswer(a, x)
+	case sendMRA:
+		return c.sendMRA(x)
+	case prepareMRA:
+		return c.prepareMRA(x)
+	case sendREJ, rejectTimeout, rejectConsumer, rejectStale:
+		return c.reject(a, x)
+	case sendDREQ:
+		return c.sendDREQ(x)
+	case sendDREP, answerDREP:
+		return c.sendDREP(x)
+	case learnREP:
+		return c.learnREP(x)
+	case stretch:
+		c.stretch(x)
+	case again:
+		c.again(x)
+	case stop:
+		c.stopTimer()
+		c.sent = nil
+	case lapStop:
+		c.lap = LAPIdle
+		c.stopTimer()
+	case sendSIDRREQ:
+		return c.sendSIDRREQ(x)
+	case sendSIDRREP:
+		return c.sendSIDRREP(x, x.sidrRep)
+	case rejectSIDR:
+		return c.sendSIDRREP(x, &SIDRREPParams{Status: mad.SIDRRejected})
+	case rejectUnknownID:
+		c.m.rejectREP(x)
+	case accept, acceptSIDR, rejectService, unknownSIDR, lap:
+		// Done by the manager for Listen and Unknown, and by stepLAP.
+		panic(fmt.Sprintf("cm: action %d in state %v", a, c.state))
+	default:
+		panic(fmt.Sprintf("cm: no action %d", a))
+	}
+	return nil
+}
+
+// private copies private data into its field, whose length the caller checked.
+func private(dst, src []byte, what string) error {
+	if len(src) > len(dst) {
+		return fmt.Errorf("%d bytes of private data: %s has room for %d: %w", len(src), what, len(dst), ib.EINVAL)
+	}
+	clear(dst[copy(dst, src):])
+	return nil
+}
+
+// message is a CM message that can be written into a MAD.
+type message interface{ Put(*mad.MAD) }
+
+// build makes the MAD of a message.
+func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
+	m := new(mad.MAD)
+	m.PutHeader(mad.CMHeader(attr, tid))
+	msg.Put(m)
+	return m
+}
+
+// transmit sends a MAD to the peer. A queue that is full is a lost packet.
+func (c *Conn) transmit(x *stimulus, m *mad.MAD) { c.m.transmit(x.now, c.to, m) }
+
+// request sends a MAD and repeats it until it is answered.
+func (c *Conn) request(x *stimulus, m *mad.MAD) {
+	c.sent = m
+	c.retry.left = c.retry.max
+	c.await(x.now, c.retry.interval, c.retry.left)
+	c.transmit(x, m)
+}
+
+// again sends once more what waits for an answer.
+func (c *Conn) again(x *stimulus) {
+	c.retry.left--
+	c.await(x.now, c.retry.interval, c.retry.left)
+	c.m.retried(c.sent)
+	c.transmit(x, c.sent)
+}
+
+// stretch waits as long as the peer asked for; the repetitions that are left
+// stay (C7).
+func (c *Conn) stretch(x *stimulus) {
+	wait := peerWait(x.ev.MRA.ServiceTimeout) + peerWait(c.ep.ackTimeout)
+	c.await(x.now, wait, c.retry.left)
+}
+
+func (c *Conn) sendREQ(x *stimulus) error {
+	p, path := x.req, x.req.Path
+	path.fill()
+	if path.PKey == 0 {
+		path.PKey = c.m.cfg.pkey()
+	}
+	life := path.Lifetime
+	ack := mad.AckTimeout(c.m.cfg.AckDelay, life)
+	wait := def(p.ResponseTimeout, DefaultResponseTimeout)
+	msg := mad.REQ{
+		ServiceID: p.Service, LocalCAGUID: c.m.cfg.GUID, LocalQPN: p.QPN,
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		RemoteResponseTimeout: wait, LocalResponseTimeout: wait,
+		Transport: p.Transport, EndToEndFlowControl: p.FlowControl,
+		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, PKey: path.PKey, PathMTU: path.MTU,
+		MaxCMRetries: def(p.MaxRetries, DefaultMaxRetries), SRQ: p.SRQ,
+		Primary: path.wire(ack),
+	}
+	if err := private(msg.PrivateData[:], p.PrivateData, "REQ"); err != nil {
+		return err
+	}
+	if p.RetryCount > 7 || p.RNRRetryCount > 7 || msg.MaxCMRetries > 15 || wait > 31 {
+		return fmt.Errorf("retry count %d, RNR retry count %d (0 to 7), CM retries %d (1 to 15), response timeout %d (0 to 31): %w",
+			p.RetryCount, p.RNRRetryCount, p.MaxRetries, wait, ib.EINVAL)
+	}
+	if err := c.m.register(c); err != nil {
+		return err
+	}
+	c.role, c.service, c.path = Active, p.Service, path
+	c.ep = endpoint{
+		transport: p.Transport, localQPN: p.QPN, localPSN: c.m.psn(),
+		responderResources: p.ResponderResources, initiatorDepth: p.InitiatorDepth,
+		retryCount: p.RetryCount, rnrRetryCount: p.RNRRetryCount, ackTimeout: ack,
+	}
+	c.to = path.address()
+	c.retry = retry{max: msg.MaxCMRetries, interval: 2*mad.Timeout(life) + mad.Timeout(wait)}
+	msg.LocalCommID, msg.StartingPSN = c.localID, c.ep.localPSN
+	c.request(x, build(mad.AttrREQ, c.tid, &msg))
+	return nil
+}
+
+func (c *Conn) sendREP(x *stimulus) error {
+	p := x.rep
+	msg := mad.REP{
+		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, StartingPSN: c.ep.localPSN,
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		TargetAckDelay: c.m.cfg.AckDelay, EndToEndFlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount,
+		SRQ: p.SRQ, LocalCAGUID: c.m.cfg.GUID,
+	}
+	if !c.alt.LocalGID.IsZero() {
+		msg.FailoverAccepted = mad.FailoverUnsupported
+	}
+	if err := private(msg.PrivateData[:], p.PrivateData, "REP"); err != nil {
+		return err
+	}
+	if p.RNRRetryCount > 7 {
+		return fmt.Errorf("RNR retry count %d (0 to 7): %w", p.RNRRetryCount, ib.EINVAL)
+	}
+	c.ep.localQPN = p.QPN
+	c.ep.responderResources, c.ep.initiatorDepth = p.ResponderResources, p.InitiatorDepth
+	c.answer = nil
+	c.request(x, build(mad.AttrREP, c.tid, &msg))
+	return nil
+}
+
+func (c *Conn) sendRTU(x *stimulus) error {
+	msg := mad.RTU{LocalCommID: c.localID, RemoteCommID: c.remoteID}
+	if err := private(msg.PrivateData[:], x.private, "RTU"); err != nil {
+		return err
+	}
+	c.answer = build(mad.AttrRTU, c.tid, &msg)
+	c.transmit(x, c.answer)
+	return nil
+}
+
+// learnREP notes what the peer offers. A peer whose ID or QP serves another
+// connection is refused (C7).
+func (c *Conn) learnREP(x *stimulus) error {
+	p := x.ev.REP
+	guid, remote := p.LocalCAGUID, c.to.Remote
+	if c.m.peers[peerKey{p.LocalCommID, guid, remote}] != nil {
+		c.m.counters.Duplicates[MsgREP]++
+		return errVetoed
+	}
+	if old := c.m.qps[qpKey{p.LocalQPN, guid, remote}]; old != nil {
+		c.m.answerREJ(x, mad.REJ{RemoteCommID: p.LocalCommID, Message: mad.WhichREP, Reason: mad.RejStaleConnection})
+		old.expire(x.now)
+		return errVetoed
+	}
+	c.remoteID, c.guid = p.LocalCommID, guid
+	e := &c.ep
+	e.remoteQPN, e.remotePSN = p.LocalQPN, p.StartingPSN
+	e.initiatorDepth = min(e.initiatorDepth, p.ResponderResources)
+	e.responderResources = min(e.responderResources, p.InitiatorDepth)
+	e.rnrRetryCount, e.remoteSRQ = p.RNRRetryCount, p.SRQ
+	e.ackTimeout = mad.AckTimeout(p.TargetAckDelay, e.ackTimeout-min(e.ackTimeout, 1))
+	c.stopTimer()
+	c.sent = nil
+	c.m.remember(c)
+	return nil
+}
+
+// which names the message that an MRA or REJ in this state is about.
+func (c *Conn) which() mad.Which {
+	switch c.state {
+	case ReqRcvd, MRAReqSent:
+		return mad.WhichREQ
+	case RepRcvd, MRARepSent:
+		return mad.WhichREP
+	default:
+		return mad.WhichOther
+	}
+}
+
+func (c *Conn) buildMRA(timeout uint8, data []byte) (*mad.MAD, error) {
+	msg := mad.MRA{LocalCommID: c.localID, RemoteCommID: c.remoteID, Message: c.which(), ServiceTimeout: timeout}
+	if err := private(msg.PrivateData[:], data, "MRA"); err != nil {
+		return nil, err
+	}
+	tid := c.tid
+	if msg.Message == mad.WhichOther {
+		tid = c.lapTID
+	}
+	return build(mad.AttrMRA, tid, &msg), nil
+}
+
+func (c *Conn) sendMRA(x *stimulus) error {
+	m, err := c.buildMRA(x.mra, x.private)
+	if err != nil {
+		return err
+	}
+	c.answer = m
+	c.transmit(x, m)
+	return nil
+}
+
+func (c *Conn) prepareMRA(x *stimulus) error {
+	if _, err := c.buildMRA(x.mra, x.private); err != nil {
+		return err
+	}
+	c.mra = prepared{timeout: x.mra, private: append([]byte(nil), x.private...)}
+	return nil
+}
+
+// repeatAnswer answers a message that the peer sent again. In the states in
+// which nothing was kept, what was prepared or an empty message is sent.
+func (c *Conn) repeatAnswer(a Action, x *stimulus) error {
+	if c.answer == nil && a == answerMRA {
+		c.answer, _ = c.buildMRA(c.mra.timeout, c.mra.private) // checked when it was prepared
+	}
+	if a == resendDREP {
+		return c.sendDREP(x)
+	}
+	if c.answer != nil {
+		c.m.retried(c.answer)
+		c.transmit(x, c.answer)
+	}
+	return nil
+}
+
+// reject tells the peer that there will be no connection.
+func (c *Conn) reject(a Action, x *stimulus) error {
+	msg := mad.REJ{LocalCommID: c.localID, RemoteCommID: c.remoteID, Message: c.which()}
+	switch a {
+	case sendREJ:
+		msg.Reason = x.rej.Reason
+		if len(x.rej.Info) > len(msg.Info) {
+			return fmt.Errorf("%d bytes of additional rejection information: REJ has room for %d: %w", len(x.rej.Info), len(msg.Info), ib.EINVAL)
+		}
+		msg.InfoLength = uint8(copy(msg.Info[:], x.rej.Info))
+		if err := private(msg.PrivateData[:], x.rej.PrivateData, "REJ"); err != nil {
+			return err
+		}
+	case rejectTimeout:
+		msg.Reason = mad.RejTimeout
+		binary.BigEndian.PutUint64(msg.Info[:], c.m.cfg.GUID)
+		msg.InfoLength = 8
+	case rejectStale:
+		msg.Reason = mad.RejStaleConnection
+	default:
+		msg.Reason = mad.RejConsumer
+	}
+	if c.state == ReqRcvd {
+		msg.LocalCommID = 0 // nothing that the peer could refer to yet, as Linux
+	}
+	if a == rejectStale { // to a REQ, in TIMEWAIT
+		msg.Message = mad.WhichREQ
+		c.transmit(x, build(mad.AttrREJ, x.tid, &msg))
+		return nil
+	}
+	c.transmit(x, build(mad.AttrREJ, c.tid, &msg))
+	c.stopTimer()
+	return nil
+}
+
+func (c *Conn) sendDREQ(x *stimulus) error {
+	msg := mad.DREQ{LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: c.ep.remoteQPN}
+	if err := private(msg.PrivateData[:], x.private, "DREQ"); err != nil {
+		return err
+	}
+	c.lap = LAPIdle
+	c.request(x, build(mad.AttrDREQ, c.m.cfg.TID(c.localID), &msg))
+	return nil
+}
+
+// sendDREP answers a DREQ with the kept answer, or a new one.
+func (c *Conn) sendDREP(x *stimulus) error {
+	tid := x.tid
+	if x.from == nil {
+		tid = c.dreqTID
+	}
+	if x.from != nil && c.answer != nil && c.answer.Header().AttrID == mad.AttrDREP {
+		c.m.retried(c.answer)
+		c.transmit(x, c.answer)
+		return nil
+	}
+	msg := mad.DREP{LocalCommID: c.localID, RemoteCommID: c.remoteID}
+	if err := private(msg.PrivateData[:], x.private, "DREP"); err != nil {
+		return err
+	}
+	c.answer = build(mad.AttrDREP, tid, &msg)
+	c.transmit(x, c.answer)
+	return nil
+}
+
+// expire ends a connection whose peer has forgotten it: its QP turned up in
+// another one.
+func (c *Conn) expire(now clock.Instant) {
+	if c.state == Established {
+		_ = c.step(CallDREQ, &stimulus{now: now}) // cannot fail in this state
+	}
+}
+
+// address returns the way of MADs along a path.
+func (p *Path) address() gsi.Address {
+	return gsi.Address{Local: p.Local, Remote: p.Remote, PKey: p.PKey, TClass: p.TClass, HopLimit: p.HopLimit}
+}
+
+// wire returns the path as REQ and LAP carry it, from the sender's side.
+func (p *Path) wire(ack uint8) mad.Path {
+	w := mad.Path{
+		LocalGID: ib.GIDFromAddr(p.Local), RemoteGID: ib.GIDFromAddr(p.Remote),
+		FlowLabel: p.FlowLabel, TrafficClass: p.TClass, HopLimit: p.HopLimit, SL: p.SL, LocalAckTimeout: ack,
+	}
+	if p.HopLimit > 1 {
+		w.LocalLID, w.RemoteLID = 0xffff, 0xffff
+	} else {
+		w.SubnetLocal = true
+	}
+	return w
+}
+
+// fill replaces zero values by defaults.
+func (p *Path) fill() {
+	p.HopLimit = def(p.HopLimit, DefaultHopLimit)
+	p.Lifetime = def(p.Lifetime, DefaultLifetime)
+}
+
+// def returns v, or d if v is zero.
+func def(v, d uint8) uint8 {
+	if v == 0 {
+		return d
+	}
+	return v
+}

@@ -1,0 +1,220 @@
+package cm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// Conn is one side of a connection, or of a SIDR resolution.
+type Conn struct {
+	// Consumer is whatever the consumer wants to find again in its handler.
+	Consumer any
+
+	m       *Manager
+	handler Handler
+	state   State
+	lap     LAPState
+	role    Role
+	over    bool // the consumer has destroyed it
+	counted bool // among the half-open of its manager
+
+	localID  uint32
+	remoteID uint32 // 0: not known yet
+	guid     uint64 // of the peer's node
+	tid      uint64 // of the request that our answers repeat
+	lapTID   uint64 // of the peer's LAP
+	dreqTID  uint64 // of the peer's DREQ
+	service  mad.ServiceID
+	to       gsi.Address
+	listener *Listener
+
+	ep   endpoint
+	path Path // to the peer
+	alt  mad.Path
+
+	retry  retry
+	index  int      // in the manager's heap, from 1
+	sent   *mad.MAD // what waits for an answer
+	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA or DREP
+	mra    prepared
+}
+
+// endpoint is what the two QPs of a connection agree on.
+type endpoint struct {
+	transport          mad.TransportService
+	localQPN           ib.QPN
+	remoteQPN          ib.QPN
+	localPSN           ib.PSN // the peer begins with it
+	remotePSN          ib.PSN // we begin with it
+	responderResources uint8
+	initiatorDepth     uint8
+	retryCount         uint8
+	rnrRetryCount      uint8
+	ackTimeout         uint8 // 5-bit code of the QP's local ACK timeout
+	remoteSRQ          bool
+}
+
+// prepared is an MRA that is sent when the peer repeats itself.
+type prepared struct {
+	timeout uint8
+	private []byte
+}
+
+// State returns where the connection stands.
+func (c *Conn) State() State { return c.state }
+
+// LAPState returns how far the loading of an alternate path is.
+func (c *Conn) LAPState() LAPState { return c.lap }
+
+// Role returns which side this is.
+func (c *Conn) Role() Role { return c.role }
+
+// LocalID returns our communication ID, or the request ID of a SIDR client.
+func (c *Conn) LocalID() uint32 { return c.localID }
+
+// RemoteID returns the peer's communication ID, 0 if it is not known.
+func (c *Conn) RemoteID() uint32 { return c.remoteID }
+
+// RemoteQPN returns the peer's QPN, 0 if it is not known.
+func (c *Conn) RemoteQPN() ib.QPN { return c.ep.remoteQPN }
+
+// Service returns the service ID that was asked for.
+func (c *Conn) Service() mad.ServiceID { return c.service }
+
+// Path returns the way to the peer.
+func (c *Conn) Path() Path { return c.path }
+
+// Alternate returns the alternate path that the two sides last agreed on or,
+// between LAP and APR, talk about; the zero path if there is none.
+func (c *Conn) Alternate() mad.Path { return c.alt }
+
+// Listener returns the listener that a passive connection came from.
+func (c *Conn) Listener() *Listener { return c.listener }
+
+// SetHandler replaces the handler. Events that come later go to h.
+func (c *Conn) SetHandler(h Handler) { c.handler = h }
+
+// stimulus is an input with all that belongs to it.
+type stimulus struct {
+	now  clock.Instant
+	from *gsi.Received // messages
+	tid  uint64        // messages
+	ev   Event         // messages, decoded
+
+	req     *REQParams
+	rep     *REPParams
+	rej     *REJParams
+	mra     uint8 // service timeout
+	lap     *Path
+	apr     *APRParams
+	sidrReq *SIDRREQParams
+	sidrRep *SIDRREPParams
+	private []byte
+}
+
+// errVetoed is returned by an action that answered the input by itself: the
+// state stays.
+var errVetoed = fmt.Errorf("message was refused")
+
+// step gives the machine an input. It returns an error for a call that the
+// state does not allow or that could not be carried out; nothing has changed
+// then.
+func (c *Conn) step(on Input, x *stimulus) error {
+	e := machine[c.state][on]
+	switch {
+	case !e.defined:
+		return c.undefined(on)
+	case e.do == lap:
+		return c.stepLAP(on, x)
+	case e.duplicate:
+		c.m.counters.Duplicates[on]++
+	}
+	if err := c.perform(e.do, x); err != nil {
+		return err
+	}
+	c.move(x.now, e.next)
+	c.raise(x, e.raise)
+	c.settle(x.now)
+	return nil
+}
+
+// undefined counts a message that the state has no use for and refuses a call.
+func (c *Conn) undefined(on Input) error {
+	if on >= firstMsg {
+		c.m.counters.Unexpected[on]++
+		return nil
+	}
+	if c.state == Established && on == CallEstablish {
+		return fmt.Errorf("%v: the connection is established already: %w", on, ib.EISCONN)
+	}
+	return fmt.Errorf("%v: not in state %v: %w", on, c.state, ib.EINVAL)
+}
+
+// move changes the state.
+func (c *Conn) move(now clock.Instant, to State) {
+	if to == c.state {
+		return
+	}
+	c.state = to
+	switch to {
+	case Timewait:
+		c.forgetQP()
+		c.sent = nil
+		c.await(now, peerWait(c.ep.ackTimeout), 0)
+	case Idle:
+		c.forgetPeer()
+		c.sent, c.answer = nil, nil
+		c.stopTimer()
+	}
+	if to != ReqRcvd && to != MRAReqSent && to != RepSent && to != MRARepRcvd && to != SIDRReqRcvd {
+		c.m.whole(c)
+	}
+}
+
+// raise tells the consumer.
+func (c *Conn) raise(x *stimulus, t EventType) {
+	if t == NoEvent || c.handler == nil {
+		return
+	}
+	x.ev.Type = t
+	c.handler(x.now, c, &x.ev)
+}
+
+// settle ends what the consumer has destroyed as soon as the protocol allows.
+func (c *Conn) settle(now clock.Instant) {
+	if !c.over {
+		return
+	}
+	switch c.state {
+	case Idle:
+		c.m.free(c)
+	case DReqRcvd: // nobody is left to answer
+		_ = c.step(CallDestroy, &stimulus{now: now}) // cannot fail in this state
+	}
+}
+
+// Destroy ends the connection for its consumer, in any state (5.4 of the
+// machine's CallDestroy rows): what the peer must know is sent, what must be
+// waited for is waited for by the manager, and the handler hears nothing more.
+// The connection must not be used afterwards.
+func (c *Conn) Destroy(now clock.Instant) {
+	if c.over {
+		return
+	}
+	c.over, c.handler = true, nil
+	_ = c.step(CallDestroy, &stimulus{now: now}) // defined in every state of a connection
+	c.settle(now)
+}
+
+// Forget drops a new connection without a word, from within the handler that
+// got it: the peer repeats its request and asks again.
+func (c *Conn) Forget() {
+	c.over, c.handler = true, nil
+	c.state = Idle
+	c.m.whole(c)
+	c.m.free(c)
+}

@@ -1,0 +1,32 @@
+package cm
+
+import "github.com/softhca/softhca/mad"
+
+// Kinds of messages, as the counters of Linux name them, in the order of their
+// attribute IDs.
+const numKinds = int(mad.AttrAPR-mad.AttrREQ) + 1
+
+// Counters count CM messages: cm_tx_msgs, cm_tx_retries, cm_rx_msgs and
+// cm_rx_duplicates of Linux, and what was dropped. The index of arrays of
+// numKinds is the attribute ID less that of REQ.
+type Counters struct {
+	Sent       [numKinds]uint64
+	Retries    [numKinds]uint64 // sent again, among Sent
+	Received   [numKinds]uint64
+	Duplicates [numInputs]uint64 // by input
+	Unexpected [numInputs]uint64 // messages that the state has no use for, dropped
+	Unmatched  uint64            // messages for no connection, dropped
+	Foreign    uint64            // messages for a connection from another address than its peer's, dropped
+	Invalid    uint64            // messages whose fields contradict the connection, dropped
+	Refused    uint64            // REQ and SIDR_REQ dropped because too many are waiting
+	Unsent     uint64            // messages that QP1 had no room for
+}
+
+// KindName returns the name of a message by its place in Sent, Retries and
+// Received, such as "REQ".
+func KindName(i int) string { return (mad.AttrREQ + mad.AttrID(i)).String() }
+
+// kindOf returns the place of a CM message in the counters.
+func kindOf(m *mad.MAD) int {
+	return int(m.Header().AttrID-mad.AttrREQ) % numKinds
+}

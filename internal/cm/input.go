@@ -1,0 +1,76 @@
+package cm
+
+// Input is what moves a machine: a call of the consumer, a message or a timer.
+type Input uint8
+
+// The inputs. Of messages whose kind decides what follows, each kind is an
+// input of its own.
+const (
+	CallREQ       Input = iota // SendREQ
+	CallREP                    // SendREP
+	CallRTU                    // SendRTU
+	CallREJ                    // SendREJ
+	CallMRA                    // SendMRA: told at once
+	CallMRALater               // PrepareMRA: told when the peer repeats itself
+	CallEstablish              // Establish: data came before RTU (COMM_EST)
+	CallDREQ                   // SendDREQ
+	CallDREP                   // SendDREP
+	CallLAP                    // SendLAP
+	CallAPR                    // SendAPR
+	CallSIDRREQ                // SendSIDRREQ
+	CallSIDRREP                // SendSIDRREP
+	CallDestroy                // Destroy
+
+	MsgREQ      // for a connection: its REQ once more
+	MsgMRAREQ   // MRA for REQ
+	MsgMRAREP   // MRA for REP
+	MsgMRAOther // MRA for LAP
+	MsgREJ      // REJ with any reason but stale
+	MsgREJStale // REJ with reason stale connection
+	MsgREP
+	MsgRTU
+	MsgDREQ
+	MsgDREP
+	MsgLAP
+	MsgAPR
+	MsgSIDRREQ
+	MsgSIDRREP
+
+	TimerAgain // no answer in time: a repetition is left
+	TimerSpent // no answer in time: none is left
+	TimerQuiet // the time in Timewait is over
+	numInputs
+)
+
+const (
+	firstMsg   = MsgREQ
+	firstTimer = TimerAgain
+)
+
+var inputNames = [numInputs]string{
+	"send REQ", "send REP", "send RTU", "send REJ", "send MRA", "prepare MRA", "establish", "send DREQ", "send DREP",
+	"send LAP", "send APR", "send SIDR_REQ", "send SIDR_REP", "destroy",
+	"REQ", "MRA(REQ)", "MRA(REP)", "MRA(other)", "REJ", "REJ(stale)", "REP", "RTU", "DREQ", "DREP",
+	"LAP", "APR", "SIDR_REQ", "SIDR_REP",
+	"timer, retry", "timer, retries spent", "timer, timewait over",
+}
+
+// String returns the name: of calls a verb, of messages their name.
+func (i Input) String() string {
+	if i < numInputs {
+		return inputNames[i]
+	}
+	return "invalid input"
+}
+
+// Kind returns "call", "message" or "timer".
+func (i Input) Kind() string {
+	switch {
+	case i < firstMsg:
+		return "call"
+	case i < firstTimer:
+		return "message"
+	default:
+		return "timer"
+	}
+}

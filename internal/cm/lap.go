@@ -1,0 +1,96 @@
+package cm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
+
+// stepLAP is step for what the sub-state of Established decides (C10).
+func (c *Conn) stepLAP(on Input, x *stimulus) error {
+	e := lapMachine[c.lap][on]
+	switch {
+	case !e.defined && on < firstMsg:
+		return fmt.Errorf("%v: not in state %v: %w", on, c.lap, ib.EINVAL)
+	case !e.defined, on == MsgLAP && c.role == Active, on == MsgAPR && c.role == Passive:
+		c.m.counters.Unexpected[on]++
+		return nil
+	case e.duplicate:
+		c.m.counters.Duplicates[on]++
+	}
+	if err := c.performLAP(e.do, x); err != nil {
+		return err
+	}
+	c.lap = e.next
+	c.raise(x, e.raise)
+	c.settle(x.now)
+	return nil
+}
+
+func (c *Conn) performLAP(a lapAction, x *stimulus) error {
+	switch a {
+	case lapNone:
+	case lapSend:
+		return c.sendLAP(x)
+	case lapAnswer:
+		return c.sendAPR(x)
+	case lapMRA:
+		return c.sendMRA(x)
+	case lapAgainMRA:
+		return c.repeatAnswer(answerMRA, x)
+	case lapLoad:
+		c.stopTimer()
+		c.sent = nil
+		if x.ev.APR.Status != mad.APRAccepted {
+			c.alt = mad.Path{}
+		}
+	case lapNote:
+		c.alt, c.lapTID, c.answer = x.ev.LAP.Alternate, x.tid, nil
+	case lapStretch:
+		c.stretch(x)
+	case lapRepeat:
+		c.again(x)
+	case lapGiveUp:
+		c.stopTimer()
+		c.sent, c.alt = nil, mad.Path{}
+	default:
+		panic(fmt.Sprintf("cm: no LAP action %d", a))
+	}
+	return nil
+}
+
+func (c *Conn) sendLAP(x *stimulus) error {
+	if c.role != Active {
+		return fmt.Errorf("%v: only the active side loads an alternate path: %w", CallLAP, ib.EINVAL)
+	}
+	path := *x.lap
+	path.fill()
+	msg := mad.LAP{
+		LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: c.ep.remoteQPN,
+		RemoteResponseTimeout: DefaultResponseTimeout, Alternate: path.wire(c.ep.ackTimeout),
+	}
+	if err := private(msg.PrivateData[:], x.private, "LAP"); err != nil {
+		return err
+	}
+	c.alt = msg.Alternate
+	c.request(x, build(mad.AttrLAP, c.m.cfg.TID(c.localID), &msg))
+	return nil
+}
+
+func (c *Conn) sendAPR(x *stimulus) error {
+	p := x.apr
+	msg := mad.APR{LocalCommID: c.localID, RemoteCommID: c.remoteID, Status: p.Status}
+	if len(p.Info) > len(msg.Info) {
+		return fmt.Errorf("%d bytes of additional information: APR has room for %d: %w", len(p.Info), len(msg.Info), ib.EINVAL)
+	}
+	msg.InfoLength = uint8(copy(msg.Info[:], p.Info))
+	if err := private(msg.PrivateData[:], p.PrivateData, "APR"); err != nil {
+		return err
+	}
+	if p.Status != mad.APRAccepted {
+		c.alt = mad.Path{}
+	}
+	c.transmit(x, build(mad.AttrAPR, c.lapTID, &msg))
+	return nil
+}

@@ -1,0 +1,161 @@
+package cm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
+
+// Listener takes requests for a service.
+type Listener struct {
+	// Consumer is whatever the consumer wants to find again in its handler.
+	Consumer any
+
+	m       *Manager
+	service mad.ServiceID
+	handler Handler
+	closed  bool
+}
+
+// Listen takes REQ and SIDR_REQ for a service ID until Close. Errors:
+// EADDRINUSE when somebody listens there, ENOMEM when there are too many.
+func (m *Manager) Listen(s mad.ServiceID, h Handler) (*Listener, error) {
+	switch {
+	case m.listeners[s] != nil:
+		return nil, fmt.Errorf("listen on service %v: %w", s, ib.EADDRINUSE)
+	case len(m.listeners) >= m.cfg.Limits.MaxListeners:
+		return nil, fmt.Errorf("listen on service %v: %d listeners are all there can be: %w", s, len(m.listeners), ib.ENOMEM)
+	}
+	l := &Listener{m: m, service: s, handler: h}
+	m.listeners[s] = l
+	return l, nil
+}
+
+// Service returns the service ID.
+func (l *Listener) Service() mad.ServiceID { return l.service }
+
+// Close takes no more requests. Connections that were made stay.
+func (l *Listener) Close() {
+	if !l.closed {
+		l.closed = true
+		delete(l.m.listeners, l.service)
+	}
+}
+
+// accept makes a connection of a REQ, or refuses it. The checks are in the
+// order of Linux.
+func (m *Manager) accept(l *Listener, x *stimulus) {
+	q := x.ev.REQ
+	c := m.NewConn(l.handler)
+	c.role, c.listener, c.service = Passive, l, q.ServiceID
+	c.remoteID, c.guid, c.to, c.tid = q.LocalCommID, q.LocalCAGUID, x.from.From, x.tid
+	c.to.QPN = 1
+	if reason, ok := m.checkREQ(q); !ok {
+		m.refuse(x, reason)
+		return
+	}
+	if !m.admit(c) {
+		m.counters.Refused++
+		return
+	}
+	c.learnREQ(q)
+	tid := c.tid
+	if err := m.register(c); err != nil {
+		m.whole(c)
+		m.counters.Refused++
+		return
+	}
+	c.tid = tid
+	m.remember(c)
+	c.state = ReqRcvd
+	c.raise(x, REQReceived)
+	c.settle(x.now)
+}
+
+// checkREQ returns why a REQ that a listener would take must be rejected.
+func (m *Manager) checkREQ(q *mad.REQ) (mad.RejReason, bool) {
+	switch {
+	case q.Transport != mad.TransportRC && q.Transport != mad.TransportUC:
+		return mad.RejInvalidTransport, false
+	case !m.isLocal(q.Primary.RemoteGID):
+		return mad.RejInvalidGID, false
+	case !q.Alternate.LocalGID.IsZero() && !m.isLocal(q.Alternate.RemoteGID):
+		return mad.RejInvalidAltGID, false
+	case !q.PathMTU.Valid() || q.PathMTU > m.cfg.MTU:
+		return mad.RejInvalidMTU, false
+	}
+	return 0, true
+}
+
+func (m *Manager) isLocal(g ib.GID) bool {
+	_, ok := m.sgid(g.Addr())
+	return ok
+}
+
+// learnREQ notes what the peer asks for, from our side.
+func (c *Conn) learnREQ(q *mad.REQ) {
+	p := &q.Primary
+	c.path = Path{
+		Local: p.RemoteGID.Addr(), Remote: p.LocalGID.Addr(), FlowLabel: p.FlowLabel, TClass: p.TrafficClass,
+		HopLimit: DefaultHopLimit, SL: p.SL, MTU: q.PathMTU, PKey: q.PKey,
+		Lifetime: p.LocalAckTimeout - min(p.LocalAckTimeout, 1),
+	}
+	c.to.TClass = p.TrafficClass
+	c.ep = endpoint{
+		transport: q.Transport, remoteQPN: q.LocalQPN, localPSN: c.m.psn(), remotePSN: q.StartingPSN,
+		responderResources: q.InitiatorDepth, initiatorDepth: q.ResponderResources,
+		retryCount: q.RetryCount, rnrRetryCount: q.RNRRetryCount, ackTimeout: p.LocalAckTimeout, remoteSRQ: q.SRQ,
+	}
+	c.alt = q.Alternate
+	c.retry = retry{max: q.MaxCMRetries, interval: peerWait(q.LocalResponseTimeout)}
+}
+
+// refuse answers a REQ that makes no connection.
+func (m *Manager) refuse(x *stimulus, why mad.RejReason) {
+	msg := mad.REJ{RemoteCommID: x.ev.REQ.LocalCommID, Message: mad.WhichREQ, Reason: why}
+	if why == mad.RejInvalidGID && len(m.cfg.Addrs) > 0 {
+		g := ib.GIDFromAddr(m.cfg.Addrs[0])
+		msg.InfoLength = uint8(copy(msg.Info[:], g[:]))
+	}
+	m.answerREJ(x, msg)
+}
+
+// answerREJ rejects a message that belongs to no connection.
+func (m *Manager) answerREJ(x *stimulus, msg mad.REJ) {
+	m.transmit(x.now, x.from.From, build(mad.AttrREJ, x.tid, &msg))
+}
+
+// rejectREP answers a REP for a connection that does not exist, or does no
+// more: without that its sender would keep a QP ready until its retries are
+// spent.
+func (m *Manager) rejectREP(x *stimulus) {
+	p := x.ev.REP
+	m.answerREJ(x, mad.REJ{
+		LocalCommID: p.RemoteCommID, RemoteCommID: p.LocalCommID, Message: mad.WhichREP, Reason: mad.RejInvalidCommID,
+	})
+}
+
+// acceptSIDR makes a resolution of a SIDR_REQ.
+func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
+	q := x.ev.SIDRREQ
+	c := m.NewConn(l.handler)
+	c.role, c.listener, c.service = Passive, l, q.ServiceID
+	c.remoteID, c.to, c.tid = q.RequestID, x.from.From, x.tid
+	c.to.QPN = 1
+	c.path = Path{
+		Local: c.to.Local, Remote: c.to.Remote, FlowLabel: c.to.FlowLabel, TClass: c.to.TClass,
+		HopLimit: DefaultHopLimit, MTU: m.cfg.MTU, PKey: q.PKey,
+	}
+	if !m.admit(c) {
+		m.counters.Refused++
+		return
+	}
+	m.sidr[sidrKey{c.remoteID, c.to.Remote}] = c
+	c.state = SIDRReqRcvd
+	c.raise(x, SIDRREQReceived)
+	c.settle(x.now)
+}
+
+// listenerOf returns who listens to a service, nil for nobody.
+func (m *Manager) listenerOf(s mad.ServiceID) *Listener { return m.listeners[s] }

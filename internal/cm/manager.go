@@ -1,0 +1,230 @@
+package cm
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// Limits bound what a manager holds.
+type Limits struct {
+	MaxConns     int // connections and resolutions in any state
+	MaxListeners int
+	// MaxHalfOpen bounds the connections that a peer has asked for and that are
+	// not established; one address may have three quarters of them.
+	MaxHalfOpen int
+}
+
+// DefaultLimits returns the limits of a manager that sets none.
+func DefaultLimits() Limits {
+	return Limits{MaxConns: 1 << 17, MaxListeners: 1 << 12, MaxHalfOpen: 1 << 14}
+}
+
+// Config says what a manager is made of.
+type Config struct {
+	GUID     uint64        // of this node
+	AckDelay uint8         // 5-bit code of the time our adapter takes to acknowledge; 0 takes Linux rxe's 15
+	Rand     func() uint32 // unpredictable in production, seeded in simulation
+	MTU      ib.MTU        // the largest path MTU of the port
+	PKeys    []ib.PKey
+	Addrs    []netip.Addr // of the port, in the order of its GID table
+	// TID makes the transaction ID of a request from a communication ID.
+	TID func(id uint32) uint64
+	// Send takes one MAD for the wire and copies it. An error is a lost packet.
+	Send   func(now clock.Instant, to gsi.Address, m *mad.MAD) error
+	Limits Limits
+}
+
+// rxeAckDelay is local_ca_ack_delay of Linux rxe.
+const rxeAckDelay = 15
+
+func (c *Config) pkey() ib.PKey {
+	if len(c.PKeys) == 0 {
+		return ib.PKeyDefault
+	}
+	return c.PKeys[0]
+}
+
+// Manager holds the connections and listeners of an adapter.
+type Manager struct {
+	cfg       Config
+	local     map[uint32]*Conn
+	peers     map[peerKey]*Conn
+	qps       map[qpKey]*Conn
+	sidr      map[sidrKey]*Conn
+	listeners map[mad.ServiceID]*Listener
+	timers    timers
+	halfOpen  int
+	half      map[netip.Addr]int // half-open connections by peer
+	counters  Counters
+}
+
+// peerKey names a connection as its peer does (spec table 3 of the CM):
+// repeated REQs and REPs are known by it.
+type peerKey struct {
+	id   uint32
+	guid uint64
+	addr netip.Addr
+}
+
+// qpKey names the peer's QP: a connection whose QP turns up anew is stale.
+type qpKey struct {
+	qpn  ib.QPN
+	guid uint64
+	addr netip.Addr
+}
+
+// sidrKey names a resolution that the consumer has not answered.
+type sidrKey struct {
+	id   uint32
+	addr netip.Addr
+}
+
+// New returns a manager without connections.
+func New(c Config) *Manager {
+	if c.Limits == (Limits{}) {
+		c.Limits = DefaultLimits()
+	}
+	c.AckDelay = def(c.AckDelay, rxeAckDelay)
+	return &Manager{
+		cfg: c, local: make(map[uint32]*Conn), peers: make(map[peerKey]*Conn), qps: make(map[qpKey]*Conn),
+		sidr: make(map[sidrKey]*Conn), listeners: make(map[mad.ServiceID]*Listener), half: make(map[netip.Addr]int),
+	}
+}
+
+// NewConn returns a connection in Idle. It costs nothing until a verb sends.
+func (m *Manager) NewConn(h Handler) *Conn { return &Conn{m: m, handler: h} }
+
+// Conns returns the number of connections and resolutions that the manager
+// holds, those in Timewait and those that the consumer has destroyed but the
+// protocol not among them.
+func (m *Manager) Conns() int { return len(m.local) + len(m.sidr) }
+
+// HalfOpen returns the number of those that a peer has asked for and that are
+// not established.
+func (m *Manager) HalfOpen() int { return m.halfOpen }
+
+// EachConn calls f for every connection, in no order.
+func (m *Manager) EachConn(f func(*Conn)) {
+	for _, c := range m.local {
+		f(c)
+	}
+	for _, c := range m.sidr {
+		f(c)
+	}
+}
+
+// Counters returns the counts so far.
+func (m *Manager) Counters() Counters { return m.counters }
+
+func (m *Manager) psn() ib.PSN { return ib.NewPSN(m.cfg.Rand()) }
+
+// drawn bounds the draws of a communication ID. With the most connections that
+// a manager may hold, one draw fails in 2^15 times.
+const drawn = 64
+
+// register gives a connection its communication ID.
+func (m *Manager) register(c *Conn) error {
+	if c.localID != 0 { // used before
+		return nil
+	}
+	if m.Conns() >= m.cfg.Limits.MaxConns {
+		return fmt.Errorf("%d connections, those in TIMEWAIT among them, are all there can be: %w", m.Conns(), ib.ENOMEM)
+	}
+	for range drawn {
+		if id := m.cfg.Rand(); id != 0 && m.local[id] == nil {
+			c.localID = id
+			c.tid = m.cfg.TID(id)
+			m.local[id] = c
+			return nil
+		}
+	}
+	return fmt.Errorf("no communication ID was found: %w", ib.ENOMEM)
+}
+
+// remember makes a connection known by its peer's ID and QP.
+func (m *Manager) remember(c *Conn) {
+	m.peers[c.peerKey()] = c
+	m.qps[c.qpKey()] = c
+}
+
+func (c *Conn) peerKey() peerKey { return peerKey{c.remoteID, c.guid, c.to.Remote} }
+func (c *Conn) qpKey() qpKey     { return qpKey{c.ep.remoteQPN, c.guid, c.to.Remote} }
+
+// forgetQP makes the peer's QP free for another connection.
+func (c *Conn) forgetQP() {
+	if c.m.qps[c.qpKey()] == c {
+		delete(c.m.qps, c.qpKey())
+	}
+}
+
+// forgetPeer makes the peer's ID free as well.
+func (c *Conn) forgetPeer() {
+	c.forgetQP()
+	if c.m.peers[c.peerKey()] == c {
+		delete(c.m.peers, c.peerKey())
+	}
+	if k := (sidrKey{c.remoteID, c.to.Remote}); c.m.sidr[k] == c {
+		delete(c.m.sidr, k)
+	}
+}
+
+// free takes a connection out of the manager.
+func (m *Manager) free(c *Conn) {
+	c.forgetPeer()
+	c.stopTimer()
+	if m.local[c.localID] == c {
+		delete(m.local, c.localID)
+	}
+}
+
+// admit counts a connection that a peer asks for, and reports false if there
+// are too many already, of all or of this peer.
+func (m *Manager) admit(c *Conn) bool {
+	most, from := m.cfg.Limits.MaxHalfOpen, c.to.Remote
+	if m.Conns() >= m.cfg.Limits.MaxConns || m.halfOpen >= most || m.half[from] >= max(most*3/4, 1) {
+		return false
+	}
+	m.halfOpen++
+	m.half[from]++
+	c.counted = true
+	return true
+}
+
+// whole counts a connection no more among the half-open, and lets another one
+// wait in its listener's backlog.
+func (m *Manager) whole(c *Conn) {
+	if !c.counted {
+		return
+	}
+	c.counted = false
+	m.halfOpen--
+	if m.half[c.to.Remote]--; m.half[c.to.Remote] == 0 {
+		delete(m.half, c.to.Remote)
+	}
+}
+
+// transmit sends a MAD and counts it.
+func (m *Manager) transmit(now clock.Instant, to gsi.Address, d *mad.MAD) {
+	if m.cfg.Send(now, to, d) != nil {
+		m.counters.Unsent++
+		return
+	}
+	m.counters.Sent[kindOf(d)]++
+}
+
+func (m *Manager) retried(d *mad.MAD) { m.counters.Retries[kindOf(d)]++ }
+
+// sgid returns the place of a local address in the GID table.
+func (m *Manager) sgid(a netip.Addr) (uint8, bool) {
+	for i, l := range m.cfg.Addrs {
+		if l == a {
+			return uint8(i), true
+		}
+	}
+	return 0, false
+}

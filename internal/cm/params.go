@@ -1,0 +1,92 @@
+package cm
+
+import (
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
+
+// The values that rdma_cm of Linux uses on RoCE, and the consumer gets where
+// it leaves a field zero.
+const (
+	DefaultResponseTimeout = 20 // code: 4.3 s
+	DefaultMaxRetries      = 15
+	DefaultLifetime        = 18 // code: 1.07 s
+	DefaultMRATimeout      = 24 // code: 69 s
+	DefaultHopLimit        = 64
+)
+
+// Path is the way between the two ports of a connection.
+type Path struct {
+	Local, Remote netip.Addr
+	FlowLabel     uint32 // 20 bits
+	TClass        uint8
+	HopLimit      uint8 // 0 takes DefaultHopLimit
+	SL            uint8
+	MTU           ib.MTU
+	PKey          ib.PKey // 0 takes the default partition
+	Lifetime      uint8   // packet lifetime, 5-bit code; 0 takes DefaultLifetime
+}
+
+// REQParams is what SendREQ asks for. Slices are copied.
+type REQParams struct {
+	Service            mad.ServiceID
+	Transport          mad.TransportService // RC or UC
+	QPN                ib.QPN               // ours
+	Path               Path
+	ResponderResources uint8 // READs and atomics that we serve at a time
+	InitiatorDepth     uint8 // that we have outstanding
+	RetryCount         uint8 // 0 to 7
+	RNRRetryCount      uint8 // 0 to 7
+	FlowControl        bool
+	SRQ                bool
+	// ResponseTimeout is the 5-bit code of the time that the peer has to answer
+	// REQ, and that we take to answer REP.
+	ResponseTimeout uint8
+	MaxRetries      uint8 // of each CM message, 1 to 15; 0 takes DefaultMaxRetries
+	PrivateData     []byte
+}
+
+// REPParams is what SendREP offers.
+type REPParams struct {
+	QPN                ib.QPN // ours
+	ResponderResources uint8
+	InitiatorDepth     uint8
+	RNRRetryCount      uint8
+	FlowControl        bool
+	SRQ                bool
+	PrivateData        []byte
+}
+
+// REJParams is what SendREJ says.
+type REJParams struct {
+	Reason      mad.RejReason
+	Info        []byte // additional rejection information, at most 72 bytes
+	PrivateData []byte
+}
+
+// SIDRREQParams is what SendSIDRREQ asks for.
+type SIDRREQParams struct {
+	Service         mad.ServiceID
+	Path            Path
+	ResponseTimeout uint8 // 5-bit code
+	MaxRetries      uint8 // 1 to 15; 0 takes DefaultMaxRetries
+	PrivateData     []byte
+}
+
+// SIDRREPParams is what SendSIDRREP answers.
+type SIDRREPParams struct {
+	Status      mad.SIDRStatus
+	QPN         ib.QPN
+	QKey        ib.QKey
+	Info        []byte
+	PrivateData []byte
+}
+
+// APRParams is what SendAPR answers.
+type APRParams struct {
+	Status      mad.APRStatus
+	Info        []byte
+	PrivateData []byte
+}

@@ -1,0 +1,74 @@
+package cm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
+
+// QPAttr returns the attributes, and their mask, that move the connection's QP
+// to INIT, RTR or RTS as both sides agreed (C8), as ib_cm_init_qp_attr of Linux
+// does. EINVAL in a state in which they are not known yet.
+func (c *Conn) QPAttr(to ib.QPState) (ib.QPAttr, ib.AttrMask, error) {
+	known := c.remoteID != 0
+	switch {
+	case to == ib.INIT && c.state != Idle:
+		return c.initAttr()
+	case to == ib.RTR && known:
+		return c.rtrAttr()
+	case to == ib.RTS && known:
+		return c.rtsAttr()
+	}
+	return ib.QPAttr{}, 0, fmt.Errorf("attributes for QP state %v: not known in connection state %v: %w", to, c.state, ib.EINVAL)
+}
+
+func (c *Conn) initAttr() (ib.QPAttr, ib.AttrMask, error) {
+	a := ib.QPAttr{State: ib.INIT, Port: 1, PKeyIndex: c.pkeyIndex(), AccessFlags: ib.AccessRemoteWrite}
+	if c.ep.responderResources > 0 {
+		a.AccessFlags |= ib.AccessRemoteRead | ib.AccessRemoteAtomic
+	}
+	return a, ib.AttrState | ib.AttrAccessFlags | ib.AttrPKeyIndex | ib.AttrPort, nil
+}
+
+func (c *Conn) rtrAttr() (ib.QPAttr, ib.AttrMask, error) {
+	sgid, ok := c.m.sgid(c.path.Local)
+	if !ok {
+		return ib.QPAttr{}, 0, fmt.Errorf("%v is not an address of the adapter: %w", c.path.Local, ib.EADDRNOTAVAIL)
+	}
+	a := ib.QPAttr{
+		State: ib.RTR, PathMTU: min(c.path.MTU, c.m.cfg.MTU), DestQPN: c.ep.remoteQPN, RQPSN: c.ep.localPSN,
+		AV: ib.AHAttr{
+			DGID: ib.GIDFromAddr(c.path.Remote), SGIDIndex: sgid, Port: 1, FlowLabel: c.path.FlowLabel,
+			HopLimit: c.path.HopLimit, TrafficClass: c.path.TClass, SL: c.path.SL,
+		},
+	}
+	mask := ib.AttrState | ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN
+	if c.ep.transport == mad.TransportRC {
+		a.MaxDestRDAtomic = c.ep.responderResources
+		mask |= ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer
+	}
+	return a, mask, nil
+}
+
+func (c *Conn) rtsAttr() (ib.QPAttr, ib.AttrMask, error) {
+	a := ib.QPAttr{State: ib.RTS, SQPSN: c.ep.remotePSN}
+	mask := ib.AttrState | ib.AttrSQPSN
+	if c.ep.transport == mad.TransportRC {
+		a.Timeout, a.RetryCnt, a.RNRRetry = c.ep.ackTimeout, c.ep.retryCount, c.ep.rnrRetryCount
+		a.MaxRDAtomic = c.ep.initiatorDepth
+		mask |= ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic
+	}
+	return a, mask, nil
+}
+
+// pkeyIndex returns the place of the path's partition in the P_Key table, the
+// first entry if it has none.
+func (c *Conn) pkeyIndex() uint16 {
+	for i, k := range c.m.cfg.PKeys {
+		if k.Matches(c.path.PKey) {
+			return uint16(i)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,237 @@
+package cm
+
+import (
+	"encoding/binary"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// Receive takes a MAD of the class of the CM from QP1. It reports false for an
+// attribute that is no CM message.
+func (m *Manager) Receive(now clock.Instant, r *gsi.Received) bool {
+	h := r.MAD.Header()
+	if h.AttrID < mad.AttrREQ || h.AttrID > mad.AttrAPR {
+		return false
+	}
+	m.counters.Received[kindOf(r.MAD)]++
+	x := &stimulus{now: now, from: r, tid: h.TID}
+	switch h.AttrID {
+	case mad.AttrREQ:
+		m.receiveREQ(x)
+	case mad.AttrREP:
+		m.receiveREP(x)
+	case mad.AttrREJ:
+		m.receiveREJ(x)
+	case mad.AttrMRA:
+		m.receiveMRA(x)
+	case mad.AttrRTU:
+		msg := decode(&mad.RTU{}, r.MAD)
+		x.ev.RTU = msg
+		m.deliver(MsgRTU, msg.RemoteCommID, msg.LocalCommID, x)
+	case mad.AttrDREQ:
+		m.receiveDREQ(x)
+	case mad.AttrDREP:
+		msg := decode(&mad.DREP{}, r.MAD)
+		x.ev.DREP = msg
+		m.deliver(MsgDREP, msg.RemoteCommID, msg.LocalCommID, x)
+	case mad.AttrLAP:
+		msg := decode(&mad.LAP{}, r.MAD)
+		x.ev.LAP = msg
+		m.deliver(MsgLAP, msg.RemoteCommID, msg.LocalCommID, x)
+	case mad.AttrAPR:
+		msg := decode(&mad.APR{}, r.MAD)
+		x.ev.APR = msg
+		m.deliver(MsgAPR, msg.RemoteCommID, msg.LocalCommID, x)
+	case mad.AttrSIDRREQ:
+		m.receiveSIDRREQ(x)
+	case mad.AttrSIDRREP:
+		m.receiveSIDRREP(x)
+	}
+	return true
+}
+
+// decode reads a message and returns it.
+func decode[M interface{ Decode(*mad.MAD) }](msg M, m *mad.MAD) M {
+	msg.Decode(m)
+	return msg
+}
+
+// find returns the connection of a message that names both sides: ours by to,
+// the peer's by from. While the peer's ID is not known, any will do.
+func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
+	c := m.local[to]
+	switch {
+	case c == nil:
+		return nil
+	case c.to.Remote != x.from.From.Remote:
+		m.counters.Foreign++
+		return nil
+	case c.remoteID != from && c.remoteID != 0:
+		return nil
+	}
+	return c
+}
+
+// deliver gives a message to its connection.
+func (m *Manager) deliver(on Input, to, from uint32, x *stimulus) {
+	c := m.find(to, from, x)
+	if c == nil || c.remoteID == 0 && on != MsgMRAREQ {
+		m.unmatched(on, x)
+		return
+	}
+	_ = c.step(on, x) // messages are counted, not refused
+}
+
+// unmatched does what the machine says of a message for no connection.
+func (m *Manager) unmatched(on Input, x *stimulus) {
+	switch machine[Unknown][on].do {
+	case rejectService:
+		m.refuse(x, mad.RejInvalidServiceID)
+	case rejectUnknownID:
+		m.rejectREP(x)
+	case answerDREP:
+		m.answerDREQ(x)
+	case unknownSIDR:
+		m.refuseSIDR(x)
+	default:
+		m.counters.Unmatched++
+	}
+}
+
+// receiveREQ finds out whether a REQ is new.
+func (m *Manager) receiveREQ(x *stimulus) {
+	q := decode(&mad.REQ{}, x.from.MAD)
+	x.ev.REQ = q
+	remote := x.from.From.Remote
+	if c := m.peers[peerKey{q.LocalCommID, q.LocalCAGUID, remote}]; c != nil {
+		_ = c.step(MsgREQ, x)
+		return
+	}
+	if old := m.qps[qpKey{q.LocalQPN, q.LocalCAGUID, remote}]; old != nil {
+		m.refuse(x, mad.RejStaleConnection)
+		old.expire(x.now)
+		return
+	}
+	l := m.listenerOf(q.ServiceID)
+	if l == nil {
+		m.unmatched(MsgREQ, x)
+		return
+	}
+	m.accept(l, x)
+}
+
+// receiveREP takes the answer to a REQ: it must name a connection of ours,
+// whose peer may not be known yet.
+func (m *Manager) receiveREP(x *stimulus) {
+	p := decode(&mad.REP{}, x.from.MAD)
+	x.ev.REP = p
+	c := m.find(p.RemoteCommID, p.LocalCommID, x)
+	if c == nil || c.role != Active {
+		m.unmatched(MsgREP, x)
+		return
+	}
+	_ = c.step(MsgREP, x) // a veto is an answer
+}
+
+// receiveREJ takes a refusal. One for want of time names its sender's node in
+// place of our ID, which it may not have known (C7).
+func (m *Manager) receiveREJ(x *stimulus) {
+	j := decode(&mad.REJ{}, x.from.MAD)
+	x.ev.REJ = j
+	on := MsgREJ
+	if j.Reason == mad.RejStaleConnection {
+		on = MsgREJStale
+	}
+	var c *Conn
+	switch {
+	case j.Reason == mad.RejTimeout && j.RemoteCommID == 0 && j.InfoLength >= 8:
+		c = m.peers[peerKey{j.LocalCommID, binary.BigEndian.Uint64(j.Info[:8]), x.from.From.Remote}]
+	case j.Message == mad.WhichREQ: // the peer may have no ID for us yet
+		from := j.LocalCommID
+		if c = m.local[j.RemoteCommID]; c != nil && from == 0 {
+			from = c.remoteID
+		}
+		c = m.find(j.RemoteCommID, from, x)
+	default:
+		c = m.find(j.RemoteCommID, j.LocalCommID, x)
+	}
+	if c == nil {
+		m.unmatched(on, x)
+		return
+	}
+	_ = c.step(on, x)
+}
+
+// mraInputs are indexed by what an MRA is about.
+var mraInputs = [...]Input{mad.WhichREQ: MsgMRAREQ, mad.WhichREP: MsgMRAREP, mad.WhichOther: MsgMRAOther}
+
+func (m *Manager) receiveMRA(x *stimulus) {
+	a := decode(&mad.MRA{}, x.from.MAD)
+	x.ev.MRA = a
+	if int(a.Message) >= len(mraInputs) {
+		m.counters.Invalid++
+		return
+	}
+	m.deliver(mraInputs[a.Message], a.RemoteCommID, a.LocalCommID, x)
+}
+
+// receiveDREQ checks that the peer means our QP.
+func (m *Manager) receiveDREQ(x *stimulus) {
+	d := decode(&mad.DREQ{}, x.from.MAD)
+	x.ev.DREQ = d
+	c := m.find(d.RemoteCommID, d.LocalCommID, x)
+	switch {
+	case c == nil || c.remoteID == 0:
+		m.unmatched(MsgDREQ, x)
+	case d.RemoteQPN != c.ep.localQPN && c.state != Idle:
+		m.counters.Invalid++
+	default:
+		c.dreqTID = x.tid
+		_ = c.step(MsgDREQ, x)
+	}
+}
+
+// answerDREQ answers a DREQ for nobody, so that its sender need not wait.
+func (m *Manager) answerDREQ(x *stimulus) {
+	d := x.ev.DREQ
+	m.transmit(x.now, x.from.From, build(mad.AttrDREP, x.tid, &mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}))
+}
+
+func (m *Manager) receiveSIDRREQ(x *stimulus) {
+	q := decode(&mad.SIDRREQ{}, x.from.MAD)
+	x.ev.SIDRREQ = q
+	if c := m.sidr[sidrKey{q.RequestID, x.from.From.Remote}]; c != nil {
+		_ = c.step(MsgSIDRREQ, x)
+		return
+	}
+	l := m.listenerOf(q.ServiceID)
+	if l == nil {
+		m.unmatched(MsgSIDRREQ, x)
+		return
+	}
+	m.acceptSIDR(l, x)
+}
+
+// refuseSIDR answers a SIDR_REQ for a service that nobody offers.
+func (m *Manager) refuseSIDR(x *stimulus) {
+	q := x.ev.SIDRREQ
+	m.transmit(x.now, x.from.From, build(mad.AttrSIDRREP, x.tid, &mad.SIDRREP{
+		RequestID: q.RequestID, Status: mad.SIDRUnsupportedService, ServiceID: q.ServiceID,
+	}))
+}
+
+func (m *Manager) receiveSIDRREP(x *stimulus) {
+	p := decode(&mad.SIDRREP{}, x.from.MAD)
+	x.ev.SIDRREP = p
+	c := m.local[p.RequestID]
+	switch {
+	case c == nil:
+		m.unmatched(MsgSIDRREP, x)
+	case c.to.Remote != x.from.From.Remote:
+		m.counters.Foreign++
+	default:
+		_ = c.step(MsgSIDRREP, x)
+	}
+}

@@ -1,0 +1,45 @@
+package cm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
+
+func (c *Conn) sendSIDRREQ(x *stimulus) error {
+	p, path := x.sidrReq, x.sidrReq.Path
+	path.fill()
+	if path.PKey == 0 {
+		path.PKey = c.m.cfg.pkey()
+	}
+	wait, again := def(p.ResponseTimeout, DefaultResponseTimeout), def(p.MaxRetries, DefaultMaxRetries)
+	msg := mad.SIDRREQ{PKey: path.PKey, ServiceID: p.Service}
+	if err := private(msg.PrivateData[:], p.PrivateData, "SIDR_REQ"); err != nil {
+		return err
+	}
+	if wait > 31 || again > 15 {
+		return fmt.Errorf("response timeout %d (0 to 31), CM retries %d (1 to 15): %w", wait, again, ib.EINVAL)
+	}
+	if err := c.m.register(c); err != nil {
+		return err
+	}
+	c.role, c.service, c.path, c.to = Active, p.Service, path, path.address()
+	c.retry = retry{max: again, interval: mad.Timeout(wait)}
+	msg.RequestID = c.localID
+	c.request(x, build(mad.AttrSIDRREQ, c.tid, &msg))
+	return nil
+}
+
+func (c *Conn) sendSIDRREP(x *stimulus, p *SIDRREPParams) error {
+	msg := mad.SIDRREP{RequestID: c.remoteID, Status: p.Status, QPN: p.QPN, ServiceID: c.service, QKey: p.QKey}
+	if len(p.Info) > len(msg.Info) {
+		return fmt.Errorf("%d bytes of additional information: SIDR_REP has room for %d: %w", len(p.Info), len(msg.Info), ib.EINVAL)
+	}
+	msg.InfoLength = uint8(copy(msg.Info[:], p.Info))
+	if err := private(msg.PrivateData[:], p.PrivateData, "SIDR_REP"); err != nil {
+		return err
+	}
+	c.transmit(x, build(mad.AttrSIDRREP, c.tid, &msg))
+	return nil
+}

@@ -1,0 +1,83 @@
+package cm
+
+// State is where a connection stands (C6). The values are those of Linux.
+type State uint8
+
+// The states. SIDR resolutions are connections too.
+const (
+	Idle        State = iota // nothing sent, or over
+	Listen                   // a listener: answers REQ and SIDR_REQ for its service
+	ReqSent                  // active: waits for REP
+	ReqRcvd                  // passive: the consumer decides
+	MRAReqSent               // passive: the consumer decides, the peer was told to wait, or will be
+	MRAReqRcvd               // active: waits for REP, longer
+	RepSent                  // passive: waits for RTU
+	RepRcvd                  // active: the consumer readies its QP
+	MRARepSent               // active: the same, the peer was told to wait, or will be
+	MRARepRcvd               // passive: waits for RTU, longer
+	Established              // both
+	DReqSent                 // waits for DREP
+	DReqRcvd                 // the consumer owes DREP
+	Timewait                 // packets of the connection may still be under way
+	SIDRReqSent              // client: waits for SIDR_REP
+	SIDRReqRcvd              // server: the consumer decides
+	// Unknown is no state of a connection: it is what messages find that belong
+	// to none.
+	Unknown
+	numStates
+)
+
+var stateNames = [numStates]string{
+	"IDLE", "LISTEN", "REQ_SENT", "REQ_RCVD", "MRA_REQ_SENT", "MRA_REQ_RCVD", "REP_SENT", "REP_RCVD",
+	"MRA_REP_SENT", "MRA_REP_RCVD", "ESTABLISHED", "DREQ_SENT", "DREQ_RCVD", "TIMEWAIT",
+	"SIDR_REQ_SENT", "SIDR_REQ_RCVD", "UNKNOWN",
+}
+
+// String returns the name, such as "REQ_SENT".
+func (s State) String() string {
+	if s < numStates {
+		return stateNames[s]
+	}
+	return "invalid state"
+}
+
+// LAPState is how far the loading of an alternate path has come, within
+// Established (C10).
+type LAPState uint8
+
+// The sub-states of Established.
+const (
+	LAPIdle    LAPState = iota // none is under way
+	LAPSent                    // active: waits for APR
+	LAPRcvd                    // passive: the consumer decides
+	LAPMRASent                 // passive: the consumer decides, the peer was told to wait
+	LAPMRARcvd                 // active: waits for APR, longer
+	numLAPStates
+)
+
+var lapNames = [numLAPStates]string{"LAP_IDLE", "LAP_SENT", "LAP_RCVD", "LAP_MRA_SENT", "LAP_MRA_RCVD"}
+
+// String returns the name, such as "LAP_SENT".
+func (s LAPState) String() string {
+	if s < numLAPStates {
+		return lapNames[s]
+	}
+	return "invalid LAP state"
+}
+
+// Role is the side of a connection.
+type Role uint8
+
+// The sides.
+const (
+	Active  Role = iota // sent REQ or SIDR_REQ
+	Passive             // got it
+)
+
+// String returns "active" or "passive".
+func (r Role) String() string {
+	if r == Active {
+		return "active"
+	}
+	return "passive"
+}

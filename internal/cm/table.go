@@ -1,0 +1,279 @@
+package cm
+
+// Action is what a cell of the machine does before the state changes.
+type Action uint8
+
+// The actions. Each is a method in action.go. They keep or stop the timer as
+// their comments say; without a comment it stays as it is.
+const (
+	none            Action = iota
+	accept                 // make a connection of a REQ that the listener takes, or refuse it
+	acceptSIDR             // the same for SIDR_REQ
+	sendREQ                // and repeat it
+	sendREP                // and repeat it
+	sendRTU                // and keep it for a repeated REP
+	resendRTU              // the kept one
+	sendMRA                // and keep it for a repeated REQ or REP
+	answerMRA              // the kept MRA, or the one that was prepared
+	prepareMRA             // keep its fields
+	sendREJ                // what the consumer says; stops the timer
+	rejectTimeout          // REJ, reason timeout, naming this node; stops the timer
+	rejectConsumer         // REJ, reason consumer reject; stops the timer
+	rejectStale            // REJ, reason stale connection
+	rejectUnknownID        // REJ, reason invalid communication ID, to a REP for nobody
+	rejectService          // REJ, reason invalid service ID
+	sendDREQ               // and repeat it
+	sendDREP               // and keep it for a repeated DREQ; stops the timer
+	resendDREP             // the kept one, or an empty one
+	answerDREP             // DREP to a DREQ for nobody
+	learnREP               // check it and note what it says; stops the timer
+	stretch                // let the timer wait as long as the MRA asks for
+	again                  // send once more what waits for an answer
+	stop                   // stop the timer
+	sendSIDRREQ            // and repeat it
+	sendSIDRREP            // stops nothing: there is nothing
+	rejectSIDR             // SIDR_REP, rejected by the service provider
+	unknownSIDR            // SIDR_REP, service ID not supported
+	lap                    // the table of sub-states decides
+	lapStop                // an alternate path is not loaded any more; stops the timer
+	numActions
+)
+
+// cell says what an input does in a state. The zero cell of a call is an
+// error, of a message a counted drop, of a timer impossible.
+type cell struct {
+	defined   bool
+	duplicate bool // counted as a repetition by the peer
+	do        Action
+	next      State
+	raise     EventType
+}
+
+// row is a line of the machine: these states and this input, what follows.
+type row struct {
+	in    []State
+	on    Input
+	do    Action
+	next  State
+	raise EventType
+}
+
+// stay stands for the state that the row was found in.
+const stay = numStates
+
+// repeated marks a row of a message that the peer sent again.
+const repeated = EventType(0xff)
+
+// in lists states.
+func in(s ...State) []State { return s }
+
+// rows is the machine (C6): spec states of both sides. Where IBA and Linux
+// leave the two ends in disagreement, the row settles it: whoever gives up says
+// so, and a message that fits no connection is answered if it has an answer.
+func rows() []row {
+	return append(append(setUpRows(), teardownRows()...), otherRows()...)
+}
+
+func setUpRows() []row {
+	return []row{
+		// Active: REQ out, REP in, RTU out.
+		{in(Idle), CallREQ, sendREQ, ReqSent, NoEvent},
+		{in(ReqSent, MRAReqRcvd), MsgREP, learnREP, RepRcvd, REPReceived},
+		{in(ReqSent), MsgMRAREQ, stretch, MRAReqRcvd, MRAReceived},
+		{in(MRAReqRcvd), MsgMRAREQ, none, stay, repeated},
+		{in(ReqSent, MRAReqRcvd), MsgREJ, stop, Idle, REJReceived},
+		{in(ReqSent, MRAReqRcvd), MsgREJStale, stop, Timewait, REJReceived},
+		{in(ReqSent, MRAReqRcvd), CallREJ, sendREJ, Idle, NoEvent},
+		{in(ReqSent, MRAReqRcvd), TimerAgain, again, stay, NoEvent},
+		{in(ReqSent, MRAReqRcvd), TimerSpent, rejectTimeout, Idle, REQError},
+		{in(ReqSent, MRAReqRcvd), CallDestroy, rejectTimeout, Idle, NoEvent},
+		{in(RepRcvd, MRARepSent), CallRTU, sendRTU, Established, NoEvent},
+		{in(RepRcvd), CallMRA, sendMRA, MRARepSent, NoEvent},
+		{in(RepRcvd), CallMRALater, prepareMRA, MRARepSent, NoEvent},
+		{in(RepRcvd, MRARepSent), CallREJ, sendREJ, Idle, NoEvent},
+		{in(RepRcvd, MRARepSent), MsgREJ, none, Timewait, REJReceived},
+		{in(RepRcvd, MRARepSent), MsgREJStale, none, Timewait, REJReceived},
+		{in(RepRcvd), MsgREP, none, stay, repeated},
+		{in(MRARepSent), MsgREP, answerMRA, stay, repeated},
+		{in(RepRcvd, MRARepSent), CallDestroy, rejectConsumer, Idle, NoEvent},
+		{in(Established), MsgREP, resendRTU, stay, repeated},
+
+		// Passive: REQ in, REP out, RTU in.
+		{in(Listen), MsgREQ, accept, stay, NoEvent},
+		{in(Unknown), MsgREQ, rejectService, stay, NoEvent},
+		{in(ReqRcvd), MsgREQ, none, stay, repeated},
+		{in(MRAReqSent), MsgREQ, answerMRA, stay, repeated},
+		{in(RepSent, MRARepRcvd, Established, DReqSent, DReqRcvd), MsgREQ, none, stay, repeated},
+		{in(Timewait), MsgREQ, rejectStale, stay, repeated},
+		{in(ReqRcvd), CallMRA, sendMRA, MRAReqSent, NoEvent},
+		{in(ReqRcvd), CallMRALater, prepareMRA, MRAReqSent, NoEvent},
+		{in(ReqRcvd, MRAReqSent), CallREP, sendREP, RepSent, NoEvent},
+		{in(ReqRcvd, MRAReqSent), CallREJ, sendREJ, Idle, NoEvent},
+		{in(ReqRcvd, MRAReqSent), CallDestroy, rejectConsumer, Idle, NoEvent},
+		{in(ReqRcvd, MRAReqSent), MsgREJ, none, Idle, REJReceived},
+		{in(ReqRcvd, MRAReqSent), MsgREJStale, none, Timewait, REJReceived},
+		{in(RepSent, MRARepRcvd), MsgRTU, stop, Established, RTUReceived},
+		{in(RepSent, MRARepRcvd), CallEstablish, stop, Established, UserEstablished},
+		{in(Established), MsgRTU, none, stay, repeated},
+		{in(RepSent), MsgMRAREP, stretch, MRARepRcvd, MRAReceived},
+		{in(MRARepRcvd), MsgMRAREP, none, stay, repeated},
+		{in(RepSent, MRARepRcvd), MsgREJ, stop, Idle, REJReceived},
+		{in(RepSent, MRARepRcvd), MsgREJStale, stop, Timewait, REJReceived},
+		{in(RepSent, MRARepRcvd), MsgDREQ, stop, DReqRcvd, DREQReceived},
+		{in(RepSent, MRARepRcvd), CallREJ, sendREJ, Timewait, NoEvent},
+		{in(RepSent, MRARepRcvd), CallDestroy, rejectConsumer, Timewait, NoEvent},
+		{in(RepSent, MRARepRcvd), TimerAgain, again, stay, NoEvent},
+		{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, REPError},
+		{in(Idle, Unknown), MsgREP, rejectUnknownID, stay, NoEvent},
+	}
+}
+
+func teardownRows() []row {
+	return []row{
+		{in(Established), CallDREQ, sendDREQ, DReqSent, NoEvent},
+		{in(Established), CallDestroy, sendDREQ, DReqSent, NoEvent},
+		{in(Established), MsgDREQ, lapStop, DReqRcvd, DREQReceived},
+		{in(Established), MsgREJ, lapStop, Timewait, REJReceived},
+		{in(Established), MsgREJStale, lapStop, Timewait, REJReceived},
+		{in(DReqSent), MsgDREQ, stop, DReqRcvd, DREQReceived},
+		{in(DReqSent), MsgDREP, stop, Timewait, DREPReceived},
+		{in(DReqSent), MsgREJ, stop, Timewait, REJReceived},
+		{in(DReqSent), MsgREJStale, stop, Timewait, REJReceived},
+		{in(DReqSent), MsgREP, none, stay, repeated},
+		{in(DReqSent), MsgRTU, none, stay, repeated},
+		{in(DReqSent), TimerAgain, again, stay, NoEvent},
+		{in(DReqSent), TimerSpent, stop, Timewait, DREQError},
+		{in(DReqSent), CallDestroy, none, stay, NoEvent},
+		{in(DReqRcvd), CallDREP, sendDREP, Timewait, NoEvent},
+		{in(DReqRcvd), CallDestroy, sendDREP, Timewait, NoEvent},
+		{in(DReqRcvd), MsgDREQ, none, stay, repeated},
+		{in(DReqRcvd), MsgDREP, none, Timewait, DREPReceived},
+		{in(Timewait), MsgDREQ, resendDREP, stay, repeated},
+		{in(Timewait), MsgDREP, none, stay, repeated},
+		{in(Timewait), MsgREP, none, stay, repeated},
+		{in(Timewait), MsgRTU, none, stay, repeated},
+		{in(Timewait), TimerQuiet, none, Idle, TimewaitExit},
+		{in(Timewait), CallDestroy, none, stay, NoEvent},
+		{in(Idle, Unknown), MsgDREQ, answerDREP, stay, NoEvent},
+		{in(Idle), CallDestroy, none, stay, NoEvent},
+		{in(Listen), CallDestroy, none, Idle, NoEvent},
+	}
+}
+
+func otherRows() []row {
+	return []row{
+		// SIDR (C9).
+		{in(Idle), CallSIDRREQ, sendSIDRREQ, SIDRReqSent, NoEvent},
+		{in(SIDRReqSent), MsgSIDRREP, stop, Idle, SIDRREPReceived},
+		{in(SIDRReqSent), TimerAgain, again, stay, NoEvent},
+		{in(SIDRReqSent), TimerSpent, stop, Idle, SIDRREQError},
+		{in(SIDRReqSent), CallDestroy, stop, Idle, NoEvent},
+		{in(Listen), MsgSIDRREQ, acceptSIDR, stay, NoEvent},
+		{in(Unknown), MsgSIDRREQ, unknownSIDR, stay, NoEvent},
+		{in(SIDRReqRcvd), MsgSIDRREQ, none, stay, repeated},
+		{in(SIDRReqRcvd), CallSIDRREP, sendSIDRREP, Idle, NoEvent},
+		{in(SIDRReqRcvd), CallDestroy, rejectSIDR, Idle, NoEvent},
+
+		// Alternate paths (C10): the table of sub-states decides.
+		{in(Established), CallLAP, lap, stay, NoEvent},
+		{in(Established), CallAPR, lap, stay, NoEvent},
+		{in(Established), CallMRA, lap, stay, NoEvent},
+		{in(Established), MsgLAP, lap, stay, NoEvent},
+		{in(Established), MsgAPR, lap, stay, NoEvent},
+		{in(Established), MsgMRAOther, lap, stay, NoEvent},
+		{in(Established), TimerAgain, lap, stay, NoEvent},
+		{in(Established), TimerSpent, lap, stay, NoEvent},
+	}
+}
+
+// lapCell says what an input does in a sub-state of Established.
+type lapCell struct {
+	defined   bool
+	duplicate bool
+	do        lapAction
+	next      LAPState
+	raise     EventType
+}
+
+type lapAction uint8
+
+const (
+	lapNone     lapAction = iota
+	lapSend               // LAP, and repeat it; active side only
+	lapAnswer             // APR
+	lapMRA                // MRA for the LAP, kept for a repeated one
+	lapAgainMRA           // the kept one
+	lapLoad               // note the alternate path of an accepted LAP; stops the timer
+	lapNote               // note the alternate path that is asked for
+	lapStretch            // let the timer wait as long as the MRA asks for
+	lapRepeat             // the LAP once more
+	lapGiveUp             // stops the timer
+)
+
+type lapRow struct {
+	in    LAPState
+	on    Input
+	do    lapAction
+	next  LAPState
+	raise EventType
+}
+
+func lapRows() []lapRow {
+	return []lapRow{
+		{LAPIdle, CallLAP, lapSend, LAPSent, NoEvent},
+		{LAPSent, MsgAPR, lapLoad, LAPIdle, APRReceived},
+		{LAPMRARcvd, MsgAPR, lapLoad, LAPIdle, APRReceived},
+		{LAPSent, MsgMRAOther, lapStretch, LAPMRARcvd, MRAReceived},
+		{LAPMRARcvd, MsgMRAOther, lapNone, LAPMRARcvd, repeated},
+		{LAPSent, TimerAgain, lapRepeat, LAPSent, NoEvent},
+		{LAPMRARcvd, TimerAgain, lapRepeat, LAPMRARcvd, NoEvent},
+		{LAPSent, TimerSpent, lapGiveUp, LAPIdle, LAPError},
+		{LAPMRARcvd, TimerSpent, lapGiveUp, LAPIdle, LAPError},
+		{LAPIdle, MsgLAP, lapNote, LAPRcvd, LAPReceived},
+		{LAPRcvd, MsgLAP, lapNone, LAPRcvd, repeated},
+		{LAPMRASent, MsgLAP, lapAgainMRA, LAPMRASent, repeated},
+		{LAPRcvd, CallMRA, lapMRA, LAPMRASent, NoEvent},
+		{LAPRcvd, CallAPR, lapAnswer, LAPIdle, NoEvent},
+		{LAPMRASent, CallAPR, lapAnswer, LAPIdle, NoEvent},
+	}
+}
+
+type (
+	table    [numStates][numInputs]cell
+	lapTable [numLAPStates][numInputs]lapCell
+)
+
+// machine and lapMachine are the rows by state and input. They never change.
+var (
+	machine    = newTable()
+	lapMachine = newLAPTable()
+)
+
+func newTable() *table {
+	t := new(table)
+	for _, r := range rows() {
+		for _, s := range r.in {
+			c := cell{defined: true, do: r.do, next: r.next, raise: r.raise}
+			if c.next == stay {
+				c.next = s
+			}
+			if c.raise == repeated {
+				c.raise, c.duplicate = NoEvent, true
+			}
+			t[s][r.on] = c
+		}
+	}
+	return t
+}
+
+func newLAPTable() *lapTable {
+	t := new(lapTable)
+	for _, r := range lapRows() {
+		c := lapCell{defined: true, do: r.do, next: r.next, raise: r.raise}
+		if c.raise == repeated {
+			c.raise, c.duplicate = NoEvent, true
+		}
+		t[r.in][r.on] = c
+	}
+	return t
+}
