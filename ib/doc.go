@@ -6,5 +6,5 @@
 //
 // Reading order: psn.go and keys.go (the distinct integer types), state.go,
 // attr.go (QP states, types and attributes), wr.go and wc.go (work requests
-// and completions), event.go, gid.go, timer.go, errno.go.
+// and completions), event.go, gid.go and guid.go, timer.go, errno.go.
 package ib

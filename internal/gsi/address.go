@@ -1,0 +1,91 @@
+package gsi
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// defaultHopLimit is what Linux gives QP1.
+const defaultHopLimit = 64
+
+// Address is the way to or from a queue pair of a peer. What is zero takes a
+// default, so that an address may be no more than a Remote.
+type Address struct {
+	Local     netip.Addr // zero: the first of Remote's family
+	Remote    netip.Addr
+	QPN       ib.QPN  // of the peer; 0: QP1
+	PKey      ib.PKey // an entry of the port's table; 0: the first
+	TClass    uint8   // IPv4 TOS or IPv6 traffic class
+	HopLimit  uint8   // IPv4 TTL or IPv6 hop limit; 0: 64
+	FlowLabel uint32  // IPv6; 20 bits. The UDP source port does not depend on it
+}
+
+// route is an address that was checked, with its defaults.
+type route struct {
+	path fabric.Path
+	qpn  ib.QPN
+	pkey ib.PKey
+}
+
+// resolve turns an address into a route. Errors unwrap to EINVAL, or to
+// EADDRNOTAVAIL when Local is not the port's.
+func (g *Interface) resolve(to *Address) (route, error) {
+	dst := to.Remote.Unmap().WithZone("")
+	if !reachable(dst) {
+		return route{}, fmt.Errorf("MAD to %v: not the address of one host: %w", to.Remote, ib.EINVAL)
+	}
+	src, err := g.source(to.Local.Unmap().WithZone(""), dst)
+	if err != nil {
+		return route{}, err
+	}
+	r := route{qpn: to.QPN, pkey: to.PKey, path: fabric.Path{
+		Src: src, Dst: dst, SrcPort: g.cfg.SrcPort, TClass: to.TClass, HopLimit: to.HopLimit,
+	}}
+	if r.qpn == 0 {
+		r.qpn = ib.QPNGSI
+	}
+	if r.path.HopLimit == 0 {
+		r.path.HopLimit = defaultHopLimit
+	}
+	if dst.Is6() {
+		r.path.FlowLabel = to.FlowLabel & 0xfffff
+	}
+	if r.pkey == 0 {
+		r.pkey = g.cfg.PKeys[0]
+	}
+	if !g.hasPKey(r.pkey) {
+		return route{}, fmt.Errorf("MAD with P_Key %#04x, which the port's table does not have: %w", uint16(r.pkey), ib.EINVAL)
+	}
+	if r.qpn >= ib.QPNMulticast {
+		return route{}, fmt.Errorf("MAD to QP %v, which is no queue pair: %w", r.qpn, ib.EINVAL)
+	}
+	return r, nil
+}
+
+// source returns the local address to send from.
+func (g *Interface) source(local, dst netip.Addr) (netip.Addr, error) {
+	for _, a := range g.cfg.Addrs {
+		if a == local && a.Is4() == dst.Is4() || !local.IsValid() && a.Is4() == dst.Is4() {
+			return a, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("MAD from %v to %v: the port has no such address of that family: %w", local, dst, ib.EADDRNOTAVAIL)
+}
+
+func (g *Interface) hasPKey(k ib.PKey) bool {
+	for _, e := range g.cfg.PKeys {
+		if e == k {
+			return true
+		}
+	}
+	return false
+}
+
+// reachable reports whether a is the address of one host, which can be sent to
+// and answered.
+func reachable(a netip.Addr) bool {
+	return a.IsValid() && !a.IsUnspecified() && !a.IsMulticast() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}

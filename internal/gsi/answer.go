@@ -1,0 +1,50 @@
+package gsi
+
+import "github.com/softhca/softhca/mad"
+
+// wantsAnswer reports whether a MAD of the method is answered when nothing
+// else does: Get and Set, as on Linux. Everything else is dropped.
+func wantsAnswer(m mad.Method) bool { return m == mad.MethodGet || m == mad.MethodSet }
+
+// statusOfMethod returns what is answered to a method that an agent does not
+// take. Every class has the method Get, for its ClassPortInfo: it is the
+// attribute that is missing.
+func statusOfMethod(m mad.Method) mad.Status {
+	if m == mad.MethodGet {
+		return mad.StatusUnsupportedAttribute
+	}
+	return mad.StatusUnsupportedMethod
+}
+
+// refuse answers a Get or Set with a status.
+func (g *Interface) refuse(r *Received, h *mad.Header, s mad.Status) (Drop, bool) {
+	if !wantsAnswer(h.Method) {
+		return DropAgent, false
+	}
+	m := mad.Unsupported(r.MAD, s)
+	return g.answer(r, &m, &g.counters.Unsupported)
+}
+
+// inform answers a Get of an agent's ClassPortInfo.
+func (g *Interface) inform(r *Received, h *mad.Header, a *Agent) (Drop, bool) {
+	var m mad.MAD
+	answer := *h
+	answer.Method, answer.Status = mad.MethodGetResp, mad.StatusOK
+	m.PutHeader(answer)
+	a.cfg.Info.Put(&m)
+	return g.answer(r, &m, &g.counters.Informed)
+}
+
+// answer sends what nobody decided to send. So that no flood of requests takes
+// the queue from the agents, it uses the first quarter only.
+func (g *Interface) answer(r *Received, m *mad.MAD, count *uint64) (Drop, bool) {
+	if g.queue.count >= g.queue.max/4 {
+		return DropAnswer, false
+	}
+	to, err := g.resolve(&r.From)
+	if err != nil || g.enqueue(&to, m) != nil {
+		return DropAnswer, false
+	}
+	*count++
+	return 0, true
+}

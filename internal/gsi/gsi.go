@@ -1,0 +1,107 @@
+package gsi
+
+import (
+	"slices"
+
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// The bounds that a configuration of zeros takes.
+const (
+	defaultQueue        = 1024
+	defaultTransactions = 1024
+)
+
+// maxAgents bounds the agents of an interface: there are fewer classes that
+// mean anything on RoCE.
+const maxAgents = 32
+
+// firstNumber is that of the first agent. On Linux the connection manager's
+// agent has it, whose transaction IDs show it.
+const firstNumber = 2
+
+// Config says what an interface is made of.
+type Config struct {
+	Addrs  []netip.Addr // local addresses, without zones
+	PKeys  []ib.PKey    // the port's table; empty takes the default key
+	MigReq bool         // migration bit of the BTHs sent
+	// SrcPort is the UDP source port of everything sent; 0 takes the one that
+	// Linux gives QP1.
+	SrcPort         uint16
+	MaxQueue        int          // MADs that wait to be sent; 0 takes 1024
+	MaxTransactions int          // requests that wait for an answer; 0 takes 1024
+	Trace           trace.Tracer // nil for none
+}
+
+// fill replaces zero values by defaults and makes the lists the interface's
+// own.
+func (c *Config) fill() {
+	c.Addrs, c.PKeys = slices.Clone(c.Addrs), slices.Clone(c.PKeys)
+	if len(c.PKeys) == 0 {
+		c.PKeys = []ib.PKey{ib.PKeyDefault}
+	}
+	if c.SrcPort == 0 {
+		c.SrcPort = roce.SourcePortOfQPN(ib.QPNGSI)
+	}
+	if c.MaxQueue == 0 {
+		c.MaxQueue = defaultQueue
+	}
+	if c.MaxTransactions == 0 {
+		c.MaxTransactions = defaultTransactions
+	}
+}
+
+// Interface is QP1 of one adapter.
+type Interface struct {
+	cfg      Config
+	agents   []*Agent
+	next     uint32 // number of the next agent
+	waiting  table
+	queue    queue
+	psn      ib.PSN // of the next datagram
+	counters Counters
+
+	in  Received     // the MAD being processed
+	out roce.Packet  // scratch for packets being built
+	rec trace.Record // scratch for records
+}
+
+// New returns an interface without agents.
+func New(c Config) *Interface {
+	c.fill()
+	g := &Interface{cfg: c, next: firstNumber}
+	g.waiting.init(c.MaxTransactions)
+	g.queue.max = c.MaxQueue
+	return g
+}
+
+// Pending reports whether Transmit has something to send.
+func (g *Interface) Pending() bool { return g.queue.count > 0 }
+
+// Deadline returns when Advance is next needed; clock.Never when no request
+// waits for an answer.
+func (g *Interface) Deadline() clock.Instant { return g.waiting.next() }
+
+// Advance sends the requests again whose answer is late, and ends those that
+// have no retry left with ErrTimeout.
+func (g *Interface) Advance(now clock.Instant) {
+	for t := g.waiting.due(now); t != nil; t = g.waiting.due(now) {
+		t.expire(now)
+	}
+}
+
+// Counters returns the counts so far.
+func (g *Interface) Counters() Counters { return g.counters }
+
+// record hands a record about QP1 to the tracer. The caller has checked that
+// there is one.
+func (g *Interface) record(now clock.Instant, r trace.Record) {
+	r.At, r.QPN = now, ib.QPNGSI
+	g.rec = r
+	g.cfg.Trace(&g.rec)
+}

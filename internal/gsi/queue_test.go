@@ -1,0 +1,68 @@
+package gsi
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
+
+// TestC12_QueueOrder compares the ring with a slice while it grows, wraps and
+// drains.
+func TestC12_QueueOrder(t *testing.T) {
+	const seed = 12
+	src := rand.New(rand.NewPCG(seed, seed))
+	q := queue{max: 100}
+	var model []byte
+	next := byte(0)
+	for step := range 20_000 {
+		if src.IntN(500) < 250+(step/500)%2*100-50 {
+			e := q.push()
+			if (e == nil) != (len(model) == q.max) {
+				t.Fatalf("seed %d, step %d: a push with %d entries gives room: %v", seed, step, len(model), e != nil)
+			}
+			if e != nil {
+				e.mad[0] = next
+				model = append(model, next)
+				next++
+			}
+			continue
+		}
+		e := q.front()
+		if (e == nil) != (len(model) == 0) || e != nil && e.mad[0] != model[0] {
+			t.Fatalf("seed %d, step %d: the front is wrong with %d entries", seed, step, len(model))
+		}
+		if e != nil {
+			q.pop()
+			model = model[1:]
+		}
+	}
+	if len(q.buf) != q.max {
+		t.Errorf("the ring ends with %d entries: the bound of %d was not reached", len(q.buf), q.max)
+	}
+}
+
+// TestC12_QueueFull shows the bound of what waits, the error and the count
+// beyond it, and that a request leaves nothing behind when it finds no room.
+func TestC12_QueueFull(t *testing.T) {
+	r := newRig(t, Config{MaxQueue: 20})
+	a := r.agent(mad.ClassPerf, 1)
+	to := Address{Remote: rigPeer}
+	for tid := range uint64(20) {
+		must(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)))
+	}
+	if err := a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 99)); !errors.Is(err, ErrQueueFull) || !errors.Is(err, ib.EAGAIN) {
+		t.Errorf("the 21st: %v", err)
+	}
+	_, err := a.Request(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodGet, 99), Retry{Timeout: 1}, nil)
+	if !errors.Is(err, ErrQueueFull) || r.g.Deadline() != 1<<63-1 {
+		t.Errorf("a request with a full queue: %v, deadline %v", err, r.g.Deadline())
+	}
+	if n := r.g.Counters().QueueFull; n != 2 {
+		t.Errorf("2 MADs found the queue full, %d are counted", n)
+	}
+	r.wantSent("what was taken", 20)
+	must(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 100)))
+}

@@ -1,0 +1,204 @@
+package gsi
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+var (
+	rigLocal = netip.AddrFrom4([4]byte{10, 0, 0, 1})
+	rigPeer  = netip.AddrFrom4([4]byte{10, 0, 0, 2})
+	rigCaps  = fabric.Caps{MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
+)
+
+// rig is one interface in virtual time; its peer is the test.
+type rig struct {
+	t     testing.TB
+	g     *Interface
+	now   clock.Instant
+	batch *fabric.Batch
+	trace []trace.Record
+}
+
+// newRig makes an interface on rigLocal, unless c says otherwise.
+func newRig(t testing.TB, c Config) *rig {
+	r := &rig{t: t, now: 1e9, batch: fabric.NewBatch(64<<10, rigCaps)}
+	if c.Addrs == nil {
+		c.Addrs = []netip.Addr{rigLocal}
+	}
+	c.Trace = func(rec *trace.Record) { r.trace = append(r.trace, *rec) }
+	r.g = New(c)
+	return r
+}
+
+// sentMAD is a MAD that left, and how.
+type sentMAD struct {
+	path fabric.Path
+	p    roce.Packet
+	mad  mad.MAD
+	seg  []byte
+	id   uint16
+}
+
+func (s *sentMAD) header() mad.Header { return s.mad.Header() }
+
+// sent transmits until nothing is left and returns what left, every bit of it
+// checked by the parser and the ICRC.
+func (r *rig) sent() (out []sentMAD) {
+	r.t.Helper()
+	for more := true; more; {
+		more = r.g.Transmit(r.now, r.batch)
+		for _, run := range r.batch.Pending() {
+			for k := range run.Count {
+				s := sentMAD{path: run.Path, seg: append([]byte(nil), run.Segment(k)...), id: uint16(k)}
+				if f := s.p.Parse(s.seg); f != roce.FaultNone {
+					r.t.Fatalf("what leaves is no packet: %v", f)
+				}
+				pre := roce.NewPrefix(run.Path.Src, run.Path.Dst, run.Path.SrcPort, fabric.RoCEPort, len(s.seg))
+				if !roce.Check(s.seg, pre.WithID(s.id)) {
+					r.t.Fatal("what leaves has a wrong ICRC")
+				}
+				if len(s.p.Payload) != mad.Size {
+					r.t.Fatalf("what leaves is no MAD: %d bytes", len(s.p.Payload))
+				}
+				s.mad = mad.MAD(s.p.Payload)
+				out = append(out, s)
+			}
+		}
+		r.batch.Reset()
+	}
+	return out
+}
+
+// wantSent transmits and wants n MADs.
+func (r *rig) wantSent(what string, n int) []sentMAD {
+	r.t.Helper()
+	out := r.sent()
+	if len(out) != n {
+		r.t.Fatalf("%s: %d MADs leave, want %d", what, len(out), n)
+	}
+	return out
+}
+
+// packet wraps a MAD as the peer sends it.
+func (r *rig) packet(m *mad.MAD) roce.Packet {
+	return roce.Packet{
+		BTH:     roce.BTH{Opcode: roce.UDSendOnly, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI, AckReq: true},
+		DETH:    roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPNGSI},
+		Payload: m[:],
+	}
+}
+
+// datagram says which way the peer's packets come.
+func (r *rig) datagram() fabric.Datagram {
+	return fabric.Datagram{Src: rigPeer, Dst: r.g.cfg.Addrs[0], SrcPort: 55410, DstPort: fabric.RoCEPort, HopLimit: 61}
+}
+
+// receive hands a packet in as the shard does: parsed from bytes that are gone
+// afterwards.
+func (r *rig) receive(p roce.Packet, d fabric.Datagram) (Drop, bool) {
+	r.t.Helper()
+	b := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
+	p.Build(b)
+	var in roce.Packet
+	if f := in.Parse(b); f != roce.FaultNone {
+		r.t.Fatalf("the test's packet is none: %v", f)
+	}
+	drop, ok := r.g.Receive(r.now, &in, &d)
+	clear(b)
+	return drop, ok
+}
+
+// deliver hands a MAD in and wants it taken.
+func (r *rig) deliver(what string, m *mad.MAD) {
+	r.t.Helper()
+	if drop, ok := r.receive(r.packet(m), r.datagram()); !ok {
+		r.t.Fatalf("%s: dropped (%v)", what, drop)
+	}
+}
+
+// wantDrop hands a MAD in and wants it dropped.
+func (r *rig) wantDrop(what string, m *mad.MAD, want Drop) {
+	r.t.Helper()
+	before := r.g.counters.Drops[want]
+	drop, ok := r.receive(r.packet(m), r.datagram())
+	if ok || drop != want || r.g.counters.Drops[want] != before+1 {
+		r.t.Fatalf("%s: dropped %v (%v), counted %d; want %v", what, !ok, drop, r.g.counters.Drops[want]-before, want)
+	}
+}
+
+// pass lets time go by; timers fire at their instants.
+func (r *rig) pass(d time.Duration) {
+	end := r.now.Add(d)
+	for next := r.g.Deadline(); next <= end; next = r.g.Deadline() {
+		r.now = next
+		r.g.Advance(r.now)
+	}
+	r.now = end
+}
+
+// agent registers one that keeps what it receives.
+type agent struct {
+	*Agent
+	got    []mad.MAD
+	from   []Address
+	refuse bool // it understands nothing
+}
+
+func (r *rig) agent(class mad.Class, version uint8, methods ...mad.Method) *agent {
+	r.t.Helper()
+	a := &agent{}
+	var err error
+	a.Agent, err = r.g.Register(AgentConfig{
+		Class: class, Version: version, Methods: methods,
+		Info: mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: version, RespTimeValue: 18},
+		Receive: func(_ clock.Instant, m *Received) bool {
+			a.got = append(a.got, *m.MAD)
+			a.from = append(a.from, m.From)
+			return !a.refuse
+		},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+// rigAttr is an attribute that has no meaning.
+const rigAttr mad.AttrID = 0x4711
+
+// madOf makes a MAD with a body that can be told from others.
+func madOf(class mad.Class, version uint8, method mad.Method, tid uint64) *mad.MAD {
+	m := new(mad.MAD)
+	m.PutHeader(mad.Header{
+		BaseVersion: mad.BaseVersion, Class: class, ClassVersion: version, Method: method, TID: tid, AttrID: rigAttr, AttrMod: 5,
+	})
+	for i := range m.Data() {
+		m.Data()[i] = byte(i) ^ byte(tid)
+	}
+	return m
+}
+
+// answerTo makes the response to a MAD that left.
+func answerTo(s *sentMAD) *mad.MAD {
+	m := s.mad
+	h := m.Header()
+	h.Method = h.Method.Response()
+	m.PutHeader(h)
+	return &m
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

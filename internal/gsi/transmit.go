@@ -1,0 +1,56 @@
+package gsi
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// quantum is how many MADs leave before others have their turn.
+const quantum = 16
+
+// Transmit appends MADs that wait to the batch, a quantum at most. It reports
+// whether there are more.
+func (g *Interface) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
+	for range quantum {
+		e := g.queue.front()
+		if e == nil {
+			return false
+		}
+		if !g.send(now, b, e) {
+			return true
+		}
+		g.queue.pop()
+	}
+	return g.Pending()
+}
+
+// send appends one MAD as Linux sends it: every field of BTH and DETH is the
+// same but the PSN, which counts datagrams and which nobody checks. It reports
+// false when the batch is full.
+func (g *Interface) send(now clock.Instant, b *fabric.Batch, e *outgoing) bool {
+	seg, id := b.Append(&e.route.path, roce.Size(roce.UDSendOnly, mad.Size))
+	if seg == nil {
+		return false
+	}
+	p := &g.out
+	p.BTH = roce.BTH{
+		Opcode: roce.UDSendOnly, MigReq: g.cfg.MigReq, PKey: e.route.pkey, DestQP: e.route.qpn, AckReq: true, PSN: g.psn,
+	}
+	p.DETH = roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPNGSI}
+	p.Payload = e.mad[:]
+	p.Build(seg)
+	path := &e.route.path
+	roce.Seal(seg, roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, len(seg)).WithID(uint16(id)))
+	g.psn = g.psn.Next()
+	g.counters.Sent++
+	if g.cfg.Trace != nil {
+		r := trace.Record{Kind: trace.PacketOut, PSN: p.BTH.PSN, Len: len(seg)}
+		copy(r.Header[:], seg)
+		g.record(now, r)
+	}
+	return true
+}
