@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -27,6 +28,8 @@ type Context struct {
 	events eventQueue
 	faults *injector // nil without rules
 	closed atomic.Bool
+
+	watchers watchers
 }
 
 // Open opens an adapter. Errors say what to do: an address that another
@@ -55,7 +58,7 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 		return nil, errors.Join(err, port.Close())
 	}
 	faults.attach(c.hca)
-	c.drv = driver.Start(port, c.hca.Shard(), c.events.fatal)
+	c.drv = driver.Start(port, c.hca.Shard(), c.fatal)
 	faults.begin(c)
 	return c, nil
 }
@@ -68,9 +71,17 @@ func (c *Context) Close() error {
 		return ErrInvalidHCA
 	}
 	c.faults.stop()
+	// An adapter that has failed has told its watchers already.
+	_ = c.drv.Do(func(now clock.Instant) { c.watchers.tell(now, nil) })
 	err := c.drv.Close()
 	c.events.close()
 	return err
+}
+
+// fatal is called by the driver, on the adapter's thread, when it dies.
+func (c *Context) fatal(cause error) {
+	c.events.fatal(cause)
+	c.watchers.tell(0, cause)
 }
 
 // usable reports whether c is open.
@@ -112,6 +123,9 @@ func (c *Context) call(v fault.Verb, s subject, f func(now clock.Instant) error)
 
 // DeviceAttr describes an adapter, as ibv_query_device does.
 type DeviceAttr struct {
+	// NodeGUID is the same each time the adapter is opened on its addresses.
+	NodeGUID ib.GUID `json:"node_guid"`
+
 	MaxQP         int    `json:"max_qp"`
 	MaxQPWR       uint32 `json:"max_qp_wr"`
 	MaxSGE        uint32 `json:"max_sge"`
@@ -127,6 +141,11 @@ type DeviceAttr struct {
 	MaxQPInitRD   uint8  `json:"max_qp_init_rd_atom"` // as requester
 	MaxMsgSize    uint64 `json:"max_msg_size"`        // bytes
 	PhysPortCnt   uint8  `json:"phys_port_cnt"`
+
+	MaxMcastGrp           int `json:"max_mcast_grp"`             // multicast groups
+	MaxMcastQPAttach      int `json:"max_mcast_qp_attach"`       // QPs of a group
+	MaxTotalMcastQPAttach int `json:"max_total_mcast_qp_attach"` // QPs of all groups
+
 	// The optional abilities (V1); none is there yet.
 	ResizeQP         bool `json:"resize_qp"`
 	AutoPathMig      bool `json:"auto_path_mig"`
@@ -145,6 +164,8 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 		MaxCQ: l.MaxCQ, MaxCQE: l.MaxCQE, MaxSRQ: l.MaxSRQ, MaxSRQWR: l.MaxSRQWR,
 		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
+		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
+		NodeGUID: ib.GUID(c.hca.NodeGUID()),
 	}, nil
 }
 
@@ -204,8 +225,9 @@ type Counter struct {
 // their own names first. They only grow.
 func (c *Context) Counters() ([]Counter, error) {
 	var n qp.Counters
+	var m gsi.Counters
 	err := c.do(func(clock.Instant) error {
-		n = c.hca.Counters()
+		n, m = c.hca.Counters(), c.hca.GSI().Counters()
 		return nil
 	})
 	if err != nil {
@@ -215,7 +237,9 @@ func (c *Context) Counters() ([]Counter, error) {
 	n.SendErr += port.SendErrors
 	n.EventsLost = c.events.lostCount()
 	var all []Counter
-	n.Each(func(name string, v uint64) { all = append(all, Counter{name, v}) })
+	add := func(name string, v uint64) { all = append(all, Counter{name, v}) }
+	n.Each(add)
+	m.Each(add)
 	return append(all, Counter{"port_truncated", port.Truncated}, Counter{"port_overflows", port.Overflows}), nil
 }
 

@@ -76,6 +76,12 @@ func (q *CQ) Poll(out []WC) int {
 	return n
 }
 
+// Collect is Poll for programs that sleep until their completion channel wakes
+// them: it never runs the adapter. To poll it would tell the adapter that the
+// caller goes on polling, and what arrives next would wait for that for up to
+// a millisecond.
+func (q *CQ) Collect(out []WC) int { return q.cq.Poll(out) }
+
 // idlePolls is how many empty polls pass before others may have the thread.
 const idlePolls = 32
 

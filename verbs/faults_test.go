@@ -192,12 +192,14 @@ func TestFailEveryVerb(t *testing.T) {
 			h, err := e.pd.CreateAH(e.attrs(e).AV)
 			return errors.Join(err, h.Destroy())
 		},
-		fault.CreateQP:  func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
-		fault.ModifyQP:  func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
-		fault.QueryQP:   func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },
-		fault.DestroyQP: func(e *endpoint, _ *SRQ) error { q, _ := e.pd.CreateQP(e.init(ib.RC)); return q.Destroy() },
-		fault.PostSend:  func(e *endpoint, _ *SRQ) error { return e.qp.PostSend(e.send(1, 8)) },
-		fault.PostRecv:  func(e *endpoint, _ *SRQ) error { return e.qp.PostRecv(e.recv(1, 0, 8)) },
+		fault.CreateQP:    func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
+		fault.ModifyQP:    func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
+		fault.QueryQP:     func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },
+		fault.DestroyQP:   func(e *endpoint, _ *SRQ) error { q, _ := e.pd.CreateQP(e.init(ib.RC)); return q.Destroy() },
+		fault.AttachMcast: func(e *endpoint, _ *SRQ) error { return e.qp.AttachMcast(testGroup, 0) },
+		fault.DetachMcast: func(e *endpoint, _ *SRQ) error { return e.qp.DetachMcast(testGroup, 0) },
+		fault.PostSend:    func(e *endpoint, _ *SRQ) error { return e.qp.PostSend(e.send(1, 8)) },
+		fault.PostRecv:    func(e *endpoint, _ *SRQ) error { return e.qp.PostRecv(e.recv(1, 0, 8)) },
 	}
 	for v := range fault.NumVerbs {
 		t.Run(v.String(), func(t *testing.T) {

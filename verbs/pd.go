@@ -28,6 +28,14 @@ func (c *Context) AllocPD() (*PD, error) {
 	return p, nil
 }
 
+// Context returns the adapter that the protection domain is of, nil for none.
+func (p *PD) Context() *Context {
+	if p == nil {
+		return nil
+	}
+	return p.ctx
+}
+
 // Dealloc ends a protection domain. ErrBusy while something is in it,
 // ErrInvalidPD when it was deallocated before.
 func (p *PD) Dealloc() error {

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
@@ -155,7 +156,8 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 }
 
 // Destroy ends the QP in any state (V13): its work requests and unpolled
-// completions vanish, packets that still come are dropped, and its QPN rests.
+// completions vanish, it leaves its multicast groups, packets that still come
+// are dropped, and its QPN rests.
 // ErrBusy while an event about it is not acknowledged.
 func (q *QP) Destroy() error {
 	if q == nil {
@@ -164,15 +166,19 @@ func (q *QP) Destroy() error {
 	if n := q.unacked.Load(); n > 0 {
 		return fmt.Errorf("destroy QP: %d events are not acknowledged: %w", n, ErrBusy)
 	}
+	c := q.pd.ctx
+	var groups []netip.Addr
 	err := q.call(fault.DestroyQP, func(clock.Instant) error {
 		q.destroyed.Store(true)
-		q.pd.ctx.hca.DestroyQP(q.pd.pd, q.qp)
+		groups = c.hca.LeaveGroups(q.qp)
+		c.hca.DestroyQP(q.pd.pd, q.qp)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("destroy QP: %w", err)
 	}
-	q.pd.ctx.events.removeQP(q)
+	c.leave(groups...)
+	c.events.removeQP(q)
 	return nil
 }
 
@@ -192,13 +198,19 @@ func (q *QP) usable() error {
 
 // call is do for a verb, which the rules of faults may make fail.
 func (q *QP) call(v fault.Verb, f func(now clock.Instant) error) error {
-	if q == nil || q.destroyed.Load() {
-		return errDestroyed
-	}
-	if err := q.pd.ctx.called(v, subject{qp: q.qp}); err != nil {
+	if err := q.called(v); err != nil {
 		return err
 	}
 	return q.do(f)
+}
+
+// called tells the rules of faults that a verb is called; an error is one that
+// a rule makes it fail with, or that of a QP that is gone.
+func (q *QP) called(v fault.Verb) error {
+	if q == nil || q.destroyed.Load() {
+		return errDestroyed
+	}
+	return q.pd.ctx.called(v, subject{qp: q.qp})
 }
 
 // do runs f as the shard's thread if the QP still exists.

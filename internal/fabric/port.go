@@ -62,7 +62,7 @@ type Stats struct {
 
 // Port is one attachment to a network. Send and Receive are called by the
 // thread that holds the shard; Wait by one goroutine at a time, without the
-// shard; Wake, Stats and Close by anyone.
+// shard; Join, Leave, Wake, Stats and Close by anyone.
 type Port interface {
 	// Caps describes the port.
 	Caps() Caps
@@ -77,6 +77,16 @@ type Port interface {
 	// write is set, or Wake is called, or the timeout has passed (never, if
 	// negative). With read unset arrivals do not end the wait.
 	Wait(timeout time.Duration, read, write bool) error
+	// Join makes the port receive what is sent to a multicast group on the
+	// networks of its addresses of that family, its own packets included. Each
+	// Join counts: the port is in the group until as many calls of Leave. It
+	// may take as long as the system does, without keeping Send and Receive
+	// waiting. Errors unwrap to EINVAL for what is no group, EADDRNOTAVAIL
+	// without an address of its family, ENOMEM beyond MaxGroups, EOPNOTSUPP
+	// where the system gives no way, or to ErrClosed.
+	Join(group netip.Addr) error
+	// Leave takes one Join back; EINVAL if there was none.
+	Leave(group netip.Addr) error
 	// Wake ends the present or the next Wait.
 	Wake()
 	// Stats returns the counts so far.

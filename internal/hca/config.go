@@ -2,6 +2,7 @@ package hca
 
 import (
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
@@ -21,6 +22,10 @@ type Limits struct {
 	MaxPD         int
 	MaxAH         int
 	MaxRDAtomic   uint8 // READs and atomics outstanding, as requester and as responder
+
+	MaxMcastGrp           int // multicast groups
+	MaxMcastQPAttach      int // QPs of a group
+	MaxTotalMcastQPAttach int // QPs of all groups
 }
 
 // DefaultLimits returns the limits of an adapter that sets none.
@@ -29,19 +34,23 @@ func DefaultLimits() Limits {
 		MaxQP: 60000, MaxQPWR: 1 << 15, MaxSGE: 32, MaxInlineData: 512,
 		MaxCQ: 1 << 16, MaxCQE: 1 << 22, MaxSRQ: 1 << 16, MaxSRQWR: 1 << 15,
 		MaxMR: 1 << 19, MaxPD: 1 << 16, MaxAH: 1 << 16, MaxRDAtomic: 128,
+		MaxMcastGrp: fabric.MaxGroups, MaxMcastQPAttach: 64, MaxTotalMcastQPAttach: 64 * fabric.MaxGroups,
 	}
 }
 
 // Config says what an adapter is made of.
 type Config struct {
-	Caps     fabric.Caps    // of its port
-	Rand     func() uint32  // unpredictable in production, seeded in simulation
-	QPNSlot  uint8          // upper 8 bits of every QPN
-	Settings qp.Settings    // zero WindowBytes takes a default
-	Limits   Limits         // zero takes DefaultLimits
-	PKeys    []ib.PKey      // P_Key table; empty takes the default key
-	Raise    func(qp.Event) // asynchronous events; must not block
-	Trace    trace.Tracer   // nil for none
+	Caps     fabric.Caps   // of its port
+	Rand     func() uint32 // unpredictable in production, seeded in simulation
+	QPNSlot  uint8         // upper 8 bits of every QPN
+	NodeGUID uint64        // 0 derives it from the first address and QPNSlot
+	Settings qp.Settings   // zero WindowBytes takes a default
+	Limits   Limits        // zero takes DefaultLimits
+	// Connections bound the communication manager; zero takes cm.DefaultLimits.
+	Connections cm.Limits
+	PKeys       []ib.PKey      // P_Key table; empty takes the default key
+	Raise       func(qp.Event) // asynchronous events; must not block
+	Trace       trace.Tracer   // nil for none
 	// Privileged allows controlled Q_Keys, as CAP_NET_RAW does in Linux.
 	Privileged bool
 }
@@ -64,6 +73,9 @@ func (c *Config) fill() {
 		if b := c.Caps.RecvBuffer / 2; b != 0 {
 			c.Settings.WindowBytes = min(max(b, defaultWindow/4), 1<<20)
 		}
+	}
+	if c.NodeGUID == 0 {
+		c.NodeGUID = deriveGUID(c)
 	}
 	if c.Raise == nil {
 		c.Raise = func(qp.Event) {}

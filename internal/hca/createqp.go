@@ -38,7 +38,7 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	s := h.shard
 	var num ib.QPN
 	if c.Type == ib.GSI {
-		if s.gsi != nil {
+		if s.qp1 != nil {
 			return nil, fmt.Errorf("QP1 exists: %w", ib.EINVAL)
 		}
 		num = ib.QPNGSI
@@ -78,9 +78,11 @@ func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 	return nil
 }
 
-// DestroyQP ends a QP in any state (V13). Its QPN rests before it is used
-// again.
+// DestroyQP ends a QP in any state (V13). It leaves its multicast groups (who
+// made the port join them asks LeaveGroups before), and its QPN rests before it
+// is used again.
 func (h *HCA) DestroyQP(p *PD, q *qp.QP) {
+	h.LeaveGroups(q)
 	q.Destroy()
 	h.shard.remove(q)
 	p.users--

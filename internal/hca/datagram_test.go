@@ -86,7 +86,7 @@ func TestV14_KeysAndAddresses(t *testing.T) {
 		{what: "CNP", types: []ib.QPType{ib.RC}, drop: qp.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
 		{what: "no such QP", types: []ib.QPType{ib.RC, ib.UD}, drop: qp.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP ^= 1 }},
 		{what: "QP of another slot", types: []ib.QPType{ib.RC, ib.UD}, drop: qp.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP |= 1 << 20 }},
-		{what: "QP1 that is not there", types: []ib.QPType{ib.UD}, drop: qp.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP = 1 }},
+		{what: "QP1 without its Q_Key", types: []ib.QPType{ib.UD}, drop: qp.DropQKey, p: func(p *roce.Packet) { p.BTH.DestQP = ib.QPNGSI }},
 		{what: "version 1", types: []ib.QPType{ib.RC}, drop: qp.DropMalformed, p: func(p *roce.Packet) { p.BTH.TVer = 1 }},
 		{what: "other source", types: []ib.QPType{ib.RC, ib.UC}, drop: qp.DropAddress, d: func(s *solo, d *fabric.Datagram) {
 			d.Src = far

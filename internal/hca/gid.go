@@ -24,7 +24,8 @@ func (h *HCA) GIDs() int { return len(h.cfg.Caps.Addrs) }
 
 // route resolves an address vector to a path: the SGID names the local
 // address, the DGID is the remote one, and the flow label, or flow in its
-// place, chooses the UDP source port.
+// place, chooses the UDP source port. The DGID of an address handle may be that
+// of a multicast group: the SGID then names the network too.
 func (s *Shard) route(av *ib.AHAttr, flow uint32) (fabric.Path, error) {
 	addrs := s.cfg.Caps.Addrs
 	dst := av.DGID.Addr()
@@ -37,8 +38,6 @@ func (s *Shard) route(av *ib.AHAttr, flow uint32) (fabric.Path, error) {
 		return fabric.Path{}, fmt.Errorf("address vector: hop limit 0 reaches nobody: %w", ib.EINVAL)
 	case av.DGID.IsZero() || dst.IsUnspecified():
 		return fabric.Path{}, fmt.Errorf("address vector: no destination GID: %w", ib.EINVAL)
-	case av.DGID.IsMulticast():
-		return fabric.Path{}, fmt.Errorf("address vector: multicast is not supported: %w", ib.EOPNOTSUPP)
 	}
 	src := addrs[av.SGIDIndex]
 	if src.Is4() != dst.Is4() {

@@ -157,9 +157,9 @@ func TestV13_Destroy(t *testing.T) {
 			s.hca.DestroyQP(s.pd, s.qp)
 			s.wantPackets("destroyed", s.pass(time.Hour))
 			s.wantWCs("destroyed in " + st.String())
-			drops := s.counters().Drops[qp.DropNoQP]
+			drops := s.counters().Drops[s.deadDrop()]
 			s.wantPackets("a late packet", s.inject(s.packet(roce.RCSendOnly, soloPeerPSN, nil)))
-			if n := s.counters().Drops[qp.DropNoQP] - drops; n != 1 {
+			if n := s.counters().Drops[s.deadDrop()] - drops; n != 1 {
 				t.Errorf("%v destroyed in %v: a late packet counts as %d", typ, st, n)
 			}
 			if n := s.cq.Users(); n != 0 {

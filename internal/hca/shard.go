@@ -5,7 +5,9 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
@@ -24,12 +26,17 @@ type Shard struct {
 	counters qp.Counters
 	local    map[netip.Addr]struct{}
 	qpns     qpnTable
-	gsi      *qp.QP
+	cm       *cm.Manager
+	gsi      *gsi.Interface // QP1, unless
+	qp1      *qp.QP         // somebody has created it as a queue pair
 	count    int
 	timers   deadlines
 	bells    doorbells
 	active   activeList
 	habits   habits
+	mcast    mcastTable
+
+	madsFirst bool // MADs go before queue pairs in the next batch
 
 	in  qp.Packet // the packet being processed
 	pre prefix    // of the datagram being processed
@@ -42,7 +49,7 @@ type prefix struct {
 }
 
 func newShard(cfg *Config, mtu ib.MTU) *Shard {
-	s := &Shard{cfg: cfg, local: make(map[netip.Addr]struct{})}
+	s := &Shard{cfg: cfg, local: make(map[netip.Addr]struct{}), gsi: newGSI(cfg)}
 	for _, a := range cfg.Caps.Addrs {
 		s.local[a] = struct{}{}
 	}
@@ -66,6 +73,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 			Privileged: cfg.Privileged,
 		},
 	}
+	s.cm = newCM(cfg, s.gsi, mtu)
 	return s
 }
 
@@ -90,11 +98,11 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 		return
 	}
 	if _, ok := s.local[d.Dst]; !ok {
-		s.counters.Drops[qp.DropAddress]++
+		s.receiveMcast(now, d, seg, k)
 		return
 	}
 	q := s.find(p.BTH.DestQP)
-	if q == nil {
+	if q == nil && p.BTH.DestQP != ib.QPNGSI {
 		s.counters.Drops[qp.DropNoQP]++
 		return
 	}
@@ -103,15 +111,19 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 		s.counters.Drops[qp.DropICRC]++
 		return
 	}
+	if q == nil {
+		s.receiveMAD(now, d)
+		return
+	}
 	p.Data, p.Size = d, len(seg)
 	q.Receive(now, p)
 	s.timers.arm(q)
 }
 
-// find returns the QP that packets to n go to.
+// find returns the QP that packets to n go to, nil if there is none.
 func (s *Shard) find(n ib.QPN) *qp.QP {
 	if n == ib.QPNGSI {
-		return s.gsi
+		return s.qp1
 	}
 	return s.qpns.find(n)
 }
@@ -140,7 +152,9 @@ func (s *Shard) verify(now clock.Instant, d *fabric.Datagram, seg []byte, k int)
 }
 
 // Transmit appends what the QPs have to send until the batch is full. It
-// reports whether there is more. QPs take turns.
+// reports whether there is more. QPs take turns. MADs go before them in one
+// batch and after them in the next, a bounded number each time, so that neither
+// keeps the other waiting whatever the size of the batch.
 func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	s.env.Now = now
 	if s.bells.pending() {
@@ -152,17 +166,25 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 			s.timers.arm(q)
 		})
 	}
+	first := s.madsFirst
+	s.madsFirst = !first
+	if first {
+		s.transmitMADs(now, b)
+	}
 	for b.Room() >= maxPacket {
 		q := s.active.pop()
 		if q == nil {
-			return false
+			break
 		}
 		if q.Transmit(now, b) {
 			s.active.push(q)
 		}
 		s.timers.arm(q)
 	}
-	return s.active.head != nil
+	if !first {
+		s.transmitMADs(now, b)
+	}
+	return s.active.head != nil || s.madsPending()
 }
 
 // Advance fires the timers that are due.
@@ -174,14 +196,18 @@ func (s *Shard) Advance(now clock.Instant) {
 		}
 		s.timers.arm(q)
 	}
+	s.gsi.Advance(now)
+	s.cm.Advance(now)
 }
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
-func (s *Shard) Deadline() clock.Instant { return s.timers.next() }
+func (s *Shard) Deadline() clock.Instant {
+	return min(s.timers.next(), s.gsi.Deadline(), s.cm.Deadline())
+}
 
 // Pending reports whether Transmit has something to do. Any goroutine may
 // ask whether a doorbell rang; the rest needs the shard.
-func (s *Shard) Pending() bool { return s.active.head != nil || s.bells.pending() }
+func (s *Shard) Pending() bool { return s.active.head != nil || s.bells.pending() || s.madsPending() }
 
 // Rung reports whether a doorbell waits to be answered. Any goroutine may
 // call it.
@@ -197,7 +223,7 @@ func (s *Shard) Arm(q *qp.QP) { s.timers.arm(q) }
 func (s *Shard) add(q *qp.QP) {
 	s.count++
 	if q.Num() == ib.QPNGSI {
-		s.gsi = q
+		s.qp1 = q
 		return
 	}
 	s.qpns.add(q)
@@ -209,7 +235,7 @@ func (s *Shard) remove(q *qp.QP) {
 	s.timers.remove(q)
 	s.active.remove(q)
 	if q.Num() == ib.QPNGSI {
-		s.gsi = nil
+		s.qp1 = nil
 		return
 	}
 	s.qpns.remove(q.Num())
@@ -218,8 +244,8 @@ func (s *Shard) remove(q *qp.QP) {
 // cqFailed fails the QPs of a CQ that overflowed.
 func (s *Shard) cqFailed(now clock.Instant, cq *qp.CQ) {
 	s.qpns.each(func(q *qp.QP) { q.CQFailed(now, cq) })
-	if s.gsi != nil {
-		s.gsi.CQFailed(now, cq)
+	if s.qp1 != nil {
+		s.qp1.CQFailed(now, cq)
 	}
 }
 

@@ -58,13 +58,17 @@ const (
 	DropAccess    // UC: rkey or rights
 	DropMessage   // UC: rest of a message that was given up
 	DropOpcode    // no such operation here
+
+	DropMADVersion // QP1: not a management datagram of a known version
+	DropMADAgent   // QP1: nothing takes it, and it wants no answer
+	DropMADAnswer  // QP1: it wants an answer, and too many wait to be sent
 	NumDrops
 )
 
 var dropNames = [NumDrops]string{
 	"malformed", "icrc_errors", "address", "no_qp", "state", "service", "pkey_violations",
 	"qkey_violations", "duplicate", "sequence", "ghost_ack", "response", "no_wqe", "length",
-	"access", "message", "opcode",
+	"access", "message", "opcode", "mad_version", "mad_agent", "mad_answer",
 }
 
 // String returns the name of the reason as it appears among the counters.

@@ -41,6 +41,7 @@ type QP struct {
 	timers  timers
 	sqd     drainState
 	commEst bool // COMM_EST was raised since the QP entered RTR
+	onFirst func(now clock.Instant)
 
 	prefixes prefixCache
 	req      requester

@@ -95,7 +95,7 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 		q.refuse(p.BTH.PSN, f)
 		return
 	}
-	q.established()
+	q.established(now)
 	if q.env.Intervene != nil && q.intervened(p) {
 		return
 	}
@@ -124,13 +124,22 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 	q.acknowledgeRequest(p)
 }
 
-// established raises COMM_EST at the first request in RTR (Q9).
-func (q *QP) established() {
+// established raises COMM_EST at the first request in RTR (Q9), and tells who
+// waits for a sign of the peer.
+func (q *QP) established(now clock.Instant) {
+	if f := q.onFirst; f != nil {
+		q.onFirst = nil
+		f(now)
+	}
 	if q.State() == ib.RTR && !q.commEst {
 		q.commEst = true
 		q.raise(ib.EventCommEst)
 	}
 }
+
+// OnFirst sets what is called, once, when the next request that is in sequence
+// arrives, before it is executed. It must not modify the QP. Nil calls nothing.
+func (q *QP) OnFirst(f func(now clock.Instant)) { q.onFirst = f }
 
 // outOfSequence answers the first packet after a gap with the PSN that is
 // expected, once (E8).

@@ -94,6 +94,6 @@ func (q *QP) clear() {
 	}
 	q.req.reset(q.sq.Prod())
 	q.resp.reset()
-	q.commEst = false
+	q.commEst, q.onFirst = false, nil
 	q.prefixes = prefixCache{}
 }

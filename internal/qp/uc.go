@@ -31,7 +31,7 @@ func (q *QP) receiveUC(now clock.Instant, p *Packet) {
 		q.drop(d, p)
 		return
 	}
-	q.established()
+	q.established(now)
 	if p.Info.Kind == roce.KindSend {
 		r.msg = messageSend
 		if !q.place(p.Payload) {

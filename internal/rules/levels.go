@@ -59,8 +59,8 @@ var table = []Row{
 	{"mad", 1, Engine, true},
 	{"internal/fabric", 1, Engine, false},
 	{"internal/ring", 1, Engine, false},
-	{"internal/trace", 1, Engine, false},
 
+	{"internal/trace", 2, Engine, false},
 	{"internal/gsi", 2, Engine, false},
 	{"internal/memory", 2, Engine, false},
 	{"internal/fabric/pipe", 2, Waiter, false},
@@ -84,13 +84,14 @@ var table = []Row{
 	{"internal/script", 5, Shell, false},
 
 	{"verbs", 6, Shell, true},
-	{"rdmacm", 6, Shell, true},
 
-	{"cmd/softhca/...", 7, Shell, false},
-	{"bench/...", 7, Shell, false},
-	{"lab/...", 7, Shell, false},
-	{"capi/...", 7, Shell, false},
-	{"interop/...", 7, Shell, false},
+	{"rdmacm", 7, Shell, true},
+
+	{"cmd/softhca/...", 8, Shell, false},
+	{"bench/...", 8, Shell, false},
+	{"lab/...", 8, Shell, false},
+	{"capi/...", 8, Shell, false},
+	{"interop/...", 8, Shell, false},
 
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
 	{"internal/mutation/...", toolLevel, Tool, false},
@@ -105,6 +106,7 @@ var footing = []string{
 	"internal/fabric/iface",
 	"internal/fabric/ipudp",
 	"internal/fabric/poll",
+	"internal/trace",
 }
 
 // Find returns the row of a package by its path below the module, and false

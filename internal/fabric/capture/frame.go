@@ -100,14 +100,22 @@ func (s *stage) add(h *ipudp.Header, seg []byte) {
 	s.ends = append(s.ends, len(s.buf))
 }
 
-// putMAC writes a locally administered Ethernet address that stands for a.
+// putMAC writes the Ethernet address of a group (RFC 1112, RFC 2464), or a
+// locally administered one that stands for a.
 func putMAC(b []byte, a netip.Addr) {
 	b[0], b[1] = 0x02, 0x00
 	if a.Is4() {
 		v := a.As4()
 		copy(b[2:6], v[:])
+		if a.IsMulticast() {
+			b[0], b[1], b[2], b[3] = 0x01, 0x00, 0x5E, v[1]&0x7F
+		}
 		return
 	}
 	v := a.As16()
 	binary.BigEndian.PutUint32(b[2:], crc32.ChecksumIEEE(v[:]))
+	if a.IsMulticast() {
+		b[0], b[1] = 0x33, 0x33
+		copy(b[2:6], v[12:])
+	}
 }

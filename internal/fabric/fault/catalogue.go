@@ -58,7 +58,8 @@ type actionInfo struct {
 var actions = [NumActions]actionInfo{
 	Drop: {
 		name: "drop", layer: Packets, example: "drop nth=3 op=RDMA_WRITE_MIDDLE dir=out",
-		text: "Loses the packet. An RC requester learns of it by a sequence NAK or by its retry timer, and sends again.",
+		text: "Loses the packet. An RC requester learns of it by a sequence NAK or by its retry timer, and sends again. " +
+			"So does the connection manager, seconds later, when nobody answers its REQ, REP, DREQ, LAP or SIDR_REQ.",
 	},
 	Dup: {
 		name: "dup", layer: Packets, example: "dup p=0.01",
@@ -75,7 +76,7 @@ var actions = [NumActions]actionInfo{
 		args: []Param{Byte, Bit, Xor, Reseal}, either: []Param{Byte, Bit},
 		text: "Changes one byte, or one bit, without byte= and bit= a random one. The receiver drops the packet, as the ICRC is wrong " +
 			"(drop_icrc_errors; drop_malformed if the headers make no sense any more). The fifth byte, byte=4, is not covered by the ICRC. " +
-			"With reseal the ICRC is made right again: the receiver takes wrong content for good.",
+			"The header of a MAD begins at byte=20, its data, which a CM message is, at byte=44. With reseal the ICRC is made right again: the receiver takes wrong content for good.",
 	},
 	Truncate: {
 		name: "truncate", layer: Packets, example: "truncate 40 op=SEND nth=1",

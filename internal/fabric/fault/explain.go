@@ -106,15 +106,34 @@ func (r *Rule) subject() string {
 		s = "each"
 	}
 	s += " " + r.noun()
+	if r.Has(Op) {
+		s += r.kinds()
+	}
 	for _, q := range [...]struct {
 		p    Param
 		text string
-	}{{Op, " with opcode "}, {QPN, " for queue pair "}, {PSN, " with PSN "}, {Src, " from "}, {Dst, " to "}} {
+	}{{QPN, " for queue pair "}, {PSN, " with PSN "}, {Src, " from "}, {Dst, " to "}} {
 		if r.Has(q.p) {
-			s += q.text + strings.ReplaceAll(r.values[q.p].text, ",", " or ")
+			s += q.text + r.values[q.p].text
 		}
 	}
 	return s
+}
+
+// kinds names the packets that op= chooses.
+func (r *Rule) kinds() string {
+	v := &r.values[Op]
+	names := strings.ReplaceAll(v.text, ",", " or ")
+	switch {
+	case v.ops.messages == 0:
+		return " with opcode " + names
+	case v.ops.opcodes():
+		return " with opcode or CM message " + names
+	case names == allMessages:
+		return " with a CM message"
+	default:
+		return " with the CM message " + names
+	}
 }
 
 func (r *Rule) noun() string {

@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -130,13 +131,30 @@ const defaultQueue = 1000
 func (s *Subject) read(pkt *roce.Packet, seg []byte) {
 	s.Readable = pkt.Parse(seg) == roce.FaultNone
 	s.Op, s.QPN, s.PSN = pkt.BTH.Opcode, pkt.BTH.DestQP, pkt.BTH.PSN
-	s.Syndrome = 0
-	if s.Readable && pkt.Info.Headers&roce.HasAETH != 0 {
-		s.Syndrome = pkt.AETH.Syndrome
-	}
+	s.Syndrome, s.Message = 0, 0
 	if !s.Readable {
 		s.Op, s.QPN, s.PSN = 0, 0, ib.PSN{}
+		return
 	}
+	if pkt.Info.Headers&roce.HasAETH != 0 {
+		s.Syndrome = pkt.AETH.Syndrome
+	}
+	if s.Op == roce.UDSendOnly && s.QPN == ib.QPNGSI {
+		s.Message = messageOf(pkt.Payload)
+	}
+}
+
+// messageOf returns which CM message the payload of a packet to QP1 is, 0 if it
+// is none.
+func messageOf(payload []byte) mad.AttrID {
+	if len(payload) != mad.Size {
+		return 0
+	}
+	h := (*mad.MAD)(payload).Header()
+	if !h.IsCM() {
+		return 0
+	}
+	return h.AttrID
 }
 
 // fits reports whether a packet is long enough for what the rule changes.

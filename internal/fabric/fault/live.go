@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -42,6 +43,7 @@ type Subject struct {
 	Dir      Direction
 	Op       roce.Opcode
 	Syndrome roce.Syndrome // of an acknowledge
+	Message  mad.AttrID    // of the CM; 0 if it is none
 	Readable bool          // the headers could be parsed
 	QPN      ib.QPN
 	PSN      ib.PSN
@@ -103,7 +105,7 @@ func (l *Live) matches(s *Subject) bool {
 		}
 	}
 	switch {
-	case l.Has(Op) && (!s.Readable || !l.values[Op].ops.has(s.Op, s.Syndrome)):
+	case l.Has(Op) && (!s.Readable || !l.values[Op].ops.has(s)):
 		return false
 	case l.Has(QPN) && (!s.Readable || s.QPN != ib.QPN(l.values[QPN].num)):
 		return false

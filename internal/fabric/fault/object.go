@@ -52,7 +52,7 @@ func About(t ib.EventType) Object {
 // queue pair are about its completion queue too, and the SRQ that it may have.
 func (v Verb) reaches(o Object) bool {
 	switch v {
-	case ModifyQP, QueryQP, DestroyQP, PostSend, PostRecv:
+	case ModifyQP, QueryQP, DestroyQP, AttachMcast, DetachMcast, PostSend, PostRecv:
 		return true
 	case ResizeCQ, ReqNotify, DestroyCQ:
 		return o == Device || o == CompletionQueue

@@ -107,6 +107,9 @@ func (p Param) Text() string {
 			names = append(names, w.name)
 		}
 		return params[p].text + " One of " + orList(names) + "."
+	case kindOps:
+		return params[p].text + " On packets also a message of the connection manager: " + orList(messageNames()) +
+			", or " + allMessages + " for all of them."
 	default:
 		return params[p].text
 	}

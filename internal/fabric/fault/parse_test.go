@@ -33,6 +33,7 @@ func TestCanonical(t *testing.T) {
 		"drop dir=out nth=0x10":                   "drop nth=16 dir=out",
 		"dup p=1e-2":                              "dup p=0.01",
 		"drop nth=010":                            "drop nth=10",
+		"drop nth=1 op=REP,SIDR":                  "drop nth=1 op=REP,SIDR",
 		"delay 5000us op=ACK":                     "delay 5ms op=ACK",
 		"delay time=1s":                           "delay 1s",
 		"corrupt byte=-4 reseal xor=0x80":         "corrupt byte=-4 xor=128 reseal",
@@ -83,6 +84,9 @@ func TestErrors(t *testing.T) {
 		{"delay", "delay needs TIME; for example: delay 5ms op=ACK\n  delay\n       ^"},
 		{"delay -5ms", "time \"-5ms\": want a time, such as 5ms or 1.5s, up to 24h0m0s\n  delay -5ms\n        ^"},
 		{"drop op=RDMA_WRITE_MIDLE", "unknown op \"RDMA_WRITE_MIDLE\"; did you mean RDMA_WRITE_MIDDLE?\n  drop op=RDMA_WRITE_MIDLE\n          ^"},
+		{"drop op=RPE", "unknown op \"RPE\"; did you mean REP?\n  drop op=RPE\n          ^"},
+		{"drop op=ACK,SIDR_REPP", "unknown op \"SIDR_REPP\"; did you mean SIDR_REP?\n  drop op=ACK,SIDR_REPP\n              ^"},
+		{"nak RNR op=SEND,REQ", "CM messages are datagrams: no RC responder gets them; drop, delay and the other faults on packets do\n  nak RNR op=SEND,REQ\n  ^"},
 		{"drop op=ACK,SENT", "unknown op \"SENT\"\n  drop op=ACK,SENT\n              ^"},
 		{"drop op=SEND,SEN", "unknown op \"SEN\"\n  drop op=SEND,SEN\n               ^"},
 		{"drop op=SEND,", "unknown op \"\"\n  drop op=SEND,\n               ^"},
@@ -147,6 +151,7 @@ func FuzzParse(f *testing.F) {
 	for a := range NumActions {
 		f.Add(a.Example())
 	}
+	f.Add("drop op=REP,CM,SIDR nth=1; delay 1s op=RTU,ACK")
 	f.Add("drop p=1 dir=out after=1s; corrupt bit=7 reseal\nnak RNR # no\nevent CQ_ERR op=PostRecv every=3")
 	f.Fuzz(func(t *testing.T, text string) {
 		rules, err := Parse(text)

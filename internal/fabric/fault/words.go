@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -31,6 +32,8 @@ const (
 	ModifyQP
 	QueryQP
 	DestroyQP
+	AttachMcast
+	DetachMcast
 	PostSend
 	PostRecv
 	NumVerbs
@@ -39,7 +42,7 @@ const (
 var verbNames = [NumVerbs]string{
 	"AllocPD", "DeallocPD", "RegMR", "ReregMR", "DeregMR", "CreateCQ", "ResizeCQ", "ReqNotify", "DestroyCQ",
 	"CreateSRQ", "SetSRQLimit", "PostSRQRecv", "DestroySRQ", "CreateAH", "DestroyAH",
-	"CreateQP", "ModifyQP", "QueryQP", "DestroyQP", "PostSend", "PostRecv",
+	"CreateQP", "ModifyQP", "QueryQP", "DestroyQP", "AttachMcast", "DetachMcast", "PostSend", "PostRecv",
 }
 
 // String returns the name of the verb.
@@ -88,28 +91,34 @@ const (
 	rnrAnswer         // receiver not ready
 )
 
-// OpSet is a set of packets by opcode and, for acknowledges, syndrome.
+// OpSet is a set of packets: by opcode and, for acknowledges, syndrome, or by
+// the CM message in them.
 type OpSet struct {
-	bits    [4]uint64
-	answers answers
+	bits     [4]uint64
+	answers  answers
+	messages uint16 // bit 0 is mad.AttrREQ
 }
 
 func (s *OpSet) add(o roce.Opcode) { s.bits[o>>6] |= 1 << (o & 63) }
 
-// has reports whether a packet with the opcode, and the syndrome if it is an
-// acknowledge, is in the set.
-func (s *OpSet) has(o roce.Opcode, y roce.Syndrome) bool {
-	if s.bits[o>>6]>>(o&63)&1 == 0 {
+func (s *OpSet) addMessage(a mad.AttrID) { s.messages |= 1 << (a - mad.AttrREQ) }
+
+// has reports whether a packet is in the set.
+func (s *OpSet) has(p *Subject) bool {
+	if p.Message != 0 && s.messages>>(p.Message-mad.AttrREQ)&1 != 0 {
+		return true
+	}
+	if s.bits[p.Op>>6]>>(p.Op&63)&1 == 0 {
 		return false
 	}
-	if o.Info().Kind != roce.KindAck {
+	if p.Op.Info().Kind != roce.KindAck {
 		return true
 	}
 	switch s.answers {
 	case nakAnswer:
-		return !y.IsACK()
+		return !p.Syndrome.IsACK()
 	case rnrAnswer:
-		return y.IsRNR()
+		return p.Syndrome.IsRNR()
 	default:
 		return true
 	}
@@ -124,7 +133,11 @@ var opAliases = [...]struct {
 	{"NAK", "ACKNOWLEDGE", nakAnswer}, {"RNR_NAK", "ACKNOWLEDGE", rnrAnswer},
 }
 
-// opsNamed returns the opcodes with a name, or whose names begin with it.
+// allMessages is the name of all CM messages together.
+const allMessages = "CM"
+
+// opsNamed returns the opcodes and CM messages with a name, or whose names
+// begin with it.
 func opsNamed(name string) (s OpSet, ok bool) {
 	for _, a := range opAliases {
 		if name == a.name {
@@ -136,6 +149,12 @@ func opsNamed(name string) (s OpSet, ok bool) {
 		op := roce.Opcode(o)
 		if op.Info().Known && (covers(op.String(), name) || covers(bareOp(op), name)) {
 			s.add(op)
+			ok = true
+		}
+	}
+	for a := mad.AttrREQ; a <= mad.AttrAPR; a++ {
+		if name == allMessages || covers(a.String(), name) {
+			s.addMessage(a)
 			ok = true
 		}
 	}
@@ -166,7 +185,11 @@ func (s *OpSet) join(t OpSet) {
 	for i := range s.bits {
 		s.bits[i] |= t.bits[i]
 	}
+	s.messages |= t.messages
 }
+
+// opcodes reports whether the set holds packets by their opcode.
+func (s *OpSet) opcodes() bool { return s.bits != [4]uint64{} }
 
 // acks reports whether the set holds an ACKNOWLEDGE.
 func (s *OpSet) acks() bool { return s.bits[0]>>roce.RCAcknowledge&1 != 0 }
@@ -184,6 +207,14 @@ func opWords() []string {
 		if op := roce.Opcode(o); op.Info().Known && op.Service() <= roce.ServiceUD {
 			names = append(names, bareOp(op), op.String())
 		}
+	}
+	return append(append(names, messageNames()...), allMessages)
+}
+
+// messageNames returns the names of the CM messages.
+func messageNames() (names []string) {
+	for a := mad.AttrREQ; a <= mad.AttrAPR; a++ {
+		names = append(names, a.String())
 	}
 	return names
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/softhca/softhca/ib"
@@ -31,8 +32,9 @@ const maxRunBytes = 65507
 type Network struct {
 	opts Options
 
-	mu    sync.RWMutex // guards ports
-	ports map[netip.Addr]*Port
+	mu     sync.RWMutex // guards what follows, and the groups of each port
+	ports  map[netip.Addr]*Port
+	groups map[netip.Addr][]*Port // in the order in which they joined
 }
 
 // NewNetwork returns a network without ports.
@@ -46,7 +48,7 @@ func NewNetwork(o Options) *Network {
 	if o.MaxSegments <= 0 {
 		o.MaxSegments = defaultSegments
 	}
-	return &Network{opts: o, ports: make(map[netip.Addr]*Port)}
+	return &Network{opts: o, ports: make(map[netip.Addr]*Port), groups: make(map[netip.Addr][]*Port)}
 }
 
 // Port attaches a port with the given addresses, IPv4 or IPv6, in the order of
@@ -80,20 +82,39 @@ func (n *Network) Port(addrs ...netip.Addr) (*Port, error) {
 	return p, nil
 }
 
-// detach makes the addresses of p free again.
+// detach makes the addresses of p free again and takes it out of its groups.
 func (n *Network) detach(p *Port) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, a := range p.caps.Addrs {
 		delete(n.ports, a)
 	}
+	for a := range n.groups {
+		n.drop(a, p)
+	}
 }
 
-// lookup returns the port that owns a, or nil.
-func (n *Network) lookup(a netip.Addr) *Port {
+// drop takes p out of a group, if it is in. The mutex is held.
+func (n *Network) drop(group netip.Addr, p *Port) {
+	left := slices.DeleteFunc(n.groups[group], func(o *Port) bool { return o == p })
+	if n.groups[group] = left; len(left) == 0 {
+		delete(n.groups, group)
+	}
+}
+
+// deliver puts a run into the queue of the port that it is for, or of every
+// port of its group. It reports whether somebody can be there.
+func (n *Network) deliver(r *fabric.Run) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.ports[a]
+	if p := n.ports[r.Path.Dst]; p != nil {
+		p.arrive(r)
+		return true
+	}
+	for _, p := range n.groups[r.Path.Dst] {
+		p.arrive(r)
+	}
+	return r.Path.Dst.IsMulticast()
 }
 
 // caps returns what a port with these addresses can do.

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -11,10 +12,11 @@ import (
 
 // Port is one attachment to a Network. It implements fabric.Port.
 type Port struct {
-	net   *Network
-	caps  fabric.Caps
-	queue *queue
-	timer *time.Timer // used by Wait only
+	net    *Network
+	caps   fabric.Caps
+	queue  *queue
+	timer  *time.Timer   // used by Wait only
+	groups fabric.Groups // guarded by the network's mutex
 
 	arrived chan struct{} // holds a token after an arrival
 	woken   chan struct{} // holds a token after Wake
@@ -47,32 +49,70 @@ func (p *Port) Caps() fabric.Caps { return p.caps }
 
 // Send implements fabric.Port. It never returns fabric.ErrBlocked: a run that
 // its receiver has no room for is lost, as on a network. A run for an address
-// that no port has, or from one that is not this port's, counts as refused.
+// that no port has, or from one that is not this port's, counts as refused;
+// one for a group that nobody is in is lost.
 func (p *Port) Send(b *fabric.Batch) error {
 	if p.closed.Load() {
 		return fabric.ErrClosed
 	}
 	runs := b.Pending()
 	for i := range runs {
-		p.deliver(&runs[i])
+		p.send(&runs[i])
 	}
 	b.Sent(len(runs))
 	return nil
 }
 
-func (p *Port) deliver(r *fabric.Run) {
-	dst := p.net.lookup(r.Path.Dst)
-	if dst == nil || r.Size > p.caps.MTU || !slices.Contains(p.caps.Addrs, r.Path.Src) {
+func (p *Port) send(r *fabric.Run) {
+	if r.Size > p.caps.MTU || !slices.Contains(p.caps.Addrs, r.Path.Src) || !p.net.deliver(r) {
 		p.sendErrors.Add(uint64(r.Count))
 		return
 	}
 	p.sentPackets.Add(uint64(r.Count))
 	p.sentBytes.Add(uint64(len(r.Bytes)))
-	if !dst.queue.put(r) {
-		dst.overflows.Add(uint64(r.Count))
+}
+
+// arrive queues a run that somebody sent.
+func (p *Port) arrive(r *fabric.Run) {
+	if !p.queue.put(r) {
+		p.overflows.Add(uint64(r.Count))
 		return
 	}
-	offer(dst.arrived)
+	offer(p.arrived)
+}
+
+// Join implements fabric.Port. It does not block.
+func (p *Port) Join(group netip.Addr) error {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	if p.closed.Load() {
+		return fabric.ErrClosed
+	}
+	first, err := p.groups.Join(group, p.caps.Addrs)
+	if err != nil {
+		return fmt.Errorf("pipe: %w", err)
+	}
+	if first {
+		p.net.groups[group] = append(p.net.groups[group], p)
+	}
+	return nil
+}
+
+// Leave implements fabric.Port. It does not block.
+func (p *Port) Leave(group netip.Addr) error {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	if p.closed.Load() {
+		return fabric.ErrClosed
+	}
+	last, err := p.groups.Leave(group)
+	if err != nil {
+		return fmt.Errorf("pipe: %w", err)
+	}
+	if last {
+		p.net.drop(group, p)
+	}
+	return nil
 }
 
 // Receive implements fabric.Port.

@@ -3,7 +3,8 @@
 // any peer, and sends each path's own UDP source port and IPv6 flow label.
 //
 // Reading order: config.go, port_linux.go, sockets_linux.go, filter_linux.go,
-// send_linux.go, receive_linux.go; port_other.go for other systems.
+// group_linux.go, send_linux.go, receive_linux.go; port_other.go for other
+// systems.
 //
 // Packets arrive through packet sockets on the interfaces that own the
 // addresses, and on loopback for what the host sends to itself. They leave

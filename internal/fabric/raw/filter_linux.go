@@ -3,6 +3,7 @@ package raw
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -44,23 +45,43 @@ func (p *program) mustNot(v uint32) {
 	p.ret(0)
 }
 
-// filter accepts whole UDP packets for port 4791 of one of addrs, but not what
-// this host sends (it would be seen twice on loopback) nor what is addressed
-// to another station.
-func filter(addrs []netip.Addr) []unix.SockFilter {
-	var p, v4, v6 program
+// hearing is what a packet socket hears.
+type hearing struct {
+	addrs    []netip.Addr
+	groups   []netip.Addr
+	outgoing bool // also what this host sends to the groups
+}
+
+// filter accepts whole UDP packets for port 4791 of one of the addresses and
+// groups, but not what this host sends (it would be seen twice on loopback),
+// unless that is wanted, nor what is addressed to another station.
+func (h *hearing) filter() []unix.SockFilter {
+	var p, received, sent program
+	received.packets(slices.Concat(h.addrs, h.groups))
+	if h.outgoing {
+		sent.packets(h.groups)
+	} else {
+		sent.ret(0)
+	}
+	p.load(unix.BPF_W, pktType)
+	p.mustNot(unix.PACKET_OTHERHOST)
+	p.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 1, unix.PACKET_OUTGOING)
+	p.op(unix.BPF_JMP|unix.BPF_JA, 0, 0, uint32(len(received)))
+	return slices.Concat(p, received, sent)
+}
+
+// packets appends the tests of a packet to one of addrs. It always returns.
+func (p *program) packets(addrs []netip.Addr) {
+	var v4, v6 program
 	v4.ipv4(addrs)
 	v6.ipv6(addrs)
-	p.load(unix.BPF_W, pktType)
-	p.mustNot(unix.PACKET_OUTGOING)
-	p.mustNot(unix.PACKET_OTHERHOST)
 	p.load(unix.BPF_B, netOff)
 	p.op(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 1, 0, 0x45) // IPv4 without options
 	p.op(unix.BPF_JMP|unix.BPF_JA, 0, 0, uint32(len(v4)))
-	p = append(p, v4...)
+	*p = append(*p, v4...)
 	p.op(unix.BPF_ALU|unix.BPF_RSH|unix.BPF_K, 0, 0, 4)
 	p.must(6)
-	return append(p, v6...)
+	*p = append(*p, v6...)
 }
 
 // ipv4 appends the tests of an IPv4 packet. It always returns.

@@ -19,7 +19,8 @@ import (
 type Port struct {
 	caps     fabric.Caps
 	poll     *poll.Poller
-	captures []int // packet sockets
+	captures []capture
+	member   membership
 	recv     *receiver
 	send     *sender
 
@@ -73,7 +74,7 @@ func (p *Port) open(s *sockets, nifs []*net.Interface, c *Config) error {
 		if err != nil {
 			return err
 		}
-		p.captures = append(p.captures, fd)
+		p.captures = append(p.captures, capture{fd: fd, index: nif.Index, loopback: nif.Flags&net.FlagLoopback != 0})
 		if n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil && (n < p.caps.RecvBuffer || p.caps.RecvBuffer == 0) {
 			p.caps.RecvBuffer = n
 		}
@@ -92,8 +93,18 @@ func (p *Port) open(s *sockets, nifs []*net.Interface, c *Config) error {
 			return err
 		}
 		p.send.scopes = append(p.send.scopes, uint32(nif.Index))
+		p.owns(nif.Index, a)
 	}
 	return nil
+}
+
+// owns notes that an interface has address a of the port.
+func (p *Port) owns(ifindex int, a netip.Addr) {
+	for i := range p.captures {
+		if c := &p.captures[i]; c.index == ifindex {
+			c.v4, c.v6 = c.v4 || a.Is4(), c.v6 || a.Is6()
+		}
+	}
 }
 
 // openSender opens the raw socket of the family of a, once.
@@ -151,12 +162,20 @@ func (p *Port) countOverflows() {
 		return
 	}
 	defer p.poll.Leave()
-	for _, fd := range p.captures {
-		if st, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+	for i := range p.captures {
+		if st, err := unix.GetsockoptTpacketStats(p.captures[i].fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
 			p.overflows.Add(uint64(st.Drops))
 		}
 	}
 }
 
 // Close implements fabric.Port. It returns when every other call has.
-func (p *Port) Close() error { return p.poll.Close() }
+func (p *Port) Close() error {
+	if err := p.poll.Close(); err != nil {
+		return err
+	}
+	for _, e := range p.member.list {
+		_ = unix.Close(e.fd) // sockets without linger: nothing to report
+	}
+	return nil
+}

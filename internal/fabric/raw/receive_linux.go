@@ -85,7 +85,7 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 			break
 		}
 		r.next = (k + 1) % len(p.captures)
-		count, err := p.receive(p.captures[k], used, room)
+		count, err := p.receive(p.captures[k].fd, used, room)
 		if err != nil {
 			return n, err
 		}

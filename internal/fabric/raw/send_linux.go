@@ -31,6 +31,7 @@ type piece struct {
 type sender struct {
 	msgs   [vectorLen]message
 	iovs   [vectorLen][2]unix.Iovec // headers, segment
+	ctrls  [vectorLen][5]uint64     // for one struct in6_pktinfo
 	names  [vectorLen]unix.RawSockaddrInet6
 	heads  [vectorLen][ipudp.MaxLen]byte
 	pieces [vectorLen]piece
@@ -48,6 +49,7 @@ func newSender() *sender {
 		h.Iov = &t.iovs[i][0]
 		h.SetIovlen(2)
 		t.iovs[i][0].Base = &t.heads[i][0]
+		h.Control = (*byte)(unsafe.Pointer(&t.ctrls[i]))
 	}
 	return t
 }
@@ -174,7 +176,32 @@ func (p *Port) message(i int, r *fabric.Run, k int) {
 	t.iovs[i][1].Base = &seg[0]
 	t.iovs[i][1].SetLen(len(seg))
 	t.msgs[i].hdr.Namelen = p.name(&t.names[i], &r.Path)
+	n := 0
+	if r.Path.Dst.IsMulticast() {
+		n = t.leaveBy(i, r.Path.Dst, p.scope(r.Path.Src))
+	}
+	t.msgs[i].hdr.SetControllen(n)
 }
+
+// leaveBy writes the control message that makes message i leave by an
+// interface, whatever the routes to a group say, and returns its length.
+func (t *sender) leaveBy(i int, group netip.Addr, ifindex uint32) int {
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&t.ctrls[i]))
+	data := unsafe.Add(unsafe.Pointer(h), unix.CmsgLen(0))
+	if group.Is4() {
+		h.Level, h.Type = unix.IPPROTO_IP, unix.IP_PKTINFO
+		h.SetLen(unix.CmsgLen(unix.SizeofInet4Pktinfo))
+		*(*unix.Inet4Pktinfo)(data) = unix.Inet4Pktinfo{Ifindex: int32(ifindex)}
+		return unix.CmsgSpace(unix.SizeofInet4Pktinfo)
+	}
+	h.Level, h.Type = unix.IPPROTO_IPV6, unix.IPV6_PKTINFO
+	h.SetLen(unix.CmsgLen(unix.SizeofInet6Pktinfo))
+	*(*unix.Inet6Pktinfo)(data) = unix.Inet6Pktinfo{Ifindex: ifindex}
+	return unix.CmsgSpace(unix.SizeofInet6Pktinfo)
+}
+
+// scope returns the interface that has an address of the port.
+func (p *Port) scope(a netip.Addr) uint32 { return p.send.scopes[slices.Index(p.caps.Addrs, a)] }
 
 // name stores where the kernel routes a packet to and returns its length. A
 // raw socket's address has no port.
@@ -186,7 +213,7 @@ func (p *Port) name(to *unix.RawSockaddrInet6, path *fabric.Path) uint32 {
 	}
 	to.Family, to.Port, to.Addr, to.Flowinfo, to.Scope_id = unix.AF_INET6, 0, path.Dst.As16(), 0, 0
 	if path.Dst.IsLinkLocalUnicast() || path.Dst.IsLinkLocalMulticast() {
-		to.Scope_id = p.send.scopes[slices.Index(p.caps.Addrs, path.Src)]
+		to.Scope_id = p.scope(path.Src)
 	}
 	return unix.SizeofSockaddrInet6
 }

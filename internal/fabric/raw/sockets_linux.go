@@ -42,7 +42,8 @@ func (s *sockets) close() {
 // bound after the filter is in place, so that nothing else gets in.
 func (s *sockets) capture(nif *net.Interface, c *Config) (int, error) {
 	return s.add(unix.AF_PACKET, unix.SOCK_RAW, 0, func(fd int) error {
-		if err := attach(fd, filter(c.Addrs)); err != nil {
+		h := hearing{addrs: c.Addrs}
+		if err := attach(fd, h.filter()); err != nil {
 			return fmt.Errorf("raw: attach filter: %w", err)
 		}
 		// The one tells how to cut what an offloading sender on this host left
@@ -53,8 +54,7 @@ func (s *sockets) capture(nif *net.Interface, c *Config) (int, error) {
 		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1); err != nil {
 			return fmt.Errorf("raw: PACKET_AUXDATA: %w", err)
 		}
-		// Only a saving: the filter drops those too.
-		_ = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1)
+		ignoreOutgoing(fd, true)
 		buffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, c.RecvBuffer)
 		var all [2]byte
 		binary.BigEndian.PutUint16(all[:], unix.ETH_P_ALL)

@@ -2,8 +2,9 @@
 // no privilege.
 //
 // Reading order: config.go, errors.go; on Linux port_linux.go,
-// socket_linux.go, send_linux.go, segments_linux.go, receive_linux.go,
-// message_linux.go, control_linux.go; on other systems port_other.go.
+// socket_linux.go, group_linux.go, send_linux.go, segments_linux.go,
+// receive_linux.go, message_linux.go, control_linux.go; on other systems
+// port_other.go.
 //
 // On Linux every address has one nonblocking socket that is never connected:
 // with path MTU discovery on, such a socket sends IPv4 identification 0, and
@@ -12,6 +13,10 @@
 // UDP_SEGMENT, datagrams arrive with recvmmsg and UDP_GRO, and neither
 // direction allocates. A kernel that refuses segmentation offload is served
 // segment by segment.
+//
+// A multicast group has sockets of its own, bound to the group. What is sent
+// to one leaves by the interface that has the source address; over IPv6, Linux
+// sends no multicast by its loopback interface.
 //
 // A UDP socket does not show the identification of what arrives, so an IPv4
 // port verifies with fabric.VerifyDerivedID.

@@ -3,7 +3,9 @@
 package udp
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,11 +18,13 @@ import (
 
 // Port is an attachment through UDP sockets. It implements fabric.Port.
 type Port struct {
-	caps  fabric.Caps
-	socks []socket
-	poll  *poll.Poller
-	send  *sender
-	recv  *receiver
+	cfg    Config
+	caps   fabric.Caps
+	socks  []*socket // of the addresses
+	member membership
+	poll   *poll.Poller
+	send   *sender
+	recv   *receiver
 
 	blocked atomic.Int32 // the socket that had no room last, or poll.NoSocket
 
@@ -41,22 +45,25 @@ func Open(c Config) (*Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{}
-	fds := make([]int, 0, len(c.Addrs))
+	p := &Port{cfg: c}
+	fds := make([]int, 0, len(c.Addrs)+1)
 	for _, a := range c.Addrs {
 		s, err := openSocket(a, &c)
 		if err != nil {
-			for _, fd := range fds {
-				_ = unix.Close(fd)
-			}
+			closeAll(p.socks)
 			return nil, err
 		}
 		p.socks = append(p.socks, s)
 		fds = append(fds, s.fd)
 	}
-	if p.poll, err = poll.New(fds...); err != nil {
+	if p.member.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		closeAll(p.socks)
+		return nil, fmt.Errorf("udp: epoll: %w", err)
+	}
+	if p.poll, err = poll.New(append(fds, p.member.epoll)...); err != nil {
 		return nil, err
 	}
+	p.member.heard = slices.Clone(p.socks)
 	p.caps = capsOf(p.socks, &c)
 	p.send = newSender(p.caps.MaxSegments > 1)
 	p.recv = newReceiver()
@@ -65,7 +72,7 @@ func Open(c Config) (*Port, error) {
 }
 
 // capsOf describes a port of these sockets: what all of them can do.
-func capsOf(socks []socket, c *Config) fabric.Caps {
+func capsOf(socks []*socket, c *Config) fabric.Caps {
 	caps := fabric.Caps{
 		Name:        "udp",
 		Interface:   socks[0].ifname,
@@ -78,8 +85,7 @@ func capsOf(socks []socket, c *Config) fabric.Caps {
 		RecvBuffer:  socks[0].rcvbuf,
 		Verify:      fabric.VerifyFull,
 	}
-	for i := range socks {
-		s := &socks[i]
+	for _, s := range socks {
 		caps.MTU = min(caps.MTU, s.mtu)
 		caps.RecvBuffer = min(caps.RecvBuffer, s.rcvbuf)
 		caps.GRO = caps.GRO && s.gro
@@ -98,9 +104,9 @@ func (p *Port) Caps() fabric.Caps { return p.caps }
 
 // socketOf returns the socket that is bound to a, or nil.
 func (p *Port) socketOf(a netip.Addr) *socket {
-	for i := range p.socks {
-		if p.socks[i].addr == a {
-			return &p.socks[i]
+	for _, s := range p.socks {
+		if s.addr == a {
+			return s
 		}
 	}
 	return nil
@@ -135,4 +141,10 @@ func (p *Port) Stats() fabric.Stats {
 }
 
 // Close implements fabric.Port. It returns when every other call has.
-func (p *Port) Close() error { return p.poll.Close() }
+func (p *Port) Close() error {
+	if err := p.poll.Close(); err != nil {
+		return err
+	}
+	closeAll(p.member.heard[len(p.socks):])
+	return nil
+}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/ident"
 	"github.com/softhca/softhca/internal/fabric/iface"
@@ -22,7 +23,7 @@ import (
 // Port is an attachment through UDP sockets. It implements fabric.Port on
 // systems without special support, with these limits: no segmentation offload;
 // Send may block for a moment while a socket buffer is full; traffic class and
-// hop limit are neither sent nor seen; the IPv4 identification is taken to be
+// hop limit are neither sent nor seen; there is no multicast; the IPv4 identification is taken to be
 // 0, which holds where the system sends that with DF. Where it does not, peers
 // that check the whole ICRC drop what arrives over IPv4: use IPv6.
 type Port struct {
@@ -212,14 +213,15 @@ func (p *Port) sendRun(r *fabric.Run) error {
 	return nil
 }
 
-// way returns the connection that a path leaves by, and where to.
+// way returns the connection that a path leaves by, and where to. None leads
+// to a group: the system would choose the interface.
 func (p *Port) way(path *fabric.Path) (*net.UDPConn, netip.AddrPort) {
 	for i, a := range p.caps.Addrs {
-		if a != path.Src || a.Is4() != path.Dst.Is4() {
+		if a != path.Src || a.Is4() != path.Dst.Is4() || path.Dst.IsMulticast() {
 			continue
 		}
 		dst := path.Dst
-		if dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast() {
+		if dst.IsLinkLocalUnicast() {
 			dst = dst.WithZone(p.zones[i])
 		}
 		return p.conns[i], netip.AddrPortFrom(dst, fabric.RoCEPort)
@@ -258,6 +260,16 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	p.receivedPackets.Add(uint64(len(ds)))
 	p.receivedBytes.Add(uint64(size))
 	return len(ds), nil
+}
+
+// Join implements fabric.Port: it fails.
+func (p *Port) Join(group netip.Addr) error {
+	return fmt.Errorf("udp: join %v: multicast works on Linux only: %w", group, ib.EOPNOTSUPP)
+}
+
+// Leave implements fabric.Port: it fails, as nothing was joined.
+func (p *Port) Leave(group netip.Addr) error {
+	return fmt.Errorf("udp: the port is not in %v: %w", group, ib.EINVAL)
 }
 
 // Wait implements fabric.Port.

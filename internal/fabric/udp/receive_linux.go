@@ -46,16 +46,29 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 		return 0, fabric.ErrClosed
 	}
 	defer p.poll.Leave()
+	if p.member.any.Load() {
+		p.member.hearing.Lock()
+		defer p.member.hearing.Unlock()
+		return p.receive(p.member.heard, ds)
+	}
+	return p.receive(p.socks, ds)
+}
+
+// receive fills ds with what waits in socks, which take turns.
+func (p *Port) receive(socks []*socket, ds []fabric.Datagram) (int, error) {
 	r := p.recv
 	var got tally
 	used, n := 0, 0 // messages, datagrams
-	for range p.socks {
-		s := &p.socks[r.next]
+	for range socks {
+		if r.next >= len(socks) {
+			r.next = 0
+		}
+		s := socks[r.next]
 		room := min(len(ds)-n, vectorLen-used, s.depth)
 		if room == 0 {
 			break
 		}
-		r.next = (r.next + 1) % len(p.socks)
+		r.next++
 		count, err := s.receive(&r.v.msgs[used], room)
 		if err != nil {
 			return n, err

@@ -18,50 +18,72 @@ import (
 // one need no control message.
 const defaultHops = 64
 
-// socket is the UDP socket of one address.
+// socket is the UDP socket of one address, or of one group on one interface.
 type socket struct {
-	fd     int
-	index  int32 // in the port
-	addr   netip.Addr
-	ifname string
-	scope  uint32 // interface of a link-local address
-	mtu    int    // largest UDP payload
-	rcvbuf int    // as the kernel counts it
-	gso    bool
-	gro    bool
-	depth  int    // messages to ask for at once
-	drops  uint32 // datagrams that the kernel says it dropped, wrapping
+	fd      int
+	index   int32 // in the port
+	addr    netip.Addr
+	ifname  string
+	ifindex int
+	scope   uint32 // interface of a link-local address
+	mtu     int    // largest UDP payload
+	rcvbuf  int    // as the kernel counts it
+	gso     bool
+	gro     bool
+	depth   int    // messages to ask for at once
+	drops   uint32 // datagrams that the kernel says it dropped, wrapping
 }
 
 // openSocket opens, sets and binds the socket of address a.
-func openSocket(a netip.Addr, c *Config) (socket, error) {
+func openSocket(a netip.Addr, c *Config) (*socket, error) {
 	nif, err := iface.Owner(a)
 	if err != nil {
-		return socket{}, fmt.Errorf("udp: %w", err)
+		return nil, fmt.Errorf("udp: %w", err)
 	}
-	s := socket{addr: a, depth: 1, ifname: nif.Name, mtu: iface.Payload(nif.MTU, a)}
+	s := &socket{addr: a, depth: 1, ifname: nif.Name, ifindex: nif.Index, mtu: iface.Payload(nif.MTU, a)}
 	for s.index = 0; c.Addrs[s.index] != a; s.index++ {
 	}
-	family := unix.AF_INET
-	if a.Is6() {
-		family = unix.AF_INET6
-		if a.IsLinkLocalUnicast() {
-			s.scope = uint32(nif.Index)
-		}
+	if a.IsLinkLocalUnicast() && a.Is6() {
+		s.scope = uint32(nif.Index)
 	}
-	s.fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
-	if err != nil {
-		return socket{}, fmt.Errorf("udp: socket for %v: %w", a, err)
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("udp: %w", err)
 	}
-	if err := s.setup(nif, c); err != nil {
-		return socket{}, errors.Join(err, unix.Close(s.fd))
+	if err := s.bind(nif, c); err != nil {
+		return nil, errors.Join(err, unix.Close(s.fd))
 	}
 	return s, nil
 }
 
-// setup sets the options and binds. Only what the ICRC depends on must
-// succeed; kernels that lack the rest (gVisor, old ones) still work.
-func (s *socket) setup(nif *net.Interface, c *Config) error {
+// open makes a socket of the family of the address.
+func (s *socket) open() (err error) {
+	family := unix.AF_INET
+	if s.addr.Is6() {
+		family = unix.AF_INET6
+	}
+	s.fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err != nil {
+		return fmt.Errorf("socket for %v: %w", s.addr, err)
+	}
+	return nil
+}
+
+// bind sets the options of the socket of an address and binds it.
+func (s *socket) bind(nif *net.Interface, c *Config) error {
+	if err := s.setup(c); err != nil {
+		return err
+	}
+	s.leaveBy(nif)
+	s.gso = s.offload(nif, c.GSO)
+	if err := unix.Bind(s.fd, s.sockaddr()); err != nil {
+		return bindError(s.addr, err)
+	}
+	return nil
+}
+
+// setup sets the options that every socket has. Only what the ICRC depends on
+// must succeed; kernels that lack the rest (gVisor, old ones) still work.
+func (s *socket) setup(c *Config) error {
 	if err := s.require(); err != nil {
 		return err
 	}
@@ -72,11 +94,18 @@ func (s *socket) setup(nif *net.Interface, c *Config) error {
 	if !c.DisableGRO {
 		s.gro = unix.SetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 	}
-	s.gso = s.offload(nif, c.GSO)
-	if err := unix.Bind(s.fd, s.sockaddr()); err != nil {
-		return bindError(s.addr, err)
-	}
 	return nil
+}
+
+// leaveBy makes what is sent to groups leave by the interface of the address,
+// not by that of the default route. A copy stays on the host for the adapters
+// there, this one included.
+func (s *socket) leaveBy(nif *net.Interface) {
+	if s.addr.Is4() {
+		_ = unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(nif.Index)})
+		return
+	}
+	_ = unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, nif.Index)
 }
 
 // require sets what the packets would be wrong without: identification 0 and
@@ -107,6 +136,7 @@ func (s *socket) wishes() []option {
 		return []option{
 			{unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1},
 			{unix.IPPROTO_IP, unix.IP_TTL, defaultHops},
+			{unix.IPPROTO_IP, unix.IP_MULTICAST_TTL, defaultHops},
 			{unix.IPPROTO_IP, unix.IP_RECVTTL, 1},
 			{unix.IPPROTO_IP, unix.IP_RECVTOS, 1},
 		}
@@ -115,6 +145,7 @@ func (s *socket) wishes() []option {
 		{unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1},
 		{unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
 		{unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, defaultHops},
+		{unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, defaultHops},
 		{unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1},
 		{unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1},
 		{unix.IPPROTO_IPV6, ipv6FlowInfo, 1},

@@ -26,7 +26,7 @@ func TestProbe(t *testing.T) {
 	if err := Text(&text, []Device{d}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"hca_id: pair", "active_mtu:            4096\n", "GID[  1]:              fd00", "ICRC check:            full\n"} {
+	for _, want := range []string{"hca_id: pair", "node_guid:                 " + d.Attr.NodeGUID.String() + "\n", "active_mtu:            4096\n", "GID[  1]:              fd00", "ICRC check:            full\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

@@ -30,6 +30,7 @@ func (d *Device) text(b *strings.Builder) {
 		fmt.Fprintf(b, "%*s%-*s %s\n", indent, "", 30-indent, name+":", fmt.Sprintf(format, args...))
 	}
 	line(4, "transport", "RoCEv2 (UDP port 4791)")
+	line(4, "node_guid", "%v", a.NodeGUID)
 	line(4, "max_qp", "%d", a.MaxQP)
 	line(4, "max_qp_wr", "%d", a.MaxQPWR)
 	line(4, "max_sge", "%d", a.MaxSGE)
@@ -37,6 +38,7 @@ func (d *Device) text(b *strings.Builder) {
 	line(4, "max_cq, max_cqe", "%d, %d", a.MaxCQ, a.MaxCQE)
 	line(4, "max_srq, max_srq_wr", "%d, %d", a.MaxSRQ, a.MaxSRQWR)
 	line(4, "max_mr, max_pd, max_ah", "%d, %d, %d", a.MaxMR, a.MaxPD, a.MaxAH)
+	line(4, "max_mcast_grp, qp_attach", "%d, %d", a.MaxMcastGrp, a.MaxMcastQPAttach)
 	line(4, "max_qp_rd_atom", "%d", a.MaxQPRDAtom)
 	line(4, "max_msg_size", "%d bytes", a.MaxMsgSize)
 	line(4, "phys_port_cnt", "%d", a.PhysPortCnt)

@@ -1,0 +1,154 @@
+package raw
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// capture is the packet socket of one interface.
+type capture struct {
+	fd       int
+	index    int // of the interface
+	loopback bool
+	v4, v6   bool // the interface has an address of the port of this family
+}
+
+// in reports whether the port is in a group by this interface.
+func (c *capture) in(group netip.Addr) bool { return group.Is4() && c.v4 || group.Is6() && c.v6 }
+
+// membership is what a port has for the multicast groups that it is in. The
+// packet sockets hear a group when their filters let it pass; another socket
+// makes the host a member.
+type membership struct {
+	control sync.Mutex // guards what follows
+	groups  fabric.Groups
+	list    []member
+}
+
+type member struct {
+	group netip.Addr
+	fd    int
+}
+
+// Join implements fabric.Port.
+func (p *Port) Join(group netip.Addr) error {
+	if !p.poll.Enter() {
+		return fabric.ErrClosed
+	}
+	defer p.poll.Leave()
+	m := &p.member
+	m.control.Lock()
+	defer m.control.Unlock()
+	first, err := m.groups.Join(group, p.caps.Addrs)
+	if err == nil && first {
+		if err = p.enter(group); err != nil {
+			_, undo := m.groups.Leave(group)
+			err = errors.Join(err, undo)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("raw: join %v: %w", group, err)
+	}
+	return nil
+}
+
+// Leave implements fabric.Port.
+func (p *Port) Leave(group netip.Addr) error {
+	if !p.poll.Enter() {
+		return fabric.ErrClosed
+	}
+	defer p.poll.Leave()
+	m := &p.member
+	m.control.Lock()
+	defer m.control.Unlock()
+	last, err := m.groups.Leave(group)
+	if err == nil && last {
+		i := slices.IndexFunc(m.list, func(e member) bool { return e.group == group })
+		_ = unix.Close(m.list[i].fd)
+		m.list = slices.Delete(m.list, i, i+1)
+		err = p.refilter()
+	}
+	if err != nil {
+		return fmt.Errorf("raw: leave %v: %w", group, err)
+	}
+	return nil
+}
+
+// enter makes the host a member of a group on the interfaces of its family and
+// lets the group pass. On an error nothing has changed.
+func (p *Port) enter(group netip.Addr) error {
+	family := unix.AF_INET
+	if group.Is6() {
+		family = unix.AF_INET6
+	}
+	// The socket has no port, so it hears nothing.
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	for i := range p.captures {
+		if c := &p.captures[i]; c.in(group) && err == nil {
+			err = subscribe(fd, group, c.index)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, unix.Close(fd))
+	}
+	m := &p.member
+	m.list = append(m.list, member{group, fd})
+	if err := p.refilter(); err != nil {
+		m.list = m.list[:len(m.list)-1]
+		return errors.Join(err, p.refilter(), unix.Close(fd))
+	}
+	return nil
+}
+
+// subscribe makes the host a member of a group on an interface while fd is
+// open.
+func subscribe(fd int, group netip.Addr, ifindex int) error {
+	if group.Is4() {
+		return unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
+			&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)})
+	}
+	return unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
+		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)})
+}
+
+// refilter makes the packet sockets hear the groups that the port is in. The
+// copies that the kernel keeps on the host of what leaves for a group are not
+// for packet sockets, so these look at what leaves; loopback shows the same
+// packet coming in.
+func (p *Port) refilter() error {
+	for i := range p.captures {
+		c := &p.captures[i]
+		var groups []netip.Addr
+		for _, e := range p.member.list {
+			if c.in(e.group) {
+				groups = append(groups, e.group)
+			}
+		}
+		h := hearing{addrs: p.caps.Addrs, groups: groups, outgoing: !c.loopback && len(groups) > 0}
+		if err := attach(c.fd, h.filter()); err != nil {
+			return fmt.Errorf("attach filter: %w", err)
+		}
+		ignoreOutgoing(c.fd, !h.outgoing)
+	}
+	return nil
+}
+
+// ignoreOutgoing spares the kernel asking the filter about what leaves.
+func ignoreOutgoing(fd int, ignore bool) {
+	v := 0
+	if ignore {
+		v = 1
+	}
+	// Only a saving, which old kernels lack: the filter drops those too.
+	_ = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, v)
+}

@@ -1,0 +1,78 @@
+package hca
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/mad"
+)
+
+// CM returns the adapter's communication manager.
+func (h *HCA) CM() *cm.Manager { return h.shard.cm }
+
+// Prepare moves a QP to INIT for a connection that is not there yet: it takes
+// receives, and nobody may access memory (C8).
+func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
+	a := ib.QPAttr{State: ib.INIT, Port: 1}
+	return h.modify(now, q, &a, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags)
+}
+
+// Establish moves a connection's QP to RTS with what both sides agreed on
+// (C8). On the passive side, the first packet that arrives finishes the
+// connection if its RTU is lost or late (Q9, C4).
+func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
+	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
+		a, mask, err := c.QPAttr(to)
+		if err != nil {
+			return err
+		}
+		a.MaxRDAtomic = min(a.MaxRDAtomic, h.cfg.Limits.MaxRDAtomic)
+		a.MaxDestRDAtomic = min(a.MaxDestRDAtomic, h.cfg.Limits.MaxRDAtomic)
+		if err := h.modify(now, q, &a, mask); err != nil {
+			return fmt.Errorf("connection %#08x: %w", c.LocalID(), err)
+		}
+	}
+	if c.Role() == cm.Passive {
+		q.OnFirst(func(now clock.Instant) {
+			if s := c.State(); s == cm.RepSent || s == cm.MRARepRcvd {
+				_ = c.Establish(now) // allowed in these states
+			}
+		})
+	}
+	return nil
+}
+
+// Disconnect moves a connection's QP to ERR: what was posted is flushed (C5).
+func (h *HCA) Disconnect(now clock.Instant, q *qp.QP) error {
+	return h.modify(now, q, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
+}
+
+func (h *HCA) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMask) error {
+	err := q.Modify(now, a, mask)
+	h.shard.timers.arm(q)
+	return err
+}
+
+// newCM returns the communication manager, which is the agent of its class on
+// QP1.
+func newCM(cfg *Config, g *gsi.Interface, mtu ib.MTU) *cm.Manager {
+	c := cm.Config{
+		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections,
+	}
+	var m *cm.Manager
+	a, err := g.Register(gsi.AgentConfig{
+		Class: mad.ClassCM, Version: mad.CMClassVersion, Methods: []mad.Method{mad.MethodSend},
+		Info:    mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: mad.CMClassVersion, RespTimeValue: cm.DefaultResponseTimeout},
+		Receive: func(now clock.Instant, r *gsi.Received) bool { return m.Receive(now, r) },
+	})
+	if err != nil {
+		panic(err) // it is the first agent
+	}
+	c.Send, c.TID = a.Send, a.TID
+	m = cm.New(c)
+	return m
+}

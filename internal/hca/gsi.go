@@ -1,0 +1,83 @@
+package hca
+
+import (
+	"hash/fnv"
+	"net/netip"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// dropOf gives the reasons of QP1 their places among the adapter's counters.
+var dropOf = [gsi.NumDrops]qp.Drop{
+	gsi.DropService:  qp.DropService,
+	gsi.DropAddress:  qp.DropAddress,
+	gsi.DropPKey:     qp.DropPKey,
+	gsi.DropQKey:     qp.DropQKey,
+	gsi.DropOpcode:   qp.DropOpcode,
+	gsi.DropLength:   qp.DropLength,
+	gsi.DropVersion:  qp.DropMADVersion,
+	gsi.DropAgent:    qp.DropMADAgent,
+	gsi.DropResponse: qp.DropResponse,
+	gsi.DropAnswer:   qp.DropMADAnswer,
+}
+
+// GSI returns the adapter's QP1. While a queue pair of type GSI exists, that
+// is QP1 in its place: the interface receives nothing, and what it sends waits
+// in its queue until the queue pair is destroyed; its requests time out.
+func (h *HCA) GSI() *gsi.Interface { return h.shard.gsi }
+
+// NodeGUID returns the number that names the adapter to peers.
+func (h *HCA) NodeGUID() uint64 { return h.cfg.NodeGUID }
+
+func newGSI(c *Config) *gsi.Interface {
+	return gsi.New(gsi.Config{
+		Addrs: c.Caps.Addrs, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Trace: c.Trace,
+	})
+}
+
+// guidLocal marks a GUID that no registry gave.
+const guidLocal = 0x02 << 56
+
+// deriveGUID returns the GUID of the adapter on an address with a slot of
+// QPNs. It is the same each time that adapter is opened: the peers' connection
+// managers know an adapter by it, and find out that it was restarted.
+func deriveGUID(c *Config) uint64 {
+	var first netip.Addr
+	if len(c.Caps.Addrs) > 0 {
+		first = c.Caps.Addrs[0]
+	}
+	var b [16]byte
+	if first.IsValid() {
+		b = first.As16()
+	}
+	f := fnv.New64a()
+	_, _ = f.Write(append(b[:], c.QPNSlot)) // a hash takes everything
+	return guidLocal | f.Sum64()&(1<<56-1)
+}
+
+// receiveMAD hands the packet being processed to QP1.
+func (s *Shard) receiveMAD(now clock.Instant, d *fabric.Datagram) {
+	drop, ok := s.gsi.Receive(now, &s.in.Packet, d)
+	if ok || drop.Admitted() {
+		s.counters.RcvdPkts++
+	}
+	if !ok {
+		s.counters.Drops[dropOf[drop]]++
+	}
+}
+
+// transmitMADs gives QP1 its turn.
+func (s *Shard) transmitMADs(now clock.Instant, b *fabric.Batch) {
+	if !s.madsPending() {
+		return
+	}
+	before := b.Packets()
+	s.gsi.Transmit(now, b)
+	s.counters.SentPkts += uint64(b.Packets() - before)
+}
+
+// madsPending reports whether QP1 has something to send and is not replaced.
+func (s *Shard) madsPending() bool { return s.qp1 == nil && s.gsi.Pending() }

@@ -1,0 +1,258 @@
+package hca
+
+import (
+	"hash/fnv"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// perfAgent registers an agent that no adapter has by itself.
+func perfAgent(t testing.TB, h *HCA, receive func(clock.Instant, *gsi.Received) bool) *gsi.Agent {
+	t.Helper()
+	c := gsi.AgentConfig{Class: mad.ClassPerf, Version: 1, Receive: receive}
+	if receive != nil {
+		c.Methods = []mad.Method{mad.MethodSend}
+	}
+	a, err := h.GSI().Register(c)
+	must(t, err)
+	return a
+}
+
+// perfMAD makes a MAD of perfAgent's class.
+func perfMAD(method mad.Method, tid uint64) *mad.MAD {
+	m := new(mad.MAD)
+	m.PutHeader(mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: method, TID: tid, AttrID: 0x4711})
+	return m
+}
+
+// TestC1_BetweenAdapters shows that every adapter has QP1: a message reaches
+// the agent of its class, and what nobody takes is answered, without a queue
+// pair of anybody's.
+func TestC1_BetweenAdapters(t *testing.T) {
+	r := newRig(t, ib.RC, rigCap)
+	a, b := r.side[0], r.side[1]
+	var got []uint64
+	from := perfAgent(t, a.hca, nil)
+	perfAgent(t, b.hca, func(_ clock.Instant, m *gsi.Received) bool {
+		got = append(got, m.MAD.Header().TID)
+		return true
+	})
+	must(t, from.Send(r.now, gsi.Address{Remote: b.addr}, perfMAD(mad.MethodSend, 77)))
+	var status []mad.Status
+	_, err := from.Request(r.now, gsi.Address{Remote: b.addr}, perfMAD(mad.MethodGet, 78), gsi.Retry{Timeout: time.Second},
+		func(_ clock.Instant, m *gsi.Received, err error) {
+			must(t, err)
+			status = append(status, m.MAD.Header().Status)
+		})
+	must(t, err)
+	if s := a.hca.Shard(); !s.Pending() || s.Deadline() != r.now.Add(time.Second) {
+		t.Errorf("with MADs to send: pending %v, deadline %v", s.Pending(), s.Deadline())
+	}
+	r.run(time.Minute, func() bool { return len(status) > 0 })
+	if len(got) != 1 || got[0] != 77 || len(status) != 1 || status[0] != mad.StatusUnsupportedAttribute {
+		t.Errorf("the agent gets %x, the answers have %v", got, status)
+	}
+	for i, s := range r.side {
+		if c := s.hca.Counters(); c.SentPkts != uint64(2-i) || c.RcvdPkts != uint64(1+i) {
+			t.Errorf("side %d counts %d packets sent and %d received", i, c.SentPkts, c.RcvdPkts)
+		}
+		if s.hca.Shard().Pending() || s.hca.Shard().Deadline() != clock.Never {
+			t.Errorf("side %d does not come to rest", i)
+		}
+	}
+}
+
+// TestC12_TimersOfQP1 shows that the shard's timers are QP1's too.
+func TestC12_TimersOfQP1(t *testing.T) {
+	r := newRig(t, ib.RC, rigCap)
+	r.drop = func(int, *roce.Packet) bool { return true }
+	var ends []clock.Instant
+	a := perfAgent(t, r.side[0].hca, nil)
+	_, err := a.Request(r.now, gsi.Address{Remote: r.side[1].addr}, perfMAD(mad.MethodGet, 1), gsi.Retry{Timeout: time.Second, Retries: 3},
+		func(now clock.Instant, _ *gsi.Received, _ error) { ends = append(ends, now) })
+	must(t, err)
+	start := r.now
+	r.run(time.Hour, func() bool { return len(ends) > 0 })
+	if n := r.side[0].hca.Counters().SentPkts; len(ends) != 1 || ends[0].Sub(start).Truncate(time.Millisecond) != 4*time.Second || n != 4 {
+		t.Errorf("the request ends at %v after %d packets", ends, n)
+	}
+}
+
+// TestC1_QP1ByHand shows a queue pair of type GSI in the place of the
+// adapter's own QP1: it gets the packets, and what agents send waits for its
+// end, without keeping the adapter awake.
+func TestC1_QP1ByHand(t *testing.T) {
+	s := newSolo(t, soloConfig{typ: ib.GSI})
+	got := 0
+	a := perfAgent(t, s.hca, func(clock.Instant, *gsi.Received) bool { got++; return true })
+	packet := s.packet(roce.UDSendOnly, 0, perfMAD(mad.MethodSend, 1)[:])
+	s.recv(1, 40+256)
+	s.inject(packet)
+	s.wantWCs("a MAD for the queue pair", wc{1, ib.WCSuccess})
+	ended := 0
+	_, err := a.Request(s.now, gsi.Address{Remote: s.peer}, perfMAD(mad.MethodGet, 2), gsi.Retry{Timeout: time.Second},
+		func(_ clock.Instant, _ *gsi.Received, err error) { ended++ })
+	must(t, err)
+	if s.hca.Shard().Pending() || got != 0 {
+		t.Errorf("with QP1 replaced: pending %v, the agent gets %d", s.hca.Shard().Pending(), got)
+	}
+	s.wantPackets("with QP1 replaced", s.pass(2*time.Second))
+	if ended != 1 {
+		t.Errorf("the request ends %d times", ended)
+	}
+	s.hca.DestroyQP(s.pd, s.qp)
+	if out := s.out(); len(out) != 1 || out[0].DETH.SrcQP != ib.QPNGSI {
+		t.Errorf("afterwards %d packets leave", len(out))
+	}
+	s.inject(packet)
+	if got != 1 {
+		t.Errorf("afterwards the agent gets %d", got)
+	}
+}
+
+// TestC12_TurnsWithQueuePairs lets QP1 and a queue pair both have more to send
+// than they ever may: whatever the size of the batch, neither is missing from
+// two in a row, and QP1 has no more than half of the bytes.
+func TestC12_TurnsWithQueuePairs(t *testing.T) {
+	for _, size := range []int{maxPacket, 2 * maxPacket, 4 * maxPacket, 256 << 10} {
+		r := newRig(t, ib.UC, ib.QPCap{MaxSendWR: 2048, MaxSendSGE: 1}).connect(ib.MTU4096)
+		side := r.side[0]
+		side.batch = fabric.NewBatch(size, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
+		a := perfAgent(t, side.hca, nil)
+		wr := ib.SendWR{
+			Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{side.sge(0, 1<<20)},
+			RemoteAddr: r.side[1].mr.Addr(), RKey: r.side[1].mr.RKey(),
+		}
+		bytes, absent := map[roce.Service]int{}, map[roce.Service]int{}
+		for n := range 200 {
+			for a.Send(r.now, gsi.Address{Remote: r.side[1].addr}, perfMAD(mad.MethodSend, 1)) == nil {
+			}
+			r.post(0, wr)
+			if !side.hca.Shard().Transmit(r.now, side.batch) {
+				t.Fatalf("batches of %d bytes: nothing is left to send", size)
+			}
+			absent[roce.ServiceUD]++
+			absent[roce.ServiceUC]++
+			for _, p := range packetsOf(t, side.batch) {
+				bytes[p.Info.Service] += roce.Size(p.BTH.Opcode, len(p.Payload))
+				absent[p.Info.Service] = 0
+			}
+			side.batch.Reset()
+			if absent[roce.ServiceUD] > 1 || absent[roce.ServiceUC] > 1 {
+				t.Fatalf("batches of %d bytes: after %d, %v batches in a row were without", size, n+1, absent)
+			}
+		}
+		if bytes[roce.ServiceUD] > bytes[roce.ServiceUC] {
+			t.Errorf("batches of %d bytes: QP1 sends %d bytes, the queue pair %d", size, bytes[roce.ServiceUD], bytes[roce.ServiceUC])
+		}
+	}
+}
+
+// packetsOf parses what is in a batch.
+func packetsOf(t testing.TB, b *fabric.Batch) (out []roce.Packet) {
+	t.Helper()
+	for _, run := range b.Pending() {
+		for k := range run.Count {
+			var p roce.Packet
+			if f := p.Parse(run.Segment(k)); f != roce.FaultNone {
+				t.Fatalf("what leaves is no packet: %v", f)
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// TestC12_FloodAndData sends a flood of requests to QP1, with right ICRCs,
+// while a connection moves data: each message is acknowledged at once, and the
+// adapter's memory does not grow.
+func TestC12_FloodAndData(t *testing.T) {
+	f := newFlight(t, ib.WRRDMAWrite, 4096)
+	f.trip()
+	victim := f.side[1]
+	p := roce.Packet{
+		BTH:     roce.BTH{Opcode: roce.UDSendOnly, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI},
+		DETH:    roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPNGSI},
+		Payload: perfMAD(mad.MethodGet, 1)[:],
+	}
+	b := make([]byte, roce.Size(roce.UDSendOnly, mad.Size))
+	p.Build(b)
+	d := fabric.Datagram{Bytes: b, Src: netip.MustParseAddr("127.0.0.9"), Dst: victim.addr, SrcPort: 1, DstPort: fabric.RoCEPort, IDKnown: true}
+	roce.Seal(b, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(b)))
+	size := 0
+	for i := range 1000 {
+		for range 100 {
+			victim.hca.Shard().Receive(f.now, &d)
+		}
+		f.request(1)
+		f.arrive(0)
+		for range 2 { // QP1 has the first turn of one of them
+			f.respond()
+		}
+		f.arrive(1)
+		f.complete(1)
+		if i == 10 {
+			size = footprint(victim.hca)
+		}
+	}
+	if n := footprint(victim.hca); n > size {
+		t.Errorf("the adapter grew from %d to %d bytes", size, n)
+	}
+	if c := victim.hca.Counters(); c.Drops[qp.DropMADAnswer] == 0 || c.RcvdPkts < 100_000 {
+		t.Errorf("the flood was answered: %+v", c)
+	}
+}
+
+// TestC12_DropsOfQP1 shows that every reason of QP1 is counted under its own
+// name among the adapter's counters.
+func TestC12_DropsOfQP1(t *testing.T) {
+	for d := range gsi.NumDrops {
+		if dropOf[d].String() != d.String() {
+			t.Errorf("%v is counted as %v", d, dropOf[d])
+		}
+	}
+}
+
+// TestNodeGUID shows what the GUID is made of: the first address and the slot,
+// and nothing that differs when the adapter is opened again.
+func TestNodeGUID(t *testing.T) {
+	open := func(c Config, addrs ...string) uint64 {
+		c.Caps = fabric.Caps{MTU: 4200}
+		for _, a := range addrs {
+			c.Caps.Addrs = append(c.Caps.Addrs, netip.MustParseAddr(a))
+		}
+		calls := uint32(0)
+		c.Rand = func() uint32 { calls++; return calls }
+		h, err := New(c)
+		must(t, err)
+		return h.NodeGUID()
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x00\x00\x01\x05"))
+	want := 0x02<<56 | hash.Sum64()<<8>>8
+	if got := open(Config{QPNSlot: 5}, "10.0.0.1", "fd00::1"); got != want || got != open(Config{QPNSlot: 5}, "10.0.0.1") {
+		t.Errorf("the GUID of 10.0.0.1 with slot 5 is %#x, want %#x", got, want)
+	}
+	seen := map[uint64]string{}
+	for _, a := range []string{"10.0.0.1", "10.0.0.2", "fd00::1", "::ffff:0:1"} {
+		for _, slot := range []uint8{0, 1} {
+			g := open(Config{QPNSlot: slot}, a)
+			if other, taken := seen[g]; taken || g>>56 != 2 {
+				t.Errorf("the GUID of %s with slot %d is %#x, as that of %s", a, slot, g, other)
+			}
+			seen[g] = a
+		}
+	}
+	if got := open(Config{NodeGUID: 0x505400fffe770002}, "10.0.0.1"); got != 0x505400fffe770002 {
+		t.Errorf("a GUID that was given becomes %#x", got)
+	}
+}

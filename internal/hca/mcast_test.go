@@ -1,0 +1,379 @@
+package hca
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
+)
+
+// audience is an adapter with some UD queue pairs and a multicast group. The
+// queue pair of the solo is the first.
+type audience struct {
+	*solo
+	group netip.Addr
+	qps   []*qp.QP
+}
+
+func newAudience(t testing.TB, n int, c soloConfig) *audience {
+	t.Helper()
+	c.typ = ib.UD
+	a := &audience{solo: newSolo(t, c), group: netip.MustParseAddr("239.77.0.1")}
+	if c.v6 {
+		a.group = netip.MustParseAddr("ff0e::77:1")
+	}
+	a.qps = append(a.qps, a.qp)
+	for len(a.qps) < n {
+		a.qps = append(a.qps, a.another(ib.UD, ib.RTS))
+	}
+	return a
+}
+
+// another returns a further queue pair.
+func (a *audience) another(typ ib.QPType, to ib.QPState) *qp.QP {
+	a.t.Helper()
+	q, err := a.hca.CreateQP(a.pd, QPConfig{Type: typ, SendCQ: a.cq, RecvCQ: a.cq, Cap: rigCap, SigAll: true})
+	must(a.t, err)
+	for st := ib.INIT; st <= to; st++ {
+		attr := a.attr
+		attr.State = st
+		must(a.t, q.Modify(a.now, &attr, walkMask(typ, st)))
+	}
+	return q
+}
+
+func (a *audience) gid() ib.GID { return ib.GIDFromAddr(a.group) }
+
+// attach attaches the first n queue pairs to the group.
+func (a *audience) attach(n int) *audience {
+	a.t.Helper()
+	for _, q := range a.qps[:n] {
+		added, err := a.hca.AttachMcast(q, a.gid())
+		must(a.t, err)
+		if !added {
+			a.t.Fatalf("QP %v was attached before", q.Num())
+		}
+	}
+	return a
+}
+
+// provide posts a receive of n bytes to each queue pair, with its index as
+// ID, one after the other in the region.
+func (a *audience) provide(n int) {
+	a.t.Helper()
+	for i, q := range a.qps {
+		_, err := q.PostRecv(ib.RecvWR{WRID: uint64(i), SGList: []ib.SGE{a.sge(i*n, n)}})
+		must(a.t, err)
+	}
+}
+
+// message returns a datagram to the group.
+func (a *audience) message(payload []byte, change func(*roce.Packet)) fabric.Datagram {
+	p := a.packet(roce.UDSendOnlyWithImm, 9, payload)
+	p.BTH.DestQP, p.Imm = ib.QPNMulticast, 0xbeef
+	if change != nil {
+		change(&p)
+	}
+	d := a.datagram(p)
+	d.Dst = a.group
+	return a.resealed(d)
+}
+
+// heard returns the IDs of the receives that were completed, in order.
+func (a *audience) heard() []uint64 {
+	a.t.Helper()
+	var ids []uint64
+	for _, c := range a.poll() {
+		if c.Status != ib.WCSuccess || c.Opcode != ib.WCRecv {
+			a.t.Errorf("completion %+v: %v", c, c.Status)
+		}
+		ids = append(ids, c.WRID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// TestV14_MulticastCopies shows what the queue pairs attached to a group get:
+// each a copy of its own, with the IP header in front, under the key of each.
+func TestV14_MulticastCopies(t *testing.T) {
+	for _, v6 := range []bool{false, true} {
+		a := newAudience(t, 4, soloConfig{v6: v6}).attach(3)
+		must(t, a.qps[2].Modify(a.now, &ib.QPAttr{QKey: 7}, ib.AttrQKey))
+		const room = 200
+		a.provide(room)
+		payload := []byte("for everybody who is attached")
+		d := a.message(payload, nil)
+		a.deliver(d)
+		got := a.poll()
+		if len(got) != 2 {
+			t.Fatalf("%d completions, want those of the 2 queue pairs with the key: %+v", len(got), got)
+		}
+		for i, wc := range got {
+			want := ib.WC{
+				WRID: uint64(i), Opcode: ib.WCRecv, Flags: ib.WCGRH | ib.WCWithImm, ByteLen: uint32(40 + len(payload)),
+				ImmData: 0xbeef, QPN: a.qps[i].Num(), SrcQP: soloPeerQPN,
+			}
+			if wc != want {
+				t.Errorf("completion %+v, want %+v", wc, want)
+			}
+			area := a.buf[i*room:][:room]
+			if !bytes.Equal(area[40:40+len(payload)], payload) || !bytes.Equal(area[36:40], a.group.AsSlice()[len(a.group.AsSlice())-4:]) {
+				t.Errorf("copy %d is % x", i, area[:40+len(payload)])
+			}
+		}
+		c := a.counters()
+		if c.Drops[qp.DropQKey] != 1 || c.RcvdPkts != 1 {
+			t.Errorf("one wrong key counts as %d, one packet as %d", c.Drops[qp.DropQKey], c.RcvdPkts)
+		}
+		a.deliver(a.message(payload, nil))
+		if n := a.counters().OutOfBuffer; n != 2 || len(a.poll()) != 0 {
+			t.Errorf("2 copies without a receive count as %d", n)
+		}
+	}
+}
+
+// TestV14_MulticastRefused shows what a group drops, and under which count.
+func TestV14_MulticastRefused(t *testing.T) {
+	other := netip.MustParseAddr("239.77.0.2")
+	for _, c := range []struct {
+		what string
+		drop qp.Drop
+		n    uint64 // drops; 0 is 1
+		p    func(*audience, *roce.Packet)
+		d    func(*audience, *fabric.Datagram)
+	}{
+		{what: "a group that nobody is attached to", drop: qp.DropAddress, d: func(_ *audience, d *fabric.Datagram) { d.Dst = other }},
+		{what: "the number of a queue pair", drop: qp.DropNoQP, p: func(a *audience, p *roce.Packet) { p.BTH.DestQP = a.qp.Num() }},
+		{what: "QP1", drop: qp.DropNoQP, p: func(_ *audience, p *roce.Packet) { p.BTH.DestQP = ib.QPNGSI }},
+		{what: "QP0", drop: qp.DropNoQP, p: func(_ *audience, p *roce.Packet) { p.BTH.DestQP = 0 }},
+		{what: "the number of groups at an address", drop: qp.DropNoQP, d: func(a *audience, d *fabric.Datagram) { d.Dst = a.addr }},
+		{what: "RC", drop: qp.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
+		{what: "an acknowledgement", drop: qp.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.RCAcknowledge }},
+		{what: "CNP", drop: qp.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
+		{what: "another Q_Key", drop: qp.DropQKey, n: 2, p: func(_ *audience, p *roce.Packet) { p.DETH.QKey++ }},
+		{what: "another P_Key", drop: qp.DropPKey, n: 2, p: func(_ *audience, p *roce.Packet) { p.BTH.PKey = 0x8001 }},
+		{what: "version 1", drop: qp.DropMalformed, p: func(_ *audience, p *roce.Packet) { p.BTH.TVer = 1 }},
+		{what: "over the MTU", drop: qp.DropLength, n: 2, p: func(_ *audience, p *roce.Packet) { p.Payload = make([]byte, 5000) }},
+	} {
+		a := newAudience(t, 2, soloConfig{}).attach(2)
+		a.provide(300)
+		d := a.message(make([]byte, 16), func(p *roce.Packet) {
+			if c.p != nil {
+				c.p(a, p)
+			}
+		})
+		if c.d != nil {
+			c.d(a, &d)
+			d = a.resealed(d)
+		}
+		a.deliver(d)
+		a.wantSilence(c.what, a.out(), ib.RTS)
+		if n := a.counters().Drops[c.drop]; n != max(c.n, 1) {
+			t.Errorf("%s: %v counts %d, want %d", c.what, c.drop, n, max(c.n, 1))
+		}
+	}
+}
+
+// TestV14_MulticastDamaged shows that the ICRC is checked, and once.
+func TestV14_MulticastDamaged(t *testing.T) {
+	a := newAudience(t, 2, soloConfig{}).attach(2)
+	a.provide(300)
+	for _, spoil := range []func(*fabric.Datagram){
+		func(d *fabric.Datagram) { d.Bytes[len(d.Bytes)-6] ^= 1 },
+		func(d *fabric.Datagram) { d.Src = netip.MustParseAddr("10.9.9.9") },
+		func(d *fabric.Datagram) { d.ID++ },
+		func(d *fabric.Datagram) { d.Bytes = d.Bytes[:len(d.Bytes)-4] },
+	} {
+		before := a.counters().Drops[qp.DropICRC]
+		d := a.message(make([]byte, 16), nil)
+		spoil(&d)
+		a.deliver(d)
+		a.wantSilence("a damaged packet", a.out(), ib.RTS)
+		if n := a.counters().Drops[qp.DropICRC] - before; n != 1 {
+			t.Errorf("a damaged packet counts %d times", n)
+		}
+	}
+}
+
+// TestMulticastByState shows who of the attached gets a copy.
+func TestMulticastByState(t *testing.T) {
+	a := newAudience(t, 1, soloConfig{})
+	for _, st := range []ib.QPState{ib.RESET, ib.INIT, ib.RTR} {
+		a.qps = append(a.qps, a.another(ib.UD, st))
+	}
+	a.attach(4)
+	for i, q := range a.qps {
+		if q.State() == ib.RESET {
+			continue
+		}
+		_, err := q.PostRecv(ib.RecvWR{WRID: uint64(i), SGList: []ib.SGE{a.sge(0, 300)}})
+		must(t, err)
+	}
+	a.deliver(a.message(make([]byte, 16), nil))
+	if got := a.heard(); !slices.Equal(got, []uint64{0, 3}) {
+		t.Errorf("copies went to %v, want the queue pairs in RTS and RTR, 0 and 3", got)
+	}
+	if n := a.counters().Drops[qp.DropState]; n != 2 {
+		t.Errorf("2 queue pairs that take nothing count as %d", n)
+	}
+}
+
+// TestAttachMcast shows who can be attached to what, and for how long.
+func TestAttachMcast(t *testing.T) {
+	a := newAudience(t, 3, soloConfig{}).attach(2)
+	a.provide(300)
+	if added, err := a.hca.AttachMcast(a.qps[1], a.gid()); added || err != nil {
+		t.Errorf("attached twice: added %v, %v", added, err)
+	}
+	rc := a.another(ib.RC, ib.INIT)
+	for what, call := range map[string]func() error{
+		"an RC queue pair": func() error { _, err := a.hca.AttachMcast(rc, a.gid()); return err },
+		"an address":       func() error { _, err := a.hca.AttachMcast(a.qp, ib.GIDFromAddr(a.peer)); return err },
+		"no GID":           func() error { _, err := a.hca.AttachMcast(a.qp, ib.GID{}); return err },
+		"not attached":     func() error { return a.hca.DetachMcast(a.qps[2], a.gid()) },
+		"another group":    func() error { return a.hca.DetachMcast(a.qp, ib.GID{0xff, 0x0e, 15: 1}) },
+		"detach RC":        func() error { return a.hca.DetachMcast(rc, a.gid()) },
+	} {
+		if err := call(); !errors.Is(err, ib.EINVAL) {
+			t.Errorf("%s: %v, want EINVAL", what, err)
+		}
+	}
+	must(t, a.hca.DetachMcast(a.qp, a.gid()))
+	a.deliver(a.message(nil, nil))
+	if got := a.heard(); !slices.Equal(got, []uint64{1}) {
+		t.Errorf("copies went to %v, want 1: it was attached once, 0 was detached", got)
+	}
+	a.hca.DestroyQP(a.pd, a.qps[1])
+	if n := len(a.hca.shard.mcast.groups) + a.hca.shard.mcast.attached; n != 0 {
+		t.Errorf("%d attachments are left of a queue pair that was destroyed", n)
+	}
+	a.deliver(a.message(nil, nil))
+	if n := a.counters().Drops[qp.DropAddress]; n != 1 || len(a.poll()) != 0 {
+		t.Errorf("a message to a group that nobody is left in counts as %d", n)
+	}
+}
+
+// TestMulticastIsBounded reaches each of the limits.
+func TestMulticastIsBounded(t *testing.T) {
+	l := DefaultLimits()
+	l.MaxMcastGrp, l.MaxMcastQPAttach, l.MaxTotalMcastQPAttach = 3, 2, 4
+	a := newAudience(t, 3, soloConfig{hca: Config{Limits: l}})
+	group := func(n byte) ib.GID { return ib.GIDFromAddr(netip.AddrFrom4([4]byte{239, 0, 0, n})) }
+	for i, c := range []struct {
+		qp, group int
+		err       error
+		why       string
+	}{
+		{0, 1, nil, "first"},
+		{1, 1, nil, "second of the group"},
+		{2, 1, ib.ENOMEM, "over the queue pairs of a group"},
+		{1, 1, nil, "attached already"},
+		{0, 2, nil, "second group"},
+		{0, 3, nil, "third group"},
+		{1, 4, ib.ENOMEM, "over the groups"},
+		{1, 2, ib.ENOMEM, "over the attachments of all groups"},
+	} {
+		_, err := a.hca.AttachMcast(a.qps[c.qp], group(byte(c.group)))
+		if !errors.Is(err, c.err) {
+			t.Errorf("step %d, %s: %v, want %v", i, c.why, err, c.err)
+		}
+	}
+	want := []netip.Addr{group(1).Addr(), group(2).Addr(), group(3).Addr()}
+	if left := a.hca.LeaveGroups(a.qps[0]); !slices.Equal(left, want) {
+		t.Errorf("left %v, want %v", left, want)
+	}
+	if left := a.hca.LeaveGroups(a.qps[0]); len(left) != 0 {
+		t.Errorf("left %v again", left)
+	}
+	for i := range byte(2) {
+		if _, err := a.hca.AttachMcast(a.qps[2], group(5+i)); err != nil {
+			t.Errorf("in the place of one that left: %v", err)
+		}
+	}
+}
+
+// TestV14_MulticastSent sends to a group from one adapter to another, by an
+// address handle, and counts allocations: in steady state there are none.
+func TestV14_MulticastSent(t *testing.T) {
+	r := newRig(t, ib.UD, rigCap)
+	a, b := r.side[0], r.side[1]
+	for i := range r.side {
+		attr := r.attrs(i, ib.MTU1024)
+		attr.QKey = soloQKey
+		r.walk(i, attr, ib.RTS)
+	}
+	gid := ib.GIDFromAddr(netip.MustParseAddr("239.77.0.1"))
+	_, err := b.hca.AttachMcast(b.qp, gid)
+	must(t, err)
+	h, err := a.pd.CreateAH(&ib.AHAttr{DGID: gid, HopLimit: 64, Port: 1})
+	must(t, err)
+	f := &flight{rig: r}
+	f.wr = ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{a.sge(0, 64)}, AH: h, RemoteQPN: ib.QPNMulticast, RemoteQKey: soloQKey}
+	f.recv = ib.RecvWR{SGList: []ib.SGE{b.sge(0, 104)}}
+	fill(a.buf[:64], 5)
+	f.trip()
+	if wc := f.wcs[0]; wc.SrcQP != a.qp.Num() || wc.ByteLen != 104 {
+		t.Errorf("the receive completes with %+v", wc)
+	}
+	if !bytes.Equal(b.buf[40:104], a.buf[:64]) || !bytes.Equal(b.buf[36:40], []byte{239, 77, 0, 1}) {
+		t.Errorf("what arrived is % x", b.buf[:104])
+	}
+	for range 64 { // rings and tables reach their sizes
+		f.trip()
+	}
+	if n := testing.AllocsPerRun(100, f.trip); n != 0 {
+		t.Errorf("%g allocations per message, want none", n)
+	}
+	for what, av := range map[string]ib.AHAttr{
+		"the other family": {DGID: ib.GID{0xff, 0x0e, 15: 1}, HopLimit: 64, Port: 1},
+		"hop limit 0":      {DGID: gid, Port: 1},
+	} {
+		if _, err := a.pd.CreateAH(&av); !errors.Is(err, ib.EINVAL) {
+			t.Errorf("an address handle of a group with %s: %v, want EINVAL", what, err)
+		}
+	}
+}
+
+// FuzzMcast delivers any bytes to a group that two queue pairs are attached to.
+// They may fill one receive of each, and do nothing else.
+func FuzzMcast(f *testing.F) {
+	good := roce.Packet{
+		BTH:  roce.BTH{Opcode: roce.UDSendOnlyWithImm, PKey: ib.PKeyDefault, DestQP: ib.QPNMulticast},
+		DETH: roce.DETH{QKey: soloQKey, SrcQP: 5}, Payload: []byte("seventeen bytes.."),
+	}
+	for _, op := range []roce.Opcode{roce.UDSendOnly, roce.UDSendOnlyWithImm, roce.RCSendOnly, roce.RCAcknowledge, roce.CNP} {
+		good.BTH.Opcode = op
+		b := make([]byte, roce.Size(op, len(good.Payload)))
+		good.Build(b)
+		f.Add(b, false)
+		f.Add(b, true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, v6 bool) {
+		const room, guard = 300, 0xA5
+		a := newAudience(t, 2, soloConfig{v6: v6}).attach(2)
+		a.provide(room)
+		rest := a.buf[2*room:]
+		for i := range rest {
+			rest[i] = guard
+		}
+		if len(b) < roce.MinSize {
+			b = append(b, make([]byte, roce.MinSize-len(b))...)
+		}
+		d := a.sealed(bytes.Clone(b))
+		d.Dst = a.group
+		a.deliver(a.resealed(d))
+		if got := a.heard(); len(got) > 2 || len(got) == 2 && got[0] == got[1] {
+			t.Errorf("receives %v are complete", got)
+		}
+		if slices.ContainsFunc(rest, func(c byte) bool { return c != guard }) {
+			t.Error("bytes beyond the receives have changed")
+		}
+		a.wantSilence("a message to a group", a.out(), ib.RTS)
+	})
+}

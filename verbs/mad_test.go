@@ -1,0 +1,78 @@
+package verbs
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// TestC1_C12_MADsOverUDP shows that QP1 works through the kernel's UDP while
+// every program sleeps: a request is answered, and one that nobody can answer
+// ends when its time is over. The counters show both.
+func TestC1_C12_MADsOverUDP(t *testing.T) {
+	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
+	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
+	nowhere := loopback() // nobody has it
+	for _, c := range []struct {
+		to   string
+		want error
+	}{{b.ctx.QueryGID(0).Addr().String(), nil}, {nowhere, gsi.ErrTimeout}} {
+		ended := make(chan error, 1)
+		must(t, a.ctx.do(func(now clock.Instant) error { return ask(a.ctx, now, c.to, ended) }))
+		select {
+		case err := <-ended:
+			if !errors.Is(err, c.want) {
+				t.Errorf("a request to %s ends with %v, want %v", c.to, err, c.want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("a request to %s does not end", c.to)
+		}
+	}
+	for name, least := range map[string]uint64{"mad_sent": 3, "mad_received": 1, "mad_retries": 1, "mad_timeouts": 1} {
+		if n := a.counter(t, name); n < least {
+			t.Errorf("%s is %d, want at least %d", name, n, least)
+		}
+	}
+	b.reaches(t, "mad_unsupported", 1)
+}
+
+// ask sends a request of a class that b has no agent for.
+func ask(c *Context, now clock.Instant, to string, ended chan<- error) error {
+	a, err := c.hca.GSI().Register(gsi.AgentConfig{Class: mad.ClassPerf, Version: 1})
+	if err != nil {
+		return err
+	}
+	m := new(mad.MAD)
+	m.PutHeader(mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, TID: a.TID(1)})
+	_, err = a.Request(now, gsi.Address{Remote: netip.MustParseAddr(to)}, m, gsi.Retry{Timeout: 50 * time.Millisecond, Retries: 1},
+		func(now clock.Instant, r *gsi.Received, err error) {
+			if err == nil && r.MAD.Header().Status != mad.StatusUnsupportedAttribute {
+				err = errors.New("answered with " + r.MAD.Header().Status.String())
+			}
+			a.Close(now)
+			ended <- err
+		})
+	return err
+}
+
+// TestNodeGUID shows that an adapter has the same GUID each time it is opened
+// on an address, and another on another.
+func TestNodeGUID(t *testing.T) {
+	guid := func(addr string) ib.GUID {
+		c, err := Open(Config{Addr: addr, Network: NewNetwork()})
+		must(t, err)
+		attr, err := c.QueryDevice()
+		must(t, err)
+		must(t, c.Close())
+		return attr.NodeGUID
+	}
+	if one := guid("10.0.0.1"); one == 0 || one != guid("10.0.0.1") || one == guid("10.0.0.2") {
+		t.Errorf("GUIDs %v, %v and of another address %v", one, guid("10.0.0.1"), guid("10.0.0.2"))
+	}
+}

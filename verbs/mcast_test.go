@@ -1,0 +1,234 @@
+package verbs
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// testGroup is a group of networks that the test has for itself.
+var testGroup = ib.GIDFromAddr(netip.MustParseAddr("239.77.0.1"))
+
+// newMembers returns endpoints of UD in RTS, each on an adapter of its own on
+// one network.
+func newMembers(t testing.TB, cfgs ...Config) []*endpoint {
+	t.Helper()
+	all := make([]*endpoint, len(cfgs))
+	for i, cfg := range cfgs {
+		all[i] = newEndpoint(t, cfg, ib.UD)
+		all[i].walk(t, all[i].attrs(all[i]), ib.RTS)
+	}
+	return all
+}
+
+// onNetwork returns the configurations of n adapters on a network in memory.
+func onNetwork(n int) []Config {
+	net := NewNetwork()
+	cfgs := make([]Config, n)
+	for i := range cfgs {
+		cfgs[i] = Config{Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}).String(), Network: net}
+	}
+	return cfgs
+}
+
+// announce sends 8 bytes to a group, by the address with an index.
+func (e *endpoint) announce(t testing.TB, g ib.GID, sgid uint8) {
+	t.Helper()
+	ah, err := e.pd.CreateAH(AHAttr{DGID: g, SGIDIndex: sgid, HopLimit: 64, Port: 1})
+	must(t, err)
+	wr := e.send(77, 8)
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah.Handle(), ib.QPNMulticast, testQKey
+	must(t, e.qp.PostSend(wr))
+}
+
+// hears takes so many completions of sends and of receives, which must be
+// copies of announcements, and no more.
+func (e *endpoint) hears(t testing.TB, sends, recvs int) {
+	t.Helper()
+	for _, wc := range e.wait(t, sends+recvs) {
+		switch {
+		case wc.Opcode == ib.WCSend:
+			sends--
+		case wc.ByteLen == 48 && wc.Flags == ib.WCGRH:
+			recvs--
+		default:
+			t.Errorf("completion %+v is of neither a send nor a copy", wc)
+		}
+	}
+	if sends != 0 || recvs != 0 {
+		t.Errorf("%d sends and %d receives too few", sends, recvs)
+	}
+	e.quiet(t, "more than was sent")
+}
+
+// provide posts n receives.
+func (e *endpoint) provide(t testing.TB, n int) {
+	t.Helper()
+	for i := range n {
+		must(t, e.qp.PostRecv(e.recv(uint64(i), uint64(i)*64, 64)))
+	}
+}
+
+func TestMulticast(t *testing.T) { testMulticast(t, newMembers(t, onNetwork(3)...), testGroup) }
+
+// testMulticast sends to a group from outside and from inside. It wants three
+// adapters that can reach each other.
+func testMulticast(t *testing.T, all []*endpoint, g ib.GID) {
+	t.Helper()
+	a, b, c := all[0], all[1], all[2]
+	second := b.sibling(t, ib.UD) // on b's adapter
+	second.walk(t, second.attrs(second), ib.RTS)
+	all = append(all, second)
+	for _, e := range all {
+		e.provide(t, 8)
+		must(t, e.qp.AttachMcast(g, 0))
+		must(t, e.qp.AttachMcast(g, 0xc001))
+	}
+	must(t, a.qp.DetachMcast(g, 0))
+	copy(a.mr.Bytes(), "to all!!") // a's receives are not used
+	a.announce(t, g, 0)
+	a.hears(t, 1, 0)
+	for _, e := range all[1:] {
+		e.hears(t, 0, 1)
+		if got := e.mr.Bytes()[40:48]; string(got) != "to all!!" {
+			t.Errorf("a copy reads %q", got)
+		}
+	}
+	b.announce(t, g, 0)
+	a.quiet(t, "a is not attached")
+	b.hears(t, 1, 1) // its own
+	second.hears(t, 0, 1)
+	c.hears(t, 0, 1)
+	must(t, b.qp.DetachMcast(g, 0))
+	must(t, second.qp.Destroy())
+	c.announce(t, g, 0)
+	c.hears(t, 1, 1)
+	want(t, b.qp.DetachMcast(g, 0), syscall.EINVAL, "detach again")
+	for _, e := range all[:2] {
+		e.deaf(t, c, g)
+	}
+}
+
+// deaf fails the test if what peer sends to a group still reaches e's adapter,
+// of which nobody may be attached: the adapter must have left it. A message to
+// e itself shows that what went before has passed.
+func (e *endpoint) deaf(t testing.TB, peer *endpoint, g ib.GID) {
+	t.Helper()
+	before := e.counter(t, "drop_address")
+	peer.announce(t, g, 0)
+	ah := peer.ah(t, e)
+	must(t, peer.qp.PostSend(peer.datagram(78, ah, e)))
+	e.wait(t, 1)
+	for sent := 0; sent < 2; { // it may hear itself
+		if peer.wait(t, 1)[0].Opcode == ib.WCSend {
+			sent++
+		}
+	}
+	if n := e.counter(t, "drop_address") - before; n != 0 {
+		t.Errorf("%d messages to a group that was left reach the adapter", n)
+	}
+}
+
+func TestAttachMcastRefuses(t *testing.T) {
+	e := newMembers(t, onNetwork(1)...)[0]
+	for what, gid := range map[string]ib.GID{"an address": e.ctx.QueryGID(0), "no GID": {}} {
+		want(t, e.qp.AttachMcast(gid, 0), syscall.EINVAL, "attach to "+what)
+		want(t, e.qp.DetachMcast(gid, 0), syscall.EINVAL, "detach from "+what)
+	}
+	six := ib.GIDFromAddr(netip.MustParseAddr("ff0e::77:1"))
+	want(t, e.qp.AttachMcast(six, 0), syscall.EADDRNOTAVAIL, "attach to a group of a family that the adapter has no address of")
+	want(t, e.qp.DetachMcast(testGroup, 0), syscall.EINVAL, "detach what is not attached")
+	rc := e.sibling(t, ib.RC)
+	want(t, rc.qp.AttachMcast(testGroup, 0), syscall.EINVAL, "attach an RC queue pair")
+	must(t, rc.qp.Destroy())
+	want(t, rc.qp.AttachMcast(testGroup, 0), syscall.EINVAL, "attach a queue pair that is gone")
+	want(t, rc.qp.DetachMcast(testGroup, 0), syscall.EINVAL, "detach a queue pair that is gone")
+	var none *QP
+	want(t, none.AttachMcast(testGroup, 0), syscall.EINVAL, "attach nothing")
+	want(t, none.DetachMcast(testGroup, 0), syscall.EINVAL, "detach nothing")
+	must(t, e.qp.AttachMcast(testGroup, 0))
+	must(t, e.ctx.Close())
+	want(t, e.qp.AttachMcast(testGroup, 0), syscall.ENODEV, "attach on an adapter that is closed")
+	want(t, e.qp.DetachMcast(testGroup, 0), syscall.ENODEV, "detach on an adapter that is closed")
+}
+
+// TestMulticastLimits reaches the limits that QueryDevice tells.
+func TestMulticastLimits(t *testing.T) {
+	all := newMembers(t, onNetwork(2)...)
+	e, peer := all[0], all[1]
+	d, err := e.ctx.QueryDevice()
+	must(t, err)
+	group := func(i int) ib.GID { return ib.GIDFromAddr(netip.AddrFrom4([4]byte{239, 1, byte(i >> 8), byte(i)})) }
+	for i := range d.MaxMcastGrp {
+		must(t, e.qp.AttachMcast(group(i), 0))
+	}
+	want(t, e.qp.AttachMcast(group(d.MaxMcastGrp), 0), syscall.ENOMEM, "attach to a group too many")
+	var others []*QP
+	for range d.MaxMcastQPAttach - 1 {
+		q, err := e.pd.CreateQP(e.init(ib.UD))
+		must(t, err)
+		must(t, q.AttachMcast(group(0), 0))
+		others = append(others, q)
+	}
+	q, err := e.pd.CreateQP(e.init(ib.UD))
+	must(t, err)
+	want(t, q.AttachMcast(group(0), 0), syscall.ENOMEM, "attach a queue pair too many to a group")
+	for _, q := range append(others, q) {
+		must(t, q.Destroy())
+	}
+	must(t, e.qp.Destroy())
+	e.qp, err = e.pd.CreateQP(e.init(ib.UD))
+	must(t, err)
+	e.walk(t, e.attrs(e), ib.RTS)
+	e.provide(t, 4)
+	e.deaf(t, peer, group(0))
+	e.deaf(t, peer, group(d.MaxMcastGrp-1))
+}
+
+// TestMulticastComesAndGoes attaches, detaches and destroys from several
+// goroutines while messages arrive. At the end nothing may be left.
+func TestMulticastComesAndGoes(t *testing.T) {
+	all := newMembers(t, onNetwork(2)...)
+	e, peer := all[0], all[1]
+	other := ib.GIDFromAddr(netip.MustParseAddr("239.77.0.2"))
+	shared, err := e.pd.CreateQP(e.init(ib.UD))
+	must(t, err)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for range 50 {
+				q, err := e.pd.CreateQP(e.init(ib.UD))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				err = errors.Join(q.AttachMcast(testGroup, 0), q.AttachMcast(other, 0))
+				if i%2 == 0 {
+					err = errors.Join(err, q.DetachMcast(testGroup, 0))
+				}
+				// Of those who do the same to one queue pair some find it done.
+				err = errors.Join(err, shared.AttachMcast(testGroup, 0))
+				if e := shared.DetachMcast(testGroup, 0); e != nil && !errors.Is(e, syscall.EINVAL) {
+					err = errors.Join(err, e)
+				}
+				if err = errors.Join(err, q.Destroy()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 50 {
+		peer.announce(t, testGroup, 0)
+		peer.hears(t, 1, 0)
+	}
+	wg.Wait()
+	must(t, shared.Destroy())
+	e.provide(t, 4)
+	for _, g := range [...]ib.GID{testGroup, other} {
+		e.deaf(t, peer, g)
+	}
+}
