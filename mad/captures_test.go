@@ -77,7 +77,7 @@ func TestC2_LinuxMessages(t *testing.T) {
 		var again MAD
 		again.PutHeader(h)
 		for i := range kinds {
-			if k := &kinds[i]; k.attr == h.AttrID && h.isCM() {
+			if k := &kinds[i]; k.attr == h.AttrID && h.IsCM() {
 				k.decoded(&c.mad).Put(&again)
 				counts[k.name]++
 			}

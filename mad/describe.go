@@ -14,11 +14,11 @@ import (
 func Describe(m *MAD) string {
 	var b strings.Builder
 	h := m.Header()
-	if !h.isCM() {
+	if !h.IsCM() {
 		describeHeader(&b, &h)
 		return b.String()
 	}
-	b.WriteString(h.AttrID.String())
+	summarize(&b, m, h.AttrID)
 	describeMessage(&b, m, h.AttrID)
 	if h.Status != StatusOK {
 		fmt.Fprintf(&b, " status %v", h.Status)
@@ -29,9 +29,9 @@ func Describe(m *MAD) string {
 	return b.String()
 }
 
-// isCM reports whether the data is one of the messages of the communication
-// manager in the layout that this package knows.
-func (h *Header) isCM() bool {
+// IsCM reports whether the data is one of the messages of the communication
+// manager in the layout that this package knows: AttrID then says which.
+func (h *Header) IsCM() bool {
 	return h.BaseVersion == BaseVersion && h.Class == ClassCM && h.ClassVersion == CMClassVersion &&
 		h.Method == MethodSend && h.AttrID >= AttrREQ && h.AttrID <= AttrAPR
 }
@@ -50,6 +50,7 @@ func describeHeader(b *strings.Builder, h *Header) {
 }
 
 // describeMessage shows the data of a message; isCM lets no other pass.
+// describeMessage writes what summarize leaves out.
 func describeMessage(b *strings.Builder, m *MAD, attr AttrID) {
 	switch attr {
 	case AttrREQ:
@@ -80,8 +81,7 @@ func describeMessage(b *strings.Builder, m *MAD, attr AttrID) {
 func describeREQ(b *strings.Builder, m *MAD) {
 	var r REQ
 	r.Decode(m)
-	fmt.Fprintf(b, " comm %s service %v qp %v psn %v %s pkey %s mtu %s", hexText(uint64(r.LocalCommID), 8), r.ServiceID,
-		r.LocalQPN, r.StartingPSN, transportText(&r), hexText(uint64(r.PKey), 4), mtuText(r.PathMTU))
+	fmt.Fprintf(b, " %s pkey %s mtu %s", transportText(&r), hexText(uint64(r.PKey), 4), mtuText(r.PathMTU))
 	fmt.Fprintf(b, " resources %d depth %d retry %d rnr %d ack timeout %d", r.ResponderResources, r.InitiatorDepth,
 		r.RetryCount, r.RNRRetryCount, r.Primary.LocalAckTimeout)
 	h, ok := ipHeader(r.ServiceID, r.PrivateData[:])
@@ -98,8 +98,6 @@ func describeREQ(b *strings.Builder, m *MAD) {
 func describeREP(b *strings.Builder, m *MAD) {
 	var r REP
 	r.Decode(m)
-	describeIDs(b, r.LocalCommID, r.RemoteCommID)
-	fmt.Fprintf(b, " qp %v psn %v", r.LocalQPN, r.StartingPSN)
 	if r.LocalEECN != 0 {
 		fmt.Fprintf(b, " eecn %v", ib.QPN(r.LocalEECN))
 	}
@@ -115,16 +113,12 @@ func describeREP(b *strings.Builder, m *MAD) {
 func describeMRA(b *strings.Builder, m *MAD) {
 	var r MRA
 	r.Decode(m)
-	describeIDs(b, r.LocalCommID, r.RemoteCommID)
-	fmt.Fprintf(b, " message %v service timeout %d", r.Message, r.ServiceTimeout)
 	describePrivate(b, r.PrivateData[:])
 }
 
 func describeREJ(b *strings.Builder, m *MAD) {
 	var r REJ
 	r.Decode(m)
-	describeIDs(b, r.LocalCommID, r.RemoteCommID)
-	fmt.Fprintf(b, " message %v reason %d (%v)", r.Message, uint16(r.Reason), r.Reason)
 	describeInfo(b, &r.Info, r.InfoLength)
 	describePrivate(b, r.PrivateData[:])
 }
@@ -132,37 +126,30 @@ func describeREJ(b *strings.Builder, m *MAD) {
 func describeRTU(b *strings.Builder, m *MAD) {
 	var r RTU
 	r.Decode(m)
-	describeIDs(b, r.LocalCommID, r.RemoteCommID)
 	describePrivate(b, r.PrivateData[:])
 }
 
 func describeDREQ(b *strings.Builder, m *MAD) {
 	var r DREQ
 	r.Decode(m)
-	describeIDs(b, r.LocalCommID, r.RemoteCommID)
-	fmt.Fprintf(b, " remote qp %v", r.RemoteQPN)
 	describePrivate(b, r.PrivateData[:])
 }
 
 func describeDREP(b *strings.Builder, m *MAD) {
 	var r DREP
 	r.Decode(m)
-	describeIDs(b, r.LocalCommID, r.RemoteCommID)
 	describePrivate(b, r.PrivateData[:])
 }
 
 func describeSIDRREQ(b *strings.Builder, m *MAD) {
 	var r SIDRREQ
 	r.Decode(m)
-	fmt.Fprintf(b, " request %s service %v pkey %s", hexText(uint64(r.RequestID), 8), r.ServiceID, hexText(uint64(r.PKey), 4))
 	describeService(b, r.ServiceID, r.PrivateData[:])
 }
 
 func describeSIDRREP(b *strings.Builder, m *MAD) {
 	var r SIDRREP
 	r.Decode(m)
-	fmt.Fprintf(b, " request %s service %v status %d (%v) qp %v qkey %s", hexText(uint64(r.RequestID), 8), r.ServiceID,
-		uint8(r.Status), r.Status, r.QPN, hexText(uint64(r.QKey), 8))
 	describeInfo(b, &r.Info, r.InfoLength)
 	describeVendor(b, r.VendorID)
 	describePrivate(b, r.PrivateData[:])
@@ -171,8 +158,7 @@ func describeSIDRREP(b *strings.Builder, m *MAD) {
 func describeLAP(b *strings.Builder, m *MAD) {
 	var r LAP
 	r.Decode(m)
-	describeIDs(b, r.LocalCommID, r.RemoteCommID)
-	fmt.Fprintf(b, " remote qp %v ack timeout %d", r.RemoteQPN, r.Alternate.LocalAckTimeout)
+	fmt.Fprintf(b, " ack timeout %d", r.Alternate.LocalAckTimeout)
 	describePath(b, " alternate", &r.Alternate)
 	describePrivate(b, r.PrivateData[:])
 }
@@ -180,14 +166,8 @@ func describeLAP(b *strings.Builder, m *MAD) {
 func describeAPR(b *strings.Builder, m *MAD) {
 	var r APR
 	r.Decode(m)
-	describeIDs(b, r.LocalCommID, r.RemoteCommID)
-	fmt.Fprintf(b, " status %d (%v)", uint8(r.Status), r.Status)
 	describeInfo(b, &r.Info, r.InfoLength)
 	describePrivate(b, r.PrivateData[:])
-}
-
-func describeIDs(b *strings.Builder, local, remote uint32) {
-	fmt.Fprintf(b, " comm %s remote %s", hexText(uint64(local), 8), hexText(uint64(remote), 8))
 }
 
 // transportText returns the name of the service of a REQ; an extended one is

@@ -10,8 +10,8 @@
 // apr.go, sidrreq.go, sidrrep.go. Their enumerations are in files of the
 // enumeration's name; bits.go has what the layouts share. serviceid.go and
 // ipheader.go are the IP addressing, timeout.go the 5-bit codes of time,
-// classport.go and unsupported.go what every class answers, describe.go a line
-// of text for people.
+// classport.go and unsupported.go what every class answers, summary.go and
+// describe.go a line of text for people.
 //
 // Decoding copies: nothing keeps a reference to a datagram. It never fails
 // and never panics, whatever the bytes are: reserved bits are ignored, and a

@@ -1,10 +1,13 @@
 package trace
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
 )
 
 // Kind says what a record tells of.
@@ -22,9 +25,13 @@ const (
 	Fault                  // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
 )
 
-// HeaderBytes is how much of a packet a record keeps: the BTH and the longest
-// extended headers.
-const HeaderBytes = 56
+// HeaderBytes is how much of a packet a record keeps: all of its headers, and
+// of a management datagram what tells which message it is.
+const HeaderBytes = max(roce.MaxHeaderLen, madOffset+mad.SummarySize)
+
+// madOffset is where the management datagram is in a packet to QP1: behind BTH
+// and DETH.
+const madOffset = roce.BTHLen + 8
 
 // Record is one thing that happened on a queue pair.
 type Record struct {
@@ -55,7 +62,7 @@ func (r *Record) String() string {
 		if r.Kind == PacketIn {
 			dir = "<-"
 		}
-		return fmt.Sprintf("qp %v %s opcode %#02x psn %v len %d", r.QPN, dir, r.Header[0], r.PSN, r.Len)
+		return fmt.Sprintf("qp %v %s %s", r.QPN, dir, r.packet())
 	case State:
 		return fmt.Sprintf("qp %v %v -> %v (%s)", r.QPN, r.From, r.To, r.Cause)
 	case Completion:
@@ -70,8 +77,29 @@ func (r *Record) String() string {
 		if r.Len == 0 {
 			return fmt.Sprintf("qp %v fault: %s", r.QPN, r.Cause)
 		}
-		return fmt.Sprintf("to qp %v fault: %s: opcode %#02x psn %v len %d", r.QPN, r.Cause, r.Header[0], r.PSN, r.Len)
+		return fmt.Sprintf("to qp %v fault: %s: %s", r.QPN, r.Cause, r.packet())
 	default:
 		return fmt.Sprintf("qp %v record kind %d", r.QPN, r.Kind)
 	}
+}
+
+// packet describes the packet of the record.
+func (r *Record) packet() string {
+	s := fmt.Sprintf("%v psn %v len %d", roce.Opcode(r.Header[0]), r.PSN, r.Len)
+	if m := r.MAD(); m != nil {
+		s += ": " + mad.Summary(m)
+	}
+	return s
+}
+
+// MAD returns the beginning of the management datagram in the packet of the
+// record, nil if it is none. It is a part of the record, not a copy.
+func (r *Record) MAD() *[mad.SummarySize]byte {
+	const size = madOffset + mad.Size + roce.ICRCLen
+	first := r.Header[madOffset:]
+	dest := binary.BigEndian.Uint32(r.Header[4:]) & (1<<24 - 1)
+	if roce.Opcode(r.Header[0]) != roce.UDSendOnly || ib.QPN(dest) != ib.QPNGSI || r.Len != size || first[0] != mad.BaseVersion {
+		return nil
+	}
+	return (*[mad.SummarySize]byte)(first)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
 )
 
 func TestRecordStrings(t *testing.T) {
@@ -12,9 +14,9 @@ func TestRecordStrings(t *testing.T) {
 		want string
 	}{
 		{Record{Kind: PacketOut, QPN: 0x11, PSN: ib.NewPSN(0xabc), Len: 20, Header: [HeaderBytes]byte{0x04}},
-			"qp 0x000011 -> opcode 0x04 psn 000abc len 20"},
+			"qp 0x000011 -> RC_SEND_ONLY psn 000abc len 20"},
 		{Record{Kind: PacketIn, QPN: 0x11, PSN: ib.NewPSN(0xabd), Len: 16, Header: [HeaderBytes]byte{0x11}},
-			"qp 0x000011 <- opcode 0x11 psn 000abd len 16"},
+			"qp 0x000011 <- RC_ACKNOWLEDGE psn 000abd len 16"},
 		{Record{Kind: State, QPN: 0x11, From: ib.RTS, To: ib.ERR, Cause: "retry_cnt used up"},
 			"qp 0x000011 RTS -> ERR (retry_cnt used up)"},
 		{Record{Kind: Completion, QPN: 0x11, WRID: 7, Status: ib.WCWRFlushErr}, "qp 0x000011 completion wr_id 7 WR_FLUSH_ERR"},
@@ -23,11 +25,50 @@ func TestRecordStrings(t *testing.T) {
 		{Record{Kind: Drop, QPN: 0x11, PSN: ib.NewPSN(6), Cause: "rnr_wait"}, "qp 0x000011 drops psn 000006 (rnr_wait)"},
 		{Record{Kind: Fault, QPN: 0x11, Cause: "qp to=ERR"}, "qp 0x000011 fault: qp to=ERR"},
 		{Record{Kind: Fault, QPN: 0x11, PSN: ib.NewPSN(7), Len: 16, Cause: "drop", Header: [HeaderBytes]byte{0x11}},
-			"to qp 0x000011 fault: drop: opcode 0x11 psn 000007 len 16"},
+			"to qp 0x000011 fault: drop: RC_ACKNOWLEDGE psn 000007 len 16"},
 		{Record{Kind: Fault + 1, QPN: 0x11}, "qp 0x000011 record kind 8"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("record of kind %d prints as\n%q, want\n%q", c.r.Kind, got, c.want)
+		}
+	}
+}
+
+// packet returns the record of a packet to a queue pair.
+func packet(kind Kind, to ib.QPN, payload []byte) Record {
+	p := roce.Packet{BTH: roce.BTH{Opcode: roce.UDSendOnly, DestQP: to, PSN: ib.NewPSN(3)}, Payload: payload}
+	b := make([]byte, roce.Size(p.BTH.Opcode, len(payload)))
+	r := Record{Kind: kind, QPN: ib.QPNGSI, PSN: p.BTH.PSN, Len: p.Build(b)}
+	copy(r.Header[:], b)
+	return r
+}
+
+// TestC13_MessagesOfTheCM shows that a record tells which message a packet to
+// QP1 is, and that no other packet is taken for one.
+func TestC13_MessagesOfTheCM(t *testing.T) {
+	var m mad.MAD
+	m.PutHeader(mad.CMHeader(mad.AttrREQ, 9))
+	(&mad.REQ{LocalCommID: 1, ServiceID: mad.IPServiceID(mad.PSTCP, 7471), LocalQPN: 0x11, StartingPSN: ib.NewPSN(0xabc)}).Put(&m)
+	other := m
+	other.PutHeader(mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, TID: 9})
+	req := ": REQ comm 0x00000001 service tcp:7471 qp 0x000011 psn 000abc"
+	dropped := packet(Fault, ib.QPNGSI, m[:])
+	dropped.Cause = "drop op=REQ"
+	for _, c := range []struct {
+		r    Record
+		want string
+	}{
+		{packet(PacketOut, ib.QPNGSI, m[:]), "qp 0x000001 -> UD_SEND_ONLY psn 000003 len 280" + req},
+		{packet(PacketIn, ib.QPNGSI, m[:]), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 280" + req},
+		{dropped, "to qp 0x000001 fault: drop op=REQ: UD_SEND_ONLY psn 000003 len 280" + req},
+		{packet(PacketIn, ib.QPNGSI, other[:]), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 280: " +
+			"MAD class PERF version 1.1 method Get attribute 0x0000 modifier 0x00000000 status ok tid 0x0000000000000009"},
+		{packet(PacketIn, 2, m[:]), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 280"},
+		{packet(PacketIn, ib.QPNGSI, m[:252]), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 276"},
+		{packet(PacketIn, ib.QPNGSI, make([]byte, mad.Size)), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 280"},
+	} {
+		if got := c.r.String(); got != c.want {
+			t.Errorf("the record prints as\n%s, want\n%s", got, c.want)
 		}
 	}
 }
