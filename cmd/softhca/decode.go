@@ -20,6 +20,10 @@ func newDecodeCommand() *cobra.Command {
 		Long: `decode prints a line for each RoCEv2 packet (UDP port 4791) of a pcap or pcapng file: Ethernet, VLAN,
 raw IP, Linux cooked and BSD loopback. FILE may be - for standard input.
 
+Of a packet to QP1 it shows the management datagram, and of one of the connection manager the message: REQ, REP, RTU,
+REJ and so on. The line has what tells connections apart, --json has every field. The zeros at the end of private data,
+which always fills its field, are left out.
+
 The last line counts: every packet to port 4791 has a right ICRC, a wrong one, or is malformed, which includes
 packets that the capture cut off ("truncated"). With --json it goes to standard error and standard output has
 one object per packet and nothing else.

@@ -109,7 +109,7 @@ func (p Param) Text() string {
 		return params[p].text + " One of " + orList(names) + "."
 	case kindOps:
 		return params[p].text + " On packets also a message of the connection manager: " + orList(messageNames()) +
-			", or " + allMessages + " for all of them."
+			", or " + allMessages + " for all of them. They are UD_SEND_ONLY too: RC_SEND leaves them alone, SEND does not."
 	default:
 		return params[p].text
 	}

@@ -70,7 +70,8 @@ func read(t *testing.T, name string) []byte {
 }
 
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"errs_atomic", "errs_bad_rkey_write", "errs6_read", "errs6_rnr_then_ok", "errs6_ud_send"} {
+	for _, name := range []string{"errs_atomic", "errs_bad_rkey_write", "errs6_read", "errs6_rnr_then_ok", "errs6_ud_send",
+		"cm_rdma_client", "cm_udaddy", "cm_cmx_slow", "cm_cmx_reject_v6", "cm_cmx_abort"} {
 		data := read(t, captures+name+".pcap")
 		var text, obj bytes.Buffer
 		sum, err := Text(bytes.NewReader(data), &text)
@@ -167,6 +168,13 @@ func TestDamagedFile(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(pcap(intact(), len(intact())))
 	f.Add(pcap(intact(), 41))
+	for _, name := range []string{"cm_cmx_slow", "cm_cmx_abort", "cm_udaddy_v6"} {
+		if data, err := os.ReadFile(captures + name + ".pcap"); err != nil {
+			f.Error(err)
+		} else {
+			f.Add(data)
+		}
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		text, textErr := Text(bytes.NewReader(b), io.Discard)
 		obj, objErr := JSON(bytes.NewReader(b), io.Discard)

@@ -9,7 +9,7 @@ import (
 )
 
 // line returns the packet as a line of text: where and when, the operation,
-// the BTH, the extended headers, the payload and the verdict. Fields that have
+// the BTH, the extended headers, the MAD, the payload and the verdict. Fields that have
 // their usual value are left out.
 func (p *Packet) line(sinceFirst time.Duration) string {
 	var b strings.Builder
@@ -83,5 +83,8 @@ func (p *Packet) extensions(b *strings.Builder) {
 	}
 	if p.InvRKey != nil {
 		fmt.Fprintf(b, "  inv_rkey %#08x", *p.InvRKey)
+	}
+	if p.MAD != nil {
+		b.WriteString("  " + p.MAD.text)
 	}
 }

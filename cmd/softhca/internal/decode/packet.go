@@ -36,7 +36,8 @@ type Packet struct {
 	AtomicAck *Hex64  `json:"atomic_ack,omitempty"` // the value before the operation
 	Imm       *uint32 `json:"imm,omitempty"`
 	InvRKey   *uint32 `json:"inv_rkey,omitempty"`
-	Payload   int     `json:"payload"` // bytes, without padding
+	MAD       *MAD    `json:"mad,omitempty"` // in a packet to QP1
+	Payload   int     `json:"payload"`       // bytes, without padding
 	ICRC      string  `json:"icrc,omitempty"`
 	ICRCOK    bool    `json:"icrc_ok"`
 }
@@ -127,6 +128,7 @@ func newPacket(raw *pcapfile.Packet) *Packet {
 	}
 	p.base(&pkt)
 	p.extended(&pkt)
+	p.MAD = madOf(&pkt)
 	p.Payload = len(pkt.Payload)
 	icrc, ok := roce.HeaderICRC(raw.IP, raw.UDP, raw.Payload)
 	p.ICRCOK = ok && icrc == pkt.ICRC
