@@ -25,7 +25,7 @@ import (
 // semicolons between them, are described in docs/faults.md and by "softhca
 // faults --list".
 type Faults struct {
-	Rules string // such as "drop nth=3 op=RDMA_WRITE_MIDDLE; fail op=RegMR errno=ENOMEM nth=1"
+	Rules string // such as "drop nth=3 op=RDMA_WRITE_MIDDLE; drop op=REP nth=1; fail op=RegMR errno=ENOMEM nth=1"
 	File  string // a file with more rules
 	// Seed makes what the rules choose at random repeatable. Zero draws one,
 	// which Context.FaultSeed tells.

@@ -21,15 +21,16 @@ func newDemoCommand(g *globals) *cobra.Command {
 		Use:   "demo",
 		Short: "Watch two adapters talk: data moved and verified, an error provoked and explained",
 		Long: `demo opens two adapters on this host and lets them talk RoCEv2 through the kernel's UDP. It connects a queue
-pair of each, moves data with every operation, draws every packet, provokes an error, and measures. It takes about two
-seconds. The exit code is 0 only if everything that it shows was verified.
+pair of each through the connection manager, moves data with every operation, draws every packet, provokes an error,
+measures, and disconnects. It takes about two seconds. The exit code is 0 only if everything that it shows was verified.
 
 The adapters open on 127.0.0.1, or --addr, and on --peer. With --capture the first one records its packets; it then
 measures for a moment only, unless --measure says otherwise. With --fault it is the first one that goes wrong, and
 what the demonstration then finds not verified is what you asked for.`,
 		Example: `  softhca demo
   softhca demo --capture demo.pcapng
-  softhca demo --addr 127.0.0.3 --peer 127.0.0.4`,
+  softhca demo --addr 127.0.0.3 --peer 127.0.0.4
+  softhca demo --fault 'drop op=REP nth=1'       a message of the connection manager is lost, and sent again`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if g.capture != "" && !cmd.Flags().Changed("measure") {
@@ -67,7 +68,7 @@ func runDemo(cmd *cobra.Command, g *globals, peer string, measure time.Duration)
 	}
 	err := demo.Run(cmd.Context(), demo.Options{
 		AddrA: first, AddrB: peer, OpenA: open(g), OpenB: open(&second),
-		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Measure: measure,
+		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Width: columns(cmd.OutOrStdout()), Measure: measure,
 	})
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -90,4 +91,13 @@ func colors(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// columns returns the width of the terminal that w is, 0 if it is none.
+func columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	return terminalColumns(f)
 }

@@ -27,6 +27,7 @@ func TestFaultsCommand(t *testing.T) {
 		{[]string{"drop nth=3", "delay 5ms op=ACK"}, exitOK, "loses the 3rd outgoing packet\ndelay 5ms op=ACK\n    delivers each packet in either direction"},
 		{[]string{"--json", "drop every=22"}, exitOK, `[{"rule":"drop every=22","does":"loses every 22nd outgoing packet"}]`},
 		{[]string{"--fault-file", file, "--fault", "drop"}, exitOK, "delivers each outgoing packet twice, with probability 0.5"},
+		{[]string{"drop op=REP nth=1"}, exitOK, "drop nth=1 op=REP\n    loses the 1st packet in either direction with the CM message REP\n"},
 		{[]string{"drop nht=3"}, exitUsage, "did you mean nth?\n  drop nht=3\n       ^"},
 		{[]string{"--fault-file", file + "x"}, exitFailed, "no such file"},
 	} {
@@ -145,8 +146,8 @@ func TestFaultFlags(t *testing.T) {
 // should be, and which rule acted, with its seed.
 func TestDemoFault(t *testing.T) {
 	code, out, errs := command(t, "demo", "--addr", loopback(38), "--peer", loopback(39), "--measure", "0s",
-		"--fault", "drop nth=2", "--fault-seed", "3")
-	if code != exitFailed || !strings.Contains(out, "NOT TRUE") || !strings.Contains(errs, `fault "drop nth=2" acted 1 times`) ||
+		"--fault", "drop nth=2 op=RC_SEND", "--fault-seed", "3")
+	if code != exitFailed || !strings.Contains(out, "NOT TRUE") || !strings.Contains(errs, `fault "drop nth=2 op=RC_SEND" acted 1 times`) ||
 		!strings.Contains(errs, "--fault-seed 3") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}

@@ -211,7 +211,10 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("exit code %d, %q\n%s", code, errs, out)
 	}
 	code, out, errs = command(t, "decode", file)
-	for _, want := range []string{"RC_SEND_FIRST", "NAK_REMOTE_ACCESS", "RC_FETCH_ADD", "icrc_bad=0 malformed=0\n"} {
+	for _, want := range []string{
+		"  REQ comm 0x", "  REP comm 0x", "  RTU comm 0x", "RC_SEND_FIRST", "NAK_REMOTE_ACCESS", "RC_FETCH_ADD",
+		"  DREQ comm 0x", "  DREP comm 0x", "icrc_bad=0 malformed=0\n",
+	} {
 		if code != exitOK || !strings.Contains(out, want) {
 			t.Fatalf("its capture: exit code %d, %q, no %q in\n%s", code, errs, want, out[max(0, len(out)-1000):])
 		}

@@ -177,13 +177,12 @@ func (f *perfFlags) parseRetries() error {
 	if f.plan.Retry = f.retry; f.retry == 0 {
 		f.plan.Retry = -1
 	}
-	for code := uint8(1); code < 32; code++ {
-		if f.timeout > 0 && ib.AckTimeout(code) >= f.timeout {
-			f.plan.Timeout = code
-			return nil
-		}
+	code, ok := timeoutCode(f.timeout)
+	if !ok {
+		return usagef("--timeout %v: want more than nothing and at most %v", f.timeout, ib.AckTimeout(31))
 	}
-	return usagef("--timeout %v: want more than nothing and at most %v", f.timeout, ib.AckTimeout(31))
+	f.plan.Timeout = code
+	return nil
 }
 
 // measure is the client. It prints the result.

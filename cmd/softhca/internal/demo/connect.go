@@ -1,92 +1,184 @@
 package demo
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
-// Attributes of both queue pairs.
+// What the connection is asked for.
 const (
-	readDepth  = 4  // READs and atomics on their way
-	rnrTimer   = 12 // code
-	ackTimeout = 17 // code; long, so that a busy host does not send again in vain
-	retries    = 7
+	servicePort = 7471
+	readDepth   = 4 // READs and atomics on their way
+	retries     = 7
+	// ackTimeout is long, so that a busy host does not send again in vain. A
+	// connection that has ended rests as long.
+	ackTimeout = 17
+	// A CM message that is lost is sent again after half a second rather than
+	// after four.
+	responseTimeout = 17
+	messageRetries  = 4
 )
 
-// initAttr, rtrAttr and rtsAttr are the three modify calls of n.
-func (n *node) initAttr() (*verbs.QPAttr, ib.AttrMask) {
-	return &verbs.QPAttr{State: ib.INIT, Port: 1, AccessFlags: rights & ib.AccessRemote},
-		ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags
-}
-
-func (n *node) rtrAttr(peer *node, mtu ib.MTU) (*verbs.QPAttr, ib.AttrMask) {
-	return &verbs.QPAttr{
-			State: ib.RTR, PathMTU: mtu, DestQPN: peer.qp.QPN(), RQPSN: peer.psn,
-			AV:              verbs.AHAttr{DGID: peer.hca.QueryGID(0), HopLimit: 64, Port: 1},
-			MaxDestRDAtomic: readDepth, MinRNRTimer: rnrTimer,
-		},
-		ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN | ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer
-}
-
-func (n *node) rtsAttr() (*verbs.QPAttr, ib.AttrMask) {
-	return &verbs.QPAttr{
-			State: ib.RTS, SQPSN: n.psn, Timeout: ackTimeout, RetryCnt: retries, RNRRetry: retries, MaxRDAtomic: readDepth,
-		},
-		ib.AttrSQPSN | ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic
-}
-
-// connect walks both queue pairs to RTS without a word.
-func connect(a, b *node, mtu ib.MTU) error {
-	for _, step := range [...]func(n, peer *node) error{
-		func(n, _ *node) error { return n.modify(n.initAttr()) },
-		func(n, peer *node) error { return n.modify(n.rtrAttr(peer, mtu)) },
-		func(n, _ *node) error { return n.modify(n.rtsAttr()) },
-	} {
-		if err := step(a, b); err != nil {
-			return err
-		}
-		if err := step(b, a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// walk is the scene in which the queue pairs are connected.
-func (s *stage) walk() error {
-	p, a, b := s.printer, s.a, s.b
-	p.title("Walk both queue pairs from RESET to RTS")
-	p.line("A queue pair (QP) is one end of a connection. Programs tell each other its number and its first")
-	p.line("packet sequence number (PSN) by other means, then modify it in three steps.")
-	if err := connect(a, b, s.mtu); err != nil {
+// listen has n wait for connections.
+func (n *node) listen() (err error) {
+	if n.listener, err = n.cm.CreateID(n.ch, rdmacm.TCP); err != nil {
 		return err
 	}
-	p.line("")
-	s.step("RESET → INIT", "it gets a port, and rights for the peer")
-	s.attrs("both", fmt.Sprintf("PKEY_INDEX 0  PORT 1  ACCESS_FLAGS %v", rights&ib.AccessRemote))
-	s.step("INIT → RTR", "ready to receive: from whom, and from which PSN on")
-	s.attrs("both", fmt.Sprintf("PATH_MTU %d  MAX_DEST_RD_ATOMIC %d  MIN_RNR_TIMER %d (%v)",
-		s.mtu.Bytes(), readDepth, rnrTimer, ib.RNRTimer(rnrTimer)))
-	s.attrs("A", fmt.Sprintf("AV %s  DEST_QPN %v  RQ_PSN %v", b.addr, b.qp.QPN(), b.psn))
-	s.attrs("B", fmt.Sprintf("AV %s  DEST_QPN %v  RQ_PSN %v", a.addr, a.qp.QPN(), a.psn))
-	s.step("RTR → RTS", "ready to send: from which PSN on, and how patiently")
-	s.attrs("both", fmt.Sprintf("TIMEOUT %d (%v)  RETRY_CNT %d  RNR_RETRY %d (for ever)  MAX_QP_RD_ATOMIC %d",
-		ackTimeout, ib.AckTimeout(ackTimeout).Round(1e6), retries, retries, readDepth))
-	s.attrs("A", fmt.Sprintf("SQ_PSN %v", a.psn))
-	s.attrs("B", fmt.Sprintf("SQ_PSN %v", b.psn))
-	moves := append(s.aTrace.take(), s.bTrace.take()...)
-	p.line("")
-	p.check(a.qp.State() == ib.RTS && b.qp.State() == ib.RTS && len(moves) == 6,
-		"both are in RTS, after %d moves", len(moves))
+	if err = n.listener.BindAddr(netip.AddrPortFrom(n.ip(), servicePort)); err != nil {
+		return err
+	}
+	return n.listener.Listen(1)
+}
+
+// dial asks peer for a connection.
+func (n *node) dial(ctx context.Context, peer *node) (err error) {
+	if n.id, err = n.cm.CreateID(n.ch, rdmacm.TCP); err != nil {
+		return err
+	}
+	if err = n.id.SetAckTimeout(ackTimeout); err != nil {
+		return err
+	}
+	if err = n.id.SetResponseTimeout(responseTimeout, messageRetries); err != nil {
+		return err
+	}
+	from, to := netip.AddrPortFrom(n.ip(), 0), netip.AddrPortFrom(peer.ip(), servicePort)
+	if err = n.id.ResolveAddr(from, to, patience); err != nil {
+		return err
+	}
+	if _, err = n.wait(ctx, rdmacm.EventAddrResolved); err != nil {
+		return err
+	}
+	if err = n.id.ResolveRoute(patience); err != nil {
+		return err
+	}
+	if _, err = n.wait(ctx, rdmacm.EventRouteResolved); err != nil {
+		return err
+	}
+	if err = n.createQP(); err != nil {
+		return err
+	}
+	return n.id.Connect(connParam())
+}
+
+// accept takes the next connection that somebody asks for.
+func (n *node) accept(ctx context.Context) error {
+	e, err := n.wait(ctx, rdmacm.EventConnectRequest)
+	if err != nil {
+		return err
+	}
+	n.id = e.ID
+	if err := n.createQP(); err != nil {
+		return err
+	}
+	return n.id.Accept(connParam())
+}
+
+func connParam() *rdmacm.ConnParam {
+	return &rdmacm.ConnParam{
+		ResponderResources: readDepth, InitiatorDepth: readDepth, RetryCount: retries, RNRRetryCount: retries,
+	}
+}
+
+// createQP makes the queue pair of the node's connection.
+func (n *node) createQP() error {
+	err := n.id.CreateQP(n.pd, &verbs.QPInitAttr{
+		Type: ib.RC, SendCQ: n.cq, RecvCQ: n.cq,
+		Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1},
+	})
+	n.qp = n.id.QP()
+	return err
+}
+
+// join connects A to B.
+func (s *stage) join(ctx context.Context) error {
+	if err := s.a.dial(ctx, s.b); err != nil {
+		return err
+	}
+	if err := s.b.accept(ctx); err != nil {
+		return err
+	}
+	for _, n := range [...]*node{s.a, s.b} {
+		if _, err := n.wait(ctx, rdmacm.EventEstablished); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// connect is the scene in which the connection is set up.
+func (s *stage) connect(ctx context.Context) error {
+	s.title("Connect: three messages")
+	s.text(0, "A queue pair (QP) is one end of a connection. B listens, A connects. The connection managers (CM) of both adapters "+
+		"talk from QP 1 to QP 1: each names its QP and the packet sequence number (PSN) that it expects first, and walks "+
+		"its QP from RESET to RTS as they agree.")
+	err := s.join(ctx)
+	moves := s.draw()
+	s.end()
+	if err != nil {
+		return err
+	}
+	a, err := s.a.qp.Query()
+	if err != nil {
+		return err
+	}
+	b, err := s.b.qp.Query()
+	if err != nil {
+		return err
+	}
+	s.mtu = a.PathMTU
+	s.attributes(&a, &b)
+	s.line("")
+	s.told()
+	s.check(a.DestQPN == s.b.qp.QPN() && b.DestQPN == s.a.qp.QPN() && a.SQPSN == b.RQPSN && b.SQPSN == a.RQPSN,
+		"each sends to the QP, and from the PSN on, that the other named")
+	s.check(a.State == ib.RTS && b.State == ib.RTS && moves == 6, "both are in RTS, after %d moves", moves)
+	return nil
+}
+
+// attributes shows what each move has given to the queue pairs.
+func (s *stage) attributes(a, b *verbs.QPAttr) {
+	s.step("RESET → INIT", "it gets a port, and rights for the peer")
+	s.attrs(a, b, func(q *verbs.QPAttr) string {
+		return fmt.Sprintf("PKEY_INDEX %d  PORT %d  ACCESS_FLAGS %v", q.PKeyIndex, q.Port, q.AccessFlags)
+	})
+	s.step("INIT → RTR", "ready to receive: from whom, and from which PSN on")
+	s.attrs(a, b, func(q *verbs.QPAttr) string {
+		return fmt.Sprintf("PATH_MTU %d  MAX_DEST_RD_ATOMIC %d  MIN_RNR_TIMER %d (%v)",
+			q.PathMTU.Bytes(), q.MaxDestRDAtomic, q.MinRNRTimer, ib.RNRTimer(q.MinRNRTimer))
+	})
+	s.attrs(a, b, func(q *verbs.QPAttr) string {
+		return fmt.Sprintf("AV %v  DEST_QPN %v  RQ_PSN %v", q.AV.DGID.Addr(), q.DestQPN, q.RQPSN)
+	})
+	s.step("RTR → RTS", "ready to send: from which PSN on, and how patiently")
+	s.attrs(a, b, func(q *verbs.QPAttr) string {
+		return fmt.Sprintf("TIMEOUT %d (%v)  RETRY_CNT %d  RNR_RETRY %d%s  MAX_QP_RD_ATOMIC %d", q.Timeout,
+			ib.AckTimeout(q.Timeout).Round(1e6), q.RetryCnt, q.RNRRetry, forEver(q.RNRRetry), q.MaxRDAtomic)
+	})
+	s.attrs(a, b, func(q *verbs.QPAttr) string { return fmt.Sprintf("SQ_PSN %v", q.SQPSN) })
+}
+
+func forEver(rnrRetry uint8) string {
+	if rnrRetry == retries {
+		return " (for ever)"
+	}
+	return ""
 }
 
 func (s *stage) step(move, why string) {
-	s.printer.line("%s  %s", s.printer.paint(bold, fmt.Sprintf("%-12s", move)), why)
+	s.line("%s  %s", s.paint(bold, fmt.Sprintf("%-12s", move)), why)
 }
 
-func (s *stage) attrs(who, what string) {
-	s.printer.line("  %-4s  %s", who, s.printer.paint(dim, what))
+// attrs shows attributes of both queue pairs, once if they are the same.
+func (s *stage) attrs(a, b *verbs.QPAttr, show func(q *verbs.QPAttr) string) {
+	if show(a) == show(b) {
+		s.text(8, "  both  %s", s.paint(dim, show(a)))
+		return
+	}
+	s.text(8, "  A     %s", s.paint(dim, show(a)))
+	s.text(8, "  B     %s", s.paint(dim, show(b)))
 }

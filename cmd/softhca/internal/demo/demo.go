@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -20,6 +21,7 @@ type Options struct {
 	OpenA, OpenB Open
 	Out          io.Writer
 	Color        bool
+	Width        int           // columns of the text; 0: what fits most terminals
 	Measure      time.Duration // how long to measure the throughput; 0: not at all
 }
 
@@ -30,7 +32,7 @@ var ErrNotVerified = errors.New("not everything was as it should be")
 type stage struct {
 	*printer
 	measure        time.Duration
-	mtu            ib.MTU
+	mtu            ib.MTU // of the connection
 	a, b           *node
 	aTrace, bTrace recorder
 }
@@ -39,7 +41,7 @@ type stage struct {
 // verified. Each wait is bounded: it takes seconds at most, and the time to
 // measure.
 func Run(ctx context.Context, o Options) (err error) {
-	s := &stage{printer: &printer{w: o.Out, color: o.Color}, measure: o.Measure, mtu: ib.MTU1024}
+	s := &stage{printer: &printer{w: o.Out, color: o.Color, width: o.Width}, measure: o.Measure}
 	p := s.printer
 	p.write(p.paint(bold, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791") + "\n")
 	hcaA, closeA, err := o.OpenA(o.AddrA, s.aTrace.add)
@@ -55,15 +57,19 @@ func Run(ctx context.Context, o Options) (err error) {
 	if s.a, err = newNode("A", o.AddrA, hcaA, 0x11); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, s.a.cm.Close()) }()
 	if s.b, err = newNode("B", o.AddrB, hcaB, 0x77); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.b.cm.Close()) }()
+	if err := s.b.listen(); err != nil {
 		return err
 	}
 	for _, scene := range [...]func(context.Context) error{
 		func(context.Context) error { return s.adapters() },
-		func(context.Context) error { return s.walk() },
-		s.send, s.write, s.read, s.atomics, s.wrongKey,
+		s.connect, s.send, s.write, s.read, s.atomics, s.wrongKey,
 		func(context.Context) error { return s.counters() },
-		s.throughput,
+		s.throughput, s.disconnect,
 	} {
 		if err := scene(ctx); err != nil {
 			return err
@@ -72,7 +78,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if p.failed > 0 {
 		return fmt.Errorf("%d checks failed: %w", p.failed, ErrNotVerified)
 	}
-	p.write("\n" + p.paint(green, "Everything was verified.") + " Next: softhca pingpong --help, softhca perf --help, softhca states\n")
+	p.write("\n" + p.paint(green, "Everything was verified.") + "\nNext: softhca rping --help, softhca perf --help, softhca states\n")
 	return p.err
 }
 
@@ -84,13 +90,23 @@ func (s *stage) adapters() error {
 		if err != nil {
 			return err
 		}
-		s.mtu = min(s.mtu, port.ActiveMTU)
-		s.line("%s  %s  port %v, %s, MTU %d, GSO %s, GRO %s, ICRC check %s", s.paint(bold, n.name), n.addr, port.State,
+		s.text(3, "%s  %s  port %v, %s, MTU %d, GSO %s, GRO %s, ICRC check %s", s.paint(bold, n.name), n.addr, port.State,
 			port.Transport, port.ActiveMTU.Bytes(), segments(port.MaxSegments), yes(port.GRO), port.Verification)
-		s.line("   QP %v, %d bytes of memory at %#x that the key %#08x opens",
-			n.qp.QPN(), n.mr.Len(), n.mr.Addr(), uint32(n.mr.RKey()))
+		s.text(3, "   %d bytes of memory at %#x that the key %#08x opens", n.mr.Len(), n.mr.Addr(), uint32(n.mr.RKey()))
 	}
 	return nil
+}
+
+// told shows what the programs were told of the connection.
+func (s *stage) told() {
+	for _, n := range [...]*node{s.a, s.b} {
+		var names []string
+		for _, t := range n.told {
+			names = append(names, strings.TrimPrefix(t.String(), "RDMA_CM_EVENT_"))
+		}
+		s.check(len(names) > 0, "%s was told: %s", n.name, strings.Join(names, ", "))
+		n.told = nil
+	}
 }
 
 func segments(n int) string {

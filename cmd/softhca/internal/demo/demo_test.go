@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 	"github.com/softhca/softhca/verbs"
 )
@@ -36,8 +39,16 @@ func opener(change func(*verbs.Config)) Open {
 
 func unchanged(*verbs.Config) {}
 
-// TestRun shows everything over the kernel's UDP.
-func TestRun(t *testing.T) {
+// everything is what the output must have.
+var everything = []string{
+	"REQ comm 0x", "REP comm 0x", "RTU comm 0x", "CONNECT_REQUEST, ESTABLISHED", "after 6 moves",
+	"SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "RDMA_WRITE_ONLY", "RDMA_READ_REQUEST", "RDMA_READ_RESPONSE_LAST",
+	"COMPARE_SWAP", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE", "NAK_REMOTE_ACCESS", "REM_ACCESS_ERR", "WR_FLUSH_ERR",
+	"QP_FATAL", "QP_ACCESS_ERR", "RTS → ERR", "Gbit/s", "DREQ comm 0x", "DREP comm 0x", "TIMEWAIT_EXIT", "Everything was verified.",
+}
+
+// TestC3_C5_Run shows everything over the kernel's UDP.
+func TestC3_C5_Run(t *testing.T) {
 	var out strings.Builder
 	err := Run(t.Context(), Options{
 		AddrA: loopback(1), AddrB: loopback(2), OpenA: opener(unchanged), OpenB: opener(unchanged),
@@ -46,12 +57,29 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	text := out.String()
-	for _, want := range []string{
-		"SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "RDMA_WRITE_ONLY", "RDMA_READ_REQUEST", "RDMA_READ_RESPONSE_LAST",
-		"COMPARE_SWAP", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE", "NAK_REMOTE_ACCESS", "REM_ACCESS_ERR", "WR_FLUSH_ERR",
-		"QP_FATAL", "QP_ACCESS_ERR", "RTS → ERR", "Gbit/s", "Everything was verified.",
-	} {
+	complete(t, out.String(), defaultWidth)
+}
+
+// TestWidths shows everything in terminals of other widths, and of none that
+// would do.
+func TestWidths(t *testing.T) {
+	t.Parallel()
+	for width, columns := range map[int]int{40: minWidth, 80: 80, 120: 120, 300: 300} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			t.Parallel()
+			out, err := onNetwork(t, "", Options{Width: width, Measure: time.Millisecond})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			complete(t, out, columns)
+		})
+	}
+}
+
+// complete wants everything in the text, in lines of so many columns.
+func complete(t *testing.T, text string, columns int) {
+	t.Helper()
+	for _, want := range everything {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output has no %q:\n%s", want, text)
 		}
@@ -60,26 +88,84 @@ func TestRun(t *testing.T) {
 		t.Error("escape sequences without colours")
 	}
 	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(line) - 1; n > 100 {
-			t.Errorf("%d columns: %s", n, line)
+		if n := utf8.RuneCountInString(line) - 1; n > columns {
+			t.Errorf("%d columns of %d: %s", n, columns, line)
 		}
+	}
+}
+
+// onNetwork runs everything in the process; the first adapter goes wrong by
+// rules.
+func onNetwork(t *testing.T, rules string, o Options) (string, error) {
+	t.Helper()
+	n := verbs.NewNetwork()
+	var out strings.Builder
+	o.AddrA, o.AddrB, o.Out = "127.0.0.1", "127.0.0.2", &out
+	o.OpenA = opener(func(c *verbs.Config) { c.Network, c.Faults.Rules = n, rules })
+	o.OpenB = opener(func(c *verbs.Config) { c.Network = n })
+	err := Run(t.Context(), o)
+	return out.String(), err
+}
+
+// TestReadme finds the ladder of the README in the output: only numbers that
+// are drawn differ.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := onNetwork(t, "", Options{Width: 140})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	drawn := regexp.MustCompile(`0x[0-9a-f]+|psn [0-9a-f]{6}`)
+	unindented := regexp.MustCompile(`(?m)^ +`)
+	shown := unindented.ReplaceAllString(drawn.ReplaceAllString(out, "#"), "")
+	readme := unindented.ReplaceAllString(drawn.ReplaceAllString(string(text), "#"), "")
+	_, ladder, _ := strings.Cut(readme, "\n\nA 127.0.0.1 ")
+	ladder, _, _ = strings.Cut("A 127.0.0.1 "+ladder, "\n\n")
+	if strings.Count(ladder, "\n") != 9 || !strings.Contains(shown, ladder) {
+		t.Errorf("the README shows\n%s\nthe demonstration is\n%s", ladder, shown)
+	}
+}
+
+// TestC6_LostMessages loses a message of each exchange: the connection manager
+// sends it again, and everything is verified all the same.
+func TestC6_LostMessages(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ rules, want string }{
+		{"drop op=REQ nth=1", "✗ REQ comm 0x"}, {"drop op=REP nth=1", "✗ REP comm 0x"}, {"drop op=RTU nth=1", "✗ RTU comm 0x"},
+		{"drop op=DREQ nth=1", "✗ DREQ comm 0x"}, {"drop op=DREP nth=1", "✗ DREP comm 0x"},
+	} {
+		t.Run(c.rules, func(t *testing.T) {
+			t.Parallel()
+			out, err := onNetwork(t, c.rules, Options{})
+			if err != nil || !strings.Contains(out, c.want) || !strings.Contains(out, " later\n") {
+				t.Errorf("%v, and no %q or no pause in\n%s", err, c.want, out)
+			}
+		})
+	}
+}
+
+// TestC6_NoConnection draws what happened before the connection manager gave
+// up, and ends.
+func TestC6_NoConnection(t *testing.T) {
+	t.Parallel()
+	out, err := onNetwork(t, "drop op=REP", Options{})
+	if err == nil || strings.Count(out, "✗ REP comm 0x") < messageRetries || strings.Contains(out, "verified") {
+		t.Errorf("without a REP: %v\n%s", err, out)
 	}
 }
 
 // TestLossIsNotVerified shows that a check can fail: packets are lost, and the
 // demonstration says that some were sent again.
 func TestLossIsNotVerified(t *testing.T) {
-	n := verbs.NewNetwork()
-	bad := opener(func(c *verbs.Config) { c.Network, c.Faults = n, verbs.Faults{Rules: "drop p=0.1 dir=in", Seed: 4} })
-	var out strings.Builder
-	err := Run(t.Context(), Options{
-		AddrA: "10.0.0.1", AddrB: "10.0.0.2", OpenA: opener(func(c *verbs.Config) { c.Network = n }), OpenB: bad,
-		Out: &out, Color: true,
-	})
-	if !errors.Is(err, ErrNotVerified) || !strings.Contains(out.String(), "✗ NOT TRUE:") || !strings.Contains(out.String(), "\x1b[31m") {
-		t.Errorf("with 10%% loss: %v\n%s", err, out.String())
+	out, err := onNetwork(t, "drop op=RC_SEND nth=2", Options{Color: true})
+	if !errors.Is(err, ErrNotVerified) || !strings.Contains(out, "✗ NOT TRUE:") || !strings.Contains(out, "\x1b[31m") {
+		t.Errorf("with a packet lost: %v\n%s", err, out)
 	}
-	if strings.Contains(out.String(), "Everything was verified") {
+	if strings.Contains(out, "Everything was verified") {
 		t.Error("a failed check, and yet everything was verified")
 	}
 }
@@ -113,7 +199,7 @@ func record(kind trace.Kind, p *roce.Packet) verbs.TraceRecord {
 
 func TestLadder(t *testing.T) {
 	bth := func(op roce.Opcode) roce.BTH { return roce.BTH{Opcode: op, PSN: ib.NewPSN(0xabc)} }
-	records := []verbs.TraceRecord{
+	a := []verbs.TraceRecord{
 		record(trace.PacketOut, &roce.Packet{BTH: bth(roce.RCSendOnly), Payload: make([]byte, 5)}),
 		record(trace.PacketIn, &roce.Packet{BTH: bth(roce.RCAcknowledge), AETH: roce.AETH{Syndrome: roce.RNRNAK(12)}}),
 		record(trace.PacketIn, &roce.Packet{BTH: bth(roce.RCAcknowledge), AETH: roce.AETH{Syndrome: roce.NAKSequence}}),
@@ -123,7 +209,7 @@ func TestLadder(t *testing.T) {
 	}
 	var out strings.Builder
 	p := &printer{w: &out}
-	p.ladder(&node{addr: "10.0.0.1"}, &node{addr: "10.0.0.2"}, records)
+	p.ladder(&node{addr: "10.0.0.1"}, &node{addr: "10.0.0.2"}, interleave(a, nil))
 	want := `
    A 10.0.0.1                              B 10.0.0.2
     │─ SEND_ONLY psn 000abc 5 B ───────────────────▶│  the whole message
@@ -132,9 +218,102 @@ func TestLadder(t *testing.T) {
     │          sends again from psn 000abc          │  timeout
     │               drops psn 000abd                │  ghost_ack
     │              unreadable: opcode               │
-
 `
 	if out.String() != want {
 		t.Errorf("the ladder is\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// cm returns the trace record of a CM message.
+func cm(kind trace.Kind, psn uint32, attr mad.AttrID, message interface{ Put(m *mad.MAD) }) verbs.TraceRecord {
+	var m mad.MAD
+	m.PutHeader(mad.CMHeader(attr, 1))
+	message.Put(&m)
+	return record(kind, &roce.Packet{BTH: roce.BTH{Opcode: roce.UDSendOnly, DestQP: ib.QPNGSI, PSN: ib.NewPSN(psn)}, Payload: m[:]})
+}
+
+// TestC3_LadderOfConnection draws a set-up whose first REP is lost: the moves
+// of both queue pairs stand where they happened, and what does not fit beside
+// an arrow goes on below.
+func TestC3_LadderOfConnection(t *testing.T) {
+	move := func(from, to ib.QPState) verbs.TraceRecord {
+		return verbs.TraceRecord{Kind: trace.State, From: from, To: to, Cause: "modify"}
+	}
+	req := &mad.REQ{LocalCommID: 0xa, ServiceID: mad.IPServiceID(mad.PSTCP, 7471), LocalQPN: 0x11, StartingPSN: ib.NewPSN(0x111)}
+	rep := &mad.REP{LocalCommID: 0xb, RemoteCommID: 0xa, LocalQPN: 0x22, StartingPSN: ib.NewPSN(0x222)}
+	rtu := &mad.RTU{LocalCommID: 0xa, RemoteCommID: 0xb}
+	lost := cm(trace.Fault, 0, mad.AttrREP, rep)
+	lost.Cause = "drop op=REP nth=1"
+	a := []verbs.TraceRecord{
+		move(ib.RESET, ib.INIT), cm(trace.PacketOut, 0, mad.AttrREQ, req), lost, cm(trace.PacketIn, 1, mad.AttrREP, rep),
+		move(ib.INIT, ib.RTR), move(ib.RTR, ib.RTS), cm(trace.PacketOut, 1, mad.AttrRTU, rtu),
+	}
+	b := []verbs.TraceRecord{
+		cm(trace.PacketIn, 0, mad.AttrREQ, req), move(ib.RESET, ib.INIT), move(ib.INIT, ib.RTR), move(ib.RTR, ib.RTS),
+		cm(trace.PacketOut, 0, mad.AttrREP, rep), cm(trace.PacketOut, 1, mad.AttrREP, rep), cm(trace.PacketIn, 1, mad.AttrRTU, rtu),
+		move(ib.RTS, ib.ERR),
+	}
+	var out strings.Builder
+	p := &printer{w: &out, width: 80}
+	p.ladder(&node{addr: "10.0.0.1"}, &node{addr: "10.0.0.2"}, interleave(a, b))
+	want := `
+   A 10.0.0.1                              B 10.0.0.2
+    │ RESET → INIT                                  │  A has a queue pair
+    │─ REQ comm 0x0000000a ────────────────────────▶│  connect me to tcp:7471;
+    │                                               │  my QP is 0x000011, send
+    │                                               │  to it from psn 000111 on
+    │                                  RESET → INIT │  B has a queue pair
+    │                                    INIT → RTR │  ready to receive from A
+    │                                     RTR → RTS │  ready to send to A
+    │    ✗ REP comm 0x0000000b remote 0x0000000a    │  fault on demand: drop
+    │                                               │  op=REP nth=1
+    │◀────── REP comm 0x0000000b remote 0x0000000a ─│  accepted; my QP is
+    │                                               │  0x000022, send to it from
+    │                                               │  psn 000222 on
+    │ INIT → RTR                                    │  ready to receive from B
+    │ RTR → RTS                                     │  ready to send to B
+    │─ RTU comm 0x0000000a remote 0x0000000b ──────▶│  ready to use: the
+    │                                               │  connection is set up
+    │                                     RTS → ERR │  B is done: nothing moves
+    │                                               │  any more
+`
+	if out.String() != want {
+		t.Errorf("the ladder is\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestMessages explains every message of the CM.
+func TestMessages(t *testing.T) {
+	for attr := mad.AttrREQ; attr <= mad.AttrAPR; attr++ {
+		r := cm(trace.PacketIn, 0, attr, &mad.RTU{LocalCommID: 7, RemoteCommID: 9})
+		label, meaning := explainMAD(r.MAD())
+		if !strings.HasPrefix(label, attr.String()+" ") || !strings.Contains(label, "0x00000007") || meaning == "" {
+			t.Errorf("%v is called %q and explained as %q", attr, label, meaning)
+		}
+	}
+	other := cm(trace.PacketIn, 0, mad.AttrAPR+1, &mad.RTU{})
+	if label, meaning := explainMAD(other.MAD()); label != "MAD CM Send" || meaning != "" {
+		t.Errorf("what is no message is called %q and explained as %q", label, meaning)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		text          string
+		width, indent int
+		want          []string
+	}{
+		{"", 10, 0, []string{""}},
+		{"one two three", 20, 0, []string{"one two three"}},
+		{"one two three", 7, 0, []string{"one two", "three"}},
+		{"one two  three", 8, 0, []string{"one two", "three"}},
+		{"one two three four", 10, 3, []string{"one two", "three", "four"}},
+		{"enormous a", 3, 1, []string{"enormous", "a"}},
+		{"\x1b[1mone two\x1b[0m three", 13, 0, []string{"\x1b[1mone two\x1b[0m three"}},
+		{"→→→ ✓", 5, 0, []string{"→→→ ✓"}},
+	} {
+		if got := wrap(c.text, c.width, c.indent); !slices.Equal(got, c.want) {
+			t.Errorf("%q in %d columns is %q, want %q", c.text, c.width, got, c.want)
+		}
 	}
 }

@@ -1,12 +1,12 @@
-// Package demo shows two adapters at work, and explains it to a newcomer: the
-// states of their queue pairs, every operation with its packets, an error and
-// what becomes of it, counters and throughput. Everything shown happened, and
+// Package demo shows two adapters at work, and explains it to a newcomer: how
+// they connect, every operation with its packets, an error and what becomes of
+// it, counters, throughput, and how they part. Everything shown happened, and
 // every result is verified.
 //
 // Reading order: demo.go (the scenes), node.go (one adapter), connect.go,
-// operations.go, fault.go, throughput.go, counters.go (a scene each),
-// recorder.go, ladder.go and explain.go (from trace records to arrows),
-// printer.go.
+// operations.go, fault.go, counters.go, throughput.go, disconnect.go (a scene
+// each), recorder.go, ladder.go, explain.go and message.go (from trace records
+// to arrows), printer.go, wrap.go.
 //
 // The package opens no adapter: its caller does.
 package demo

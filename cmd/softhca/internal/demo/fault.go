@@ -14,8 +14,8 @@ import (
 func (s *stage) wrongKey(ctx context.Context) error {
 	const size = 64
 	s.title("Provoke an error: a wrong key")
-	s.line("A posts two more writes and a receive. The first write has a key that B never gave: B refuses")
-	s.line("it (a NAK) and gives up the connection. At A that write fails, and all other work is flushed.")
+	s.text(0, "A posts two more writes and a receive. The first write has a key that B never gave: B refuses it (a NAK) and "+
+		"gives up the connection. At A that write fails, and all other work is flushed.")
 	before := bytes.Clone(s.b.mr.Bytes())
 	if err := s.postWrong(size); err != nil {
 		return err
@@ -37,8 +37,9 @@ func (s *stage) wrongKey(ctx context.Context) error {
 	if err := s.b.settle(); err != nil {
 		return err
 	}
-	seen := s.aTrace.take()
-	s.ladder(s.a, s.b, seen)
+	aSeen, bSeen := s.aTrace.take(), s.bTrace.take()
+	s.ladder(s.a, s.b, interleave(aSeen, bSeen))
+	s.end()
 	for i, want := range [...]struct {
 		what   string
 		status ib.WCStatus
@@ -52,8 +53,8 @@ func (s *stage) wrongKey(ctx context.Context) error {
 		s.check(wc.WRID == uint64(6+i) && wc.Status == want.status, "A: wr_id %d  %-21s  %s  %s",
 			wc.WRID, want.what, s.paint(red, fmt.Sprintf("%-14v", wc.Status)), want.why)
 	}
-	s.fallen(s.a, seen, ib.EventQPFatal)
-	s.fallen(s.b, s.bTrace.take(), ib.EventQPAccessErr)
+	s.fallen(s.a, aSeen, ib.EventQPFatal)
+	s.fallen(s.b, bSeen, ib.EventQPAccessErr)
 	s.check(bytes.Equal(before, s.b.mr.Bytes()), "B's memory is untouched")
 	return nil
 }

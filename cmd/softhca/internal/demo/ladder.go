@@ -2,11 +2,16 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/headers"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 	"github.com/softhca/softhca/verbs"
 )
@@ -14,46 +19,149 @@ import (
 // ladderWidth is the columns between the two uprights of a ladder.
 const ladderWidth = 47
 
-// ladder draws the packets that left a and came to it: an arrow each, with
-// what it means beside it.
-func (p *printer) ladder(a, b *node, records []verbs.TraceRecord) {
+// step is a record of one side.
+type step struct {
+	verbs.TraceRecord
+	right bool // B's
+}
+
+// interleave returns all that A recorded and between it the moves of B's queue
+// pair: before each packet those that B had made when it sent or got it.
+func interleave(a, b []verbs.TraceRecord) (all []step) {
+	moves := func(n int) {
+		for i := range b[:n] {
+			if b[i].Kind == trace.State {
+				all = append(all, step{b[i], true})
+			}
+		}
+		b = b[n:]
+	}
+	for i := range a {
+		r := &a[i]
+		if far, isPacket := opposite(r.Kind); isPacket {
+			at := slices.IndexFunc(b, func(o verbs.TraceRecord) bool { return o.Kind == far && samePacket(&o, r) })
+			moves(at + 1) // none if B never saw the packet
+		}
+		all = append(all, step{*r, false})
+	}
+	moves(len(b))
+	return all
+}
+
+// opposite returns the kind of record that the other side has of a packet.
+func opposite(k trace.Kind) (far trace.Kind, isPacket bool) {
+	switch k {
+	case trace.PacketOut:
+		return trace.PacketIn, true
+	case trace.PacketIn, trace.Fault: // B sent one that a rule of A's kept away
+		return trace.PacketOut, true
+	default:
+		return k, false
+	}
+}
+
+// samePacket compares base transport headers and, as both QP 1 count alike, the
+// datagrams between them.
+func samePacket(a, b *verbs.TraceRecord) bool {
+	if [roce.BTHLen]byte(a.Header[:]) != [roce.BTHLen]byte(b.Header[:]) {
+		return false
+	}
+	m, o := a.MAD(), b.MAD()
+	return m == nil || o == nil || *m == *o
+}
+
+// ladder draws the packets that left a and came to it, an arrow each, and the
+// moves of both queue pairs, each with what it means beside it.
+func (p *printer) ladder(a, b *node, steps []step) {
 	left, right := "A "+a.addr, "B "+b.addr
 	gap := max(1, ladderWidth+3-utf8.RuneCountInString(left)-utf8.RuneCountInString(right))
 	p.line("")
 	p.line("%s%*s%s", p.paint(bold, left), gap, "", p.paint(bold, right))
-	for i := range records {
-		switch r := &records[i]; r.Kind {
+	var last clock.Instant // of A
+	for i := range steps {
+		r := &steps[i]
+		if !r.right {
+			p.pause(last, r.At)
+			last = r.At
+		}
+		switch r.Kind {
 		case trace.PacketOut, trace.PacketIn:
-			p.arrow(r)
+			p.arrow(&r.TraceRecord)
+		case trace.State:
+			p.move(r)
 		case trace.Retry:
-			p.line(" │%s│  %s", center("sends again from psn "+r.PSN.String()), r.Cause)
+			p.rung(plain, center("sends again from psn "+r.PSN.String()), r.Cause)
 		case trace.Drop:
-			p.line(" │%s│  %s", center("drops psn "+r.PSN.String()), r.Cause)
+			p.rung(plain, center("drops psn "+r.PSN.String()), r.Cause)
+		case trace.Fault:
+			p.rung(red, center("✗ "+faultLabel(&r.TraceRecord)), "fault on demand: "+r.Cause)
 		}
 	}
-	p.line("")
+}
+
+// pause shows that nothing happened for long.
+func (p *printer) pause(from, to clock.Instant) {
+	if d := to.Sub(from); from != 0 && d >= notable {
+		p.rung(dim, center("· · ·"), d.Round(time.Millisecond).String()+" later")
+	}
+}
+
+// notable is how long a pause is shown from.
+const notable = 200 * time.Millisecond
+
+// end leaves a ladder.
+func (p *printer) end() { p.line("") }
+
+// rung writes one line between the uprights and what it means, which may take
+// more lines.
+func (p *printer) rung(st style, body, meaning string) {
+	const frame = 8 // margin, uprights and the blanks beside them
+	lines := wrap(meaning, p.columns()-frame-ladderWidth, 0)
+	p.line(" │%s│  %s", p.paint(st, body), lines[0])
+	for _, s := range lines[1:] {
+		p.line(" │%*s│  %s", ladderWidth, "", s)
+	}
+}
+
+// move shows a queue pair in a new state, on its side.
+func (p *printer) move(r *step) {
+	st, text := dim, fmt.Sprintf(" %v → %v ", r.From, r.To)
+	if r.To == ib.ERR {
+		st = red
+	}
+	blank := strings.Repeat(" ", max(0, ladderWidth-utf8.RuneCountInString(text)))
+	if r.right {
+		p.rung(st, blank+text, explainMove(r))
+		return
+	}
+	p.rung(st, text+blank, explainMove(r))
 }
 
 // arrow draws one packet.
 func (p *printer) arrow(r *verbs.TraceRecord) {
 	pkt, fault := headers.Parse(r.Header[:])
 	if fault != roce.FaultNone {
-		p.line(" │%s│", center("unreadable: "+fault.String()))
+		p.rung(plain, center("unreadable: "+fault.String()), "")
 		return
 	}
 	n := r.Len - int(pkt.Info.HeaderLen) - int(pkt.BTH.PadCnt) - roce.ICRCLen
-	label := label(&pkt, n)
+	refused := pkt.Info.Headers&roce.HasAETH != 0 && !pkt.AETH.Syndrome.IsACK()
+	label, meaning := label(&pkt, n), explain(&pkt, n)
+	if m := r.MAD(); m != nil {
+		label, meaning = explainMAD(m)
+		refused = strings.HasPrefix(label, mad.AttrREJ.String()+" ")
+	}
 	// A dash and an arrow head, and a blank on each side of the label.
 	line := strings.Repeat("─", max(0, ladderWidth-4-utf8.RuneCountInString(label)))
 	st := cyan
-	if pkt.Info.Headers&roce.HasAETH != 0 && !pkt.AETH.Syndrome.IsACK() {
+	if refused {
 		st = red
 	}
 	body := "─ " + label + " " + line + "▶"
 	if r.Kind == trace.PacketIn {
 		body = "◀" + line + " " + label + " ─"
 	}
-	p.line(" │%s│  %s", p.paint(st, body), explain(&pkt, n))
+	p.rung(st, body, meaning)
 }
 
 // label names a packet: operation, sequence number, and payload or syndrome.
@@ -67,6 +175,18 @@ func label(pkt *roce.Packet, n int) string {
 		s += fmt.Sprintf(" %d B", n)
 	}
 	return s
+}
+
+// faultLabel names what a rule acted on.
+func faultLabel(r *verbs.TraceRecord) string {
+	if r.Len == 0 {
+		return "qp " + r.QPN.String()
+	}
+	if m := r.MAD(); m != nil {
+		s, _ := explainMAD(m)
+		return s
+	}
+	return fmt.Sprintf("%v psn %v", roce.Opcode(r.Header[0]), r.PSN)
 }
 
 // center puts text in the middle between the uprights.

@@ -1,42 +1,48 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
 // regionBytes is the size of the memory that each side lets the other use.
-const regionBytes = 16 << 10
+const regionBytes = 64 << 10
 
 // patience bounds every wait of the demonstration.
 const patience = 3 * time.Second
 
 // node is one side: an adapter and what it has.
 type node struct {
-	name   string // "A" or "B"
-	addr   string
-	hca    *verbs.Context
-	pd     *verbs.PD
-	cq     *verbs.CQ
-	qp     *verbs.QP
-	mr     *verbs.MR
-	psn    ib.PSN // of its next packet, when it connects
-	events []verbs.AsyncEvent
+	name     string // "A" or "B"
+	addr     string
+	hca      *verbs.Context
+	pd       *verbs.PD
+	cq       *verbs.CQ
+	mr       *verbs.MR
+	cm       *rdmacm.Manager
+	ch       *rdmacm.EventChannel
+	listener *rdmacm.ID // B's
+	id       *rdmacm.ID // its end of the connection
+	qp       *verbs.QP  // of id
+	told     []rdmacm.EventType
+	events   []verbs.AsyncEvent
 }
 
 // rights are what the peer may do to a node's memory.
 const rights = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 
-// newNode makes the objects of a side; closing the adapter ends them. The
-// memory is filled with seed.
+// newNode makes the objects of a side; closing its CM and then the adapter ends
+// them. The memory is filled with seed.
 func newNode(name, addr string, hca *verbs.Context, seed byte) (*node, error) {
-	n := &node{name: name, addr: addr, hca: hca, psn: ib.NewPSN(rand.Uint32())}
+	n := &node{name: name, addr: addr, hca: hca}
 	var err error
 	if n.pd, err = hca.AllocPD(); err != nil {
 		return nil, err
@@ -44,20 +50,22 @@ func newNode(name, addr string, hca *verbs.Context, seed byte) (*node, error) {
 	if n.cq, err = hca.CreateCQ(256, nil); err != nil {
 		return nil, err
 	}
-	n.qp, err = n.pd.CreateQP(&verbs.QPInitAttr{
-		Type: ib.RC, SendCQ: n.cq, RecvCQ: n.cq,
-		Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1},
-	})
-	if err != nil {
-		return nil, err
-	}
 	buf := make([]byte, regionBytes)
 	for i := range buf {
 		buf[i] = seed + byte(i*31>>3)
 	}
-	n.mr, err = n.pd.RegMR(buf, rights)
-	return n, err
+	if n.mr, err = n.pd.RegMR(buf, rights); err != nil {
+		return nil, err
+	}
+	if n.cm, err = rdmacm.New(hca); err != nil {
+		return nil, err
+	}
+	n.ch = n.cm.NewEventChannel()
+	return n, nil
 }
+
+// ip returns the first address of the adapter.
+func (n *node) ip() netip.Addr { return n.hca.QueryGID(0).Addr() }
 
 // settle stands between what this goroutine does to the node's memory and what
 // the peer does to it over the network. In two processes nothing could, and a
@@ -102,20 +110,21 @@ func (n *node) event(ctx context.Context, want ib.EventType) error {
 	}
 }
 
-// errState says that a queue pair is not where it should be.
-var errState = errors.New("wrong state")
-
-// modify moves the queue pair and looks whether it got there.
-func (n *node) modify(attr *verbs.QPAttr, mask ib.AttrMask) error {
-	if err := n.qp.Modify(attr, mask|ib.AttrState); err != nil {
-		return fmt.Errorf("adapter %s: %w", n.name, err)
-	}
-	q, err := n.qp.Query()
+// wait waits for an event of the connection manager.
+func (n *node) wait(ctx context.Context, want rdmacm.EventType) (*rdmacm.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	e, err := n.ch.Get(ctx)
 	if err != nil {
-		return fmt.Errorf("adapter %s: %w", n.name, err)
+		return nil, fmt.Errorf("adapter %s: no %v: %w", n.name, want, err)
 	}
-	if q.State != attr.State {
-		return fmt.Errorf("adapter %s: queue pair in %v, not in %v: %w", n.name, q.State, attr.State, errState)
+	defer e.Ack()
+	n.told = append(n.told, e.Type)
+	if e.Type != want || e.Status != 0 {
+		return nil, fmt.Errorf("adapter %s: %w: %v, status %d, instead of %v", n.name, cmp.Or(e.Err, errEvent), e.Type, e.Status, want)
 	}
-	return nil
+	return e, nil
 }
+
+// errEvent says that something else happened than should.
+var errEvent = errors.New("unexpected event")

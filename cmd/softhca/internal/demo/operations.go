@@ -13,10 +13,10 @@ import (
 // Where things are in both memories.
 const (
 	source  = 0     // what A sends and writes, what B lets A read
-	landing = 4096  // where SEND and READ put it
-	target  = 8192  // where WRITE puts it
-	cell    = 12288 // eight bytes for atomics
-	result  = 12352 // what was there before the atomic
+	landing = 16384 // where SEND and READ put it
+	target  = 32768 // where WRITE puts it
+	cell    = 49152 // eight bytes for atomics
+	result  = 49216 // what was there before the atomic
 )
 
 // post posts a request of A's, waits until it is done and shows it.
@@ -35,16 +35,17 @@ func (s *stage) post(ctx context.Context, wr verbs.SendWR) error {
 	if wc.WRID != wr.WRID || wc.Status != ib.WCSuccess {
 		return fmt.Errorf("%v: wr_id %d completed with %v", wr.Opcode, wc.WRID, wc.Status)
 	}
-	s.ladder(s.a, s.b, s.aTrace.take())
+	s.draw()
+	s.end()
 	return s.b.settle()
 }
 
 // send is the scene of SEND and receive.
 func (s *stage) send(ctx context.Context) error {
-	const size = 2500
+	size := uint32(2*s.mtu.Bytes() + 452)
 	s.title("Send and receive")
-	s.line("B posts a buffer and A sends %d bytes, which land in it. Both programs take part. The path", size)
-	s.line("carries %d bytes in a packet, so the adapter makes several.", s.mtu.Bytes())
+	s.text(0, "B posts a buffer and A sends %d bytes, which land in it. Both programs take part. The path carries %d bytes in "+
+		"a packet, so the adapter makes several.", size, s.mtu.Bytes())
 	if err := s.b.qp.PostRecv(verbs.RecvWR{WRID: 1, SGList: []verbs.SGE{s.b.mr.SGE(landing, target-landing)}}); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (s *stage) send(ctx context.Context) error {
 	}
 	s.check(wc.Status == ib.WCSuccess && wc.Opcode == ib.WCRecv && wc.ByteLen == size,
 		"A: SEND completed.  B: %v completed, %d bytes", wc.Opcode, wc.ByteLen)
-	s.check(bytes.Equal(s.a.part(source, size), s.b.part(landing, size)), "B's buffer holds what A sent")
+	s.check(bytes.Equal(s.a.part(source, int(size)), s.b.part(landing, int(size))), "B's buffer holds what A sent")
 	return nil
 }
 
@@ -66,8 +67,8 @@ func (s *stage) send(ctx context.Context) error {
 func (s *stage) write(ctx context.Context) error {
 	const size = 600
 	s.title("RDMA write")
-	s.line("A writes %d bytes straight into B's memory, at an address and with a key that B gave it. B's", size)
-	s.line("program does nothing, and is not told.")
+	s.text(0, "A writes %d bytes straight into B's memory, at an address and with a key that B gave it. B's program does "+
+		"nothing, and is not told.", size)
 	behind := s.b.mr.Bytes()[target+size]
 	err := s.post(ctx, verbs.SendWR{
 		WRID: 2, Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{s.a.mr.SGE(source, size)},
@@ -85,9 +86,9 @@ func (s *stage) write(ctx context.Context) error {
 
 // read is the scene of RDMA READ.
 func (s *stage) read(ctx context.Context) error {
-	const size = 1500
+	size := uint32(s.mtu.Bytes() + 476)
 	s.title("RDMA read")
-	s.line("A fetches %d bytes of B's memory. The answer takes as many PSNs as it has packets.", size)
+	s.text(0, "A fetches %d bytes of B's memory. The answer takes as many PSNs as it has packets.", size)
 	err := s.post(ctx, verbs.SendWR{
 		WRID: 3, Opcode: ib.WRRDMARead, SGList: []verbs.SGE{s.a.mr.SGE(landing, size)},
 		RemoteAddr: s.b.mr.Addr() + source, RKey: s.b.mr.RKey(),
@@ -95,14 +96,14 @@ func (s *stage) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.check(bytes.Equal(s.a.part(landing, size), s.b.part(source, size)), "A's memory holds what B's does")
+	s.check(bytes.Equal(s.a.part(landing, int(size)), s.b.part(source, int(size))), "A's memory holds what B's does")
 	return nil
 }
 
 // atomics is the scene of COMPARE&SWAP and FETCH&ADD.
 func (s *stage) atomics(ctx context.Context) error {
 	s.title("Atomic operations")
-	s.line("A changes a number of 64 bits in B's memory and gets what it was before. Nothing comes between.")
+	s.text(0, "A changes a number of 64 bits in B's memory and gets what it was before. Nothing comes between.")
 	number := func(n *node, off int) uint64 { return binary.NativeEndian.Uint64(n.part(off, 8)) }
 	binary.NativeEndian.PutUint64(s.b.part(cell, 8), 41)
 	wr := verbs.SendWR{

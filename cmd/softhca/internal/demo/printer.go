@@ -6,10 +6,19 @@ import (
 	"strings"
 )
 
+// The columns of the text: what it has when nobody says, what prose never
+// exceeds, and what a ladder needs.
+const (
+	defaultWidth = 100
+	proseWidth   = 100
+	minWidth     = 72
+)
+
 // printer writes the text, with colours if the reader has them.
 type printer struct {
 	w      io.Writer
 	color  bool
+	width  int // columns; 0: defaultWidth
 	scene  int
 	failed int   // checks
 	err    error // the first of writing
@@ -36,9 +45,32 @@ func (p *printer) paint(st style, s string) string {
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", st, s)
 }
 
-// line writes a line of the body.
+// columns returns how many the text may have.
+func (p *printer) columns() int {
+	if p.width == 0 {
+		return defaultWidth
+	}
+	return max(p.width, minWidth)
+}
+
+// margin is the blanks before each line of the body.
+const margin = "   "
+
+// line writes a line of the body, whatever its length.
 func (p *printer) line(format string, args ...any) {
-	p.write(strings.TrimRight("   "+fmt.Sprintf(format, args...), " ") + "\n")
+	p.write(strings.TrimRight(margin+fmt.Sprintf(format, args...), " ") + "\n")
+}
+
+// text writes prose in as many lines as it takes; all but the first are
+// indented by so many blanks.
+func (p *printer) text(indent int, format string, args ...any) {
+	lines := wrap(fmt.Sprintf(format, args...), min(p.columns(), proseWidth)-len(margin), indent)
+	for i, s := range lines {
+		if i > 0 {
+			s = strings.Repeat(" ", indent) + s
+		}
+		p.line("%s", s)
+	}
 }
 
 // title begins a scene.
@@ -54,7 +86,7 @@ func (p *printer) check(ok bool, format string, args ...any) {
 		mark = p.paint(red, "✗ NOT TRUE:")
 		p.failed++
 	}
-	p.line("%s %s", mark, fmt.Sprintf(format, args...))
+	p.text(2, "%s %s", mark, fmt.Sprintf(format, args...))
 }
 
 func (p *printer) write(s string) {

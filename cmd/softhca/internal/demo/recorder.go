@@ -34,9 +34,15 @@ func (r *recorder) take() []verbs.TraceRecord {
 	return taken
 }
 
-// stop ends recording.
+// stop ends recording, resume begins it again.
 func (r *recorder) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.off, r.records = true, nil
+}
+
+func (r *recorder) resume() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.off, r.records = false, nil
 }
