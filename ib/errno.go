@@ -28,4 +28,5 @@ const (
 	EISCONN       = syscall.EISCONN
 	ENOTCONN      = syscall.ENOTCONN
 	ECONNREFUSED  = syscall.ECONNREFUSED
+	ECONNRESET    = syscall.ECONNRESET
 )

@@ -21,8 +21,10 @@ func (c *Conn) perform(a Action, x *stimulus) error {
 		return c.sendREP(x)
 	case sendRTU:
 		return c.sendRTU(x)
-	case resendRTU, resendDREP, answerMRA:
-		return c.repeatAnswer(a, x)
+	case resendRTU:
+		c.resend(x, mad.AttrRTU)
+	case answerMRA:
+		c.resendMRA(x)
 	case sendMRA:
 		return c.sendMRA(x)
 	case prepareMRA:
@@ -31,7 +33,7 @@ func (c *Conn) perform(a Action, x *stimulus) error {
 		return c.reject(a, x)
 	case sendDREQ:
 		return c.sendDREQ(x)
-	case sendDREP, answerDREP:
+	case sendDREP, resendDREP:
 		return c.sendDREP(x)
 	case learnREP:
 		return c.learnREP(x)
@@ -40,20 +42,17 @@ func (c *Conn) perform(a Action, x *stimulus) error {
 	case again:
 		c.again(x)
 	case stop:
-		c.stopTimer()
-		c.sent = nil
+		c.answered()
 	case lapStop:
 		c.lap = LAPIdle
-		c.stopTimer()
+		c.answered()
 	case sendSIDRREQ:
 		return c.sendSIDRREQ(x)
 	case sendSIDRREP:
 		return c.sendSIDRREP(x, x.sidrRep)
 	case rejectSIDR:
 		return c.sendSIDRREP(x, &SIDRREPParams{Status: mad.SIDRRejected})
-	case rejectUnknownID:
-		c.m.rejectREP(x)
-	case accept, acceptSIDR, rejectService, unknownSIDR, lap:
+	case accept, acceptSIDR, rejectService, rejectUnknownID, answerDREP, unknownSIDR, lap:
 		// Done by the manager for Listen and Unknown, and by stepLAP.
 		panic(fmt.Sprintf("cm: action %d in state %v", a, c.state))
 	default:
@@ -93,6 +92,12 @@ func (c *Conn) request(x *stimulus, m *mad.MAD) {
 	c.transmit(x, m)
 }
 
+// answered ends the waiting for an answer.
+func (c *Conn) answered() {
+	c.stopTimer()
+	c.sent = nil
+}
+
 // again sends once more what waits for an answer.
 func (c *Conn) again(x *stimulus) {
 	c.retry.left--
@@ -112,7 +117,7 @@ func (c *Conn) sendREQ(x *stimulus) error {
 	p, path := x.req, x.req.Path
 	path.fill()
 	if path.PKey == 0 {
-		path.PKey = c.m.cfg.pkey()
+		path.PKey = c.m.cfg.PKeys[0]
 	}
 	life := path.Lifetime
 	ack := mad.AckTimeout(c.m.cfg.AckDelay, life)
@@ -129,21 +134,27 @@ func (c *Conn) sendREQ(x *stimulus) error {
 	if err := private(msg.PrivateData[:], p.PrivateData, "REQ"); err != nil {
 		return err
 	}
-	if p.RetryCount > 7 || p.RNRRetryCount > 7 || msg.MaxCMRetries > 15 || wait > 31 {
-		return fmt.Errorf("retry count %d, RNR retry count %d (0 to 7), CM retries %d (1 to 15), response timeout %d (0 to 31): %w",
+	if p.RetryCount > 7 || p.RNRRetryCount > 7 || msg.MaxCMRetries > 15 || wait > mad.MaxTimeout {
+		return fmt.Errorf("retry count %d, RNR retry count %d (0 to 7), CM retries %d (1 to 15), response timeout %d (1 to 31): %w",
 			p.RetryCount, p.RNRRetryCount, p.MaxRetries, wait, ib.EINVAL)
 	}
-	if err := c.m.register(c); err != nil {
+	if !path.MTU.Valid() || p.Transport != mad.TransportRC && p.Transport != mad.TransportUC || !connectable(p.QPN) {
+		return fmt.Errorf("path MTU code %d (1 to 5), transport %v (RC or UC), QPN %v: %w", path.MTU, p.Transport, p.QPN, ib.EINVAL)
+	}
+	if err := c.m.check(&path); err != nil {
+		return err
+	}
+	if err := c.begin(); err != nil {
 		return err
 	}
 	c.role, c.service, c.path = Active, p.Service, path
 	c.ep = endpoint{
 		transport: p.Transport, localQPN: p.QPN, localPSN: c.m.psn(),
 		responderResources: p.ResponderResources, initiatorDepth: p.InitiatorDepth,
-		retryCount: p.RetryCount, rnrRetryCount: p.RNRRetryCount, ackTimeout: ack,
+		retryCount: p.RetryCount, rnrRetryCount: p.RNRRetryCount, ackTimeout: min(life+1, mad.MaxTimeout),
 	}
 	c.to = path.address()
-	c.retry = retry{max: msg.MaxCMRetries, interval: 2*mad.Timeout(life) + mad.Timeout(wait)}
+	c.retry = retry{max: msg.MaxCMRetries, response: wait, interval: 2*mad.Timeout(life) + mad.Timeout(wait)}
 	msg.LocalCommID, msg.StartingPSN = c.localID, c.ep.localPSN
 	c.request(x, build(mad.AttrREQ, c.tid, &msg))
 	return nil
@@ -157,14 +168,14 @@ func (c *Conn) sendREP(x *stimulus) error {
 		TargetAckDelay: c.m.cfg.AckDelay, EndToEndFlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount,
 		SRQ: p.SRQ, LocalCAGUID: c.m.cfg.GUID,
 	}
-	if !c.alt.LocalGID.IsZero() {
+	if !c.asked.LocalGID.IsZero() {
 		msg.FailoverAccepted = mad.FailoverUnsupported
 	}
 	if err := private(msg.PrivateData[:], p.PrivateData, "REP"); err != nil {
 		return err
 	}
-	if p.RNRRetryCount > 7 {
-		return fmt.Errorf("RNR retry count %d (0 to 7): %w", p.RNRRetryCount, ib.EINVAL)
+	if p.RNRRetryCount > 7 || !connectable(p.QPN) {
+		return fmt.Errorf("RNR retry count %d (0 to 7), QPN %v: %w", p.RNRRetryCount, p.QPN, ib.EINVAL)
 	}
 	c.ep.localQPN = p.QPN
 	c.ep.responderResources, c.ep.initiatorDepth = p.ResponderResources, p.InitiatorDepth
@@ -188,12 +199,18 @@ func (c *Conn) sendRTU(x *stimulus) error {
 func (c *Conn) learnREP(x *stimulus) error {
 	p := x.ev.REP
 	guid, remote := p.LocalCAGUID, c.to.Remote
+	if p.LocalCommID == 0 || !connectable(p.LocalQPN) {
+		c.m.counters.Invalid++
+		return errVetoed
+	}
 	if c.m.peers[peerKey{p.LocalCommID, guid, remote}] != nil {
 		c.m.counters.Duplicates[MsgREP]++
 		return errVetoed
 	}
 	if old := c.m.qps[qpKey{p.LocalQPN, guid, remote}]; old != nil {
-		c.m.answerREJ(x, mad.REJ{RemoteCommID: p.LocalCommID, Message: mad.WhichREP, Reason: mad.RejStaleConnection})
+		c.m.answerREJ(x, mad.REJ{
+			LocalCommID: c.localID, RemoteCommID: p.LocalCommID, Message: mad.WhichREP, Reason: mad.RejStaleConnection,
+		})
 		old.expire(x.now)
 		return errVetoed
 	}
@@ -204,8 +221,7 @@ func (c *Conn) learnREP(x *stimulus) error {
 	e.responderResources = min(e.responderResources, p.InitiatorDepth)
 	e.rnrRetryCount, e.remoteSRQ = p.RNRRetryCount, p.SRQ
 	e.ackTimeout = mad.AckTimeout(p.TargetAckDelay, e.ackTimeout-min(e.ackTimeout, 1))
-	c.stopTimer()
-	c.sent = nil
+	c.answered()
 	c.m.remember(c)
 	return nil
 }
@@ -252,20 +268,23 @@ func (c *Conn) prepareMRA(x *stimulus) error {
 	return nil
 }
 
-// repeatAnswer answers a message that the peer sent again. In the states in
-// which nothing was kept, what was prepared or an empty message is sent.
-func (c *Conn) repeatAnswer(a Action, x *stimulus) error {
-	if c.answer == nil && a == answerMRA {
+// resend answers a message that the peer sent again with the kept answer, and
+// reports false if that is of another kind.
+func (c *Conn) resend(x *stimulus, kind mad.AttrID) bool {
+	if c.answer == nil || c.answer.Header().AttrID != kind {
+		return false
+	}
+	c.m.retried(c.answer)
+	c.transmit(x, c.answer)
+	return true
+}
+
+// resendMRA is resend for MRA, which may be no more than prepared yet.
+func (c *Conn) resendMRA(x *stimulus) {
+	if !c.resend(x, mad.AttrMRA) {
 		c.answer, _ = c.buildMRA(c.mra.timeout, c.mra.private) // checked when it was prepared
-	}
-	if a == resendDREP {
-		return c.sendDREP(x)
-	}
-	if c.answer != nil {
-		c.m.retried(c.answer)
 		c.transmit(x, c.answer)
 	}
-	return nil
 }
 
 // reject tells the peer that there will be no connection.
@@ -315,20 +334,14 @@ func (c *Conn) sendDREQ(x *stimulus) error {
 
 // sendDREP answers a DREQ with the kept answer, or a new one.
 func (c *Conn) sendDREP(x *stimulus) error {
-	tid := x.tid
-	if x.from == nil {
-		tid = c.dreqTID
-	}
-	if x.from != nil && c.answer != nil && c.answer.Header().AttrID == mad.AttrDREP {
-		c.m.retried(c.answer)
-		c.transmit(x, c.answer)
+	if c.resend(x, mad.AttrDREP) {
 		return nil
 	}
 	msg := mad.DREP{LocalCommID: c.localID, RemoteCommID: c.remoteID}
 	if err := private(msg.PrivateData[:], x.private, "DREP"); err != nil {
 		return err
 	}
-	c.answer = build(mad.AttrDREP, tid, &msg)
+	c.answer = build(mad.AttrDREP, c.dreqTID, &msg)
 	c.transmit(x, c.answer)
 	return nil
 }
@@ -360,8 +373,10 @@ func (p *Path) wire(ack uint8) mad.Path {
 	return w
 }
 
-// fill replaces zero values by defaults.
+// fill replaces zero values by defaults, and writes addresses as those of
+// packets that come in are written.
 func (p *Path) fill() {
+	p.Local, p.Remote = p.Local.Unmap().WithZone(""), p.Remote.Unmap().WithZone("")
 	p.HopLimit = def(p.HopLimit, DefaultHopLimit)
 	p.Lifetime = def(p.Lifetime, DefaultLifetime)
 }

@@ -32,9 +32,10 @@ type Conn struct {
 	to       gsi.Address
 	listener *Listener
 
-	ep   endpoint
-	path Path // to the peer
-	alt  mad.Path
+	ep    endpoint
+	path  Path     // to the peer
+	alt   mad.Path // agreed on
+	asked mad.Path // by the REQ, or the last LAP
 
 	retry  retry
 	index  int      // in the manager's heap, from 1
@@ -55,6 +56,7 @@ type endpoint struct {
 	retryCount         uint8
 	rnrRetryCount      uint8
 	ackTimeout         uint8 // 5-bit code of the QP's local ACK timeout
+	qpTimeout          uint8 // the consumer's choice in place of it, if not 0
 	remoteSRQ          bool
 }
 
@@ -89,8 +91,14 @@ func (c *Conn) Service() mad.ServiceID { return c.service }
 func (c *Conn) Path() Path { return c.path }
 
 // Alternate returns the alternate path that the two sides last agreed on or,
-// between LAP and APR, talk about; the zero path if there is none.
-func (c *Conn) Alternate() mad.Path { return c.alt }
+// between LAP and APR, talk about; the zero path if there is none. Its local
+// side is the active one.
+func (c *Conn) Alternate() mad.Path {
+	if c.lap != LAPIdle {
+		return c.asked
+	}
+	return c.alt
+}
 
 // Listener returns the listener that a passive connection came from.
 func (c *Conn) Listener() *Listener { return c.listener }
@@ -104,6 +112,9 @@ type stimulus struct {
 	from *gsi.Received // messages
 	tid  uint64        // messages
 	ev   Event         // messages, decoded
+	// foreign says that a message names a connection whose peer has another
+	// address than its sender.
+	foreign bool
 
 	req     *REQParams
 	rep     *REPParams
@@ -161,18 +172,28 @@ func (c *Conn) move(now clock.Instant, to State) {
 	}
 	c.state = to
 	switch to {
+	case Established:
+		c.m.whole(c)
 	case Timewait:
 		c.forgetQP()
 		c.sent = nil
 		c.await(now, peerWait(c.ep.ackTimeout), 0)
 	case Idle:
-		c.forgetPeer()
-		c.sent, c.answer = nil, nil
-		c.stopTimer()
+		c.m.free(c)
 	}
-	if to != ReqRcvd && to != MRAReqSent && to != RepSent && to != MRARepRcvd && to != SIDRReqRcvd {
-		c.m.whole(c)
+}
+
+// begin gives a connection in Idle a communication ID. It need not be its
+// first: nothing of what the connection was before may be left, or late
+// messages and the peer would take the one for the other.
+func (c *Conn) begin() error {
+	id, err := c.m.newID()
+	if err != nil {
+		return err
 	}
+	*c = Conn{Consumer: c.Consumer, m: c.m, handler: c.handler, localID: id, tid: c.m.cfg.TID(id)}
+	c.m.local[id] = c
+	return nil
 }
 
 // raise tells the consumer.
@@ -184,15 +205,9 @@ func (c *Conn) raise(x *stimulus, t EventType) {
 	c.handler(x.now, c, &x.ev)
 }
 
-// settle ends what the consumer has destroyed as soon as the protocol allows.
+// settle answers the DREQ for a connection whose consumer is gone.
 func (c *Conn) settle(now clock.Instant) {
-	if !c.over {
-		return
-	}
-	switch c.state {
-	case Idle:
-		c.m.free(c)
-	case DReqRcvd: // nobody is left to answer
+	if c.over && c.state == DReqRcvd {
 		_ = c.step(CallDestroy, &stimulus{now: now}) // cannot fail in this state
 	}
 }
@@ -207,7 +222,6 @@ func (c *Conn) Destroy(now clock.Instant) {
 	}
 	c.over, c.handler = true, nil
 	_ = c.step(CallDestroy, &stimulus{now: now}) // defined in every state of a connection
-	c.settle(now)
 }
 
 // Forget drops a new connection without a word, from within the handler that
@@ -215,6 +229,5 @@ func (c *Conn) Destroy(now clock.Instant) {
 func (c *Conn) Forget() {
 	c.over, c.handler = true, nil
 	c.state = Idle
-	c.m.whole(c)
 	c.m.free(c)
 }

@@ -10,6 +10,9 @@ import (
 // stepLAP is step for what the sub-state of Established decides (C10).
 func (c *Conn) stepLAP(on Input, x *stimulus) error {
 	e := lapMachine[c.lap][on]
+	if on == MsgLAP && e.duplicate && x.ev.LAP.Alternate != c.asked {
+		e = lapMachine[LAPIdle][on] // another one: the peer has given up the last
+	}
 	switch {
 	case !e.defined && on < firstMsg:
 		return fmt.Errorf("%v: not in state %v: %w", on, c.lap, ib.EINVAL)
@@ -38,22 +41,20 @@ func (c *Conn) performLAP(a lapAction, x *stimulus) error {
 	case lapMRA:
 		return c.sendMRA(x)
 	case lapAgainMRA:
-		return c.repeatAnswer(answerMRA, x)
+		c.resend(x, mad.AttrMRA)
 	case lapLoad:
-		c.stopTimer()
-		c.sent = nil
-		if x.ev.APR.Status != mad.APRAccepted {
-			c.alt = mad.Path{}
+		c.answered()
+		if x.ev.APR.Status == mad.APRAccepted {
+			c.alt = c.asked
 		}
 	case lapNote:
-		c.alt, c.lapTID, c.answer = x.ev.LAP.Alternate, x.tid, nil
+		c.asked, c.lapTID, c.answer = x.ev.LAP.Alternate, x.tid, nil
 	case lapStretch:
 		c.stretch(x)
 	case lapRepeat:
 		c.again(x)
 	case lapGiveUp:
-		c.stopTimer()
-		c.sent, c.alt = nil, mad.Path{}
+		c.answered()
 	default:
 		panic(fmt.Sprintf("cm: no LAP action %d", a))
 	}
@@ -66,14 +67,17 @@ func (c *Conn) sendLAP(x *stimulus) error {
 	}
 	path := *x.lap
 	path.fill()
+	if err := c.m.check(&path); err != nil {
+		return err
+	}
 	msg := mad.LAP{
 		LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: c.ep.remoteQPN,
-		RemoteResponseTimeout: DefaultResponseTimeout, Alternate: path.wire(c.ep.ackTimeout),
+		RemoteResponseTimeout: c.retry.response, Alternate: path.wire(mad.AckTimeout(c.m.cfg.AckDelay, path.Lifetime)),
 	}
 	if err := private(msg.PrivateData[:], x.private, "LAP"); err != nil {
 		return err
 	}
-	c.alt = msg.Alternate
+	c.asked = msg.Alternate
 	c.request(x, build(mad.AttrLAP, c.m.cfg.TID(c.localID), &msg))
 	return nil
 }
@@ -88,8 +92,8 @@ func (c *Conn) sendAPR(x *stimulus) error {
 	if err := private(msg.PrivateData[:], p.PrivateData, "APR"); err != nil {
 		return err
 	}
-	if p.Status != mad.APRAccepted {
-		c.alt = mad.Path{}
+	if p.Status == mad.APRAccepted {
+		c.alt = c.asked
 	}
 	c.transmit(x, build(mad.AttrAPR, c.lapTID, &msg))
 	return nil

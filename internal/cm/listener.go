@@ -2,6 +2,7 @@ package cm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/mad"
@@ -59,14 +60,15 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 		m.counters.Refused++
 		return
 	}
-	c.learnREQ(q)
-	tid := c.tid
-	if err := m.register(c); err != nil {
+	id, err := m.newID()
+	if err != nil {
 		m.whole(c)
 		m.counters.Refused++
 		return
 	}
-	c.tid = tid
+	c.localID = id
+	c.learnREQ(q)
+	m.local[id] = c
 	m.remember(c)
 	c.state = ReqRcvd
 	c.raise(x, REQReceived)
@@ -78,7 +80,7 @@ func (m *Manager) checkREQ(q *mad.REQ) (mad.RejReason, bool) {
 	switch {
 	case q.Transport != mad.TransportRC && q.Transport != mad.TransportUC:
 		return mad.RejInvalidTransport, false
-	case !m.isLocal(q.Primary.RemoteGID):
+	case !m.isLocal(q.Primary.RemoteGID), !m.isMember(q.PKey): // no reason is for partitions; Linux takes this one
 		return mad.RejInvalidGID, false
 	case !q.Alternate.LocalGID.IsZero() && !m.isLocal(q.Alternate.RemoteGID):
 		return mad.RejInvalidAltGID, false
@@ -91,6 +93,11 @@ func (m *Manager) checkREQ(q *mad.REQ) (mad.RejReason, bool) {
 func (m *Manager) isLocal(g ib.GID) bool {
 	_, ok := m.sgid(g.Addr())
 	return ok
+}
+
+// isMember reports whether the port is in a partition.
+func (m *Manager) isMember(k ib.PKey) bool {
+	return slices.ContainsFunc(m.cfg.PKeys, k.Matches)
 }
 
 // learnREQ notes what the peer asks for, from our side.
@@ -107,7 +114,7 @@ func (c *Conn) learnREQ(q *mad.REQ) {
 		responderResources: q.InitiatorDepth, initiatorDepth: q.ResponderResources,
 		retryCount: q.RetryCount, rnrRetryCount: q.RNRRetryCount, ackTimeout: p.LocalAckTimeout, remoteSRQ: q.SRQ,
 	}
-	c.alt = q.Alternate
+	c.asked = q.Alternate
 	c.retry = retry{max: q.MaxCMRetries, interval: peerWait(q.LocalResponseTimeout)}
 }
 

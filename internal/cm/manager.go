@@ -30,8 +30,8 @@ type Config struct {
 	AckDelay uint8         // 5-bit code of the time our adapter takes to acknowledge; 0 takes Linux rxe's 15
 	Rand     func() uint32 // unpredictable in production, seeded in simulation
 	MTU      ib.MTU        // the largest path MTU of the port
-	PKeys    []ib.PKey
-	Addrs    []netip.Addr // of the port, in the order of its GID table
+	PKeys    []ib.PKey     // of the port's table; empty takes the default partition
+	Addrs    []netip.Addr  // of the port, in the order of its GID table
 	// TID makes the transaction ID of a request from a communication ID.
 	TID func(id uint32) uint64
 	// Send takes one MAD for the wire and copies it. An error is a lost packet.
@@ -41,13 +41,6 @@ type Config struct {
 
 // rxeAckDelay is local_ca_ack_delay of Linux rxe.
 const rxeAckDelay = 15
-
-func (c *Config) pkey() ib.PKey {
-	if len(c.PKeys) == 0 {
-		return ib.PKeyDefault
-	}
-	return c.PKeys[0]
-}
 
 // Manager holds the connections and listeners of an adapter.
 type Manager struct {
@@ -89,6 +82,9 @@ func New(c Config) *Manager {
 	if c.Limits == (Limits{}) {
 		c.Limits = DefaultLimits()
 	}
+	if len(c.PKeys) == 0 {
+		c.PKeys = []ib.PKey{ib.PKeyDefault}
+	}
 	c.AckDelay = def(c.AckDelay, rxeAckDelay)
 	return &Manager{
 		cfg: c, local: make(map[uint32]*Conn), peers: make(map[peerKey]*Conn), qps: make(map[qpKey]*Conn),
@@ -101,11 +97,12 @@ func (m *Manager) NewConn(h Handler) *Conn { return &Conn{m: m, handler: h} }
 
 // Conns returns the number of connections and resolutions that the manager
 // holds, those in Timewait and those that the consumer has destroyed but the
-// protocol not among them.
+// protocol not among them. Of one in Idle it knows nothing.
 func (m *Manager) Conns() int { return len(m.local) + len(m.sidr) }
 
-// HalfOpen returns the number of those that a peer has asked for and that are
-// not established.
+// HalfOpen returns the number of those that a peer has asked for and that were
+// never established. One that fails is among them until its Timewait is over:
+// no peer shall fill the manager with failures.
 func (m *Manager) HalfOpen() int { return m.halfOpen }
 
 // EachConn calls f for every connection, in no order.
@@ -127,23 +124,17 @@ func (m *Manager) psn() ib.PSN { return ib.NewPSN(m.cfg.Rand()) }
 // a manager may hold, one draw fails in 2^15 times.
 const drawn = 64
 
-// register gives a connection its communication ID.
-func (m *Manager) register(c *Conn) error {
-	if c.localID != 0 { // used before
-		return nil
-	}
+// newID returns a communication ID that no connection has.
+func (m *Manager) newID() (uint32, error) {
 	if m.Conns() >= m.cfg.Limits.MaxConns {
-		return fmt.Errorf("%d connections, those in TIMEWAIT among them, are all there can be: %w", m.Conns(), ib.ENOMEM)
+		return 0, fmt.Errorf("%d connections, those in TIMEWAIT among them, are all there can be: %w", m.Conns(), ib.ENOMEM)
 	}
 	for range drawn {
 		if id := m.cfg.Rand(); id != 0 && m.local[id] == nil {
-			c.localID = id
-			c.tid = m.cfg.TID(id)
-			m.local[id] = c
-			return nil
+			return id, nil
 		}
 	}
-	return fmt.Errorf("no communication ID was found: %w", ib.ENOMEM)
+	return 0, fmt.Errorf("no communication ID was found: %w", ib.ENOMEM)
 }
 
 // remember makes a connection known by its peer's ID and QP.
@@ -173,10 +164,13 @@ func (c *Conn) forgetPeer() {
 	}
 }
 
-// free takes a connection out of the manager.
+// free takes a connection out of the manager, which knows nothing of one in
+// Idle.
 func (m *Manager) free(c *Conn) {
 	c.forgetPeer()
 	c.stopTimer()
+	m.whole(c)
+	c.sent, c.answer = nil, nil
 	if m.local[c.localID] == c {
 		delete(m.local, c.localID)
 	}

@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
@@ -28,6 +29,30 @@ type Path struct {
 	PKey          ib.PKey // 0 takes the default partition
 	Lifetime      uint8   // packet lifetime, 5-bit code; 0 takes DefaultLifetime
 }
+
+// check returns why MADs or data cannot go along a path: EADDRNOTAVAIL for an
+// address that is not ours, otherwise EINVAL. A path without a partition is one
+// in that of its connection.
+func (m *Manager) check(p *Path) error {
+	if _, ok := m.sgid(p.Local); !ok {
+		return fmt.Errorf("path from %v, which is no address of the adapter: %w", p.Local, ib.EADDRNOTAVAIL)
+	}
+	switch {
+	case p.Remote.Is4() != p.Local.Is4() || !p.Remote.IsValid() || p.Remote.IsUnspecified() || p.Remote.IsMulticast():
+		return fmt.Errorf("path from %v to %v: %w", p.Local, p.Remote, ib.EINVAL)
+	case p.PKey != 0 && !m.isMember(p.PKey):
+		return fmt.Errorf("path with P_Key %#04x, which the port's table does not have: %w", uint16(p.PKey), ib.EINVAL)
+	case p.FlowLabel > maxFlowLabel || p.SL > maxSL || p.Lifetime > mad.MaxTimeout:
+		return fmt.Errorf("path with flow label %#x (20 bits), SL %d (0 to 15), packet lifetime %d (1 to 31): %w",
+			p.FlowLabel, p.SL, p.Lifetime, ib.EINVAL)
+	}
+	return nil
+}
+
+const (
+	maxFlowLabel = 1<<20 - 1
+	maxSL        = 15
+)
 
 // REQParams is what SendREQ asks for. Slices are copied.
 type REQParams struct {

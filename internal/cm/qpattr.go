@@ -55,11 +55,29 @@ func (c *Conn) rtsAttr() (ib.QPAttr, ib.AttrMask, error) {
 	a := ib.QPAttr{State: ib.RTS, SQPSN: c.ep.remotePSN}
 	mask := ib.AttrState | ib.AttrSQPSN
 	if c.ep.transport == mad.TransportRC {
-		a.Timeout, a.RetryCnt, a.RNRRetry = c.ep.ackTimeout, c.ep.retryCount, c.ep.rnrRetryCount
+		a.Timeout, a.RetryCnt, a.RNRRetry = def(c.ep.qpTimeout, c.ep.ackTimeout), c.ep.retryCount, c.ep.rnrRetryCount
 		a.MaxRDAtomic = c.ep.initiatorDepth
 		mask |= ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic
 	}
 	return a, mask, nil
+}
+
+// SetAckTimeout makes QPAttr say this local ACK timeout, a 5-bit code, in place
+// of the one that follows from the path; 0 takes that back.
+func (c *Conn) SetAckTimeout(code uint8) { c.ep.qpTimeout = code & mad.MaxTimeout }
+
+// Resources returns how many READs and atomics our QP serves at a time and has
+// outstanding, as far as the two sides have come: what the peer asks for in REQ,
+// seen from our side, then what is agreed on.
+func (c *Conn) Resources() (responder, depth uint8) {
+	return c.ep.responderResources, c.ep.initiatorDepth
+}
+
+// SetResources makes QPAttr of a passive connection say, before its REP does,
+// how many READs and atomics its QP serves at a time and has outstanding: the
+// QP is ready before REP is sent.
+func (c *Conn) SetResources(responder, depth uint8) {
+	c.ep.responderResources, c.ep.initiatorDepth = responder, depth
 }
 
 // pkeyIndex returns the place of the path's partition in the P_Key table, the

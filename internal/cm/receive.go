@@ -3,6 +3,7 @@ package cm
 import (
 	"encoding/binary"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
@@ -21,7 +22,9 @@ func (m *Manager) Receive(now clock.Instant, r *gsi.Received) bool {
 	case mad.AttrREQ:
 		m.receiveREQ(x)
 	case mad.AttrREP:
-		m.receiveREP(x)
+		msg := decode(&mad.REP{}, r.MAD)
+		x.ev.REP = msg
+		m.deliver(MsgREP, msg.RemoteCommID, msg.LocalCommID, x)
 	case mad.AttrREJ:
 		m.receiveREJ(x)
 	case mad.AttrMRA:
@@ -67,8 +70,19 @@ func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
 		return nil
 	case c.to.Remote != x.from.From.Remote:
 		m.counters.Foreign++
+		x.foreign = true
 		return nil
 	case c.remoteID != from && c.remoteID != 0:
+		return nil
+	}
+	return c
+}
+
+// findAsking returns the connection whose REQ is refused. Once its peer has
+// told an ID the REQ was taken, and what is refused is a late repetition.
+func (m *Manager) findAsking(to uint32, x *stimulus) *Conn {
+	c := m.find(to, 0, x)
+	if c == nil || c.remoteID != 0 {
 		return nil
 	}
 	return c
@@ -77,15 +91,19 @@ func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
 // deliver gives a message to its connection.
 func (m *Manager) deliver(on Input, to, from uint32, x *stimulus) {
 	c := m.find(to, from, x)
-	if c == nil || c.remoteID == 0 && on != MsgMRAREQ {
+	if c == nil {
 		m.unmatched(on, x)
 		return
 	}
 	_ = c.step(on, x) // messages are counted, not refused
 }
 
-// unmatched does what the machine says of a message for no connection.
+// unmatched does what the machine says of a message for no connection. Who
+// knows the IDs of another one's connection is not answered.
 func (m *Manager) unmatched(on Input, x *stimulus) {
+	if x.foreign {
+		return
+	}
 	switch machine[Unknown][on].do {
 	case rejectService:
 		m.refuse(x, mad.RejInvalidServiceID)
@@ -100,11 +118,20 @@ func (m *Manager) unmatched(on Input, x *stimulus) {
 	}
 }
 
-// receiveREQ finds out whether a REQ is new.
+// connectable reports whether a QPN can be that of a connected QP.
+func connectable(q ib.QPN) bool { return q > ib.QPNGSI && q < ib.QPNMulticast }
+
+// receiveREQ finds out whether a REQ is new. Whatever else it says, it must
+// have an ID to talk about, a QP to connect to, and a path back to where it
+// comes from: data would go to the end of the path.
 func (m *Manager) receiveREQ(x *stimulus) {
 	q := decode(&mad.REQ{}, x.from.MAD)
 	x.ev.REQ = q
 	remote := x.from.From.Remote
+	if q.LocalCommID == 0 || !connectable(q.LocalQPN) || q.Primary.LocalGID.Addr() != remote {
+		m.counters.Invalid++
+		return
+	}
 	if c := m.peers[peerKey{q.LocalCommID, q.LocalCAGUID, remote}]; c != nil {
 		_ = c.step(MsgREQ, x)
 		return
@@ -122,19 +149,6 @@ func (m *Manager) receiveREQ(x *stimulus) {
 	m.accept(l, x)
 }
 
-// receiveREP takes the answer to a REQ: it must name a connection of ours,
-// whose peer may not be known yet.
-func (m *Manager) receiveREP(x *stimulus) {
-	p := decode(&mad.REP{}, x.from.MAD)
-	x.ev.REP = p
-	c := m.find(p.RemoteCommID, p.LocalCommID, x)
-	if c == nil || c.role != Active {
-		m.unmatched(MsgREP, x)
-		return
-	}
-	_ = c.step(MsgREP, x) // a veto is an answer
-}
-
 // receiveREJ takes a refusal. One for want of time names its sender's node in
 // place of our ID, which it may not have known (C7).
 func (m *Manager) receiveREJ(x *stimulus) {
@@ -148,12 +162,8 @@ func (m *Manager) receiveREJ(x *stimulus) {
 	switch {
 	case j.Reason == mad.RejTimeout && j.RemoteCommID == 0 && j.InfoLength >= 8:
 		c = m.peers[peerKey{j.LocalCommID, binary.BigEndian.Uint64(j.Info[:8]), x.from.From.Remote}]
-	case j.Message == mad.WhichREQ: // the peer may have no ID for us yet
-		from := j.LocalCommID
-		if c = m.local[j.RemoteCommID]; c != nil && from == 0 {
-			from = c.remoteID
-		}
-		c = m.find(j.RemoteCommID, from, x)
+	case j.Message == mad.WhichREQ: // the peer may have no ID to give
+		c = m.findAsking(j.RemoteCommID, x)
 	default:
 		c = m.find(j.RemoteCommID, j.LocalCommID, x)
 	}
@@ -183,9 +193,9 @@ func (m *Manager) receiveDREQ(x *stimulus) {
 	x.ev.DREQ = d
 	c := m.find(d.RemoteCommID, d.LocalCommID, x)
 	switch {
-	case c == nil || c.remoteID == 0:
+	case c == nil:
 		m.unmatched(MsgDREQ, x)
-	case d.RemoteQPN != c.ep.localQPN && c.state != Idle:
+	case d.RemoteQPN != c.ep.localQPN:
 		m.counters.Invalid++
 	default:
 		c.dreqTID = x.tid

@@ -11,17 +11,20 @@ func (c *Conn) sendSIDRREQ(x *stimulus) error {
 	p, path := x.sidrReq, x.sidrReq.Path
 	path.fill()
 	if path.PKey == 0 {
-		path.PKey = c.m.cfg.pkey()
+		path.PKey = c.m.cfg.PKeys[0]
 	}
 	wait, again := def(p.ResponseTimeout, DefaultResponseTimeout), def(p.MaxRetries, DefaultMaxRetries)
 	msg := mad.SIDRREQ{PKey: path.PKey, ServiceID: p.Service}
 	if err := private(msg.PrivateData[:], p.PrivateData, "SIDR_REQ"); err != nil {
 		return err
 	}
-	if wait > 31 || again > 15 {
-		return fmt.Errorf("response timeout %d (0 to 31), CM retries %d (1 to 15): %w", wait, again, ib.EINVAL)
+	if wait > mad.MaxTimeout || again > 15 {
+		return fmt.Errorf("response timeout %d (1 to 31), CM retries %d (1 to 15): %w", wait, again, ib.EINVAL)
 	}
-	if err := c.m.register(c); err != nil {
+	if err := c.m.check(&path); err != nil {
+		return err
+	}
+	if err := c.begin(); err != nil {
 		return err
 	}
 	c.role, c.service, c.path, c.to = Active, p.Service, path, path.address()

@@ -39,6 +39,47 @@ const (
 	numActions
 )
 
+var actionWords = [numActions]string{
+	none:            "nothing",
+	accept:          "make a connection, or refuse it",
+	acceptSIDR:      "make a resolution, or drop it",
+	sendREQ:         "send REQ, repeat until answered",
+	sendREP:         "send REP, repeat until answered",
+	sendRTU:         "send RTU",
+	resendRTU:       "send RTU again",
+	sendMRA:         "send MRA",
+	answerMRA:       "send MRA, perhaps again",
+	prepareMRA:      "have MRA ready for a repetition",
+	sendREJ:         "send REJ with the consumer's reason",
+	rejectTimeout:   "send REJ: timeout",
+	rejectConsumer:  "send REJ: consumer reject",
+	rejectStale:     "send REJ: stale connection",
+	rejectUnknownID: "send REJ: invalid communication ID",
+	rejectService:   "send REJ: invalid service ID",
+	sendDREQ:        "send DREQ, repeat until answered",
+	sendDREP:        "send DREP",
+	resendDREP:      "send DREP, perhaps again",
+	answerDREP:      "send DREP",
+	learnREP:        "learn what it says, or refuse it",
+	stretch:         "wait as long as it asks for",
+	again:           "send it again",
+	stop:            "wait no more",
+	sendSIDRREQ:     "send SIDR_REQ, repeat until answered",
+	sendSIDRREP:     "send SIDR_REP",
+	rejectSIDR:      "send SIDR_REP: rejected",
+	unknownSIDR:     "send SIDR_REP: unsupported service ID",
+	lap:             "as the sub-state says",
+	lapStop:         "wait no more, also not for APR",
+}
+
+// String returns what is done, in words.
+func (a Action) String() string {
+	if a < numActions {
+		return actionWords[a]
+	}
+	return "invalid action"
+}
+
 // cell says what an input does in a state. The zero cell of a call is an
 // error, of a message a counted drop, of a timer impossible.
 type cell struct {
@@ -99,7 +140,7 @@ func setUpRows() []row {
 		{in(Established), MsgREP, resendRTU, stay, repeated},
 
 		// Passive: REQ in, REP out, RTU in.
-		{in(Listen), MsgREQ, accept, stay, NoEvent},
+		{in(Listen), MsgREQ, accept, stay, REQReceived},
 		{in(Unknown), MsgREQ, rejectService, stay, NoEvent},
 		{in(ReqRcvd), MsgREQ, none, stay, repeated},
 		{in(MRAReqSent), MsgREQ, answerMRA, stay, repeated},
@@ -124,7 +165,7 @@ func setUpRows() []row {
 		{in(RepSent, MRARepRcvd), CallDestroy, rejectConsumer, Timewait, NoEvent},
 		{in(RepSent, MRARepRcvd), TimerAgain, again, stay, NoEvent},
 		{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, REPError},
-		{in(Idle, Unknown), MsgREP, rejectUnknownID, stay, NoEvent},
+		{in(Unknown), MsgREP, rejectUnknownID, stay, NoEvent},
 	}
 }
 
@@ -154,7 +195,7 @@ func teardownRows() []row {
 		{in(Timewait), MsgRTU, none, stay, repeated},
 		{in(Timewait), TimerQuiet, none, Idle, TimewaitExit},
 		{in(Timewait), CallDestroy, none, stay, NoEvent},
-		{in(Idle, Unknown), MsgDREQ, answerDREP, stay, NoEvent},
+		{in(Unknown), MsgDREQ, answerDREP, stay, NoEvent},
 		{in(Idle), CallDestroy, none, stay, NoEvent},
 		{in(Listen), CallDestroy, none, Idle, NoEvent},
 	}
@@ -168,7 +209,7 @@ func otherRows() []row {
 		{in(SIDRReqSent), TimerAgain, again, stay, NoEvent},
 		{in(SIDRReqSent), TimerSpent, stop, Idle, SIDRREQError},
 		{in(SIDRReqSent), CallDestroy, stop, Idle, NoEvent},
-		{in(Listen), MsgSIDRREQ, acceptSIDR, stay, NoEvent},
+		{in(Listen), MsgSIDRREQ, acceptSIDR, stay, SIDRREQReceived},
 		{in(Unknown), MsgSIDRREQ, unknownSIDR, stay, NoEvent},
 		{in(SIDRReqRcvd), MsgSIDRREQ, none, stay, repeated},
 		{in(SIDRReqRcvd), CallSIDRREP, sendSIDRREP, Idle, NoEvent},
@@ -208,7 +249,29 @@ const (
 	lapStretch            // let the timer wait as long as the MRA asks for
 	lapRepeat             // the LAP once more
 	lapGiveUp             // stops the timer
+	numLAPActions
 )
+
+var lapWords = [numLAPActions]string{
+	lapNone:     "nothing",
+	lapSend:     "send LAP, repeat until answered; active side only",
+	lapAnswer:   "send APR",
+	lapMRA:      "send MRA",
+	lapAgainMRA: "send MRA again",
+	lapLoad:     "wait no more; note the path, if accepted",
+	lapNote:     "note the path; passive side only",
+	lapStretch:  "wait as long as it asks for",
+	lapRepeat:   "send it again",
+	lapGiveUp:   "wait no more",
+}
+
+// String returns what is done, in words.
+func (a lapAction) String() string {
+	if a < numLAPActions {
+		return lapWords[a]
+	}
+	return "invalid LAP action"
+}
 
 type lapRow struct {
 	in    LAPState

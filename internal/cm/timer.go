@@ -13,6 +13,7 @@ import (
 type retry struct {
 	at       clock.Instant
 	interval time.Duration
+	response uint8 // 5-bit code: what the active side allows the peer for its answer
 	max      uint8 // repetitions
 	left     uint8
 }

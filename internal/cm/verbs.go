@@ -9,7 +9,8 @@ import (
 
 // The verbs of a connection, one for each message that a consumer sends. They
 // do not block. EINVAL says that the state does not allow it or that a value
-// is out of its range; then nothing has changed.
+// is out of its range, EADDRNOTAVAIL that a path begins at no address of the
+// adapter; then nothing has changed.
 
 // SendREQ asks the peer for a connection (C3). It is repeated until REP, REJ
 // or MRA comes, or the retries are spent, which is the event REQ_ERROR.

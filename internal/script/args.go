@@ -233,6 +233,8 @@ const (
 	address           // of a region's first byte
 	key               // of a region
 	number            // of a queue pair
+	ourID             // communication ID of the adapter's side of a connection
+	peerID            // and of the peer's
 )
 
 // eval computes NUMBER or NAME, followed by any of +N, -N and ^N. Numbers are
@@ -285,6 +287,15 @@ func (w *world) term(s string, in sense) (uint64, error) {
 			return 0, err
 		}
 		return uint64(q.Num()), nil
+	case ourID, peerID:
+		c, err := find[*connection](w, s)
+		if err != nil {
+			return 0, err
+		}
+		if in == ourID {
+			return uint64(c.id), nil
+		}
+		return uint64(c.peer.id), nil
 	}
 	return 0, fmt.Errorf("%q is no number", s)
 }

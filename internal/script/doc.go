@@ -1,13 +1,16 @@
 // Package script runs protocol scripts: files *.qp that build one adapter,
 // play its peer packet by packet in virtual time, and hold what the adapter
 // does at every step. A step's output is everything that happened: packets,
-// completions, events, moves, changed memory, changed counters. So a script
-// need not say what must not happen.
+// completions, events, moves of queue pairs and of connections, changed memory,
+// changed counters. So a script need not say what must not happen.
 //
 // Reading order: script.go (a script and its steps), header.go, world.go (the
 // adapter and the commands), objects.go, attrs.go, post.go, inject.go, time.go
 // (the commands by subject), log.go and show.go (what comes out), args.go and
-// data.go (words, numbers and bytes).
+// data.go (words, numbers and bytes). Connections: conn.go, calls.go, resolve.go
+// and alternate.go (the commands), fields.go and messages.go (the messages by
+// their fields), usual.go (what the peer says unless it is told), mads.go (in and
+// out), cmcount.go.
 //
 // # A script
 //
@@ -49,7 +52,8 @@
 // error of the script.
 //
 //	adapter [v6] [credits] [privileged] [migreq=0] [addr=IP] [peer=IP] [mtu=N]
-//	        [pkeys=K,K] [window=N] [max_qp=N] [max_qp_wr=N] [max_sge=N] ...   comes first
+//	        [pkeys=K,K] [window=N] [max_qp=N] [max_qp_wr=N] [max_sge=N] ...
+//	        [max_conns=N] [max_half_open=N] [max_listeners=N]                comes first
 //	pd NAME
 //	mr NAME [len=4096] [access=local_write|remote_write|remote_read|remote_atomic] [iova=N] [fast] [quiet] [pd=P]
 //	                                      fast: can be invalidated; quiet: its changes are not shown
@@ -82,6 +86,33 @@
 //	poll CQ [N] · arm CQ [solicited]
 //	fill MR[+OFFSET] BYTES · dump MR[+OFFSET] [LENGTH]
 //
+// # Connections
+//
+//	listen NAME SERVICE [forget|destroy]  SERVICE: tcp:PORT, udp:PORT, ib:PORT, ipoib:PORT or a number;
+//	                                      what is done with every request at once
+//	conn NAME [qp=QP [by_hand]]           a connection or resolution to be, and its queue pair
+//	connect CONN SERVICE [resources=4] [depth=4] [retry=7] [rnr=7] [srq] [flow_control] [qp=N]
+//	        [timeout=CODE] [cm_retries=N] [private=BYTES] [PATH]
+//	                                      PATH: to=IP from=IP mtu=1024 lifetime=CODE pkey=K traffic_class=N
+//	                                      hop_limit=N flow_label=N sl=N
+//	accept CONN [resources=N] [depth=N] [rnr=7] [srq] [flow_control] [qp=N] [private=BYTES]
+//	rtu CONN · dreq CONN · drep CONN      [private=BYTES]
+//	reject CONN [REASON] [info=BYTES] [private=BYTES]
+//	mra CONN [CODE] · prepare_mra CONN [CODE]    [private=BYTES]; CODE: 24, 69 s
+//	establish CONN                        data has come in place of RTU
+//	lap CONN [PATH] · apr CONN [STATUS] [info=BYTES]   [private=BYTES]
+//	alternate CONN                        shows the alternate path
+//	sidr CONN SERVICE [timeout=CODE] [cm_retries=N] [private=BYTES] [PATH]
+//	sidr_answer CONN [STATUS] [qp=N] [qkey=N] [info=BYTES] [private=BYTES]
+//	destroy CONN|LISTENER
+//	move CONN INIT|RTR|RTS                the queue pair, with the connection's attributes
+//	conns                                 what the communication manager holds
+//
+// The queue pair of a connection is moved as rdma_cm does: to INIT when there is
+// a REQ, to RTS before REP or RTU leaves, to ERR before DREQ or DREP does and
+// when a REJ comes; by_hand leaves that to the script. Reasons and statuses are
+// numbers or names with _ for blanks, such as consumer_reject.
+//
 // # The peer, the network and time
 //
 //	< QP OPCODE [psn=N] [len=N|data=BYTES] [FIELD=V ...]
@@ -96,6 +127,36 @@
 // qkey srcqp · src dst ttl tos · pad=N (PadCnt alone) · cut=N (bytes off the
 // end, before the ICRC) · raw=HEX (all but the ICRC) · corrupt=BYTE (after it).
 //
+// Messages of connections are handed in the same way, right except for what the
+// fields say:
+//
+//	< CONN MESSAGE [FIELD=V ...]          REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR
+//	< CONN MESSAGE again                  the last one of this kind once more
+//	< QP1 MAD [class=C] [method=M] [attr=A] ... [data=BYTES]   any other datagram
+//	< QP1 OPCODE ...                      any packet to the adapter's own QP1
+//
+// The peer of the N-th connection has the communication ID 0x5000+N and, without
+// a queue pair of the connection, the QPN 0x777780+N; its node is
+// 0x020000fffe000002. comm and request are the sender's ID, remote the receiver's:
+// a connection's name stands for either, as known from the messages so far. A
+// message is for the adapter's side of CONN; a REQ or SIDR_REQ that a listener
+// takes makes one, with this name or, if that is taken, CONN.2 and on. Fields
+// have the names of package mad in short:
+//
+//	REQ       comm service transport extended qp psn mtu resources depth retry rnr timeout local_timeout cm_retries
+//	          pkey srq flow_control guid qkey vendor private, of the path gid remote_gid ack_timeout flow_label
+//	          traffic_class hop_limit sl rate lid remote_lid subnet_local, of the alternate path alt_gid and so on
+//	REP       comm remote qp psn resources depth rnr ack_delay failover srq flow_control guid qkey vendor private
+//	MRA       comm remote message timeout private
+//	REJ       comm remote message reason info info_len private
+//	RTU, DREP comm remote private
+//	DREQ      comm remote remote_qp private
+//	LAP       comm remote remote_qp timeout private, and of the path as REQ
+//	APR       comm remote status info info_len private
+//	SIDR_REQ  request service pkey private
+//	SIDR_REP  request service status qp qkey vendor info info_len private
+//	all       base class version method attr attr_mod mad_status tid · src dst srcqp tos
+//
 //	+5ms · +next                          time passes, to the next deadline; timers fire on the way
 //	net blocked|open                      blocked: nothing is transmitted
 //	counters NAME ...                     totals, also of what other lines explain
@@ -109,6 +170,11 @@
 //	wc QP ID STATUS ...                   a completion, polled at once; "cqe ... in CQ" one that waits
 //	                                      in a manual CQ; "lost cqe" one that found its CQ full
 //	event NAME EVENT · notify CQ · QP: FROM -> TO (CAUSE) · retry QP from psn=N (CAUSE)
+//	> CONN MESSAGE ...                    a message of a connection: its fields, without those that are zero,
+//	                                      and of addresses, keys, times and node only what is not usual
+//	> CONN MESSAGE again                  the same as before, to the byte
+//	CONN: FROM -> TO (CAUSE)              a connection's state, or the state of its alternate path
+//	event CONN EVENT ...                  what its consumer hears, with reason, status and private data
 //	drop QP psn=N (REASON)                an arriving packet without effect
 //	mem MR+N: BYTES                       memory that changed
 //	count: NAME +N, ...                   counters that changed and that no other line explains

@@ -12,12 +12,23 @@ import (
 )
 
 // inject hands the adapter a packet, as the peer would send it: < QP OPCODE
-// and fields.
+// and fields, or < CONN MESSAGE and fields.
 func (w *world) inject(a *args) error {
-	q, err := named[*pair](w, a, "a queue pair")
-	if err != nil {
+	name := a.word("a queue pair or a connection")
+	if c, ok := w.objects[name].(*connection); ok {
+		return w.injectMAD(c, a)
+	}
+	q, err := find[*pair](w, name)
+	if name == gsiName && err != nil {
+		if len(a.words) > 0 && a.words[0] == madName {
+			return w.injectMAD(nil, a)
+		}
+		q, err = &w.gsi, nil
+	}
+	if err = firstOf(a.err, err); err != nil {
 		return err
 	}
+	w.cause = "data"
 	p, err := w.packet(q, a)
 	if err != nil {
 		return firstOf(a.err, err)
@@ -59,6 +70,21 @@ func (w *world) inject(a *args) error {
 	return nil
 }
 
+// num and service are those of the queue pair, or of the adapter's own QP1.
+func (q *pair) num() ib.QPN {
+	if q.QP == nil {
+		return ib.QPNGSI
+	}
+	return q.Num()
+}
+
+func (q *pair) service() ib.QPType {
+	if q.QP == nil {
+		return ib.GSI
+	}
+	return q.Type()
+}
+
 // deliver hands a datagram in, and checks that the adapter does not write to
 // what is not its own.
 func (w *world) deliver(d *fabric.Datagram) {
@@ -74,7 +100,7 @@ func (w *world) deliver(d *fabric.Datagram) {
 // packet makes a packet of the peer from the words: right in everything that
 // they do not say otherwise.
 func (w *world) packet(q *pair, a *args) (*roce.Packet, error) {
-	op, syndrome, err := parsePacketName(q.Type(), a.word("an opcode"))
+	op, syndrome, err := parsePacketName(q.service(), a.word("an opcode"))
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +125,7 @@ func (w *world) packet(q *pair, a *args) (*roce.Packet, error) {
 		Opcode: op, SE: a.boolean("se", false), MigReq: a.boolean("migreq", w.migReq),
 		TVer: uint8(a.small("tver", 0, 4)), PKey: ib.PKey(a.small("pkey", uint64(ib.PKeyDefault), 16)),
 		FECN: a.boolean("fecn", false), BECN: a.boolean("becn", false),
-		DestQP: ib.QPN(a.num("destqp", uint64(q.Num()), number)), PSN: psn,
+		DestQP: ib.QPN(a.num("destqp", uint64(q.num()), number)), PSN: psn,
 		AckReq: a.boolean("ackreq", !response && info.Service == roce.ServiceRC && info.Flags&roce.FlagEnd != 0),
 	}
 	if !response && info.Known {

@@ -20,6 +20,8 @@ type log struct {
 	packets  []outgoing    // built, not yet looked at
 	made     *completion   // made, not yet looked for in its queue
 	counters qp.Counters   // when last looked at
+	managed  managed       // likewise
+	cause    string        // of what happens to connections
 	seen     seen
 	statuses set[ib.WCStatus]
 	events   set[ib.EventType]
@@ -29,6 +31,7 @@ type log struct {
 type seen struct {
 	sent, injected, moves, flushed uint64
 	drops                          [qp.NumDrops]uint64
+	cmSent, cmAgain                [cmKinds]uint64
 }
 
 // outgoing is a packet in the batch and the line that will show it.
@@ -72,13 +75,17 @@ func (w *world) take() []string {
 	return out
 }
 
-// pairOf returns the queue pair with a number, alive before gone.
+// pairOf returns the queue pair with a number, alive before gone; QP1 is there
+// without being created.
 func (w *world) pairOf(n ib.QPN) *pair {
 	var found *pair
 	for _, q := range w.qps {
 		if q.Num() == n && (found == nil || found.gone) {
 			found = q
 		}
+	}
+	if n == ib.QPNGSI && (found == nil || found.gone) {
+		return &w.gsi
 	}
 	return found
 }
@@ -166,10 +173,11 @@ func (w *world) raise(e qp.Event) {
 	w.say("event %s %v", who, e.Type)
 }
 
-// settle looks for the completion that was made last: in a queue that is
-// polled at once, in one that the script polls, or nowhere, because its queue
-// was full.
+// settle shows what has become of connections, and looks for the completion
+// that was made last: in a queue that is polled at once, in one that the script
+// polls, or nowhere, because its queue was full.
 func (w *world) settle() {
+	w.noteConns()
 	c := w.made
 	w.made = nil
 	for _, k := range w.cqs {
@@ -249,7 +257,7 @@ func (w *world) showCounters() {
 		}
 		before = before[1:]
 	})
-	if len(changed) > 0 {
+	if changed = append(changed, w.cmChanges()...); len(changed) > 0 {
 		w.append("count: %s", strings.Join(changed, ", "))
 	}
 }

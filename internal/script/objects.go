@@ -283,8 +283,8 @@ func (w *world) rereg(a *args) error {
 	return nil
 }
 
-// destroy ends an object of any other kind: destroy NAME. A queue pair keeps
-// its name, so that packets can still be sent to it.
+// destroy ends an object of any other kind: destroy NAME. A queue pair and a
+// connection keep their names, so that packets can still be sent to them.
 func (w *world) destroy(a *args) error {
 	name := a.word("a name")
 	var err error
@@ -297,6 +297,10 @@ func (w *world) destroy(a *args) error {
 		o.gone = true
 		w.settle()
 		return nil
+	case *connection:
+		return w.destroyConn(o)
+	case *listening:
+		o.l.Close()
 	case *queue:
 		if err = w.hca.DestroyCQ(o.cq); err == nil {
 			w.cqs = remove(w.cqs, o)

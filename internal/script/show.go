@@ -34,8 +34,7 @@ func (w *world) transmitOnce() (more bool) {
 	for i := range runs {
 		for k := range runs[i].Count {
 			if n < len(w.packets) {
-				o := w.packets[n]
-				*o.line += " " + w.showSegment(o.qp, &runs[i], k)
+				w.showPacket(&w.packets[n], &runs[i], k)
 			}
 			n++
 		}
@@ -50,6 +49,15 @@ func (w *world) transmitOnce() (more bool) {
 		w.say("-- the batch is sent, there is more")
 	}
 	return more
+}
+
+// showPacket shows a packet in the line that it has.
+func (w *world) showPacket(o *outgoing, run *fabric.Run, k int) {
+	if o.qp == &w.gsi {
+		*o.line = w.showMAD(run, k)
+		return
+	}
+	*o.line += " " + w.showSegment(o.qp, run, k)
 }
 
 // showSegment shows a packet that the adapter sent.
@@ -106,7 +114,7 @@ func (w *world) showFields(q *pair, p *roce.Packet) []string {
 	}
 	h := &p.BTH
 	add("psn=%d", h.PSN.Value())
-	if h.DestQP != q.attr.DestQPN || q.Type() == ib.UD || q.Type() == ib.GSI {
+	if h.DestQP != q.attr.DestQPN || p.Info.Service == roce.ServiceUD {
 		add("destqp=%#x", uint32(h.DestQP))
 	}
 	flag(h.AckReq, "ackreq")
@@ -123,7 +131,7 @@ func (w *world) showFields(q *pair, p *roce.Packet) []string {
 	has := func(x roce.Headers) bool { return p.Info.Headers&x != 0 }
 	if has(roce.HasDETH) {
 		add("qkey=%#x", uint32(p.DETH.QKey))
-		if p.DETH.SrcQP != q.Num() {
+		if p.DETH.SrcQP != q.num() {
 			add("srcqp=%#x", uint32(p.DETH.SrcQP))
 		}
 	}

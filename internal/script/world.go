@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
@@ -31,6 +32,9 @@ type world struct {
 	mrs     []*region
 	cqs     []*queue
 	qps     []*pair
+	gsi     pair // stands for the adapter's own QP1
+	conns   []*connection
+	talking *connection // whose message of the peer is being handed in
 
 	log
 }
@@ -65,7 +69,7 @@ type (
 	}
 
 	pair struct {
-		*qp.QP
+		*qp.QP  // nil: the adapter's own QP1
 		name    string
 		pd      *hca.PD
 		sendCQ  *queue
@@ -127,12 +131,14 @@ func (w *world) command(line string) error {
 		return errors.New("want a command after &")
 	}
 	verb := words[0]
+	w.cause = verb
 	if w.hca == nil && verb != "adapter" {
 		if err := w.open(newArgs(w, nil)); err != nil {
 			return err
 		}
 	}
 	if verb[0] == '+' {
+		w.cause = "timer"
 		return w.pass(verb[1:], newArgs(w, words[1:]))
 	}
 	var known []string
@@ -165,6 +171,12 @@ var verbs = [...]struct {
 	{"fill", (*world).fill}, {"dump", (*world).dump},
 	{"net", (*world).net}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
 	{"deadline", (*world).deadline}, {"counters", (*world).showTotals},
+	{"conn", (*world).addConn}, {"listen", (*world).addListener}, {"conns", (*world).showConns},
+	{"connect", (*world).connect}, {"accept", (*world).accept}, {"rtu", (*world).rtu}, {"reject", (*world).reject},
+	{"mra", (*world).mra}, {"prepare_mra", (*world).prepareMRA}, {"establish", (*world).establishConn},
+	{"dreq", (*world).dreq}, {"drep", (*world).drep}, {"move", (*world).move},
+	{"lap", (*world).loadPath}, {"apr", (*world).answerPath}, {"alternate", (*world).alternate},
+	{"sidr", (*world).resolve}, {"sidr_answer", (*world).resolved},
 }
 
 // find returns the object of a kind with a name.
@@ -226,7 +238,16 @@ func (w *world) open(a *args) error {
 		Settings: qp.Settings{
 			MigReq: w.migReq, Credits: a.flag("credits"), WindowBytes: int(a.num("window", 0, plainNumber)),
 		},
-		Privileged: a.flag("privileged"),
+		Privileged: a.flag("privileged"), Connections: cm.DefaultLimits(),
+	}
+	for _, f := range [...]struct {
+		key string
+		v   *int
+	}{
+		{"max_conns", &cfg.Connections.MaxConns}, {"max_half_open", &cfg.Connections.MaxHalfOpen},
+		{"max_listeners", &cfg.Connections.MaxListeners},
+	} {
+		*f.v = int(a.small(f.key, uint64(*f.v), 31))
 	}
 	for _, s := range strings.FieldsFunc(a.str("pkeys", ""), func(r rune) bool { return r == ',' }) {
 		v, err := parseNumber(s)
@@ -244,6 +265,7 @@ func (w *world) open(a *args) error {
 	}
 	w.batch = fabric.NewBatch(batchSize, w.caps)
 	w.objects = map[string]any{}
+	w.gsi = pair{name: gsiName, attr: ib.QPAttr{QKey: ib.QKeyGSI, DestQPN: ib.QPNGSI}}
 	pd, err := w.hca.AllocPD()
 	if err != nil {
 		return err

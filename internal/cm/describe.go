@@ -1,0 +1,153 @@
+package cm
+
+// Row is a cell of the machine in words: what an input does in a state.
+type Row struct {
+	State   string // such as "REQ_SENT", or of an alternate path "LAP_SENT"
+	Side    string // who can be there: "active", "passive" or "either"
+	Meaning string // of the state
+	Input   string // such as "REP"; of a call the verb
+	Kind    string // of the input: "call", "message" or "timer"
+	// Outcome says what happens: Done, or why nothing does.
+	Outcome Outcome
+	// Of what is done:
+	Action    string // before the state changes
+	Next      string // state
+	Event     string // that the consumer hears; empty for none
+	Duplicate bool   // the message is counted as a repetition by the peer
+}
+
+// Outcome is what an input comes to.
+type Outcome string
+
+// The outcomes. A refused call changes nothing.
+const (
+	Done         Outcome = "done"
+	RefusedState Outcome = "refused: EINVAL"
+	RefusedAgain Outcome = "refused: EISCONN"
+	Dropped      Outcome = "dropped, counted"
+	Impossible   Outcome = "cannot occur"
+)
+
+// Walk calls f for every state and input, in the order of State and Input,
+// and then for every sub-state of Established and each input that depends on
+// it (C6, C10).
+//
+// Beside the machine, a REQ or a REP that names a QP which another connection
+// has is rejected as stale, and a message that comes from another address than
+// its connection's peer, or whose fields contradict the connection, is dropped.
+func Walk(f func(Row)) {
+	for s := range numStates {
+		for on := range numInputs {
+			f(describe(s, on))
+		}
+	}
+	for s := range numLAPStates {
+		for on := range numInputs {
+			if machine[Established][on].do == lap {
+				f(describeLAP(s, on))
+			}
+		}
+	}
+}
+
+func describe(s State, on Input) Row {
+	r := Row{State: s.String(), Side: stateWords[s].side, Meaning: stateWords[s].meaning, Input: on.String(), Kind: on.Kind()}
+	e := machine[s][on]
+	if !e.defined {
+		r.Outcome = whyNot(s, on)
+		return r
+	}
+	r.Outcome, r.Action, r.Next, r.Event, r.Duplicate = Done, e.do.String(), e.next.String(), e.raise.String(), e.duplicate
+	return r
+}
+
+func describeLAP(s LAPState, on Input) Row {
+	r := Row{State: s.String(), Side: lapStateWords[s].side, Meaning: lapStateWords[s].meaning, Input: on.String(), Kind: on.Kind()}
+	e := lapMachine[s][on]
+	switch {
+	case e.defined:
+		r.Outcome, r.Action, r.Next, r.Event, r.Duplicate = Done, e.do.String(), e.next.String(), e.raise.String(), e.duplicate
+	case on < firstMsg:
+		r.Outcome = RefusedState
+	case on < firstTimer:
+		r.Outcome = Dropped
+	default:
+		r.Outcome = Impossible // nothing waits for an answer
+	}
+	return r
+}
+
+// whyNot returns what the zero cell of a state and an input means.
+func whyNot(s State, on Input) Outcome {
+	switch {
+	case on >= firstTimer:
+		return Impossible // the state has no such timer
+	case on >= firstMsg && !finds(s, on):
+		return Impossible // the message finds another state, Unknown at the latest
+	case on >= firstMsg:
+		return Dropped
+	case s == Listen || s == Unknown:
+		return Impossible // there is no connection whose verb could be called
+	case s == Established && on == CallEstablish:
+		return RefusedAgain
+	default:
+		return RefusedState
+	}
+}
+
+// finds reports whether a message can belong to something in a state. A
+// listener gets requests only. A connection in Idle gets nothing, nor does a
+// resolution but its own request: no one knows an ID of them. A REQ finds a
+// connection by the ID of its peer, once that is known.
+func finds(s State, on Input) bool {
+	switch s {
+	case Idle:
+		return false
+	case Listen:
+		return on == MsgREQ || on == MsgSIDRREQ
+	case SIDRReqRcvd:
+		return on == MsgSIDRREQ
+	case ReqSent, MRAReqRcvd, SIDRReqSent:
+		return on != MsgREQ && on != MsgSIDRREQ
+	case Unknown:
+		return true
+	default:
+		return on != MsgSIDRREQ
+	}
+}
+
+type words struct{ side, meaning string }
+
+const (
+	active  = "active"
+	passive = "passive"
+	either  = "either"
+)
+
+var stateWords = [numStates]words{
+	Idle:        {either, "nothing was sent, or all is over"},
+	Listen:      {passive, "a listener"},
+	ReqSent:     {active, "waits for REP"},
+	ReqRcvd:     {passive, "the consumer decides"},
+	MRAReqSent:  {passive, "the consumer decides; the peer was told to wait, or will be"},
+	MRAReqRcvd:  {active, "waits for REP, longer"},
+	RepSent:     {passive, "waits for RTU"},
+	RepRcvd:     {active, "the consumer readies its QP"},
+	MRARepSent:  {active, "the consumer readies its QP; the peer was told to wait, or will be"},
+	MRARepRcvd:  {passive, "waits for RTU, longer"},
+	Established: {either, "connected"},
+	DReqSent:    {either, "waits for DREP"},
+	DReqRcvd:    {either, "the consumer owes DREP"},
+	Timewait:    {either, "packets of the connection may still be under way"},
+	SIDRReqSent: {active, "waits for SIDR_REP"},
+	SIDRReqRcvd: {passive, "the consumer decides"},
+	Unknown:     {either, "what a message finds that belongs to nothing"},
+}
+
+var lapStateWords = [numLAPStates]words{
+	LAPIdle:    {either, "no alternate path is being loaded"},
+	LAPSent:    {active, "waits for APR"},
+	LAPRcvd:    {passive, "the consumer decides"},
+	LAPMRASent: {passive, "the consumer decides; the peer was told to wait"},
+	LAPMRARcvd: {active, "waits for APR, longer"},
+}

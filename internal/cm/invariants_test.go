@@ -1,0 +1,187 @@
+package cm
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/mad"
+)
+
+// invariants returns the first thing in a manager that contradicts another,
+// nil if all is consistent.
+func invariants(m *Manager) error {
+	for _, check := range []func(*Manager) error{checkMaps, checkHalfOpen, checkTimers, checkConns, checkListeners} {
+		if err := check(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkMaps wants every connection in the maps in which it should be, and
+// nothing else there.
+func checkMaps(m *Manager) error {
+	known := 0
+	for id, c := range m.local {
+		switch {
+		case id == 0 || c.localID != id || c.m != m:
+			return fmt.Errorf("ID %#x leads to connection %#x", id, c.localID)
+		case c.state == Idle || c.state == Listen || c.state == SIDRReqRcvd || c.state >= Unknown:
+			return fmt.Errorf("connection %#x is held in state %v", id, c.state)
+		case (c.remoteID != 0) != (m.peers[c.peerKey()] == c):
+			return fmt.Errorf("connection %#x with the peer's ID %#x: among the peers %v", id, c.remoteID, m.peers[c.peerKey()] == c)
+		case (c.remoteID != 0 && c.state != Timewait) != (m.qps[c.qpKey()] == c):
+			return fmt.Errorf("connection %#x in state %v: among the QPs %v", id, c.state, m.qps[c.qpKey()] == c)
+		}
+		if c.remoteID != 0 {
+			known++
+		}
+	}
+	for k, c := range m.sidr {
+		if c.state != SIDRReqRcvd || k != (sidrKey{c.remoteID, c.to.Remote}) {
+			return fmt.Errorf("resolution %+v is held in state %v", k, c.state)
+		}
+	}
+	if known != len(m.peers) {
+		return fmt.Errorf("%d connections know their peer's ID, %d are known by it", known, len(m.peers))
+	}
+	for k, c := range m.qps {
+		if k != c.qpKey() || m.local[c.localID] != c {
+			return fmt.Errorf("QP %+v leads to connection %#x of %+v", k, c.localID, c.qpKey())
+		}
+	}
+	if m.Conns() > m.cfg.Limits.MaxConns {
+		return fmt.Errorf("%d connections, the limit is %d", m.Conns(), m.cfg.Limits.MaxConns)
+	}
+	return nil
+}
+
+// checkHalfOpen wants the counts to be those of the connections.
+func checkHalfOpen(m *Manager) error {
+	total, by := 0, map[netip.Addr]int{}
+	var err error
+	m.EachConn(func(c *Conn) {
+		half := c.role == Passive && (c.state == ReqRcvd || c.state == MRAReqSent || c.state == RepSent ||
+			c.state == MRARepRcvd || c.state == SIDRReqRcvd)
+		// It stays half-open if it ends without ever being established.
+		ends := c.role == Passive && (c.state == DReqRcvd || c.state == Timewait)
+		if half && !c.counted || c.counted && !half && !ends {
+			err = fmt.Errorf("connection %#x in state %v: counted as half-open is %v", c.localID, c.state, c.counted)
+		}
+		if c.counted {
+			total++
+			by[c.to.Remote]++
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if total != m.halfOpen || total > m.cfg.Limits.MaxHalfOpen || len(by) != len(m.half) {
+		return fmt.Errorf("%d half-open connections of %d peers, counted are %d of %d, the limit is %d",
+			total, len(by), m.halfOpen, len(m.half), m.cfg.Limits.MaxHalfOpen)
+	}
+	for a, n := range by {
+		if m.half[a] != n || n > max(m.cfg.Limits.MaxHalfOpen*3/4, 1) {
+			return fmt.Errorf("%d half-open connections of %v, counted are %d", n, a, m.half[a])
+		}
+	}
+	return nil
+}
+
+// waitsFor returns the message that a connection repeats until it is answered,
+// 0 for none.
+func waitsFor(c *Conn) mad.AttrID {
+	switch c.state {
+	case ReqSent, MRAReqRcvd:
+		return mad.AttrREQ
+	case RepSent, MRARepRcvd:
+		return mad.AttrREP
+	case DReqSent:
+		return mad.AttrDREQ
+	case SIDRReqSent:
+		return mad.AttrSIDRREQ
+	case Established:
+		if c.lap == LAPSent || c.lap == LAPMRARcvd {
+			return mad.AttrLAP
+		}
+	}
+	return 0
+}
+
+func checkTimers(m *Manager) error {
+	for i, c := range m.timers {
+		switch parent := m.timers[max(i-1, 0)/2]; {
+		case c.index != i+1:
+			return fmt.Errorf("timer %d is said to be %d", i, c.index-1)
+		case parent.retry.at > c.retry.at:
+			return fmt.Errorf("timer %d, at %d, is below one at %d", i, c.retry.at, parent.retry.at)
+		case m.local[c.localID] != c:
+			return fmt.Errorf("a timer runs of connection %#x in state %v, which is not held", c.localID, c.state)
+		}
+	}
+	for id, c := range m.local {
+		attr := waitsFor(c)
+		switch {
+		case (c.index != 0) != (attr != 0 || c.state == Timewait):
+			return fmt.Errorf("connection %#x in state %v/%v: a timer runs is %v", id, c.state, c.lap, c.index != 0)
+		case (c.sent != nil) != (attr != 0):
+			return fmt.Errorf("connection %#x in state %v/%v: something waits for an answer is %v", id, c.state, c.lap, c.sent != nil)
+		case c.sent != nil && c.sent.Header().AttrID != attr:
+			return fmt.Errorf("connection %#x in state %v/%v: %v waits for an answer", id, c.state, c.lap, c.sent.Header().AttrID)
+		}
+	}
+	return nil
+}
+
+// checkConns wants what a connection holds to fit its state.
+func checkConns(m *Manager) (err error) {
+	m.EachConn(func(c *Conn) {
+		switch {
+		case c.lap != LAPIdle && c.state != Established:
+			err = fmt.Errorf("connection %#x in state %v is in %v", c.localID, c.state, c.lap)
+		case (c.lap == LAPSent || c.lap == LAPMRARcvd) && c.role != Active, (c.lap == LAPRcvd || c.lap == LAPMRASent) && c.role != Passive:
+			err = fmt.Errorf("%v connection %#x is in %v", c.role, c.localID, c.lap)
+		case c.over && (c.handler != nil || c.state != DReqSent && c.state != Timewait):
+			err = fmt.Errorf("connection %#x in state %v was destroyed", c.localID, c.state)
+		case c.answer != nil && !answerFits(c):
+			err = fmt.Errorf("connection %#x in state %v keeps %v", c.localID, c.state, c.answer.Header().AttrID)
+		}
+	})
+	return err
+}
+
+// answerFits reports whether the kept answer is one that the connection can
+// have sent.
+func answerFits(c *Conn) bool {
+	switch a := c.answer.Header().AttrID; c.state {
+	case MRAReqSent, MRARepSent:
+		return a == mad.AttrMRA
+	case Established, DReqSent, DReqRcvd:
+		return c.role == Active && a == mad.AttrRTU || c.role == Passive && a == mad.AttrMRA
+	case Timewait:
+		return true
+	default:
+		return false
+	}
+}
+
+func checkListeners(m *Manager) error {
+	for s, l := range m.listeners {
+		if l.service != s || l.closed || l.m != m {
+			return fmt.Errorf("listener of %v is found under %v, closed is %v", l.service, s, l.closed)
+		}
+	}
+	if n := len(m.listeners); n > m.cfg.Limits.MaxListeners {
+		return fmt.Errorf("%d listeners, the limit is %d", n, m.cfg.Limits.MaxListeners)
+	}
+	return nil
+}
+
+// empty returns what a manager still holds but for listeners, nil if nothing.
+func empty(m *Manager) error {
+	if n := len(m.local) + len(m.peers) + len(m.qps) + len(m.sidr) + len(m.half) + len(m.timers) + m.halfOpen; n != 0 {
+		return fmt.Errorf("left over: %d IDs, %d peers, %d QPs, %d resolutions, %d half-open of %d peers, %d timers",
+			len(m.local), len(m.peers), len(m.qps), len(m.sidr), m.halfOpen, len(m.half), len(m.timers))
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package cm
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
+
+// wantAttr compares what a connection gives its QP.
+func wantAttr(t *testing.T, c *Conn, want ib.QPAttr, mask ib.AttrMask) {
+	t.Helper()
+	got, gotMask, err := c.QPAttr(want.State)
+	if err != nil || got != want || gotMask != mask {
+		t.Errorf("%v %v:\n%+v %v %v, want\n%+v %v", c.Role(), want.State, got, gotMask.Names(), err, want, mask.Names())
+	}
+}
+
+const (
+	initMask = ib.AttrState | ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags
+	rtrMask  = ib.AttrState | ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN
+	rtsMask  = ib.AttrState | ib.AttrSQPSN
+)
+
+// TestC8_ActiveAttributes: the QP receives from the PSN that REQ named and
+// sends from the one that REP named, with the limits that both sides have.
+func TestC8_ActiveAttributes(t *testing.T) {
+	r := newRig(t)
+	c := r.active(RepRcvd)
+	psn := decode(&mad.REQ{}, r.sent[0]).StartingPSN
+	wantAttr(t, c, ib.QPAttr{
+		State: ib.INIT, Port: 1, AccessFlags: ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic,
+	}, initMask)
+	wantAttr(t, c, ib.QPAttr{
+		State: ib.RTR, PathMTU: ib.MTU1024, DestQPN: peerQPN, RQPSN: psn, MaxDestRDAtomic: 3, // asked for 3, the peer uses 4
+		AV: ib.AHAttr{DGID: ib.GIDFromAddr(r.peer), Port: 1, FlowLabel: 0x12345, HopLimit: 64},
+	}, rtrMask|ib.AttrMaxDestRDAtomic|ib.AttrMinRNRTimer)
+	wantAttr(t, c, ib.QPAttr{
+		State: ib.RTS, SQPSN: ib.NewPSN(0x123456), MaxRDAtomic: 2, // asked for 5, the peer serves 2
+		RetryCnt: 6, RNRRetry: 2, Timeout: 19, // our retry count, the peer's RNR retry count
+	}, rtsMask|ib.AttrTimeout|ib.AttrRetryCnt|ib.AttrRNRRetry|ib.AttrMaxRDAtomic)
+}
+
+func TestC8_PassiveAttributes(t *testing.T) {
+	r := newRig(t)
+	r.listen()
+	c := r.passive(RepSent)
+	psn := last(r, mad.AttrREP, &mad.REP{}).StartingPSN
+	wantAttr(t, c, ib.QPAttr{
+		State: ib.INIT, Port: 1, AccessFlags: ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic,
+	}, initMask)
+	wantAttr(t, c, ib.QPAttr{
+		State: ib.RTR, PathMTU: ib.MTU1024, DestQPN: peerQPN, RQPSN: psn, MaxDestRDAtomic: 2, // what SendREP offered
+		AV: ib.AHAttr{DGID: ib.GIDFromAddr(r.peer), Port: 1, FlowLabel: 0x54321, HopLimit: 64, TrafficClass: 0x68},
+	}, rtrMask|ib.AttrMaxDestRDAtomic|ib.AttrMinRNRTimer)
+	wantAttr(t, c, ib.QPAttr{
+		State: ib.RTS, SQPSN: ib.NewPSN(0xabcdef), MaxRDAtomic: 1, RetryCnt: 5, RNRRetry: 1, Timeout: 18, // all of REQ
+	}, rtsMask|ib.AttrTimeout|ib.AttrRetryCnt|ib.AttrRNRRetry|ib.AttrMaxRDAtomic)
+}
+
+// TestC8_BeforeAnswer: a consumer may ready its QP before it sends REP; it
+// then gets what REQ allows, each side's view of the other's.
+func TestC8_BeforeAnswer(t *testing.T) {
+	r := newRig(t)
+	r.listen()
+	c := r.passive(ReqRcvd)
+	a, _, err := c.QPAttr(ib.RTR)
+	if err != nil || a.MaxDestRDAtomic != 2 {
+		t.Errorf("%+v, %v: the peer has 2 outstanding", a, err)
+	}
+	if a, _, err = c.QPAttr(ib.RTS); err != nil || a.MaxRDAtomic != 4 {
+		t.Errorf("%+v, %v: the peer serves 4", a, err)
+	}
+}
+
+// TestC8_UC: without acknowledges there are no limits of READs, no retries and
+// no timeout. Without resources nobody may read.
+func TestC8_UC(t *testing.T) {
+	r := newRig(t)
+	p := r.reqParams()
+	p.Transport, p.ResponderResources = mad.TransportUC, 0
+	c := r.m.NewConn(r.hear)
+	r.do(c.SendREQ(r.now, p))
+	r.receive(mad.AttrREP, r.rep(c))
+	wantAttr(t, c, ib.QPAttr{State: ib.INIT, Port: 1, AccessFlags: ib.AccessRemoteWrite}, initMask)
+	for to, want := range map[ib.QPState]ib.AttrMask{ib.RTR: rtrMask, ib.RTS: rtsMask} {
+		if _, mask, err := c.QPAttr(to); err != nil || mask != want {
+			t.Errorf("%v: %v, %v", to, mask.Names(), err)
+		}
+	}
+}
+
+// TestC8_WhenKnown: attributes are there from the time on at which the
+// messages have brought them.
+func TestC8_WhenKnown(t *testing.T) {
+	r := newRig(t)
+	r.listen()
+	for _, row := range []struct {
+		c              *Conn
+		init, rtr, rts bool
+	}{
+		{r.active(Idle), false, false, false},
+		{r.active(ReqSent), true, false, false},
+		{r.passive(ReqRcvd), true, true, true},
+	} {
+		for to, want := range map[ib.QPState]bool{ib.INIT: row.init, ib.RTR: row.rtr, ib.RTS: row.rts, ib.SQD: false} {
+			_, _, err := row.c.QPAttr(to)
+			if (err == nil) != want || err != nil && !errors.Is(err, ib.EINVAL) {
+				t.Errorf("%v in %v: %v", to, row.c.State(), err)
+			}
+		}
+	}
+}
+
+// TestC8_PathIsOurs: the MTU is never beyond the port's, the P_Key is the one
+// of the port's table that fits, and an address that the port has no more is
+// an error.
+func TestC8_PathIsOurs(t *testing.T) {
+	r := newRig(t)
+	r.m.cfg.PKeys = []ib.PKey{0x8002, ib.PKeyDefault}
+	r.listen()
+	q := r.req()
+	q.PathMTU, q.PKey = ib.MTU4096, 0x7fff // a limited member of the default partition
+	r.receive(mad.AttrREQ, q)
+	r.m.cfg.MTU = ib.MTU2048
+	if a, _, err := r.conn.QPAttr(ib.RTR); err != nil || a.PathMTU != ib.MTU2048 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, _, err := r.conn.QPAttr(ib.INIT); err != nil || a.PKeyIndex != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	r.m.cfg.Addrs = nil
+	if _, _, err := r.conn.QPAttr(ib.RTR); !errors.Is(err, ib.EADDRNOTAVAIL) {
+		t.Errorf("error %v, want EADDRNOTAVAIL", err)
+	}
+}
+
+// TestC8_ConsumersChoice: the timeout and, before REP is sent, the resources.
+func TestC8_ConsumersChoice(t *testing.T) {
+	r := newRig(t)
+	r.listen()
+	c := r.passive(ReqRcvd)
+	if responder, depth := c.Resources(); responder != 2 || depth != 4 {
+		t.Errorf("the peer asks for %d and %d", responder, depth)
+	}
+	c.SetResources(1, 3)
+	c.SetAckTimeout(23)
+	rtr, _, _ := c.QPAttr(ib.RTR)
+	rts, _, _ := c.QPAttr(ib.RTS)
+	if rtr.MaxDestRDAtomic != 1 || rts.MaxRDAtomic != 3 || rts.Timeout != 23 {
+		t.Errorf("%+v, %+v", rtr, rts)
+	}
+	c.SetAckTimeout(0)
+	if rts, _, _ = c.QPAttr(ib.RTS); rts.Timeout != 18 {
+		t.Errorf("timeout %d, want that of the path", rts.Timeout)
+	}
+}

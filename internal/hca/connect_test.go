@@ -1,0 +1,335 @@
+package hca
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+const connectService = mad.ServiceID(0x0106_1d30)
+
+// meeting is two adapters, or one twice, whose consumers connect their queue
+// pairs as rdma_cm does. Side 0 asks, side 1 listens.
+type meeting struct {
+	*rig
+	conn  [2]*cm.Conn
+	heard [2][]cm.EventType
+	quiet bool // the passive consumer does not answer REQ
+}
+
+func newMeeting(t testing.TB, typ ib.QPType) *meeting {
+	t.Helper()
+	m := &meeting{rig: newRig(t, typ, rigCap)}
+	m.listen()
+	return m
+}
+
+func (m *meeting) listen() {
+	m.t.Helper()
+	_, err := m.side[1].hca.CM().Listen(connectService, func(now clock.Instant, c *cm.Conn, e *cm.Event) {
+		m.conn[1] = c
+		m.hear(1, now, e)
+	})
+	must(m.t, err)
+}
+
+// hear is what a polite consumer does with an event.
+func (m *meeting) hear(i int, now clock.Instant, e *cm.Event) {
+	m.t.Helper()
+	m.heard[i] = append(m.heard[i], e.Type)
+	s, c := m.side[i], m.conn[i]
+	switch e.Type {
+	case cm.REQReceived:
+		if m.quiet {
+			return
+		}
+		must(m.t, s.hca.Establish(now, c, s.qp))
+		must(m.t, c.SendREP(now, &cm.REPParams{
+			QPN: s.qp.Num(), ResponderResources: e.REQ.InitiatorDepth, InitiatorDepth: e.REQ.ResponderResources, RNRRetryCount: 7,
+		}))
+	case cm.REPReceived:
+		must(m.t, s.hca.Establish(now, c, s.qp))
+		must(m.t, c.SendRTU(now, nil))
+	case cm.DREQReceived:
+		must(m.t, s.hca.Disconnect(now, s.qp))
+		must(m.t, c.SendDREP(now, nil))
+	case cm.REJReceived:
+		must(m.t, s.hca.Disconnect(now, s.qp))
+	}
+}
+
+// ask sends REQ from side 0.
+func (m *meeting) ask() {
+	m.t.Helper()
+	s := m.side[0]
+	m.conn[0] = s.hca.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { m.hear(0, now, e) })
+	must(m.t, s.hca.Prepare(m.now, s.qp))
+	p := &cm.REQParams{
+		Service: connectService, QPN: s.qp.Num(), ResponderResources: 3, InitiatorDepth: 5, RetryCount: 7, RNRRetryCount: 6,
+		Path: cm.Path{Local: s.addr, Remote: m.side[1].addr, MTU: ib.MTU1024},
+	}
+	if s.qp.Type() == ib.UC {
+		p.Transport = mad.TransportUC
+	}
+	must(m.t, m.conn[0].SendREQ(m.now, p))
+}
+
+// up runs until both sides are established.
+func (m *meeting) up() {
+	m.t.Helper()
+	m.until(time.Second, cm.Established, cm.Established)
+}
+
+// until runs until the connections are in the states, within a time.
+func (m *meeting) until(limit time.Duration, want ...cm.State) {
+	m.t.Helper()
+	there := func() bool {
+		for i, s := range want {
+			if m.conn[i] == nil || m.conn[i].State() != s {
+				return false
+			}
+		}
+		return true
+	}
+	if m.run(limit, there); !there() {
+		m.t.Fatalf("the sides are not in %v: they heard %v", want, m.heard)
+	}
+}
+
+// over runs until nothing is left to happen, and checks that nothing is left.
+func (m *meeting) over() {
+	m.t.Helper()
+	m.run(time.Hour, func() bool { return false })
+	for i, s := range m.side {
+		if n := s.hca.CM().Conns(); n != 0 || s.hca.CM().HalfOpen() != 0 || s.hca.Shard().Deadline() != clock.Never {
+			m.t.Errorf("side %d: %d connections, %d half-open, deadline %v", i, n, s.hca.CM().HalfOpen(), s.hca.Shard().Deadline())
+		}
+	}
+}
+
+// talk sends 64 bytes from one side to the other, where a receive is posted.
+func (m *meeting) talk(from int) {
+	m.t.Helper()
+	m.recv(1-from, ib.RecvWR{WRID: 1, SGList: []ib.SGE{m.side[1-from].sge(0, 64)}})
+	m.post(from, ib.SendWR{WRID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{m.side[from].sge(0, 64)}})
+	var wcs []ib.WC
+	m.run(time.Second, func() bool { wcs = append(wcs, m.poll(1-from)...); return len(wcs) > 0 })
+	if len(wcs) != 1 || wcs[0].Status != ib.WCSuccess || wcs[0].ByteLen != 64 {
+		m.t.Fatalf("side %d received %+v", 1-from, wcs)
+	}
+	m.run(time.Second, func() bool { return len(m.poll(from)) > 0 })
+}
+
+// TestC3_C5_C8_TwoAdapters connects two adapters, sends both ways, ends it from
+// either side, and does it all again with the same queue pairs.
+func TestC3_C5_C8_TwoAdapters(t *testing.T) {
+	for _, typ := range []ib.QPType{ib.RC, ib.UC} {
+		m := newMeeting(t, typ)
+		for who := range 4 {
+			m.ask()
+			m.up()
+			m.wantAgreement()
+			m.talk(0)
+			m.talk(1)
+			m.recv(1-who%2, ib.RecvWR{WRID: 9, SGList: []ib.SGE{m.side[1-who%2].sge(0, 64)}})
+			must(t, m.side[who%2].hca.Disconnect(m.now, m.side[who%2].qp))
+			must(t, m.conn[who%2].SendDREQ(m.now, nil))
+			m.until(time.Second, cm.Timewait, cm.Timewait)
+			if wcs := m.poll(1 - who%2); len(wcs) != 1 || wcs[0].Status != ib.WCWRFlushErr {
+				t.Errorf("%v: the receives of a connection that is over: %+v", typ, wcs)
+			}
+			m.over()
+			for i, s := range m.side {
+				if s.qp.State() != ib.ERR {
+					t.Errorf("%v: side %d's QP is in %v", typ, i, s.qp.State())
+				}
+				must(t, s.qp.Modify(m.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+			}
+		}
+	}
+}
+
+// wantAgreement compares what the two QPs know of each other.
+func (m *meeting) wantAgreement() {
+	m.t.Helper()
+	a, b := m.side[0].qp.Query(), m.side[1].qp.Query()
+	if a.State != ib.RTS || b.State != ib.RTS || a.DestQPN != m.side[1].qp.Num() || b.DestQPN != m.side[0].qp.Num() ||
+		a.SQPSN != b.RQPSN || b.SQPSN != a.RQPSN || a.PathMTU != ib.MTU1024 || b.PathMTU != ib.MTU1024 {
+		m.t.Errorf("the QPs do not agree:\n%+v\n%+v", a, b)
+	}
+	if m.side[0].qp.Type() == ib.RC && (a.MaxRDAtomic != 5 || b.MaxDestRDAtomic != 5 || b.MaxRDAtomic != 3 || a.MaxDestRDAtomic != 3) {
+		m.t.Errorf("the depths are %d to %d and %d to %d, want 5 and 3", a.MaxRDAtomic, b.MaxDestRDAtomic, b.MaxRDAtomic, a.MaxDestRDAtomic)
+	}
+}
+
+// lose makes the network lose the messages of a kind.
+func (m *meeting) lose(attr mad.AttrID) {
+	m.drop = func(_ int, p *roce.Packet) bool {
+		return p.BTH.DestQP == ib.QPNGSI && (*mad.MAD)(p.Payload).Header().AttrID == attr
+	}
+}
+
+// TestC4_Q9_DataForRTU loses every RTU: the first data does its work, long
+// before REP is repeated.
+func TestC4_Q9_DataForRTU(t *testing.T) {
+	m := newMeeting(t, ib.RC)
+	m.lose(mad.AttrRTU)
+	m.ask()
+	m.until(time.Second, cm.Established, cm.RepSent)
+	m.talk(0)
+	m.until(time.Millisecond, cm.Established, cm.Established)
+	if want := []cm.EventType{cm.REQReceived, cm.UserEstablished}; !slices.Equal(m.heard[1], want) {
+		t.Errorf("the passive side heard %v, want %v", m.heard[1], want)
+	}
+	m.talk(1)
+}
+
+// TestC8_EstablishErrors shows what Establish refuses, and in which state it
+// leaves the QP.
+func TestC8_EstablishErrors(t *testing.T) {
+	m := newMeeting(t, ib.RC)
+	m.quiet = true
+	h, q := m.side[0].hca, m.side[0].qp
+	refused := func(why string, err error, state ib.QPState) {
+		t.Helper()
+		if !errors.Is(err, ib.EINVAL) || q.State() != state {
+			t.Errorf("%s: error %v, QP in %v; want EINVAL and %v", why, err, q.State(), state)
+		}
+	}
+	refused("a connection that was never asked for", h.Establish(m.now, h.CM().NewConn(nil), q), ib.RESET)
+	m.ask()
+	refused("a connection whose peer has not answered", h.Establish(m.now, m.conn[0], q), ib.INIT)
+
+	passive := m.side[1]
+	m.until(time.Second, cm.ReqSent, cm.ReqRcvd)
+	ud, err := passive.hca.CreateQP(passive.pd, QPConfig{Type: ib.UD, SendCQ: passive.cq, RecvCQ: passive.cq, Cap: rigCap})
+	must(t, err)
+	q = ud
+	refused("a QP of another service", passive.hca.Establish(m.now, m.conn[1], ud), ib.RESET)
+	uc, err := passive.hca.CreateQP(passive.pd, QPConfig{Type: ib.UC, SendCQ: passive.cq, RecvCQ: passive.cq, Cap: rigCap})
+	must(t, err)
+	q = uc
+	refused("a QP of a service that is nearly the same", passive.hca.Establish(m.now, m.conn[1], uc), ib.INIT)
+
+	q = passive.qp
+	must(t, passive.hca.Establish(m.now, m.conn[1], q))
+	refused("a QP that is connected", passive.hca.Establish(m.now, m.conn[1], q), ib.RTS)
+	must(t, passive.hca.Disconnect(m.now, q))
+	refused("a QP in ERR", passive.hca.Establish(m.now, m.conn[1], q), ib.ERR)
+	refused("preparing it", passive.hca.Prepare(m.now, q), ib.ERR)
+	must(t, passive.hca.Disconnect(m.now, q)) // ERR to ERR is a move like any other
+
+	m.conn[1].Destroy(m.now)
+	refused("a connection that is over", passive.hca.Establish(m.now, m.conn[1], q), ib.ERR)
+}
+
+// TestC8_DepthsOfTheAdapter shows that a connection's depths do not exceed the
+// adapter's limits, whatever the peer offers.
+func TestC8_DepthsOfTheAdapter(t *testing.T) {
+	m := newMeeting(t, ib.RC)
+	for _, s := range m.side {
+		s.hca.cfg.Limits.MaxRDAtomic = 2
+	}
+	m.ask()
+	m.up()
+	for i, s := range m.side {
+		if a := s.qp.Query(); a.MaxRDAtomic != 2 || a.MaxDestRDAtomic != 2 {
+			t.Errorf("side %d has depths %d and %d, want 2", i, a.MaxRDAtomic, a.MaxDestRDAtomic)
+		}
+	}
+}
+
+// TestC4_Q9_FirstPacketOfItsConnection: a connection that waits for RTU is not
+// finished by packets of what its QP does after it was reset.
+func TestC4_Q9_FirstPacketOfItsConnection(t *testing.T) {
+	m := newMeeting(t, ib.RC)
+	m.lose(mad.AttrRTU)
+	m.ask()
+	m.until(time.Second, cm.Established, cm.RepSent)
+	for _, s := range m.side {
+		must(t, s.qp.Modify(m.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+	}
+	m.connect(ib.MTU1024)
+	m.talk(0)
+	m.talk(1)
+	if s := m.conn[1].State(); s != cm.RepSent {
+		t.Errorf("the passive side is in %v, want REP_SENT", s)
+	}
+	// Of the next connection with this QP they are packets.
+	m.drop = nil
+	m.conn[0].Destroy(m.now)
+	m.run(time.Second, func() bool { return m.conn[1].State() == cm.Timewait })
+	for _, s := range m.side {
+		must(t, s.qp.Modify(m.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+	}
+	m.lose(mad.AttrRTU)
+	old := m.conn[1]
+	m.ask()
+	m.until(time.Second, cm.Established, cm.RepSent)
+	m.talk(0)
+	if m.conn[1] == old || m.conn[1].State() != cm.Established {
+		t.Errorf("the new connection is in %v", m.conn[1].State())
+	}
+}
+
+// TestC5_QPDestroyedUnderItsConnection: a connection does not need its QP to
+// live, or to end.
+func TestC5_QPDestroyedUnderItsConnection(t *testing.T) {
+	for _, state := range []cm.State{cm.RepSent, cm.Established} {
+		m := newMeeting(t, ib.RC)
+		if state == cm.RepSent {
+			m.lose(mad.AttrRTU)
+		}
+		m.ask()
+		m.until(time.Second, cm.Established, state)
+		passive := m.side[1]
+		passive.hca.DestroyQP(passive.pd, passive.qp)
+		// What the peer sends finds no QP, and establishes nothing.
+		m.post(0, ib.SendWR{WRID: 1, Opcode: ib.WRSend, SGList: []ib.SGE{m.side[0].sge(0, 8)}})
+		m.run(time.Millisecond, func() bool { return false })
+		if got := m.conn[1].State(); got != state || passive.hca.Counters().Drops[qp.DropNoQP] == 0 {
+			t.Errorf("the connection is in %v, want %v", got, state)
+		}
+		m.drop = nil
+		m.until(10*time.Second, cm.Established, cm.Established)
+		must(t, m.side[0].hca.Disconnect(m.now, m.side[0].qp))
+		must(t, m.conn[0].SendDREQ(m.now, nil))
+		m.run(time.Second, func() bool { return m.conn[1].State() == cm.DReqRcvd || m.conn[1].State() == cm.Timewait })
+		m.over()
+	}
+}
+
+// TestC3_AdapterConnectedToItself: both ends of a connection are in one
+// adapter, and each has its own.
+func TestC3_AdapterConnectedToItself(t *testing.T) {
+	m := newMeeting(t, ib.RC)
+	a := m.side[0]
+	b := *a
+	var err error
+	b.cq, err = a.hca.CreateCQ(64, nil)
+	must(t, err)
+	b.qp, err = a.hca.CreateQP(a.pd, QPConfig{Type: ib.RC, SendCQ: b.cq, RecvCQ: b.cq, Cap: rigCap, SigAll: true})
+	must(t, err)
+	m.side[1] = &b
+	m.listen()
+	m.ask()
+	m.up()
+	m.wantAgreement()
+	if n := a.hca.CM().Conns(); n != 2 || m.conn[0] == m.conn[1] {
+		t.Errorf("%d connections, want 2", n)
+	}
+	m.talk(0)
+	m.talk(1)
+	must(t, a.hca.Disconnect(m.now, a.qp))
+	must(t, m.conn[0].SendDREQ(m.now, nil))
+	m.until(time.Second, cm.Timewait, cm.Timewait)
+	m.over()
+}

@@ -1,0 +1,50 @@
+package script
+
+import (
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// loadPath asks the peer to load an alternate path: lap CONN.
+func (w *world) loadPath(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	p, private := w.pathTo(a), a.data("private")
+	if a.err != nil {
+		return a.err
+	}
+	return w.outcome(c.conn.SendLAP(w.now, &p, private))
+}
+
+// answerPath answers the peer's LAP: apr CONN [STATUS].
+func (w *world) answerPath(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	p := cm.APRParams{Info: a.data("info"), PrivateData: a.data("private")}
+	if len(a.words) > 0 {
+		p.Status, err = parseEnum(a.word("a status"), mad.APRInvalidSL)
+	}
+	if err = firstOf(err, a.err); err != nil {
+		return err
+	}
+	return w.outcome(c.conn.SendAPR(w.now, &p))
+}
+
+// alternate shows the alternate path: alternate CONN.
+func (w *world) alternate(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	alt := c.conn.Alternate()
+	if alt == (mad.Path{}) {
+		w.say("%s has no alternate path", c.name)
+		return nil
+	}
+	w.say("alternate path of %s: %v > %v ack_timeout=%d", c.name, alt.LocalGID.Addr(), alt.RemoteGID.Addr(), alt.LocalAckTimeout)
+	return nil
+}

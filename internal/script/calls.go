@@ -1,0 +1,282 @@
+package script
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// The calls of a connection's consumer. If the connection has a queue pair,
+// they move it as rdma_cm does.
+
+// caller takes the name of a connection and gives it one of the adapter, if it
+// has none.
+func (w *world) caller(a *args) (*connection, error) {
+	c, err := named[*connection](w, a, "a connection")
+	switch {
+	case err != nil:
+		return nil, err
+	case c.conn == nil, c.over && c.vacant():
+		c.conn, c.over, c.state, c.lap = w.hca.CM().NewConn(w.heard), false, cm.Idle, cm.LAPIdle
+	case c.over:
+		return nil, fmt.Errorf("%s is destroyed: nobody can call it", c.name)
+	}
+	return c, nil
+}
+
+// pathTo takes a path to the peer.
+func (w *world) pathTo(a *args) cm.Path {
+	mtu, err := parseMTU(w, a.str("mtu", "1024"))
+	if err != nil {
+		a.fail(fmt.Errorf("mtu: %w", err))
+	}
+	return cm.Path{
+		Local: a.addr("from", w.local), Remote: a.addr("to", w.peer), MTU: mtu,
+		FlowLabel: uint32(a.small("flow_label", 0, 32)), TClass: uint8(a.small("traffic_class", 0, 8)),
+		HopLimit: uint8(a.small("hop_limit", 0, 8)), SL: uint8(a.small("sl", 0, 8)),
+		PKey: ib.PKey(a.small("pkey", 0, 16)), Lifetime: uint8(a.small("lifetime", 0, 8)),
+	}
+}
+
+// connect asks the peer for a connection: connect CONN SERVICE.
+func (w *world) connect(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	p := cm.REQParams{
+		Transport: c.transport(), Path: w.pathTo(a), QPN: ib.QPN(a.num("qp", uint64(c.qpn()), number)),
+		ResponderResources: uint8(a.small("resources", 4, 8)), InitiatorDepth: uint8(a.small("depth", 4, 8)),
+		RetryCount: uint8(a.small("retry", 7, 8)), RNRRetryCount: uint8(a.small("rnr", 7, 8)),
+		FlowControl: a.boolean("flow_control", false), SRQ: a.boolean("srq", false),
+		ResponseTimeout: uint8(a.small("timeout", 0, 8)), MaxRetries: uint8(a.small("cm_retries", 0, 8)),
+		PrivateData: a.data("private"),
+	}
+	p.Service, err = parseService(a.word("a service"))
+	if err = firstOf(a.err, err); err != nil {
+		return err
+	}
+	w.prepareQP(w.now, c)
+	c.service = p.Service
+	return w.outcome(c.conn.SendREQ(w.now, &p))
+}
+
+// transport is the service of the connection's queue pair, RC without one.
+func (c *connection) transport() mad.TransportService {
+	if c.qp != nil && c.qp.Type() == ib.UC {
+		return mad.TransportUC
+	}
+	return mad.TransportRC
+}
+
+// ownQPN is the number of the queue pair of a connection that has none.
+const ownQPN = 0x111
+
+func (c *connection) qpn() ib.QPN {
+	if c.qp != nil {
+		return c.qp.Num()
+	}
+	return ownQPN
+}
+
+// accept answers the peer's REQ, by default with all that it asks for and the
+// adapter has: accept CONN.
+func (w *world) accept(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	var req mad.REQ
+	asked, most := c.got[mad.AttrREQ], w.hca.Limits().MaxRDAtomic
+	req.Decode(&asked)
+	p := cm.REPParams{
+		QPN:                ib.QPN(a.num("qp", uint64(c.qpn()), number)),
+		ResponderResources: uint8(a.small("resources", uint64(min(req.InitiatorDepth, most)), 8)),
+		InitiatorDepth:     uint8(a.small("depth", uint64(min(req.ResponderResources, most)), 8)),
+		RNRRetryCount:      uint8(a.small("rnr", 7, 8)),
+		FlowControl:        a.boolean("flow_control", false), SRQ: a.boolean("srq", false), PrivateData: a.data("private"),
+	}
+	if a.err != nil {
+		return a.err
+	}
+	if c.moves() && c.conn.Role() == cm.Passive {
+		c.conn.SetResources(p.ResponderResources, p.InitiatorDepth)
+	}
+	if !w.establishQP(c) {
+		return nil
+	}
+	return w.outcome(c.conn.SendREP(w.now, &p))
+}
+
+// prepareQP moves the connection's queue pair to INIT, if it was not used yet.
+func (w *world) prepareQP(now clock.Instant, c *connection) {
+	if !c.moves() || c.qp.State() != ib.RESET {
+		return
+	}
+	if err := w.hca.Prepare(now, c.qp.QP); err != nil {
+		w.refused(err)
+	}
+	w.settle()
+}
+
+// establishQP moves the connection's queue pair to RTS, and reports false if
+// that was refused.
+func (w *world) establishQP(c *connection) bool {
+	if !c.moves() {
+		return true
+	}
+	err := w.hca.Establish(w.now, c.conn, c.qp.QP)
+	w.settle()
+	w.learnAttr(c.qp)
+	if err != nil {
+		w.refused(err)
+	}
+	return err == nil
+}
+
+// learnAttr notes what a connection has made of a queue pair, so that the peer
+// goes on from there.
+func (w *world) learnAttr(q *pair) {
+	q.attr = q.Query()
+	q.peerPSN, q.isSent = q.attr.RQPSN, false
+}
+
+// disconnect moves the connection's queue pair to ERR.
+func (w *world) disconnect(now clock.Instant, c *connection) {
+	if !c.moves() {
+		return
+	}
+	if err := w.hca.Disconnect(now, c.qp.QP); err != nil {
+		w.refused(err)
+	}
+	w.settle()
+}
+
+// move moves the connection's queue pair by hand with the connection's
+// attributes: move CONN STATE.
+func (w *world) move(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	to, err := parseState(a.word("a state"))
+	switch {
+	case a.err != nil || err != nil:
+		return firstOf(a.err, err)
+	case c.qp == nil:
+		return fmt.Errorf("%s has no queue pair", c.name)
+	}
+	at, mask, err := c.conn.QPAttr(to)
+	if err != nil {
+		w.refused(err)
+		return nil
+	}
+	kept := c.qp.attr
+	c.qp.attr = at
+	if !w.modifyOnce(c.qp, mask) {
+		c.qp.attr = kept
+		return nil
+	}
+	c.qp.attr = c.qp.Query()
+	return nil
+}
+
+// rtu finishes the peer's side: rtu CONN.
+func (w *world) rtu(a *args) error {
+	return w.sendPrivate(a, func(c *connection, private []byte) error {
+		if !w.establishQP(c) {
+			return nil
+		}
+		return c.conn.SendRTU(w.now, private)
+	})
+}
+
+// dreq ends the connection: dreq CONN.
+func (w *world) dreq(a *args) error {
+	return w.sendPrivate(a, func(c *connection, private []byte) error {
+		w.disconnect(w.now, c)
+		return c.conn.SendDREQ(w.now, private)
+	})
+}
+
+// drep agrees to the end: drep CONN.
+func (w *world) drep(a *args) error {
+	return w.sendPrivate(a, func(c *connection, private []byte) error {
+		w.disconnect(w.now, c)
+		return c.conn.SendDREP(w.now, private)
+	})
+}
+
+// establishConn tells the connection that data has come: establish CONN.
+func (w *world) establishConn(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	return w.outcome(c.conn.Establish(w.now))
+}
+
+// sendPrivate makes a call that takes private data only.
+func (w *world) sendPrivate(a *args, call func(*connection, []byte) error) error {
+	c, err := w.caller(a)
+	private := a.data("private")
+	if err = firstOf(err, a.err); err != nil {
+		return err
+	}
+	return w.outcome(call(c, private))
+}
+
+// reject refuses what the peer sent last: reject CONN [REASON].
+func (w *world) reject(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	p := cm.REJParams{Reason: mad.RejConsumer, Info: a.data("info"), PrivateData: a.data("private")}
+	if len(a.words) > 0 {
+		p.Reason, err = parseEnum(a.word("a reason"), mad.RejVendorOptionUnsupported)
+	}
+	if err = firstOf(err, a.err); err != nil {
+		return err
+	}
+	return w.outcome(c.conn.SendREJ(w.now, &p))
+}
+
+// mra tells the peer to wait: mra CONN [CODE].
+func (w *world) mra(a *args) error {
+	return w.askToWait(a, (*cm.Conn).SendMRA)
+}
+
+// prepareMRA does so when the peer repeats itself: prepare_mra CONN [CODE].
+func (w *world) prepareMRA(a *args) error {
+	return w.askToWait(a, (*cm.Conn).PrepareMRA)
+}
+
+func (w *world) askToWait(a *args, call func(*cm.Conn, clock.Instant, uint8, []byte) error) error {
+	c, err := w.caller(a)
+	code := uint64(cm.DefaultMRATimeout)
+	if err == nil && len(a.words) > 0 {
+		code, err = parseWord(a, "a code of time")
+	}
+	if err == nil && code > 255 {
+		err = fmt.Errorf("%d is no code of time", code)
+	}
+	private := a.data("private")
+	if err = firstOf(err, a.err); err != nil {
+		return err
+	}
+	return w.outcome(call(c.conn, w.now, uint8(code), private))
+}
+
+// destroyConn ends the connection for its consumer.
+func (w *world) destroyConn(c *connection) error {
+	if c.conn == nil || c.over {
+		return fmt.Errorf("%s has no consumer", c.name)
+	}
+	c.over = true
+	c.conn.Destroy(w.now)
+	return nil
+}

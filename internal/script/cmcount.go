@@ -1,0 +1,58 @@
+package script
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// cmKinds is the number of messages of the communication manager.
+const cmKinds = int(mad.AttrAPR-mad.AttrREQ) + 1
+
+// managed are the counters of QP1 and of the communication manager when they
+// were last looked at.
+type managed struct {
+	gsi   gsi.Counters
+	cm    cm.Counters
+	shown [cmKinds]uint64 // messages that were seen to leave
+}
+
+// cmChanges returns what has changed in the counters of the communication
+// manager and of QP1 and is not shown by other lines: messages and their
+// repetitions are, what was done with those that arrived is not.
+func (w *world) cmChanges() []string {
+	var out []string
+	add := func(name string, was, is uint64) {
+		if is != was {
+			out = append(out, fmt.Sprintf("%s %+d", name, int64(is-was)))
+		}
+	}
+	was, is := w.managed, managed{gsi: w.hca.GSI().Counters(), cm: w.hca.CM().Counters()}
+	w.managed.gsi, w.managed.cm = is.gsi, is.cm
+	for k := range cmKinds {
+		name := cm.KindName(k)
+		shown := &w.managed.shown[k]
+		*shown += w.seen.cmSent[k]
+		if !w.hca.GSI().Pending() { // what waits in QP1 will be seen
+			add("cm_sent("+name+")", *shown, is.cm.Sent[k])
+			*shown = is.cm.Sent[k]
+		}
+		// What a consumer says again is no retry.
+		add("cm_retries("+name+")", was.cm.Retries[k]+min(w.seen.cmAgain[k], is.cm.Retries[k]-was.cm.Retries[k]), is.cm.Retries[k])
+	}
+	for i := range is.cm.Duplicates {
+		add(fmt.Sprintf("cm_duplicate(%v)", cm.Input(i)), was.cm.Duplicates[i], is.cm.Duplicates[i])
+		add(fmt.Sprintf("cm_unexpected(%v)", cm.Input(i)), was.cm.Unexpected[i], is.cm.Unexpected[i])
+	}
+	add("cm_unmatched", was.cm.Unmatched, is.cm.Unmatched)
+	add("cm_foreign", was.cm.Foreign, is.cm.Foreign)
+	add("cm_invalid", was.cm.Invalid, is.cm.Invalid)
+	add("cm_refused", was.cm.Refused, is.cm.Refused)
+	add("cm_unsent", was.cm.Unsent, is.cm.Unsent)
+	add("mad_unsupported", was.gsi.Unsupported, is.gsi.Unsupported)
+	add("mad_class_port_info", was.gsi.Informed, is.gsi.Informed)
+	add("mad_queue_full", was.gsi.QueueFull, is.gsi.QueueFull)
+	return out
+}

@@ -1,0 +1,204 @@
+package script
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// connection is a connection, or a SIDR resolution, by its name: the adapter's
+// side of it and what the peer is that the script plays.
+type connection struct {
+	name   string
+	conn   *cm.Conn // the adapter's side; nil until there is one
+	id     uint32   // its communication ID, the last that was heard
+	over   bool     // its consumer has destroyed it
+	qp     *pair    // nil for none
+	byHand bool     // the script moves the queue pair
+	state  cm.State // as last shown
+	lap    cm.LAPState
+
+	peer    node
+	service mad.ServiceID
+	tids    tids
+	sent    map[mad.AttrID]mad.MAD // the last of each message of the adapter
+	got     map[mad.AttrID]mad.MAD // and of the peer
+}
+
+// node is the peer's side.
+type node struct {
+	id   uint32 // communication ID, or request ID
+	qpn  ib.QPN
+	guid uint64
+}
+
+// listening is a listener and what its consumer does with a request at once.
+type listening struct {
+	l       *cm.Listener
+	forgets bool
+	refuses bool
+}
+
+// Defaults of the peer's connection manager.
+const (
+	peerCommID  = 0x5000 // and on
+	peerConnQPN = 0x777780
+	peerGUID    = 0x020000fffe000002
+	peerAgent   = 7 << 32 // upper half of its transaction IDs
+	peerPort    = 7471    // of its services
+	peerQKey    = 0x01234567
+)
+
+// addConn names a connection: conn NAME [qp=QP [by_hand]].
+func (w *world) addConn(a *args) error {
+	name := a.word("a name")
+	n := len(w.conns) + 1
+	c := &connection{
+		name: name, byHand: a.flag("by_hand"), service: mad.IPServiceID(mad.PSTCP, peerPort),
+		peer: node{peerCommID + uint32(n), peerConnQPN + ib.QPN(n), peerGUID},
+		sent: map[mad.AttrID]mad.MAD{}, got: map[mad.AttrID]mad.MAD{},
+	}
+	if a.has("qp") {
+		q, err := find[*pair](w, a.str("qp", ""))
+		if err != nil {
+			return err
+		}
+		c.qp, c.peer.qpn = q, q.attr.DestQPN
+	}
+	if a.err != nil {
+		return a.err
+	}
+	w.conns = append(w.conns, c)
+	return w.add(name, c)
+}
+
+// addListener takes requests for a service: listen NAME SERVICE
+// [forget|destroy].
+func (w *world) addListener(a *args) error {
+	name := a.word("a name")
+	l := &listening{forgets: a.flag("forget"), refuses: a.flag("destroy")}
+	s, err := parseService(a.word("a service"))
+	if err = firstOf(a.err, err); err != nil {
+		return err
+	}
+	if l.l, err = w.hca.CM().Listen(s, w.heard); err != nil {
+		w.refused(err)
+		return nil
+	}
+	l.l.Consumer = l
+	return w.add(name, l)
+}
+
+// heard is the handler of all connections.
+func (w *world) heard(now clock.Instant, k *cm.Conn, e *cm.Event) {
+	c := w.known(k)
+	w.settle()
+	line := fmt.Sprintf("event %s %v", c.name, e.Type)
+	for i := range kinds {
+		for _, f := range kinds[i].told(w, e) {
+			line += " " + f
+		}
+	}
+	w.say("%s", line)
+	switch l := k.Listener(); {
+	case e.Type == cm.REJReceived && c.moves() && c.qp.State() != ib.RESET:
+		w.disconnect(now, c)
+	case l != nil && (e.Type == cm.REQReceived || e.Type == cm.SIDRREQReceived):
+		w.prepareQP(now, c)
+		w.decide(now, c, l.Consumer.(*listening))
+	}
+}
+
+// decide does what the listener's consumer does with each request.
+func (w *world) decide(now clock.Instant, c *connection, l *listening) {
+	switch {
+	case l.forgets:
+		w.cause = "forget"
+		c.conn.Forget()
+		w.settle()
+		c.conn = nil
+	case l.refuses:
+		w.cause = "destroy"
+		c.over = true
+		c.conn.Destroy(now)
+	}
+}
+
+// known returns the connection that the script knows the adapter's by. One
+// that a request of the peer has just made takes the name that the request was
+// sent by, or one like it if that is taken.
+func (w *world) known(k *cm.Conn) *connection {
+	for _, c := range w.conns {
+		if c.conn == k {
+			return c
+		}
+	}
+	c := w.talking
+	if c == nil || !c.vacant() {
+		c = w.another(c)
+	}
+	c.conn, c.over, c.state, c.lap = k, false, cm.Idle, cm.LAPIdle
+	return c
+}
+
+// another adds a connection beside one.
+func (w *world) another(c *connection) *connection {
+	n := connection{name: "conn"}
+	if c != nil {
+		n = *c
+	}
+	base := n.name
+	for i := 2; w.objects[n.name] != nil; i++ {
+		n.name = fmt.Sprintf("%s.%d", base, i)
+	}
+	n.qp, n.sent, n.got = nil, map[mad.AttrID]mad.MAD{}, map[mad.AttrID]mad.MAD{}
+	w.objects[n.name] = &n
+	w.conns = append(w.conns, &n)
+	return &n
+}
+
+// vacant reports whether the name can be given to another connection of the
+// adapter.
+func (c *connection) vacant() bool { return c.conn == nil || c.conn.State() == cm.Idle }
+
+// moves reports whether the consumer moves the queue pair as rdma_cm does.
+func (c *connection) moves() bool { return c.qp != nil && !c.byHand }
+
+// noteConns shows what has changed in the connections, and why.
+func (w *world) noteConns() {
+	for _, c := range w.conns {
+		if c.conn == nil {
+			continue
+		}
+		if id := c.conn.LocalID(); id != 0 {
+			c.id = id
+		}
+		if s := c.conn.State(); s != c.state {
+			w.say("%s: %v -> %v (%s)", c.name, c.state, s, w.cause)
+			c.state = s
+		}
+		if s := c.conn.LAPState(); s != c.lap {
+			w.say("%s: %v -> %v (%s)", c.name, c.lap, s, w.cause)
+			c.lap = s
+		}
+	}
+}
+
+// showConns shows what the manager holds: conns.
+func (w *world) showConns(*args) error {
+	w.flush()
+	m := w.hca.CM()
+	w.say("connections %d, half open %d", m.Conns(), m.HalfOpen())
+	if at := m.Deadline(); at != clock.Never {
+		w.say("next timer in %v", at.Sub(w.now))
+	}
+	for _, c := range w.conns {
+		if c.conn != nil && c.conn.State() != cm.Idle {
+			w.say("%s %v %v", c.name, c.conn.Role(), c.conn.State())
+		}
+	}
+	return nil
+}

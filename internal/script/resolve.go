@@ -1,0 +1,45 @@
+package script
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// resolve asks for the queue pair behind a service: sidr CONN SERVICE.
+func (w *world) resolve(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	p := cm.SIDRREQParams{
+		Path: w.pathTo(a), ResponseTimeout: uint8(a.small("timeout", 0, 8)), MaxRetries: uint8(a.small("cm_retries", 0, 8)),
+		PrivateData: a.data("private"),
+	}
+	p.Service, err = parseService(a.word("a service"))
+	if err = firstOf(a.err, err); err != nil {
+		return err
+	}
+	c.service = p.Service
+	return w.outcome(c.conn.SendSIDRREQ(w.now, &p))
+}
+
+// resolved answers the peer's SIDR_REQ: sidr_answer CONN [STATUS].
+func (w *world) resolved(a *args) error {
+	c, err := w.caller(a)
+	if err != nil {
+		return err
+	}
+	p := cm.SIDRREPParams{Info: a.data("info"), PrivateData: a.data("private")}
+	if len(a.words) > 0 {
+		p.Status, err = parseEnum(a.word("a status"), mad.SIDRUnsupportedVersion)
+	}
+	if p.Status == mad.SIDRValid {
+		p.QPN = ib.QPN(a.num("qp", uint64(c.qpn()), number))
+		p.QKey = ib.QKey(a.small("qkey", qkey, 32))
+	}
+	if err = firstOf(err, a.err); err != nil {
+		return err
+	}
+	return w.outcome(c.conn.SendSIDRREP(w.now, &p))
+}
