@@ -81,6 +81,7 @@ var table = []Row{
 
 	{"internal/driver", 5, Shell, false},
 	{"internal/sim", 5, Shell, false},
+	{"internal/sim/storm", 5, Shell, false},
 	{"internal/script", 5, Shell, false},
 
 	{"verbs", 6, Shell, true},
