@@ -42,6 +42,8 @@ type Conn struct {
 	sent   *mad.MAD // what waits for an answer
 	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA or DREP
 	mra    prepared
+
+	older, newer *Conn // its neighbours in the manager's list of the silent
 }
 
 // endpoint is what the two QPs of a connection agree on.
@@ -172,9 +174,16 @@ func (c *Conn) move(now clock.Instant, to State) {
 	}
 	c.state = to
 	switch to {
+	case RepSent:
+		c.m.silent.add(c)
 	case Established:
 		c.m.whole(c)
+	case DReqRcvd:
+		c.m.silent.remove(c)
 	case Timewait:
+		if c.counted {
+			c.m.silent.add(c)
+		}
 		c.forgetQP()
 		c.sent = nil
 		c.await(now, peerWait(c.ep.ackTimeout), 0)

@@ -19,6 +19,7 @@ type Counters struct {
 	Foreign    uint64            // messages for a connection from another address than its peer's, dropped
 	Invalid    uint64            // messages whose fields contradict the connection, dropped
 	Refused    uint64            // REQ and SIDR_REQ dropped because too many are waiting
+	GivenUp    uint64            // half-open connections that made room for others
 	Unsent     uint64            // messages that QP1 had no room for
 }
 

@@ -35,6 +35,8 @@ const (
 // Beside the machine, a REQ or a REP that names a QP which another connection
 // has is rejected as stale, and a message that comes from another address than
 // its connection's peer, or whose fields contradict the connection, is dropped.
+// When as many connections are half-open as may be, "retries spent" or "timewait
+// over" comes early to the one whose peer has been silent longest.
 func Walk(f func(Row)) {
 	for s := range numStates {
 		for on := range numInputs {

@@ -56,12 +56,12 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 		m.refuse(x, reason)
 		return
 	}
-	if !m.admit(c) {
+	if !m.admit(x.now, c) {
 		m.counters.Refused++
 		return
 	}
 	id, err := m.newID()
-	if err != nil {
+	if err != nil || l.closed { // by who was given up
 		m.whole(c)
 		m.counters.Refused++
 		return
@@ -154,7 +154,12 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 		Local: c.to.Local, Remote: c.to.Remote, FlowLabel: c.to.FlowLabel, TClass: c.to.TClass,
 		HopLimit: DefaultHopLimit, MTU: m.cfg.MTU, PKey: q.PKey,
 	}
-	if !m.admit(c) {
+	if !m.admit(x.now, c) {
+		m.counters.Refused++
+		return
+	}
+	if l.closed { // by who was given up
+		m.whole(c)
 		m.counters.Refused++
 		return
 	}

@@ -15,7 +15,9 @@ type Limits struct {
 	MaxConns     int // connections and resolutions in any state
 	MaxListeners int
 	// MaxHalfOpen bounds the connections that a peer has asked for and that are
-	// not established; one address may have three quarters of them.
+	// not established; one address may have three quarters of them. When there
+	// are as many and another peer asks, the one whose peer has been silent
+	// longest is given up.
 	MaxHalfOpen int
 }
 
@@ -35,7 +37,10 @@ type Config struct {
 	// TID makes the transaction ID of a request from a communication ID.
 	TID func(id uint32) uint64
 	// Send takes one MAD for the wire and copies it. An error is a lost packet.
-	Send   func(now clock.Instant, to gsi.Address, m *mad.MAD) error
+	Send func(now clock.Instant, to gsi.Address, m *mad.MAD) error
+	// Answer is Send for messages that end an exchange, which a flood of
+	// requests makes us send in any number; nil takes Send.
+	Answer func(now clock.Instant, to gsi.Address, m *mad.MAD) error
 	Limits Limits
 }
 
@@ -53,6 +58,7 @@ type Manager struct {
 	timers    timers
 	halfOpen  int
 	half      map[netip.Addr]int // half-open connections by peer
+	silent    silentList         // those of them that wait for their peer
 	counters  Counters
 }
 
@@ -84,6 +90,9 @@ func New(c Config) *Manager {
 	}
 	if len(c.PKeys) == 0 {
 		c.PKeys = []ib.PKey{ib.PKeyDefault}
+	}
+	if c.Answer == nil {
+		c.Answer = c.Send
 	}
 	c.AckDelay = def(c.AckDelay, rxeAckDelay)
 	return &Manager{
@@ -176,39 +185,23 @@ func (m *Manager) free(c *Conn) {
 	}
 }
 
-// admit counts a connection that a peer asks for, and reports false if there
-// are too many already, of all or of this peer.
-func (m *Manager) admit(c *Conn) bool {
-	most, from := m.cfg.Limits.MaxHalfOpen, c.to.Remote
-	if m.Conns() >= m.cfg.Limits.MaxConns || m.halfOpen >= most || m.half[from] >= max(most*3/4, 1) {
-		return false
-	}
-	m.halfOpen++
-	m.half[from]++
-	c.counted = true
-	return true
-}
-
-// whole counts a connection no more among the half-open, and lets another one
-// wait in its listener's backlog.
-func (m *Manager) whole(c *Conn) {
-	if !c.counted {
-		return
-	}
-	c.counted = false
-	m.halfOpen--
-	if m.half[c.to.Remote]--; m.half[c.to.Remote] == 0 {
-		delete(m.half, c.to.Remote)
-	}
-}
-
 // transmit sends a MAD and counts it.
 func (m *Manager) transmit(now clock.Instant, to gsi.Address, d *mad.MAD) {
-	if m.cfg.Send(now, to, d) != nil {
+	send := m.cfg.Send
+	if isFinal(d.Header().AttrID) {
+		send = m.cfg.Answer
+	}
+	if send(now, to, d) != nil {
 		m.counters.Unsent++
 		return
 	}
 	m.counters.Sent[kindOf(d)]++
+}
+
+// isFinal reports whether a message ends an exchange. Nobody here waits for
+// what comes of it, and whoever misses it repeats what it answers.
+func isFinal(a mad.AttrID) bool {
+	return a == mad.AttrREJ || a == mad.AttrDREP || a == mad.AttrSIDRREP
 }
 
 func (m *Manager) retried(d *mad.MAD) { m.counters.Retries[kindOf(d)]++ }

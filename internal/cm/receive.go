@@ -78,16 +78,6 @@ func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
 	return c
 }
 
-// findAsking returns the connection whose REQ is refused. Once its peer has
-// told an ID the REQ was taken, and what is refused is a late repetition.
-func (m *Manager) findAsking(to uint32, x *stimulus) *Conn {
-	c := m.find(to, 0, x)
-	if c == nil || c.remoteID != 0 {
-		return nil
-	}
-	return c
-}
-
 // deliver gives a message to its connection.
 func (m *Manager) deliver(on Input, to, from uint32, x *stimulus) {
 	c := m.find(to, from, x)
@@ -162,8 +152,10 @@ func (m *Manager) receiveREJ(x *stimulus) {
 	switch {
 	case j.Reason == mad.RejTimeout && j.RemoteCommID == 0 && j.InfoLength >= 8:
 		c = m.peers[peerKey{j.LocalCommID, binary.BigEndian.Uint64(j.Info[:8]), x.from.From.Remote}]
-	case j.Message == mad.WhichREQ: // the peer may have no ID to give
-		c = m.findAsking(j.RemoteCommID, x)
+	case j.Message == mad.WhichREQ:
+		// The peer may have no ID to give. Once we know one the REQ was taken,
+		// and what is refused is a late repetition.
+		c = m.find(j.RemoteCommID, 0, x)
 	default:
 		c = m.find(j.RemoteCommID, j.LocalCommID, x)
 	}

@@ -32,14 +32,15 @@ type rig struct {
 	sent   []*mad.MAD
 	to     []gsi.Address
 	events []EventType
-	conn   *Conn // that the listener got last
-	unsent bool  // QP1 has no room
+	conn   *Conn  // that the listener got last
+	unsent bool   // QP1 has no room
+	from   ib.QPN // of the peer
 }
 
 func newRig(t testing.TB) *rig { return newLimitedRig(t, DefaultLimits()) }
 
 func newLimitedRig(t testing.TB, l Limits) *rig {
-	r := &rig{t: t, us: netip.MustParseAddr("10.0.0.1"), peer: netip.MustParseAddr("10.0.0.2")}
+	r := &rig{t: t, from: ib.QPNGSI, us: netip.MustParseAddr("10.0.0.1"), peer: netip.MustParseAddr("10.0.0.2")}
 	rng := rand.New(rand.NewPCG(1, 2))
 	r.m = New(Config{
 		GUID: rigGUID, Rand: rng.Uint32, MTU: ib.MTU4096, Addrs: []netip.Addr{r.us, netip.MustParseAddr("fe80::1")},
@@ -91,7 +92,7 @@ const peerTID = 0x9_8765_4321
 func (r *rig) receiveFrom(from netip.Addr, attr mad.AttrID, msg message) {
 	r.t.Helper()
 	d := build(attr, peerTID, msg)
-	if !r.m.Receive(r.now, &gsi.Received{MAD: d, From: gsi.Address{Local: r.us, Remote: from, QPN: 1, PKey: ib.PKeyDefault}}) {
+	if !r.m.Receive(r.now, &gsi.Received{MAD: d, From: gsi.Address{Local: r.us, Remote: from, QPN: r.from, PKey: ib.PKeyDefault}}) {
 		r.t.Fatalf("%v is said to be no CM message", attr)
 	}
 }

@@ -72,6 +72,7 @@ func TestC3_REQFields(t *testing.T) {
 // transaction ID is that of the REQ and whose traffic class too.
 func TestC3_REPAndRTUFields(t *testing.T) {
 	r := newRig(t)
+	r.from = 9 // whichever QP the peer sends from, QP1 is who listens
 	r.listen()
 	c := r.passive(RepSent)
 	got := last(r, mad.AttrREP, &mad.REP{})
@@ -80,7 +81,7 @@ func TestC3_REPAndRTUFields(t *testing.T) {
 		ResponderResources: 2, InitiatorDepth: 1, TargetAckDelay: 15, RNRRetryCount: 3, LocalCAGUID: rigGUID,
 	}
 	copy(want.PrivateData[:], "welcome")
-	if *got != *want || r.sent[0].Header().TID != peerTID || r.to[0].TClass != 0x68 {
+	if *got != *want || r.sent[0].Header().TID != peerTID || r.to[0].TClass != 0x68 || r.to[0].QPN != ib.QPNGSI {
 		t.Errorf("sent to %+v with ID %#x\n%+v\nwant\n%+v", r.to[0], r.sent[0].Header().TID, got, want)
 	}
 	r = newRig(t)

@@ -286,6 +286,12 @@ func TestC5_IDsAfterTimewait(t *testing.T) {
 	r.clear()
 	r.receive(mad.AttrREQ, r.req())
 	r.wantSent("the ID of a connection in TIMEWAIT", "REJ: stale connection")
+	got, want := last(r, mad.AttrREJ, &mad.REJ{}), mad.REJ{
+		LocalCommID: c.LocalID(), RemoteCommID: peerID, Message: mad.WhichREQ, Reason: mad.RejStaleConnection,
+	}
+	if *got != want || r.sent[0].Header().TID != peerTID {
+		t.Errorf("sent %+v, want %+v", got, want)
+	}
 	q := r.req()
 	q.LocalCommID++
 	r.receive(mad.AttrREQ, q)

@@ -129,6 +129,21 @@ func (a *Agent) Send(_ clock.Instant, to Address, m *mad.MAD) error {
 	return a.g.enqueue(&r, m)
 }
 
+// Answer is Send for a MAD whose receiver asks again if it is lost. It takes
+// half of the queue at most: no flood of requests keeps what Send and Request
+// send from leaving. ErrQueueFull beyond that.
+func (a *Agent) Answer(_ clock.Instant, to Address, m *mad.MAD) error {
+	r, err := a.admit(&to, m)
+	if err != nil {
+		return err
+	}
+	if g := a.g; g.queue.count >= g.queue.max/2 {
+		g.counters.QueueFull++
+		return ErrQueueFull
+	}
+	return a.g.enqueue(&r, m)
+}
+
 // admit checks a MAD that the agent wants to send and where to.
 func (a *Agent) admit(to *Address, m *mad.MAD) (route, error) {
 	h := m.Header()

@@ -66,3 +66,35 @@ func TestC12_QueueFull(t *testing.T) {
 	r.wantSent("what was taken", 20)
 	must(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 100)))
 }
+
+// TestC12_AnswersLeaveRoom shows that answers take half of the queue, what
+// agents send all of it, and that either is copied and leaves in its turn.
+func TestC12_AnswersLeaveRoom(t *testing.T) {
+	r := newRig(t, Config{MaxQueue: 20})
+	a := r.agent(mad.ClassPerf, 1)
+	to := Address{Remote: rigPeer}
+	for tid := range uint64(10) {
+		must(t, a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, tid)))
+	}
+	if err := a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 99)); !errors.Is(err, ErrQueueFull) {
+		t.Errorf("the 11th answer: %v", err)
+	}
+	for tid := range uint64(10) {
+		must(t, a.Send(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 10+tid)))
+	}
+	if n := r.g.Counters().QueueFull; n != 1 {
+		t.Errorf("1 MAD found no room, %d are counted", n)
+	}
+	for i, s := range r.sent() {
+		if s.header().TID != uint64(i) {
+			t.Errorf("MAD %d leaves as number %d", s.header().TID, i)
+		}
+	}
+	if err := a.Answer(r.now, to, madOf(mad.ClassSA, 2, mad.MethodSend, 1)); !errors.Is(err, ib.EINVAL) {
+		t.Errorf("an answer of another class: %v", err)
+	}
+	a.Close(r.now)
+	if err := a.Answer(r.now, to, madOf(mad.ClassPerf, 1, mad.MethodSend, 1)); !errors.Is(err, ErrAgentClosed) {
+		t.Errorf("an answer of an agent that is closed: %v", err)
+	}
+}

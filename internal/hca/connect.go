@@ -72,7 +72,7 @@ func newCM(cfg *Config, g *gsi.Interface, mtu ib.MTU) *cm.Manager {
 	if err != nil {
 		panic(err) // it is the first agent
 	}
-	c.Send, c.TID = a.Send, a.TID
+	c.Send, c.Answer, c.TID = a.Send, a.Answer, a.TID
 	m = cm.New(c)
 	return m
 }

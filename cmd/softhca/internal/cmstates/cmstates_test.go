@@ -1,0 +1,123 @@
+package cmstates
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/softhca/softhca/internal/cm"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
+
+func TestC6_Golden(t *testing.T) {
+	for _, c := range []struct {
+		file  string
+		print func(io.Writer, []State) error
+	}{{"testdata/cmstates.txt", Table}, {"testdata/cmstates.json", JSON}, {"testdata/cmstates.dot", Dot}} {
+		var out bytes.Buffer
+		if err := c.print(&out, States()); err != nil {
+			t.Fatal(err)
+		}
+		if *rewrite {
+			if err := os.WriteFile(c.file, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(out.Bytes(), want) {
+			t.Errorf("%s differs (go test -rewrite accepts it):\n%s", c.file, out.Bytes())
+		}
+	}
+}
+
+func TestTableWidth(t *testing.T) {
+	var out bytes.Buffer
+	if err := Table(&out, States()); err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(out.Bytes()) {
+		if n := utf8.RuneCount(line) - 1; n > 101 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestJSONIsTheMachine compares what is printed with what the adapter executes.
+func TestJSONIsTheMachine(t *testing.T) {
+	var out bytes.Buffer
+	if err := JSON(&out, States()); err != nil {
+		t.Fatal(err)
+	}
+	var cells []Cell
+	if err := json.Unmarshal(out.Bytes(), &cells); err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	cm.Walk(func(r cm.Row) {
+		if i < len(cells) {
+			c := cells[i]
+			if c.State != r.State || c.Input != r.Input || c.Outcome != string(r.Outcome) || c.Next != r.Next || c.Event != r.Event || c.Repetition != r.Duplicate {
+				t.Errorf("printed %+v, the machine has %+v", c, r)
+			}
+		}
+		i++
+	})
+	if i != len(cells) || i == 0 {
+		t.Errorf("%d cells printed, the machine has %d", len(cells), i)
+	}
+}
+
+// TestDotHasEveryMove: an arrow leads along each move of a connection, and
+// every node that an arrow names belongs to the graph.
+func TestDotHasEveryMove(t *testing.T) {
+	var out bytes.Buffer
+	if err := Dot(&out, States()); err != nil {
+		t.Fatal(err)
+	}
+	arrows := map[string]string{}
+	for line := range strings.Lines(out.String()) {
+		if from, rest, ok := strings.Cut(strings.TrimSpace(line), " -> "); ok {
+			to, label, _ := strings.Cut(rest, " [")
+			arrows[from+" "+to] = label
+			for _, n := range []string{from, to} {
+				if !strings.Contains(out.String(), n+" [label=") {
+					t.Errorf("an arrow leads to or from %s, which is no node", n)
+				}
+			}
+		}
+	}
+	cm.Walk(func(r cm.Row) {
+		if r.Outcome != cm.Done || r.Next == r.State {
+			return
+		}
+		found := false
+		for nodes, label := range arrows {
+			from, to, _ := strings.Cut(nodes, " ")
+			found = found || (from == r.State || from == "start" && r.State == "IDLE") &&
+				(to == r.Next || strings.HasPrefix(to, "over_") && r.Next == "IDLE") && strings.Contains(label, r.Input)
+		}
+		if !found {
+			t.Errorf("no arrow for %s in %s", r.Input, r.State)
+		}
+	})
+}
+
+func TestFind(t *testing.T) {
+	for _, s := range States() {
+		if got, ok := Find(strings.ToLower(s.Name)); !ok || got.Name != s.Name || len(got.Cells) != len(s.Cells) {
+			t.Errorf("%s: %+v, %v", s.Name, got.Name, ok)
+		}
+	}
+	if s, ok := Find("CONNECTED"); ok {
+		t.Errorf("CONNECTED is %s", s.Name)
+	}
+}
