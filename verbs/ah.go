@@ -1,7 +1,10 @@
 package verbs
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
+	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -28,6 +31,53 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 		return nil, fmt.Errorf("create AH: %w", err)
 	}
 	return a, nil
+}
+
+// hopLimit is that of a reply: what is left of the request's says nothing about
+// the way back.
+const hopLimit = 64
+
+// InitAHFromWC returns the address vector of the sender of a UD message, as
+// ibv_init_ah_from_wc does: wc is the message's completion, grh are the first 40
+// bytes of its receive buffer. EINVAL if the completion has no GRH, or that is
+// not of a packet to an address of this adapter.
+func (c *Context) InitAHFromWC(wc *WC, grh []byte) (AHAttr, error) {
+	src, dst, ok := addressesOf(grh)
+	if !ok || wc.Flags&ib.WCGRH == 0 {
+		return AHAttr{}, fmt.Errorf("address vector of a message: no GRH: %w", ib.EINVAL)
+	}
+	a := AHAttr{DGID: ib.GIDFromAddr(src), HopLimit: hopLimit, SL: wc.SL, Port: 1}
+	if word := binary.BigEndian.Uint32(grh); src.Is6() {
+		a.FlowLabel, a.TrafficClass = word&0xfffff, uint8(word>>20)
+	} else {
+		a.TrafficClass = grh[grhIPv4+1]
+	}
+	for i := range math.MaxUint8 + 1 {
+		if c.QueryGID(i) == ib.GIDFromAddr(dst) {
+			a.SGIDIndex = uint8(i)
+			return a, nil
+		}
+	}
+	return AHAttr{}, fmt.Errorf("address vector of a message to %v: not an address of this adapter: %w", dst, ib.EINVAL)
+}
+
+// The GRH area of a UD message: an IPv6 header, or an IPv4 header at its end.
+const (
+	grhBytes = 40
+	grhIPv4  = 20
+)
+
+// addressesOf returns the source and the destination in a GRH area.
+func addressesOf(grh []byte) (src, dst netip.Addr, ok bool) {
+	switch {
+	case len(grh) < grhBytes:
+		return src, dst, false
+	case grh[0]>>4 == 6:
+		return netip.AddrFrom16([16]byte(grh[8:])), netip.AddrFrom16([16]byte(grh[24:])), true
+	case grh[grhIPv4]>>4 == 4:
+		return netip.AddrFrom4([4]byte(grh[grhIPv4+12:])), netip.AddrFrom4([4]byte(grh[grhIPv4+16:])), true
+	}
+	return src, dst, false
 }
 
 // Handle returns what SendWR.AH takes.

@@ -14,6 +14,6 @@
 // works.
 //
 // Reading order: config.go and context.go, pd.go, mr.go and ah.go, cq.go and
-// channel.go, qp.go and walk.go, mcast.go, srq.go, event.go, faults.go; vocabulary.go has the words
+// channel.go, qp.go and walk.go, mcast.go, srq.go, event.go, faults.go, inside.go; vocabulary.go has the words
 // that come from package ib, and the errors.
 package verbs

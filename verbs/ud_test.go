@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"net/netip"
 	"syscall"
 	"testing"
 
@@ -68,6 +69,48 @@ func TestUDMessageRules(t *testing.T) {
 	}
 	if b.qp.State() != ib.RTS {
 		t.Errorf("dropped messages moved the receiver to %v", b.qp.State())
+	}
+}
+
+// TestInitAHFromWC replies to where a message came from, by either IP version,
+// and refuses what is no message's.
+func TestInitAHFromWC(t *testing.T) {
+	n := NewNetwork()
+	a := newEndpoint(t, Config{Addr: "10.0.0.1,fd00::1", Network: n}, ib.UD)
+	b := newEndpoint(t, Config{Addr: "192.0.2.1,10.0.0.2,fd00::2", Network: n}, ib.UD)
+	connect(t, a, b, nil)
+	for _, c := range []struct {
+		to, reply AHAttr
+	}{
+		{
+			AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("10.0.0.2")), HopLimit: 9, Port: 1, TrafficClass: 0x68},
+			AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("10.0.0.1")), HopLimit: 64, Port: 1, TrafficClass: 0x68, SGIDIndex: 1},
+		},
+		{
+			AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("fd00::2")), SGIDIndex: 1, HopLimit: 9, Port: 1, TrafficClass: 0x68},
+			AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("fd00::1")), HopLimit: 64, Port: 1, TrafficClass: 0x68, SGIDIndex: 2},
+		},
+	} {
+		ah, err := a.pd.CreateAH(c.to)
+		must(t, err)
+		must(t, b.qp.PostRecv(b.recv(1, 0, 48)))
+		must(t, a.qp.PostSend(a.datagram(1, ah, b)))
+		a.wait(t, 1)
+		wc := b.take(t, 1)[0]
+		grh := b.mr.Bytes()[:40]
+		got, err := b.ctx.InitAHFromWC(&wc, grh)
+		if err != nil || got != c.reply {
+			t.Errorf("reply to %+v, %v, want %+v", got, err, c.reply)
+		}
+		_, err = a.ctx.InitAHFromWC(&wc, grh)
+		want(t, err, syscall.EINVAL, "a message to another adapter")
+		_, err = b.ctx.InitAHFromWC(&wc, grh[:39])
+		want(t, err, syscall.EINVAL, "a GRH that is cut")
+		_, err = b.ctx.InitAHFromWC(&wc, make([]byte, 40))
+		want(t, err, syscall.EINVAL, "a GRH of no IP version")
+		wc.Flags = 0
+		_, err = b.ctx.InitAHFromWC(&wc, grh)
+		want(t, err, syscall.EINVAL, "a completion without GRH")
 	}
 }
 

@@ -1,0 +1,105 @@
+package rdmacm
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// BindAddr gives the ID a local address and port, and with the address its
+// adapter. An unspecified address stands for all adapters, port 0 for any that
+// is free. Errors: EINVAL when the ID is bound already or a is not valid,
+// EADDRNOTAVAIL for an address that the host has not, ENODEV for one without
+// an adapter of the Manager, EADDRINUSE when the port is taken at this address,
+// EADDRNOTAVAIL when at another and one of the two is unspecified. Unlike on
+// Linux, ports below 1024 take no privilege.
+func (id *ID) BindAddr(a netip.AddrPort) error {
+	if err := id.enter("bind"); err != nil {
+		return err
+	}
+	defer id.call.Unlock()
+	if err := id.bind(a); err != nil {
+		return fmt.Errorf("bind to %v: %w", a, err)
+	}
+	return nil
+}
+
+// bind binds an idle ID. call is held.
+func (id *ID) bind(a netip.AddrPort) error {
+	if !a.IsValid() {
+		return fmt.Errorf("no address: %w", ib.EINVAL)
+	}
+	err := id.do(func(clock.Instant) error {
+		if id.state != stateIdle {
+			return id.state.not("bind")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a = plain(a)
+	var dev *device
+	if !a.Addr().IsUnspecified() {
+		if dev = id.m.find(a.Addr()); dev == nil {
+			return noAdapter(a.Addr())
+		}
+	}
+	return id.settle(a, dev)
+}
+
+// settle claims a port and makes the ID a bound one, of an adapter unless dev
+// is nil.
+func (id *ID) settle(a netip.AddrPort, dev *device) error {
+	id.m.mu.Lock()
+	got, err := id.m.ports.claim(id, a)
+	if err == nil {
+		id.src, id.dev = got, dev
+	}
+	id.m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = id.do(func(clock.Instant) error {
+		id.state = stateBound
+		return nil
+	})
+	if err != nil { // the adapter is gone
+		id.m.mu.Lock()
+		id.m.ports.release(id)
+		id.src, id.dev = netip.AddrPort{}, nil
+		id.m.mu.Unlock()
+	}
+	return err
+}
+
+// plain returns an address as GID tables have it: IPv4 as such, IPv6 without
+// a zone.
+func plain(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+}
+
+// noAdapter returns why an address cannot be bound to.
+func noAdapter(a netip.Addr) error {
+	if a.IsLoopback() || ofHost(a) {
+		return fmt.Errorf("no adapter has the address %v: %w", a, ib.ENODEV)
+	}
+	return fmt.Errorf("neither an adapter nor the host has the address %v: %w", a, ib.EADDRNOTAVAIL)
+}
+
+// ofHost reports whether an interface of the host has an address.
+func ofHost(a netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, i := range all {
+		if p, err := netip.ParsePrefix(i.String()); err == nil && p.Addr().Unmap().WithZone("") == a {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,217 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// TestC11_EventNames wants the names and numbers of librdmacm.
+func TestC11_EventNames(t *testing.T) {
+	for n, name := range map[EventType]string{
+		0: "RDMA_CM_EVENT_ADDR_RESOLVED", 4: "RDMA_CM_EVENT_CONNECT_REQUEST", 9: "RDMA_CM_EVENT_ESTABLISHED",
+		12: "RDMA_CM_EVENT_MULTICAST_JOIN", 15: "RDMA_CM_EVENT_TIMEWAIT_EXIT", 16: "UNKNOWN EVENT",
+	} {
+		if n.String() != name {
+			t.Errorf("event %d is called %q, want %q", uint8(n), n.String(), name)
+		}
+	}
+}
+
+// TestC11_AckBlocksDestroy wants Destroy to wait for events that were taken,
+// and to drop those that were not. The request of a listener is the listener's
+// event.
+func TestC11_AckBlocksDestroy(t *testing.T) {
+	a, b := newPair(t)
+	id := a.id(TCP)
+	must(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+	e, ok := a.ch.TryGet()
+	if !ok {
+		t.Fatal("no event after ResolveAddr")
+	}
+	must(t, id.ResolveRoute(0)) // its event is never taken
+	done := make(chan error, 1)
+	go func() { done <- id.Destroy() }()
+	for {
+		if err := id.SetTOS(0); err != nil { // the ID is going
+			break
+		}
+	}
+	select {
+	case <-done:
+		t.Fatal("Destroy did not wait for the event that was taken")
+	default:
+	}
+	e.Ack()
+	e.Ack()
+	must(t, <-done)
+	a.quiet("after Destroy")
+
+	l := b.listener(TCP, 0)
+	client := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, client.Connect(nil))
+	req, err := b.ch.Get(soon(t))
+	must(t, err)
+	destroy(t, req.ID) // does not wait
+	go func() { done <- l.Destroy() }()
+	req.Ack()
+	must(t, <-done)
+	a.take(EventRejected)
+	destroy(t, client)
+}
+
+// TestC11_ChannelClose wants a channel to stay open while IDs use it, and
+// those who wait to learn of its end.
+func TestC11_ChannelClose(t *testing.T) {
+	a, b := newPair(t)
+	id := a.id(TCP)
+	want(t, a.ch.Close(), ib.EBUSY, "close a channel with an ID")
+	destroy(t, id)
+	got := make(chan error, 1)
+	go func() {
+		_, err := a.ch.Get(soon(t))
+		got <- err
+	}()
+	must(t, a.ch.Close())
+	want(t, <-got, ErrClosed, "Get of a closed channel")
+	want(t, a.ch.Close(), ErrClosed, "a second close")
+	_, err := a.m.CreateID(a.ch, TCP)
+	want(t, err, ErrClosed, "CreateID with a closed channel")
+	_, err = a.m.CreateID(b.ch, TCP)
+	want(t, err, ib.EINVAL, "CreateID with a channel of another Manager")
+	_, err = a.m.CreateID(nil, 5)
+	want(t, err, ib.EINVAL, "CreateID with an unknown port space")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = b.ch.Get(ctx)
+	want(t, err, context.Canceled, "Get with a context that has ended")
+	go func() {
+		_, err := b.ch.Get(soon(t))
+		got <- err
+	}()
+	must(t, b.m.Close())
+	want(t, <-got, ErrClosed, "Get when the Manager is closed")
+	want(t, b.m.Close(), ErrClosed, "a second close of a Manager")
+	_, err = b.m.CreateID(nil, TCP)
+	want(t, err, ErrClosed, "CreateID of a closed Manager")
+}
+
+// TestC11_Migrate moves IDs between channels: what waits goes along, what was
+// taken must be acknowledged.
+func TestC11_Migrate(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	client := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, client.Connect(nil))
+	waitUntil(t, func() bool { return b.pending(l) == 1 })
+	old := b.ch
+	b.ch = b.m.NewEventChannel()
+	must(t, l.Migrate(b.ch))
+	if _, ok := old.TryGet(); ok {
+		t.Error("an event stayed behind in the old channel")
+	}
+	must(t, old.Close())
+	server := withQP(t, b.take(EventConnectRequest).ID)
+
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	e, err := b.ch.Get(soon(t))
+	must(t, err)
+	done := make(chan error, 1)
+	third := b.m.NewEventChannel()
+	go func() { done <- server.Migrate(third) }()
+	e.Ack()
+	must(t, <-done)
+	must(t, client.Disconnect())
+	if e, err := third.Get(soon(t)); err != nil || e.Type != EventDisconnected {
+		t.Fatalf("in the new channel: %v, %v", e, err)
+	} else {
+		e.Ack()
+	}
+	must(t, server.Disconnect())
+	want(t, server.Migrate(a.ch), ib.EINVAL, "Migrate to a channel of another Manager")
+	must(t, server.Migrate(nil))
+	want(t, server.Migrate(nil), ib.EINVAL, "Migrate of a synchronous ID to nil")
+	must(t, server.Migrate(third))
+	destroy(t, client, server, l)
+}
+
+// TestC11_MigrateUntaken moves a listener with a request that nobody took to a
+// channel of its own: the request's ID follows.
+func TestC11_MigrateUntaken(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	client := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, client.Connect(nil))
+	waitUntil(t, func() bool { return b.pending(l) == 1 })
+	must(t, l.Migrate(nil))
+	server, err := l.GetRequest(soon(t))
+	must(t, err)
+	must(t, b.ch.Close())
+	withQP(t, server)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	destroy(t, client, server, l)
+}
+
+// TestC11_Bounds reaches the bounds of what an ID and a Manager hold.
+func TestC11_Bounds(t *testing.T) {
+	m, err := Open(verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
+	must(t, err)
+	defer func() { must(t, m.Close()) }()
+	ch := m.NewEventChannel()
+	id, err := m.CreateID(ch, TCP)
+	must(t, err)
+	far := netip.MustParseAddrPort("[fd00::1]:1")
+	must(t, id.BindAddr(netip.MustParseAddrPort("[::]:0")))
+	for range maxWaiting {
+		must(t, id.ResolveAddr(netip.AddrPort{}, far, 0))
+	}
+	want(t, id.ResolveAddr(netip.AddrPort{}, far, 0), ib.ENOMEM, "one event too many")
+	e, _ := ch.TryGet()
+	if e.Type != EventAddrError || e.Status != -int(ib.ENODEV) || !errors.Is(e.Err, ib.ENODEV) {
+		t.Errorf("event %v, status %d, %v; want ADDR_ERROR and ENODEV", e.Type, e.Status, e.Err)
+	}
+	e.Ack()
+	must(t, id.ResolveAddr(netip.AddrPort{}, far, 0))
+
+	for range maxIDs - 1 {
+		if _, err := m.CreateID(ch, TCP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = m.CreateID(ch, TCP)
+	want(t, err, ib.ENOMEM, "one ID too many")
+	destroy(t, id)
+	_, err = m.CreateID(ch, TCP)
+	must(t, err)
+}
+
+// TestC11_NewManager refuses what makes no Manager.
+func TestC11_NewManager(t *testing.T) {
+	_, err := New()
+	want(t, err, ib.EINVAL, "a Manager without an adapter")
+	ctx, err := verbs.Open(verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
+	must(t, err)
+	_, err = New(ctx, ctx)
+	want(t, err, ib.EINVAL, "a Manager with an adapter twice")
+	m, err := New(ctx)
+	must(t, err)
+	if d := m.Devices(); len(d) != 1 || d[0] != ctx {
+		t.Errorf("Devices returns %v", d)
+	}
+	must(t, m.Close())
+	if _, err := ctx.QueryPort(); err != nil {
+		t.Errorf("closing a Manager of New closed the adapter: %v", err)
+	}
+	must(t, ctx.Close())
+	_, err = New(ctx)
+	want(t, err, ib.ENODEV, "a Manager of a closed adapter")
+	_, err = Open(verbs.Config{Addr: "nowhere"})
+	want(t, err, ib.EINVAL, "Open of a bad address")
+}

@@ -1,0 +1,280 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Conn is a connection between two programs that use Dial and Listener: a
+// net.Conn, a stream of bytes in both directions over one RC queue pair. Any
+// number of goroutines may use it.
+//
+// A peer that closes, or closes its side for writing, gives io.EOF to who reads;
+// one that vanishes an error that unwraps to ECONNRESET or ETIMEDOUT. Errors are
+// *net.OpError.
+type Conn struct {
+	id     *ID
+	ch     *EventChannel
+	lease  *lease // nil if the Manager is the caller's
+	linger time.Duration
+
+	readers, writers sync.Mutex // one at a time; taken before stream.mu
+	readBy, writeBy  deadline
+
+	stream *stream
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// newConn returns a Conn for an ID that has an adapter. On failure the ID is as
+// it was.
+func newConn(id *ID, o *options) (*Conn, error) {
+	s, err := newStream(id, o)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{id: id, linger: o.linger, stream: s}
+	c.readBy.init()
+	c.writeBy.init()
+	err = id.do(func(clock.Instant) error {
+		id.answers = true
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, id.DestroyQP())
+	}
+	return c, nil
+}
+
+// ID returns the connection's ID.
+func (c *Conn) ID() *ID { return c.id }
+
+// QP returns the connection's queue pair, for who wants to look at it. What the
+// program posts to it disturbs the stream.
+func (c *Conn) QP() *verbs.QP { return c.stream.qp }
+
+// LocalAddr returns an Addr.
+func (c *Conn) LocalAddr() net.Addr { return Addr{c.id.LocalAddr()} }
+
+// RemoteAddr returns an Addr.
+func (c *Conn) RemoteAddr() net.Addr { return Addr{c.id.PeerAddr()} }
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.readBy.set(t)
+	c.writeBy.set(t)
+	return nil
+}
+
+// SetReadDeadline sets when Read stops waiting, with an error that is
+// os.ErrDeadlineExceeded; the zero time is never. It counts for calls that wait
+// already. It does not fail.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.readBy.set(t)
+	return nil
+}
+
+// SetWriteDeadline does the same for Write and CloseWrite.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.writeBy.set(t)
+	return nil
+}
+
+// Read waits for bytes and moves them to b.
+func (c *Conn) Read(b []byte) (int, error) {
+	c.readers.Lock()
+	defer c.readers.Unlock()
+	expired := c.readBy.wait()
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		s.poll()
+		switch {
+		case s.closed:
+			return 0, c.failure("read", net.ErrClosed)
+		case isClosed(expired):
+			return 0, c.failure("read", os.ErrDeadlineExceeded)
+		case len(b) == 0:
+			return 0, nil
+		case len(s.full) > 0:
+			return s.read(b), nil
+		case s.eof:
+			return 0, io.EOF
+		case s.err != nil:
+			return 0, c.failure("read", s.err)
+		}
+		s.wait(expired)
+	}
+}
+
+// Write sends b and returns once it is in buffers that are on their way. If it
+// fails, the bytes that it returns may have come to the peer or not.
+func (c *Conn) Write(b []byte) (int, error) {
+	c.writers.Lock()
+	defer c.writers.Unlock()
+	expired := c.writeBy.wait()
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total := 0
+	for {
+		s.poll()
+		switch {
+		case s.closed, s.done:
+			return total, c.failure("write", net.ErrClosed)
+		case isClosed(expired):
+			return total, c.failure("write", os.ErrDeadlineExceeded)
+		case s.err != nil:
+			return total, c.failure("write", s.err)
+		case total == len(b):
+			return total, nil
+		case s.ready():
+			total += s.send(b[total:])
+		default:
+			s.wait(expired)
+		}
+	}
+}
+
+// CloseWrite tells the peer that no more will come: it reads io.EOF after what
+// was written. The other direction goes on.
+func (c *Conn) CloseWrite() error {
+	c.writers.Lock()
+	defer c.writers.Unlock()
+	expired := c.writeBy.wait()
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		s.poll()
+		switch {
+		case s.closed, s.done:
+			return c.failure("close", net.ErrClosed)
+		case isClosed(expired):
+			return c.failure("close", os.ErrDeadlineExceeded)
+		case s.err != nil:
+			return c.failure("close", s.err)
+		case s.finish():
+			return nil
+		}
+		s.wait(expired)
+	}
+}
+
+// failure returns an error as net's connections do.
+func (c *Conn) failure(op string, err error) error {
+	return &net.OpError{Op: op, Net: "rdma", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+}
+
+// Close ends the connection: what was written goes to the peer, then both
+// sides agree to the end. That takes as long as WithLinger says at most; if it
+// was not enough, the error says so, and the end is the peer's to find out. Who
+// reads or writes meanwhile gets net.ErrClosed.
+func (c *Conn) Close() error {
+	late := make(chan struct{})
+	timer := time.AfterFunc(c.linger, func() { close(late) })
+	defer timer.Stop()
+	flushed, err := c.flush(late)
+	if err != nil {
+		return c.failure("close", err)
+	}
+	err = c.depart(late)
+	if err == nil && !flushed {
+		err = fmt.Errorf("the peer has not taken all that was written: %w", os.ErrDeadlineExceeded)
+	}
+	err = errors.Join(err, c.release())
+	if err != nil {
+		return c.failure("close", err)
+	}
+	return nil
+}
+
+// flush sends what is left and the end. It reports false if that took too
+// long; a stream that is broken has nothing left to send.
+func (c *Conn) flush(late <-chan struct{}) (bool, error) {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false, net.ErrClosed
+	}
+	s.close()
+	for {
+		s.poll()
+		if s.err != nil || s.finish() && s.idle() {
+			return true, nil
+		}
+		if !s.wait(late) {
+			return false, nil
+		}
+	}
+}
+
+// depart disconnects and waits for the peer to agree.
+func (c *Conn) depart(late <-chan struct{}) error {
+	if err := c.id.Disconnect(); err != nil {
+		if errors.Is(err, ib.ENODEV) || errors.Is(err, ib.EIO) {
+			return nil // there is no adapter that could
+		}
+		return err
+	}
+	for {
+		e, err := c.ch.take()
+		if err != nil {
+			return nil // the Manager is closed, and with it the connection
+		}
+		if e == nil {
+			select {
+			case <-c.ch.ready:
+			case <-c.ch.m.done:
+			case <-late:
+				return nil
+			}
+			continue
+		}
+		e.Ack()
+		switch e.Type {
+		case EventDisconnected, EventRejected, EventUnreachable, EventDeviceRemoval:
+			return nil
+		}
+	}
+}
+
+// release frees what the connection has.
+func (c *Conn) release() error {
+	err := c.id.Destroy()
+	if errors.Is(err, errDestroyed) { // by closing the Manager
+		err = nil
+	}
+	if c.ch != nil {
+		err = errors.Join(err, c.ch.Close())
+	}
+	return errors.Join(err, c.lease.release())
+}
+
+// await takes the next event of a channel, which must be of a type.
+func await(ctx context.Context, ch *EventChannel, t EventType) (*Event, error) {
+	e, err := ch.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.Ack()
+	switch {
+	case e.Err != nil:
+		return nil, e.Err
+	case e.Type != t:
+		return nil, fmt.Errorf("%v: %w", e.Type, ib.ECONNRESET)
+	}
+	return e, nil
+}

@@ -1,0 +1,379 @@
+package rdmacm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// The room for the program in private data. In REQ and SIDR_REQ it comes after
+// the IP header.
+const (
+	reqData     = 92 - mad.IPHeaderSize
+	sidrREQData = 216 - mad.IPHeaderSize
+	rejData     = 148
+)
+
+// mostRetries is the largest retry count; of RNR retries it means for ever.
+const mostRetries = 7
+
+// errNoQP is returned when the QP of an ID is gone, or was never there.
+var errNoQP = fmt.Errorf("the ID has no queue pair: %w", ib.EINVAL)
+
+// Connect asks the peer for a connection (C3), or an ID of UDP for the queue
+// pair of its service (C9). ESTABLISHED tells that both sides may send, for an
+// ID without a QP of CreateQP CONNECT_RESPONSE that it is to be made ready;
+// REJECTED, UNREACHABLE or CONNECT_ERROR that there is no connection. A nil p
+// asks for 7 retries and all resources. On failure the ID may try again; errors:
+// EINVAL in another state, for private data over 56 bytes (UDP: 180), without a
+// QP when p names none, and for more resources than the adapter has, of TCP;
+// ENOMEM when the adapter has no room for another connection.
+func (id *ID) Connect(p *ConnParam) error {
+	if err := id.enter("connect"); err != nil {
+		return err
+	}
+	err := id.room()
+	if err == nil {
+		err = id.do(func(now clock.Instant) error { return id.connect(now, p) })
+	}
+	id.call.Unlock()
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	return id.complete("connect", EventEstablished, EventConnectResponse)
+}
+
+// connect runs on the adapter's thread.
+func (id *ID) connect(now clock.Instant, p *ConnParam) error {
+	switch {
+	case id.state != stateRouteResolved:
+		return id.state.not("connect")
+	case id.path.Remote.IsMulticast():
+		return fmt.Errorf("%v is a group: %w", id.path.Remote, ib.EINVAL)
+	}
+	var err error
+	c := id.dev.hca.CM().NewConn(handle)
+	c.Consumer = id
+	if id.typ == ib.UD {
+		err = id.askService(now, c, p)
+	} else {
+		err = id.askConnection(now, c, p)
+	}
+	if err != nil {
+		return err
+	}
+	id.conn, id.state = c, stateConnect
+	return nil
+}
+
+// askConnection sends REQ.
+func (id *ID) askConnection(now clock.Instant, c *cm.Conn, p *ConnParam) error {
+	o, err := id.offer(p)
+	if err != nil {
+		return err
+	}
+	data, err := id.private(o.PrivateData, reqData)
+	if err != nil {
+		return err
+	}
+	req := cm.REQParams{
+		Service: mad.IPServiceID(id.ps, id.dst.Port()), Transport: mad.TransportRC, QPN: o.QPN, Path: id.path,
+		ResponderResources: min(o.ResponderResources, id.dev.maxRD), InitiatorDepth: min(o.InitiatorDepth, id.dev.maxRD),
+		RetryCount: min(o.RetryCount, mostRetries), RNRRetryCount: min(o.RNRRetryCount, mostRetries),
+		FlowControl: o.FlowControl, SRQ: o.SRQ,
+		ResponseTimeout: id.settings.cmTimeout, MaxRetries: id.settings.cmRetries, PrivateData: data,
+	}
+	if id.typ == ib.UC {
+		req.Transport = mad.TransportUC
+	}
+	if err := c.SendREQ(now, &req); err != nil {
+		return err
+	}
+	c.SetAckTimeout(id.settings.ackTimeout)
+	return nil
+}
+
+// askService sends SIDR_REQ.
+func (id *ID) askService(now clock.Instant, c *cm.Conn, p *ConnParam) error {
+	if p == nil {
+		p = &ConnParam{}
+	}
+	data, err := id.private(p.PrivateData, sidrREQData)
+	if err != nil {
+		return err
+	}
+	return c.SendSIDRREQ(now, &cm.SIDRREQParams{
+		Service: mad.IPServiceID(id.ps, id.dst.Port()), Path: id.path,
+		ResponseTimeout: id.settings.cmTimeout, MaxRetries: id.settings.cmRetries, PrivateData: data,
+	})
+}
+
+// offer returns what the ID brings to a connection: p, or the defaults, with
+// the QP of CreateQP if there is one.
+func (id *ID) offer(p *ConnParam) (ConnParam, error) {
+	o := ConnParam{
+		ResponderResources: AllResources, InitiatorDepth: AllResources, RetryCount: mostRetries, RNRRetryCount: mostRetries,
+	}
+	switch {
+	case p != nil:
+		o = *p
+	case id.qp == nil:
+		return o, errNoQP
+	}
+	if id.qp != nil {
+		q := id.qp.engine()
+		if q == nil {
+			return o, errNoQP
+		}
+		o.QPN, o.SRQ = q.Num(), id.qp.srq
+	}
+	for _, n := range [...]uint8{o.ResponderResources, o.InitiatorDepth} {
+		if id.ps == TCP && n != AllResources && n > id.dev.maxRD {
+			return o, fmt.Errorf("%d READs and atomics; the adapter has %d: %w", n, id.dev.maxRD, ib.EINVAL)
+		}
+	}
+	if o.QPN == 0 {
+		return o, errNoQP
+	}
+	return o, nil
+}
+
+// private returns the private data of a REQ or SIDR_REQ.
+func (id *ID) private(data []byte, room int) ([]byte, error) {
+	if len(data) > room {
+		return nil, fmt.Errorf("%d bytes of private data; there is room for %d: %w", len(data), room, ib.EINVAL)
+	}
+	var h [mad.IPHeaderSize]byte
+	mad.IPHeader{SrcPort: id.src.Port(), SrcAddr: id.src.Addr(), DstAddr: id.dst.Addr()}.Put(&h)
+	return slices.Concat(h[:], data), nil
+}
+
+// Accept agrees to the request that the ID came with. The QP of CreateQP is
+// made ready first, so that the peer may send at once; ESTABLISHED follows. An
+// ID of UDP tells the peer its QP, and no event follows. A nil p agrees to what
+// the peer asks for; otherwise the resources are those of p, whatever the peer
+// asked for. The peer's retry counts are those of its REQ. EINVAL when there is
+// nothing to accept, or without a QP; any other error, such as EINVAL for
+// private data over 196 bytes (UDP: 136), has rejected the request.
+func (id *ID) Accept(p *ConnParam) error {
+	if err := id.enter("accept"); err != nil {
+		return err
+	}
+	err := id.do(func(now clock.Instant) error { return id.accept(now, p) })
+	over := id.typ == ib.UD
+	id.call.Unlock()
+	if err != nil {
+		return fmt.Errorf("accept: %w", err)
+	}
+	if over {
+		return nil
+	}
+	return id.complete("accept", EventEstablished)
+}
+
+// accept runs on the adapter's thread.
+func (id *ID) accept(now clock.Instant, p *ConnParam) error {
+	if !id.asked() {
+		return fmt.Errorf("no request waits for the answer: %w", ib.EINVAL)
+	}
+	if id.typ == ib.UD {
+		return id.acceptService(now, p)
+	}
+	o, err := id.offer(p)
+	if err != nil {
+		return err
+	}
+	if err := id.acceptConnection(now, &o, p != nil); err != nil {
+		id.refuse(now)
+		return err
+	}
+	return nil
+}
+
+// asked reports whether a peer's request waits for Accept or Reject.
+func (id *ID) asked() bool {
+	if id.state != stateConnect || id.conn == nil || id.conn.Role() != cm.Passive {
+		return false
+	}
+	switch id.conn.State() {
+	case cm.ReqRcvd, cm.MRAReqSent, cm.SIDRReqRcvd:
+		return true
+	default:
+		return false
+	}
+}
+
+// acceptConnection readies the QP and sends REP.
+func (id *ID) acceptConnection(now clock.Instant, o *ConnParam, chosen bool) error {
+	c := id.conn
+	served, depth := c.Resources()
+	served, depth = min(served, id.dev.maxRD), min(depth, id.dev.maxRD)
+	if chosen && o.ResponderResources != AllResources {
+		served = min(o.ResponderResources, id.dev.maxRD)
+	}
+	if chosen && o.InitiatorDepth != AllResources {
+		depth = min(o.InitiatorDepth, id.dev.maxRD)
+	}
+	c.SetResources(served, depth)
+	c.SetAckTimeout(id.settings.ackTimeout)
+	if id.qp != nil {
+		if err := id.ready(now); err != nil {
+			return err
+		}
+	}
+	err := c.SendREP(now, &cm.REPParams{
+		QPN: o.QPN, ResponderResources: served, InitiatorDepth: depth, RNRRetryCount: min(o.RNRRetryCount, mostRetries),
+		FlowControl: o.FlowControl, SRQ: o.SRQ, PrivateData: o.PrivateData,
+	})
+	id.accepted = err == nil
+	return err
+}
+
+// acceptService sends SIDR_REP.
+func (id *ID) acceptService(now clock.Instant, p *ConnParam) error {
+	if p == nil {
+		p = &ConnParam{}
+	}
+	rep := cm.SIDRREPParams{Status: mad.SIDRValid, QPN: p.QPN, QKey: p.QKey, PrivateData: p.PrivateData}
+	if q := id.qp.engine(); q != nil {
+		rep.QPN = q.Num()
+	}
+	if rep.QKey == 0 {
+		rep.QKey = DefaultQKey
+	}
+	if rep.QPN == 0 {
+		return errNoQP
+	}
+	err := id.conn.SendSIDRREP(now, &rep)
+	if err != nil {
+		// Allowed in this state, and without anything that could be too long.
+		_ = id.conn.SendSIDRREP(now, &cm.SIDRREPParams{Status: mad.SIDRRejected})
+	}
+	return err
+}
+
+// Reject refuses the request that the ID came with, or the answer of a
+// CONNECT_RESPONSE. EINVAL when there is neither, or for private data over 148
+// bytes (UDP: 136); then nothing was sent.
+func (id *ID) Reject(private []byte) error { return id.RejectWith(mad.RejConsumer, private) }
+
+// RejectWith is Reject with a reason of the caller's choice. An ID of UDP has
+// only the one.
+func (id *ID) RejectWith(reason mad.RejReason, private []byte) error {
+	if err := id.enter("reject"); err != nil {
+		return err
+	}
+	defer id.call.Unlock()
+	err := id.do(func(now clock.Instant) error { return id.reject(now, reason, private) })
+	if err != nil {
+		return fmt.Errorf("reject: %w", err)
+	}
+	return nil
+}
+
+func (id *ID) reject(now clock.Instant, reason mad.RejReason, private []byte) error {
+	switch {
+	case id.asked() && id.typ == ib.UD:
+		return id.conn.SendSIDRREP(now, &cm.SIDRREPParams{Status: mad.SIDRRejected, PrivateData: private})
+	case id.asked(), id.answered():
+		return id.conn.SendREJ(now, &cm.REJParams{Reason: reason, PrivateData: private})
+	default:
+		return fmt.Errorf("there is nothing to reject: %w", ib.EINVAL)
+	}
+}
+
+// answered reports whether REP waits for Establish or Reject.
+func (id *ID) answered() bool {
+	if id.state != stateConnect || id.conn == nil {
+		return false
+	}
+	s := id.conn.State()
+	return s == cm.RepRcvd || s == cm.MRARepSent
+}
+
+// Establish finishes a connection after CONNECT_RESPONSE, once the program has
+// its QP in RTR or RTS: the peer gets RTU. No event follows. EINVAL for an ID
+// with a QP of CreateQP, and when there is nothing to finish.
+func (id *ID) Establish() error {
+	if err := id.enter("establish"); err != nil {
+		return err
+	}
+	defer id.call.Unlock()
+	return id.do(func(now clock.Instant) error {
+		if id.qp != nil || !id.answered() {
+			return fmt.Errorf("establish: no response of a peer waits for it: %w", ib.EINVAL)
+		}
+		return id.conn.SendRTU(now, nil)
+	})
+}
+
+// Notify tells the connection of an asynchronous event of its QP. COMM_EST, data
+// before RTU, makes a passive one established (C4); a QP of CreateQP does that
+// by itself. EISCONN if it is established, EINVAL in another state and for
+// other events.
+func (id *ID) Notify(e ib.EventType) error {
+	if err := id.enter("notify"); err != nil {
+		return err
+	}
+	defer id.call.Unlock()
+	return id.do(func(now clock.Instant) error {
+		if e != ib.EventCommEst || id.conn == nil {
+			return fmt.Errorf("notify of %v in state %q: %w", e, id.state, ib.EINVAL)
+		}
+		return id.conn.Establish(now)
+	})
+}
+
+// Disconnect moves the QP of CreateQP to ERR and ends the connection (C5):
+// DREQ goes out or, if the peer was first, DREP. DISCONNECTED follows. What is
+// not established yet ends when it is. EINVAL for an ID that is neither
+// connected nor listening; where there is nothing to end, nothing happens.
+func (id *ID) Disconnect() error {
+	if err := id.enter("disconnect"); err != nil {
+		return err
+	}
+	follows := false
+	err := id.do(func(now clock.Instant) (err error) {
+		follows, err = id.disconnect(now)
+		return err
+	})
+	id.call.Unlock()
+	if err != nil {
+		return err
+	}
+	if !follows {
+		return nil
+	}
+	return id.complete("disconnect", EventDisconnected)
+}
+
+// disconnect reports whether DISCONNECTED follows or, perhaps, waits already.
+func (id *ID) disconnect(now clock.Instant) (follows bool, err error) {
+	if id.conn == nil && id.state != stateListen {
+		return false, id.state.not("disconnect")
+	}
+	if id.conn == nil || id.typ == ib.UD {
+		return false, nil
+	}
+	id.fail(now)
+	id.leaving = true
+	switch id.conn.State() {
+	case cm.Established:
+		return true, id.conn.SendDREQ(now, nil)
+	case cm.DReqRcvd:
+		return id.hasNews(), id.conn.SendDREP(now, nil)
+	default:
+		return id.hasNews(), nil
+	}
+}
+
+// hasNews reports whether events wait to be taken.
+func (id *ID) hasNews() bool {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	return id.waiting > 0
+}

@@ -1,0 +1,62 @@
+package rdmacm
+
+import (
+	"sync"
+	"time"
+)
+
+// deadline is an instant at which calls stop waiting. It can be moved while
+// they wait.
+type deadline struct {
+	mu      sync.Mutex // guards what follows
+	timer   *time.Timer
+	expired chan struct{} // closed once the instant has passed
+}
+
+func (d *deadline) init() { d.expired = make(chan struct{}) }
+
+// set moves the deadline; the zero time is never. Who waits on a channel of
+// wait that is not closed yet waits for the new instant.
+func (d *deadline) set(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil && !d.timer.Stop() {
+		<-d.expired // it has fired: let it be done
+	}
+	d.timer = nil
+	over := false
+	select {
+	case <-d.expired:
+		over = true
+	default:
+	}
+	if over {
+		d.expired = make(chan struct{})
+	}
+	if t.IsZero() {
+		return
+	}
+	expired := d.expired
+	if left := time.Until(t); left > 0 {
+		d.timer = time.AfterFunc(left, func() { close(expired) })
+		return
+	}
+	close(expired)
+}
+
+// wait returns a channel that is closed at the deadline.
+func (d *deadline) wait() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.expired
+}
+
+// isClosed reports whether a channel that nobody sends to is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,190 @@
+package rdmacm
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/verbs"
+)
+
+// errGone is what waits end with when the adapter is closed or has failed.
+var errGone = fmt.Errorf("the adapter is gone: %w", ib.ENODEV)
+
+// device is an adapter of a Manager.
+type device struct {
+	m       *Manager
+	ctx     *verbs.Context
+	addrs   []netip.Addr // its GID table
+	mtu     ib.MTU
+	maxRD   uint8 // READs and atomics of a QP
+	inside  bool  // its network is in this process: the host's routes say nothing about it
+	unwatch func()
+
+	hca      *hca.HCA                       // adapter's thread only
+	services map[mad.ServiceID]*serviceUser // adapter's thread only
+
+	pdMu sync.Mutex // guards pd
+	pd   *verbs.PD  // of IDs that bring none
+
+	removed chan struct{} // closed once gone
+	gone    bool          // closed or failed; guarded by m.mu
+}
+
+// serviceUser is a service of the adapter and how many IDs listen on it: on
+// one port, but at different addresses.
+type serviceUser struct {
+	l     *cm.Listener
+	users int
+}
+
+func newDevice(m *Manager, ctx *verbs.Context) (*device, error) {
+	attr, err := ctx.QueryDevice()
+	if err != nil {
+		return nil, err
+	}
+	port, err := ctx.QueryPort()
+	if err != nil {
+		return nil, err
+	}
+	d := &device{
+		m: m, ctx: ctx, mtu: port.ActiveMTU, maxRD: attr.MaxQPRDAtom, inside: port.Transport == "pipe",
+		services: make(map[mad.ServiceID]*serviceUser), removed: make(chan struct{}),
+	}
+	for i := range port.GIDTblLen {
+		d.addrs = append(d.addrs, ctx.QueryGID(i).Addr())
+	}
+	err = ctx.Inside(func(_ clock.Instant, h *hca.HCA) error {
+		d.hca = h
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.unwatch = ctx.Watch(d.lost)
+	return d, nil
+}
+
+// do runs f on the adapter's thread.
+func (d *device) do(f func(now clock.Instant) error) error {
+	return d.ctx.Inside(func(now clock.Instant, _ *hca.HCA) error { return f(now) })
+}
+
+// index returns the place of an address in the GID table.
+func (d *device) index(a netip.Addr) (uint8, bool) {
+	i := slices.Index(d.addrs, a)
+	return uint8(max(i, 0)), i >= 0
+}
+
+// first returns the first address of a family; among those one that is as
+// near to a as possible: another host cannot be reached from a loopback
+// address.
+func (d *device) first(a netip.Addr) (netip.Addr, bool) {
+	var any netip.Addr
+	for _, own := range d.addrs {
+		switch {
+		case own.Is4() != a.Is4():
+		case own.IsLoopback() == a.IsLoopback():
+			return own, true
+		case !any.IsValid():
+			any = own
+		}
+	}
+	return any, any.IsValid()
+}
+
+// defaultPD returns the protection domain of IDs that bring none.
+func (d *device) defaultPD() (*verbs.PD, error) {
+	d.pdMu.Lock()
+	defer d.pdMu.Unlock()
+	if d.pd == nil {
+		pd, err := d.ctx.AllocPD()
+		if err != nil {
+			return nil, err
+		}
+		d.pd = pd
+	}
+	return d.pd, nil
+}
+
+// freePD frees it; of an adapter that is gone there is nothing to free.
+func (d *device) freePD() error {
+	d.pdMu.Lock()
+	defer d.pdMu.Unlock()
+	if d.pd == nil || d.isGone() {
+		return nil
+	}
+	if err := d.pd.Dealloc(); err != nil {
+		return fmt.Errorf("default protection domain: %w", err)
+	}
+	d.pd = nil
+	return nil
+}
+
+func (d *device) isGone() bool {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	return d.gone
+}
+
+// open has the adapter take requests for a service. It runs on the adapter's
+// thread.
+func (d *device) open(s mad.ServiceID) error {
+	u := d.services[s]
+	if u == nil {
+		l, err := d.hca.CM().Listen(s, d.request)
+		if err != nil {
+			return err
+		}
+		u = &serviceUser{l: l}
+		d.services[s] = u
+	}
+	u.users++
+	return nil
+}
+
+// shut takes one open back.
+func (d *device) shut(s mad.ServiceID) {
+	u := d.services[s]
+	if u == nil {
+		return
+	}
+	if u.users--; u.users == 0 {
+		u.l.Close()
+		delete(d.services, s)
+	}
+}
+
+// lost tells the IDs of an adapter that it is gone. It is called once, on the
+// adapter's thread; cause is nil if the adapter is being closed, and then what
+// peers must hear still leaves.
+func (d *device) lost(now clock.Instant, cause error) {
+	d.m.mu.Lock()
+	d.gone = true
+	close(d.removed)
+	var all []*ID
+	for id := range d.m.ids {
+		if id.dev == d {
+			all = append(all, id)
+		}
+	}
+	d.m.mu.Unlock()
+	for _, id := range all {
+		if id.conn != nil && cause == nil {
+			id.conn.Destroy(now)
+		}
+		id.conn = nil
+		id.state = stateRemoved
+		why := errGone
+		if cause != nil {
+			why = fmt.Errorf("%w: %w", why, cause)
+		}
+		id.post(&Event{Type: EventDeviceRemoval, Err: why})
+	}
+}

@@ -1,0 +1,44 @@
+package rdmacm
+
+// EventType is what happened to an ID. The values are those of enum
+// rdma_cm_event_type.
+type EventType uint8
+
+// The events.
+const (
+	EventAddrResolved    EventType = iota // ResolveAddr found a device and a source address
+	EventAddrError                        // ResolveAddr found none; Status is a negative errno
+	EventRouteResolved                    // ResolveRoute is done
+	EventRouteError                       // never raised: on RoCE there is always a route
+	EventConnectRequest                   // a peer asks for a connection; ID is new, Listener got it
+	EventConnectResponse                  // the peer accepted, and the ID has no QP of CreateQP: Establish finishes
+	EventConnectError                     // the QP could not be moved; Status is a negative errno
+	EventUnreachable                      // no answer, -ETIMEDOUT, or a bad SIDR status, positive
+	EventRejected                         // Status is the reason, a mad.RejReason
+	EventEstablished                      // both sides may send; UD: the peer's QP is known
+	EventDisconnected                     // by either side
+	EventDeviceRemoval                    // the adapter was closed or failed
+	EventMulticastJoin                    // JoinMulticast is done
+	EventMulticastError                   // it failed; Status is a negative errno
+	EventAddrChange                       // never raised: addresses of an adapter do not change
+	EventTimewaitExit                     // no packet of the connection can be under way any more
+	numEvents
+)
+
+var eventNames = [numEvents]string{
+	"RDMA_CM_EVENT_ADDR_RESOLVED", "RDMA_CM_EVENT_ADDR_ERROR", "RDMA_CM_EVENT_ROUTE_RESOLVED",
+	"RDMA_CM_EVENT_ROUTE_ERROR", "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
+	"RDMA_CM_EVENT_CONNECT_ERROR", "RDMA_CM_EVENT_UNREACHABLE", "RDMA_CM_EVENT_REJECTED",
+	"RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED", "RDMA_CM_EVENT_DEVICE_REMOVAL",
+	"RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR", "RDMA_CM_EVENT_ADDR_CHANGE",
+	"RDMA_CM_EVENT_TIMEWAIT_EXIT",
+}
+
+// String returns the name as rdma_event_str does, such as
+// "RDMA_CM_EVENT_ADDR_RESOLVED".
+func (t EventType) String() string {
+	if t < numEvents {
+		return eventNames[t]
+	}
+	return "UNKNOWN EVENT"
+}

@@ -1,0 +1,291 @@
+package rdmacm_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// check ends an example that cannot go on.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// open returns the connection manager of an adapter on a network in memory.
+// Without Network it would be on an address of the host.
+func open(n *verbs.Network, addr string) *rdmacm.Manager {
+	m, err := rdmacm.Open(verbs.Config{Network: n, Addr: addr})
+	check(err)
+	return m
+}
+
+// expect takes the next event, which must be of a type, and acknowledges it.
+func expect(ch *rdmacm.EventChannel, t rdmacm.EventType) *rdmacm.Event {
+	e, err := ch.Get(context.Background())
+	check(err)
+	e.Ack()
+	if e.Type != t {
+		log.Fatalf("%v, status %d", e.Type, e.Status)
+	}
+	return e
+}
+
+// attr is what the queue pairs of the examples are made of.
+func attr() *verbs.QPInitAttr {
+	return &verbs.QPInitAttr{
+		SQSig: ib.SigAll, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64},
+	}
+}
+
+// buffer registers memory for a receive.
+func buffer(id *rdmacm.ID, n int) *verbs.MR {
+	pd, err := id.PD()
+	check(err)
+	mr, err := pd.RegMR(make([]byte, n), ib.AccessLocalWrite)
+	check(err)
+	check(id.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{mr.SGE(0, uint32(n))}}))
+	return mr
+}
+
+// A server and a client in the way of librdmacm: events tell what came of each
+// call, and the program drives both sides.
+func Example() {
+	n := verbs.NewNetwork()
+	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
+	defer server.Close()
+	defer client.Close()
+
+	events := server.NewEventChannel()
+	listener, err := server.CreateID(events, rdmacm.TCP)
+	check(err)
+	check(listener.BindAddr(netip.MustParseAddrPort("10.0.0.1:7471")))
+	check(listener.Listen(8))
+
+	answers := client.NewEventChannel()
+	id, err := client.CreateID(answers, rdmacm.TCP)
+	check(err)
+	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471"), 2*time.Second))
+	expect(answers, rdmacm.EventAddrResolved)
+	check(id.ResolveRoute(2 * time.Second))
+	expect(answers, rdmacm.EventRouteResolved)
+	check(id.CreateQP(nil, attr()))
+	check(id.Connect(&rdmacm.ConnParam{PrivateData: []byte("hello"), RetryCount: 7, RNRRetryCount: 7}))
+
+	request := expect(events, rdmacm.EventConnectRequest)
+	fmt.Printf("request from %v: %s\n", request.ID.PeerAddr().Addr(), request.Param.PrivateData[:5])
+	peer := request.ID
+	check(peer.CreateQP(nil, attr()))
+	mr := buffer(peer, 64)
+	check(peer.Accept(nil))
+	expect(answers, rdmacm.EventEstablished)
+	expect(events, rdmacm.EventEstablished)
+
+	check(id.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("over RDMA")}))
+	wc, err := peer.GetRecvComp(context.Background())
+	check(err)
+	fmt.Printf("%v: %s\n", wc.Status, mr.Bytes()[:wc.ByteLen])
+
+	check(id.Disconnect())
+	expect(events, rdmacm.EventDisconnected)
+	check(peer.Disconnect())
+	expect(answers, rdmacm.EventDisconnected)
+	check(mr.Dereg())
+	// Output:
+	// request from 10.0.0.2: hello
+	// SUCCESS: over RDMA
+}
+
+// The calls of synchronous IDs wait for their events.
+func ExampleID_GetRequest() {
+	n := verbs.NewNetwork()
+	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
+	defer server.Close()
+	defer client.Close()
+
+	listener, err := server.CreateID(nil, rdmacm.TCP)
+	check(err)
+	check(listener.BindAddr(netip.MustParseAddrPort("10.0.0.1:7471")))
+	check(listener.Listen(0))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		id, err := client.CreateID(nil, rdmacm.TCP)
+		check(err)
+		check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471"), 2*time.Second))
+		check(id.ResolveRoute(2 * time.Second))
+		check(id.CreateQP(nil, attr()))
+		check(id.Connect(nil))
+		check(id.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("hello")}))
+		_, err = id.GetSendComp(context.Background())
+		check(err)
+		check(id.Disconnect())
+	}()
+	id, err := listener.GetRequest(context.Background())
+	check(err)
+	check(id.CreateQP(nil, attr()))
+	mr := buffer(id, 64)
+	check(id.Accept(nil))
+	wc, err := id.GetRecvComp(context.Background())
+	check(err)
+	fmt.Printf("%s\n", mr.Bytes()[:wc.ByteLen])
+	check(id.Disconnect())
+	check(mr.Dereg())
+	<-done
+	// Output: hello
+}
+
+// A Listener and a Conn, as package net has them.
+func ExampleManager_Listen() {
+	ctx := context.Background()
+	n := verbs.NewNetwork()
+	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
+	defer server.Close()
+	defer client.Close()
+
+	l, err := server.Listen(ctx, ":7471")
+	check(err)
+	defer l.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := l.Accept(ctx)
+		check(err)
+		line, err := bufio.NewReader(c).ReadString('\n')
+		check(err)
+		_, err = fmt.Fprintf(c, "you said %s", line)
+		check(err)
+		check(c.Close())
+	}()
+	c, err := client.Dial(ctx, "10.0.0.1:7471")
+	check(err)
+	_, err = fmt.Fprintln(c, "hello")
+	check(err)
+	answer, err := io.ReadAll(c)
+	check(err)
+	fmt.Printf("%s", answer)
+	check(c.Close())
+	<-done
+	// Output: you said hello
+}
+
+// HTTP over RDMA: the server takes the Listener, the client's transport dials.
+func ExampleListener_NetListener() {
+	n := verbs.NewNetwork()
+	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
+	defer server.Close()
+	defer client.Close()
+
+	l, err := server.Listen(context.Background(), ":80")
+	check(err)
+	hello := func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s", r.RemoteAddr[:8]) }
+	srv := &http.Server{Handler: http.HandlerFunc(hello), ReadHeaderTimeout: time.Minute}
+	go func() { _ = srv.Serve(l.NetListener()) }() // until Close
+	defer srv.Close()
+
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return client.Dial(ctx, addr)
+	}}
+	defer transport.CloseIdleConnections()
+	web := http.Client{Transport: transport}
+	r, err := web.Get("http://10.0.0.1/")
+	check(err)
+	body, err := io.ReadAll(r.Body)
+	check(err)
+	check(r.Body.Close())
+	fmt.Printf("%s %s\n", r.Status, body)
+	// Output: 200 OK hello 10.0.0.2
+}
+
+// A UD service is resolved to its queue pair, and then sent to.
+func ExampleID_Connect_datagrams() {
+	n := verbs.NewNetwork()
+	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
+	defer server.Close()
+	defer client.Close()
+
+	events := server.NewEventChannel()
+	listener, err := server.CreateID(events, rdmacm.UDP)
+	check(err)
+	check(listener.BindAddr(netip.MustParseAddrPort("10.0.0.1:7174")))
+	check(listener.Listen(0))
+
+	answers := client.NewEventChannel()
+	id, err := client.CreateID(answers, rdmacm.UDP)
+	check(err)
+	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7174"), 2*time.Second))
+	expect(answers, rdmacm.EventAddrResolved)
+	check(id.ResolveRoute(2 * time.Second))
+	expect(answers, rdmacm.EventRouteResolved)
+	check(id.CreateQP(nil, attr()))
+	check(id.Connect(nil))
+
+	service := expect(events, rdmacm.EventConnectRequest).ID
+	check(service.CreateQP(nil, attr()))
+	mr := buffer(service, 128)
+	check(service.Accept(nil))
+
+	to := expect(answers, rdmacm.EventEstablished).UD
+	pd, err := id.PD()
+	check(err)
+	ah, err := pd.CreateAH(to.AH)
+	check(err)
+	check(id.QP().PostSend(verbs.SendWR{
+		Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("a datagram"),
+		AH: ah.Handle(), RemoteQPN: to.QPN, RemoteQKey: to.QKey,
+	}))
+	wc, err := service.GetRecvComp(context.Background())
+	check(err)
+	fmt.Printf("%s\n", mr.Bytes()[40:wc.ByteLen]) // after the GRH
+	check(ah.Destroy())
+	check(mr.Dereg())
+	// Output: a datagram
+}
+
+// What is sent to a group reaches every queue pair that has joined it.
+func ExampleID_JoinMulticast() {
+	n := verbs.NewNetwork()
+	group := netip.MustParseAddrPort("239.77.0.1:0")
+	join := func(addr string) (*rdmacm.Manager, *rdmacm.ID, rdmacm.UDParam) {
+		m := open(n, addr)
+		events := m.NewEventChannel()
+		id, err := m.CreateID(events, rdmacm.UDP)
+		check(err)
+		check(id.ResolveAddr(netip.AddrPort{}, group, 2*time.Second))
+		expect(events, rdmacm.EventAddrResolved)
+		check(id.CreateQP(nil, attr()))
+		check(id.JoinMulticast(group, nil))
+		return m, id, expect(events, rdmacm.EventMulticastJoin).UD
+	}
+	one, receiver, _ := join("10.0.0.1")
+	two, sender, to := join("10.0.0.2")
+	defer one.Close()
+	defer two.Close()
+	mr := buffer(receiver, 128)
+
+	pd, err := sender.PD()
+	check(err)
+	ah, err := pd.CreateAH(to.AH)
+	check(err)
+	check(sender.QP().PostSend(verbs.SendWR{
+		Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("to all"),
+		AH: ah.Handle(), RemoteQPN: to.QPN, RemoteQKey: to.QKey,
+	}))
+	wc, err := receiver.GetRecvComp(context.Background())
+	check(err)
+	fmt.Printf("%s\n", mr.Bytes()[40:wc.ByteLen]) // after the GRH
+	check(ah.Destroy())
+	check(mr.Dereg())
+	// Output: to all
+}

@@ -1,0 +1,148 @@
+package rdmacm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// handle turns the events of an ID's connection into those of the ID, and does
+// for the program what librdmacm does. It runs on the adapter's thread.
+func handle(now clock.Instant, c *cm.Conn, e *cm.Event) {
+	id := c.Consumer.(*ID)
+	if id.conn != c || id.state != stateConnect && (id.state != stateDisconnect || e.Type != cm.TimewaitExit) {
+		return
+	}
+	if c.Role() == cm.Passive && !id.accepted {
+		return // the program has not said that it wants the connection
+	}
+	switch e.Type {
+	case cm.REQError, cm.REPError, cm.SIDRREQError:
+		id.fail(now)
+		id.post(unreachable(ib.ETIMEDOUT))
+	case cm.REPReceived:
+		id.replied(now, e.REP)
+	case cm.REJReceived:
+		id.fail(now)
+		id.post(rejected(e.REJ))
+	case cm.RTUReceived, cm.UserEstablished:
+		id.established(now)
+	case cm.DREQError, cm.DREQReceived, cm.DREPReceived:
+		id.disconnected(now, e.Type)
+	case cm.TimewaitExit:
+		id.post(&Event{Type: EventTimewaitExit})
+	case cm.SIDRREPReceived:
+		id.resolved(e.SIDRREP)
+	}
+}
+
+// unreachable is the event of a peer that does not answer.
+func unreachable(errno ib.Errno) *Event {
+	return &Event{Type: EventUnreachable, Status: -int(errno), Err: fmt.Errorf("no answer from the peer: %w", errno)}
+}
+
+// rejected is the event of a REJ.
+func rejected(j *mad.REJ) *Event {
+	data := slices.Clone(j.PrivateData[:])
+	return &Event{
+		Type: EventRejected, Status: int(j.Reason), Err: &RejectError{Reason: j.Reason, PrivateData: data},
+		Param: ConnParam{PrivateData: data},
+	}
+}
+
+// fail moves the QP of a connection that will not be, or is over, to ERR.
+func (id *ID) fail(now clock.Instant) {
+	if q := id.qp.engine(); q != nil {
+		_ = id.dev.hca.Disconnect(now, q) // refused in RESET only, where the program has put it
+	}
+}
+
+// replied goes on after REP: the QP of CreateQP is made ready, RTU sent. The
+// program that has its own does that itself, and has the peer wait for it.
+func (id *ID) replied(now clock.Instant, rep *mad.REP) {
+	ev := &Event{Type: EventEstablished, Param: ConnParam{
+		PrivateData:        slices.Clone(rep.PrivateData[:]),
+		ResponderResources: rep.InitiatorDepth, InitiatorDepth: rep.ResponderResources,
+		FlowControl: rep.EndToEndFlowControl, RNRRetryCount: rep.RNRRetryCount, SRQ: rep.SRQ, QPN: rep.LocalQPN,
+	}}
+	if id.qp == nil {
+		_ = id.conn.PrepareMRA(now, cm.DefaultMRATimeout, nil) // allowed in this state
+		ev.Type = EventConnectResponse
+		id.post(ev)
+		return
+	}
+	if err := id.ready(now); err != nil {
+		id.refuse(now)
+		id.post(&Event{Type: EventConnectError, Status: -1, Err: fmt.Errorf("connect the queue pair: %w", err)})
+		return
+	}
+	_ = id.conn.SendRTU(now, nil) // allowed in this state
+	id.post(ev)
+}
+
+// ready moves the QP of CreateQP to RTS (C8).
+func (id *ID) ready(now clock.Instant) error {
+	q := id.qp.engine()
+	if q == nil {
+		return errNoQP
+	}
+	return id.dev.hca.Establish(now, id.conn, q)
+}
+
+// refuse ends a connection that this side cannot make.
+func (id *ID) refuse(now clock.Instant) {
+	id.fail(now)
+	// Allowed in every state before the connection is established.
+	_ = id.conn.SendREJ(now, &cm.REJParams{Reason: mad.RejConsumer})
+}
+
+// established goes on after RTU, or the first packet in its place (Q9). If the
+// program has called Disconnect before, the connection ends at once.
+func (id *ID) established(now clock.Instant) {
+	if id.leaving {
+		_ = id.conn.SendDREQ(now, nil) // allowed in this state
+		return
+	}
+	id.post(&Event{Type: EventEstablished})
+}
+
+// disconnected tells the first of what ends a connection. A DREQ that crosses
+// ours is answered here: the program has said already that it has done.
+func (id *ID) disconnected(now clock.Instant, cause cm.EventType) {
+	id.fail(now)
+	id.state = stateDisconnect
+	ev := &Event{Type: EventDisconnected}
+	if cause == cm.DREQError {
+		ev.Status, ev.Err = -int(ib.ETIMEDOUT), fmt.Errorf("no answer to the disconnect: %w", ib.ETIMEDOUT)
+	}
+	if cause == cm.DREQReceived && (id.leaving || id.answers) {
+		_ = id.conn.SendDREP(now, nil) // allowed in this state
+	}
+	id.post(ev)
+}
+
+// resolved ends the resolution of a UD service (C9).
+func (id *ID) resolved(rep *mad.SIDRREP) {
+	data := slices.Clone(rep.PrivateData[:])
+	if rep.Status != mad.SIDRValid {
+		id.post(&Event{
+			Type: EventUnreachable, Status: int(rep.Status), UD: UDParam{PrivateData: data},
+			Err: fmt.Errorf("the service was not resolved: %v: %w", rep.Status, ib.ECONNREFUSED),
+		})
+		return
+	}
+	id.post(&Event{Type: EventEstablished, UD: UDParam{PrivateData: data, AH: id.ahAttr(), QPN: rep.QPN, QKey: rep.QKey}})
+}
+
+// ahAttr returns the address vector of the path to the peer.
+func (id *ID) ahAttr() ib.AHAttr {
+	sgid, _ := id.dev.index(id.path.Local)
+	return ib.AHAttr{
+		DGID: ib.GIDFromAddr(id.path.Remote), SGIDIndex: sgid, Port: 1, FlowLabel: id.path.FlowLabel,
+		HopLimit: cm.DefaultHopLimit, TrafficClass: id.path.TClass, SL: id.path.SL,
+	}
+}

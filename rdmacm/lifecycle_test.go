@@ -1,0 +1,324 @@
+package rdmacm
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/verbs"
+)
+
+// newFaultyPair returns two hosts; what a sends and receives is under rules.
+func newFaultyPair(t testing.TB, rules string) (a, b *host) {
+	t.Helper()
+	n := verbs.NewNetwork()
+	a = newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1", Faults: verbs.Faults{Rules: rules, Seed: 1}})
+	return a, newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2"})
+}
+
+// TestC11_Unreachable gives up on a peer that does not answer. Its REQ ends
+// with a REJ for want of time.
+func TestC11_Unreachable(t *testing.T) {
+	for _, ps := range []PortSpace{TCP, UDP} {
+		t.Run(ps.String(), func(t *testing.T) {
+			a, b := newFaultyPair(t, "drop dir=out op=REQ,SIDR_REQ")
+			l := b.listener(ps, 0)
+			client := a.id(ps)
+			impatient(t, client, 2)
+			withQP(t, a.resolve(client, b.at(port)))
+			must(t, client.Connect(nil))
+			if e := a.take(EventUnreachable); e.Status != -int(ib.ETIMEDOUT) || !errors.Is(e.Err, ib.ETIMEDOUT) {
+				t.Errorf("UNREACHABLE with status %d, %v", e.Status, e.Err)
+			}
+			n := a.counters()
+			if kind := map[PortSpace]int{TCP: 0, UDP: 7}[ps]; n.Sent[kind] != 3 || n.Retries[kind] != 2 {
+				t.Errorf("%d requests were sent, %d of them again; want 3 and 2", n.Sent[kind], n.Retries[kind])
+			}
+			b.quiet("no request came")
+			destroy(t, client, l)
+		})
+	}
+}
+
+// TestC11_REPUnanswered gives up on a client whose RTU never comes.
+func TestC11_REPUnanswered(t *testing.T) {
+	a, b := newFaultyPair(t, "drop op=RTU; drop dir=in op=REJ")
+	l := b.listener(TCP, 0)
+	client := a.id(TCP)
+	impatient(t, client, 3)
+	withQP(t, a.resolve(client, b.at(port)))
+	must(t, client.Connect(nil))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	b.take(EventUnreachable)
+	if s := server.QP().State(); s != ib.ERR {
+		t.Errorf("the QP is in %v, want ERR", s)
+	}
+	destroy(t, client, server, l)
+}
+
+// TestC4_Q9_FirstPacket establishes the passive side by data when RTU is lost
+// (Q9).
+func TestC4_Q9_FirstPacket(t *testing.T) {
+	a, b := newFaultyPair(t, "drop op=RTU")
+	l := b.listener(TCP, 0)
+	client := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, client.Connect(nil))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	b.quiet("before data")
+	message(t, client, server, "in place of RTU")
+	b.take(EventEstablished)
+	want(t, server.Notify(ib.EventCommEst), ib.EISCONN, "Notify of an established connection")
+	destroy(t, client, server, l)
+}
+
+// TestC4_Notify establishes the passive side by the program's word.
+func TestC4_Notify(t *testing.T) {
+	a, b := newFaultyPair(t, "drop op=RTU")
+	l := b.listener(TCP, 0)
+	client := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, client.Connect(nil))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	must(t, server.Notify(ib.EventCommEst))
+	b.take(EventEstablished)
+	destroy(t, client, server, l)
+}
+
+// TestC11_Losses connects and disconnects though a message of each kind is
+// lost once.
+func TestC11_Losses(t *testing.T) {
+	for _, lost := range []string{"REQ", "REP", "RTU", "DREQ", "DREP"} {
+		t.Run(lost, func(t *testing.T) {
+			a, b := newFaultyPair(t, "drop nth=1 op="+lost)
+			l := b.listener(TCP, 0)
+			client := a.id(TCP)
+			impatient(t, client, 15)
+			withQP(t, a.resolve(client, b.at(port)))
+			must(t, client.Connect(nil))
+			server := withQP(t, b.take(EventConnectRequest).ID)
+			must(t, server.Accept(nil))
+			a.take(EventEstablished)
+			b.take(EventEstablished)
+			message(t, client, server, "connected")
+			must(t, client.Disconnect())
+			b.take(EventDisconnected)
+			must(t, server.Disconnect())
+			if e := a.take(EventDisconnected); e.Status != 0 {
+				t.Errorf("DISCONNECTED with status %d", e.Status)
+			}
+			destroy(t, client, server, l)
+		})
+	}
+}
+
+// TestC11_DisconnectUnanswered ends a connection whose peer is silent, and
+// then waits out TIMEWAIT.
+func TestC11_DisconnectUnanswered(t *testing.T) {
+	a, b := newFaultyPair(t, "drop op=DREQ")
+	l := b.listener(TCP, 0)
+	client := a.id(TCP)
+	impatient(t, client, 3)
+	withQP(t, a.resolve(client, b.at(port)))
+	must(t, client.Connect(nil))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	b.take(EventEstablished)
+	must(t, client.Disconnect())
+	if e := a.take(EventDisconnected); e.Status != -int(ib.ETIMEDOUT) || !errors.Is(e.Err, ib.ETIMEDOUT) {
+		t.Errorf("DISCONNECTED with status %d, %v", e.Status, e.Err)
+	}
+	a.take(EventTimewaitExit)
+	must(t, client.Disconnect()) // to no effect
+	a.quiet("after the end")
+	destroy(t, client, server, l)
+}
+
+// TestC5_Simultaneous disconnects from both sides at once: each hears of one
+// end, and nothing is left but TIMEWAIT.
+func TestC5_Simultaneous(t *testing.T) {
+	// What a sends is held back until b has sent its DREQ.
+	a, b := newFaultyPair(t, "delay 5ms dir=out op=DREQ")
+	l := connect2(t, a, b)
+	must(t, l.client.Disconnect())
+	must(t, l.server.Disconnect())
+	a.take(EventDisconnected)
+	b.take(EventDisconnected)
+	must(t, l.client.Disconnect())
+	must(t, l.server.Disconnect())
+	destroy(t, l.client, l.server, l.listener)
+	a.quiet("after the end")
+	b.quiet("after the end")
+}
+
+// TestC11_Destroy destroys IDs in each state: the peer hears what it must.
+func TestC11_Destroy(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	begin := func() (client, server *ID) {
+		client = withQP(t, a.resolved(TCP, b.at(port)))
+		must(t, client.Connect(nil))
+		return client, withQP(t, b.take(EventConnectRequest).ID)
+	}
+
+	client, server := begin()
+	destroy(t, client) // REJ for want of time; nobody hears: the request is not accepted
+	waitUntil(t, func() bool { return errors.Is(server.Accept(nil), ib.EINVAL) })
+	destroy(t, server)
+
+	client, server = begin()
+	destroy(t, server)
+	if e := a.take(EventRejected); e.Status != int(mad.RejConsumer) {
+		t.Errorf("a request was destroyed: rejected for %v", mad.RejReason(e.Status))
+	}
+	destroy(t, client)
+
+	client = a.resolved(TCP, b.at(port))
+	must(t, client.Connect(&ConnParam{QPN: 0x77}))
+	server = withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventConnectResponse)
+	destroy(t, server)
+	a.take(EventRejected)
+	destroy(t, client)
+
+	client = a.resolved(TCP, b.at(port))
+	must(t, client.Connect(&ConnParam{QPN: 0x77}))
+	server = withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventConnectResponse)
+	destroy(t, client)
+	b.take(EventRejected)
+	destroy(t, server)
+
+	client, server = begin()
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	b.take(EventEstablished)
+	destroy(t, client)
+	b.take(EventDisconnected)
+	destroy(t, server, l)
+	a.quiet("after the end")
+	b.quiet("after the end")
+}
+
+// TestC11_EarlyDisconnect disconnects before RTU has come: the connection ends
+// as soon as it is there.
+func TestC11_EarlyDisconnect(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	client := a.resolved(TCP, b.at(port))
+	must(t, client.Connect(&ConnParam{QPN: 0x77}))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventConnectResponse)
+	must(t, server.Disconnect())
+	must(t, client.Establish())
+	a.take(EventDisconnected)
+	must(t, client.Disconnect())
+	b.take(EventDisconnected)
+	destroy(t, client, server, l)
+
+	client = withQP(t, a.resolved(TCP, b.at(port)))
+	l = b.listener(TCP, 0)
+	must(t, client.Connect(nil))
+	server = withQP(t, b.take(EventConnectRequest).ID)
+	must(t, client.Disconnect()) // its QP is in ERR and cannot be connected
+	must(t, server.Accept(nil))
+	if e := a.take(EventConnectError); e.Status != -1 || !errors.Is(e.Err, ib.EINVAL) {
+		t.Errorf("CONNECT_ERROR with status %d, %v", e.Status, e.Err)
+	}
+	b.take(EventRejected)
+	destroy(t, client, server, l)
+}
+
+// TestC11_DeviceRemoval closes an adapter under its IDs, or lets it fail.
+func TestC11_DeviceRemoval(t *testing.T) {
+	a, b := newPair(t)
+	l := connect2(t, a, b)
+	idle := b.id(TCP)
+	must(t, b.m.Devices()[0].Close())
+	b.take(EventDeviceRemoval)
+	b.take(EventDeviceRemoval) // the listener's and the connection's
+	a.take(EventDisconnected)
+	want(t, l.listener.Listen(0), ib.ENODEV, "a call on a listener without its adapter")
+	want(t, idle.BindAddr(b.at(0)), ib.ENODEV, "bind to an adapter that is gone")
+	_, err := l.server.GetRecvComp(soon(t))
+	want(t, err, ib.ENODEV, "a completion of an adapter that is gone")
+	destroy(t, l.client, l.server, l.listener, idle)
+	b.quiet("after the end")
+	want(t, b.m.Close(), ib.ENODEV, "closing the adapter a second time")
+}
+
+// TestC11_ManagerClose closes a Manager with IDs and events that were taken
+// and not acknowledged: it does not wait for them, and peers learn of it.
+func TestC11_ManagerClose(t *testing.T) {
+	a, b := newPair(t)
+	l := connect2(t, a, b)
+	client := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, client.Connect(nil))
+	if _, err := b.ch.Get(soon(t)); err != nil { // the request, never acknowledged
+		t.Fatal(err)
+	}
+	waiter, err := b.m.CreateID(nil, TCP)
+	must(t, err)
+	must(t, waiter.Listen(0))
+	got := make(chan error, 1)
+	go func() {
+		_, err := waiter.GetRequest(soon(t))
+		got <- err
+	}()
+	must(t, b.m.Close())
+	want(t, <-got, ib.EINVAL, "GetRequest when the Manager is closed")
+	ends := map[EventType]int{}
+	for range 2 {
+		e, err := a.ch.Get(soon(t))
+		must(t, err)
+		ends[e.Type]++
+		e.Ack()
+	}
+	if ends[EventDisconnected] != 1 || ends[EventRejected] != 1 {
+		t.Errorf("the peer heard %v", ends)
+	}
+	want(t, l.server.Destroy(), ib.EINVAL, "Destroy after the Manager is closed")
+	destroy(t, l.client, client)
+}
+
+// TestC11_Leak makes many connections: nothing is left of them.
+func TestC11_Leak(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	for range 300 {
+		client := a.id(TCP)
+		impatient(t, client, 15)
+		withQP(t, a.resolve(client, b.at(port)))
+		must(t, client.Connect(nil))
+		server := withQP(t, b.take(EventConnectRequest).ID)
+		must(t, server.Accept(nil))
+		a.take(EventEstablished)
+		b.take(EventEstablished)
+		message(t, client, server, "x")
+		must(t, client.Disconnect())
+		b.take(EventDisconnected)
+		must(t, server.Disconnect())
+		a.take(EventDisconnected)
+		destroy(t, client, server)
+	}
+	destroy(t, l)
+	for _, h := range []*host{a, b} {
+		h.quiet("after the end")
+		waitUntil(t, func() bool { return h.conns() == 0 })
+		h.m.mu.Lock()
+		ids, ports := len(h.m.ids), len(h.m.ports)
+		h.m.mu.Unlock()
+		if ids != 0 || ports != 0 {
+			t.Errorf("%d IDs and %d ports are left", ids, ports)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package rdmacm
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/mad"
+)
+
+// maxBacklog bounds the requests of a listener that wait to be taken.
+const maxBacklog = 1024
+
+// Listen makes the ID take requests: CONNECT_REQUEST, each with an ID of its
+// own, or GetRequest of a synchronous one. An idle ID is bound to a free port
+// of all IPv4 addresses first. backlog is how many requests may wait to be
+// taken, at most and by default 1024; a quarter of the places is kept from the
+// address that has the others. Beyond that, peers repeat their requests.
+// Errors: EINVAL in another state; EADDRINUSE and EADDRNOTAVAIL when the port,
+// which SetReuseAddr let several have, is not the ID's alone, or another
+// Manager of the adapter has it; ENODEV without an adapter.
+func (id *ID) Listen(backlog int) error {
+	if err := id.enter("listen"); err != nil {
+		return err
+	}
+	defer id.call.Unlock()
+	if err := id.listen(backlog); err != nil {
+		return fmt.Errorf("listen on %v: %w", id.src, err)
+	}
+	return nil
+}
+
+func (id *ID) listen(backlog int) error {
+	state := stateIdle
+	err := id.do(func(clock.Instant) error {
+		state = id.state
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case state == stateIdle:
+		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
+			return err
+		}
+	case state != stateBound:
+		return state.not("listen")
+	}
+	if err := id.hear(backlog); err != nil {
+		return err
+	}
+	return id.do(func(clock.Instant) error {
+		id.state = stateListen
+		return nil
+	})
+}
+
+// hear opens the ID's service on its adapter, or on all.
+func (id *ID) hear(backlog int) error {
+	id.m.mu.Lock()
+	err := id.m.ports.check(portKey{id.ps, id.src.Port()}, id, id.src.Addr(), false)
+	if err == nil {
+		id.listening = true
+		if id.backlog.most = backlog; backlog <= 0 || backlog > maxBacklog {
+			id.backlog.most = maxBacklog
+		}
+	}
+	id.m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, d := range id.adapters() {
+		err := d.do(func(clock.Instant) error { return d.open(id.service()) })
+		switch {
+		case err == nil:
+			id.heard = append(id.heard, d)
+		case id.dev == nil && d.isGone():
+		default:
+			id.stopHearing()
+			return err
+		}
+	}
+	if len(id.heard) == 0 {
+		id.stopHearing()
+		return fmt.Errorf("no adapter is open: %w", ib.ENODEV)
+	}
+	return nil
+}
+
+// stopHearing closes the ID's service where it is open.
+func (id *ID) stopHearing() {
+	id.m.mu.Lock()
+	id.listening = false
+	id.m.mu.Unlock()
+	for _, d := range id.heard {
+		// Of an adapter that is gone, so is the service.
+		_ = d.do(func(clock.Instant) error {
+			d.shut(id.service())
+			return nil
+		})
+	}
+	id.heard = nil
+}
+
+// adapters returns those that the ID listens on.
+func (id *ID) adapters() []*device {
+	if id.dev != nil {
+		return []*device{id.dev}
+	}
+	return id.m.devices
+}
+
+// service returns the service ID of the port that the ID is bound to.
+func (id *ID) service() mad.ServiceID { return mad.IPServiceID(id.ps, id.src.Port()) }
+
+// GetRequest waits for a request on a synchronous listener, until ctx ends, and
+// returns its ID, which is synchronous too; its Event is the CONNECT_REQUEST.
+// EINVAL when the ID is no listener or has an event channel.
+func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
+	id.m.mu.Lock()
+	ok := id.sync && id.listening
+	id.m.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("get request: not a synchronous listener: %w", ib.EINVAL)
+	}
+	e, err := id.next(ctx)
+	if err == nil {
+		err = e.Err
+	}
+	switch {
+	case err != nil:
+	case e.Type != EventConnectRequest:
+		err = fmt.Errorf("%v: %w", e.Type, ib.EINVAL)
+	default:
+		err = e.ID.adopt(e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get request: %w", err)
+	}
+	return e.ID, nil
+}
+
+// adopt makes an event the last one of its new ID, which acknowledges it from
+// then on, so that the listener need not wait for that.
+func (id *ID) adopt(e *Event) error {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	if e.Listener.event == e {
+		e.Listener.event = nil
+	}
+	if id.dead { // the Manager is being closed
+		e.ack()
+		return errDestroyed
+	}
+	e.count.done()
+	e.count = &id.acks
+	e.count.open++
+	id.event = e
+	return nil
+}

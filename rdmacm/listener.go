@@ -1,0 +1,254 @@
+package rdmacm
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Listener takes connections of Dial.
+type Listener struct {
+	id    *ID
+	ch    *EventChannel
+	o     *options
+	lease *lease // nil if the Manager is the caller's
+
+	done  chan struct{} // closed by Close
+	close sync.Once
+
+	turn    chan struct{}         // holds an element while somebody handles events; guards what follows
+	pending map[*ID]*list.Element // accepted, and not established
+	order   list.List             // their Conns, the oldest first
+}
+
+// Listen opens an adapter of its own on an address such as "10.0.0.1:7471" and
+// listens there; without a host, on the first usable address. The adapter
+// closes with the Listener and the last of its Conns. As an address serves one
+// adapter at a time, Dial from the same program takes another one, or the
+// Manager of the Listener's adapter.
+func Listen(ctx context.Context, addr string, opts ...Option) (*Listener, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	m, err := o.openOn(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	l, err := m.Listen(ctx, addr, opts...)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	l.lease = newLease(m)
+	return l, nil
+}
+
+// openOn opens an adapter on the host of an address.
+func (o *options) openOn(ctx context.Context, addr string) (*Manager, error) {
+	if o.cfg != nil {
+		return Open(*o.cfg)
+	}
+	all, err := lookup(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	cfg := verbs.Config{}
+	if a := all[0].Addr(); !a.IsUnspecified() {
+		cfg.Addr = a.String()
+	}
+	return Open(cfg)
+}
+
+// Listen takes connections at an address such as "10.0.0.1:7471"; without a
+// host at every IPv4 address of the Manager's adapters, and port 0 is any that
+// is free. ctx is for finding the address of a name. Errors of BindAddr and of
+// the ID's Listen.
+func (m *Manager) Listen(ctx context.Context, addr string, opts ...Option) (*Listener, error) {
+	l, err := m.listen(ctx, addr, opts)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return l, nil
+}
+
+func (m *Manager) listen(ctx context.Context, addr string, opts []Option) (*Listener, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	all, err := lookup(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{
+		o: o, ch: m.NewEventChannel(), done: make(chan struct{}), turn: make(chan struct{}, 1), pending: make(map[*ID]*list.Element),
+	}
+	if l.id, err = m.CreateID(l.ch, TCP); err != nil {
+		return nil, err
+	}
+	err = l.id.BindAddr(m.reachable(all))
+	if err == nil {
+		err = l.id.Listen(o.backlog)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.id.Destroy(), l.ch.Close())
+	}
+	return l, nil
+}
+
+// Addr returns an Addr.
+func (l *Listener) Addr() net.Addr { return Addr{l.id.LocalAddr()} }
+
+// ID returns the listener's ID.
+func (l *Listener) ID() *ID { return l.id }
+
+// Accept waits for a connection until ctx ends. Requests of programs that are
+// no Conn are rejected. Nothing is accepted while nobody calls Accept; any
+// number of goroutines may. net.ErrClosed after Close, ENODEV once the adapter
+// is gone.
+func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	c, err := l.accept(ctx)
+	if err != nil {
+		return nil, &net.OpError{Op: "accept", Net: "rdma", Addr: l.Addr(), Err: err}
+	}
+	return c, nil
+}
+
+func (l *Listener) accept(ctx context.Context) (*Conn, error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-l.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for !isClosed(l.done) {
+		e, err := l.ch.take()
+		if err != nil {
+			return nil, net.ErrClosed
+		}
+		if e != nil {
+			e.Ack()
+			if c, err := l.step(e); c != nil || err != nil {
+				return c, err
+			}
+			continue
+		}
+		select {
+		case <-l.ch.ready:
+		case <-l.ch.m.done:
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return nil, net.ErrClosed
+}
+
+// step handles an event. It returns a connection that is established, or why
+// there will be no more.
+func (l *Listener) step(e *Event) (*Conn, error) {
+	switch {
+	case e.Type == EventConnectRequest:
+		l.answer(e)
+		return nil, nil
+	case e.ID == l.id:
+		return nil, e.Err // DEVICE_REMOVAL
+	}
+	waiting := l.pending[e.ID]
+	if waiting == nil {
+		return nil, nil
+	}
+	c := l.remove(waiting)
+	if e.Type == EventEstablished {
+		own := l.id.m.NewEventChannel()
+		if err := e.ID.Migrate(own); err == nil {
+			c.ch = own
+			return c, nil
+		}
+	}
+	_ = c.release() // it has failed, and nobody knows of it
+	return nil, nil
+}
+
+// remove takes a connection out of those that are not established.
+func (l *Listener) remove(waiting *list.Element) *Conn {
+	c := l.order.Remove(waiting).(*Conn)
+	delete(l.pending, c.id)
+	return c
+}
+
+// answer accepts a request, if it is that of a Conn. When as many connections
+// as may wait for RTU, the oldest of them gives way: who never sends one must
+// not keep others out.
+func (l *Listener) answer(e *Event) {
+	peer, err := parseGreeting(e.Param.PrivateData)
+	reason := mad.RejConsumer
+	var c *Conn
+	if err == nil {
+		if l.order.Len() >= max(l.o.backlog, 1) {
+			_ = l.remove(l.order.Front()).release() // nobody knows of it
+		}
+		reason = mad.RejNoResources
+		c, err = newConn(e.ID, l.o)
+	}
+	if err != nil {
+		// If the peer has given up, there is nothing to reject.
+		why := err.Error()
+		_ = e.ID.RejectWith(reason, []byte(why[:min(len(why), rejData)]))
+		_ = e.ID.Destroy()
+		return
+	}
+	c.stream.meet(peer)
+	c.lease = l.lease
+	c.lease.take()
+	if err := e.ID.Accept(c.param()); err != nil {
+		_ = c.release() // the request was rejected
+		return
+	}
+	l.pending[e.ID] = l.order.PushBack(c)
+}
+
+// Close ends the listener. Connections that Accept returned go on; others are
+// rejected. net.ErrClosed when it is closed.
+func (l *Listener) Close() error {
+	err := net.ErrClosed
+	l.close.Do(func() {
+		close(l.done)
+		l.turn <- struct{}{}
+		for l.order.Len() > 0 {
+			_ = l.remove(l.order.Front()).release() // nobody knows of it
+		}
+		err = l.id.Destroy()
+		if errors.Is(err, errDestroyed) { // by closing the Manager
+			err = nil
+		}
+		err = errors.Join(err, l.ch.Close(), l.lease.release())
+	})
+	if err != nil {
+		return &net.OpError{Op: "close", Net: "rdma", Addr: l.Addr(), Err: err}
+	}
+	return nil
+}
+
+// NetListener returns the Listener as a net.Listener, for programs such as
+// net/http's Server. Closing either closes both.
+func (l *Listener) NetListener() net.Listener { return netListener{l} }
+
+type netListener struct{ *Listener }
+
+// Accept waits for a connection, for as long as it takes.
+func (l netListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}

@@ -1,0 +1,293 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// TestC11_DialErrors wants Dial to say what went wrong, and to leave nothing.
+func TestC11_DialErrors(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	for _, tt := range []struct {
+		addr string
+		opt  Option
+		err  error
+	}{
+		{"10.0.0.2:9", nil, ib.ECONNREFUSED},
+		{"10.0.0.2", nil, ib.EINVAL},
+		{"10.0.0.2:nothing", nil, nil},
+		{"10.0.0.2:9", WithBuffers(3, 100), ib.EINVAL},
+		{"10.0.0.2:9", WithBuffers(16, maxSize+1), ib.EINVAL},
+	} {
+		var opts []Option
+		if tt.opt != nil {
+			opts = []Option{tt.opt}
+		}
+		c, err := a.m.Dial(soon(t), tt.addr, opts...)
+		if c != nil || err == nil || tt.err != nil && !errors.Is(err, tt.err) {
+			t.Errorf("dial %s: %v, want %v", tt.addr, err, tt.err)
+		}
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := a.m.Dial(soon(t), b.at(port).String())
+		got <- err
+	}()
+	e := b.take(EventConnectRequest)
+	if _, err := parseGreeting(e.Param.PrivateData); err != nil {
+		t.Error(err)
+	}
+	withQP(t, e.ID)
+	must(t, e.ID.Accept(nil)) // without a greeting
+	want(t, <-got, ib.EINVAL, "Dial to a program that is no Listener")
+	destroy(t, e.ID, l)
+	waitUntil(t, func() bool { return len(a.m.ids) == 0 })
+}
+
+// TestC11_DialCanceled takes a Dial back: the listener's side learns of it.
+func TestC11_DialCanceled(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	got := make(chan error, 1)
+	go func() {
+		_, err := a.m.Dial(ctx, b.at(port).String())
+		got <- err
+	}()
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	cancel()
+	want(t, <-got, context.Canceled, "Dial that is taken back")
+	waitUntil(t, func() bool { return b.counters().Received[2] == 1 }) // its REJ
+	want(t, server.Accept(nil), ib.EINVAL, "Accept of a request that is taken back")
+	destroy(t, server, l)
+	if n := a.conns() + b.conns(); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+}
+
+// TestC11_AcceptContext ends Accept by its context, by Close, and lets several
+// goroutines accept.
+func TestC11_AcceptContext(t *testing.T) {
+	a, b := newPair(t)
+	l, err := b.m.Listen(soon(t), b.at(0).String())
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	got := make(chan error, 3)
+	go func() {
+		_, err := l.Accept(ctx)
+		got <- err
+	}()
+	cancel()
+	want(t, <-got, context.Canceled, "Accept with a context that ends")
+
+	conns := make(chan *Conn, 3)
+	for range 3 {
+		go func() {
+			c, err := l.Accept(soon(t))
+			conns <- c
+			got <- err
+		}()
+	}
+	var all []*Conn
+	for range 3 {
+		c, err := a.m.Dial(soon(t), l.Addr().String())
+		must(t, err)
+		must(t, <-got)
+		all = append(all, c)
+	}
+	for _, c := range all {
+		closeBoth(t, c, <-conns)
+	}
+	for range 2 {
+		go func() {
+			_, err := l.Accept(soon(t))
+			got <- err
+		}()
+	}
+	must(t, l.Close())
+	want(t, <-got, net.ErrClosed, "Accept when the listener is closed")
+	want(t, <-got, net.ErrClosed, "Accept when the listener is closed")
+	want(t, l.Close(), net.ErrClosed, "a second Close")
+	if _, err := b.m.Listen(soon(t), "10.0.0.9:1"); !errors.Is(err, ib.EADDRNOTAVAIL) {
+		t.Errorf("listen on a foreign address: %v", err)
+	}
+}
+
+// TestC11_Strangers rejects programs that are no Conn, bounds those that do not
+// finish, and closes with them pending.
+func TestC11_Strangers(t *testing.T) {
+	a, b := newFaultyPair(t, "drop op=RTU")
+	l, err := b.m.Listen(soon(t), b.at(port).String(), WithBacklog(1))
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Accept(ctx)
+		done <- err
+	}()
+	stranger := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, stranger.Connect(nil))
+	if e := a.take(EventRejected); !strings.HasPrefix(string(e.Param.PrivateData), "the peer does not speak") {
+		t.Errorf("a stranger hears %q", e.Param.PrivateData)
+	}
+	ask := func() *ID {
+		id := withQP(t, a.resolved(TCP, b.at(port)))
+		must(t, id.Connect(&ConnParam{PrivateData: greeting{16, 64}.encode()}))
+		return id
+	}
+	slow := ask()
+	a.take(EventEstablished) // its RTU is lost
+	late := ask()
+	for range 2 { // the slow one gives way
+		e, err := a.ch.Get(soon(t))
+		must(t, err)
+		e.Ack()
+		if want := map[*ID]EventType{slow: EventRejected, late: EventEstablished}[e.ID]; e.Type != want {
+			t.Errorf("one connection too many: %v, want %v", e.Type, want)
+		}
+	}
+	cancel()
+	want(t, <-done, context.Canceled, "Accept with a context that ends")
+	must(t, l.Close())
+	a.take(EventRejected)
+	destroy(t, stranger, slow, late)
+	if n := b.conns(); n != 0 {
+		t.Logf("%d connections in TIMEWAIT", n)
+	}
+}
+
+// TestC11_OwnAdapters lets the package's Listen and Dial open adapters, which
+// close with the last that uses them.
+func TestC11_OwnAdapters(t *testing.T) {
+	addr := loopback()
+	l, err := Listen(soon(t), addr+":0")
+	must(t, err)
+	got := make(chan *Conn, 1)
+	go func() {
+		c, _ := l.Accept(soon(t))
+		got <- c
+	}()
+	c1, err := Dial(soon(t), l.Addr().String())
+	must(t, err)
+	c2 := <-got
+	if c1.QP() == nil || c1.ID().QP() != c1.QP() || c1.RemoteAddr().String() != l.Addr().String() || c1.LocalAddr().Network() != "rdma" {
+		t.Errorf("%v to %v", c1.LocalAddr(), c1.RemoteAddr())
+	}
+	must(t, l.Close())
+	if _, err := verbs.Open(verbs.Config{Addr: addr}); !errors.Is(err, ib.EADDRINUSE) {
+		t.Errorf("the listener's adapter did not stay for its connection: %v", err)
+	}
+	closeBoth(t, c1, c2)
+	again, err := verbs.Open(verbs.Config{Addr: addr})
+	must(t, err)
+	must(t, again.Close())
+
+	_, err = Dial(soon(t), addr+":1", WithConfig(verbs.Config{Addr: "nowhere"}))
+	want(t, err, ib.EINVAL, "Dial with a bad configuration")
+	_, err = Listen(soon(t), "nonsense")
+	want(t, err, ib.EINVAL, "Listen on nonsense")
+	n := verbs.NewNetwork()
+	_, err = Dial(soon(t), "10.0.0.1:1", WithConfig(verbs.Config{Network: n, Addr: "10.0.0.1"}))
+	want(t, err, ib.ECONNREFUSED, "Dial to itself, where nobody listens")
+}
+
+// TestC11_HTTP serves HTTP over Conns.
+func TestC11_HTTP(t *testing.T) {
+	a, b := newPair(t)
+	l, err := b.m.Listen(soon(t), ":80")
+	must(t, err)
+	srv := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s over %s", r.URL.Path, r.Context().Value(http.LocalAddrContextKey).(net.Addr).Network())
+	})}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l.NetListener()) }()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return a.m.Dial(ctx, addr)
+	}}
+	client := http.Client{Transport: transport, Timeout: patience}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			r, err := client.Get(fmt.Sprintf("http://10.0.0.2/%d", i))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			body, err := io.ReadAll(r.Body)
+			if want := fmt.Sprintf("/%d over rdma", i); err != nil || string(body) != want {
+				t.Errorf("%q, %v; want %q", body, err, want)
+			}
+			must(t, r.Body.Close())
+		})
+	}
+	wg.Wait()
+	transport.CloseIdleConnections()
+	must(t, srv.Shutdown(soon(t)))
+	want(t, <-served, http.ErrServerClosed, "Serve")
+}
+
+// TestC11_Lookup takes addresses apart.
+func TestC11_Lookup(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.1:7471": "10.0.0.1:7471", "[::ffff:10.0.0.1]:1": "10.0.0.1:1", "[fd00::1%lo]:http": "[fd00::1]:80", ":5": "0.0.0.0:5",
+	} {
+		all, err := lookup(soon(t), text)
+		if err != nil || all[0] != netip.MustParseAddrPort(want) {
+			t.Errorf("%s is %v, %v; want %s", text, all, err, want)
+		}
+	}
+	if all, err := lookup(soon(t), "localhost:1"); err != nil || !all[0].Addr().IsLoopback() {
+		t.Errorf("localhost is %v, %v", all, err)
+	}
+}
+
+// TestC11_Greeting refuses what no Conn says.
+func TestC11_Greeting(t *testing.T) {
+	g := greeting{16, 4096}
+	if got, err := parseGreeting(append(g.encode(), make([]byte, 40)...)); err != nil || got != g {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, b := range [][]byte{nil, make([]byte, 56), g.encode()[:15], {0: 's'}, greeting{3, 1}.encode(), greeting{4, 0}.encode(), greeting{1 << 31, 1}.encode(), greeting{4, 1 << 31}.encode()} {
+		if _, err := parseGreeting(b); !errors.Is(err, ib.EINVAL) {
+			t.Errorf("%x: %v", b, err)
+		}
+	}
+}
+
+// TestDeadline moves a deadline in every order.
+func TestDeadline(t *testing.T) {
+	var d deadline
+	d.init()
+	if isClosed(d.wait()) {
+		t.Error("no deadline has passed")
+	}
+	d.set(time.Unix(1, 0))
+	if !isClosed(d.wait()) {
+		t.Error("a deadline in the past has not passed")
+	}
+	d.set(time.Unix(1, 0))
+	d.set(time.Now().Add(time.Hour))
+	w := d.wait()
+	if isClosed(w) {
+		t.Error("a deadline in an hour has passed")
+	}
+	d.set(time.Now().Add(time.Nanosecond))
+	<-w
+	d.set(time.Time{})
+	if isClosed(d.wait()) {
+		t.Error("no deadline has passed")
+	}
+}

@@ -1,0 +1,150 @@
+package rdmacm
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// maxIDs bounds the IDs of a Manager, those among them that peers ask for.
+const maxIDs = 1 << 17
+
+// Manager joins adapters: it is to them what rdma_cm is to a host. IDs find an
+// adapter by its addresses, and share the ports of the port spaces.
+//
+// A Manager and all that comes from it may be used from several goroutines at
+// once. The state of an ID belongs to the thread of its adapter; what the
+// threads of several adapters share is behind one lock of the Manager, which is
+// taken last and never held while anything waits.
+type Manager struct {
+	devices []*device
+	owned   bool
+	done    chan struct{} // closed with the Manager
+
+	mu     sync.Mutex // guards what follows, the event channels, and what says so in ID and device
+	ids    map[*ID]struct{}
+	ports  portTable
+	closed bool
+}
+
+// New returns a Manager of open adapters, which remain the caller's. EINVAL
+// without any, or when one is there twice; ErrInvalidHCA for one that is
+// closed.
+func New(devices ...*verbs.Context) (*Manager, error) {
+	if len(devices) == 0 {
+		return nil, fmt.Errorf("connection manager without an adapter: %w", ib.EINVAL)
+	}
+	m := &Manager{done: make(chan struct{}), ids: make(map[*ID]struct{}), ports: make(portTable)}
+	for i, ctx := range devices {
+		for _, before := range devices[:i] {
+			if before == ctx {
+				m.unwatch()
+				return nil, fmt.Errorf("adapter %d of the connection manager is there twice: %w", i+1, ib.EINVAL)
+			}
+		}
+		d, err := newDevice(m, ctx)
+		if err != nil {
+			m.unwatch()
+			return nil, fmt.Errorf("adapter %d of the connection manager: %w", i+1, err)
+		}
+		m.devices = append(m.devices, d)
+	}
+	return m, nil
+}
+
+// Open opens an adapter, which Close closes, and returns its Manager. Errors
+// are those of verbs.Open.
+func Open(cfg verbs.Config) (*Manager, error) {
+	ctx, err := verbs.Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	m, err := New(ctx)
+	if err != nil {
+		return nil, errors.Join(err, ctx.Close())
+	}
+	m.owned = true
+	return m, nil
+}
+
+// Devices returns the adapters, in the order of New.
+func (m *Manager) Devices() []*verbs.Context {
+	var all []*verbs.Context
+	for _, d := range m.devices {
+		all = append(all, d.ctx)
+	}
+	return all
+}
+
+// IDs returns the number of IDs, those of requests among them that nobody has
+// taken yet.
+func (m *Manager) IDs() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.ids)
+}
+
+// Close destroys every ID, with its queue pair, as Destroy does but without
+// waiting for events to be acknowledged, ends the event channels, and closes
+// the adapter of Open. Who waits on a channel gets ErrClosed. EBUSY when a
+// default protection domain is still in use; all else is closed then.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return fmt.Errorf("close connection manager: %w", ErrClosed)
+	}
+	m.closed = true
+	close(m.done)
+	var all []*ID
+	for id := range m.ids {
+		all = append(all, id)
+	}
+	m.mu.Unlock()
+	var errs []error
+	for _, id := range all {
+		if err := id.end(); err != nil && !errors.Is(err, errDestroyed) {
+			errs = append(errs, err)
+		}
+	}
+	m.unwatch()
+	for _, d := range m.devices {
+		errs = append(errs, d.freePD())
+		if m.owned {
+			errs = append(errs, d.ctx.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Manager) unwatch() {
+	for _, d := range m.devices {
+		d.unwatch()
+	}
+}
+
+// find returns the adapter that has an address, nil if none has.
+func (m *Manager) find(a netip.Addr) *device {
+	for _, d := range m.devices {
+		if _, ok := d.index(a); ok {
+			return d
+		}
+	}
+	return nil
+}
+
+// add counts an ID among those of the Manager. m.mu is held.
+func (m *Manager) add(id *ID) error {
+	switch {
+	case m.closed:
+		return ErrClosed
+	case len(m.ids) >= maxIDs:
+		return fmt.Errorf("%d IDs are all there can be: %w", len(m.ids), ib.ENOMEM)
+	}
+	m.ids[id] = struct{}{}
+	return nil
+}

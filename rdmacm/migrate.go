@@ -1,0 +1,72 @@
+package rdmacm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Migrate moves the ID to another event channel of its Manager, and to its end
+// the events that wait to be taken; nil makes the ID a synchronous one. It waits
+// until the events that were taken before are acknowledged. EINVAL for a
+// synchronous ID and nil, and for a channel of another Manager; ErrClosed for a
+// channel that is closed.
+func (id *ID) Migrate(ch *EventChannel) error {
+	if err := id.enter("migrate"); err != nil {
+		return err
+	}
+	taken, err := id.migrate(ch)
+	id.call.Unlock()
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if taken != nil {
+		<-taken
+	}
+	return nil
+}
+
+func (id *ID) migrate(ch *EventChannel) (taken <-chan struct{}, err error) {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	old, wasSync := id.ch, id.sync
+	if wasSync && ch == nil {
+		return nil, fmt.Errorf("the ID is synchronous: %w", ib.EINVAL)
+	}
+	if err := id.join(ch); err != nil {
+		return nil, err
+	}
+	id.release()
+	old.users--
+	for _, e := range old.remove(id) {
+		id.ch.put(e)
+		if e.Type == EventConnectRequest {
+			e.ID.follow(id)
+		}
+	}
+	if wasSync {
+		old.shut()
+	}
+	return id.acks.wait(), nil
+}
+
+// follow moves the ID of a request that nobody took to the channel that its
+// listener went to: one of its own if that is synchronous. m.mu is held.
+func (id *ID) follow(l *ID) {
+	old, wasSync := id.ch, id.sync
+	to := l.ch
+	if l.sync {
+		if wasSync {
+			return
+		}
+		to = nil
+	}
+	old.users--
+	if wasSync {
+		old.shut()
+	}
+	_ = id.join(to) // of this Manager, and open
+	for _, e := range old.remove(id) {
+		id.ch.put(e)
+	}
+}

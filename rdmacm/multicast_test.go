@@ -1,0 +1,145 @@
+package rdmacm
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// member returns an ID with a QP that has joined a group.
+func (h *host) member(group netip.AddrPort) (*ID, UDParam) {
+	h.t.Helper()
+	id := h.id(UDP)
+	must(h.t, id.ResolveAddr(netip.AddrPort{}, group, 0))
+	h.take(EventAddrResolved)
+	withQP(h.t, id)
+	must(h.t, id.JoinMulticast(group, "context"))
+	e := h.take(EventMulticastJoin)
+	if e.Context != "context" || e.UD.QPN != ib.QPNMulticast || e.UD.QKey != DefaultQKey || e.UD.AH.DGID.Addr() != group.Addr() || e.Status != 0 {
+		h.t.Errorf("MULTICAST_JOIN says %+v", e)
+	}
+	return id, e.UD
+}
+
+// TestC11_Multicast sends to a group, by IPv4 and by IPv6.
+func TestC11_Multicast(t *testing.T) {
+	for _, group := range []string{"239.77.0.1:0", "[ff15::77]:0"} {
+		t.Run(group, func(t *testing.T) {
+			a, b := newPair(t)
+			g := netip.MustParseAddrPort(group)
+			sender, way := a.member(g)
+			receiver, _ := b.member(g)
+			datagram(t, sender, receiver, way, "to the group")
+			must(t, receiver.LeaveMulticast(g))
+			want(t, receiver.LeaveMulticast(g), ib.EADDRNOTAVAIL, "leave a group that is not joined")
+			destroy(t, sender, receiver)
+		})
+	}
+}
+
+// TestC11_MulticastTwice joins a group twice: each join takes a leave.
+func TestC11_MulticastTwice(t *testing.T) {
+	a, b := newPair(t)
+	g := netip.MustParseAddrPort("239.77.0.1:0")
+	sender, way := a.member(g)
+	receiver, _ := b.member(g)
+	must(t, receiver.JoinMulticast(g, 2))
+	b.take(EventMulticastJoin)
+	must(t, receiver.LeaveMulticast(g))
+	datagram(t, sender, receiver, way, "still in the group")
+	must(t, receiver.JoinMulticast(g, 3)) // its event is not taken
+	must(t, receiver.LeaveMulticast(g))
+	b.quiet("after leaving")
+	must(t, receiver.LeaveMulticast(g))
+	must(t, receiver.JoinMulticast(g, 4))
+	e, err := b.ch.Get(soon(t))
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- receiver.LeaveMulticast(g) }()
+	e.Ack()
+	must(t, <-done)
+	destroy(t, sender, receiver)
+}
+
+// TestC11_MulticastErrors wants what cannot be joined to be refused.
+func TestC11_MulticastErrors(t *testing.T) {
+	a, _ := newPair(t)
+	g := netip.MustParseAddrPort("239.77.0.1:0")
+	tcp := a.id(TCP)
+	want(t, tcp.JoinMulticast(g, nil), ib.EINVAL, "join by an ID of TCP")
+	id := a.id(UDP)
+	want(t, id.JoinMulticast(g, nil), ib.EINVAL, "join without an adapter")
+	must(t, id.BindAddr(a.at(0)))
+	want(t, id.JoinMulticast(netip.MustParseAddrPort("[ff15::77]:0"), nil), ib.EINVAL, "join a group of another family")
+	want(t, id.JoinMulticast(netip.MustParseAddrPort("0.0.0.0:0"), nil), ib.EINVAL, "join no group")
+	withQP(t, id)
+	must(t, id.JoinMulticast(netip.MustParseAddrPort("10.0.0.2:0"), "x"))
+	if e := a.take(EventMulticastError); e.Status != -1 || !errors.Is(e.Err, ib.EINVAL) || e.Context != "x" {
+		t.Errorf("MULTICAST_ERROR says %+v", e)
+	}
+	want(t, id.LeaveMulticast(netip.MustParseAddrPort("10.0.0.2:0")), ib.EADDRNOTAVAIL, "leave what was not joined")
+	for range maxJoins {
+		must(t, id.JoinMulticast(g, nil))
+		a.take(EventMulticastJoin)
+	}
+	want(t, id.JoinMulticast(g, nil), ib.ENOMEM, "one join too many")
+	must(t, id.DestroyQP())
+	must(t, id.LeaveMulticast(g))
+	destroy(t, id, tcp)
+	route := a.resolved(UDP, g)
+	want(t, route.JoinMulticast(g, nil), ib.EINVAL, "join after the route is resolved")
+	want(t, route.Connect(nil), ib.EINVAL, "connect to a group")
+	destroy(t, route)
+}
+
+// TestC11_MulticastOnHost sends to a group over the host's network.
+func TestC11_MulticastOnHost(t *testing.T) {
+	a, b := newUDPPair(t)
+	g := netip.MustParseAddrPort("239.77.0.1:0")
+	member := func(h *host) (*ID, *Event) {
+		id := h.id(UDP)
+		must(t, id.BindAddr(h.at(0)))
+		withQP(t, id)
+		must(t, id.JoinMulticast(g, nil))
+		e, err := h.ch.Get(soon(t))
+		must(t, err)
+		e.Ack()
+		return id, e
+	}
+	sender, e := member(a)
+	if errors.Is(e.Err, ib.EOPNOTSUPP) {
+		// Other systems than Linux have no multicast port.
+		t.Skip(e.Err)
+	}
+	must(t, e.Err)
+	receiver, _ := member(b)
+	datagram(t, sender, receiver, e.UD, "to the group")
+	destroy(t, sender, receiver)
+}
+
+// TestC11_MulticastOwnQP joins without a QP: the event tells the program what
+// to attach its own to.
+func TestC11_MulticastOwnQP(t *testing.T) {
+	a, _ := newPair(t)
+	id := a.id(UDP)
+	must(t, id.BindAddr(a.at(0)))
+	g := netip.MustParseAddrPort("239.77.0.1:0")
+	must(t, id.JoinMulticast(g, nil))
+	way := a.take(EventMulticastJoin).UD
+	pd, err := id.PD()
+	must(t, err)
+	cq, err := id.Device().CreateCQ(4, nil)
+	must(t, err)
+	attr := small()
+	attr.Type, attr.SendCQ, attr.RecvCQ = ib.UD, cq, cq
+	q, err := pd.CreateQP(attr)
+	must(t, err)
+	must(t, q.ModifyToRTS(verbs.QPAttr{Port: 1, QKey: way.QKey}))
+	must(t, q.AttachMcast(way.AH.DGID, 0))
+	must(t, id.LeaveMulticast(g))
+	must(t, errors.Join(q.Destroy(), cq.Destroy()))
+	destroy(t, id)
+}

@@ -1,0 +1,87 @@
+package rdmacm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/mad"
+)
+
+// set runs f, which changes the settings, if the ID's state is one of ok; nil
+// is any.
+func (id *ID) set(what string, ok func(idState) bool, f func()) error {
+	if err := id.enter(what); err != nil {
+		return err
+	}
+	defer id.call.Unlock()
+	return id.do(func(clock.Instant) error {
+		if ok != nil && !ok(id.state) {
+			return id.state.not(what)
+		}
+		id.m.mu.Lock()
+		defer id.m.mu.Unlock()
+		f()
+		return nil
+	})
+}
+
+// SetTOS sets the IP type of service, or traffic class, of what the ID sends:
+// of data and of the CM's messages, in both directions. It counts if it is set
+// before ResolveRoute.
+func (id *ID) SetTOS(tos uint8) error {
+	return id.set("set TOS", nil, func() { id.settings.tos = tos })
+}
+
+// SetReuseAddr lets several IDs that have it set be bound to one address and
+// port; only one of them can listen. EINVAL for a listener.
+func (id *ID) SetReuseAddr(on bool) error {
+	return id.set("set REUSEADDR", func(s idState) bool { return s != stateListen }, func() { id.settings.reuse = on })
+}
+
+// SetAFOnly keeps a listener on the unspecified IPv6 address from taking
+// requests by IPv4. EINVAL unless the ID is idle or bound.
+func (id *ID) SetAFOnly(on bool) error {
+	return id.set("set AFONLY", func(s idState) bool { return s <= stateBound }, func() { id.settings.afOnly = on })
+}
+
+// SetAckTimeout sets the local ACK timeout of the ID's QP, a code of 5 bits for
+// 4.096 µs · 2^code; 0 is the path's again. Before ResolveRoute it also makes the
+// packet lifetime of the path half of that, from which the waits of the CM
+// follow. EINVAL above 31 and for UD.
+func (id *ID) SetAckTimeout(code uint8) error {
+	if code > mad.MaxTimeout {
+		return fmt.Errorf("set ACK timeout: code %d is above %d: %w", code, mad.MaxTimeout, ib.EINVAL)
+	}
+	if err := id.enter("set ACK timeout"); err != nil {
+		return err
+	}
+	typ := id.typ
+	id.call.Unlock()
+	if typ != ib.RC {
+		return fmt.Errorf("set ACK timeout: %v has none: %w", typ, ib.EINVAL)
+	}
+	return id.set("set ACK timeout", nil, func() { id.settings.ackTimeout = code })
+}
+
+// SetResponseTimeout sets how long the peer has to answer a message of the CM,
+// as a code of 5 bits, and how often a message is repeated; 0 is the default,
+// that of Linux: 20, which is 4.3 s, and 15. It counts if it is set before
+// Connect. The waits of a passive side follow from the peer's. EINVAL for a
+// code above 31 or more than 15 repetitions.
+func (id *ID) SetResponseTimeout(code, retries uint8) error {
+	if code > mad.MaxTimeout || retries > 15 {
+		return fmt.Errorf("set response timeout: code %d (0 to 31), %d repetitions (0 to 15): %w", code, retries, ib.EINVAL)
+	}
+	return id.set("set response timeout", nil, func() { id.settings.cmTimeout, id.settings.cmRetries = code, retries })
+}
+
+// SetQPType chooses the service of the ID's connections: RC, which is the
+// default, or UC. EINVAL for another one, for IDs of UDP, and unless the ID is
+// idle.
+func (id *ID) SetQPType(t ib.QPType) error {
+	if t != ib.RC && t != ib.UC || id.ps == UDP || id.ps == IPoIB {
+		return fmt.Errorf("set QP type: %v in port space %v: %w", t, id.ps, ib.EINVAL)
+	}
+	return id.set("set QP type", func(s idState) bool { return s == stateIdle }, func() { id.typ = t })
+}

@@ -1,0 +1,109 @@
+package rdmacm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// The ports that are given to those who ask for none: ip_local_port_range of
+// Linux.
+const (
+	firstEphemeral = 32768
+	lastEphemeral  = 60999
+)
+
+// portKey names a port of a port space.
+type portKey struct {
+	ps   PortSpace
+	port uint16
+}
+
+// portTable holds the IDs that are bound to each port. m.mu guards it.
+type portTable map[portKey][]*ID
+
+// claim gives an ID a port at an address, which may be unspecified, and
+// returns it. Errors: EADDRINUSE when somebody has the port at this address,
+// EADDRNOTAVAIL when at another one and either of the two is unspecified, or
+// when no port is left.
+func (t portTable) claim(id *ID, a netip.AddrPort) (netip.AddrPort, error) {
+	if a.Port() == 0 {
+		return t.ephemeral(id, a.Addr())
+	}
+	k := portKey{id.ps, a.Port()}
+	if err := t.check(k, id, a.Addr(), id.settings.reuse); err != nil {
+		return netip.AddrPort{}, err
+	}
+	t[k] = append(t[k], id)
+	return a, nil
+}
+
+// ephemeral gives an ID a port that nobody has, chosen at random.
+func (t portTable) ephemeral(id *ID, a netip.Addr) (netip.AddrPort, error) {
+	const n = lastEphemeral - firstEphemeral + 1
+	begin := rand.IntN(n)
+	for i := range n {
+		k := portKey{id.ps, uint16(firstEphemeral + (begin+i)%n)}
+		if len(t[k]) == 0 {
+			t[k] = []*ID{id}
+			return netip.AddrPortFrom(a, k.port), nil
+		}
+	}
+	return netip.AddrPort{}, fmt.Errorf("no port of %v is free: %w", id.ps, ib.EADDRNOTAVAIL)
+}
+
+// check returns why an ID cannot be bound to a port at an address, or cannot
+// listen there, which reuse does not help.
+func (t portTable) check(k portKey, id *ID, a netip.Addr, reuse bool) error {
+	for _, o := range t[k] {
+		b := o.src.Addr()
+		switch {
+		case o == id, reuse && o.settings.reuse:
+		case id.settings.afOnly && o.settings.afOnly && a.Is4() != b.Is4():
+		case a.IsUnspecified() || b.IsUnspecified():
+			return fmt.Errorf("port %d of %v is taken at %v: %w", k.port, k.ps, b, ib.EADDRNOTAVAIL)
+		case a == b:
+			return fmt.Errorf("port %d of %v is taken at %v: %w", k.port, k.ps, b, ib.EADDRINUSE)
+		}
+	}
+	return nil
+}
+
+// release takes an ID's port back.
+func (t portTable) release(id *ID) {
+	k := portKey{id.ps, id.src.Port()}
+	i := slices.Index(t[k], id)
+	if i < 0 {
+		return // not bound, or by a request
+	}
+	if t[k] = slices.Delete(t[k], i, i+1); len(t[k]) == 0 {
+		delete(t, k)
+	}
+}
+
+// listener returns the ID that takes requests for an address and port.
+func (t portTable) listener(k portKey, a netip.Addr) *ID {
+	for _, id := range t[k] {
+		if id.listening && id.takes(a) {
+			return id
+		}
+	}
+	return nil
+}
+
+// takes reports whether a listener's address covers a. An unspecified IPv6
+// address covers IPv4 too, unless AFOnly was set.
+func (id *ID) takes(a netip.Addr) bool {
+	own := id.src.Addr()
+	switch {
+	case !own.IsUnspecified():
+		return own == a
+	case own.Is4():
+		return a.Is4()
+	default:
+		return a.Is6() || !id.settings.afOnly
+	}
+}

@@ -1,0 +1,278 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/verbs"
+)
+
+// ownQP is the QP of CreateQP with what came along.
+type ownQP struct {
+	qp             *verbs.QP
+	srq            bool
+	sendCQ, recvCQ *queue
+	belongings     []func() error // ends what else is for this QP only, in order
+	dev            *device
+	over           chan struct{} // closed once the QP is destroyed
+}
+
+// queue is a completion queue of a QP, with its channel if it was made for it.
+type queue struct {
+	cq *verbs.CQ
+	ch *verbs.CompChannel
+}
+
+// engine returns the queue pair inside the adapter, nil for none or one that
+// the program has destroyed.
+func (o *ownQP) engine() *qp.QP {
+	if o == nil {
+		return nil
+	}
+	return o.qp.Engine()
+}
+
+// CreateQP creates the ID's queue pair, in pd or, for nil, the default
+// protection domain of the adapter. attr.Type may be zero; completion queues
+// that are nil are made, of the sizes of the work queues, for GetSendComp and
+// GetRecvComp. Connected ones are in INIT then and take receives; the calls
+// that connect move them on. UD ones are in RTS with DefaultQKey. The actual
+// sizes are written to attr.Cap.
+//
+// Errors: EINVAL before the ID has an adapter, for a second QP, one of another
+// service and the objects of another adapter; those of verbs' CreateQP.
+func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error { return id.createQP(pd, attr) }
+
+// createQP is CreateQP of a QP with which belongings end. Without success they
+// remain the caller's.
+func (id *ID) createQP(pd *verbs.PD, attr *verbs.QPInitAttr, belongings ...func() error) error {
+	if err := id.enter("create QP"); err != nil {
+		return err
+	}
+	defer id.call.Unlock()
+	if attr != nil && attr.Type == 0 {
+		attr.Type = id.typ
+	}
+	switch {
+	case id.dev == nil:
+		return fmt.Errorf("create QP: the ID has no adapter yet: %w", ib.EINVAL)
+	case id.qp != nil:
+		return fmt.Errorf("create QP: the ID has one: %w", ib.EINVAL)
+	case attr == nil || attr.Type != id.typ:
+		return fmt.Errorf("create QP: the ID takes one of service %v: %w", id.typ, ib.EINVAL)
+	case pd != nil && pd.Context() != id.dev.ctx:
+		return fmt.Errorf("create QP: the protection domain is of another adapter: %w", ib.EINVAL)
+	}
+	if pd == nil {
+		var err error
+		if pd, err = id.dev.defaultPD(); err != nil {
+			return fmt.Errorf("create QP: %w", err)
+		}
+	}
+	own := &ownQP{srq: attr.SRQ != nil, dev: id.dev, over: make(chan struct{})}
+	if err := own.create(pd, attr); err != nil {
+		return errors.Join(err, own.destroy())
+	}
+	if err := id.own(own); err != nil {
+		return errors.Join(fmt.Errorf("create QP: %w", err), own.destroy())
+	}
+	own.belongings = append(own.belongings, belongings...)
+	return nil
+}
+
+// create makes the QP and the queues that it is not given.
+func (o *ownQP) create(pd *verbs.PD, attr *verbs.QPInitAttr) (err error) {
+	a := *attr
+	if o.sendCQ, err = o.queue(a.SendCQ, a.Cap.MaxSendWR); err != nil {
+		return err
+	}
+	if o.recvCQ, err = o.queue(a.RecvCQ, a.Cap.MaxRecvWR); err != nil {
+		return err
+	}
+	a.SendCQ, a.RecvCQ = o.sendCQ.cq, o.recvCQ.cq
+	o.qp, err = pd.CreateQP(&a)
+	attr.Cap = a.Cap
+	return err
+}
+
+// queue returns cq as a queue, or makes one of n entries.
+func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
+	if cq != nil {
+		return &queue{cq: cq}, nil
+	}
+	ch := verbs.NewCompChannel()
+	cq, err := o.dev.ctx.CreateCQ(int(max(n, 1)), ch)
+	if err != nil {
+		return nil, err
+	}
+	o.belongings = append(o.belongings, cq.Destroy)
+	return &queue{cq: cq, ch: ch}, nil
+}
+
+// destroy ends the QP and what belongs to it. After a failure it can be called
+// again.
+func (o *ownQP) destroy() error {
+	if o.qp.Engine() != nil {
+		if err := o.qp.Destroy(); err != nil {
+			return err
+		}
+	}
+	if !isClosed(o.over) {
+		close(o.over)
+	}
+	for len(o.belongings) > 0 {
+		if err := o.belongings[0](); err != nil {
+			return err
+		}
+		o.belongings = o.belongings[1:]
+	}
+	return nil
+}
+
+// own makes the QP ready to take receives, and the ID's.
+func (id *ID) own(o *ownQP) error {
+	if id.typ == ib.UD {
+		if err := o.ready(); err != nil {
+			return err
+		}
+	}
+	return id.do(func(now clock.Instant) error {
+		if q := o.engine(); id.typ != ib.UD {
+			if err := id.dev.hca.Prepare(now, q); err != nil {
+				return err
+			}
+		}
+		id.qp = o
+		return nil
+	})
+}
+
+// ready walks a UD queue pair to RTS.
+func (o *ownQP) ready() error { return o.qp.ModifyToRTS(verbs.QPAttr{Port: 1, QKey: DefaultQKey}) }
+
+// QP returns the queue pair of CreateQP, nil if there is none.
+func (id *ID) QP() *verbs.QP {
+	if o := id.owned(); o != nil {
+		return o.qp
+	}
+	return nil
+}
+
+// SendCQ returns the completion queue of the sends of CreateQP's queue pair,
+// nil without one.
+func (id *ID) SendCQ() *verbs.CQ {
+	if o := id.owned(); o != nil {
+		return o.sendCQ.cq
+	}
+	return nil
+}
+
+// RecvCQ returns the completion queue of its receives.
+func (id *ID) RecvCQ() *verbs.CQ {
+	if o := id.owned(); o != nil {
+		return o.recvCQ.cq
+	}
+	return nil
+}
+
+func (id *ID) owned() *ownQP {
+	id.call.Lock()
+	defer id.call.Unlock()
+	return id.qp
+}
+
+// PD returns the default protection domain of the ID's adapter, which is
+// allocated when it is first asked for and ends with the Manager. EINVAL before
+// the ID has an adapter; errors of AllocPD.
+func (id *ID) PD() (*verbs.PD, error) {
+	id.m.mu.Lock()
+	dev := id.dev
+	id.m.mu.Unlock()
+	if dev == nil {
+		return nil, fmt.Errorf("default protection domain: the ID has no adapter yet: %w", ib.EINVAL)
+	}
+	return dev.defaultPD()
+}
+
+// DestroyQP destroys the queue pair of CreateQP and the completion queues that
+// were made for it. The peer is not told. EINVAL if there is none, errors of
+// Destroy.
+func (id *ID) DestroyQP() error {
+	if err := id.enter("destroy QP"); err != nil {
+		return err
+	}
+	defer id.call.Unlock()
+	if id.qp == nil {
+		return fmt.Errorf("destroy QP: %w", errNoQP)
+	}
+	return id.destroyQP()
+}
+
+// destroyQP destroys the QP if there is one. call is held.
+func (id *ID) destroyQP() error {
+	if id.qp == nil {
+		return nil
+	}
+	if err := id.qp.destroy(); err != nil {
+		return err
+	}
+	for _, j := range id.joins {
+		j.attached = false
+	}
+	return id.do(func(clock.Instant) error {
+		id.qp = nil
+		return nil
+	})
+}
+
+// GetSendComp waits until ctx ends for a completion of a send, of any status.
+// It sleeps meanwhile. EINVAL unless CreateQP made the queue, and once the QP is
+// destroyed; ENODEV when the adapter is gone. One goroutine at a time may wait.
+func (id *ID) GetSendComp(ctx context.Context) (verbs.WC, error) {
+	o := id.owned()
+	if o == nil {
+		return verbs.WC{}, fmt.Errorf("get completion: %w", errNoQP)
+	}
+	return o.next(ctx, o.sendCQ)
+}
+
+// GetRecvComp does the same for a receive.
+func (id *ID) GetRecvComp(ctx context.Context) (verbs.WC, error) {
+	o := id.owned()
+	if o == nil {
+		return verbs.WC{}, fmt.Errorf("get completion: %w", errNoQP)
+	}
+	return o.next(ctx, o.recvCQ)
+}
+
+// next waits for a completion.
+func (o *ownQP) next(ctx context.Context, q *queue) (verbs.WC, error) {
+	if q.ch == nil {
+		return verbs.WC{}, fmt.Errorf("get completion: the queue is the program's own: %w", ib.EINVAL)
+	}
+	var wc [1]verbs.WC
+	for {
+		if q.cq.Collect(wc[:]) > 0 {
+			return wc[0], nil
+		}
+		if err := q.cq.ReqNotify(false); err != nil {
+			return verbs.WC{}, err
+		}
+		if q.cq.Collect(wc[:]) > 0 {
+			return wc[0], nil
+		}
+		select {
+		case <-q.ch.C():
+		case <-o.over:
+			return verbs.WC{}, errNoQP
+		case <-o.dev.removed:
+			return verbs.WC{}, errGone
+		case <-ctx.Done():
+			return verbs.WC{}, ctx.Err()
+		}
+	}
+}

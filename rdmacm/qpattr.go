@@ -1,0 +1,52 @@
+package rdmacm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// QPAttr returns the attributes, and their mask, that move a queue pair to
+// INIT, RTR or RTS as the connection says (C8), for programs that move their
+// own. Before there is a connection, INIT gives the peer no rights. EINVAL
+// before the ID has an adapter, for another state, and while the attributes are
+// not known: those of RTR and RTS come with CONNECT_REQUEST or
+// CONNECT_RESPONSE.
+func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
+	if err := id.enter("QP attributes"); err != nil {
+		return a, 0, err
+	}
+	defer id.call.Unlock()
+	if id.dev == nil {
+		return a, 0, fmt.Errorf("QP attributes: the ID has no adapter yet: %w", ib.EINVAL)
+	}
+	err = id.do(func(clock.Instant) (err error) {
+		if id.conn == nil || id.typ == ib.UD {
+			a, mask, err = plainAttr(id.typ, to)
+			return err
+		}
+		a, mask, err = id.conn.QPAttr(to)
+		a.MaxRDAtomic, a.MaxDestRDAtomic = min(a.MaxRDAtomic, id.dev.maxRD), min(a.MaxDestRDAtomic, id.dev.maxRD)
+		return err
+	})
+	return a, mask, err
+}
+
+// plainAttr returns what does not depend on a peer.
+func plainAttr(typ ib.QPType, to ib.QPState) (ib.QPAttr, ib.AttrMask, error) {
+	a := ib.QPAttr{State: to}
+	switch {
+	case to == ib.INIT && typ == ib.UD:
+		a.Port, a.QKey = 1, DefaultQKey
+		return a, ib.AttrState | ib.AttrPKeyIndex | ib.AttrPort | ib.AttrQKey, nil
+	case to == ib.INIT:
+		a.Port = 1
+		return a, ib.AttrState | ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags, nil
+	case to == ib.RTR && typ == ib.UD:
+		return a, ib.AttrState, nil
+	case to == ib.RTS && typ == ib.UD:
+		return a, ib.AttrState | ib.AttrSQPSN, nil
+	}
+	return ib.QPAttr{}, 0, fmt.Errorf("attributes for QP state %v without a connection: %w", to, ib.EINVAL)
+}

@@ -1,0 +1,120 @@
+package rdmacm
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// request takes a REQ or SIDR_REQ for a service that is open, on the adapter's
+// thread. What no listener wants is rejected by destroying its connection, as
+// Linux does (IBA annex A11); what cannot wait any more is forgotten, and the
+// peer repeats it.
+func (d *device) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
+	r, ok := parseRequest(e)
+	if !ok || !slices.Contains(d.addrs, r.head.DstAddr) {
+		c.Destroy(now)
+		return
+	}
+	ps, port, _ := r.service.IP() // the service is one that an ID has opened
+	k := portKey{ps, port}
+	id := &ID{
+		m: d.m, ps: ps, state: stateConnect, typ: r.typ, conn: c, dev: d,
+		src: netip.AddrPortFrom(r.head.DstAddr, port), dst: netip.AddrPortFrom(r.head.SrcAddr, r.head.SrcPort),
+	}
+	r.event.source = c.Path().Remote
+	switch d.m.queue(id, k, r.event) {
+	case queued:
+		c.Consumer = id
+		c.SetHandler(handle)
+		if r.typ != ib.UD {
+			// A peer that repeats itself learns that its request has come.
+			_ = c.PrepareMRA(now, cm.DefaultMRATimeout, nil) // allowed in this state
+		}
+	case full:
+		c.Forget()
+	case unwanted:
+		c.Destroy(now)
+	}
+}
+
+// verdict is what becomes of a request.
+type verdict uint8
+
+const (
+	queued verdict = iota
+	full
+	unwanted
+)
+
+// queue gives a request to its listener.
+func (m *Manager) queue(id *ID, k portKey, e *Event) verdict {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.ports.listener(k, id.src.Addr())
+	switch {
+	case l == nil || l.typ != id.typ:
+		return unwanted
+	case !l.backlog.add(e.source):
+		return full
+	case m.add(id) != nil:
+		l.backlog.remove(e.source)
+		return full
+	}
+	own := l.ch
+	if l.sync {
+		own = nil
+	}
+	_ = id.join(own) // a listener's channel is of this Manager and open
+	e.ID, e.Listener, e.about, e.count = id, l, l, &l.acks
+	l.ch.put(e)
+	return queued
+}
+
+// arrival is a REQ or a SIDR_REQ, taken apart.
+type arrival struct {
+	service mad.ServiceID
+	typ     ib.QPType
+	head    mad.IPHeader
+	event   *Event
+}
+
+// parseRequest takes a request apart. It reports false for one without an IP
+// header that can be read, or for a transport of no ID.
+func parseRequest(e *cm.Event) (arrival, bool) {
+	r := arrival{event: &Event{Type: EventConnectRequest}}
+	var data []byte
+	switch e.Type {
+	case cm.REQReceived:
+		q := e.REQ
+		r.service, data = q.ServiceID, q.PrivateData[:]
+		switch q.Transport {
+		case mad.TransportRC:
+			r.typ = ib.RC
+		case mad.TransportUC:
+			r.typ = ib.UC
+		default:
+			return r, false
+		}
+		r.event.Param = ConnParam{
+			PrivateData:        slices.Clone(data[mad.IPHeaderSize:]),
+			ResponderResources: q.InitiatorDepth, InitiatorDepth: q.ResponderResources,
+			FlowControl: q.EndToEndFlowControl, RetryCount: q.RetryCount, RNRRetryCount: q.RNRRetryCount,
+			SRQ: q.SRQ, QPN: q.LocalQPN,
+		}
+	case cm.SIDRREQReceived:
+		q := e.SIDRREQ
+		r.service, r.typ, data = q.ServiceID, ib.UD, q.PrivateData[:]
+		r.event.UD.PrivateData = slices.Clone(data[mad.IPHeaderSize:])
+	default:
+		return r, false
+	}
+	var err error
+	r.head, err = mad.ParseIPHeader((*[mad.IPHeaderSize]byte)(data))
+	r.head.SrcAddr, r.head.DstAddr = r.head.SrcAddr.Unmap(), r.head.DstAddr.Unmap()
+	return r, err == nil
+}

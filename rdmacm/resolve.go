@@ -1,0 +1,225 @@
+package rdmacm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+)
+
+// ResolveAddr finds the adapter and the source address for a peer's address:
+// ADDR_RESOLVED or ADDR_ERROR tells. An ID that is idle is bound first, to src
+// or, if that is the zero value or unspecified, to a free port; of one that is
+// bound src is not looked at. Without an address to begin from, it is the one
+// from which the host would send there, if an adapter has it, else the first of
+// the same family. An unspecified dst is this side itself.
+//
+// Nothing is sent and nothing waits: the timeout is librdmacm's. Errors: EINVAL
+// in another state, for addresses of different families and for an invalid
+// dst; ENETUNREACH without a route; those of BindAddr. The status of ADDR_ERROR
+// is -ENODEV when no adapter has an address of the family, -EINVAL for IPoIB.
+// Afterwards the ID is bound and may resolve again.
+func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
+	if err := id.enter("resolve address"); err != nil {
+		return err
+	}
+	err := id.resolveAddr(src, dst)
+	id.call.Unlock()
+	if err != nil {
+		return fmt.Errorf("resolve address %v: %w", dst, err)
+	}
+	return id.complete("resolve address", EventAddrResolved)
+}
+
+func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
+	if !dst.IsValid() {
+		return fmt.Errorf("no address: %w", ib.EINVAL)
+	}
+	if err := id.room(); err != nil {
+		return err
+	}
+	dst = plain(dst)
+	if err := id.bindFor(src, dst); err != nil {
+		return err
+	}
+	dev, from, err := id.route(dst.Addr())
+	if err != nil {
+		return err
+	}
+	if dev == nil || id.ps == IPoIB {
+		id.post(addrError(id.ps))
+		return nil
+	}
+	if dst.Addr().IsUnspecified() {
+		dst = netip.AddrPortFrom(from, dst.Port())
+	}
+	id.m.mu.Lock()
+	id.dev, id.src, id.dst = dev, netip.AddrPortFrom(from, id.src.Port()), dst
+	id.m.mu.Unlock()
+	return id.do(func(clock.Instant) error {
+		id.state = stateAddrResolved
+		id.post(&Event{Type: EventAddrResolved})
+		return nil
+	})
+}
+
+// addrError is the event of an address that no adapter can resolve.
+func addrError(ps PortSpace) *Event {
+	errno := ib.ENODEV
+	if ps == IPoIB {
+		errno = ib.EINVAL
+	}
+	return &Event{
+		Type: EventAddrError, Status: -int(errno), Err: fmt.Errorf("no adapter resolves the address in port space %v: %w", ps, errno),
+	}
+}
+
+// bindFor makes sure that the ID is bound before it is resolved, and to an
+// address of the right family.
+func (id *ID) bindFor(src, dst netip.AddrPort) error {
+	state := stateIdle
+	err := id.do(func(clock.Instant) error {
+		state = id.state
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case state == stateBound:
+		src = id.src
+	case state != stateIdle:
+		return state.not("resolve address")
+	case !src.IsValid():
+		src = netip.AddrPortFrom(unspecified(dst.Addr()), src.Port())
+	}
+	src = plain(src)
+	if a := src.Addr(); a.Is4() != dst.Addr().Is4() && (state == stateIdle || !a.IsUnspecified()) {
+		return fmt.Errorf("source %v is of another family: %w", a, ib.EINVAL)
+	}
+	if state == stateBound {
+		return nil
+	}
+	return id.bind(src)
+}
+
+// unspecified returns the unspecified address of the family of a.
+func unspecified(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+// route returns the adapter and the source address for a destination; no
+// adapter if there is none.
+func (id *ID) route(dst netip.Addr) (*device, netip.Addr, error) {
+	if own := id.src.Addr(); !own.IsUnspecified() {
+		return id.dev, own, nil
+	}
+	if d := id.m.find(dst); d != nil {
+		return d, dst, nil
+	}
+	var err error
+	if id.m.outside() {
+		var from netip.Addr
+		if from, err = hostRoute(dst); err == nil {
+			if d := id.m.find(from); d != nil {
+				return d, from, nil
+			}
+		}
+	}
+	near := id.m.nearest(dst)
+	if near == nil || err != nil && !near.inside {
+		return nil, netip.Addr{}, err
+	}
+	from, _ := near.first(dst)
+	return near, from, nil
+}
+
+// outside reports whether an adapter is on the host's network.
+func (m *Manager) outside() bool {
+	return slices.ContainsFunc(m.devices, func(d *device) bool { return !d.inside })
+}
+
+// nearest returns the first adapter with an address that can reach a, a
+// loopback address for a loopback address if possible; nil if there is none.
+func (m *Manager) nearest(a netip.Addr) *device {
+	var other *device
+	for _, d := range m.devices {
+		own, ok := d.first(a)
+		switch {
+		case !ok || d.isGone():
+		case own.IsLoopback() == a.IsLoopback():
+			return d
+		case own.IsLoopback() && !d.inside && !a.IsUnspecified() && !ofHost(a):
+			// Nothing leaves the host from a loopback address.
+		case other == nil:
+			other = d
+		}
+	}
+	return other
+}
+
+// hostRoute returns the address from which the host would send to dst. Nothing
+// is sent. It reports only that there is no route; whatever else keeps the host
+// from answering says nothing about the adapters.
+func hostRoute(dst netip.Addr) (netip.Addr, error) {
+	const discard = 9
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
+	if errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) {
+		return netip.Addr{}, fmt.Errorf("%v: %w", dst, syscall.ENETUNREACH)
+	}
+	if err != nil {
+		return netip.Addr{}, nil
+	}
+	defer func() { _ = c.Close() }() // nothing was sent
+	a, _ := netip.AddrFromSlice(c.LocalAddr().(*net.UDPAddr).IP)
+	return a.Unmap(), nil
+}
+
+// ResolveRoute finds the path to the resolved address: ROUTE_RESOLVED tells.
+// On RoCE that takes no packets. What SetTOS and SetAckTimeout said is taken
+// into the path now. EINVAL unless the address is resolved and no route yet.
+func (id *ID) ResolveRoute(timeout time.Duration) error {
+	if err := id.enter("resolve route"); err != nil {
+		return err
+	}
+	err := id.resolveRoute()
+	id.call.Unlock()
+	if err != nil {
+		return err
+	}
+	return id.complete("resolve route", EventRouteResolved)
+}
+
+func (id *ID) resolveRoute() error {
+	if err := id.room(); err != nil {
+		return fmt.Errorf("resolve route: %w", err)
+	}
+	return id.do(func(clock.Instant) error {
+		if id.state != stateAddrResolved {
+			return id.state.not("resolve route")
+		}
+		id.path = cm.Path{
+			Local: id.src.Addr(), Remote: id.dst.Addr(), FlowLabel: flowLabel(id.src.Port(), id.dst.Port()),
+			TClass: id.settings.tos, MTU: id.dev.mtu, Lifetime: cm.DefaultLifetime,
+		}
+		if t := id.settings.ackTimeout; t != 0 {
+			id.path.Lifetime = max(t-1, 1)
+		}
+		id.state = stateRouteResolved
+		id.post(&Event{Type: EventRouteResolved})
+		return nil
+	})
+}
+
+// flowLabel is what rdma_cm makes of the ports, so that both sides choose the
+// same UDP source port.
+func flowLabel(src, dst uint16) uint32 { return (uint32(src)*31 + uint32(dst)) & 0xfffff }

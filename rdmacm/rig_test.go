@@ -1,0 +1,207 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/verbs"
+)
+
+// patience bounds every wait for something that must come.
+const patience = 20 * time.Second
+
+// port is where the listeners of the tests listen.
+const port = 7471
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want fails the test unless err is target.
+func want(t testing.TB, err, target error, what string) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s: error %v, want one that is %v", what, err, target)
+	}
+}
+
+// soon returns a context that ends the test's patience.
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// host is a Manager of one adapter, with an event channel.
+type host struct {
+	t    testing.TB
+	m    *Manager
+	ch   *EventChannel
+	addr netip.Addr // the first of the adapter
+}
+
+// newHost opens an adapter. It is closed with the test, and must not leave
+// anything behind in the communication manager then.
+func newHost(t testing.TB, cfg verbs.Config) *host {
+	t.Helper()
+	m, err := Open(cfg)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, ib.ENODEV) {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return &host{t: t, m: m, ch: m.NewEventChannel(), addr: m.devices[0].addrs[0]}
+}
+
+// newPair returns two hosts on a network in memory. Each has an IPv4 and an
+// IPv6 address.
+func newPair(t testing.TB) (a, b *host) {
+	t.Helper()
+	n := verbs.NewNetwork()
+	return newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1,fd00::1"}),
+		newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2,fd00::2"})
+}
+
+// addresses numbers the loopback addresses that this process has used.
+var addresses atomic.Uint32
+
+// loopback returns an address of 127.128.0.0/10 that no other test uses, nor
+// another process that runs these tests at the same time.
+func loopback() string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 128+pid>>8&63, pid&255, addresses.Add(1)%250+1)
+}
+
+// newUDPPair returns two hosts on UDP sockets.
+func newUDPPair(t testing.TB) (a, b *host) {
+	t.Helper()
+	return newHost(t, verbs.Config{Addr: loopback()}), newHost(t, verbs.Config{Addr: loopback()})
+}
+
+// at returns the host's address with a port.
+func (h *host) at(port uint16) netip.AddrPort { return netip.AddrPortFrom(h.addr, port) }
+
+// id returns a new ID with the host's event channel. It is impatient: its CM
+// waits are short.
+func (h *host) id(ps PortSpace) *ID {
+	h.t.Helper()
+	id, err := h.m.CreateID(h.ch, ps)
+	must(h.t, err)
+	return id
+}
+
+// listener returns an ID that listens.
+func (h *host) listener(ps PortSpace, backlog int) *ID {
+	h.t.Helper()
+	id := h.id(ps)
+	must(h.t, id.BindAddr(h.at(port)))
+	must(h.t, id.Listen(backlog))
+	return id
+}
+
+// take returns the next event, which must be of a type, and acknowledges it.
+func (h *host) take(want EventType) *Event {
+	h.t.Helper()
+	e, err := h.ch.Get(soon(h.t))
+	if err != nil {
+		h.t.Fatalf("waiting for %v: %v", want, err)
+	}
+	e.Ack()
+	if e.Type != want {
+		h.t.Fatalf("event %v, status %d (%v); want %v", e.Type, e.Status, e.Err, want)
+	}
+	return e
+}
+
+// quiet fails the test if an event waits.
+func (h *host) quiet(why string) {
+	h.t.Helper()
+	if e, ok := h.ch.TryGet(); ok {
+		h.t.Fatalf("%s: event %v, status %d (%v)", why, e.Type, e.Status, e.Err)
+	}
+}
+
+// resolved returns an ID that may connect to a peer.
+func (h *host) resolved(ps PortSpace, to netip.AddrPort) *ID {
+	h.t.Helper()
+	return h.resolve(h.id(ps), to)
+}
+
+// resolve makes an ID ready to connect.
+func (h *host) resolve(id *ID, to netip.AddrPort) *ID {
+	h.t.Helper()
+	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	h.take(EventAddrResolved)
+	must(h.t, id.ResolveRoute(time.Second))
+	h.take(EventRouteResolved)
+	return id
+}
+
+// small is a QP of the tests.
+func small() *verbs.QPInitAttr {
+	return &verbs.QPInitAttr{
+		SQSig: ib.SigAll, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64},
+	}
+}
+
+// withQP gives an ID a QP.
+func withQP(t testing.TB, id *ID) *ID {
+	t.Helper()
+	must(t, id.CreateQP(nil, small()))
+	return id
+}
+
+// link is a connection between an ID of each of two hosts.
+type link struct{ client, server, listener *ID }
+
+// connect connects IDs with QPs of a and b.
+func connect2(t testing.TB, a, b *host) link {
+	t.Helper()
+	l := b.listener(TCP, 0)
+	client := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, client.Connect(nil))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	b.take(EventEstablished)
+	return link{client, server, l}
+}
+
+// destroy ends IDs.
+func destroy(t testing.TB, ids ...*ID) {
+	t.Helper()
+	for _, id := range ids {
+		must(t, id.Destroy())
+	}
+}
+
+// conns returns the connections that the CM of a host's adapter holds, without
+// those in TIMEWAIT.
+func (h *host) conns() int {
+	h.t.Helper()
+	n := 0
+	d := h.m.devices[0]
+	must(h.t, d.do(func(clock.Instant) error {
+		n = d.hca.CM().Conns()
+		return nil
+	}))
+	return n
+}

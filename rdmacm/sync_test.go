@@ -1,0 +1,155 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// syncID returns an ID without an event channel.
+func (h *host) syncID(ps PortSpace) *ID {
+	h.t.Helper()
+	id, err := h.m.CreateID(nil, ps)
+	must(h.t, err)
+	return id
+}
+
+// syncClient returns one that may connect, with a QP.
+func (h *host) syncClient(to netip.AddrPort) *ID {
+	h.t.Helper()
+	id := h.syncID(TCP)
+	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	must(h.t, id.ResolveRoute(time.Second))
+	return withQP(h.t, id)
+}
+
+// syncListener returns one that listens.
+func (h *host) syncListener() *ID {
+	h.t.Helper()
+	l := h.syncID(TCP)
+	must(h.t, l.BindAddr(h.at(port)))
+	must(h.t, l.Listen(0))
+	return l
+}
+
+// TestC11_Synchronous connects IDs whose calls wait, as rdma_client and
+// rdma_server do.
+func TestC11_Synchronous(t *testing.T) {
+	for name, network := range networks {
+		t.Run(name, func(t *testing.T) {
+			a, b := network(t)
+			l := b.syncListener()
+			l.Context = "of the listener"
+			accepted := make(chan *ID, 1)
+			served := make(chan error, 1)
+			go func() {
+				server, err := l.GetRequest(soon(t))
+				if err == nil {
+					accepted <- server
+					err = errors.Join(server.CreateQP(nil, small()), server.Accept(nil))
+				}
+				served <- err
+			}()
+			client := a.syncClient(b.at(port))
+			must(t, client.Connect(nil))
+			if e := client.Event(); e.Type != EventEstablished || len(e.Param.PrivateData) != 196 {
+				t.Errorf("the event of Connect is %+v", e)
+			}
+			must(t, <-served)
+			server := <-accepted
+			if e := server.Event(); e.Type != EventEstablished || server.Context != "of the listener" {
+				t.Errorf("the event of Accept is %+v, the ID's context %v", e, server.Context)
+			}
+			message(t, client, server, "hello")
+			must(t, server.QP().PostRecv(recvNothing()))
+			go func() {
+				_, err := server.GetRecvComp(soon(t)) // the flush, when the client disconnects
+				served <- errors.Join(err, server.Disconnect(), server.Destroy())
+			}()
+			must(t, client.Disconnect())
+			must(t, client.Disconnect()) // nothing follows, so it does not wait
+			must(t, <-served)
+			destroy(t, client, l)
+		})
+	}
+}
+
+// TestC11_SynchronousErrors wants the errors of events from the calls.
+func TestC11_SynchronousErrors(t *testing.T) {
+	a, b := newPair(t)
+	client := a.syncClient(b.at(port))
+	err := client.Connect(nil)
+	want(t, err, ib.ECONNREFUSED, "Connect where nobody listens")
+	var why *RejectError
+	if !errors.As(err, &why) || why.Reason != 8 || len(why.PrivateData) != 148 {
+		t.Errorf("Connect where nobody listens: %v", err)
+	}
+	destroy(t, client)
+
+	l := b.syncListener()
+	go func() {
+		if server, err := l.GetRequest(soon(t)); err == nil {
+			_ = server.Reject(nil) // the client says whether it worked
+			_ = server.Destroy()
+		}
+	}()
+	client = a.syncClient(b.at(port))
+	want(t, client.Connect(nil), ib.ECONNREFUSED, "Connect to who rejects")
+	destroy(t, client)
+
+	client = a.syncID(TCP)
+	want(t, client.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:0"), 0), nil, "resolve")
+	destroy(t, client)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = l.GetRequest(ctx)
+	want(t, err, context.Canceled, "GetRequest with a context that has ended")
+	destroy(t, l)
+
+	other := b.listener(TCP, 0)
+	_, err = other.GetRequest(soon(t))
+	want(t, err, ib.EINVAL, "GetRequest of a listener with a channel")
+	destroy(t, other)
+}
+
+// TestC11_SynchronousDestroy ends the waiting of a call.
+func TestC11_SynchronousDestroy(t *testing.T) {
+	a, b := newPair(t)
+	l := b.syncListener()
+	client := a.syncClient(b.at(port))
+	got := make(chan error, 1)
+	go func() { got <- client.Connect(nil) }()
+	server, err := l.GetRequest(soon(t))
+	must(t, err)
+	destroy(t, client)
+	want(t, <-got, ib.EINVAL, "Connect when the ID is destroyed")
+	go func() {
+		_, err := l.GetRequest(soon(t))
+		got <- err
+	}()
+	destroy(t, server, l)
+	want(t, <-got, ib.EINVAL, "GetRequest when the listener is destroyed")
+}
+
+// TestC11_SynchronousEarlyEnd wants Accept to fail when the client has gone
+// before RTU.
+func TestC11_SynchronousEarlyEnd(t *testing.T) {
+	a, b := newPair(t)
+	l := b.syncListener()
+	client := a.resolved(TCP, b.at(port))
+	must(t, client.Connect(&ConnParam{QPN: 0x77}))
+	server, err := l.GetRequest(soon(t))
+	must(t, err)
+	got := make(chan error, 1)
+	withQP(t, server)
+	go func() { got <- server.Accept(nil) }()
+	a.take(EventConnectResponse)
+	must(t, client.Reject(nil))
+	want(t, <-got, ib.ECONNREFUSED, "Accept of a client that rejects the answer")
+	destroy(t, client, server, l)
+}

@@ -1,0 +1,85 @@
+package verbs
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/driver"
+	"github.com/softhca/softhca/internal/hca"
+)
+
+// TestInside runs code on the adapter's thread, until it is closed.
+func TestInside(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	boom := errors.New("boom")
+	err := a.ctx.Inside(func(now clock.Instant, h *hca.HCA) error {
+		if h != a.ctx.hca || a.qp.Engine() != a.qp.qp || a.pd.Context() != a.ctx {
+			t.Error("inside is another adapter")
+		}
+		return boom
+	})
+	want(t, err, boom, "Inside")
+	must(t, a.qp.Destroy())
+	var none *PD
+	if a.qp.Engine() != nil || none.Context() != nil {
+		t.Error("a QP that is destroyed has an engine")
+	}
+	must(t, a.ctx.Close())
+	want(t, a.ctx.Inside(nil), ErrInvalidHCA, "Inside of a closed adapter")
+	must(t, b.ctx.Close())
+}
+
+// TestWatch tells once that an adapter is gone, and why.
+func TestWatch(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	told := 0
+	a.ctx.Watch(func(now clock.Instant, cause error) {
+		if told++; now == 0 || cause != nil {
+			t.Errorf("closed at %v: %v", now, cause)
+		}
+	})
+	stop := a.ctx.Watch(func(clock.Instant, error) { t.Error("a watch that has ended was told") })
+	stop()
+	must(t, a.ctx.Close())
+	a.ctx.Watch(func(now clock.Instant, cause error) {
+		if told++; now != 0 || cause != nil {
+			t.Errorf("a watch that comes late: %v, %v", now, cause)
+		}
+	})
+	if told != 2 {
+		t.Errorf("told %d times, want 2", told)
+	}
+
+	told = 0
+	b.ctx.Watch(func(now clock.Instant, cause error) {
+		if told++; now != 0 || !errors.Is(cause, driver.ErrDead) {
+			t.Errorf("failed at %v: %v", now, cause)
+		}
+	})
+	err := b.ctx.Inside(func(clock.Instant, *hca.HCA) error { panic("an invariant is broken") })
+	want(t, err, driver.ErrDead, "Inside that panics")
+	must(t, b.ctx.Close())
+	if told != 1 {
+		t.Errorf("told %d times, want 1", told)
+	}
+}
+
+// TestCollect takes completions without running the adapter: only who was
+// woken finds any.
+func TestCollect(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	connect(t, a, b, nil)
+	must(t, b.cq.ReqNotify(false))
+	must(t, b.qp.PostRecv(RecvWR{WRID: 7}))
+	must(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend}))
+	<-b.ch.C()
+	var wc [2]WC
+	if n := b.cq.Collect(wc[:]); n != 1 || wc[0].WRID != 7 || wc[0].Status != ib.WCSuccess {
+		t.Errorf("%d completions, %+v", n, wc[0])
+	}
+	if n := b.cq.Collect(wc[:]); n != 0 {
+		t.Errorf("%d completions of an empty queue", n)
+	}
+}
