@@ -44,6 +44,12 @@ once, in order and with a status that the faults explain, that memory holds what
 atomics happen once, that states move along legal edges, and that the counters add up. At the end the network is
 healed, and everything must finish.
 
+The profile connect is about connections: two to five adapters whose programs connect, accept, refuse, hesitate, part and
+vanish while a fifth of all packets is lost. After every step the oracle checks that each program hears what it must of its
+connection and nothing else, that whoever gives up says so, that what is repeated is repeated in time and not for ever, that
+a request leads to one connection, and that data comes from its peer. When the network is healed, both ends must agree, and
+in the end nothing may be left.
+
 Without --seed or --seeds it runs seeds 1..100. The same seed, ops and profile always make the same run. When a run
 fails, the smallest run that still fails in the same way is looked for and printed with its last packets; the exit
 code is 1.
@@ -54,6 +60,7 @@ Profiles:
   softhca sim --seeds 1..1000
   softhca sim --seed 42 --profile chaos --trace
   softhca sim --profile bulk --packets 100000000
+  softhca sim --profile connect --seeds 1..1000
   softhca sim --for 1h
   softhca sim --loss-ratio 0.01           WRITE throughput on a network that loses 1 % of the packets`,
 		Args: noArgs,
@@ -212,24 +219,34 @@ func (f *simFlags) print(w io.Writer, s *sim.Summary, small *sim.Smallest) error
 	fmt.Fprintf(&b, "%s: %d runs (profile %s, %d ops, seeds up to %d), %d packets, %d work requests, %d completions, %v of virtual time\n",
 		what, s.Runs, f.profile, f.ops, s.NextSeed-1, s.Packets, s.Posted, s.Completions, s.Virtual.Round(time.Millisecond))
 	fmt.Fprintf(&b, "took %v: %.0f packets/s/core\n", s.Elapsed.Round(time.Millisecond), s.PerCore())
-	var never []string
-	hit := 0
 	fmt.Fprintf(&b, "what came up, and how often:\n")
-	for i, name := range sim.MarkNames() {
-		if s.Marks[i] == 0 {
-			never = append(never, name)
-			continue
+	for i, name := range sim.MarkNames(f.profile) {
+		if s.Marks[i] > 0 {
+			fmt.Fprintf(&b, "  %-28s %12d\n", name, s.Marks[i])
 		}
-		hit++
-		fmt.Fprintf(&b, "  %-28s %12d\n", name, s.Marks[i])
 	}
-	fmt.Fprintf(&b, "%d of %d situations", hit, len(sim.MarkNames()))
-	if len(never) > 0 {
-		fmt.Fprintf(&b, "; never: %s", strings.Join(never, ", "))
-	}
-	fmt.Fprintln(&b)
+	printReached(&b, "situations", sim.MarkNames(f.profile), s.Marks)
+	printReached(&b, "places of the connection manager's machine", sim.CellNames(f.profile), s.Cells)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// printReached writes how many of some things came up, and which did not.
+func printReached(b *strings.Builder, things string, names []string, counts sim.Marks) {
+	if len(names) == 0 {
+		return
+	}
+	var never []string
+	for i, name := range names {
+		if counts[i] == 0 {
+			never = append(never, name)
+		}
+	}
+	fmt.Fprintf(b, "%d of %d %s", len(names)-len(never), len(names), things)
+	if len(never) > 0 {
+		fmt.Fprintf(b, "; never: %s", strings.Join(never, ", "))
+	}
+	fmt.Fprintln(b)
 }
 
 // printFailure writes the failed run, or the smallest that fails like it.
@@ -260,9 +277,12 @@ func numbers(list []int) string {
 
 // printJSON writes what a machine reads.
 func (f *simFlags) printJSON(w io.Writer, s *sim.Summary, small *sim.Smallest) error {
-	marks := map[string]uint64{}
-	for i, name := range sim.MarkNames() {
-		marks[name] = s.Marks[i]
+	byName := func(names []string, counts sim.Marks) map[string]uint64 {
+		m := make(map[string]uint64)
+		for i, name := range names {
+			m[name] = counts[i]
+		}
+		return m
 	}
 	v := struct {
 		*sim.Summary
@@ -270,8 +290,11 @@ func (f *simFlags) printJSON(w io.Writer, s *sim.Summary, small *sim.Smallest) e
 		Ops     int               `json:"ops"`
 		PerCore float64           `json:"packets_per_second_per_core"`
 		Marks   map[string]uint64 `json:"marks"`
+		Cells   map[string]uint64 `json:"cells,omitempty"` // places of the connection manager's machine
 		Failure *simFailure       `json:"failure,omitempty"`
-	}{s, f.profile, f.ops, s.PerCore(), marks, nil}
+	}{
+		s, f.profile, f.ops, s.PerCore(), byName(sim.MarkNames(f.profile), s.Marks), byName(sim.CellNames(f.profile), s.Cells), nil,
+	}
 	if r := s.Failed; r != nil {
 		v.Failure = &simFailure{Seed: r.Seed, Check: r.Violation.Check, Detail: r.Violation.Detail, Ladder: r.Ladder}
 		if small != nil {

@@ -49,6 +49,30 @@ func TestSimTraceIsTheSameEachTime(t *testing.T) {
 	}
 }
 
+// TestSimConnect runs the profile that is a world of its own.
+func TestSimConnect(t *testing.T) {
+	code, out, errs := command(t, "sim", "--seeds", "1..4", "--profile", "connect")
+	if code != exitOK || !strings.HasPrefix(out, "clean: 4 runs (profile connect, 400 ops, seeds up to 4)") {
+		t.Errorf("exit code %d, output %q, errors %q", code, out, errs)
+	}
+	for _, want := range []string{"connections tried", "situations", "places of the connection manager's machine"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	code, out, errs = command(t, "sim", "--seed", "1", "--profile", "connect", "--json")
+	var got struct {
+		Marks map[string]uint64 `json:"marks"`
+		Cells map[string]uint64 `json:"cells"`
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
+		t.Fatalf("exit code %d, %v, errors %q", code, err, errs)
+	}
+	if got.Marks["connections tried"] == 0 || got.Cells["REQ_SENT: REP"] == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestSimStopsAtPackets(t *testing.T) {
 	code, out, _ := command(t, "sim", "--packets", "3000", "--jobs", "1", "--profile", "clean")
 	if code != exitOK || !strings.HasPrefix(out, "clean: ") {

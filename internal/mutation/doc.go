@@ -16,6 +16,6 @@
 //
 // Read mutation_test.go (the tests), mutant_test.go (one bug), graft_test.go
 // (many bugs in one build), rig_test.go (builds and runs), then the lists:
-// responder, requester, completer, state, queue, shard, refusal. The program
-// that is built is in probe.
+// responder, requester, completer, state, queue, shard, refusal, connection.
+// The program that is built is in probe.
 package mutation

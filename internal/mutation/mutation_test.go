@@ -17,7 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/mutations.md")
 
 // every is the mutants of all lists.
 func every() []mutant {
-	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants, refusalMutants)
+	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants, refusalMutants, connectionMutants)
 }
 
 // unbreakable are requirements without a mutant, and why.
@@ -127,8 +127,8 @@ func (m *mutant) judge(r *report, covers map[string][]string) (proven, complaint
 	return proven, complaints
 }
 
-// checkRequirements wants each of E1 to E30 and Q1 to Q24 to be broken by a
-// mutant that a script noticed.
+// checkRequirements wants each of the requirements to be broken by a mutant
+// that a script noticed.
 func checkRequirements(t *testing.T, found []*finding) {
 	proven := make(map[string]bool)
 	for _, f := range found {
@@ -147,6 +147,8 @@ func checkRequirements(t *testing.T, found []*finding) {
 	}
 }
 
+// requirements are those of queue pairs and of the connection manager that
+// scripts cover.
 func requirements() []string {
 	var ids []string
 	for n := range 30 {
@@ -155,7 +157,10 @@ func requirements() []string {
 	for n := range 24 {
 		ids = append(ids, fmt.Sprint("Q", n+1))
 	}
-	return ids
+	for n := range 10 {
+		ids = append(ids, fmt.Sprint("C", n+1))
+	}
+	return append(ids, "C12")
 }
 
 // summary shows what noticed each mutant that was tried.

@@ -30,6 +30,7 @@ type Summary struct {
 	Busy        time.Duration `json:"busy_ns"`    // real time of all runs
 	Elapsed     time.Duration `json:"elapsed_ns"`
 	Marks       Marks         `json:"-"`
+	Cells       Marks         `json:"-"` // in the order of CellNames
 	Failed      *Result       `json:"-"` // the one with the lowest seed that failed
 }
 
@@ -48,7 +49,8 @@ func (c *Campaign) Run(ctx context.Context) (Summary, error) {
 		return Summary{}, err
 	}
 	k := &campaign{Campaign: c, begin: time.Now()}
-	k.sum.NextSeed, k.sum.Marks = c.First, make(Marks, numMarks)
+	k.sum.NextSeed = c.First
+	k.sum.Marks, k.sum.Cells = make(Marks, len(MarkNames(c.Profile))), make(Marks, len(CellNames(c.Profile)))
 	k.reported = k.begin
 	var wg sync.WaitGroup
 	for range max(c.Workers, 1) {
@@ -116,9 +118,8 @@ func (k *campaign) add(r *Result, err error, took time.Duration) bool {
 	s.Completions += r.Completions
 	s.Virtual += r.Virtual
 	s.Busy += took
-	for i, n := range r.Marks {
-		s.Marks[i] += n
-	}
+	s.Marks.add(r.Marks)
+	s.Cells.add(r.Cells)
 	if r.Violation != nil && (s.Failed == nil || r.Seed < s.Failed.Seed) {
 		s.Failed = r
 	}

@@ -99,6 +99,9 @@ type Profile struct {
 // mixed draws its troubles from the seed.
 const mixed = "mixed"
 
+// storms runs another world: that of package storm.
+const storms = "connect"
+
 var profiles = [...]Profile{
 	{mixed, "each seed has some of all troubles, and some have none", 0},
 	{"clean", "no trouble: nothing may be lost, repeated or refused", 0},
@@ -110,6 +113,7 @@ var profiles = [...]Profile{
 	{"restart", "adapters restart, networks part, clocks jump", restarts | partitions | clockJumps | loss},
 	{"chaos", "everything at once", allFeatures &^ longMessages},
 	{"bulk", "long messages over a network that loses a little, for the number of packets", longMessages | loss},
+	{storms, "connection storms: programs connect, refuse, hesitate, part and vanish, and a fifth of all packets is lost", 0},
 }
 
 func findProfile(name string) (Profile, bool) {

@@ -8,7 +8,8 @@
 // work requests), action.go, post.go and datagram.go (what programs do),
 // complete.go, explain.go and state.go (the oracle), mark.go (what happened
 // at all), ladder.go and minimize.go (what a person sees of a failure),
-// campaign.go (many seeds on several processors).
+// campaign.go (many seeds on several processors), storms.go (the profile of
+// connection storms, a world of its own in package storm).
 //
 // The oracle knows nothing of the engine but its public calls, its records
 // and the bytes on the wire. It never repairs, and never retries.

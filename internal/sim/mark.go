@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/sim/storm"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -23,8 +24,29 @@ var markNames = [...]string{
 
 const numMarks = len(markNames)
 
-// MarkNames returns the situations that are counted.
-func MarkNames() []string { return markNames[:] }
+// MarkNames returns the situations that are counted in runs of a profile.
+func MarkNames(profile string) []string {
+	if profile == storms {
+		return storm.MarkNames()
+	}
+	return markNames[:]
+}
+
+// CellNames returns the places of the machines of the connection manager that
+// runs of a profile can come to: none but in connection storms.
+func CellNames(profile string) []string {
+	if profile == storms {
+		return storm.CellNames()
+	}
+	return nil
+}
+
+// add adds the counts of a run.
+func (m Marks) add(run Marks) {
+	for i, n := range run {
+		m[i] += n
+	}
+}
 
 // mark counts a situation.
 func (w *world) mark(name string) {

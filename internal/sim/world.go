@@ -64,6 +64,7 @@ type Result struct {
 	Completions uint64        // of work requests
 	Virtual     time.Duration // how long the run took in its own time
 	Marks       Marks
+	Cells       Marks      // in the order of CellNames
 	Violation   *Violation // nil: every promise was kept
 	Ladder      []string   // with a violation: what happened last
 }
@@ -86,6 +87,9 @@ func (v *Violation) Error() string {
 func Run(c Config) (*Result, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
+	}
+	if c.Profile == storms {
+		return runStorm(c), nil
 	}
 	w := newWorld(c)
 	w.run()

@@ -1,0 +1,290 @@
+package storm
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// action is one thing that a program does unasked, or fate.
+type action uint8
+
+const (
+	actCall action = iota
+	actHangUp
+	actBothHangUp
+	actDestroy
+	actAbort
+	actTalk
+	actDecide
+	actReject
+	actReroute
+	actWrong
+	actService
+	actForge
+	actRestart
+	actCut
+	actCutWay
+	actBurst
+	numActions
+)
+
+// actionTable says what the actions are called, how often they are done at
+// least and how much more at most, and whether they are fate.
+var actionTable = [numActions]struct {
+	name        string
+	least, more int
+	fate        bool
+	do          func(*world, *rand.Rand)
+}{
+	actCall:       {"call", 100, 0, false, nil}, // its number is the connection's
+	actHangUp:     {"hang up", 2, 12, false, (*world).actHangUp},
+	actBothHangUp: {"both hang up", 1, 6, false, (*world).actBothHangUp},
+	actDestroy:    {"destroy", 2, 14, false, (*world).actDestroy},
+	actAbort:      {"destroy the queue pair too", 0, 4, false, (*world).actAbort},
+	actTalk:       {"talk", 10, 30, false, (*world).actTalk},
+	actDecide:     {"decide", 2, 10, false, (*world).actDecide},
+	actReject:     {"reject", 1, 6, false, (*world).actReject},
+	actReroute:    {"load an alternate path", 1, 8, false, (*world).actReroute},
+	actWrong:      {"wrong calls", 1, 5, false, (*world).actWrong},
+	actService:    {"open or close a service", 0, 4, false, (*world).actService},
+	actForge:      {"forge", 1, 8, true, (*world).actForge},
+	actRestart:    {"restart an adapter", 0, 3, true, (*world).actRestart},
+	actCut:        {"cut off an adapter", 0, 3, true, (*world).actCut},
+	actCutWay:     {"cut one way", 0, 4, true, (*world).actCutWay},
+	actBurst:      {"lose everything", 0, 3, true, (*world).actBurst},
+}
+
+// doAction does action number i. Its choices come from its own number, so that
+// leaving another action out does not change them.
+func (w *world) doAction(i int) {
+	a := w.drawAction()
+	if w.cfg.Trace != nil {
+		w.sayf("action %d: %s", i, actionTable[a].name)
+	}
+	if a == actCall {
+		w.call(uint64(i+1) << sideBits)
+		return
+	}
+	actionTable[a].do(w, w.act)
+}
+
+// drawAction draws an action by weight.
+func (w *world) drawAction() action {
+	sum := 0
+	for _, n := range w.plan.acts {
+		sum += n
+	}
+	v := w.act.IntN(sum)
+	for a, n := range w.plan.acts {
+		if v -= n; v < 0 {
+			return action(a)
+		}
+	}
+	panic("storm: weights do not add up")
+}
+
+// call makes one host ask another, or itself, for a connection or a service.
+func (w *world) call(id uint64) {
+	r := w.act
+	from := w.hosts[r.IntN(len(w.hosts))]
+	to := w.hosts[(from.index+1+r.IntN(len(w.hosts)-1))%len(w.hosts)]
+	if r.IntN(12) == 0 {
+		to = from // through the network and back
+	}
+	k := kind(max(r.IntN(6)-3, 0)) // most are reliable
+	w.connect(from, to, id, k)
+}
+
+// connect makes one host ask another.
+func (w *world) connect(from, to *host, id uint64, k kind) {
+	s := from.newSide(id, k, true)
+	p, r := &w.plan, s.rand
+	s.asks = terms{
+		to: to, v6: r.IntN(3) == 0, service: serviceID(k, r.IntN(2)),
+		response: p.response + uint8(r.IntN(p.spread)), lifetime: p.lifetime + uint8(r.IntN(p.spread)),
+		retries: uint8(1 + r.IntN(p.retries)), serves: uint8(r.IntN(9)), depth: uint8(r.IntN(9)), mtu: ib.MTU256 + ib.MTU(r.IntN(5)),
+	}
+	s.conn = from.hca.CM().NewConn(from.handle)
+	s.conn.Consumer = s
+	if k != datagrams {
+		if s.sock = from.take(k, r); s.sock == nil {
+			return
+		}
+		s.sock.owner = s
+	}
+	w.mark(markTried)
+	if !s.request() {
+		s.layDown()
+		s.destroyed = true
+		s.conn.Destroy(w.now)
+	}
+	from.pump()
+}
+
+// pick returns one of the sides that are alive and fit, nil if none does.
+func (w *world) pick(r *rand.Rand, fit func(*side) bool) *side {
+	var all []*side
+	for _, h := range w.hosts {
+		for _, s := range h.sides {
+			if s.alive() && fit(s) {
+				all = append(all, s)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[r.IntN(len(all))]
+}
+
+// inPhase returns what fits a phase.
+func inPhase(p phase) func(*side) bool { return func(s *side) bool { return s.phase == p } }
+
+// do makes a side, if there is one, do something, and lets it out.
+func (s *side) do(what func(*side)) {
+	if s != nil {
+		what(s)
+		s.host.pump()
+	}
+}
+
+func (w *world) actHangUp(r *rand.Rand) { w.pick(r, inPhase(up)).do((*side).hangUp) }
+
+func (w *world) actTalk(r *rand.Rand) { w.pick(r, inPhase(up)).do((*side).talk) }
+
+func (w *world) actDestroy(r *rand.Rand) {
+	w.pick(r, func(*side) bool { return true }).do((*side).destroy)
+}
+
+// actBothHangUp ends a connection at both ends at once (C5).
+func (w *world) actBothHangUp(r *rand.Rand) {
+	if s := w.pick(r, (*side).together); s != nil {
+		w.mark(markBoth)
+		s.do((*side).hangUp)
+		s.peer.do((*side).hangUp)
+	}
+}
+
+// actAbort is a program that ends in the midst of everything: its queue pair
+// goes first.
+func (w *world) actAbort(r *rand.Rand) {
+	s := w.pick(r, func(s *side) bool { return s.sock != nil })
+	if s == nil {
+		return
+	}
+	s.sock.destroy()
+	s.host.pump()
+	s.do((*side).destroy)
+}
+
+// actDecide makes a program answer that had not made up its mind.
+func (w *world) actDecide(r *rand.Rand) {
+	w.pick(r, func(s *side) bool { return s.phase.owes() }).do((*side).yes)
+}
+
+func (w *world) actReject(r *rand.Rand) {
+	s := w.pick(r, func(s *side) bool { return s.phase == queried || s.phase.allows(cm.CallREJ) })
+	s.do(func(s *side) { s.reject(mad.RejConsumer) })
+}
+
+func (w *world) actReroute(r *rand.Rand) {
+	w.pick(r, func(s *side) bool { return s.active && s.phase == up && s.lap == lapNone }).do((*side).reroute)
+}
+
+// actWrong makes every call on a connection that is not allowed now: each is
+// refused and changes nothing (C6).
+func (w *world) actWrong(r *rand.Rand) {
+	s := w.pick(r, func(s *side) bool { return s.phase != fresh })
+	if s == nil {
+		return
+	}
+	before := s.conn.State()
+	for verb := range cm.CallDestroy {
+		if s.may(verb) {
+			continue
+		}
+		s.cell(verb)
+		w.tell(s, "calls, and may not,", verb)
+		err := s.wrong(verb)
+		if !errors.Is(err, ib.EINVAL) && !errors.Is(err, ib.EISCONN) || s.conn.State() != before {
+			w.fail("verb", "adapter %d: %s, %v, in %v: %v: %v, and now in %v", s.host.index, s, s.phase, before, verb, err, s.conn.State())
+		}
+	}
+	s.host.pump()
+}
+
+// wrong makes a call.
+func (s *side) wrong(verb cm.Input) error {
+	c, now, path := s.conn, s.host.w.now, cm.Path{}
+	switch verb {
+	case cm.CallREQ:
+		return c.SendREQ(now, &cm.REQParams{})
+	case cm.CallREP:
+		return c.SendREP(now, &cm.REPParams{})
+	case cm.CallRTU:
+		return c.SendRTU(now, nil)
+	case cm.CallREJ:
+		return c.SendREJ(now, &cm.REJParams{Reason: mad.RejConsumer})
+	case cm.CallMRA:
+		return c.SendMRA(now, 1, nil)
+	case cm.CallMRALater:
+		return c.PrepareMRA(now, 1, nil)
+	case cm.CallEstablish:
+		return c.Establish(now)
+	case cm.CallDREQ:
+		return c.SendDREQ(now, nil)
+	case cm.CallDREP:
+		return c.SendDREP(now, nil)
+	case cm.CallLAP:
+		return c.SendLAP(now, &path, nil)
+	case cm.CallAPR:
+		return c.SendAPR(now, &cm.APRParams{})
+	case cm.CallSIDRREQ:
+		return c.SendSIDRREQ(now, &cm.SIDRREQParams{})
+	default:
+		return c.SendSIDRREP(now, &cm.SIDRREPParams{})
+	}
+}
+
+func (w *world) actService(r *rand.Rand) {
+	h, ids := w.hosts[r.IntN(len(w.hosts))], serviceIDs()
+	id := ids[r.IntN(len(ids))]
+	if h.services[id] != nil {
+		h.unlisten(id)
+	} else {
+		h.listen(id)
+	}
+}
+
+func (w *world) actRestart(r *rand.Rand) {
+	w.mark(markRestarts)
+	w.hosts[r.IntN(len(w.hosts))].restart()
+}
+
+// trouble draws how long a trouble lasts: some last longer than all retries.
+func (w *world) trouble(r *rand.Rand) time.Duration {
+	most := 4 * w.plan.interval()
+	if r.IntN(4) == 0 {
+		most *= 6
+	}
+	return time.Duration(r.Int64N(int64(most)))
+}
+
+func (w *world) actCut(r *rand.Rand) {
+	h, until := w.hosts[r.IntN(len(w.hosts))], w.now.Add(w.trouble(r))
+	for _, o := range w.hosts {
+		w.net.cut[way{h, o}], w.net.cut[way{o, h}] = until, until
+	}
+}
+
+func (w *world) actCutWay(r *rand.Rand) {
+	from, to := w.hosts[r.IntN(len(w.hosts))], w.hosts[r.IntN(len(w.hosts))]
+	w.net.cut[way{from, to}] = w.now.Add(w.trouble(r))
+}
+
+func (w *world) actBurst(r *rand.Rand) { w.net.burst = w.now.Add(w.trouble(r) / 4) }

@@ -1,0 +1,96 @@
+package storm
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+)
+
+// check looks at what must hold between steps: each connection is where its
+// program believes it to be, no wait is longer than its timers allow, and the
+// manager holds what the programs have and the protocol needs, and no more.
+func (h *host) check() {
+	w := h.w
+	conns, half, timer := 0, 0, clock.Never
+	kept := h.sides[:0]
+	for _, s := range h.sides {
+		st := s.conn.State()
+		if st == cm.Idle { // the manager knows nothing of it
+			delete(h.ids, s.localID)
+			if s.destroyed {
+				s.end()
+				continue
+			}
+		}
+		kept = append(kept, s)
+		s.check(st)
+		timer = min(timer, s.timer(st))
+		if st != cm.Idle {
+			conns++
+		}
+		if s.halfOpen(st) {
+			half++
+		}
+	}
+	h.sides = kept
+	m := h.hca.CM()
+	if m.Conns() != conns {
+		w.fail("leak", "adapter %d: the manager holds %d connections, and there are %d", h.index, m.Conns(), conns)
+	}
+	if d := m.Deadline(); d != timer {
+		w.fail("timer", "adapter %d: the manager's next timer is due at %d, and ought to be at %d", h.index, d, timer)
+	}
+	if m.HalfOpen() != half {
+		w.fail("leak", "adapter %d: the manager counts %d half-open connections, and there are %d", h.index, m.HalfOpen(), half)
+	}
+}
+
+// halfOpen reports whether the connection, in a state, is one that a peer
+// asked for and that was never up.
+func (s *side) halfOpen(st cm.State) bool { return !s.active && st != cm.Idle && !s.tries[0].up }
+
+// check looks at one side, whose connection is in a state.
+func (s *side) check(st cm.State) {
+	h, w := s.host, s.host.w
+	if w.now > s.limit {
+		w.fail("liveness", "adapter %d: %s, %v, is still in %v, which should have ended at %d", h.index, s, s.phase, st, s.limit)
+	}
+	if s.destroyed {
+		if st == cm.Timewait && s.phase != quiet {
+			s.enter(quiet)
+		}
+		if st != cm.DReqSent && st != cm.Timewait {
+			w.fail("state", "adapter %d: %s was destroyed and is in %v", h.index, s, st)
+		}
+		return
+	}
+	if !s.phase.is(st) {
+		w.fail("state", "adapter %d: %s is in %v, and its program, which was not told, believes that it is %v", h.index, s, st, s.phase)
+	}
+	if (s.phase == quiet || s.phase == over) && s.sock != nil {
+		if q := s.sock.qp.State(); q == ib.RTR || q == ib.RTS {
+			w.fail("half open", "adapter %d: %s is %v and its queue pair in %v", h.index, s, s.phase, q)
+		}
+	}
+}
+
+// timer returns when something happens to a connection by itself.
+func (s *side) timer(st cm.State) clock.Instant {
+	switch {
+	case st == cm.Timewait:
+		return s.limit
+	case st == cm.DReqSent, s.phase == calling, s.phase == offered, s.phase == resolving, s.lap == lapAsked:
+		return s.again()
+	default:
+		return clock.Never
+	}
+}
+
+// String names the side: by the action that its connection began with and its
+// place among those that came of it.
+func (s *side) String() string {
+	if s == nil {
+		return "nobody"
+	}
+	return "side " + sideName(s.id, s.try)
+}

@@ -1,0 +1,151 @@
+package storm
+
+import (
+	"math"
+
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// expectation is what a step of an adapter must lead to, and what it has led
+// to so far.
+type expectation struct {
+	quiet    string    // why nothing may be heard; empty: it may
+	silent   uint32    // communication ID of who must not be answered; 0: none
+	givesWay bool      // a connection that waits for its peer may be given up
+	timers   bool      // what is sent, timers send
+	heard    heard     // last
+	dues     []due     // what must be sent
+	out      []reading // MADs that were sent; without their bytes
+}
+
+// heard is what a side hears of a message. Something is to happen that no side
+// hears if there is only an event.
+type heard struct {
+	side  *side
+	event cm.EventType
+}
+
+// something stands for what happens without a side that hears of it.
+var something = heard{event: math.MaxUint8}
+
+// due is a MAD that an adapter owes before the step is over.
+type due struct {
+	attr          mad.AttrID
+	local, remote uint32 // communication IDs: the receiver's, or, before it is known, the sender's
+	why           string
+}
+
+// owed are the messages that the manager answers by itself, by the state of
+// the connection (C4 to C7): without these answers a message that is lost
+// would leave the peer half open.
+var owed = map[place]mad.AttrID{
+	{cm.Established, cm.MsgREP}: mad.AttrRTU,
+	{cm.MRAReqSent, cm.MsgREQ}:  mad.AttrMRA,
+	{cm.MRARepSent, cm.MsgREP}:  mad.AttrMRA,
+	{cm.Timewait, cm.MsgREQ}:    mad.AttrREJ,
+	{cm.Unknown, cm.MsgREQ}:     mad.AttrREJ,
+	{cm.Timewait, cm.MsgDREQ}:   mad.AttrDREP,
+	{cm.Unknown, cm.MsgDREQ}:    mad.AttrDREP,
+	{cm.Unknown, cm.MsgREP}:     mad.AttrREJ,
+	{cm.Unknown, cm.MsgSIDRREQ}: mad.AttrSIDRREP,
+}
+
+// expect finds out what a MAD must lead to; the zero value is nothing at all.
+func (h *host) expect(r *reading) heard {
+	s, c := h.addressee(r)
+	if stale := h.staleBy(r, s); stale != nil {
+		stale.supersede()
+		h.step.dues = append(h.step.dues, due{mad.AttrREJ, 0, r.local, "a stale connection"})
+		return something
+	}
+	h.step.givesWay = c.in == cm.Listen && h.crowded()
+	h.w.cells.count(c.in, c.lap, c.on)
+	attr := owed[c.place]
+	if c.on == cm.MsgLAP && s != nil && s.hesitated && !s.anotherLAP(r) {
+		attr = mad.AttrMRA
+	}
+	if attr != 0 {
+		h.step.dues = append(h.step.dues, due{attr, 0, r.local, c.on.String()})
+		return something
+	}
+	switch {
+	case c.in == cm.Listen || s != nil && !s.alive():
+		return something
+	case s != nil && s.hears(c.place, r):
+		return heard{s, eventOf[c.on]}
+	default:
+		return heard{}
+	}
+}
+
+// eventOf are the events of the messages to a connection that is there.
+var eventOf = map[cm.Input]cm.EventType{
+	cm.MsgMRAREQ: cm.MRAReceived, cm.MsgMRAREP: cm.MRAReceived, cm.MsgMRAOther: cm.MRAReceived, cm.MsgREJ: cm.REJReceived,
+	cm.MsgREJStale: cm.REJReceived, cm.MsgREP: cm.REPReceived, cm.MsgRTU: cm.RTUReceived, cm.MsgDREQ: cm.DREQReceived,
+	cm.MsgDREP: cm.DREPReceived, cm.MsgLAP: cm.LAPReceived, cm.MsgAPR: cm.APRReceived, cm.MsgSIDRREP: cm.SIDRREPReceived,
+}
+
+// hears reports whether the program must hear of a message that finds its
+// connection in a state.
+func (s *side) hears(at place, r *reading) bool {
+	switch at.on {
+	case cm.MsgREP: // unless another connection has that peer
+		return s.phase == calling && s.host.byPeer(r.local, r.from) == nil
+	case cm.MsgMRAREQ: // once
+		return at.in == cm.ReqSent
+	case cm.MsgMRAREP:
+		return at.in == cm.RepSent
+	case cm.MsgMRAOther:
+		return s.lap == lapAsked && s.conn.LAPState() == cm.LAPSent
+	case cm.MsgLAP:
+		return s.phase == up && !s.active && s.anotherLAP(r)
+	case cm.MsgAPR:
+		return s.lap == lapAsked
+	default:
+		_, ok := s.phase.after(eventOf[at.on])
+		return ok
+	}
+}
+
+// anotherLAP reports whether a LAP is not the one that the program is to
+// answer.
+func (s *side) anotherLAP(r *reading) bool {
+	var m mad.LAP
+	m.Decode(r.mad)
+	return s.lap != lapOwed || s.alternate != m.Alternate
+}
+
+// settleStep looks at what was sent in this step: all that was due.
+func (h *host) settleStep() {
+	e := &h.step
+	for i := range e.dues {
+		if d := &e.dues[i]; !e.sent(d) {
+			h.w.fail("answer", "adapter %d does not send %v, due because of %s", h.index, d.attr, d.why)
+		}
+	}
+	e.dues, e.out = e.dues[:0], e.out[:0]
+}
+
+// keepSilent looks at what was sent upon a message that means nothing: no
+// answer to it.
+func (h *host) keepSilent() {
+	e := &h.step
+	for i := range e.out {
+		if r := &e.out[i]; e.silent != 0 && r.remote == e.silent && !r.asks() {
+			h.w.fail("answer", "adapter %d answers a message that means nothing with %v", h.index, r.attr)
+		}
+	}
+	e.silent = 0
+}
+
+// sent reports whether a message was sent in this step.
+func (e *expectation) sent(d *due) bool {
+	for i := range e.out {
+		r := &e.out[i]
+		if r.attr == d.attr && (d.remote != 0 && r.remote == d.remote || r.remote == 0 && r.local == d.local) {
+			return true
+		}
+	}
+	return false
+}

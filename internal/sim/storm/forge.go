@@ -1,0 +1,120 @@
+package storm
+
+import (
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// message is a CM message that can be written into a MAD.
+type message interface{ Put(*mad.MAD) }
+
+// actForge sends an adapter a message that no program's doing led to. Whoever
+// sends it knows all IDs. It comes from a stranger, or it comes from the peer
+// and means nothing in the state of the connection: it has no effect. Or the
+// peer has restarted and says so.
+func (w *world) actForge(r *rand.Rand) {
+	s := w.pick(r, func(s *side) bool { return s.localID != 0 && s.conn.State() != cm.Idle })
+	if s == nil {
+		return
+	}
+	w.mark(markForged)
+	from, to := s.conn.RemoteID(), s.localID
+	switch r.IntN(8) {
+	case 0, 1:
+		attr, msg := s.weapon(r, from, to)
+		src := s.peerAddr // no host has its successors
+		for range 16 {
+			src = src.Next()
+		}
+		s.host.strike(src, attr, msg, "a message of a stranger had an effect")
+	case 2:
+		if s.kind != datagrams && s.conn.State() != cm.ReqSent && s.conn.State() != cm.DReqRcvd {
+			s.host.strike(s.peerAddr, mad.AttrREJ, &mad.REJ{
+				LocalCommID: from, RemoteCommID: to, Message: mad.WhichOther, Reason: mad.RejStaleConnection,
+			}, "")
+		}
+	default:
+		s.nonsense(r, from, to)
+	}
+	s.host.pump()
+}
+
+// weapon returns a message that would end the connection, or make it, if the
+// peer sent it.
+func (s *side) weapon(r *rand.Rand, from, to uint32) (mad.AttrID, message) {
+	switch r.IntN(5) {
+	case 0:
+		return mad.AttrRTU, &mad.RTU{LocalCommID: from, RemoteCommID: to}
+	case 1:
+		return mad.AttrDREQ, &mad.DREQ{LocalCommID: from, RemoteCommID: to, RemoteQPN: s.qpn}
+	case 2:
+		return mad.AttrDREP, &mad.DREP{LocalCommID: from, RemoteCommID: to}
+	case 3:
+		return mad.AttrSIDRREP, &mad.SIDRREP{RequestID: to}
+	default:
+		return mad.AttrREJ, &mad.REJ{LocalCommID: from, RemoteCommID: to, Message: mad.Which(r.IntN(3)), Reason: mad.RejConsumer}
+	}
+}
+
+// nonsense sends a message as from the peer that the connection has no use
+// for.
+func (s *side) nonsense(r *rand.Rand, from, to uint32) {
+	which := mad.Which(r.IntN(3))
+	reason := mad.RejConsumer
+	if r.IntN(2) == 0 {
+		reason = mad.RejStaleConnection
+	}
+	for _, m := range []struct {
+		on   cm.Input
+		attr mad.AttrID
+		msg  message
+	}{
+		{[...]cm.Input{cm.MsgMRAREQ, cm.MsgMRAREP, cm.MsgMRAOther}[which], mad.AttrMRA, &mad.MRA{LocalCommID: from, RemoteCommID: to, Message: which}},
+		{cm.MsgREQ, mad.AttrREQ, &mad.REQ{LocalCommID: from, LocalCAGUID: s.asks.guid()}},
+		{cm.MsgREP, mad.AttrREP, &mad.REP{LocalCommID: from, RemoteCommID: to}},
+		{cm.MsgRTU, mad.AttrRTU, &mad.RTU{LocalCommID: from, RemoteCommID: to}},
+		{cm.MsgDREQ, mad.AttrDREQ, &mad.DREQ{LocalCommID: from, RemoteCommID: to, RemoteQPN: s.qpn}},
+		{cm.MsgDREP, mad.AttrDREP, &mad.DREP{LocalCommID: from, RemoteCommID: to}},
+		{cm.MsgREJ, mad.AttrREJ, &mad.REJ{LocalCommID: from, RemoteCommID: to, Message: mad.WhichOther, Reason: reason}},
+		{cm.MsgLAP, mad.AttrLAP, &mad.LAP{LocalCommID: from, RemoteCommID: to}},
+		{cm.MsgAPR, mad.AttrAPR, &mad.APR{LocalCommID: from, RemoteCommID: to}},
+		{cm.MsgSIDRREP, mad.AttrSIDRREP, &mad.SIDRREP{RequestID: to}},
+	} {
+		if m.on == cm.MsgREJ && reason == mad.RejStaleConnection {
+			m.on = cm.MsgREJStale
+		}
+		if in := s.conn.State(); dropped.has(in, s.conn.LAPState(), m.on) {
+			s.cell(m.on)
+			s.host.strike(s.peerAddr, m.attr, m.msg, "a message that means nothing now had an effect")
+			if st := s.conn.State(); st != in {
+				s.host.w.fail("forgery", "adapter %d: %s goes from %v to %v for %v", s.host.index, s, in, st, m.on)
+			}
+		}
+	}
+}
+
+// strike makes an adapter receive a message at once, as from an address. If it
+// must have no effect, why says so.
+func (h *host) strike(src netip.Addr, attr mad.AttrID, msg message, why string) {
+	m := new(mad.MAD)
+	m.PutHeader(mad.CMHeader(attr, 0))
+	msg.Put(m)
+	p := roce.Packet{
+		BTH:  roce.BTH{Opcode: roce.UDSendOnly, PKey: ib.PKeyDefault, DestQP: ib.QPNGSI},
+		DETH: roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPNGSI}, Payload: m[:],
+	}
+	const port = 0xd872
+	dst := h.address(src.Is6())
+	seg := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
+	p.Build(seg)
+	roce.Seal(seg, roce.NewPrefix(src, dst, port, fabric.RoCEPort, len(seg)).WithID(0))
+	h.receive(&packet{sent: h.w.now, to: h, forged: why, buf: seg, d: fabric.Datagram{
+		Bytes: seg, Src: src, Dst: dst, SrcPort: port, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64,
+	}})
+}

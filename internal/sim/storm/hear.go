@@ -1,0 +1,192 @@
+package storm
+
+import (
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// handle hears the events of all connections of the adapter.
+func (h *host) handle(_ clock.Instant, c *cm.Conn, e *cm.Event) {
+	w := h.w
+	s, _ := c.Consumer.(*side)
+	switch {
+	case h.step.quiet != "":
+		w.fail("forgery", "adapter %d: %s: event %v", h.index, h.step.quiet, e.Type)
+	case s == nil:
+		h.incoming(c, e)
+	case s.host != h || s.starts != h.starts:
+		w.fail("event", "adapter %d: %v for a connection of another adapter", h.index, e.Type)
+	default:
+		s.hear(e)
+	}
+}
+
+// incoming makes the passive side of a request.
+func (h *host) incoming(c *cm.Conn, e *cm.Event) {
+	w := h.w
+	first, what := asked, sayREQ
+	if e.Type == cm.SIDRREQReceived {
+		first, what = queried, saySIDRREQ
+	}
+	from, try := w.speaker(h, e)
+	switch {
+	case e.Type != cm.REQReceived && e.Type != cm.SIDRREQReceived:
+		w.fail("event", "adapter %d: %v for a connection that nobody has", h.index, e.Type)
+		return
+	case from == nil:
+		w.fail("private data", "adapter %d: %v without its private data", h.index, e.Type)
+		return
+	}
+	from.born++
+	s := h.newSide(from.id+uint64(from.born), from.kind, false)
+	s.conn, s.peerAddr = c, c.Path().Remote
+	s.attempt(try, from)
+	c.Consumer = s
+	s.checkRequest(e, what)
+	if q := e.REQ; q != nil {
+		s.interval, s.retries, s.ack = mad.Timeout(q.LocalResponseTimeout), q.MaxCMRetries, q.Primary.LocalAckTimeout
+	}
+	h.adopt(s)
+	s.enter(first)
+	w.tell(s, "hears", e.Type)
+	if !first.is(c.State()) {
+		w.fail("state", "adapter %d: a new connection is in %v", h.index, c.State())
+	}
+	s.react(e.Type)
+}
+
+// checkRequest looks at a request that has arrived: it is as it was sent, at
+// who offers the service, and makes no second connection (C3, C7).
+func (s *side) checkRequest(e *cm.Event, what speech) {
+	h, w, from := s.host, s.host.w, s.peer
+	l := s.conn.Listener()
+	if l == nil || l.Service() != s.conn.Service() || h.services[l.Service()] != l || from.asks.to != h || from.asks.service != l.Service() {
+		w.fail("event", "adapter %d: %v at a listener that it is not for, or that is closed", h.index, e.Type)
+	}
+	if what == sayREQ && from.try == s.try && e.REQ.LocalQPN != from.qpn {
+		w.fail("terms", "adapter %d: REQ names qp %v, and %s has %v", h.index, e.REQ.LocalQPN, from, from.qpn)
+	}
+	for _, o := range h.sides {
+		st := o.conn.State()
+		switch {
+		case st == cm.Idle:
+		case !o.active && o.peer == from && o.try == s.try:
+			w.fail("twice", "adapter %d: %s asks once, and %s and another one hear it", h.index, from, o)
+		case what == sayREQ && o.usesQP(s.conn.RemoteQPN(), s.peerAddr):
+			w.fail("stale", "adapter %d: a REQ for qp %v of %v is taken while %s has it, in %v", h.index, s.conn.RemoteQPN(), s.peerAddr, o, st)
+		}
+	}
+}
+
+// usesQP reports whether the manager holds the peer's queue pair as that of
+// this connection.
+func (s *side) usesQP(n ib.QPN, at netip.Addr) bool {
+	st := s.conn.State()
+	return s.kind != datagrams && st != cm.Idle && st != cm.Timewait && s.conn.RemoteID() != 0 &&
+		s.conn.RemoteQPN() == n && s.peerAddr == at
+}
+
+// hear takes an event: it must be one that the phase allows, from the peer,
+// and leave the connection in the phase that follows.
+func (s *side) hear(e *cm.Event) {
+	h, w := s.host, s.host.w
+	w.tell(s, "hears", e.Type)
+	h.step.heard = heard{s, e.Type}
+	next, ok := s.phase.after(e.Type)
+	if !ok || !s.alive() {
+		w.fail("event", "adapter %d: %s hears %v when it is %v, destroyed %v", h.index, s, e.Type, s.phase, s.destroyed)
+		return
+	}
+	if e.REJ != nil && e.REJ.Reason == mad.RejStaleConnection && next == over {
+		next = quiet
+		w.mark(markStale)
+	}
+	from, try := w.speaker(h, e)
+	if !s.fromPeer(e, from, try) {
+		w.fail("stranger", "adapter %d: %s hears %v of %s, try %d, which is not its peer", h.index, s, e.Type, from, try)
+	}
+	if st := s.conn.State(); !next.is(st) {
+		w.fail("state", "adapter %d: %s, %v, hears %v and is in %v", h.index, s, s.phase, e.Type, st)
+	}
+	w.markEvent(e)
+	s.unanswered(e)
+	s.learn(e, from)
+	if next != s.phase {
+		s.enter(next)
+	}
+	s.react(e.Type)
+}
+
+// fromPeer reports whether an event comes from the peer. What a manager says
+// for its program, it says without words of the program's; but RTU, REP, MRA
+// and what is about paths are always a program's.
+func (s *side) fromPeer(e *cm.Event, from *side, try uint32) bool {
+	if from == nil {
+		return e.REP == nil && e.RTU == nil && e.MRA == nil && e.LAP == nil && e.APR == nil &&
+			(e.SIDRREP == nil || e.SIDRREP.Status != mad.SIDRValid)
+	}
+	if s.active && s.peer == nil { // which passive side it will be is open
+		return !from.active && from.peer == s && try == s.try
+	}
+	return from == s.peer && try == s.try
+}
+
+// learn notes what an event tells of the connection.
+func (s *side) learn(e *cm.Event, from *side) {
+	w := s.host.w
+	switch e.Type {
+	case cm.REPReceived:
+		s.peer, s.of(s.try).peer = from, from
+		s.ack = mad.AckTimeout(e.REP.TargetAckDelay, s.ack-min(s.ack, 1))
+		if s.conn.RemoteQPN() != from.qpn || e.REP.LocalQPN != from.qpn {
+			w.fail("terms", "adapter %d: %s hears of qp %v, and %s has %v", s.host.index, s, e.REP.LocalQPN, from, from.qpn)
+		}
+	case cm.RTUReceived, cm.UserEstablished:
+		if in := cm.RepSent; e.Type == cm.UserEstablished { // called by the adapter when data came (Q9)
+			if s.repeats.until > 0 {
+				in = cm.MRARepRcvd
+			}
+			w.cells.count(in, 0, cm.CallEstablish)
+		}
+		// Only the side whose REP was taken may be connected: a request leads to
+		// one connection (C3, C4).
+		if a := s.peer.of(s.try); a.peer != s || !a.up {
+			w.fail("twice", "adapter %d: %s is connected by %v, and %s is not, or with another", s.host.index, s, e.Type, s.peer)
+		}
+	case cm.MRAReceived:
+		wait := mad.Timeout(e.MRA.ServiceTimeout) + mad.Timeout(s.ack)
+		s.repeats.until = w.now.Add(wait)
+		s.limit = s.repeats.until.Add(s.exchange())
+	case cm.LAPReceived:
+		if s.active || s.lap == lapOwed && s.alternate == e.LAP.Alternate {
+			w.fail("event", "adapter %d: %s hears LAP, and cannot, or has heard it", s.host.index, s)
+		}
+		s.lap, s.alternate, s.hesitated = lapOwed, e.LAP.Alternate, false
+	case cm.APRReceived, cm.LAPError:
+		if s.lap != lapAsked {
+			w.fail("event", "adapter %d: %s hears %v, and asked for nothing", s.host.index, s, e.Type)
+		}
+		s.lap, s.limit = lapNone, clock.Never
+	case cm.TimewaitExit:
+		if s.host.step.givesWay {
+			w.mark(markGivenUp)
+		} else if w.now != s.limit {
+			w.fail("timer", "adapter %d: %s hears %v at %d, due at %d", s.host.index, s, e.Type, w.now, s.limit)
+		}
+	case cm.SIDRREPReceived:
+		s.learnSIDR(e.SIDRREP, from)
+	}
+}
+
+// learnSIDR compares the answer to a resolution with what was said (C9).
+func (s *side) learnSIDR(p *mad.SIDRREP, from *side) {
+	s.grant = grant{p.Status, p.QPN, p.QKey}
+	s.peer = from
+	if from != nil && s.grant != from.grant {
+		s.host.w.fail("terms", "adapter %d: %s is told %+v, and %s said %+v", s.host.index, s, s.grant, from, from.grant)
+	}
+}

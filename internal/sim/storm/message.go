@@ -1,0 +1,162 @@
+package storm
+
+import (
+	"encoding/binary"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// messageLen is the size of a message in bytes.
+const messageLen = 32
+
+// grhRoom is what a UD receive has before the message.
+const grhRoom = 40
+
+// isSend marks the numbers of sends among those of work requests.
+const isSend = 1 << 63
+
+// compose returns a message: whose it is, of which connection, and which.
+func (s *side) compose(try, number uint32) []byte {
+	b := make([]byte, messageLen)
+	binary.BigEndian.PutUint64(b, s.id)
+	binary.BigEndian.PutUint32(b[8:], try)
+	binary.BigEndian.PutUint32(b[12:], number)
+	for i := 16; i < messageLen; i++ {
+		b[i] = byte(s.id>>sideBits) + byte(number)*5 + byte(i)
+	}
+	return b
+}
+
+// talk sends some messages.
+func (s *side) talk() {
+	if s.phase != up || s.sock.qp.State() != ib.RTS {
+		return
+	}
+	w := s.host.w
+	for range 1 + s.rand.IntN(3) {
+		if s.pending >= 16 {
+			break
+		}
+		s.sent++
+		s.pending++
+		w.posted++
+		_, err := s.sock.qp.PostSend(ib.SendWR{
+			WRID: isSend | uint64(s.sent), Opcode: ib.WRSend, Flags: ib.SendSignaled | ib.SendInline, InlineData: s.compose(s.try, s.sent),
+		})
+		w.must(err)
+	}
+	s.host.hca.Shard().Ring(s.sock.qp)
+}
+
+// talkLoosely sends datagrams to the service that was resolved.
+func (s *side) talkLoosely() {
+	h, w := s.host, s.host.w
+	if s.grant.status != 0 || s.rand.IntN(2) == 0 {
+		return
+	}
+	av := ib.AHAttr{DGID: ib.GIDFromAddr(s.peerAddr), HopLimit: 64, Port: 1}
+	if s.asks.v6 {
+		av.SGIDIndex = 1
+	}
+	ah, err := h.pd.CreateAH(&av)
+	w.must(err)
+	s.sent++
+	w.posted++
+	_, err = h.ud.qp.PostSend(ib.SendWR{
+		WRID: isSend, Opcode: ib.WRSend, Flags: ib.SendSignaled | ib.SendInline, InlineData: s.compose(s.try, s.sent),
+		AH: ah, RemoteQPN: s.grant.qpn, RemoteQKey: s.grant.qkey,
+	})
+	w.must(err)
+	h.hca.Shard().Ring(h.ud.qp)
+	h.handles = append(h.handles, ah)
+}
+
+// poll takes what has completed, and reports whether anything had.
+func (h *host) poll() bool {
+	w, any := h.w, false
+	var wcs [16]ib.WC
+	for {
+		n := h.cq.Poll(wcs[:])
+		if n == 0 {
+			return any
+		}
+		any = true
+		for i := range wcs[:n] {
+			h.completed(&wcs[i])
+		}
+		w.completions += uint64(n)
+	}
+}
+
+func (h *host) completed(wc *ib.WC) {
+	t := h.socks[wc.QPN]
+	switch {
+	case t == nil || t.owner == nil && t != h.ud && wc.Status != ib.WCWRFlushErr:
+		h.w.fail("data", "adapter %d: a completion of qp %v, which no connection has: %v", h.index, wc.QPN, wc.Status)
+	case wc.WRID&isSend != 0:
+		t.sendDone(wc)
+	case wc.Status == ib.WCSuccess:
+		t.delivered(wc)
+		if st := t.qp.State(); st == ib.RTR || st == ib.RTS {
+			t.post(wc.WRID)
+		}
+	case wc.Status != ib.WCWRFlushErr:
+		h.w.fail("data", "adapter %d qp %v: a receive ends with %v", h.index, wc.QPN, wc.Status)
+	}
+}
+
+// sendDone looks at a send that is complete. What a reliable connection calls
+// delivered, its peer has.
+func (t *socket) sendDone(wc *ib.WC) {
+	h, s := t.host, t.owner
+	if s == nil { // a datagram, or what was flushed
+		return
+	}
+	s.pending--
+	switch number := uint32(wc.WRID); {
+	case wc.Status == ib.WCSuccess:
+		if s.kind == reliable && s.peer.rcvd < number {
+			h.w.fail("data", "adapter %d: message %d of %s is acknowledged, and %s has %d", h.index, number, s, s.peer, s.peer.rcvd)
+		}
+	case wc.Status == ib.WCRetryExcErr:
+		h.w.mark(markNoAnswer)
+		if s.phase == up {
+			s.after(0, (*side).hangUp)
+		}
+	case wc.Status != ib.WCWRFlushErr:
+		h.w.fail("data", "adapter %d qp %v: a send ends with %v", h.index, wc.QPN, wc.Status)
+	}
+}
+
+// delivered looks at a message: it comes from the peer of this connection,
+// whole, and on a reliable one in order.
+func (t *socket) delivered(wc *ib.WC) {
+	h, w := t.host, t.host.w
+	b := t.slot(wc.WRID)
+	if t == h.ud {
+		b = b[grhRoom:]
+	}
+	b = b[:messageLen]
+	from := w.sides[binary.BigEndian.Uint64(b)]
+	try, number := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
+	if from == nil || string(from.compose(try, number)) != string(b) {
+		w.fail("data", "adapter %d qp %v: a message that nobody sent: % x", h.index, t.num, b)
+		return
+	}
+	w.mark(markMessages)
+	s := t.owner
+	switch {
+	case t == h.ud:
+		if from.kind != datagrams || from.asks.to != h {
+			w.fail("data", "adapter %d: a datagram of %s, which is for another service", h.index, from)
+		}
+	case s == nil || from != s.peer || try != s.try:
+		w.fail("data", "adapter %d: %v hears message %d of %s (try %d), which is not its peer", h.index, s, number, from, try)
+	case s.phase == offered:
+		w.fail("data", "adapter %d: %s hears message %d, and is not connected by it", h.index, s, number)
+	case s.kind == reliable && number != s.rcvd+1:
+		w.fail("data", "adapter %d: %s hears message %d of its peer after %d", h.index, s, number, s.rcvd)
+	default:
+		s.rcvd = max(s.rcvd, number)
+	}
+}

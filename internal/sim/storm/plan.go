@@ -1,0 +1,98 @@
+package storm
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// plan is what a seed makes of a run: the size of the world, how patient its
+// programs are, and how much of each trouble there is.
+type plan struct {
+	about string
+	hosts int
+	net   faults
+	acts  [numActions]int // weights
+	gap   time.Duration   // mean time between actions
+
+	// Codes of times, as CM messages have them.
+	response uint8 // shortest response timeout of a request
+	lifetime uint8 // shortest packet lifetime
+	mra      uint8 // shortest service timeout of an MRA
+	spread   int   // how many codes above the shortest there are
+	retries  int   // most of a request
+
+	limits cm.Limits
+}
+
+// calmShare is one of so many seeds in which nothing goes wrong that the
+// programs do not do themselves: there, no end may be left half open for a
+// moment longer than its timers allow.
+const calmShare = 16
+
+// newPlan draws a plan.
+func newPlan(seed uint64) plan {
+	r := rand.New(rand.NewPCG(seed, streamPlan))
+	p := plan{hosts: 2 + r.IntN(4), response: 11, lifetime: 8, mra: 12, spread: 4, retries: 15}
+	p.gap = time.Duration(1+r.IntN(12)) * time.Millisecond
+	linux := r.IntN(10) == 0
+	if linux { // what rdma_cm of Linux says, and programs that have time
+		p.response, p.lifetime, p.mra, p.spread = cm.DefaultResponseTimeout, cm.DefaultLifetime, cm.DefaultMRATimeout, 1
+		p.gap *= 200
+	}
+	p.drawNet(r)
+	p.drawActions(r)
+	if r.IntN(6) == 0 {
+		p.limits = cm.Limits{MaxConns: 24 + r.IntN(40), MaxListeners: 64, MaxHalfOpen: 4 + r.IntN(12)}
+	}
+	p.about = "20 % loss"
+	if r.IntN(calmShare) == 0 {
+		p.calm()
+	}
+	if linux {
+		p.about += ", timeouts of Linux"
+	}
+	if p.limits != (cm.Limits{}) {
+		p.about += ", small limits"
+	}
+	return p
+}
+
+// loss is the share of packets that are lost outside bursts and cuts.
+const loss = 0.2
+
+func (p *plan) drawNet(r *rand.Rand) {
+	p.net = faults{
+		loss: loss, duplicate: r.Float64() * 0.15, late: r.Float64() * 0.15, old: r.Float64() * 0.03,
+		corrupt: r.Float64() * 0.03,
+		latency: time.Duration(20+r.IntN(500)) * time.Microsecond,
+	}
+	p.net.lateBy = p.interval()
+	p.net.oldBy = 6 * mad.Timeout(mad.AckTimeout(ackDelay, p.lifetime+uint8(p.spread)))
+}
+
+// interval returns how long the least patient program waits for an answer.
+func (p *plan) interval() time.Duration { return 2*mad.Timeout(p.lifetime) + mad.Timeout(p.response) }
+
+// drawActions sets how often a program, or fate, does what.
+func (p *plan) drawActions(r *rand.Rand) {
+	for a := range p.acts {
+		p.acts[a] = actionTable[a].least
+		if m := actionTable[a].more; m > 0 {
+			p.acts[a] += r.IntN(m + 1)
+		}
+	}
+}
+
+// calm takes all trouble out of the plan that the programs do not make.
+func (p *plan) calm() {
+	p.about = "no loss"
+	p.net = faults{latency: p.net.latency}
+	for a := range p.acts {
+		if actionTable[a].fate {
+			p.acts[a] = 0
+		}
+	}
+}

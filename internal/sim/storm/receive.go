@@ -1,0 +1,68 @@
+package storm
+
+import (
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// receive hands a packet that has arrived to the adapter, and sees to it that
+// what has to be answered is, and that what means nothing has no effect.
+func (h *host) receive(p *packet) {
+	w := h.w
+	w.note(h, "arrives", p.buf)
+	r, isMAD := read(p.buf)
+	var want heard
+	silent := uint32(0)
+	switch {
+	case p.damaged:
+		h.step.quiet = "a damaged packet had an effect"
+	case p.forged != "":
+		h.step.quiet = p.forged
+	case isMAD:
+		r.from = p.d.Src
+		if w.now.Sub(p.sent) > mad.Timeout(ackDelay+1) {
+			w.mark(markLate)
+		}
+		if want = h.expect(&r); want == (heard{}) {
+			h.step.quiet, silent = "a message that means nothing had an effect", r.local
+		}
+	}
+	h.step.heard = heard{}
+	h.hca.Shard().Receive(w.now, &p.d)
+	if want.side != nil && h.step.heard != want {
+		w.fail("event", "adapter %d: %s does not hear %v, but %v", h.index, want.side, want.event, h.step.heard.event)
+	}
+	h.step.quiet, h.step.givesWay = "", false // timers of this instant may fire
+	h.step.silent = silent
+	h.pump()
+}
+
+// advance fires the timers that are due.
+func (h *host) advance() {
+	w := h.w
+	before := w.before[:0]
+	for _, s := range h.sides {
+		before = append(before, where{s, s.conn.State(), s.conn.LAPState()})
+	}
+	w.before = before
+	h.hca.Shard().Advance(w.now)
+	for _, b := range before {
+		switch {
+		case b.conn.State() == b.state && b.conn.LAPState() == b.lap:
+		case b.state == cm.Timewait:
+			w.cells.count(b.state, b.lap, cm.TimerQuiet)
+		default:
+			w.cells.count(b.state, b.lap, cm.TimerSpent)
+		}
+	}
+	h.step.timers = true
+	h.pump()
+	h.step.timers = false
+}
+
+// where is where a connection stood before its timers fired.
+type where struct {
+	*side
+	state cm.State
+	lap   cm.LAPState
+}

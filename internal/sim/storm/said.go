@@ -1,0 +1,137 @@
+package storm
+
+import (
+	"encoding/binary"
+
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// speech is a message in which a program gives private data.
+type speech uint8
+
+const (
+	sayREQ speech = iota
+	sayMRA
+	sayREJ
+	sayREP
+	sayRTU
+	sayDREQ
+	sayDREP
+	saySIDRREQ
+	saySIDRREP
+	sayLAP
+	sayAPR
+	numSpeech
+)
+
+// room is how many bytes of private data a message has.
+var room = [numSpeech]int{
+	sayREQ: mad.REQPrivateData, sayMRA: mad.MRAPrivateData, sayREJ: mad.REJPrivateData, sayREP: mad.REPPrivateData,
+	sayRTU: mad.RTUPrivateData, sayDREQ: mad.DREQPrivateData, sayDREP: mad.DREPPrivateData,
+	saySIDRREQ: mad.SIDRREQPrivateData, saySIDRREP: mad.SIDRREPPrivateData,
+	sayLAP: mad.LAPPrivateData, sayAPR: mad.APRPrivateData,
+}
+
+// titleLen is how much of private data says whose it is: the number of the
+// side, the try, the message and how many bytes follow.
+const titleLen = 8 + 4 + 1 + 1
+
+// say returns the private data that a side gives in a message: as much as it
+// likes.
+func (s *side) say(what speech) []byte {
+	s.said[what] = s.try
+	return script(title{s.id, s.try, what}, s.rand.IntN(room[what]-titleLen+1))
+}
+
+// title says whose private data it is.
+type title struct {
+	id   uint64
+	try  uint32
+	what speech
+}
+
+// script returns private data with n bytes after its title. All but the title
+// follows from it.
+func script(t title, n int) []byte {
+	b := make([]byte, titleLen+n)
+	binary.BigEndian.PutUint64(b, t.id)
+	binary.BigEndian.PutUint32(b[8:], t.try)
+	b[12], b[13] = byte(t.what), byte(n)
+	for i := range n {
+		b[titleLen+i] = byte(t.id>>sideBits)*31 + byte(t.id)*17 + byte(t.try)*7 + byte(t.what)*3 + byte(i) | 1
+	}
+	return b
+}
+
+// parse reads private data as it arrived: all of its field. It reports false
+// for data that nobody gave, and whether the data is empty.
+func parse(b []byte) (t title, empty, ok bool) {
+	t = title{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), speech(b[12])}
+	n := int(b[13])
+	if t == (title{}) && n == 0 {
+		return t, true, zero(b)
+	}
+	if n > len(b)-titleLen || string(script(t, n)) != string(b[:titleLen+n]) {
+		return t, false, false
+	}
+	return t, false, zero(b[titleLen+n:])
+}
+
+func zero(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// privateData returns the private data of an event's message.
+func privateData(e *cm.Event) (what speech, data []byte) {
+	switch {
+	case e.REQ != nil:
+		return sayREQ, e.REQ.PrivateData[:]
+	case e.MRA != nil:
+		return sayMRA, e.MRA.PrivateData[:]
+	case e.REJ != nil:
+		return sayREJ, e.REJ.PrivateData[:]
+	case e.REP != nil:
+		return sayREP, e.REP.PrivateData[:]
+	case e.RTU != nil:
+		return sayRTU, e.RTU.PrivateData[:]
+	case e.DREQ != nil:
+		return sayDREQ, e.DREQ.PrivateData[:]
+	case e.DREP != nil:
+		return sayDREP, e.DREP.PrivateData[:]
+	case e.SIDRREQ != nil:
+		return saySIDRREQ, e.SIDRREQ.PrivateData[:]
+	case e.SIDRREP != nil:
+		return saySIDRREP, e.SIDRREP.PrivateData[:]
+	case e.LAP != nil:
+		return sayLAP, e.LAP.PrivateData[:]
+	case e.APR != nil:
+		return sayAPR, e.APR.PrivateData[:]
+	}
+	return 0, nil
+}
+
+// speaker returns whose words an event carries, nil for nobody's: the manager
+// itself says some things for its programs, with nothing to add. Words that
+// are not as they were given, or that their side never gave, are a violation.
+func (w *world) speaker(h *host, e *cm.Event) (s *side, try uint32) {
+	what, data := privateData(e)
+	if data == nil {
+		return nil, 0
+	}
+	t, empty, ok := parse(data)
+	if ok && empty {
+		return nil, 0
+	}
+	s = w.sides[t.id]
+	if !ok || s == nil || t.what != what || s.said[what] < t.try || t.try == 0 {
+		w.fail("private data", "adapter %d: %v brings private data that nobody gave: % x", h.index, e.Type, data)
+		return nil, 0
+	}
+	return s, t.try
+}

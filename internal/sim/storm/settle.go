@@ -1,0 +1,245 @@
+package storm
+
+import (
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// settle ends the storm: the network is whole, programs answer at once, and
+// everything that is under way must end. Then the ends must agree, everybody
+// parts, everybody can connect again, and at last nothing is left.
+func (w *world) settle() {
+	for _, stage := range []struct {
+		name string
+		do   func()
+	}{
+		{"the network is whole again, and programs answer", w.calmDown},
+		{"the ends agree", w.compare},
+		{"everybody parts", w.part},
+		{"everybody connects again", w.connectAll},
+		{"all of them are connected, and part", w.partAgain},
+		{"nothing is left", w.destroyAll},
+	} {
+		if w.violation != nil {
+			return
+		}
+		w.sayf("%s", stage.name)
+		stage.do()
+		w.rest(stage.name)
+	}
+	if w.violation == nil {
+		w.tearDown()
+	}
+}
+
+// patience is how long a stage may take: old packets arrive, and then a
+// connection may go through all that can happen to it.
+func (w *world) patience() time.Duration {
+	p := &w.plan
+	most := func(code uint8) time.Duration { return mad.Timeout(code + uint8(p.spread)) }
+	exchange := time.Duration(p.retries+1) * (2*most(p.lifetime) + most(p.response))
+	quiet := mad.Timeout(mad.AckTimeout(ackDelay, p.lifetime+uint8(p.spread)) + 1)
+	return w.plan.net.oldBy + 40*p.gap + 2*(4*exchange+2*most(p.mra)+16*quiet)
+}
+
+// rest lets everything that is under way end.
+func (w *world) rest(stage string) {
+	for end := w.now.Add(w.patience()); w.violation == nil; {
+		if w.net.len() == 0 && w.tasks.len() == 0 && w.busy() == nil {
+			return
+		}
+		if !w.step(end) {
+			s := w.busy()
+			w.fail("liveness", "%s, and %v later %s is not at rest, %d packets are on their way, and programs mean to do %d things",
+				stage, w.patience(), s, w.net.len(), w.tasks.len())
+		}
+	}
+}
+
+// busy returns a side for which something is under way, nil if there is none.
+func (w *world) busy() *side {
+	for _, h := range w.hosts {
+		for _, s := range h.sides {
+			if s.destroyed || s.phase.waits() || s.phase.owes() || s.pending > 0 || s.lap != lapNone {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// calmDown heals the network and makes up everybody's mind.
+func (w *world) calmDown() {
+	w.net.heal()
+	w.healed = w.now
+	for _, s := range w.living() {
+		if s.phase.owes() {
+			s.do((*side).yes)
+		}
+		s.do((*side).acceptLAP)
+	}
+}
+
+// living returns all sides that are alive.
+func (w *world) living() []*side {
+	var all []*side
+	for _, h := range w.hosts {
+		for _, s := range h.sides {
+			if s.alive() {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// together reports whether both ends are connected to each other.
+func (s *side) together() bool {
+	p := s.peer
+	return s.phase == up && p != nil && p.alive() && p.phase == up && p.peer == s && p.try == s.try
+}
+
+// compare looks for sides that are connected to nobody (C6). The peer of such
+// a one has ended, and cannot have said so: the network was not whole.
+func (w *world) compare() {
+	for _, s := range w.living() {
+		if s.phase != up || s.together() {
+			continue
+		}
+		w.mark(markWidows)
+		p := s.peer
+		if w.plan.net.loss == 0 || p.of(s.try).ended >= w.healed.Add(p.interval) {
+			w.fail("half open", "adapter %d: %s is connected, and its peer, %s of adapter %d, ended at %d without a word (%v, alive %v)",
+				s.host.index, s, p, p.host.index, p.of(s.try).ended, p.phase, p.alive())
+		}
+	}
+}
+
+// part ends every connection: by one end, or both. Who is left alone finds it
+// out, by data or by DREQ.
+func (w *world) part() {
+	for _, s := range w.living() {
+		switch {
+		case s.phase != up:
+		case !s.together() && s.kind == reliable && s.rand.IntN(2) == 0:
+			w.mark(markWidowsByData)
+			s.do((*side).talk)
+		case !s.together():
+			s.do((*side).hangUp)
+		case s.active:
+			s.partFrom(s.peer)
+		}
+	}
+}
+
+// partFrom ends a connection.
+func (s *side) partFrom(p *side) {
+	s.do((*side).talk)
+	who := s.rand.IntN(3)
+	if who != 1 {
+		s.after(s.aWhile(), (*side).hangUp)
+	}
+	if who != 0 {
+		p.after(p.aWhile(), (*side).hangUp)
+	}
+}
+
+// retriesEach bounds the connections of a host that are used again at the end.
+const retriesEach = 3
+
+// connectAll makes every host connect to the next, and some connections that
+// were used before serve again. Whatever was held on to for too long, the
+// peer's ID or queue pair or a place among the half-open, would prevent it.
+func (w *world) connectAll() {
+	for _, h := range w.hosts {
+		for _, id := range serviceIDs() {
+			if h.services[id] == nil {
+				h.listen(id)
+			}
+		}
+		again := 0
+		for _, s := range append([]*side(nil), h.sides...) {
+			switch {
+			case s.phase == up:
+				w.fail("liveness", "adapter %d: %s is still connected", h.index, s)
+			case s.active && again < retriesEach && w.plan.limits == (cm.Limits{}):
+				again++
+				s.do((*side).retry)
+			default:
+				s.do((*side).destroy)
+			}
+		}
+	}
+	for i, h := range w.hosts {
+		w.connect(h, w.hosts[(i+1)%len(w.hosts)], uint64(w.cfg.Ops+i+1)<<sideBits, reliable)
+	}
+}
+
+// partAgain looks at what connectAll led to, and ends it.
+func (w *world) partAgain() {
+	for _, s := range w.living() {
+		ok := s.together()
+		if s.kind == datagrams {
+			ok = s.phase == over && s.grant.status == mad.SIDRValid
+		}
+		if s.active && !ok {
+			w.fail("liveness", "adapter %d: %s asks a peer that answers, over a network that is whole, and is %v", s.host.index, s, s.phase)
+		}
+	}
+	w.part()
+}
+
+func (w *world) destroyAll() {
+	for _, s := range w.living() {
+		s.do((*side).destroy)
+	}
+}
+
+// tearDown takes every adapter apart: nothing may be left.
+func (w *world) tearDown() {
+	for _, h := range w.hosts {
+		for id := range h.services {
+			h.unlisten(id)
+		}
+		for _, t := range append(h.shelf, h.ud) {
+			t.destroy()
+		}
+		m, shard := h.hca.CM(), h.hca.Shard()
+		if m.Conns() != 0 || m.HalfOpen() != 0 || len(h.sides) != 0 || len(h.ids) != 0 {
+			w.fail("leak", "adapter %d: %d connections are left, %d of them half open", h.index, m.Conns(), m.HalfOpen())
+		}
+		if len(h.slabs) != slabs || len(h.socks) != 0 {
+			w.fail("leak", "adapter %d: %d queue pairs are left", h.index, len(h.socks))
+		}
+		w.must(h.pd.DeregMR(h.mr))
+		if err := h.hca.DestroyCQ(h.cq); err != nil {
+			w.fail("leak", "adapter %d: %v", h.index, err)
+		}
+		if err := h.pd.Dealloc(); err != nil {
+			w.fail("leak", "adapter %d: %v", h.index, err)
+		}
+		if d := shard.Deadline(); d != clock.Never || shard.Pending() {
+			w.fail("leak", "adapter %d, which holds nothing, has a timer at %d, pending %v", h.index, d, shard.Pending())
+		}
+	}
+}
+
+// unanswered looks at a request without an answer: while the network is whole
+// there is one. Who gives up says so (C6).
+func (s *side) unanswered(e *cm.Event) {
+	w := s.host.w
+	if e.Type == cm.REQError || e.Type == cm.REPError {
+		s.owe(mad.AttrREJ, e.Type.String())
+	}
+	switch e.Type {
+	case cm.REQError, cm.REPError, cm.DREQError, cm.SIDRREQError, cm.LAPError:
+		if s.host.step.givesWay {
+			w.mark(markGivenUp)
+		} else if s.since > w.healed {
+			w.fail("liveness", "adapter %d: %s hears %v, and the network is whole since %d", s.host.index, s, e.Type, w.healed)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package storm
+
+import (
+	"math/rand/v2"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// socket is a queue pair of a program, with the receives posted to it.
+type socket struct {
+	host  *host
+	kind  kind
+	qp    *qp.QP // nil after its end
+	num   ib.QPN
+	slab  int   // which piece of the host's memory holds its receives
+	owner *side // nil for the datagrams of a host, and on the shelf
+}
+
+// The memory of receives.
+const (
+	slabs     = 160
+	slabSlots = 4
+	slotSize  = 128
+)
+
+// take returns a queue pair in INIT: one from the shelf, or a new one. Those
+// of UC are always new: they would take messages of an earlier connection. It
+// returns nil if there is no room.
+func (h *host) take(k kind, r *rand.Rand) *socket {
+	w := h.w
+	if n := len(h.shelf); n > 0 && k == reliable && r.IntN(2) == 0 {
+		t := h.shelf[n-1]
+		h.shelf = h.shelf[:n-1]
+		t.modify(ib.RESET)
+		w.must(h.hca.Prepare(w.now, t.qp))
+		w.mark(markReused)
+		return t
+	}
+	if len(h.slabs) == 0 {
+		return nil
+	}
+	t := &socket{host: h, kind: k, slab: h.slabs[len(h.slabs)-1]}
+	h.slabs = h.slabs[:len(h.slabs)-1]
+	// Numbers come from a small part of what there is, so that an adapter that
+	// restarts soon draws those of its earlier life.
+	h.narrow = k == reliable
+	q, err := h.hca.CreateQP(h.pd, hca.QPConfig{
+		Type: typeOf[k], SendCQ: h.cq, RecvCQ: h.cq,
+		Cap: ib.QPCap{MaxSendWR: 32, MaxRecvWR: slabSlots, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: messageLen},
+	})
+	h.narrow = false
+	w.must(err)
+	t.qp, t.num = q, q.Num()
+	h.socks[t.num] = t
+	if k != datagrams {
+		w.must(h.hca.Prepare(w.now, q))
+	}
+	return t
+}
+
+var typeOf = [numKinds]ib.QPType{reliable: ib.RC, unreliable: ib.UC, datagrams: ib.UD}
+
+// fill posts all receives.
+func (t *socket) fill() {
+	for i := range uint64(slabSlots) {
+		t.post(i)
+	}
+}
+
+// post posts a receive.
+func (t *socket) post(slot uint64) {
+	h := t.host
+	at := (uint64(t.slab)*slabSlots + slot) * slotSize
+	_, err := t.qp.PostRecv(ib.RecvWR{WRID: slot, SGList: []ib.SGE{{Addr: h.mr.Addr() + at, Length: slotSize, LKey: h.mr.LKey()}}})
+	h.w.must(err)
+}
+
+// slot returns the memory of a receive.
+func (t *socket) slot(i uint64) []byte {
+	at := (uint64(t.slab)*slabSlots + i) * slotSize
+	return t.host.memory[at : at+slotSize]
+}
+
+// stop ends all traffic: the connection is over, or will be.
+func (t *socket) stop() {
+	if st := t.qp.State(); st != ib.RESET && st != ib.ERR {
+		t.host.w.must(t.host.hca.Disconnect(t.host.w.now, t.qp))
+	}
+}
+
+func (t *socket) modify(to ib.QPState) {
+	t.host.w.must(t.qp.Modify(t.host.w.now, &ib.QPAttr{State: to}, ib.AttrState))
+}
+
+// layDown puts the queue pair on the shelf for the next connection, or ends
+// it.
+func (t *socket) layDown() {
+	t.stop()
+	if t.owner != nil {
+		t.owner.pending = 0
+	}
+	t.owner = nil
+	if t.kind == reliable && len(t.host.shelf) < 4 {
+		t.host.shelf = append(t.host.shelf, t)
+		return
+	}
+	t.destroy()
+}
+
+// destroy ends the queue pair.
+func (t *socket) destroy() {
+	h := t.host
+	if t.qp == nil {
+		return
+	}
+	if t.owner != nil {
+		t.owner.pending = 0
+		t.owner.sock = nil
+	}
+	h.hca.DestroyQP(h.pd, t.qp)
+	delete(h.socks, t.num)
+	h.slabs = append(h.slabs, t.slab)
+	t.qp = nil
+}

@@ -1,0 +1,246 @@
+package storm
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// reading is what the oracle reads of a MAD.
+type reading struct {
+	attr          mad.AttrID
+	local, remote uint32 // communication IDs, as the sender sees it
+	from          netip.Addr
+	mad           *mad.MAD // in the packet
+}
+
+// madAt is where the MAD of a packet to QP1 begins.
+const madAt = 12 + 8
+
+// read reads a packet; it reports false for one that holds no CM message.
+func read(b []byte) (r reading, ok bool) {
+	if len(b) != madAt+mad.Size+roce.ICRCLen || b[5] != 0 || b[6] != 0 || b[7] != byte(ib.QPNGSI) {
+		return r, false
+	}
+	r.mad = (*mad.MAD)(b[madAt:])
+	h := r.mad.Header()
+	if h.Class != mad.ClassCM || h.Method != mad.MethodSend {
+		return r, false
+	}
+	d := r.mad.Data()
+	r.attr, r.local, r.remote = h.AttrID, binary.BigEndian.Uint32(d[0:]), binary.BigEndian.Uint32(d[4:])
+	switch r.attr {
+	case mad.AttrREQ, mad.AttrSIDRREQ: // what follows the ID is no ID
+		r.remote = 0
+	case mad.AttrSIDRREP:
+		r.local, r.remote = 0, r.local
+	}
+	return r, true
+}
+
+// glanceOf is what a line of the ladder tells of a packet.
+func glanceOf(b []byte) glance {
+	g := glance{op: roce.Opcode(b[0]), size: len(b)}
+	if r, ok := read(b); ok {
+		g.attr, g.local, g.remote = r.attr, r.local, r.remote
+		if r.attr == mad.AttrREJ {
+			g.reason = mad.RejReason(binary.BigEndian.Uint16(r.mad.Data()[10:]))
+		}
+		return g
+	}
+	g.dest = ib.QPN(uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7]))
+	g.psn = ib.NewPSN(uint32(b[9])<<16 | uint32(b[10])<<8 | uint32(b[11]))
+	return g
+}
+
+// asks reports whether a message is repeated until it is answered.
+func (r *reading) asks() bool {
+	switch r.attr {
+	case mad.AttrREQ, mad.AttrREP, mad.AttrDREQ, mad.AttrLAP, mad.AttrSIDRREQ:
+		return true
+	default:
+		return false
+	}
+}
+
+// repeats is what a manager sent and waits to be answered.
+type repeats struct {
+	first mad.MAD
+	count int
+	last  clock.Instant
+	until clock.Instant // before which the peer asked not to be asked again
+}
+
+// sniff looks at a MAD that an adapter sends: what is sent again is the same,
+// at its time, and not too often (C3, C6).
+func (w *world) sniff(h *host, seg []byte) {
+	r, ok := read(seg)
+	if !ok {
+		return
+	}
+	h.step.out = append(h.step.out, reading{attr: r.attr, local: r.local, remote: r.remote})
+	s := h.ids[r.local]
+	if s == nil || !r.asks() {
+		return
+	}
+	if h.step.timers {
+		s.cell(cm.TimerAgain)
+	}
+	p := &s.repeats
+	due := s.again()
+	switch {
+	case p.count == 0:
+		p.first = *r.mad
+	case p.first != *r.mad:
+		w.fail("repetition", "adapter %d: %s sends another %v than before", h.index, s, r.attr)
+	case p.count > int(s.retries):
+		w.fail("repetition", "adapter %d: %s repeats %v more than %d times", h.index, s, r.attr, s.retries)
+	case w.now != due:
+		w.fail("repetition", "adapter %d: %s repeats %v at %d, which is due at %d", h.index, s, r.attr, w.now, due)
+	default:
+		w.mark(markRepeated)
+	}
+	p.count++
+	p.last = w.now
+}
+
+// again returns when the manager repeats what waits for an answer.
+func (s *side) again() clock.Instant {
+	p := &s.repeats
+	if p.until > p.last {
+		return p.until
+	}
+	return p.last.Add(s.interval)
+}
+
+// addressee returns whose a MAD is, by the rules of the protocol: the side, if
+// it is one's, and what it finds there.
+func (h *host) addressee(r *reading) (*side, cell) {
+	s, on := h.find(r)
+	if s != nil {
+		return s, cell{place{s.conn.State(), on}, s.conn.LAPState()}
+	}
+	in := cm.Unknown
+	if on == cm.MsgREQ || on == cm.MsgSIDRREQ {
+		if h.services[serviceOf(r)] != nil {
+			in = cm.Listen
+		}
+	}
+	return nil, cell{place: place{in, on}}
+}
+
+func serviceOf(r *reading) mad.ServiceID {
+	return mad.ServiceID(binary.BigEndian.Uint64(r.mad.Data()[8:]))
+}
+
+// find returns the side that a MAD is for, nil for none, and its input.
+func (h *host) find(r *reading) (*side, cm.Input) {
+	s := h.ids[r.remote]
+	if s != nil && s.peerAddr != r.from {
+		s = nil
+	}
+	if s != nil && r.attr != mad.AttrSIDRREP && s.conn.RemoteID() != 0 && s.conn.RemoteID() != r.local {
+		s = nil // until the peer's ID is known any will do
+	}
+	switch r.attr {
+	case mad.AttrREQ:
+		return h.byPeer(r.local, r.from), cm.MsgREQ
+	case mad.AttrSIDRREQ:
+		return h.bySIDR(r.local, r.from), cm.MsgSIDRREQ
+	case mad.AttrREJ:
+		return h.findREJ(r, s)
+	case mad.AttrMRA:
+		var m mad.MRA
+		m.Decode(r.mad)
+		return s, [...]cm.Input{cm.MsgMRAREQ, cm.MsgMRAREP, cm.MsgMRAOther}[m.Message]
+	}
+	return s, inputOf[r.attr]
+}
+
+// inputOf are the inputs of messages that have one each.
+var inputOf = map[mad.AttrID]cm.Input{
+	mad.AttrREP: cm.MsgREP, mad.AttrRTU: cm.MsgRTU, mad.AttrDREQ: cm.MsgDREQ, mad.AttrDREP: cm.MsgDREP,
+	mad.AttrLAP: cm.MsgLAP, mad.AttrAPR: cm.MsgAPR, mad.AttrSIDRREP: cm.MsgSIDRREP,
+}
+
+// findREJ returns whose a refusal is. Who gave up names itself by its own ID,
+// if it knows no other, and a refusal of a REQ that was taken is a late one.
+func (h *host) findREJ(r *reading, s *side) (*side, cm.Input) {
+	var j mad.REJ
+	j.Decode(r.mad)
+	on := cm.MsgREJ
+	if j.Reason == mad.RejStaleConnection {
+		on = cm.MsgREJStale
+	}
+	switch {
+	case j.Reason == mad.RejTimeout && r.remote == 0:
+		return h.byPeer(r.local, r.from), on
+	case j.Message == mad.WhichREQ && s != nil && s.conn.RemoteID() != 0:
+		return nil, on
+	}
+	return s, on
+}
+
+// byPeer returns the side that the peer knows by its own ID.
+func (h *host) byPeer(id uint32, from netip.Addr) *side {
+	for _, s := range h.sides {
+		if s.kind != datagrams && s.conn.RemoteID() == id && s.peerAddr == from && s.conn.State() != cm.Idle {
+			return s
+		}
+	}
+	return nil
+}
+
+// bySIDR returns the server's side of a resolution that is not answered.
+func (h *host) bySIDR(id uint32, from netip.Addr) *side {
+	for _, s := range h.sides {
+		if s.conn.State() == cm.SIDRReqRcvd && s.conn.RemoteID() == id && s.peerAddr == from {
+			return s
+		}
+	}
+	return nil
+}
+
+// staleBy returns the connection that a REQ or REP shows to be forgotten by
+// the peer: its queue pair turns up in another one (C7). s is whose the
+// message is.
+func (h *host) staleBy(r *reading, s *side) *side {
+	var n ib.QPN
+	switch {
+	case r.attr == mad.AttrREQ && s == nil:
+		n = ib.QPN(binary.BigEndian.Uint32(r.mad.Data()[32:]) >> 8)
+	case r.attr == mad.AttrREP && s != nil && s.phase == calling && h.byPeer(r.local, r.from) == nil:
+		n = ib.QPN(binary.BigEndian.Uint32(r.mad.Data()[12:]) >> 8)
+	default:
+		return nil
+	}
+	for _, o := range h.sides {
+		if o != s && o.usesQP(n, r.from) {
+			return o
+		}
+	}
+	return nil
+}
+
+// supersede is what becomes of a connection that the peer has forgotten: one
+// that is up is left by the manager itself.
+func (s *side) supersede() {
+	s.host.w.mark(markSuperseded)
+	if s.conn.State() == cm.Established {
+		s.sock.stop()
+		s.enter(leaving)
+	}
+}
+
+// crowded reports whether the manager holds as many connections, or half-open
+// ones, as it may: another one may be refused, or end one whose peer is silent
+// or that is in TIMEWAIT.
+func (h *host) crowded() bool {
+	m, l := h.hca.CM(), &h.w.plan.limits
+	return *l != (cm.Limits{}) && (m.Conns() >= l.MaxConns || m.HalfOpen() >= l.MaxHalfOpen)
+}

@@ -1,0 +1,182 @@
+package storm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime/debug"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// The streams of random numbers of a run. Each is independent of the others,
+// so that leaving out an action changes as little as possible.
+const (
+	streamPlan   = 1
+	streamNet    = 2
+	streamAction = 1 << 32
+	streamHost   = 1 << 40
+	streamSide   = 1 << 48
+)
+
+// world is one run.
+type world struct {
+	cfg    Config
+	plan   plan
+	now    clock.Instant
+	net    network
+	hosts  []*host
+	byAddr map[netip.Addr]*host
+	sides  map[uint64]*side // all there ever were, by number
+	tasks  agenda[task]     // what programs will do
+
+	actSource *rand.PCG
+	act       *rand.Rand
+	acted     int // actions done or left out
+	nextAct   clock.Instant
+	healed    clock.Instant // when the network became whole; Never before
+
+	violation   *Violation
+	ladder      ladder
+	marks       [numMarks]uint64
+	cells       cells
+	before      []where // scratch
+	packets     uint64
+	posted      uint64
+	completions uint64
+}
+
+// Result is what a run came to.
+type Result struct {
+	Troubles    string        // what the seed made of the profile
+	Packets     uint64        // sent by all adapters
+	Posted      uint64        // messages over queue pairs
+	Completions uint64        // of work requests
+	Virtual     time.Duration // how long the run took in its own time
+	Marks       []uint64      // in the order of MarkNames
+	Cells       []uint64      // in the order of CellNames
+	Violation   *Violation    // nil: every promise was kept
+	Ladder      []string      // with a violation: what happened last
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	Check  string // name of the check
+	Detail string
+	Action int           // number of the last action
+	At     time.Duration // virtual time
+}
+
+// Run makes one run.
+func Run(c Config) *Result {
+	w := newWorld(c)
+	w.run()
+	r := &Result{
+		Troubles: w.plan.about, Packets: w.packets, Posted: w.posted, Completions: w.completions,
+		Virtual: time.Duration(w.now), Marks: w.marks[:], Cells: w.cells.list(), Violation: w.violation,
+	}
+	if w.violation != nil {
+		r.Ladder = w.ladder.lines()
+	}
+	return r
+}
+
+func newWorld(c Config) *world {
+	w := &world{
+		cfg: c, plan: newPlan(c.Seed), byAddr: make(map[netip.Addr]*host), sides: make(map[uint64]*side),
+		actSource: rand.NewPCG(0, 0), healed: clock.Never,
+	}
+	w.act = rand.New(w.actSource)
+	w.net.init(w.plan.net, c.Seed)
+	w.ladder.init(max(c.Ladder, 1))
+	return w
+}
+
+// run makes the run. A panic of the engine is a violation like any other.
+func (w *world) run() {
+	defer func() {
+		if p := recover(); p != nil {
+			w.fail("panic", "%v\n%s", p, debug.Stack())
+		}
+	}()
+	w.setUp()
+	for w.violation == nil && w.acted < w.cfg.Ops {
+		w.step(clock.Never)
+	}
+	w.settle()
+}
+
+func (w *world) setUp() {
+	for i := range w.plan.hosts {
+		h := &host{w: w, index: i, addrs: [2]netip.Addr{
+			netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}),
+			netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(i + 1)}),
+		}}
+		for _, a := range h.addrs {
+			w.byAddr[a] = h
+		}
+		w.hosts = append(w.hosts, h)
+		h.open()
+	}
+}
+
+// step does what is next: a packet arrives, a timer fires, a program acts or
+// makes up its mind. It reports whether there was anything to do by the limit.
+func (w *world) step(limit clock.Instant) bool {
+	at := w.net.next()
+	var timer *host
+	for _, h := range w.hosts {
+		if h.deadline < at {
+			at, timer = h.deadline, h
+		}
+	}
+	thinking, acting := w.tasks.next() <= at, false
+	if thinking {
+		at = w.tasks.next()
+	}
+	if w.acted < w.cfg.Ops && w.nextAct <= at {
+		at, acting = w.nextAct, true
+	}
+	if at > limit || at == clock.Never {
+		return false
+	}
+	w.now = max(w.now, at)
+	switch {
+	case acting:
+		w.takeTurn()
+	case thinking:
+		w.tasks.pop().run()
+	case timer != nil:
+		timer.advance()
+	default:
+		p := w.net.pop()
+		p.to.receive(p)
+		w.net.release(p)
+	}
+	return true
+}
+
+// takeTurn does the next action and says when the one after it is.
+func (w *world) takeTurn() {
+	i := w.acted
+	w.acted++
+	w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
+	// Before the action's own choices, so that leaving it out moves no other.
+	gap := time.Duration(w.act.Int64N(int64(2 * w.plan.gap)))
+	if !w.cfg.Skip[i] {
+		w.doAction(i)
+	}
+	w.nextAct = w.now.Add(gap)
+}
+
+// fail records the first violation; the run ends with it.
+func (w *world) fail(check, format string, args ...any) {
+	if w.violation != nil {
+		return
+	}
+	w.violation = &Violation{
+		Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted - 1, At: time.Duration(w.now),
+	}
+	w.sayf("VIOLATION %s: %s", check, w.violation.Detail)
+}
