@@ -67,14 +67,16 @@ no kernel module, no root, no RDMA hardware.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newPingpongCommand(g),
-		newPerfCommand(g), newDecodeCommand(), newSimCommand(), newFaultsCommand(g),
+		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPingpongCommand(g),
+		newPerfCommand(g), newRpingCommand(g), newCmtimeCommand(g),
+		newRDMAClientCommand(g), newRDMAServerCommand(g), newUcmatoseCommand(g), newUdaddyCommand(g), newMckeyCommand(g),
+		newDecodeCommand(), newSimCommand(), newFaultsCommand(g),
 	)
 	return root
 }
 
 // withoutAdapter are the commands that open no adapter.
-var withoutAdapter = map[string]bool{"sim": true, "states": true, "decode": true, "devices": true}
+var withoutAdapter = map[string]bool{"sim": true, "states": true, "cm-states": true, "decode": true, "devices": true}
 
 // noArgs refuses arguments that are not flags.
 func noArgs(cmd *cobra.Command, args []string) error {

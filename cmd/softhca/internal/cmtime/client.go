@@ -1,0 +1,190 @@
+package cmtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// client takes all connections through one phase after the other. One
+// goroutine uses it.
+type client struct {
+	waiter
+	o     *Options
+	st    *station.Station
+	ch    *rdmacm.EventChannel
+	pd    *verbs.PD
+	queue *station.Queue // of all queue pairs: nothing completes
+	out   io.Writer      // the lines of the program
+	err   io.Writer      // and its complaints
+
+	conns   []*conn
+	now     *phase
+	pending int // connections that wait for an event
+	times   timings
+	failed  int
+	why     error // the first failure
+}
+
+// conn is one connection.
+type conn struct {
+	id      *rdmacm.ID // nil once it is destroyed
+	begun   time.Time  // of the phase
+	waits   bool       // for its event
+	failed  bool
+	retries int
+}
+
+// newClient makes what all connections share.
+func newClient(s *Side, st *station.Station, w waiter) (*client, error) {
+	c := &client{waiter: w, o: &s.Options, st: st, ch: st.NewEventChannel(), out: s.Out, err: s.Err}
+	for range s.Connections {
+		c.conns = append(c.conns, &conn{retries: s.Retries})
+	}
+	var e error
+	if c.pd, e = st.Device.AllocPD(); e != nil {
+		return c, e
+	}
+	c.queue, e = station.NewQueue(st.Device, 1)
+	return c, e
+}
+
+// run goes through the phases. Connections that fail are left out of what
+// follows; the error tells how many those were.
+func (c *client) run(ctx context.Context) error {
+	for i := range phases {
+		if phases[i].step == bindAddr && c.o.Bind == "" {
+			continue
+		}
+		if err := c.phase(ctx, &phases[i]); err != nil {
+			return err
+		}
+	}
+	if c.failed > 0 {
+		return fmt.Errorf("%d of %d connections failed, the first because: %w", c.failed, len(c.conns), c.why)
+	}
+	return nil
+}
+
+// phase takes all connections through one phase. Events are looked at between
+// the calls, so that each is timed when it comes.
+func (c *client) phase(ctx context.Context, p *phase) error {
+	c.now = p
+	c.line(c.out, "%s", p.title)
+	begin := time.Now()
+	for _, k := range c.conns {
+		if c.skips(k) {
+			continue
+		}
+		k.begun = time.Now()
+		switch err := p.call(c, k); {
+		case err != nil:
+			c.line(c.err, "%s: %v", p.fails, err)
+			c.fail(k, err)
+		case p.waits:
+			k.waits = true
+			c.pending++
+		default:
+			c.times[p.step].add(time.Since(k.begun))
+		}
+		if err := c.look(c.queue); err != nil {
+			return err
+		}
+		for e, ok := c.ch.TryGet(); ok; e, ok = c.ch.TryGet() {
+			c.take(e)
+		}
+	}
+	for c.pending > 0 {
+		_, e, err := c.wait(ctx, c.queue, c.ch, nil)
+		if err != nil {
+			return fmt.Errorf("%s: %d connections wait: %w", p.title, c.pending, err)
+		}
+		c.take(e)
+	}
+	c.times[p.step].wall = time.Since(begin)
+	return nil
+}
+
+// skips reports whether a connection takes no part in the phase: one that has
+// failed is destroyed with the others.
+func (c *client) skips(k *conn) bool {
+	if c.now.step == destroy {
+		return k.id == nil
+	}
+	return k.failed
+}
+
+// take acts on an event.
+func (c *client) take(e *rdmacm.Event) {
+	defer e.Ack()
+	k, ok := e.ID.Context.(*conn)
+	if !ok || e.Type == rdmacm.EventTimewaitExit {
+		return
+	}
+	switch {
+	case !k.waits: // nobody asked: the connection has ended
+		c.complain(k, e)
+	case e.Type == c.now.event && (e.Status == 0 || e.Type == rdmacm.EventDisconnected):
+		c.times[c.now.step].add(time.Since(k.begun))
+		c.done(k)
+	case e.Type == rdmacm.EventAddrError && k.retries > 0 && c.resolveAddr(k) == nil:
+		k.retries--
+	default:
+		c.complain(k, e)
+	}
+}
+
+// complain prints an event that ends a connection.
+func (c *client) complain(k *conn, e *rdmacm.Event) {
+	if k.failed {
+		return
+	}
+	c.line(c.out, "event: %v, error: %d", e.Type, e.Status)
+	c.fail(k, station.NewFailure(e))
+}
+
+// fail leaves a connection out of what follows.
+func (c *client) fail(k *conn, why error) {
+	c.done(k)
+	k.failed = true
+	c.failed++
+	if c.why == nil {
+		c.why = why
+	}
+}
+
+// done says that a connection waits no more.
+func (c *client) done(k *conn) {
+	if k.waits {
+		k.waits = false
+		c.pending--
+	}
+}
+
+// line prints. If output is gone, nobody is left to tell.
+func (c *client) line(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format+"\n", args...)
+}
+
+// close destroys what is left.
+func (c *client) close() error {
+	var errs []error
+	for _, k := range c.conns {
+		if k.id != nil {
+			errs = append(errs, c.destroy(k))
+		}
+	}
+	if c.queue != nil {
+		errs = append(errs, c.queue.Destroy())
+	}
+	if c.pd != nil {
+		errs = append(errs, c.pd.Dealloc())
+	}
+	return errors.Join(append(errs, c.ch.Close())...)
+}

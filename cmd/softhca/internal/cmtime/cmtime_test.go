@@ -1,0 +1,321 @@
+package cmtime
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// host is an address, of a network in this process or of the real one, and what
+// its adapter does wrong.
+type host struct {
+	net    *verbs.Network // nil: UDP
+	addr   string
+	faults string
+}
+
+// side returns a side of a test, for which lost messages come again soon.
+func (h *host) side() Side {
+	open := func(addr string) (*verbs.Context, func() error, error) {
+		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: h.net}, verbs.WithFaults(h.faults, 1))
+		if err != nil {
+			return nil, nil, err
+		}
+		return dev, dev.Close, nil
+	}
+	return Side{
+		Options: Options{Port: "7471", Connections: 20, Retries: 2, Timeout: 2 * time.Second, Window: 4},
+		Opener:  station.Opener{Addr: h.addr, Open: open, Response: station.Response{Timeout: 14, Retries: 15}}, // 67 ms
+		Out:     io.Discard, Err: io.Discard,
+	}
+}
+
+// hosts returns two hosts of one network, with an address of each family.
+func hosts() (at, from *host) {
+	n := verbs.NewNetwork()
+	return &host{net: n, addr: "10.0.0.1,fd00::1"}, &host{net: n, addr: "10.0.0.2,fd00::2"}
+}
+
+// loopback returns address i of those that no other test process uses.
+func loopback(i int) string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 96+pid>>8&31, pid&255, i)
+}
+
+// heard closes itself when a server says where it listens.
+type heard chan struct{}
+
+func (h heard) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("listening on")) {
+		close(h)
+	}
+	return len(b), nil
+}
+
+// start runs a server until stop, which returns how it ended.
+func start(t *testing.T, s Side) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	listening := make(heard)
+	s.Err = listening
+	done := make(chan error, 1)
+	go func() { done <- s.Server(ctx) }()
+	select {
+	case <-listening:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// number matches what differs from run to run.
+var number = regexp.MustCompile(` *[0-9]+\.[0-9]{2}`)
+
+// golden compares what a client prints, but for its times, with a file.
+func golden(t *testing.T, name, out string) {
+	t.Helper()
+	got := number.ReplaceAllString(out, " N")
+	name = filepath.Join("testdata", name+".txt")
+	if *rewrite {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (run with -rewrite to accept):\n%s", name, got)
+	}
+}
+
+// measure runs a client and returns all that it prints.
+func measure(t *testing.T, s Side, server string) (Summary, string, error) {
+	t.Helper()
+	var out strings.Builder
+	s.Host, s.Out, s.Err = server, &out, &out
+	sum, err := s.Client(t.Context())
+	if err := sum.Table(&out); err != nil {
+		t.Fatal(err)
+	}
+	return sum, out.String(), err
+}
+
+func TestC11_Cmtime(t *testing.T) {
+	at, from := hosts()
+	stop := start(t, at.side())
+	for _, c := range []struct{ name, to, bind string }{
+		{"default", "10.0.0.1", ""}, {"default", "fd00::1", ""}, {"bind", "10.0.0.1", "10.0.0.2"},
+	} {
+		side := from.side()
+		side.Bind = c.bind
+		sum, out, err := measure(t, side, c.to)
+		if err != nil || sum.Connections != 20 || sum.Failed != 0 || !(sum.ConnectsPerSecond > 0) {
+			t.Errorf("%s: %v, %+v", c.to, err, sum)
+		}
+		for _, s := range sum.Steps {
+			if s.Samples != 20 || s.TotalMs <= 0 || s.MaxMs*1e3 < s.MinUs || s.Times.P50 > s.Times.Max {
+				t.Errorf("%s: %+v", c.to, s)
+			}
+		}
+		golden(t, c.name, out)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestC11_CmtimeNoListener has every connection rejected: the table is printed
+// all the same.
+func TestC11_CmtimeNoListener(t *testing.T) {
+	at, from := hosts()
+	dev, closer, err := at.side().Opener.Open(at.addr)
+	if err != nil || dev == nil {
+		t.Fatal(err)
+	}
+	defer closer()
+	side := from.side()
+	side.Connections = 3
+	sum, out, err := measure(t, side, "10.0.0.1")
+	if !errors.Is(err, ib.ECONNREFUSED) || !strings.Contains(err.Error(), "3 of 3 connections failed") || sum.Failed != 3 {
+		t.Errorf("%v, %+v", err, sum)
+	}
+	golden(t, "nolistener", out)
+}
+
+// TestC3_C4_C5_CmtimeLostMessages loses every tenth packet of the client: all
+// connections are made and ended.
+func TestC3_C4_C5_CmtimeLostMessages(t *testing.T) {
+	at, from := hosts()
+	stop := start(t, at.side())
+	from.faults = "drop every=10 dir=both op=CM"
+	if sum, _, err := measure(t, from.side(), "10.0.0.1"); err != nil || sum.Failed != 0 {
+		t.Errorf("%v, %+v", err, sum)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// local measures within one process, over the kernel's UDP.
+func local(t *testing.T, change func(*Local)) (Summary, error) {
+	t.Helper()
+	at, from := &host{addr: loopback(1)}, &host{addr: loopback(2)}
+	l := Local{Side: from.side(), ServerOpener: at.side().Opener}
+	l.Host, l.Cycles = loopback(1), 200
+	change(&l)
+	return l.Run(t.Context())
+}
+
+// TestC3_C5_CyclesLeaveNothing takes connections through their lives in both
+// modes and looks at what is left.
+func TestC3_C5_CyclesLeaveNothing(t *testing.T) {
+	for _, events := range []bool{false, true} {
+		sum, err := local(t, func(l *Local) { l.Events = events })
+		if err != nil {
+			t.Fatalf("events %t: %v\n%v", events, err, sum)
+		}
+		c, r := sum.Cycles, sum.Raw
+		if c.Count != 200 || c.Window != 4 || c.PerSecond <= 0 || len(c.Steps) != int(numSteps)-1 || !sum.Leaks.Clean {
+			t.Errorf("events %t: %+v, %+v", events, c, sum.Leaks)
+		}
+		for _, s := range c.Steps {
+			if s.Samples != 200 {
+				t.Errorf("events %t: %d times of %s", events, s.Samples, s.Name)
+			}
+		}
+		if r.Exchanges != leastExchanges || r.Bytes != 280 || r.Window != 4 || sum.CycleRatio != c.PerSecond/r.PerSecond {
+			t.Errorf("events %t: %+v, ratio %v", events, r, sum.CycleRatio)
+		}
+		if b, err := json.Marshal(sum); err != nil || !strings.Contains(string(b), `"cm_id":0`) {
+			t.Errorf("events %t: %s, %v", events, b, err)
+		}
+		if text := sum.String(); !strings.Contains(text, "nothing is left over") || !strings.Contains(text, "whole cycles") {
+			t.Errorf("events %t: %s", events, text)
+		}
+	}
+}
+
+// TestLocalWithoutCycles measures the phases and the plain messages.
+func TestLocalWithoutCycles(t *testing.T) {
+	sum, err := local(t, func(l *Local) { l.Cycles = 0 })
+	if err != nil || sum.Cycles != nil || sum.Leaks != nil || sum.ConnectRatio <= 0 || strings.Contains(sum.String(), "cycles") {
+		t.Errorf("%v, %+v", err, sum)
+	}
+}
+
+// TestCyclesFail ends the cycles with the first connection that fails.
+func TestCyclesFail(t *testing.T) {
+	at, from := &host{addr: loopback(3)}, &host{addr: loopback(4), faults: "fail op=CreateQP nth=100 errno=ENOMEM"}
+	l := Local{Side: from.side(), ServerOpener: at.side().Opener}
+	l.Host, l.Cycles = loopback(3), 200
+	if _, err := l.Run(t.Context()); !errors.Is(err, ib.ENOMEM) || !strings.Contains(err.Error(), "of 100: ") {
+		t.Error(err)
+	}
+}
+
+// TestCyclesInterrupted ends them.
+func TestCyclesInterrupted(t *testing.T) {
+	for _, events := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		at, from := &host{addr: loopback(5)}, &host{addr: loopback(6)}
+		l := Local{Side: from.side(), ServerOpener: at.side().Opener}
+		l.Host, l.Cycles, l.Events = loopback(5), 1<<30, events
+		l.Err = cancels(cancel) // with the first line of progress
+		if _, err := l.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("events %t: %v", events, err)
+		}
+	}
+}
+
+type cancels func()
+
+func (c cancels) Write(b []byte) (int, error) {
+	c()
+	return len(b), nil
+}
+
+// TestLeaksAreSeen judges counts with something more than before.
+func TestLeaksAreSeen(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		add   func(*Leaks)
+		clean bool
+	}{
+		{"nothing", func(*Leaks) {}, true},
+		{"noise in the heap", func(l *Leaks) { l.After.HeapBytes += heapNoise }, true},
+		{"a smaller heap", func(l *Leaks) { l.Half.HeapBytes += 1 << 30 }, true},
+		{"more than noise in the heap", func(l *Leaks) { l.After.HeapBytes += heapNoise + 100*heapPerCycle + 1 }, false},
+		{"an ID", func(l *Leaks) { l.After.IDs++ }, false},
+		{"a connection", func(l *Leaks) { l.After.Client.CMIDs++ }, false},
+		{"a queue pair", func(l *Leaks) { l.After.Server.QPs++ }, false},
+		{"a goroutine", func(l *Leaks) { l.After.Goroutines++ }, false},
+		{"a goroutine less", func(l *Leaks) { l.After.Goroutines-- }, true},
+	} {
+		var l Leaks
+		l.Before.Goroutines, l.After.Goroutines = 5, 5
+		l.Half.HeapBytes, l.After.HeapBytes = 1<<20, 1<<20
+		c.add(&l)
+		if l.judge(100); l.Clean != c.clean || strings.Contains(l.String(), "SOMETHING") == c.clean {
+			t.Errorf("%s: clean is %t\n%v", c.what, l.Clean, &l)
+		}
+	}
+}
+
+func TestMessage(t *testing.T) {
+	var b [messageLen]byte
+	for _, n := range []uint64{0, 1, 1<<63 + 12345} {
+		if fillMessage(b[:], n); !rightMessage(b[:]) || rightMessage(b[1:]) {
+			t.Errorf("message %d", n)
+		}
+		if b[40] ^= 4; rightMessage(b[:]) {
+			t.Errorf("message %d with a wrong bit is right", n)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Options)
+		want   string // of the error; "" for none
+	}{
+		{func(*Options) {}, ""},
+		{func(o *Options) { o.Connections = 0 }, "0 connections"},
+		{func(o *Options) { o.Connections = maxConnections + 1 }, "32769 connections"},
+		{func(o *Options) { o.Retries = 8 }, "8 retries"},
+		{func(o *Options) { o.Timeout = 0 }, "timeout"},
+		{func(o *Options) { o.Cycles = -1 }, "-1 cycles"},
+		{func(o *Options) { o.Window = 0 }, "window 0"},
+	} {
+		o := Options{Connections: 1, Timeout: time.Second, Window: 1}
+		c.change(&o)
+		err := o.Check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", o, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package cmtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// lives takes connections through whole lives, a bounded number at a time:
+// create, resolve, connect, send a message, disconnect, destroy, and again. One
+// goroutine uses it.
+type lives struct {
+	*rerun
+	ch    *rdmacm.EventChannel
+	pd    *verbs.PD
+	queue *station.Queue // of all queue pairs
+	mr    *verbs.MR      // a message for each
+	slots []life
+	wcs   [16]verbs.WC
+
+	total   int // lives to begin
+	begun   int
+	over    int
+	running int
+	told    time.Time // how far it is
+}
+
+// life is one connection.
+type life struct {
+	slot int
+	id   *rdmacm.ID
+	step step
+	at   time.Time // when the step began
+}
+
+// newLives makes what n lives share.
+func newLives(r *rerun, n int) (l *lives, err error) {
+	l = &lives{rerun: r, ch: r.client.NewEventChannel(), slots: make([]life, r.o.Window), total: n}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	dev := r.client.Device
+	if l.pd, err = dev.AllocPD(); err != nil {
+		return l, err
+	}
+	if l.queue, err = station.NewQueue(dev, 2*r.o.Window); err != nil {
+		return l, err
+	}
+	l.mr, err = l.pd.RegMR(make([]byte, r.o.Window*messageLen), 0)
+	return l, err
+}
+
+// tellEvery is how often progress is told.
+const tellEvery = time.Second
+
+// run takes all connections through their lives. The first that fails ends it.
+func (l *lives) run(ctx context.Context) error {
+	l.told = time.Now()
+	for i := range l.slots {
+		l.slots[i].slot = i
+		if err := l.begin(&l.slots[i]); err != nil {
+			return err
+		}
+	}
+	for l.running > 0 {
+		n, e, err := l.wait(ctx, l.queue, l.ch, l.wcs[:])
+		if err == nil {
+			err = l.sent(n)
+		}
+		if err == nil && e != nil {
+			err = l.take(e)
+		}
+		if err != nil {
+			return fmt.Errorf("after %d of %d: %w", l.over, l.total, err)
+		}
+	}
+	return nil
+}
+
+// enter times the step that a life was in and begins another one.
+func (l *lives) enter(v *life, s step) {
+	now := time.Now()
+	if v.step != s {
+		l.times[v.step].add(now.Sub(v.at))
+	}
+	v.step, v.at = s, now
+}
+
+// begin starts a life, unless enough have begun.
+func (l *lives) begin(v *life) (err error) {
+	if l.begun == l.total {
+		return nil
+	}
+	l.begun++
+	l.running++
+	v.step, v.at = createID, time.Now()
+	if v.id, err = l.client.NewID(l.ch, rdmacm.TCP); err != nil {
+		return err
+	}
+	v.id.Context = v
+	l.enter(v, resolveAddr)
+	return v.id.ResolveAddr(l.client.Local, l.client.Peer, l.o.Timeout)
+}
+
+// take acts on an event.
+func (l *lives) take(e *rdmacm.Event) error {
+	defer e.Ack()
+	v := e.ID.Context.(*life)
+	switch {
+	case e.Type == rdmacm.EventAddrResolved:
+		l.enter(v, resolveRoute)
+		return v.id.ResolveRoute(l.o.Timeout)
+	case e.Type == rdmacm.EventRouteResolved:
+		return l.connect(v)
+	case e.Type == rdmacm.EventEstablished:
+		return l.send(v)
+	case e.Type == rdmacm.EventDisconnected && v.step == disconnect && e.Status == 0:
+		e.Ack() // Destroy waits for that
+		return l.end(v)
+	}
+	return fmt.Errorf("%v: %w", v.step, station.NewFailure(e))
+}
+
+// connect makes the queue pair and asks the server.
+func (l *lives) connect(v *life) error {
+	l.enter(v, createQP)
+	if err := v.id.CreateQP(l.pd, qpAttr(l.queue.CQ)); err != nil {
+		return err
+	}
+	l.enter(v, connect)
+	return v.id.Connect(l.o.param())
+}
+
+// send sends the message.
+func (l *lives) send(v *life) error {
+	l.enter(v, transfer)
+	at := v.slot * messageLen
+	fillMessage(l.mr.Bytes()[at:][:messageLen], uint64(l.over))
+	return v.id.QP().PostSend(verbs.SendWR{
+		WRID: uint64(v.slot), Opcode: ib.WRSend, SGList: []verbs.SGE{l.mr.SGE(uint64(at), messageLen)},
+	})
+}
+
+// sent disconnects those whose n messages have arrived.
+func (l *lives) sent(n int) error {
+	for i := range l.wcs[:n] {
+		wc := &l.wcs[i]
+		if wc.Status != ib.WCSuccess {
+			return fmt.Errorf("send a message: %v", wc.Status)
+		}
+		v := &l.slots[wc.WRID]
+		l.enter(v, disconnect)
+		if err := v.id.Disconnect(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end destroys a connection and begins another one.
+func (l *lives) end(v *life) error {
+	l.enter(v, destroy)
+	if err := errors.Join(v.id.DestroyQP(), v.id.Destroy()); err != nil {
+		return err
+	}
+	now := time.Now()
+	l.times[destroy].add(now.Sub(v.at))
+	v.id = nil
+	l.over++
+	l.running--
+	if now.Sub(l.told) >= tellEvery {
+		l.told = now
+		l.tell(l.over, l.total)
+	}
+	return l.begin(v)
+}
+
+// close destroys what is left.
+func (l *lives) close() error {
+	var errs []error
+	for i := range l.slots {
+		if id := l.slots[i].id; id != nil {
+			errs = append(errs, id.Destroy())
+		}
+	}
+	if l.mr != nil {
+		errs = append(errs, l.mr.Dereg())
+	}
+	if l.queue != nil {
+		errs = append(errs, l.queue.Destroy())
+	}
+	if l.pd != nil {
+		errs = append(errs, l.pd.Dealloc())
+	}
+	return errors.Join(append(errs, l.ch.Close())...)
+}

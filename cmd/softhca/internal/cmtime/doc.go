@@ -1,0 +1,15 @@
+// Package cmtime measures how long it takes to make and end connections, step
+// by step, as rdma-core's cmtime does, with its output: either side may be the
+// Linux program.
+//
+// Within one process it also runs whole lives of connections one after the
+// other, looks whether they leave anything behind, and measures beside them
+// what as many messages cost without RDMA.
+//
+// Reading order: options.go, step.go, timing.go, phase.go and client.go (all
+// connections at once, a step at a time), server.go, cycle.go (lives of
+// connections), raw.go (messages without RDMA), leak.go, local.go (all that in
+// one process), table.go and summary.go (results).
+//
+// The package opens no adapter by itself.
+package cmtime

@@ -1,0 +1,88 @@
+package cmtime
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// phase is a step for all connections at once.
+type phase struct {
+	step  step
+	title string // of the line that says that it begins
+	call  func(*client, *conn) error
+	fails string // the line of a call that fails
+	waits bool   // for an event
+	event rdmacm.EventType
+}
+
+// phases are the client's, in order. Binding is left out without an address to
+// bind to.
+var phases = [...]phase{
+	{step: createID, title: "creating id", call: (*client).createID, fails: "failure creating id"},
+	{step: bindAddr, title: "binding source address", call: (*client).bindAddr, fails: "failure bind addr"},
+	{
+		step: resolveAddr, title: "resolving address", call: (*client).resolveAddr, fails: "failure getting addr",
+		waits: true, event: rdmacm.EventAddrResolved,
+	},
+	{
+		step: resolveRoute, title: "resolving route", call: (*client).resolveRoute, fails: "failure resolving route",
+		waits: true, event: rdmacm.EventRouteResolved,
+	},
+	{step: createQP, title: "creating qp", call: (*client).createQP, fails: "failure creating qp"},
+	{
+		step: connect, title: "connecting", call: (*client).connect, fails: "failure rconnecting",
+		waits: true, event: rdmacm.EventEstablished,
+	},
+	{
+		step: disconnect, title: "disconnecting", call: (*client).disconnect, fails: "failure disconnecting",
+		waits: true, event: rdmacm.EventDisconnected,
+	},
+	{step: destroy, title: "destroying id", call: (*client).destroy, fails: "failure destroying id"},
+}
+
+func (c *client) createID(k *conn) (err error) {
+	if k.id, err = c.st.NewID(c.ch, rdmacm.TCP); err == nil {
+		k.id.Context = k
+	}
+	return err
+}
+
+func (c *client) bindAddr(k *conn) error { return k.id.BindAddr(c.st.Local) }
+
+func (c *client) resolveAddr(k *conn) error {
+	return k.id.ResolveAddr(c.st.Local, c.st.Peer, c.o.Timeout)
+}
+
+func (c *client) resolveRoute(k *conn) error { return k.id.ResolveRoute(c.o.Timeout) }
+
+func (c *client) createQP(k *conn) error { return k.id.CreateQP(c.pd, qpAttr(c.queue.CQ)) }
+
+func (c *client) connect(k *conn) error { return k.id.Connect(c.o.param()) }
+
+func (c *client) disconnect(k *conn) error {
+	if err := k.id.Disconnect(); err != nil {
+		return err
+	}
+	return k.id.DestroyQP()
+}
+
+// destroy forgets the ID first, so that it is done once.
+func (c *client) destroy(k *conn) error {
+	id := k.id
+	k.id = nil
+	return id.Destroy()
+}
+
+// param is what each connection asks for.
+func (o *Options) param() *rdmacm.ConnParam {
+	return &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: uint8(o.Retries)}
+}
+
+// qpAttr is what each queue pair is made of.
+func qpAttr(cq *verbs.CQ) *verbs.QPInitAttr {
+	return &verbs.QPInitAttr{
+		Type: ib.RC, SendCQ: cq, RecvCQ: cq, SQSig: ib.SigAll,
+		Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1},
+	}
+}

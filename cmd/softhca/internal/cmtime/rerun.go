@@ -1,0 +1,68 @@
+package cmtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+)
+
+// rerun runs the cycles in two halves and compares what each leaves.
+type rerun struct {
+	waiter
+	o       *Options
+	client  *station.Station
+	server  *server
+	err     io.Writer // progress
+	times   timings
+	elapsed time.Duration
+}
+
+// run adds to the summary. What is left over is an error.
+func (r *rerun) run(ctx context.Context, sum *Summary) (err error) {
+	var l Leaks
+	if l.Before, err = r.count(ctx); err != nil {
+		return err
+	}
+	first := (r.o.Cycles + 1) / 2
+	if l.Half, err = r.half(ctx, first); err != nil {
+		return err
+	}
+	if l.After, err = r.half(ctx, r.o.Cycles-first); err != nil {
+		return fmt.Errorf("after %d cycles: %w", first, err)
+	}
+	l.judge(r.o.Cycles)
+	sum.Leaks = &l
+	sum.Cycles = &Cycles{
+		Count: r.o.Cycles, Window: r.o.Window, Seconds: r.elapsed.Seconds(),
+		PerSecond: float64(r.o.Cycles) / r.elapsed.Seconds(), Steps: r.times.steps(r.o.Cycles),
+	}
+	if !l.Clean {
+		return errors.New("the cycles left something over")
+	}
+	return nil
+}
+
+// half takes n connections through their lives and returns what there is when
+// all of them are over.
+func (r *rerun) half(ctx context.Context, n int) (Counts, error) {
+	v, err := newLives(r, n)
+	if err != nil {
+		return Counts{}, err
+	}
+	begin := time.Now()
+	err = v.run(ctx)
+	r.elapsed += time.Since(begin)
+	if err := errors.Join(err, v.close()); err != nil {
+		return Counts{}, err
+	}
+	return r.count(ctx)
+}
+
+// tell says how far it is.
+func (r *rerun) tell(over, n int) {
+	_, _ = fmt.Fprintf(r.err, "cmtime: %d of %d cycles\n", over, n) // it can do without
+}

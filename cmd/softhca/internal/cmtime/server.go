@@ -1,0 +1,213 @@
+package cmtime
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// server accepts every connection and ends it when its client does. One
+// goroutine uses it.
+type server struct {
+	st       *station.Station
+	ch       *rdmacm.EventChannel
+	listener *rdmacm.ID
+	pd       *verbs.PD
+	queue    *station.Queue // of all queue pairs
+	out      io.Writer      // the lines of the program
+	wcs      [16]verbs.WC
+
+	// With messages, as the cycles send them:
+	mr   *verbs.MR // a slot for each connection
+	free []int     // slots that no connection has
+	got  int       // messages that came and were right
+	bad  error     // one that was not
+}
+
+// peer is a connection's part of the server.
+type peer struct {
+	slot int // where its message comes
+}
+
+// newServer listens. slots is how many connections may send a message at a
+// time; with 0 none may.
+func newServer(st *station.Station, out io.Writer, slots int) (s *server, err error) {
+	s = &server{st: st, ch: st.NewEventChannel(), out: out}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.pd, err = st.Device.AllocPD(); err != nil {
+		return s, err
+	}
+	if s.queue, err = station.NewQueue(st.Device, 2*slots+1); err != nil {
+		return s, err
+	}
+	if slots > 0 {
+		if s.mr, err = s.pd.RegMR(make([]byte, slots*messageLen), ib.AccessLocalWrite); err != nil {
+			return s, err
+		}
+		for i := range slots {
+			s.free = append(s.free, i)
+		}
+	}
+	if s.listener, err = st.NewID(s.ch, rdmacm.TCP); err != nil {
+		return s, err
+	}
+	if err := s.listener.BindAddr(st.Local); err != nil {
+		return s, err
+	}
+	return s, s.listener.Listen(0)
+}
+
+// run serves until ctx ends, which is the error then.
+func (s *server) run(ctx context.Context) error {
+	for {
+		n, e, err := s.queue.WaitEither(ctx, s.ch, s.wcs[:])
+		s.receive(n)
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			continue
+		}
+		if err := s.take(e); err != nil {
+			return err
+		}
+	}
+}
+
+// turn does what there is to do, and moves the packets of the adapter.
+func (s *server) turn() error {
+	s.receive(s.queue.Poll(s.wcs[:]))
+	for e, ok := s.ch.TryGet(); ok; e, ok = s.ch.TryGet() {
+		if err := s.take(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take acts on an event.
+func (s *server) take(e *rdmacm.Event) error {
+	// A message that came before the event would end with the queue pair.
+	for n := s.queue.Collect(s.wcs[:]); n > 0; n = s.queue.Collect(s.wcs[:]) {
+		s.receive(n)
+	}
+	e.Ack() // it is its receiver's still
+	id := e.ID
+	switch e.Type {
+	case rdmacm.EventConnectRequest:
+		if err := s.accept(id); err != nil {
+			_, _ = fmt.Fprintf(s.out, "failing connection request: %v\n", err) // it goes on without
+		}
+		return nil
+	case rdmacm.EventEstablished, rdmacm.EventTimewaitExit:
+		return nil
+	case rdmacm.EventDeviceRemoval:
+		return station.NewFailure(e)
+	default: // however it ended
+		_ = id.Disconnect() // it says no to some ends, which need no answer
+		return s.end(id)
+	}
+}
+
+// accept takes a connection, or rejects it.
+func (s *server) accept(id *rdmacm.ID) error {
+	p := &peer{slot: -1}
+	id.Context = p
+	err := id.CreateQP(s.pd, qpAttr(s.queue.CQ))
+	if err == nil && s.mr != nil {
+		err = s.post(id, p)
+	}
+	if err == nil {
+		err = id.Accept(nil)
+	}
+	if err != nil {
+		_ = id.Reject(nil) // unless Accept has done so
+		return errors.Join(err, s.end(id))
+	}
+	return nil
+}
+
+// errNoSlot says that more connections send messages than there was to be.
+var errNoSlot = errors.New("more connections than can have a message")
+
+// post posts the receive of a connection's message.
+func (s *server) post(id *rdmacm.ID, p *peer) error {
+	last := len(s.free) - 1
+	if last < 0 {
+		return errNoSlot
+	}
+	p.slot, s.free = s.free[last], s.free[:last]
+	return id.QP().PostRecv(verbs.RecvWR{
+		WRID: uint64(p.slot), SGList: []verbs.SGE{s.mr.SGE(uint64(p.slot*messageLen), messageLen)},
+	})
+}
+
+// receive checks n messages.
+func (s *server) receive(n int) {
+	for i := range s.wcs[:n] {
+		switch wc := &s.wcs[i]; {
+		case wc.Status == ib.WCWRFlushErr: // the connection has ended
+		case wc.Status != ib.WCSuccess:
+			s.bad = fmt.Errorf("receive a message: %v", wc.Status)
+		case !rightMessage(s.mr.Bytes()[wc.WRID*messageLen:][:wc.ByteLen]):
+			s.bad = errors.New("a message arrived wrong")
+		default:
+			s.got++
+		}
+	}
+}
+
+// end destroys a connection.
+func (s *server) end(id *rdmacm.ID) error {
+	if p, ok := id.Context.(*peer); ok && p.slot >= 0 {
+		s.free = append(s.free, p.slot)
+		p.slot = -1
+	}
+	var err error
+	if id.QP() != nil {
+		err = id.DestroyQP()
+	}
+	return errors.Join(err, id.Destroy())
+}
+
+// close ends the listener. Connections that are left end with the manager.
+func (s *server) close() error {
+	var errs []error
+	if s.listener != nil {
+		errs = append(errs, s.listener.Destroy())
+	}
+	return errors.Join(errs...)
+}
+
+// messageLen is the size of a cycle's message, in bytes.
+const messageLen = 64
+
+// fillMessage makes the message of a cycle: its number, and what follows from
+// it.
+func fillMessage(b []byte, n uint64) {
+	binary.BigEndian.PutUint64(b, n)
+	for i := range b[8:] {
+		b[8+i] = byte(n>>(8*(i&7))) ^ byte(i)
+	}
+}
+
+// rightMessage reports whether a message is whole.
+func rightMessage(b []byte) bool {
+	if len(b) != messageLen {
+		return false
+	}
+	var want [messageLen]byte
+	fillMessage(want[:], binary.BigEndian.Uint64(b))
+	return want == [messageLen]byte(b)
+}

@@ -1,0 +1,106 @@
+package cmtime
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Summary is the result of a measurement, in the form of --json.
+type Summary struct {
+	Connections int    `json:"connections"`
+	Failed      int    `json:"failed"`
+	Steps       []Step `json:"steps"` // of all connections at once, one step after the other
+	// ConnectsPerSecond is how many connections were established a second while
+	// all were being established.
+	ConnectsPerSecond float64 `json:"connects_per_second"`
+
+	Cycles *Cycles `json:"cycles,omitempty"`
+	Leaks  *Leaks  `json:"leaks,omitempty"`
+	Raw    *Raw    `json:"raw_udp,omitempty"`
+	// ConnectRatio and CycleRatio compare with plain messages: establishing, and
+	// whole lives.
+	ConnectRatio float64 `json:"connect_ratio,omitempty"`
+	CycleRatio   float64 `json:"cycle_ratio,omitempty"`
+}
+
+// Step is what one step took.
+type Step struct {
+	Name    string    `json:"name"`
+	Samples int       `json:"samples"`
+	TotalMs float64   `json:"total_ms"` // for all connections
+	MaxMs   float64   `json:"max_ms"`
+	MinUs   float64   `json:"min_us"`
+	ConnUs  float64   `json:"us_per_connection"` // the total over the connections
+	Times   Quantiles `json:"us"`
+}
+
+// Cycles are whole lives: create, resolve, connect, one message, disconnect,
+// destroy.
+type Cycles struct {
+	Count     int     `json:"count"`
+	Window    int     `json:"window"` // connections at a time
+	Seconds   float64 `json:"seconds"`
+	PerSecond float64 `json:"per_second"`
+	Steps     []Step  `json:"steps"`
+}
+
+// steps returns the results of the steps that there were.
+func (t *timings) steps(connections int) []Step {
+	var all []Step
+	for i := range t {
+		s := &t[i]
+		if s.n == 0 && s.wall == 0 {
+			continue
+		}
+		all = append(all, Step{
+			Name: step(i).String(), Samples: s.n, TotalMs: milliseconds(s.wall), MaxMs: milliseconds(s.max),
+			MinUs: s.shortest(), ConnUs: microseconds(s.wall) / float64(connections), Times: s.quantiles(),
+		})
+	}
+	return all
+}
+
+func (c *client) summary() Summary {
+	s := Summary{Connections: len(c.conns), Failed: c.failed, Steps: c.times.steps(len(c.conns))}
+	if t := &c.times[connect]; t.wall > 0 {
+		s.ConnectsPerSecond = float64(t.n) / t.wall.Seconds()
+	}
+	return s
+}
+
+// compare adds the measurement of plain messages.
+func (s *Summary) compare(raw Raw) {
+	s.Raw = &raw
+	s.ConnectRatio = s.ConnectsPerSecond / raw.PerSecond
+	if s.Cycles != nil {
+		s.CycleRatio = s.Cycles.PerSecond / raw.PerSecond
+	}
+}
+
+// String returns the summary for people: a line for each measurement.
+func (s Summary) String() string {
+	var b strings.Builder
+	for i := range s.Steps {
+		if t := &s.Steps[i]; t.Name == connect.String() && t.Samples > 0 {
+			fmt.Fprintf(&b, "connections: %d established in %.2f ms, %.0f a second; %v\n", t.Samples, t.TotalMs, s.ConnectsPerSecond, t.Times)
+		}
+	}
+	if c := s.Cycles; c != nil {
+		fmt.Fprintf(&b, "cycles: %d, %d at a time, in %.2f s: %.0f connections a second\n", c.Count, c.Window, c.Seconds, c.PerSecond)
+		for i := range c.Steps {
+			fmt.Fprintf(&b, "  %-13s %v\n", c.Steps[i].Name, c.Steps[i].Times)
+		}
+	}
+	if s.Leaks != nil {
+		fmt.Fprintf(&b, "%v\n", s.Leaks)
+	}
+	if r := s.Raw; r != nil {
+		fmt.Fprintf(&b, "plain UDP: %d exchanges of 3 messages, %d at a time, in %.2f s: %.0f a second\n", r.Exchanges, r.Window, r.Seconds, r.PerSecond)
+		fmt.Fprintf(&b, "ratio: establishing %.2f of it", s.ConnectRatio)
+		if s.Cycles != nil {
+			fmt.Fprintf(&b, ", whole cycles %.2f", s.CycleRatio)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

@@ -1,0 +1,62 @@
+package cmtime
+
+import (
+	"context"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// waiter is what a side waits with for completions or an event, as
+// station.Queue.WaitEither does. look lets both sides get on without waiting:
+// the client if q is not nil, in which nothing may complete then.
+type waiter interface {
+	wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error)
+	look(q *station.Queue) error
+}
+
+// sleeper sleeps. The adapter's goroutine does what there is to do.
+type sleeper struct{}
+
+func (sleeper) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
+	return q.WaitEither(ctx, ch, out)
+}
+
+func (sleeper) look(*station.Queue) error { return nil }
+
+// duet polls, and while there is nothing does the server's part: one thread for
+// both sides, neither of which then waits for a thread of the other to be
+// scheduled.
+type duet struct{ server *server }
+
+// looks is how many rounds pass before a duet looks at its context.
+const looks = 1024
+
+func (d duet) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
+	for rounds := 1; ; rounds++ {
+		if n := q.Collect(out); n > 0 {
+			return n, nil, nil
+		}
+		if e, ok := ch.TryGet(); ok {
+			return 0, e, nil
+		}
+		if rounds%looks == 0 && ctx.Err() != nil {
+			return 0, nil, context.Cause(ctx)
+		}
+		if err := d.server.turn(); err != nil {
+			return 0, nil, err
+		}
+		if n := q.Poll(out); n > 0 { // moves the packets of the adapter
+			return n, nil, nil
+		}
+	}
+}
+
+func (d duet) look(q *station.Queue) error {
+	if q != nil {
+		var none [1]verbs.WC
+		q.Poll(none[:])
+	}
+	return d.server.turn()
+}

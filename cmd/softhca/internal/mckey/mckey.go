@@ -1,0 +1,151 @@
+package mckey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+)
+
+// Side is a sender or a receiver.
+type Side struct {
+	Options
+	Opener   station.Opener
+	Out, Err io.Writer // the program's lines, and everything else
+}
+
+// Run joins the group, and sends or receives. It returns when that is done, or
+// when ctx ends, or with the first error; the group is left and all is closed
+// then.
+func (s Side) Run(ctx context.Context) error {
+	p := nodes.Program{Name: name, Role: "server", Service: ib.UD, Load: s.Load, Out: s.Out, Err: s.Err}
+	if s.Sender {
+		p.Role = "client"
+	}
+	open := func() (*station.Station, error) { return s.Opener.Client(ctx, s.Bind, s.Group, "0") }
+	return p.Run(ctx, open, func(t *nodes.Test) error {
+		m := &member{Test: t, o: &s.Options}
+		t.Act = m.act
+		return errors.Join(m.run(ctx), m.leave())
+	})
+}
+
+// member is a run of either side.
+type member struct {
+	*nodes.Test
+	o *Options
+}
+
+func (m *member) run(ctx context.Context) error {
+	if err := m.CheckMTU(); err != nil {
+		return err
+	}
+	m.Line("%s: joining", name)
+	if err := m.Resolve(m.o.Space); err != nil {
+		return err
+	}
+	if err := m.Decide(ctx, "the group"); err != nil {
+		return err
+	}
+	if err := m.pause(ctx); err != nil || m.Messages() == 0 {
+		return err
+	}
+	if m.o.Sender {
+		return m.send(ctx)
+	}
+	return m.receive(ctx)
+}
+
+// pause lets the others join.
+func (m *member) pause(ctx context.Context) error {
+	select {
+	case <-time.After(m.o.Pause):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (m *member) send(ctx context.Context) error {
+	m.Line("initiating data transfers")
+	for _, n := range m.Nodes {
+		if err := n.PostSends(); err != nil {
+			return err
+		}
+	}
+	for _, n := range m.Nodes {
+		if err := n.AwaitSends(ctx); err != nil {
+			return err
+		}
+	}
+	m.Line("data transfers complete")
+	return nil
+}
+
+func (m *member) receive(ctx context.Context) error {
+	m.Line("receiving data transfers")
+	if _, _, err := m.Nodes[0].AwaitFirst(ctx, 0); err != nil { // it comes when it comes
+		return err
+	}
+	for _, n := range m.Nodes {
+		if err := n.AwaitRecvs(ctx); err != nil {
+			return err
+		}
+	}
+	m.Line("data transfers complete")
+	return nil
+}
+
+// act does what an event asks for.
+func (m *member) act(e *rdmacm.Event) error {
+	n := e.ID.Context.(*nodes.Node)
+	switch e.Type {
+	case rdmacm.EventAddrResolved:
+		// A queue pair that is there when the group is joined receives.
+		if !m.o.SendOnly {
+			if err := m.create(n); err != nil {
+				return err
+			}
+		}
+		return n.ID.JoinMulticast(m.Peer, nil)
+	case rdmacm.EventMulticastJoin:
+		if m.o.SendOnly {
+			if err := m.create(n); err != nil {
+				return err
+			}
+		}
+		m.Line("%s: joined dgid: %v mlid 0x0 sl %d", name, netip.AddrFrom16(e.UD.AH.DGID), e.UD.AH.SL)
+		return n.Reach(e.UD.AH, e.UD.QPN, e.UD.QKey)
+	default:
+		return m.Fail(n, e)
+	}
+}
+
+// create makes a node's queue pair. A sender receives nothing.
+func (m *member) create(n *nodes.Node) error {
+	if err := n.Create(); err != nil {
+		return fmt.Errorf("create QP: %w", err)
+	}
+	if m.o.Sender {
+		return nil
+	}
+	return n.PostRecvs()
+}
+
+// leave ends the memberships.
+func (m *member) leave() error {
+	var errs []error
+	for _, n := range m.Nodes {
+		if n.Connected() {
+			errs = append(errs, n.ID.LeaveMulticast(m.Peer))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,294 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// resolveTimeout is how long an address or a route may take to resolve, as in
+// the programs of rdma-core.
+const resolveTimeout = 2 * time.Second
+
+// patience is how long a wait lasts before it is told; then twice as long.
+const patience = 5 * time.Second
+
+// progress is how often a transfer that goes on says so.
+const progress = 10 * time.Second
+
+// farewell bounds the wait for peers to agree that connections end, after a
+// failure or an interruption.
+const farewell = 5 * time.Second
+
+// ErrIdle says that a peer or the network is silent.
+var ErrIdle = errors.New("nothing happened for too long")
+
+// Test is a run of a program, used by one goroutine.
+type Test struct {
+	Program
+	*station.Station
+	// Channel is where the events of all nodes come, and those of Listener.
+	Channel  *rdmacm.EventChannel
+	Listener *rdmacm.ID // of a server
+	Nodes    []*Node
+	// Act does what an event asks for, during every wait. The event is
+	// acknowledged after it. An error ends the wait, and is its error.
+	Act func(*rdmacm.Event) error
+
+	pd     *verbs.PD
+	tally  [numStates]int // nodes in each state
+	failed error          // what the first node that failed met
+	told   time.Time      // when the last word on progress was
+}
+
+// CheckMTU returns an error, after the line of the programs, if messages do not
+// fit into the datagrams of the adapter.
+func (t *Test) CheckMTU() error {
+	port, err := t.Device.QueryPort()
+	if err != nil {
+		return err
+	}
+	mtu := port.ActiveMTU.Bytes()
+	if t.Size <= mtu {
+		return nil
+	}
+	t.Line("%s: message_size %d is larger than active mtu %d", t.Name, t.Size, mtu)
+	return &Coded{-int(ib.EINVAL), fmt.Errorf("messages of %d bytes do not fit into the datagrams of this network: give -S at most %d", t.Size, mtu)}
+}
+
+// Line prints a line of the program. If output is gone nobody is left to tell.
+func (t *Test) Line(format string, args ...any) { _, _ = fmt.Fprintf(t.Out, format+"\n", args...) }
+
+// notice prints a line for people.
+func (t *Test) notice(format string, args ...any) {
+	_, _ = fmt.Fprintf(t.Err, t.Name+": "+format+"\n", args...)
+}
+
+// Listen makes Listener, on the address of the station.
+func (t *Test) Listen(ps rdmacm.PortSpace) (err error) {
+	if t.Listener, err = t.NewID(t.Channel, ps); err != nil {
+		return err
+	}
+	if err := t.Listener.BindAddr(t.Local); err != nil {
+		return err
+	}
+	if err := t.Listener.Listen(0); err != nil {
+		return err
+	}
+	t.notice("%s", t.Listening())
+	return nil
+}
+
+// Collect waits for what makes a server's next connection, for the first one as
+// long as it takes.
+func (t *Test) Collect(ctx context.Context) error {
+	if len(t.Nodes) == 0 {
+		return t.Event(ctx, 0, "a client")
+	}
+	return t.Event(ctx, t.Idle, fmt.Sprintf("all of %d connections (-c): %d are there", t.Connections, len(t.Nodes)))
+}
+
+// Refuse rejects the request that an event brings, unless the client has given
+// up: the end of its ID does.
+func (t *Test) Refuse(e *rdmacm.Event) error {
+	t.Line("%s: failing connection request", t.Name)
+	return e.ID.Destroy()
+}
+
+// Resolve makes the client's nodes and resolves their addresses, all at once.
+func (t *Test) Resolve(ps rdmacm.PortSpace) error {
+	for range t.Connections {
+		id, err := t.NewID(t.Channel, ps)
+		if err != nil {
+			return err
+		}
+		t.NewNode(id)
+		if err := id.ResolveAddr(t.Local, t.Peer, resolveTimeout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Decide waits until every node of a client is connected or has failed. The
+// connection manager's patience bounds that. After a failure the others do not
+// matter any more: they may have so long as is decent.
+func (t *Test) Decide(ctx context.Context, what string) error {
+	for t.tally[Pending] > 0 {
+		limit := time.Duration(0)
+		if t.failed != nil {
+			limit = farewell
+		}
+		switch err := t.Event(ctx, limit, what); {
+		case errors.Is(err, ErrIdle):
+			return t.failed
+		case err != nil:
+			return err
+		}
+	}
+	return t.failed
+}
+
+// NewNode adds a node with an ID, which becomes the test's.
+func (t *Test) NewNode(id *rdmacm.ID) *Node {
+	n := &Node{ID: id, test: t, number: len(t.Nodes) + 1}
+	id.Context = n
+	t.Nodes = append(t.Nodes, n)
+	t.tally[n.state]++
+	return n
+}
+
+// In returns how many nodes are in a state.
+func (t *Test) In(s State) int { return t.tally[s] }
+
+// Report prints the line of the programs for an event that says that something
+// failed, and returns it as an error. They have no line for the end of a
+// connection.
+func (t *Test) Report(e *rdmacm.Event) error {
+	if e.Type != rdmacm.EventDisconnected {
+		t.Line("%s: event: %v, error: %d", t.Name, e.Type, e.Status)
+	}
+	return station.NewFailure(e)
+}
+
+// Fail reports an event that says that a client's node can have no connection,
+// or has it no longer. Once no node is pending any more, it returns what the
+// first one met.
+func (t *Test) Fail(n *Node, e *rdmacm.Event) error {
+	err := t.Report(e)
+	n.Become(Failed)
+	if t.failed == nil {
+		t.failed = err
+	}
+	if t.tally[Pending] > 0 {
+		return nil
+	}
+	return t.failed
+}
+
+// Event waits for an event and lets it act. limit bounds the wait unless it is
+// 0; what says what it is for.
+func (t *Test) Event(ctx context.Context, limit time.Duration, what string) error {
+	var e *rdmacm.Event
+	err := t.patiently(ctx, limit, what, func(ctx context.Context) (err error) {
+		e, err = t.Channel.Get(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer e.Ack()
+	return t.Act(e)
+}
+
+// patiently calls try with contexts that last for a while, until it returns
+// anything but the end of its context, or limit is over.
+func (t *Test) patiently(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
+	begin := time.Now()
+	for slice := patience; ; slice *= 2 {
+		left := slice
+		if limit > 0 {
+			left = min(left, limit-time.Since(begin))
+		}
+		short, cancel := context.WithTimeout(ctx, left)
+		err := try(short)
+		ended := short.Err() != nil
+		cancel()
+		waited := time.Since(begin)
+		switch {
+		case err == nil || !ended:
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+		case limit > 0 && waited >= limit:
+			return fmt.Errorf("wait for %s: %w (%v)", what, ErrIdle, limit)
+		}
+		t.notice("still waiting for %s after %v", what, waited.Round(time.Second))
+	}
+}
+
+// Migrate moves the events of all IDs to a new channel.
+func (t *Test) Migrate() error {
+	t.Line("migrating to new event channel")
+	to := t.NewEventChannel()
+	if t.Listener != nil {
+		if err := t.Listener.Migrate(to); err != nil {
+			return errors.Join(err, to.Close())
+		}
+	}
+	for _, n := range t.Nodes {
+		if err := n.ID.Migrate(to); err != nil {
+			return err
+		}
+	}
+	from := t.Channel
+	t.Channel = to
+	return from.Close()
+}
+
+// Disconnect ends the connections that are there.
+func (t *Test) Disconnect() error {
+	for _, n := range t.Nodes {
+		if n.state != Connected {
+			continue
+		}
+		if err := n.ID.Disconnect(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part ends the connections that a failure or an interruption left, so that
+// peers need not find out. It waits only as long as is decent: who does not
+// answer is no failure of this side.
+func (t *Test) part(ctx context.Context) {
+	if t.Service != ib.RC || t.tally[Connected] == 0 || t.Disconnect() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	for t.tally[Connected] > 0 {
+		e, err := t.Channel.Get(ctx)
+		if err != nil {
+			return
+		}
+		switch e.Type {
+		case rdmacm.EventConnectRequest:
+			err = t.Refuse(e)
+		case rdmacm.EventDisconnected:
+			e.ID.Context.(*Node).Become(Ended)
+		}
+		e.Ack()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// close ends everything, from the last to the first.
+func (t *Test) close() error {
+	if t.Station == nil {
+		return nil
+	}
+	var errs []error
+	for _, n := range t.Nodes {
+		errs = append(errs, n.close())
+	}
+	if t.Listener != nil {
+		errs = append(errs, t.Listener.Destroy())
+	}
+	if t.Channel != nil {
+		errs = append(errs, t.Channel.Close())
+	}
+	if t.pd != nil {
+		errs = append(errs, t.pd.Dealloc())
+	}
+	return errors.Join(append(errs, t.Station.Close())...)
+}

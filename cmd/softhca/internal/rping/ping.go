@@ -1,0 +1,65 @@
+package rping
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/verbs"
+)
+
+// progress is how often a client that prints no data says that it is alive.
+const progress = 10 * time.Second
+
+// errMismatch says that what came back is not what was sent.
+var errMismatch = errors.New("data mismatch")
+
+// pings runs the client's part. It returns how many pings were finished.
+func (e *endpoint) pings(ctx context.Context) (n int, err error) {
+	told := time.Now()
+	for ; e.o.Count == 0 || n < e.o.Count; n++ {
+		if err := e.ping(ctx, n); err != nil {
+			return n, err
+		}
+		if now := time.Now(); !e.o.Verbose && now.Sub(told) >= progress {
+			e.warn("%d pings", n+1)
+			told = now
+		}
+	}
+	return n, nil
+}
+
+// ping has the server read the text of ping n and write it back.
+func (e *endpoint) ping(ctx context.Context, n int) error {
+	fill(e.start.Bytes(), n)
+	e.state = readAdv
+	if err := e.offer(e.start); err != nil {
+		return err
+	}
+	if err := e.await(ctx, writeAdv); err != nil {
+		return err
+	}
+	if err := e.offer(e.rdma); err != nil {
+		return err
+	}
+	if err := e.await(ctx, writeComplete); err != nil {
+		return err
+	}
+	if e.o.Validate && !bytes.Equal(e.start.Bytes(), e.rdma.Bytes()) {
+		e.warn("data mismatch!")
+		return fmt.Errorf("ping %d: %w: sent %q, came back %q", n, errMismatch, text(e.start.Bytes()), text(e.rdma.Bytes()))
+	}
+	if e.o.Verbose {
+		e.result("ping data: %s", text(e.rdma.Bytes()))
+	}
+	return nil
+}
+
+// offer tells the server about a buffer.
+func (e *endpoint) offer(mr *verbs.MR) error {
+	m := message{mr.Addr(), mr.RKey(), uint32(mr.Len())}
+	e.step("RDMA addr %x rkey %x len %d", m.addr, uint32(m.rkey), m.size)
+	return e.say(m)
+}

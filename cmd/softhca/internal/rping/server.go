@@ -1,0 +1,194 @@
+package rping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/rdmacm"
+)
+
+// maxSessions bounds the clients of a persistent server. More are refused. As
+// many requests may wait: one for which there is no room is not answered, and
+// its client asks again seconds later.
+const maxSessions = 1024
+
+// daemon is a server's listener and its connections.
+type daemon struct {
+	*printer
+	o        *Options
+	st       *station.Station
+	ch       *rdmacm.EventChannel
+	listener *rdmacm.ID
+	limit    int // of connections at a time
+
+	sessions sync.WaitGroup
+	mu       sync.Mutex // guards busy
+	busy     int        // connections
+}
+
+// errServed says that the only client has been served.
+var errServed = errors.New("the client has been served")
+
+// Server serves one client, or with Options.Persistent any number of them until
+// ctx ends, which is no error then.
+func (s Side) Server(ctx context.Context) (err error) {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	st, err := s.Opener.Server(ctx, s.Host, s.Port)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	d := &daemon{
+		printer: &printer{out: s.Out, err: s.Err, debug: s.Debug}, o: &s.Options, st: st, ch: st.NewEventChannel(), limit: 1,
+	}
+	if s.Persistent {
+		d.limit = maxSessions
+	}
+	if d.listener, err = st.NewID(d.ch, rdmacm.TCP); err != nil {
+		return errors.Join(err, d.ch.Close())
+	}
+	d.step("created cm_id %p", d.listener)
+	defer func() { err = errors.Join(err, d.listener.Destroy(), d.ch.Close()) }()
+	if err := d.listen(); err != nil {
+		return err
+	}
+	return d.run(ctx)
+}
+
+func (d *daemon) listen() error {
+	if err := d.listener.BindAddr(d.st.Local); err != nil {
+		return err
+	}
+	d.step("rdma_bind_addr successful")
+	d.step("rdma_listen")
+	if err := d.listener.Listen(maxSessions); err != nil {
+		return err
+	}
+	d.warn("rping: %s", d.st.Listening())
+	return nil
+}
+
+// run takes requests until ctx ends or the only client has been served.
+func (d *daemon) run(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	var outcome error // of the only session
+	err := d.accept(ctx, func(err error) {
+		if d.o.Persistent {
+			d.complain(err)
+			return
+		}
+		outcome = err
+		end(errServed)
+	})
+	end(err)
+	d.sessions.Wait()
+	switch {
+	case errors.Is(err, errServed):
+		return outcome
+	case d.o.Persistent && errors.Is(err, context.Canceled):
+		return nil // this is how it ends
+	}
+	return err
+}
+
+// complain tells about a session of a persistent server that failed.
+func (d *daemon) complain(err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		d.warn("rping server failed: %v", err)
+	}
+}
+
+// accept starts a session for each request, and refuses those over the limit.
+// done is called with the outcome of each.
+func (d *daemon) accept(ctx context.Context, done func(error)) error {
+	for {
+		event, err := d.ch.Get(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		event.Ack() // the listener's
+		switch event.Type {
+		case rdmacm.EventConnectRequest:
+			d.step("cma_event type %v cma_id %p (child)", event.Type, event.ID)
+			d.step("child cma %p", event.ID)
+			if err := d.start(ctx, event.ID, done); err != nil {
+				d.warn("refuse a client: %v", err)
+			}
+		case rdmacm.EventDeviceRemoval:
+			return station.NewFailure(event)
+		}
+	}
+}
+
+// start serves a client in a goroutine of its own.
+func (d *daemon) start(ctx context.Context, id *rdmacm.ID, done func(error)) error {
+	if !d.take() {
+		return errors.Join(fmt.Errorf("%d are being served, and no more at a time", d.limit), id.Reject(nil), id.Destroy())
+	}
+	e := &endpoint{
+		printer: d.printer, o: d.o, role: server, st: d.st, id: id, state: connectRequest, ch: d.st.NewEventChannel(),
+	}
+	if err := id.Migrate(e.ch); err != nil {
+		d.give()
+		return errors.Join(err, id.Reject(nil), id.Destroy(), e.ch.Close())
+	}
+	d.sessions.Go(func() {
+		err := e.session(ctx)
+		d.give()
+		done(err)
+	})
+	return nil
+}
+
+// take counts a connection, unless there are too many.
+func (d *daemon) take() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.busy == d.limit {
+		return false
+	}
+	d.busy++
+	return true
+}
+
+func (d *daemon) give() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.busy--
+}
+
+// session serves one client to its end.
+func (e *endpoint) session(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, e.close()) }()
+	if err := e.build(); err != nil {
+		return errors.Join(err, e.id.Reject(nil))
+	}
+	e.step("accepting client connection request")
+	if err := e.welcome(); err != nil {
+		return err
+	}
+	err = e.serve(ctx)
+	if errors.Is(err, errDisconnected) {
+		err = nil
+	}
+	return errors.Join(err, e.hangUp(ctx))
+}
+
+// welcome accepts the request.
+func (e *endpoint) welcome() error {
+	if !e.o.OwnQP {
+		return e.id.Accept(nil)
+	}
+	if err := e.moveQP(); err != nil {
+		return errors.Join(err, e.id.Reject(nil))
+	}
+	return e.id.Accept(e.param())
+}

@@ -1,0 +1,140 @@
+package rping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+var (
+	errDisconnected = errors.New("the peer ended the connection")
+	errIdle         = errors.New("nothing happened for too long")
+)
+
+// await lets events and completions act until the connection is in a state.
+func (e *endpoint) await(ctx context.Context, want state) error {
+	if e.o.Idle > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, e.o.Idle, fmt.Errorf("wait for %v: %w (%v)", want, errIdle, e.o.Idle))
+		defer cancel()
+	}
+	for e.state != want {
+		if e.state == disconnected {
+			e.warn("wait for %v state %d", want, e.state)
+			return errDisconnected
+		}
+		if err := e.advance(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance waits for an event or a completion and lets it act.
+func (e *endpoint) advance(ctx context.Context) error {
+	var wc [1]verbs.WC
+	n, event, err := e.queue.WaitEither(ctx, e.ch, wc[:])
+	switch {
+	case err != nil:
+		return err
+	case n > 0:
+		return e.completed(&wc[0])
+	}
+	defer event.Ack()
+	return e.happened(event)
+}
+
+// kin is what a role's ID is to the listener's.
+var kin = map[string]string{client: "parent", server: "child"}
+
+// requestNames are those of the wr_ids.
+var requestNames = [...]string{recvID: "receive", sendID: "send", readID: "RDMA READ", writeID: "RDMA WRITE"}
+
+// happened acts on an event of the connection.
+func (e *endpoint) happened(event *rdmacm.Event) error {
+	e.step("cma_event type %v cma_id %p (%s)", event.Type, e.id, kin[e.role])
+	switch event.Type {
+	case rdmacm.EventEstablished:
+		e.step("ESTABLISHED")
+		if e.state < connected { // the first message may have been faster
+			e.state = connected
+		}
+	case rdmacm.EventDisconnected:
+		e.warn("%s DISCONNECT EVENT...", e.role)
+		e.state = disconnected
+	case rdmacm.EventTimewaitExit:
+	default:
+		e.warn("cma event %v, error %d", event.Type, event.Status)
+		e.state = failed
+		return station.NewFailure(event)
+	}
+	return nil
+}
+
+// completed acts on a completion.
+func (e *endpoint) completed(wc *verbs.WC) error {
+	if wc.Status == ib.WCWRFlushErr {
+		return nil // the connection ends, and an event says so
+	}
+	if wc.Status != ib.WCSuccess {
+		e.warn("cq completion failed status %d", wc.Status)
+		e.state = failed
+		return fmt.Errorf("%s: %v", requestNames[wc.WRID], wc.Status)
+	}
+	switch wc.WRID {
+	case sendID:
+		e.step("send completion")
+	case readID:
+		e.step("rdma read completion")
+		e.state = readComplete
+	case writeID:
+		e.step("rdma write completion")
+		e.state = writeComplete
+	case recvID:
+		e.step("recv completion")
+		return e.received(wc)
+	}
+	return nil
+}
+
+// received acts on a message of the peer, which says by its turn what it means.
+func (e *endpoint) received(wc *verbs.WC) error {
+	m, err := parseMessage(e.recv.Bytes()[:min(wc.ByteLen, messageLen)])
+	if err != nil {
+		e.state = failed
+		return err
+	}
+	next, ok := e.turn()
+	if !ok {
+		return fmt.Errorf("a message came out of turn, in state %v", e.state)
+	}
+	if e.role == server {
+		e.step("Received rkey %x addr %x len %d from peer", uint32(m.rkey), m.addr, m.size)
+	}
+	e.remote = m
+	if err := e.postRecv(); err != nil {
+		return err
+	}
+	e.state = next
+	return nil
+}
+
+// turn returns the state that a message brings.
+func (e *endpoint) turn() (state, bool) {
+	switch {
+	case e.role == server && (e.state <= connected || e.state == writeComplete):
+		return readAdv, true
+	case e.role == server && e.state == readComplete:
+		return writeAdv, true
+	case e.role == client && e.state == readAdv:
+		return writeAdv, true
+	case e.role == client && e.state == writeAdv:
+		return writeComplete, true
+	}
+	return 0, false
+}

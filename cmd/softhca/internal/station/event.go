@@ -1,0 +1,168 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// resolveTimeout is how long an address or a route may take to resolve, as in
+// the programs of rdma-core.
+const resolveTimeout = 2 * time.Second
+
+// patience is how long a wait lasts before it is told, and between tellings.
+const patience = 5 * time.Second
+
+// Failure is an event other than the one that was to come, or one that says
+// that something failed.
+type Failure struct {
+	Type        rdmacm.EventType
+	Status      int // as in rdmacm.Event
+	Peer        netip.AddrPort
+	PrivateData []byte // of a reject
+	Err         error  // the adapter's own word; may be nil
+}
+
+// NewFailure returns what an event says; the event can be acknowledged then.
+func NewFailure(e *rdmacm.Event) *Failure {
+	f := &Failure{Type: e.Type, Status: e.Status, PrivateData: slices.Clone(e.Param.PrivateData), Err: e.Err}
+	if e.ID != nil {
+		f.Peer = e.ID.PeerAddr()
+	}
+	return f
+}
+
+// Error names the event and its status, and says what it means.
+func (f *Failure) Error() string {
+	return fmt.Sprintf("%v, error %d: %s", f.Type, f.Status, f.meaning())
+}
+
+// meaning says what happened and, where that is known, what to do.
+func (f *Failure) meaning() string {
+	switch reason := mad.RejReason(f.Status); {
+	case f.Type == rdmacm.EventRejected && reason == mad.RejInvalidServiceID,
+		f.Type == rdmacm.EventUnreachable && f.Status == int(mad.SIDRUnsupportedService):
+		return fmt.Sprintf("nothing listens on %v: is the server running, with this address and port?", f.Peer)
+	case f.Type == rdmacm.EventRejected:
+		return fmt.Sprintf("%v refused the connection: %v", f.Peer, reason)
+	case f.Type == rdmacm.EventUnreachable && f.Status > 0:
+		return fmt.Sprintf("%v refused the request: SIDR status %v", f.Peer, mad.SIDRStatus(f.Status))
+	case f.Type == rdmacm.EventUnreachable:
+		return fmt.Sprintf("%v does not answer: is an adapter open on that address, and does UDP port 4791 pass?", f.Peer)
+	case f.Type == rdmacm.EventDisconnected && f.Status == 0:
+		return fmt.Sprintf("%v ended the connection", f.Peer)
+	case f.Type == rdmacm.EventDeviceRemoval:
+		return "the adapter is gone"
+	case f.Err != nil:
+		return f.Err.Error()
+	case f.Status < 0:
+		return ib.Errno(-f.Status).Error()
+	default:
+		return "not what was to happen now"
+	}
+}
+
+// Unwrap returns the adapter's own word and the error number that librdmacm
+// would return from a call that waits for the event.
+func (f *Failure) Unwrap() []error {
+	var errs []error
+	if f.Err != nil {
+		errs = append(errs, f.Err)
+	}
+	switch {
+	case f.Type == rdmacm.EventRejected:
+		errs = append(errs, ib.ECONNREFUSED)
+	case f.Status < 0:
+		errs = append(errs, ib.Errno(-f.Status))
+	}
+	return errs
+}
+
+// Expect returns the next event of a channel, which serves one ID. The caller
+// acknowledges it. If it is not the one that is wanted, or comes with a
+// status, the error is a *Failure; at the end of ctx it is the cause of that.
+// A wait that takes long is told.
+func (s *Station) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm.EventType) (*rdmacm.Event, error) {
+	for begin := time.Now(); ; {
+		slice, cancel := context.WithTimeout(ctx, patience)
+		e, err := ch.Get(slice)
+		cancel()
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil, context.Cause(ctx)
+		case errors.Is(err, context.DeadlineExceeded):
+			s.tell("still waiting for %v after %v", want, time.Since(begin).Round(time.Second))
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if e.Type == want && e.Status == 0 {
+			return e, nil
+		}
+		defer e.Ack()
+		return nil, NewFailure(e)
+	}
+}
+
+// tell passes a line on to the user, if there is one to listen.
+func (s *Station) tell(format string, args ...any) {
+	if s.opener.Notice != nil {
+		s.opener.Notice(fmt.Sprintf(format, args...))
+	}
+}
+
+// Resolve resolves the address and the route of a client's ID, whose events
+// come in a channel that serves no other.
+func (s *Station) Resolve(ctx context.Context, ch *rdmacm.EventChannel, id *rdmacm.ID) error {
+	if err := id.ResolveAddr(s.Local, s.Peer, resolveTimeout); err != nil {
+		return err
+	}
+	if err := s.pass(ctx, ch, rdmacm.EventAddrResolved); err != nil {
+		return err
+	}
+	if err := id.ResolveRoute(resolveTimeout); err != nil {
+		return err
+	}
+	return s.pass(ctx, ch, rdmacm.EventRouteResolved)
+}
+
+// pass waits for an event and acknowledges it.
+func (s *Station) pass(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm.EventType) error {
+	e, err := s.Expect(ctx, ch, want)
+	if err != nil {
+		return err
+	}
+	e.Ack()
+	return nil
+}
+
+// WaitEither waits as Wait does, but for an event of ch too: it returns
+// completions, or if there are none an event, which the caller acknowledges.
+func (q *Queue) WaitEither(ctx context.Context, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
+	for {
+		n, err := q.arm(out)
+		if n > 0 || err != nil {
+			return n, nil, err
+		}
+		if e, ok := ch.TryGet(); ok {
+			return 0, e, nil
+		}
+		select {
+		case <-q.channel.C():
+		case <-ch.Ready():
+		case <-ctx.Done():
+			if n := q.Collect(out); n > 0 { // they are not to be lost
+				return n, nil, nil
+			}
+			return 0, nil, context.Cause(ctx)
+		}
+	}
+}

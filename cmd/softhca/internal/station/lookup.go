@@ -1,0 +1,91 @@
+package station
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// LookupHost returns the address of a host: an IP address, or a name, of which
+// it takes the first answer in the family of like, any if that is invalid. It
+// blocks on the resolver until ctx ends.
+func LookupHost(ctx context.Context, host string, like netip.Addr) (netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.Unmap(), nil
+	}
+	network := "ip"
+	switch {
+	case like.Is4():
+		network = "ip4"
+	case like.Is6():
+		network = "ip6"
+	}
+	all, err := net.DefaultResolver.LookupNetIP(ctx, network, host)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("host %q is neither an IP address nor a name that resolves: %w", host, err)
+	}
+	return all[0].Unmap(), nil // without an error there is an answer
+}
+
+// LookupPort returns a port: a number, or the name of a service.
+func LookupPort(ctx context.Context, port string) (uint16, error) {
+	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		return uint16(n), nil
+	}
+	n, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	if err != nil {
+		return 0, fmt.Errorf("port %q is neither a number below 65536 nor a service: %w", port, err)
+	}
+	return uint16(n), nil
+}
+
+// route returns the address from which the kernel would send to peer.
+func route(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
+	const roce = 4791
+	// Connecting a UDP socket looks up the route and sends nothing.
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(peer, roce).String())
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("no way to %v: %w", peer, err)
+	}
+	local := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
+	if err := conn.Close(); err != nil {
+		return netip.Addr{}, fmt.Errorf("find the way to %v: %w", peer, err)
+	}
+	return local.Unmap().WithZone(""), nil
+}
+
+// firstInterface returns the name of the first network interface that is up
+// and has an address, of IPv4 if asked; a real network before the loopback.
+func firstInterface(v4 bool) (string, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return "", fmt.Errorf("list network interfaces: %w", err)
+	}
+	for _, loopback := range []bool{false, true} {
+		for i := range all {
+			f := all[i].Flags
+			if f&net.FlagUp != 0 && (f&net.FlagLoopback != 0) == loopback && usable(&all[i], v4) {
+				return all[i].Name, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no network interface is up: name an address with --addr: %w", ib.ENODEV)
+}
+
+// usable reports whether an interface has an address, of IPv4 if asked.
+func usable(ifc *net.Interface, v4 bool) bool {
+	addrs, err := ifc.Addrs()
+	if err != nil {
+		return false // it vanished after the listing
+	}
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && (!v4 || p.Addr().Is4()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,247 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Open opens an adapter on addresses or a network interface, in the form of
+// verbs.Config.Addr. The caller calls closer once.
+type Open func(addr string) (dev *verbs.Context, closer func() error, err error)
+
+// Opener says which adapter a command may have.
+type Opener struct {
+	Addr string // what the user chose; empty: the command's addresses decide
+	Open Open
+	// Notice, if set, is given a line when a wait takes long.
+	Notice func(line string)
+	// Response, if not zero, is how long and how often a client asks.
+	Response Response
+}
+
+// Response is how long a peer may take to answer a message of the connection
+// manager, and how often the message is repeated.
+type Response struct {
+	Timeout uint8 // 5-bit code, as ib.AckTimeout takes it
+	Retries uint8 // 1 to 15
+}
+
+// Station is an adapter and its connection manager. It is safe for concurrent
+// use as these are.
+type Station struct {
+	*rdmacm.Manager
+	Device *verbs.Context
+	// Local is what an ID binds to or resolves from: a server's address,
+	// perhaps the wildcard of both families, or a client's source with port
+	// 0; the zero value if that is the manager's choice.
+	Local netip.AddrPort
+	// Peer is the server that a client wants.
+	Peer   netip.AddrPort
+	opener Opener
+	closer func() error
+}
+
+// Server opens the adapter of a server on the address bind and a port, each a
+// number or a name. Without bind it is the wildcard of both families. The
+// adapter is on the user's choice, else on bind, else on the first interface
+// that is usable.
+func (o Opener) Server(ctx context.Context, bind, port string) (*Station, error) {
+	number, err := LookupPort(ctx, port)
+	if err != nil {
+		return nil, err
+	}
+	local := netip.IPv6Unspecified()
+	if bind != "" {
+		if local, err = LookupHost(ctx, bind, netip.Addr{}); err != nil {
+			return nil, err
+		}
+	}
+	where := o.Addr
+	switch {
+	case where != "":
+	case local.IsUnspecified():
+		if where, err = firstInterface(local.Is4()); err != nil {
+			return nil, err
+		}
+	default:
+		where = local.String()
+	}
+	s, err := o.station(where)
+	if err != nil {
+		return nil, err
+	}
+	s.Local = netip.AddrPortFrom(local, number)
+	if err := s.has(local); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Client opens the adapter of a client of the server at host and port, each a
+// number or a name. The adapter is on the user's choice, else on source, else
+// on the address from which the kernel would send to host.
+func (o Opener) Client(ctx context.Context, source, host, port string) (*Station, error) {
+	number, err := LookupPort(ctx, port)
+	if err != nil {
+		return nil, err
+	}
+	local, err := o.source(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := LookupHost(ctx, host, local)
+	if err != nil {
+		return nil, err
+	}
+	if peer.IsUnspecified() {
+		return nil, fmt.Errorf("%v is no server's address: name the one that the server has: %w", peer, ib.EINVAL)
+	}
+	where := o.Addr
+	switch {
+	case where != "":
+	case source != "":
+		where = local.String()
+	default:
+		if local, err = route(ctx, peer); err != nil {
+			return nil, err
+		}
+		where = local.String()
+	}
+	s, err := o.station(where)
+	if err != nil {
+		return nil, advise(err, peer, local)
+	}
+	s.Peer = netip.AddrPortFrom(peer, number)
+	if source != "" {
+		s.Local = netip.AddrPortFrom(local, 0)
+		if err := s.has(local); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// source returns the address that a client must have: source, or if there is
+// none the user's choice, as far as that is an address.
+func (o Opener) source(ctx context.Context, source string) (netip.Addr, error) {
+	if source != "" {
+		return LookupHost(ctx, source, netip.Addr{})
+	}
+	local, err := netip.ParseAddr(o.Addr)
+	if err != nil {
+		return netip.Addr{}, nil // an interface, or several addresses
+	}
+	return local.Unmap(), nil
+}
+
+// station opens the adapter and joins it to a connection manager.
+func (o Opener) station(where string) (*Station, error) {
+	dev, closer, err := o.Open(where)
+	if err != nil {
+		return nil, err
+	}
+	m, err := rdmacm.New(dev)
+	if err != nil {
+		return nil, errors.Join(err, closer())
+	}
+	return &Station{Manager: m, Device: dev, opener: o, closer: closer}, nil
+}
+
+// NewID returns an ID whose events go to ch, as CreateID does, with the user's
+// Response. If that is short, so is the time that packets of the connection are
+// taken to be under way, which the protocol adds to each wait.
+func (s *Station) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID, error) {
+	id, err := s.CreateID(ch, ps)
+	r := s.opener.Response
+	if err != nil || r == (Response{}) {
+		return id, err
+	}
+	err = id.SetResponseTimeout(r.Timeout, r.Retries)
+	if err == nil && r.Timeout < cmTimeout && ps != rdmacm.UDP && ps != rdmacm.IPoIB {
+		err = id.SetAckTimeout(r.Timeout)
+	}
+	if err != nil {
+		return nil, errors.Join(err, id.Destroy())
+	}
+	return id, nil
+}
+
+// cmTimeout is the 5-bit code of the response timeout by default.
+const cmTimeout = 20
+
+// has returns an error unless the adapter has the address.
+func (s *Station) has(a netip.Addr) error {
+	if a.IsUnspecified() {
+		return nil
+	}
+	port, err := s.Device.QueryPort()
+	if err != nil {
+		return err
+	}
+	for i := range port.GIDTblLen {
+		if s.Device.QueryGID(i).Addr() == a {
+			return nil
+		}
+	}
+	return fmt.Errorf("the adapter has no address %v: name it with --addr, or leave --addr out: %w", a, ib.EADDRNOTAVAIL)
+}
+
+// Addrs returns the addresses by which clients reach a server: the one that it
+// binds to, or those of the adapter in the family of the wildcard.
+func (s *Station) Addrs() ([]netip.Addr, error) {
+	a := s.Local.Addr()
+	if !a.IsUnspecified() {
+		return []netip.Addr{a}, nil
+	}
+	port, err := s.Device.QueryPort()
+	if err != nil {
+		return nil, err
+	}
+	var all []netip.Addr
+	for i := range port.GIDTblLen {
+		if g := s.Device.QueryGID(i).Addr(); g.Is4() || a.Is6() {
+			all = append(all, g)
+		}
+	}
+	return all, nil
+}
+
+// Listening returns a line that says where a server can be reached.
+func (s *Station) Listening() string {
+	addrs, err := s.Addrs()
+	if err != nil || len(addrs) == 0 {
+		return fmt.Sprintf("listening on %v", s.Local)
+	}
+	text := "listening on "
+	for i, a := range addrs {
+		if i > 0 {
+			text += ", "
+		}
+		text += a.String()
+	}
+	return fmt.Sprintf("%s, port %d", text, s.Local.Port())
+}
+
+// Close destroys the manager's IDs and closes the adapter.
+func (s *Station) Close() error { return errors.Join(s.Manager.Close(), s.closer()) }
+
+// advise says what to do when a client's adapter has the address of another,
+// most often the server's.
+func advise(err error, peer, local netip.Addr) error {
+	if !errors.Is(err, ib.EADDRINUSE) {
+		return err
+	}
+	if peer != local && !peer.IsLoopback() {
+		return fmt.Errorf("%w: end the other process, or name another address of this host with --addr", err)
+	}
+	if peer.Is6() {
+		return fmt.Errorf("%w: the server and the client on one host need an address each: use 127.0.0.1 and 127.0.0.2, or add another IPv6 address to an interface", err)
+	}
+	return fmt.Errorf("%w: the server and the client on one host need an address each: give the server --addr 127.0.0.1 and the client --addr 127.0.0.2", err)
+}

@@ -1,0 +1,296 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// loopback returns address i of those that no other test process uses.
+func loopback(i int) string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 128+pid>>8&31, pid&255, i)
+}
+
+// on returns an Opener of adapters on a network of this process, nil for the
+// kernel's UDP. where gets the addresses that adapters are opened on.
+func on(n *verbs.Network, addr string, where *string) Opener {
+	return Opener{Addr: addr, Open: func(addr string) (*verbs.Context, func() error, error) {
+		if where != nil {
+			*where = addr
+		}
+		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: n})
+		if err != nil {
+			return nil, nil, err
+		}
+		return dev, dev.Close, nil
+	}}
+}
+
+// TestServerAdapter opens servers and looks where: at the user's choice, else
+// where they bind, else at an interface.
+func TestServerAdapter(t *testing.T) {
+	for _, c := range []struct {
+		addr, bind string
+		where      string // "" is some interface
+		local      string
+		listening  string
+	}{
+		{"10.0.0.1,fd00::1", "", "10.0.0.1,fd00::1", "[::]:7", "listening on 10.0.0.1, fd00::1, port 7"},
+		{"fd00::1,10.0.0.1", "0.0.0.0", "fd00::1,10.0.0.1", "0.0.0.0:7", "listening on 10.0.0.1, port 7"},
+		{"10.0.0.1,fd00::1", "fd00::1", "10.0.0.1,fd00::1", "[fd00::1]:7", "listening on fd00::1, port 7"},
+		{"10.0.0.1", "::ffff:10.0.0.1", "10.0.0.1", "10.0.0.1:7", "listening on 10.0.0.1, port 7"},
+		{"", "10.0.0.3", "10.0.0.3", "10.0.0.3:7", "listening on 10.0.0.3, port 7"},
+		{"", "", "", "[::]:7", ""},
+		{"", "::", "", "[::]:7", ""},
+		{"", "0.0.0.0", "", "0.0.0.0:7", ""},
+	} {
+		var where string
+		st, err := on(verbs.NewNetwork(), c.addr, &where).Server(t.Context(), c.bind, "echo")
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		if st.Local.String() != c.local || c.where != "" && where != c.where || where == "" {
+			t.Errorf("%+v: on %s, binds to %v", c, where, st.Local)
+		}
+		if text := st.Listening(); !strings.HasPrefix(text, "listening on ") || c.listening != "" && text != c.listening {
+			t.Errorf("%+v: %s", c, text)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestClientAdapter opens clients.
+func TestClientAdapter(t *testing.T) {
+	for _, c := range []struct {
+		addr, source, host string
+		where, local       string // local "" is the manager's choice
+	}{
+		{"10.0.0.2", "", "10.0.0.1", "10.0.0.2", ""},
+		{"10.0.0.2,10.0.0.3", "10.0.0.3", "10.0.0.1", "10.0.0.2,10.0.0.3", "10.0.0.3:0"},
+		{"", "10.0.0.3", "10.0.0.1", "10.0.0.3", "10.0.0.3:0"},
+		{"", "", loopback(1), "127.0.0.1", ""}, // by the kernel's route
+	} {
+		var where string
+		st, err := on(verbs.NewNetwork(), c.addr, &where).Client(t.Context(), c.source, c.host, "7174")
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		local := ""
+		if st.Local.IsValid() {
+			local = st.Local.String()
+		}
+		if where != c.where || local != c.local || st.Peer.String() != c.host+":7174" {
+			t.Errorf("%+v: on %s, source %q, peer %v", c, where, local, st.Peer)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRefusals asks for what cannot be.
+func TestRefusals(t *testing.T) {
+	taken, err := verbs.Open(verbs.Config{Addr: loopback(2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	n := verbs.NewNetwork()
+	pipe, udp := on(n, "10.0.0.1", nil), on(nil, "", nil)
+	server := func(o Opener, bind, port string) error {
+		_, err := o.Server(t.Context(), bind, port)
+		return err
+	}
+	client := func(o Opener, source, host string) error {
+		_, err := o.Client(t.Context(), source, host, "7174")
+		return err
+	}
+	for _, c := range []struct {
+		err   error
+		is    error // nil: any
+		wants string
+	}{
+		{server(pipe, "10.0.0.2", "7"), ib.EADDRNOTAVAIL, "the adapter has no address 10.0.0.2: name it with --addr"},
+		{server(pipe, "", "65536"), nil, `port "65536" is neither`},
+		{server(pipe, "", "no-such-service"), nil, "neither a number below 65536 nor a service"},
+		{server(pipe, "no such host", "7"), nil, "neither an IP address nor a name"},
+		{client(pipe, "10.0.0.2", "10.0.0.9"), ib.EADDRNOTAVAIL, "has no address 10.0.0.2"},
+		{client(pipe, "", "no such host"), nil, "neither an IP address nor a name"},
+		{client(pipe, "no such host", "10.0.0.9"), nil, "neither an IP address nor a name"},
+		{client(pipe, "", "0.0.0.0"), ib.EINVAL, "is no server's address"},
+		{client(udp, loopback(2), loopback(2)), ib.EADDRINUSE, "give the server --addr 127.0.0.1 and the client --addr 127.0.0.2"},
+		{client(udp, loopback(2), "192.0.2.1"), ib.EADDRINUSE, "end the other process"},
+		{client(udp, "192.0.2.1", loopback(2)), ib.EADDRNOTAVAIL, "no interface has address"},
+	} {
+		if c.err == nil || c.is != nil && !errors.Is(c.err, c.is) || !strings.Contains(c.err.Error(), c.wants) {
+			t.Errorf("%v, want %q", c.err, c.wants)
+		}
+	}
+	six := netip.IPv6Loopback()
+	if err := advise(fmt.Errorf("taken: %w", ib.EADDRINUSE), six, six); !strings.Contains(err.Error(), "127.0.0.1 and 127.0.0.2") {
+		t.Errorf("two adapters on ::1: %v", err)
+	}
+}
+
+func TestLookup(t *testing.T) {
+	for _, c := range []struct {
+		host string
+		like netip.Addr
+		want string
+	}{
+		{"10.1.2.3", netip.Addr{}, "10.1.2.3"},
+		{"::ffff:10.1.2.3", netip.Addr{}, "10.1.2.3"},
+		{"::0", netip.Addr{}, "::"},
+		{"localhost", netip.MustParseAddr("10.0.0.1"), "127.0.0.1"},
+	} {
+		if a, err := LookupHost(t.Context(), c.host, c.like); err != nil || a.String() != c.want {
+			t.Errorf("%s: %v, %v, want %s", c.host, a, err, c.want)
+		}
+	}
+	for port, want := range map[string]uint16{"7174": 7174, "0": 0, "echo": 7} {
+		if n, err := LookupPort(t.Context(), port); err != nil || n != want {
+			t.Errorf("%s: %d, %v", port, n, err)
+		}
+	}
+}
+
+// TestFailures reads what events that end a connection say.
+func TestFailures(t *testing.T) {
+	peer := netip.MustParseAddrPort("10.0.0.1:7174")
+	own := errors.New("the adapter's own word")
+	for _, c := range []struct {
+		f    Failure
+		is   error // nil: no errno
+		want string
+	}{
+		{Failure{Type: rdmacm.EventRejected, Status: int(mad.RejInvalidServiceID)}, ib.ECONNREFUSED, "RDMA_CM_EVENT_REJECTED, error 8: nothing listens on 10.0.0.1:7174"},
+		{Failure{Type: rdmacm.EventRejected, Status: int(mad.RejConsumer)}, ib.ECONNREFUSED, "10.0.0.1:7174 refused the connection"},
+		{Failure{Type: rdmacm.EventUnreachable, Status: -110}, ib.ETIMEDOUT, "does not answer"},
+		{Failure{Type: rdmacm.EventUnreachable, Status: int(mad.SIDRUnsupportedService)}, nil, "error 1: nothing listens"},
+		{Failure{Type: rdmacm.EventUnreachable, Status: int(2)}, nil, "refused the request"},
+		{Failure{Type: rdmacm.EventDisconnected}, nil, "ended the connection"},
+		{Failure{Type: rdmacm.EventDeviceRemoval}, nil, "the adapter is gone"},
+		{Failure{Type: rdmacm.EventAddrError, Status: -19}, ib.ENODEV, "no such device"},
+		{Failure{Type: rdmacm.EventConnectError, Status: -1, Err: own}, own, "the adapter's own word"},
+		{Failure{Type: rdmacm.EventConnectRequest}, nil, "not what was to happen"},
+	} {
+		c.f.Peer = peer
+		if text := c.f.Error(); !strings.Contains(text, c.want) || c.is != nil && !errors.Is(&c.f, c.is) {
+			t.Errorf("%s: want %q, %v", text, c.want, c.is)
+		}
+	}
+}
+
+// station returns a server's station on a network of its own, with an ID that
+// listens and its channel.
+func listening(t *testing.T, n *verbs.Network) (*Station, *rdmacm.EventChannel) {
+	t.Helper()
+	st, err := on(n, "10.0.0.1", nil).Server(t.Context(), "", "7174")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ch := st.NewEventChannel()
+	id, err := st.NewID(ch, rdmacm.TCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(id.BindAddr(st.Local), id.Listen(0)); err != nil {
+		t.Fatal(err)
+	}
+	return st, ch
+}
+
+// TestExpect waits for an event that comes, for another one, and for none.
+func TestExpect(t *testing.T) {
+	n := verbs.NewNetwork()
+	server, requests := listening(t, n)
+	o := on(n, "10.0.0.2", nil)
+	o.Response = Response{Timeout: 14, Retries: 3}
+	st, err := o.Client(t.Context(), "", "10.0.0.1", "7174")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	ch := st.NewEventChannel()
+	id, err := st.NewID(ch, rdmacm.TCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := NewQueue(st.Device, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr := &verbs.QPInitAttr{Type: ib.RC, SendCQ: queue.CQ, RecvCQ: queue.CQ}
+	if err := errors.Join(st.Resolve(t.Context(), ch, id), id.CreateQP(nil, attr), id.Connect(nil)); err != nil {
+		t.Fatal(err)
+	}
+	e, err := server.Expect(t.Context(), requests, rdmacm.EventConnectRequest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Ack()
+	if err := errors.Join(e.ID.Reject([]byte("no")), e.ID.Destroy()); err != nil {
+		t.Fatal(err)
+	}
+	_, event, err := queue.WaitEither(t.Context(), ch, make([]verbs.WC, 1))
+	if err != nil || event == nil || event.Type != rdmacm.EventRejected {
+		t.Fatalf("%v, %v", event, err)
+	}
+	f := NewFailure(event)
+	event.Ack()
+	if f.Peer.String() != "10.0.0.1:7174" || !strings.HasPrefix(string(f.PrivateData), "no\x00") {
+		t.Errorf("%+v", f)
+	}
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if _, err := st.Expect(ctx, ch, rdmacm.EventEstablished); !errors.Is(err, why) {
+		t.Errorf("a wait that was cancelled ends with %v", err)
+	}
+	if _, _, err := queue.WaitEither(ctx, ch, make([]verbs.WC, 1)); !errors.Is(err, why) {
+		t.Errorf("a wait for either that was cancelled ends with %v", err)
+	}
+	if _, err := queue.Wait(ctx, make([]verbs.WC, 1)); !errors.Is(err, why) {
+		t.Errorf("a wait for completions that was cancelled ends with %v", err)
+	}
+}
+
+// TestExpectOther gets another event than it waits for.
+func TestExpectOther(t *testing.T) {
+	st, ch := listening(t, verbs.NewNetwork())
+	id, err := st.NewID(ch, rdmacm.UDP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.9:1"), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	f := (*Failure)(nil)
+	if _, err := st.Expect(t.Context(), ch, rdmacm.EventEstablished); !errors.As(err, &f) || f.Type != rdmacm.EventAddrResolved {
+		t.Errorf("%v", err)
+	}
+}

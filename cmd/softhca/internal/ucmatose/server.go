@@ -1,0 +1,170 @@
+package ucmatose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
+	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+)
+
+// server is a run of the server.
+type server struct {
+	*nodes.Test
+	o       *Options
+	step    step
+	refused bool // a request over the number of connections
+}
+
+// step is how far the server is.
+type step uint8
+
+const (
+	collecting   step = iota // connections
+	transferring             // messages
+	parting                  // disconnecting
+)
+
+func (v *server) run(ctx context.Context) error {
+	if err := v.Listen(v.o.Space); err != nil {
+		return err
+	}
+	for v.In(nodes.Pending) > 0 || len(v.Nodes) < v.Connections {
+		if err := v.Collect(ctx); err != nil {
+			return err
+		}
+	}
+	v.step = transferring
+	if err := v.transfer(ctx); err != nil {
+		return err
+	}
+	if v.o.Migrate {
+		if err := v.Migrate(); err != nil {
+			return err
+		}
+	}
+	return v.part(ctx)
+}
+
+// transfer sends the messages and then receives the replies.
+func (v *server) transfer(ctx context.Context) error {
+	if v.Messages() == 0 {
+		return nil
+	}
+	v.Line("initiating data transfers")
+	for _, n := range v.Nodes {
+		if err := n.PostSends(); err != nil {
+			return err
+		}
+	}
+	v.Line("completing sends")
+	for _, n := range v.Nodes {
+		if err := n.AwaitSends(ctx); err != nil {
+			return err
+		}
+	}
+	v.Line("receiving data transfers")
+	for _, n := range v.Nodes {
+		if err := n.AwaitRecvs(ctx); err != nil {
+			return err
+		}
+	}
+	v.Line("data transfers complete")
+	return nil
+}
+
+// part disconnects, and waits until all have agreed.
+func (v *server) part(ctx context.Context) error {
+	v.step = parting
+	v.Line("%s: disconnecting", name)
+	if err := v.Disconnect(); err != nil {
+		return err
+	}
+	for v.In(nodes.Connected) > 0 {
+		if err := v.Event(ctx, v.Idle, "clients to agree to the end"); err != nil {
+			return err
+		}
+	}
+	v.Line("disconnected")
+	return nil
+}
+
+// act does what an event asks for.
+func (v *server) act(e *rdmacm.Event) error {
+	if e.Type == rdmacm.EventConnectRequest {
+		return v.request(e)
+	}
+	n, ok := e.ID.Context.(*nodes.Node)
+	if !ok { // the listener's
+		return station.NewFailure(e)
+	}
+	switch e.Type {
+	case rdmacm.EventEstablished:
+		n.Become(nodes.Connected)
+	case rdmacm.EventDisconnected:
+		n.Become(nodes.Ended)
+		if err := n.ID.Disconnect(); err != nil { // agrees
+			return err
+		}
+		if v.step == transferring || v.step == collecting && v.Messages() > 0 {
+			return v.gone(e)
+		}
+	case rdmacm.EventTimewaitExit:
+	default:
+		n.Become(nodes.Failed)
+		return v.Report(e)
+	}
+	return nil
+}
+
+// gone is the error of a client that hung up.
+func (v *server) gone(e *rdmacm.Event) error {
+	err := station.NewFailure(e)
+	if !v.refused {
+		return err
+	}
+	return fmt.Errorf("%w; a request for more than %d connections (-c) had been refused", err, v.Connections)
+}
+
+// request accepts a client's request, or refuses it. One too many while
+// connections are collected ends the test, as in ucmatose: a client that waits
+// for it would wait in vain. Later it may be that of a stranger.
+func (v *server) request(e *rdmacm.Event) error {
+	if len(v.Nodes) == v.Connections {
+		v.refused = true
+		err := v.Refuse(e)
+		if v.step == collecting {
+			err = errors.Join(err, &nodes.Coded{
+				Code: -int(ib.ENOMEM),
+				Err:  fmt.Errorf("a client wants more than %d connections: give both sides the same -c", v.Connections),
+			})
+		}
+		return err
+	}
+	n := v.NewNode(e.ID)
+	if err := v.accept(n); err != nil {
+		v.Line("%s: failing connection request", name)
+		n.Become(nodes.Failed)
+		return err
+	}
+	return nil
+}
+
+// accept accepts a request. If that fails the end of its ID rejects it.
+func (v *server) accept(n *nodes.Node) error {
+	if err := n.Create(); err != nil {
+		return err
+	}
+	if err := n.PostRecvs(); err != nil {
+		return err
+	}
+	if v.o.AckTimeout != nil {
+		if err := n.ID.SetAckTimeout(*v.o.AckTimeout); err != nil {
+			return err
+		}
+	}
+	return n.ID.Accept(nil)
+}

@@ -1,0 +1,13 @@
+// Package udaddy finds a number of UD queue pairs by SIDR and has each exchange
+// a number of datagrams, as rdma-core's udaddy does: either side may be the
+// Linux program.
+//
+// The client sends first. The server learns from the first datagram of each
+// connection where to reply: the address from its GRH, the queue pair from its
+// immediate data.
+//
+// Reading order: options.go, udaddy.go (Side), client.go, server.go.
+//
+// The package opens no adapter by itself. Nobody looks at what the datagrams
+// hold, and nobody repeats one that is lost.
+package udaddy

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/rping"
+)
+
+func newRpingCommand(g *globals) *cobra.Command {
+	f := &rpingFlags{stationFlags: stationFlags{globals: g}}
+	cmd := &cobra.Command{
+		Use:   "rping {-s | -c -a HOST}",
+		Short: "Ping by RDMA READ and WRITE, also with rdma-core's rping",
+		Long: `rping connects through the connection manager. In each ping the client offers a text, which the server reads by RDMA
+READ and writes back by RDMA WRITE. Either side may be the Linux program: options, ports, messages and output are its own.
+
+The server's adapter is on --addr, else on -a, else on the first network interface that is up; the client's is on --addr,
+else on -I, else on the address from which the way to the server begins.
+
+The server ends with its first client; with -P it serves any number at once until it is interrupted. While it serves one,
+a server without -P refuses others. An interrupted client disconnects before it ends.`,
+		Example: `  softhca rping -s -a 127.0.0.1 -v                          a server, and in another terminal its client:
+  softhca rping -c -a 127.0.0.1 --addr 127.0.0.2 -v -V -C 10
+  softhca rping -s -P --addr eth0                           a server on all addresses of eth0, for many clients
+  softhca rping -c -a 192.0.2.7 -S 3000 -C 100 -V           a client of rping -s there
+  softhca rping -c -a 192.0.2.7 -C 3 --fault 'drop nth=2'   the same on a bad network`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.BoolVarP(&f.server, "server", "s", false, "be the server")
+	fs.BoolVarP(&f.client, "client", "c", false, "be the client")
+	fs.StringVarP(&f.Host, "host", "a", "", "server: `address` to bind to (default any; 0.0.0.0 is any of IPv4); client: the server")
+	fs.StringVarP(&f.Source, "source", "I", "", "client: own `address` (default chosen by route)")
+	fs.StringVarP(&f.Port, "port", "p", "7174", "`port` number or service name")
+	fs.IntVarP(&f.Size, "size", "S", 64, "`bytes` of a ping's text, 23 to 65535; what the server has is the most that it takes")
+	fs.IntVarP(&f.Count, "count", "C", 0, "client: `pings`; 0 goes on until interrupted")
+	fs.BoolVarP(&f.Verbose, "verbose", "v", false, "print the text of each ping")
+	fs.BoolVarP(&f.Validate, "validate", "V", false, "client: check that each text comes back as it was sent")
+	fs.BoolVarP(&f.Debug, "debug", "d", false, "print every step")
+	fs.BoolVarP(&f.Persistent, "persistent", "P", false, "server: serve many clients, until interrupted")
+	fs.BoolVarP(&f.OwnQP, "own-qp", "q", false, "create and move the queue pair without the connection manager's help")
+	fs.DurationVar(&f.Idle, "idle", 30*time.Second, "give up when nothing happens for so long while connected; 0: never")
+	f.register(cmd)
+	cmd.MarkFlagsMutuallyExclusive("server", "client")
+	cmd.MarkFlagsOneRequired("server", "client")
+	return cmd
+}
+
+// rpingFlags are the flags of rping.
+type rpingFlags struct {
+	stationFlags
+	rping.Options
+	server, client bool
+}
+
+func (f *rpingFlags) run(cmd *cobra.Command) error {
+	if err := f.Check(); err != nil {
+		return &usageError{err}
+	}
+	opener, err := f.opener(cmd)
+	if err != nil {
+		return err
+	}
+	side := rping.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
+	switch {
+	case f.server && f.Source != "":
+		return usagef("-I is for the client: a server binds to -a")
+	case f.server:
+		err = side.Server(cmd.Context())
+	case f.Host == "":
+		return usagef("the client needs -a with the address of the server")
+	case f.Persistent:
+		return usagef("-P is for the server")
+	default:
+		err = side.Client(cmd.Context())
+	}
+	if err != nil {
+		return fmt.Errorf("rping: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "os"
+
+// terminalColumns returns the width of a terminal, 0 where nobody tells.
+func terminalColumns(*os.File) int { return 0 }

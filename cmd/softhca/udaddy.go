@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/udaddy"
+	"github.com/softhca/softhca/rdmacm"
+)
+
+func newUdaddyCommand(g *globals) *cobra.Command {
+	f := &udaddyFlags{stationFlags: stationFlags{globals: g}}
+	cmd := &cobra.Command{
+		Use:   "udaddy [-s HOST]",
+		Short: "Find UD queue pairs by SIDR and send datagrams, also with rdma-core's udaddy",
+		Long: `udaddy finds a number of UD queue pairs through the connection manager, by SIDR. The client then sends its datagrams to
+each, and the server sends as many back. Either side may be the Linux program: options, messages and output are its own, and
+so is the port, which is always 7174. It is the server without -s, and with -s the client of the server there.
+
+Both sides must agree on -c, -C and -S. Nobody repeats a datagram that is lost: whoever waits for longer than --idle gives up,
+but for a server's wait for its first client. Without loss a server with small socket buffers takes about 100 at a time.`,
+		Example: `  softhca udaddy -b 127.0.0.1                               a server, and in another terminal its client:
+  softhca udaddy -s 127.0.0.1 --addr 127.0.0.2
+  softhca udaddy -c 3 -S 1024 --addr eth0                   a server for three connections, and its client elsewhere:
+  softhca udaddy -s 192.0.2.7 -c 3 -S 1024
+  softhca udaddy -s 192.0.2.7 --fault 'drop op=SIDR_REP nth=1'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&f.Host, "server", "s", "", "be the client of the server at this `host`")
+	fs.StringVarP(&f.Bind, "bind", "b", "", "own `address` (default: server any, client that of the route)")
+	fs.StringVarP(&f.format, "format", "f", "name", formatUsage)
+	registerLoad(cmd, &f.Load, "queue pairs")
+	fs.Uint8VarP(&f.tos, "tos", "t", 0, "client: type of service of all packets, 0 to 255")
+	fs.StringVarP(&f.space, "port-space", "P", "udp", "`port space`: udp; ipoib does not exist with RoCE")
+	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "the same as a `number`: 0x111 or 0x2")
+	f.register(cmd)
+	cmd.MarkFlagsMutuallyExclusive("port-space", "port-space-number")
+	return cmd
+}
+
+// udaddyFlags are the flags of udaddy.
+type udaddyFlags struct {
+	stationFlags
+	udaddy.Options
+	format, space string
+	number        uint16
+	tos           uint8
+}
+
+func (f *udaddyFlags) run(cmd *cobra.Command) error {
+	if err := f.parse(cmd); err != nil {
+		return err
+	}
+	opener, err := f.opener(cmd)
+	if err != nil {
+		return err
+	}
+	side := udaddy.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
+	if f.Host == "" {
+		err = side.Server(cmd.Context())
+	} else {
+		err = side.Client(cmd.Context())
+	}
+	if err != nil {
+		return fmt.Errorf("udaddy: %w", err)
+	}
+	return nil
+}
+
+// parse turns the flags into options.
+func (f *udaddyFlags) parse(cmd *cobra.Command) (err error) {
+	if err := f.Check(); err != nil {
+		return &usageError{err}
+	}
+	if err := checkFormat(cmd, f.format, f.Host, f.Bind); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("tos") {
+		f.TOS = &f.tos
+	}
+	switch space := strings.ToLower(f.space); {
+	case strings.HasPrefix(space, "ipoib"):
+		f.Space = rdmacm.IPoIB
+	default:
+		say(cmd.ErrOrStderr(), "Warning: unknown port space format")
+		fallthrough
+	case strings.HasPrefix(space, "udp"):
+		f.Space, err = datagramSpace(f.number)
+	}
+	return err
+}
+
+// datagramSpace returns the port space of a number.
+func datagramSpace(number uint16) (rdmacm.PortSpace, error) {
+	space := rdmacm.PortSpace(number)
+	if space != rdmacm.UDP && space != rdmacm.IPoIB {
+		return 0, usagef("port space %#x (-p): want %#x for UDP or %#x for IPoIB; the port cannot be chosen", number, uint16(rdmacm.UDP), uint16(rdmacm.IPoIB))
+	}
+	return space, nil
+}
