@@ -49,7 +49,6 @@ func describeHeader(b *strings.Builder, h *Header) {
 		h.Class, h.BaseVersion, h.ClassVersion, h.Method, attr, hexText(uint64(h.AttrMod), 8), h.Status, hexText(h.TID, 16))
 }
 
-// describeMessage shows the data of a message; isCM lets no other pass.
 // describeMessage writes what summarize leaves out.
 func describeMessage(b *strings.Builder, m *MAD, attr AttrID) {
 	switch attr {

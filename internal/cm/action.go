@@ -3,6 +3,7 @@ package cm
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -23,6 +24,8 @@ func (c *Conn) perform(a Action, x *stimulus) error {
 		return c.sendRTU(x)
 	case resendRTU:
 		c.resend(x, mad.AttrRTU)
+	case resendREJ:
+		c.resend(x, mad.AttrREJ)
 	case answerMRA:
 		c.resendMRA(x)
 	case sendMRA:
@@ -61,13 +64,22 @@ func (c *Conn) perform(a Action, x *stimulus) error {
 	return nil
 }
 
-// private copies private data into its field, whose length the caller checked.
+// private copies private data into its field; EINVAL if there is no room for it.
 func private(dst, src []byte, what string) error {
 	if len(src) > len(dst) {
 		return fmt.Errorf("%d bytes of private data: %s has room for %d: %w", len(src), what, len(dst), ib.EINVAL)
 	}
 	clear(dst[copy(dst, src):])
 	return nil
+}
+
+// information copies additional information into its field and returns its
+// length; EINVAL if there is no room for it.
+func information(dst *[mad.InfoSize]byte, src []byte, what string) (uint8, error) {
+	if len(src) > len(dst) {
+		return 0, fmt.Errorf("%d bytes of additional information: %s has room for %d: %w", len(src), what, len(dst), ib.EINVAL)
+	}
+	return uint8(copy(dst[:], src)), nil
 }
 
 // message is a CM message that can be written into a MAD.
@@ -83,6 +95,9 @@ func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
 
 // transmit sends a MAD to the peer. A queue that is full is a lost packet.
 func (c *Conn) transmit(x *stimulus, m *mad.MAD) { c.m.transmit(x.now, c.to, m) }
+
+// reply sends a MAD that the peer asks for again if it is lost.
+func (c *Conn) reply(x *stimulus, m *mad.MAD) { c.m.reply(x.now, c.to, m) }
 
 // request sends a MAD and repeats it until it is answered.
 func (c *Conn) request(x *stimulus, m *mad.MAD) {
@@ -144,7 +159,7 @@ func (c *Conn) sendREQ(x *stimulus) error {
 	if err := c.m.check(&path); err != nil {
 		return err
 	}
-	if err := c.begin(); err != nil {
+	if err := c.begin(x.now); err != nil {
 		return err
 	}
 	c.role, c.service, c.path = Active, p.Service, path
@@ -219,7 +234,7 @@ func (c *Conn) learnREP(x *stimulus) error {
 	e.remoteQPN, e.remotePSN = p.LocalQPN, p.StartingPSN
 	e.initiatorDepth = min(e.initiatorDepth, p.ResponderResources)
 	e.responderResources = min(e.responderResources, p.InitiatorDepth)
-	e.rnrRetryCount, e.remoteSRQ = p.RNRRetryCount, p.SRQ
+	e.rnrRetryCount = p.RNRRetryCount
 	e.ackTimeout = mad.AckTimeout(p.TargetAckDelay, e.ackTimeout-min(e.ackTimeout, 1))
 	c.answered()
 	c.m.remember(c)
@@ -264,7 +279,7 @@ func (c *Conn) prepareMRA(x *stimulus) error {
 	if _, err := c.buildMRA(x.mra, x.private); err != nil {
 		return err
 	}
-	c.mra = prepared{timeout: x.mra, private: append([]byte(nil), x.private...)}
+	c.mra = prepared{timeout: x.mra, private: slices.Clone(x.private)}
 	return nil
 }
 
@@ -275,7 +290,7 @@ func (c *Conn) resend(x *stimulus, kind mad.AttrID) bool {
 		return false
 	}
 	c.m.retried(c.answer)
-	c.transmit(x, c.answer)
+	c.reply(x, c.answer)
 	return true
 }
 
@@ -283,7 +298,7 @@ func (c *Conn) resend(x *stimulus, kind mad.AttrID) bool {
 func (c *Conn) resendMRA(x *stimulus) {
 	if !c.resend(x, mad.AttrMRA) {
 		c.answer, _ = c.buildMRA(c.mra.timeout, c.mra.private) // checked when it was prepared
-		c.transmit(x, c.answer)
+		c.reply(x, c.answer)
 	}
 }
 
@@ -293,11 +308,11 @@ func (c *Conn) reject(a Action, x *stimulus) error {
 	switch a {
 	case sendREJ:
 		msg.Reason = x.rej.Reason
-		if len(x.rej.Info) > len(msg.Info) {
-			return fmt.Errorf("%d bytes of additional rejection information: REJ has room for %d: %w", len(x.rej.Info), len(msg.Info), ib.EINVAL)
+		var err error
+		if msg.InfoLength, err = information(&msg.Info, x.rej.Info, "REJ"); err != nil {
+			return err
 		}
-		msg.InfoLength = uint8(copy(msg.Info[:], x.rej.Info))
-		if err := private(msg.PrivateData[:], x.rej.PrivateData, "REJ"); err != nil {
+		if err = private(msg.PrivateData[:], x.rej.PrivateData, "REJ"); err != nil {
 			return err
 		}
 	case rejectTimeout:
@@ -314,10 +329,11 @@ func (c *Conn) reject(a Action, x *stimulus) error {
 	}
 	if a == rejectStale { // to a REQ, in TIMEWAIT
 		msg.Message = mad.WhichREQ
-		c.transmit(x, build(mad.AttrREJ, x.tid, &msg))
+		c.reply(x, build(mad.AttrREJ, x.tid, &msg))
 		return nil
 	}
-	c.transmit(x, build(mad.AttrREJ, c.tid, &msg))
+	c.answer = build(mad.AttrREJ, c.tid, &msg)
+	c.reply(x, c.answer)
 	c.stopTimer()
 	return nil
 }

@@ -40,10 +40,10 @@ type Conn struct {
 	retry  retry
 	index  int      // in the manager's heap, from 1
 	sent   *mad.MAD // what waits for an answer
-	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA or DREP
+	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA, REJ or DREP
 	mra    prepared
 
-	older, newer *Conn // its neighbours in the manager's list of the silent
+	older, newer *Conn // its neighbours among the waiters of the manager
 }
 
 // endpoint is what the two QPs of a connection agree on.
@@ -59,7 +59,6 @@ type endpoint struct {
 	rnrRetryCount      uint8
 	ackTimeout         uint8 // 5-bit code of the QP's local ACK timeout
 	qpTimeout          uint8 // the consumer's choice in place of it, if not 0
-	remoteSRQ          bool
 }
 
 // prepared is an MRA that is sent when the peer repeats itself.
@@ -129,6 +128,14 @@ type stimulus struct {
 	private []byte
 }
 
+// sender returns where an answer to a message goes: whichever QP sent it, the
+// connection manager is at QP1 (C1).
+func (x *stimulus) sender() gsi.Address {
+	to := x.from.From
+	to.QPN = ib.QPNGSI
+	return to
+}
+
 // errVetoed is returned by an action that answered the input by itself: the
 // state stays.
 var errVetoed = fmt.Errorf("message was refused")
@@ -175,15 +182,13 @@ func (c *Conn) move(now clock.Instant, to State) {
 	c.state = to
 	switch to {
 	case RepSent:
-		c.m.silent.add(c)
+		c.m.waiters(c).add(c)
 	case Established:
 		c.m.whole(c)
 	case DReqRcvd:
-		c.m.silent.remove(c)
+		c.m.waiters(c).remove(c)
 	case Timewait:
-		if c.counted {
-			c.m.silent.add(c)
-		}
+		c.m.waiters(c).add(c)
 		c.forgetQP()
 		c.sent = nil
 		c.await(now, peerWait(c.ep.ackTimeout), 0)
@@ -195,10 +200,13 @@ func (c *Conn) move(now clock.Instant, to State) {
 // begin gives a connection in Idle a communication ID. It need not be its
 // first: nothing of what the connection was before may be left, or late
 // messages and the peer would take the one for the other.
-func (c *Conn) begin() error {
-	id, err := c.m.newID()
+func (c *Conn) begin(now clock.Instant) error {
+	id, err := c.m.newID(now)
 	if err != nil {
 		return err
+	}
+	if c.over || c.state != Idle { // by the consumer of the one that gave way
+		return fmt.Errorf("the connection is used already: %w", ib.EINVAL)
 	}
 	*c = Conn{Consumer: c.Consumer, m: c.m, handler: c.handler, localID: id, tid: c.m.cfg.TID(id)}
 	c.m.local[id] = c
@@ -214,16 +222,17 @@ func (c *Conn) raise(x *stimulus, t EventType) {
 	c.handler(x.now, c, &x.ev)
 }
 
-// settle answers the DREQ for a connection whose consumer is gone.
+// settle answers the DREQ for a connection whose consumer is gone: it crossed
+// our own.
 func (c *Conn) settle(now clock.Instant) {
 	if c.over && c.state == DReqRcvd {
 		_ = c.step(CallDestroy, &stimulus{now: now}) // cannot fail in this state
 	}
 }
 
-// Destroy ends the connection for its consumer, in any state (5.4 of the
-// machine's CallDestroy rows): what the peer must know is sent, what must be
-// waited for is waited for by the manager, and the handler hears nothing more.
+// Destroy ends the connection for its consumer, in any state (the CallDestroy
+// rows of the machine): what the peer must know is sent, what must be waited for
+// is waited for by the manager, and the handler hears nothing more.
 // The connection must not be used afterwards.
 func (c *Conn) Destroy(now clock.Instant) {
 	if c.over {

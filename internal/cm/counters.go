@@ -1,6 +1,10 @@
 package cm
 
-import "github.com/softhca/softhca/mad"
+import (
+	"strings"
+
+	"github.com/softhca/softhca/mad"
+)
 
 // Kinds of messages, as the counters of Linux name them, in the order of their
 // attribute IDs.
@@ -19,13 +23,43 @@ type Counters struct {
 	Foreign    uint64            // messages for a connection from another address than its peer's, dropped
 	Invalid    uint64            // messages whose fields contradict the connection, dropped
 	Refused    uint64            // REQ and SIDR_REQ dropped because too many are waiting
-	GivenUp    uint64            // half-open connections that made room for others
+	GivenUp    uint64            // half-open connections, and such in TIMEWAIT, that made room for others
 	Unsent     uint64            // messages that QP1 had no room for
 }
 
 // KindName returns the name of a message by its place in Sent, Retries and
 // Received, such as "REQ".
 func KindName(i int) string { return (mad.AttrREQ + mad.AttrID(i)).String() }
+
+// Each calls f with the name and the value of every counter, in a fixed order.
+// The names are those of Linux where it has the counter, such as
+// "cm_tx_msgs_req".
+func (c *Counters) Each(f func(name string, v uint64)) {
+	var duplicates [numKinds]uint64
+	unexpected := uint64(0)
+	for on := firstMsg; on < firstTimer; on++ {
+		duplicates[messageOf[on]-mad.AttrREQ] += c.Duplicates[on]
+		unexpected += c.Unexpected[on]
+	}
+	for _, g := range [...]struct {
+		name   string
+		counts *[numKinds]uint64
+	}{
+		{"cm_tx_msgs_", &c.Sent}, {"cm_tx_retries_", &c.Retries},
+		{"cm_rx_msgs_", &c.Received}, {"cm_rx_duplicates_", &duplicates},
+	} {
+		for i, v := range g.counts {
+			f(g.name+strings.ToLower(KindName(i)), v)
+		}
+	}
+	f("cm_unexpected", unexpected)
+	f("cm_unmatched", c.Unmatched)
+	f("cm_foreign", c.Foreign)
+	f("cm_invalid", c.Invalid)
+	f("cm_refused", c.Refused)
+	f("cm_given_up", c.GivenUp)
+	f("cm_unsent", c.Unsent)
+}
 
 // kindOf returns the place of a CM message in the counters.
 func kindOf(m *mad.MAD) int {

@@ -8,10 +8,10 @@
 //
 // Reading order: state.go and input.go (the words), table.go (the machine),
 // action.go (what its steps do), conn.go and manager.go (the objects),
-// halfopen.go (what peers may ask for), receive.go (from a MAD to an input),
-// verbs.go, sidr.go and lap.go (from a call to an input), event.go (what the
-// consumer hears), params.go and qpattr.go (what is asked for and what a QP
-// gets), timer.go, describe.go (the machine in words).
+// receive.go (from a MAD to an input), listener.go and halfopen.go (what peers
+// may ask for), verbs.go, sidr.go and lap.go (from a call to an input), event.go
+// (what the consumer hears), params.go and qpattr.go (what is asked for and what
+// a QP gets), timer.go, counters.go, describe.go (the machine in words).
 //
 // It is engine code: it reads no clock, does no I/O and keeps no memory that
 // is not bounded by its Limits. Calls and handlers run on the thread that holds

@@ -65,8 +65,10 @@ type Event struct {
 }
 
 // Handler hears the events of a connection, on the thread that holds the
-// shard. It must not block. It may call the verbs of c; the last thing that a
-// connection hears is what Destroy leaves unsaid: nothing.
+// shard. It must not block. It may call the verbs of c and of any other
+// connection. After Destroy it hears nothing more. It hears UserEstablished
+// while the first request of the peer is in the QP's hands: it may end the QP
+// then, and must not connect it anew.
 //
 // The handler of a listener hears REQReceived and SIDRREQReceived, each with a
 // new connection whose handler it is until SetHandler. If it calls Forget, the

@@ -8,11 +8,14 @@ import "github.com/softhca/softhca/internal/clock"
 // of hosts that are not there keeps everybody out until their retries, as many
 // and as slow as he likes, are spent.
 func (m *Manager) admit(now clock.Instant, c *Conn) bool {
-	l, from := &m.cfg.Limits, c.to.Remote
-	if m.half[from] >= max(l.MaxHalfOpen*3/4, 1) {
+	most, from := m.cfg.Limits.MaxHalfOpen, c.to.Remote
+	if m.half[from] >= max(most*3/4, 1) {
 		return false
 	}
-	if (m.Conns() >= l.MaxConns || m.halfOpen >= l.MaxHalfOpen) && !m.giveWay(now) {
+	if m.halfOpen >= most {
+		m.giveUp(now, m.silent.oldest)
+	}
+	if m.halfOpen >= most || !m.makeRoom(now) {
 		return false
 	}
 	m.halfOpen++
@@ -21,43 +24,64 @@ func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 	return true
 }
 
-// giveWay ends the half-open connection whose peer has been silent longest, as
-// if its timer had fired for the last time. It reports false if there is none:
-// what waits for the consumer waits on.
-func (m *Manager) giveWay(now clock.Instant) bool {
-	c := m.silent.oldest
-	if c == nil {
-		return false
+// makeRoom makes sure that there may be one more connection, and reports false
+// if there may not. The first to give way is the one that is in Timewait
+// longest: for how long is a wish of its peer's.
+func (m *Manager) makeRoom(now clock.Instant) bool {
+	full := m.Conns() >= m.cfg.Limits.MaxConns
+	if full && m.quiet.oldest != nil {
+		m.giveUp(now, m.quiet.oldest)
+	} else if full {
+		m.giveUp(now, m.silent.oldest)
+	}
+	return m.Conns() < m.cfg.Limits.MaxConns
+}
+
+// giveUp ends a connection that waits for nothing but its peer, as if its timer
+// had fired for the last time. Without one nothing happens: what waits for the
+// consumer waits on. What the consumer does about it gives up nothing more, or
+// there would be no end to it.
+func (m *Manager) giveUp(now clock.Instant, c *Conn) {
+	if c == nil || m.givingUp {
+		return
 	}
 	on := TimerSpent
 	if c.state == Timewait {
 		on = TimerQuiet
 	}
 	m.counters.GivenUp++
+	m.givingUp = true
 	_ = c.step(on, &stimulus{now: now}) // only calls are refused
-	return true
+	m.givingUp = false
 }
 
-// whole counts a connection no more among the half-open, and lets another one
-// wait in its listener's backlog.
+// whole counts a connection no more among the half-open.
 func (m *Manager) whole(c *Conn) {
 	if !c.counted {
 		return
 	}
-	c.counted = false
 	m.silent.remove(c)
+	c.counted = false
 	m.halfOpen--
 	if m.half[c.to.Remote]--; m.half[c.to.Remote] == 0 {
 		delete(m.half, c.to.Remote)
 	}
 }
 
-// silentList holds the half-open connections that wait for their peer: for
-// RTU, or in Timewait. Those that wait longest come first.
-type silentList struct{ oldest, newest *Conn }
+// waiters returns the list for a connection that waits for its peer.
+func (m *Manager) waiters(c *Conn) *waiters {
+	if c.counted {
+		return &m.silent
+	}
+	return &m.quiet
+}
+
+// waiters is a list of connections that wait for their peer, or for the end of
+// Timewait. Those that wait longest come first.
+type waiters struct{ oldest, newest *Conn }
 
 // add puts a connection at the end, wherever it was.
-func (l *silentList) add(c *Conn) {
+func (l *waiters) add(c *Conn) {
 	l.remove(c)
 	if c.older = l.newest; c.older == nil {
 		l.oldest = c
@@ -68,7 +92,7 @@ func (l *silentList) add(c *Conn) {
 }
 
 // remove takes a connection out, if it is there.
-func (l *silentList) remove(c *Conn) {
+func (l *waiters) remove(c *Conn) {
 	switch {
 	case c.older != nil:
 		c.older.newer = c.newer

@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -13,29 +14,31 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// checkSilent wants the list to hold the half-open connections that wait for
-// their peer, each once, and no other.
-func checkSilent(m *Manager) error {
-	var before *Conn
+// checkWaiters wants the lists to hold the connections that wait for their
+// peer, each once, and no other.
+func checkWaiters(m *Manager) error {
 	listed := map[*Conn]bool{}
-	for c := m.silent.oldest; c != nil; before, c = c, c.newer {
-		waits := c.state == RepSent || c.state == MRARepRcvd || c.state == Timewait
-		if c.older != before || listed[c] || !c.counted || !waits || m.local[c.localID] != c {
-			return fmt.Errorf("connection %#x in state %v is said to be silent", c.localID, c.state)
+	for counted, l := range map[bool]waiters{true: m.silent, false: m.quiet} {
+		var before *Conn
+		for c := l.oldest; c != nil; before, c = c, c.newer {
+			if c.older != before || listed[c] || c.counted != counted || !waits(c) || m.local[c.localID] != c {
+				return fmt.Errorf("connection %#x in state %v, counted as half-open is %v, is listed", c.localID, c.state, c.counted)
+			}
+			listed[c] = true
 		}
-		listed[c] = true
-	}
-	if m.silent.newest != before {
-		return fmt.Errorf("the list of the silent has another end")
+		if l.newest != before {
+			return fmt.Errorf("a list of those that wait has another end")
+		}
 	}
 	for id, c := range m.local {
-		waits := c.counted && (c.state == RepSent || c.state == MRARepRcvd || c.state == Timewait)
-		if waits != listed[c] {
-			return fmt.Errorf("connection %#x in state %v: silent is %v", id, c.state, listed[c])
+		if waits(c) != listed[c] {
+			return fmt.Errorf("connection %#x in state %v: listed is %v", id, c.state, listed[c])
 		}
 	}
 	return nil
 }
+
+func waits(c *Conn) bool { return c.state == RepSent || c.state == MRARepRcvd || c.state == Timewait }
 
 // crowd is a rig with room for eight half-open connections.
 type crowd struct{ *rig }
@@ -185,12 +188,107 @@ func TestC6_GivenUpConsumerCloses(t *testing.T) {
 	}
 }
 
-// TestC6_SilentList compares the list with a slice.
-func TestC6_SilentList(t *testing.T) {
+// TestC6_TimewaitGivesWay: when there are as many connections as may be, those
+// in TIMEWAIT make room for requests of peers and of the consumer, the oldest
+// first, before half-open ones do.
+func TestC6_TimewaitGivesWay(t *testing.T) {
+	r := newLimitedRig(t, Limits{MaxConns: 4, MaxListeners: 1, MaxHalfOpen: 4})
+	r.listen()
+	var over []*Conn
+	for i := range 2 {
+		c := r.m.NewConn(r.hear)
+		r.do(c.SendREQ(r.now, r.reqParams()))
+		p := r.rep(c)
+		p.LocalCommID, p.LocalQPN = uint32(i+1), ib.QPN(i+2)
+		r.receive(mad.AttrREP, p)
+		r.do(c.SendRTU(r.now, nil))
+		r.receive(mad.AttrREJ, &mad.REJ{LocalCommID: p.LocalCommID, RemoteCommID: c.localID, Message: mad.WhichOther})
+		r.wantState(c, Timewait)
+		over = append(over, c)
+	}
+	half := crowd{r}.accepted(1)
+	crowd{r}.accepted(2)
+	for n, ask := range []func(){
+		func() { crowd{r}.accepted(3) },
+		func() { r.do(r.m.NewConn(r.hear).SendREQ(r.now, r.reqParams())) },
+		func() { r.do(r.m.NewConn(r.hear).SendSIDRREQ(r.now, &SIDRREQParams{Service: service, Path: r.path()})) },
+	} {
+		r.clear()
+		first := append(over, half)[n]
+		if ask(); first.State() != Idle || r.m.Conns() != 4 {
+			t.Errorf("request %d: the one to give way is in %v, there are %d", n, first.State(), r.m.Conns())
+		}
+		if want := []EventType{TimewaitExit, TimewaitExit, REPError}[n]; len(r.events) == 0 || r.events[0] != want {
+			t.Errorf("request %d: heard %v, want %v first", n, r.events, want)
+		}
+		if err := invariants(r.m); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestC6_OneGivesWay: for one request one connection gives way, whatever its
+// consumer asks for when it hears so.
+func TestC6_OneGivesWay(t *testing.T) {
+	r := newLimitedRig(t, Limits{MaxConns: 4, MaxListeners: 1, MaxHalfOpen: 4})
+	r.listen()
+	var refused []error
+	greedy := func(now clock.Instant, _ *Conn, _ *Event) {
+		for range 2 { // one takes the place that has become free
+			if err := r.m.NewConn(nil).SendREQ(now, r.reqParams()); err != nil {
+				refused = append(refused, err)
+			}
+		}
+	}
+	for host := range byte(4) {
+		r.conn = nil
+		crowd{r}.accepted(host).SetHandler(greedy)
+	}
+	err := r.m.NewConn(nil).SendREQ(r.now, r.reqParams())
+	if n := r.m.Counters().GivenUp; n != 1 || len(refused) != 1 || !errors.Is(refused[0], ib.ENOMEM) || !errors.Is(err, ib.ENOMEM) {
+		t.Errorf("%d gave way; refused are %v, and then %v", n, refused, err)
+	}
+	if err := invariants(r.m); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestC6_GivenUpConsumerMeddles: the consumer of the one that gives way begins
+// anew at once, or ends the connection that room is made for.
+func TestC6_GivenUpConsumerMeddles(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		r := newLimitedRig(t, Limits{MaxConns: 2, MaxListeners: 1, MaxHalfOpen: 4})
+		r.listen()
+		next := r.m.NewConn(r.hear)
+		var again error
+		for host := range byte(2) {
+			crowd{r}.accepted(host).SetHandler(func(now clock.Instant, c *Conn, e *Event) {
+				if ends {
+					next.Destroy(now)
+				} else {
+					again = c.SendREQ(now, r.reqParams())
+				}
+			})
+		}
+		err := next.SendREQ(r.now, r.reqParams())
+		if want := map[bool]error{false: ib.ENOMEM, true: ib.EINVAL}[ends]; !errors.Is(err, want) || again != nil {
+			t.Errorf("ends %v: error %v, want %v; beginning anew: %v", ends, err, want, again)
+		}
+		if want := map[bool]int{false: 2, true: 1}[ends]; r.m.Conns() != want || r.m.HalfOpen() != 1 || next.State() != Idle {
+			t.Errorf("ends %v: %d connections, %d half-open, the new one in %v", ends, r.m.Conns(), r.m.HalfOpen(), next.State())
+		}
+		if err := invariants(r.m); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestC6_Waiters compares the list with a slice.
+func TestC6_Waiters(t *testing.T) {
 	const seed = 6
 	src := rand.New(rand.NewPCG(seed, seed))
 	conns := make([]Conn, 9)
-	var l silentList
+	var l waiters
 	var model []*Conn
 	for step := range 20_000 {
 		c := &conns[src.IntN(len(conns))]
@@ -216,26 +314,55 @@ func TestC6_SilentList(t *testing.T) {
 	}
 }
 
-// TestC6_FinalMessages: what ends an exchange goes by Answer, everything else
-// by Send.
-func TestC6_FinalMessages(t *testing.T) {
-	final := map[mad.AttrID]bool{mad.AttrREJ: true, mad.AttrDREP: true, mad.AttrSIDRREP: true}
-	for attr := mad.AttrREQ; attr <= mad.AttrAPR; attr++ {
-		if isFinal(attr) != final[attr] {
-			t.Errorf("%v is final: %v", attr, isFinal(attr))
-		}
-	}
+// TestC6_Replies: what peers can have as often as they ask for it goes by
+// Answer, all that sets up or tears down a connection by Send.
+func TestC6_Replies(t *testing.T) {
 	r := newRig(t)
-	answered := 0
+	r.listen()
+	replies := 0
 	send := r.m.cfg.Send
 	r.m.cfg.Answer = func(now clock.Instant, to gsi.Address, d *mad.MAD) error {
-		answered++
+		replies++
 		return send(now, to, d)
 	}
-	r.receive(mad.AttrDREQ, &mad.DREQ{LocalCommID: 5, RemoteCommID: 6, RemoteQPN: ib.QPN(7)})
-	r.active(Established)
-	r.wantSent("an answer and a set-up", "DREP", "REQ", "RTU")
-	if answered != 1 {
-		t.Errorf("%d went by Answer, want 1", answered)
+	want := func(n int, why string, sent ...string) {
+		t.Helper()
+		r.wantSent(why, sent...)
+		if replies != n {
+			t.Errorf("%s: %d of them by Answer, want %d", why, replies, n)
+		}
+		r.clear()
+		replies = 0
 	}
+	c := r.active(Established)
+	r.end(c, DReqSent)
+	want(0, "the active side", "REQ", "RTU", "DREQ")
+	c.Destroy(r.now)
+	r.quiet()
+	r.clear()
+	c = r.passive(MRAReqSent)
+	tell(r, c, MsgREQ)
+	want(1, "the passive side, asked twice", "MRA")
+	r.do(c.SendREP(r.now, r.repParams()))
+	tell(r, c, MsgRTU)
+	tell(r, c, MsgLAP)
+	r.do(c.SendAPR(r.now, &APRParams{}))
+	want(1, "it goes on", "REP", "APR")
+	tell(r, c, MsgDREQ)
+	r.do(c.SendDREP(r.now, nil))
+	tell(r, c, MsgDREQ)
+	want(1, "its end, asked for twice", "DREP", "DREP")
+	r.quiet()
+	r.clear()
+	c = r.passive(SIDRReqRcvd)
+	r.do(c.SendSIDRREP(r.now, &SIDRREPParams{}))
+	r.passive(ReqRcvd).Destroy(r.now)
+	nobody := &Conn{localID: 5}
+	tell(r, nobody, MsgREP)
+	tell(r, nobody, MsgDREQ)
+	r.m.listeners[service].Close()
+	tell(r, nobody, MsgREQ)
+	tell(r, nobody, MsgSIDRREQ)
+	want(6, "answers", "SIDR_REP: valid", "REJ: consumer reject", "REJ: invalid communication id", "DREP",
+		"REJ: invalid service id", "SIDR_REP: unsupported service id")
 }

@@ -1,5 +1,7 @@
 package cm
 
+import "github.com/softhca/softhca/mad"
+
 // Input is what moves a machine: a call of the consumer, a message or a timer.
 type Input uint8
 
@@ -46,6 +48,14 @@ const (
 	firstMsg   = MsgREQ
 	firstTimer = TimerAgain
 )
+
+// messageOf is the message that an input is about.
+var messageOf = [firstTimer]mad.AttrID{
+	MsgREQ: mad.AttrREQ, MsgMRAREQ: mad.AttrMRA, MsgMRAREP: mad.AttrMRA, MsgMRAOther: mad.AttrMRA,
+	MsgREJ: mad.AttrREJ, MsgREJStale: mad.AttrREJ, MsgREP: mad.AttrREP, MsgRTU: mad.AttrRTU,
+	MsgDREQ: mad.AttrDREQ, MsgDREP: mad.AttrDREP, MsgLAP: mad.AttrLAP, MsgAPR: mad.AttrAPR,
+	MsgSIDRREQ: mad.AttrSIDRREQ, MsgSIDRREP: mad.AttrSIDRREP,
+}
 
 var inputNames = [numInputs]string{
 	"send REQ", "send REP", "send RTU", "send REJ", "send MRA", "prepare MRA", "establish", "send DREQ", "send DREP",

@@ -10,7 +10,7 @@ import (
 // invariants returns the first thing in a manager that contradicts another,
 // nil if all is consistent.
 func invariants(m *Manager) error {
-	for _, check := range []func(*Manager) error{checkMaps, checkHalfOpen, checkSilent, checkTimers, checkConns, checkListeners} {
+	for _, check := range []func(*Manager) error{checkMaps, checkHalfOpen, checkWaiters, checkTimers, checkConns, checkListeners} {
 		if err := check(m); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ func (c *Conn) stepLAP(on Input, x *stimulus) error {
 	switch {
 	case !e.defined && on < firstMsg:
 		return fmt.Errorf("%v: not in state %v: %w", on, c.lap, ib.EINVAL)
-	case !e.defined, on == MsgLAP && c.role == Active, on == MsgAPR && c.role == Passive:
+	case !e.defined, on == MsgLAP && c.role == Active:
 		c.m.counters.Unexpected[on]++
 		return nil
 	case e.duplicate:
@@ -27,7 +27,6 @@ func (c *Conn) stepLAP(on Input, x *stimulus) error {
 	}
 	c.lap = e.next
 	c.raise(x, e.raise)
-	c.settle(x.now)
 	return nil
 }
 
@@ -48,7 +47,7 @@ func (c *Conn) performLAP(a lapAction, x *stimulus) error {
 			c.alt = c.asked
 		}
 	case lapNote:
-		c.asked, c.lapTID, c.answer = x.ev.LAP.Alternate, x.tid, nil
+		c.asked, c.lapTID = x.ev.LAP.Alternate, x.tid
 	case lapStretch:
 		c.stretch(x)
 	case lapRepeat:
@@ -85,16 +84,16 @@ func (c *Conn) sendLAP(x *stimulus) error {
 func (c *Conn) sendAPR(x *stimulus) error {
 	p := x.apr
 	msg := mad.APR{LocalCommID: c.localID, RemoteCommID: c.remoteID, Status: p.Status}
-	if len(p.Info) > len(msg.Info) {
-		return fmt.Errorf("%d bytes of additional information: APR has room for %d: %w", len(p.Info), len(msg.Info), ib.EINVAL)
+	var err error
+	if msg.InfoLength, err = information(&msg.Info, p.Info, "APR"); err != nil {
+		return err
 	}
-	msg.InfoLength = uint8(copy(msg.Info[:], p.Info))
-	if err := private(msg.PrivateData[:], p.PrivateData, "APR"); err != nil {
+	if err = private(msg.PrivateData[:], p.PrivateData, "APR"); err != nil {
 		return err
 	}
 	if p.Status == mad.APRAccepted {
 		c.alt = c.asked
 	}
-	c.transmit(x, build(mad.AttrAPR, c.lapTID, &msg))
+	c.reply(x, build(mad.AttrAPR, c.lapTID, &msg))
 	return nil
 }

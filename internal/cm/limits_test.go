@@ -21,11 +21,11 @@ func (r *rig) reqN(from netip.Addr, i int) *mad.REQ {
 	return q
 }
 
-// TestC6_MaxConns: connections, resolutions and those in TIMEWAIT together.
+// TestC6_MaxConns: connections and resolutions of both sides together.
 func TestC6_MaxConns(t *testing.T) {
 	r := newLimitedRig(t, Limits{MaxConns: 4, MaxListeners: 1, MaxHalfOpen: 100})
 	r.listen()
-	r.active(Timewait)
+	up := r.active(Established)
 	r.active(SIDRReqSent)
 	r.receive(mad.AttrREQ, r.reqN(r.peer, 1))
 	r.passive(SIDRReqRcvd)
@@ -51,7 +51,8 @@ func TestC6_MaxConns(t *testing.T) {
 	if n := r.m.Counters().Refused; n != 2 {
 		t.Errorf("%d refused", n)
 	}
-	r.quiet() // TIMEWAIT and the resolution are over
+	up.Destroy(r.now)
+	r.quiet() // it and the resolution are over
 	r.do(c.SendREQ(r.now, r.reqParams()))
 }
 

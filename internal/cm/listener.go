@@ -50,8 +50,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	q := x.ev.REQ
 	c := m.NewConn(l.handler)
 	c.role, c.listener, c.service = Passive, l, q.ServiceID
-	c.remoteID, c.guid, c.to, c.tid = q.LocalCommID, q.LocalCAGUID, x.from.From, x.tid
-	c.to.QPN = 1
+	c.remoteID, c.guid, c.to, c.tid = q.LocalCommID, q.LocalCAGUID, x.sender(), x.tid
 	if reason, ok := m.checkREQ(q); !ok {
 		m.refuse(x, reason)
 		return
@@ -60,7 +59,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 		m.counters.Refused++
 		return
 	}
-	id, err := m.newID()
+	id, err := m.newID(x.now)
 	if err != nil || l.closed { // by who was given up
 		m.whole(c)
 		m.counters.Refused++
@@ -72,7 +71,6 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	m.remember(c)
 	c.state = ReqRcvd
 	c.raise(x, REQReceived)
-	c.settle(x.now)
 }
 
 // checkREQ returns why a REQ that a listener would take must be rejected.
@@ -112,7 +110,8 @@ func (c *Conn) learnREQ(q *mad.REQ) {
 	c.ep = endpoint{
 		transport: q.Transport, remoteQPN: q.LocalQPN, localPSN: c.m.psn(), remotePSN: q.StartingPSN,
 		responderResources: q.InitiatorDepth, initiatorDepth: q.ResponderResources,
-		retryCount: q.RetryCount, rnrRetryCount: q.RNRRetryCount, ackTimeout: p.LocalAckTimeout, remoteSRQ: q.SRQ,
+		retryCount: q.RetryCount, rnrRetryCount: q.RNRRetryCount,
+		ackTimeout: max(p.LocalAckTimeout, 1), // as Linux: 0 would be for ever
 	}
 	c.asked = q.Alternate
 	c.retry = retry{max: q.MaxCMRetries, interval: peerWait(q.LocalResponseTimeout)}
@@ -130,17 +129,22 @@ func (m *Manager) refuse(x *stimulus, why mad.RejReason) {
 
 // answerREJ rejects a message that belongs to no connection.
 func (m *Manager) answerREJ(x *stimulus, msg mad.REJ) {
-	m.transmit(x.now, x.from.From, build(mad.AttrREJ, x.tid, &msg))
+	m.reply(x.now, x.sender(), build(mad.AttrREJ, x.tid, &msg))
 }
 
-// rejectREP answers a REP for a connection that does not exist, or does no
-// more: without that its sender would keep a QP ready until its retries are
-// spent.
-func (m *Manager) rejectREP(x *stimulus) {
-	p := x.ev.REP
-	m.answerREJ(x, mad.REJ{
-		LocalCommID: p.RemoteCommID, RemoteCommID: p.LocalCommID, Message: mad.WhichREP, Reason: mad.RejInvalidCommID,
-	})
+// rejectUnknown answers a REP or an RTU for a connection that does not exist,
+// or does no more. Without that the sender of REP would keep a QP ready until
+// its retries are spent, and that of RTU for ever: the REJ with which the other
+// side gave up was lost.
+func (m *Manager) rejectUnknown(x *stimulus) {
+	msg := mad.REJ{Reason: mad.RejInvalidCommID}
+	if p := x.ev.REP; p != nil {
+		msg.LocalCommID, msg.RemoteCommID, msg.Message = p.RemoteCommID, p.LocalCommID, mad.WhichREP
+	} else {
+		r := x.ev.RTU
+		msg.LocalCommID, msg.RemoteCommID, msg.Message = r.RemoteCommID, r.LocalCommID, mad.WhichOther
+	}
+	m.answerREJ(x, msg)
 }
 
 // acceptSIDR makes a resolution of a SIDR_REQ.
@@ -148,8 +152,7 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 	q := x.ev.SIDRREQ
 	c := m.NewConn(l.handler)
 	c.role, c.listener, c.service = Passive, l, q.ServiceID
-	c.remoteID, c.to, c.tid = q.RequestID, x.from.From, x.tid
-	c.to.QPN = 1
+	c.remoteID, c.to, c.tid = q.RequestID, x.sender(), x.tid
 	c.path = Path{
 		Local: c.to.Local, Remote: c.to.Remote, FlowLabel: c.to.FlowLabel, TClass: c.to.TClass,
 		HopLimit: DefaultHopLimit, MTU: m.cfg.MTU, PKey: q.PKey,
@@ -166,7 +169,6 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 	m.sidr[sidrKey{c.remoteID, c.to.Remote}] = c
 	c.state = SIDRReqRcvd
 	c.raise(x, SIDRREQReceived)
-	c.settle(x.now)
 }
 
 // listenerOf returns who listens to a service, nil for nobody.

@@ -12,7 +12,9 @@ import (
 
 // Limits bound what a manager holds.
 type Limits struct {
-	MaxConns     int // connections and resolutions in any state
+	// MaxConns bounds the connections and resolutions in any state. Those in
+	// TIMEWAIT give way, the oldest first.
+	MaxConns     int
 	MaxListeners int
 	// MaxHalfOpen bounds the connections that a peer has asked for and that are
 	// not established; one address may have three quarters of them. When there
@@ -38,8 +40,8 @@ type Config struct {
 	TID func(id uint32) uint64
 	// Send takes one MAD for the wire and copies it. An error is a lost packet.
 	Send func(now clock.Instant, to gsi.Address, m *mad.MAD) error
-	// Answer is Send for messages that end an exchange, which a flood of
-	// requests makes us send in any number; nil takes Send.
+	// Answer is Send for what a flood of requests makes us send in any number
+	// and peers ask for again; nil takes Send.
 	Answer func(now clock.Instant, to gsi.Address, m *mad.MAD) error
 	Limits Limits
 }
@@ -58,12 +60,14 @@ type Manager struct {
 	timers    timers
 	halfOpen  int
 	half      map[netip.Addr]int // half-open connections by peer
-	silent    silentList         // those of them that wait for their peer
+	silent    waiters            // those of them that wait for RTU or are in Timewait
+	quiet     waiters            // the others in Timewait
+	givingUp  bool               // one of them
 	counters  Counters
 }
 
-// peerKey names a connection as its peer does (spec table 3 of the CM):
-// repeated REQs and REPs are known by it.
+// peerKey names a connection as its peer does: repeated REQs and REPs are known
+// by it.
 type peerKey struct {
 	id   uint32
 	guid uint64
@@ -134,9 +138,9 @@ func (m *Manager) psn() ib.PSN { return ib.NewPSN(m.cfg.Rand()) }
 const drawn = 64
 
 // newID returns a communication ID that no connection has.
-func (m *Manager) newID() (uint32, error) {
-	if m.Conns() >= m.cfg.Limits.MaxConns {
-		return 0, fmt.Errorf("%d connections, those in TIMEWAIT among them, are all there can be: %w", m.Conns(), ib.ENOMEM)
+func (m *Manager) newID(now clock.Instant) (uint32, error) {
+	if !m.makeRoom(now) {
+		return 0, fmt.Errorf("%d connections are all there can be: %w", m.Conns(), ib.ENOMEM)
 	}
 	for range drawn {
 		if id := m.cfg.Rand(); id != 0 && m.local[id] == nil {
@@ -178,6 +182,7 @@ func (c *Conn) forgetPeer() {
 func (m *Manager) free(c *Conn) {
 	c.forgetPeer()
 	c.stopTimer()
+	m.waiters(c).remove(c)
 	m.whole(c)
 	c.sent, c.answer = nil, nil
 	if m.local[c.localID] == c {
@@ -187,21 +192,21 @@ func (m *Manager) free(c *Conn) {
 
 // transmit sends a MAD and counts it.
 func (m *Manager) transmit(now clock.Instant, to gsi.Address, d *mad.MAD) {
-	send := m.cfg.Send
-	if isFinal(d.Header().AttrID) {
-		send = m.cfg.Answer
-	}
-	if send(now, to, d) != nil {
+	m.sent(m.cfg.Send(now, to, d), d)
+}
+
+// reply is transmit for what a peer can have us send as often as it likes, and
+// asks for again if it is lost.
+func (m *Manager) reply(now clock.Instant, to gsi.Address, d *mad.MAD) {
+	m.sent(m.cfg.Answer(now, to, d), d)
+}
+
+func (m *Manager) sent(err error, d *mad.MAD) {
+	if err != nil {
 		m.counters.Unsent++
 		return
 	}
 	m.counters.Sent[kindOf(d)]++
-}
-
-// isFinal reports whether a message ends an exchange. Nobody here waits for
-// what comes of it, and whoever misses it repeats what it answers.
-func isFinal(a mad.AttrID) bool {
-	return a == mad.AttrREJ || a == mad.AttrDREP || a == mad.AttrSIDRREP
 }
 
 func (m *Manager) retried(d *mad.MAD) { m.counters.Retries[kindOf(d)]++ }

@@ -9,11 +9,11 @@ import (
 
 // QPAttr returns the attributes, and their mask, that move the connection's QP
 // to INIT, RTR or RTS as both sides agreed (C8), as ib_cm_init_qp_attr of Linux
-// does. EINVAL in a state in which they are not known yet.
+// does. EINVAL in a state in which they are not known yet, or of use no more.
 func (c *Conn) QPAttr(to ib.QPState) (ib.QPAttr, ib.AttrMask, error) {
-	known := c.remoteID != 0
-	switch {
-	case to == ib.INIT && c.state != Idle:
+	alive := c.state >= ReqSent && c.state <= Established
+	switch known := alive && c.remoteID != 0; {
+	case to == ib.INIT && alive:
 		return c.initAttr()
 	case to == ib.RTR && known:
 		return c.rtrAttr()

@@ -96,6 +96,10 @@ func TestC8_UC(t *testing.T) {
 func TestC8_WhenKnown(t *testing.T) {
 	r := newRig(t)
 	r.listen()
+	over := func(s State) *Conn {
+		c, _ := reach(t, s, Passive)
+		return c
+	}
 	for _, row := range []struct {
 		c              *Conn
 		init, rtr, rts bool
@@ -103,6 +107,11 @@ func TestC8_WhenKnown(t *testing.T) {
 		{r.active(Idle), false, false, false},
 		{r.active(ReqSent), true, false, false},
 		{r.passive(ReqRcvd), true, true, true},
+		{r.passive(SIDRReqRcvd), false, false, false},
+		{over(DReqSent), false, false, false},
+		{over(DReqRcvd), false, false, false},
+		{over(Timewait), false, false, false},
+		{over(Idle), false, false, false}, // with all that it knew
 	} {
 		for to, want := range map[ib.QPState]bool{ib.INIT: row.init, ib.RTR: row.rtr, ib.RTS: row.rts, ib.SQD: false} {
 			_, _, err := row.c.QPAttr(to)
@@ -133,6 +142,43 @@ func TestC8_PathIsOurs(t *testing.T) {
 	r.m.cfg.Addrs = nil
 	if _, _, err := r.conn.QPAttr(ib.RTR); !errors.Is(err, ib.EADDRNOTAVAIL) {
 		t.Errorf("error %v, want EADDRNOTAVAIL", err)
+	}
+}
+
+// TestC8_DepthsOfREP: what the peer's REP offers cuts what REQ asked for, each
+// way, and adds nothing.
+func TestC8_DepthsOfREP(t *testing.T) {
+	for _, row := range []struct{ resources, depth, reads, serves uint8 }{
+		{1, 1, 1, 1}, {4, 9, 4, 3}, {0, 0, 0, 0}, {255, 255, 5, 3},
+	} {
+		r := newRig(t)
+		c := r.active(ReqSent) // asks for 5 and serves 3
+		p := r.rep(c)
+		p.ResponderResources, p.InitiatorDepth = row.resources, row.depth
+		r.receive(mad.AttrREP, p)
+		rtr, _, _ := c.QPAttr(ib.RTR)
+		rts, _, _ := c.QPAttr(ib.RTS)
+		if rts.MaxRDAtomic != row.reads || rtr.MaxDestRDAtomic != row.serves {
+			t.Errorf("a REP of %d and %d: %d outstanding, %d served, want %d and %d",
+				row.resources, row.depth, rts.MaxRDAtomic, rtr.MaxDestRDAtomic, row.reads, row.serves)
+		}
+	}
+}
+
+// TestC8_TimeoutOfREQ: the local ACK timeout of a passive QP is that of REQ, but
+// never 0, with which it would wait for ever.
+func TestC8_TimeoutOfREQ(t *testing.T) {
+	for _, row := range []struct{ says, timeout, lifetime uint8 }{{0, 1, 0}, {1, 1, 0}, {18, 18, 17}, {31, 31, 30}} {
+		r := newRig(t)
+		r.listen()
+		q := r.req()
+		q.Primary.LocalAckTimeout = row.says
+		r.receive(mad.AttrREQ, q)
+		a, _, err := r.conn.QPAttr(ib.RTS)
+		if err != nil || a.Timeout != row.timeout || r.conn.Path().Lifetime != row.lifetime {
+			t.Errorf("REQ says %d: timeout %d, lifetime %d, %v; want %d and %d",
+				row.says, a.Timeout, r.conn.Path().Lifetime, err, row.timeout, row.lifetime)
+		}
 	}
 }
 

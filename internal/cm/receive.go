@@ -98,7 +98,7 @@ func (m *Manager) unmatched(on Input, x *stimulus) {
 	case rejectService:
 		m.refuse(x, mad.RejInvalidServiceID)
 	case rejectUnknownID:
-		m.rejectREP(x)
+		m.rejectUnknown(x)
 	case answerDREP:
 		m.answerDREQ(x)
 	case unknownSIDR:
@@ -198,7 +198,7 @@ func (m *Manager) receiveDREQ(x *stimulus) {
 // answerDREQ answers a DREQ for nobody, so that its sender need not wait.
 func (m *Manager) answerDREQ(x *stimulus) {
 	d := x.ev.DREQ
-	m.transmit(x.now, x.from.From, build(mad.AttrDREP, x.tid, &mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}))
+	m.reply(x.now, x.sender(), build(mad.AttrDREP, x.tid, &mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}))
 }
 
 func (m *Manager) receiveSIDRREQ(x *stimulus) {
@@ -219,7 +219,7 @@ func (m *Manager) receiveSIDRREQ(x *stimulus) {
 // refuseSIDR answers a SIDR_REQ for a service that nobody offers.
 func (m *Manager) refuseSIDR(x *stimulus) {
 	q := x.ev.SIDRREQ
-	m.transmit(x.now, x.from.From, build(mad.AttrSIDRREP, x.tid, &mad.SIDRREP{
+	m.reply(x.now, x.sender(), build(mad.AttrSIDRREP, x.tid, &mad.SIDRREP{
 		RequestID: q.RequestID, Status: mad.SIDRUnsupportedService, ServiceID: q.ServiceID,
 	}))
 }

@@ -2,6 +2,7 @@ package cm
 
 import (
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -233,6 +234,92 @@ func TestC7_REPForNobody(t *testing.T) {
 		0.002 a sends REJ: invalid communication id
 		0.003 b hears REJ_RECEIVED`)
 	n.wantEmpty()
+}
+
+// TestC1_AnswersGoToQP1: whichever QP of the peer a message comes from.
+func TestC1_AnswersGoToQP1(t *testing.T) {
+	for on, want := range map[Input]string{
+		MsgREQ: "REJ: invalid service id", MsgREP: "REJ: invalid communication id", MsgRTU: "REJ: invalid communication id",
+		MsgDREQ: "DREP", MsgSIDRREQ: "SIDR_REP: unsupported service id",
+	} {
+		r := newRig(t)
+		r.from = 9
+		tell(r, &Conn{localID: 0x5555_5555}, on)
+		r.wantSent(on.String(), want)
+		if r.to[0].QPN != ib.QPNGSI || r.to[0].Remote != r.peer || r.to[0].Local != r.us {
+			t.Errorf("%v is answered to %+v", on, r.to[0])
+		}
+	}
+	r := newRig(t)
+	r.from = 9
+	r.listen()
+	r.do(r.passive(SIDRReqRcvd).SendSIDRREP(r.now, &SIDRREPParams{}))
+	if r.to[0].QPN != ib.QPNGSI {
+		t.Errorf("SIDR_REQ is answered to %+v", r.to[0])
+	}
+}
+
+// TestC6_RTUForNobody: whoever finishes a connection that the other side has
+// given up, and was not told, is told then.
+func TestC6_RTUForNobody(t *testing.T) {
+	r := newRig(t)
+	r.receive(mad.AttrRTU, &mad.RTU{LocalCommID: peerID, RemoteCommID: 99})
+	got, want := last(r, mad.AttrREJ, &mad.REJ{}), mad.REJ{LocalCommID: 99, RemoteCommID: peerID, Message: mad.WhichOther, Reason: mad.RejInvalidCommID}
+	if *got != want || r.sent[0].Header().TID != peerTID {
+		t.Errorf("sent %+v, want %+v", got, want)
+	}
+
+	n, a, b := newNetwork(t)
+	a.program = a.idle
+	b.listen()
+	n.drop(b, mad.AttrREJ, 1)
+	c := a.ask(b)
+	n.run(time.Minute) // the passive side gives up
+	n.log.Reset()
+	n.do(c.SendRTU(n.now, nil))
+	n.wantEmpty()
+	n.wantLog(`
+		60.000 a sends RTU
+		60.001 b sends REJ: invalid communication id
+		60.002 a hears REJ_RECEIVED
+		62.149 a hears TIMEWAIT_EXIT`)
+}
+
+// TestC6_RTUCrossesREJ: the consumer of the passive side withdraws when RTU is
+// under way and its REJ is lost. RTU brings out another, the same, and nothing
+// but a REJ does that.
+func TestC6_RTUCrossesREJ(t *testing.T) {
+	n, a, b := newNetwork(t)
+	b.listen()
+	n.drop(b, mad.AttrREJ, 1)
+	a.ask(b)
+	n.later(2*latency+latency/2, func() { b.conns[0].Destroy(n.now) })
+	n.finish()
+	n.wantLog(`
+		0.000 a sends REQ
+		0.001 b hears REQ_RECEIVED
+		0.001 b sends REP
+		0.002 a hears REP_RECEIVED
+		0.002 a sends RTU
+		0.003 b sends REJ: consumer reject, lost
+		0.003 b sends REJ: consumer reject
+		0.004 a hears REJ_RECEIVED
+		2.151 a hears TIMEWAIT_EXIT`)
+	n.wantEmpty()
+
+	c, r := reach(t, RepSent, Passive)
+	r.clear()
+	r.do(c.SendREJ(r.now, &REJParams{Reason: mad.RejNoResources, PrivateData: []byte("no thanks")}))
+	tell(r, c, MsgRTU)
+	if len(r.sent) != 2 || *r.sent[0] != *r.sent[1] {
+		t.Errorf("sent %q, want a REJ and the same again", r.kinds())
+	}
+	c, r = reach(t, RepSent, Passive)
+	tell(r, c, MsgDREQ) // this peer knows
+	r.do(c.SendDREP(r.now, nil))
+	r.clear()
+	tell(r, c, MsgRTU)
+	r.wantSent("RTU after DREQ and DREP")
 }
 
 // TestC7_StaleREQ: a peer that was restarted uses the QP of a connection that

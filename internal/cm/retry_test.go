@@ -107,7 +107,8 @@ func TestC6_FullQueueIsLoss(t *testing.T) {
 }
 
 // TestC6_PeersTimesAreBounded: a peer that asks us to wait for hours between
-// repetitions gets what Linux's longest MRA asks for.
+// repetitions gets what Linux's longest MRA asks for, and one that asks us not
+// to wait, in repetitions or in TIMEWAIT, about a millisecond.
 func TestC6_PeersTimesAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.listen()
@@ -123,6 +124,20 @@ func TestC6_PeersTimesAreBounded(t *testing.T) {
 	r.receive(mad.AttrMRA, a)
 	if d := r.m.Deadline().Sub(r.now); d > 2*mad.Timeout(maxPeerWait) {
 		t.Errorf("MRA makes us wait for %v", d)
+	}
+	r = newRig(t)
+	r.listen()
+	q = r.req()
+	q.LocalResponseTimeout, q.Primary.LocalAckTimeout = 0, 0
+	r.receive(mad.AttrREQ, q)
+	r.do(r.conn.SendREP(r.now, r.repParams()))
+	if d := r.m.Deadline().Sub(r.now); d != mad.Timeout(minPeerWait) {
+		t.Errorf("REP is repeated after %v", d)
+	}
+	r.receive(mad.AttrRTU, &mad.RTU{LocalCommID: peerID, RemoteCommID: r.conn.LocalID()})
+	r.end(r.conn, Timewait)
+	if d := r.m.Deadline().Sub(r.now); d != mad.Timeout(minPeerWait) {
+		t.Errorf("TIMEWAIT lasts %v", d)
 	}
 }
 

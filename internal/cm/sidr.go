@@ -24,7 +24,7 @@ func (c *Conn) sendSIDRREQ(x *stimulus) error {
 	if err := c.m.check(&path); err != nil {
 		return err
 	}
-	if err := c.begin(); err != nil {
+	if err := c.begin(x.now); err != nil {
 		return err
 	}
 	c.role, c.service, c.path, c.to = Active, p.Service, path, path.address()
@@ -36,13 +36,13 @@ func (c *Conn) sendSIDRREQ(x *stimulus) error {
 
 func (c *Conn) sendSIDRREP(x *stimulus, p *SIDRREPParams) error {
 	msg := mad.SIDRREP{RequestID: c.remoteID, Status: p.Status, QPN: p.QPN, ServiceID: c.service, QKey: p.QKey}
-	if len(p.Info) > len(msg.Info) {
-		return fmt.Errorf("%d bytes of additional information: SIDR_REP has room for %d: %w", len(p.Info), len(msg.Info), ib.EINVAL)
-	}
-	msg.InfoLength = uint8(copy(msg.Info[:], p.Info))
-	if err := private(msg.PrivateData[:], p.PrivateData, "SIDR_REP"); err != nil {
+	var err error
+	if msg.InfoLength, err = information(&msg.Info, p.Info, "SIDR_REP"); err != nil {
 		return err
 	}
-	c.transmit(x, build(mad.AttrSIDRREP, c.tid, &msg))
+	if err = private(msg.PrivateData[:], p.PrivateData, "SIDR_REP"); err != nil {
+		return err
+	}
+	c.reply(x, build(mad.AttrSIDRREP, c.tid, &msg))
 	return nil
 }

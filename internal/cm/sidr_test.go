@@ -3,7 +3,9 @@ package cm
 import (
 	"testing"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -36,6 +38,24 @@ func TestC9_Resolution(t *testing.T) {
 	}
 	if err := empty(r.m); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestC9_PathOfRequest: the server's way back is the way that the request came.
+func TestC9_PathOfRequest(t *testing.T) {
+	r := newRig(t)
+	r.listen()
+	from := gsi.Address{Local: r.us, Remote: r.peer, QPN: 1, PKey: ib.PKeyDefault, TClass: 0x68, FlowLabel: 0x12345}
+	r.m.Receive(r.now, &gsi.Received{MAD: build(mad.AttrSIDRREQ, peerTID, r.sidrReq()), From: from})
+	want := Path{
+		Local: r.us, Remote: r.peer, FlowLabel: 0x12345, TClass: 0x68, HopLimit: DefaultHopLimit, MTU: ib.MTU4096, PKey: ib.PKeyDefault,
+	}
+	if got := r.conn.Path(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	r.do(r.conn.SendSIDRREP(r.now, &SIDRREPParams{}))
+	if r.to[0] != from {
+		t.Errorf("answered to %+v, want %+v", r.to[0], from)
 	}
 }
 
@@ -78,6 +98,15 @@ func TestC9_Duplicates(t *testing.T) {
 	r.wantEvents("asked again after the answer", SIDRREQReceived)
 	r.receiveFrom(r.peer.Next(), mad.AttrSIDRREQ, r.sidrReq())
 	r.wantEvents("asked by another peer, with the same number", SIDRREQReceived, SIDRREQReceived)
+	_, err := r.m.Listen(service+1, r.hear)
+	r.do(err)
+	q := r.sidrReq()
+	q.ServiceID++
+	r.receive(mad.AttrSIDRREQ, q)
+	r.wantEvents("asked for another service, with a number that waits", SIDRREQReceived, SIDRREQReceived)
+	if err := invariants(r.m); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestC9_Stranger: an answer counts only if it comes from whom was asked.

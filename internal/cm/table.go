@@ -20,7 +20,8 @@ const (
 	rejectTimeout          // REJ, reason timeout, naming this node; stops the timer
 	rejectConsumer         // REJ, reason consumer reject; stops the timer
 	rejectStale            // REJ, reason stale connection
-	rejectUnknownID        // REJ, reason invalid communication ID, to a REP for nobody
+	resendREJ              // the kept one, if a REJ was the end
+	rejectUnknownID        // REJ, reason invalid communication ID, to a REP or RTU for nobody
 	rejectService          // REJ, reason invalid service ID
 	sendDREQ               // and repeat it
 	sendDREP               // and keep it for a repeated DREQ; stops the timer
@@ -54,6 +55,7 @@ var actionWords = [numActions]string{
 	rejectTimeout:   "send REJ: timeout",
 	rejectConsumer:  "send REJ: consumer reject",
 	rejectStale:     "send REJ: stale connection",
+	resendREJ:       "send REJ again, if that was the end",
 	rejectUnknownID: "send REJ: invalid communication ID",
 	rejectService:   "send REJ: invalid service ID",
 	sendDREQ:        "send DREQ, repeat until answered",
@@ -108,7 +110,7 @@ const repeated = EventType(0xff)
 // in lists states.
 func in(s ...State) []State { return s }
 
-// rows is the machine (C6): spec states of both sides. Where IBA and Linux
+// rows is the machine (C6): all states of both sides. Where IBA and Linux
 // leave the two ends in disagreement, the row settles it: whoever gives up says
 // so, and a message that fits no connection is answered if it has an answer.
 func rows() []row {
@@ -166,6 +168,7 @@ func setUpRows() []row {
 		{in(RepSent, MRARepRcvd), TimerAgain, again, stay, NoEvent},
 		{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, REPError},
 		{in(Unknown), MsgREP, rejectUnknownID, stay, NoEvent},
+		{in(Unknown), MsgRTU, rejectUnknownID, stay, NoEvent},
 	}
 }
 
@@ -192,7 +195,7 @@ func teardownRows() []row {
 		{in(Timewait), MsgDREQ, resendDREP, stay, repeated},
 		{in(Timewait), MsgDREP, none, stay, repeated},
 		{in(Timewait), MsgREP, none, stay, repeated},
-		{in(Timewait), MsgRTU, none, stay, repeated},
+		{in(Timewait), MsgRTU, resendREJ, stay, repeated},
 		{in(Timewait), TimerQuiet, none, Idle, TimewaitExit},
 		{in(Timewait), CallDestroy, none, stay, NoEvent},
 		{in(Unknown), MsgDREQ, answerDREP, stay, NoEvent},

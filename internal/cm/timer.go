@@ -18,12 +18,19 @@ type retry struct {
 	left     uint8
 }
 
-// maxPeerWait bounds the times that a peer asks us to wait: Linux asks for
-// this long in its MRA. A peer must not hold our memory for hours.
-const maxPeerWait = 24 // code: 69 s
+// The bounds of the times that a peer asks us to wait, as codes. It must not
+// hold our memory for hours: Linux asks for the longest in its MRA. And it must
+// not have us repeat a message at once, or cut TIMEWAIT down to nothing: Linux
+// does not wait for less than a millisecond.
+const (
+	minPeerWait = 8  // 1 ms
+	maxPeerWait = 24 // 69 s
+)
 
 // peerWait returns the time of a 5-bit code that a peer sent.
-func peerWait(code uint8) time.Duration { return mad.Timeout(min(code, maxPeerWait)) }
+func peerWait(code uint8) time.Duration {
+	return mad.Timeout(max(minPeerWait, min(code, maxPeerWait)))
+}
 
 // await sets the timer, with so many repetitions left.
 func (c *Conn) await(now clock.Instant, d time.Duration, left uint8) {

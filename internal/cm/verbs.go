@@ -13,7 +13,10 @@ import (
 // adapter; then nothing has changed.
 
 // SendREQ asks the peer for a connection (C3). It is repeated until REP, REJ
-// or MRA comes, or the retries are spent, which is the event REQ_ERROR.
+// or MRA comes, or the retries are spent, which is the event REQ_ERROR. ENOMEM
+// when the manager has no room for another connection. Before that, one in
+// TIMEWAIT or one whose peer is silent gives way: its handler hears of its end
+// before SendREQ returns.
 func (c *Conn) SendREQ(now clock.Instant, p *REQParams) error {
 	return c.step(CallREQ, &stimulus{now: now, req: p})
 }

@@ -198,3 +198,19 @@ func TestC12_BatchFull(t *testing.T) {
 		t.Error("there is more to send than was given")
 	}
 }
+
+// TestC1_FlowLabel: an IPv6 path has the flow label that was asked for, as far
+// as there is room for it, and an IPv4 path none.
+func TestC1_FlowLabel(t *testing.T) {
+	for _, c := range []struct {
+		local, remote string
+		want          uint32
+	}{{"fe80::1", "fe80::2", 0x12345}, {"10.0.0.1", "10.0.0.2", 0}} {
+		r := newRig(t, Config{Addrs: []netip.Addr{netip.MustParseAddr(c.local)}})
+		a := r.agent(mad.ClassPerf, 1)
+		must(t, a.Send(r.now, Address{Remote: netip.MustParseAddr(c.remote), FlowLabel: 0xfff12345}, madOf(mad.ClassPerf, 1, mad.MethodSend, 1)))
+		if got := r.wantSent(c.remote, 1)[0].path.FlowLabel; got != c.want {
+			t.Errorf("to %s: flow label %#x, want %#x", c.remote, got, c.want)
+		}
+	}
+}

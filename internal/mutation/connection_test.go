@@ -102,7 +102,7 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "rep-for-nobody-not-answered", file: "internal/cm/receive.go",
-		old: "m.rejectREP(x)\n", new: "",
+		old: "m.rejectUnknown(x)\n", new: "",
 		breaks: "C6", sim: "answer", profile: "connect",
 	},
 	{
@@ -157,7 +157,8 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "id-used-again", file: "internal/cm/conn.go",
-		old: "id, err := c.m.newID()\n", new: "id, err := c.localID, error(nil)\n\tif id == 0 {\n\t\tid, err = c.m.newID()\n\t}\n",
+		old:    "*c = Conn{Consumer: c.Consumer,",
+		new:    "if c.localID != 0 {\n\t\tid = c.localID\n\t}\n\t*c = Conn{Consumer: c.Consumer,",
 		breaks: "", sim: "stranger event answer", profile: "connect",
 	},
 	{

@@ -95,7 +95,10 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 		q.refuse(p.BTH.PSN, f)
 		return
 	}
-	q.established(now)
+	if !q.established(now) {
+		q.drop(DropState, p)
+		return
+	}
 	if q.env.Intervene != nil && q.intervened(p) {
 		return
 	}
@@ -125,20 +128,25 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 }
 
 // established raises COMM_EST at the first request in RTR (Q9), and tells who
-// waits for a sign of the peer.
-func (q *QP) established(now clock.Instant) {
+// waits for a sign of the peer. It reports false if that has ended the QP: the
+// request is none of its any more.
+func (q *QP) established(now clock.Instant) bool {
 	if f := q.onFirst; f != nil {
 		q.onFirst = nil
-		f(now)
+		if f(now); !behaviourOf(q.State()).takesRequests() {
+			return false
+		}
 	}
 	if q.State() == ib.RTR && !q.commEst {
 		q.commEst = true
 		q.raise(ib.EventCommEst)
 	}
+	return true
 }
 
 // OnFirst sets what is called, once, when the next request that is in sequence
-// arrives, before it is executed. It must not modify the QP. Nil calls nothing.
+// arrives, before it is executed. It may end the QP: move it
+// to ERR or RESET, or destroy it; no other move. Nil calls nothing.
 func (q *QP) OnFirst(f func(now clock.Instant)) { q.onFirst = f }
 
 // outOfSequence answers the first packet after a gap with the PSN that is

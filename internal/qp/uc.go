@@ -31,7 +31,10 @@ func (q *QP) receiveUC(now clock.Instant, p *Packet) {
 		q.drop(d, p)
 		return
 	}
-	q.established(now)
+	if !q.established(now) {
+		q.drop(DropState, p)
+		return
+	}
 	if p.Info.Kind == roce.KindSend {
 		r.msg = messageSend
 		if !q.place(p.Payload) {

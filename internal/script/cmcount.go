@@ -50,6 +50,7 @@ func (w *world) cmChanges() []string {
 	add("cm_foreign", was.cm.Foreign, is.cm.Foreign)
 	add("cm_invalid", was.cm.Invalid, is.cm.Invalid)
 	add("cm_refused", was.cm.Refused, is.cm.Refused)
+	add("cm_given_up", was.cm.GivenUp, is.cm.GivenUp)
 	add("cm_unsent", was.cm.Unsent, is.cm.Unsent)
 	add("mad_unsupported", was.gsi.Unsupported, is.gsi.Unsupported)
 	add("mad_class_port_info", was.gsi.Informed, is.gsi.Informed)

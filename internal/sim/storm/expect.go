@@ -48,6 +48,7 @@ var owed = map[place]mad.AttrID{
 	{cm.Timewait, cm.MsgDREQ}:   mad.AttrDREP,
 	{cm.Unknown, cm.MsgDREQ}:    mad.AttrDREP,
 	{cm.Unknown, cm.MsgREP}:     mad.AttrREJ,
+	{cm.Unknown, cm.MsgRTU}:     mad.AttrREJ,
 	{cm.Unknown, cm.MsgSIDRREQ}: mad.AttrSIDRREP,
 }
 
@@ -62,8 +63,13 @@ func (h *host) expect(r *reading) heard {
 	h.step.givesWay = c.in == cm.Listen && h.crowded()
 	h.w.cells.count(c.in, c.lap, c.on)
 	attr := owed[c.place]
-	if c.on == cm.MsgLAP && s != nil && s.hesitated && !s.anotherLAP(r) {
+	switch {
+	case c.on == cm.MsgLAP && s != nil && s.hesitated && !s.anotherLAP(r):
 		attr = mad.AttrMRA
+	case c.place == place{cm.Timewait, cm.MsgRTU} && s.withdrew:
+		attr = mad.AttrREJ
+	case c.place == place{cm.Timewait, cm.MsgDREQ}:
+		s.withdrew = false // its peer knows, and DREP is the last word
 	}
 	if attr != 0 {
 		h.step.dues = append(h.step.dues, due{attr, 0, r.local, c.on.String()})

@@ -228,18 +228,23 @@ func (w *world) tearDown() {
 }
 
 // unanswered looks at a request without an answer: while the network is whole
-// there is one. Who gives up says so (C6).
+// there is one, unless there is no room for it. Who gives up says so (C6).
 func (s *side) unanswered(e *cm.Event) {
-	w := s.host.w
+	w, full := s.host.w, false
+	switch e.Type {
+	case cm.REQError, cm.SIDRREQError:
+		full = s.asks.to.crowded()
+	case cm.REPError, cm.DREQError, cm.LAPError:
+	default:
+		return
+	}
 	if e.Type == cm.REQError || e.Type == cm.REPError {
 		s.owe(mad.AttrREJ, e.Type.String())
 	}
-	switch e.Type {
-	case cm.REQError, cm.REPError, cm.DREQError, cm.SIDRREQError, cm.LAPError:
-		if s.host.step.givesWay {
-			w.mark(markGivenUp)
-		} else if s.since > w.healed {
-			w.fail("liveness", "adapter %d: %s hears %v, and the network is whole since %d", s.host.index, s, e.Type, w.healed)
-		}
+	switch {
+	case s.host.step.givesWay:
+		w.mark(markGivenUp)
+	case s.since > w.healed && !full:
+		w.fail("liveness", "adapter %d: %s hears %v, and the network is whole since %d", s.host.index, s, e.Type, w.healed)
 	}
 }

@@ -53,6 +53,7 @@ type side struct {
 	destroyed bool   // by its program
 	vanished  bool   // with its adapter
 	hesitated bool   // an MRA was sent or prepared in this phase
+	withdrew  bool   // REJ was the last word on what it had offered
 	lap       lapTalk
 	alternate mad.Path          // that the LAP in question is about
 	said      [numSpeech]uint32 // the try in which the program last said it

@@ -162,7 +162,7 @@ func (s *side) reject(why mad.RejReason) {
 	}
 	next := over
 	if s.phase == offered {
-		next = quiet // data of the peer may be under way
+		next, s.withdrew = quiet, true // data of the peer may be under way
 	}
 	s.cell(cm.CallREJ)
 	s.call(cm.CallREJ, s.conn.SendREJ(s.host.w.now, &cm.REJParams{Reason: why, PrivateData: s.say(sayREJ)}))
@@ -231,6 +231,7 @@ func (s *side) destroy() {
 	if attr := goodbyes[s.phase]; attr != 0 {
 		s.owe(attr, "destroy")
 	}
+	s.withdrew = s.withdrew || s.phase == offered
 	if s.phase != quiet {
 		s.limit = w.now.Add(s.exchange()).Add(mad.Timeout(s.ack))
 	}
