@@ -1,6 +1,7 @@
 package hca
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
@@ -192,6 +193,40 @@ func TestC4_Q9_DataForRTU(t *testing.T) {
 	m.talk(1)
 }
 
+// TestC4_C7_Q9_DataAfterMRA: the active side had asked for time, so the passive
+// one waits longer for the RTU that never comes. Data does its work as well.
+func TestC4_C7_Q9_DataAfterMRA(t *testing.T) {
+	m := newMeeting(t, ib.RC)
+	m.lose(mad.AttrRTU)
+	m.ask()
+	m.conn[0].SetHandler(func(now clock.Instant, c *cm.Conn, e *cm.Event) {
+		if e.Type == cm.REPReceived {
+			must(t, c.SendMRA(now, 20, nil))
+		}
+	})
+	m.until(time.Second, cm.MRARepSent, cm.MRARepRcvd)
+	must(t, m.side[0].hca.Establish(m.now, m.conn[0], m.side[0].qp))
+	must(t, m.conn[0].SendRTU(m.now, nil))
+	m.talk(0)
+	m.until(time.Millisecond, cm.Established, cm.Established)
+}
+
+// TestC8_Prepared: a QP that waits for its connection takes receives, and gives
+// nobody access; the connection gives what it was asked for.
+func TestC8_Prepared(t *testing.T) {
+	m := newMeeting(t, ib.RC)
+	m.ask()
+	a := m.side[0]
+	if got := a.qp.Query(); got.State != ib.INIT || got.AccessFlags != 0 || got.Port != 1 {
+		t.Errorf("prepared: %v, access %v, port %d", got.State, got.AccessFlags, got.Port)
+	}
+	m.recv(0, ib.RecvWR{WRID: 1, SGList: []ib.SGE{a.sge(0, 64)}})
+	m.up()
+	if got := a.qp.Query().AccessFlags; got != ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic {
+		t.Errorf("connected: access %v", got)
+	}
+}
+
 // TestC8_EstablishErrors shows what Establish refuses, and in which state it
 // leaves the QP.
 func TestC8_EstablishErrors(t *testing.T) {
@@ -277,6 +312,63 @@ func TestC4_Q9_FirstPacketOfItsConnection(t *testing.T) {
 	m.talk(0)
 	if m.conn[1] == old || m.conn[1].State() != cm.Established {
 		t.Errorf("the new connection is in %v", m.conn[1].State())
+	}
+}
+
+// TestC4_C5_Q9_EndedByItsFirstPacket: a consumer that hears of a connection by
+// its first data, and ends its queue pair at once, has done so before the data
+// is looked at: memory stays as it was, and no receive is used.
+func TestC4_C5_Q9_EndedByItsFirstPacket(t *testing.T) {
+	ends := map[string]func(s *rigSide, now clock.Instant) error{
+		"to ERR": func(s *rigSide, now clock.Instant) error { return s.hca.Disconnect(now, s.qp) },
+		"to RESET": func(s *rigSide, now clock.Instant) error {
+			return s.qp.Modify(now, &ib.QPAttr{State: ib.RESET}, ib.AttrState)
+		},
+		"destroyed": func(s *rigSide, _ clock.Instant) error {
+			s.hca.DestroyQP(s.pd, s.qp)
+			return nil
+		},
+	}
+	for what, end := range ends {
+		for _, typ := range []ib.QPType{ib.RC, ib.UC} {
+			for _, op := range []ib.WROpcode{ib.WRSend, ib.WRRDMAWrite} {
+				endedByFirst(newMeeting(t, typ), what, op, end)
+			}
+		}
+	}
+}
+
+func endedByFirst(m *meeting, what string, op ib.WROpcode, end func(s *rigSide, now clock.Instant) error) {
+	t, passive := m.t, m.side[1]
+	m.lose(mad.AttrRTU)
+	m.ask()
+	m.until(time.Second, cm.Established, cm.RepSent)
+	m.conn[1].SetHandler(func(now clock.Instant, c *cm.Conn, e *cm.Event) {
+		if e.Type == cm.UserEstablished {
+			must(t, end(passive, now))
+			must(t, c.SendDREQ(now, nil))
+		}
+	})
+	m.recv(1, ib.RecvWR{WRID: 1, SGList: []ib.SGE{passive.sge(0, 64)}})
+	copy(m.side[0].buf, "data that comes too late")
+	m.post(0, ib.SendWR{
+		WRID: 2, Opcode: op, SGList: []ib.SGE{m.side[0].sge(0, 64)}, RemoteAddr: passive.mr.Addr(), RKey: passive.mr.RKey(),
+	})
+	var wcs []ib.WC
+	m.run(time.Second, func() bool { wcs = append(wcs, m.poll(1)...); return m.conn[1].State() == cm.Timewait })
+	for i := range wcs {
+		if wcs[i].Status != ib.WCWRFlushErr {
+			t.Errorf("%v, %v, %s: the receive completes %+v", m.side[0].qp.Type(), op, what, wcs[i])
+		}
+	}
+	if want := map[string]int{"to ERR": 1}[what]; len(wcs) != want {
+		t.Errorf("%v, %v, %s: %d completions, want %d", m.side[0].qp.Type(), op, what, len(wcs), want)
+	}
+	if !bytes.Equal(passive.buf[:64], make([]byte, 64)) {
+		t.Errorf("%v, %v, %s: %q is in memory", m.side[0].qp.Type(), op, what, passive.buf[:24])
+	}
+	if passive.hca.Counters().Drops[qp.DropState] == 0 {
+		t.Errorf("%v, %v, %s: the packet is not counted as dropped", m.side[0].qp.Type(), op, what)
 	}
 }
 

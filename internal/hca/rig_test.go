@@ -42,31 +42,40 @@ const rigLatency = 10 * time.Microsecond
 func newRig(t testing.TB, typ ib.QPType, cap ib.QPCap) *rig {
 	r := &rig{t: t}
 	for i := range r.side {
-		r.side[i] = newRigSide(t, byte(i+1), typ, cap)
+		r.side[i] = rigConfig{typ: typ, cap: cap, bytes: 4 << 20}.newSide(t, byte(i+1))
 	}
 	return r
 }
 
-func newRigSide(t testing.TB, n byte, typ ib.QPType, cap ib.QPCap) *rigSide {
+// rigConfig says what a side is made of.
+type rigConfig struct {
+	hca   Config // Caps, Rand, Raise and MigReq are filled in
+	typ   ib.QPType
+	cap   ib.QPCap
+	bytes int // of the memory region
+}
+
+// newSide makes side n-1.
+func (c rigConfig) newSide(t testing.TB, n byte) *rigSide {
 	t.Helper()
 	s := &rigSide{addr: netip.AddrFrom4([4]byte{127, 0, 0, n})}
 	caps := fabric.Caps{Name: "rig", Addrs: []netip.Addr{s.addr}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
 	src := rand.New(rand.NewPCG(uint64(n), 7))
 	var err error
-	s.hca, err = New(Config{
-		Caps: caps, Rand: src.Uint32, Settings: qp.Settings{MigReq: true},
-		Raise: func(e qp.Event) { s.events = append(s.events, e) },
-	})
+	cfg := c.hca
+	cfg.Caps, cfg.Rand, cfg.Settings.MigReq = caps, src.Uint32, true
+	cfg.Raise = func(e qp.Event) { s.events = append(s.events, e) }
+	s.hca, err = New(cfg)
 	must(t, err)
 	s.batch = fabric.NewBatch(256<<10, caps)
 	s.pd, err = s.hca.AllocPD()
 	must(t, err)
 	s.cq, err = s.hca.CreateCQ(1024, nil)
 	must(t, err)
-	s.buf = make([]byte, 4<<20)
+	s.buf = make([]byte, c.bytes)
 	s.mr, err = s.pd.RegMR(memory.RegionConfig{Buf: s.buf, Access: ib.AccessLocalWrite | ib.AccessRemote})
 	must(t, err)
-	s.qp, err = s.hca.CreateQP(s.pd, QPConfig{Type: typ, SendCQ: s.cq, RecvCQ: s.cq, Cap: cap, SigAll: true})
+	s.qp, err = s.hca.CreateQP(s.pd, QPConfig{Type: c.typ, SendCQ: s.cq, RecvCQ: s.cq, Cap: c.cap, SigAll: true})
 	must(t, err)
 	return s
 }
