@@ -20,8 +20,10 @@ import (
 // number of goroutines may use it.
 //
 // A peer that closes, or closes its side for writing, gives io.EOF to who reads;
-// one that vanishes an error that unwraps to ECONNRESET or ETIMEDOUT. Errors are
-// *net.OpError.
+// one that breaks off an error that unwraps to ECONNRESET. One that vanishes
+// without a word is found by who writes, with ETIMEDOUT; who only reads needs a
+// deadline. A peer takes what is written only while somebody reads or writes
+// there. Errors are *net.OpError.
 type Conn struct {
 	id     *ID
 	ch     *EventChannel
@@ -224,8 +226,8 @@ func (c *Conn) flush(late <-chan struct{}) (bool, error) {
 // depart disconnects and waits for the peer to agree.
 func (c *Conn) depart(late <-chan struct{}) error {
 	if err := c.id.Disconnect(); err != nil {
-		if errors.Is(err, ib.ENODEV) || errors.Is(err, ib.EIO) {
-			return nil // there is no adapter that could
+		if errors.Is(err, errGone) || errors.Is(err, errDestroyed) {
+			return nil // there is no adapter that could, or the Manager has done it
 		}
 		return err
 	}

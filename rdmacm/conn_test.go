@@ -312,7 +312,7 @@ func TestC11_ManagerGone(t *testing.T) {
 	if err := <-got; err == nil || err == io.EOF {
 		t.Errorf("read when the Manager is closed: %v", err)
 	}
-	_ = c1.Close() // there is nothing to agree on
+	must(t, c1.Close()) // there is nothing to agree on
 	if _, err := c2.Read(make([]byte, 1)); !errors.Is(err, ib.ECONNRESET) {
 		t.Errorf("read: %v, want ECONNRESET", err)
 	}

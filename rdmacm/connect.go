@@ -157,8 +157,9 @@ func (id *ID) private(data []byte, room int) ([]byte, error) {
 // ID of UDP tells the peer its QP, and no event follows. A nil p agrees to what
 // the peer asks for; otherwise the resources are those of p, whatever the peer
 // asked for. The peer's retry counts are those of its REQ. EINVAL when there is
-// nothing to accept, or without a QP; any other error, such as EINVAL for
-// private data over 196 bytes (UDP: 136), has rejected the request.
+// nothing to accept, without a QP, and, of TCP, for more resources than the
+// adapter has: the request still waits then. Any other error, such as EINVAL
+// for private data over 196 bytes (UDP: 136), has rejected it.
 func (id *ID) Accept(p *ConnParam) error {
 	if err := id.enter("accept"); err != nil {
 		return err

@@ -30,8 +30,9 @@ type device struct {
 	hca      *hca.HCA                       // adapter's thread only
 	services map[mad.ServiceID]*serviceUser // adapter's thread only
 
-	pdMu sync.Mutex // guards pd
-	pd   *verbs.PD  // of IDs that bring none
+	pdMu  sync.Mutex // guards what follows
+	pd    *verbs.PD  // of IDs that bring none
+	noPDs bool       // the Manager is closed
 
 	removed chan struct{} // closed once gone
 	gone    bool          // closed or failed; guarded by m.mu
@@ -71,9 +72,18 @@ func newDevice(m *Manager, ctx *verbs.Context) (*device, error) {
 	return d, nil
 }
 
-// do runs f on the adapter's thread.
+// do runs f on the adapter's thread. Without f having run it returns errGone,
+// whatever became of the adapter.
 func (d *device) do(f func(now clock.Instant) error) error {
-	return d.ctx.Inside(func(now clock.Instant, _ *hca.HCA) error { return f(now) })
+	ran := false
+	err := d.ctx.Inside(func(now clock.Instant, _ *hca.HCA) error {
+		ran = true
+		return f(now)
+	})
+	if err != nil && !ran {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	return err
 }
 
 // index returns the place of an address in the GID table.
@@ -103,6 +113,9 @@ func (d *device) first(a netip.Addr) (netip.Addr, bool) {
 func (d *device) defaultPD() (*verbs.PD, error) {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
+	if d.noPDs {
+		return nil, fmt.Errorf("connection manager: %w", ErrClosed)
+	}
 	if d.pd == nil {
 		pd, err := d.ctx.AllocPD()
 		if err != nil {
@@ -117,6 +130,7 @@ func (d *device) defaultPD() (*verbs.PD, error) {
 func (d *device) freePD() error {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
+	d.noPDs = true
 	if d.pd == nil || d.isGone() {
 		return nil
 	}
@@ -168,6 +182,9 @@ func (d *device) lost(now clock.Instant, cause error) {
 	d.m.mu.Lock()
 	d.gone = true
 	close(d.removed)
+	if d.m.live--; d.m.live == 0 {
+		close(d.m.barren)
+	}
 	var all []*ID
 	for id := range d.m.ids {
 		if id.dev == d {

@@ -122,6 +122,18 @@ func (a *ackCount) wait() <-chan struct{} {
 	return a.drained
 }
 
+// drain waits until taken, which is of ackCount.wait, closes. Of a Manager that
+// is closed nobody needs to acknowledge anything.
+func (m *Manager) drain(taken <-chan struct{}) {
+	if taken == nil {
+		return
+	}
+	select {
+	case <-taken:
+	case <-m.done:
+	}
+}
+
 // RejectError is what a call gets when the peer said no. It unwraps to
 // ECONNREFUSED.
 type RejectError struct {

@@ -14,7 +14,11 @@ import (
 // for the program what librdmacm does. It runs on the adapter's thread.
 func handle(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	id := c.Consumer.(*ID)
-	if id.conn != c || id.state != stateConnect && (id.state != stateDisconnect || e.Type != cm.TimewaitExit) {
+	wanted := stateConnect
+	if e.Type == cm.TimewaitExit {
+		wanted = stateDisconnect // of one that was never connected nobody waits for it
+	}
+	if id.conn != c || id.state != wanted {
 		return
 	}
 	if c.Role() == cm.Passive && !id.accepted {

@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -258,15 +259,27 @@ func (id *ID) next(ctx context.Context) (*Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if id.keep(e) {
+		return e, nil
+	}
+	if e.Type == EventConnectRequest {
+		_ = e.ID.end() // nobody knows of it, so nothing can be in the way
+	}
+	return nil, errDestroyed
+}
+
+// keep makes an event the last one of a synchronous ID, and reports false if
+// that has been destroyed meanwhile.
+func (id *ID) keep(e *Event) bool {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	if id.dead {
 		e.ack()
-		return nil, errDestroyed
+		return false
 	}
 	id.release() // of another call at the same time
 	id.event = e
-	return e, nil
+	return true
 }
 
 // release acknowledges the last event of a synchronous ID. m.mu is held.
@@ -293,9 +306,7 @@ func (id *ID) Destroy() error {
 	}
 	id.m.mu.Unlock()
 	for _, w := range waits {
-		if w != nil {
-			<-w
-		}
+		id.m.drain(w)
 	}
 	return nil
 }
@@ -307,7 +318,8 @@ func (id *ID) end() error {
 	if id.destroyed {
 		return errDestroyed
 	}
-	if err := id.destroyQP(); err != nil && !id.dev.isGone() {
+	// A closed adapter may not have told yet that it is gone.
+	if err := id.destroyQP(); err != nil && !errors.Is(err, verbs.ErrInvalidHCA) && !id.dev.isGone() {
 		return err
 	}
 	id.destroyed = true

@@ -2,9 +2,12 @@ package rdmacm
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -321,4 +324,66 @@ func TestC11_Leak(t *testing.T) {
 			t.Errorf("%d IDs and %d ports are left", ids, ports)
 		}
 	}
+}
+
+// TestC11_NoTimewaitExit wants no TIMEWAIT_EXIT of a connection that was never
+// there, though it rests too: its QP is one that the peer knows.
+func TestC11_NoTimewaitExit(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	first, second := a.resolved(TCP, b.at(port)), a.id(TCP)
+	must(t, first.Connect(&ConnParam{QPN: 0x77}))
+	server := b.take(EventConnectRequest).ID
+	impatient(t, second, 3)
+	a.resolve(second, b.at(port))
+	must(t, second.Connect(&ConnParam{QPN: 0x77}))
+	if e := a.take(EventRejected); e.ID != second || e.Status != int(mad.RejStaleConnection) {
+		t.Errorf("rejected for %v", mad.RejReason(e.Status))
+	}
+	waitUntil(t, func() (over bool) {
+		must(t, second.dev.do(func(clock.Instant) error {
+			over = second.conn.State() == cm.Idle
+			return nil
+		}))
+		return over
+	})
+	for e, ok := a.ch.TryGet(); ok; e, ok = a.ch.TryGet() {
+		if e.Ack(); e.ID == second {
+			t.Errorf("%v after the end", e.Type)
+		}
+	}
+	destroy(t, first, second, server, l)
+}
+
+// TestC11_OwnDestroy has the program destroy the objects of CreateQP one by
+// one, as with ibv_destroy_qp.
+func TestC11_OwnDestroy(t *testing.T) {
+	a, b := newPair(t)
+	id := withQP(t, a.resolved(TCP, b.at(port)))
+	must(t, id.QP().Destroy())
+	must(t, id.SendCQ().Destroy())
+	must(t, id.RecvCQ().Destroy())
+	must(t, id.DestroyQP())
+	withQP(t, id)
+	must(t, id.QP().Destroy())
+	must(t, id.SendCQ().Destroy())
+	destroy(t, id)
+}
+
+// TestC11_ManagerCloseEndsWaits closes the Manager while a call waits for an
+// acknowledgement that never comes.
+func TestC11_ManagerCloseEndsWaits(t *testing.T) {
+	a, b := newPair(t)
+	id := a.id(TCP)
+	must(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+	if _, err := a.ch.Get(soon(t)); err != nil { // never acknowledged
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() { got <- id.Destroy() }()
+	waitUntil(t, func() bool { return a.m.IDs() == 0 })
+	must(t, a.m.Close())
+	must(t, <-got)
+	_, err := a.m.devices[0].defaultPD()
+	want(t, err, ErrClosed, "a protection domain of a Manager that is closed")
 }

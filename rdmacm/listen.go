@@ -112,6 +112,17 @@ func (id *ID) adapters() []*device {
 	return id.m.devices
 }
 
+// removed returns what closes once the adapter that the ID is bound to is gone,
+// or the last one of an ID that is bound to all.
+func (id *ID) removed() <-chan struct{} {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	if id.dev != nil {
+		return id.dev.removed
+	}
+	return id.m.barren
+}
+
 // service returns the service ID of the port that the ID is bound to.
 func (id *ID) service() mad.ServiceID { return mad.IPServiceID(id.ps, id.src.Port()) }
 
@@ -154,8 +165,10 @@ func (id *ID) adopt(e *Event) error {
 		e.ack()
 		return errDestroyed
 	}
-	e.count.done()
-	e.count = &id.acks
+	if !e.acked { // by a GetRequest at the same time
+		e.count.done()
+	}
+	e.acked, e.count = false, &id.acks
 	e.count.open++
 	id.event = e
 	return nil

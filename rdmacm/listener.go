@@ -19,8 +19,9 @@ type Listener struct {
 	o     *options
 	lease *lease // nil if the Manager is the caller's
 
-	done  chan struct{} // closed by Close
-	close sync.Once
+	done    chan struct{}   // closed by Close
+	removed <-chan struct{} // closed once the adapter is gone, of several the last
+	close   sync.Once
 
 	turn    chan struct{}         // holds an element while somebody handles events; guards what follows
 	pending map[*ID]*list.Element // accepted, and not established
@@ -99,6 +100,7 @@ func (m *Manager) listen(ctx context.Context, addr string, opts []Option) (*List
 	if err != nil {
 		return nil, errors.Join(err, l.id.Destroy(), l.ch.Close())
 	}
+	l.removed = l.id.removed()
 	return l, nil
 }
 
@@ -136,13 +138,15 @@ func (l *Listener) accept(ctx context.Context) (*Conn, error) {
 		}
 		if e != nil {
 			e.Ack()
-			if c, err := l.step(e); c != nil || err != nil {
-				return c, err
+			if c := l.step(e); c != nil {
+				return c, nil
 			}
 			continue
 		}
 		select {
 		case <-l.ch.ready:
+		case <-l.removed:
+			return nil, errGone
 		case <-l.ch.m.done:
 		case <-l.done:
 		case <-ctx.Done():
@@ -152,30 +156,29 @@ func (l *Listener) accept(ctx context.Context) (*Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// step handles an event. It returns a connection that is established, or why
-// there will be no more.
-func (l *Listener) step(e *Event) (*Conn, error) {
+// step handles an event and returns a connection if one is established.
+func (l *Listener) step(e *Event) *Conn {
 	switch {
 	case e.Type == EventConnectRequest:
 		l.answer(e)
-		return nil, nil
+		return nil
 	case e.ID == l.id:
-		return nil, e.Err // DEVICE_REMOVAL
+		return nil // DEVICE_REMOVAL: removed says so to everybody
 	}
 	waiting := l.pending[e.ID]
 	if waiting == nil {
-		return nil, nil
+		return nil
 	}
 	c := l.remove(waiting)
 	if e.Type == EventEstablished {
 		own := l.id.m.NewEventChannel()
 		if err := e.ID.Migrate(own); err == nil {
 			c.ch = own
-			return c, nil
+			return c
 		}
 	}
 	_ = c.release() // it has failed, and nobody knows of it
-	return nil, nil
+	return nil
 }
 
 // remove takes a connection out of those that are not established.

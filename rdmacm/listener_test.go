@@ -291,3 +291,28 @@ func TestDeadline(t *testing.T) {
 		t.Error("no deadline has passed")
 	}
 }
+
+// TestC11_AcceptAfterRemoval takes the adapter away: every Accept says so, of
+// those that wait and of those that come later, also on all addresses.
+func TestC11_AcceptAfterRemoval(t *testing.T) {
+	for _, host := range []string{"10.0.0.1", ""} {
+		h := newHost(t, verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
+		l, err := h.m.Listen(soon(t), net.JoinHostPort(host, "0"))
+		must(t, err)
+		const waiting = 3
+		got := make(chan error, waiting)
+		for range waiting {
+			go func() {
+				_, err := l.Accept(soon(t))
+				got <- err
+			}()
+		}
+		must(t, h.m.Devices()[0].Close())
+		for range waiting {
+			want(t, <-got, ib.ENODEV, "Accept when the adapter goes")
+		}
+		_, err = l.Accept(soon(t))
+		want(t, err, ib.ENODEV, "Accept without an adapter")
+		must(t, l.Close())
+	}
+}

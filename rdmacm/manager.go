@@ -24,10 +24,12 @@ type Manager struct {
 	devices []*device
 	owned   bool
 	done    chan struct{} // closed with the Manager
+	barren  chan struct{} // closed once the last adapter is gone
 
 	mu     sync.Mutex // guards what follows, the event channels, and what says so in ID and device
 	ids    map[*ID]struct{}
 	ports  portTable
+	live   int // adapters that are not gone
 	closed bool
 }
 
@@ -38,7 +40,10 @@ func New(devices ...*verbs.Context) (*Manager, error) {
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("connection manager without an adapter: %w", ib.EINVAL)
 	}
-	m := &Manager{done: make(chan struct{}), ids: make(map[*ID]struct{}), ports: make(portTable)}
+	m := &Manager{
+		done: make(chan struct{}), barren: make(chan struct{}), live: len(devices),
+		ids: make(map[*ID]struct{}), ports: make(portTable),
+	}
 	for i, ctx := range devices {
 		for _, before := range devices[:i] {
 			if before == ctx {

@@ -20,9 +20,7 @@ func (id *ID) Migrate(ch *EventChannel) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if taken != nil {
-		<-taken
-	}
+	id.m.drain(taken)
 	return nil
 }
 

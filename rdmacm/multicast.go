@@ -119,9 +119,7 @@ func (id *ID) LeaveMulticast(a netip.AddrPort) error {
 	id.m.mu.Lock()
 	taken := j.acks.wait()
 	id.m.mu.Unlock()
-	if taken != nil {
-		<-taken
-	}
+	id.m.drain(taken)
 	return nil
 }
 

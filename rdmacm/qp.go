@@ -104,12 +104,17 @@ func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
 	if cq != nil {
 		return &queue{cq: cq}, nil
 	}
-	ch := verbs.NewCompChannel()
+	ch := verbs.NewCompChannelOf(1)
 	cq, err := o.dev.ctx.CreateCQ(int(max(n, 1)), ch)
 	if err != nil {
 		return nil, err
 	}
-	o.belongings = append(o.belongings, cq.Destroy)
+	o.belongings = append(o.belongings, func() error {
+		if err := cq.Destroy(); !errors.Is(err, verbs.ErrInvalidCQ) { // by the program, after its QP
+			return err
+		}
+		return nil
+	})
 	return &queue{cq: cq, ch: ch}, nil
 }
 
@@ -117,7 +122,7 @@ func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
 // again.
 func (o *ownQP) destroy() error {
 	if o.qp.Engine() != nil {
-		if err := o.qp.Destroy(); err != nil {
+		if err := o.qp.Destroy(); err != nil && o.qp.Engine() != nil { // the program may have been first
 			return err
 		}
 	}

@@ -100,8 +100,8 @@ func TestC11_Resources(t *testing.T) {
 	destroy(t, id)
 }
 
-// TestC11_Faults lets verbs fail under the calls: the error comes through, and
-// nothing is left behind. The hosts' protection domains are freed at the end.
+// TestC11_Faults lets verbs fail under Dial and Accept: the error comes through,
+// and nothing is left behind. The hosts' protection domains are freed at the end.
 func TestC11_Faults(t *testing.T) {
 	for _, verb := range []string{"AllocPD", "CreateCQ", "CreateQP", "RegMR", "PostRecv"} {
 		t.Run("dial, "+verb, func(t *testing.T) {
@@ -139,6 +139,10 @@ func TestC11_Faults(t *testing.T) {
 			must(t, l.Close())
 		})
 	}
+}
+
+// TestC11_FaultsOfObjects lets the verbs of an ID's own objects fail.
+func TestC11_FaultsOfObjects(t *testing.T) {
 	t.Run("destroy", func(t *testing.T) {
 		a, b := newFaultyPair(t, "fail errno=EIO nth=1 op=DestroyQP")
 		l := connect2(t, a, b)

@@ -57,7 +57,7 @@ func (m *Manager) queue(id *ID, k portKey, e *Event) verdict {
 	defer m.mu.Unlock()
 	l := m.ports.listener(k, id.src.Addr())
 	switch {
-	case l == nil || l.typ != id.typ:
+	case l == nil || l.typ != id.typ || id.dev.gone: // nobody would tell the ID that it is gone
 		return unwanted
 	case !l.backlog.add(e.source):
 		return full

@@ -79,7 +79,7 @@ type piece struct {
 // to it ends with the queue pair.
 func newStream(id *ID, o *options) (*stream, error) {
 	s := &stream{
-		own: greeting{uint32(o.buffers), uint32(o.size)}, wake: make(chan struct{}), comp: verbs.NewCompChannel(),
+		own: greeting{uint32(o.buffers), uint32(o.size)}, wake: make(chan struct{}), comp: verbs.NewCompChannelOf(1),
 		removed: id.dev.removed,
 	}
 	if err := s.create(id); err != nil {
@@ -292,31 +292,40 @@ func (s *stream) read(b []byte) int {
 // closed first. s.mu is held before and after, not meanwhile.
 func (s *stream) wait(expired <-chan struct{}) bool {
 	if err := s.cq.ReqNotify(false); err != nil {
-		s.fail(err)
+		s.fail(s.lost(err))
 		return true
 	}
 	if s.poll() {
 		return true
 	}
-	wake, ok, over := s.wake, true, error(nil)
+	wake, ok := s.wake, true
 	s.waiters++
 	s.mu.Unlock()
 	select {
 	case <-s.comp.C():
 	case <-wake:
 	case <-s.over:
-		over = fmt.Errorf("the connection was destroyed: %w", ErrClosed)
 	case <-s.removed:
-		over = errGone
 	case <-expired:
 		ok = false
 	}
 	s.mu.Lock()
 	s.waiters--
-	if over != nil {
-		s.fail(over)
+	if err := s.lost(nil); err != nil {
+		s.fail(err)
 	}
 	return ok
+}
+
+// lost returns why the queue pair is gone, err if it is there.
+func (s *stream) lost(err error) error {
+	switch {
+	case isClosed(s.over):
+		return fmt.Errorf("the connection was destroyed: %w", ErrClosed)
+	case isClosed(s.removed):
+		return errGone
+	}
+	return err
 }
 
 // close makes those who wait return.

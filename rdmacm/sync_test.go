@@ -153,3 +153,27 @@ func TestC11_SynchronousEarlyEnd(t *testing.T) {
 	want(t, <-got, ib.ECONNREFUSED, "Accept of a client that rejects the answer")
 	destroy(t, client, server, l)
 }
+
+// TestC11_GetRequestRacing has two calls of GetRequest take their events before
+// either goes on: both IDs are whole.
+func TestC11_GetRequestRacing(t *testing.T) {
+	a, b := newPair(t)
+	l := b.syncListener()
+	var clients, servers []*ID
+	var events []*Event
+	for i := range ib.QPN(2) {
+		client := a.resolved(TCP, b.at(port))
+		must(t, client.Connect(&ConnParam{QPN: 0x77 + i}))
+		clients = append(clients, client)
+		e, err := l.next(soon(t))
+		must(t, err)
+		events = append(events, e)
+	}
+	for _, e := range events {
+		must(t, e.ID.adopt(e))
+		servers = append(servers, e.ID)
+	}
+	destroy(t, servers...)
+	destroy(t, l)
+	destroy(t, clients...)
+}

@@ -6,9 +6,10 @@ import "sync"
 // new entries, to programs that sleep instead of polling. Several CQs may
 // share one.
 type CompChannel struct {
-	ch  chan *CQ
-	mu  sync.Mutex // guards sending to ch, and cqs
-	cqs int
+	ch   chan *CQ
+	most int        // CQs
+	mu   sync.Mutex // guards sending to ch, and cqs
+	cqs  int
 }
 
 // maxChannelCQs bounds the CQs of one channel. The channel holds twice as
@@ -17,9 +18,7 @@ type CompChannel struct {
 const maxChannelCQs = 1024
 
 // NewCompChannel returns a completion channel.
-func NewCompChannel() *CompChannel {
-	return &CompChannel{ch: make(chan *CQ, 2*maxChannelCQs)}
-}
+func NewCompChannel() *CompChannel { return NewCompChannelOf(maxChannelCQs) }
 
 // C returns the channel to receive from, alone or in a select: a CQ that was
 // armed with ReqNotify arrives once, when it gets a matching completion. Arm
@@ -30,7 +29,7 @@ func (c *CompChannel) C() <-chan *CQ { return c.ch }
 func (c *CompChannel) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cqs == maxChannelCQs {
+	if c.cqs == c.most {
 		return false
 	}
 	c.cqs++
@@ -49,7 +48,7 @@ func (c *CompChannel) leave() {
 // compact leaves one event of each CQ that still exists. Receivers may be
 // taking events meanwhile; nobody else adds any.
 func (c *CompChannel) compact() {
-	seen := make(map[*CQ]bool, maxChannelCQs)
+	seen := make(map[*CQ]bool, c.most)
 	for range len(c.ch) {
 		select {
 		case q := <-c.ch:

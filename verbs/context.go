@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/fault"
@@ -226,8 +227,9 @@ type Counter struct {
 func (c *Context) Counters() ([]Counter, error) {
 	var n qp.Counters
 	var m gsi.Counters
+	var k cm.Counters
 	err := c.do(func(clock.Instant) error {
-		n, m = c.hca.Counters(), c.hca.GSI().Counters()
+		n, m, k = c.hca.Counters(), c.hca.GSI().Counters(), c.hca.CM().Counters()
 		return nil
 	})
 	if err != nil {
@@ -240,6 +242,7 @@ func (c *Context) Counters() ([]Counter, error) {
 	add := func(name string, v uint64) { all = append(all, Counter{name, v}) }
 	n.Each(add)
 	m.Each(add)
+	k.Each(add)
 	return append(all, Counter{"port_truncated", port.Truncated}, Counter{"port_overflows", port.Overflows}), nil
 }
 

@@ -30,7 +30,7 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 		return nil, fmt.Errorf("create CQ of %d entries: %w", n, ib.EINVAL)
 	}
 	if ch != nil && !ch.join() {
-		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", maxChannelCQs, ErrInsufficientResources)
+		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", ch.most, ErrInsufficientResources)
 	}
 	err := c.call(fault.CreateCQ, subject{}, func(clock.Instant) (err error) {
 		q.cq, err = c.hca.CreateCQ(uint32(n), q.notify)

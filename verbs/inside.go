@@ -28,6 +28,13 @@ func (q *QP) Engine() *qp.QP {
 	return q.qp
 }
 
+// NewCompChannelOf returns a completion channel for at most so many CQs, of
+// which its size follows: one for 1024 takes 16 KiB. It is for package rdmacm,
+// whose queue pairs have two each.
+func NewCompChannelOf(cqs int) *CompChannel {
+	return &CompChannel{ch: make(chan *CQ, 2*cqs), most: cqs}
+}
+
 // Watch has gone called once, on the adapter's thread, when the adapter is
 // closed (cause is nil; what gone sends still leaves) or has failed (now is
 // zero, and nothing of the adapter may be used). If that was before, gone is

@@ -83,3 +83,30 @@ func TestCollect(t *testing.T) {
 		t.Errorf("%d completions of an empty queue", n)
 	}
 }
+
+// TestNewCompChannelOf makes a channel for one CQ: another one does not fit, and
+// no event is lost though nobody takes any.
+func TestNewCompChannelOf(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	ch := NewCompChannelOf(1)
+	cq, err := a.ctx.CreateCQ(4, ch)
+	must(t, err)
+	_, err = a.ctx.CreateCQ(4, ch)
+	want(t, err, ErrInsufficientResources, "a second CQ")
+	for range 10 {
+		cq.notify()
+	}
+	if next(t, ch) != cq {
+		t.Error("the event is of another CQ")
+	}
+	must(t, cq.Destroy())
+	other, err := a.ctx.CreateCQ(4, ch)
+	must(t, err)
+	other.notify()
+	other.notify()
+	for next(t, ch) != other {
+	}
+	must(t, other.Destroy())
+	must(t, a.ctx.Close())
+	must(t, b.ctx.Close())
+}

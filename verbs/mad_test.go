@@ -8,7 +8,9 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -75,4 +77,22 @@ func TestNodeGUID(t *testing.T) {
 	if one := guid("10.0.0.1"); one == 0 || one != guid("10.0.0.1") || one == guid("10.0.0.2") {
 		t.Errorf("GUIDs %v, %v and of another address %v", one, guid("10.0.0.1"), guid("10.0.0.2"))
 	}
+}
+
+// TestC3_C7_CMCounters shows that what the communication manager sent and got is
+// among the counters of the adapter.
+func TestC3_C7_CMCounters(t *testing.T) {
+	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
+	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
+	path := cm.Path{Local: a.ctx.QueryGID(0).Addr(), Remote: b.ctx.QueryGID(0).Addr(), MTU: ib.MTU1024}
+	must(t, a.ctx.Inside(func(now clock.Instant, h *hca.HCA) error {
+		return h.CM().NewConn(nil).SendREQ(now, &cm.REQParams{Service: 1, QPN: a.qp.QPN(), Path: path})
+	}))
+	a.reaches(t, "cm_rx_msgs_rej", 1) // nobody listens
+	for e, name := range map[*endpoint]string{a: "cm_tx_msgs_req", b: "cm_tx_msgs_rej"} {
+		if n := e.counter(t, name); n != 1 {
+			t.Errorf("%s is %d, want 1", name, n)
+		}
+	}
+	b.reaches(t, "cm_rx_msgs_req", 1)
 }
