@@ -45,7 +45,7 @@ same run it measures exchanges of three plain UDP messages of the same size, and
 	fs := cmd.Flags()
 	fs.StringVarP(&f.Host, "server", "s", "", "be the client of the server at this `address`")
 	fs.StringVarP(&f.Bind, "bind", "b", "", "`address` to bind to; client: its own (default by route)")
-	fs.IntVarP(&f.Connections, "connections", "c", 100, "connections")
+	fs.IntVarP(&f.Connections, "connections", "c", 100, "connections; with --local 1000, unless you say otherwise")
 	fs.StringVarP(&f.Port, "port", "p", "7471", "`port` number or service name")
 	fs.IntVarP(&f.Retries, "retries", "r", 2, "retries of resolving an address, and of the connections' packets")
 	fs.IntVarP(&f.resolveMs, "timeout", "t", 2000, "time for resolving an address or route, in `ms`")
@@ -99,11 +99,17 @@ func (f *cmtimeFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
+// localConnections are enough for a measurement to last some time.
+const localConnections = 1000
+
 // runLocal runs both sides. The server's adapter is on --addr, the client's on
 // the address after it.
 func (f *cmtimeFlags) runLocal(cmd *cobra.Command, side cmtime.Side) (sum cmtime.Summary, err error) {
 	if f.addr == "" {
 		f.addr = "127.0.0.1"
+	}
+	if !cmd.Flags().Changed("connections") {
+		side.Connections = localConnections
 	}
 	server, err := netip.ParseAddr(f.addr)
 	if err != nil {

@@ -7,11 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/mckey"
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 )
 
 func newMckeyCommand(g *globals) *cobra.Command {
-	f := &mckeyFlags{stationFlags: stationFlags{globals: g}}
+	// It sends no message of the connection manager, so there is nothing to set.
+	f := &mckeyFlags{stationFlags: stationFlags{globals: g, timeout: ib.AckTimeout(cmTimeout), retries: cmRetries}}
 	cmd := &cobra.Command{
 		Use:   "mckey -m GROUP [-s]",
 		Short: "Send and receive multicast datagrams, also with rdma-core's mckey",
@@ -41,7 +43,6 @@ The adapter is on --addr, else on -b, else on the address from which the way to 
 	fs.BoolVarP(&f.SendOnly, "send-only", "o", false, "join as a member that only sends")
 	fs.BoolVarP(&f.NoLoop, "no-loopback", "l", false, "leave out what this side sends itself; not supported, nor is it by Linux's Soft-RoCE")
 	fs.DurationVar(&f.Pause, "pause", 3*time.Second, "time between joining and sending")
-	f.register(cmd)
 	return cmd
 }
 

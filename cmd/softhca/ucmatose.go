@@ -41,7 +41,7 @@ for longer than --idle gives up, but for a server's wait for its first client.`,
 	fs.Uint8VarP(&f.tos, "tos", "t", 0, "client: type of service of all packets, 0 to 255")
 	fs.StringVarP(&f.Port, "port", "p", "7471", "`port` number or service name")
 	fs.BoolVarP(&f.Migrate, "migrate", "m", false, "move the connections to another event channel before they end")
-	fs.Uint8VarP(&f.ackTimeout, "ack-timeout", "a", 0, "local ACK timeout, a `code`: 4.096 µs times two to its power, 0 to 31")
+	fs.Uint8VarP(&f.ackTimeout, "ack-timeout", "a", 0, "local ACK timeout of the queue pairs, a `code`: 4.096 µs times two to its power, 0 to 31")
 	f.register(cmd)
 	return cmd
 }

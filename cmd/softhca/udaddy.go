@@ -20,7 +20,7 @@ each, and the server sends as many back. Either side may be the Linux program: o
 so is the port, which is always 7174. It is the server without -s, and with -s the client of the server there.
 
 Both sides must agree on -c, -C and -S. Nobody repeats a datagram that is lost: whoever waits for longer than --idle gives up,
-but for a server's wait for its first client. Without loss a server with small socket buffers takes about 100 at a time.`,
+but for a server's wait for its first client. A burst of more than some hundred may overflow the receiver's socket buffer.`,
 		Example: `  softhca udaddy -b 127.0.0.1                               a server, and in another terminal its client:
   softhca udaddy -s 127.0.0.1 --addr 127.0.0.2
   softhca udaddy -c 3 -S 1024 --addr eth0                   a server for three connections, and its client elsewhere:

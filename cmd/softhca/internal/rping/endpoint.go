@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/station"
 	"github.com/softhca/softhca/ib"
@@ -19,9 +18,6 @@ const (
 	recvDepth = 2
 	cqDepth   = 2 * sendDepth
 )
-
-// goodbye bounds the wait for a peer to agree that the connection ends.
-const goodbye = 5 * time.Second
 
 // The wr_ids.
 const (
@@ -133,7 +129,7 @@ func (e *endpoint) param() *rdmacm.ConnParam {
 // hangUp disconnects and waits, not for long, until the peer agrees. It does so
 // also when the program is to end.
 func (e *endpoint) hangUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	ctx, cancel := e.st.Farewell(ctx)
 	defer cancel()
 	if e.o.OwnQP {
 		if err := e.qp.Modify(&verbs.QPAttr{State: ib.ERR}, ib.AttrState); err != nil {

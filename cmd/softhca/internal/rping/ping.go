@@ -16,11 +16,20 @@ const progress = 10 * time.Second
 // errMismatch says that what came back is not what was sent.
 var errMismatch = errors.New("data mismatch")
 
+// grace is how long a ping may take that had begun when the program was to end.
+// Linux's server may hang if the connection ends in the middle of one.
+const grace = 2 * time.Second
+
 // pings runs the client's part. It returns how many pings were finished.
 func (e *endpoint) pings(ctx context.Context) (n int, err error) {
+	late, cancel := after(ctx, grace)
+	defer cancel()
 	told := time.Now()
 	for ; e.o.Count == 0 || n < e.o.Count; n++ {
-		if err := e.ping(ctx, n); err != nil {
+		if ctx.Err() != nil {
+			return n, context.Cause(ctx)
+		}
+		if err := e.ping(late, n); err != nil {
 			return n, err
 		}
 		if now := time.Now(); !e.o.Verbose && now.Sub(told) >= progress {
@@ -29,6 +38,25 @@ func (e *endpoint) pings(ctx context.Context) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// after returns a context that ends, with the cause of ctx, when ctx has ended
+// for so long. The caller calls cancel.
+func after(ctx context.Context, d time.Duration) (late context.Context, cancel func()) {
+	late, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			end(context.Cause(ctx))
+		case <-late.Done():
+		}
+	})
+	return late, func() {
+		stop()
+		end(nil)
+	}
 }
 
 // ping has the server read the text of ping n and write it back.

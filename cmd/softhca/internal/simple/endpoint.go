@@ -15,9 +15,6 @@ import (
 // messageLen is the size of both messages, in bytes.
 const messageLen = 16
 
-// goodbye bounds the wait for a peer to agree that the connection ends.
-const goodbye = 5 * time.Second
-
 // The wr_ids.
 const (
 	recvID = iota + 1
@@ -153,7 +150,7 @@ func (e *endpoint) hangUp(ctx context.Context) error {
 	if err := e.id.Disconnect(); err != nil {
 		return in("rdma_disconnect", err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	ctx, cancel := e.st.Farewell(ctx)
 	defer cancel()
 	for !e.gone {
 		if err := e.advance(ctx); ctx.Err() != nil || errors.Is(err, verbs.ErrInvalidHCA) {

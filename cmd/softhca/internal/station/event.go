@@ -112,6 +112,22 @@ func (s *Station) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdma
 	}
 }
 
+// farewell bounds the wait for a peer to agree that a connection ends: long
+// enough for a DREQ that is lost to be sent again.
+const farewell = 10 * time.Second
+
+// Farewell returns the context of such a wait. It does not end with ctx: a
+// program that is to end says goodbye first. A wait that takes long is told.
+// The caller calls cancel.
+func (s *Station) Farewell(ctx context.Context) (wait context.Context, cancel context.CancelFunc) {
+	wait, end := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	late := time.AfterFunc(patience/5, func() { s.tell("waiting for the peer to agree that the connection ends") })
+	return wait, func() {
+		late.Stop()
+		end()
+	}
+}
+
 // tell passes a line on to the user, if there is one to listen.
 func (s *Station) tell(format string, args ...any) {
 	if s.opener.Notice != nil {
