@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -278,9 +280,14 @@ func TestC11_Storm(t *testing.T) {
 		}
 	}()
 	for name, end := range map[string]func(s *storm) error{
-		"IDs":      func(*storm) error { return nil },
-		"Manager":  func(s *storm) error { return s.hosts[0].m.Close() },
-		"adapters": func(s *storm) error { return s.hosts[0].m.Devices()[0].Close() },
+		"IDs":     func(*storm) error { return nil },
+		"Manager": func(s *storm) error { return s.hosts[0].m.Close() },
+		"adapter": func(s *storm) error { return s.hosts[0].m.Devices()[0].Close() },
+		"engine": func(s *storm) error {
+			err := s.hosts[0].m.Devices()[0].Inside(func(clock.Instant, *hca.HCA) error { panic("broken") })
+			want(t, err, ib.EIO, "the end")
+			return nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) { raging(t, seed, end) })
 	}

@@ -19,7 +19,8 @@ type Limits struct {
 	// MaxHalfOpen bounds the connections that a peer has asked for and that are
 	// not established; one address may have three quarters of them. When there
 	// are as many and another peer asks, the one whose peer has been silent
-	// longest is given up.
+	// longest is given up. One that the consumer has not decided on stays: how
+	// many those are is its to bound.
 	MaxHalfOpen int
 }
 

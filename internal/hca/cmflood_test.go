@@ -26,18 +26,18 @@ func spoofed(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 8, byte(n >> 8), byte(n)})
 }
 
-// The tempers of the victim's consumer towards strangers.
-
-// ignores lets them wait.
+// ignores is a temper of the victim's consumer towards strangers: it lets them
+// wait.
 func ignores(s *siege) cm.Handler {
 	return func(_ clock.Instant, c *cm.Conn, _ *cm.Event) { s.waiting = append(s.waiting, c) }
 }
 
-// forgets has no place in its backlog.
+// forgets is another one, which has no place left in its backlog.
 func forgets(*siege) cm.Handler {
 	return func(_ clock.Instant, c *cm.Conn, _ *cm.Event) { c.Forget() }
 }
 
+// rejects wants nothing to do with them.
 func rejects(*siege) cm.Handler {
 	return func(now clock.Instant, c *cm.Conn, _ *cm.Event) { c.Destroy(now) }
 }
