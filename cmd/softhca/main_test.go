@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -25,10 +26,27 @@ func loopback(i int) string {
 // command runs a command line and returns its exit code and what it printed.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
+	var errs shared
 	code = run(t.Context(), args, &out, &errs)
 	return code, out.String(), errs.String()
 }
+
+// shared is standard error of a command, which a process that it starts writes
+// to at the same time.
+type shared struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+// String returns what was written. Nobody writes any more.
+func (s *shared) String() string { return s.buf.String() }
 
 // commands returns the whole tree, but what cobra adds itself.
 func commands(c *cobra.Command) []*cobra.Command {
