@@ -269,7 +269,7 @@ func TestLeaksAreSeen(t *testing.T) {
 		{"nothing", func(*Leaks) {}, true},
 		{"noise in the heap", func(l *Leaks) { l.After.HeapBytes += heapNoise }, true},
 		{"a smaller heap", func(l *Leaks) { l.Half.HeapBytes += 1 << 30 }, true},
-		{"more than noise in the heap", func(l *Leaks) { l.After.HeapBytes += heapNoise + 100*heapPerCycle + 1 }, false},
+		{"more than noise in the heap", func(l *Leaks) { l.After.HeapBytes += heapNoise + fewCycles*heapPerCycle + 1 }, false},
 		{"an ID", func(l *Leaks) { l.After.IDs++ }, false},
 		{"a connection", func(l *Leaks) { l.After.Client.CMIDs++ }, false},
 		{"a queue pair", func(l *Leaks) { l.After.Server.QPs++ }, false},
@@ -280,7 +280,7 @@ func TestLeaksAreSeen(t *testing.T) {
 		l.Before.Goroutines, l.After.Goroutines = 5, 5
 		l.Half.HeapBytes, l.After.HeapBytes = 1<<20, 1<<20
 		c.add(&l)
-		if l.judge(100); l.Clean != c.clean || strings.Contains(l.String(), "SOMETHING") == c.clean {
+		if l.judge(fewCycles); l.Clean != c.clean || strings.Contains(l.String(), "SOMETHING") == c.clean {
 			t.Errorf("%s: clean is %t\n%v", c.what, l.Clean, &l)
 		}
 	}

@@ -30,19 +30,13 @@ func (sleeper) look(*station.Queue) error { return nil }
 // scheduled.
 type duet struct{ server *server }
 
-// looks is how many rounds pass before a duet looks at its context.
-const looks = 1024
-
 func (d duet) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
-	for rounds := 1; ; rounds++ {
+	for ctx.Err() == nil {
 		if n := q.Collect(out); n > 0 {
 			return n, nil, nil
 		}
 		if e, ok := ch.TryGet(); ok {
 			return 0, e, nil
-		}
-		if rounds%looks == 0 && ctx.Err() != nil {
-			return 0, nil, context.Cause(ctx)
 		}
 		if err := d.server.turn(); err != nil {
 			return 0, nil, err
@@ -51,6 +45,7 @@ func (d duet) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChanne
 			return n, nil, nil
 		}
 	}
+	return 0, nil, context.Cause(ctx)
 }
 
 func (d duet) look(q *station.Queue) error {

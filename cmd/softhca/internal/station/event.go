@@ -163,7 +163,7 @@ func (s *Station) pass(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm
 // WaitEither waits as Wait does, but for an event of ch too: it returns
 // completions, or if there are none an event, which the caller acknowledges.
 func (q *Queue) WaitEither(ctx context.Context, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
-	for {
+	for ctx.Err() == nil {
 		n, err := q.arm(out)
 		if n > 0 || err != nil {
 			return n, nil, err
@@ -175,10 +175,7 @@ func (q *Queue) WaitEither(ctx context.Context, ch *rdmacm.EventChannel, out []v
 		case <-q.channel.C():
 		case <-ch.Ready():
 		case <-ctx.Done():
-			if n := q.Collect(out); n > 0 { // they are not to be lost
-				return n, nil, nil
-			}
-			return 0, nil, context.Cause(ctx)
 		}
 	}
+	return 0, nil, context.Cause(ctx)
 }

@@ -28,10 +28,10 @@ func NewQueue(dev *verbs.Context, n int) (*Queue, error) {
 var ErrOverrun = errors.New("the completion queue is full: completions were lost")
 
 // Wait moves completions to out and returns how many: at least one, for which
-// it sleeps. At the end of ctx it returns the cause of that, once there are none.
-// One goroutine at a time may wait.
+// it sleeps. Once ctx has ended it returns the cause of that, and leaves the
+// completions that there are. One goroutine at a time may wait.
 func (q *Queue) Wait(ctx context.Context, out []verbs.WC) (int, error) {
-	for {
+	for ctx.Err() == nil {
 		n, err := q.arm(out)
 		if n > 0 || err != nil {
 			return n, err
@@ -39,12 +39,9 @@ func (q *Queue) Wait(ctx context.Context, out []verbs.WC) (int, error) {
 		select {
 		case <-q.channel.C():
 		case <-ctx.Done():
-			if n := q.Collect(out); n > 0 { // they are not to be lost
-				return n, nil
-			}
-			return 0, context.Cause(ctx)
 		}
 	}
+	return 0, context.Cause(ctx)
 }
 
 // arm moves completions to out. If there are none, the next one is put in the
