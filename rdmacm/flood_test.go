@@ -167,8 +167,8 @@ func (s *server) accept(id *ID) error {
 func cycle(t *testing.T, a *host, to netip.AddrPort) {
 	t.Helper()
 	client := a.id(TCP)
-	must(t, client.SetAckTimeout(14)) // what the flood displaces is sent again soon
-	must(t, client.SetResponseTimeout(14, 15))
+	must(t, client.SetAckTimeout(17)) // what the flood displaces is sent again soon, and for seconds
+	must(t, client.SetResponseTimeout(16, 15))
 	withQP(t, a.resolve(client, to))
 	must(t, client.Connect(nil))
 	a.take(EventEstablished)
