@@ -230,10 +230,10 @@ func TestLocalWithoutCycles(t *testing.T) {
 
 // TestCyclesFail ends the cycles with the first connection that fails.
 func TestCyclesFail(t *testing.T) {
-	at, from := &host{addr: loopback(3)}, &host{addr: loopback(4), faults: "fail op=CreateQP nth=100 errno=ENOMEM"}
+	at, from := &host{addr: loopback(3)}, &host{addr: loopback(4), faults: "fail op=CreateQP nth=60 errno=ENOMEM"}
 	l := Local{Side: from.side(), ServerOpener: at.side().Opener}
 	l.Host, l.Cycles = loopback(3), 200
-	if _, err := l.Run(t.Context()); !errors.Is(err, ib.ENOMEM) || !strings.Contains(err.Error(), "of 100: ") {
+	if _, err := l.Run(t.Context()); !errors.Is(err, ib.ENOMEM) || !strings.Contains(err.Error(), "of 66: ") {
 		t.Error(err)
 	}
 }
@@ -261,26 +261,31 @@ func (c cancels) Write(b []byte) (int, error) {
 
 // TestLeaksAreSeen judges counts with something more than before.
 func TestLeaksAreSeen(t *testing.T) {
+	const cycles = 1000
+	const most = heapNoise + cycles*heapPerCycle
 	for _, c := range []struct {
 		what  string
 		add   func(*Leaks)
 		clean bool
 	}{
 		{"nothing", func(*Leaks) {}, true},
-		{"noise in the heap", func(l *Leaks) { l.After.HeapBytes += heapNoise }, true},
-		{"a smaller heap", func(l *Leaks) { l.Half.HeapBytes += 1 << 30 }, true},
-		{"more than noise in the heap", func(l *Leaks) { l.After.HeapBytes += heapNoise + fewCycles*heapPerCycle + 1 }, false},
-		{"an ID", func(l *Leaks) { l.After.IDs++ }, false},
-		{"a connection", func(l *Leaks) { l.After.Client.CMIDs++ }, false},
-		{"a queue pair", func(l *Leaks) { l.After.Server.QPs++ }, false},
-		{"a goroutine", func(l *Leaks) { l.After.Goroutines++ }, false},
-		{"a goroutine less", func(l *Leaks) { l.After.Goroutines-- }, true},
+		{"noise in the heap", func(l *Leaks) { l.After[1].HeapBytes += most; l.After[2].HeapBytes += 2 * most }, true},
+		{"a larger table", func(l *Leaks) { l.After[2].HeapBytes += 1 << 30 }, true},
+		{"a larger table earlier", func(l *Leaks) { l.After[1].HeapBytes += 1 << 30; l.After[2].HeapBytes += 1 << 30 }, true},
+		{"a smaller heap", func(l *Leaks) { l.After[0].HeapBytes += 1 << 30 }, true},
+		{"a heap that grows", func(l *Leaks) { l.After[1].HeapBytes += most + 1; l.After[2].HeapBytes += 2*most + 2 }, false},
+		{"an ID", func(l *Leaks) { l.After[2].IDs++ }, false},
+		{"a connection", func(l *Leaks) { l.After[2].Client.CMIDs++ }, false},
+		{"a queue pair", func(l *Leaks) { l.After[2].Server.QPs++ }, false},
+		{"a goroutine", func(l *Leaks) { l.After[2].Goroutines++ }, false},
+		{"a goroutine less", func(l *Leaks) { l.After[2].Goroutines-- }, true},
 	} {
-		var l Leaks
-		l.Before.Goroutines, l.After.Goroutines = 5, 5
-		l.Half.HeapBytes, l.After.HeapBytes = 1<<20, 1<<20
+		l := Leaks{Before: Counts{Goroutines: 5}}
+		for i := range l.After {
+			l.After[i] = Counts{Goroutines: 5, HeapBytes: 1 << 20}
+		}
 		c.add(&l)
-		if l.judge(fewCycles); l.Clean != c.clean || strings.Contains(l.String(), "SOMETHING") == c.clean {
+		if l.judge(cycles); l.Clean != c.clean || strings.Contains(l.String(), "SOMETHING") == c.clean {
 			t.Errorf("%s: clean is %t\n%v", c.what, l.Clean, &l)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/station"
 )
 
-// rerun runs the cycles in two halves and compares what each leaves.
+// rerun runs the cycles in parts and compares what each leaves.
 type rerun struct {
 	waiter
 	o       *Options
@@ -27,14 +27,15 @@ func (r *rerun) run(ctx context.Context, sum *Summary) (err error) {
 	if l.Before, err = r.count(ctx); err != nil {
 		return err
 	}
-	first := (r.o.Cycles + 1) / 2
-	if l.Half, err = r.half(ctx, first); err != nil {
-		return err
+	done := 0
+	for i := range parts {
+		upTo := r.o.Cycles * (i + 1) / parts
+		if l.After[i], err = r.part(ctx, upTo-done); err != nil {
+			return fmt.Errorf("after %d cycles: %w", done, err)
+		}
+		done = upTo
 	}
-	if l.After, err = r.half(ctx, r.o.Cycles-first); err != nil {
-		return fmt.Errorf("after %d cycles: %w", first, err)
-	}
-	l.judge(r.o.Cycles)
+	l.judge(r.o.Cycles / parts)
 	sum.Leaks = &l
 	sum.Cycles = &Cycles{
 		Count: r.o.Cycles, Window: r.o.Window, Seconds: r.elapsed.Seconds(),
@@ -46,9 +47,9 @@ func (r *rerun) run(ctx context.Context, sum *Summary) (err error) {
 	return nil
 }
 
-// half takes n connections through their lives and returns what there is when
+// part takes n connections through their lives and returns what there is when
 // all of them are over.
-func (r *rerun) half(ctx context.Context, n int) (Counts, error) {
+func (r *rerun) part(ctx context.Context, n int) (Counts, error) {
 	v, err := newLives(r, n)
 	if err != nil {
 		return Counts{}, err
