@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/fault"
@@ -225,7 +226,7 @@ type Counter struct {
 // Counters returns the adapter's counters, those of Linux's Soft-RoCE under
 // their own names first. They only grow.
 func (c *Context) Counters() ([]Counter, error) {
-	var n qp.Counters
+	var n counters.Set
 	var m gsi.Counters
 	var k cm.Counters
 	err := c.do(func(clock.Instant) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
-	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -367,7 +367,7 @@ func endedByFirst(m *meeting, what string, op ib.WROpcode, end func(s *rigSide, 
 	if !bytes.Equal(passive.buf[:64], make([]byte, 64)) {
 		t.Errorf("%v, %v, %s: %q is in memory", m.side[0].qp.Type(), op, what, passive.buf[:24])
 	}
-	if passive.hca.Counters().Drops[qp.DropState] == 0 {
+	if passive.hca.Counters().Drops[counters.DropState] == 0 {
 		t.Errorf("%v, %v, %s: the packet is not counted as dropped", m.side[0].qp.Type(), op, what)
 	}
 }
@@ -387,7 +387,7 @@ func TestC5_QPDestroyedUnderItsConnection(t *testing.T) {
 		// What the peer sends finds no QP, and establishes nothing.
 		m.post(0, ib.SendWR{WRID: 1, Opcode: ib.WRSend, SGList: []ib.SGE{m.side[0].sge(0, 8)}})
 		m.run(time.Millisecond, func() bool { return false })
-		if got := m.conn[1].State(); got != state || passive.hca.Counters().Drops[qp.DropNoQP] == 0 {
+		if got := m.conn[1].State(); got != state || passive.hca.Counters().Drops[counters.DropNoQP] == 0 {
 			t.Errorf("the connection is in %v, want %v", got, state)
 		}
 		m.drop = nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -73,33 +73,33 @@ func TestV14_KeysAndAddresses(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		types []ib.QPType
-		drop  qp.Drop
+		drop  counters.Drop
 		p     func(*roce.Packet)
 		d     func(*solo, *fabric.Datagram)
 	}{
-		{what: "other P_Key", types: []ib.QPType{ib.RC, ib.UC, ib.UD}, drop: qp.DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x8001 }},
-		{what: "P_Key 0", types: []ib.QPType{ib.RC, ib.UD}, drop: qp.DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x8000 }},
-		{what: "wrong Q_Key", types: []ib.QPType{ib.UD}, drop: qp.DropQKey, p: func(p *roce.Packet) { p.DETH.QKey++ }},
-		{what: "other service", types: []ib.QPType{ib.UC, ib.UD}, drop: qp.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
-		{what: "XRC", types: []ib.QPType{ib.RC}, drop: qp.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.XRCSendOnly }},
-		{what: "RD", types: []ib.QPType{ib.RC, ib.UD}, drop: qp.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RDSendOnly }},
-		{what: "CNP", types: []ib.QPType{ib.RC}, drop: qp.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
-		{what: "no such QP", types: []ib.QPType{ib.RC, ib.UD}, drop: qp.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP ^= 1 }},
-		{what: "QP of another slot", types: []ib.QPType{ib.RC, ib.UD}, drop: qp.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP |= 1 << 20 }},
-		{what: "QP1 without its Q_Key", types: []ib.QPType{ib.UD}, drop: qp.DropQKey, p: func(p *roce.Packet) { p.BTH.DestQP = ib.QPNGSI }},
-		{what: "version 1", types: []ib.QPType{ib.RC}, drop: qp.DropMalformed, p: func(p *roce.Packet) { p.BTH.TVer = 1 }},
-		{what: "other source", types: []ib.QPType{ib.RC, ib.UC}, drop: qp.DropAddress, d: func(s *solo, d *fabric.Datagram) {
+		{what: "other P_Key", types: []ib.QPType{ib.RC, ib.UC, ib.UD}, drop: counters.DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x8001 }},
+		{what: "P_Key 0", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x8000 }},
+		{what: "wrong Q_Key", types: []ib.QPType{ib.UD}, drop: counters.DropQKey, p: func(p *roce.Packet) { p.DETH.QKey++ }},
+		{what: "other service", types: []ib.QPType{ib.UC, ib.UD}, drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
+		{what: "XRC", types: []ib.QPType{ib.RC}, drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.XRCSendOnly }},
+		{what: "RD", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RDSendOnly }},
+		{what: "CNP", types: []ib.QPType{ib.RC}, drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
+		{what: "no such QP", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP ^= 1 }},
+		{what: "QP of another slot", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP |= 1 << 20 }},
+		{what: "QP1 without its Q_Key", types: []ib.QPType{ib.UD}, drop: counters.DropQKey, p: func(p *roce.Packet) { p.BTH.DestQP = ib.QPNGSI }},
+		{what: "version 1", types: []ib.QPType{ib.RC}, drop: counters.DropMalformed, p: func(p *roce.Packet) { p.BTH.TVer = 1 }},
+		{what: "other source", types: []ib.QPType{ib.RC, ib.UC}, drop: counters.DropAddress, d: func(s *solo, d *fabric.Datagram) {
 			d.Src = far
 			*d = s.resealed(*d)
 		}},
-		{what: "other destination", types: []ib.QPType{ib.RC, ib.UD}, drop: qp.DropAddress, d: func(s *solo, d *fabric.Datagram) {
+		{what: "other destination", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropAddress, d: func(s *solo, d *fabric.Datagram) {
 			d.Dst = far
 			*d = s.resealed(*d)
 		}},
-		{what: "a bit of the payload", types: []ib.QPType{ib.RC, ib.UC, ib.UD}, drop: qp.DropICRC, d: func(_ *solo, d *fabric.Datagram) { d.Bytes[len(d.Bytes)-6] ^= 1 }},
-		{what: "a bit of the PSN", types: []ib.QPType{ib.RC}, drop: qp.DropICRC, d: func(_ *solo, d *fabric.Datagram) { d.Bytes[11] ^= 1 }},
-		{what: "another identification", types: []ib.QPType{ib.RC}, drop: qp.DropICRC, d: func(_ *solo, d *fabric.Datagram) { d.ID++ }},
-		{what: "cut short", types: []ib.QPType{ib.RC, ib.UD}, drop: qp.DropICRC, d: func(_ *solo, d *fabric.Datagram) { d.Bytes = d.Bytes[:len(d.Bytes)-4] }},
+		{what: "a bit of the payload", types: []ib.QPType{ib.RC, ib.UC, ib.UD}, drop: counters.DropICRC, d: func(_ *solo, d *fabric.Datagram) { d.Bytes[len(d.Bytes)-6] ^= 1 }},
+		{what: "a bit of the PSN", types: []ib.QPType{ib.RC}, drop: counters.DropICRC, d: func(_ *solo, d *fabric.Datagram) { d.Bytes[11] ^= 1 }},
+		{what: "another identification", types: []ib.QPType{ib.RC}, drop: counters.DropICRC, d: func(_ *solo, d *fabric.Datagram) { d.ID++ }},
+		{what: "cut short", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropICRC, d: func(_ *solo, d *fabric.Datagram) { d.Bytes = d.Bytes[:len(d.Bytes)-4] }},
 	} {
 		for _, typ := range c.types {
 			s := newSolo(t, soloConfig{typ: typ})
@@ -188,7 +188,7 @@ func TestE15_UDLengths(t *testing.T) {
 	for _, n := range []int{101, 4096} {
 		s.wantSilence("a message that does not fit", s.inject(s.packet(roce.UDSendOnly, 0, make([]byte, n))), ib.RTS)
 	}
-	if n := s.counters().Drops[qp.DropLength]; n != 4 {
+	if n := s.counters().Drops[counters.DropLength]; n != 4 {
 		t.Errorf("4 messages that do not fit count as %d", n)
 	}
 	s.inject(s.packet(roce.UDSendOnly, 77, make([]byte, 100)))
@@ -225,8 +225,8 @@ func TestV11_V14_GSI(t *testing.T) {
 	mad.BTH.PKey, mad.DETH.QKey = 0xffff, 0x11111111
 	s.inject(mad)
 	s.wantWCs("keys of the table with the Q_Key of QP1", wc{1, ib.WCSuccess}, wc{2, ib.WCSuccess})
-	if c := s.counters(); c.Drops[qp.DropPKey] != 1 || c.Drops[qp.DropQKey] != 1 {
-		t.Errorf("a wrong P_Key and a wrong Q_Key count as %d and %d", c.Drops[qp.DropPKey], c.Drops[qp.DropQKey])
+	if c := s.counters(); c.Drops[counters.DropPKey] != 1 || c.Drops[counters.DropQKey] != 1 {
+		t.Errorf("a wrong P_Key and a wrong Q_Key count as %d and %d", c.Drops[counters.DropPKey], c.Drops[counters.DropQKey])
 	}
 	wr := s.wr(ib.WRSend, 9, 0, 256)
 	wr.RemoteQPN, wr.RemoteQKey = 1, ib.QKeyGSI

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -78,13 +78,13 @@ func FuzzReceive(f *testing.F) {
 		v.deliver(d)
 		c := v.counters()
 		counted := c.RcvdPkts
-		for _, drop := range []qp.Drop{
-			qp.DropMalformed, qp.DropICRC, qp.DropAddress, qp.DropNoQP, qp.DropService, qp.DropPKey, qp.DropQKey,
+		for _, drop := range []counters.Drop{
+			counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropService, counters.DropPKey, counters.DropQKey,
 		} {
 			counted += c.Drops[drop]
 		}
 		// What follows a request that was refused is received and dropped for the state.
-		if counted > segments || counted+c.Drops[qp.DropState] < segments {
+		if counted > segments || counted+c.Drops[counters.DropState] < segments {
 			t.Fatalf("%d segments arrived, %d are counted: %+v", segments, counted, c)
 		}
 		v.flush()

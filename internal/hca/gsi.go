@@ -5,23 +5,23 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
-	"github.com/softhca/softhca/internal/qp"
 )
 
 // dropOf gives the reasons of QP1 their places among the adapter's counters.
-var dropOf = [gsi.NumDrops]qp.Drop{
-	gsi.DropService:  qp.DropService,
-	gsi.DropAddress:  qp.DropAddress,
-	gsi.DropPKey:     qp.DropPKey,
-	gsi.DropQKey:     qp.DropQKey,
-	gsi.DropOpcode:   qp.DropOpcode,
-	gsi.DropLength:   qp.DropLength,
-	gsi.DropVersion:  qp.DropMADVersion,
-	gsi.DropAgent:    qp.DropMADAgent,
-	gsi.DropResponse: qp.DropResponse,
-	gsi.DropAnswer:   qp.DropMADAnswer,
+var dropOf = [gsi.NumDrops]counters.Drop{
+	gsi.DropService:  counters.DropService,
+	gsi.DropAddress:  counters.DropAddress,
+	gsi.DropPKey:     counters.DropPKey,
+	gsi.DropQKey:     counters.DropQKey,
+	gsi.DropOpcode:   counters.DropOpcode,
+	gsi.DropLength:   counters.DropLength,
+	gsi.DropVersion:  counters.DropMADVersion,
+	gsi.DropAgent:    counters.DropMADAgent,
+	gsi.DropResponse: counters.DropResponse,
+	gsi.DropAnswer:   counters.DropMADAnswer,
 }
 
 // GSI returns the adapter's QP1. While a queue pair of type GSI exists, that

@@ -8,9 +8,9 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
-	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -207,7 +207,7 @@ func TestC12_FloodAndData(t *testing.T) {
 	if n := footprint(victim.hca); n > size {
 		t.Errorf("the adapter grew from %d to %d bytes", size, n)
 	}
-	if c := victim.hca.Counters(); c.Drops[qp.DropMADAnswer] == 0 || c.RcvdPkts < 100_000 {
+	if c := victim.hca.Counters(); c.Drops[counters.DropMADAnswer] == 0 || c.RcvdPkts < 100_000 {
 		t.Errorf("the flood was answered: %+v", c)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -57,10 +58,10 @@ func (h *HCA) ActiveMTU() ib.MTU { return h.shard.env.Limits.ActiveMTU }
 func (h *HCA) PKeys() []ib.PKey { return h.cfg.PKeys }
 
 // Counters returns the counts so far.
-func (h *HCA) Counters() qp.Counters { return h.shard.counters }
+func (h *HCA) Counters() counters.Set { return h.shard.counters }
 
 // Count returns a counter to change, for the driver's own.
-func (h *HCA) Count() *qp.Counters { return &h.shard.counters }
+func (h *HCA) Count() *counters.Set { return &h.shard.counters }
 
 // AllocPD returns a new protection domain (V2).
 func (h *HCA) AllocPD() (*PD, error) {

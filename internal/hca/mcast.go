@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
@@ -106,18 +107,18 @@ func (s *Shard) receiveMcast(now clock.Instant, d *fabric.Datagram, seg []byte, 
 	members := s.mcast.groups[d.Dst]
 	switch {
 	case members == nil:
-		s.counters.Drops[qp.DropAddress]++
+		s.counters.Drops[counters.DropAddress]++
 		return
 	case p.BTH.DestQP != ib.QPNMulticast:
-		s.counters.Drops[qp.DropNoQP]++
+		s.counters.Drops[counters.DropNoQP]++
 		return
 	case p.Info.Service != roce.ServiceUD:
-		s.counters.Drops[qp.DropService]++
+		s.counters.Drops[counters.DropService]++
 		return
 	}
 	var ok bool
 	if p.ID, ok = s.verify(now, d, seg, k); !ok {
-		s.counters.Drops[qp.DropICRC]++
+		s.counters.Drops[counters.DropICRC]++
 		return
 	}
 	p.Data, p.Size = d, len(seg)

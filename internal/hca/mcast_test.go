@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
@@ -128,8 +129,8 @@ func TestV14_MulticastCopies(t *testing.T) {
 			}
 		}
 		c := a.counters()
-		if c.Drops[qp.DropQKey] != 1 || c.RcvdPkts != 1 {
-			t.Errorf("one wrong key counts as %d, one packet as %d", c.Drops[qp.DropQKey], c.RcvdPkts)
+		if c.Drops[counters.DropQKey] != 1 || c.RcvdPkts != 1 {
+			t.Errorf("one wrong key counts as %d, one packet as %d", c.Drops[counters.DropQKey], c.RcvdPkts)
 		}
 		a.deliver(a.message(payload, nil))
 		if n := a.counters().OutOfBuffer; n != 2 || len(a.poll()) != 0 {
@@ -143,23 +144,23 @@ func TestV14_MulticastRefused(t *testing.T) {
 	other := netip.MustParseAddr("239.77.0.2")
 	for _, c := range []struct {
 		what string
-		drop qp.Drop
+		drop counters.Drop
 		n    uint64 // drops; 0 is 1
 		p    func(*audience, *roce.Packet)
 		d    func(*audience, *fabric.Datagram)
 	}{
-		{what: "a group that nobody is attached to", drop: qp.DropAddress, d: func(_ *audience, d *fabric.Datagram) { d.Dst = other }},
-		{what: "the number of a queue pair", drop: qp.DropNoQP, p: func(a *audience, p *roce.Packet) { p.BTH.DestQP = a.qp.Num() }},
-		{what: "QP1", drop: qp.DropNoQP, p: func(_ *audience, p *roce.Packet) { p.BTH.DestQP = ib.QPNGSI }},
-		{what: "QP0", drop: qp.DropNoQP, p: func(_ *audience, p *roce.Packet) { p.BTH.DestQP = 0 }},
-		{what: "the number of groups at an address", drop: qp.DropNoQP, d: func(a *audience, d *fabric.Datagram) { d.Dst = a.addr }},
-		{what: "RC", drop: qp.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
-		{what: "an acknowledgement", drop: qp.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.RCAcknowledge }},
-		{what: "CNP", drop: qp.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
-		{what: "another Q_Key", drop: qp.DropQKey, n: 2, p: func(_ *audience, p *roce.Packet) { p.DETH.QKey++ }},
-		{what: "another P_Key", drop: qp.DropPKey, n: 2, p: func(_ *audience, p *roce.Packet) { p.BTH.PKey = 0x8001 }},
-		{what: "version 1", drop: qp.DropMalformed, p: func(_ *audience, p *roce.Packet) { p.BTH.TVer = 1 }},
-		{what: "over the MTU", drop: qp.DropLength, n: 2, p: func(_ *audience, p *roce.Packet) { p.Payload = make([]byte, 5000) }},
+		{what: "a group that nobody is attached to", drop: counters.DropAddress, d: func(_ *audience, d *fabric.Datagram) { d.Dst = other }},
+		{what: "the number of a queue pair", drop: counters.DropNoQP, p: func(a *audience, p *roce.Packet) { p.BTH.DestQP = a.qp.Num() }},
+		{what: "QP1", drop: counters.DropNoQP, p: func(_ *audience, p *roce.Packet) { p.BTH.DestQP = ib.QPNGSI }},
+		{what: "QP0", drop: counters.DropNoQP, p: func(_ *audience, p *roce.Packet) { p.BTH.DestQP = 0 }},
+		{what: "the number of groups at an address", drop: counters.DropNoQP, d: func(a *audience, d *fabric.Datagram) { d.Dst = a.addr }},
+		{what: "RC", drop: counters.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
+		{what: "an acknowledgement", drop: counters.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.RCAcknowledge }},
+		{what: "CNP", drop: counters.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
+		{what: "another Q_Key", drop: counters.DropQKey, n: 2, p: func(_ *audience, p *roce.Packet) { p.DETH.QKey++ }},
+		{what: "another P_Key", drop: counters.DropPKey, n: 2, p: func(_ *audience, p *roce.Packet) { p.BTH.PKey = 0x8001 }},
+		{what: "version 1", drop: counters.DropMalformed, p: func(_ *audience, p *roce.Packet) { p.BTH.TVer = 1 }},
+		{what: "over the MTU", drop: counters.DropLength, n: 2, p: func(_ *audience, p *roce.Packet) { p.Payload = make([]byte, 5000) }},
 	} {
 		a := newAudience(t, 2, soloConfig{}).attach(2)
 		a.provide(300)
@@ -190,12 +191,12 @@ func TestV14_MulticastDamaged(t *testing.T) {
 		func(d *fabric.Datagram) { d.ID++ },
 		func(d *fabric.Datagram) { d.Bytes = d.Bytes[:len(d.Bytes)-4] },
 	} {
-		before := a.counters().Drops[qp.DropICRC]
+		before := a.counters().Drops[counters.DropICRC]
 		d := a.message(make([]byte, 16), nil)
 		spoil(&d)
 		a.deliver(d)
 		a.wantSilence("a damaged packet", a.out(), ib.RTS)
-		if n := a.counters().Drops[qp.DropICRC] - before; n != 1 {
+		if n := a.counters().Drops[counters.DropICRC] - before; n != 1 {
 			t.Errorf("a damaged packet counts %d times", n)
 		}
 	}
@@ -219,7 +220,7 @@ func TestMulticastByState(t *testing.T) {
 	if got := a.heard(); !slices.Equal(got, []uint64{0, 3}) {
 		t.Errorf("copies went to %v, want the queue pairs in RTS and RTR, 0 and 3", got)
 	}
-	if n := a.counters().Drops[qp.DropState]; n != 2 {
+	if n := a.counters().Drops[counters.DropState]; n != 2 {
 		t.Errorf("2 queue pairs that take nothing count as %d", n)
 	}
 }
@@ -254,7 +255,7 @@ func TestAttachMcast(t *testing.T) {
 		t.Errorf("%d attachments are left of a queue pair that was destroyed", n)
 	}
 	a.deliver(a.message(nil, nil))
-	if n := a.counters().Drops[qp.DropAddress]; n != 1 || len(a.poll()) != 0 {
+	if n := a.counters().Drops[counters.DropAddress]; n != 1 || len(a.poll()) != 0 {
 		t.Errorf("a message to a group that nobody is left in counts as %d", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
@@ -39,7 +40,7 @@ func TestE7_E10_UnassignedOpcodes(t *testing.T) {
 			}
 		}
 		s.wantSilence("opcodes that nobody assigned", s.out(), ib.RTS)
-		if n := s.counters().Drops[qp.DropMalformed]; n != dropped || n == 0 {
+		if n := s.counters().Drops[counters.DropMalformed]; n != dropped || n == 0 {
 			t.Errorf("%v: %d of %d packets with unassigned opcodes are counted as malformed", typ, n, dropped)
 		}
 	}
@@ -76,7 +77,7 @@ func TestE7_ShortPackets(t *testing.T) {
 		}
 	}
 	s.wantSilence("packets cut inside their headers", s.out(), ib.RTS)
-	if n := s.counters().Drops[qp.DropMalformed]; n != sent {
+	if n := s.counters().Drops[counters.DropMalformed]; n != sent {
 		t.Errorf("%d of %d short packets are counted as malformed", n, sent)
 	}
 }

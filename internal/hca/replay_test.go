@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -339,7 +339,7 @@ func (f *flow) replay(t *testing.T) tally {
 		t.Error(err)
 	}
 	c.requests, c.delivered, c.placed = len(f.requests), f.delivered, f.placed
-	if n, want := s.counters().Drops[qp.DropNoQP], f.toNobody(); n != want {
+	if n, want := s.counters().Drops[counters.DropNoQP], f.toNobody(); n != want {
 		t.Errorf("%s: %d packets found no queue pair, want %d", f.name, n, want)
 	}
 	if n := lostInVain(s.counters()); n != 0 {
@@ -358,9 +358,9 @@ func (f *flow) toNobody() uint64 {
 
 // lostInVain counts packets that the adapter took for damaged or misdirected:
 // a replay has none.
-func lostInVain(c qp.Counters) uint64 {
-	return c.Drops[qp.DropMalformed] + c.Drops[qp.DropICRC] + c.Drops[qp.DropAddress] +
-		c.Drops[qp.DropService] + c.Drops[qp.DropPKey]
+func lostInVain(c counters.Set) uint64 {
+	return c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropAddress] +
+		c.Drops[counters.DropService] + c.Drops[counters.DropPKey]
 }
 
 // byOrder sorts flows by their first request.

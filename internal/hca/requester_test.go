@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -283,7 +283,7 @@ func TestE20_ResponsesToADeadQP(t *testing.T) {
 		} {
 			s.wantSilence("a response in "+st.String(), s.inject(p), st)
 		}
-		if n := s.counters().Drops[qp.DropState]; n != 5 {
+		if n := s.counters().Drops[counters.DropState]; n != 5 {
 			t.Errorf("5 responses in %v: %d dropped", st, n)
 		}
 	}
@@ -339,8 +339,8 @@ func TestE23_OldAndGhostACKs(t *testing.T) {
 			s.wantSilence("an old or a ghost ACK", s.inject(s.ackTo(psn, syn)), ib.RTS)
 		}
 	}
-	if c := s.counters(); c.Drops[qp.DropGhost] == 0 || c.Drops[qp.DropDuplicate] == 0 {
-		t.Errorf("dropped as ghosts %d, as old %d", c.Drops[qp.DropGhost], c.Drops[qp.DropDuplicate])
+	if c := s.counters(); c.Drops[counters.DropGhost] == 0 || c.Drops[counters.DropDuplicate] == 0 {
+		t.Errorf("dropped as ghosts %d, as old %d", c.Drops[counters.DropGhost], c.Drops[counters.DropDuplicate])
 	}
 }
 

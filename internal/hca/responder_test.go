@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/memory"
-	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -51,8 +51,8 @@ func TestE8_OneNAKPerGap(t *testing.T) {
 	s.wantPackets("a new gap", s.inject(only(0x105)), ack(roce.NAKSequence, 0x101))
 	s.wantWCs("what was in order is executed once", wc{1, ib.WCSuccess})
 	s.wantState("a gap is no error", ib.RTS)
-	if c := s.counters(); c.OutOfSeqRequest != 2 || c.Drops[qp.DropSequence] != 2 {
-		t.Errorf("2 gaps and 2 more packets ahead count as %d and %d", c.OutOfSeqRequest, c.Drops[qp.DropSequence])
+	if c := s.counters(); c.OutOfSeqRequest != 2 || c.Drops[counters.DropSequence] != 2 {
+		t.Errorf("2 gaps and 2 more packets ahead count as %d and %d", c.OutOfSeqRequest, c.Drops[counters.DropSequence])
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/memory"
@@ -23,7 +24,7 @@ const maxPacket = 4096 + 64
 type Shard struct {
 	cfg      *Config
 	env      qp.Env
-	counters qp.Counters
+	counters counters.Set
 	local    map[netip.Addr]struct{}
 	qpns     qpnTable
 	cm       *cm.Manager
@@ -94,7 +95,7 @@ func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
 func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
 	if p.Parse(seg) != roce.FaultNone {
-		s.counters.Drops[qp.DropMalformed]++
+		s.counters.Drops[counters.DropMalformed]++
 		return
 	}
 	if _, ok := s.local[d.Dst]; !ok {
@@ -103,12 +104,12 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 	}
 	q := s.find(p.BTH.DestQP)
 	if q == nil && p.BTH.DestQP != ib.QPNGSI {
-		s.counters.Drops[qp.DropNoQP]++
+		s.counters.Drops[counters.DropNoQP]++
 		return
 	}
 	var ok bool
 	if p.ID, ok = s.verify(now, d, seg, k); !ok {
-		s.counters.Drops[qp.DropICRC]++
+		s.counters.Drops[counters.DropICRC]++
 		return
 	}
 	if q == nil {

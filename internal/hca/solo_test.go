@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
@@ -310,7 +311,7 @@ func (s *solo) poll() []ib.WC {
 }
 
 // counters returns the counts so far.
-func (s *solo) counters() qp.Counters { return s.hca.Counters() }
+func (s *solo) counters() counters.Set { return s.hca.Counters() }
 
 // wantPackets compares the kind, PSN and syndrome of packets with what is
 // expected, and says what that proves.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -183,7 +184,7 @@ func TestE7_Q4_Q6_Q20_PacketsByState(t *testing.T) {
 			got := s.inject(s.packet(ops[typ], soloPeerPSN, []byte("hello")))
 			if st < ib.RTR || st == ib.ERR {
 				s.wantSilence(typ.String()+" in "+st.String(), got, st)
-				if n := s.counters().Drops[qp.DropState]; n != 1 {
+				if n := s.counters().Drops[counters.DropState]; n != 1 {
 					t.Errorf("%v in %v: %d packets are counted as dropped", typ, st, n)
 				}
 				continue

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -81,8 +81,8 @@ func TestE14_UCWrite(t *testing.T) {
 		if written := s.buf[0] == 1; written != (what == "right") {
 			t.Errorf("%s: written %v", what, written)
 		}
-		if d := s.counters().Drops; (d[qp.DropAccess]+d[qp.DropLength] == 1) == (what == "right") {
-			t.Errorf("%s: dropped for access %d, for length %d", what, d[qp.DropAccess], d[qp.DropLength])
+		if d := s.counters().Drops; (d[counters.DropAccess]+d[counters.DropLength] == 1) == (what == "right") {
+			t.Errorf("%s: dropped for access %d, for length %d", what, d[counters.DropAccess], d[counters.DropLength])
 		}
 	}
 }

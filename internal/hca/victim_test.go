@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
@@ -40,8 +41,8 @@ type victim struct {
 	sends    backlog
 	recvs    backlog
 	nextID   uint64
-	counts   qp.Counters // after the last step
-	state    ib.QPState  // after the last step
+	counts   counters.Set // after the last step
+	state    ib.QPState   // after the last step
 	arrivals int
 }
 
@@ -376,11 +377,11 @@ func (v *victim) finish() {
 
 // deadDrop is how a SEND to the queue pair counts once it is destroyed: QP1 is
 // the adapter's own again, and no connected service.
-func (s *solo) deadDrop() qp.Drop {
+func (s *solo) deadDrop() counters.Drop {
 	if s.qp.Type() == ib.GSI {
-		return qp.DropService
+		return counters.DropService
 	}
-	return qp.DropNoQP
+	return counters.DropNoQP
 }
 
 // weigh bounds what the adapter holds in memory.

@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -25,7 +26,7 @@ func (q *QP) receiveResponse(now clock.Instant, p *Packet) {
 		q.oldResponse(now, p)
 		return
 	case psn.Diff(r.fresh) >= 0:
-		q.drop(DropGhost, p)
+		q.drop(counters.DropGhost, p)
 		return
 	}
 	switch p.Info.Kind {
@@ -60,7 +61,7 @@ func (q *QP) oldResponse(now clock.Instant, p *Packet) {
 		q.receiveNAK(now, p)
 		return
 	}
-	q.drop(DropDuplicate, p)
+	q.drop(counters.DropDuplicate, p)
 }
 
 // answersRead reports whether psn is in the part of the oldest work request, a
@@ -97,7 +98,7 @@ func (q *QP) receiveAck(now clock.Instant, p *Packet) {
 		}
 		q.receiveNAK(now, p)
 	default:
-		q.drop(DropResponse, p) // reserved syndrome
+		q.drop(counters.DropResponse, p) // reserved syndrome
 	}
 }
 
@@ -114,7 +115,7 @@ func (q *QP) receiveNAK(now clock.Instant, p *Packet) {
 	case roce.NAKRemoteOperational:
 		q.sendError(now, ib.WCRemOpErr, "NAK remote operational error")
 	default:
-		q.drop(DropResponse, p) // reserved code
+		q.drop(counters.DropResponse, p) // reserved code
 	}
 }
 

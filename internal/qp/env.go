@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
@@ -30,7 +31,7 @@ type Env struct {
 	Settings Settings
 	Mem      *memory.Table
 	AHs      *AHTable
-	Counters *Counters
+	Counters *counters.Set
 	// PKey returns the entry of the port's P_Key table.
 	PKey func(index uint16) ib.PKey
 	// Route resolves an address vector. flow overrides a flow label of zero in

@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
@@ -205,20 +206,20 @@ func (q *QP) Destroy() {
 
 // admit checks that a packet may reach the QP's engines: state, service,
 // addresses and keys, in the order of requirement E7 and V14.
-func (q *QP) admit(p *Packet) (Drop, bool) {
+func (q *QP) admit(p *Packet) (counters.Drop, bool) {
 	st := behaviourOf(q.State())
 	response := p.Info.Flags&flagResponse != 0
 	switch {
 	case response && !st.takesResponses(), !response && !st.takesRequests():
-		return DropState, false
+		return counters.DropState, false
 	case p.Info.Service != serviceOf(q.typ):
-		return DropService, false
+		return counters.DropService, false
 	case q.connected() && (p.Data.Src != q.path.Dst || p.Data.Dst != q.path.Src):
-		return DropAddress, false
+		return counters.DropAddress, false
 	case !q.pkeyMatches(p.BTH.PKey):
-		return DropPKey, false
+		return counters.DropPKey, false
 	case !q.connected() && p.DETH.QKey != q.attr.QKey:
-		return DropQKey, false
+		return counters.DropQKey, false
 	}
 	return 0, true
 }
@@ -239,7 +240,7 @@ func (q *QP) pkeyMatches(k ib.PKey) bool {
 	return false
 }
 
-func (q *QP) drop(d Drop, p *Packet) {
+func (q *QP) drop(d counters.Drop, p *Packet) {
 	q.env.Counters.Drops[d]++
 	if q.env.Trace != nil {
 		q.record(trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: p.Size, Cause: d.String()})

@@ -2,6 +2,7 @@ package qp
 
 import (
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -115,12 +116,12 @@ func (q *QP) duplicate(p *Packet) {
 	case roce.KindCompareSwap, roce.KindFetchAdd:
 		e, i := r.res.find(p.BTH.PSN)
 		if e == nil || e.kind != p.Info.Kind {
-			q.drop(DropDuplicate, p)
+			q.drop(counters.DropDuplicate, p)
 			return
 		}
 		r.res.again(i, e.first, e.last, r.msn)
 	default:
-		q.drop(DropDuplicate, p)
+		q.drop(counters.DropDuplicate, p)
 	}
 }
 
@@ -143,12 +144,12 @@ func (q *QP) lastExecuted(p ib.PSN) ib.PSN {
 func (q *QP) duplicateRead(p *Packet) {
 	e, i := q.resp.res.find(p.BTH.PSN)
 	if e == nil || e.kind != roce.KindReadRequest || e.rkey != p.RETH.RKey {
-		q.drop(DropDuplicate, p)
+		q.drop(counters.DropDuplicate, p)
 		return
 	}
 	done := uint64(p.BTH.PSN.Distance(e.first)) * uint64(e.mtu)
 	if p.RETH.VA != e.va+done || uint64(p.RETH.Length) > uint64(e.length)-min(done, uint64(e.length)) {
-		q.drop(DropDuplicate, p)
+		q.drop(counters.DropDuplicate, p)
 		return
 	}
 	end, stop := p.BTH.PSN.Add(packetCount(p.RETH.Length, e.mtu)-1), uint32(done)+p.RETH.Length

@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/roce"
 )
@@ -72,7 +73,7 @@ func remoteOperational(cause string) fault {
 func (q *QP) receiveRequest(now clock.Instant, p *Packet) {
 	r := &q.resp
 	if r.dying != nil {
-		q.drop(DropState, p)
+		q.drop(counters.DropState, p)
 		return
 	}
 	q.request(now, p)
@@ -96,7 +97,7 @@ func (q *QP) request(now clock.Instant, p *Packet) {
 		return
 	}
 	if !q.established(now) {
-		q.drop(DropState, p)
+		q.drop(counters.DropState, p)
 		return
 	}
 	if q.env.Intervene != nil && q.intervened(p) {
@@ -157,7 +158,7 @@ func (q *QP) outOfSequence(p *Packet) {
 		if p.BTH.PSN.Diff(r.ahead) > 0 {
 			r.ahead = p.BTH.PSN
 		}
-		q.drop(DropSequence, p)
+		q.drop(counters.DropSequence, p)
 		return
 	}
 	q.env.Counters.OutOfSeqRequest++

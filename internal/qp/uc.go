@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/roce"
 )
@@ -23,7 +24,7 @@ func (q *QP) receiveUC(now clock.Instant, p *Packet) {
 		r.received = 0
 	}
 	if r.dropping {
-		q.drop(DropMessage, p)
+		q.drop(counters.DropMessage, p)
 		return
 	}
 	if d, ok := q.checkUC(p, start, end); !ok {
@@ -32,7 +33,7 @@ func (q *QP) receiveUC(now clock.Instant, p *Packet) {
 		return
 	}
 	if !q.established(now) {
-		q.drop(DropState, p)
+		q.drop(counters.DropState, p)
 		return
 	}
 	if p.Info.Kind == roce.KindSend {
@@ -46,7 +47,7 @@ func (q *QP) receiveUC(now clock.Instant, p *Packet) {
 		r.msg = messageWrite
 		if f := q.executeWrite(p); f.syndrome != 0 {
 			r.dropping, r.msg = true, messageNone
-			q.drop(DropAccess, p)
+			q.drop(counters.DropAccess, p)
 			return
 		}
 	}
@@ -60,18 +61,18 @@ func (q *QP) receiveUC(now clock.Instant, p *Packet) {
 
 // checkUC checks opcode sequence, rights, receive, length and key of a UC
 // packet. It reports why the message must be dropped.
-func (q *QP) checkUC(p *Packet, start, end bool) (Drop, bool) {
+func (q *QP) checkUC(p *Packet, start, end bool) (counters.Drop, bool) {
 	r := &q.resp
 	inHand := messageSend
 	if p.Info.Kind == roce.KindWrite {
 		inHand = messageWrite
 	}
 	if !start && r.msg != inHand {
-		return DropSequence, false
+		return counters.DropSequence, false
 	}
 	if p.Info.Kind == roce.KindWrite {
 		if q.attr.AccessFlags&ib.AccessRemoteWrite == 0 {
-			return DropAccess, false
+			return counters.DropAccess, false
 		}
 		if start {
 			q.env.Counters.RxWriteRequests++
@@ -79,13 +80,13 @@ func (q *QP) checkUC(p *Packet, start, end bool) (Drop, bool) {
 	}
 	if !q.takeResources(p) {
 		q.env.Counters.OutOfBuffer++
-		return DropNoWQE, false
+		return counters.DropNoWQE, false
 	}
 	if f := q.checkLength(p); f.syndrome != 0 {
-		return DropLength, false
+		return counters.DropLength, false
 	}
 	if f := q.checkKey(p); f.syndrome != 0 {
-		return DropAccess, false
+		return counters.DropAccess, false
 	}
 	return 0, true
 }
@@ -101,14 +102,14 @@ func (q *QP) receiveUD(now clock.Instant, p *Packet) {
 	r := &q.resp
 	switch {
 	case len(p.Payload) > q.env.Limits.ActiveMTU.Bytes():
-		q.drop(DropLength, p)
+		q.drop(counters.DropLength, p)
 		return
 	case !r.recv.taken && !q.takeRecv():
 		q.env.Counters.OutOfBuffer++
-		q.drop(DropNoWQE, p)
+		q.drop(counters.DropNoWQE, p)
 		return
 	case grhBytes+len(p.Payload) > int(r.recv.wqe.Length):
-		q.drop(DropLength, p)
+		q.drop(counters.DropLength, p)
 		return
 	}
 	var grh [grhBytes]byte

@@ -54,6 +54,7 @@ const toolLevel = 99
 var table = []Row{
 	{"ib", 0, Engine, true},
 	{"internal/clock", 0, Engine, false},
+	{"internal/counters", 0, Engine, false},
 
 	{"roce", 1, Engine, true},
 	{"mad", 1, Engine, true},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 )
@@ -19,7 +20,7 @@ type log struct {
 	at       clock.Instant // of the last line
 	packets  []outgoing    // built, not yet looked at
 	made     *completion   // made, not yet looked for in its queue
-	counters qp.Counters   // when last looked at
+	counters counters.Set  // when last looked at
 	managed  managed       // likewise
 	cause    string        // of what happens to connections
 	seen     seen
@@ -30,7 +31,7 @@ type log struct {
 // seen counts the lines of a step that say what a counter says too.
 type seen struct {
 	sent, injected, moves, flushed uint64
-	drops                          [qp.NumDrops]uint64
+	drops                          [counters.NumDrops]uint64
 	cmSent, cmAgain                [cmKinds]uint64
 }
 
@@ -106,7 +107,7 @@ func (w *world) trace(r *trace.Record) {
 	case trace.Retry:
 		w.say("retry %s from psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
 	case trace.Drop:
-		for d := range qp.NumDrops {
+		for d := range counters.NumDrops {
 			if d.String() == r.Cause {
 				w.seen.drops[d]++
 			}
@@ -236,8 +237,8 @@ func (w *world) showCounters() {
 	was, is := w.counters, w.hca.Counters()
 	w.counters = is
 	early := uint64(0) // dropped before they were counted as received
-	for _, d := range []qp.Drop{
-		qp.DropMalformed, qp.DropICRC, qp.DropAddress, qp.DropNoQP, qp.DropState, qp.DropService, qp.DropPKey, qp.DropQKey,
+	for _, d := range []counters.Drop{
+		counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropState, counters.DropService, counters.DropPKey, counters.DropQKey,
 	} {
 		early += is.Drops[d] - was.Drops[d]
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
@@ -248,7 +249,7 @@ func (n *node) receive(p *packet) {
 	n.coming -= p.segs
 	n.tally.delivered += uint64(p.segs)
 	c := n.hca.Count()
-	bad := c.Drops[qp.DropMalformed] + c.Drops[qp.DropICRC] + c.Drops[qp.DropNoQP]
+	bad := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP]
 	switch {
 	case p.damaged:
 		n.tally.damaged++
@@ -261,7 +262,7 @@ func (n *node) receive(p *packet) {
 	in := n.tally.in
 	n.hca.Shard().Receive(w.now, &p.d)
 	n.quiet = ""
-	if p.damaged && c.Drops[qp.DropMalformed]+c.Drops[qp.DropICRC]+c.Drops[qp.DropNoQP] != bad+1 {
+	if p.damaged && c.Drops[counters.DropMalformed]+c.Drops[counters.DropICRC]+c.Drops[counters.DropNoQP] != bad+1 {
 		w.fail("corrupt", "adapter %d took a damaged packet, or did not count it", n.index)
 	}
 	if p.forged && n.tally.in != in {
@@ -340,8 +341,8 @@ func sameWC(got, want *ib.WC) bool {
 // audit compares the adapter's counters with the tally.
 func (n *node) audit() {
 	c, t := n.hca.Count(), &n.tally
-	early := c.Drops[qp.DropMalformed] + c.Drops[qp.DropICRC] + c.Drops[qp.DropNoQP] + c.Drops[qp.DropService] +
-		c.Drops[qp.DropPKey] + c.Drops[qp.DropQKey] + c.Drops[qp.DropAddress]
+	early := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropService] +
+		c.Drops[counters.DropPKey] + c.Drops[counters.DropQKey] + c.Drops[counters.DropAddress]
 	for _, x := range []struct {
 		name        string
 		have, least uint64
@@ -349,8 +350,8 @@ func (n *node) audit() {
 	}{
 		{"sent_pkts", c.SentPkts, t.sent, t.sent},
 		{"rcvd_pkts", c.RcvdPkts, t.in, t.in},
-		{"packets that arrived", c.RcvdPkts + early, t.delivered - min(t.delivered, c.Drops[qp.DropState]), t.delivered},
-		{"damaged packets", c.Drops[qp.DropMalformed] + c.Drops[qp.DropICRC], 0, t.damaged},
+		{"packets that arrived", c.RcvdPkts + early, t.delivered - min(t.delivered, c.Drops[counters.DropState]), t.delivered},
+		{"damaged packets", c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC], 0, t.damaged},
 		{"cqe_flush", c.CQEFlush, t.flushed, t.flushed},
 		{"req_cqe_error", c.ReqCQEError, t.reqErr, t.reqErr},
 		{"resp_cqe_error", c.RespCQEError, t.respErr, t.respErr},

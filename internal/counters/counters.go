@@ -1,9 +1,9 @@
-package qp
+package counters
 
-// Counters are the counts of an adapter. The first group has the names that
+// Set are the counts of an adapter. The first group has the names that
 // Linux's Soft-RoCE shows in hw_counters, the second those of common hardware
 // or our own. They only grow.
-type Counters struct {
+type Set struct {
 	SentPkts           uint64
 	RcvdPkts           uint64
 	DuplicateRequest   uint64 // RC requests behind the expected PSN
@@ -80,7 +80,7 @@ func (d Drop) String() string {
 }
 
 // Each calls f with the name and the value of every counter, in a fixed order.
-func (c *Counters) Each(f func(name string, v uint64)) {
+func (c *Set) Each(f func(name string, v uint64)) {
 	for _, n := range [...]struct {
 		name string
 		v    uint64
