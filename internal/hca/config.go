@@ -5,6 +5,7 @@ import (
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -50,6 +51,7 @@ type Config struct {
 	Connections cm.Limits
 	PKeys       []ib.PKey      // P_Key table; empty takes the default key
 	Raise       func(qp.Event) // asynchronous events; must not block
+	Queues      ring.Allocator // of the memory of queues; zero is Go's heap
 	Trace       trace.Tracer   // nil for none
 	// Privileged allows controlled Q_Keys, as CAP_NET_RAW does in Linux.
 	Privileged bool

@@ -48,10 +48,13 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 			return nil, ErrNoResources
 		}
 	}
-	q := qp.New(&s.env, qp.Config{
+	q, err := qp.New(&s.env, qp.Config{
 		Num: num, Type: c.Type, PD: p.ID, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ,
 		Cap: c.Cap, SigAll: c.SigAll,
 	})
+	if err != nil {
+		return nil, err
+	}
 	s.add(q)
 	p.users++
 	return q, nil

@@ -87,8 +87,11 @@ func (h *HCA) CreateCQ(n uint32, onEvent func()) (*qp.CQ, error) {
 	case h.cqs >= h.cfg.Limits.MaxCQ:
 		return nil, ErrNoResources
 	}
-	h.cqs++
-	return qp.NewCQ(n, onEvent), nil
+	c, err := qp.NewCQ(h.cfg.Queues, n, onEvent)
+	if err == nil {
+		h.cqs++
+	}
+	return c, err
 }
 
 // ResizeCQ changes the number of entries (V3).
@@ -105,5 +108,6 @@ func (h *HCA) DestroyCQ(c *qp.CQ) error {
 		return fmt.Errorf("completion queue serves %d work queues: %w", n, ErrBusy)
 	}
 	h.cqs--
+	c.Free()
 	return nil
 }

@@ -8,13 +8,13 @@ import (
 
 // Intervene sets what is asked about every request that an RC responder is
 // about to execute; nil for nothing, which is how an adapter begins.
-func (h *HCA) Intervene(f qp.Intervene) { h.shard.env.Intervene = f }
+func (h *HCA) Intervene(f qp.Inject) { h.shard.env.Inject = f }
 
 // OverflowCQ makes a CQ fail as an entry does that finds it full (E18): CQ_ERR,
 // and every QP that completes there goes to ERR. It reports whether the CQ had
 // not failed before.
 func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
-	if !c.Overflow() {
+	if !c.Fail() {
 		return false
 	}
 	h.shard.env.Now = now

@@ -82,10 +82,14 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 		return nil, ErrNoResources
 	}
 	var s *qp.SRQ
-	s = qp.NewSRQ(p.ID, wr, max(sge, 1), func() {
+	s, err := qp.NewSRQ(h.cfg.Queues, p.ID, wr, max(sge, 1), func() {
 		h.cfg.Raise(qp.Event{Type: ib.EventSRQLimitReached, SRQ: s})
 	})
+	if err != nil {
+		return nil, err
+	}
 	if err := s.SetLimit(limit); err != nil {
+		s.Free(h.cfg.Queues)
 		return nil, err
 	}
 	h.srqs++
@@ -100,6 +104,7 @@ func (p *PD) DestroySRQ(s *qp.SRQ) error {
 	}
 	p.hca.srqs--
 	p.users--
+	s.Free(p.hca.cfg.Queues)
 	return nil
 }
 

@@ -63,7 +63,8 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		PKey:         func(i uint16) ib.PKey { return cfg.PKeys[i] },
 		Route:        s.route,
 		FixedSrcPort: cfg.Caps.SrcPort,
-		Flows:        qp.NewFlowTable(cfg.Settings.WindowBytes),
+		Windows:      qp.NewWindowTable(cfg.Settings.WindowBytes),
+		Queues:       cfg.Queues,
 		Raise:        cfg.Raise,
 		CQFailed:     s.cqFailed,
 		Wake:         s.wake,
@@ -163,7 +164,7 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 			if s.find(q.Num()) != q { // destroyed since
 				return
 			}
-			q.Kick(now)
+			q.Doorbell(now)
 			s.timers.arm(q)
 		})
 	}

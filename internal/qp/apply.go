@@ -11,35 +11,35 @@ import (
 // The modify table decides; a call that is refused changes nothing (V9).
 // Errors unwrap to EINVAL, EOPNOTSUPP or EPERM.
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
-	q.env.Now = now
-	q.sendMu.Lock()
-	defer q.sendMu.Unlock()
-	q.recvMu.Lock()
-	defer q.recvMu.Unlock()
-	from := ModifyFrom{Type: q.typ, State: q.State(), Draining: q.sqd.draining, Port: q.attr.Port}
-	to, err := CheckModify(from, attr, mask, &q.env.Limits)
+	q.ep.env.Now = now
+	q.req.queue.mu.Lock()
+	defer q.req.queue.mu.Unlock()
+	q.in.own.mu.Lock()
+	defer q.in.own.mu.Unlock()
+	from := ModifyFrom{Type: q.ep.typ, State: q.State(), Draining: q.sqd.draining, Port: q.ep.attr.Port}
+	to, err := CheckModify(from, attr, mask, &q.ep.env.Limits)
 	if err != nil {
 		return err
 	}
-	path := q.path
+	path := q.ep.path
 	if mask&ib.AttrAV != 0 {
-		dest := q.attr.DestQPN
+		dest := q.ep.attr.DestQPN
 		if mask&ib.AttrDestQPN != 0 {
 			dest = attr.DestQPN
 		}
-		if path, err = q.env.Route(&attr.AV, roce.FlowLabel(q.num, dest)); err != nil {
+		if path, err = q.ep.env.Route(&attr.AV, roce.FlowLabel(q.ep.num, dest)); err != nil {
 			return err
 		}
 	}
 	if to == ib.RESET {
 		q.clear()
-		q.attr = ib.QPAttr{}
-		q.path, q.pkey, q.mtu = fabric.Path{}, 0, 0
+		q.ep.attr = ib.QPAttr{}
+		q.ep.path, q.ep.pkey, q.ep.mtu = fabric.Path{}, 0, 0
 		q.setState(ib.RESET, "modify")
 		return nil
 	}
 	q.store(attr, mask)
-	q.path = path
+	q.ep.path = path
 	q.enter(now, from.State, to, mask)
 	return nil
 }
@@ -50,26 +50,26 @@ func (q *QP) store(a *ib.QPAttr, m ib.AttrMask) {
 		bit ib.AttrMask
 		set func()
 	}{
-		{ib.AttrEnSQDAsyncNotify, func() { q.attr.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
-		{ib.AttrAccessFlags, func() { q.attr.AccessFlags = a.AccessFlags }},
-		{ib.AttrPKeyIndex, func() { q.attr.PKeyIndex = a.PKeyIndex; q.pkey = q.env.PKey(a.PKeyIndex) }},
-		{ib.AttrPort, func() { q.attr.Port = a.Port }},
-		{ib.AttrQKey, func() { q.attr.QKey = a.QKey }},
-		{ib.AttrAV, func() { q.attr.AV = a.AV; q.prefixes = prefixCache{} }},
-		{ib.AttrPathMTU, func() { q.attr.PathMTU = a.PathMTU }},
-		{ib.AttrTimeout, func() { q.attr.Timeout = a.Timeout }},
-		{ib.AttrRetryCnt, func() { q.attr.RetryCnt = a.RetryCnt; q.req.retries = a.RetryCnt }},
-		{ib.AttrRNRRetry, func() { q.attr.RNRRetry = a.RNRRetry; q.req.rnrLeft = a.RNRRetry }},
-		{ib.AttrRQPSN, func() { q.attr.RQPSN = a.RQPSN; q.resp.epsn = a.RQPSN }},
-		{ib.AttrMaxRDAtomic, func() { q.attr.MaxRDAtomic = a.MaxRDAtomic }},
-		{ib.AttrMinRNRTimer, func() { q.attr.MinRNRTimer = a.MinRNRTimer }},
-		{ib.AttrSQPSN, func() { q.attr.SQPSN = a.SQPSN; q.req.start(a.SQPSN) }},
+		{ib.AttrEnSQDAsyncNotify, func() { q.ep.attr.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
+		{ib.AttrAccessFlags, func() { q.ep.attr.AccessFlags = a.AccessFlags }},
+		{ib.AttrPKeyIndex, func() { q.ep.attr.PKeyIndex = a.PKeyIndex; q.ep.pkey = q.ep.env.PKey(a.PKeyIndex) }},
+		{ib.AttrPort, func() { q.ep.attr.Port = a.Port }},
+		{ib.AttrQKey, func() { q.ep.attr.QKey = a.QKey }},
+		{ib.AttrAV, func() { q.ep.attr.AV = a.AV; q.ep.prefixes = prefixCache{} }},
+		{ib.AttrPathMTU, func() { q.ep.attr.PathMTU = a.PathMTU }},
+		{ib.AttrTimeout, func() { q.ep.attr.Timeout = a.Timeout }},
+		{ib.AttrRetryCnt, func() { q.ep.attr.RetryCnt = a.RetryCnt; q.req.retries = a.RetryCnt }},
+		{ib.AttrRNRRetry, func() { q.ep.attr.RNRRetry = a.RNRRetry; q.req.rnrLeft = a.RNRRetry }},
+		{ib.AttrRQPSN, func() { q.ep.attr.RQPSN = a.RQPSN; q.in.epsn = a.RQPSN }},
+		{ib.AttrMaxRDAtomic, func() { q.ep.attr.MaxRDAtomic = a.MaxRDAtomic }},
+		{ib.AttrMinRNRTimer, func() { q.ep.attr.MinRNRTimer = a.MinRNRTimer }},
+		{ib.AttrSQPSN, func() { q.ep.attr.SQPSN = a.SQPSN; q.req.start(a.SQPSN) }},
 		{ib.AttrMaxDestRDAtomic, func() {
-			q.attr.MaxDestRDAtomic = a.MaxDestRDAtomic
-			q.resp.res.reserve(uint32(a.MaxDestRDAtomic))
+			q.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic
+			q.resp.kept.reserve(int(a.MaxDestRDAtomic))
 		}},
-		{ib.AttrPathMigState, func() { q.attr.PathMigState = a.PathMigState }},
-		{ib.AttrDestQPN, func() { q.attr.DestQPN = a.DestQPN }},
+		{ib.AttrPathMigState, func() { q.ep.attr.PathMigState = a.PathMigState }},
+		{ib.AttrDestQPN, func() { q.ep.attr.DestQPN = a.DestQPN }},
 	} {
 		if m&f.bit != 0 {
 			f.set()
@@ -80,8 +80,10 @@ func (q *QP) store(a *ib.QPAttr, m ib.AttrMask) {
 // enter carries out the move from one state to another.
 func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 	if mask&(ib.AttrPathMTU|ib.AttrAV) != 0 {
-		q.mtu = q.attr.PathMTU.Bytes()
-		q.joinFlow()
+		q.ep.mtu = q.ep.attr.PathMTU.Bytes()
+		if q.ep.typ == ib.RC {
+			q.req.share.join(q.ep.env.Windows, q.ep.path.Dst)
+		}
 	}
 	switch {
 	case from == to:
@@ -90,12 +92,12 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 		q.setState(ib.ERR, "modify")
 		q.stop(now)
 		return
-	case to == ib.INIT && !q.connected() && q.env.FixedSrcPort == 0:
-		q.path.SrcPort = roce.SourcePortOfQPN(q.num)
+	case to == ib.INIT && !q.ep.connected() && q.ep.env.FixedSrcPort == 0:
+		q.ep.path.SrcPort = roce.SourcePortOfQPN(q.ep.num)
 	case to == ib.RTR:
-		q.commEst = false
+		q.in.commEst = false
 	case from == ib.SQE:
-		q.flushSend(now) // posted since (Q15)
+		q.req.flush(now) // posted since (Q15)
 		if q.State() == ib.ERR {
 			return // a completion found its CQ full (E18)
 		}
@@ -103,29 +105,11 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 	q.setState(to, "modify")
 	switch to {
 	case ib.SQD:
-		q.sqd = drainState{draining: true, notify: mask&ib.AttrEnSQDAsyncNotify != 0 && q.attr.EnSQDAsyncNotify}
+		q.sqd = drainState{draining: true, notify: mask&ib.AttrEnSQDAsyncNotify != 0 && q.ep.attr.EnSQDAsyncNotify}
 		q.checkDrained()
 	case ib.RTS:
 		q.sqd = drainState{}
-		q.env.Wake(q)
-	}
-}
-
-// joinFlow puts the QP in the window of its peer's address.
-func (q *QP) joinFlow() {
-	if q.typ != ib.RC || q.flow != nil && q.flow.dst == q.path.Dst {
-		return
-	}
-	q.leaveFlow()
-	q.flow = q.env.Flows.hold(q.path.Dst)
-}
-
-// leaveFlow takes the QP out of its window.
-func (q *QP) leaveFlow() {
-	q.releaseFlow()
-	if q.flow != nil {
-		q.env.Flows.release(q.flow)
-		q.flow = nil
+		q.ep.env.Wake(q)
 	}
 }
 
@@ -136,9 +120,9 @@ func (q *QP) Query() ib.QPAttr {
 	if st == ib.RESET {
 		return ib.QPAttr{State: st, CurState: st, Cap: q.Cap()}
 	}
-	a := q.attr
+	a := q.ep.attr
 	a.State, a.CurState, a.Cap = st, st, q.Cap()
-	a.SQPSN, a.RQPSN = q.req.alloc, q.resp.epsn
+	a.SQPSN, a.RQPSN = q.req.alloc, q.in.epsn
 	a.SQDraining = q.sqd.draining
 	return a
 }

@@ -6,12 +6,16 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
 
 // MaxMessage is the longest message of a connected service, in bytes.
 const MaxMessage = 1 << 31
+
+// atomicSize is the operand of an atomic, in bytes.
+const atomicSize = 8
 
 // Settings are the choices of an adapter that all its QPs share.
 type Settings struct {
@@ -30,6 +34,7 @@ type Settings struct {
 type Env struct {
 	Settings Settings
 	Mem      *memory.Table
+	Queues   ring.Allocator // of the memory of work queues
 	AHs      *AHTable
 	Counters *counters.Set
 	// PKey returns the entry of the port's P_Key table.
@@ -42,16 +47,16 @@ type Env struct {
 	FixedSrcPort uint16
 	// Limits are what modify calls are checked against.
 	Limits ModifyLimits
-	// Flows holds one sending window for each peer address.
-	Flows *FlowTable
+	// Windows holds one sending window for each peer address.
+	Windows *WindowTable
 	// Raise receives asynchronous events. It must not block.
 	Raise func(Event)
 	// CQFailed tells every QP that a CQ overflowed.
 	CQFailed func(now clock.Instant, cq *CQ)
 	// Wake puts a QP on the list of those that have something to transmit.
 	Wake func(*QP)
-	// Intervene answers requests in place of the RC responders, if not nil.
-	Intervene Intervene
+	// Inject answers requests in place of the RC responders, if not nil.
+	Inject Inject
 	// Trace receives what happens, if not nil.
 	Trace trace.Tracer
 	// Now is the instant that records are stamped with: the shard sets it on
@@ -60,14 +65,6 @@ type Env struct {
 
 	out roce.Packet  // scratch for packets being built
 	rec trace.Record // scratch for records
-}
-
-// record hands a record to the tracer. The caller has checked that there is
-// one, which keeps the cost out of the data path.
-func (q *QP) record(r trace.Record) {
-	r.At, r.QPN = q.env.Now, q.num
-	q.env.rec = r
-	q.env.Trace(&q.env.rec)
 }
 
 // Event is an asynchronous event: its kind and what it is about.
@@ -85,32 +82,4 @@ type Packet struct {
 	Data *fabric.Datagram // where it came from
 	Size int              // bytes of the UDP payload
 	ID   uint16           // IPv4 identification, known or derived
-}
-
-// timer names the timers of a QP.
-type timer uint8
-
-const (
-	timerAck  timer = iota // waits for an answer
-	timerRNR               // waits for the peer to be ready
-	timerFlow              // waits for room in the window
-	numTimers
-)
-
-// timers is the array of a QP's instants; clock.Never is off.
-type timers [numTimers]clock.Instant
-
-func (t *timers) stopAll() {
-	for i := range t {
-		t[i] = clock.Never
-	}
-}
-
-// next returns the earliest.
-func (t *timers) next() clock.Instant {
-	at := clock.Never
-	for _, v := range t {
-		at = min(at, v)
-	}
-	return at
 }

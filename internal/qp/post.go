@@ -6,47 +6,8 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/ring"
 )
-
-// typeSet is a set of transport services.
-type typeSet uint8
-
-func setOf(ts ...ib.QPType) typeSet {
-	var s typeSet
-	for _, t := range ts {
-		s |= 1 << t
-	}
-	return s
-}
-
-func (s typeSet) has(t ib.QPType) bool { return s>>t&1 != 0 }
-
-var (
-	onAll       = setOf(ib.RC, ib.UC, ib.UD, ib.GSI)
-	onConnected = setOf(ib.RC, ib.UC)
-	onRC        = setOf(ib.RC)
-)
-
-// wrRule says what a send operation is.
-type wrRule struct {
-	types  typeSet     // services that have it; none: not provided here
-	wc     ib.WCOpcode // of its completion
-	inline bool        // may carry inline data
-	read   bool        // READ or atomic: is answered with data, which is scattered
-}
-
-// wrRules is indexed by send operation.
-var wrRules = [...]wrRule{
-	ib.WRRDMAWrite:        {types: onConnected, wc: ib.WCRDMAWrite, inline: true},
-	ib.WRRDMAWriteWithImm: {types: onConnected, wc: ib.WCRDMAWrite, inline: true},
-	ib.WRSend:             {types: onAll, wc: ib.WCSend, inline: true},
-	ib.WRSendWithImm:      {types: onAll, wc: ib.WCSend, inline: true},
-	ib.WRRDMARead:         {types: onRC, wc: ib.WCRDMARead, read: true},
-	ib.WRAtomicCmpAndSwp:  {types: onRC, wc: ib.WCCompSwap, read: true},
-	ib.WRAtomicFetchAdd:   {types: onRC, wc: ib.WCFetchAdd, read: true},
-	ib.WRSendWithInv:      {types: onRC, wc: ib.WCSend, inline: true},
-	ib.WRAtomicWrite:      {},
-}
 
 // Sentinel errors of the posting calls; each unwraps to its errno.
 var (
@@ -57,12 +18,12 @@ var (
 
 // PostSend adds send work requests to the send queue in order. It returns how
 // many were taken: all of them, or those before the one that err is about,
-// which stay posted. The caller then has the shard Kick the QP. Errors unwrap
+// which stay posted. The caller then rings the doorbell of the shard. Errors unwrap
 // to EINVAL, EOPNOTSUPP or ENOMEM (queue full). Does not block on the shard
 // and does not allocate unless it fails.
 func (q *QP) PostSend(wrs ...ib.SendWR) (n int, err error) {
-	q.sendMu.Lock()
-	defer q.sendMu.Unlock()
+	q.req.queue.mu.Lock()
+	defer q.req.queue.mu.Unlock()
 	for i := range wrs {
 		if err := q.postSend(&wrs[i]); err != nil {
 			return i, err
@@ -72,6 +33,7 @@ func (q *QP) PostSend(wrs ...ib.SendWR) (n int, err error) {
 }
 
 func (q *QP) postSend(wr *ib.SendWR) error {
+	sq := &q.req.queue
 	if st := q.State(); behaviourOf(st).postSend == postRefuse {
 		return fmt.Errorf("post send in state %v: it takes RTS: %w", st, ib.EINVAL)
 	}
@@ -79,90 +41,93 @@ func (q *QP) postSend(wr *ib.SendWR) error {
 	if err != nil {
 		return err
 	}
-	if q.sq.Full() {
+	if sq.Full() {
 		return errQueueFull
 	}
-	i := q.sq.Prod()
-	w := q.sq.At(i)
-	w.WRID, w.Opcode, w.Flags, w.Status = wr.WRID, wr.Opcode, wr.Flags, ib.WCSuccess
-	w.RemoteAddr, w.RKey, w.CompareAdd, w.Swap = wr.RemoteAddr, wr.RKey, wr.CompareAdd, wr.Swap
-	w.AH, w.RemoteQPN, w.RemoteQKey = wr.AH, wr.RemoteQPN, wr.RemoteQKey
-	w.Imm, w.Length, w.NumSGE = wr.ImmData, length, uint8(len(wr.SGList))
+	i := sq.Prod()
+	e := sq.At(i)
+	*e = ring.SendWQE{
+		WRID: wr.WRID, RemoteAddr: wr.RemoteAddr, CompareAdd: wr.CompareAdd, Swap: wr.Swap, Length: length,
+		RKey: wr.RKey, Imm: wr.ImmData, Opcode: wr.Opcode, Flags: wr.Flags, NumSGE: uint8(len(wr.SGList)),
+	}
+	if !q.ep.connected() {
+		*sq.To(i) = ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
+	}
 	if wr.Opcode == ib.WRSendWithInv {
-		w.Imm = uint32(wr.InvRKey)
+		e.Imm = uint32(wr.InvRKey)
 	}
-	copy(q.sq.sges(i), wr.SGList)
+	copy(sq.SGEs(i, uint32(len(wr.SGList))), wr.SGList)
 	if wr.Flags&ib.SendInline != 0 {
-		copy(q.sq.inlineData(i), wr.InlineData)
+		copy(sq.Inline(i, length), wr.InlineData)
 	}
-	q.sq.Publish()
+	sq.Publish()
 	return nil
 }
 
 // checkSend applies the rules of posting and returns the bytes of payload.
 func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
-	if int(wr.Opcode) >= len(wrRules) || wrRules[wr.Opcode].types == 0 {
+	req := requestOf(wr.Opcode)
+	if req == nil {
 		return 0, fmt.Errorf("post send: %v is not provided: %w", wr.Opcode, ib.EOPNOTSUPP)
 	}
-	rule := &wrRules[wr.Opcode]
-	if !rule.types.has(q.typ) {
-		return 0, fmt.Errorf("post send: %v QPs have no %v: %w", q.typ, wr.Opcode, ib.EINVAL)
+	if !req.types.has(q.ep.typ) {
+		return 0, fmt.Errorf("post send: %v QPs have no %v: %w", q.ep.typ, wr.Opcode, ib.EINVAL)
 	}
-	if len(wr.SGList) > int(q.sq.maxSGE) {
-		return 0, fmt.Errorf("post send: %d gather elements, the QP takes %d: %w", len(wr.SGList), q.sq.maxSGE, ib.EINVAL)
+	if len(wr.SGList) > int(q.req.queue.maxSGE) {
+		return 0, fmt.Errorf("post send: %d gather elements, the QP takes %d: %w", len(wr.SGList), q.req.queue.maxSGE, ib.EINVAL)
 	}
 	length := memory.TotalLength(wr.SGList)
 	if wr.Flags&ib.SendInline != 0 {
 		var err error
-		if length, err = q.checkInline(wr, rule); err != nil {
+		if length, err = q.checkInline(wr, req); err != nil {
 			return 0, err
 		}
 	}
 	if length > MaxMessage {
 		return 0, fmt.Errorf("post send: %d bytes, a message has at most %d: %w", length, uint64(MaxMessage), ib.EINVAL)
 	}
-	if rule.read {
-		if err := q.checkReadAtomic(wr, length); err != nil {
+	if req.operation().answered() {
+		if err := q.checkAnswered(wr, req, length); err != nil {
 			return 0, err
 		}
 	}
-	if !q.connected() && wr.AH == 0 {
+	if !q.ep.connected() && wr.AH == 0 {
 		return 0, errNoAH
 	}
 	return uint32(length), nil
 }
 
-func (q *QP) checkInline(wr *ib.SendWR, rule *wrRule) (uint64, error) {
+func (q *QP) checkInline(wr *ib.SendWR, req *request) (uint64, error) {
 	switch {
-	case !rule.inline:
+	case req.operation().answered():
 		return 0, fmt.Errorf("post send: %v carries no inline data: %w", wr.Opcode, ib.EINVAL)
 	case len(wr.SGList) != 0:
 		return 0, errInlineSGE
-	case len(wr.InlineData) > int(q.sq.maxInline):
-		return 0, fmt.Errorf("post send: %d inline bytes, the QP takes %d: %w", len(wr.InlineData), q.sq.maxInline, ib.EINVAL)
+	case len(wr.InlineData) > int(q.req.queue.maxInline):
+		return 0, fmt.Errorf("post send: %d inline bytes, the QP takes %d: %w", len(wr.InlineData), q.req.queue.maxInline, ib.EINVAL)
 	}
 	return uint64(len(wr.InlineData)), nil
 }
 
-func (q *QP) checkReadAtomic(wr *ib.SendWR, length uint64) error {
-	if q.attr.MaxRDAtomic == 0 && behaviourOf(q.State()).postSend != postFlush {
+func (q *QP) checkAnswered(wr *ib.SendWR, req *request, length uint64) error {
+	if q.ep.attr.MaxRDAtomic == 0 && behaviourOf(q.State()).postSend != postFlush {
 		return fmt.Errorf("post send: %v with max_rd_atomic 0 could never be sent: %w", wr.Opcode, ib.EINVAL)
 	}
-	if wr.Opcode != ib.WRRDMARead && length != 8 {
+	if req.operation().psns == psnOne && length != atomicSize {
 		return fmt.Errorf("post send: %v returns 8 bytes, the list holds %d: %w", wr.Opcode, length, ib.EINVAL)
 	}
 	return nil
 }
 
 // PostRecv adds receive work requests in order and returns how many were
-// taken, as PostSend does. In ERR the caller has the shard Kick the QP, which
+// taken, as PostSend does. In ERR the caller rings the doorbell of the shard, which
 // flushes them.
 func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
 	if q.srq != nil {
 		return 0, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)
 	}
-	q.recvMu.Lock()
-	defer q.recvMu.Unlock()
+	q.in.own.mu.Lock()
+	defer q.in.own.mu.Unlock()
 	for i := range wrs {
 		if err := q.postRecv(&wrs[i]); err != nil {
 			return i, err
@@ -175,38 +140,25 @@ func (q *QP) postRecv(wr *ib.RecvWR) error {
 	if st := q.State(); behaviourOf(st).postRecv == postRefuse {
 		return fmt.Errorf("post receive in state %v: it takes INIT: %w", st, ib.EINVAL)
 	}
-	length, err := checkRecv(wr, q.rq.maxSGE)
-	if err != nil {
-		return err
-	}
-	if q.rq.Full() {
-		return errQueueFull
-	}
-	q.rq.put(wr, length)
-	return nil
+	return q.in.own.post(wr)
 }
 
 var errRecvTooLong = errors.New("post receive: scatter elements hold more than 2^31 bytes")
 
-// checkRecv applies the rules of posting a receive and returns the bytes that
-// it holds.
-func checkRecv(wr *ib.RecvWR, maxSGE uint32) (uint32, error) {
-	if len(wr.SGList) > int(maxSGE) {
-		return 0, fmt.Errorf("post receive: %d scatter elements, the queue takes %d: %w", len(wr.SGList), maxSGE, ib.EINVAL)
-	}
+// post adds a work request. The caller holds the lock.
+func (r *recvQueue) post(wr *ib.RecvWR) error {
 	n := memory.TotalLength(wr.SGList)
-	if n > MaxMessage {
-		return 0, fmt.Errorf("%w: %w", errRecvTooLong, ib.EINVAL)
+	switch {
+	case len(wr.SGList) > int(r.maxSGE):
+		return fmt.Errorf("post receive: %d scatter elements, the queue takes %d: %w", len(wr.SGList), r.maxSGE, ib.EINVAL)
+	case n > MaxMessage:
+		return fmt.Errorf("%w: %w", errRecvTooLong, ib.EINVAL)
+	case r.Full():
+		return errQueueFull
 	}
-	return uint32(n), nil
+	i, sges := r.Prod(), uint32(len(wr.SGList))
+	*r.At(i) = ring.RecvWQE{WRID: wr.WRID, Length: uint32(n), NumSGE: sges}
+	copy(r.SGEs(i, sges), wr.SGList)
+	r.Publish()
+	return nil
 }
-
-// wcOpcode returns the completion opcode of a send work request.
-func wcOpcode(w *sendWQE) ib.WCOpcode { return wrRules[w.Opcode].wc }
-
-// needsResponse reports whether an operation is answered with data: a READ or
-// an atomic.
-func needsResponse(o ib.WROpcode) bool { return wrRules[o].read }
-
-// isSend reports whether an operation consumes a receive by its SEND.
-func isSend(o ib.WROpcode) bool { return wrRules[o].wc == ib.WCSend }

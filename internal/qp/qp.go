@@ -1,52 +1,27 @@
 package qp
 
 import (
-	"sync"
-	"sync/atomic"
-
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
-	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
 )
 
-// QP is a queue pair. Posting may be done by any goroutine; everything else
-// is called by the thread that holds the shard.
+// QP is a queue pair: an endpoint, the two queues, and the parts that work
+// on them. It moves between states and tells its parts; they tell it what ends
+// in error. Posting may be done by any goroutine; everything else is called by
+// the thread that holds the shard.
 type QP struct {
-	env    *Env
-	num    ib.QPN
-	typ    ib.QPType
-	pd     memory.PD
-	sigAll bool
-	sendCQ *CQ
-	recvCQ *CQ
-	srq    *SRQ // nil: the QP has its own receive queue
+	ep   endpoint
+	req  requester // what this side asks for
+	comp completer // the answers to it
+	in   receiver  // what the peer sends
+	resp responder // how RC answers it
+	srq  *SRQ      // nil: the QP has its own receive queue
+	sqd  drainState
 
 	Links Links // the shard's
-
-	state atomic.Uint32 // ib.QPState; written by the shard's thread only
-
-	sendMu sync.Mutex // guards the producing side of sq
-	sq     sendQueue
-	recvMu sync.Mutex // guards the producing side of rq
-	rq     recvQueue
-
-	attr    ib.QPAttr   // as last set; current PSNs and states are elsewhere
-	path    fabric.Path // of attr.AV (RC, UC); of attr.AV's port only (UD)
-	pkey    ib.PKey
-	mtu     int // bytes of attr.PathMTU
-	flow    *Flow
-	inFlow  flowShare
-	timers  timers
-	sqd     drainState
-	commEst bool // COMM_EST was raised since the QP entered RTR
-	onFirst func(now clock.Instant)
-
-	prefixes prefixCache
-	req      requester
-	resp     responder
 }
 
 // Config says what a new QP is made of.
@@ -62,195 +37,163 @@ type Config struct {
 }
 
 // New returns a QP in RESET (Q4). The caller has checked the configuration.
-func New(env *Env, c Config) *QP {
-	q := &QP{
-		env: env, num: c.Num, typ: c.Type, pd: c.PD, sigAll: c.SigAll,
-		sendCQ: c.SendCQ, recvCQ: c.RecvCQ, srq: c.SRQ,
+// ENOMEM or EINVAL if there is no memory for the queues.
+func New(env *Env, c Config) (*QP, error) {
+	q := &QP{srq: c.SRQ}
+	q.ep = endpoint{env: env, num: c.Num, typ: c.Type, pd: c.PD}
+	q.req = requester{ep: &q.ep, qp: q, share: share{qp: q}}
+	q.comp = completer{ep: &q.ep, qp: q, req: &q.req}
+	q.in = receiver{ep: &q.ep, qp: q, from: &q.in.own, cq: c.RecvCQ}
+	q.resp = responder{ep: &q.ep, qp: q, in: &q.in}
+	q.req.queue.cq, q.req.queue.sigAll = c.SendCQ, c.SigAll
+	if err := q.req.queue.init(env.Queues, c.Type, c.Cap); err != nil {
+		return nil, err
 	}
-	q.sq.init(c.Cap)
-	if c.SRQ == nil {
-		q.rq.init(c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE)
-	} else {
-		_, sge := c.SRQ.Cap()
-		q.resp.srqSGE = make([]ib.SGE, sge)
+	if c.SRQ != nil {
+		q.in.from = c.SRQ
+		q.in.slot.sges = make([]ib.SGE, 0, c.SRQ.rq.maxSGE)
+		c.SRQ.Hold()
+	} else if err := q.in.own.init(env.Queues, c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE); err != nil {
+		q.req.queue.Free(env.Queues)
+		return nil, err
 	}
-	q.sendCQ.Hold()
-	q.recvCQ.Hold()
-	if q.srq != nil {
-		q.srq.Hold()
-	}
-	q.timers.stopAll()
-	q.req.reset(0)
-	return q
+	c.SendCQ.Hold()
+	c.RecvCQ.Hold()
+	q.ep.timers.stopAll()
+	q.req.reset()
+	return q, nil
 }
 
 // Num returns the QPN.
-func (q *QP) Num() ib.QPN { return q.num }
+func (q *QP) Num() ib.QPN { return q.ep.num }
 
 // Type returns the transport service.
-func (q *QP) Type() ib.QPType { return q.typ }
+func (q *QP) Type() ib.QPType { return q.ep.typ }
 
 // PD returns the protection domain.
-func (q *QP) PD() memory.PD { return q.pd }
+func (q *QP) PD() memory.PD { return q.ep.pd }
 
 // State returns the state. Any goroutine may call it.
-func (q *QP) State() ib.QPState { return ib.QPState(q.state.Load()) }
+func (q *QP) State() ib.QPState { return q.ep.State() }
+
+// SendCQ returns where send work requests complete.
+func (q *QP) SendCQ() *CQ { return q.req.queue.cq }
+
+// SRQ returns the shared receive queue, nil if the QP has one of its own.
+func (q *QP) SRQ() *SRQ { return q.srq }
 
 // Cap returns the actual sizes of the queues (V5).
 func (q *QP) Cap() ib.QPCap {
-	c := ib.QPCap{
-		MaxSendWR: q.sq.Cap(), MaxSendSGE: q.sq.maxSGE, MaxInlineData: q.sq.maxInline,
-	}
+	sq, rq := &q.req.queue, &q.in.own
+	c := ib.QPCap{MaxSendWR: sq.Cap(), MaxSendSGE: sq.maxSGE, MaxInlineData: sq.maxInline}
 	if q.srq == nil {
-		c.MaxRecvWR, c.MaxRecvSGE = q.rq.Cap(), q.rq.maxSGE
+		c.MaxRecvWR, c.MaxRecvSGE = rq.Cap(), rq.maxSGE
 	}
 	return c
 }
 
 // Receive processes one packet for this QP.
 func (q *QP) Receive(now clock.Instant, p *Packet) {
-	if d, ok := q.admit(p); !ok {
-		q.drop(d, p)
+	if d, ok := q.ep.admit(p); !ok {
+		q.ep.drop(d, p)
 		return
 	}
-	q.env.Counters.RcvdPkts++
-	q.tracePacket(p)
-	switch q.typ {
-	case ib.RC:
-		if p.Info.Flags&flagResponse != 0 {
-			q.receiveResponse(now, p)
-		} else {
-			q.receiveRequest(now, p)
-		}
-	case ib.UC:
-		q.receiveUC(now, p)
+	q.ep.env.Counters.RcvdPkts++
+	q.ep.tracePacket(p)
+	switch {
+	case q.ep.typ == ib.UC:
+		q.in.receiveUC(now, p)
+	case q.ep.typ != ib.RC:
+		q.in.receiveUD(now, p)
+	case p.Info.Flags&roce.FlagResponse != 0:
+		q.comp.receiveResponse(now, p)
 	default:
-		q.receiveUD(now, p)
+		q.resp.receiveRequest(now, p)
 	}
 }
 
 // Transmit appends what the QP has to send and may send, up to a quantum. It
 // reports whether there is more that could go at once.
 func (q *QP) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
-	if !behaviourOf(q.State()).sends() {
+	if !q.ep.behaviour().sends() {
 		return false
 	}
 	if q.resp.first {
 		// The last batch had no room for responses: they go first now.
-		if q.resp.first = q.sendResponses(now, b); q.resp.first {
+		if q.resp.first = q.resp.sendResponses(now, b); q.resp.first {
 			return true
 		}
 	}
-	more = q.sendRequests(now, b)
+	more = q.req.transmit(now, b)
 	if q.resp.owes() {
-		q.resp.first = q.sendResponses(now, b)
+		q.resp.first = q.resp.sendResponses(now, b)
 		more = more || q.resp.first
 	}
-	if q.flow != nil && !q.inFlow.waiting {
-		q.flow.wake(q.env.Wake) // room that this QP leaves is the next one's
-	}
+	q.req.share.yield()
 	return more
 }
 
 // Advance fires the timers that are due.
 func (q *QP) Advance(now clock.Instant) {
 	for t := range numTimers {
-		if q.timers[t] > now {
+		if q.ep.timers[t] > now {
 			continue
 		}
-		q.timers[t] = clock.Never
+		q.ep.timers[t] = clock.Never
 		switch t {
 		case timerAck:
-			q.ackTimeout(now)
+			q.req.ackTimeout(now)
 		case timerRNR:
-			q.rnrTimeout(now)
-		case timerFlow:
-			q.flowTimeout(now)
+			q.req.rnrTimeout(now)
+		case timerProbe:
+			q.req.share.timeout(now)
 		}
 	}
 }
 
 // Deadline returns when Advance is next needed.
-func (q *QP) Deadline() clock.Instant { return q.timers.next() }
+func (q *QP) Deadline() clock.Instant { return q.ep.timers.next() }
 
-// Kick is called after work was posted: it flushes what the state does not
+// wake puts the QP on the list of those that may have something to transmit.
+func (q *QP) wake() { q.ep.env.Wake(q) }
+
+// Doorbell is called after work was posted: it flushes what the state does not
 // process (Q15, Q19) or puts the QP on the list of senders.
-func (q *QP) Kick(now clock.Instant) {
-	b := behaviourOf(q.State())
+func (q *QP) Doorbell(now clock.Instant) {
+	b := q.ep.behaviour()
 	if b.postSend == postFlush {
-		q.flushSend(now)
+		q.req.flush(now)
 	}
 	if b.postRecv == postFlush {
-		q.flushRecv(now)
+		q.in.flush(now)
 	}
 	if b.sends() {
-		q.env.Wake(q)
+		q.wake()
 	}
 }
+
+// OnFirst sets what is called, once, when the next request that is in sequence
+// arrives, before it is executed. It may end the QP: move it
+// to ERR or RESET, or destroy it; no other move. Nil calls nothing.
+func (q *QP) OnFirst(f func(now clock.Instant)) { q.in.onFirst = f }
 
 // Destroy takes the QP out of use, whatever its state (V13). Its work
-// requests vanish, and so do its completions that nobody polled.
+// requests vanish, and so do its completions that nobody polled. The memory of
+// its queues goes back to the allocator: nobody may post any more.
 func (q *QP) Destroy() {
-	q.sendMu.Lock()
-	q.recvMu.Lock()
+	sq, rq := &q.req.queue, &q.in.own
+	sq.mu.Lock()
+	rq.mu.Lock()
 	q.clear()
-	q.state.Store(uint32(ib.RESET))
-	q.recvMu.Unlock()
-	q.sendMu.Unlock()
-	q.sendCQ.Release()
-	q.recvCQ.Release()
+	q.ep.state.Store(uint32(ib.RESET))
+	rq.mu.Unlock()
+	sq.mu.Unlock()
+	sq.cq.Release()
+	q.in.cq.Release()
+	sq.Free(q.ep.env.Queues)
 	if q.srq != nil {
 		q.srq.Release()
+	} else {
+		rq.Free(q.ep.env.Queues)
 	}
-}
-
-// admit checks that a packet may reach the QP's engines: state, service,
-// addresses and keys, in the order of requirement E7 and V14.
-func (q *QP) admit(p *Packet) (counters.Drop, bool) {
-	st := behaviourOf(q.State())
-	response := p.Info.Flags&flagResponse != 0
-	switch {
-	case response && !st.takesResponses(), !response && !st.takesRequests():
-		return counters.DropState, false
-	case p.Info.Service != serviceOf(q.typ):
-		return counters.DropService, false
-	case q.connected() && (p.Data.Src != q.path.Dst || p.Data.Dst != q.path.Src):
-		return counters.DropAddress, false
-	case !q.pkeyMatches(p.BTH.PKey):
-		return counters.DropPKey, false
-	case !q.connected() && p.DETH.QKey != q.attr.QKey:
-		return counters.DropQKey, false
-	}
-	return 0, true
-}
-
-// connected reports whether the service has one peer.
-func (q *QP) connected() bool { return q.typ == ib.RC || q.typ == ib.UC }
-
-// pkeyMatches checks a packet's P_Key: QP1 takes any of the port's table.
-func (q *QP) pkeyMatches(k ib.PKey) bool {
-	if q.typ != ib.GSI {
-		return q.pkey.Matches(k)
-	}
-	for i := range q.env.Limits.PKeys {
-		if q.env.PKey(uint16(i)).Matches(k) {
-			return true
-		}
-	}
-	return false
-}
-
-func (q *QP) drop(d counters.Drop, p *Packet) {
-	q.env.Counters.Drops[d]++
-	if q.env.Trace != nil {
-		q.record(trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: p.Size, Cause: d.String()})
-	}
-}
-
-// raise posts an event about this QP.
-func (q *QP) raise(t ib.EventType) {
-	if q.env.Trace != nil {
-		q.record(trace.Record{Kind: trace.Event, Event: t})
-	}
-	q.env.Raise(Event{Type: t, QPN: q.num})
 }

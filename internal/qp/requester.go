@@ -4,10 +4,10 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/ring"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
 )
-
-type sendWQE = ring.SendWQE
 
 // sendQuantum is the packets of one turn of a QP, so that QPs share a batch.
 const sendQuantum = 64
@@ -16,11 +16,16 @@ const sendQuantum = 64
 // acknowledgement when the window allows more; rxe does the same.
 const ackRun = 64
 
-// requester is the sending side of a QP. Work requests between the ring's
+// requester is the sending side of a QP. Work requests between the queue's
 // consumer index and began have PSNs; those after have not been touched. The
 // next packet is the one at psn, which belongs to the work request next; psn
 // is behind fresh while packets are being sent again.
 type requester struct {
+	ep    *endpoint
+	qp    *QP // is told what becomes of work requests
+	queue sendQueue
+	share share
+
 	next     uint32 // index of the work request that psn is in
 	began    uint32 // index of the first that never began
 	psn      ib.PSN // next to send
@@ -35,15 +40,28 @@ type requester struct {
 	rnrLeft  uint8  // left before RNR_RETRY_EXC_ERR
 	waitRNR  bool   // the peer was not ready: nothing is sent until the timer
 	retrying bool   // sending went back and nothing has come of it yet
-	failed   bool   // the work request next has a local error; it waits to be the oldest
-	read     readProgress
-	credit   creditState
+
+	// failed is the local error of the work request next, which waits to be
+	// the oldest; SUCCESS is none.
+	failed ib.WCStatus
+	read   readProgress
+	credit creditState
+}
+
+// readProgress is how far the responses of the READ that is oldest have come.
+type readProgress struct {
+	inMessage bool   // a FIRST or MIDDLE came last: MIDDLE or LAST comes next
+	restart   ib.PSN // where sending last went back to: the answer may begin anew or go on
 }
 
 // reset puts the requester at the start of an empty queue.
-func (r *requester) reset(at uint32) {
-	*r = requester{next: at, began: at}
-	r.credit.unlimited = true
+func (r *requester) reset() {
+	at := r.queue.Cons()
+	r.next, r.began = at, at
+	r.ssn, r.retries, r.rnrLeft = 0, 0, 0
+	r.credit = creditState{unlimited: true}
+	r.start(ib.PSN{})
+	r.idle()
 }
 
 // start sets the first PSN (RTR→RTS).
@@ -54,22 +72,25 @@ func (r *requester) start(p ib.PSN) { r.psn, r.una, r.fresh, r.alloc = p, p, p, 
 func (r *requester) idle() {
 	r.psn, r.una, r.fresh = r.alloc, r.alloc, r.alloc
 	r.rdOut, r.rdBegun, r.sinceAck = 0, 0, 0
-	r.waitRNR, r.retrying, r.failed = false, false, false
+	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
 	r.read = readProgress{}
 }
 
 // outstanding reports whether packets that were sent are not acknowledged.
 func (r *requester) outstanding() bool { return r.fresh != r.una }
 
-// sendRequests sends until the queue, the window, the batch or the quantum is
-// used up. It reports whether there is more to send at once.
-func (q *QP) sendRequests(now clock.Instant, b *fabric.Batch) (more bool) {
+// drained reports whether every work request that was begun is complete.
+func (r *requester) drained() bool { return r.queue.Cons() == r.began }
+
+// transmit sends until the queue, the window, the batch or the quantum is used
+// up. It reports whether there is more to send at once.
+func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	for range sendQuantum {
-		w := q.nextRequest()
+		w := r.nextRequest(now)
 		if w == nil {
 			return false
 		}
-		if !q.sendRequest(now, b, w) {
+		if !r.sendRequest(now, b, w) {
 			return true
 		}
 	}
@@ -79,153 +100,341 @@ func (q *QP) sendRequests(now clock.Instant, b *fabric.Batch) (more bool) {
 // nextRequest returns the work request whose packet may be sent now, nil if
 // there is none. It begins a new one when the state, the fence and the
 // credits allow.
-func (q *QP) nextRequest() *sendWQE {
-	r := &q.req
-	if r.waitRNR || r.failed {
+func (r *requester) nextRequest(now clock.Instant) *begunWR {
+	if r.waitRNR || r.failed != ib.WCSuccess {
 		return nil
 	}
-	fresh := r.next == r.began
-	if fresh && (behaviourOf(q.State()).requester != sendAll || r.began == q.sq.Prod()) {
+	if r.next != r.began {
+		if w := r.queue.at(r.next); r.ep.typ != ib.RC || r.mayTransmit(now, w, r.psn) {
+			return w
+		}
 		return nil
 	}
-	w := q.sq.At(r.next)
-	if fresh && q.typ == ib.RC && !q.mayBegin(w) {
+	if r.ep.behaviour().requester != sendAll || !r.waiting(now) {
 		return nil
 	}
-	if q.typ == ib.RC && !q.mayTransmit(w, fresh) {
+	w := r.queue.note(r.ep.typ, r.next)
+	w.first = r.alloc
+	if r.ep.typ == ib.RC && !(r.mayBegin(w) && r.mayTransmit(now, w, w.first)) {
 		return nil
 	}
-	if fresh {
-		q.begin(w)
-	}
+	r.begin(w)
 	return w
+}
+
+// waiting reports whether the queue has a work request that never began. An
+// index that makes no sense ends the QP.
+func (r *requester) waiting(now clock.Instant) bool {
+	n, ok := r.queue.Len()
+	if !ok {
+		r.qp.fatal(now, "the send queue's index makes no sense")
+		return false
+	}
+	return r.began-r.queue.Cons() != n
 }
 
 // mayBegin applies the fence and the peer's credits. With nothing outstanding
 // one message may always go, whatever count a peer last gave: its answer is
 // the only thing that could bring another.
-func (q *QP) mayBegin(w *sendWQE) bool {
-	if w.Flags&ib.SendFence != 0 && q.req.rdBegun > 0 {
+func (r *requester) mayBegin(w *begunWR) bool {
+	if w.flags&ib.SendFence != 0 && r.rdBegun > 0 {
 		return false
 	}
-	return !q.req.outstanding() || q.req.credit.allows(w.Opcode, q.req.ssn+1)
+	return !r.outstanding() || r.credit.allows(w.request(), r.ssn+1)
 }
 
-// mayTransmit applies the window, and the depth of READs and atomics. A
-// request that is sent alone needs no window.
-func (q *QP) mayTransmit(w *sendWQE, fresh bool) bool {
-	first := q.req.psn
-	if fresh {
-		first = q.req.alloc
-	}
-	if needsResponse(w.Opcode) && q.req.rdOut >= max(1, uint32(q.attr.MaxRDAtomic)) {
+// mayTransmit applies the window, and the depth of READs and atomics, to the
+// request at psn. A request that is sent alone needs no window.
+func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool {
+	if w.request().operation().answered() && r.rdOut >= max(1, uint32(r.ep.attr.MaxRDAtomic)) {
 		return false
 	}
-	return q.admitFlow(q.packetCost(w, fresh, first))
+	cost := r.cost(w, psn)
+	return r.share.admit(now, cost, cost <= packetCost(uint32(r.ep.mtu)), r.sinceAck > 0)
 }
 
-// begin gives a work request its PSNs and its number.
-func (q *QP) begin(w *sendWQE) {
-	r := &q.req
-	w.FirstPSN = r.alloc
-	w.LastPSN = r.alloc.Add(q.packets(w) - 1)
-	r.alloc = w.LastPSN.Next()
+// cost returns what the request packet of w at psn puts in flight: itself, or
+// the packets of its answer. It is what is asked of the window, and what is
+// charged.
+func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
+	mtu := uint32(r.ep.mtu)
+	if !w.request().operation().answered() {
+		return packetCost(min(w.length-psn.Distance(w.first)*mtu, mtu))
+	}
+	end := r.chunkEnd(w, psn)
+	tail := min(w.length-end.Distance(w.first)*mtu, mtu)
+	return end.Distance(psn)*packetCost(mtu) + packetCost(tail)
+}
+
+// begin gives the work request next its place among the messages.
+func (r *requester) begin(w *begunWR) {
+	r.alloc = r.last(w).Next()
 	r.began++
-	if needsResponse(w.Opcode) {
+	if w.request().operation().answered() {
 		r.rdBegun++
 	}
-	n := q.chunks(w)
+	n := r.chunks(w)
 	r.ssn += n
-	w.SSN = r.ssn
-	r.credit.begin(w.Opcode, n)
+	r.credit.begin(w.request(), n)
 }
 
-// packets returns the PSNs that a work request takes.
-func (q *QP) packets(w *sendWQE) uint32 {
-	switch {
-	case w.Opcode == ib.WRAtomicCmpAndSwp || w.Opcode == ib.WRAtomicFetchAdd:
-		return 1
-	case !q.connected():
+// last returns the last PSN of a work request.
+func (r *requester) last(w *begunWR) ib.PSN {
+	if !r.ep.connected() {
+		return w.first
+	}
+	return w.first.Add(w.request().operation().packets(w.length, r.ep.mtu) - 1)
+}
+
+// readChunk returns how many packets one READ request may ask for: a quarter
+// of what the window can grow to. It is the same for the whole life of a QP's
+// connection.
+func (r *requester) readChunk() uint32 {
+	return max(1, uint32(r.ep.env.Settings.WindowBytes)/4/packetCost(uint32(r.ep.mtu)))
+}
+
+// chunkEnd returns the last PSN of the chunk of a READ that p is in. A READ
+// longer than a chunk is asked for in several requests, so that its responses
+// fit the receive buffer; each has its own PSNs, as several READs would.
+func (r *requester) chunkEnd(w *begunWR, p ib.PSN) ib.PSN {
+	size := r.readChunk()
+	i := p.Distance(w.first) / size
+	return w.first.Add(min(r.last(w).Distance(w.first), (i+1)*size-1))
+}
+
+// chunks returns how many requests a work request becomes.
+func (r *requester) chunks(w *begunWR) uint32 {
+	if !w.request().operation().answered() {
 		return 1
 	}
-	return packetCount(w.Length, q.mtu)
-}
-
-// packetCount returns the packets that n bytes of payload take: at least one.
-func packetCount(n uint32, mtu int) uint32 {
-	return max(1, uint32((uint64(n)+uint64(mtu)-1)/uint64(mtu)))
+	return r.last(w).Distance(w.first)/r.readChunk() + 1
 }
 
 // sendRequest appends the packet at psn. It reports false when the batch has
 // no room.
-func (q *QP) sendRequest(now clock.Instant, b *fabric.Batch, w *sendWQE) bool {
+func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) bool {
 	var n uint32
 	status := ib.WCSuccess
+	answered := w.request().operation().answered()
 	switch {
-	case needsResponse(w.Opcode) && q.attr.MaxRDAtomic == 0:
-		status = ib.WCLocQPOpErr // posted before the depth was taken away
-	case w.Opcode == ib.WRRDMARead:
-		n = q.sendRead(b, w)
-	case needsResponse(w.Opcode):
-		n = q.sendAtomic(b, w)
-	case q.connected():
-		n, status = q.sendData(b, w)
+	case w.wild, answered && r.ep.attr.MaxRDAtomic == 0: // taken away after it was posted
+		status = ib.WCLocQPOpErr
+	case answered:
+		n = r.sendBare(b, w)
+	case r.ep.connected():
+		n, status = r.sendData(b, w)
 	default:
-		n, status = q.sendDatagram(b, w)
+		n, status = r.sendDatagram(b, w)
 	}
 	if status != ib.WCSuccess {
-		q.localError(now, w, status)
+		// It completes in error once everything before it is complete, so that
+		// completions stay in order (E2, E3).
+		r.failed = status
+		r.reapFailed(now)
 		return true
 	}
 	if n == 0 {
 		return false
 	}
-	q.sent(now, w, n)
+	r.sent(now, w, n)
 	return true
 }
 
 // sent moves on by n PSNs after a packet of w went out.
-func (q *QP) sent(now clock.Instant, w *sendWQE, n uint32) {
-	r := &q.req
+func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.psn != r.fresh {
-		q.env.Counters.RetransPkts++
+		r.ep.env.Counters.RetransPkts++
 	}
 	r.psn = r.psn.Add(n)
 	if r.psn.Diff(r.fresh) > 0 {
 		r.fresh = r.psn
 	}
-	last := r.psn == w.LastPSN.Next()
+	last := r.psn == r.last(w).Next()
 	if last {
 		r.next++
 	}
-	if q.typ == ib.RC {
-		if q.timers[timerAck] == clock.Never {
-			q.startAckTimer(now)
+	if r.ep.typ == ib.RC {
+		if r.ep.timers[timerAck] == clock.Never {
+			r.startAckTimer(now)
 		}
 		return
 	}
 	// UC and UD: handed to the network is complete.
 	r.una = r.psn
 	if last {
-		q.completeSend(now, ib.WCSuccess)
-		q.checkDrained()
+		r.complete(now, ib.WCSuccess)
+		r.qp.checkDrained()
 	}
-}
-
-// localError ends sending at w: it completes in error once everything before
-// it is complete, so that completions stay in order (E2, E3).
-func (q *QP) localError(now clock.Instant, w *sendWQE, s ib.WCStatus) {
-	w.Status = s
-	q.req.failed = true
-	q.reapFailed(now)
 }
 
 // reapFailed completes a work request with a local error when it has become
 // the oldest.
-func (q *QP) reapFailed(now clock.Instant) {
-	if !q.req.failed || q.req.next != q.sq.Cons() {
+func (r *requester) reapFailed(now clock.Instant) {
+	if r.failed != ib.WCSuccess && r.next == r.queue.Cons() {
+		r.qp.sendError(now, r.failed, "local error: "+r.failed.String())
+	}
+}
+
+// complete ends the oldest send work request: an entry in the CQ if it is
+// signalled or failed, and its place is free again.
+func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
+	i := r.queue.Cons()
+	e, w := r.queue.At(i), r.queue.at(i)
+	signalled := r.queue.signalled(i)
+	wc := ib.WC{WRID: e.WRID, Status: status, QPN: r.ep.num}
+	if status == ib.WCSuccess {
+		wc.Opcode, wc.ByteLen = w.request().wc, w.length
+		if w.request().kind == roce.KindSend {
+			r.ep.env.Counters.RDMASends++
+		}
+	}
+	switch {
+	case i == r.began: // never sent: a flush
+		r.began++
+	case w.request().operation().answered() && r.rdBegun > 0:
+		r.rdBegun--
+	}
+	if int32(r.next-i) <= 0 {
+		r.next = i + 1
+	}
+	r.queue.Release()
+	if status == ib.WCSuccess && !signalled {
 		return
 	}
-	w := q.sq.At(q.req.next)
-	q.sendError(now, w.Status, "local error: "+w.Status.String())
+	r.ep.countStatus(status, &r.ep.env.Counters.ReqCQEError)
+	r.qp.push(now, r.queue.cq, &wc, false)
 }
+
+// flush completes every send work request with a flush error, in order (Q15,
+// Q19).
+func (r *requester) flush(now clock.Instant) {
+	// What is posted meanwhile rings again. A CQ that overflows on the way
+	// flushes the rest from within.
+	for n, _ := r.queue.Len(); n > 0; n-- {
+		if left, _ := r.queue.Len(); left == 0 {
+			break
+		}
+		r.complete(now, ib.WCWRFlushErr)
+	}
+	r.idle()
+}
+
+// sendData appends the next packet of a SEND or WRITE. It returns 0 when the
+// batch is full.
+func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) {
+	ep, e := r.ep, r.queue.At(r.next)
+	off := r.psn.Distance(w.first) * uint32(ep.mtu)
+	rest := w.length - off
+	n := min(rest, uint32(ep.mtu))
+	end := rest == n
+	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
+	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
+	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(packetCost(n)))
+	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: w.length}
+	p.Imm, p.InvRKey = e.Imm, ib.RKey(e.Imm)
+	seg, payload, id := ep.append(b, &ep.path, n)
+	if seg == nil {
+		return 0, ib.WCSuccess
+	}
+	if !r.gather(payload, w, off) {
+		b.Unappend()
+		return 0, ib.WCLocProtErr
+	}
+	r.share.charge(r.cost(w, r.psn))
+	ep.finish(seg, id)
+	r.sinceAck++
+	if p.BTH.AckReq {
+		r.sinceAck = 0
+	}
+	return 1, ib.WCSuccess
+}
+
+// ackDue asks for an acknowledgement in the middle of a message, often enough
+// to keep the window moving.
+func (r *requester) ackDue(cost uint32) bool {
+	w := r.share.window
+	return !w.fits(2*cost) || r.sinceAck+1 >= min(ackRun, w.ackEvery(cost))
+}
+
+// gather copies payload of the work request next, from byte off of its
+// message.
+func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
+	if w.flags&ib.SendInline != 0 {
+		copy(dst, r.queue.Inline(r.next, w.length)[off:])
+		return true
+	}
+	if len(dst) == 0 {
+		return true
+	}
+	return r.ep.env.Mem.Gather(dst, r.ep.pd, r.queue.sges(r.next), uint64(off)) == memory.FaultNone
+}
+
+// sendBare appends a request without payload: a READ of what is missing of
+// w's present chunk, or an atomic. It returns the PSNs that it takes, 0 when
+// the batch is full.
+func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
+	e := r.queue.At(r.next)
+	n := r.chunkEnd(w, r.psn).Distance(r.psn) + 1
+	p := r.ep.header(w.request().opcode(r.ep.typ, true, true), r.psn)
+	p.BTH.AckReq = true
+	switch w.request().kind {
+	case roce.KindCompareSwap:
+		p.AtomicETH = roce.AtomicETH{VA: e.RemoteAddr, RKey: e.RKey, SwapAdd: e.Swap, Compare: e.CompareAdd}
+	case roce.KindFetchAdd:
+		p.AtomicETH = roce.AtomicETH{VA: e.RemoteAddr, RKey: e.RKey, SwapAdd: e.CompareAdd}
+	default:
+		done := r.psn.Distance(w.first) * uint32(r.ep.mtu)
+		p.RETH = roce.RETH{
+			VA: e.RemoteAddr + uint64(done), RKey: e.RKey,
+			Length: uint32(min(uint64(w.length-done), uint64(n)*uint64(r.ep.mtu))),
+		}
+	}
+	if !r.ep.appendBare(b) {
+		return 0
+	}
+	r.share.charge(r.cost(w, r.psn))
+	r.sinceAck = 0
+	r.rdOut++
+	return n
+}
+
+// traceRetry records that sending goes back.
+func (r *requester) traceRetry(cause string) {
+	if r.ep.env.Trace != nil {
+		r.ep.record(trace.Record{Kind: trace.Retry, PSN: r.psn, Cause: cause})
+	}
+}
+
+// creditState is how many messages the peer has receives for (IBA 9.7.7.2).
+// Until an AETH has brought a count, nothing is limited.
+type creditState struct {
+	unlimited bool
+	limit     uint32 // number of the last message that has a receive
+}
+
+// allows reports whether message number ssn may begin. One message more than
+// there are credits may: its answer brings the next count.
+func (c *creditState) allows(w *request, ssn uint32) bool {
+	return c.unlimited || !w.takesReceive() || seqDiff(ssn, c.limit) <= 1
+}
+
+// begin counts n messages that take a number; those that need no receive move
+// the limit along.
+func (c *creditState) begin(w *request, n uint32) {
+	if !c.unlimited && !w.takesReceive() {
+		c.limit += n
+	}
+}
+
+// update takes the count of an AETH.
+func (c *creditState) update(msn ib.MSN, code uint8) {
+	n, ok := ib.Credits(code)
+	l := uint32(msn) + n
+	if ok && (c.unlimited || seqDiff(l, c.limit) > 0) {
+		c.limit = l
+	}
+	c.unlimited = !ok
+}
+
+// seqDiff returns the signed distance of two 24-bit sequence numbers.
+func seqDiff(a, b uint32) int32 { return int32((a-b)<<8) >> 8 }

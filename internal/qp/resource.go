@@ -12,24 +12,46 @@ type resource struct {
 	kind    roce.Kind
 	pending bool   // next to end have still to be sent
 	replay  bool   // they have been sent before
+	mtu     uint16 // that its PSNs count in; the QP's may have changed since
 	first   ib.PSN // of the original request
 	last    ib.PSN
 	next    ib.PSN // next response to send
 	end     ib.PSN // last response asked for
 	msn     ib.MSN
 	rkey    ib.RKey
-	va      uint64
 	length  uint32
 	stop    uint32 // bytes of it that the responses to end carry
-	mtu     int    // that its PSNs count in; the QP's may have changed since
+	va      uint64
 	value   uint64 // original value of an atomic
 }
 
-// resources keeps the last responder-resources READs and atomics, oldest
-// first, plus those beyond that are not answered yet.
+// asked returns e as the request p asks for it: n responses, which count as
+// message msn.
+func (e resource) asked(p *Packet, msn ib.MSN, n uint32) resource {
+	e.kind, e.pending, e.msn = p.Info.Kind, true, msn
+	e.first, e.next = p.BTH.PSN, p.BTH.PSN
+	e.last = e.first.Add(n - 1)
+	e.end = e.last
+	return e
+}
+
+// resources keeps the last responder-resources READs and atomics, plus those
+// beyond that are not answered yet: a FIFO in a circular array, so that none
+// ever moves. Entries are counted from the oldest.
 type resources struct {
-	ring []resource // a FIFO in a slice that is compacted in place
-	out  int        // entries before this one have nothing to send
+	ring []resource
+	head int // place of entry 0
+	n    int
+	out  int // entries before this one have nothing to send
+}
+
+// at returns entry i.
+func (s *resources) at(i int) *resource {
+	i += s.head
+	if i >= len(s.ring) {
+		i -= len(s.ring)
+	}
+	return &s.ring[i]
 }
 
 // ready makes room for one more entry and reports whether there is: depth is
@@ -39,48 +61,54 @@ func (s *resources) ready(depth, limit uint32) bool {
 	if depth == 0 {
 		return false
 	}
-	drop := len(s.ring) - int(depth) + 1
-	if drop > s.out {
-		drop = s.out
-	}
-	if drop > 0 {
-		s.ring = s.ring[:copy(s.ring, s.ring[drop:])]
+	if drop := min(s.n-int(depth)+1, s.out); drop > 0 {
+		s.head = (s.head + drop) % len(s.ring)
+		s.n -= drop
 		s.out -= drop
 	}
-	return len(s.ring) < int(max(depth, limit))
+	return s.n < int(max(depth, limit))
 }
 
 // reserve makes room for depth entries at once, so that the data path does not
 // allocate.
-func (s *resources) reserve(depth uint32) {
-	if cap(s.ring) < int(depth) {
-		s.ring = append(make([]resource, 0, depth), s.ring...)
+func (s *resources) reserve(depth int) {
+	if len(s.ring) >= depth {
+		return
 	}
+	ring := make([]resource, depth)
+	for i := range s.n {
+		ring[i] = *s.at(i)
+	}
+	s.ring, s.head = ring, 0
 }
 
 // add appends an entry that is to be answered.
-func (s *resources) add(e resource) { s.ring = append(s.ring, e) }
+func (s *resources) add(e resource) {
+	if s.n == len(s.ring) {
+		s.reserve(2 * max(s.n, 1))
+	}
+	s.n++
+	*s.at(s.n - 1) = e
+}
 
 // pending reports whether an entry has something to send.
-func (s *resources) pending() bool { return s.out < len(s.ring) }
+func (s *resources) pending() bool { return s.out < s.n }
 
 // front returns the entry to answer next.
 func (s *resources) front() *resource {
-	for s.out < len(s.ring) && !s.ring[s.out].pending {
-		s.out++
+	for ; s.out < s.n; s.out++ {
+		if e := s.at(s.out); e.pending {
+			return e
+		}
 	}
-	if s.out == len(s.ring) {
-		return nil
-	}
-	return &s.ring[s.out]
+	return nil
 }
 
 // find returns the newest entry whose PSNs include p: one that is kept from
 // long ago may have the same.
 func (s *resources) find(p ib.PSN) (*resource, int) {
-	for i := len(s.ring) - 1; i >= 0; i-- {
-		e := &s.ring[i]
-		if p.InWindow(e.first, e.last.Distance(e.first)+1) {
+	for i := s.n - 1; i >= 0; i-- {
+		if e := s.at(i); p.InWindow(e.first, e.last.Distance(e.first)+1) {
 			return e, i
 		}
 	}
@@ -90,48 +118,45 @@ func (s *resources) find(p ib.PSN) (*resource, int) {
 // again makes an entry send its responses from p to end once more. They carry
 // the present count of messages, as an acknowledgement would.
 func (s *resources) again(i int, p, end ib.PSN, msn ib.MSN) {
-	e := &s.ring[i]
+	e := s.at(i)
 	e.replay = e.replay || !e.pending || p.Diff(e.next) < 0
 	e.pending, e.next, e.end, e.msn = true, p, end, msn
 	s.out = min(s.out, i)
 }
 
 // clear forgets everything.
-func (s *resources) clear() {
-	s.ring, s.out = s.ring[:0], 0
-}
+func (s *resources) clear() { s.head, s.n, s.out = 0, 0, 0 }
 
 // duplicate answers a request behind the expected PSN (E9): SEND and WRITE
 // are acknowledged again, a READ is read again, an atomic answered from its
 // saved result. What cannot be found or does not match is dropped; a
 // duplicate is never refused.
-func (q *QP) duplicate(p *Packet) {
-	r := &q.resp
-	q.env.Counters.DuplicateRequest++
-	switch p.Info.Kind {
-	case roce.KindSend, roce.KindWrite:
-		r.reply.ack(q.lastExecuted(p.BTH.PSN))
-	case roce.KindReadRequest:
-		q.duplicateRead(p)
-	case roce.KindCompareSwap, roce.KindFetchAdd:
-		e, i := r.res.find(p.BTH.PSN)
+func (r *responder) duplicate(p *Packet) {
+	r.ep.env.Counters.DuplicateRequest++
+	switch op := operationOf(p.Info.Kind); {
+	case !op.provided():
+		r.ep.drop(counters.DropDuplicate, p)
+	case !op.answered():
+		r.reply.ack(r.lastExecuted(p.BTH.PSN))
+	case op.answer == roce.KindReadResponse:
+		r.duplicateRead(p)
+	default:
+		e, i := r.kept.find(p.BTH.PSN)
 		if e == nil || e.kind != p.Info.Kind {
-			q.drop(counters.DropDuplicate, p)
+			r.ep.drop(counters.DropDuplicate, p)
 			return
 		}
-		r.res.again(i, e.first, e.last, r.msn)
-	default:
-		q.drop(counters.DropDuplicate, p)
+		r.kept.again(i, e.first, e.last, r.msn)
 	}
 }
 
 // lastExecuted returns the PSN to acknowledge for a duplicate at p: the last
 // one executed, but not past a READ or atomic whose answer the peer may not
 // have. Those kept from before p, however long ago, do not matter.
-func (q *QP) lastExecuted(p ib.PSN) ib.PSN {
-	epsn := q.resp.epsn
-	for i := range q.resp.res.ring {
-		e := &q.resp.res.ring[i]
+func (r *responder) lastExecuted(p ib.PSN) ib.PSN {
+	epsn := r.in.epsn
+	for i := range r.kept.n {
+		e := r.kept.at(i)
 		if e.first.InWindow(p.Next(), epsn.Distance(p)-1) {
 			return e.first.Prev()
 		}
@@ -141,18 +166,18 @@ func (q *QP) lastExecuted(p ib.PSN) ib.PSN {
 
 // duplicateRead answers a READ again from where the peer asks, if it lies
 // inside the original in PSN, address and length and has the same rkey.
-func (q *QP) duplicateRead(p *Packet) {
-	e, i := q.resp.res.find(p.BTH.PSN)
+func (r *responder) duplicateRead(p *Packet) {
+	e, i := r.kept.find(p.BTH.PSN)
 	if e == nil || e.kind != roce.KindReadRequest || e.rkey != p.RETH.RKey {
-		q.drop(counters.DropDuplicate, p)
+		r.ep.drop(counters.DropDuplicate, p)
 		return
 	}
 	done := uint64(p.BTH.PSN.Distance(e.first)) * uint64(e.mtu)
 	if p.RETH.VA != e.va+done || uint64(p.RETH.Length) > uint64(e.length)-min(done, uint64(e.length)) {
-		q.drop(counters.DropDuplicate, p)
+		r.ep.drop(counters.DropDuplicate, p)
 		return
 	}
-	end, stop := p.BTH.PSN.Add(packetCount(p.RETH.Length, e.mtu)-1), uint32(done)+p.RETH.Length
+	end, stop := p.BTH.PSN.Add(packetCount(p.RETH.Length, int(e.mtu))-1), uint32(done)+p.RETH.Length
 	if e.pending && e.end.Diff(end) > 0 {
 		end, stop = e.end, e.stop
 	}
@@ -161,5 +186,5 @@ func (q *QP) duplicateRead(p *Packet) {
 		return // it has not been reached yet and will be sent in its turn
 	}
 	e.stop = stop
-	q.resp.res.again(i, p.BTH.PSN, end, q.resp.msn)
+	r.kept.again(i, p.BTH.PSN, end, r.msn)
 }

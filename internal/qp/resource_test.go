@@ -25,10 +25,9 @@ func TestE9_OldResources(t *testing.T) {
 		{0, 0xfffff0, 0xffffe0, 0xffffef},            // nearly once round
 		{0xfffff8, 0x08, 0xfffff0, 0xfffff7},         // between, across the wrap
 	} {
-		q := &QP{}
-		q.resp.epsn = at(c.epsn)
-		q.resp.res.add(resource{kind: roce.KindReadRequest, first: at(c.old), last: at(c.old)})
-		if got := q.lastExecuted(at(c.dup)); got != at(c.want) {
+		r := responder{in: &receiver{epsn: at(c.epsn)}}
+		r.kept.add(resource{kind: roce.KindReadRequest, first: at(c.old), last: at(c.old)})
+		if got := r.lastExecuted(at(c.dup)); got != at(c.want) {
 			t.Errorf("a duplicate at %06x with a READ kept at %06x and %06x expected is acknowledged up to %v, want %06x",
 				c.dup, c.old, c.epsn, got, c.want)
 		}
@@ -67,7 +66,7 @@ func TestE11_Model(t *testing.T) {
 				}
 				want := depth > 0 && len(model) < int(max(depth, limit))
 				if got := s.ready(depth, limit); got != want {
-					t.Fatalf("ready is %v with %d kept, want %v", got, len(s.ring), want)
+					t.Fatalf("ready is %v with %d kept, want %v", got, s.n, want)
 				}
 				if want {
 					s.add(resource{first: at(epsn), last: at(epsn + n - 1), next: at(epsn), end: at(epsn + n - 1), pending: true})
@@ -103,8 +102,8 @@ func TestE11_Model(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				owed := slices.ContainsFunc(model, func(m modelRead) bool { return m.owes })
-				if len(s.ring) > int(max(depth, limit)) || s.pending() != owed {
-					t.Fatalf("%d are kept of depth %d and limit %d; the model is %+v", len(s.ring), depth, limit, model)
+				if s.n > int(max(depth, limit)) || s.pending() != owed {
+					t.Fatalf("%d are kept of depth %d and limit %d; the model is %+v", s.n, depth, limit, model)
 				}
 			},
 		})

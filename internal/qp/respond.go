@@ -48,10 +48,9 @@ const responseQuantum = 64
 
 // sendResponses appends READ and atomic responses in PSN order and then the
 // acknowledgement. It reports whether some are left.
-func (q *QP) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
-	r := &q.resp
+func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
 	for n := 0; ; n++ {
-		e := r.res.front()
+		e := r.kept.front()
 		if e == nil {
 			break
 		}
@@ -60,79 +59,74 @@ func (q *QP) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
 		}
 		ok := false
 		if e.kind == roce.KindReadRequest {
-			ok = q.sendReadResponse(b, e)
+			ok = r.sendReadResponse(b, e)
 		} else {
-			ok = q.sendAtomicAck(b, e)
+			ok = r.sendAtomicAck(b, e)
 		}
 		if !ok {
 			return true
 		}
 	}
-	if r.reply.kind != replyNone && !q.sendAck(b) {
+	if r.reply.kind != replyNone && !r.sendAck(b) {
 		return true
 	}
-	if r.dying != nil && r.reply.kind == replyNone {
-		q.die(now)
+	if r.dying.syndrome != 0 && r.reply.kind == replyNone {
+		r.die(now)
 	}
 	return false
 }
 
 // syndrome returns the AETH syndrome of a positive answer.
-func (q *QP) syndrome() roce.Syndrome {
-	if !q.env.Settings.Credits || q.srq != nil {
+func (r *responder) syndrome() roce.Syndrome {
+	n, ok := r.in.from.credits()
+	if !ok || !r.ep.env.Settings.Credits {
 		return roce.ACKUnlimited
 	}
-	n := q.rq.Len()
-	if q.resp.recv.taken {
+	if r.in.slot.taken {
 		n--
 	}
 	return roce.ACKCredits(ib.CreditCode(n))
 }
 
 // sendAck appends the ACKNOWLEDGE that is owed.
-func (q *QP) sendAck(b *fabric.Batch) bool {
-	r := &q.resp
-	p := q.header(roce.RCAcknowledge, r.reply.psn)
+func (r *responder) sendAck(b *fabric.Batch) bool {
+	p := r.ep.header(roce.RCAcknowledge, r.reply.psn)
 	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
 	if r.reply.kind == replyACK {
-		p.AETH.Syndrome = q.syndrome()
+		p.AETH.Syndrome = r.syndrome()
 	}
-	seg, _, id := q.append(b, &q.path, 0)
-	if seg == nil {
+	if !r.ep.appendBare(b) {
 		return false
 	}
-	q.finish(seg, id)
 	r.reply = reply{}
 	return true
 }
 
 // sendAtomicAck appends the answer to an atomic.
-func (q *QP) sendAtomicAck(b *fabric.Batch, e *resource) bool {
-	p := q.header(roce.RCAtomicAcknowledge, e.first)
-	p.AETH = roce.AETH{Syndrome: q.syndrome(), MSN: e.msn}
+func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) bool {
+	p := r.ep.header(roce.RCAtomicAcknowledge, e.first)
+	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	p.AtomicAck = e.value
-	seg, _, id := q.append(b, &q.path, 0)
-	if seg == nil {
+	if !r.ep.appendBare(b) {
 		return false
 	}
-	q.finish(seg, id)
 	e.pending = false
 	return true
 }
 
 // sendReadResponse appends the next response packet of a READ. The key is
 // checked again for each: if the region has gone, the peer is told (E14).
-func (q *QP) sendReadResponse(b *fabric.Batch, e *resource) bool {
+func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	off := e.next.Distance(e.first) * uint32(e.mtu)
 	n := min(e.stop-min(off, e.stop), uint32(e.mtu))
 	var src []byte
 	if n > 0 {
 		var err memory.Fault
-		src, err = q.env.Mem.Remote(q.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
+		src, err = r.ep.env.Mem.Remote(r.ep.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
 			e.pending = false
 			if !e.replay { // a duplicate is never refused
-				q.abandonRead(e, err)
+				r.abandonRead(e, err)
 			}
 			return true
 		}
@@ -140,14 +134,14 @@ func (q *QP) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	// A READ that is answered again from the middle goes on with MIDDLE or
 	// LAST, as Linux does; one that ends early ends all the same.
 	op := readResponse(e.next == e.first, e.next == e.end)
-	p := q.header(op, e.next)
-	p.AETH = roce.AETH{Syndrome: q.syndrome(), MSN: e.msn}
-	seg, payload, id := q.append(b, &q.path, n)
+	p := r.ep.header(op, e.next)
+	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
+	seg, payload, id := r.ep.append(b, &r.ep.path, n)
 	if seg == nil {
 		return false
 	}
 	copy(payload, src)
-	q.finish(seg, id)
+	r.ep.finish(seg, id)
 	e.pending = e.next != e.end
 	e.next = e.next.Next()
 	return true
@@ -168,7 +162,7 @@ func readResponse(start, end bool) roce.Opcode {
 }
 
 // abandonRead refuses a READ in the middle of its responses.
-func (q *QP) abandonRead(e *resource, err memory.Fault) {
-	q.refuse(e.next, remoteAccess("rkey: "+err.String()))
-	q.resp.res.clear()
+func (r *responder) abandonRead(e *resource, err memory.Fault) {
+	r.refuse(e.next, remoteAccess("rkey: "+err.String()))
+	r.kept.clear()
 }

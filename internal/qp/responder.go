@@ -8,40 +8,21 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// message is what the responder is in the middle of.
-type message uint8
-
-const (
-	messageNone message = iota
-	messageSend
-	messageWrite
-)
-
-// responder is the receiving side of a QP.
+// responder answers the requests of an RC peer: it executes them in order,
+// once, and acknowledges them.
 type responder struct {
-	epsn     ib.PSN // next expected
-	msn      ib.MSN // messages completed
-	msg      message
-	dropping bool     // UC: the rest of the message is dropped
-	recv     recvSlot // receive of the SEND in progress
-	srqSGE   []ib.SGE // room for the elements of a receive from an SRQ
-	received uint32   // bytes of the message placed so far
-	write    writeTarget
-	nakSent  bool   // a NAK is owed or out and the expected packet has not come: stay silent
-	ahead    ib.PSN // with nakSent: the last packet that was dropped for being ahead
-	first    bool   // responses go before requests in the next batch
+	ep *endpoint
+	qp *QP // is told when the connection fails
+	in *receiver
 
-	res   resources
+	msn     ib.MSN // messages completed
+	nakSent bool   // a NAK is owed or out and the expected packet has not come: stay silent
+	ahead   ib.PSN // with nakSent: the last packet that was dropped for being ahead
+	first   bool   // responses go before requests in the next batch
+
+	kept  resources
 	reply reply
-	dying *fault // an error whose NAK has not gone out yet; nothing more is accepted
-	last  fault  // what dying points to
-}
-
-// writeTarget is where the RDMA WRITE in progress goes.
-type writeTarget struct {
-	va     uint64
-	rkey   ib.RKey
-	length uint32 // of the whole message
+	dying fault // an error whose NAK has not gone out yet; nothing more is accepted
 }
 
 // fault is an error of the responder: what the peer is told and what this
@@ -50,7 +31,6 @@ type fault struct {
 	syndrome roce.Syndrome // NAK code; 0 is no fault
 	status   ib.WCStatus   // of the receive work request in hand
 	event    ib.EventType  // raised when there is none
-	psn      ib.PSN
 	cause    string
 }
 
@@ -70,109 +50,83 @@ func remoteOperational(cause string) fault {
 // receiveRequest executes one RC request packet: PSN, opcode sequence, right
 // to the operation, resources, lengths, keys; then the work itself, its
 // completion and its acknowledgement (IBA 9.7.4.1).
-func (q *QP) receiveRequest(now clock.Instant, p *Packet) {
-	r := &q.resp
-	if r.dying != nil {
-		q.drop(counters.DropState, p)
+func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
+	if r.dying.syndrome != 0 {
+		r.ep.drop(counters.DropState, p)
 		return
 	}
-	q.request(now, p)
+	r.request(now, p)
 	if r.owes() {
-		q.env.Wake(q)
+		r.qp.wake()
 	}
 }
 
-func (q *QP) request(now clock.Instant, p *Packet) {
-	r := &q.resp
-	switch d := p.BTH.PSN.Diff(r.epsn); {
+func (r *responder) request(now clock.Instant, p *Packet) {
+	switch d := p.BTH.PSN.Diff(r.in.epsn); {
 	case d > 0:
-		q.outOfSequence(p)
+		r.outOfSequence(p)
 		return
 	case d < 0:
-		q.duplicate(p)
+		r.duplicate(p)
 		return
 	}
-	if f := q.checkOpcode(p); f.syndrome != 0 {
-		q.refuse(p.BTH.PSN, f)
+	if f := r.checkOpcode(p); f.syndrome != 0 {
+		r.refuse(p.BTH.PSN, f)
 		return
 	}
-	if !q.established(now) {
-		q.drop(counters.DropState, p)
+	if !r.in.established(now) {
+		r.ep.drop(counters.DropState, p)
 		return
 	}
-	if q.env.Intervene != nil && q.intervened(p) {
+	if r.ep.env.Inject != nil && r.injected(p) {
 		return
 	}
-	if !q.takeResources(p) {
-		q.notReady(p)
+	if !r.in.takeFor(p) {
+		r.notReady(p)
 		return
 	}
-	f := q.checkLength(p)
+	f := r.in.checkLength(p)
 	if f.syndrome == 0 {
-		f = q.checkKey(p)
+		f = r.in.checkKey(p)
 	}
 	if f.syndrome == 0 {
-		f = q.execute(p)
+		f = r.execute(p)
 	}
 	if f.syndrome != 0 {
-		q.refuse(p.BTH.PSN, f)
+		r.refuse(p.BTH.PSN, f)
 		return
 	}
-	r.epsn = r.epsn.Add(q.requestPSNs(p))
+	r.in.epsn = r.in.epsn.Add(operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu))
 	r.gapClosed()
 	if p.Info.Flags&roce.FlagEnd != 0 {
-		r.msg = messageNone
 		r.msn = r.msn.Next()
-		q.completeRequest(now, p)
+		r.in.completeMessage(now, p)
 	}
-	q.acknowledgeRequest(p)
+	r.acknowledge(p)
 }
-
-// established raises COMM_EST at the first request in RTR (Q9), and tells who
-// waits for a sign of the peer. It reports false if that has ended the QP: the
-// request is none of its any more.
-func (q *QP) established(now clock.Instant) bool {
-	if f := q.onFirst; f != nil {
-		q.onFirst = nil
-		if f(now); !behaviourOf(q.State()).takesRequests() {
-			return false
-		}
-	}
-	if q.State() == ib.RTR && !q.commEst {
-		q.commEst = true
-		q.raise(ib.EventCommEst)
-	}
-	return true
-}
-
-// OnFirst sets what is called, once, when the next request that is in sequence
-// arrives, before it is executed. It may end the QP: move it
-// to ERR or RESET, or destroy it; no other move. Nil calls nothing.
-func (q *QP) OnFirst(f func(now clock.Instant)) { q.onFirst = f }
 
 // outOfSequence answers the first packet after a gap with the PSN that is
 // expected, once (E8).
-func (q *QP) outOfSequence(p *Packet) {
-	r := &q.resp
+func (r *responder) outOfSequence(p *Packet) {
 	if r.nakSent {
 		if p.BTH.PSN.Diff(r.ahead) > 0 {
 			r.ahead = p.BTH.PSN
 		}
-		q.drop(counters.DropSequence, p)
+		r.ep.drop(counters.DropSequence, p)
 		return
 	}
-	q.env.Counters.OutOfSeqRequest++
+	r.ep.env.Counters.OutOfSeqRequest++
 	r.ahead = p.BTH.PSN
 	r.nakSent = true
-	r.reply.nak(roce.NAKSequence, r.epsn)
+	r.reply.nak(roce.NAKSequence, r.in.epsn)
 }
 
 // notReady answers a packet that needs a receive work request when there is
 // none (E12). The rest of the burst is dropped in silence.
-func (q *QP) notReady(p *Packet) {
-	q.env.Counters.SendRNRErr++
-	q.resp.nakSent, q.resp.ahead = true, p.BTH.PSN
-	q.resp.reply.nak(roce.RNRNAK(q.attr.MinRNRTimer), p.BTH.PSN)
+func (r *responder) notReady(p *Packet) {
+	r.ep.env.Counters.SendRNRErr++
+	r.nakSent, r.ahead = true, p.BTH.PSN
+	r.reply.nak(roce.RNRNAK(r.ep.attr.MinRNRTimer), p.BTH.PSN)
 }
 
 // gapClosed is called when an expected packet was executed. A NAK that has
@@ -188,194 +142,124 @@ func (r *responder) gapClosed() {
 		return // it has left: the peer goes back to there
 	}
 	r.reply = reply{}
-	if r.ahead.Diff(r.epsn) >= 0 {
+	if r.ahead.Diff(r.in.epsn) >= 0 {
 		r.nakSent = true
-		r.reply.nak(roce.NAKSequence, r.epsn)
+		r.reply.nak(roce.NAKSequence, r.in.epsn)
 		return
 	}
-	r.reply.ack(r.epsn.Prev())
+	r.reply.ack(r.in.epsn.Prev())
 }
 
 // refuse ends the connection: the NAK goes out after the responses that are
 // still owed, and then the QP fails.
-func (q *QP) refuse(psn ib.PSN, f fault) {
-	r := &q.resp
-	f.psn = psn
-	r.last = f
-	r.dying = &r.last
-	r.reply.nak(f.syndrome, f.psn)
+func (r *responder) refuse(psn ib.PSN, f fault) {
+	r.dying = f
+	r.reply.nak(f.syndrome, psn)
 }
 
 // die reports the fault whose NAK has gone out and fails the QP.
-func (q *QP) die(now clock.Instant) {
-	f := q.resp.dying
-	q.resp.dying = nil
-	if q.resp.recv.taken {
-		q.completeRecv(now, &ib.WC{Status: f.status}, false)
+func (r *responder) die(now clock.Instant) {
+	f := r.dying
+	r.dying = fault{}
+	if r.in.slot.taken {
+		r.in.complete(now, &ib.WC{Status: f.status}, false)
 	} else {
-		q.raise(f.event)
+		r.ep.raise(f.event)
 	}
-	q.fatal(now, f.cause)
+	r.qp.fatal(now, f.cause)
 }
 
 // checkOpcode checks that the opcode follows the one before, that the
 // operation exists here, and that the QP allows it (E10).
-func (q *QP) checkOpcode(p *Packet) fault {
-	r := &q.resp
+func (r *responder) checkOpcode(p *Packet) fault {
+	op := operationOf(p.Info.Kind)
 	start := p.Info.Flags&roce.FlagStart != 0
-	inHand := messageNone
-	switch p.Info.Kind {
-	case roce.KindSend:
-		inHand = messageSend
-	case roce.KindWrite:
-		inHand = messageWrite
-	case roce.KindReadRequest, roce.KindCompareSwap, roce.KindFetchAdd:
-	default:
+	limit := uint32(r.ep.env.Limits.MaxDestRDAtomic)
+	switch {
+	case !op.provided():
 		return invalidRequest(ib.WCRemInvReqErr, "operation not supported")
-	}
-	if start != (r.msg == messageNone) || !start && inHand != r.msg {
+	case start != (r.in.msg == messageNone), !start && op.message != r.in.msg:
 		return invalidRequest(ib.WCRemInvReqErr, "opcode out of sequence")
-	}
-	need := ib.Access(0)
-	switch p.Info.Kind {
-	case roce.KindWrite:
-		need = ib.AccessRemoteWrite
-	case roce.KindReadRequest:
-		need = ib.AccessRemoteRead
-	case roce.KindCompareSwap, roce.KindFetchAdd:
-		need = ib.AccessRemoteAtomic
-	}
-	if q.attr.AccessFlags&need != need {
-		return invalidRequest(ib.WCRemInvReqErr, "QP does not allow "+need.String())
-	}
-	if need&(ib.AccessRemoteRead|ib.AccessRemoteAtomic) != 0 && !r.res.ready(uint32(q.attr.MaxDestRDAtomic), uint32(q.env.Limits.MaxDestRDAtomic)) {
+	case r.ep.attr.AccessFlags&op.right != op.right:
+		return invalidRequest(ib.WCRemInvReqErr, "QP does not allow "+op.right.String())
+	case op.answered() && !r.kept.ready(uint32(r.ep.attr.MaxDestRDAtomic), limit):
 		return invalidRequest(ib.WCRemInvReqErr, "more READs and atomics than responder resources")
 	}
 	return fault{}
 }
 
-// takeResources takes the receive work request that a packet consumes: the
-// first of a SEND, the last of a WRITE with immediate. It reports whether
-// there was one.
-func (q *QP) takeResources(p *Packet) bool {
-	if !p.TakesReceive() || q.resp.recv.taken {
-		return true
-	}
-	return q.takeRecv()
-}
-
-// checkLength checks the payload against the path MTU, the place in the
-// message and the room there is (E15).
-func (q *QP) checkLength(p *Packet) fault {
-	r := &q.resp
-	n := len(p.Payload)
-	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
-	switch {
-	case !fitsMTU(p, q.mtu):
-		return invalidRequest(ib.WCLocLenErr, "packet length does not fit the path MTU")
-	case p.Info.Headers&roce.HasRETH != 0 && p.RETH.Length > MaxMessage:
-		return invalidRequest(ib.WCRemInvReqErr, "message longer than 2^31 bytes")
-	case p.Info.Kind == roce.KindSend:
-		if start {
-			r.received = 0
-		}
-		if uint64(r.received)+uint64(n) > uint64(r.recv.wqe.Length) {
-			return invalidRequest(ib.WCLocLenErr, "SEND longer than the receive work request")
-		}
-	case p.Info.Kind == roce.KindWrite:
-		if start {
-			r.received = 0
-			r.write = writeTarget{va: p.RETH.VA, rkey: p.RETH.RKey, length: p.RETH.Length}
-		}
-		rest := r.write.length - r.received
-		if uint32(n) > rest || end != (uint32(n) == rest) {
-			return invalidRequest(ib.WCRemInvReqErr, "WRITE length is not what arrived")
-		}
-	}
-	return fault{}
-}
-
-// fitsMTU applies the payload rule of the opcode.
-func fitsMTU(p *Packet, mtu int) bool {
-	n := len(p.Payload)
-	switch p.Info.Payload {
-	case roce.PayloadMTU:
-		return n == mtu && p.BTH.PadCnt == 0
-	case roce.PayloadUpToMTU:
-		return n <= mtu
-	case roce.PayloadLast:
-		return n >= 1 && n <= mtu
-	case roce.Payload8:
-		return n == 8
-	default:
-		return true
-	}
-}
-
-// checkKey checks the rkey of the first packet of a WRITE for the whole
-// range, of a READ and of an atomic; a length of zero needs none (E13, E14,
-// E17).
-func (q *QP) checkKey(p *Packet) fault {
-	var err memory.Fault
+// execute does what an RC request asks for. Everything but what happens to
+// memory in this very moment has been checked.
+func (r *responder) execute(p *Packet) fault {
+	count := r.ep.env.Counters
 	switch p.Info.Kind {
+	case roce.KindSend:
+		return r.in.executeSend(p)
 	case roce.KindWrite:
-		if w := &q.resp.write; p.Info.Flags&roce.FlagStart != 0 && w.length > 0 {
-			_, err = q.env.Mem.Remote(q.pd, w.rkey, w.va, uint64(w.length), ib.AccessRemoteWrite)
+		if p.Info.Flags&roce.FlagStart != 0 {
+			count.RxWriteRequests++
 		}
+		return r.in.executeWrite(p)
 	case roce.KindReadRequest:
-		if p.RETH.Length > 0 {
-			_, err = q.env.Mem.Remote(q.pd, p.RETH.RKey, p.RETH.VA, uint64(p.RETH.Length), ib.AccessRemoteRead)
-		}
-	case roce.KindCompareSwap, roce.KindFetchAdd:
-		_, err = q.env.Mem.Remote(q.pd, p.AtomicETH.RKey, p.AtomicETH.VA, 8, ib.AccessRemoteAtomic)
-		if err == memory.FaultAlign {
-			return invalidRequest(ib.WCRemInvReqErr, "atomic at an address that is not a multiple of 8")
-		}
+		count.RxReadRequests++
+		r.kept.add(resource{
+			va: p.RETH.VA, rkey: p.RETH.RKey, length: p.RETH.Length, stop: p.RETH.Length, mtu: uint16(r.ep.mtu),
+		}.asked(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu)))
+		return fault{}
+	default:
+		count.RxAtomicRequests++
+		return r.executeAtomic(p)
 	}
+}
+
+// executeAtomic executes an atomic once and keeps its result for duplicates
+// (E9, E11).
+func (r *responder) executeAtomic(p *Packet) fault {
+	a := &p.AtomicETH
+	mem, err := r.ep.env.Mem.Remote(r.ep.pd, a.RKey, a.VA, atomicSize, ib.AccessRemoteAtomic)
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
+	e := resource{}.asked(p, r.msn.Next(), 1)
+	if p.Info.Kind == roce.KindCompareSwap {
+		e.value = memory.CompareSwap(mem, a.Compare, a.SwapAdd)
+	} else {
+		e.value = memory.FetchAdd(mem, a.SwapAdd)
+	}
+	r.kept.add(e)
 	return fault{}
 }
 
-// requestPSNs returns how many PSNs a request takes: a READ as many as its
-// responses.
-func (q *QP) requestPSNs(p *Packet) uint32 {
-	if p.Info.Kind != roce.KindReadRequest {
-		return 1
+// acknowledge schedules the acknowledgement that a request asks for. READs and
+// atomics are answered by their responses, which acknowledge what came before:
+// an ACK that is still owed would leave after them, out of PSN order, and say
+// nothing new.
+func (r *responder) acknowledge(p *Packet) {
+	merged := r.reply.kind == replyACK
+	if operationOf(p.Info.Kind).answered() {
+		if merged {
+			r.reply = reply{}
+		}
+	} else {
+		merged = p.BTH.AckReq && r.reply.ack(p.BTH.PSN)
 	}
-	return packetCount(p.RETH.Length, q.mtu)
-}
-
-// acknowledgeRequest schedules the acknowledgement that the packet asks for.
-// READs and atomics are answered by their responses, which acknowledge what
-// came before: an ACK that is still owed would leave after them, out of PSN
-// order, and say nothing new.
-func (q *QP) acknowledgeRequest(p *Packet) {
-	switch p.Info.Kind {
-	case roce.KindSend, roce.KindWrite:
-		if p.BTH.AckReq && q.resp.reply.ack(p.BTH.PSN) {
-			q.env.Counters.AckDeferred++
-		}
-	default:
-		if q.resp.reply.kind == replyACK {
-			q.resp.reply = reply{}
-			q.env.Counters.AckDeferred++
-		}
+	if merged {
+		r.ep.env.Counters.AckDeferred++
 	}
 }
 
 // reset puts the responder at the start of a connection.
 func (r *responder) reset() {
-	*r = responder{srqSGE: r.srqSGE, res: resources{ring: r.res.ring[:0]}}
+	r.msn, r.nakSent, r.ahead, r.first = 0, false, ib.PSN{}, false
+	r.silence()
 }
 
 // silence drops what the responder still owed.
 func (r *responder) silence() {
-	r.dying = nil
+	r.dying = fault{}
 	r.reply = reply{}
-	r.res.clear()
+	r.kept.clear()
 }
 
 // owes reports whether responses are waiting to be sent.
-func (r *responder) owes() bool { return r.reply.kind != replyNone || r.res.pending() }
+func (r *responder) owes() bool { return r.reply.kind != replyNone || r.kept.pending() }

@@ -2,7 +2,7 @@ package qp
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/memory"
@@ -13,21 +13,23 @@ import (
 type SRQ struct {
 	pd      memory.PD
 	onLimit func() // raises SRQ_LIMIT_REACHED; must not block
+	users   atomic.Int32
 
-	mu    sync.Mutex // guards what follows
 	rq    recvQueue
-	limit uint32
-	users int
+	limit uint32 // guarded by rq.mu
 }
 
 // NewSRQ returns a shared receive queue for at least wr work requests of at
 // most sge scatter elements each. onLimit is called when an armed limit is
-// reached, from the thread that receives.
-func NewSRQ(pd memory.PD, wr, sge uint32, onLimit func()) *SRQ {
+// reached, from the thread that receives. ENOMEM or EINVAL if the allocator
+// fails.
+func NewSRQ(a ring.Allocator, pd memory.PD, wr, sge uint32, onLimit func()) (*SRQ, error) {
 	s := &SRQ{pd: pd, onLimit: onLimit}
-	s.rq.init(wr, sge)
-	return s
+	return s, s.rq.init(a, wr, sge)
 }
+
+// Free gives the memory of the queue back: nobody may post any more.
+func (s *SRQ) Free(a ring.Allocator) { s.rq.Free(a) }
 
 // PD returns the protection domain.
 func (s *SRQ) PD() memory.PD { return s.pd }
@@ -37,8 +39,8 @@ func (s *SRQ) Cap() (wr, sge uint32) { return s.rq.Cap(), s.rq.maxSGE }
 
 // Limit returns the armed limit, 0 when it is not armed.
 func (s *SRQ) Limit() uint32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
 	return s.limit
 }
 
@@ -46,8 +48,8 @@ func (s *SRQ) Limit() uint32 {
 // requests are left after one is taken. 0 disarms. EINVAL when n is more than
 // the queue holds.
 func (s *SRQ) SetLimit(n uint32) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
 	if n > s.rq.Cap() {
 		return fmt.Errorf("SRQ limit %d is over its %d work requests: %w", n, s.rq.Cap(), ib.EINVAL)
 	}
@@ -58,57 +60,47 @@ func (s *SRQ) SetLimit(n uint32) error {
 // PostRecv adds a work request. It copies wr. Errors: EINVAL for too many or
 // too long scatter elements, ENOMEM when the queue is full.
 func (s *SRQ) PostRecv(wr *ib.RecvWR) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := checkRecv(wr, s.rq.maxSGE)
-	if err != nil {
-		return err
-	}
-	if s.rq.Full() {
-		return errQueueFull
-	}
-	s.rq.put(wr, n)
-	return nil
+	s.rq.mu.Lock()
+	defer s.rq.mu.Unlock()
+	return s.rq.post(wr)
 }
 
-// take moves the oldest work request out, its elements into sges, which must
-// be long enough.
-func (s *SRQ) take(w *ring.RecvWQE, sges []ib.SGE) bool {
-	s.mu.Lock()
-	if s.rq.Len() == 0 {
-		s.mu.Unlock()
+// take moves the oldest work request into the slot, and copies its elements,
+// for which the slot has room.
+func (s *SRQ) take(slot *recvSlot) bool {
+	room := slot.sges[:0]
+	s.rq.mu.Lock()
+	if !s.rq.take(slot) {
+		s.rq.mu.Unlock()
 		return false
 	}
-	i := s.rq.Cons()
-	*w = *s.rq.At(i)
-	copy(sges, s.rq.sges(i))
-	s.rq.Release(1)
-	reached := s.limit != 0 && s.rq.Len() < s.limit
+	slot.sges = append(room, slot.sges...)
+	s.rq.Release()
+	n, _ := s.rq.Len()
+	reached := s.limit != 0 && n < s.limit
 	if reached {
 		s.limit = 0
 	}
-	s.mu.Unlock()
+	s.rq.mu.Unlock()
 	if reached {
 		s.onLimit()
 	}
 	return true
 }
 
-// Hold counts a QP that uses the SRQ.
-func (s *SRQ) Hold() { s.addUsers(1) }
+// complete has nothing to do: the work request left the queue when it was
+// taken.
+func (s *SRQ) complete() {}
+
+// credits are not told: no queue pair has the receives for itself.
+func (s *SRQ) credits() (uint32, bool) { return 0, false }
+
+// Hold counts a QP that uses the SRQ; Release takes it back; Users returns the
+// count.
+func (s *SRQ) Hold() { s.users.Add(1) }
 
 // Release takes one Hold back.
-func (s *SRQ) Release() { s.addUsers(-1) }
-
-func (s *SRQ) addUsers(n int) {
-	s.mu.Lock()
-	s.users += n
-	s.mu.Unlock()
-}
+func (s *SRQ) Release() { s.users.Add(-1) }
 
 // Users returns how many QPs use the SRQ.
-func (s *SRQ) Users() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.users
-}
+func (s *SRQ) Users() int { return int(s.users.Load()) }

@@ -15,13 +15,13 @@ type drainState struct {
 // setState moves the QP and tells who watches (Q25).
 func (q *QP) setState(to ib.QPState, cause string) {
 	from := q.State()
-	q.state.Store(uint32(to))
+	q.ep.state.Store(uint32(to))
 	if from == to {
 		return
 	}
-	q.env.Counters.StateChanges++
-	if q.env.Trace != nil {
-		q.record(trace.Record{Kind: trace.State, From: from, To: to, Cause: cause})
+	q.ep.env.Counters.StateChanges++
+	if q.ep.env.Trace != nil {
+		q.ep.record(trace.Record{Kind: trace.State, From: from, To: to, Cause: cause})
 	}
 }
 
@@ -32,68 +32,99 @@ func (q *QP) fatal(now clock.Instant, cause string) {
 		return
 	}
 	q.setState(ib.ERR, cause)
-	q.raise(ib.EventQPFatal)
+	q.ep.raise(ib.EventQPFatal)
 	q.stop(now)
 }
 
 // stop ends all activity of a QP that has just entered ERR and flushes it.
 func (q *QP) stop(now clock.Instant) {
-	q.timers.stopAll()
+	q.ep.timers.stopAll()
 	q.sqd = drainState{}
 	q.resp.silence()
-	q.releaseFlow()
-	q.flushSend(now)
-	q.flushRecv(now)
+	q.req.share.release()
+	q.req.flush(now)
+	q.in.flush(now)
 	if q.srq != nil {
-		q.raise(ib.EventQPLastWQEReached)
+		q.ep.raise(ib.EventQPLastWQEReached)
 	}
 }
 
 // sendError ends a send work request with an error: ERR for RC, SQE for the
 // services that have it (Q14, Q18).
 func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
-	q.completeSend(now, status)
+	q.req.complete(now, status)
 	if q.State() == ib.ERR { // the completion found its CQ full
 		return
 	}
-	if q.typ == ib.RC {
+	if q.ep.typ == ib.RC {
 		q.fatal(now, cause)
 		return
 	}
 	q.setState(ib.SQE, cause)
 	q.sqd = drainState{}
-	q.req.failed = false
-	q.flushSend(now)
+	q.req.failed = ib.WCSuccess
+	q.req.flush(now)
 }
 
 // checkDrained ends the draining of SQD when every begun work request is
 // complete (E6, Q12).
 func (q *QP) checkDrained() {
-	if !q.sqd.draining || q.sq.Cons() != q.req.began {
+	if !q.sqd.draining || !q.req.drained() {
 		return
 	}
 	q.sqd.draining = false
 	if q.sqd.notify {
-		q.raise(ib.EventSQDrained)
+		q.ep.raise(ib.EventSQDrained)
 	}
 }
 
 // clear empties the QP as RESET and destruction do (Q4, Q5): no work request,
 // no completion, no timer. Both posting locks are held.
 func (q *QP) clear() {
-	q.timers.stopAll()
+	q.ep.timers.stopAll()
 	q.sqd = drainState{}
-	q.leaveFlow()
-	q.sq.Reset()
+	q.req.share.leave(q.ep.env.Windows)
+	q.req.queue.Reset()
 	if q.srq == nil {
-		q.rq.Reset()
+		q.in.own.Reset()
 	}
-	q.sendCQ.remove(q.num)
-	if q.recvCQ != q.sendCQ {
-		q.recvCQ.remove(q.num)
+	q.SendCQ().Remove(q.ep.num)
+	if q.in.cq != q.SendCQ() {
+		q.in.cq.Remove(q.ep.num)
 	}
-	q.req.reset(q.sq.Prod())
+	q.req.reset()
+	q.in.reset()
 	q.resp.reset()
-	q.commEst, q.onFirst = false, nil
-	q.prefixes = prefixCache{}
+	q.ep.prefixes = prefixCache{}
+}
+
+// push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and takes
+// its QPs with it (E18, E27), this one first; entries that it could not take
+// are counted.
+func (q *QP) push(now clock.Instant, cq *CQ, wc *ib.WC, solicited bool) {
+	if q.ep.env.Trace != nil {
+		q.ep.record(trace.Record{Kind: trace.Completion, WRID: wc.WRID, Status: wc.Status, Len: int(wc.ByteLen)})
+	}
+	r := cq.push(wc, solicited)
+	if r == pushed {
+		return
+	}
+	q.ep.env.Counters.CQEOverflow++
+	if r == overflowed {
+		q.ep.env.Raise(Event{Type: ib.EventCQErr, CQ: cq})
+	}
+	q.fatal(now, causeCQFull)
+	if r == overflowed {
+		q.ep.env.CQFailed(now, cq)
+	}
+}
+
+const causeCQFull = "completion queue full"
+
+// CQFailed fails the QP if it completes to cq, which overflowed. In RESET it
+// has nothing to complete.
+func (q *QP) CQFailed(now clock.Instant, cq *CQ) {
+	if (q.SendCQ() == cq || q.in.cq == cq) && q.State() != ib.RESET {
+		q.fatal(now, causeCQFull)
+	}
 }

@@ -1,73 +1,110 @@
 package ring
 
 import (
-	"math/bits"
-	"sync/atomic"
+	"unsafe"
+
+	"github.com/softhca/softhca/ib"
 )
 
-// Ring is a bounded queue of entries of type T, which must not hold pointers.
-// Indices run freely and wrap at 2^32; At maps them to entries. One goroutine
-// at a time may produce (Free, Next, Publish), one at a time may consume.
+// Ring is a work queue: a bounded queue of entries of type T with room behind
+// each. One thread at a time may produce (Next, Publish, Full), which may be
+// somebody outside Go; one at a time may consume (the other methods).
 type Ring[T any] struct {
-	buf  []T
-	mask uint32
-	prod atomic.Uint32 // next index to be published
-	cons atomic.Uint32 // oldest index still in use
+	hdr    *Header
+	base   unsafe.Pointer // of entry 0
+	mask   uint32
+	stride uint32
+	cons   uint32 // the consumer's index; the header has a copy for the producer
 }
 
-// Size returns the number of entries that a ring for n entries gets: the next
-// power of two, at least 1.
-func Size(n uint32) uint32 {
-	if n <= 1 {
-		return 1
+// Sizes in bytes of what stands behind an entry.
+const (
+	sgeSize    = uint32(unsafe.Sizeof(ib.SGE{}))
+	SendToSize = uint32(unsafe.Sizeof(SendTo{}))
+)
+
+// SGERoom returns the bytes that n scatter/gather elements take.
+func SGERoom(n uint32) uint32 { return n * sgeSize }
+
+// Init makes r an empty queue of at least n entries with room bytes behind
+// each. ENOMEM or EINVAL if the allocator fails.
+func (r *Ring[T]) Init(a Allocator, n, room uint32) error {
+	var entry T
+	n, r.stride = Size(n), (uint32(unsafe.Sizeof(entry))+room+7)&^7
+	p, err := a.get(HeaderSize + int(n)*int(r.stride))
+	if err != nil {
+		return err
 	}
-	return 1 << bits.Len32(n-1)
+	r.hdr, r.base, r.mask = (*Header)(p), unsafe.Add(p, HeaderSize), n-1
+	r.hdr.Mask, r.hdr.Stride, r.hdr.Entries = r.mask, r.stride, uint64(uintptr(r.base))
+	return nil
 }
 
-// Init makes r an empty ring over buf, whose length must be a power of two.
-// The ring keeps buf.
-func (r *Ring[T]) Init(buf []T) {
-	if n := len(buf); n == 0 || n&(n-1) != 0 {
-		panic("ring: length is not a power of two")
-	}
-	r.buf, r.mask = buf, uint32(len(buf)-1)
-	r.prod.Store(0)
-	r.cons.Store(0)
+// Free gives the memory back. Nothing may be called afterwards.
+func (r *Ring[T]) Free(a Allocator) {
+	a.put(unsafe.Pointer(r.hdr), HeaderSize+int(r.Cap())*int(r.stride))
 }
 
 // Cap returns the number of entries.
-func (r *Ring[T]) Cap() uint32 { return uint32(len(r.buf)) }
+func (r *Ring[T]) Cap() uint32 { return r.mask + 1 }
 
-// At returns the entry of index i.
-func (r *Ring[T]) At(i uint32) *T { return &r.buf[i&r.mask] }
-
-// Slot returns the position of index i in the array, for arrays that run
-// beside the ring.
+// Slot returns the position of index i, for arrays that run beside the queue.
 func (r *Ring[T]) Slot(i uint32) uint32 { return i & r.mask }
 
-// Prod returns the index that will be published next.
-func (r *Ring[T]) Prod() uint32 { return r.prod.Load() }
+// At returns the entry of index i.
+func (r *Ring[T]) At(i uint32) *T {
+	return (*T)(unsafe.Add(r.base, uintptr(i&r.mask)*uintptr(r.stride)))
+}
 
-// Cons returns the oldest index in use; equal to Prod when the ring is empty.
-func (r *Ring[T]) Cons() uint32 { return r.cons.Load() }
+// SGEs returns the first n scatter/gather elements behind the entry of index
+// i. The room must be enough.
+func (r *Ring[T]) SGEs(i, n uint32) []ib.SGE { return room[ib.SGE](r, i, n) }
 
-// Len returns the number of entries in use.
-func (r *Ring[T]) Len() uint32 { return r.prod.Load() - r.cons.Load() }
+// Inline returns the first n bytes behind the entry of index i. The room must
+// be enough.
+func (r *Ring[T]) Inline(i, n uint32) []byte { return room[byte](r, i, n) }
+
+// To returns where the datagram of index i goes, in a queue whose room has
+// SendToSize bytes for it.
+func (r *Ring[T]) To(i uint32) *SendTo {
+	return (*SendTo)(unsafe.Add(unsafe.Pointer(r.At(i)), r.stride-SendToSize))
+}
+
+func room[E, T any](r *Ring[T], i, n uint32) []E {
+	if n == 0 {
+		return nil
+	}
+	var entry T
+	return unsafe.Slice((*E)(unsafe.Add(unsafe.Pointer(r.At(i)), unsafe.Sizeof(entry))), n)
+}
+
+// Prod returns the index that is published next.
+func (r *Ring[T]) Prod() uint32 { return r.hdr.Prod.Load() }
 
 // Full reports whether there is no entry left for the producer.
-func (r *Ring[T]) Full() bool { return r.Len() == r.Cap() }
+func (r *Ring[T]) Full() bool { return r.hdr.Prod.Load()-r.hdr.Cons.Load() >= r.Cap() }
 
-// Next returns the entry that the producer fills before Publish. The ring
-// must not be full.
-func (r *Ring[T]) Next() *T { return r.At(r.prod.Load()) }
+// Publish makes the entry at Prod visible to the consumer.
+func (r *Ring[T]) Publish() { r.hdr.Prod.Add(1) }
 
-// Publish makes the entry from Next visible to the consumer.
-func (r *Ring[T]) Publish() { r.prod.Store(r.prod.Load() + 1) }
+// Cons returns the oldest index in use; equal to Prod when the queue is empty.
+func (r *Ring[T]) Cons() uint32 { return r.cons }
 
-// Release gives n entries back, oldest first.
-func (r *Ring[T]) Release(n uint32) { r.cons.Store(r.cons.Load() + n) }
+// Len returns the number of entries in use, never more than there are, and
+// whether the producer's index makes sense.
+func (r *Ring[T]) Len() (n uint32, ok bool) {
+	n = r.hdr.Prod.Load() - r.cons
+	return min(n, r.Cap()), n <= r.Cap()
+}
 
-// Reset empties the ring. Neither side may be at work.
+// Release gives the oldest entry back to the producer.
+func (r *Ring[T]) Release() {
+	r.cons++
+	r.hdr.Cons.Store(r.cons)
+}
+
+// Reset empties the queue. The producer must not be at work.
 func (r *Ring[T]) Reset() {
-	r.cons.Store(r.prod.Load())
+	r.cons = r.hdr.Prod.Load()
+	r.hdr.Cons.Store(r.cons)
 }

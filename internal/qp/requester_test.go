@@ -27,14 +27,14 @@ func TestE12_CreditsWrap(t *testing.T) {
 	} {
 		s := creditState{unlimited: true}
 		s.update(c.msn, three)
-		if got := s.allows(ib.WRSend, c.ssn); got != c.want {
+		if got := s.allows(&requests[ib.WRSend], c.ssn); got != c.want {
 			t.Errorf("%d messages done and 3 credits: message %d may go: %v, want %v", c.msn, c.ssn, got, c.want)
 		}
 		s.update(c.msn-5, three) // an old one
-		if got := s.allows(ib.WRSend, c.ssn); got != c.want {
+		if got := s.allows(&requests[ib.WRSend], c.ssn); got != c.want {
 			t.Errorf("after an old count for %d, message %d may go: %v, want %v", c.msn-5, c.ssn, got, c.want)
 		}
-		if !s.allows(ib.WRRDMAWrite, c.ssn+100) {
+		if !s.allows(&requests[ib.WRRDMAWrite], c.ssn+100) {
 			t.Error("a WRITE waits for credits")
 		}
 	}

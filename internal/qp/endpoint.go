@@ -1,0 +1,222 @@
+package qp
+
+import (
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// endpoint is one end of a connection, or of the datagrams of a queue pair:
+// who it is, whom it talks to and on which way, what it was told to be, and
+// its timers. The requester, the completer and the receiver of a queue pair
+// work on the same endpoint.
+type endpoint struct {
+	env *Env
+	num ib.QPN
+	typ ib.QPType
+	pd  memory.PD
+
+	state atomic.Uint32 // ib.QPState; written by the shard's thread only
+	attr  ib.QPAttr     // as last set; current PSNs and states are elsewhere
+
+	path     fabric.Path // of attr.AV (RC, UC); of attr.AV's port only (UD)
+	pkey     ib.PKey
+	mtu      int // bytes of attr.PathMTU
+	timers   timers
+	prefixes prefixCache
+}
+
+// timer names the timers of an endpoint.
+type timer uint8
+
+const (
+	timerAck   timer = iota // waits for an answer
+	timerRNR                // waits for the peer to be ready
+	timerProbe              // waits for room in the window
+	numTimers
+)
+
+// timers is the array of an endpoint's instants; clock.Never is off.
+type timers [numTimers]clock.Instant
+
+func (t *timers) stopAll() {
+	for i := range t {
+		t[i] = clock.Never
+	}
+}
+
+// next returns the earliest.
+func (t *timers) next() clock.Instant {
+	at := clock.Never
+	for _, v := range t {
+		at = min(at, v)
+	}
+	return at
+}
+
+// State returns the state. Any goroutine may call it.
+func (e *endpoint) State() ib.QPState { return ib.QPState(e.state.Load()) }
+
+// behaviour returns what the endpoint does in its state.
+func (e *endpoint) behaviour() *behaviour { return behaviourOf(e.State()) }
+
+// connected reports whether the service has one peer.
+func (e *endpoint) connected() bool { return onConnected.has(e.typ) }
+
+// admit checks that a packet may come in: state, service, addresses and keys,
+// in the order of requirement E7 and V14.
+func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
+	st := e.behaviour()
+	response := p.Info.Flags&roce.FlagResponse != 0
+	switch {
+	case response && !st.takesResponses(), !response && !st.takesRequests():
+		return counters.DropState, false
+	case p.Info.Service != serviceOf(e.typ):
+		return counters.DropService, false
+	case e.connected() && (p.Data.Src != e.path.Dst || p.Data.Dst != e.path.Src):
+		return counters.DropAddress, false
+	case !e.pkeyMatches(p.BTH.PKey):
+		return counters.DropPKey, false
+	case !e.connected() && p.DETH.QKey != e.attr.QKey:
+		return counters.DropQKey, false
+	}
+	return 0, true
+}
+
+// pkeyMatches checks a packet's P_Key: QP1 takes any of the port's table.
+func (e *endpoint) pkeyMatches(k ib.PKey) bool {
+	if e.typ != ib.GSI {
+		return e.pkey.Matches(k)
+	}
+	for i := range e.env.Limits.PKeys {
+		if e.env.PKey(uint16(i)).Matches(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// header starts the scratch packet with the BTH that every packet of this
+// endpoint begins with.
+func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
+	p := &e.env.out
+	p.BTH = roce.BTH{
+		Opcode: op, MigReq: e.env.Settings.MigReq, PKey: e.pkey, DestQP: e.attr.DestQPN, PSN: psn,
+	}
+	return p
+}
+
+// append builds the scratch packet at the end of the batch: headers, room for
+// n bytes of payload, pad. It returns the whole segment, nil when the batch
+// is full, and its identification; finish completes it.
+func (e *endpoint) append(b *fabric.Batch, path *fabric.Path, n uint32) (seg, payload []byte, id int) {
+	p := &e.env.out
+	seg, id = b.Append(path, roce.Size(p.BTH.Opcode, int(n)))
+	if seg == nil {
+		return nil, nil, 0
+	}
+	p.BTH.PadCnt = uint8(roce.Pad(int(n)))
+	h := p.PutHeaders(seg)
+	payload = seg[h : h+int(n)]
+	clear(seg[h+int(n) : len(seg)-4])
+	return seg, payload, id
+}
+
+// appendBare appends a packet without payload on the endpoint's own path, and
+// reports whether there was room.
+func (e *endpoint) appendBare(b *fabric.Batch) bool {
+	seg, _, id := e.append(b, &e.path, 0)
+	if seg == nil {
+		return false
+	}
+	e.finish(seg, id)
+	return true
+}
+
+// finish seals a segment of the endpoint's own path.
+func (e *endpoint) finish(seg []byte, id int) {
+	e.seal(seg, e.prefixes.get(&e.path, len(seg)).WithID(uint16(id)))
+}
+
+// seal writes the ICRC and counts the packet.
+func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
+	roce.Seal(seg, pre)
+	e.env.Counters.SentPkts++
+	if e.env.Trace != nil {
+		r := trace.Record{Kind: trace.PacketOut, PSN: e.env.out.BTH.PSN, Len: len(seg)}
+		copy(r.Header[:], seg)
+		e.record(r)
+	}
+}
+
+// record hands a record to the tracer. The caller has checked that there is
+// one, which keeps the cost out of the data path.
+func (e *endpoint) record(r trace.Record) {
+	r.At, r.QPN = e.env.Now, e.num
+	e.env.rec = r
+	e.env.Trace(&e.env.rec)
+}
+
+// tracePacket records an arriving packet.
+func (e *endpoint) tracePacket(p *Packet) {
+	if e.env.Trace == nil {
+		return
+	}
+	r := trace.Record{Kind: trace.PacketIn, PSN: p.BTH.PSN, Len: p.Size}
+	p.PutHeaders(r.Header[:])
+	e.record(r)
+}
+
+// drop counts an arriving packet that has no effect.
+func (e *endpoint) drop(d counters.Drop, p *Packet) {
+	e.env.Counters.Drops[d]++
+	if e.env.Trace != nil {
+		e.record(trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: p.Size, Cause: d.String()})
+	}
+}
+
+// countStatus counts an unsuccessful completion.
+func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
+	switch s {
+	case ib.WCSuccess:
+	case ib.WCWRFlushErr:
+		e.env.Counters.CQEFlush++
+	default:
+		*failed++
+	}
+}
+
+// raise posts an event about the queue pair.
+func (e *endpoint) raise(t ib.EventType) {
+	if e.env.Trace != nil {
+		e.record(trace.Record{Kind: trace.Event, Event: t})
+	}
+	e.env.Raise(Event{Type: t, QPN: e.num})
+}
+
+// prefixCache keeps the ICRC prefixes of the packet sizes last sent on the
+// endpoint's path: a message has at most three, and its acknowledgement one.
+type prefixCache struct {
+	size [4]int32
+	pre  [4]roce.Prefix
+	turn uint8
+}
+
+func (c *prefixCache) get(p *fabric.Path, size int) roce.Prefix {
+	for i, s := range c.size {
+		if int(s) == size {
+			return c.pre[i]
+		}
+	}
+	i := c.turn & 3
+	c.turn++
+	c.size[i] = int32(size)
+	c.pre[i] = roce.NewPrefix(p.Src, p.Dst, p.SrcPort, fabric.RoCEPort, size)
+	return c.pre[i]
+}

@@ -1,0 +1,307 @@
+package qp
+
+import (
+	"sync"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/ring"
+	"github.com/softhca/softhca/roce"
+)
+
+// receives is where the receive work requests of a queue pair come from: a
+// queue of its own, or one that it shares.
+type receives interface {
+	// take moves the oldest work request into the slot and reports whether
+	// there was one.
+	take(*recvSlot) bool
+	// complete says that the work request taken last has its completion.
+	complete()
+	// credits returns how many work requests wait, for the peer to know; false
+	// where that is not the queue pair's alone.
+	credits() (n uint32, ok bool)
+}
+
+// recvQueue is a queue of receive work requests, of one queue pair or shared.
+type recvQueue struct {
+	ring.Ring[ring.RecvWQE]
+	mu     sync.Mutex // guards the producing side
+	maxSGE uint32
+}
+
+func (r *recvQueue) init(a ring.Allocator, wr, sge uint32) error {
+	r.maxSGE = sge
+	return r.Init(a, wr, ring.SGERoom(sge))
+}
+
+// take fills the slot with the oldest work request, whose elements stay in
+// the queue.
+func (r *recvQueue) take(s *recvSlot) bool {
+	n, ok := r.Len()
+	if n == 0 {
+		return false
+	}
+	i := r.Cons()
+	e := r.At(i)
+	*s = recvSlot{wrid: e.WRID, length: e.Length, taken: true, wild: !ok || e.NumSGE > r.maxSGE}
+	if s.wild {
+		s.length = 0
+	} else {
+		s.sges = r.SGEs(i, e.NumSGE)
+	}
+	return true
+}
+
+func (r *recvQueue) complete() { r.Release() }
+
+func (r *recvQueue) credits() (uint32, bool) {
+	n, _ := r.Len()
+	return n, true
+}
+
+// recvSlot is the receive work request that a message is being placed in.
+type recvSlot struct {
+	wrid   uint64
+	sges   []ib.SGE // in the queue, or from a shared queue a copy
+	length uint32   // bytes that the elements hold
+	taken  bool
+	wild   bool // the entry makes no sense: nothing can be placed
+}
+
+// message is what a receiver is in the middle of.
+type message uint8
+
+const (
+	messageNone message = iota
+	messageSend
+	messageWrite
+)
+
+// receiver is the receiving side that all services have: the receive in hand,
+// the message that is coming in, and where it goes.
+type receiver struct {
+	ep   *endpoint
+	qp   *QP // is told what becomes of receives
+	own  recvQueue
+	from receives // &own, or the SRQ
+	cq   *CQ
+	slot recvSlot
+
+	epsn     ib.PSN // next expected
+	msg      message
+	dropping bool   // UC: the rest of the message is dropped
+	received uint32 // bytes of the message placed so far
+	write    writeTarget
+	commEst  bool // COMM_EST was raised since the QP entered RTR
+	onFirst  func(now clock.Instant)
+}
+
+// writeTarget is where the RDMA WRITE in progress goes.
+type writeTarget struct {
+	va     uint64
+	rkey   ib.RKey
+	length uint32 // of the whole message
+}
+
+// reset puts the receiver at the start of a connection.
+func (r *receiver) reset() {
+	r.slot = recvSlot{sges: r.slot.sges[:0]}
+	r.epsn, r.msg, r.dropping, r.received, r.write = ib.PSN{}, messageNone, false, 0, writeTarget{}
+	r.commEst, r.onFirst = false, nil
+}
+
+// established raises COMM_EST at the first request in RTR (Q9), and tells who
+// waits for a sign of the peer. It reports false if that has ended the QP: the
+// request is none of its any more.
+func (r *receiver) established(now clock.Instant) bool {
+	if f := r.onFirst; f != nil {
+		r.onFirst = nil
+		if f(now); !r.ep.behaviour().takesRequests() {
+			return false
+		}
+	}
+	if !r.commEst && r.ep.State() == ib.RTR {
+		r.commEst = true
+		r.ep.raise(ib.EventCommEst)
+	}
+	return true
+}
+
+// takeFor takes the receive work request that a packet consumes, and reports
+// whether there was one.
+func (r *receiver) takeFor(p *Packet) bool {
+	return !p.TakesReceive() || r.slot.taken || r.from.take(&r.slot)
+}
+
+// checkLength checks the payload against the path MTU, the place in the
+// message and the room there is (E15). The first packet of a message begins
+// it.
+func (r *receiver) checkLength(p *Packet) fault {
+	n := len(p.Payload)
+	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
+	switch {
+	case !fitsMTU(p, r.ep.mtu):
+		return invalidRequest(ib.WCLocLenErr, "packet length does not fit the path MTU")
+	case p.Info.Headers&roce.HasRETH != 0 && p.RETH.Length > MaxMessage:
+		return invalidRequest(ib.WCRemInvReqErr, "message longer than 2^31 bytes")
+	}
+	switch operationOf(p.Info.Kind).message {
+	case messageSend:
+		if start {
+			r.received = 0
+		}
+		if uint64(r.received)+uint64(n) > uint64(r.slot.length) && !r.slot.wild {
+			return invalidRequest(ib.WCLocLenErr, "SEND longer than the receive work request")
+		}
+	case messageWrite:
+		if start {
+			r.received = 0
+			r.write = writeTarget{va: p.RETH.VA, rkey: p.RETH.RKey, length: p.RETH.Length}
+		}
+		rest := r.write.length - r.received
+		if uint32(n) > rest || end != (uint32(n) == rest) {
+			return invalidRequest(ib.WCRemInvReqErr, "WRITE length is not what arrived")
+		}
+	case messageNone:
+	}
+	return fault{}
+}
+
+// fitsMTU applies the payload rule of the opcode.
+func fitsMTU(p *Packet, mtu int) bool {
+	n := len(p.Payload)
+	switch p.Info.Payload {
+	case roce.PayloadMTU:
+		return n == mtu && p.BTH.PadCnt == 0
+	case roce.PayloadUpToMTU:
+		return n <= mtu
+	case roce.PayloadLast:
+		return n >= 1 && n <= mtu
+	case roce.Payload8:
+		return n == 8
+	default:
+		return true
+	}
+}
+
+// checkKey checks the rkey of a request that names one for the whole range: of
+// the first packet of a WRITE, of a READ and of an atomic; a length of zero
+// needs none (E13, E14, E17).
+func (r *receiver) checkKey(p *Packet) fault {
+	right := operationOf(p.Info.Kind).right
+	va, rkey, n := p.RETH.VA, p.RETH.RKey, p.RETH.Length
+	switch {
+	case p.Info.Headers&roce.HasAtomicETH != 0:
+		va, rkey, n = p.AtomicETH.VA, p.AtomicETH.RKey, atomicSize
+	case p.Info.Headers&roce.HasRETH == 0 || n == 0:
+		return fault{}
+	}
+	switch _, err := r.ep.env.Mem.Remote(r.ep.pd, rkey, va, uint64(n), right); err {
+	case memory.FaultNone:
+		return fault{}
+	case memory.FaultAlign:
+		return invalidRequest(ib.WCRemInvReqErr, "atomic at an address that is not a multiple of 8")
+	default:
+		return remoteAccess("rkey: " + err.String())
+	}
+}
+
+// executeSend places the payload in the receive work request, and invalidates
+// what the last packet of a SEND with invalidate names.
+func (r *receiver) executeSend(p *Packet) fault {
+	r.msg = messageSend
+	if !r.placeAt(p.Payload, r.received) {
+		return remoteOperational("receive scatter element cannot be written")
+	}
+	r.received += uint32(len(p.Payload))
+	if p.Info.Flags&roce.FlagInv == 0 {
+		return fault{}
+	}
+	if err := r.ep.env.Mem.Invalidate(r.ep.pd, p.InvRKey); err != memory.FaultNone {
+		return remoteAccess("SEND with invalidate: " + err.String())
+	}
+	return fault{}
+}
+
+// placeAt scatters b into the receive in hand at byte off.
+func (r *receiver) placeAt(b []byte, off uint32) bool {
+	if r.slot.wild {
+		return false
+	}
+	return len(b) == 0 || r.ep.env.Mem.Scatter(b, r.ep.pd, r.slot.sges, uint64(off)) == memory.FaultNone
+}
+
+// executeWrite copies the payload to its place. The key is looked up again
+// for every packet: the region may have gone since the first.
+func (r *receiver) executeWrite(p *Packet) fault {
+	r.msg = messageWrite
+	if len(p.Payload) == 0 {
+		return fault{}
+	}
+	dst, err := r.ep.env.Mem.Remote(r.ep.pd, r.write.rkey, r.write.va+uint64(r.received), uint64(len(p.Payload)), ib.AccessRemoteWrite)
+	if err != memory.FaultNone {
+		return remoteAccess("rkey: " + err.String())
+	}
+	copy(dst, p.Payload)
+	r.received += uint32(len(p.Payload))
+	return fault{}
+}
+
+// completeMessage ends the message that p was the last packet of: a SEND and
+// a WRITE with immediate complete a receive work request.
+func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
+	r.msg = messageNone
+	if !r.slot.taken || operationOf(p.Info.Kind).receive&(p.Info.Flags|roce.FlagStart) == 0 {
+		return
+	}
+	attr := &r.ep.attr
+	wc := ib.WC{
+		Opcode: ib.WCRecv, ByteLen: r.received, SrcQP: attr.DestQPN, PKeyIndex: attr.PKeyIndex, SL: attr.AV.SL,
+	}
+	if p.Info.Kind == roce.KindWrite {
+		wc.Opcode = ib.WCRecvRDMAWithImm
+	}
+	if p.Info.Flags&roce.FlagImm != 0 {
+		wc.Flags |= ib.WCWithImm
+		wc.ImmData = p.Imm
+	}
+	if p.Info.Flags&roce.FlagInv != 0 {
+		wc.Flags |= ib.WCWithInv
+		wc.InvRKey = p.InvRKey
+	}
+	r.complete(now, &wc, p.BTH.SE)
+}
+
+// complete ends the receive work request in hand. wc carries what the service
+// knows; the rest is filled in here.
+func (r *receiver) complete(now clock.Instant, wc *ib.WC, solicited bool) {
+	wc.WRID, wc.QPN = r.slot.wrid, r.ep.num
+	r.slot.taken = false
+	r.from.complete()
+	if wc.Status == ib.WCSuccess {
+		r.ep.env.Counters.RDMARecvs++
+	}
+	r.ep.countStatus(wc.Status, &r.ep.env.Counters.RespCQEError)
+	r.qp.push(now, r.cq, wc, solicited)
+}
+
+// fail ends the receive in hand with an error, and the QP.
+func (r *receiver) fail(now clock.Instant) {
+	r.complete(now, &ib.WC{Status: ib.WCLocProtErr}, false)
+	r.qp.fatal(now, "receive scatter element cannot be written")
+}
+
+// flush completes every receive work request of the QP's own queue with a
+// flush error, in order; one taken from an SRQ is completed too.
+func (r *receiver) flush(now clock.Instant) {
+	if r.slot.taken {
+		r.complete(now, &ib.WC{Status: ib.WCWRFlushErr}, false)
+	}
+	if r.from != receives(&r.own) {
+		return
+	}
+	for n, _ := r.own.Len(); n > 0 && r.own.take(&r.slot); n-- {
+		r.complete(now, &ib.WC{Status: ib.WCWRFlushErr}, false)
+	}
+}

@@ -1,0 +1,85 @@
+package qp
+
+import (
+	"sync"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/ring"
+)
+
+// sendQueue is the queue of send work requests. What the program asks for is
+// in entries that the program may write itself; what the requester found out
+// about them is apart, out of its reach.
+type sendQueue struct {
+	ring.Ring[ring.SendWQE]
+	mu        sync.Mutex // guards the producing side
+	begun     []begunWR  // by slot
+	maxSGE    uint32
+	maxInline uint32
+	cq        *CQ
+	sigAll    bool // every work request is signalled
+}
+
+// begunWR is what the requester notes of a work request when it begins it.
+// From then on it looks at nothing in the entry that it would have to check
+// again.
+type begunWR struct {
+	first  ib.PSN // its PSNs begin here; how many they are follows from the length
+	length uint32 // bytes of payload; of a READ, bytes asked for
+	opcode ib.WROpcode
+	flags  ib.SendFlags
+	numSGE uint8
+	wild   bool // the entry makes no sense: it is not sent and completes in error
+}
+
+// request returns what the work request is.
+func (w *begunWR) request() *request { return &requests[w.opcode] }
+
+func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
+	s.maxSGE, s.maxInline = c.MaxSendSGE, c.MaxInlineData
+	room := max(ring.SGERoom(s.maxSGE), (s.maxInline+7)&^7)
+	if !onConnected.has(t) {
+		room += ring.SendToSize
+	}
+	if err := s.Init(a, c.MaxSendWR, room); err != nil {
+		return err
+	}
+	s.begun = make([]begunWR, s.Cap())
+	return nil
+}
+
+// note checks the entry of index i and returns what the requester needs to
+// know of it. Whoever wrote it, nothing in it can lead the requester astray:
+// opcode, flags, lengths and the number of elements are as posting lets them
+// be, or the work request is wild.
+func (s *sendQueue) note(t ib.QPType, i uint32) *begunWR {
+	e, w := s.At(i), s.at(i)
+	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
+	req := requestOf(w.opcode)
+	switch {
+	case req == nil || !req.types.has(t), uint32(w.numSGE) > s.maxSGE, w.length > MaxMessage:
+		w.wild = true
+	case req.operation().psns == psnOne && w.length != atomicSize:
+		w.wild = true
+	case w.flags&ib.SendInline != 0:
+		w.wild = w.length > s.maxInline || w.numSGE != 0 || req.operation().answered()
+	default:
+		w.wild = memory.TotalLength(s.SGEs(i, uint32(w.numSGE))) != uint64(w.length)
+	}
+	if w.wild {
+		*w = begunWR{opcode: ib.WRSend, wild: true}
+	}
+	return w
+}
+
+// at returns what was noted of the work request at index i.
+func (s *sendQueue) at(i uint32) *begunWR { return &s.begun[s.Slot(i)] }
+
+// sges returns the elements of the begun work request at index i.
+func (s *sendQueue) sges(i uint32) []ib.SGE { return s.SGEs(i, uint32(s.at(i).numSGE)) }
+
+// signalled reports whether success of the work request at index i is told.
+func (s *sendQueue) signalled(i uint32) bool {
+	return s.sigAll || s.At(i).Flags&ib.SendSignaled != 0
+}

@@ -1,0 +1,192 @@
+package qp
+
+import (
+	"encoding/binary"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// receiveUC executes one UC packet. Nothing is answered: a message with a
+// packet missing, too long, or without a receive is dropped whole, and its
+// receive serves the next one (IBA 9.8.2).
+func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
+	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
+	if p.BTH.PSN != r.epsn || start && r.msg != messageNone {
+		r.msg = messageNone // the message in progress lost its end
+		r.dropping = true
+	}
+	r.epsn = p.BTH.PSN.Next()
+	if start {
+		r.dropping = false
+		r.received = 0
+	}
+	if r.dropping {
+		r.ep.drop(counters.DropMessage, p)
+		return
+	}
+	if d, ok := r.checkUC(p, start); !ok {
+		r.giveUp(d, p)
+		return
+	}
+	if !r.established(now) {
+		r.ep.drop(counters.DropState, p)
+		return
+	}
+	if operationOf(p.Info.Kind).message == messageSend {
+		if f := r.executeSend(p); f.syndrome != 0 {
+			r.fail(now)
+			return
+		}
+	} else if f := r.executeWrite(p); f.syndrome != 0 {
+		r.giveUp(counters.DropAccess, p)
+		return
+	}
+	if end {
+		r.completeMessage(now, p)
+	}
+}
+
+// giveUp drops a packet and what follows of its message.
+func (r *receiver) giveUp(d counters.Drop, p *Packet) {
+	r.dropping, r.msg = true, messageNone
+	r.ep.drop(d, p)
+}
+
+// checkUC checks opcode sequence, rights, receive, length and key of a UC
+// packet. It reports why the message must be dropped.
+func (r *receiver) checkUC(p *Packet, start bool) (counters.Drop, bool) {
+	op := operationOf(p.Info.Kind)
+	if !start && r.msg != op.message {
+		return counters.DropSequence, false
+	}
+	if r.ep.attr.AccessFlags&op.right != op.right {
+		return counters.DropAccess, false
+	}
+	if start && op.message == messageWrite {
+		r.ep.env.Counters.RxWriteRequests++
+	}
+	if !r.takeFor(p) {
+		r.ep.env.Counters.OutOfBuffer++
+		return counters.DropNoWQE, false
+	}
+	if f := r.checkLength(p); f.syndrome != 0 {
+		return counters.DropLength, false
+	}
+	if f := r.checkKey(p); f.syndrome != 0 {
+		return counters.DropAccess, false
+	}
+	return 0, true
+}
+
+// grhBytes is the room before the payload of a UD receive: the global routing
+// header, or what stands for it on RoCEv2.
+const grhBytes = 40
+
+// receiveUD executes one UD packet: the 40 bytes of GRH area and the payload
+// go to the next receive. A message without a receive, or longer than it, is
+// dropped; the receive serves the next one.
+func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
+	switch {
+	case len(p.Payload) > r.ep.env.Limits.ActiveMTU.Bytes():
+		r.ep.drop(counters.DropLength, p)
+		return
+	case !r.takeFor(p):
+		r.ep.env.Counters.OutOfBuffer++
+		r.ep.drop(counters.DropNoWQE, p)
+		return
+	case !r.slot.wild && grhBytes+len(p.Payload) > int(r.slot.length):
+		r.ep.drop(counters.DropLength, p)
+		return
+	}
+	var grh [grhBytes]byte
+	putGRH(&grh, p)
+	if !r.placeAt(grh[:], 0) || !r.placeAt(p.Payload, grhBytes) {
+		r.fail(now)
+		return
+	}
+	wc := ib.WC{
+		Opcode: ib.WCRecv, Flags: ib.WCGRH, ByteLen: uint32(grhBytes + len(p.Payload)),
+		SrcQP: p.DETH.SrcQP, PKeyIndex: r.ep.attr.PKeyIndex,
+	}
+	if p.Info.Flags&roce.FlagImm != 0 {
+		wc.Flags |= ib.WCWithImm
+		wc.ImmData = p.Imm
+	}
+	r.complete(now, &wc, p.BTH.SE)
+}
+
+// sendDatagram appends a UD message: one packet to the work request's own
+// destination. It returns 0 when the batch is full. A handle that is gone and
+// a message over the MTU are errors of the work request.
+func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) {
+	ep, to := r.ep, r.queue.To(r.next)
+	ah := ep.env.AHs.Get(ib.AHHandle(to.AH))
+	switch {
+	case ah == nil, ah.PD != ep.pd:
+		return 0, ib.WCLocQPOpErr
+	case w.length > uint32(ep.env.Limits.ActiveMTU.Bytes()):
+		return 0, ib.WCLocLenErr
+	}
+	p := ep.header(w.request().opcode(ep.typ, true, true), r.psn)
+	p.BTH.DestQP = to.QPN & ib.QPNMask
+	p.BTH.SE = w.flags&ib.SendSolicited != 0
+	p.BTH.AckReq = ep.typ == ib.GSI // Linux asks for it on QP1; receivers ignore it
+	p.DETH = roce.DETH{QKey: to.QKey, SrcQP: ep.num}
+	if to.QKey&ib.QKeyControlled != 0 {
+		p.DETH.QKey = ep.attr.QKey
+	}
+	p.Imm = r.queue.At(r.next).Imm
+	path := ah.Path
+	if ep.path.SrcPort != 0 {
+		path.SrcPort = ep.path.SrcPort
+	}
+	seg, payload, id := ep.append(b, &path, w.length)
+	if seg == nil {
+		return 0, ib.WCSuccess
+	}
+	if !r.gather(payload, w, 0) {
+		b.Unappend()
+		return 0, ib.WCLocProtErr
+	}
+	pre := roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, len(seg))
+	ep.seal(seg, pre.WithID(uint16(id)))
+	return 1, ib.WCSuccess
+}
+
+// putGRH fills the 40 bytes before a UD payload with the IP header that the
+// packet came with: IPv6 whole, IPv4 in the last 20 bytes.
+func putGRH(b *[grhBytes]byte, p *Packet) {
+	d := p.Data
+	if d.Src.Is4() {
+		putIPv4(b[20:], p)
+		return
+	}
+	src, dst := d.Src.As16(), d.Dst.As16()
+	binary.BigEndian.PutUint32(b[0:], 6<<28|uint32(d.TClass)<<20|d.FlowLabel&0xfffff)
+	binary.BigEndian.PutUint16(b[4:], uint16(p.Size+8))
+	b[6], b[7] = 17, d.HopLimit
+	copy(b[8:], src[:])
+	copy(b[24:], dst[:])
+}
+
+func putIPv4(b []byte, p *Packet) {
+	d := p.Data
+	src, dst := d.Src.As4(), d.Dst.As4()
+	b[0], b[1] = 0x45, d.TClass
+	binary.BigEndian.PutUint16(b[2:], uint16(p.Size+28))
+	binary.BigEndian.PutUint16(b[4:], p.ID)
+	b[6] = 0x40 // do not fragment
+	b[8], b[9] = d.HopLimit, 17
+	copy(b[12:], src[:])
+	copy(b[16:], dst[:])
+	sum := uint32(0)
+	for i := 0; i < 20; i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	sum = sum&0xffff + sum>>16
+	binary.BigEndian.PutUint16(b[10:], ^uint16(sum+sum>>16))
+}

@@ -1,0 +1,210 @@
+package ring
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// CQ is a completion queue. The adapter's thread alone produces: it calls Push,
+// Remove and Resize, and never waits for a reader but in the last two. Any
+// thread may Poll and Arm, and so may a reader outside Go, which takes
+// Header.Lock, takes entries while their Valid is as expected, stores
+// Header.Cons, and releases the lock.
+type CQ struct {
+	hdr   *Header
+	alloc Allocator
+	prod  uint32 // of the adapter's thread
+
+	// Changed by Resize with the readers' lock; read with it, or by the
+	// adapter's thread.
+	base unsafe.Pointer
+	mask uint32
+}
+
+const cqeSize = unsafe.Sizeof(CQE{})
+
+// NewCQ returns an empty completion queue for at least n entries. ENOMEM or
+// EINVAL if the allocator fails.
+func NewCQ(a Allocator, n uint32) (*CQ, error) {
+	p, err := a.get(HeaderSize)
+	if err != nil {
+		return nil, err
+	}
+	c := &CQ{hdr: (*Header)(p), alloc: a}
+	if err := c.place(Size(n)); err != nil {
+		a.put(p, HeaderSize)
+		return nil, err
+	}
+	return c, nil
+}
+
+// place gives the queue memory for n entries.
+func (c *CQ) place(n uint32) error {
+	base, err := c.alloc.get(int(n) * int(cqeSize))
+	if err != nil {
+		return err
+	}
+	c.base, c.mask = base, n-1
+	c.hdr.Mask, c.hdr.Stride, c.hdr.Entries = c.mask, uint32(cqeSize), uint64(uintptr(base))
+	return nil
+}
+
+// Free gives the memory back. Nothing may be called afterwards.
+func (c *CQ) Free() {
+	c.alloc.put(c.base, int(c.mask+1)*int(cqeSize))
+	c.alloc.put(unsafe.Pointer(c.hdr), HeaderSize)
+}
+
+// Header returns the beginning of the queue's memory.
+func (c *CQ) Header() *Header { return c.hdr }
+
+// Pending returns how many entries wait.
+func (c *CQ) Pending() int { return int(c.hdr.Prod.Load() - c.hdr.Cons.Load()) }
+
+// Cap returns how many entries may wait.
+func (c *CQ) Cap() uint32 {
+	c.lock()
+	defer c.unlock()
+	return c.mask + 1
+}
+
+// lock makes the caller the only reader. A reader holds the lock for as long
+// as it takes to copy entries, so it is waited for without sleeping.
+func (c *CQ) lock() {
+	for !c.hdr.Lock.CompareAndSwap(0, 1) {
+		runtime.Gosched()
+	}
+}
+
+func (c *CQ) unlock() { c.hdr.Lock.Store(0) }
+
+func (c *CQ) entry(i uint32) *CQE { return (*CQE)(unsafe.Add(c.base, uintptr(i&c.mask)*cqeSize)) }
+
+// Push adds an entry and reports whether there was room.
+func (c *CQ) Push(wc *ib.WC) bool {
+	if c.prod-c.hdr.Cons.Load() > c.mask {
+		return false
+	}
+	c.entry(c.prod).put(wc, c.prod)
+	c.prod++
+	c.hdr.Prod.Store(c.prod)
+	return true
+}
+
+// waiting returns how many entries wait, no more than there are whatever
+// readers made of their index.
+func (c *CQ) waiting() uint32 { return min(c.prod-c.hdr.Cons.Load(), c.mask+1) }
+
+// Poll moves up to len(out) of the oldest entries to out and returns how many.
+func (c *CQ) Poll(out []ib.WC) (n int) {
+	if c.hdr.Prod.Load() == c.hdr.Cons.Load() {
+		return 0
+	}
+	c.lock()
+	cons := c.hdr.Cons.Load()
+	for n < len(out) && c.entry(cons).get(&out[n], cons) {
+		n++
+		cons++
+	}
+	c.hdr.Cons.Store(cons)
+	c.unlock()
+	return n
+}
+
+// Remove takes the waiting entries of a queue pair out (Q5). The others keep
+// their order and move up to the newest.
+func (c *CQ) Remove(n ib.QPN) {
+	c.lock()
+	defer c.unlock()
+	var wc ib.WC
+	to := c.prod
+	for i, end := c.prod, c.prod-c.waiting(); i != end; {
+		i--
+		if c.entry(i).get(&wc, i); wc.QPN == n {
+			continue
+		}
+		if to--; to != i {
+			c.entry(to).put(&wc, to)
+		}
+	}
+	c.hdr.Cons.Store(to)
+}
+
+// Resize changes the number of entries to at least n; waiting entries stay.
+// EINVAL when they would not fit; ENOMEM or EINVAL if the allocator fails.
+func (c *CQ) Resize(n uint32) error {
+	c.lock()
+	defer c.unlock()
+	old, waiting := *c, c.waiting()
+	if Size(n) < waiting {
+		return fmt.Errorf("resize CQ to %d entries: %d wait to be polled: %w", n, waiting, ib.EINVAL)
+	}
+	if err := c.place(Size(n)); err != nil {
+		return fmt.Errorf("resize CQ: %w", err)
+	}
+	var wc ib.WC
+	for i := c.prod - waiting; i != c.prod; i++ {
+		old.entry(i).get(&wc, i)
+		c.entry(i).put(&wc, i)
+	}
+	c.alloc.put(old.base, int(old.mask+1)*int(cqeSize))
+	return nil
+}
+
+// Arm asks for one event when the next entry comes: any, or only a solicited
+// or unsuccessful one. Arming for any entry stays in force over a later
+// solicited one.
+func (c *CQ) Arm(solicitedOnly bool) {
+	if !solicitedOnly {
+		c.hdr.Armed.Store(ArmAny)
+		return
+	}
+	c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited)
+}
+
+// Fire reports whether an entry that has come raises an event, and if so
+// disarms the queue. solicited says that a receive was marked so, or that the
+// entry is unsuccessful.
+func (c *CQ) Fire(solicited bool) bool {
+	for {
+		a := c.hdr.Armed.Load()
+		if a == ArmNone || a == ArmSolicited && !solicited {
+			return false
+		}
+		if c.hdr.Armed.CompareAndSwap(a, ArmNone) {
+			return true
+		}
+	}
+}
+
+// Fail marks the queue as overflowed and reports whether it was not before.
+func (c *CQ) Fail() bool { return c.hdr.Flags.Or(FlagOverflow)&FlagOverflow == 0 }
+
+// Failed reports whether the queue overflowed.
+func (c *CQ) Failed() bool { return c.hdr.Flags.Load()&FlagOverflow != 0 }
+
+// put fills the entry of index i and then makes it valid.
+func (e *CQE) put(wc *ib.WC, i uint32) {
+	e.WRID, e.ByteLen, e.QPN, e.SrcQP = wc.WRID, wc.ByteLen, wc.QPN, wc.SrcQP
+	e.ImmData, e.InvRKey, e.VendorErr = wc.ImmData, wc.InvRKey, wc.VendorErr
+	e.PKeyIndex, e.SLID, e.DLIDPathBits, e.SL = wc.PKeyIndex, wc.SLID, wc.DLIDPathBits, wc.SL
+	e.Status, e.Opcode, e.Flags = wc.Status, wc.Opcode, wc.Flags
+	e.Valid.Store(i + 1)
+}
+
+// get copies the entry of index i, if it has come.
+func (e *CQE) get(wc *ib.WC, i uint32) bool {
+	if e.Valid.Load() != i+1 {
+		return false
+	}
+	*wc = ib.WC{
+		WRID: e.WRID, ByteLen: e.ByteLen, QPN: e.QPN, SrcQP: e.SrcQP,
+		ImmData: e.ImmData, InvRKey: e.InvRKey, VendorErr: e.VendorErr,
+		PKeyIndex: e.PKeyIndex, SLID: e.SLID, DLIDPathBits: e.DLIDPathBits, SL: e.SL,
+		Status: e.Status, Opcode: e.Opcode, Flags: e.Flags,
+	}
+	return true
+}

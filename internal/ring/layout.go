@@ -1,0 +1,99 @@
+package ring
+
+import (
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// The layout of a queue. All numbers are in host byte order; "atomic" fields
+// are accessed with sequentially consistent loads and stores.
+//
+//	work queue:        Header, then Mask+1 entries of Stride bytes each:
+//	                   a SendWQE or RecvWQE, then its scatter/gather elements
+//	                   (ib.SGE, 16 bytes each) or its inline payload; in the
+//	                   last 16 bytes, for datagrams, a SendTo
+//	completion queue:  Header; Mask+1 entries of Stride bytes, a CQE each,
+//	                   at the address Entries, which Resize moves
+//
+// Indices run freely and wrap at 2^32: index i is in entry i & Mask.
+
+// HeaderSize is the size of a Header in bytes.
+const HeaderSize = 64
+
+// Header is the beginning of every queue.
+type Header struct {
+	Prod    atomic.Uint32 // 0: the index that is published next
+	Cons    atomic.Uint32 // 4: the oldest index in use; equal to Prod when the queue is empty
+	Lock    atomic.Uint32 // 8: completion queue: 1 while a reader is at work, else 0; taken by compare-and-swap
+	Armed   atomic.Uint32 // 12: completion queue: one of ArmNone, ArmSolicited, ArmAny
+	Flags   atomic.Uint32 // 16: FlagOverflow
+	Mask    uint32        // 20: number of entries less 1
+	Stride  uint32        // 24: bytes from one entry to the next
+	_       uint32
+	Entries uint64 // 32: address of entry 0
+	_       [HeaderSize - 40]byte
+}
+
+// Values of Header.Armed: which completion raises the next event.
+const (
+	ArmNone uint32 = iota
+	ArmSolicited
+	ArmAny
+)
+
+// FlagOverflow is set in Header.Flags when a completion found no room: the
+// queue takes no more.
+const FlagOverflow uint32 = 1
+
+// SendWQE is an entry of a send queue: what a program asks for.
+type SendWQE struct {
+	WRID       uint64       // 0
+	RemoteAddr uint64       // 8
+	CompareAdd uint64       // 16
+	Swap       uint64       // 24
+	Length     uint32       // 32: bytes of payload; of a READ, bytes asked for
+	RKey       ib.RKey      // 36
+	Imm        uint32       // 40: immediate data, or the rkey to invalidate
+	Opcode     ib.WROpcode  // 44
+	Flags      ib.SendFlags // 45
+	NumSGE     uint8        // 46: scatter/gather elements behind the entry
+	_          uint8
+}
+
+// SendTo is where a datagram goes: the last bytes of every entry of a send
+// queue of datagrams. Other send queues have none.
+type SendTo struct {
+	AH   uint64  // 0: an ib.AHHandle
+	QPN  ib.QPN  // 8
+	QKey ib.QKey // 12
+}
+
+// RecvWQE is an entry of a receive queue.
+type RecvWQE struct {
+	WRID   uint64 // 0
+	Length uint32 // 8: bytes that the scatter elements hold
+	NumSGE uint32 // 12
+}
+
+// CQE is an entry of a completion queue: the fields of ib.WC, and Valid, which
+// is written last: it is the entry's index plus 1, so that a reader who
+// expects index i finds out from the entry alone whether it has come.
+type CQE struct {
+	WRID         uint64        // 0
+	ByteLen      uint32        // 8
+	QPN          ib.QPN        // 12
+	SrcQP        ib.QPN        // 16
+	ImmData      uint32        // 20
+	InvRKey      ib.RKey       // 24
+	VendorErr    uint32        // 28
+	PKeyIndex    uint16        // 32
+	SLID         uint16        // 34
+	Status       ib.WCStatus   // 36
+	Opcode       ib.WCOpcode   // 37
+	Flags        ib.WCFlags    // 38
+	SL           uint8         // 39
+	DLIDPathBits uint8         // 40
+	_            [3]byte       // 41
+	Valid        atomic.Uint32 // 44
+}
