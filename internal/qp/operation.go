@@ -54,16 +54,13 @@ var operations = [...]operation{
 	roce.KindFetchAdd:    {ib.AccessRemoteAtomic, 0, messageNone, roce.KindAtomicAck, psnOne},
 }
 
-// noOperation is what other packets ask for: nothing that is provided here.
-var noOperation operation
-
-// operationOf returns the operation of a request packet. It is not provided if
-// takes and needs are both empty.
+// operationOf returns the operation of a packet; a row that is not provided for
+// one that asks for nothing that can be done here.
 func operationOf(k roce.Kind) *operation {
 	if int(k) < len(operations) {
 		return &operations[k]
 	}
-	return &noOperation
+	return &operations[roce.KindAck]
 }
 
 // provided reports whether a responder can execute the operation.
