@@ -17,11 +17,25 @@ const (
 	minSlots = 64
 )
 
-// slot is an entry of the hash table. Key 0 marks an empty one: index 0 is
-// never given out. Without a region the index is in quarantine.
-type slot struct {
-	key    uint32
+// kind says what a key leads to.
+type kind uint8
+
+const (
+	kindNone   kind = iota // nothing any more: the index is in quarantine
+	kindRegion             // a memory region
+)
+
+// entry is what a key leads to: an object of a kind.
+type entry struct {
+	kind   kind
 	region *Region
+}
+
+// slot is a place of the hash table. Key 0 marks an empty one: index 0 is
+// never given out.
+type slot struct {
+	key uint32
+	entry
 }
 
 // keys maps keys to regions: an open-addressed hash table with linear
@@ -53,16 +67,24 @@ func (k *keys) find(key uint32) *slot {
 	}
 }
 
-// region returns the region whose whole key is key, or nil.
-func (k *keys) region(key uint32) *Region {
+// resolve returns what the whole key leads to.
+func (k *keys) resolve(key uint32) entry {
 	if s := k.find(key); s.key == key {
-		return s.region
+		return s.entry
+	}
+	return entry{}
+}
+
+// region returns the region that the key leads to, or nil.
+func (k *keys) region(key uint32) *Region {
+	if e := k.resolve(key); e.kind == kindRegion {
+		return e.region
 	}
 	return nil
 }
 
-// add gives r a fresh key, which it returns; 0 when no free one was found.
-func (k *keys) add(r *Region) uint32 {
+// add gives e a fresh key, which it returns; 0 when no free one was found.
+func (k *keys) add(e entry) uint32 {
 	k.expire()
 	if 2*(k.used+1) > len(k.slots) {
 		k.grow()
@@ -73,7 +95,7 @@ func (k *keys) add(r *Region) uint32 {
 			continue
 		}
 		if s := k.find(key); s.key == 0 {
-			*s = slot{key, r}
+			*s = slot{key, e}
 			k.used++
 			k.drawn++
 			return key
@@ -84,7 +106,7 @@ func (k *keys) add(r *Region) uint32 {
 
 // retire puts a key into quarantine.
 func (k *keys) retire(key uint32) {
-	k.find(key).region = nil
+	k.find(key).entry = entry{}
 	k.dead = append(k.dead, deadKey{key, k.drawn})
 }
 

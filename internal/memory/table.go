@@ -40,7 +40,7 @@ func (t *Table) Register(c RegionConfig) (*Region, error) {
 		buf: c.Buf, iova: c.start(), pd: c.PD,
 		access: c.Access, invalidatable: c.Invalidatable,
 	}
-	if r.key = t.keys.add(r); r.key == 0 {
+	if r.key = t.keys.add(entry{kindRegion, r}); r.key == 0 {
 		return nil, fmt.Errorf("register region: no free key: %w", ib.ENOMEM)
 	}
 	t.live++
@@ -115,7 +115,7 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 		return err
 	}
 	if translate {
-		key := t.keys.add(r)
+		key := t.keys.add(entry{kindRegion, r})
 		if key == 0 {
 			return fmt.Errorf("no free key: %w", ib.ENOMEM)
 		}
