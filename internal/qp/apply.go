@@ -82,6 +82,7 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 	if mask&(ib.AttrPathMTU|ib.AttrAV) != 0 {
 		q.ep.mtu = q.ep.attr.PathMTU.Bytes()
 		if q.ep.typ == ib.RC {
+			q.req.sizeChunks()
 			q.req.share.join(q.ep.env.Windows, q.ep.path.Dst)
 		}
 	}

@@ -34,6 +34,7 @@ type requester struct {
 	alloc    ib.PSN // first not given to a work request
 	ssn      uint32 // number of the last message begun
 	rdOut    uint32 // READ and atomic requests that wait for an answer
+	chunk    uint32 // packets that one READ request may ask for
 	rdBegun  uint32 // READ and atomic work requests begun and not complete
 	sinceAck uint32 // packets sent since one asked for an acknowledgement
 	retries  uint8  // left before RETRY_EXC_ERR
@@ -74,6 +75,12 @@ func (r *requester) idle() {
 	r.rdOut, r.rdBegun, r.sinceAck = 0, 0, 0
 	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
 	r.read = readProgress{}
+}
+
+// sizeChunks sets how much one READ may ask for: a quarter of what the window
+// can grow to. It depends on the path MTU, which a connection keeps.
+func (r *requester) sizeChunks() {
+	r.chunk = max(1, uint32(r.ep.env.Settings.WindowBytes)/4/packetCost(uint32(r.ep.mtu)))
 }
 
 // outstanding reports whether packets that were sent are not acknowledged.
@@ -186,20 +193,16 @@ func (r *requester) last(w *begunWR) ib.PSN {
 	return w.first.Add(w.request().operation().packets(w.length, r.ep.mtu) - 1)
 }
 
-// readChunk returns how many packets one READ request may ask for: a quarter
-// of what the window can grow to. It is the same for the whole life of a QP's
-// connection.
-func (r *requester) readChunk() uint32 {
-	return max(1, uint32(r.ep.env.Settings.WindowBytes)/4/packetCost(uint32(r.ep.mtu)))
-}
-
 // chunkEnd returns the last PSN of the chunk of a READ that p is in. A READ
 // longer than a chunk is asked for in several requests, so that its responses
 // fit the receive buffer; each has its own PSNs, as several READs would.
 func (r *requester) chunkEnd(w *begunWR, p ib.PSN) ib.PSN {
-	size := r.readChunk()
-	i := p.Distance(w.first) / size
-	return w.first.Add(min(r.last(w).Distance(w.first), (i+1)*size-1))
+	last := r.last(w)
+	if last.Distance(w.first) < r.chunk {
+		return last
+	}
+	i := p.Distance(w.first) / r.chunk
+	return w.first.Add(min(last.Distance(w.first), (i+1)*r.chunk-1))
 }
 
 // chunks returns how many requests a work request becomes.
@@ -207,7 +210,7 @@ func (r *requester) chunks(w *begunWR) uint32 {
 	if !w.request().operation().answered() {
 		return 1
 	}
-	return r.last(w).Distance(w.first)/r.readChunk() + 1
+	return r.last(w).Distance(w.first)/r.chunk + 1
 }
 
 // sendRequest appends the packet at psn. It reports false when the batch has

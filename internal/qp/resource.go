@@ -25,16 +25,6 @@ type resource struct {
 	value   uint64 // original value of an atomic
 }
 
-// asked returns e as the request p asks for it: n responses, which count as
-// message msn.
-func (e resource) asked(p *Packet, msn ib.MSN, n uint32) resource {
-	e.kind, e.pending, e.msn = p.Info.Kind, true, msn
-	e.first, e.next = p.BTH.PSN, p.BTH.PSN
-	e.last = e.first.Add(n - 1)
-	e.end = e.last
-	return e
-}
-
 // resources keeps the last responder-resources READs and atomics, plus those
 // beyond that are not answered yet: a FIFO in a circular array, so that none
 // ever moves. Entries are counted from the oldest.
@@ -82,13 +72,19 @@ func (s *resources) reserve(depth int) {
 	s.ring, s.head = ring, 0
 }
 
-// add appends an entry that is to be answered.
-func (s *resources) add(e resource) {
+// add appends an entry for the request p, to be answered by n responses that
+// count as message msn, and returns it for the rest to be filled in.
+func (s *resources) add(p *Packet, msn ib.MSN, n uint32) *resource {
 	if s.n == len(s.ring) {
 		s.reserve(2 * max(s.n, 1))
 	}
 	s.n++
-	*s.at(s.n - 1) = e
+	e, last := s.at(s.n-1), p.BTH.PSN.Add(n-1)
+	*e = resource{
+		kind: p.Info.Kind, pending: true, msn: msn,
+		first: p.BTH.PSN, next: p.BTH.PSN, last: last, end: last,
+	}
+	return e
 }
 
 // pending reports whether an entry has something to send.

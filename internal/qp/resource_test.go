@@ -26,18 +26,23 @@ func TestE9_OldResources(t *testing.T) {
 		{0xfffff8, 0x08, 0xfffff0, 0xfffff7},         // between, across the wrap
 	} {
 		r := responder{in: &receiver{epsn: at(c.epsn)}}
-		r.kept.add(resource{kind: roce.KindReadRequest, first: at(c.old), last: at(c.old)})
+		r.kept.add(readAt(at(c.old)), 0, 1)
 		if got := r.lastExecuted(at(c.dup)); got != at(c.want) {
 			t.Errorf("a duplicate at %06x with a READ kept at %06x and %06x expected is acknowledged up to %v, want %06x",
 				c.dup, c.old, c.epsn, got, c.want)
 		}
 	}
 	var s resources
-	s.add(resource{first: at(5), last: at(5), value: 1})
-	s.add(resource{first: at(5), last: at(5), value: 2}) // 2^24 PSNs later
+	s.add(readAt(at(5)), 0, 1).value = 1
+	s.add(readAt(at(5)), 0, 1).value = 2 // 2^24 PSNs later
 	if e, _ := s.find(at(5)); e == nil || e.value != 2 {
 		t.Errorf("of two results with one PSN the older answers: %+v", e)
 	}
+}
+
+// readAt is a READ request at a PSN.
+func readAt(psn ib.PSN) *Packet {
+	return &Packet{Packet: roce.Packet{BTH: roce.BTH{PSN: psn}, Info: roce.RCRDMAReadRequest.Info()}}
 }
 
 // modelRead is what a READ of the model still owes: the PSNs next to end.
@@ -69,7 +74,7 @@ func TestE11_Model(t *testing.T) {
 					t.Fatalf("ready is %v with %d kept, want %v", got, s.n, want)
 				}
 				if want {
-					s.add(resource{first: at(epsn), last: at(epsn + n - 1), next: at(epsn), end: at(epsn + n - 1), pending: true})
+					s.add(readAt(at(epsn)), 0, n)
 					model = append(model, modelRead{epsn, epsn + n - 1, epsn, epsn + n - 1, true})
 					epsn += n
 				}

@@ -202,9 +202,9 @@ func (r *responder) execute(p *Packet) fault {
 		return r.in.executeWrite(p)
 	case roce.KindReadRequest:
 		count.RxReadRequests++
-		r.kept.add(resource{
-			va: p.RETH.VA, rkey: p.RETH.RKey, length: p.RETH.Length, stop: p.RETH.Length, mtu: uint16(r.ep.mtu),
-		}.asked(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu)))
+		e := r.kept.add(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu))
+		e.va, e.rkey, e.mtu = p.RETH.VA, p.RETH.RKey, uint16(r.ep.mtu)
+		e.length, e.stop = p.RETH.Length, p.RETH.Length
 		return fault{}
 	default:
 		count.RxAtomicRequests++
@@ -220,13 +220,12 @@ func (r *responder) executeAtomic(p *Packet) fault {
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
-	e := resource{}.asked(p, r.msn.Next(), 1)
+	e := r.kept.add(p, r.msn.Next(), 1)
 	if p.Info.Kind == roce.KindCompareSwap {
 		e.value = memory.CompareSwap(mem, a.Compare, a.SwapAdd)
 	} else {
 		e.value = memory.FetchAdd(mem, a.SwapAdd)
 	}
-	r.kept.add(e)
 	return fault{}
 }
 
