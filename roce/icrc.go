@@ -29,7 +29,7 @@ type Prefix struct {
 // NewPrefix returns the prefix of packets from src to dst whose UDP payload,
 // from the BTH to the ICRC, has udpPayload bytes. Two IPv4 or v4-mapped
 // addresses make it IPv4, with the header that RoCE senders use: no options,
-// don't-fragment, and identification 0 (see WithID). Otherwise it is IPv6
+// don't-fragment (see WithoutDF), and identification 0 (see WithID). Otherwise it is IPv6
 // without extension headers. It does not allocate.
 func NewPrefix(src, dst netip.Addr, srcPort, dstPort uint16, udpPayload int) Prefix {
 	src, dst = src.Unmap(), dst.Unmap()

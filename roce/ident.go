@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// The ICRC covers the IPv4 identification, which a UDP socket neither sets
-// nor shows. A CRC is linear: the identification changes it by the same
+// The ICRC covers the IPv4 identification and flags, which a UDP socket
+// neither sets nor shows. A CRC is linear: the identification changes it by the same
 // amount whatever else the packet holds, the two bytes as a polynomial times
 // a power of x for the bytes that follow them. Multiplied the other way, the
 // difference that is left after a CRC with identification 0 is the
@@ -44,11 +44,25 @@ func (p Prefix) WithID(id uint16) Prefix {
 	return p
 }
 
+// dfEffect is what the don't-fragment flag, two bytes after the
+// identification, does to the register at the end of the UDP header.
+var dfEffect = later.scale(0x40<<16, idToUDPEnd/4)
+
+// WithoutDF returns the prefix of the same packet without the don't-fragment
+// flag, given p with it. IPv6 has none: p is returned as it is.
+func (p Prefix) WithoutDF() Prefix {
+	if p.v4 {
+		p.reg ^= dfEffect
+	}
+	return p
+}
+
 // DeriveID finds the IPv4 identification that makes the ICRC of a received
 // packet right, given the prefix with identification 0. It returns false when
 // there is none: the packet is damaged. One of 65536 damaged packets passes,
 // with an arbitrary identification; a caller that knows which ones the peer
-// uses can tell most of those. For IPv6, which has no identification, it
+// uses can tell most of those. It reads the packet once, whatever the
+// identification. For IPv6, which has no identification, it
 // returns 0 and whether the ICRC is right. Bytes that cannot be a packet
 // (below MinSize, not a multiple of 4, longer than UDP carries) are damaged.
 func DeriveID(pkt []byte, p Prefix) (id uint16, ok bool) {

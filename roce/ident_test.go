@@ -31,6 +31,23 @@ func TestDeriveIDFindsEveryID(t *testing.T) {
 	}
 }
 
+func TestWithoutDF(t *testing.T) {
+	r := newRand(t)
+	for i, path := range samplePaths {
+		pkt, zero := path.sealed(r, 64, 0)
+		id := uint16(r.Uint32())
+		ip := path.headers(len(pkt), id)
+		udp := ip[len(ip)-udpLen:]
+		if ip = ip[:len(ip)-udpLen]; i == 0 {
+			ip[6] = 0
+		}
+		want, ok := HeaderICRC(ip, udp, pkt)
+		if got := zero.WithoutDF().WithID(id).ICRC(pkt[:len(pkt)-ICRCLen]); !ok || got != want {
+			t.Errorf("from %v without don't-fragment: ICRC %08x, that of the header is %08x (%t)", path.src, got, want, ok)
+		}
+	}
+}
+
 // damage flips a few bits of a packet, none of them in byte 4.
 func damage(r *rand.Rand, pkt []byte) {
 	for range 1 + r.IntN(8) {

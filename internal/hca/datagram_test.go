@@ -149,6 +149,29 @@ func TestV14_Accepted(t *testing.T) {
 	}
 }
 
+// TestV14_DontFragmentAsSent shows that the ICRC is that of the header which
+// arrived, with "don't fragment" or without.
+func TestV14_DontFragmentAsSent(t *testing.T) {
+	for _, c := range []struct {
+		arrived, sealed bool // without the flag
+		taken           int
+	}{{false, false, 1}, {true, true, 1}, {true, false, 0}, {false, true, 0}} {
+		s := newSolo(t, soloConfig{typ: ib.UD})
+		s.recv(1, 100)
+		d := s.datagram(s.packet(roce.UDSendOnly, soloPeerPSN, make([]byte, 8)))
+		if d.NoDF = c.arrived; c.sealed {
+			roce.Seal(d.Bytes, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(d.Bytes)).WithoutDF().WithID(d.ID))
+		}
+		s.deliver(d)
+		if n := len(s.poll()); n != c.taken || int(s.counters().Drops[counters.DropICRC]) != 1-c.taken {
+			t.Errorf("%+v: %d taken, %d dropped for the ICRC", c, n, s.counters().Drops[counters.DropICRC])
+		}
+		if flag := s.buf[32<<10+20+6]; c.taken == 1 && flag == 0x40 == c.arrived {
+			t.Errorf("%+v: the flags in the header area are %#x", c, flag)
+		}
+	}
+}
+
 // TestV14_Sent shows which keys go out: the P_Key of the index, the Q_Key of
 // the work request, or the queue pair's own for a controlled one.
 func TestV14_Sent(t *testing.T) {

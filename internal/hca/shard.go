@@ -135,6 +135,9 @@ func (s *Shard) find(n ib.QPN) *qp.QP {
 func (s *Shard) verify(now clock.Instant, d *fabric.Datagram, seg []byte, k int) (id uint16, ok bool) {
 	if s.pre.size != len(seg) {
 		s.pre = prefix{len(seg), roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))}
+		if d.NoDF {
+			s.pre.p = s.pre.p.WithoutDF()
+		}
 	}
 	switch {
 	case !d.Src.Is4() || !d.Dst.Is4():

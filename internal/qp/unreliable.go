@@ -179,7 +179,9 @@ func putIPv4(b []byte, p *Packet) {
 	b[0], b[1] = 0x45, d.TClass
 	binary.BigEndian.PutUint16(b[2:], uint16(p.Size+28))
 	binary.BigEndian.PutUint16(b[4:], p.ID)
-	b[6] = 0x40 // do not fragment
+	if !d.NoDF {
+		b[6] = 0x40 // do not fragment
+	}
 	b[8], b[9] = d.HopLimit, 17
 	copy(b[12:], src[:])
 	copy(b[16:], dst[:])

@@ -55,7 +55,7 @@ func (s *stage) run(r *fabric.Run, srcPort uint16) {
 func (s *stage) datagram(d *fabric.Datagram) {
 	h := ipudp.Header{
 		Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, DstPort: d.DstPort,
-		TClass: d.TClass, HopLimit: d.HopLimit, FlowLabel: d.FlowLabel,
+		NoDF: d.NoDF, TClass: d.TClass, HopLimit: d.HopLimit, FlowLabel: d.FlowLabel,
 	}
 	id := d.ID
 	for off := 0; off < len(d.Bytes); id++ {

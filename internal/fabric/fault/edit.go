@@ -11,10 +11,15 @@ type seal struct {
 	src, dst         netip.Addr
 	srcPort, dstPort uint16
 	id               uint16
+	noDF             bool // IPv4 without "don't fragment"
 }
 
 func (s *seal) prefix(n int) roce.Prefix {
-	return roce.NewPrefix(s.src, s.dst, s.srcPort, s.dstPort, n)
+	p := roce.NewPrefix(s.src, s.dst, s.srcPort, s.dstPort, n)
+	if s.noDF {
+		p = p.WithoutDF()
+	}
+	return p
 }
 
 // unsealed is the byte of the BTH that the ICRC does not cover.

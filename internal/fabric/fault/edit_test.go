@@ -12,7 +12,7 @@ import (
 // which cannot see the identification takes for another identification, and
 // wants corrupt to make others.
 func TestCorruptIsNoIdentification(t *testing.T) {
-	s := seal{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), 0xc000, roce.Port, 3}
+	s := seal{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), 0xc000, roce.Port, 3, false}
 	found := 0
 	for size := 64; size < 1024 && found < 3; size += 4 {
 		for i := range 255 * size {

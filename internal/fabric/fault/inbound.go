@@ -128,7 +128,7 @@ func (p *Port) give(e *held) {
 // sealOf returns what the ICRC of an intact packet covers; an identification
 // that the port does not see is derived.
 func sealOf(d *fabric.Datagram) seal {
-	s := seal{d.Src, d.Dst, d.SrcPort, d.DstPort, d.ID}
+	s := seal{d.Src, d.Dst, d.SrcPort, d.DstPort, d.ID, d.NoDF}
 	if !d.IDKnown {
 		s.id, _ = roce.DeriveID(d.Bytes, s.prefix(len(d.Bytes)))
 	}

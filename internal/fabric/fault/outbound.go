@@ -122,7 +122,7 @@ func (p *Port) emit(now clock.Instant, r *fabric.Run, k int, fl flow) {
 	if len(f.edits) > 0 {
 		p.scratch = append(p.scratch[:0], b...)
 		b = p.scratch
-		s := seal{r.Path.Src, r.Path.Dst, r.Path.SrcPort, fabric.RoCEPort, uint16(k)}
+		s := seal{r.Path.Src, r.Path.Dst, r.Path.SrcPort, fabric.RoCEPort, uint16(k), false}
 		for _, l := range f.edits {
 			b = l.edit(b, &s)
 		}

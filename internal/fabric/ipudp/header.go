@@ -28,6 +28,7 @@ type Header struct {
 	Src, Dst         netip.Addr
 	SrcPort, DstPort uint16
 	ID               uint16 // IPv4 identification
+	NoDF             bool   // IPv4 without "don't fragment"
 	TClass           uint8  // IPv4 TOS or IPv6 traffic class
 	HopLimit         uint8
 	FlowLabel        uint32 // IPv6, 20 bits
@@ -43,7 +44,7 @@ func (h *Header) Len() int {
 
 // Put writes the headers of a packet with n bytes of payload, at most
 // MaxPayload, and returns their length. The IPv4 checksum is right; the UDP
-// checksum is 0, none. DF is set. b must have room for Len bytes.
+// checksum is 0, none. b must have room for Len bytes.
 func (h *Header) Put(b []byte, n int) int {
 	if h.Src.Is4() {
 		h.putIPv4((*[IPv4Len]byte)(b), uint16(n+IPv4Len+UDPLen))
@@ -58,7 +59,7 @@ func (h *Header) Put(b []byte, n int) int {
 // +-------+-------+---------------+-------------------------------+
 // |   4   |   5   | TClass        | total length                  |
 // +-------+-------+---------------+-----+-------------------------+
-// | ID                            |0 1 0| 0                       |
+// | ID                            |0 D 0| 0                       |
 // +---------------+---------------+-----+-------------------------+
 // | HopLimit      | 17            | checksum                      |
 // +---------------+---------------+-------------------------------+
@@ -70,7 +71,10 @@ func (h *Header) putIPv4(b *[IPv4Len]byte, total uint16) {
 	b[0], b[1] = 0x45, h.TClass
 	binary.BigEndian.PutUint16(b[2:], total)
 	binary.BigEndian.PutUint16(b[4:], h.ID)
-	binary.BigEndian.PutUint16(b[6:], dontFragment)
+	b[6], b[7] = 0, 0
+	if !h.NoDF {
+		binary.BigEndian.PutUint16(b[6:], dontFragment)
+	}
 	b[8], b[9], b[10], b[11] = h.HopLimit, protocolUDP, 0, 0
 	src, dst := h.Src.As4(), h.Dst.As4()
 	copy(b[12:], src[:])
@@ -138,12 +142,12 @@ func Parse(b []byte) (h Header, payload []byte, ok bool) {
 // parseIPv4 reads an IPv4 header and returns what it carries.
 func (h *Header) parseIPv4(b []byte) ([]byte, bool) {
 	total := int(binary.BigEndian.Uint16(b[2:]))
-	fragment := binary.BigEndian.Uint16(b[6:]) &^ dontFragment
-	if b[0] != 0x45 || b[9] != protocolUDP || fragment != 0 || total < IPv4Len || total > len(b) {
+	flags := binary.BigEndian.Uint16(b[6:])
+	if b[0] != 0x45 || b[9] != protocolUDP || flags&^dontFragment != 0 || total < IPv4Len || total > len(b) {
 		return nil, false
 	}
 	h.TClass, h.HopLimit = b[1], b[8]
-	h.ID = binary.BigEndian.Uint16(b[4:])
+	h.ID, h.NoDF = binary.BigEndian.Uint16(b[4:]), flags == 0
 	h.Src = netip.AddrFrom4([4]byte(b[12:16]))
 	h.Dst = netip.AddrFrom4([4]byte(b[16:20]))
 	return b[IPv4Len:total], true

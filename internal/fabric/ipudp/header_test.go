@@ -116,6 +116,19 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
+// A header without "don't fragment" is written and read as such.
+func TestDontFragment(t *testing.T) {
+	for _, no := range []bool{false, true} {
+		h := known[0].h
+		h.NoDF = no
+		b := make([]byte, h.Len())
+		h.Put(b, 0)
+		if got, _, ok := ipudp.Parse(b); !ok || got != h || b[6] != 0x40 == !no {
+			t.Errorf("NoDF %t: flags %#x, read as %+v (%t)", no, b[6], got, ok)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, k := range known {
 		b, err := hex.DecodeString(k.hex)

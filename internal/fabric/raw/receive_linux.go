@@ -144,7 +144,7 @@ func (p *Port) datagram(i int, d *fabric.Datagram) bool {
 	*d = fabric.Datagram{
 		Bytes: payload[:len(payload):len(payload)],
 		Src:   h.Src, Dst: h.Dst, SrcPort: h.SrcPort, DstPort: h.DstPort,
-		ID: h.ID, IDKnown: true,
+		ID: h.ID, IDKnown: true, NoDF: h.NoDF,
 		TClass: h.TClass, HopLimit: h.HopLimit, FlowLabel: h.FlowLabel,
 	}
 	switch b[gsoTypeAt] {
