@@ -244,7 +244,8 @@ func (c *Context) Counters() ([]Counter, error) {
 	n.Each(add)
 	m.Each(add)
 	k.Each(add)
-	return append(all, Counter{"port_truncated", port.Truncated}, Counter{"port_overflows", port.Overflows}), nil
+	return append(all, Counter{"port_truncated", port.Truncated}, Counter{"port_overflows", port.Overflows},
+		Counter{"port_bad_checksums", port.BadChecksums}), nil
 }
 
 var _ io.Closer = (*Context)(nil)

@@ -58,6 +58,7 @@ type Stats struct {
 	SendErrors      uint64 // packets that the system refused for good
 	Truncated       uint64 // datagrams dropped because they were longer than any packet
 	Overflows       uint64 // datagrams that the system dropped for want of buffer, where it tells
+	BadChecksums    uint64 // datagrams dropped for a wrong UDP checksum, where the port sees it
 }
 
 // Port is one attachment to a network. Send and Receive are called by the

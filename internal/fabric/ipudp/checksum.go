@@ -6,19 +6,31 @@ import "encoding/binary"
 // into b and whose payload follows them there.
 func (h *Header) SetChecksum(b []byte) {
 	udp := b[h.Len()-UDPLen:]
-	var sum uint64
-	if h.Src.Is4() {
-		sum = add(sum, b[12:20])
-	} else {
-		sum = add(sum, b[8:40])
-	}
-	sum += uint64(len(udp)) + protocolUDP
 	udp[6], udp[7] = 0, 0
-	c := ^fold(add(sum, udp))
+	c := ^h.sum(b)
 	if c == 0 {
 		c = 0xFFFF // 0 would say that there is none (RFC 768)
 	}
 	binary.BigEndian.PutUint16(udp[6:], c)
+}
+
+// ChecksumOK reports whether the UDP checksum of a packet is right, or 0, none:
+// RoCE senders do without over IPv6 too. b is the headers that h was read from
+// and the payload, without what follows.
+func (h *Header) ChecksumOK(b []byte) bool {
+	udp := b[h.Len()-UDPLen:]
+	return udp[6]|udp[7] == 0 || h.sum(b) == 0xFFFF
+}
+
+// sum returns the one's complement sum of a packet's pseudo header, UDP header
+// and payload.
+func (h *Header) sum(b []byte) uint16 {
+	at, udp := 8, b[h.Len()-UDPLen:]
+	if h.Src.Is4() {
+		at = 12
+	}
+	addrs := b[at : h.Len()-UDPLen]
+	return fold(add(add(uint64(len(udp))+protocolUDP, addrs), udp))
 }
 
 // add adds the 16-bit words of b to sum; an odd byte counts as the upper one.

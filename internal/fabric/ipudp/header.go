@@ -115,7 +115,7 @@ func (h *Header) putUDP(b *[UDPLen]byte, length uint16) {
 // payload, which aliases b. Bytes after the packet, such as Ethernet padding,
 // are left out. It returns false for what is not a whole UDP packet without
 // options, extension headers and fragmentation. It does not verify checksums:
-// the ICRC covers what they cover.
+// see ChecksumOK.
 func Parse(b []byte) (h Header, payload []byte, ok bool) {
 	if len(b) < IPv4Len+UDPLen {
 		return h, nil, false

@@ -109,8 +109,16 @@ func TestChecksum(t *testing.T) {
 			for sum > 0xFFFF {
 				sum = sum>>16 + sum&0xFFFF
 			}
-			if sum != 0xFFFF {
-				t.Errorf("%s, %d bytes: the sum is %#x", k.name, n, sum)
+			if sum != 0xFFFF || !h.ChecksumOK(b) {
+				t.Errorf("%s, %d bytes: the sum is %#x, right %t", k.name, n, sum, h.ChecksumOK(b))
+			}
+			b[len(b)-1] ^= 0x10
+			if h.ChecksumOK(b) {
+				t.Errorf("%s, %d bytes: a changed byte passes", k.name, n)
+			}
+			udp[6], udp[7] = 0, 0
+			if !h.ChecksumOK(b) {
+				t.Errorf("%s, %d bytes: without a checksum it is refused", k.name, n)
 			}
 		}
 	}

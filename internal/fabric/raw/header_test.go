@@ -87,3 +87,29 @@ func next(t *testing.T, p *raw.Port) fabric.Datagram {
 	t.Fatal("nothing arrived")
 	return ds[0]
 }
+
+// A UDP checksum that is there must be right; a sender may do without.
+func TestUDPChecksum(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	for _, addr := range []string{"127.1.0.1", "::1"} {
+		p := openRaw(t, addr)
+		h := crafted(p)
+		none := sealed(t, h)
+		right := append([]byte(nil), none...)
+		h.SetChecksum(right)
+		wrong := append([]byte(nil), right...)
+		wrong[h.Len()-1] ^= 1
+		inject(t, h, none)
+		inject(t, h, wrong)
+		inject(t, h, right)
+		for range 2 {
+			next(t, p)
+		}
+		silent(t, p, "a wrong checksum")
+		if s := p.Stats(); s.BadChecksums != 1 || s.ReceivedPackets != 2 {
+			t.Errorf("%s: of 3 packets %d arrived and %d had a wrong checksum; want 2 and 1", addr, s.ReceivedPackets, s.BadChecksums)
+		}
+	}
+}

@@ -29,6 +29,7 @@ type Port struct {
 	sentPackets, sentBytes           atomic.Uint64
 	receivedPackets, receivedBytes   atomic.Uint64
 	sendErrors, truncated, overflows atomic.Uint64
+	badChecksums                     atomic.Uint64
 }
 
 var _ fabric.Port = (*Port)(nil)
@@ -152,6 +153,7 @@ func (p *Port) Stats() fabric.Stats {
 		SendErrors:      p.sendErrors.Load(),
 		Truncated:       p.truncated.Load(),
 		Overflows:       p.overflows.Load(),
+		BadChecksums:    p.badChecksums.Load(),
 	}
 }
 

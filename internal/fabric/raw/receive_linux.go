@@ -16,6 +16,8 @@ const (
 	vnetLen   = 10
 	gsoNone   = 0
 	gsoUDP    = 5 // VIRTIO_NET_HDR_GSO_UDP_L4: UDP_SEGMENT, not cut yet
+	flagsAt   = 0
+	csumKnown = 1 | 2 // flags: not computed yet, as on the sender's own host; verified by the device
 	gsoTypeAt = 1
 	gsoSizeAt = 4
 )
@@ -137,8 +139,13 @@ func (p *Port) datagram(i int, d *fabric.Datagram) bool {
 	if !ok || vnetLen+off > len(b) {
 		return false
 	}
-	h, payload, ok := ipudp.Parse(b[vnetLen+off:])
+	ip := b[vnetLen+off:]
+	h, payload, ok := ipudp.Parse(ip)
 	if !ok || len(payload) == 0 {
+		return false
+	}
+	if b[flagsAt]&csumKnown == 0 && b[gsoTypeAt] == gsoNone && !h.ChecksumOK(ip[:h.Len()+len(payload)]) {
+		p.badChecksums.Add(1)
 		return false
 	}
 	*d = fabric.Datagram{
