@@ -84,25 +84,25 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
 	s.env.Now = now
 	s.pre.size = 0
+	_, ours := s.local[d.Dst]
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
 		seg, off = d.Segment(off)
-		s.receivePacket(now, d, seg, k)
+		switch {
+		case s.in.Parse(seg) != roce.FaultNone:
+			s.counters.Drops[counters.DropMalformed]++
+		case ours:
+			s.receivePacket(now, d, seg, k)
+		default:
+			s.receiveMcast(now, d, seg, k)
+		}
 	}
 }
 
-// receivePacket takes one packet through the checks that need no QP, finds
-// the QP and hands the packet on.
+// receivePacket takes one parsed packet through the checks that need no QP,
+// finds the QP and hands the packet on.
 func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
-	if p.Parse(seg) != roce.FaultNone {
-		s.counters.Drops[counters.DropMalformed]++
-		return
-	}
-	if _, ok := s.local[d.Dst]; !ok {
-		s.receiveMcast(now, d, seg, k)
-		return
-	}
 	q := s.find(p.BTH.DestQP)
 	if q == nil && p.BTH.DestQP != ib.QPNGSI {
 		s.counters.Drops[counters.DropNoQP]++
