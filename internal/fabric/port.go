@@ -22,8 +22,9 @@ const (
 	// is checked.
 	VerifyFull Verification = iota
 	// VerifyDerivedID: the identification, which the ICRC covers, is unknown.
-	// It is derived from the ICRC: 1 of 65536 corruptions passes that, and
-	// fewer once the peer's habit with identifications is known.
+	// It is derived from the ICRC: 1 of 65536 corruptions passes that, and 1
+	// of 2^26 on an RC or UC queue pair whose peer is known to number the
+	// segments of its runs. A packet without "don't fragment" is refused.
 	VerifyDerivedID
 )
 

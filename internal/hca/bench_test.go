@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
 )
 
 // packetKinds are what the data path benchmarks measure. Each message is one
@@ -125,4 +127,43 @@ func BenchmarkQPMemory(b *testing.B) {
 	}
 	b.ReportMetric(size, "B/QP")
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N*manyQPs), "ns/QP")
+}
+
+// BenchmarkVerify checks the ICRCs of a datagram of 15 packets of 4 KiB, whose
+// identifications the port shows, or hides: then they are derived, which reads
+// each packet once, whatever they are.
+func BenchmarkVerify(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		known bool
+		id    func(k int) uint16
+	}{
+		{"shown", true, func(k int) uint16 { return uint16(k) }},
+		{"zero", false, func(int) uint16 { return 0 }},
+		{"index", false, func(k int) uint16 { return uint16(k) }},
+		{"counter", false, func(k int) uint16 { return uint16(40000 + k) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newSolo(b, soloConfig{typ: ib.RC})
+			var d fabric.Datagram
+			var all []byte
+			for k := range 15 {
+				s.id = c.id(k)
+				d = s.datagram(s.packet(roce.RCRDMAWriteMiddle, uint32(k), make([]byte, 4096)))
+				all = append(all, d.Bytes...)
+			}
+			d.Stride, d.Bytes, d.ID, d.IDKnown = len(d.Bytes), all, 0, c.known
+			b.SetBytes(int64(len(all)))
+			for b.Loop() {
+				s.hca.Shard().pre.size = 0
+				for off, k := 0, 0; off < len(d.Bytes); k++ {
+					var seg []byte
+					seg, off = d.Segment(off)
+					if !s.hca.Shard().verify(&d, seg, k) {
+						b.Fatal("an intact packet is refused")
+					}
+				}
+			}
+		})
+	}
 }

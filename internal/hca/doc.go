@@ -6,7 +6,7 @@
 // hangs on), qpn.go, deadline.go, doorbell.go (how the shard finds a QP, its
 // timers and its work), gsi.go (QP1), connect.go
 // (the connection manager's place), gid.go (addresses), mcast.go (groups),
-// ident.go (what a UDP socket hides), inject.go (failing on demand).
+// inject.go (failing on demand).
 //
 // It reads no clock and does no I/O. Unless a comment says otherwise, every
 // call is made by the thread that holds the shard.

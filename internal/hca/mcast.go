@@ -116,8 +116,7 @@ func (s *Shard) receiveMcast(now clock.Instant, d *fabric.Datagram, seg []byte, 
 		s.counters.Drops[counters.DropService]++
 		return
 	}
-	var ok bool
-	if p.ID, ok = s.verify(now, d, seg, k); !ok {
+	if !s.verify(d, seg, k) {
 		s.counters.Drops[counters.DropICRC]++
 		return
 	}

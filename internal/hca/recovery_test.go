@@ -2,12 +2,10 @@ package hca
 
 import (
 	"bytes"
-	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
@@ -179,62 +177,6 @@ func TestWindowShrinksInAMessage(t *testing.T) {
 	}
 	if !asked {
 		t.Error("the message waits with packets in flight of which none asks for an acknowledgement")
-	}
-}
-
-// TestHabitOfACounter shows that a peer that counts its identifications
-// through the small numbers that others use for the place in a run loses no
-// packet, and that either habit, once formed, refuses what does not fit.
-func TestHabitOfACounter(t *testing.T) {
-	var h habit
-	at := clock.Instant(0)
-	for i := range 3 << 16 {
-		at = at.Add(time.Microsecond)
-		if !h.accept(at, uint16(i+60000)) {
-			t.Fatalf("identification %d of a peer that counts is refused", uint16(i+60000))
-		}
-	}
-	if h.kind != habitCounted || h.accept(at, h.last+30000) {
-		t.Errorf("a peer that counts has habit %d, or a stray identification is accepted", h.kind)
-	}
-	h = habit{}
-	for i := range 1000 {
-		if !h.accept(at, uint16(i%maxIndex)) {
-			t.Fatalf("place %d in a run is refused", i%maxIndex)
-		}
-	}
-	if h.kind != habitIndexed || h.accept(at, 30000) {
-		t.Errorf("a peer that numbers runs has habit %d, or a stray identification is accepted", h.kind)
-	}
-}
-
-// TestHabitOfDelay shows that a packet that many others have overtaken is
-// taken for what it is, and that those behind it are too.
-func TestHabitOfDelay(t *testing.T) {
-	var h habit
-	for i := range 10000 {
-		if !h.accept(clock.Instant(i), uint16(i)) {
-			t.Fatalf("identification %d of a peer that counts is refused", i)
-		}
-		if late := i - 1000; late > 0 && i%7 == 0 && !h.accept(clock.Instant(i), uint16(late)) {
-			t.Fatalf("identification %d, which comes after %d, is refused", late, i)
-		}
-	}
-	if h.kind != habitCounted || h.accept(clock.Instant(10000), h.last-2*countBehind) {
-		t.Errorf("a peer that counts has habit %d, or an identification of long ago is accepted", h.kind)
-	}
-}
-
-// TestHabitOfAPair shows that a peer that counts separately for each of our
-// addresses, as Linux does, loses nothing when it turns from one to another.
-func TestHabitOfAPair(t *testing.T) {
-	var all habits
-	peer, ours := netip.MustParseAddr("10.0.0.9"), [2]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}
-	for i := range 1000 {
-		to := i / 50 % 2
-		if !all.of(peer, ours[to]).accept(clock.Instant(i), uint16(i+to*30000)) {
-			t.Fatalf("packet %d, to address %d, is refused", i, to)
-		}
 	}
 }
 

@@ -34,7 +34,6 @@ type Shard struct {
 	timers   deadlines
 	bells    doorbells
 	active   activeList
-	habits   habits
 	mcast    mcastTable
 
 	madsFirst bool // MADs go before queue pairs in the next batch
@@ -108,8 +107,7 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 		s.counters.Drops[counters.DropNoQP]++
 		return
 	}
-	var ok bool
-	if p.ID, ok = s.verify(now, d, seg, k); !ok {
+	if !s.verify(d, seg, k) {
 		s.counters.Drops[counters.DropICRC]++
 		return
 	}
@@ -130,30 +128,22 @@ func (s *Shard) find(n ib.QPN) *qp.QP {
 	return s.qpns.find(n)
 }
 
-// verify checks the ICRC of segment k of a datagram and returns the packet's
-// IPv4 identification, if it has one.
-func (s *Shard) verify(now clock.Instant, d *fabric.Datagram, seg []byte, k int) (id uint16, ok bool) {
+// verify checks the ICRC of segment k of a datagram, the present packet, and
+// notes its identification.
+func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
+	p := &s.in
 	if s.pre.size != len(seg) {
 		s.pre = prefix{len(seg), roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))}
 		if d.NoDF {
 			s.pre.p = s.pre.p.WithoutDF()
 		}
 	}
-	switch {
-	case !d.Src.Is4() || !d.Dst.Is4():
-		return 0, roce.Check(seg, s.pre.p)
-	case d.IDKnown:
-		id = d.ID + uint16(k)
-		return id, roce.Check(seg, s.pre.p.WithID(id))
+	if p.IDDerived = !d.IDKnown; p.IDDerived {
+		p.ID, ok = roce.DeriveID(seg, s.pre.p)
+		return ok
 	}
-	h := s.habits.of(d.Src, d.Dst)
-	id = h.expect(k)
-	if !roce.Check(seg, s.pre.p.WithID(id)) {
-		if id, ok = roce.DeriveID(seg, s.pre.p); !ok {
-			return 0, false
-		}
-	}
-	return id, h.accept(now, id)
+	p.ID = d.ID + uint16(k)
+	return roce.Check(seg, s.pre.p.WithID(p.ID))
 }
 
 // Transmit appends what the QPs have to send until the batch is full. It

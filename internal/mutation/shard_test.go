@@ -6,12 +6,12 @@ package mutation
 var shardMutants = []mutant{
 	{
 		name: "icrc-not-checked", file: "internal/hca/shard.go",
-		old: "return id, roce.Check(seg, s.pre.p.WithID(id))", new: "return id, true",
+		old: "return roce.Check(seg, s.pre.p.WithID(p.ID))", new: "return !d.Src.Is6() || roce.Check(seg, s.pre.p.WithID(p.ID))",
 		breaks: "", sim: "corrupt panic", profile: "corrupt",
 	},
 	{
 		name: "icrc-of-ipv6-not-checked", file: "internal/hca/shard.go",
-		old: "return 0, roce.Check(seg, s.pre.p)", new: "return 0, true",
+		old: "return roce.Check(seg, s.pre.p.WithID(p.ID))", new: "return d.Src.Is6() || roce.Check(seg, s.pre.p.WithID(p.ID))",
 		breaks: "", sim: "corrupt panic", profile: "corrupt",
 	},
 	{

@@ -30,7 +30,11 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	case psn.Diff(r.fresh) >= 0:
 		c.ep.drop(counters.DropGhost, p)
 		return
+	case c.ep.ipid.refuses(p):
+		c.ep.drop(counters.DropICRC, p)
+		return
 	}
+	c.ep.ipid.learn(p)
 	switch p.Info.Kind {
 	case roce.KindAck:
 		c.receiveAck(now, p)

@@ -11,7 +11,7 @@
 //
 //   - sending: post.go, sendqueue.go, requester.go, retry.go, window.go, completer.go;
 //   - receiving: receiver.go, and for RC responder.go, respond.go, resource.go,
-//     for UC and UD unreliable.go;
+//     for UC and UD unreliable.go; ipid.go: damage that the ICRC lets pass;
 //   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: what all
 //     QPs share; inject.go: failing on demand.
 //

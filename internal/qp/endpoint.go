@@ -30,6 +30,7 @@ type endpoint struct {
 	mtu      int // bytes of attr.PathMTU
 	timers   timers
 	prefixes prefixCache
+	ipid     ipidPolicy
 }
 
 // timer names the timers of an endpoint.

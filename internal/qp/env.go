@@ -82,4 +82,6 @@ type Packet struct {
 	Data *fabric.Datagram // where it came from
 	Size int              // bytes of the UDP payload
 	ID   uint16           // IPv4 identification, known or derived
+
+	IDDerived bool // it is what makes the ICRC right
 }

@@ -70,6 +70,10 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		r.duplicate(p)
 		return
 	}
+	if r.ep.ipid.refuses(p) {
+		r.ep.drop(counters.DropICRC, p)
+		return
+	}
 	if f := r.checkOpcode(p); f.syndrome != 0 {
 		r.refuse(p.BTH.PSN, f)
 		return
@@ -96,6 +100,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		r.refuse(p.BTH.PSN, f)
 		return
 	}
+	r.ep.ipid.learn(p)
 	r.in.epsn = r.in.epsn.Add(operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu))
 	r.gapClosed()
 	if p.Info.Flags&roce.FlagEnd != 0 {

@@ -95,7 +95,7 @@ func (q *QP) clear() {
 	q.req.reset()
 	q.in.reset()
 	q.resp.reset()
-	q.ep.prefixes = prefixCache{}
+	q.ep.prefixes, q.ep.ipid = prefixCache{}, ipidPolicy{}
 }
 
 // push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and takes

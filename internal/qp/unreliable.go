@@ -15,6 +15,13 @@ import (
 // receive serves the next one (IBA 9.8.2).
 func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
 	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
+	if refused := r.ep.ipid.refuses(p); p.BTH.PSN == r.epsn {
+		if refused {
+			r.ep.drop(counters.DropICRC, p)
+			return
+		}
+		r.ep.ipid.learn(p)
+	}
 	if p.BTH.PSN != r.epsn || start && r.msg != messageNone {
 		r.msg = messageNone // the message in progress lost its end
 		r.dropping = true

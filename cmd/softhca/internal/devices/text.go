@@ -90,7 +90,7 @@ func gso(segments int) string {
 // verification explains how much of the ICRC the port can check.
 func verification(kind string) string {
 	if kind == "derived-id" {
-		return "derived-id on IPv4 (the socket hides the identification), full on IPv6"
+		return "derived-id on IPv4: 1 damaged packet in 65536 passes (RC and UC from a peer like this one: 1 in 2^26), full on IPv6"
 	}
 	return kind
 }

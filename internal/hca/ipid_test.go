@@ -1,0 +1,160 @@
+package hca
+
+import (
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// enough is more packets with a segment index than it takes until one is
+// demanded.
+const enough = 300
+
+// otherID is an identification that is no segment index.
+const otherID = 50000
+
+// hide seals a packet with an identification that the port does not show.
+func (s *solo) hide(p roce.Packet, id uint16) fabric.Datagram {
+	s.id = id
+	d := s.datagram(p)
+	d.ID, d.IDKnown = 0, false
+	return d
+}
+
+// taken delivers a packet with a hidden identification and reports whether it
+// was taken for intact. One that was not must have no effect.
+func (s *solo) taken(p roce.Packet, id uint16) bool {
+	s.t.Helper()
+	before := s.counters()
+	s.deliver(s.hide(p, id))
+	answers, after := s.out(), s.counters()
+	if after.Drops[counters.DropICRC] == before.Drops[counters.DropICRC] {
+		return true
+	}
+	if len(answers) > 0 || after.RxWriteRequests != before.RxWriteRequests {
+		s.t.Errorf("%v: a packet that counts as damaged is executed or answered: %+v", s.qp.Type(), answers)
+	}
+	return false
+}
+
+// wants delivers a packet with a hidden identification, which must be taken or
+// not.
+func (s *solo) wants(what string, taken bool, p roce.Packet, id uint16) {
+	s.t.Helper()
+	if s.taken(p, id) != taken {
+		s.t.Fatalf("%v, %s: identification %d is taken: %v", s.qp.Type(), what, id, !taken)
+	}
+}
+
+// nth returns WRITE number i of the peer's.
+func (s *solo) nth(i int) roce.Packet {
+	op := roce.RCRDMAWriteOnly
+	if s.qp.Type() == ib.UC {
+		op = roce.UCRDMAWriteOnly
+	}
+	return s.packet(op, soloPeerPSN+uint32(i), make([]byte, 8))
+}
+
+// teach delivers n WRITEs from number i on, with segment indices.
+func (s *solo) teach(i, n int) (next int) {
+	s.t.Helper()
+	for k := range n {
+		s.wants("in sequence", true, s.nth(i+k), uint16(k%64))
+	}
+	return i + n
+}
+
+// TestIPIDOfRequests shows that an RC or UC peer that numbers its segments is
+// held to it at the expected PSN, that it loses one packet when it changes, and
+// that RESET forgets.
+func TestIPIDOfRequests(t *testing.T) {
+	for _, typ := range []ib.QPType{ib.RC, ib.UC} {
+		s := newSolo(t, soloConfig{typ: typ})
+		n := s.teach(0, enough)
+		s.wants("a damaged packet", false, s.nth(n), otherID)
+		s.wants("sent again by a peer that has changed", true, s.nth(n), otherID)
+		n = s.teach(n+1, enough)
+		s.wants("a damaged packet", false, s.nth(n), otherID)
+		n = s.teach(n, enough)
+		s.modify(ib.RESET)
+		s.walk(ib.RTS)
+		s.wants("a new connection", true, s.nth(0), otherID)
+		if s.qp.State() != ib.RTS || n == 0 {
+			t.Errorf("%v: the queue pair is in %v", typ, s.qp.State())
+		}
+	}
+}
+
+// TestIPIDOfResponses shows the same for answers to what is in flight: an
+// acknowledgement that was refused is taken when it comes again.
+func TestIPIDOfResponses(t *testing.T) {
+	s := newSolo(t, soloConfig{typ: ib.RC})
+	ack := func(i int) roce.Packet { return s.packet(roce.RCAcknowledge, soloPSN+uint32(i), nil) }
+	for i := range enough {
+		s.send(s.wr(ib.WRRDMAWrite, uint64(i), 0, 8))
+		s.wants("an acknowledgement", true, ack(i), uint16(i%64))
+	}
+	if n := len(s.poll()); n != enough {
+		t.Fatalf("%d of %d WRITEs are acknowledged", n, enough)
+	}
+	s.send(s.wr(ib.WRRDMAWrite, enough, 0, 8))
+	s.wants("a damaged acknowledgement", false, ack(enough), otherID)
+	s.wantWCs("after it")
+	s.wants("one that came again", true, ack(enough), otherID)
+	s.wantWCs("after that", wc{enough, ib.WCSuccess})
+}
+
+// TestIPIDOfStrangers shows that what is not at the expected PSN and answers
+// nothing is neither learnt from nor judged, whoever sends it: a duplicate is
+// answered, or a peer that has changed would repeat it until it gives up.
+func TestIPIDOfStrangers(t *testing.T) {
+	s := newSolo(t, soloConfig{typ: ib.RC})
+	strangers := []roce.Packet{
+		s.nth(-1), s.nth(1 << 20), s.packet(roce.RCAcknowledge, soloPSN, nil), s.packet(roce.RCAcknowledge, soloPSN-1, nil),
+	}
+	for range enough {
+		for _, p := range strangers {
+			s.wants("a stranger's", true, p, 1)
+		}
+	}
+	s.wants("the peer's first", true, s.nth(0), otherID)
+	n := s.teach(1, enough)
+	for _, p := range strangers {
+		s.wants("a stranger's", true, p, otherID)
+	}
+	before := s.counters().DuplicateRequest
+	s.wants("a duplicate", true, s.nth(n-1), otherID)
+	if s.counters().DuplicateRequest != before+1 {
+		t.Error("a duplicate does not count as one")
+	}
+	s.wants("a damaged packet", false, s.nth(n), otherID)
+}
+
+// TestIPIDOfUCStrangers shows that a stranger who leads a UC queue pair to PSNs
+// of his own teaches it nothing that the peer suffers from.
+func TestIPIDOfUCStrangers(t *testing.T) {
+	s := newSolo(t, soloConfig{typ: ib.UC})
+	for i := range 10 {
+		for k := range enough {
+			s.wants("a stranger's", true, s.nth(1<<20+1000*i+k), 0)
+		}
+		s.wants("the peer's", true, s.nth(2*i), otherID)
+		s.wants("the peer's next", true, s.nth(2*i+1), otherID)
+	}
+}
+
+// TestIPIDIsNotLearntFromDatagrams shows that UD and QP1 ask nothing: anybody
+// may send to them.
+func TestIPIDIsNotLearntFromDatagrams(t *testing.T) {
+	for _, typ := range []ib.QPType{ib.UD, ib.GSI} {
+		s := newSolo(t, soloConfig{typ: typ, hca: Config{Privileged: true}})
+		p := s.packet(roce.UDSendOnly, soloPeerPSN, nil)
+		for range enough {
+			s.wants("a datagram", true, p, 0)
+		}
+		s.wants("another", true, p, otherID)
+	}
+}
