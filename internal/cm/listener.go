@@ -45,7 +45,8 @@ func (l *Listener) Close() {
 }
 
 // accept makes a connection of a REQ, or refuses it. The checks are in the
-// order of Linux.
+// order of Linux, but that a QP that is connected already comes last: it ends
+// the old connection, so nothing else may be wrong with the REQ (C7).
 func (m *Manager) accept(l *Listener, x *stimulus) {
 	q := x.ev.REQ
 	c := m.NewConn(l.handler)
@@ -53,6 +54,11 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	c.remoteID, c.guid, c.to, c.tid = q.LocalCommID, q.LocalCAGUID, x.sender(), x.tid
 	if reason, ok := m.checkREQ(q); !ok {
 		m.refuse(x, reason)
+		return
+	}
+	if old := m.qps[qpKey{q.LocalQPN, c.guid, c.to.Remote}]; old != nil {
+		m.refuse(x, mad.RejStaleConnection)
+		old.expire(x.now)
 		return
 	}
 	if !m.admit(x.now, c) {

@@ -126,11 +126,6 @@ func (m *Manager) receiveREQ(x *stimulus) {
 		_ = c.step(MsgREQ, x)
 		return
 	}
-	if old := m.qps[qpKey{q.LocalQPN, q.LocalCAGUID, remote}]; old != nil {
-		m.refuse(x, mad.RejStaleConnection)
-		old.expire(x.now)
-		return
-	}
 	l := m.listenerOf(q.ServiceID)
 	if l == nil {
 		m.unmatched(MsgREQ, x)

@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -351,6 +352,38 @@ func TestC7_StaleREQ(t *testing.T) {
 	}
 	c.Destroy(n.now)
 	n.wantEmpty()
+}
+
+// TestC7_StaleREQIsValid: a REQ that names the QP of a connection ends that
+// connection only if nothing else is wrong with it. Each of these is answered
+// for what is wrong, or not at all, and the connection stays.
+func TestC7_StaleREQIsValid(t *testing.T) {
+	elsewhere := ib.GIDFromAddr(netip.MustParseAddr("10.0.0.77"))
+	for what, c := range map[string]struct {
+		spoil func(*mad.REQ)
+		want  []string
+	}{
+		"no ID":            {func(q *mad.REQ) { q.LocalCommID = 0 }, nil},
+		"path":             {func(q *mad.REQ) { q.Primary.LocalGID = elsewhere }, nil},
+		"service":          {func(q *mad.REQ) { q.ServiceID++ }, []string{"REJ: invalid service id"}},
+		"transport":        {func(q *mad.REQ) { q.Transport = mad.TransportRD }, []string{"REJ: invalid transport service"}},
+		"our GID":          {func(q *mad.REQ) { q.Primary.RemoteGID = elsewhere }, []string{"REJ: invalid GID"}},
+		"partition":        {func(q *mad.REQ) { q.PKey = 0x1234 }, []string{"REJ: invalid GID"}},
+		"alternate path":   {func(q *mad.REQ) { q.Alternate.LocalGID, q.Alternate.RemoteGID = elsewhere, elsewhere }, []string{"REJ: invalid alternate GID"}},
+		"MTU":              {func(q *mad.REQ) { q.PathMTU = 6 }, []string{"REJ: invalid path MTU"}},
+		"nothing is wrong": {func(q *mad.REQ) {}, []string{"REJ: stale connection", "DREQ"}},
+	} {
+		old, r := reach(t, Established, Passive)
+		r.clear()
+		q := r.req()
+		q.LocalCommID++
+		c.spoil(q)
+		r.receive(mad.AttrREQ, q)
+		r.wantSent(what, c.want...)
+		if ended := len(c.want) == 2; (old.State() != Established) != ended {
+			t.Errorf("%s: the connection is in %v", what, old.State())
+		}
+	}
 }
 
 // TestC7_StaleREP: the same, when the restarted peer is the one that accepts.

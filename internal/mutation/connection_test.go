@@ -55,9 +55,9 @@ var connectionMutants = []mutant{
 		breaks: "C7", sim: "event answer liveness", profile: "connect",
 	},
 	{
-		name: "stale-req-taken", file: "internal/cm/receive.go",
-		old:    "if old := m.qps[qpKey{q.LocalQPN, q.LocalCAGUID, remote}]; old != nil {",
-		new:    "if old := m.qps[qpKey{q.LocalQPN, q.LocalCAGUID, remote}]; old != nil && old.state != Established {",
+		name: "stale-req-taken", file: "internal/cm/listener.go",
+		old:    "if old := m.qps[qpKey{q.LocalQPN, c.guid, c.to.Remote}]; old != nil {",
+		new:    "if old := m.qps[qpKey{q.LocalQPN, c.guid, c.to.Remote}]; old != nil && old.state != Established {",
 		breaks: "C7", sim: "stale state answer", profile: "connect",
 	},
 	{

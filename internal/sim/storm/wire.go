@@ -207,12 +207,12 @@ func (h *host) bySIDR(id uint32, from netip.Addr) *side {
 }
 
 // staleBy returns the connection that a REQ or REP shows to be forgotten by
-// the peer: its queue pair turns up in another one (C7). s is whose the
-// message is.
+// the peer: its queue pair turns up in another one (C7), which a REQ to nobody
+// does not ask for. s is whose the message is.
 func (h *host) staleBy(r *reading, s *side) *side {
 	var n ib.QPN
 	switch {
-	case r.attr == mad.AttrREQ && s == nil:
+	case r.attr == mad.AttrREQ && s == nil && h.services[serviceOf(r)] != nil:
 		n = ib.QPN(binary.BigEndian.Uint32(r.mad.Data()[32:]) >> 8)
 	case r.attr == mad.AttrREP && s != nil && s.phase == calling && h.byPeer(r.local, r.from) == nil:
 		n = ib.QPN(binary.BigEndian.Uint32(r.mad.Data()[12:]) >> 8)
