@@ -7,11 +7,16 @@ import (
 	"io"
 	mrand "math/rand/v2"
 	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/identity"
 )
 
 // Transport is how an adapter reaches the network.
@@ -68,6 +73,15 @@ type Config struct {
 	// Credits makes responders report free receives in their
 	// acknowledgements, as adapters do. Linux does not.
 	Credits bool
+	// NodeGUID names the adapter to its peers. 0 takes that of the environment
+	// variable SOFTHCA_GUID or, without one, derives it from the adapter's first
+	// address, QPNSlot, and a secret of the user: random bytes that the first
+	// adapter ever opened leaves in the file softhca/secret of the directory for
+	// configuration (os.UserConfigDir). So it is the same after a restart, by which
+	// peers learn of it, and no stranger can compute it: whoever knows it and can
+	// send in the adapter's name can end its connections. If that file cannot be
+	// written or read, the GUID changes with the process.
+	NodeGUID ib.GUID
 	// QPNSlot is the upper 8 bits of every QPN.
 	QPNSlot uint8
 	// DisableOffload keeps the UDP port from using GSO and GRO.
@@ -93,6 +107,26 @@ func (c *Config) source() func() uint32 {
 		_, _ = rand.Read(b[:])
 		return binary.NativeEndian.Uint32(b[:])
 	}
+}
+
+// GUIDEnv is the environment variable with the GUID of every adapter that does
+// not set one, as four groups of four hexadecimal digits.
+const GUIDEnv = "SOFTHCA_GUID"
+
+// guid returns the GUID of the adapter on an address.
+func (c *Config) guid(addr netip.Addr) (uint64, error) {
+	if c.NodeGUID != 0 {
+		return uint64(c.NodeGUID), nil
+	}
+	if env := os.Getenv(GUIDEnv); env != "" {
+		g, err := strconv.ParseUint(strings.ReplaceAll(env, ":", ""), 16, 64)
+		if err != nil || g == 0 {
+			return 0, fmt.Errorf("%s=%q: want a GUID such as 0200:0000:0000:0001: %w", GUIDEnv, env, ib.EINVAL)
+		}
+		return g, nil
+	}
+	secret := identity.OfUser()
+	return secret.GUID(addr, c.QPNSlot), nil
 }
 
 // openPort opens what the configuration names.

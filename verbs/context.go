@@ -49,10 +49,14 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	guid, err := cfg.guid(port.Caps().Addrs[0])
+	if err != nil {
+		return nil, errors.Join(err, port.Close())
+	}
 	c := &Context{port: port, faults: faults}
 	c.events.init()
 	c.hca, err = hca.New(hca.Config{
-		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Raise: c.events.raise,
+		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, NodeGUID: guid, Raise: c.events.raise,
 		Settings: qp.Settings{MigReq: !cfg.ClearMigReq, Credits: cfg.Credits},
 		Trace:    cfg.Trace, Privileged: cfg.Privileged,
 	})

@@ -3,6 +3,7 @@ package verbs
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,7 +65,8 @@ func ask(c *Context, now clock.Instant, to string, ended chan<- error) error {
 }
 
 // TestNodeGUID shows that an adapter has the same GUID each time it is opened
-// on an address, and another on another.
+// on an address, and another on another, unless its configuration or the
+// environment says which.
 func TestNodeGUID(t *testing.T) {
 	guid := func(addr string) ib.GUID {
 		c, err := Open(Config{Addr: addr, Network: NewNetwork()})
@@ -77,6 +79,28 @@ func TestNodeGUID(t *testing.T) {
 	if one := guid("10.0.0.1"); one == 0 || one != guid("10.0.0.1") || one == guid("10.0.0.2") {
 		t.Errorf("GUIDs %v, %v and of another address %v", one, guid("10.0.0.1"), guid("10.0.0.2"))
 	}
+	const want = ib.GUID(0x505400fffe770002)
+	for _, env := range []string{want.String(), "0x0", "no GUID"} {
+		t.Setenv(GUIDEnv, env)
+		c, err := Open(Config{Addr: "10.0.0.1", Network: NewNetwork()})
+		if env != want.String() {
+			if !errors.Is(err, ib.EINVAL) || !strings.Contains(err.Error(), GUIDEnv) {
+				t.Errorf("%s=%q: %v", GUIDEnv, env, err)
+			}
+			continue
+		}
+		must(t, err)
+		if attr, err := c.QueryDevice(); attr.NodeGUID != want || err != nil {
+			t.Errorf("the environment says %v, the adapter %v (%v)", want, attr.NodeGUID, err)
+		}
+		must(t, c.Close())
+	}
+	c, err := Open(Config{Addr: "10.0.0.1", Network: NewNetwork(), NodeGUID: want + 1})
+	must(t, err)
+	if attr, err := c.QueryDevice(); attr.NodeGUID != want+1 || err != nil {
+		t.Errorf("the configuration says %v, the adapter %v (%v)", want+1, attr.NodeGUID, err)
+	}
+	must(t, c.Close())
 }
 
 // TestC3_C7_CMCounters shows that what the communication manager sent and got is

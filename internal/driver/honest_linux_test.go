@@ -98,7 +98,7 @@ func newHost(t testing.TB, r *rand.Rand, steady bool) *host {
 	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{h.addr}, GSO: udp.GSOOn})
 	must(t, err)
 	h.port = &jumper{Port: p, steady: steady, r: rand.New(rand.NewPCG(r.Uint64(), 2))}
-	h.hca, err = hca.New(hca.Config{Caps: p.Caps(), Rand: rand.New(rand.NewPCG(r.Uint64(), 3)).Uint32, Raise: func(qp.Event) {}})
+	h.hca, err = hca.New(hca.Config{Caps: p.Caps(), Rand: rand.New(rand.NewPCG(r.Uint64(), 3)).Uint32, NodeGUID: r.Uint64(), Raise: func(qp.Event) {}})
 	must(t, err)
 	h.drv = driver.Start(h.port, h.hca.Shard(), func(cause error) { h.fatal <- cause })
 	t.Cleanup(func() {

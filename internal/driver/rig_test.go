@@ -122,7 +122,7 @@ func newSide(t testing.TB, n *pipe.Network, last byte) *side {
 	must(t, err)
 	s.port = &troublePort{Port: p}
 	s.hca, err = hca.New(hca.Config{
-		Caps: p.Caps(), Rand: rand.New(rand.NewPCG(uint64(last), 1)).Uint32,
+		NodeGUID: uint64(last), Caps: p.Caps(), Rand: rand.New(rand.NewPCG(uint64(last), 1)).Uint32,
 		Trace: func(r *trace.Record) {
 			if f := s.trace.Load(); f != nil {
 				(*f)(r)

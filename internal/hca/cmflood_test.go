@@ -245,7 +245,7 @@ func TestC6_C12_CMFloods(t *testing.T) {
 	for _, f := range floods() {
 		t.Run(f.what, func(t *testing.T) {
 			start := time.Now()
-			s := newSiege(t, Config{Connections: f.limits})
+			s := newSiege(t, Config{}, Config{Connections: f.limits})
 			// What waits for QP1 does not fit into a turn's batches.
 			s.side[1].batch = fabric.NewBatch(2*maxPacket, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
 			first, second := s.link(), s.link()

@@ -76,7 +76,7 @@ func newCMVictim(t testing.TB, p *program) *cmVictim {
 			v.moves = append(v.moves, *r)
 		}
 	}
-	v.siege = newSiege(t, c)
+	v.siege = newSiege(t, Config{}, c)
 	v.stranger = v.hear
 	v.bond, v.spare = v.link(), v.link()
 	v.bond.ask()

@@ -41,12 +41,15 @@ func DefaultLimits() Limits {
 
 // Config says what an adapter is made of.
 type Config struct {
-	Caps     fabric.Caps   // of its port
-	Rand     func() uint32 // unpredictable in production, seeded in simulation
-	QPNSlot  uint8         // upper 8 bits of every QPN
-	NodeGUID uint64        // 0 derives it from the first address and QPNSlot
-	Settings qp.Settings   // zero WindowBytes takes a default
-	Limits   Limits        // zero takes DefaultLimits
+	Caps    fabric.Caps   // of its port
+	Rand    func() uint32 // unpredictable in production, seeded in simulation
+	QPNSlot uint8         // upper 8 bits of every QPN
+	// NodeGUID names the adapter to peers. It is not 0, it should be the same each
+	// time the adapter is opened, and a stranger should not be able to guess it:
+	// with it, and our address, a peer's connection with us can be ended (C7).
+	NodeGUID uint64
+	Settings qp.Settings // zero WindowBytes takes a default
+	Limits   Limits      // zero takes DefaultLimits
 	// Connections bound the communication manager; zero takes cm.DefaultLimits.
 	Connections cm.Limits
 	PKeys       []ib.PKey      // P_Key table; empty takes the default key
@@ -75,9 +78,6 @@ func (c *Config) fill() {
 		if b := c.Caps.RecvBuffer / 2; b != 0 {
 			c.Settings.WindowBytes = min(max(b, defaultWindow/4), 1<<20)
 		}
-	}
-	if c.NodeGUID == 0 {
-		c.NodeGUID = deriveGUID(c)
 	}
 	if c.Raise == nil {
 		c.Raise = func(qp.Event) {}

@@ -1,9 +1,6 @@
 package hca
 
 import (
-	"hash/fnv"
-	"net/netip"
-
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
@@ -36,26 +33,6 @@ func newGSI(c *Config) *gsi.Interface {
 	return gsi.New(gsi.Config{
 		Addrs: c.Caps.Addrs, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Trace: c.Trace,
 	})
-}
-
-// guidLocal marks a GUID that no registry gave.
-const guidLocal = 0x02 << 56
-
-// deriveGUID returns the GUID of the adapter on an address with a slot of
-// QPNs. It is the same each time that adapter is opened: the peers' connection
-// managers know an adapter by it, and find out that it was restarted.
-func deriveGUID(c *Config) uint64 {
-	var first netip.Addr
-	if len(c.Caps.Addrs) > 0 {
-		first = c.Caps.Addrs[0]
-	}
-	var b [16]byte
-	if first.IsValid() {
-		b = first.As16()
-	}
-	f := fnv.New64a()
-	_, _ = f.Write(append(b[:], c.QPNSlot)) // a hash takes everything
-	return guidLocal | f.Sum64()&(1<<56-1)
 }
 
 // receiveMAD hands the packet being processed to QP1.

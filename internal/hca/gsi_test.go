@@ -1,7 +1,8 @@
 package hca
 
 import (
-	"hash/fnv"
+	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -222,37 +223,17 @@ func TestC12_DropsOfQP1(t *testing.T) {
 	}
 }
 
-// TestNodeGUID shows what the GUID is made of: the first address and the slot,
-// and nothing that differs when the adapter is opened again.
+// TestNodeGUID shows that an adapter has the GUID that it is given, and must be
+// given one.
 func TestNodeGUID(t *testing.T) {
-	open := func(c Config, addrs ...string) uint64 {
-		c.Caps = fabric.Caps{MTU: 4200}
-		for _, a := range addrs {
-			c.Caps.Addrs = append(c.Caps.Addrs, netip.MustParseAddr(a))
-		}
-		calls := uint32(0)
-		c.Rand = func() uint32 { calls++; return calls }
-		h, err := New(c)
-		must(t, err)
-		return h.NodeGUID()
+	c := Config{Caps: fabric.Caps{MTU: 4200}, Rand: rand.Uint32}
+	if _, err := New(c); !errors.Is(err, ib.EINVAL) {
+		t.Errorf("an adapter without a GUID: %v", err)
 	}
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x00\x00\x01\x05"))
-	want := 0x02<<56 | hash.Sum64()<<8>>8
-	if got := open(Config{QPNSlot: 5}, "10.0.0.1", "fd00::1"); got != want || got != open(Config{QPNSlot: 5}, "10.0.0.1") {
-		t.Errorf("the GUID of 10.0.0.1 with slot 5 is %#x, want %#x", got, want)
-	}
-	seen := map[uint64]string{}
-	for _, a := range []string{"10.0.0.1", "10.0.0.2", "fd00::1", "::ffff:0:1"} {
-		for _, slot := range []uint8{0, 1} {
-			g := open(Config{QPNSlot: slot}, a)
-			if other, taken := seen[g]; taken || g>>56 != 2 {
-				t.Errorf("the GUID of %s with slot %d is %#x, as that of %s", a, slot, g, other)
-			}
-			seen[g] = a
-		}
-	}
-	if got := open(Config{NodeGUID: 0x505400fffe770002}, "10.0.0.1"); got != 0x505400fffe770002 {
-		t.Errorf("a GUID that was given becomes %#x", got)
+	c.NodeGUID = 0x505400fffe770002
+	h, err := New(c)
+	must(t, err)
+	if h.NodeGUID() != c.NodeGUID {
+		t.Errorf("the GUID %#x became %#x", c.NodeGUID, h.NodeGUID())
 	}
 }

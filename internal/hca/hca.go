@@ -16,6 +16,9 @@ var ErrBusy = fmt.Errorf("object is in use: %w", ib.EBUSY)
 // ErrNoResources is returned when the adapter holds no more of an object.
 var ErrNoResources = fmt.Errorf("insufficient resources: %w", ib.ENOMEM)
 
+// errGUID is returned by New for a configuration without a GUID.
+var errGUID = fmt.Errorf("the adapter has no node GUID: %w", ib.EINVAL)
+
 // errMTU is returned by New for a port too small for any RoCE path.
 var errMTU = errors.New("the port's MTU is below the smallest path MTU of 256 bytes")
 
@@ -31,6 +34,9 @@ type HCA struct {
 
 // New returns an adapter for a port with the given abilities.
 func New(c Config) (*HCA, error) {
+	if c.NodeGUID == 0 {
+		return nil, errGUID
+	}
 	c.fill()
 	mtu, ok := activeMTU(c.Caps)
 	if !ok {

@@ -1,6 +1,7 @@
 package hca
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -47,6 +48,9 @@ func newRig(t testing.TB, typ ib.QPType, cap ib.QPCap) *rig {
 	return r
 }
 
+// rigAddr is the address of side n-1.
+func rigAddr(n byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, n}) }
+
 // rigConfig says what a side is made of.
 type rigConfig struct {
 	hca   Config // Caps, Rand, Raise and MigReq are filled in
@@ -58,12 +62,13 @@ type rigConfig struct {
 // newSide makes side n-1.
 func (c rigConfig) newSide(t testing.TB, n byte) *rigSide {
 	t.Helper()
-	s := &rigSide{addr: netip.AddrFrom4([4]byte{127, 0, 0, n})}
+	s := &rigSide{addr: rigAddr(n)}
 	caps := fabric.Caps{Name: "rig", Addrs: []netip.Addr{s.addr}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
 	src := rand.New(rand.NewPCG(uint64(n), 7))
 	var err error
 	cfg := c.hca
 	cfg.Caps, cfg.Rand, cfg.Settings.MigReq = caps, src.Uint32, true
+	cfg.NodeGUID = cmp.Or(cfg.NodeGUID, uint64(n))
 	cfg.Raise = func(e qp.Event) { s.events = append(s.events, e) }
 	s.hca, err = New(cfg)
 	must(t, err)

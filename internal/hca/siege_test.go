@@ -44,12 +44,12 @@ const (
 	nobodyService = mad.ServiceID(0x0106_1d31)
 )
 
-// newSiege makes both sides, the victim as c says.
-func newSiege(t testing.TB, c Config) *siege {
+// newSiege makes both sides as their configurations say.
+func newSiege(t testing.TB, peer, victim Config) *siege {
 	t.Helper()
 	s := &siege{rig: &rig{t: t}, strays: make(map[mad.AttrID]int), wire: make([]byte, roce.Size(roce.UDSendOnly, mad.Size))}
-	s.side[0] = rigConfig{typ: ib.RC, cap: rigCap, bytes: 16 << 10}.newSide(t, 1)
-	s.side[1] = rigConfig{hca: c, typ: ib.RC, cap: rigCap, bytes: 16 << 10}.newSide(t, 2)
+	s.side[0] = rigConfig{hca: peer, typ: ib.RC, cap: rigCap, bytes: 16 << 10}.newSide(t, 1)
+	s.side[1] = rigConfig{hca: victim, typ: ib.RC, cap: rigCap, bytes: 16 << 10}.newSide(t, 2)
 	s.stranger = func(clock.Instant, *cm.Conn, *cm.Event) {}
 	s.listen()
 	return s

@@ -92,7 +92,7 @@ func (s *solo) open(c *soloConfig) {
 	caps := fabric.Caps{Name: "solo", Addrs: []netip.Addr{s.addr}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
 	src := rand.New(rand.NewPCG(1, 7))
 	cfg := c.hca
-	cfg.Caps, cfg.Rand = caps, src.Uint32
+	cfg.Caps, cfg.Rand, cfg.NodeGUID = caps, src.Uint32, 1
 	cfg.Raise = func(e qp.Event) { s.events = append(s.events, e) }
 	cfg.Trace = func(r *trace.Record) {
 		if r.Kind == trace.State {

@@ -74,6 +74,7 @@ var table = []Row{
 	{"internal/fabric/raw", 2, IO, false},
 	{"internal/fabric/capture", 2, IO, false},
 	{"internal/pcapfile", 2, IO, false},
+	{"internal/identity", 2, IO, false},
 
 	{"internal/qp", 3, Engine, false},
 	{"internal/cm", 3, Engine, false},

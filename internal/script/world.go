@@ -234,7 +234,7 @@ func (w *world) open(a *args) error {
 	w.migReq = a.boolean("migreq", true)
 	src := rand.New(rand.NewPCG(1, 7))
 	cfg := hca.Config{
-		Caps: w.caps, Rand: src.Uint32, Raise: w.raise, Trace: w.trace, Limits: limits(a),
+		Caps: w.caps, Rand: src.Uint32, NodeGUID: 0x02665610fb91e93a, Raise: w.raise, Trace: w.trace, Limits: limits(a),
 		Settings: qp.Settings{
 			MigReq: w.migReq, Credits: a.flag("credits"), WindowBytes: int(a.num("window", 0, plainNumber)),
 		},

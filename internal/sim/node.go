@@ -72,7 +72,7 @@ func (n *node) open() {
 	src := rand.New(rand.NewPCG(w.cfg.Seed, streamKeys+uint64(n.index)<<32+n.starts))
 	var err error
 	n.hca, err = hca.New(hca.Config{
-		Caps: caps, Rand: src.Uint32, Trace: n.trace, Raise: n.raise,
+		Caps: caps, Rand: src.Uint32, NodeGUID: uint64(n.index) + 1, Trace: n.trace, Raise: n.raise,
 		Settings: qp.Settings{MigReq: n.index%2 == 0, Credits: n.index%3 == 1},
 	})
 	w.must(err)

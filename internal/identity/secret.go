@@ -1,0 +1,89 @@
+package identity
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Secret is the key of the GUIDs of one user's adapters.
+type Secret [32]byte
+
+// guidLocal marks a GUID that no registry gave.
+const guidLocal = 0x02 << 56
+
+// GUID returns the GUID of the adapter on an address, with a slot of QPNs.
+func (s *Secret) GUID(addr netip.Addr, slot uint8) uint64 {
+	mac := hmac.New(sha256.New, s[:])
+	_, _ = mac.Write(append(addr.WithZone("").Unmap().AsSlice(), slot)) // a hash takes everything
+	return guidLocal | binary.BigEndian.Uint64(mac.Sum(nil))>>8
+}
+
+// OfUser returns the secret of the user who runs this process, from the file
+// softhca/secret in the directory of the user's configuration. Where there is
+// none and none can be made, it is one that lives as long as the process.
+func OfUser() Secret {
+	if dir, err := os.UserConfigDir(); err == nil {
+		if s, err := load(filepath.Join(dir, "softhca")); err == nil {
+			return s
+		}
+	}
+	return ofProcess()
+}
+
+// ofProcess is the secret of a process that cannot keep one.
+var ofProcess = sync.OnceValue(draw)
+
+func draw() (s Secret) {
+	// crypto/rand.Read never fails: it ends the program instead.
+	_, _ = rand.Read(s[:])
+	return s
+}
+
+// load returns the secret in a directory. If there is none, it makes one:
+// processes that do so at once get the same.
+func load(dir string) (s Secret, err error) {
+	name := filepath.Join(dir, "secret")
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = create(dir, name); err != nil {
+			return s, err
+		}
+		text, err = os.ReadFile(name)
+	}
+	if err == nil && copy(s[:], text) != len(s) {
+		err = fmt.Errorf("%s has %d bytes instead of %d", name, len(text), len(s))
+	}
+	return s, err
+}
+
+// create writes a new secret, unless there is one by then. Others see it whole
+// or not at all, whatever happens meanwhile: a link, unlike a rename, never
+// replaces one that is in use.
+func create(dir, name string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "secret-") // which only the user may read
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	s := draw()
+	_, err = f.Write(s[:])
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = os.Link(f.Name(), name); errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package identity
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// TestGUID shows what the GUID depends on: secret, address and slot, but not
+// how the address is written. It has the bit of those that no registry gave.
+func TestGUID(t *testing.T) {
+	seen := map[uint64]string{}
+	for _, s := range []Secret{{}, {1}, {31: 1}} {
+		for _, a := range []string{"10.0.0.1", "10.0.0.2", "fd00::1", "::ffff:0:1"} {
+			for slot := range uint8(2) {
+				addr := netip.MustParseAddr(a)
+				g := s.GUID(addr, slot)
+				if other, taken := seen[g]; taken || g>>56 != 2 {
+					t.Errorf("the GUID of %s with slot %d is %#x, as that of %s", a, slot, g, other)
+				}
+				seen[g] = a
+				if same := netip.AddrFrom16(addr.As16()).WithZone("eth0"); s.GUID(same, slot) != g {
+					t.Errorf("%v and %v have two GUIDs", addr, same)
+				}
+			}
+		}
+	}
+	// By openssl dgst -sha256 -mac HMAC: a GUID must not change with a release.
+	if got := new(Secret).GUID(netip.MustParseAddr("10.0.0.1"), 5); got != 0x20b523bf707d824 {
+		t.Errorf("the GUID of 10.0.0.1 with slot 5 is %#x", got)
+	}
+}
+
+// TestRestart shows that the next process of the user has the same secret, that
+// another user has another, and that nobody else may read it.
+func TestRestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "softhca")
+	first, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := load(dir); again != first || err != nil {
+		t.Errorf("the second process has another secret (%v)", err)
+	}
+	if other, err := load(t.TempDir()); other == first || err != nil {
+		t.Errorf("two users have the same secret (%v)", err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode != 0o600 {
+		t.Errorf("the secret has mode %v", mode)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 1 {
+		t.Errorf("files are left: %v", files)
+	}
+}
+
+// TestLoadAtOnce starts many at once where there is no secret: all get the same.
+func TestLoadAtOnce(t *testing.T) {
+	for range 50 {
+		dir := filepath.Join(t.TempDir(), "softhca")
+		var got [16]Secret
+		var errs [len(got)]error
+		var all sync.WaitGroup
+		begin := make(chan struct{})
+		for i := range got {
+			all.Go(func() {
+				<-begin
+				got[i], errs[i] = load(dir)
+			})
+		}
+		close(begin)
+		all.Wait()
+		for i := range got {
+			if got[i] != got[0] || errs[i] != nil || got[i] == (Secret{}) {
+				t.Fatalf("%d: another secret than the first's (%v)", i, errs[i])
+			}
+		}
+	}
+}
+
+// TestNowhere shows that a process without a place for its secret has one all
+// the same, which stays, and that a damaged one is neither used nor replaced.
+func TestNowhere(t *testing.T) {
+	dir := t.TempDir()
+	for _, v := range []string{"XDG_CONFIG_HOME", "HOME", "AppData", "home"} {
+		t.Setenv(v, "")
+	}
+	if s := OfUser(); s == (Secret{}) || s != OfUser() {
+		t.Error("a process without a home has no secret that stays")
+	}
+	name := filepath.Join(dir, "secret")
+	if err := os.WriteFile(name, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(dir); err == nil {
+		t.Error("a damaged secret is used")
+	}
+	if _, err := load(name); err == nil { // a file in place of the directory
+		t.Error("a secret is kept where no file can be")
+	}
+}
