@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
 )
@@ -38,7 +39,7 @@ type Conn struct {
 	asked mad.Path // by the REQ, or the last LAP
 
 	retry  retry
-	index  int      // in the manager's heap, from 1
+	timer  deadline.Link
 	sent   *mad.MAD // what waits for an answer
 	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA, REJ or DREP
 	mra    prepared

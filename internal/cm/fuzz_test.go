@@ -248,7 +248,7 @@ func (x *fuzzer) finish() {
 		x.t.Fatal(err)
 	}
 	for _, c := range x.conns {
-		if c.state != Idle || c.index != 0 || c.counted {
+		if c.state != Idle || c.timer.At() != clock.Never || c.counted {
 			x.t.Fatalf("a connection is left in %v", c.state)
 		}
 	}

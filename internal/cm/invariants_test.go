@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -109,21 +110,16 @@ func waitsFor(c *Conn) mad.AttrID {
 }
 
 func checkTimers(m *Manager) error {
-	for i, c := range m.timers {
-		switch parent := m.timers[max(i-1, 0)/2]; {
-		case c.index != i+1:
-			return fmt.Errorf("timer %d is said to be %d", i, c.index-1)
-		case parent.retry.at > c.retry.at:
-			return fmt.Errorf("timer %d, at %d, is below one at %d", i, c.retry.at, parent.retry.at)
-		case m.local[c.localID] != c:
+	for _, c := range m.timers.All() {
+		if m.local[c.localID] != c {
 			return fmt.Errorf("a timer runs of connection %#x in state %v, which is not held", c.localID, c.state)
 		}
 	}
 	for id, c := range m.local {
-		attr := waitsFor(c)
+		attr, runs := waitsFor(c), c.timer.At() != clock.Never
 		switch {
-		case (c.index != 0) != (attr != 0 || c.state == Timewait):
-			return fmt.Errorf("connection %#x in state %v/%v: a timer runs is %v", id, c.state, c.lap, c.index != 0)
+		case runs != (attr != 0 || c.state == Timewait):
+			return fmt.Errorf("connection %#x in state %v/%v: a timer runs is %v", id, c.state, c.lap, runs)
 		case (c.sent != nil) != (attr != 0):
 			return fmt.Errorf("connection %#x in state %v/%v: something waits for an answer is %v", id, c.state, c.lap, c.sent != nil)
 		case c.sent != nil && c.sent.Header().AttrID != attr:
@@ -179,9 +175,9 @@ func checkListeners(m *Manager) error {
 
 // empty returns what a manager still holds but for listeners, nil if nothing.
 func empty(m *Manager) error {
-	if n := len(m.local) + len(m.peers) + len(m.qps) + len(m.sidr) + len(m.half) + len(m.timers) + m.halfOpen; n != 0 {
+	if n := len(m.local) + len(m.peers) + len(m.qps) + len(m.sidr) + len(m.half) + m.timers.Len() + m.halfOpen; n != 0 {
 		return fmt.Errorf("left over: %d IDs, %d peers, %d QPs, %d resolutions, %d half-open of %d peers, %d timers",
-			len(m.local), len(m.peers), len(m.qps), len(m.sidr), m.halfOpen, len(m.half), len(m.timers))
+			len(m.local), len(m.peers), len(m.qps), len(m.sidr), m.halfOpen, len(m.half), m.timers.Len())
 	}
 	return nil
 }

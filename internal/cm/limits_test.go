@@ -196,7 +196,7 @@ func TestC6_REQFlood(t *testing.T) {
 			for i := range flood {
 				if i%(flood/4) == flood/8 {
 					c := a.ask(b)
-					for (c.State() != Established || len(n.queue) > 0) && n.now < clock.Instant(1e9) {
+					for (c.State() != Established || n.queue.Len() > 0) && n.now < clock.Instant(1e9) {
 						n.now = n.now.Add(latency)
 						flush(n)
 					}
@@ -226,9 +226,7 @@ func TestC6_REQFlood(t *testing.T) {
 // flush delivers what has arrived on a network, without looking at timers and
 // invariants.
 func flush(n *network) {
-	for len(n.queue) > 0 && n.queue[0].at <= n.now {
-		p := n.queue[0]
-		n.queue = n.queue[1:]
+	for p := n.queue.Due(n.now); p != nil; p = n.queue.Due(n.now) {
 		p.to.m.Receive(n.now, &gsi.Received{MAD: &p.mad, From: gsi.Address{Local: p.to.addr, Remote: p.from.addr, QPN: 1, PKey: ib.PKeyDefault}})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
 )
@@ -58,7 +59,7 @@ type Manager struct {
 	qps       map[qpKey]*Conn
 	sidr      map[sidrKey]*Conn
 	listeners map[mad.ServiceID]*Listener
-	timers    timers
+	timers    deadline.Heap[Conn]
 	halfOpen  int
 	half      map[netip.Addr]int // half-open connections by peer
 	silent    waiters            // those of them that wait for RTU or are in Timewait
@@ -103,6 +104,7 @@ func New(c Config) *Manager {
 	return &Manager{
 		cfg: c, local: make(map[uint32]*Conn), peers: make(map[peerKey]*Conn), qps: make(map[qpKey]*Conn),
 		sidr: make(map[sidrKey]*Conn), listeners: make(map[mad.ServiceID]*Listener), half: make(map[netip.Addr]int),
+		timers: deadline.New(func(c *Conn) *deadline.Link { return &c.timer }),
 	}
 }
 

@@ -1,8 +1,6 @@
 package cm
 
 import (
-	"cmp"
-	"container/heap"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
 )
@@ -23,7 +22,7 @@ type network struct {
 	t     testing.TB
 	now   clock.Instant
 	nodes []*node
-	queue flight
+	queue deadline.Heap[packet] // by arrival
 	todo  []errand
 	sent  int
 	// fate returns the delays with which the copies of a packet arrive: none
@@ -57,7 +56,7 @@ type node struct {
 
 // packet is a MAD under way.
 type packet struct {
-	at       clock.Instant
+	arrival  deadline.Link
 	n        int // of all that were ever sent
 	from, to *node
 	tclass   uint8
@@ -71,7 +70,7 @@ const latency = time.Millisecond
 // newNetwork returns two nodes, a and b, that answer as a consumer in its
 // right mind does.
 func newNetwork(t testing.TB) (n *network, a, b *node) {
-	n = &network{t: t}
+	n = &network{t: t, queue: deadline.New(func(p *packet) *deadline.Link { return &p.arrival })}
 	return n, n.add("a", DefaultLimits()), n.add("b", DefaultLimits())
 }
 
@@ -118,8 +117,7 @@ func (e *node) send(now clock.Instant, to gsi.Address, m *mad.MAD) error {
 	n.note(e, "sends "+text)
 	for _, d := range delays {
 		copied := *p
-		copied.at = now.Add(d)
-		heap.Push(&n.queue, &copied)
+		n.queue.Set(&copied, now.Add(d))
 	}
 	return nil
 }
@@ -218,10 +216,7 @@ func (e *node) connect(o *node) (*Conn, *Conn) {
 
 // next returns when something happens.
 func (n *network) next() clock.Instant {
-	at := clock.Never
-	if len(n.queue) > 0 {
-		at = n.queue[0].at
-	}
+	at := n.queue.Next()
 	for _, e := range n.nodes {
 		at = min(at, e.m.Deadline())
 	}
@@ -240,8 +235,7 @@ func (n *network) step() {
 		do := n.todo[due].do
 		n.todo = slices.Delete(n.todo, due, due+1)
 		do()
-	} else if len(n.queue) > 0 && n.queue[0].at <= n.now {
-		p := heap.Pop(&n.queue).(*packet)
+	} else if p := n.queue.Due(n.now); p != nil {
 		p.to.m.Receive(n.now, &gsi.Received{MAD: &p.mad, From: gsi.Address{
 			Local: p.to.addr, Remote: p.from.addr, QPN: 1, PKey: ib.PKeyDefault, TClass: p.tclass,
 		}})
@@ -331,21 +325,4 @@ func (n *network) drop(e *node, kind mad.AttrID, count int) {
 		}
 		return []time.Duration{latency}
 	}
-}
-
-// flight is a heap of packets by arrival.
-type flight []*packet
-
-func (f flight) Len() int { return len(f) }
-func (f flight) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(f[i].at, f[j].at), cmp.Compare(f[i].n, f[j].n)) < 0
-}
-func (f flight) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
-func (f *flight) Push(x any)   { *f = append(*f, x.(*packet)) }
-
-func (f *flight) Pop() any {
-	last := len(*f) - 1
-	p := (*f)[last]
-	*f = (*f)[:last]
-	return p
 }

@@ -126,8 +126,8 @@ func TestC12_Close(t *testing.T) {
 	}
 	other := r.request(b, 77, Retry{Timeout: time.Second})
 	a.Close(r.now)
-	if len(ends) != 5 || ends[0] != 0 || ends[4] != 4 || len(other.ends) != 0 || len(r.g.waiting.byDue) != 1 {
-		t.Errorf("requests %v end, %d of the other agent's, %d wait", ends, len(other.ends), len(r.g.waiting.byDue))
+	if len(ends) != 5 || ends[0] != 0 || ends[4] != 4 || len(other.ends) != 0 || r.g.waiting.byDue.Len() != 1 {
+		t.Errorf("requests %v end, %d of the other agent's, %d wait", ends, len(other.ends), r.g.waiting.byDue.Len())
 	}
 	m := madOf(mad.ClassPerf, 1, mad.MethodGet, 9)
 	if err := a.Send(r.now, to, m); !errors.Is(err, ErrAgentClosed) {

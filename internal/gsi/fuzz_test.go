@@ -164,7 +164,7 @@ func (a *meddler) finish(t *testing.T) {
 		}
 	}
 	w := &a.r.g.waiting
-	if len(w.byKey) != 0 || len(w.byDue) != 0 || a.r.g.Deadline() != clock.Never {
+	if len(w.byKey) != 0 || w.byDue.Len() != 0 || a.r.g.Deadline() != clock.Never {
 		t.Errorf("%d requests wait after an hour", len(w.byKey))
 	}
 }

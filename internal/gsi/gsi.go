@@ -85,12 +85,12 @@ func (g *Interface) Pending() bool { return g.queue.count > 0 }
 
 // Deadline returns when Advance is next needed; clock.Never when no request
 // waits for an answer.
-func (g *Interface) Deadline() clock.Instant { return g.waiting.next() }
+func (g *Interface) Deadline() clock.Instant { return g.waiting.byDue.Next() }
 
 // Advance sends the requests again whose answer is late, and ends those that
 // have no retry left with ErrTimeout.
 func (g *Interface) Advance(now clock.Instant) {
-	for t := g.waiting.due(now); t != nil; t = g.waiting.due(now) {
+	for t := g.waiting.byDue.Due(now); t != nil; t = g.waiting.byDue.Due(now) {
 		t.expire(now)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -39,9 +40,8 @@ type Transaction struct {
 	route  route
 	mad    mad.MAD
 
-	at    clock.Instant // of the next retry or the end
-	seq   uint64        // order of those that are due together
-	index int           // in the heap; -1 when it has ended
+	timer deadline.Link // of the next retry or the end
+	seq   uint64        // order in which they were made
 }
 
 // key is what an answer is matched by.
@@ -54,7 +54,7 @@ type key struct {
 func newTransaction(a *Agent, r *route, m *mad.MAD) *Transaction {
 	h := m.Header()
 	return &Transaction{
-		agent: a, key: key{r.path.Dst, h.TID, h.Class}, answer: h.Method.Response(), route: *r, mad: *m, index: -1,
+		agent: a, key: key{r.path.Dst, h.TID, h.Class}, answer: h.Method.Response(), route: *r, mad: *m,
 	}
 }
 
@@ -71,7 +71,7 @@ func (t *Transaction) expire(now clock.Instant) {
 		return
 	}
 	t.retry.Retries--
-	g.waiting.move(t, now.Add(t.retry.Timeout))
+	g.waiting.byDue.Set(t, now.Add(t.retry.Timeout))
 	if g.enqueue(&t.route, &t.mad) == nil { // a full queue is like a loss on the way
 		g.counters.Retried++
 	}
@@ -79,9 +79,7 @@ func (t *Transaction) expire(now clock.Instant) {
 
 // end takes the request out of the table and tells its owner, once.
 func (t *Transaction) end(now clock.Instant, r *Received, err error) {
-	if t.index < 0 {
-		return
+	if t.agent.g.waiting.remove(t) {
+		t.done(now, r, err)
 	}
-	t.agent.g.waiting.remove(t)
-	t.done(now, r, err)
 }

@@ -246,8 +246,8 @@ func TestC12_Cancel(t *testing.T) {
 		x, y = ask(1), ask(2)
 		s := r.wantSent(what, 2)[0]
 		end(&s)
-		if n != 2 || len(r.g.waiting.byDue) != 0 || len(r.g.waiting.byKey) != 0 {
-			t.Errorf("ended by %s: two requests that cancel each other end %d times, %d wait", what, n, len(r.g.waiting.byDue))
+		if n != 2 || r.g.waiting.byDue.Len() != 0 || len(r.g.waiting.byKey) != 0 {
+			t.Errorf("ended by %s: two requests that cancel each other end %d times, %d wait", what, n, r.g.waiting.byDue.Len())
 		}
 	}
 }

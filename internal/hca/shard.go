@@ -49,7 +49,7 @@ type prefix struct {
 }
 
 func newShard(cfg *Config, mtu ib.MTU) *Shard {
-	s := &Shard{cfg: cfg, local: make(map[netip.Addr]struct{}), gsi: newGSI(cfg)}
+	s := &Shard{cfg: cfg, local: make(map[netip.Addr]struct{}), gsi: newGSI(cfg), timers: newDeadlines()}
 	for _, a := range cfg.Caps.Addrs {
 		s.local[a] = struct{}{}
 	}
@@ -185,7 +185,7 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 // Advance fires the timers that are due.
 func (s *Shard) Advance(now clock.Instant) {
 	s.env.Now = now
-	for q := s.timers.due(now); q != nil; q = s.timers.due(now) {
+	for q := s.timers.Due(now); q != nil; q = s.timers.Due(now) {
 		if q.Deadline() <= now {
 			q.Advance(now)
 		}
@@ -197,7 +197,7 @@ func (s *Shard) Advance(now clock.Instant) {
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
 func (s *Shard) Deadline() clock.Instant {
-	return min(s.timers.next(), s.gsi.Deadline(), s.cm.Deadline())
+	return min(s.timers.Next(), s.gsi.Deadline(), s.cm.Deadline())
 }
 
 // Pending reports whether Transmit has something to do. Any goroutine may
@@ -227,7 +227,7 @@ func (s *Shard) add(q *qp.QP) {
 // remove takes a QP out of every list.
 func (s *Shard) remove(q *qp.QP) {
 	s.count--
-	s.timers.remove(q)
+	s.timers.Remove(q)
 	s.active.remove(q)
 	if q.Num() == ib.QPNGSI {
 		s.qp1 = nil

@@ -41,7 +41,7 @@ var shardMutants = []mutant{
 	},
 	{
 		name: "timer-of-a-destroyed-queue-pair-stays", file: "internal/hca/shard.go",
-		old: "s.timers.remove(q)\n", new: "",
+		old: "s.timers.Remove(q)\n", new: "",
 		breaks: "", sim: "leak", profile: "lifecycle",
 	},
 	{
@@ -60,8 +60,8 @@ var shardMutants = []mutant{
 		breaks: "E1",
 	},
 	{
-		name: "deadlines-not-in-order", file: "internal/hca/deadline.go",
-		old: "for ; i > 1 && d.less(i, i/2); i /= 2 {", new: "for ; i > 2 && d.less(i, i/2); i /= 2 {",
+		name: "deadlines-not-in-order", file: "internal/deadline/heap.go",
+		old: "for ; i > 1 && h.before(i, i/2); i /= 2 {", new: "for ; i > 2 && h.before(i, i/2); i /= 2 {",
 		breaks: "", sim: "liveness timer", profile: "loss",
 	},
 	{

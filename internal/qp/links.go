@@ -3,7 +3,7 @@ package qp
 import (
 	"sync/atomic"
 
-	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
 )
 
 // Links belong to the shard: its lists and its heap run through the QPs, so
@@ -11,8 +11,7 @@ import (
 type Links struct {
 	Active     bool          // on the list of QPs with something to transmit
 	NextActive *QP           // next on that list
-	HeapIndex  int           // place in the heap of deadlines, from 1; 0 is none
-	HeapKey    clock.Instant // not later than the QP's deadline
+	Timer      deadline.Link // not later than the QP's deadline
 	Rung       atomic.Bool   // on the list of doorbells
 	NextBell   *QP           // next on that list
 }

@@ -60,6 +60,7 @@ var table = []Row{
 	{"mad", 1, Engine, true},
 	{"internal/fabric", 1, Engine, false},
 	{"internal/ring", 1, Engine, false},
+	{"internal/deadline", 1, Engine, false},
 
 	{"internal/trace", 2, Engine, false},
 	{"internal/gsi", 2, Engine, false},

@@ -376,11 +376,11 @@ func (w *world) forgeDatagram(n *node, r *rand.Rand) {
 // second.
 func (w *world) inject(p *roce.Packet, to *node, way [2]netip.Addr) *packet {
 	src, dst := way[0], way[1]
-	pkt, idx := w.net.take(roce.Size(p.BTH.Opcode, len(p.Payload)))
+	pkt := w.net.take(roce.Size(p.BTH.Opcode, len(p.Payload)))
 	p.Build(pkt.buf)
 	pkt.to, pkt.segs = to, 1
 	pkt.d = fabric.Datagram{Bytes: pkt.buf, Src: src, Dst: dst, SrcPort: 49152, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 64}
 	roce.Seal(pkt.buf, roce.NewPrefix(src, dst, pkt.d.SrcPort, pkt.d.DstPort, len(pkt.buf)).WithID(0))
-	w.net.send(pkt, idx, w.now.Add(w.net.latency))
+	w.net.send(pkt, w.now.Add(w.net.latency))
 	return pkt
 }

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/fabric"
 )
 
 // packet is a datagram on its way. Several segments of a run travel together
 // until something happens to one of them.
 type packet struct {
+	arrival deadline.Link
 	to      *node
 	serial  uint64 // packets are numbered as they are sent
 	segs    int
@@ -20,22 +22,12 @@ type packet struct {
 	buf     []byte
 }
 
-// arrival is an entry of the network's heap. Packets that arrive at the same
-// instant do so in the order in which they were sent.
-type arrival struct {
-	at  clock.Instant
-	seq uint64
-	idx int32
-}
-
 // network carries packets between the nodes, worse than it should.
 type network struct {
 	faults
 	rand   *rand.Rand
-	heap   []arrival
-	pool   []packet
-	free   []int32
-	seq    uint64
+	flight deadline.Heap[packet] // those on their way, by their arrival
+	free   []*packet
 	serial uint64
 	cut    map[*node]clock.Instant // nodes that nothing reaches until then
 	healed bool
@@ -45,6 +37,7 @@ func (n *network) init(f faults, seed uint64) {
 	n.faults = f
 	n.rand = rand.New(rand.NewPCG(seed, streamNet))
 	n.cut = make(map[*node]clock.Instant)
+	n.flight = deadline.New(func(p *packet) *deadline.Link { return &p.arrival })
 }
 
 // heal ends every trouble.
@@ -65,33 +58,21 @@ func (n *network) isCut(now clock.Instant, v *node) bool {
 	return ok
 }
 
-// next returns when the next packet arrives.
-func (n *network) next() clock.Instant {
-	if len(n.heap) == 0 {
-		return clock.Never
-	}
-	return n.heap[0].at
-}
-
 // take makes room for a packet of size bytes.
-func (n *network) take(size int) (*packet, int32) {
-	var i int32
+func (n *network) take(size int) *packet {
+	p := new(packet)
 	if k := len(n.free); k > 0 {
-		i, n.free = n.free[k-1], n.free[:k-1]
-	} else {
-		n.pool = append(n.pool, packet{})
-		i = int32(len(n.pool) - 1)
+		p, n.free = n.free[k-1], n.free[:k-1]
 	}
-	p := &n.pool[i]
 	if cap(p.buf) < size {
 		p.buf = make([]byte, size)
 	}
 	*p = packet{buf: p.buf[:size]}
-	return p, i
+	return p
 }
 
-// release gives a packet's room back.
-func (n *network) release(i int32) { n.free = append(n.free, i) }
+// release takes a packet's room back.
+func (n *network) release(p *packet) { n.free = append(n.free, p) }
 
 // carry takes a run that from has sent.
 func (w *world) carry(from *node, run *fabric.Run) {
@@ -191,7 +172,7 @@ func (w *world) shipAfter(from, to *node, run *fabric.Run, s shipment) *packet {
 		}
 	}
 	b := run.Bytes[lo*run.Size : min(hi*run.Size, len(run.Bytes))]
-	p, idx := n.take(len(b))
+	p := n.take(len(b))
 	copy(p.buf, b)
 	p.to, p.segs = to, hi-lo
 	p.d = fabric.Datagram{
@@ -206,17 +187,16 @@ func (w *world) shipAfter(from, to *node, run *fabric.Run, s shipment) *packet {
 		at = at.Add(time.Duration(n.rand.Int64N(int64(n.jitter))))
 		w.disturb(from, to)
 	}
-	n.send(p, idx, at)
+	n.send(p, at)
 	return p
 }
 
 // send puts a packet on its way.
-func (n *network) send(p *packet, idx int32, at clock.Instant) {
+func (n *network) send(p *packet, at clock.Instant) {
 	n.serial++
 	p.serial = n.serial
 	p.to.coming += p.segs
-	n.push(arrival{at, n.seq, idx})
-	n.seq++
+	n.flight.Set(p, at)
 }
 
 // damage changes a packet of one segment so that its ICRC no longer holds: bits
@@ -245,46 +225,4 @@ func (w *world) damage(p *packet) {
 		}
 	}
 	p.d.Bytes = p.buf
-}
-
-// The heap of arrivals, by instant and then by order of sending.
-
-func (a arrival) before(b arrival) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
-
-func (n *network) push(a arrival) {
-	h := append(n.heap, a)
-	i := len(h) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !h[i].before(h[up]) {
-			break
-		}
-		h[i], h[up] = h[up], h[i]
-		i = up
-	}
-	n.heap = h
-}
-
-func (n *network) pop() arrival {
-	h := n.heap
-	top := h[0]
-	last := len(h) - 1
-	h[0] = h[last]
-	h = h[:last]
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= last {
-			break
-		}
-		if c+1 < last && h[c+1].before(h[c]) {
-			c++
-		}
-		if !h[c].before(h[i]) {
-			break
-		}
-		h[i], h[c] = h[c], h[i]
-		i = c
-	}
-	n.heap = h
-	return top
 }

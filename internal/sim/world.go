@@ -156,7 +156,7 @@ func (w *world) setUp() {
 // step does what is next: a packet arrives, a timer fires, a program acts. It
 // reports whether there was anything to do by the limit.
 func (w *world) step(limit clock.Instant) bool {
-	at := w.net.next()
+	at := w.net.flight.Next()
 	var timer *node
 	for _, n := range w.nodes {
 		if n.deadline < at {
@@ -178,11 +178,9 @@ func (w *world) step(limit clock.Instant) bool {
 		timer.hca.Shard().Advance(w.now)
 		timer.pump()
 	default:
-		a := w.net.pop()
-		p := w.net.pool[a.idx]
-		p.to.receive(&p)
-		w.net.pool[a.idx].buf = p.buf
-		w.net.release(a.idx)
+		p := w.net.flight.Due(w.now)
+		p.to.receive(p)
+		w.net.release(p)
 	}
 	return true
 }
@@ -303,7 +301,7 @@ func (e *end) reveal() {
 
 // idle reports whether every send is complete and no packet is on its way.
 func (w *world) idle() bool {
-	if len(w.net.heap) > 0 {
+	if w.net.flight.Len() > 0 {
 		return false
 	}
 	for _, n := range w.nodes {

@@ -97,7 +97,7 @@ func TestBlockedWhenDue(t *testing.T) {
 			}
 		}
 	}
-	for i, e := range x.port.leave.heap {
+	for i, e := range x.port.leave.heap.All() {
 		e.path.FlowLabel = uint32(i) // none can join the run before it
 	}
 	door := &narrow{Port: x.port.Port}
@@ -106,7 +106,7 @@ func TestBlockedWhenDue(t *testing.T) {
 	if _, err := x.port.Receive(nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(x.port.leave.heap); n == 0 || !x.port.stuck.Load() || clock.Instant(x.port.due.Load()) != clock.Never {
+	if n := x.port.leave.heap.Len(); n == 0 || !x.port.stuck.Load() || clock.Instant(x.port.due.Load()) != clock.Never {
 		t.Errorf("%d packets are held back of a port that is full; it is stuck: %v, and the next is due at %v",
 			n, x.port.stuck.Load(), x.port.due.Load())
 	}

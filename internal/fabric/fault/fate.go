@@ -92,7 +92,7 @@ func (f *fate) hold(h *hold, now clock.Instant, b []byte, i int) *held {
 func (p *Port) overtake(h *hold, fl flow, release func(*held)) {
 	for _, l := range p.rules {
 		e := l.late
-		if e == nil || e.flow != fl || e.at >= len(h.heap) || h.heap[e.at] != e {
+		if e == nil || e.flow != fl || !h.heap.Has(e) {
 			continue
 		}
 		if e.left--; e.left == 0 {

@@ -51,7 +51,7 @@ func TestMixtures(t *testing.T) {
 		}
 		x.now += clock.Instant(time.Hour)
 		x.arrived(x.port)
-		if n := len(x.port.leave.heap) + len(x.port.arrive.heap); n != 0 || x.port.isLate() {
+		if n := x.port.leave.heap.Len() + x.port.arrive.heap.Len(); n != 0 || x.port.isLate() {
 			t.Fatalf("%s: %d packets are held for ever", what, n)
 		}
 		for _, l := range x.port.rules {

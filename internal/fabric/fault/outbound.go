@@ -39,8 +39,8 @@ func (p *Port) Send(b *fabric.Batch) error {
 // while that is not all gone; what finds no room stays held back.
 func (p *Port) pump(now clock.Instant) error {
 	p.flush()
-	for p.err == nil && p.leave.next() <= now {
-		for p.leave.next() <= now && p.out.Room() >= len(p.leave.heap[0].bytes) {
+	for p.err == nil && p.leave.heap.Next() <= now {
+		for p.leave.heap.Next() <= now && p.out.Room() >= len(p.leave.heap.All()[0].bytes) {
 			e := p.leave.pop(now)
 			p.put(&e.path, e.id, e.bytes)
 		}

@@ -58,7 +58,7 @@ const (
 func Wrap(p fabric.Port, c Config) *Port {
 	f := &Port{
 		Port: p, cfg: c, inner: make([]fabric.Datagram, inbox),
-		out: fabric.NewBatch(outBytes, p.Caps()),
+		out: fabric.NewBatch(outBytes, p.Caps()), leave: newHold(), arrive: newHold(),
 	}
 	for _, l := range c.Rules {
 		if l.Action.Layer() == Packets {
@@ -86,10 +86,10 @@ func (p *Port) acts(now clock.Instant, d Direction) bool {
 // settle publishes when something goes on by itself, and wakes a Wait that
 // would miss it.
 func (p *Port) settle() {
-	due := p.arrive.next()
+	due := p.arrive.heap.Next()
 	stuck := len(p.out.Pending()) > 0
 	if !stuck { // else it waits for the port, not for the time
-		due = min(due, p.leave.next())
+		due = min(due, p.leave.heap.Next())
 	}
 	if p.given < len(p.ready) {
 		due = 0 // the caller had no room for all

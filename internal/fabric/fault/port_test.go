@@ -330,7 +330,7 @@ func TestHeldBound(t *testing.T) {
 				x.arrived(x.port)
 			}
 		}
-		held := len(x.port.leave.heap) + len(x.port.arrive.heap)
+		held := x.port.leave.heap.Len() + x.port.arrive.heap.Len()
 		if s := x.port.rules[0].Stat(); held != maxQueue || s.Overflow != 64 {
 			t.Errorf("%s: %d packets are held, %d lost", dir, held, s.Overflow)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/roce"
 )
@@ -19,6 +20,7 @@ type faults struct {
 
 // packet is a datagram of one segment on its way.
 type packet struct {
+	arrival deadline.Link
 	sent    clock.Instant
 	to      *host
 	damaged bool   // its bytes changed: the receiver must not believe it
@@ -33,17 +35,18 @@ type way [2]*host
 // network carries packets between the hosts, worse than it should.
 type network struct {
 	faults
-	agenda[*packet] // those on their way, by their arrival
-	rand            *rand.Rand
-	free            []*packet
-	cut             map[way]clock.Instant // ways on which nothing arrives until then
-	burst           clock.Instant         // until which nothing arrives at all
+	flight deadline.Heap[packet] // those on their way, by their arrival
+	rand   *rand.Rand
+	free   []*packet
+	cut    map[way]clock.Instant // ways on which nothing arrives until then
+	burst  clock.Instant         // until which nothing arrives at all
 }
 
 func (n *network) init(f faults, seed uint64) {
 	n.faults = f
 	n.rand = rand.New(rand.NewPCG(seed, streamNet))
 	n.cut = make(map[way]clock.Instant)
+	n.flight = deadline.New(func(p *packet) *deadline.Link { return &p.arrival })
 }
 
 // heal ends every trouble. What is on its way stays there.
@@ -138,7 +141,7 @@ func (w *world) ship(on way, p *parcel, delay time.Duration) *packet {
 		Bytes: pkt.buf, Src: p.path.Src, Dst: p.path.Dst, SrcPort: p.path.SrcPort, DstPort: fabric.RoCEPort,
 		ID: p.id, IDKnown: true, TClass: p.path.TClass, HopLimit: p.path.HopLimit,
 	}
-	n.add(w.now.Add(n.latency+delay), pkt)
+	n.flight.Set(pkt, w.now.Add(n.latency+delay))
 	return pkt
 }
 

@@ -48,13 +48,13 @@ func (w *world) patience() time.Duration {
 // rest lets everything that is under way end.
 func (w *world) rest(stage string) {
 	for end := w.now.Add(w.patience()); w.violation == nil; {
-		if w.net.len() == 0 && w.tasks.len() == 0 && w.busy() == nil {
+		if w.net.flight.Len() == 0 && w.tasks.Len() == 0 && w.busy() == nil {
 			return
 		}
 		if !w.step(end) {
 			s := w.busy()
 			w.fail("liveness", "%s, and %v later %s is not at rest, %d packets are on their way, and programs mean to do %d things",
-				stage, w.patience(), s, w.net.len(), w.tasks.len())
+				stage, w.patience(), s, w.net.flight.Len(), w.tasks.Len())
 		}
 	}
 }

@@ -1,10 +1,15 @@
 package storm
 
-import "time"
+import (
+	"time"
+
+	"github.com/softhca/softhca/internal/deadline"
+)
 
 // task is what a program will do about a side, if the side is then still in
 // the phase that it was in when the program decided that.
 type task struct {
+	time deadline.Link
 	side *side
 	turn uint64
 	do   func(*side)
@@ -14,11 +19,11 @@ type task struct {
 // what the adapter is doing is done.
 func (s *side) after(d time.Duration, do func(*side)) {
 	w := s.host.w
-	w.tasks.add(w.now.Add(d), task{s, s.turn, do})
+	w.tasks.Set(&task{side: s, turn: s.turn, do: do}, w.now.Add(d))
 }
 
 // run does the task.
-func (t task) run() {
+func (t *task) run() {
 	if s := t.side; s.alive() && s.turn == t.turn {
 		t.do(s)
 		s.host.pump()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
 )
 
 // The streams of random numbers of a run. Each is independent of the others,
@@ -28,8 +29,8 @@ type world struct {
 	net    network
 	hosts  []*host
 	byAddr map[netip.Addr]*host
-	sides  map[uint64]*side // all there ever were, by number
-	tasks  agenda[task]     // what programs will do
+	sides  map[uint64]*side    // all there ever were, by number
+	tasks  deadline.Heap[task] // what programs will do
 
 	actSource *rand.PCG
 	act       *rand.Rand
@@ -86,6 +87,7 @@ func newWorld(c Config) *world {
 	w := &world{
 		cfg: c, plan: newPlan(c.Seed), byAddr: make(map[netip.Addr]*host), sides: make(map[uint64]*side),
 		actSource: rand.NewPCG(0, 0), healed: clock.Never,
+		tasks: deadline.New(func(t *task) *deadline.Link { return &t.time }),
 	}
 	w.act = rand.New(w.actSource)
 	w.net.init(w.plan.net, c.Seed)
@@ -124,16 +126,16 @@ func (w *world) setUp() {
 // step does what is next: a packet arrives, a timer fires, a program acts or
 // makes up its mind. It reports whether there was anything to do by the limit.
 func (w *world) step(limit clock.Instant) bool {
-	at := w.net.next()
+	at := w.net.flight.Next()
 	var timer *host
 	for _, h := range w.hosts {
 		if h.deadline < at {
 			at, timer = h.deadline, h
 		}
 	}
-	thinking, acting := w.tasks.next() <= at, false
+	thinking, acting := w.tasks.Next() <= at, false
 	if thinking {
-		at = w.tasks.next()
+		at = w.tasks.Next()
 	}
 	if w.acted < w.cfg.Ops && w.nextAct <= at {
 		at, acting = w.nextAct, true
@@ -146,11 +148,11 @@ func (w *world) step(limit clock.Instant) bool {
 	case acting:
 		w.takeTurn()
 	case thinking:
-		w.tasks.pop().run()
+		w.tasks.Due(w.now).run()
 	case timer != nil:
 		timer.advance()
 	default:
-		p := w.net.pop()
+		p := w.net.flight.Due(w.now)
 		p.to.receive(p)
 		w.net.release(p)
 	}
