@@ -1,5 +1,7 @@
 package roce
 
+import "github.com/softhca/softhca/internal/fabric/ipudp"
+
 // maxIPLen is the longest IPv4 header, with options, in bytes.
 const maxIPLen = 60
 
@@ -10,15 +12,15 @@ const maxIPLen = 60
 // with Packet.ICRC. It returns false when the pieces are not of these sizes
 // or ip is of neither version. It does not allocate and keeps nothing.
 func HeaderICRC(ip, udp, pkt []byte) (icrc uint32, ok bool) {
-	if len(ip) < ipv4Len || len(ip) > maxIPLen || len(udp) != udpLen || len(pkt) < MinSize {
+	if len(ip) < ipudp.IPv4Len || len(ip) > maxIPLen || len(udp) != ipudp.UDPLen || len(pkt) < MinSize {
 		return 0, false
 	}
-	var buf [maxIPLen + udpLen]byte
+	var buf [maxIPLen + ipudp.UDPLen]byte
 	h := buf[:copy(buf[:], ip)]
 	switch {
 	case ip[0]>>4 == 4 && len(ip) == int(ip[0]&0x0f)*4:
 		h[1], h[8], h[10], h[11] = 0xff, 0xff, 0xff, 0xff
-	case ip[0]>>4 == 6 && len(ip) == ipv6Len:
+	case ip[0]>>4 == 6 && len(ip) == ipudp.IPv6Len:
 		h[0], h[1], h[2], h[3], h[7] = h[0]|0x0f, 0xff, 0xff, 0xff, 0xff
 	default:
 		return 0, false

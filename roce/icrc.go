@@ -3,19 +3,13 @@ package roce
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
-const (
-	ipv4Len = 20
-	ipv6Len = 40
-	udpLen  = 8
-	// protocolUDP is 17 in both the IPv4 protocol and the IPv6 next header.
-	protocolUDP = 17
-
-	// lrhRegister is the CRC register after the eight bytes of ones that stand
-	// for the local route header of native InfiniBand, whose fields vary.
-	lrhRegister = 0xdebb20e3
-)
+// lrhRegister is the CRC register after the eight bytes of ones that stand for
+// the local route header of native InfiniBand, whose fields vary.
+const lrhRegister = 0xdebb20e3
 
 // Prefix is the part of an ICRC that lies before the packet: the CRC over the
 // stand-in for the local route header, the IP header and the UDP header, with
@@ -29,48 +23,25 @@ type Prefix struct {
 // NewPrefix returns the prefix of packets from src to dst whose UDP payload,
 // from the BTH to the ICRC, has udpPayload bytes. Two IPv4 or v4-mapped
 // addresses make it IPv4, with the header that RoCE senders use: no options,
-// don't-fragment (see WithoutDF), and identification 0 (see WithID). Otherwise it is IPv6
-// without extension headers. It does not allocate.
+// don't-fragment (see WithoutDF), and identification 0 (see WithID). Otherwise
+// it is IPv6 without extension headers. It does not allocate.
 func NewPrefix(src, dst netip.Addr, srcPort, dstPort uint16, udpPayload int) Prefix {
 	src, dst = src.Unmap(), dst.Unmap()
-	length := uint16(udpPayload + udpLen)
-	var b [ipv6Len + udpLen]byte
-	n, v4 := ipv6Len, src.Is4() && dst.Is4()
+	length := uint16(udpPayload + ipudp.UDPLen)
+	var b [ipudp.MaxLen]byte
+	n, v4 := ipudp.IPv6Len, src.Is4() && dst.Is4()
 	if v4 {
-		n = ipv4Len
-		putIPv4((*[ipv4Len]byte)(b[:]), src.As4(), dst.As4(), length)
+		n = ipudp.IPv4Len
+		ipudp.FixedIPv4((*[ipudp.IPv4Len]byte)(b[:]), src.As4(), dst.As4(), length+ipudp.IPv4Len)
+		b[1], b[8], b[10], b[11] = 0xff, 0xff, 0xff, 0xff // type of service, time to live, checksum
 	} else {
-		putIPv6((*[ipv6Len]byte)(b[:]), src.As16(), dst.As16(), length)
+		ipudp.FixedIPv6((*[ipudp.IPv6Len]byte)(b[:]), src.As16(), dst.As16(), length)
+		b[0], b[1], b[2], b[3], b[7] = 0x6f, 0xff, 0xff, 0xff, 0xff // traffic class, flow label, hop limit
 	}
-	udp := b[n : n+udpLen]
-	binary.BigEndian.PutUint16(udp[0:], srcPort)
-	binary.BigEndian.PutUint16(udp[2:], dstPort)
-	binary.BigEndian.PutUint16(udp[4:], length)
+	udp := (*[ipudp.UDPLen]byte)(b[n:])
+	ipudp.PutUDP(udp, srcPort, dstPort, length)
 	udp[6], udp[7] = 0xff, 0xff // checksum
-	return Prefix{reg: updateShort(lrhRegister, b[:n+udpLen]), v4: v4}
-}
-
-// putIPv4 writes the masked header for a UDP datagram of length bytes.
-func putIPv4(b *[ipv4Len]byte, src, dst [4]byte, length uint16) {
-	b[0] = 0x45
-	b[1] = 0xff // type of service
-	binary.BigEndian.PutUint16(b[2:], length+ipv4Len)
-	b[6] = 0x40 // don't fragment
-	b[8] = 0xff // time to live
-	b[9] = protocolUDP
-	b[10], b[11] = 0xff, 0xff // checksum
-	*(*[4]byte)(b[12:]) = src
-	*(*[4]byte)(b[16:]) = dst
-}
-
-// putIPv6 writes the masked header for a UDP datagram of length bytes.
-func putIPv6(b *[ipv6Len]byte, src, dst [16]byte, length uint16) {
-	b[0], b[1], b[2], b[3] = 0x6f, 0xff, 0xff, 0xff // traffic class and flow label
-	binary.BigEndian.PutUint16(b[4:], length)
-	b[6] = protocolUDP
-	b[7] = 0xff // hop limit
-	*(*[16]byte)(b[8:]) = src
-	*(*[16]byte)(b[24:]) = dst
+	return Prefix{reg: updateShort(lrhRegister, b[:n+ipudp.UDPLen]), v4: v4}
 }
 
 // Sum is an ICRC in the making.

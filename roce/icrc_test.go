@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
 // slowICRC computes an ICRC bit by bit from the masked bytes.
@@ -176,7 +178,7 @@ func TestMaskedHeaderFields(t *testing.T) {
 // maskedBit reports whether a bit of an IP header may change on the way.
 func maskedBit(ip []byte, bit int) bool {
 	at := bit / 8
-	if len(ip) == ipv4Len {
+	if len(ip) == ipudp.IPv4Len {
 		return at == 1 || at == 8 || at == 10 || at == 11
 	}
 	return at == 0 && bit < 4 || at >= 1 && at <= 3 || at == 7

@@ -3,6 +3,8 @@ package roce
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
 // The ICRC covers the IPv4 identification and flags, which a UDP socket
@@ -15,12 +17,12 @@ import (
 const (
 	// idToUDPEnd is the bytes from the identification, with it, to the end of
 	// the UDP header.
-	idToUDPEnd = ipv4Len - 4 + udpLen
+	idToUDPEnd = ipudp.IPv4Len - 4 + ipudp.UDPLen
 	// idToICRC is the bytes from the identification to the ICRC, beyond the
 	// length of the packet with its ICRC.
 	idToICRC = idToUDPEnd - ICRCLen
 	// maxUDPPayload is the longest payload of a UDP datagram over IPv4.
-	maxUDPPayload = 65535 - ipv4Len - udpLen
+	maxUDPPayload = ipudp.MaxPayload
 )
 
 // idEffect is what each value of the first and of the second byte of the

@@ -3,6 +3,8 @@ package roce
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
 // idSizes are packet sizes up to the longest UDP payload, on both sides of
@@ -37,8 +39,8 @@ func TestWithoutDF(t *testing.T) {
 		pkt, zero := path.sealed(r, 64, 0)
 		id := uint16(r.Uint32())
 		ip := path.headers(len(pkt), id)
-		udp := ip[len(ip)-udpLen:]
-		if ip = ip[:len(ip)-udpLen]; i == 0 {
+		udp := ip[len(ip)-ipudp.UDPLen:]
+		if ip = ip[:len(ip)-ipudp.UDPLen]; i == 0 {
 			ip[6] = 0
 		}
 		want, ok := HeaderICRC(ip, udp, pkt)

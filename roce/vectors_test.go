@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
 // vector is a packet in the four pieces that an ICRC is computed from.
@@ -119,7 +120,7 @@ func prefixOf(ip, udp []byte) (p Prefix, id uint16) {
 		src, dst = netip.AddrFrom16([16]byte(ip[8:])), netip.AddrFrom16([16]byte(ip[24:]))
 	}
 	number := func(b []byte) uint16 { return uint16(b[0])<<8 | uint16(b[1]) }
-	return NewPrefix(src, dst, number(udp), number(udp[2:]), int(number(udp[4:]))-udpLen), id
+	return NewPrefix(src, dst, number(udp), number(udp[2:]), int(number(udp[4:]))-ipudp.UDPLen), id
 }
 
 func TestVectors(t *testing.T) {

@@ -1,12 +1,11 @@
 package qp
 
 import (
-	"encoding/binary"
-
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -168,34 +167,12 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 // packet came with: IPv6 whole, IPv4 in the last 20 bytes.
 func putGRH(b *[grhBytes]byte, p *Packet) {
 	d := p.Data
+	h := ipudp.Header{
+		Src: d.Src, Dst: d.Dst, ID: p.ID, NoDF: d.NoDF, TClass: d.TClass, HopLimit: d.HopLimit, FlowLabel: d.FlowLabel,
+	}
 	if d.Src.Is4() {
-		putIPv4(b[20:], p)
+		h.PutIP(b[grhBytes-ipudp.IPv4Len:], p.Size)
 		return
 	}
-	src, dst := d.Src.As16(), d.Dst.As16()
-	binary.BigEndian.PutUint32(b[0:], 6<<28|uint32(d.TClass)<<20|d.FlowLabel&0xfffff)
-	binary.BigEndian.PutUint16(b[4:], uint16(p.Size+8))
-	b[6], b[7] = 17, d.HopLimit
-	copy(b[8:], src[:])
-	copy(b[24:], dst[:])
-}
-
-func putIPv4(b []byte, p *Packet) {
-	d := p.Data
-	src, dst := d.Src.As4(), d.Dst.As4()
-	b[0], b[1] = 0x45, d.TClass
-	binary.BigEndian.PutUint16(b[2:], uint16(p.Size+28))
-	binary.BigEndian.PutUint16(b[4:], p.ID)
-	if !d.NoDF {
-		b[6] = 0x40 // do not fragment
-	}
-	b[8], b[9] = d.HopLimit, 17
-	copy(b[12:], src[:])
-	copy(b[16:], dst[:])
-	sum := uint32(0)
-	for i := 0; i < 20; i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[i:]))
-	}
-	sum = sum&0xffff + sum>>16
-	binary.BigEndian.PutUint16(b[10:], ^uint16(sum+sum>>16))
+	h.PutIP(b[:], p.Size)
 }

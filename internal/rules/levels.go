@@ -55,6 +55,7 @@ var table = []Row{
 	{"ib", 0, Engine, true},
 	{"internal/clock", 0, Engine, false},
 	{"internal/counters", 0, Engine, false},
+	{"internal/fabric/ipudp", 0, Engine, false},
 
 	{"roce", 1, Engine, true},
 	{"mad", 1, Engine, true},
@@ -69,7 +70,6 @@ var table = []Row{
 	{"internal/fabric/fault", 2, Engine, false},
 	{"internal/fabric/ident", 2, Engine, false},
 	{"internal/fabric/iface", 2, IO, false},
-	{"internal/fabric/ipudp", 2, Engine, false},
 	{"internal/fabric/poll", 2, IO, false},
 	{"internal/fabric/udp", 2, IO, false},
 	{"internal/fabric/raw", 2, IO, false},
@@ -108,7 +108,6 @@ var table = []Row{
 var footing = []string{
 	"internal/fabric/ident",
 	"internal/fabric/iface",
-	"internal/fabric/ipudp",
 	"internal/fabric/poll",
 	"internal/trace",
 }

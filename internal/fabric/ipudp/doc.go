@@ -1,5 +1,6 @@
 // Package ipudp writes and reads the IPv4, IPv6 and UDP headers around a
-// packet, for ports that see them: the privileged one and the capture.
+// packet: for the ports that see them, the privileged one and the capture, for
+// the ICRC, which covers them, and for receivers of UD, who get the IP header.
 //
 // Reading order: header.go, checksum.go.
 //

@@ -46,14 +46,20 @@ func (h *Header) Len() int {
 // MaxPayload, and returns their length. The IPv4 checksum is right; the UDP
 // checksum is 0, none. b must have room for Len bytes.
 func (h *Header) Put(b []byte, n int) int {
+	ip := h.PutIP(b, n)
+	PutUDP((*[UDPLen]byte)(b[ip:]), h.SrcPort, h.DstPort, uint16(n+UDPLen))
+	return ip + UDPLen
+}
+
+// PutIP writes the IP header alone of a packet with n bytes of UDP payload, and
+// returns its length.
+func (h *Header) PutIP(b []byte, n int) int {
 	if h.Src.Is4() {
 		h.putIPv4((*[IPv4Len]byte)(b), uint16(n+IPv4Len+UDPLen))
-		h.putUDP((*[UDPLen]byte)(b[IPv4Len:]), uint16(n+UDPLen))
-		return IPv4Len + UDPLen
+		return IPv4Len
 	}
 	h.putIPv6((*[IPv6Len]byte)(b), uint16(n+UDPLen))
-	h.putUDP((*[UDPLen]byte)(b[IPv6Len:]), uint16(n+UDPLen))
-	return IPv6Len + UDPLen
+	return IPv6Len
 }
 
 // +-------+-------+---------------+-------------------------------+
@@ -68,18 +74,24 @@ func (h *Header) Put(b []byte, n int) int {
 // | Dst                                                           |
 // +---------------------------------------------------------------+
 func (h *Header) putIPv4(b *[IPv4Len]byte, total uint16) {
-	b[0], b[1] = 0x45, h.TClass
-	binary.BigEndian.PutUint16(b[2:], total)
+	FixedIPv4(b, h.Src.As4(), h.Dst.As4(), total)
+	b[1], b[8] = h.TClass, h.HopLimit
 	binary.BigEndian.PutUint16(b[4:], h.ID)
-	b[6], b[7] = 0, 0
-	if !h.NoDF {
-		binary.BigEndian.PutUint16(b[6:], dontFragment)
+	if h.NoDF {
+		b[6] = 0
 	}
-	b[8], b[9], b[10], b[11] = h.HopLimit, protocolUDP, 0, 0
-	src, dst := h.Src.As4(), h.Dst.As4()
-	copy(b[12:], src[:])
-	copy(b[16:], dst[:])
 	binary.BigEndian.PutUint16(b[10:], ^fold(add(0, b[:])))
+}
+
+// FixedIPv4 writes the IPv4 header of a packet of total bytes, with DF, but for
+// what can change on the way and the identification, which are 0.
+func FixedIPv4(b *[IPv4Len]byte, src, dst [4]byte, total uint16) {
+	b[0], b[1] = 0x45, 0
+	binary.BigEndian.PutUint16(b[2:], total)
+	binary.BigEndian.PutUint32(b[4:], dontFragment)
+	b[8], b[9], b[10], b[11] = 0, protocolUDP, 0, 0
+	*(*[4]byte)(b[12:]) = src
+	*(*[4]byte)(b[16:]) = dst
 }
 
 // +-------+---------------+---------------------------------------+
@@ -91,22 +103,31 @@ func (h *Header) putIPv4(b *[IPv4Len]byte, total uint16) {
 // | Dst (16 bytes)                                                |
 // +---------------------------------------------------------------+
 func (h *Header) putIPv6(b *[IPv6Len]byte, payload uint16) {
+	FixedIPv6(b, h.Src.As16(), h.Dst.As16(), payload)
 	binary.BigEndian.PutUint32(b[0:], 6<<28|uint32(h.TClass)<<20|h.FlowLabel&0xFFFFF)
-	binary.BigEndian.PutUint16(b[4:], payload)
-	b[6], b[7] = protocolUDP, h.HopLimit
-	src, dst := h.Src.As16(), h.Dst.As16()
-	copy(b[8:], src[:])
-	copy(b[24:], dst[:])
+	b[7] = h.HopLimit
 }
 
-// +-------------------------------+-------------------------------+
-// | SrcPort                       | DstPort                       |
-// +-------------------------------+-------------------------------+
-// | length                        | checksum                      |
-// +-------------------------------+-------------------------------+
-func (h *Header) putUDP(b *[UDPLen]byte, length uint16) {
-	binary.BigEndian.PutUint16(b[0:], h.SrcPort)
-	binary.BigEndian.PutUint16(b[2:], h.DstPort)
+// FixedIPv6 writes the IPv6 header of a packet with payload bytes behind it but
+// for what can change on the way, which is 0.
+func FixedIPv6(b *[IPv6Len]byte, src, dst [16]byte, payload uint16) {
+	binary.BigEndian.PutUint32(b[0:], 6<<28)
+	binary.BigEndian.PutUint16(b[4:], payload)
+	b[6], b[7] = protocolUDP, 0
+	*(*[16]byte)(b[8:]) = src
+	*(*[16]byte)(b[24:]) = dst
+}
+
+// PutUDP writes a UDP header without a checksum, for length bytes with itself.
+//
+//	+-------------------------------+-------------------------------+
+//	| src                           | dst                           |
+//	+-------------------------------+-------------------------------+
+//	| length                        | checksum                      |
+//	+-------------------------------+-------------------------------+
+func PutUDP(b *[UDPLen]byte, src, dst, length uint16) {
+	binary.BigEndian.PutUint16(b[0:], src)
+	binary.BigEndian.PutUint16(b[2:], dst)
 	binary.BigEndian.PutUint16(b[4:], length)
 	b[6], b[7] = 0, 0
 }
