@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 )
 
@@ -38,6 +40,57 @@ func TestRunAllInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted check says %v", err)
 	}
+}
+
+// TestRunAllTellsHowFarItIs compares all that is printed of steps that take
+// their time, which is virtual.
+func TestRunAllTellsHowFarItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		takes := func(d time.Duration, err error) func(context.Context) (string, error) {
+			return func(ctx context.Context) (string, error) {
+				ctx, cancel := context.WithTimeout(ctx, d)
+				defer cancel()
+				<-ctx.Done()
+				return "the reason", err
+			}
+		}
+		steps := make([]step, 10)
+		for i := range steps {
+			steps[i] = step{fmt.Sprintf("quick%d", i+1), takes(0, nil)}
+		}
+		steps[1] = step{"slow", takes(74560*time.Millisecond, nil)}
+		steps[2] = step{"quick", takes(1500*time.Millisecond, nil)}
+		var out strings.Builder
+		if err := runAll(t.Context(), &out, steps[:3]); err != nil {
+			t.Error(err)
+		}
+		const want = `[1/3] quick1
+[1/3] quick1: ok, 0s
+[2/3] slow
+[2/3] slow: running for 30s, 30s in all
+[2/3] slow: running for 1m0s, 1m0s in all
+[2/3] slow: ok, 1m14.6s
+[3/3] quick
+[3/3] quick: ok, 1.5s
+all 3 steps passed in 1m16.1s
+`
+		if out.String() != want {
+			t.Errorf("printed\n%s\nwant\n%s", out.String(), want)
+		}
+		steps[9].run = takes(31*time.Second, errors.New("broken"))
+		out.Reset()
+		if err := runAll(t.Context(), &out, steps); err == nil {
+			t.Error("a step fails and the check passes")
+		}
+		const end = `[10/10] quick10
+[10/10] quick10: running for 30s, 1m46.1s in all
+[10/10] quick10: FAILED after 31s
+the reason
+`
+		if s := out.String(); !strings.HasPrefix(s, "[ 1/10] quick1\n") || !strings.HasSuffix(s, end) {
+			t.Errorf("printed\n%s\nwant it to end with\n%s", s, end)
+		}
+	})
 }
 
 func TestChoose(t *testing.T) {

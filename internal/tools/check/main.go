@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -73,20 +74,47 @@ func choose(steps []step, list string) ([]step, error) {
 	return chosen, nil
 }
 
+// heartbeat is how often a step that runs says so.
+const heartbeat = 30 * time.Second
+
 // runAll runs the steps in order until one fails.
 func runAll(ctx context.Context, w io.Writer, steps []step) error {
 	begin := time.Now()
-	for _, s := range steps {
-		fmt.Fprintf(w, "%-20s ", s.name)
+	for i, s := range steps {
+		title := fmt.Sprintf("[%*d/%d] %s", len(strconv.Itoa(len(steps))), i+1, len(steps), s.name)
+		fmt.Fprintln(w, title)
 		start := time.Now()
-		output, err := s.run(ctx)
-		took := time.Since(start).Round(100 * time.Millisecond)
+		output, err := s.watched(ctx, func() {
+			fmt.Fprintf(w, "%s: running for %v, %v in all\n", title, since(start), since(begin))
+		})
 		if err = errors.Join(err, ctx.Err()); err != nil {
-			fmt.Fprintf(w, "FAILED  %v\n%s\n", took, output)
+			fmt.Fprintf(w, "%s: FAILED after %v\n%s\n", title, since(start), output)
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		fmt.Fprintf(w, "ok      %v\n", took)
+		fmt.Fprintf(w, "%s: ok, %v\n", title, since(start))
 	}
-	fmt.Fprintf(w, "all %d steps passed in %v\n", len(steps), time.Since(begin).Round(time.Second))
+	fmt.Fprintf(w, "all %d steps passed in %v\n", len(steps), since(begin))
 	return nil
+}
+
+// since returns the time since t as people want to read it.
+func since(t time.Time) time.Duration { return time.Since(t).Round(100 * time.Millisecond) }
+
+// watched runs the step and calls beat from time to time until it ends.
+func (s *step) watched(ctx context.Context, beat func()) (output string, err error) {
+	done := make(chan struct{})
+	go func() {
+		output, err = s.run(ctx)
+		close(done)
+	}()
+	t := time.NewTicker(heartbeat)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return output, err
+		case <-t.C:
+			beat()
+		}
+	}
 }
