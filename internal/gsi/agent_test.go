@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -41,7 +42,7 @@ func TestC12_Dispatch(t *testing.T) {
 	} {
 		m := madOf(c.class, c.version, c.method, 3)
 		if c.want == "" {
-			r.wantDrop("a MAD for nobody", m, DropAgent)
+			r.wantDrop("a MAD for nobody", m, counters.DropMADAgent)
 		} else {
 			r.deliver(c.want, m)
 		}

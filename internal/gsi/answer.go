@@ -1,6 +1,9 @@
 package gsi
 
-import "github.com/softhca/softhca/mad"
+import (
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/mad"
+)
 
 // wantsAnswer reports whether a MAD of the method is answered when nothing
 // else does: Get and Set, as on Linux. Everything else is dropped.
@@ -17,16 +20,16 @@ func statusOfMethod(m mad.Method) mad.Status {
 }
 
 // refuse answers a Get or Set with a status.
-func (g *Interface) refuse(r *Received, h *mad.Header, s mad.Status) (Drop, bool) {
+func (g *Interface) refuse(r *Received, h *mad.Header, s mad.Status) (counters.Drop, bool) {
 	if !wantsAnswer(h.Method) {
-		return DropAgent, false
+		return counters.DropMADAgent, false
 	}
 	m := mad.Unsupported(r.MAD, s)
 	return g.answer(r, &m, &g.counters.Unsupported)
 }
 
 // inform answers a Get of an agent's ClassPortInfo.
-func (g *Interface) inform(r *Received, h *mad.Header, a *Agent) (Drop, bool) {
+func (g *Interface) inform(r *Received, h *mad.Header, a *Agent) (counters.Drop, bool) {
 	var m mad.MAD
 	answer := *h
 	answer.Method, answer.Status = mad.MethodGetResp, mad.StatusOK
@@ -37,13 +40,13 @@ func (g *Interface) inform(r *Received, h *mad.Header, a *Agent) (Drop, bool) {
 
 // answer sends what nobody decided to send. So that no flood of requests takes
 // the queue from the agents, it uses the first quarter only.
-func (g *Interface) answer(r *Received, m *mad.MAD, count *uint64) (Drop, bool) {
+func (g *Interface) answer(r *Received, m *mad.MAD, count *uint64) (counters.Drop, bool) {
 	if g.queue.count >= g.queue.max/4 {
-		return DropAnswer, false
+		return counters.DropMADAnswer, false
 	}
 	to, err := g.resolve(&r.From)
 	if err != nil || g.enqueue(&to, m) != nil {
-		return DropAnswer, false
+		return counters.DropMADAnswer, false
 	}
 	*count++
 	return 0, true

@@ -3,6 +3,7 @@ package gsi
 import (
 	"testing"
 
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/mad"
 )
@@ -45,7 +46,7 @@ func TestC12_Unsupported(t *testing.T) {
 		r.agent(mad.ClassCM, 2, mad.MethodSend)
 		m := madOf(c.class, c.version, c.method, 0x1122334455667788)
 		drop, ok := r.receive(r.packet(m), r.datagram())
-		want := map[bool]Drop{true: DropResponse, false: DropAgent}[c.method.IsResponse()]
+		want := map[bool]counters.Drop{true: counters.DropResponse, false: counters.DropMADAgent}[c.method.IsResponse()]
 		if c.status == silent {
 			if ok || drop != want {
 				t.Errorf("%s, %v: taken %v, %v; want %v", c.what, c.method, ok, drop, want)

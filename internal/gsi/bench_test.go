@@ -10,7 +10,7 @@ import (
 // BenchmarkSend measures a MAD on its way out, from the agent into the batch.
 func BenchmarkSend(b *testing.B) {
 	r := newRig(b, Config{})
-	r.g.cfg.Trace = nil
+	r.g.cfg.Out.Trace = nil
 	a := r.agent(mad.ClassCM, 2)
 	m := madOf(mad.ClassCM, 2, mad.MethodSend, 1)
 	b.ReportAllocs()
@@ -25,7 +25,7 @@ func BenchmarkSend(b *testing.B) {
 // agent.
 func BenchmarkReceive(b *testing.B) {
 	r := newRig(b, Config{})
-	r.g.cfg.Trace = nil
+	r.g.cfg.Out.Trace = nil
 	_, err := r.g.Register(AgentConfig{
 		Class: mad.ClassCM, Version: 2, Methods: []mad.Method{mad.MethodSend},
 		Receive: func(clock.Instant, *Received) bool { return true },

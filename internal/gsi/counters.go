@@ -1,6 +1,7 @@
 package gsi
 
-// Counters are the counts of an interface. They only grow.
+// Counters are the counts of an interface beside those of its adapter. They
+// only grow.
 type Counters struct {
 	Sent        uint64 // MADs handed to the network, retries and answers among them
 	Received    uint64 // datagrams with the service, addresses and keys of QP1
@@ -9,11 +10,9 @@ type Counters struct {
 	Unsupported uint64 // Gets and Sets answered with what is not supported
 	Informed    uint64 // Gets of ClassPortInfo answered
 	QueueFull   uint64 // MADs and retries that found the queue full
-	Drops       [NumDrops]uint64
 }
 
-// Each calls f with the name and the value of every counter but the drops, in
-// a fixed order.
+// Each calls f with the name and the value of every counter, in a fixed order.
 func (c *Counters) Each(f func(name string, v uint64)) {
 	f("mad_sent", c.Sent)
 	f("mad_received", c.Received)

@@ -8,7 +8,7 @@
 // calls of the engine), agent.go (who takes which MADs), transaction.go with
 // table.go (requests that wait for an answer), receive.go (the way in),
 // answer.go (what the interface answers by itself), queue.go and transmit.go
-// (the way out), drop.go and counters.go.
+// (the way out), counters.go.
 //
 // The package does no I/O and reads no clock. It knows classes and methods, but
 // nothing of what the attributes of a class mean. Every call, and every

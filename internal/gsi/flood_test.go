@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -53,7 +54,7 @@ func TestC12_Floods(t *testing.T) {
 		"responses":                  {madOf(mad.ClassPerf, 1, mad.MethodGetResp, 0), false},
 	} {
 		r := newRig(t, Config{MaxQueue: 64})
-		r.g.cfg.Trace = nil
+		r.g.cfg.Out.Trace = nil
 		a := r.agent(mad.ClassPerf, 1)
 		bytes := r.flood(c.m, n/2, func(int) {})
 		if r.g.queue.count != map[bool]int{true: 16}[c.answered] {
@@ -77,7 +78,7 @@ func TestC12_Floods(t *testing.T) {
 		if bytes > 4<<20 {
 			t.Errorf("%s: a million packets take %d bytes", what, bytes)
 		}
-		if got := r.g.Counters(); got.Received < n || c.answered != (got.Drops[DropAnswer] > 0) {
+		if got := r.g.Counters(); got.Received < n || c.answered != (r.counters.Drops[counters.DropMADAnswer] > 0) {
 			t.Errorf("%s: counted %+v", what, got)
 		}
 	}
@@ -108,7 +109,7 @@ func (r *rig) conversation(what string, a *agent) (answered int) {
 // neither when it is sent nor when it arrives, is answered or dropped.
 func TestC12_NoAllocation(t *testing.T) {
 	r := newRig(t, Config{})
-	r.g.cfg.Trace = nil
+	r.g.cfg.Out.Trace = nil
 	got := 0
 	a, err := r.g.Register(AgentConfig{
 		Class: mad.ClassCM, Version: 2, Methods: []mad.Method{mad.MethodSend},

@@ -7,7 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -33,9 +33,10 @@ type Config struct {
 	// SrcPort is the UDP source port of everything sent; 0 takes the one that
 	// Linux gives QP1.
 	SrcPort         uint16
-	MaxQueue        int          // MADs that wait to be sent; 0 takes 1024
-	MaxTransactions int          // requests that wait for an answer; 0 takes 1024
-	Trace           trace.Tracer // nil for none
+	MaxQueue        int // MADs that wait to be sent; 0 takes 1024
+	MaxTransactions int // requests that wait for an answer; 0 takes 1024
+	// Out writes the datagrams. Packets and drops are counted among its counters.
+	Out *packet.Writer
 }
 
 // fill replaces zero values by defaults and makes the lists the interface's
@@ -66,9 +67,7 @@ type Interface struct {
 	psn      ib.PSN // of the next datagram
 	counters Counters
 
-	in  Received     // the MAD being processed
-	out roce.Packet  // scratch for packets being built
-	rec trace.Record // scratch for records
+	in Received // the MAD being processed
 }
 
 // New returns an interface without agents.
@@ -97,11 +96,3 @@ func (g *Interface) Advance(now clock.Instant) {
 
 // Counters returns the counts so far.
 func (g *Interface) Counters() Counters { return g.counters }
-
-// record hands a record about QP1 to the tracer. The caller has checked that
-// there is one.
-func (g *Interface) record(now clock.Instant, r trace.Record) {
-	r.At, r.QPN = now, ib.QPNGSI
-	g.rec = r
-	g.cfg.Trace(&g.rec)
-}

@@ -3,6 +3,7 @@ package gsi
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
@@ -10,38 +11,38 @@ import (
 )
 
 // Receive processes a packet to QP1, which the caller has parsed and whose
-// ICRC it has checked; d says which way it came. Neither is kept. It returns
-// false and the reason when the packet was dropped.
-func (g *Interface) Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram) (Drop, bool) {
+// ICRC it has checked; d says which way it came. Neither is kept.
+func (g *Interface) Receive(now clock.Instant, p *roce.Packet, d *fabric.Datagram) {
 	r := &g.in
 	*r = Received{From: Address{
 		Local: d.Dst, Remote: d.Src, QPN: p.DETH.SrcQP, TClass: d.TClass, FlowLabel: d.FlowLabel,
 	}}
+	out := g.cfg.Out
 	drop, ok := g.admit(p, r)
 	if ok {
+		out.Counters.RcvdPkts++
 		g.counters.Received++
 		g.traceIn(now, p)
 		drop, ok = g.deliver(now, p, r)
 	}
 	if !ok {
-		g.counters.Drops[drop]++
-		if g.cfg.Trace != nil {
-			g.record(now, trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: sizeOf(p), Cause: drop.String()})
+		out.Counters.Drops[drop]++
+		if out.Trace != nil {
+			out.Record(now, ib.QPNGSI, trace.Record{Kind: trace.Drop, PSN: p.BTH.PSN, Len: sizeOf(p), Cause: drop.String()})
 		}
 	}
-	return drop, ok
 }
 
 // admit checks what lies before the MAD, in the order of a queue pair: service,
 // addresses, keys. It notes the entry of the P_Key table that an answer takes:
 // the sender's own key may be a limited one, which would not match itself.
-func (g *Interface) admit(p *roce.Packet, r *Received) (Drop, bool) {
+func (g *Interface) admit(p *roce.Packet, r *Received) (counters.Drop, bool) {
 	from := &r.From
 	switch {
 	case p.Info.Service != roce.ServiceUD:
-		return DropService, false
+		return counters.DropService, false
 	case !reachable(from.Remote) || !reachable(from.Local) || from.QPN == 0 || from.QPN == ib.QPNMulticast:
-		return DropAddress, false
+		return counters.DropAddress, false
 	}
 	for _, k := range g.cfg.PKeys {
 		if k.Matches(p.BTH.PKey) {
@@ -51,26 +52,26 @@ func (g *Interface) admit(p *roce.Packet, r *Received) (Drop, bool) {
 	}
 	switch {
 	case from.PKey == 0:
-		return DropPKey, false
+		return counters.DropPKey, false
 	case p.DETH.QKey != ib.QKeyGSI:
-		return DropQKey, false
+		return counters.DropQKey, false
 	}
 	return 0, true
 }
 
 // deliver hands the MAD to whom it is for.
-func (g *Interface) deliver(now clock.Instant, p *roce.Packet, r *Received) (Drop, bool) {
+func (g *Interface) deliver(now clock.Instant, p *roce.Packet, r *Received) (counters.Drop, bool) {
 	switch {
 	case p.BTH.Opcode != roce.UDSendOnly:
-		return DropOpcode, false
+		return counters.DropOpcode, false
 	case len(p.Payload) != mad.Size:
-		return DropLength, false
+		return counters.DropLength, false
 	}
 	r.MAD = (*mad.MAD)(p.Payload)
 	h := r.MAD.Header()
 	switch {
 	case h.BaseVersion != mad.BaseVersion:
-		return DropVersion, false
+		return counters.DropMADVersion, false
 	case h.Method.IsResponse():
 		return g.response(now, r, &h)
 	}
@@ -79,10 +80,10 @@ func (g *Interface) deliver(now clock.Instant, p *roce.Packet, r *Received) (Dro
 
 // response ends the request that a MAD answers. Nothing else ever takes it,
 // and nothing answers it.
-func (g *Interface) response(now clock.Instant, r *Received, h *mad.Header) (Drop, bool) {
+func (g *Interface) response(now clock.Instant, r *Received, h *mad.Header) (counters.Drop, bool) {
 	t := g.waiting.byKey[key{r.From.Remote, h.TID, h.Class}]
 	if t == nil || t.answer != h.Method {
-		return DropResponse, false
+		return counters.DropResponse, false
 	}
 	t.end(now, r, nil)
 	return 0, true
@@ -90,7 +91,7 @@ func (g *Interface) response(now clock.Instant, r *Received, h *mad.Header) (Dro
 
 // request hands a MAD that nobody asked for to the agent of its class and
 // version, or answers it.
-func (g *Interface) request(now clock.Instant, r *Received, h *mad.Header) (Drop, bool) {
+func (g *Interface) request(now clock.Instant, r *Received, h *mad.Header) (counters.Drop, bool) {
 	a, known := g.find(h.Class, h.ClassVersion)
 	switch {
 	case a == nil && known:
@@ -108,13 +109,13 @@ func (g *Interface) request(now clock.Instant, r *Received, h *mad.Header) (Drop
 }
 
 func (g *Interface) traceIn(now clock.Instant, p *roce.Packet) {
-	if g.cfg.Trace == nil {
+	if g.cfg.Out.Trace == nil {
 		return
 	}
 	r := trace.Record{Kind: trace.PacketIn, PSN: p.BTH.PSN, Len: sizeOf(p)}
 	n := p.PutHeaders(r.Header[:])
 	copy(r.Header[n:], p.Payload) // a MAD's header, and the IDs of a CM message
-	g.record(now, r)
+	g.cfg.Out.Record(now, ib.QPNGSI, r)
 }
 
 // sizeOf returns the bytes of the UDP payload that a packet was parsed from.

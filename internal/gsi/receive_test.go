@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
@@ -17,29 +18,29 @@ func TestC1_WhatQP1Drops(t *testing.T) {
 	group := netip.MustParseAddr("239.1.2.3")
 	for _, c := range []struct {
 		what string
-		drop Drop
+		drop counters.Drop
 		p    func(*roce.Packet)
 		d    func(*fabric.Datagram)
 	}{
-		{what: "RC", drop: DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
-		{what: "RD", drop: DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RDSendOnly }},
-		{what: "CNP", drop: DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
-		{what: "immediate data", drop: DropOpcode, p: func(p *roce.Packet) { p.BTH.Opcode = roce.UDSendOnlyWithImm }},
-		{what: "the Q_Key of another", drop: DropQKey, p: func(p *roce.Packet) { p.DETH.QKey = 0x80010001 }},
-		{what: "P_Key of another partition", drop: DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x8001 }},
-		{what: "P_Key 0", drop: DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x8000 }},
-		{what: "two limited members", drop: DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x0123 }},
-		{what: "nothing", drop: DropLength, p: func(p *roce.Packet) { p.Payload = nil }},
-		{what: "255 bytes", drop: DropLength, p: func(p *roce.Packet) { p.Payload = p.Payload[:255] }},
-		{what: "260 bytes", drop: DropLength, p: func(p *roce.Packet) { p.Payload = append(p.Payload, 1, 2, 3, 4) }},
-		{what: "base version 0", drop: DropVersion, p: func(p *roce.Packet) { p.Payload[0] = 0 }},
-		{what: "base version 0x80", drop: DropVersion, p: func(p *roce.Packet) { p.Payload[0] = 0x80 }},
-		{what: "from QP0", drop: DropAddress, p: func(p *roce.Packet) { p.DETH.SrcQP = 0 }},
-		{what: "from all QPs", drop: DropAddress, p: func(p *roce.Packet) { p.DETH.SrcQP = ib.QPNMulticast }},
-		{what: "to a group", drop: DropAddress, d: func(d *fabric.Datagram) { d.Dst = group }},
-		{what: "from a group", drop: DropAddress, d: func(d *fabric.Datagram) { d.Src = group }},
-		{what: "from nobody", drop: DropAddress, d: func(d *fabric.Datagram) { d.Src = netip.IPv4Unspecified() }},
-		{what: "from everybody", drop: DropAddress, d: func(d *fabric.Datagram) { d.Src = netip.MustParseAddr("255.255.255.255") }},
+		{what: "RC", drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
+		{what: "RD", drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RDSendOnly }},
+		{what: "CNP", drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
+		{what: "immediate data", drop: counters.DropOpcode, p: func(p *roce.Packet) { p.BTH.Opcode = roce.UDSendOnlyWithImm }},
+		{what: "the Q_Key of another", drop: counters.DropQKey, p: func(p *roce.Packet) { p.DETH.QKey = 0x80010001 }},
+		{what: "P_Key of another partition", drop: counters.DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x8001 }},
+		{what: "P_Key 0", drop: counters.DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x8000 }},
+		{what: "two limited members", drop: counters.DropPKey, p: func(p *roce.Packet) { p.BTH.PKey = 0x0123 }},
+		{what: "nothing", drop: counters.DropLength, p: func(p *roce.Packet) { p.Payload = nil }},
+		{what: "255 bytes", drop: counters.DropLength, p: func(p *roce.Packet) { p.Payload = p.Payload[:255] }},
+		{what: "260 bytes", drop: counters.DropLength, p: func(p *roce.Packet) { p.Payload = append(p.Payload, 1, 2, 3, 4) }},
+		{what: "base version 0", drop: counters.DropMADVersion, p: func(p *roce.Packet) { p.Payload[0] = 0 }},
+		{what: "base version 0x80", drop: counters.DropMADVersion, p: func(p *roce.Packet) { p.Payload[0] = 0x80 }},
+		{what: "from QP0", drop: counters.DropAddress, p: func(p *roce.Packet) { p.DETH.SrcQP = 0 }},
+		{what: "from all QPs", drop: counters.DropAddress, p: func(p *roce.Packet) { p.DETH.SrcQP = ib.QPNMulticast }},
+		{what: "to a group", drop: counters.DropAddress, d: func(d *fabric.Datagram) { d.Dst = group }},
+		{what: "from a group", drop: counters.DropAddress, d: func(d *fabric.Datagram) { d.Src = group }},
+		{what: "from nobody", drop: counters.DropAddress, d: func(d *fabric.Datagram) { d.Src = netip.IPv4Unspecified() }},
+		{what: "from everybody", drop: counters.DropAddress, d: func(d *fabric.Datagram) { d.Src = netip.MustParseAddr("255.255.255.255") }},
 	} {
 		r := newRig(t, Config{PKeys: []ib.PKey{0xffff, 0x0123}})
 		a := r.agent(mad.ClassPerf, 1, mad.MethodGet, mad.MethodSend)
@@ -51,11 +52,11 @@ func TestC1_WhatQP1Drops(t *testing.T) {
 			c.d(&d)
 		}
 		drop, ok := r.receive(p, d)
-		if n := r.g.Counters(); ok || drop != c.drop || n.Drops[c.drop] != 1 || len(a.got) != 0 {
-			t.Errorf("%s: taken %v, dropped as %v, counted %d; want %v", c.what, ok, drop, n.Drops[c.drop], c.drop)
+		if n := r.counters.Drops[c.drop]; ok || drop != c.drop || n != 1 || len(a.got) != 0 {
+			t.Errorf("%s: taken %v, dropped as %v, counted %d; want %v", c.what, ok, drop, n, c.drop)
 		}
-		if n := r.g.Counters().Received; n != map[bool]uint64{true: 1}[c.drop.Admitted()] {
-			t.Errorf("%s: counted %d times as received", c.what, n)
+		if n, m := r.g.Counters().Received, r.counters.RcvdPkts; n != m || n != map[bool]uint64{true: 1}[admitted(c.drop)] {
+			t.Errorf("%s: counted %d times as received by QP1, %d by the adapter", c.what, n, m)
 		}
 		r.wantSent(c.what, 0)
 		last := r.trace[len(r.trace)-1]
@@ -136,16 +137,5 @@ func TestC13_Records(t *testing.T) {
 	}
 	if out := r.trace[1]; out.Header != [trace.HeaderBytes]byte(s.seg) || out.PSN != s.p.BTH.PSN {
 		t.Errorf("the record of what left is % x", out.Header)
-	}
-}
-
-// TestDropNames shows that every reason has a name of its own.
-func TestDropNames(t *testing.T) {
-	seen := map[string]bool{}
-	for d := range NumDrops {
-		if n := d.String(); n == "" || n == NumDrops.String() || seen[n] {
-			t.Errorf("reason %d is called %q", d, n)
-		}
-		seen[d.String()] = true
 	}
 }

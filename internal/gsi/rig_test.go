@@ -2,12 +2,15 @@ package gsi
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -21,11 +24,12 @@ var (
 
 // rig is one interface in virtual time; its peer is the test.
 type rig struct {
-	t     testing.TB
-	g     *Interface
-	now   clock.Instant
-	batch *fabric.Batch
-	trace []trace.Record
+	t        testing.TB
+	g        *Interface
+	now      clock.Instant
+	batch    *fabric.Batch
+	trace    []trace.Record
+	counters counters.Set
 }
 
 // newRig makes an interface on rigLocal, unless c says otherwise.
@@ -34,7 +38,9 @@ func newRig(t testing.TB, c Config) *rig {
 	if c.Addrs == nil {
 		c.Addrs = []netip.Addr{rigLocal}
 	}
-	c.Trace = func(rec *trace.Record) { r.trace = append(r.trace, *rec) }
+	c.Out = &packet.Writer{
+		Counters: &r.counters, Trace: func(rec *trace.Record) { r.trace = append(r.trace, *rec) },
+	}
 	r.g = New(c)
 	return r
 }
@@ -104,7 +110,7 @@ func (r *rig) datagram() fabric.Datagram {
 
 // receive hands a packet in as the shard does: parsed from bytes that are gone
 // afterwards.
-func (r *rig) receive(p roce.Packet, d fabric.Datagram) (Drop, bool) {
+func (r *rig) receive(p roce.Packet, d fabric.Datagram) (counters.Drop, bool) {
 	r.t.Helper()
 	b := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
 	p.Build(b)
@@ -112,9 +118,28 @@ func (r *rig) receive(p roce.Packet, d fabric.Datagram) (Drop, bool) {
 	if f := in.Parse(b); f != roce.FaultNone {
 		r.t.Fatalf("the test's packet is none: %v", f)
 	}
-	drop, ok := r.g.Receive(r.now, &in, &d)
+	drop, ok := r.hand(&in, &d)
 	clear(b)
 	return drop, ok
+}
+
+// hand hands a parsed packet in. It returns false and the reason when that was
+// counted as a drop.
+func (r *rig) hand(p *roce.Packet, d *fabric.Datagram) (counters.Drop, bool) {
+	before := r.counters.Drops
+	r.g.Receive(r.now, p, d)
+	for drop, n := range r.counters.Drops {
+		if n != before[drop] {
+			return counters.Drop(drop), false
+		}
+	}
+	return 0, true
+}
+
+// admitted reports whether a packet that was dropped for a reason was one for
+// QP1: its service, addresses and keys were right.
+func admitted(d counters.Drop) bool {
+	return !slices.Contains([]counters.Drop{counters.DropService, counters.DropAddress, counters.DropPKey, counters.DropQKey}, d)
 }
 
 // deliver hands a MAD in and wants it taken.
@@ -126,12 +151,12 @@ func (r *rig) deliver(what string, m *mad.MAD) {
 }
 
 // wantDrop hands a MAD in and wants it dropped.
-func (r *rig) wantDrop(what string, m *mad.MAD, want Drop) {
+func (r *rig) wantDrop(what string, m *mad.MAD, want counters.Drop) {
 	r.t.Helper()
-	before := r.g.counters.Drops[want]
+	before := r.counters.Drops[want]
 	drop, ok := r.receive(r.packet(m), r.datagram())
-	if ok || drop != want || r.g.counters.Drops[want] != before+1 {
-		r.t.Fatalf("%s: dropped %v (%v), counted %d; want %v", what, !ok, drop, r.g.counters.Drops[want]-before, want)
+	if ok || drop != want || r.counters.Drops[want] != before+1 {
+		r.t.Fatalf("%s: dropped %v (%v), counted %d; want %v", what, !ok, drop, r.counters.Drops[want]-before, want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -65,7 +66,7 @@ func TestC12_Answer(t *testing.T) {
 	at := r.now
 	answer := answerTo(&s)
 	r.deliver("the answer", answer)
-	r.wantDrop("the answer again", answer, DropResponse)
+	r.wantDrop("the answer again", answer, counters.DropResponse)
 	r.pass(time.Hour)
 	q.want(t, "answered", at, nil)
 	if q.ends[0].mad != *answer || r.g.Deadline() != clock.Never {
@@ -109,7 +110,7 @@ func TestC12_Timeouts(t *testing.T) {
 	if c := r.g.Counters(); c.Retried != 3 || c.TimedOut != 1 || c.Sent != 4 {
 		t.Errorf("counted: %+v", c)
 	}
-	r.wantDrop("an answer that is late", answerTo(&first), DropResponse)
+	r.wantDrop("an answer that is late", answerTo(&first), counters.DropResponse)
 }
 
 // TestC12_LateAdvance shows that a thread that comes late sends each request
@@ -144,11 +145,11 @@ func TestC12_Matching(t *testing.T) {
 		h := m.Header()
 		change(&h)
 		m.PutHeader(h)
-		r.wantDrop("another "+what, m, DropResponse)
+		r.wantDrop("another "+what, m, counters.DropResponse)
 	}
 	d := r.datagram()
 	d.Src = netip.MustParseAddr("10.0.0.3")
-	if drop, ok := r.receive(r.packet(answerTo(&s)), d); ok || drop != DropResponse {
+	if drop, ok := r.receive(r.packet(answerTo(&s)), d); ok || drop != counters.DropResponse {
 		t.Errorf("an answer from another address: taken %v, %v", ok, drop)
 	}
 	if len(q.ends) != 0 {
@@ -198,8 +199,8 @@ func TestC12_NoAnswer(t *testing.T) {
 	q.Transaction, err = a.Request(r.now, Address{Remote: rigPeer}, madOf(mad.ClassCM, 2, mad.MethodSend, 5), Retry{Timeout: time.Second}, q.done)
 	must(t, err)
 	r.wantSent("the request", 1)
-	r.wantDrop("a response", madOf(mad.ClassCM, 2, mad.MethodGetResp, 5), DropResponse)
-	r.wantDrop("a response without a method", madOf(mad.ClassCM, 2, 0x80, 5), DropResponse)
+	r.wantDrop("a response", madOf(mad.ClassCM, 2, mad.MethodGetResp, 5), counters.DropResponse)
+	r.wantDrop("a response without a method", madOf(mad.ClassCM, 2, 0x80, 5), counters.DropResponse)
 	r.deliver("a message with its transaction ID", madOf(mad.ClassCM, 2, mad.MethodSend, 5))
 	at := r.now
 	q.Cancel(at)
@@ -219,7 +220,7 @@ func TestC12_Cancel(t *testing.T) {
 	q.Cancel(r.now)
 	q.want(t, "canceled", r.now, ErrCanceled)
 	q.Cancel(r.now + 1)
-	r.wantDrop("an answer", answerTo(&s), DropResponse)
+	r.wantDrop("an answer", answerTo(&s), counters.DropResponse)
 	at := r.now
 	r.pass(time.Hour)
 	q.want(t, "and all the rest", at, ErrCanceled)

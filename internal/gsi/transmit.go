@@ -4,7 +4,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -32,25 +32,18 @@ func (g *Interface) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 // same but the PSN, which counts datagrams and which nobody checks. It reports
 // false when the batch is full.
 func (g *Interface) send(now clock.Instant, b *fabric.Batch, e *outgoing) bool {
-	seg, id := b.Append(&e.route.path, roce.Size(roce.UDSendOnly, mad.Size))
+	out := g.cfg.Out
+	out.Headers.BTH = roce.BTH{
+		Opcode: roce.UDSendOnly, MigReq: g.cfg.MigReq, PKey: e.route.pkey, DestQP: e.route.qpn, AckReq: true, PSN: g.psn,
+	}
+	out.Headers.DETH = roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPNGSI}
+	seg, payload, id := out.Append(b, &e.route.path, mad.Size)
 	if seg == nil {
 		return false
 	}
-	p := &g.out
-	p.BTH = roce.BTH{
-		Opcode: roce.UDSendOnly, MigReq: g.cfg.MigReq, PKey: e.route.pkey, DestQP: e.route.qpn, AckReq: true, PSN: g.psn,
-	}
-	p.DETH = roce.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QPNGSI}
-	p.Payload = e.mad[:]
-	p.Build(seg)
-	path := &e.route.path
-	roce.Seal(seg, roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, len(seg)).WithID(uint16(id)))
+	copy(payload, e.mad[:])
+	out.Seal(now, ib.QPNGSI, seg, packet.Prefix(&e.route.path, len(seg), id))
 	g.psn = g.psn.Next()
 	g.counters.Sent++
-	if g.cfg.Trace != nil {
-		r := trace.Record{Kind: trace.PacketOut, PSN: p.BTH.PSN, Len: len(seg)}
-		copy(r.Header[:], seg)
-		g.record(now, r)
-	}
 	return true
 }

@@ -64,7 +64,7 @@ func TestC1_LinuxIsHeard(t *testing.T) {
 	eachMAD(t, "*cm_*.pcap", func(name string, c *pcapfile.Packet, p *roce.Packet) {
 		r := newRig(t, Config{Addrs: []netip.Addr{c.Dst}})
 		a := r.agent(mad.ClassCM, mad.CMClassVersion, mad.MethodSend)
-		drop, ok := r.g.Receive(r.now, p, &fabric.Datagram{Src: c.Src, Dst: c.Dst, HopLimit: hopLimit(c)})
+		drop, ok := r.hand(p, &fabric.Datagram{Src: c.Src, Dst: c.Dst, HopLimit: hopLimit(c)})
 		if !ok || len(a.got) != 1 || a.got[0] != mad.MAD(p.Payload) {
 			t.Errorf("%s record %d: taken %v (%v)", name, c.Record, ok, drop)
 		}

@@ -213,16 +213,6 @@ func TestC12_FloodAndData(t *testing.T) {
 	}
 }
 
-// TestC12_DropsOfQP1 shows that every reason of QP1 is counted under its own
-// name among the adapter's counters.
-func TestC12_DropsOfQP1(t *testing.T) {
-	for d := range gsi.NumDrops {
-		if dropOf[d].String() != d.String() {
-			t.Errorf("%v is counted as %v", d, dropOf[d])
-		}
-	}
-}
-
 // TestNodeGUID shows that an adapter has the GUID that it is given, and must be
 // given one.
 func TestNodeGUID(t *testing.T) {

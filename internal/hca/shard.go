@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -25,6 +26,7 @@ type Shard struct {
 	cfg      *Config
 	env      qp.Env
 	counters counters.Set
+	out      packet.Writer
 	local    map[netip.Addr]struct{}
 	qpns     qpnTable
 	cm       *cm.Manager
@@ -49,7 +51,9 @@ type prefix struct {
 }
 
 func newShard(cfg *Config, mtu ib.MTU) *Shard {
-	s := &Shard{cfg: cfg, local: make(map[netip.Addr]struct{}), gsi: newGSI(cfg), timers: newDeadlines()}
+	s := &Shard{cfg: cfg, local: make(map[netip.Addr]struct{}), timers: newDeadlines()}
+	s.out = packet.Writer{Counters: &s.counters, Trace: cfg.Trace}
+	s.gsi = newGSI(cfg, &s.out)
 	for _, a := range cfg.Caps.Addrs {
 		s.local[a] = struct{}{}
 	}
@@ -59,6 +63,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		Mem:          memory.NewTable(cfg.Rand, cfg.Limits.MaxMR),
 		AHs:          qp.NewAHTable(cfg.Limits.MaxAH),
 		Counters:     &s.counters,
+		Out:          &s.out,
 		PKey:         func(i uint16) ib.PKey { return cfg.PKeys[i] },
 		Route:        s.route,
 		FixedSrcPort: cfg.Caps.SrcPort,
@@ -112,7 +117,7 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 		return
 	}
 	if q == nil {
-		s.receiveMAD(now, d)
+		s.gsi.Receive(now, &p.Packet, d)
 		return
 	}
 	p.Data, p.Size = d, len(seg)

@@ -70,8 +70,8 @@ var shardMutants = []mutant{
 		breaks: "", sim: "liveness", profile: "clean",
 	},
 	{
-		name: "packets-sent-counted-twice", file: "internal/qp/packet.go",
-		old: "q.env.Counters.SentPkts++", new: "q.env.Counters.SentPkts += 2",
+		name: "packets-sent-counted-twice", file: "internal/packet/writer.go",
+		old: "w.Counters.SentPkts++", new: "w.Counters.SentPkts += 2",
 		breaks: "", sim: "counters", profile: "clean",
 	},
 }

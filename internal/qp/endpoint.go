@@ -106,7 +106,7 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 // header starts the scratch packet with the BTH that every packet of this
 // endpoint begins with.
 func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
-	p := &e.env.out
+	p := &e.env.Out.Headers
 	p.BTH = roce.BTH{
 		Opcode: op, MigReq: e.env.Settings.MigReq, PKey: e.pkey, DestQP: e.attr.DestQPN, PSN: psn,
 	}
@@ -117,16 +117,7 @@ func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 // n bytes of payload, pad. It returns the whole segment, nil when the batch
 // is full, and its identification; finish completes it.
 func (e *endpoint) append(b *fabric.Batch, path *fabric.Path, n uint32) (seg, payload []byte, id int) {
-	p := &e.env.out
-	seg, id = b.Append(path, roce.Size(p.BTH.Opcode, int(n)))
-	if seg == nil {
-		return nil, nil, 0
-	}
-	p.BTH.PadCnt = uint8(roce.Pad(int(n)))
-	h := p.PutHeaders(seg)
-	payload = seg[h : h+int(n)]
-	clear(seg[h+int(n) : len(seg)-4])
-	return seg, payload, id
+	return e.env.Out.Append(b, path, int(n))
 }
 
 // appendBare appends a packet without payload on the endpoint's own path, and
@@ -147,21 +138,13 @@ func (e *endpoint) finish(seg []byte, id int) {
 
 // seal writes the ICRC and counts the packet.
 func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
-	roce.Seal(seg, pre)
-	e.env.Counters.SentPkts++
-	if e.env.Trace != nil {
-		r := trace.Record{Kind: trace.PacketOut, PSN: e.env.out.BTH.PSN, Len: len(seg)}
-		copy(r.Header[:], seg)
-		e.record(r)
-	}
+	e.env.Out.Seal(e.env.Now, e.num, seg, pre)
 }
 
 // record hands a record to the tracer. The caller has checked that there is
 // one, which keeps the cost out of the data path.
 func (e *endpoint) record(r trace.Record) {
-	r.At, r.QPN = e.env.Now, e.num
-	e.env.rec = r
-	e.env.Trace(&e.env.rec)
+	e.env.Out.Record(e.env.Now, e.num, r)
 }
 
 // tracePacket records an arriving packet.

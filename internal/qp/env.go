@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -62,9 +63,8 @@ type Env struct {
 	// Now is the instant that records are stamped with: the shard sets it on
 	// every entry.
 	Now clock.Instant
-
-	out roce.Packet  // scratch for packets being built
-	rec trace.Record // scratch for records
+	// Out writes the packets.
+	Out *packet.Writer
 }
 
 // Event is an asynchronous event: its kind and what it is about.

@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/packet"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -158,8 +159,7 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 		b.Unappend()
 		return 0, ib.WCLocProtErr
 	}
-	pre := roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, len(seg))
-	ep.seal(seg, pre.WithID(uint16(id)))
+	ep.seal(seg, packet.Prefix(&path, len(seg), id))
 	return 1, ib.WCSuccess
 }
 

@@ -64,6 +64,7 @@ var table = []Row{
 	{"internal/deadline", 1, Engine, false},
 
 	{"internal/trace", 2, Engine, false},
+	{"internal/packet", 2, Engine, false},
 	{"internal/gsi", 2, Engine, false},
 	{"internal/memory", 2, Engine, false},
 	{"internal/fabric/pipe", 2, Waiter, false},
@@ -104,11 +105,12 @@ var table = []Row{
 }
 
 // footing are the packages that all of their level may import; they
-// themselves import nothing else of it.
+// themselves import nothing of it but each other.
 var footing = []string{
 	"internal/fabric/ident",
 	"internal/fabric/iface",
 	"internal/fabric/poll",
+	"internal/packet",
 	"internal/trace",
 }
 

@@ -1,0 +1,63 @@
+package packet
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// Writer writes the packets of a shard into batches. All that send on the shard
+// share it: from the headers to Seal, one packet is built at a time.
+type Writer struct {
+	Headers  roce.Packet // of the packet being built; filled by the caller
+	Counters *counters.Set
+	Trace    trace.Tracer // nil for none
+
+	rec trace.Record // scratch
+}
+
+// Append writes Headers at the end of the batch, with room for n bytes of
+// payload behind them, padded. It returns the segment, the place of the payload
+// in it, both until the batch is reset, and the segment's identification; nil
+// when the batch is full. Fill the payload, then Seal; or take the segment back
+// with the batch's Unappend.
+func (w *Writer) Append(b *fabric.Batch, path *fabric.Path, n int) (seg, payload []byte, id int) {
+	p := &w.Headers
+	seg, id = b.Append(path, roce.Size(p.BTH.Opcode, n))
+	if seg == nil {
+		return nil, nil, 0
+	}
+	p.BTH.PadCnt = uint8(roce.Pad(n))
+	h := p.PutHeaders(seg)
+	payload = seg[h : h+n]
+	clear(seg[h+n : len(seg)-roce.ICRCLen])
+	return seg, payload, id
+}
+
+// Prefix returns the ICRC prefix of a segment on a path.
+func Prefix(path *fabric.Path, size, id int) roce.Prefix {
+	return roce.NewPrefix(path.Src, path.Dst, path.SrcPort, fabric.RoCEPort, size).WithID(uint16(id))
+}
+
+// Seal writes the ICRC of the segment that Append returned last, counts the
+// packet and records it for the QP that sends it.
+func (w *Writer) Seal(now clock.Instant, from ib.QPN, seg []byte, pre roce.Prefix) {
+	roce.Seal(seg, pre)
+	w.Counters.SentPkts++
+	if w.Trace != nil {
+		r := trace.Record{Kind: trace.PacketOut, PSN: w.Headers.BTH.PSN, Len: len(seg)}
+		copy(r.Header[:], seg)
+		w.Record(now, from, r)
+	}
+}
+
+// Record hands a record about a QP to the tracer. The caller has checked that
+// there is one, which keeps the cost out of the data path.
+func (w *Writer) Record(now clock.Instant, n ib.QPN, r trace.Record) {
+	r.At, r.QPN = now, n
+	w.rec = r
+	w.Trace(&w.rec)
+}
