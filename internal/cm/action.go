@@ -40,15 +40,15 @@ func (c *Conn) perform(a Action, x *stimulus) error {
 		return c.sendDREP(x)
 	case learnREP:
 		return c.learnREP(x)
-	case stretch:
-		c.stretch(x)
-	case again:
-		c.again(x)
+	case extendTimer:
+		c.extendTimer(x)
+	case retransmit:
+		c.retransmit(x)
 	case stop:
-		c.answered()
+		c.stopRetry()
 	case lapStop:
 		c.lap = LAPIdle
-		c.answered()
+		c.stopRetry()
 	case sendSIDRREQ:
 		return c.sendSIDRREQ(x)
 	case sendSIDRREP:
@@ -107,23 +107,23 @@ func (c *Conn) request(x *stimulus, m *mad.MAD) {
 	c.transmit(x, m)
 }
 
-// answered ends the waiting for an answer.
-func (c *Conn) answered() {
+// stopRetry ends the waiting for an answer.
+func (c *Conn) stopRetry() {
 	c.stopTimer()
 	c.sent = nil
 }
 
-// again sends once more what waits for an answer.
-func (c *Conn) again(x *stimulus) {
+// retransmit sends once more what waits for an answer.
+func (c *Conn) retransmit(x *stimulus) {
 	c.retry.left--
 	c.await(x.now, c.retry.interval, c.retry.left)
 	c.m.retried(c.sent)
 	c.transmit(x, c.sent)
 }
 
-// stretch waits as long as the peer asked for; the repetitions that are left
-// stay (C7).
-func (c *Conn) stretch(x *stimulus) {
+// extendTimer waits as long as the peer asked for; the repetitions that are
+// left stay (C7).
+func (c *Conn) extendTimer(x *stimulus) {
 	wait := peerWait(x.ev.MRA.ServiceTimeout) + peerWait(c.ep.ackTimeout)
 	c.await(x.now, wait, c.retry.left)
 }
@@ -236,7 +236,7 @@ func (c *Conn) learnREP(x *stimulus) error {
 	e.responderResources = min(e.responderResources, p.InitiatorDepth)
 	e.rnrRetryCount = p.RNRRetryCount
 	e.ackTimeout = mad.AckTimeout(p.TargetAckDelay, e.ackTimeout-min(e.ackTimeout, 1))
-	c.answered()
+	c.stopRetry()
 	c.m.remember(c)
 	return nil
 }

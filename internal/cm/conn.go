@@ -15,13 +15,13 @@ type Conn struct {
 	// Consumer is whatever the consumer wants to find again in its handler.
 	Consumer any
 
-	m       *Manager
-	handler Handler
-	state   State
-	lap     LAPState
-	role    Role
-	over    bool // the consumer has destroyed it
-	counted bool // among the half-open of its manager
+	m         *Manager
+	handler   Handler
+	state     State
+	lap       LAPState
+	role      Role
+	destroyed bool // the consumer has destroyed it
+	halfOpen  bool // among the half-open of its manager
 
 	localID  uint32
 	remoteID uint32 // 0: not known yet
@@ -44,7 +44,7 @@ type Conn struct {
 	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA, REJ or DREP
 	mra    prepared
 
-	older, newer *Conn // its neighbours among the waiters of the manager
+	older, newer *Conn // its neighbours in an eviction list of the manager
 }
 
 // endpoint is what the two QPs of a connection agree on.
@@ -183,13 +183,13 @@ func (c *Conn) move(now clock.Instant, to State) {
 	c.state = to
 	switch to {
 	case RepSent:
-		c.m.waiters(c).add(c)
+		c.m.evictable(c).add(c)
 	case Established:
-		c.m.whole(c)
+		c.m.leaveHalfOpen(c)
 	case DReqRcvd:
-		c.m.waiters(c).remove(c)
+		c.m.evictable(c).remove(c)
 	case Timewait:
-		c.m.waiters(c).add(c)
+		c.m.evictable(c).add(c)
 		c.forgetQP()
 		c.sent = nil
 		c.await(now, peerWait(c.ep.ackTimeout), 0)
@@ -206,7 +206,7 @@ func (c *Conn) begin(now clock.Instant) error {
 	if err != nil {
 		return err
 	}
-	if c.over || c.state != Idle { // by the consumer of the one that gave way
+	if c.destroyed || c.state != Idle { // by the consumer of the one that gave way
 		return fmt.Errorf("the connection is used already: %w", ib.EINVAL)
 	}
 	*c = Conn{Consumer: c.Consumer, m: c.m, handler: c.handler, localID: id, tid: c.m.cfg.TID(id)}
@@ -226,7 +226,7 @@ func (c *Conn) raise(x *stimulus, t EventType) {
 // settle answers the DREQ for a connection whose consumer is gone: it crossed
 // our own.
 func (c *Conn) settle(now clock.Instant) {
-	if c.over && c.state == DReqRcvd {
+	if c.destroyed && c.state == DReqRcvd {
 		_ = c.step(CallDestroy, &stimulus{now: now}) // cannot fail in this state
 	}
 }
@@ -236,17 +236,17 @@ func (c *Conn) settle(now clock.Instant) {
 // is waited for by the manager, and the handler hears nothing more.
 // The connection must not be used afterwards.
 func (c *Conn) Destroy(now clock.Instant) {
-	if c.over {
+	if c.destroyed {
 		return
 	}
-	c.over, c.handler = true, nil
+	c.destroyed, c.handler = true, nil
 	_ = c.step(CallDestroy, &stimulus{now: now}) // defined in every state of a connection
 }
 
 // Forget drops a new connection without a word, from within the handler that
 // got it: the peer repeats its request and asks again.
 func (c *Conn) Forget() {
-	c.over, c.handler = true, nil
+	c.destroyed, c.handler = true, nil
 	c.state = Idle
 	c.m.free(c)
 }

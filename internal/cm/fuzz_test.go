@@ -109,7 +109,7 @@ func (x *fuzzer) do(op [opSize]byte) {
 // call is call of the machine's test but for what a consumer must not do: use
 // a connection that it has destroyed.
 func (x *fuzzer) call(c *Conn, on Input, op [opSize]byte) {
-	if c.over {
+	if c.destroyed {
 		return
 	}
 	if err := call(x.rig, c, on); err != nil && on == CallDestroy {
@@ -198,7 +198,7 @@ func (r *rawMessage) Put(m *mad.MAD) {
 // hear is the consumer: it notes new connections, and does in its handler what
 // the program said last.
 func (x *fuzzer) hear(now clock.Instant, c *Conn, ev *Event) {
-	if c.over {
+	if c.destroyed {
 		x.t.Fatalf("a consumer that is gone hears %v", ev.Type)
 	}
 	if ev.Type == REQReceived || ev.Type == SIDRREQReceived {
@@ -231,7 +231,7 @@ func (x *fuzzer) hear(now clock.Instant, c *Conn, ev *Event) {
 	case 7: // begins anew, or gives another one up
 		_ = c.SendREQ(now, x.reqParams())
 	case 8:
-		if d := x.conns[0]; !d.over {
+		if d := x.conns[0]; !d.destroyed {
 			d.Destroy(now)
 		}
 	}
@@ -248,7 +248,7 @@ func (x *fuzzer) finish() {
 		x.t.Fatal(err)
 	}
 	for _, c := range x.conns {
-		if c.state != Idle || c.timer.At() != clock.Never || c.counted {
+		if c.state != Idle || c.timer.At() != clock.Never || c.halfOpen {
 			x.t.Fatalf("a connection is left in %v", c.state)
 		}
 	}

@@ -13,14 +13,14 @@ func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 		return false
 	}
 	if m.halfOpen >= most {
-		m.giveUp(now, m.silent.oldest)
+		m.evict(now, m.evictHalfOpen.oldest)
 	}
 	if m.halfOpen >= most || !m.makeRoom(now) {
 		return false
 	}
 	m.halfOpen++
 	m.half[from]++
-	c.counted = true
+	c.halfOpen = true
 	return true
 }
 
@@ -29,59 +29,59 @@ func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 // longest: for how long is a wish of its peer's.
 func (m *Manager) makeRoom(now clock.Instant) bool {
 	full := m.Conns() >= m.cfg.Limits.MaxConns
-	if full && m.quiet.oldest != nil {
-		m.giveUp(now, m.quiet.oldest)
+	if full && m.evictTimewait.oldest != nil {
+		m.evict(now, m.evictTimewait.oldest)
 	} else if full {
-		m.giveUp(now, m.silent.oldest)
+		m.evict(now, m.evictHalfOpen.oldest)
 	}
 	return m.Conns() < m.cfg.Limits.MaxConns
 }
 
-// giveUp ends a connection that waits for nothing but its peer, as if its timer
+// evict ends a connection that waits for nothing but its peer, as if its timer
 // had fired for the last time. Without one nothing happens: what waits for the
 // consumer waits on. What the consumer does about it gives up nothing more, or
 // there would be no end to it.
-func (m *Manager) giveUp(now clock.Instant, c *Conn) {
-	if c == nil || m.givingUp {
+func (m *Manager) evict(now clock.Instant, c *Conn) {
+	if c == nil || m.evicting {
 		return
 	}
-	on := TimerSpent
+	on := TimerExhausted
 	if c.state == Timewait {
-		on = TimerQuiet
+		on = TimerTimewait
 	}
 	m.counters.GivenUp++
-	m.givingUp = true
+	m.evicting = true
 	_ = c.step(on, &stimulus{now: now}) // only calls are refused
-	m.givingUp = false
+	m.evicting = false
 }
 
-// whole counts a connection no more among the half-open.
-func (m *Manager) whole(c *Conn) {
-	if !c.counted {
+// leaveHalfOpen counts a connection no more among the half-open.
+func (m *Manager) leaveHalfOpen(c *Conn) {
+	if !c.halfOpen {
 		return
 	}
-	m.silent.remove(c)
-	c.counted = false
+	m.evictHalfOpen.remove(c)
+	c.halfOpen = false
 	m.halfOpen--
 	if m.half[c.to.Remote]--; m.half[c.to.Remote] == 0 {
 		delete(m.half, c.to.Remote)
 	}
 }
 
-// waiters returns the list for a connection that waits for its peer.
-func (m *Manager) waiters(c *Conn) *waiters {
-	if c.counted {
-		return &m.silent
+// evictable returns the list for a connection that waits for its peer.
+func (m *Manager) evictable(c *Conn) *evictionList {
+	if c.halfOpen {
+		return &m.evictHalfOpen
 	}
-	return &m.quiet
+	return &m.evictTimewait
 }
 
-// waiters is a list of connections that wait for their peer, or for the end of
-// Timewait. Those that wait longest come first.
-type waiters struct{ oldest, newest *Conn }
+// evictionList is a list of connections that wait for their peer, or for the end
+// of Timewait. Those that wait longest come first.
+type evictionList struct{ oldest, newest *Conn }
 
 // add puts a connection at the end, wherever it was.
-func (l *waiters) add(c *Conn) {
+func (l *evictionList) add(c *Conn) {
 	l.remove(c)
 	if c.older = l.newest; c.older == nil {
 		l.oldest = c
@@ -92,7 +92,7 @@ func (l *waiters) add(c *Conn) {
 }
 
 // remove takes a connection out, if it is there.
-func (l *waiters) remove(c *Conn) {
+func (l *evictionList) remove(c *Conn) {
 	switch {
 	case c.older != nil:
 		c.older.newer = c.newer

@@ -18,11 +18,11 @@ import (
 // peer, each once, and no other.
 func checkWaiters(m *Manager) error {
 	listed := map[*Conn]bool{}
-	for counted, l := range map[bool]waiters{true: m.silent, false: m.quiet} {
+	for counted, l := range map[bool]evictionList{true: m.evictHalfOpen, false: m.evictTimewait} {
 		var before *Conn
 		for c := l.oldest; c != nil; before, c = c, c.newer {
-			if c.older != before || listed[c] || c.counted != counted || !waits(c) || m.local[c.localID] != c {
-				return fmt.Errorf("connection %#x in state %v, counted as half-open is %v, is listed", c.localID, c.state, c.counted)
+			if c.older != before || listed[c] || c.halfOpen != counted || !waits(c) || m.local[c.localID] != c {
+				return fmt.Errorf("connection %#x in state %v, counted as half-open is %v, is listed", c.localID, c.state, c.halfOpen)
 			}
 			listed[c] = true
 		}
@@ -288,7 +288,7 @@ func TestC6_Waiters(t *testing.T) {
 	const seed = 6
 	src := rand.New(rand.NewPCG(seed, seed))
 	conns := make([]Conn, 9)
-	var l waiters
+	var l evictionList
 	var model []*Conn
 	for step := range 20_000 {
 		c := &conns[src.IntN(len(conns))]

@@ -38,15 +38,15 @@ const (
 	MsgSIDRREQ
 	MsgSIDRREP
 
-	TimerAgain // no answer in time: a repetition is left
-	TimerSpent // no answer in time: none is left
-	TimerQuiet // the time in Timewait is over
+	TimerRetransmit // no answer in time: a repetition is left
+	TimerExhausted  // no answer in time: none is left
+	TimerTimewait   // the time in Timewait is over
 	numInputs
 )
 
 const (
 	firstMsg   = MsgREQ
-	firstTimer = TimerAgain
+	firstTimer = TimerRetransmit
 )
 
 // messageOf is the message that an input is about.

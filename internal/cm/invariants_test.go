@@ -66,10 +66,10 @@ func checkHalfOpen(m *Manager) error {
 			c.state == MRARepRcvd || c.state == SIDRReqRcvd)
 		// It stays half-open if it ends without ever being established.
 		ends := c.role == Passive && (c.state == DReqRcvd || c.state == Timewait)
-		if half && !c.counted || c.counted && !half && !ends {
-			err = fmt.Errorf("connection %#x in state %v: counted as half-open is %v", c.localID, c.state, c.counted)
+		if half && !c.halfOpen || c.halfOpen && !half && !ends {
+			err = fmt.Errorf("connection %#x in state %v: counted as half-open is %v", c.localID, c.state, c.halfOpen)
 		}
-		if c.counted {
+		if c.halfOpen {
 			total++
 			by[c.to.Remote]++
 		}
@@ -137,7 +137,7 @@ func checkConns(m *Manager) (err error) {
 			err = fmt.Errorf("connection %#x in state %v is in %v", c.localID, c.state, c.lap)
 		case (c.lap == LAPSent || c.lap == LAPMRARcvd) && c.role != Active, (c.lap == LAPRcvd || c.lap == LAPMRASent) && c.role != Passive:
 			err = fmt.Errorf("%v connection %#x is in %v", c.role, c.localID, c.lap)
-		case c.over && (c.handler != nil || c.state != DReqSent && c.state != Timewait):
+		case c.destroyed && (c.handler != nil || c.state != DReqSent && c.state != Timewait):
 			err = fmt.Errorf("connection %#x in state %v was destroyed", c.localID, c.state)
 		case c.answer != nil && !answerFits(c):
 			err = fmt.Errorf("connection %#x in state %v keeps %v", c.localID, c.state, c.answer.Header().AttrID)

@@ -42,18 +42,18 @@ func (c *Conn) performLAP(a lapAction, x *stimulus) error {
 	case lapAgainMRA:
 		c.resend(x, mad.AttrMRA)
 	case lapLoad:
-		c.answered()
+		c.stopRetry()
 		if x.ev.APR.Status == mad.APRAccepted {
 			c.alt = c.asked
 		}
 	case lapNote:
 		c.asked, c.lapTID = x.ev.LAP.Alternate, x.tid
-	case lapStretch:
-		c.stretch(x)
-	case lapRepeat:
-		c.again(x)
+	case lapExtendTimer:
+		c.extendTimer(x)
+	case lapRetransmit:
+		c.retransmit(x)
 	case lapGiveUp:
-		c.answered()
+		c.stopRetry()
 	default:
 		panic(fmt.Sprintf("cm: no LAP action %d", a))
 	}

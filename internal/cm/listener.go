@@ -67,7 +67,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	}
 	id, err := m.newID(x.now)
 	if err != nil || l.closed { // by who was given up
-		m.whole(c)
+		m.leaveHalfOpen(c)
 		m.counters.Refused++
 		return
 	}
@@ -168,7 +168,7 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 		return
 	}
 	if l.closed { // by who was given up
-		m.whole(c)
+		m.leaveHalfOpen(c)
 		m.counters.Refused++
 		return
 	}

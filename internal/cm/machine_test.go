@@ -80,7 +80,7 @@ var sends = map[Action]string{
 	unknownSIDR: "SIDR_REP: unsupported service id",
 }
 
-var lapSends = map[lapAction]string{lapSend: "LAP", lapAnswer: "APR", lapMRA: "MRA", lapAgainMRA: "MRA", lapRepeat: "LAP"}
+var lapSends = map[lapAction]string{lapSend: "LAP", lapAnswer: "APR", lapMRA: "MRA", lapAgainMRA: "MRA", lapRetransmit: "LAP"}
 
 // TestC6_EveryCellIsTrue brings a real connection into each state, on each side
 // that can be there, gives it each input and compares all that follows with
@@ -96,7 +96,7 @@ func TestC6_EveryCellIsTrue(t *testing.T) {
 					want := sends[machine[s][on].do]
 					c, r := reach(t, s, side)
 					switch machine[s][on].do {
-					case again:
+					case retransmit:
 						want = waitsFor(c).String()
 					case resendRTU:
 						if side == Passive { // it never sent one
@@ -186,7 +186,7 @@ func position(r *rig, c *Conn, row Row) string {
 func checkCell(r *rig, c *Conn, on Input, row Row, sent string) {
 	t := r.t
 	t.Helper()
-	if on == TimerSpent && row.Outcome == Done {
+	if on == TimerExhausted && row.Outcome == Done {
 		for c.retry.left > 0 {
 			r.fire()
 		}
@@ -245,7 +245,7 @@ func checkImpossible(r *rig, c *Conn, on Input, row Row) {
 	switch {
 	case on >= firstTimer && c != nil && c.timer.At() != clock.Never:
 		// A timer runs, but it is another one.
-		if (c.state == Timewait) == (on == TimerQuiet) {
+		if (c.state == Timewait) == (on == TimerTimewait) {
 			t.Errorf("a timer runs in %s, and %v fires", row.State, on)
 		}
 	case on >= firstTimer:

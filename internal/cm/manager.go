@@ -53,19 +53,19 @@ const rxeAckDelay = 15
 
 // Manager holds the connections and listeners of an adapter.
 type Manager struct {
-	cfg       Config
-	local     map[uint32]*Conn
-	peers     map[peerKey]*Conn
-	qps       map[qpKey]*Conn
-	sidr      map[sidrKey]*Conn
-	listeners map[mad.ServiceID]*Listener
-	timers    deadline.Heap[Conn]
-	halfOpen  int
-	half      map[netip.Addr]int // half-open connections by peer
-	silent    waiters            // those of them that wait for RTU or are in Timewait
-	quiet     waiters            // the others in Timewait
-	givingUp  bool               // one of them
-	counters  Counters
+	cfg           Config
+	local         map[uint32]*Conn
+	peers         map[peerKey]*Conn
+	qps           map[qpKey]*Conn
+	sidr          map[sidrKey]*Conn
+	listeners     map[mad.ServiceID]*Listener
+	timers        deadline.Heap[Conn]
+	halfOpen      int
+	half          map[netip.Addr]int // half-open connections by peer
+	evictHalfOpen evictionList       // those of them that wait for RTU or are in Timewait
+	evictTimewait evictionList       // the others in Timewait
+	evicting      bool               // one of them
+	counters      Counters
 }
 
 // peerKey names a connection as its peer does: repeated REQs and REPs are known
@@ -185,8 +185,8 @@ func (c *Conn) forgetPeer() {
 func (m *Manager) free(c *Conn) {
 	c.forgetPeer()
 	c.stopTimer()
-	m.waiters(c).remove(c)
-	m.whole(c)
+	m.evictable(c).remove(c)
+	m.leaveHalfOpen(c)
 	c.sent, c.answer = nil, nil
 	if m.local[c.localID] == c {
 		delete(m.local, c.localID)

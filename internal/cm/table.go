@@ -28,8 +28,8 @@ const (
 	resendDREP             // the kept one, or an empty one
 	answerDREP             // DREP to a DREQ for nobody
 	learnREP               // check it and note what it says; stops the timer
-	stretch                // let the timer wait as long as the MRA asks for
-	again                  // send once more what waits for an answer
+	extendTimer            // let the timer wait as long as the MRA asks for
+	retransmit             // send once more what waits for an answer
 	stop                   // stop the timer
 	sendSIDRREQ            // and repeat it
 	sendSIDRREP            // stops nothing: there is nothing
@@ -63,8 +63,8 @@ var actionWords = [numActions]string{
 	resendDREP:      "send DREP, perhaps again",
 	answerDREP:      "send DREP",
 	learnREP:        "learn what it says, or refuse it",
-	stretch:         "wait as long as it asks for",
-	again:           "send it again",
+	extendTimer:     "wait as long as it asks for",
+	retransmit:      "send it again",
 	stop:            "wait no more",
 	sendSIDRREQ:     "send SIDR_REQ, repeat until answered",
 	sendSIDRREP:     "send SIDR_REP",
@@ -122,13 +122,13 @@ func setUpRows() []row {
 		// Active: REQ out, REP in, RTU out.
 		{in(Idle), CallREQ, sendREQ, ReqSent, NoEvent},
 		{in(ReqSent, MRAReqRcvd), MsgREP, learnREP, RepRcvd, REPReceived},
-		{in(ReqSent), MsgMRAREQ, stretch, MRAReqRcvd, MRAReceived},
+		{in(ReqSent), MsgMRAREQ, extendTimer, MRAReqRcvd, MRAReceived},
 		{in(MRAReqRcvd), MsgMRAREQ, none, stay, repeated},
 		{in(ReqSent, MRAReqRcvd), MsgREJ, stop, Idle, REJReceived},
 		{in(ReqSent, MRAReqRcvd), MsgREJStale, stop, Timewait, REJReceived},
 		{in(ReqSent, MRAReqRcvd), CallREJ, sendREJ, Idle, NoEvent},
-		{in(ReqSent, MRAReqRcvd), TimerAgain, again, stay, NoEvent},
-		{in(ReqSent, MRAReqRcvd), TimerSpent, rejectTimeout, Idle, REQError},
+		{in(ReqSent, MRAReqRcvd), TimerRetransmit, retransmit, stay, NoEvent},
+		{in(ReqSent, MRAReqRcvd), TimerExhausted, rejectTimeout, Idle, REQError},
 		{in(ReqSent, MRAReqRcvd), CallDestroy, rejectTimeout, Idle, NoEvent},
 		{in(RepRcvd, MRARepSent), CallRTU, sendRTU, Established, NoEvent},
 		{in(RepRcvd), CallMRA, sendMRA, MRARepSent, NoEvent},
@@ -158,15 +158,15 @@ func setUpRows() []row {
 		{in(RepSent, MRARepRcvd), MsgRTU, stop, Established, RTUReceived},
 		{in(RepSent, MRARepRcvd), CallEstablish, stop, Established, UserEstablished},
 		{in(Established), MsgRTU, none, stay, repeated},
-		{in(RepSent), MsgMRAREP, stretch, MRARepRcvd, MRAReceived},
+		{in(RepSent), MsgMRAREP, extendTimer, MRARepRcvd, MRAReceived},
 		{in(MRARepRcvd), MsgMRAREP, none, stay, repeated},
 		{in(RepSent, MRARepRcvd), MsgREJ, stop, Idle, REJReceived},
 		{in(RepSent, MRARepRcvd), MsgREJStale, stop, Timewait, REJReceived},
 		{in(RepSent, MRARepRcvd), MsgDREQ, stop, DReqRcvd, DREQReceived},
 		{in(RepSent, MRARepRcvd), CallREJ, sendREJ, Timewait, NoEvent},
 		{in(RepSent, MRARepRcvd), CallDestroy, rejectConsumer, Timewait, NoEvent},
-		{in(RepSent, MRARepRcvd), TimerAgain, again, stay, NoEvent},
-		{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, REPError},
+		{in(RepSent, MRARepRcvd), TimerRetransmit, retransmit, stay, NoEvent},
+		{in(RepSent, MRARepRcvd), TimerExhausted, rejectTimeout, Idle, REPError},
 		{in(Unknown), MsgREP, rejectUnknownID, stay, NoEvent},
 		{in(Unknown), MsgRTU, rejectUnknownID, stay, NoEvent},
 	}
@@ -185,8 +185,8 @@ func teardownRows() []row {
 		{in(DReqSent), MsgREJStale, stop, Timewait, REJReceived},
 		{in(DReqSent), MsgREP, none, stay, repeated},
 		{in(DReqSent), MsgRTU, none, stay, repeated},
-		{in(DReqSent), TimerAgain, again, stay, NoEvent},
-		{in(DReqSent), TimerSpent, stop, Timewait, DREQError},
+		{in(DReqSent), TimerRetransmit, retransmit, stay, NoEvent},
+		{in(DReqSent), TimerExhausted, stop, Timewait, DREQError},
 		{in(DReqSent), CallDestroy, none, stay, NoEvent},
 		{in(DReqRcvd), CallDREP, sendDREP, Timewait, NoEvent},
 		{in(DReqRcvd), CallDestroy, sendDREP, Timewait, NoEvent},
@@ -196,7 +196,7 @@ func teardownRows() []row {
 		{in(Timewait), MsgDREP, none, stay, repeated},
 		{in(Timewait), MsgREP, none, stay, repeated},
 		{in(Timewait), MsgRTU, resendREJ, stay, repeated},
-		{in(Timewait), TimerQuiet, none, Idle, TimewaitExit},
+		{in(Timewait), TimerTimewait, none, Idle, TimewaitExit},
 		{in(Timewait), CallDestroy, none, stay, NoEvent},
 		{in(Unknown), MsgDREQ, answerDREP, stay, NoEvent},
 		{in(Idle), CallDestroy, none, stay, NoEvent},
@@ -209,8 +209,8 @@ func otherRows() []row {
 		// SIDR (C9).
 		{in(Idle), CallSIDRREQ, sendSIDRREQ, SIDRReqSent, NoEvent},
 		{in(SIDRReqSent), MsgSIDRREP, stop, Idle, SIDRREPReceived},
-		{in(SIDRReqSent), TimerAgain, again, stay, NoEvent},
-		{in(SIDRReqSent), TimerSpent, stop, Idle, SIDRREQError},
+		{in(SIDRReqSent), TimerRetransmit, retransmit, stay, NoEvent},
+		{in(SIDRReqSent), TimerExhausted, stop, Idle, SIDRREQError},
 		{in(SIDRReqSent), CallDestroy, stop, Idle, NoEvent},
 		{in(Listen), MsgSIDRREQ, acceptSIDR, stay, SIDRREQReceived},
 		{in(Unknown), MsgSIDRREQ, unknownSIDR, stay, NoEvent},
@@ -225,8 +225,8 @@ func otherRows() []row {
 		{in(Established), MsgLAP, lap, stay, NoEvent},
 		{in(Established), MsgAPR, lap, stay, NoEvent},
 		{in(Established), MsgMRAOther, lap, stay, NoEvent},
-		{in(Established), TimerAgain, lap, stay, NoEvent},
-		{in(Established), TimerSpent, lap, stay, NoEvent},
+		{in(Established), TimerRetransmit, lap, stay, NoEvent},
+		{in(Established), TimerExhausted, lap, stay, NoEvent},
 	}
 }
 
@@ -242,30 +242,30 @@ type lapCell struct {
 type lapAction uint8
 
 const (
-	lapNone     lapAction = iota
-	lapSend               // LAP, and repeat it; active side only
-	lapAnswer             // APR
-	lapMRA                // MRA for the LAP, kept for a repeated one
-	lapAgainMRA           // the kept one
-	lapLoad               // note the alternate path of an accepted LAP; stops the timer
-	lapNote               // note the alternate path that is asked for
-	lapStretch            // let the timer wait as long as the MRA asks for
-	lapRepeat             // the LAP once more
-	lapGiveUp             // stops the timer
+	lapNone        lapAction = iota
+	lapSend                  // LAP, and repeat it; active side only
+	lapAnswer                // APR
+	lapMRA                   // MRA for the LAP, kept for a repeated one
+	lapAgainMRA              // the kept one
+	lapLoad                  // note the alternate path of an accepted LAP; stops the timer
+	lapNote                  // note the alternate path that is asked for
+	lapExtendTimer           // let the timer wait as long as the MRA asks for
+	lapRetransmit            // the LAP once more
+	lapGiveUp                // stops the timer
 	numLAPActions
 )
 
 var lapWords = [numLAPActions]string{
-	lapNone:     "nothing",
-	lapSend:     "send LAP, repeat until answered; active side only",
-	lapAnswer:   "send APR",
-	lapMRA:      "send MRA",
-	lapAgainMRA: "send MRA again",
-	lapLoad:     "wait no more; note the path, if accepted",
-	lapNote:     "note the path; passive side only",
-	lapStretch:  "wait as long as it asks for",
-	lapRepeat:   "send it again",
-	lapGiveUp:   "wait no more",
+	lapNone:        "nothing",
+	lapSend:        "send LAP, repeat until answered; active side only",
+	lapAnswer:      "send APR",
+	lapMRA:         "send MRA",
+	lapAgainMRA:    "send MRA again",
+	lapLoad:        "wait no more; note the path, if accepted",
+	lapNote:        "note the path; passive side only",
+	lapExtendTimer: "wait as long as it asks for",
+	lapRetransmit:  "send it again",
+	lapGiveUp:      "wait no more",
 }
 
 // String returns what is done, in words.
@@ -289,12 +289,12 @@ func lapRows() []lapRow {
 		{LAPIdle, CallLAP, lapSend, LAPSent, NoEvent},
 		{LAPSent, MsgAPR, lapLoad, LAPIdle, APRReceived},
 		{LAPMRARcvd, MsgAPR, lapLoad, LAPIdle, APRReceived},
-		{LAPSent, MsgMRAOther, lapStretch, LAPMRARcvd, MRAReceived},
+		{LAPSent, MsgMRAOther, lapExtendTimer, LAPMRARcvd, MRAReceived},
 		{LAPMRARcvd, MsgMRAOther, lapNone, LAPMRARcvd, repeated},
-		{LAPSent, TimerAgain, lapRepeat, LAPSent, NoEvent},
-		{LAPMRARcvd, TimerAgain, lapRepeat, LAPMRARcvd, NoEvent},
-		{LAPSent, TimerSpent, lapGiveUp, LAPIdle, LAPError},
-		{LAPMRARcvd, TimerSpent, lapGiveUp, LAPIdle, LAPError},
+		{LAPSent, TimerRetransmit, lapRetransmit, LAPSent, NoEvent},
+		{LAPMRARcvd, TimerRetransmit, lapRetransmit, LAPMRARcvd, NoEvent},
+		{LAPSent, TimerExhausted, lapGiveUp, LAPIdle, LAPError},
+		{LAPMRARcvd, TimerExhausted, lapGiveUp, LAPIdle, LAPError},
 		{LAPIdle, MsgLAP, lapNote, LAPRcvd, LAPReceived},
 		{LAPRcvd, MsgLAP, lapNone, LAPRcvd, repeated},
 		{LAPMRASent, MsgLAP, lapAgainMRA, LAPMRASent, repeated},

@@ -24,7 +24,7 @@ func TestC6_TableIsSound(t *testing.T) {
 		if s != Unknown && !machine[s][CallDestroy].defined {
 			t.Errorf("%v cannot be destroyed", s)
 		}
-		if machine[s][TimerAgain].defined != machine[s][TimerSpent].defined {
+		if machine[s][TimerRetransmit].defined != machine[s][TimerExhausted].defined {
 			t.Errorf("%v repeats without end, or ends without repeating", s)
 		}
 		for on := range numInputs {

@@ -41,12 +41,12 @@ func (c *Conn) stopTimer() { c.m.timers.Remove(c) }
 // Advance fires the timers that are due.
 func (m *Manager) Advance(now clock.Instant) {
 	for c := m.timers.Due(now); c != nil; c = m.timers.Due(now) {
-		on := TimerSpent
+		on := TimerExhausted
 		switch {
 		case c.state == Timewait:
-			on = TimerQuiet
+			on = TimerTimewait
 		case c.retry.left > 0:
-			on = TimerAgain
+			on = TimerRetransmit
 		}
 		_ = c.step(on, &stimulus{now: now}) // only calls are refused
 	}

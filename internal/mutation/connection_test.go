@@ -87,12 +87,12 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "given-up-without-rej", file: "internal/cm/table.go",
-		old: "{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, REPError}", new: "{in(RepSent, MRARepRcvd), TimerSpent, stop, Idle, REPError}",
+		old: "{in(RepSent, MRARepRcvd), TimerExhausted, rejectTimeout, Idle, REPError}", new: "{in(RepSent, MRARepRcvd), TimerExhausted, stop, Idle, REPError}",
 		breaks: "C4", sim: "answer", profile: "connect",
 	},
 	{
 		name: "given-up-in-silence", file: "internal/cm/table.go",
-		old: "{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, REPError}", new: "{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, NoEvent}",
+		old: "{in(RepSent, MRARepRcvd), TimerExhausted, rejectTimeout, Idle, REPError}", new: "{in(RepSent, MRARepRcvd), TimerExhausted, rejectTimeout, Idle, NoEvent}",
 		breaks: "C4", sim: "state", profile: "connect",
 	},
 	{
@@ -137,7 +137,7 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "half-open-never-whole", file: "internal/cm/conn.go",
-		old: "case Established:\n\t\tc.m.whole(c)", new: "case Established:",
+		old: "case Established:\n\t\tc.m.leaveHalfOpen(c)", new: "case Established:",
 		breaks: "", sim: "leak", profile: "connect",
 	},
 	{
@@ -152,7 +152,7 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "events-after-destroy", file: "internal/cm/conn.go",
-		old: "c.over, c.handler = true, nil\n\t_ = c.step", new: "c.over = true\n\t_ = c.step",
+		old: "c.destroyed, c.handler = true, nil\n\t_ = c.step", new: "c.destroyed = true\n\t_ = c.step",
 		breaks: "C6", sim: "event", profile: "connect",
 	},
 	{
@@ -173,7 +173,7 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "repeated-sidr-req-asks-again", file: "internal/cm/receive.go",
-		old: "if c := m.sidr[sidrKey{q.RequestID, x.from.From.Remote}]; c != nil {", new: "if c := m.sidr[sidrKey{q.RequestID, x.from.From.Remote}]; c != nil && c.over {",
+		old: "if c := m.sidr[sidrKey{q.RequestID, x.from.From.Remote}]; c != nil {", new: "if c := m.sidr[sidrKey{q.RequestID, x.from.From.Remote}]; c != nil && c.destroyed {",
 		breaks: "C9", sim: "forgery twice", profile: "connect",
 	},
 	{

@@ -19,7 +19,7 @@ type cell struct {
 const (
 	numStates    = cm.Unknown + 1
 	numLAPStates = cm.LAPMRARcvd + 1
-	numInputs    = cm.TimerQuiet + 1
+	numInputs    = cm.TimerTimewait + 1
 )
 
 // cells counts how often inputs found states.

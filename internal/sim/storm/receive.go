@@ -50,9 +50,9 @@ func (h *host) advance() {
 		switch {
 		case b.conn.State() == b.state && b.conn.LAPState() == b.lap:
 		case b.state == cm.Timewait:
-			w.cells.count(b.state, b.lap, cm.TimerQuiet)
+			w.cells.count(b.state, b.lap, cm.TimerTimewait)
 		default:
-			w.cells.count(b.state, b.lap, cm.TimerSpent)
+			w.cells.count(b.state, b.lap, cm.TimerExhausted)
 		}
 	}
 	h.step.timers = true

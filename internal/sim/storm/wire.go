@@ -89,7 +89,7 @@ func (w *world) sniff(h *host, seg []byte) {
 		return
 	}
 	if h.step.timers {
-		s.cell(cm.TimerAgain)
+		s.cell(cm.TimerRetransmit)
 	}
 	p := &s.repeats
 	due := s.again()
