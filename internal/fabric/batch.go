@@ -39,7 +39,6 @@ type Batch struct {
 	closed  bool
 	maxSegs int
 	maxRun  int
-	packets int
 }
 
 // batchRuns bounds the runs of a batch.
@@ -70,7 +69,6 @@ func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
 		r.Bytes = r.Bytes[:len(r.Bytes)+n]
 		r.Count++
 		b.closed = n < r.Size
-		b.packets++
 		return b.buf[lo:b.used:b.used], r.Count - 1
 	}
 	if len(b.runs) == cap(b.runs) {
@@ -79,7 +77,6 @@ func (b *Batch) Append(p *Path, n int) (seg []byte, index int) {
 	b.used += n
 	b.runs = append(b.runs, Run{Path: *p, Bytes: b.buf[lo:b.used], Size: n, Count: 1})
 	b.closed = false
-	b.packets++
 	return b.buf[lo:b.used:b.used], 0
 }
 
@@ -89,7 +86,6 @@ func (b *Batch) Unappend() {
 	r := &b.runs[len(b.runs)-1]
 	n := len(r.Bytes) - (r.Count-1)*r.Size
 	b.used -= n
-	b.packets--
 	b.closed = false
 	if r.Count--; r.Count == 0 {
 		b.runs = b.runs[:len(b.runs)-1]
@@ -119,9 +115,6 @@ func (b *Batch) Room() int {
 	return len(b.buf) - b.used
 }
 
-// Packets returns the segments appended since the batch was last empty.
-func (b *Batch) Packets() int { return b.packets }
-
 // Pending returns the runs that no port has taken yet. The runs and their
 // bytes are valid until Reset; a port may patch the bytes.
 func (b *Batch) Pending() []Run { return b.runs[b.sent:] }
@@ -137,6 +130,6 @@ func (b *Batch) Sent(n int) {
 // Reset empties the batch.
 func (b *Batch) Reset() {
 	b.runs = b.runs[:0]
-	b.used, b.sent, b.packets = 0, 0, 0
+	b.used, b.sent = 0, 0
 	b.closed = false
 }

@@ -160,7 +160,7 @@ func TestE11_ResourcesChangeUnderReads(t *testing.T) {
 			s.deliver(s.datagram(p))
 		}
 		s.hca.Shard().Transmit(s.now, s.batch) // some of the first
-		got := s.batch.Packets()
+		got := s.packets()
 		s.batch.Reset()
 		s.modify(ib.SQD)
 		must(t, s.qp.Modify(s.now, &ib.QPAttr{MaxDestRDAtomic: depth}, ib.AttrMaxDestRDAtomic))

@@ -416,7 +416,7 @@ func TestE14_RegionGoesInTheMiddle(t *testing.T) {
 	s = newSolo(t, soloConfig{batch: maxPacket + 100})
 	s.deliver(s.datagram(s.read(0x100, soloBytes)))
 	s.hca.Shard().Transmit(s.now, s.batch) // as many as the batch holds
-	sent := uint32(s.batch.Packets())
+	sent := uint32(s.packets())
 	s.batch.Reset()
 	must(t, s.pd.DeregMR(s.mr))
 	s.wantPackets("the rest of a READ", s.out(), ack(roce.NAKRemoteAccess, 0x100+sent))
@@ -553,7 +553,7 @@ func TestE19_ACKWithoutRoom(t *testing.T) {
 	if !s.hca.Shard().Transmit(s.now, s.batch) {
 		t.Error("there is more to send and Transmit says no")
 	}
-	if n := s.batch.Packets(); n != 16 {
+	if n := s.packets(); n != 16 {
 		t.Fatalf("%d packets are in the first batch, want 16 SENDs and no ACK", n)
 	}
 	s.batch.Reset()

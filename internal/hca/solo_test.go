@@ -86,6 +86,14 @@ func newSolo(t testing.TB, c soloConfig) *solo {
 	return s
 }
 
+// packets returns the number of packets in the batch.
+func (s *solo) packets() (n int) {
+	for _, run := range s.batch.Pending() {
+		n += run.Count
+	}
+	return n
+}
+
 // open makes the objects.
 func (s *solo) open(c *soloConfig) {
 	t := s.t
