@@ -48,6 +48,9 @@ func (c *CQ) place(n uint32) error {
 		return err
 	}
 	c.base, c.mask = base, n-1
+	// Zeroed memory would say that index 2^32-1 has come; what this says came
+	// long ago, or is waiting.
+	c.entry(c.mask).Valid.Store(c.prod)
 	c.hdr.Mask, c.hdr.Stride, c.hdr.Entries = c.mask, uint32(cqeSize), uint64(uintptr(base))
 	return nil
 }

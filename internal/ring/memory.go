@@ -31,6 +31,9 @@ func (a Allocator) get(size int) (unsafe.Pointer, error) {
 	case mem == nil:
 		return nil, fmt.Errorf("%d bytes for a queue: the allocator has none: %w", size, ib.ENOMEM)
 	case len(mem) < size || uintptr(p)%8 != 0:
+		if a.Free != nil {
+			a.Free(mem)
+		}
 		return nil, fmt.Errorf("the allocator gave %d bytes at %p for a queue, want %d at a multiple of 8: %w", len(mem), p, size, ib.EINVAL)
 	default:
 		return p, nil

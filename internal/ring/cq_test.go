@@ -1,0 +1,201 @@
+package ring
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// newTestCQ returns a queue whose next index is first, as one that has lived
+// that long and was then resized.
+func newTestCQ(t testing.TB, a Allocator, n, first uint32) *CQ {
+	c, err := NewCQ(a, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.prod = first
+	c.hdr.Prod.Store(first)
+	c.hdr.Cons.Store(first)
+	if err := c.Resize(n); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// drawWC draws a completion of one of three queue pairs.
+func drawWC(t *rapid.T) ib.WC {
+	seed := rapid.Uint32().Draw(t, "entry")
+	return ib.WC{
+		WRID: uint64(seed) << 7, QPN: ib.QPN(rapid.IntRange(0, 2).Draw(t, "QPN")), ByteLen: seed, SrcQP: ib.QPN(seed >> 3),
+		ImmData: seed * 3, InvRKey: ib.RKey(seed * 5), VendorErr: seed * 7, PKeyIndex: uint16(seed), SLID: uint16(seed >> 5),
+		Status: ib.WCStatus(seed), Opcode: ib.WCOpcode(seed >> 1), Flags: ib.WCFlags(seed >> 2), SL: uint8(seed >> 4),
+		DLIDPathBits: uint8(seed >> 6),
+	}
+}
+
+// cqModel is a completion queue as a slice.
+type cqModel struct {
+	wait   []ib.WC
+	size   uint32
+	armed  uint32
+	failed bool
+}
+
+// poll takes up to n entries from both and compares them.
+func (m *cqModel) poll(t *rapid.T, c *CQ, n int) {
+	out := make([]ib.WC, n)
+	got := c.Poll(out)
+	want := m.wait[:min(n, len(m.wait))]
+	if !slices.Equal(out[:got], want) {
+		t.Fatalf("polled %+v, want %+v", out[:got], want)
+	}
+	m.wait = m.wait[len(want):]
+}
+
+func (m *cqModel) resize(t *rapid.T, c *CQ, n uint32) {
+	before := *c.hdrCopy()
+	switch err := c.Resize(n); {
+	case Size(n) < uint32(len(m.wait)):
+		if !errors.Is(err, ib.EINVAL) || *c.hdrCopy() != before {
+			t.Fatalf("resize to %d with %d waiting: %v, and the header from %+v to %+v", n, len(m.wait), err, before, *c.hdrCopy())
+		}
+	case err != nil:
+		t.Fatalf("resize to %d with %d waiting: %v", n, len(m.wait), err)
+	default:
+		m.size = Size(n)
+	}
+}
+
+// headerWords is a header at one moment.
+type headerWords struct {
+	prod, cons, lock, armed, flags, mask, stride uint32
+	entries                                      uint64
+}
+
+func (c *CQ) hdrCopy() *headerWords {
+	h := c.hdr
+	return &headerWords{h.Prod.Load(), h.Cons.Load(), h.Lock.Load(), h.Armed.Load(), h.Flags.Load(), h.Mask, h.Stride, h.Entries}
+}
+
+func (m *cqModel) fire(t *rapid.T, c *CQ, solicited bool) {
+	want := m.armed == ArmAny || m.armed == ArmSolicited && solicited
+	if got := c.Fire(solicited); got != want {
+		t.Fatalf("armed %d, solicited %v: fires %v", m.armed, solicited, got)
+	}
+	if want {
+		m.armed = ArmNone
+	}
+}
+
+// TestQ5_CQModel compares a completion queue with a slice, from indices that
+// soon wrap at 2^32: what is removed is never polled, the rest stays in order.
+func TestQ5_CQModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := cqModel{size: uint32(1) << rapid.IntRange(0, 4).Draw(rt, "log2 size")}
+		first := rapid.SampledFrom([]uint32{0, 1<<32 - 1, 1<<32 - 2, 1<<32 - 9, 1 << 31}).Draw(rt, "first index")
+		a := newArena(t)
+		c := newTestCQ(t, a.allocator(), m.size, first)
+		rt.Repeat(map[string]func(*rapid.T){
+			"push": func(t *rapid.T) {
+				wc := drawWC(t)
+				room := len(m.wait) < int(m.size)
+				if c.Push(&wc) != room {
+					t.Fatalf("with %d of %d waiting there is room: %v", len(m.wait), m.size, !room)
+				}
+				if room {
+					m.wait = append(m.wait, wc)
+				}
+			},
+			"poll": func(t *rapid.T) { m.poll(t, c, rapid.IntRange(0, 20).Draw(t, "n")) },
+			"remove": func(t *rapid.T) {
+				n := ib.QPN(rapid.IntRange(0, 3).Draw(t, "QPN"))
+				c.Remove(n)
+				m.wait = slices.DeleteFunc(slices.Clone(m.wait), func(wc ib.WC) bool { return wc.QPN == n })
+			},
+			"resize": func(t *rapid.T) { m.resize(t, c, uint32(rapid.IntRange(0, 20).Draw(t, "n"))) },
+			"arm": func(t *rapid.T) {
+				solicited := rapid.Bool().Draw(t, "solicited only")
+				c.Arm(solicited)
+				if !solicited {
+					m.armed = ArmAny
+				} else if m.armed == ArmNone {
+					m.armed = ArmSolicited
+				}
+			},
+			"fire": func(t *rapid.T) { m.fire(t, c, rapid.Bool().Draw(t, "solicited")) },
+			"fail": func(t *rapid.T) {
+				if c.Fail() == m.failed {
+					t.Fatalf("failed before: %v, and says the opposite", m.failed)
+				}
+				m.failed = true
+			},
+			"": func(t *rapid.T) {
+				h := c.hdrCopy()
+				if c.Pending() != len(m.wait) || c.Cap() != m.size || c.Failed() != m.failed || h.armed != m.armed || h.lock != 0 {
+					t.Fatalf("%d of %d wait, failed %v, header %+v; want %+v", c.Pending(), c.Cap(), c.Failed(), h, m)
+				}
+				a.check()
+			},
+		})
+		m.poll(rt, c, 20)
+		c.Free()
+		a.empty()
+	})
+}
+
+// TestCQEKeepsEveryField shows that an entry has every field of a completion.
+func TestCQEKeepsEveryField(t *testing.T) {
+	var wc, got ib.WC
+	v := reflect.ValueOf(&wc).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.CanUint() {
+			f.SetUint(uint64(i + 1))
+		} else {
+			t.Errorf("%s is no number", v.Type().Field(i).Name)
+		}
+	}
+	var e CQE
+	e.put(&wc, 41)
+	if e.get(&got, 40) || e.get(&got, 42) || e.Valid.Load() != 42 {
+		t.Error("an entry is taken for that of another index")
+	}
+	if !e.get(&got, 41) || got != wc {
+		t.Errorf("put %+v, got %+v", wc, got)
+	}
+}
+
+func TestCQNoAllocation(t *testing.T) {
+	c := newTestCQ(t, Allocator{}, 4, 0)
+	var wc [1]ib.WC
+	if n := testing.AllocsPerRun(100, func() {
+		c.Push(&wc[0])
+		c.Push(&wc[0])
+		c.Poll(wc[:])
+		c.Remove(7)
+		c.Remove(0)
+		c.Arm(false)
+		c.Fire(false)
+	}); n != 0 {
+		t.Errorf("an entry costs %v allocations", n)
+	}
+}
+
+func BenchmarkPushPoll(b *testing.B) {
+	for _, n := range []int{1, 16} {
+		b.Run(map[int]string{1: "1", 16: "16"}[n], func(b *testing.B) {
+			c := newTestCQ(b, Allocator{}, 64, 0)
+			wc, out := ib.WC{WRID: 1, QPN: 2}, make([]ib.WC, n)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if c.Push(&wc); (i+1)%n == 0 {
+					c.Poll(out)
+				}
+			}
+		})
+	}
+}
