@@ -99,6 +99,7 @@ var table = []Row{
 	{"interop/...", 8, Shell, false},
 
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
+	{"internal/ring/cpeer", toolLevel, Tool, false},
 	{"internal/mutation/...", toolLevel, Tool, false},
 	{"internal/rules", toolLevel, Tool, false},
 	{"internal/tools/...", toolLevel, Tool, false},

@@ -73,6 +73,8 @@ var rejected = []struct {
 	{"engine-imports", "a logger", source{"internal/hca/a.go": "package hca\nimport _ \"log/slog\""}},
 	{"engine-imports", "syscall outside ib", source{"roce/a.go": "package roce\nimport _ \"syscall\""}},
 	{"engine-imports", "a random source of its own", source{"internal/memory/a.go": "package memory\nimport _ \"crypto/rand\""}},
+	{"engine-imports", "cgo in an engine", source{"internal/ring/a.go": "package ring\nimport \"C\""}},
+	{"engine-imports", "cgo in a package without a row", source{"internal/stray/a.go": "package stray\nimport \"C\""}},
 	{"engine-imports", "cgo in a shell", source{"verbs/a.go": "package verbs\nimport \"C\""}},
 	{"engine-imports", "I/O in the port that lives in the process", source{"internal/fabric/pipe/a.go": "package pipe\nimport _ \"net\""}},
 	{"engine-calls", "a clock", source{"internal/qp/a.go": "package qp\nimport \"time\"\nfunc f() { _ = time.Now() }"}},
@@ -176,6 +178,10 @@ func local() int { p := &squared[1]; p = &squared[2]; return *p }
 func whole() int { p := &squared; return p[1] }
 func shadow() { var table [1]int; table[0] = 2; table := &table; table[0]++ }
 `}},
+	{"cgo in a tool", source{
+		"internal/ring/cpeer/doc.go": "// Package cpeer is it.\npackage cpeer",
+		"internal/ring/cpeer/a.go":   "package cpeer\nimport \"C\"",
+	}},
 	{"durations and seeded sources in the engine", source{
 		"roce/doc.go": "// Package roce is it.\npackage roce",
 		"roce/a.go": `package roce
