@@ -3,6 +3,7 @@ package ring
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
@@ -19,9 +20,10 @@ type CQ struct {
 	prod  uint32 // of the adapter's thread
 
 	// Changed by Resize with the readers' lock; read with it, or by the
-	// adapter's thread.
-	base unsafe.Pointer
-	mask uint32
+	// adapter's thread. Atomic because the race detector sees no lock that is
+	// in memory outside Go.
+	base atomic.Pointer[CQE]
+	mask atomic.Uint32
 }
 
 const cqeSize = unsafe.Sizeof(CQE{})
@@ -47,17 +49,18 @@ func (c *CQ) place(n uint32) error {
 	if err != nil {
 		return err
 	}
-	c.base, c.mask = base, n-1
+	c.base.Store((*CQE)(base))
+	c.mask.Store(n - 1)
 	// Zeroed memory would say that index 2^32-1 has come; what this says came
 	// long ago, or is waiting.
-	c.entry(c.mask).Valid.Store(c.prod)
-	c.hdr.Mask, c.hdr.Stride, c.hdr.Entries = c.mask, uint32(cqeSize), uint64(uintptr(base))
+	c.entry(n - 1).Valid.Store(c.prod)
+	c.hdr.Mask, c.hdr.Stride, c.hdr.Entries = n-1, uint32(cqeSize), uint64(uintptr(base))
 	return nil
 }
 
 // Free gives the memory back. Nothing may be called afterwards.
 func (c *CQ) Free() {
-	c.alloc.put(c.base, int(c.mask+1)*int(cqeSize))
+	c.alloc.put(unsafe.Pointer(c.base.Load()), int(c.mask.Load()+1)*int(cqeSize))
 	c.alloc.put(unsafe.Pointer(c.hdr), HeaderSize)
 }
 
@@ -71,7 +74,7 @@ func (c *CQ) Pending() int { return int(c.hdr.Prod.Load() - c.hdr.Cons.Load()) }
 func (c *CQ) Cap() uint32 {
 	c.lock()
 	defer c.unlock()
-	return c.mask + 1
+	return c.mask.Load() + 1
 }
 
 // lock makes the caller the only reader. A reader holds the lock for as long
@@ -84,11 +87,16 @@ func (c *CQ) lock() {
 
 func (c *CQ) unlock() { c.hdr.Lock.Store(0) }
 
-func (c *CQ) entry(i uint32) *CQE { return (*CQE)(unsafe.Add(c.base, uintptr(i&c.mask)*cqeSize)) }
+func (c *CQ) entry(i uint32) *CQE { return cqe(c.base.Load(), i&c.mask.Load()) }
+
+// cqe returns an entry by its position.
+func cqe(base *CQE, n uint32) *CQE {
+	return (*CQE)(unsafe.Add(unsafe.Pointer(base), uintptr(n)*cqeSize))
+}
 
 // Push adds an entry and reports whether there was room.
 func (c *CQ) Push(wc *ib.WC) bool {
-	if c.prod-c.hdr.Cons.Load() > c.mask {
+	if c.prod-c.hdr.Cons.Load() > c.mask.Load() {
 		return false
 	}
 	c.entry(c.prod).put(wc, c.prod)
@@ -99,7 +107,7 @@ func (c *CQ) Push(wc *ib.WC) bool {
 
 // waiting returns how many entries wait, no more than there are whatever
 // readers made of their index.
-func (c *CQ) waiting() uint32 { return min(c.prod-c.hdr.Cons.Load(), c.mask+1) }
+func (c *CQ) waiting() uint32 { return min(c.prod-c.hdr.Cons.Load(), c.mask.Load()+1) }
 
 // Poll moves up to len(out) of the oldest entries to out and returns how many.
 func (c *CQ) Poll(out []ib.WC) (n int) {
@@ -141,7 +149,7 @@ func (c *CQ) Remove(n ib.QPN) {
 func (c *CQ) Resize(n uint32) error {
 	c.lock()
 	defer c.unlock()
-	old, waiting := *c, c.waiting()
+	base, mask, waiting := c.base.Load(), c.mask.Load(), c.waiting()
 	if Size(n) < waiting {
 		return fmt.Errorf("resize CQ to %d entries: %d wait to be polled: %w", n, waiting, ib.EINVAL)
 	}
@@ -150,10 +158,10 @@ func (c *CQ) Resize(n uint32) error {
 	}
 	var wc ib.WC
 	for i := c.prod - waiting; i != c.prod; i++ {
-		old.entry(i).get(&wc, i)
+		cqe(base, i&mask).get(&wc, i)
 		c.entry(i).put(&wc, i)
 	}
-	c.alloc.put(old.base, int(old.mask+1)*int(cqeSize))
+	c.alloc.put(unsafe.Pointer(base), int(mask+1)*int(cqeSize))
 	return nil
 }
 

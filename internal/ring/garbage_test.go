@@ -72,7 +72,7 @@ func TestCQGarbage(t *testing.T) {
 			case 5, 6:
 				c.Push(&ib.WC{QPN: ib.QPN(s.IntN(3))})
 			default:
-				s.scribble(unsafe.Slice((*byte)(c.base), uintptr(size)*cqeSize))
+				s.scribble(unsafe.Slice((*byte)(unsafe.Pointer(c.base.Load())), uintptr(size)*cqeSize))
 			}
 			if c.Cap() != size {
 				t.Fatalf("seed %d: the queue holds %d entries, want %d", seed, c.Cap(), size)

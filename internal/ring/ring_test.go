@@ -41,7 +41,7 @@ func TestModel(t *testing.T) {
 			},
 			"release": func(t *rapid.T) {
 				if len(model) == 0 {
-					t.Skip("empty")
+					t.Skip("empty") // rapid draws another action
 				}
 				r.Release()
 				model = model[1:]
