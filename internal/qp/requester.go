@@ -133,11 +133,12 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 // index that makes no sense ends the QP.
 func (r *requester) waiting(now clock.Instant) bool {
 	n, ok := r.queue.Len()
-	if !ok {
+	begun := r.began - r.queue.Cons()
+	if !ok || n < begun {
 		r.qp.fatal(now, "the send queue's index makes no sense")
 		return false
 	}
-	return r.began-r.queue.Cons() != n
+	return n > begun
 }
 
 // mayBegin applies the fence and the peer's credits. With nothing outstanding
