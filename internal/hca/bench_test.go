@@ -2,6 +2,7 @@ package hca
 
 import (
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -66,6 +67,24 @@ func BenchmarkPacket(b *testing.B) {
 				"requester-ns/op": requester, "responder-ns/op": responder, "completer-ns/op": completer,
 			} {
 				b.ReportMetric(float64(d)/float64(b.N), name)
+			}
+		})
+	}
+}
+
+// BenchmarkKeptResults moves READs one at a time over connections whose
+// responder keeps the results of so many: what it keeps never moves, so each
+// costs the same.
+func BenchmarkKeptResults(b *testing.B) {
+	for _, depth := range []uint8{1, 16, 128} {
+		b.Run(strconv.Itoa(int(depth)), func(b *testing.B) {
+			f := newFlightOn(deepRig(b, depth, 0), ib.WRRDMARead, 8)
+			for range 2 * int(depth) {
+				f.trip()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				f.trip()
 			}
 		})
 	}

@@ -22,7 +22,12 @@ type flight struct {
 func newFlight(tb testing.TB, op ib.WROpcode, n int) *flight {
 	tb.Helper()
 	cap := ib.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1}
-	f := &flight{rig: newRig(tb, ib.RC, cap).connect(ib.MTU4096)}
+	return newFlightOn(newRig(tb, ib.RC, cap).connect(ib.MTU4096), op, n)
+}
+
+// newFlightOn returns the same with adapters that are connected.
+func newFlightOn(r *rig, op ib.WROpcode, n int) *flight {
+	f := &flight{rig: r}
 	a, b := f.side[0], f.side[1]
 	f.wr = ib.SendWR{
 		Opcode: op, Flags: ib.SendSignaled, SGList: []ib.SGE{a.sge(0, n)},

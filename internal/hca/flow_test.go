@@ -89,3 +89,67 @@ func TestTransfersUnderLoss(t *testing.T) {
 		checkTransfers(t, ib.MTU(1+seed%5), 1+src.IntN(100_000), drop)
 	}
 }
+
+// deepRig returns two adapters with a connection that has so many READs and
+// atomics outstanding, and that many bytes of window; 0 for the usual window.
+func deepRig(t testing.TB, depth uint8, window int) *rig {
+	r := &rig{t: t}
+	for i := range r.side {
+		c := rigConfig{typ: ib.RC, cap: ib.QPCap{MaxSendWR: 512, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}, bytes: 64 << 10}
+		c.hca.Settings.WindowBytes = window
+		r.side[i] = c.newSide(t, byte(i+1))
+	}
+	for i := range r.side {
+		a := r.attrs(i, ib.MTU4096)
+		a.MaxRDAtomic, a.MaxDestRDAtomic = depth, depth
+		r.walk(i, a, ib.RTS)
+	}
+	return r
+}
+
+// TestReadsFillTheWindow counts the requests of 8 bytes that leave before
+// anything is answered: a READ asks the window for what its answer takes, as a
+// WRITE does for itself, so as many are in flight, up to the depth of the
+// connection; and all of them arrive.
+func TestReadsFillTheWindow(t *testing.T) {
+	const posted, maxDepth = 300, 128
+	inFlight := func(op ib.WROpcode, depth uint8, window int) int {
+		f := newFlightOn(deepRig(t, depth, window), op, 8)
+		for range posted {
+			f.post(0, f.wr)
+		}
+		n := 0
+		f.side[0].hca.Shard().Transmit(f.now, f.side[0].batch)
+		for _, run := range f.side[0].batch.Pending() {
+			n += int(run.Count)
+		}
+		f.arrive(0)
+		done := 0
+		f.run(time.Minute, func() bool {
+			for _, wc := range f.poll(0) {
+				if done++; wc.Status != ib.WCSuccess {
+					t.Fatalf("%v ended with %v", op, wc.Status)
+				}
+			}
+			return done == posted
+		})
+		if done != posted {
+			t.Fatalf("%d of %d messages are complete", done, posted)
+		}
+		return n
+	}
+	for _, window := range []int{8 << 10, 20 << 10, 64 << 10, 0} {
+		writes := inFlight(ib.WRRDMAWrite, maxDepth, window)
+		for _, depth := range []uint8{1, 31, 32, maxDepth} {
+			want := min(writes, int(depth))
+			for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRAtomicFetchAdd} {
+				if got := inFlight(op, depth, window); got != want {
+					t.Errorf("window %d, depth %d: %d %v in flight, want %d where %d WRITEs are", window, depth, got, op, want, writes)
+				}
+			}
+		}
+	}
+	if n := inFlight(ib.WRRDMARead, maxDepth, 0); n != maxDepth {
+		t.Errorf("the usual window lets %d READs of 8 bytes out, want the depth of %d", n, maxDepth)
+	}
+}
