@@ -22,7 +22,7 @@ var wildKinds = []struct {
 // indices, into the queues of a victim. It must meet every way in which that
 // can end.
 func TestWildQueues(t *testing.T) {
-	const each = 500
+	const each = 350
 	met := map[string]int{}
 	for k, kind := range wildKinds {
 		g := newWildWriter(t, kind.typ, kind.shared, uint64(k))

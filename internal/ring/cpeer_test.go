@@ -46,7 +46,7 @@ func TestQ5_CReaders(t *testing.T) {
 		for _, r := range readers {
 			var got []entry
 			for _, e := range r.Stop() {
-				got = append(got, entry{e.QPN, e.WRID, e.Late != 0})
+				got = append(got, entry{e.QPN, e.WRID, e.Late})
 			}
 			inC += len(got)
 			c.taken = append(c.taken, got)

@@ -45,8 +45,8 @@ static size_t poll(struct reader *r)
 		if (atomic_load(&e->valid) != cons + 1)
 			break;
 		r->taken[r->count++] = (struct taken){
-			e->wr_id, e->qp_num,
-			e->qp_num >= max_qps || e->wr_id < atomic_load(&r->board->removed[e->qp_num]),
+			.wr_id = e->wr_id, .qp_num = e->qp_num, .status = e->status,
+			.late = e->qp_num < max_qps && e->wr_id < atomic_load(&r->board->removed[e->qp_num]),
 		};
 	}
 	atomic_store(&h->cons, cons);

@@ -66,7 +66,8 @@ struct board {
 // taken is an entry that a reader took.
 struct taken {
 	uint64_t wr_id;
-	uint32_t qp_num, late; // late: it had been removed
+	uint32_t qp_num;
+	uint8_t late, status, unused[2]; // late: it had been removed
 };
 
 struct reader;

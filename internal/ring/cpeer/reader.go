@@ -13,10 +13,8 @@ import (
 	"github.com/softhca/softhca/internal/ring"
 )
 
-// MaxQPs bounds the numbers of queue pairs whose completions readers take.
-const MaxQPs = C.max_qps
-
-// Board tells readers what was removed from their queue.
+// Board tells readers what was removed from their queue, of queue pairs with
+// small numbers.
 type Board struct{ c *C.struct_board }
 
 // NewBoard returns an empty board, nil if there is no memory.
@@ -41,9 +39,11 @@ func (b *Board) Removed(n ib.QPN, below uint64) {
 
 // Taken is a completion that a reader took.
 type Taken struct {
-	WRID uint64
-	QPN  ib.QPN
-	Late uint32 // not 0: after it had been removed
+	WRID   uint64
+	QPN    ib.QPN
+	Late   bool // after it had been removed
+	Status ib.WCStatus
+	_      [2]byte
 }
 
 // Reader is a thread of C that takes completions from a queue.
