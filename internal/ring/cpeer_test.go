@@ -13,11 +13,11 @@ import (
 	"github.com/softhca/softhca/internal/ring/cpeer"
 )
 
-// TestQ5_CReaders has threads of C, which never enter Go, poll a completion
+// TestCReaders has threads of C, which never enter Go, poll a completion
 // queue together with Go: while entries come, are removed and move to other
 // memory, every entry is taken once or was removed, and the mark of overflow
 // is seen.
-func TestQ5_CReaders(t *testing.T) {
+func TestCReaders(t *testing.T) {
 	for seed := range uint64(3) {
 		var m cpeer.Memory
 		c := newChurn(t, m.Allocator(), seed)
