@@ -266,3 +266,27 @@ func TestReceiveIndexWild(t *testing.T) {
 		w.recover()
 	}
 }
+
+// TestWildReader gives a completion queue a reader's index that makes no
+// sense: it overflows and takes its queue pair along, and nothing else.
+func TestWildReader(t *testing.T) {
+	for _, kind := range wildKinds {
+		for _, cons := range []uint32{1, 5, 1 << 31, 1<<32 - 1000} {
+			rec := &recorder{t: t}
+			w := newWild(t, kind.typ, kind.shared, rec.allocator(), rec)
+			w.nurse()
+			h := w.cq[0].Header()
+			h.Cons.Store(cons)
+			w.post(0, w.message(0, ib.WRSend, 32), w.message(0, ib.WRSend, 32))
+			w.settle()
+			if st := w.side[0].qp.State(); st != ib.ERR || h.Flags.Load() != ring.FlagOverflow {
+				t.Errorf("%v: a reader at index %d of an empty queue leaves its queue pair in %v, flags %d", kind.typ, cons, st, h.Flags.Load())
+			}
+			w.polled(0)
+			w.healthyAll()
+			must(t, w.side[0].qp.Modify(w.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+			must(t, w.side[0].hca.ResizeCQ(w.cq[0], 512))
+			rec.check()
+		}
+	}
+}

@@ -66,7 +66,7 @@ func TestCReaders(t *testing.T) {
 // TestLockWorksFromBothSides counts in C and in Go with a queue's lock held:
 // no step is lost.
 func TestLockWorksFromBothSides(t *testing.T) {
-	const each = 100_000
+	const each = 20_000
 	var m cpeer.Memory
 	c, err := ring.NewCQ(m.Allocator(), 4)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestLockWorksFromBothSides(t *testing.T) {
 // TestCProducer has a thread of C write work queues that Go consumes at the
 // same time.
 func TestCProducer(t *testing.T) {
-	const total = 50_000
+	const total = 10_000
 	consume(t, total, false, ring.SGERoom(2)+ring.SendToSize, cpeer.Send)
 	consume(t, total, true, ring.SGERoom(1), cpeer.Recv)
 }
@@ -110,7 +110,7 @@ func consume[T comparable](t *testing.T, total uint64, receives bool, room uint3
 	var mem []byte
 	var r ring.Ring[T]
 	a := ring.Allocator{Alloc: func(n int) []byte { mem = m.Alloc(n); return mem }, Free: m.Free}
-	if err := r.Init(a, 16, room); err != nil {
+	if err := r.Init(a, 128, room); err != nil {
 		t.Fatal(err)
 	}
 	p := cpeer.StartProducer((*ring.Header)(unsafe.Pointer(unsafe.SliceData(mem))), receives, int(total))
