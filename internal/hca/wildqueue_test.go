@@ -76,23 +76,30 @@ func FuzzQueues(f *testing.F) {
 	})
 }
 
+// wildSend is an entry of a send queue with all that stands in it.
+type wildSend struct {
+	ring.SendWQE
+	sge ib.SGE
+	to  ring.SendTo
+}
+
 // writeSend writes a legal work request and what change makes of it behind
 // the victim's index, and moves the index.
-func (w *wild) writeSend(wr ib.SendWR, change func(*ring.SendWQE, *ring.SendTo)) {
+func (w *wild) writeSend(wr ib.SendWR, change func(*wildSend)) {
 	h := (*ring.Header)(unsafe.Pointer(&w.send[0]))
 	at := ring.HeaderSize + (h.Prod.Load()&h.Mask)*h.Stride
 	b := w.send[at:][:h.Stride]
-	e := ring.SendWQE{
+	e := wildSend{sge: wr.SGList[0], to: ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}}
+	e.SendWQE = ring.SendWQE{
 		WRID: wr.WRID, RemoteAddr: wr.RemoteAddr, RKey: wr.RKey, Opcode: wr.Opcode, Flags: wr.Flags,
-		Length: wr.SGList[0].Length, NumSGE: 1,
+		Length: e.sge.Length, NumSGE: 1,
 	}
-	to := ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
-	change(&e, &to)
-	put(b[48:], wr.SGList[0])
+	change(&e)
+	put(b, e.SendWQE)
+	put(b[48:], e.sge)
 	if w.side[0].qp.Type() == ib.UD {
-		put(b[h.Stride-16:], to)
+		put(b[h.Stride-16:], e.to)
 	}
-	put(b, e)
 	h.Prod.Add(1)
 }
 
@@ -104,35 +111,35 @@ func TestWildSends(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		types  []ib.QPType
-		change func(*ring.SendWQE, *ring.SendTo)
+		change func(*wildSend)
 	}{
-		{"an opcode that is none", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.Opcode = 255 }},
-		{"the first opcode that is not provided", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.Opcode = ib.WRLocalInv }},
-		{"a READ of another service", []ib.QPType{ib.UC, ib.UD}, func(e *ring.SendWQE, _ *ring.SendTo) { e.Opcode = ib.WRRDMARead }},
-		{"a WRITE of another service", []ib.QPType{ib.UD}, func(e *ring.SendWQE, _ *ring.SendTo) { e.Opcode = ib.WRRDMAWrite }},
-		{"a SEND with invalidate of another service", []ib.QPType{ib.UC, ib.UD}, func(e *ring.SendWQE, _ *ring.SendTo) { e.Opcode = ib.WRSendWithInv }},
-		{"one element too many", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.NumSGE = uint8(rigCap.MaxSendSGE) + 1 }},
-		{"the most elements", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.NumSGE = 255 }},
-		{"fewer bytes than its elements", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.Length-- }},
-		{"more bytes than its elements", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.Length++ }},
-		{"more bytes than a message", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.Length = 1<<31 + 1 }},
-		{"more inline bytes than there is room for", all, func(e *ring.SendWQE, _ *ring.SendTo) {
+		{"an opcode that is none", all, func(e *wildSend) { e.Opcode = 255 }},
+		{"the first opcode that is not provided", all, func(e *wildSend) { e.Opcode = ib.WRLocalInv }},
+		{"a READ of another service", []ib.QPType{ib.UC, ib.UD}, func(e *wildSend) { e.Opcode = ib.WRRDMARead }},
+		{"a WRITE of another service", []ib.QPType{ib.UD}, func(e *wildSend) { e.Opcode = ib.WRRDMAWrite }},
+		{"a SEND with invalidate of another service", []ib.QPType{ib.UC, ib.UD}, func(e *wildSend) { e.Opcode = ib.WRSendWithInv }},
+		{"one element too many", all, func(e *wildSend) { e.NumSGE = uint8(rigCap.MaxSendSGE) + 1 }},
+		{"the most elements", all, func(e *wildSend) { e.NumSGE = 255 }},
+		{"fewer bytes than its elements", all, func(e *wildSend) { e.Length-- }},
+		{"more bytes than its elements", all, func(e *wildSend) { e.Length++ }},
+		{"more bytes than a message", all, func(e *wildSend) { e.Length, e.sge.Length = 1<<31+1, 1<<31+1 }},
+		{"more inline bytes than there is room for", all, func(e *wildSend) {
 			e.Flags, e.NumSGE, e.Length = ib.SendInline, 0, rigCap.MaxInlineData+1
 		}},
-		{"the most inline bytes", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.Flags, e.NumSGE, e.Length = ib.SendInline, 0, 1<<32-1 }},
-		{"inline bytes and an element", all, func(e *ring.SendWQE, _ *ring.SendTo) { e.Flags |= ib.SendInline }},
-		{"an inline READ", rc, func(e *ring.SendWQE, _ *ring.SendTo) { e.Opcode, e.Flags, e.NumSGE = ib.WRRDMARead, ib.SendInline, 0 }},
-		{"an atomic of more than 8 bytes", rc, func(e *ring.SendWQE, _ *ring.SendTo) { e.Opcode = ib.WRAtomicFetchAdd }},
-		{"an address handle that is none", []ib.QPType{ib.UD}, func(_ *ring.SendWQE, to *ring.SendTo) { to.AH = 0 }},
-		{"an address handle that never was", []ib.QPType{ib.UD}, func(_ *ring.SendWQE, to *ring.SendTo) { to.AH = 1<<64 - 1 }},
+		{"the most inline bytes", all, func(e *wildSend) { e.Flags, e.NumSGE, e.Length = ib.SendInline, 0, 1<<32-1 }},
+		{"inline bytes and an element", all, func(e *wildSend) { e.Flags |= ib.SendInline }},
+		{"an inline READ", rc, func(e *wildSend) { e.Opcode, e.Flags, e.NumSGE = ib.WRRDMARead, ib.SendInline, 0 }},
+		{"an atomic of more than 8 bytes", rc, func(e *wildSend) { e.Opcode = ib.WRAtomicFetchAdd }},
+		{"an address handle that is none", []ib.QPType{ib.UD}, func(e *wildSend) { e.to.AH = 0 }},
+		{"an address handle that never was", []ib.QPType{ib.UD}, func(e *wildSend) { e.to.AH = 1<<64 - 1 }},
 	} {
 		for _, typ := range c.types {
 			rec := &recorder{t: t}
 			w := newWild(t, typ, false, rec.allocator(), rec)
 			w.nurse()
 			legal := w.message(0, ib.WRSend, 32)
-			keep := func(*ring.SendWQE, *ring.SendTo) {}
-			for k, change := range []func(*ring.SendWQE, *ring.SendTo){keep, c.change, keep} {
+			keep := func(*wildSend) {}
+			for k, change := range []func(*wildSend){keep, c.change, keep} {
 				legal.WRID = uint64(k)
 				w.writeSend(legal, change)
 			}
