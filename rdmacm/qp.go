@@ -261,13 +261,13 @@ func (o *ownQP) next(ctx context.Context, q *queue) (verbs.WC, error) {
 	}
 	var wc [1]verbs.WC
 	for {
-		if q.cq.Collect(wc[:]) > 0 {
+		if q.cq.Poll(wc[:]) > 0 {
 			return wc[0], nil
 		}
 		if err := q.cq.ReqNotify(false); err != nil {
 			return verbs.WC{}, err
 		}
-		if q.cq.Collect(wc[:]) > 0 {
+		if q.cq.Poll(wc[:]) > 0 {
 			return wc[0], nil
 		}
 		select {

@@ -157,7 +157,7 @@ func (s *stream) poll() bool {
 	var wcs [16]verbs.WC
 	taken := 0
 	for {
-		n := s.cq.Collect(wcs[:])
+		n := s.cq.Poll(wcs[:])
 		for i := range wcs[:n] {
 			s.complete(&wcs[i])
 		}

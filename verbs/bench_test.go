@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
@@ -49,3 +50,66 @@ func BenchmarkWrite64B(b *testing.B) { benchWrite(b, 64, 64, 1) }
 func BenchmarkWrite64BList16(b *testing.B) { benchWrite(b, 64, 512, 16) }
 
 func BenchmarkWrite64BList64(b *testing.B) { benchWrite(b, 64, 512, 64) }
+
+// BenchmarkArmPollSleep is a round trip between two programs that sleep: each
+// arms its completion queue, polls it until it is empty and waits for the
+// event, over UDP on the loopback interface.
+func BenchmarkArmPollSleep(b *testing.B) {
+	x := newEndpoint(b, Config{Addr: "127.0.82.1"}, ib.RC)
+	y := newEndpoint(b, Config{Addr: "127.0.82.2"}, ib.RC)
+	connect(b, x, y, nil)
+	for _, e := range []*endpoint{x, y} {
+		must(b, e.qp.PostRecv(RecvWR{SGList: []SGE{e.mr.SGE(64, 64)}}))
+	}
+	echoed := make(chan error, 1)
+	b.ReportAllocs()
+	b.ResetTimer()
+	go func() { echoed <- y.turns(b.N, false) }()
+	must(b, x.turns(b.N, true))
+	must(b, <-echoed)
+}
+
+// turns sends and receives n messages by turns, asleep while there is nothing
+// to do. One receive is posted already.
+func (e *endpoint) turns(n int, first bool) error {
+	wcs := make([]WC, 4)
+	send := []SendWR{{Opcode: ib.WRSend, SGList: []SGE{e.mr.SGE(0, 64)}}}
+	recv := []RecvWR{{SGList: []SGE{e.mr.SGE(64, 64)}}}
+	for i, sent, received := 0, 0, 0; i < n; i++ {
+		if first {
+			if err := e.qp.PostSend(send...); err != nil {
+				return err
+			}
+		}
+		for received <= i || sent < i {
+			k := e.cq.Poll(wcs)
+			if k == 0 {
+				if err := e.cq.ReqNotify(false); err != nil {
+					return err
+				}
+				if k = e.cq.Poll(wcs); k == 0 {
+					<-e.ch.C()
+				}
+			}
+			for _, wc := range wcs[:k] {
+				if wc.Status != ib.WCSuccess {
+					return fmt.Errorf("message %d: %v", i, wc.Status)
+				}
+				if wc.Opcode == ib.WCRecv {
+					received++
+				} else {
+					sent++
+				}
+			}
+		}
+		if err := e.qp.PostRecv(recv...); err != nil {
+			return err
+		}
+		if !first {
+			if err := e.qp.PostSend(send...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

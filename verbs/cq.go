@@ -50,6 +50,7 @@ func (q *CQ) notify() {
 	if c == nil {
 		return
 	}
+	q.ctx.drv.Woke()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.ch) == cap(c.ch) {
@@ -76,12 +77,6 @@ func (q *CQ) Poll(out []WC) int {
 	return n
 }
 
-// Collect is Poll for programs that sleep until their completion channel wakes
-// them: it never runs the adapter. To poll it would tell the adapter that the
-// caller goes on polling, and what arrives next would wait for that for up to
-// a millisecond.
-func (q *CQ) Collect(out []WC) int { return q.cq.Poll(out) }
-
 // idlePolls is how many empty polls pass before others may have the thread.
 const idlePolls = 32
 
@@ -103,6 +98,7 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 		return fmt.Errorf("arm CQ: %w", err)
 	}
 	q.cq.Arm(solicitedOnly)
+	q.ctx.drv.Armed()
 	return nil
 }
 

@@ -66,24 +66,6 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestCollect takes completions without running the adapter: only who was
-// woken finds any.
-func TestCollect(t *testing.T) {
-	a, b := newPair(t, ib.RC)
-	connect(t, a, b, nil)
-	must(t, b.cq.ReqNotify(false))
-	must(t, b.qp.PostRecv(RecvWR{WRID: 7}))
-	must(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend}))
-	<-b.ch.C()
-	var wc [2]WC
-	if n := b.cq.Collect(wc[:]); n != 1 || wc[0].WRID != 7 || wc[0].Status != ib.WCSuccess {
-		t.Errorf("%d completions, %+v", n, wc[0])
-	}
-	if n := b.cq.Collect(wc[:]); n != 0 {
-		t.Errorf("%d completions of an empty queue", n)
-	}
-}
-
 // TestNewCompChannelOf makes a channel for one CQ: another one does not fit, and
 // no event is lost though nobody takes any.
 func TestNewCompChannelOf(t *testing.T) {

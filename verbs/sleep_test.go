@@ -49,3 +49,17 @@ func TestLongMessageWithoutPolling(t *testing.T) {
 		t.Errorf("%d completions, the first %+v", got, wc[0])
 	}
 }
+
+// TestSolicitedKeepsNext arms for any completion and then for solicited ones
+// only: the first arming stays in force.
+func TestSolicitedKeepsNext(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	connect(t, a, b, nil)
+	must(t, b.cq.ReqNotify(false))
+	must(t, b.cq.ReqNotify(true))
+	must(t, b.qp.PostRecv(RecvWR{}))
+	must(t, a.qp.PostSend(SendWR{Opcode: ib.WRSend})) // not solicited
+	if next(t, b.ch) != b.cq {
+		t.Error("the event is of another CQ")
+	}
+}

@@ -5,5 +5,8 @@
 // lock transmits at once; one that does not leaves a doorbell that the holder
 // answers before it lets go. A poll of an empty completion queue may run the
 // shard too. One goroutine waits in the port for programs that sleep; it steps
-// back from the socket while others poll.
+// aside while others poll for long (pollers.go), and returns at once when a
+// completion queue is armed.
+//
+// Reading order: driver.go, pollers.go.
 package driver

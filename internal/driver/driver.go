@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -25,10 +26,6 @@ const (
 	roundBatches = 8         // batches sent before others may have the lock
 )
 
-// stepBack is how long the goroutine keeps away from the socket when somebody
-// else polls it, and so the longest that an answer may wait when that stops.
-const stepBack = time.Millisecond
-
 // linger is how long the goroutine looks for more after something arrived,
 // before it sleeps: to be woken takes about as long, and costs the sender.
 const linger = 50 * time.Microsecond
@@ -40,18 +37,20 @@ type Driver struct {
 	fatal func(cause error)
 	start time.Time
 
-	polls  atomic.Uint64 // rounds run by pollers
-	aside  atomic.Bool   // the goroutine has stepped back from the shard and the socket
-	failed atomic.Bool   // dead, by failure
-	done   chan struct{}
+	pollers pollers
+	failed  atomic.Bool // dead, by failure
+	done    chan struct{}
 
 	mu      sync.Mutex // guards the shard and what follows
 	batch   *fabric.Batch
 	in      []fabric.Datagram
 	blocked bool          // the port took no more; the batch waits
 	writing bool          // the goroutine waits for the port to take more
-	asleep  clock.Instant // until when the goroutine waits, unless aside
-	active  clock.Instant // when the goroutine last received or sent
+	awake   bool          // the goroutine takes another turn before it waits
+	asleep  clock.Instant // until when it waits, if not awake
+	active  clock.Instant // when it last received or sent
+	woke    bool          // a program that slept runs because of this round
+	owing   bool          // the goroutine's last round left sending to that program
 	dead    error         // why the device does not run any more
 }
 
@@ -112,7 +111,7 @@ func (d *Driver) Post(q *qp.QP) {
 // Progress runs one round without blocking: it receives, fires timers and
 // sends. Any thread may call it; it does nothing when another one is at it.
 func (d *Driver) Progress() {
-	d.polls.Add(1)
+	aside := d.pollers.polled()
 	if !d.mu.TryLock() {
 		return
 	}
@@ -121,7 +120,7 @@ func (d *Driver) Progress() {
 		return
 	}
 	now := d.now()
-	if d.aside.Load() {
+	if aside {
 		// The caller polls on: what this round makes us owe goes with its next
 		// post, in one datagram, or with its next poll.
 		d.transmit(now)
@@ -132,38 +131,63 @@ func (d *Driver) Progress() {
 	d.transmit(now)
 }
 
+// Armed says that a program armed a completion queue and may sleep: from now
+// on it is the goroutine that receives, whoever polled before. Any goroutine
+// may call it.
+func (d *Driver) Armed() {
+	if d.pollers.recall() {
+		d.port.Wake()
+	}
+}
+
+// Woke says that what the shard did made a program run that slept. It is
+// called by the shard's thread.
+func (d *Driver) Woke() { d.woke = true }
+
+// helpings bounds how often a thread that was done sends for others.
+const helpings = 4
+
 // release unlocks and returns why the device is dead, if it is: panicked is
 // what the caller recovered. Doorbells that rang while the lock was held are
-// answered first, by whoever gets the lock again.
+// answered first, by whoever gets the lock again; when others go on ringing,
+// by the goroutine.
 func (d *Driver) release(panicked any) error {
 	if panicked != nil {
 		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, panicked, debug.Stack()))
 	}
-	for {
-		if d.dead == nil && d.oversleeps() {
+	for helped := 0; ; helped++ {
+		if d.dead == nil && d.needsWake() {
 			d.port.Wake()
 		}
 		dead := d.dead
 		d.mu.Unlock()
-		if dead != nil || !d.shard.Rung() || !d.mu.TryLock() {
+		if dead != nil || !d.shard.Rung() {
 			return dead
+		}
+		if helped == helpings {
+			d.pollers.recall()
+			d.port.Wake()
+			return nil
+		}
+		if !d.mu.TryLock() {
+			return nil
 		}
 		d.answer()
 	}
 }
 
-// oversleeps reports whether the goroutine waits for too little or too long:
+// needsWake reports whether the goroutine waits for too little or too long:
 // for arrivals only while the port is full, past a deadline, or at all while
 // there is more to send than this round could. While it is aside, pollers see
 // to all that.
-func (d *Driver) oversleeps() bool {
-	if d.aside.Load() {
+func (d *Driver) needsWake() bool {
+	if d.awake || d.pollers.aside() {
 		return false
 	}
-	deaf := d.blocked && !d.writing
+	sendBlocked := d.blocked && !d.writing
 	late := d.shard.Deadline() < d.asleep
-	more := !d.blocked && d.shard.Pending() && !d.shard.Rung() // a bell is answered by who lets go
-	return deaf || late || more
+	more := !d.blocked && d.shard.Pending() && !d.shard.Rung() // a doorbell is answered by who lets go
+	return sendBlocked || late || more
 }
 
 // answer sends for doorbells, keeping the lock whatever happens.
@@ -258,16 +282,18 @@ func (d *Driver) flush() bool {
 // loop is the goroutine for those who do not poll.
 func (d *Driver) loop() {
 	defer close(d.done)
-	seen := uint64(0)
 	for !d.failed.Load() {
-		wait, alive := d.turn(&seen)
+		next, alive := d.turn()
 		if !alive {
 			return
 		}
-		if wait.timeout == 0 {
+		if next.yield {
+			runtime.Gosched()
+		}
+		if next.timeout == 0 {
 			continue
 		}
-		if err := d.port.Wait(wait.timeout, wait.read, wait.write); err != nil {
+		if err := d.port.Wait(next.timeout, next.read, next.write); err != nil {
 			d.mu.Lock()
 			d.die(fmt.Errorf("%w: wait: %w", ErrDead, err)) // unless it was closed
 			d.mu.Unlock()
@@ -278,47 +304,51 @@ func (d *Driver) loop() {
 
 // wait is what the goroutine does until its next turn.
 type wait struct {
+	yield       bool          // first let other goroutines run
 	timeout     time.Duration // 0: go on at once; negative: for ever
 	read, write bool
 }
 
-// turn steps aside if others have polled since the last turn, and runs a
-// round if not. Aside, it does not even ask for the lock: queueing for it
-// would make the pollers wait for this thread to be scheduled. seen is the
-// number of pollers' rounds that it knows of.
-func (d *Driver) turn(seen *uint64) (w wait, alive bool) {
-	polls := d.polls.Load()
-	aside := polls != *seen
-	*seen = polls
-	d.aside.Store(aside)
-	if aside {
-		return wait{timeout: stepBack}, true
+// turn steps aside for pollers, or runs a round. While others poll it does not
+// queue for the lock: they would wait for this thread to be scheduled.
+func (d *Driver) turn() (next wait, alive bool) {
+	if aside := d.pollers.look(d.now()); aside > 0 {
+		return wait{timeout: aside}, true
+	}
+	if !d.pollers.polling {
+		d.mu.Lock()
+	} else if !d.mu.TryLock() {
+		return wait{yield: true}, true
 	}
 	return d.round()
 }
 
-// round receives and sends once and decides how to wait.
-func (d *Driver) round() (w wait, alive bool) {
-	d.mu.Lock()
+// round receives and sends once and decides how to wait. It releases the lock.
+//
+// A program that it woke runs next, on this thread if need be: another one is
+// slow to wake. What is owed to the peer goes with what the program posts, in
+// one datagram, or with the next round.
+func (d *Driver) round() (next wait, alive bool) {
 	defer func() { _ = d.release(recover()) }()
 	if d.dead != nil {
 		return wait{}, false
 	}
+	d.woke = false
 	n, now := d.receive(d.now())
-	if d.transmit(now) || n > 0 {
+	d.owing = d.woke && !d.owing && !d.blocked
+	if d.owing || d.transmit(now) || n > 0 {
 		d.active = now
 	}
-	w = wait{timeout: -1, read: true, write: d.blocked}
-	until := d.shard.Deadline()
-	if now.Sub(d.active) < linger && !d.blocked {
-		w.timeout = 0
-		until = now
+	d.awake = !d.blocked && now.Sub(max(d.active, d.pollers.last)) < linger
+	if d.awake {
+		return wait{yield: d.woke}, d.dead == nil
 	}
-	d.asleep, d.writing = until, w.write
-	if until != clock.Never && w.timeout != 0 {
-		w.timeout = max(until.Sub(d.now()), time.Microsecond)
+	next = wait{yield: d.woke, timeout: -1, read: true, write: d.blocked}
+	d.asleep, d.writing = d.shard.Deadline(), d.blocked
+	if d.asleep != clock.Never {
+		next.timeout = max(d.asleep.Sub(d.now()), time.Microsecond)
 	}
-	return w, d.dead == nil
+	return next, d.dead == nil
 }
 
 // Close stops the goroutine and closes the port. Calls that come later return

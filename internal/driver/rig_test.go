@@ -37,6 +37,8 @@ type troublePort struct {
 	failWait atomic.Bool
 	onSend   atomic.Pointer[func()] // called by every Send
 	onRecv   atomic.Pointer[func()] // called by every Receive, before it looks
+	onWait   atomic.Pointer[func()] // called by every Wait, before it waits
+	endless  atomic.Bool            // who steps aside is back only when woken
 
 	mu    sync.Mutex // guards what follows
 	waits waitCounts
@@ -85,6 +87,12 @@ func (p *troublePort) Wait(timeout time.Duration, read, write bool) error {
 	p.mu.Unlock()
 	if p.failWait.Load() {
 		return errBroken
+	}
+	if f := p.onWait.Load(); f != nil {
+		(*f)()
+	}
+	if p.endless.Load() && !read && !write {
+		timeout = -1
 	}
 	return p.Port.Wait(timeout, read, write)
 }
@@ -202,6 +210,19 @@ func (s *side) completion(t testing.TB) ib.WC {
 	wc := make([]ib.WC, 1)
 	await(t, "a completion", func() bool { return s.cq.Poll(wc) == 1 })
 	return wc[0]
+}
+
+// sleep waits for the event of the armed CQ and takes a completion.
+func (s *side) sleep(t testing.TB) {
+	t.Helper()
+	select {
+	case <-s.event:
+	case <-time.After(patience):
+		t.Fatal("nobody woke who sleeps")
+	}
+	if wc := s.completion(t); wc.Status != ib.WCSuccess {
+		t.Fatalf("completion %+v", wc)
+	}
 }
 
 // await waits until ok says so.

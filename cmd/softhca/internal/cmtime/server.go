@@ -99,7 +99,7 @@ func (s *server) turn() error {
 // take acts on an event.
 func (s *server) take(e *rdmacm.Event) error {
 	// A message that came before the event would end with the queue pair.
-	for n := s.queue.Collect(s.wcs[:]); n > 0; n = s.queue.Collect(s.wcs[:]) {
+	for n := s.queue.Poll(s.wcs[:]); n > 0; n = s.queue.Poll(s.wcs[:]) {
 		s.receive(n)
 	}
 	e.Ack() // it is its receiver's still

@@ -32,7 +32,7 @@ type duet struct{ server *server }
 
 func (d duet) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
 	for ctx.Err() == nil {
-		if n := q.Collect(out); n > 0 {
+		if n := q.Poll(out); n > 0 { // moves the packets of the adapter
 			return n, nil, nil
 		}
 		if e, ok := ch.TryGet(); ok {
@@ -40,9 +40,6 @@ func (d duet) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChanne
 		}
 		if err := d.server.turn(); err != nil {
 			return 0, nil, err
-		}
-		if n := q.Poll(out); n > 0 { // moves the packets of the adapter
-			return n, nil, nil
 		}
 	}
 	return 0, nil, context.Cause(ctx)

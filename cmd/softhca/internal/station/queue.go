@@ -47,7 +47,7 @@ func (q *Queue) Wait(ctx context.Context, out []verbs.WC) (int, error) {
 // arm moves completions to out. If there are none, the next one is put in the
 // channel.
 func (q *Queue) arm(out []verbs.WC) (int, error) {
-	if n := q.Collect(out); n > 0 {
+	if n := q.Poll(out); n > 0 {
 		return n, nil
 	}
 	if q.Overrun() {
@@ -56,5 +56,5 @@ func (q *Queue) arm(out []verbs.WC) (int, error) {
 	if err := q.ReqNotify(false); err != nil {
 		return 0, err
 	}
-	return q.Collect(out), nil // one may have come before it was armed
+	return q.Poll(out), nil // one may have come before it was armed
 }

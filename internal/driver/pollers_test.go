@@ -1,0 +1,127 @@
+package driver
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// TestPollers walks through what may happen to the port, look by look.
+func TestPollers(t *testing.T) {
+	const us = time.Microsecond
+	type step struct {
+		why    string
+		after  time.Duration // since the last step
+		recall bool
+		polls  int
+		want   time.Duration // for which the goroutine steps aside
+	}
+	for name, steps := range map[string][]step{
+		"a program that sleeps": {
+			{"nobody polls", 0, false, 0, 0},
+			{"armed and polled once", 300 * us, true, 1, 0},
+			{"polled again, just before it arms", 300 * us, false, 1, 0},
+			{"armed", 1 * us, true, 1, 0},
+			{"polled again", 300 * us, false, 1, 0},
+		},
+		"a program that polls": {
+			{"begins", 0, false, 50, 0},
+			{"not for long yet", sustained - 1, false, 50, 0},
+			{"sustained", 1, false, 50, leastAside},
+			{"still at it", 200 * us, false, 200, 100 * us},
+			{"for long", 4 * time.Second, false, 4e6, mostAside},
+			{"once in a step back", mostAside, false, 1, mostAside},
+			{"stopped", mostAside, false, 0, 0},
+			{"begins again", 1 * us, false, 50, 0},
+			{"armed", sustained, true, 50, 0},
+			{"begins once more", sustained, false, 50, 0},
+			{"sustained", sustained, false, 50, leastAside},
+			{"armed while the goroutine is aside", 10 * us, true, 0, 0},
+		},
+		"a program that polls in long rounds": {
+			{"begins", 0, false, 1, 0},
+			{"a gap", sustained, false, 0, 0},
+			{"a second round", sustained, false, 1, 0},
+			{"more", 500 * us, false, 5, 0},
+			{"the eighth", 100 * us, false, 1, 250 * us},
+		},
+		"a program that polls now and then": {
+			{"once", 0, false, 9, 0},
+			{"again", mostAside, false, 9, 0},
+			{"again", mostAside, false, 9, 0},
+		},
+	} {
+		var p pollers
+		now := clock.Instant(0)
+		for _, s := range steps {
+			now = now.Add(s.after)
+			if s.recall {
+				if aside := p.aside(); p.recall() != aside {
+					t.Errorf("%s: %s: the goroutine is aside: %v, and whether it must be woken is said wrongly", name, s.why, aside)
+				}
+			}
+			for range s.polls {
+				p.polled()
+			}
+			if got := p.look(now); got != s.want || p.aside() != (got > 0) {
+				t.Errorf("%s: %s: aside for %v (%v), want %v", name, s.why, got, p.aside(), s.want)
+			}
+		}
+	}
+}
+
+// TestRecallIsNeverLost lets threads poll, a goroutine step aside until it is
+// woken, and another one recall it, at any moment: each recall makes it read
+// the port again.
+func TestRecallIsNeverLost(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var p pollers
+	var recalls, heard atomic.Int64
+	stop, wake, ended := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for now := clock.Instant(0); ; now = now.Add(sustained / 2) {
+			n := recalls.Load()
+			if p.look(now) == 0 {
+				heard.Store(n)
+				continue
+			}
+			select {
+			case <-wake:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	for i := range int64(500) {
+		for range rng.IntN(50) {
+			p.polled()
+		}
+		recalls.Store(i + 1)
+		if p.recall() {
+			wake <- struct{}{}
+		}
+		for range rng.IntN(50) {
+			p.polled()
+		}
+		for start := time.Now(); heard.Load() <= i; runtime.Gosched() {
+			p.polled()
+			if time.Since(start) > patience {
+				t.Fatalf("recall %d was lost: the goroutine is still aside", i)
+			}
+		}
+	}
+	for close(stop); ; p.polled() { // until it steps aside a last time
+		select {
+		case <-ended:
+			return
+		default:
+		}
+	}
+}
