@@ -33,9 +33,10 @@ func TestTargets(t *testing.T) {
 		met          bool
 	}
 	want := map[string][]verdict{
-		"WRITE 1 MiB, PMTU 4096, 1 QP": {{15, 0.6, true}, {99, 0.59, false}},
-		"WRITE 64 B, 1 QP":             {{1, 0.1, true}, {0.9, 0.15, true}, {0.99, 0.14, false}},
-		"WRITE 8 B round trip":         {{10, 2, true}, {1, 2.01, false}},
+		"WRITE 1 MiB, PMTU 4096, 1 QP":               {{15, 0.6, true}, {99, 0.59, false}},
+		"WRITE 64 B, 1 QP":                           {{1, 0.1, true}, {0.9, 0.15, true}, {0.99, 0.14, false}},
+		"WRITE 8 B round trip":                       {{10, 2, true}, {1, 2.01, false}},
+		"SEND 64 B round trip, both programs asleep": {{80, 1.5, true}, {1, 1.51, false}},
 	}
 	for _, m := range measurements {
 		if (m.target.met != nil) != (want[m.name] != nil) {
@@ -93,6 +94,18 @@ func TestCPUModel(t *testing.T) {
 	}
 	if m := thisMachine(); m.CPU == "" || m.Cores < 1 || m.Kernel == "" || m.Go == "" {
 		t.Errorf("this machine is %+v", m)
+	}
+}
+
+func TestTripTime(t *testing.T) {
+	const text = "128000 bytes in 0.05 seconds = 20.48 Mbit/sec\n1000 iters in 0.05 seconds = 50.25 usec/iter\n"
+	if v, err := tripTime(text); v != 50.25 || err != nil {
+		t.Errorf("%v, %v of what pingpong prints", v, err)
+	}
+	for _, none := range []string{"", "usec/iter", "fast usec/iter"} {
+		if v, err := tripTime(none); err == nil {
+			t.Errorf("%q is %v", none, v)
+		}
 	}
 }
 

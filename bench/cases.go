@@ -22,6 +22,10 @@ var (
 		args: []string{"-pingpong", "-payload", "8", "-overhead", "32"}, unit: "µs",
 		of: func(r *baselineResult) float64 { return r.P50 },
 	}
+	sleepingTrip = yardstick{
+		args: []string{"-pingpong", "-sleep", "-payload", "64", "-overhead", "16"}, unit: "µs",
+		of: func(r *baselineResult) float64 { return r.Mean },
+	}
 )
 
 // target is what a case must reach.
@@ -34,9 +38,9 @@ type target struct {
 type measurement struct {
 	name   string
 	beside yardstick
-	args   []string // of softhca perf
-	of     func(*perfResult) float64
-	target target // zero: measured for the record
+	args   []string                  // of softhca perf
+	of     func(*perfResult) float64 // nil: softhca pingpong --events is measured
+	target target                    // zero: measured for the record
 }
 
 func gbps(r *perfResult) float64 { return r.Gbps }
@@ -77,5 +81,9 @@ var measurements = []measurement{
 		name: "WRITE 8 B round trip", beside: roundTrip, of: wholeTrip,
 		args:   []string{"write", "--latency", "--size", "8"},
 		target: target{"ratio <= 2", func(_, ratio float64) bool { return ratio <= 2 }},
+	},
+	{
+		name: "SEND 64 B round trip, both programs asleep", beside: sleepingTrip,
+		target: target{"ratio <= 1.5", func(_, ratio float64) bool { return ratio <= 1.5 }},
 	},
 }

@@ -11,6 +11,8 @@
 // It prints a table and writes bench/results/DATE-MACHINE.json. The exit code
 // is 1 if a target is missed or a measurement fails.
 //
+// Programs that sleep are measured with softhca pingpong --events.
+//
 // Reading order: cases.go (what is measured, and the targets), main.go,
 // programs.go (building and running both sides), series.go (medians and
 // spread), report.go, machine.go.

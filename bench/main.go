@@ -101,7 +101,7 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 	x := &result{
 		Name: m.name, Unit: m.beside.unit,
 		BaselineRun: "baseline " + strings.Join(p.baselineArgs(&m.beside), " "),
-		SofthcaRun:  "softhca " + strings.Join(p.perfArgs(m), " "),
+		SofthcaRun:  "softhca " + strings.Join(p.softhcaArgs(m), " "),
 	}
 	for range n {
 		b, err := p.measureBaseline(ctx, &m.beside)

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +31,7 @@ type baselineResult struct {
 	Gbps float64 `json:"gbps"`
 	Mpps float64 `json:"mpps"`
 	P50  float64 `json:"p50_us"`
+	Mean float64 `json:"mean_us"`
 }
 
 // programs are the two sides of the comparison.
@@ -56,7 +60,12 @@ func (p *programs) baselineArgs(y *yardstick) []string {
 	return append([]string{"-local", "-seconds", strconv.FormatFloat(p.seconds, 'f', -1, 64)}, y.args...)
 }
 
-func (p *programs) perfArgs(m *measurement) []string {
+// softhcaArgs are those of the process that measures.
+func (p *programs) softhcaArgs(m *measurement) []string {
+	if m.of == nil {
+		iters := max(int(p.seconds*sleepingRate), 1)
+		return []string{"pingpong", "--events", "--size", "64", "--iters", strconv.Itoa(iters)}
+	}
 	d := time.Duration(p.seconds * float64(time.Second))
 	return append(append([]string{"perf"}, m.args...), "--local", "--json", "--duration", d.String())
 }
@@ -77,7 +86,11 @@ func (p *programs) measureBaseline(ctx context.Context, y *yardstick) (float64, 
 // measure runs the adapter once.
 func (p *programs) measure(ctx context.Context, m *measurement) (float64, uint64, error) {
 	var r perfResult
-	args := p.perfArgs(m)
+	args := p.softhcaArgs(m)
+	if m.of == nil {
+		v, err := p.sleepingTrip(ctx, args)
+		return v, 0, err
+	}
 	if err := runJSON(ctx, &r, p.softhca, args); err != nil {
 		return 0, 0, err
 	}
@@ -86,6 +99,61 @@ func (p *programs) measure(ctx context.Context, m *measurement) (float64, uint64
 		return 0, 0, fmt.Errorf("softhca %s: nothing measured: %+v", strings.Join(args, " "), r)
 	}
 	return v, r.Retransmits, nil
+}
+
+// sleepingRate is how many round trips between programs that sleep are made
+// for each second that other measurements take.
+const sleepingRate = 20_000
+
+// sleepingTrip runs both sides of a ping-pong and returns the mean round trip
+// in microseconds. The client is tried until the server listens.
+func (p *programs) sleepingTrip(ctx context.Context, args []string) (float64, error) {
+	const client, server = "127.0.0.1", "127.0.0.2"
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	port, err := freePort()
+	if err != nil {
+		return 0, err
+	}
+	args = slices.Concat(args, []string{"--port", port, "--addr"})
+	echo := exec.CommandContext(ctx, p.softhca, append(slices.Clone(args), server)...)
+	if err := echo.Start(); err != nil {
+		return 0, err
+	}
+	var out []byte
+	for {
+		cmd := exec.CommandContext(ctx, p.softhca, append(slices.Clone(args), client, server)...)
+		if out, err = cmd.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("connection refused")) {
+			break
+		}
+	}
+	if err != nil {
+		cancel() // the server waits
+	}
+	if err = errors.Join(err, echo.Wait()); err != nil {
+		return 0, fmt.Errorf("softhca %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return tripTime(string(out))
+}
+
+// freePort returns a TCP port that nobody listens on.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// tripTime finds the time of a round trip in what pingpong prints.
+func tripTime(out string) (float64, error) {
+	words := strings.Fields(out)
+	if i := slices.Index(words, "usec/iter"); i > 0 {
+		return strconv.ParseFloat(words[i-1], 64)
+	}
+	return 0, fmt.Errorf("pingpong prints no time: %q", out)
 }
 
 // runJSON runs a program and decodes its output. What it wrote to standard

@@ -81,16 +81,23 @@ func TestLoss(t *testing.T) {
 }
 
 func TestPingpong(t *testing.T) {
-	server, at := open(t, "127.0.0.1", false)
-	start(t, server, func() error { return echo(server) })
-	client, _ := open(t, "127.0.0.1", false)
-	defer client.close()
-	r, err := pingpong(client, at, 40, 200*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Samples == 0 || r.P50 <= 0 || r.P50 > r.P99 || r.P99 > r.Max {
-		t.Errorf("latencies out of order: %+v", *r)
+	for _, asleep := range []bool{false, true} {
+		server, at := open(t, "127.0.0.1", false)
+		client, _ := open(t, "127.0.0.1", false)
+		defer client.close()
+		if asleep {
+			if err := errors.Join(server.sleep(), client.sleep()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(t, server, func() error { return echo(server) })
+		r, err := pingpong(client, at, 40, 200*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Samples == 0 || r.P50 <= 0 || r.P50 > r.P99 || r.P99 > r.Max || r.Mean <= 0 || r.Mean > r.Max {
+			t.Errorf("asleep: %v: latencies out of order: %+v", asleep, *r)
+		}
 	}
 }
 

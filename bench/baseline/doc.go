@@ -7,13 +7,13 @@
 // payload once into its batch, both sides compute a CRC-32 over every
 // segment, and the receiver copies each payload once out of its buffer. A
 // window, opened by small acknowledgements, keeps the socket buffer from
-// overflowing. The ping-pong mode spins on sockets that do not block, and
-// does nothing else.
+// overflowing. The ping-pong mode spins on sockets that do not block, or
+// sleeps on sockets that do, and does nothing else.
 //
 // Usage:
 //
 //	go run ./bench/baseline -local [-payload 4096] [-overhead 16] [-seconds 3]
-//	go run ./bench/baseline -local -pingpong [-payload 8] [-overhead 32]
+//	go run ./bench/baseline -local -pingpong [-sleep] [-payload 8] [-overhead 32]
 //	baseline -listen ADDR:PORT [-pingpong]   (the receiver, on another machine)
 //	baseline -peer ADDR:PORT [-bind ADDR] ...
 //

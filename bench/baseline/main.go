@@ -21,6 +21,7 @@ type config struct {
 	local    bool
 	child    bool
 	pingpong bool
+	sleep    bool
 	listen   string
 	peer     string
 	bind     string
@@ -35,6 +36,7 @@ func main() {
 	flag.BoolVar(&c.local, "local", false, "run the receiver too, as another process on 127.0.0.2")
 	flag.BoolVar(&c.child, "child", false, "as receiver, end when standard input does")
 	flag.BoolVar(&c.pingpong, "pingpong", false, "measure latency instead of throughput")
+	flag.BoolVar(&c.sleep, "sleep", false, "in a ping-pong, sleep in the system until something arrives instead of spinning")
 	flag.StringVar(&c.listen, "listen", "", "be the receiver on this IPv4 address and port")
 	flag.StringVar(&c.peer, "peer", "", "IPv4 address and port of the receiver")
 	flag.StringVar(&c.bind, "bind", "0.0.0.0", "IPv4 address of the sender")
@@ -76,6 +78,11 @@ func run(c config) error {
 		return err
 	}
 	defer sock.close()
+	if c.sleep {
+		if err := sock.sleep(); err != nil {
+			return err
+		}
+	}
 	var result any
 	duration := time.Duration(c.seconds * float64(time.Second))
 	if c.pingpong {
@@ -96,7 +103,7 @@ func startReceiver(c *config) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "-child", "-listen", "127.0.0.2:0", fmt.Sprintf("-pingpong=%v", c.pingpong))
+	cmd := exec.Command(self, "-child", "-listen", "127.0.0.2:0", fmt.Sprintf("-pingpong=%v", c.pingpong), fmt.Sprintf("-sleep=%v", c.sleep))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -132,6 +139,11 @@ func runReceiver(c config) error {
 	sock, err := openSocket(at, !c.pingpong)
 	if err != nil {
 		return err
+	}
+	if c.sleep {
+		if err := sock.sleep(); err != nil {
+			return err
+		}
 	}
 	if at, err = sock.local(); err != nil {
 		return err

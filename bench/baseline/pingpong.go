@@ -24,6 +24,7 @@ type latency struct {
 	Mode    string  `json:"mode"`
 	Segment int     `json:"segment"` // bytes
 	Samples int     `json:"samples"`
+	Mean    float64 `json:"mean_us"`
 	P50     float64 `json:"p50_us"`
 	P90     float64 `json:"p90_us"`
 	P99     float64 `json:"p99_us"`
@@ -31,7 +32,7 @@ type latency struct {
 	Max     float64 `json:"max_us"`
 }
 
-// pingpong sends a segment, spins until it is back, and so on for the given
+// pingpong sends a segment, spins or sleeps until it is back, and so on for the given
 // time. A lost one ends it with an error: nothing else is on the way.
 func pingpong(sock *socket, peer netip.AddrPort, segment int, d time.Duration) (*latency, error) {
 	sock.direct(peer)
@@ -55,16 +56,21 @@ func pingpong(sock *socket, peer netip.AddrPort, segment int, d time.Duration) (
 		return nil, fmt.Errorf("no round trip in the last three quarters of %v", d)
 	}
 	slices.Sort(trips)
+	sum := time.Duration(0)
+	for _, trip := range trips {
+		sum += trip
+	}
 	at := func(q float64) float64 {
 		return float64(trips[int(q*float64(len(trips)-1))]) / float64(time.Microsecond)
 	}
 	return &latency{
 		Mode: "pingpong", Segment: segment, Samples: len(trips),
-		P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999), Max: at(1),
+		Mean: float64(sum) / float64(len(trips)) / float64(time.Microsecond),
+		P50:  at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999), Max: at(1),
 	}, nil
 }
 
-// awaitEcho spins until the ping with the number seq is back.
+// awaitEcho receives until the ping with the number seq is back.
 func awaitEcho(sock *socket, seq uint64, start time.Time) error {
 	for {
 		b, err := sock.receiveFrom()
@@ -83,7 +89,7 @@ func awaitEcho(sock *socket, seq uint64, start time.Time) error {
 // idleSpins is how often an echo looks before it sleeps until the next ping.
 const idleSpins = 1 << 16
 
-// echo sends back what arrives, spinning, until the socket fails or is shut.
+// echo sends back what arrives, spinning or asleep as pingpong, until the socket fails or is shut.
 func echo(sock *socket) error {
 	for idle := 0; ; idle++ {
 		b, err := sock.receiveFrom()

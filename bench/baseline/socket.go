@@ -31,6 +31,8 @@ type socket struct {
 	fd   int
 	shut atomic.Bool // makes receive return errShut
 
+	blocks bool // receiveFrom sleeps until something arrives
+
 	to, from     unix.RawSockaddrInet4
 	out, in      unix.Msghdr
 	outVec       unix.Iovec
@@ -175,10 +177,28 @@ func (s *socket) sendTo(b []byte) error {
 	}
 }
 
+// sleep makes receiveFrom wait for something to arrive, for up to pingWait.
+func (s *socket) sleep() error {
+	s.blocks = true
+	wait := unix.NsecToTimeval(int64(pingWait))
+	err := errors.Join(
+		unix.SetNonblock(s.fd, false),
+		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait),
+	)
+	if err != nil {
+		return fmt.Errorf("make the socket block: %w", err)
+	}
+	return nil
+}
+
 // receiveFrom is receive for a socket that never gets merged segments.
 func (s *socket) receiveFrom() ([]byte, error) {
 	s.in.Namelen = unix.SizeofSockaddrInet4
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&s.receiveSpace)),
+	call := unix.RawSyscall6
+	if s.blocks {
+		call = unix.Syscall6
+	}
+	n, _, errno := call(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&s.receiveSpace)),
 		uintptr(len(s.receiveSpace)), 0, uintptr(unsafe.Pointer(&s.from)), uintptr(unsafe.Pointer(&s.in.Namelen)))
 	switch {
 	case s.shut.Load():
