@@ -41,17 +41,17 @@ type Driver struct {
 	failed  atomic.Bool // dead, by failure
 	done    chan struct{}
 
-	mu      sync.Mutex // guards the shard and what follows
-	batch   *fabric.Batch
-	in      []fabric.Datagram
-	blocked bool          // the port took no more; the batch waits
-	writing bool          // the goroutine waits for the port to take more
-	awake   bool          // the goroutine takes another turn before it waits
-	asleep  clock.Instant // until when it waits, if not awake
-	active  clock.Instant // when it last received or sent
-	woke    bool          // a program that slept runs because of this round
-	owing   bool          // the goroutine's last round left sending to that program
-	dead    error         // why the device does not run any more
+	mu       sync.Mutex // guards the shard and what follows
+	batch    *fabric.Batch
+	in       []fabric.Datagram
+	blocked  bool          // the port took no more; the batch waits
+	writing  bool          // the goroutine waits for the port to take more
+	awake    bool          // the goroutine takes another turn before it waits
+	asleep   clock.Instant // until when it waits, if not awake
+	active   clock.Instant // when it last received or sent
+	woke     bool          // a program that slept runs because of this round
+	deferred bool          // the goroutine's last round left sending to that program
+	dead     error         // why the device does not run any more
 }
 
 // Start runs the shard over the port until Close. fatal is called once, with
@@ -98,7 +98,7 @@ func (d *Driver) Failed() bool { return d.failed.Load() }
 // Post tells the shard that work was posted to q and, if nobody else holds
 // the lock, sends it. It does not block.
 func (d *Driver) Post(q *qp.QP) {
-	d.shard.Ring(q)
+	d.shard.RingDoorbell(q)
 	if !d.mu.TryLock() {
 		return
 	}
@@ -144,8 +144,8 @@ func (d *Driver) Armed() {
 // called by the shard's thread.
 func (d *Driver) Woke() { d.woke = true }
 
-// helpings bounds how often a thread that was done sends for others.
-const helpings = 4
+// releaseRounds bounds how often a thread that was done sends for others.
+const releaseRounds = 4
 
 // release unlocks and returns why the device is dead, if it is: panicked is
 // what the caller recovered. Doorbells that rang while the lock was held are
@@ -155,16 +155,16 @@ func (d *Driver) release(panicked any) error {
 	if panicked != nil {
 		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, panicked, debug.Stack()))
 	}
-	for helped := 0; ; helped++ {
+	for rounds := 0; ; rounds++ {
 		if d.dead == nil && d.needsWake() {
 			d.port.Wake()
 		}
 		dead := d.dead
 		d.mu.Unlock()
-		if dead != nil || !d.shard.Rung() {
+		if dead != nil || !d.shard.DoorbellRung() {
 			return dead
 		}
-		if helped == helpings {
+		if rounds == releaseRounds {
 			d.pollers.recall()
 			d.port.Wake()
 			return nil
@@ -172,7 +172,7 @@ func (d *Driver) release(panicked any) error {
 		if !d.mu.TryLock() {
 			return nil
 		}
-		d.answer()
+		d.answerDoorbells()
 	}
 }
 
@@ -186,12 +186,12 @@ func (d *Driver) needsWake() bool {
 	}
 	sendBlocked := d.blocked && !d.writing
 	late := d.shard.Deadline() < d.asleep
-	more := !d.blocked && d.shard.Pending() && !d.shard.Rung() // a doorbell is answered by who lets go
+	more := !d.blocked && d.shard.Pending() && !d.shard.DoorbellRung() // a doorbell is answered by who lets go
 	return sendBlocked || late || more
 }
 
-// answer sends for doorbells, keeping the lock whatever happens.
-func (d *Driver) answer() {
+// answerDoorbells sends for doorbells, keeping the lock whatever happens.
+func (d *Driver) answerDoorbells() {
 	defer func() {
 		if r := recover(); r != nil {
 			d.die(fmt.Errorf("%w: %v\n%s", ErrDead, r, debug.Stack()))
@@ -335,8 +335,8 @@ func (d *Driver) round() (next wait, alive bool) {
 	}
 	d.woke = false
 	n, now := d.receive(d.now())
-	d.owing = d.woke && !d.owing && !d.blocked
-	if d.owing || d.transmit(now) || n > 0 {
+	d.deferred = d.woke && !d.deferred && !d.blocked
+	if d.deferred || d.transmit(now) || n > 0 {
 		d.active = now
 	}
 	d.awake = !d.blocked && now.Sub(max(d.active, d.pollers.last)) < linger

@@ -255,8 +255,8 @@ func TestPosterIsNotKept(t *testing.T) {
 	}
 	a.port.onSend.Store(&another)
 	a.post(t, b, 8)
-	if n := sends.Load(); n != 1+helpings {
-		t.Errorf("a poster sent %d times for posts of others, want %d", n-1, helpings)
+	if n := sends.Load(); n != 1+releaseRounds {
+		t.Errorf("a poster sent %d times for posts of others, want %d", n-1, releaseRounds)
 	}
 	letGo()
 	await(t, "the rest", func() bool { return sends.Load() == posts })

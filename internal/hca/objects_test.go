@@ -133,7 +133,7 @@ func TestV10_TrafficClass(t *testing.T) {
 	s := newSolo(t, soloConfig{attr: func(a *ib.QPAttr) { a.AV.TrafficClass, a.AV.HopLimit, a.AV.FlowLabel = 0x68, 9, 0x54321 }})
 	_, err := s.qp.PostSend(s.wr(ib.WRSend, 1, 0, 8))
 	must(t, err)
-	s.hca.Shard().Ring(s.qp)
+	s.hca.Shard().RingDoorbell(s.qp)
 	s.hca.Shard().Transmit(s.now, s.batch)
 	p := s.batch.Pending()[0].Path
 	if p.TClass != 0x68 || p.HopLimit != 9 || p.FlowLabel != 0x54321 || p.SrcPort != roce.SourcePort(0x54321) {
@@ -153,7 +153,7 @@ func TestV13_Destroy(t *testing.T) {
 			if st == ib.RTS {
 				s.send(s.wr(ib.WRSend, 2, 0, 8))
 			}
-			s.hca.Shard().Ring(s.qp)
+			s.hca.Shard().RingDoorbell(s.qp)
 			s.hca.DestroyQP(s.pd, s.qp)
 			s.wantPackets("destroyed", s.pass(time.Hour))
 			s.wantWCs("destroyed in " + st.String())

@@ -444,7 +444,7 @@ func (v *victim) stepSend(p *program) {
 		v.nextID++
 		v.sends = append(v.sends, posted{id: id, unsignaled: v.unsig && wr.Flags&ib.SendSignaled == 0})
 	}
-	v.hca.Shard().Ring(v.qp)
+	v.hca.Shard().RingDoorbell(v.qp)
 }
 
 // slot returns an element of n bytes of the inbox, with a bad lkey if asked.
@@ -472,7 +472,7 @@ func (v *victim) stepRecv(p *program) {
 		v.nextID++
 		v.recvs = append(v.recvs, posted{id: id})
 	}
-	v.hca.Shard().Ring(v.qp)
+	v.hca.Shard().RingDoorbell(v.qp)
 }
 
 // stepModify makes a modify call: a legal one, or one with any mask. A call

@@ -153,7 +153,7 @@ func TestWindowShrinksInAMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh := s.hca.Shard()
-	sh.Ring(first)
+	sh.RingDoorbell(first)
 	for range 2 {
 		sh.Transmit(s.now, s.batch)
 		for _, r := range s.batch.Pending() {
@@ -207,7 +207,7 @@ func TestE8_WindowIsNoRetry(t *testing.T) {
 		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.sge(0, 8192)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 	})
 	must(t, err)
-	a.hca.Shard().Ring(lost)
+	a.hca.Shard().RingDoorbell(lost)
 	r.post(0, ib.SendWR{
 		WRID: 1, Opcode: ib.WRRDMARead, SGList: []ib.SGE{a.sge(1<<20, 1<<20)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 	})

@@ -211,7 +211,7 @@ func TestE2_TooManyElements(t *testing.T) {
 			t.Errorf("a receive of %d elements into an SRQ: %v", n, err)
 		}
 	}
-	s.hca.Shard().Ring(s.qp)
+	s.hca.Shard().RingDoorbell(s.qp)
 	if got := s.out(); len(got) != 6 {
 		t.Errorf("%d packets are sent, want the 6 requests that were posted", len(got))
 	}

@@ -50,7 +50,7 @@ func TestE1_NothingIsSent(t *testing.T) {
 		_, err := s.qp.PostSend(s.wr(ib.WRSend, 1, 0, 2000), s.wr(ib.WRRDMARead, 2, 4096, 2000))
 		must(t, err)
 		s.deliver(s.datagram(s.read(soloPeerPSN, 100))) // a response is owed too
-		s.hca.Shard().Ring(s.qp)
+		s.hca.Shard().RingDoorbell(s.qp)
 		end(s)
 		s.wantPackets(what, s.pass(time.Minute))
 	}

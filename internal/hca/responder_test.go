@@ -548,7 +548,7 @@ func TestE19_ACKWithoutRoom(t *testing.T) {
 	s := newSolo(t, soloConfig{batch: room})
 	_, err := s.qp.PostSend(s.wr(ib.WRSend, 1, 0, 8000))
 	must(t, err)
-	s.hca.Shard().Ring(s.qp)
+	s.hca.Shard().RingDoorbell(s.qp)
 	s.deliver(s.datagram(s.packet(roce.RCRDMAWriteOnly, 0x100, []byte{1})))
 	if !s.hca.Shard().Transmit(s.now, s.batch) {
 		t.Error("there is more to send and Transmit says no")

@@ -152,7 +152,7 @@ func (r *rig) post(i int, wrs ...ib.SendWR) {
 	if _, err := r.side[i].qp.PostSend(wrs...); err != nil {
 		r.t.Fatal(err)
 	}
-	r.side[i].hca.Shard().Ring(r.side[i].qp)
+	r.side[i].hca.Shard().RingDoorbell(r.side[i].qp)
 }
 
 // recv posts receives on side i.

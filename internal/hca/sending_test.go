@@ -169,7 +169,7 @@ func TestV4_Inline(t *testing.T) {
 	_, err := s.qp.PostSend(wr)
 	must(t, err)
 	clear(wr.InlineData)
-	s.hca.Shard().Ring(s.qp)
+	s.hca.Shard().RingDoorbell(s.qp)
 	if got := s.out(); len(got) != 1 || !bytes.Equal(got[0].Payload, data) {
 		t.Errorf("inline data leaves as %q", got[0].Payload)
 	}
@@ -203,7 +203,7 @@ func TestQ22_QueueFull(t *testing.T) {
 	if n, err := s.qp.PostRecv(recvs...); n != 16 || !errors.Is(err, ib.ENOMEM) {
 		t.Errorf("20 receives into a queue of 16: %d, %v", n, err)
 	}
-	s.hca.Shard().Ring(s.qp)
+	s.hca.Shard().RingDoorbell(s.qp)
 	if got := s.out(); len(got) != 16 {
 		t.Errorf("%d of the 16 that were taken leave", len(got))
 	}

@@ -21,22 +21,22 @@ const maxPacket = 4096 + 64
 
 // Shard is a single-threaded slice of the adapter. It never blocks and never
 // reads a clock. Whoever holds the shard's lock, which is the driver's, is its
-// thread; only Ring may be called without it.
+// thread; only RingDoorbell may be called without it.
 type Shard struct {
-	cfg      *Config
-	env      qp.Env
-	counters counters.Set
-	out      packet.Writer
-	local    map[netip.Addr]struct{}
-	qpns     qpnTable
-	cm       *cm.Manager
-	gsi      *gsi.Interface // QP1, unless
-	qp1      *qp.QP         // somebody has created it as a queue pair
-	count    int
-	timers   deadlines
-	bells    doorbells
-	active   activeList
-	mcast    mcastTable
+	cfg       *Config
+	env       qp.Env
+	counters  counters.Set
+	out       packet.Writer
+	local     map[netip.Addr]struct{}
+	qpns      qpnTable
+	cm        *cm.Manager
+	gsi       *gsi.Interface // QP1, unless
+	qp1       *qp.QP         // somebody has created it as a queue pair
+	count     int
+	timers    deadlines
+	doorbells doorbells
+	active    activeList
+	mcast     mcastTable
 
 	madsFirst bool // MADs go before queue pairs in the next batch
 
@@ -157,8 +157,8 @@ func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 // keeps the other waiting whatever the size of the batch.
 func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	s.env.Now = now
-	if s.bells.pending() {
-		s.bells.answer(func(q *qp.QP) {
+	if s.doorbells.pending() {
+		s.doorbells.answer(func(q *qp.QP) {
 			if s.find(q.Num()) != q { // destroyed since
 				return
 			}
@@ -207,14 +207,16 @@ func (s *Shard) Deadline() clock.Instant {
 
 // Pending reports whether Transmit has something to do. Any goroutine may
 // ask whether a doorbell rang; the rest needs the shard.
-func (s *Shard) Pending() bool { return s.active.head != nil || s.bells.pending() || s.madsPending() }
+func (s *Shard) Pending() bool {
+	return s.active.head != nil || s.doorbells.pending() || s.madsPending()
+}
 
-// Rung reports whether a doorbell waits to be answered. Any goroutine may
+// DoorbellRung reports whether a doorbell waits to be answered. Any goroutine may
 // call it.
-func (s *Shard) Rung() bool { return s.bells.pending() }
+func (s *Shard) DoorbellRung() bool { return s.doorbells.pending() }
 
-// Ring tells the shard that work was posted to q. Any goroutine may call it.
-func (s *Shard) Ring(q *qp.QP) { s.bells.ring(q) }
+// RingDoorbell tells the shard that work was posted to q. Any goroutine may call it.
+func (s *Shard) RingDoorbell(q *qp.QP) { s.doorbells.ring(q) }
 
 // Arm makes the shard look at a QP's timers after it was modified.
 func (s *Shard) Arm(q *qp.QP) { s.timers.arm(q) }

@@ -163,7 +163,7 @@ func (l *link) send(from, n int) {
 	must(l.s.t, err)
 	_, err = l.qp[from].PostSend(ib.SendWR{WRID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{l.s.side[from].sge(0, n)}})
 	must(l.s.t, err)
-	l.s.side[from].hca.Shard().Ring(l.qp[from])
+	l.s.side[from].hca.Shard().RingDoorbell(l.qp[from])
 }
 
 // poll returns how many work requests of a side have completed with success.

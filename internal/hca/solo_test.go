@@ -277,7 +277,7 @@ func (s *solo) send(wrs ...ib.SendWR) []roce.Packet {
 	if _, err := s.qp.PostSend(wrs...); err != nil {
 		s.t.Fatal(err)
 	}
-	s.hca.Shard().Ring(s.qp)
+	s.hca.Shard().RingDoorbell(s.qp)
 	return s.out()
 }
 
@@ -294,7 +294,7 @@ func (s *solo) recv(first uint64, sizes ...int) {
 		}
 		must(s.t, err)
 	}
-	s.hca.Shard().Ring(s.qp)
+	s.hca.Shard().RingDoorbell(s.qp)
 }
 
 // pass lets time go by, fires what is due on the way and returns the packets

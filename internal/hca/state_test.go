@@ -146,7 +146,7 @@ func TestQ24_Q4_Q6_Q7_PostingByState(t *testing.T) {
 			s := inState(t, typ, st)
 			_, errRecv := s.qp.PostRecv(ib.RecvWR{WRID: 1, SGList: []ib.SGE{s.sge(0, 100)}})
 			_, errSend := s.qp.PostSend(s.wr(ib.WRSend, 2, 0, 8))
-			s.hca.Shard().Ring(s.qp)
+			s.hca.Shard().RingDoorbell(s.qp)
 			sent := s.out()
 			if refuse := st == ib.RESET; refuse != errors.Is(errRecv, ib.EINVAL) {
 				t.Errorf("%v in %v: a receive is posted: %v", typ, st, errRecv)

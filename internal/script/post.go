@@ -135,7 +135,7 @@ func (w *world) post(a *args) error {
 	if n, err := q.PostSend(wrs...); err != nil {
 		w.refusedAt(lo+uint64(n), err)
 	}
-	w.hca.Shard().Ring(q.QP)
+	w.hca.Shard().RingDoorbell(q.QP)
 	return nil
 }
 
@@ -184,7 +184,7 @@ func (w *world) recv(a *args) error {
 		if n, err := o.PostRecv(wrs...); err != nil {
 			w.refusedAt(lo+uint64(n), err)
 		}
-		w.hca.Shard().Ring(o.QP)
+		w.hca.Shard().RingDoorbell(o.QP)
 		return nil
 	}
 	return fmt.Errorf("there is no queue pair or shared receive queue called %q", name)

@@ -180,7 +180,7 @@ func (n *node) settled() {
 // wake is called after anything that may have given the adapter work.
 func (n *node) wake(e *end) {
 	if e != nil && e.qp != nil {
-		n.hca.Shard().Ring(e.qp)
+		n.hca.Shard().RingDoorbell(e.qp)
 	}
 	n.pump()
 }

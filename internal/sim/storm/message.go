@@ -45,7 +45,7 @@ func (s *side) talk() {
 		})
 		w.must(err)
 	}
-	s.host.hca.Shard().Ring(s.sock.qp)
+	s.host.hca.Shard().RingDoorbell(s.sock.qp)
 }
 
 // talkLoosely sends datagrams to the service that was resolved.
@@ -67,7 +67,7 @@ func (s *side) talkLoosely() {
 		AH: ah, RemoteQPN: s.grant.qpn, RemoteQKey: s.grant.qkey,
 	})
 	w.must(err)
-	h.hca.Shard().Ring(h.ud.qp)
+	h.hca.Shard().RingDoorbell(h.ud.qp)
 	h.handles = append(h.handles, ah)
 }
 
