@@ -41,17 +41,16 @@ type Driver struct {
 	failed  atomic.Bool // dead, by failure
 	done    chan struct{}
 
-	mu       sync.Mutex // guards the shard and what follows
-	batch    *fabric.Batch
-	in       []fabric.Datagram
-	blocked  bool          // the port took no more; the batch waits
-	writing  bool          // the goroutine waits for the port to take more
-	awake    bool          // the goroutine takes another turn before it waits
-	asleep   clock.Instant // until when it waits, if not awake
-	active   clock.Instant // when it last received or sent
-	woke     bool          // a program that slept runs because of this round
-	deferred bool          // the goroutine's last round left sending to that program
-	dead     error         // why the device does not run any more
+	mu      sync.Mutex // guards the shard and what follows
+	batch   *fabric.Batch
+	in      []fabric.Datagram
+	blocked bool          // the port took no more; the batch waits
+	writing bool          // the goroutine waits for the port to take more
+	awake   bool          // the goroutine takes another turn before it waits
+	asleep  clock.Instant // until when it waits, if not awake
+	active  clock.Instant // when it last received or sent
+	woke    bool          // a program that slept runs because of this round
+	dead    error         // why the device does not run any more
 }
 
 // Start runs the shard over the port until Close. fatal is called once, with
@@ -326,8 +325,7 @@ func (d *Driver) turn() (next wait, alive bool) {
 // round receives and sends once and decides how to wait. It releases the lock.
 //
 // A program that it woke runs next, on this thread if need be: another one is
-// slow to wake. What is owed to the peer goes with what the program posts, in
-// one datagram, or with the next round.
+// slow to wake.
 func (d *Driver) round() (next wait, alive bool) {
 	defer func() { _ = d.release(recover()) }()
 	if d.dead != nil {
@@ -335,8 +333,7 @@ func (d *Driver) round() (next wait, alive bool) {
 	}
 	d.woke = false
 	n, now := d.receive(d.now())
-	d.deferred = d.woke && !d.deferred && !d.blocked
-	if d.deferred || d.transmit(now) || n > 0 {
+	if d.transmit(now) || n > 0 {
 		d.active = now
 	}
 	d.awake = !d.blocked && now.Sub(max(d.active, d.pollers.last)) < linger
