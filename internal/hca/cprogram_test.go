@@ -46,7 +46,7 @@ func TestCProgram(t *testing.T) {
 			}
 			cpeer.PostSend(send, e, w.mem[0].sge(0, 32))
 		}
-		w.side[0].hca.Shard().Ring(w.side[0].qp)
+		w.side[0].hca.Shard().RingDoorbell(w.side[0].qp)
 		w.settle()
 		n := w.side[0].qp.Num()
 		want := []cpeer.Taken{

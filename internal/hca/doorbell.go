@@ -12,12 +12,12 @@ type doorbells struct{ head atomic.Pointer[qp.QP] }
 
 // ring puts q on the list, unless it is on it.
 func (d *doorbells) ring(q *qp.QP) {
-	if q.Links.Rung.Swap(true) {
+	if q.Links.DoorbellRung.Swap(true) {
 		return
 	}
 	for {
 		head := d.head.Load()
-		q.Links.NextBell = head
+		q.Links.NextDoorbell = head
 		if d.head.CompareAndSwap(head, q) {
 			return
 		}
@@ -32,14 +32,14 @@ func (d *doorbells) pending() bool { return d.head.Load() != nil }
 func (d *doorbells) answer(f func(*qp.QP)) {
 	var first *qp.QP
 	for q := d.head.Swap(nil); q != nil; {
-		next := q.Links.NextBell
-		q.Links.NextBell, first = first, q
+		next := q.Links.NextDoorbell
+		q.Links.NextDoorbell, first = first, q
 		q = next
 	}
 	for q := first; q != nil; {
-		next := q.Links.NextBell
-		q.Links.NextBell = nil
-		q.Links.Rung.Store(false)
+		next := q.Links.NextDoorbell
+		q.Links.NextDoorbell = nil
+		q.Links.DoorbellRung.Store(false)
 		f(q)
 		q = next
 	}

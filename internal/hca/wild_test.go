@@ -218,7 +218,7 @@ func (w *wild) nurse() {
 			_, err := q.PostSend(wr)
 			must(w.t, err)
 		}
-		s.hca.Shard().Ring(q)
+		s.hca.Shard().RingDoorbell(q)
 	}
 }
 
@@ -273,7 +273,7 @@ func (in *wildInput) attack(t testing.TB) wildOutcome {
 		w.drop = w.shifting(in)
 	}
 	w.provoke()
-	w.side[0].hca.Shard().Ring(w.side[0].qp)
+	w.side[0].hca.Shard().RingDoorbell(w.side[0].qp)
 	w.settle()
 	w.drop = nil
 

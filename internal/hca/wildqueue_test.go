@@ -143,7 +143,7 @@ func TestWildSends(t *testing.T) {
 				legal.WRID = uint64(k)
 				w.writeSend(legal, change)
 			}
-			w.side[0].hca.Shard().Ring(w.side[0].qp)
+			w.side[0].hca.Shard().RingDoorbell(w.side[0].qp)
 			w.settle()
 			w.expect(c.what, ib.WCSuccess, ib.WCLocQPOpErr, ib.WCWRFlushErr)
 			want := ib.SQE
@@ -239,7 +239,7 @@ func TestWildIndices(t *testing.T) {
 			w.transmit(0)
 			h := (*ring.Header)(unsafe.Pointer(&w.send[0]))
 			h.Prod.Store(prod)
-			w.side[0].hca.Shard().Ring(w.side[0].qp)
+			w.side[0].hca.Shard().RingDoorbell(w.side[0].qp)
 			w.settle()
 			if st := w.side[0].qp.State(); st != ib.ERR || sent != 3 {
 				t.Errorf("%v: after 3 messages an index of %d leaves the queue pair in %v, %d messages sent", kind.typ, prod, st, sent)

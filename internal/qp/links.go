@@ -9,9 +9,9 @@ import (
 // Links belong to the shard: its lists and its heap run through the QPs, so
 // that scheduling one allocates nothing. The QP itself never looks at them.
 type Links struct {
-	Active     bool          // on the list of QPs with something to transmit
-	NextActive *QP           // next on that list
-	Timer      deadline.Link // not later than the QP's deadline
-	Rung       atomic.Bool   // on the list of doorbells
-	NextBell   *QP           // next on that list
+	Active       bool          // on the list of QPs with something to transmit
+	NextActive   *QP           // next on that list
+	Timer        deadline.Link // not later than the QP's deadline
+	DoorbellRung atomic.Bool   // on the list of doorbells
+	NextDoorbell *QP           // next on that list
 }
