@@ -98,6 +98,7 @@ var table = []Row{
 	{"capi/...", 8, Shell, false},
 	{"interop/...", 8, Shell, false},
 
+	{"internal/churn", toolLevel, Tool, false},
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
 	{"internal/ring/cpeer", toolLevel, Tool, false},
 	{"internal/mutation/...", toolLevel, Tool, false},

@@ -1,0 +1,77 @@
+package churn
+
+import (
+	"flag"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"testing"
+)
+
+var (
+	objects = flag.Int("churn-objects", 1e6, "objects of each kind that a churn test creates; a twentieth with -short or the race detector")
+	seed    = flag.Uint64("churn-seed", 1, "seed of the churn tests")
+)
+
+// Objects returns how many objects of each kind a test creates.
+func Objects() int {
+	if testing.Short() || raced() {
+		return *objects / 20
+	}
+	return *objects
+}
+
+// raced reports whether the race detector watches, which makes everything ten
+// times slower.
+func raced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// Rand returns the source of a test's disorder. A test that fails prints how to
+// run it again.
+func Rand(t testing.TB) *rand.Rand {
+	t.Logf("again with: -run '^%s$' -churn-seed %d -churn-objects %d", t.Name(), *seed, *objects)
+	return rand.New(rand.NewPCG(*seed, 0))
+}
+
+// Pool holds objects from which one is drawn at random.
+type Pool[T any] struct{ All []T }
+
+// Add puts an object in.
+func (p *Pool[T]) Add(x T) { p.All = append(p.All, x) }
+
+// Len returns the number of objects.
+func (p *Pool[T]) Len() int { return len(p.All) }
+
+// Pick returns one of the objects, which must be there.
+func (p *Pool[T]) Pick(r *rand.Rand) T { return p.All[r.IntN(len(p.All))] }
+
+// Take returns one of the objects and takes it out.
+func (p *Pool[T]) Take(r *rand.Rand) T {
+	i, last := r.IntN(len(p.All)), len(p.All)-1
+	x := p.All[i]
+	p.All[i] = p.All[last]
+	p.All = slices.Delete(p.All, last, last+1)
+	return x
+}
+
+// Tide says whether the next step creates or destroys, so that the number of
+// objects goes up and down between none and Most.
+type Tide struct {
+	Most int
+	to   int
+}
+
+// Rises reports whether the next step creates an object, when there are n.
+func (t *Tide) Rises(r *rand.Rand, n int) bool {
+	switch {
+	case n == t.to:
+		t.to = r.IntN(t.Most + 1)
+	case n == 0, n >= t.Most:
+		return n == 0
+	case r.IntN(8) == 0: // against the tide
+		return n > t.to
+	}
+	return n < t.to || n == 0
+}
