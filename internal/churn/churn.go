@@ -48,30 +48,35 @@ func (p *Pool[T]) Len() int { return len(p.All) }
 func (p *Pool[T]) Pick(r *rand.Rand) T { return p.All[r.IntN(len(p.All))] }
 
 // Take returns one of the objects and takes it out.
-func (p *Pool[T]) Take(r *rand.Rand) T {
-	i, last := r.IntN(len(p.All)), len(p.All)-1
-	x := p.All[i]
+func (p *Pool[T]) Take(r *rand.Rand) T { return p.Drop(r.IntN(len(p.All))) }
+
+// Drop takes out the object at an index and returns it. The last takes its
+// place.
+func (p *Pool[T]) Drop(i int) T {
+	x, last := p.All[i], len(p.All)-1
 	p.All[i] = p.All[last]
 	p.All = slices.Delete(p.All, last, last+1)
 	return x
 }
 
 // Tide says whether the next step creates or destroys, so that the number of
-// objects goes up and down between none and Most.
+// objects goes up and down between Least and Most.
 type Tide struct {
-	Most int
-	to   int
+	Least, Most int
+	to          int
 }
 
 // Rises reports whether the next step creates an object, when there are n.
 func (t *Tide) Rises(r *rand.Rand, n int) bool {
-	switch {
-	case n == t.to:
-		t.to = r.IntN(t.Most + 1)
-	case n == 0, n >= t.Most:
-		return n == 0
-	case r.IntN(8) == 0: // against the tide
-		return n > t.to
+	if n == t.to || t.to == 0 {
+		t.to = t.Least + r.IntN(t.Most-t.Least) + 1
 	}
-	return n < t.to || n == 0
+	switch against := r.IntN(8) == 0; {
+	case n <= t.Least:
+		return true
+	case n >= t.Most:
+		return false
+	default:
+		return n < t.to != against
+	}
 }

@@ -47,7 +47,6 @@ const (
 
 // gave looks at the key that a region has just got.
 func (w *keyWorld) gave(k *keyed) {
-	w.t.Helper()
 	k.key = k.r.LKey()
 	index := uint32(k.key) >> churnShift
 	if w.live[index] != nil || index == 0 {
@@ -124,7 +123,6 @@ func (w *keyWorld) change() {
 // alive wants a live key to lead to its bytes with its rights, for its
 // protection domain and no other.
 func (w *keyWorld) alive(k *keyed) {
-	w.t.Helper()
 	const addr, n = 1 << 20, 8
 	if k.r.LKey() != k.key {
 		w.t.Fatalf("key %#x has become %#x", k.key, k.r.LKey())
@@ -148,7 +146,6 @@ func (w *keyWorld) alive(k *keyed) {
 
 // nowhere wants a key to lead nowhere.
 func (w *keyWorld) nowhere(key ib.LKey) {
-	w.t.Helper()
 	for pd := memory.PD(1); pd <= churnPDs; pd++ {
 		if _, f := w.tab.Local(pd, key, 1<<20, 8, 0); f != memory.FaultKey {
 			w.t.Fatalf("dead key %#x: %v", key, f)
@@ -209,9 +206,10 @@ func TestChurnKeys(t *testing.T) {
 			w := &keyWorld{t: t, rng: rng, live: map[uint32]*keyed{}, dead: map[uint32]int{}}
 			w.tab = memory.NewTable(func() uint32 { return rng.Uint32() & c.mask }, c.most)
 			tide := churn.Tide{Most: c.most}
-			for next := 0; w.made < churn.Objects()/2; {
+			objects := churn.Objects()
+			for next := 0; w.made < objects/2; {
 				if w.step(&tide); w.made >= next {
-					next += churn.Objects() / 20
+					next += objects / 20
 					for _, k := range w.live {
 						w.alive(k)
 					}
