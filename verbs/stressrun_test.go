@@ -1,0 +1,323 @@
+package verbs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// begin connects the queue pairs, new ones unless they are there, and fills the
+// receive queue.
+func (l *lane) begin() {
+	l.mu.Lock()
+	l.life++
+	l.posted, l.done, l.got = [stressPosters]int{}, [stressPosters]int{}, [stressPosters]int{}
+	l.success, l.recvs, l.taken, l.flushed, l.ended = 0, 0, 0, [2]bool{}, [2]bool{}
+	l.over, l.free = make(chan struct{}), make(chan struct{}, stressSendWR)
+	for range stressSendWR {
+		l.free <- struct{}{}
+	}
+	l.mu.Unlock()
+	for i, st := range []*station{l.tx, l.rx} {
+		if l.q[i] != nil {
+			continue
+		}
+		a := &verbs.QPInitAttr{
+			Type: ib.RC, SendCQ: l.cq[i].cq, RecvCQ: l.cq[i].cq, SQSig: ib.SigAll,
+			Cap: verbs.QPCap{MaxSendWR: stressSendWR, MaxRecvWR: stressRecvWR, MaxSendSGE: 1, MaxRecvSGE: 1},
+		}
+		if i == 1 && l.srq {
+			a.SRQ = l.rx.srq
+		}
+		q, err := st.pd.CreateQP(a)
+		l.must(err)
+		l.mu.Lock()
+		l.q[i] = q
+		l.mu.Unlock()
+		st.mu.Lock()
+		st.lanes[q.QPN()] = l
+		st.mu.Unlock()
+	}
+	l.connect(0, l.rx)
+	l.connect(1, l.tx)
+	for range stressRecvWR {
+		if !l.srq {
+			l.mu.Lock()
+			l.repost()
+			l.mu.Unlock()
+		}
+	}
+}
+
+// connect walks a queue pair to RTS.
+func (l *lane) connect(i int, peer *station) {
+	a := verbs.QPAttr{
+		Port: 1, PathMTU: ib.MTU1024, DestQPN: l.q[1-i].QPN(), MinRNRTimer: 1, Timeout: 16, RetryCnt: 7, RNRRetry: 7,
+		AV: verbs.AHAttr{DGID: peer.ctx.QueryGID(0), HopLimit: 64, Port: 1},
+	}
+	for _, s := range []struct {
+		to   ib.QPState
+		mask ib.AttrMask
+	}{
+		{ib.INIT, ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags},
+		{ib.RTR, ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN | ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer},
+		{ib.RTS, ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrSQPSN | ib.AttrMaxRDAtomic},
+	} {
+		a.State = s.to
+		l.must(l.q[i].Modify(&a, s.mask|ib.AttrState))
+	}
+}
+
+// move takes a queue pair to a state without attributes.
+func (l *lane) move(i int, to ib.QPState) {
+	l.must(l.q[i].Modify(&verbs.QPAttr{State: to}, ib.AttrState))
+}
+
+// post posts the messages of one poster until all are posted, or the life is
+// over and posting fails.
+func (l *lane) post(p int) {
+	for seq := range stressEach {
+		select {
+		case <-l.free:
+		case <-l.over:
+			return
+		case <-l.ctx.Done():
+			return
+		}
+		wr := verbs.SendWR{WRID: l.id(p, seq), Opcode: ib.WRSendWithImm, ImmData: uint32(p)<<16 | uint32(seq)}
+		if seq%8 == 7 || seq == stressEach-1 {
+			wr.Flags = ib.SendSolicited
+		}
+		l.mu.Lock()
+		l.posted[p]++
+		l.mu.Unlock()
+		if err := l.q[0].PostSend(wr); err != nil {
+			l.mu.Lock()
+			l.posted[p]--
+			l.mu.Unlock()
+			if !errors.Is(err, ib.EINVAL) {
+				l.t.Errorf("lane %d, life %d: post: %v", l.number, l.life, err)
+			}
+			select { // it was moved or destroyed
+			case <-l.over:
+			case <-l.ctx.Done():
+			}
+			return
+		}
+	}
+}
+
+// live is one life: two posters post, and what happens to them meanwhile is
+// drawn.
+func (l *lane) live() {
+	l.begin()
+	var posters sync.WaitGroup
+	for p := range stressPosters {
+		posters.Go(func() { l.post(p) })
+	}
+	at := l.rng.IntN(stressPosters * stressEach)
+	l.await("some completions", func() bool { return l.success >= at*3/4 })
+	switch l.rng.IntN(5) {
+	case 0: // all of it arrives
+	case 1, 2: // drained in between, and the CQs get another size
+		l.must(l.q[0].Modify(&verbs.QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
+		l.event(l.q[0], ib.EventSQDrained)
+		l.must(l.cq[0].cq.Resize(stressCQE + l.rng.IntN(stressCQE)))
+		l.must(l.cq[1].cq.Resize(stressCQE + l.rng.IntN(stressCQE)))
+		l.move(0, ib.RTS)
+	case 3: // it fails, and posting goes on
+		l.move(0, ib.ERR)
+	case 4: // nobody is told what became of it
+		l.end(0, l.rng.IntN(2) == 0)
+		close(l.over)
+		posters.Wait()
+		l.finish(false)
+		return
+	}
+	posters.Wait()
+	l.await("the completions of all that was posted", func() bool { return l.done == l.posted })
+	l.await("all that was sent", func() bool { return l.flushed[0] || l.got == l.posted })
+	close(l.over)
+	l.finish(true)
+}
+
+// finish ends the life of the receiver, looks at what the model says, and goes
+// on with the same queue pairs or with new ones.
+func (l *lane) finish(sender bool) {
+	l.move(1, ib.ERR)
+	if l.srq {
+		l.event(l.q[1], ib.EventQPLastWQEReached)
+	} else {
+		l.await("the flush of all receives", func() bool { return l.taken == l.recvs })
+	}
+	l.cq[1].drain()
+	l.mu.Lock()
+	got := 0
+	for p := range l.got {
+		if got += l.got[p]; l.got[p] > stressEach || sender && l.got[p] > l.posted[p] {
+			l.t.Errorf("lane %d, life %d: received %v, posted %v", l.number, l.life, l.got, l.posted)
+		}
+	}
+	if got < l.success {
+		l.t.Errorf("lane %d, life %d: %d messages arrived, of %d that were acknowledged", l.number, l.life, got, l.success)
+	}
+	l.mu.Unlock()
+	reuse := l.rng.IntN(2) == 0
+	if sender {
+		l.end(0, reuse)
+	}
+	l.end(1, reuse)
+}
+
+// end takes a queue pair to RESET or destroys it. No completion of it comes
+// afterwards.
+func (l *lane) end(i int, reuse bool) {
+	q, st := l.q[i], []*station{l.tx, l.rx}[i]
+	if reuse {
+		l.move(i, ib.RESET)
+	} else {
+		l.must(q.Destroy())
+	}
+	l.cq[i].mu.Lock() // what was polled before has been handled
+	defer l.cq[i].mu.Unlock()
+	if !reuse {
+		st.mu.Lock()
+		delete(st.lanes, q.QPN())
+		st.mu.Unlock()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended[i] = true; !reuse {
+		l.q[i] = nil
+	}
+}
+
+// run goes through all lives of a lane.
+func (l *lane) run() {
+	for range *stressLives {
+		if l.live(); l.t.Failed() {
+			return
+		}
+	}
+	for i, st := range []*station{l.tx, l.rx} {
+		if l.q[i] != nil {
+			l.end(i, false)
+		}
+		if l.cq[i] != l.shared {
+			st.must(l.cq[i].cq.Destroy())
+		}
+	}
+	select {
+	case ev := <-l.events:
+		l.t.Errorf("lane %d: %v that nothing has caused", l.number, ev)
+	default:
+	}
+}
+
+// churn registers and deregisters memory beside the traffic.
+func (st *station) churn(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		default:
+			mr, err := st.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite)
+			if err == nil {
+				err = mr.Dereg()
+			}
+			if err != nil {
+				st.t.Error(err)
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+}
+
+// close destroys what is left, of which the adapter then has nothing.
+func (st *station) close() {
+	if st.srq != nil {
+		st.must(st.srq.Destroy())
+	}
+	st.must(st.mr.Dereg())
+	st.must(st.pd.Dealloc())
+	r, err := st.ctx.Resources()
+	st.must(err)
+	if r != (verbs.Resources{}) {
+		st.t.Errorf("left behind: %+v", r)
+	}
+	if ev, err := st.ctx.PollAsyncEvent(); err == nil {
+		st.t.Errorf("left behind: %v", ev)
+	}
+	st.must(st.ctx.Close())
+}
+
+// test runs the lanes and compares what is left with nothing.
+func (s *stress) test() {
+	var lanes, others sync.WaitGroup
+	done := make(chan struct{})
+	for n := range stressLanes {
+		lanes.Go(s.newLane(n).run)
+	}
+	others.Go(func() { s.tx.churn(done) })
+	lanes.Wait()
+	close(done)
+	others.Wait()
+	if s.t.Failed() {
+		s.stop()
+		_, _ = s.tx.ctx.Close(), s.rx.ctx.Close()
+		s.all.Wait()
+		return
+	}
+	// The limit is armed, or it was reached and its event has come.
+	for end := time.Now().Add(stressPatience); s.rx.limits.Load() != s.rx.armed.Load()-1 || s.rx.srq.Query().Limit == 0; {
+		if time.Now().After(end) {
+			s.t.Fatalf("the limit was armed %d times, its event came %d times", s.rx.armed.Load(), s.rx.limits.Load())
+		}
+		runtime.Gosched()
+	}
+	s.stop()
+	s.all.Wait()
+	s.must(s.shared.cq.Destroy())
+	s.tx.close()
+	s.rx.close()
+}
+
+// stressAddr returns one of two addresses of 127.128.0.0/9 that no other process
+// which runs these tests at the same time has.
+func stressAddr(n int) string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 128+pid>>8&63, pid&255, n)
+}
+
+// TestStress posts, arms, sleeps, drains, fails, resets and destroys from many
+// goroutines on two adapters, and compares what comes of it with a model: each
+// request that was taken completes once, in order, unless its queue pair is
+// reset or destroyed; each message arrives once, in order; each event is
+// delivered; nobody sleeps for ever, and nothing is left.
+func TestStress(t *testing.T) {
+	for where, open := range map[string]func() [2]verbs.Config{
+		"in process": func() [2]verbs.Config {
+			n := verbs.NewNetwork()
+			return [2]verbs.Config{{Addr: "10.0.0.1", Network: n}, {Addr: "10.0.0.2", Network: n}}
+		},
+		"udp": func() [2]verbs.Config { return [2]verbs.Config{{Addr: stressAddr(1)}, {Addr: stressAddr(2)}} },
+	} {
+		t.Run(where, func(t *testing.T) {
+			before := goleak.IgnoreCurrent()
+			newStress(t, open()).test()
+			if !t.Failed() { // then goroutines wait for what did not come
+				goleak.VerifyNone(t, before)
+			}
+		})
+	}
+}
