@@ -35,6 +35,7 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"modules-tidy", tool(nil, "mod", "tidy", "-diff")},
 		{"test-race", func(ctx context.Context) (string, error) { return runTests(ctx, ".", results) }},
 		{"proofs", tool(nil, "run", "./internal/tools/coverage", "-results", results)},
+		{"churn", tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory", "./internal/hca", "./internal/cm", "./internal/gsi")},
 		{"simulation", tool(nil, "run", "./cmd/softhca", "sim", "--seeds", "1..1000")},
 		{"simulation-connect", tool(nil, "run", "./cmd/softhca", "sim", "--profile", "connect", "--seeds", "1..1000")},
 		{"mutations", tool(nil, "test", "-tags=mutation", "-count=1", "-timeout=30m", "./internal/mutation")},
