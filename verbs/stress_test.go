@@ -218,7 +218,10 @@ func (st *station) event(ev verbs.AsyncEvent) {
 			st.t.Errorf("%v about a queue pair that was destroyed", ev)
 			return
 		}
-		l.events <- ev
+		select {
+		case l.events <- ev:
+		case <-l.ctx.Done():
+		}
 	default:
 		st.t.Errorf("unexpected %v", ev)
 	}
@@ -298,7 +301,11 @@ func (l *lane) completed(wc *verbs.WC) {
 	default:
 		l.t.Errorf("lane %d, life %d: completion %v after a flush: %v", l.number, l.life, wc.Status, l.flushed[0])
 	}
-	l.free <- struct{}{}
+	select {
+	case l.free <- struct{}{}:
+	default:
+		l.t.Errorf("lane %d, life %d: more completions than requests", l.number, l.life)
+	}
 }
 
 // received is called with each receive completion: each message arrives once,

@@ -40,6 +40,7 @@ type churnWorld struct {
 	node      [2]*churnNode
 	wire      []churnMAD
 	listeners map[mad.ServiceID]*cm.Listener // of the second
+	closed    churn.Pool[*cm.Listener]
 	made      int
 	connected int
 }
@@ -163,8 +164,9 @@ func (w *churnWorld) listen() {
 	n := w.node[1]
 	if l := w.listeners[s]; l != nil && w.rng.IntN(2) == 0 {
 		l.Close()
-		l.Close()
 		delete(w.listeners, s)
+		w.closed.Add(l)
+		w.closed.Pick(w.rng).Close() // once more: another may listen there since
 		return
 	}
 	l, err := n.m.Listen(s, n.hear)
