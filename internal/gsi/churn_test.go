@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/internal/churn"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -83,7 +84,7 @@ func TestChurnTransactions(t *testing.T) {
 			r.deliver("an answer", m)
 			c.wantEnd(t, "answered", nil)
 			c.x.Cancel(r.now)
-			r.wantDrop("the answer again", m, DropResponse)
+			r.wantDrop("the answer again", m, counters.DropResponse)
 		case op < 7:
 			c := live.Take(rng)
 			c.x.Cancel(r.now)
