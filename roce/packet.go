@@ -73,6 +73,31 @@ func (p *Packet) Parse(b []byte) Fault {
 	return FaultNone
 }
 
+// padMask is where the BTH counts its padding, in its second byte.
+const padMask = 3 << 4
+
+// ParseHeaders reads the BTH and the extended headers from first, the beginning
+// of a UDP payload of which no more may be at hand: a trace record, or a capture
+// with a snap length. The pad count is the packet's own, Payload is empty and
+// ICRC means nothing. It returns what Parse does, and FaultShort or FaultLength
+// when first ends before the headers do. It neither panics nor keeps first.
+func (p *Packet) ParseHeaders(first []byte) Fault {
+	if len(first) < BTHLen {
+		return FaultShort
+	}
+	n := int(Opcode(first[0]).Info().HeaderLen)
+	if len(first) < n {
+		first, n = first[:BTHLen], BTHLen
+	}
+	var buf [MaxHeaderLen + ICRCLen]byte
+	copy(buf[:], first[:n])
+	buf[1] &^= padMask
+	fault := p.Parse(buf[:n+ICRCLen])
+	p.BTH.PadCnt = first[1] & padMask >> 4
+	p.Payload = nil
+	return fault
+}
+
 // datagramHeaders are the extended headers that RC and UC packets never have.
 const datagramHeaders = HasRDETH | HasDETH | HasXRCETH | HasFETH
 

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/headers"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
@@ -138,7 +137,8 @@ func newPacket(raw *pcapfile.Packet) *Packet {
 
 // cut tells what can be told of a packet that is malformed or cut off.
 func (p *Packet) cut(raw *pcapfile.Packet, fault roce.Fault) {
-	pkt, headFault := headers.Parse(raw.Payload)
+	var pkt roce.Packet
+	headFault := pkt.ParseHeaders(raw.Payload)
 	p.Malformed = fault.String()
 	if raw.Truncated {
 		p.Malformed = "truncated"

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/headers"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/trace"
@@ -139,8 +138,8 @@ func (p *printer) move(r *step) {
 
 // arrow draws one packet.
 func (p *printer) arrow(r *verbs.TraceRecord) {
-	pkt, fault := headers.Parse(r.Header[:])
-	if fault != roce.FaultNone {
+	var pkt roce.Packet
+	if fault := pkt.ParseHeaders(r.Header[:]); fault != roce.FaultNone {
 		p.rung(plain, center("unreadable: "+fault.String()), "")
 		return
 	}
