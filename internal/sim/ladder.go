@@ -84,14 +84,6 @@ func (g *rung) String() string {
 		return fmt.Sprintf("%12v    %s", at, g.what)
 	case g.what != "":
 		return fmt.Sprintf("%12v %2d %s: %v psn %v to qp %v, %d bytes", at, g.node, g.what, g.seg.op, g.seg.psn, g.seg.dest, g.size)
-	case g.rec.Kind == trace.PacketIn || g.rec.Kind == trace.PacketOut:
-		h := headerOf(g.rec.Header[:])
-		dir := map[trace.Kind]string{trace.PacketIn: "<-", trace.PacketOut: "->"}[g.rec.Kind]
-		s := fmt.Sprintf("%12v %2d qp %v %s %v psn %v, %d bytes", at, g.node, g.rec.QPN, dir, h.op, g.rec.PSN, g.rec.Len)
-		if h.aeth != 0 {
-			s += fmt.Sprintf(", syndrome %v", h.aeth)
-		}
-		return s
 	default:
 		return fmt.Sprintf("%12v %2d %v", at, g.node, &g.rec)
 	}

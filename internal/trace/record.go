@@ -83,9 +83,14 @@ func (r *Record) String() string {
 	}
 }
 
-// packet describes the packet of the record.
+// packet describes the packet of the record. The syndrome tells an ACK from a
+// NAK: both have the same opcode.
 func (r *Record) packet() string {
 	s := fmt.Sprintf("%v psn %v len %d", roce.Opcode(r.Header[0]), r.PSN, r.Len)
+	var p roce.Packet
+	if fault := p.ParseHeaders(r.Header[:]); fault == roce.FaultNone && p.Info.Headers&roce.HasAETH != 0 {
+		s += fmt.Sprintf(" syndrome %v msn %d", p.AETH.Syndrome, p.AETH.MSN)
+	}
 	if m := r.MAD(); m != nil {
 		s += ": " + mad.Summary(m)
 	}

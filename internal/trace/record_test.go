@@ -15,8 +15,12 @@ func TestRecordStrings(t *testing.T) {
 	}{
 		{Record{Kind: PacketOut, QPN: 0x11, PSN: ib.NewPSN(0xabc), Len: 20, Header: [HeaderBytes]byte{0x04}},
 			"qp 0x000011 -> RC_SEND_ONLY psn 000abc len 20"},
-		{Record{Kind: PacketIn, QPN: 0x11, PSN: ib.NewPSN(0xabd), Len: 16, Header: [HeaderBytes]byte{0x11}},
-			"qp 0x000011 <- RC_ACKNOWLEDGE psn 000abd len 16"},
+		{Record{Kind: PacketIn, QPN: 0x11, PSN: ib.NewPSN(0xabd), Len: 20, Header: [HeaderBytes]byte{0: 0x11, 12: 0x1f, 15: 7}},
+			"qp 0x000011 <- RC_ACKNOWLEDGE psn 000abd len 20 syndrome ACK(31) msn 7"},
+		{Record{Kind: PacketOut, QPN: 0x11, PSN: ib.NewPSN(0xabe), Len: 20, Header: [HeaderBytes]byte{0: 0x11, 12: 0x60, 15: 7}},
+			"qp 0x000011 -> RC_ACKNOWLEDGE psn 000abe len 20 syndrome NAK_SEQUENCE msn 7"},
+		{Record{Kind: PacketIn, QPN: 0x11, PSN: ib.NewPSN(0xabf), Len: 28, Header: [HeaderBytes]byte{0: 0x12, 12: 0x1f}},
+			"qp 0x000011 <- RC_ATOMIC_ACKNOWLEDGE psn 000abf len 28 syndrome ACK(31) msn 0"},
 		{Record{Kind: State, QPN: 0x11, From: ib.RTS, To: ib.ERR, Cause: "retry_cnt used up"},
 			"qp 0x000011 RTS -> ERR (retry_cnt used up)"},
 		{Record{Kind: Completion, QPN: 0x11, WRID: 7, Status: ib.WCWRFlushErr}, "qp 0x000011 completion wr_id 7 WR_FLUSH_ERR"},
@@ -24,8 +28,8 @@ func TestRecordStrings(t *testing.T) {
 		{Record{Kind: Retry, QPN: 0x11, PSN: ib.NewPSN(5), Cause: "timeout"}, "qp 0x000011 sends again from psn 000005 (timeout)"},
 		{Record{Kind: Drop, QPN: 0x11, PSN: ib.NewPSN(6), Cause: "rnr_wait"}, "qp 0x000011 drops psn 000006 (rnr_wait)"},
 		{Record{Kind: Fault, QPN: 0x11, Cause: "qp to=ERR"}, "qp 0x000011 fault: qp to=ERR"},
-		{Record{Kind: Fault, QPN: 0x11, PSN: ib.NewPSN(7), Len: 16, Cause: "drop", Header: [HeaderBytes]byte{0x11}},
-			"to qp 0x000011 fault: drop: RC_ACKNOWLEDGE psn 000007 len 16"},
+		{Record{Kind: Fault, QPN: 0x11, PSN: ib.NewPSN(7), Len: 20, Cause: "drop", Header: [HeaderBytes]byte{0: 0x11, 12: 0x2c}},
+			"to qp 0x000011 fault: drop: RC_ACKNOWLEDGE psn 000007 len 20 syndrome RNR_NAK(12) msn 0"},
 		{Record{Kind: Fault + 1, QPN: 0x11}, "qp 0x000011 record kind 8"},
 	} {
 		if got := c.r.String(); got != c.want {
