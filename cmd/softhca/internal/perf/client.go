@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,12 @@ type client struct {
 	meter   *meter
 	trips   *trips
 	request request
+	verdict verdict // of the server
+	reply   *reply  // brings it; before the end of the measurement if the server fails
 }
+
+// errServerEnded says that the server ended while the client was measuring.
+var errServerEnded = errors.New("the server ended the measurement")
 
 // Run measures against the server at the other end of conn, until the time of
 // the plan is over or ctx ends. report, if not nil, is called about once a
@@ -72,22 +78,25 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 		return Summary{}, err
 	}
 	end, err := c.measure(ctx)
-	if failed := (*completionError)(nil); errors.As(err, &failed) {
+	failed := (*completionError)(nil)
+	switch {
+	case errors.As(err, &failed):
 		return Summary{}, c.explain(failed, before)
-	}
-	if err != nil {
+	case errors.Is(err, errServerEnded):
+		return Summary{}, fmt.Errorf("%w: %w", err, cmp.Or(<-c.reply.outcome, errLine))
+	case err != nil:
+		c.ctl.refuse(err, nil)
 		return Summary{}, err
 	}
-	v, err := c.conclude(end)
-	if err != nil {
+	if err := c.conclude(end); err != nil {
 		return Summary{}, err
 	}
 	s := c.meter.summary(&c.plan, c.trips)
 	own, err := c.st.count(before)
-	s.Client, s.Server = &own, v.Report
+	s.Client, s.Server = &own, c.verdict.Report
 	s.Retransmits = own.Retransmits
-	if v.Report != nil {
-		s.Retransmits += v.Report.Retransmits
+	if s.Server != nil {
+		s.Retransmits += s.Server.Retransmits
 	}
 	return s, err
 }
@@ -99,11 +108,11 @@ func (c *client) explain(failed *completionError, before Report) error {
 	if f.Client, err = c.st.count(before); err != nil {
 		return errors.Join(failed, err)
 	}
-	v, err := c.conclude(&done{Failed: f.Status})
-	f.Server = v.Report
+	err = c.conclude(&done{Failed: f.Status})
+	f.Server = c.verdict.Report
 	switch {
-	case v.Error != "":
-		f.Problem = printable(v.Error)
+	case c.verdict.Error != "":
+		f.Problem = printable(c.verdict.Error)
 	case err != nil:
 		f.Problem = err.Error()
 	}
@@ -140,6 +149,7 @@ func (c *client) agree() error {
 		return fmt.Errorf("path MTU %d: the server's port has at most %d", p.MTU.Bytes(), o.MTU)
 	}
 	c.peer = o.side
+	c.reply = c.ctl.expect(&c.verdict)
 	return c.st.connect(&c.peer, mtu)
 }
 
@@ -149,21 +159,22 @@ func (c *client) measure(ctx context.Context) (*done, error) {
 		return c.pingpong(ctx)
 	}
 	s := newSprint(c.st, &c.peer)
-	s.meter, s.trips = c.meter, c.trips
+	s.meter, s.trips, s.reply = c.meter, c.trips, c.reply
 	if err := s.run(ctx, c.plan.Duration); err != nil {
 		return nil, err
 	}
 	return s.finish(c.request.Pattern)
 }
 
-// conclude has the server check what it received.
-func (c *client) conclude(end *done) (verdict, error) {
-	var v verdict
-	if err := c.ctl.send(end); err != nil {
-		return v, fmt.Errorf("send the result: %w", err)
+// conclude has the server check what it received. What the server says counts,
+// also if it has ended before it could be told.
+func (c *client) conclude(end *done) error {
+	sent := c.ctl.send(end)
+	if err := c.ctl.finish(c.reply, replyDue); err != nil {
+		return fmt.Errorf("receive the verdict: %w", err)
 	}
-	if err := c.ctl.receive(&v, replyDue); err != nil {
-		return v, fmt.Errorf("receive the verdict: %w", err)
+	if sent != nil {
+		return fmt.Errorf("send the result: %w", sent)
 	}
-	return v, nil
+	return nil
 }

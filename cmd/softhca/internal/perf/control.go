@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -139,10 +140,43 @@ func (c *control) receive(m message, within time.Duration) error {
 	case h.Version != version:
 		return fmt.Errorf("%w: it has version %d, this side %d", errLine, h.Version, version)
 	case h.Error != "":
-		return fmt.Errorf("the peer says: %q", h.Error)
+		return &peerError{h.Error}
 	}
 	return nil
 }
+
+// reply is a message that is received in the background.
+type reply struct {
+	outcome chan error  // gets the outcome of receiving it
+	over    atomic.Bool // it has come, or never will
+	closed  atomic.Bool // it never will
+}
+
+// expect begins to receive a message, however long that takes.
+func (c *control) expect(m message) *reply {
+	r := &reply{outcome: make(chan error, 1)}
+	go func() {
+		err := c.receive(m, 0)
+		told := (*peerError)(nil)
+		r.closed.Store(err != nil && !errors.As(err, &told))
+		r.outcome <- err
+		r.over.Store(true)
+	}()
+	return r
+}
+
+// finish waits for an expected message, no longer than so long from now.
+func (c *control) finish(r *reply, within time.Duration) error {
+	// Without a deadline the connection is closed, which ends the wait too.
+	_ = c.conn.SetReadDeadline(time.Now().Add(within))
+	return <-r.outcome
+}
+
+// peerError is what a peer says that went wrong.
+type peerError struct{ text string }
+
+// Error quotes the peer.
+func (e *peerError) Error() string { return fmt.Sprintf("the peer says: %q", e.text) }
 
 // refuse tells the peer why, with what this side saw if there is a report.
 func (c *control) refuse(why error, r *Report) {

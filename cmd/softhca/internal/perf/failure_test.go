@@ -2,6 +2,7 @@ package perf
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,85 @@ func TestFailure(t *testing.T) {
 		}
 		if c.status == "RETRY_EXC_ERR" && (!strings.Contains(text, "16.8 ms (code 12) and 1 retry: 2 timeouts in a row make 33.6 ms") || f.Stalled <= 0) {
 			t.Errorf("after %.1f ms the story is\n%s", f.Stalled, text)
+		}
+	}
+}
+
+// connected returns both ends of a TCP connection.
+func connected(t *testing.T) (a, b net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if a, err = net.Dial("tcp", l.Addr().String()); err == nil {
+		b, err = l.Accept()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+// TestServerEnds has a server that takes the client's messages and then fails, or
+// is gone. Nothing of the client's fails by itself when it waits for a message
+// of the server's: it learns of the end over the connection, and says why.
+func TestServerEnds(t *testing.T) {
+	broken := errors.New("broken \x1b")
+	for _, c := range []struct {
+		end  func(*control)
+		want string
+	}{
+		{func(ctl *control) { ctl.refuse(broken, nil) }, `the peer says: "broken \x1b"`},
+		{func(ctl *control) { _ = ctl.conn.Close() }, "the peer closed the connection"},
+	} {
+		for _, p := range []Plan{{Op: Write, Latency: true}, {Op: Send, Latency: true}, {Op: Read, Latency: true}, {Op: Write}} {
+			r := newRig(t)
+			a, b := connected(t)
+			p.Duration = time.Hour
+			said := make(chan error, 1)
+			go func() {
+				_, err := Run(t.Context(), r.client, a, p, nil)
+				said <- err
+			}()
+			// A server that connects its queue pairs, and never sends.
+			s := &server{ctl: newControl(b)}
+			if err := s.accept(r.server, p.Op); err != nil {
+				t.Fatal(err)
+			}
+			c.end(s.ctl)
+			if err := <-said; !errors.Is(err, errServerEnded) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: the client says %v, want %s", p, err, c.want)
+			}
+			if err := s.st.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestClientTells has a client fail for a reason of its own: the server says
+// why.
+func TestClientTells(t *testing.T) {
+	r := newRig(t)
+	for _, p := range []Plan{{Op: Write, Latency: true}, {Op: Send}, {Op: Read}} {
+		ctl, said := r.serve(t, p.Op)
+		q := valid(p.Op)
+		q.Latency = p.Latency
+		if p.Latency {
+			q.Depth = 1
+		}
+		if err := ctl.send(q); err != nil {
+			t.Fatal(err)
+		}
+		var o offer
+		if err := ctl.receive(&o, replyDue); err != nil {
+			t.Fatal(err)
+		}
+		go ctl.refuse(errors.New("message 7 carries the number 9"), nil)
+		if err := <-said; err == nil || !strings.Contains(err.Error(), "message 7 carries the number 9") {
+			t.Errorf("%+v: the server says %v", p, err)
 		}
 	}
 }

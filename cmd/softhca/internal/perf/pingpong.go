@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -146,7 +147,7 @@ func (c *client) pingpong(ctx context.Context) (*done, error) {
 		return nil, err
 	}
 	m := c.meter
-	off := func() bool { return ctx.Err() != nil }
+	off := func() bool { return ctx.Err() != nil || c.reply.over.Load() }
 	m.begin(c.plan.Duration)
 	for n := uint64(1); ; n++ {
 		if more, err := m.running(ctx); err != nil || !more {
@@ -160,8 +161,11 @@ func (c *client) pingpong(ctx context.Context) (*done, error) {
 		switch ok, err := p.await(n, off); {
 		case err != nil:
 			return nil, err
-		case !ok:
+		case !ok && ctx.Err() != nil:
 			return nil, ctx.Err()
+		case !ok:
+			// What failed there may have failed a request here, which says more.
+			return nil, cmp.Or(p.poll(), errServerEnded)
 		}
 		c.trips.add(time.Since(start))
 		m.messages++

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/softhca/softhca/verbs"
@@ -18,12 +17,12 @@ type server struct {
 	st      *station
 	ctl     *control
 	request request
-	end     done        // the client's second message
-	ended   chan error  // gets the outcome of receiving it
-	over    atomic.Bool // it has come, or never will
-	sink    *sink       // if the client sends
-	pong    *pingpong   // if messages go back and forth
-	pongs   uint64      // messages sent back
+	end     done      // the client's second message
+	reply   *reply    // brings it
+	told    bool      // the client knows what went wrong here
+	sink    *sink     // if the client sends
+	pong    *pingpong // if messages go back and forth
+	pongs   uint64    // messages sent back
 	before  Report
 }
 
@@ -35,13 +34,13 @@ type server struct {
 func Serve(ctx context.Context, dev *verbs.Context, conn net.Conn, op Op) error {
 	release := closeWith(ctx, conn)
 	defer release()
-	s := &server{ctl: newControl(conn), ended: make(chan error, 1)}
+	s := &server{ctl: newControl(conn)}
 	err := s.accept(dev, op)
 	if err == nil {
 		err = s.serve()
 	}
 	if err != nil && !errors.Is(err, ErrPeerFailed) {
-		s.ctl.refuse(err, s.report())
+		s.tell(err)
 	}
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrPeerFailed) { // it closed the connection, which is no cause
 		err = ctx.Err()
@@ -107,20 +106,22 @@ func (s *server) prepare() (err error) {
 
 // serve does its part until the client is done, checks, and answers.
 func (s *server) serve() error {
-	go func() {
-		s.ended <- s.ctl.receive(&s.end, 0)
-		s.over.Store(true)
-	}()
+	s.reply = s.ctl.expect(&s.end)
 	err := s.work()
+	var told error
 	if err != nil {
-		// What ended the work has most likely ended the client's too.
-		_ = s.ctl.conn.SetReadDeadline(time.Now().Add(failureGrace))
+		// What ended the work has most likely ended the client's too, but not if
+		// it waits for a message of this side.
+		s.tell(err)
+		told = s.ctl.finish(s.reply, failureGrace)
+	} else {
+		told = <-s.reply.outcome
 	}
-	told := <-s.ended
 	switch {
 	case told == nil && s.end.Failed != "":
 		return s.sympathize(err)
 	case err == nil && told != nil:
+		s.told = s.told || errors.As(told, new(*peerError)) // it has ended
 		err = fmt.Errorf("receive the result: %w", told)
 	}
 	if err != nil {
@@ -141,18 +142,25 @@ func (s *server) serve() error {
 const failureGrace = 2 * time.Second
 
 // sympathize tells a client that failed what this side saw of it, and returns
-// what to report here; err is what went wrong here, if anything did.
+// what to report here; err is what went wrong here, if anything did: then the
+// client knows already.
 func (s *server) sympathize(err error) error {
 	failed := fmt.Errorf("%w: %q", ErrPeerFailed, s.end.Failed)
-	v := verdict{Report: s.report()}
 	if err != nil {
-		v.Error = err.Error()
-		failed = errors.Join(failed, err)
+		return errors.Join(failed, err)
 	}
-	if err := s.ctl.send(&v); err != nil {
+	if err := s.ctl.send(&verdict{Report: s.report()}); err != nil {
 		return errors.Join(failed, fmt.Errorf("send the report: %w", err))
 	}
 	return failed
+}
+
+// tell tells the client once that this side has failed.
+func (s *server) tell(err error) {
+	if !s.told {
+		s.told = true
+		s.ctl.refuse(err, s.report())
+	}
 }
 
 // report returns what this side saw, nil if it cannot tell.
@@ -172,7 +180,7 @@ func (s *server) work() error {
 	switch {
 	case s.pong != nil:
 		for {
-			ok, err := s.pong.await(s.pongs+1, s.over.Load)
+			ok, err := s.pong.await(s.pongs+1, s.reply.over.Load)
 			if err != nil || !ok {
 				return err
 			}
@@ -182,7 +190,7 @@ func (s *server) work() error {
 			}
 		}
 	case s.sink != nil:
-		return s.sink.run(s.over.Load)
+		return s.sink.run(s.reply.over.Load)
 	default:
 		return nil // the adapter does it all
 	}

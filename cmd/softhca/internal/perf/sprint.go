@@ -20,6 +20,7 @@ type sprint struct {
 	busy  int // chunks outstanding on all lanes
 	meter *meter
 	trips *trips // nil after the measurement
+	reply *reply // of the server
 	idle  int    // polls
 	wcs   [pollBatch]ib.WC
 }
@@ -60,7 +61,9 @@ func newSprint(st *station, peer *side) *sprint {
 	return s
 }
 
-// run posts for the given time and until all is completed.
+// run posts for the given time and until all is completed. When the server
+// fails before, what is outstanding completes or fails all the same: its status
+// says more.
 func (s *sprint) run(ctx context.Context, d time.Duration) error {
 	s.meter.begin(d)
 	for {
@@ -68,13 +71,16 @@ func (s *sprint) run(ctx context.Context, d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if more {
+		over := s.reply.over.Load()
+		if more && !over {
 			err = s.fill()
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if s.busy == 0 {
+		case s.busy == 0 && over:
+			return errServerEnded
+		case s.busy == 0:
 			s.meter.stop()
 			return nil
 		}
@@ -118,6 +124,9 @@ func (s *sprint) post(l *lane, wrs []ib.SendWR) error {
 func (s *sprint) poll() error {
 	n := s.st.cq.Poll(s.wcs[:])
 	if s.idle++; n == 0 && s.idle%looks == 0 {
+		if s.reply.closed.Load() {
+			return errServerEnded
+		}
 		return s.st.lost()
 	}
 	if n > 0 && s.wcs[0].Status == ib.WCSuccess {
