@@ -137,6 +137,7 @@ func TestUsageErrors(t *testing.T) {
 		{"devices", "--transport", "pigeon", "--addr", "127.0.0.1"},
 		{"devices", "--log-level", "shout", "--addr", "127.0.0.1"},
 		{"pingpong", "--type", "xrc"},
+		{"pingpong", "--size", "0"},
 		{"pingpong", "a", "b"},
 		{"pingpong", "--iters", "many"},
 		{"demo", "now"},
@@ -291,5 +292,14 @@ func TestPingpong(t *testing.T) {
 	}
 	if code, out, _ := command(t, "decode", file); code != exitOK || !strings.Contains(out, "RC_SEND_FIRST") {
 		t.Errorf("the server's capture: exit code %d\n%s", code, out)
+	}
+}
+
+// TestPingpongForeignAddress names an address that this host does not have: the
+// server says so before it waits for a client.
+func TestPingpongForeignAddress(t *testing.T) {
+	code, _, errs := command(t, "pingpong", "--addr", "192.0.2.77", "--port", freePort(t, "127.0.0.1"))
+	if code != exitFailed || !strings.Contains(errs, "no interface has address 192.0.2.77") {
+		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

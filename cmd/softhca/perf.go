@@ -60,6 +60,8 @@ The last message of each queue pair carries a pattern, and the side that gets it
 only if everything completed with success and the data was right. A line of progress is written to standard error
 each second; the result to standard output.
 
+A side that fails tells the other one, which then ends too.
+
 With --fault things go wrong on this side (with --local on the client's, and with --server-fault on the other). What
 the rules did and what the protocol made of it is part of the result. A connection that fails is an error, told as both
 sides saw it.`,
@@ -107,6 +109,9 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 }
 
 func (f *perfFlags) run(cmd *cobra.Command, args []string) error {
+	if err := refuseZero(cmd, "size", "depth", "qps"); err != nil {
+		return err
+	}
 	host, err := f.parse(args)
 	if err != nil {
 		return err

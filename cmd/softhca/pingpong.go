@@ -25,7 +25,8 @@ there. It speaks the TCP exchange of rdma-core's ibv_rc_pingpong, ibv_uc_pingpon
 ibv_srq_pingpong, so that either side may be the Linux program (which needs its -g option with RoCE).
 
 Both sides must agree on --type, --size, --iters and, with srq, --qps. The client checks that what comes back is
-what it sent. Without --addr the adapter opens on the local address of the TCP connection.`,
+what it sent. Without --addr the adapter opens on the local address of the TCP connection. A side that fails tells
+the other one, which then ends too; the Linux programs cannot be told.`,
 		Example: `  softhca pingpong --addr 127.0.0.1                         a server, and in another terminal its client:
   softhca pingpong --addr 127.0.0.2 127.0.0.1
   softhca pingpong --type ud --size 1024 --addr eth0        a server for ibv_ud_pingpong -g 1 -s 1024 HOST
@@ -59,7 +60,10 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if f.Kind, err = pingpong.ParseKind(f.kind); err != nil {
 		return usagef("--%v", err)
 	}
-	side := pingpong.Side{Options: f.Options, Open: f.opener(cmd), Out: cmd.OutOrStdout()}
+	if err := refuseZero(cmd, "size"); err != nil {
+		return err
+	}
+	side := pingpong.Side{Options: f.Options, Open: f.opener(cmd), OpenFirst: strings.TrimSpace(f.addr) != "", Out: cmd.OutOrStdout()}
 	port := strconv.Itoa(int(f.port))
 	var r pingpong.Result
 	if len(args) == 1 {

@@ -96,6 +96,17 @@ func maxArgs(n int) cobra.PositionalArgs {
 	}
 }
 
+// refuseZero returns a usageError for the first of some flags that is given as 0,
+// which to the program would mean that it was not given.
+func refuseZero(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "0" {
+			return usagef("--%s 0: want 1 or more", name)
+		}
+	}
+	return nil
+}
+
 // logger returns the log that --log-level asks for.
 func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level

@@ -50,7 +50,7 @@ func serverExchange(conn io.ReadWriter, mine []dest, connect func([]dest) error)
 		return nil, err
 	}
 	var last [len(done)]byte
-	if _, err := io.ReadFull(conn, last[:]); err != nil {
+	if err := read(conn, last[:]); err != nil {
 		return nil, fmt.Errorf("wait for the client: %w", err)
 	}
 	return theirs, nil
@@ -72,7 +72,7 @@ func readDests(r io.Reader, n int) ([]dest, error) {
 	ends := make([]dest, n)
 	for i := range ends {
 		var msg [destLen]byte
-		_, err := io.ReadFull(r, msg[:])
+		err := read(r, msg[:])
 		if err == nil {
 			ends[i], err = parseDest(&msg)
 		}

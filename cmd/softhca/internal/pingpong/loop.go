@@ -168,6 +168,20 @@ func (s *session) idle() error {
 		s.sent, s.o.Iters, s.received, errIdle, s.o.Idle)
 }
 
+// peerEnded returns completions that there are still, or the error of a peer that
+// has ended. What failed there may have failed a request here, which says more.
+func (s *session) peerEnded(out []verbs.WC) (int, error) {
+	for range 2 {
+		if n := s.cq.Poll(out); n > 0 {
+			return n, nil
+		}
+		if err := s.settle(); err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("%d of %d messages sent, %d received: %w", s.sent, s.o.Iters, s.received, s.peer.err)
+}
+
 // wait returns the next completions.
 func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
 	if s.channel == nil {
@@ -191,6 +205,8 @@ func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
 		}
 		select {
 		case <-s.channel.C():
+		case <-s.peer.ended:
+			return s.peerEnded(out)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-late:
@@ -213,8 +229,12 @@ func (s *session) poll(ctx context.Context, out []verbs.WC) (int, error) {
 		if begin.IsZero() {
 			begin = now
 		}
-		if err := ctx.Err(); err != nil {
-			return 0, err
+		select {
+		case <-s.peer.ended:
+			return s.peerEnded(out)
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		default:
 		}
 		if s.o.Idle > 0 && now.Sub(begin) > s.o.Idle {
 			return 0, s.idle()

@@ -20,7 +20,10 @@ type Open func(local netip.Addr) (hca *verbs.Context, closer func() error, err e
 type Side struct {
 	Options
 	Open Open
-	Out  io.Writer // told both ends of each connection
+	// OpenFirst is for an Open that does not need the connection's address: what
+	// is wrong with the adapter is told before anybody waits for the other side.
+	OpenFirst bool
+	Out       io.Writer // told both ends of each connection
 }
 
 // exchangeTimeout bounds the exchange of addresses.
@@ -28,43 +31,63 @@ const exchangeTimeout = 30 * time.Second
 
 // Client runs the side that sends first, against the server at addr, a host
 // and port. It returns when the messages are through, or when ctx ends, or
-// with the first error; the adapter is closed then.
+// when the other side has failed, or with the first error; the adapter is
+// closed then.
 func (s Side) Client(ctx context.Context, addr string) (Result, error) {
-	if err := s.check(); err != nil {
-		return Result{}, err
-	}
-	d := net.Dialer{Timeout: exchangeTimeout}
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return Result{}, fmt.Errorf("connect to the server: %w", err)
-	}
-	defer conn.Close()
-	return s.run(ctx, conn, true)
+	return s.run(ctx, true, func() (net.Conn, error) {
+		d := net.Dialer{Timeout: exchangeTimeout}
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, fmt.Errorf("connect to the server: %w", err)
+		}
+		return conn, nil
+	})
 }
 
 // Server is Client's other side: it serves the first connection to l, and
 // closes l.
 func (s Side) Server(ctx context.Context, l net.Listener) (Result, error) {
 	defer l.Close()
-	if err := s.check(); err != nil {
-		return Result{}, err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // only to end Accept
-	conn, err := l.Accept()
-	stop()
-	if ctx.Err() != nil {
-		return Result{}, ctx.Err()
-	}
-	if err != nil {
-		return Result{}, fmt.Errorf("wait for the client: %w", err)
-	}
-	defer conn.Close()
-	return s.run(ctx, conn, false)
+	return s.run(ctx, false, func() (net.Conn, error) {
+		defer context.AfterFunc(ctx, func() { _ = l.Close() })() // only to end Accept
+		conn, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("wait for the client: %w", err)
+		}
+		return conn, nil
+	})
 }
 
-func (s Side) run(ctx context.Context, conn net.Conn, client bool) (r Result, err error) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // only to end reads
-	defer stop()
+// run opens the adapter and the connection, in the order that OpenFirst asks
+// for, and plays.
+func (s Side) run(ctx context.Context, client bool, meet func() (net.Conn, error)) (r Result, err error) {
+	if err := s.check(); err != nil {
+		return r, err
+	}
+	if s.OpenFirst {
+		hca, closer, err := s.Open(netip.Addr{})
+		if err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, closer()) }()
+		s.Open = func(netip.Addr) (*verbs.Context, func() error, error) { return hca, func() error { return nil }, nil }
+	}
+	conn, err := meet()
+	if err != nil {
+		return r, err
+	}
+	defer conn.Close()
+	r, err = s.play(ctx, conn, client)
+	(&peer{conn: conn}).tell(err)
+	return r, err
+}
+
+// play exchanges addresses and then messages.
+func (s Side) play(ctx context.Context, conn net.Conn, client bool) (r Result, err error) {
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // only to end reads
 	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	if err != nil {
 		return r, fmt.Errorf("address of the connection: %w", err)
@@ -83,6 +106,7 @@ func (s Side) run(ctx context.Context, conn net.Conn, client bool) (r Result, er
 	if err := s.exchange(conn, e); err != nil {
 		return r, errors.Join(ctx.Err(), err)
 	}
+	e.peer = watch(conn)
 	return e.run(ctx)
 }
 
@@ -111,5 +135,5 @@ func (s Side) exchange(conn net.Conn, e *session) error {
 	for i := range e.local {
 		fmt.Fprintf(s.Out, "  remote address: %v\n", &theirs[i])
 	}
-	return nil
+	return conn.SetDeadline(time.Time{}) // how the peer ends is heard whenever that is
 }

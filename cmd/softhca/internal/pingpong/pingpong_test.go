@@ -154,6 +154,92 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestPeerEnds has a peer end before its time, in several ways: a side that would
+// wait for ever ends with it, and says why.
+func TestPeerEnds(t *testing.T) {
+	mine := []dest{{qpn: 5, gid: ib.GIDFromAddr(netip.MustParseAddr("10.0.0.2"))}}
+	for why, c := range map[string]struct {
+		play func(net.Conn) error
+		want string
+	}{
+		"it fails in the exchange": {func(conn net.Conn) error {
+			_, err := io.WriteString(conn, "error: no such\x1b adapter\n")
+			return err
+		}, `the peer has failed: "no such\x1b adapter"`},
+		"it is gone in the exchange": {func(net.Conn) error { return nil }, "the peer closed the connection"},
+		"it fails": {func(conn net.Conn) error {
+			_, err := clientExchange(conn, mine)
+			_, werr := io.WriteString(conn, "softhca\nerror: out of memory\n")
+			return errors.Join(err, werr)
+		}, `the peer has failed: "out of memory"`},
+		"it is killed": {func(conn net.Conn) error {
+			_, err := clientExchange(conn, mine)
+			_, werr := io.WriteString(conn, "softhca\n")
+			return errors.Join(err, werr)
+		}, "the peer is gone"},
+	} {
+		for _, events := range []bool{false, true} {
+			o := options(RC)
+			o.Idle, o.Events = 0, events
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			played := make(chan error, 1)
+			go func() {
+				conn, err := net.Dial("tcp", l.Addr().String())
+				if err == nil {
+					err = errors.Join(c.play(conn), conn.Close())
+				}
+				played <- err
+			}()
+			server := Side{Options: o, Out: io.Discard, Open: func(netip.Addr) (*verbs.Context, func() error, error) {
+				hca, err := verbs.Open(verbs.Config{Addr: "10.0.0.1", Network: verbs.NewNetwork()})
+				return hca, hca.Close, err
+			}}
+			if _, err := server.Server(t.Context(), l); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, events %v: the server says %v, want %s", why, events, err, c.want)
+			}
+			if err := <-played; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestTellsPeer has a client fail: a server that would wait for ever is told.
+func TestTellsPeer(t *testing.T) {
+	for _, rules := range []string{"fail op=CreateCQ", "qp to=ERR nth=9"} {
+		o := options(RC)
+		o.Idle, o.Events = 0, true
+		_, _, serverErr, clientErr := both(t,
+			Side{Options: o, Open: opener(loopback(1)), Out: io.Discard},
+			Side{Options: o, Out: io.Discard, Open: func(netip.Addr) (*verbs.Context, func() error, error) {
+				hca, err := verbs.Open(verbs.Config{Addr: loopback(2)}, verbs.WithFaults(rules, 5))
+				return hca, hca.Close, err
+			}})
+		if clientErr == nil || serverErr == nil || !strings.Contains(serverErr.Error(), "the peer has failed") {
+			t.Errorf("%s: the client says %v, the server %v", rules, clientErr, serverErr)
+		}
+	}
+}
+
+// TestOpenFirst wants an adapter that cannot be opened to be told before there is
+// another side.
+func TestOpenFirst(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := errors.New("no such address")
+	side := Side{Options: options(RC), Out: io.Discard, OpenFirst: true, Open: func(netip.Addr) (*verbs.Context, func() error, error) {
+		return nil, nil, failing
+	}}
+	if _, err := side.Server(t.Context(), l); !errors.Is(err, failing) {
+		t.Errorf("the server says %v", err)
+	}
+}
+
 func TestCancel(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,6 +19,7 @@ type session struct {
 	gid    int // index in the GID table
 	local  []dest
 	client bool
+	peer   *peer
 
 	pd      *verbs.PD
 	channel *verbs.CompChannel // nil: poll
