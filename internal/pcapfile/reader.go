@@ -50,7 +50,7 @@ type source interface {
 }
 
 // NewReader reads the head of a capture file; r is read ahead of need.
-// Errors are ErrFormat, ErrLinkType, and those of r. Compressed files are
+// Errors are ErrFormat, ErrLinkType, ErrInterfaces, and those of r. Compressed files are
 // ErrFormat: how much they hold could not be bounded.
 func NewReader(r io.Reader) (*Reader, error) {
 	buffered := bufio.NewReader(r)
@@ -83,8 +83,8 @@ func newClassic(r io.Reader) (*Reader, error) {
 	return &Reader{source: s, link: s.LinkType()}, nil
 }
 
-func newNg(r io.Reader) (*Reader, error) {
-	s, err := pcapgo.NewNgReader(r, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+func newNg(r *bufio.Reader) (*Reader, error) {
+	s, err := pcapgo.NewNgReader(&blocks{r: r}, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
 	if err != nil {
 		return nil, fmt.Errorf("pcapfile: pcapng header: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -245,6 +246,68 @@ func TestDamagedFiles(t *testing.T) {
 	if _, err := open(t, huge).Next(); err == nil || err == io.EOF {
 		t.Errorf("a record of 4 GiB in a short file gives %v", err)
 	}
+}
+
+// TestMemory reads 40 MB of blocks that nobody needs: descriptions of interfaces
+// are an error, names and statistics are passed over; neither is kept.
+func TestMemory(t *testing.T) {
+	const size = 40 << 20
+	file := ng(t)
+	section := file[:binary.LittleEndian.Uint32(file[4:])]
+	description := file[len(section):][:binary.LittleEndian.Uint32(file[len(section)+4:])]
+	block := func(kind uint32, body []byte) []byte {
+		length := uint32(minBlock + len(body))
+		b := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, kind), length)
+		return binary.LittleEndian.AppendUint32(append(b, body...), length)
+	}
+	name := block(4, []byte{1, 0, 8, 0, 10, 0, 0, 1, 'a', 'b', 'c', 0, 0, 0, 0, 0})
+	statistics := block(5, make([]byte, 12))
+	for what, c := range map[string]struct {
+		block []byte
+		want  error
+	}{
+		"interfaces": {description, ErrInterfaces}, "names": {name, nil}, "statistics": {statistics, nil},
+		"sections, each with as many interfaces as may be": {
+			append(bytes.Clone(section), bytes.Repeat(description, maxInterfaces/len(description))...), nil,
+		},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := NewReader(io.MultiReader(
+			bytes.NewReader(section), bytes.NewReader(description), &repeated{block: c.block, n: size / len(c.block)}, bytes.NewReader(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := r.Next()
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", what, err, c.want)
+		}
+		if err == nil {
+			checkPacket(t, p, v4) // the file goes on behind them
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > size {
+			t.Errorf("%s: %d MB of blocks took %d MB", what, size>>20, took>>20)
+		}
+	}
+}
+
+// repeated is a file of n equal blocks.
+type repeated struct {
+	block []byte
+	n, at int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	if r.n == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.block[r.at:])
+	if r.at += n; r.at == len(r.block) {
+		r.at = 0
+		r.n--
+	}
+	return n, nil
 }
 
 func TestReadErrors(t *testing.T) {

@@ -1,0 +1,89 @@
+package pcapfile
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The pcapng blocks that a reader of packets needs.
+const (
+	blockSection        = 0x0a0d0d0a // its own bytes in either order
+	blockInterface      = 1
+	blockPacket         = 2 // of old files
+	blockSimplePacket   = 3
+	blockEnhancedPacket = 6
+)
+
+// minBlock is the size of the smallest block: its type, and its length at both
+// ends. In the head of a section what tells the byte order is at the same place
+// as the second length.
+const minBlock = 12
+
+// maxInterfaces bounds the descriptions of interfaces in a section, in bytes. The
+// reader of the blocks keeps them all, in many times the space.
+const maxInterfaces = 1 << 20
+
+// ErrInterfaces is returned for a section that describes more interfaces than
+// any capture has.
+var ErrInterfaces = errors.New("the descriptions of interfaces are longer than any capture's")
+
+// blocks passes a pcapng file on, without the blocks that are not about packets:
+// names, secrets and statistics, which the reader behind it would gather.
+type blocks struct {
+	r          *bufio.Reader
+	order      binary.ByteOrder // of the section
+	left       int              // bytes of the block that are to be passed on
+	interfaces int              // bytes of the section's descriptions
+}
+
+// Read implements io.Reader.
+func (b *blocks) Read(p []byte) (int, error) {
+	for b.left == 0 {
+		if err := b.next(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// next looks at the head of a block, and passes over one that is not needed.
+func (b *blocks) next() error {
+	head, err := b.r.Peek(minBlock)
+	if errors.Is(err, io.EOF) && len(head) > 0 {
+		b.left = len(head) // a file that is cut off
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if binary.BigEndian.Uint32(head) == blockSection {
+		b.order, b.interfaces = binary.BigEndian, 0
+		if head[8] == 0x4d {
+			b.order = binary.LittleEndian
+		}
+	}
+	length := int(b.order.Uint32(head[4:]))
+	if length < minBlock {
+		return fmt.Errorf("a block of %d bytes", length)
+	}
+	switch b.order.Uint32(head) {
+	case blockInterface:
+		if b.interfaces += length; b.interfaces > maxInterfaces {
+			return fmt.Errorf("%w: more than %d bytes in one section", ErrInterfaces, maxInterfaces)
+		}
+	case blockSection, blockPacket, blockSimplePacket, blockEnhancedPacket:
+	default:
+		_, err := b.r.Discard(length)
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	b.left = length
+	return nil
+}
