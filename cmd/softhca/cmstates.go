@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,7 +9,8 @@ import (
 )
 
 func newCMStatesCommand() *cobra.Command {
-	name, format := "", ""
+	name := ""
+	format := formats[cmstates.State]{"table": cmstates.Table, "json": cmstates.JSON, "dot": cmstates.Dot}
 	cmd := &cobra.Command{
 		Use:   "cm-states",
 		Short: "Print the machines of the connection manager",
@@ -30,18 +30,11 @@ the passive side: the table that the adapter executes. JSON has the inputs too t
 				}
 				states = []cmstates.State{s}
 			}
-			formats := map[string]func(io.Writer, []cmstates.State) error{
-				"table": cmstates.Table, "json": cmstates.JSON, "dot": cmstates.Dot,
-			}
-			print, ok := formats[strings.ToLower(format)]
-			if !ok {
-				return usagef("--format %q: want table, json or dot", format)
-			}
-			return print(cmd.OutOrStdout(), states)
+			return format.print(cmd, states)
 		},
 	}
 	cmd.Flags().StringVar(&name, "state", "", "only this state, such as REQ_SENT")
-	cmd.Flags().StringVar(&format, "format", "table", "table, json or dot (Graphviz)")
+	format.register(cmd)
 	return cmd
 }
 

@@ -15,14 +15,14 @@ import (
 
 // cmtimeFlags are the flags of cmtime.
 type cmtimeFlags struct {
-	stationFlags
+	connectFlags
 	cmtime.Options
 	resolveMs     int
 	local, asJSON bool
 }
 
 func newCmtimeCommand(g *globals) *cobra.Command {
-	f := &cmtimeFlags{stationFlags: stationFlags{globals: g}}
+	f := &cmtimeFlags{connectFlags: connectFlags{globals: g}}
 	cmd := &cobra.Command{
 		Use:   "cmtime [-s HOST | --local]",
 		Short: "Measure how fast connections are made and ended, as rdma-core's cmtime does",
@@ -82,21 +82,12 @@ func (f *cmtimeFlags) run(cmd *cobra.Command) error {
 	case f.Host != "":
 		sum, err = side.Client(cmd.Context())
 	default:
-		if err := side.Server(cmd.Context()); err != nil {
-			return fmt.Errorf("cmtime: %w", err)
-		}
-		return nil
-	}
-	if usage := (*usageError)(nil); errors.As(err, &usage) {
-		return err
+		err = side.Server(cmd.Context())
 	}
 	if sum.Connections > 0 {
 		err = errors.Join(err, f.print(cmd.OutOrStdout(), sum))
 	}
-	if err != nil {
-		return fmt.Errorf("cmtime: %w", err)
-	}
-	return nil
+	return named(cmd, err)
 }
 
 // localConnections are enough for a measurement to last some time, and fewer
@@ -117,7 +108,7 @@ func (f *cmtimeFlags) runLocal(cmd *cobra.Command, side cmtime.Side) (sum cmtime
 		return sum, usagef("--local takes one IP address as --addr: %w", err)
 	}
 	// Faults and the capture are the client's.
-	plain := f.stationFlags
+	plain := f.connectFlags
 	plain.globals = &globals{logLevel: f.logLevel, transport: f.transport}
 	l := cmtime.Local{Side: side}
 	if l.ServerOpener, err = plain.opener(cmd); err != nil {

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/mckey"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
@@ -13,7 +13,7 @@ import (
 
 func newMckeyCommand(g *globals) *cobra.Command {
 	// It sends no message of the connection manager, so there is nothing to set.
-	f := &mckeyFlags{stationFlags: stationFlags{globals: g, timeout: ib.AckTimeout(cmTimeout), retries: cmRetries}}
+	f := &mckeyFlags{connectFlags: connectFlags{globals: g, timeout: ib.AckTimeout(cmTimeout), retries: cmRetries}}
 	cmd := &cobra.Command{
 		Use:   "mckey -m GROUP [-s]",
 		Short: "Send and receive multicast datagrams, also with rdma-core's mckey",
@@ -48,7 +48,7 @@ The adapter is on --addr, else on -b, else on the address from which the way to 
 
 // mckeyFlags are the flags of mckey.
 type mckeyFlags struct {
-	stationFlags
+	connectFlags
 	mckey.Options
 	number uint16
 }
@@ -60,13 +60,7 @@ func (f *mckeyFlags) run(cmd *cobra.Command) (err error) {
 	if f.Space, err = datagramSpace(f.number); err != nil {
 		return err
 	}
-	opener, err := f.opener(cmd)
-	if err != nil {
-		return err
-	}
-	side := mckey.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
-	if err := side.Run(cmd.Context()); err != nil {
-		return fmt.Errorf("mckey: %w", err)
-	}
-	return nil
+	return f.connectFlags.run(cmd, func(opener adapter.Opener) error {
+		return mckey.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}.Run(cmd.Context())
+	})
 }

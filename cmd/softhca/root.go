@@ -78,6 +78,15 @@ no kernel module, no root, no RDMA hardware.`,
 // withoutAdapter are the commands that open no adapter.
 var withoutAdapter = map[string]bool{"sim": true, "states": true, "cm-states": true, "decode": true, "devices": true}
 
+// named returns an error with the name of the command in front, unless it is a
+// usageError, which names its flag.
+func named(cmd *cobra.Command, err error) error {
+	if err == nil || errors.As(err, new(*usageError)) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", cmd.Name(), err)
+}
+
 // noArgs refuses arguments that are not flags.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

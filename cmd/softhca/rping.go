@@ -1,16 +1,16 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/rping"
 )
 
 func newRpingCommand(g *globals) *cobra.Command {
-	f := &rpingFlags{stationFlags: stationFlags{globals: g}}
+	f := &rpingFlags{connectFlags: connectFlags{globals: g}}
 	cmd := &cobra.Command{
 		Use:   "rping {-s | -c -a HOST}",
 		Short: "Ping by RDMA READ and WRITE, also with rdma-core's rping",
@@ -52,7 +52,7 @@ a server without -P refuses others. An interrupted client disconnects before it 
 
 // rpingFlags are the flags of rping.
 type rpingFlags struct {
-	stationFlags
+	connectFlags
 	rping.Options
 	server, client bool
 }
@@ -61,25 +61,20 @@ func (f *rpingFlags) run(cmd *cobra.Command) error {
 	if err := f.Check(); err != nil {
 		return &usageError{err}
 	}
-	opener, err := f.opener(cmd)
-	if err != nil {
-		return err
-	}
-	side := rping.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
 	switch {
 	case f.server && f.Source != "":
 		return usagef("-I is for the client: a server binds to -a")
 	case f.server:
-		err = side.Server(cmd.Context())
 	case f.Host == "":
 		return usagef("the client needs -a with the address of the server")
 	case f.Persistent:
 		return usagef("-P is for the server")
-	default:
-		err = side.Client(cmd.Context())
 	}
-	if err != nil {
-		return fmt.Errorf("rping: %w", err)
-	}
-	return nil
+	return f.connectFlags.run(cmd, func(opener adapter.Opener) error {
+		side := rping.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
+		if f.server {
+			return side.Server(cmd.Context())
+		}
+		return side.Client(cmd.Context())
+	})
 }

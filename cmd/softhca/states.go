@@ -11,7 +11,8 @@ import (
 )
 
 func newStatesCommand() *cobra.Command {
-	typ, format := "", ""
+	typ := ""
+	format := formats[ib.QPType]{"table": states.Table, "json": states.JSON, "dot": states.Dot}
 	cmd := &cobra.Command{
 		Use:   "states",
 		Short: "Print the table of queue pair states and the attributes of each move",
@@ -31,17 +32,27 @@ which, and the attributes that the call must and may name.`,
 				}
 				types = []ib.QPType{t}
 			}
-			formats := map[string]func(io.Writer, []ib.QPType) error{
-				"table": states.Table, "json": states.JSON, "dot": states.Dot,
-			}
-			print, ok := formats[strings.ToLower(format)]
-			if !ok {
-				return usagef("--format %q: want table, json or dot", format)
-			}
-			return print(cmd.OutOrStdout(), types)
+			return format.print(cmd, types)
 		},
 	}
 	cmd.Flags().StringVar(&typ, "type", "", "only one service: rc, uc, ud, rd or gsi")
-	cmd.Flags().StringVar(&format, "format", "table", "table, json or dot (Graphviz)")
+	format.register(cmd)
 	return cmd
+}
+
+// formats are the ways to print a list, by the names that --format takes.
+type formats[T any] map[string]func(io.Writer, []T) error
+
+func (f formats[T]) register(cmd *cobra.Command) {
+	cmd.Flags().String("format", "table", "table, json or dot (Graphviz)")
+}
+
+// print prints the list as --format asks for.
+func (f formats[T]) print(cmd *cobra.Command, list []T) error {
+	name := cmd.Flag("format").Value.String()
+	print, ok := f[strings.ToLower(name)]
+	if !ok {
+		return usagef("--format %q: want table, json or dot", name)
+	}
+	return print(cmd.OutOrStdout(), list)
 }

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/udaddy"
 	"github.com/softhca/softhca/rdmacm"
 )
 
 func newUdaddyCommand(g *globals) *cobra.Command {
-	f := &udaddyFlags{stationFlags: stationFlags{globals: g}}
+	f := &udaddyFlags{nodesFlags: nodesFlags{connectFlags: connectFlags{globals: g}}}
 	cmd := &cobra.Command{
 		Use:   "udaddy [-s HOST]",
 		Short: "Find UD queue pairs by SIDR and send datagrams, also with rdma-core's udaddy",
@@ -29,69 +27,35 @@ but for a server's wait for its first client. A burst of more than some hundred 
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
+	f.register(cmd, &f.Load, "queue pairs")
 	fs := cmd.Flags()
-	fs.StringVarP(&f.Host, "server", "s", "", "be the client of the server at this `host`")
-	fs.StringVarP(&f.Bind, "bind", "b", "", "own `address` (default: server any, client that of the route)")
-	fs.StringVarP(&f.format, "format", "f", "name", formatUsage)
-	registerLoad(cmd, &f.Load, "queue pairs")
-	fs.Uint8VarP(&f.tos, "tos", "t", 0, "client: type of service of all packets, 0 to 255")
 	fs.StringVarP(&f.space, "port-space", "P", "udp", "`port space`: udp; ipoib does not exist with RoCE")
 	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "the same as a `number`: 0x111 or 0x2")
-	f.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("port-space", "port-space-number")
 	return cmd
 }
 
 // udaddyFlags are the flags of udaddy.
 type udaddyFlags struct {
-	stationFlags
+	nodesFlags
 	udaddy.Options
-	format, space string
-	number        uint16
-	tos           uint8
+	number uint16
 }
 
-func (f *udaddyFlags) run(cmd *cobra.Command) error {
-	if err := f.parse(cmd); err != nil {
+func (f *udaddyFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.check(cmd, &f.Load); err != nil {
 		return err
 	}
-	opener, err := f.opener(cmd)
-	if err != nil {
-		return err
+	f.Host, f.Bind, f.TOS = f.host, f.bind, f.typeOfService(cmd)
+	f.Space = rdmacm.IPoIB
+	if f.portSpace(cmd, "ipoib", "udp") == 1 {
+		if f.Space, err = datagramSpace(f.number); err != nil {
+			return err
+		}
 	}
-	side := udaddy.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
-	if f.Host == "" {
-		err = side.Server(cmd.Context())
-	} else {
-		err = side.Client(cmd.Context())
-	}
-	if err != nil {
-		return fmt.Errorf("udaddy: %w", err)
-	}
-	return nil
-}
-
-// parse turns the flags into options.
-func (f *udaddyFlags) parse(cmd *cobra.Command) (err error) {
-	if err := f.Check(); err != nil {
-		return &usageError{err}
-	}
-	if err := checkFormat(cmd, f.format, f.Host, f.Bind); err != nil {
-		return err
-	}
-	if cmd.Flags().Changed("tos") {
-		f.TOS = &f.tos
-	}
-	switch space := strings.ToLower(f.space); {
-	case strings.HasPrefix(space, "ipoib"):
-		f.Space = rdmacm.IPoIB
-	default:
-		say(cmd.ErrOrStderr(), "Warning: unknown port space format")
-		fallthrough
-	case strings.HasPrefix(space, "udp"):
-		f.Space, err = datagramSpace(f.number)
-	}
-	return err
+	return f.connectFlags.run(cmd, func(opener adapter.Opener) error {
+		return udaddy.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}.Run(cmd.Context())
+	})
 }
 
 // datagramSpace returns the port space of a number.

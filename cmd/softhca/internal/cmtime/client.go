@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -16,11 +16,12 @@ import (
 // goroutine uses it.
 type client struct {
 	waiter
+	*adapter.Resources
 	o     *Options
-	st    *station.Station
+	st    *adapter.Adapter
 	ch    *rdmacm.EventChannel
 	pd    *verbs.PD
-	queue *station.Queue // of all queue pairs: nothing completes
+	queue *adapter.Queue // of all queue pairs: nothing completes
 	out   io.Writer      // the lines of the program
 	err   io.Writer      // and its complaints
 
@@ -42,17 +43,16 @@ type conn struct {
 }
 
 // newClient makes what all connections share.
-func newClient(s *Side, st *station.Station, w waiter) (*client, error) {
-	c := &client{waiter: w, o: &s.Options, st: st, ch: st.NewEventChannel(), out: s.Out, err: s.Err}
+func newClient(s *Side, st *adapter.Adapter, w waiter) *client {
+	c := &client{
+		waiter: w, Resources: adapter.NewResources(st.Device), o: &s.Options, st: st, ch: st.NewEventChannel(), out: s.Out, err: s.Err,
+	}
+	c.OnClose(c.ch.Close)
+	c.pd, c.queue = c.NewPD(), c.NewQueue(1)
 	for range s.Connections {
 		c.conns = append(c.conns, &conn{retries: s.Retries})
 	}
-	var e error
-	if c.pd, e = st.Device.AllocPD(); e != nil {
-		return c, e
-	}
-	c.queue, e = station.NewQueue(st.Device, 1)
-	return c, e
+	return c
 }
 
 // run goes through the phases. Connections that fail are left out of what
@@ -146,7 +146,7 @@ func (c *client) complain(k *conn, e *rdmacm.Event) {
 		return
 	}
 	c.line(c.out, "event: %v, error: %d", e.Type, e.Status)
-	c.fail(k, station.NewFailure(e))
+	c.fail(k, adapter.NewFailure(e))
 }
 
 // fail leaves a connection out of what follows.
@@ -180,11 +180,5 @@ func (c *client) close() error {
 			errs = append(errs, c.destroy(k))
 		}
 	}
-	if c.queue != nil {
-		errs = append(errs, c.queue.Destroy())
-	}
-	if c.pd != nil {
-		errs = append(errs, c.pd.Dealloc())
-	}
-	return errors.Join(append(errs, c.ch.Close())...)
+	return errors.Join(append(errs, c.Close())...)
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 )
 
 // Side is a client or a server.
 type Side struct {
 	Options
-	Opener station.Opener
+	Opener adapter.Opener
 	Out    io.Writer // the lines of the program
 	Err    io.Writer // everything else
 }
@@ -53,9 +53,9 @@ func (s Side) Client(ctx context.Context) (sum Summary, err error) {
 }
 
 // phases takes all connections through the phases.
-func (s Side) phases(ctx context.Context, st *station.Station, w waiter) (sum Summary, err error) {
-	c, err := newClient(&s, st, w)
-	if err == nil {
+func (s Side) phases(ctx context.Context, st *adapter.Adapter, w waiter) (sum Summary, err error) {
+	c := newClient(&s, st, w)
+	if err = c.Err(); err == nil {
 		err = c.run(ctx)
 	}
 	sum = c.summary()

@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
 )
@@ -45,7 +45,7 @@ func (h *host) side() Side {
 	}
 	return Side{
 		Options: Options{Port: "7471", Connections: 20, Retries: 2, Timeout: 2 * time.Second, Window: 4},
-		Opener:  station.Opener{Addr: h.addr, Open: open, Response: station.Response{Timeout: 14, Retries: 15}}, // 67 ms
+		Opener:  adapter.Opener{Addr: h.addr, Open: open, Response: adapter.Response{Timeout: 14, Retries: 15}}, // 67 ms
 		Out:     io.Discard, Err: io.Discard,
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -18,10 +18,11 @@ import (
 // goroutine uses it.
 type lives struct {
 	*rerun
+	*adapter.Resources
 	ch     *rdmacm.EventChannel
 	source netip.AddrPort
 	pd     *verbs.PD
-	queue  *station.Queue // of all queue pairs
+	queue  *adapter.Queue // of all queue pairs
 	mr     *verbs.MR      // a message for each
 	slots  []life
 	wcs    [16]verbs.WC
@@ -43,23 +44,17 @@ type life struct {
 
 // newLives makes what n lives share. They name their source, which is known: the
 // host is not asked each time how it would send to the server.
-func newLives(r *rerun, n int) (l *lives, err error) {
-	l = &lives{rerun: r, ch: r.client.NewEventChannel(), slots: make([]life, r.o.Window), total: n}
-	l.source = netip.AddrPortFrom(r.client.Device.QueryGID(0).Addr(), 0)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, l.close())
-		}
-	}()
-	dev := r.client.Device
-	if l.pd, err = dev.AllocPD(); err != nil {
-		return l, err
+func newLives(r *rerun, n int) *lives {
+	l := &lives{
+		rerun: r, Resources: adapter.NewResources(r.client.Device), ch: r.client.NewEventChannel(),
+		slots: make([]life, r.o.Window), total: n,
 	}
-	if l.queue, err = station.NewQueue(dev, 2*r.o.Window); err != nil {
-		return l, err
-	}
-	l.mr, err = l.pd.RegMR(make([]byte, r.o.Window*messageLen), 0)
-	return l, err
+	l.source = netip.AddrPortFrom(l.Device.QueryGID(0).Addr(), 0)
+	l.OnClose(l.ch.Close)
+	l.pd = l.NewPD()
+	l.queue = l.NewQueue(2 * r.o.Window)
+	l.mr = l.NewMR(l.pd, r.o.Window*messageLen, 0)
+	return l
 }
 
 // tellEvery is how often progress is told.
@@ -130,7 +125,7 @@ func (l *lives) take(e *rdmacm.Event) error {
 		e.Ack() // Destroy waits for that
 		return l.end(v)
 	}
-	return fmt.Errorf("%v: %w", v.step, station.NewFailure(e))
+	return fmt.Errorf("%v: %w", v.step, adapter.NewFailure(e))
 }
 
 // connect makes the queue pair and asks the server.
@@ -195,14 +190,5 @@ func (l *lives) close() error {
 			errs = append(errs, id.Destroy())
 		}
 	}
-	if l.mr != nil {
-		errs = append(errs, l.mr.Dereg())
-	}
-	if l.queue != nil {
-		errs = append(errs, l.queue.Destroy())
-	}
-	if l.pd != nil {
-		errs = append(errs, l.pd.Dealloc())
-	}
-	return errors.Join(append(errs, l.ch.Close())...)
+	return errors.Join(append(errs, l.Close())...)
 }

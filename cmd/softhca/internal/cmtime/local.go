@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 )
 
 // Local measures within one process: its Side is the client, and Host the
 // server's address.
 type Local struct {
 	Side
-	ServerOpener station.Opener
+	ServerOpener adapter.Opener
 }
 
 // errOver ends the server when the client is done.
@@ -55,7 +55,7 @@ func (l Local) Run(ctx context.Context) (sum Summary, err error) {
 }
 
 // both runs the client beside the server: in one thread, or with Events in two.
-func (l Local) both(ctx context.Context, client *station.Station, srv *server) (sum Summary, err error) {
+func (l Local) both(ctx context.Context, client *adapter.Adapter, srv *server) (sum Summary, err error) {
 	if !l.Events {
 		sum, err = l.measure(ctx, client, srv, duet{srv})
 		return sum, errors.Join(err, srv.bad)
@@ -79,7 +79,7 @@ func (l Local) both(ctx context.Context, client *station.Station, srv *server) (
 const leastExchanges = 20000
 
 // measure runs the client.
-func (l Local) measure(ctx context.Context, client *station.Station, srv *server, w waiter) (sum Summary, err error) {
+func (l Local) measure(ctx context.Context, client *adapter.Adapter, srv *server, w waiter) (sum Summary, err error) {
 	if sum, err = l.phases(ctx, client, w); err != nil || l.Cycles == 0 {
 		return sum, err
 	}

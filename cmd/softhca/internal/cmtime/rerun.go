@@ -7,14 +7,14 @@ import (
 	"io"
 	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 )
 
 // rerun runs the cycles in parts and compares what each leaves.
 type rerun struct {
 	waiter
 	o       *Options
-	client  *station.Station
+	client  *adapter.Adapter
 	server  *server
 	err     io.Writer // progress
 	times   timings
@@ -50,12 +50,12 @@ func (r *rerun) run(ctx context.Context, sum *Summary) (err error) {
 // part takes n connections through their lives and returns what there is when
 // all of them are over.
 func (r *rerun) part(ctx context.Context, n int) (Counts, error) {
-	v, err := newLives(r, n)
-	if err != nil {
-		return Counts{}, err
-	}
+	v := newLives(r, n)
 	begin := time.Now()
-	err = v.run(ctx)
+	err := v.Err()
+	if err == nil {
+		err = v.run(ctx)
+	}
 	r.elapsed += time.Since(begin)
 	if err := errors.Join(err, v.close()); err != nil {
 		return Counts{}, err

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -16,13 +16,13 @@ import (
 // server accepts every connection and ends it when its client does. One
 // goroutine uses it.
 type server struct {
-	st       *station.Station
-	ch       *rdmacm.EventChannel
-	listener *rdmacm.ID
-	pd       *verbs.PD
-	queue    *station.Queue // of all queue pairs
-	out      io.Writer      // the lines of the program
-	wcs      [16]verbs.WC
+	*adapter.Resources
+	st    *adapter.Adapter
+	ch    *rdmacm.EventChannel
+	pd    *verbs.PD
+	queue *adapter.Queue // of all queue pairs
+	out   io.Writer      // the lines of the program
+	wcs   [16]verbs.WC
 
 	// With messages, as the cycles send them:
 	mr   *verbs.MR // a slot for each connection
@@ -36,36 +36,26 @@ type peer struct {
 	slot int // where its message comes
 }
 
-// newServer listens. slots is how many connections may send a message at a
+// newServer listens; what it makes ends with the adapter. slots is how many connections may send a message at a
 // time; with 0 none may.
-func newServer(st *station.Station, out io.Writer, slots int) (s *server, err error) {
-	s = &server{st: st, ch: st.NewEventChannel(), out: out}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	if s.pd, err = st.Device.AllocPD(); err != nil {
-		return s, err
-	}
-	if s.queue, err = station.NewQueue(st.Device, 2*slots+1); err != nil {
-		return s, err
-	}
+func newServer(st *adapter.Adapter, out io.Writer, slots int) (*server, error) {
+	s := &server{Resources: adapter.NewResources(st.Device), st: st, ch: st.NewEventChannel(), out: out}
+	s.pd = s.NewPD()
+	s.queue = s.NewQueue(2*slots + 1)
 	if slots > 0 {
-		if s.mr, err = s.pd.RegMR(make([]byte, slots*messageLen), ib.AccessLocalWrite); err != nil {
-			return s, err
-		}
-		for i := range slots {
-			s.free = append(s.free, i)
-		}
+		s.mr = s.NewMR(s.pd, slots*messageLen, ib.AccessLocalWrite)
 	}
-	if s.listener, err = st.NewID(s.ch, rdmacm.TCP); err != nil {
+	for i := range slots {
+		s.free = append(s.free, i)
+	}
+	if err := s.Err(); err != nil {
 		return s, err
 	}
-	if err := s.listener.BindAddr(st.Local); err != nil {
+	listener, err := st.Bind(s.ch, rdmacm.TCP)
+	if err != nil {
 		return s, err
 	}
-	return s, s.listener.Listen(0)
+	return s, listener.Listen(0)
 }
 
 // run serves until ctx ends, which is the error then.
@@ -113,7 +103,7 @@ func (s *server) take(e *rdmacm.Event) error {
 	case rdmacm.EventEstablished, rdmacm.EventTimewaitExit:
 		return nil
 	case rdmacm.EventDeviceRemoval:
-		return station.NewFailure(e)
+		return adapter.NewFailure(e)
 	default: // however it ended
 		_ = id.Disconnect() // it says no to some ends, which need no answer
 		return s.end(id)
@@ -179,15 +169,6 @@ func (s *server) end(id *rdmacm.ID) error {
 		err = id.DestroyQP()
 	}
 	return errors.Join(err, id.Destroy())
-}
-
-// close ends the listener. Connections that are left end with the manager.
-func (s *server) close() error {
-	var errs []error
-	if s.listener != nil {
-		errs = append(errs, s.listener.Destroy())
-	}
-	return errors.Join(errs...)
 }
 
 // messageLen is the size of a cycle's message, in bytes.

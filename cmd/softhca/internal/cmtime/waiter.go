@@ -3,34 +3,34 @@ package cmtime
 import (
 	"context"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
 // waiter is what a side waits with for completions or an event, as
-// station.Queue.WaitEither does. look lets both sides get on without waiting:
+// adapter.Queue.WaitEither does. look lets both sides get on without waiting:
 // the client if q is not nil, in which nothing may complete then.
 type waiter interface {
-	wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error)
-	look(q *station.Queue) error
+	wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error)
+	look(q *adapter.Queue) error
 }
 
 // sleeper sleeps. The adapter's goroutine does what there is to do.
 type sleeper struct{}
 
-func (sleeper) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
+func (sleeper) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
 	return q.WaitEither(ctx, ch, out)
 }
 
-func (sleeper) look(*station.Queue) error { return nil }
+func (sleeper) look(*adapter.Queue) error { return nil }
 
 // duet polls, and while there is nothing does the server's part: one thread for
 // both sides, neither of which then waits for a thread of the other to be
 // scheduled.
 type duet struct{ server *server }
 
-func (d duet) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
+func (d duet) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
 	for ctx.Err() == nil {
 		if n := q.Poll(out); n > 0 { // moves the packets of the adapter
 			return n, nil, nil
@@ -45,7 +45,7 @@ func (d duet) wait(ctx context.Context, q *station.Queue, ch *rdmacm.EventChanne
 	return 0, nil, context.Cause(ctx)
 }
 
-func (d duet) look(q *station.Queue) error {
+func (d duet) look(q *adapter.Queue) error {
 	if q != nil {
 		var none [1]verbs.WC
 		q.Poll(none[:])

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 )
@@ -17,7 +17,7 @@ import (
 // Side is a sender or a receiver.
 type Side struct {
 	Options
-	Opener   station.Opener
+	Opener   adapter.Opener
 	Out, Err io.Writer // the program's lines, and everything else
 }
 
@@ -25,12 +25,14 @@ type Side struct {
 // when ctx ends, or with the first error; the group is left and all is closed
 // then.
 func (s Side) Run(ctx context.Context) error {
-	p := nodes.Program{Name: name, Role: "server", Service: ib.UD, Load: s.Load, Out: s.Out, Err: s.Err}
+	p := nodes.Program{
+		Name: name, Role: "server", Service: ib.UD, Load: s.Load,
+		Opener: s.Opener, Host: s.Group, Port: "0", Bind: s.Bind, Out: s.Out, Err: s.Err,
+	}
 	if s.Sender {
 		p.Role = "client"
 	}
-	open := func() (*station.Station, error) { return s.Opener.Client(ctx, s.Bind, s.Group, "0") }
-	return p.Run(ctx, open, func(t *nodes.Test) error {
+	return p.Run(ctx, func(t *nodes.Test) error {
 		m := &member{Test: t, o: &s.Options}
 		t.Act = m.act
 		return errors.Join(m.run(ctx), m.leave())
@@ -75,15 +77,11 @@ func (m *member) pause(ctx context.Context) error {
 
 func (m *member) send(ctx context.Context) error {
 	m.Line("initiating data transfers")
-	for _, n := range m.Nodes {
-		if err := n.PostSends(); err != nil {
-			return err
-		}
+	if err := m.Send(); err != nil {
+		return err
 	}
-	for _, n := range m.Nodes {
-		if err := n.AwaitSends(ctx); err != nil {
-			return err
-		}
+	if err := m.AwaitSends(ctx); err != nil {
+		return err
 	}
 	m.Line("data transfers complete")
 	return nil
@@ -94,10 +92,8 @@ func (m *member) receive(ctx context.Context) error {
 	if _, _, err := m.Nodes[0].AwaitFirst(ctx, 0); err != nil { // it comes when it comes
 		return err
 	}
-	for _, n := range m.Nodes {
-		if err := n.AwaitRecvs(ctx); err != nil {
-			return err
-		}
+	if err := m.AwaitRecvs(ctx); err != nil {
+		return err
 	}
 	m.Line("data transfers complete")
 	return nil

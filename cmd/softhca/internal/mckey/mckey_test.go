@@ -14,8 +14,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -26,8 +26,8 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // opener opens an adapter on an address of a network in this process.
-func opener(n *verbs.Network, addr, faults string) station.Opener {
-	return station.Opener{Addr: addr, Open: func(addr string) (*verbs.Context, func() error, error) {
+func opener(n *verbs.Network, addr, faults string) adapter.Opener {
+	return adapter.Opener{Addr: addr, Open: func(addr string) (*verbs.Context, func() error, error) {
 		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: n}, verbs.WithFaults(faults, 1))
 		if err != nil {
 			return nil, nil, err

@@ -2,11 +2,10 @@ package nodes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -26,12 +25,13 @@ const (
 
 // Node is an ID with its queue pair.
 type Node struct {
+	*adapter.Resources
 	ID *rdmacm.ID
 
 	test           *Test
 	number         int // among the test's, from 1
 	state          State
-	queue          *station.Queue // of both directions
+	queue          *adapter.Queue // of both directions
 	mr             *verbs.MR
 	sent, received int
 	first          verbs.WC // of the first receive
@@ -56,26 +56,23 @@ func (n *Node) Connected() bool { return n.state == Connected }
 func (n *Node) ResolveRoute() error { return n.ID.ResolveRoute(resolveTimeout) }
 
 // Create makes the queue pair and its memory.
-func (n *Node) Create() (err error) {
+func (n *Node) Create() error {
 	depth := max(n.test.Messages(), 1)
-	if n.queue, err = station.NewQueue(n.test.Device, 2*depth); err != nil {
-		return err
-	}
-	if n.mr, err = n.test.pd.RegMR(make([]byte, n.test.buffer()), ib.AccessLocalWrite); err != nil {
-		return err
-	}
-	return n.ID.CreateQP(n.test.pd, &verbs.QPInitAttr{
+	n.queue = n.NewQueue(2 * depth)
+	n.mr = n.NewMR(n.test.pd, n.test.buffer(), ib.AccessLocalWrite)
+	n.NewIDQP(n.ID, n.test.pd, &verbs.QPInitAttr{
 		Type: n.test.Service, SendCQ: n.queue.CQ, RecvCQ: n.queue.CQ, SQSig: ib.SigAll,
 		Cap: verbs.QPCap{MaxSendWR: uint32(depth), MaxRecvWR: uint32(depth), MaxSendSGE: 1, MaxRecvSGE: 1},
 	})
+	return n.Err()
 }
 
 // Reach tells a UD node where its messages go. It is connected then.
-func (n *Node) Reach(to ib.AHAttr, qpn ib.QPN, qkey ib.QKey) (err error) {
-	if n.ah, err = n.test.pd.CreateAH(to); err != nil {
+func (n *Node) Reach(to ib.AHAttr, qpn ib.QPN, qkey ib.QKey) error {
+	n.ah, n.qpn, n.qkey = n.NewAH(n.test.pd, to), qpn, qkey
+	if err := n.Err(); err != nil {
 		return err
 	}
-	n.qpn, n.qkey = qpn, qkey
 	n.Become(Connected)
 	return nil
 }
@@ -86,6 +83,14 @@ const (
 	recvID
 	sendID
 )
+
+// Prepare makes the queue pair, which then receives.
+func (n *Node) Prepare() error {
+	if err := n.Create(); err != nil {
+		return err
+	}
+	return n.PostRecvs()
+}
 
 // PostRecvs posts a receive for each message. All but the first share their
 // memory, as nobody reads it; the first is read while others arrive.
@@ -206,22 +211,4 @@ func (e *completionError) Error() string {
 		advice = "have both sides the same message count (-C)?"
 	}
 	return fmt.Sprintf("%v: %s", e.status, advice)
-}
-
-// close destroys the queue pair and what it stood on, and the ID.
-func (n *Node) close() error {
-	var errs []error
-	if n.ID.QP() != nil {
-		errs = append(errs, n.ID.DestroyQP())
-	}
-	if n.ah != nil {
-		errs = append(errs, n.ah.Destroy())
-	}
-	if n.mr != nil {
-		errs = append(errs, n.mr.Dereg())
-	}
-	if n.queue != nil {
-		errs = append(errs, n.queue.Destroy())
-	}
-	return errors.Join(append(errs, n.ID.Destroy())...)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 )
@@ -44,9 +44,9 @@ func TestStatus(t *testing.T) {
 	}{
 		{nil, 0},
 		{errors.New("anything"), -1},
-		{&station.Failure{Type: rdmacm.EventRejected, Status: 8}, 8},
-		{fmt.Errorf("in front: %w", &station.Failure{Type: rdmacm.EventUnreachable, Status: -110}), -110},
-		{&station.Failure{Type: rdmacm.EventDisconnected}, -1},
+		{&adapter.Failure{Type: rdmacm.EventRejected, Status: 8}, 8},
+		{fmt.Errorf("in front: %w", &adapter.Failure{Type: rdmacm.EventUnreachable, Status: -110}), -110},
+		{&adapter.Failure{Type: rdmacm.EventDisconnected}, -1},
 		{&Coded{-12, errors.New("too many")}, -12},
 		{fmt.Errorf("host: %w", &net.DNSError{Err: "no such host"}), -2},
 	} {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 )
 
 // Coded is an error with the status that the program returns for it.
@@ -29,7 +29,7 @@ const (
 // none, the status of the event that it was, or a negative number.
 func Status(err error) int {
 	var coded *Coded
-	var failure *station.Failure
+	var failure *adapter.Failure
 	var lookup *net.DNSError
 	switch {
 	case err == nil:

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -32,7 +32,7 @@ var ErrIdle = errors.New("nothing happened for too long")
 // Test is a run of a program, used by one goroutine.
 type Test struct {
 	Program
-	*station.Station
+	*adapter.Adapter
 	// Channel is where the events of all nodes come, and those of Listener.
 	Channel  *rdmacm.EventChannel
 	Listener *rdmacm.ID // of a server
@@ -41,10 +41,11 @@ type Test struct {
 	// acknowledged after it. An error ends the wait, and is its error.
 	Act func(*rdmacm.Event) error
 
-	pd     *verbs.PD
-	tally  [numStates]int // nodes in each state
-	failed error          // what the first node that failed met
-	told   time.Time      // when the last word on progress was
+	resources *adapter.Resources // of all nodes
+	pd        *verbs.PD
+	tally     [numStates]int // nodes in each state
+	failed    error          // what the first node that failed met
+	told      time.Time      // when the last word on progress was
 }
 
 // CheckMTU returns an error, after the line of the programs, if messages do not
@@ -70,12 +71,9 @@ func (t *Test) notice(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.Err, t.Name+": "+format+"\n", args...)
 }
 
-// Listen makes Listener, on the address of the station.
+// Listen makes Listener, on the address of the adapter.
 func (t *Test) Listen(ps rdmacm.PortSpace) (err error) {
-	if t.Listener, err = t.NewID(t.Channel, ps); err != nil {
-		return err
-	}
-	if err := t.Listener.BindAddr(t.Local); err != nil {
+	if t.Listener, err = t.Adapter.Bind(t.Channel, ps); err != nil {
 		return err
 	}
 	if err := t.Listener.Listen(0); err != nil {
@@ -92,6 +90,16 @@ func (t *Test) Collect(ctx context.Context) error {
 		return t.Event(ctx, 0, "a client")
 	}
 	return t.Event(ctx, t.Idle, fmt.Sprintf("all of %d connections (-c): %d are there", t.Connections, len(t.Nodes)))
+}
+
+// AwaitEnds waits until no connection is there any more.
+func (t *Test) AwaitEnds(ctx context.Context, what string) error {
+	for t.tally[Connected] > 0 {
+		if err := t.Event(ctx, t.Idle, what); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Refuse rejects the request that an event brings, unless the client has given
@@ -135,9 +143,33 @@ func (t *Test) Decide(ctx context.Context, what string) error {
 	return t.failed
 }
 
+// Send posts the messages of all nodes.
+func (t *Test) Send() error { return t.each((*Node).PostSends) }
+
+// AwaitSends waits for the messages of all nodes, as Node.AwaitSends does.
+func (t *Test) AwaitSends(ctx context.Context) error {
+	return t.each(func(n *Node) error { return n.AwaitSends(ctx) })
+}
+
+// AwaitRecvs waits for the messages to all nodes, as Node.AwaitRecvs does.
+func (t *Test) AwaitRecvs(ctx context.Context) error {
+	return t.each(func(n *Node) error { return n.AwaitRecvs(ctx) })
+}
+
+// each calls do with every node, until the first error.
+func (t *Test) each(do func(*Node) error) error {
+	for _, n := range t.Nodes {
+		if err := do(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // NewNode adds a node with an ID, which becomes the test's.
 func (t *Test) NewNode(id *rdmacm.ID) *Node {
-	n := &Node{ID: id, test: t, number: len(t.Nodes) + 1}
+	n := &Node{Resources: adapter.NewResources(t.Device), ID: id, test: t, number: len(t.Nodes) + 1}
+	n.OnClose(id.Destroy)
 	id.Context = n
 	t.Nodes = append(t.Nodes, n)
 	t.tally[n.state]++
@@ -154,7 +186,7 @@ func (t *Test) Report(e *rdmacm.Event) error {
 	if e.Type != rdmacm.EventDisconnected {
 		t.Line("%s: event: %v, error: %d", t.Name, e.Type, e.Status)
 	}
-	return station.NewFailure(e)
+	return adapter.NewFailure(e)
 }
 
 // Fail reports an event that says that a client's node can have no connection,
@@ -234,15 +266,12 @@ func (t *Test) Migrate() error {
 
 // Disconnect ends the connections that are there.
 func (t *Test) Disconnect() error {
-	for _, n := range t.Nodes {
+	return t.each(func(n *Node) error {
 		if n.state != Connected {
-			continue
+			return nil
 		}
-		if err := n.ID.Disconnect(); err != nil {
-			return err
-		}
-	}
-	return nil
+		return n.ID.Disconnect()
+	})
 }
 
 // part ends the connections that a failure or an interruption left, so that
@@ -274,12 +303,12 @@ func (t *Test) part(ctx context.Context) {
 
 // close ends everything, from the last to the first.
 func (t *Test) close() error {
-	if t.Station == nil {
+	if t.Adapter == nil {
 		return nil
 	}
 	var errs []error
 	for _, n := range t.Nodes {
-		errs = append(errs, n.close())
+		errs = append(errs, n.Close())
 	}
 	if t.Listener != nil {
 		errs = append(errs, t.Listener.Destroy())
@@ -287,8 +316,8 @@ func (t *Test) close() error {
 	if t.Channel != nil {
 		errs = append(errs, t.Channel.Close())
 	}
-	if t.pd != nil {
-		errs = append(errs, t.pd.Dealloc())
+	if t.resources != nil {
+		errs = append(errs, t.resources.Close())
 	}
-	return errors.Join(append(errs, t.Station.Close())...)
+	return errors.Join(append(errs, t.Adapter.Close())...)
 }

@@ -2,10 +2,9 @@ package rping
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -30,14 +29,10 @@ const (
 // endpoint is one side of a connection, used by one goroutine.
 type endpoint struct {
 	*printer
+	*adapter.Conn
 	o    *Options
 	role string // "client" or "server"
-	st   *station.Station
-	id   *rdmacm.ID
-	ch   *rdmacm.EventChannel // of this ID only
 
-	pd    *verbs.PD
-	queue *station.Queue
 	qp    *verbs.QP
 	recv  *verbs.MR // the message that comes
 	send  *verbs.MR // the message that goes
@@ -48,66 +43,46 @@ type endpoint struct {
 	remote message // what the peer named last
 }
 
-// build makes the objects and posts the receive.
+// newEndpoint returns a client's, or with the ID of a request a server's.
+func newEndpoint(p *printer, o *Options, a *adapter.Adapter, request *rdmacm.ID) (*endpoint, error) {
+	c, err := a.Conn(request)
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{printer: p, Conn: c, o: o, role: client, state: idle}
+	if request != nil {
+		e.role, e.state = server, connectRequest
+	}
+	c.Idle, c.Completed, c.Happened = o.Idle, e.completed, e.happened
+	return e, nil
+}
+
+// build makes the objects, the buffers with the rights that rping gives them,
+// and posts the receive.
 func (e *endpoint) build() error {
-	for _, step := range [...]func() error{e.createQueues, e.createQP, e.registerMemory, e.postRecv} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *endpoint) createQueues() (err error) {
-	dev := e.id.Device()
-	if e.pd, err = dev.AllocPD(); err != nil {
-		return err
-	}
-	e.step("created pd %p", e.pd)
-	if e.queue, err = station.NewQueue(dev, cqDepth); err != nil {
-		return err
-	}
-	e.step("created channel %p", e.queue)
-	e.step("created cq %p", e.queue.CQ)
-	return nil
-}
-
-func (e *endpoint) createQP() (err error) {
-	attr := &verbs.QPInitAttr{
-		Type: ib.RC, SendCQ: e.queue.CQ, RecvCQ: e.queue.CQ, SQSig: ib.SigAll,
-		Cap: verbs.QPCap{MaxSendWR: sendDepth, MaxRecvWR: recvDepth, MaxSendSGE: 1, MaxRecvSGE: 1},
-	}
-	if e.o.OwnQP {
-		e.qp, err = e.newQP(attr)
-	} else if err = e.id.CreateQP(e.pd, attr); err == nil {
-		e.qp = e.id.QP()
-	}
-	if err == nil {
-		e.step("created qp %p", e.qp)
-	}
-	return err
-}
-
-// registerMemory gives each buffer the rights that rping gives it.
-func (e *endpoint) registerMemory() (err error) {
-	e.step("rping_setup_buffers called on cb %p", e)
-	if e.recv, err = e.pd.RegMR(make([]byte, messageLen), ib.AccessLocalWrite); err != nil {
-		return err
-	}
-	if e.send, err = e.pd.RegMR(make([]byte, messageLen), 0); err != nil {
-		return err
-	}
+	pd := e.NewPD()
+	e.Queue = e.NewQueue(cqDepth)
+	e.qp = e.newQP(pd)
 	rights := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite
-	if e.rdma, err = e.pd.RegMR(make([]byte, e.o.Size), rights); err != nil {
+	e.recv = e.NewMR(pd, messageLen, ib.AccessLocalWrite)
+	e.send = e.NewMR(pd, messageLen, 0)
+	e.rdma = e.NewMR(pd, e.o.Size, rights)
+	if e.role == client {
+		e.start = e.NewMR(pd, e.o.Size, rights)
+	}
+	if err := e.Err(); err != nil {
 		return err
 	}
-	if e.role == client {
-		if e.start, err = e.pd.RegMR(make([]byte, e.o.Size), rights); err != nil {
-			return err
-		}
-	}
+	e.step("created pd %p", pd)
+	e.step("created channel %p", e.Queue)
+	e.step("created cq %p", e.Queue.CQ)
+	e.step("created qp %p", e.qp)
+	e.step("rping_setup_buffers called on cb %p", e)
 	e.step("allocated & registered buffers...")
-	return nil
+	if err := e.initQP(); err != nil {
+		return err
+	}
+	return e.postRecv()
 }
 
 // postRecv posts the receive of the peer's next message.
@@ -126,23 +101,15 @@ func (e *endpoint) param() *rdmacm.ConnParam {
 	return &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7, QPN: e.qp.QPN()}
 }
 
-// hangUp disconnects and waits, not for long, until the peer agrees. It does so
-// also when the program is to end.
+// hangUp disconnects and waits, not for long, until the peer agrees.
 func (e *endpoint) hangUp(ctx context.Context) error {
-	ctx, cancel := e.st.Farewell(ctx)
-	defer cancel()
 	if e.o.OwnQP {
 		if err := e.qp.Modify(&verbs.QPAttr{State: ib.ERR}, ib.AttrState); err != nil {
 			return err
 		}
 	}
-	if err := e.id.Disconnect(); err != nil {
+	if err := e.HangUp(ctx); err != nil {
 		return fmt.Errorf("disconnect: %w", err)
-	}
-	for e.state != disconnected {
-		if err := e.advance(ctx); err != nil {
-			break // a peer that is gone is no failure of ours
-		}
 	}
 	return nil
 }
@@ -150,28 +117,6 @@ func (e *endpoint) hangUp(ctx context.Context) error {
 // close destroys what build made, and the ID.
 func (e *endpoint) close() error {
 	e.step("rping_free_buffers called on cb %p", e)
-	var errs []error
-	if e.qp != nil {
-		errs = append(errs, e.destroyQP())
-	}
-	for _, mr := range []*verbs.MR{e.recv, e.send, e.rdma, e.start} {
-		if mr != nil {
-			errs = append(errs, mr.Dereg())
-		}
-	}
-	if e.queue != nil {
-		errs = append(errs, e.queue.Destroy())
-	}
-	if e.pd != nil {
-		errs = append(errs, e.pd.Dealloc())
-	}
-	e.step("destroy cm_id %p", e.id)
-	return errors.Join(append(errs, e.id.Destroy(), e.ch.Close())...)
-}
-
-func (e *endpoint) destroyQP() error {
-	if e.o.OwnQP {
-		return e.qp.Destroy()
-	}
-	return e.id.DestroyQP()
+	e.step("destroy cm_id %p", e.ID)
+	return e.Close()
 }

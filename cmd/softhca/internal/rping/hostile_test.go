@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -21,18 +20,15 @@ func dial(t *testing.T, from *host) *endpoint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &endpoint{
-		printer: &printer{out: io.Discard, err: io.Discard}, o: &s.Options, role: client, st: st, state: idle,
-		ch: st.NewEventChannel(),
+	e, err := newEndpoint(&printer{out: io.Discard, err: io.Discard}, &s.Options, st, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := errors.Join(e.close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	if e.id, err = st.NewID(e.ch, rdmacm.TCP); err != nil {
-		t.Fatal(err)
-	}
 	if err := e.connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +72,7 @@ func TestRpingHostileClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		for c.want != "" && e.state != disconnected { // whatever comes before that
-			_ = e.advance(t.Context())
+			_ = e.Advance(t.Context())
 		}
 		if err := e.hangUp(t.Context()); err != nil {
 			t.Error(err)

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -34,8 +34,8 @@ type host struct {
 }
 
 // opener opens an adapter on the host, for either role.
-func (h *host) opener() station.Opener {
-	return station.Opener{Addr: h.addr, Open: func(addr string) (*verbs.Context, func() error, error) {
+func (h *host) opener() adapter.Opener {
+	return adapter.Opener{Addr: h.addr, Open: func(addr string) (*verbs.Context, func() error, error) {
 		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: h.net}, verbs.WithFaults(h.faults, 1))
 		if err != nil {
 			return nil, nil, err
@@ -69,7 +69,7 @@ func (h *host) side() Side {
 
 // impatient makes lost messages come again soon.
 func impatient(s Side) Side {
-	s.Opener.Response = station.Response{Timeout: 14, Retries: 15} // 67 ms
+	s.Opener.Response = adapter.Response{Timeout: 14, Retries: 15} // 67 ms
 	return s
 }
 

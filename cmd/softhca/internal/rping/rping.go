@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/rdmacm"
 )
 
@@ -19,10 +19,12 @@ const (
 // Side is a client or a server.
 type Side struct {
 	Options
-	Opener station.Opener
+	Opener adapter.Opener
 	Out    io.Writer // results
 	Err    io.Writer // everything else
 }
+
+func (s Side) printer() *printer { return &printer{out: s.Out, err: s.Err, debug: s.Debug} }
 
 // Client connects to a server and pings it. When ctx ends, it disconnects; if
 // it was to go on without end, that is no error.
@@ -30,19 +32,16 @@ func (s Side) Client(ctx context.Context) (err error) {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	st, err := s.Opener.Client(ctx, s.Source, s.Host, s.Port)
+	a, err := s.Opener.Client(ctx, s.Source, s.Host, s.Port)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	e := &endpoint{
-		printer: &printer{out: s.Out, err: s.Err, debug: s.Debug}, o: &s.Options, role: client, st: st, state: idle,
-		ch: st.NewEventChannel(),
+	defer func() { err = errors.Join(err, a.Close()) }()
+	e, err := newEndpoint(s.printer(), &s.Options, a, nil)
+	if err != nil {
+		return err
 	}
-	if e.id, err = st.NewID(e.ch, rdmacm.TCP); err != nil {
-		return errors.Join(err, e.ch.Close())
-	}
-	e.step("created cm_id %p", e.id)
+	e.step("created cm_id %p", e.ID)
 	defer func() { err = errors.Join(err, e.close()) }()
 	if err := e.connect(ctx); err != nil {
 		return e.explain(err)
@@ -69,17 +68,17 @@ func (s Side) outcome(ctx context.Context, n int, err error) error {
 
 // connect finds the server and connects to it.
 func (e *endpoint) connect(ctx context.Context) error {
-	if err := e.st.Resolve(ctx, e.ch, e.id); err != nil {
+	if err := e.Resolve(ctx); err != nil {
 		return err
 	}
-	e.step("cma_event type %v cma_id %p (parent)", rdmacm.EventAddrResolved, e.id)
-	e.step("cma_event type %v cma_id %p (parent)", rdmacm.EventRouteResolved, e.id)
+	e.step("cma_event type %v cma_id %p (parent)", rdmacm.EventAddrResolved, e.ID)
+	e.step("cma_event type %v cma_id %p (parent)", rdmacm.EventRouteResolved, e.ID)
 	e.step("rdma_resolve_addr - rdma_resolve_route successful")
 	e.state = routeResolved
 	if err := e.build(); err != nil {
 		return err
 	}
-	if err := e.id.Connect(e.param()); err != nil {
+	if err := e.ID.Connect(e.param()); err != nil {
 		return err
 	}
 	if err := e.connected(ctx); err != nil {
@@ -95,21 +94,19 @@ func (e *endpoint) connected(ctx context.Context) error {
 	if e.o.OwnQP {
 		return e.finish(ctx)
 	}
-	event, err := e.st.Expect(ctx, e.ch, rdmacm.EventEstablished)
-	if err != nil {
+	if err := e.Pass(ctx, rdmacm.EventEstablished); err != nil {
 		return err
 	}
-	e.step("cma_event type %v cma_id %p (parent)", event.Type, e.id)
+	e.step("cma_event type %v cma_id %p (parent)", rdmacm.EventEstablished, e.ID)
 	e.step("ESTABLISHED")
-	event.Ack()
 	return nil
 }
 
 // explain prints the line of rping for an event that says that a connection
 // cannot be, and names the server.
 func (e *endpoint) explain(err error) error {
-	if f := (*station.Failure)(nil); errors.As(err, &f) {
+	if f := (*adapter.Failure)(nil); errors.As(err, &f) {
 		e.warn("cma event %v, error %d", f.Type, f.Status)
 	}
-	return fmt.Errorf("connect to %v: %w", e.st.Peer, err)
+	return fmt.Errorf("connect to %v: %w", e.Adapter.Peer, err)
 }

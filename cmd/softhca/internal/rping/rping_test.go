@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 )
@@ -133,7 +133,7 @@ func TestC7_RpingRefusesTheSecond(t *testing.T) {
 	<-pinged.listening
 	other := &host{net: from.net, addr: "10.0.0.3"}
 	c := other.side().client(t.Context(), "10.0.0.1")
-	if f := (*station.Failure)(nil); !errors.As(c.err, &f) || f.Type != rdmacm.EventRejected || f.Status != 28 {
+	if f := (*adapter.Failure)(nil); !errors.As(c.err, &f) || f.Type != rdmacm.EventRejected || f.Status != 28 {
 		t.Errorf("the second client ends with %v", c.err)
 	}
 	golden(t, "refused", result{}, c)

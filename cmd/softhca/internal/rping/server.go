@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/rdmacm"
 )
 
@@ -19,7 +19,7 @@ const maxSessions = 1024
 type daemon struct {
 	*printer
 	o        *Options
-	st       *station.Station
+	adapter  *adapter.Adapter
 	ch       *rdmacm.EventChannel
 	listener *rdmacm.ID
 	limit    int // of connections at a time
@@ -38,38 +38,34 @@ func (s Side) Server(ctx context.Context) (err error) {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	st, err := s.Opener.Server(ctx, s.Host, s.Port)
+	a, err := s.Opener.Server(ctx, s.Host, s.Port)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	d := &daemon{
-		printer: &printer{out: s.Out, err: s.Err, debug: s.Debug}, o: &s.Options, st: st, ch: st.NewEventChannel(), limit: 1,
-	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	d := &daemon{printer: s.printer(), o: &s.Options, adapter: a, ch: a.NewEventChannel(), limit: 1}
+	defer func() { err = errors.Join(err, d.ch.Close()) }()
 	if s.Persistent {
 		d.limit = maxSessions
 	}
-	if d.listener, err = st.NewID(d.ch, rdmacm.TCP); err != nil {
-		return errors.Join(err, d.ch.Close())
-	}
-	d.step("created cm_id %p", d.listener)
-	defer func() { err = errors.Join(err, d.listener.Destroy(), d.ch.Close()) }()
 	if err := d.listen(); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, d.listener.Destroy()) }()
 	return d.run(ctx)
 }
 
-func (d *daemon) listen() error {
-	if err := d.listener.BindAddr(d.st.Local); err != nil {
+func (d *daemon) listen() (err error) {
+	if d.listener, err = d.adapter.Bind(d.ch, rdmacm.TCP); err != nil {
 		return err
 	}
+	d.step("created cm_id %p", d.listener)
 	d.step("rdma_bind_addr successful")
 	d.step("rdma_listen")
 	if err := d.listener.Listen(maxSessions); err != nil {
-		return err
+		return errors.Join(err, d.listener.Destroy())
 	}
-	d.warn("rping: %s", d.st.Listening())
+	d.warn("rping: %s", d.adapter.Listening())
 	return nil
 }
 
@@ -107,11 +103,8 @@ func (d *daemon) complain(err error) {
 // done is called with the outcome of each.
 func (d *daemon) accept(ctx context.Context, done func(error)) error {
 	for {
-		event, err := d.ch.Get(ctx)
+		event, err := adapter.Next(ctx, d.ch)
 		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
 			return err
 		}
 		event.Ack() // the listener's
@@ -123,7 +116,7 @@ func (d *daemon) accept(ctx context.Context, done func(error)) error {
 				d.warn("refuse a client: %v", err)
 			}
 		case rdmacm.EventDeviceRemoval:
-			return station.NewFailure(event)
+			return adapter.NewFailure(event)
 		}
 	}
 }
@@ -133,12 +126,10 @@ func (d *daemon) start(ctx context.Context, id *rdmacm.ID, done func(error)) err
 	if !d.take() {
 		return errors.Join(fmt.Errorf("%d are being served, and no more at a time", d.limit), id.Reject(nil), id.Destroy())
 	}
-	e := &endpoint{
-		printer: d.printer, o: d.o, role: server, st: d.st, id: id, state: connectRequest, ch: d.st.NewEventChannel(),
-	}
-	if err := id.Migrate(e.ch); err != nil {
+	e, err := newEndpoint(d.printer, d.o, d.adapter, id)
+	if err != nil {
 		d.give()
-		return errors.Join(err, id.Reject(nil), id.Destroy(), e.ch.Close())
+		return err
 	}
 	d.sessions.Go(func() {
 		err := e.session(ctx)
@@ -169,7 +160,7 @@ func (d *daemon) give() {
 func (e *endpoint) session(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, e.close()) }()
 	if err := e.build(); err != nil {
-		return errors.Join(err, e.id.Reject(nil))
+		return errors.Join(err, e.ID.Reject(nil))
 	}
 	e.step("accepting client connection request")
 	if err := e.welcome(); err != nil {
@@ -185,10 +176,10 @@ func (e *endpoint) session(ctx context.Context) (err error) {
 // welcome accepts the request.
 func (e *endpoint) welcome() error {
 	if !e.o.OwnQP {
-		return e.id.Accept(nil)
+		return e.ID.Accept(nil)
 	}
 	if err := e.moveQP(); err != nil {
-		return errors.Join(err, e.id.Reject(nil))
+		return errors.Join(err, e.ID.Reject(nil))
 	}
-	return e.id.Accept(e.param())
+	return e.ID.Accept(e.param())
 }

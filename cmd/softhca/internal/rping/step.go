@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -18,35 +18,15 @@ var (
 
 // await lets events and completions act until the connection is in a state.
 func (e *endpoint) await(ctx context.Context, want state) error {
-	if e.o.Idle > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, e.o.Idle, fmt.Errorf("wait for %v: %w (%v)", want, errIdle, e.o.Idle))
-		defer cancel()
+	late := fmt.Errorf("wait for %v: %w", want, errIdle)
+	if err := e.Await(ctx, late, func() bool { return e.state == want || e.state == disconnected }); err != nil {
+		return err
 	}
-	for e.state != want {
-		if e.state == disconnected {
-			e.warn("wait for %v state %d", want, e.state)
-			return errDisconnected
-		}
-		if err := e.advance(ctx); err != nil {
-			return err
-		}
+	if e.state != want {
+		e.warn("wait for %v state %d", want, e.state)
+		return errDisconnected
 	}
 	return nil
-}
-
-// advance waits for an event or a completion and lets it act.
-func (e *endpoint) advance(ctx context.Context) error {
-	var wc [1]verbs.WC
-	n, event, err := e.queue.WaitEither(ctx, e.ch, wc[:])
-	switch {
-	case err != nil:
-		return err
-	case n > 0:
-		return e.completed(&wc[0])
-	}
-	defer event.Ack()
-	return e.happened(event)
 }
 
 // kin is what a role's ID is to the listener's.
@@ -57,7 +37,7 @@ var requestNames = [...]string{recvID: "receive", sendID: "send", readID: "RDMA 
 
 // happened acts on an event of the connection.
 func (e *endpoint) happened(event *rdmacm.Event) error {
-	e.step("cma_event type %v cma_id %p (%s)", event.Type, e.id, kin[e.role])
+	e.step("cma_event type %v cma_id %p (%s)", event.Type, e.ID, kin[e.role])
 	switch event.Type {
 	case rdmacm.EventEstablished:
 		e.step("ESTABLISHED")
@@ -71,7 +51,7 @@ func (e *endpoint) happened(event *rdmacm.Event) error {
 	default:
 		e.warn("cma event %v, error %d", event.Type, event.Status)
 		e.state = failed
-		return station.NewFailure(event)
+		return adapter.NewFailure(event)
 	}
 	return nil
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -25,63 +24,50 @@ var errIdle = errors.New("the peer is silent")
 
 // endpoint is one side of a connection, used by one goroutine.
 type endpoint struct {
-	st    *station.Station
-	idle  time.Duration
-	id    *rdmacm.ID
-	ch    *rdmacm.EventChannel // of this ID only
-	queue *station.Queue
-	recv  *verbs.MR
-
+	*adapter.Conn
 	done map[uint64]bool // wr_ids that have completed
-	gone bool            // the connection has ended
+}
+
+// newEndpoint returns a client's, or that of the request which an ID came with.
+func (s *Side) newEndpoint(a *adapter.Adapter, request *rdmacm.ID) (*endpoint, error) {
+	c, err := a.Conn(request)
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{c, map[uint64]bool{}}
+	c.Idle, c.Completed, c.Happened = s.Idle, e.completed, happened
+	return e, nil
 }
 
 // build makes the objects and posts the receive.
-func (e *endpoint) build() (err error) {
-	e.done = map[uint64]bool{}
-	if e.queue, err = station.NewQueue(e.id.Device(), 2); err != nil {
-		return err
-	}
-	err = e.id.CreateQP(nil, &verbs.QPInitAttr{
-		Type: ib.RC, SendCQ: e.queue.CQ, RecvCQ: e.queue.CQ, SQSig: ib.SigAll,
+func (e *endpoint) build() error {
+	e.Queue = e.NewQueue(2)
+	pd := e.NewPD()
+	qp := e.NewIDQP(e.ID, pd, &verbs.QPInitAttr{
+		Type: ib.RC, SendCQ: e.Queue.CQ, RecvCQ: e.Queue.CQ, SQSig: ib.SigAll,
 		Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: messageLen},
 	})
-	if err != nil {
+	recv := e.NewMR(pd, messageLen, ib.AccessLocalWrite)
+	if err := e.Err(); err != nil {
 		return err
 	}
-	pd, err := e.id.PD()
-	if err != nil {
-		return err
-	}
-	if e.recv, err = pd.RegMR(make([]byte, messageLen), ib.AccessLocalWrite); err != nil {
-		return err
-	}
-	return e.id.QP().PostRecv(verbs.RecvWR{WRID: recvID, SGList: []verbs.SGE{e.recv.SGE(0, messageLen)}})
+	return qp.PostRecv(verbs.RecvWR{WRID: recvID, SGList: []verbs.SGE{recv.SGE(0, messageLen)}})
 }
 
 // connect asks the server, and accept answers the client; both wait until the
 // connection is there.
 func (e *endpoint) connect(ctx context.Context) error {
-	if err := e.id.Connect(nil); err != nil {
+	if err := e.ID.Connect(nil); err != nil {
 		return err
 	}
-	return e.established(ctx)
+	return e.Pass(ctx, rdmacm.EventEstablished)
 }
 
 func (e *endpoint) accept(ctx context.Context) error {
-	if err := e.id.Accept(nil); err != nil {
+	if err := e.ID.Accept(nil); err != nil {
 		return err
 	}
-	return e.established(ctx)
-}
-
-func (e *endpoint) established(ctx context.Context) error {
-	event, err := e.st.Expect(ctx, e.ch, rdmacm.EventEstablished)
-	if err != nil {
-		return err
-	}
-	event.Ack()
-	return nil
+	return e.Pass(ctx, rdmacm.EventEstablished)
 }
 
 // client sends, and waits for the answer, which says that the message came.
@@ -106,71 +92,26 @@ func (e *endpoint) server(ctx context.Context) error {
 // send sends a message of zeros.
 func (e *endpoint) send() error {
 	var zeros [messageLen]byte
-	return e.id.QP().PostSend(verbs.SendWR{WRID: sendID, Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: zeros[:]})
+	return e.ID.QP().PostSend(verbs.SendWR{WRID: sendID, Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: zeros[:]})
 }
 
 // await waits until a work request has completed.
 func (e *endpoint) await(ctx context.Context, id uint64) error {
-	if e.idle > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, e.idle, fmt.Errorf("%w (%v)", errIdle, e.idle))
-		defer cancel()
-	}
-	for !e.done[id] {
-		if err := e.advance(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.Await(ctx, errIdle, func() bool { return e.done[id] })
 }
 
-// advance takes a completion or an event.
-func (e *endpoint) advance(ctx context.Context) error {
-	var wc [1]verbs.WC
-	n, event, err := e.queue.WaitEither(ctx, e.ch, wc[:])
-	switch {
-	case n > 0 && wc[0].Status == ib.WCSuccess:
-		e.done[wc[0].WRID] = true
+// completed acts on a completion.
+func (e *endpoint) completed(wc *verbs.WC) error {
+	switch wc.Status {
+	case ib.WCSuccess:
+		e.done[wc.WRID] = true
 		return nil
-	case n > 0 && wc[0].Status == ib.WCWRFlushErr:
+	case ib.WCWRFlushErr:
 		return nil // an event says why
-	case n > 0:
-		return fmt.Errorf("%v", wc[0].Status)
-	case err != nil:
-		return err
+	default:
+		return fmt.Errorf("%v", wc.Status)
 	}
-	defer event.Ack()
-	e.gone = true // nothing that comes now leaves a connection
-	return station.NewFailure(event)
 }
 
-// hangUp disconnects and waits, not for long, until the peer agrees. It does so
-// also when the program is to end.
-func (e *endpoint) hangUp(ctx context.Context) error {
-	if err := e.id.Disconnect(); err != nil {
-		return in("rdma_disconnect", err)
-	}
-	ctx, cancel := e.st.Farewell(ctx)
-	defer cancel()
-	for !e.gone {
-		if err := e.advance(ctx); ctx.Err() != nil || errors.Is(err, verbs.ErrInvalidHCA) {
-			break // a peer that is gone is no failure of ours
-		}
-	}
-	return nil
-}
-
-// close destroys what build made, and the ID.
-func (e *endpoint) close() error {
-	var errs []error
-	if e.id.QP() != nil {
-		errs = append(errs, e.id.DestroyQP())
-	}
-	if e.recv != nil {
-		errs = append(errs, e.recv.Dereg())
-	}
-	if e.queue != nil {
-		errs = append(errs, e.queue.Destroy())
-	}
-	return errors.Join(append(errs, e.id.Destroy(), e.ch.Close())...)
-}
+// happened acts on an event: nothing that comes now leaves a connection.
+func happened(event *rdmacm.Event) error { return adapter.NewFailure(event) }

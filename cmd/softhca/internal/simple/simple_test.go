@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -46,8 +46,8 @@ func (h *host) open(addr string) (*verbs.Context, func() error, error) {
 // side returns a side of a test, for which lost messages come again soon; one
 // that waits in vain fails, but not while the test is only slow.
 func (h *host) side() Side {
-	return Side{Port: "7471", Idle: 20 * time.Second, Opener: station.Opener{
-		Addr: h.addr, Open: h.open, Response: station.Response{Timeout: 14, Retries: 15}, // 67 ms
+	return Side{Port: "7471", Idle: 20 * time.Second, Opener: adapter.Opener{
+		Addr: h.addr, Open: h.open, Response: adapter.Response{Timeout: 14, Retries: 15}, // 67 ms
 	}}
 }
 
@@ -203,17 +203,17 @@ func stranger(t *testing.T, from *host, do func(*rdmacm.ID) error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &endpoint{st: st, ch: st.NewEventChannel()}
-	if e.id, err = st.NewID(e.ch, rdmacm.TCP); err != nil {
+	e, err := side.newEndpoint(st, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []func() error{
-		func() error { return st.Resolve(t.Context(), e.ch, e.id) },
+		func() error { return e.Resolve(t.Context()) },
 		e.build,
 		func() error { return e.connect(t.Context()) },
-		func() error { return do(e.id) },
-		func() error { return e.hangUp(t.Context()) },
-		e.close,
+		func() error { return do(e.ID) },
+		func() error { return e.HangUp(t.Context()) },
+		e.Close,
 		st.Close,
 	} {
 		if err := step(); err != nil {

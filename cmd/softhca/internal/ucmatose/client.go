@@ -15,6 +15,7 @@ type client struct {
 }
 
 func (c *client) run(ctx context.Context) error {
+	c.Act = c.act
 	c.replied = c.Messages() == 0
 	c.Line("%s: connecting", name)
 	if err := c.Resolve(c.o.Space); err != nil {
@@ -31,12 +32,7 @@ func (c *client) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for c.In(nodes.Connected) > 0 {
-		if err := c.Event(ctx, c.Idle, "the server to disconnect"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.AwaitEnds(ctx, "the server to disconnect")
 }
 
 // transfer receives the server's messages and then replies.
@@ -45,24 +41,18 @@ func (c *client) transfer(ctx context.Context) error {
 		return nil
 	}
 	c.Line("receiving data transfers")
-	for _, n := range c.Nodes {
-		if err := n.AwaitRecvs(ctx); err != nil {
-			return err
-		}
+	if err := c.AwaitRecvs(ctx); err != nil {
+		return err
 	}
 	c.Line("sending replies")
 	c.replied = true
-	for _, n := range c.Nodes {
-		if err := n.PostSends(); err != nil {
-			return err
-		}
+	if err := c.Send(); err != nil {
+		return err
 	}
 	// If the last acknowledgement is lost the server may have disconnected
 	// before this side knows that all has arrived.
-	for _, n := range c.Nodes {
-		if err := n.AwaitSends(ctx); err != nil {
-			return err
-		}
+	if err := c.AwaitSends(ctx); err != nil {
+		return err
 	}
 	c.Line("data transfers complete")
 	return nil
@@ -78,10 +68,7 @@ func (c *client) act(e *rdmacm.Event) error {
 		}
 		return n.ResolveRoute()
 	case rdmacm.EventRouteResolved:
-		if err := n.Create(); err != nil {
-			return err
-		}
-		if err := n.PostRecvs(); err != nil {
+		if err := n.Prepare(); err != nil {
 			return err
 		}
 		// With no RNR retries, as ucmatose: all receives are there before.

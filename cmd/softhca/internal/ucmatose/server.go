@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 )
@@ -29,6 +29,7 @@ const (
 )
 
 func (v *server) run(ctx context.Context) error {
+	v.Act = v.act
 	if err := v.Listen(v.o.Space); err != nil {
 		return err
 	}
@@ -55,22 +56,16 @@ func (v *server) transfer(ctx context.Context) error {
 		return nil
 	}
 	v.Line("initiating data transfers")
-	for _, n := range v.Nodes {
-		if err := n.PostSends(); err != nil {
-			return err
-		}
+	if err := v.Send(); err != nil {
+		return err
 	}
 	v.Line("completing sends")
-	for _, n := range v.Nodes {
-		if err := n.AwaitSends(ctx); err != nil {
-			return err
-		}
+	if err := v.AwaitSends(ctx); err != nil {
+		return err
 	}
 	v.Line("receiving data transfers")
-	for _, n := range v.Nodes {
-		if err := n.AwaitRecvs(ctx); err != nil {
-			return err
-		}
+	if err := v.AwaitRecvs(ctx); err != nil {
+		return err
 	}
 	v.Line("data transfers complete")
 	return nil
@@ -83,10 +78,8 @@ func (v *server) part(ctx context.Context) error {
 	if err := v.Disconnect(); err != nil {
 		return err
 	}
-	for v.In(nodes.Connected) > 0 {
-		if err := v.Event(ctx, v.Idle, "clients to agree to the end"); err != nil {
-			return err
-		}
+	if err := v.AwaitEnds(ctx, "clients to agree to the end"); err != nil {
+		return err
 	}
 	v.Line("disconnected")
 	return nil
@@ -99,7 +92,7 @@ func (v *server) act(e *rdmacm.Event) error {
 	}
 	n, ok := e.ID.Context.(*nodes.Node)
 	if !ok { // the listener's
-		return station.NewFailure(e)
+		return adapter.NewFailure(e)
 	}
 	switch e.Type {
 	case rdmacm.EventEstablished:
@@ -122,7 +115,7 @@ func (v *server) act(e *rdmacm.Event) error {
 
 // gone is the error of a client that hung up.
 func (v *server) gone(e *rdmacm.Event) error {
-	err := station.NewFailure(e)
+	err := adapter.NewFailure(e)
 	if !v.refused {
 		return err
 	}
@@ -155,10 +148,7 @@ func (v *server) request(e *rdmacm.Event) error {
 
 // accept accepts a request. If that fails the end of its ID rejects it.
 func (v *server) accept(n *nodes.Node) error {
-	if err := n.Create(); err != nil {
-		return err
-	}
-	if err := n.PostRecvs(); err != nil {
+	if err := n.Prepare(); err != nil {
 		return err
 	}
 	if v.o.AckTimeout != nil {

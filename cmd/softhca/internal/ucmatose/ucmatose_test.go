@@ -16,8 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/mad"
@@ -40,8 +40,8 @@ type host struct {
 }
 
 // opener opens an adapter on the host, for either role.
-func (h *host) opener() station.Opener {
-	return station.Opener{Addr: h.addr, Open: func(addr string) (*verbs.Context, func() error, error) {
+func (h *host) opener() adapter.Opener {
+	return adapter.Opener{Addr: h.addr, Open: func(addr string) (*verbs.Context, func() error, error) {
 		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: h.net, Capture: h.capture}, verbs.WithFaults(h.faults, 1))
 		if err != nil {
 			return nil, nil, err
@@ -72,7 +72,7 @@ func options() Options {
 // impatient makes lost messages come again soon, but not while a test is only
 // slow.
 func impatient(s Side) Side {
-	s.Opener.Response = station.Response{Timeout: 14, Retries: 15} // 67 ms
+	s.Opener.Response = adapter.Response{Timeout: 14, Retries: 15} // 67 ms
 	code := uint8(14)
 	s.AckTimeout = &code
 	return s
@@ -105,7 +105,7 @@ func start(ctx context.Context, s Side) <-chan result {
 	done := make(chan result, 1)
 	ended := make(chan struct{})
 	go func() {
-		err := s.Server(ctx)
+		err := s.Run(ctx)
 		done <- result{out.String(), errs.String(), err}
 		close(ended)
 	}()
@@ -120,7 +120,7 @@ func start(ctx context.Context, s Side) <-chan result {
 func (s Side) client(ctx context.Context, host string) result {
 	var out, errs strings.Builder
 	s.Host, s.Out, s.Err = host, &out, &errs
-	err := s.Client(ctx)
+	err := s.Run(ctx)
 	return result{out.String(), errs.String(), err}
 }
 
@@ -225,7 +225,7 @@ func TestC11_UcmatoseNoListener(t *testing.T) {
 	}
 	defer closer()
 	c := Side{Options: options(), Opener: from.opener()}.client(t.Context(), "10.0.0.1")
-	if f := (*station.Failure)(nil); !errors.As(c.err, &f) || f.Type != rdmacm.EventRejected {
+	if f := (*adapter.Failure)(nil); !errors.As(c.err, &f) || f.Type != rdmacm.EventRejected {
 		t.Errorf("the client ends with %v", c.err)
 	}
 	golden(t, "nolistener", result{}, c)
@@ -237,7 +237,7 @@ func TestUcmatoseNobody(t *testing.T) {
 	side := impatient(Side{Options: options(), Opener: from.opener()})
 	side.Opener.Response.Retries = 1
 	c := side.client(t.Context(), "10.0.0.9")
-	if f := (*station.Failure)(nil); !errors.As(c.err, &f) || f.Type != rdmacm.EventUnreachable {
+	if f := (*adapter.Failure)(nil); !errors.As(c.err, &f) || f.Type != rdmacm.EventUnreachable {
 		t.Errorf("the client ends with %v", c.err)
 	}
 	golden(t, "nobody", result{}, c)
@@ -450,7 +450,7 @@ func TestUcmatoseStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := <-done
-	if f := (*station.Failure)(nil); !errors.As(s.err, &f) || !strings.Contains(s.out, "failing connection request") {
+	if f := (*adapter.Failure)(nil); !errors.As(s.err, &f) || !strings.Contains(s.out, "failing connection request") {
 		t.Errorf("the server ends with %v and\n%s", s.err, s.out)
 	}
 }
@@ -493,7 +493,7 @@ func TestUcmatoseNoResources(t *testing.T) {
 		if where == "client" {
 			broken, told = told, broken
 		}
-		if f := (*station.Failure)(nil); !errors.Is(broken, ib.ENOMEM) || !errors.As(told, &f) || f.Type != rdmacm.EventDisconnected {
+		if f := (*adapter.Failure)(nil); !errors.Is(broken, ib.ENOMEM) || !errors.As(told, &f) || f.Type != rdmacm.EventDisconnected {
 			t.Errorf("PostSend at the %s: server: %v; client: %v", where, s.err, c.err)
 		}
 	}

@@ -14,6 +14,7 @@ type client struct {
 }
 
 func (c *client) run(ctx context.Context) error {
+	c.Act = c.act
 	if err := c.CheckMTU(); err != nil {
 		return err
 	}
@@ -30,16 +31,12 @@ func (c *client) run(ctx context.Context) error {
 // transfer sends the datagrams and then receives the server's.
 func (c *client) transfer(ctx context.Context) error {
 	c.Line("initiating data transfers")
-	for _, n := range c.Nodes {
-		if err := n.PostSends(); err != nil {
-			return err
-		}
+	if err := c.Send(); err != nil {
+		return err
 	}
 	c.Line("receiving data transfers")
-	for _, n := range c.Nodes {
-		if err := n.AwaitRecvs(ctx); err != nil {
-			return err
-		}
+	if err := c.AwaitRecvs(ctx); err != nil {
+		return err
 	}
 	c.Line("data transfers complete")
 	return nil
@@ -57,10 +54,7 @@ func (c *client) act(e *rdmacm.Event) error {
 		}
 		return n.ResolveRoute()
 	case rdmacm.EventRouteResolved:
-		if err := n.Create(); err != nil {
-			return err
-		}
-		if err := n.PostRecvs(); err != nil {
+		if err := n.Prepare(); err != nil {
 			return err
 		}
 		return n.ID.Connect(nil)

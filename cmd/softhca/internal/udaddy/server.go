@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 )
@@ -20,6 +20,7 @@ type server struct {
 }
 
 func (v *server) run(ctx context.Context) error {
+	v.Act = v.act
 	v.clients = map[netip.AddrPort]*nodes.Node{}
 	if err := v.CheckMTU(); err != nil {
 		return err
@@ -50,15 +51,11 @@ func (v *server) transfer(ctx context.Context) error {
 		}
 	}
 	v.Line("sending replies")
-	for _, n := range v.Nodes {
-		if err := n.PostSends(); err != nil {
-			return err
-		}
+	if err := v.Send(); err != nil {
+		return err
 	}
-	for _, n := range v.Nodes {
-		if err := n.AwaitSends(ctx); err != nil {
-			return err
-		}
+	if err := v.AwaitSends(ctx); err != nil {
+		return err
 	}
 	v.Line("data transfers complete")
 	return nil
@@ -86,7 +83,7 @@ func (v *server) findClient(ctx context.Context, n *nodes.Node) error {
 // act does what an event asks for.
 func (v *server) act(e *rdmacm.Event) error {
 	if e.Type != rdmacm.EventConnectRequest {
-		return station.NewFailure(e)
+		return adapter.NewFailure(e)
 	}
 	if n := v.clients[e.ID.PeerAddr()]; n != nil {
 		return v.repeat(e.ID, n)
@@ -105,10 +102,7 @@ func (v *server) act(e *rdmacm.Event) error {
 
 // accept accepts a request. If that fails the end of its ID rejects it.
 func (v *server) accept(n *nodes.Node) error {
-	if err := n.Create(); err != nil {
-		return err
-	}
-	if err := n.PostRecvs(); err != nil {
+	if err := n.Prepare(); err != nil {
 		return err
 	}
 	return n.ID.Accept(nil)

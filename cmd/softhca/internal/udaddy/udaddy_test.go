@@ -15,8 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/rdmacm"
@@ -38,8 +38,8 @@ type host struct {
 }
 
 // opener opens an adapter on the host, for either role.
-func (h *host) opener() station.Opener {
-	return station.Opener{Addr: h.addr, Open: func(addr string) (*verbs.Context, func() error, error) {
+func (h *host) opener() adapter.Opener {
+	return adapter.Opener{Addr: h.addr, Open: func(addr string) (*verbs.Context, func() error, error) {
 		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: h.net, Capture: h.capture}, verbs.WithFaults(h.faults, 1))
 		if err != nil {
 			return nil, nil, err
@@ -91,7 +91,7 @@ func start(ctx context.Context, s Side) <-chan result {
 	done := make(chan result, 1)
 	ended := make(chan struct{})
 	go func() {
-		err := s.Server(ctx)
+		err := s.Run(ctx)
 		done <- result{out.String(), err}
 		close(ended)
 	}()
@@ -106,7 +106,7 @@ func start(ctx context.Context, s Side) <-chan result {
 func (s Side) client(ctx context.Context, host string) result {
 	var out strings.Builder
 	s.Host, s.Out, s.Err = host, &out, io.Discard
-	err := s.Client(ctx)
+	err := s.Run(ctx)
 	return result{out.String(), err}
 }
 
@@ -201,7 +201,7 @@ func TestC9_UdaddyNoListener(t *testing.T) {
 	}
 	defer closer()
 	c := Side{Options: options(), Opener: from.opener()}.client(t.Context(), "10.0.0.1")
-	if f := (*station.Failure)(nil); !errors.As(c.err, &f) || f.Type != rdmacm.EventUnreachable {
+	if f := (*adapter.Failure)(nil); !errors.As(c.err, &f) || f.Type != rdmacm.EventUnreachable {
 		t.Errorf("the client ends with %v", c.err)
 	}
 	golden(t, "nolistener", result{}, c)
@@ -216,7 +216,7 @@ func TestC9_UdaddyLostMessages(t *testing.T) {
 			victim := map[string]*host{"server": at, "client": from}[where]
 			victim.faults = "drop nth=1 dir=both op=" + m
 			server, client := Side{Options: options(), Opener: at.opener()}, Side{Options: options(), Opener: from.opener()}
-			client.Opener.Response = station.Response{Timeout: 12, Retries: 15} // 17 ms
+			client.Opener.Response = adapter.Response{Timeout: 12, Retries: 15} // 17 ms
 			s, c := both(t, server, client, "fd00::1")
 			if s.err != nil || c.err != nil || victim.acted.Load() != 1 {
 				t.Errorf("%s at the %s: server: %v; client: %v; %d messages lost", m, where, s.err, c.err, victim.acted.Load())
@@ -245,7 +245,7 @@ func TestUdaddyTooMany(t *testing.T) {
 	server, client := Side{Options: options(), Opener: at.opener()}, Side{Options: options(), Opener: from.opener()}
 	server.Idle, client.Connections = 50*time.Millisecond, 2
 	s, c := both(t, server, client, "10.0.0.1")
-	if f := (*station.Failure)(nil); !errors.As(c.err, &f) || f.Status != 2 || !errors.Is(s.err, nodes.ErrIdle) {
+	if f := (*adapter.Failure)(nil); !errors.As(c.err, &f) || f.Status != 2 || !errors.Is(s.err, nodes.ErrIdle) {
 		t.Errorf("server: %v; client: %v", s.err, c.err)
 	}
 	if !strings.Contains(s.out, "udaddy: failing connection request\n") || !strings.Contains(c.out, "UNREACHABLE, error: 2\n") {

@@ -1,4 +1,4 @@
-package station
+package adapter
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/rdmacm"
-	"github.com/softhca/softhca/verbs"
 )
 
 // resolveTimeout is how long an address or a route may take to resolve, as in
@@ -86,11 +85,21 @@ func (f *Failure) Unwrap() []error {
 	return errs
 }
 
+// Next waits for the next event of a channel, which the caller acknowledges. At
+// the end of ctx the error is the cause of that.
+func Next(ctx context.Context, ch *rdmacm.EventChannel) (*rdmacm.Event, error) {
+	e, err := ch.Get(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return e, err
+}
+
 // Expect returns the next event of a channel, which serves one ID. The caller
 // acknowledges it. If it is not the one that is wanted, or comes with a
 // status, the error is a *Failure; at the end of ctx it is the cause of that.
 // A wait that takes long is told.
-func (s *Station) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm.EventType) (*rdmacm.Event, error) {
+func (a *Adapter) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm.EventType) (*rdmacm.Event, error) {
 	for begin := time.Now(); ; {
 		slice, cancel := context.WithTimeout(ctx, patience)
 		e, err := ch.Get(slice)
@@ -99,7 +108,7 @@ func (s *Station) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdma
 		case ctx.Err() != nil && err != nil:
 			return nil, context.Cause(ctx)
 		case errors.Is(err, context.DeadlineExceeded):
-			s.tell("still waiting for %v after %v", want, time.Since(begin).Round(time.Second))
+			a.tell("still waiting for %v after %v", want, time.Since(begin).Round(time.Second))
 			continue
 		case err != nil:
 			return nil, err
@@ -119,9 +128,9 @@ const farewell = 10 * time.Second
 // Farewell returns the context of such a wait. It does not end with ctx: a
 // program that is to end says goodbye first. A wait that takes long is told.
 // The caller calls cancel.
-func (s *Station) Farewell(ctx context.Context) (wait context.Context, cancel context.CancelFunc) {
+func (a *Adapter) Farewell(ctx context.Context) (wait context.Context, cancel context.CancelFunc) {
 	wait, end := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-	late := time.AfterFunc(patience/5, func() { s.tell("waiting for the peer to agree that the connection ends") })
+	late := time.AfterFunc(patience/5, func() { a.tell("waiting for the peer to agree that the connection ends") })
 	return wait, func() {
 		late.Stop()
 		end()
@@ -129,53 +138,33 @@ func (s *Station) Farewell(ctx context.Context) (wait context.Context, cancel co
 }
 
 // tell passes a line on to the user, if there is one to listen.
-func (s *Station) tell(format string, args ...any) {
-	if s.opener.Notice != nil {
-		s.opener.Notice(fmt.Sprintf(format, args...))
+func (a *Adapter) tell(format string, args ...any) {
+	if a.opener.Notice != nil {
+		a.opener.Notice(fmt.Sprintf(format, args...))
 	}
 }
 
 // Resolve resolves the address and the route of a client's ID, whose events
 // come in a channel that serves no other.
-func (s *Station) Resolve(ctx context.Context, ch *rdmacm.EventChannel, id *rdmacm.ID) error {
-	if err := id.ResolveAddr(s.Local, s.Peer, resolveTimeout); err != nil {
+func (a *Adapter) Resolve(ctx context.Context, ch *rdmacm.EventChannel, id *rdmacm.ID) error {
+	if err := id.ResolveAddr(a.Local, a.Peer, resolveTimeout); err != nil {
 		return err
 	}
-	if err := s.pass(ctx, ch, rdmacm.EventAddrResolved); err != nil {
+	if err := a.pass(ctx, ch, rdmacm.EventAddrResolved); err != nil {
 		return err
 	}
 	if err := id.ResolveRoute(resolveTimeout); err != nil {
 		return err
 	}
-	return s.pass(ctx, ch, rdmacm.EventRouteResolved)
+	return a.pass(ctx, ch, rdmacm.EventRouteResolved)
 }
 
 // pass waits for an event and acknowledges it.
-func (s *Station) pass(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm.EventType) error {
-	e, err := s.Expect(ctx, ch, want)
+func (a *Adapter) pass(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm.EventType) error {
+	e, err := a.Expect(ctx, ch, want)
 	if err != nil {
 		return err
 	}
 	e.Ack()
 	return nil
-}
-
-// WaitEither waits as Wait does, but for an event of ch too: it returns
-// completions, or if there are none an event, which the caller acknowledges.
-func (q *Queue) WaitEither(ctx context.Context, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
-	for ctx.Err() == nil {
-		n, err := q.arm(out)
-		if n > 0 || err != nil {
-			return n, nil, err
-		}
-		if e, ok := ch.TryGet(); ok {
-			return 0, e, nil
-		}
-		select {
-		case <-q.channel.C():
-		case <-ch.Ready():
-		case <-ctx.Done():
-		}
-	}
-	return 0, nil, context.Cause(ctx)
 }

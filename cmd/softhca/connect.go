@@ -5,14 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/softhca/softhca/cmd/softhca/internal/station"
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
 )
 
-// stationFlags are the flags of commands that connect through the connection
+// connectFlags are the flags of commands that connect through the connection
 // manager.
-type stationFlags struct {
+type connectFlags struct {
 	*globals
 	timeout time.Duration // of a message of the connection manager
 	retries int
@@ -24,15 +24,15 @@ const (
 	cmRetries = 15
 )
 
-func (f *stationFlags) register(cmd *cobra.Command) {
+func (f *connectFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.DurationVar(&f.timeout, "cm-timeout", ib.AckTimeout(cmTimeout), "client: repeat a message of the connection manager after so long; rounded up to a step of the protocol, 4.096 µs times a power of two")
 	fs.IntVar(&f.retries, "cm-retries", cmRetries, "client: how often, 1 to 15")
 }
 
 // opener returns what the command opens its adapter with.
-func (f *stationFlags) opener(cmd *cobra.Command) (station.Opener, error) {
-	o := station.Opener{
+func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
+	o := adapter.Opener{
 		Addr: f.addr,
 		Open: func(addr string) (*verbs.Context, func() error, error) {
 			return f.open(cmd.ErrOrStderr(), func(c *verbs.Config) { c.Addr = addr })
@@ -49,8 +49,17 @@ func (f *stationFlags) opener(cmd *cobra.Command) (station.Opener, error) {
 	if f.retries < 1 || f.retries > cmRetries {
 		return o, usagef("--cm-retries %d: want 1 to %d", f.retries, cmRetries)
 	}
-	o.Response = station.Response{Timeout: code, Retries: uint8(f.retries)}
+	o.Response = adapter.Response{Timeout: code, Retries: uint8(f.retries)}
 	return o, nil
+}
+
+// run runs a command that connects, with what it opens its adapter with.
+func (f *connectFlags) run(cmd *cobra.Command, do func(adapter.Opener) error) error {
+	opener, err := f.opener(cmd)
+	if err != nil {
+		return err
+	}
+	return named(cmd, do(opener))
 }
 
 // timeoutCode returns the 5-bit code of the shortest time that is at least d.

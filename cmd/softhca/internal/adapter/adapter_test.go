@@ -1,4 +1,4 @@
-package station
+package adapter
 
 import (
 	"context"
@@ -202,7 +202,7 @@ func TestFailures(t *testing.T) {
 
 // station returns a server's station on a network of its own, with an ID that
 // listens and its channel.
-func listening(t *testing.T, n *verbs.Network) (*Station, *rdmacm.EventChannel) {
+func listening(t *testing.T, n *verbs.Network) (*Adapter, *rdmacm.EventChannel) {
 	t.Helper()
 	st, err := on(n, "10.0.0.1", nil).Server(t.Context(), "", "7174")
 	if err != nil {
@@ -240,8 +240,9 @@ func TestExpect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queue, err := NewQueue(st.Device, 1)
-	if err != nil {
+	res := NewResources(st.Device)
+	queue := res.NewQueue(1)
+	if err := res.Err(); err != nil {
 		t.Fatal(err)
 	}
 	attr := &verbs.QPInitAttr{Type: ib.RC, SendCQ: queue.CQ, RecvCQ: queue.CQ}
@@ -274,7 +275,7 @@ func TestExpect(t *testing.T) {
 	if _, _, err := queue.WaitEither(ctx, ch, make([]verbs.WC, 1)); !errors.Is(err, why) {
 		t.Errorf("a wait for either that was cancelled ends with %v", err)
 	}
-	if _, err := queue.Wait(ctx, make([]verbs.WC, 1)); !errors.Is(err, why) {
+	if _, _, err := queue.WaitEither(ctx, ch, make([]verbs.WC, 1)); !errors.Is(err, why) {
 		t.Errorf("a wait for completions that was cancelled ends with %v", err)
 	}
 }

@@ -1,9 +1,10 @@
-package station
+package adapter
 
 import (
 	"context"
 	"errors"
 
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -13,35 +14,28 @@ type Queue struct {
 	channel *verbs.CompChannel
 }
 
-// NewQueue returns a completion queue of at least n entries, as
-// verbs.Context.CreateCQ does.
-func NewQueue(dev *verbs.Context, n int) (*Queue, error) {
-	ch := verbs.NewCompChannel()
-	cq, err := dev.CreateCQ(n, ch)
-	if err != nil {
-		return nil, err
-	}
-	return &Queue{cq, ch}, nil
-}
-
 // ErrOverrun says that a completion queue lost completions.
 var ErrOverrun = errors.New("the completion queue is full: completions were lost")
 
-// Wait moves completions to out and returns how many: at least one, for which
-// it sleeps. Once ctx has ended it returns the cause of that, and leaves the
-// completions that there are. One goroutine at a time may wait.
-func (q *Queue) Wait(ctx context.Context, out []verbs.WC) (int, error) {
+// WaitEither sleeps until there are completions, which it moves to out, or an
+// event of ch, which the caller acknowledges. Once ctx has ended it returns the
+// cause of that, and leaves what there is. One goroutine at a time may wait.
+func (q *Queue) WaitEither(ctx context.Context, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
 	for ctx.Err() == nil {
 		n, err := q.arm(out)
 		if n > 0 || err != nil {
-			return n, err
+			return n, nil, err
+		}
+		if e, ok := ch.TryGet(); ok {
+			return 0, e, nil
 		}
 		select {
 		case <-q.channel.C():
+		case <-ch.Ready():
 		case <-ctx.Done():
 		}
 	}
-	return 0, context.Cause(ctx)
+	return 0, nil, context.Cause(ctx)
 }
 
 // arm moves completions to out. If there are none, the next one is put in the

@@ -1,10 +1,11 @@
-package station
+package adapter
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
@@ -32,9 +33,9 @@ type Response struct {
 	Retries uint8 // 1 to 15
 }
 
-// Station is an adapter and its connection manager. It is safe for concurrent
+// Adapter is an adapter and its connection manager. It is safe for concurrent
 // use as these are.
-type Station struct {
+type Adapter struct {
 	*rdmacm.Manager
 	Device *verbs.Context
 	// Local is what an ID binds to or resolves from: a server's address,
@@ -51,7 +52,7 @@ type Station struct {
 // number or a name. Without bind it is the wildcard of both families. The
 // adapter is on the user's choice, else on bind, else on the first interface
 // that is usable.
-func (o Opener) Server(ctx context.Context, bind, port string) (*Station, error) {
+func (o Opener) Server(ctx context.Context, bind, port string) (*Adapter, error) {
 	number, err := LookupPort(ctx, port)
 	if err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func (o Opener) Server(ctx context.Context, bind, port string) (*Station, error)
 	default:
 		where = local.String()
 	}
-	s, err := o.station(where)
+	s, err := o.open(where)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (o Opener) Server(ctx context.Context, bind, port string) (*Station, error)
 // Client opens the adapter of a client of the server at host and port, each a
 // number or a name. The adapter is on the user's choice, else on source, else
 // on the address from which the kernel would send to host.
-func (o Opener) Client(ctx context.Context, source, host, port string) (*Station, error) {
+func (o Opener) Client(ctx context.Context, source, host, port string) (*Adapter, error) {
 	number, err := LookupPort(ctx, port)
 	if err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (o Opener) Client(ctx context.Context, source, host, port string) (*Station
 		}
 		where = local.String()
 	}
-	s, err := o.station(where)
+	s, err := o.open(where)
 	if err != nil {
 		return nil, advise(err, peer, local)
 	}
@@ -140,8 +141,8 @@ func (o Opener) source(ctx context.Context, source string) (netip.Addr, error) {
 	return local.Unmap(), nil
 }
 
-// station opens the adapter and joins it to a connection manager.
-func (o Opener) station(where string) (*Station, error) {
+// open opens the adapter and joins it to a connection manager.
+func (o Opener) open(where string) (*Adapter, error) {
 	dev, closer, err := o.Open(where)
 	if err != nil {
 		return nil, err
@@ -150,15 +151,15 @@ func (o Opener) station(where string) (*Station, error) {
 	if err != nil {
 		return nil, errors.Join(err, closer())
 	}
-	return &Station{Manager: m, Device: dev, opener: o, closer: closer}, nil
+	return &Adapter{Manager: m, Device: dev, opener: o, closer: closer}, nil
 }
 
 // NewID returns an ID whose events go to ch, as CreateID does, with the user's
 // Response. If that is short, so is the time that packets of the connection are
 // taken to be under way, which the protocol adds to each wait.
-func (s *Station) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID, error) {
-	id, err := s.CreateID(ch, ps)
-	r := s.opener.Response
+func (a *Adapter) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID, error) {
+	id, err := a.CreateID(ch, ps)
+	r := a.opener.Response
 	if err != nil || r == (Response{}) {
 		return id, err
 	}
@@ -172,67 +173,75 @@ func (s *Station) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.I
 	return id, nil
 }
 
+// Bind returns an ID on the address of a server, which can listen.
+func (a *Adapter) Bind(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID, error) {
+	id, err := a.NewID(ch, ps)
+	if err != nil {
+		return nil, err
+	}
+	if err := id.BindAddr(a.Local); err != nil {
+		return nil, errors.Join(err, id.Destroy())
+	}
+	return id, nil
+}
+
 // cmTimeout is the 5-bit code of the response timeout by default.
 const cmTimeout = 20
 
 // has returns an error unless the adapter has the address.
-func (s *Station) has(a netip.Addr) error {
-	if a.IsUnspecified() {
-		return nil
+func (a *Adapter) has(addr netip.Addr) error {
+	all, err := GIDs(a.Device)
+	if err == nil && !addr.IsUnspecified() && !slices.Contains(all, addr) {
+		err = fmt.Errorf("the adapter has no address %v: name it with --addr, or leave --addr out: %w", addr, ib.EADDRNOTAVAIL)
 	}
-	port, err := s.Device.QueryPort()
-	if err != nil {
-		return err
-	}
-	for i := range port.GIDTblLen {
-		if s.Device.QueryGID(i).Addr() == a {
-			return nil
-		}
-	}
-	return fmt.Errorf("the adapter has no address %v: name it with --addr, or leave --addr out: %w", a, ib.EADDRNOTAVAIL)
+	return err
 }
 
-// Addrs returns the addresses by which clients reach a server: the one that it
-// binds to, or those of the adapter in the family of the wildcard.
-func (s *Station) Addrs() ([]netip.Addr, error) {
-	a := s.Local.Addr()
-	if !a.IsUnspecified() {
-		return []netip.Addr{a}, nil
-	}
-	port, err := s.Device.QueryPort()
+// GIDs returns the addresses of the adapter, in the order of its GID table.
+func GIDs(dev *verbs.Context) ([]netip.Addr, error) {
+	port, err := dev.QueryPort()
 	if err != nil {
 		return nil, err
 	}
 	var all []netip.Addr
 	for i := range port.GIDTblLen {
-		if g := s.Device.QueryGID(i).Addr(); g.Is4() || a.Is6() {
-			all = append(all, g)
-		}
+		all = append(all, dev.QueryGID(i).Addr())
 	}
 	return all, nil
 }
 
+// Addrs returns the addresses by which clients reach a server: the one that it
+// binds to, or those of the adapter in the family of the wildcard.
+func (a *Adapter) Addrs() ([]netip.Addr, error) {
+	local := a.Local.Addr()
+	if !local.IsUnspecified() {
+		return []netip.Addr{local}, nil
+	}
+	all, err := GIDs(a.Device)
+	return slices.DeleteFunc(all, func(addr netip.Addr) bool { return !addr.Is4() && local.Is4() }), err
+}
+
 // Listening returns a line that says where a server can be reached.
-func (s *Station) Listening() string {
-	addrs, err := s.Addrs()
+func (a *Adapter) Listening() string {
+	addrs, err := a.Addrs()
 	if err != nil || len(addrs) == 0 {
-		return fmt.Sprintf("listening on %v", s.Local)
+		return fmt.Sprintf("listening on %v", a.Local)
 	}
 	text := "listening on "
-	for i, a := range addrs {
+	for i, addr := range addrs {
 		if i > 0 {
 			text += ", "
 		}
-		text += a.String()
+		text += addr.String()
 	}
-	return fmt.Sprintf("%s, port %d", text, s.Local.Port())
+	return fmt.Sprintf("%s, port %d", text, a.Local.Port())
 }
 
 // Close destroys the manager's IDs and closes the adapter.
-func (s *Station) Close() error { return errors.Join(s.Manager.Close(), s.closer()) }
+func (a *Adapter) Close() error { return errors.Join(a.Manager.Close(), a.closer()) }
 
 // advise says what to do when a client's adapter has the address of another,
-// most often the server's.
+// most often the server'a.
 func advise(err error, peer, local netip.Addr) error {
 	if !errors.Is(err, ib.EADDRINUSE) {
 		return err

@@ -1,0 +1,102 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Conn is a connection with an event channel of its own, and what a program makes
+// for it. One goroutine uses it.
+type Conn struct {
+	*Resources
+	Adapter *Adapter
+	ID      *rdmacm.ID
+	Channel *rdmacm.EventChannel
+	// Queue is the completion queue; the program makes it.
+	Queue *Queue
+	// Completed and Happened act on a completion, and on an event of the
+	// connection; an error ends the wait in which they are called, and is its
+	// error.
+	Completed func(*verbs.WC) error
+	Happened  func(*rdmacm.Event) error
+	Idle      time.Duration // Await gives up after so long; 0: never
+
+	ended bool // it has been disconnected
+}
+
+// Conn returns a client's connection, whose ID is new, or the one that a request
+// asks for, with the ID that came with it.
+func (a *Adapter) Conn(request *rdmacm.ID) (c *Conn, err error) {
+	c = &Conn{Resources: NewResources(a.Device), Adapter: a, ID: request, Channel: a.NewEventChannel()}
+	c.OnClose(c.Channel.Close)
+	if request == nil {
+		c.ID, err = a.NewID(c.Channel, rdmacm.TCP)
+	} else {
+		err = request.Migrate(c.Channel)
+	}
+	if c.ID != nil {
+		c.OnClose(c.ID.Destroy)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Resolve resolves the address and the route of a client's connection.
+func (c *Conn) Resolve(ctx context.Context) error { return c.Adapter.Resolve(ctx, c.Channel, c.ID) }
+
+// Pass waits for an event that comes next, as Adapter.Expect does.
+func (c *Conn) Pass(ctx context.Context, want rdmacm.EventType) error {
+	return c.Adapter.pass(ctx, c.Channel, want)
+}
+
+// Await waits until done returns true; with Idle no longer than that, and then
+// the error is late.
+func (c *Conn) Await(ctx context.Context, late error, done func() bool) error {
+	if c.Idle > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Idle, fmt.Errorf("%w (%v)", late, c.Idle))
+		defer cancel()
+	}
+	for !done() {
+		if err := c.Advance(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Advance waits for a completion or an event, which then acts.
+func (c *Conn) Advance(ctx context.Context) error {
+	var wc [1]verbs.WC
+	n, event, err := c.Queue.WaitEither(ctx, c.Channel, wc[:])
+	switch {
+	case err != nil:
+		return err
+	case n > 0:
+		return c.Completed(&wc[0])
+	}
+	defer event.Ack()
+	c.ended = c.ended || event.Type == rdmacm.EventDisconnected
+	return c.Happened(event)
+}
+
+// HangUp disconnects and waits, not for long, until the peer agrees. It does so
+// also when the program is to end.
+func (c *Conn) HangUp(ctx context.Context) error {
+	if err := c.ID.Disconnect(); err != nil {
+		return err
+	}
+	ctx, cancel := c.Adapter.Farewell(ctx)
+	defer cancel()
+	for !c.ended && c.Advance(ctx) == nil {
+		continue // a peer that is gone is no failure of ours
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package adapter
+
+import (
+	"errors"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Resources are the objects that a program makes on an adapter. Close destroys
+// them from the last to the first. After the first one that could not be made,
+// Err returns why, and all others are nil. One goroutine at a time uses it.
+type Resources struct {
+	Device  *verbs.Context
+	err     error
+	destroy []func() error
+}
+
+// NewResources returns none yet.
+func NewResources(dev *verbs.Context) *Resources { return &Resources{Device: dev} }
+
+// Err returns the first error of making an object.
+func (r *Resources) Err() error { return r.err }
+
+// OnClose has Close call f before what it calls for objects made earlier.
+func (r *Resources) OnClose(f func() error) { r.destroy = append(r.destroy, f) }
+
+// Close destroys the objects. It returns all errors.
+func (r *Resources) Close() error {
+	var errs []error
+	for n := len(r.destroy); n > 0; n = len(r.destroy) {
+		destroy := r.destroy[n-1]
+		r.destroy = r.destroy[:n-1]
+		errs = append(errs, destroy())
+	}
+	return errors.Join(errs...)
+}
+
+// made makes an object unless one before could not be made.
+func made[T any](r *Resources, create func() (T, error), destroy func(T) error) T {
+	var none T
+	if r.err != nil {
+		return none
+	}
+	object, err := create()
+	if err != nil {
+		r.err = err
+		return none
+	}
+	r.OnClose(func() error { return destroy(object) })
+	return object
+}
+
+// NewPD allocates a protection domain.
+func (r *Resources) NewPD() *verbs.PD { return made(r, r.Device.AllocPD, (*verbs.PD).Dealloc) }
+
+// NewCQ creates a completion queue of n entries; ch may be nil.
+func (r *Resources) NewCQ(n int, ch *verbs.CompChannel) *verbs.CQ {
+	return made(r, func() (*verbs.CQ, error) { return r.Device.CreateCQ(n, ch) }, (*verbs.CQ).Destroy)
+}
+
+// NewQueue creates a completion queue of n entries to sleep on.
+func (r *Resources) NewQueue(n int) *Queue {
+	ch := verbs.NewCompChannel()
+	return &Queue{r.NewCQ(n, ch), ch}
+}
+
+// NewSRQ creates a shared receive queue.
+func (r *Resources) NewSRQ(pd *verbs.PD, attr *verbs.SRQInitAttr) *verbs.SRQ {
+	return made(r, func() (*verbs.SRQ, error) { return pd.CreateSRQ(attr) }, (*verbs.SRQ).Destroy)
+}
+
+// NewMR registers new memory of n bytes.
+func (r *Resources) NewMR(pd *verbs.PD, n int, access ib.Access) *verbs.MR {
+	return made(r, func() (*verbs.MR, error) { return pd.RegMR(make([]byte, n), access) }, (*verbs.MR).Dereg)
+}
+
+// NewQP creates a queue pair.
+func (r *Resources) NewQP(pd *verbs.PD, attr *verbs.QPInitAttr) *verbs.QP {
+	return made(r, func() (*verbs.QP, error) { return pd.CreateQP(attr) }, (*verbs.QP).Destroy)
+}
+
+// NewIDQP creates the queue pair of an ID; pd may be nil, as in CreateQP.
+func (r *Resources) NewIDQP(id *rdmacm.ID, pd *verbs.PD, attr *verbs.QPInitAttr) *verbs.QP {
+	create := func() (*verbs.QP, error) {
+		err := id.CreateQP(pd, attr)
+		return id.QP(), err
+	}
+	return made(r, create, func(*verbs.QP) error { return id.DestroyQP() })
+}
+
+// NewAH creates an address handle.
+func (r *Resources) NewAH(pd *verbs.PD, attr ib.AHAttr) *verbs.AH {
+	return made(r, func() (*verbs.AH, error) { return pd.CreateAH(attr) }, (*verbs.AH).Destroy)
+}
