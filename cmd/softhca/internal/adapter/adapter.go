@@ -73,7 +73,7 @@ func (o Opener) Server(ctx context.Context, bind, port string) (*Adapter, error)
 	default:
 		where = local.String()
 	}
-	s, err := o.open(where)
+	s, err := o.At(where)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (o Opener) Client(ctx context.Context, source, host, port string) (*Adapter
 		}
 		where = local.String()
 	}
-	s, err := o.open(where)
+	s, err := o.At(where)
 	if err != nil {
 		return nil, advise(err, peer, local)
 	}
@@ -141,8 +141,9 @@ func (o Opener) source(ctx context.Context, source string) (netip.Addr, error) {
 	return local.Unmap(), nil
 }
 
-// open opens the adapter and joins it to a connection manager.
-func (o Opener) open(where string) (*Adapter, error) {
+// At opens the adapter on an address, addresses or an interface, and joins it to a
+// connection manager.
+func (o Opener) At(where string) (*Adapter, error) {
 	dev, closer, err := o.Open(where)
 	if err != nil {
 		return nil, err

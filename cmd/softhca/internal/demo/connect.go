@@ -26,10 +26,8 @@ const (
 
 // listen has n wait for connections.
 func (n *node) listen() (err error) {
-	if n.listener, err = n.cm.CreateID(n.ch, rdmacm.TCP); err != nil {
-		return err
-	}
-	if err = n.listener.BindAddr(netip.AddrPortFrom(n.ip(), servicePort)); err != nil {
+	n.Local = netip.AddrPortFrom(n.ip(), servicePort)
+	if n.listener, err = n.Bind(n.ch, rdmacm.TCP); err != nil {
 		return err
 	}
 	return n.listener.Listen(1)
@@ -37,17 +35,13 @@ func (n *node) listen() (err error) {
 
 // dial asks peer for a connection.
 func (n *node) dial(ctx context.Context, peer *node) (err error) {
-	if n.id, err = n.cm.CreateID(n.ch, rdmacm.TCP); err != nil {
+	if n.id, err = n.NewID(n.ch, rdmacm.TCP); err != nil {
 		return err
 	}
 	if err = n.id.SetAckTimeout(ackTimeout); err != nil {
 		return err
 	}
-	if err = n.id.SetResponseTimeout(responseTimeout, messageRetries); err != nil {
-		return err
-	}
-	from, to := netip.AddrPortFrom(n.ip(), 0), netip.AddrPortFrom(peer.ip(), servicePort)
-	if err = n.id.ResolveAddr(from, to, patience); err != nil {
+	if err = n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local, patience); err != nil {
 		return err
 	}
 	if _, err = n.wait(ctx, rdmacm.EventAddrResolved); err != nil {

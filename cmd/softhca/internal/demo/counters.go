@@ -6,11 +6,11 @@ import "fmt"
 // nothing was lost or refused on the way.
 func (s *stage) counters() error {
 	s.title("Counters so far")
-	a, err := s.a.hca.Counters()
+	a, err := s.a.Device.Counters()
 	if err != nil {
 		return err
 	}
-	b, err := s.b.hca.Counters()
+	b, err := s.b.Device.Counters()
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
 )
@@ -44,24 +45,14 @@ func Run(ctx context.Context, o Options) (err error) {
 	s := &stage{printer: &printer{w: o.Out, color: o.Color, width: o.Width}, measure: o.Measure}
 	p := s.printer
 	p.write(p.paint(bold, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791") + "\n")
-	hcaA, closeA, err := o.OpenA(o.AddrA, s.aTrace.add)
-	if err != nil {
+	if s.a, err = open("A", o.AddrA, 0x11, traced(o.OpenA, s.aTrace.add)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeA()) }()
-	hcaB, closeB, err := o.OpenB(o.AddrB, s.bTrace.add)
-	if err != nil {
+	defer func() { err = errors.Join(err, s.a.Close()) }()
+	if s.b, err = open("B", o.AddrB, 0x77, traced(o.OpenB, s.bTrace.add)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeB()) }()
-	if s.a, err = newNode("A", o.AddrA, hcaA, 0x11); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.a.cm.Close()) }()
-	if s.b, err = newNode("B", o.AddrB, hcaB, 0x77); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.b.cm.Close()) }()
+	defer func() { err = errors.Join(err, s.b.Close()) }()
 	if err := s.b.listen(); err != nil {
 		return err
 	}
@@ -82,11 +73,16 @@ func Run(ctx context.Context, o Options) (err error) {
 	return p.err
 }
 
+// traced returns an Open with its trace.
+func traced(open Open, trace func(*verbs.TraceRecord)) adapter.Open {
+	return func(addr string) (*verbs.Context, func() error, error) { return open(addr, trace) }
+}
+
 // adapters is the scene that presents the two.
 func (s *stage) adapters() error {
 	s.title("Open two adapters")
 	for _, n := range [...]*node{s.a, s.b} {
-		port, err := n.hca.QueryPort()
+		port, err := n.Device.QueryPort()
 		if err != nil {
 			return err
 		}

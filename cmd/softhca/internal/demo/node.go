@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
@@ -21,13 +22,12 @@ const patience = 3 * time.Second
 
 // node is one side: an adapter and what it has.
 type node struct {
+	*adapter.Adapter
 	name     string // "A" or "B"
 	addr     string
-	hca      *verbs.Context
 	pd       *verbs.PD
 	cq       *verbs.CQ
 	mr       *verbs.MR
-	cm       *rdmacm.Manager
 	ch       *rdmacm.EventChannel
 	listener *rdmacm.ID // B's
 	id       *rdmacm.ID // its end of the connection
@@ -39,33 +39,29 @@ type node struct {
 // rights are what the peer may do to a node's memory.
 const rights = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 
-// newNode makes the objects of a side; closing its CM and then the adapter ends
-// them. The memory is filled with seed.
-func newNode(name, addr string, hca *verbs.Context, seed byte) (*node, error) {
-	n := &node{name: name, addr: addr, hca: hca}
-	var err error
-	if n.pd, err = hca.AllocPD(); err != nil {
+// open opens the adapter of a side and makes its objects, which end with it. The
+// memory is filled with seed.
+func open(name, addr string, seed byte, open adapter.Open) (*node, error) {
+	response := adapter.Response{Timeout: responseTimeout, Retries: messageRetries}
+	a, err := adapter.Opener{Open: open, Response: response}.At(addr)
+	if err != nil {
 		return nil, err
 	}
-	if n.cq, err = hca.CreateCQ(256, nil); err != nil {
-		return nil, err
+	r := adapter.NewResources(a.Device)
+	n := &node{Adapter: a, name: name, addr: addr, ch: a.NewEventChannel()}
+	n.pd, n.cq = r.NewPD(), r.NewCQ(256, nil)
+	n.mr = r.NewMR(n.pd, regionBytes, rights)
+	if err := r.Err(); err != nil {
+		return nil, errors.Join(err, a.Close())
 	}
-	buf := make([]byte, regionBytes)
-	for i := range buf {
-		buf[i] = seed + byte(i*31>>3)
+	for i := range n.mr.Bytes() {
+		n.mr.Bytes()[i] = seed + byte(i*31>>3)
 	}
-	if n.mr, err = n.pd.RegMR(buf, rights); err != nil {
-		return nil, err
-	}
-	if n.cm, err = rdmacm.New(hca); err != nil {
-		return nil, err
-	}
-	n.ch = n.cm.NewEventChannel()
 	return n, nil
 }
 
 // ip returns the first address of the adapter.
-func (n *node) ip() netip.Addr { return n.hca.QueryGID(0).Addr() }
+func (n *node) ip() netip.Addr { return n.Device.QueryGID(0).Addr() }
 
 // settle stands between what this goroutine does to the node's memory and what
 // the peer does to it over the network. In two processes nothing could, and a
@@ -98,7 +94,7 @@ func (n *node) event(ctx context.Context, want ib.EventType) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		e, err := n.hca.GetAsyncEvent(ctx)
+		e, err := n.Device.GetAsyncEvent(ctx)
 		if err != nil {
 			return fmt.Errorf("adapter %s: no event %v: %w", n.name, want, err)
 		}

@@ -111,7 +111,7 @@ func (n *node) writeFor(ctx context.Context, d time.Duration, wr verbs.SendWR) (
 
 // retransmitted returns how many packets the adapter had to send again.
 func (n *node) retransmitted() (uint64, error) {
-	counters, err := n.hca.Counters()
+	counters, err := n.Device.Counters()
 	if err != nil {
 		return 0, err
 	}

@@ -15,7 +15,7 @@ import (
 // client is the measuring side.
 type client struct {
 	plan    Plan
-	st      *station
+	own     *localSide
 	ctl     *control
 	peer    side
 	meter   *meter
@@ -38,16 +38,16 @@ func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report 
 	if err := p.Check(); err != nil {
 		return Summary{}, err
 	}
-	st, err := newStation(dev, p, isIPv4(conn))
+	own, err := newLocalSide(dev, p, isIPv4(conn))
 	if err != nil {
 		return Summary{}, err
 	}
-	c := &client{plan: p, st: st, ctl: newControl(conn), meter: newMeter(&p, report), trips: newTrips(&p)}
+	c := &client{plan: p, own: own, ctl: newControl(conn), meter: newMeter(&p, report), trips: newTrips(&p)}
 	s, err := c.run(ctx)
 	if err != nil && ctx.Err() != nil { // it closed the connection, which is no cause
 		err = ctx.Err()
 	}
-	if err := errors.Join(err, st.close()); err != nil {
+	if err := errors.Join(err, own.Close()); err != nil {
 		return Summary{}, err
 	}
 	return s, nil
@@ -73,7 +73,7 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 	if err := c.agree(); err != nil {
 		return Summary{}, err
 	}
-	before, err := c.st.count(Report{})
+	before, err := c.own.count(Report{})
 	if err != nil {
 		return Summary{}, err
 	}
@@ -92,7 +92,7 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 		return Summary{}, err
 	}
 	s := c.meter.summary(&c.plan, c.trips)
-	own, err := c.st.count(before)
+	own, err := c.own.count(before)
 	s.Client, s.Server = &own, c.verdict.Report
 	s.Retransmits = own.Retransmits
 	if s.Server != nil {
@@ -105,7 +105,7 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 func (c *client) explain(failed *completionError, before Report) error {
 	f := newFailure(failed, &c.plan, time.Since(c.meter.progress))
 	var err error
-	if f.Client, err = c.st.count(before); err != nil {
+	if f.Client, err = c.own.count(before); err != nil {
 		return errors.Join(failed, err)
 	}
 	err = c.conclude(&done{Failed: f.Status})
@@ -121,7 +121,7 @@ func (c *client) explain(failed *completionError, before Report) error {
 
 // agree exchanges who and where the sides are and connects the queue pairs.
 func (c *client) agree() error {
-	port, err := c.st.dev.QueryPort()
+	port, err := c.own.Device.QueryPort()
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *client) agree() error {
 	p := &c.plan
 	c.request = request{
 		Op: p.Op.String(), Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
-		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, side: c.st.side(),
+		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, side: c.own.side(),
 	}
 	if err := c.ctl.send(&c.request); err != nil {
 		return fmt.Errorf("send the request: %w", err)
@@ -150,7 +150,7 @@ func (c *client) agree() error {
 	}
 	c.peer = o.side
 	c.reply = c.ctl.expect(&c.verdict)
-	return c.st.connect(&c.peer, mtu)
+	return c.own.connect(&c.peer, mtu)
 }
 
 // measure runs the measurement and returns what there is to tell the server.
@@ -158,7 +158,7 @@ func (c *client) measure(ctx context.Context) (*done, error) {
 	if c.plan.Latency && !c.plan.Op.info().fetches {
 		return c.pingpong(ctx)
 	}
-	s := newSprint(c.st, &c.peer)
+	s := newSprint(c.own, &c.peer)
 	s.meter, s.trips, s.reply = c.meter, c.trips, c.reply
 	if err := s.run(ctx, c.plan.Duration); err != nil {
 		return nil, err

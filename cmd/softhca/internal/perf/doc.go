@@ -8,7 +8,7 @@
 // bytes is an error, not a number.
 //
 // Reading order: op.go and plan.go (what is measured), control.go (the
-// agreement), station.go (one side's buffers and queue pairs), client.go,
+// agreement), localside.go (one side's buffers and queue pairs), client.go,
 // sprint.go (many messages), pingpong.go (one at a time), server.go, sink.go,
 // meter.go, summary.go, report.go and failure.go (the result).
 package perf

@@ -29,9 +29,9 @@ func (e *completionError) Error() string {
 	return fmt.Sprintf("queue pair %v: a work request ended with %v", e.qpn, e.status)
 }
 
-// lost returns the error of a station that waits for completions which will
+// lost returns the error of a side that waits for completions which will
 // not come, nil if they may.
-func (s *station) lost() error {
+func (s *localSide) lost() error {
 	if !s.cq.Overrun() {
 		return nil
 	}

@@ -119,7 +119,7 @@ func TestServerEnds(t *testing.T) {
 			if err := <-said; !errors.Is(err, errServerEnded) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: the client says %v, want %s", p, err, c.want)
 			}
-			if err := s.st.close(); err != nil {
+			if err := s.own.Close(); err != nil {
 				t.Error(err)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // which is what such programs do with adapters; the others by their
 // completion.
 type pingpong struct {
-	st      *station
+	own     *localSide
 	qp      *verbs.QP
 	cq      *verbs.CQ
 	op      Op
@@ -32,27 +32,27 @@ type pingpong struct {
 }
 
 // newPingpong returns a side with its receives posted.
-func newPingpong(st *station, peer *side) (*pingpong, error) {
-	in := st.in(0)
+func newPingpong(own *localSide, peer *side) (*pingpong, error) {
+	in := own.in(0)
 	p := &pingpong{
-		st: st, qp: st.qps[0], cq: st.cq, op: st.plan.Op, out: st.out(0), mask: ^uint64(0),
+		own: own, qp: own.qps[0], cq: own.cq, op: own.plan.Op, out: own.out(0), mask: ^uint64(0),
 		// A message ends at a multiple of 64 bytes: the word is aligned, and
 		// one that is longer than the message is still in the buffer.
 		word: (*uint64)(unsafe.Add(unsafe.Pointer(&in[0]), len(in)-8)),
 		wr: ib.SendWR{
-			Opcode: st.plan.Op.info().wr, Flags: ib.SendSignaled, SGList: st.outSGE(0),
+			Opcode: own.plan.Op.info().wr, Flags: ib.SendSignaled, SGList: own.outSGE(0),
 			RemoteAddr: peer.Addr, RKey: ib.RKey(peer.RKey),
 		},
 	}
 	if n := len(in); n < 8 {
 		p.mask = 1<<(8*n) - 1
 	}
-	if st.inlineSize() > 0 {
+	if own.inlineSize() > 0 {
 		p.wr.Flags |= ib.SendInline
 		p.wr.InlineData, p.wr.SGList = p.out, nil
 	}
 	if p.op == Send {
-		p.recv.SGList = st.inSGE(0)
+		p.recv.SGList = own.inSGE(0)
 	}
 	if !p.op.info().receives {
 		return p, nil
@@ -84,7 +84,7 @@ func (p *pingpong) await(n uint64, stop func() bool) (bool, error) {
 			return true, p.check(n)
 		}
 		if i%looks == 0 {
-			if err := p.st.lost(); err != nil || stop() {
+			if err := p.own.lost(); err != nil || stop() {
 				return false, err
 			}
 		}
@@ -142,7 +142,7 @@ func peek(word *uint64) uint64 { return *word }
 
 // pingpong measures round trips.
 func (c *client) pingpong(ctx context.Context) (*done, error) {
-	p, err := newPingpong(c.st, &c.peer)
+	p, err := newPingpong(c.own, &c.peer)
 	if err != nil {
 		return nil, err
 	}

@@ -46,12 +46,12 @@ func (r *Report) fields() map[string]*uint64 {
 
 // count returns what the adapter has counted since before, which may be
 // empty. After it returns, what arrived before may be read.
-func (s *station) count(before Report) (Report, error) {
-	all, err := s.dev.Counters()
+func (s *localSide) count(before Report) (Report, error) {
+	all, err := s.Device.Counters()
 	if err != nil {
 		return Report{}, err
 	}
-	r := Report{Seed: s.dev.FaultSeed(), Faults: s.dev.FaultStats()}
+	r := Report{Seed: s.Device.FaultSeed(), Faults: s.Device.FaultStats()}
 	fields := r.fields()
 	for _, c := range all {
 		if f := fields[c.Name]; f != nil {
@@ -71,7 +71,7 @@ func (s *station) count(before Report) (Report, error) {
 
 // states says in which states the queue pairs are, and which PSN the first of
 // them waits for.
-func (s *station) states() (states, psn string, err error) {
+func (s *localSide) states() (states, psn string, err error) {
 	count := map[ib.QPState]int{}
 	for i, q := range s.qps {
 		a, err := q.Query()
@@ -84,12 +84,12 @@ func (s *station) states() (states, psn string, err error) {
 		}
 	}
 	var list []string
-	for st := ib.RESET; st <= ib.ERR; st++ {
-		switch n := count[st]; {
+	for state := ib.RESET; state <= ib.ERR; state++ {
+		switch n := count[state]; {
 		case n > 0 && len(s.qps) == 1:
-			list = append(list, st.String())
+			list = append(list, state.String())
 		case n > 0:
-			list = append(list, fmt.Sprintf("%d in %v", n, st))
+			list = append(list, fmt.Sprintf("%d in %v", n, state))
 		}
 	}
 	return strings.Join(list, ", "), psn, nil

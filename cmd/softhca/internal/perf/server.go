@@ -14,7 +14,7 @@ import (
 // server serves one client.
 type server struct {
 	plan    Plan
-	st      *station
+	own     *localSide
 	ctl     *control
 	request request
 	end     done      // the client's second message
@@ -45,8 +45,8 @@ func Serve(ctx context.Context, dev *verbs.Context, conn net.Conn, op Op) error 
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrPeerFailed) { // it closed the connection, which is no cause
 		err = ctx.Err()
 	}
-	if s.st != nil {
-		err = errors.Join(err, s.st.close())
+	if s.own != nil {
+		err = errors.Join(err, s.own.Close())
 	}
 	return err
 }
@@ -69,16 +69,16 @@ func (s *server) accept(dev *verbs.Context, op Op) error {
 	}
 	mtu := min(p.MTU, port.ActiveMTU)
 	s.plan = p
-	if s.st, err = newStation(dev, p, isIPv4(s.ctl.conn)); err != nil {
+	if s.own, err = newLocalSide(dev, p, isIPv4(s.ctl.conn)); err != nil {
 		return err
 	}
-	if err := s.st.connect(&s.request.side, mtu); err != nil {
+	if err := s.own.connect(&s.request.side, mtu); err != nil {
 		return err
 	}
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	o := offer{MTU: mtu.Bytes(), side: s.st.side()}
+	o := offer{MTU: mtu.Bytes(), side: s.own.side()}
 	if err := s.ctl.send(&o); err != nil {
 		return fmt.Errorf("send the offer: %w", err)
 	}
@@ -91,15 +91,15 @@ func (s *server) prepare() (err error) {
 	switch {
 	case s.plan.Op == Read:
 		for i := range s.plan.QPs {
-			newPattern(s.request.Pattern, i).fill(s.st.out(i))
+			newPattern(s.request.Pattern, i).fill(s.own.out(i))
 		}
 	case s.plan.Latency && !info.fetches:
-		s.pong, err = newPingpong(s.st, &s.request.side)
+		s.pong, err = newPingpong(s.own, &s.request.side)
 	case info.receives:
-		s.sink, err = newSink(s.st)
+		s.sink, err = newSink(s.own)
 	}
 	if err == nil {
-		s.before, err = s.st.count(Report{})
+		s.before, err = s.own.count(Report{})
 	}
 	return err
 }
@@ -165,10 +165,10 @@ func (s *server) tell(err error) {
 
 // report returns what this side saw, nil if it cannot tell.
 func (s *server) report() *Report {
-	if s.st == nil {
+	if s.own == nil {
 		return nil
 	}
-	r, err := s.st.count(s.before)
+	r, err := s.own.count(s.before)
 	if err != nil {
 		return nil
 	}
@@ -216,11 +216,11 @@ func (s *server) check() error {
 		switch {
 		case s.plan.Op == Read: // the client checks
 		case s.plan.Op.info().atomic:
-			if v := binary.NativeEndian.Uint64(s.st.in(i)); v != n {
+			if v := binary.NativeEndian.Uint64(s.own.in(i)); v != n {
 				return fmt.Errorf("the word of queue pair %d is %d after %d atomics", i, v, n)
 			}
 		default:
-			if err := newPattern(s.end.Pattern, i).check(s.st.in(i)); err != nil {
+			if err := newPattern(s.end.Pattern, i).check(s.own.in(i)); err != nil {
 				return fmt.Errorf("the last message of queue pair %d arrived wrong: %w", i, err)
 			}
 		}

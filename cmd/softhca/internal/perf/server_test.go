@@ -172,11 +172,11 @@ func TestPeek(t *testing.T) {
 		if err := p.Check(); err != nil {
 			t.Fatal(err)
 		}
-		st, err := newStation(r.client, p, true)
+		own, err := newLocalSide(r.client, p, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pp, err := newPingpong(st, &side{})
+		pp, err := newPingpong(own, &side{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestPeek(t *testing.T) {
 			if err := pp.send(n); err == nil {
 				t.Fatal("a queue pair in RESET takes a send")
 			}
-			copy(st.in(0), pp.out) // what the peer's WRITE would do
+			copy(own.in(0), pp.out) // what the peer's WRITE would do
 			if !pp.here(n) || pp.here(n+1) {
 				t.Errorf("%d bytes: message %d is seen as %d", size, n, pp.last())
 			}
@@ -192,7 +192,7 @@ func TestPeek(t *testing.T) {
 		if size > 8 && !bytes.Equal(pp.out[:size-8], make([]byte, size-8)) {
 			t.Errorf("%d bytes: the number is not at the end", size)
 		}
-		if err := st.close(); err != nil {
+		if err := own.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestNoFamily(t *testing.T) {
 	if err := p.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newStation(newRig(t).client, p, false); err == nil || !strings.Contains(err.Error(), "no IPv6 address") {
+	if _, err := newLocalSide(newRig(t).client, p, false); err == nil || !strings.Contains(err.Error(), "no IPv6 address") {
 		t.Errorf("an adapter without IPv6 says %v", err)
 	}
 }

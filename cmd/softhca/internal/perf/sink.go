@@ -10,7 +10,7 @@ import (
 
 // sink is a server that receives messages: it keeps receives posted.
 type sink struct {
-	st    *station
+	own   *localSide
 	cq    *verbs.CQ
 	lanes []drain
 	batch []ib.RecvWR // room for the receives of one post
@@ -26,13 +26,13 @@ type drain struct {
 }
 
 // newSink returns a sink with all receives posted.
-func newSink(st *station) (*sink, error) {
-	depth := st.plan.Depth * recvSlack
-	s := &sink{st: st, cq: st.cq, batch: make([]ib.RecvWR, depth)}
-	for i, q := range st.qps {
+func newSink(own *localSide) (*sink, error) {
+	depth := own.plan.Depth * recvSlack
+	s := &sink{own: own, cq: own.cq, batch: make([]ib.RecvWR, depth)}
+	for i, q := range own.qps {
 		d := drain{qp: q, recv: ib.RecvWR{WRID: uint64(i)}, owed: depth}
-		if st.plan.Op == Send {
-			d.recv.SGList = st.inSGE(i)
+		if own.plan.Op == Send {
+			d.recv.SGList = own.inSGE(i)
 		}
 		s.lanes = append(s.lanes, d)
 		if err := s.repost(&s.lanes[i]); err != nil {
@@ -59,10 +59,10 @@ func (s *sink) run(stop func() bool) error {
 			return err
 		}
 		if n == 0 && stop() {
-			return s.st.lost()
+			return s.own.lost()
 		}
 		if i%looks == 0 {
-			if err := s.st.lost(); err != nil {
+			if err := s.own.lost(); err != nil {
 				return err
 			}
 		}

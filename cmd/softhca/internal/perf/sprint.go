@@ -15,7 +15,7 @@ const pollBatch = 64
 
 // sprint keeps every queue pair of the client full.
 type sprint struct {
-	st    *station
+	own   *localSide
 	lanes []lane
 	busy  int // chunks outstanding on all lanes
 	meter *meter
@@ -36,21 +36,21 @@ type lane struct {
 	first  int         // the oldest of them
 }
 
-func newSprint(st *station, peer *side) *sprint {
-	s := &sprint{st: st, lanes: make([]lane, len(st.qps))}
-	p := &st.plan
+func newSprint(own *localSide, peer *side) *sprint {
+	s := &sprint{own: own, lanes: make([]lane, len(own.qps))}
+	p := &own.plan
 	for i := range s.lanes {
 		wr := ib.SendWR{
-			WRID: uint64(i), Opcode: p.Op.info().wr, SGList: st.outSGE(i),
+			WRID: uint64(i), Opcode: p.Op.info().wr, SGList: own.outSGE(i),
 			RemoteAddr: peer.Addr + uint64(i*p.stride()), RKey: ib.RKey(peer.RKey),
 		}
 		if p.Op.info().fetches {
-			wr.SGList = st.inSGE(i)
+			wr.SGList = own.inSGE(i)
 		}
 		if p.Op == FetchAdd {
 			wr.CompareAdd = 1
 		}
-		l := lane{qp: st.qps[i], free: p.Depth / p.chunk()}
+		l := lane{qp: own.qps[i], free: p.Depth / p.chunk()}
 		l.begun = make([]time.Time, l.free)
 		for range p.chunk() {
 			l.chunk = append(l.chunk, wr)
@@ -104,7 +104,7 @@ func (s *sprint) fill() error {
 
 // post posts work requests that end with a signalled one.
 func (s *sprint) post(l *lane, wrs []ib.SendWR) error {
-	if s.st.plan.Op == CmpSwap {
+	if s.own.plan.Op == CmpSwap {
 		for i := range wrs {
 			wrs[i].CompareAdd = l.posted + uint64(i)
 			wrs[i].Swap = wrs[i].CompareAdd + 1
@@ -122,12 +122,12 @@ func (s *sprint) post(l *lane, wrs []ib.SendWR) error {
 
 // poll takes completions, each of which ends a chunk.
 func (s *sprint) poll() error {
-	n := s.st.cq.Poll(s.wcs[:])
+	n := s.own.cq.Poll(s.wcs[:])
 	if s.idle++; n == 0 && s.idle%looks == 0 {
 		if s.reply.closed.Load() {
 			return errServerEnded
 		}
-		return s.st.lost()
+		return s.own.lost()
 	}
 	if n > 0 && s.wcs[0].Status == ib.WCSuccess {
 		s.meter.progress = time.Now()
@@ -153,7 +153,7 @@ func (s *sprint) poll() error {
 // and checks what this side can. read is the pattern that a READ finds.
 func (s *sprint) finish(read uint64) (*done, error) {
 	end := &done{Pattern: random()}
-	op := s.st.plan.Op
+	op := s.own.plan.Op
 	s.trips = nil
 	for i := range s.lanes {
 		l := &s.lanes[i]
@@ -165,9 +165,9 @@ func (s *sprint) finish(read uint64) (*done, error) {
 			}
 			continue
 		case op == Read:
-			clear(s.st.in(i))
+			clear(s.own.in(i))
 		default:
-			newPattern(end.Pattern, i).fill(s.st.out(i))
+			newPattern(end.Pattern, i).fill(s.own.out(i))
 		}
 		if err := s.post(l, l.chunk[len(l.chunk)-1:]); err != nil {
 			return nil, err
@@ -178,7 +178,7 @@ func (s *sprint) finish(read uint64) (*done, error) {
 			}
 		}
 		if op == Read {
-			if err := newPattern(read, i).check(s.st.in(i)); err != nil {
+			if err := newPattern(read, i).check(s.own.in(i)); err != nil {
 				return nil, fmt.Errorf("READ on queue pair %d brought wrong data: %w", i, err)
 			}
 		}
@@ -194,7 +194,7 @@ func (s *sprint) checkAtomic(i int) error {
 	if n == 0 {
 		return nil
 	}
-	if v := binary.NativeEndian.Uint64(s.st.in(i)); v != n-1 {
+	if v := binary.NativeEndian.Uint64(s.own.in(i)); v != n-1 {
 		return fmt.Errorf("queue pair %d: atomic number %d brought %d instead of %d", i, n, v, n-1)
 	}
 	return nil

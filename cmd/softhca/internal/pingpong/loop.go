@@ -109,7 +109,7 @@ func (s *session) send(i int) error {
 	sge := [1]ib.SGE{s.mr.SGE(off, uint32(s.o.Size))}
 	wr := verbs.SendWR{WRID: sendID, SGList: sge[:], Opcode: ib.WRSend, Flags: ib.SendSignaled}
 	if s.o.Kind == UD {
-		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ah, s.peers[i].qpn, qkey
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ah.Handle(), s.peers[i].qpn, qkey
 	}
 	return s.qps[i].PostSend(wr)
 }

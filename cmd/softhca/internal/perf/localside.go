@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
 )
@@ -23,63 +25,49 @@ const (
 	recvSlack = 2
 )
 
-// station is one side: its queue pairs and a buffer. The first half of the
+// localSide is one side: its queue pairs and a buffer. The first half of the
 // buffer is what the side sends or lets be read, the second half what it
 // receives. Each queue pair has a message in both.
-type station struct {
-	dev  *verbs.Context
+type localSide struct {
+	*adapter.Resources
 	plan Plan
 	gid  int // index
-	pd   *verbs.PD
 	cq   *verbs.CQ
 	mr   *verbs.MR
 	qps  []*verbs.QP
 	psns []uint32
 }
 
-// newStation makes the objects of one side, with the family of addresses that
+// newLocalSide makes the objects of one side, with the family of addresses that
 // the peer has.
-func newStation(dev *verbs.Context, p Plan, v4 bool) (s *station, err error) {
-	s = &station{dev: dev, plan: p}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
+func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
+	s := &localSide{Resources: adapter.NewResources(dev), plan: p}
+	var err error
 	if s.gid, err = gidIndex(dev, v4); err != nil {
 		return s, err
 	}
-	if s.pd, err = dev.AllocPD(); err != nil {
-		return s, err
-	}
-	entries := p.QPs * p.Depth * (1 + recvSlack)
-	if s.cq, err = dev.CreateCQ(entries, nil); err != nil {
-		return s, err
-	}
-	access := ib.AccessLocalWrite | ib.AccessRemote
-	if s.mr, err = s.pd.RegMR(make([]byte, 2*p.QPs*p.stride()), access); err != nil {
-		return s, err
-	}
+	pd := s.NewPD()
+	s.cq = s.NewCQ(p.QPs*p.Depth*(1+recvSlack), nil)
+	s.mr = s.NewMR(pd, 2*p.QPs*p.stride(), ib.AccessLocalWrite|ib.AccessRemote)
 	for range p.QPs {
-		q, err := s.pd.CreateQP(&verbs.QPInitAttr{
+		s.qps = append(s.qps, s.NewQP(pd, &verbs.QPInitAttr{
 			Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq,
 			Cap: ib.QPCap{
 				MaxSendWR: uint32(p.Depth), MaxSendSGE: 1,
 				MaxRecvWR: uint32(p.Depth * recvSlack), MaxRecvSGE: 1,
 				MaxInlineData: s.inlineSize(),
 			},
-		})
-		if err != nil {
-			return s, err
-		}
-		s.qps = append(s.qps, q)
+		}))
 		s.psns = append(s.psns, uint32(random())&0xffffff)
+	}
+	if err := s.Err(); err != nil {
+		return s, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
 // inlineSize returns the room for inline data that the queue pairs have.
-func (s *station) inlineSize() uint32 {
+func (s *localSide) inlineSize() uint32 {
 	if s.plan.Latency && !s.plan.Op.info().fetches && s.plan.Size <= maxInline {
 		return uint32(s.plan.Size)
 	}
@@ -88,20 +76,16 @@ func (s *station) inlineSize() uint32 {
 
 // gidIndex returns the first entry of the GID table of a family.
 func gidIndex(dev *verbs.Context, v4 bool) (int, error) {
-	port, err := dev.QueryPort()
+	all, err := adapter.GIDs(dev)
 	if err != nil {
 		return 0, err
 	}
-	for i := range port.GIDTblLen {
-		if dev.QueryGID(i).Addr().Is4() == v4 {
-			return i, nil
-		}
+	i := slices.IndexFunc(all, func(a netip.Addr) bool { return a.Is4() == v4 })
+	if i < 0 {
+		family := map[bool]string{true: "IPv4", false: "IPv6"}[v4]
+		return 0, fmt.Errorf("the adapter has no %s address: name one with --addr", family)
 	}
-	family := "IPv6"
-	if v4 {
-		family = "IPv4"
-	}
-	return 0, fmt.Errorf("the adapter has no %s address: name one with --addr", family)
+	return i, nil
 }
 
 // random returns an unpredictable number.
@@ -114,28 +98,28 @@ func random() uint64 {
 
 // out returns the message that queue pair i sends, in returns the one that it
 // receives. They end at a multiple of 64 bytes.
-func (s *station) out(i int) []byte { return s.mr.Bytes()[s.offset(i):][:s.plan.Size] }
+func (s *localSide) out(i int) []byte { return s.mr.Bytes()[s.offset(i):][:s.plan.Size] }
 
-func (s *station) in(i int) []byte { return s.out(s.plan.QPs + i) }
+func (s *localSide) in(i int) []byte { return s.out(s.plan.QPs + i) }
 
-func (s *station) offset(i int) int { return (i+1)*s.plan.stride() - s.plan.Size }
+func (s *localSide) offset(i int) int { return (i+1)*s.plan.stride() - s.plan.Size }
 
 // outSGE and inSGE name the same as scatter/gather elements.
-func (s *station) outSGE(i int) []ib.SGE {
+func (s *localSide) outSGE(i int) []ib.SGE {
 	return []ib.SGE{s.mr.SGE(uint64(s.offset(i)), uint32(s.plan.Size))}
 }
 
-func (s *station) inSGE(i int) []ib.SGE { return s.outSGE(s.plan.QPs + i) }
+func (s *localSide) inSGE(i int) []ib.SGE { return s.outSGE(s.plan.QPs + i) }
 
 // side returns what the peer must know. What the peer reads is what this side
 // would send.
-func (s *station) side() side {
+func (s *localSide) side() side {
 	first := s.plan.QPs
 	if s.plan.Op == Read {
 		first = 0
 	}
 	me := side{
-		GID:  s.dev.QueryGID(s.gid).Addr().String(),
+		GID:  s.Device.QueryGID(s.gid).Addr().String(),
 		Addr: s.mr.Addr() + uint64(s.offset(first)), RKey: uint32(s.mr.RKey()),
 	}
 	for i, q := range s.qps {
@@ -144,8 +128,8 @@ func (s *station) side() side {
 	return me
 }
 
-// connect walks the queue pairs to RTS.
-func (s *station) connect(peer *side, mtu ib.MTU) error {
+// connect moves the queue pairs to RTS.
+func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 	addr, err := netip.ParseAddr(peer.GID)
 	if err != nil {
 		return fmt.Errorf("GID of the peer: %w", err)
@@ -163,7 +147,7 @@ func (s *station) connect(peer *side, mtu ib.MTU) error {
 				DGID: ib.GIDFromAddr(addr.Unmap()), SGIDIndex: uint8(s.gid), HopLimit: hopLimit, Port: 1,
 			},
 		}
-		if err := walk(q, a); err != nil {
+		if err := adapter.Move(q, a, ib.INIT, ib.RTR, ib.RTS); err != nil {
 			return fmt.Errorf("connect queue pair %d: %w", i, err)
 		}
 	}
@@ -171,40 +155,4 @@ func (s *station) connect(peer *side, mtu ib.MTU) error {
 }
 
 // atomics returns how many READs and atomics a queue pair has outstanding.
-func (s *station) atomics() uint8 { return uint8(min(s.plan.Depth, maxAtomics)) }
-
-// walk moves a queue pair from RESET to RTS.
-func walk(q *verbs.QP, a ib.QPAttr) error {
-	for _, step := range [...]struct {
-		to   ib.QPState
-		mask ib.AttrMask
-	}{
-		{ib.INIT, ib.AttrPKeyIndex | ib.AttrPort | ib.AttrAccessFlags},
-		{ib.RTR, ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN | ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer},
-		{ib.RTS, ib.AttrSQPSN | ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic},
-	} {
-		a.State = step.to
-		if err := q.Modify(&a, step.mask|ib.AttrState); err != nil {
-			return fmt.Errorf("modify to %v: %w", step.to, err)
-		}
-	}
-	return nil
-}
-
-// close destroys everything.
-func (s *station) close() error {
-	var errs []error
-	for _, q := range s.qps {
-		errs = append(errs, q.Destroy())
-	}
-	if s.cq != nil {
-		errs = append(errs, s.cq.Destroy())
-	}
-	if s.mr != nil {
-		errs = append(errs, s.mr.Dereg())
-	}
-	if s.pd != nil {
-		errs = append(errs, s.pd.Dealloc())
-	}
-	return errors.Join(errs...)
-}
+func (s *localSide) atomics() uint8 { return uint8(min(s.plan.Depth, maxAtomics)) }
