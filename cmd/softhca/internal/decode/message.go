@@ -1,0 +1,173 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
+
+// newMessage returns a message of the connection manager to decode into, nil for
+// an attribute that is none.
+func newMessage(attr mad.AttrID) interface{ Decode(m *mad.MAD) } {
+	switch attr {
+	case mad.AttrREQ:
+		return new(mad.REQ)
+	case mad.AttrMRA:
+		return new(mad.MRA)
+	case mad.AttrREJ:
+		return new(mad.REJ)
+	case mad.AttrREP:
+		return new(mad.REP)
+	case mad.AttrRTU:
+		return new(mad.RTU)
+	case mad.AttrDREQ:
+		return new(mad.DREQ)
+	case mad.AttrDREP:
+		return new(mad.DREP)
+	case mad.AttrSIDRREQ:
+		return new(mad.SIDRREQ)
+	case mad.AttrSIDRREP:
+		return new(mad.SIDRREP)
+	case mad.AttrLAP:
+		return new(mad.LAP)
+	case mad.AttrAPR:
+		return new(mad.APR)
+	default:
+		return nil
+	}
+}
+
+// dataOf tells of the message in m: every field of package mad's structure, in
+// its order, by its name in lower case.
+func dataOf(m *mad.MAD, attr mad.AttrID) object {
+	message := newMessage(attr)
+	if message == nil {
+		return nil
+	}
+	message.Decode(m)
+	o := objectOf(reflect.ValueOf(message).Elem())
+	if attr == mad.AttrREJ { // what the reason says comes first, then what there is about it
+		at := slices.IndexFunc(o, func(m member) bool { return m.name == "info_length" })
+		o[at], o[at+1], o[at+2] = o[at+1], o[at+2], o[at]
+	}
+	return o
+}
+
+// object is a JSON object whose members have an order.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// MarshalJSON writes the members in their order.
+func (o object) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		value, err := json.Marshal(m.value)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(append(b, '"'), m.name...), '"', ':')
+		b = append(b, value...)
+	}
+	return append(b, '}'), nil
+}
+
+// objectOf returns the fields of a message or of one of its paths.
+func objectOf(v reflect.Value) (o object) {
+	for i := range v.NumField() {
+		o = append(o, members(v, jsonName(v.Type().Field(i).Name), v.Field(i).Interface())...)
+	}
+	return o
+}
+
+// words are what the names of fields are made of.
+var words = regexp.MustCompile("RDC|RNR|SAP|CM|CA|QKey|PKey|[A-Z][a-z]+|[A-Z]+")
+
+// jsonName returns the name of a field in lower case, such as "local_ca_guid".
+func jsonName(field string) string {
+	return strings.ToLower(strings.Join(words.FindAllString(field, -1), "_"))
+}
+
+// members returns what is told of one field of a message. Numbers that have names
+// are told with their name.
+func members(message reflect.Value, name string, field any) []member {
+	switch f := field.(type) {
+	case mad.ServiceID:
+		return []member{{name, Hex64(f)}, {"service", f.String()}}
+	case mad.TransportService:
+		return []member{{name, f}, {name + "_name", f.String()}}
+	case mad.Which:
+		return []member{{name, f}, {name + "_name", f.String()}}
+	case mad.RejReason:
+		return []member{{name, f}, {name + "_name", f.String()}}
+	case mad.SIDRStatus:
+		return []member{{name, f}, {name + "_name", f.String()}}
+	case mad.APRStatus:
+		return []member{{name, f}, {name + "_name", f.String()}}
+	case mad.Path:
+		if _, isREQ := message.Addr().Interface().(*mad.REQ); isREQ && f == (mad.Path{}) {
+			return nil // it proposes no alternate path
+		}
+		return []member{{name, objectOf(reflect.ValueOf(f))}}
+	case [mad.InfoSize]byte:
+		length := message.FieldByName("InfoLength").Uint()
+		return []member{{name, hex.EncodeToString(f[:min(length, mad.InfoSize)])}}
+	case uint64:
+		return []member{{name, Hex64(f)}}
+	case ib.PSN:
+		return []member{{name, f.Value()}}
+	case ib.GID:
+		return []member{{name, netip.AddrFrom16(f)}}
+	}
+	if name == "private_data" {
+		return privateData(message)
+	}
+	return []member{{name, field}}
+}
+
+// privateData tells of private data: the IP addressing, if the service has one,
+// and without the zeros at its end what the program gave.
+func privateData(message reflect.Value) (all []member) {
+	data := bytes.Clone(message.FieldByName("PrivateData").Bytes())
+	if id := message.FieldByName("ServiceID"); id.IsValid() && message.FieldByName("Status") == (reflect.Value{}) {
+		var ip *IP
+		if ip, data = ipOf(mad.ServiceID(id.Uint()), data); ip != nil {
+			all = append(all, member{"ip", ip})
+		}
+	}
+	return append(all, member{"private_data", hex.EncodeToString(bytes.TrimRight(data, "\x00"))})
+}
+
+// IP is the addressing in the private data of a REQ or a SIDR_REQ.
+type IP struct {
+	Src     netip.Addr `json:"src"`
+	SrcPort uint16     `json:"src_port"`
+	Dst     netip.Addr `json:"dst"`
+}
+
+// ipOf takes private data apart: the addressing, nil if the service has none,
+// and what the program gave.
+func ipOf(id mad.ServiceID, data []byte) (ip *IP, rest []byte) {
+	if ps, _, ok := id.IP(); !ok || ps == mad.PSIB {
+		return nil, data
+	}
+	h, err := mad.ParseIPHeader((*[mad.IPHeaderSize]byte)(data))
+	if err != nil {
+		return nil, data
+	}
+	return &IP{h.SrcAddr, h.SrcPort, h.DstAddr}, data[mad.IPHeaderSize:]
+}
