@@ -6,7 +6,7 @@
 // Reading order: demo.go (the scenes), node.go (one adapter), connect.go,
 // operations.go, fault.go, counters.go, throughput.go, disconnect.go (a scene
 // each), recorder.go, ladder.go, explain.go and message.go (from trace records
-// to arrows), printer.go, wrap.go.
+// to arrows), printer.go.
 //
 // The package opens no adapter: its caller does.
 package demo

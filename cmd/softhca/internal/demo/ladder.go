@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/trace"
@@ -115,7 +116,7 @@ func (p *printer) end() { p.line("") }
 // more lines.
 func (p *printer) rung(st style, body, meaning string) {
 	const frame = 8 // margin, uprights and the blanks beside them
-	lines := wrap(meaning, p.columns()-frame-ladderWidth, 0)
+	lines := text.Wrap(meaning, p.columns()-frame-ladderWidth, 0)
 	p.line(" │%s│  %s", p.paint(st, body), lines[0])
 	for _, s := range lines[1:] {
 		p.line(" │%*s│  %s", ladderWidth, "", s)

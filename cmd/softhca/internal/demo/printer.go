@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 )
 
 // The columns of the text: what it has when nobody says, what prose never
@@ -64,7 +66,7 @@ func (p *printer) line(format string, args ...any) {
 // text writes prose in as many lines as it takes; all but the first are
 // indented by so many blanks.
 func (p *printer) text(indent int, format string, args ...any) {
-	lines := wrap(fmt.Sprintf(format, args...), min(p.columns(), proseWidth)-len(margin), indent)
+	lines := text.Wrap(fmt.Sprintf(format, args...), min(p.columns(), proseWidth)-len(margin), indent)
 	for i, s := range lines {
 		if i > 0 {
 			s = strings.Repeat(" ", indent) + s

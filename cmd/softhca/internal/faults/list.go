@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/internal/fabric/fault"
 )
 
@@ -79,11 +80,11 @@ func List(w io.Writer) error {
 			where, selectors = e.Where, e.Selectors
 			fmt.Fprintf(&b, "\n%s\n", strings.ToUpper(where))
 		}
-		fmt.Fprintf(&b, "\n  %s\n", e.Usage)
-		paragraph(&b, "      ", e.Text)
+		fmt.Fprintf(&b, "\n  %s\n      ", e.Usage)
+		paragraph(&b, 6, e.Text)
 		parameters(&b, e.Arguments)
-		fmt.Fprintf(&b, "      Example: %s\n", e.Example)
-		paragraph(&b, "               ", e.Explained)
+		fmt.Fprintf(&b, "      Example: %s\n%15s", e.Example, "")
+		paragraph(&b, 15, e.Explained)
 	}
 	end()
 	_, err := io.WriteString(w, b.String())
@@ -94,30 +95,14 @@ func List(w io.Writer) error {
 func parameters(b *strings.Builder, ps []param) {
 	const column = 18
 	for _, p := range ps {
-		var text strings.Builder
-		paragraph(&text, strings.Repeat(" ", column), p.Text)
-		lines := text.String()
-		fmt.Fprintf(b, "%-*s%s", column, "      "+p.Name, lines[column:])
+		fmt.Fprintf(b, "%-*s", column, "      "+p.Name)
+		paragraph(b, column, p.Text)
 	}
 }
 
-// paragraph writes text in lines of limited width that begin with indent.
-func paragraph(b *strings.Builder, indent, text string) {
-	n := 0
-	for _, w := range strings.Fields(text) {
-		switch {
-		case n == 0:
-			b.WriteString(indent)
-			n = len(indent)
-		case n+1+len(w) > width:
-			b.WriteString("\n" + indent)
-			n = len(indent)
-		default:
-			b.WriteByte(' ')
-			n++
-		}
-		b.WriteString(w)
-		n += len(w)
-	}
-	b.WriteByte('\n')
+// paragraph writes text from a column on, in lines of limited width. The first
+// begins where b is.
+func paragraph(b *strings.Builder, column int, s string) {
+	lines := text.Wrap(strings.Join(strings.Fields(s), " "), width-column, 0)
+	b.WriteString(strings.Join(lines, "\n"+strings.Repeat(" ", column)) + "\n")
 }

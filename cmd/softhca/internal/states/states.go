@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -58,7 +59,7 @@ func Table(w io.Writer, types []ib.QPType) error {
 			if anywhere(r.To) {
 				continue
 			}
-			required, optional := wrap(r.Required.Names(), requiredWidth), wrap(r.Optional.Names(), optionalWidth)
+			required, optional := names(r.Required, requiredWidth), names(r.Optional, optionalWidth)
 			for i := range max(len(required), len(optional)) {
 				from, to := "", ""
 				if i == 0 {
@@ -73,6 +74,14 @@ func Table(w io.Writer, types []ib.QPType) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// names returns the attributes of a mask in lines, "-" if there are none.
+func names(mask ib.AttrMask, width int) []string {
+	if mask == 0 {
+		return []string{"-"}
+	}
+	return text.Wrap(strings.Join(mask.Names(), " "), width, 0)
 }
 
 // anywhere reports whether a state is reached from every state, with no

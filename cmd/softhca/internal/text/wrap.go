@@ -1,13 +1,13 @@
-package demo
+package text
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// wrap breaks s at blanks into lines of so many columns, those after the first
+// Wrap breaks s at blanks into lines of so many columns, those after the first
 // shorter by indent. A word that is longer has a line of its own.
-func wrap(s string, width, indent int) []string {
+func Wrap(s string, width, indent int) []string {
 	var lines []string
 	line, room := "", width
 	for i, word := range strings.Split(s, " ") {
