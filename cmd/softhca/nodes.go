@@ -7,7 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
+	"github.com/softhca/softhca/cmd/softhca/internal/mckey"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
+	"github.com/softhca/softhca/cmd/softhca/internal/ucmatose"
+	"github.com/softhca/softhca/cmd/softhca/internal/udaddy"
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
 )
 
 // nodesFlags are the flags that ucmatose and udaddy have in common.
@@ -78,4 +84,169 @@ func registerLoad(cmd *cobra.Command, l *nodes.Load, what string) {
 	fs.IntVarP(&l.Count, "count", "C", 10, "messages of each, and in each direction; 0 for none")
 	fs.IntVarP(&l.Size, "size", "S", 100, "`bytes` of a message")
 	fs.DurationVar(&l.Idle, "idle", 30*time.Second, "give up when nothing happens for so long; 0: never")
+}
+
+func newUcmatoseCommand(g *globals) *cobra.Command {
+	f := &ucmatoseFlags{nodesFlags: nodesFlags{connectFlags: connectFlags{globals: g}}}
+	cmd := &cobra.Command{
+		Use:   "ucmatose [-s HOST]",
+		Short: "Connect many RC queue pairs and send messages, also with rdma-core's ucmatose",
+		Long: `ucmatose connects a number of RC queue pairs at once through the connection manager. The server then sends its
+messages on each, the client sends as many back, and the server disconnects. Either side may be the Linux program: options,
+port, messages and output are its own. It is the server without -s, and with -s the client of the server there.
+
+Both sides must agree on -c, -C and -S. The server ends when all its connections have ended. Whoever waits for the other side
+for longer than --idle gives up, but for a server's wait for its first client.`,
+		Example: `  softhca ucmatose -b 127.0.0.1                             a server, and in another terminal its client:
+  softhca ucmatose -s 127.0.0.1 --addr 127.0.0.2
+  softhca ucmatose -c 5 -C 100 -S 4000 --addr eth0          a server for five connections, and its client elsewhere:
+  softhca ucmatose -s 192.0.2.7 -c 5 -C 100 -S 4000
+  softhca ucmatose -s 192.0.2.7 --fault 'drop op=RTU nth=1' --capture rtu.pcapng`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.register(cmd, &f.Load, "connections")
+	fs := cmd.Flags()
+	fs.StringVarP(&f.space, "port-space", "P", "tcp", "`port space`: tcp or ib")
+	fs.StringVarP(&f.Port, "port", "p", "7471", "`port` number or service name")
+	fs.BoolVarP(&f.Migrate, "migrate", "m", false, "move the connections to another event channel before they end")
+	fs.Uint8VarP(&f.ackTimeout, "ack-timeout", "a", 0, "local ACK timeout of the queue pairs, a `code`: 4.096 µs times two to its power, 0 to 31")
+	return cmd
+}
+
+// ucmatoseFlags are the flags of ucmatose.
+type ucmatoseFlags struct {
+	nodesFlags
+	ucmatose.Options
+	ackTimeout uint8
+}
+
+func (f *ucmatoseFlags) run(cmd *cobra.Command) error {
+	if err := f.check(cmd, &f.Load); err != nil {
+		return err
+	}
+	f.Host, f.Bind, f.TOS = f.host, f.bind, f.typeOfService(cmd)
+	f.Space = []rdmacm.PortSpace{rdmacm.IB, rdmacm.TCP}[f.portSpace(cmd, "ib", "tcp")]
+	if cmd.Flags().Changed("ack-timeout") {
+		if f.ackTimeout > 31 {
+			return usagef("--ack-timeout %d: want a code of 5 bits, 0 to 31", f.ackTimeout)
+		}
+		f.AckTimeout = &f.ackTimeout
+	}
+	return f.connectFlags.run(cmd, func(opener adapter.Opener) error {
+		return ucmatose.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}.Run(cmd.Context())
+	})
+}
+
+func newUdaddyCommand(g *globals) *cobra.Command {
+	f := &udaddyFlags{nodesFlags: nodesFlags{connectFlags: connectFlags{globals: g}}}
+	cmd := &cobra.Command{
+		Use:   "udaddy [-s HOST]",
+		Short: "Find UD queue pairs by SIDR and send datagrams, also with rdma-core's udaddy",
+		Long: `udaddy finds a number of UD queue pairs through the connection manager, by SIDR. The client then sends its datagrams to
+each, and the server sends as many back. Either side may be the Linux program: options, messages and output are its own, and
+so is the port, which is always 7174. It is the server without -s, and with -s the client of the server there.
+
+Both sides must agree on -c, -C and -S. Nobody repeats a datagram that is lost: whoever waits for longer than --idle gives up,
+but for a server's wait for its first client. A burst of more than some hundred may overflow the receiver's socket buffer.`,
+		Example: `  softhca udaddy -b 127.0.0.1                               a server, and in another terminal its client:
+  softhca udaddy -s 127.0.0.1 --addr 127.0.0.2
+  softhca udaddy -c 3 -S 1024 --addr eth0                   a server for three connections, and its client elsewhere:
+  softhca udaddy -s 192.0.2.7 -c 3 -S 1024
+  softhca udaddy -s 192.0.2.7 --fault 'drop op=SIDR_REP nth=1'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.register(cmd, &f.Load, "queue pairs")
+	fs := cmd.Flags()
+	fs.StringVarP(&f.space, "port-space", "P", "udp", "`port space`: udp; ipoib does not exist with RoCE")
+	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "the same as a `number`: 0x111 or 0x2")
+	cmd.MarkFlagsMutuallyExclusive("port-space", "port-space-number")
+	return cmd
+}
+
+// udaddyFlags are the flags of udaddy.
+type udaddyFlags struct {
+	nodesFlags
+	udaddy.Options
+	number uint16
+}
+
+func (f *udaddyFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.check(cmd, &f.Load); err != nil {
+		return err
+	}
+	f.Host, f.Bind, f.TOS = f.host, f.bind, f.typeOfService(cmd)
+	f.Space = rdmacm.IPoIB
+	if f.portSpace(cmd, "ipoib", "udp") == 1 {
+		if f.Space, err = datagramSpace(f.number); err != nil {
+			return err
+		}
+	}
+	return f.connectFlags.run(cmd, func(opener adapter.Opener) error {
+		return udaddy.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}.Run(cmd.Context())
+	})
+}
+
+// datagramSpace returns the port space of a number.
+func datagramSpace(number uint16) (rdmacm.PortSpace, error) {
+	space := rdmacm.PortSpace(number)
+	if space != rdmacm.UDP && space != rdmacm.IPoIB {
+		return 0, usagef("port space %#x (-p): want %#x for UDP or %#x for IPoIB; the port cannot be chosen", number, uint16(rdmacm.UDP), uint16(rdmacm.IPoIB))
+	}
+	return space, nil
+}
+
+func newMckeyCommand(g *globals) *cobra.Command {
+	// It sends no message of the connection manager, so there is nothing to set.
+	f := &mckeyFlags{connectFlags: connectFlags{globals: g, timeout: ib.AckTimeout(cmTimeout), retries: cmRetries}}
+	cmd := &cobra.Command{
+		Use:   "mckey -m GROUP [-s]",
+		Short: "Send and receive multicast datagrams, also with rdma-core's mckey",
+		Long: `mckey has a number of UD queue pairs join a multicast group through the connection manager. With -s each then sends its
+datagrams to the group; without -s each receives as many, from whomever they come. Either side may be the Linux program
+(which has only IPv4 here): options, messages and output are its own. There may be several senders and receivers.
+
+All sides wait for --pause between joining and sending: the receivers must be there when the first datagram is sent. Nobody
+repeats one that is lost. A receiver waits for its first datagram as long as it takes; if then nothing comes for --idle,
+it gives up.
+
+The adapter is on --addr, else on -b, else on the address from which the way to the group begins.`,
+		Example: `  softhca mckey -m 239.77.0.1 -b 127.0.0.1                  a receiver, and in another terminal a sender:
+  softhca mckey -m 239.77.0.1 -b 127.0.0.2 -s
+  softhca mckey -m ff15::77 --addr eth0 -c 2 -C 100         two queue pairs that receive a hundred datagrams each
+  softhca mckey -m 239.77.0.1 -b 192.0.2.1 -s -o -S 1024    join as a sender only`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&f.Group, "group", "m", "", "multicast `address`")
+	fs.StringVarP(&f.MGID, "mgid", "M", "", "unmapped multicast `GID` in place of -m, with -b; does not exist with RoCE")
+	fs.BoolVarP(&f.Sender, "sender", "s", false, "send; without it receive")
+	fs.StringVarP(&f.Bind, "bind", "b", "", "own `address` (default: that of the route to the group)")
+	registerLoad(cmd, &f.Load, "queue pairs")
+	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "port space, a `number`: 0x111 for UDP; 0x2, IPoIB, does not exist with RoCE")
+	fs.BoolVarP(&f.SendOnly, "send-only", "o", false, "join as a member that only sends")
+	fs.BoolVarP(&f.NoLoop, "no-loopback", "l", false, "leave out what this side sends itself; not supported, nor is it by Linux's Soft-RoCE")
+	fs.DurationVar(&f.Pause, "pause", 3*time.Second, "time between joining and sending")
+	return cmd
+}
+
+// mckeyFlags are the flags of mckey.
+type mckeyFlags struct {
+	connectFlags
+	mckey.Options
+	number uint16
+}
+
+func (f *mckeyFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.Check(); err != nil {
+		return &usageError{err}
+	}
+	if f.Space, err = datagramSpace(f.number); err != nil {
+		return err
+	}
+	return f.connectFlags.run(cmd, func(opener adapter.Opener) error {
+		return mckey.Side{Options: f.Options, Opener: opener, Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}.Run(cmd.Context())
+	})
 }

@@ -4,8 +4,8 @@
 // for completions, and for either.
 //
 // Reading order: adapter.go (Opener, Adapter), lookup.go (host names, service
-// names, the source by route), resources.go (objects and their end), move.go
-// (states of queue pairs), queue.go, event.go, conn.go (a connection).
+// names, the source by route), resources.go (objects and their end, states of
+// queue pairs), event.go (waits), conn.go (a connection).
 //
 // The package knows no flags and prints nothing.
 package adapter

@@ -2,8 +2,10 @@ package adapter
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -93,4 +95,18 @@ func (r *Resources) NewIDQP(id *rdmacm.ID, pd *verbs.PD, attr *verbs.QPInitAttr)
 // NewAH creates an address handle.
 func (r *Resources) NewAH(pd *verbs.PD, attr ib.AHAttr) *verbs.AH {
 	return made(r, func() (*verbs.AH, error) { return pd.CreateAH(attr) }, (*verbs.AH).Destroy)
+}
+
+// Move moves a queue pair through states, each with those of the attributes that
+// the move requires.
+func Move(q *verbs.QP, attr ib.QPAttr, states ...ib.QPState) error {
+	for _, to := range states {
+		// Of a move that there is not, Modify says so.
+		required, _, _ := qp.Transition(q.Type(), q.State(), to)
+		attr.State = to
+		if err := q.Modify(&attr, required|ib.AttrState); err != nil {
+			return fmt.Errorf("modify to %v: %w", to, err)
+		}
+	}
+	return nil
 }

@@ -6,11 +6,10 @@
 // other, looks whether they leave anything behind, and measures beside them
 // what as many messages cost without RDMA.
 //
-// Reading order: options.go, cmtime.go (Client, Server), step.go, timing.go,
-// phase.go and client.go (all connections at once, a step at a time), server.go,
-// waiter.go (how both wait), local.go (both in one process) with rerun.go and
-// cycle.go (lives of connections), leak.go, raw.go (messages without RDMA),
-// table.go and summary.go (results).
+// Reading order: cmtime.go (Client, Server), phase.go and client.go (all
+// connections at once, a step at a time), server.go, waiter.go (how both wait),
+// local.go (both in one process) with cycle.go (lives of connections), leak.go,
+// raw.go (messages without RDMA), summary.go (times and results).
 //
 // The package opens no adapter by itself.
 package cmtime

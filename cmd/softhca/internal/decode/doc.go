@@ -2,8 +2,8 @@
 // a JSON object for each, and counts at the end.
 //
 // Reading order: decode.go (a file, its packets, the counts), packet.go (what
-// is told of one packet), mad.go and message.go (of management datagrams and CM
-// messages), line.go (its text).
+// is told of one packet), message.go (of management datagrams and CM messages),
+// line.go (its text).
 //
 // The package never keeps packets, and input of any kind gives counts or an
 // error.

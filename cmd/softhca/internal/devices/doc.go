@@ -1,7 +1,7 @@
 // Package devices describes adapters as ibv_devinfo does: the port with what
 // it can do, the tables and the limits.
 //
-// Reading order: devices.go (which there are, what is told of one), text.go.
+// Reading order: devices.go is all of it.
 //
 // The package opens an adapter only to ask it, and closes it again.
 package devices

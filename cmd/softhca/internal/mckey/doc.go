@@ -2,7 +2,7 @@
 // or receive a number of datagrams, as rdma-core's mckey does: either side may
 // be the Linux program.
 //
-// Reading order: options.go, mckey.go.
+// mckey.go is all of it.
 //
 // The package opens no adapter by itself. Nobody looks at what the datagrams
 // hold, and nobody repeats one that is lost.

@@ -3,8 +3,8 @@
 // all on one event channel. Then each node sends or receives its messages, and
 // at the end the test says what status it returns.
 //
-// Reading order: load.go (what is transferred), program.go (Run), test.go (Test:
-// the nodes of a run, its lines and its waits), node.go, status.go.
+// Reading order: program.go (what is transferred, Run, the status), test.go (Test:
+// the nodes of a run, its lines and its waits), node.go.
 //
 // The package decides nothing about the order of a test: the programs do. It
 // opens no adapter.

@@ -5,11 +5,63 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
 )
+
+// Load is what is transferred, and how patiently.
+type Load struct {
+	Connections int
+	Count       int           // messages of a connection in each direction
+	Size        int           // bytes of a message; 0 makes Count 0
+	Idle        time.Duration // give up when nothing happens for so long; 0: never
+}
+
+// Limits of a Load, so that its memory is bounded.
+const (
+	maxConnections = 1 << 14
+	maxSize        = 1 << 30
+	maxMemory      = 1 << 30 // bytes of all buffers
+)
+
+// Check returns what is wrong with the load. Whether the adapter has queues for
+// Count messages is seen when they are made.
+func (l *Load) Check() error {
+	switch {
+	case l.Connections < 1 || l.Connections > maxConnections:
+		return fmt.Errorf("%d connections: want 1 to %d", l.Connections, maxConnections)
+	case l.Count < 0:
+		return fmt.Errorf("count %d: want a number of messages, or 0 for none", l.Count)
+	case l.Size < 0 || l.Size > maxSize:
+		return fmt.Errorf("size %d: want 0 to %d bytes", l.Size, maxSize)
+	case l.Connections*l.buffer() > maxMemory:
+		return fmt.Errorf("the buffers of %d connections with messages of %d bytes are larger than %d bytes", l.Connections, l.Size, maxMemory)
+	case l.Idle < 0:
+		return fmt.Errorf("idle %v: want a time, or 0 for no limit", l.Idle)
+	}
+	return nil
+}
+
+// Messages returns how many messages a connection sends, and receives.
+func (l *Load) Messages() int {
+	if l.Size == 0 {
+		return 0
+	}
+	return l.Count
+}
+
+// grhBytes stand before the payload of a UD message in the receive buffer.
+const grhBytes = 40
+
+// slot is the room of a receive, enough for either service.
+func (l *Load) slot() int { return grhBytes + l.Size }
+
+// buffer is the memory of a node: the first receive, the other receives, and
+// what is sent.
+func (l *Load) buffer() int { return 2*l.slot() + l.Size }
 
 // Program is one of the programs, in one of its roles.
 type Program struct {
@@ -63,4 +115,42 @@ func (p Program) Run(ctx context.Context, do func(*Test) error) (err error) {
 	err = do(t)
 	t.part(ctx)
 	return err
+}
+
+// Coded is an error with the status that the program returns for it.
+type Coded struct {
+	Code int
+	Err  error
+}
+
+// Error is that of the error.
+func (c *Coded) Error() string { return c.Err.Error() }
+
+// Unwrap returns the error.
+func (c *Coded) Unwrap() error { return c.Err }
+
+// What the programs return where no event tells.
+const (
+	statusFailed = -1
+	statusNoName = -2 // EAI_NONAME
+)
+
+// Status returns what the programs of rdmacm-utils return after an error: 0 for
+// none, the status of the event that it was, or a negative number.
+func Status(err error) int {
+	var coded *Coded
+	var failure *adapter.Failure
+	var lookup *net.DNSError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &coded):
+		return coded.Code
+	case errors.As(err, &failure) && failure.Status != 0:
+		return failure.Status
+	case errors.As(err, &lookup):
+		return statusNoName
+	default:
+		return statusFailed
+	}
 }

@@ -7,8 +7,8 @@
 // that the side which received it checks: a measurement that moved wrong
 // bytes is an error, not a number.
 //
-// Reading order: op.go and plan.go (what is measured), control.go (the
+// Reading order: plan.go (what is measured), control.go (the
 // agreement), localside.go (one side's buffers and queue pairs), client.go,
 // sprint.go (many messages), pingpong.go (one at a time), server.go, sink.go,
-// meter.go, summary.go, report.go and failure.go (the result).
+// summary.go, report.go and failure.go (the result).
 package perf

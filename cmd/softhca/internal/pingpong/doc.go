@@ -5,10 +5,10 @@
 // The client sends first; each side sends after it has received. The server
 // sends back the bytes that it got, and the client checks them.
 //
-// Reading order: options.go, pingpong.go (Client and Server), exchange.go and
-// dest.go (how the two sides tell each other their queue pairs over TCP),
-// session.go (the objects of a side and their way to RTS), loop.go (the
-// messages), result.go.
+// Reading order: options.go, pingpong.go (Client and Server), exchange.go (how the
+// two sides tell each other their queue pairs over TCP) and peer.go (how they tell
+// each other their end), session.go (the objects of a side and their way to RTS),
+// loop.go (the messages).
 //
 // The package opens no adapter: the caller does, once the address is known.
 package pingpong

@@ -4,11 +4,9 @@
 // In each ping the client names a buffer with a text, which the server READs;
 // then the client names another one, into which the server WRITEs it back.
 //
-// Reading order: options.go, rping.go (Client), server.go (Server), session.go
-// (the server's part of a ping), ping.go (the client's), endpoint.go (what a
-// connection is made of), step.go (what its events and completions do),
-// ownqp.go (queue pairs that rdmacm does not move), state.go, message.go,
-// text.go, printer.go.
+// Reading order: rping.go (Client), server.go (Server), ping.go (both parts of a
+// ping), endpoint.go (what a connection is made of), step.go (what its events and
+// completions do), message.go.
 //
 // The package opens no adapter by itself, and never trusts what a peer sends:
 // it reads and writes no more than its own buffers hold.

@@ -4,7 +4,7 @@
 //
 // The server sends first, and disconnects at the end.
 //
-// Reading order: options.go, ucmatose.go (Side), client.go, server.go.
+// Reading order: ucmatose.go (Side), client.go, server.go.
 //
 // The package opens no adapter by itself. Nobody looks at what the messages
 // hold.

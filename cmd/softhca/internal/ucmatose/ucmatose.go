@@ -7,7 +7,22 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
 )
+
+// Options are what the user may choose. The load is to be the same on both
+// sides.
+type Options struct {
+	nodes.Load
+	Host  string // client: the server
+	Bind  string // own address; "": any, or that of the route
+	Port  string
+	Space rdmacm.PortSpace
+	// TOS and AckTimeout are set on the connections unless they are nil. The
+	// type of service is for the client to choose.
+	TOS, AckTimeout *uint8
+	Migrate         bool // move to another event channel before the end
+}
 
 // name is what the program calls itself.
 const name = "cmatose"
