@@ -97,13 +97,13 @@ func (m *member) run(ctx context.Context) error {
 	if err := m.Decide(ctx, "the group"); err != nil {
 		return err
 	}
-	if err := m.pause(ctx); err != nil || m.Messages() == 0 {
+	if err := m.pause(ctx); err != nil {
 		return err
 	}
 	if m.o.Sender {
-		return m.send(ctx)
+		return m.Transfer(ctx, nodes.Step{Title: "initiating data transfers", Do: m.Send}, nodes.Step{Do: m.AwaitSends})
 	}
-	return m.receive(ctx)
+	return m.Transfer(ctx, nodes.Step{Title: "receiving data transfers", Do: m.receive})
 }
 
 // pause lets the others join.
@@ -116,28 +116,12 @@ func (m *member) pause(ctx context.Context) error {
 	}
 }
 
-func (m *member) send(ctx context.Context) error {
-	m.Line("initiating data transfers")
-	if err := m.Send(); err != nil {
-		return err
-	}
-	if err := m.AwaitSends(ctx); err != nil {
-		return err
-	}
-	m.Line("data transfers complete")
-	return nil
-}
-
+// receive waits for the first datagram as long as it takes.
 func (m *member) receive(ctx context.Context) error {
-	m.Line("receiving data transfers")
-	if _, _, err := m.Nodes[0].AwaitFirst(ctx, 0); err != nil { // it comes when it comes
+	if _, _, err := m.Nodes[0].AwaitFirst(ctx, 0); err != nil {
 		return err
 	}
-	if err := m.AwaitRecvs(ctx); err != nil {
-		return err
-	}
-	m.Line("data transfers complete")
-	return nil
+	return m.AwaitRecvs(ctx)
 }
 
 // act does what an event asks for.

@@ -52,8 +52,29 @@ func (n *Node) Become(s State) {
 // Connected reports whether the node is in that state.
 func (n *Node) Connected() bool { return n.state == Connected }
 
-// ResolveRoute goes on where the address is resolved.
-func (n *Node) ResolveRoute() error { return n.ID.ResolveRoute(resolveTimeout) }
+// ResolveRoute goes on where the address is resolved, with the options of the
+// connection that are set before.
+func (n *Node) ResolveRoute() error {
+	if tos := n.test.TOS; tos != nil {
+		if err := n.ID.SetTOS(*tos); err != nil {
+			return err
+		}
+	}
+	if code := n.test.AckTimeout; code != nil {
+		if err := n.ID.SetAckTimeout(*code); err != nil {
+			return err
+		}
+	}
+	return n.ID.ResolveRoute(resolveTimeout)
+}
+
+// Connect makes the queue pair of a client's node and asks the server.
+func (n *Node) Connect(param *rdmacm.ConnParam) error {
+	if err := n.Prepare(); err != nil {
+		return err
+	}
+	return n.ID.Connect(param)
+}
 
 // Create makes the queue pair and its memory.
 func (n *Node) Create() error {

@@ -70,11 +70,14 @@ type Program struct {
 	// Service is what the nodes' queue pairs are: RC or UD.
 	Service ib.QPType
 	Load
-	Opener     adapter.Opener
-	Host, Port string    // the server, as Opener.Client takes it; no Host: be a server
-	Bind       string    // own address; "": any, or that of the route
-	Out        io.Writer // the lines of the program
-	Err        io.Writer // everything else
+	// TOS and AckTimeout are set on the connections unless they are nil. The
+	// type of service is for the client to choose.
+	TOS, AckTimeout *uint8
+	Opener          adapter.Opener
+	Host, Port      string    // the server, as Opener.Client takes it; no Host: be a server
+	Bind            string    // own address; "": any, or that of the route
+	Out             io.Writer // the lines of the program
+	Err             io.Writer // everything else
 }
 
 // open opens the adapter and its connection manager.

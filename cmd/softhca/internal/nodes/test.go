@@ -143,8 +143,32 @@ func (t *Test) Decide(ctx context.Context, what string) error {
 	return t.failed
 }
 
+// Step is a part of a transfer, with the line that says that it begins, if there
+// is one.
+type Step struct {
+	Title string
+	Do    func(context.Context) error
+}
+
+// Transfer takes one step after the other, if there are messages.
+func (t *Test) Transfer(ctx context.Context, steps ...Step) error {
+	if t.Messages() == 0 {
+		return nil
+	}
+	for _, s := range steps {
+		if s.Title != "" {
+			t.Line("%s", s.Title)
+		}
+		if err := s.Do(ctx); err != nil {
+			return err
+		}
+	}
+	t.Line("data transfers complete")
+	return nil
+}
+
 // Send posts the messages of all nodes.
-func (t *Test) Send() error { return t.each((*Node).PostSends) }
+func (t *Test) Send(context.Context) error { return t.each((*Node).PostSends) }
 
 // AwaitSends waits for the messages of all nodes, as Node.AwaitSends does.
 func (t *Test) AwaitSends(ctx context.Context) error {
@@ -174,6 +198,24 @@ func (t *Test) NewNode(id *rdmacm.ID) *Node {
 	t.Nodes = append(t.Nodes, n)
 	t.tally[n.state]++
 	return n
+}
+
+// Accept accepts the request that an ID came with. If that fails the end of the ID
+// rejects it.
+func (t *Test) Accept(id *rdmacm.ID) (*Node, error) {
+	n := t.NewNode(id)
+	err := n.Prepare()
+	if err == nil && t.AckTimeout != nil {
+		err = id.SetAckTimeout(*t.AckTimeout)
+	}
+	if err == nil {
+		err = id.Accept(nil)
+	}
+	if err != nil {
+		t.Line("%s: failing connection request", t.Name)
+		n.Become(Failed)
+	}
+	return n, err
 }
 
 // In returns how many nodes are in a state.

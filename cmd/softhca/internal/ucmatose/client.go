@@ -24,7 +24,11 @@ func (c *client) run(ctx context.Context) error {
 	if err := c.Decide(ctx, "the server"); err != nil {
 		return err
 	}
-	if err := c.transfer(ctx); err != nil {
+	// If the last acknowledgement is lost the server may have disconnected before
+	// this side knows that all has arrived.
+	err := c.Transfer(ctx, nodes.Step{Title: "receiving data transfers", Do: c.AwaitRecvs},
+		nodes.Step{Title: "sending replies", Do: c.reply}, nodes.Step{Do: c.AwaitSends})
+	if err != nil {
 		return err
 	}
 	if c.o.Migrate {
@@ -35,27 +39,10 @@ func (c *client) run(ctx context.Context) error {
 	return c.AwaitEnds(ctx, "the server to disconnect")
 }
 
-// transfer receives the server's messages and then replies.
-func (c *client) transfer(ctx context.Context) error {
-	if c.replied {
-		return nil
-	}
-	c.Line("receiving data transfers")
-	if err := c.AwaitRecvs(ctx); err != nil {
-		return err
-	}
-	c.Line("sending replies")
+// reply posts the messages of the client.
+func (c *client) reply(ctx context.Context) error {
 	c.replied = true
-	if err := c.Send(); err != nil {
-		return err
-	}
-	// If the last acknowledgement is lost the server may have disconnected
-	// before this side knows that all has arrived.
-	if err := c.AwaitSends(ctx); err != nil {
-		return err
-	}
-	c.Line("data transfers complete")
-	return nil
+	return c.Send(ctx)
 }
 
 // act does what an event asks for.
@@ -63,16 +50,10 @@ func (c *client) act(e *rdmacm.Event) error {
 	n := e.ID.Context.(*nodes.Node)
 	switch e.Type {
 	case rdmacm.EventAddrResolved:
-		if err := c.set(n.ID); err != nil {
-			return err
-		}
 		return n.ResolveRoute()
 	case rdmacm.EventRouteResolved:
-		if err := n.Prepare(); err != nil {
-			return err
-		}
 		// With no RNR retries, as ucmatose: all receives are there before.
-		return n.ID.Connect(&rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 5})
+		return n.Connect(&rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 5})
 	case rdmacm.EventEstablished:
 		n.Become(nodes.Connected)
 	case rdmacm.EventDisconnected:
@@ -87,20 +68,6 @@ func (c *client) act(e *rdmacm.Event) error {
 	case rdmacm.EventTimewaitExit:
 	default:
 		return c.Fail(n, e)
-	}
-	return nil
-}
-
-// set sets the options of a connection that are set before its route is
-// resolved.
-func (c *client) set(id *rdmacm.ID) error {
-	if c.o.TOS != nil {
-		if err := id.SetTOS(*c.o.TOS); err != nil {
-			return err
-		}
-	}
-	if c.o.AckTimeout != nil {
-		return id.SetAckTimeout(*c.o.AckTimeout)
 	}
 	return nil
 }

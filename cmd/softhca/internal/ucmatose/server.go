@@ -39,7 +39,10 @@ func (v *server) run(ctx context.Context) error {
 		}
 	}
 	v.step = transferring
-	if err := v.transfer(ctx); err != nil {
+	err := v.Transfer(ctx, nodes.Step{Title: "initiating data transfers", Do: v.Send},
+		nodes.Step{Title: "completing sends", Do: v.AwaitSends},
+		nodes.Step{Title: "receiving data transfers", Do: v.AwaitRecvs})
+	if err != nil {
 		return err
 	}
 	if v.o.Migrate {
@@ -48,27 +51,6 @@ func (v *server) run(ctx context.Context) error {
 		}
 	}
 	return v.part(ctx)
-}
-
-// transfer sends the messages and then receives the replies.
-func (v *server) transfer(ctx context.Context) error {
-	if v.Messages() == 0 {
-		return nil
-	}
-	v.Line("initiating data transfers")
-	if err := v.Send(); err != nil {
-		return err
-	}
-	v.Line("completing sends")
-	if err := v.AwaitSends(ctx); err != nil {
-		return err
-	}
-	v.Line("receiving data transfers")
-	if err := v.AwaitRecvs(ctx); err != nil {
-		return err
-	}
-	v.Line("data transfers complete")
-	return nil
 }
 
 // part disconnects, and waits until all have agreed.
@@ -137,24 +119,6 @@ func (v *server) request(e *rdmacm.Event) error {
 		}
 		return err
 	}
-	n := v.NewNode(e.ID)
-	if err := v.accept(n); err != nil {
-		v.Line("%s: failing connection request", name)
-		n.Become(nodes.Failed)
-		return err
-	}
-	return nil
-}
-
-// accept accepts a request. If that fails the end of its ID rejects it.
-func (v *server) accept(n *nodes.Node) error {
-	if err := n.Prepare(); err != nil {
-		return err
-	}
-	if v.o.AckTimeout != nil {
-		if err := n.ID.SetAckTimeout(*v.o.AckTimeout); err != nil {
-			return err
-		}
-	}
-	return n.ID.Accept(nil)
+	_, err := v.Accept(e.ID)
+	return err
 }

@@ -40,7 +40,7 @@ type Side struct {
 // with the first error; all is closed then.
 func (s Side) Run(ctx context.Context) error {
 	p := nodes.Program{
-		Name: name, Role: "server", Service: ib.RC, Load: s.Load,
+		Name: name, Role: "server", Service: ib.RC, Load: s.Load, TOS: s.TOS, AckTimeout: s.AckTimeout,
 		Opener: s.Opener, Host: s.Host, Port: s.Port, Bind: s.Bind, Out: s.Out, Err: s.Err,
 	}
 	if s.Host == "" {

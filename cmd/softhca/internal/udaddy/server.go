@@ -33,32 +33,18 @@ func (v *server) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.Messages() == 0 {
-		return nil
-	}
-	return v.transfer(ctx)
+	return v.Transfer(ctx, nodes.Step{Title: "receiving data transfers", Do: v.receive},
+		nodes.Step{Title: "sending replies", Do: v.Send}, nodes.Step{Do: v.AwaitSends})
 }
 
-// transfer receives the clients' datagrams and then replies.
-func (v *server) transfer(ctx context.Context) error {
-	v.Line("receiving data transfers")
+// receive receives the clients' datagrams.
+func (v *server) receive(ctx context.Context) error {
 	for _, n := range v.Nodes {
 		if err := v.findClient(ctx, n); err != nil {
 			return err
 		}
-		if err := n.AwaitRecvs(ctx); err != nil {
-			return err
-		}
 	}
-	v.Line("sending replies")
-	if err := v.Send(); err != nil {
-		return err
-	}
-	if err := v.AwaitSends(ctx); err != nil {
-		return err
-	}
-	v.Line("data transfers complete")
-	return nil
+	return v.AwaitRecvs(ctx)
 }
 
 // findClient learns from the first datagram where to reply.
@@ -91,21 +77,11 @@ func (v *server) act(e *rdmacm.Event) error {
 	if len(v.Nodes) == v.Connections {
 		return v.Refuse(e)
 	}
-	n := v.NewNode(e.ID)
-	if err := v.accept(n); err != nil {
-		v.Line("%s: failing connection request", name)
-		return err
+	n, err := v.Accept(e.ID)
+	if err == nil {
+		v.clients[e.ID.PeerAddr()] = n
 	}
-	v.clients[e.ID.PeerAddr()] = n
-	return nil
-}
-
-// accept accepts a request. If that fails the end of its ID rejects it.
-func (v *server) accept(n *nodes.Node) error {
-	if err := n.Prepare(); err != nil {
-		return err
-	}
-	return n.ID.Accept(nil)
+	return err
 }
 
 // repeat answers a client that asks once more, as the answer was lost: with the

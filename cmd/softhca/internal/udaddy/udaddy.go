@@ -38,7 +38,7 @@ type Side struct {
 // the first error; all is closed then.
 func (s Side) Run(ctx context.Context) error {
 	p := nodes.Program{
-		Name: name, Role: "server", Service: ib.UD, Load: s.Load,
+		Name: name, Role: "server", Service: ib.UD, Load: s.Load, TOS: s.TOS,
 		Opener: s.Opener, Host: s.Host, Port: port, Bind: s.Bind, Out: s.Out, Err: s.Err,
 	}
 	if s.Host == "" {
@@ -63,24 +63,11 @@ func (c *client) run(ctx context.Context) error {
 	if err := c.Resolve(c.o.Space); err != nil {
 		return err
 	}
-	if err := c.Decide(ctx, "the server"); err != nil || c.Messages() == 0 {
+	if err := c.Decide(ctx, "the server"); err != nil {
 		return err
 	}
-	return c.transfer(ctx)
-}
-
-// transfer sends the datagrams and then receives the server's.
-func (c *client) transfer(ctx context.Context) error {
-	c.Line("initiating data transfers")
-	if err := c.Send(); err != nil {
-		return err
-	}
-	c.Line("receiving data transfers")
-	if err := c.AwaitRecvs(ctx); err != nil {
-		return err
-	}
-	c.Line("data transfers complete")
-	return nil
+	return c.Transfer(ctx, nodes.Step{Title: "initiating data transfers", Do: c.Send},
+		nodes.Step{Title: "receiving data transfers", Do: c.AwaitRecvs})
 }
 
 // act does what an event asks for.
@@ -88,17 +75,9 @@ func (c *client) act(e *rdmacm.Event) error {
 	n := e.ID.Context.(*nodes.Node)
 	switch e.Type {
 	case rdmacm.EventAddrResolved:
-		if c.o.TOS != nil {
-			if err := n.ID.SetTOS(*c.o.TOS); err != nil {
-				return err
-			}
-		}
 		return n.ResolveRoute()
 	case rdmacm.EventRouteResolved:
-		if err := n.Prepare(); err != nil {
-			return err
-		}
-		return n.ID.Connect(nil)
+		return n.Connect(nil)
 	case rdmacm.EventEstablished:
 		return n.Reach(e.UD.AH, e.UD.QPN, e.UD.QKey)
 	default:
