@@ -199,11 +199,7 @@ func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server stri
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(sum)
-	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), sum)
-	return err
+	return printResult(cmd.OutOrStdout(), f.asJSON, sum)
 }
 
 // client measures.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -56,6 +55,12 @@ type lossRatio struct {
 	Lossy    perf.Summary `json:"lossy"`
 }
 
+// String returns the result for people.
+func (r lossRatio) String() string {
+	return fmt.Sprintf("lossless: %v\nlossy:    %v\nratio:    %.3f of the payload rate with %g %% of packets lost each way",
+		r.Lossless, r.Lossy, r.Ratio, r.Loss*100)
+}
+
 // compare measures without faults and with loss, and prints the ratio.
 func (f *perfFlags) compare(ctx context.Context, cmd *cobra.Command, beside func(func(string) error) error) error {
 	r := lossRatio{Loss: f.loss}
@@ -75,12 +80,7 @@ func (f *perfFlags) compare(ctx context.Context, cmd *cobra.Command, beside func
 	if r.Lossless.Gbps > 0 {
 		r.Ratio = r.Lossy.Gbps / r.Lossless.Gbps
 	}
-	if f.asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
-	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "lossless: %v\nlossy:    %v\nratio:    %.3f of the payload rate with %g %% of packets lost each way\n",
-		r.Lossless, r.Lossy, r.Ratio, f.loss*100)
-	return err
+	return printResult(cmd.OutOrStdout(), f.asJSON, r)
 }
 
 // serverGrace is how long the server may take to end after its client has: it

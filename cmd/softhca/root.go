@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -202,6 +203,15 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 		}
 		return errors.Join(hca.Close(), file())
 	}, nil
+}
+
+// printResult prints a result: as one JSON object, or as text.
+func printResult(w io.Writer, asJSON bool, result fmt.Stringer) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(result)
+	}
+	_, err := fmt.Fprintln(w, result)
+	return err
 }
 
 // say writes a line to standard error; if that is gone nobody is left to tell.

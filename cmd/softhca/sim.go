@@ -322,9 +322,5 @@ func (f *simFlags) measure(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
-	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), r)
-	return err
+	return printResult(cmd.OutOrStdout(), f.asJSON, r)
 }

@@ -87,14 +87,20 @@ func (c *Conn) Advance(ctx context.Context) error {
 	return c.Happened(event)
 }
 
+// disconnectTime bounds the wait for a peer to agree that a connection ends: long
+// enough for a DREQ that is lost to be sent again.
+const disconnectTime = 10 * time.Second
+
 // HangUp disconnects and waits, not for long, until the peer agrees. It does so
-// also when the program is to end.
+// also when ctx has ended. A wait that takes a second is told.
 func (c *Conn) HangUp(ctx context.Context) error {
 	if err := c.ID.Disconnect(); err != nil {
 		return err
 	}
-	ctx, cancel := c.Adapter.Farewell(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTime)
 	defer cancel()
+	tell := func() { c.Adapter.tell("waiting for the peer to agree that the connection ends") }
+	defer time.AfterFunc(time.Second, tell).Stop()
 	for !c.ended && c.Advance(ctx) == nil {
 		continue // a peer that is gone is no failure of ours
 	}

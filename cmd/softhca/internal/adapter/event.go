@@ -63,8 +63,8 @@ func (q *Queue) arm(out []verbs.WC) (int, error) {
 // the programs of rdma-core.
 const resolveTimeout = 2 * time.Second
 
-// patience is how long a wait lasts before it is told, and between tellings.
-const patience = 5 * time.Second
+// noticeAfter is how long a wait lasts before it is told, and between tellings.
+const noticeAfter = 5 * time.Second
 
 // Failure is an event other than the one that was to come, or one that says
 // that something failed.
@@ -147,7 +147,7 @@ func Next(ctx context.Context, ch *rdmacm.EventChannel) (*rdmacm.Event, error) {
 // A wait that takes long is told.
 func (a *Adapter) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm.EventType) (*rdmacm.Event, error) {
 	for begin := time.Now(); ; {
-		slice, cancel := context.WithTimeout(ctx, patience)
+		slice, cancel := context.WithTimeout(ctx, noticeAfter)
 		e, err := ch.Get(slice)
 		cancel()
 		switch {
@@ -164,22 +164,6 @@ func (a *Adapter) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdma
 		}
 		defer e.Ack()
 		return nil, NewFailure(e)
-	}
-}
-
-// farewell bounds the wait for a peer to agree that a connection ends: long
-// enough for a DREQ that is lost to be sent again.
-const farewell = 10 * time.Second
-
-// Farewell returns the context of such a wait. It does not end with ctx: a
-// program that is to end says goodbye first. A wait that takes long is told.
-// The caller calls cancel.
-func (a *Adapter) Farewell(ctx context.Context) (wait context.Context, cancel context.CancelFunc) {
-	wait, end := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-	late := time.AfterFunc(patience/5, func() { a.tell("waiting for the peer to agree that the connection ends") })
-	return wait, func() {
-		late.Stop()
-		end()
 	}
 }
 

@@ -59,7 +59,7 @@ func (l Local) Run(ctx context.Context) (sum Summary, err error) {
 // both runs the client beside the server: in one thread, or with Events in two.
 func (l Local) both(ctx context.Context, client *adapter.Adapter, srv *server) (sum Summary, err error) {
 	if !l.Events {
-		sum, err = l.measure(ctx, client, srv, duet{srv})
+		sum, err = l.measure(ctx, client, srv, oneThread{srv})
 		return sum, errors.Join(err, srv.bad)
 	}
 	ctx, end := context.WithCancelCause(ctx)

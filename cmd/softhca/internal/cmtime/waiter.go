@@ -25,12 +25,12 @@ func (sleeper) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChann
 
 func (sleeper) look(*adapter.Queue) error { return nil }
 
-// duet polls, and while there is nothing does the server's part: one thread for
+// oneThread polls, and while there is nothing does the server's part: one thread for
 // both sides, neither of which then waits for a thread of the other to be
 // scheduled.
-type duet struct{ server *server }
+type oneThread struct{ server *server }
 
-func (d duet) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
+func (d oneThread) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
 	for ctx.Err() == nil {
 		if n := q.Poll(out); n > 0 { // moves the packets of the adapter
 			return n, nil, nil
@@ -45,7 +45,7 @@ func (d duet) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChanne
 	return 0, nil, context.Cause(ctx)
 }
 
-func (d duet) look(q *adapter.Queue) error {
+func (d oneThread) look(q *adapter.Queue) error {
 	if q != nil {
 		var none [1]verbs.WC
 		q.Poll(none[:])

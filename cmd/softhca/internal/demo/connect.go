@@ -41,13 +41,13 @@ func (n *node) dial(ctx context.Context, peer *node) (err error) {
 	if err = n.id.SetAckTimeout(ackTimeout); err != nil {
 		return err
 	}
-	if err = n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local, patience); err != nil {
+	if err = n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local, waitLimit); err != nil {
 		return err
 	}
 	if _, err = n.wait(ctx, rdmacm.EventAddrResolved); err != nil {
 		return err
 	}
-	if err = n.id.ResolveRoute(patience); err != nil {
+	if err = n.id.ResolveRoute(waitLimit); err != nil {
 		return err
 	}
 	if _, err = n.wait(ctx, rdmacm.EventRouteResolved); err != nil {

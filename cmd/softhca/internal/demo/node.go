@@ -17,8 +17,8 @@ import (
 // regionBytes is the size of the memory that each side lets the other use.
 const regionBytes = 64 << 10
 
-// patience bounds every wait of the demonstration.
-const patience = 3 * time.Second
+// waitLimit bounds every wait of the demonstration.
+const waitLimit = 3 * time.Second
 
 // node is one side: an adapter and what it has.
 type node struct {
@@ -76,7 +76,7 @@ func (n *node) part(off, size int) []byte { return n.mr.Bytes()[off : off+size] 
 
 // next waits for a completion.
 func (n *node) next(ctx context.Context) (verbs.WC, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	var wc [1]verbs.WC
 	for spins := 0; ; spins++ {
@@ -91,7 +91,7 @@ func (n *node) next(ctx context.Context) (verbs.WC, error) {
 
 // event waits for an event of a kind and keeps the others that come.
 func (n *node) event(ctx context.Context, want ib.EventType) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for {
 		e, err := n.Device.GetAsyncEvent(ctx)
@@ -108,7 +108,7 @@ func (n *node) event(ctx context.Context, want ib.EventType) error {
 
 // wait waits for an event of the connection manager.
 func (n *node) wait(ctx context.Context, want rdmacm.EventType) (*rdmacm.Event, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	e, err := n.ch.Get(ctx)
 	if err != nil {

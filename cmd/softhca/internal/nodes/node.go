@@ -171,7 +171,7 @@ func (n *Node) await(ctx context.Context, limit time.Duration, what string, coun
 	for *count < want && n.state != Ended {
 		var k int
 		var e *rdmacm.Event
-		err := n.test.patiently(ctx, limit, "messages", func(ctx context.Context) (err error) {
+		err := n.test.wait(ctx, limit, "messages", func(ctx context.Context) (err error) {
 			if k, e, err = n.queue.WaitEither(ctx, n.test.Channel, wcs[:]); k > 0 {
 				err = nil // those that came at the last moment
 			}

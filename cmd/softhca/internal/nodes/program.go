@@ -12,7 +12,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Load is what is transferred, and how patiently.
+// Load is what is transferred, and how long to wait for it.
 type Load struct {
 	Connections int
 	Count       int           // messages of a connection in each direction

@@ -16,15 +16,15 @@ import (
 // the programs of rdma-core.
 const resolveTimeout = 2 * time.Second
 
-// patience is how long a wait lasts before it is told; then twice as long.
-const patience = 5 * time.Second
+// noticeAfter is how long a wait lasts before it is told; then twice as long.
+const noticeAfter = 5 * time.Second
 
 // progress is how often a transfer that goes on says so.
 const progress = 10 * time.Second
 
-// farewell bounds the wait for peers to agree that connections end, after a
+// disconnectTime bounds the wait for peers to agree that connections end, after a
 // failure or an interruption.
-const farewell = 5 * time.Second
+const disconnectTime = 5 * time.Second
 
 // ErrIdle says that a peer or the network is silent.
 var ErrIdle = errors.New("nothing happened for too long")
@@ -125,13 +125,13 @@ func (t *Test) Resolve(ps rdmacm.PortSpace) error {
 }
 
 // Decide waits until every node of a client is connected or has failed. The
-// connection manager's patience bounds that. After a failure the others do not
-// matter any more: they may have so long as is decent.
+// connection manager's retries bound that. After a failure the others do not
+// matter any more: they may have disconnectTime.
 func (t *Test) Decide(ctx context.Context, what string) error {
 	for t.tally[Pending] > 0 {
 		limit := time.Duration(0)
 		if t.failed != nil {
-			limit = farewell
+			limit = disconnectTime
 		}
 		switch err := t.Event(ctx, limit, what); {
 		case errors.Is(err, ErrIdle):
@@ -250,7 +250,7 @@ func (t *Test) Fail(n *Node, e *rdmacm.Event) error {
 // 0; what says what it is for.
 func (t *Test) Event(ctx context.Context, limit time.Duration, what string) error {
 	var e *rdmacm.Event
-	err := t.patiently(ctx, limit, what, func(ctx context.Context) (err error) {
+	err := t.wait(ctx, limit, what, func(ctx context.Context) (err error) {
 		e, err = t.Channel.Get(ctx)
 		return err
 	})
@@ -261,11 +261,11 @@ func (t *Test) Event(ctx context.Context, limit time.Duration, what string) erro
 	return t.Act(e)
 }
 
-// patiently calls try with contexts that last for a while, until it returns
+// wait calls try with contexts that last for a while, until it returns
 // anything but the end of its context, or limit is over.
-func (t *Test) patiently(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
+func (t *Test) wait(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
 	begin := time.Now()
-	for slice := patience; ; slice *= 2 {
+	for slice := noticeAfter; ; slice *= 2 {
 		left := slice
 		if limit > 0 {
 			left = min(left, limit-time.Since(begin))
@@ -317,13 +317,13 @@ func (t *Test) Disconnect() error {
 }
 
 // part ends the connections that a failure or an interruption left, so that
-// peers need not find out. It waits only as long as is decent: who does not
+// peers need not find out. It does not wait for long: who does not
 // answer is no failure of this side.
 func (t *Test) part(ctx context.Context) {
 	if t.Service != ib.RC || t.tally[Connected] == 0 || t.Disconnect() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTime)
 	defer cancel()
 	for t.tally[Connected] > 0 {
 		e, err := t.Channel.Get(ctx)

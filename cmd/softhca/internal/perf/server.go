@@ -119,7 +119,7 @@ func (s *server) serve() error {
 	}
 	switch {
 	case told == nil && s.end.Failed != "":
-		return s.sympathize(err)
+		return s.clientFailed(err)
 	case err == nil && told != nil:
 		s.told = s.told || errors.As(told, new(*peerError)) // it has ended
 		err = fmt.Errorf("receive the result: %w", told)
@@ -141,10 +141,10 @@ func (s *server) serve() error {
 // tell the same.
 const failureGrace = 2 * time.Second
 
-// sympathize tells a client that failed what this side saw of it, and returns
+// clientFailed tells a client that failed what this side saw of it, and returns
 // what to report here; err is what went wrong here, if anything did: then the
 // client knows already.
-func (s *server) sympathize(err error) error {
+func (s *server) clientFailed(err error) error {
 	failed := fmt.Errorf("%w: %q", ErrPeerFailed, s.end.Failed)
 	if err != nil {
 		return errors.Join(failed, err)

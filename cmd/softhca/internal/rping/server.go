@@ -22,11 +22,8 @@ type daemon struct {
 	adapter  *adapter.Adapter
 	ch       *rdmacm.EventChannel
 	listener *rdmacm.ID
-	limit    int // of connections at a time
-
 	sessions sync.WaitGroup
-	mu       sync.Mutex // guards busy
-	busy     int        // connections
+	busy     chan struct{} // holds one for each connection; its room is their limit
 }
 
 // errServed says that the only client has been served.
@@ -43,11 +40,12 @@ func (s Side) Server(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	d := &daemon{printer: s.printer(), o: &s.Options, adapter: a, ch: a.NewEventChannel(), limit: 1}
-	defer func() { err = errors.Join(err, d.ch.Close()) }()
+	limit := 1
 	if s.Persistent {
-		d.limit = maxSessions
+		limit = maxSessions
 	}
+	d := &daemon{printer: s.printer(), o: &s.Options, adapter: a, ch: a.NewEventChannel(), busy: make(chan struct{}, limit)}
+	defer func() { err = errors.Join(err, d.ch.Close()) }()
 	if err := d.listen(); err != nil {
 		return err
 	}
@@ -123,37 +121,22 @@ func (d *daemon) accept(ctx context.Context, done func(error)) error {
 
 // start serves a client in a goroutine of its own.
 func (d *daemon) start(ctx context.Context, id *rdmacm.ID, done func(error)) error {
-	if !d.take() {
-		return errors.Join(fmt.Errorf("%d are being served, and no more at a time", d.limit), id.Reject(nil), id.Destroy())
+	select {
+	case d.busy <- struct{}{}:
+	default:
+		return errors.Join(fmt.Errorf("%d are being served, and no more at a time", cap(d.busy)), id.Reject(nil), id.Destroy())
 	}
 	e, err := newEndpoint(d.printer, d.o, d.adapter, id)
 	if err != nil {
-		d.give()
+		<-d.busy
 		return err
 	}
 	d.sessions.Go(func() {
 		err := e.session(ctx)
-		d.give()
+		<-d.busy
 		done(err)
 	})
 	return nil
-}
-
-// take counts a connection, unless there are too many.
-func (d *daemon) take() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.busy == d.limit {
-		return false
-	}
-	d.busy++
-	return true
-}
-
-func (d *daemon) give() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.busy--
 }
 
 // session serves one client to its end.

@@ -56,15 +56,15 @@ func (e *endpoint) await(ctx context.Context, want state) error {
 	return nil
 }
 
-// kin is what a role's ID is to the listener's.
-var kin = map[string]string{client: "parent", server: "child"}
+// relations say what the ID of a role is to the listener, as rping prints it.
+var relations = map[string]string{client: "parent", server: "child"}
 
 // requestNames are those of the wr_ids.
 var requestNames = [...]string{recvID: "receive", sendID: "send", readID: "RDMA READ", writeID: "RDMA WRITE"}
 
 // happened acts on an event of the connection.
 func (e *endpoint) happened(event *rdmacm.Event) error {
-	e.step("cma_event type %v cma_id %p (%s)", event.Type, e.ID, kin[e.role])
+	e.step("cma_event type %v cma_id %p (%s)", event.Type, e.ID, relations[e.role])
 	switch event.Type {
 	case rdmacm.EventEstablished:
 		e.step("ESTABLISHED")
