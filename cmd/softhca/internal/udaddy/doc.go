@@ -6,7 +6,7 @@
 // connection where to reply: the address from its GRH, the queue pair from its
 // immediate data.
 //
-// Reading order: udaddy.go (Side, the client), server.go.
+// udaddy.go is all of it.
 //
 // The package opens no adapter by itself. Nobody looks at what the datagrams
 // hold, and nobody repeats one that is lost.
