@@ -168,9 +168,9 @@ func (s *session) idle() error {
 		s.sent, s.o.Iters, s.received, errIdle, s.o.Idle)
 }
 
-// peerEnded returns completions that there are still, or the error of a peer that
-// has ended. What failed there may have failed a request here, which says more.
-func (s *session) peerEnded(out []verbs.WC) (int, error) {
+// ended returns completions that there are still, or why ctx has ended. What failed
+// at the peer may have failed a request here, which says more.
+func (s *session) ended(ctx context.Context, out []verbs.WC) (int, error) {
 	for range 2 {
 		if n := s.cq.Poll(out); n > 0 {
 			return n, nil
@@ -179,7 +179,10 @@ func (s *session) peerEnded(out []verbs.WC) (int, error) {
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("%d of %d messages sent, %d received: %w", s.sent, s.o.Iters, s.received, s.peer.err)
+	if why := context.Cause(ctx); !errors.Is(why, context.Canceled) {
+		return 0, fmt.Errorf("%d of %d messages sent, %d received: %w", s.sent, s.o.Iters, s.received, why)
+	}
+	return 0, ctx.Err()
 }
 
 // wait returns the next completions.
@@ -205,10 +208,8 @@ func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
 		}
 		select {
 		case <-s.channel.C():
-		case <-s.peer.ended:
-			return s.peerEnded(out)
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return s.ended(ctx, out)
 		case <-late:
 			return 0, s.idle()
 		}
@@ -229,12 +230,8 @@ func (s *session) poll(ctx context.Context, out []verbs.WC) (int, error) {
 		if begin.IsZero() {
 			begin = now
 		}
-		select {
-		case <-s.peer.ended:
-			return s.peerEnded(out)
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		default:
+		if ctx.Err() != nil {
+			return s.ended(ctx, out)
 		}
 		if s.o.Idle > 0 && now.Sub(begin) > s.o.Idle {
 			return 0, s.idle()

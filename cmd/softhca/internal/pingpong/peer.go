@@ -2,6 +2,7 @@ package pingpong
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,50 +21,42 @@ const (
 // maxWords bounds what a peer says.
 const maxWords = 4096
 
-// peer is the other side, as far as it speaks over the TCP connection.
-type peer struct {
-	conn  net.Conn
-	ended chan struct{} // is closed when it ends before its time
-	err   error         // why it did, once that is so
+// say writes a line. A peer that does not listen any more is not told.
+func say(conn net.Conn, line string) { _, _ = io.WriteString(conn, line+"\n") }
+
+// tell tells the peer how this side ended.
+func tell(conn net.Conn, err error) {
+	line := finished
+	if err != nil {
+		line = failed + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	say(conn, line)
 }
 
-// watch says hello and begins to listen to how the peer ends.
-func watch(conn net.Conn) *peer {
-	p := &peer{conn: conn, ended: make(chan struct{})}
-	p.say(hello)
-	go p.listen()
-	return p
+// watch says hello, and returns a context that ends when the peer ends before its
+// time. The cause is why. The caller calls cancel.
+func watch(ctx context.Context, conn net.Conn) (_ context.Context, cancel context.CancelFunc) {
+	say(conn, hello)
+	ctx, end := context.WithCancelCause(ctx)
+	go listen(conn, end)
+	return ctx, func() { end(nil) }
 }
 
 // listen returns when nothing more can be learnt. A peer that does not say hello
 // is a program of Linux.
-func (p *peer) listen() {
-	r := bufio.NewReaderSize(p.conn, maxWords)
+func listen(conn net.Conn, end context.CancelCauseFunc) {
+	r := bufio.NewReaderSize(conn, maxWords)
 	line, err := r.ReadSlice('\n')
-	if err == nil && string(line) == hello+"\n" {
-		line, err = r.ReadSlice('\n')
-		switch word, why, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ": "); {
-		case word == failed:
-			p.err = peerFailed(why)
-		case err != nil:
-			p.err = fmt.Errorf("the peer is gone: %w", err)
-		default: // it has finished
-			return
-		}
-		close(p.ended)
-	}
-}
-
-// say writes a line. A peer that does not listen any more is not told.
-func (p *peer) say(line string) { _, _ = io.WriteString(p.conn, line+"\n") }
-
-// tell tells the peer how this side ended.
-func (p *peer) tell(err error) {
-	if err == nil {
-		p.say(finished)
+	if err != nil || string(line) != hello+"\n" {
 		return
 	}
-	p.say(failed + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
+	line, err = r.ReadSlice('\n')
+	switch word, why, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ": "); {
+	case word == failed:
+		end(peerFailed(why))
+	case err != nil:
+		end(fmt.Errorf("the peer is gone: %w", err))
+	}
 }
 
 // peerFailed returns what a peer says went wrong there as an error.

@@ -81,7 +81,7 @@ func (s Side) run(ctx context.Context, client bool, meet func() (net.Conn, error
 	}
 	defer conn.Close()
 	r, err = s.play(ctx, conn, client)
-	(&peer{conn: conn}).tell(err)
+	tell(conn, err)
 	return r, err
 }
 
@@ -106,7 +106,8 @@ func (s Side) play(ctx context.Context, conn net.Conn, client bool) (r Result, e
 	if err := s.exchange(conn, e); err != nil {
 		return r, errors.Join(ctx.Err(), err)
 	}
-	e.peer = watch(conn)
+	ctx, cancel := watch(ctx, conn)
+	defer cancel()
 	return e.run(ctx)
 }
 

@@ -21,7 +21,6 @@ type session struct {
 	gid    int // index in the GID table
 	local  []dest
 	client bool
-	peer   *peer
 
 	pd      *verbs.PD
 	channel *verbs.CompChannel // nil: poll
