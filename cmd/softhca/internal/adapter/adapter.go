@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,16 +65,12 @@ func (o Opener) Server(ctx context.Context, bind, port string) (*Adapter, error)
 		}
 	}
 	where := o.Addr
-	switch {
-	case where != "":
-	case local.IsUnspecified():
+	if where == "" && local.IsUnspecified() {
 		if where, err = firstInterface(local.Is4()); err != nil {
 			return nil, err
 		}
-	default:
-		where = local.String()
 	}
-	s, err := o.At(where)
+	s, err := o.At(cmp.Or(where, local.String()))
 	if err != nil {
 		return nil, err
 	}
@@ -103,18 +100,12 @@ func (o Opener) Client(ctx context.Context, source, host, port string) (*Adapter
 	if peer.IsUnspecified() {
 		return nil, fmt.Errorf("%v is no server's address: name the one that the server has: %w", peer, ib.EINVAL)
 	}
-	where := o.Addr
-	switch {
-	case where != "":
-	case source != "":
-		where = local.String()
-	default:
+	if o.Addr == "" && source == "" {
 		if local, err = route(ctx, peer); err != nil {
 			return nil, err
 		}
-		where = local.String()
 	}
-	s, err := o.At(where)
+	s, err := o.At(cmp.Or(o.Addr, local.String()))
 	if err != nil {
 		return nil, advise(err, peer, local)
 	}

@@ -68,44 +68,27 @@ func (d *MAD) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(b[:len(b)-1], ",%q:%s}", strings.ToLower(d.Message), data), err
 }
 
-// newMessage returns a message of the connection manager to decode into, nil for
-// an attribute that is none.
-func newMessage(attr mad.AttrID) interface{ Decode(m *mad.MAD) } {
-	switch attr {
-	case mad.AttrREQ:
-		return new(mad.REQ)
-	case mad.AttrMRA:
-		return new(mad.MRA)
-	case mad.AttrREJ:
-		return new(mad.REJ)
-	case mad.AttrREP:
-		return new(mad.REP)
-	case mad.AttrRTU:
-		return new(mad.RTU)
-	case mad.AttrDREQ:
-		return new(mad.DREQ)
-	case mad.AttrDREP:
-		return new(mad.DREP)
-	case mad.AttrSIDRREQ:
-		return new(mad.SIDRREQ)
-	case mad.AttrSIDRREP:
-		return new(mad.SIDRREP)
-	case mad.AttrLAP:
-		return new(mad.LAP)
-	case mad.AttrAPR:
-		return new(mad.APR)
-	default:
-		return nil
-	}
+// decoder is a message of the connection manager.
+type decoder interface{ Decode(m *mad.MAD) }
+
+// decoders make a message of each kind.
+var decoders = map[mad.AttrID]func() decoder{
+	mad.AttrREQ: func() decoder { return new(mad.REQ) }, mad.AttrMRA: func() decoder { return new(mad.MRA) },
+	mad.AttrREJ: func() decoder { return new(mad.REJ) }, mad.AttrREP: func() decoder { return new(mad.REP) },
+	mad.AttrRTU: func() decoder { return new(mad.RTU) }, mad.AttrDREQ: func() decoder { return new(mad.DREQ) },
+	mad.AttrDREP: func() decoder { return new(mad.DREP) }, mad.AttrSIDRREQ: func() decoder { return new(mad.SIDRREQ) },
+	mad.AttrSIDRREP: func() decoder { return new(mad.SIDRREP) }, mad.AttrLAP: func() decoder { return new(mad.LAP) },
+	mad.AttrAPR: func() decoder { return new(mad.APR) },
 }
 
 // dataOf tells of the message in m: every field of package mad's structure, in
 // its order, by its name in lower case.
 func dataOf(m *mad.MAD, attr mad.AttrID) object {
-	message := newMessage(attr)
-	if message == nil {
+	create := decoders[attr]
+	if create == nil {
 		return nil
 	}
+	message := create()
 	message.Decode(m)
 	o := objectOf(reflect.ValueOf(message).Elem())
 	if attr == mad.AttrREJ { // what the reason says comes first, then what there is about it

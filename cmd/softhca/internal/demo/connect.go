@@ -200,8 +200,8 @@ func (s *stage) disconnect(ctx context.Context) error {
 	s.text(0, "A's program disconnects, B's is told and does so too. Their CMs exchange DREQ and DREP, both queue pairs go to ERR, "+
 		"and both connections rest in TIMEWAIT until no packet of theirs can be under way any more.")
 	s.a.told, s.b.told = nil, nil
-	s.aTrace.resume()
-	s.bTrace.resume()
+	s.aTrace.record(true)
+	s.bTrace.record(true)
 	err := s.hangUp(ctx)
 	parted := time.Now()
 	s.draw()

@@ -45,17 +45,11 @@ func (r *recorder) take() []verbs.TraceRecord {
 	return taken
 }
 
-// stop ends recording, resume begins it again.
-func (r *recorder) stop() {
+// record begins or ends recording, with nothing recorded.
+func (r *recorder) record(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.off, r.records = true, nil
-}
-
-func (r *recorder) resume() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.off, r.records = false, nil
+	r.off, r.records = !on, nil
 }
 
 // ladderWidth is the columns between the two uprights of a ladder.

@@ -53,8 +53,8 @@ func (s *stage) throughput(ctx context.Context) error {
 		return nil
 	}
 	s.title("Connect again and measure")
-	s.aTrace.stop()
-	s.bTrace.stop()
+	s.aTrace.record(false)
+	s.bTrace.record(false)
 	if err := s.replace(ctx); err != nil {
 		return err
 	}
