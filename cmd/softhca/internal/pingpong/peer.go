@@ -11,7 +11,9 @@ import (
 )
 
 // What the sides say beyond what the Linux programs do: those close the
-// connection once the addresses are exchanged, and read no more.
+// connection once the addresses are exchanged. Linux's server takes all that comes
+// in one piece with the client's last word for a part of it, so the client says
+// hello only to a server that has.
 const (
 	hello    = "softhca" // this side will say how it ends
 	finished = "finished"
@@ -33,24 +35,31 @@ func tell(conn net.Conn, err error) {
 	say(conn, line)
 }
 
-// watch says hello, and returns a context that ends when the peer ends before its
-// time. The cause is why. The caller calls cancel.
-func watch(ctx context.Context, conn net.Conn) (_ context.Context, cancel context.CancelFunc) {
-	say(conn, hello)
+// watch returns a context that ends when the peer ends before its time. The cause
+// is why. The caller calls cancel.
+func watch(ctx context.Context, conn net.Conn, client bool) (_ context.Context, cancel context.CancelFunc) {
+	if !client {
+		say(conn, hello)
+	}
 	ctx, end := context.WithCancelCause(ctx)
-	go listen(conn, end)
+	go listen(conn, client, end)
 	return ctx, func() { end(nil) }
 }
 
-// listen returns when nothing more can be learnt. A peer that does not say hello
+// listen returns when nothing more can be learnt. A peer that goes without hello
 // is a program of Linux.
-func listen(conn net.Conn, end context.CancelCauseFunc) {
+func listen(conn net.Conn, client bool, end context.CancelCauseFunc) {
 	r := bufio.NewReaderSize(conn, maxWords)
 	line, err := r.ReadSlice('\n')
-	if err != nil || string(line) != hello+"\n" {
+	if err != nil {
 		return
 	}
-	line, err = r.ReadSlice('\n')
+	if string(line) == hello+"\n" {
+		if client {
+			say(conn, hello)
+		}
+		line, err = r.ReadSlice('\n')
+	}
 	switch word, why, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ": "); {
 	case word == failed:
 		end(peerFailed(why))

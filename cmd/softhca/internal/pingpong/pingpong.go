@@ -106,7 +106,7 @@ func (s Side) play(ctx context.Context, conn net.Conn, client bool) (r Result, e
 	if err := s.exchange(conn, e); err != nil {
 		return r, errors.Join(ctx.Err(), err)
 	}
-	ctx, cancel := watch(ctx, conn)
+	ctx, cancel := watch(ctx, conn, client)
 	defer cancel()
 	return e.run(ctx)
 }

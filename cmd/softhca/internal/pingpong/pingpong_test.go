@@ -207,6 +207,42 @@ func TestPeerEnds(t *testing.T) {
 	}
 }
 
+// TestLinuxServer has a server that ends the connection when it has the client's
+// last word, as the Linux programs do: nothing may come in one piece with that.
+func TestLinuxServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan string, 1)
+	go func() {
+		defer close(heard)
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		own := dest{qpn: 5, gid: ib.GIDFromAddr(netip.MustParseAddr("10.0.0.1"))}
+		if _, err := readDests(conn, 1); err != nil || sendDests(conn, []dest{own}) != nil || conn.(*net.TCPConn).CloseWrite() != nil {
+			return
+		}
+		b, _ := io.ReadAll(conn) // what came before an error counts
+		heard <- string(b)
+	}()
+	o := options(RC)
+	o.Idle = 20 * time.Millisecond
+	client := Side{Options: o, Out: io.Discard, Open: func(netip.Addr) (*verbs.Context, func() error, error) {
+		hca, err := verbs.Open(verbs.Config{Addr: "10.0.0.2", Network: verbs.NewNetwork()})
+		return hca, hca.Close, err
+	}}
+	if _, err := client.Client(t.Context(), l.Addr().String()); !errors.Is(err, errIdle) {
+		t.Errorf("the client says %v, want %v", err, errIdle)
+	}
+	if got := <-heard; !strings.HasPrefix(got, done+failed) {
+		t.Errorf("the server hears %q, want nothing behind %q before the end", got, done)
+	}
+}
+
 // TestTellsPeer has a client fail: a server that would wait for ever is told.
 func TestTellsPeer(t *testing.T) {
 	for _, rules := range []string{"fail op=CreateCQ", "qp to=ERR nth=9"} {
