@@ -39,8 +39,9 @@ type SGE struct {
 	LKey   LKey
 }
 
-// AHHandle names an address handle of the adapter. Zero is none.
-type AHHandle uint32
+// AHHandle names an address handle of the adapter, and never another one when
+// that is gone. Zero is none.
+type AHHandle uint64
 
 // SendWR is a send work request. Posting copies it whole: the caller may
 // reuse it, its SGList and its InlineData at once; the memory that SGList

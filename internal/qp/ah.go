@@ -13,7 +13,8 @@ type AH struct {
 }
 
 // AHTable holds the address handles of an adapter. A handle is an index and a
-// generation, so that a work request that outlives its handle is noticed.
+// generation of 40 bits, which no program uses up: a work request that outlives
+// its handle is noticed.
 type AHTable struct {
 	slots []ahSlot
 	free  []uint32
@@ -22,7 +23,7 @@ type AHTable struct {
 
 type ahSlot struct {
 	ah    AH
-	gen   uint8
+	gen   uint64
 	inUse bool
 }
 
@@ -65,17 +66,17 @@ func (t *AHTable) Remove(h ib.AHHandle) bool {
 	}
 	s.inUse = false
 	s.gen++
-	t.free = append(t.free, uint32(h)&(1<<ahGenShift-1)-1)
+	t.free = append(t.free, uint32(h&(1<<ahGenShift-1))-1)
 	return true
 }
 
 func (t *AHTable) slot(h ib.AHHandle) *ahSlot {
-	i := uint32(h) & (1<<ahGenShift - 1)
+	i := uint32(h & (1<<ahGenShift - 1))
 	if i == 0 || i > uint32(len(t.slots)) {
 		return nil
 	}
 	s := &t.slots[i-1]
-	if !s.inUse || s.gen != uint8(h>>ahGenShift) {
+	if !s.inUse || s.gen != uint64(h>>ahGenShift) {
 		return nil
 	}
 	return s
