@@ -13,6 +13,7 @@ import (
 var (
 	errQueueFull = fmt.Errorf("work queue full: poll its completions first: %w", ib.ENOMEM)
 	errNoAH      = fmt.Errorf("UD needs an address handle: %w", ib.EINVAL)
+	errNotInline = fmt.Errorf("InlineData without the flag SendInline would not be sent: %w", ib.EINVAL)
 	errInlineSGE = fmt.Errorf("an inline request carries its payload in InlineData, not in scatter/gather elements: %w", ib.EINVAL)
 )
 
@@ -77,7 +78,11 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 		return 0, fmt.Errorf("post send: %d gather elements, the QP takes %d: %w", len(wr.SGList), q.req.queue.maxSGE, ib.EINVAL)
 	}
 	length := memory.TotalLength(wr.SGList)
-	if wr.Flags&ib.SendInline != 0 {
+	if wr.Flags&ib.SendInline == 0 {
+		if len(wr.InlineData) != 0 {
+			return 0, errNotInline
+		}
+	} else {
 		var err error
 		if length, err = q.checkInline(wr, req); err != nil {
 			return 0, err
