@@ -16,7 +16,7 @@ type CQ struct {
 	ctx       *Context
 	cq        *qp.CQ
 	channel   *CompChannel
-	unacked   atomic.Int32
+	unacked   int           // events that were taken; the event queue's mu guards it
 	idle      atomic.Uint32 // empty polls
 	destroyed atomic.Bool
 }
@@ -136,21 +136,22 @@ func (q *CQ) Destroy() error {
 	if q == nil || q.destroyed.Load() {
 		return ErrInvalidCQ
 	}
-	if n := q.unacked.Load(); n > 0 {
-		return fmt.Errorf("destroy CQ: %d events are not acknowledged: %w", n, ErrBusy)
-	}
 	err := q.ctx.call(fault.DestroyCQ, subject{cq: q.cq}, func(clock.Instant) error {
 		if q.destroyed.Load() { // by a call at the same time
 			return ErrInvalidCQ
 		}
-		err := q.ctx.hca.DestroyCQ(q.cq)
-		q.destroyed.Store(err == nil)
-		return err
+		return q.ctx.events.end(&q.unacked, func() error {
+			if err := q.ctx.hca.DestroyCQ(q.cq); err != nil {
+				return err
+			}
+			q.destroyed.Store(true)
+			q.ctx.events.removeCQ(q)
+			return nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("destroy CQ: %w", err)
 	}
-	q.ctx.events.removeCQ(q)
 	q.channel.leave()
 	return nil
 }

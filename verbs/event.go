@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/qp"
@@ -20,15 +19,20 @@ type AsyncEvent struct {
 	Port uint8
 	Err  error // DEVICE_FATAL: what broke
 
-	acked *atomic.Int32 // of the object that the event is about
-	once  *sync.Once
+	unacked *int // of the object that the event is about
+	queue   *eventQueue
+	once    *sync.Once
 }
 
 // Ack acknowledges the event. An object cannot be destroyed while an event
 // about it was taken and not acknowledged (E29). Further calls do nothing.
 func (e AsyncEvent) Ack() {
-	if e.acked != nil {
-		e.once.Do(func() { e.acked.Add(-1) })
+	if e.unacked != nil {
+		e.once.Do(func() {
+			e.queue.mu.Lock()
+			defer e.queue.mu.Unlock()
+			*e.unacked--
+		})
 	}
 }
 
@@ -52,7 +56,7 @@ const maxEvents = 4096
 type eventQueue struct {
 	ready chan struct{} // has an element when queue is not empty
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards what follows, and unacked of every object
 	queue []AsyncEvent
 	lost  uint64
 	qps   map[ib.QPN]*QP
@@ -73,19 +77,19 @@ func (e *eventQueue) init() {
 func (e *eventQueue) raise(ev qp.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a := AsyncEvent{Type: ev.Type, Port: ev.Port, once: new(sync.Once)}
+	a := AsyncEvent{Type: ev.Type, Port: ev.Port, queue: e, once: new(sync.Once)}
 	switch {
 	case ev.CQ != nil:
 		if a.CQ = e.cqs[ev.CQ]; a.CQ != nil {
-			a.acked = &a.CQ.unacked
+			a.unacked = &a.CQ.unacked
 		}
 	case ev.SRQ != nil:
 		if a.SRQ = e.srqs[ev.SRQ]; a.SRQ != nil {
-			a.acked = &a.SRQ.unacked
+			a.unacked = &a.SRQ.unacked
 		}
 	case ev.QPN != 0:
 		if a.QP = e.qps[ev.QPN]; a.QP != nil {
-			a.acked = &a.QP.unacked
+			a.unacked = &a.QP.unacked
 		}
 	}
 	if len(e.queue) == maxEvents {
@@ -118,8 +122,8 @@ func (e *eventQueue) take() (AsyncEvent, bool, error) {
 	if len(e.queue) > 0 {
 		a := e.queue[0]
 		e.queue = append(e.queue[:0], e.queue[1:]...)
-		if a.acked != nil {
-			a.acked.Add(1)
+		if a.unacked != nil {
+			*a.unacked++
 		}
 		if len(e.queue) > 0 || e.death != nil || e.shut {
 			e.signal()
@@ -153,6 +157,17 @@ func (e *eventQueue) lostCount() uint64 {
 	return e.lost
 }
 
+// end has destroy end an object, and must not raise events. As events are taken
+// and counted under the same lock, none is taken of an object that is gone.
+func (e *eventQueue) end(unacked *int, destroy func() error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if *unacked > 0 {
+		return fmt.Errorf("%d events are not acknowledged: %w", *unacked, ErrBusy)
+	}
+	return destroy()
+}
+
 // forget drops waiting events that keep says no to.
 func (e *eventQueue) forget(drop func(*AsyncEvent) bool) {
 	kept := e.queue[:0]
@@ -171,13 +186,12 @@ func (e *eventQueue) addQP(q *QP) {
 	e.mu.Unlock()
 }
 
+// removeQP forgets a QP, in end.
 func (e *eventQueue) removeQP(q *QP) {
-	e.mu.Lock()
 	if e.qps[q.QPN()] == q { // QP1 may exist anew already
 		delete(e.qps, q.QPN())
 	}
 	e.forget(func(a *AsyncEvent) bool { return a.QP == q })
-	e.mu.Unlock()
 }
 
 func (e *eventQueue) addCQ(c *CQ) {
@@ -186,11 +200,10 @@ func (e *eventQueue) addCQ(c *CQ) {
 	e.mu.Unlock()
 }
 
+// removeCQ forgets a CQ, in end.
 func (e *eventQueue) removeCQ(c *CQ) {
-	e.mu.Lock()
 	delete(e.cqs, c.cq)
 	e.forget(func(a *AsyncEvent) bool { return a.CQ == c })
-	e.mu.Unlock()
 }
 
 func (e *eventQueue) addSRQ(s *SRQ) {
@@ -199,11 +212,10 @@ func (e *eventQueue) addSRQ(s *SRQ) {
 	e.mu.Unlock()
 }
 
+// removeSRQ forgets an SRQ, in end.
 func (e *eventQueue) removeSRQ(s *SRQ) {
-	e.mu.Lock()
 	delete(e.srqs, s.srq)
 	e.forget(func(a *AsyncEvent) bool { return a.SRQ == s })
-	e.mu.Unlock()
 }
 
 // allCQs returns every CQ, allSRQs every SRQ, for rules that act on all.

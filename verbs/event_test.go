@@ -2,10 +2,13 @@ package verbs
 
 import (
 	"context"
+	"math/rand/v2"
 	"syscall"
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // TestV16_E29_EventsOneAtATime raises events of several kinds and objects and
@@ -193,4 +196,69 @@ func TestV16_ManyEventsAreCounted(t *testing.T) {
 	_, err := a.ctx.PollAsyncEvent()
 	want(t, err, syscall.EAGAIN, "poll for more events than are kept")
 	must(t, a.qp.Destroy())
+}
+
+// TestE29_TakenWhileDestroyed takes an event about an object at the moment at
+// which the object is destroyed: one of both is first, so no event is taken of
+// an object that is gone.
+func TestE29_TakenWhileDestroyed(t *testing.T) {
+	const seed = 29
+	t.Logf("seed %d", seed)
+	wait := rand.New(rand.NewPCG(seed, 0))
+	a, _ := newPair(t, ib.RC)
+	both := 0
+	for range 3000 {
+		for _, o := range a.doomed(t) {
+			must(t, a.raise(o.event))
+			pause := [2]int{wait.IntN(200), wait.IntN(200)}
+			taken := make(chan AsyncEvent, 1)
+			go func() {
+				spin(pause[0])
+				ev, _ := a.ctx.PollAsyncEvent() // the zero event if there is none
+				taken <- ev
+			}()
+			spin(pause[1])
+			err := o.destroy()
+			ev := <-taken
+			if got := ev.QP != nil || ev.CQ != nil || ev.SRQ != nil; got == (err == nil) {
+				t.Fatalf("event %v taken: %v, and the object's end: %v", o.event.Type, got, err)
+			}
+			if err != nil {
+				both++
+				ev.Ack()
+				must(t, o.destroy())
+			}
+		}
+	}
+	t.Logf("%d events were first", both)
+}
+
+// doomed is an object with an event about it.
+type doomed struct {
+	event   qp.Event
+	destroy func() error
+}
+
+// doomed returns a new object of each kind that events are about.
+func (e *endpoint) doomed(t *testing.T) []doomed {
+	t.Helper()
+	q, err := e.pd.CreateQP(&QPInitAttr{Type: ib.UD, SendCQ: e.cq, RecvCQ: e.cq})
+	must(t, err)
+	cq, err := e.ctx.CreateCQ(1, nil)
+	must(t, err)
+	srq, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 1})
+	must(t, err)
+	return []doomed{
+		{qp.Event{Type: ib.EventQPFatal, QPN: q.QPN()}, q.Destroy},
+		{qp.Event{Type: ib.EventCQErr, CQ: cq.cq}, cq.Destroy},
+		{qp.Event{Type: ib.EventSRQErr, SRQ: srq.srq}, srq.Destroy},
+	}
+}
+
+// raise raises an event that nothing has caused.
+func (e *endpoint) raise(ev qp.Event) error {
+	return e.ctx.do(func(clock.Instant) error {
+		e.ctx.hca.Raise(ev)
+		return nil
+	})
 }

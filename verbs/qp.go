@@ -33,7 +33,7 @@ type QPInitAttr struct {
 type QP struct {
 	pd        *PD
 	qp        *qp.QP
-	unacked   atomic.Int32
+	unacked   int // events that were taken; the event queue's mu guards it
 	destroyed atomic.Bool
 }
 
@@ -163,22 +163,21 @@ func (q *QP) Destroy() error {
 	if q == nil {
 		return errDestroyed
 	}
-	if n := q.unacked.Load(); n > 0 {
-		return fmt.Errorf("destroy QP: %d events are not acknowledged: %w", n, ErrBusy)
-	}
 	c := q.pd.ctx
 	var groups []netip.Addr
 	err := q.call(fault.DestroyQP, func(clock.Instant) error {
-		q.destroyed.Store(true)
-		groups = c.hca.LeaveGroups(q.qp)
-		c.hca.DestroyQP(q.pd.pd, q.qp)
-		return nil
+		return c.events.end(&q.unacked, func() error {
+			q.destroyed.Store(true)
+			groups = c.hca.LeaveGroups(q.qp)
+			c.hca.DestroyQP(q.pd.pd, q.qp)
+			c.events.removeQP(q)
+			return nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("destroy QP: %w", err)
 	}
 	c.leave(groups...)
-	c.events.removeQP(q)
 	return nil
 }
 

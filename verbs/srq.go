@@ -21,7 +21,7 @@ type SRQInitAttr struct {
 type SRQ struct {
 	pd        *PD
 	srq       *qp.SRQ
-	unacked   atomic.Int32
+	unacked   int // events that were taken; the event queue's mu guards it
 	destroyed atomic.Bool
 }
 
@@ -86,21 +86,22 @@ func (s *SRQ) Destroy() error {
 	if err := s.usable(); err != nil {
 		return fmt.Errorf("destroy SRQ: %w", err)
 	}
-	if n := s.unacked.Load(); n > 0 {
-		return fmt.Errorf("destroy SRQ: %d events are not acknowledged: %w", n, ErrBusy)
-	}
 	err := s.pd.ctx.call(fault.DestroySRQ, subject{srq: s.srq}, func(clock.Instant) error {
 		if s.destroyed.Load() { // by a call at the same time
 			return ErrInvalidSRQ
 		}
-		err := s.pd.pd.DestroySRQ(s.srq)
-		s.destroyed.Store(err == nil)
-		return err
+		return s.pd.ctx.events.end(&s.unacked, func() error {
+			if err := s.pd.pd.DestroySRQ(s.srq); err != nil {
+				return err
+			}
+			s.destroyed.Store(true)
+			s.pd.ctx.events.removeSRQ(s)
+			return nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("destroy SRQ: %w", err)
 	}
-	s.pd.ctx.events.removeSRQ(s)
 	return nil
 }
 
