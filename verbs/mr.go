@@ -2,10 +2,12 @@ package verbs
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 )
 
@@ -14,9 +16,33 @@ var errNoMR = fmt.Errorf("no memory region: %w", ib.EINVAL)
 
 // MR is a memory region.
 type MR struct {
-	pd  *PD
-	buf []byte
-	r   *memory.Region
+	ctx  *Context
+	view atomic.Pointer[mrView] // as it was registered last
+
+	// The shard's thread guards what follows.
+	pd *hca.PD
+	r  *memory.Region
+}
+
+// mrView is what a program sees of a region at one time.
+type mrView struct {
+	buf  []byte
+	addr uint64
+	lkey ib.LKey
+	rkey ib.RKey
+}
+
+// publish shows the program the region as it is now, on the shard's thread.
+func (m *MR) publish(buf []byte) {
+	m.view.Store(&mrView{buf, m.r.Addr(), m.r.LKey(), m.r.RKey()})
+}
+
+// get returns what the program sees, nothing for no region.
+func (m *MR) get() mrView {
+	if m == nil {
+		return mrView{}
+	}
+	return *m.view.Load()
 }
 
 // RegMR registers buf. The adapter reads and writes it while work requests
@@ -56,10 +82,14 @@ func (p *PD) RegMRAddr(addr uintptr, length uint64, access ib.Access) (*MR, erro
 }
 
 func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
-	m := &MR{pd: p, buf: c.Buf}
+	m := &MR{}
 	err := p.call(fault.RegMR, func(clock.Instant) (err error) {
-		m.r, err = p.pd.RegMR(c)
-		return err
+		if m.r, err = p.pd.RegMR(c); err != nil {
+			return err
+		}
+		m.ctx, m.pd = p.ctx, p.pd
+		m.publish(c.Buf)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("register MR of %d bytes: %w", len(c.Buf), err)
@@ -68,23 +98,24 @@ func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
 }
 
 // LKey returns the key for scatter/gather elements.
-func (m *MR) LKey() ib.LKey { return m.r.LKey() }
+func (m *MR) LKey() ib.LKey { return m.get().lkey }
 
 // RKey returns the key for the peer; 0 if the region gives it no rights.
-func (m *MR) RKey() ib.RKey { return m.r.RKey() }
+func (m *MR) RKey() ib.RKey { return m.get().rkey }
 
 // Addr returns the address of the region's first byte.
-func (m *MR) Addr() uint64 { return m.r.Addr() }
+func (m *MR) Addr() uint64 { return m.get().addr }
 
 // Len returns the region's bytes.
-func (m *MR) Len() uint64 { return m.r.Len() }
+func (m *MR) Len() uint64 { return uint64(len(m.get().buf)) }
 
 // Bytes returns the memory.
-func (m *MR) Bytes() []byte { return m.buf }
+func (m *MR) Bytes() []byte { return m.get().buf }
 
 // SGE returns a scatter/gather element for n bytes from offset off.
 func (m *MR) SGE(off uint64, n uint32) SGE {
-	return SGE{Addr: m.r.Addr() + off, Length: n, LKey: m.r.LKey()}
+	v := m.get()
+	return SGE{Addr: v.addr + off, Length: n, LKey: v.lkey}
 }
 
 // ReregAccess gives the region other rights; its keys stay. On failure nothing
@@ -95,36 +126,42 @@ func (m *MR) ReregAccess(access ib.Access) error {
 
 // ReregPD moves the region to another protection domain of the same adapter.
 func (m *MR) ReregPD(to *PD) error {
-	if m == nil {
+	switch {
+	case m == nil:
 		return errNoMR
-	}
-	if to == nil || to.ctx != m.pd.ctx {
+	case to == nil || to.ctx != m.ctx:
 		return ErrInvalidPD
 	}
-	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to)
+	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to.pd)
 }
 
 // ReregMemory makes the region mean other memory, under new keys.
 func (m *MR) ReregMemory(buf []byte) error {
-	if err := m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil); err != nil {
-		return err
-	}
-	m.buf = buf
-	return nil
+	return m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil)
 }
 
 // rereg changes the region; to is nil where the protection domain stays.
-func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *PD) error {
+func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *hca.PD) error {
 	if m == nil {
 		return errNoMR
 	}
-	if to == nil {
-		to = m.pd
-	}
-	if err := m.pd.call(fault.ReregMR, func(clock.Instant) error { return m.pd.pd.ReregMR(m.r, what, c, to.pd) }); err != nil {
+	err := m.ctx.call(fault.ReregMR, subject{}, func(clock.Instant) error {
+		if to == nil {
+			to = m.pd
+		}
+		if err := m.pd.ReregMR(m.r, what, c, to); err != nil {
+			return err
+		}
+		if what != memory.ChangeTranslation {
+			c.Buf = m.Bytes()
+		}
+		m.pd = to
+		m.publish(c.Buf)
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("re-register MR: %w", err)
 	}
-	m.pd = to
 	return nil
 }
 
@@ -134,7 +171,7 @@ func (m *MR) Dereg() error {
 	if m == nil {
 		return errNoMR
 	}
-	if err := m.pd.call(fault.DeregMR, func(clock.Instant) error { return m.pd.pd.DeregMR(m.r) }); err != nil {
+	if err := m.ctx.call(fault.DeregMR, subject{}, func(clock.Instant) error { return m.pd.DeregMR(m.r) }); err != nil {
 		return fmt.Errorf("deregister MR: %w", err)
 	}
 	return nil

@@ -1,0 +1,51 @@
+package verbs
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// TestReregAtOnce moves a region between protection domains, and to other
+// memory, in several threads at once: each change is whole, every domain counts
+// what is in it, and a scatter element names what the region is at some time.
+func TestReregAtOnce(t *testing.T) {
+	a, _ := newPair(t, ib.RC)
+	var pds [3]*PD
+	for i := range pds {
+		var err error
+		pds[i], err = a.ctx.AllocPD()
+		must(t, err)
+	}
+	mr, err := pds[0].RegMR(make([]byte, 64), ib.AccessLocalWrite|ib.AccessRemoteWrite)
+	must(t, err)
+	var all sync.WaitGroup
+	for _, pd := range pds {
+		all.Go(func() {
+			for range 20_000 {
+				if err := mr.ReregPD(pd); err != nil {
+					t.Error(err)
+					return
+				}
+				if s := mr.SGE(8, 8); s.Addr == 0 || s.LKey == 0 || mr.RKey() == 0 || len(mr.Bytes()) != 64 || mr.Len() != 64 {
+					t.Errorf("the region became %+v", s)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for range 500 {
+			if err := errors.Join(mr.ReregMemory(make([]byte, 64)), mr.ReregAccess(ib.AccessLocalWrite|ib.AccessRemoteWrite)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	all.Wait()
+	must(t, mr.Dereg())
+	for _, pd := range pds {
+		must(t, pd.Dealloc())
+	}
+}
