@@ -43,9 +43,8 @@ type SGE struct {
 // that is gone. Zero is none.
 type AHHandle uint64
 
-// SendWR is a send work request. Posting copies it whole: the caller may
-// reuse it, its SGList and its InlineData at once; the memory that SGList
-// names belongs to the adapter until the request completes.
+// SendWR is a send work request as the engine takes it: programs post those of
+// package verbs, which have the address handle itself.
 type SendWR struct {
 	WRID       uint64
 	SGList     []SGE

@@ -42,7 +42,7 @@ func (id *ID) bind(a netip.AddrPort) error {
 		return err
 	}
 	a = plain(a)
-	var dev *device
+	var dev *adapter
 	if !a.Addr().IsUnspecified() {
 		if dev = id.m.find(a.Addr()); dev == nil {
 			return noAdapter(a.Addr())
@@ -53,7 +53,7 @@ func (id *ID) bind(a netip.AddrPort) error {
 
 // settle claims a port and makes the ID a bound one, of an adapter unless dev
 // is nil.
-func (id *ID) settle(a netip.AddrPort, dev *device) error {
+func (id *ID) settle(a netip.AddrPort, dev *adapter) error {
 	id.m.mu.Lock()
 	got, err := id.m.ports.claim(id, a)
 	if err == nil {

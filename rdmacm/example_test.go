@@ -243,7 +243,7 @@ func ExampleID_Connect_datagrams() {
 	check(err)
 	check(id.QP().PostSend(verbs.SendWR{
 		Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("a datagram"),
-		AH: ah.Handle(), RemoteQPN: to.QPN, RemoteQKey: to.QKey,
+		AH: ah, RemoteQPN: to.QPN, RemoteQKey: to.QKey,
 	}))
 	wc, err := service.GetRecvComp(context.Background())
 	check(err)
@@ -280,7 +280,7 @@ func ExampleID_JoinMulticast() {
 	check(err)
 	check(sender.QP().PostSend(verbs.SendWR{
 		Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("to all"),
-		AH: ah.Handle(), RemoteQPN: to.QPN, RemoteQKey: to.QKey,
+		AH: ah, RemoteQPN: to.QPN, RemoteQKey: to.QKey,
 	}))
 	wc, err := receiver.GetRecvComp(context.Background())
 	check(err)

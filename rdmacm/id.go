@@ -51,7 +51,7 @@ type ID struct {
 	destroyed bool
 	settings  settings
 	joins     []*join
-	heard     []*device // on which the ID listens
+	listensOn []*adapter
 
 	// The state is that of the adapter's thread. While there is no adapter, call
 	// guards it.
@@ -69,7 +69,7 @@ type ID struct {
 
 	// Written with call and m.mu held: one of them is enough to read. An ID of a
 	// listener has them from the beginning.
-	dev      *device
+	dev      *adapter
 	src, dst netip.AddrPort
 
 	// m.mu guards what follows.
@@ -324,7 +324,7 @@ func (id *ID) end() error {
 	}
 	id.destroyed = true
 	orphans := id.bury()
-	id.stopHearing()
+	id.stopListening()
 	// Of an adapter that is gone, so are the connections.
 	_ = id.do(func(now clock.Instant) error {
 		if id.conn != nil {

@@ -48,7 +48,7 @@ func (id *ID) listen(backlog int) error {
 	case state != stateBound:
 		return state.not("listen")
 	}
-	if err := id.hear(backlog); err != nil {
+	if err := id.startListening(backlog); err != nil {
 		return err
 	}
 	return id.do(func(clock.Instant) error {
@@ -57,8 +57,8 @@ func (id *ID) listen(backlog int) error {
 	})
 }
 
-// hear opens the ID's service on its adapter, or on all.
-func (id *ID) hear(backlog int) error {
+// startListening opens the ID's service on its adapter, or on all.
+func (id *ID) startListening(backlog int) error {
 	id.m.mu.Lock()
 	err := id.m.ports.check(portKey{id.ps, id.src.Port()}, id, id.src.Addr(), false)
 	if err == nil {
@@ -75,39 +75,39 @@ func (id *ID) hear(backlog int) error {
 		err := d.do(func(clock.Instant) error { return d.open(id.service()) })
 		switch {
 		case err == nil:
-			id.heard = append(id.heard, d)
+			id.listensOn = append(id.listensOn, d)
 		case id.dev == nil && d.isGone():
 		default:
-			id.stopHearing()
+			id.stopListening()
 			return err
 		}
 	}
-	if len(id.heard) == 0 {
-		id.stopHearing()
+	if len(id.listensOn) == 0 {
+		id.stopListening()
 		return fmt.Errorf("no adapter is open: %w", ib.ENODEV)
 	}
 	return nil
 }
 
-// stopHearing closes the ID's service where it is open.
-func (id *ID) stopHearing() {
+// stopListening closes the ID's service where it is open.
+func (id *ID) stopListening() {
 	id.m.mu.Lock()
 	id.listening = false
 	id.m.mu.Unlock()
-	for _, d := range id.heard {
+	for _, d := range id.listensOn {
 		// Of an adapter that is gone, so is the service.
 		_ = d.do(func(clock.Instant) error {
 			d.shut(id.service())
 			return nil
 		})
 	}
-	id.heard = nil
+	id.listensOn = nil
 }
 
 // adapters returns those that the ID listens on.
-func (id *ID) adapters() []*device {
+func (id *ID) adapters() []*adapter {
 	if id.dev != nil {
-		return []*device{id.dev}
+		return []*adapter{id.dev}
 	}
 	return id.m.devices
 }

@@ -21,12 +21,12 @@ const maxIDs = 1 << 17
 // threads of several adapters share is behind one lock of the Manager, which is
 // taken last and never held while anything waits.
 type Manager struct {
-	devices []*device
+	devices []*adapter
 	owned   bool
 	done    chan struct{} // closed with the Manager
 	barren  chan struct{} // closed once the last adapter is gone
 
-	mu     sync.Mutex // guards what follows, the event channels, and what says so in ID and device
+	mu     sync.Mutex // guards what follows, the event channels, and what says so in ID and adapter
 	ids    map[*ID]struct{}
 	ports  portTable
 	live   int // adapters that are not gone
@@ -51,7 +51,7 @@ func New(devices ...*verbs.Context) (*Manager, error) {
 				return nil, fmt.Errorf("adapter %d of the connection manager is there twice: %w", i+1, ib.EINVAL)
 			}
 		}
-		d, err := newDevice(m, ctx)
+		d, err := newAdapter(m, ctx)
 		if err != nil {
 			m.unwatch()
 			return nil, fmt.Errorf("adapter %d of the connection manager: %w", i+1, err)
@@ -133,7 +133,7 @@ func (m *Manager) unwatch() {
 }
 
 // find returns the adapter that has an address, nil if none has.
-func (m *Manager) find(a netip.Addr) *device {
+func (m *Manager) find(a netip.Addr) *adapter {
 	for _, d := range m.devices {
 		if _, ok := d.index(a); ok {
 			return d

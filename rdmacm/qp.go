@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/verbs"
 )
@@ -16,9 +17,9 @@ type ownQP struct {
 	qp             *verbs.QP
 	srq            bool
 	sendCQ, recvCQ *queue
-	belongings     []func() error // ends what else is for this QP only, in order
-	dev            *device
-	over           chan struct{} // closed once the QP is destroyed
+	cleanup        []func() error // ends what else is for this QP only, in order
+	dev            *adapter
+	done           chan struct{} // closed once the QP is destroyed
 }
 
 // queue is a completion queue of a QP, with its channel if it was made for it.
@@ -30,10 +31,10 @@ type queue struct {
 // engine returns the queue pair inside the adapter, nil for none or one that
 // the program has destroyed.
 func (o *ownQP) engine() *qp.QP {
-	if o == nil {
+	if o == nil || o.qp == nil {
 		return nil
 	}
-	return o.qp.Engine()
+	return device.QPOf(o.qp)
 }
 
 // CreateQP creates the ID's queue pair, in pd or, for nil, the default
@@ -47,9 +48,9 @@ func (o *ownQP) engine() *qp.QP {
 // service and the objects of another adapter; those of verbs' CreateQP.
 func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error { return id.createQP(pd, attr) }
 
-// createQP is CreateQP of a QP with which belongings end. Without success they
-// remain the caller's.
-func (id *ID) createQP(pd *verbs.PD, attr *verbs.QPInitAttr, belongings ...func() error) error {
+// createQP is CreateQP of a QP that, when it ends, ends other things too: what
+// cleanup does. Without success that remains to the caller.
+func (id *ID) createQP(pd *verbs.PD, attr *verbs.QPInitAttr, cleanup ...func() error) error {
 	if err := id.enter("create QP"); err != nil {
 		return err
 	}
@@ -73,14 +74,14 @@ func (id *ID) createQP(pd *verbs.PD, attr *verbs.QPInitAttr, belongings ...func(
 			return fmt.Errorf("create QP: %w", err)
 		}
 	}
-	own := &ownQP{srq: attr.SRQ != nil, dev: id.dev, over: make(chan struct{})}
+	own := &ownQP{srq: attr.SRQ != nil, dev: id.dev, done: make(chan struct{})}
 	if err := own.create(pd, attr); err != nil {
 		return errors.Join(err, own.destroy())
 	}
 	if err := id.own(own); err != nil {
 		return errors.Join(fmt.Errorf("create QP: %w", err), own.destroy())
 	}
-	own.belongings = append(own.belongings, belongings...)
+	own.cleanup = append(own.cleanup, cleanup...)
 	return nil
 }
 
@@ -104,12 +105,12 @@ func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
 	if cq != nil {
 		return &queue{cq: cq}, nil
 	}
-	ch := verbs.NewCompChannelOf(1)
+	ch := verbs.NewCompChannel(1)
 	cq, err := o.dev.ctx.CreateCQ(int(max(n, 1)), ch)
 	if err != nil {
 		return nil, err
 	}
-	o.belongings = append(o.belongings, func() error {
+	o.cleanup = append(o.cleanup, func() error {
 		if err := cq.Destroy(); !errors.Is(err, verbs.ErrInvalidCQ) { // by the program, after its QP
 			return err
 		}
@@ -121,19 +122,19 @@ func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
 // destroy ends the QP and what belongs to it. After a failure it can be called
 // again.
 func (o *ownQP) destroy() error {
-	if o.qp.Engine() != nil {
-		if err := o.qp.Destroy(); err != nil && o.qp.Engine() != nil { // the program may have been first
+	if o.engine() != nil {
+		if err := o.qp.Destroy(); err != nil && o.engine() != nil { // the program may have been first
 			return err
 		}
 	}
-	if !isClosed(o.over) {
-		close(o.over)
+	if !isClosed(o.done) {
+		close(o.done)
 	}
-	for len(o.belongings) > 0 {
-		if err := o.belongings[0](); err != nil {
+	for len(o.cleanup) > 0 {
+		if err := o.cleanup[0](); err != nil {
 			return err
 		}
-		o.belongings = o.belongings[1:]
+		o.cleanup = o.cleanup[1:]
 	}
 	return nil
 }
@@ -261,18 +262,18 @@ func (o *ownQP) next(ctx context.Context, q *queue) (verbs.WC, error) {
 	}
 	var wc [1]verbs.WC
 	for {
-		if q.cq.Poll(wc[:]) > 0 {
-			return wc[0], nil
+		n, err := q.cq.Poll(wc[:])
+		if n == 0 && err == nil {
+			if err = q.cq.ReqNotify(false); err == nil {
+				n, err = q.cq.Poll(wc[:])
+			}
 		}
-		if err := q.cq.ReqNotify(false); err != nil {
-			return verbs.WC{}, err
-		}
-		if q.cq.Poll(wc[:]) > 0 {
-			return wc[0], nil
+		if n > 0 || err != nil {
+			return wc[0], err
 		}
 		select {
 		case <-q.ch.C():
-		case <-o.over:
+		case <-o.done:
 			return verbs.WC{}, errNoQP
 		case <-o.dev.removed:
 			return verbs.WC{}, errGone

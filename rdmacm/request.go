@@ -14,7 +14,7 @@ import (
 // thread. What no listener wants is rejected by destroying its connection, as
 // Linux does (IBA annex A11); what cannot wait any more is forgotten, and the
 // peer repeats it.
-func (d *device) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
+func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	r, ok := parseRequest(e)
 	if !ok || !slices.Contains(d.addrs, r.head.DstAddr) {
 		c.Destroy(now)

@@ -119,7 +119,7 @@ func unspecified(a netip.Addr) netip.Addr {
 
 // route returns the adapter and the source address for a destination; no
 // adapter if there is none.
-func (id *ID) route(dst netip.Addr) (*device, netip.Addr, error) {
+func (id *ID) route(dst netip.Addr) (*adapter, netip.Addr, error) {
 	if own := id.src.Addr(); !own.IsUnspecified() {
 		return id.dev, own, nil
 	}
@@ -145,13 +145,13 @@ func (id *ID) route(dst netip.Addr) (*device, netip.Addr, error) {
 
 // outside reports whether an adapter is on the host's network.
 func (m *Manager) outside() bool {
-	return slices.ContainsFunc(m.devices, func(d *device) bool { return !d.inside })
+	return slices.ContainsFunc(m.devices, func(d *adapter) bool { return !d.inside })
 }
 
 // nearest returns the first adapter with an address that can reach a, a
 // loopback address for a loopback address if possible; nil if there is none.
-func (m *Manager) nearest(a netip.Addr) *device {
-	var other *device
+func (m *Manager) nearest(a netip.Addr) *adapter {
+	var other *adapter
 	for _, d := range m.devices {
 		own, ok := d.first(a)
 		switch {

@@ -38,7 +38,7 @@ func send(t testing.TB, from *ID, way UDParam, text string) {
 	ah, err := pd.CreateAH(way.AH)
 	must(t, err)
 	must(t, from.QP().PostSend(verbs.SendWR{
-		Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte(text), AH: ah.Handle(), RemoteQPN: way.QPN, RemoteQKey: way.QKey,
+		Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte(text), AH: ah, RemoteQPN: way.QPN, RemoteQKey: way.QKey,
 	}))
 	wc, err := from.GetSendComp(soon(t))
 	must(t, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -284,7 +284,7 @@ func TestC11_Storm(t *testing.T) {
 		"Manager": func(s *storm) error { return s.hosts[0].m.Close() },
 		"adapter": func(s *storm) error { return s.hosts[0].m.Devices()[0].Close() },
 		"engine": func(s *storm) error {
-			err := s.hosts[0].m.Devices()[0].Inside(func(clock.Instant, *hca.HCA) error { panic("broken") })
+			err := device.Of(s.hosts[0].m.Devices()[0]).Do(func(clock.Instant) error { panic("broken") })
 			want(t, err, ib.EIO, "the end")
 			return nil
 		},

@@ -50,7 +50,7 @@ type stream struct {
 	mr   *verbs.MR
 	own  greeting
 
-	over, removed <-chan struct{} // closed once the queue pair, or the adapter, is gone
+	qpDone, removed <-chan struct{} // closed once the queue pair, or the adapter, is gone
 
 	mu      sync.Mutex    // guards what follows
 	wake    chan struct{} // closed and replaced when completions were taken
@@ -79,7 +79,7 @@ type piece struct {
 // to it ends with the queue pair.
 func newStream(id *ID, o *options) (*stream, error) {
 	s := &stream{
-		own: greeting{uint32(o.buffers), uint32(o.size)}, wake: make(chan struct{}), comp: verbs.NewCompChannelOf(1),
+		own: greeting{uint32(o.buffers), uint32(o.size)}, wake: make(chan struct{}), comp: verbs.NewCompChannel(1),
 		removed: id.dev.removed,
 	}
 	if err := s.create(id); err != nil {
@@ -118,7 +118,7 @@ func (s *stream) create(id *ID) error {
 	if own == nil { // by closing the Manager
 		return errDestroyed
 	}
-	s.qp, s.over = own.qp, own.over
+	s.qp, s.qpDone = own.qp, own.done
 	return nil
 }
 
@@ -157,7 +157,10 @@ func (s *stream) poll() bool {
 	var wcs [16]verbs.WC
 	taken := 0
 	for {
-		n := s.cq.Poll(wcs[:])
+		n, err := s.cq.Poll(wcs[:])
+		if err != nil {
+			s.fail(s.lost(err))
+		}
 		for i := range wcs[:n] {
 			s.complete(&wcs[i])
 		}
@@ -304,7 +307,7 @@ func (s *stream) wait(expired <-chan struct{}) bool {
 	select {
 	case <-s.comp.C():
 	case <-wake:
-	case <-s.over:
+	case <-s.qpDone:
 	case <-s.removed:
 	case <-expired:
 		ok = false
@@ -320,7 +323,7 @@ func (s *stream) wait(expired <-chan struct{}) bool {
 // lost returns why the queue pair is gone, err if it is there.
 func (s *stream) lost(err error) error {
 	switch {
-	case isClosed(s.over):
+	case isClosed(s.qpDone):
 		return fmt.Errorf("the connection was destroyed: %w", ErrClosed)
 	case isClosed(s.removed):
 		return errGone

@@ -8,7 +8,6 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric/fault"
 )
 
 // errNoAH is what calls on no address handle at all return.
@@ -23,7 +22,7 @@ type AH struct {
 // CreateAH resolves an address vector.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	a := &AH{pd: p}
-	err := p.call(fault.CreateAH, func(clock.Instant) (err error) {
+	err := p.call("CreateAH", func(clock.Instant) (err error) {
 		a.h, err = p.pd.CreateAH(&attr)
 		return err
 	})
@@ -43,7 +42,7 @@ const hopLimit = 64
 // not of a packet to an address of this adapter.
 func (c *Context) InitAHFromWC(wc *WC, grh []byte) (AHAttr, error) {
 	src, dst, ok := addressesOf(grh)
-	if !ok || wc.Flags&ib.WCGRH == 0 {
+	if !ok || wc == nil || wc.Flags&ib.WCGRH == 0 {
 		return AHAttr{}, fmt.Errorf("address vector of a message: no GRH: %w", ib.EINVAL)
 	}
 	a := AHAttr{DGID: ib.GIDFromAddr(src), HopLimit: hopLimit, SL: wc.SL, Port: 1}
@@ -80,16 +79,13 @@ func addressesOf(grh []byte) (src, dst netip.Addr, ok bool) {
 	return src, dst, false
 }
 
-// Handle returns what SendWR.AH takes.
-func (a *AH) Handle() ib.AHHandle { return a.h }
-
 // Destroy ends the handle. Messages that still name it complete with
 // LOC_QP_OP_ERR.
 func (a *AH) Destroy() error {
 	if a == nil {
 		return errNoAH
 	}
-	if err := a.pd.call(fault.DestroyAH, func(clock.Instant) error { return a.pd.pd.DestroyAH(a.h) }); err != nil {
+	if err := a.pd.call("DestroyAH", func(clock.Instant) error { return a.pd.pd.DestroyAH(a.h) }); err != nil {
 		return fmt.Errorf("destroy AH: %w", err)
 	}
 	return nil

@@ -33,7 +33,7 @@ func benchWrite(b *testing.B, n, depth, list int) {
 			}
 			posted += list
 		}
-		k := x.cq.Poll(wcs)
+		k := poll(b, x.cq, wcs)
 		for _, wc := range wcs[:k] {
 			if wc.Status != ib.WCSuccess {
 				b.Fatal(wc.Status)
@@ -82,14 +82,17 @@ func (e *endpoint) turns(n int, first bool) error {
 			}
 		}
 		for received <= i || sent < i {
-			k := e.cq.Poll(wcs)
-			if k == 0 {
+			k, err := e.cq.Poll(wcs)
+			if err == nil && k == 0 {
 				if err := e.cq.ReqNotify(false); err != nil {
 					return err
 				}
-				if k = e.cq.Poll(wcs); k == 0 {
+				if k, err = e.cq.Poll(wcs); err == nil && k == 0 {
 					<-e.ch.C()
 				}
+			}
+			if err != nil {
+				return err
 			}
 			for _, wc := range wcs[:k] {
 				if wc.Status != ib.WCSuccess {

@@ -108,7 +108,7 @@ func TestChannelArmThenPoll(t *testing.T) {
 				q := next(t, b.ch)
 				must(t, q.ReqNotify(false))
 				wcs := make([]WC, 5)
-				for k := q.Poll(wcs); k > 0; k = q.Poll(wcs) {
+				for k := poll(t, q, wcs); k > 0; k = poll(t, q, wcs) {
 					for range k {
 						must(t, b.qp.PostRecv(b.recv(0, 0, 8)))
 					}
@@ -123,9 +123,9 @@ func TestChannelArmThenPoll(t *testing.T) {
 // for all of them.
 func TestChannelOfManyCQs(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
-	ch := NewCompChannel()
+	ch := NewCompChannel(manyCQs)
 	qs := make(map[*CQ]*QP)
-	for range maxChannelCQs {
+	for range manyCQs {
 		cq, err := a.ctx.CreateCQ(4, ch)
 		must(t, err)
 		init := a.init(ib.RC)
@@ -143,7 +143,7 @@ func TestChannelOfManyCQs(t *testing.T) {
 		must(t, q.PostRecv(RecvWR{}))
 	}
 	other := make(chan struct{}) // never ready: the select must not hang on it
-	for range maxChannelCQs {
+	for range manyCQs {
 		select {
 		case cq := <-ch.C():
 			if qs[cq] == nil {
@@ -165,7 +165,7 @@ func TestChannelOfManyCQs(t *testing.T) {
 // holds while nobody listens; another one's must still come.
 func TestChannelForgetsNobody(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
-	ch := NewCompChannel()
+	ch := NewCompChannel(manyCQs)
 	qs := make([]*QP, 2)
 	cqs := make([]*CQ, 2)
 	for i := range qs {
@@ -183,7 +183,7 @@ func TestChannelForgetsNobody(t *testing.T) {
 		must(t, qs[i].PostRecv(RecvWR{}))
 		(&endpoint{ctx: a.ctx, cq: cqs[i], qp: qs[i]}).take(t, 1)
 	}
-	for range 3 * maxChannelCQs {
+	for range 3 * manyCQs {
 		raise(0)
 	}
 	raise(1)
@@ -199,4 +199,31 @@ func TestReqNotifyRefuses(t *testing.T) {
 	must(t, q.Destroy())
 	want(t, q.ReqNotify(false), ErrInvalidCQ, "arm a CQ that is gone")
 	want(t, q.Resize(8), ErrInvalidCQ, "resize a CQ that is gone")
+}
+
+// TestSmallChannel makes a channel for one CQ: another one does not fit, and
+// no event is lost though nobody takes any.
+func TestSmallChannel(t *testing.T) {
+	a, b := newPair(t, ib.RC)
+	ch := NewCompChannel(1)
+	cq, err := a.ctx.CreateCQ(4, ch)
+	must(t, err)
+	_, err = a.ctx.CreateCQ(4, ch)
+	want(t, err, ErrInsufficientResources, "a second CQ")
+	for range 10 {
+		cq.notify()
+	}
+	if next(t, ch) != cq {
+		t.Error("the event is of another CQ")
+	}
+	must(t, cq.Destroy())
+	other, err := a.ctx.CreateCQ(4, ch)
+	must(t, err)
+	other.notify()
+	other.notify()
+	for next(t, ch) != other {
+	}
+	must(t, other.Destroy())
+	must(t, a.ctx.Close())
+	must(t, b.ctx.Close())
 }

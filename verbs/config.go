@@ -1,22 +1,12 @@
 package verbs
 
 import (
-	"crypto/rand"
-	"encoding/binary"
-	"fmt"
 	"io"
-	mrand "math/rand/v2"
-	"net/netip"
-	"os"
-	"strconv"
-	"strings"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/fabric/pipe"
-	"github.com/softhca/softhca/internal/fabric/udp"
-	"github.com/softhca/softhca/internal/identity"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // Transport is how an adapter reaches the network.
@@ -92,87 +82,22 @@ type Config struct {
 	Faults Faults
 }
 
-// Option changes a configuration; see WithFaults.
-type Option func(*Config)
-
-// source returns the numbers that keys and QPNs come from.
-func (c *Config) source() func() uint32 {
-	if c.Seed != 0 {
-		r := mrand.New(mrand.NewPCG(c.Seed, c.Seed))
-		return r.Uint32
-	}
-	return func() uint32 {
-		var b [4]byte
-		// crypto/rand.Read never fails: it ends the program instead.
-		_, _ = rand.Read(b[:])
-		return binary.NativeEndian.Uint32(b[:])
-	}
-}
-
 // GUIDEnv is the environment variable with the GUID of every adapter that does
 // not set one, as four groups of four hexadecimal digits.
 const GUIDEnv = "SOFTHCA_GUID"
 
-// guid returns the GUID of the adapter on an address.
-func (c *Config) guid(addr netip.Addr) (uint64, error) {
-	if c.NodeGUID != 0 {
-		return uint64(c.NodeGUID), nil
-	}
-	if env := os.Getenv(GUIDEnv); env != "" {
-		g, err := strconv.ParseUint(strings.ReplaceAll(env, ":", ""), 16, 64)
-		if err != nil || g == 0 {
-			return 0, fmt.Errorf("%s=%q: want a GUID such as 0200:0000:0000:0001: %w", GUIDEnv, env, ib.EINVAL)
-		}
-		return g, nil
-	}
-	secret := identity.OfUser()
-	return secret.GUID(addr, c.QPNSlot), nil
-}
+// Option changes a configuration; see WithFaults.
+type Option func(*Config)
 
-// openPort opens what the configuration names.
-func (c *Config) openPort(faults *injector) (fabric.Port, error) {
-	addrs, err := resolve(c.Addr)
-	if err != nil {
-		return nil, err
+// device returns what the device is opened with.
+func (c *Config) device() device.Config {
+	d := device.Config{
+		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(c.Trace),
+		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
+		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits},
 	}
-	var p fabric.Port
-	switch {
-	case c.Network != nil:
-		p, err = c.Network.pipe.Port(addrs...)
-	case c.Transport == Raw:
-		p, err = openRaw(addrs)
-	default:
-		u := udp.Config{Addrs: addrs, DisableGRO: c.DisableOffload}
-		if c.DisableOffload {
-			u.GSO = udp.GSOOff
-		}
-		p, err = openUDP(u)
+	if c.Network != nil {
+		d.Network = c.Network.pipe
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open adapter on %s: %w", list(addrs), err)
-	}
-	if faults != nil {
-		p = fault.Wrap(p, fault.Config{Rules: faults.all, Now: faults.now, Trace: c.Trace})
-	}
-	return c.capturing(p)
-}
-
-// openUDP returns an interface that is nil on error.
-func openUDP(c udp.Config) (fabric.Port, error) {
-	p, err := udp.Open(c)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-func list(addrs []netip.Addr) string {
-	s := ""
-	for i, a := range addrs {
-		if i > 0 {
-			s += ","
-		}
-		s += a.String()
-	}
-	return s
+	return d
 }

@@ -1,38 +1,28 @@
 package verbs
 
 import (
-	"errors"
-	"fmt"
 	"io"
-	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/cm"
-	"github.com/softhca/softhca/internal/counters"
-	"github.com/softhca/softhca/internal/driver"
-	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/fabric/fault"
-	"github.com/softhca/softhca/internal/gsi"
-	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// ErrInvalidHCA is returned for a device context that is nil or closed (V6).
-// It unwraps to ENODEV.
-var ErrInvalidHCA = fmt.Errorf("invalid HCA: the device context is nil or closed: %w", ib.ENODEV)
+// ErrInvalidHCA is returned for a device context that is nil or closed. It
+// unwraps to ENODEV.
+var ErrInvalidHCA error = device.ErrInvalid
 
-// Context is an open adapter (V1).
+// Context is an open adapter.
 type Context struct {
-	port   fabric.Port
-	hca    *hca.HCA
-	drv    *driver.Driver
-	events eventQueue
-	faults *injector // nil without rules
-	closed atomic.Bool
-
-	watchers watchers
+	door
+	d *device.Device
 }
+
+// door lets package rdmacm reach what is behind an object.
+type door = device.Door
+
+var _ io.Closer = (*Context)(nil)
 
 // Open opens an adapter. Errors say what to do: an address that another
 // adapter has gives EADDRINUSE, one that is not this host's EADDRNOTAVAIL,
@@ -41,91 +31,31 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 	for _, o := range opts {
 		o(&cfg)
 	}
-	faults, err := newInjector(&cfg)
+	d, err := device.Open(cfg.device())
 	if err != nil {
 		return nil, err
 	}
-	port, err := cfg.openPort(faults)
-	if err != nil {
-		return nil, err
+	return &Context{device.DoorTo(d, nil), d}, nil
+}
+
+// dev returns the device; nil for no context, which calls take for a closed
+// one.
+func (c *Context) dev() *device.Device {
+	if c == nil {
+		return nil
 	}
-	guid, err := cfg.guid(port.Caps().Addrs[0])
-	if err != nil {
-		return nil, errors.Join(err, port.Close())
-	}
-	c := &Context{port: port, faults: faults}
-	c.events.init()
-	c.hca, err = hca.New(hca.Config{
-		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, NodeGUID: guid, Raise: c.events.raise,
-		Settings: qp.Settings{MigReq: !cfg.ClearMigReq, Credits: cfg.Credits},
-		Trace:    cfg.Trace, Privileged: cfg.Privileged,
-	})
-	if err != nil {
-		return nil, errors.Join(err, port.Close())
-	}
-	faults.attach(c.hca)
-	c.drv = driver.Start(port, c.hca.Shard(), c.fatal)
-	faults.begin(c)
-	return c, nil
+	return c.d
 }
 
 // Close closes the adapter: its port is free again and every call on its
-// objects fails with ENODEV. What was posted is not completed. If packets were
-// captured and the capture could not be written, that is the error.
-func (c *Context) Close() error {
-	if c == nil || c.closed.Swap(true) {
-		return ErrInvalidHCA
-	}
-	c.faults.stop()
-	// An adapter that has failed has told its watchers already.
-	_ = c.drv.Do(func(now clock.Instant) { c.watchers.tell(now, nil) })
-	err := c.drv.Close()
-	c.events.close()
-	return err
-}
+// objects fails with ENODEV. What was posted is not completed; programs that
+// sleep on a completion channel are woken. If packets were captured and the
+// capture could not be written, that is the error.
+func (c *Context) Close() error { return c.dev().Close() }
 
-// fatal is called by the driver, on the adapter's thread, when it dies.
-func (c *Context) fatal(cause error) {
-	c.events.fatal(cause)
-	c.watchers.tell(0, cause)
-}
-
-// usable reports whether c is open.
-func (c *Context) usable() bool { return c != nil && !c.closed.Load() }
-
-// alive returns why calls on objects of c fail, nil if they do not.
-func (c *Context) alive() error {
-	switch {
-	case !c.usable():
-		return ErrInvalidHCA
-	case c.drv.Failed():
-		return driver.ErrDead
-	}
-	return nil
-}
-
-// do runs f as the shard's thread.
-func (c *Context) do(f func(now clock.Instant) error) error {
-	if !c.usable() {
-		return ErrInvalidHCA
-	}
-	var err error
-	if e := c.drv.Do(func(now clock.Instant) { err = f(now) }); e != nil {
-		return e
-	}
-	return err
-}
-
-// call is do for a verb, which the rules of faults may make fail.
-func (c *Context) call(v fault.Verb, s subject, f func(now clock.Instant) error) error {
-	if !c.usable() {
-		return ErrInvalidHCA
-	}
-	if err := c.called(v, s); err != nil {
-		return err
-	}
-	return c.do(f)
-}
+// CaptureErr returns the first error of writing Config.Capture, after which
+// nothing more was written; nil without a capture.
+func (c *Context) CaptureErr() error { return c.dev().CaptureErr() }
 
 // DeviceAttr describes an adapter, as ibv_query_device does.
 type DeviceAttr struct {
@@ -152,7 +82,7 @@ type DeviceAttr struct {
 	MaxMcastQPAttach      int `json:"max_mcast_qp_attach"`       // QPs of a group
 	MaxTotalMcastQPAttach int `json:"max_total_mcast_qp_attach"` // QPs of all groups
 
-	// The optional abilities (V1); none is there yet.
+	// The optional abilities; none is there yet.
 	ResizeQP         bool `json:"resize_qp"`
 	AutoPathMig      bool `json:"auto_path_mig"`
 	ChangePhyPort    bool `json:"change_phy_port"`
@@ -161,17 +91,17 @@ type DeviceAttr struct {
 
 // QueryDevice returns the limits and abilities of the adapter.
 func (c *Context) QueryDevice() (DeviceAttr, error) {
-	if !c.usable() {
+	if !c.dev().Usable() {
 		return DeviceAttr{}, ErrInvalidHCA
 	}
-	l := c.hca.Limits()
+	l := c.d.HCA.Limits()
 	return DeviceAttr{
 		MaxQP: l.MaxQP, MaxQPWR: l.MaxQPWR, MaxSGE: l.MaxSGE, MaxInlineData: l.MaxInlineData,
 		MaxCQ: l.MaxCQ, MaxCQE: l.MaxCQE, MaxSRQ: l.MaxSRQ, MaxSRQWR: l.MaxSRQWR,
 		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
-		NodeGUID: ib.GUID(c.hca.NodeGUID()),
+		NodeGUID: ib.GUID(c.d.HCA.NodeGUID()),
 	}, nil
 }
 
@@ -198,12 +128,12 @@ type PortAttr struct {
 
 // QueryPort returns the attributes of the port, which is number 1.
 func (c *Context) QueryPort() (PortAttr, error) {
-	if !c.usable() {
+	if !c.dev().Usable() {
 		return PortAttr{}, ErrInvalidHCA
 	}
-	p := c.port.Caps()
+	p := c.d.Port.Caps()
 	return PortAttr{
-		State: ib.PortActive, ActiveMTU: c.hca.ActiveMTU(), GIDTblLen: c.hca.GIDs(), PKeyTblLen: len(c.hca.PKeys()),
+		State: ib.PortActive, ActiveMTU: c.d.HCA.ActiveMTU(), GIDTblLen: c.d.HCA.GIDs(), PKeyTblLen: len(c.d.HCA.PKeys()),
 		Transport: p.Name, Interface: p.Interface, MaxSegments: p.MaxSegments, GRO: p.GRO,
 		Verification: p.Verify.String(), RecvBuffer: p.RecvBuffer, SrcPort: p.SrcPort,
 	}, nil
@@ -212,18 +142,18 @@ func (c *Context) QueryPort() (PortAttr, error) {
 // QueryGID returns an entry of the port's GID table, the zero GID if the index
 // is past its end.
 func (c *Context) QueryGID(index int) ib.GID {
-	if !c.usable() {
+	if !c.dev().Usable() {
 		return ib.GID{}
 	}
-	return c.hca.GID(index)
+	return c.d.HCA.GID(index)
 }
 
 // QueryPKey returns an entry of the port's P_Key table, 0 past its end.
 func (c *Context) QueryPKey(index int) ib.PKey {
-	if !c.usable() || index < 0 || index >= len(c.hca.PKeys()) {
+	if !c.dev().Usable() || index < 0 || index >= len(c.d.HCA.PKeys()) {
 		return 0
 	}
-	return c.hca.PKeys()[index]
+	return c.d.HCA.PKeys()[index]
 }
 
 // Counter is a named count.
@@ -234,27 +164,31 @@ type Counter struct {
 
 // Counters returns the adapter's counters, those of Linux's Soft-RoCE under
 // their own names first. They only grow.
-func (c *Context) Counters() ([]Counter, error) {
-	var n counters.Set
-	var m gsi.Counters
-	var k cm.Counters
-	err := c.do(func(clock.Instant) error {
-		n, m, k = c.hca.Counters(), c.hca.GSI().Counters(), c.hca.CM().Counters()
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	port := c.port.Stats()
-	n.SendErr += port.SendErrors
-	n.EventsLost = c.events.lostCount()
-	var all []Counter
-	add := func(name string, v uint64) { all = append(all, Counter{name, v}) }
-	n.Each(add)
-	m.Each(add)
-	k.Each(add)
-	return append(all, Counter{"port_truncated", port.Truncated}, Counter{"port_overflows", port.Overflows},
-		Counter{"port_bad_checksums", port.BadChecksums}), nil
+func (c *Context) Counters() (all []Counter, err error) {
+	err = c.dev().EachCounter(func(name string, value uint64) { all = append(all, Counter{name, value}) })
+	return all, err
 }
 
-var _ io.Closer = (*Context)(nil)
+// Resources are the numbers of objects that an adapter has, as "rdma resource"
+// of Linux shows them.
+type Resources struct {
+	PDs  int `json:"pd"`
+	CQs  int `json:"cq"`
+	SRQs int `json:"srq"`
+	QPs  int `json:"qp"`
+	MRs  int `json:"mr"`
+	// CMIDs are the connections that the communication manager holds. Long after
+	// the last call for it one may be in TIMEWAIT.
+	CMIDs int `json:"cm_id"`
+}
+
+// Resources counts the objects of the adapter. What is more than before says
+// what a program has not destroyed.
+func (c *Context) Resources() (r Resources, err error) {
+	err = c.dev().Do(func(clock.Instant) error {
+		n := c.d.HCA.Resources()
+		r = Resources{PDs: n.PDs, CQs: n.CQs, SRQs: n.SRQs, QPs: n.QPs, MRs: n.MRs, CMIDs: n.Conns}
+		return nil
+	})
+	return r, err
+}

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"net"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -80,32 +79,6 @@ func TestV1_OpenErrors(t *testing.T) {
 		t.Fatalf("Close did not make the address free: %v", err)
 	}
 	must(t, ctx.Close())
-}
-
-// TestFirstUsableAddress resolves the zero configuration: one address, which
-// this host has.
-func TestFirstUsableAddress(t *testing.T) {
-	addrs, err := resolve("")
-	must(t, err)
-	if len(addrs) != 1 || !addrs[0].IsValid() || addrs[0].IsUnspecified() || addrs[0].Zone() != "" {
-		t.Fatalf("the first usable address is %v", addrs)
-	}
-	own, err := net.InterfaceAddrs()
-	must(t, err)
-	for _, a := range own {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().WithZone("") == addrs[0] {
-			return
-		}
-	}
-	t.Errorf("%v is not among the addresses of this host: %v", addrs[0], own)
-}
-
-func TestOpenInterface(t *testing.T) {
-	addrs, err := resolve("lo")
-	must(t, err)
-	if len(addrs) == 0 || !addrs[0].IsLoopback() {
-		t.Errorf("interface lo has the addresses %v", addrs)
-	}
 }
 
 func TestSeedRepeats(t *testing.T) {

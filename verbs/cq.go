@@ -7,74 +7,96 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// CQ is a completion queue (V3).
+// CQ is a completion queue.
 type CQ struct {
-	ctx       *Context
-	cq        *qp.CQ
-	channel   *CompChannel
-	unacked   int           // events that were taken; the event queue's mu guards it
-	idle      atomic.Uint32 // empty polls
-	destroyed atomic.Bool
+	dev     *device.Device
+	cq      *qp.CQ
+	obj     device.Object
+	channel *CompChannel
+	idle    atomic.Uint32 // empty polls
 }
 
 // CreateCQ returns a completion queue of at least n entries; its events go to
 // ch, which may be nil. EINVAL when n is 0 or over the adapter's limit, ENOMEM
-// when there are no more CQs or ch has its 1024.
+// when there are no more CQs or ch has as many as it can.
 func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
-	q := &CQ{ctx: c, channel: ch}
+	q := &CQ{dev: c.dev(), channel: ch}
 	if n < 0 || uint64(n) > 1<<31 {
 		return nil, fmt.Errorf("create CQ of %d entries: %w", n, ib.EINVAL)
 	}
 	if ch != nil && !ch.join() {
 		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", ch.most, ErrInsufficientResources)
 	}
-	err := c.call(fault.CreateCQ, subject{}, func(clock.Instant) (err error) {
-		q.cq, err = c.hca.CreateCQ(uint32(n), q.notify)
-		return err
+	err := q.dev.Call("CreateCQ", nil, func(clock.Instant) (err error) {
+		if q.cq, err = q.dev.HCA.CreateCQ(uint32(n), q.notify); err != nil {
+			return err
+		}
+		q.obj.CQ, q.obj.Owner, q.obj.Wake = q.cq, q, q.wake
+		q.dev.Add(&q.obj)
+		return nil
 	})
 	if err != nil {
 		ch.leave()
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}
-	c.events.addCQ(q)
 	return q, nil
 }
 
-// notify puts the CQ in its channel. It runs on the thread that completes.
+// notify is called on the device's thread when the armed CQ has an entry.
 func (q *CQ) notify() {
-	c := q.channel
-	if c == nil {
-		return
+	if q.channel != nil {
+		q.dev.Woke()
+		q.channel.put(q)
 	}
-	q.ctx.drv.Woke()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.ch) == cap(c.ch) {
-		c.compact()
+}
+
+// wake wakes who sleeps until the CQ has an entry. Any thread may call it.
+func (q *CQ) wake() {
+	if q.channel != nil {
+		q.channel.put(q)
 	}
-	c.ch <- q
+}
+
+// usable returns why calls on q fail, nil if they do not.
+func (q *CQ) usable() error {
+	if q == nil {
+		return ErrInvalidCQ
+	}
+	if err := q.dev.Alive(); err != nil {
+		return err
+	}
+	if q.obj.Gone() {
+		return ErrInvalidCQ
+	}
+	return nil
 }
 
 // Poll moves completions, oldest first, to out and returns how many. It never
 // blocks. A poll of an empty queue also lets the adapter receive and send, on
 // the caller's thread: a program that polls needs no other to make progress.
-func (q *CQ) Poll(out []WC) int {
+// When there are none, and never will be, the error says why: ErrInvalidHCA
+// once the adapter is closed, EIO once it has failed, ErrInvalidCQ for a CQ
+// that is nil or destroyed.
+func (q *CQ) Poll(out []WC) (int, error) {
+	if q == nil {
+		return 0, ErrInvalidCQ
+	}
 	if n := q.cq.Poll(out); n > 0 || len(out) == 0 {
-		return n
+		return n, nil
 	}
-	if !q.ctx.usable() {
-		return 0
+	if err := q.usable(); err != nil {
+		return 0, err
 	}
-	q.ctx.drv.Progress()
+	q.dev.Progress()
 	n := q.cq.Poll(out)
 	if n == 0 && q.idle.Add(1)%idlePolls == 0 {
 		runtime.Gosched() // on one processor, what is polled for may wait for it
 	}
-	return n
+	return n, nil
 }
 
 // idlePolls is how many empty polls pass before others may have the thread.
@@ -85,41 +107,38 @@ const idlePolls = 32
 // Completions that wait already do not: poll after arming. EINVAL without a
 // completion channel.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
-	if q == nil || q.destroyed.Load() {
+	if q == nil || q.obj.Gone() {
 		return fmt.Errorf("arm CQ: %w", ErrInvalidCQ)
 	}
 	if q.channel == nil {
 		return fmt.Errorf("arm CQ: it was created without a completion channel: %w", ib.EINVAL)
 	}
-	if err := q.ctx.alive(); err != nil {
+	if err := q.dev.Alive(); err != nil {
 		return err
 	}
-	if err := q.ctx.called(fault.ReqNotify, subject{cq: q.cq}); err != nil {
+	if err := q.dev.Called("ReqNotify", &q.obj); err != nil {
 		return fmt.Errorf("arm CQ: %w", err)
 	}
 	q.cq.Arm(solicitedOnly)
-	q.ctx.drv.Armed()
+	q.dev.Armed()
 	return nil
 }
 
 // Cap returns the number of entries.
-func (q *CQ) Cap() int { return int(q.cq.Cap()) }
+func (q *CQ) Cap() int {
+	if q == nil {
+		return 0
+	}
+	return int(q.cq.Cap())
+}
 
 // Resize changes the number of entries to at least n; completions that wait
 // stay. EINVAL when they would not fit.
 func (q *CQ) Resize(n int) error {
-	if q == nil {
-		return fmt.Errorf("resize CQ: %w", ErrInvalidCQ)
-	}
 	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
 	}
-	err := q.ctx.call(fault.ResizeCQ, subject{cq: q.cq}, func(clock.Instant) error {
-		if q.destroyed.Load() {
-			return ErrInvalidCQ
-		}
-		return q.ctx.hca.ResizeCQ(q.cq, uint32(n))
-	})
+	err := q.call("ResizeCQ", func() error { return q.dev.HCA.ResizeCQ(q.cq, uint32(n)) })
 	if err != nil {
 		return fmt.Errorf("resize CQ: %w", err)
 	}
@@ -127,31 +146,31 @@ func (q *CQ) Resize(n int) error {
 }
 
 // Overrun reports whether the CQ overflowed: completions were lost, CQ_ERR
-// was raised and its QPs are in ERR (E18).
-func (q *CQ) Overrun() bool { return q.cq.Failed() }
+// was raised and its QPs are in ERR.
+func (q *CQ) Overrun() bool { return q != nil && q.cq.Failed() }
 
 // Destroy ends the CQ. ErrBusy while QPs complete to it, or while an event
 // about it is not acknowledged.
 func (q *CQ) Destroy() error {
-	if q == nil || q.destroyed.Load() {
-		return ErrInvalidCQ
-	}
-	err := q.ctx.call(fault.DestroyCQ, subject{cq: q.cq}, func(clock.Instant) error {
-		if q.destroyed.Load() { // by a call at the same time
-			return ErrInvalidCQ
-		}
-		return q.ctx.events.end(&q.unacked, func() error {
-			if err := q.ctx.hca.DestroyCQ(q.cq); err != nil {
-				return err
-			}
-			q.destroyed.Store(true)
-			q.ctx.events.removeCQ(q)
-			return nil
-		})
+	err := q.call("DestroyCQ", func() error {
+		return q.dev.Remove(&q.obj, func() error { return q.dev.HCA.DestroyCQ(q.cq) })
 	})
 	if err != nil {
 		return fmt.Errorf("destroy CQ: %w", err)
 	}
 	q.channel.leave()
 	return nil
+}
+
+// call runs a verb on the device's thread if the CQ still exists.
+func (q *CQ) call(verb string, f func() error) error {
+	if q == nil || q.obj.Gone() {
+		return ErrInvalidCQ
+	}
+	return q.dev.Call(verb, &q.obj, func(clock.Instant) error {
+		if q.obj.Gone() { // by a call at the same time
+			return ErrInvalidCQ
+		}
+		return f()
+	})
 }

@@ -8,11 +8,12 @@
 // or on two, talk RoCEv2 over UDP port 4791, and so do a context and Linux's
 // Soft-RoCE.
 //
-// Everything here may be used from several goroutines at once. Errors unwrap to
-// the errno that libibverbs would return, so that errors.Is(err,
+// Everything here may be used from several goroutines at once. Errors unwrap
+// to the errno that libibverbs would return, so that errors.Is(err,
 // syscall.ENOMEM) works.
-//
-// Reading order: config.go and context.go, pd.go, mr.go and ah.go, cq.go and
-// channel.go, qp.go and walk.go, mcast.go, srq.go, event.go, faults.go, inside.go; vocabulary.go has the words
-// that come from package ib, and the errors.
 package verbs
+
+// For readers of the source: config.go and context.go, pd.go, mr.go and ah.go,
+// cq.go and channel.go, qp.go, sendwr.go and walk.go, mcast.go, srq.go, event.go, faults.go,
+// trace.go; vocabulary.go has the words that come from package ib, and the
+// errors. All of it is thin over package internal/device.

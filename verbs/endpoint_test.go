@@ -32,6 +32,17 @@ func want(t testing.TB, err, target error, what string) {
 	}
 }
 
+// manyCQs share the completion channel of an endpoint.
+const manyCQs = 1024
+
+// poll polls a CQ of an adapter that works.
+func poll(t testing.TB, q *CQ, out []WC) int {
+	t.Helper()
+	n, err := q.Poll(out)
+	must(t, err)
+	return n
+}
+
 // endpoint is one side of a test connection.
 type endpoint struct {
 	ctx *Context
@@ -65,7 +76,7 @@ func (e *endpoint) sibling(t testing.TB, typ ib.QPType) *endpoint {
 func (e *endpoint) fill(t testing.TB, typ ib.QPType) {
 	t.Helper()
 	var err error
-	e.ch = NewCompChannel()
+	e.ch = NewCompChannel(manyCQs)
 	e.pd, err = e.ctx.AllocPD()
 	must(t, err)
 	e.cq, err = e.ctx.CreateCQ(2048, e.ch)
@@ -175,7 +186,7 @@ func (e *endpoint) take(t testing.TB, n int) []WC {
 	var all []WC
 	buf := make([]WC, 16)
 	for end := time.Now().Add(patience); len(all) < n; {
-		k := e.cq.Poll(buf[:min(len(buf), n-len(all))])
+		k := poll(t, e.cq, buf[:min(len(buf), n-len(all))])
 		all = append(all, buf[:k]...)
 		if k == 0 && time.Now().After(end) {
 			t.Fatalf("%d of %d completions after %v; QP is %v", len(all), n, patience, e.qp.State())
@@ -199,7 +210,7 @@ func (e *endpoint) wait(t testing.TB, n int) []WC {
 // quiet fails the test if a completion waits.
 func (e *endpoint) quiet(t testing.TB, why string) {
 	t.Helper()
-	if wc := make([]WC, 1); e.cq.Poll(wc) != 0 {
+	if wc := make([]WC, 1); poll(t, e.cq, wc) != 0 {
 		t.Fatalf("%s: completion %+v", why, wc[0])
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -181,14 +182,14 @@ func TestV16_Select(t *testing.T) {
 func TestV16_ManyEventsAreCounted(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	a.walk(t, a.attrs(b), ib.RTS)
-	for range maxEvents + 10 {
+	for range device.MaxEvents + 10 {
 		must(t, a.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
 		a.move(t, ib.RTS)
 	}
 	if n := a.counter(t, "events_lost"); n != 10 {
 		t.Errorf("%d events lost, want 10", n)
 	}
-	for range maxEvents {
+	for range device.MaxEvents {
 		ev, err := a.ctx.PollAsyncEvent()
 		must(t, err)
 		ev.Ack()
@@ -257,8 +258,8 @@ func (e *endpoint) doomed(t *testing.T) []doomed {
 
 // raise raises an event that nothing has caused.
 func (e *endpoint) raise(ev qp.Event) error {
-	return e.ctx.do(func(clock.Instant) error {
-		e.ctx.hca.Raise(ev)
+	return e.ctx.d.Do(func(clock.Instant) error {
+		e.ctx.d.HCA.Raise(ev)
 		return nil
 	})
 }

@@ -60,9 +60,14 @@ func (s *side) connect(peer *side) {
 // poll waits for one completion.
 func (s *side) poll() verbs.WC {
 	wc := make([]verbs.WC, 1)
-	for s.cq.Poll(wc) == 0 {
+	for {
+		switch n, err := s.cq.Poll(wc); {
+		case err != nil:
+			log.Fatal(err)
+		case n > 0:
+			return wc[0]
+		}
 	}
-	return wc[0]
 }
 
 // Two adapters in one process; one writes to the memory of the other.

@@ -91,7 +91,7 @@ func ExampleCompChannel() {
 	defer a.ctx.Close()
 	defer b.ctx.Close()
 
-	ch := verbs.NewCompChannel()
+	ch := verbs.NewCompChannel(1)
 	cq, err := b.ctx.CreateCQ(16, ch)
 	must(err)
 	b.cq = cq
@@ -113,7 +113,12 @@ func ExampleCompChannel() {
 		case q := <-ch.C():
 			must(q.ReqNotify(false)) // arm first, then poll until it is empty:
 			wc := make([]verbs.WC, 4)
-			for n := q.Poll(wc); n > 0; n = q.Poll(wc) {
+			for {
+				n, err := q.Poll(wc)
+				must(err)
+				if n == 0 {
+					break
+				}
 				fmt.Println("receive", wc[0].WRID, wc[0].Status)
 				done = true
 			}
@@ -198,7 +203,7 @@ func ExamplePD_CreateAH() {
 	size := copy(a.mr.Bytes(), "a datagram")
 	must(a.qp.PostSend(verbs.SendWR{
 		Opcode: ib.WRSend, SGList: []verbs.SGE{a.mr.SGE(0, uint32(size))},
-		AH: ah.Handle(), RemoteQPN: b.qp.QPN(), RemoteQKey: qkey,
+		AH: ah, RemoteQPN: b.qp.QPN(), RemoteQKey: qkey,
 	}))
 	wc := b.poll()
 	// The first 40 bytes are for the IP header that the message came with.

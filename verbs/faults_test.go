@@ -12,7 +12,6 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/fault"
-	"github.com/softhca/softhca/internal/trace"
 )
 
 // newFaultyPair returns two endpoints on a network in memory, with rules.
@@ -167,43 +166,43 @@ func TestRefusedPeer(t *testing.T) {
 // TestFailEveryVerb makes each verb fail once with a chosen errno; the next
 // call works.
 func TestFailEveryVerb(t *testing.T) {
-	calls := map[fault.Verb]func(*endpoint, *SRQ) error{
-		fault.AllocPD:   func(e *endpoint, _ *SRQ) error { _, err := e.ctx.AllocPD(); return err },
-		fault.DeallocPD: func(e *endpoint, _ *SRQ) error { p, _ := e.ctx.AllocPD(); return p.Dealloc() },
-		fault.RegMR:     func(e *endpoint, _ *SRQ) error { _, err := e.pd.RegMR(make([]byte, 8), 0); return err },
-		fault.ReregMR:   func(e *endpoint, _ *SRQ) error { return e.mr.ReregAccess(ib.AccessLocalWrite) },
-		fault.DeregMR:   func(e *endpoint, _ *SRQ) error { m, _ := e.pd.RegMR(make([]byte, 8), 0); return m.Dereg() },
-		fault.CreateCQ:  func(e *endpoint, _ *SRQ) error { _, err := e.ctx.CreateCQ(4, nil); return err },
-		fault.ResizeCQ:  func(e *endpoint, _ *SRQ) error { return e.cq.Resize(4096) },
-		fault.ReqNotify: func(e *endpoint, _ *SRQ) error { return e.cq.ReqNotify(false) },
-		fault.DestroyCQ: func(e *endpoint, _ *SRQ) error { q, _ := e.ctx.CreateCQ(4, nil); return q.Destroy() },
-		fault.CreateSRQ: func(e *endpoint, _ *SRQ) error {
+	calls := map[string]func(*endpoint, *SRQ) error{
+		"AllocPD":   func(e *endpoint, _ *SRQ) error { _, err := e.ctx.AllocPD(); return err },
+		"DeallocPD": func(e *endpoint, _ *SRQ) error { p, _ := e.ctx.AllocPD(); return p.Dealloc() },
+		"RegMR":     func(e *endpoint, _ *SRQ) error { _, err := e.pd.RegMR(make([]byte, 8), 0); return err },
+		"ReregMR":   func(e *endpoint, _ *SRQ) error { return e.mr.ReregAccess(ib.AccessLocalWrite) },
+		"DeregMR":   func(e *endpoint, _ *SRQ) error { m, _ := e.pd.RegMR(make([]byte, 8), 0); return m.Dereg() },
+		"CreateCQ":  func(e *endpoint, _ *SRQ) error { _, err := e.ctx.CreateCQ(4, nil); return err },
+		"ResizeCQ":  func(e *endpoint, _ *SRQ) error { return e.cq.Resize(4096) },
+		"ReqNotify": func(e *endpoint, _ *SRQ) error { return e.cq.ReqNotify(false) },
+		"DestroyCQ": func(e *endpoint, _ *SRQ) error { q, _ := e.ctx.CreateCQ(4, nil); return q.Destroy() },
+		"CreateSRQ": func(e *endpoint, _ *SRQ) error {
 			_, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
 			return err
 		},
-		fault.SetSRQLimit: func(_ *endpoint, s *SRQ) error { return s.SetLimit(1) },
-		fault.PostSRQRecv: func(e *endpoint, s *SRQ) error { return s.PostRecv(e.recv(1, 0, 8)) },
-		fault.DestroySRQ: func(e *endpoint, _ *SRQ) error {
+		"SetSRQLimit": func(_ *endpoint, s *SRQ) error { return s.SetLimit(1) },
+		"PostSRQRecv": func(e *endpoint, s *SRQ) error { return s.PostRecv(e.recv(1, 0, 8)) },
+		"DestroySRQ": func(e *endpoint, _ *SRQ) error {
 			s, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
 			return errors.Join(err, s.Destroy())
 		},
-		fault.CreateAH: func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateAH(e.attrs(e).AV); return err },
-		fault.DestroyAH: func(e *endpoint, _ *SRQ) error {
+		"CreateAH": func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateAH(e.attrs(e).AV); return err },
+		"DestroyAH": func(e *endpoint, _ *SRQ) error {
 			h, err := e.pd.CreateAH(e.attrs(e).AV)
 			return errors.Join(err, h.Destroy())
 		},
-		fault.CreateQP:    func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
-		fault.ModifyQP:    func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
-		fault.QueryQP:     func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },
-		fault.DestroyQP:   func(e *endpoint, _ *SRQ) error { q, _ := e.pd.CreateQP(e.init(ib.RC)); return q.Destroy() },
-		fault.AttachMcast: func(e *endpoint, _ *SRQ) error { return e.qp.AttachMcast(testGroup, 0) },
-		fault.DetachMcast: func(e *endpoint, _ *SRQ) error { return e.qp.DetachMcast(testGroup, 0) },
-		fault.PostSend:    func(e *endpoint, _ *SRQ) error { return e.qp.PostSend(e.send(1, 8)) },
-		fault.PostRecv:    func(e *endpoint, _ *SRQ) error { return e.qp.PostRecv(e.recv(1, 0, 8)) },
+		"CreateQP":    func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
+		"ModifyQP":    func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
+		"QueryQP":     func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },
+		"DestroyQP":   func(e *endpoint, _ *SRQ) error { q, _ := e.pd.CreateQP(e.init(ib.RC)); return q.Destroy() },
+		"AttachMcast": func(e *endpoint, _ *SRQ) error { return e.qp.AttachMcast(testGroup, 0) },
+		"DetachMcast": func(e *endpoint, _ *SRQ) error { return e.qp.DetachMcast(testGroup, 0) },
+		"PostSend":    func(e *endpoint, _ *SRQ) error { return e.qp.PostSend(e.send(1, 8)) },
+		"PostRecv":    func(e *endpoint, _ *SRQ) error { return e.qp.PostRecv(e.recv(1, 0, 8)) },
 	}
-	for v := range fault.NumVerbs {
-		t.Run(v.String(), func(t *testing.T) {
-			rule := "fail errno=ENOSPC every=2 op=" + v.String()
+	for _, v := range fault.Calls() {
+		t.Run(v, func(t *testing.T) {
+			rule := "fail errno=ENOSPC every=2 op=" + v
 			e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork(), Faults: Faults{Rules: rule}}, ib.RC)
 			srq, err := e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
 			must(t, err)
@@ -319,7 +318,7 @@ func TestFaultTrace(t *testing.T) {
 	seen := make(chan string, 64)
 	n := NewNetwork()
 	tracer := func(r *TraceRecord) {
-		if r.Kind == trace.Fault {
+		if r.Kind == TraceFault {
 			seen <- r.Cause
 		}
 	}

@@ -56,6 +56,7 @@ func (f *family) calls() map[string]func() error {
 		"MR.ReregMemory":         func() error { return f.mr.ReregMemory(make([]byte, 8)) },
 		"MR.Dereg":               func() error { return f.mr.Dereg() },
 		"AH.Destroy":             func() error { return f.ah.Destroy() },
+		"CQ.Poll":                func() error { return second(f.cq.Poll(make([]WC, 4))) },
 		"CQ.ReqNotify":           func() error { return f.cq.ReqNotify(false) },
 		"CQ.Resize":              func() error { return f.cq.Resize(8) },
 		"CQ.Destroy":             func() error { return f.cq.Destroy() },
@@ -78,9 +79,6 @@ func TestCallsAfterClose(t *testing.T) {
 	must(t, f.ctx.Close())
 	for name, call := range f.calls() {
 		want(t, call(), ErrInvalidHCA, name+" after Close")
-	}
-	if n := f.cq.Poll(make([]WC, 4)); n != 0 {
-		t.Errorf("%d completions after Close", n)
 	}
 	if g, k := f.ctx.QueryGID(0), f.ctx.QueryPKey(0); !g.IsZero() || k != 0 {
 		t.Errorf("GID %v, P_Key %#x after Close", g, k)
@@ -105,9 +103,6 @@ func TestCallsOnDestroyedObjects(t *testing.T) {
 		if errors.Is(err, ErrInvalidHCA) {
 			t.Errorf("%s on an object that is gone blames the adapter: %v", name, err)
 		}
-	}
-	if n := f.cq.Poll(make([]WC, 4)); n != 0 {
-		t.Errorf("%d completions in a CQ that is gone", n)
 	}
 	other := a.sibling(t, ib.RC) // the adapter is none the worse
 	connect(t, other, b, nil)
@@ -147,7 +142,7 @@ func TestCloseWithWorkOutstanding(t *testing.T) {
 				for _, work := range []func() error{
 					func() error { return a.qp.PostSend(a.write(1, 1<<20, b)) },
 					func() error { return a.qp.PostRecv(a.recv(1, 0, 8)) },
-					func() error { a.cq.Poll(make([]WC, 4)); return second(a.ctx.Counters()) },
+					func() error { return second(a.cq.Poll(make([]WC, 4))) },
 					func() error { return second(a.ctx.GetAsyncEvent(context.Background())) },
 					func() error { return a.qp.Modify(&QPAttr{State: ib.RTS}, ib.AttrState) },
 				} {
@@ -220,7 +215,6 @@ func TestDeviceFatal(t *testing.T) {
 			want(t, call(), syscall.EIO, name+" on a device that has failed")
 		}
 	}
-	a.cq.Poll(make([]WC, 1))
 	must(t, a.ctx.Close())
 	must(t, b.ctx.Close())
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/hca"
 )
 
@@ -39,7 +38,7 @@ func (q *QP) AttachMcast(gid ib.GID, lid uint16) error {
 // the queue pair: so whatever comes between, each attachment has one join, and
 // who ends the one takes back the other.
 func (q *QP) attachMcast(gid ib.GID) error {
-	if err := q.called(fault.AttachMcast); err != nil {
+	if err := q.called("AttachMcast"); err != nil {
 		return err
 	}
 	if err := q.usable(); err != nil {
@@ -49,8 +48,7 @@ func (q *QP) attachMcast(gid ib.GID) error {
 	if err != nil {
 		return err
 	}
-	c := q.pd.ctx
-	if err := c.port.Join(group); err != nil {
+	if err := q.dev.Port.Join(group); err != nil {
 		if errors.Is(err, fabric.ErrClosed) {
 			return ErrInvalidHCA
 		}
@@ -58,11 +56,11 @@ func (q *QP) attachMcast(gid ib.GID) error {
 	}
 	added := false
 	err = q.do(func(clock.Instant) (err error) {
-		added, err = c.hca.AttachMcast(q.qp, gid)
+		added, err = q.dev.HCA.AttachMcast(q.qp, gid)
 		return err
 	})
 	if !added {
-		c.leave(group)
+		q.leave(group)
 	}
 	return err
 }
@@ -70,19 +68,19 @@ func (q *QP) attachMcast(gid ib.GID) error {
 // DetachMcast ends an attachment: EINVAL if there is none. What has arrived
 // and was not looked at is dropped.
 func (q *QP) DetachMcast(gid ib.GID, lid uint16) error {
-	err := q.call(fault.DetachMcast, func(clock.Instant) error { return q.pd.ctx.hca.DetachMcast(q.qp, gid) })
+	err := q.call("DetachMcast", func(clock.Instant) error { return q.dev.HCA.DetachMcast(q.qp, gid) })
 	if err != nil {
 		return fmt.Errorf("detach from multicast group: %w", err)
 	}
-	q.pd.ctx.leave(gid.Addr())
+	q.leave(gid.Addr())
 	return nil
 }
 
 // leave takes back one join of each group.
-func (c *Context) leave(groups ...netip.Addr) {
+func (q *QP) leave(groups ...netip.Addr) {
 	for _, g := range groups {
 		// It was joined, so only a port that is closed refuses, and that is in
 		// no group.
-		_ = c.port.Leave(g)
+		_ = q.dev.Port.Leave(g)
 	}
 }

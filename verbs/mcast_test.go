@@ -41,7 +41,7 @@ func (e *endpoint) announce(t testing.TB, g ib.GID, sgid uint8) {
 	ah, err := e.pd.CreateAH(AHAttr{DGID: g, SGIDIndex: sgid, HopLimit: 64, Port: 1})
 	must(t, err)
 	wr := e.send(77, 8)
-	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah.Handle(), ib.QPNMulticast, testQKey
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, ib.QPNMulticast, testQKey
 	must(t, e.qp.PostSend(wr))
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/memory"
 )
@@ -16,10 +16,10 @@ var errNoMR = fmt.Errorf("no memory region: %w", ib.EINVAL)
 
 // MR is a memory region.
 type MR struct {
-	ctx  *Context
+	dev  *device.Device
 	view atomic.Pointer[mrView] // as it was registered last
 
-	// The shard's thread guards what follows.
+	// The device's thread guards what follows.
 	pd *hca.PD
 	r  *memory.Region
 }
@@ -32,7 +32,7 @@ type mrView struct {
 	rkey ib.RKey
 }
 
-// publish shows the program the region as it is now, on the shard's thread.
+// publish shows the program the region as it is now, on the device's thread.
 func (m *MR) publish(buf []byte) {
 	m.view.Store(&mrView{buf, m.r.Addr(), m.r.LKey(), m.r.RKey()})
 }
@@ -83,11 +83,11 @@ func (p *PD) RegMRAddr(addr uintptr, length uint64, access ib.Access) (*MR, erro
 
 func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
 	m := &MR{}
-	err := p.call(fault.RegMR, func(clock.Instant) (err error) {
+	err := p.call("RegMR", func(clock.Instant) (err error) {
 		if m.r, err = p.pd.RegMR(c); err != nil {
 			return err
 		}
-		m.ctx, m.pd = p.ctx, p.pd
+		m.dev, m.pd = p.dev, p.pd
 		m.publish(c.Buf)
 		return nil
 	})
@@ -129,7 +129,7 @@ func (m *MR) ReregPD(to *PD) error {
 	switch {
 	case m == nil:
 		return errNoMR
-	case to == nil || to.ctx != m.ctx:
+	case to == nil || to.dev != m.dev:
 		return ErrInvalidPD
 	}
 	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to.pd)
@@ -145,7 +145,7 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *hca.PD) error 
 	if m == nil {
 		return errNoMR
 	}
-	err := m.ctx.call(fault.ReregMR, subject{}, func(clock.Instant) error {
+	err := m.dev.Call("ReregMR", nil, func(clock.Instant) error {
 		if to == nil {
 			to = m.pd
 		}
@@ -171,7 +171,7 @@ func (m *MR) Dereg() error {
 	if m == nil {
 		return errNoMR
 	}
-	if err := m.ctx.call(fault.DeregMR, subject{}, func(clock.Instant) error { return m.pd.DeregMR(m.r) }); err != nil {
+	if err := m.dev.Call("DeregMR", nil, func(clock.Instant) error { return m.pd.DeregMR(m.r) }); err != nil {
 		return fmt.Errorf("deregister MR: %w", err)
 	}
 	return nil

@@ -3,11 +3,10 @@ package verbs
 import (
 	"fmt"
 	"net/netip"
-	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -19,28 +18,29 @@ var (
 	errNoAttr = fmt.Errorf("no attributes: %w", ib.EINVAL)
 )
 
-// QPInitAttr says what a queue pair is made of (V4).
+// QPInitAttr says what a queue pair is made of.
 type QPInitAttr struct {
 	Type   ib.QPType // RC, UC or UD
 	SendCQ *CQ
 	RecvCQ *CQ        // may be SendCQ
 	SRQ    *SRQ       // nil for a receive queue of its own
-	Cap    QPCap      // Create sets the actual sizes, never less than asked (V5)
+	Cap    QPCap      // Create sets the actual sizes, never less than asked
 	SQSig  ib.SigType // SigPerWR: requests choose with SendSignaled
 }
 
 // QP is a queue pair.
 type QP struct {
-	pd        *PD
-	qp        *qp.QP
-	unacked   int // events that were taken; the event queue's mu guards it
-	destroyed atomic.Bool
+	door
+	pd  *PD
+	dev *device.Device
+	qp  *qp.QP
+	obj device.Object
 }
 
 // CreateQP returns a queue pair in RESET. It fails with ErrInvalidHCA,
 // ErrInvalidPD, ErrInvalidCQ, ErrInvalidSRQ, ErrInvalidServiceType,
 // ErrTooManyWRs, ErrTooManySGEs, ErrTooMuchInline or
-// ErrInsufficientResources (V6).
+// ErrInsufficientResources.
 func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if p == nil {
 		return nil, fmt.Errorf("create QP: %w", ErrInvalidPD)
@@ -48,71 +48,87 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if attr == nil {
 		return nil, fmt.Errorf("create QP: %w", errNoAttr)
 	}
-	q := &QP{pd: p}
-	err := p.call(fault.CreateQP, func(clock.Instant) error { return q.create(attr) })
+	q := &QP{pd: p, dev: p.dev}
+	err := p.call("CreateQP", func(clock.Instant) error { return q.create(attr) })
 	if err != nil {
 		return nil, fmt.Errorf("create %v QP: %w", attr.Type, err)
 	}
 	attr.Cap = q.qp.Cap()
-	p.ctx.events.addQP(q)
 	return q, nil
 }
 
-// create makes the QP. It runs on the shard's thread, so that none of the
+// create makes the QP. It runs on the device's thread, so that none of the
 // objects that it names ends meanwhile.
 func (q *QP) create(attr *QPInitAttr) (err error) {
-	p := q.pd
 	if attr.Type == ib.GSI { // the adapter's own
 		return ErrInvalidServiceType
 	}
 	c := hca.QPConfig{Type: attr.Type, Cap: attr.Cap, SigAll: attr.SQSig == ib.SigAll}
-	if !attr.SendCQ.usableIn(p.ctx) || !attr.RecvCQ.usableIn(p.ctx) {
+	if !attr.SendCQ.usableIn(q.dev) || !attr.RecvCQ.usableIn(q.dev) {
 		return ErrInvalidCQ
 	}
 	c.SendCQ, c.RecvCQ = attr.SendCQ.cq, attr.RecvCQ.cq
 	if s := attr.SRQ; s != nil {
-		if s.pd.ctx != p.ctx || s.destroyed.Load() {
+		if s.dev != q.dev || s.obj.Gone() {
 			return ErrInvalidSRQ
 		}
 		c.SRQ = s.srq
 	}
-	q.qp, err = p.ctx.hca.CreateQP(p.pd, c)
-	return err
+	if q.qp, err = q.dev.HCA.CreateQP(q.pd.pd, c); err != nil {
+		return err
+	}
+	q.obj.QP, q.obj.Owner, q.door = q.qp, q, device.DoorTo(q.dev, &q.obj)
+	q.dev.Add(&q.obj)
+	return nil
 }
 
-// usableIn reports whether q is a live CQ of c.
-func (q *CQ) usableIn(c *Context) bool { return q != nil && q.ctx == c && !q.destroyed.Load() }
+// usableIn reports whether q is a live CQ of a device.
+func (q *CQ) usableIn(d *device.Device) bool { return q != nil && q.dev == d && !q.obj.Gone() }
 
 // QPN returns the 24-bit queue pair number.
-func (q *QP) QPN() ib.QPN { return q.qp.Num() }
+func (q *QP) QPN() ib.QPN {
+	if q == nil {
+		return 0
+	}
+	return q.qp.Num()
+}
 
 // Type returns the transport service.
-func (q *QP) Type() ib.QPType { return q.qp.Type() }
+func (q *QP) Type() ib.QPType {
+	if q == nil {
+		return 0
+	}
+	return q.qp.Type()
+}
 
-// State returns the present state.
-func (q *QP) State() ib.QPState { return q.qp.State() }
+// State returns the present state; RESET of a QP that is nil or destroyed.
+func (q *QP) State() ib.QPState {
+	if q == nil {
+		return ib.RESET
+	}
+	return q.qp.State()
+}
 
-// Modify gives the QP attributes and, if the mask has AttrState, a new state
-// (V7). What is required and allowed for which move is the table that
-// "softhca states" prints. A call that is refused changes nothing (V9) and
-// says which attributes were missing or too many. Errors unwrap to EINVAL,
+// Modify gives the QP attributes and, if the mask has AttrState, a new state.
+// What is required and allowed for which move is the table that "softhca
+// states" prints. A call that is refused changes nothing and says which attributes were missing or too many. Errors unwrap to EINVAL,
 // EOPNOTSUPP or EPERM.
 func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify QP: %w", errNoAttr)
 	}
-	return q.call(fault.ModifyQP, func(now clock.Instant) error {
+	return q.call("ModifyQP", func(now clock.Instant) error {
 		err := q.qp.Modify(now, attr, mask)
-		q.pd.ctx.hca.Shard().Arm(q.qp)
+		q.dev.HCA.Shard().Arm(q.qp)
 		return err
 	})
 }
 
-// Query returns the state and the attributes (V12). In RESET only the state
+// Query returns the state and the attributes. In RESET only the state
 // and the sizes are defined.
 func (q *QP) Query() (QPAttr, error) {
 	var a QPAttr
-	err := q.call(fault.QueryQP, func(clock.Instant) error {
+	err := q.call("QueryQP", func(clock.Instant) error {
 		a = q.qp.Query()
 		return nil
 	})
@@ -129,7 +145,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 	}
 	n, err := q.postSend(wrs)
 	if n > 0 {
-		q.pd.ctx.drv.Post(q.qp)
+		q.dev.Post(q.qp)
 	}
 	if err != nil {
 		return &PostError{Index: n, WRID: wrs[n].WRID, Err: err}
@@ -144,7 +160,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	}
 	n, err := q.postRecv(wrs)
 	if n > 0 && q.qp.State() == ib.ERR { // flushed by the shard
-		q.pd.ctx.drv.Post(q.qp)
+		q.dev.Post(q.qp)
 	}
 	if err != nil {
 		if n == len(wrs) {
@@ -155,29 +171,74 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	return nil
 }
 
-// Destroy ends the QP in any state (V13): its work requests and unpolled
-// completions vanish, it leaves its multicast groups, packets that still come
-// are dropped, and its QPN rests.
-// ErrBusy while an event about it is not acknowledged.
-func (q *QP) Destroy() error {
-	if q == nil {
-		return errDestroyed
+// postSend posts to the send queue and returns how many were taken.
+func (q *QP) postSend(wrs []SendWR) (n int, err error) {
+	if q.dev.Watched("PostSend") {
+		return q.postWatched("PostSend", len(wrs), func(i int) error {
+			_, err := q.postList(wrs[i : i+1])
+			return err
+		})
 	}
-	c := q.pd.ctx
+	return q.postList(wrs)
+}
+
+// postList hands a list over in pieces, as each takes the lock of the queue.
+func (q *QP) postList(wrs []SendWR) (n int, err error) {
+	var piece [8]ib.SendWR
+	for n < len(wrs) && err == nil {
+		k := min(len(piece), len(wrs)-n)
+		for i := range k {
+			wrs[n+i].put(&piece[i])
+		}
+		k, err = q.qp.PostSend(piece[:k]...)
+		n += k
+	}
+	return n, err
+}
+
+// postRecv posts to the receive queue and returns how many were taken.
+func (q *QP) postRecv(wrs []RecvWR) (int, error) {
+	if !q.dev.Watched("PostRecv") {
+		return q.qp.PostRecv(wrs...)
+	}
+	return q.postWatched("PostRecv", len(wrs), func(i int) error {
+		_, err := q.qp.PostRecv(wrs[i])
+		return err
+	})
+}
+
+// postWatched posts n work requests one at a time, and has them sent, so that
+// a rule that acts at one finds those before it under way. post must not keep
+// a request: the caller's scatter lists stay off the heap.
+func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error) {
+	for i := range n {
+		if err := q.called(verb); err != nil {
+			return i, err
+		}
+		if err := post(i); err != nil {
+			return i, err
+		}
+		q.dev.Post(q.qp)
+	}
+	return n, nil
+}
+
+// Destroy ends the QP in any state: its work requests and unpolled completions
+// vanish, it leaves its multicast groups, packets that still come are dropped,
+// and its QPN rests. ErrBusy while an event about it is not acknowledged.
+func (q *QP) Destroy() error {
 	var groups []netip.Addr
-	err := q.call(fault.DestroyQP, func(clock.Instant) error {
-		return c.events.end(&q.unacked, func() error {
-			q.destroyed.Store(true)
-			groups = c.hca.LeaveGroups(q.qp)
-			c.hca.DestroyQP(q.pd.pd, q.qp)
-			c.events.removeQP(q)
+	err := q.call("DestroyQP", func(clock.Instant) error {
+		return q.dev.Remove(&q.obj, func() error {
+			groups = q.dev.HCA.LeaveGroups(q.qp)
+			q.dev.HCA.DestroyQP(q.pd.pd, q.qp)
 			return nil
 		})
 	})
 	if err != nil {
 		return fmt.Errorf("destroy QP: %w", err)
 	}
-	c.leave(groups...)
+	q.leave(groups...)
 	return nil
 }
 
@@ -186,18 +247,18 @@ func (q *QP) usable() error {
 	if q == nil {
 		return errDestroyed
 	}
-	if err := q.pd.ctx.alive(); err != nil {
+	if err := q.dev.Alive(); err != nil {
 		return err
 	}
-	if q.destroyed.Load() {
+	if q.obj.Gone() {
 		return errDestroyed
 	}
 	return nil
 }
 
 // call is do for a verb, which the rules of faults may make fail.
-func (q *QP) call(v fault.Verb, f func(now clock.Instant) error) error {
-	if err := q.called(v); err != nil {
+func (q *QP) call(verb string, f func(now clock.Instant) error) error {
+	if err := q.called(verb); err != nil {
 		return err
 	}
 	return q.do(f)
@@ -205,20 +266,17 @@ func (q *QP) call(v fault.Verb, f func(now clock.Instant) error) error {
 
 // called tells the rules of faults that a verb is called; an error is one that
 // a rule makes it fail with, or that of a QP that is gone.
-func (q *QP) called(v fault.Verb) error {
-	if q == nil || q.destroyed.Load() {
+func (q *QP) called(verb string) error {
+	if q == nil || q.obj.Gone() {
 		return errDestroyed
 	}
-	return q.pd.ctx.called(v, subject{qp: q.qp})
+	return q.dev.Called(verb, &q.obj)
 }
 
-// do runs f as the shard's thread if the QP still exists.
+// do runs f as the device's thread if the QP still exists.
 func (q *QP) do(f func(now clock.Instant) error) error {
-	if q == nil {
-		return errDestroyed
-	}
-	return q.pd.do(func(now clock.Instant) error {
-		if q.destroyed.Load() {
+	return q.dev.Do(func(now clock.Instant) error {
+		if q.obj.Gone() {
 			return errDestroyed
 		}
 		return f(now)

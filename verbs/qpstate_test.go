@@ -106,7 +106,7 @@ func (e *endpoint) reach(t *testing.T, peer *endpoint, state ib.QPState) {
 	case ib.SQE:
 		e.walk(t, e.attrs(peer), ib.RTS)
 		wr := e.send(1, 8)
-		wr.AH, wr.SGList[0].LKey = e.ah(t, peer).Handle(), 0x1234567
+		wr.AH, wr.SGList[0].LKey = e.ah(t, peer), 0x1234567
 		must(t, e.qp.PostSend(wr))
 		if wc := e.take(t, 1)[0]; wc.Status != ib.WCLocProtErr {
 			t.Fatalf("a send with a wrong LKey: %v", wc.Status)
@@ -172,7 +172,7 @@ func TestPostByState(t *testing.T) {
 			a, b := newPair(t, ib.UD)
 			a.reach(t, b, c.state)
 			wr := a.send(5, 8)
-			wr.AH, wr.RemoteQPN = a.ah(t, b).Handle(), b.qp.QPN()
+			wr.AH, wr.RemoteQPN = a.ah(t, b), b.qp.QPN()
 			if got := a.outcome(t, a.qp.PostSend(wr)); got != c.send {
 				t.Errorf("a send in %v is %s, want %s", c.state, got, c.send)
 			}
@@ -192,7 +192,7 @@ func (e *endpoint) outcome(t *testing.T, err error) string {
 	}
 	wc := make([]WC, 2)
 	e.settle(t) // whoever has the shard now, has answered the post
-	switch n := e.cq.Poll(wc); {
+	switch n := poll(t, e.cq, wc); {
 	case n == 0:
 		return "kept"
 	case n == 1 && wc[0].WRID == 5 && wc[0].Status == ib.WCWRFlushErr:

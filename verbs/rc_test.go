@@ -58,11 +58,11 @@ func testSend(t *testing.T, a, b *endpoint) {
 	if a.qp.Type() == ib.UD {
 		sizes = sizes[:4]
 	}
-	var ah ib.AHHandle
+	var ah *AH
 	if a.qp.Type() == ib.UD {
 		h, err := a.pd.CreateAH(a.attrs(b).AV)
 		must(t, err)
-		ah = h.Handle()
+		ah = h
 	}
 	const area = 64 << 10
 	for i := range sizes {

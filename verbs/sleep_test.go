@@ -45,7 +45,7 @@ func TestLongMessageWithoutPolling(t *testing.T) {
 		t.Fatal("the message was begun and never finished")
 	}
 	wc := make([]WC, 1)
-	if got := a.cq.Poll(wc); got != 1 || wc[0].Status != ib.WCSuccess {
+	if got := poll(t, a.cq, wc); got != 1 || wc[0].Status != ib.WCSuccess {
 		t.Errorf("%d completions, the first %+v", got, wc[0])
 	}
 }

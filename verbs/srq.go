@@ -2,10 +2,9 @@ package verbs
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -19,28 +18,34 @@ type SRQInitAttr struct {
 
 // SRQ is a receive queue that several QPs share.
 type SRQ struct {
-	pd        *PD
-	srq       *qp.SRQ
-	unacked   int // events that were taken; the event queue's mu guards it
-	destroyed atomic.Bool
+	pd  *PD
+	dev *device.Device
+	srq *qp.SRQ
+	obj device.Object
 }
 
 // CreateSRQ returns a shared receive queue. EINVAL for sizes over the
 // adapter's limits.
 func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
+	if p == nil {
+		return nil, fmt.Errorf("create SRQ: %w", ErrInvalidPD)
+	}
 	if attr == nil {
 		return nil, fmt.Errorf("create SRQ: %w", errNoAttr)
 	}
-	s := &SRQ{pd: p}
-	err := p.call(fault.CreateSRQ, func(clock.Instant) (err error) {
-		s.srq, err = p.pd.CreateSRQ(attr.MaxWR, attr.MaxSGE, attr.Limit)
-		return err
+	s := &SRQ{pd: p, dev: p.dev}
+	err := p.call("CreateSRQ", func(clock.Instant) (err error) {
+		if s.srq, err = p.pd.CreateSRQ(attr.MaxWR, attr.MaxSGE, attr.Limit); err != nil {
+			return err
+		}
+		s.obj.SRQ, s.obj.Owner = s.srq, s
+		s.dev.Add(&s.obj)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create SRQ: %w", err)
 	}
 	attr.MaxWR, attr.MaxSGE = s.srq.Cap()
-	p.ctx.events.addSRQ(s)
 	return s, nil
 }
 
@@ -51,7 +56,7 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 		return err
 	}
 	for i := range wrs {
-		err := s.pd.ctx.called(fault.PostSRQRecv, subject{srq: s.srq})
+		err := s.dev.Called("PostSRQRecv", &s.obj)
 		if err == nil {
 			err = s.srq.PostRecv(&wrs[i])
 		}
@@ -68,7 +73,7 @@ func (s *SRQ) SetLimit(n uint32) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := s.pd.ctx.called(fault.SetSRQLimit, subject{srq: s.srq}); err != nil {
+	if err := s.dev.Called("SetSRQLimit", &s.obj); err != nil {
 		return err
 	}
 	return s.srq.SetLimit(n)
@@ -76,6 +81,9 @@ func (s *SRQ) SetLimit(n uint32) error {
 
 // Query returns the sizes and the armed limit.
 func (s *SRQ) Query() SRQInitAttr {
+	if s == nil {
+		return SRQInitAttr{}
+	}
 	wr, sge := s.srq.Cap()
 	return SRQInitAttr{MaxWR: wr, MaxSGE: sge, Limit: s.srq.Limit()}
 }
@@ -86,18 +94,11 @@ func (s *SRQ) Destroy() error {
 	if err := s.usable(); err != nil {
 		return fmt.Errorf("destroy SRQ: %w", err)
 	}
-	err := s.pd.ctx.call(fault.DestroySRQ, subject{srq: s.srq}, func(clock.Instant) error {
-		if s.destroyed.Load() { // by a call at the same time
+	err := s.dev.Call("DestroySRQ", &s.obj, func(clock.Instant) error {
+		if s.obj.Gone() { // by a call at the same time
 			return ErrInvalidSRQ
 		}
-		return s.pd.ctx.events.end(&s.unacked, func() error {
-			if err := s.pd.pd.DestroySRQ(s.srq); err != nil {
-				return err
-			}
-			s.destroyed.Store(true)
-			s.pd.ctx.events.removeSRQ(s)
-			return nil
-		})
+		return s.dev.Remove(&s.obj, func() error { return s.pd.pd.DestroySRQ(s.srq) })
 	})
 	if err != nil {
 		return fmt.Errorf("destroy SRQ: %w", err)
@@ -110,10 +111,10 @@ func (s *SRQ) usable() error {
 	if s == nil {
 		return ErrInvalidSRQ
 	}
-	if err := s.pd.ctx.alive(); err != nil {
+	if err := s.dev.Alive(); err != nil {
 		return err
 	}
-	if s.destroyed.Load() {
+	if s.obj.Gone() {
 		return ErrInvalidSRQ
 	}
 	return nil

@@ -60,7 +60,7 @@ type mover struct {
 }
 
 func openMover(o *order) (m *mover, err error) {
-	m = &mover{ch: NewCompChannel(), sum: sha256.New()}
+	m = &mover{ch: NewCompChannel(manyCQs), sum: sha256.New()}
 	if m.ctx, err = Open(Config{Addr: o.Addr, Faults: o.Faults}); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,10 @@ func (m *mover) take(n int) error {
 		if err := m.cq.ReqNotify(false); err != nil {
 			return err
 		}
-		k := m.cq.Poll(wcs)
+		k, err := m.cq.Poll(wcs)
+		if err != nil {
+			return err
+		}
 		for _, wc := range wcs[:k] {
 			if wc.Status != ib.WCSuccess {
 				return fmt.Errorf("work request %d: %v", wc.WRID, wc.Status)

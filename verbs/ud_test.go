@@ -11,7 +11,7 @@ import (
 // datagram returns a SEND of 8 bytes to peer by way of an address handle.
 func (e *endpoint) datagram(id uint64, ah *AH, peer *endpoint) SendWR {
 	wr := e.send(id, 8)
-	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah.Handle(), peer.qp.QPN(), testQKey
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, peer.qp.QPN(), testQKey
 	return wr
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// ModifyToRTS walks the QP from RESET through INIT and RTR to RTS (Q3). Each
+// ModifyToRTS walks the QP from RESET through INIT and RTR to RTS. Each
 // move is given those attributes of attr that the modify table requires for
 // the service: for RC the port, P_Key index and access flags; then the
 // address vector, path MTU, destination QPN, RQPSN, MaxDestRDAtomic and

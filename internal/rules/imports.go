@@ -47,7 +47,7 @@ func checkTable(m *Module, report reporter) {
 			report(first.Package, "package %q is not in the table of levels", p.Path)
 			continue
 		}
-		hidden := inTree(p.Path, "internal") || row.Level >= 8
+		hidden := inTree(p.Path, "internal") || row.Level >= 9
 		if row.Public == hidden {
 			report(first.Package, "package %q: public is %v in the table", p.Path, row.Public)
 		}

@@ -88,15 +88,17 @@ var table = []Row{
 	{"internal/sim/storm", 5, Shell, false},
 	{"internal/script", 5, Shell, false},
 
-	{"verbs", 6, Shell, true},
+	{"internal/device", 6, Shell, false},
 
-	{"rdmacm", 7, Shell, true},
+	{"verbs", 7, Shell, true},
 
-	{"cmd/softhca/...", 8, Shell, false},
-	{"bench/...", 8, Shell, false},
-	{"lab/...", 8, Shell, false},
-	{"capi/...", 8, Shell, false},
-	{"interop/...", 8, Shell, false},
+	{"rdmacm", 8, Shell, true},
+
+	{"cmd/softhca/...", 9, Shell, false},
+	{"bench/...", 9, Shell, false},
+	{"lab/...", 9, Shell, false},
+	{"capi/...", 9, Shell, false},
+	{"interop/...", 9, Shell, false},
 
 	{"internal/churn", toolLevel, Tool, false},
 	{"internal/fabric/sandbox", toolLevel, Tool, false},

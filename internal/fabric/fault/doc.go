@@ -7,7 +7,7 @@
 // value.go and syntax.go (the language), explain.go and markdown.go (the
 // tables as prose), live.go (when a rule acts); then port.go, outbound.go, inbound.go, fate.go,
 // edit.go and hold.go (what is done to packets). Rules that are about verbs
-// are parsed and decided here and carried out by package verbs.
+// are parsed and decided here and carried out by package device.
 //
 // The package reads no clock: time and the seed of its choices are given to
 // it. A port without a rule that could act passes everything on as it is.

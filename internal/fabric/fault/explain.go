@@ -146,12 +146,10 @@ func (r *Rule) noun() string {
 		}
 		return "incoming request"
 	default:
-		switch v := r.Verb(); v {
-		case PostSend, PostRecv, PostSRQRecv:
-			return "work request of " + v.String()
-		default:
-			return "call of " + v.String()
+		if strings.HasPrefix(r.Call(), "Post") {
+			return "work request of " + r.Call()
 		}
+		return "call of " + r.Call()
 	}
 }
 

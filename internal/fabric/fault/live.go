@@ -37,7 +37,7 @@ func NewLive(r Rule, seed uint64, index int) *Live {
 	return l
 }
 
-// Subject is what a rule is asked about. Packets have no verb, calls only
+// Subject is what a rule is asked about. Packets have no call, calls only
 // that and a QPN.
 type Subject struct {
 	Dir      Direction
@@ -48,7 +48,7 @@ type Subject struct {
 	QPN      ib.QPN
 	PSN      ib.PSN
 	Src, Dst netip.Addr
-	Verb     Verb
+	Call     string // the name of a verb
 }
 
 // Active reports whether the rule could act on anything now.
@@ -98,7 +98,7 @@ func (l *Live) turn(n int64) bool {
 func (l *Live) matches(s *Subject) bool {
 	switch l.Action.Layer() {
 	case Verbs:
-		return s.Verb == l.Verb() && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
+		return s.Call == l.Call() && (!l.Has(QPN) || s.QPN == ib.QPN(l.values[QPN].num))
 	case Packets:
 		if s.Dir&l.Dir() == 0 {
 			return false

@@ -95,7 +95,7 @@ func TestDefaults(t *testing.T) {
 	} {
 		l, got := live(t, rule, 1), 0
 		for range 4 {
-			if l.Fires(0, &Subject{Verb: PostSend, QPN: 5}) {
+			if l.Fires(0, &Subject{Call: "PostSend", QPN: 5}) {
 				got++
 			}
 		}

@@ -47,18 +47,3 @@ func About(t ib.EventType) Object {
 		return Device
 	}
 }
-
-// reaches reports whether a call can be about such an object. Those about a
-// queue pair are about its completion queue too, and the SRQ that it may have.
-func (v Verb) reaches(o Object) bool {
-	switch v {
-	case ModifyQP, QueryQP, DestroyQP, AttachMcast, DetachMcast, PostSend, PostRecv:
-		return true
-	case ResizeCQ, ReqNotify, DestroyCQ:
-		return o == Device || o == CompletionQueue
-	case SetSRQLimit, PostSRQRecv, DestroySRQ:
-		return o == Device || o == SharedReceiveQueue
-	default:
-		return o == Device
-	}
-}

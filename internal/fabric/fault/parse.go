@@ -178,8 +178,8 @@ func (p *parser) complete(r *Rule, begin, end int) error {
 	switch {
 	case given > 1:
 		return p.errorAt(begin, fmt.Sprintf("%s takes one of %s and %s", info.name, info.either[0], info.either[1]), "")
-	case r.Action.Layer() == Verbs && !r.Timed() && !r.Verb().reaches(r.Object()):
-		return p.errorAt(begin, fmt.Sprintf("a call of %v has no %v that %s could be about", r.Verb(), r.Object(), info.name), "")
+	case r.Action.Layer() == Verbs && !r.Timed() && !callReaches(r.Call(), r.Object()):
+		return p.errorAt(begin, fmt.Sprintf("a call of %s has no %v that %s could be about", r.Call(), r.Object(), info.name), "")
 	case r.Action.Layer() == Responder && r.values[Op].ops.messages != 0:
 		return p.errorAt(begin, "CM messages are datagrams: no RC responder gets them", "drop, delay and the other faults on packets do")
 	case r.Has(Xor) && r.Has(Bit):

@@ -51,8 +51,13 @@ func (r *Rule) State() ib.QPState { return ib.QPState(r.num(To, int64(ib.ERR))) 
 // QPN returns the queue pair that a rule names.
 func (r *Rule) QPN() (ib.QPN, bool) { return ib.QPN(r.num(QPN, 0)), r.Has(QPN) }
 
-// Verb returns the call that a rule on verbs is about.
-func (r *Rule) Verb() Verb { return Verb(r.num(Call, int64(PostSend))) }
+// Call returns the name of the call that a rule on verbs is about.
+func (r *Rule) Call() string {
+	if r.Has(Call) {
+		return r.values[Call].text
+	}
+	return postSend
+}
 
 // Dir returns the ways on which a rule on packets acts.
 func (r *Rule) Dir() Direction {

@@ -182,8 +182,8 @@ type word struct {
 func wordsOf(k kind) (ws []word) {
 	switch k {
 	case kindCall:
-		for v := range NumVerbs {
-			ws = append(ws, word{v.String(), int64(v)})
+		for i, name := range Calls() {
+			ws = append(ws, word{name, int64(i)})
 		}
 	case kindDir:
 		for _, d := range directions {

@@ -8,45 +8,41 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Verb is a call of the verbs that rules can be about.
-type Verb uint8
-
-// The verbs, by their names in Go.
-const (
-	AllocPD Verb = iota
-	DeallocPD
-	RegMR
-	ReregMR
-	DeregMR
-	CreateCQ
-	ResizeCQ
-	ReqNotify
-	DestroyCQ
-	CreateSRQ
-	SetSRQLimit
-	PostSRQRecv
-	DestroySRQ
-	CreateAH
-	DestroyAH
-	CreateQP
-	ModifyQP
-	QueryQP
-	DestroyQP
-	AttachMcast
-	DetachMcast
-	PostSend
-	PostRecv
-	NumVerbs
-)
-
-var verbNames = [NumVerbs]string{
-	"AllocPD", "DeallocPD", "RegMR", "ReregMR", "DeregMR", "CreateCQ", "ResizeCQ", "ReqNotify", "DestroyCQ",
-	"CreateSRQ", "SetSRQLimit", "PostSRQRecv", "DestroySRQ", "CreateAH", "DestroyAH",
-	"CreateQP", "ModifyQP", "QueryQP", "DestroyQP", "AttachMcast", "DetachMcast", "PostSend", "PostRecv",
+// calls are the calls of the verbs that rules can be about, by their names in
+// Go, and what they reach beside the device. A call about a queue pair is about
+// its completion queue too, and the SRQ that it may have.
+var calls = [...]struct {
+	name    string
+	reaches Object // Device: nothing else
+}{
+	{"AllocPD", Device}, {"DeallocPD", Device}, {"RegMR", Device}, {"ReregMR", Device}, {"DeregMR", Device},
+	{"CreateCQ", Device}, {"ResizeCQ", CompletionQueue}, {"ReqNotify", CompletionQueue}, {"DestroyCQ", CompletionQueue},
+	{"CreateSRQ", Device}, {"SetSRQLimit", SharedReceiveQueue}, {"PostSRQRecv", SharedReceiveQueue}, {"DestroySRQ", SharedReceiveQueue},
+	{"CreateAH", Device}, {"DestroyAH", Device},
+	{"CreateQP", Device}, {"ModifyQP", QueuePair}, {"QueryQP", QueuePair}, {"DestroyQP", QueuePair},
+	{"AttachMcast", QueuePair}, {"DetachMcast", QueuePair}, {postSend, QueuePair}, {"PostRecv", QueuePair},
 }
 
-// String returns the name of the verb.
-func (v Verb) String() string { return verbNames[v] }
+// postSend is the call of rules that name none.
+const postSend = "PostSend"
+
+// Calls returns the names of the calls that rules can be about.
+func Calls() (names []string) {
+	for i := range calls {
+		names = append(names, calls[i].name)
+	}
+	return names
+}
+
+// callReaches reports whether a call can be about such an object.
+func callReaches(name string, o Object) bool {
+	for i := range calls {
+		if r := calls[i].reaches; calls[i].name == name && (r == QueuePair || r == o) {
+			return true
+		}
+	}
+	return o == Device
+}
 
 // errnos are the error numbers that a rule can give.
 var errnos = [...]struct {

@@ -47,8 +47,8 @@ func (q *Queue) WaitEither(ctx context.Context, ch *rdmacm.EventChannel, out []v
 // arm moves completions to out. If there are none, the next one is put in the
 // channel.
 func (q *Queue) arm(out []verbs.WC) (int, error) {
-	if n := q.Poll(out); n > 0 {
-		return n, nil
+	if n, err := q.Poll(out); n > 0 || err != nil {
+		return n, err
 	}
 	if q.Overrun() {
 		return 0, ErrOverrun
@@ -56,7 +56,7 @@ func (q *Queue) arm(out []verbs.WC) (int, error) {
 	if err := q.ReqNotify(false); err != nil {
 		return 0, err
 	}
-	return q.Poll(out), nil // one may have come before it was armed
+	return q.Poll(out) // one may have come before it was armed
 }
 
 // resolveTimeout is how long an address or a route may take to resolve, as in

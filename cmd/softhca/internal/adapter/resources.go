@@ -64,7 +64,7 @@ func (r *Resources) NewCQ(n int, ch *verbs.CompChannel) *verbs.CQ {
 
 // NewQueue creates a completion queue of n entries to sleep on.
 func (r *Resources) NewQueue(n int) *Queue {
-	ch := verbs.NewCompChannel()
+	ch := verbs.NewCompChannel(1)
 	return &Queue{r.NewCQ(n, ch), ch}
 }
 

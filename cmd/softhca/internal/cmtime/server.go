@@ -77,7 +77,11 @@ func (s *server) run(ctx context.Context) error {
 
 // turn does what there is to do, and moves the packets of the adapter.
 func (s *server) turn() error {
-	s.receive(s.queue.Poll(s.wcs[:]))
+	n, err := s.queue.Poll(s.wcs[:])
+	if err != nil {
+		return err
+	}
+	s.receive(n)
 	for e, ok := s.ch.TryGet(); ok; e, ok = s.ch.TryGet() {
 		if err := s.take(e); err != nil {
 			return err
@@ -89,7 +93,14 @@ func (s *server) turn() error {
 // take acts on an event.
 func (s *server) take(e *rdmacm.Event) error {
 	// A message that came before the event would end with the queue pair.
-	for n := s.queue.Poll(s.wcs[:]); n > 0; n = s.queue.Poll(s.wcs[:]) {
+	for {
+		n, err := s.queue.Poll(s.wcs[:])
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
 		s.receive(n)
 	}
 	e.Ack() // it is its receiver's still

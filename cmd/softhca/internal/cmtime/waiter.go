@@ -32,8 +32,8 @@ type oneThread struct{ server *server }
 
 func (d oneThread) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
 	for ctx.Err() == nil {
-		if n := q.Poll(out); n > 0 { // moves the packets of the adapter
-			return n, nil, nil
+		if n, err := q.Poll(out); n > 0 || err != nil { // moves the packets of the adapter
+			return n, nil, err
 		}
 		if e, ok := ch.TryGet(); ok {
 			return 0, e, nil
@@ -48,7 +48,9 @@ func (d oneThread) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventC
 func (d oneThread) look(q *adapter.Queue) error {
 	if q != nil {
 		var none [1]verbs.WC
-		q.Poll(none[:])
+		if _, err := q.Poll(none[:]); err != nil {
+			return err
+		}
 	}
 	return d.server.turn()
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
@@ -239,7 +238,7 @@ func (s *stage) leave() error {
 func (s *stage) draw() (moves int) {
 	steps := interleave(s.aTrace.take(), s.bTrace.take())
 	for i := range steps {
-		if steps[i].Kind == trace.State {
+		if steps[i].Kind == verbs.TraceState {
 			moves++
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 	"github.com/softhca/softhca/verbs"
@@ -188,7 +187,7 @@ func TestOpenFails(t *testing.T) {
 }
 
 // record returns the trace record of a packet.
-func record(kind trace.Kind, p *roce.Packet) verbs.TraceRecord {
+func record(kind verbs.TraceKind, p *roce.Packet) verbs.TraceRecord {
 	var buf [2048]byte
 	n := p.Build(buf[:])
 	r := verbs.TraceRecord{Kind: kind, PSN: p.BTH.PSN, Len: n}
@@ -199,12 +198,12 @@ func record(kind trace.Kind, p *roce.Packet) verbs.TraceRecord {
 func TestLadder(t *testing.T) {
 	bth := func(op roce.Opcode) roce.BTH { return roce.BTH{Opcode: op, PSN: ib.NewPSN(0xabc)} }
 	a := []verbs.TraceRecord{
-		record(trace.PacketOut, &roce.Packet{BTH: bth(roce.RCSendOnly), Payload: make([]byte, 5)}),
-		record(trace.PacketIn, &roce.Packet{BTH: bth(roce.RCAcknowledge), AETH: roce.AETH{Syndrome: roce.RNRNAK(12)}}),
-		record(trace.PacketIn, &roce.Packet{BTH: bth(roce.RCAcknowledge), AETH: roce.AETH{Syndrome: roce.NAKSequence}}),
-		{Kind: trace.Retry, PSN: ib.NewPSN(0xabc), Cause: "timeout"},
-		{Kind: trace.Drop, PSN: ib.NewPSN(0xabd), Cause: "ghost_ack"},
-		{Kind: trace.PacketIn, Header: [trace.HeaderBytes]byte{0x1f}},
+		record(verbs.TracePacketOut, &roce.Packet{BTH: bth(roce.RCSendOnly), Payload: make([]byte, 5)}),
+		record(verbs.TracePacketIn, &roce.Packet{BTH: bth(roce.RCAcknowledge), AETH: roce.AETH{Syndrome: roce.RNRNAK(12)}}),
+		record(verbs.TracePacketIn, &roce.Packet{BTH: bth(roce.RCAcknowledge), AETH: roce.AETH{Syndrome: roce.NAKSequence}}),
+		{Kind: verbs.TraceRetry, PSN: ib.NewPSN(0xabc), Cause: "timeout"},
+		{Kind: verbs.TraceDrop, PSN: ib.NewPSN(0xabd), Cause: "ghost_ack"},
+		{Kind: verbs.TracePacketIn, Header: [verbs.TraceHeaderBytes]byte{0x1f}},
 	}
 	var out strings.Builder
 	p := &printer{w: &out}
@@ -224,7 +223,7 @@ func TestLadder(t *testing.T) {
 }
 
 // cm returns the trace record of a CM message.
-func cm(kind trace.Kind, psn uint32, attr mad.AttrID, message interface{ Put(m *mad.MAD) }) verbs.TraceRecord {
+func cm(kind verbs.TraceKind, psn uint32, attr mad.AttrID, message interface{ Put(m *mad.MAD) }) verbs.TraceRecord {
 	var m mad.MAD
 	m.PutHeader(mad.CMHeader(attr, 1))
 	message.Put(&m)
@@ -236,20 +235,20 @@ func cm(kind trace.Kind, psn uint32, attr mad.AttrID, message interface{ Put(m *
 // an arrow goes on below.
 func TestC3_LadderOfConnection(t *testing.T) {
 	move := func(from, to ib.QPState) verbs.TraceRecord {
-		return verbs.TraceRecord{Kind: trace.State, From: from, To: to, Cause: "modify"}
+		return verbs.TraceRecord{Kind: verbs.TraceState, From: from, To: to, Cause: "modify"}
 	}
 	req := &mad.REQ{LocalCommID: 0xa, ServiceID: mad.IPServiceID(mad.PSTCP, 7471), LocalQPN: 0x11, StartingPSN: ib.NewPSN(0x111)}
 	rep := &mad.REP{LocalCommID: 0xb, RemoteCommID: 0xa, LocalQPN: 0x22, StartingPSN: ib.NewPSN(0x222)}
 	rtu := &mad.RTU{LocalCommID: 0xa, RemoteCommID: 0xb}
-	lost := cm(trace.Fault, 0, mad.AttrREP, rep)
+	lost := cm(verbs.TraceFault, 0, mad.AttrREP, rep)
 	lost.Cause = "drop op=REP nth=1"
 	a := []verbs.TraceRecord{
-		move(ib.RESET, ib.INIT), cm(trace.PacketOut, 0, mad.AttrREQ, req), lost, cm(trace.PacketIn, 1, mad.AttrREP, rep),
-		move(ib.INIT, ib.RTR), move(ib.RTR, ib.RTS), cm(trace.PacketOut, 1, mad.AttrRTU, rtu),
+		move(ib.RESET, ib.INIT), cm(verbs.TracePacketOut, 0, mad.AttrREQ, req), lost, cm(verbs.TracePacketIn, 1, mad.AttrREP, rep),
+		move(ib.INIT, ib.RTR), move(ib.RTR, ib.RTS), cm(verbs.TracePacketOut, 1, mad.AttrRTU, rtu),
 	}
 	b := []verbs.TraceRecord{
-		cm(trace.PacketIn, 0, mad.AttrREQ, req), move(ib.RESET, ib.INIT), move(ib.INIT, ib.RTR), move(ib.RTR, ib.RTS),
-		cm(trace.PacketOut, 0, mad.AttrREP, rep), cm(trace.PacketOut, 1, mad.AttrREP, rep), cm(trace.PacketIn, 1, mad.AttrRTU, rtu),
+		cm(verbs.TracePacketIn, 0, mad.AttrREQ, req), move(ib.RESET, ib.INIT), move(ib.INIT, ib.RTR), move(ib.RTR, ib.RTS),
+		cm(verbs.TracePacketOut, 0, mad.AttrREP, rep), cm(verbs.TracePacketOut, 1, mad.AttrREP, rep), cm(verbs.TracePacketIn, 1, mad.AttrRTU, rtu),
 		move(ib.RTS, ib.ERR),
 	}
 	var out strings.Builder
@@ -284,13 +283,13 @@ func TestC3_LadderOfConnection(t *testing.T) {
 // TestMessages explains every message of the CM.
 func TestMessages(t *testing.T) {
 	for attr := mad.AttrREQ; attr <= mad.AttrAPR; attr++ {
-		r := cm(trace.PacketIn, 0, attr, &mad.RTU{LocalCommID: 7, RemoteCommID: 9})
+		r := cm(verbs.TracePacketIn, 0, attr, &mad.RTU{LocalCommID: 7, RemoteCommID: 9})
 		label, meaning := explainMAD(r.MAD())
 		if !strings.HasPrefix(label, attr.String()+" ") || !strings.Contains(label, "0x00000007") || meaning == "" {
 			t.Errorf("%v is called %q and explained as %q", attr, label, meaning)
 		}
 	}
-	other := cm(trace.PacketIn, 0, mad.AttrAPR+1, &mad.RTU{})
+	other := cm(verbs.TracePacketIn, 0, mad.AttrAPR+1, &mad.RTU{})
 	if label, meaning := explainMAD(other.MAD()); label != "MAD CM Send" || meaning != "" {
 		t.Errorf("what is no message is called %q and explained as %q", label, meaning)
 	}

@@ -10,8 +10,6 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 	"github.com/softhca/softhca/verbs"
@@ -66,7 +64,7 @@ type step struct {
 func interleave(a, b []verbs.TraceRecord) (all []step) {
 	moves := func(n int) {
 		for i := range b[:n] {
-			if b[i].Kind == trace.State {
+			if b[i].Kind == verbs.TraceState {
 				all = append(all, step{b[i], true})
 			}
 		}
@@ -85,12 +83,12 @@ func interleave(a, b []verbs.TraceRecord) (all []step) {
 }
 
 // opposite returns the kind of record that the other side has of a packet.
-func opposite(k trace.Kind) (far trace.Kind, isPacket bool) {
+func opposite(k verbs.TraceKind) (far verbs.TraceKind, isPacket bool) {
 	switch k {
-	case trace.PacketOut:
-		return trace.PacketIn, true
-	case trace.PacketIn, trace.Fault: // B sent one that a rule of A's kept away
-		return trace.PacketOut, true
+	case verbs.TracePacketOut:
+		return verbs.TracePacketIn, true
+	case verbs.TracePacketIn, verbs.TraceFault: // B sent one that a rule of A's kept away
+		return verbs.TracePacketOut, true
 	default:
 		return k, false
 	}
@@ -113,7 +111,7 @@ func (p *printer) ladder(a, b *node, steps []step) {
 	gap := max(1, ladderWidth+3-utf8.RuneCountInString(left)-utf8.RuneCountInString(right))
 	p.line("")
 	p.line("%s%*s%s", p.paint(bold, left), gap, "", p.paint(bold, right))
-	var last clock.Instant // of A
+	var last time.Duration // of A
 	for i := range steps {
 		r := &steps[i]
 		if !r.right {
@@ -121,23 +119,23 @@ func (p *printer) ladder(a, b *node, steps []step) {
 			last = r.At
 		}
 		switch r.Kind {
-		case trace.PacketOut, trace.PacketIn:
+		case verbs.TracePacketOut, verbs.TracePacketIn:
 			p.arrow(&r.TraceRecord)
-		case trace.State:
+		case verbs.TraceState:
 			p.move(r)
-		case trace.Retry:
+		case verbs.TraceRetry:
 			p.rung(plain, center("sends again from psn "+r.PSN.String()), r.Cause)
-		case trace.Drop:
+		case verbs.TraceDrop:
 			p.rung(plain, center("drops psn "+r.PSN.String()), r.Cause)
-		case trace.Fault:
+		case verbs.TraceFault:
 			p.rung(red, center("✗ "+faultLabel(&r.TraceRecord)), "fault on demand: "+r.Cause)
 		}
 	}
 }
 
 // pause shows that nothing happened for long.
-func (p *printer) pause(from, to clock.Instant) {
-	if d := to.Sub(from); from != 0 && d >= notable {
+func (p *printer) pause(from, to time.Duration) {
+	if d := to - from; from != 0 && d >= notable {
 		p.rung(dim, center("· · ·"), d.Round(time.Millisecond).String()+" later")
 	}
 }
@@ -194,7 +192,7 @@ func (p *printer) arrow(r *verbs.TraceRecord) {
 		st = red
 	}
 	body := "─ " + label + " " + line + "▶"
-	if r.Kind == trace.PacketIn {
+	if r.Kind == verbs.TracePacketIn {
 		body = "◀" + line + " " + label + " ─"
 	}
 	p.rung(st, body, meaning)

@@ -80,8 +80,8 @@ func (n *node) next(ctx context.Context) (verbs.WC, error) {
 	defer cancel()
 	var wc [1]verbs.WC
 	for spins := 0; ; spins++ {
-		if n.cq.Poll(wc[:]) == 1 {
-			return wc[0], nil
+		if k, err := n.cq.Poll(wc[:]); k == 1 || err != nil {
+			return wc[0], err
 		}
 		if spins&255 == 0 && ctx.Err() != nil {
 			return wc[0], fmt.Errorf("adapter %s: no completion: %w", n.name, ctx.Err())

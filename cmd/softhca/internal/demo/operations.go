@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -81,7 +80,8 @@ func (s *stage) write(ctx context.Context) error {
 	var none [1]verbs.WC
 	s.check(bytes.Equal(s.a.part(source, size), s.b.part(target, size)) && s.b.mr.Bytes()[target+size] == behind,
 		"B's memory holds what A wrote, and not a byte more changed")
-	s.check(s.b.cq.Poll(none[:]) == 0, "B has no completion")
+	n, err := s.b.cq.Poll(none[:])
+	s.check(err == nil && n == 0, "B has no completion")
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (s *stage) postWrong(size uint32) error {
 func (s *stage) fallen(n *node, seen []verbs.TraceRecord, want ib.EventType) {
 	cause := "no transition was recorded"
 	for i := range seen {
-		if r := &seen[i]; r.Kind == trace.State && r.To == ib.ERR {
+		if r := &seen[i]; r.Kind == verbs.TraceState && r.To == ib.ERR {
 			cause = r.Cause
 		}
 	}

@@ -138,7 +138,7 @@ func (n *Node) PostSends() error {
 	wr.SGList = []verbs.SGE{n.mr.SGE(uint64(2*n.test.slot()), uint32(n.test.Size))}
 	if n.test.Service == ib.UD {
 		wr.Opcode, wr.ImmData = ib.WRSendWithImm, uint32(q.QPN())
-		wr.AH, wr.RemoteQPN, wr.RemoteQKey = n.ah.Handle(), n.qpn, n.qkey
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = n.ah, n.qpn, n.qkey
 	}
 	wrs := make([]verbs.SendWR, n.test.Messages())
 	for i := range wrs {

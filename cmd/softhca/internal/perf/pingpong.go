@@ -24,7 +24,7 @@ type pingpong struct {
 	out     []byte
 	word    *uint64 // the last eight bytes of what is received
 	mask    uint64  // of those that a message covers
-	wr      ib.SendWR
+	wr      verbs.SendWR
 	recv    ib.RecvWR
 	arrived uint64 // messages that completed a receive
 	pending bool   // the last message sent is not completed
@@ -39,7 +39,7 @@ func newPingpong(own *localSide, peer *side) (*pingpong, error) {
 		// A message ends at a multiple of 64 bytes: the word is aligned, and
 		// one that is longer than the message is still in the buffer.
 		word: (*uint64)(unsafe.Add(unsafe.Pointer(&in[0]), len(in)-8)),
-		wr: ib.SendWR{
+		wr: verbs.SendWR{
 			Opcode: own.plan.Op.info().wr, Flags: ib.SendSignaled, SGList: own.outSGE(0),
 			RemoteAddr: peer.Addr, RKey: ib.RKey(peer.RKey),
 		},
@@ -93,7 +93,11 @@ func (p *pingpong) await(n uint64, stop func() bool) (bool, error) {
 
 // poll takes completions and lets the adapter work.
 func (p *pingpong) poll() error {
-	for i := range p.cq.Poll(p.wcs[:]) {
+	n, err := p.cq.Poll(p.wcs[:])
+	if err != nil {
+		return err
+	}
+	for i := range n {
 		switch wc := &p.wcs[i]; {
 		case wc.Status != ib.WCSuccess:
 			return failure(wc)

@@ -71,7 +71,10 @@ func (s *sink) run(stop func() bool) error {
 
 // poll takes completions and posts receives again, many at a time.
 func (s *sink) poll() (int, error) {
-	n := s.cq.Poll(s.wcs[:])
+	n, err := s.cq.Poll(s.wcs[:])
+	if err != nil {
+		return 0, err
+	}
 	for i := range n {
 		wc := &s.wcs[i]
 		if wc.Status != ib.WCSuccess {

@@ -29,7 +29,7 @@ type sprint struct {
 // only the last is signalled.
 type lane struct {
 	qp     *verbs.QP
-	chunk  []ib.SendWR
+	chunk  []verbs.SendWR
 	free   int         // chunks that may still be posted
 	posted uint64      // messages
 	begun  []time.Time // when the chunks that are outstanding were posted: a ring
@@ -40,7 +40,7 @@ func newSprint(own *localSide, peer *side) *sprint {
 	s := &sprint{own: own, lanes: make([]lane, len(own.qps))}
 	p := &own.plan
 	for i := range s.lanes {
-		wr := ib.SendWR{
+		wr := verbs.SendWR{
 			WRID: uint64(i), Opcode: p.Op.info().wr, SGList: own.outSGE(i),
 			RemoteAddr: peer.Addr + uint64(i*p.stride()), RKey: ib.RKey(peer.RKey),
 		}
@@ -103,7 +103,7 @@ func (s *sprint) fill() error {
 }
 
 // post posts work requests that end with a signalled one.
-func (s *sprint) post(l *lane, wrs []ib.SendWR) error {
+func (s *sprint) post(l *lane, wrs []verbs.SendWR) error {
 	if s.own.plan.Op == CmpSwap {
 		for i := range wrs {
 			wrs[i].CompareAdd = l.posted + uint64(i)
@@ -122,7 +122,10 @@ func (s *sprint) post(l *lane, wrs []ib.SendWR) error {
 
 // poll takes completions, each of which ends a chunk.
 func (s *sprint) poll() error {
-	n := s.own.cq.Poll(s.wcs[:])
+	n, err := s.own.cq.Poll(s.wcs[:])
+	if err != nil {
+		return err
+	}
 	if s.idle++; n == 0 && s.idle%looks == 0 {
 		if s.reply.closed.Load() {
 			return errServerEnded

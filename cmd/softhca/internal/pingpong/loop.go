@@ -109,7 +109,7 @@ func (s *session) send(i int) error {
 	sge := [1]ib.SGE{s.mr.SGE(off, uint32(s.o.Size))}
 	wr := verbs.SendWR{WRID: sendID, SGList: sge[:], Opcode: ib.WRSend, Flags: ib.SendSignaled}
 	if s.o.Kind == UD {
-		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ah.Handle(), s.peers[i].qpn, qkey
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ah, s.peers[i].qpn, qkey
 	}
 	return s.qps[i].PostSend(wr)
 }
@@ -172,8 +172,8 @@ func (s *session) idle() error {
 // at the peer may have failed a request here, which says more.
 func (s *session) ended(ctx context.Context, out []verbs.WC) (int, error) {
 	for range 2 {
-		if n := s.cq.Poll(out); n > 0 {
-			return n, nil
+		if n, err := s.cq.Poll(out); n > 0 || err != nil {
+			return n, err
 		}
 		if err := s.settle(); err != nil {
 			return 0, err
@@ -197,14 +197,14 @@ func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
 		late = t.C
 	}
 	for {
-		if n := s.cq.Poll(out); n > 0 {
-			return n, nil
+		if n, err := s.cq.Poll(out); n > 0 || err != nil {
+			return n, err
 		}
 		if err := s.cq.ReqNotify(false); err != nil {
 			return 0, err
 		}
-		if n := s.cq.Poll(out); n > 0 {
-			return n, nil
+		if n, err := s.cq.Poll(out); n > 0 || err != nil {
+			return n, err
 		}
 		select {
 		case <-s.channel.C():
@@ -220,8 +220,8 @@ func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
 func (s *session) poll(ctx context.Context, out []verbs.WC) (int, error) {
 	begin := time.Time{}
 	for spins := 0; ; spins++ {
-		if n := s.cq.Poll(out); n > 0 {
-			return n, nil
+		if n, err := s.cq.Poll(out); n > 0 || err != nil {
+			return n, err
 		}
 		if spins&1023 != 0 {
 			continue

@@ -92,7 +92,7 @@ func (s *session) checkPort() error {
 func (s *session) create() error {
 	s.pd = s.NewPD()
 	if s.o.Events {
-		s.channel = verbs.NewCompChannel()
+		s.channel = verbs.NewCompChannel(1)
 	}
 	s.cq = s.NewCQ(s.o.RxDepth+s.o.QPs, s.channel)
 	recvDepth := uint32(s.o.RxDepth)

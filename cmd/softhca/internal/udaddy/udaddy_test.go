@@ -367,6 +367,6 @@ func foreign(dev *verbs.Context) error {
 		return err
 	}
 	return id.QP().PostSend(verbs.SendWR{
-		Opcode: ib.WRSend, Flags: ib.SendInline, AH: ah.Handle(), RemoteQPN: to.QPN, RemoteQKey: to.QKey,
+		Opcode: ib.WRSend, Flags: ib.SendInline, AH: ah, RemoteQPN: to.QPN, RemoteQKey: to.QKey,
 	})
 }

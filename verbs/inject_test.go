@@ -9,7 +9,6 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/fault"
-	"github.com/softhca/softhca/internal/trace"
 )
 
 // TestForceERR moves a QP to ERR at its third work request, which is flushed.
@@ -228,7 +227,10 @@ func (e *endpoint) exchange(peer *endpoint) bool {
 	var wc [16]WC
 	for got := 0; got < 6; {
 		for _, s := range sides {
-			n := s.cq.Poll(wc[:])
+			n, err := s.cq.Poll(wc[:])
+			if err != nil {
+				return false
+			}
 			got += n
 			for _, c := range wc[:n] {
 				if c.Status != ib.WCSuccess {
@@ -244,11 +246,11 @@ func (e *endpoint) exchange(peer *endpoint) bool {
 	return true
 }
 
-// TestStrikeWithoutEffect wants the trace to say why a rule did nothing.
-func TestStrikeWithoutEffect(t *testing.T) {
+// TestInjectWithoutEffect wants the trace to say why a rule did nothing.
+func TestInjectWithoutEffect(t *testing.T) {
 	var causes []string
 	ctx, err := Open(Config{Addr: "10.0.0.1", Network: NewNetwork(), Trace: func(r *TraceRecord) {
-		if r.Kind == trace.Fault {
+		if r.Kind == TraceFault {
 			causes = append(causes, r.Cause)
 		}
 	}}, WithFaults("qp to=SQE op=ModifyQP", 1))

@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
@@ -17,8 +18,8 @@ import (
 // errGone is what waits end with when the adapter is closed or has failed.
 var errGone = fmt.Errorf("the adapter is gone: %w", ib.ENODEV)
 
-// device is an adapter of a Manager.
-type device struct {
+// adapter is an open adapter of a Manager.
+type adapter struct {
 	m       *Manager
 	ctx     *verbs.Context
 	addrs   []netip.Addr // its GID table
@@ -27,6 +28,7 @@ type device struct {
 	inside  bool  // its network is in this process: the host's routes say nothing about it
 	unwatch func()
 
+	dev      *device.Device                 // behind ctx
 	hca      *hca.HCA                       // adapter's thread only
 	services map[mad.ServiceID]*serviceUser // adapter's thread only
 
@@ -45,7 +47,7 @@ type serviceUser struct {
 	users int
 }
 
-func newDevice(m *Manager, ctx *verbs.Context) (*device, error) {
+func newAdapter(m *Manager, ctx *verbs.Context) (*adapter, error) {
 	attr, err := ctx.QueryDevice()
 	if err != nil {
 		return nil, err
@@ -54,29 +56,23 @@ func newDevice(m *Manager, ctx *verbs.Context) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &device{
-		m: m, ctx: ctx, mtu: port.ActiveMTU, maxRD: attr.MaxQPRDAtom, inside: port.Transport == "pipe",
+	dev := device.Of(ctx)
+	d := &adapter{
+		m: m, ctx: ctx, dev: dev, hca: dev.HCA, mtu: port.ActiveMTU, maxRD: attr.MaxQPRDAtom, inside: port.Transport == "pipe",
 		services: make(map[mad.ServiceID]*serviceUser), removed: make(chan struct{}),
 	}
 	for i := range port.GIDTblLen {
 		d.addrs = append(d.addrs, ctx.QueryGID(i).Addr())
 	}
-	err = ctx.Inside(func(_ clock.Instant, h *hca.HCA) error {
-		d.hca = h
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	d.unwatch = ctx.Watch(d.lost)
+	d.unwatch = d.dev.Watch(d.lost)
 	return d, nil
 }
 
 // do runs f on the adapter's thread. Without f having run it returns errGone,
 // whatever became of the adapter.
-func (d *device) do(f func(now clock.Instant) error) error {
+func (d *adapter) do(f func(now clock.Instant) error) error {
 	ran := false
-	err := d.ctx.Inside(func(now clock.Instant, _ *hca.HCA) error {
+	err := d.dev.Do(func(now clock.Instant) error {
 		ran = true
 		return f(now)
 	})
@@ -87,7 +83,7 @@ func (d *device) do(f func(now clock.Instant) error) error {
 }
 
 // index returns the place of an address in the GID table.
-func (d *device) index(a netip.Addr) (uint8, bool) {
+func (d *adapter) index(a netip.Addr) (uint8, bool) {
 	i := slices.Index(d.addrs, a)
 	return uint8(max(i, 0)), i >= 0
 }
@@ -95,7 +91,7 @@ func (d *device) index(a netip.Addr) (uint8, bool) {
 // first returns the first address of a family; among those one that is as
 // near to a as possible: another host cannot be reached from a loopback
 // address.
-func (d *device) first(a netip.Addr) (netip.Addr, bool) {
+func (d *adapter) first(a netip.Addr) (netip.Addr, bool) {
 	var any netip.Addr
 	for _, own := range d.addrs {
 		switch {
@@ -110,7 +106,7 @@ func (d *device) first(a netip.Addr) (netip.Addr, bool) {
 }
 
 // defaultPD returns the protection domain of IDs that bring none.
-func (d *device) defaultPD() (*verbs.PD, error) {
+func (d *adapter) defaultPD() (*verbs.PD, error) {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
 	if d.noPDs {
@@ -127,7 +123,7 @@ func (d *device) defaultPD() (*verbs.PD, error) {
 }
 
 // freePD frees it; of an adapter that is gone there is nothing to free.
-func (d *device) freePD() error {
+func (d *adapter) freePD() error {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
 	d.noPDs = true
@@ -141,7 +137,7 @@ func (d *device) freePD() error {
 	return nil
 }
 
-func (d *device) isGone() bool {
+func (d *adapter) isGone() bool {
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
 	return d.gone
@@ -149,7 +145,7 @@ func (d *device) isGone() bool {
 
 // open has the adapter take requests for a service. It runs on the adapter's
 // thread.
-func (d *device) open(s mad.ServiceID) error {
+func (d *adapter) open(s mad.ServiceID) error {
 	u := d.services[s]
 	if u == nil {
 		l, err := d.hca.CM().Listen(s, d.request)
@@ -164,7 +160,7 @@ func (d *device) open(s mad.ServiceID) error {
 }
 
 // shut takes one open back.
-func (d *device) shut(s mad.ServiceID) {
+func (d *adapter) shut(s mad.ServiceID) {
 	u := d.services[s]
 	if u == nil {
 		return
@@ -178,7 +174,7 @@ func (d *device) shut(s mad.ServiceID) {
 // lost tells the IDs of an adapter that it is gone. It is called once, on the
 // adapter's thread; cause is nil if the adapter is being closed, and then what
 // peers must hear still leaves.
-func (d *device) lost(now clock.Instant, cause error) {
+func (d *adapter) lost(now clock.Instant, cause error) {
 	d.m.mu.Lock()
 	d.gone = true
 	close(d.removed)

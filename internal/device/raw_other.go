@@ -1,6 +1,6 @@
 //go:build !linux
 
-package verbs
+package device
 
 import (
 	"fmt"

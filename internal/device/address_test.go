@@ -1,0 +1,39 @@
+package device
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+)
+
+// TestFirstUsableAddress resolves the zero configuration: one address, which
+// this host has.
+func TestFirstUsableAddress(t *testing.T) {
+	addrs, err := resolve("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(addrs) != 1 || !addrs[0].IsValid() || addrs[0].IsUnspecified() || addrs[0].Zone() != "" {
+		t.Fatalf("the first usable address is %v", addrs)
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range own {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().WithZone("") == addrs[0] {
+			return
+		}
+	}
+	t.Errorf("%v is not among the addresses of this host: %v", addrs[0], own)
+}
+
+func TestOpenInterface(t *testing.T) {
+	addrs, err := resolve("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(addrs) == 0 || !addrs[0].IsLoopback() {
+		t.Errorf("interface lo has the addresses %v", addrs)
+	}
+}

@@ -1,0 +1,70 @@
+package device
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io"
+	mrand "math/rand/v2"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/identity"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
+)
+
+// Config says which adapter to open; see verbs.Config.
+type Config struct {
+	Addr           string
+	Raw            bool
+	Network        *pipe.Network // replaces sockets
+	DisableOffload bool
+	Capture        io.Writer
+	Trace          trace.Tracer
+	Seed           uint64
+	NodeGUID       uint64
+	QPNSlot        uint8
+	Privileged     bool
+	Settings       qp.Settings
+	Faults         Faults
+}
+
+// guidEnv is the environment variable with the GUID of adapters.
+const guidEnv = "SOFTHCA_GUID"
+
+// guid returns the GUID of the adapter on an address.
+func (c *Config) guid(addr netip.Addr) (uint64, error) {
+	if c.NodeGUID != 0 {
+		return c.NodeGUID, nil
+	}
+	if env := os.Getenv(guidEnv); env != "" {
+		g, err := strconv.ParseUint(strings.ReplaceAll(env, ":", ""), 16, 64)
+		if err != nil || g == 0 {
+			return 0, fmt.Errorf("%s=%q: want a GUID such as 0200:0000:0000:0001: %w", guidEnv, env, ib.EINVAL)
+		}
+		return g, nil
+	}
+	secret := identity.OfUser()
+	return secret.GUID(addr, c.QPNSlot), nil
+}
+
+// source returns the numbers that keys and QPNs come from.
+func (c *Config) source() func() uint32 {
+	if c.Seed != 0 {
+		return mrand.New(mrand.NewPCG(c.Seed, c.Seed)).Uint32
+	}
+	return random
+}
+
+// random returns a number that nobody can foresee.
+func random() uint32 {
+	var b [4]byte
+	// crypto/rand.Read never fails: it ends the program instead.
+	_, _ = rand.Read(b[:])
+	return binary.NativeEndian.Uint32(b[:])
+}

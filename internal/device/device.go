@@ -1,0 +1,163 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/driver"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// ErrInvalid is returned by calls on no device, or one that is closed. It
+// unwraps to ENODEV.
+var ErrInvalid = fmt.Errorf("invalid HCA: the device context is nil or closed: %w", ib.ENODEV)
+
+// Device is an open adapter. Calls on a nil one fail like those on a closed
+// one; any goroutine may make them.
+type Device struct {
+	HCA  *hca.HCA    // for its thread, except for what never changes
+	Port fabric.Port // as the driver sees it: in all its wrappings
+
+	drv    *driver.Driver
+	closed atomic.Bool
+	faults *injector // nil without rules
+
+	events   eventQueue
+	watchers watchers
+}
+
+var _ io.Closer = (*Device)(nil)
+
+// Open opens an adapter.
+func Open(cfg Config) (*Device, error) {
+	faults, err := newInjector(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	port, err := cfg.openPort(faults)
+	if err != nil {
+		return nil, err
+	}
+	guid, err := cfg.guid(port.Caps().Addrs[0])
+	if err != nil {
+		return nil, errors.Join(err, port.Close())
+	}
+	d := &Device{Port: port, faults: faults}
+	d.events.init()
+	d.HCA, err = hca.New(hca.Config{
+		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, NodeGUID: guid, Raise: d.events.raise,
+		Settings: cfg.Settings, Trace: cfg.Trace, Privileged: cfg.Privileged,
+	})
+	if err != nil {
+		return nil, errors.Join(err, port.Close())
+	}
+	faults.attach(d.HCA)
+	d.drv = driver.Start(port, d.HCA.Shard(), d.fatal)
+	faults.begin(d)
+	return d, nil
+}
+
+// Close ends the device: who watches it, waits for its events or sleeps until
+// one of its completion queues has something is told.
+func (d *Device) Close() error {
+	if d == nil || d.closed.Swap(true) {
+		return ErrInvalid
+	}
+	d.faults.stop()
+	// An adapter that has failed has told its watchers already.
+	_ = d.drv.Do(func(now clock.Instant) { d.watchers.tell(now, nil) })
+	err := d.drv.Close()
+	d.events.close()
+	return err
+}
+
+// fatal is called by the driver, on the device's thread, when it dies.
+func (d *Device) fatal(cause error) {
+	d.events.fatal(cause)
+	d.events.wakeAll()
+	d.watchers.tell(0, cause)
+}
+
+// Usable reports whether d is open.
+func (d *Device) Usable() bool { return d != nil && !d.closed.Load() }
+
+// Alive returns why calls on objects of d fail, nil if they do not.
+func (d *Device) Alive() error {
+	switch {
+	case !d.Usable():
+		return ErrInvalid
+	case d.drv.Failed():
+		return driver.ErrDead
+	}
+	return nil
+}
+
+// Do runs f as the device's thread and sends what comes of it. f must not
+// block and not call Do. Errors: f's, ErrInvalid, or that of a device that has
+// failed.
+func (d *Device) Do(f func(now clock.Instant) error) error {
+	if !d.Usable() {
+		return ErrInvalid
+	}
+	var err error
+	if e := d.drv.Do(func(now clock.Instant) { err = f(now) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// Call is Do for a verb, by its name in Go, which the rules of faults may make
+// fail; o is what it is about, or nil.
+func (d *Device) Call(verb string, o *Object, f func(now clock.Instant) error) error {
+	if err := d.Called(verb, o); err != nil {
+		return err
+	}
+	return d.Do(f)
+}
+
+// Post has the requests sent that were posted to q; see driver.Driver.Post.
+func (d *Device) Post(q *qp.QP) { d.drv.Post(q) }
+
+// Armed and Woke tell the driver that somebody is about to sleep, and that
+// somebody was woken; see driver.Driver.
+func (d *Device) Armed() { d.drv.Armed() }
+
+// Woke is told when somebody was woken.
+func (d *Device) Woke() { d.drv.Woke() }
+
+// Progress lets the device receive and send; see driver.Driver.Progress.
+func (d *Device) Progress() { d.drv.Progress() }
+
+// EachCounter calls f with the adapter's counters, those of Linux's Soft-RoCE
+// under their own names first.
+func (d *Device) EachCounter(f func(name string, value uint64)) error {
+	var n counters.Set
+	var m gsi.Counters
+	var k cm.Counters
+	err := d.Do(func(clock.Instant) error {
+		n, m, k = d.HCA.Counters(), d.HCA.GSI().Counters(), d.HCA.CM().Counters()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	port := d.Port.Stats()
+	n.SendErr += port.SendErrors
+	n.EventsLost = d.events.lostCount()
+	n.Each(f)
+	m.Each(f)
+	k.Each(f)
+	f("port_truncated", port.Truncated)
+	f("port_overflows", port.Overflows)
+	f("port_bad_checksums", port.BadChecksums)
+	return nil
+}

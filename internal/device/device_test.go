@@ -1,0 +1,76 @@
+package device
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/driver"
+	"github.com/softhca/softhca/internal/fabric/pipe"
+)
+
+// open returns a device on a network of its own.
+func open(t *testing.T, cfg Config) *Device {
+	t.Helper()
+	cfg.Addr, cfg.Network = "10.0.0.1", pipe.NewNetwork(pipe.Options{})
+	d, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() }) // tests close it too
+	return d
+}
+
+// TestDo runs code on the device's thread, until it is closed.
+func TestDo(t *testing.T) {
+	d := open(t, Config{})
+	boom := errors.New("boom")
+	if err := d.Do(func(clock.Instant) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("Do returns %v, not the error of what it runs", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{"Do": d.Do(nil), "Call": d.Call("AllocPD", nil, nil), "Close": d.Close(), "Alive": d.Alive()} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s of a closed device returns %v", name, err)
+		}
+	}
+}
+
+// TestWatch tells once that a device is gone, and why.
+func TestWatch(t *testing.T) {
+	a, b := open(t, Config{}), open(t, Config{})
+	told := 0
+	a.Watch(func(now clock.Instant, cause error) {
+		if told++; now == 0 || cause != nil {
+			t.Errorf("closed at %v: %v", now, cause)
+		}
+	})
+	stop := a.Watch(func(clock.Instant, error) { t.Error("a watch that has ended was told") })
+	stop()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a.Watch(func(now clock.Instant, cause error) {
+		if told++; now != 0 || cause != nil {
+			t.Errorf("a watch that comes late: %v, %v", now, cause)
+		}
+	})
+	if told != 2 {
+		t.Errorf("told %d times, want 2", told)
+	}
+
+	told = 0
+	b.Watch(func(now clock.Instant, cause error) {
+		if told++; now != 0 || !errors.Is(cause, driver.ErrDead) {
+			t.Errorf("failed at %v: %v", now, cause)
+		}
+	})
+	if err := b.Do(func(clock.Instant) error { panic("an invariant is broken") }); !errors.Is(err, driver.ErrDead) {
+		t.Errorf("a call that panics returns %v", err)
+	}
+	if told != 1 {
+		t.Errorf("told %d times, want 1", told)
+	}
+}

@@ -1,0 +1,164 @@
+package device
+
+import (
+	"sync"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// Event is an asynchronous event.
+type Event struct {
+	Type  ib.EventType
+	About *Object // nil for an event of the port or of the device
+	Port  uint8   // of a port event
+	Err   error   // of DEVICE_FATAL: what broke
+}
+
+// MaxEvents bounds the events that wait to be taken.
+const MaxEvents = 4096
+
+// eventQueue holds events until they are taken, and the objects that they can
+// be about.
+type eventQueue struct {
+	ready chan struct{} // has an element when something can be taken
+
+	mu      sync.Mutex // guards what follows
+	queue   []Event
+	lost    uint64
+	objects map[any]*Object
+	shut    bool
+	death   *Event // DEVICE_FATAL does not get lost
+}
+
+func (e *eventQueue) init() {
+	e.ready = make(chan struct{}, 1)
+	e.objects = make(map[any]*Object)
+}
+
+// raise is called by the shard. An event about an object that is gone vanishes
+// as one does that waits when the object goes.
+func (e *eventQueue) raise(ev qp.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := Event{Type: ev.Type, Port: ev.Port}
+	var key any
+	switch {
+	case ev.CQ != nil:
+		key = ev.CQ
+	case ev.SRQ != nil:
+		key = ev.SRQ
+	case ev.QPN != 0:
+		key = ev.QPN
+	}
+	if key != nil {
+		if a.About = e.objects[key]; a.About == nil {
+			return
+		}
+	}
+	if len(e.queue) == MaxEvents {
+		e.lost++
+		return
+	}
+	if a.About != nil {
+		a.About.queued++
+	}
+	e.queue = append(e.queue, a)
+	e.signal()
+}
+
+// fatal raises DEVICE_FATAL.
+func (e *eventQueue) fatal(cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.death = &Event{Type: ib.EventDeviceFatal, Err: cause}
+	e.signal()
+}
+
+func (e *eventQueue) signal() {
+	select {
+	case e.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take removes the oldest event.
+func (e *eventQueue) take() (Event, bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var a Event
+	switch {
+	case len(e.queue) > 0:
+		a = e.queue[0]
+		e.queue[0] = Event{}
+		e.queue = e.queue[1:] // append moves the rest when the array is used up
+		if a.About != nil {
+			a.About.queued--
+			a.About.unacked++
+		}
+	case e.death != nil:
+		a, e.death = *e.death, nil
+	case e.shut:
+		e.signal()
+		return a, false, ErrInvalid
+	default:
+		return a, false, nil
+	}
+	if len(e.queue) > 0 || e.death != nil || e.shut {
+		e.signal()
+	}
+	return a, true, nil
+}
+
+// close has who waits for events told that there will be no more, and wakes
+// who sleeps on a completion queue.
+func (e *eventQueue) close() {
+	e.mu.Lock()
+	e.shut = true
+	e.signal()
+	e.mu.Unlock()
+	e.wakeAll()
+}
+
+// wakeAll wakes who sleeps until a completion queue of the device has entries.
+func (e *eventQueue) wakeAll() {
+	for _, o := range e.all(func(o *Object) bool { return o.CQ != nil }) {
+		o.Wake()
+	}
+}
+
+// all returns the objects that want says yes to.
+func (e *eventQueue) all(want func(*Object) bool) (some []*Object) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, o := range e.objects {
+		if want(o) {
+			some = append(some, o)
+		}
+	}
+	return some
+}
+
+func (e *eventQueue) lostCount() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost
+}
+
+// TakeEvent removes the oldest event and counts it for the object that it is
+// about until Object.Ack. It reports false if none waits; after Close, ErrInvalid.
+func (d *Device) TakeEvent() (Event, bool, error) {
+	if d == nil {
+		return Event{}, false, ErrInvalid
+	}
+	return d.events.take()
+}
+
+// EventReady returns a channel that has an element while TakeEvent has
+// something to return; nil without a device.
+func (d *Device) EventReady() <-chan struct{} {
+	if d == nil {
+		return nil
+	}
+	return d.events.ready
+}

@@ -1,0 +1,294 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// injector holds the rules of an adapter. A nil one has none.
+type injector struct {
+	all     []*fault.Live
+	calls   map[string][]*fault.Live // that wait for a call, by its name
+	timed   []*fault.Live            // on verbs, that wait for a time
+	answers []*fault.Live            // of the responder
+	seed    uint64
+	start   time.Time
+	trace   trace.Tracer
+	timers  []*time.Timer
+
+	mu sync.Mutex // guards asking calls
+}
+
+// newInjector returns the rules of a configuration, nil if there are none.
+func newInjector(cfg *Config) (*injector, error) {
+	rules, err := cfg.Faults.rules()
+	if err != nil || len(rules) == 0 {
+		return nil, err
+	}
+	i := &injector{start: time.Now(), trace: cfg.Trace, calls: make(map[string][]*fault.Live)}
+	if i.seed, err = cfg.Faults.seed(); err != nil {
+		return nil, err
+	}
+	for n, r := range rules {
+		l := fault.NewLive(r, i.seed, n)
+		i.all = append(i.all, l)
+		switch l.Action.Layer() {
+		case fault.Verbs:
+			if l.Timed() {
+				i.timed = append(i.timed, l)
+			} else {
+				i.calls[l.Call()] = append(i.calls[l.Call()], l)
+			}
+		case fault.Responder:
+			i.answers = append(i.answers, l)
+		case fault.Packets:
+		}
+	}
+	return i, nil
+}
+
+// now returns the time since the adapter was opened.
+func (i *injector) now() clock.Instant { return clock.Instant(time.Since(i.start)) }
+
+// attach makes the rules of the responder work on an adapter that does not run
+// yet.
+func (i *injector) attach(h *hca.HCA) {
+	if i != nil && len(i.answers) > 0 {
+		h.Intervene(i.answer)
+	}
+}
+
+// begin starts the rules that wait for a time.
+func (i *injector) begin(d *Device) {
+	if i == nil {
+		return
+	}
+	for _, l := range i.timed {
+		i.timers = append(i.timers, time.AfterFunc(l.Duration(fault.After)-time.Since(i.start), func() { d.inject(l, nil) }))
+	}
+}
+
+// stop stops the timers.
+func (i *injector) stop() {
+	if i == nil {
+		return
+	}
+	for _, t := range i.timers {
+		t.Stop()
+	}
+}
+
+// answer is the qp.Intervene of the adapter.
+func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
+	now := i.now()
+	s := fault.Subject{
+		Dir: fault.In, Op: p.BTH.Opcode, Readable: true, QPN: q.Num(), PSN: p.BTH.PSN, Src: p.Data.Src, Dst: p.Data.Dst,
+	}
+	for _, l := range i.answers {
+		if l.Action == fault.RNR && !p.TakesReceive() || !l.Fires(now, &s) {
+			continue
+		}
+		l.Applied()
+		if i.trace != nil {
+			r := trace.Record{At: now, Kind: trace.Fault, QPN: q.Num(), PSN: s.PSN, Len: p.Size, Cause: l.Text()}
+			p.PutHeaders(r.Header[:])
+			i.trace(&r)
+		}
+		return l.Syndrome()
+	}
+	return 0
+}
+
+// Watched reports whether rules want to know of calls of a verb.
+func (d *Device) Watched(verb string) bool {
+	return d.faults != nil && len(d.faults.calls[verb]) > 0
+}
+
+// Called tells the rules that a verb is called; an error is ErrInvalid, or one
+// that a rule makes the call fail with.
+func (d *Device) Called(verb string, o *Object) error {
+	if !d.Usable() {
+		return ErrInvalid
+	}
+	if !d.Watched(verb) {
+		return nil
+	}
+	if o == nil {
+		o = &Object{}
+	}
+	i := d.faults
+	var due []*fault.Live
+	var failed error
+	i.mu.Lock()
+	now := i.now()
+	for _, l := range i.calls[verb] {
+		if !l.Fires(now, &fault.Subject{Call: verb, QPN: o.qpn()}) {
+			continue
+		}
+		if l.Action == fault.Fail {
+			l.Applied()
+			failed = fmt.Errorf("fault on demand (%s): %w", l.Text(), l.Errno())
+			break
+		}
+		due = append(due, l)
+	}
+	i.mu.Unlock()
+	for _, l := range due {
+		d.inject(l, o)
+	}
+	if failed != nil {
+		d.recordFault(failed, o.qpn())
+	}
+	return failed
+}
+
+// recordFault tells the tracer of a call that a rule made fail.
+func (d *Device) recordFault(cause error, n ib.QPN) {
+	if d.faults.trace == nil {
+		return
+	}
+	// A device that is gone has nothing to trace either.
+	_ = d.drv.Do(func(now clock.Instant) {
+		d.faults.trace(&trace.Record{At: now, Kind: trace.Fault, QPN: n, Cause: cause.Error()})
+	})
+}
+
+// inject carries out a rule that moves, overflows or raises something: on what
+// the call is about, or without a call on everything that there is.
+func (d *Device) inject(l *fault.Live, o *Object) {
+	// A device that is gone is nothing to act on either.
+	_ = d.Do(func(now clock.Instant) error {
+		var err error
+		if o != nil {
+			err = d.injectOne(now, l, o)
+		} else {
+			err = d.injectAll(now, l)
+		}
+		if err == nil {
+			l.Applied()
+		}
+		return err
+	})
+}
+
+// errNoTarget is returned when a rule finds nothing to act on.
+var errNoTarget = errors.New("nothing to act on")
+
+// injectAll carries out a rule that waited for a time.
+func (d *Device) injectAll(now clock.Instant, l *fault.Live) error {
+	object := l.Object()
+	n, named := l.QPN()
+	var targets []*Object
+	switch {
+	case object == fault.Device:
+		targets = []*Object{{}}
+	case object == fault.CompletionQueue && !named:
+		targets = d.events.all(func(o *Object) bool { return o.CQ != nil })
+	case object == fault.SharedReceiveQueue && !named:
+		targets = d.events.all(func(o *Object) bool { return o.SRQ != nil })
+	default:
+		d.HCA.EachQP(func(q *qp.QP) {
+			if !named || n == q.Num() {
+				targets = append(targets, &Object{QP: q})
+			}
+		})
+	}
+	err := errNoTarget
+	for _, o := range targets {
+		if e := d.injectOne(now, l, o); e == nil {
+			err = nil
+		}
+	}
+	return err
+}
+
+// injectOne carries out a rule on one object. The trace has the rule before
+// what follows from it, and the reason if nothing does.
+func (d *Device) injectOne(now clock.Instant, l *fault.Live, o *Object) error {
+	if d.faults.trace == nil {
+		return d.injectAt(now, l, o)
+	}
+	r := trace.Record{At: now, Kind: trace.Fault, QPN: o.qpn(), Cause: l.Text()}
+	d.faults.trace(&r)
+	err := d.injectAt(now, l, o)
+	if err != nil {
+		r.Cause = fmt.Sprintf("%s had no effect: %v", l.Text(), err)
+		d.faults.trace(&r)
+	}
+	return err
+}
+
+// injectAt carries out a rule on an object; what is about a queue pair is about
+// its send completion queue and its SRQ too.
+func (d *Device) injectAt(now clock.Instant, l *fault.Live, o *Object) error {
+	cq, srq := o.CQ, o.SRQ
+	if o.QP != nil {
+		cq, srq = o.QP.SendCQ(), o.QP.SRQ()
+	}
+	switch {
+	case l.Action == fault.Event:
+		return d.raiseInjected(l, qp.Event{Type: l.Event(), QPN: o.qpn(), CQ: cq, SRQ: srq})
+	case l.Action == fault.FillCQ && cq != nil && d.HCA.OverflowCQ(now, cq):
+		return nil
+	case l.Action == fault.QP && o.QP != nil:
+		err := o.QP.Force(now, l.State())
+		d.HCA.Shard().Arm(o.QP)
+		return err
+	}
+	return errNoTarget
+}
+
+// raiseInjected raises the event of a rule, about that of what e names which
+// events of the kind are about.
+func (d *Device) raiseInjected(l *fault.Live, e qp.Event) error {
+	none := false
+	switch l.Object() {
+	case fault.QueuePair:
+		e.CQ, e.SRQ, none = nil, nil, e.QPN == 0
+	case fault.CompletionQueue:
+		e.QPN, e.SRQ, none = 0, nil, e.CQ == nil
+	case fault.SharedReceiveQueue:
+		e.QPN, e.CQ, none = 0, nil, e.SRQ == nil
+	case fault.Device:
+		if e.Type == ib.EventDeviceFatal {
+			d.events.fatal(fmt.Errorf("fault on demand (%s): %w", l.Text(), ib.EIO))
+			return nil
+		}
+		e = qp.Event{Type: e.Type, Port: 1}
+	}
+	if none {
+		return errNoTarget
+	}
+	d.HCA.Raise(e)
+	return nil
+}
+
+// FaultStats returns what each rule has done so far, in the order of the
+// rules; nothing if there are none.
+func (d *Device) FaultStats() (stats []fault.Stat) {
+	if d == nil || d.faults == nil {
+		return nil
+	}
+	for _, l := range d.faults.all {
+		stats = append(stats, l.Stat())
+	}
+	return stats
+}
+
+// FaultSeed returns the seed of the rules, 0 if there are none.
+func (d *Device) FaultSeed() uint64 {
+	if d == nil || d.faults == nil {
+		return 0
+	}
+	return d.faults.seed
+}

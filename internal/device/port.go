@@ -1,0 +1,82 @@
+package device
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/capture"
+	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/fabric/udp"
+)
+
+// openPort opens what the configuration names. Faults happen between the
+// network and the capture: it shows what the adapter sends and receives.
+func (c *Config) openPort(faults *injector) (fabric.Port, error) {
+	addrs, err := resolve(c.Addr)
+	if err != nil {
+		return nil, err
+	}
+	var p fabric.Port
+	switch {
+	case c.Network != nil:
+		p, err = c.Network.Port(addrs...)
+	case c.Raw:
+		p, err = openRaw(addrs)
+	default:
+		p, err = openUDP(addrs, c.DisableOffload)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open adapter on %s: %w", list(addrs), err)
+	}
+	if faults != nil {
+		p = fault.Wrap(p, fault.Config{Rules: faults.all, Now: faults.now, Trace: c.Trace})
+	}
+	if c.Capture == nil {
+		return p, nil
+	}
+	w, err := capture.Wrap(p, c.Capture, capture.Options{})
+	if err != nil {
+		_ = p.Close() // the error that matters is the capture's
+		return nil, err
+	}
+	return w, nil
+}
+
+// openUDP returns an interface that is nil on error.
+func openUDP(addrs []netip.Addr, plain bool) (fabric.Port, error) {
+	c := udp.Config{Addrs: addrs, DisableGRO: plain}
+	if plain {
+		c.GSO = udp.GSOOff
+	}
+	p, err := udp.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func list(addrs []netip.Addr) string {
+	var s []string
+	for _, a := range addrs {
+		s = append(s, a.String())
+	}
+	return strings.Join(s, ",")
+}
+
+// CaptureErr returns the first error of writing Config.Capture, after which
+// nothing more was written; nil without a capture.
+func (d *Device) CaptureErr() error {
+	if d == nil {
+		return nil
+	}
+	p, ok := d.Port.(interface{ Err() error })
+	if !ok {
+		return nil
+	}
+	if err := p.Err(); err != nil {
+		return fmt.Errorf("capture: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package device
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric/fault"
+)
+
+// Faults are the rules that make an adapter go wrong on demand.
+type Faults struct {
+	Rules string
+	File  string // with more rules
+	Seed  uint64 // of what the rules choose at random; 0 draws one
+}
+
+// The environment of a program adds rules to every adapter that it opens:
+// rules, or the name of a file with rules after an @.
+const (
+	faultsEnv     = "SOFTHCA_FAULTS"
+	faultsSeedEnv = "SOFTHCA_FAULTS_SEED"
+)
+
+// rules returns all rules: of the configuration, of its file, of the
+// environment.
+func (f *Faults) rules() ([]fault.Rule, error) {
+	texts := []struct{ from, text string }{{"faults", f.Rules}}
+	files := []string{f.File}
+	if env := os.Getenv(faultsEnv); strings.HasPrefix(env, "@") {
+		files = append(files, env[1:])
+	} else {
+		texts = append(texts, struct{ from, text string }{faultsEnv, env})
+	}
+	for _, name := range files {
+		if name == "" {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("faults: %w", err)
+		}
+		texts = append(texts, struct{ from, text string }{name, string(text)})
+	}
+	var all []fault.Rule
+	for _, t := range texts {
+		rules, err := fault.Parse(t.text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.from, err)
+		}
+		all = append(all, rules...)
+	}
+	if len(all) > fault.MaxRules {
+		return nil, fmt.Errorf("faults: %d rules, at most %d: %w", len(all), fault.MaxRules, ib.EINVAL)
+	}
+	return all, nil
+}
+
+// seed returns the seed that is to be used.
+func (f *Faults) seed() (uint64, error) {
+	if f.Seed != 0 {
+		return f.Seed, nil
+	}
+	if env := os.Getenv(faultsSeedEnv); env != "" {
+		n, err := strconv.ParseUint(env, 0, 64)
+		if err != nil || n == 0 {
+			return 0, fmt.Errorf("%s=%q: want a number from 1 on: %w", faultsSeedEnv, env, ib.EINVAL)
+		}
+		return n, nil
+	}
+	return uint64(random()) + 1, nil // short enough to type
+}

@@ -1,0 +1,36 @@
+package verbs
+
+import "github.com/softhca/softhca/ib"
+
+// SendWR is a send work request. Posting copies it whole: the caller may
+// reuse it, its SGList and its InlineData at once; the memory that SGList
+// names belongs to the adapter until the request completes.
+type SendWR struct {
+	WRID       uint64
+	SGList     []SGE
+	Opcode     ib.WROpcode
+	Flags      ib.SendFlags
+	ImmData    uint32  // immediate, host order; big-endian on the wire
+	InvRKey    ib.RKey // SEND with invalidate
+	RKey       ib.RKey // RDMA and atomics
+	RemoteAddr uint64  // RDMA and atomics
+
+	CompareAdd uint64 // COMPARE&SWAP: compare; FETCH&ADD: what to add
+	Swap       uint64 // COMPARE&SWAP
+
+	AH         *AH     // UD: destination
+	RemoteQPN  ib.QPN  // UD
+	RemoteQKey ib.QKey // UD
+
+	InlineData []byte // payload with SendInline, and only then
+}
+
+// put writes the request as the engine takes it.
+func (w *SendWR) put(wr *ib.SendWR) {
+	wr.WRID, wr.SGList, wr.Opcode, wr.Flags, wr.ImmData = w.WRID, w.SGList, w.Opcode, w.Flags, w.ImmData
+	wr.InvRKey, wr.RKey, wr.RemoteAddr, wr.CompareAdd, wr.Swap = w.InvRKey, w.RKey, w.RemoteAddr, w.CompareAdd, w.Swap
+	wr.RemoteQPN, wr.RemoteQKey, wr.InlineData, wr.AH = w.RemoteQPN, w.RemoteQKey, w.InlineData, 0
+	if w.AH != nil {
+		wr.AH = w.AH.h
+	}
+}
