@@ -1,11 +1,13 @@
 package verbs
 
 import (
+	"errors"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 )
 
 // next returns the CQ that a completion channel names next.
@@ -226,4 +228,52 @@ func TestSmallChannel(t *testing.T) {
 	must(t, other.Destroy())
 	must(t, a.ctx.Close())
 	must(t, b.ctx.Close())
+}
+
+// TestEndOfTheAdapterWakes has programs sleep on their completion channels when
+// the adapter is closed, or fails: each is woken, and Poll says why.
+func TestEndOfTheAdapterWakes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(*endpoint) error
+		want error
+	}{
+		{"closed", func(e *endpoint) error { return e.ctx.Close() }, ErrInvalidHCA},
+		{"failed", func(e *endpoint) error {
+			err := e.ctx.d.Do(func(clock.Instant) error { panic("an invariant is broken") })
+			if errors.Is(err, syscall.EIO) {
+				return nil
+			}
+			return err
+		}, syscall.EIO},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, _ := newPair(t, ib.RC)
+			other, err := a.ctx.CreateCQ(4, NewCompChannel(1))
+			must(t, err)
+			must(t, a.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
+			must(t, a.qp.PostRecv(RecvWR{WRID: 7}))
+			for _, q := range []*CQ{a.cq, other} {
+				must(t, q.ReqNotify(false))
+			}
+			must(t, c.end(a))
+			for _, q := range []*CQ{a.cq, other} {
+				if next(t, q.channel) != q {
+					t.Error("the event is of another CQ")
+				}
+				wc := make([]WC, 2)
+				n, err := q.Poll(wc)
+				if q == a.cq { // what had completed before is not lost
+					if n != 1 || err != nil || wc[0].WRID != 7 {
+						t.Errorf("%d completions, %+v, %v", n, wc[0], err)
+					}
+					n, err = q.Poll(wc)
+				}
+				want(t, err, c.want, "poll of an empty CQ of an adapter that has ended")
+				if n != 0 {
+					t.Errorf("%d completions with an error", n)
+				}
+			}
+		})
+	}
 }
