@@ -29,6 +29,9 @@ type EventChannel struct {
 
 // NewEventChannel returns a channel for IDs of this Manager.
 func (m *Manager) NewEventChannel() *EventChannel {
+	if m == nil {
+		return nil
+	}
 	return &EventChannel{m: m, ready: make(chan struct{}, 1)}
 }
 
@@ -59,10 +62,18 @@ func (ch *EventChannel) TryGet() (*Event, bool) {
 // Ready returns a channel that has an element while events wait, for use in a
 // select; take them with TryGet until there are no more. It may have one when
 // the last of them has just been taken.
-func (ch *EventChannel) Ready() <-chan struct{} { return ch.ready }
+func (ch *EventChannel) Ready() <-chan struct{} {
+	if ch == nil {
+		return nil
+	}
+	return ch.ready
+}
 
 // Close ends the channel. EBUSY while IDs use it.
 func (ch *EventChannel) Close() error {
+	if ch == nil {
+		return fmt.Errorf("close event channel: %w", ErrClosed)
+	}
 	ch.m.mu.Lock()
 	defer ch.m.mu.Unlock()
 	switch {
@@ -91,6 +102,9 @@ func (ch *EventChannel) signal() {
 // take removes the oldest event. Neither an event nor an error says that there
 // is none.
 func (ch *EventChannel) take() (*Event, error) {
+	if ch == nil {
+		return nil, fmt.Errorf("no event channel: %w", ErrClosed)
+	}
 	ch.m.mu.Lock()
 	defer ch.m.mu.Unlock()
 	if ch.closed || ch.m.closed {

@@ -38,6 +38,9 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
+// errNoConn is returned by calls on nil.
+var errNoConn = fmt.Errorf("no connection: %w", ib.EINVAL)
+
 // newConn returns a Conn for an ID that has an adapter. On failure the ID is as
 // it was.
 func newConn(id *ID, o *options) (*Conn, error) {
@@ -59,115 +62,127 @@ func newConn(id *ID, o *options) (*Conn, error) {
 }
 
 // ID returns the connection's ID.
-func (c *Conn) ID() *ID { return c.id }
+func (c *Conn) ID() *ID {
+	if c == nil {
+		return nil
+	}
+	return c.id
+}
 
 // QP returns the connection's queue pair, for who wants to look at it. What the
 // program posts to it disturbs the stream.
-func (c *Conn) QP() *verbs.QP { return c.stream.qp }
+func (c *Conn) QP() *verbs.QP {
+	if c == nil {
+		return nil
+	}
+	return c.stream.qp
+}
 
 // LocalAddr returns an Addr.
-func (c *Conn) LocalAddr() net.Addr { return Addr{c.id.LocalAddr()} }
+func (c *Conn) LocalAddr() net.Addr { return Addr{c.ID().LocalAddr()} }
 
 // RemoteAddr returns an Addr.
-func (c *Conn) RemoteAddr() net.Addr { return Addr{c.id.PeerAddr()} }
+func (c *Conn) RemoteAddr() net.Addr { return Addr{c.ID().PeerAddr()} }
 
 // SetDeadline sets both deadlines.
-func (c *Conn) SetDeadline(t time.Time) error {
-	c.readBy.set(t)
-	c.writeBy.set(t)
-	return nil
-}
+func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, true, true) }
 
 // SetReadDeadline sets when Read stops waiting, with an error that is
 // os.ErrDeadlineExceeded; the zero time is never. It counts for calls that wait
-// already. It does not fail.
-func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.readBy.set(t)
-	return nil
-}
+// already. It fails only without a connection.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, true, false) }
 
 // SetWriteDeadline does the same for Write and CloseWrite.
-func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.writeBy.set(t)
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, false, true) }
+
+func (c *Conn) setDeadlines(t time.Time, read, write bool) error {
+	if c == nil {
+		return errNoConn
+	}
+	if read {
+		c.readBy.set(t)
+	}
+	if write {
+		c.writeBy.set(t)
+	}
 	return nil
 }
 
 // Read waits for bytes and moves them to b.
-func (c *Conn) Read(b []byte) (int, error) {
-	c.readers.Lock()
-	defer c.readers.Unlock()
-	expired := c.readBy.wait()
-	s := c.stream
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		s.poll()
+func (c *Conn) Read(b []byte) (n int, err error) {
+	err = c.call("read", true, func(s *stream) (bool, error) {
 		switch {
-		case s.closed:
-			return 0, c.failure("read", net.ErrClosed)
-		case isClosed(expired):
-			return 0, c.failure("read", os.ErrDeadlineExceeded)
 		case len(b) == 0:
-			return 0, nil
+			return true, nil
 		case len(s.full) > 0:
-			return s.read(b), nil
+			n = s.read(b)
+			return true, nil
 		case s.eof:
-			return 0, io.EOF
-		case s.err != nil:
-			return 0, c.failure("read", s.err)
+			return true, io.EOF
 		}
-		s.wait(expired)
-	}
+		return false, s.err
+	})
+	return n, err
 }
 
 // Write sends b and returns once it is in buffers that are on their way. If it
 // fails, the bytes that it returns may have come to the peer or not.
-func (c *Conn) Write(b []byte) (int, error) {
-	c.writers.Lock()
-	defer c.writers.Unlock()
-	expired := c.writeBy.wait()
-	s := c.stream
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	total := 0
-	for {
-		s.poll()
-		switch {
-		case s.closed, s.done:
-			return total, c.failure("write", net.ErrClosed)
-		case isClosed(expired):
-			return total, c.failure("write", os.ErrDeadlineExceeded)
-		case s.err != nil:
-			return total, c.failure("write", s.err)
-		case total == len(b):
-			return total, nil
-		case s.ready():
-			total += s.send(b[total:])
-		default:
-			s.wait(expired)
+func (c *Conn) Write(b []byte) (n int, err error) {
+	err = c.call("write", false, func(s *stream) (bool, error) {
+		for n < len(b) && s.ready() {
+			n += s.send(b[n:])
+			s.poll()
 		}
-	}
+		return n == len(b), s.err
+	})
+	return n, err
 }
 
 // CloseWrite tells the peer that no more will come: it reads io.EOF after what
 // was written. The other direction goes on.
 func (c *Conn) CloseWrite() error {
-	c.writers.Lock()
-	defer c.writers.Unlock()
-	expired := c.writeBy.wait()
+	return c.call("close", false, func(s *stream) (bool, error) {
+		if s.err != nil {
+			return false, s.err
+		}
+		return s.finish(), nil
+	})
+}
+
+// call runs step, with the lock of the stream, until it is done or fails, and
+// sleeps in between. One call of each direction runs at a time.
+func (c *Conn) call(op string, reading bool, step func(*stream) (done bool, err error)) error {
+	if c == nil {
+		return errNoConn
+	}
+	turn, by := &c.writers, &c.writeBy
+	if reading {
+		turn, by = &c.readers, &c.readBy
+	}
+	turn.Lock()
+	defer turn.Unlock()
+	expired := by.wait()
 	s := c.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		s.poll()
+		var done bool
+		var err error
 		switch {
-		case s.closed, s.done:
-			return c.failure("close", net.ErrClosed)
+		case s.closed, s.done && !reading:
+			err = net.ErrClosed
 		case isClosed(expired):
-			return c.failure("close", os.ErrDeadlineExceeded)
-		case s.err != nil:
-			return c.failure("close", s.err)
-		case s.finish():
+			err = os.ErrDeadlineExceeded
+		default:
+			done, err = step(s)
+		}
+		switch {
+		case err == io.EOF: // as it is: what reads wants it so
+			return err
+		case err != nil:
+			return c.failure(op, err)
+		case done:
 			return nil
 		}
 		s.wait(expired)
@@ -184,6 +199,9 @@ func (c *Conn) failure(op string, err error) error {
 // was not enough, the error says so, and the end is the peer's to find out. Who
 // reads or writes meanwhile gets net.ErrClosed.
 func (c *Conn) Close() error {
+	if c == nil {
+		return errNoConn
+	}
 	late := make(chan struct{})
 	timer := time.AfterFunc(c.linger, func() { close(late) })
 	defer timer.Stop()

@@ -72,6 +72,9 @@ func (o *options) openFor(peer netip.Addr) (*Manager, error) {
 // of the objects that a connection takes.
 func (m *Manager) Dial(ctx context.Context, addr string, opts ...Option) (*Conn, error) {
 	o, err := newOptions(opts)
+	if m == nil {
+		err = errNoManager
+	}
 	if err == nil {
 		var all []netip.AddrPort
 		if all, err = lookup(ctx, addr); err == nil {

@@ -143,6 +143,9 @@ type RejectError struct {
 
 // Error says the reason in words and as a number.
 func (e *RejectError) Error() string {
+	if e == nil {
+		return ""
+	}
 	return fmt.Sprintf("rejected by the peer: %v (%d)", e.Reason, uint16(e.Reason))
 }
 

@@ -29,7 +29,7 @@ const (
 )
 
 // errDestroyed is returned for calls on an ID that is gone.
-var errDestroyed = fmt.Errorf("the ID is destroyed: %w", ib.EINVAL)
+var errDestroyed = fmt.Errorf("the ID is nil or destroyed: %w", ib.EINVAL)
 
 // ID is what a connection, a listener or a UD service is made from: struct
 // rdma_cm_id. Calls that lead to an event return at once and the event tells;
@@ -99,6 +99,9 @@ type settings struct {
 // EINVAL for an unknown port space or a channel of another Manager, ErrClosed
 // for one that is closed, ENOMEM when there are no more IDs.
 func (m *Manager) CreateID(ch *EventChannel, ps PortSpace) (*ID, error) {
+	if m == nil {
+		return nil, fmt.Errorf("create ID: %w", errNoManager)
+	}
 	id := &ID{m: m, ps: ps}
 	switch ps {
 	case TCP, IB:
@@ -138,33 +141,44 @@ func (id *ID) join(ch *EventChannel) error {
 }
 
 // PortSpace returns the port space.
-func (id *ID) PortSpace() PortSpace { return id.ps }
+func (id *ID) PortSpace() PortSpace {
+	if id == nil {
+		return 0
+	}
+	return id.ps
+}
+
+// place returns the adapter and the addresses of an ID, nothing for nil.
+func (id *ID) place() (dev *adapter, src, dst netip.AddrPort) {
+	if id == nil {
+		return nil, src, dst
+	}
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	return id.dev, id.src, id.dst
+}
 
 // LocalAddr returns the address and port that the ID is bound to, the zero
 // value before that.
 func (id *ID) LocalAddr() netip.AddrPort {
-	id.m.mu.Lock()
-	defer id.m.mu.Unlock()
-	return id.src
+	_, src, _ := id.place()
+	return src
 }
 
 // PeerAddr returns the address that was resolved or that the peer told, the
 // zero value before that.
 func (id *ID) PeerAddr() netip.AddrPort {
-	id.m.mu.Lock()
-	defer id.m.mu.Unlock()
-	return id.dst
+	_, _, dst := id.place()
+	return dst
 }
 
 // Device returns the adapter; nil before the ID is bound to one of its
 // addresses or resolved, and for one that is bound to all.
 func (id *ID) Device() *verbs.Context {
-	id.m.mu.Lock()
-	defer id.m.mu.Unlock()
-	if id.dev == nil {
-		return nil
+	if dev, _, _ := id.place(); dev != nil {
+		return dev.ctx
 	}
-	return id.dev.ctx
+	return nil
 }
 
 // Port returns the adapter's port, which is 1, and 0 without an adapter.
@@ -178,6 +192,9 @@ func (id *ID) Port() uint8 {
 // Event returns the event that ended the last call of a synchronous ID, nil
 // if there is none. It is acknowledged by the next such call or by Destroy.
 func (id *ID) Event() *Event {
+	if id == nil {
+		return nil
+	}
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	return id.event
@@ -185,6 +202,9 @@ func (id *ID) Event() *Event {
 
 // enter begins a call; id.call.Unlock ends it.
 func (id *ID) enter(what string) error {
+	if id == nil {
+		return fmt.Errorf("%s: %w", what, errDestroyed)
+	}
 	id.call.Lock()
 	if id.destroyed {
 		id.call.Unlock()
@@ -313,6 +333,9 @@ func (id *ID) Destroy() error {
 
 // end is Destroy without the waiting.
 func (id *ID) end() error {
+	if id == nil {
+		return errDestroyed
+	}
 	id.call.Lock()
 	defer id.call.Unlock()
 	if id.destroyed {

@@ -130,6 +130,9 @@ func (id *ID) service() mad.ServiceID { return mad.IPServiceID(id.ps, id.src.Por
 // returns its ID, which is synchronous too; its Event is the CONNECT_REQUEST.
 // EINVAL when the ID is no listener or has an event channel.
 func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
+	if id == nil {
+		return nil, fmt.Errorf("get request: %w", errDestroyed)
+	}
 	id.m.mu.Lock()
 	ok := id.sync && id.listening
 	id.m.mu.Unlock()

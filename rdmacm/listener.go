@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -27,6 +28,9 @@ type Listener struct {
 	pending map[*ID]*list.Element // accepted, and not established
 	order   list.List             // their Conns, the oldest first
 }
+
+// errNoListener is returned by calls on nil.
+var errNoListener = fmt.Errorf("no listener: %w", ib.EINVAL)
 
 // Listen opens an adapter of its own on an address such as "10.0.0.1:7471" and
 // listens there; without a host, on the first usable address. The adapter
@@ -79,6 +83,9 @@ func (m *Manager) Listen(ctx context.Context, addr string, opts ...Option) (*Lis
 }
 
 func (m *Manager) listen(ctx context.Context, addr string, opts []Option) (*Listener, error) {
+	if m == nil {
+		return nil, errNoManager
+	}
 	o, err := newOptions(opts)
 	if err != nil {
 		return nil, err
@@ -105,10 +112,15 @@ func (m *Manager) listen(ctx context.Context, addr string, opts []Option) (*List
 }
 
 // Addr returns an Addr.
-func (l *Listener) Addr() net.Addr { return Addr{l.id.LocalAddr()} }
+func (l *Listener) Addr() net.Addr { return Addr{l.ID().LocalAddr()} }
 
 // ID returns the listener's ID.
-func (l *Listener) ID() *ID { return l.id }
+func (l *Listener) ID() *ID {
+	if l == nil {
+		return nil
+	}
+	return l.id
+}
 
 // Accept waits for a connection until ctx ends. Requests of programs that are
 // no Conn are rejected. Nothing is accepted while nobody calls Accept; any
@@ -123,6 +135,9 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 }
 
 func (l *Listener) accept(ctx context.Context) (*Conn, error) {
+	if l == nil {
+		return nil, errNoListener
+	}
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
@@ -222,6 +237,9 @@ func (l *Listener) answer(e *Event) {
 // Close ends the listener. Connections that Accept returned go on; others are
 // rejected. net.ErrClosed when it is closed.
 func (l *Listener) Close() error {
+	if l == nil {
+		return errNoListener
+	}
 	err := net.ErrClosed
 	l.close.Do(func() {
 		close(l.done)

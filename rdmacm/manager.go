@@ -33,6 +33,9 @@ type Manager struct {
 	closed bool
 }
 
+// errNoManager is returned by calls on nil.
+var errNoManager = fmt.Errorf("no connection manager: %w", ib.EINVAL)
+
 // New returns a Manager of open adapters, which remain the caller's. EINVAL
 // without any, or when one is there twice; ErrInvalidHCA for one that is
 // closed.
@@ -77,8 +80,10 @@ func Open(cfg verbs.Config) (*Manager, error) {
 }
 
 // Devices returns the adapters, in the order of New.
-func (m *Manager) Devices() []*verbs.Context {
-	var all []*verbs.Context
+func (m *Manager) Devices() (all []*verbs.Context) {
+	if m == nil {
+		return nil
+	}
 	for _, d := range m.devices {
 		all = append(all, d.ctx)
 	}
@@ -88,6 +93,9 @@ func (m *Manager) Devices() []*verbs.Context {
 // IDs returns the number of IDs, those of requests among them that nobody has
 // taken yet.
 func (m *Manager) IDs() int {
+	if m == nil {
+		return 0
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.ids)
@@ -98,6 +106,9 @@ func (m *Manager) IDs() int {
 // the adapter of Open. Who waits on a channel gets ErrClosed. EBUSY when a
 // default protection domain is still in use; all else is closed then.
 func (m *Manager) Close() error {
+	if m == nil {
+		return errNoManager
+	}
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()

@@ -80,8 +80,8 @@ func (id *ID) SetResponseTimeout(code, retries uint8) error {
 // default, or UC. EINVAL for another one, for IDs of UDP, and unless the ID is
 // idle.
 func (id *ID) SetQPType(t ib.QPType) error {
-	if t != ib.RC && t != ib.UC || id.ps == UDP || id.ps == IPoIB {
-		return fmt.Errorf("set QP type: %v in port space %v: %w", t, id.ps, ib.EINVAL)
+	if ps := id.PortSpace(); t != ib.RC && t != ib.UC || ps == UDP || ps == IPoIB {
+		return fmt.Errorf("set QP type: %v in port space %v: %w", t, ps, ib.EINVAL)
 	}
 	return id.set("set QP type", func(s idState) bool { return s == stateIdle }, func() { id.typ = t })
 }

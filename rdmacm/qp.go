@@ -186,6 +186,9 @@ func (id *ID) RecvCQ() *verbs.CQ {
 }
 
 func (id *ID) owned() *ownQP {
+	if id == nil {
+		return nil
+	}
 	id.call.Lock()
 	defer id.call.Unlock()
 	return id.qp
@@ -195,9 +198,7 @@ func (id *ID) owned() *ownQP {
 // allocated when it is first asked for and ends with the Manager. EINVAL before
 // the ID has an adapter; errors of AllocPD.
 func (id *ID) PD() (*verbs.PD, error) {
-	id.m.mu.Lock()
-	dev := id.dev
-	id.m.mu.Unlock()
+	dev, _, _ := id.place()
 	if dev == nil {
 		return nil, fmt.Errorf("default protection domain: the ID has no adapter yet: %w", ib.EINVAL)
 	}

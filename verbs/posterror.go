@@ -11,10 +11,18 @@ type PostError struct {
 
 // Error names the work request and the cause.
 func (e *PostError) Error() string {
+	if e == nil {
+		return ""
+	}
 	return fmt.Sprintf("work request %d (wr_id %#x): %v", e.Index, e.WRID, e.Err)
 }
 
 // Unwrap returns the cause.
-func (e *PostError) Unwrap() error { return e.Err }
+func (e *PostError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 var _ error = (*PostError)(nil)

@@ -47,8 +47,13 @@ func Load(fsys fs.FS) (*Module, error) {
 	if m.Path, err = modulePath(mod); err != nil {
 		return nil, err
 	}
+	return m, m.read(fsys)
+}
+
+// read parses every Go file below the root of fsys.
+func (m *Module) read(fsys fs.FS) error {
 	pkgs := map[string]*Package{}
-	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -70,10 +75,10 @@ func Load(fsys fs.FS) (*Module, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("rules: %w", err)
+		return fmt.Errorf("rules: %w", err)
 	}
 	sort.Slice(m.Packages, func(i, j int) bool { return m.Packages[i].Path < m.Packages[j].Path })
-	return m, nil
+	return nil
 }
 
 func modulePath(mod []byte) (string, error) {

@@ -1,0 +1,19 @@
+package verbs
+
+import (
+	"testing"
+
+	"github.com/softhca/softhca/internal/rules"
+)
+
+// TestNilReceivers calls every method on nil, as a program does that goes on
+// after an error: none panics, and what can fail does.
+func TestNilReceivers(t *testing.T) {
+	wrong, err := rules.NilReceivers(".", []string{"Context.CaptureErr", "PostError.Unwrap"},
+		(*AH)(nil), (*CQ)(nil), (*CompChannel)(nil), (*Context)(nil), (*MR)(nil), (*PD)(nil), (*PostError)(nil), (*QP)(nil),
+		(*SRQ)(nil), (*TraceRecord)(nil))
+	must(t, err)
+	for _, w := range wrong {
+		t.Error(w)
+	}
+}
