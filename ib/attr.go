@@ -84,7 +84,7 @@ func (m AttrMask) String() string {
 }
 
 // QPCap holds the sizes of a queue pair. In Create they are the least that
-// is asked for; the actual sizes, never less, are returned (V5).
+// is asked for; the actual sizes, never less, are returned.
 type QPCap struct {
 	MaxSendWR     uint32 // entries of the send queue
 	MaxRecvWR     uint32 // entries of the receive queue
@@ -101,7 +101,7 @@ type AHAttr struct {
 	HopLimit     uint8  // IPv4 TTL or IPv6 hop limit; at least 1
 	TrafficClass uint8  // IPv4 TOS or IPv6 traffic class
 	SL           uint8  // service level; kept, without effect on Ethernet
-	StaticRate   uint8  // max static rate code; kept, without effect yet (V17)
+	StaticRate   uint8  // max static rate code; kept, without effect yet
 	Port         uint8  // physical port, from 1
 }
 

@@ -3,8 +3,8 @@
 // Numeric values equal those of rdma-core, so that they can cross a C
 // interface unchanged. The package has no behaviour beyond arithmetic and
 // look-ups on those numbers.
-//
-// Reading order: psn.go and keys.go (the distinct integer types), state.go,
+package ib
+
+// For readers of the source: psn.go and keys.go (the distinct integer types), state.go,
 // attr.go (QP states, types and attributes), wr.go and wc.go (work requests
 // and completions), event.go, gid.go and guid.go, timer.go, errno.go.
-package ib

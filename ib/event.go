@@ -1,6 +1,6 @@
 package ib
 
-// EventType is the kind of an asynchronous event (V16).
+// EventType is the kind of an asynchronous event.
 type EventType uint8
 
 // The events, with the values of enum ibv_event_type.

@@ -1,6 +1,6 @@
 package ib
 
-// QPState is the state of a queue pair (requirement Q1).
+// QPState is the state of a queue pair.
 type QPState uint8
 
 // The states. The device itself enters only SQE and ERR.
@@ -57,7 +57,7 @@ const (
 // SigType says which send work requests complete with an entry in the CQ.
 type SigType uint8
 
-// Signalling types: each request chooses, or all are signalled (V4).
+// Signalling types: each request chooses, or all are signalled.
 const (
 	SigPerWR SigType = iota
 	SigAll

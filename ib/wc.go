@@ -41,7 +41,7 @@ var wcStatusNames = [...]string{
 }
 
 // WCOpcode says which operation a completion belongs to. On an error
-// completion it is undefined (Q23).
+// completion it is undefined.
 type WCOpcode uint8
 
 // The completion opcodes, with the values of enum ibv_wc_opcode.
@@ -72,7 +72,7 @@ const (
 )
 
 // WC is a work completion. With a status other than SUCCESS only WRID,
-// Status, QPN and VendorErr are valid (Q23). It holds no pointer.
+// Status, QPN and VendorErr are valid. It holds no pointer.
 type WC struct {
 	WRID         uint64
 	Status       WCStatus

@@ -5,7 +5,7 @@ import "encoding/binary"
 // APRPrivateData is the size of the private data of an APR in bytes.
 const APRPrivateData = 148
 
-// APR answers a LAP (IBA table 116, C10).
+// APR answers a LAP (IBA table 116).
 //
 //	byte     field
 //	  0-  3  LocalCommID

@@ -7,7 +7,7 @@ type AttrID uint16
 // AttrClassPortInfo is the attribute that every class has.
 const AttrClassPortInfo AttrID = 0x0001
 
-// The attributes of ClassCM: its messages (C2).
+// The attributes of ClassCM: its messages.
 const (
 	AttrREQ     AttrID = 0x0010
 	AttrMRA     AttrID = 0x0011

@@ -4,15 +4,6 @@
 // decodes, encodes and describes; it knows nothing of connections, of time
 // that passes, or of who answers whom.
 //
-// Reading order: mad.go (the datagram), header.go with class.go, method.go,
-// status.go and attr.go (its first 24 bytes), req.go with path.go, then the
-// other messages: mra.go, rej.go, rep.go, rtu.go, dreq.go, drep.go, lap.go,
-// apr.go, sidrreq.go, sidrrep.go. Their enumerations are in files of the
-// enumeration's name; bits.go has what the layouts share. serviceid.go and
-// ipheader.go are the IP addressing, timeout.go the 5-bit codes of time,
-// classport.go and unsupported.go what every class answers, summary.go and
-// describe.go a line of text for people.
-//
 // Decoding copies: nothing keeps a reference to a datagram. It never fails
 // and never panics, whatever the bytes are: reserved bits are ignored, and a
 // value that no one defined is kept as the number it is. Encoding sends
@@ -20,3 +11,12 @@
 // Nothing allocates but the functions that make text or errors, nothing
 // blocks, and every function is safe for concurrent use on different values.
 package mad
+
+// For readers of the source: mad.go (the datagram), header.go with class.go, method.go,
+// status.go and attr.go (its first 24 bytes), req.go with path.go, then the
+// other messages: mra.go, rej.go, rep.go, rtu.go, dreq.go, drep.go, lap.go,
+// apr.go, sidrreq.go, sidrrep.go. Their enumerations are in files of the
+// enumeration's name; bits.go has what the layouts share. serviceid.go and
+// ipheader.go are the IP addressing, timeout.go the 5-bit codes of time,
+// classport.go and unsupported.go what every class answers, summary.go and
+// describe.go a line of text for people.

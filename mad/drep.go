@@ -5,8 +5,7 @@ import "encoding/binary"
 // DREPPrivateData is the size of the private data of a DREP in bytes.
 const DREPPrivateData = 224
 
-// DREP agrees to the end of a connection: the answer to a DREQ (IBA table 113,
-// C5).
+// DREP agrees to the end of a connection: the answer to a DREQ (IBA table 113).
 //
 //	byte     field
 //	  0-  3  LocalCommID

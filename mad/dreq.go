@@ -10,7 +10,7 @@ import (
 const DREQPrivateData = 220
 
 // DREQ asks for the end of a connection, from either side; answered by DREP
-// (IBA table 112, C5).
+// (IBA table 112).
 //
 //	byte     field
 //	  0-  3  LocalCommID

@@ -10,7 +10,7 @@ import (
 const LAPPrivateData = 168
 
 // LAP asks the passive side of a connection to load an alternate path;
-// answered by APR, REJ or MRA (IBA table 115, C10). The partition and the MTU
+// answered by APR, REJ or MRA (IBA table 115). The partition and the MTU
 // stay those of the REQ.
 //
 //	byte     field

@@ -9,7 +9,7 @@ const (
 
 // MAD is a management datagram: a header, and data whose layout the class and
 // the attribute of the header determine (IBA 13.4). It is the payload of one
-// UD SEND between two QP1s (C1). A slice of Size bytes is seen as one, without
+// UD SEND between two QP1s. A slice of Size bytes is seen as one, without
 // a copy, by the conversion (*MAD)(b).
 type MAD [Size]byte
 

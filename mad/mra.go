@@ -6,7 +6,7 @@ import "encoding/binary"
 const MRAPrivateData = 222
 
 // MRA tells the sender of a REQ, REP or LAP that it arrived and that the
-// answer takes a while (IBA table 107, C7).
+// answer takes a while (IBA table 107).
 //
 //	byte     field
 //	  0-  3  LocalCommID

@@ -10,7 +10,7 @@ import (
 const REPPrivateData = 196
 
 // REP accepts a REQ: the passive side's answer, answered by RTU, REJ or MRA
-// (IBA table 110, C3). Local is its sender, remote its receiver.
+// (IBA table 110). Local is its sender, remote its receiver.
 //
 //	byte     field
 //	  0-  3  LocalCommID

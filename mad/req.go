@@ -11,7 +11,7 @@ import (
 const REQPrivateData = 92
 
 // REQ asks for a connection: the active side's first message, answered by
-// REP, REJ or MRA (IBA table 106, C3). Local is its sender, remote its receiver.
+// REP, REJ or MRA (IBA table 106). Local is its sender, remote its receiver.
 //
 //	byte     field
 //	  0-  3  LocalCommID

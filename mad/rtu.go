@@ -6,7 +6,7 @@ import "encoding/binary"
 const RTUPrivateData = 224
 
 // RTU says that the active side is ready to use the connection: its answer to
-// a REP (IBA table 111, C4).
+// a REP (IBA table 111).
 //
 //	byte     field
 //	  0-  3  LocalCommID

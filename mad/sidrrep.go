@@ -9,7 +9,7 @@ import (
 // SIDRREPPrivateData is the size of the private data of a SIDR_REP in bytes.
 const SIDRREPPrivateData = 136
 
-// SIDRREP answers a SIDR_REQ (IBA table 120, C9).
+// SIDRREP answers a SIDR_REQ (IBA table 120).
 //
 //	byte     field
 //	  0-  3  RequestID

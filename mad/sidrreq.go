@@ -11,7 +11,7 @@ import (
 const SIDRREQPrivateData = 216
 
 // SIDRREQ asks which UD queue pair serves a service; answered by SIDR_REP
-// (IBA table 119, C9).
+// (IBA table 119).
 //
 //	byte     field
 //	  0-  3  RequestID

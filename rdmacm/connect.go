@@ -24,8 +24,8 @@ const mostRetries = 7
 // errNoQP is returned when the QP of an ID is gone, or was never there.
 var errNoQP = fmt.Errorf("the ID has no queue pair: %w", ib.EINVAL)
 
-// Connect asks the peer for a connection (C3), or an ID of UDP for the queue
-// pair of its service (C9). ESTABLISHED tells that both sides may send, for an
+// Connect asks the peer for a connection, or an ID of UDP for the queue
+// pair of its service. ESTABLISHED tells that both sides may send, for an
 // ID without a QP of CreateQP CONNECT_RESPONSE that it is to be made ready;
 // REJECTED, UNREACHABLE or CONNECT_ERROR that there is no connection. A nil p
 // asks for 7 retries and all resources. On failure the ID may try again; errors:
@@ -313,7 +313,7 @@ func (id *ID) Establish() error {
 }
 
 // Notify tells the connection of an asynchronous event of its QP. COMM_EST, data
-// before RTU, makes a passive one established (C4); a QP of CreateQP does that
+// before RTU, makes a passive one established; a QP of CreateQP does that
 // by itself. EISCONN if it is established, EINVAL in another state and for
 // other events.
 func (id *ID) Notify(e ib.EventType) error {
@@ -329,7 +329,7 @@ func (id *ID) Notify(e ib.EventType) error {
 	})
 }
 
-// Disconnect moves the QP of CreateQP to ERR and ends the connection (C5):
+// Disconnect moves the QP of CreateQP to ERR and ends the connection:
 // DREQ goes out or, if the peer was first, DREP. DISCONNECTED follows. What is
 // not established yet ends when it is. EINVAL for an ID that is neither
 // connected nor listening; where there is nothing to end, nothing happens.

@@ -4,15 +4,7 @@
 // It has two faces. One is that of librdmacm, call for call: a Manager joins
 // adapters, IDs are bound, resolved, connected and listen, and event channels
 // say what came of it. The other is Go's: Listen, Accept, Dial, and a Conn that
-// is a net.Conn. Peers of the first may be programs on Linux's rdma_cm (C11).
-//
-// Reading order: manager.go and device.go (who shares what), id.go and state.go
-// (the object), event.go, eventtype.go and channel.go (what it tells), bind.go
-// with ports.go, resolve.go, listen.go with backlog.go, and request.go (how a
-// REQ becomes an ID), connect.go (the calls), handle.go (what the CM answers),
-// qp.go, qpattr.go, option.go, multicast.go, migrate.go. Of Go's face: dial.go
-// and dialopt.go, listener.go, conn.go, stream.go (the protocol, with
-// greeting.go), deadline.go, addr.go, lease.go.
+// is a net.Conn. Peers of the first may be programs on Linux's rdma_cm.
 //
 // The state of an ID belongs to the thread of its adapter, which the calls
 // enter and which events come on; nothing waits there. The package speaks no
@@ -20,3 +12,11 @@
 // sends a packet except through the adapter's communication manager and queue
 // pairs.
 package rdmacm
+
+// For readers of the source: manager.go and adapter.go (who shares what), id.go and state.go
+// (the object), event.go, eventtype.go and channel.go (what it tells), bind.go
+// with ports.go, resolve.go, listen.go with backlog.go, and request.go (how a
+// REQ becomes an ID), connect.go (the calls), handle.go (what the CM answers),
+// qp.go, qpattr.go, option.go, multicast.go, migrate.go. Of Go's face: dial.go
+// and dialopt.go, listener.go, conn.go, stream.go (the protocol, with
+// greeting.go), deadline.go, addr.go, lease.go.

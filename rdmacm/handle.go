@@ -88,7 +88,7 @@ func (id *ID) replied(now clock.Instant, rep *mad.REP) {
 	id.post(ev)
 }
 
-// ready moves the QP of CreateQP to RTS (C8).
+// ready moves the QP of CreateQP to RTS.
 func (id *ID) ready(now clock.Instant) error {
 	q := id.qp.engine()
 	if q == nil {
@@ -104,7 +104,7 @@ func (id *ID) refuse(now clock.Instant) {
 	_ = id.conn.SendREJ(now, &cm.REJParams{Reason: mad.RejConsumer})
 }
 
-// established goes on after RTU, or the first packet in its place (Q9). If the
+// established goes on after RTU, or the first packet in its place. If the
 // program has called Disconnect before, the connection ends at once.
 func (id *ID) established(now clock.Instant) {
 	if id.leaving {
@@ -129,7 +129,7 @@ func (id *ID) disconnected(now clock.Instant, cause cm.EventType) {
 	id.post(ev)
 }
 
-// resolved ends the resolution of a UD service (C9).
+// resolved ends the resolution of a UD service.
 func (id *ID) resolved(rep *mad.SIDRREP) {
 	data := slices.Clone(rep.PrivateData[:])
 	if rep.Status != mad.SIDRValid {

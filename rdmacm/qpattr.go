@@ -8,7 +8,7 @@ import (
 )
 
 // QPAttr returns the attributes, and their mask, that move a queue pair to
-// INIT, RTR or RTS as the connection says (C8), for programs that move their
+// INIT, RTR or RTS as the connection says, for programs that move their
 // own. Before there is a connection, INIT gives the peer no rights. EINVAL
 // before the ID has an adapter, for another state, and while the attributes are
 // not known: those of RTR and RTS come with CONNECT_REQUEST or

@@ -42,6 +42,8 @@ var all = [...]Rule{
 	{"package-name", checkPackageName},
 	{"doc-file", checkDocFile},
 	{"documented", checkDocumented},
+	{"public-types", checkPublicTypes},
+	{"public-docs", checkPublicDocs},
 	{"test-sleep", checkTestSleep},
 	{"test-skip", checkTestSkip},
 }

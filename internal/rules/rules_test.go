@@ -126,8 +126,39 @@ var rejected = []struct {
 	{"documented", "a type in a group", source{"ib/a.go": "package ib\n// These are types.\ntype (\nT int\n)"}},
 	{"documented", "a bare method of an interface", source{"ib/a.go": "package ib\n// I is it.\ntype I interface{ M() }"}},
 	{"documented", "a bare constant", source{"ib/a.go": "package ib\nconst C = 1"}},
+	{"public-types", "a parameter of an internal type", source{"verbs/a.go": imports("clock") + "func F(func(clock.Instant)) {}"}},
+	{"public-types", "a result of a method", source{"verbs/a.go": imports("clock") + "type T struct{}\nfunc (T) M() []*clock.Instant { return nil }"}},
+	{"public-types", "a type under another name", source{"mad/a.go": "package mad\nimport x \"example.com/m/internal/clock\"\nfunc F() x.Instant { return 0 }"}},
+	{"public-types", "a field", source{"rdmacm/a.go": imports("clock") + "type T struct{ At clock.Instant; at clock.Instant }"}},
+	{"public-types", "a field that is embedded", source{"rdmacm/a.go": imports("clock") + "type T struct{ *clock.Instant }"}},
+	{"public-types", "an alias", source{"verbs/a.go": imports("clock") + "type T = clock.Instant"}},
+	{"public-types", "a type made of one", source{"verbs/a.go": imports("clock") + "type T map[string]clock.Instant"}},
+	{"public-types", "a method of an interface", source{"verbs/a.go": imports("clock") + "type T interface{ M(clock.Instant) }"}},
+	{"public-types", "a variable", source{"verbs/a.go": imports("clock") + "var V = clock.Never"}},
+	{"public-types", "a variable with its type", source{"verbs/a.go": imports("clock") + "var V clock.Instant = 1"}},
+	{"public-types", "a constant", source{"verbs/a.go": imports("clock") + "const V = clock.Instant(1)"}},
+	{"public-types", "a literal", source{"verbs/a.go": imports("clock") + "var V = []clock.Instant{1}"}},
+	{"public-types", "an unexported alias", source{"verbs/a.go": imports("clock") + "type instant = clock.Instant\nfunc F(instant) {}"}},
+	{"public-types", "a method that comes with what is embedded", source{
+		"verbs/a.go":          imports("clock") + "type hidden = clock.Watch\ntype T struct{ hidden }",
+		"internal/clock/a.go": "package clock\ntype Watch struct{ n int }\nfunc (*Watch) Now() int { return 0 }",
+	}},
+	{"public-types", "a field that comes with what is embedded", source{
+		"verbs/a.go":          imports("clock") + "type hidden = clock.Watch\ntype T struct{ hidden }",
+		"internal/clock/a.go": "package clock\ntype Watch struct{ N int }",
+	}},
+	{"public-docs", "the number of a requirement", source{"roce/a.go": "package roce\n// F is F (E8).\nfunc F() {}"}},
+	{"public-docs", "the number of a requirement at a constant", source{"roce/a.go": "package roce\nconst F = 1 // as V5 says"}},
+	{"public-docs", "the number of a requirement at a field", source{"roce/a.go": "package roce\n// T is T.\ntype T struct{\n// A is Q12.\nA int }"}},
+	{"public-docs", "an order in which to read files", source{"roce/doc.go": "// Package roce is it.\n//\n// Reading order: a.go.\npackage roce"}},
 	{"test-sleep", "a sleeping test", source{"ib/a_test.go": "package ib\nimport \"time\"\nfunc f() { time.Sleep(1) }"}},
 	{"test-skip", "a skipped test", source{"ib/a_test.go": "package ib\nimport \"testing\"\nfunc TestX(t *testing.T) {\n\n\tt.Skip()\n}"}},
+}
+
+// imports returns the head of a source of package verbs that imports an internal
+// package.
+func imports(pkg string) string {
+	return "package verbs\nimport \"example.com/m/internal/" + pkg + "\"\n"
 }
 
 // TestRejects shows for every rule sources that it rejects, once each.
@@ -198,6 +229,21 @@ func f(a netip.Addr) *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 		"cmd/softhca/a.go":        "package main\nimport _ \"example.com/m/cmd/softhca/demo\"\nimport _ \"github.com/spf13/cobra\"",
 		"cmd/softhca/demo/doc.go": "// Package demo is it.\npackage demo",
 		"cmd/softhca/a_test.go":   "package main\nimport \"testing\"\nfunc TestX(t *testing.T) {\n\t// Needs a second machine.\n\tt.Skip()\n}",
+	}},
+	{"a door that nobody sees, and errors that say what they are", source{
+		"verbs/doc.go": "// Package verbs is it, by IBA C9-105.\npackage verbs\n// Reading order: a.go.",
+		"verbs/a.go": imports("clock") + `
+type door = clock.Door
+// T is it.
+type T struct { door; at clock.Instant }
+// Err is it.
+var Err error = clock.Err
+func (*T) hidden(clock.Instant) {}
+// F is it.
+func F() error { return clock.Err } // E8
+`,
+		"internal/clock/doc.go": "// Package clock is it.\npackage clock",
+		"internal/clock/a.go":   "package clock\nimport \"errors\"\n// Err is it.\nvar Err = errors.New(\"gone\")\n// Door is it.\ntype Door struct{ at Instant }\nfunc (Door) open() {}\n// Instant is it (E8).\ntype Instant int",
 	}},
 	{"generated code of any size", source{
 		"ib/doc.go":        "// Package ib is it.\npackage ib",
