@@ -10,8 +10,9 @@ const (
 	InfoSize = 72
 )
 
-// REJ refuses a REQ, a REP or a LAP, or gives a connection up (IBA table 108). LocalCommID is 0 when its sender made no connection of the REQ,
-// RemoteCommID when the sender never learnt it.
+// REJ refuses a REQ, a REP or a LAP, or gives a connection up (IBA table 108).
+// LocalCommID is 0 when its sender made no connection of the REQ, RemoteCommID
+// when the sender never learnt it.
 //
 //	byte     field
 //	  0-  3  LocalCommID
