@@ -167,3 +167,13 @@ func (a Action) Selectors() []Param { return selectors[actions[a].layer] }
 func (a Action) has(p Param) bool {
 	return slices.Contains(actions[a].args, p) || slices.Contains(a.Selectors(), p)
 }
+
+// Grammar says in a few lines how rules are written and chosen.
+const Grammar = `A rule is a fault with its arguments and selectors, all separated by spaces. Rules are separated by newlines
+or semicolons; # begins a comment. All selectors of a rule must fit. Of what fits, nth=, every=, p= and count=
+choose: "nth=100" is the 100th, once; "every=100" is every 100th; "nth=100 every=10" the 100th and every 10th
+after it; p= draws each time, from the seed; count= ends the rule after so many. Rules on packets are applied
+in order: a packet that one loses is not seen by those that follow. Rules on verbs without nth=, every=, p= and
+count= act once, at the first call, or by themselves after= so long; fail acts every time. Times count from the
+opening of the adapter. The same seed, rules and traffic make the same choices.
+`

@@ -4,7 +4,7 @@
 //
 // Reading order: catalogue.go, params.go and words.go (the actions, their
 // arguments and the selectors, as tables), rule.go, object.go, parse.go,
-// value.go and syntax.go (the language), explain.go and markdown.go (the
+// value.go and syntax.go (the language), explain.go (the
 // tables as prose), live.go (when a rule acts); then port.go, outbound.go, inbound.go, fate.go,
 // edit.go and hold.go (what is done to packets). Rules that are about verbs
 // are parsed and decided here and carried out by package device.
