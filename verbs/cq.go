@@ -61,18 +61,12 @@ func (q *CQ) wake() {
 	}
 }
 
-// usable returns why calls on q fail, nil if they do not.
-func (q *CQ) usable() error {
+// object returns the device's side of the CQ, nil for nil.
+func (q *CQ) object() *device.Object {
 	if q == nil {
-		return ErrInvalidCQ
+		return nil
 	}
-	if err := q.dev.Alive(); err != nil {
-		return err
-	}
-	if q.obj.Gone() {
-		return ErrInvalidCQ
-	}
-	return nil
+	return &q.obj
 }
 
 // Poll moves completions, oldest first, to out and returns how many. It never
@@ -88,7 +82,7 @@ func (q *CQ) Poll(out []WC) (int, error) {
 	if n := q.cq.Poll(out); n > 0 || len(out) == 0 {
 		return n, nil
 	}
-	if err := q.usable(); err != nil {
+	if err := q.obj.Usable(ErrInvalidCQ); err != nil {
 		return 0, err
 	}
 	q.dev.Progress()
@@ -107,7 +101,7 @@ const idlePolls = 32
 // Completions that wait already do not: poll after arming. EINVAL without a
 // completion channel.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
-	if q == nil || q.obj.Gone() {
+	if q.object().Gone() {
 		return fmt.Errorf("arm CQ: %w", ErrInvalidCQ)
 	}
 	if q.channel == nil {
@@ -138,7 +132,7 @@ func (q *CQ) Resize(n int) error {
 	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
 	}
-	err := q.call("ResizeCQ", func() error { return q.dev.HCA.ResizeCQ(q.cq, uint32(n)) })
+	err := q.object().Call("ResizeCQ", ErrInvalidCQ, func(clock.Instant) error { return q.dev.HCA.ResizeCQ(q.cq, uint32(n)) })
 	if err != nil {
 		return fmt.Errorf("resize CQ: %w", err)
 	}
@@ -152,25 +146,12 @@ func (q *CQ) Overrun() bool { return q != nil && q.cq.Failed() }
 // Destroy ends the CQ. ErrBusy while QPs complete to it, or while an event
 // about it is not acknowledged.
 func (q *CQ) Destroy() error {
-	err := q.call("DestroyCQ", func() error {
-		return q.dev.Remove(&q.obj, func() error { return q.dev.HCA.DestroyCQ(q.cq) })
+	err := q.object().Call("DestroyCQ", ErrInvalidCQ, func(clock.Instant) error {
+		return q.obj.Remove(func() error { return q.dev.HCA.DestroyCQ(q.cq) })
 	})
 	if err != nil {
 		return fmt.Errorf("destroy CQ: %w", err)
 	}
 	q.channel.leave()
 	return nil
-}
-
-// call runs a verb on the device's thread if the CQ still exists.
-func (q *CQ) call(verb string, f func() error) error {
-	if q == nil || q.obj.Gone() {
-		return ErrInvalidCQ
-	}
-	return q.dev.Call(verb, &q.obj, func(clock.Instant) error {
-		if q.obj.Gone() { // by a call at the same time
-			return ErrInvalidCQ
-		}
-		return f()
-	})
 }

@@ -38,10 +38,10 @@ func (q *QP) AttachMcast(gid ib.GID, lid uint16) error {
 // the queue pair: so whatever comes between, each attachment has one join, and
 // who ends the one takes back the other.
 func (q *QP) attachMcast(gid ib.GID) error {
-	if err := q.called("AttachMcast"); err != nil {
+	if err := q.object().Called("AttachMcast", errDestroyed); err != nil {
 		return err
 	}
-	if err := q.usable(); err != nil {
+	if err := q.obj.Usable(errDestroyed); err != nil {
 		return err
 	}
 	group, err := hca.McastGroup(q.qp, gid)
@@ -55,7 +55,7 @@ func (q *QP) attachMcast(gid ib.GID) error {
 		return err
 	}
 	added := false
-	err = q.do(func(clock.Instant) (err error) {
+	err = q.obj.Do(errDestroyed, func(clock.Instant) (err error) {
 		added, err = q.dev.HCA.AttachMcast(q.qp, gid)
 		return err
 	})

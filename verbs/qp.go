@@ -140,7 +140,7 @@ func (q *QP) Query() (QPAttr, error) {
 // not block: if the adapter is free it sends on the caller's thread, else
 // whoever holds it sends.
 func (q *QP) PostSend(wrs ...SendWR) error {
-	if err := q.usable(); err != nil {
+	if err := q.object().Usable(errDestroyed); err != nil {
 		return err
 	}
 	n, err := q.postSend(wrs)
@@ -155,7 +155,7 @@ func (q *QP) PostSend(wrs ...SendWR) error {
 
 // PostRecv posts receives in order, as PostSend does sends.
 func (q *QP) PostRecv(wrs ...RecvWR) error {
-	if err := q.usable(); err != nil {
+	if err := q.object().Usable(errDestroyed); err != nil {
 		return err
 	}
 	n, err := q.postRecv(wrs)
@@ -212,7 +212,7 @@ func (q *QP) postRecv(wrs []RecvWR) (int, error) {
 // a request: the caller's scatter lists stay off the heap.
 func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error) {
 	for i := range n {
-		if err := q.called(verb); err != nil {
+		if err := q.obj.Called(verb, errDestroyed); err != nil {
 			return i, err
 		}
 		if err := post(i); err != nil {
@@ -229,7 +229,7 @@ func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error
 func (q *QP) Destroy() error {
 	var groups []netip.Addr
 	err := q.call("DestroyQP", func(clock.Instant) error {
-		return q.dev.Remove(&q.obj, func() error {
+		return q.obj.Remove(func() error {
 			groups = q.dev.HCA.LeaveGroups(q.qp)
 			q.dev.HCA.DestroyQP(q.pd.pd, q.qp)
 			return nil
@@ -242,43 +242,16 @@ func (q *QP) Destroy() error {
 	return nil
 }
 
-// usable returns why posting fails, nil if it does not.
-func (q *QP) usable() error {
+// object returns the device's side of the QP, nil for nil.
+func (q *QP) object() *device.Object {
 	if q == nil {
-		return errDestroyed
+		return nil
 	}
-	if err := q.dev.Alive(); err != nil {
-		return err
-	}
-	if q.obj.Gone() {
-		return errDestroyed
-	}
-	return nil
+	return &q.obj
 }
 
-// call is do for a verb, which the rules of faults may make fail.
+// call runs a verb on the device's thread, if the rules of faults let it and
+// the QP exists.
 func (q *QP) call(verb string, f func(now clock.Instant) error) error {
-	if err := q.called(verb); err != nil {
-		return err
-	}
-	return q.do(f)
-}
-
-// called tells the rules of faults that a verb is called; an error is one that
-// a rule makes it fail with, or that of a QP that is gone.
-func (q *QP) called(verb string) error {
-	if q == nil || q.obj.Gone() {
-		return errDestroyed
-	}
-	return q.dev.Called(verb, &q.obj)
-}
-
-// do runs f as the device's thread if the QP still exists.
-func (q *QP) do(f func(now clock.Instant) error) error {
-	return q.dev.Do(func(now clock.Instant) error {
-		if q.obj.Gone() {
-			return errDestroyed
-		}
-		return f(now)
-	})
+	return q.object().Call(verb, errDestroyed, f)
 }

@@ -52,7 +52,7 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 // PostRecv posts receives in order. An error is a *PostError that names the
 // first that was not taken; those before it stay posted. Does not block.
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
-	if err := s.usable(); err != nil {
+	if err := s.object().Usable(ErrInvalidSRQ); err != nil {
 		return err
 	}
 	for i := range wrs {
@@ -70,7 +70,7 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 // SetLimit arms SRQ_LIMIT_REACHED: raised once, when fewer than n receives are
 // left. 0 disarms. EINVAL when n is more than the queue holds.
 func (s *SRQ) SetLimit(n uint32) error {
-	if err := s.usable(); err != nil {
+	if err := s.object().Usable(ErrInvalidSRQ); err != nil {
 		return err
 	}
 	if err := s.dev.Called("SetSRQLimit", &s.obj); err != nil {
@@ -91,14 +91,8 @@ func (s *SRQ) Query() SRQInitAttr {
 // Destroy ends the queue; receives that wait in it vanish. ErrBusy while QPs
 // use it, or while an event about it is not acknowledged.
 func (s *SRQ) Destroy() error {
-	if err := s.usable(); err != nil {
-		return fmt.Errorf("destroy SRQ: %w", err)
-	}
-	err := s.dev.Call("DestroySRQ", &s.obj, func(clock.Instant) error {
-		if s.obj.Gone() { // by a call at the same time
-			return ErrInvalidSRQ
-		}
-		return s.dev.Remove(&s.obj, func() error { return s.pd.pd.DestroySRQ(s.srq) })
+	err := s.object().Call("DestroySRQ", ErrInvalidSRQ, func(clock.Instant) error {
+		return s.obj.Remove(func() error { return s.pd.pd.DestroySRQ(s.srq) })
 	})
 	if err != nil {
 		return fmt.Errorf("destroy SRQ: %w", err)
@@ -106,16 +100,10 @@ func (s *SRQ) Destroy() error {
 	return nil
 }
 
-// usable returns why calls on s fail, nil if they do not.
-func (s *SRQ) usable() error {
+// object returns the device's side of the SRQ, nil for nil.
+func (s *SRQ) object() *device.Object {
 	if s == nil {
-		return ErrInvalidSRQ
+		return nil
 	}
-	if err := s.dev.Alive(); err != nil {
-		return err
-	}
-	if s.obj.Gone() {
-		return ErrInvalidSRQ
-	}
-	return nil
+	return &s.obj
 }

@@ -13,7 +13,7 @@ import (
 // stops at the first move that is refused and returns Modify's error; the QP
 // stays where it is.
 func (q *QP) ModifyToRTS(attr QPAttr) error {
-	if err := q.usable(); err != nil {
+	if err := q.object().Usable(errDestroyed); err != nil {
 		return err
 	}
 	from := ib.RESET

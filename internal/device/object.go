@@ -6,13 +6,14 @@ import (
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
 
 // Object is what the device keeps of a queue pair, a completion queue or a
 // shared receive queue of the verbs: asynchronous events and rules of faults
-// are about one. A program's object holds it, and gives it to Add and Remove.
+// are about one. A program's object holds it, and has it added and removed.
 type Object struct {
 	QP    *qp.QP // one of the three is set
 	CQ    *qp.CQ
@@ -48,8 +49,53 @@ func (o *Object) qpn() ib.QPN {
 	return o.QP.Num()
 }
 
-// Gone reports whether the object was removed.
-func (o *Object) Gone() bool { return o.gone.Load() }
+// Gone reports whether there is no object, or it was removed.
+func (o *Object) Gone() bool { return o == nil || o.gone.Load() }
+
+// Usable returns why posting to the object fails, nil if it does not: invalid
+// if it is gone, or what Device.Alive says.
+func (o *Object) Usable(invalid error) error {
+	if o == nil {
+		return invalid
+	}
+	if err := o.dev.Alive(); err != nil {
+		return err
+	}
+	if o.gone.Load() {
+		return invalid
+	}
+	return nil
+}
+
+// Called is Device.Called for a verb that is about the object; invalid if it is
+// gone.
+func (o *Object) Called(verb string, invalid error) error {
+	if o.Gone() {
+		return invalid
+	}
+	return o.dev.Called(verb, o)
+}
+
+// Do is Device.Do as long as the object exists; else it returns invalid.
+func (o *Object) Do(invalid error, f func(now clock.Instant) error) error {
+	if o == nil {
+		return invalid
+	}
+	return o.dev.Do(func(now clock.Instant) error {
+		if o.Gone() { // by a call at the same time
+			return invalid
+		}
+		return f(now)
+	})
+}
+
+// Call is Called, and then Do.
+func (o *Object) Call(verb string, invalid error, f func(now clock.Instant) error) error {
+	if err := o.Called(verb, invalid); err != nil {
+		return err
+	}
+	return o.Do(invalid, f)
+}
 
 // Add has events find an object that was just made, on the device's thread.
 func (d *Device) Add(o *Object) {
@@ -60,12 +106,12 @@ func (d *Device) Add(o *Object) {
 	e.objects[o.key()] = o
 }
 
-// Remove ends an object, on the device's thread: end takes it out of the
+// Remove ends the object, on the device's thread: end takes it out of the
 // engine and must not raise events. ErrBusy while an event about it was taken
 // and not acknowledged. As events are taken under the same lock, none is taken
 // of an object that is gone; those that wait vanish with it.
-func (d *Device) Remove(o *Object, end func() error) error {
-	e := &d.events
+func (o *Object) Remove(end func() error) error {
+	e := &o.dev.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if o.unacked > 0 {
