@@ -17,14 +17,7 @@ import (
 // EADDRNOTAVAIL when at another and one of the two is unspecified. Unlike on
 // Linux, ports below 1024 take no privilege.
 func (id *ID) BindAddr(a netip.AddrPort) error {
-	if err := id.enter("bind"); err != nil {
-		return err
-	}
-	defer id.call.Unlock()
-	if err := id.bind(a); err != nil {
-		return fmt.Errorf("bind to %v: %w", a, err)
-	}
-	return nil
+	return id.run(fmt.Sprintf("bind to %v", a), func() error { return id.bind(a) })
 }
 
 // bind binds an idle ID. call is held.
@@ -34,7 +27,7 @@ func (id *ID) bind(a netip.AddrPort) error {
 	}
 	err := id.do(func(clock.Instant) error {
 		if id.state != stateIdle {
-			return id.state.not("bind")
+			return id.state.refuses()
 		}
 		return nil
 	})

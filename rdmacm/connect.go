@@ -33,25 +33,19 @@ var errNoQP = fmt.Errorf("the ID has no queue pair: %w", ib.EINVAL)
 // QP when p names none, and for more resources than the adapter has, of TCP;
 // ENOMEM when the adapter has no room for another connection.
 func (id *ID) Connect(p *ConnParam) error {
-	if err := id.enter("connect"); err != nil {
-		return err
-	}
-	err := id.room()
-	if err == nil {
-		err = id.do(func(now clock.Instant) error { return id.connect(now, p) })
-	}
-	id.call.Unlock()
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	return id.complete("connect", EventEstablished, EventConnectResponse)
+	return id.start("connect", func() error {
+		if err := id.room(); err != nil {
+			return err
+		}
+		return id.do(func(now clock.Instant) error { return id.connect(now, p) })
+	}, EventEstablished, EventConnectResponse)
 }
 
 // connect runs on the adapter's thread.
 func (id *ID) connect(now clock.Instant, p *ConnParam) error {
 	switch {
 	case id.state != stateRouteResolved:
-		return id.state.not("connect")
+		return id.state.refuses()
 	case id.path.Remote.IsMulticast():
 		return fmt.Errorf("%v is a group: %w", id.path.Remote, ib.EINVAL)
 	}
@@ -161,17 +155,13 @@ func (id *ID) private(data []byte, room int) ([]byte, error) {
 // adapter has: the request still waits then. Any other error, such as EINVAL
 // for private data over 196 bytes (UDP: 136), has rejected it.
 func (id *ID) Accept(p *ConnParam) error {
-	if err := id.enter("accept"); err != nil {
+	connects := false
+	err := id.runOn("accept", func(now clock.Instant) error {
+		connects = id.typ != ib.UD
+		return id.accept(now, p)
+	})
+	if err != nil || !connects {
 		return err
-	}
-	err := id.do(func(now clock.Instant) error { return id.accept(now, p) })
-	over := id.typ == ib.UD
-	id.call.Unlock()
-	if err != nil {
-		return fmt.Errorf("accept: %w", err)
-	}
-	if over {
-		return nil
 	}
 	return id.complete("accept", EventEstablished)
 }
@@ -265,15 +255,7 @@ func (id *ID) Reject(private []byte) error { return id.RejectWith(mad.RejConsume
 // RejectWith is Reject with a reason of the caller's choice. An ID of UDP has
 // only the one.
 func (id *ID) RejectWith(reason mad.RejReason, private []byte) error {
-	if err := id.enter("reject"); err != nil {
-		return err
-	}
-	defer id.call.Unlock()
-	err := id.do(func(now clock.Instant) error { return id.reject(now, reason, private) })
-	if err != nil {
-		return fmt.Errorf("reject: %w", err)
-	}
-	return nil
+	return id.runOn("reject", func(now clock.Instant) error { return id.reject(now, reason, private) })
 }
 
 func (id *ID) reject(now clock.Instant, reason mad.RejReason, private []byte) error {
@@ -300,13 +282,9 @@ func (id *ID) answered() bool {
 // its QP in RTR or RTS: the peer gets RTU. No event follows. EINVAL for an ID
 // with a QP of CreateQP, and when there is nothing to finish.
 func (id *ID) Establish() error {
-	if err := id.enter("establish"); err != nil {
-		return err
-	}
-	defer id.call.Unlock()
-	return id.do(func(now clock.Instant) error {
+	return id.runOn("establish", func(now clock.Instant) error {
 		if id.qp != nil || !id.answered() {
-			return fmt.Errorf("establish: no response of a peer waits for it: %w", ib.EINVAL)
+			return fmt.Errorf("no response of a peer waits for it: %w", ib.EINVAL)
 		}
 		return id.conn.SendRTU(now, nil)
 	})
@@ -317,13 +295,9 @@ func (id *ID) Establish() error {
 // by itself. EISCONN if it is established, EINVAL in another state and for
 // other events.
 func (id *ID) Notify(e ib.EventType) error {
-	if err := id.enter("notify"); err != nil {
-		return err
-	}
-	defer id.call.Unlock()
-	return id.do(func(now clock.Instant) error {
+	return id.runOn("notify", func(now clock.Instant) error {
 		if e != ib.EventCommEst || id.conn == nil {
-			return fmt.Errorf("notify of %v in state %q: %w", e, id.state, ib.EINVAL)
+			return fmt.Errorf("%v in state %q: %w", e, id.state, ib.EINVAL)
 		}
 		return id.conn.Establish(now)
 	})
@@ -334,20 +308,13 @@ func (id *ID) Notify(e ib.EventType) error {
 // not established yet ends when it is. EINVAL for an ID that is neither
 // connected nor listening; where there is nothing to end, nothing happens.
 func (id *ID) Disconnect() error {
-	if err := id.enter("disconnect"); err != nil {
-		return err
-	}
 	follows := false
-	err := id.do(func(now clock.Instant) (err error) {
+	err := id.runOn("disconnect", func(now clock.Instant) (err error) {
 		follows, err = id.disconnect(now)
 		return err
 	})
-	id.call.Unlock()
-	if err != nil {
+	if err != nil || !follows {
 		return err
-	}
-	if !follows {
-		return nil
 	}
 	return id.complete("disconnect", EventDisconnected)
 }
@@ -355,7 +322,7 @@ func (id *ID) Disconnect() error {
 // disconnect reports whether DISCONNECTED follows or, perhaps, waits already.
 func (id *ID) disconnect(now clock.Instant) (follows bool, err error) {
 	if id.conn == nil && id.state != stateListen {
-		return false, id.state.not("disconnect")
+		return false, id.state.refuses()
 	}
 	if id.conn == nil || id.typ == ib.UD {
 		return false, nil

@@ -200,17 +200,36 @@ func (id *ID) Event() *Event {
 	return id.event
 }
 
-// enter begins a call; id.call.Unlock ends it.
-func (id *ID) enter(what string) error {
+// run makes one call at a time: f, as long as the ID exists. The error says what
+// could not be done.
+func (id *ID) run(what string, f func() error) error {
 	if id == nil {
 		return fmt.Errorf("%s: %w", what, errDestroyed)
 	}
 	id.call.Lock()
-	if id.destroyed {
-		id.call.Unlock()
-		return fmt.Errorf("%s: %w", what, errDestroyed)
+	defer id.call.Unlock()
+	err := errDestroyed
+	if !id.destroyed {
+		err = f()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// runOn is run with f on the thread of the ID's adapter.
+func (id *ID) runOn(what string, f func(now clock.Instant) error) error {
+	return id.run(what, func() error { return id.do(f) })
+}
+
+// start is run of a call that leads to one of some events, for which one of a
+// synchronous ID waits.
+func (id *ID) start(what string, f func() error, to ...EventType) error {
+	if err := id.run(what, f); err != nil {
+		return err
+	}
+	return id.complete(what, to...)
 }
 
 // do runs f on the thread of the ID's adapter or, while it has none, here.

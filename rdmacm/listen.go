@@ -22,14 +22,7 @@ const maxBacklog = 1024
 // which SetReuseAddr let several have, is not the ID's alone, or another
 // Manager of the adapter has it; ENODEV without an adapter.
 func (id *ID) Listen(backlog int) error {
-	if err := id.enter("listen"); err != nil {
-		return err
-	}
-	defer id.call.Unlock()
-	if err := id.listen(backlog); err != nil {
-		return fmt.Errorf("listen on %v: %w", id.src, err)
-	}
-	return nil
+	return id.run(fmt.Sprintf("listen on %v", id.LocalAddr()), func() error { return id.listen(backlog) })
 }
 
 func (id *ID) listen(backlog int) error {
@@ -46,7 +39,7 @@ func (id *ID) listen(backlog int) error {
 			return err
 		}
 	case state != stateBound:
-		return state.not("listen")
+		return state.refuses()
 	}
 	if err := id.startListening(backlog); err != nil {
 		return err

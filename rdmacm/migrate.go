@@ -12,13 +12,13 @@ import (
 // synchronous ID and nil, and for a channel of another Manager; ErrClosed for a
 // channel that is closed.
 func (id *ID) Migrate(ch *EventChannel) error {
-	if err := id.enter("migrate"); err != nil {
+	var taken <-chan struct{}
+	err := id.run("migrate", func() (err error) {
+		taken, err = id.migrate(ch)
 		return err
-	}
-	taken, err := id.migrate(ch)
-	id.call.Unlock()
+	})
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return err
 	}
 	id.m.drain(taken)
 	return nil

@@ -32,15 +32,8 @@ type join struct {
 // after it resolved a route, for an unspecified address or one of another
 // family; ENOMEM beyond 64 joins.
 func (id *ID) JoinMulticast(a netip.AddrPort, context any) error {
-	if err := id.enter("join multicast"); err != nil {
-		return err
-	}
-	err := id.joinMulticast(plain(a).Addr(), context)
-	id.call.Unlock()
-	if err != nil {
-		return fmt.Errorf("join multicast %v: %w", a.Addr(), err)
-	}
-	return id.complete("join multicast", EventMulticastJoin)
+	join := func() error { return id.joinMulticast(plain(a).Addr(), context) }
+	return id.start(fmt.Sprintf("join multicast %v", a.Addr()), join, EventMulticastJoin)
 }
 
 func (id *ID) joinMulticast(group netip.Addr, context any) error {
@@ -79,7 +72,7 @@ func (id *ID) mayJoin(group netip.Addr) error {
 	}
 	return id.do(func(clock.Instant) error {
 		if id.state != stateBound && id.state != stateAddrResolved {
-			return id.state.not("join multicast")
+			return id.state.refuses()
 		}
 		return nil
 	})
@@ -108,13 +101,13 @@ func (id *ID) groupParam(group netip.Addr) UDParam {
 // LeaveMulticast takes the last join of a group back and waits until its event,
 // if it was taken, is acknowledged. EADDRNOTAVAIL if the group is not joined.
 func (id *ID) LeaveMulticast(a netip.AddrPort) error {
-	if err := id.enter("leave multicast"); err != nil {
+	var j *join
+	err := id.run(fmt.Sprintf("leave multicast %v", a.Addr()), func() (err error) {
+		j, err = id.leaveMulticast(plain(a).Addr())
 		return err
-	}
-	j, err := id.leaveMulticast(plain(a).Addr())
-	id.call.Unlock()
+	})
 	if err != nil {
-		return fmt.Errorf("leave multicast %v: %w", a.Addr(), err)
+		return err
 	}
 	id.m.mu.Lock()
 	taken := j.acks.wait()

@@ -11,13 +11,9 @@ import (
 // set runs f, which changes the settings, if the ID's state is one of ok; nil
 // is any.
 func (id *ID) set(what string, ok func(idState) bool, f func()) error {
-	if err := id.enter(what); err != nil {
-		return err
-	}
-	defer id.call.Unlock()
-	return id.do(func(clock.Instant) error {
+	return id.runOn(what, func(clock.Instant) error {
 		if ok != nil && !ok(id.state) {
-			return id.state.not(what)
+			return fmt.Errorf("an ID of %v in state %q: %w", id.typ, id.state, ib.EINVAL)
 		}
 		id.m.mu.Lock()
 		defer id.m.mu.Unlock()
@@ -53,15 +49,8 @@ func (id *ID) SetAckTimeout(code uint8) error {
 	if code > mad.MaxTimeout {
 		return fmt.Errorf("set ACK timeout: code %d is above %d: %w", code, mad.MaxTimeout, ib.EINVAL)
 	}
-	if err := id.enter("set ACK timeout"); err != nil {
-		return err
-	}
-	typ := id.typ
-	id.call.Unlock()
-	if typ != ib.RC {
-		return fmt.Errorf("set ACK timeout: %v has none: %w", typ, ib.EINVAL)
-	}
-	return id.set("set ACK timeout", nil, func() { id.settings.ackTimeout = code })
+	isRC := func(idState) bool { return id.typ == ib.RC }
+	return id.set("set ACK timeout", isRC, func() { id.settings.ackTimeout = code })
 }
 
 // SetResponseTimeout sets how long the peer has to answer a message of the CM,

@@ -51,37 +51,42 @@ func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error { return id.c
 // createQP is CreateQP of a QP that, when it ends, ends other things too: what
 // cleanup does. Without success that remains to the caller.
 func (id *ID) createQP(pd *verbs.PD, attr *verbs.QPInitAttr, cleanup ...func() error) error {
-	if err := id.enter("create QP"); err != nil {
-		return err
-	}
-	defer id.call.Unlock()
+	return id.run("create QP", func() (err error) {
+		if err := id.takesQP(pd, attr); err != nil {
+			return err
+		}
+		if pd == nil {
+			if pd, err = id.dev.defaultPD(); err != nil {
+				return err
+			}
+		}
+		own := &ownQP{srq: attr.SRQ != nil, dev: id.dev, done: make(chan struct{})}
+		if err := own.create(pd, attr); err != nil {
+			return errors.Join(err, own.destroy())
+		}
+		if err := id.own(own); err != nil {
+			return errors.Join(err, own.destroy())
+		}
+		own.cleanup = append(own.cleanup, cleanup...)
+		return nil
+	})
+}
+
+// takesQP returns why such a QP cannot be the ID's.
+func (id *ID) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	if attr != nil && attr.Type == 0 {
 		attr.Type = id.typ
 	}
 	switch {
 	case id.dev == nil:
-		return fmt.Errorf("create QP: the ID has no adapter yet: %w", ib.EINVAL)
+		return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
 	case id.qp != nil:
-		return fmt.Errorf("create QP: the ID has one: %w", ib.EINVAL)
+		return fmt.Errorf("the ID has one: %w", ib.EINVAL)
 	case attr == nil || attr.Type != id.typ:
-		return fmt.Errorf("create QP: the ID takes one of service %v: %w", id.typ, ib.EINVAL)
+		return fmt.Errorf("the ID takes one of service %v: %w", id.typ, ib.EINVAL)
 	case pd != nil && pd.Context() != id.dev.ctx:
-		return fmt.Errorf("create QP: the protection domain is of another adapter: %w", ib.EINVAL)
+		return fmt.Errorf("the protection domain is of another adapter: %w", ib.EINVAL)
 	}
-	if pd == nil {
-		var err error
-		if pd, err = id.dev.defaultPD(); err != nil {
-			return fmt.Errorf("create QP: %w", err)
-		}
-	}
-	own := &ownQP{srq: attr.SRQ != nil, dev: id.dev, done: make(chan struct{})}
-	if err := own.create(pd, attr); err != nil {
-		return errors.Join(err, own.destroy())
-	}
-	if err := id.own(own); err != nil {
-		return errors.Join(fmt.Errorf("create QP: %w", err), own.destroy())
-	}
-	own.cleanup = append(own.cleanup, cleanup...)
 	return nil
 }
 
@@ -209,14 +214,12 @@ func (id *ID) PD() (*verbs.PD, error) {
 // were made for it. The peer is not told. EINVAL if there is none, errors of
 // Destroy.
 func (id *ID) DestroyQP() error {
-	if err := id.enter("destroy QP"); err != nil {
-		return err
-	}
-	defer id.call.Unlock()
-	if id.qp == nil {
-		return fmt.Errorf("destroy QP: %w", errNoQP)
-	}
-	return id.destroyQP()
+	return id.run("destroy QP", func() error {
+		if id.qp == nil {
+			return errNoQP
+		}
+		return id.destroyQP()
+	})
 }
 
 // destroyQP destroys the QP if there is one. call is held.

@@ -14,14 +14,10 @@ import (
 // not known: those of RTR and RTS come with CONNECT_REQUEST or
 // CONNECT_RESPONSE.
 func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
-	if err := id.enter("QP attributes"); err != nil {
-		return a, 0, err
-	}
-	defer id.call.Unlock()
-	if id.dev == nil {
-		return a, 0, fmt.Errorf("QP attributes: the ID has no adapter yet: %w", ib.EINVAL)
-	}
-	err = id.do(func(clock.Instant) (err error) {
+	err = id.runOn("QP attributes", func(clock.Instant) (err error) {
+		if id.dev == nil {
+			return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
+		}
 		if id.conn == nil || id.typ == ib.UD {
 			a, mask, err = plainAttr(id.typ, to)
 			return err

@@ -27,15 +27,7 @@ import (
 // is -ENODEV when no adapter has an address of the family, -EINVAL for IPoIB.
 // Afterwards the ID is bound and may resolve again.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
-	if err := id.enter("resolve address"); err != nil {
-		return err
-	}
-	err := id.resolveAddr(src, dst)
-	id.call.Unlock()
-	if err != nil {
-		return fmt.Errorf("resolve address %v: %w", dst, err)
-	}
-	return id.complete("resolve address", EventAddrResolved)
+	return id.start(fmt.Sprintf("resolve address %v", dst), func() error { return id.resolveAddr(src, dst) }, EventAddrResolved)
 }
 
 func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
@@ -95,7 +87,7 @@ func (id *ID) bindFor(src, dst netip.AddrPort) error {
 	case state == stateBound:
 		src = id.src
 	case state != stateIdle:
-		return state.not("resolve address")
+		return state.refuses()
 	case !src.IsValid():
 		src = netip.AddrPortFrom(unspecified(dst.Addr()), src.Port())
 	}
@@ -188,24 +180,16 @@ func hostRoute(dst netip.Addr) (netip.Addr, error) {
 // On RoCE that takes no packets. What SetTOS and SetAckTimeout said is taken
 // into the path now. EINVAL unless the address is resolved and no route yet.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
-	if err := id.enter("resolve route"); err != nil {
-		return err
-	}
-	err := id.resolveRoute()
-	id.call.Unlock()
-	if err != nil {
-		return err
-	}
-	return id.complete("resolve route", EventRouteResolved)
+	return id.start("resolve route", id.resolveRoute, EventRouteResolved)
 }
 
 func (id *ID) resolveRoute() error {
 	if err := id.room(); err != nil {
-		return fmt.Errorf("resolve route: %w", err)
+		return err
 	}
 	return id.do(func(clock.Instant) error {
 		if id.state != stateAddrResolved {
-			return id.state.not("resolve route")
+			return id.state.refuses()
 		}
 		id.path = cm.Path{
 			Local: id.src.Addr(), Remote: id.dst.Addr(), FlowLabel: flowLabel(id.src.Port(), id.dst.Port()),

@@ -34,7 +34,5 @@ func (s idState) String() string {
 	return "invalid state"
 }
 
-// not returns the error of a call that a state does not allow.
-func (s idState) not(call string) error {
-	return fmt.Errorf("%s: not in state %q: %w", call, s, ib.EINVAL)
-}
+// refuses returns the error of a call that the state does not allow.
+func (s idState) refuses() error { return fmt.Errorf("not in state %q: %w", s, ib.EINVAL) }

@@ -85,8 +85,5 @@ func (a *AH) Destroy() error {
 	if a == nil {
 		return errNoAH
 	}
-	if err := a.pd.call("DestroyAH", func(clock.Instant) error { return a.pd.pd.DestroyAH(a.h) }); err != nil {
-		return fmt.Errorf("destroy AH: %w", err)
-	}
-	return nil
+	return wrap("destroy AH", a.pd.call("DestroyAH", func(clock.Instant) error { return a.pd.pd.DestroyAH(a.h) }))
 }

@@ -132,11 +132,9 @@ func (q *CQ) Resize(n int) error {
 	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
 	}
-	err := q.object().Call("ResizeCQ", ErrInvalidCQ, func(clock.Instant) error { return q.dev.HCA.ResizeCQ(q.cq, uint32(n)) })
-	if err != nil {
-		return fmt.Errorf("resize CQ: %w", err)
-	}
-	return nil
+	return wrap("resize CQ", q.object().Call("ResizeCQ", ErrInvalidCQ, func(clock.Instant) error {
+		return q.dev.HCA.ResizeCQ(q.cq, uint32(n))
+	}))
 }
 
 // Overrun reports whether the CQ overflowed: completions were lost, CQ_ERR

@@ -28,10 +28,7 @@ import (
 // adapter has no address of that family, and EOPNOTSUPP where the port has no
 // multicast: on other systems than Linux.
 func (q *QP) AttachMcast(gid ib.GID, lid uint16) error {
-	if err := q.attachMcast(gid); err != nil {
-		return fmt.Errorf("attach to multicast group: %w", err)
-	}
-	return nil
+	return wrap("attach to multicast group", q.attachMcast(gid))
 }
 
 // attachMcast joins the group, as the port counts who does, and then attaches

@@ -145,7 +145,7 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *hca.PD) error 
 	if m == nil {
 		return errNoMR
 	}
-	err := m.dev.Call("ReregMR", nil, func(clock.Instant) error {
+	return wrap("re-register MR", m.dev.Call("ReregMR", nil, func(clock.Instant) error {
 		if to == nil {
 			to = m.pd
 		}
@@ -158,11 +158,7 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *hca.PD) error 
 		m.pd = to
 		m.publish(c.Buf)
 		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("re-register MR: %w", err)
-	}
-	return nil
+	}))
 }
 
 // Dereg ends the region. When it returns, nothing touches the memory any
@@ -171,8 +167,5 @@ func (m *MR) Dereg() error {
 	if m == nil {
 		return errNoMR
 	}
-	if err := m.dev.Call("DeregMR", nil, func(clock.Instant) error { return m.pd.DeregMR(m.r) }); err != nil {
-		return fmt.Errorf("deregister MR: %w", err)
-	}
-	return nil
+	return wrap("deregister MR", m.dev.Call("DeregMR", nil, func(clock.Instant) error { return m.pd.DeregMR(m.r) }))
 }

@@ -40,10 +40,7 @@ func (p *PD) Context() *Context {
 // Dealloc ends a protection domain. ErrBusy while something is in it,
 // ErrInvalidPD when it was deallocated before.
 func (p *PD) Dealloc() error {
-	if err := p.call("DeallocPD", func(clock.Instant) error { return p.pd.Dealloc() }); err != nil {
-		return fmt.Errorf("deallocate PD: %w", err)
-	}
-	return nil
+	return wrap("deallocate PD", p.call("DeallocPD", func(clock.Instant) error { return p.pd.Dealloc() }))
 }
 
 // call is Device.Call for a verb that is about no other object.

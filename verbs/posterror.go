@@ -25,4 +25,12 @@ func (e *PostError) Unwrap() error {
 	return e.Err
 }
 
+// wrap says what an error, if it is one, kept from being done.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 var _ error = (*PostError)(nil)

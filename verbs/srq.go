@@ -91,13 +91,9 @@ func (s *SRQ) Query() SRQInitAttr {
 // Destroy ends the queue; receives that wait in it vanish. ErrBusy while QPs
 // use it, or while an event about it is not acknowledged.
 func (s *SRQ) Destroy() error {
-	err := s.object().Call("DestroySRQ", ErrInvalidSRQ, func(clock.Instant) error {
+	return wrap("destroy SRQ", s.object().Call("DestroySRQ", ErrInvalidSRQ, func(clock.Instant) error {
 		return s.obj.Remove(func() error { return s.pd.pd.DestroySRQ(s.srq) })
-	})
-	if err != nil {
-		return fmt.Errorf("destroy SRQ: %w", err)
-	}
-	return nil
+	}))
 }
 
 // object returns the device's side of the SRQ, nil for nil.
