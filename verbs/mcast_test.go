@@ -45,9 +45,9 @@ func (e *endpoint) announce(t testing.TB, g ib.GID, sgid uint8) {
 	must(t, e.qp.PostSend(wr))
 }
 
-// hears takes so many completions of sends and of receives, which must be
+// completes takes so many completions of sends and of receives, which must be
 // copies of announcements, and no more.
-func (e *endpoint) hears(t testing.TB, sends, recvs int) {
+func (e *endpoint) completes(t testing.TB, sends, recvs int) {
 	t.Helper()
 	for _, wc := range e.wait(t, sends+recvs) {
 		switch {
@@ -91,22 +91,22 @@ func testMulticast(t *testing.T, all []*endpoint, g ib.GID) {
 	must(t, a.qp.DetachMcast(g, 0))
 	copy(a.mr.Bytes(), "to all!!") // a's receives are not used
 	a.announce(t, g, 0)
-	a.hears(t, 1, 0)
+	a.completes(t, 1, 0)
 	for _, e := range all[1:] {
-		e.hears(t, 0, 1)
+		e.completes(t, 0, 1)
 		if got := e.mr.Bytes()[40:48]; string(got) != "to all!!" {
 			t.Errorf("a copy reads %q", got)
 		}
 	}
 	b.announce(t, g, 0)
 	a.quiet(t, "a is not attached")
-	b.hears(t, 1, 1) // its own
-	second.hears(t, 0, 1)
-	c.hears(t, 0, 1)
+	b.completes(t, 1, 1) // its own
+	second.completes(t, 0, 1)
+	c.completes(t, 0, 1)
 	must(t, b.qp.DetachMcast(g, 0))
 	must(t, second.qp.Destroy())
 	c.announce(t, g, 0)
-	c.hears(t, 1, 1)
+	c.completes(t, 1, 1)
 	want(t, b.qp.DetachMcast(g, 0), syscall.EINVAL, "detach again")
 	for _, e := range all[:2] {
 		e.deaf(t, c, g)
@@ -223,7 +223,7 @@ func TestMulticastComesAndGoes(t *testing.T) {
 	}
 	for range 50 {
 		peer.announce(t, testGroup, 0)
-		peer.hears(t, 1, 0)
+		peer.completes(t, 1, 0)
 	}
 	wg.Wait()
 	must(t, shared.Destroy())

@@ -64,7 +64,7 @@ func (i *injector) now() clock.Instant { return clock.Instant(time.Since(i.start
 // yet.
 func (i *injector) attach(h *hca.HCA) {
 	if i != nil && len(i.answers) > 0 {
-		h.Intervene(i.answer)
+		h.Inject(i.answer)
 	}
 }
 
@@ -88,7 +88,7 @@ func (i *injector) stop() {
 	}
 }
 
-// answer is the qp.Intervene of the adapter.
+// answer is the qp.Inject of the adapter.
 func (i *injector) answer(q *qp.QP, p *qp.Packet) roce.Syndrome {
 	now := i.now()
 	s := fault.Subject{

@@ -6,9 +6,9 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// Intervene sets what is asked about every request that an RC responder is
+// Inject sets what is asked about every request that an RC responder is
 // about to execute; nil for nothing, which is how an adapter begins.
-func (h *HCA) Intervene(f qp.Inject) { h.shard.env.Inject = f }
+func (h *HCA) Inject(f qp.Inject) { h.shard.env.Inject = f }
 
 // OverflowCQ makes a CQ fail as an entry does that finds it full (E18): CQ_ERR,
 // and every QP that completes there goes to ERR. It reports whether the CQ had

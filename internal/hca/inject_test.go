@@ -21,9 +21,9 @@ func (r *rig) statuses(i int) (s []ib.WCStatus) {
 	return s
 }
 
-// TestIntervene answers the second packet of a WRITE of three otherwise than
+// TestInject answers the second packet of a WRITE of three otherwise than
 // by executing it, once, with each answer that there is.
-func TestIntervene(t *testing.T) {
+func TestInject(t *testing.T) {
 	for _, c := range []struct {
 		answer roce.Syndrome
 		status ib.WCStatus
@@ -37,7 +37,7 @@ func TestIntervene(t *testing.T) {
 	} {
 		r := newRig(t, ib.RC, injectCap).connect(ib.MTU1024)
 		asked := 0
-		r.side[1].hca.Intervene(func(q *qp.QP, p *qp.Packet) roce.Syndrome {
+		r.side[1].hca.Inject(func(q *qp.QP, p *qp.Packet) roce.Syndrome {
 			if q != r.side[1].qp || p.TakesReceive() {
 				t.Errorf("asked about %v of QP %v", p.BTH.Opcode, q.Num())
 			}
