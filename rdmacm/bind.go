@@ -2,11 +2,10 @@ package rdmacm
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
 // BindAddr gives the ID a local address and port, and with the address its
@@ -25,13 +24,7 @@ func (id *ID) bind(a netip.AddrPort) error {
 	if !a.IsValid() {
 		return fmt.Errorf("no address: %w", ib.EINVAL)
 	}
-	err := id.do(func(clock.Instant) error {
-		if id.state != stateIdle {
-			return id.state.refuses()
-		}
-		return nil
-	})
-	if err != nil {
+	if err := id.in(stateIdle); err != nil {
 		return err
 	}
 	a = plain(a)
@@ -56,11 +49,7 @@ func (id *ID) settle(a netip.AddrPort, dev *adapter) error {
 	if err != nil {
 		return err
 	}
-	err = id.do(func(clock.Instant) error {
-		id.state = stateBound
-		return nil
-	})
-	if err != nil { // the adapter is gone
+	if err = id.become(stateBound); err != nil { // the adapter is gone
 		id.m.mu.Lock()
 		id.m.ports.release(id)
 		id.src, id.dev = netip.AddrPort{}, nil
@@ -85,14 +74,6 @@ func noAdapter(a netip.Addr) error {
 
 // ofHost reports whether an interface of the host has an address.
 func ofHost(a netip.Addr) bool {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, i := range all {
-		if p, err := netip.ParsePrefix(i.String()); err == nil && p.Addr().Unmap().WithZone("") == a {
-			return true
-		}
-	}
-	return false
+	_, err := iface.Owner(a)
+	return err == nil
 }

@@ -202,14 +202,13 @@ func (c *Conn) Close() error {
 	if c == nil {
 		return errNoConn
 	}
-	late := make(chan struct{})
-	timer := time.AfterFunc(c.linger, func() { close(late) })
-	defer timer.Stop()
-	flushed, err := c.flush(late)
+	ctx, cancel := context.WithTimeout(context.Background(), c.linger)
+	defer cancel()
+	flushed, err := c.flush(ctx.Done())
 	if err != nil {
 		return c.failure("close", err)
 	}
-	err = c.depart(late)
+	err = c.depart(ctx)
 	if err == nil && !flushed {
 		err = fmt.Errorf("the peer has not taken all that was written: %w", os.ErrDeadlineExceeded)
 	}
@@ -242,7 +241,7 @@ func (c *Conn) flush(late <-chan struct{}) (bool, error) {
 }
 
 // depart disconnects and waits for the peer to agree.
-func (c *Conn) depart(late <-chan struct{}) error {
+func (c *Conn) depart(ctx context.Context) error {
 	if err := c.id.Disconnect(); err != nil {
 		if errors.Is(err, errGone) || errors.Is(err, errDestroyed) {
 			return nil // there is no adapter that could, or the Manager has done it
@@ -250,18 +249,9 @@ func (c *Conn) depart(late <-chan struct{}) error {
 		return err
 	}
 	for {
-		e, err := c.ch.take()
+		e, err := c.ch.Get(ctx)
 		if err != nil {
-			return nil // the Manager is closed, and with it the connection
-		}
-		if e == nil {
-			select {
-			case <-c.ch.ready:
-			case <-c.ch.m.done:
-			case <-late:
-				return nil
-			}
-			continue
+			return nil // it is late, or the Manager is closed, and with it the connection
 		}
 		e.Ack()
 		switch e.Type {

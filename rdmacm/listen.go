@@ -26,28 +26,18 @@ func (id *ID) Listen(backlog int) error {
 }
 
 func (id *ID) listen(backlog int) error {
-	state := stateIdle
-	err := id.do(func(clock.Instant) error {
-		state = id.state
-		return nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case state == stateIdle:
+	if id.in(stateIdle) == nil {
 		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
 			return err
 		}
-	case state != stateBound:
-		return state.refuses()
+	}
+	if err := id.in(stateBound); err != nil {
+		return err
 	}
 	if err := id.startListening(backlog); err != nil {
 		return err
 	}
-	return id.do(func(clock.Instant) error {
-		id.state = stateListen
-		return nil
-	})
+	return id.become(stateListen)
 }
 
 // startListening opens the ID's service on its adapter, or on all.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 )
 
@@ -70,12 +69,7 @@ func (id *ID) mayJoin(group netip.Addr) error {
 	if err := id.room(); err != nil {
 		return err
 	}
-	return id.do(func(clock.Instant) error {
-		if id.state != stateBound && id.state != stateAddrResolved {
-			return id.state.refuses()
-		}
-		return nil
-	})
+	return id.in(stateBound, stateAddrResolved)
 }
 
 // attach has the QP, if there is one, receive what is sent to a group.

@@ -55,11 +55,7 @@ func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
 	id.m.mu.Lock()
 	id.dev, id.src, id.dst = dev, netip.AddrPortFrom(from, id.src.Port()), dst
 	id.m.mu.Unlock()
-	return id.do(func(clock.Instant) error {
-		id.state = stateAddrResolved
-		id.post(&Event{Type: EventAddrResolved})
-		return nil
-	})
+	return id.become(stateAddrResolved, EventAddrResolved)
 }
 
 // addrError is the event of an address that no adapter can resolve.
@@ -76,26 +72,19 @@ func addrError(ps PortSpace) *Event {
 // bindFor makes sure that the ID is bound before it is resolved, and to an
 // address of the right family.
 func (id *ID) bindFor(src, dst netip.AddrPort) error {
-	state := stateIdle
-	err := id.do(func(clock.Instant) error {
-		state = id.state
-		return nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case state == stateBound:
+	bound := id.in(stateBound) == nil
+	if bound {
 		src = id.src
-	case state != stateIdle:
-		return state.refuses()
-	case !src.IsValid():
+	} else if err := id.in(stateIdle); err != nil {
+		return err
+	} else if !src.IsValid() {
 		src = netip.AddrPortFrom(unspecified(dst.Addr()), src.Port())
 	}
 	src = plain(src)
-	if a := src.Addr(); a.Is4() != dst.Addr().Is4() && (state == stateIdle || !a.IsUnspecified()) {
+	if a := src.Addr(); a.Is4() != dst.Addr().Is4() && (!bound || !a.IsUnspecified()) {
 		return fmt.Errorf("source %v is of another family: %w", a, ib.EINVAL)
 	}
-	if state == stateBound {
+	if bound {
 		return nil
 	}
 	return id.bind(src)

@@ -2,8 +2,10 @@ package rdmacm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 )
 
 // idState is how far an ID has come. Of the states of rdma_cm those that last
@@ -32,6 +34,27 @@ func (s idState) String() string {
 		return idStateNames[s]
 	}
 	return "invalid state"
+}
+
+// in returns why the ID is in none of some states. call is held.
+func (id *ID) in(states ...idState) error {
+	return id.do(func(clock.Instant) error {
+		if !slices.Contains(states, id.state) {
+			return id.state.refuses()
+		}
+		return nil
+	})
+}
+
+// become moves the ID to a state, with the event that tells so, if any.
+func (id *ID) become(s idState, events ...EventType) error {
+	return id.do(func(clock.Instant) error {
+		id.state = s
+		for _, e := range events {
+			id.post(&Event{Type: e})
+		}
+		return nil
+	})
 }
 
 // refuses returns the error of a call that the state does not allow.

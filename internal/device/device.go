@@ -53,6 +53,7 @@ func Open(cfg Config) (*Device, error) {
 	}
 	d := &Device{Port: port, faults: faults}
 	d.events.init()
+	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, NodeGUID: guid, Raise: d.events.raise,
 		Settings: cfg.Settings, Trace: cfg.Trace, Privileged: cfg.Privileged,

@@ -11,56 +11,40 @@ import (
 // zero, and nothing of the device may be used). If that was before, gone is
 // called at once. stop ends the watch.
 func (d *Device) Watch(gone func(now clock.Instant, cause error)) (stop func()) {
-	w := &watcher{gone: gone}
-	if over, cause := d.watchers.add(w); over {
+	s := &d.watchers
+	s.mu.Lock()
+	over, cause := s.over, s.cause
+	if !over {
+		s.all[&gone] = struct{}{}
+	}
+	s.mu.Unlock()
+	if over {
 		gone(0, cause)
 	}
-	return func() { d.watchers.remove(w) }
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.all, &gone)
+	}
 }
 
-type watcher struct {
-	gone func(now clock.Instant, cause error)
-}
-
-// watchers are told once that the adapter is gone.
+// watchers are told once that the device is gone.
 type watchers struct {
 	mu    sync.Mutex // guards what follows
-	all   map[*watcher]struct{}
+	all   map[*func(now clock.Instant, cause error)]struct{}
 	over  bool
 	cause error // why, if it was a failure
 }
 
-// add reports whether it is too late, and why.
-func (s *watchers) add(w *watcher) (over bool, cause error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
-		return true, s.cause
-	}
-	if s.all == nil {
-		s.all = make(map[*watcher]struct{})
-	}
-	s.all[w] = struct{}{}
-	return false, nil
-}
-
-func (s *watchers) remove(w *watcher) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, w)
-}
-
-// tell is called on the adapter's thread, or when it has none any more.
+// tell is called on the device's thread, or when it has none any more.
 func (s *watchers) tell(now clock.Instant, cause error) {
 	s.mu.Lock()
 	all := s.all
-	if s.over {
-		all = nil
-	} else {
+	if !s.over {
 		s.over, s.cause, s.all = true, cause, nil
 	}
 	s.mu.Unlock()
-	for w := range all {
-		w.gone(now, cause)
+	for gone := range all {
+		(*gone)(now, cause)
 	}
 }
