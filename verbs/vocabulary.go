@@ -135,10 +135,8 @@ type (
 
 // The operations of SendWR.Opcode.
 const (
-	WRRDMAWrite, WRRDMAWriteWithImm, WRRDMARead        = ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead
-	WRSend, WRSendWithImm, WRSendWithInv               = ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv
-	WRAtomicCmpAndSwp, WRAtomicFetchAdd, WRAtomicWrite = ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAdd, ib.WRAtomicWrite
-	WRLocalInv, WRBindMW, WRTSO, WRFlush               = ib.WRLocalInv, ib.WRBindMW, ib.WRTSO, ib.WRFlush
+	WRSend, WRSendWithImm, WRSendWithInv, WRRDMAWrite, WRRDMAWriteWithImm, WRRDMARead        = ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead
+	WRAtomicCmpAndSwp, WRAtomicFetchAdd, WRAtomicWrite, WRLocalInv, WRBindMW, WRTSO, WRFlush = ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAdd, ib.WRAtomicWrite, ib.WRLocalInv, ib.WRBindMW, ib.WRTSO, ib.WRFlush
 )
 
 // The flags of SendWR.Flags: wait for earlier READs and atomics; complete with an
@@ -147,14 +145,11 @@ const SendFence, SendSignaled, SendSolicited, SendInline = ib.SendFence, ib.Send
 
 // The statuses of WC.Status.
 const (
-	WCSuccess, WCLocLenErr, WCLocQPOpErr             = ib.WCSuccess, ib.WCLocLenErr, ib.WCLocQPOpErr
-	WCLocEECOpErr, WCLocProtErr, WCWRFlushErr        = ib.WCLocEECOpErr, ib.WCLocProtErr, ib.WCWRFlushErr
-	WCMWBindErr, WCBadRespErr, WCLocAccessErr        = ib.WCMWBindErr, ib.WCBadRespErr, ib.WCLocAccessErr
-	WCRemInvReqErr, WCRemAccessErr, WCRemOpErr       = ib.WCRemInvReqErr, ib.WCRemAccessErr, ib.WCRemOpErr
-	WCRetryExcErr, WCRNRRetryExcErr, WCLocRDDViolErr = ib.WCRetryExcErr, ib.WCRNRRetryExcErr, ib.WCLocRDDViolErr
-	WCRemInvRDReqErr, WCRemAbortErr, WCInvEECNErr    = ib.WCRemInvRDReqErr, ib.WCRemAbortErr, ib.WCInvEECNErr
-	WCInvEECStateErr, WCFatalErr, WCRespTimeoutErr   = ib.WCInvEECStateErr, ib.WCFatalErr, ib.WCRespTimeoutErr
-	WCGeneralErr, WCTMErr, WCTMRndvIncomplete        = ib.WCGeneralErr, ib.WCTMErr, ib.WCTMRndvIncomplete
+	WCSuccess, WCLocLenErr, WCLocQPOpErr, WCLocEECOpErr, WCLocProtErr            = ib.WCSuccess, ib.WCLocLenErr, ib.WCLocQPOpErr, ib.WCLocEECOpErr, ib.WCLocProtErr
+	WCWRFlushErr, WCMWBindErr, WCBadRespErr, WCLocAccessErr, WCRemInvReqErr      = ib.WCWRFlushErr, ib.WCMWBindErr, ib.WCBadRespErr, ib.WCLocAccessErr, ib.WCRemInvReqErr
+	WCRemAccessErr, WCRemOpErr, WCRetryExcErr, WCRNRRetryExcErr, WCLocRDDViolErr = ib.WCRemAccessErr, ib.WCRemOpErr, ib.WCRetryExcErr, ib.WCRNRRetryExcErr, ib.WCLocRDDViolErr
+	WCRemInvRDReqErr, WCRemAbortErr, WCInvEECNErr, WCInvEECStateErr, WCFatalErr  = ib.WCRemInvRDReqErr, ib.WCRemAbortErr, ib.WCInvEECNErr, ib.WCInvEECStateErr, ib.WCFatalErr
+	WCRespTimeoutErr, WCGeneralErr, WCTMErr, WCTMRndvIncomplete                  = ib.WCRespTimeoutErr, ib.WCGeneralErr, ib.WCTMErr, ib.WCTMRndvIncomplete
 )
 
 // The operations of WC.Opcode.
@@ -171,11 +166,9 @@ const WCGRH, WCWithImm, WCIPCsumOK, WCWithInv = ib.WCGRH, ib.WCWithImm, ib.WCIPC
 // The access rights. Local read is always granted; AccessRemote is every right that
 // a peer can use.
 const (
-	AccessLocalWrite, AccessRemoteWrite, AccessRemoteRead = ib.AccessLocalWrite, ib.AccessRemoteWrite, ib.AccessRemoteRead
-	AccessRemoteAtomic, AccessRemote, AccessMWBind        = ib.AccessRemoteAtomic, ib.AccessRemote, ib.AccessMWBind
-	AccessZeroBased, AccessOnDemand, AccessHugeTLB        = ib.AccessZeroBased, ib.AccessOnDemand, ib.AccessHugeTLB
-	AccessFlushGlobal, AccessFlushPersistent              = ib.AccessFlushGlobal, ib.AccessFlushPersistent
-	AccessRelaxedOrdering                                 = ib.AccessRelaxedOrdering
+	AccessLocalWrite, AccessRemoteWrite, AccessRemoteRead, AccessRemoteAtomic, AccessRemote = ib.AccessLocalWrite, ib.AccessRemoteWrite, ib.AccessRemoteRead, ib.AccessRemoteAtomic, ib.AccessRemote
+	AccessMWBind, AccessZeroBased, AccessOnDemand, AccessHugeTLB                            = ib.AccessMWBind, ib.AccessZeroBased, ib.AccessOnDemand, ib.AccessHugeTLB
+	AccessFlushGlobal, AccessFlushPersistent, AccessRelaxedOrdering                         = ib.AccessFlushGlobal, ib.AccessFlushPersistent, ib.AccessRelaxedOrdering
 )
 
 // The services: reliable connection, unreliable connection, unreliable datagram.
@@ -189,13 +182,10 @@ const SigPerWR, SigAll = ib.SigPerWR, ib.SigAll
 
 // The attributes that a modify call names.
 const (
-	AttrState, AttrCurState, AttrEnSQDAsyncNotify         = ib.AttrState, ib.AttrCurState, ib.AttrEnSQDAsyncNotify
-	AttrAccessFlags, AttrPKeyIndex, AttrPort              = ib.AttrAccessFlags, ib.AttrPKeyIndex, ib.AttrPort
-	AttrQKey, AttrAV, AttrPathMTU                         = ib.AttrQKey, ib.AttrAV, ib.AttrPathMTU
-	AttrTimeout, AttrRetryCnt, AttrRNRRetry               = ib.AttrTimeout, ib.AttrRetryCnt, ib.AttrRNRRetry
-	AttrRQPSN, AttrMaxRDAtomic, AttrMinRNRTimer           = ib.AttrRQPSN, ib.AttrMaxRDAtomic, ib.AttrMinRNRTimer
-	AttrSQPSN, AttrMaxDestRDAtomic, AttrDestQPN           = ib.AttrSQPSN, ib.AttrMaxDestRDAtomic, ib.AttrDestQPN
-	AttrCap, AttrAltPath, AttrPathMigState, AttrRateLimit = ib.AttrCap, ib.AttrAltPath, ib.AttrPathMigState, ib.AttrRateLimit
+	AttrState, AttrCurState, AttrEnSQDAsyncNotify, AttrAccessFlags, AttrPKeyIndex, AttrPort  = ib.AttrState, ib.AttrCurState, ib.AttrEnSQDAsyncNotify, ib.AttrAccessFlags, ib.AttrPKeyIndex, ib.AttrPort
+	AttrQKey, AttrAV, AttrPathMTU, AttrTimeout, AttrRetryCnt, AttrRNRRetry                   = ib.AttrQKey, ib.AttrAV, ib.AttrPathMTU, ib.AttrTimeout, ib.AttrRetryCnt, ib.AttrRNRRetry
+	AttrRQPSN, AttrMaxRDAtomic, AttrMinRNRTimer, AttrSQPSN, AttrMaxDestRDAtomic, AttrDestQPN = ib.AttrRQPSN, ib.AttrMaxRDAtomic, ib.AttrMinRNRTimer, ib.AttrSQPSN, ib.AttrMaxDestRDAtomic, ib.AttrDestQPN
+	AttrCap, AttrAltPath, AttrPathMigState, AttrRateLimit                                    = ib.AttrCap, ib.AttrAltPath, ib.AttrPathMigState, ib.AttrRateLimit
 )
 
 // The path MTUs, named by their size in bytes.
@@ -203,13 +193,10 @@ const MTU256, MTU512, MTU1024, MTU2048, MTU4096 = ib.MTU256, ib.MTU512, ib.MTU10
 
 // The asynchronous events.
 const (
-	EventCQErr, EventSRQErr, EventSRQLimitReached       = ib.EventCQErr, ib.EventSRQErr, ib.EventSRQLimitReached
-	EventQPFatal, EventQPReqErr, EventQPAccessErr       = ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr
-	EventCommEst, EventSQDrained, EventQPLastWQEReached = ib.EventCommEst, ib.EventSQDrained, ib.EventQPLastWQEReached
-	EventPathMig, EventPathMigErr, EventWQFatal         = ib.EventPathMig, ib.EventPathMigErr, ib.EventWQFatal
-	EventDeviceFatal, EventPortActive, EventPortErr     = ib.EventDeviceFatal, ib.EventPortActive, ib.EventPortErr
-	EventLIDChange, EventPKeyChange, EventSMChange      = ib.EventLIDChange, ib.EventPKeyChange, ib.EventSMChange
-	EventClientReregister, EventGIDChange               = ib.EventClientReregister, ib.EventGIDChange
+	EventCQErr, EventSRQErr, EventSRQLimitReached, EventDeviceFatal, EventPortActive, EventPortErr     = ib.EventCQErr, ib.EventSRQErr, ib.EventSRQLimitReached, ib.EventDeviceFatal, ib.EventPortActive, ib.EventPortErr
+	EventQPFatal, EventQPReqErr, EventQPAccessErr, EventCommEst, EventSQDrained, EventQPLastWQEReached = ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr, ib.EventCommEst, ib.EventSQDrained, ib.EventQPLastWQEReached
+	EventPathMig, EventPathMigErr, EventWQFatal, EventLIDChange, EventPKeyChange, EventSMChange        = ib.EventPathMig, ib.EventPathMigErr, ib.EventWQFatal, ib.EventLIDChange, ib.EventPKeyChange, ib.EventSMChange
+	EventClientReregister, EventGIDChange                                                              = ib.EventClientReregister, ib.EventGIDChange
 )
 
 // QPNMulticast is the destination QPN of a message to a multicast group.

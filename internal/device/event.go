@@ -82,11 +82,15 @@ func (e *eventQueue) signal() {
 	}
 }
 
-// take removes the oldest event.
-func (e *eventQueue) take() (Event, bool, error) {
+// TakeEvent removes the oldest event and counts it for the object that it is
+// about until Object.Ack. It reports false if none waits; after Close, ErrInvalid.
+func (d *Device) TakeEvent() (a Event, ok bool, err error) {
+	if d == nil {
+		return a, false, ErrInvalid
+	}
+	e := &d.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var a Event
 	switch {
 	case len(e.queue) > 0:
 		a = e.queue[0]
@@ -99,15 +103,14 @@ func (e *eventQueue) take() (Event, bool, error) {
 	case e.death != nil:
 		a, e.death = *e.death, nil
 	case e.shut:
-		e.signal()
-		return a, false, ErrInvalid
+		err = ErrInvalid
 	default:
 		return a, false, nil
 	}
 	if len(e.queue) > 0 || e.death != nil || e.shut {
 		e.signal()
 	}
-	return a, true, nil
+	return a, err == nil, err
 }
 
 // close has who waits for events told that there will be no more, and wakes
@@ -143,15 +146,6 @@ func (e *eventQueue) lostCount() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.lost
-}
-
-// TakeEvent removes the oldest event and counts it for the object that it is
-// about until Object.Ack. It reports false if none waits; after Close, ErrInvalid.
-func (d *Device) TakeEvent() (Event, bool, error) {
-	if d == nil {
-		return Event{}, false, ErrInvalid
-	}
-	return d.events.take()
 }
 
 // EventReady returns a channel that has an element while TakeEvent has

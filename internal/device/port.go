@@ -2,7 +2,6 @@ package device
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/softhca/softhca/internal/fabric"
@@ -25,10 +24,14 @@ func (c *Config) openPort(faults *injector) (fabric.Port, error) {
 	case c.Raw:
 		p, err = openRaw(addrs)
 	default:
-		p, err = openUDP(addrs, c.DisableOffload)
+		u := udp.Config{Addrs: addrs, DisableGRO: c.DisableOffload}
+		if c.DisableOffload {
+			u.GSO = udp.GSOOff
+		}
+		p, err = udp.Open(u)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open adapter on %s: %w", list(addrs), err)
+		return nil, fmt.Errorf("open adapter on %s: %w", strings.Trim(fmt.Sprint(addrs), "[]"), err)
 	}
 	if faults != nil {
 		p = fault.Wrap(p, fault.Config{Rules: faults.all, Now: faults.now, Trace: c.Trace})
@@ -42,27 +45,6 @@ func (c *Config) openPort(faults *injector) (fabric.Port, error) {
 		return nil, err
 	}
 	return w, nil
-}
-
-// openUDP returns an interface that is nil on error.
-func openUDP(addrs []netip.Addr, plain bool) (fabric.Port, error) {
-	c := udp.Config{Addrs: addrs, DisableGRO: plain}
-	if plain {
-		c.GSO = udp.GSOOff
-	}
-	p, err := udp.Open(c)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-func list(addrs []netip.Addr) string {
-	var s []string
-	for _, a := range addrs {
-		s = append(s, a.String())
-	}
-	return strings.Join(s, ",")
 }
 
 // CaptureErr returns the first error of writing Config.Capture, after which

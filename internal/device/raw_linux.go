@@ -7,10 +7,4 @@ import (
 	"github.com/softhca/softhca/internal/fabric/raw"
 )
 
-func openRaw(addrs []netip.Addr) (fabric.Port, error) {
-	p, err := raw.Open(raw.Config{Addrs: addrs})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
+func openRaw(addrs []netip.Addr) (fabric.Port, error) { return raw.Open(raw.Config{Addrs: addrs}) }
