@@ -272,15 +272,19 @@ func (o *ownQP) next(ctx context.Context, q *queue) (verbs.WC, error) {
 				n, err = q.cq.Poll(wc[:])
 			}
 		}
-		if n > 0 || err != nil {
-			return wc[0], err
+		switch {
+		case n > 0:
+			return wc[0], nil
+		case isClosed(o.dev.removed):
+			return verbs.WC{}, errGone
+		case err != nil:
+			return verbs.WC{}, err
 		}
 		select {
 		case <-q.ch.C():
 		case <-o.done:
 			return verbs.WC{}, errNoQP
 		case <-o.dev.removed:
-			return verbs.WC{}, errGone
 		case <-ctx.Done():
 			return verbs.WC{}, ctx.Err()
 		}

@@ -84,8 +84,8 @@ func (d *Device) Close() error {
 // fatal is called by the driver, on the device's thread, when it dies.
 func (d *Device) fatal(cause error) {
 	d.events.fatal(cause)
-	d.events.wakeAll()
 	d.watchers.tell(0, cause)
+	d.events.wakeAll() // who is woken can see what became of the device
 }
 
 // Usable reports whether d is open.
