@@ -101,21 +101,15 @@ const idlePolls = 32
 // Completions that wait already do not: poll after arming. EINVAL without a
 // completion channel.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
-	if q.object().Gone() {
-		return fmt.Errorf("arm CQ: %w", ErrInvalidCQ)
+	err := q.object().Called("ReqNotify", ErrInvalidCQ)
+	if err == nil && q.channel == nil {
+		err = fmt.Errorf("it was created without a completion channel: %w", ib.EINVAL)
 	}
-	if q.channel == nil {
-		return fmt.Errorf("arm CQ: it was created without a completion channel: %w", ib.EINVAL)
+	if err == nil {
+		q.cq.Arm(solicitedOnly)
+		q.dev.Armed()
 	}
-	if err := q.dev.Alive(); err != nil {
-		return err
-	}
-	if err := q.dev.Called("ReqNotify", &q.obj); err != nil {
-		return fmt.Errorf("arm CQ: %w", err)
-	}
-	q.cq.Arm(solicitedOnly)
-	q.dev.Armed()
-	return nil
+	return wrap("arm CQ", err)
 }
 
 // Cap returns the number of entries.

@@ -38,9 +38,6 @@ func (q *QP) attachMcast(gid ib.GID) error {
 	if err := q.object().Called("AttachMcast", errDestroyed); err != nil {
 		return err
 	}
-	if err := q.obj.Usable(errDestroyed); err != nil {
-		return err
-	}
 	group, err := hca.McastGroup(q.qp, gid)
 	if err != nil {
 		return err

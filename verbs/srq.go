@@ -70,10 +70,7 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 // SetLimit arms SRQ_LIMIT_REACHED: raised once, when fewer than n receives are
 // left. 0 disarms. EINVAL when n is more than the queue holds.
 func (s *SRQ) SetLimit(n uint32) error {
-	if err := s.object().Usable(ErrInvalidSRQ); err != nil {
-		return err
-	}
-	if err := s.dev.Called("SetSRQLimit", &s.obj); err != nil {
+	if err := s.object().Called("SetSRQLimit", ErrInvalidSRQ); err != nil {
 		return err
 	}
 	return s.srq.SetLimit(n)

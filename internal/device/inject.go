@@ -114,14 +114,11 @@ func (d *Device) Watched(verb string) bool {
 	return d.faults != nil && len(d.faults.calls[verb]) > 0
 }
 
-// Called tells the rules that a verb is called; an error is ErrInvalid, or one
+// Called tells the rules that a verb is called; an error is that of Alive, or one
 // that a rule makes the call fail with.
 func (d *Device) Called(verb string, o *Object) error {
-	if !d.Usable() {
-		return ErrInvalid
-	}
-	if !d.Watched(verb) {
-		return nil
+	if err := d.Alive(); err != nil || !d.Watched(verb) {
+		return err
 	}
 	if o == nil {
 		o = &Object{}
