@@ -76,14 +76,14 @@ func TestAsyncEventReadyAgain(t *testing.T) {
 // channel afterwards, but for the one that was destroyed.
 func TestChannelOverflowKeepsAll(t *testing.T) {
 	a := newAlone(t)
-	ch := verbs.NewCompChannel()
+	ch := verbs.NewCompChannel(1024)
 	cqs, qps := make([]*verbs.CQ, 5), make([]*verbs.QP, 5)
 	var wc [1]verbs.WC
 	raise := func(i int) {
 		worked(t, cqs[i].ReqNotify(false))
 		worked(t, qps[i].PostRecv(verbs.RecvWR{}))
-		if n := cqs[i].Poll(wc[:]); n != 1 {
-			t.Fatalf("%d flushed", n)
+		if n, err := cqs[i].Poll(wc[:]); n != 1 || err != nil {
+			t.Fatalf("%d flushed, %v", n, err)
 		}
 	}
 	for i := range cqs {

@@ -94,7 +94,7 @@ func (s *stress) must(err error) {
 }
 
 func (s *stress) station(c verbs.Config) *station {
-	st := &station{stress: s, ch: verbs.NewCompChannel(), queues: map[*verbs.CQ]*queue{}, lanes: map[ib.QPN]*lane{}}
+	st := &station{stress: s, ch: verbs.NewCompChannel(1024), queues: map[*verbs.CQ]*queue{}, lanes: map[ib.QPN]*lane{}}
 	var err error
 	st.ctx, err = verbs.Open(c)
 	s.must(err)
@@ -138,7 +138,8 @@ func (q *queue) drain() {
 	}
 	_ = q.cq.ReqNotify(true)
 	var wcs [7]verbs.WC
-	for n := q.cq.Poll(wcs[:]); n > 0; n = q.cq.Poll(wcs[:]) {
+	for n := 1; n > 0; {
+		n, _ = q.cq.Poll(wcs[:]) // none of one that was destroyed
 		for i := range n {
 			q.take(&wcs[i])
 		}
