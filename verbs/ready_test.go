@@ -82,8 +82,10 @@ func TestChannelOverflowKeepsAll(t *testing.T) {
 	raise := func(i int) {
 		worked(t, cqs[i].ReqNotify(false))
 		worked(t, qps[i].PostRecv(verbs.RecvWR{}))
-		if n, err := cqs[i].Poll(wc[:]); n != 1 || err != nil {
-			t.Fatalf("%d flushed, %v", n, err)
+		for n := 0; n == 0; { // whoever holds the adapter flushes, at once or when it lets go
+			var err error
+			n, err = cqs[i].Poll(wc[:])
+			worked(t, err)
 		}
 	}
 	for i := range cqs {
