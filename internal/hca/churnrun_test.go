@@ -200,6 +200,21 @@ func (s *udSender) end() {
 	s.w.nums.died(s.q.Num())
 }
 
+// TestChurnHandles creates and destroys address handles of which few live at a
+// time. One that was destroyed never names another address.
+func TestChurnHandles(t *testing.T) {
+	w := newWorld(t, hca.Limits{})
+	tide := churn.Tide{Most: 10}
+	for objects := churn.Objects(); w.made[kindAH] < objects; {
+		if tide.Rises(w.rng, w.ahs.Len()) {
+			w.makeAH()
+			w.made[kindAH]++
+		} else {
+			w.endAH()
+		}
+	}
+}
+
 // TestChurnNumbers fills an adapter with queue pairs. With as many as there may
 // be, of whose numbers few are free and not at rest, each that ends makes room
 // for another: a number that rested comes back, and surely, as none would be
