@@ -1,9 +1,10 @@
-package hca
+package hca_test
 
 import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca/rig"
 )
 
 // TestNoAllocation moves messages of every kind and counts allocations: in
@@ -23,11 +24,11 @@ func TestNoAllocation(t *testing.T) {
 		{"READ of eight packets", ib.WRRDMARead, 32 << 10},
 		{"FETCH&ADD", ib.WRAtomicFetchAdd, 8},
 	} {
-		f := newFlight(t, c.op, c.n)
+		f := rig.NewFlight(t, c.op, c.n)
 		for range 64 { // rings and tables reach their sizes
-			f.trip()
+			f.Trip()
 		}
-		if n := testing.AllocsPerRun(200, f.trip); n != 0 {
+		if n := testing.AllocsPerRun(200, f.Trip); n != 0 {
 			t.Errorf("%s: %g allocations per message, want none", c.what, n)
 		}
 	}
@@ -36,10 +37,10 @@ func TestNoAllocation(t *testing.T) {
 // TestAllocationIsSeen holds the way of counting against a trip that
 // allocates.
 func TestAllocationIsSeen(t *testing.T) {
-	f := newFlight(t, ib.WRRDMAWrite, 64)
+	f := rig.NewFlight(t, ib.WRRDMAWrite, 64)
 	var kept []byte
 	n := testing.AllocsPerRun(100, func() {
-		f.trip()
+		f.Trip()
 		kept = make([]byte, 64)
 	})
 	if n < 1 || len(kept) != 64 {

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"runtime"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -43,7 +45,7 @@ func burst(op ib.WROpcode) int {
 func BenchmarkPacket(b *testing.B) {
 	for _, k := range packetKinds {
 		b.Run(k.name, func(b *testing.B) {
-			f := newFlight(b, k.op, k.n)
+			f := rig.NewFlight(b, k.op, k.n)
 			var requester, responder, completer time.Duration
 			b.ReportAllocs()
 			b.SetBytes(int64(k.n))
@@ -52,13 +54,13 @@ func BenchmarkPacket(b *testing.B) {
 				n := min(left, burst(k.op))
 				left -= n
 				start := time.Now()
-				f.request(n)
+				f.Request(n)
 				sent := time.Now()
-				f.arrive(0)
-				f.respond()
+				f.Arrive(0)
+				f.Respond()
 				answered := time.Now()
-				f.arrive(1)
-				f.complete(n)
+				f.Arrive(1)
+				f.Complete(n)
 				requester += sent.Sub(start)
 				responder += answered.Sub(sent)
 				completer += time.Since(answered)
@@ -78,13 +80,13 @@ func BenchmarkPacket(b *testing.B) {
 func BenchmarkKeptResults(b *testing.B) {
 	for _, depth := range []uint8{1, 16, 128} {
 		b.Run(strconv.Itoa(int(depth)), func(b *testing.B) {
-			f := newFlightOn(deepRig(b, depth, 0), ib.WRRDMARead, 8)
+			f := rig.NewFlightOn(rig.NewDeep(b, depth, 0), ib.WRRDMARead, 8)
 			for range 2 * int(depth) {
-				f.trip()
+				f.Trip()
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				f.trip()
+				f.Trip()
 			}
 		})
 	}
@@ -99,16 +101,16 @@ const (
 
 // connectMany returns a side with n queue pairs in RTS, with the default queue
 // sizes.
-func connectMany(tb testing.TB, n int) (*rigSide, []*qp.QP) {
-	r := newRig(tb, ib.RC, defaultCap)
-	s := r.side[0]
+func connectMany(tb testing.TB, n int) (*rig.Side, []*qp.QP) {
+	r := rig.New(tb, ib.RC, defaultCap)
+	s := r.Sides[0]
 	qps := make([]*qp.QP, n)
 	for i := range qps {
 		var err error
-		qps[i], err = s.hca.CreateQP(s.pd, QPConfig{Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq, Cap: defaultCap})
-		must(tb, err)
-		s.qp = qps[i]
-		r.walk(0, r.attrs(0, ib.MTU4096), ib.RTS)
+		qps[i], err = s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: defaultCap})
+		rig.Must(tb, err)
+		s.QP = qps[i]
+		r.Walk(0, r.Attrs(0, ib.MTU4096), ib.RTS)
 	}
 	return s, qps
 }
@@ -122,7 +124,7 @@ func bytesPerQP(tb testing.TB, n int) float64 {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	s, qps := connectMany(tb, n)
-	fixed := uint64(len(s.buf)) * 2 // the buffers of the rig
+	fixed := uint64(len(s.Buf)) * 2 // the buffers of the rig
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	runtime.KeepAlive(s)
@@ -163,22 +165,22 @@ func BenchmarkVerify(b *testing.B) {
 		{"counter", false, func(k int) uint16 { return uint16(40000 + k) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s := newSolo(b, soloConfig{typ: ib.RC})
+			s := rig.NewSolo(b, rig.SoloConfig{Type: ib.RC})
 			var d fabric.Datagram
 			var all []byte
 			for k := range 15 {
-				s.id = c.id(k)
-				d = s.datagram(s.packet(roce.RCRDMAWriteMiddle, uint32(k), make([]byte, 4096)))
+				s.ID = c.id(k)
+				d = s.Datagram(s.Packet(roce.RCRDMAWriteMiddle, uint32(k), make([]byte, 4096)))
 				all = append(all, d.Bytes...)
 			}
 			d.Stride, d.Bytes, d.ID, d.IDKnown = len(d.Bytes), all, 0, c.known
 			b.SetBytes(int64(len(all)))
 			for b.Loop() {
-				s.hca.Shard().pre.size = 0
+				s.HCA.Shard().ForgetPrefix()
 				for off, k := 0, 0; off < len(d.Bytes); k++ {
 					var seg []byte
 					seg, off = d.Segment(off)
-					if !s.hca.Shard().verify(&d, seg, k) {
+					if !s.HCA.Shard().Verify(&d, seg, k) {
 						b.Fatal("an intact packet is refused")
 					}
 				}

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
 )
@@ -172,23 +173,23 @@ func TestCMVictimNotices(t *testing.T) {
 			v.bond.leave(0)
 			v.carry()
 		},
-		"connection's QP is":    func(v *cmVictim) { must(v.t, v.side[1].hca.Disconnect(v.now, v.bond.qp[1])); v.moves = nil },
+		"connection's QP is":    func(v *cmVictim) { rig.Must(v.T, v.Sides[1].HCA.Disconnect(v.Now, v.bond.qp[1])); v.moves = nil },
 		"moves from RTS to SQE": func(v *cmVictim) { v.moves = []trace.Record{{QPN: v.bond.qp[1].Num(), From: ib.RTS, To: ib.SQE}} },
 		"moves from RTS to INIT": func(v *cmVictim) {
 			v.moves = []trace.Record{{QPN: v.bond.qp[1].Num(), From: ib.RTS, To: ib.INIT, Cause: "modify"}}
 		},
 		"went from":              func(v *cmVictim) { v.counts.Foreign = 1 << 40 },
-		"the adapter has grown":  func(v *cmVictim) { v.side[1].hca.cfg.PKeys = make([]ib.PKey, maxCMGrowth); v.checkWeight() },
+		"the adapter has grown":  func(v *cmVictim) { v.Sides[1].HCA.Cfg().PKeys = make([]ib.PKey, maxCMGrowth); v.checkWeight() },
 		"is not held":            func(v *cmVictim) { v.guests = []*guest{{conn: newCMVictim(t, &program{}).bond.conn[1]}} },
 		"is done with is in":     func(v *cmVictim) { v.bond.conn[1].Consumer = &guest{conn: v.bond.conn[1], over: true} },
 		"that is gone hears":     func(v *cmVictim) { v.hear(0, &cm.Conn{Consumer: &guest{over: true}}, &cm.Event{}) },
-		"0 and 0 completions":    func(v *cmVictim) { v.side[0].hca.Shard().qpns.remove(v.bond.qp[0].Num()); v.talk() },
+		"0 and 0 completions":    func(v *cmVictim) { v.Sides[0].HCA.Shard().Lose(v.bond.qp[0]); v.talk() },
 		"QPs are left":           func(v *cmVictim) { v.equip(&guest{}); v.finish() },
 		"now: side 0 has 1 conn": func(v *cmVictim) { v.wantEmpty("now") },
 	} {
 		v := newCMVictim(t, &program{})
 		v.check()
-		v.t = noticed{t}
+		v.T = noticed{t}
 		if got := complaintOf(func() { harm(v); v.check() }); !strings.Contains(got, want) {
 			t.Errorf("want a complaint with %q, got %q", want, got)
 		}

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"flag"
@@ -12,6 +12,8 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -138,7 +140,7 @@ func hostileREQ(s *siege, from netip.Addr, id uint32) *mad.REQ {
 		LocalCommID: id, ServiceID: siegeService, LocalCAGUID: 0xbad, LocalQPN: ib.QPN(id%0xfffff0 + 2),
 		ResponderResources: 255, InitiatorDepth: 255, RemoteResponseTimeout: 31, LocalResponseTimeout: 31, MaxCMRetries: 15,
 		PKey: ib.PKeyDefault, PathMTU: ib.MTU1024,
-		Primary: mad.Path{LocalGID: ib.GIDFromAddr(from), RemoteGID: ib.GIDFromAddr(s.side[1].addr), HopLimit: 64, LocalAckTimeout: 31},
+		Primary: mad.Path{LocalGID: ib.GIDFromAddr(from), RemoteGID: ib.GIDFromAddr(s.Sides[1].Addr), HopLimit: 64, LocalAckTimeout: 31},
 	}
 }
 
@@ -199,10 +201,10 @@ func (e *endurance) round() {
 
 // until goes on until something is so.
 func (e *endurance) until(what string, so func() bool) {
-	e.t.Helper()
+	e.T.Helper()
 	for n := 0; !so(); n++ {
 		if n == 50 {
-			e.t.Fatalf("%s: after %d MADs, %d rounds without %s", e.what, e.n, n, what)
+			e.T.Fatalf("%s: after %d MADs, %d rounds without %s", e.what, e.n, n, what)
 		}
 		e.round()
 	}
@@ -210,7 +212,7 @@ func (e *endurance) until(what string, so func() bool) {
 
 // cycle makes a connection, uses it both ways, and ends it.
 func (e *endurance) cycle(l *link) {
-	e.t.Helper()
+	e.T.Helper()
 	l.ask()
 	e.until("a connection", func() bool { return l.in(cm.Established) })
 	for from := range 2 {
@@ -245,9 +247,9 @@ func TestC6_C12_CMFloods(t *testing.T) {
 	for _, f := range floods() {
 		t.Run(f.what, func(t *testing.T) {
 			start := time.Now()
-			s := newSiege(t, Config{}, Config{Connections: f.limits})
+			s := newSiege(t, hca.Config{}, hca.Config{Connections: f.limits})
 			// What waits for QP1 does not fit into a turn's batches.
-			s.side[1].batch = fabric.NewBatch(2*maxPacket, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
+			s.Sides[1].Batch = fabric.NewBatch(2*rig.MaxPacket, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
 			first, second := s.link(), s.link()
 			first.ask()
 			s.settle(time.Second)
@@ -262,7 +264,7 @@ func TestC6_C12_CMFloods(t *testing.T) {
 			grown, most := int64(0), 0
 			for total := max(*cmFlood, f.least); e.n < total; {
 				e.cycle(second)
-				most = max(most, s.side[1].hca.CM().Conns()-1-e.cycles)
+				most = max(most, s.Sides[1].HCA.CM().Conns()-1-e.cycles)
 				if e.cycles%16 == 1 || e.n >= total {
 					grown = max(grown, heapInUse()-before)
 				}
@@ -271,7 +273,7 @@ func TestC6_C12_CMFloods(t *testing.T) {
 			t.Logf("%d MADs, %d connections meanwhile; up to %d of strangers, %d KiB more; sent to strangers %v; %v",
 				e.n, e.cycles, most, grown>>10, s.strays, time.Since(start).Round(time.Millisecond))
 			for _, c := range s.waiting {
-				c.Destroy(s.now)
+				c.Destroy(s.Now)
 			}
 			first.leave(0)
 			s.settle(24 * time.Hour)
@@ -282,34 +284,34 @@ func TestC6_C12_CMFloods(t *testing.T) {
 
 // wantBounded looks at what the flood has cost.
 func (e *endurance) wantBounded(most int, grown int64) {
-	e.t.Helper()
-	m := e.side[1].hca.CM()
+	e.T.Helper()
+	m := e.Sides[1].HCA.CM()
 	n := m.Counters()
 	answers := 0
 	for _, k := range e.strays {
 		answers += k
 	}
 	if most > e.most+1 || m.HalfOpen() > e.limits.MaxHalfOpen {
-		e.t.Errorf("%d connections of strangers, %d half-open; want %d at most", most, m.HalfOpen(), e.most)
+		e.T.Errorf("%d connections of strangers, %d half-open; want %d at most", most, m.HalfOpen(), e.most)
 	}
 	if limit := int64(e.most)*2048 + 2<<20; grown > limit {
-		e.t.Errorf("the heap grows by %d bytes, want %d at most", grown, limit)
+		e.T.Errorf("the heap grows by %d bytes, want %d at most", grown, limit)
 	}
 	if uint64(answers) > uint64(e.n)+n.GivenUp {
-		e.t.Errorf("%d answers to %d MADs, %d given up", answers, e.n, n.GivenUp)
+		e.T.Errorf("%d answers to %d MADs, %d given up", answers, e.n, n.GivenUp)
 	}
 	if e.data != e.rounds {
-		e.t.Errorf("%d messages arrive in %d turns", e.data, e.rounds)
+		e.T.Errorf("%d messages arrive in %d turns", e.data, e.rounds)
 	}
-	for i, side := range e.side {
-		c := side.hca.CM().Counters()
+	for i, side := range e.Sides {
+		c := side.HCA.CM().Counters()
 		for kind, k := range c.Retries {
 			if k != 0 {
-				e.t.Errorf("side %d repeats %s %d times", i, cm.KindName(kind), k)
+				e.T.Errorf("side %d repeats %s %d times", i, cm.KindName(kind), k)
 			}
 		}
 	}
 	if e.refused != 0 {
-		e.t.Errorf("%d honest attempts were refused", e.refused)
+		e.T.Errorf("%d honest attempts were refused", e.refused)
 	}
 }

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"encoding/binary"
@@ -77,9 +77,9 @@ func (p *program) runCM(v *cmVictim) {
 		case cmTalk:
 			v.talk()
 		case cmWait:
-			v.pass(v.now.Add(time.Microsecond << (p.byte() % 34)))
+			v.pass(v.Now.Add(time.Microsecond << (p.byte() % 34)))
 		case cmTimer:
-			v.pass(min(v.side[1].hca.Shard().Deadline(), v.now.Add(time.Hour)))
+			v.pass(min(v.Sides[1].HCA.Shard().Deadline(), v.Now.Add(time.Hour)))
 		}
 		for v.carry() {
 		}
@@ -89,11 +89,11 @@ func (p *program) runCM(v *cmVictim) {
 
 // pass fires what is due until an instant, on both sides.
 func (v *cmVictim) pass(to clock.Instant) {
-	for _, side := range v.side {
-		v.now = max(v.now, to)
-		side.hca.Shard().Advance(v.now)
-		if d := side.hca.Shard().Deadline(); d <= v.now {
-			v.t.Fatalf("after Advance to %d the deadline is %d", v.now, d)
+	for _, side := range v.Sides {
+		v.Now = max(v.Now, to)
+		side.HCA.Shard().Advance(v.Now)
+		if d := side.HCA.Shard().Deadline(); d <= v.Now {
+			v.T.Fatalf("after Advance to %d the deadline is %d", v.Now, d)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (v *cmVictim) pass(to clock.Instant) {
 // itself, and what is no host.
 func (v *cmVictim) host(code byte) netip.Addr {
 	return []netip.Addr{
-		stranger1, v.side[0].addr, stranger2, stranger1, v.side[0].addr, v.side[1].addr, stranger6, netip.IPv4Unspecified(),
+		stranger1, v.Sides[0].Addr, stranger2, stranger1, v.Sides[0].Addr, v.Sides[1].Addr, stranger6, netip.IPv4Unspecified(),
 		netip.AddrFrom4([4]byte{224, 0, 0, 9}), netip.AddrFrom4([4]byte{255, 255, 255, 255}),
 	}[code%10]
 }
@@ -163,8 +163,8 @@ func (v *cmVictim) message(attr mad.AttrID, c *cm.Conn, from netip.Addr, value b
 			theirs = 0x2000 + uint32(value)
 		}
 	}
-	if from == v.side[0].addr && value&0x80 == 0 {
-		guid = v.side[0].hca.NodeGUID()
+	if from == v.Sides[0].Addr && value&0x80 == 0 {
+		guid = v.Sides[0].HCA.NodeGUID()
 	}
 	switch attr {
 	case mad.AttrREQ:
@@ -266,13 +266,13 @@ func (v *cmVictim) stepShape(p *program) {
 	case 6:
 		q.BTH.DestQP = 0
 	}
-	before, conns := v.replies(), v.side[1].hca.CM().Counters()
+	before, conns := v.replies(), v.Sides[1].HCA.CM().Counters()
 	b := make([]byte, roce.Size(q.BTH.Opcode, len(q.Payload)))
 	q.Build(b)
 	d := v.sealed(from, b)
-	v.side[1].hca.Shard().Receive(v.now, &d)
-	if v.replies() != before || v.side[1].hca.CM().Counters() != conns {
-		v.t.Fatalf("a packet that is no MAD, of kind %d, has an effect", what%7)
+	v.Sides[1].HCA.Shard().Receive(v.Now, &d)
+	if v.replies() != before || v.Sides[1].HCA.CM().Counters() != conns {
+		v.T.Fatalf("a packet that is no MAD, of kind %d, has an effect", what%7)
 	}
 }
 
@@ -309,7 +309,7 @@ func (v *cmVictim) stepData(p *program) {
 		from = stranger2
 	}
 	d := v.sealed(from, b)
-	v.side[1].hca.Shard().Receive(v.now, &d)
+	v.Sides[1].HCA.Shard().Receive(v.Now, &d)
 }
 
 // stepCall makes a call on a guest's connection; what the state does not allow
@@ -322,32 +322,32 @@ func (v *cmVictim) stepCall(p *program) {
 	c := g.conn
 	switch what % 14 {
 	case 0:
-		v.answer(v.now, g, cm.REQReceived)
+		v.answer(v.Now, g, cm.REQReceived)
 	case 1:
-		v.answer(v.now, g, cm.REPReceived)
+		v.answer(v.Now, g, cm.REPReceived)
 	case 2:
-		v.answer(v.now, g, cm.SIDRREQReceived)
+		v.answer(v.Now, g, cm.SIDRREQReceived)
 	case 3:
-		_ = c.SendREJ(v.now, &cm.REJParams{Reason: mad.RejReason(arg)})
+		_ = c.SendREJ(v.Now, &cm.REJParams{Reason: mad.RejReason(arg)})
 	case 4:
-		_ = c.SendMRA(v.now, arg&31, nil)
+		_ = c.SendMRA(v.Now, arg&31, nil)
 	case 5:
-		_ = c.PrepareMRA(v.now, arg&31, nil)
+		_ = c.PrepareMRA(v.Now, arg&31, nil)
 	case 6:
-		_ = c.Establish(v.now)
+		_ = c.Establish(v.Now)
 	case 7:
 		v.leave(g)
-		_ = c.SendDREQ(v.now, nil)
+		_ = c.SendDREQ(v.Now, nil)
 	case 8:
-		_ = c.SendDREP(v.now, nil)
+		_ = c.SendDREP(v.Now, nil)
 	case 9:
-		_ = c.SendLAP(v.now, &cm.Path{Local: v.side[1].addr, Remote: stranger2, MTU: ib.MTU1024}, nil)
+		_ = c.SendLAP(v.Now, &cm.Path{Local: v.Sides[1].Addr, Remote: stranger2, MTU: ib.MTU1024}, nil)
 	case 10:
-		_ = c.SendAPR(v.now, &cm.APRParams{Status: mad.APRStatus(arg)})
+		_ = c.SendAPR(v.Now, &cm.APRParams{Status: mad.APRStatus(arg)})
 	case 11:
-		_ = c.SendREP(v.now, &cm.REPParams{QPN: 0x77})
+		_ = c.SendREP(v.Now, &cm.REPParams{QPN: 0x77})
 	case 12:
-		_ = c.SendRTU(v.now, nil)
+		_ = c.SendRTU(v.Now, nil)
 	case 13:
 		v.end(g)
 	}
@@ -360,15 +360,15 @@ func (v *cmVictim) stepAsk(p *program) {
 	g := v.guestOf(how >> 2)
 	if g == nil || g.over || how&2 == 0 {
 		g = &guest{}
-		g.conn = v.side[1].hca.CM().NewConn(v.hear)
+		g.conn = v.Sides[1].HCA.CM().NewConn(v.hear)
 		g.conn.Consumer = g
 	}
-	path := cm.Path{Local: v.side[1].addr, Remote: to, MTU: ib.MTU1024, Lifetime: how >> 4}
+	path := cm.Path{Local: v.Sides[1].Addr, Remote: to, MTU: ib.MTU1024, Lifetime: how >> 4}
 	var err error
 	if how&1 == 0 {
-		err = g.conn.SendREQ(v.now, &cm.REQParams{Service: siegeService, QPN: 0x77, Path: path, MaxRetries: 1 + how>>5})
+		err = g.conn.SendREQ(v.Now, &cm.REQParams{Service: siegeService, QPN: 0x77, Path: path, MaxRetries: 1 + how>>5})
 	} else {
-		err = g.conn.SendSIDRREQ(v.now, &cm.SIDRREQParams{Service: siegeService, Path: path, MaxRetries: 1 + how>>5})
+		err = g.conn.SendSIDRREQ(v.Now, &cm.SIDRREQParams{Service: siegeService, Path: path, MaxRetries: 1 + how>>5})
 	}
 	if err == nil && how&2 == 0 {
 		v.guests = append(v.guests, g)
@@ -385,8 +385,8 @@ func (v *cmVictim) stepQP(p *program) {
 	case 0:
 		v.leave(g)
 	case 1:
-		_ = g.qp.Modify(v.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState)
-		v.side[1].hca.Shard().Arm(g.qp)
+		_ = g.qp.Modify(v.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState)
+		v.Sides[1].HCA.Shard().Arm(g.qp)
 	case 2:
 		v.disarm(g)
 	}
@@ -399,7 +399,7 @@ func (v *cmVictim) stepPeer(what byte) {
 	case 0, 1:
 		for _, c := range l.conn {
 			if c != nil {
-				c.Destroy(v.now)
+				c.Destroy(v.Now)
 			}
 		}
 		l.reset()
@@ -408,7 +408,7 @@ func (v *cmVictim) stepPeer(what byte) {
 		if i := int(what & 1); l.in(cm.Established) {
 			l.leave(i)
 		} else if l.conn[i] != nil {
-			l.conn[i].Destroy(v.now)
+			l.conn[i].Destroy(v.Now)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"hash/fnv"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/mad"
 )
@@ -41,18 +43,18 @@ func TestC7_QPNSweep(t *testing.T) {
 		{"the GUID and a service", public, public, siegeService, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSiege(t, Config{NodeGUID: c.is(rigAddr(1))}, Config{})
+			s := newSiege(t, hca.Config{NodeGUID: c.is(rig.Addr(1))}, hca.Config{})
 			bond := s.link()
 			bond.ask()
 			s.settle(time.Second)
 			if !bond.in(cm.Established) {
 				t.Fatal("there is no connection to attack")
 			}
-			peer, target := s.side[0], bond.qp[0].Num()
+			peer, target := s.Sides[0], bond.qp[0].Num()
 			for n := range ib.QPN(2048) {
-				q := hostileREQ(s, peer.addr, uint32(0x5eed0000+n))
-				q.ServiceID, q.LocalCAGUID, q.LocalQPN = c.service, c.guess(peer.addr), target-1024+n
-				s.forge(peer.addr, mad.AttrREQ, uint64(n), q)
+				q := hostileREQ(s, peer.Addr, uint32(0x5eed0000+n))
+				q.ServiceID, q.LocalCAGUID, q.LocalQPN = c.service, c.guess(peer.Addr), target-1024+n
+				s.forge(peer.Addr, mad.AttrREQ, uint64(n), q)
 			}
 			s.settle(time.Second)
 			if up := bond.in(cm.Established); up == c.ends {

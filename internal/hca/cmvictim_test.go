@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"encoding/binary"
@@ -11,6 +11,8 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
@@ -69,14 +71,14 @@ func newCMVictim(t testing.TB, p *program) *cmVictim {
 		v.limits.MaxConns = 8
 	}
 	v.temper = p.byte()
-	c := Config{Connections: v.limits, Limits: DefaultLimits()}
+	c := hca.Config{Connections: v.limits, Limits: hca.DefaultLimits()}
 	c.Limits.MaxQP = 24
 	c.Trace = func(r *trace.Record) {
 		if r.Kind == trace.State {
 			v.moves = append(v.moves, *r)
 		}
 	}
-	v.siege = newSiege(t, Config{}, c)
+	v.siege = newSiege(t, hca.Config{}, c)
 	v.stranger = v.hear
 	v.bond, v.spare = v.link(), v.link()
 	v.bond.ask()
@@ -84,7 +86,7 @@ func newCMVictim(t testing.TB, p *program) *cmVictim {
 	if !v.bond.in(cm.Established) {
 		t.Fatal("there is no connection to begin with")
 	}
-	v.weight = footprint(v.side[1].hca)
+	v.weight = footprint(v.Sides[1].HCA)
 	return v
 }
 
@@ -97,11 +99,11 @@ func (v *cmVictim) hear(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		v.guests = append(v.guests, g)
 	}
 	if g.over {
-		v.t.Fatalf("a consumer that is gone hears %v", e.Type)
+		v.T.Fatalf("a consumer that is gone hears %v", e.Type)
 	}
 	first := e.Type == cm.REQReceived || e.Type == cm.SIDRREQReceived
 	if first == known {
-		v.t.Fatalf("the consumer hears %v, known is %v", e.Type, known)
+		v.T.Fatalf("the consumer hears %v, known is %v", e.Type, known)
 	}
 	switch v.temper % 8 {
 	case 0:
@@ -128,7 +130,7 @@ func (v *cmVictim) hear(now clock.Instant, c *cm.Conn, e *cm.Event) {
 // answer does what the state of a connection asks for. Calls are refused in
 // states that the program has led to, which is fine.
 func (v *cmVictim) answer(now clock.Instant, g *guest, what cm.EventType) {
-	c, h := g.conn, v.side[1].hca
+	c, h := g.conn, v.Sides[1].HCA
 	switch what {
 	case cm.REQReceived:
 		if v.equip(g) && h.Establish(now, c, g.qp) == nil {
@@ -155,15 +157,15 @@ func (v *cmVictim) equip(g *guest) bool {
 	if g.qp != nil {
 		return true
 	}
-	side := v.side[1]
+	side := v.Sides[1]
 	var err error
-	g.qp, err = side.hca.CreateQP(side.pd, QPConfig{Type: ib.RC, SendCQ: side.cq, RecvCQ: side.cq, Cap: rigCap})
+	g.qp, err = side.HCA.CreateQP(side.PD, hca.QPConfig{Type: ib.RC, SendCQ: side.CQ, RecvCQ: side.CQ, Cap: rig.Cap})
 	return err == nil
 }
 
 func (v *cmVictim) leave(g *guest) {
 	if g.qp != nil {
-		_ = v.side[1].hca.Disconnect(v.now, g.qp) // refused in RESET
+		_ = v.Sides[1].HCA.Disconnect(v.Now, g.qp) // refused in RESET
 	}
 }
 
@@ -171,16 +173,16 @@ func (v *cmVictim) leave(g *guest) {
 func (v *cmVictim) end(g *guest) {
 	if !g.over {
 		g.over = true
-		g.conn.Destroy(v.now)
+		g.conn.Destroy(v.Now)
 	}
 }
 
 // disarm destroys a guest's QP, which no handler may do.
 func (v *cmVictim) disarm(g *guest) {
-	v.t.Helper()
+	v.T.Helper()
 	v.checkMoves()
 	if g.qp != nil {
-		v.side[1].hca.DestroyQP(v.side[1].pd, g.qp)
+		v.Sides[1].HCA.DestroyQP(v.Sides[1].PD, g.qp)
 		delete(v.states, g.qp.Num())
 		g.qp = nil
 	}
@@ -188,10 +190,10 @@ func (v *cmVictim) disarm(g *guest) {
 
 // replies counts what the victim has sent of its own accord or in answer.
 func (v *cmVictim) replies() (n uint64) {
-	for _, k := range v.side[1].hca.CM().Counters().Sent {
+	for _, k := range v.Sides[1].HCA.CM().Counters().Sent {
 		n += k
 	}
-	g := v.side[1].hca.GSI().Counters()
+	g := v.Sides[1].HCA.GSI().Counters()
 	return n + g.Unsupported + g.Informed
 }
 
@@ -199,7 +201,7 @@ func (v *cmVictim) replies() (n uint64) {
 // most; but a REQ or REP can cost an older connection its life, and a request
 // make one give way, and their peers are told.
 func (v *cmVictim) meet(from netip.Addr) {
-	v.t.Helper()
+	v.T.Helper()
 	v.last = v.mad
 	v.past = append(v.past[max(0, len(v.past)-31):], strike{from, v.mad})
 	if v.ends(from) {
@@ -213,7 +215,7 @@ func (v *cmVictim) meet(from netip.Addr) {
 	v.hit(from)
 	v.strikes++
 	if n := v.replies() - before; n > most {
-		v.t.Fatalf("%v from %v is answered by %d MADs", v.mad.Header().AttrID, from, n)
+		v.T.Fatalf("%v from %v is answered by %d MADs", v.mad.Header().AttrID, from, n)
 	}
 }
 
@@ -221,11 +223,11 @@ func (v *cmVictim) meet(from netip.Addr) {
 // from the peer's address, and is a REJ or a DREQ with the IDs of both sides,
 // or names the peer's QP for another connection (C5, C7).
 func (v *cmVictim) ends(from netip.Addr) bool {
-	h, peer := v.mad.Header(), v.side[0]
-	if from != peer.addr || h.Class != mad.ClassCM || v.bond.conn[1] == nil {
+	h, peer := v.mad.Header(), v.Sides[0]
+	if from != peer.Addr || h.Class != mad.ClassCM || v.bond.conn[1] == nil {
 		return false
 	}
-	ours, theirs, guid := v.bond.conn[1].LocalID(), v.bond.conn[1].RemoteID(), peer.hca.NodeGUID()
+	ours, theirs, guid := v.bond.conn[1].LocalID(), v.bond.conn[1].RemoteID(), peer.HCA.NodeGUID()
 	switch h.AttrID {
 	case mad.AttrREJ:
 		var m mad.REJ
@@ -250,7 +252,7 @@ func (v *cmVictim) ends(from netip.Addr) bool {
 
 // check looks at everything that must hold after every step.
 func (v *cmVictim) check() {
-	v.t.Helper()
+	v.T.Helper()
 	v.checkConns()
 	v.checkMoves()
 	v.checkCounters()
@@ -258,10 +260,10 @@ func (v *cmVictim) check() {
 }
 
 func (v *cmVictim) checkConns() {
-	v.t.Helper()
-	m := v.side[1].hca.CM()
+	v.T.Helper()
+	m := v.Sides[1].HCA.CM()
 	if m.Conns() > v.limits.MaxConns || m.HalfOpen() > v.limits.MaxHalfOpen {
-		v.t.Fatalf("%d connections, %d half-open; the limits are %+v", m.Conns(), m.HalfOpen(), v.limits)
+		v.T.Fatalf("%d connections, %d half-open; the limits are %+v", m.Conns(), m.HalfOpen(), v.limits)
 	}
 	held := map[*cm.Conn]bool{}
 	m.EachConn(func(c *cm.Conn) {
@@ -269,14 +271,14 @@ func (v *cmVictim) checkConns() {
 		g, _ := c.Consumer.(*guest)
 		switch st := c.State(); {
 		case st == cm.Idle || st == cm.Listen || st >= cm.Unknown:
-			v.t.Fatalf("a connection is held in %v", st)
+			v.T.Fatalf("a connection is held in %v", st)
 		case g != nil && g.over && st != cm.DReqSent && st != cm.Timewait:
-			v.t.Fatalf("a connection that the consumer is done with is in %v", st)
+			v.T.Fatalf("a connection that the consumer is done with is in %v", st)
 		}
 	})
 	for _, g := range v.guests {
 		if st := g.conn.State(); !g.over && st != cm.Idle && !held[g.conn] {
-			v.t.Fatalf("a connection in %v is not held", st)
+			v.T.Fatalf("a connection in %v is not held", st)
 		}
 	}
 	v.guests = slices.DeleteFunc(v.guests, func(g *guest) bool {
@@ -289,7 +291,7 @@ func (v *cmVictim) checkConns() {
 
 // checkMoves follows the moves of the victim's QPs since the last step.
 func (v *cmVictim) checkMoves() {
-	v.t.Helper()
+	v.T.Helper()
 	for _, m := range v.moves {
 		legal := deviceMoves
 		if m.Cause == "modify" {
@@ -300,7 +302,7 @@ func (v *cmVictim) checkMoves() {
 			from = ib.RESET
 		}
 		if m.From != from || !slices.Contains(legal[m.From], m.To) || m.To == ib.SQE {
-			v.t.Fatalf("QP %v in %v moves from %v to %v: %s", m.QPN, from, m.From, m.To, m.Cause)
+			v.T.Fatalf("QP %v in %v moves from %v to %v: %s", m.QPN, from, m.From, m.To, m.Cause)
 		}
 		v.states[m.QPN] = m.To
 	}
@@ -310,13 +312,13 @@ func (v *cmVictim) checkMoves() {
 // checkCounters wants every counter to be no less than it was. Counters are
 // nothing but 64-bit counts.
 func (v *cmVictim) checkCounters() {
-	v.t.Helper()
-	now := v.side[1].hca.CM().Counters()
+	v.T.Helper()
+	now := v.Sides[1].HCA.CM().Counters()
 	const n = unsafe.Sizeof(now) / 8
 	old := (*[n]uint64)(unsafe.Pointer(&v.counts))
 	for i, c := range (*[n]uint64)(unsafe.Pointer(&now)) {
 		if c < old[i] {
-			v.t.Fatalf("counter %d went from %d to %d", i, old[i], c)
+			v.T.Fatalf("counter %d went from %d to %d", i, old[i], c)
 		}
 	}
 	v.counts = now
@@ -324,24 +326,24 @@ func (v *cmVictim) checkCounters() {
 
 // checkBond wants the connection that nobody had a right to end to be there.
 func (v *cmVictim) checkBond() {
-	v.t.Helper()
+	v.T.Helper()
 	if v.broken {
 		return
 	}
 	a, b := v.bond.conn[0], v.bond.conn[1]
 	if !v.bond.in(cm.Established) || a.LocalID() != b.RemoteID() || b.LocalID() != a.RemoteID() {
-		v.t.Fatalf("the honest connection is in %v and %v", a.State(), b.State())
+		v.T.Fatalf("the honest connection is in %v and %v", a.State(), b.State())
 	}
 	for i, q := range v.bond.qp {
 		if q.State() != ib.RTS || q.Query().DestQPN != v.bond.qp[1-i].Num() {
-			v.t.Fatalf("the honest connection's QP is in %v, its peer is %v", q.State(), q.Query().DestQPN)
+			v.T.Fatalf("the honest connection's QP is in %v, its peer is %v", q.State(), q.Query().DestQPN)
 		}
 	}
 }
 
 // talk sends over the honest connection, which must work at once.
 func (v *cmVictim) talk() {
-	v.t.Helper()
+	v.T.Helper()
 	if v.broken {
 		return
 	}
@@ -350,7 +352,7 @@ func (v *cmVictim) talk() {
 		for v.carry() {
 		}
 		if a, b := v.bond.poll(0), v.bond.poll(1); a != 1 || b != 1 {
-			v.t.Fatalf("side %d sends a message over the honest connection: %d and %d completions", from, a, b)
+			v.T.Fatalf("side %d sends a message over the honest connection: %d and %d completions", from, a, b)
 		}
 	}
 }
@@ -358,7 +360,7 @@ func (v *cmVictim) talk() {
 // finish has the consumer end everything and the peers fall silent: nothing is
 // left after a day.
 func (v *cmVictim) finish() {
-	v.t.Helper()
+	v.T.Helper()
 	v.talk()
 	v.temper = 0
 	for _, g := range v.guests {
@@ -372,20 +374,20 @@ func (v *cmVictim) finish() {
 	for _, l := range v.links {
 		for _, c := range l.conn {
 			if c != nil {
-				c.Destroy(v.now)
+				c.Destroy(v.Now)
 			}
 		}
 	}
 	v.settle(24 * time.Hour)
 	v.check()
 	v.wantEmpty("at the end")
-	for i, side := range v.side {
+	for i, side := range v.Sides {
 		for _, l := range v.links {
-			side.hca.DestroyQP(side.pd, l.qp[i])
+			side.HCA.DestroyQP(side.PD, l.qp[i])
 		}
 	}
-	if n := v.side[1].hca.Shard().count; n != 1 { // the rig's own
-		v.t.Fatalf("%d QPs are left", n)
+	if n := v.Sides[1].HCA.Shard().QPs(); n != 1 { // the rig's own
+		v.T.Fatalf("%d QPs are left", n)
 	}
 	if v.strikes%4 == 0 { // it takes longer than all the rest
 		v.checkWeight()
@@ -394,8 +396,8 @@ func (v *cmVictim) finish() {
 
 // checkWeight bounds what the victim's adapter holds in memory.
 func (v *cmVictim) checkWeight() {
-	v.t.Helper()
-	if n := footprint(v.side[1].hca) - v.weight; n > maxCMGrowth {
-		v.t.Fatalf("the adapter has grown by %d bytes", n)
+	v.T.Helper()
+	if n := footprint(v.Sides[1].HCA) - v.weight; n > maxCMGrowth {
+		v.T.Fatalf("the adapter has grown by %d bytes", n)
 	}
 }

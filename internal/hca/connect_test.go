@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -20,7 +22,7 @@ const connectService = mad.ServiceID(0x0106_1d30)
 // meeting is two adapters, or one twice, whose consumers connect their queue
 // pairs as rdma_cm does. Side 0 asks, side 1 listens.
 type meeting struct {
-	*rig
+	*rig.Rig
 	conn  [2]*cm.Conn
 	heard [2][]cm.EventType
 	quiet bool // the passive consumer does not answer REQ
@@ -28,70 +30,70 @@ type meeting struct {
 
 func newMeeting(t testing.TB, typ ib.QPType) *meeting {
 	t.Helper()
-	m := &meeting{rig: newRig(t, typ, rigCap)}
+	m := &meeting{Rig: rig.New(t, typ, rig.Cap)}
 	m.listen()
 	return m
 }
 
 func (m *meeting) listen() {
-	m.t.Helper()
-	_, err := m.side[1].hca.CM().Listen(connectService, func(now clock.Instant, c *cm.Conn, e *cm.Event) {
+	m.T.Helper()
+	_, err := m.Sides[1].HCA.CM().Listen(connectService, func(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		m.conn[1] = c
 		m.hear(1, now, e)
 	})
-	must(m.t, err)
+	rig.Must(m.T, err)
 }
 
 // hear is what a polite consumer does with an event.
 func (m *meeting) hear(i int, now clock.Instant, e *cm.Event) {
-	m.t.Helper()
+	m.T.Helper()
 	m.heard[i] = append(m.heard[i], e.Type)
-	s, c := m.side[i], m.conn[i]
+	s, c := m.Sides[i], m.conn[i]
 	switch e.Type {
 	case cm.REQReceived:
 		if m.quiet {
 			return
 		}
-		must(m.t, s.hca.Establish(now, c, s.qp))
-		must(m.t, c.SendREP(now, &cm.REPParams{
-			QPN: s.qp.Num(), ResponderResources: e.REQ.InitiatorDepth, InitiatorDepth: e.REQ.ResponderResources, RNRRetryCount: 7,
+		rig.Must(m.T, s.HCA.Establish(now, c, s.QP))
+		rig.Must(m.T, c.SendREP(now, &cm.REPParams{
+			QPN: s.QP.Num(), ResponderResources: e.REQ.InitiatorDepth, InitiatorDepth: e.REQ.ResponderResources, RNRRetryCount: 7,
 		}))
 	case cm.REPReceived:
-		must(m.t, s.hca.Establish(now, c, s.qp))
-		must(m.t, c.SendRTU(now, nil))
+		rig.Must(m.T, s.HCA.Establish(now, c, s.QP))
+		rig.Must(m.T, c.SendRTU(now, nil))
 	case cm.DREQReceived:
-		must(m.t, s.hca.Disconnect(now, s.qp))
-		must(m.t, c.SendDREP(now, nil))
+		rig.Must(m.T, s.HCA.Disconnect(now, s.QP))
+		rig.Must(m.T, c.SendDREP(now, nil))
 	case cm.REJReceived:
-		must(m.t, s.hca.Disconnect(now, s.qp))
+		rig.Must(m.T, s.HCA.Disconnect(now, s.QP))
 	}
 }
 
 // ask sends REQ from side 0.
 func (m *meeting) ask() {
-	m.t.Helper()
-	s := m.side[0]
-	m.conn[0] = s.hca.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { m.hear(0, now, e) })
-	must(m.t, s.hca.Prepare(m.now, s.qp))
+	m.T.Helper()
+	s := m.Sides[0]
+	m.conn[0] = s.HCA.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { m.hear(0, now, e) })
+	rig.Must(m.T, s.HCA.Prepare(m.Now, s.QP))
 	p := &cm.REQParams{
-		Service: connectService, QPN: s.qp.Num(), ResponderResources: 3, InitiatorDepth: 5, RetryCount: 7, RNRRetryCount: 6,
-		Path: cm.Path{Local: s.addr, Remote: m.side[1].addr, MTU: ib.MTU1024},
+		Service: connectService, QPN: s.QP.Num(), ResponderResources: 3, InitiatorDepth: 5, RetryCount: 7, RNRRetryCount: 6,
+		Path: cm.Path{Local: s.Addr, Remote: m.Sides[1].Addr, MTU: ib.MTU1024},
 	}
-	if s.qp.Type() == ib.UC {
+	if s.QP.Type() == ib.UC {
 		p.Transport = mad.TransportUC
 	}
-	must(m.t, m.conn[0].SendREQ(m.now, p))
+	rig.Must(m.T, m.conn[0].SendREQ(m.Now, p))
 }
 
 // up runs until both sides are established.
 func (m *meeting) up() {
-	m.t.Helper()
+	m.T.Helper()
 	m.until(time.Second, cm.Established, cm.Established)
 }
 
 // until runs until the connections are in the states, within a time.
 func (m *meeting) until(limit time.Duration, want ...cm.State) {
-	m.t.Helper()
+	m.T.Helper()
 	there := func() bool {
 		for i, s := range want {
 			if m.conn[i] == nil || m.conn[i].State() != s {
@@ -100,33 +102,33 @@ func (m *meeting) until(limit time.Duration, want ...cm.State) {
 		}
 		return true
 	}
-	if m.run(limit, there); !there() {
-		m.t.Fatalf("the sides are not in %v: they heard %v", want, m.heard)
+	if m.Run(limit, there); !there() {
+		m.T.Fatalf("the sides are not in %v: they heard %v", want, m.heard)
 	}
 }
 
 // over runs until nothing is left to happen, and checks that nothing is left.
 func (m *meeting) over() {
-	m.t.Helper()
-	m.run(time.Hour, func() bool { return false })
-	for i, s := range m.side {
-		if n := s.hca.CM().Conns(); n != 0 || s.hca.CM().HalfOpen() != 0 || s.hca.Shard().Deadline() != clock.Never {
-			m.t.Errorf("side %d: %d connections, %d half-open, deadline %v", i, n, s.hca.CM().HalfOpen(), s.hca.Shard().Deadline())
+	m.T.Helper()
+	m.Run(time.Hour, func() bool { return false })
+	for i, s := range m.Sides {
+		if n := s.HCA.CM().Conns(); n != 0 || s.HCA.CM().HalfOpen() != 0 || s.HCA.Shard().Deadline() != clock.Never {
+			m.T.Errorf("side %d: %d connections, %d half-open, deadline %v", i, n, s.HCA.CM().HalfOpen(), s.HCA.Shard().Deadline())
 		}
 	}
 }
 
 // talk sends 64 bytes from one side to the other, where a receive is posted.
 func (m *meeting) talk(from int) {
-	m.t.Helper()
-	m.recv(1-from, ib.RecvWR{WRID: 1, SGList: []ib.SGE{m.side[1-from].sge(0, 64)}})
-	m.post(from, ib.SendWR{WRID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{m.side[from].sge(0, 64)}})
+	m.T.Helper()
+	m.Recv(1-from, ib.RecvWR{WRID: 1, SGList: []ib.SGE{m.Sides[1-from].SGE(0, 64)}})
+	m.Post(from, ib.SendWR{WRID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{m.Sides[from].SGE(0, 64)}})
 	var wcs []ib.WC
-	m.run(time.Second, func() bool { wcs = append(wcs, m.poll(1-from)...); return len(wcs) > 0 })
+	m.Run(time.Second, func() bool { wcs = append(wcs, m.Poll(1-from)...); return len(wcs) > 0 })
 	if len(wcs) != 1 || wcs[0].Status != ib.WCSuccess || wcs[0].ByteLen != 64 {
-		m.t.Fatalf("side %d received %+v", 1-from, wcs)
+		m.T.Fatalf("side %d received %+v", 1-from, wcs)
 	}
-	m.run(time.Second, func() bool { return len(m.poll(from)) > 0 })
+	m.Run(time.Second, func() bool { return len(m.Poll(from)) > 0 })
 }
 
 // TestC3_C5_C8_TwoAdapters connects two adapters, sends both ways, ends it from
@@ -140,19 +142,19 @@ func TestC3_C5_C8_TwoAdapters(t *testing.T) {
 			m.wantAgreement()
 			m.talk(0)
 			m.talk(1)
-			m.recv(1-who%2, ib.RecvWR{WRID: 9, SGList: []ib.SGE{m.side[1-who%2].sge(0, 64)}})
-			must(t, m.side[who%2].hca.Disconnect(m.now, m.side[who%2].qp))
-			must(t, m.conn[who%2].SendDREQ(m.now, nil))
+			m.Recv(1-who%2, ib.RecvWR{WRID: 9, SGList: []ib.SGE{m.Sides[1-who%2].SGE(0, 64)}})
+			rig.Must(t, m.Sides[who%2].HCA.Disconnect(m.Now, m.Sides[who%2].QP))
+			rig.Must(t, m.conn[who%2].SendDREQ(m.Now, nil))
 			m.until(time.Second, cm.Timewait, cm.Timewait)
-			if wcs := m.poll(1 - who%2); len(wcs) != 1 || wcs[0].Status != ib.WCWRFlushErr {
+			if wcs := m.Poll(1 - who%2); len(wcs) != 1 || wcs[0].Status != ib.WCWRFlushErr {
 				t.Errorf("%v: the receives of a connection that is over: %+v", typ, wcs)
 			}
 			m.over()
-			for i, s := range m.side {
-				if s.qp.State() != ib.ERR {
-					t.Errorf("%v: side %d's QP is in %v", typ, i, s.qp.State())
+			for i, s := range m.Sides {
+				if s.QP.State() != ib.ERR {
+					t.Errorf("%v: side %d's QP is in %v", typ, i, s.QP.State())
 				}
-				must(t, s.qp.Modify(m.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+				rig.Must(t, s.QP.Modify(m.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
 			}
 		}
 	}
@@ -160,20 +162,20 @@ func TestC3_C5_C8_TwoAdapters(t *testing.T) {
 
 // wantAgreement compares what the two QPs know of each other.
 func (m *meeting) wantAgreement() {
-	m.t.Helper()
-	a, b := m.side[0].qp.Query(), m.side[1].qp.Query()
-	if a.State != ib.RTS || b.State != ib.RTS || a.DestQPN != m.side[1].qp.Num() || b.DestQPN != m.side[0].qp.Num() ||
+	m.T.Helper()
+	a, b := m.Sides[0].QP.Query(), m.Sides[1].QP.Query()
+	if a.State != ib.RTS || b.State != ib.RTS || a.DestQPN != m.Sides[1].QP.Num() || b.DestQPN != m.Sides[0].QP.Num() ||
 		a.SQPSN != b.RQPSN || b.SQPSN != a.RQPSN || a.PathMTU != ib.MTU1024 || b.PathMTU != ib.MTU1024 {
-		m.t.Errorf("the QPs do not agree:\n%+v\n%+v", a, b)
+		m.T.Errorf("the QPs do not agree:\n%+v\n%+v", a, b)
 	}
-	if m.side[0].qp.Type() == ib.RC && (a.MaxRDAtomic != 5 || b.MaxDestRDAtomic != 5 || b.MaxRDAtomic != 3 || a.MaxDestRDAtomic != 3) {
-		m.t.Errorf("the depths are %d to %d and %d to %d, want 5 and 3", a.MaxRDAtomic, b.MaxDestRDAtomic, b.MaxRDAtomic, a.MaxDestRDAtomic)
+	if m.Sides[0].QP.Type() == ib.RC && (a.MaxRDAtomic != 5 || b.MaxDestRDAtomic != 5 || b.MaxRDAtomic != 3 || a.MaxDestRDAtomic != 3) {
+		m.T.Errorf("the depths are %d to %d and %d to %d, want 5 and 3", a.MaxRDAtomic, b.MaxDestRDAtomic, b.MaxRDAtomic, a.MaxDestRDAtomic)
 	}
 }
 
 // lose makes the network lose the messages of a kind.
 func (m *meeting) lose(attr mad.AttrID) {
-	m.drop = func(_ int, p *roce.Packet) bool {
+	m.Drop = func(_ int, p *roce.Packet) bool {
 		return p.BTH.DestQP == ib.QPNGSI && (*mad.MAD)(p.Payload).Header().AttrID == attr
 	}
 }
@@ -201,12 +203,12 @@ func TestC4_C7_Q9_DataAfterMRA(t *testing.T) {
 	m.ask()
 	m.conn[0].SetHandler(func(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		if e.Type == cm.REPReceived {
-			must(t, c.SendMRA(now, 20, nil))
+			rig.Must(t, c.SendMRA(now, 20, nil))
 		}
 	})
 	m.until(time.Second, cm.MRARepSent, cm.MRARepRcvd)
-	must(t, m.side[0].hca.Establish(m.now, m.conn[0], m.side[0].qp))
-	must(t, m.conn[0].SendRTU(m.now, nil))
+	rig.Must(t, m.Sides[0].HCA.Establish(m.Now, m.conn[0], m.Sides[0].QP))
+	rig.Must(t, m.conn[0].SendRTU(m.Now, nil))
 	m.talk(0)
 	m.until(time.Millisecond, cm.Established, cm.Established)
 }
@@ -216,13 +218,13 @@ func TestC4_C7_Q9_DataAfterMRA(t *testing.T) {
 func TestC8_Prepared(t *testing.T) {
 	m := newMeeting(t, ib.RC)
 	m.ask()
-	a := m.side[0]
-	if got := a.qp.Query(); got.State != ib.INIT || got.AccessFlags != 0 || got.Port != 1 {
+	a := m.Sides[0]
+	if got := a.QP.Query(); got.State != ib.INIT || got.AccessFlags != 0 || got.Port != 1 {
 		t.Errorf("prepared: %v, access %v, port %d", got.State, got.AccessFlags, got.Port)
 	}
-	m.recv(0, ib.RecvWR{WRID: 1, SGList: []ib.SGE{a.sge(0, 64)}})
+	m.Recv(0, ib.RecvWR{WRID: 1, SGList: []ib.SGE{a.SGE(0, 64)}})
 	m.up()
-	if got := a.qp.Query().AccessFlags; got != ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic {
+	if got := a.QP.Query().AccessFlags; got != ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic {
 		t.Errorf("connected: access %v", got)
 	}
 }
@@ -232,51 +234,51 @@ func TestC8_Prepared(t *testing.T) {
 func TestC8_EstablishErrors(t *testing.T) {
 	m := newMeeting(t, ib.RC)
 	m.quiet = true
-	h, q := m.side[0].hca, m.side[0].qp
+	h, q := m.Sides[0].HCA, m.Sides[0].QP
 	refused := func(why string, err error, state ib.QPState) {
 		t.Helper()
 		if !errors.Is(err, ib.EINVAL) || q.State() != state {
 			t.Errorf("%s: error %v, QP in %v; want EINVAL and %v", why, err, q.State(), state)
 		}
 	}
-	refused("a connection that was never asked for", h.Establish(m.now, h.CM().NewConn(nil), q), ib.RESET)
+	refused("a connection that was never asked for", h.Establish(m.Now, h.CM().NewConn(nil), q), ib.RESET)
 	m.ask()
-	refused("a connection whose peer has not answered", h.Establish(m.now, m.conn[0], q), ib.INIT)
+	refused("a connection whose peer has not answered", h.Establish(m.Now, m.conn[0], q), ib.INIT)
 
-	passive := m.side[1]
+	passive := m.Sides[1]
 	m.until(time.Second, cm.ReqSent, cm.ReqRcvd)
-	ud, err := passive.hca.CreateQP(passive.pd, QPConfig{Type: ib.UD, SendCQ: passive.cq, RecvCQ: passive.cq, Cap: rigCap})
-	must(t, err)
+	ud, err := passive.HCA.CreateQP(passive.PD, hca.QPConfig{Type: ib.UD, SendCQ: passive.CQ, RecvCQ: passive.CQ, Cap: rig.Cap})
+	rig.Must(t, err)
 	q = ud
-	refused("a QP of another service", passive.hca.Establish(m.now, m.conn[1], ud), ib.RESET)
-	uc, err := passive.hca.CreateQP(passive.pd, QPConfig{Type: ib.UC, SendCQ: passive.cq, RecvCQ: passive.cq, Cap: rigCap})
-	must(t, err)
+	refused("a QP of another service", passive.HCA.Establish(m.Now, m.conn[1], ud), ib.RESET)
+	uc, err := passive.HCA.CreateQP(passive.PD, hca.QPConfig{Type: ib.UC, SendCQ: passive.CQ, RecvCQ: passive.CQ, Cap: rig.Cap})
+	rig.Must(t, err)
 	q = uc
-	refused("a QP of a service that is nearly the same", passive.hca.Establish(m.now, m.conn[1], uc), ib.INIT)
+	refused("a QP of a service that is nearly the same", passive.HCA.Establish(m.Now, m.conn[1], uc), ib.INIT)
 
-	q = passive.qp
-	must(t, passive.hca.Establish(m.now, m.conn[1], q))
-	refused("a QP that is connected", passive.hca.Establish(m.now, m.conn[1], q), ib.RTS)
-	must(t, passive.hca.Disconnect(m.now, q))
-	refused("a QP in ERR", passive.hca.Establish(m.now, m.conn[1], q), ib.ERR)
-	refused("preparing it", passive.hca.Prepare(m.now, q), ib.ERR)
-	must(t, passive.hca.Disconnect(m.now, q)) // ERR to ERR is a move like any other
+	q = passive.QP
+	rig.Must(t, passive.HCA.Establish(m.Now, m.conn[1], q))
+	refused("a QP that is connected", passive.HCA.Establish(m.Now, m.conn[1], q), ib.RTS)
+	rig.Must(t, passive.HCA.Disconnect(m.Now, q))
+	refused("a QP in ERR", passive.HCA.Establish(m.Now, m.conn[1], q), ib.ERR)
+	refused("preparing it", passive.HCA.Prepare(m.Now, q), ib.ERR)
+	rig.Must(t, passive.HCA.Disconnect(m.Now, q)) // ERR to ERR is a move like any other
 
-	m.conn[1].Destroy(m.now)
-	refused("a connection that is over", passive.hca.Establish(m.now, m.conn[1], q), ib.ERR)
+	m.conn[1].Destroy(m.Now)
+	refused("a connection that is over", passive.HCA.Establish(m.Now, m.conn[1], q), ib.ERR)
 }
 
 // TestC8_DepthsOfTheAdapter shows that a connection's depths do not exceed the
 // adapter's limits, whatever the peer offers.
 func TestC8_DepthsOfTheAdapter(t *testing.T) {
 	m := newMeeting(t, ib.RC)
-	for _, s := range m.side {
-		s.hca.cfg.Limits.MaxRDAtomic = 2
+	for _, s := range m.Sides {
+		s.HCA.Cfg().Limits.MaxRDAtomic = 2
 	}
 	m.ask()
 	m.up()
-	for i, s := range m.side {
-		if a := s.qp.Query(); a.MaxRDAtomic != 2 || a.MaxDestRDAtomic != 2 {
+	for i, s := range m.Sides {
+		if a := s.QP.Query(); a.MaxRDAtomic != 2 || a.MaxDestRDAtomic != 2 {
 			t.Errorf("side %d has depths %d and %d, want 2", i, a.MaxRDAtomic, a.MaxDestRDAtomic)
 		}
 	}
@@ -289,21 +291,21 @@ func TestC4_Q9_FirstPacketOfItsConnection(t *testing.T) {
 	m.lose(mad.AttrRTU)
 	m.ask()
 	m.until(time.Second, cm.Established, cm.RepSent)
-	for _, s := range m.side {
-		must(t, s.qp.Modify(m.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+	for _, s := range m.Sides {
+		rig.Must(t, s.QP.Modify(m.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
 	}
-	m.connect(ib.MTU1024)
+	m.Connect(ib.MTU1024)
 	m.talk(0)
 	m.talk(1)
 	if s := m.conn[1].State(); s != cm.RepSent {
 		t.Errorf("the passive side is in %v, want REP_SENT", s)
 	}
 	// Of the next connection with this QP they are packets.
-	m.drop = nil
-	m.conn[0].Destroy(m.now)
-	m.run(time.Second, func() bool { return m.conn[1].State() == cm.Timewait })
-	for _, s := range m.side {
-		must(t, s.qp.Modify(m.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+	m.Drop = nil
+	m.conn[0].Destroy(m.Now)
+	m.Run(time.Second, func() bool { return m.conn[1].State() == cm.Timewait })
+	for _, s := range m.Sides {
+		rig.Must(t, s.QP.Modify(m.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
 	}
 	m.lose(mad.AttrRTU)
 	old := m.conn[1]
@@ -319,13 +321,13 @@ func TestC4_Q9_FirstPacketOfItsConnection(t *testing.T) {
 // its first data, and ends its queue pair at once, has done so before the data
 // is looked at: memory stays as it was, and no receive is used.
 func TestC4_C5_Q9_EndedByItsFirstPacket(t *testing.T) {
-	ends := map[string]func(s *rigSide, now clock.Instant) error{
-		"to ERR": func(s *rigSide, now clock.Instant) error { return s.hca.Disconnect(now, s.qp) },
-		"to RESET": func(s *rigSide, now clock.Instant) error {
-			return s.qp.Modify(now, &ib.QPAttr{State: ib.RESET}, ib.AttrState)
+	ends := map[string]func(s *rig.Side, now clock.Instant) error{
+		"to ERR": func(s *rig.Side, now clock.Instant) error { return s.HCA.Disconnect(now, s.QP) },
+		"to RESET": func(s *rig.Side, now clock.Instant) error {
+			return s.QP.Modify(now, &ib.QPAttr{State: ib.RESET}, ib.AttrState)
 		},
-		"destroyed": func(s *rigSide, _ clock.Instant) error {
-			s.hca.DestroyQP(s.pd, s.qp)
+		"destroyed": func(s *rig.Side, _ clock.Instant) error {
+			s.HCA.DestroyQP(s.PD, s.QP)
 			return nil
 		},
 	}
@@ -338,37 +340,37 @@ func TestC4_C5_Q9_EndedByItsFirstPacket(t *testing.T) {
 	}
 }
 
-func endedByFirst(m *meeting, what string, op ib.WROpcode, end func(s *rigSide, now clock.Instant) error) {
-	t, passive := m.t, m.side[1]
+func endedByFirst(m *meeting, what string, op ib.WROpcode, end func(s *rig.Side, now clock.Instant) error) {
+	t, passive := m.T, m.Sides[1]
 	m.lose(mad.AttrRTU)
 	m.ask()
 	m.until(time.Second, cm.Established, cm.RepSent)
 	m.conn[1].SetHandler(func(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		if e.Type == cm.UserEstablished {
-			must(t, end(passive, now))
-			must(t, c.SendDREQ(now, nil))
+			rig.Must(t, end(passive, now))
+			rig.Must(t, c.SendDREQ(now, nil))
 		}
 	})
-	m.recv(1, ib.RecvWR{WRID: 1, SGList: []ib.SGE{passive.sge(0, 64)}})
-	copy(m.side[0].buf, "data that comes too late")
-	m.post(0, ib.SendWR{
-		WRID: 2, Opcode: op, SGList: []ib.SGE{m.side[0].sge(0, 64)}, RemoteAddr: passive.mr.Addr(), RKey: passive.mr.RKey(),
+	m.Recv(1, ib.RecvWR{WRID: 1, SGList: []ib.SGE{passive.SGE(0, 64)}})
+	copy(m.Sides[0].Buf, "data that comes too late")
+	m.Post(0, ib.SendWR{
+		WRID: 2, Opcode: op, SGList: []ib.SGE{m.Sides[0].SGE(0, 64)}, RemoteAddr: passive.MR.Addr(), RKey: passive.MR.RKey(),
 	})
 	var wcs []ib.WC
-	m.run(time.Second, func() bool { wcs = append(wcs, m.poll(1)...); return m.conn[1].State() == cm.Timewait })
+	m.Run(time.Second, func() bool { wcs = append(wcs, m.Poll(1)...); return m.conn[1].State() == cm.Timewait })
 	for i := range wcs {
 		if wcs[i].Status != ib.WCWRFlushErr {
-			t.Errorf("%v, %v, %s: the receive completes %+v", m.side[0].qp.Type(), op, what, wcs[i])
+			t.Errorf("%v, %v, %s: the receive completes %+v", m.Sides[0].QP.Type(), op, what, wcs[i])
 		}
 	}
 	if want := map[string]int{"to ERR": 1}[what]; len(wcs) != want {
-		t.Errorf("%v, %v, %s: %d completions, want %d", m.side[0].qp.Type(), op, what, len(wcs), want)
+		t.Errorf("%v, %v, %s: %d completions, want %d", m.Sides[0].QP.Type(), op, what, len(wcs), want)
 	}
-	if !bytes.Equal(passive.buf[:64], make([]byte, 64)) {
-		t.Errorf("%v, %v, %s: %q is in memory", m.side[0].qp.Type(), op, what, passive.buf[:24])
+	if !bytes.Equal(passive.Buf[:64], make([]byte, 64)) {
+		t.Errorf("%v, %v, %s: %q is in memory", m.Sides[0].QP.Type(), op, what, passive.Buf[:24])
 	}
-	if passive.hca.Counters().Drops[counters.DropState] == 0 {
-		t.Errorf("%v, %v, %s: the packet is not counted as dropped", m.side[0].qp.Type(), op, what)
+	if passive.HCA.Counters().Drops[counters.DropState] == 0 {
+		t.Errorf("%v, %v, %s: the packet is not counted as dropped", m.Sides[0].QP.Type(), op, what)
 	}
 }
 
@@ -382,19 +384,19 @@ func TestC5_QPDestroyedUnderItsConnection(t *testing.T) {
 		}
 		m.ask()
 		m.until(time.Second, cm.Established, state)
-		passive := m.side[1]
-		passive.hca.DestroyQP(passive.pd, passive.qp)
+		passive := m.Sides[1]
+		passive.HCA.DestroyQP(passive.PD, passive.QP)
 		// What the peer sends finds no QP, and establishes nothing.
-		m.post(0, ib.SendWR{WRID: 1, Opcode: ib.WRSend, SGList: []ib.SGE{m.side[0].sge(0, 8)}})
-		m.run(time.Millisecond, func() bool { return false })
-		if got := m.conn[1].State(); got != state || passive.hca.Counters().Drops[counters.DropNoQP] == 0 {
+		m.Post(0, ib.SendWR{WRID: 1, Opcode: ib.WRSend, SGList: []ib.SGE{m.Sides[0].SGE(0, 8)}})
+		m.Run(time.Millisecond, func() bool { return false })
+		if got := m.conn[1].State(); got != state || passive.HCA.Counters().Drops[counters.DropNoQP] == 0 {
 			t.Errorf("the connection is in %v, want %v", got, state)
 		}
-		m.drop = nil
+		m.Drop = nil
 		m.until(10*time.Second, cm.Established, cm.Established)
-		must(t, m.side[0].hca.Disconnect(m.now, m.side[0].qp))
-		must(t, m.conn[0].SendDREQ(m.now, nil))
-		m.run(time.Second, func() bool { return m.conn[1].State() == cm.DReqRcvd || m.conn[1].State() == cm.Timewait })
+		rig.Must(t, m.Sides[0].HCA.Disconnect(m.Now, m.Sides[0].QP))
+		rig.Must(t, m.conn[0].SendDREQ(m.Now, nil))
+		m.Run(time.Second, func() bool { return m.conn[1].State() == cm.DReqRcvd || m.conn[1].State() == cm.Timewait })
 		m.over()
 	}
 }
@@ -403,25 +405,25 @@ func TestC5_QPDestroyedUnderItsConnection(t *testing.T) {
 // adapter, and each has its own.
 func TestC3_AdapterConnectedToItself(t *testing.T) {
 	m := newMeeting(t, ib.RC)
-	a := m.side[0]
+	a := m.Sides[0]
 	b := *a
 	var err error
-	b.cq, err = a.hca.CreateCQ(64, nil)
-	must(t, err)
-	b.qp, err = a.hca.CreateQP(a.pd, QPConfig{Type: ib.RC, SendCQ: b.cq, RecvCQ: b.cq, Cap: rigCap, SigAll: true})
-	must(t, err)
-	m.side[1] = &b
+	b.CQ, err = a.HCA.CreateCQ(64, nil)
+	rig.Must(t, err)
+	b.QP, err = a.HCA.CreateQP(a.PD, hca.QPConfig{Type: ib.RC, SendCQ: b.CQ, RecvCQ: b.CQ, Cap: rig.Cap, SigAll: true})
+	rig.Must(t, err)
+	m.Sides[1] = &b
 	m.listen()
 	m.ask()
 	m.up()
 	m.wantAgreement()
-	if n := a.hca.CM().Conns(); n != 2 || m.conn[0] == m.conn[1] {
+	if n := a.HCA.CM().Conns(); n != 2 || m.conn[0] == m.conn[1] {
 		t.Errorf("%d connections, want 2", n)
 	}
 	m.talk(0)
 	m.talk(1)
-	must(t, a.hca.Disconnect(m.now, a.qp))
-	must(t, m.conn[0].SendDREQ(m.now, nil))
+	rig.Must(t, a.HCA.Disconnect(m.Now, a.QP))
+	rig.Must(t, m.conn[0].SendDREQ(m.Now, nil))
 	m.until(time.Second, cm.Timewait, cm.Timewait)
 	m.over()
 }

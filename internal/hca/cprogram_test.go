@@ -1,6 +1,6 @@
 //go:build cgo
 
-package hca
+package hca_test
 
 import (
 	"slices"
@@ -30,13 +30,13 @@ func TestCProgram(t *testing.T) {
 		reader := cpeer.StartReader(w.cq[0].Header(), board, 16)
 		send, recv := (*ring.Header)(unsafe.Pointer(&w.send[0])), (*ring.Header)(unsafe.Pointer(&w.recv[0]))
 		cpeer.PostRecv(recv, ring.RecvWQE{WRID: 10, Length: 100, NumSGE: 1}, w.mem[0].sge(1024, 100))
-		w.post(1, w.message(1, ib.WRSend, 60))
+		w.Post(1, w.message(1, ib.WRSend, 60))
 		w.settle()
 		if kind.typ == ib.UD {
 			// An address handle stands behind the room for elements, where Go
 			// leaves it: these entries are to the same peer.
 			for i := range uint32(3) {
-				put(w.send[ring.HeaderSize+(i+1)*send.Stride-16:], ring.SendTo{AH: uint64(w.ah[0]), QPN: w.side[1].qp.Num(), QKey: wildQKey})
+				put(w.send[ring.HeaderSize+(i+1)*send.Stride-16:], ring.SendTo{AH: uint64(w.ah[0]), QPN: w.Sides[1].QP.Num(), QKey: wildQKey})
 			}
 		}
 		for i := range uint64(3) {
@@ -46,9 +46,9 @@ func TestCProgram(t *testing.T) {
 			}
 			cpeer.PostSend(send, e, w.mem[0].sge(0, 32))
 		}
-		w.side[0].hca.Shard().RingDoorbell(w.side[0].qp)
+		w.Sides[0].HCA.Shard().RingDoorbell(w.Sides[0].QP)
 		w.settle()
-		n := w.side[0].qp.Num()
+		n := w.Sides[0].QP.Num()
 		want := []cpeer.Taken{
 			{WRID: 10, QPN: n}, {WRID: 0, QPN: n}, {WRID: 1, QPN: n, Status: ib.WCLocQPOpErr}, {WRID: 2, QPN: n, Status: ib.WCWRFlushErr},
 		}

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"net/netip"
@@ -7,12 +7,14 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
 )
 
 // footprint returns the bytes that h holds in slices and maps, however deep,
 // and in what they point to.
-func footprint(h *HCA) int {
+func footprint(h *hca.HCA) int {
 	c := census{seen: map[unsafe.Pointer]bool{}, leaf: map[reflect.Type]bool{}}
 	return c.measure(reflect.ValueOf(h))
 }
@@ -96,8 +98,8 @@ func (c *census) isLeaf(t reflect.Type) bool {
 // TestFootprint shows that growth is seen wherever it hides, and that cycles
 // are no trap.
 func TestFootprint(t *testing.T) {
-	r := newRig(t, ib.RC, rigCap)
-	h := r.side[0].hca
+	r := rig.New(t, ib.RC, rig.Cap)
+	h := r.Sides[0].HCA
 	before := footprint(h)
 	if again := footprint(h); again != before || before < 1<<10 {
 		t.Fatalf("the footprint is %d bytes, then %d", before, again)
@@ -106,9 +108,9 @@ func TestFootprint(t *testing.T) {
 		what string
 		grow func()
 	}{
-		{"an address handle", func() { h.shard.env.AHs.Add(qp.AH{}) }},
-		{"a flow", func() { r.connect(ib.MTU1024) }},
-		{"a domain", func() { _, err := h.AllocPD(); must(t, err) }},
+		{"an address handle", func() { h.Env().AHs.Add(qp.AH{}) }},
+		{"a flow", func() { r.Connect(ib.MTU1024) }},
+		{"a domain", func() { _, err := h.AllocPD(); rig.Must(t, err) }},
 	} {
 		c.grow()
 		after := footprint(h)

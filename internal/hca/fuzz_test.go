@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -48,18 +49,18 @@ func FuzzShard(f *testing.F) {
 // was changed on the way. Every segment is counted once, as received or as
 // dropped, and nothing that is wrong gets further than that.
 func FuzzReceive(f *testing.F) {
-	for choice := range byte(len(userTypes)) {
+	for choice := range byte(len(rig.Types)) {
 		for op := range 256 {
 			if !roce.Opcode(op).Info().Known {
 				continue
 			}
 			v := newVictim(f, &program{b: []byte{choice, 3}})
-			packet := v.packet(roce.Opcode(op), soloPeerPSN, bytes.Repeat([]byte{1}, 8))
-			one, two := v.datagram(packet), v.datagram(packet)
+			packet := v.Packet(roce.Opcode(op), rig.PeerPSN, bytes.Repeat([]byte{1}, 8))
+			one, two := v.Datagram(packet), v.Datagram(packet)
 			f.Add(choice, uint16(0), one.Bytes)
 			f.Add(choice, uint16(len(one.Bytes)), slices.Concat(one.Bytes, two.Bytes))
-			if v.deliver(one); roce.Opcode(op).Service() == services[v.qp.Type()] && v.counters().RcvdPkts != 1 {
-				f.Fatalf("the seed for %v does not arrive: %+v", roce.Opcode(op), v.counters())
+			if v.Deliver(one); roce.Opcode(op).Service() == services[v.QP.Type()] && v.Counters().RcvdPkts != 1 {
+				f.Fatalf("the seed for %v does not arrive: %+v", roce.Opcode(op), v.Counters())
 			}
 		}
 	}
@@ -68,15 +69,15 @@ func FuzzReceive(f *testing.F) {
 			return // more segments than a port delivers
 		}
 		v := newVictim(t, &program{b: []byte{choice, 3, choice & 1, choice & 128}})
-		d := v.sealed(make([]byte, roce.MinSize))
+		d := v.Sealed(make([]byte, roce.MinSize))
 		d.Bytes, d.Stride, d.ID = bytes.Clone(b), int(stride), 0
 		d.IDKnown = !v.hidden
 		segments := uint64(0)
 		for off := 0; off < len(b); segments++ {
 			_, off = d.Segment(off)
 		}
-		v.deliver(d)
-		c := v.counters()
+		v.Deliver(d)
+		c := v.Counters()
 		counted := c.RcvdPkts
 		for _, drop := range []counters.Drop{
 			counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropService, counters.DropPKey, counters.DropQKey,
@@ -186,7 +187,7 @@ func programSeeds(f testing.TB) (seeds [][]byte) {
 // opcode and flow the first few, and whole short conversations.
 func capturedSeeds(f testing.TB) (seeds [][]byte) {
 	names, err := filepath.Glob(capturesGlob)
-	must(f, err)
+	rig.Must(f, err)
 	seen := map[roce.Opcode]int{}
 	for _, name := range names {
 		for _, flow := range loadFlows(f, name) {
@@ -223,7 +224,7 @@ func fuzzPacket(p *roce.Packet, first ib.PSN) []byte {
 	q.RETH.RKey, q.AtomicETH.RKey, q.InvRKey = fuzzKey, fuzzKey, fuzzKey
 	q.RETH.VA &= 0xff8
 	q.AtomicETH.VA &= 0xff8
-	q.DETH.QKey = soloQKey
+	q.DETH.QKey = rig.QKey
 	b := make([]byte, roce.Size(q.BTH.Opcode, len(q.Payload)))
 	q.Build(b)
 	b = b[:len(b)-roce.ICRCLen]

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -17,19 +19,19 @@ import (
 // audience is an adapter with some UD queue pairs and a multicast group. The
 // queue pair of the solo is the first.
 type audience struct {
-	*solo
+	*rig.Solo
 	group netip.Addr
 	qps   []*qp.QP
 }
 
-func newAudience(t testing.TB, n int, c soloConfig) *audience {
+func newAudience(t testing.TB, n int, c rig.SoloConfig) *audience {
 	t.Helper()
-	c.typ = ib.UD
-	a := &audience{solo: newSolo(t, c), group: netip.MustParseAddr("239.77.0.1")}
-	if c.v6 {
+	c.Type = ib.UD
+	a := &audience{Solo: rig.NewSolo(t, c), group: netip.MustParseAddr("239.77.0.1")}
+	if c.V6 {
 		a.group = netip.MustParseAddr("ff0e::77:1")
 	}
-	a.qps = append(a.qps, a.qp)
+	a.qps = append(a.qps, a.QP)
 	for len(a.qps) < n {
 		a.qps = append(a.qps, a.another(ib.UD, ib.RTS))
 	}
@@ -38,13 +40,13 @@ func newAudience(t testing.TB, n int, c soloConfig) *audience {
 
 // another returns a further queue pair.
 func (a *audience) another(typ ib.QPType, to ib.QPState) *qp.QP {
-	a.t.Helper()
-	q, err := a.hca.CreateQP(a.pd, QPConfig{Type: typ, SendCQ: a.cq, RecvCQ: a.cq, Cap: rigCap, SigAll: true})
-	must(a.t, err)
+	a.T.Helper()
+	q, err := a.HCA.CreateQP(a.PD, hca.QPConfig{Type: typ, SendCQ: a.CQ, RecvCQ: a.CQ, Cap: rig.Cap, SigAll: true})
+	rig.Must(a.T, err)
 	for st := ib.INIT; st <= to; st++ {
-		attr := a.attr
+		attr := a.Attr
 		attr.State = st
-		must(a.t, q.Modify(a.now, &attr, walkMask(typ, st)))
+		rig.Must(a.T, q.Modify(a.Now, &attr, rig.WalkMask(typ, st)))
 	}
 	return q
 }
@@ -53,12 +55,12 @@ func (a *audience) gid() ib.GID { return ib.GIDFromAddr(a.group) }
 
 // attach attaches the first n queue pairs to the group.
 func (a *audience) attach(n int) *audience {
-	a.t.Helper()
+	a.T.Helper()
 	for _, q := range a.qps[:n] {
-		added, err := a.hca.AttachMcast(q, a.gid())
-		must(a.t, err)
+		added, err := a.HCA.AttachMcast(q, a.gid())
+		rig.Must(a.T, err)
 		if !added {
-			a.t.Fatalf("QP %v was attached before", q.Num())
+			a.T.Fatalf("QP %v was attached before", q.Num())
 		}
 	}
 	return a
@@ -67,32 +69,32 @@ func (a *audience) attach(n int) *audience {
 // provide posts a receive of n bytes to each queue pair, with its index as
 // ID, one after the other in the region.
 func (a *audience) provide(n int) {
-	a.t.Helper()
+	a.T.Helper()
 	for i, q := range a.qps {
-		_, err := q.PostRecv(ib.RecvWR{WRID: uint64(i), SGList: []ib.SGE{a.sge(i*n, n)}})
-		must(a.t, err)
+		_, err := q.PostRecv(ib.RecvWR{WRID: uint64(i), SGList: []ib.SGE{a.SGE(i*n, n)}})
+		rig.Must(a.T, err)
 	}
 }
 
 // message returns a datagram to the group.
 func (a *audience) message(payload []byte, change func(*roce.Packet)) fabric.Datagram {
-	p := a.packet(roce.UDSendOnlyWithImm, 9, payload)
+	p := a.Packet(roce.UDSendOnlyWithImm, 9, payload)
 	p.BTH.DestQP, p.Imm = ib.QPNMulticast, 0xbeef
 	if change != nil {
 		change(&p)
 	}
-	d := a.datagram(p)
+	d := a.Datagram(p)
 	d.Dst = a.group
-	return a.resealed(d)
+	return a.Resealed(d)
 }
 
 // heard returns the IDs of the receives that were completed, in order.
 func (a *audience) heard() []uint64 {
-	a.t.Helper()
+	a.T.Helper()
 	var ids []uint64
-	for _, c := range a.poll() {
+	for _, c := range a.Poll() {
 		if c.Status != ib.WCSuccess || c.Opcode != ib.WCRecv {
-			a.t.Errorf("completion %+v: %v", c, c.Status)
+			a.T.Errorf("completion %+v: %v", c, c.Status)
 		}
 		ids = append(ids, c.WRID)
 	}
@@ -104,36 +106,36 @@ func (a *audience) heard() []uint64 {
 // each a copy of its own, with the IP header in front, under the key of each.
 func TestV14_MulticastCopies(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
-		a := newAudience(t, 4, soloConfig{v6: v6}).attach(3)
-		must(t, a.qps[2].Modify(a.now, &ib.QPAttr{QKey: 7}, ib.AttrQKey))
+		a := newAudience(t, 4, rig.SoloConfig{V6: v6}).attach(3)
+		rig.Must(t, a.qps[2].Modify(a.Now, &ib.QPAttr{QKey: 7}, ib.AttrQKey))
 		const room = 200
 		a.provide(room)
 		payload := []byte("for everybody who is attached")
 		d := a.message(payload, nil)
-		a.deliver(d)
-		got := a.poll()
+		a.Deliver(d)
+		got := a.Poll()
 		if len(got) != 2 {
 			t.Fatalf("%d completions, want those of the 2 queue pairs with the key: %+v", len(got), got)
 		}
 		for i, wc := range got {
 			want := ib.WC{
 				WRID: uint64(i), Opcode: ib.WCRecv, Flags: ib.WCGRH | ib.WCWithImm, ByteLen: uint32(40 + len(payload)),
-				ImmData: 0xbeef, QPN: a.qps[i].Num(), SrcQP: soloPeerQPN,
+				ImmData: 0xbeef, QPN: a.qps[i].Num(), SrcQP: rig.PeerQPN,
 			}
 			if wc != want {
 				t.Errorf("completion %+v, want %+v", wc, want)
 			}
-			area := a.buf[i*room:][:room]
+			area := a.Buf[i*room:][:room]
 			if !bytes.Equal(area[40:40+len(payload)], payload) || !bytes.Equal(area[36:40], a.group.AsSlice()[len(a.group.AsSlice())-4:]) {
 				t.Errorf("copy %d is % x", i, area[:40+len(payload)])
 			}
 		}
-		c := a.counters()
+		c := a.Counters()
 		if c.Drops[counters.DropQKey] != 1 || c.RcvdPkts != 1 {
 			t.Errorf("one wrong key counts as %d, one packet as %d", c.Drops[counters.DropQKey], c.RcvdPkts)
 		}
-		a.deliver(a.message(payload, nil))
-		if n := a.counters().OutOfBuffer; n != 2 || len(a.poll()) != 0 {
+		a.Deliver(a.message(payload, nil))
+		if n := a.Counters().OutOfBuffer; n != 2 || len(a.Poll()) != 0 {
 			t.Errorf("2 copies without a receive count as %d", n)
 		}
 	}
@@ -150,10 +152,10 @@ func TestV14_MulticastRefused(t *testing.T) {
 		d    func(*audience, *fabric.Datagram)
 	}{
 		{what: "a group that nobody is attached to", drop: counters.DropAddress, d: func(_ *audience, d *fabric.Datagram) { d.Dst = other }},
-		{what: "the number of a queue pair", drop: counters.DropNoQP, p: func(a *audience, p *roce.Packet) { p.BTH.DestQP = a.qp.Num() }},
+		{what: "the number of a queue pair", drop: counters.DropNoQP, p: func(a *audience, p *roce.Packet) { p.BTH.DestQP = a.QP.Num() }},
 		{what: "QP1", drop: counters.DropNoQP, p: func(_ *audience, p *roce.Packet) { p.BTH.DestQP = ib.QPNGSI }},
 		{what: "QP0", drop: counters.DropNoQP, p: func(_ *audience, p *roce.Packet) { p.BTH.DestQP = 0 }},
-		{what: "the number of groups at an address", drop: counters.DropNoQP, d: func(a *audience, d *fabric.Datagram) { d.Dst = a.addr }},
+		{what: "the number of groups at an address", drop: counters.DropNoQP, d: func(a *audience, d *fabric.Datagram) { d.Dst = a.Addr }},
 		{what: "RC", drop: counters.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
 		{what: "an acknowledgement", drop: counters.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.RCAcknowledge }},
 		{what: "CNP", drop: counters.DropService, p: func(_ *audience, p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
@@ -162,7 +164,7 @@ func TestV14_MulticastRefused(t *testing.T) {
 		{what: "version 1", drop: counters.DropMalformed, p: func(_ *audience, p *roce.Packet) { p.BTH.TVer = 1 }},
 		{what: "over the MTU", drop: counters.DropLength, n: 2, p: func(_ *audience, p *roce.Packet) { p.Payload = make([]byte, 5000) }},
 	} {
-		a := newAudience(t, 2, soloConfig{}).attach(2)
+		a := newAudience(t, 2, rig.SoloConfig{}).attach(2)
 		a.provide(300)
 		d := a.message(make([]byte, 16), func(p *roce.Packet) {
 			if c.p != nil {
@@ -171,11 +173,11 @@ func TestV14_MulticastRefused(t *testing.T) {
 		})
 		if c.d != nil {
 			c.d(a, &d)
-			d = a.resealed(d)
+			d = a.Resealed(d)
 		}
-		a.deliver(d)
-		a.wantSilence(c.what, a.out(), ib.RTS)
-		if n := a.counters().Drops[c.drop]; n != max(c.n, 1) {
+		a.Deliver(d)
+		a.WantSilence(c.what, a.Out(), ib.RTS)
+		if n := a.Counters().Drops[c.drop]; n != max(c.n, 1) {
 			t.Errorf("%s: %v counts %d, want %d", c.what, c.drop, n, max(c.n, 1))
 		}
 	}
@@ -183,7 +185,7 @@ func TestV14_MulticastRefused(t *testing.T) {
 
 // TestV14_MulticastDamaged shows that the ICRC is checked, and once.
 func TestV14_MulticastDamaged(t *testing.T) {
-	a := newAudience(t, 2, soloConfig{}).attach(2)
+	a := newAudience(t, 2, rig.SoloConfig{}).attach(2)
 	a.provide(300)
 	for _, spoil := range []func(*fabric.Datagram){
 		func(d *fabric.Datagram) { d.Bytes[len(d.Bytes)-6] ^= 1 },
@@ -191,12 +193,12 @@ func TestV14_MulticastDamaged(t *testing.T) {
 		func(d *fabric.Datagram) { d.ID++ },
 		func(d *fabric.Datagram) { d.Bytes = d.Bytes[:len(d.Bytes)-4] },
 	} {
-		before := a.counters().Drops[counters.DropICRC]
+		before := a.Counters().Drops[counters.DropICRC]
 		d := a.message(make([]byte, 16), nil)
 		spoil(&d)
-		a.deliver(d)
-		a.wantSilence("a damaged packet", a.out(), ib.RTS)
-		if n := a.counters().Drops[counters.DropICRC] - before; n != 1 {
+		a.Deliver(d)
+		a.WantSilence("a damaged packet", a.Out(), ib.RTS)
+		if n := a.Counters().Drops[counters.DropICRC] - before; n != 1 {
 			t.Errorf("a damaged packet counts %d times", n)
 		}
 	}
@@ -204,7 +206,7 @@ func TestV14_MulticastDamaged(t *testing.T) {
 
 // TestMulticastByState shows who of the attached gets a copy.
 func TestMulticastByState(t *testing.T) {
-	a := newAudience(t, 1, soloConfig{})
+	a := newAudience(t, 1, rig.SoloConfig{})
 	for _, st := range []ib.QPState{ib.RESET, ib.INIT, ib.RTR} {
 		a.qps = append(a.qps, a.another(ib.UD, st))
 	}
@@ -213,58 +215,58 @@ func TestMulticastByState(t *testing.T) {
 		if q.State() == ib.RESET {
 			continue
 		}
-		_, err := q.PostRecv(ib.RecvWR{WRID: uint64(i), SGList: []ib.SGE{a.sge(0, 300)}})
-		must(t, err)
+		_, err := q.PostRecv(ib.RecvWR{WRID: uint64(i), SGList: []ib.SGE{a.SGE(0, 300)}})
+		rig.Must(t, err)
 	}
-	a.deliver(a.message(make([]byte, 16), nil))
+	a.Deliver(a.message(make([]byte, 16), nil))
 	if got := a.heard(); !slices.Equal(got, []uint64{0, 3}) {
 		t.Errorf("copies went to %v, want the queue pairs in RTS and RTR, 0 and 3", got)
 	}
-	if n := a.counters().Drops[counters.DropState]; n != 2 {
+	if n := a.Counters().Drops[counters.DropState]; n != 2 {
 		t.Errorf("2 queue pairs that take nothing count as %d", n)
 	}
 }
 
 // TestAttachMcast shows who can be attached to what, and for how long.
 func TestAttachMcast(t *testing.T) {
-	a := newAudience(t, 3, soloConfig{}).attach(2)
+	a := newAudience(t, 3, rig.SoloConfig{}).attach(2)
 	a.provide(300)
-	if added, err := a.hca.AttachMcast(a.qps[1], a.gid()); added || err != nil {
+	if added, err := a.HCA.AttachMcast(a.qps[1], a.gid()); added || err != nil {
 		t.Errorf("attached twice: added %v, %v", added, err)
 	}
 	rc := a.another(ib.RC, ib.INIT)
 	for what, call := range map[string]func() error{
-		"an RC queue pair": func() error { _, err := a.hca.AttachMcast(rc, a.gid()); return err },
-		"an address":       func() error { _, err := a.hca.AttachMcast(a.qp, ib.GIDFromAddr(a.peer)); return err },
-		"no GID":           func() error { _, err := a.hca.AttachMcast(a.qp, ib.GID{}); return err },
-		"not attached":     func() error { return a.hca.DetachMcast(a.qps[2], a.gid()) },
-		"another group":    func() error { return a.hca.DetachMcast(a.qp, ib.GID{0xff, 0x0e, 15: 1}) },
-		"detach RC":        func() error { return a.hca.DetachMcast(rc, a.gid()) },
+		"an RC queue pair": func() error { _, err := a.HCA.AttachMcast(rc, a.gid()); return err },
+		"an address":       func() error { _, err := a.HCA.AttachMcast(a.QP, ib.GIDFromAddr(a.Peer)); return err },
+		"no GID":           func() error { _, err := a.HCA.AttachMcast(a.QP, ib.GID{}); return err },
+		"not attached":     func() error { return a.HCA.DetachMcast(a.qps[2], a.gid()) },
+		"another group":    func() error { return a.HCA.DetachMcast(a.QP, ib.GID{0xff, 0x0e, 15: 1}) },
+		"detach RC":        func() error { return a.HCA.DetachMcast(rc, a.gid()) },
 	} {
 		if err := call(); !errors.Is(err, ib.EINVAL) {
 			t.Errorf("%s: %v, want EINVAL", what, err)
 		}
 	}
-	must(t, a.hca.DetachMcast(a.qp, a.gid()))
-	a.deliver(a.message(nil, nil))
+	rig.Must(t, a.HCA.DetachMcast(a.QP, a.gid()))
+	a.Deliver(a.message(nil, nil))
 	if got := a.heard(); !slices.Equal(got, []uint64{1}) {
 		t.Errorf("copies went to %v, want 1: it was attached once, 0 was detached", got)
 	}
-	a.hca.DestroyQP(a.pd, a.qps[1])
-	if n := len(a.hca.shard.mcast.groups) + a.hca.shard.mcast.attached; n != 0 {
+	a.HCA.DestroyQP(a.PD, a.qps[1])
+	if n := a.HCA.Shard().Attachments(); n != 0 {
 		t.Errorf("%d attachments are left of a queue pair that was destroyed", n)
 	}
-	a.deliver(a.message(nil, nil))
-	if n := a.counters().Drops[counters.DropAddress]; n != 1 || len(a.poll()) != 0 {
+	a.Deliver(a.message(nil, nil))
+	if n := a.Counters().Drops[counters.DropAddress]; n != 1 || len(a.Poll()) != 0 {
 		t.Errorf("a message to a group that nobody is left in counts as %d", n)
 	}
 }
 
 // TestMulticastIsBounded reaches each of the limits.
 func TestMulticastIsBounded(t *testing.T) {
-	l := DefaultLimits()
+	l := hca.DefaultLimits()
 	l.MaxMcastGrp, l.MaxMcastQPAttach, l.MaxTotalMcastQPAttach = 3, 2, 5
-	a := newAudience(t, 3, soloConfig{hca: Config{Limits: l}})
+	a := newAudience(t, 3, rig.SoloConfig{HCA: hca.Config{Limits: l}})
 	group := func(n byte) ib.GID { return ib.GIDFromAddr(netip.AddrFrom4([4]byte{239, 0, 0, n})) }
 	for i, c := range []struct {
 		qp, group int
@@ -281,20 +283,20 @@ func TestMulticastIsBounded(t *testing.T) {
 		{1, 2, nil, "as many attachments as may be"},
 		{1, 3, ib.ENOMEM, "over the attachments of all groups"},
 	} {
-		_, err := a.hca.AttachMcast(a.qps[c.qp], group(byte(c.group)))
+		_, err := a.HCA.AttachMcast(a.qps[c.qp], group(byte(c.group)))
 		if !errors.Is(err, c.err) {
 			t.Errorf("step %d, %s: %v, want %v", i, c.why, err, c.err)
 		}
 	}
 	want := []netip.Addr{group(1).Addr(), group(2).Addr(), group(3).Addr()}
-	if left := a.hca.LeaveGroups(a.qps[0]); !slices.Equal(left, want) {
+	if left := a.HCA.LeaveGroups(a.qps[0]); !slices.Equal(left, want) {
 		t.Errorf("left %v, want %v", left, want)
 	}
-	if left := a.hca.LeaveGroups(a.qps[0]); len(left) != 0 {
+	if left := a.HCA.LeaveGroups(a.qps[0]); len(left) != 0 {
 		t.Errorf("left %v again", left)
 	}
 	for _, g := range []byte{2, 5} {
-		if _, err := a.hca.AttachMcast(a.qps[2], group(g)); err != nil {
+		if _, err := a.HCA.AttachMcast(a.qps[2], group(g)); err != nil {
 			t.Errorf("in the place of one that left: %v", err)
 		}
 	}
@@ -303,40 +305,40 @@ func TestMulticastIsBounded(t *testing.T) {
 // TestV14_MulticastSent sends to a group from one adapter to another, by an
 // address handle, and counts allocations: in steady state there are none.
 func TestV14_MulticastSent(t *testing.T) {
-	r := newRig(t, ib.UD, rigCap)
-	a, b := r.side[0], r.side[1]
-	for i := range r.side {
-		attr := r.attrs(i, ib.MTU1024)
-		attr.QKey = soloQKey
-		r.walk(i, attr, ib.RTS)
+	r := rig.New(t, ib.UD, rig.Cap)
+	a, b := r.Sides[0], r.Sides[1]
+	for i := range r.Sides {
+		attr := r.Attrs(i, ib.MTU1024)
+		attr.QKey = rig.QKey
+		r.Walk(i, attr, ib.RTS)
 	}
 	gid := ib.GIDFromAddr(netip.MustParseAddr("239.77.0.1"))
-	_, err := b.hca.AttachMcast(b.qp, gid)
-	must(t, err)
-	h, err := a.pd.CreateAH(&ib.AHAttr{DGID: gid, HopLimit: 64, Port: 1})
-	must(t, err)
-	f := &flight{rig: r}
-	f.wr = ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{a.sge(0, 64)}, AH: h, RemoteQPN: ib.QPNMulticast, RemoteQKey: soloQKey}
-	f.recv = ib.RecvWR{SGList: []ib.SGE{b.sge(0, 104)}}
-	fill(a.buf[:64], 5)
-	f.trip()
-	if wc := f.wcs[0]; wc.SrcQP != a.qp.Num() || wc.ByteLen != 104 {
+	_, err := b.HCA.AttachMcast(b.QP, gid)
+	rig.Must(t, err)
+	h, err := a.PD.CreateAH(&ib.AHAttr{DGID: gid, HopLimit: 64, Port: 1})
+	rig.Must(t, err)
+	f := &rig.Flight{Rig: r}
+	f.WR = ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{a.SGE(0, 64)}, AH: h, RemoteQPN: ib.QPNMulticast, RemoteQKey: rig.QKey}
+	f.Recv = ib.RecvWR{SGList: []ib.SGE{b.SGE(0, 104)}}
+	rig.Fill(a.Buf[:64], 5)
+	f.Trip()
+	if wc := f.WCs[0]; wc.SrcQP != a.QP.Num() || wc.ByteLen != 104 {
 		t.Errorf("the receive completes with %+v", wc)
 	}
-	if !bytes.Equal(b.buf[40:104], a.buf[:64]) || !bytes.Equal(b.buf[36:40], []byte{239, 77, 0, 1}) {
-		t.Errorf("what arrived is % x", b.buf[:104])
+	if !bytes.Equal(b.Buf[40:104], a.Buf[:64]) || !bytes.Equal(b.Buf[36:40], []byte{239, 77, 0, 1}) {
+		t.Errorf("what arrived is % x", b.Buf[:104])
 	}
 	for range 64 { // rings and tables reach their sizes
-		f.trip()
+		f.Trip()
 	}
-	if n := testing.AllocsPerRun(100, f.trip); n != 0 {
+	if n := testing.AllocsPerRun(100, f.Trip); n != 0 {
 		t.Errorf("%g allocations per message, want none", n)
 	}
 	for what, av := range map[string]ib.AHAttr{
 		"the other family": {DGID: ib.GID{0xff, 0x0e, 15: 1}, HopLimit: 64, Port: 1},
 		"hop limit 0":      {DGID: gid, Port: 1},
 	} {
-		if _, err := a.pd.CreateAH(&av); !errors.Is(err, ib.EINVAL) {
+		if _, err := a.PD.CreateAH(&av); !errors.Is(err, ib.EINVAL) {
 			t.Errorf("an address handle of a group with %s: %v, want EINVAL", what, err)
 		}
 	}
@@ -347,7 +349,7 @@ func TestV14_MulticastSent(t *testing.T) {
 func FuzzMcast(f *testing.F) {
 	good := roce.Packet{
 		BTH:  roce.BTH{Opcode: roce.UDSendOnlyWithImm, PKey: ib.PKeyDefault, DestQP: ib.QPNMulticast},
-		DETH: roce.DETH{QKey: soloQKey, SrcQP: 5}, Payload: []byte("seventeen bytes.."),
+		DETH: roce.DETH{QKey: rig.QKey, SrcQP: 5}, Payload: []byte("seventeen bytes.."),
 	}
 	for _, op := range []roce.Opcode{roce.UDSendOnly, roce.UDSendOnlyWithImm, roce.RCSendOnly, roce.RCAcknowledge, roce.CNP} {
 		good.BTH.Opcode = op
@@ -358,24 +360,24 @@ func FuzzMcast(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, v6 bool) {
 		const room, guard = 300, 0xA5
-		a := newAudience(t, 2, soloConfig{v6: v6}).attach(2)
+		a := newAudience(t, 2, rig.SoloConfig{V6: v6}).attach(2)
 		a.provide(room)
-		rest := a.buf[2*room:]
+		rest := a.Buf[2*room:]
 		for i := range rest {
 			rest[i] = guard
 		}
 		if len(b) < roce.MinSize {
 			b = append(b, make([]byte, roce.MinSize-len(b))...)
 		}
-		d := a.sealed(bytes.Clone(b))
+		d := a.Sealed(bytes.Clone(b))
 		d.Dst = a.group
-		a.deliver(a.resealed(d))
+		a.Deliver(a.Resealed(d))
 		if got := a.heard(); len(got) > 2 || len(got) == 2 && got[0] == got[1] {
 			t.Errorf("receives %v are complete", got)
 		}
 		if slices.ContainsFunc(rest, func(c byte) bool { return c != guard }) {
 			t.Error("bytes beyond the receives have changed")
 		}
-		a.wantSilence("a message to a group", a.out(), ib.RTS)
+		a.WantSilence("a message to a group", a.Out(), ib.RTS)
 	})
 }

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
@@ -78,10 +79,10 @@ func (p *program) run(v *victim) {
 		case stepDamaged:
 			v.stepDamaged(p)
 		case stepWait:
-			v.advance(v.now.Add(time.Microsecond << (p.byte() & 31)))
+			v.advance(v.Now.Add(time.Microsecond << (p.byte() & 31)))
 		case stepTimer:
-			if d := v.hca.Shard().Deadline(); d != clock.Never {
-				v.advance(max(v.now, d))
+			if d := v.HCA.Shard().Deadline(); d != clock.Never {
+				v.advance(max(v.Now, d))
 			}
 		case stepSend:
 			v.stepSend(p)
@@ -91,9 +92,9 @@ func (p *program) run(v *victim) {
 			v.stepModify(p, i == stepMove)
 		case stepHold:
 			arg := p.byte()
-			v.hold, v.batch = arg&1 != 0, v.roomy
+			v.hold, v.Batch = arg&1 != 0, v.roomy
 			if arg&2 != 0 {
-				v.batch = v.tight
+				v.Batch = v.tight
 			}
 		case stepRegion:
 			v.toggle()
@@ -109,12 +110,12 @@ func (p *program) run(v *victim) {
 // is too short for a packet arrives as it is.
 func (v *victim) arrive(b []byte) {
 	if len(b) < roce.MinSize {
-		d := v.sealed(make([]byte, roce.MinSize))
+		d := v.Sealed(make([]byte, roce.MinSize))
 		d.Bytes = d.Bytes[:len(b)]
 		v.deliverWire(d)
 		return
 	}
-	v.deliverWire(v.sealed(b))
+	v.deliverWire(v.Sealed(b))
 }
 
 // stepPacket delivers packets of one opcode with consecutive PSNs, merged
@@ -136,7 +137,7 @@ func (v *victim) stepPacket(p *program) {
 		case 4:
 			out = append(out, make([]byte, p.byte()&7)...)
 		}
-		d := v.sealed(out)
+		d := v.Sealed(out)
 		if how&15 == 5 { // somebody else sends it
 			d.Src = d.Src.Next()
 			roce.Seal(out, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(out)).WithID(d.ID))
@@ -149,7 +150,7 @@ func (v *victim) stepPacket(p *program) {
 		q.BTH.PSN = q.BTH.PSN.Next()
 	}
 	if all != nil {
-		d := v.sealed(make([]byte, roce.MinSize)) // for its addresses
+		d := v.Sealed(make([]byte, roce.MinSize)) // for its addresses
 		d.ID, d.Bytes, d.Stride = d.ID-uint16(count), all, len(all)/count
 		v.deliverWire(d)
 		v.last.Bytes = nil
@@ -161,7 +162,7 @@ func (v *victim) stepPacket(p *program) {
 func (v *victim) build(p *program) (q roce.Packet, count int) {
 	op, dpsn, where, size, flags, syndrome, value := roce.Opcode(p.byte()), p.byte(), p.byte(), p.byte(), p.byte(), p.byte(), p.byte()
 	info := op.Info()
-	a := v.qp.Query()
+	a := v.QP.Query()
 	base := a.RQPSN
 	if info.Flags&roce.FlagResponse != 0 {
 		base = a.SQPSN.Add(uint32(-(int(value) & 15)))
@@ -170,7 +171,7 @@ func (v *victim) build(p *program) (q roce.Packet, count int) {
 	if info.Known && info.Payload == roce.PayloadNone {
 		payload = nil
 	}
-	q = v.packet(op, base.Add(uint32(int8(dpsn))).Value(), payload)
+	q = v.Packet(op, base.Add(uint32(int8(dpsn))).Value(), payload)
 	q.RETH.RKey, q.RETH.VA = v.target(where)
 	q.AtomicETH = roce.AtomicETH{VA: q.RETH.VA, RKey: q.RETH.RKey, SwapAdd: uint64(value), Compare: uint64(syndrome)}
 	q.InvRKey, q.Imm, q.AtomicAck = q.RETH.RKey, uint32(value), uint64(value)
@@ -193,7 +194,7 @@ func (v *victim) build(p *program) (q roce.Packet, count int) {
 // payload returns as many bytes as the low bits of a code say: around the
 // path MTU, or few.
 func (v *victim) payload(code byte) []byte {
-	mtu := max(256, v.qp.Query().PathMTU.Bytes())
+	mtu := max(256, v.QP.Query().PathMTU.Bytes())
 	n := []int{mtu, 0, 1, 4, 8, mtu - 1, mtu + 1, mtu / 2, 24, 3, mtu, mtu, 16, mtu * 2, 5, 256}[code&15]
 	return bytes.Repeat([]byte{code | 1}, n)
 }
@@ -201,7 +202,7 @@ func (v *victim) payload(code byte) []byte {
 // length returns a DMA length: what the payload has, or some packets, or far
 // too much.
 func (v *victim) length(code, value byte) uint32 {
-	mtu := uint32(max(256, v.qp.Query().PathMTU.Bytes()))
+	mtu := uint32(max(256, v.QP.Query().PathMTU.Bytes()))
 	switch code >> 4 {
 	case 0, 1, 2, 3:
 		return uint32(len(v.payload(code)))
@@ -242,17 +243,17 @@ func (v *victim) aim(b []byte) []byte {
 	if p.Parse(b) != roce.FaultNone {
 		return b
 	}
-	base := v.attr.RQPSN
+	base := v.Attr.RQPSN
 	if p.Info.Flags&roce.FlagResponse != 0 {
-		base = v.attr.SQPSN
+		base = v.Attr.SQPSN
 	}
-	p.BTH.DestQP = v.qp.Num()
+	p.BTH.DestQP = v.QP.Num()
 	p.BTH.PSN = base.Add(p.BTH.PSN.Value())
 	if p.BTH.PKey&1 == 1 {
 		p.BTH.PKey = ib.PKeyDefault
 	}
-	if p.DETH.QKey == soloQKey {
-		p.DETH.QKey = v.attr.QKey
+	if p.DETH.QKey == rig.QKey {
+		p.DETH.QKey = v.Attr.QKey
 	}
 	for _, key := range []*ib.RKey{&p.RETH.RKey, &p.AtomicETH.RKey, &p.InvRKey} {
 		if *key == fuzzKey {
@@ -275,7 +276,7 @@ func (v *victim) aim(b []byte) []byte {
 // legal but for one accident.
 func (v *victim) stepMessage(p *program) {
 	kind, size, where, accident := p.byte(), p.byte(), p.byte(), p.byte()
-	mtu := max(256, v.qp.Query().PathMTU.Bytes())
+	mtu := max(256, v.QP.Query().PathMTU.Bytes())
 	n := []int{0, 1, mtu, mtu + 1, 3 * mtu, 4 * mtu, 100, 8}[size&7]
 	ops := [][4]roce.Opcode{
 		{roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLast, roce.RCSendOnly},
@@ -284,7 +285,7 @@ func (v *victim) stepMessage(p *program) {
 		{roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLastWithInvalidate, roce.RCSendOnlyWithInvalidate},
 	}[kind&3]
 	var list []roce.Packet
-	psn := v.qp.Query().RQPSN.Value()
+	psn := v.QP.Query().RQPSN.Value()
 	for off := 0; off == 0 || off < n; off += mtu {
 		part := bytes.Repeat([]byte{kind | 1}, min(n-off, mtu))
 		i := 1
@@ -297,12 +298,12 @@ func (v *victim) stepMessage(p *program) {
 			i = 2
 		}
 		op := ops[i]
-		if v.qp.Type() == ib.UC {
+		if v.QP.Type() == ib.UC {
 			op |= roce.UCSendFirst
 		} else if v.handle != 0 {
 			op = roce.UDSendOnly + roce.Opcode(kind>>2&1)
 		}
-		q := v.packet(op, psn+uint32(len(list)), part)
+		q := v.Packet(op, psn+uint32(len(list)), part)
 		q.RETH.RKey, q.RETH.VA = v.target(where)
 		q.RETH.Length, q.InvRKey = uint32(n), v.keys[regionOpen]
 		list = append(list, q)
@@ -319,7 +320,7 @@ func (v *victim) stepMessage(p *program) {
 		list[at].RETH.Length++
 	}
 	for i := range list {
-		v.deliverWire(v.datagram(list[i]))
+		v.deliverWire(v.Datagram(list[i]))
 		if accident&7 == 5 && i == at {
 			v.toggle() // the region goes in the middle
 		}
@@ -329,13 +330,13 @@ func (v *victim) stepMessage(p *program) {
 // stepPoll takes the completions, or asks for an event, or resizes the CQ,
 // which fails when entries wait that would not fit.
 func (v *victim) stepPoll(what byte) {
-	switch waiting := v.cq.Pending(); what & 3 {
+	switch waiting := v.CQ.Pending(); what & 3 {
 	case 1:
-		v.cq.Arm(what&4 != 0)
+		v.CQ.Arm(what&4 != 0)
 	case 2:
-		err := v.hca.ResizeCQ(v.cq, uint32(what))
-		if n := v.cq.Pending(); n != waiting || err != nil && int(what) >= waiting || err == nil && int(v.cq.Cap()) < waiting {
-			v.t.Fatalf("a CQ with %d entries waiting is resized to %d: %v; %d wait", waiting, what, err, n)
+		err := v.HCA.ResizeCQ(v.CQ, uint32(what))
+		if n := v.CQ.Pending(); n != waiting || err != nil && int(what) >= waiting || err == nil && int(v.CQ.Cap()) < waiting {
+			v.T.Fatalf("a CQ with %d entries waiting is resized to %d: %v; %d wait", waiting, what, err, n)
 		}
 	default:
 		v.reap()
@@ -361,9 +362,9 @@ func (v *victim) stepAnswer(p *program) {
 	case roce.KindReadRequest:
 		list = v.readResponses(psn, int(min(q.RETH.Length, 8<<10)))
 	case roce.KindCompareSwap, roce.KindFetchAdd:
-		list = append(list, v.answer(roce.RCAtomicAcknowledge, psn, 0, nil))
+		list = append(list, v.Answer(roce.RCAtomicAcknowledge, psn, 0, nil))
 	default:
-		list = append(list, v.ackTo(psn, 0))
+		list = append(list, v.AckTo(psn, 0))
 	}
 	at := int(msn) % len(list)
 	switch which >> 5 {
@@ -378,13 +379,13 @@ func (v *victim) stepAnswer(p *program) {
 	}
 	for i := range list {
 		list[i].AETH = roce.AETH{Syndrome: roce.Syndrome(syndrome), MSN: ib.MSN(msn)}
-		v.deliverWire(v.datagram(list[i]))
+		v.deliverWire(v.Datagram(list[i]))
 	}
 }
 
 // readResponses returns the responses to a READ of n bytes.
 func (v *victim) readResponses(psn uint32, n int) (list []roce.Packet) {
-	mtu := max(256, v.qp.Query().PathMTU.Bytes())
+	mtu := max(256, v.QP.Query().PathMTU.Bytes())
 	for first := true; first || n > 0; first = false {
 		part := min(n, mtu)
 		n -= part
@@ -397,7 +398,7 @@ func (v *victim) readResponses(psn uint32, n int) (list []roce.Packet) {
 		case n == 0:
 			op = roce.RCRDMAReadResponseLast
 		}
-		list = append(list, v.answer(op, psn+uint32(len(list)), 0, bytes.Repeat([]byte{0x77}, part)))
+		list = append(list, v.Answer(op, psn+uint32(len(list)), 0, bytes.Repeat([]byte{0x77}, part)))
 	}
 	return list
 }
@@ -414,11 +415,11 @@ func (v *victim) stepDamaged(p *program) {
 	}
 	d.Bytes = bytes.Clone(d.Bytes)
 	d.Bytes[at%len(d.Bytes)] ^= flip
-	before, attr := v.counters(), v.qp.Query()
+	before, attr := v.Counters(), v.QP.Query()
 	v.arrivals++
-	v.deliver(d)
-	if after := v.counters(); !v.hidden && (after.RcvdPkts != before.RcvdPkts || v.qp.Query() != attr) {
-		v.t.Fatalf("a packet with byte %d changed by %#x has an effect: %+v, before %+v", at%len(d.Bytes), flip, after, before)
+	v.Deliver(d)
+	if after := v.Counters(); !v.hidden && (after.RcvdPkts != before.RcvdPkts || v.QP.Query() != attr) {
+		v.T.Fatalf("a packet with byte %d changed by %#x has an effect: %+v, before %+v", at%len(d.Bytes), flip, after, before)
 	}
 }
 
@@ -432,7 +433,7 @@ func (v *victim) stepSend(p *program) {
 	n := []int{8, 0, 1, 256, 300, 384, 64, 383}[size&7]
 	wr := ib.SendWR{
 		WRID: id, Opcode: kinds[op&7], SGList: []ib.SGE{v.slot(id, n, size&0xf8 == 0xf8)}, RKey: ib.RKey(where), RemoteAddr: uint64(where) << 8,
-		Flags: ib.SendFlags(flags & 7), AH: v.handle, RemoteQPN: soloPeerQPN, RemoteQKey: soloQKey, CompareAdd: uint64(size), ImmData: uint32(flags),
+		Flags: ib.SendFlags(flags & 7), AH: v.handle, RemoteQPN: rig.PeerQPN, RemoteQKey: rig.QKey, CompareAdd: uint64(size), ImmData: uint32(flags),
 	}
 	if op&16 != 0 {
 		wr.SGList, wr.Flags, wr.InlineData = nil, wr.Flags|ib.SendInline, make([]byte, n)
@@ -440,11 +441,11 @@ func (v *victim) stepSend(p *program) {
 	if op&32 != 0 && where&1 != 0 {
 		wr.AH += 1 << 24 // a handle that is gone
 	}
-	if _, err := v.qp.PostSend(wr); err == nil {
+	if _, err := v.QP.PostSend(wr); err == nil {
 		v.nextID++
 		v.sends = append(v.sends, posted{id: id, unsignaled: v.unsig && wr.Flags&ib.SendSignaled == 0})
 	}
-	v.hca.Shard().RingDoorbell(v.qp)
+	v.HCA.Shard().RingDoorbell(v.QP)
 }
 
 // slot returns an element of n bytes of the inbox, with a bad lkey if asked.
@@ -463,54 +464,54 @@ func (v *victim) stepRecv(p *program) {
 	n := []int{300, 384, 0, 41, 256, 40, 48, 384}[size&7]
 	wr := ib.RecvWR{WRID: id, SGList: []ib.SGE{v.slot(id, n, size&0xf0 == 0xf0)}}
 	var err error
-	if v.srq != nil {
-		err = v.srq.PostRecv(&wr)
+	if v.SRQ != nil {
+		err = v.SRQ.PostRecv(&wr)
 	} else {
-		_, err = v.qp.PostRecv(wr)
+		_, err = v.QP.PostRecv(wr)
 	}
 	if err == nil {
 		v.nextID++
 		v.recvs = append(v.recvs, posted{id: id})
 	}
-	v.hca.Shard().RingDoorbell(v.qp)
+	v.HCA.Shard().RingDoorbell(v.QP)
 }
 
 // stepModify makes a modify call: a legal one, or one with any mask. A call
 // that is refused changes nothing (V9).
 func (v *victim) stepModify(p *program, legal bool) {
 	to, what := ib.QPState(p.byte()%(ib.NumQPStates+1)), p.byte()
-	from := v.qp.State()
-	need, may, _ := qp.Transition(v.qp.Type(), from, to)
+	from := v.QP.State()
+	need, may, _ := qp.Transition(v.QP.Type(), from, to)
 	mask := ib.AttrMask(uint32(p.uint16())<<16|uint32(p.uint16())) & ib.AttrAll
 	if legal {
 		mask = need | may&mask&^(ib.AttrAltPath|ib.AttrCap|ib.AttrCurState) | ib.AttrState
 	}
 	a := v.variant(what)
 	a.State, a.CurState = to, from
-	before := v.qp.Query()
-	err := v.qp.Modify(v.now, &a, mask)
-	v.hca.Shard().Arm(v.qp)
+	before := v.QP.Query()
+	err := v.QP.Modify(v.Now, &a, mask)
+	v.HCA.Shard().Arm(v.QP)
 	if err != nil {
-		if v.qp.Query() != before {
-			v.t.Fatalf("a refused modify (%v) changes %+v to %+v", err, before, v.qp.Query())
+		if v.QP.Query() != before {
+			v.T.Fatalf("a refused modify (%v) changes %+v to %+v", err, before, v.QP.Query())
 		}
 		return
 	}
 	if mask&ib.AttrState != 0 && to == ib.RESET {
 		v.sends, v.sent = nil, nil
 		v.recvs.lose()
-		if v.srq == nil {
+		if v.SRQ == nil {
 			v.recvs = nil
 		}
 	}
 	if mask&ib.AttrAV != 0 {
-		v.peer = a.AV.DGID.Addr()
+		v.Peer = a.AV.DGID.Addr()
 	}
 }
 
 // variant returns the attributes of the connection with some changed.
 func (v *victim) variant(code byte) ib.QPAttr {
-	a := v.attr
+	a := v.Attr
 	a.AltAV, a.AltPort = a.AV, 1
 	switch code & 15 {
 	case 1:
@@ -524,7 +525,7 @@ func (v *victim) variant(code byte) ib.QPAttr {
 	case 5:
 		a.AccessFlags = ib.Access(code>>4) &^ ib.AccessMWBind
 	case 6:
-		a.AV.DGID = ib.GIDFromAddr(v.peer.Next())
+		a.AV.DGID = ib.GIDFromAddr(v.Peer.Next())
 	case 7:
 		a.DestQPN, a.MinRNRTimer = ib.QPN(code), code>>3
 	case 8:

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
@@ -82,10 +83,10 @@ type flowKey struct {
 func loadFlows(t testing.TB, name string) []*flow {
 	t.Helper()
 	file, err := os.Open(name)
-	must(t, err)
+	rig.Must(t, err)
 	defer file.Close()
 	r, err := pcapfile.NewReader(file)
-	must(t, err)
+	rig.Must(t, err)
 	sides := map[flowKey]map[netip.Addr]*flow{} // by responder
 	var all []*flow
 	var start int64
@@ -94,7 +95,7 @@ func loadFlows(t testing.TB, name string) []*flow {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		must(t, err)
+		rig.Must(t, err)
 		var c captured
 		if f := c.p.Parse(bytes.Clone(p.Payload)); f != roce.FaultNone {
 			t.Fatalf("%s record %d: %v", name, p.Record, f)
@@ -212,13 +213,13 @@ func (f *flow) scenario() scenario {
 
 // open makes an adapter with a queue pair that stands where the responder of
 // the flow stood.
-func (f *flow) open(t testing.TB) *solo {
+func (f *flow) open(t testing.TB) *rig.Solo {
 	t.Helper()
 	sc := f.scenario()
 	typ := map[roce.Service]ib.QPType{roce.ServiceRC: ib.RC, roce.ServiceUC: ib.UC, roce.ServiceUD: ib.UD}[f.service]
-	s := newSolo(t, soloConfig{
-		typ: typ, addr: f.dst, peer: f.src, state: ib.INIT, mtu: f.mtu(),
-		attr: func(a *ib.QPAttr) {
+	s := rig.NewSolo(t, rig.SoloConfig{
+		Type: typ, Addr: f.dst, Peer: f.src, State: ib.INIT, MTU: f.mtu(),
+		Attr: func(a *ib.QPAttr) {
 			a.RQPSN = f.firstPSN()
 			if sc.rqPSN != 0 {
 				a.RQPSN = ib.NewPSN(sc.rqPSN)
@@ -236,15 +237,15 @@ func (f *flow) open(t testing.TB) *solo {
 	f.rnrLeft = map[ib.PSN]int{}
 	for i := range f.answers {
 		if a := &f.answers[i]; a.aeth && a.syndrome.IsRNR() {
-			s.attr.MinRNRTimer = a.syndrome.Value()
+			s.Attr.MinRNRTimer = a.syndrome.Value()
 			f.rnrLeft[a.psn]++
 		}
 	}
 	f.finishWalk(s, sc.left)
 	f.inbox = make([]byte, 128<<10)
 	var err error
-	f.inboxMR, err = s.pd.RegMR(memory.RegionConfig{Buf: f.inbox, Access: ib.AccessLocalWrite})
-	must(t, err)
+	f.inboxMR, err = s.PD.RegMR(memory.RegionConfig{Buf: f.inbox, Access: ib.AccessLocalWrite})
+	rig.Must(t, err)
 	f.register(t, s)
 	f.remember(t)
 	return s
@@ -252,23 +253,23 @@ func (f *flow) open(t testing.TB) *solo {
 
 // finishWalk takes the queue pair, which is in INIT, to where the scenario
 // left it.
-func (f *flow) finishWalk(s *solo, left string) {
+func (f *flow) finishWalk(s *rig.Solo, left string) {
 	switch left {
 	case "INIT":
 		return
 	case "RESET":
-		s.modify(ib.RESET)
+		s.Modify(ib.RESET)
 		return
 	case "ERR":
-		s.modify(ib.ERR)
+		s.Modify(ib.ERR)
 		return
 	case "destroyed":
-		s.hca.DestroyQP(s.pd, s.qp)
+		s.HCA.DestroyQP(s.PD, s.QP)
 		return
 	}
 	for st := ib.RTR; st <= ib.RTS; st++ {
-		s.attr.State = st
-		must(s.t, s.qp.Modify(s.now, &s.attr, walkMask(s.qp.Type(), st)))
+		s.Attr.State = st
+		rig.Must(s.T, s.QP.Modify(s.Now, &s.Attr, rig.WalkMask(s.QP.Type(), st)))
 		if left == st.String() {
 			return
 		}
@@ -323,7 +324,7 @@ func reach(p *roce.Packet) (key ib.RKey, va, n uint64) {
 
 // register makes a region for every rkey that Linux accepted, as long as the
 // ranges that it accepted. A key that it refused always is none of ours.
-func (f *flow) register(t testing.TB, s *solo) {
+func (f *flow) register(t testing.TB, s *rig.Solo) {
 	t.Helper()
 	sc := f.scenario()
 	type span struct{ lo, hi uint64 }
@@ -354,10 +355,10 @@ func (f *flow) register(t testing.TB, s *solo) {
 			access = anyAccess
 		}
 		buf := make([]byte, sp.hi-sp.lo)
-		mr, err := s.pd.RegMR(memory.RegionConfig{
+		mr, err := s.PD.RegMR(memory.RegionConfig{
 			Buf: buf, IOVA: sp.lo, Access: access, Invalidatable: invalidatable[key],
 		})
-		must(t, err)
+		rig.Must(t, err)
 		f.regions[key] = &replayRegion{mr, buf, make([]bool, len(buf))}
 	}
 }

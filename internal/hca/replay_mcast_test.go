@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
@@ -30,11 +31,11 @@ func TestV14_MulticastOfLinux(t *testing.T) {
 				t.Fatalf("the capture has %d packets, not 3", len(all))
 			}
 			to := netip.MustParseAddr(group)
-			c := soloConfig{addr: netip.MustParseAddr("10.77.0.2"), peer: all[0].Src, v6: to.Is6()}
-			if c.v6 {
-				c.addr = netip.MustParseAddr(serverHost6)
+			c := rig.SoloConfig{Addr: netip.MustParseAddr("10.77.0.2"), Peer: all[0].Src, V6: to.Is6()}
+			if c.V6 {
+				c.Addr = netip.MustParseAddr(serverHost6)
 			}
-			c.attr = func(a *ib.QPAttr) { a.QKey = parsed(t, all[0]).DETH.QKey }
+			c.Attr = func(a *ib.QPAttr) { a.QKey = parsed(t, all[0]).DETH.QKey }
 			a := newAudience(t, 1, c)
 			a.group = to
 			a.attach(1)
@@ -49,17 +50,17 @@ func TestV14_MulticastOfLinux(t *testing.T) {
 func multicastOf(t *testing.T, name string) []*pcapfile.Packet {
 	t.Helper()
 	file, err := os.Open(name)
-	must(t, err)
-	defer func() { must(t, file.Close()) }()
+	rig.Must(t, err)
+	defer func() { rig.Must(t, file.Close()) }()
 	r, err := pcapfile.NewReader(file)
-	must(t, err)
+	rig.Must(t, err)
 	var all []*pcapfile.Packet
 	for {
 		p, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		must(t, err)
+		rig.Must(t, err)
 		if p.Dst.IsMulticast() {
 			own := *p // the reader's is valid until the next
 			own.IP, own.Payload = bytes.Clone(p.IP), bytes.Clone(p.Payload)
@@ -79,7 +80,7 @@ func parsed(t testing.TB, p *pcapfile.Packet) (q roce.Packet) {
 // replayMcast delivers a packet, once as a port that sees IP headers does and
 // once as one that does not.
 func (a *audience) replayMcast(id uint64, c *pcapfile.Packet) {
-	t := a.t
+	t := a.T
 	t.Helper()
 	want := parsed(t, c)
 	d := fabric.Datagram{
@@ -92,13 +93,13 @@ func (a *audience) replayMcast(id uint64, c *pcapfile.Packet) {
 	}
 	for _, seen := range []bool{true, false} {
 		d.IDKnown = seen
-		a.recv(id, 40+1024)
-		a.deliver(d)
-		got := a.poll()
+		a.Recv(id, 40+1024)
+		a.Deliver(d)
+		got := a.Poll()
 		if len(got) != 1 || got[0].WRID != id || got[0].Status != ib.WCSuccess || got[0].SrcQP != want.DETH.SrcQP || got[0].ImmData != want.Imm {
-			t.Fatalf("packet %d, header seen %t: completions %+v; counters %+v", id, seen, got, a.counters())
+			t.Fatalf("packet %d, header seen %t: completions %+v; counters %+v", id, seen, got, a.Counters())
 		}
-		area := a.buf[32<<10:][:got[0].ByteLen]
+		area := a.Buf[32<<10:][:got[0].ByteLen]
 		if !bytes.Equal(area[40-len(c.IP):40], c.IP) || !bytes.Equal(area[40:], want.Payload) {
 			t.Errorf("packet %d, header seen %t: delivered % x, the packet was % x", id, seen, area, c.IP)
 		}

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -75,13 +76,13 @@ func settle(r *replayRegion, va uint64, b []byte) {
 
 // provide posts a receive for a request that takes one, unless Linux had none
 // at that time.
-func (f *flow) provide(s *solo, r *captured) {
+func (f *flow) provide(s *rig.Solo, r *captured) {
 	flags := r.p.Info.Flags
 	takes := r.p.Info.Kind == roce.KindSend && flags&roce.FlagStart != 0 || r.p.Info.Kind == roce.KindWrite && flags&roce.FlagImm != 0
-	switch st := s.qp.State(); {
+	switch st := s.QP.State(); {
 	case !takes || f.posted > 0 || st != ib.RTR && st != ib.RTS:
 		return
-	case f.service == roce.ServiceRC && s.qp.Query().RQPSN != r.p.BTH.PSN:
+	case f.service == roce.ServiceRC && s.QP.Query().RQPSN != r.p.BTH.PSN:
 		return // a duplicate, or ahead
 	case f.rnrLeft[r.p.BTH.PSN] > 0:
 		f.rnrLeft[r.p.BTH.PSN]--
@@ -99,16 +100,16 @@ func (f *flow) provide(s *solo, r *captured) {
 	if sc.badLKey {
 		sge.LKey++
 	}
-	_, err := s.qp.PostRecv(ib.RecvWR{SGList: []ib.SGE{sge}})
-	must(s.t, err)
+	_, err := s.QP.PostRecv(ib.RecvWR{SGList: []ib.SGE{sge}})
+	rig.Must(s.T, err)
 	f.posted++
 }
 
 // datagram makes a captured request one for our queue pair: its number and
 // our keys in place of those of Linux, and the ICRC that they take.
-func (f *flow) datagram(s *solo, r *captured) fabric.Datagram {
+func (f *flow) datagram(s *rig.Solo, r *captured) fabric.Datagram {
 	p := r.p
-	p.BTH.DestQP = s.qp.Num()
+	p.BTH.DestQP = s.QP.Num()
 	ours := func(key ib.RKey) ib.RKey {
 		if mr := f.regions[key]; mr != nil {
 			return mr.mr.RKey()
@@ -117,19 +118,19 @@ func (f *flow) datagram(s *solo, r *captured) fabric.Datagram {
 	}
 	p.RETH.RKey, p.AtomicETH.RKey, p.InvRKey = ours(p.RETH.RKey), ours(p.AtomicETH.RKey), ours(p.InvRKey)
 	if f.service == roce.ServiceUD && p.DETH.QKey == ib.QKey(0x11111111) {
-		p.DETH.QKey = s.attr.QKey
+		p.DETH.QKey = s.Attr.QKey
 	}
-	s.id = r.id
-	return s.datagram(p)
+	s.ID = r.id
+	return s.Datagram(p)
 }
 
 // collect takes the completions of our side and checks that a receive holds
 // the bytes of the message that ended it, and that a WRITE placed its own.
-func (f *flow) collect(t *testing.T, s *solo, last int) {
+func (f *flow) collect(t *testing.T, s *rig.Solo, last int) {
 	t.Helper()
 	body, ok := f.message(last)
 	p := &f.requests[last].p
-	for _, wc := range s.poll() {
+	for _, wc := range s.Poll() {
 		f.posted--
 		if wc.Status != ib.WCSuccess {
 			continue

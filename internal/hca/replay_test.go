@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -76,12 +77,12 @@ func TestReplay(t *testing.T) {
 func checkGolden(t *testing.T, file, got string) {
 	t.Helper()
 	if *rewrite {
-		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		must(t, os.WriteFile(file, []byte(got), 0o644))
+		rig.Must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		rig.Must(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	must(t, err)
+	rig.Must(t, err)
 	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range min(len(g), len(w)) {
 		if g[i] != w[i] {
@@ -323,13 +324,13 @@ func (f *flow) replay(t *testing.T) tally {
 	var ours []answer
 	for i := range f.requests {
 		r := &f.requests[i]
-		s.now = max(s.now, r.at)
-		for _, p := range s.pass(0) {
+		s.Now = max(s.Now, r.at)
+		for _, p := range s.Pass(0) {
 			ours = append(ours, answerOf(&p))
 		}
 		f.provide(s, r)
-		s.deliver(f.datagram(s, r))
-		for _, p := range s.out() {
+		s.Deliver(f.datagram(s, r))
+		for _, p := range s.Out() {
 			ours = append(ours, answerOf(&p))
 		}
 		f.collect(t, s, i)
@@ -339,10 +340,10 @@ func (f *flow) replay(t *testing.T) tally {
 		t.Error(err)
 	}
 	c.requests, c.delivered, c.placed = len(f.requests), f.delivered, f.placed
-	if n, want := s.counters().Drops[counters.DropNoQP], f.toNobody(); n != want {
+	if n, want := s.Counters().Drops[counters.DropNoQP], f.toNobody(); n != want {
 		t.Errorf("%s: %d packets found no queue pair, want %d", f.name, n, want)
 	}
-	if n := lostInVain(s.counters()); n != 0 {
+	if n := lostInVain(s.Counters()); n != 0 {
 		t.Errorf("%s: %d packets were dropped before they reached the queue pair", f.name, n)
 	}
 	return c

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"net/netip"
@@ -9,6 +9,8 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -17,7 +19,7 @@ import (
 // siege is two adapters in virtual time: side 0 is an honest peer, side 1 the
 // victim, whose QP1 gets whatever MADs the test makes, in the name of any host.
 type siege struct {
-	*rig
+	*rig.Rig
 	links []*link
 	// stranger decides what the victim's consumer does with the connections of
 	// other hosts than the peer.
@@ -45,11 +47,11 @@ const (
 )
 
 // newSiege makes both sides as their configurations say.
-func newSiege(t testing.TB, peer, victim Config) *siege {
+func newSiege(t testing.TB, peer, victim hca.Config) *siege {
 	t.Helper()
-	s := &siege{rig: &rig{t: t}, strays: make(map[mad.AttrID]int), wire: make([]byte, roce.Size(roce.UDSendOnly, mad.Size))}
-	s.side[0] = rigConfig{hca: peer, typ: ib.RC, cap: rigCap, bytes: 16 << 10}.newSide(t, 1)
-	s.side[1] = rigConfig{hca: victim, typ: ib.RC, cap: rigCap, bytes: 16 << 10}.newSide(t, 2)
+	s := &siege{Rig: &rig.Rig{T: t}, strays: make(map[mad.AttrID]int), wire: make([]byte, roce.Size(roce.UDSendOnly, mad.Size))}
+	s.Sides[0] = rig.Config{HCA: peer, Type: ib.RC, Cap: rig.Cap, Bytes: 16 << 10}.NewSide(t, 1)
+	s.Sides[1] = rig.Config{HCA: victim, Type: ib.RC, Cap: rig.Cap, Bytes: 16 << 10}.NewSide(t, 2)
 	s.stranger = func(clock.Instant, *cm.Conn, *cm.Event) {}
 	s.listen()
 	return s
@@ -57,16 +59,16 @@ func newSiege(t testing.TB, peer, victim Config) *siege {
 
 // listen has the victim take connections.
 func (s *siege) listen() {
-	s.t.Helper()
+	s.T.Helper()
 	var err error
-	s.listener, err = s.side[1].hca.CM().Listen(siegeService, s.arrive)
-	must(s.t, err)
+	s.listener, err = s.Sides[1].HCA.CM().Listen(siegeService, s.arrive)
+	rig.Must(s.T, err)
 }
 
 // arrive is the victim's consumer when a request comes.
 func (s *siege) arrive(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	for _, l := range s.links {
-		if c.Path().Remote == s.side[0].addr && l.conn[1] == nil && l.conn[0] != nil && e.Type == cm.REQReceived &&
+		if c.Path().Remote == s.Sides[0].Addr && l.conn[1] == nil && l.conn[0] != nil && e.Type == cm.REQReceived &&
 			l.conn[0].LocalID() == c.RemoteID() && l.qp[0].Num() == e.REQ.LocalQPN {
 			l.conn[1] = c
 			c.SetHandler(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { l.hear(1, now, e) })
@@ -80,14 +82,14 @@ func (s *siege) arrive(now clock.Instant, c *cm.Conn, e *cm.Event) {
 
 // link makes a queue pair for each side.
 func (s *siege) link() *link {
-	s.t.Helper()
+	s.T.Helper()
 	l := &link{s: s}
-	for i, side := range s.side {
+	for i, side := range s.Sides {
 		var err error
-		l.cq[i], err = side.hca.CreateCQ(64, nil)
-		must(s.t, err)
-		l.qp[i], err = side.hca.CreateQP(side.pd, QPConfig{Type: ib.RC, SendCQ: l.cq[i], RecvCQ: l.cq[i], Cap: rigCap, SigAll: true})
-		must(s.t, err)
+		l.cq[i], err = side.HCA.CreateCQ(64, nil)
+		rig.Must(s.T, err)
+		l.qp[i], err = side.HCA.CreateQP(side.PD, hca.QPConfig{Type: ib.RC, SendCQ: l.cq[i], RecvCQ: l.cq[i], Cap: rig.Cap, SigAll: true})
+		rig.Must(s.T, err)
 	}
 	s.links = append(s.links, l)
 	return l
@@ -96,7 +98,7 @@ func (s *siege) link() *link {
 // hear is what a polite consumer does with an event. What it was told to send
 // too late is refused, and may be.
 func (l *link) hear(i int, now clock.Instant, e *cm.Event) {
-	h, c, q := l.s.side[i].hca, l.conn[i], l.qp[i]
+	h, c, q := l.s.Sides[i].HCA, l.conn[i], l.qp[i]
 	switch e.Type {
 	case cm.REQReceived:
 		if h.Establish(now, c, q) != nil {
@@ -104,17 +106,17 @@ func (l *link) hear(i int, now clock.Instant, e *cm.Event) {
 			c.Destroy(now)
 			return
 		}
-		must(l.s.t, c.SendREP(now, &cm.REPParams{QPN: q.Num(), ResponderResources: 4, InitiatorDepth: 4, RNRRetryCount: 7}))
+		rig.Must(l.s.T, c.SendREP(now, &cm.REPParams{QPN: q.Num(), ResponderResources: 4, InitiatorDepth: 4, RNRRetryCount: 7}))
 	case cm.REPReceived:
 		if h.Establish(now, c, q) != nil {
 			l.s.refused++
 			c.Destroy(now)
 			return
 		}
-		must(l.s.t, c.SendRTU(now, nil))
+		rig.Must(l.s.T, c.SendRTU(now, nil))
 	case cm.DREQReceived:
 		_ = h.Disconnect(now, q) // refused in RESET
-		must(l.s.t, c.SendDREP(now, nil))
+		rig.Must(l.s.T, c.SendDREP(now, nil))
 	case cm.REJReceived, cm.REQError, cm.REPError, cm.DREQError:
 		_ = h.Disconnect(now, q)
 	}
@@ -122,21 +124,21 @@ func (l *link) hear(i int, now clock.Instant, e *cm.Event) {
 
 // ask has the honest peer ask for the connection.
 func (l *link) ask() {
-	l.s.t.Helper()
-	side := l.s.side[0]
-	l.conn[0] = side.hca.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { l.hear(0, now, e) })
-	must(l.s.t, side.hca.Prepare(l.s.now, l.qp[0]))
-	must(l.s.t, l.conn[0].SendREQ(l.s.now, &cm.REQParams{
+	l.s.T.Helper()
+	side := l.s.Sides[0]
+	l.conn[0] = side.HCA.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { l.hear(0, now, e) })
+	rig.Must(l.s.T, side.HCA.Prepare(l.s.Now, l.qp[0]))
+	rig.Must(l.s.T, l.conn[0].SendREQ(l.s.Now, &cm.REQParams{
 		Service: siegeService, QPN: l.qp[0].Num(), ResponderResources: 4, InitiatorDepth: 4, RetryCount: 7, RNRRetryCount: 7,
-		Path: cm.Path{Local: side.addr, Remote: l.s.side[1].addr, MTU: ib.MTU1024},
+		Path: cm.Path{Local: side.Addr, Remote: l.s.Sides[1].Addr, MTU: ib.MTU1024},
 	}))
 }
 
 // leave has one side disconnect.
 func (l *link) leave(i int) {
-	l.s.t.Helper()
-	must(l.s.t, l.s.side[i].hca.Disconnect(l.s.now, l.qp[i]))
-	must(l.s.t, l.conn[i].SendDREQ(l.s.now, nil))
+	l.s.T.Helper()
+	rig.Must(l.s.T, l.s.Sides[i].HCA.Disconnect(l.s.Now, l.qp[i]))
+	rig.Must(l.s.T, l.conn[i].SendDREQ(l.s.Now, nil))
 }
 
 // in reports whether both ends are in a state.
@@ -146,10 +148,10 @@ func (l *link) in(want cm.State) bool {
 
 // reset makes the queue pairs as new.
 func (l *link) reset() {
-	l.s.t.Helper()
+	l.s.T.Helper()
 	for i := range l.qp {
-		must(l.s.t, l.qp[i].Modify(l.s.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
-		l.s.side[i].hca.Shard().Arm(l.qp[i])
+		rig.Must(l.s.T, l.qp[i].Modify(l.s.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+		l.s.Sides[i].HCA.Shard().Arm(l.qp[i])
 		l.poll(i)
 	}
 	l.conn = [2]*cm.Conn{}
@@ -157,13 +159,13 @@ func (l *link) reset() {
 
 // send sends n bytes from a side to the other, where a receive is posted.
 func (l *link) send(from, n int) {
-	l.s.t.Helper()
-	to := l.s.side[1-from]
-	_, err := l.qp[1-from].PostRecv(ib.RecvWR{WRID: 1, SGList: []ib.SGE{to.sge(0, n)}})
-	must(l.s.t, err)
-	_, err = l.qp[from].PostSend(ib.SendWR{WRID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{l.s.side[from].sge(0, n)}})
-	must(l.s.t, err)
-	l.s.side[from].hca.Shard().RingDoorbell(l.qp[from])
+	l.s.T.Helper()
+	to := l.s.Sides[1-from]
+	_, err := l.qp[1-from].PostRecv(ib.RecvWR{WRID: 1, SGList: []ib.SGE{to.SGE(0, n)}})
+	rig.Must(l.s.T, err)
+	_, err = l.qp[from].PostSend(ib.SendWR{WRID: 2, Opcode: ib.WRSend, SGList: []ib.SGE{l.s.Sides[from].SGE(0, n)}})
+	rig.Must(l.s.T, err)
+	l.s.Sides[from].HCA.Shard().RingDoorbell(l.qp[from])
 }
 
 // poll returns how many work requests of a side have completed with success.
@@ -194,12 +196,12 @@ func (s *siege) hit(from netip.Addr) {
 	}
 	p.Build(s.wire)
 	d := s.sealed(from, s.wire)
-	s.side[1].hca.Shard().Receive(s.now, &d)
+	s.Sides[1].HCA.Shard().Receive(s.Now, &d)
 }
 
 // sealed gives bytes that end with room for the ICRC the right one.
 func (s *siege) sealed(from netip.Addr, b []byte) fabric.Datagram {
-	d := fabric.Datagram{Bytes: b, Src: from, Dst: s.side[1].addr, SrcPort: 0xd872, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 61}
+	d := fabric.Datagram{Bytes: b, Src: from, Dst: s.Sides[1].Addr, SrcPort: 0xd872, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: 61}
 	roce.Seal(b, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(b)))
 	return d
 }
@@ -210,71 +212,71 @@ const batches = 8
 // carry lets both sides transmit as a driver does, and delivers what they send
 // to each other. It reports whether anything was sent.
 func (s *siege) carry() (moved bool) {
-	for i, side := range s.side {
+	for i, side := range s.Sides {
 		for range batches {
-			more := side.hca.Shard().Transmit(s.now, side.batch)
-			for k := range side.batch.Pending() {
+			more := side.HCA.Shard().Transmit(s.Now, side.Batch)
+			for k := range side.Batch.Pending() {
 				moved = true
-				s.deliver(i, &side.batch.Pending()[k])
+				s.deliver(i, &side.Batch.Pending()[k])
 			}
-			side.batch.Reset()
+			side.Batch.Reset()
 			if !more {
 				break
 			}
 		}
 	}
-	s.now = s.now.Add(rigLatency)
+	s.Now = s.Now.Add(rig.Latency)
 	return moved
 }
 
 // deliver hands a run to whom it is for.
 func (s *siege) deliver(from int, run *fabric.Run) {
-	for i, side := range s.side {
-		if run.Path.Dst == side.addr && i != from {
-			d := datagram(run, run.Bytes, 0)
+	for i, side := range s.Sides {
+		if run.Path.Dst == side.Addr && i != from {
+			d := rig.Datagram(run, run.Bytes, 0)
 			d.Stride = run.Size
-			side.hca.Shard().Receive(s.now, &d)
+			side.HCA.Shard().Receive(s.Now, &d)
 			return
 		}
 	}
 	for k := range run.Count {
 		var p roce.Packet
 		if f := p.Parse(run.Segment(k)); f != roce.FaultNone {
-			s.t.Fatalf("side %d sends bytes to %v that are no packet: %v", from, run.Path.Dst, f)
+			s.T.Fatalf("side %d sends bytes to %v that are no packet: %v", from, run.Path.Dst, f)
 		}
 		switch {
 		case p.Info.Service == roce.ServiceUD && len(p.Payload) == mad.Size: // no longer than what it answers
 			s.strays[(*mad.MAD)(p.Payload).Header().AttrID]++
 		case p.Info.Flags&roce.FlagResponse == 0:
-			s.t.Fatalf("side %d sends %v with %d bytes to %v", from, p.BTH.Opcode, len(p.Payload), run.Path.Dst)
+			s.T.Fatalf("side %d sends %v with %d bytes to %v", from, p.BTH.Opcode, len(p.Payload), run.Path.Dst)
 		}
 	}
 }
 
 // settle lets time pass until nothing is left to happen.
 func (s *siege) settle(limit time.Duration) {
-	s.t.Helper()
-	for end := s.now.Add(limit); ; {
+	s.T.Helper()
+	for end := s.Now.Add(limit); ; {
 		for s.carry() {
 		}
-		next := min(s.side[0].hca.Shard().Deadline(), s.side[1].hca.Shard().Deadline())
+		next := min(s.Sides[0].HCA.Shard().Deadline(), s.Sides[1].HCA.Shard().Deadline())
 		if next > end {
 			return
 		}
-		s.now = max(s.now, next)
-		for _, side := range s.side {
-			side.hca.Shard().Advance(s.now)
+		s.Now = max(s.Now, next)
+		for _, side := range s.Sides {
+			side.HCA.Shard().Advance(s.Now)
 		}
 	}
 }
 
 // wantEmpty fails the test if a side holds anything that a connection needs.
 func (s *siege) wantEmpty(why string) {
-	s.t.Helper()
-	for i, side := range s.side {
-		m, shard := side.hca.CM(), side.hca.Shard()
+	s.T.Helper()
+	for i, side := range s.Sides {
+		m, shard := side.HCA.CM(), side.HCA.Shard()
 		if m.Conns() != 0 || m.HalfOpen() != 0 || shard.Deadline() != clock.Never || shard.Pending() {
-			s.t.Fatalf("%s: side %d has %d connections, %d half-open, a deadline at %d, pending %v",
+			s.T.Fatalf("%s: side %d has %d connections, %d half-open, a deadline at %d, pending %v",
 				why, i, m.Conns(), m.HalfOpen(), shard.Deadline(), shard.Pending())
 		}
 	}

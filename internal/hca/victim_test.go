@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
@@ -22,7 +24,7 @@ import (
 // it likes and its program posts, modifies, deregisters and forgets to poll.
 // After every step check looks at what must hold whatever they do.
 type victim struct {
-	*solo
+	*rig.Solo
 	arena    []byte // guards of fuzzCanary around the regions
 	gaps     [][]byte
 	regions  [numRegions]*memory.Region // nil: not registered
@@ -75,17 +77,17 @@ const maxFootprint = 192 << 10
 
 // newVictim makes a victim as the first bytes of a program choose.
 func newVictim(t testing.TB, p *program) *victim {
-	typ := userTypes[int(p.byte())%len(userTypes)]
-	states := reachable(typ)
+	typ := rig.Types[int(p.byte())%len(rig.Types)]
+	states := rig.Reachable(typ)
 	where, opts, more := p.byte(), p.byte(), p.byte()
 	state := states[int(where&31)%len(states)]
-	c := soloConfig{
-		typ: typ, state: max(state, ib.INIT), v6: opts&1 != 0, unsig: opts&2 != 0,
-		hca:   Config{Privileged: true, Settings: qp.Settings{Credits: opts&4 != 0, MigReq: opts&8 != 0}},
-		batch: 16 << 10,
-		cqe:   []uint32{1024, 8, 64, 2}[opts>>6],
-		mtu:   []ib.MTU{ib.MTU256, ib.MTU512}[opts>>5&1],
-		attr: func(a *ib.QPAttr) {
+	c := rig.SoloConfig{
+		Type: typ, State: max(state, ib.INIT), V6: opts&1 != 0, Unsig: opts&2 != 0,
+		HCA:   hca.Config{Privileged: true, Settings: qp.Settings{Credits: opts&4 != 0, MigReq: opts&8 != 0}},
+		Batch: 16 << 10,
+		CQE:   []uint32{1024, 8, 64, 2}[opts>>6],
+		MTU:   []ib.MTU{ib.MTU256, ib.MTU512}[opts>>5&1],
+		Attr: func(a *ib.QPAttr) {
 			if more&1 != 0 { // the sequence numbers wrap
 				a.RQPSN, a.SQPSN = ib.NewPSN(0xfffffe), ib.NewPSN(0xfffffc)
 			}
@@ -95,35 +97,35 @@ func newVictim(t testing.TB, p *program) *victim {
 		},
 	}
 	if opts&16 != 0 {
-		c.srq = 16
+		c.SRQ = 16
 	}
 	if where&32 != 0 {
-		c.hca.Settings.WindowBytes = 1 // as little as there is
+		c.HCA.Settings.WindowBytes = 1 // as little as there is
 	}
-	v := &victim{solo: newSolo(t, c), unsig: c.unsig, hidden: more&128 != 0}
+	v := &victim{Solo: rig.NewSolo(t, c), unsig: c.Unsig, hidden: more&128 != 0}
 	if state == ib.RESET {
-		v.modify(ib.RESET)
+		v.Modify(ib.RESET)
 	}
-	v.poll()
+	v.Poll()
 	v.register()
-	v.roomy, v.tight = v.batch, fabric.NewBatch(maxPacket, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
+	v.roomy, v.tight = v.Batch, fabric.NewBatch(rig.MaxPacket, fabric.Caps{MaxSegments: 64, MaxRunBytes: 65000})
 	if where&64 != 0 {
-		v.batch = v.tight
+		v.Batch = v.tight
 	}
 	if typ == ib.UD || typ == ib.GSI {
-		v.handle = v.ah()
+		v.handle = v.AH()
 	}
-	v.moves, v.events, v.nextID = nil, nil, 1
-	v.state = v.qp.State()
+	v.Moves, v.Events, v.nextID = nil, nil, 1
+	v.state = v.QP.State()
 	return v
 }
 
 // register lays the regions out in one arena, with guards between them.
 func (v *victim) register() {
-	must(v.t, v.pd.DeregMR(v.mr))
-	v.stale = v.mr.RKey()
-	other, err := v.hca.AllocPD()
-	must(v.t, err)
+	rig.Must(v.T, v.PD.DeregMR(v.MR))
+	v.stale = v.MR.RKey()
+	other, err := v.HCA.AllocPD()
+	rig.Must(v.T, err)
 	sizes := [numRegions]int{fuzzBytes, fuzzSmall, fuzzSmall, fuzzSmall, fuzzSmall, fuzzSlots * fuzzSlot}
 	rights := [numRegions]ib.Access{anyAccess, ib.AccessRemoteRead, ib.AccessLocalWrite | ib.AccessRemoteWrite, ib.AccessLocalWrite, anyAccess, ib.AccessLocalWrite}
 	total := fuzzGuard
@@ -135,7 +137,7 @@ func (v *victim) register() {
 	for i, n := range sizes {
 		v.gaps = append(v.gaps, rest[:fuzzGuard])
 		v.bufs[i], rest = rest[fuzzGuard:][:n], rest[fuzzGuard+n:]
-		pd := v.pd
+		pd := v.PD
 		switch i {
 		case regionForeign:
 			pd = other
@@ -145,7 +147,7 @@ func (v *victim) register() {
 		v.regions[i], err = pd.RegMR(memory.RegionConfig{
 			Buf: v.bufs[i], IOVA: uint64(i+1) << 32, Access: rights[i], Invalidatable: i == regionOpen,
 		})
-		must(v.t, err)
+		rig.Must(v.T, err)
 		v.keys[i] = ib.RKey(v.regions[i].LKey())
 		if i == regionRead || i == regionPrivate || i == regionForeign {
 			v.frozen[i] = bytes.Clone(v.bufs[i])
@@ -156,7 +158,7 @@ func (v *victim) register() {
 		slot := v.bufs[regionInbox][i*fuzzSlot:][:fuzzSlot]
 		v.gaps = append(v.gaps, slot[fuzzSlot-fuzzGuard:])
 	}
-	v.mr = v.regions[regionOpen]
+	v.MR = v.regions[regionOpen]
 }
 
 // toggle deregisters the open region, whose bytes then stay as they are, or
@@ -164,14 +166,14 @@ func (v *victim) register() {
 func (v *victim) toggle() {
 	if v.regions[regionOpen] != nil {
 		v.stale = v.keys[regionOpen]
-		must(v.t, v.pd.DeregMR(v.regions[regionOpen]))
+		rig.Must(v.T, v.PD.DeregMR(v.regions[regionOpen]))
 		v.regions[regionOpen], v.frozen[regionOpen] = nil, bytes.Clone(v.bufs[regionOpen])
 		return
 	}
-	mr, err := v.pd.RegMR(memory.RegionConfig{Buf: v.bufs[regionOpen], IOVA: 1 << 32, Access: anyAccess, Invalidatable: true})
-	must(v.t, err)
+	mr, err := v.PD.RegMR(memory.RegionConfig{Buf: v.bufs[regionOpen], IOVA: 1 << 32, Access: anyAccess, Invalidatable: true})
+	rig.Must(v.T, err)
 	v.regions[regionOpen], v.frozen[regionOpen], v.keys[regionOpen] = mr, nil, ib.RKey(mr.LKey())
-	v.mr = mr
+	v.MR = mr
 }
 
 // flush lets the adapter transmit, unless it is held back, and looks at what
@@ -182,20 +184,20 @@ func (v *victim) flush() {
 	}
 	for rounds := 0; ; rounds++ {
 		if rounds == 1<<13 {
-			v.t.Fatal("the adapter does not stop sending")
+			v.T.Fatal("the adapter does not stop sending")
 		}
-		before, count := v.qp.State(), v.counters().SentPkts
-		more := v.hca.Shard().Transmit(v.now, v.batch)
-		for _, run := range v.batch.Pending() {
+		before, count := v.QP.State(), v.Counters().SentPkts
+		more := v.HCA.Shard().Transmit(v.Now, v.Batch)
+		for _, run := range v.Batch.Pending() {
 			for k := range run.Count {
-				p := v.parse(&run, k)
+				p := v.Parse(&run, k)
 				v.inspect(&p, before)
 				count++
 			}
 		}
-		v.batch.Reset()
-		if n := v.counters().SentPkts; n != count {
-			v.t.Fatalf("%d packets are counted as sent, %d were", n, count)
+		v.Batch.Reset()
+		if n := v.Counters().SentPkts; n != count {
+			v.T.Fatalf("%d packets are counted as sent, %d were", n, count)
 		}
 		if !more {
 			return
@@ -213,23 +215,23 @@ var services = map[ib.QPType]roce.Service{
 // the path MTU and the sequence numbers given out, and without a byte of what
 // the peer may not read.
 func (v *victim) inspect(p *roce.Packet, st ib.QPState) {
-	a := v.qp.Query()
+	a := v.QP.Query()
 	response := p.Info.Flags&roce.FlagResponse != 0
 	switch {
 	case st < ib.RTR || st == ib.ERR, !response && st != ib.RTS && st != ib.SQD:
-		v.t.Fatalf("%v leaves in %v", p.BTH.Opcode, st)
-	case p.Info.Service != services[v.qp.Type()]:
-		v.t.Fatalf("%v leaves from a %v queue pair", p.BTH.Opcode, v.qp.Type())
+		v.T.Fatalf("%v leaves in %v", p.BTH.Opcode, st)
+	case p.Info.Service != services[v.QP.Type()]:
+		v.T.Fatalf("%v leaves from a %v queue pair", p.BTH.Opcode, v.QP.Type())
 	case v.handle == 0 && p.BTH.DestQP != a.DestQPN:
-		v.t.Fatalf("a packet for QP %v, the peer is %v", p.BTH.DestQP, a.DestQPN)
+		v.T.Fatalf("a packet for QP %v, the peer is %v", p.BTH.DestQP, a.DestQPN)
 	case bytes.Contains(p.Payload, []byte(fuzzSecret)):
-		v.t.Fatalf("%v carries memory that nobody may read", p.BTH.Opcode)
+		v.T.Fatalf("%v carries memory that nobody may read", p.BTH.Opcode)
 	case v.handle == 0 && !v.fits(p, a.PathMTU):
-		v.t.Fatalf("%v with %d bytes at a path MTU of %d", p.BTH.Opcode, len(p.Payload), a.PathMTU.Bytes())
+		v.T.Fatalf("%v with %d bytes at a path MTU of %d", p.BTH.Opcode, len(p.Payload), a.PathMTU.Bytes())
 	case !response && p.BTH.PSN.Diff(a.SQPSN) >= 0:
-		v.t.Fatalf("a request with PSN %v, the next new one is %v", p.BTH.PSN, a.SQPSN)
+		v.T.Fatalf("a request with PSN %v, the next new one is %v", p.BTH.PSN, a.SQPSN)
 	case response && p.BTH.PSN.Diff(a.RQPSN) > 0:
-		v.t.Fatalf("%v with PSN %v, %v is expected", p.BTH.Opcode, p.BTH.PSN, a.RQPSN)
+		v.T.Fatalf("%v with PSN %v, %v is expected", p.BTH.Opcode, p.BTH.PSN, a.RQPSN)
 	}
 	if !response {
 		v.sent = append(v.sent, *p)
@@ -249,24 +251,24 @@ func (v *victim) fits(p *roce.Packet, mtu ib.MTU) bool {
 
 // check looks at everything that must hold after every step.
 func (v *victim) check() {
-	v.t.Helper()
+	v.T.Helper()
 	v.checkMemory()
 	v.checkMoves()
 	v.checkCounters()
-	if st := v.qp.State(); v.state != st {
-		v.t.Fatalf("the state is %v, the moves that were recorded lead to %v", st, v.state)
+	if st := v.QP.State(); v.state != st {
+		v.T.Fatalf("the state is %v, the moves that were recorded lead to %v", st, v.state)
 	}
 }
 
 func (v *victim) checkMemory() {
 	for i, b := range v.gaps {
 		if bytes.Count(b, []byte{fuzzCanary}) != len(b) {
-			v.t.Fatalf("guard %d was written to", i)
+			v.T.Fatalf("guard %d was written to", i)
 		}
 	}
 	for i, b := range v.frozen {
 		if b != nil && !bytes.Equal(b, v.bufs[i]) {
-			v.t.Fatalf("region %d, which nobody may write, has changed", i)
+			v.T.Fatalf("region %d, which nobody may write, has changed", i)
 		}
 	}
 }
@@ -291,31 +293,31 @@ var (
 // checkMoves follows the moves since the last step. Only a CQ that overflowed
 // takes a QP from INIT to ERR, and RC never enters SQE.
 func (v *victim) checkMoves() {
-	for _, m := range v.moves {
-		legal := slices.Contains(deviceMoves[m.From], m.To) && !(m.To == ib.SQE && v.qp.Type() == ib.RC)
+	for _, m := range v.Moves {
+		legal := slices.Contains(deviceMoves[m.From], m.To) && !(m.To == ib.SQE && v.QP.Type() == ib.RC)
 		switch {
 		case m.Cause == "modify":
 			legal = slices.Contains(softwareMoves[m.From], m.To)
 		case m.From == ib.INIT && m.To == ib.ERR:
-			legal = v.cq.Failed()
+			legal = v.CQ.Failed()
 		}
 		if !legal || m.From != v.state || m.Kind != trace.State {
-			v.t.Fatalf("a %v queue pair in %v moves from %v to %v: %s", v.qp.Type(), v.state, m.From, m.To, m.Cause)
+			v.T.Fatalf("a %v queue pair in %v moves from %v to %v: %s", v.QP.Type(), v.state, m.From, m.To, m.Cause)
 		}
 		v.state = m.To
 	}
-	v.moves = v.moves[:0]
+	v.Moves = v.Moves[:0]
 }
 
 // checkCounters wants every counter to be no less than it was. Counters are
 // nothing but 64-bit counts.
 func (v *victim) checkCounters() {
-	now := v.counters()
+	now := v.Counters()
 	const n = unsafe.Sizeof(now) / 8
 	old := (*[n]uint64)(unsafe.Pointer(&v.counts))
 	for i, c := range (*[n]uint64)(unsafe.Pointer(&now)) {
 		if c < old[i] {
-			v.t.Fatalf("counter %d went from %d to %d", i, old[i], c)
+			v.T.Fatalf("counter %d went from %d to %d", i, old[i], c)
 		}
 	}
 	v.counts = now
@@ -326,19 +328,19 @@ func (v *victim) deliverWire(d fabric.Datagram) {
 	d.IDKnown = !v.hidden
 	v.last = d
 	v.arrivals++
-	v.deliver(d)
+	v.Deliver(d)
 }
 
 // reap takes the completions: each is of the oldest work request of its queue
 // that may still complete, with a status that exists for it.
 func (v *victim) reap() {
-	v.t.Helper()
-	for _, wc := range v.poll() {
-		if wc.QPN != v.qp.Num() {
-			v.t.Fatalf("completion %+v names another QP than %v", wc, v.qp.Num())
+	v.T.Helper()
+	for _, wc := range v.Poll() {
+		if wc.QPN != v.QP.Num() {
+			v.T.Fatalf("completion %+v names another QP than %v", wc, v.QP.Num())
 		}
 		if !v.sends.complete(wc) && !v.recvs.complete(wc) {
-			v.t.Fatalf("completion %+v; posted are sends %v, receives %v", wc, v.sends, v.recvs)
+			v.T.Fatalf("completion %+v; posted are sends %v, receives %v", wc, v.sends, v.recvs)
 		}
 	}
 }
@@ -346,39 +348,39 @@ func (v *victim) reap() {
 // finish lets the peer fall silent for an hour, until nothing moves, and then
 // destroys the queue pair, of which nothing is left.
 func (v *victim) finish() {
-	v.t.Helper()
-	v.hold, v.batch = false, v.roomy
-	end := v.now.Add(3600e9)
+	v.T.Helper()
+	v.hold, v.Batch = false, v.roomy
+	end := v.Now.Add(3600e9)
 	for n := 0; ; n++ {
 		v.flush()
 		v.check()
 		v.reap()
-		next := v.hca.Shard().Deadline()
+		next := v.HCA.Shard().Deadline()
 		if next > end {
 			break
 		}
 		if n == 1<<12 {
-			v.t.Fatal("the adapter does not come to rest")
+			v.T.Fatal("the adapter does not come to rest")
 		}
-		v.advance(max(v.now, next))
+		v.advance(max(v.Now, next))
 	}
 	if v.arrivals%4 == 0 { // it takes longer than all the rest
 		v.weigh()
 	}
 	v.checkRest()
-	v.hca.DestroyQP(v.pd, v.qp)
-	before := v.counters()
-	v.deliver(v.datagram(v.packet(roce.RCSendOnly, 0, nil)))
-	after := v.counters()
-	if before.Drops[v.deadDrop()]++; after != before || len(v.out()) != 0 || len(v.poll()) != 0 {
-		v.t.Fatalf("a queue pair that was destroyed acts: %+v, before %+v", after, before)
+	v.HCA.DestroyQP(v.PD, v.QP)
+	before := v.Counters()
+	v.Deliver(v.Datagram(v.Packet(roce.RCSendOnly, 0, nil)))
+	after := v.Counters()
+	if before.Drops[deadDrop(v.Solo)]++; after != before || len(v.Out()) != 0 || len(v.Poll()) != 0 {
+		v.T.Fatalf("a queue pair that was destroyed acts: %+v, before %+v", after, before)
 	}
 }
 
 // deadDrop is how a SEND to the queue pair counts once it is destroyed: QP1 is
 // the adapter's own again, and no connected service.
-func (s *solo) deadDrop() counters.Drop {
-	if s.qp.Type() == ib.GSI {
+func deadDrop(s *rig.Solo) counters.Drop {
+	if s.QP.Type() == ib.GSI {
 		return counters.DropService
 	}
 	return counters.DropNoQP
@@ -386,36 +388,36 @@ func (s *solo) deadDrop() counters.Drop {
 
 // weigh bounds what the adapter holds in memory.
 func (v *victim) weigh() {
-	if n := footprint(v.hca); n > maxFootprint {
-		v.t.Fatalf("the adapter has grown to %d bytes", n)
+	if n := footprint(v.HCA); n > maxFootprint {
+		v.T.Fatalf("the adapter has grown to %d bytes", n)
 	}
 }
 
 // checkRest looks at what must be complete when nothing moves any more: every
 // send that the state lets begin, the draining of SQD, both queues in ERR.
 func (v *victim) checkRest() {
-	v.t.Helper()
-	a := v.qp.Query()
-	if v.cq.Failed() || a.Timeout == 0 && v.qp.Type() == ib.RC {
+	v.T.Helper()
+	a := v.QP.Query()
+	if v.CQ.Failed() || a.Timeout == 0 && v.QP.Type() == ib.RC {
 		return // completions were lost, or the program asked for no timeout
 	}
-	st := v.qp.State()
+	st := v.QP.State()
 	switch {
 	case (st == ib.RTS || st == ib.SQE || st == ib.ERR) && v.sends.waits():
-		v.t.Fatalf("sends %v never complete in %v", v.sends, st)
-	case st == ib.ERR && v.srq == nil && v.recvs.waits():
-		v.t.Fatalf("receives %v are never flushed", v.recvs)
+		v.T.Fatalf("sends %v never complete in %v", v.sends, st)
+	case st == ib.ERR && v.SRQ == nil && v.recvs.waits():
+		v.T.Fatalf("receives %v are never flushed", v.recvs)
 	case st == ib.SQD && a.SQDraining:
-		v.t.Fatal("the send queue never drains")
+		v.T.Fatal("the send queue never drains")
 	}
 }
 
 // advance moves time on and fires what is due.
 func (v *victim) advance(to clock.Instant) {
-	v.now = to
-	v.hca.Shard().Advance(to)
-	if d := v.hca.Shard().Deadline(); d <= to {
-		v.t.Fatalf("after Advance to %d the deadline is %d", to, d)
+	v.Now = to
+	v.HCA.Shard().Advance(to)
+	if d := v.HCA.Shard().Deadline(); d <= to {
+		v.T.Fatalf("after Advance to %d the deadline is %d", to, d)
 	}
 }
 
@@ -467,16 +469,16 @@ func TestVictimNotices(t *testing.T) {
 		"guard 1 was written":    func(v *victim) { v.gaps[1][3]++ },
 		"which nobody may write": func(v *victim) { v.bufs[regionPrivate][0]++ },
 		"moves from RTS to INIT": func(v *victim) {
-			v.moves = append(v.moves, trace.Record{Kind: trace.State, From: ib.RTS, To: ib.INIT, Cause: "modify"})
+			v.Moves = append(v.Moves, trace.Record{Kind: trace.State, From: ib.RTS, To: ib.INIT, Cause: "modify"})
 		},
 		"moves from RTS to SQE": func(v *victim) {
-			v.moves = append(v.moves, trace.Record{Kind: trace.State, From: ib.RTS, To: ib.SQE, Cause: "local error"})
+			v.Moves = append(v.Moves, trace.Record{Kind: trace.State, From: ib.RTS, To: ib.SQE, Cause: "local error"})
 		},
 		"that were recorded lead": func(v *victim) { v.state = ib.SQD },
 		"counter 0 went from":     func(v *victim) { v.counts.SentPkts = 1 << 40 },
-		"posted are sends":        func(v *victim) { v.stepRecv(&program{}); v.recvs = nil; v.modify(ib.ERR); v.check(); v.reap() },
+		"posted are sends":        func(v *victim) { v.stepRecv(&program{}); v.recvs = nil; v.Modify(ib.ERR); v.check(); v.reap() },
 		"never complete":          func(v *victim) { v.sends = append(v.sends, posted{id: 7}); v.finish() },
-		"the adapter has grown":   func(v *victim) { v.hca.cfg.PKeys = make([]ib.PKey, maxFootprint/2); v.weigh() },
+		"the adapter has grown":   func(v *victim) { v.HCA.Cfg().PKeys = make([]ib.PKey, maxFootprint/2); v.weigh() },
 		"leaves in RTR":           func(v *victim) { p := v.packetOut(roce.RCSendOnly); v.inspect(&p, ib.RTR) },
 		"leaves in ERR":           func(v *victim) { p := v.packetOut(roce.RCAcknowledge); v.inspect(&p, ib.ERR) },
 		"leaves from a RC":        func(v *victim) { p := v.packetOut(roce.UCSendOnly); v.inspect(&p, ib.RTS) },
@@ -492,14 +494,14 @@ func TestVictimNotices(t *testing.T) {
 		},
 		"the next new one is": func(v *victim) {
 			p := v.packetOut(roce.RCSendOnly)
-			p.BTH.PSN = v.qp.Query().SQPSN
+			p.BTH.PSN = v.QP.Query().SQPSN
 			v.inspect(&p, ib.RTS)
 		},
 		"the peer is 0x777777": func(v *victim) { p := v.packetOut(roce.RCSendOnly); p.BTH.DestQP--; v.inspect(&p, ib.RTS) },
 	} {
 		v := newVictim(t, &program{b: []byte{0, 3, 0, 0}})
 		v.check()
-		v.t = noticed{t}
+		v.T = noticed{t}
 		if got := complaint(v, harm); !strings.Contains(got, want) {
 			t.Errorf("want a complaint with %q, got %q", want, got)
 		}
@@ -516,7 +518,7 @@ func complaint(v *victim, harm func(*victim)) (text string) {
 
 // packetOut is a packet as the victim might have sent it.
 func (v *victim) packetOut(op roce.Opcode) roce.Packet {
-	p := v.packet(op, v.qp.Query().SQPSN.Prev().Value(), nil)
-	p.BTH.DestQP, p.Info = soloPeerQPN, op.Info()
+	p := v.Packet(op, v.QP.Query().SQPSN.Prev().Value(), nil)
+	p.BTH.DestQP, p.Info = rig.PeerQPN, op.Info()
 	return p
 }

@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
@@ -58,10 +60,10 @@ func (r *recorder) check() {
 // wild is two adapters with two connections each: a healthy one, and one whose
 // queues on side 0 somebody writes who may not know what he does.
 type wild struct {
-	*rig
+	*rig.Rig
 	rec     *recorder
 	healthy [2]*qp.QP
-	pd      [2]*PD // of the victim and its peer
+	pd      [2]*hca.PD // of the victim and its peer
 	cq      [2]*qp.CQ
 	srq     *qp.SRQ
 	ah      [2]ib.AHHandle
@@ -86,16 +88,16 @@ const (
 	wildReceive uint64 = 1 << 63 // in the WRID of what a writer takes for a receive
 )
 
-func newWildMemory(t testing.TB, pd *PD, seed uint64) *wildMemory {
+func newWildMemory(t testing.TB, pd *hca.PD, seed uint64) *wildMemory {
 	t.Helper()
 	m := &wildMemory{buf: make([]byte, 3*wildPage), locked: make([]byte, wildPage)}
-	fill(m.buf, seed)
+	rig.Fill(m.buf, seed)
 	copy(m.locked, m.buf)
 	var err error
 	m.open, err = pd.RegMR(memory.RegionConfig{Buf: m.buf[wildPage : 2*wildPage], IOVA: wildOpen, Access: ib.AccessLocalWrite | ib.AccessRemote})
-	must(t, err)
+	rig.Must(t, err)
 	m.read, err = pd.RegMR(memory.RegionConfig{Buf: m.locked, IOVA: wildRead, Access: ib.AccessRemoteRead})
-	must(t, err)
+	rig.Must(t, err)
 	return m
 }
 
@@ -113,33 +115,33 @@ func (m *wildMemory) sge(off, n uint32) ib.SGE {
 // receives posted at the peer.
 func newWild(t testing.TB, typ ib.QPType, shared bool, a ring.Allocator, rec *recorder) *wild {
 	t.Helper()
-	w := &wild{rig: &rig{t: t}, rec: rec}
-	for i := range w.side {
-		c := rigConfig{typ: ib.RC, cap: rigCap, bytes: wildPage}
+	w := &wild{Rig: &rig.Rig{T: t}, rec: rec}
+	for i := range w.Sides {
+		c := rig.Config{Type: ib.RC, Cap: rig.Cap, Bytes: wildPage}
 		if i == 0 {
-			c.hca.Queues = a
+			c.HCA.Queues = a
 		}
-		w.side[i] = c.newSide(t, byte(i+1))
+		w.Sides[i] = c.NewSide(t, byte(i+1))
 	}
-	w.connect(ib.MTU1024)
-	for i, s := range w.side {
-		w.healthy[i] = s.qp
+	w.Connect(ib.MTU1024)
+	for i, s := range w.Sides {
+		w.healthy[i] = s.QP
 		var err error
-		w.pd[i], err = s.hca.AllocPD()
-		must(t, err)
-		w.cq[i], err = s.hca.CreateCQ(256, nil)
-		must(t, err)
+		w.pd[i], err = s.HCA.AllocPD()
+		rig.Must(t, err)
+		w.cq[i], err = s.HCA.CreateCQ(256, nil)
+		rig.Must(t, err)
 		w.mem[i] = newWildMemory(t, w.pd[i], uint64(i+1))
-		w.ah[i], err = w.pd[i].CreateAH(&ib.AHAttr{DGID: ib.GIDFromAddr(w.side[1-i].addr), HopLimit: 64, Port: 1})
-		must(t, err)
-		c := QPConfig{Type: typ, SendCQ: w.cq[i], RecvCQ: w.cq[i], Cap: rigCap}
+		w.ah[i], err = w.pd[i].CreateAH(&ib.AHAttr{DGID: ib.GIDFromAddr(w.Sides[1-i].Addr), HopLimit: 64, Port: 1})
+		rig.Must(t, err)
+		c := hca.QPConfig{Type: typ, SendCQ: w.cq[i], RecvCQ: w.cq[i], Cap: rig.Cap}
 		if i == 0 && shared {
-			w.srq, err = w.pd[i].CreateSRQ(rigCap.MaxRecvWR, rigCap.MaxRecvSGE, 0)
-			must(t, err)
+			w.srq, err = w.pd[i].CreateSRQ(rig.Cap.MaxRecvWR, rig.Cap.MaxRecvSGE, 0)
+			rig.Must(t, err)
 			c.SRQ = w.srq
 		}
-		s.qp, err = s.hca.CreateQP(w.pd[i], c)
-		must(t, err)
+		s.QP, err = s.HCA.CreateQP(w.pd[i], c)
+		rig.Must(t, err)
 		if i == 0 {
 			last := rec.blocks[len(rec.blocks)-2:]
 			if w.send, w.recv = last[0], last[1]; shared {
@@ -153,11 +155,11 @@ func newWild(t testing.TB, typ ib.QPType, shared bool, a ring.Allocator, rec *re
 
 // ready takes the victim and its peer from RESET to RTS.
 func (w *wild) ready() {
-	w.t.Helper()
-	for i := range w.side {
-		a := w.attrs(i, ib.MTU1024)
+	w.T.Helper()
+	for i := range w.Sides {
+		a := w.Attrs(i, ib.MTU1024)
 		a.QKey, a.RetryCnt, a.RNRRetry = wildQKey, 1, 1
-		w.walk(i, a, ib.RTS)
+		w.Walk(i, a, ib.RTS)
 	}
 	for i := range uint64(8) {
 		w.post1(ib.RecvWR{WRID: i, SGList: []ib.SGE{w.mem[1].sge(2048, 1024)}})
@@ -166,17 +168,17 @@ func (w *wild) ready() {
 
 // post1 posts a receive at the peer.
 func (w *wild) post1(wr ib.RecvWR) {
-	w.t.Helper()
-	_, err := w.side[1].qp.PostRecv(wr)
-	must(w.t, err)
+	w.T.Helper()
+	_, err := w.Sides[1].QP.PostRecv(wr)
+	rig.Must(w.T, err)
 }
 
 // message is a legal message from side i to the other one.
 func (w *wild) message(i int, op ib.WROpcode, n uint32) ib.SendWR {
-	peer := w.side[1-i]
+	peer := w.Sides[1-i]
 	return ib.SendWR{
 		WRID: 77, Opcode: op, Flags: ib.SendSignaled, SGList: []ib.SGE{w.mem[i].sge(0, n)},
-		RemoteAddr: wildOpen, RKey: w.mem[1-i].open.RKey(), AH: w.ah[i], RemoteQPN: peer.qp.Num(), RemoteQKey: wildQKey,
+		RemoteAddr: wildOpen, RKey: w.mem[1-i].open.RKey(), AH: w.ah[i], RemoteQPN: peer.QP.Num(), RemoteQKey: wildQKey,
 	}
 }
 
@@ -185,10 +187,10 @@ func (w *wild) provoke() {
 	ops := []ib.WROpcode{ib.WRSend, ib.WRRDMAWriteWithImm, ib.WRSendWithImm, ib.WRSend}
 	for k, n := range []uint32{100, 200, 0, 1024} {
 		op := ops[k]
-		if w.side[1].qp.Type() == ib.UD {
+		if w.Sides[1].QP.Type() == ib.UD {
 			op = ib.WRSend
 		}
-		w.post(1, w.message(1, op, n))
+		w.Post(1, w.message(1, op, n))
 	}
 }
 
@@ -199,41 +201,41 @@ func (w *wild) polled(i int) []ib.WC {
 }
 
 // settle runs until nothing happens any more.
-func (w *wild) settle() { w.run(2*time.Second, func() bool { return false }) }
+func (w *wild) settle() { w.Run(2*time.Second, func() bool { return false }) }
 
 // nurse moves messages both ways over the healthy connection and fails the
 // test if one of them fails.
 func (w *wild) nurse() {
-	w.t.Helper()
+	w.T.Helper()
 	for i, q := range w.healthy {
-		s, peer := w.side[i], w.side[1-i]
-		_, err := w.healthy[1-i].PostRecv(ib.RecvWR{SGList: []ib.SGE{peer.sge(3000, 64)}})
-		must(w.t, err)
-		base := ib.SendWR{SGList: []ib.SGE{s.sge(0, 64)}, RemoteAddr: peer.mr.Addr() + 2000, RKey: peer.mr.RKey()}
+		s, peer := w.Sides[i], w.Sides[1-i]
+		_, err := w.healthy[1-i].PostRecv(ib.RecvWR{SGList: []ib.SGE{peer.SGE(3000, 64)}})
+		rig.Must(w.T, err)
+		base := ib.SendWR{SGList: []ib.SGE{s.SGE(0, 64)}, RemoteAddr: peer.MR.Addr() + 2000, RKey: peer.MR.RKey()}
 		for _, op := range []ib.WROpcode{ib.WRSend, ib.WRRDMAWrite, ib.WRRDMARead} {
 			wr := base
 			if wr.Opcode = op; op == ib.WRRDMARead {
-				wr.SGList = []ib.SGE{s.sge(1000, 64)}
+				wr.SGList = []ib.SGE{s.SGE(1000, 64)}
 			}
 			_, err := q.PostSend(wr)
-			must(w.t, err)
+			rig.Must(w.T, err)
 		}
-		s.hca.Shard().RingDoorbell(q)
+		s.HCA.Shard().RingDoorbell(q)
 	}
 }
 
 // healthyAll fails the test unless the messages of nurse have arrived.
 func (w *wild) healthyAll() {
-	w.t.Helper()
-	for i := range w.side {
-		wcs := w.poll(i)
+	w.T.Helper()
+	for i := range w.Sides {
+		wcs := w.Poll(i)
 		for _, wc := range wcs {
 			if wc.Status != ib.WCSuccess {
-				w.t.Fatalf("side %d: a message of the healthy connection ended with %v", i, wc.Status)
+				w.T.Fatalf("side %d: a message of the healthy connection ended with %v", i, wc.Status)
 			}
 		}
 		if len(wcs) != 4 || w.healthy[i].State() != ib.RTS {
-			w.t.Fatalf("side %d: %d of 4 messages of the healthy connection are complete, in state %v", i, len(wcs), w.healthy[i].State())
+			w.T.Fatalf("side %d: %d of 4 messages of the healthy connection are complete, in state %v", i, len(wcs), w.healthy[i].State())
 		}
 	}
 }
@@ -270,16 +272,16 @@ func (in *wildInput) attack(t testing.TB) wildOutcome {
 	w.nurse()
 	w.scribble(in)
 	if in.restless {
-		w.drop = w.shifting(in)
+		w.Drop = w.shifting(in)
 	}
 	w.provoke()
-	w.side[0].hca.Shard().RingDoorbell(w.side[0].qp)
+	w.Sides[0].HCA.Shard().RingDoorbell(w.Sides[0].QP)
 	w.settle()
-	w.drop = nil
+	w.Drop = nil
 
-	out := wildOutcome{w.side[0].qp.State(), w.polled(0)}
+	out := wildOutcome{w.Sides[0].QP.State(), w.polled(0)}
 	for _, wc := range out.wcs {
-		if !slices.Contains(wildStatuses, wc.Status) || wc.QPN != w.side[0].qp.Num() {
+		if !slices.Contains(wildStatuses, wc.Status) || wc.QPN != w.Sides[0].QP.Num() {
 			t.Fatalf("a wild work request ended with %+v", wc)
 		}
 		if out.state == ib.RTS && wc.Status != ib.WCSuccess {
@@ -300,9 +302,9 @@ func (in *wildInput) attack(t testing.TB) wildOutcome {
 		}
 	}
 	rec.check()
-	w.side[0].hca.DestroyQP(w.pd[0], w.side[0].qp)
+	w.Sides[0].HCA.DestroyQP(w.pd[0], w.Sides[0].QP)
 	if w.srq != nil {
-		must(t, w.pd[0].DestroySRQ(w.srq))
+		rig.Must(t, w.pd[0].DestroySRQ(w.srq))
 	}
 	if len(rec.blocks) != blocks-2 {
 		t.Fatalf("%d blocks of the victim's two queues were given back", blocks-len(rec.blocks))
@@ -336,36 +338,36 @@ func (w *wild) shifting(in *wildInput) func(int, *roce.Packet) bool {
 // recover resets the victim and its peer and shows that they work. A shared
 // receive queue is not reset with a queue pair.
 func (w *wild) recover() {
-	w.t.Helper()
-	for _, s := range w.side {
-		must(w.t, s.qp.Modify(w.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+	w.T.Helper()
+	for _, s := range w.Sides {
+		rig.Must(w.T, s.QP.Modify(w.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
 	}
 	w.polled(0)
 	w.polled(1)
 	w.ready()
 	want := 1
-	w.post(0, w.message(0, ib.WRSend, 50))
+	w.Post(0, w.message(0, ib.WRSend, 50))
 	if w.srq == nil {
 		want = 2
 		w.recv1(0)
-		w.post(1, w.message(1, ib.WRSend, 60))
+		w.Post(1, w.message(1, ib.WRSend, 60))
 	}
 	w.settle()
 	wcs := w.polled(0)
 	for _, wc := range wcs {
 		if wc.Status != ib.WCSuccess {
-			w.t.Fatalf("after RESET a work request ended with %v", wc.Status)
+			w.T.Fatalf("after RESET a work request ended with %v", wc.Status)
 		}
 	}
-	if len(wcs) != want || w.side[0].qp.State() != ib.RTS {
-		w.t.Fatalf("after RESET %d of %d work requests are complete, in state %v", len(wcs), want, w.side[0].qp.State())
+	if len(wcs) != want || w.Sides[0].QP.State() != ib.RTS {
+		w.T.Fatalf("after RESET %d of %d work requests are complete, in state %v", len(wcs), want, w.Sides[0].QP.State())
 	}
 }
 
 // recv1 posts a receive at side i that has room for anything here.
 func (w *wild) recv1(i int) {
-	w.t.Helper()
-	w.rig.recv(i, ib.RecvWR{WRID: 88, SGList: []ib.SGE{w.mem[i].sge(1024, 2048)}})
+	w.T.Helper()
+	w.Rig.Recv(i, ib.RecvWR{WRID: 88, SGList: []ib.SGE{w.mem[i].sge(1024, 2048)}})
 }
 
 // wildWriter draws entries that are legal but for a few fields, so that they
@@ -382,9 +384,9 @@ type wildWriter struct {
 func newWildWriter(t testing.TB, typ ib.QPType, shared bool, seed uint64) *wildWriter {
 	rec := &recorder{t: t}
 	w := newWild(t, typ, shared, rec.allocator(), rec)
-	g := &wildWriter{Rand: rand.New(rand.NewPCG(seed, 9)), qpn: w.side[1].qp.Num(), ah: w.ah[0]}
+	g := &wildWriter{Rand: rand.New(rand.NewPCG(seed, 9)), qpn: w.Sides[1].QP.Num(), ah: w.ah[0]}
 	for i, m := range w.mem {
-		g.keys[i] = [3]uint32{uint32(m.open.LKey()), uint32(m.read.LKey()), uint32(w.side[i].mr.LKey())}
+		g.keys[i] = [3]uint32{uint32(m.open.LKey()), uint32(m.read.LKey()), uint32(w.Sides[i].MR.LKey())}
 	}
 	return g
 }
@@ -435,7 +437,7 @@ func (g *wildWriter) sends(n, stride int) []byte {
 		if g.IntN(20) == 0 {
 			continue
 		}
-		k := g.IntN(int(rigCap.MaxSendSGE) + 1)
+		k := g.IntN(int(rig.Cap.MaxSendSGE) + 1)
 		s, total := g.sges(k)
 		w := ring.SendWQE{
 			WRID: g.Uint64() &^ wildReceive, RemoteAddr: wildOpen, CompareAdd: g.Uint64(), Swap: g.Uint64(), Length: total, RKey: ib.RKey(g.keys[1][0]),
@@ -484,7 +486,7 @@ func (g *wildWriter) spoilSend(w *ring.SendWQE) {
 func (g *wildWriter) recvs(n, stride int) []byte {
 	b := make([]byte, n*stride)
 	for i := range n {
-		k := 1 + g.IntN(int(rigCap.MaxRecvSGE))
+		k := 1 + g.IntN(int(rig.Cap.MaxRecvSGE))
 		s, total := g.sges(k)
 		w := ring.RecvWQE{WRID: g.Uint64() | wildReceive, Length: total, NumSGE: uint32(k)}
 		switch g.IntN(6) {

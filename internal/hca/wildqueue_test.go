@@ -1,4 +1,4 @@
-package hca
+package hca_test
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/roce"
 )
@@ -97,7 +98,7 @@ func (w *wild) writeSend(wr ib.SendWR, change func(*wildSend)) {
 	change(&e)
 	put(b, e.SendWQE)
 	put(b[48:], e.sge)
-	if w.side[0].qp.Type() == ib.UD {
+	if w.Sides[0].QP.Type() == ib.UD {
 		put(b[h.Stride-16:], e.to)
 	}
 	h.Prod.Add(1)
@@ -118,13 +119,13 @@ func TestWildSends(t *testing.T) {
 		{"a READ of another service", []ib.QPType{ib.UC, ib.UD}, func(e *wildSend) { e.Opcode = ib.WRRDMARead }},
 		{"a WRITE of another service", []ib.QPType{ib.UD}, func(e *wildSend) { e.Opcode = ib.WRRDMAWrite }},
 		{"a SEND with invalidate of another service", []ib.QPType{ib.UC, ib.UD}, func(e *wildSend) { e.Opcode = ib.WRSendWithInv }},
-		{"one element too many", all, func(e *wildSend) { e.NumSGE = uint8(rigCap.MaxSendSGE) + 1 }},
+		{"one element too many", all, func(e *wildSend) { e.NumSGE = uint8(rig.Cap.MaxSendSGE) + 1 }},
 		{"the most elements", all, func(e *wildSend) { e.NumSGE = 255 }},
 		{"fewer bytes than its elements", all, func(e *wildSend) { e.Length-- }},
 		{"more bytes than its elements", all, func(e *wildSend) { e.Length++ }},
 		{"more bytes than a message", all, func(e *wildSend) { e.Length, e.sge.Length = 1<<31+1, 1<<31+1 }},
 		{"more inline bytes than there is room for", all, func(e *wildSend) {
-			e.Flags, e.NumSGE, e.Length = ib.SendInline, 0, rigCap.MaxInlineData+1
+			e.Flags, e.NumSGE, e.Length = ib.SendInline, 0, rig.Cap.MaxInlineData+1
 		}},
 		{"the most inline bytes", all, func(e *wildSend) { e.Flags, e.NumSGE, e.Length = ib.SendInline, 0, 1<<32-1 }},
 		{"inline bytes and an element", all, func(e *wildSend) { e.Flags |= ib.SendInline }},
@@ -143,14 +144,14 @@ func TestWildSends(t *testing.T) {
 				legal.WRID = uint64(k)
 				w.writeSend(legal, change)
 			}
-			w.side[0].hca.Shard().RingDoorbell(w.side[0].qp)
+			w.Sides[0].HCA.Shard().RingDoorbell(w.Sides[0].QP)
 			w.settle()
 			w.expect(c.what, ib.WCSuccess, ib.WCLocQPOpErr, ib.WCWRFlushErr)
 			want := ib.SQE
 			if typ == ib.RC {
 				want = ib.ERR
 			}
-			if st := w.side[0].qp.State(); st != want {
+			if st := w.Sides[0].QP.State(); st != want {
 				t.Errorf("%v: %s leaves the queue pair in %v, want %v", typ, c.what, st, want)
 			}
 			if got := w.polled(1); len(got) != 1 || got[0].Status != ib.WCSuccess {
@@ -164,15 +165,15 @@ func TestWildSends(t *testing.T) {
 
 // expect fails the test unless the victim's work requests 0, 1, ... ended so.
 func (w *wild) expect(what string, want ...ib.WCStatus) {
-	w.t.Helper()
+	w.T.Helper()
 	wcs := w.polled(0)
 	for k, wc := range wcs {
 		if len(wcs) != len(want) || wc.WRID != uint64(k) || wc.Status != want[k] {
-			w.t.Fatalf("%v: %s: %+v, want statuses %v", w.side[0].qp.Type(), what, wcs, want)
+			w.T.Fatalf("%v: %s: %+v, want statuses %v", w.Sides[0].QP.Type(), what, wcs, want)
 		}
 	}
 	if len(wcs) != len(want) {
-		w.t.Fatalf("%v: %s: %+v, want statuses %v", w.side[0].qp.Type(), what, wcs, want)
+		w.T.Fatalf("%v: %s: %+v, want statuses %v", w.Sides[0].QP.Type(), what, wcs, want)
 	}
 }
 
@@ -184,7 +185,7 @@ func TestWildReceives(t *testing.T) {
 		what   string
 		change func(*ring.RecvWQE)
 	}{
-		{"one element too many", func(e *ring.RecvWQE) { e.NumSGE = rigCap.MaxRecvSGE + 1 }},
+		{"one element too many", func(e *ring.RecvWQE) { e.NumSGE = rig.Cap.MaxRecvSGE + 1 }},
 		{"the most elements", func(e *ring.RecvWQE) { e.NumSGE = 1<<32 - 1 }},
 		{"elements beyond 2^32 bytes", func(e *ring.RecvWQE) { e.NumSGE = 1 << 28 }},
 		{"more bytes than its elements", func(e *ring.RecvWQE) { e.Length = 1<<32 - 1 }},
@@ -203,11 +204,11 @@ func TestWildReceives(t *testing.T) {
 				put(b, e)
 				put(b[16:], w.mem[0].sge(0, 100))
 				h.Prod.Add(1)
-				w.post(1, w.message(1, ib.WRSend, 60+41*uint32(k))) // the second is longer than the element
+				w.Post(1, w.message(1, ib.WRSend, 60+41*uint32(k))) // the second is longer than the element
 			}
 			w.settle()
 			w.expect(c.what, ib.WCSuccess, ib.WCLocProtErr)
-			if st := w.side[0].qp.State(); st != ib.ERR {
+			if st := w.Sides[0].QP.State(); st != ib.ERR {
 				t.Errorf("%v: a receive with %s leaves the queue pair in %v", kind.typ, c.what, st)
 			}
 			w.healthyAll()
@@ -226,28 +227,28 @@ func TestWildIndices(t *testing.T) {
 			w := newWild(t, kind.typ, false, rec.allocator(), rec)
 			w.nurse()
 			sent := 0
-			w.drop = func(from int, p *roce.Packet) bool {
-				if p.BTH.DestQP != w.side[1].qp.Num() {
+			w.Drop = func(from int, p *roce.Packet) bool {
+				if p.BTH.DestQP != w.Sides[1].QP.Num() {
 					return false
 				}
 				sent++
 				return kind.typ == ib.RC // so that the first three stay on their way
 			}
 			for range 3 {
-				w.post(0, w.message(0, ib.WRSend, 32))
+				w.Post(0, w.message(0, ib.WRSend, 32))
 			}
-			w.transmit(0)
+			w.Transmit(0)
 			h := (*ring.Header)(unsafe.Pointer(&w.send[0]))
 			h.Prod.Store(prod)
-			w.side[0].hca.Shard().RingDoorbell(w.side[0].qp)
+			w.Sides[0].HCA.Shard().RingDoorbell(w.Sides[0].QP)
 			w.settle()
-			if st := w.side[0].qp.State(); st != ib.ERR || sent != 3 {
+			if st := w.Sides[0].QP.State(); st != ib.ERR || sent != 3 {
 				t.Errorf("%v: after 3 messages an index of %d leaves the queue pair in %v, %d messages sent", kind.typ, prod, st, sent)
 			}
 			if n := len(w.polled(0)); n > 3+int(h.Mask)+1 {
 				t.Errorf("%v: an index of %d completes %d work requests", kind.typ, prod, n)
 			}
-			w.drop = nil
+			w.Drop = nil
 			w.healthyAll()
 			w.recover()
 		}
@@ -263,11 +264,11 @@ func TestReceiveIndexWild(t *testing.T) {
 		w.nurse()
 		(*ring.Header)(unsafe.Pointer(&w.recv[0])).Prod.Store(1 << 31)
 		binary.NativeEndian.PutUint64(w.recv[ring.HeaderSize:], 0) // the WRID that is expected
-		w.post(1, w.message(1, ib.WRSend, 10))
+		w.Post(1, w.message(1, ib.WRSend, 10))
 		w.settle()
 		wcs := w.polled(0)
-		if len(wcs) == 0 || wcs[0].Status != ib.WCLocProtErr || w.side[0].qp.State() != ib.ERR {
-			t.Errorf("%v: a receive queue without an end: %+v in %v", kind.typ, wcs, w.side[0].qp.State())
+		if len(wcs) == 0 || wcs[0].Status != ib.WCLocProtErr || w.Sides[0].QP.State() != ib.ERR {
+			t.Errorf("%v: a receive queue without an end: %+v in %v", kind.typ, wcs, w.Sides[0].QP.State())
 		}
 		w.healthyAll()
 		w.recover()
@@ -284,15 +285,15 @@ func TestWildReader(t *testing.T) {
 			w.nurse()
 			h := w.cq[0].Header()
 			h.Cons.Store(cons)
-			w.post(0, w.message(0, ib.WRSend, 32), w.message(0, ib.WRSend, 32))
+			w.Post(0, w.message(0, ib.WRSend, 32), w.message(0, ib.WRSend, 32))
 			w.settle()
-			if st := w.side[0].qp.State(); st != ib.ERR || h.Flags.Load() != ring.FlagOverflow {
+			if st := w.Sides[0].QP.State(); st != ib.ERR || h.Flags.Load() != ring.FlagOverflow {
 				t.Errorf("%v: a reader at index %d of an empty queue leaves its queue pair in %v, flags %d", kind.typ, cons, st, h.Flags.Load())
 			}
 			w.polled(0)
 			w.healthyAll()
-			must(t, w.side[0].qp.Modify(w.now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
-			must(t, w.side[0].hca.ResizeCQ(w.cq[0], 512))
+			rig.Must(t, w.Sides[0].QP.Modify(w.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+			rig.Must(t, w.Sides[0].HCA.ResizeCQ(w.cq[0], 512))
 			rec.check()
 		}
 	}

@@ -1,98 +1,165 @@
-package qp
+package qp_test
 
 import (
-	"math/rand/v2"
 	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/roce"
 )
 
-// derived is a packet with a derived identification.
-func derived(id uint16) *Packet { return &Packet{ID: id, IDDerived: true} }
+// enough is more packets with a segment index than it takes until one is
+// demanded.
+const enough = 300
 
-// take does what a queue pair does with a packet of its peer's and reports
-// whether it was taken.
-func (y *ipidPolicy) take(p *Packet) bool {
-	if y.refuses(p) {
-		return false
-	}
-	y.learn(p)
-	return true
+// otherID is an identification that is no segment index.
+const otherID = 50000
+
+// hidden is an adapter whose port does not show identifications.
+type hidden struct{ *rig.Solo }
+
+// hide seals a packet with an identification that the port does not show.
+func (s hidden) hide(p roce.Packet, id uint16) fabric.Datagram {
+	s.ID = id
+	d := s.Datagram(p)
+	d.ID, d.IDKnown = 0, false
+	return d
 }
 
-// TestIPIDPolicyDemandsTheSegmentIndex shows that what is damaged on the way
-// from a peer that numbers its segments is told by its identification, time and
-// again.
-func TestIPIDPolicyDemandsTheSegmentIndex(t *testing.T) {
-	var y ipidPolicy
-	for round := range 10 {
-		for i := range demandAfter {
-			if !y.take(derived(uint16(i % runSegments))) {
-				t.Fatalf("round %d: segment index %d is refused", round, i%runSegments)
-			}
-		}
-		if y.take(derived(runSegments)) {
-			t.Fatalf("round %d: identification %d of a peer that numbers its segments is taken", round, runSegments)
-		}
+// taken delivers a packet with a hidden identification and reports whether it
+// was taken for intact. One that was not must have no effect.
+func (s hidden) taken(p roce.Packet, id uint16) bool {
+	s.T.Helper()
+	before := s.Counters()
+	s.Deliver(s.hide(p, id))
+	answers, after := s.Out(), s.Counters()
+	if after.Drops[counters.DropICRC] == before.Drops[counters.DropICRC] {
+		return true
 	}
+	if len(answers) > 0 || after.RxWriteRequests != before.RxWriteRequests {
+		s.T.Errorf("%v: a packet that counts as damaged is executed or answered: %+v", s.QP.Type(), answers)
+	}
+	return false
 }
 
-// TestIPIDPolicyKnowsWhatThePortSees shows that nothing is asked where the port
-// has seen the identification, and nothing learnt.
-func TestIPIDPolicyKnowsWhatThePortSees(t *testing.T) {
-	var y ipidPolicy
-	for i := range 10 * demandAfter {
-		if !y.take(&Packet{ID: uint16(i % runSegments)}) {
-			t.Fatal("a segment index is refused")
-		}
-	}
-	if y != (ipidPolicy{}) {
-		t.Error("something was learnt from identifications that the port saw")
-	}
-	for range demandAfter {
-		y.learn(derived(0))
-	}
-	if !y.take(&Packet{ID: 40000}) {
-		t.Error("an identification that the port saw is refused")
+// wants delivers a packet with a hidden identification, which must be taken or
+// not.
+func (s hidden) wants(what string, taken bool, p roce.Packet, id uint16) {
+	s.T.Helper()
+	if s.taken(p, id) != taken {
+		s.T.Fatalf("%v, %s: identification %d is taken: %v", s.QP.Type(), what, id, !taken)
 	}
 }
 
-// TestIPIDPolicyNeverDemandsACounter shows that a peer that counts loses
-// nothing, where the counter passes the segment indices, jumps or comes back.
-func TestIPIDPolicyNeverDemandsACounter(t *testing.T) {
-	var y ipidPolicy
-	for i := range 8 << 16 {
-		if !y.take(derived(uint16(i + 65000))) {
-			t.Fatalf("identification %d of a counter is refused", uint16(i+65000))
+// nth returns WRITE number i of the peer's.
+func (s hidden) nth(i int) roce.Packet {
+	op := roce.RCRDMAWriteOnly
+	if s.QP.Type() == ib.UC {
+		op = roce.UCRDMAWriteOnly
+	}
+	return s.Packet(op, rig.PeerPSN+uint32(i), make([]byte, 8))
+}
+
+// teach delivers n WRITEs from number i on, with segment indices.
+func (s hidden) teach(i, n int) (next int) {
+	s.T.Helper()
+	for k := range n {
+		s.wants("in sequence", true, s.nth(i+k), uint16(k%64))
+	}
+	return i + n
+}
+
+// TestIPIDOfRequests shows that an RC or UC peer that numbers its segments is
+// held to it at the expected PSN, that it loses one packet when it changes, and
+// that RESET forgets.
+func TestIPIDOfRequests(t *testing.T) {
+	for _, typ := range []ib.QPType{ib.RC, ib.UC} {
+		s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: typ})}
+		n := s.teach(0, enough)
+		s.wants("a damaged packet", false, s.nth(n), otherID)
+		s.wants("sent again by a peer that has changed", true, s.nth(n), otherID)
+		n = s.teach(n+1, enough)
+		s.wants("a damaged packet", false, s.nth(n), otherID)
+		n = s.teach(n, enough)
+		s.Modify(ib.RESET)
+		s.Walk(ib.RTS)
+		s.wants("a new connection", true, s.nth(0), otherID)
+		if s.QP.State() != ib.RTS || n == 0 {
+			t.Errorf("%v: the queue pair is in %v", typ, s.QP.State())
 		}
 	}
 }
 
-// TestIPIDPolicyFailsNoConnection lets a peer change its identifications as it
-// likes: a packet that was refused passes when it is sent again, whatever its
-// identification then, and refusals are rare.
-func TestIPIDPolicyFailsNoConnection(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
-	var y ipidPolicy
-	refused, since := 0, demandAfter
-	for range 2000 {
-		limit := []int{1, runSegments, runSegments + 1, 1 << 16}[r.IntN(4)]
-		for range r.IntN(3 * demandAfter) {
-			if y.take(derived(uint16(r.IntN(limit)))) {
-				since++
-				continue
-			}
-			if since < demandAfter {
-				t.Fatalf("refused, %d packets after the last time", since)
-			}
-			refused, since = refused+1, 0
-			if !y.take(derived(uint16(1<<16 - 1))) {
-				t.Fatal("refused again when it was sent again")
-			}
-			since++
+// TestIPIDOfResponses shows the same for answers to what is in flight: an
+// acknowledgement that was refused is taken when it comes again.
+func TestIPIDOfResponses(t *testing.T) {
+	s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: ib.RC})}
+	ack := func(i int) roce.Packet { return s.Packet(roce.RCAcknowledge, rig.PSN+uint32(i), nil) }
+	for i := range enough {
+		s.Send(s.WR(ib.WRRDMAWrite, uint64(i), 0, 8))
+		s.wants("an acknowledgement", true, ack(i), uint16(i%64))
+	}
+	if n := len(s.Poll()); n != enough {
+		t.Fatalf("%d of %d WRITEs are acknowledged", n, enough)
+	}
+	s.Send(s.WR(ib.WRRDMAWrite, enough, 0, 8))
+	s.wants("a damaged acknowledgement", false, ack(enough), otherID)
+	s.WantWCs("after it")
+	s.wants("one that came again", true, ack(enough), otherID)
+	s.WantWCs("after that", rig.WC(enough, ib.WCSuccess))
+}
+
+// TestIPIDOfStrangers shows that what is not at the expected PSN and answers
+// nothing is neither learnt from nor judged, whoever sends it: a duplicate is
+// answered, or a peer that has changed would repeat it until it gives up.
+func TestIPIDOfStrangers(t *testing.T) {
+	s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: ib.RC})}
+	strangers := []roce.Packet{
+		s.nth(-1), s.nth(1 << 20), s.Packet(roce.RCAcknowledge, rig.PSN, nil), s.Packet(roce.RCAcknowledge, rig.PSN-1, nil),
+	}
+	for range enough {
+		for _, p := range strangers {
+			s.wants("a stranger's", true, p, 1)
 		}
 	}
-	if refused == 0 {
-		t.Error("nothing was refused: the test shows nothing")
+	s.wants("the peer's first", true, s.nth(0), otherID)
+	n := s.teach(1, enough)
+	for _, p := range strangers {
+		s.wants("a stranger's", true, p, otherID)
+	}
+	before := s.Counters().DuplicateRequest
+	s.wants("a duplicate", true, s.nth(n-1), otherID)
+	if s.Counters().DuplicateRequest != before+1 {
+		t.Error("a duplicate does not count as one")
+	}
+	s.wants("a damaged packet", false, s.nth(n), otherID)
+}
+
+// TestIPIDOfUCStrangers shows that a stranger who leads a UC queue pair to PSNs
+// of his own teaches it nothing that the peer suffers from.
+func TestIPIDOfUCStrangers(t *testing.T) {
+	s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: ib.UC})}
+	for i := range 10 {
+		for k := range enough {
+			s.wants("a stranger's", true, s.nth(1<<20+1000*i+k), 0)
+		}
+		s.wants("the peer's", true, s.nth(2*i), otherID)
+		s.wants("the peer's next", true, s.nth(2*i+1), otherID)
+	}
+}
+
+// TestIPIDIsNotLearntFromDatagrams shows that UD and QP1 ask nothing: anybody
+// may send to them.
+func TestIPIDIsNotLearntFromDatagrams(t *testing.T) {
+	for _, typ := range []ib.QPType{ib.UD, ib.GSI} {
+		s := hidden{rig.NewSolo(t, rig.SoloConfig{Type: typ, HCA: hca.Config{Privileged: true}})}
+		p := s.Packet(roce.UDSendOnly, rig.PeerPSN, nil)
+		for range enough {
+			s.wants("a datagram", true, p, 0)
+		}
+		s.wants("another", true, p, otherID)
 	}
 }

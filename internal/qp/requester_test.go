@@ -1,41 +1,262 @@
-package qp
+package qp_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
 )
 
-// TestE12_CreditsWrap shows that the limit of messages goes on after 2^24-1,
-// as the message count of the AETH does, and never goes back.
-func TestE12_CreditsWrap(t *testing.T) {
-	const last = 1<<24 - 1
-	three := ib.CreditCode(3)
-	for _, c := range []struct {
-		msn  ib.MSN // of the AETH, with three credits
-		ssn  uint32 // of the message that asks
-		want bool
-	}{
-		{last - 10, last - 6, true}, // three and the probe
-		{last - 10, last - 5, false},
-		{last, last + 1, true}, // the number is not reduced to 24 bits
-		{last, 0, true},
-		{last, 3, true},
-		{last, 4, false},
-		{ib.MSN(last).Next(), 4, true},
-		{ib.MSN(last).Next(), 5, false},
+// TestE1_NothingIsSent shows that nothing leaves in a state that sends
+// nothing, and nothing of a queue pair that is gone.
+func TestE1_NothingIsSent(t *testing.T) {
+	for what, end := range map[string]func(*rig.Solo){
+		"RESET":     func(s *rig.Solo) { s.Modify(ib.RESET) },
+		"ERR":       func(s *rig.Solo) { s.Modify(ib.ERR) },
+		"destroyed": func(s *rig.Solo) { s.HCA.DestroyQP(s.PD, s.QP) },
 	} {
-		s := creditState{unlimited: true}
-		s.update(c.msn, three)
-		if got := s.allows(&requests[ib.WRSend], c.ssn); got != c.want {
-			t.Errorf("%d messages done and 3 credits: message %d may go: %v, want %v", c.msn, c.ssn, got, c.want)
+		s := rig.NewSolo(t, rig.SoloConfig{})
+		_, err := s.QP.PostSend(s.WR(ib.WRSend, 1, 0, 2000), s.WR(ib.WRRDMARead, 2, 4096, 2000))
+		rig.Must(t, err)
+		s.Deliver(s.Datagram(s.Read(rig.PeerPSN, 100))) // a response is owed too
+		s.HCA.Shard().RingDoorbell(s.QP)
+		end(s)
+		s.WantPackets(what, s.Pass(time.Minute))
+	}
+}
+
+// TestE3_Q18_Q19_BadLocalMemory shows LOC_PROT_ERR for every fault of the gather
+// list, after what was sent before is acknowledged, and the end of the queue
+// pair; for a message of several packets wherever the fault is.
+func TestE3_Q18_Q19_BadLocalMemory(t *testing.T) {
+	for what, sge := range map[string]func(*rig.Solo) []ib.SGE{
+		"no such key":        func(s *rig.Solo) []ib.SGE { return []ib.SGE{{Addr: s.MR.Addr(), Length: 9, LKey: s.MR.LKey() + 1}} },
+		"past the end":       func(s *rig.Solo) []ib.SGE { return []ib.SGE{s.SGE(rig.Bytes-8, 9)} },
+		"the second element": func(s *rig.Solo) []ib.SGE { return []ib.SGE{s.SGE(0, 9), {Addr: 1, Length: 1, LKey: 1}} },
+		"the third packet":   func(s *rig.Solo) []ib.SGE { return []ib.SGE{s.SGE(rig.Bytes-600, 700)} },
+	} {
+		s := rig.NewSolo(t, rig.SoloConfig{})
+		s.Recv(10, 9)
+		bad := s.WR(ib.WRSend, 2, 0, 0)
+		bad.SGList = sge(s)
+		got := s.Send(s.WR(ib.WRRDMAWrite, 1, 0, 10), bad, s.WR(ib.WRSend, 3, 0, 10))
+		if len(got) == 0 || got[0].BTH.Opcode != roce.RCRDMAWriteOnly {
+			t.Fatalf("%s: what comes before is not sent: %v", what, got)
 		}
-		s.update(c.msn-5, three) // an old one
-		if got := s.allows(&requests[ib.WRSend], c.ssn); got != c.want {
-			t.Errorf("after an old count for %d, message %d may go: %v, want %v", c.msn-5, c.ssn, got, c.want)
+		s.WantWCs(what + ": the one before has no answer yet")
+		s.Inject(s.AckTo(rig.PSN, roce.ACKUnlimited))
+		s.WantWCs(what, rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCLocProtErr), rig.WC(3, ib.WCWRFlushErr), rig.WC(10, ib.WCWRFlushErr))
+		s.WantEvents(what, ib.EventQPFatal)
+		s.WantState(what, ib.ERR)
+	}
+}
+
+// TestE2_DepthTakenAway shows that a READ or atomic that was posted while the
+// QP had an initiator depth does not wait for ever when it has none any more.
+func TestE2_DepthTakenAway(t *testing.T) {
+	for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRAtomicFetchAdd} {
+		s := rig.NewSolo(t, rig.SoloConfig{})
+		s.Modify(ib.SQD)
+		s.Send(s.WR(ib.WRRDMAWrite, 1, 0, 8), s.WR(op, 2, 0, 8), s.WR(ib.WRSend, 3, 0, 8))
+		rig.Must(t, s.QP.Modify(s.Now, &ib.QPAttr{State: ib.RTS}, ib.AttrState|ib.AttrMaxRDAtomic))
+		s.WantPackets("what comes before", s.Out(), rig.Req(roce.RCRDMAWriteOnly, rig.PSN))
+		s.WantState("an answer is awaited", ib.RTS)
+		s.Inject(s.AckTo(rig.PSN, roce.ACKUnlimited))
+		s.WantWCs(op.String(), rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCLocQPOpErr), rig.WC(3, ib.WCWRFlushErr))
+	}
+}
+
+// TestE12_CreditsThatCannotBe shows that a peer whose AETH says that nothing
+// was ever received does not stop the send queue for good: with nothing
+// outstanding, one message goes, and its answer or its timer decides.
+func TestE12_CreditsThatCannotBe(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8), s.WR(ib.WRSend, 3, 0, 8))
+	none := s.AckTo(rig.PSN+2, roce.ACKCredits(0))
+	none.AETH.MSN = 0
+	s.Inject(none)
+	s.WantWCs("acknowledged", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess), rig.WC(3, ib.WCSuccess))
+	s.WantPackets("one goes", s.Send(s.WR(ib.WRSend, 4, 0, 8), s.WR(ib.WRSend, 5, 0, 8)), rig.Req(roce.RCSendOnly, rig.PSN+3))
+	none.BTH.PSN = none.BTH.PSN.Next()
+	s.WantPackets("and then the next", s.Inject(none), rig.Req(roce.RCSendOnly, rig.PSN+4))
+	s.Pass(time.Minute)
+	s.WantWCs("a silent peer", rig.WC(4, ib.WCSuccess), rig.WC(5, ib.WCRetryExcErr))
+}
+
+// TestE11_InitiatorDepth shows that no more READs and atomics are out than
+// max_rd_atomic says, also after going back, and that depth 0 is refused when
+// they are posted.
+func TestE11_InitiatorDepth(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.MaxRDAtomic = 2 }})
+	got := s.Send(s.WR(ib.WRRDMARead, 1, 0, 8), s.WR(ib.WRAtomicFetchAdd, 2, 8, 8), s.WR(ib.WRRDMARead, 3, 16, 8), s.WR(ib.WRSend, 4, 0, 8))
+	s.WantPackets("two of three, and nothing passes the third", got, rig.Req(roce.RCRDMAReadRequest, 0x200), rig.Req(roce.RCFetchAdd, 0x201))
+	s.WantPackets("sent again, they count as before", s.Pass(rig.Timeout+rig.Tick), rig.Req(roce.RCRDMAReadRequest, 0x200), rig.Req(roce.RCFetchAdd, 0x201))
+	s.WantPackets("one is answered", s.Inject(s.Answer(roce.RCRDMAReadResponseOnly, 0x200, roce.ACKUnlimited, make([]byte, 8))),
+		rig.Req(roce.RCRDMAReadRequest, 0x202), rig.Req(roce.RCSendOnly, 0x203))
+	s = rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.MaxRDAtomic = 0 }})
+	for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRAtomicFetchAdd} {
+		if _, err := s.QP.PostSend(s.WR(op, 1, 0, 8)); !errors.Is(err, ib.EINVAL) {
+			t.Errorf("%v with initiator depth 0: %v", op, err)
 		}
-		if !s.allows(&requests[ib.WRRDMAWrite], c.ssn+100) {
-			t.Error("a WRITE waits for credits")
+	}
+}
+
+// TestE22_Fence shows that a fenced work request waits for the READs and
+// atomics before it, not for SENDs and WRITEs, and holds back what follows.
+func TestE22_Fence(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	fenced := s.WR(ib.WRSend, 3, 0, 8)
+	fenced.Flags = ib.SendFence
+	got := s.Send(s.WR(ib.WRRDMARead, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8), fenced, s.WR(ib.WRSend, 4, 0, 8))
+	s.WantPackets("up to the fence", got, rig.Req(roce.RCRDMAReadRequest, 0x200), rig.Req(roce.RCSendOnly, 0x201))
+	got = s.Inject(s.Answer(roce.RCRDMAReadResponseOnly, 0x200, roce.ACKUnlimited, make([]byte, 8)))
+	s.WantPackets("the READ is answered, the SEND is not", got, rig.Req(roce.RCSendOnly, 0x202), rig.Req(roce.RCSendOnly, 0x203))
+	s.WantPackets("a fence without READs", s.Send(fenced), rig.Req(roce.RCSendOnly, 0x204))
+}
+
+// TestE12_Credits shows that a sender keeps to the credits of the peer: one
+// message beyond them goes as a probe, WRITEs and READs need none, and the
+// next count lets it go on.
+func TestE12_Credits(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	three := roce.ACKCredits(ib.CreditCode(3))
+	acked := func(psn uint32, msn ib.MSN, syn roce.Syndrome) []roce.Packet {
+		p := s.AckTo(psn, syn)
+		p.AETH.MSN = msn
+		return s.Inject(p)
+	}
+	s.WantPackets("before any count nothing is limited", s.Send(s.WR(ib.WRSend, 1, 0, 8)), rig.Req(roce.RCSendOnly, 0x200))
+	acked(0x200, 1, three)
+	var wrs []ib.SendWR
+	for id := uint64(2); id < 9; id++ {
+		wrs = append(wrs, s.WR(ib.WRSend, id, 0, 8))
+	}
+	wrs = slices.Insert(wrs, 1, s.WR(ib.WRRDMAWrite, 100, 0, 8), s.WR(ib.WRRDMARead, 101, 0, 8))
+	got := s.Send(wrs...)
+	s.WantPackets("3 credits: 4 SENDs, and a WRITE and a READ for nothing", got, rig.Req(roce.RCSendOnly, 0x201), rig.Req(roce.RCRDMAWriteOnly, 0x202),
+		rig.Req(roce.RCRDMAReadRequest, 0x203), rig.Req(roce.RCSendOnly, 0x204), rig.Req(roce.RCSendOnly, 0x205), rig.Req(roce.RCSendOnly, 0x206))
+	s.WantPackets("an ACK without more credits", acked(0x202, 3, roce.ACKCredits(ib.CreditCode(2))))
+	rsp := s.Answer(roce.RCRDMAReadResponseOnly, 0x203, roce.ACKCredits(ib.CreditCode(2)), make([]byte, 8))
+	rsp.AETH.MSN = 4
+	s.WantPackets("nor with the READ response", s.Inject(rsp))
+	s.WantPackets("two receives more", acked(0x206, 7, roce.ACKCredits(ib.CreditCode(1))), rig.Req(roce.RCSendOnly, 0x207), rig.Req(roce.RCSendOnly, 0x208))
+	s.WantPackets("an unsolicited ACK brings news too", acked(0x206, 7, roce.ACKUnlimited), rig.Req(roce.RCSendOnly, 0x209))
+}
+
+// TestE12_CreditsBetweenAdapters shows that credits keep a fast sender from
+// sending what finds no receive: after the first acknowledgement only probes
+// meet an RNR NAK; without credits whole bursts do.
+func TestE12_CreditsBetweenAdapters(t *testing.T) {
+	again := map[bool]uint64{}
+	for _, credits := range []bool{false, true} {
+		r := &rig.Rig{T: t}
+		for i := range r.Sides {
+			r.Sides[i] = rig.Config{Type: ib.RC, Cap: rig.Cap, Bytes: 4 << 10, HCA: hca.Config{Settings: qp.Settings{Credits: credits}}}.NewSide(t, byte(i+1))
 		}
+		r.Connect(ib.MTU256)
+		a, b := r.Sides[0], r.Sides[1]
+		arrived, sent := 0, 0
+		until := func(n int) {
+			r.Run(time.Minute, func() bool {
+				sent += len(r.Poll(0))
+				if k := len(r.Poll(1)); k > 0 {
+					arrived += k
+					r.Recv(1, ib.RecvWR{SGList: []ib.SGE{b.SGE(0, 300)}})
+				}
+				return sent == n
+			})
+		}
+		r.Recv(1, ib.RecvWR{SGList: []ib.SGE{b.SGE(0, 300)}}, ib.RecvWR{SGList: []ib.SGE{b.SGE(0, 300)}})
+		wr := ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{a.SGE(0, 300)}}
+		r.Post(0, wr)
+		until(1)
+		for range 15 {
+			r.Post(0, wr)
+		}
+		until(16)
+		if sent != 16 || arrived != 16 {
+			t.Errorf("credits %v: %d sent and %d arrived of 16", credits, sent, arrived)
+		}
+		again[credits] = a.HCA.Counters().RetransPkts
+	}
+	if again[true] >= 30 || again[false] < 4*again[true] {
+		t.Errorf("%d packets are sent again with credits, %d without", again[true], again[false])
+	}
+}
+
+// TestE14_SendWithInvalidateSent shows the requester's side: the key goes in
+// the last packet only.
+func TestE14_SendWithInvalidateSent(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	wr := s.WR(ib.WRSendWithInv, 1, 0, 300)
+	wr.InvRKey = 0xabcdef01
+	got := s.Send(wr)
+	s.WantPackets("SEND with invalidate", got, rig.Req(roce.RCSendFirst, 0x200), rig.Req(roce.RCSendLastWithInvalidate, 0x201))
+	if len(got) == 2 && got[1].InvRKey != wr.InvRKey {
+		t.Errorf("the key on the wire is %#x", got[1].InvRKey)
+	}
+}
+
+// TestQ8_Solicited shows where the solicited bit goes: the last packet of a SEND
+// and of a WRITE with immediate, and nothing else.
+func TestQ8_Solicited(t *testing.T) {
+	for _, c := range []struct {
+		op   ib.WROpcode
+		want bool
+	}{{ib.WRSend, true}, {ib.WRSendWithImm, true}, {ib.WRRDMAWriteWithImm, true}, {ib.WRRDMAWrite, false}, {ib.WRRDMARead, false}} {
+		s := rig.NewSolo(t, rig.SoloConfig{})
+		wr := s.WR(c.op, 1, 0, 300)
+		wr.Flags = ib.SendSolicited
+		got := s.Send(wr)
+		for i, p := range got {
+			if want := c.want && i == len(got)-1; p.BTH.SE != want {
+				t.Errorf("%v: packet %d of %d has SE %v", c.op, i+1, len(got), p.BTH.SE)
+			}
+		}
+	}
+}
+
+// TestE4_E15_LongestMessage shows that 2^31 bytes may be posted and no more, that
+// at path MTU 256 they take 2^23 PSNs, and that the last of them are sent as
+// what they are. Nobody moves 2 GiB: acknowledgements far ahead of what a
+// peer would see take the place of the data.
+func TestE4_E15_LongestMessage(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.SQPSN = ib.NewPSN(0xfffff0) }})
+	half, err := s.PD.RegMR(memory.RegionConfig{Buf: make([]byte, 1<<20), IOVA: 1 << 40, Access: ib.AccessLocalWrite})
+	rig.Must(t, err)
+	wr := s.WR(ib.WRRDMARead, 1, 0, 0)
+	// The scatter list names memory that is not there: no data comes.
+	wr.SGList = []ib.SGE{{Addr: half.Addr(), Length: 1 << 30, LKey: half.LKey()}, {Addr: half.Addr(), Length: 1 << 30, LKey: half.LKey()}}
+	over := wr
+	over.SGList = []ib.SGE{wr.SGList[0], {Length: 1<<30 + 1}}
+	for _, op := range []ib.WROpcode{ib.WRSend, ib.WRRDMAWrite, ib.WRRDMARead} {
+		over.Opcode = op
+		if _, err := s.QP.PostSend(over); !errors.Is(err, ib.EINVAL) {
+			t.Errorf("%v of 2^31+1 bytes: %v", op, err)
+		}
+	}
+	if _, err := s.QP.PostRecv(ib.RecvWR{SGList: over.SGList}); !errors.Is(err, ib.EINVAL) {
+		t.Errorf("a receive of 2^31+1 bytes: %v", err)
+	}
+	got := s.Send(wr, s.WR(ib.WRSend, 2, 0, 8))
+	if len(got) == 0 || got[0].BTH.PSN.Value() != 0xfffff0 || got[0].RETH.VA != 0x1000 {
+		t.Fatalf("a READ of 2^31 bytes begins with %v", got)
+	}
+	if a := s.QP.Query(); a.SQPSN != ib.NewPSN(0xfffff0).Add(1<<23) {
+		t.Errorf("after a READ of 2^31 bytes the next PSN is %v, want 2^23 on", a.SQPSN)
+	}
+	asked := uint32(0)
+	for _, p := range got {
+		if p.BTH.PSN != ib.NewPSN(0xfffff0).Add(asked/256) || p.RETH.VA != 0x1000+uint64(asked) {
+			t.Errorf("a request at PSN %v asks for %#x, want the place %d bytes on", p.BTH.PSN, p.RETH.VA, asked)
+		}
+		asked += p.RETH.Length
 	}
 }

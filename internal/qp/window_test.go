@@ -1,87 +1,207 @@
-package qp
+package qp_test
 
 import (
-	"net/netip"
+	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
 )
 
-// probeRig is some QPs that share the window to one peer, which another has
-// filled for ever.
-func probeRig(n int) (*Window, []*QP) {
-	env := &Env{Wake: func(*QP) {}}
-	w := NewWindowTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
-	w.limit, w.inFlight = minWindow, minWindow
-	qps := make([]*QP, n)
-	for i := range qps {
-		q := &QP{ep: endpoint{env: env, typ: ib.RC, mtu: 1024}}
-		q.req = requester{ep: &q.ep, qp: q, share: share{qp: q, window: w}}
-		q.ep.timers.stopAll()
-		qps[i] = q
+// TestWindowShrinksInAMessage shows that a sender whose packets in flight
+// asked for no acknowledgement asks for one when the window shrinks below
+// them, instead of waiting for its retry timer.
+func TestWindowShrinksInAMessage(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{Batch: rig.MaxPacket, HCA: hca.Config{Settings: qp.Settings{WindowBytes: 256 << 10}}})
+	first := s.QP
+	other, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: rig.Cap, SigAll: true})
+	rig.Must(t, err)
+	// The other QP has something outstanding for the losses to come.
+	s.QP = other
+	s.Walk(ib.RTS)
+	for range 8 {
+		s.Send(ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{s.SGE(0, 8)}})
 	}
-	return w, qps
-}
-
-const probeChunk = 64 << 10
-
-// TestProbe shows that a QP with a long READ, which others leave less room
-// than it needs each time that there is some, sends in the end: being offered
-// too little does not start its wait anew.
-func TestProbe(t *testing.T) {
-	w, qps := probeRig(1)
-	q := qps[0]
-	for now := clock.Instant(1); now < clock.Instant(2*probeTimeout); now = now.Add(time.Millisecond) {
-		if q.Deadline() <= now {
-			q.Advance(now)
-		}
-		if q.req.share.admit(now, probeChunk, false, false) {
-			if q.Deadline() != clock.Never || q.req.share.probing {
-				t.Error("the request goes, and its wait is not over")
-			}
-			return
-		}
-		if q.Deadline() == clock.Never && !q.req.share.probing {
-			t.Fatal("the request waits, and nothing says so")
-		}
-		w.inFlight -= minPacketCost // somebody's packet is acknowledged
-		w.wake()
-		w.inFlight += minPacketCost // and the next one goes
+	s.QP = first
+	// One batch of a long message leaves, none of it asking for an answer.
+	if _, err := first.PostSend(ib.SendWR{WRID: 1, Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{s.SGE(0, rig.Bytes)}}); err != nil {
+		t.Fatal(err)
 	}
-	t.Errorf("nothing is sent within %v", 2*probeTimeout)
-}
-
-// TestProbeOneAtATime shows that of many QPs that wait for more room than
-// there is, one at a time goes without: the next when that one has its answer,
-// or has waited for it for long.
-func TestProbeOneAtATime(t *testing.T) {
-	_, qps := probeRig(8)
-	gone, now := 0, clock.Instant(0)
-	run := func(d time.Duration) (last *QP) {
-		for end := now.Add(d); now < end; now = now.Add(time.Millisecond) {
-			for _, q := range qps {
-				if q.Deadline() <= now {
-					q.Advance(now)
-				}
-				if s := &q.req.share; s.cost == 0 && s.admit(now, probeChunk, false, false) {
-					s.charge(probeChunk)
-					gone, last = gone+1, q
+	sh := s.HCA.Shard()
+	sh.RingDoorbell(first)
+	for range 2 {
+		sh.Transmit(s.Now, s.Batch)
+		for _, r := range s.Batch.Pending() {
+			for k := range r.Count {
+				if p := s.Parse(&r, k); p.BTH.AckReq {
+					t.Fatal("the beginning of the message asks for an acknowledgement already")
 				}
 			}
 		}
-		return last
+		s.Batch.Reset()
 	}
-	first := run(proberTimeout / 2)
-	if gone != 1 {
-		t.Fatalf("%d requests went over the limit at once, want 1", gone)
+	// Losses of the other one shrink the window that they share.
+	for i := range uint32(7) {
+		nak := s.Packet(roce.RCAcknowledge, rig.PSN+i+1, nil)
+		nak.BTH.DestQP, nak.AETH.Syndrome = other.Num(), roce.NAKSequence
+		s.Deliver(s.Datagram(nak))
 	}
-	first.req.share.credit(1, 1, packetCost(1024))
-	if run(2 * probeTimeout); gone != 2 {
-		t.Errorf("%d requests went after the first was answered, want 2", gone)
+	asked := false
+	for _, p := range s.Out() {
+		asked = asked || p.BTH.AckReq && p.BTH.Opcode == roce.RCRDMAWriteMiddle
 	}
-	if run(proberTimeout); gone != 3 {
-		t.Errorf("%d requests went after the second had no answer for %v, want 3", gone, proberTimeout)
+	if !asked {
+		t.Error("the message waits with packets in flight of which none asks for an acknowledgement")
+	}
+}
+
+// TestE8_WindowIsNoRetry shows that a request which waits for room in the
+// window does not use up its retries: the room may be taken by a queue pair
+// whose own packets are lost for ever.
+func TestE8_WindowIsNoRetry(t *testing.T) {
+	r := rig.New(t, ib.RC, rig.Cap).Connect(ib.MTU4096)
+	a, b := r.Sides[0], r.Sides[1]
+	lost, err := a.HCA.CreateQP(a.PD, hca.QPConfig{Type: ib.RC, SendCQ: a.CQ, RecvCQ: a.CQ, Cap: rig.Cap})
+	rig.Must(t, err)
+	attr := r.Attrs(0, ib.MTU4096)
+	attr.Timeout = 0 // it waits for its answer for ever
+	for st := ib.INIT; st <= ib.RTS; st++ {
+		attr.State = st
+		rig.Must(t, lost.Modify(r.Now, &attr, rig.WalkMask(ib.RC, st)))
+	}
+	const reads = 5 // that are lost, each of which halves the window
+	seen := 0
+	r.Drop = func(from int, p *roce.Packet) bool {
+		if p.Info.Kind == roce.KindReadRequest {
+			seen++
+			return seen <= reads
+		}
+		return from == 0 && p.BTH.PSN.Diff(ib.NewPSN(0x2000)) < 0 && p.Info.Kind == roce.KindWrite
+	}
+	_, err = lost.PostSend(ib.SendWR{
+		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.SGE(0, 8192)}, RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey(),
+	})
+	rig.Must(t, err)
+	a.HCA.Shard().RingDoorbell(lost)
+	r.Post(0, ib.SendWR{
+		WRID: 1, Opcode: ib.WRRDMARead, SGList: []ib.SGE{a.SGE(1<<20, 1<<20)}, RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey(),
+	})
+	var wcs []ib.WC
+	r.Run(time.Minute, func() bool {
+		wcs = append(wcs, r.Poll(0)...)
+		return len(wcs) > 0
+	})
+	if len(wcs) != 1 || wcs[0].WRID != 1 || wcs[0].Status != ib.WCSuccess {
+		t.Fatalf("a READ whose first %d requests are lost, with 7 retries, beside a queue pair that fills the window: completions %+v", reads, wcs)
+	}
+}
+
+// TestFullSocketBufferCostsNoTimeout shows that the window finds its size by
+// itself: the receiver takes no more than a small socket buffer holds of each
+// burst, and the sender goes on after sequence NAKs. Only the end of the
+// transfer, which nothing follows, may need the retry timer.
+func TestFullSocketBufferCostsNoTimeout(t *testing.T) {
+	for _, buffer := range []int{32 << 10, 64 << 10, 100 << 10} {
+		for mtu := ib.MTU256; mtu <= ib.MTU4096; mtu++ {
+			t.Run(fmt.Sprintf("%d bytes, mtu %d", buffer, mtu.Bytes()), func(t *testing.T) {
+				overflow(t, mtu, buffer)
+			})
+		}
+	}
+}
+
+func overflow(t *testing.T, mtu ib.MTU, buffer int) {
+	r := rig.New(t, ib.RC, rig.Cap).Connect(mtu)
+	var at clock.Instant
+	held, lost := 0, 0
+	r.Drop = func(from int, p *roce.Packet) bool {
+		if from == 1 {
+			return false
+		}
+		if at != r.Now { // the receiver has read what was there
+			at, held = r.Now, 0
+		}
+		if held += max(len(p.Payload)+128, 512); held > buffer {
+			lost++
+			return true
+		}
+		return false
+	}
+	a, b := r.Sides[0], r.Sides[1]
+	rig.Fill(a.Buf, 5)
+	for i := range 4 {
+		r.Post(0, ib.SendWR{
+			WRID: uint64(i), Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.SGE(i<<20, 1<<20)},
+			RemoteAddr: b.MR.Addr() + uint64(i)<<20, RKey: b.MR.RKey(),
+		})
+	}
+	done := 0
+	r.Run(time.Minute, func() bool {
+		done += len(r.Poll(0))
+		return done == 4
+	})
+	c := a.HCA.Counters()
+	if done != 4 || !bytes.Equal(a.Buf, b.Buf) {
+		t.Fatalf("%d of 4 WRITEs are done; the memory is equal: %v", done, bytes.Equal(a.Buf, b.Buf))
+	}
+	if lost == 0 {
+		t.Fatal("the buffer never overflowed: the test shows nothing")
+	}
+	if c.LocalAckTimeoutErr > 1 {
+		t.Errorf("%d timeouts, %d sequence NAKs, %d packets lost, %d sent again", c.LocalAckTimeoutErr, c.RcvdSeqErr, lost, c.RetransPkts)
+	}
+	t.Logf("%d timeouts, %d sequence NAKs, %d packets lost, %d sent again", c.LocalAckTimeoutErr, c.RcvdSeqErr, lost, c.RetransPkts)
+}
+
+// TestReadsFillTheWindow counts the requests of 8 bytes that leave before
+// anything is answered: a READ asks the window for what its answer takes, as a
+// WRITE does for itself, so as many are in flight, up to the depth of the
+// connection; and all of them arrive.
+func TestReadsFillTheWindow(t *testing.T) {
+	const posted, maxDepth = 300, 128
+	inFlight := func(op ib.WROpcode, depth uint8, window int) int {
+		f := rig.NewFlightOn(rig.NewDeep(t, depth, window), op, 8)
+		for range posted {
+			f.Post(0, f.WR)
+		}
+		n := 0
+		f.Sides[0].HCA.Shard().Transmit(f.Now, f.Sides[0].Batch)
+		for _, run := range f.Sides[0].Batch.Pending() {
+			n += int(run.Count)
+		}
+		f.Arrive(0)
+		done := 0
+		f.Run(time.Minute, func() bool {
+			for _, wc := range f.Poll(0) {
+				if done++; wc.Status != ib.WCSuccess {
+					t.Fatalf("%v ended with %v", op, wc.Status)
+				}
+			}
+			return done == posted
+		})
+		if done != posted {
+			t.Fatalf("%d of %d messages are complete", done, posted)
+		}
+		return n
+	}
+	for _, window := range []int{8 << 10, 20 << 10, 64 << 10, 0} {
+		writes := inFlight(ib.WRRDMAWrite, maxDepth, window)
+		for _, depth := range []uint8{1, 31, 32, maxDepth} {
+			want := min(writes, int(depth))
+			for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRAtomicFetchAdd} {
+				if got := inFlight(op, depth, window); got != want {
+					t.Errorf("window %d, depth %d: %d %v in flight, want %d where %d WRITEs are", window, depth, got, op, want, writes)
+				}
+			}
+		}
+	}
+	if n := inFlight(ib.WRRDMARead, maxDepth, 0); n != maxDepth {
+		t.Errorf("the usual window lets %d READs of 8 bytes out, want the depth of %d", n, maxDepth)
 	}
 }

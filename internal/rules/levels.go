@@ -102,6 +102,7 @@ var table = []Row{
 
 	{"internal/churn", toolLevel, Tool, false},
 	{"internal/fabric/sandbox", toolLevel, Tool, false},
+	{"internal/hca/rig", toolLevel, Tool, false},
 	{"internal/ring/cpeer", toolLevel, Tool, false},
 	{"internal/mutation/...", toolLevel, Tool, false},
 	{"internal/rules", toolLevel, Tool, false},

@@ -1,0 +1,116 @@
+package qp_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
+)
+
+// injectCap is enough for a few requests.
+var injectCap = ib.QPCap{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1}
+
+// statuses returns the completions of side i by status, in order.
+func statuses(r *rig.Rig, i int) (s []ib.WCStatus) {
+	var wc [64]ib.WC
+	for _, c := range wc[:r.Sides[i].CQ.Poll(wc[:])] {
+		s = append(s, c.Status)
+	}
+	return s
+}
+
+// TestInject answers the second packet of a WRITE of three otherwise than
+// by executing it, once, with each answer that there is.
+func TestInject(t *testing.T) {
+	for _, c := range []struct {
+		answer roce.Syndrome
+		status ib.WCStatus
+		event  ib.EventType // at the responder, if the status is an error
+	}{
+		{roce.NAKSequence, ib.WCSuccess, 0},
+		{roce.RNRNAK(1), ib.WCSuccess, 0},
+		{roce.NAKInvalidRequest, ib.WCRemInvReqErr, ib.EventQPReqErr},
+		{roce.NAKRemoteAccess, ib.WCRemAccessErr, ib.EventQPAccessErr},
+		{roce.NAKRemoteOperational, ib.WCRemOpErr, ib.EventQPReqErr},
+	} {
+		r := rig.New(t, ib.RC, injectCap).Connect(ib.MTU1024)
+		asked := 0
+		r.Sides[1].HCA.Inject(func(q *qp.QP, p *qp.Packet) roce.Syndrome {
+			if q != r.Sides[1].QP || p.TakesReceive() {
+				t.Errorf("asked about %v of QP %v", p.BTH.Opcode, q.Num())
+			}
+			if asked++; asked == 2 {
+				return c.answer
+			}
+			return 0
+		})
+		for i := range r.Sides[0].Buf[:3072] {
+			r.Sides[0].Buf[i] = byte(i % 251)
+		}
+		r.Post(0, ib.SendWR{
+			Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{r.Sides[0].SGE(0, 3072)},
+			RemoteAddr: r.Sides[1].MR.Addr(), RKey: r.Sides[1].MR.RKey(),
+		})
+		r.Run(time.Second, func() bool { return r.Sides[0].CQ.Pending() > 0 })
+		if s := statuses(r, 0); len(s) == 0 || s[0] != c.status {
+			t.Fatalf("%v: the WRITE completes with %v, want %v", c.answer, s, c.status)
+		}
+		events := r.Sides[1].Events
+		switch {
+		case c.status == ib.WCSuccess && (len(events) != 0 || string(r.Sides[1].Buf[:3072]) != string(r.Sides[0].Buf[:3072])):
+			t.Errorf("%v: the events are %v, or the data is wrong", c.answer, events)
+		case c.status != ib.WCSuccess && (len(events) != 2 || events[0].Type != c.event || events[1].Type != ib.EventQPFatal):
+			t.Errorf("%v: the responder's events are %v", c.answer, events)
+		}
+	}
+}
+
+// TestForce makes the moves that the device makes by itself, and is refused
+// those that it never makes.
+func TestForce(t *testing.T) {
+	for _, c := range []struct {
+		typ      ib.QPType
+		from, to ib.QPState
+		ok       bool
+	}{
+		{ib.RC, ib.RESET, ib.ERR, false}, {ib.RC, ib.INIT, ib.ERR, true}, {ib.RC, ib.RTS, ib.ERR, true},
+		{ib.RC, ib.RTS, ib.SQE, false}, {ib.UC, ib.RTS, ib.SQE, true}, {ib.UD, ib.RTS, ib.SQE, true},
+		{ib.UC, ib.RTR, ib.SQE, false}, {ib.UC, ib.RTS, ib.RTR, false}, {ib.UD, ib.RTR, ib.ERR, true},
+	} {
+		r := rig.New(t, c.typ, injectCap)
+		q := r.Sides[0].QP
+		if c.from != ib.RESET {
+			r.Walk(0, r.Attrs(0, ib.MTU1024), c.from)
+			r.Recv(0, ib.RecvWR{})
+		}
+		if c.from == ib.RTS && c.typ == ib.RC {
+			if _, err := q.PostSend(ib.SendWR{Opcode: ib.WRSend}, ib.SendWR{Opcode: ib.WRSend}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := q.Force(r.Now, c.to)
+		if (err == nil) != c.ok || c.ok && q.State() != c.to || !c.ok && q.State() != c.from {
+			t.Errorf("%v from %v to %v: %v, now in %v", c.typ, c.from, c.to, err, q.State())
+			continue
+		}
+		want := 0
+		if c.ok && c.to == ib.ERR {
+			want = 1 // the receive
+			if c.from == ib.RTS {
+				want = 3
+			}
+		}
+		s := statuses(r, 0)
+		for _, status := range s {
+			if status != ib.WCWRFlushErr {
+				t.Errorf("%v from %v to %v: completed with %v", c.typ, c.from, c.to, status)
+			}
+		}
+		if events := r.Sides[0].Events; len(s) != want || (len(events) == 1) != (want > 0) {
+			t.Errorf("%v from %v to %v: %d flushed, want %d; events %v", c.typ, c.from, c.to, len(s), want, events)
+		}
+	}
+}

@@ -1,0 +1,461 @@
+package qp_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
+)
+
+// TestQ1_Q2_Q3_Moves shows for every type, state and target that the queue
+// pair itself moves where the table says, and only there.
+func TestQ1_Q2_Q3_Moves(t *testing.T) {
+	for _, typ := range rig.Types {
+		for _, from := range rig.Reachable(typ) {
+			for to := ib.RESET; to <= ib.ERR+1; to++ {
+				s := rig.InState(t, typ, from)
+				need, _, ok := qp.Transition(typ, from, to)
+				a := s.Attr
+				a.State = to
+				err := s.QP.Modify(s.Now, &a, need|ib.AttrState)
+				if ok != (err == nil) {
+					t.Errorf("%v: %v to %v: %v, the table says %v", typ, from, to, err, ok)
+				}
+				want := from
+				if ok {
+					want = to
+				}
+				s.WantState("after the move", want)
+				if err != nil && !errors.Is(err, ib.EINVAL) {
+					t.Errorf("%v: %v to %v fails with %v, want EINVAL", typ, from, to, err)
+				}
+			}
+		}
+	}
+}
+
+// TestV9_RefusedModifyChangesNothing walks every pair of states and every
+// single attribute too many or too few, and some bad values, on queue pairs
+// that live: what Query says stays, and so do the moves and events.
+func TestV9_RefusedModifyChangesNothing(t *testing.T) {
+	refused := 0
+	for _, typ := range rig.Types {
+		for _, from := range rig.Reachable(typ) {
+			s := rig.InState(t, typ, from)
+			before := s.QP.Query()
+			other := ib.QPAttr{
+				State: ib.RTS, CurState: ib.INIT, PathMTU: ib.MTU4096, PathMigState: ib.ARMED, QKey: 0x7654, RQPSN: ib.NewPSN(9), SQPSN: ib.NewPSN(8),
+				DestQPN: 0x55, AccessFlags: ib.AccessRemoteRead, AV: ib.AHAttr{DGID: ib.GIDFromAddr(s.Addr), HopLimit: 1, Port: 1, SL: 3},
+				PKeyIndex: 0, EnSQDAsyncNotify: true, MaxRDAtomic: 1, MaxDestRDAtomic: 1, MinRNRTimer: 1, Port: 1, Timeout: 1, RetryCnt: 1, RNRRetry: 1,
+				AltPort: 1, AltTimeout: 3, RateLimit: 7,
+			}
+			for to := ib.RESET; to <= ib.ERR; to++ {
+				need, may, ok := qp.Transition(typ, from, to)
+				for bit := ib.AttrMask(1); bit <= ib.AttrRateLimit<<1; bit <<= 1 {
+					mask := need | bit | ib.AttrState
+					if need&bit != 0 {
+						mask &^= bit
+					} else if ok && may&bit != 0 && bit != ib.AttrCurState || bit == ib.AttrState {
+						continue // legal
+					}
+					other.State = to
+					refused++
+					wantUnchanged(s, before, &other, mask)
+				}
+			}
+		}
+	}
+	if refused < 2000 {
+		t.Errorf("only %d refused calls were tried", refused)
+	}
+}
+
+// wantUnchanged makes a modify call that must fail.
+func wantUnchanged(s *rig.Solo, before ib.QPAttr, a *ib.QPAttr, mask ib.AttrMask) {
+	s.T.Helper()
+	err := s.QP.Modify(s.Now, a, mask)
+	if err == nil {
+		s.T.Fatalf("%v: modify from %v to %v with %v is taken", s.QP.Type(), before.State, a.State, mask)
+	}
+	if after := s.QP.Query(); after != before {
+		s.T.Fatalf("%v: a refused modify (%v) changed\n%+v to\n%+v", s.QP.Type(), err, before, after)
+	}
+	if len(s.Moves)+len(s.Events) != 0 {
+		s.T.Fatalf("a refused modify moved or raised: %v %v", s.Moves, s.Events)
+	}
+}
+
+// TestV9_V10_BadValue shows the same for a value out of range beside good ones,
+// and for a path that leads nowhere.
+func TestV9_V10_BadValue(t *testing.T) {
+	for what, spoil := range map[string]func(*ib.QPAttr){
+		"path MTU":        func(a *ib.QPAttr) { a.PathMTU = 6 },
+		"hop limit 0":     func(a *ib.QPAttr) { a.AV.HopLimit = 0 },
+		"GID index":       func(a *ib.QPAttr) { a.AV.SGIDIndex = 9 },
+		"no DGID":         func(a *ib.QPAttr) { a.AV.DGID = ib.GID{} },
+		"other family":    func(a *ib.QPAttr) { a.AV.DGID = ib.GID{0xfd, 15: 1} },
+		"destination QPN": func(a *ib.QPAttr) { a.DestQPN = 1 << 24 },
+		"RNR timer":       func(a *ib.QPAttr) { a.MinRNRTimer = 32 },
+		"resources":       func(a *ib.QPAttr) { a.MaxDestRDAtomic = 129 },
+		"port":            func(a *ib.QPAttr) { a.AV.Port = 2 },
+	} {
+		s := rig.InState(t, ib.RC, ib.INIT)
+		before := s.QP.Query()
+		a := s.Attr
+		a.State = ib.RTR
+		spoil(&a)
+		t.Run(what, func(*testing.T) { wantUnchanged(s, before, &a, rig.WalkMask(ib.RC, ib.RTR)) })
+	}
+}
+
+// TestQ24_Q4_Q6_Q7_PostingByState shows for every type and state what becomes
+// of a send and of a receive that are posted.
+func TestQ24_Q4_Q6_Q7_PostingByState(t *testing.T) {
+	for _, typ := range rig.Types {
+		for _, st := range rig.Reachable(typ) {
+			s := rig.InState(t, typ, st)
+			_, errRecv := s.QP.PostRecv(ib.RecvWR{WRID: 1, SGList: []ib.SGE{s.SGE(0, 100)}})
+			_, errSend := s.QP.PostSend(s.WR(ib.WRSend, 2, 0, 8))
+			s.HCA.Shard().RingDoorbell(s.QP)
+			sent := s.Out()
+			if refuse := st == ib.RESET; refuse != errors.Is(errRecv, ib.EINVAL) {
+				t.Errorf("%v in %v: a receive is posted: %v", typ, st, errRecv)
+			}
+			if refuse := st < ib.RTS; refuse != errors.Is(errSend, ib.EINVAL) {
+				t.Errorf("%v in %v: a send is posted: %v", typ, st, errSend)
+			}
+			if (len(sent) > 0) != (st == ib.RTS) {
+				t.Errorf("%v in %v: %d packets leave", typ, st, len(sent))
+			}
+			var want []rig.Completion
+			switch {
+			case st == ib.ERR:
+				want = []rig.Completion{rig.WC(2, ib.WCWRFlushErr), rig.WC(1, ib.WCWRFlushErr)}
+			case st == ib.SQE:
+				want = []rig.Completion{rig.WC(2, ib.WCWRFlushErr)}
+			case st == ib.RTS && typ != ib.RC:
+				want = []rig.Completion{rig.WC(2, ib.WCSuccess)}
+			}
+			s.WantWCs(typ.String()+" in "+st.String(), want...)
+		}
+	}
+}
+
+// TestE7_Q4_Q6_Q20_PacketsByState shows for every type and state that a
+// request is served from RTR to SQE and dropped without a sound elsewhere.
+func TestE7_Q4_Q6_Q20_PacketsByState(t *testing.T) {
+	ops := map[ib.QPType]roce.Opcode{ib.RC: roce.RCSendOnly, ib.UC: roce.UCSendOnly, ib.UD: roce.UDSendOnly, ib.GSI: roce.UDSendOnly}
+	for _, typ := range rig.Types {
+		for _, st := range rig.Reachable(typ) {
+			s := rig.InState(t, typ, st)
+			if st != ib.RESET && st != ib.ERR {
+				s.Recv(1, 100)
+			}
+			got := s.Inject(s.Packet(ops[typ], rig.PeerPSN, []byte("hello")))
+			if st < ib.RTR || st == ib.ERR {
+				s.WantSilence(typ.String()+" in "+st.String(), got, st)
+				if n := s.Counters().Drops[counters.DropState]; n != 1 {
+					t.Errorf("%v in %v: %d packets are counted as dropped", typ, st, n)
+				}
+				continue
+			}
+			s.WantWCs(typ.String()+" in "+st.String(), rig.WC(1, ib.WCSuccess))
+			if typ == ib.RC {
+				s.WantPackets("RC answers", got, rig.Ack(roce.ACKUnlimited, rig.PeerPSN))
+			}
+		}
+	}
+}
+
+// TestQ5_ResetEmpties shows that entering RESET takes the queue pair's work
+// requests and completions away, and leaves those of others in a shared CQ.
+func TestQ5_ResetEmpties(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	other, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.UD, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: rig.Cap})
+	rig.Must(t, err)
+	attr := s.Attr
+	for _, st := range []ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
+		attr.State = st
+		rig.Must(t, other.Modify(s.Now, &attr, rig.WalkMask(ib.UD, st)))
+	}
+	s.Recv(1, 9, 9)
+	_, err = other.PostRecv(ib.RecvWR{WRID: 7})
+	rig.Must(t, err)
+	s.Inject(s.Packet(roce.RCSendOnly, rig.PeerPSN, []byte{1}))
+	s.Send(s.WR(ib.WRSend, 3, 0, 8))
+	rig.Must(t, other.Modify(s.Now, &ib.QPAttr{State: ib.ERR}, ib.AttrState))
+	if n := s.CQ.Pending(); n != 2 {
+		t.Fatalf("%d completions wait, want one of each queue pair", n)
+	}
+	s.Modify(ib.RESET)
+	if got := s.Poll(); len(got) != 1 || got[0].QPN != other.Num() || got[0].WRID != 7 {
+		t.Errorf("after RESET the CQ holds %+v, want the other queue pair's flush", got)
+	}
+	if s.HCA.Shard().Deadline() != clock.Never {
+		if got := s.Pass(time.Hour); len(got) != 0 {
+			t.Errorf("after RESET %d packets leave", len(got))
+		}
+	}
+	s.Walk(ib.RTS)
+	s.Recv(9, 9)
+	s.WantPackets("connected anew, nothing is left over", s.Inject(s.Packet(roce.RCSendOnly, rig.PeerPSN, []byte{1})), rig.Ack(roce.ACKUnlimited, rig.PeerPSN))
+	s.WantWCs("connected anew, nothing is left over", rig.WC(9, ib.WCSuccess))
+	s.WantPackets("PSNs begin anew", s.Send(s.WR(ib.WRSend, 4, 0, 8)), rig.Req(roce.RCSendOnly, rig.PSN))
+}
+
+// TestQ8_BothSides shows requester and responder at work at once in RTS.
+func TestQ8_BothSides(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	s.Recv(1, 100)
+	s.Deliver(s.Datagram(s.Packet(roce.RCSendOnly, rig.PeerPSN, []byte{1})))
+	got := s.Send(s.WR(ib.WRSend, 2, 0, 8))
+	s.WantPackets("a SEND each way", got, rig.Req(roce.RCSendOnly, rig.PSN), rig.Ack(roce.ACKUnlimited, rig.PeerPSN))
+	s.Inject(s.AckTo(rig.PSN, roce.ACKUnlimited))
+	s.WantWCs("a SEND each way", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
+}
+
+// TestQ9_CommEst shows that the first request in RTR is served and raises
+// COMM_EST, once.
+func TestQ9_CommEst(t *testing.T) {
+	for typ, op := range map[ib.QPType]roce.Opcode{ib.RC: roce.RCSendOnly, ib.UC: roce.UCSendOnly} {
+		s := rig.NewSolo(t, rig.SoloConfig{Type: typ, State: ib.RTR})
+		s.Recv(1, 9, 9)
+		s.Inject(s.Packet(op, rig.PeerPSN, []byte{1}))
+		s.WantEvents("the first request in RTR", ib.EventCommEst)
+		s.Inject(s.Packet(op, rig.PeerPSN+1, []byte{1}))
+		s.WantEvents("the second")
+		s.WantState("it stays in RTR", ib.RTR)
+		s.WantWCs("both are served", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
+	}
+}
+
+// TestQ10_Q11_Q12_Q13_E6_Drain walks SQD: what has begun is finished, with
+// retries; what has not waits; the drained event comes with the last ACK, if
+// it was asked for; until then no attribute and no way back.
+func TestQ10_Q11_Q12_Q13_E6_Drain(t *testing.T) {
+	for _, notify := range []bool{false, true} {
+		s := rig.NewSolo(t, rig.SoloConfig{})
+		s.Recv(10, 9)
+		s.Send(s.WR(ib.WRSend, 1, 0, 300), s.WR(ib.WRRDMARead, 2, 4096, 8))
+		mask := ib.AttrState
+		if notify {
+			mask |= ib.AttrEnSQDAsyncNotify
+		}
+		rig.Must(t, s.QP.Modify(s.Now, &ib.QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, mask))
+		s.WantPackets("a send posted in SQD waits", s.Send(s.WR(ib.WRSend, 3, 0, 8)))
+		if a := s.QP.Query(); !a.SQDraining {
+			t.Error("Query does not say that it is draining")
+		}
+		for _, a := range []ib.QPAttr{{State: ib.RTS}, {State: ib.SQD, Timeout: 5}} {
+			m := ib.AttrState
+			if a.State == ib.SQD {
+				m |= ib.AttrTimeout
+			}
+			if err := s.QP.Modify(s.Now, &a, m); !errors.Is(err, ib.EINVAL) {
+				t.Errorf("while draining, modify to %v: %v, want EINVAL", a.State, err)
+			}
+		}
+		s.WantPackets("requests are served", s.Inject(s.Packet(roce.RCSendOnly, rig.PeerPSN, []byte{1})), rig.Ack(roce.ACKUnlimited, rig.PeerPSN))
+		s.WantPackets("what has begun is sent again", s.Pass(rig.Timeout+rig.Tick),
+			rig.Req(roce.RCSendFirst, 0x200), rig.Req(roce.RCSendLast, 0x201), rig.Req(roce.RCRDMAReadRequest, 0x202))
+		s.Inject(s.AckTo(0x201, roce.ACKUnlimited))
+		s.WantEvents("one is still out")
+		s.Inject(s.Answer(roce.RCRDMAReadResponseOnly, 0x202, roce.ACKUnlimited, make([]byte, 8)))
+		if notify {
+			s.WantEvents("drained", ib.EventSQDrained)
+		}
+		s.WantEvents("no more than that")
+		s.WantWCs("what has begun is complete", rig.WC(10, ib.WCSuccess), rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
+		if a := s.QP.Query(); a.SQDraining || a.State != ib.SQD {
+			t.Errorf("drained, Query says %v, draining %v", a.State, a.SQDraining)
+		}
+		rig.Must(t, s.QP.Modify(s.Now, &ib.QPAttr{State: ib.SQD, Timeout: 5, RetryCnt: 0}, ib.AttrState|ib.AttrTimeout|ib.AttrRetryCnt))
+		rig.Must(t, s.QP.Modify(s.Now, &ib.QPAttr{State: ib.RTS, MinRNRTimer: 3}, ib.AttrState|ib.AttrMinRNRTimer))
+		s.WantPackets("the next goes out in RTS", s.Out(), rig.Req(roce.RCSendOnly, 0x203))
+		s.Pass(ib.AckTimeout(5) + rig.Tick)
+		s.WantWCs("the new timeout and retry count are in force", rig.WC(3, ib.WCRetryExcErr))
+	}
+}
+
+// TestQ12_DrainedAtOnce shows that an idle send queue is drained at once.
+func TestQ12_DrainedAtOnce(t *testing.T) {
+	for _, typ := range rig.Types {
+		s := rig.InState(t, typ, ib.RTS)
+		rig.Must(t, s.QP.Modify(s.Now, &ib.QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
+		s.WantEvents(typ.String()+" with nothing begun", ib.EventSQDrained)
+		if s.QP.Query().SQDraining {
+			t.Errorf("%v with nothing begun is draining", typ)
+		}
+		s.WantPackets("a send waits", s.Send(s.WR(ib.WRSend, 1, 0, 8)))
+		s.Modify(ib.RTS)
+		if got := s.Out(); len(got) != 1 {
+			t.Errorf("%v: back in RTS %d packets leave, want the one that waited", typ, len(got))
+		}
+	}
+}
+
+// TestQ14_Q15_Q16_SQE shows what a failed UC or UD send leaves: its own error,
+// the rest flushed in order, a receive queue that works, and a way back.
+func TestQ14_Q15_Q16_SQE(t *testing.T) {
+	for typ, op := range map[ib.QPType]roce.Opcode{ib.UC: roce.UCSendOnly, ib.UD: roce.UDSendOnly} {
+		s := rig.NewSolo(t, rig.SoloConfig{Type: typ})
+		s.Recv(10, 100)
+		bad := s.WR(ib.WRSend, 2, 0, 8)
+		bad.SGList[0].LKey++
+		first := s.Send(s.WR(ib.WRSend, 1, 0, 8), bad, s.WR(ib.WRSend, 3, 0, 8), s.WR(ib.WRSend, 4, 0, 8))
+		what := typ.String()
+		s.WantPackets(what, first, rig.Req(op, rig.PSN))
+		s.WantWCs(what, rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCLocProtErr), rig.WC(3, ib.WCWRFlushErr), rig.WC(4, ib.WCWRFlushErr))
+		s.WantState(what, ib.SQE)
+		s.WantEvents(what + ": SQE is no event")
+		s.Recv(11, 100)
+		s.Inject(s.Packet(op, rig.PeerPSN, []byte{1}), s.Packet(op, rig.PeerPSN+1, []byte{1}))
+		s.WantWCs(what+": receives posted before and after are served", rig.WC(10, ib.WCSuccess), rig.WC(11, ib.WCSuccess))
+		s.Send(s.WR(ib.WRSend, 5, 0, 8))
+		s.WantWCs(what+": a send posted now is flushed", rig.WC(5, ib.WCWRFlushErr))
+		s.Modify(ib.RTS)
+		got := s.Send(s.WR(ib.WRSend, 6, 0, 8))
+		s.WantWCs(what+": back in RTS", rig.WC(6, ib.WCSuccess))
+		if len(got) != 1 || got[0].BTH.PSN.Diff(first[0].BTH.PSN) <= 0 {
+			t.Errorf("%v: back in RTS %d packets leave; the PSN must not go back", typ, len(got))
+		}
+		var moves []ib.QPState
+		for _, m := range s.Moves {
+			moves = append(moves, m.To)
+		}
+		if want := []ib.QPState{ib.INIT, ib.RTR, ib.RTS, ib.SQE, ib.RTS}; !slices.Equal(moves, want) {
+			t.Errorf("%v: moved through %v, want %v", typ, moves, want)
+		}
+	}
+}
+
+// TestQ16_PeerTakesUpAfterSQE shows that the peer of a UC queue pair that came
+// back from SQE delivers the next message.
+func TestQ16_PeerTakesUpAfterSQE(t *testing.T) {
+	r := rig.New(t, ib.UC, rig.Cap).Connect(ib.MTU256)
+	a, b := r.Sides[0], r.Sides[1]
+	for i := range 3 {
+		r.Recv(1, ib.RecvWR{WRID: uint64(i), SGList: []ib.SGE{b.SGE(i*4096, 1000)}})
+	}
+	half := ib.SendWR{Opcode: ib.WRSend, WRID: 2, SGList: []ib.SGE{a.SGE(0, 300), {Addr: 1, Length: 300, LKey: 1}}}
+	r.Post(0, ib.SendWR{Opcode: ib.WRSend, WRID: 1, SGList: []ib.SGE{a.SGE(0, 700)}}, half)
+	r.Run(time.Second, func() bool { return false })
+	if a.QP.State() != ib.SQE {
+		t.Fatalf("the sender is in %v", a.QP.State())
+	}
+	rig.Must(t, a.QP.Modify(r.Now, &ib.QPAttr{State: ib.RTS}, ib.AttrState))
+	r.Post(0, ib.SendWR{Opcode: ib.WRSend, WRID: 3, SGList: []ib.SGE{a.SGE(0, 600)}})
+	r.Run(time.Second, func() bool { return false })
+	got := r.Poll(1)
+	if len(got) != 2 || got[0].ByteLen != 700 || got[1].ByteLen != 600 || got[1].WRID != 1 {
+		t.Errorf("the peer received %+v, want the message before and the one after", got)
+	}
+}
+
+// TestQ17_ReceiveErrorInSQE shows that a receive that fails in SQE ends in ERR.
+func TestQ17_ReceiveErrorInSQE(t *testing.T) {
+	for typ, op := range map[ib.QPType]roce.Opcode{ib.UC: roce.UCSendOnly, ib.UD: roce.UDSendOnly} {
+		s := rig.InState(t, typ, ib.SQE)
+		_, err := s.QP.PostRecv(ib.RecvWR{WRID: 1, SGList: []ib.SGE{{Addr: 1, Length: 100, LKey: 1}}})
+		rig.Must(t, err)
+		s.Recv(2, 100)
+		s.Inject(s.Packet(op, rig.PeerPSN, []byte{1}))
+		s.WantState(typ.String(), ib.ERR)
+		s.WantWCs(typ.String(), rig.WC(1, ib.WCLocProtErr), rig.WC(2, ib.WCWRFlushErr))
+		s.WantEvents(typ.String(), ib.EventQPFatal)
+	}
+}
+
+// TestQ19_ExactlyOnce shows that what is posted in ERR is flushed once and in
+// order, receives and sends, and that RESET is the only way on.
+func TestQ19_ExactlyOnce(t *testing.T) {
+	for _, typ := range rig.Types {
+		s := rig.InState(t, typ, ib.RTS)
+		s.Recv(1, 9, 9)
+		s.Modify(ib.ERR)
+		s.WantWCs(typ.String(), rig.WC(1, ib.WCWRFlushErr), rig.WC(2, ib.WCWRFlushErr))
+		s.WantEvents(typ.String() + ": ERR by modify is no event")
+		for id := uint64(3); id < 40; id += 2 { // more than the queues hold at once
+			s.Recv(id, 9)
+			s.Send(s.WR(ib.WRSend, id+1, 0, 8))
+			s.WantWCs(typ.String(), rig.WC(id+1, ib.WCWRFlushErr), rig.WC(id, ib.WCWRFlushErr))
+		}
+		s.Modify(ib.ERR)
+		s.WantSilence("once more to ERR", s.Pass(time.Hour), ib.ERR)
+	}
+}
+
+// TestQ23_ErrorCompletion shows what an error completion carries though it
+// was not signalled.
+func TestQ23_ErrorCompletion(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{Unsig: true})
+	s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8))
+	s.Inject(s.AckTo(0x200, roce.ACKUnlimited), s.AckTo(0x201, roce.NAKRemoteOperational))
+	got := s.Poll()
+	want := ib.WC{WRID: 2, Status: ib.WCRemOpErr, QPN: s.QP.Num()}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("completions %+v, want %+v alone: success was not signalled", got, want)
+	}
+}
+
+// TestQ25_Visible shows that each transition is traced with its cause and
+// counted.
+func TestQ25_Visible(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	s.Inject(s.Packet(roce.RCSendMiddle, rig.PeerPSN, make([]byte, 256)))
+	s.Modify(ib.RESET)
+	want := []struct {
+		from, to ib.QPState
+		cause    string
+	}{
+		{ib.RESET, ib.INIT, "modify"}, {ib.INIT, ib.RTR, "modify"}, {ib.RTR, ib.RTS, "modify"},
+		{ib.RTS, ib.ERR, "opcode out of sequence"}, {ib.ERR, ib.RESET, "modify"},
+	}
+	if len(s.Moves) != len(want) {
+		t.Fatalf("%d moves are traced, want %d", len(s.Moves), len(want))
+	}
+	for i, w := range want {
+		if m := s.Moves[i]; m.From != w.from || m.To != w.to || m.Cause != w.cause || m.QPN != s.QP.Num() {
+			t.Errorf("move %d is traced as %v", i, &m)
+		}
+	}
+	if n := s.Counters().StateChanges; n != uint64(len(want)) {
+		t.Errorf("%d moves count as %d", len(want), n)
+	}
+}
+
+// TestQ15_FlushBeforeRTSOverflows shows that a QP whose last flush on the way
+// to RTS finds the CQ full stays in ERR.
+func TestQ15_FlushBeforeRTSOverflows(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UC, CQE: 1, State: ib.SQE})
+	wr := ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{s.SGE(0, 8)}}
+	if _, err := s.QP.PostSend(wr, wr); err != nil {
+		t.Fatal(err)
+	}
+	s.Modify(ib.RTS)
+	s.WantState("two flushes into a CQ of one entry", ib.ERR)
+}
+
+// TestQ15_FlushBeforeRTS shows that what is posted in SQE is flushed even if
+// the QP goes back to RTS before the shard has looked at it.
+func TestQ15_FlushBeforeRTS(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UC, State: ib.SQE})
+	wr := ib.SendWR{WRID: 5, Opcode: ib.WRSend, SGList: []ib.SGE{s.SGE(0, 8)}}
+	if _, err := s.QP.PostSend(wr); err != nil {
+		t.Fatal(err)
+	}
+	s.Modify(ib.RTS)
+	s.WantPackets("a send posted in SQE", s.Out())
+	s.WantWCs("a send posted in SQE", rig.WC(5, ib.WCWRFlushErr))
+	if got := s.Send(wr); len(got) != 1 {
+		t.Errorf("a send posted in RTS again makes %d packets, want 1", len(got))
+	}
+}
