@@ -2,7 +2,6 @@ package qp_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"testing"
 	"time"
 
@@ -12,31 +11,6 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/roce"
 )
-
-// TestE10_E14_E16_FatalNAK shows what each NAK makes of the work request at
-// its PSN, of those before and of those after.
-func TestE10_E14_E16_FatalNAK(t *testing.T) {
-	for _, c := range []struct {
-		syndrome roce.Syndrome
-		status   ib.WCStatus
-	}{
-		{roce.NAKInvalidRequest, ib.WCRemInvReqErr}, {roce.NAKRemoteAccess, ib.WCRemAccessErr}, {roce.NAKRemoteOperational, ib.WCRemOpErr},
-	} {
-		s := rig.NewSolo(t, rig.SoloConfig{})
-		s.Recv(10, 9)
-		s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRRDMARead, 2, 0, 300), s.WR(ib.WRSend, 3, 0, 8))
-		s.Inject(s.AckTo(0x201, c.syndrome))
-		what := c.syndrome.String()
-		s.WantWCs(what, rig.WC(1, ib.WCSuccess), rig.WC(2, c.status), rig.WC(3, ib.WCWRFlushErr), rig.WC(10, ib.WCWRFlushErr))
-		s.WantEvents(what, ib.EventQPFatal)
-		s.WantSilence(what, s.Pass(time.Hour), ib.ERR)
-	}
-	s := rig.NewSolo(t, rig.SoloConfig{})
-	s.Send(s.WR(ib.WRSend, 1, 0, 8))
-	for _, syn := range []roce.Syndrome{0x40, 0x5f, 0x64, 0x7f, 0x80, 0xff} {
-		s.WantSilence("a reserved syndrome", s.Inject(s.AckTo(0x200, syn)), ib.RTS)
-	}
-}
 
 // TestE20_ResponsesToADeadQP shows that responses in ERR, RESET, RTR and to a
 // destroyed queue pair are dropped.
@@ -58,44 +32,6 @@ func TestE20_ResponsesToADeadQP(t *testing.T) {
 	}
 }
 
-// TestE22_CumulativeACK shows that an ACK completes all before it, up to a
-// READ or atomic without an answer, which is asked for again.
-func TestE22_CumulativeACK(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{})
-	s.Send(s.WR(ib.WRSend, 1, 0, 600), s.WR(ib.WRRDMAWrite, 2, 0, 8), s.WR(ib.WRRDMARead, 3, 4096, 300), s.WR(ib.WRSend, 4, 0, 8))
-	s.WantPackets("an ACK in the middle of a message", s.Inject(s.AckTo(0x200, roce.ACKUnlimited)))
-	s.WantWCs("an ACK in the middle of a message")
-	got := s.Inject(s.AckTo(0x206, roce.ACKUnlimited))
-	s.WantPackets("an ACK past a READ", got, rig.Req(roce.RCRDMAReadRequest, 0x204), rig.Req(roce.RCSendOnly, 0x206))
-	s.WantWCs("an ACK past a READ", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
-	s.WantPackets("another of them", s.Inject(s.AckTo(0x206, roce.ACKUnlimited)))
-	if n := s.Counters().ImpliedNAKSeqErr; n != 1 {
-		t.Errorf("two ACKs past one READ count as %d implied NAKs", n)
-	}
-	s.Inject(s.Answer(roce.RCRDMAReadResponseFirst, 0x204, roce.ACKUnlimited, make([]byte, 256)),
-		s.Answer(roce.RCRDMAReadResponseLast, 0x205, roce.ACKUnlimited, make([]byte, 44)), s.AckTo(0x206, roce.ACKUnlimited))
-	s.WantWCs("the data and the ACK", rig.WC(3, ib.WCSuccess), rig.WC(4, ib.WCSuccess))
-}
-
-// TestE22_ResponseAcknowledges shows that a READ response or an atomic's
-// answer acknowledges what was sent before.
-func TestE22_ResponseAcknowledges(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{})
-	cas := s.WR(ib.WRAtomicCmpAndSwp, 2, 64, 8)
-	cas.CompareAdd, cas.Swap = 0x1111, 0x2222
-	got := s.Send(s.WR(ib.WRSend, 1, 0, 8), cas)
-	if a := got[1].AtomicETH; a.Compare != 0x1111 || a.SwapAdd != 0x2222 || a.VA != 0x1000 || a.RKey != 0x77 {
-		t.Errorf("the COMPARE&SWAP carries %+v", a)
-	}
-	p := s.Answer(roce.RCAtomicAcknowledge, 0x201, roce.ACKUnlimited, nil)
-	p.AtomicAck = 0x0102030405060708
-	s.Inject(p)
-	s.WantWCs("both", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
-	if v := binary.NativeEndian.Uint64(s.Buf[64:]); v != p.AtomicAck {
-		t.Errorf("the result is stored as %#x, want it as a number of the host", v)
-	}
-}
-
 // TestE23_OldAndGhostACKs shows that neither an ACK for what is done nor one
 // for what was never sent has an effect.
 func TestE23_OldAndGhostACKs(t *testing.T) {
@@ -110,82 +46,6 @@ func TestE23_OldAndGhostACKs(t *testing.T) {
 	}
 	if c := s.Counters(); c.Drops[counters.DropGhost] == 0 || c.Drops[counters.DropDuplicate] == 0 {
 		t.Errorf("dropped as ghosts %d, as old %d", c.Drops[counters.DropGhost], c.Drops[counters.DropDuplicate])
-	}
-}
-
-// TestE24_E26_E28_BadResponses shows the status of the oldest work request
-// when the peer answers with what does not fit.
-func TestE24_E26_E28_BadResponses(t *testing.T) {
-	full := make([]byte, 256)
-	for _, c := range []struct {
-		what   string
-		op     ib.WROpcode
-		n      int
-		status ib.WCStatus
-		ps     func(*rig.Solo) []roce.Packet
-	}{
-		{"READ response to a SEND", ib.WRSend, 8, ib.WCBadRespErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseOnly, 0x200, roce.ACKUnlimited, full[:8])}
-		}},
-		{"atomic answer to a READ", ib.WRRDMARead, 8, ib.WCBadRespErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCAtomicAcknowledge, 0x200, roce.ACKUnlimited, nil)}
-		}},
-		{"READ response to an atomic", ib.WRAtomicFetchAdd, 8, ib.WCBadRespErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseOnly, 0x200, roce.ACKUnlimited, full[:8])}
-		}},
-		{"READ response with a NAK in it", ib.WRRDMARead, 8, ib.WCBadRespErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseOnly, 0x200, roce.NAKRemoteAccess, full[:8])}
-		}},
-		{"atomic answer with a NAK in it", ib.WRAtomicFetchAdd, 8, ib.WCBadRespErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCAtomicAcknowledge, 0x200, roce.RNRNAK(1), nil)}
-		}},
-		{"FIRST after FIRST", ib.WRRDMARead, 700, ib.WCBadRespErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseFirst, 0x200, roce.ACKUnlimited, full), s.Answer(roce.RCRDMAReadResponseFirst, 0x201, roce.ACKUnlimited, full)}
-		}},
-		{"too short", ib.WRRDMARead, 8, ib.WCLocLenErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseOnly, 0x200, roce.ACKUnlimited, full[:7])}
-		}},
-		{"too long", ib.WRRDMARead, 8, ib.WCLocLenErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseOnly, 0x200, roce.ACKUnlimited, full[:9])}
-		}},
-		{"FIRST not of the MTU", ib.WRRDMARead, 700, ib.WCLocLenErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseFirst, 0x200, roce.ACKUnlimited, full[:200])}
-		}},
-		{"LAST before the end", ib.WRRDMARead, 700, ib.WCLocLenErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseFirst, 0x200, roce.ACKUnlimited, full), s.Answer(roce.RCRDMAReadResponseLast, 0x201, roce.ACKUnlimited, full)}
-		}},
-		{"MIDDLE at the end", ib.WRRDMARead, 512, ib.WCLocLenErr, func(s *rig.Solo) []roce.Packet {
-			return []roce.Packet{s.Answer(roce.RCRDMAReadResponseFirst, 0x200, roce.ACKUnlimited, full), s.Answer(roce.RCRDMAReadResponseMiddle, 0x201, 0, full)}
-		}},
-	} {
-		s := rig.NewSolo(t, rig.SoloConfig{})
-		s.Recv(10, 9)
-		s.Send(s.WR(c.op, 1, 0, c.n), s.WR(ib.WRSend, 2, 0, 8))
-		s.Inject(c.ps(s)...)
-		s.WantWCs(c.what, rig.WC(1, c.status), rig.WC(2, ib.WCWRFlushErr), rig.WC(10, ib.WCWRFlushErr))
-		s.WantEvents(c.what, ib.EventQPFatal)
-		s.WantState(c.what, ib.ERR)
-	}
-}
-
-// TestE26_MissingResponse shows that a gap in the responses of a READ is asked
-// for at once, that both forms of an answer from the middle are taken, and
-// that late copies do no harm.
-func TestE26_MissingResponse(t *testing.T) {
-	data := make([]byte, 700)
-	rig.Fill(data, 26)
-	for what, op := range map[string]roce.Opcode{"goes on with MIDDLE": roce.RCRDMAReadResponseMiddle, "begins anew with FIRST": roce.RCRDMAReadResponseFirst} {
-		s := rig.NewSolo(t, rig.SoloConfig{})
-		s.Send(s.WR(ib.WRRDMARead, 1, 4096, 700))
-		got := s.Inject(s.Answer(roce.RCRDMAReadResponseFirst, 0x200, roce.ACKUnlimited, data[:256]),
-			s.Answer(roce.RCRDMAReadResponseLast, 0x202, roce.ACKUnlimited, data[512:]))
-		s.WantPackets(what, got, rig.Req(roce.RCRDMAReadRequest, 0x201))
-		s.Inject(s.Answer(roce.RCRDMAReadResponseFirst, 0x200, roce.ACKUnlimited, make([]byte, 256)), // a late copy
-			s.Answer(op, 0x201, roce.ACKUnlimited, data[256:512]), s.Answer(roce.RCRDMAReadResponseLast, 0x202, roce.ACKUnlimited, data[512:]))
-		s.WantWCs(what, rig.WC(1, ib.WCSuccess))
-		if !bytes.Equal(s.Buf[4096:4796], data) {
-			t.Errorf("%s: the READ returned other bytes", what)
-		}
 	}
 }
 
@@ -212,20 +72,6 @@ func TestE28_ResponseCannotBeStored(t *testing.T) {
 			s.WantWCs("data that cannot be stored", rig.WC(1, ib.WCLocProtErr), rig.WC(2, ib.WCWRFlushErr))
 			s.WantState("data that cannot be stored", ib.ERR)
 		}
-	}
-}
-
-// TestE27_SendCQOverflow shows that a full send CQ ends like a full receive
-// CQ: CQ_ERR, then QP_FATAL.
-func TestE27_SendCQOverflow(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{CQE: 2})
-	s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8), s.WR(ib.WRSend, 3, 0, 8), s.WR(ib.WRSend, 4, 0, 8))
-	s.Inject(s.AckTo(0x203, roce.ACKUnlimited))
-	s.WantEvents("four completions into a CQ of two", ib.EventCQErr, ib.EventQPFatal)
-	s.WantState("four completions into a CQ of two", ib.ERR)
-	s.WantWCs("what was there stays", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
-	if n := s.Counters().CQEOverflow; n != 2 {
-		t.Errorf("%d completions are counted as lost, want 2", n)
 	}
 }
 

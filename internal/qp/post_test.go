@@ -10,33 +10,6 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestE2_Q22_OperationTheTypeLacks shows that posting refuses it at once, so
-// that nothing is queued, and that what is only known when it is sent, a UD
-// handle that has gone, completes with LOC_QP_OP_ERR.
-func TestE2_Q22_OperationTheTypeLacks(t *testing.T) {
-	for _, c := range []struct {
-		typ   ib.QPType
-		op    ib.WROpcode
-		errno ib.Errno
-	}{
-		{ib.UC, ib.WRRDMARead, ib.EINVAL}, {ib.UC, ib.WRAtomicCmpAndSwp, ib.EINVAL}, {ib.UC, ib.WRSendWithInv, ib.EINVAL},
-		{ib.UD, ib.WRRDMAWrite, ib.EINVAL}, {ib.UD, ib.WRRDMARead, ib.EINVAL}, {ib.UD, ib.WRAtomicFetchAdd, ib.EINVAL},
-		{ib.RC, ib.WRBindMW, ib.EOPNOTSUPP}, {ib.RC, ib.WRTSO, ib.EOPNOTSUPP}, {ib.RC, ib.WRFlush, ib.EOPNOTSUPP},
-		{ib.RC, ib.WRAtomicWrite, ib.EOPNOTSUPP}, {ib.RC, 200, ib.EOPNOTSUPP},
-	} {
-		s := rig.NewSolo(t, rig.SoloConfig{Type: c.typ})
-		n, err := s.QP.PostSend(s.WR(c.op, 1, 0, 8))
-		if n != 0 || !errors.Is(err, c.errno) {
-			t.Errorf("%v on %v is posted: %d, %v; want %v", c.op, c.typ, n, err, c.errno)
-		}
-	}
-	s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UD})
-	wr := s.WR(ib.WRSend, 1, 0, 8)
-	rig.Must(t, s.PD.DestroyAH(wr.AH))
-	s.WantPackets("a handle that has gone", s.Send(wr, s.WR(ib.WRSend, 2, 0, 8)))
-	s.WantWCs("a handle that has gone", rig.WC(1, ib.WCLocQPOpErr), rig.WC(2, ib.WCWRFlushErr))
-}
-
 // TestV4_Inline shows that inline data is copied when it is posted, may be
 // longer than the MTU, and needs no key; and what is refused.
 func TestV4_Inline(t *testing.T) {

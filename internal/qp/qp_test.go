@@ -27,7 +27,7 @@ type statusFlow struct {
 
 // TestE30_EveryStatus shows for every status that this adapter has a flow
 // between two adapters that provokes it, and what both sides see. BAD_RESP_ERR
-// takes a peer that breaks the rules: TestE24_E26_E28_BadResponses.
+// takes a peer that breaks the rules: e24_bad_response.qp.
 func TestE30_EveryStatus(t *testing.T) {
 	write := func(change func(*ib.SendWR)) func(a, b *rig.Side) ib.SendWR {
 		return func(a, b *rig.Side) ib.SendWR {

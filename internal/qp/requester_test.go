@@ -14,50 +14,6 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// TestE1_NothingIsSent shows that nothing leaves in a state that sends
-// nothing, and nothing of a queue pair that is gone.
-func TestE1_NothingIsSent(t *testing.T) {
-	for what, end := range map[string]func(*rig.Solo){
-		"RESET":     func(s *rig.Solo) { s.Modify(ib.RESET) },
-		"ERR":       func(s *rig.Solo) { s.Modify(ib.ERR) },
-		"destroyed": func(s *rig.Solo) { s.HCA.DestroyQP(s.PD, s.QP) },
-	} {
-		s := rig.NewSolo(t, rig.SoloConfig{})
-		_, err := s.QP.PostSend(s.WR(ib.WRSend, 1, 0, 2000), s.WR(ib.WRRDMARead, 2, 4096, 2000))
-		rig.Must(t, err)
-		s.Deliver(s.Datagram(s.Read(rig.PeerPSN, 100))) // a response is owed too
-		s.HCA.Shard().RingDoorbell(s.QP)
-		end(s)
-		s.WantPackets(what, s.Pass(time.Minute))
-	}
-}
-
-// TestE3_Q18_Q19_BadLocalMemory shows LOC_PROT_ERR for every fault of the gather
-// list, after what was sent before is acknowledged, and the end of the queue
-// pair; for a message of several packets wherever the fault is.
-func TestE3_Q18_Q19_BadLocalMemory(t *testing.T) {
-	for what, sge := range map[string]func(*rig.Solo) []ib.SGE{
-		"no such key":        func(s *rig.Solo) []ib.SGE { return []ib.SGE{{Addr: s.MR.Addr(), Length: 9, LKey: s.MR.LKey() + 1}} },
-		"past the end":       func(s *rig.Solo) []ib.SGE { return []ib.SGE{s.SGE(rig.Bytes-8, 9)} },
-		"the second element": func(s *rig.Solo) []ib.SGE { return []ib.SGE{s.SGE(0, 9), {Addr: 1, Length: 1, LKey: 1}} },
-		"the third packet":   func(s *rig.Solo) []ib.SGE { return []ib.SGE{s.SGE(rig.Bytes-600, 700)} },
-	} {
-		s := rig.NewSolo(t, rig.SoloConfig{})
-		s.Recv(10, 9)
-		bad := s.WR(ib.WRSend, 2, 0, 0)
-		bad.SGList = sge(s)
-		got := s.Send(s.WR(ib.WRRDMAWrite, 1, 0, 10), bad, s.WR(ib.WRSend, 3, 0, 10))
-		if len(got) == 0 || got[0].BTH.Opcode != roce.RCRDMAWriteOnly {
-			t.Fatalf("%s: what comes before is not sent: %v", what, got)
-		}
-		s.WantWCs(what + ": the one before has no answer yet")
-		s.Inject(s.AckTo(rig.PSN, roce.ACKUnlimited))
-		s.WantWCs(what, rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCLocProtErr), rig.WC(3, ib.WCWRFlushErr), rig.WC(10, ib.WCWRFlushErr))
-		s.WantEvents(what, ib.EventQPFatal)
-		s.WantState(what, ib.ERR)
-	}
-}
-
 // TestE2_DepthTakenAway shows that a READ or atomic that was posted while the
 // QP had an initiator depth does not wait for ever when it has none any more.
 func TestE2_DepthTakenAway(t *testing.T) {

@@ -2,14 +2,11 @@ package qp_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
-	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
@@ -175,68 +172,6 @@ func TestE7_Q4_Q6_Q20_PacketsByState(t *testing.T) {
 	}
 }
 
-// TestQ5_ResetEmpties shows that entering RESET takes the queue pair's work
-// requests and completions away, and leaves those of others in a shared CQ.
-func TestQ5_ResetEmpties(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{})
-	other, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.UD, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: rig.Cap})
-	rig.Must(t, err)
-	attr := s.Attr
-	for _, st := range []ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
-		attr.State = st
-		rig.Must(t, other.Modify(s.Now, &attr, rig.WalkMask(ib.UD, st)))
-	}
-	s.Recv(1, 9, 9)
-	_, err = other.PostRecv(ib.RecvWR{WRID: 7})
-	rig.Must(t, err)
-	s.Inject(s.Packet(roce.RCSendOnly, rig.PeerPSN, []byte{1}))
-	s.Send(s.WR(ib.WRSend, 3, 0, 8))
-	rig.Must(t, other.Modify(s.Now, &ib.QPAttr{State: ib.ERR}, ib.AttrState))
-	if n := s.CQ.Pending(); n != 2 {
-		t.Fatalf("%d completions wait, want one of each queue pair", n)
-	}
-	s.Modify(ib.RESET)
-	if got := s.Poll(); len(got) != 1 || got[0].QPN != other.Num() || got[0].WRID != 7 {
-		t.Errorf("after RESET the CQ holds %+v, want the other queue pair's flush", got)
-	}
-	if s.HCA.Shard().Deadline() != clock.Never {
-		if got := s.Pass(time.Hour); len(got) != 0 {
-			t.Errorf("after RESET %d packets leave", len(got))
-		}
-	}
-	s.Walk(ib.RTS)
-	s.Recv(9, 9)
-	s.WantPackets("connected anew, nothing is left over", s.Inject(s.Packet(roce.RCSendOnly, rig.PeerPSN, []byte{1})), rig.Ack(roce.ACKUnlimited, rig.PeerPSN))
-	s.WantWCs("connected anew, nothing is left over", rig.WC(9, ib.WCSuccess))
-	s.WantPackets("PSNs begin anew", s.Send(s.WR(ib.WRSend, 4, 0, 8)), rig.Req(roce.RCSendOnly, rig.PSN))
-}
-
-// TestQ8_BothSides shows requester and responder at work at once in RTS.
-func TestQ8_BothSides(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{})
-	s.Recv(1, 100)
-	s.Deliver(s.Datagram(s.Packet(roce.RCSendOnly, rig.PeerPSN, []byte{1})))
-	got := s.Send(s.WR(ib.WRSend, 2, 0, 8))
-	s.WantPackets("a SEND each way", got, rig.Req(roce.RCSendOnly, rig.PSN), rig.Ack(roce.ACKUnlimited, rig.PeerPSN))
-	s.Inject(s.AckTo(rig.PSN, roce.ACKUnlimited))
-	s.WantWCs("a SEND each way", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
-}
-
-// TestQ9_CommEst shows that the first request in RTR is served and raises
-// COMM_EST, once.
-func TestQ9_CommEst(t *testing.T) {
-	for typ, op := range map[ib.QPType]roce.Opcode{ib.RC: roce.RCSendOnly, ib.UC: roce.UCSendOnly} {
-		s := rig.NewSolo(t, rig.SoloConfig{Type: typ, State: ib.RTR})
-		s.Recv(1, 9, 9)
-		s.Inject(s.Packet(op, rig.PeerPSN, []byte{1}))
-		s.WantEvents("the first request in RTR", ib.EventCommEst)
-		s.Inject(s.Packet(op, rig.PeerPSN+1, []byte{1}))
-		s.WantEvents("the second")
-		s.WantState("it stays in RTR", ib.RTR)
-		s.WantWCs("both are served", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
-	}
-}
-
 // TestQ10_Q11_Q12_Q13_E6_Drain walks SQD: what has begun is finished, with
 // retries; what has not waits; the drained event comes with the last ACK, if
 // it was asked for; until then no attribute and no way back.
@@ -302,41 +237,6 @@ func TestQ12_DrainedAtOnce(t *testing.T) {
 	}
 }
 
-// TestQ14_Q15_Q16_SQE shows what a failed UC or UD send leaves: its own error,
-// the rest flushed in order, a receive queue that works, and a way back.
-func TestQ14_Q15_Q16_SQE(t *testing.T) {
-	for typ, op := range map[ib.QPType]roce.Opcode{ib.UC: roce.UCSendOnly, ib.UD: roce.UDSendOnly} {
-		s := rig.NewSolo(t, rig.SoloConfig{Type: typ})
-		s.Recv(10, 100)
-		bad := s.WR(ib.WRSend, 2, 0, 8)
-		bad.SGList[0].LKey++
-		first := s.Send(s.WR(ib.WRSend, 1, 0, 8), bad, s.WR(ib.WRSend, 3, 0, 8), s.WR(ib.WRSend, 4, 0, 8))
-		what := typ.String()
-		s.WantPackets(what, first, rig.Req(op, rig.PSN))
-		s.WantWCs(what, rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCLocProtErr), rig.WC(3, ib.WCWRFlushErr), rig.WC(4, ib.WCWRFlushErr))
-		s.WantState(what, ib.SQE)
-		s.WantEvents(what + ": SQE is no event")
-		s.Recv(11, 100)
-		s.Inject(s.Packet(op, rig.PeerPSN, []byte{1}), s.Packet(op, rig.PeerPSN+1, []byte{1}))
-		s.WantWCs(what+": receives posted before and after are served", rig.WC(10, ib.WCSuccess), rig.WC(11, ib.WCSuccess))
-		s.Send(s.WR(ib.WRSend, 5, 0, 8))
-		s.WantWCs(what+": a send posted now is flushed", rig.WC(5, ib.WCWRFlushErr))
-		s.Modify(ib.RTS)
-		got := s.Send(s.WR(ib.WRSend, 6, 0, 8))
-		s.WantWCs(what+": back in RTS", rig.WC(6, ib.WCSuccess))
-		if len(got) != 1 || got[0].BTH.PSN.Diff(first[0].BTH.PSN) <= 0 {
-			t.Errorf("%v: back in RTS %d packets leave; the PSN must not go back", typ, len(got))
-		}
-		var moves []ib.QPState
-		for _, m := range s.Moves {
-			moves = append(moves, m.To)
-		}
-		if want := []ib.QPState{ib.INIT, ib.RTR, ib.RTS, ib.SQE, ib.RTS}; !slices.Equal(moves, want) {
-			t.Errorf("%v: moved through %v, want %v", typ, moves, want)
-		}
-	}
-}
-
 // TestQ16_PeerTakesUpAfterSQE shows that the peer of a UC queue pair that came
 // back from SQE delivers the next message.
 func TestQ16_PeerTakesUpAfterSQE(t *testing.T) {
@@ -357,20 +257,6 @@ func TestQ16_PeerTakesUpAfterSQE(t *testing.T) {
 	got := r.Poll(1)
 	if len(got) != 2 || got[0].ByteLen != 700 || got[1].ByteLen != 600 || got[1].WRID != 1 {
 		t.Errorf("the peer received %+v, want the message before and the one after", got)
-	}
-}
-
-// TestQ17_ReceiveErrorInSQE shows that a receive that fails in SQE ends in ERR.
-func TestQ17_ReceiveErrorInSQE(t *testing.T) {
-	for typ, op := range map[ib.QPType]roce.Opcode{ib.UC: roce.UCSendOnly, ib.UD: roce.UDSendOnly} {
-		s := rig.InState(t, typ, ib.SQE)
-		_, err := s.QP.PostRecv(ib.RecvWR{WRID: 1, SGList: []ib.SGE{{Addr: 1, Length: 100, LKey: 1}}})
-		rig.Must(t, err)
-		s.Recv(2, 100)
-		s.Inject(s.Packet(op, rig.PeerPSN, []byte{1}))
-		s.WantState(typ.String(), ib.ERR)
-		s.WantWCs(typ.String(), rig.WC(1, ib.WCLocProtErr), rig.WC(2, ib.WCWRFlushErr))
-		s.WantEvents(typ.String(), ib.EventQPFatal)
 	}
 }
 
@@ -403,32 +289,6 @@ func TestQ23_ErrorCompletion(t *testing.T) {
 	want := ib.WC{WRID: 2, Status: ib.WCRemOpErr, QPN: s.QP.Num()}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("completions %+v, want %+v alone: success was not signalled", got, want)
-	}
-}
-
-// TestQ25_Visible shows that each transition is traced with its cause and
-// counted.
-func TestQ25_Visible(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{})
-	s.Inject(s.Packet(roce.RCSendMiddle, rig.PeerPSN, make([]byte, 256)))
-	s.Modify(ib.RESET)
-	want := []struct {
-		from, to ib.QPState
-		cause    string
-	}{
-		{ib.RESET, ib.INIT, "modify"}, {ib.INIT, ib.RTR, "modify"}, {ib.RTR, ib.RTS, "modify"},
-		{ib.RTS, ib.ERR, "opcode out of sequence"}, {ib.ERR, ib.RESET, "modify"},
-	}
-	if len(s.Moves) != len(want) {
-		t.Fatalf("%d moves are traced, want %d", len(s.Moves), len(want))
-	}
-	for i, w := range want {
-		if m := s.Moves[i]; m.From != w.from || m.To != w.to || m.Cause != w.cause || m.QPN != s.QP.Num() {
-			t.Errorf("move %d is traced as %v", i, &m)
-		}
-	}
-	if n := s.Counters().StateChanges; n != uint64(len(want)) {
-		t.Errorf("%d moves count as %d", len(want), n)
 	}
 }
 

@@ -62,46 +62,6 @@ func TestE14_E15_UC(t *testing.T) {
 	}
 }
 
-// TestE14_UCWrite shows that a WRITE that UC may not do leaves memory alone
-// and is counted.
-func TestE14_UCWrite(t *testing.T) {
-	for what, c := range map[string]struct {
-		access ib.Access
-		change func(*roce.Packet)
-	}{
-		"right":              {ib.AccessRemote, nil},
-		"wrong rkey":         {ib.AccessRemote, func(p *roce.Packet) { p.RETH.RKey++ }},
-		"beyond the end":     {ib.AccessRemote, func(p *roce.Packet) { p.RETH.VA += rig.Bytes - 3 }},
-		"QP does not allow":  {ib.AccessRemoteRead, nil},
-		"length of the RETH": {ib.AccessRemote, func(p *roce.Packet) { p.RETH.Length++ }},
-	} {
-		s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UC, Attr: func(a *ib.QPAttr) { a.AccessFlags = c.access }})
-		p := s.Packet(roce.UCRDMAWriteOnly, 0x100, []byte{1, 2, 3, 4})
-		if c.change != nil {
-			c.change(&p)
-		}
-		s.WantSilence(what, s.Inject(p), ib.RTS)
-		if written := s.Buf[0] == 1; written != (what == "right") {
-			t.Errorf("%s: written %v", what, written)
-		}
-		if d := s.Counters().Drops; (d[counters.DropAccess]+d[counters.DropLength] == 1) == (what == "right") {
-			t.Errorf("%s: dropped for access %d, for length %d", what, d[counters.DropAccess], d[counters.DropLength])
-		}
-	}
-}
-
-// TestE16_UC shows that a receive with a bad lkey ends the queue pair.
-func TestE16_UC(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{Type: ib.UC})
-	_, err := s.QP.PostRecv(ib.RecvWR{WRID: 1, SGList: []ib.SGE{{Addr: 1, Length: 100, LKey: 1}}})
-	rig.Must(t, err)
-	s.Recv(2, 9)
-	s.WantPackets("a bad lkey", s.Inject(s.Packet(roce.UCSendOnly, 0x100, []byte{1})))
-	s.WantWCs("a bad lkey", rig.WC(1, ib.WCLocProtErr), rig.WC(2, ib.WCWRFlushErr))
-	s.WantEvents("a bad lkey", ib.EventQPFatal)
-	s.WantState("a bad lkey", ib.ERR)
-}
-
 // onesSum is the checksum of the internet: 0xffff over a correct header.
 func onesSum(b []byte) uint32 {
 	sum := uint32(0)

@@ -2,7 +2,6 @@ package rig
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -408,9 +407,6 @@ func (s *Solo) FetchAdd(psn uint32, off, v uint64) roce.Packet {
 	p.AtomicETH = roce.AtomicETH{VA: s.MR.Addr() + off, RKey: s.MR.RKey(), SwapAdd: v}
 	return p
 }
-
-// Word returns the number at byte off of the region.
-func (s *Solo) Word(off int) uint64 { return binary.NativeEndian.Uint64(s.Buf[off:]) }
 
 // WantDead checks what every fatal error of the responder leaves: the receive
 // in hand completes with status, or the event event of the fault is raised;
