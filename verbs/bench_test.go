@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -88,7 +89,7 @@ func (e *endpoint) turns(n int, first bool) error {
 					return err
 				}
 				if k, err = e.cq.Poll(wcs); err == nil && k == 0 {
-					<-e.ch.C()
+					_, err = e.ch.Get(context.Background())
 				}
 			}
 			if err != nil {

@@ -1,6 +1,14 @@
 package verbs
 
-import "sync"
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
+)
 
 // CompChannel is a completion channel: it tells which completion queues have
 // new entries, to programs that sleep instead of polling. Several CQs may
@@ -10,6 +18,7 @@ type CompChannel struct {
 	most int        // CQs
 	mu   sync.Mutex // guards sending to ch, and cqs
 	cqs  int
+	dev  atomic.Pointer[device.Device] // of all its CQs; nil if they have several
 }
 
 // NewCompChannel returns a completion channel that up to so many CQs can share,
@@ -34,13 +43,51 @@ func (c *CompChannel) C() <-chan *CQ {
 	return c.ch
 }
 
-func (c *CompChannel) join() bool {
+// Get returns the next CQ that arrives, as receiving from C does; it waits for
+// one until ctx has ended, and then returns the cause of that. A program that
+// sleeps in Get is woken sooner than one that receives from C: its own thread
+// waits for what the network brings. EINVAL for a nil CompChannel.
+func (c *CompChannel) Get(ctx context.Context) (*CQ, error) {
+	if c == nil {
+		return nil, fmt.Errorf("no completion channel: %w", ib.EINVAL)
+	}
+	var q *CQ
+	elsewhere := func() {
+		select {
+		case q = <-c.ch:
+		case <-ctx.Done():
+		}
+	}
+	for {
+		select {
+		case q = <-c.ch:
+		default:
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if d := c.dev.Load(); d != nil {
+				d.Sleep(ctx, func() bool { return len(c.ch) > 0 }, elsewhere)
+			} else {
+				elsewhere()
+			}
+		}
+		if q != nil {
+			return q, nil
+		}
+	}
+}
+
+func (c *CompChannel) join(d *device.Device) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cqs == c.most {
 		return false
 	}
-	c.cqs++
+	if c.cqs++; c.cqs == 1 {
+		c.dev.Store(d)
+	} else if c.dev.Load() != d {
+		c.dev.Store(nil) // nobody can wait at two ports
+	}
 	return true
 }
 

@@ -18,6 +18,7 @@ type CQ struct {
 	obj     device.Object
 	channel *CompChannel
 	idle    atomic.Uint32 // empty polls
+	armed   atomic.Bool   // since the last poll of the empty queue
 }
 
 // CreateCQ returns a completion queue of at least n entries; its events go to
@@ -28,7 +29,7 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	if n < 0 || uint64(n) > 1<<31 {
 		return nil, fmt.Errorf("create CQ of %d entries: %w", n, ib.EINVAL)
 	}
-	if ch != nil && !ch.join() {
+	if ch != nil && !ch.join(c.dev()) {
 		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", ch.most, ErrInsufficientResources)
 	}
 	err := q.dev.Call("CreateCQ", nil, func(clock.Instant) (err error) {
@@ -85,6 +86,9 @@ func (q *CQ) Poll(out []WC) (int, error) {
 	if err := q.obj.Usable(ErrInvalidCQ); err != nil {
 		return 0, err
 	}
+	if q.armed.Load() && q.armed.Swap(false) {
+		return 0, nil // who arms looks once more, and then sleeps
+	}
 	q.dev.Progress()
 	n := q.cq.Poll(out)
 	if n == 0 && q.idle.Add(1)%idlePolls == 0 {
@@ -107,6 +111,7 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	}
 	if err == nil {
 		q.cq.Arm(solicitedOnly)
+		q.armed.Store(true)
 		q.dev.Armed()
 	}
 	return wrap("arm CQ", err)

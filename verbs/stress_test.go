@@ -102,27 +102,33 @@ func (s *stress) station(c verbs.Config) *station {
 	s.must(err)
 	st.mr, err = st.pd.RegMR(make([]byte, 4096), ib.AccessLocalWrite|ib.AccessRemote)
 	s.must(err)
-	for range 2 {
-		s.all.Go(st.sleep)
+	for i := range 3 {
+		s.all.Go(func() { st.sleep(i > 0) })
 	}
 	s.all.Go(st.waitEvents)
 	s.all.Go(st.selectEvents)
 	return st
 }
 
-// sleep handles the completions of whichever CQ the channel names.
-func (st *station) sleep() {
-	for {
-		select {
-		case cq := <-st.ch.C():
-			st.mu.Lock()
-			q := st.queues[cq]
-			st.mu.Unlock()
-			if q != nil { // not destroyed since
-				q.drain()
+// sleep handles the completions of whichever CQ the channel names: atPort says
+// in which of the two ways it sleeps.
+func (st *station) sleep(atPort bool) {
+	ctx := st.stress.ctx
+	for ctx.Err() == nil {
+		var cq *verbs.CQ
+		if atPort {
+			cq, _ = st.ch.Get(ctx) // nil at the end
+		} else {
+			select {
+			case cq = <-st.ch.C():
+			case <-ctx.Done():
 			}
-		case <-st.stress.ctx.Done():
-			return
+		}
+		st.mu.Lock()
+		q := st.queues[cq]
+		st.mu.Unlock()
+		if q != nil { // not destroyed since
+			q.drain()
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (l *lane) move(i int, to ib.QPState) {
 
 // post posts the messages of one poster until all are posted, or the life is
 // over and posting fails.
-func (l *lane) post(p int) {
+func (l *lane) post(q *verbs.QP, p int) {
 	for seq := range stressEach {
 		select {
 		case <-l.free:
@@ -100,7 +100,7 @@ func (l *lane) post(p int) {
 		l.mu.Lock()
 		l.posted[p]++
 		l.mu.Unlock()
-		if err := l.q[0].PostSend(wr); err != nil {
+		if err := q.PostSend(wr); err != nil {
 			l.mu.Lock()
 			l.posted[p]--
 			l.mu.Unlock()
@@ -121,8 +121,9 @@ func (l *lane) post(p int) {
 func (l *lane) live() {
 	l.begin()
 	var posters sync.WaitGroup
+	q := l.q[0] // the end of the life takes it away
 	for p := range stressPosters {
-		posters.Go(func() { l.post(p) })
+		posters.Go(func() { l.post(q, p) })
 	}
 	at := l.rng.IntN(stressPosters * stressEach)
 	l.await("some completions", func() bool { return l.success >= at*3/4 })

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -134,6 +135,11 @@ func (d *Device) Armed() { d.drv.Armed() }
 
 // Woke is told when somebody was woken.
 func (d *Device) Woke() { d.drv.Woke() }
+
+// Sleep has the caller sleep, if it can at the port; see driver.Driver.Sleep.
+func (d *Device) Sleep(ctx context.Context, awake func() bool, elsewhere func()) {
+	d.drv.Sleep(ctx, awake, elsewhere)
+}
 
 // Progress lets the device receive and send; see driver.Driver.Progress.
 func (d *Device) Progress() { d.drv.Progress() }

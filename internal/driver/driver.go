@@ -26,9 +26,13 @@ const (
 	roundBatches = 8         // batches sent before others may have the lock
 )
 
-// linger is how long the goroutine looks for more after something arrived,
-// before it sleeps: to be woken takes about as long, and costs the sender.
-const linger = 50 * time.Microsecond
+// linger is how long a thread looks for more after something arrived, before
+// it sleeps: to be woken takes about as long, and costs the sender. It does so
+// while arrivals follow each other within brisk.
+const (
+	linger = 50 * time.Microsecond
+	brisk  = 200 * time.Microsecond
+)
 
 // Driver runs one shard over one port.
 type Driver struct {
@@ -41,6 +45,10 @@ type Driver struct {
 	failed  atomic.Bool // dead, by failure
 	done    chan struct{}
 
+	sleepers atomic.Int32 // threads that sleep, not at the port
+	roused   chan struct{}
+	napEnds  *time.Timer // of nap
+
 	mu      sync.Mutex // guards the shard and what follows
 	batch   *fabric.Batch
 	in      []fabric.Datagram
@@ -48,8 +56,10 @@ type Driver struct {
 	writing bool          // the goroutine waits for the port to take more
 	awake   bool          // the goroutine takes another turn before it waits
 	asleep  clock.Instant // until when it waits, if not awake
-	active  clock.Instant // when it last received or sent
-	woke    bool          // a program that slept runs because of this round
+	active  clock.Instant // when something last arrived, or was left to send
+	gap     time.Duration // since the arrival before
+	woke    bool          // a program that slept runs because of this round,
+	guest   bool          // which is that of a program that sleeps at the port
 	dead    error         // why the device does not run any more
 }
 
@@ -61,6 +71,8 @@ func Start(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver 
 		port: port, shard: shard, fatal: fatal, start: time.Now(), done: make(chan struct{}),
 		batch: fabric.NewBatch(batchBytes, port.Caps()),
 		in:    make([]fabric.Datagram, inbox),
+
+		roused: make(chan struct{}, 1), napEnds: time.NewTimer(0),
 	}
 	go d.loop()
 	return d
@@ -134,8 +146,8 @@ func (d *Driver) Progress() {
 // on it is the goroutine that receives, whoever polled before. Any goroutine
 // may call it.
 func (d *Driver) Armed() {
-	if d.pollers.recall() {
-		d.port.Wake()
+	if d.pollers.armed() {
+		d.rouse()
 	}
 }
 
@@ -155,7 +167,7 @@ func (d *Driver) release(panicked any) error {
 		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, panicked, debug.Stack()))
 	}
 	for rounds := 0; ; rounds++ {
-		if d.dead == nil && d.needsWake() {
+		if d.dead == nil && (d.needsWake() || d.wokeGuest()) {
 			d.port.Wake()
 		}
 		dead := d.dead
@@ -164,7 +176,9 @@ func (d *Driver) release(panicked any) error {
 			return dead
 		}
 		if rounds == releaseRounds {
-			d.pollers.recall()
+			if d.pollers.recall() {
+				d.rouse()
+			}
 			d.port.Wake()
 			return nil
 		}
@@ -189,6 +203,14 @@ func (d *Driver) needsWake() bool {
 	return sendBlocked || late || more
 }
 
+// wokeGuest reports whether a program that sleeps at the port is to run because
+// of what another thread did.
+func (d *Driver) wokeGuest() bool {
+	woke := d.woke && !d.guest && d.pollers.guest()
+	d.woke, d.guest = false, false
+	return woke
+}
+
 // answerDoorbells sends for doorbells, keeping the lock whatever happens.
 func (d *Driver) answerDoorbells() {
 	defer func() {
@@ -208,6 +230,7 @@ func (d *Driver) die(cause error) {
 		d.failed.Store(true)
 		d.fatal(cause)
 		d.port.Wake()
+		d.rouse()
 	}
 }
 
@@ -240,6 +263,7 @@ func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 	}
 	if n > 0 {
 		now = d.now()
+		d.gap, d.active = now.Sub(d.active), now
 	}
 	for i := range n {
 		d.shard.Receive(now, &d.in[i])
@@ -289,7 +313,8 @@ func (d *Driver) loop() {
 		if next.yield {
 			runtime.Gosched()
 		}
-		if next.timeout == 0 {
+		if next.aside > 0 {
+			d.nap(next.aside)
 			continue
 		}
 		if err := d.port.Wait(next.timeout, next.read, next.write); err != nil {
@@ -304,6 +329,7 @@ func (d *Driver) loop() {
 // wait is what the goroutine does until its next turn.
 type wait struct {
 	yield       bool          // first let other goroutines run
+	aside       time.Duration // then keep away from the port for so long
 	timeout     time.Duration // 0: go on at once; negative: for ever
 	read, write bool
 }
@@ -312,7 +338,7 @@ type wait struct {
 // queue for the lock: they would wait for this thread to be scheduled.
 func (d *Driver) turn() (next wait, alive bool) {
 	if aside := d.pollers.look(d.now()); aside > 0 {
-		return wait{timeout: aside}, true
+		return wait{aside: aside}, true
 	}
 	if !d.pollers.polling {
 		d.mu.Lock()
@@ -332,20 +358,58 @@ func (d *Driver) round() (next wait, alive bool) {
 		return wait{}, false
 	}
 	d.woke = false
-	n, now := d.receive(d.now())
-	if d.transmit(now) || n > 0 {
+	_, now := d.receive(d.now())
+	if d.transmit(now) {
 		d.active = now
 	}
-	d.awake = !d.blocked && now.Sub(max(d.active, d.pollers.last)) < linger
+	if d.woke && !d.blocked && d.pollers.offer() {
+		d.awake = false
+		return wait{yield: true, aside: leastAside}, d.dead == nil
+	}
+	d.awake = !d.blocked && (d.lingers(now) || now.Sub(d.pollers.last) < linger)
 	if d.awake {
 		return wait{yield: d.woke}, d.dead == nil
 	}
-	next = wait{yield: d.woke, timeout: -1, read: true, write: d.blocked}
+	next = d.untilWoken()
+	next.yield = d.woke
+	return next, d.dead == nil
+}
+
+// lingers reports whether more is likely to arrive soon.
+func (d *Driver) lingers(now clock.Instant) bool { return d.gap < brisk && now.Sub(d.active) < linger }
+
+// untilWoken returns how to wait for arrivals, the next deadline, and room in
+// the port if it is full.
+func (d *Driver) untilWoken() wait {
+	next := wait{timeout: -1, read: true, write: d.blocked}
 	d.asleep, d.writing = d.shard.Deadline(), d.blocked
 	if d.asleep != clock.Never {
 		next.timeout = max(d.asleep.Sub(d.now()), time.Microsecond)
 	}
-	return next, d.dead == nil
+	return next
+}
+
+// nap keeps the goroutine away from the port until somebody rouses it. It
+// sleeps in the Go runtime: in a system call it would keep the runtime's
+// monitor awake, which costs those who poll.
+func (d *Driver) nap(t time.Duration) {
+	var ends <-chan time.Time
+	if t != forever {
+		d.napEnds.Reset(t)
+		ends = d.napEnds.C
+	}
+	select {
+	case <-d.roused:
+	case <-ends:
+	}
+}
+
+// rouse ends a nap of the goroutine, or the next one.
+func (d *Driver) rouse() {
+	select {
+	case d.roused <- struct{}{}:
+	default:
+	}
 }
 
 // Close stops the goroutine and closes the port. Calls that come later return
@@ -359,6 +423,7 @@ func (d *Driver) Close() error {
 	}
 	d.mu.Unlock()
 	err := d.port.Close()
+	d.rouse()
 	<-d.done
 	return err
 }

@@ -303,11 +303,10 @@ func TestArrivalsAreDatedWhenTaken(t *testing.T) {
 // stepAside polls s until its goroutine has stepped aside.
 func (s *side) stepAside(t *testing.T) {
 	t.Helper()
-	before := s.port.waited().aside
 	await(t, "the goroutine's stepping aside", func() bool {
 		s.drv.Progress()
 		s.port.Wake() // it may sleep; it looks at who polls when it wakes
-		return s.port.waited().aside > before
+		return s.drv.pollers.aside()
 	})
 }
 
@@ -332,18 +331,20 @@ func TestPollerStops(t *testing.T) {
 	b.idle(t) // and it is back at its port
 }
 
-// TestArmingEndsStepBack polls until the goroutine has stepped aside, for
-// ever as its port has it, and then sleeps: whoever arms a completion queue
+// TestArmingEndsStepBack polls until the goroutine has stepped aside, and then
+// sleeps: who arms a completion queue has the port read again at once, and
 // gets his event.
 func TestArmingEndsStepBack(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
-	a.port.endless.Store(true)
 	for range 20 {
 		a.stepAside(t)
 		a.cq.Arm(false)
 		a.drv.Armed()
+		if a.drv.pollers.aside() {
+			t.Fatal("a completion queue is armed, and the goroutine stays aside")
+		}
 		a.post(t, b, 8)
 		a.sleep(t)
 	}
@@ -361,6 +362,9 @@ func TestOnePollIsNoPolling(t *testing.T) {
 		a.cq.Arm(false)
 		a.drv.Armed()
 		a.drv.Progress() // and once after
+		if a.drv.pollers.aside() {
+			t.Fatal("the goroutine stepped aside for a program that sleeps")
+		}
 		if a.cq.Pending() == 0 {
 			a.sleep(t)
 		}
@@ -369,9 +373,6 @@ func TestOnePollIsNoPolling(t *testing.T) {
 		}
 		for wc := make([]ib.WC, 1); a.cq.Poll(wc) > 0; {
 		}
-	}
-	if n := a.port.waited().aside; n > 0 {
-		t.Errorf("the goroutine stepped aside %d times for a program that sleeps", n)
 	}
 }
 
@@ -384,16 +385,18 @@ func TestNoQueueForTheLock(t *testing.T) {
 	a, _ := newSides(t)
 	const turns, tries, enough = 3, 200, 20 * mostAside
 	for range tries {
-		before := a.port.waited().aside
-		done := false
+		seen := 0 // turns: each looks at how many rounds there were, and forgets them
 		a.do(t, func(clock.Instant) {
-			for start := time.Now(); !done && time.Since(start) < enough; {
+			for start := time.Now(); seen < turns && time.Since(start) < enough; {
+				before := a.drv.pollers.state.Load() &^ allFlags
 				a.drv.Progress()
 				a.port.Wake() // it may wait for ever, having seen nobody poll
-				done = a.port.waited().aside >= before+turns
+				if a.drv.pollers.state.Load()&^allFlags <= before {
+					seen++
+				}
 			}
 		})
-		if done {
+		if seen == turns {
 			return
 		}
 	}

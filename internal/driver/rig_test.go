@@ -38,14 +38,13 @@ type troublePort struct {
 	onSend   atomic.Pointer[func()] // called by every Send
 	onRecv   atomic.Pointer[func()] // called by every Receive, before it looks
 	onWait   atomic.Pointer[func()] // called by every Wait, before it waits
-	endless  atomic.Bool            // who steps aside is back only when woken
 
 	mu    sync.Mutex // guards what follows
 	waits waitCounts
 }
 
 // waitCounts counts calls of Wait by what they waited for.
-type waitCounts struct{ forever, aside, writing int }
+type waitCounts struct{ forever, writing int }
 
 func (p *troublePort) Send(b *fabric.Batch) error {
 	if f := p.onSend.Load(); f != nil {
@@ -79,8 +78,6 @@ func (p *troublePort) Wait(timeout time.Duration, read, write bool) error {
 	switch {
 	case write:
 		p.waits.writing++
-	case !read:
-		p.waits.aside++
 	case timeout < 0:
 		p.waits.forever++
 	}
@@ -90,9 +87,6 @@ func (p *troublePort) Wait(timeout time.Duration, read, write bool) error {
 	}
 	if f := p.onWait.Load(); f != nil {
 		(*f)()
-	}
-	if p.endless.Load() && !read && !write {
-		timeout = -1
 	}
 	return p.Port.Wait(timeout, read, write)
 }

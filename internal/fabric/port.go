@@ -77,7 +77,8 @@ type Port interface {
 	Receive(ds []Datagram) (int, error)
 	// Wait blocks until there is something to receive, or room to send when
 	// write is set, or Wake is called, or the timeout has passed (never, if
-	// negative). With read unset arrivals do not end the wait.
+	// negative). With read unset arrivals do not end the wait. With a timeout of
+	// 0 it only lets others have the processor.
 	Wait(timeout time.Duration, read, write bool) error
 	// Join makes the port receive what is sent to a multicast group on the
 	// networks of its addresses of that family, its own packets included. Each

@@ -3,6 +3,7 @@ package pipe
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -144,6 +145,9 @@ func segments(d *fabric.Datagram) int {
 
 // Wait implements fabric.Port. There is always room to send.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	if timeout == 0 {
+		runtime.Gosched()
+	}
 	var expired <-chan time.Time
 	if timeout >= 0 {
 		p.timer.Reset(timeout)

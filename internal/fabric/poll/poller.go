@@ -21,7 +21,6 @@ const NoSocket = -1
 const (
 	idle uint32 = iota
 	waiting
-	napping
 	woken
 )
 
@@ -39,8 +38,6 @@ type Poller struct {
 	event int
 	fds   []unix.PollFd // the sockets, then the eventfd; used by Wait only
 	left  unix.Timespec // used by Wait only
-	timer *time.Timer   // of nap; used by Wait only
-	wake  chan struct{} // ends a nap
 }
 
 // New returns a poller that owns socks from now on, also when it fails.
@@ -57,8 +54,6 @@ func New(socks ...int) (*Poller, error) {
 		socks: socks,
 		event: event,
 		fds:   make([]unix.PollFd, len(socks)+1),
-		timer: time.NewTimer(0),
-		wake:  make(chan struct{}, 1),
 	}, nil
 }
 
@@ -80,15 +75,16 @@ func (p *Poller) Leave() {
 
 // Wait blocks until a socket has something to read (if read is set), or socket
 // number write has room to send (unless NoSocket), or Wake is called, or the
-// timeout has passed (never, if negative). It may return early. It returns
-// fabric.ErrClosed once the poller is closed.
+// timeout has passed (never, if negative). It may return early. With a timeout
+// of 0 it lets the host's other threads that wait for the processor run, the
+// peer's perhaps. It returns fabric.ErrClosed once the poller is closed.
 func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 	if !p.Enter() {
 		return fabric.ErrClosed
 	}
 	defer p.Leave()
-	if !read && write == NoSocket {
-		p.nap(timeout)
+	if timeout == 0 {
+		_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // never fails
 		return p.closed()
 	}
 	if !p.state.CompareAndSwap(idle, waiting) {
@@ -105,24 +101,6 @@ func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 		return fmt.Errorf("poll: %w", err)
 	}
 	return p.closed()
-}
-
-// nap waits for no socket. It does so in the Go runtime: a goroutine that
-// sleeps in a system call keeps the runtime's monitor awake, and that costs
-// those who poll some microseconds all the time.
-func (p *Poller) nap(timeout time.Duration) {
-	if p.state.CompareAndSwap(idle, napping) && p.closed() == nil {
-		if timeout >= 0 {
-			p.timer.Reset(timeout)
-		} else {
-			p.timer.Stop()
-		}
-		select {
-		case <-p.wake:
-		case <-p.timer.C:
-		}
-	}
-	p.state.Store(idle)
 }
 
 // arm chooses what ends the next sleep. A socket of no interest is left out by
@@ -175,22 +153,9 @@ func (p *Poller) closed() error {
 // Wake ends the present or the next Wait. It does not block and is cheap when
 // nobody waits.
 func (p *Poller) Wake() {
-	switch p.state.Swap(woken) {
-	case waiting:
-		if p.Enter() {
-			p.signal()
-			p.Leave()
-		}
-	case napping:
-		p.rouse()
-	}
-}
-
-// rouse ends a nap, or the next one if that has just ended.
-func (p *Poller) rouse() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
+	if p.state.Swap(woken) == waiting && p.Enter() {
+		p.signal()
+		p.Leave()
 	}
 }
 
@@ -217,7 +182,6 @@ func (p *Poller) Close() error {
 		}
 	}
 	p.signal()
-	p.rouse()
 	p.Leave()
 	<-p.freed
 	return nil

@@ -274,6 +274,9 @@ func (p *Port) Leave(group netip.Addr) error {
 
 // Wait implements fabric.Port.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	if timeout == 0 {
+		runtime.Gosched()
+	}
 	if write {
 		pause := time.Duration(0)
 		if p.blocked.Load() {

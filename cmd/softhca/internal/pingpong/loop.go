@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -17,6 +18,7 @@ type progress struct {
 	posted         int         // receives that wait
 	nextSlot       int         // of the next receive to post
 	turns          []turn      // of each QP
+	late           *time.Timer // ends a wait that is too long
 	sgl            []ib.SGE    // scratch for posting
 	wrs            []ib.RecvWR // scratch for posting
 }
@@ -61,6 +63,10 @@ func (s *session) postRecvs(n int) error {
 
 // run sends and receives until both counts are reached.
 func (s *session) run(ctx context.Context) (Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.late = time.AfterFunc(math.MaxInt64, func() { cancel(errIdle) })
+	defer s.late.Stop()
 	for i := range s.turns {
 		s.turns[i] = turn{recv: true}
 	}
@@ -179,7 +185,10 @@ func (s *session) ended(ctx context.Context, out []verbs.WC) (int, error) {
 			return 0, err
 		}
 	}
-	if why := context.Cause(ctx); !errors.Is(why, context.Canceled) {
+	switch why := context.Cause(ctx); {
+	case errors.Is(why, errIdle):
+		return 0, s.idle()
+	case !errors.Is(why, context.Canceled):
 		return 0, fmt.Errorf("%d of %d messages sent, %d received: %w", s.sent, s.o.Iters, s.received, why)
 	}
 	return 0, ctx.Err()
@@ -190,11 +199,8 @@ func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
 	if s.channel == nil {
 		return s.poll(ctx, out)
 	}
-	var late <-chan time.Time
 	if s.o.Idle > 0 {
-		t := time.NewTimer(s.o.Idle)
-		defer t.Stop()
-		late = t.C
+		s.late.Reset(s.o.Idle)
 	}
 	for {
 		if n, err := s.cq.Poll(out); n > 0 || err != nil {
@@ -206,12 +212,8 @@ func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
 		if n, err := s.cq.Poll(out); n > 0 || err != nil {
 			return n, err
 		}
-		select {
-		case <-s.channel.C():
-		case <-ctx.Done():
+		if _, err := s.channel.Get(ctx); err != nil {
 			return s.ended(ctx, out)
-		case <-late:
-			return 0, s.idle()
 		}
 	}
 }

@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"context"
+)
+
+// Sleep has the caller sleep until awake reports true, ctx has ended, or the
+// device is gone. It sleeps at the port, if nobody else does, and sees to what
+// arrives itself: so nothing is handed from thread to thread. Else it sleeps
+// by calling elsewhere, once. It may return early.
+func (d *Driver) Sleep(ctx context.Context, awake func() bool, elsewhere func()) {
+	if !d.pollers.enter() {
+		d.sleepers.Add(1)
+		defer d.sleepers.Add(-1)
+		// Who was at the port may have left before it could know of the caller.
+		if !d.pollers.enter() {
+			elsewhere()
+			return
+		}
+	}
+	alive := d.sleepAtPort(ctx, awake)
+	if d.pollers.leave(d.sleepers.Load() > 0) {
+		d.rouse()
+	}
+	if !alive {
+		elsewhere()
+	}
+}
+
+// sleepAtPort does at the port what the goroutine does there.
+func (d *Driver) sleepAtPort(ctx context.Context, awake func() bool) (alive bool) {
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, d.port.Wake)()
+	}
+	for {
+		next, alive := d.beforeWait()
+		switch {
+		case !alive:
+			return false
+		case awake() || ctx.Err() != nil:
+			return true
+		case d.port.Wait(next.timeout, next.read, next.write) != nil:
+			return false
+		}
+		// What this makes us owe goes with what the program posts next, in one
+		// datagram; or with what the goroutine sends, if the program is slow.
+		if d.afterWait(); awake() {
+			return true
+		}
+	}
+}
+
+// beforeWait sends what there is and decides how to wait.
+func (d *Driver) beforeWait() (next wait, alive bool) {
+	d.mu.Lock()
+	defer func() { _ = d.release(recover()) }()
+	if d.dead != nil {
+		return wait{}, false
+	}
+	now := d.now()
+	d.guest = true
+	if d.awake = d.transmit(now) || d.lingers(now) && !d.blocked; d.awake {
+		return wait{}, d.dead == nil
+	}
+	return d.untilWoken(), d.dead == nil
+}
+
+// afterWait takes what has arrived and fires the timers that are due.
+func (d *Driver) afterWait() {
+	d.mu.Lock()
+	defer func() { _ = d.release(recover()) }()
+	if d.dead == nil {
+		d.guest = true
+		d.receive(d.now())
+	}
+}

@@ -1,0 +1,150 @@
+package driver
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// TestGuests walks through what happens between the goroutine and threads that
+// sleep at the port.
+func TestGuests(t *testing.T) {
+	var p pollers
+	now := clock.Instant(0)
+	look := func(why string, want time.Duration) {
+		t.Helper()
+		if now = now.Add(time.Microsecond); p.look(now) != want {
+			t.Errorf("%s: the goroutine does not stay aside for %v", why, want)
+		}
+	}
+	is := func(why string, got, want bool) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %v, want %v", why, got, want)
+		}
+	}
+	is("nobody wants to sleep at the port: offered", p.offer(), false)
+	is("the goroutine has the port: entered", p.enter(), false)
+	look("somebody wants the port, and nothing woke him yet", 0)
+	is("a program was woken that wanted it: offered", p.offer(), true)
+	is("armed on the way to sleep: roused", p.armed(), false)
+	is("entered", p.enter(), true)
+	is("a second one: entered", p.enter(), false)
+	is("nobody waits at the port", p.aside(), false)
+	look("one has come", lentAside)
+	is("it leaves: roused", p.leave(false), false)
+	is("and comes again: entered", p.enter(), true)
+	look("one has come again", lentAside)
+	look("it stays", forever)
+	is("the poster hands over: roused", p.recall(), false)
+	is("it leaves: roused", p.leave(false), true)
+	is("comes again: entered", p.enter(), true)
+	is("and leaves: roused", p.leave(false), false)
+	look("one has come and left", leastAside)
+	is("all is done by nobody", p.aside(), true)
+	look("nobody has come", 0)
+	is("the goroutine has the port: entered", p.enter(), false)
+	is("it is offered", p.offer(), true)
+	is("entered", p.enter(), true)
+	is("it leaves while others sleep elsewhere: roused", p.leave(true), true)
+	look("others sleep", 0)
+}
+
+// waker ends the sleep of all that have asked since the last time.
+type waker struct {
+	mu   sync.Mutex // guards what follows
+	ends []func()
+}
+
+func (w *waker) add(end func()) {
+	w.mu.Lock()
+	w.ends = append(w.ends, end)
+	w.mu.Unlock()
+}
+
+func (w *waker) wake() {
+	w.mu.Lock()
+	ends := w.ends
+	w.ends = nil
+	w.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+}
+
+// TestSleepers has threads sleep on both sides, while others end their sleep
+// in all the ways there are: something that arrives, something that another
+// thread does, and the end of their context. Nobody sleeps for ever.
+func TestSleepers(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	var all sync.WaitGroup
+	for i, s := range []*side{a, b} {
+		peer := []*side{b, a}[i]
+		w := &waker{}
+		hook := func() { // on the thread that has the shard
+			w.wake()
+			s.drv.Woke()
+		}
+		s.port.onRecv.Store(&hook)
+		for n := range 3 {
+			rng := rand.New(rand.NewPCG(seed, uint64(2*n+i)))
+			all.Go(func() { s.sleepOften(t, peer, w, rng) })
+		}
+	}
+	all.Wait()
+}
+
+// sleepOften sleeps, woken in one way or another.
+func (s *side) sleepOften(t *testing.T, peer *side, w *waker, rng *rand.Rand) {
+	for i := 0; i < 300 && !t.Failed(); i++ {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		var done atomic.Bool
+		woken := make(chan struct{}, 1)
+		end := func() {
+			done.Store(true)
+			woken <- struct{}{}
+		}
+		way := rng.IntN(3)
+		switch way {
+		case 0:
+			go func() {
+				_ = s.drv.Do(func(clock.Instant) {
+					end()
+					s.drv.Woke()
+				})
+			}()
+		case 1:
+			w.add(end)
+			go func() { // wakes the peer's port, whose answer arrives here
+				_, _ = s.qp.PostSend(ib.SendWR{Opcode: ib.WRRDMAWrite})
+				s.drv.Post(s.qp)
+				peer.port.Wake()
+			}()
+		default:
+			go cancel()
+		}
+		for !done.Load() && ctx.Err() == nil {
+			s.drv.Sleep(ctx, done.Load, func() {
+				select {
+				case <-woken:
+				case <-ctx.Done():
+				}
+			})
+		}
+		if ctx.Err() == context.DeadlineExceeded {
+			t.Errorf("sleep %d, to be woken in way %d, did not end", i, way)
+		}
+		cancel()
+		s.cq.Poll(make([]ib.WC, 16)) // or it overflows
+	}
+}
