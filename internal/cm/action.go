@@ -12,49 +12,49 @@ import (
 )
 
 // perform does what a cell of the machine says.
-func (c *Conn) perform(a Action, x *stimulus) error {
+func (x *stimulus) perform(c *Conn, a Action) error {
 	switch a {
 	case none:
 		return nil
 	case sendREQ:
-		return c.sendREQ(x)
+		return x.sendREQ(c)
 	case sendREP:
-		return c.sendREP(x)
+		return x.sendREP(c)
 	case sendRTU:
-		return c.sendRTU(x)
+		return x.sendRTU(c)
 	case resendRTU:
-		c.resend(x, mad.AttrRTU)
+		x.resend(c, mad.AttrRTU)
 	case resendREJ:
-		c.resend(x, mad.AttrREJ)
+		x.resend(c, mad.AttrREJ)
 	case answerMRA:
-		c.resendMRA(x)
+		x.resendMRA(c)
 	case sendMRA:
-		return c.sendMRA(x)
+		return x.sendMRA(c)
 	case prepareMRA:
-		return c.prepareMRA(x)
+		return x.prepareMRA(c)
 	case sendREJ, rejectTimeout, rejectConsumer, rejectStale:
-		return c.reject(a, x)
+		return x.reject(c, a)
 	case sendDREQ:
-		return c.sendDREQ(x)
+		return x.sendDREQ(c)
 	case sendDREP, resendDREP:
-		return c.sendDREP(x)
+		return x.sendDREP(c)
 	case learnREP:
-		return c.learnREP(x)
+		return x.learnREP(c)
 	case extendTimer:
-		c.extendTimer(x)
+		x.extendTimer(c)
 	case retransmit:
-		c.retransmit(x)
+		x.retransmit(c)
 	case stop:
 		c.stopRetry()
 	case lapStop:
 		c.lap = LAPIdle
 		c.stopRetry()
 	case sendSIDRREQ:
-		return c.sendSIDRREQ(x)
+		return x.sendSIDRREQ(c)
 	case sendSIDRREP:
-		return c.sendSIDRREP(x, x.sidrRep)
+		return x.sendSIDRREP(c, x.sidrRep)
 	case rejectSIDR:
-		return c.sendSIDRREP(x, &SIDRREPParams{Status: mad.SIDRRejected})
+		return x.sendSIDRREP(c, &SIDRREPParams{Status: mad.SIDRRejected})
 	case accept, acceptSIDR, rejectService, rejectUnknownID, answerDREP, unknownSIDR, lap:
 		// Done by the manager for Listen and Unknown, and by stepLAP.
 		panic(fmt.Sprintf("cm: action %d in state %v", a, c.state))
@@ -94,17 +94,17 @@ func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
 }
 
 // transmit sends a MAD to the peer. A queue that is full is a lost packet.
-func (c *Conn) transmit(x *stimulus, m *mad.MAD) { c.m.transmit(x.now, c.to, m) }
+func (x *stimulus) transmit(c *Conn, m *mad.MAD) { c.m.transmit(x.now, c.to, m) }
 
 // reply sends a MAD that the peer asks for again if it is lost.
-func (c *Conn) reply(x *stimulus, m *mad.MAD) { c.m.reply(x.now, c.to, m) }
+func (x *stimulus) reply(c *Conn, m *mad.MAD) { c.m.reply(x.now, c.to, m) }
 
 // request sends a MAD and repeats it until it is answered.
-func (c *Conn) request(x *stimulus, m *mad.MAD) {
+func (x *stimulus) request(c *Conn, m *mad.MAD) {
 	c.sent = m
 	c.retry.left = c.retry.max
 	c.await(x.now, c.retry.interval, c.retry.left)
-	c.transmit(x, m)
+	x.transmit(c, m)
 }
 
 // stopRetry ends the waiting for an answer.
@@ -114,21 +114,21 @@ func (c *Conn) stopRetry() {
 }
 
 // retransmit sends once more what waits for an answer.
-func (c *Conn) retransmit(x *stimulus) {
+func (x *stimulus) retransmit(c *Conn) {
 	c.retry.left--
 	c.await(x.now, c.retry.interval, c.retry.left)
 	c.m.retried(c.sent)
-	c.transmit(x, c.sent)
+	x.transmit(c, c.sent)
 }
 
 // extendTimer waits as long as the peer asked for; the repetitions that are
 // left stay (C7).
-func (c *Conn) extendTimer(x *stimulus) {
+func (x *stimulus) extendTimer(c *Conn) {
 	wait := peerWait(x.ev.MRA.ServiceTimeout) + peerWait(c.ep.ackTimeout)
 	c.await(x.now, wait, c.retry.left)
 }
 
-func (c *Conn) sendREQ(x *stimulus) error {
+func (x *stimulus) sendREQ(c *Conn) error {
 	p, path := x.req, x.req.Path
 	path.fill()
 	if path.PKey == 0 {
@@ -156,7 +156,7 @@ func (c *Conn) sendREQ(x *stimulus) error {
 	if !path.MTU.Valid() || p.Transport != mad.TransportRC && p.Transport != mad.TransportUC || !connectable(p.QPN) {
 		return fmt.Errorf("path MTU code %d (1 to 5), transport %v (RC or UC), QPN %v: %w", path.MTU, p.Transport, p.QPN, ib.EINVAL)
 	}
-	if err := c.m.check(&path); err != nil {
+	if err := c.m.cfg.check(&path); err != nil {
 		return err
 	}
 	if err := c.begin(x.now); err != nil {
@@ -171,11 +171,11 @@ func (c *Conn) sendREQ(x *stimulus) error {
 	c.to = path.address()
 	c.retry = retry{max: msg.MaxCMRetries, response: wait, interval: 2*mad.Timeout(life) + mad.Timeout(wait)}
 	msg.LocalCommID, msg.StartingPSN = c.localID, c.ep.localPSN
-	c.request(x, build(mad.AttrREQ, c.tid, &msg))
+	x.request(c, build(mad.AttrREQ, c.tid, &msg))
 	return nil
 }
 
-func (c *Conn) sendREP(x *stimulus) error {
+func (x *stimulus) sendREP(c *Conn) error {
 	p := x.rep
 	msg := mad.REP{
 		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, StartingPSN: c.ep.localPSN,
@@ -195,23 +195,23 @@ func (c *Conn) sendREP(x *stimulus) error {
 	c.ep.localQPN = p.QPN
 	c.ep.responderResources, c.ep.initiatorDepth = p.ResponderResources, p.InitiatorDepth
 	c.answer = nil
-	c.request(x, build(mad.AttrREP, c.tid, &msg))
+	x.request(c, build(mad.AttrREP, c.tid, &msg))
 	return nil
 }
 
-func (c *Conn) sendRTU(x *stimulus) error {
+func (x *stimulus) sendRTU(c *Conn) error {
 	msg := mad.RTU{LocalCommID: c.localID, RemoteCommID: c.remoteID}
 	if err := private(msg.PrivateData[:], x.private, "RTU"); err != nil {
 		return err
 	}
 	c.answer = build(mad.AttrRTU, c.tid, &msg)
-	c.transmit(x, c.answer)
+	x.transmit(c, c.answer)
 	return nil
 }
 
 // learnREP notes what the peer offers. A peer whose ID or QP serves another
 // connection is refused (C7).
-func (c *Conn) learnREP(x *stimulus) error {
+func (x *stimulus) learnREP(c *Conn) error {
 	p := x.ev.REP
 	guid, remote := p.LocalCAGUID, c.to.Remote
 	if p.LocalCommID == 0 || !connectable(p.LocalQPN) {
@@ -241,8 +241,8 @@ func (c *Conn) learnREP(x *stimulus) error {
 	return nil
 }
 
-// which names the message that an MRA or REJ in this state is about.
-func (c *Conn) which() mad.Which {
+// whichOf names the message that an MRA or REJ in this state is about.
+func whichOf(c *Conn) mad.Which {
 	switch c.state {
 	case ReqRcvd, MRAReqSent:
 		return mad.WhichREQ
@@ -253,8 +253,8 @@ func (c *Conn) which() mad.Which {
 	}
 }
 
-func (c *Conn) buildMRA(timeout uint8, data []byte) (*mad.MAD, error) {
-	msg := mad.MRA{LocalCommID: c.localID, RemoteCommID: c.remoteID, Message: c.which(), ServiceTimeout: timeout}
+func buildMRA(c *Conn, timeout uint8, data []byte) (*mad.MAD, error) {
+	msg := mad.MRA{LocalCommID: c.localID, RemoteCommID: c.remoteID, Message: whichOf(c), ServiceTimeout: timeout}
 	if err := private(msg.PrivateData[:], data, "MRA"); err != nil {
 		return nil, err
 	}
@@ -265,18 +265,18 @@ func (c *Conn) buildMRA(timeout uint8, data []byte) (*mad.MAD, error) {
 	return build(mad.AttrMRA, tid, &msg), nil
 }
 
-func (c *Conn) sendMRA(x *stimulus) error {
-	m, err := c.buildMRA(x.mra, x.private)
+func (x *stimulus) sendMRA(c *Conn) error {
+	m, err := buildMRA(c, x.mra, x.private)
 	if err != nil {
 		return err
 	}
 	c.answer = m
-	c.transmit(x, m)
+	x.transmit(c, m)
 	return nil
 }
 
-func (c *Conn) prepareMRA(x *stimulus) error {
-	if _, err := c.buildMRA(x.mra, x.private); err != nil {
+func (x *stimulus) prepareMRA(c *Conn) error {
+	if _, err := buildMRA(c, x.mra, x.private); err != nil {
 		return err
 	}
 	c.mra = prepared{timeout: x.mra, private: slices.Clone(x.private)}
@@ -285,26 +285,26 @@ func (c *Conn) prepareMRA(x *stimulus) error {
 
 // resend answers a message that the peer sent again with the kept answer, and
 // reports false if that is of another kind.
-func (c *Conn) resend(x *stimulus, kind mad.AttrID) bool {
+func (x *stimulus) resend(c *Conn, kind mad.AttrID) bool {
 	if c.answer == nil || c.answer.Header().AttrID != kind {
 		return false
 	}
 	c.m.retried(c.answer)
-	c.reply(x, c.answer)
+	x.reply(c, c.answer)
 	return true
 }
 
 // resendMRA is resend for MRA, which may be no more than prepared yet.
-func (c *Conn) resendMRA(x *stimulus) {
-	if !c.resend(x, mad.AttrMRA) {
-		c.answer, _ = c.buildMRA(c.mra.timeout, c.mra.private) // checked when it was prepared
-		c.reply(x, c.answer)
+func (x *stimulus) resendMRA(c *Conn) {
+	if !x.resend(c, mad.AttrMRA) {
+		c.answer, _ = buildMRA(c, c.mra.timeout, c.mra.private) // checked when it was prepared
+		x.reply(c, c.answer)
 	}
 }
 
 // reject tells the peer that there will be no connection.
-func (c *Conn) reject(a Action, x *stimulus) error {
-	msg := mad.REJ{LocalCommID: c.localID, RemoteCommID: c.remoteID, Message: c.which()}
+func (x *stimulus) reject(c *Conn, a Action) error {
+	msg := mad.REJ{LocalCommID: c.localID, RemoteCommID: c.remoteID, Message: whichOf(c)}
 	switch a {
 	case sendREJ:
 		msg.Reason = x.rej.Reason
@@ -329,28 +329,28 @@ func (c *Conn) reject(a Action, x *stimulus) error {
 	}
 	if a == rejectStale { // to a REQ, in TIMEWAIT
 		msg.Message = mad.WhichREQ
-		c.reply(x, build(mad.AttrREJ, x.tid, &msg))
+		x.reply(c, build(mad.AttrREJ, x.tid, &msg))
 		return nil
 	}
 	c.answer = build(mad.AttrREJ, c.tid, &msg)
-	c.reply(x, c.answer)
+	x.reply(c, c.answer)
 	c.stopTimer()
 	return nil
 }
 
-func (c *Conn) sendDREQ(x *stimulus) error {
+func (x *stimulus) sendDREQ(c *Conn) error {
 	msg := mad.DREQ{LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: c.ep.remoteQPN}
 	if err := private(msg.PrivateData[:], x.private, "DREQ"); err != nil {
 		return err
 	}
 	c.lap = LAPIdle
-	c.request(x, build(mad.AttrDREQ, c.m.cfg.TID(c.localID), &msg))
+	x.request(c, build(mad.AttrDREQ, c.m.cfg.TID(c.localID), &msg))
 	return nil
 }
 
 // sendDREP answers a DREQ with the kept answer, or a new one.
-func (c *Conn) sendDREP(x *stimulus) error {
-	if c.resend(x, mad.AttrDREP) {
+func (x *stimulus) sendDREP(c *Conn) error {
+	if x.resend(c, mad.AttrDREP) {
 		return nil
 	}
 	msg := mad.DREP{LocalCommID: c.localID, RemoteCommID: c.remoteID}
@@ -358,7 +358,7 @@ func (c *Conn) sendDREP(x *stimulus) error {
 		return err
 	}
 	c.answer = build(mad.AttrDREP, c.dreqTID, &msg)
-	c.transmit(x, c.answer)
+	x.transmit(c, c.answer)
 	return nil
 }
 

@@ -148,23 +148,23 @@ func (c *Conn) step(on Input, x *stimulus) error {
 	e := machine[c.state][on]
 	switch {
 	case !e.defined:
-		return c.undefined(on)
+		return undefinedIn(c, on)
 	case e.do == lap:
-		return c.stepLAP(on, x)
+		return x.stepLAP(c, on)
 	case e.duplicate:
 		c.m.counters.Duplicates[on]++
 	}
-	if err := c.perform(e.do, x); err != nil {
+	if err := x.perform(c, e.do); err != nil {
 		return err
 	}
 	c.move(x.now, e.next)
-	c.raise(x, e.raise)
+	x.raise(c, e.raise)
 	c.settle(x.now)
 	return nil
 }
 
-// undefined counts a message that the state has no use for and refuses a call.
-func (c *Conn) undefined(on Input) error {
+// undefinedIn counts a message that the state has no use for and refuses a call.
+func undefinedIn(c *Conn, on Input) error {
 	if on >= firstMsg {
 		c.m.counters.Unexpected[on]++
 		return nil
@@ -215,7 +215,7 @@ func (c *Conn) begin(now clock.Instant) error {
 }
 
 // raise tells the consumer.
-func (c *Conn) raise(x *stimulus, t EventType) {
+func (x *stimulus) raise(c *Conn, t EventType) {
 	if t == NoEvent || c.handler == nil {
 		return
 	}

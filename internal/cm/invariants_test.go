@@ -29,10 +29,10 @@ func checkMaps(m *Manager) error {
 			return fmt.Errorf("ID %#x leads to connection %#x", id, c.localID)
 		case c.state == Idle || c.state == Listen || c.state == SIDRReqRcvd || c.state >= Unknown:
 			return fmt.Errorf("connection %#x is held in state %v", id, c.state)
-		case (c.remoteID != 0) != (m.peers[c.peerKey()] == c):
-			return fmt.Errorf("connection %#x with the peer's ID %#x: among the peers %v", id, c.remoteID, m.peers[c.peerKey()] == c)
-		case (c.remoteID != 0 && c.state != Timewait) != (m.qps[c.qpKey()] == c):
-			return fmt.Errorf("connection %#x in state %v: among the QPs %v", id, c.state, m.qps[c.qpKey()] == c)
+		case (c.remoteID != 0) != (m.peers[peerKeyOf(c)] == c):
+			return fmt.Errorf("connection %#x with the peer's ID %#x: among the peers %v", id, c.remoteID, m.peers[peerKeyOf(c)] == c)
+		case (c.remoteID != 0 && c.state != Timewait) != (m.qps[qpKeyOf(c)] == c):
+			return fmt.Errorf("connection %#x in state %v: among the QPs %v", id, c.state, m.qps[qpKeyOf(c)] == c)
 		}
 		if c.remoteID != 0 {
 			known++
@@ -47,8 +47,8 @@ func checkMaps(m *Manager) error {
 		return fmt.Errorf("%d connections know their peer's ID, %d are known by it", known, len(m.peers))
 	}
 	for k, c := range m.qps {
-		if k != c.qpKey() || m.local[c.localID] != c {
-			return fmt.Errorf("QP %+v leads to connection %#x of %+v", k, c.localID, c.qpKey())
+		if k != qpKeyOf(c) || m.local[c.localID] != c {
+			return fmt.Errorf("QP %+v leads to connection %#x of %+v", k, c.localID, qpKeyOf(c))
 		}
 	}
 	if m.Conns() > m.cfg.Limits.MaxConns {

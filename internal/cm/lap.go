@@ -8,7 +8,7 @@ import (
 )
 
 // stepLAP is step for what the sub-state of Established decides (C10).
-func (c *Conn) stepLAP(on Input, x *stimulus) error {
+func (x *stimulus) stepLAP(c *Conn, on Input) error {
 	e := lapMachine[c.lap][on]
 	if on == MsgLAP && e.duplicate && x.ev.LAP.Alternate != c.asked {
 		e = lapMachine[LAPIdle][on] // another one: the peer has given up the last
@@ -22,25 +22,25 @@ func (c *Conn) stepLAP(on Input, x *stimulus) error {
 	case e.duplicate:
 		c.m.counters.Duplicates[on]++
 	}
-	if err := c.performLAP(e.do, x); err != nil {
+	if err := x.performLAP(c, e.do); err != nil {
 		return err
 	}
 	c.lap = e.next
-	c.raise(x, e.raise)
+	x.raise(c, e.raise)
 	return nil
 }
 
-func (c *Conn) performLAP(a lapAction, x *stimulus) error {
+func (x *stimulus) performLAP(c *Conn, a lapAction) error {
 	switch a {
 	case lapNone:
 	case lapSend:
-		return c.sendLAP(x)
+		return x.sendLAP(c)
 	case lapAnswer:
-		return c.sendAPR(x)
+		return x.sendAPR(c)
 	case lapMRA:
-		return c.sendMRA(x)
+		return x.sendMRA(c)
 	case lapAgainMRA:
-		c.resend(x, mad.AttrMRA)
+		x.resend(c, mad.AttrMRA)
 	case lapLoad:
 		c.stopRetry()
 		if x.ev.APR.Status == mad.APRAccepted {
@@ -49,9 +49,9 @@ func (c *Conn) performLAP(a lapAction, x *stimulus) error {
 	case lapNote:
 		c.asked, c.lapTID = x.ev.LAP.Alternate, x.tid
 	case lapExtendTimer:
-		c.extendTimer(x)
+		x.extendTimer(c)
 	case lapRetransmit:
-		c.retransmit(x)
+		x.retransmit(c)
 	case lapGiveUp:
 		c.stopRetry()
 	default:
@@ -60,13 +60,13 @@ func (c *Conn) performLAP(a lapAction, x *stimulus) error {
 	return nil
 }
 
-func (c *Conn) sendLAP(x *stimulus) error {
+func (x *stimulus) sendLAP(c *Conn) error {
 	if c.role != Active {
 		return fmt.Errorf("%v: only the active side loads an alternate path: %w", CallLAP, ib.EINVAL)
 	}
 	path := *x.lap
 	path.fill()
-	if err := c.m.check(&path); err != nil {
+	if err := c.m.cfg.check(&path); err != nil {
 		return err
 	}
 	msg := mad.LAP{
@@ -77,11 +77,11 @@ func (c *Conn) sendLAP(x *stimulus) error {
 		return err
 	}
 	c.asked = msg.Alternate
-	c.request(x, build(mad.AttrLAP, c.m.cfg.TID(c.localID), &msg))
+	x.request(c, build(mad.AttrLAP, c.m.cfg.TID(c.localID), &msg))
 	return nil
 }
 
-func (c *Conn) sendAPR(x *stimulus) error {
+func (x *stimulus) sendAPR(c *Conn) error {
 	p := x.apr
 	msg := mad.APR{LocalCommID: c.localID, RemoteCommID: c.remoteID, Status: p.Status}
 	var err error
@@ -94,6 +94,6 @@ func (c *Conn) sendAPR(x *stimulus) error {
 	if p.Status == mad.APRAccepted {
 		c.alt = c.asked
 	}
-	c.reply(x, build(mad.AttrAPR, c.lapTID, &msg))
+	x.reply(c, build(mad.AttrAPR, c.lapTID, &msg))
 	return nil
 }

@@ -72,11 +72,11 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 		return
 	}
 	c.localID = id
-	c.learnREQ(q)
+	x.learnREQ(c, q)
 	m.local[id] = c
 	m.remember(c)
 	c.state = ReqRcvd
-	c.raise(x, REQReceived)
+	x.raise(c, REQReceived)
 }
 
 // checkREQ returns why a REQ that a listener would take must be rejected.
@@ -84,9 +84,9 @@ func (m *Manager) checkREQ(q *mad.REQ) (mad.RejReason, bool) {
 	switch {
 	case q.Transport != mad.TransportRC && q.Transport != mad.TransportUC:
 		return mad.RejInvalidTransport, false
-	case !m.isLocal(q.Primary.RemoteGID), !m.isMember(q.PKey): // no reason is for partitions; Linux takes this one
+	case !m.cfg.isLocal(q.Primary.RemoteGID), !m.cfg.isMember(q.PKey): // no reason is for partitions; Linux takes this one
 		return mad.RejInvalidGID, false
-	case !q.Alternate.LocalGID.IsZero() && !m.isLocal(q.Alternate.RemoteGID):
+	case !q.Alternate.LocalGID.IsZero() && !m.cfg.isLocal(q.Alternate.RemoteGID):
 		return mad.RejInvalidAltGID, false
 	case !q.PathMTU.Valid() || q.PathMTU > m.cfg.MTU:
 		return mad.RejInvalidMTU, false
@@ -94,18 +94,18 @@ func (m *Manager) checkREQ(q *mad.REQ) (mad.RejReason, bool) {
 	return 0, true
 }
 
-func (m *Manager) isLocal(g ib.GID) bool {
-	_, ok := m.sgid(g.Addr())
+func (c *Config) isLocal(g ib.GID) bool {
+	_, ok := c.sgid(g.Addr())
 	return ok
 }
 
 // isMember reports whether the port is in a partition.
-func (m *Manager) isMember(k ib.PKey) bool {
-	return slices.ContainsFunc(m.cfg.PKeys, k.Matches)
+func (c *Config) isMember(k ib.PKey) bool {
+	return slices.ContainsFunc(c.PKeys, k.Matches)
 }
 
 // learnREQ notes what the peer asks for, from our side.
-func (c *Conn) learnREQ(q *mad.REQ) {
+func (x *stimulus) learnREQ(c *Conn, q *mad.REQ) {
 	p := &q.Primary
 	c.path = Path{
 		Local: p.RemoteGID.Addr(), Remote: p.LocalGID.Addr(), FlowLabel: p.FlowLabel, TClass: p.TrafficClass,
@@ -174,7 +174,7 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 	}
 	m.sidr[sidrKey{c.remoteID, c.to.Remote}] = c
 	c.state = SIDRReqRcvd
-	c.raise(x, SIDRREQReceived)
+	x.raise(c, SIDRREQReceived)
 }
 
 // listenerOf returns who listens to a service, nil for nobody.

@@ -68,7 +68,7 @@ type Manager struct {
 	counters      Counters
 }
 
-// peerKey names a connection as its peer does: repeated REQs and REPs are known
+// peerKeyOf names a connection as its peer does: repeated REQs and REPs are known
 // by it.
 type peerKey struct {
 	id   uint32
@@ -76,7 +76,7 @@ type peerKey struct {
 	addr netip.Addr
 }
 
-// qpKey names the peer's QP: a connection whose QP turns up anew is stale.
+// qpKeyOf names the peer's QP: a connection whose QP turns up anew is stale.
 type qpKey struct {
 	qpn  ib.QPN
 	guid uint64
@@ -155,25 +155,25 @@ func (m *Manager) newID(now clock.Instant) (uint32, error) {
 
 // remember makes a connection known by its peer's ID and QP.
 func (m *Manager) remember(c *Conn) {
-	m.peers[c.peerKey()] = c
-	m.qps[c.qpKey()] = c
+	m.peers[peerKeyOf(c)] = c
+	m.qps[qpKeyOf(c)] = c
 }
 
-func (c *Conn) peerKey() peerKey { return peerKey{c.remoteID, c.guid, c.to.Remote} }
-func (c *Conn) qpKey() qpKey     { return qpKey{c.ep.remoteQPN, c.guid, c.to.Remote} }
+func peerKeyOf(c *Conn) peerKey { return peerKey{c.remoteID, c.guid, c.to.Remote} }
+func qpKeyOf(c *Conn) qpKey     { return qpKey{c.ep.remoteQPN, c.guid, c.to.Remote} }
 
 // forgetQP makes the peer's QP free for another connection.
 func (c *Conn) forgetQP() {
-	if c.m.qps[c.qpKey()] == c {
-		delete(c.m.qps, c.qpKey())
+	if c.m.qps[qpKeyOf(c)] == c {
+		delete(c.m.qps, qpKeyOf(c))
 	}
 }
 
 // forgetPeer makes the peer's ID free as well.
 func (c *Conn) forgetPeer() {
 	c.forgetQP()
-	if c.m.peers[c.peerKey()] == c {
-		delete(c.m.peers, c.peerKey())
+	if c.m.peers[peerKeyOf(c)] == c {
+		delete(c.m.peers, peerKeyOf(c))
 	}
 	if k := (sidrKey{c.remoteID, c.to.Remote}); c.m.sidr[k] == c {
 		delete(c.m.sidr, k)
@@ -215,8 +215,8 @@ func (m *Manager) sent(err error, d *mad.MAD) {
 func (m *Manager) retried(d *mad.MAD) { m.counters.Retries[kindOf(d)]++ }
 
 // sgid returns the place of a local address in the GID table.
-func (m *Manager) sgid(a netip.Addr) (uint8, bool) {
-	for i, l := range m.cfg.Addrs {
+func (c *Config) sgid(a netip.Addr) (uint8, bool) {
+	for i, l := range c.Addrs {
 		if l == a {
 			return uint8(i), true
 		}

@@ -33,14 +33,14 @@ type Path struct {
 // check returns why MADs or data cannot go along a path: EADDRNOTAVAIL for an
 // address that is not ours, otherwise EINVAL. A path without a partition is one
 // in that of its connection.
-func (m *Manager) check(p *Path) error {
-	if _, ok := m.sgid(p.Local); !ok {
+func (c *Config) check(p *Path) error {
+	if _, ok := c.sgid(p.Local); !ok {
 		return fmt.Errorf("path from %v, which is no address of the adapter: %w", p.Local, ib.EADDRNOTAVAIL)
 	}
 	switch {
 	case p.Remote.Is4() != p.Local.Is4() || !p.Remote.IsValid() || p.Remote.IsUnspecified() || p.Remote.IsMulticast():
 		return fmt.Errorf("path from %v to %v: %w", p.Local, p.Remote, ib.EINVAL)
-	case p.PKey != 0 && !m.isMember(p.PKey):
+	case p.PKey != 0 && !c.isMember(p.PKey):
 		return fmt.Errorf("path with P_Key %#04x, which the port's table does not have: %w", uint16(p.PKey), ib.EINVAL)
 	case p.FlowLabel > maxFlowLabel || p.SL > maxSL || p.Lifetime > mad.MaxTimeout:
 		return fmt.Errorf("path with flow label %#x (20 bits), SL %d (0 to 15), packet lifetime %d (1 to 31): %w",

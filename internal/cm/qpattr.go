@@ -14,25 +14,25 @@ func (c *Conn) QPAttr(to ib.QPState) (ib.QPAttr, ib.AttrMask, error) {
 	alive := c.state >= ReqSent && c.state <= Established
 	switch known := alive && c.remoteID != 0; {
 	case to == ib.INIT && alive:
-		return c.initAttr()
+		return initAttr(c)
 	case to == ib.RTR && known:
-		return c.rtrAttr()
+		return rtrAttr(c)
 	case to == ib.RTS && known:
-		return c.rtsAttr()
+		return rtsAttr(c)
 	}
 	return ib.QPAttr{}, 0, fmt.Errorf("attributes for QP state %v: not known in connection state %v: %w", to, c.state, ib.EINVAL)
 }
 
-func (c *Conn) initAttr() (ib.QPAttr, ib.AttrMask, error) {
-	a := ib.QPAttr{State: ib.INIT, Port: 1, PKeyIndex: c.pkeyIndex(), AccessFlags: ib.AccessRemoteWrite}
+func initAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
+	a := ib.QPAttr{State: ib.INIT, Port: 1, PKeyIndex: pkeyIndexOf(c), AccessFlags: ib.AccessRemoteWrite}
 	if c.ep.responderResources > 0 {
 		a.AccessFlags |= ib.AccessRemoteRead | ib.AccessRemoteAtomic
 	}
 	return a, ib.AttrState | ib.AttrAccessFlags | ib.AttrPKeyIndex | ib.AttrPort, nil
 }
 
-func (c *Conn) rtrAttr() (ib.QPAttr, ib.AttrMask, error) {
-	sgid, ok := c.m.sgid(c.path.Local)
+func rtrAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
+	sgid, ok := c.m.cfg.sgid(c.path.Local)
 	if !ok {
 		return ib.QPAttr{}, 0, fmt.Errorf("%v is not an address of the adapter: %w", c.path.Local, ib.EADDRNOTAVAIL)
 	}
@@ -51,7 +51,7 @@ func (c *Conn) rtrAttr() (ib.QPAttr, ib.AttrMask, error) {
 	return a, mask, nil
 }
 
-func (c *Conn) rtsAttr() (ib.QPAttr, ib.AttrMask, error) {
+func rtsAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	a := ib.QPAttr{State: ib.RTS, SQPSN: c.ep.remotePSN}
 	mask := ib.AttrState | ib.AttrSQPSN
 	if c.ep.transport == mad.TransportRC {
@@ -80,9 +80,9 @@ func (c *Conn) SetResources(responder, depth uint8) {
 	c.ep.responderResources, c.ep.initiatorDepth = responder, depth
 }
 
-// pkeyIndex returns the place of the path's partition in the P_Key table, the
+// pkeyIndexOf returns the place of the path's partition in the P_Key table, the
 // first entry if it has none.
-func (c *Conn) pkeyIndex() uint16 {
+func pkeyIndexOf(c *Conn) uint16 {
 	for i, k := range c.m.cfg.PKeys {
 		if k.Matches(c.path.PKey) {
 			return uint16(i)

@@ -7,7 +7,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-func (c *Conn) sendSIDRREQ(x *stimulus) error {
+func (x *stimulus) sendSIDRREQ(c *Conn) error {
 	p, path := x.sidrReq, x.sidrReq.Path
 	path.fill()
 	if path.PKey == 0 {
@@ -21,7 +21,7 @@ func (c *Conn) sendSIDRREQ(x *stimulus) error {
 	if wait > mad.MaxTimeout || again > 15 {
 		return fmt.Errorf("response timeout %d (1 to 31), CM retries %d (1 to 15): %w", wait, again, ib.EINVAL)
 	}
-	if err := c.m.check(&path); err != nil {
+	if err := c.m.cfg.check(&path); err != nil {
 		return err
 	}
 	if err := c.begin(x.now); err != nil {
@@ -30,11 +30,11 @@ func (c *Conn) sendSIDRREQ(x *stimulus) error {
 	c.role, c.service, c.path, c.to = Active, p.Service, path, path.address()
 	c.retry = retry{max: again, interval: mad.Timeout(wait)}
 	msg.RequestID = c.localID
-	c.request(x, build(mad.AttrSIDRREQ, c.tid, &msg))
+	x.request(c, build(mad.AttrSIDRREQ, c.tid, &msg))
 	return nil
 }
 
-func (c *Conn) sendSIDRREP(x *stimulus, p *SIDRREPParams) error {
+func (x *stimulus) sendSIDRREP(c *Conn, p *SIDRREPParams) error {
 	msg := mad.SIDRREP{RequestID: c.remoteID, Status: p.Status, QPN: p.QPN, ServiceID: c.service, QKey: p.QKey}
 	var err error
 	if msg.InfoLength, err = information(&msg.Info, p.Info, "SIDR_REP"); err != nil {
@@ -43,6 +43,6 @@ func (c *Conn) sendSIDRREP(x *stimulus, p *SIDRREPParams) error {
 	if err = private(msg.PrivateData[:], p.PrivateData, "SIDR_REP"); err != nil {
 		return err
 	}
-	c.reply(x, build(mad.AttrSIDRREP, c.tid, &msg))
+	x.reply(c, build(mad.AttrSIDRREP, c.tid, &msg))
 	return nil
 }

@@ -40,15 +40,15 @@ func (c *Conn) SendREJ(now clock.Instant, p *REJParams) error {
 
 // SendMRA tells the peer to wait for as long as a 5-bit code says (C7).
 func (c *Conn) SendMRA(now clock.Instant, timeout uint8, private []byte) error {
-	return c.mraCall(CallMRA, &stimulus{now: now, mra: timeout, private: private})
+	return (&stimulus{now: now, mra: timeout, private: private}).mraCall(c, CallMRA)
 }
 
 // PrepareMRA does the same once the peer repeats itself, and not before.
 func (c *Conn) PrepareMRA(now clock.Instant, timeout uint8, private []byte) error {
-	return c.mraCall(CallMRALater, &stimulus{now: now, mra: timeout, private: private})
+	return (&stimulus{now: now, mra: timeout, private: private}).mraCall(c, CallMRALater)
 }
 
-func (c *Conn) mraCall(on Input, x *stimulus) error {
+func (x *stimulus) mraCall(c *Conn, on Input) error {
 	if x.mra > 31 {
 		return fmt.Errorf("%v: service timeout %d (0 to 31): %w", on, x.mra, ib.EINVAL)
 	}
