@@ -39,6 +39,7 @@ var all = [...]Rule{
 	{"file-lines", checkFileLines},
 	{"function-lines", checkFunctionLines},
 	{"parameters", checkParameters},
+	{"methods", checkMethods},
 	{"package-name", checkPackageName},
 	{"doc-file", checkDocFile},
 	{"documented", checkDocumented},

@@ -109,6 +109,7 @@ var rejected = []struct {
 	{"file-lines", "801 lines", source{"ib/a.go": "package ib\n" + strings.Repeat("\n", maxFileLines)}},
 	{"function-lines", "71 lines", source{"ib/a.go": "package ib\nfunc f() {" + strings.Repeat("\n", maxFunctionLines) + "}"}},
 	{"function-lines", "71 lines of a test", source{"ib/a_test.go": "package ib\nfunc f() {" + strings.Repeat("\n", maxFunctionLines) + "}"}},
+	{"methods", "41 methods", source{"ib/a.go": "package ib\ntype t struct{}\n" + strings.Repeat("func (*t) f() {}\n", 41)}},
 	{"parameters", "six parameters", source{"ib/a.go": "package ib\nfunc f(a, b, c int, d, e, f string) {}"}},
 	{"parameters", "six parameters of a method of an interface", source{"ib/a.go": "package ib\ntype i interface{ f(int, int, int, int, int, int) }"}},
 	{"package-name", "a drawer", source{"internal/util/a.go": "package util"}},

@@ -10,6 +10,7 @@ const (
 	maxFileLines     = 800
 	maxFunctionLines = 70
 	maxParameters    = 5
+	maxMethods       = 40 // of a type of the engine: one with more is several types
 )
 
 // sizeExempt names pure tables: a file by its path, a function as
@@ -35,6 +36,29 @@ func checkFunctionLines(m *Module, report reporter) {
 }
 
 func funcName(f *File, fn *ast.FuncDecl) string { return path.Dir(f.Name) + "." + fn.Name.Name }
+
+// checkMethods counts the methods of the engine's types.
+func checkMethods(m *Module, report reporter) {
+	for _, p := range m.Packages {
+		row, ok := Find(p.Path)
+		if !ok || !row.Kind.pure() {
+			continue
+		}
+		count := map[string]int{}
+		for _, f := range p.Sources() {
+			for _, d := range f.AST.Decls {
+				fn, ok := d.(*ast.FuncDecl)
+				if !ok || fn.Recv == nil {
+					continue
+				}
+				name := receiver(fn)
+				if count[name]++; count[name] == maxMethods+1 {
+					report(fn.Pos(), "%s has more than %d methods: it is several types", name, maxMethods)
+				}
+			}
+		}
+	}
+}
 
 // checkParameters counts the parameters of functions, methods, function
 // literals and interface methods; a receiver is not one.
