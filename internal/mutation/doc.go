@@ -1,11 +1,12 @@
-// Package mutation proves that the simulator and the scripts can fail. Its
-// test breaks the engine on purpose, one seeded bug at a time, and wants each
-// noticed: by a check of the simulator, and, for every requirement that the
-// bug breaks, by a script that covers it.
+// Package mutation proves that the simulator, the scripts and the tests can
+// fail. Its test breaks the engine on purpose, one seeded bug at a time, and
+// wants each noticed: by a check of the simulator, by a test, and, for every
+// requirement that the bug breaks, by a script that covers it.
 //
-// A mutant is a piece of engine source and what stands there instead. It is
-// applied to a copy, which only the build of the probe sees (go build
-// -overlay), so nothing of this is in the engine and no source file changes.
+// A mutant names a function, or a table, and a pattern of its syntax tree
+// (package pattern), which is found there once, and what stands there instead.
+// It is applied to a copy that only the build sees (go build -overlay), so
+// nothing of this is in the engine and no source file changes.
 //
 //	go test -tags mutation ./internal/mutation         all of them
 //	go test -tags mutation -short ./internal/mutation  a sample
@@ -14,8 +15,8 @@
 // With -v the test prints which check noticed a mutant at which seed, and
 // which scripts did. docs/mutations.md is the list (-rewrite writes it).
 //
-// Read mutation_test.go (the tests), mutant_test.go (one bug), graft_test.go
-// (many bugs in one build), rig_test.go (builds and runs), then the lists:
-// responder, requester, completer, state, queue, shard, refusal, connection.
-// The program that is built is in probe.
+// Read mutation_test.go (the tests), mutant_test.go (one bug), source_test.go
+// (where it is), graft_test.go (many bugs in one build), rig_test.go (builds
+// and runs), then the lists: responder, requester, completer, state, queue,
+// shard, refusal, connection. The program that is built is in probe.
 package mutation

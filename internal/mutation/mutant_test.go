@@ -5,16 +5,17 @@ package mutation
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"go/ast"
 	"strings"
+
+	"github.com/softhca/softhca/internal/mutation/pattern"
 )
 
 // mutant is one bug.
 type mutant struct {
 	name string // what is wrong, in a few words with hyphens
-	file string // from the root of the module
-	old  string // is in the file once
+	in   string // a package and its function or variable: internal/qp.retry; if several have the name, with the receiver: mad.RTU.Put
+	old  string // a pattern that is found there once
 	new  string // and is replaced by this
 
 	// breaks are the requirements that no longer hold: for each, a script that
@@ -24,30 +25,74 @@ type mutant struct {
 	// the simulator is not asked.
 	sim     string
 	profile string // of the simulator
+	// test is a package and one of its tests, which must fail:
+	// internal/hca TestChurn. If empty, no test is asked.
+	test string
 }
 
-// source is a file of the engine.
-type source struct {
-	path string // below the root of the module
-	text string
-}
-
-func readSource(root, path string) (*source, error) {
-	b, err := os.ReadFile(filepath.Join(root, path))
-	return &source{path, string(b)}, err
-}
-
-// find returns where the text that the mutant replaces begins.
-func (m *mutant) find(s *source) (int, error) {
-	switch n := strings.Count(s.text, m.old); {
-	case m.old == m.new:
-		return 0, errors.New("nothing changes")
-	case n != 1:
-		return 0, fmt.Errorf("%s has the text of the mutant %d times, want once; the source has moved on: "+
-			"find what does this now and bring old and new of the mutant up to date\n%s", m.file, n, m.old)
+// edit finds what the mutant changes and changes a copy of it.
+func (m *mutant) edit(mod *module) (*edit, error) {
+	p, err := pattern.Parse(m.old, m.new)
+	if err != nil {
+		return nil, err
 	}
-	return strings.Index(s.text, m.old), nil
+	dir, _ := splitPlace(m.in)
+	all, err := mod.declarations(dir)
+	if err != nil {
+		return nil, err
+	}
+	var here []*declaration
+	var found []*pattern.Match
+	var at *declaration
+	for _, d := range all {
+		if !d.named(m.in) {
+			continue
+		}
+		here = append(here, d)
+		for _, f := range p.Find(d.node) {
+			found, at = append(found, f), d
+		}
+	}
+	switch {
+	case len(here) == 0:
+		return nil, fmt.Errorf("there is no %s; %s", m.in, elsewhere(p, all))
+	case len(found) == 0:
+		return nil, fmt.Errorf("%s has not what the mutant changes: %s\n%s; or find what does this now and bring the mutant up to date",
+			m.in, m.old, elsewhere(p, all))
+	case len(found) > 1:
+		var where []string
+		for _, f := range found {
+			where = append(where, at.source.fset.Position(f.Pos()).String())
+		}
+		return nil, fmt.Errorf("%s has what the mutant changes %d times (%s): %s\nname the receiver of the function, or let the pattern say more",
+			m.in, len(found), strings.Join(where, ", "), m.old)
+	}
+	changed, err := found[0].Replaced()
+	if err != nil {
+		return nil, err
+	}
+	if pattern.Equal(at.node, changed) {
+		return nil, errors.New("nothing changes")
+	}
+	return &edit{at, changed}, nil
 }
 
-// change returns the file with the bug in it.
-func (m *mutant) change(s *source) string { return strings.Replace(s.text, m.old, m.new, 1) }
+// elsewhere says where in the package a pattern is found.
+func elsewhere(p *pattern.Pattern, all []*declaration) string {
+	var names []string
+	for _, d := range all {
+		if n := len(p.Find(d.node)); n > 0 {
+			names = append(names, fmt.Sprintf("%s (%d times)", d.name(), n))
+		}
+	}
+	if len(names) == 0 {
+		return "it is nowhere in the package"
+	}
+	return "it is in " + strings.Join(names[:min(len(names), 5)], ", ") + ": name that"
+}
+
+// edit is a declaration and a changed copy of it.
+type edit struct {
+	*declaration
+	changed ast.Node
+}

@@ -4,6 +4,8 @@ package mutation
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,14 +13,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write docs/mutations.md")
 
 // every is the mutants of all lists.
 func every() []mutant {
-	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants, refusalMutants, connectionMutants)
+	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants,
+		refusalMutants, connectionMutants)
 }
+
+const (
+	// seeds is how many runs the simulator has to notice a mutant.
+	seeds = 200
+	// probeTimeout and testTimeout bound a run of the probe and of a test.
+	probeTimeout = time.Minute
+	testTimeout  = 2 * time.Minute
+)
 
 // unbreakable are requirements without a mutant, and why.
 var unbreakable = map[string]string{
@@ -39,10 +51,7 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := every()
-	g, err := newRig(root, t.TempDir(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := rigOf(t, root, all)
 	covers := control(t, g, all)
 	found := make([]*finding, len(all))
 	t.Run("each", func(t *testing.T) {
@@ -62,26 +71,58 @@ func TestMutants(t *testing.T) {
 	}
 }
 
+// rigOf makes the edits of all mutants and builds the probe with them.
+func rigOf(t *testing.T, root string, all []mutant) *rig {
+	mod := newModule(root)
+	edits := make([]*edit, len(all))
+	for i := range all {
+		var err error
+		if edits[i], err = all[i].edit(mod); err != nil {
+			t.Errorf("mutant %s: %v", all[i].name, err)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	g, err := newRig(root, t.TempDir(), edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.common.program(""); err != nil {
+		for n, why := range refused(err) {
+			t.Errorf("mutant %s: its replacement does not compile; bring it up to date: %s", all[n-1].name, why)
+		}
+		t.Fatal(err)
+	}
+	return g
+}
+
 // control runs the engine as it is. It returns what the scripts cover.
 func control(t *testing.T, g *rig, all []mutant) map[string][]string {
-	profiles := []string{""}
-	for i := range all {
-		if !slices.Contains(profiles, all[i].profile) {
-			profiles = append(profiles, all[i].profile)
+	var controls []mutant // the profiles and tests, each once
+	same := func(m mutant) func(c mutant) bool {
+		return func(c mutant) bool { return c.profile == m.profile && c.test == m.test }
+	}
+	for _, m := range append([]mutant{{}}, all...) {
+		if !slices.ContainsFunc(controls, same(m)) {
+			controls = append(controls, m)
 		}
 	}
 	covers := make(map[string][]string)
-	for _, p := range profiles {
-		r, err := g.run(t.Context(), g.common, p, 0)
+	for _, c := range controls {
+		r, err := c.run(t.Context(), g, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if v := r.Violation; v != nil {
-			t.Errorf("without a mutant, profile %s seed %d: %s: %s", p, v.Seed, v.Check, v.Detail)
+			t.Errorf("without a mutant, profile %s seed %d: %s: %s", c.profile, v.Seed, v.Check, v.Detail)
+		}
+		if r.Test != nil && r.Test.Error != "" {
+			t.Errorf("without a mutant: %s: %s", c.test, r.Test.Error)
 		}
 		for _, s := range r.Scripts {
 			covers[s.Name] = s.Covers
-			if s.Error != "" && p == "" {
+			if s.Error != "" && c.profile == "" {
 				t.Errorf("without a mutant: script %s: %s", s.Name, s.Error)
 			}
 		}
@@ -92,7 +133,7 @@ func control(t *testing.T, g *rig, all []mutant) map[string][]string {
 // try runs a mutant and compares what noticed it with the list.
 func try(t *testing.T, g *rig, covers map[string][]string, number int) *finding {
 	m := every()[number-1]
-	r, err := g.try(t.Context(), &m, number)
+	r, err := m.run(t.Context(), g, number)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,18 +144,46 @@ func try(t *testing.T, g *rig, covers map[string][]string, number int) *finding 
 	return &finding{*r, proven}
 }
 
+// run asks those who are to notice a mutant, with the edit of a number.
+func (m *mutant) run(ctx context.Context, g *rig, number int) (*report, error) {
+	r := new(report)
+	if m.breaks != "" || m.sim != "" || m.test == "" {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		var err error
+		if r, err = g.probe(ctx, number, m.profile, seeds); err != nil {
+			return nil, err
+		}
+	}
+	if m.test == "" {
+		return r, nil
+	}
+	pkg, name, _ := strings.Cut(m.test, " ")
+	ctx, cancel := context.WithTimeout(ctx, testTimeout)
+	defer cancel()
+	failure, err := g.test(ctx, number, pkg, "-test.run=^"+name+"$")
+	r.Test = &outcome{Name: m.test}
+	if failure != nil {
+		r.Test.Error = failure.Error()
+	}
+	return r, err
+}
+
 // judge compares what noticed a mutant with the list. It returns the
 // requirements whose scripts did, and what is not as it should be.
 func (m *mutant) judge(r *report, covers map[string][]string) (proven, complaints []string) {
 	complain := func(format string, args ...any) { complaints = append(complaints, fmt.Sprintf(format, args...)) }
 	switch v := r.Violation; {
-	case m.sim == "" && m.breaks == "":
+	case m.sim == "" && m.breaks == "" && m.test == "":
 		complain("nobody is to notice the mutant")
 	case m.sim == "":
 	case v == nil:
 		complain("the simulator does not notice in %d seeds of profile %s; want one of: %s", seeds, m.profile, m.sim)
 	case !slices.Contains(strings.Fields(m.sim), v.Check):
 		complain("the simulator notices at seed %d by the check %s, which is not one of: %s\n%s", v.Seed, v.Check, m.sim, v.Detail)
+	}
+	if r.Test != nil && r.Test.Error == "" {
+		complain("%s passes", m.test)
 	}
 	failed := r.failed()
 	for _, id := range strings.Fields(m.breaks) {
@@ -177,7 +246,8 @@ func summary(all []mutant, found []*finding) string {
 		case all[i].profile != "":
 			by = "no"
 		}
-		fmt.Fprintf(&b, "%-44s simulator: %-28s scripts for %s: %s\n", all[i].name, by, all[i].breaks, strings.Join(f.failed(), " "))
+		fmt.Fprintf(&b, "%-44s simulator: %-28s scripts for %s: %s; test: %s\n", all[i].name, by, all[i].breaks,
+			strings.Join(f.failed(), " "), all[i].test)
 	}
 	return b.String()
 }
@@ -186,7 +256,7 @@ func summary(all []mutant, found []*finding) string {
 // script than the list says, fails the test.
 func TestJudge(t *testing.T) {
 	covers := map[string][]string{"s1": {"E1"}, "s2": {"E2", "E3"}}
-	m := mutant{breaks: "E1 E3", sim: "order status", profile: "clean"}
+	m := mutant{breaks: "E1 E3", sim: "order status", profile: "clean", test: "p TestX"}
 	seen := func(check string, scripts ...string) *report {
 		r := new(report)
 		if check != "" {
@@ -211,6 +281,7 @@ func TestJudge(t *testing.T) {
 		{"a mutant that survives the simulator", seen("", "s1", "s2"), 2, "does not notice"},
 		{"a mutant that another check stops", seen("memory", "s1", "s2"), 2, "is not one of"},
 		{"a requirement whose scripts pass", seen("order", "s1"), 1, "it breaks E3"},
+		{"a test that passes", &report{Violation: &violation{Check: "order"}, Scripts: seen("", "s1", "s2").Scripts, Test: &outcome{}}, 2, "TestX passes"},
 	} {
 		proven, complaints := m.judge(c.report, covers)
 		text := strings.Join(complaints, "\n")
@@ -220,17 +291,67 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMovedSource shows that a mutant whose text is gone, is there twice or is
-// not changed is refused.
+// TestMovedSource shows that a mutant is refused, with what to do, if what it
+// changes is gone, has moved, is there twice or is not changed.
 func TestMovedSource(t *testing.T) {
-	s := &source{"f.go", "a b a c"}
-	for _, m := range []mutant{{old: "d", new: "x"}, {old: "a", new: "x"}, {old: "b", new: "b"}} {
-		if at, err := m.find(s); err == nil {
-			t.Errorf("%q is replaced by %q at %d", m.old, m.new, at)
+	mod := newModule("testdata")
+	for _, c := range []struct {
+		why  string
+		m    mutant
+		want string // in the error; empty: there is none
+	}{
+		{"found", mutant{in: "moved.first", old: "$q.a()", new: ""}, ""},
+		{"found in a method", mutant{in: "moved.one.again", old: "$q.a()", new: ""}, ""},
+		{"found in one of two methods of a name", mutant{in: "moved.again", old: "$q.b()", new: ""}, ""},
+		{"found in a variable", mutant{in: "moved.table", old: "{1, $x}", new: "{2, $x}"}, ""},
+		{"the function is gone", mutant{in: "moved.gone", old: "$q.only()", new: ""}, "there is no moved.gone; it is in moved.two.again (1 times): name that"},
+		{"it has moved", mutant{in: "moved.first", old: "$q.only()", new: ""}, "it is in moved.two.again"},
+		{"it is nowhere", mutant{in: "moved.first", old: "$q.never()", new: ""}, "nowhere in the package"},
+		{"it is there twice", mutant{in: "moved.again", old: "$q.a()", new: ""}, "2 times"},
+		{"nothing changes", mutant{in: "moved.first", old: "$q.a()", new: "$q.a()"}, "nothing changes"},
+		{"it is not Go", mutant{in: "moved.first", old: "if", new: ""}, "pattern"},
+	} {
+		_, err := c.m.edit(mod)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want an error with %q", c.why, err, c.want)
 		}
 	}
-	if at, err := (&mutant{old: "b", new: "x"}).find(s); at != 2 || err != nil {
-		t.Errorf("b is at %d: %v", at, err)
+}
+
+// TestGrafts shows what is built with others and what alone, and that the
+// compiler's complaint names the edit.
+func TestGrafts(t *testing.T) {
+	mod := newModule("testdata")
+	for _, c := range []struct {
+		m     mutant
+		alone bool
+	}{
+		{mutant{in: "moved.first", old: "$q.a()", new: ""}, false},
+		{mutant{in: "moved.table", old: "{1, $x}", new: "{2, $x}"}, false},
+		{mutant{in: "moved.variadic", old: "return n", new: "return n[1:]"}, false},
+		{mutant{in: "moved.blank", old: "return 1", new: "return 2"}, true},
+		{mutant{in: "moved.generic", old: "return 1", new: "return 2"}, true},
+		{mutant{in: "moved.constant", old: "1", new: "2"}, true},
+	} {
+		e, err := c.m.edit(mod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := e.graft(7)
+		if err != nil || (g == nil) != c.alone {
+			t.Errorf("%s: graft %v (%v), want it alone: %t", c.m.in, g, err, c.alone)
+		}
+		if g != nil && !strings.Contains(g.copy, "//line mutant7.go:1") {
+			t.Errorf("%s: the graft does not say whose it is:\n%s", c.m.in, g.copy)
+		}
+		text, err := e.file()
+		if err != nil || bytes.Equal(text, e.source.text) {
+			t.Errorf("%s: the file alone does not change: %v", c.m.in, err)
+		}
+	}
+	err := errors.New("internal/qp/mutant12.go:3:4: declared and not used: x\nqp/mutant5.go:1:1: y")
+	if bad := refused(err); len(bad) != 2 || bad[12] == "" || bad[5] == "" {
+		t.Errorf("the compiler refuses %v, want 5 and 12", bad)
 	}
 }
 
@@ -244,8 +365,8 @@ func TestList(t *testing.T) {
 		if names[m.name] {
 			t.Errorf("two mutants are called %s", m.name)
 		}
-		if (m.sim == "") != (m.profile == "") || m.sim == "" && m.breaks == "" {
-			t.Errorf("%s: breaks %q; checks %q of profile %q", m.name, m.breaks, m.sim, m.profile)
+		if (m.sim == "") != (m.profile == "") || m.sim == "" && m.breaks == "" && m.test == "" {
+			t.Errorf("%s: breaks %q; checks %q of profile %q; test %q", m.name, m.breaks, m.sim, m.profile, m.test)
 		}
 		for _, id := range strings.Fields(m.breaks) {
 			if !slices.Contains(requirements(), id) {
@@ -253,8 +374,8 @@ func TestList(t *testing.T) {
 			}
 		}
 		names[m.name] = true
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", strings.ReplaceAll(m.name, "-", " "), strings.TrimPrefix(m.file, "internal/"),
-			strings.ReplaceAll(m.breaks, " ", ", "), strings.ReplaceAll(m.sim, " ", ", "))
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s |\n", strings.ReplaceAll(m.name, "-", " "), strings.TrimPrefix(m.in, "internal/"),
+			strings.ReplaceAll(m.breaks, " ", ", "), strings.ReplaceAll(m.sim, " ", ", "), strings.TrimPrefix(m.test, "internal/"))
 	}
 	b.WriteString("\nWithout a seeded bug:\n\n")
 	for _, id := range requirements() {
@@ -281,8 +402,8 @@ const pageHead = `# Seeded bugs
 
 Generated by the test of internal/mutation; do not edit. Each row is a bug that the test builds into the engine, one at a
 time. For every requirement that it breaks, a script that covers it must fail; and one of the checks must stop the simulator,
-where checks are named.
+where checks are named; and the test must fail, where one is named.
 
-| bug | in | breaks | check of the simulator |
-|---|---|---|---|
+| bug | in | breaks | check of the simulator | test |
+|---|---|---|---|---|
 `

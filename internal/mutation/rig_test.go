@@ -7,25 +7,143 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
 )
 
-// seeds is how many runs the simulator has to notice a mutant.
-const seeds = 200
+// rig builds programs and tests of a module with edits in it, and runs them.
+type rig struct {
+	root   string   // of the module
+	dir    string   // for what is built
+	common *overlay // with all edits that are grafted on
+	alone  map[int]*overlay
+}
 
-// patience is how long a probe may take. An engine that is broken on purpose
-// may never end.
-const patience = 20 * time.Second
+// newRig prepares the builds of edits, whose numbers begin with 1.
+func newRig(root, dir string, edits []*edit) (*rig, error) {
+	g := &rig{root: root, dir: dir, alone: make(map[int]*overlay)}
+	var grafts []*graft
+	for i, e := range edits {
+		f, err := e.graft(i + 1)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			grafts = append(grafts, f)
+			continue
+		}
+		text, err := e.file()
+		if err != nil {
+			return nil, err
+		}
+		if g.alone[i+1], err = g.newOverlay(map[string][]byte{e.source.path: text}); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	g.common, err = g.newOverlay(graftAll(grafts))
+	return g, err
+}
 
-// report is what the probe prints.
+// of returns the build that has the edit of a number; 0 is none.
+func (g *rig) of(number int) *overlay {
+	if b := g.alone[number]; b != nil {
+		return b
+	}
+	return g.common
+}
+
+// overlay is what is built with some files changed.
+type overlay struct {
+	root string
+	dir  string
+
+	mu       sync.Mutex // guards what follows
+	programs map[string]func() (string, error)
+}
+
+// newOverlay writes changed files, by their paths below the root, and what tells
+// the go command of them.
+func (g *rig) newOverlay(changed map[string][]byte) (*overlay, error) {
+	dir, err := os.MkdirTemp(g.dir, "build")
+	if err != nil {
+		return nil, err
+	}
+	replace := make(map[string]string)
+	for i, name := range slices.Sorted(maps.Keys(changed)) {
+		file := filepath.Join(dir, strconv.Itoa(i)+".go")
+		if err := os.WriteFile(file, changed[name], 0o600); err != nil {
+			return nil, err
+		}
+		replace[filepath.Join(g.root, name)] = file
+	}
+	list, err := json.Marshal(map[string]map[string]string{"Replace": replace})
+	if err != nil {
+		return nil, err
+	}
+	b := &overlay{root: g.root, dir: dir, programs: make(map[string]func() (string, error))}
+	return b, os.WriteFile(filepath.Join(dir, "overlay.json"), list, 0o600)
+}
+
+// program returns the path of the probe or, if a package is named, of its
+// tests; it is built once.
+func (b *overlay) program(pkg string) (string, error) {
+	b.mu.Lock()
+	once, ok := b.programs[pkg]
+	if !ok {
+		bin := filepath.Join(b.dir, strconv.Itoa(len(b.programs))+".exe")
+		once = sync.OnceValues(func() (string, error) {
+			if pkg == "" {
+				return bin, b.goCommand("build", "-o", bin, "./internal/mutation/probe")
+			}
+			return bin, b.goCommand("test", "-c", "-o", bin, "./"+pkg)
+		})
+		b.programs[pkg] = once
+	}
+	b.mu.Unlock()
+	return once()
+}
+
+// goCommand runs the go command with the changed files. All that is wrong
+// with them is in the error.
+func (b *overlay) goCommand(what string, args ...string) error {
+	args = append([]string{what, "-gcflags=all=-e", "-overlay", filepath.Join(b.dir, "overlay.json")}, args...)
+	cmd := exec.Command("go", args...)
+	cmd.Dir = b.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", what, err, out)
+	}
+	return nil
+}
+
+var lineOfGraft = regexp.MustCompile(`mutant(\d+)\.go:\d+:\d+: .*`)
+
+// refused returns the numbers of the edits that the compiler complains about,
+// and what it says.
+func refused(err error) map[int]string {
+	bad := make(map[int]string)
+	for _, m := range lineOfGraft.FindAllStringSubmatch(err.Error(), -1) {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			bad[n] = m[0]
+		}
+	}
+	return bad
+}
+
+// report is what the probe prints, and what came of the test that was asked.
 type report struct {
 	Violation *violation
 	Scripts   []outcome
+	Test      *outcome `json:"-"`
 }
 
 type violation struct {
@@ -51,137 +169,64 @@ func (r *report) failed() []string {
 	return names
 }
 
-// rig builds and runs probes.
-type rig struct {
-	root   string          // of the module
-	dir    string          // for what is built
-	common string          // the probe with all mutants that are grafted on
-	alone  map[string]bool // mutants that need a build of their own
-}
-
-// newRig builds the common probe.
-func newRig(root, dir string, all []mutant) (*rig, error) {
-	g := &rig{root: root, dir: dir, alone: make(map[string]bool)}
-	targets, err := locate(root, all)
+// probe runs the scripts, and seeds of the simulator if profile is not empty,
+// with the edit of a number.
+func (g *rig) probe(ctx context.Context, number int, profile string, seeds int) (*report, error) {
+	bin, err := g.of(number).program("")
 	if err != nil {
 		return nil, err
 	}
-	changed := make(map[string][]byte)
-	for name, t := range targets {
-		text, rest, pkg, err := graftAll(t.source, t.mutants)
-		if err != nil {
-			return nil, err
-		}
-		changed[name] = text
-		changed[path.Join(path.Dir(name), "selectedmutant.go")] = fmt.Appendf(nil, selector, pkg, selectVar)
-		for _, m := range rest {
-			g.alone[m.name] = true
-		}
-	}
-	g.common, err = g.build(changed)
-	return g, err
-}
-
-// target is a file and the mutants in it.
-type target struct {
-	source  *source
-	mutants []*numbered
-}
-
-// locate finds the place of every mutant. It returns the files by name.
-func locate(root string, all []mutant) (map[string]*target, error) {
-	targets := make(map[string]*target)
-	var failed error
-	for i := range all {
-		m := &numbered{mutant: &all[i], number: i + 1}
-		t := targets[m.file]
-		if t == nil {
-			s, err := readSource(root, m.file)
-			if err != nil {
-				return nil, err
-			}
-			t = &target{source: s}
-			targets[m.file] = t
-		}
-		var err error
-		if m.at, err = m.find(t.source); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("mutant %s: %w", m.name, err))
-		}
-		t.mutants = append(t.mutants, m)
-	}
-	return targets, failed
-}
-
-// build builds a probe with changed files and returns its path.
-func (g *rig) build(changed map[string][]byte) (string, error) {
-	dir, err := os.MkdirTemp(g.dir, "probe")
-	if err != nil {
-		return "", err
-	}
-	replace := make(map[string]string)
-	for name, text := range changed {
-		file := filepath.Join(dir, strconv.Itoa(len(replace))+".go")
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			return "", err
-		}
-		replace[filepath.Join(g.root, name)] = file
-	}
-	list, err := json.Marshal(map[string]map[string]string{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	overlay, bin := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "probe")
-	if err := os.WriteFile(overlay, list, 0o600); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", bin, "./internal/mutation/probe")
-	cmd.Dir = g.root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return bin, nil
-}
-
-// try runs a mutant.
-func (g *rig) try(ctx context.Context, m *mutant, number int) (*report, error) {
-	if !g.alone[m.name] {
-		return g.run(ctx, g.common, m.profile, number)
-	}
-	s, err := readSource(g.root, m.file)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := m.find(s); err != nil { // it was there a moment ago
-		return nil, err
-	}
-	bin, err := g.build(map[string][]byte{m.file: []byte(m.change(s))})
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(filepath.Dir(bin))
-	return g.run(ctx, bin, m.profile, number)
-}
-
-// run runs a probe with the mutant of a number: the simulator if profile is
-// not empty, and the scripts.
-func (g *rig) run(ctx context.Context, bin, profile string, number int) (*report, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	args := []string{"-scripts", filepath.Join("internal", "script", "testdata")}
 	if profile != "" {
 		args = append(args, "-profile", profile, "-seeds", strconv.Itoa(seeds))
 	}
-	cmd := exec.CommandContext(ctx, bin, args...)
-	cmd.Dir = g.root
-	cmd.Env = append(os.Environ(), fmt.Sprint(selectVar, "=", number))
-	out, err := cmd.Output()
+	out, err := run(ctx, g.root, number, bin, args...)
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s", err, exit.Stderr)
-		}
-		return nil, fmt.Errorf("probe: %w", err)
+		return nil, fmt.Errorf("probe: %w\n%s", err, out)
 	}
 	r := new(report)
 	return r, json.Unmarshal(out, r)
+}
+
+// test runs tests of a package with the edit of a number and returns why they
+// failed, or nil.
+func (g *rig) test(ctx context.Context, number int, pkg string, args ...string) (failure, err error) {
+	bin, err := g.of(number).program(pkg)
+	if err != nil {
+		return nil, err
+	}
+	out, err := run(ctx, filepath.Join(g.root, pkg), number, bin, append([]string{"-test.count=1", "-test.failfast"}, args...)...)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out), nil
+	}
+	if strings.Contains(string(out), "testing: warning: no tests to run") {
+		return nil, fmt.Errorf("%s has no test %s", pkg, args)
+	}
+	return nil, nil
+}
+
+// errHangs says that a program did not end in its time. One that is broken on
+// purpose may never.
+var errHangs = errors.New("it does not end")
+
+// run runs a program in a directory with the edit of a number, and everything
+// that it starts. It may have 8 GiB of addresses: one that is broken on
+// purpose must not take the memory of the machine.
+func run(ctx context.Context, dir string, number int, program string, args ...string) ([]byte, error) {
+	args = append([]string{"-c", `ulimit -v 8388608 2>/dev/null; exec "$0" "$@"`, program}, args...)
+	cmd := exec.CommandContext(ctx, "/bin/sh", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), fmt.Sprint(selectVar, "=", number))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return out, errHangs
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return append(out, exit.Stderr...), err
+	}
+	return out, err
 }
