@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo sim soak mutations transfer transfer-lossy
+.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -28,6 +28,10 @@ soak: ## simulations for an hour
 
 mutations: ## each seeded bug of the engine must be caught
 	go test -tags mutation -count=1 -v -timeout 30m ./internal/mutation
+
+SEED ?= 1
+search: ## a hundred small edits of the engine where SEED draws them: who notices?
+	go test -tags mutation -count=1 -v -timeout 3h -run TestSearch ./internal/mutation -search-count 100 -search-seed $(SEED) -rewrite
 
 transfer: ## 1 GiB between two processes by WRITE, READ and SEND at each path MTU
 	go test -count=1 -v -timeout 30m -run 'TestTransfer$$' ./verbs -transfer-bytes 1073741824

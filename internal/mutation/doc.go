@@ -12,11 +12,18 @@
 //	go test -tags mutation -short ./internal/mutation  a sample
 //	go test -tags mutation -v -run 'TestMutants/each/NAME' ./internal/mutation
 //
-// With -v the test prints which check noticed a mutant at which seed, and
+// TestSearch makes small edits that nobody chose: operators, constants,
+// deleted statements, swapped branches, where a seed draws them. It lists those
+// that nobody notices in docs/mutation-search.md (-rewrite). It is long.
+//
+//	go test -tags mutation -v -timeout 3h -run TestSearch ./internal/mutation -search-count 100 -search-seed 1
+//
+// With -v TestMutants prints which check noticed a mutant at which seed, and
 // which scripts did. docs/mutations.md is the list (-rewrite writes it).
 //
 // Read mutation_test.go (the tests), mutant_test.go (one bug), source_test.go
 // (where it is), graft_test.go (many bugs in one build), rig_test.go (builds
 // and runs), then the lists: responder, requester, completer, state, queue,
-// shard, refusal, connection. The program that is built is in probe.
+// shard, refusal, connection. The program that is built is in probe. For the
+// search read search_test.go and sites_test.go (the edits).
 package mutation

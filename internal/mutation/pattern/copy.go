@@ -35,6 +35,15 @@ func asStatement(place ast.Node, bound []ast.Node) []ast.Node {
 	return bound
 }
 
+// Copy returns a copy of a tree without comments.
+func Copy(root ast.Node) ast.Node {
+	n, err := Replace(root, nil, nil)
+	if err != nil {
+		panic(err) // nothing is replaced
+	}
+	return n
+}
+
 // Replace returns a copy of a tree with nodes that follow each other in a list,
 // or one node, replaced by others. It has no comments.
 func Replace(root ast.Node, old, with []ast.Node) (ast.Node, error) {

@@ -1,0 +1,374 @@
+//go:build mutation
+
+package mutation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/sim"
+)
+
+var (
+	searchCount = flag.Int("search-count", 0, "make so many edits anywhere and see which nobody notices")
+	searchSeed  = flag.Uint64("search-seed", 1, "draws the edits of the search")
+	searchIn    = flag.String("search-in", "", "packages to search, comma-separated; empty: all")
+)
+
+// searched are the packages in which edits are made, and those whose tests
+// judge them: the package itself and some above it.
+var searched = map[string][]string{
+	"roce":            {"roce", "internal/qp", "internal/hca", "verbs"},
+	"internal/memory": {"internal/memory", "internal/qp", "internal/hca", "verbs"},
+	"internal/qp":     {"internal/qp", "internal/hca", "verbs"},
+	"internal/gsi":    {"internal/gsi", "internal/hca", "rdmacm"},
+	"internal/cm":     {"internal/cm", "internal/hca", "rdmacm"},
+	"internal/hca":    {"internal/hca", "internal/driver", "verbs", "rdmacm"},
+	"internal/driver": {"internal/driver", "verbs", "rdmacm"},
+	"verbs":           {"verbs", "rdmacm"},
+}
+
+const (
+	// searchSeeds is how many runs of each profile the simulator has to notice.
+	searchSeeds = 20
+	// wantDead is the least part of the edits that must be noticed, in
+	// percent, and maxEquivalent the most that may be called equivalent.
+	wantDead      = 90
+	maxEquivalent = 10
+)
+
+// equivalentFile lists edits that change nothing that anybody could notice: a
+// line with the edit, a line with the reason, an empty line.
+var equivalentFile = filepath.Join("testdata", "equivalent.txt")
+
+// TestSearch makes edits that a seed draws, one at a time, and wants nearly
+// all to be noticed by the scripts, the simulator or the tests. It writes
+// docs/mutation-search.md if it is told to (-rewrite).
+func TestSearch(t *testing.T) {
+	if *searchCount == 0 { // it is asked for, as it takes long
+		t.Skip("-search-count is 0")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := slices.Sorted(maps.Keys(searched))
+	if *searchIn != "" {
+		dirs = strings.Split(*searchIn, ",")
+	}
+	s := &search{t: t, root: root}
+	s.draw(dirs)
+	s.control()
+	s.judgeAll()
+	why := readEquivalent(t)
+	page := s.page(why)
+	t.Log(page)
+	if *rewrite {
+		if err := os.WriteFile(filepath.Join(root, "docs", "mutation-search.md"), []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if dead := len(s.sites) - len(s.survivors()); 100*dead < wantDead*len(s.sites) {
+		t.Errorf("%d of %d edits are noticed, want %d %%", dead, len(s.sites), wantDead)
+	}
+}
+
+// search is a run of the search.
+type search struct {
+	t     *testing.T
+	root  string
+	total int // edits that there are
+	sites []site
+	edits []*edit
+	rig   *rig
+	by    []string // who noticed each; empty: nobody
+
+	testing sync.Mutex // held by the one that runs tests
+}
+
+// draw chooses the edits: the first in the order that the seed gives which
+// compile.
+func (s *search) draw(dirs []string) {
+	mod := newModule(s.root)
+	var all []site
+	for _, dir := range dirs {
+		list, err := mod.declarations(dir)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, d := range list {
+			if !strings.Contains(string(d.source.text[:min(200, len(d.source.text))]), "Code generated") {
+				all = append(all, sites(d)...)
+			}
+		}
+	}
+	s.total = len(all)
+	rng := rand.New(rand.NewPCG(*searchSeed, 0))
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for {
+		s.sites, s.edits = s.sites[:0], s.edits[:0]
+		var from []int
+		for i := range all {
+			if len(s.sites) == *searchCount {
+				break
+			}
+			e, err := all[i].edit()
+			if err != nil || e == nil || all[i].old == nil {
+				continue
+			}
+			s.sites, s.edits, from = append(s.sites, all[i]), append(s.edits, e), append(from, i)
+		}
+		bad := s.compile()
+		if len(bad) == 0 {
+			return
+		}
+		for _, n := range bad {
+			all[from[n-1]].old = nil // not again
+		}
+	}
+}
+
+// compile builds the packages that are edited. It returns the numbers of the
+// edits that do not compile.
+func (s *search) compile() (bad []int) {
+	var err error
+	if s.rig, err = newRig(s.root, s.t.TempDir(), s.edits); err != nil {
+		s.t.Fatal(err)
+	}
+	dirs := make(map[string]bool)
+	for i := range s.sites {
+		dir, _ := splitPlace(s.sites[i].name())
+		dirs["./"+dir] = true
+		if o := s.rig.alone[i+1]; o != nil && o.goCommand("build", "./"+dir) != nil {
+			bad = append(bad, i+1)
+		}
+	}
+	if err := s.rig.common.goCommand("build", slices.Sorted(maps.Keys(dirs))...); err != nil {
+		refused := refused(err)
+		if len(refused) == 0 {
+			s.t.Fatal(err)
+		}
+		bad = slices.AppendSeq(bad, maps.Keys(refused))
+	}
+	s.t.Logf("%d edits, %d of them do not compile", len(s.sites), len(bad))
+	return bad
+}
+
+// control wants the engine as it is to pass all that judges the edits.
+func (s *search) control() {
+	tests := make(map[string]bool)
+	for i := range s.sites {
+		for _, pkg := range s.judges(i) {
+			tests[pkg] = true
+		}
+	}
+	began := time.Now()
+	by, err := s.judge(s.t.Context(), 0, slices.Sorted(maps.Keys(tests)))
+	if err != nil || by != "" {
+		s.t.Fatalf("without an edit, this complains: %s (%v)", by, err)
+	}
+	s.t.Logf("without an edit, everything passes in %v", time.Since(began).Round(time.Second))
+}
+
+// judges returns the packages whose tests judge an edit.
+func (s *search) judges(i int) []string {
+	dir, _ := splitPlace(s.sites[i].name())
+	return searched[dir]
+}
+
+// judgeAll judges the edits, as many at once as there are processors.
+func (s *search) judgeAll() {
+	s.by = make([]string, len(s.sites))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range runtime.NumCPU() {
+		workers.Go(func() {
+			for i := range next {
+				by, err := s.judge(s.t.Context(), i+1, s.judges(i))
+				if err != nil {
+					s.t.Errorf("%v: %v", &s.sites[i], err)
+				}
+				s.by[i] = by
+				s.t.Logf("%-60s %v", "["+by+"]", &s.sites[i])
+			}
+		})
+	}
+	for i := range s.sites {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+}
+
+// judge returns who notices the edit of a number first: the scripts, the
+// simulator, or the tests of the packages, quick ones first and then again
+// with the race detector. It is empty if nobody does.
+func (s *search) judge(ctx context.Context, number int, packages []string) (by string, err error) {
+	for _, profile := range sim.ProfileNames() {
+		if by, err := s.judgeProfile(ctx, number, profile); by != "" || err != nil {
+			return by, err
+		}
+	}
+	for _, pkg := range packages {
+		if by, err := s.judgeTests(ctx, number, pkg); by != "" || err != nil {
+			return by, err
+		}
+	}
+	return "", nil
+}
+
+func (s *search) judgeProfile(ctx context.Context, number int, profile string) (by string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if _, err := s.rig.of(number).program(""); err != nil {
+		return "", err
+	}
+	r, err := s.rig.probe(ctx, number, profile, searchSeeds)
+	switch {
+	case errors.Is(err, errHangs):
+		return "simulator, " + profile + ": does not end", nil
+	case err != nil:
+		return "simulator, " + profile + ": crash", nil
+	case len(r.failed()) > 0:
+		return "script " + r.failed()[0], nil
+	case r.Violation != nil:
+		return fmt.Sprintf("simulator, %s: %s", profile, r.Violation.Check), nil
+	}
+	return "", nil
+}
+
+var failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
+
+// judgeTests runs the tests of a package, one at a time, because they use real
+// time. What fails must fail again: a busy machine is not an edit.
+func (s *search) judgeTests(ctx context.Context, number int, pkg string) (by string, err error) {
+	s.testing.Lock()
+	defer s.testing.Unlock()
+	for range 2 {
+		ctx, cancel := context.WithTimeout(ctx, 2*testTimeout)
+		defer cancel()
+		failure, err := s.rig.test(ctx, number, pkg, "-test.short", "-test.timeout="+testTimeout.String())
+		if err != nil {
+			return "", err
+		}
+		if failure == nil && by != "" {
+			s.t.Logf("failed once only, which is not counted: %s", by)
+		}
+		if failure == nil {
+			return "", nil
+		}
+		if errors.Is(failure, errHangs) || strings.Contains(failure.Error(), "test timed out") {
+			return pkg + ": does not end", nil
+		}
+		by = pkg + ": crash"
+		if m := failedTest.FindStringSubmatch(failure.Error()); m != nil {
+			by = pkg + ": " + m[1]
+		}
+	}
+	return by, nil
+}
+
+// survivors returns the indices of the edits that nobody noticed.
+func (s *search) survivors() (list []int) {
+	for i, by := range s.by {
+		if by == "" {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// readEquivalent returns the reasons why edits are equivalent.
+func readEquivalent(t *testing.T) map[string]string {
+	text, err := os.ReadFile(equivalentFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := make(map[string]string)
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		edit, reason, ok := strings.Cut(strings.TrimSpace(block), "\n")
+		if block != "" && (!ok || strings.Contains(reason, "\n")) {
+			t.Fatalf("%s: not a line with an edit and a line with a reason:\n%s", equivalentFile, block)
+		}
+		why[edit] = reason
+	}
+	return why
+}
+
+// page describes the outcome.
+func (s *search) page(equivalent map[string]string) string {
+	var b strings.Builder
+	survivors := s.survivors()
+	fmt.Fprintf(&b, searchHead, *searchSeed, len(s.sites), s.total, len(s.sites)-len(survivors), len(s.sites))
+	counts := make(map[string][2]int)
+	for i := range s.sites {
+		dir, _ := splitPlace(s.sites[i].name())
+		c := counts[dir]
+		c[0]++
+		if s.by[i] != "" {
+			c[1]++
+		}
+		counts[dir] = c
+	}
+	fmt.Fprintf(&b, "| all | %d | %d |\n", len(s.sites), len(s.sites)-len(survivors))
+	for _, dir := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, "| `%s` | %d | %d |\n", dir, counts[dir][0], counts[dir][1])
+	}
+	first := make(map[string]int)
+	for _, by := range s.by {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(by, "internal/"), " ")
+		first[strings.Trim(kind, ",:")]++
+	}
+	delete(first, "")
+	b.WriteString("\nWho noticed first:")
+	for _, kind := range slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Or(first[b]-first[a], strings.Compare(a, b)) }) {
+		fmt.Fprintf(&b, " %s %d,", kind, first[kind])
+	}
+	fmt.Fprintf(&b, " nobody %d.\n", len(survivors))
+	called := 0
+	for _, i := range survivors {
+		name := s.sites[i].String()
+		diff, err := s.edits[i].diff()
+		if err != nil {
+			s.t.Error(err)
+		}
+		reason := equivalent[name]
+		if reason == "" {
+			reason = "Nobody notices it."
+		} else {
+			called++
+			reason = "Equivalent: " + reason
+		}
+		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\n```diff\n%s```\n", name, reason, diff)
+	}
+	if called > maxEquivalent {
+		s.t.Errorf("%d edits are called equivalent, want at most %d", called, maxEquivalent)
+	}
+	return b.String()
+}
+
+const searchHead = `# Edits that nobody chose
+
+Generated by the test of internal/mutation; do not edit. The seed %d drew %d of the %d small edits that can be made (operators,
+constants, deleted statements, swapped branches); those that do not compile were drawn again. Each was built alone and judged by the
+scripts, the simulator and the tests of its package and of some above it. **%d of %d were noticed.** Those that were not are below.
+
+    go test -tags mutation -timeout 3h -run TestSearch ./internal/mutation -search-seed N -search-count N -rewrite
+
+| package | edits | noticed |
+|---|---|---|
+`
