@@ -3,6 +3,7 @@
 package mutation
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -180,9 +181,9 @@ func (g *rig) probe(ctx context.Context, number int, profile string, seeds int) 
 	if profile != "" {
 		args = append(args, "-profile", profile, "-seeds", strconv.Itoa(seeds))
 	}
-	out, err := run(ctx, g.root, number, bin, args...)
+	out, complaint, err := run(ctx, g.root, number, bin, args...)
 	if err != nil {
-		return nil, fmt.Errorf("probe: %w\n%s", err, out)
+		return nil, fmt.Errorf("probe: %w\n%s", err, complaint)
 	}
 	r := new(report)
 	return r, json.Unmarshal(out, r)
@@ -195,11 +196,12 @@ func (g *rig) test(ctx context.Context, number int, pkg string, args ...string) 
 	if err != nil {
 		return nil, err
 	}
-	out, err := run(ctx, filepath.Join(g.root, pkg), number, bin, append([]string{"-test.count=1", "-test.failfast"}, args...)...)
+	args = append([]string{"-test.count=1", "-test.failfast"}, args...)
+	out, complaint, err := run(ctx, filepath.Join(g.root, pkg), number, bin, args...)
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, out), nil
+		return fmt.Errorf("%w\n%s%s", err, out, complaint), nil
 	}
-	if strings.Contains(string(out), "testing: warning: no tests to run") {
+	if strings.Contains(string(complaint), "testing: warning: no tests to run") {
 		return nil, fmt.Errorf("%s has no test %s", pkg, args)
 	}
 	return nil, nil
@@ -209,10 +211,11 @@ func (g *rig) test(ctx context.Context, number int, pkg string, args ...string) 
 // purpose may never.
 var errHangs = errors.New("it does not end")
 
-// run runs a program in a directory with the edit of a number, and everything
-// that it starts. It may have 8 GiB of addresses: one that is broken on
-// purpose must not take the memory of the machine.
-func run(ctx context.Context, dir string, number int, program string, args ...string) ([]byte, error) {
+// run runs a program in a directory with the edit of a number, and returns
+// what it wrote to its standard output and error. It may have 8 GiB of
+// addresses: one that is broken on purpose must not take the memory of the
+// machine. Nothing that it starts outlives it.
+func run(ctx context.Context, dir string, number int, program string, args ...string) (out, complaint []byte, err error) {
 	args = append([]string{"-c", `ulimit -v 8388608 2>/dev/null; exec "$0" "$@"`, program}, args...)
 	cmd := exec.CommandContext(ctx, "/bin/sh", args...)
 	cmd.Dir = dir
@@ -220,13 +223,11 @@ func run(ctx context.Context, dir string, number int, program string, args ...st
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
 	if ctx.Err() != nil {
-		return out, errHangs
+		err = errHangs
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return append(out, exit.Stderr...), err
-	}
-	return out, err
+	return stdout.Bytes(), stderr.Bytes(), err
 }
