@@ -18,7 +18,7 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "read-completed-by-a-later-acknowledgement", in: "internal/qp.acknowledge",
-		old:    "if needsResponse($w.Opcode) { return false }",
+		old:    "if $w.request().operation().answered() { return false }",
 		new:    "",
 		breaks: "E22", sim: "memory atomic", profile: "loss",
 	},
@@ -54,8 +54,8 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "old-sequence-nak-goes-back", in: "internal/qp.oldResponse",
-		old:    "$q.drop(counters.DropDuplicate, p)",
-		new:    `if s == roce.NAKSequence { $q.lostPackets(now, "x") }; $q.drop(counters.DropDuplicate, p)`,
+		old:    "$c.ep.drop(counters.DropDuplicate, p)",
+		new:    `if s == roce.NAKSequence { $c.req.lostPackets(now, "x") }; $c.ep.drop(counters.DropDuplicate, p)`,
 		breaks: "E23",
 	},
 	{
@@ -66,14 +66,14 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "read-answer-to-an-atomic-taken", in: "internal/qp.receiveReadResponse",
-		old:    "$w.Opcode != ib.WRRDMARead",
-		new:    "$w.Opcode == ib.WRSend",
+		old:    "$op.answer != $p.Info.Kind",
+		new:    "false",
 		breaks: "E24",
 	},
 	{
 		name: "other-naks-taken-for-sequence-errors", in: "internal/qp.receiveNAK",
-		old:    "$q.sendError(now, ib.WCRemAccessErr, $cause)",
-		new:    "$q.lostPackets(now, $cause)",
+		old:    "$c.qp.sendError(now, ib.WCRemAccessErr, $cause)",
+		new:    "$c.req.lostPackets(now, $cause)",
 		breaks: "E14 E30",
 	},
 	{
@@ -114,8 +114,8 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "short-read-response-taken", in: "internal/qp.receiveReadResponse",
-		old:    "len($p.Payload) != int(min($w.Length-off, uint32($q.mtu)))",
-		new:    "len($p.Payload) > int(min($w.Length-off, uint32($q.mtu)))",
+		old:    "len($p.Payload) != $want",
+		new:    "len($p.Payload) > $want",
 		breaks: "E26",
 	},
 	{
@@ -144,7 +144,7 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "progress-wakes-nobody", in: "internal/qp.receiveResponse",
-		old: "behaviourOf($q.State()).sends()",
+		old: "$ep.behaviour().sends()",
 		new: "false",
 		sim: "liveness", profile: "clean",
 	},

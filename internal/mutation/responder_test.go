@@ -6,19 +6,19 @@ package mutation
 var responderMutants = []mutant{
 	{
 		name: "duplicate-atomic-executed-again", in: "internal/qp.duplicate",
-		old:    "if $other { $q.drop($*drop); return }; $res.again(i, $*args)",
-		new:    "if $other { $q.drop($*drop); return }; _ = i; $q.executeAtomic(p)",
+		old:    "$r.kept.again(i, $*args)",
+		new:    "_ = i; $r.executeAtomic(p)",
 		breaks: "E9", sim: "atomic", profile: "loss",
 	},
 	{
 		name: "duplicate-write-executed-again", in: "internal/qp.duplicate",
-		old: "$r.reply.ack($q.lastExecuted($psn))",
-		new: `if w := $r.write; p.RETH.Length > 0 && p.Info.Kind == roce.KindWrite {
-				$r.write, $r.received = writeTarget{p.RETH.VA, p.RETH.RKey, p.RETH.Length}, 0
-				$q.executeWrite(p)
-				$r.write = w
+		old: "$r.reply.ack($last)",
+		new: `if w, msg := $r.in.write, $r.in.msg; p.RETH.Length > 0 && p.Info.Kind == roce.KindWrite {
+				$r.in.write, $r.in.received = writeTarget{p.RETH.VA, p.RETH.RKey, p.RETH.Length}, 0
+				$r.in.executeWrite(p)
+				$r.in.write, $r.in.msg = w, msg
 			}
-			$r.reply.ack($q.lastExecuted($psn))`,
+			$r.reply.ack($last)`,
 		breaks: "E9", sim: "memory", profile: "loss",
 	},
 	{
@@ -53,20 +53,20 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "duplicate-without-result-refused", in: "internal/qp.duplicate",
-		old:    "if e == nil || $e.kind != $kind { $q.drop($*drop); return }",
-		new:    `if e == nil || $e.kind != $kind { $q.refuse(p.BTH.PSN, invalidRequest(ib.WCRemInvReqErr, "gone")); return; $q.drop($*drop); return }`,
+		old:    "if $other { $ep.drop($*drop); return }; $r.kept.again($*args)",
+		new:    `if $other { $r.refuse(p.BTH.PSN, invalidRequest(ib.WCRemInvReqErr, "gone")); return }; $r.kept.again($*args)`,
 		breaks: "E9",
 	},
 	{
 		name: "only-the-last-result-kept", in: "internal/qp.ready",
-		old:    "len($s.ring) - int(depth) + 1",
-		new:    "len($s.ring)",
+		old:    "min($s.n-int(depth)+1, $s.out)",
+		new:    "min($s.n, $s.out)",
 		breaks: "E11",
 	},
 	{
 		name: "saved-results-last-in-first-out", in: "internal/qp.ready",
-		old:    "copy($s.ring, $s.ring[drop:])",
-		new:    "len($s.ring) - drop",
+		old:    "$s.head = ($s.head + drop) % $room",
+		new:    "",
 		breaks: "E11",
 	},
 	{
@@ -77,14 +77,14 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "nak-for-every-packet-after-a-gap", in: "internal/qp.outOfSequence",
-		old:    "if $r.nakSent { $*ahead; $q.drop(counters.DropSequence, $p); return }",
-		new:    "if $r.nakSent { $*ahead; $r.reply.nak(roce.NAKSequence, $r.epsn); return }",
+		old:    "if $r.nakSent { $*ahead; $ep.drop($*drop); return }; $*rest; $reply.nak($*nak)",
+		new:    "if $r.nakSent { $*ahead; $reply.nak($*nak); return }; $*rest; $reply.nak($*nak)",
 		breaks: "E8",
 	},
 	{
 		name: "nak-carries-the-psn-that-came", in: "internal/qp.outOfSequence",
-		old:    "$r.reply.nak(roce.NAKSequence, $r.epsn)",
-		new:    "$r.reply.nak(roce.NAKSequence, p.BTH.PSN)",
+		old:    "$reply.nak(roce.NAKSequence, $epsn)",
+		new:    "$reply.nak(roce.NAKSequence, p.BTH.PSN)",
 		breaks: "E8", sim: "message memory", profile: "loss",
 	},
 	{
@@ -95,8 +95,8 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "opcode-in-the-middle-not-compared", in: "internal/qp.checkOpcode",
-		old:    "inHand != $r.msg",
-		new:    "inHand == messageNone",
+		old:    "op.message != $r.msg",
+		new:    "op.message == messageNone",
 		breaks: "E10",
 	},
 	{
@@ -113,8 +113,8 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "operation-that-the-qp-forbids-executed", in: "internal/qp.checkOpcode",
-		old:    "$attr.AccessFlags&need != need",
-		new:    "$attr.AccessFlags == 0 && need != 0",
+		old:    "$attr.AccessFlags&op.right != op.right",
+		new:    "$attr.AccessFlags == 0 && op.right != 0",
 		breaks: "E10",
 	},
 	{
@@ -132,7 +132,7 @@ var responderMutants = []mutant{
 	{
 		name: "message-without-a-receive-counted-as-executed", in: "internal/qp.notReady",
 		old:    "$r.nakSent, $r.ahead = true, $psn",
-		new:    "$r.nakSent, $r.ahead, $r.epsn = true, $psn, $r.epsn.Next()",
+		new:    "$r.nakSent, $r.ahead, $r.in.epsn = true, $psn, $r.in.epsn.Next()",
 		breaks: "E12", sim: "message memory status state event", profile: "slow",
 	},
 	{
@@ -143,26 +143,26 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "key-of-an-empty-read-checked", in: "internal/qp.checkKey",
-		old:    "if $p.RETH.Length > 0 { $_, $err = $m.Remote($pd, $key, $va, $n, ib.AccessRemoteRead) }",
-		new:    "if n := max($p.RETH.Length, 1); n > 0 { _, $err = $m.Remote($pd, $key, $va, uint64(n), ib.AccessRemoteRead) }",
+		old:    "va, rkey, n := $*reth",
+		new:    "va, rkey, n := $*reth; if p.Info.Kind == roce.KindReadRequest { n = max(n, 1) }",
 		breaks: "E13",
 	},
 	{
 		name: "key-of-an-empty-write-checked", in: "internal/qp.checkKey",
-		old:    "if w := $write; $start && $w.length > 0 { _, $err = $m.Remote($pd, $key, $va, $n, ib.AccessRemoteWrite) }",
-		new:    "if w := $write; $start && w != nil { _, $err = $m.Remote($pd, $key, $va, uint64(max($w.length, 1)), ib.AccessRemoteWrite) }",
+		old:    "va, rkey, n := $*reth",
+		new:    "va, rkey, n := $*reth; if p.Info.Kind == roce.KindWrite { n = max(n, 1) }",
 		breaks: "E13", sim: "status state event", profile: "clean",
 	},
 	{
 		name: "key-checked-for-the-first-packet-only", in: "internal/qp.checkKey",
-		old:    "uint64($w.length)",
-		new:    "uint64(len(p.Payload))",
+		old:    "va, rkey, n := $*reth",
+		new:    "va, rkey, n := $*reth; if p.Info.Kind == roce.KindWrite { n = uint32(len(p.Payload)) }",
 		breaks: "E14",
 	},
 	{
 		name: "write-with-the-right-to-read", in: "internal/qp.checkKey",
-		old:    "ib.AccessRemoteWrite",
-		new:    "ib.AccessRemoteRead",
+		old:    "right := $right",
+		new:    "right := $right; if right == ib.AccessRemoteWrite { right = ib.AccessRemoteRead }",
 		breaks: "E14",
 	},
 	{
@@ -203,8 +203,8 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "send-longer-than-its-receive", in: "internal/qp.checkLength",
-		old:    "uint64($wqe.Length)",
-		new:    "uint64($wqe.Length) + 1<<20",
+		old:    "uint64($slot.length)",
+		new:    "uint64($slot.length) + 1<<20",
 		breaks: "E15", sim: "status", profile: "errors",
 	},
 	{
@@ -220,9 +220,9 @@ var responderMutants = []mutant{
 		breaks: "E16", sim: "status", profile: "errors",
 	},
 	{
-		name: "data-that-fits-no-receive-acknowledged", in: "internal/qp.place",
-		old:    "if $failed { return false }; $r.received += $n",
-		new:    "if $failed { $r.received += $n; return true }; $r.received += $n",
+		name: "data-that-fits-no-receive-acknowledged", in: "internal/qp.executeSend",
+		old:    "if !$r.placeAt($*args) { return $fault }",
+		new:    "$r.placeAt($*args)",
 		breaks: "E16", sim: "message status memory", profile: "errors",
 	},
 	{
@@ -257,8 +257,8 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "receive-completed-before-the-last-packet", in: "internal/qp.request",
-		old: "if $p.Info.Flags&roce.FlagEnd != 0 { $*body; $q.completeRequest($*args) }",
-		new: "if $p.Info.Flags&roce.FlagEnd == 0 { $q.completeRequest($*args) } else { $*body; $q.completeRequest($*args) }",
+		old: "if $flags&roce.FlagEnd != 0 { $*msn; $in.completeMessage($*args) }",
+		new: "if $flags&roce.FlagEnd == 0 { msg := $in.msg; $in.completeMessage($*args); $in.msg = msg } else { $*msn; $in.completeMessage($*args) }",
 		sim: "message", profile: "clean",
 	},
 	{
@@ -268,9 +268,9 @@ var responderMutants = []mutant{
 		sim: "poll message", profile: "loss",
 	},
 	{
-		name: "uc-write-loses-its-middle", in: "internal/qp.receiveUC",
+		name: "uc-write-loses-its-middle", in: "internal/qp.executeWrite",
 		old:    "$r.msg = messageWrite",
-		new:    "_ = $r.msg",
+		new:    "if $r.ep.typ == ib.RC { $r.msg = messageWrite }",
 		breaks: "E15",
 	},
 	{
@@ -287,8 +287,8 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "no-communication-established", in: "internal/qp.established",
-		old:    "$q.raise(ib.EventCommEst)",
-		new:    "_ = $q.commEst",
+		old:    "$ep.raise(ib.EventCommEst)",
+		new:    "",
 		breaks: "Q9 E29",
 	},
 	{

@@ -126,7 +126,7 @@ func (b *overlay) goCommand(what string, args ...string) error {
 	return nil
 }
 
-var lineOfGraft = regexp.MustCompile(`mutant(\d+)\.go:\d+:\d+: .*`)
+var lineOfGraft = regexp.MustCompile(`mutant(\d+)\.go:\d+(?::\d+)?: .*`)
 
 // refused returns the numbers of the edits that the compiler complains about,
 // and what it says.
