@@ -34,6 +34,7 @@ var (
 var searched = map[string][]string{
 	"roce":            {"roce", "internal/qp", "internal/hca", "verbs"},
 	"internal/memory": {"internal/memory", "internal/qp", "internal/hca", "verbs"},
+	"internal/ring":   {"internal/ring", "internal/qp", "internal/hca", "verbs"},
 	"internal/qp":     {"internal/qp", "internal/hca", "verbs"},
 	"internal/gsi":    {"internal/gsi", "internal/hca", "rdmacm"},
 	"internal/cm":     {"internal/cm", "internal/hca", "rdmacm"},
