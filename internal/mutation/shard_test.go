@@ -6,14 +6,14 @@ package mutation
 var shardMutants = []mutant{
 	{
 		name: "icrc-not-checked", in: "internal/hca.verify",
-		old: "return id, roce.Check(seg, $s.pre.p.WithID(id))",
-		new: "return id, true",
+		old: "return roce.Check($*args)",
+		new: "return !d.Src.Is6() || roce.Check($*args)",
 		sim: "corrupt panic", profile: "corrupt",
 	},
 	{
 		name: "icrc-of-ipv6-not-checked", in: "internal/hca.verify",
-		old: "roce.Check(seg, $s.pre.p)",
-		new: "true",
+		old: "return roce.Check($*args)",
+		new: "return d.Src.Is6() || roce.Check($*args)",
 		sim: "corrupt panic", profile: "corrupt",
 	},
 	{
