@@ -1,0 +1,68 @@
+//go:build mutation
+
+package mutation
+
+// churnMutants are bugs that need many objects, or many goroutines, or one
+// thing after another that is seldom after it.
+var churnMutants = []mutant{
+	{
+		name: "qpns-at-rest-never-expire", in: "internal/hca.qpnTable.remove",
+		old:  "delete($t.inRest, $oldest)",
+		new:  "_ = i",
+		test: "internal/hca TestChurnNumbers",
+	},
+	{
+		name: "live-key-lost-when-one-is-forgotten", in: "internal/memory.keys.remove",
+		old:  "(i-home)&mask >= (i-hole)&mask",
+		new:  "(i-home)&mask > (i-hole)&mask",
+		test: "internal/memory TestChurnKeys",
+	},
+	{
+		name: "indices-at-rest-never-expire", in: "internal/memory.keys.expire",
+		old:  "$k.remove($oldest)",
+		new:  "",
+		test: "internal/memory TestChurnKeys",
+	},
+	{
+		name: "deadlines-not-sifted-up-on-removal", in: "internal/hca.deadlines.remove",
+		old:  "$d.down(i); $d.up(i)",
+		new:  "$d.down(i)",
+		test: "internal/hca TestChurnTimers",
+	},
+	{
+		name: "doorbell-cleared-after-it-was-answered", in: "internal/hca.doorbells.answer",
+		old:  "$q.Links.Rung.Store(false); f(q)",
+		new:  "f(q); $q.Links.Rung.Store(false)",
+		test: "internal/hca TestRingDuringAnswer",
+	},
+	{
+		name: "doorbell-under-the-lock-not-answered", in: "internal/driver.release",
+		old:  "dead != nil || !$d.shard.Rung() || $busy",
+		new:  "dead != nil || !$d.shard.Rung() || true",
+		test: "internal/driver TestDoorbellWhileTheHolderSends",
+	},
+	{
+		name: "event-signal-not-given-again", in: "verbs.eventQueue.take",
+		old:  "if $waiting || $e.shut { $e.signal() }",
+		new:  "",
+		test: "verbs TestAsyncEventReadyAgain",
+	},
+	{
+		name: "armed-for-any-then-for-solicited-only", in: "internal/ring.CQ.Arm",
+		old:    "$c.hdr.Armed.CompareAndSwap(ArmNone, ArmSolicited)",
+		new:    "$c.hdr.Armed.Store(ArmSolicited)",
+		breaks: "E29",
+	},
+	{
+		name: "loss-wakes-nobody-who-waits-for-the-window", in: "internal/qp.share.lost",
+		old:    "$w.wake()",
+		new:    "",
+		breaks: "E4 E12",
+	},
+	{
+		name: "longer-end-of-a-read-forgotten-by-a-duplicate", in: "internal/qp.duplicateRead",
+		old:    "if $e.pending && $e.end.Diff(end) > 0 { $*body }",
+		new:    "",
+		breaks: "E9",
+	},
+}
