@@ -35,7 +35,7 @@ var connectionMutants = []mutant{
 		breaks: "C4", sim: "data", profile: "connect",
 	},
 	{
-		name: "repetitions-never-spent", in: "internal/cm.Conn.again",
+		name: "repetitions-never-spent", in: "internal/cm.Conn.retransmit",
 		old:    "$c.retry.left--",
 		new:    "",
 		breaks: "C3", sim: "repetition", profile: "connect",
@@ -65,7 +65,7 @@ var connectionMutants = []mutant{
 		breaks: "C7", sim: "event answer liveness", profile: "connect",
 	},
 	{
-		name: "stale-req-taken", in: "internal/cm.receiveREQ",
+		name: "stale-req-taken", in: "internal/cm.Manager.accept",
 		old:    "old != nil",
 		new:    "old != nil && old.state != Established",
 		breaks: "C7", sim: "stale state answer", profile: "connect",
@@ -102,14 +102,14 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "given-up-without-rej", in: "internal/cm.setUpRows",
-		old:    "{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, REPError}",
-		new:    "{in(RepSent, MRARepRcvd), TimerSpent, stop, Idle, REPError}",
+		old:    "{in(RepSent, MRARepRcvd), TimerExhausted, rejectTimeout, Idle, REPError}",
+		new:    "{in(RepSent, MRARepRcvd), TimerExhausted, stop, Idle, REPError}",
 		breaks: "C4", sim: "answer", profile: "connect",
 	},
 	{
 		name: "given-up-in-silence", in: "internal/cm.setUpRows",
-		old:    "{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, REPError}",
-		new:    "{in(RepSent, MRARepRcvd), TimerSpent, rejectTimeout, Idle, NoEvent}",
+		old:    "{in(RepSent, MRARepRcvd), TimerExhausted, rejectTimeout, Idle, REPError}",
+		new:    "{in(RepSent, MRARepRcvd), TimerExhausted, rejectTimeout, Idle, NoEvent}",
 		breaks: "C4", sim: "state", profile: "connect",
 	},
 	{
@@ -149,7 +149,7 @@ var connectionMutants = []mutant{
 		breaks: "C6", sim: "event forgery", profile: "connect",
 	},
 	{
-		name: "mra-waits-half-as-long", in: "internal/cm.Conn.stretch",
+		name: "mra-waits-half-as-long", in: "internal/cm.Conn.extendTimer",
 		old:    "$c.await($x.now, wait, $c.retry.left)",
 		new:    "$c.await($x.now, wait/2, $c.retry.left)",
 		breaks: "C7", sim: "timer", profile: "connect",
@@ -162,12 +162,12 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "half-open-never-whole", in: "internal/cm.move",
-		old: "$c.m.whole(c)",
+		old: "$c.m.leaveHalfOpen(c)",
 		new: "",
 		sim: "leak", profile: "connect",
 	},
 	{
-		name: "share-of-a-peer-never-given-back", in: "internal/cm.whole",
+		name: "share-of-a-peer-never-given-back", in: "internal/cm.leaveHalfOpen",
 		old: "if $m.half[$c.to.Remote]--; $none { $*body }",
 		new: "if $none { $*body }",
 		sim: "liveness", profile: "connect",
@@ -180,8 +180,8 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "events-after-destroy", in: "internal/cm.Destroy",
-		old:    "$c.over, $c.handler = true, nil",
-		new:    "$c.over = true",
+		old:    "$c.destroyed, $c.handler = true, nil",
+		new:    "$c.destroyed = true",
 		breaks: "C6", sim: "event", profile: "connect",
 	},
 	{
@@ -205,12 +205,12 @@ var connectionMutants = []mutant{
 	{
 		name: "repeated-sidr-req-asks-again", in: "internal/cm.receiveSIDRREQ",
 		old:    "c != nil",
-		new:    "c != nil && c.over",
+		new:    "c != nil && c.destroyed",
 		breaks: "C9", sim: "forgery twice", profile: "connect",
 	},
 	{
 		name: "lap-repeated-after-the-connection", in: "internal/cm.perform",
-		old: "$c.lap = LAPIdle; $c.answered()",
+		old: "$c.lap = LAPIdle; $c.stopRetry()",
 		new: "$c.lap = LAPIdle",
 		sim: "timer", profile: "connect",
 	},

@@ -72,7 +72,7 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "full-queue-overwrites-the-oldest", in: "internal/ring.CQ.Push",
-		old:    "if $c.prod-$c.hdr.Cons.Load() > $c.mask { return false }",
+		old:    "if $c.prod-$c.hdr.Cons.Load() > $c.mask.Load() { return false }",
 		new:    "",
 		breaks: "E18 E27", sim: "event poll", profile: "errors",
 	},
@@ -102,8 +102,8 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "completions-swapped-by-resize", in: "internal/ring.CQ.Resize",
-		old: "old.entry(i).get(&wc, i); $c.entry(i).put(&wc, i)",
-		new: "j := 2*$c.prod - waiting - 1 - i; old.entry(j).get(&wc, j); $c.entry(i).put(&wc, i)",
+		old: "cqe(base, i&mask).get(&wc, i); $c.entry(i).put(&wc, i)",
+		new: "j := 2*$c.prod - waiting - 1 - i; cqe(base, j&mask).get(&wc, j); $c.entry(i).put(&wc, i)",
 		sim: "poll", profile: "errors",
 	},
 	{

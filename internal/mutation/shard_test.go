@@ -48,7 +48,7 @@ var shardMutants = []mutant{
 	},
 	{
 		name: "timer-of-a-destroyed-queue-pair-stays", in: "internal/hca.Shard.remove",
-		old: "$s.timers.remove(q)",
+		old: "$s.timers.Remove(q)",
 		new: "",
 		sim: "leak", profile: "lifecycle",
 	},
@@ -71,19 +71,19 @@ var shardMutants = []mutant{
 		breaks: "E1",
 	},
 	{
-		name: "deadlines-not-in-order", in: "internal/hca.up",
+		name: "deadlines-not-in-order", in: "internal/deadline.sift",
 		old: "i > 1",
 		new: "i > 2",
 		sim: "liveness timer", profile: "loss",
 	},
 	{
-		name: "doorbell-answered-once", in: "internal/hca.answer",
-		old: "$q.Links.Rung.Store(false)",
+		name: "doorbell-answered-once", in: "internal/hca.doorbells.answer",
+		old: "$q.Links.DoorbellRung.Store(false)",
 		new: "",
 		sim: "liveness", profile: "clean",
 	},
 	{
-		name: "packets-sent-counted-twice", in: "internal/qp.seal",
+		name: "packets-sent-counted-twice", in: "internal/packet.Seal",
 		old: "$Counters.SentPkts++",
 		new: "$Counters.SentPkts += 2",
 		sim: "counters", profile: "clean",
