@@ -27,20 +27,24 @@ var (
 	searchCount = flag.Int("search-count", 0, "make so many edits anywhere and see which nobody notices")
 	searchSeed  = flag.Uint64("search-seed", 1, "draws the edits of the search")
 	searchIn    = flag.String("search-in", "", "packages to search, comma-separated; empty: all")
+	searchNotes = flag.String("search-notes", "", "file that keeps who noticed; what was noticed by its notes is not judged again")
 )
 
 // searched are the packages in which edits are made, and those whose tests
 // judge them: the package itself and some above it.
 var searched = map[string][]string{
-	"roce":            {"roce", "internal/qp", "internal/hca", "verbs"},
-	"internal/memory": {"internal/memory", "internal/qp", "internal/hca", "verbs"},
-	"internal/ring":   {"internal/ring", "internal/qp", "internal/hca", "verbs"},
-	"internal/qp":     {"internal/qp", "internal/hca", "verbs"},
-	"internal/gsi":    {"internal/gsi", "internal/hca", "rdmacm"},
-	"internal/cm":     {"internal/cm", "internal/hca", "rdmacm"},
-	"internal/hca":    {"internal/hca", "internal/driver", "verbs", "rdmacm"},
-	"internal/driver": {"internal/driver", "verbs", "rdmacm"},
-	"verbs":           {"verbs", "rdmacm"},
+	"roce":              {"roce", "internal/qp", "internal/hca", "verbs"},
+	"internal/memory":   {"internal/memory", "internal/qp", "internal/hca", "verbs"},
+	"internal/ring":     {"internal/ring", "internal/qp", "internal/hca", "verbs"},
+	"internal/deadline": {"internal/deadline", "internal/cm", "internal/hca"},
+	"internal/packet":   {"internal/packet", "internal/gsi", "internal/qp", "internal/hca"},
+	"internal/qp":       {"internal/qp", "internal/hca", "verbs"},
+	"internal/gsi":      {"internal/gsi", "internal/hca", "rdmacm"},
+	"internal/cm":       {"internal/cm", "internal/hca", "rdmacm"},
+	"internal/hca":      {"internal/hca", "internal/driver", "verbs", "rdmacm"},
+	"internal/driver":   {"internal/driver", "verbs", "rdmacm"},
+	"internal/device":   {"internal/device", "verbs", "rdmacm"},
+	"verbs":             {"verbs", "rdmacm"},
 }
 
 const (
@@ -98,6 +102,7 @@ type search struct {
 	rig   *rig
 	by    []string // who noticed each; empty: nobody
 
+	notes   *os.File   // who noticed; nil: it is not kept
 	testing sync.Mutex // held by the one that runs tests
 }
 
@@ -191,9 +196,44 @@ func (s *search) judges(i int) []string {
 	return searched[dir]
 }
 
+// recall takes from the notes of earlier runs who noticed. The engine must be
+// the same as then; tests may have come.
+func (s *search) recall() {
+	s.by = make([]string, len(s.sites))
+	if *searchNotes == "" {
+		return
+	}
+	text, err := os.ReadFile(*searchNotes)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	noted := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		by, edit, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		noted[edit] = by
+	}
+	for i := range s.sites {
+		s.by[i] = noted[s.sites[i].String()]
+	}
+	if s.notes, err = os.OpenFile(*searchNotes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// note keeps who noticed an edit.
+func (s *search) note(i int, by string) {
+	s.by[i] = by
+	if s.notes != nil && by != "" {
+		if _, err := fmt.Fprintf(s.notes, "%s\t%v\n", by, &s.sites[i]); err != nil {
+			s.t.Error(err)
+		}
+	}
+	s.t.Logf("%-60s %v", "["+by+"]", &s.sites[i])
+}
+
 // judgeAll judges the edits, as many at once as there are processors.
 func (s *search) judgeAll() {
-	s.by = make([]string, len(s.sites))
+	s.recall()
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range runtime.NumCPU() {
@@ -203,16 +243,22 @@ func (s *search) judgeAll() {
 				if err != nil {
 					s.t.Errorf("%v: %v", &s.sites[i], err)
 				}
-				s.by[i] = by
-				s.t.Logf("%-60s %v", "["+by+"]", &s.sites[i])
+				s.note(i, by)
 			}
 		})
 	}
 	for i := range s.sites {
-		next <- i
+		if s.by[i] == "" {
+			next <- i
+		}
 	}
 	close(next)
 	workers.Wait()
+	if s.notes != nil {
+		if err := s.notes.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}
 }
 
 // judge returns who notices the edit of a number first: the scripts, the
