@@ -18,6 +18,9 @@
 //
 //	go test -tags mutation -v -timeout 3h -run TestSearch ./internal/mutation -search-count 100 -search-seed 1
 //
+// With -search-notes FILE, who noticed is kept there: after a test for a
+// survivor, the same command judges the survivors only.
+//
 // With -v TestMutants prints which check noticed a mutant at which seed, and
 // which scripts did. docs/mutations.md is the list (-rewrite writes it).
 //

@@ -1,0 +1,24 @@
+package hca_test
+
+import (
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/hca/rig"
+)
+
+// TestDefaultLimits holds the limits of an adapter that sets none, which
+// programs see in QueryDevice: one that fits into them must go on fitting.
+func TestDefaultLimits(t *testing.T) {
+	want := hca.Limits{
+		MaxQP: 60000, MaxQPWR: 32768, MaxSGE: 32, MaxInlineData: 512, MaxCQ: 65536, MaxCQE: 4194304,
+		MaxSRQ: 65536, MaxSRQWR: 32768, MaxMR: 524288, MaxPD: 65536, MaxAH: 65536, MaxRDAtomic: 128,
+		MaxMcastGrp: fabric.MaxGroups, MaxMcastQPAttach: 64, MaxTotalMcastQPAttach: 64 * fabric.MaxGroups,
+	}
+	have := rig.Config{Type: ib.RC}.NewSide(t, 1).HCA.Limits()
+	if have != want {
+		t.Errorf("the limits of an adapter that sets none:\n%+v, want\n%+v", have, want)
+	}
+}

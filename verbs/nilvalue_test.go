@@ -1,0 +1,28 @@
+package verbs
+
+import (
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// TestNilValues shows what methods that cannot fail return on nil: the zero
+// value, so that a program which prints it after an error is not led astray.
+func TestNilValues(t *testing.T) {
+	var (
+		q *QP
+		s *SRQ
+		c *CQ
+		d *Context
+		m *MR
+	)
+	for what, v := range map[string]bool{
+		"QP.QPN": q.QPN() == 0, "QP.Type": q.Type() == 0, "QP.State": q.State() == ib.RESET, "CQ.Cap": c.Cap() == 0,
+		"SRQ.Query": s.Query() == SRQInitAttr{}, "Context.QueryPKey": d.QueryPKey(0) == 0,
+		"MR.LKey": m.LKey() == 0, "MR.RKey": m.RKey() == 0, "MR.Addr": m.Addr() == 0, "MR.Len": m.Len() == 0,
+	} {
+		if !v {
+			t.Errorf("%s of nil is not the zero value", what)
+		}
+	}
+}
