@@ -197,6 +197,9 @@ func (g *rig) test(ctx context.Context, number int, pkg string, args ...string) 
 		return nil, err
 	}
 	args = append([]string{"-test.count=1", "-test.failfast"}, args...)
+	if g.usesRapid(pkg) { // it would write what made it fail beside the sources
+		args = append(args, "-rapid.nofailfile")
+	}
 	out, complaint, err := run(ctx, filepath.Join(g.root, pkg), number, bin, args...)
 	if err != nil {
 		return fmt.Errorf("%w\n%s%s", err, out, complaint), nil
@@ -205,6 +208,15 @@ func (g *rig) test(ctx context.Context, number int, pkg string, args ...string) 
 		return nil, fmt.Errorf("%s has no test %s", pkg, args)
 	}
 	return nil, nil
+}
+
+// usesRapid reports whether tests of a package have the flags of package rapid.
+func (g *rig) usesRapid(pkg string) bool {
+	files, _ := filepath.Glob(filepath.Join(g.root, pkg, "*_test.go")) // the pattern is right
+	return slices.ContainsFunc(files, func(name string) bool {
+		text, err := os.ReadFile(name)
+		return err == nil && bytes.Contains(text, []byte(`"pgregory.net/rapid"`))
+	})
 }
 
 // errHangs says that a program did not end in its time. One that is broken on

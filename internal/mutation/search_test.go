@@ -306,9 +306,9 @@ func (s *search) judgeTests(ctx context.Context, number int, pkg string) (by str
 	s.testing.Lock()
 	defer s.testing.Unlock()
 	for range 2 {
-		ctx, cancel := context.WithTimeout(ctx, 2*testTimeout)
+		ctx, cancel := context.WithTimeout(ctx, testTimeout)
 		defer cancel()
-		failure, err := s.rig.test(ctx, number, pkg, "-test.short", "-test.timeout="+testTimeout.String())
+		failure, err := s.rig.test(ctx, number, pkg, "-test.short", "-test.timeout="+(testTimeout/2).String())
 		if err != nil {
 			return "", err
 		}

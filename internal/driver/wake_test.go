@@ -1,0 +1,46 @@
+package driver
+
+import (
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// TestWhoLetsGoWakesTheGoroutine shows when a thread that is done with the
+// shard wakes the goroutine, which sleeps until something arrives: if there is
+// more to send than the thread's round could, or if the port is full and
+// nobody waits for room.
+func TestWhoLetsGoWakesTheGoroutine(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7) // no timer runs, which would wake it too
+	a.idle(t)
+	d := a.drv
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	check := func(what string, want bool) {
+		t.Helper()
+		if d.needsWake() != want {
+			t.Errorf("%s: the goroutine is woken: %t, want %t", what, !want, want)
+		}
+	}
+	check("nothing to do", false)
+	for range 4 {
+		_, err := a.qp.PostSend(ib.SendWR{
+			Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: a.mr.Addr(), Length: 16 << 10, LKey: a.mr.LKey()}},
+			RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+		})
+		must(t, err)
+	}
+	a.hca.Shard().RingDoorbell(a.qp)
+	check("a doorbell, which who lets go answers", false)
+	if !a.hca.Shard().Transmit(d.now(), fabric.NewBatch(8<<10, a.port.Caps())) {
+		t.Fatal("64 KiB fit into a batch of 8 KiB")
+	}
+	check("more to send", true)
+	d.blocked = true
+	check("the port is full", true)
+	d.writing = true
+	check("the port is full, and the goroutine waits for room", false)
+	d.blocked, d.writing = false, false
+}
