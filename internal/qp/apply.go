@@ -60,10 +60,10 @@ func (q *QP) store(a *ib.QPAttr, m ib.AttrMask) {
 		{ib.AttrTimeout, func() { q.ep.attr.Timeout = a.Timeout }},
 		{ib.AttrRetryCnt, func() { q.ep.attr.RetryCnt = a.RetryCnt; q.req.retries = a.RetryCnt }},
 		{ib.AttrRNRRetry, func() { q.ep.attr.RNRRetry = a.RNRRetry; q.req.rnrLeft = a.RNRRetry }},
-		{ib.AttrRQPSN, func() { q.ep.attr.RQPSN = a.RQPSN; q.in.epsn = a.RQPSN }},
+		{ib.AttrRQPSN, func() { q.in.epsn = a.RQPSN }},
 		{ib.AttrMaxRDAtomic, func() { q.ep.attr.MaxRDAtomic = a.MaxRDAtomic }},
 		{ib.AttrMinRNRTimer, func() { q.ep.attr.MinRNRTimer = a.MinRNRTimer }},
-		{ib.AttrSQPSN, func() { q.ep.attr.SQPSN = a.SQPSN; q.req.start(a.SQPSN) }},
+		{ib.AttrSQPSN, func() { q.req.start(a.SQPSN) }},
 		{ib.AttrMaxDestRDAtomic, func() {
 			q.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic
 			q.resp.kept.reserve(int(a.MaxDestRDAtomic))
