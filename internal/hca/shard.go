@@ -159,11 +159,9 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	s.env.Now = now
 	if s.doorbells.pending() {
 		s.doorbells.answer(func(q *qp.QP) {
-			if s.find(q.Num()) != q { // destroyed since
-				return
+			if s.find(q.Num()) == q { // else destroyed since
+				q.Doorbell(now)
 			}
-			q.Doorbell(now)
-			s.timers.arm(q)
 		})
 	}
 	first := s.madsFirst
