@@ -159,7 +159,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 		return err
 	}
 	n, err := q.postRecv(wrs)
-	if n > 0 && q.qp.State() == ib.ERR { // flushed by the shard
+	if q.qp.State() == ib.ERR { // flushed by the shard
 		q.dev.Post(q.qp)
 	}
 	if err != nil {
