@@ -24,7 +24,7 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "rtu-not-sent-again", in: "internal/cm.perform",
-		old:    "$c.resend(x, mad.AttrRTU)",
+		old:    "x.resend($c, mad.AttrRTU)",
 		new:    "",
 		breaks: "C4 C6", sim: "answer", profile: "connect",
 	},
@@ -35,7 +35,7 @@ var connectionMutants = []mutant{
 		breaks: "C4", sim: "data", profile: "connect",
 	},
 	{
-		name: "repetitions-never-spent", in: "internal/cm.Conn.retransmit",
+		name: "repetitions-never-spent", in: "internal/cm.stimulus.retransmit",
 		old:    "$c.retry.left--",
 		new:    "",
 		breaks: "C3", sim: "repetition", profile: "connect",
@@ -48,19 +48,19 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "repeated-req-makes-another-connection", in: "internal/cm.remember",
-		old:    "$m.peers[$c.peerKey()] = c",
+		old:    "$m.peers[peerKeyOf($c)] = c",
 		new:    "",
 		breaks: "C6 C7", sim: "answer twice event", profile: "connect",
 	},
 	{
 		name: "id-of-the-peer-kept", in: "internal/cm.forgetPeer",
-		old: "delete($c.m.peers, $c.peerKey())",
+		old: "delete($c.m.peers, peerKeyOf($c))",
 		new: "",
 		sim: "answer", profile: "connect",
 	},
 	{
 		name: "queue-pair-of-the-peer-kept", in: "internal/cm.forgetQP",
-		old:    "delete($c.m.qps, $c.qpKey())",
+		old:    "delete($c.m.qps, qpKeyOf($c))",
 		new:    "",
 		breaks: "C7", sim: "event answer liveness", profile: "connect",
 	},
@@ -71,7 +71,7 @@ var connectionMutants = []mutant{
 		breaks: "C7", sim: "stale state answer", profile: "connect",
 	},
 	{
-		name: "stale-rep-taken", in: "internal/cm.Conn.learnREP",
+		name: "stale-rep-taken", in: "internal/cm.stimulus.learnREP",
 		old:    "old != nil",
 		new:    "old == c",
 		breaks: "C7", sim: "answer", profile: "connect",
@@ -149,14 +149,14 @@ var connectionMutants = []mutant{
 		breaks: "C6", sim: "event forgery", profile: "connect",
 	},
 	{
-		name: "mra-waits-half-as-long", in: "internal/cm.Conn.extendTimer",
+		name: "mra-waits-half-as-long", in: "internal/cm.stimulus.extendTimer",
 		old:    "$c.await($x.now, wait, $c.retry.left)",
 		new:    "$c.await($x.now, wait/2, $c.retry.left)",
 		breaks: "C7", sim: "timer", profile: "connect",
 	},
 	{
 		name: "mra-not-sent-again", in: "internal/cm.perform",
-		old:    "$c.resendMRA(x)",
+		old:    "x.resendMRA($c)",
 		new:    "",
 		breaks: "C7", sim: "answer", profile: "connect",
 	},
