@@ -66,7 +66,7 @@ func (c *CompChannel) Get(ctx context.Context) (*CQ, error) {
 				return nil, context.Cause(ctx)
 			}
 			if d := c.dev.Load(); d != nil {
-				d.Sleep(ctx, func() bool { return len(c.ch) > 0 }, elsewhere)
+				d.Sleep(ctx, func() bool { return len(c.ch) > 0 || c.dev.Load() != d }, elsewhere)
 			} else {
 				elsewhere()
 			}
@@ -83,10 +83,12 @@ func (c *CompChannel) join(d *device.Device) bool {
 	if c.cqs == c.most {
 		return false
 	}
-	if c.cqs++; c.cqs == 1 {
-		c.dev.Store(d)
-	} else if c.dev.Load() != d {
-		c.dev.Store(nil) // nobody can wait at two ports
+	old, now := c.dev.Load(), d
+	if c.cqs++; c.cqs > 1 && old != d {
+		now = nil // nobody can wait at two ports
+	}
+	if c.dev.Store(now); old != nil && old != now {
+		old.Port.Wake() // who sleeps there for c must sleep elsewhere
 	}
 	return true
 }

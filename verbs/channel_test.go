@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"errors"
 	"syscall"
 	"testing"
@@ -275,5 +276,38 @@ func TestEndOfTheAdapterWakes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestChannelOfTwoAdapters sleeps in a channel that serves one adapter, and
+// which another one's CQ joins meanwhile: an event of that one wakes too.
+func TestChannelOfTwoAdapters(t *testing.T) {
+	net := NewNetwork()
+	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: net}, ib.UD)
+	b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: net}, ib.UD)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for range 20 {
+		ch := NewCompChannel(2)
+		own, err := a.ctx.CreateCQ(1, ch)
+		must(t, err)
+		slept := make(chan *CQ)
+		go func() {
+			q, _ := ch.Get(ctx) // nil says that it did not come
+			slept <- q
+		}()
+		other, err := b.ctx.CreateCQ(1, ch)
+		must(t, err)
+		qp, err := b.pd.CreateQP(&QPInitAttr{Type: ib.UD, SendCQ: other, RecvCQ: other, Cap: QPCap{MaxRecvWR: 1}})
+		must(t, err)
+		must(t, other.ReqNotify(false))
+		must(t, qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
+		must(t, qp.PostRecv(RecvWR{})) // is flushed
+		if q := <-slept; q != other {
+			t.Fatal("nobody woke who sleeps in the channel of two adapters")
+		}
+		must(t, qp.Destroy())
+		must(t, other.Destroy())
+		must(t, own.Destroy())
 	}
 }

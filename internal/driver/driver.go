@@ -167,7 +167,7 @@ func (d *Driver) release(panicked any) error {
 		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, panicked, debug.Stack()))
 	}
 	for rounds := 0; ; rounds++ {
-		if d.dead == nil && (d.needsWake() || d.wokeGuest()) {
+		if woke := d.wokeGuest(); d.dead == nil && (woke || d.needsWake()) {
 			d.port.Wake()
 		}
 		dead := d.dead
@@ -359,10 +359,11 @@ func (d *Driver) round() (next wait, alive bool) {
 	}
 	d.woke = false
 	_, now := d.receive(d.now())
-	if d.transmit(now) {
+	more := d.transmit(now)
+	if more {
 		d.active = now
 	}
-	if d.woke && !d.blocked && d.pollers.offer() {
+	if d.woke && !more && !d.blocked && d.pollers.offer() {
 		d.awake = false
 		return wait{yield: true, aside: leastAside}, d.dead == nil
 	}

@@ -59,7 +59,8 @@ const (
 	lentFlag                             // the goroutine is aside for such a thread,
 	guestFlag                            // which is at the port now,
 	deepFlag                             // and must wake it when it goes
-	allFlags   = asideFlag | recallFlag | wantFlag | lentFlag | guestFlag | deepFlag
+	cameFlag                             // one has come there since the last look
+	allFlags   = asideFlag | recallFlag | wantFlag | lentFlag | guestFlag | deepFlag | cameFlag
 )
 
 // change replaces the state by what f makes of it, and returns the old one.
@@ -110,7 +111,7 @@ func (p *pollers) enter() bool {
 		case old&asideFlag == 0:
 			return old | wantFlag
 		default:
-			return (old | lentFlag | guestFlag) + 1
+			return old | lentFlag | guestFlag | cameFlag
 		}
 	})
 	return old&(asideFlag|guestFlag) == asideFlag
@@ -156,7 +157,10 @@ func (p *pollers) look(now clock.Instant) (aside time.Duration) {
 		case aside == forever:
 			next = asideFlag | deepFlag | old&(lentFlag|guestFlag)
 		case aside > 0:
-			next = asideFlag | old&(lentFlag|guestFlag)
+			next = asideFlag | old&guestFlag
+			if old&(guestFlag|cameFlag) != 0 {
+				next |= lentFlag // else it is aside for who polls
+			}
 		default:
 			next = old & wantFlag
 		}
@@ -174,8 +178,9 @@ func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 	case state&recallFlag != 0:
 		p.polling = false
 		return 0
-	case state&lentFlag != 0:
-		return lent(state&guestFlag != 0, polls > 0)
+	case state&(guestFlag|cameFlag) != 0:
+		p.polling = false
+		return lent(state&guestFlag != 0, state&cameFlag != 0)
 	case polls == 0:
 		p.polling = p.polling && !wasAside && now.Sub(p.last) < mostAside
 		return 0
@@ -199,9 +204,7 @@ func lent(guest, came bool) (aside time.Duration) {
 		return forever
 	case guest:
 		return lentAside
-	case came:
-		return leastAside
 	default:
-		return 0
+		return leastAside
 	}
 }

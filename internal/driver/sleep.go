@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"runtime"
 )
 
 // Sleep has the caller sleep until awake reports true, ctx has ended, or the
@@ -11,10 +12,12 @@ import (
 func (d *Driver) Sleep(ctx context.Context, awake func() bool, elsewhere func()) {
 	if !d.pollers.enter() {
 		d.sleepers.Add(1)
-		defer d.sleepers.Add(-1)
 		// Who was at the port may have left before it could know of the caller.
-		if !d.pollers.enter() {
+		entered := d.pollers.enter()
+		if !entered {
 			elsewhere()
+		}
+		if d.sleepers.Add(-1); !entered {
 			return
 		}
 	}
@@ -44,8 +47,12 @@ func (d *Driver) sleepAtPort(ctx context.Context, awake func() bool) (alive bool
 		}
 		// What this makes us owe goes with what the program posts next, in one
 		// datagram; or with what the goroutine sends, if the program is slow.
-		if d.afterWait(); awake() {
+		others := d.afterWait()
+		if awake() {
 			return true
+		}
+		if others {
+			runtime.Gosched() // whom this woke may need this thread
 		}
 	}
 }
@@ -66,11 +73,14 @@ func (d *Driver) beforeWait() (next wait, alive bool) {
 }
 
 // afterWait takes what has arrived and fires the timers that are due.
-func (d *Driver) afterWait() {
+func (d *Driver) afterWait() (woke bool) {
 	d.mu.Lock()
 	defer func() { _ = d.release(recover()) }()
 	if d.dead == nil {
 		d.guest = true
 		d.receive(d.now())
+		woke = d.woke
+		d.awake = true // the caller looks again, or leaves
 	}
+	return woke
 }
