@@ -65,7 +65,7 @@ func BenchmarkDeriveID64(b *testing.B) {
 	pkt, _, p := benchPacket(64)
 	b.ReportAllocs()
 	for b.Loop() {
-		if id, ok := DeriveID(pkt, p); !ok || id != 99 {
+		if id, ok := DeriveID(pkt, p, 0); !ok || id != 99 {
 			b.Fatal("wrong identification")
 		}
 	}

@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("Size is %d for a packet of %d bytes", Size(p.BTH.Opcode, len(p.Payload)), len(b))
 		}
 		prefix := NewPrefix(samplePaths[0].src, samplePaths[0].dst, 0xc000, Port, len(b))
-		if _, ok := DeriveID(b, prefix); Check(b, prefix) && !ok {
+		if _, ok := DeriveID(b, prefix, 0); Check(b, prefix) && !ok {
 			t.Error("Check accepts what DeriveID refuses")
 		}
 	})

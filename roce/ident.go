@@ -64,22 +64,26 @@ func (p Prefix) WithoutDF() Prefix {
 // there is none: the packet is damaged. One of 65536 damaged packets passes,
 // with an arbitrary identification; a caller that knows which ones the peer
 // uses can tell most of those. It reads the packet once, whatever the
-// identification. For IPv6, which has no identification, it
-// returns 0 and whether the ICRC is right. Bytes that cannot be a packet
-// (below MinSize, not a multiple of 4, longer than UDP carries) are damaged.
-func DeriveID(pkt []byte, p Prefix) (id uint16, ok bool) {
+// identification, and costs no more than Check when guess is right. For IPv6,
+// which has no identification, it returns 0 and whether the ICRC is right.
+// Bytes that cannot be a packet (below MinSize, not a multiple of 4, longer
+// than UDP carries) are damaged.
+func DeriveID(pkt []byte, p Prefix, guess uint16) (id uint16, ok bool) {
 	if len(pkt) < MinSize || len(pkt)&3 != 0 || len(pkt) > maxUDPPayload {
 		return 0, false
 	}
-	diff := storedICRC(pkt) ^ p.ICRC(pkt[:len(pkt)-ICRCLen])
-	if diff == 0 || !p.v4 {
-		return 0, diff == 0
+	if !p.v4 {
+		return 0, Check(pkt, p)
+	}
+	diff := storedICRC(pkt) ^ p.WithID(guess).ICRC(pkt[:len(pkt)-ICRCLen])
+	if diff == 0 {
+		return guess, true
 	}
 	word := earlier.scale(diff, (len(pkt)+idToICRC)/4)
 	if word>>16 != 0 {
 		return 0, false
 	}
-	return bits.ReverseBytes16(uint16(word)), true
+	return guess ^ bits.ReverseBytes16(uint16(word)), true
 }
 
 // MoveID changes the ICRC of a sealed IPv4 packet from one identification to

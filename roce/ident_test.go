@@ -26,8 +26,10 @@ func TestDeriveIDFindsEveryID(t *testing.T) {
 			if !Check(pkt, zero.WithID(id)) {
 				t.Fatalf("ICRC of %d bytes is wrong after MoveID to %#04x", n, id)
 			}
-			if got, ok := DeriveID(pkt, zero); !ok || got != id {
-				t.Fatalf("DeriveID of %d bytes gives %#04x %v, want %#04x", n, got, ok, id)
+			for _, guess := range []uint16{0, id, id ^ 1, uint16(r.Uint32())} {
+				if got, ok := DeriveID(pkt, zero, guess); !ok || got != id {
+					t.Fatalf("DeriveID of %d bytes with the guess %#04x gives %#04x %v, want %#04x", n, guess, got, ok, id)
+				}
 			}
 		}
 	}
@@ -72,7 +74,7 @@ func TestDeriveIDRejectsDamage(t *testing.T) {
 	for range tries {
 		copy(pkt, good)
 		damage(r, pkt)
-		if id, ok := DeriveID(pkt, zero); ok && string(pkt) != string(good) {
+		if id, ok := DeriveID(pkt, zero, 0); ok && string(pkt) != string(good) {
 			passed++
 			if id != 0x4321 && !Check(pkt, zero.WithID(id)) {
 				t.Fatalf("DeriveID gives %#04x, with which the ICRC is wrong", id)
@@ -90,11 +92,11 @@ func TestDeriveIDRejectsDamage(t *testing.T) {
 func TestDeriveIDOfIPv6(t *testing.T) {
 	r := newRand(t)
 	pkt, p := samplePaths[1].sealed(r, 64, 0)
-	if id, ok := DeriveID(pkt, p); !ok || id != 0 {
+	if id, ok := DeriveID(pkt, p, 0); !ok || id != 0 {
 		t.Errorf("good IPv6 packet: %d %v, want 0 true", id, ok)
 	}
 	MoveID(pkt, 0, 5) // what would be right for IPv4 is damage here
-	if _, ok := DeriveID(pkt, p); ok {
+	if _, ok := DeriveID(pkt, p, 0); ok {
 		t.Error("IPv6 packet whose ICRC is off by an identification passes")
 	}
 }
@@ -107,7 +109,7 @@ func TestDeriveIDRefusesOddSizes(t *testing.T) {
 		if n >= MinSize {
 			pkt, p = samplePaths[0].sealed(r, n, 0)
 		}
-		if _, ok := DeriveID(pkt, p); ok {
+		if _, ok := DeriveID(pkt, p, 0); ok {
 			t.Errorf("DeriveID accepts %d bytes", n)
 		}
 	}

@@ -204,7 +204,7 @@ func TestPacketPathDoesNotAllocate(t *testing.T) {
 		n := in.Build(buf)
 		p := NewPrefix(src, dst, 0xc000, Port, n)
 		Seal(buf, p.WithID(5))
-		id, ok := DeriveID(buf, p)
+		id, ok := DeriveID(buf, p, 0)
 		MoveID(buf, id, 6)
 		if !ok || id != 5 || !Check(buf, p.WithID(6)) || out.Parse(buf) != FaultNone {
 			t.Fatal("packet comes back damaged")

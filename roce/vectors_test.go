@@ -144,7 +144,7 @@ func checkWirePacket(t *testing.T, ip, udp, pkt []byte) {
 	if !Check(pkt, zero.WithID(id)) {
 		t.Error("Check with the prefix of the addresses refuses a good packet")
 	}
-	if got, ok := DeriveID(pkt, zero); !ok || got != id {
+	if got, ok := DeriveID(pkt, zero, 0); !ok || got != id {
 		t.Errorf("DeriveID gives %#04x %v, the header has %#04x", got, ok, id)
 	}
 	again := make([]byte, len(pkt))

@@ -144,7 +144,7 @@ func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 		}
 	}
 	if p.IDDerived = !d.IDKnown; p.IDDerived {
-		p.ID, ok = roce.DeriveID(seg, s.pre.p)
+		p.ID, ok = roce.DeriveID(seg, s.pre.p, uint16(k)) // what a socket with segmentation gives
 		return ok
 	}
 	p.ID = d.ID + uint16(k)

@@ -72,7 +72,7 @@ func (s *stage) datagram(d *fabric.Datagram) {
 // derive returns the identification that the ICRC of a packet asks for, or 0
 // for one that is damaged.
 func derive(h *ipudp.Header, seg []byte) uint16 {
-	id, ok := roce.DeriveID(seg, roce.NewPrefix(h.Src, h.Dst, h.SrcPort, h.DstPort, len(seg)))
+	id, ok := roce.DeriveID(seg, roce.NewPrefix(h.Src, h.Dst, h.SrcPort, h.DstPort, len(seg)), 0)
 	if !ok {
 		return 0
 	}

@@ -78,7 +78,7 @@ func (l *Live) target(size int) (at int, mask byte) {
 // receiver that cannot see the identification: one change in 65536 does.
 func spoil(b []byte, at int, s *seal) {
 	for range 255 {
-		if _, ok := roce.DeriveID(b, s.prefix(len(b))); !ok {
+		if _, ok := roce.DeriveID(b, s.prefix(len(b)), 0); !ok {
 			return
 		}
 		b[at]++

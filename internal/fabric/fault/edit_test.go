@@ -23,13 +23,13 @@ func TestCorruptIsNoIdentification(t *testing.T) {
 			b := make([]byte, size)
 			roce.Seal(b, s.prefix(size).WithID(s.id))
 			b[at] ^= mask
-			if _, ok := roce.DeriveID(b, s.prefix(size)); !ok {
+			if _, ok := roce.DeriveID(b, s.prefix(size), 0); !ok {
 				continue
 			}
 			found++
 			b[at] ^= mask
 			l := live(t, fmt.Sprintf("corrupt byte=%d xor=%d", at, mask), 1)
-			if _, ok := roce.DeriveID(l.edit(b, &s), s.prefix(size)); ok || b[at] == 0 {
+			if _, ok := roce.DeriveID(l.edit(b, &s), s.prefix(size), 0); ok || b[at] == 0 {
 				t.Errorf("byte %d of %d changed by %#x passes, or is what it was", at, size, mask)
 			}
 			break

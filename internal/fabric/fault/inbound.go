@@ -130,7 +130,7 @@ func (p *Port) give(e *held) {
 func sealOf(d *fabric.Datagram) seal {
 	s := seal{d.Src, d.Dst, d.SrcPort, d.DstPort, d.ID, d.NoDF}
 	if !d.IDKnown {
-		s.id, _ = roce.DeriveID(d.Bytes, s.prefix(len(d.Bytes)))
+		s.id, _ = roce.DeriveID(d.Bytes, s.prefix(len(d.Bytes)), 0)
 	}
 	return s
 }

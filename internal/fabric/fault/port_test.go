@@ -131,7 +131,7 @@ func (x *bench) words(d *fabric.Datagram) (words []string) {
 		pre := roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(seg))
 		if !roce.Check(seg, pre.WithID(d.ID+uint16(k))) {
 			word += "!"
-			if _, ok := roce.DeriveID(seg, pre); ok {
+			if _, ok := roce.DeriveID(seg, pre, 0); ok {
 				word += "(derivable)"
 			}
 		}

@@ -123,7 +123,7 @@ func TestRawSeesWhatTheUDPPortSends(t *testing.T) {
 			back := fabric.Path{Src: p.Dst, Dst: p.Src, SrcPort: 0xC132, HopLimit: 64}
 			batch, segs = runs(t, back, [2]int{1040, 20}, [2]int{96, 1})
 			for i, g := range transfer(t, r, u, batch, len(segs)) {
-				id, ok := roce.DeriveID(g.bytes, prefix(&back, len(g.bytes)))
+				id, ok := roce.DeriveID(g.bytes, prefix(&back, len(g.bytes)), 0)
 				if !ok || id != uint16(i+1) {
 					t.Errorf("segment %d back: its ICRC is for identification %d (%t), not %d", i, id, ok, i+1)
 				}

@@ -30,7 +30,7 @@ func check(t *testing.T, ws []want, gs []got, id func(w *want) int) {
 		if len(g.bytes) != len(w.bytes) || !bytes.Equal(g.bytes[:body], w.bytes[:body]) {
 			t.Fatalf("segment %d: %d bytes arrived otherwise than the %d sent", i, len(g.bytes), len(w.bytes))
 		}
-		have, ok := roce.DeriveID(g.bytes, prefix(&w.path, len(g.bytes)))
+		have, ok := roce.DeriveID(g.bytes, prefix(&w.path, len(g.bytes)), 0)
 		if !ok || int(have) != id(w) {
 			t.Errorf("segment %d (%d of its run): its ICRC is for identification %d (%t), not %d", i, w.index, have, ok, id(w))
 		}
