@@ -182,16 +182,17 @@ func (q *QP) postSend(wrs []SendWR) (n int, err error) {
 	return q.postList(wrs)
 }
 
-// postList hands a list over in pieces, as each takes the lock of the queue.
+// postList posts a list and returns how many were taken.
 func (q *QP) postList(wrs []SendWR) (n int, err error) {
-	var piece [8]ib.SendWR
-	for n < len(wrs) && err == nil {
-		k := min(len(piece), len(wrs)-n)
-		for i := range k {
-			wrs[n+i].put(&piece[i])
+	sends := q.qp.Sends()
+	defer sends.Done()
+	var wr ib.SendWR
+	for n < len(wrs) {
+		wrs[n].put(&wr)
+		if err = sends.Post(&wr); err != nil {
+			break
 		}
-		k, err = q.qp.PostSend(piece[:k]...)
-		n += k
+		n++
 	}
 	return n, err
 }

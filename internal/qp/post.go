@@ -23,18 +23,39 @@ var (
 // to EINVAL, EOPNOTSUPP or ENOMEM (queue full). Does not block on the shard
 // and does not allocate unless it fails.
 func (q *QP) PostSend(wrs ...ib.SendWR) (n int, err error) {
-	q.req.queue.mu.Lock()
-	defer q.req.queue.mu.Unlock()
-	for i := range wrs {
-		if err := q.postSend(&wrs[i]); err != nil {
-			return i, err
+	s := q.Sends()
+	defer s.Done()
+	for n < len(wrs) && err == nil {
+		if err = s.Post(&wrs[n]); err == nil {
+			n++
 		}
 	}
-	return len(wrs), nil
+	return n, err
 }
 
-func (q *QP) postSend(wr *ib.SendWR) error {
-	sq := &q.req.queue
+// Sends is the posting side of a send queue, which one caller holds from
+// QP.Sends to Done.
+type Sends struct {
+	q    *QP
+	prod uint32
+}
+
+// Sends returns the posting side of the send queue. It waits for others who
+// hold it.
+func (q *QP) Sends() Sends {
+	q.req.queue.mu.Lock()
+	return Sends{q, q.req.queue.Prod()}
+}
+
+// Done has the requester see what was posted.
+func (s *Sends) Done() {
+	s.q.req.queue.Publish(s.prod)
+	s.q.req.queue.mu.Unlock()
+}
+
+// Post adds a work request, as QP.PostSend does. It copies wr.
+func (s *Sends) Post(wr *ib.SendWR) error {
+	q, sq := s.q, &s.q.req.queue
 	if st := q.State(); behaviourOf(st).postSend == postRefuse {
 		return fmt.Errorf("post send in state %v: it takes RTS: %w", st, ib.EINVAL)
 	}
@@ -42,26 +63,11 @@ func (q *QP) postSend(wr *ib.SendWR) error {
 	if err != nil {
 		return err
 	}
-	if sq.Full() {
+	if sq.Full(s.prod) {
 		return errQueueFull
 	}
-	i := sq.Prod()
-	e := sq.At(i)
-	*e = ring.SendWQE{
-		WRID: wr.WRID, RemoteAddr: wr.RemoteAddr, CompareAdd: wr.CompareAdd, Swap: wr.Swap, Length: length,
-		RKey: wr.RKey, Imm: wr.ImmData, Opcode: wr.Opcode, Flags: wr.Flags, NumSGE: uint8(len(wr.SGList)),
-	}
-	if !q.ep.connected() {
-		*sq.To(i) = ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
-	}
-	if wr.Opcode == ib.WRSendWithInv {
-		e.Imm = uint32(wr.InvRKey)
-	}
-	copy(sq.SGEs(i, uint32(len(wr.SGList))), wr.SGList)
-	if wr.Flags&ib.SendInline != 0 {
-		copy(sq.Inline(i, length), wr.InlineData)
-	}
-	sq.Publish()
+	sq.write(s.prod, wr, length)
+	s.prod++
 	return nil
 }
 
@@ -131,21 +137,18 @@ func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
 	if q.srq != nil {
 		return 0, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)
 	}
-	q.in.own.mu.Lock()
-	defer q.in.own.mu.Unlock()
-	for i := range wrs {
-		if err := q.postRecv(&wrs[i]); err != nil {
-			return i, err
+	own := &q.in.own
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	for n = range wrs {
+		if st := q.State(); behaviourOf(st).postRecv == postRefuse {
+			return n, fmt.Errorf("post receive in state %v: it takes INIT: %w", st, ib.EINVAL)
+		}
+		if err := own.post(&wrs[n]); err != nil {
+			return n, err
 		}
 	}
 	return len(wrs), nil
-}
-
-func (q *QP) postRecv(wr *ib.RecvWR) error {
-	if st := q.State(); behaviourOf(st).postRecv == postRefuse {
-		return fmt.Errorf("post receive in state %v: it takes INIT: %w", st, ib.EINVAL)
-	}
-	return q.in.own.post(wr)
 }
 
 var errRecvTooLong = errors.New("post receive: scatter elements hold more than 2^31 bytes")
@@ -158,12 +161,12 @@ func (r *recvQueue) post(wr *ib.RecvWR) error {
 		return fmt.Errorf("post receive: %d scatter elements, the queue takes %d: %w", len(wr.SGList), r.maxSGE, ib.EINVAL)
 	case n > MaxMessage:
 		return fmt.Errorf("%w: %w", errRecvTooLong, ib.EINVAL)
-	case r.Full():
+	case r.Full(r.Prod()):
 		return errQueueFull
 	}
 	i, sges := r.Prod(), uint32(len(wr.SGList))
 	*r.At(i) = ring.RecvWQE{WRID: wr.WRID, Length: uint32(n), NumSGE: sges}
 	copy(r.SGEs(i, sges), wr.SGList)
-	r.Publish()
+	r.Publish(i + 1)
 	return nil
 }

@@ -19,6 +19,7 @@ type sendQueue struct {
 	maxInline uint32
 	cq        *CQ
 	sigAll    bool // every work request is signalled
+	datagrams bool // each entry says where it goes
 }
 
 // begunWR is what the requester notes of a work request when it begins it.
@@ -39,7 +40,7 @@ func (w *begunWR) request() *request { return &requests[w.opcode] }
 func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
 	s.maxSGE, s.maxInline = c.MaxSendSGE, c.MaxInlineData
 	room := max(ring.SGERoom(s.maxSGE), (s.maxInline+7)&^7)
-	if !onConnected.has(t) {
+	if s.datagrams = !onConnected.has(t); s.datagrams {
 		room += ring.SendToSize
 	}
 	if err := s.Init(a, c.MaxSendWR, room); err != nil {
@@ -47,6 +48,24 @@ func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
 	}
 	s.begun = make([]begunWR, s.Cap())
 	return nil
+}
+
+// write fills the entry of index i with a work request of length bytes.
+func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
+	e := s.At(i)
+	e.WRID, e.RemoteAddr, e.CompareAdd, e.Swap = wr.WRID, wr.RemoteAddr, wr.CompareAdd, wr.Swap
+	e.Length, e.RKey, e.Imm = length, wr.RKey, wr.ImmData
+	e.Opcode, e.Flags, e.NumSGE = wr.Opcode, wr.Flags, uint8(len(wr.SGList))
+	if wr.Opcode == ib.WRSendWithInv {
+		e.Imm = uint32(wr.InvRKey)
+	}
+	if s.datagrams {
+		*s.To(i) = ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
+	}
+	copy(s.SGEs(i, uint32(len(wr.SGList))), wr.SGList)
+	if wr.Flags&ib.SendInline != 0 {
+		copy(s.Inline(i, length), wr.InlineData)
+	}
 }
 
 // note checks the entry of index i and returns what the requester needs to

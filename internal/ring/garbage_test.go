@@ -107,8 +107,8 @@ func TestRingGarbage(t *testing.T) {
 			case 1:
 				r.Reset()
 			case 2, 3:
-				if !r.Full() {
-					r.Publish()
+				if !r.Full(r.Prod()) {
+					r.Publish(r.Prod() + 1)
 				}
 			default:
 				if s.scribble(entries); r.Cons() != cons {

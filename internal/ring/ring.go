@@ -81,11 +81,12 @@ func room[E, T any](r *Ring[T], i, n uint32) []E {
 // Prod returns the index that is published next.
 func (r *Ring[T]) Prod() uint32 { return r.hdr.Prod.Load() }
 
-// Full reports whether there is no entry left for the producer.
-func (r *Ring[T]) Full() bool { return r.hdr.Prod.Load()-r.hdr.Cons.Load() >= r.Cap() }
+// Full reports whether the producer may not write the entry of index i, the
+// next one, because it is in use still.
+func (r *Ring[T]) Full(i uint32) bool { return i-r.hdr.Cons.Load() >= r.Cap() }
 
-// Publish makes the entry at Prod visible to the consumer.
-func (r *Ring[T]) Publish() { r.hdr.Prod.Add(1) }
+// Publish makes the entries before index end visible to the consumer.
+func (r *Ring[T]) Publish(end uint32) { r.hdr.Prod.Store(end) }
 
 // Cons returns the oldest index in use; equal to Prod when the queue is empty.
 func (r *Ring[T]) Cons() uint32 { return r.cons }

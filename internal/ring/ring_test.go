@@ -30,12 +30,12 @@ func TestModel(t *testing.T) {
 		next := uint64(0)
 		rt.Repeat(map[string]func(*rapid.T){
 			"publish": func(t *rapid.T) {
-				if r.Full() {
+				if r.Full(r.Prod()) {
 					t.Skip("full") // rapid draws another action
 				}
 				*r.At(r.Prod()) = RecvWQE{WRID: next, NumSGE: 1}
 				r.SGEs(r.Prod(), 1)[0].Addr = ^next
-				r.Publish()
+				r.Publish(r.Prod() + 1)
 				model = append(model, next)
 				next++
 			},
@@ -55,8 +55,8 @@ func TestModel(t *testing.T) {
 				if !ok || n != uint32(len(model)) || r.Prod()-r.Cons() != n || r.Cap() != size || r.hdr.Cons.Load() != r.Cons() {
 					t.Fatalf("length %d of %d, indices %d to %d; want %d of %d", n, r.Cap(), r.Cons(), r.Prod(), len(model), size)
 				}
-				if r.Full() != (len(model) == int(size)) {
-					t.Fatalf("full is %v with %d of %d", r.Full(), len(model), size)
+				if r.Full(r.Prod()) != (len(model) == int(size)) {
+					t.Fatalf("full is %v with %d of %d", r.Full(r.Prod()), len(model), size)
 				}
 				for i, want := range model {
 					at := r.Cons() + uint32(i)
@@ -86,13 +86,13 @@ func TestTwoThreads(t *testing.T) {
 				return
 			default:
 			}
-			if r.Full() {
+			if r.Full(r.Prod()) {
 				runtime.Gosched()
 				continue
 			}
 			r.At(r.Prod()).WRID = i
 			r.SGEs(r.Prod(), 1)[0].Addr = i
-			r.Publish()
+			r.Publish(r.Prod() + 1)
 			i++
 		}
 	}()
@@ -113,7 +113,7 @@ func TestNoAllocation(t *testing.T) {
 	r := newRing(t, Allocator{}, 4, 0)
 	if n := testing.AllocsPerRun(100, func() {
 		r.At(r.Prod()).WRID = 7
-		r.Publish()
+		r.Publish(r.Prod() + 1)
 		r.Release()
 	}); n != 0 {
 		t.Errorf("an entry costs %v allocations", n)
@@ -125,7 +125,7 @@ func BenchmarkPublishRelease(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		r.At(r.Prod()).WRID = uint64(i)
-		r.Publish()
+		r.Publish(r.Prod() + 1)
 		r.Release()
 	}
 }
