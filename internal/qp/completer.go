@@ -128,27 +128,30 @@ func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
 // acknowledge completes what is acknowledged by a positive answer to psn:
 // everything up to it that needs no data of its own (E22). It reports false
 // when it met a READ or atomic whose answer is missing.
-func (c *completer) acknowledge(now clock.Instant, psn ib.PSN) bool {
+func (c *completer) acknowledge(now clock.Instant, psn ib.PSN) (all bool) {
 	r := c.req
-	for !r.drained() {
-		w := c.req.oldest()
+	begin, to := r.queue.Cons(), r.una
+	end := begin
+	for all = true; end != r.began; end++ {
+		w := r.queue.at(end)
 		if psn.Diff(w.first) < 0 {
-			return true
+			break
 		}
-		if w.request().operation().answered() {
-			return false
+		if w.kind == begunAnswered {
+			all = false
+			break
 		}
-		if psn.Diff(c.req.last(w)) < 0 {
-			c.req.advance(now, psn.Next())
-			return true
+		if psn.Diff(w.last) < 0 {
+			to = psn.Next()
+			break
 		}
-		c.req.advance(now, c.req.last(w).Next())
-		c.req.complete(now, ib.WCSuccess)
-		if c.ep.State() == ib.ERR { // the completion found its CQ full
-			return true
-		}
+		to = w.last.Next()
 	}
-	return true
+	r.advance(now, to)
+	for ; begin != end && c.ep.State() != ib.ERR; begin++ { // ERR: a completion found its CQ full
+		r.complete(now, ib.WCSuccess)
+	}
+	return all
 }
 
 // receiveReadResponse places the data of a READ (E26, E28).
@@ -189,7 +192,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	c.req.advance(now, psn.Next())
 	r.read.inMessage = !end
 	if end {
-		c.answered(now, p, psn == c.req.last(w))
+		c.answered(now, p, psn == w.last)
 	}
 }
 
@@ -245,10 +248,10 @@ func (c *completer) awaiting(now clock.Instant, p *Packet) *begunWR {
 	psn := p.BTH.PSN
 	for !c.req.drained() {
 		w := c.req.oldest()
-		if psn.Diff(c.req.last(w)) <= 0 {
+		if psn.Diff(w.last) <= 0 {
 			return w
 		}
-		if !c.acknowledge(now, c.req.last(w)) {
+		if !c.acknowledge(now, w.last) {
 			c.impliedNAK(now)
 			return nil
 		}

@@ -121,7 +121,10 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		return nil
 	}
 	w := r.queue.note(r.ep.typ, r.next)
-	w.first = r.alloc
+	w.first, w.last = r.alloc, r.alloc
+	if r.ep.connected() {
+		w.last = w.first.Add(w.request().operation().packets(w.length, r.ep.mtu) - 1)
+	}
 	if r.ep.typ == ib.RC && !(r.mayBegin(w) && r.mayTransmit(now, w, w.first)) {
 		return nil
 	}
@@ -154,7 +157,7 @@ func (r *requester) mayBegin(w *begunWR) bool {
 // mayTransmit applies the window, and the depth of READs and atomics, to the
 // request at psn. A request that is sent alone needs no window.
 func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool {
-	if w.request().operation().answered() && r.rdOut >= max(1, uint32(r.ep.attr.MaxRDAtomic)) {
+	if w.kind == begunAnswered && r.rdOut >= max(1, uint32(r.ep.attr.MaxRDAtomic)) {
 		return false
 	}
 	cost := r.cost(w, psn)
@@ -166,7 +169,7 @@ func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool 
 // charged.
 func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 	mtu := uint32(r.ep.mtu)
-	if !w.request().operation().answered() {
+	if w.kind != begunAnswered {
 		return packetCost(min(w.length-psn.Distance(w.first)*mtu, mtu))
 	}
 	end := r.chunkEnd(w, psn)
@@ -176,42 +179,27 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 
 // begin gives the work request next its place among the messages.
 func (r *requester) begin(w *begunWR) {
-	r.alloc = r.last(w).Next()
+	r.alloc = w.last.Next()
 	r.began++
-	if w.request().operation().answered() {
+	n := uint32(1)
+	if w.kind == begunAnswered {
 		r.rdBegun++
+		n += w.last.Distance(w.first) / r.chunk // requests that it becomes
 	}
-	n := r.chunks(w)
 	r.ssn += n
 	r.credit.begin(w.request(), n)
-}
-
-// last returns the last PSN of a work request.
-func (r *requester) last(w *begunWR) ib.PSN {
-	if !r.ep.connected() {
-		return w.first
-	}
-	return w.first.Add(w.request().operation().packets(w.length, r.ep.mtu) - 1)
 }
 
 // chunkEnd returns the last PSN of the chunk of a READ that p is in. A READ
 // longer than a chunk is asked for in several requests, so that its responses
 // fit the receive buffer; each has its own PSNs, as several READs would.
 func (r *requester) chunkEnd(w *begunWR, p ib.PSN) ib.PSN {
-	last := r.last(w)
-	if last.Distance(w.first) < r.chunk {
-		return last
+	whole := w.last.Distance(w.first)
+	if whole < r.chunk {
+		return w.last
 	}
 	i := p.Distance(w.first) / r.chunk
-	return w.first.Add(min(last.Distance(w.first), (i+1)*r.chunk-1))
-}
-
-// chunks returns how many requests a work request becomes.
-func (r *requester) chunks(w *begunWR) uint32 {
-	if !w.request().operation().answered() {
-		return 1
-	}
-	return r.last(w).Distance(w.first)/r.chunk + 1
+	return w.first.Add(min(whole, (i+1)*r.chunk-1))
 }
 
 // sendRequest appends the packet at psn. It reports false when the batch has
@@ -219,9 +207,8 @@ func (r *requester) chunks(w *begunWR) uint32 {
 func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) bool {
 	var n uint32
 	status := ib.WCSuccess
-	answered := w.request().operation().answered()
-	switch {
-	case w.wild, answered && r.ep.attr.MaxRDAtomic == 0: // taken away after it was posted
+	switch answered := w.kind == begunAnswered; {
+	case w.kind == begunWild, answered && r.ep.attr.MaxRDAtomic == 0: // taken away after it was posted
 		status = ib.WCLocQPOpErr
 	case answered:
 		n = r.sendBare(b, w)
@@ -253,7 +240,7 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.psn.Diff(r.fresh) > 0 {
 		r.fresh = r.psn
 	}
-	last := r.psn == r.last(w).Next()
+	last := r.psn == w.last.Next()
 	if last {
 		r.next++
 	}
@@ -295,7 +282,7 @@ func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
 	switch {
 	case i == r.began: // never sent: a flush
 		r.began++
-	case w.request().operation().answered() && r.rdBegun > 0:
+	case w.kind == begunAnswered && r.rdBegun > 0:
 		r.rdBegun--
 	}
 	if int32(r.next-i) <= 0 {
@@ -333,7 +320,8 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	end := rest == n
 	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
-	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(packetCost(n)))
+	cost := packetCost(n)
+	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost))
 	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: w.length}
 	p.Imm, p.InvRKey = e.Imm, ib.RKey(e.Imm)
 	seg, payload, id := ep.append(b, &ep.path, n)
@@ -344,7 +332,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		b.Unappend()
 		return 0, ib.WCLocProtErr
 	}
-	r.share.charge(r.cost(w, r.psn))
+	r.share.charge(cost)
 	ep.finish(seg, id)
 	r.sinceAck++
 	if p.BTH.AckReq {

@@ -134,7 +134,7 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 
 // seek sets next to the work request that psn is in.
 func (r *requester) seek() {
-	for r.next != r.began && r.psn.Diff(r.last(r.queue.at(r.next))) > 0 {
+	for r.next != r.began && r.psn.Diff(r.queue.at(r.next).last) > 0 {
 		r.next++
 	}
 }

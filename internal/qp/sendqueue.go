@@ -26,13 +26,22 @@ type sendQueue struct {
 // From then on it looks at nothing in the entry that it would have to check
 // again.
 type begunWR struct {
-	first  ib.PSN // its PSNs begin here; how many they are follows from the length
-	length uint32 // bytes of payload; of a READ, bytes asked for
-	opcode ib.WROpcode
-	flags  ib.SendFlags
-	numSGE uint8
-	wild   bool // the entry makes no sense: it is not sent and completes in error
+	first, last ib.PSN // the PSNs that it takes
+	length      uint32 // bytes of payload; of a READ, bytes asked for
+	opcode      ib.WROpcode
+	flags       ib.SendFlags
+	numSGE      uint8
+	kind        begunKind
 }
+
+// begunKind says what completes a work request.
+type begunKind uint8
+
+const (
+	begunAcked    begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
+	begunAnswered                  // data of its own: a READ or an atomic
+	begunWild                      // an error: the entry makes no sense, and is not sent
+)
 
 // request returns what the work request is.
 func (w *begunWR) request() *request { return &requests[w.opcode] }
@@ -69,27 +78,32 @@ func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 }
 
 // note checks the entry of index i and returns what the requester needs to
-// know of it. Whoever wrote it, nothing in it can lead the requester astray:
-// opcode, flags, lengths and the number of elements are as posting lets them
-// be, or the work request is wild.
+// know of it, but its PSNs. Whoever wrote it, nothing in it can lead the
+// requester astray: opcode, flags, lengths and the number of elements are as
+// posting lets them be, or the work request is wild.
 func (s *sendQueue) note(t ib.QPType, i uint32) *begunWR {
 	e, w := s.At(i), s.at(i)
 	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
 	req := requestOf(w.opcode)
-	switch {
-	case req == nil || !req.types.has(t), uint32(w.numSGE) > s.maxSGE, w.length > MaxMessage:
-		w.wild = true
-	case req.operation().psns == psnOne && w.length != atomicSize:
-		w.wild = true
-	case w.flags&ib.SendInline != 0:
-		w.wild = w.length > s.maxInline || w.numSGE != 0 || req.operation().answered()
-	default:
-		w.wild = memory.TotalLength(s.SGEs(i, uint32(w.numSGE))) != uint64(w.length)
-	}
-	if w.wild {
-		*w = begunWR{opcode: ib.WRSend, wild: true}
+	if req == nil || !req.types.has(t) || uint32(w.numSGE) > s.maxSGE || w.length > MaxMessage || !s.sane(w, i) {
+		*w = begunWR{opcode: ib.WRSend, kind: begunWild}
+	} else if req.operation().answered() {
+		w.kind = begunAnswered
 	}
 	return w
+}
+
+// sane reports whether the entry of index i has as many bytes as w says.
+func (s *sendQueue) sane(w *begunWR, i uint32) bool {
+	op := w.request().operation()
+	switch {
+	case op.psns == psnOne && w.length != atomicSize:
+		return false
+	case w.flags&ib.SendInline != 0:
+		return w.length <= s.maxInline && w.numSGE == 0 && !op.answered()
+	default:
+		return memory.TotalLength(s.SGEs(i, uint32(w.numSGE))) == uint64(w.length)
+	}
 }
 
 // at returns what was noted of the work request at index i.
