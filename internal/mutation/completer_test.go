@@ -18,7 +18,7 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "read-completed-by-a-later-acknowledgement", in: "internal/qp.acknowledge",
-		old:    "if $w.request().operation().answered() { return false }",
+		old:    "if $w.kind == begunAnswered { $*stop }",
 		new:    "",
 		breaks: "E22", sim: "memory atomic", profile: "loss",
 	},
@@ -30,8 +30,8 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "acknowledgement-completes-one-request-only", in: "internal/qp.acknowledge",
-		old:    "$q.State() == ib.ERR",
-		new:    "$q.State() <= ib.ERR",
+		old:    "for ; begin != end && $alive; begin++ { $*complete }",
+		new:    "for ; begin != end && $alive; begin = end { $*complete }",
 		breaks: "E22",
 	},
 	{
