@@ -1,7 +1,5 @@
 package mad
 
-import "encoding/binary"
-
 // APRPrivateData is the size of the private data of an APR in bytes.
 const APRPrivateData = 148
 
@@ -27,8 +25,7 @@ type APR struct {
 // Decode sets every field from the data of m, whatever the header of m says.
 func (r *APR) Decode(m *MAD) {
 	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.LocalCommID, r.RemoteCommID = m.ids()
 	r.InfoLength = d[8]
 	r.Status = APRStatus(d[9])
 	r.Info = [InfoSize]byte(d[12:])
@@ -38,10 +35,7 @@ func (r *APR) Decode(m *MAD) {
 // Put writes the data of m and leaves its header alone; CMHeader(AttrAPR, tid)
 // is the one that fits.
 func (r *APR) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	d[8] = r.InfoLength
 	d[9] = byte(r.Status)
 	copy(d[12:84], r.Info[:])

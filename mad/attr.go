@@ -22,18 +22,11 @@ const (
 	AttrAPR     AttrID = 0x001a
 )
 
-var messageNames = [...]string{
-	"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR",
+var attrNames = map[AttrID]string{
+	AttrClassPortInfo: "ClassPortInfo",
+	AttrREQ:           "REQ", AttrMRA: "MRA", AttrREJ: "REJ", AttrREP: "REP", AttrRTU: "RTU", AttrDREQ: "DREQ", AttrDREP: "DREP",
+	AttrSIDRREQ: "SIDR_REQ", AttrSIDRREP: "SIDR_REP", AttrLAP: "LAP", AttrAPR: "APR",
 }
 
 // String returns the name of the attribute in ClassCM, such as "REQ".
-func (a AttrID) String() string {
-	switch {
-	case a == AttrClassPortInfo:
-		return "ClassPortInfo"
-	case a >= AttrREQ && a <= AttrAPR:
-		return messageNames[a-AttrREQ]
-	default:
-		return unnamed("AttrID", uint64(a))
-	}
-}
+func (a AttrID) String() string { return hexName(attrNames, a, "AttrID") }

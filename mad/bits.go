@@ -31,3 +31,20 @@ func word24(b []byte) (high uint32, low uint8) {
 func putWord24(b []byte, high uint32, low uint8) {
 	binary.BigEndian.PutUint32(b, high<<8|uint32(low))
 }
+
+// ids reads the two communication IDs that the data of all messages of a
+// connection but REQ begins with.
+func (m *MAD) ids() (local, remote uint32) {
+	d := m.Data()
+	return binary.BigEndian.Uint32(d[0:]), binary.BigEndian.Uint32(d[4:])
+}
+
+// putIDs clears the data of m, writes the communication IDs and returns the
+// data.
+func (m *MAD) putIDs(local, remote uint32) *[DataSize]byte {
+	d := m.Data()
+	clear(d[:])
+	binary.BigEndian.PutUint32(d[0:], local)
+	binary.BigEndian.PutUint32(d[4:], remote)
+	return d
+}

@@ -14,24 +14,15 @@ const (
 	ClassSMDirected Class = 0x81 // subnet management, directed route
 )
 
-// String returns the short name of the class, such as "CM".
-func (c Class) String() string {
-	switch c {
-	case ClassSM:
-		return "SM"
-	case ClassSA:
-		return "SA"
-	case ClassPerf:
-		return "PERF"
-	case ClassDeviceMgmt:
-		return "DEV_MGMT"
-	case ClassCM:
-		return "CM"
-	case ClassCongestion:
-		return "CONGESTION"
-	case ClassSMDirected:
-		return "SM_DIRECTED"
-	default:
-		return unnamed("Class", uint64(c))
-	}
+var classNames = map[Class]string{
+	ClassSM:         "SM",
+	ClassSA:         "SA",
+	ClassPerf:       "PERF",
+	ClassDeviceMgmt: "DEV_MGMT",
+	ClassCM:         "CM",
+	ClassCongestion: "CONGESTION",
+	ClassSMDirected: "SM_DIRECTED",
 }
+
+// String returns the short name of the class, such as "CM".
+func (c Class) String() string { return hexName(classNames, c, "Class") }

@@ -1,6 +1,7 @@
 package mad
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -49,38 +50,57 @@ func describeHeader(b *strings.Builder, h *Header) {
 		h.Class, h.BaseVersion, h.ClassVersion, h.Method, attr, hexText(uint64(h.AttrMod), 8), h.Status, hexText(h.TID, 16))
 }
 
+// decoded returns the message that is in the data of m.
+func decoded[T any, P interface {
+	*T
+	Decode(*MAD)
+}](m *MAD) *T {
+	r := new(T)
+	P(r).Decode(m)
+	return r
+}
+
 // describeMessage writes what summarize leaves out.
 func describeMessage(b *strings.Builder, m *MAD, attr AttrID) {
 	switch attr {
 	case AttrREQ:
-		describeREQ(b, m)
+		describeREQ(b, decoded[REQ](m))
 	case AttrMRA:
-		describeMRA(b, m)
+		describePrivate(b, decoded[MRA](m).PrivateData[:])
 	case AttrREJ:
-		describeREJ(b, m)
+		r := decoded[REJ](m)
+		describeInfo(b, &r.Info, r.InfoLength)
+		describePrivate(b, r.PrivateData[:])
 	case AttrREP:
-		describeREP(b, m)
+		describeREP(b, decoded[REP](m))
 	case AttrRTU:
-		describeRTU(b, m)
+		describePrivate(b, decoded[RTU](m).PrivateData[:])
 	case AttrDREQ:
-		describeDREQ(b, m)
+		describePrivate(b, decoded[DREQ](m).PrivateData[:])
 	case AttrDREP:
-		describeDREP(b, m)
+		describePrivate(b, decoded[DREP](m).PrivateData[:])
 	case AttrSIDRREQ:
-		describeSIDRREQ(b, m)
+		r := decoded[SIDRREQ](m)
+		describeService(b, r.ServiceID, r.PrivateData[:])
 	case AttrSIDRREP:
-		describeSIDRREP(b, m)
+		r := decoded[SIDRREP](m)
+		describeInfo(b, &r.Info, r.InfoLength)
+		describeVendor(b, r.VendorID)
+		describePrivate(b, r.PrivateData[:])
 	case AttrLAP:
-		describeLAP(b, m)
+		r := decoded[LAP](m)
+		fmt.Fprintf(b, " ack timeout %d", r.Alternate.LocalAckTimeout)
+		describePath(b, " alternate", &r.Alternate)
+		describePrivate(b, r.PrivateData[:])
 	case AttrAPR:
-		describeAPR(b, m)
+		r := decoded[APR](m)
+		describeInfo(b, &r.Info, r.InfoLength)
+		describePrivate(b, r.PrivateData[:])
 	}
 }
 
-func describeREQ(b *strings.Builder, m *MAD) {
-	var r REQ
-	r.Decode(m)
-	fmt.Fprintf(b, " %s pkey %s mtu %s", transportText(&r), hexText(uint64(r.PKey), 4), mtuText(r.PathMTU))
+func describeREQ(b *strings.Builder, r *REQ) {
+	fmt.Fprintf(b, " %s pkey %s mtu %s", transportText(r), hexText(uint64(r.PKey), 4), mtuText(r.PathMTU))
 	fmt.Fprintf(b, " resources %d depth %d retry %d rnr %d ack timeout %d", r.ResponderResources, r.InitiatorDepth,
 		r.RetryCount, r.RNRRetryCount, r.Primary.LocalAckTimeout)
 	h, ok := ipHeader(r.ServiceID, r.PrivateData[:])
@@ -94,9 +114,7 @@ func describeREQ(b *strings.Builder, m *MAD) {
 	describeService(b, r.ServiceID, r.PrivateData[:])
 }
 
-func describeREP(b *strings.Builder, m *MAD) {
-	var r REP
-	r.Decode(m)
+func describeREP(b *strings.Builder, r *REP) {
 	if r.LocalEECN != 0 {
 		fmt.Fprintf(b, " eecn %v", ib.QPN(r.LocalEECN))
 	}
@@ -106,66 +124,6 @@ func describeREP(b *strings.Builder, m *MAD) {
 		fmt.Fprintf(b, " failover %v", r.FailoverAccepted)
 	}
 	describeVendor(b, r.VendorID)
-	describePrivate(b, r.PrivateData[:])
-}
-
-func describeMRA(b *strings.Builder, m *MAD) {
-	var r MRA
-	r.Decode(m)
-	describePrivate(b, r.PrivateData[:])
-}
-
-func describeREJ(b *strings.Builder, m *MAD) {
-	var r REJ
-	r.Decode(m)
-	describeInfo(b, &r.Info, r.InfoLength)
-	describePrivate(b, r.PrivateData[:])
-}
-
-func describeRTU(b *strings.Builder, m *MAD) {
-	var r RTU
-	r.Decode(m)
-	describePrivate(b, r.PrivateData[:])
-}
-
-func describeDREQ(b *strings.Builder, m *MAD) {
-	var r DREQ
-	r.Decode(m)
-	describePrivate(b, r.PrivateData[:])
-}
-
-func describeDREP(b *strings.Builder, m *MAD) {
-	var r DREP
-	r.Decode(m)
-	describePrivate(b, r.PrivateData[:])
-}
-
-func describeSIDRREQ(b *strings.Builder, m *MAD) {
-	var r SIDRREQ
-	r.Decode(m)
-	describeService(b, r.ServiceID, r.PrivateData[:])
-}
-
-func describeSIDRREP(b *strings.Builder, m *MAD) {
-	var r SIDRREP
-	r.Decode(m)
-	describeInfo(b, &r.Info, r.InfoLength)
-	describeVendor(b, r.VendorID)
-	describePrivate(b, r.PrivateData[:])
-}
-
-func describeLAP(b *strings.Builder, m *MAD) {
-	var r LAP
-	r.Decode(m)
-	fmt.Fprintf(b, " ack timeout %d", r.Alternate.LocalAckTimeout)
-	describePath(b, " alternate", &r.Alternate)
-	describePrivate(b, r.PrivateData[:])
-}
-
-func describeAPR(b *strings.Builder, m *MAD) {
-	var r APR
-	r.Decode(m)
-	describeInfo(b, &r.Info, r.InfoLength)
 	describePrivate(b, r.PrivateData[:])
 }
 
@@ -234,10 +192,7 @@ func describeInfo(b *strings.Builder, info *[InfoSize]byte, length uint8) {
 // describePrivate shows how long private data is without the zeros at its
 // end: the field itself always has its full length.
 func describePrivate(b *strings.Builder, data []byte) {
-	for len(data) > 0 && data[len(data)-1] == 0 {
-		data = data[:len(data)-1]
-	}
-	if len(data) > 0 {
+	if data = bytes.TrimRight(data, "\x00"); len(data) > 0 {
 		fmt.Fprintf(b, " private %d bytes", len(data))
 	}
 }

@@ -1,7 +1,5 @@
 package mad
 
-import "encoding/binary"
-
 // DREPPrivateData is the size of the private data of a DREP in bytes.
 const DREPPrivateData = 224
 
@@ -18,19 +16,9 @@ type DREP struct {
 }
 
 // Decode sets every field from the data of m, whatever the header of m says.
-func (r *DREP) Decode(m *MAD) {
-	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
-	r.PrivateData = [DREPPrivateData]byte(d[8:])
-}
+// It has the layout of an RTU.
+func (r *DREP) Decode(m *MAD) { (*RTU)(r).Decode(m) }
 
 // Put writes the data of m and leaves its header alone;
 // CMHeader(AttrDREP, tid) is the one that fits.
-func (r *DREP) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
-	copy(d[8:], r.PrivateData[:])
-}
+func (r *DREP) Put(m *MAD) { (*RTU)(r).Put(m) }

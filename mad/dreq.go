@@ -1,8 +1,6 @@
 package mad
 
 import (
-	"encoding/binary"
-
 	"github.com/softhca/softhca/ib"
 )
 
@@ -27,8 +25,7 @@ type DREQ struct {
 // Decode sets every field from the data of m, whatever the header of m says.
 func (r *DREQ) Decode(m *MAD) {
 	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.LocalCommID, r.RemoteCommID = m.ids()
 	qpn, _ := word24(d[8:])
 	r.RemoteQPN = ib.QPN(qpn)
 	r.PrivateData = [DREQPrivateData]byte(d[12:])
@@ -37,10 +34,7 @@ func (r *DREQ) Decode(m *MAD) {
 // Put writes the data of m and leaves its header alone;
 // CMHeader(AttrDREQ, tid) is the one that fits.
 func (r *DREQ) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	putWord24(d[8:], uint32(r.RemoteQPN), 0)
 	copy(d[12:], r.PrivateData[:])
 }

@@ -1,8 +1,6 @@
 package mad
 
 import (
-	"encoding/binary"
-
 	"github.com/softhca/softhca/ib"
 )
 
@@ -33,8 +31,7 @@ type LAP struct {
 // Decode sets every field from the data of m, whatever the header of m says.
 func (r *LAP) Decode(m *MAD) {
 	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.LocalCommID, r.RemoteCommID = m.ids()
 	qpn, low := word24(d[12:])
 	r.RemoteQPN, r.RemoteResponseTimeout = ib.QPN(qpn), low>>3
 	r.Alternate.decodeLAP((*[pathLen]byte)(d[20:]))
@@ -44,10 +41,7 @@ func (r *LAP) Decode(m *MAD) {
 // Put writes the data of m and leaves its header alone; CMHeader(AttrLAP, tid)
 // is the one that fits.
 func (r *LAP) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	putWord24(d[12:], uint32(r.RemoteQPN), r.RemoteResponseTimeout<<3)
 	r.Alternate.putLAP((*[pathLen]byte)(d[20:]))
 	copy(d[64:], r.PrivateData[:])

@@ -38,26 +38,16 @@ func (m Method) Response() Method {
 	}
 }
 
-// String returns the name of the method, such as "GetResp".
-func (m Method) String() string {
-	switch m {
-	case MethodGet:
-		return "Get"
-	case MethodSet:
-		return "Set"
-	case MethodSend:
-		return "Send"
-	case MethodTrap:
-		return "Trap"
-	case MethodReport:
-		return "Report"
-	case MethodTrapRepress:
-		return "TrapRepress"
-	case MethodGetResp:
-		return "GetResp"
-	case MethodReportResp:
-		return "ReportResp"
-	default:
-		return unnamed("Method", uint64(m))
-	}
+var methodNames = map[Method]string{
+	MethodGet:         "Get",
+	MethodSet:         "Set",
+	MethodSend:        "Send",
+	MethodTrap:        "Trap",
+	MethodReport:      "Report",
+	MethodTrapRepress: "TrapRepress",
+	MethodGetResp:     "GetResp",
+	MethodReportResp:  "ReportResp",
 }
+
+// String returns the name of the method, such as "GetResp".
+func (m Method) String() string { return hexName(methodNames, m, "Method") }

@@ -1,7 +1,5 @@
 package mad
 
-import "encoding/binary"
-
 // MRAPrivateData is the size of the private data of an MRA in bytes.
 const MRAPrivateData = 222
 
@@ -25,8 +23,7 @@ type MRA struct {
 // Decode sets every field from the data of m, whatever the header of m says.
 func (r *MRA) Decode(m *MAD) {
 	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.LocalCommID, r.RemoteCommID = m.ids()
 	r.Message = Which(d[8] >> 6)
 	r.ServiceTimeout = d[9] >> 3
 	r.PrivateData = [MRAPrivateData]byte(d[10:])
@@ -35,10 +32,7 @@ func (r *MRA) Decode(m *MAD) {
 // Put writes the data of m and leaves its header alone; CMHeader(AttrMRA, tid)
 // is the one that fits.
 func (r *MRA) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	d[8] = byte(r.Message) << 6
 	d[9] = r.ServiceTimeout << 3
 	copy(d[10:], r.PrivateData[:])

@@ -11,8 +11,11 @@ func name(names []string, v int, kind string) string {
 	return kind + "(" + strconv.Itoa(v) + ")"
 }
 
-// unnamed returns the text of a value without a name, for enumerations whose
-// numbers are written in hexadecimal.
-func unnamed(kind string, v uint64) string {
-	return kind + "(0x" + strconv.FormatUint(v, 16) + ")"
+// hexName is name for enumerations with gaps, whose numbers are written in
+// hexadecimal.
+func hexName[V ~uint8 | ~uint16](names map[V]string, v V, kind string) string {
+	if s, ok := names[v]; ok {
+		return s
+	}
+	return kind + "(0x" + strconv.FormatUint(uint64(v), 16) + ")"
 }

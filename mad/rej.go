@@ -35,8 +35,7 @@ type REJ struct {
 // Decode sets every field from the data of m, whatever the header of m says.
 func (r *REJ) Decode(m *MAD) {
 	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.LocalCommID, r.RemoteCommID = m.ids()
 	r.Message = Which(d[8] >> 6)
 	r.InfoLength = d[9] >> 1
 	r.Reason = RejReason(binary.BigEndian.Uint16(d[10:]))
@@ -47,10 +46,7 @@ func (r *REJ) Decode(m *MAD) {
 // Put writes the data of m and leaves its header alone; CMHeader(AttrREJ, tid)
 // is the one that fits.
 func (r *REJ) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	d[8] = byte(r.Message) << 6
 	d[9] = r.InfoLength << 1
 	binary.BigEndian.PutUint16(d[10:], uint16(r.Reason))

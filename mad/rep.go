@@ -47,8 +47,7 @@ type REP struct {
 // Decode sets every field from the data of m, whatever the header of m says.
 func (r *REP) Decode(m *MAD) {
 	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.LocalCommID, r.RemoteCommID = m.ids()
 	r.LocalQKey = ib.QKey(binary.BigEndian.Uint32(d[8:]))
 	qpn, vendorHigh := word24(d[12:])
 	eecn, vendorMid := word24(d[16:])
@@ -69,10 +68,7 @@ func (r *REP) Decode(m *MAD) {
 // Put writes the data of m and leaves its header alone; CMHeader(AttrREP, tid)
 // is the one that fits.
 func (r *REP) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	binary.BigEndian.PutUint32(d[8:], uint32(r.LocalQKey))
 	putWord24(d[12:], uint32(r.LocalQPN), uint8(r.VendorID>>16))
 	putWord24(d[16:], r.LocalEECN, uint8(r.VendorID>>8))

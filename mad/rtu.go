@@ -1,7 +1,5 @@
 package mad
 
-import "encoding/binary"
-
 // RTUPrivateData is the size of the private data of an RTU in bytes.
 const RTUPrivateData = 224
 
@@ -21,17 +19,13 @@ type RTU struct {
 // Decode sets every field from the data of m, whatever the header of m says.
 func (r *RTU) Decode(m *MAD) {
 	d := m.Data()
-	r.LocalCommID = binary.BigEndian.Uint32(d[0:])
-	r.RemoteCommID = binary.BigEndian.Uint32(d[4:])
+	r.LocalCommID, r.RemoteCommID = m.ids()
 	r.PrivateData = [RTUPrivateData]byte(d[8:])
 }
 
 // Put writes the data of m and leaves its header alone; CMHeader(AttrRTU, tid)
 // is the one that fits.
 func (r *RTU) Put(m *MAD) {
-	d := m.Data()
-	clear(d[:])
-	binary.BigEndian.PutUint32(d[0:], r.LocalCommID)
-	binary.BigEndian.PutUint32(d[4:], r.RemoteCommID)
+	d := m.putIDs(r.LocalCommID, r.RemoteCommID)
 	copy(d[8:], r.PrivateData[:])
 }

@@ -14,21 +14,15 @@ const (
 	PSIB    PortSpace = 0x013f
 )
 
-// String returns the short name of the port space, such as "tcp".
-func (p PortSpace) String() string {
-	switch p {
-	case PSIPoIB:
-		return "ipoib"
-	case PSTCP:
-		return "tcp"
-	case PSUDP:
-		return "udp"
-	case PSIB:
-		return "ib"
-	default:
-		return unnamed("ps", uint64(p))
-	}
+var portSpaceNames = map[PortSpace]string{
+	PSIPoIB: "ipoib",
+	PSTCP:   "tcp",
+	PSUDP:   "udp",
+	PSIB:    "ib",
 }
+
+// String returns the short name of the port space, such as "tcp".
+func (p PortSpace) String() string { return hexName(portSpaceNames, p, "ps") }
 
 // ServiceID names what a REQ or a SIDR_REQ wants to talk to.
 type ServiceID uint64

@@ -36,7 +36,7 @@ func (s Status) String() string {
 		parts = append(parts, "redirect")
 	}
 	rest := s &^ (StatusBusy | StatusRedirect)
-	if name := statusCodeName(s & statusCode); name != "" {
+	if name, ok := statusCodes[s&statusCode]; ok {
 		parts, rest = append(parts, name), rest&^statusCode
 	}
 	if rest != 0 {
@@ -45,19 +45,8 @@ func (s Status) String() string {
 	return strings.Join(parts, "|")
 }
 
-// statusCodeName returns the name of the code in bits 4 to 2, "" if it has
-// none.
-func statusCodeName(code Status) string {
-	switch code {
-	case StatusBadVersion:
-		return "bad version"
-	case StatusUnsupportedMethod:
-		return "unsupported method"
-	case StatusUnsupportedAttribute:
-		return "unsupported attribute"
-	case StatusInvalidAttribute:
-		return "invalid attribute"
-	default:
-		return ""
-	}
+// statusCodes are the names of the codes in bits 4 to 2.
+var statusCodes = map[Status]string{
+	StatusBadVersion: "bad version", StatusUnsupportedMethod: "unsupported method",
+	StatusUnsupportedAttribute: "unsupported attribute", StatusInvalidAttribute: "invalid attribute",
 }

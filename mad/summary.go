@@ -32,21 +32,17 @@ func summarize(b *strings.Builder, m *MAD, attr AttrID) {
 	b.WriteString(attr.String())
 	switch attr {
 	case AttrREQ:
-		var r REQ
-		r.Decode(m)
+		r := decoded[REQ](m)
 		fmt.Fprintf(b, " comm %s service %v qp %v psn %v", hexText(uint64(r.LocalCommID), 8), r.ServiceID, r.LocalQPN, r.StartingPSN)
 	case AttrSIDRREQ:
-		var r SIDRREQ
-		r.Decode(m)
+		r := decoded[SIDRREQ](m)
 		fmt.Fprintf(b, " request %s service %v pkey %s", hexText(uint64(r.RequestID), 8), r.ServiceID, hexText(uint64(r.PKey), 4))
 	case AttrSIDRREP:
-		var r SIDRREP
-		r.Decode(m)
+		r := decoded[SIDRREP](m)
 		fmt.Fprintf(b, " request %s service %v status %d (%v) qp %v qkey %s", hexText(uint64(r.RequestID), 8), r.ServiceID,
 			uint8(r.Status), r.Status, r.QPN, hexText(uint64(r.QKey), 8))
 	default:
-		var r RTU // begins as all the others do
-		r.Decode(m)
+		r := decoded[RTU](m) // begins as all the others do
 		fmt.Fprintf(b, " comm %s remote %s", hexText(uint64(r.LocalCommID), 8), hexText(uint64(r.RemoteCommID), 8))
 		summarizeConnected(b, m, attr)
 	}
@@ -56,28 +52,22 @@ func summarize(b *strings.Builder, m *MAD, attr AttrID) {
 func summarizeConnected(b *strings.Builder, m *MAD, attr AttrID) {
 	switch attr {
 	case AttrMRA:
-		var r MRA
-		r.Decode(m)
+		r := decoded[MRA](m)
 		fmt.Fprintf(b, " message %v service timeout %d", r.Message, r.ServiceTimeout)
 	case AttrREJ:
-		var r REJ
-		r.Decode(m)
+		r := decoded[REJ](m)
 		fmt.Fprintf(b, " message %v reason %d (%v)", r.Message, uint16(r.Reason), r.Reason)
 	case AttrREP:
-		var r REP
-		r.Decode(m)
+		r := decoded[REP](m)
 		fmt.Fprintf(b, " qp %v psn %v", r.LocalQPN, r.StartingPSN)
 	case AttrDREQ:
-		var r DREQ
-		r.Decode(m)
+		r := decoded[DREQ](m)
 		fmt.Fprintf(b, " remote qp %v", r.RemoteQPN)
 	case AttrLAP:
-		var r LAP
-		r.Decode(m)
+		r := decoded[LAP](m)
 		fmt.Fprintf(b, " remote qp %v", r.RemoteQPN)
 	case AttrAPR:
-		var r APR
-		r.Decode(m)
+		r := decoded[APR](m)
 		fmt.Fprintf(b, " status %d (%v)", uint8(r.Status), r.Status)
 	}
 }

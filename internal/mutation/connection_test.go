@@ -19,7 +19,7 @@ var connectionMutants = []mutant{
 	{
 		name: "private-data-of-rtu-left-out", in: "mad.RTU.Put",
 		old:    "copy(d[8:], $r.PrivateData[:])",
-		new:    "",
+		new:    "clear(d[8:])",
 		breaks: "C2", sim: "stranger", profile: "connect",
 	},
 	{
