@@ -32,3 +32,11 @@ func (d *Datagram) Segment(off int) (seg []byte, next int) {
 	}
 	return d.Bytes[off:next], next
 }
+
+// Segments returns how many segments d is made of.
+func (d *Datagram) Segments() int {
+	if d.Stride == 0 {
+		return 1
+	}
+	return (len(d.Bytes) + d.Stride - 1) / d.Stride
+}

@@ -72,6 +72,7 @@ var table = []Row{
 	{"internal/fabric/ident", 2, Engine, false},
 	{"internal/fabric/iface", 2, IO, false},
 	{"internal/fabric/poll", 2, IO, false},
+	{"internal/fabric/waiter", 2, Waiter, false},
 	{"internal/fabric/udp", 2, IO, false},
 	{"internal/fabric/raw", 2, IO, false},
 	{"internal/fabric/capture", 2, IO, false},
@@ -115,6 +116,7 @@ var footing = []string{
 	"internal/fabric/ident",
 	"internal/fabric/iface",
 	"internal/fabric/poll",
+	"internal/fabric/waiter",
 	"internal/packet",
 	"internal/trace",
 }

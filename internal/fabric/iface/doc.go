@@ -1,7 +1,7 @@
 // Package iface finds the network interface behind an address, for ports that
-// are opened by address.
+// are opened by address, and sets what their sockets have in common.
 //
-// Reading order: iface.go.
+// Reading order: iface.go, socket_linux.go.
 //
 // The package never changes an interface.
 package iface

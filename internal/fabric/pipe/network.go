@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -39,15 +40,9 @@ type Network struct {
 
 // NewNetwork returns a network without ports.
 func NewNetwork(o Options) *Network {
-	if o.QueueBytes <= 0 {
-		o.QueueBytes = defaultQueue
-	}
-	if o.MTU <= 0 {
-		o.MTU = defaultMTU
-	}
-	if o.MaxSegments <= 0 {
-		o.MaxSegments = defaultSegments
-	}
+	o.QueueBytes = cmp.Or(max(o.QueueBytes, 0), defaultQueue)
+	o.MTU = cmp.Or(max(o.MTU, 0), defaultMTU)
+	o.MaxSegments = cmp.Or(max(o.MaxSegments, 0), defaultSegments)
 	return &Network{opts: o, ports: make(map[netip.Addr]*Port), groups: make(map[netip.Addr][]*Port)}
 }
 

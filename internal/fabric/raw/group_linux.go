@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
 // capture is the packet socket of one interface.
@@ -95,7 +96,7 @@ func (p *Port) enter(group netip.Addr) error {
 	}
 	for i := range p.captures {
 		if c := &p.captures[i]; c.in(group) && err == nil {
-			err = subscribe(fd, group, c.index)
+			err = iface.Subscribe(fd, group, c.index)
 		}
 	}
 	if err != nil {
@@ -108,17 +109,6 @@ func (p *Port) enter(group netip.Addr) error {
 		return errors.Join(err, p.refilter(), unix.Close(fd))
 	}
 	return nil
-}
-
-// subscribe makes the host a member of a group on an interface while fd is
-// open.
-func subscribe(fd int, group netip.Addr, ifindex int) error {
-	if group.Is4() {
-		return unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
-			&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)})
-	}
-	return unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
-		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)})
 }
 
 // refilter makes the packet sockets hear the groups that the port is in. The

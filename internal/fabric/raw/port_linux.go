@@ -17,6 +17,7 @@ import (
 // Port is an attachment through packet and raw sockets. It implements
 // fabric.Port.
 type Port struct {
+	fabric.Counts
 	caps     fabric.Caps
 	poll     *poll.Poller
 	captures []capture
@@ -25,11 +26,6 @@ type Port struct {
 	send     *sender
 
 	blocked atomic.Int32 // the socket, in the order of the poller, that had no room last
-
-	sentPackets, sentBytes           atomic.Uint64
-	receivedPackets, receivedBytes   atomic.Uint64
-	sendErrors, truncated, overflows atomic.Uint64
-	badChecksums                     atomic.Uint64
 }
 
 var _ fabric.Port = (*Port)(nil)
@@ -145,16 +141,7 @@ func (p *Port) Wake() { p.poll.Wake() }
 // Stats implements fabric.Port.
 func (p *Port) Stats() fabric.Stats {
 	p.countOverflows()
-	return fabric.Stats{
-		SentPackets:     p.sentPackets.Load(),
-		SentBytes:       p.sentBytes.Load(),
-		ReceivedPackets: p.receivedPackets.Load(),
-		ReceivedBytes:   p.receivedBytes.Load(),
-		SendErrors:      p.sendErrors.Load(),
-		Truncated:       p.truncated.Load(),
-		Overflows:       p.overflows.Load(),
-		BadChecksums:    p.badChecksums.Load(),
-	}
+	return p.Counts.Stats()
 }
 
 // countOverflows adds what the kernel dropped since it was last asked: asking
@@ -166,7 +153,7 @@ func (p *Port) countOverflows() {
 	defer p.poll.Leave()
 	for i := range p.captures {
 		if st, err := unix.GetsockoptTpacketStats(p.captures[i].fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
-			p.overflows.Add(uint64(st.Drops))
+			p.Overflows.Add(uint64(st.Drops))
 		}
 	}
 }

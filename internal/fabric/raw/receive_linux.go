@@ -93,7 +93,7 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 		}
 		for i := used; i < used+count; i++ {
 			if p.datagram(i, &ds[n]) {
-				p.count(&ds[n])
+				p.Received(ds[n].Segments(), len(ds[n].Bytes))
 				n++
 			}
 			r.reset(i)
@@ -120,7 +120,7 @@ func (p *Port) receive(fd, first, n int) (int, error) {
 			return 0, nil
 		case unix.EINTR:
 		case unix.EINVAL: // a packet that the virtual header cannot describe; it is gone
-			p.truncated.Add(1)
+			p.Truncated.Add(1)
 		default:
 			return 0, fmt.Errorf("raw: receive: %w", e)
 		}
@@ -131,7 +131,7 @@ func (p *Port) receive(fd, first, n int) (int, error) {
 func (p *Port) datagram(i int, d *fabric.Datagram) bool {
 	m := &p.recv.msgs[i]
 	if m.hdr.Flags&unix.MSG_TRUNC != 0 || m.len < vnetLen {
-		p.truncated.Add(1)
+		p.Truncated.Add(1)
 		return false
 	}
 	b := p.recv.buf(i)[:m.len]
@@ -145,7 +145,7 @@ func (p *Port) datagram(i int, d *fabric.Datagram) bool {
 		return false
 	}
 	if b[flagsAt]&csumKnown == 0 && b[gsoTypeAt] == gsoNone && !h.ChecksumOK(ip[:h.Len()+len(payload)]) {
-		p.badChecksums.Add(1)
+		p.BadChecksums.Add(1)
 		return false
 	}
 	*d = fabric.Datagram{
@@ -181,14 +181,4 @@ func auxiliary(ctrl []uint64, n int) (off int, ok bool) {
 	aux := (*unix.TpacketAuxdata)(unsafe.Pointer(&b[unix.CmsgLen(0)]))
 	vlan := aux.Status&unix.TP_STATUS_VLAN_VALID != 0 && aux.Vlan_tci&0xFFF != 0
 	return int(aux.Net), !vlan
-}
-
-// count records a datagram as received.
-func (p *Port) count(d *fabric.Datagram) {
-	n := 1
-	if d.Stride > 0 {
-		n = (len(d.Bytes) + d.Stride - 1) / d.Stride
-	}
-	p.receivedPackets.Add(uint64(n))
-	p.receivedBytes.Add(uint64(len(d.Bytes)))
 }

@@ -75,7 +75,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 // many runs are done with. A run that is done in part is cut to the rest.
 func (p *Port) sendSome(runs []fabric.Run) (int, error) {
 	if !p.valid(&runs[0]) {
-		p.sendErrors.Add(uint64(runs[0].Count))
+		p.SendErrors.Add(uint64(runs[0].Count))
 		return 1, nil
 	}
 	n := p.fill(runs)
@@ -90,8 +90,7 @@ func (p *Port) sendSome(runs []fabric.Run) (int, error) {
 		ident.Move(c.run, c.index, c.id, uint16(c.index))
 	}
 	for _, c := range p.send.pieces[:sent] {
-		p.sentPackets.Add(1)
-		p.sentBytes.Add(uint64(len(c.run.Segment(c.index))))
+		p.Sent(1, len(c.run.Segment(c.index)))
 	}
 	switch e {
 	case 0:
@@ -102,7 +101,7 @@ func (p *Port) sendSome(runs []fabric.Run) (int, error) {
 		p.blocked.Store(int32(out.index))
 		return 0, fabric.ErrBlocked
 	default: // the kernel refuses the first segment
-		p.sendErrors.Add(1)
+		p.SendErrors.Add(1)
 		return finish(runs, 1), nil
 	}
 }

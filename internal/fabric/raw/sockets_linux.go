@@ -55,7 +55,7 @@ func (s *sockets) capture(nif *net.Interface, c *Config) (int, error) {
 			return fmt.Errorf("raw: PACKET_AUXDATA: %w", err)
 		}
 		ignoreOutgoing(fd, true)
-		buffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, c.RecvBuffer)
+		iface.RecvBuffer(fd, c.RecvBuffer)
 		var all [2]byte
 		binary.BigEndian.PutUint16(all[:], unix.ETH_P_ALL)
 		to := &unix.SockaddrLinklayer{Protocol: binary.NativeEndian.Uint16(all[:]), Ifindex: nif.Index}
@@ -73,7 +73,7 @@ func (s *sockets) sender(family int, c *Config) (int, error) {
 		if err := attach(fd, deaf()); err != nil {
 			return fmt.Errorf("raw: attach filter: %w", err)
 		}
-		buffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, c.SendBuffer)
+		iface.SendBuffer(fd, c.SendBuffer)
 		return nil
 	})
 }
@@ -108,14 +108,6 @@ func (s *sockets) reserve(a netip.Addr, scope uint32) error {
 		return nil
 	})
 	return err
-}
-
-// buffer asks for a socket buffer: beyond the limit of the system if that is
-// allowed, else up to it.
-func buffer(fd, force, plain, n int) {
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, n) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, n)
-	}
 }
 
 // owners returns the interfaces that own addrs, each once, and loopback, where

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -62,11 +63,7 @@ func (c Config) normal() (Config, error) {
 		return c, fmt.Errorf("udp: %w", err)
 	}
 	c.Addrs = addrs
-	if c.RecvBuffer <= 0 {
-		c.RecvBuffer = defaultBuffer
-	}
-	if c.SendBuffer <= 0 {
-		c.SendBuffer = defaultBuffer
-	}
+	c.RecvBuffer = cmp.Or(max(c.RecvBuffer, 0), defaultBuffer)
+	c.SendBuffer = cmp.Or(max(c.SendBuffer, 0), defaultBuffer)
 	return c, nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
 // membership is what a port has for the multicast groups that it is in. A
@@ -150,12 +151,7 @@ func (s *socket) enter(c *Config) error {
 	if err := unix.Bind(s.fd, s.sockaddr()); err != nil {
 		return fmt.Errorf("bind: %w", err)
 	}
-	if s.addr.Is4() {
-		return unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
-			&unix.IPMreqn{Multiaddr: s.addr.As4(), Ifindex: int32(s.ifindex)})
-	}
-	return unix.SetsockoptIPv6Mreq(s.fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
-		&unix.IPv6Mreq{Multiaddr: s.addr.As16(), Interface: uint32(s.ifindex)})
+	return iface.Subscribe(s.fd, s.addr, s.ifindex)
 }
 
 // closeAll closes sockets, which ends their memberships.

@@ -18,6 +18,7 @@ import (
 
 // Port is an attachment through UDP sockets. It implements fabric.Port.
 type Port struct {
+	fabric.Counts
 	cfg    Config
 	caps   fabric.Caps
 	socks  []*socket // of the addresses
@@ -27,10 +28,6 @@ type Port struct {
 	recv   *receiver
 
 	blocked atomic.Int32 // the socket that had no room last, or poll.NoSocket
-
-	sentPackets, sentBytes           atomic.Uint64
-	receivedPackets, receivedBytes   atomic.Uint64
-	sendErrors, truncated, overflows atomic.Uint64
 }
 
 var _ fabric.Port = (*Port)(nil)
@@ -126,19 +123,6 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 
 // Wake implements fabric.Port.
 func (p *Port) Wake() { p.poll.Wake() }
-
-// Stats implements fabric.Port.
-func (p *Port) Stats() fabric.Stats {
-	return fabric.Stats{
-		SentPackets:     p.sentPackets.Load(),
-		SentBytes:       p.sentBytes.Load(),
-		ReceivedPackets: p.receivedPackets.Load(),
-		ReceivedBytes:   p.receivedBytes.Load(),
-		SendErrors:      p.sendErrors.Load(),
-		Truncated:       p.truncated.Load(),
-		Overflows:       p.overflows.Load(),
-	}
-}
 
 // Close implements fabric.Port. It returns when every other call has.
 func (p *Port) Close() error {

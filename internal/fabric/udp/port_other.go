@@ -18,6 +18,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ident"
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/fabric/waiter"
 )
 
 // Port is an attachment through UDP sockets. It implements fabric.Port on
@@ -27,6 +28,8 @@ import (
 // 0, which holds where the system sends that with DF. Where it does not, peers
 // that check the whole ICRC drop what arrives over IPv4: use IPv6.
 type Port struct {
+	fabric.Counts
+	*waiter.Waiter
 	caps    fabric.Caps
 	conns   []*net.UDPConn
 	zones   []string   // of link-local addresses, by connection
@@ -34,16 +37,7 @@ type Port struct {
 	full    chan *slot // received, not yet handed out
 	lent    []*slot    // handed out by the last Receive
 	readers sync.WaitGroup
-	timer   *time.Timer   // used by Wait only
-	arrived chan struct{} // holds a token after an arrival
-	woken   chan struct{} // holds a token after Wake
-	closing chan struct{} // closed by Close
-	closed  atomic.Bool
 	blocked atomic.Bool
-
-	sentPackets, sentBytes         atomic.Uint64
-	receivedPackets, receivedBytes atomic.Uint64
-	sendErrors, truncated          atomic.Uint64
 }
 
 var _ fabric.Port = (*Port)(nil)
@@ -76,13 +70,10 @@ func Open(c Config) (*Port, error) {
 		return nil, fmt.Errorf("udp: %s has no UDP sockets; use a port inside the process: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
 	p := &Port{
-		free:    make(chan *slot, slotCount),
-		full:    make(chan *slot, slotCount),
-		lent:    make([]*slot, 0, slotCount),
-		timer:   time.NewTimer(time.Hour),
-		arrived: make(chan struct{}, 1),
-		woken:   make(chan struct{}, 1),
-		closing: make(chan struct{}),
+		Waiter: waiter.New(),
+		free:   make(chan *slot, slotCount),
+		full:   make(chan *slot, slotCount),
+		lent:   make([]*slot, 0, slotCount),
 		caps: fabric.Caps{
 			Name:        "udp",
 			Addrs:       c.Addrs,
@@ -93,7 +84,6 @@ func Open(c Config) (*Port, error) {
 			Verify:      fabric.VerifyFull,
 		},
 	}
-	p.timer.Stop()
 	for range slotCount {
 		p.free <- new(slot)
 	}
@@ -145,7 +135,7 @@ func (p *Port) read(conn *net.UDPConn, local netip.Addr) {
 		var s *slot
 		select {
 		case s = <-p.free:
-		case <-p.closing:
+		case <-p.Closing():
 			return
 		}
 		n, src, err := conn.ReadFromUDPAddrPort(s.buf[:])
@@ -155,13 +145,13 @@ func (p *Port) read(conn *net.UDPConn, local netip.Addr) {
 				return
 			}
 			if err == nil || errors.Is(err, syscall.EMSGSIZE) {
-				p.truncated.Add(1)
+				p.Truncated.Add(1)
 			}
 			continue // other errors are left over from ICMP messages: UDP loses packets
 		}
 		s.n, s.src, s.dst = n, src, local
 		p.full <- s
-		offer(p.arrived)
+		p.Arrived()
 	}
 }
 
@@ -170,7 +160,7 @@ func (p *Port) Caps() fabric.Caps { return p.caps }
 
 // Send implements fabric.Port. See Port for when it blocks.
 func (p *Port) Send(b *fabric.Batch) error {
-	if p.closed.Load() {
+	if p.Closed() {
 		return fabric.ErrClosed
 	}
 	for runs := b.Pending(); len(runs) > 0; runs = b.Pending() {
@@ -188,7 +178,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 func (p *Port) sendRun(r *fabric.Run) error {
 	conn, dst := p.way(&r.Path)
 	if conn == nil {
-		p.sendErrors.Add(uint64(r.Count))
+		p.SendErrors.Add(uint64(r.Count))
 		return nil
 	}
 	for i := range r.Count {
@@ -197,8 +187,7 @@ func (p *Port) sendRun(r *fabric.Run) error {
 		_, err := conn.WriteToUDPAddrPort(seg, dst)
 		switch {
 		case err == nil:
-			p.sentPackets.Add(1)
-			p.sentBytes.Add(uint64(len(seg)))
+			p.Sent(1, len(seg))
 		case errors.Is(err, net.ErrClosed):
 			return fabric.ErrClosed
 		case errors.Is(err, syscall.ENOBUFS):
@@ -207,7 +196,7 @@ func (p *Port) sendRun(r *fabric.Run) error {
 			p.blocked.Store(true)
 			return fabric.ErrBlocked
 		default:
-			p.sendErrors.Add(1)
+			p.SendErrors.Add(1)
 		}
 	}
 	return nil
@@ -231,7 +220,7 @@ func (p *Port) way(path *fabric.Path) (*net.UDPConn, netip.AddrPort) {
 
 // Receive implements fabric.Port.
 func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
-	if p.closed.Load() {
+	if p.Closed() {
 		return 0, fabric.ErrClosed
 	}
 	for _, s := range p.lent {
@@ -252,13 +241,11 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 			p.lent = append(p.lent, s)
 			size += s.n
 		default:
-			p.receivedPackets.Add(uint64(n))
-			p.receivedBytes.Add(uint64(size))
+			p.Received(n, size)
 			return n, nil
 		}
 	}
-	p.receivedPackets.Add(uint64(len(ds)))
-	p.receivedBytes.Add(uint64(size))
+	p.Received(len(ds), size)
 	return len(ds), nil
 }
 
@@ -274,9 +261,6 @@ func (p *Port) Leave(group netip.Addr) error {
 
 // Wait implements fabric.Port.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
-	if timeout == 0 {
-		runtime.Gosched()
-	}
 	if write {
 		pause := time.Duration(0)
 		if p.blocked.Load() {
@@ -286,64 +270,14 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 			timeout = pause
 		}
 	}
-	var expired <-chan time.Time
-	if timeout >= 0 {
-		p.timer.Reset(timeout)
-		defer p.timer.Stop()
-		expired = p.timer.C
-	}
-	arrived := p.arrived
-	if !read {
-		arrived = nil
-	}
-	for {
-		if p.closed.Load() {
-			return fabric.ErrClosed
-		}
-		if read && len(p.full) > 0 {
-			return nil
-		}
-		select {
-		case <-arrived: // perhaps of something received since: look again
-		case <-p.woken:
-			return nil
-		case <-expired:
-			return nil
-		case <-p.closing:
-			return fabric.ErrClosed
-		}
-	}
-}
-
-// Wake implements fabric.Port.
-func (p *Port) Wake() { offer(p.woken) }
-
-// offer leaves a token in c unless one is there already.
-func offer(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// Stats implements fabric.Port.
-func (p *Port) Stats() fabric.Stats {
-	return fabric.Stats{
-		SentPackets:     p.sentPackets.Load(),
-		SentBytes:       p.sentBytes.Load(),
-		ReceivedPackets: p.receivedPackets.Load(),
-		ReceivedBytes:   p.receivedBytes.Load(),
-		SendErrors:      p.sendErrors.Load(),
-		Truncated:       p.truncated.Load(),
-	}
+	return p.Waiter.Wait(timeout, read, func() bool { return read && len(p.full) > 0 })
 }
 
 // Close implements fabric.Port. A second Close returns fabric.ErrClosed.
 func (p *Port) Close() error {
-	if p.closed.Swap(true) {
+	if !p.Shut() {
 		return fabric.ErrClosed
 	}
-	close(p.closing)
 	var err error
 	for _, conn := range p.conns {
 		err = errors.Join(err, conn.Close())

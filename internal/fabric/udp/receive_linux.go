@@ -75,7 +75,7 @@ func (p *Port) receive(socks []*socket, ds []fabric.Datagram) (int, error) {
 		}
 		for i := used; i < used+count; i++ {
 			if p.datagram(i, s, &ds[n]) {
-				got.add(&ds[n])
+				got.add(ds[n].Segments(), len(ds[n].Bytes))
 				n++
 			}
 			r.reset(i)
@@ -84,8 +84,7 @@ func (p *Port) receive(socks []*socket, ds []fabric.Datagram) (int, error) {
 		used += count
 	}
 	if n > 0 {
-		p.receivedPackets.Add(got.packets)
-		p.receivedBytes.Add(got.bytes)
+		p.Received(got.packets, got.bytes)
 	}
 	return n, nil
 }
@@ -122,27 +121,23 @@ func (s *socket) receive(first *message, n int) (int, error) {
 func (p *Port) datagram(i int, s *socket, d *fabric.Datagram) bool {
 	m := &p.recv.v.msgs[i]
 	if m.hdr.Flags&unix.MSG_TRUNC != 0 {
-		p.truncated.Add(1)
+		p.Truncated.Add(1)
 		return false
 	}
 	*d = fabric.Datagram{Bytes: p.recv.buf(i)[:m.len:m.len], Dst: s.addr, DstPort: fabric.RoCEPort}
 	d.Src, d.SrcPort = p.recv.v.name(i)
 	drops, told := p.recv.v.ctrls[i].parse(int(m.hdr.Controllen), d)
 	if told && drops != s.drops {
-		p.overflows.Add(uint64(drops - s.drops))
+		p.Overflows.Add(uint64(drops - s.drops))
 		s.drops = drops
 	}
 	return true
 }
 
 // tally counts packets.
-type tally struct{ packets, bytes uint64 }
+type tally struct{ packets, bytes int }
 
-func (t *tally) add(d *fabric.Datagram) {
-	n := uint64(1)
-	if d.Stride > 0 {
-		n = uint64((len(d.Bytes) + d.Stride - 1) / d.Stride)
-	}
-	t.packets += n
-	t.bytes += uint64(len(d.Bytes))
+func (t *tally) add(packets, bytes int) {
+	t.packets += packets
+	t.bytes += bytes
 }

@@ -10,9 +10,9 @@ import (
 // sendRefused sends a run that the kernel refused as a whole. If it takes the
 // segments, it was the offload that it refused: it is not asked again.
 func (p *Port) sendRefused(s *socket, r *fabric.Run) (int, error) {
-	sent, errs := p.send.sent.packets, p.sendErrors.Load()
+	sent, errs := p.send.sent.packets, p.SendErrors.Load()
 	n, err := p.sendSegments(s, r)
-	if p.send.sent.packets > sent && p.sendErrors.Load() == errs {
+	if p.send.sent.packets > sent && p.SendErrors.Load() == errs {
 		p.send.gso = false
 	}
 	return n, err
@@ -31,7 +31,9 @@ func (p *Port) sendSegments(s *socket, r *fabric.Run) (int, error) {
 		for i := at + done; i < at+n; i++ {
 			ident.Move(r, i, 0, uint16(i))
 		}
-		p.send.countSegments(r, at, done)
+		for i := at; i < at+done; i++ {
+			p.send.sent.add(1, len(r.Segment(i)))
+		}
 		at += done
 		if e == 0 {
 			continue
@@ -43,7 +45,7 @@ func (p *Port) sendSegments(s *socket, r *fabric.Run) (int, error) {
 			ident.Cut(r, at)
 			return 0, fabric.ErrBlocked
 		default:
-			p.sendErrors.Add(1)
+			p.SendErrors.Add(1)
 			at++
 		}
 	}
@@ -61,11 +63,4 @@ func (t *sender) fillSegments(s *socket, r *fabric.Run, at int) int {
 		t.v.msgs[i].hdr.SetControllen(t.v.ctrls[i].putRun(&seg))
 	}
 	return n
-}
-
-func (t *sender) countSegments(r *fabric.Run, at, n int) {
-	for i := at; i < at+n; i++ {
-		t.sent.packets++
-		t.sent.bytes += uint64(len(r.Segment(i)))
-	}
 }

@@ -41,8 +41,7 @@ func (p *Port) Send(b *fabric.Batch) error {
 		taken, err = p.sendSome(runs)
 		b.Sent(taken)
 	}
-	p.sentPackets.Add(p.send.sent.packets)
-	p.sentBytes.Add(p.send.sent.bytes)
+	p.Sent(p.send.sent.packets, p.send.sent.bytes)
 	p.send.sent = tally{}
 	return err
 }
@@ -124,8 +123,7 @@ func (t *sender) one(s *socket, p *fabric.Path, b []byte) (int, unix.Errno) {
 func (t *sender) count(runs []fabric.Run) {
 	t.retried = false
 	for i := range runs {
-		t.sent.packets += uint64(runs[i].Count)
-		t.sent.bytes += uint64(len(runs[i].Bytes))
+		t.sent.add(runs[i].Count, len(runs[i].Bytes))
 	}
 }
 
@@ -153,7 +151,7 @@ func (p *Port) failed(s *socket, r *fabric.Run, e unix.Errno) (int, error) {
 
 // refuse counts packets that will never be sent.
 func (p *Port) refuse(packets int) error {
-	p.sendErrors.Add(uint64(packets))
+	p.SendErrors.Add(uint64(packets))
 	return nil
 }
 

@@ -87,7 +87,11 @@ func (s *socket) setup(c *Config) error {
 	if err := s.require(); err != nil {
 		return err
 	}
-	s.buffers(c)
+	iface.RecvBuffer(s.fd, c.RecvBuffer)
+	iface.SendBuffer(s.fd, c.SendBuffer)
+	if n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
+		s.rcvbuf = n
+	}
 	for _, o := range s.wishes() {
 		_ = unix.SetsockoptInt(s.fd, o.level, o.name, o.value)
 	}
@@ -150,21 +154,6 @@ func (s *socket) wishes() []option {
 		{unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1},
 		{unix.IPPROTO_IPV6, ipv6FlowInfo, 1},
 		{unix.IPPROTO_IPV6, unix.IPV6_AUTOFLOWLABEL, 0},
-	}
-}
-
-// buffers asks for the socket buffers: beyond the limit of the system if that
-// is allowed, else up to it.
-func (s *socket) buffers(c *Config) {
-	ask := func(force, plain, n int) {
-		if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, force, n) != nil {
-			_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, plain, n)
-		}
-	}
-	ask(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, c.RecvBuffer)
-	ask(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, c.SendBuffer)
-	if n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
-		s.rcvbuf = n
 	}
 }
 
