@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -131,19 +132,17 @@ func (x *stimulus) extendTimer(c *Conn) {
 func (x *stimulus) sendREQ(c *Conn) error {
 	p, path := x.req, x.req.Path
 	path.fill()
-	if path.PKey == 0 {
-		path.PKey = c.m.cfg.PKeys[0]
-	}
+	path.PKey = cmp.Or(path.PKey, c.m.cfg.PKeys[0])
 	life := path.Lifetime
 	ack := mad.AckTimeout(c.m.cfg.AckDelay, life)
-	wait := def(p.ResponseTimeout, DefaultResponseTimeout)
+	wait := cmp.Or(p.ResponseTimeout, DefaultResponseTimeout)
 	msg := mad.REQ{
 		ServiceID: p.Service, LocalCAGUID: c.m.cfg.GUID, LocalQPN: p.QPN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		RemoteResponseTimeout: wait, LocalResponseTimeout: wait,
 		Transport: p.Transport, EndToEndFlowControl: p.FlowControl,
 		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, PKey: path.PKey, PathMTU: path.MTU,
-		MaxCMRetries: def(p.MaxRetries, DefaultMaxRetries), SRQ: p.SRQ,
+		MaxCMRetries: cmp.Or(p.MaxRetries, DefaultMaxRetries), SRQ: p.SRQ,
 		Primary: path.wire(ack),
 	}
 	if err := private(msg.PrivateData[:], p.PrivateData, "REQ"); err != nil {
@@ -393,14 +392,6 @@ func (p *Path) wire(ack uint8) mad.Path {
 // packets that come in are written.
 func (p *Path) fill() {
 	p.Local, p.Remote = p.Local.Unmap().WithZone(""), p.Remote.Unmap().WithZone("")
-	p.HopLimit = def(p.HopLimit, DefaultHopLimit)
-	p.Lifetime = def(p.Lifetime, DefaultLifetime)
-}
-
-// def returns v, or d if v is zero.
-func def(v, d uint8) uint8 {
-	if v == 0 {
-		return d
-	}
-	return v
+	p.HopLimit = cmp.Or(p.HopLimit, DefaultHopLimit)
+	p.Lifetime = cmp.Or(p.Lifetime, DefaultLifetime)
 }

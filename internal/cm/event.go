@@ -39,12 +39,7 @@ var eventNames = [numEvents]string{
 }
 
 // String returns the name, empty for NoEvent.
-func (t EventType) String() string {
-	if t < numEvents {
-		return eventNames[t]
-	}
-	return "invalid event"
-}
+func (t EventType) String() string { return nameOf(eventNames[:], t, "invalid event") }
 
 // Event tells the consumer of a connection what happened to it. It and what
 // it points to are valid until the handler returns. Of the messages the one is

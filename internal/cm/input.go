@@ -66,12 +66,7 @@ var inputNames = [numInputs]string{
 }
 
 // String returns the name: of calls a verb, of messages their name.
-func (i Input) String() string {
-	if i < numInputs {
-		return inputNames[i]
-	}
-	return "invalid input"
-}
+func (i Input) String() string { return nameOf(inputNames[:], i, "invalid input") }
 
 // Kind returns "call", "message" or "timer".
 func (i Input) Kind() string {

@@ -176,6 +176,3 @@ func (m *Manager) acceptSIDR(l *Listener, x *stimulus) {
 	c.state = SIDRReqRcvd
 	x.raise(c, SIDRREQReceived)
 }
-
-// listenerOf returns who listens to a service, nil for nobody.
-func (m *Manager) listenerOf(s mad.ServiceID) *Listener { return m.listeners[s] }

@@ -1,8 +1,10 @@
 package cm
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -100,7 +102,7 @@ func New(c Config) *Manager {
 	if c.Answer == nil {
 		c.Answer = c.Send
 	}
-	c.AckDelay = def(c.AckDelay, rxeAckDelay)
+	c.AckDelay = cmp.Or(c.AckDelay, rxeAckDelay)
 	return &Manager{
 		cfg: c, local: make(map[uint32]*Conn), peers: make(map[peerKey]*Conn), qps: make(map[qpKey]*Conn),
 		sidr: make(map[sidrKey]*Conn), listeners: make(map[mad.ServiceID]*Listener), half: make(map[netip.Addr]int),
@@ -216,10 +218,6 @@ func (m *Manager) retried(d *mad.MAD) { m.counters.Retries[kindOf(d)]++ }
 
 // sgid returns the place of a local address in the GID table.
 func (c *Config) sgid(a netip.Addr) (uint8, bool) {
-	for i, l := range c.Addrs {
-		if l == a {
-			return uint8(i), true
-		}
-	}
-	return 0, false
+	i := slices.Index(c.Addrs, a)
+	return uint8(max(i, 0)), i >= 0
 }

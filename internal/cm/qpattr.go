@@ -1,7 +1,9 @@
 package cm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/mad"
@@ -55,7 +57,7 @@ func rtsAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	a := ib.QPAttr{State: ib.RTS, SQPSN: c.ep.remotePSN}
 	mask := ib.AttrState | ib.AttrSQPSN
 	if c.ep.transport == mad.TransportRC {
-		a.Timeout, a.RetryCnt, a.RNRRetry = def(c.ep.qpTimeout, c.ep.ackTimeout), c.ep.retryCount, c.ep.rnrRetryCount
+		a.Timeout, a.RetryCnt, a.RNRRetry = cmp.Or(c.ep.qpTimeout, c.ep.ackTimeout), c.ep.retryCount, c.ep.rnrRetryCount
 		a.MaxRDAtomic = c.ep.initiatorDepth
 		mask |= ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic
 	}
@@ -83,10 +85,5 @@ func (c *Conn) SetResources(responder, depth uint8) {
 // pkeyIndexOf returns the place of the path's partition in the P_Key table, the
 // first entry if it has none.
 func pkeyIndexOf(c *Conn) uint16 {
-	for i, k := range c.m.cfg.PKeys {
-		if k.Matches(c.path.PKey) {
-			return uint16(i)
-		}
-	}
-	return 0
+	return uint16(max(slices.IndexFunc(c.m.cfg.PKeys, c.path.PKey.Matches), 0))
 }

@@ -22,31 +22,26 @@ func (m *Manager) Receive(now clock.Instant, r *gsi.Received) bool {
 	case mad.AttrREQ:
 		m.receiveREQ(x)
 	case mad.AttrREP:
-		msg := decode(&mad.REP{}, r.MAD)
-		x.ev.REP = msg
-		m.deliver(MsgREP, msg.RemoteCommID, msg.LocalCommID, x)
+		x.ev.REP = decode(&mad.REP{}, r.MAD)
+		m.deliver(MsgREP, x.ev.REP.RemoteCommID, x.ev.REP.LocalCommID, x)
 	case mad.AttrREJ:
 		m.receiveREJ(x)
 	case mad.AttrMRA:
 		m.receiveMRA(x)
 	case mad.AttrRTU:
-		msg := decode(&mad.RTU{}, r.MAD)
-		x.ev.RTU = msg
-		m.deliver(MsgRTU, msg.RemoteCommID, msg.LocalCommID, x)
+		x.ev.RTU = decode(&mad.RTU{}, r.MAD)
+		m.deliver(MsgRTU, x.ev.RTU.RemoteCommID, x.ev.RTU.LocalCommID, x)
 	case mad.AttrDREQ:
 		m.receiveDREQ(x)
 	case mad.AttrDREP:
-		msg := decode(&mad.DREP{}, r.MAD)
-		x.ev.DREP = msg
-		m.deliver(MsgDREP, msg.RemoteCommID, msg.LocalCommID, x)
+		x.ev.DREP = decode(&mad.DREP{}, r.MAD)
+		m.deliver(MsgDREP, x.ev.DREP.RemoteCommID, x.ev.DREP.LocalCommID, x)
 	case mad.AttrLAP:
-		msg := decode(&mad.LAP{}, r.MAD)
-		x.ev.LAP = msg
-		m.deliver(MsgLAP, msg.RemoteCommID, msg.LocalCommID, x)
+		x.ev.LAP = decode(&mad.LAP{}, r.MAD)
+		m.deliver(MsgLAP, x.ev.LAP.RemoteCommID, x.ev.LAP.LocalCommID, x)
 	case mad.AttrAPR:
-		msg := decode(&mad.APR{}, r.MAD)
-		x.ev.APR = msg
-		m.deliver(MsgAPR, msg.RemoteCommID, msg.LocalCommID, x)
+		x.ev.APR = decode(&mad.APR{}, r.MAD)
+		m.deliver(MsgAPR, x.ev.APR.RemoteCommID, x.ev.APR.LocalCommID, x)
 	case mad.AttrSIDRREQ:
 		m.receiveSIDRREQ(x)
 	case mad.AttrSIDRREP:
@@ -79,8 +74,10 @@ func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
 }
 
 // deliver gives a message to its connection.
-func (m *Manager) deliver(on Input, to, from uint32, x *stimulus) {
-	c := m.find(to, from, x)
+func (m *Manager) deliver(on Input, to, from uint32, x *stimulus) { m.hand(on, m.find(to, from, x), x) }
+
+// hand gives a message to the connection that was found for it, if there is one.
+func (m *Manager) hand(on Input, c *Conn, x *stimulus) {
 	if c == nil {
 		m.unmatched(on, x)
 		return
@@ -126,7 +123,7 @@ func (m *Manager) receiveREQ(x *stimulus) {
 		_ = c.step(MsgREQ, x)
 		return
 	}
-	l := m.listenerOf(q.ServiceID)
+	l := m.listeners[q.ServiceID]
 	if l == nil {
 		m.unmatched(MsgREQ, x)
 		return
@@ -154,11 +151,7 @@ func (m *Manager) receiveREJ(x *stimulus) {
 	default:
 		c = m.find(j.RemoteCommID, j.LocalCommID, x)
 	}
-	if c == nil {
-		m.unmatched(on, x)
-		return
-	}
-	_ = c.step(on, x)
+	m.hand(on, c, x)
 }
 
 // mraInputs are indexed by what an MRA is about.
@@ -203,7 +196,7 @@ func (m *Manager) receiveSIDRREQ(x *stimulus) {
 		_ = c.step(MsgSIDRREQ, x)
 		return
 	}
-	l := m.listenerOf(q.ServiceID)
+	l := m.listeners[q.ServiceID]
 	if l == nil {
 		m.unmatched(MsgSIDRREQ, x)
 		return

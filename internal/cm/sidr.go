@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -10,10 +11,8 @@ import (
 func (x *stimulus) sendSIDRREQ(c *Conn) error {
 	p, path := x.sidrReq, x.sidrReq.Path
 	path.fill()
-	if path.PKey == 0 {
-		path.PKey = c.m.cfg.PKeys[0]
-	}
-	wait, again := def(p.ResponseTimeout, DefaultResponseTimeout), def(p.MaxRetries, DefaultMaxRetries)
+	path.PKey = cmp.Or(path.PKey, c.m.cfg.PKeys[0])
+	wait, again := cmp.Or(p.ResponseTimeout, DefaultResponseTimeout), cmp.Or(p.MaxRetries, DefaultMaxRetries)
 	msg := mad.SIDRREQ{PKey: path.PKey, ServiceID: p.Service}
 	if err := private(msg.PrivateData[:], p.PrivateData, "SIDR_REQ"); err != nil {
 		return err

@@ -34,12 +34,7 @@ var stateNames = [numStates]string{
 }
 
 // String returns the name, such as "REQ_SENT".
-func (s State) String() string {
-	if s < numStates {
-		return stateNames[s]
-	}
-	return "invalid state"
-}
+func (s State) String() string { return nameOf(stateNames[:], s, "invalid state") }
 
 // LAPState is how far the loading of an alternate path has come, within
 // Established (C10).
@@ -58,12 +53,7 @@ const (
 var lapNames = [numLAPStates]string{"LAP_IDLE", "LAP_SENT", "LAP_RCVD", "LAP_MRA_SENT", "LAP_MRA_RCVD"}
 
 // String returns the name, such as "LAP_SENT".
-func (s LAPState) String() string {
-	if s < numLAPStates {
-		return lapNames[s]
-	}
-	return "invalid LAP state"
-}
+func (s LAPState) String() string { return nameOf(lapNames[:], s, "invalid LAP state") }
 
 // Role is the side of a connection.
 type Role uint8
@@ -80,4 +70,12 @@ func (r Role) String() string {
 		return "active"
 	}
 	return "passive"
+}
+
+// nameOf returns the entry of a table of names, otherwise for a value beyond it.
+func nameOf[V ~uint8](names []string, v V, otherwise string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return otherwise
 }

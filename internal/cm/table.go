@@ -75,21 +75,29 @@ var actionWords = [numActions]string{
 }
 
 // String returns what is done, in words.
-func (a Action) String() string {
-	if a < numActions {
-		return actionWords[a]
-	}
-	return "invalid action"
-}
+func (a Action) String() string { return nameOf(actionWords[:], a, "invalid action") }
 
-// cell says what an input does in a state. The zero cell of a call is an
+// cellOf says what an input does in a state. The zero cell of a call is an
 // error, of a message a counted drop, of a timer impossible.
-type cell struct {
+type cellOf[A, S ~uint8] struct {
 	defined   bool
 	duplicate bool // counted as a repetition by the peer
-	do        Action
-	next      State
+	do        A
+	next      S
 	raise     EventType
+}
+
+type (
+	cell    = cellOf[Action, State]
+	lapCell = cellOf[lapAction, LAPState] // in a sub-state of Established
+)
+
+// cellFor returns what a row says of one state.
+func cellFor[A, S ~uint8](do A, next S, raise EventType) cellOf[A, S] {
+	if raise == repeated {
+		return cellOf[A, S]{defined: true, duplicate: true, do: do, next: next}
+	}
+	return cellOf[A, S]{defined: true, do: do, next: next, raise: raise}
 }
 
 // row is a line of the machine: these states and this input, what follows.
@@ -230,15 +238,6 @@ func otherRows() []row {
 	}
 }
 
-// lapCell says what an input does in a sub-state of Established.
-type lapCell struct {
-	defined   bool
-	duplicate bool
-	do        lapAction
-	next      LAPState
-	raise     EventType
-}
-
 type lapAction uint8
 
 const (
@@ -269,12 +268,7 @@ var lapWords = [numLAPActions]string{
 }
 
 // String returns what is done, in words.
-func (a lapAction) String() string {
-	if a < numLAPActions {
-		return lapWords[a]
-	}
-	return "invalid LAP action"
-}
+func (a lapAction) String() string { return nameOf(lapWords[:], a, "invalid LAP action") }
 
 type lapRow struct {
 	in    LAPState
@@ -319,14 +313,11 @@ func newTable() *table {
 	t := new(table)
 	for _, r := range rows() {
 		for _, s := range r.in {
-			c := cell{defined: true, do: r.do, next: r.next, raise: r.raise}
-			if c.next == stay {
-				c.next = s
+			next := r.next
+			if next == stay {
+				next = s
 			}
-			if c.raise == repeated {
-				c.raise, c.duplicate = NoEvent, true
-			}
-			t[s][r.on] = c
+			t[s][r.on] = cellFor(r.do, next, r.raise)
 		}
 	}
 	return t
@@ -335,11 +326,7 @@ func newTable() *table {
 func newLAPTable() *lapTable {
 	t := new(lapTable)
 	for _, r := range lapRows() {
-		c := lapCell{defined: true, do: r.do, next: r.next, raise: r.raise}
-		if c.raise == repeated {
-			c.raise, c.duplicate = NoEvent, true
-		}
-		t[r.in][r.on] = c
+		t[r.in][r.on] = cellFor(r.do, r.next, r.raise)
 	}
 	return t
 }
