@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/softhca/softhca/ib"
 )
 
 // Explain says in a sentence what the rule does, and when.
@@ -72,7 +74,7 @@ func (r *Rule) sealing(otherwise string) string {
 
 func (r *Rule) errnoName() string {
 	for _, e := range errnos {
-		if e.no == r.Errno() {
+		if ib.Errno(e.num) == r.Errno() {
 			return e.name
 		}
 	}

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
@@ -90,12 +91,7 @@ func (p *Port) apply(now clock.Instant, b *fabric.Batch) (changed bool) {
 
 // isLate reports whether a packet waits to be overtaken.
 func (p *Port) isLate() bool {
-	for _, l := range p.rules {
-		if l.late != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.rules, func(l *Live) bool { return l.late != nil })
 }
 
 // copyHead puts the packets before packet k of run i into out.

@@ -39,6 +39,7 @@ type kind uint8
 
 const (
 	kindCount    kind = iota // from 1 on
+	kindQueue                // a count, bounded
 	kindOffset               // negative: from the end
 	kindBit                  // from 0 on
 	kindMask                 // 1 to 255
@@ -76,7 +77,7 @@ var params = [NumParams]paramInfo{
 	Xor:      {"xor", kindMask, "What the byte is combined with by exclusive or (default 255)."},
 	Reseal:   {"reseal", kindFlag, "Make the ICRC right again."},
 	By:       {"by", kindCount, "How many packets overtake it (default 1)."},
-	Queue:    {"queue", kindCount, "Packets that may wait (default 1000, at most 4096)."},
+	Queue:    {"queue", kindQueue, "Packets that may wait (default 1000, at most 4096)."},
 	Errno:    {"errno", kindErrno, "The error number, by its name."},
 	To:       {"to", kindState, "The state: ERR or SQE."},
 	Nth:      {"nth", kindCount, "The nth that matches all else, once; with every= it is the first."},

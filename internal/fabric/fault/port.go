@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -75,12 +76,7 @@ func (p *Port) acts(now clock.Instant, d Direction) bool {
 	if p.ways&d == 0 {
 		return false
 	}
-	for _, l := range p.rules {
-		if l.Dir()&d != 0 && (l.late != nil || l.Active(now)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.rules, func(l *Live) bool { return l.Dir()&d != 0 && (l.late != nil || l.Active(now)) })
 }
 
 // settle publishes when something goes on by itself, and wakes a Wait that

@@ -29,6 +29,12 @@ const (
 	maxQueue    = 4096 // of rate, and of what a port holds back at all
 )
 
+// bounds are those of the kinds that are numbers.
+var bounds = [...]struct{ lo, hi int64 }{
+	kindCount: {1, math.MaxInt64}, kindQueue: {1, maxQueue}, kindOffset: {-maxOffset, maxOffset}, kindBit: {0, 8 * maxOffset},
+	kindMask: {1, 255}, kindNumber: {0, max24}, kindLength: {0, maxOffset},
+}
+
 // wordError is a value that is none of a list of words.
 type wordError struct {
 	at    int // where it begins in the value
@@ -41,23 +47,9 @@ func (e *wordError) Error() string { return fmt.Sprintf("%q is not known", e.wor
 
 // parseValue reads the value of a parameter.
 func parseValue(p Param, s string) (value, error) {
-	switch params[p].kind {
-	case kindCount:
-		hi := int64(math.MaxInt64)
-		if p == Queue {
-			hi = maxQueue
-		}
-		return parseInt(s, 1, hi)
-	case kindOffset:
-		return parseInt(s, -maxOffset, maxOffset)
-	case kindBit:
-		return parseInt(s, 0, 8*maxOffset)
-	case kindMask:
-		return parseInt(s, 1, 255)
-	case kindNumber:
-		return parseInt(s, 0, max24)
-	case kindLength:
-		return parseInt(s, 0, maxOffset)
+	switch k := params[p].kind; k {
+	case kindCount, kindQueue, kindOffset, kindBit, kindMask, kindNumber, kindLength:
+		return parseInt(s, bounds[k].lo, bounds[k].hi)
 	case kindFlag:
 		return value{text: s}, nil
 	case kindShare:
@@ -173,6 +165,7 @@ func parseWord(k kind, s string) (value, error) {
 	return value{}, &wordError{0, s, words}
 }
 
+// word is a value that has a name, and its number.
 type word struct {
 	name string
 	num  int64
@@ -186,19 +179,13 @@ func wordsOf(k kind) (ws []word) {
 			ws = append(ws, word{name, int64(i)})
 		}
 	case kindDir:
-		for _, d := range directions {
-			ws = append(ws, word{d.name, int64(d.d)})
-		}
+		return directions[:]
 	case kindSyndrome:
-		for _, s := range syndromes {
-			ws = append(ws, word{s.name, int64(s.s)})
-		}
+		return syndromes[:]
 	case kindErrno:
-		for _, e := range errnos {
-			ws = append(ws, word{e.name, int64(e.no)})
-		}
+		return errnos[:]
 	case kindState:
-		ws = []word{{ib.ERR.String(), int64(ib.ERR)}, {ib.SQE.String(), int64(ib.SQE)}}
+		return states[:]
 	case kindEvent:
 		for e := ib.EventCQErr; e <= ib.EventWQFatal; e++ {
 			ws = append(ws, word{e.String(), int64(e)})

@@ -45,22 +45,17 @@ func callReaches(name string, o Object) bool {
 }
 
 // errnos are the error numbers that a rule can give.
-var errnos = [...]struct {
-	name string
-	no   ib.Errno
-}{
-	{"EPERM", ib.EPERM}, {"ENOENT", ib.ENOENT}, {"EIO", ib.EIO}, {"EAGAIN", ib.EAGAIN}, {"ENOMEM", ib.ENOMEM},
-	{"EACCES", ib.EACCES}, {"EFAULT", ib.EFAULT}, {"EBUSY", ib.EBUSY}, {"ENODEV", ib.ENODEV}, {"EINVAL", ib.EINVAL},
-	{"ENOSPC", ib.ENOSPC}, {"EOPNOTSUPP", ib.EOPNOTSUPP},
+var errnos = [...]word{
+	{"EPERM", int64(ib.EPERM)}, {"ENOENT", int64(ib.ENOENT)}, {"EIO", int64(ib.EIO)}, {"EAGAIN", int64(ib.EAGAIN)},
+	{"ENOMEM", int64(ib.ENOMEM)}, {"EACCES", int64(ib.EACCES)}, {"EFAULT", int64(ib.EFAULT)}, {"EBUSY", int64(ib.EBUSY)},
+	{"ENODEV", int64(ib.ENODEV)}, {"EINVAL", int64(ib.EINVAL)}, {"ENOSPC", int64(ib.ENOSPC)}, {"EOPNOTSUPP", int64(ib.EOPNOTSUPP)},
 }
 
 // syndromes are the answers that a rule can make a responder give.
-var syndromes = [...]struct {
-	name string
-	s    roce.Syndrome
-}{
-	{"SEQUENCE", roce.NAKSequence}, {"INVALID_REQUEST", roce.NAKInvalidRequest}, {"REMOTE_ACCESS", roce.NAKRemoteAccess},
-	{"REMOTE_OPERATIONAL", roce.NAKRemoteOperational}, {"RNR", roce.RNRNAK(0)},
+var syndromes = [...]word{
+	{"SEQUENCE", int64(roce.NAKSequence)}, {"INVALID_REQUEST", int64(roce.NAKInvalidRequest)},
+	{"REMOTE_ACCESS", int64(roce.NAKRemoteAccess)}, {"REMOTE_OPERATIONAL", int64(roce.NAKRemoteOperational)},
+	{"RNR", int64(roce.RNRNAK(0))},
 }
 
 // Direction is the way of a packet.
@@ -73,10 +68,10 @@ const (
 	Both = Out | In
 )
 
-var directions = [...]struct {
-	name string
-	d    Direction
-}{{"out", Out}, {"in", In}, {"both", Both}}
+var directions = [...]word{{"out", int64(Out)}, {"in", int64(In)}, {"both", int64(Both)}}
+
+// states are those that a rule can move a queue pair to.
+var states = [...]word{{ib.ERR.String(), int64(ib.ERR)}, {ib.SQE.String(), int64(ib.SQE)}}
 
 // answers says which acknowledges are meant, when only some are.
 type answers uint8
@@ -175,8 +170,8 @@ func (s *OpSet) join(t OpSet) {
 	switch {
 	case !had:
 		s.answers = t.answers
-	case adds && s.answers != t.answers:
-		s.answers = widest(s.answers, t.answers)
+	case adds:
+		s.answers = min(s.answers, t.answers) // the kind that covers both
 	}
 	for i := range s.bits {
 		s.bits[i] |= t.bits[i]
@@ -189,9 +184,6 @@ func (s *OpSet) opcodes() bool { return s.bits != [4]uint64{} }
 
 // acks reports whether the set holds an ACKNOWLEDGE.
 func (s *OpSet) acks() bool { return s.bits[0]>>roce.RCAcknowledge&1 != 0 }
-
-// widest returns the kind of answers that covers both.
-func widest(a, b answers) answers { return min(a, b) }
 
 // opWords returns the names that op= takes, for hints.
 func opWords() []string {
