@@ -19,41 +19,36 @@ import (
 // nodesFlags are the flags that ucmatose and udaddy have in common.
 type nodesFlags struct {
 	connectFlags
-	host, bind, format, space string
-	tos                       uint8
+	format, space string
+	tos           uint8
 }
 
-func (f *nodesFlags) register(cmd *cobra.Command, l *nodes.Load, nodes string) {
+func (f *nodesFlags) register(cmd *cobra.Command, o *nodes.Options, nodes string) {
 	fs := cmd.Flags()
-	fs.StringVarP(&f.host, "server", "s", "", "be the client of the server at this `host`")
-	fs.StringVarP(&f.bind, "bind", "b", "", "own `address` (default: server any, client that of the route)")
+	fs.StringVarP(&o.Host, "server", "s", "", "be the client of the server at this `host`")
+	fs.StringVarP(&o.Bind, "bind", "b", "", "own `address` (default: server any, client that of the route)")
 	fs.StringVarP(&f.format, "format", "f", "name", "what hosts are given by: name, ip or ipv6 (an IP address); gid does not exist with RoCE")
-	registerLoad(cmd, l, nodes)
+	registerLoad(cmd, &o.Load, nodes)
 	fs.Uint8VarP(&f.tos, "tos", "t", 0, "client: type of service of all packets, 0 to 255")
 	f.connectFlags.register(cmd)
 }
 
-// typeOfService returns that of --tos, nil if it is not given.
-func (f *nodesFlags) typeOfService(cmd *cobra.Command) *uint8 {
-	if cmd.Flags().Changed("tos") {
-		return &f.tos
-	}
-	return nil
-}
-
-// check checks the load, and the hosts, as far as they are given, by the format
-// that the user asks for. One that is unknown is warned of, as in rdma-core's
-// programs.
-func (f *nodesFlags) check(cmd *cobra.Command, l *nodes.Load) error {
-	if err := l.Check(); err != nil {
+// check completes the options, and checks the load, and the hosts, as far as they
+// are given, by the format that the user asks for. One that is unknown is warned
+// of, as in rdma-core's programs.
+func (f *nodesFlags) check(cmd *cobra.Command, o *nodes.Options) error {
+	if err := o.Check(); err != nil {
 		return &usageError{err}
+	}
+	if cmd.Flags().Changed("tos") {
+		o.TOS = &f.tos
 	}
 	switch format := strings.ToLower(f.format); {
 	case strings.HasPrefix(format, "gid"):
 		return usagef("-f gid: RoCE is addressed by IP addresses: name the host by one, with -f ip or without -f")
 	case strings.HasPrefix(format, "name"):
 	case strings.HasPrefix(format, "ip"):
-		for _, h := range []string{f.host, f.bind} {
+		for _, h := range []string{o.Host, o.Bind} {
 			if _, err := netip.ParseAddr(h); h != "" && err != nil {
 				return usagef("-f %s: host %q is not an IP address", format, h)
 			}
@@ -105,7 +100,7 @@ for longer than --idle gives up, but for a server's wait for its first client.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	f.register(cmd, &f.Load, "connections")
+	f.register(cmd, &f.Options.Options, "connections")
 	fs := cmd.Flags()
 	fs.StringVarP(&f.space, "port-space", "P", "tcp", "`port space`: tcp or ib")
 	fs.StringVarP(&f.Port, "port", "p", "7471", "`port` number or service name")
@@ -122,10 +117,9 @@ type ucmatoseFlags struct {
 }
 
 func (f *ucmatoseFlags) run(cmd *cobra.Command) error {
-	if err := f.check(cmd, &f.Load); err != nil {
+	if err := f.check(cmd, &f.Options.Options); err != nil {
 		return err
 	}
-	f.Host, f.Bind, f.TOS = f.host, f.bind, f.typeOfService(cmd)
 	f.Space = []rdmacm.PortSpace{rdmacm.IB, rdmacm.TCP}[f.portSpace(cmd, "ib", "tcp")]
 	if cmd.Flags().Changed("ack-timeout") {
 		if f.ackTimeout > 31 {
@@ -157,7 +151,7 @@ but for a server's wait for its first client. A burst of more than some hundred 
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	f.register(cmd, &f.Load, "queue pairs")
+	f.register(cmd, &f.Options, "queue pairs")
 	fs := cmd.Flags()
 	fs.StringVarP(&f.space, "port-space", "P", "udp", "`port space`: udp; ipoib does not exist with RoCE")
 	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "the same as a `number`: 0x111 or 0x2")
@@ -173,10 +167,9 @@ type udaddyFlags struct {
 }
 
 func (f *udaddyFlags) run(cmd *cobra.Command) (err error) {
-	if err := f.check(cmd, &f.Load); err != nil {
+	if err := f.check(cmd, &f.Options); err != nil {
 		return err
 	}
-	f.Host, f.Bind, f.TOS = f.host, f.bind, f.typeOfService(cmd)
 	f.Space = rdmacm.IPoIB
 	if f.portSpace(cmd, "ipoib", "udp") == 1 {
 		if f.Space, err = datagramSpace(f.number); err != nil {

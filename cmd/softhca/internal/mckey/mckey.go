@@ -67,8 +67,8 @@ type Side struct {
 // then.
 func (s Side) Run(ctx context.Context) error {
 	p := nodes.Program{
-		Name: name, Role: "server", Service: ib.UD, Load: s.Load,
-		Opener: s.Opener, Host: s.Group, Port: "0", Bind: s.Bind, Out: s.Out, Err: s.Err,
+		Name: name, Role: "server", Service: ib.UD, Options: nodes.Options{Load: s.Load, Host: s.Group, Port: "0", Bind: s.Bind},
+		Opener: s.Opener, Out: s.Out, Err: s.Err,
 	}
 	if s.Sender {
 		p.Role = "client"

@@ -71,7 +71,7 @@ func TestAdvice(t *testing.T) {
 func TestTell(t *testing.T) {
 	var errs strings.Builder
 	start := time.Unix(1, 0)
-	test := &Test{Program: Program{Name: "cmatose", Load: Load{Connections: 2, Count: 9, Size: 1}, Err: &errs}, told: start}
+	test := &Test{Program: Program{Name: "cmatose", Options: Options{Load: Load{Connections: 2, Count: 9, Size: 1}}, Err: &errs}, told: start}
 	n := &Node{test: test, number: 2}
 	for i, after := range []time.Duration{0, progress - 1, progress, progress + 1, 2 * progress} {
 		n.tell(start.Add(after), "sent", i)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
 )
 
 // Load is what is transferred, and how long to wait for it.
@@ -69,15 +70,22 @@ type Program struct {
 	Role string // "client" or "server"
 	// Service is what the nodes' queue pairs are: RC or UD.
 	Service ib.QPType
+	Options
+	Opener adapter.Opener
+	Out    io.Writer // the lines of the program
+	Err    io.Writer // everything else
+}
+
+// Options are what the user may choose. The load is to be the same on both
+// sides.
+type Options struct {
 	Load
+	Host, Port string // the server, as Opener.Client takes it; no Host: be a server
+	Bind       string // own address; "": any, or that of the route
+	Space      rdmacm.PortSpace
 	// TOS and AckTimeout are set on the connections unless they are nil. The
 	// type of service is for the client to choose.
 	TOS, AckTimeout *uint8
-	Opener          adapter.Opener
-	Host, Port      string    // the server, as Opener.Client takes it; no Host: be a server
-	Bind            string    // own address; "": any, or that of the route
-	Out             io.Writer // the lines of the program
-	Err             io.Writer // everything else
 }
 
 // open opens the adapter and its connection manager.
@@ -86,6 +94,16 @@ func (p *Program) open(ctx context.Context) (*adapter.Adapter, error) {
 		return p.Opener.Server(ctx, p.Bind, p.Port)
 	}
 	return p.Opener.Client(ctx, p.Bind, p.Host, p.Port)
+}
+
+// RunSide is Run as the client of Host, or without one as the server.
+func (p Program) RunSide(ctx context.Context, client, server func(*Test) error) error {
+	if p.Host == "" {
+		p.Role = "server"
+		return p.Run(ctx, server)
+	}
+	p.Role = "client"
+	return p.Run(ctx, client)
 }
 
 // Run does a test: it opens the adapter, lets do work, ends the connections

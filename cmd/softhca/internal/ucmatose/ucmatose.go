@@ -7,21 +7,13 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/rdmacm"
 )
 
 // Options are what the user may choose. The load is to be the same on both
 // sides.
 type Options struct {
-	nodes.Load
-	Host  string // client: the server
-	Bind  string // own address; "": any, or that of the route
-	Port  string
-	Space rdmacm.PortSpace
-	// TOS and AckTimeout are set on the connections unless they are nil. The
-	// type of service is for the client to choose.
-	TOS, AckTimeout *uint8
-	Migrate         bool // move to another event channel before the end
+	nodes.Options
+	Migrate bool // move to another event channel before the end
 }
 
 // name is what the program calls itself.
@@ -39,13 +31,8 @@ type Side struct {
 // many connections as it is told to, and ends them. Both return when ctx ends, or
 // with the first error; all is closed then.
 func (s Side) Run(ctx context.Context) error {
-	p := nodes.Program{
-		Name: name, Role: "server", Service: ib.RC, Load: s.Load, TOS: s.TOS, AckTimeout: s.AckTimeout,
-		Opener: s.Opener, Host: s.Host, Port: s.Port, Bind: s.Bind, Out: s.Out, Err: s.Err,
-	}
-	if s.Host == "" {
-		return p.Run(ctx, func(t *nodes.Test) error { return (&server{Test: t, o: &s.Options}).run(ctx) })
-	}
-	p.Role = "client"
-	return p.Run(ctx, func(t *nodes.Test) error { return (&client{Test: t, o: &s.Options}).run(ctx) })
+	p := nodes.Program{Name: name, Service: ib.RC, Options: s.Options.Options, Opener: s.Opener, Out: s.Out, Err: s.Err}
+	return p.RunSide(ctx,
+		func(t *nodes.Test) error { return (&client{Test: t, o: &s.Options}).run(ctx) },
+		func(t *nodes.Test) error { return (&server{Test: t, o: &s.Options}).run(ctx) })
 }

@@ -63,10 +63,10 @@ func hosts() (server, client *host) {
 
 // options are those of tests; a side that waits in vain fails soon.
 func options() Options {
-	return Options{
+	return Options{Options: nodes.Options{
 		Load: nodes.Load{Connections: 1, Count: 10, Size: 100, Idle: 20 * time.Second},
 		Port: "7471", Space: rdmacm.TCP,
-	}
+	}}
 }
 
 // impatient makes lost messages come again soon, but not while a test is only

@@ -13,15 +13,9 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// Options are what the user may choose. The load is to be the same on both
-// sides.
-type Options struct {
-	nodes.Load
-	Host  string // client: the server
-	Bind  string // own address; "": any, or that of the route
-	Space rdmacm.PortSpace
-	TOS   *uint8 // client: the type of service, unless it is nil
-}
+// Options are what the user may choose. There is no choice of a port, and none of
+// an ACK timeout.
+type Options = nodes.Options
 
 const (
 	name = "udaddy"
@@ -40,22 +34,15 @@ type Side struct {
 // serves as many connections as it is told to. Both return when ctx ends, or with
 // the first error; all is closed then.
 func (s Side) Run(ctx context.Context) error {
-	p := nodes.Program{
-		Name: name, Role: "server", Service: ib.UD, Load: s.Load, TOS: s.TOS,
-		Opener: s.Opener, Host: s.Host, Port: port, Bind: s.Bind, Out: s.Out, Err: s.Err,
-	}
-	if s.Host == "" {
-		return p.Run(ctx, func(t *nodes.Test) error { return (&server{Test: t, o: &s.Options}).run(ctx) })
-	}
-	p.Role = "client"
-	return p.Run(ctx, func(t *nodes.Test) error { return (&client{Test: t, o: &s.Options}).run(ctx) })
+	p := nodes.Program{Name: name, Service: ib.UD, Options: s.Options, Opener: s.Opener, Out: s.Out, Err: s.Err}
+	p.Port = port
+	return p.RunSide(ctx,
+		func(t *nodes.Test) error { return (&client{Test: t}).run(ctx) },
+		func(t *nodes.Test) error { return (&server{Test: t}).run(ctx) })
 }
 
 // client is a run of the client.
-type client struct {
-	*nodes.Test
-	o *Options
-}
+type client struct{ *nodes.Test }
 
 func (c *client) run(ctx context.Context) error {
 	c.Act = c.act
@@ -63,7 +50,7 @@ func (c *client) run(ctx context.Context) error {
 		return err
 	}
 	c.Line("%s: connecting", name)
-	if err := c.Resolve(c.o.Space); err != nil {
+	if err := c.Resolve(c.Space); err != nil {
 		return err
 	}
 	if err := c.Decide(ctx, "the server"); err != nil {
@@ -91,7 +78,6 @@ func (c *client) act(e *rdmacm.Event) error {
 // server is a run of the server.
 type server struct {
 	*nodes.Test
-	o       *Options
 	clients map[netip.AddrPort]*nodes.Node
 }
 
@@ -101,7 +87,7 @@ func (v *server) run(ctx context.Context) error {
 	if err := v.CheckMTU(); err != nil {
 		return err
 	}
-	if err := v.Listen(v.o.Space); err != nil {
+	if err := v.Listen(v.Space); err != nil {
 		return err
 	}
 	for len(v.Nodes) < v.Connections {
