@@ -1,8 +1,10 @@
 package gsi
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
@@ -41,22 +43,13 @@ func (g *Interface) resolve(to *Address) (route, error) {
 	if err != nil {
 		return route{}, err
 	}
-	r := route{qpn: to.QPN, pkey: to.PKey, path: fabric.Path{
-		Src: src, Dst: dst, SrcPort: g.cfg.SrcPort, TClass: to.TClass, HopLimit: to.HopLimit,
+	r := route{qpn: cmp.Or(to.QPN, ib.QPNGSI), pkey: cmp.Or(to.PKey, g.cfg.PKeys[0]), path: fabric.Path{
+		Src: src, Dst: dst, SrcPort: g.cfg.SrcPort, TClass: to.TClass, HopLimit: cmp.Or(to.HopLimit, defaultHopLimit),
 	}}
-	if r.qpn == 0 {
-		r.qpn = ib.QPNGSI
-	}
-	if r.path.HopLimit == 0 {
-		r.path.HopLimit = defaultHopLimit
-	}
 	if dst.Is6() {
 		r.path.FlowLabel = to.FlowLabel & 0xfffff
 	}
-	if r.pkey == 0 {
-		r.pkey = g.cfg.PKeys[0]
-	}
-	if !g.hasPKey(r.pkey) {
+	if !slices.Contains(g.cfg.PKeys, r.pkey) {
 		return route{}, fmt.Errorf("MAD with P_Key %#04x, which the port's table does not have: %w", uint16(r.pkey), ib.EINVAL)
 	}
 	if r.qpn >= ib.QPNMulticast {
@@ -73,15 +66,6 @@ func (g *Interface) source(local, dst netip.Addr) (netip.Addr, error) {
 		}
 	}
 	return netip.Addr{}, fmt.Errorf("MAD from %v to %v: the port has no such address of that family: %w", local, dst, ib.EADDRNOTAVAIL)
-}
-
-func (g *Interface) hasPKey(k ib.PKey) bool {
-	for _, e := range g.cfg.PKeys {
-		if e == k {
-			return true
-		}
-	}
-	return false
 }
 
 // reachable reports whether a is the address of one host, which can be sent to

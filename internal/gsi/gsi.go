@@ -1,6 +1,7 @@
 package gsi
 
 import (
+	"cmp"
 	"slices"
 
 	"net/netip"
@@ -46,15 +47,9 @@ func (c *Config) fill() {
 	if len(c.PKeys) == 0 {
 		c.PKeys = []ib.PKey{ib.PKeyDefault}
 	}
-	if c.SrcPort == 0 {
-		c.SrcPort = roce.SourcePortOfQPN(ib.QPNGSI)
-	}
-	if c.MaxQueue == 0 {
-		c.MaxQueue = defaultQueue
-	}
-	if c.MaxTransactions == 0 {
-		c.MaxTransactions = defaultTransactions
-	}
+	c.SrcPort = cmp.Or(c.SrcPort, roce.SourcePortOfQPN(ib.QPNGSI))
+	c.MaxQueue = cmp.Or(c.MaxQueue, defaultQueue)
+	c.MaxTransactions = cmp.Or(c.MaxTransactions, defaultTransactions)
 }
 
 // Interface is QP1 of one adapter.

@@ -1,6 +1,7 @@
 package hca
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -43,15 +44,8 @@ func (s *Shard) route(av *ib.AHAttr, flow uint32) (fabric.Path, error) {
 	if src.Is4() != dst.Is4() {
 		return fabric.Path{}, fmt.Errorf("address vector: SGID %v and DGID %v are of different families: %w", src, dst, ib.EINVAL)
 	}
-	if av.FlowLabel != 0 {
-		flow = av.FlowLabel
-	}
-	p := fabric.Path{
+	return fabric.Path{
 		Src: src, Dst: dst, TClass: av.TrafficClass, HopLimit: av.HopLimit, FlowLabel: av.FlowLabel & 0xfffff,
-		SrcPort: roce.SourcePort(flow),
-	}
-	if s.cfg.Caps.SrcPort != 0 {
-		p.SrcPort = s.cfg.Caps.SrcPort
-	}
-	return p, nil
+		SrcPort: cmp.Or(s.cfg.Caps.SrcPort, roce.SourcePort(cmp.Or(av.FlowLabel, flow))),
+	}, nil
 }

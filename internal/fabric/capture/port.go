@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,13 +57,10 @@ func Wrap(p fabric.Port, w io.Writer, o Options) (*Port, error) {
 	}
 	caps := p.Caps()
 	nif := pcapgo.NgInterface{
-		Name:                caps.Interface,
+		Name:                cmp.Or(caps.Interface, caps.Name),
 		Description:         "softhca " + caps.Name + " port",
 		LinkType:            layers.LinkTypeEthernet,
 		TimestampResolution: 9,
-	}
-	if nif.Name == "" {
-		nif.Name = caps.Name
 	}
 	options := pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "softhca"}}
 	file, err := pcapgo.NewNgWriterInterface(bufio.NewWriterSize(w, o.Buffer), nif, options)

@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -119,9 +120,7 @@ func (p *Port) listen(a netip.Addr, c *Config) error {
 		return bindError(a, err)
 	}
 	p.conns, p.zones = append(p.conns, conn), append(p.zones, zone)
-	if p.caps.Interface == "" {
-		p.caps.Interface = nif.Name
-	}
+	p.caps.Interface = cmp.Or(p.caps.Interface, nif.Name)
 	p.caps.MTU = min(p.caps.MTU, iface.Payload(nif.MTU, a))
 	_ = conn.SetReadBuffer(c.RecvBuffer) // the system grants what it grants
 	_ = conn.SetWriteBuffer(c.SendBuffer)
