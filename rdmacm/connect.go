@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -93,9 +94,7 @@ func (id *ID) askConnection(now clock.Instant, c *cm.Conn, p *ConnParam) error {
 
 // askService sends SIDR_REQ.
 func (id *ID) askService(now clock.Instant, c *cm.Conn, p *ConnParam) error {
-	if p == nil {
-		p = &ConnParam{}
-	}
+	p = cmp.Or(p, &ConnParam{})
 	data, err := id.private(p.PrivateData, sidrREQData)
 	if err != nil {
 		return err
@@ -226,15 +225,10 @@ func (id *ID) acceptConnection(now clock.Instant, o *ConnParam, chosen bool) err
 
 // acceptService sends SIDR_REP.
 func (id *ID) acceptService(now clock.Instant, p *ConnParam) error {
-	if p == nil {
-		p = &ConnParam{}
-	}
-	rep := cm.SIDRREPParams{Status: mad.SIDRValid, QPN: p.QPN, QKey: p.QKey, PrivateData: p.PrivateData}
+	p = cmp.Or(p, &ConnParam{})
+	rep := cm.SIDRREPParams{Status: mad.SIDRValid, QPN: p.QPN, QKey: cmp.Or(p.QKey, DefaultQKey), PrivateData: p.PrivateData}
 	if q := id.qp.engine(); q != nil {
 		rep.QPN = q.Num()
-	}
-	if rep.QKey == 0 {
-		rep.QKey = DefaultQKey
 	}
 	if rep.QPN == 0 {
 		return errNoQP

@@ -3,7 +3,9 @@ package rdmacm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/softhca/softhca/ib"
@@ -116,10 +118,7 @@ func (m *Manager) Close() error {
 	}
 	m.closed = true
 	close(m.done)
-	var all []*ID
-	for id := range m.ids {
-		all = append(all, id)
-	}
+	all := slices.Collect(maps.Keys(m.ids))
 	m.mu.Unlock()
 	var errs []error
 	for _, id := range all {

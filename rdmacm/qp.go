@@ -243,24 +243,20 @@ func (id *ID) destroyQP() error {
 // It sleeps meanwhile. EINVAL unless CreateQP made the queue, and once the QP is
 // destroyed; ENODEV when the adapter is gone. One goroutine at a time may wait.
 func (id *ID) GetSendComp(ctx context.Context) (verbs.WC, error) {
-	o := id.owned()
-	if o == nil {
-		return verbs.WC{}, fmt.Errorf("get completion: %w", errNoQP)
-	}
-	return o.next(ctx, o.sendCQ)
+	return id.owned().next(ctx, func(o *ownQP) *queue { return o.sendCQ })
 }
 
 // GetRecvComp does the same for a receive.
 func (id *ID) GetRecvComp(ctx context.Context) (verbs.WC, error) {
-	o := id.owned()
+	return id.owned().next(ctx, func(o *ownQP) *queue { return o.recvCQ })
+}
+
+// next waits for a completion in one of the queues.
+func (o *ownQP) next(ctx context.Context, which func(*ownQP) *queue) (verbs.WC, error) {
 	if o == nil {
 		return verbs.WC{}, fmt.Errorf("get completion: %w", errNoQP)
 	}
-	return o.next(ctx, o.recvCQ)
-}
-
-// next waits for a completion.
-func (o *ownQP) next(ctx context.Context, q *queue) (verbs.WC, error) {
+	q := which(o)
 	if q.ch == nil {
 		return verbs.WC{}, fmt.Errorf("get completion: the queue is the program's own: %w", ib.EINVAL)
 	}
