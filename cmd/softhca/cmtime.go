@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,9 +98,7 @@ const localConnections = 500
 // runLocal runs both sides. The server's adapter is on --addr, the client's on
 // the address after it.
 func (f *cmtimeFlags) runLocal(cmd *cobra.Command, side cmtime.Side) (sum cmtime.Summary, err error) {
-	if f.addr == "" {
-		f.addr = "127.0.0.1"
-	}
+	f.addr = cmp.Or(f.addr, "127.0.0.1")
 	if !cmd.Flags().Changed("connections") {
 		side.Connections = localConnections
 	}

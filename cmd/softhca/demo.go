@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -45,10 +46,6 @@ what the demonstration then finds not verified is what you asked for.`,
 }
 
 func runDemo(cmd *cobra.Command, g *globals, peer string, measure time.Duration) error {
-	first := g.addr
-	if first == "" {
-		first = "127.0.0.1"
-	}
 	second := *g
 	second.capture = "" // one file, one adapter
 	second.faults, second.faultFile = nil, ""
@@ -67,7 +64,7 @@ func runDemo(cmd *cobra.Command, g *globals, peer string, measure time.Duration)
 		}
 	}
 	err := demo.Run(cmd.Context(), demo.Options{
-		AddrA: first, AddrB: peer, OpenA: open(g), OpenB: open(&second),
+		AddrA: cmp.Or(g.addr, "127.0.0.1"), AddrB: peer, OpenA: open(g), OpenB: open(&second),
 		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Width: columns(cmd.OutOrStdout()), Measure: measure,
 	})
 	switch {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +24,7 @@ import (
 // same program again as the server. Faults are the client's, those of the
 // environment too, unless --server-fault names some for the server.
 func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
-	if f.addr == "" {
-		f.addr = "127.0.0.1"
-	}
+	f.addr = cmp.Or(f.addr, "127.0.0.1")
 	own, err := netip.ParseAddr(f.addr)
 	if err != nil {
 		return usagef("--local takes one IP address as --addr: %w", err)

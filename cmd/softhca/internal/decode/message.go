@@ -145,16 +145,8 @@ func members(message reflect.Value, name string, field any) []member {
 	switch f := field.(type) {
 	case mad.ServiceID:
 		return []member{{name, Hex64(f)}, {"service", f.String()}}
-	case mad.TransportService:
-		return []member{{name, f}, {name + "_name", f.String()}}
-	case mad.Which:
-		return []member{{name, f}, {name + "_name", f.String()}}
-	case mad.RejReason:
-		return []member{{name, f}, {name + "_name", f.String()}}
-	case mad.SIDRStatus:
-		return []member{{name, f}, {name + "_name", f.String()}}
-	case mad.APRStatus:
-		return []member{{name, f}, {name + "_name", f.String()}}
+	case mad.TransportService, mad.Which, mad.RejReason, mad.SIDRStatus, mad.APRStatus:
+		return []member{{name, f}, {name + "_name", fmt.Sprint(f)}}
 	case mad.Path:
 		if _, isREQ := message.Addr().Interface().(*mad.REQ); isREQ && f == (mad.Path{}) {
 			return nil // it proposes no alternate path

@@ -125,11 +125,8 @@ func (c *client) agree() error {
 	if err != nil {
 		return err
 	}
-	want := c.plan.MTU
-	if want == 0 {
-		want = port.ActiveMTU
-	}
 	p := &c.plan
+	want := cmp.Or(p.MTU, port.ActiveMTU)
 	c.request = request{
 		Op: p.Op.String(), Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
 		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, side: c.own.side(),

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -146,21 +147,13 @@ func (p *Plan) fill() {
 			p.Size = DefaultSize
 		}
 	}
-	if p.Timeout == 0 {
-		p.Timeout = DefaultTimeout
+	p.Timeout = cmp.Or(p.Timeout, DefaultTimeout)
+	p.Retry = cmp.Or(p.Retry, DefaultRetry)
+	p.QPs = cmp.Or(p.QPs, 1)
+	if p.Depth == 0 && p.Latency {
+		p.Depth = 1
 	}
-	if p.Retry == 0 {
-		p.Retry = DefaultRetry
-	}
-	if p.QPs == 0 {
-		p.QPs = 1
-	}
-	if p.Depth == 0 {
-		p.Depth = DefaultDepth
-		if p.Latency {
-			p.Depth = 1
-		}
-	}
+	p.Depth = cmp.Or(p.Depth, DefaultDepth)
 }
 
 // retryCount returns the retries as an attribute.
