@@ -21,9 +21,6 @@ const (
 
 var kindNames = [...]string{"rc", "uc", "ud", "srq"}
 
-// String returns the name, such as "rc".
-func (k Kind) String() string { return kindNames[k] }
-
 // ParseKind returns the kind of a name.
 func ParseKind(name string) (Kind, error) {
 	for i, n := range kindNames {

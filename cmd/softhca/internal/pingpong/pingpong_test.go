@@ -60,7 +60,7 @@ func both(t *testing.T, server, client Side) (s, c Result, serverErr, clientErr 
 func TestKinds(t *testing.T) {
 	for _, k := range []Kind{RC, UC, UD, SRQ} {
 		for _, events := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v events %v", k, events), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s events %v", kindNames[k], events), func(t *testing.T) {
 				o := options(k)
 				o.Events = events
 				var serverOut, clientOut strings.Builder
@@ -349,8 +349,8 @@ func TestGIDIndex(t *testing.T) {
 
 func TestParseKind(t *testing.T) {
 	for _, k := range []Kind{RC, UC, UD, SRQ} {
-		if got, err := ParseKind(strings.ToUpper(k.String())); err != nil || got != k {
-			t.Errorf("%v: %v, %v", k, got, err)
+		if got, err := ParseKind(strings.ToUpper(kindNames[k])); err != nil || got != k {
+			t.Errorf("%s: %v, %v", kindNames[k], got, err)
 		}
 	}
 	if _, err := ParseKind("xrc"); err == nil {
