@@ -2,18 +2,16 @@ package ident
 
 import (
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/roce"
 )
-
-// maxPacket is the UDP payload that fits an IPv4 packet of 65535 bytes.
-const maxPacket = 65535 - 20 - 8
 
 // Move changes the ICRC of segment i of r from one identification to another.
 // It does nothing for IPv6, which has none, nor for bytes that cannot be a
 // sealed packet. Does not allocate.
 func Move(r *fabric.Run, i int, from, to uint16) {
 	seg := r.Segment(i)
-	if r.Path.Src.Is4() && len(seg) >= roce.MinSize && len(seg)&3 == 0 && len(seg) <= maxPacket {
+	if r.Path.Src.Is4() && len(seg) >= roce.MinSize && len(seg)&3 == 0 && len(seg) <= ipudp.MaxPayload {
 		roce.MoveID(seg, from, to)
 	}
 }

@@ -103,6 +103,18 @@ func (p *Poller) Wait(timeout time.Duration, read bool, write int) error {
 	return p.closed()
 }
 
+// WaitRoom is Wait that with write set also ends when there is room in the socket
+// that had none last, at once if that is NoSocket.
+func (p *Poller) WaitRoom(timeout time.Duration, read, write bool, blocked int) error {
+	switch {
+	case !write:
+		blocked = NoSocket
+	case blocked == NoSocket:
+		timeout = 0
+	}
+	return p.Wait(timeout, read, blocked)
+}
+
 // arm chooses what ends the next sleep. A socket of no interest is left out by
 // a negative descriptor: poll would report its errors otherwise.
 func (p *Poller) arm(read bool, write int) {

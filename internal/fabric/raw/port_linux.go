@@ -126,13 +126,7 @@ func (p *Port) Caps() fabric.Caps { return p.caps }
 
 // Wait implements fabric.Port. It occupies its thread while it sleeps.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
-	room := poll.NoSocket
-	if write {
-		if room = int(p.blocked.Load()); room == poll.NoSocket {
-			timeout = 0 // nothing is blocked: there is room now
-		}
-	}
-	return p.poll.Wait(timeout, read, room)
+	return p.poll.WaitRoom(timeout, read, write, int(p.blocked.Load()))
 }
 
 // Wake implements fabric.Port.

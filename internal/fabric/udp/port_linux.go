@@ -112,13 +112,7 @@ func (p *Port) socketOf(a netip.Addr) *socket {
 // Wait implements fabric.Port. It occupies its thread while it sleeps. Room to
 // send means room in the socket that had none at the last Send.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
-	room := poll.NoSocket
-	if write {
-		if room = int(p.blocked.Load()); room == poll.NoSocket {
-			timeout = 0 // nothing is blocked: there is room now
-		}
-	}
-	return p.poll.Wait(timeout, read, room)
+	return p.poll.WaitRoom(timeout, read, write, int(p.blocked.Load()))
 }
 
 // Wake implements fabric.Port.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
 )
 
 // LookupHost returns the address of a host: an IP address, or a name, of which
@@ -45,9 +46,8 @@ func LookupPort(ctx context.Context, port string) (uint16, error) {
 
 // route returns the address from which the kernel would send to peer.
 func route(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
-	const roce = 4791
 	// Connecting a UDP socket looks up the route and sends nothing.
-	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(peer, roce).String())
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(peer, roce.Port).String())
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("no way to %v: %w", peer, err)
 	}
