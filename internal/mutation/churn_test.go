@@ -61,7 +61,7 @@ var churnMutants = []mutant{
 	},
 	{
 		name: "longer-end-of-a-read-forgotten-by-a-duplicate", in: "internal/qp.duplicateRead",
-		old:    "if $e.pending && $e.end.Diff(end) > 0 { $*body }",
+		old:    "if $e.pending && $e.stop > stop { $*body }",
 		new:    "",
 		breaks: "E9",
 	},

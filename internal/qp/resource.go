@@ -174,7 +174,7 @@ func (r *responder) duplicateRead(p *Packet) {
 		return
 	}
 	end, stop := p.BTH.PSN.Add(packetCount(p.RETH.Length, int(e.mtu))-1), uint32(done)+p.RETH.Length
-	if e.pending && e.end.Diff(end) > 0 {
+	if e.pending && e.stop > stop { // fewer packets, or fewer bytes of the last
 		end, stop = e.end, e.stop
 	}
 	if e.pending && p.BTH.PSN.Diff(e.next) >= 0 {
