@@ -43,7 +43,7 @@ func (r *recvQueue) take(s *recvSlot) bool {
 		return false
 	}
 	i := r.Cons()
-	e := r.At(i)
+	e := *r.At(i) // read once: whoever writes entries may do so at any time
 	*s = recvSlot{wrid: e.WRID, length: e.Length, taken: true, wild: !ok || e.NumSGE > r.maxSGE}
 	if s.wild {
 		s.length = 0

@@ -130,7 +130,7 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 // destination. It returns 0 when the batch is full. A handle that is gone and
 // a message over the MTU are errors of the work request.
 func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) {
-	ep, to := r.ep, r.queue.To(r.next)
+	ep, to := r.ep, *r.queue.To(r.next) // read once, like every entry
 	ah := ep.env.AHs.Get(ib.AHHandle(to.AH))
 	switch {
 	case ah == nil, ah.PD != ep.pd:
