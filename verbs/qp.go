@@ -188,7 +188,7 @@ func (q *QP) postList(wrs []SendWR) (n int, err error) {
 	defer sends.Done()
 	var wr ib.SendWR
 	for n < len(wrs) {
-		wrs[n].put(&wr)
+		wrs[n].put(q.dev, &wr)
 		if err = sends.Post(&wr); err != nil {
 			break
 		}

@@ -1,6 +1,9 @@
 package verbs
 
-import "github.com/softhca/softhca/ib"
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
+)
 
 // SendWR is a send work request. Posting copies it whole: the caller may
 // reuse it, its SGList and its InlineData at once; the memory that SGList
@@ -25,12 +28,13 @@ type SendWR struct {
 	InlineData []byte // payload with SendInline, and only then
 }
 
-// put writes the request as the engine takes it.
-func (w *SendWR) put(wr *ib.SendWR) {
+// put writes the request as the engine of a device takes it. An address handle
+// of another device names something else there, or nothing: it counts as none.
+func (w *SendWR) put(d *device.Device, wr *ib.SendWR) {
 	wr.WRID, wr.SGList, wr.Opcode, wr.Flags, wr.ImmData = w.WRID, w.SGList, w.Opcode, w.Flags, w.ImmData
 	wr.InvRKey, wr.RKey, wr.RemoteAddr, wr.CompareAdd, wr.Swap = w.InvRKey, w.RKey, w.RemoteAddr, w.CompareAdd, w.Swap
 	wr.RemoteQPN, wr.RemoteQKey, wr.InlineData, wr.AH = w.RemoteQPN, w.RemoteQKey, w.InlineData, 0
-	if w.AH != nil {
+	if w.AH != nil && w.AH.pd != nil && w.AH.pd.dev == d {
 		wr.AH = w.AH.h
 	}
 }

@@ -46,6 +46,20 @@ func TestUDHandleDestroyed(t *testing.T) {
 	}
 }
 
+// TestUDHandleOfAnotherAdapter posts with a handle whose number names another
+// peer in the adapter of the queue pair: EINVAL, and nothing is sent there.
+func TestUDHandleOfAnotherAdapter(t *testing.T) {
+	a, b := newPair(t, ib.UD)
+	connect(t, a, b, nil)
+	a.ah(t, b)
+	must(t, b.qp.PostRecv(b.recv(1, 0, 48)))
+	for what, foreign := range map[string]*AH{"of another adapter": b.ah(t, a), "that was not created": new(AH)} {
+		want(t, a.qp.PostSend(a.datagram(1, foreign, b)), syscall.EINVAL, "post with a handle "+what)
+	}
+	a.quiet(t, "a refused request completed")
+	b.quiet(t, "a refused request was sent")
+}
+
 func TestUDMessageRules(t *testing.T) {
 	a, b := newPair(t, ib.UD)
 	connect(t, a, b, nil)

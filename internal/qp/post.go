@@ -12,7 +12,7 @@ import (
 // Sentinel errors of the posting calls; each unwraps to its errno.
 var (
 	errQueueFull = fmt.Errorf("work queue full: poll its completions first: %w", ib.ENOMEM)
-	errNoAH      = fmt.Errorf("UD needs an address handle: %w", ib.EINVAL)
+	errNoAH      = fmt.Errorf("UD needs an address handle of its adapter: %w", ib.EINVAL)
 	errNotInline = fmt.Errorf("InlineData without the flag SendInline would not be sent: %w", ib.EINVAL)
 	errInlineSGE = fmt.Errorf("an inline request carries its payload in InlineData, not in scatter/gather elements: %w", ib.EINVAL)
 )
