@@ -4,9 +4,10 @@
 // Whoever holds the driver's lock is the shard's thread. A post that gets the
 // lock transmits at once; one that does not leaves a doorbell that the holder
 // answers before it lets go. A poll of an empty completion queue may run the
-// shard too. One goroutine waits in the port for programs that sleep; it steps
-// aside while others poll for long (pollers.go), and returns at once when a
-// completion queue is armed.
+// shard too. One goroutine waits in the port for everybody else; it steps aside
+// while others poll for long, and returns at once when a completion queue is
+// armed. It steps aside as well for a thread that sleeps until there is a
+// completion, which then waits in the port itself.
 //
-// Reading order: driver.go, pollers.go.
+// Reading order: driver.go, pollers.go (who reads the port), sleep.go.
 package driver

@@ -66,7 +66,8 @@ func (h *HCA) PKeys() []ib.PKey { return h.cfg.PKeys }
 // Counters returns the counts so far.
 func (h *HCA) Counters() counters.Set { return h.shard.counters }
 
-// Count returns a counter to change, for the driver's own.
+// Count returns the counters as they grow, for who looks at them after each
+// step. They are not the caller's to change.
 func (h *HCA) Count() *counters.Set { return &h.shard.counters }
 
 // AllocPD returns a new protection domain (V2).

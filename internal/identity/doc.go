@@ -5,5 +5,5 @@
 // the adapter's address, and the key is a secret that each user has in a file.
 //
 // Everything is in secret.go. The package does not decide whether an adapter is
-// to have such a GUID: package verbs does.
+// to have such a GUID: package device does.
 package identity

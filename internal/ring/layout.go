@@ -16,7 +16,9 @@ import (
 //	completion queue:  Header; Mask+1 entries of Stride bytes, a CQE each,
 //	                   at the address Entries, which Resize moves
 //
-// Indices run freely and wrap at 2^32: index i is in entry i & Mask.
+// Indices run freely and wrap at 2^32: index i is in entry i & Mask. Resize of a
+// completion queue changes Mask and Entries with Lock held; a reader looks at
+// them, and at the entries, with Lock held only.
 
 // HeaderSize is the size of a Header in bytes.
 const HeaderSize = 64
