@@ -16,7 +16,9 @@ import (
 )
 
 // begin connects the queue pairs, new ones unless they are there, and fills the
-// receive queue.
+// receive queue. Each life begins at PSNs of its own: what is still on its way
+// from the last one, between the same queue pairs, must not be taken for this
+// one's.
 func (l *lane) begin() {
 	l.mu.Lock()
 	l.life++
@@ -47,8 +49,9 @@ func (l *lane) begin() {
 		st.lanes[q.QPN()] = l
 		st.mu.Unlock()
 	}
-	l.connect(0, l.rx)
-	l.connect(1, l.tx)
+	psn := [2]ib.PSN{ib.NewPSN(l.rng.Uint32()), ib.NewPSN(l.rng.Uint32())}
+	l.connect(0, l.rx, psn)
+	l.connect(1, l.tx, psn)
 	for range stressRecvWR {
 		if !l.srq {
 			l.mu.Lock()
@@ -58,10 +61,10 @@ func (l *lane) begin() {
 	}
 }
 
-// connect walks a queue pair to RTS.
-func (l *lane) connect(i int, peer *station) {
+// connect walks a queue pair to RTS; psn are the PSNs that both send from.
+func (l *lane) connect(i int, peer *station, psn [2]ib.PSN) {
 	a := verbs.QPAttr{
-		Port: 1, PathMTU: ib.MTU1024, DestQPN: l.q[1-i].QPN(), MinRNRTimer: 1, Timeout: 16, RetryCnt: 7, RNRRetry: 7,
+		Port: 1, PathMTU: ib.MTU1024, DestQPN: l.q[1-i].QPN(), SQPSN: psn[i], RQPSN: psn[1-i], MinRNRTimer: 1, Timeout: 16, RetryCnt: 7, RNRRetry: 7,
 		AV: verbs.AHAttr{DGID: peer.ctx.QueryGID(0), HopLimit: 64, Port: 1},
 	}
 	for _, s := range []struct {
