@@ -107,29 +107,47 @@ type (
 	AHAttr = ib.AHAttr
 )
 
-// The numbers of the verbs, from package ib.
+// The numbers of the verbs, from package ib. String gives the name that rdma-core
+// has for a number, without its prefix.
 type (
 	// WROpcode is the operation of a send work request.
+	//
+	//	func (o WROpcode) String() string
 	WROpcode = ib.WROpcode
 	// SendFlags modify a send work request.
 	SendFlags = ib.SendFlags
 	// WCStatus is the outcome of a work request.
+	//
+	//	func (s WCStatus) String() string
 	WCStatus = ib.WCStatus
 	// WCOpcode says which operation a completion belongs to.
+	//
+	//	func (o WCOpcode) String() string
 	WCOpcode = ib.WCOpcode
 	// WCFlags say which optional fields of a completion are valid.
 	WCFlags = ib.WCFlags
 	// Access is a set of access rights.
+	//
+	//	func (a Access) String() string
 	Access = ib.Access
 	// QPType is the transport service of a queue pair.
+	//
+	//	func (t QPType) String() string
 	QPType = ib.QPType
 	// QPState is the state of a queue pair.
+	//
+	//	func (s QPState) String() string
 	QPState = ib.QPState
 	// SigType says which send work requests complete with an entry.
 	SigType = ib.SigType
 	// AttrMask names attributes of a queue pair.
+	//
+	//	func (m AttrMask) Names() []string
+	//	func (m AttrMask) String() string
 	AttrMask = ib.AttrMask
 	// EventType is the kind of an asynchronous event.
+	//
+	//	func (e EventType) String() string
 	EventType = ib.EventType
 )
 
