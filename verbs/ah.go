@@ -19,7 +19,9 @@ type AH struct {
 	h  ib.AHHandle
 }
 
-// CreateAH resolves an address vector.
+// CreateAH resolves an address vector. EINVAL for one that leads nowhere: no
+// destination, hop limit 0, a port or SGID index that is not there, addresses of
+// two families; ErrInsufficientResources beyond the limit that QueryDevice tells.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	a := &AH{pd: p}
 	err := p.call("CreateAH", func(clock.Instant) (err error) {
@@ -80,7 +82,7 @@ func addressesOf(grh []byte) (src, dst netip.Addr, ok bool) {
 }
 
 // Destroy ends the handle. Messages that still name it complete with
-// LOC_QP_OP_ERR.
+// LOC_QP_OP_ERR. EINVAL for one that is gone.
 func (a *AH) Destroy() error {
 	if a == nil {
 		return errNoAH

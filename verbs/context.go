@@ -163,7 +163,8 @@ type Counter struct {
 }
 
 // Counters returns the adapter's counters, those of Linux's Soft-RoCE under
-// their own names first. They only grow.
+// their own names first. They only grow. The error is that of an adapter that is
+// closed or has failed.
 func (c *Context) Counters() (all []Counter, err error) {
 	err = c.dev().EachCounter(func(name string, value uint64) { all = append(all, Counter{name, value}) })
 	return all, err

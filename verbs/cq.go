@@ -126,7 +126,7 @@ func (q *CQ) Cap() int {
 }
 
 // Resize changes the number of entries to at least n; completions that wait
-// stay. EINVAL when they would not fit.
+// stay. EINVAL when they would not fit, or n is 0 or over the adapter's limit.
 func (q *CQ) Resize(n int) error {
 	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)

@@ -8,8 +8,11 @@
 // or on two, talk RoCEv2 over UDP port 4791, and so do a context and Linux's
 // Soft-RoCE.
 //
-// Everything here may be used from several goroutines at once. Errors unwrap
-// to the errno that libibverbs would return, so that errors.Is(err,
+// Everything here may be used from several goroutines at once. No call waits
+// for a peer but CompChannel.Get and GetAsyncEvent. Those that make, change or
+// end an object wait until the thread that moves packets lets go of the adapter,
+// which is soon; AttachMcast and DetachMcast wait for the system too. Errors
+// unwrap to the errno that libibverbs would return, so that errors.Is(err,
 // syscall.ENOMEM) works.
 package verbs
 

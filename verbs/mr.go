@@ -49,6 +49,8 @@ func (m *MR) get() mrView {
 // name it and, with remote rights, whenever the peer does, until Dereg;
 // the memory is kept alive until then. REMOTE_WRITE and REMOTE_ATOMIC need
 // LOCAL_WRITE (EINVAL). Addresses of the region are those of the memory.
+// EOPNOTSUPP for rights that are not provided, ENOMEM when there are as many
+// regions as can be.
 //
 // What a peer's RDMA WRITE changes is there for the program once something
 // told it so: a completion, such as that of a WRITE with immediate. To watch
@@ -118,13 +120,15 @@ func (m *MR) SGE(off uint64, n uint32) SGE {
 	return SGE{Addr: v.addr + off, Length: n, LKey: v.lkey}
 }
 
-// ReregAccess gives the region other rights; its keys stay. On failure nothing
-// changes.
+// ReregAccess gives the region other rights; its keys stay. Errors are those of
+// RegMR, and EINVAL for a region that is deregistered or was invalidated; nothing
+// has changed then. So it is with the other two.
 func (m *MR) ReregAccess(access ib.Access) error {
 	return m.rereg(memory.ChangeAccess, memory.RegionConfig{Access: access}, nil)
 }
 
-// ReregPD moves the region to another protection domain of the same adapter.
+// ReregPD moves the region to another protection domain of the same adapter;
+// ErrInvalidPD for any other.
 func (m *MR) ReregPD(to *PD) error {
 	switch {
 	case m == nil:
@@ -135,7 +139,8 @@ func (m *MR) ReregPD(to *PD) error {
 	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to.pd)
 }
 
-// ReregMemory makes the region mean other memory, under new keys.
+// ReregMemory makes the region mean other memory, under new keys. When it
+// returns, nothing touches the memory from before any more.
 func (m *MR) ReregMemory(buf []byte) error {
 	return m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil)
 }
@@ -162,7 +167,8 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *hca.PD) error 
 }
 
 // Dereg ends the region. When it returns, nothing touches the memory any
-// more. A work request that still names it completes in error.
+// more. A work request that still names it completes in error. EINVAL for a
+// region that is deregistered.
 func (m *MR) Dereg() error {
 	if m == nil {
 		return errNoMR

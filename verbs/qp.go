@@ -111,8 +111,9 @@ func (q *QP) State() ib.QPState {
 
 // Modify gives the QP attributes and, if the mask has AttrState, a new state.
 // What is required and allowed for which move is the table that "softhca
-// states" prints. A call that is refused changes nothing and says which attributes were missing or too many. Errors unwrap to EINVAL,
-// EOPNOTSUPP or EPERM.
+// states" prints. A call that is refused changes nothing and says which
+// attributes were missing or too many. Errors unwrap to EINVAL, EOPNOTSUPP or
+// EPERM.
 func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify QP: %w", errNoAttr)
@@ -125,7 +126,7 @@ func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 }
 
 // Query returns the state and the attributes. In RESET only the state
-// and the sizes are defined.
+// and the sizes are defined. EINVAL for a QP that is destroyed.
 func (q *QP) Query() (QPAttr, error) {
 	var a QPAttr
 	err := q.call("QueryQP", func(clock.Instant) error {

@@ -24,8 +24,9 @@ type SRQ struct {
 	obj device.Object
 }
 
-// CreateSRQ returns a shared receive queue. EINVAL for sizes over the
-// adapter's limits.
+// CreateSRQ returns a shared receive queue. EINVAL for sizes over the adapter's
+// limits, ErrInsufficientResources when there are as many queues as can be,
+// ErrInvalidPD.
 func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 	if p == nil {
 		return nil, fmt.Errorf("create SRQ: %w", ErrInvalidPD)
