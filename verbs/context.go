@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/softhca/softhca/ib"
@@ -12,6 +13,10 @@ import (
 // ErrInvalidHCA is returned for a device context that is nil or closed. It
 // unwraps to ENODEV.
 var ErrInvalidHCA error = device.ErrInvalid
+
+// errNetwork is returned for a Network without an inside: without one an adapter
+// would open sockets.
+var errNetwork = fmt.Errorf("open adapter: the Network is not one of NewNetwork: %w", ib.EINVAL)
 
 // Context is an open adapter.
 type Context struct {
@@ -26,10 +31,14 @@ var _ io.Closer = (*Context)(nil)
 
 // Open opens an adapter. Errors say what to do: an address that another
 // adapter has gives EADDRINUSE, one that is not this host's EADDRNOTAVAIL,
-// a mistake in the rules of faults EINVAL.
+// a mistake in the rules of faults EINVAL, as does a Network that NewNetwork did
+// not make.
 func Open(cfg Config, opts ...Option) (*Context, error) {
 	for _, o := range opts {
 		o(&cfg)
+	}
+	if cfg.Network != nil && cfg.Network.pipe == nil {
+		return nil, errNetwork
 	}
 	d, err := device.Open(cfg.device())
 	if err != nil {

@@ -61,6 +61,7 @@ func TestV1_OpenErrors(t *testing.T) {
 		{"a fault that is none", Config{Addr: loopback(), Faults: Faults{Rules: "dorp"}}, syscall.EINVAL, "did you mean drop?"},
 		{"rules that are nowhere", Config{Addr: loopback(), Faults: Faults{File: "no-such-file"}}, syscall.ENOENT, "no-such-file"},
 		{"an address in use on a network", Config{Addr: "10.0.0.1", Network: n}, syscall.EADDRINUSE, "10.0.0.1"},
+		{"a network that is none", Config{Addr: loopback(), Network: new(Network)}, syscall.EINVAL, "NewNetwork"},
 	} {
 		ctx, err := Open(c.cfg)
 		if err == nil {
