@@ -106,20 +106,23 @@ func (c *CompChannel) leave() {
 func (c *CompChannel) put(q *CQ) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if q.left.Load() {
+		return // the adapter, which is gone, has told the program before
+	}
 	if len(c.ch) == cap(c.ch) {
 		c.compact()
 	}
 	c.ch <- q
 }
 
-// compact leaves one event of each CQ that still exists. Receivers may be
+// compact leaves one event of each CQ that has a place. Receivers may be
 // taking events meanwhile; nobody else adds any.
 func (c *CompChannel) compact() {
 	seen := make(map[*CQ]bool, c.most)
 	for range len(c.ch) {
 		select {
 		case q := <-c.ch:
-			if !seen[q] && !q.obj.Gone() {
+			if !seen[q] && !q.left.Load() {
 				seen[q] = true
 				c.ch <- q
 			}

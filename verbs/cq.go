@@ -17,6 +17,7 @@ type CQ struct {
 	cq      *qp.CQ
 	obj     device.Object
 	channel *CompChannel
+	left    atomic.Bool   // it has no place in the channel any more; set before the place is free
 	idle    atomic.Uint32 // empty polls
 	armed   atomic.Bool   // since the last poll of the empty queue
 }
@@ -29,11 +30,12 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	if n < 0 || uint64(n) > 1<<31 {
 		return nil, fmt.Errorf("create CQ of %d entries: %w", n, ib.EINVAL)
 	}
-	if ch != nil && !ch.join(c.dev()) {
-		return nil, fmt.Errorf("create CQ: the completion channel has %d: %w", ch.most, ErrInsufficientResources)
-	}
 	err := q.dev.Call("CreateCQ", nil, func(clock.Instant) (err error) {
+		if ch != nil && !ch.join(q.dev) {
+			return fmt.Errorf("the completion channel has %d: %w", ch.most, ErrInsufficientResources)
+		}
 		if q.cq, err = q.dev.HCA.CreateCQ(uint32(n), q.notify); err != nil {
+			ch.leave()
 			return err
 		}
 		q.obj.CQ, q.obj.Owner, q.obj.Wake = q.cq, q, q.wake
@@ -41,7 +43,6 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 		return nil
 	})
 	if err != nil {
-		ch.leave()
 		return nil, fmt.Errorf("create CQ: %w", err)
 	}
 	return q, nil
@@ -141,14 +142,14 @@ func (q *CQ) Resize(n int) error {
 func (q *CQ) Overrun() bool { return q != nil && q.cq.Failed() }
 
 // Destroy ends the CQ. ErrBusy while QPs complete to it, or while an event
-// about it is not acknowledged.
+// about it is not acknowledged. When the adapter is closed or has failed, it
+// gives its place in the completion channel back and returns that error.
 func (q *CQ) Destroy() error {
 	err := q.object().Call("DestroyCQ", ErrInvalidCQ, func(clock.Instant) error {
 		return q.obj.Remove(func() error { return q.dev.HCA.DestroyCQ(q.cq) })
 	})
-	if err != nil {
-		return fmt.Errorf("destroy CQ: %w", err)
+	if q != nil && (err == nil || q.dev.Alive() != nil) && !q.left.Swap(true) {
+		q.channel.leave()
 	}
-	q.channel.leave()
-	return nil
+	return wrap("destroy CQ", err)
 }

@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -111,6 +112,31 @@ func TestChannelOverflowKeepsAll(t *testing.T) {
 			t.Errorf("a CQ that was destroyed is in the channel %d times", n)
 		case i != gone && n == 0, i != gone && i != often && n > 1:
 			t.Errorf("CQ %d is in the channel %d times", i, n)
+		}
+	}
+}
+
+// TestChannelOutlivesAdapter has a channel for one CQ serve an adapter after
+// another: a CQ of one that is closed has no place in it once it is destroyed.
+func TestChannelOutlivesAdapter(t *testing.T) {
+	ch := verbs.NewCompChannel(1)
+	n := verbs.NewNetwork()
+	for range 3 {
+		c, err := verbs.Open(verbs.Config{Addr: "10.0.0.1", Network: n})
+		worked(t, err)
+		cq, err := c.CreateCQ(1, ch)
+		worked(t, err)
+		if _, err := c.CreateCQ(1, ch); !errors.Is(err, ib.ENOMEM) {
+			t.Fatalf("a second CQ in a channel for one: %v", err)
+		}
+		worked(t, c.Close())
+		for range 2 {
+			if err := cq.Destroy(); !errors.Is(err, ib.ENODEV) {
+				t.Fatalf("destroy a CQ of an adapter that is closed: %v", err)
+			}
+		}
+		if _, err := c.CreateCQ(1, ch); !errors.Is(err, ib.ENODEV) {
+			t.Fatalf("create a CQ of an adapter that is closed: %v", err)
 		}
 	}
 }
