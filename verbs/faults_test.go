@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/fault"
 )
 
 // newFaultyPair returns two endpoints on a network in memory, with rules.

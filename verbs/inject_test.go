@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/fault"
 )
 
 // TestForceERR moves a QP to ERR at its third work request, which is flushed.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/capture"
-	"github.com/softhca/softhca/internal/fabric/fault"
 	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/fault"
 )
 
 // openPort opens what the configuration names. Faults happen between the

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/fault"
 )
 
 // Faults are the rules that make an adapter go wrong on demand.

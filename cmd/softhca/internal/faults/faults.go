@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
-	"github.com/softhca/softhca/internal/fabric/fault"
+	"github.com/softhca/softhca/internal/fault"
 )
 
 // width is the columns of the list.

@@ -12,7 +12,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/faults.md anew")
 
 // TestDocumentation compares docs/faults.md with the catalogue.
 func TestDocumentation(t *testing.T) {
-	const name = "../../../docs/faults.md"
+	const name = "../../docs/faults.md"
 	if *rewrite {
 		if err := os.WriteFile(name, []byte(markdown()), 0o644); err != nil {
 			t.Fatal(err)
@@ -67,7 +67,7 @@ var layerTexts = [...]string{
 
 const preface = `# Faults on demand
 
-<!-- Generated from internal/fabric/fault: go test ./internal/fabric/fault -rewrite -->
+<!-- Generated from internal/fault: go test ./internal/fault -rewrite -->
 
 An adapter can be told to go wrong: to lose, repeat, delay, change and reorder packets, to refuse requests, to fail
 calls, to move queue pairs, to overflow completion queues, to raise events. From Go:
