@@ -12,11 +12,10 @@
 // blocks, and every function is safe for concurrent use on different values.
 package mad
 
-// For readers of the source: mad.go (the datagram), header.go with class.go, method.go,
-// status.go and attr.go (its first 24 bytes), req.go with path.go, then the
-// other messages: mra.go, rej.go, rep.go, rtu.go, dreq.go, drep.go, lap.go,
-// apr.go, sidrreq.go, sidrrep.go. Their enumerations are in files of the
-// enumeration's name; bits.go has what the layouts share. serviceid.go and
-// ipheader.go are the IP addressing, timeout.go the 5-bit codes of time,
-// classport.go and unsupported.go what every class answers, summary.go and
-// describe.go a line of text for people.
+// For readers of the source: mad.go (the datagram), header.go with method.go and
+// status.go (its first 24 bytes), req.go with path.go, then the other messages,
+// each with its enumerations: mra.go, rej.go with rejreason.go, rep.go, rtu.go,
+// dreq.go, drep.go, lap.go, apr.go, sidrreq.go, sidrrep.go; bits.go has what
+// the layouts share. serviceid.go and ipheader.go are the IP addressing,
+// timeout.go the 5-bit codes of time, classport.go what every class answers,
+// summary.go and describe.go a line of text for people.

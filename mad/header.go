@@ -70,3 +70,61 @@ func (h *Header) put(b *[HeaderSize]byte) {
 	binary.BigEndian.PutUint16(b[18:], 0)
 	binary.BigEndian.PutUint32(b[20:], h.AttrMod)
 }
+
+// Class is a management class: which service a datagram is for (IBA 13.4.4).
+type Class uint8
+
+// The classes that meet at a port of RoCE or that packet tools see.
+const (
+	ClassSM         Class = 0x01 // subnet management, routed by LID
+	ClassSA         Class = 0x03 // subnet administration
+	ClassPerf       Class = 0x04 // performance management
+	ClassDeviceMgmt Class = 0x06 // device management
+	ClassCM         Class = 0x07 // communication management
+	ClassCongestion Class = 0x21 // congestion control
+	ClassSMDirected Class = 0x81 // subnet management, directed route
+)
+
+var classNames = map[Class]string{
+	ClassSM:         "SM",
+	ClassSA:         "SA",
+	ClassPerf:       "PERF",
+	ClassDeviceMgmt: "DEV_MGMT",
+	ClassCM:         "CM",
+	ClassCongestion: "CONGESTION",
+	ClassSMDirected: "SM_DIRECTED",
+}
+
+// String returns the short name of the class, such as "CM".
+func (c Class) String() string { return hexName(classNames, c, "Class") }
+
+// AttrID names what is in the data of a datagram. Numbers of 0x10 and above
+// mean something else in each class.
+type AttrID uint16
+
+// AttrClassPortInfo is the attribute that every class has.
+const AttrClassPortInfo AttrID = 0x0001
+
+// The attributes of ClassCM: its messages.
+const (
+	AttrREQ     AttrID = 0x0010
+	AttrMRA     AttrID = 0x0011
+	AttrREJ     AttrID = 0x0012
+	AttrREP     AttrID = 0x0013
+	AttrRTU     AttrID = 0x0014
+	AttrDREQ    AttrID = 0x0015
+	AttrDREP    AttrID = 0x0016
+	AttrSIDRREQ AttrID = 0x0017
+	AttrSIDRREP AttrID = 0x0018
+	AttrLAP     AttrID = 0x0019
+	AttrAPR     AttrID = 0x001a
+)
+
+var attrNames = map[AttrID]string{
+	AttrClassPortInfo: "ClassPortInfo",
+	AttrREQ:           "REQ", AttrMRA: "MRA", AttrREJ: "REJ", AttrREP: "REP", AttrRTU: "RTU", AttrDREQ: "DREQ", AttrDREP: "DREP",
+	AttrSIDRREQ: "SIDR_REQ", AttrSIDRREP: "SIDR_REP", AttrLAP: "LAP", AttrAPR: "APR",
+}
+
+// String returns the name of the attribute in ClassCM, such as "REQ".
+func (a AttrID) String() string { return hexName(attrNames, a, "AttrID") }

@@ -37,3 +37,19 @@ func (r *MRA) Put(m *MAD) {
 	d[9] = r.ServiceTimeout << 3
 	copy(d[10:], r.PrivateData[:])
 }
+
+// Which says the message that an MRA or a REJ is about, 2 bits.
+type Which uint8
+
+// The messages. Other is a LAP, or none in particular: the sender gives up
+// after a timeout or no longer knows the connection.
+const (
+	WhichREQ Which = iota
+	WhichREP
+	WhichOther
+)
+
+var whichNames = [...]string{"REQ", "REP", "other"}
+
+// String returns the name of the message, such as "REQ".
+func (w Which) String() string { return name(whichNames[:], int(w), "Which") }

@@ -202,3 +202,11 @@ func (c *Context) Resources() (r Resources, err error) {
 	})
 	return r, err
 }
+
+// wrap says what an error, if it is one, kept from being done.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

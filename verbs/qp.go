@@ -125,6 +125,29 @@ func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 	})
 }
 
+// ModifyToRTS walks the QP from RESET through INIT and RTR to RTS. Each
+// move is given those attributes of attr that the modify table requires for
+// the service: for RC the port, P_Key index and access flags; then the
+// address vector, path MTU, destination QPN, RQPSN, MaxDestRDAtomic and
+// MinRNRTimer; then the timeout, the retry counts, SQPSN and MaxRDAtomic. It
+// stops at the first move that is refused and returns Modify's error; the QP
+// stays where it is.
+func (q *QP) ModifyToRTS(attr QPAttr) error {
+	if err := q.object().Usable(errDestroyed); err != nil {
+		return err
+	}
+	from := ib.RESET
+	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
+		required, _, _ := qp.Transition(q.Type(), from, to)
+		attr.State = to
+		if err := q.Modify(&attr, required|ib.AttrState); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
 // Query returns the state and the attributes. In RESET only the state
 // and the sizes are defined. EINVAL for a QP that is destroyed.
 func (q *QP) Query() (QPAttr, error) {
@@ -171,6 +194,31 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	}
 	return nil
 }
+
+// PostError says which work request of a list was refused.
+type PostError struct {
+	Index int    // in the list
+	WRID  uint64 // of the work request
+	Err   error  // why; unwraps to an errno
+}
+
+// Error names the work request and the cause.
+func (e *PostError) Error() string {
+	if e == nil {
+		return ""
+	}
+	return fmt.Sprintf("work request %d (wr_id %#x): %v", e.Index, e.WRID, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *PostError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
+
+var _ error = (*PostError)(nil)
 
 // postSend posts to the send queue and returns how many were taken.
 func (q *QP) postSend(wrs []SendWR) (n int, err error) {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -54,6 +56,14 @@ const headroom = 32
 // Shard returns the adapter's shard.
 func (h *HCA) Shard() *Shard { return h.shard }
 
+// GSI returns the adapter's QP1. While a queue pair of type GSI exists, that
+// is QP1 in its place: the interface receives nothing, and what it sends waits
+// in its queue until the queue pair is destroyed; its requests time out.
+func (h *HCA) GSI() *gsi.Interface { return h.shard.gsi }
+
+// NodeGUID returns the number that names the adapter to peers.
+func (h *HCA) NodeGUID() uint64 { return h.cfg.NodeGUID }
+
 // Limits returns what the adapter may hold.
 func (h *HCA) Limits() Limits { return h.cfg.Limits }
 
@@ -69,6 +79,21 @@ func (h *HCA) Counters() counters.Set { return h.shard.counters }
 // Count returns the counters as they grow, for who looks at them after each
 // step. They are not the caller's to change.
 func (h *HCA) Count() *counters.Set { return &h.shard.counters }
+
+// Resources are the numbers of objects that an adapter has.
+type Resources struct {
+	PDs, CQs, SRQs, QPs, MRs int
+	// Conns are the connections and resolutions of the communication manager,
+	// those in TIMEWAIT among them.
+	Conns int
+}
+
+// Resources counts the objects.
+func (h *HCA) Resources() Resources {
+	return Resources{
+		PDs: len(h.pds), CQs: h.cqs, SRQs: h.srqs, QPs: h.shard.count, MRs: h.shard.env.Mem.Len(), Conns: h.shard.cm.Conns(),
+	}
+}
 
 // AllocPD returns a new protection domain (V2).
 func (h *HCA) AllocPD() (*PD, error) {
@@ -118,3 +143,26 @@ func (h *HCA) DestroyCQ(c *qp.CQ) error {
 	c.Free()
 	return nil
 }
+
+// Inject sets what is asked about every request that an RC responder is
+// about to execute; nil for nothing, which is how an adapter begins.
+func (h *HCA) Inject(f qp.Inject) { h.shard.env.Inject = f }
+
+// OverflowCQ makes a CQ fail as an entry does that finds it full (E18): CQ_ERR,
+// and every QP that completes there goes to ERR. It reports whether the CQ had
+// not failed before.
+func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
+	if !c.Fail() {
+		return false
+	}
+	h.shard.env.Now = now
+	h.cfg.Raise(qp.Event{Type: ib.EventCQErr, CQ: c})
+	h.shard.cqFailed(now, c)
+	return true
+}
+
+// Raise raises an asynchronous event that nothing has caused.
+func (h *HCA) Raise(e qp.Event) { h.cfg.Raise(e) }
+
+// EachQP calls f for every QP but QP1.
+func (h *HCA) EachQP(f func(*qp.QP)) { h.shard.qpns.each(f) }

@@ -7,6 +7,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/memory"
@@ -81,6 +82,12 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 	}
 	s.cm = newCM(cfg, s.gsi, mtu)
 	return s
+}
+
+func newGSI(c *Config, out *packet.Writer) *gsi.Interface {
+	return gsi.New(gsi.Config{
+		Addrs: c.Caps.Addrs, PKeys: c.PKeys, MigReq: c.Settings.MigReq, SrcPort: c.Caps.SrcPort, Out: out,
+	})
 }
 
 // Receive processes a datagram, which may hold several packets. d and its
@@ -209,6 +216,16 @@ func (s *Shard) Pending() bool {
 	return s.active.head != nil || s.doorbells.pending() || s.madsPending()
 }
 
+// transmitMADs gives QP1 its turn.
+func (s *Shard) transmitMADs(now clock.Instant, b *fabric.Batch) {
+	if s.madsPending() {
+		s.gsi.Transmit(now, b)
+	}
+}
+
+// madsPending reports whether QP1 has something to send and is not replaced.
+func (s *Shard) madsPending() bool { return s.qp1 == nil && s.gsi.Pending() }
+
 // DoorbellRung reports whether a doorbell waits to be answered. Any goroutine may
 // call it.
 func (s *Shard) DoorbellRung() bool { return s.doorbells.pending() }
@@ -251,6 +268,22 @@ func (s *Shard) cqFailed(now clock.Instant, cq *qp.CQ) {
 
 // wake puts a QP on the list of senders.
 func (s *Shard) wake(q *qp.QP) { s.active.push(q) }
+
+// deadlines is a heap of QPs by an instant that is not later than their
+// deadline. A deadline that moves away, as a retry timer does with each
+// acknowledgement, costs nothing: the QP is found early and put back.
+type deadlines struct{ deadline.Heap[qp.QP] }
+
+func newDeadlines() deadlines {
+	return deadlines{deadline.New(func(q *qp.QP) *deadline.Link { return &q.Links.Timer })}
+}
+
+// arm makes sure that q is found at its deadline.
+func (d *deadlines) arm(q *qp.QP) {
+	if at := q.Deadline(); at < q.Links.Timer.At() {
+		d.Set(q, at)
+	}
+}
 
 // activeList is the queue of QPs that may have something to send.
 type activeList struct{ head, tail *qp.QP }

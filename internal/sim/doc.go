@@ -3,13 +3,13 @@
 // promises.
 //
 // Read config.go and plan.go (what a seed makes of a run), world.go (the
-// clock), network.go and node.go (what carries packets, and what receives
-// them), pair.go, space.go and op.go (the model of queue pairs, memory and
-// work requests), action.go, post.go and datagram.go (what programs do),
+// clock; connection storms are a world of their own, in package storm),
+// network.go and node.go (what carries packets, and what receives them),
+// pair.go, space.go and op.go (the model of queue pairs, memory and work
+// requests), action.go, post.go and datagram.go (what programs do),
 // complete.go, explain.go and state.go (the oracle), mark.go (what happened
 // at all), ladder.go and minimize.go (what a person sees of a failure),
-// campaign.go (many seeds on several processors), storms.go (the profile of
-// connection storms, a world of its own in package storm).
+// campaign.go (many seeds on several processors).
 //
 // The oracle knows nothing of the engine but its public calls, its records
 // and the bytes on the wire. It never repairs, and never retries.

@@ -4,9 +4,9 @@
 // seed; and it checks after every step that the communication managers keep
 // their promises.
 //
-// Read config.go and plan.go (what a seed makes of a run), world.go and
-// task.go (the clock, and what is to come), network.go (what carries
-// packets, and what becomes of them), host.go (an adapter and its program),
+// Read plan.go (what a seed makes of a run), world.go (the run, its clock, and
+// what is to come), network.go (what carries packets, and what becomes of
+// them), host.go (an adapter and its program),
 // side.go and phase.go (the model of one end of a connection), hear.go,
 // temper.go and verbs.go (what a program hears, makes of it and says), action.go
 // and forge.go (what it, fate and liars do unasked), socket.go and message.go

@@ -2,6 +2,7 @@ package storm
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 	"runtime/debug"
@@ -20,6 +21,18 @@ const (
 	streamHost   = 1 << 40
 	streamSide   = 1 << 48
 )
+
+// Config says which run to make. The same Config makes the same run, to the
+// last packet.
+type Config struct {
+	Seed uint64
+	Ops  int // actions of the programs
+	// Skip names actions, by their number from 0, that are left out.
+	Skip map[int]bool
+	// Trace, if set, gets a line for everything that happens.
+	Trace  io.Writer
+	Ladder int // how many of the last lines a failed run keeps
+}
 
 // world is one run.
 type world struct {
@@ -181,4 +194,28 @@ func (w *world) fail(check, format string, args ...any) {
 		Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted - 1, At: time.Duration(w.now),
 	}
 	w.sayf("VIOLATION %s: %s", check, w.violation.Detail)
+}
+
+// task is what a program will do about a side, if the side is then still in
+// the phase that it was in when the program decided that.
+type task struct {
+	time deadline.Link
+	side *side
+	turn uint64
+	do   func(*side)
+}
+
+// after makes a side's program do something later. A time of 0 is as soon as
+// what the adapter is doing is done.
+func (s *side) after(d time.Duration, do func(*side)) {
+	w := s.host.w
+	w.tasks.Set(&task{side: s, turn: s.turn, do: do}, w.now.Add(d))
+}
+
+// run does the task.
+func (t *task) run() {
+	if s := t.side; s.alive() && s.turn == t.turn {
+		t.do(s)
+		s.host.pump()
+	}
 }
