@@ -236,7 +236,7 @@ func (c *Conn) stuck() bool {
 
 // TestC11_CloseWakes closes a Conn, or its peer, under calls that wait.
 func TestC11_CloseWakes(t *testing.T) {
-	for who, linger := range map[string]time.Duration{"own end": 50 * time.Millisecond, "peer": patience} {
+	for who, linger := range map[string]time.Duration{"own end": 50 * time.Millisecond, "peer": waitLimit} {
 		t.Run(who, func(t *testing.T) {
 			a, b := newPair(t)
 			c1, c2, l := newConns(t, a, b, WithLinger(linger))

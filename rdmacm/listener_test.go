@@ -209,7 +209,7 @@ func TestC11_HTTP(t *testing.T) {
 	a, b := newPair(t)
 	l, err := b.m.Listen(soon(t), ":80")
 	must(t, err)
-	srv := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{ReadHeaderTimeout: waitLimit, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s over %s", r.URL.Path, r.Context().Value(http.LocalAddrContextKey).(net.Addr).Network())
 	})}
 	served := make(chan error, 1)
@@ -217,7 +217,7 @@ func TestC11_HTTP(t *testing.T) {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return a.m.Dial(ctx, addr)
 	}}
-	client := http.Client{Transport: transport, Timeout: patience}
+	client := http.Client{Transport: transport, Timeout: waitLimit}
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

@@ -17,8 +17,8 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// patience bounds every wait for something that must come.
-const patience = 20 * time.Second
+// waitLimit bounds every wait for something that must come.
+const waitLimit = 20 * time.Second
 
 // port is where the listeners of the tests listen.
 const port = 7471
@@ -41,10 +41,10 @@ func want(t testing.TB, err, target error, what string) {
 	}
 }
 
-// soon returns a context that ends the test's patience.
+// soon returns a context that ends after waitLimit.
 func soon(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -17,8 +17,8 @@ func next(t *testing.T, ch *CompChannel) *CQ {
 	select {
 	case q := <-ch.C():
 		return q
-	case <-time.After(patience):
-		t.Fatalf("no completion event after %v", patience)
+	case <-time.After(waitLimit):
+		t.Fatalf("no completion event after %v", waitLimit)
 		return nil
 	}
 }
@@ -156,7 +156,7 @@ func TestChannelOfManyCQs(t *testing.T) {
 			must(t, cq.Destroy())
 			delete(qs, cq)
 		case <-other:
-		case <-time.After(patience):
+		case <-time.After(waitLimit):
 			t.Fatalf("%d CQs have raised no event", len(qs))
 		}
 	}

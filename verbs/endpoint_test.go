@@ -13,8 +13,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// patience bounds every wait for something that must come.
-const patience = 20 * time.Second
+// waitLimit bounds every wait for something that must come.
+const waitLimit = 20 * time.Second
 
 // must ends the test on an error.
 func must(t testing.TB, err error) {
@@ -185,11 +185,11 @@ func (e *endpoint) take(t testing.TB, n int) []WC {
 	t.Helper()
 	var all []WC
 	buf := make([]WC, 16)
-	for end := time.Now().Add(patience); len(all) < n; {
+	for end := time.Now().Add(waitLimit); len(all) < n; {
 		k := poll(t, e.cq, buf[:min(len(buf), n-len(all))])
 		all = append(all, buf[:k]...)
 		if k == 0 && time.Now().After(end) {
-			t.Fatalf("%d of %d completions after %v; QP is %v", len(all), n, patience, e.qp.State())
+			t.Fatalf("%d of %d completions after %v; QP is %v", len(all), n, waitLimit, e.qp.State())
 		}
 	}
 	return all
@@ -241,7 +241,7 @@ func (e *endpoint) counter(t testing.TB, name string) uint64 {
 // reaches waits until a counter of the adapter has a value.
 func (e *endpoint) reaches(t testing.TB, name string, n uint64) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; runtime.Gosched() {
+	for end := time.Now().Add(waitLimit); ; runtime.Gosched() {
 		v := e.counter(t, name)
 		if v == n {
 			return
@@ -255,7 +255,7 @@ func (e *endpoint) reaches(t testing.TB, name string, n uint64) {
 // event returns the next asynchronous event.
 func (e *endpoint) event(t testing.TB) AsyncEvent {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	ev, err := e.ctx.GetAsyncEvent(ctx)
 	must(t, err)

@@ -160,7 +160,7 @@ func TestV16_WaitEnds(t *testing.T) {
 func TestV16_Select(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	connect(t, a, b, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	must(t, a.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
 	for {

@@ -210,11 +210,11 @@ func TestFailEveryVerb(t *testing.T) {
 			failed := 0
 			for range 4 {
 				err := calls[v](e, srq)
-				var said string
+				var text string
 				if err != nil {
-					said = err.Error()
+					text = err.Error()
 				}
-				if errors.Is(err, syscall.ENOSPC) && strings.Contains(said, "fault on demand ("+rule+")") {
+				if errors.Is(err, syscall.ENOSPC) && strings.Contains(text, "fault on demand ("+rule+")") {
 					failed++
 				}
 			}

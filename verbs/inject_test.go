@@ -201,7 +201,7 @@ func TestEveryExampleActs(t *testing.T) {
 			a.fill(t, ib.RC)
 			b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
 			connect(t, a, b, func(q *QPAttr) { brief(q); q.Timeout = 16 })
-			for end := time.Now().Add(patience); !acted(); {
+			for end := time.Now().Add(waitLimit); !acted(); {
 				if !a.exchange(b) || time.Now().After(end) {
 					break
 				}

@@ -32,7 +32,7 @@ func TestC1_C12_MADsOverUDP(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("a request to %s ends with %v, want %v", c.to, err, c.want)
 			}
-		case <-time.After(patience):
+		case <-time.After(waitLimit):
 			t.Fatalf("a request to %s does not end", c.to)
 		}
 	}

@@ -109,14 +109,14 @@ func testMulticast(t *testing.T, all []*endpoint, g ib.GID) {
 	c.completes(t, 1, 1)
 	want(t, b.qp.DetachMcast(g, 0), syscall.EINVAL, "detach again")
 	for _, e := range all[:2] {
-		e.deaf(t, c, g)
+		e.receivesNothing(t, c, g)
 	}
 }
 
-// deaf fails the test if what peer sends to a group still reaches e's adapter,
-// of which nobody may be attached: the adapter must have left it. A message to
-// e itself shows that what went before has passed.
-func (e *endpoint) deaf(t testing.TB, peer *endpoint, g ib.GID) {
+// receivesNothing fails the test if what peer sends to a group still reaches
+// e's adapter, of which nobody may be attached: the adapter must have left it.
+// A message to e itself shows that what went before has passed.
+func (e *endpoint) receivesNothing(t testing.TB, peer *endpoint, g ib.GID) {
 	t.Helper()
 	before := e.counter(t, "drop_address")
 	peer.announce(t, g, 0)
@@ -185,8 +185,8 @@ func TestMulticastLimits(t *testing.T) {
 	must(t, err)
 	e.walk(t, e.attrs(e), ib.RTS)
 	e.provide(t, 4)
-	e.deaf(t, peer, group(0))
-	e.deaf(t, peer, group(d.MaxMcastGrp-1))
+	e.receivesNothing(t, peer, group(0))
+	e.receivesNothing(t, peer, group(d.MaxMcastGrp-1))
 }
 
 // TestMulticastComesAndGoes attaches, detaches and destroys from several
@@ -229,6 +229,6 @@ func TestMulticastComesAndGoes(t *testing.T) {
 	must(t, shared.Destroy())
 	e.provide(t, 4)
 	for _, g := range [...]ib.GID{testGroup, other} {
-		e.deaf(t, peer, g)
+		e.receivesNothing(t, peer, g)
 	}
 }

@@ -21,13 +21,13 @@ var (
 )
 
 const (
-	stressLanes    = 6  // pairs of queue pairs at once
-	stressPosters  = 2  // of a lane
-	stressEach     = 60 // messages of each poster in a life
-	stressSendWR   = 16
-	stressRecvWR   = 64
-	stressCQE      = stressLanes*stressPosters*stressEach + 2*stressRecvWR // no fewer than any CQ ever has
-	stressPatience = 30 * time.Second                                      // for each thing that must come
+	stressLanes     = 6  // pairs of queue pairs at once
+	stressPosters   = 2  // of a lane
+	stressEach      = 60 // messages of each poster in a life
+	stressSendWR    = 16
+	stressRecvWR    = 64
+	stressCQE       = stressLanes*stressPosters*stressEach + 2*stressRecvWR // no fewer than any CQ ever has
+	stressWaitLimit = 30 * time.Second                                      // for each thing that must come
 )
 
 // stress is two adapters, one of which sends to the other on many queue pairs
@@ -356,7 +356,7 @@ func (l *lane) repost() {
 func (l *lane) await(what string, ok func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	late, cancel := context.WithTimeout(l.ctx, stressPatience)
+	late, cancel := context.WithTimeout(l.ctx, stressWaitLimit)
 	defer cancel()
 	defer context.AfterFunc(late, l.cond.Broadcast)()
 	for !ok() {
@@ -384,7 +384,7 @@ func (l *lane) event(q *verbs.QP, want ib.EventType) {
 		ev.Ack()
 	case <-l.ctx.Done():
 		runtime.Goexit()
-	case <-time.After(stressPatience):
+	case <-time.After(stressWaitLimit):
 		l.stop()
 		l.t.Errorf("lane %d, life %d: %v does not come", l.number, l.life, want)
 		runtime.Goexit()

@@ -283,7 +283,7 @@ func (s *stress) test() {
 		return
 	}
 	// The limit is armed, or it was reached and its event has come.
-	for end := time.Now().Add(stressPatience); s.rx.limits.Load() != s.rx.armed.Load()-1 || s.rx.srq.Query().Limit == 0; {
+	for end := time.Now().Add(stressWaitLimit); s.rx.limits.Load() != s.rx.armed.Load()-1 || s.rx.srq.Query().Limit == 0; {
 		if time.Now().After(end) {
 			s.t.Fatalf("the limit was armed %d times, its event came %d times", s.rx.armed.Load(), s.rx.limits.Load())
 		}

@@ -9,20 +9,20 @@ import (
 	"testing"
 )
 
-// waitFor is standard error of a command in the background. It closes said when
-// the command says where it listens.
+// waitFor is standard error of a command in the background. It closes listening
+// when the command says where it listens.
 type waitFor struct {
-	mu   sync.Mutex // guards buf
-	buf  bytes.Buffer
-	said chan struct{}
-	once sync.Once
+	mu        sync.Mutex // guards buf
+	buf       bytes.Buffer
+	listening chan struct{}
+	once      sync.Once
 }
 
 func (w *waitFor) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if bytes.Contains(b, []byte("listening on")) {
-		w.once.Do(func() { close(w.said) })
+		w.once.Do(func() { close(w.listening) })
 	}
 	return w.buf.Write(b)
 }
@@ -39,14 +39,14 @@ type listener struct {
 func listen(t *testing.T, args ...string) *listener {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	b := &listener{code: make(chan int, 1), errs: waitFor{said: make(chan struct{})}, cancel: cancel}
+	b := &listener{code: make(chan int, 1), errs: waitFor{listening: make(chan struct{})}, cancel: cancel}
 	ended := make(chan struct{})
 	go func() {
 		b.code <- run(ctx, args, &b.out, &b.errs)
 		close(ended)
 	}()
 	select {
-	case <-b.errs.said:
+	case <-b.errs.listening:
 	case <-ended:
 	}
 	return b

@@ -39,13 +39,13 @@ func newWire(tb testing.TB) *wire {
 			},
 		})
 	}
-	if _, err := w.ends[1].Listen(service, w.hear); err != nil {
+	if _, err := w.ends[1].Listen(service, w.onEvent); err != nil {
 		tb.Fatal(err)
 	}
 	return w
 }
 
-func (w *wire) hear(now clock.Instant, c *Conn, e *Event) {
+func (w *wire) onEvent(now clock.Instant, c *Conn, e *Event) {
 	var err error
 	switch e.Type {
 	case REQReceived:
@@ -77,7 +77,7 @@ func (w *wire) flow() {
 // cycle sets a connection up and tears it down: five messages.
 func (w *wire) cycle(tb testing.TB) {
 	w.up = 0
-	c := w.ends[0].NewConn(w.hear)
+	c := w.ends[0].NewConn(w.onEvent)
 	p := REQParams{Service: service, QPN: 2, Path: Path{Local: w.addrs[0], Remote: w.addrs[1], MTU: ib.MTU1024}}
 	if err := c.SendREQ(w.now, &p); err != nil {
 		tb.Fatal(err)

@@ -75,8 +75,8 @@ func newChurnWorld(t *testing.T) *churnWorld {
 	return w
 }
 
-// hear is the consumer of every connection.
-func (n *churnNode) hear(now clock.Instant, c *cm.Conn, e *cm.Event) {
+// onEvent is the consumer of every connection.
+func (n *churnNode) onEvent(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	w := n.w
 	switch e.Type {
 	case cm.REQReceived:
@@ -144,7 +144,7 @@ func (w *churnWorld) qpn() ib.QPN { return ib.QPN(2 + w.made%0xfffff0) }
 // connect begins a connection to some service.
 func (w *churnWorld) connect() {
 	n := w.node[0]
-	c := n.m.NewConn(n.hear)
+	c := n.m.NewConn(n.onEvent)
 	n.owned[c] = true
 	w.made++
 	err := c.SendREQ(w.now, &cm.REQParams{
@@ -169,7 +169,7 @@ func (w *churnWorld) listen() {
 		w.closed.Pick(w.rng).Close() // once more: another may listen there since
 		return
 	}
-	l, err := n.m.Listen(s, n.hear)
+	l, err := n.m.Listen(s, n.onEvent)
 	switch want := error(nil); {
 	case w.listeners[s] != nil:
 		want = ib.EADDRINUSE

@@ -70,7 +70,7 @@ func newFuzzer(t *testing.T) *fuzzer {
 	x := &fuzzer{rig: newLimitedRig(t, Limits{MaxConns: 12, MaxListeners: 1, MaxHalfOpen: 6})}
 	x.toggleListener()
 	for range 3 {
-		x.conns = append(x.conns, x.m.NewConn(x.hear))
+		x.conns = append(x.conns, x.m.NewConn(x.onEvent))
 	}
 	return x
 }
@@ -80,7 +80,7 @@ func (x *fuzzer) toggleListener() {
 		l.Close()
 		return
 	}
-	_, err := x.m.Listen(service, x.hear)
+	_, err := x.m.Listen(service, x.onEvent)
 	x.rig.do(err)
 }
 
@@ -195,9 +195,9 @@ func (r *rawMessage) Put(m *mad.MAD) {
 	copy(m.Data()[8:], r.bytes.Data()[8:])
 }
 
-// hear is the consumer: it notes new connections, and does in its handler what
+// onEvent is the consumer: it notes new connections, and does in its handler what
 // the program said last.
-func (x *fuzzer) hear(now clock.Instant, c *Conn, ev *Event) {
+func (x *fuzzer) onEvent(now clock.Instant, c *Conn, ev *Event) {
 	if c.destroyed {
 		x.t.Fatalf("a consumer that is gone hears %v", ev.Type)
 	}

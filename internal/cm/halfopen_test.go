@@ -196,7 +196,7 @@ func TestC6_TimewaitGivesWay(t *testing.T) {
 	r.listen()
 	var over []*Conn
 	for i := range 2 {
-		c := r.m.NewConn(r.hear)
+		c := r.m.NewConn(r.onEvent)
 		r.do(c.SendREQ(r.now, r.reqParams()))
 		p := r.rep(c)
 		p.LocalCommID, p.LocalQPN = uint32(i+1), ib.QPN(i+2)
@@ -210,8 +210,10 @@ func TestC6_TimewaitGivesWay(t *testing.T) {
 	crowd{r}.accepted(2)
 	for n, ask := range []func(){
 		func() { crowd{r}.accepted(3) },
-		func() { r.do(r.m.NewConn(r.hear).SendREQ(r.now, r.reqParams())) },
-		func() { r.do(r.m.NewConn(r.hear).SendSIDRREQ(r.now, &SIDRREQParams{Service: service, Path: r.path()})) },
+		func() { r.do(r.m.NewConn(r.onEvent).SendREQ(r.now, r.reqParams())) },
+		func() {
+			r.do(r.m.NewConn(r.onEvent).SendSIDRREQ(r.now, &SIDRREQParams{Service: service, Path: r.path()}))
+		},
 	} {
 		r.clear()
 		first := append(over, half)[n]
@@ -259,7 +261,7 @@ func TestC6_GivenUpConsumerMeddles(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		r := newLimitedRig(t, Limits{MaxConns: 2, MaxListeners: 1, MaxHalfOpen: 4})
 		r.listen()
-		next := r.m.NewConn(r.hear)
+		next := r.m.NewConn(r.onEvent)
 		var again error
 		for host := range byte(2) {
 			crowd{r}.accepted(host).SetHandler(func(now clock.Instant, c *Conn, e *Event) {

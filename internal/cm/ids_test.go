@@ -159,7 +159,7 @@ func TestC6_RequestForgotten(t *testing.T) {
 	n.wantEmpty()
 
 	full = 1
-	n.do(a.m.NewConn(a.hear).SendSIDRREQ(n.now, &SIDRREQParams{Service: service, Path: a.pathTo(b)}))
+	n.do(a.m.NewConn(a.onEvent).SendSIDRREQ(n.now, &SIDRREQParams{Service: service, Path: a.pathTo(b)}))
 	n.log.Reset()
 	n.finish()
 	n.wantLog(fmt.Sprintf(`

@@ -14,7 +14,7 @@ func TestC10_LAPAndAPR(t *testing.T) {
 	r := newRig(t)
 	p := r.reqParams()
 	p.ResponseTimeout = 17
-	c := r.m.NewConn(r.hear)
+	c := r.m.NewConn(r.onEvent)
 	r.do(c.SendREQ(r.now, p))
 	r.receive(mad.AttrREP, r.rep(c))
 	r.do(c.SendRTU(r.now, nil))

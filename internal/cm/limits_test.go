@@ -33,7 +33,7 @@ func TestC6_MaxConns(t *testing.T) {
 		t.Fatalf("%d connections", r.m.Conns())
 	}
 	r.clear()
-	c := r.m.NewConn(r.hear)
+	c := r.m.NewConn(r.onEvent)
 	for what, err := range map[string]error{
 		"REQ":      c.SendREQ(r.now, r.reqParams()),
 		"SIDR_REQ": c.SendSIDRREQ(r.now, &SIDRREQParams{Service: service, Path: r.path()}),

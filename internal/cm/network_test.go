@@ -122,8 +122,8 @@ func (e *node) send(now clock.Instant, to gsi.Address, m *mad.MAD) error {
 	return nil
 }
 
-// hear is the handler of all connections of the node.
-func (e *node) hear(now clock.Instant, c *Conn, ev *Event) {
+// onEvent is the handler of all connections of the node.
+func (e *node) onEvent(now clock.Instant, c *Conn, ev *Event) {
 	e.heard = append(e.heard, ev.Type)
 	if ev.Type == REQReceived || ev.Type == SIDRREQReceived {
 		e.conns = append(e.conns, c)
@@ -185,7 +185,7 @@ func (e *node) reqParams(o *node) *REQParams {
 
 func (e *node) listen() *Listener {
 	e.t.Helper()
-	l, err := e.m.Listen(service, e.hear)
+	l, err := e.m.Listen(service, e.onEvent)
 	e.do(err)
 	return l
 }
@@ -193,7 +193,7 @@ func (e *node) listen() *Listener {
 // ask begins a connection to o.
 func (e *node) ask(o *node) *Conn {
 	e.t.Helper()
-	c := e.m.NewConn(e.hear)
+	c := e.m.NewConn(e.onEvent)
 	e.conns = append(e.conns, c)
 	e.do(c.SendREQ(e.now, e.reqParams(o)))
 	return c

@@ -80,7 +80,7 @@ func TestC8_UC(t *testing.T) {
 	r := newRig(t)
 	p := r.reqParams()
 	p.Transport, p.ResponderResources = mad.TransportUC, 0
-	c := r.m.NewConn(r.hear)
+	c := r.m.NewConn(r.onEvent)
 	r.do(c.SendREQ(r.now, p))
 	r.receive(mad.AttrREP, r.rep(c))
 	wantAttr(t, c, ib.QPAttr{State: ib.INIT, Port: 1, AccessFlags: ib.AccessRemoteWrite}, initMask)

@@ -420,7 +420,7 @@ func TestC7_StaleREP(t *testing.T) {
 func TestC7_REPOfAnotherConnection(t *testing.T) {
 	r := newRig(t)
 	r.active(Established)
-	c := r.m.NewConn(r.hear)
+	c := r.m.NewConn(r.onEvent)
 	r.do(c.SendREQ(r.now, r.reqParams()))
 	r.clear()
 	r.receive(mad.AttrREP, r.rep(c))

@@ -155,7 +155,7 @@ func life(n *network, a, b *node) [2][]EventType {
 			b.polite(now, c, ev)
 		}
 	}
-	s := a.m.NewConn(a.hear)
+	s := a.m.NewConn(a.onEvent)
 	n.do(s.SendSIDRREQ(n.now, &SIDRREQParams{Service: service, Path: a.pathTo(b)}))
 	c := a.ask(b)
 	n.run(time.Second)
@@ -214,7 +214,7 @@ func TestC6_EachMessageLostOnce(t *testing.T) {
 			}
 			return []time.Duration{latency}
 		}
-		s := a.m.NewConn(a.hear)
+		s := a.m.NewConn(a.onEvent)
 		n.do(s.SendSIDRREQ(n.now, &SIDRREQParams{Service: service, Path: a.pathTo(b)}))
 		c := a.ask(b)
 		n.run(time.Minute)

@@ -59,8 +59,8 @@ func newLimitedRig(t testing.TB, l Limits) *rig {
 	return r
 }
 
-// hear is the handler of everything in the rig.
-func (r *rig) hear(_ clock.Instant, c *Conn, e *Event) {
+// onEvent is the handler of everything in the rig.
+func (r *rig) onEvent(_ clock.Instant, c *Conn, e *Event) {
 	r.events = append(r.events, e.Type)
 	if e.Type == REQReceived || e.Type == SIDRREQReceived {
 		r.conn = c
@@ -69,7 +69,7 @@ func (r *rig) hear(_ clock.Instant, c *Conn, e *Event) {
 
 func (r *rig) listen() *Listener {
 	r.t.Helper()
-	l, err := r.m.Listen(service, r.hear)
+	l, err := r.m.Listen(service, r.onEvent)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func (r *rig) sidrReq() *mad.SIDRREQ {
 // active returns a connection that the consumer began, in a state.
 func (r *rig) active(to State) *Conn {
 	r.t.Helper()
-	c := r.m.NewConn(r.hear)
+	c := r.m.NewConn(r.onEvent)
 	steps := []struct {
 		to State
 		do func()

@@ -43,7 +43,7 @@ func TestC3_REQFields(t *testing.T) {
 	p := r.reqParams()
 	p.Transport, p.FlowControl, p.SRQ, p.ResponseTimeout, p.MaxRetries = mad.TransportUC, true, true, 17, 9
 	p.Path.TClass, p.Path.HopLimit, p.Path.SL, p.Path.PKey, p.Path.Lifetime = 0x6a, 33, 4, 0x8001, 14
-	c := r.m.NewConn(r.hear)
+	c := r.m.NewConn(r.onEvent)
 	r.do(c.SendREQ(r.now, p))
 	got := last(r, mad.AttrREQ, &mad.REQ{})
 	want := &mad.REQ{
@@ -104,7 +104,7 @@ func TestC3_Defaults(t *testing.T) {
 	}
 	p := r.reqParams()
 	p.Path.HopLimit = 1 // the next host is the peer
-	r.do(r.m.NewConn(r.hear).SendREQ(r.now, p))
+	r.do(r.m.NewConn(r.onEvent).SendREQ(r.now, p))
 	if q = last(r, mad.AttrREQ, &mad.REQ{}); !q.Primary.SubnetLocal || q.Primary.LocalLID != 0 || q.Primary.RemoteLID != 0 {
 		t.Errorf("within a subnet: %+v", q.Primary)
 	}
@@ -201,7 +201,7 @@ func TestC3_C4_PrivateData(t *testing.T) {
 	}
 	b.listen()
 	p := a.reqParams(b)
-	c := a.m.NewConn(a.hear)
+	c := a.m.NewConn(a.onEvent)
 	p.PrivateData = full(mad.REQPrivateData + 1)
 	wantInvalid(t, "REQ", c.SendREQ(n.now, p))
 	if a.m.Conns() != 0 || n.sent != 0 {
@@ -255,13 +255,13 @@ func TestC3_BadParameters(t *testing.T) {
 	} {
 		p := r.reqParams()
 		spoil(p)
-		c := r.m.NewConn(r.hear)
+		c := r.m.NewConn(r.onEvent)
 		wantInvalid(t, what, c.SendREQ(r.now, p))
 		r.wantState(c, Idle)
 	}
 	p := r.reqParams()
 	p.Path.Local = r.peer
-	if err := r.m.NewConn(r.hear).SendREQ(r.now, p); !errors.Is(err, ib.EADDRNOTAVAIL) {
+	if err := r.m.NewConn(r.onEvent).SendREQ(r.now, p); !errors.Is(err, ib.EADDRNOTAVAIL) {
 		t.Errorf("from an address that is not ours: error %v, want EADDRNOTAVAIL", err)
 	}
 	r.listen()
@@ -286,7 +286,7 @@ func TestC3_AddressesAreNormal(t *testing.T) {
 	r := newRig(t)
 	p := r.reqParams()
 	p.Path.Remote = netip.AddrFrom16(r.peer.As16())
-	c := r.m.NewConn(r.hear)
+	c := r.m.NewConn(r.onEvent)
 	r.do(c.SendREQ(r.now, p))
 	r.receive(mad.AttrREP, r.rep(c))
 	r.wantState(c, RepRcvd)
@@ -294,7 +294,7 @@ func TestC3_AddressesAreNormal(t *testing.T) {
 	r.us, r.peer = netip.MustParseAddr("fe80::1"), netip.MustParseAddr("fe80::2")
 	p.Path.Local = r.us.WithZone("eth0")
 	p.Path.Remote = r.peer.WithZone("eth0")
-	c = r.m.NewConn(r.hear)
+	c = r.m.NewConn(r.onEvent)
 	r.do(c.SendREQ(r.now, p))
 	r.receive(mad.AttrREP, r.rep(c))
 	r.wantState(c, RepRcvd)

@@ -12,7 +12,7 @@ import (
 // TestC9_Resolution: every field of the question and of the answer.
 func TestC9_Resolution(t *testing.T) {
 	r := newRig(t)
-	c := r.m.NewConn(r.hear)
+	c := r.m.NewConn(r.onEvent)
 	p := &SIDRREQParams{Service: service, Path: r.path(), ResponseTimeout: 17, MaxRetries: 2, PrivateData: []byte("who")}
 	p.Path.PKey, p.Path.TClass = 0x8001, 9
 	r.do(c.SendSIDRREQ(r.now, p))
@@ -76,7 +76,7 @@ func TestC9_Answers(t *testing.T) {
 		if status != mad.SIDRUnsupportedService { // what nobody listening means
 			b.listen()
 		}
-		n.do(a.m.NewConn(a.hear).SendSIDRREQ(n.now, &SIDRREQParams{Service: service, Path: a.pathTo(b)}))
+		n.do(a.m.NewConn(a.onEvent).SendSIDRREQ(n.now, &SIDRREQParams{Service: service, Path: a.pathTo(b)}))
 		n.wantEmpty()
 		if len(heard) != 1 || heard[0].Status != status || heard[0].ServiceID != service || status == mad.SIDRValid && (heard[0].QPN != 5 || heard[0].QKey != 6) {
 			t.Errorf("%v: heard %+v", status, heard)
@@ -98,7 +98,7 @@ func TestC9_Duplicates(t *testing.T) {
 	r.wantEvents("asked again after the answer", SIDRREQReceived)
 	r.receiveFrom(r.peer.Next(), mad.AttrSIDRREQ, r.sidrReq())
 	r.wantEvents("asked by another peer, with the same number", SIDRREQReceived, SIDRREQReceived)
-	_, err := r.m.Listen(service+1, r.hear)
+	_, err := r.m.Listen(service+1, r.onEvent)
 	r.do(err)
 	q := r.sidrReq()
 	q.ServiceID++

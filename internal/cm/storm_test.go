@@ -81,7 +81,7 @@ func bool01(b bool) int {
 
 // begin asks for a connection, or for a resolution.
 func (s *storm) begin(e, o *node) {
-	c := e.m.NewConn(e.hear)
+	c := e.m.NewConn(e.onEvent)
 	p := e.reqParams(o)
 	p.ResponseTimeout, p.MaxRetries, p.Path.Lifetime = uint8(14+s.rng.IntN(4)), uint8(1+s.rng.IntN(15)), uint8(10+s.rng.IntN(6))
 	var err error

@@ -132,7 +132,7 @@ func TestC6_SetHandler(t *testing.T) {
 	c := r.passive(RepSent)
 	r.clear()
 	other := newRig(t)
-	c.SetHandler(other.hear)
+	c.SetHandler(other.onEvent)
 	tell(r, c, MsgRTU)
 	r.wantEvents("the old handler")
 	other.wantEvents("the new handler", RTUReceived)

@@ -70,7 +70,7 @@ func TestC5_TimewaitLength(t *testing.T) {
 		n, a, b := newNetwork(t)
 		a.m.cfg.AckDelay, b.m.cfg.AckDelay = row.delay, row.delay
 		b.listen()
-		c := a.m.NewConn(a.hear)
+		c := a.m.NewConn(a.onEvent)
 		p := a.reqParams(b)
 		p.Path.Lifetime = row.lifetime
 		n.do(c.SendREQ(n.now, p))
@@ -241,7 +241,7 @@ func TestC5_DestroyInHandler(t *testing.T) {
 				}
 			}
 			c := a.ask(b)
-			s := a.m.NewConn(a.hear)
+			s := a.m.NewConn(a.onEvent)
 			n.do(s.SendSIDRREQ(n.now, &SIDRREQParams{Service: service, Path: a.pathTo(b)}))
 			n.run(10 * latency)
 			path := a.pathTo(b)

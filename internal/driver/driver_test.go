@@ -29,7 +29,7 @@ func (s *side) died(t *testing.T) (cause error) {
 	t.Helper()
 	select {
 	case cause = <-s.fatal:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("nobody was told that the device is dead")
 	}
 	if !errors.Is(cause, ErrDead) || !errors.Is(cause, syscall.EIO) {
@@ -160,7 +160,7 @@ func TestPostFromIdleArmsTimer(t *testing.T) {
 	a.post(t, b, 8)
 	select {
 	case <-a.event:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the retry timer was never armed")
 	}
 	took := time.Since(start)
@@ -214,7 +214,7 @@ func (s *side) holdGoroutine(t *testing.T) (letGo func()) {
 	s.port.Wake()
 	select {
 	case <-held:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the goroutine does not wait in its port")
 	}
 	return sync.OnceFunc(func() { close(free) })
@@ -291,7 +291,7 @@ func TestArrivalsAreDatedWhenTaken(t *testing.T) {
 	b.port.Wake()
 	select {
 	case <-arrived:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("the packet did not arrive")
 	}
 	if dated.Load() < sent.Load() {

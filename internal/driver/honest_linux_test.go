@@ -450,8 +450,8 @@ func (c *connector) ask(now clock.Instant, conn *cm.Conn, e *cm.Event) {
 	}
 }
 
-// hears waits for an event of the active side.
-func (c *connector) hears(want cm.EventType) error {
+// awaits waits for an event of the active side.
+func (c *connector) awaits(want cm.EventType) error {
 	timer := time.NewTimer(soon)
 	defer timer.Stop()
 	select {
@@ -479,7 +479,7 @@ func (l *link) connections(stop <-chan struct{}) (int, error) {
 				Path: cm.Path{Local: c.a.addr, Remote: c.b.addr, MTU: ib.MTU1024, Lifetime: 14},
 			}))
 		})
-		if err := c.hears(cm.REPReceived); err != nil {
+		if err := c.awaits(cm.REPReceived); err != nil {
 			return err
 		}
 		err := errors.Join(c.active.post(ib.SendWR{Opcode: ib.WRSend, SGList: c.active.sge(areaCM, 64)}), c.active.succeeds(1))
@@ -487,7 +487,7 @@ func (l *link) connections(stop <-chan struct{}) (int, error) {
 			return err
 		}
 		c.a.do(func(now clock.Instant) { must(c.a.t, conn.SendDREQ(now, nil)) })
-		if err := c.hears(cm.DREPReceived); err != nil {
+		if err := c.awaits(cm.DREPReceived); err != nil {
 			return err
 		}
 		var passive *end

@@ -112,7 +112,7 @@ func TestRecallIsNeverLost(t *testing.T) {
 		}
 		for start := time.Now(); heard.Load() <= i; runtime.Gosched() {
 			p.polled()
-			if time.Since(start) > patience {
+			if time.Since(start) > waitLimit {
 				t.Fatalf("recall %d was lost: the goroutine is still aside", i)
 			}
 		}

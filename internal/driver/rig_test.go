@@ -20,8 +20,8 @@ import (
 	"github.com/softhca/softhca/internal/trace"
 )
 
-// patience bounds every wait for something that must come.
-const patience = 20 * time.Second
+// waitLimit bounds every wait for something that must come.
+const waitLimit = 20 * time.Second
 
 // errBroken is what a port of these tests fails with.
 var errBroken = errors.New("the network is gone")
@@ -211,7 +211,7 @@ func (s *side) sleep(t testing.TB) {
 	t.Helper()
 	select {
 	case <-s.event:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Fatal("nobody woke who sleeps")
 	}
 	if wc := s.completion(t); wc.Status != ib.WCSuccess {
@@ -222,9 +222,9 @@ func (s *side) sleep(t testing.TB) {
 // await waits until ok says so.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); runtime.Gosched() {
+	for end := time.Now().Add(waitLimit); !ok(); runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("%s did not come within %v", what, patience)
+			t.Fatalf("%s did not come within %v", what, waitLimit)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestSleepers(t *testing.T) {
 // sleepOften sleeps, woken in one way or another.
 func (s *side) sleepOften(t *testing.T, peer *side, w *waker, rng *rand.Rand) {
 	for i := 0; i < 300 && !t.Failed(); i++ {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 		var done atomic.Bool
 		woken := make(chan struct{}, 1)
 		end := func() {

@@ -70,7 +70,7 @@ func accepts(s *siege) cm.Handler {
 type flood struct {
 	what   string
 	temper func(*siege) cm.Handler // nil: nobody hears of it
-	strike func(s *siege, i int)
+	inject func(s *siege, i int)
 	most   int // connections of strangers at a time
 	least  int // MADs that it takes to reach the limits
 	limits cm.Limits
@@ -189,7 +189,7 @@ const (
 func (e *endurance) round() {
 	e.energy = perTurn
 	for range perRound {
-		e.strike(e.siege, e.n)
+		e.inject(e.siege, e.n)
 		e.n++
 	}
 	e.links[0].send(0, 4096)

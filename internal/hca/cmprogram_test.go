@@ -360,7 +360,7 @@ func (v *cmVictim) stepAsk(p *program) {
 	g := v.guestOf(how >> 2)
 	if g == nil || g.over || how&2 == 0 {
 		g = &guest{}
-		g.conn = v.Sides[1].HCA.CM().NewConn(v.hear)
+		g.conn = v.Sides[1].HCA.CM().NewConn(v.onEvent)
 		g.conn.Consumer = g
 	}
 	path := cm.Path{Local: v.Sides[1].Addr, Remote: to, MTU: ib.MTU1024, Lifetime: how >> 4}

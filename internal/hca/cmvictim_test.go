@@ -23,19 +23,19 @@ import (
 // connections. After every step check looks at what must hold all the same.
 type cmVictim struct {
 	*siege
-	limits  cm.Limits
-	bond    *link // established before, and to stay
-	spare   *link // of the honest peer, which comes and goes
-	broken  bool  // somebody who knew the bond's IDs has ended it in the peer's name
-	guests  []*guest
-	temper  byte
-	moves   []trace.Record // of the victim's QPs, since the last step
-	states  map[ib.QPN]ib.QPState
-	counts  cm.Counters
-	past    []strike // the last of them
-	last    mad.MAD
-	strikes int
-	weight  int // of the adapter at the beginning
+	limits    cm.Limits
+	bond      *link // established before, and to stay
+	spare     *link // of the honest peer, which comes and goes
+	broken    bool  // somebody who knew the bond's IDs has ended it in the peer's name
+	guests    []*guest
+	temper    byte
+	moves     []trace.Record // of the victim's QPs, since the last step
+	states    map[ib.QPN]ib.QPState
+	counts    cm.Counters
+	past      []forgedMAD // the last of them
+	last      mad.MAD
+	forgeries int
+	weight    int // of the adapter at the beginning
 }
 
 // guest is a connection that the victim's consumer knows but for the links'.
@@ -45,8 +45,8 @@ type guest struct {
 	over bool   // destroyed or forgotten
 }
 
-// strike is a MAD that the victim got in somebody's name.
-type strike struct {
+// forgedMAD is a MAD that the victim got in somebody's name.
+type forgedMAD struct {
 	from netip.Addr
 	mad  mad.MAD
 }
@@ -79,7 +79,7 @@ func newCMVictim(t testing.TB, p *program) *cmVictim {
 		}
 	}
 	v.siege = newSiege(t, hca.Config{}, c)
-	v.stranger = v.hear
+	v.stranger = v.onEvent
 	v.bond, v.spare = v.link(), v.link()
 	v.bond.ask()
 	v.settle(time.Second)
@@ -90,8 +90,8 @@ func newCMVictim(t testing.TB, p *program) *cmVictim {
 	return v
 }
 
-// hear is the consumer of a stranger's connection. It makes one call at most.
-func (v *cmVictim) hear(now clock.Instant, c *cm.Conn, e *cm.Event) {
+// onEvent is the consumer of a stranger's connection. It makes one call at most.
+func (v *cmVictim) onEvent(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	g, known := c.Consumer.(*guest)
 	if !known {
 		g = &guest{conn: c}
@@ -203,7 +203,7 @@ func (v *cmVictim) replies() (n uint64) {
 func (v *cmVictim) meet(from netip.Addr) {
 	v.T.Helper()
 	v.last = v.mad
-	v.past = append(v.past[max(0, len(v.past)-31):], strike{from, v.mad})
+	v.past = append(v.past[max(0, len(v.past)-31):], forgedMAD{from, v.mad})
 	if v.ends(from) {
 		v.broken = true
 	}
@@ -213,7 +213,7 @@ func (v *cmVictim) meet(from netip.Addr) {
 		most = 2
 	}
 	v.hit(from)
-	v.strikes++
+	v.forgeries++
 	if n := v.replies() - before; n > most {
 		v.T.Fatalf("%v from %v is answered by %d MADs", v.mad.Header().AttrID, from, n)
 	}
@@ -389,7 +389,7 @@ func (v *cmVictim) finish() {
 	if n := v.Sides[1].HCA.Shard().QPs(); n != 1 { // the rig's own
 		v.T.Fatalf("%d QPs are left", n)
 	}
-	if v.strikes%4 == 0 { // it takes longer than all the rest
+	if v.forgeries%4 == 0 { // it takes longer than all the rest
 		v.checkWeight()
 	}
 }

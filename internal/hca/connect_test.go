@@ -39,13 +39,13 @@ func (m *meeting) listen() {
 	m.T.Helper()
 	_, err := m.Sides[1].HCA.CM().Listen(connectService, func(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		m.conn[1] = c
-		m.hear(1, now, e)
+		m.onEvent(1, now, e)
 	})
 	rig.Must(m.T, err)
 }
 
-// hear is what a polite consumer does with an event.
-func (m *meeting) hear(i int, now clock.Instant, e *cm.Event) {
+// onEvent is what a polite consumer does with an event.
+func (m *meeting) onEvent(i int, now clock.Instant, e *cm.Event) {
 	m.T.Helper()
 	m.heard[i] = append(m.heard[i], e.Type)
 	s, c := m.Sides[i], m.conn[i]
@@ -73,7 +73,7 @@ func (m *meeting) hear(i int, now clock.Instant, e *cm.Event) {
 func (m *meeting) ask() {
 	m.T.Helper()
 	s := m.Sides[0]
-	m.conn[0] = s.HCA.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { m.hear(0, now, e) })
+	m.conn[0] = s.HCA.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { m.onEvent(0, now, e) })
 	rig.Must(m.T, s.HCA.Prepare(m.Now, s.QP))
 	p := &cm.REQParams{
 		Service: connectService, QPN: s.QP.Num(), ResponderResources: 3, InitiatorDepth: 5, RetryCount: 7, RNRRetryCount: 6,

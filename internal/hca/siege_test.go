@@ -71,8 +71,8 @@ func (s *siege) arrive(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		if c.Path().Remote == s.Sides[0].Addr && l.conn[1] == nil && l.conn[0] != nil && e.Type == cm.REQReceived &&
 			l.conn[0].LocalID() == c.RemoteID() && l.qp[0].Num() == e.REQ.LocalQPN {
 			l.conn[1] = c
-			c.SetHandler(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { l.hear(1, now, e) })
-			l.hear(1, now, e)
+			c.SetHandler(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { l.onEvent(1, now, e) })
+			l.onEvent(1, now, e)
 			return
 		}
 	}
@@ -95,9 +95,9 @@ func (s *siege) link() *link {
 	return l
 }
 
-// hear is what a polite consumer does with an event. What it was told to send
+// onEvent is what a polite consumer does with an event. What it was told to send
 // too late is refused, and may be.
-func (l *link) hear(i int, now clock.Instant, e *cm.Event) {
+func (l *link) onEvent(i int, now clock.Instant, e *cm.Event) {
 	h, c, q := l.s.Sides[i].HCA, l.conn[i], l.qp[i]
 	switch e.Type {
 	case cm.REQReceived:
@@ -126,7 +126,7 @@ func (l *link) hear(i int, now clock.Instant, e *cm.Event) {
 func (l *link) ask() {
 	l.s.T.Helper()
 	side := l.s.Sides[0]
-	l.conn[0] = side.HCA.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { l.hear(0, now, e) })
+	l.conn[0] = side.HCA.CM().NewConn(func(now clock.Instant, _ *cm.Conn, e *cm.Event) { l.onEvent(0, now, e) })
 	rig.Must(l.s.T, side.HCA.Prepare(l.s.Now, l.qp[0]))
 	rig.Must(l.s.T, l.conn[0].SendREQ(l.s.Now, &cm.REQParams{
 		Service: siegeService, QPN: l.qp[0].Num(), ResponderResources: 4, InitiatorDepth: 4, RetryCount: 7, RNRRetryCount: 7,

@@ -12,9 +12,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric/pipe"
 )
 
-// hears returns how many datagrams wait at a port, all of which must be for
+// arrived returns how many datagrams wait at a port, all of which must be for
 // dst.
-func hears(t *testing.T, p *pipe.Port, dst netip.Addr) int {
+func arrived(t *testing.T, p *pipe.Port, dst netip.Addr) int {
 	t.Helper()
 	ds := make([]fabric.Datagram, 64)
 	n, err := p.Receive(ds)
@@ -42,7 +42,7 @@ func TestEveryMemberOfAGroupHears(t *testing.T) {
 		if err := a.Send(batch); err != nil {
 			t.Fatal(err)
 		}
-		if got := [3]int{hears(t, a, group), hears(t, b, group), hears(t, c, group)}; got != want {
+		if got := [3]int{arrived(t, a, group), arrived(t, b, group), arrived(t, c, group)}; got != want {
 			t.Errorf("%s: %v datagrams, want %v", step, got, want)
 		}
 	}

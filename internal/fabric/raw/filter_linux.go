@@ -125,8 +125,8 @@ func (p *program) ipv6(addrs []netip.Addr) {
 	p.ret(0)
 }
 
-// deaf accepts nothing.
-func deaf() []unix.SockFilter {
+// rejectAll accepts nothing.
+func rejectAll() []unix.SockFilter {
 	var p program
 	p.ret(0)
 	return p

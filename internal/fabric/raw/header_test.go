@@ -76,7 +76,7 @@ func TestDontFragmentIsHandedOn(t *testing.T) {
 func next(t *testing.T, p *raw.Port) fabric.Datagram {
 	t.Helper()
 	ds := make([]fabric.Datagram, 1)
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(waitLimit); time.Now().Before(end); {
 		n, err := p.Receive(ds)
 		must(t, err)
 		if n == 1 {

@@ -183,7 +183,7 @@ func TestTheKernelDoesNotAnswerForThePort(t *testing.T) {
 			t.Fatalf("the sender was told: %v", err)
 		}
 	}
-	if err := r.Wait(patience, true, false); err != nil {
+	if err := r.Wait(waitLimit, true, false); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := r.Receive(make([]fabric.Datagram, 8)); n == 0 || err != nil {

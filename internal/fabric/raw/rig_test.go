@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-const patience = 5 * time.Second
+const waitLimit = 5 * time.Second
 
 func openRaw(t testing.TB, addrs ...string) *raw.Port {
 	t.Helper()
@@ -83,7 +83,7 @@ func transfer(t testing.TB, from, to fabric.Port, b *fabric.Batch, n int) []got 
 	}
 	var gs []got
 	ds := make([]fabric.Datagram, 16)
-	for end := time.Now().Add(patience); len(gs) < n; {
+	for end := time.Now().Add(waitLimit); len(gs) < n; {
 		k, err := to.Receive(ds)
 		if err != nil {
 			t.Fatal(err)

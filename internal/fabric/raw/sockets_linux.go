@@ -70,7 +70,7 @@ func (s *sockets) capture(nif *net.Interface, c *Config) (int, error) {
 // nothing.
 func (s *sockets) sender(family int, c *Config) (int, error) {
 	return s.add(family, unix.SOCK_RAW, unix.IPPROTO_RAW, func(fd int) error {
-		if err := attach(fd, deaf()); err != nil {
+		if err := attach(fd, rejectAll()); err != nil {
 			return fmt.Errorf("raw: attach filter: %w", err)
 		}
 		iface.SendBuffer(fd, c.SendBuffer)
@@ -89,7 +89,7 @@ func (s *sockets) reserve(a netip.Addr, scope uint32) error {
 		to = &unix.SockaddrInet6{Port: fabric.RoCEPort, Addr: a.As16(), ZoneId: scope}
 	}
 	_, err := s.add(family, unix.SOCK_DGRAM, unix.IPPROTO_UDP, func(fd int) error {
-		if err := attach(fd, deaf()); err != nil {
+		if err := attach(fd, rejectAll()); err != nil {
 			return fmt.Errorf("raw: attach filter: %w", err)
 		}
 		if a.Is6() {

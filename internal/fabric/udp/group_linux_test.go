@@ -134,13 +134,13 @@ func TestGroupEndsAWait(t *testing.T) {
 	for _, joined := range []bool{true, false} {
 		fill(t, batch, group1(toGroup(a, 0, dst)))
 		sendAll(t, a, batch)
-		timeout := patience
+		timeout := waitLimit
 		if !joined {
 			timeout = 20 * time.Millisecond
 		}
 		begin := time.Now()
 		must(t, b.Wait(timeout, true, false))
-		if d := time.Since(begin); joined && d > patience/2 || !joined && d < timeout*3/4 {
+		if d := time.Since(begin); joined && d > waitLimit/2 || !joined && d < timeout*3/4 {
 			t.Errorf("joined %t: the wait took %v", joined, d)
 		}
 		if joined {

@@ -225,7 +225,7 @@ func TestWaitMindsItsArguments(t *testing.T) {
 	batch := fabric.NewBatch(1<<12, a.Caps())
 	fill(t, batch, group{path: path(a, b), size: 64, count: 1})
 	sendAll(t, a, batch)
-	if err := b.Wait(patience, true, false); err != nil { // it has arrived
+	if err := b.Wait(waitLimit, true, false); err != nil { // it has arrived
 		t.Fatal(err)
 	}
 	begin := time.Now()

@@ -16,8 +16,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// patience is how long a test waits for packets that loopback delivers at once.
-const patience = 5 * time.Second
+// waitLimit is how long a test waits for packets that loopback delivers at once.
+const waitLimit = 5 * time.Second
 
 // open opens a port on a loopback address that no other test has, by trying.
 func open(t testing.TB, c udp.Config) *udp.Port {
@@ -114,7 +114,7 @@ func collect(t testing.TB, p fabric.Port, n int) []got {
 	t.Helper()
 	var gs []got
 	ds := make([]fabric.Datagram, 32)
-	for end := time.Now().Add(patience); len(gs) < n; {
+	for end := time.Now().Add(waitLimit); len(gs) < n; {
 		k, err := p.Receive(ds)
 		if err != nil {
 			t.Fatalf("receive: %v", err)
@@ -143,7 +143,7 @@ func collect(t testing.TB, p fabric.Port, n int) []got {
 // sendAll sends all of b, waiting where there is no room.
 func sendAll(t testing.TB, p fabric.Port, b *fabric.Batch) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(waitLimit); ; {
 		err := p.Send(b)
 		if err == nil {
 			return

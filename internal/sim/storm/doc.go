@@ -6,11 +6,11 @@
 //
 // Read plan.go (what a seed makes of a run), world.go (the run, its clock, and
 // what is to come), network.go (what carries packets, and what becomes of
-// them), host.go (an adapter and its program),
-// side.go and phase.go (the model of one end of a connection), hear.go,
-// temper.go and verbs.go (what a program hears, makes of it and says), action.go
-// and forge.go (what it, fate and liars do unasked), socket.go and message.go
-// (queue pairs and data), said.go (private data), wire.go, receive.go and
+// them), host.go (an adapter and its program), side.go and phase.go (the model
+// of one end of a connection), event.go, temper.go and verbs.go (what a program
+// is told, makes of it and does), action.go and forge.go (what it, fate and
+// liars do unasked), socket.go and message.go (queue pairs and data),
+// privatedata.go (what a message carries for programs), wire.go, receive.go and
 // expect.go (what the oracle reads of MADs, and what each must lead to),
 // check.go (what must hold after a step), settle.go (the end: nothing may be
 // left half open), cells.go and marks.go (what happened at all), ladder.go

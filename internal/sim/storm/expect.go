@@ -78,7 +78,7 @@ func (h *host) expect(r *reading) heard {
 	switch {
 	case c.in == cm.Listen || s != nil && !s.alive():
 		return something
-	case s != nil && s.hears(c.place, r):
+	case s != nil && s.expectsEvent(c.place, r):
 		return heard{s, eventOf[c.on]}
 	default:
 		return heard{}
@@ -92,9 +92,9 @@ var eventOf = map[cm.Input]cm.EventType{
 	cm.MsgDREP: cm.DREPReceived, cm.MsgLAP: cm.LAPReceived, cm.MsgAPR: cm.APRReceived, cm.MsgSIDRREP: cm.SIDRREPReceived,
 }
 
-// hears reports whether the program must hear of a message that finds its
-// connection in a state.
-func (s *side) hears(at place, r *reading) bool {
+// expectsEvent reports whether a message that finds its connection in a state
+// raises an event for the program.
+func (s *side) expectsEvent(at place, r *reading) bool {
 	switch at.on {
 	case cm.MsgREP: // unless another connection has that peer
 		return s.phase == calling && s.host.byPeer(r.local, r.from) == nil

@@ -32,10 +32,10 @@ func (w *world) actForge(r *rand.Rand) {
 		for range 16 {
 			src = src.Next()
 		}
-		s.host.strike(src, attr, msg, "a message of a stranger had an effect")
+		s.host.inject(src, attr, msg, "a message of a stranger had an effect")
 	case 2:
 		if s.kind != datagrams && s.conn.State() != cm.ReqSent && s.conn.State() != cm.DReqRcvd {
-			s.host.strike(s.peerAddr, mad.AttrREJ, &mad.REJ{
+			s.host.inject(s.peerAddr, mad.AttrREJ, &mad.REJ{
 				LocalCommID: from, RemoteCommID: to, Message: mad.WhichOther, Reason: mad.RejStaleConnection,
 			}, "")
 		}
@@ -91,7 +91,7 @@ func (s *side) nonsense(r *rand.Rand, from, to uint32) {
 		}
 		if in := s.conn.State(); dropped.has(in, s.conn.LAPState(), m.on) {
 			s.cell(m.on)
-			s.host.strike(s.peerAddr, m.attr, m.msg, "a message that means nothing now had an effect")
+			s.host.inject(s.peerAddr, m.attr, m.msg, "a message that means nothing now had an effect")
 			if st := s.conn.State(); st != in {
 				s.host.w.fail("forgery", "adapter %d: %s goes from %v to %v for %v", s.host.index, s, in, st, m.on)
 			}
@@ -99,9 +99,9 @@ func (s *side) nonsense(r *rand.Rand, from, to uint32) {
 	}
 }
 
-// strike makes an adapter receive a message at once, as from an address. If it
+// inject makes an adapter receive a message at once, as from an address. If it
 // must have no effect, why says so.
-func (h *host) strike(src netip.Addr, attr mad.AttrID, msg message, why string) {
+func (h *host) inject(src netip.Addr, attr mad.AttrID, msg message, why string) {
 	m := new(mad.MAD)
 	m.PutHeader(mad.CMHeader(attr, 0))
 	msg.Put(m)

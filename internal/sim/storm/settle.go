@@ -35,9 +35,9 @@ func (w *world) settle() {
 	}
 }
 
-// patience is how long a stage may take: old packets arrive, and then a
+// stageLimit is how long a stage may take: old packets arrive, and then a
 // connection may go through all that can happen to it.
-func (w *world) patience() time.Duration {
+func (w *world) stageLimit() time.Duration {
 	p := &w.plan
 	most := func(code uint8) time.Duration { return mad.Timeout(code + uint8(p.spread)) }
 	exchange := time.Duration(p.retries+1) * (2*most(p.lifetime) + most(p.response))
@@ -47,14 +47,14 @@ func (w *world) patience() time.Duration {
 
 // rest lets everything that is under way end.
 func (w *world) rest(stage string) {
-	for end := w.now.Add(w.patience()); w.violation == nil; {
+	for end := w.now.Add(w.stageLimit()); w.violation == nil; {
 		if w.net.flight.Len() == 0 && w.tasks.Len() == 0 && w.busy() == nil {
 			return
 		}
 		if !w.step(end) {
 			s := w.busy()
 			w.fail("liveness", "%s, and %v later %s is not at rest, %d packets are on their way, and programs mean to do %d things",
-				stage, w.patience(), s, w.net.flight.Len(), w.tasks.Len())
+				stage, w.stageLimit(), s, w.net.flight.Len(), w.tasks.Len())
 		}
 	}
 }

@@ -56,7 +56,7 @@ type side struct {
 	withdrew  bool   // REJ was the last word on what it had offered
 	lap       lapTalk
 	alternate mad.Path          // that the LAP in question is about
-	said      [numSpeech]uint32 // the try in which the program last said it
+	lastTry   [numSpeech]uint32 // in which the program last gave private data, by message
 
 	interval time.Duration // after which the manager repeats what it waits for
 	retries  uint8         // how often

@@ -153,7 +153,7 @@ func TestOracle(t *testing.T) {
 			s.limit = s.host.w.now - 1
 		}},
 		{"an event that cannot come", "event", together, func(s *side) {
-			s.hear(&cm.Event{Type: cm.REQError})
+			s.onEvent(&cm.Event{Type: cm.REQError})
 		}},
 		{"words that nobody said", "private data", together, func(s *side) {
 			e := cm.Event{Type: cm.DREQReceived, DREQ: new(mad.DREQ)}

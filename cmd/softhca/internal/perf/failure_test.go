@@ -105,10 +105,10 @@ func TestServerEnds(t *testing.T) {
 			r := newRig(t)
 			a, b := connected(t)
 			p.Duration = time.Hour
-			said := make(chan error, 1)
+			result := make(chan error, 1)
 			go func() {
 				_, err := Run(t.Context(), r.client, a, p, nil)
-				said <- err
+				result <- err
 			}()
 			// A server that connects its queue pairs, and never sends.
 			s := &server{ctl: newControl(b)}
@@ -116,7 +116,7 @@ func TestServerEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.end(s.ctl)
-			if err := <-said; !errors.Is(err, errServerEnded) || !strings.Contains(err.Error(), c.want) {
+			if err := <-result; !errors.Is(err, errServerEnded) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: the client says %v, want %s", p, err, c.want)
 			}
 			if err := s.own.Close(); err != nil {
@@ -131,7 +131,7 @@ func TestServerEnds(t *testing.T) {
 func TestClientTells(t *testing.T) {
 	r := newRig(t)
 	for _, p := range []Plan{{Op: Write, Latency: true}, {Op: Send}, {Op: Read}} {
-		ctl, said := r.serve(t, p.Op)
+		ctl, result := r.serve(t, p.Op)
 		q := valid(p.Op)
 		q.Latency = p.Latency
 		if p.Latency {
@@ -145,7 +145,7 @@ func TestClientTells(t *testing.T) {
 			t.Fatal(err)
 		}
 		go ctl.refuse(errors.New("message 7 carries the number 9"), nil)
-		if err := <-said; err == nil || !strings.Contains(err.Error(), "message 7 carries the number 9") {
+		if err := <-result; err == nil || !strings.Contains(err.Error(), "message 7 carries the number 9") {
 			t.Errorf("%+v: the server says %v", p, err)
 		}
 	}

@@ -16,9 +16,9 @@ func (r rig) serve(t *testing.T, op Op) (*control, <-chan error) {
 	t.Helper()
 	a, b := net.Pipe()
 	t.Cleanup(func() { _ = a.Close() })
-	said := make(chan error, 1)
-	go func() { said <- Serve(t.Context(), r.server, b, op) }()
-	return newControl(a), said
+	result := make(chan error, 1)
+	go func() { result <- Serve(t.Context(), r.server, b, op) }()
+	return newControl(a), result
 }
 
 // valid returns a request that a server accepts, for queue pairs that nobody
@@ -40,7 +40,7 @@ func TestLies(t *testing.T) {
 	for op, want := range map[Op]string{
 		Write: "arrived wrong", FetchAdd: "is 0 after 5 atomics", CmpSwap: "is 0 after 5 atomics",
 	} {
-		ctl, said := r.serve(t, op)
+		ctl, result := r.serve(t, op)
 		if err := ctl.send(valid(op)); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestLies(t *testing.T) {
 		if err := ctl.receive(&v, replyDue); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: the client is told %v, want %q", op, err, want)
 		}
-		if err := <-said; err == nil || !strings.Contains(err.Error(), want) {
+		if err := <-result; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: the server says %v, want %q", op, err, want)
 		}
 	}
@@ -78,7 +78,7 @@ func TestHostileRequests(t *testing.T) {
 		"a multicast GID":              func(q *request) { q.GID = "224.0.0.1" },
 		"an error":                     func(q *request) { q.Error = "no\x1b[2J" },
 	} {
-		ctl, said := r.serve(t, Write)
+		ctl, result := r.serve(t, Write)
 		q := valid(Write)
 		spoil(q)
 		if err := ctl.send(q); err != nil {
@@ -88,7 +88,7 @@ func TestHostileRequests(t *testing.T) {
 		if err := ctl.receive(&o, replyDue); err == nil {
 			t.Errorf("%s: the server offers %+v", why, o)
 		}
-		if err := <-said; err == nil || strings.Contains(err.Error(), "\x1b") {
+		if err := <-result; err == nil || strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%s: the server says %q", why, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestHostileRequests(t *testing.T) {
 func TestHostileCounts(t *testing.T) {
 	r := newRig(t)
 	for _, n := range [][]uint64{nil, {1, 2}} {
-		ctl, said := r.serve(t, Send)
+		ctl, result := r.serve(t, Send)
 		if err := ctl.send(valid(Send)); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestHostileCounts(t *testing.T) {
 		if err := ctl.receive(&v, replyDue); err == nil {
 			t.Errorf("counts %v are accepted", n)
 		}
-		if err := <-said; !errors.Is(err, errLine) {
+		if err := <-result; !errors.Is(err, errLine) {
 			t.Errorf("counts %v: the server says %v", n, err)
 		}
 	}
@@ -123,7 +123,7 @@ func TestHostileCounts(t *testing.T) {
 func TestGone(t *testing.T) {
 	r := newRig(t)
 	for _, op := range []Op{Write, Send} {
-		ctl, said := r.serve(t, op)
+		ctl, result := r.serve(t, op)
 		if err := ctl.send(valid(op)); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestGone(t *testing.T) {
 		if err := ctl.conn.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-said; err == nil {
+		if err := <-result; err == nil {
 			t.Errorf("%v: the client has gone and the server says nothing", op)
 		}
 	}

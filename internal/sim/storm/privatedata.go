@@ -40,7 +40,7 @@ const titleLen = 8 + 4 + 1 + 1
 // say returns the private data that a side gives in a message: as much as it
 // likes.
 func (s *side) say(what speech) []byte {
-	s.said[what] = s.try
+	s.lastTry[what] = s.try
 	return script(title{s.id, s.try, what}, s.rand.IntN(room[what]-titleLen+1))
 }
 
@@ -129,7 +129,7 @@ func (w *world) speaker(h *host, e *cm.Event) (s *side, try uint32) {
 		return nil, 0
 	}
 	s = w.sides[t.id]
-	if !ok || s == nil || t.what != what || s.said[what] < t.try || t.try == 0 {
+	if !ok || s == nil || t.what != what || s.lastTry[what] < t.try || t.try == 0 {
 		w.fail("private data", "adapter %d: %v brings private data that nobody gave: % x", h.index, e.Type, data)
 		return nil, 0
 	}

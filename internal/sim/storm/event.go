@@ -21,7 +21,7 @@ func (h *host) handle(_ clock.Instant, c *cm.Conn, e *cm.Event) {
 	case s.host != h || s.starts != h.starts:
 		w.fail("event", "adapter %d: %v for a connection of another adapter", h.index, e.Type)
 	default:
-		s.hear(e)
+		s.onEvent(e)
 	}
 }
 
@@ -90,9 +90,9 @@ func (s *side) usesQP(n ib.QPN, at netip.Addr) bool {
 		s.conn.RemoteQPN() == n && s.peerAddr == at
 }
 
-// hear takes an event: it must be one that the phase allows, from the peer,
+// onEvent takes an event: it must be one that the phase allows, from the peer,
 // and leave the connection in the phase that follows.
-func (s *side) hear(e *cm.Event) {
+func (s *side) onEvent(e *cm.Event) {
 	h, w := s.host, s.host.w
 	w.tell(s, "hears", e.Type)
 	h.step.heard = heard{s, e.Type}
