@@ -1,8 +1,8 @@
 // Command check is the gate of the project, and all of it: "make check" and
-// the continuous integration call nothing else. It needs Go and, for the race
-// detector, a C compiler. It prints each step when it begins and ends, with its
-// duration, and every 30 seconds in between; it stops at the first that fails,
-// with that step's output, and exits with 1.
+// the continuous integration call nothing else. It needs Go and a C compiler,
+// for the race detector and package cpeer. It prints each step when it begins
+// and ends, with its duration, and every 30 seconds in between; it stops at the
+// first that fails, with that step's output, and exits with 1.
 //
 // Usage:
 //
