@@ -17,7 +17,9 @@ import (
 
 // PortSpace is a name space of ports, with the values of enum rdma_port_space.
 // What is bound in one does not matter in another, nor to the ports of the
-// host's sockets.
+// host's sockets. String gives its short name, such as "tcp".
+//
+//	func (p PortSpace) String() string
 type PortSpace = mad.PortSpace
 
 // The port spaces.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"go/ast"
+	"go/printer"
 	"go/token"
 	"regexp"
 	"strings"
@@ -138,31 +139,82 @@ func (x *exports) brings(t ast.Expr) (what string) {
 		return ""
 	}
 	path, _ := packageOf(sel, x.names)
-	for _, p := range x.m.Packages {
-		if x.m.Path+"/"+p.Path != path {
-			continue
-		}
-		for _, f := range p.Sources() {
-			ast.Inspect(f.AST, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.FuncDecl:
-					if n.Recv != nil && receiver(n) == sel.Sel.Name && n.Name.IsExported() {
-						what = n.Name.Name
-					}
-				case *ast.TypeSpec:
-					if st, ok := n.Type.(*ast.StructType); ok && n.Name.Name == sel.Sel.Name {
-						for _, f := range st.Fields.List {
-							if exportsAny(f.Names) {
-								what = f.Names[0].Name
-							}
+	for _, f := range x.m.sources(path) {
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil && receiver(n) == sel.Sel.Name && n.Name.IsExported() {
+					what = n.Name.Name
+				}
+			case *ast.TypeSpec:
+				if st, ok := n.Type.(*ast.StructType); ok && n.Name.Name == sel.Sel.Name {
+					for _, f := range st.Fields.List {
+						if exportsAny(f.Names) {
+							what = f.Names[0].Name
 						}
 					}
 				}
-				return true
-			})
-		}
+			}
+			return true
+		})
 	}
 	return what
+}
+
+// sources returns the sources of a package of the module by its import path.
+func (m *Module) sources(path string) []*File {
+	for _, p := range m.Packages {
+		if m.Path+"/"+p.Path == path {
+			return p.Sources()
+		}
+	}
+	return nil
+}
+
+// checkPublicAliases wants the comment on an alias to show the methods of what it
+// stands for, indented: go doc shows nothing else of an alias.
+func checkPublicAliases(m *Module, report reporter) {
+	for _, p := range m.publicPackages() {
+		for _, f := range p.Sources() {
+			names := importNames(f.AST)
+			for _, d := range f.AST.Decls {
+				gen, ok := d.(*ast.GenDecl)
+				for i := 0; ok && i < len(gen.Specs); i++ {
+					t, _ := gen.Specs[i].(*ast.TypeSpec)
+					if t == nil || !t.Assign.IsValid() || !t.Name.IsExported() {
+						continue
+					}
+					doc := gen.Doc.Text() + t.Doc.Text()
+					for _, head := range m.methods(t.Type, names) {
+						if !strings.Contains(doc, "\t"+head+"\n") {
+							report(t.Pos(), "the comment on %s does not show %s", t.Name.Name, head)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// methods returns the exported methods of a type of another package of the
+// module, in a file with these imports, as they are declared.
+func (m *Module) methods(t ast.Expr, names map[string]string) (heads []string) {
+	sel, ok := t.(*ast.SelectorExpr)
+	if !ok {
+		return nil
+	}
+	path, _ := packageOf(sel, names)
+	for _, f := range m.sources(path) {
+		for _, d := range f.AST.Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && d.Recv != nil && receiver(d) == sel.Sel.Name && d.Name.IsExported() {
+				var b strings.Builder
+				if printer.Fprint(&b, m.Fset, &ast.FuncDecl{Recv: d.Recv, Name: d.Name, Type: d.Type}) == nil {
+					heads = append(heads, b.String())
+				}
+			}
+		}
+	}
+	return heads
 }
 
 func (x *exports) checkValue(s *ast.ValueSpec) {

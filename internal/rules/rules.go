@@ -45,6 +45,7 @@ var all = [...]Rule{
 	{"documented", checkDocumented},
 	{"public-types", checkPublicTypes},
 	{"public-docs", checkPublicDocs},
+	{"public-aliases", checkPublicAliases},
 	{"test-sleep", checkTestSleep},
 	{"test-skip", checkTestSkip},
 }

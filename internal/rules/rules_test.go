@@ -152,6 +152,14 @@ var rejected = []struct {
 	{"public-docs", "the number of a requirement at a constant", source{"roce/a.go": "package roce\nconst F = 1 // as V5 says"}},
 	{"public-docs", "the number of a requirement at a field", source{"roce/a.go": "package roce\n// T is T.\ntype T struct{\n// A is Q12.\nA int }"}},
 	{"public-docs", "an order in which to read files", source{"roce/doc.go": "// Package roce is it.\n//\n// Reading order: a.go.\npackage roce"}},
+	{"public-aliases", "a method that the comment on an alias does not show", source{
+		"verbs/a.go": "package verbs\nimport \"example.com/m/ib\"\ntype (\n// T is it.\n//\n//\tfunc (T) A()\nT = ib.T\n)",
+		"ib/a.go":    "package ib\ntype T int\nfunc (T) A() {}\nfunc (t *T) B(n int) error { return nil }\nfunc (T) c() {}",
+	}},
+	{"public-aliases", "methods that the comment on a lone alias does not show", source{
+		"rdmacm/a.go": "package rdmacm\nimport \"example.com/m/mad\"\n// T is it, and has a method func (T) A().\ntype T = mad.T",
+		"mad/a.go":    "package mad\ntype T int\nfunc (T) A() {}",
+	}},
 	{"test-sleep", "a sleeping test", source{"ib/a_test.go": "package ib\nimport \"time\"\nfunc f() { time.Sleep(1) }"}},
 	{"test-skip", "a skipped test", source{"ib/a_test.go": "package ib\nimport \"testing\"\nfunc TestX(t *testing.T) {\n\n\tt.Skip()\n}"}},
 }
