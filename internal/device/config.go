@@ -15,6 +15,7 @@ import (
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/identity"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 	QPNSlot        uint8
 	Privileged     bool
 	Settings       qp.Settings
+	Queues         ring.Allocator // of the memory of queues; zero is Go's heap
 	Faults         Faults
 }
 

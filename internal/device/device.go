@@ -57,7 +57,7 @@ func Open(cfg Config) (*Device, error) {
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, NodeGUID: guid, Raise: d.events.raise,
-		Settings: cfg.Settings, Trace: cfg.Trace, Privileged: cfg.Privileged,
+		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged,
 	})
 	if err != nil {
 		return nil, errors.Join(err, port.Close())

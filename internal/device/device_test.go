@@ -4,9 +4,12 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/driver"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/ring"
 )
 
 // open returns a device on a network of its own.
@@ -72,5 +75,55 @@ func TestWatch(t *testing.T) {
 	}
 	if told != 1 {
 		t.Errorf("told %d times, want 1", told)
+	}
+}
+
+// TestQueueMemory has a device take the memory of its queues from an allocator
+// and give all of it back, each block once.
+func TestQueueMemory(t *testing.T) {
+	held := map[*byte]int{} // the size of each block
+	d := open(t, Config{Queues: ring.Allocator{
+		Alloc: func(n int) []byte {
+			b := make([]byte, n)
+			held[&b[0]] = n
+			return b
+		},
+		Free: func(b []byte) {
+			if held[&b[0]] != len(b) {
+				t.Errorf("%d bytes come back that were %d", len(b), held[&b[0]])
+			}
+			delete(held, &b[0])
+		},
+	}})
+	err := d.Do(func(clock.Instant) error {
+		cq, err := d.HCA.CreateCQ(16, nil)
+		if err != nil {
+			return err
+		}
+		pd, err := d.HCA.AllocPD()
+		if err != nil {
+			return err
+		}
+		want := func(blocks int, after string) {
+			if len(held) != blocks {
+				t.Errorf("after %s %d blocks are held, want %d", after, len(held), blocks)
+			}
+		}
+		want(2, "CreateCQ") // its header and its entries
+		for range 3 {
+			q, err := d.HCA.CreateQP(pd, hca.QPConfig{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: ib.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
+			if err != nil {
+				return err
+			}
+			want(4, "CreateQP") // a send queue and a receive queue
+			d.HCA.DestroyQP(pd, q)
+			want(2, "DestroyQP")
+		}
+		err = d.HCA.DestroyCQ(cq)
+		want(0, "DestroyCQ")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
