@@ -87,6 +87,7 @@ var rejected = []struct {
 	{"engine-calls", "printing by the builtin", source{"ib/a.go": "package ib\nfunc f() { println() }"}},
 	{"init", "an init function", source{"verbs/a.go": "package verbs\nfunc init() {}"}},
 	{"globals", "a variable without value", source{"verbs/a.go": "package verbs\nvar n int"}},
+	{"globals", "a write to an embedded file", source{"verbs/a.go": "package verbs\nimport _ \"embed\"\n//go:embed a.txt\nvar s string\nfunc f() { s = \"\" }"}},
 	{"globals", "a lock", source{"verbs/a.go": "package verbs\nimport \"sync\"\nvar mu = sync.Mutex{}"}},
 	{"globals", "an atomic", source{"verbs/a.go": "package verbs\nimport \"sync/atomic\"\nvar n = atomic.Int64{}"}},
 	{"globals", "a map to be filled", source{"verbs/a.go": "package verbs\nvar reg = make(map[string]int)"}},
@@ -218,6 +219,21 @@ func local() int { p := &squared[1]; p = &squared[2]; return *p }
 func whole() int { p := &squared; return p[1] }
 func shadow() { var table [1]int; table[0] = 2; table := &table; table[0]++ }
 `}},
+	{"files that the compiler embeds", source{
+		"verbs/doc.go": "// Package verbs is it.\npackage verbs",
+		"verbs/a.go": `package verbs
+import _ "embed"
+// one is a file.
+//
+//go:embed one.txt
+var one string
+var (
+	//go:embed two.txt
+	two []byte
+)
+func f() string { return one + string(two) }
+`,
+	}},
 	{"cgo in a tool", source{
 		"internal/ring/cpeer/doc.go": "// Package cpeer is it.\npackage cpeer",
 		"internal/ring/cpeer/a.go":   "package cpeer\nimport \"C\"",

@@ -5,11 +5,13 @@ import (
 	"go/token"
 	"go/types"
 	"path"
+	"slices"
+	"strings"
 )
 
 // checkGlobals wants package variables to be constants in all but name:
-// sentinel errors and tables. Such a variable has an initial value that is
-// not shared state (a lock, a channel, a pool, a pointer, an atomic), and no
+// sentinel errors, tables, and files that the compiler embeds. Such a variable
+// has an initial value that is not shared state (a lock, a channel, a pool, a pointer, an atomic), and no
 // function writes to it: by assignment, through a local pointer to it, or by
 // a method that writes to its receiver. Otherwise its address must not be
 // taken; that of a table's element may be, for look-ups that return it, and
@@ -35,7 +37,7 @@ func checkVarDecls(f *File, report reporter) {
 			if len(spec.Names) == 1 && spec.Names[0].Name == "_" {
 				continue
 			}
-			if len(spec.Values) == 0 {
+			if len(spec.Values) == 0 && !embeds(gen.Doc) && !embeds(spec.Doc) {
 				report(spec.Pos(), "package variable %s has no initial value", spec.Names[0].Name)
 			}
 			for _, v := range spec.Values {
@@ -45,6 +47,12 @@ func checkVarDecls(f *File, report reporter) {
 			}
 		}
 	}
+}
+
+// embeds reports whether a comment makes the compiler give a variable the
+// content of a file.
+func embeds(doc *ast.CommentGroup) bool {
+	return doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") })
 }
 
 // sharedState names what makes an initial value mutable by its nature, or
