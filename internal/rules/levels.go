@@ -88,6 +88,7 @@ var table = []Row{
 	{"internal/sim", 5, Shell, false},
 	{"internal/sim/storm", 5, Shell, false},
 	{"internal/script", 5, Shell, false},
+	{"internal/victim", 5, Shell, false},
 
 	{"internal/device", 6, Shell, false},
 

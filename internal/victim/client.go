@@ -1,0 +1,158 @@
+package victim
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DefaultPort is the TCP port on which the program listens unless told
+// otherwise.
+const DefaultPort = 18516
+
+const (
+	protocol = 1     // the version of the protocol
+	maxLine  = 65536 // bytes of a line, the newline included
+
+	// answerTime is how long a reply may take beyond what the request itself
+	// waits for. It is long: the peer may be an emulated machine.
+	answerTime = 30 * time.Second
+
+	maxWait = time.Minute // what a request may wait for at most
+)
+
+// Client is a connection to the program. Its calls wait for their replies, one
+// at a time; they may come from several goroutines. After an error that is not
+// an *Error the connection is of no more use, and every call returns the first
+// such error.
+type Client struct {
+	device Device
+
+	mu     sync.Mutex // guards what follows, and holds requests apart
+	conn   net.Conn
+	in     *bufio.Reader
+	log    io.Writer
+	broken error
+}
+
+// Dial connects to the program at an address, HOST or HOST:PORT, and asks it
+// who it is. The program destroys what an earlier controller left. Requests and
+// replies are written to log as they pass, a line each, unless it is nil.
+func Dial(ctx context.Context, address string, log io.Writer) (*Client, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(strings.Trim(address, "[]"), strconv.Itoa(DefaultPort))
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("victim: %w; is the victim program running there, and its port reachable?", err)
+	}
+	c := &Client{conn: conn, in: bufio.NewReaderSize(conn, maxLine), log: log}
+	if c.device, err = c.Hello(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connection; the program destroys every object.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken == nil {
+		c.broken = net.ErrClosed
+	}
+	return c.conn.Close()
+}
+
+// Do sends one request and returns its reply. The request may make the program
+// wait for so long. A reply that is an error becomes an *Error.
+func (c *Client) Do(ctx context.Context, request string, wait time.Duration) (Reply, error) {
+	if len(request) >= maxLine || strings.ContainsAny(request, "\n\x00") {
+		return Reply{}, fmt.Errorf("victim: a request of %d bytes, or of several lines, cannot be sent", len(request))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken != nil {
+		return Reply{}, fmt.Errorf("victim: the connection ended: %w", c.broken)
+	}
+	line, err := c.exchange(ctx, request, wait)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		c.broken = err
+		_ = c.conn.Close()
+		return Reply{}, fmt.Errorf("victim: %s: %w", command(request), err)
+	}
+	if c.log != nil {
+		_, _ = fmt.Fprintf(c.log, "> %s\n< %s\n", request, line)
+	}
+	r, err := parseReply(request, line)
+	var refused *Error
+	if err != nil && !errors.As(err, &refused) {
+		c.broken = err
+		_ = c.conn.Close()
+	}
+	return r, err
+}
+
+func (c *Client) exchange(ctx context.Context, request string, wait time.Duration) (string, error) {
+	deadline := time.Now().Add(wait + answerTime)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := c.conn.SetDeadline(deadline); err != nil {
+		return "", err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := io.WriteString(c.conn, request+"\n"); err != nil {
+		return "", err
+	}
+	line, err := c.in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return "", fmt.Errorf("a reply of more than %d bytes: is this the victim program?", maxLine)
+	case err != nil && len(line) > 0:
+		return "", fmt.Errorf("the reply ends after %d bytes: %w", len(line), err)
+	case err != nil:
+		return "", err
+	}
+	return strings.TrimRight(string(line), "\r\n"), nil
+}
+
+// create sends a request that makes an object, and returns its handle.
+func (c *Client) create(ctx context.Context, request string) (handle, Reply, error) {
+	r, err := c.Do(ctx, request, 0)
+	if err != nil {
+		return handle{}, r, err
+	}
+	id, err := r.Uint("id", 32)
+	return handle{client: c, id: uint32(id)}, r, err
+}
+
+// handle is an object of the program.
+type handle struct {
+	client *Client
+	id     uint32
+}
+
+// Destroy ends the object. EBUSY while others need it.
+func (h handle) Destroy(ctx context.Context) error {
+	_, err := h.client.Do(ctx, fmt.Sprintf("destroy id=%d", h.id), 0)
+	return err
+}
+
+// waitMS is a time to wait as the protocol says it, and as bounded.
+func waitMS(d time.Duration) (int64, time.Duration) {
+	d = min(max(d, 0), maxWait)
+	return d.Milliseconds(), d
+}

@@ -1,0 +1,34 @@
+package victim
+
+// patternWord returns the 8 bytes of a pattern from position 8*word, little
+// endian: the generator splitmix64, which both sides can enter anywhere.
+func patternWord(seed, word uint64) uint64 {
+	z := seed + (word+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// PatternByte returns the byte of a pattern at a position.
+func PatternByte(seed, at uint64) byte {
+	return byte(patternWord(seed, at/8) >> (8 * (at % 8)))
+}
+
+// FillPattern makes buf the bytes of a pattern from position at, as Fill does
+// at the program.
+func FillPattern(buf []byte, seed, at uint64) {
+	for i := range buf {
+		buf[i] = PatternByte(seed, at+uint64(i))
+	}
+}
+
+// FirstMismatch returns the index of the first byte of buf that is not that of
+// the pattern, -1 if there is none.
+func FirstMismatch(buf []byte, seed, at uint64) int {
+	for i := range buf {
+		if buf[i] != PatternByte(seed, at+uint64(i)) {
+			return i
+		}
+	}
+	return -1
+}

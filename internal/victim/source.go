@@ -1,0 +1,12 @@
+package victim
+
+import _ "embed"
+
+// source is the program for the peer's host.
+//
+//go:embed victim.c
+var source string
+
+// Source returns the C source of the program, which compiles with
+// "gcc -O2 -o victim victim.c -libverbs".
+func Source() string { return source }
