@@ -145,6 +145,10 @@ type handle struct {
 	id     uint32
 }
 
+// ID returns the number by which the program knows the object, and Event names
+// it.
+func (h handle) ID() uint32 { return h.id }
+
 // Destroy ends the object. EBUSY while others need it.
 func (h handle) Destroy(ctx context.Context) error {
 	_, err := h.client.Do(ctx, fmt.Sprintf("destroy id=%d", h.id), 0)
