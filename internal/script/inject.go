@@ -33,37 +33,30 @@ func (w *world) inject(a *args) error {
 	if err != nil {
 		return firstOf(a.err, err)
 	}
-	b := make([]byte, roce.Size(p.BTH.Opcode, len(p.Payload)))
-	p.Build(b)
+	in := Injection{QP: name, Packet: *p, Pad: -1, Corrupt: -1}
 	if a.has("pad") {
-		b[1] = b[1]&^0x30 | byte(a.small("pad", 0, 2))<<4
+		in.Pad = int(a.small("pad", 0, 2))
 	}
-	if n := int(a.small("cut", 0, 16)); n > len(b) {
-		a.fail(fmt.Errorf("cut: the packet has %d bytes", len(b)))
-	} else {
-		b = b[:len(b)-n]
-	}
+	in.Cut = int(a.small("cut", 0, 16))
 	if a.has("raw") {
-		if b, err = hex.DecodeString(a.str("raw", "")); err != nil {
+		if in.Raw, err = hex.DecodeString(a.str("raw", "")); err != nil {
 			return fmt.Errorf("raw: %w", err)
 		}
-		b = append(b, 0, 0, 0, 0) // for the ICRC
 	}
-	d := fabric.Datagram{
-		Bytes: b, Src: a.addr("src", w.peer), Dst: a.addr("dst", w.local), SrcPort: 0xc123, DstPort: fabric.RoCEPort,
-		IDKnown: true, HopLimit: uint8(a.small("ttl", 61, 8)), TClass: uint8(a.small("tos", 0, 8)),
-	}
-	if len(b) >= roce.MinSize {
-		roce.Seal(b, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(b)).WithID(d.ID))
-	}
+	in.Src, in.Dst = a.addr("src", w.peer), a.addr("dst", w.local)
+	in.HopLimit, in.TClass = uint8(a.small("ttl", 61, 8)), uint8(a.small("tos", 0, 8))
 	if a.has("corrupt") {
-		i := a.num("corrupt", 0, plainNumber)
-		if i >= uint64(len(b)) {
-			return fmt.Errorf("corrupt: the packet has %d bytes", len(b))
-		}
-		b[i] ^= 1
+		in.Corrupt = int(a.small("corrupt", 0, 16))
 	}
 	if err := a.done(); err != nil {
+		return err
+	}
+	d := fabric.Datagram{
+		Src: in.Src, Dst: in.Dst, SrcPort: 0xc123, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: in.HopLimit, TClass: in.TClass,
+	}
+	if d.Bytes, err = in.Bytes(func(n int) roce.Prefix {
+		return roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, n).WithID(d.ID)
+	}); err != nil {
 		return err
 	}
 	w.deliver(&d)
