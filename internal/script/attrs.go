@@ -192,6 +192,7 @@ func (w *world) modify(a *args) error {
 // modifyOnce makes the call and reports whether it was accepted.
 func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
 	before := q.Query()
+	w.rec.did("modify", Modify{q.name, q.attr, mask})
 	err := q.Modify(w.now, &q.attr, mask)
 	w.hca.Shard().Arm(q.QP)
 	w.settle()

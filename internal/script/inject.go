@@ -51,6 +51,7 @@ func (w *world) inject(a *args) error {
 	if err := a.done(); err != nil {
 		return err
 	}
+	w.rec.did("<", Inject{in})
 	d := fabric.Datagram{
 		Src: in.Src, Dst: in.Dst, SrcPort: 0xc123, DstPort: fabric.RoCEPort, IDKnown: true, HopLimit: in.HopLimit, TClass: in.TClass,
 	}

@@ -105,6 +105,7 @@ func (w *world) trace(r *trace.Record) {
 		w.note(r.Status)
 		w.made = &completion{q, r.WRID, r.Status, w.say("")}
 	case trace.Retry:
+		w.rec.retry(q, r.Cause)
 		w.say("retry %s from psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
 	case trace.Drop:
 		for d := range counters.NumDrops {
@@ -112,6 +113,7 @@ func (w *world) trace(r *trace.Record) {
 				w.seen.drops[d]++
 			}
 		}
+		w.rec.drop(q)
 		w.say("drop %s psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
 	}
 }
@@ -171,6 +173,7 @@ func (w *world) raise(e qp.Event) {
 			who = q.name
 		}
 	}
+	w.rec.event(who, e.Type)
 	w.say("event %s %v", who, e.Type)
 }
 

@@ -22,6 +22,7 @@ func (w *world) domainOf(a *args) (*hca.PD, error) {
 // addPD allocates a protection domain: pd NAME.
 func (w *world) addPD(a *args) error {
 	name := a.word("a name")
+	w.rec.did("pd", AllocPD{name})
 	pd, err := w.hca.AllocPD()
 	if err != nil {
 		w.refused(err)
@@ -53,9 +54,9 @@ func (w *world) addMR(a *args) error {
 	if !a.flag("quiet") {
 		m.last = make([]byte, n)
 	}
-	m.mr, err = pd.RegMR(memory.RegionConfig{
-		Buf: m.buf, IOVA: a.num("iova", iova, plainNumber), Access: access, Invalidatable: a.flag("fast"),
-	})
+	c := memory.RegionConfig{Buf: m.buf, IOVA: a.num("iova", iova, plainNumber), Access: access, Invalidatable: a.flag("fast")}
+	m.mr, err = pd.RegMR(c)
+	w.rec.createdMR(w, m, c)
 	if err != nil {
 		w.refused(err)
 		return nil
@@ -109,6 +110,9 @@ func (w *world) addCQ(a *args) error {
 
 func (w *world) newCQ(name string, size uint32, manual bool) error {
 	k := &queue{name: name, manual: manual}
+	if name != usualCQ {
+		w.rec.did("cq", CreateCQ{name, size, manual})
+	}
 	var err error
 	if k.cq, err = w.hca.CreateCQ(size, func() { w.say("notify %s", name) }); err != nil {
 		w.refused(err)
@@ -129,6 +133,7 @@ func (w *world) addSRQ(a *args) error {
 	if a.err != nil {
 		return a.err
 	}
+	w.rec.did("srq", CreateSRQ{name, w.nameOfPD(pd), uint32(wr), uint32(sge), uint32(limit)})
 	s, err := pd.CreateSRQ(uint32(wr), uint32(sge), uint32(limit))
 	if err != nil {
 		w.refused(err)
@@ -150,6 +155,7 @@ func (w *world) addAH(a *args) error {
 		return a.err
 	}
 	h, err := pd.CreateAH(&av)
+	w.rec.did("ah", CreateAH{name, w.nameOfPD(pd), h, av})
 	if err != nil {
 		w.refused(err)
 		return nil
@@ -193,7 +199,7 @@ func (w *world) addQP(a *args) error {
 	if q.pd, err = w.domainOf(a); err != nil {
 		return err
 	}
-	both := a.str("cq", "cq")
+	both := a.str("cq", usualCQ)
 	if q.sendCQ, err = find[*queue](w, a.str("send_cq", both)); err != nil {
 		return err
 	}
@@ -218,11 +224,13 @@ func (w *world) addQP(a *args) error {
 	if a.err != nil {
 		return a.err
 	}
-	if q.QP, err = w.hca.CreateQP(q.pd, c); err != nil {
+	q.QP, err = w.hca.CreateQP(q.pd, c)
+	q.attr = w.defaults(typ)
+	w.rec.createdQP(w, q, c)
+	if err != nil {
 		w.refused(err)
 		return nil
 	}
-	q.attr = w.defaults(typ)
 	q.peerPSN = q.attr.RQPSN
 	w.qps = append(w.qps, q)
 	return w.add(name, q)
@@ -248,6 +256,7 @@ func (w *world) dereg(a *args) error {
 	if err != nil {
 		return err
 	}
+	w.rec.did("dereg", DeregMR{m.name})
 	if err := m.pd.DeregMR(m.mr); err != nil {
 		w.refused(err)
 	}
@@ -287,6 +296,7 @@ func (w *world) rereg(a *args) error {
 // connection keep their names, so that packets can still be sent to them.
 func (w *world) destroy(a *args) error {
 	name := a.word("a name")
+	w.rec.did("destroy", Destroy{name})
 	var err error
 	switch o := w.objects[name].(type) {
 	case *pair:

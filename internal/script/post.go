@@ -132,6 +132,7 @@ func (w *world) post(a *args) error {
 	for wr.WRID = lo; wr.WRID <= hi; wr.WRID++ {
 		wrs = append(wrs, wr)
 	}
+	w.rec.did("post", PostSend{q.name, wrs})
 	if n, err := q.PostSend(wrs...); err != nil {
 		w.refusedAt(lo+uint64(n), err)
 	}
@@ -167,20 +168,21 @@ func (w *world) recv(a *args) error {
 	if err := a.done(); err != nil {
 		return err
 	}
+	wrs := make([]ib.RecvWR, 0, hi-lo+1)
+	for id := lo; id <= hi; id++ {
+		wrs = append(wrs, ib.RecvWR{WRID: id, SGList: list})
+	}
+	w.rec.did("recv", PostRecv{name, wrs})
 	switch o := w.objects[name].(type) {
 	case *sharedQueue:
-		for id := lo; id <= hi; id++ {
-			if err := o.srq.PostRecv(&ib.RecvWR{WRID: id, SGList: list}); err != nil {
-				w.refusedAt(id, err)
+		for i := range wrs {
+			if err := o.srq.PostRecv(&wrs[i]); err != nil {
+				w.refusedAt(wrs[i].WRID, err)
 				break
 			}
 		}
 		return nil
 	case *pair:
-		wrs := make([]ib.RecvWR, 0, hi-lo+1)
-		for id := lo; id <= hi; id++ {
-			wrs = append(wrs, ib.RecvWR{WRID: id, SGList: list})
-		}
 		if n, err := o.PostRecv(wrs...); err != nil {
 			w.refusedAt(lo+uint64(n), err)
 		}

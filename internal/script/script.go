@@ -66,8 +66,11 @@ func Run(name, text string) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	return run(f, &world{})
+}
+
+func run(f *file, w *world) (Report, error) {
 	r := Report{Header: f.header}
-	w := &world{}
 	for _, s := range f.steps {
 		if err := w.perform(s); err != nil {
 			return r, err

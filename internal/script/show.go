@@ -90,7 +90,9 @@ func (w *world) showSegment(q *pair, run *fabric.Run, k int) string {
 	if !roce.Check(seg, pre.WithID(uint16(k))) {
 		parts = append(parts, "icrc=bad")
 	}
-	return strings.Join(parts, " ")
+	text := strings.Join(parts, " ")
+	w.rec.packet(q, run.Path, seg, text)
+	return text
 }
 
 // psnsOf returns how many PSNs a request takes.
@@ -189,6 +191,7 @@ func (w *world) showWC(k *queue, wc *ib.WC) string {
 	if q := w.pairOf(wc.QPN); q != nil {
 		who = q.name
 	}
+	w.rec.completion(who, k, wc)
 	f := []string{fmt.Sprintf("wc %s %d %v", who, wc.WRID, wc.Status)}
 	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
 	if wc.Status == ib.WCSuccess {
@@ -209,7 +212,7 @@ func (w *world) showWC(k *queue, wc *ib.WC) string {
 			add("pkey_index=%d", wc.PKeyIndex)
 		}
 	}
-	if k.name != "cq" {
+	if k.name != usualCQ {
 		add("in %s", k.name)
 	}
 	return strings.Join(f, " ")

@@ -19,7 +19,7 @@ const (
 // on the way, each at its instant.
 func (w *world) pass(s string, a *args) error {
 	w.flush()
-	next := w.hca.Shard().Deadline()
+	began, next := w.now, w.hca.Shard().Deadline()
 	end := next
 	if s != "next" {
 		d, err := time.ParseDuration(s)
@@ -42,6 +42,7 @@ func (w *world) pass(s string, a *args) error {
 			break
 		}
 	}
+	w.rec.did("+", Pass{end.Sub(began)})
 	w.now = end
 	return a.done()
 }
@@ -120,6 +121,7 @@ func (w *world) fill(a *args) error {
 	if off+len(b) > len(m.buf) {
 		return fmt.Errorf("%d bytes at %d do not fit the %d of %s", len(b), off, len(m.buf), m.name)
 	}
+	w.rec.did("fill", Fill{m.name, off, b})
 	w.showMemory()
 	copy(m.buf[off:], b)
 	if m.last != nil {

@@ -36,6 +36,7 @@ type world struct {
 	conns   []*connection
 	talking *connection // whose message of the peer is being handed in
 
+	rec *recorder // nil unless somebody follows
 	log
 }
 
@@ -90,6 +91,7 @@ const (
 	peerKey   = 0x777 // rkey of the peer's memory
 	peerAddr  = 0x10000
 	qkey      = 0x11111111
+	usualCQ   = "cq"
 	batchSize = 256 << 10
 	minBatch  = 4096 + 64 // what a shard wants to begin with a queue pair
 )
@@ -106,6 +108,7 @@ func (w *world) perform(s *step) (err error) {
 			err = s.file.fail(c.line, c.text, fmt.Errorf("the engine panicked: %v", r))
 		}
 	}()
+	w.rec.begin(s)
 	for _, c = range s.commands {
 		if err := w.command(c.text); err != nil {
 			return s.file.fail(c.line, c.text, err)
@@ -118,6 +121,7 @@ func (w *world) perform(s *step) (err error) {
 		w.showCounters()
 	}
 	s.got = w.take()
+	w.rec.end(w, s)
 	return nil
 }
 
@@ -144,10 +148,11 @@ func (w *world) command(line string) error {
 	var known []string
 	for _, v := range verbs {
 		if v.name == verb {
-			a := newArgs(w, words[1:])
+			a, before := newArgs(w, words[1:]), w.rec.deeds()
 			if err := v.do(w, a); err != nil {
 				return err
 			}
+			w.rec.own(before, words)
 			return a.done()
 		}
 		known = append(known, v.name)
@@ -216,7 +221,10 @@ func (w *world) add(name string, o any) error {
 }
 
 // refused notes that the adapter refuses what a command asks for.
-func (w *world) refused(err error) { w.say("refused: %v", err) }
+func (w *world) refused(err error) {
+	w.say("refused: %v", err)
+	w.rec.refused()
+}
 
 // open makes the adapter with a protection domain pd and a completion queue
 // cq.
@@ -271,7 +279,7 @@ func (w *world) open(a *args) error {
 		return err
 	}
 	w.objects["pd"] = &domain{pd}
-	return w.newCQ("cq", 1024, false)
+	return w.newCQ(usualCQ, 1024, false)
 }
 
 // limits takes the limits of the adapter.

@@ -1,0 +1,213 @@
+package script
+
+import (
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
+)
+
+// Play is a script as somebody needs it who plays it to another adapter: what
+// each step does, with all names and defaults resolved, and what came of it on
+// ours. Addresses, keys and numbers of queue pairs are those of our adapter, in
+// virtual memory that begins at 4 GiB and in which no two regions are near.
+type Play struct {
+	Header
+	Name  string
+	Local string // the adapter's address
+	Peer  string // the peer's address
+	Steps []PlayStep
+}
+
+// PlayStep is what a step does, and what came of it.
+type PlayStep struct {
+	Line  int      // of the last command
+	Text  []string // the commands
+	Lines []string // the output, as the script has it
+	Acts  []Act
+
+	Packets     []SentPacket
+	Completions []Completion
+	Events      []RaisedEvent
+	Dropped     []string // queue pairs that dropped a packet, once for each
+	Retries     []Retry
+	States      map[string]ib.QPState // of every queue pair that is alive, after the step
+	Memory      map[string][]byte     // whole regions that the step changed, after it
+}
+
+// Act is one thing that a step does, and whether our adapter refused it.
+type Act struct {
+	Verb    string // the command's first word
+	Deed    Deed
+	Refused bool
+}
+
+// Deed is one of the types below.
+type Deed interface{ deed() }
+
+type (
+	// AllocPD allocates a protection domain. One called pd exists.
+	AllocPD struct{ Name string }
+
+	// RegMR registers a region.
+	RegMR struct {
+		Name, PD      string
+		Len           int
+		IOVA          uint64 // the address of its first byte, for both sides
+		Key           uint32 // lkey and rkey
+		Access        ib.Access
+		Invalidatable bool
+		Unseen        bool // nobody looks at what it holds
+	}
+
+	// DeregMR ends a region.
+	DeregMR struct{ Name string }
+
+	// CreateCQ creates a completion queue. One called cq exists.
+	CreateCQ struct {
+		Name   string
+		Size   uint32
+		Manual bool // polled only where the script says so
+	}
+
+	// CreateSRQ creates a shared receive queue.
+	CreateSRQ struct {
+		Name, PD       string
+		WR, SGE, Limit uint32
+	}
+
+	// CreateAH creates an address handle.
+	CreateAH struct {
+		Name, PD string
+		Handle   ib.AHHandle
+		Attr     ib.AHAttr
+	}
+
+	// CreateQP creates a queue pair.
+	CreateQP struct {
+		Name, PD, SendCQ, RecvCQ, SRQ string // SRQ may be empty
+		Type                          ib.QPType
+		SigAll                        bool
+		Cap                           ib.QPCap
+		Num                           ib.QPN
+		PeerQPN                       ib.QPN // of the peer, until a modify says otherwise
+	}
+
+	// Destroy ends an object.
+	Destroy struct{ Name string }
+
+	// Modify is one modify call.
+	Modify struct {
+		QP   string
+		Attr ib.QPAttr
+		Mask ib.AttrMask
+	}
+
+	// PostSend posts send requests in one call.
+	PostSend struct {
+		QP  string
+		WRs []ib.SendWR
+	}
+
+	// PostRecv posts receive requests.
+	PostRecv struct {
+		To  string // a queue pair or a shared receive queue
+		WRs []ib.RecvWR
+	}
+
+	// Fill writes into a region.
+	Fill struct {
+		Region string
+		Offset int
+		Bytes  []byte
+	}
+
+	// Inject hands the adapter a packet.
+	Inject struct{ Injection }
+
+	// Pass lets time go by.
+	Pass struct{ For time.Duration }
+
+	// Own is a command that only our adapter in virtual time can follow.
+	Own struct{ Words []string }
+)
+
+func (AllocPD) deed()   {}
+func (RegMR) deed()     {}
+func (DeregMR) deed()   {}
+func (CreateCQ) deed()  {}
+func (CreateSRQ) deed() {}
+func (CreateAH) deed()  {}
+func (CreateQP) deed()  {}
+func (Destroy) deed()   {}
+func (Modify) deed()    {}
+func (PostSend) deed()  {}
+func (PostRecv) deed()  {}
+func (Fill) deed()      {}
+func (Inject) deed()    {}
+func (Pass) deed()      {}
+func (Own) deed()       {}
+
+// SentPacket is a packet that the adapter sent.
+type SentPacket struct {
+	QP    string
+	Path  fabric.Path
+	Bytes []byte // from the BTH to the ICRC
+	Text  string // as the script shows it
+}
+
+// Completion is an entry that was taken out of a completion queue.
+type Completion struct {
+	QP, CQ string
+	WC     ib.WC
+}
+
+// RaisedEvent is an asynchronous event.
+type RaisedEvent struct {
+	Name string // of a queue pair, a queue, or "adapter"
+	Type ib.EventType
+}
+
+// Retry is a requester that goes back.
+type Retry struct{ QP, Cause string }
+
+// Follow runs a script as Run does, and returns it in a form that can be
+// played to another adapter. The errors are those of Run.
+func Follow(name, text string) (Play, error) {
+	f, err := parse(name, text)
+	if err != nil {
+		return Play{}, err
+	}
+	rec := &recorder{held: map[*region][]byte{}}
+	w := &world{rec: rec}
+	r, err := run(f, w)
+	rec.play.Name, rec.play.Header = name, r.Header
+	if w.hca != nil {
+		rec.play.Local, rec.play.Peer = w.local.String(), w.peer.String()
+	}
+	return rec.play, err
+}
+
+// Requests reports whether the adapter acts as requester, and as responder:
+// whether the step posts what goes out, or hands in a request.
+func (s *PlayStep) Requests() (requester, responder bool) {
+	for _, a := range s.Acts {
+		switch d := a.Deed.(type) {
+		case PostSend:
+			requester = requester || !a.Refused
+		case Inject:
+			info := d.Packet.BTH.Opcode.Info()
+			if info.Known && info.Flags&roce.FlagResponse == 0 {
+				responder = true
+			} else {
+				requester = true
+			}
+		}
+	}
+	return requester, responder
+}
+
+// ShowData writes bytes as scripts do, or as their number and their CRC-32 when
+// that would be long.
+func ShowData(b []byte) string { return summary(b) }
