@@ -95,6 +95,7 @@ var table = []Row{
 	{"verbs", 7, Shell, true},
 
 	{"rdmacm", 8, Shell, true},
+	{"internal/judge", 8, Shell, false},
 
 	{"cmd/softhca/...", 9, Shell, false},
 	{"bench/...", 9, Shell, false},

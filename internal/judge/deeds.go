@@ -1,0 +1,357 @@
+package judge
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/script"
+	"github.com/softhca/softhca/internal/victim"
+)
+
+// do carries out one deed. The error is one after which nothing can go on; what
+// the adapter refuses is judged.
+func (s *stage) do(ctx context.Context, line int, a *script.Act) error {
+	switch d := a.Deed.(type) {
+	case script.Modify:
+		return s.modify(ctx, line, a, &d)
+	case script.PostSend:
+		return s.postSend(ctx, line, a, &d)
+	case script.PostRecv:
+		return s.postRecv(ctx, line, a, &d)
+	case script.Inject:
+		return s.inject(&d.Injection)
+	case script.Destroy:
+		return s.destroy(ctx, a, d.Name)
+	case script.DeregMR:
+		return s.dereg(ctx, a, d.Name)
+	case script.Fill:
+		return s.fill(ctx, &d)
+	case script.Own:
+		return s.own(ctx, d.Words)
+	}
+	if a.Refused {
+		return nil // there is no object whose absence could be seen
+	}
+	return s.create(ctx, line, a.Deed)
+}
+
+// create makes an object. Of one that the adapter refuses, nothing is judged.
+func (s *stage) create(ctx context.Context, line int, d script.Deed) error {
+	var err error
+	switch d := d.(type) {
+	case script.AllocPD:
+		s.pds[d.Name], err = s.c.AllocPD(ctx)
+	case script.RegMR:
+		err = s.register(ctx, &d)
+	case script.CreateCQ:
+		s.cqs[d.Name], err = s.c.CreateCQ(ctx, max(int(d.Size), usualCQSize), false)
+		if err != nil {
+			delete(s.cqs, d.Name)
+		}
+	case script.CreateSRQ:
+		if pd := s.pds[d.PD]; pd != nil {
+			s.srqs[d.Name], err = pd.CreateSRQ(ctx, victim.SRQConfig{MaxWR: d.WR, MaxSGE: d.SGE, Limit: d.Limit})
+		}
+		if err == nil && d.Limit > 0 && s.srqs[d.Name] != nil {
+			err = s.srqs[d.Name].SetLimit(ctx, d.Limit) // creating an SRQ does not arm it everywhere
+		}
+	case script.CreateAH:
+		if pd := s.pds[d.PD]; pd != nil {
+			s.ahs[d.Handle], err = pd.CreateAH(ctx, s.vector(d.Attr))
+		}
+	case script.CreateQP:
+		return s.createQP(ctx, line, &d)
+	}
+	if refused(err) != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *stage) register(ctx context.Context, d *script.RegMR) error {
+	r := &region{RegMR: *d, want: make([]byte, d.Len)}
+	s.regions = append(s.regions, r)
+	pd := s.pds[d.PD]
+	if pd == nil {
+		return nil
+	}
+	cfg := victim.MRConfig{Size: uint64(d.Len), Access: d.Access}
+	if d.IOVA != uint64(len(s.regions))<<32 { // the script asks for one
+		cfg.IOVA, cfg.Align = d.IOVA, d.IOVA&4095
+	}
+	mr, err := pd.RegMR(ctx, cfg)
+	if err == nil {
+		r.mr = mr
+	}
+	return err
+}
+
+func (s *stage) createQP(ctx context.Context, line int, d *script.CreateQP) error {
+	p := &pair{
+		CreateQP: *d, peer: d.PeerQPN, seen: map[uint32]bool{}, sends: map[uint64]bool{}, recvs: map[uint64]bool{}, where: map[uint64]place{},
+	}
+	p.timer = usesTimer(&s.plan.play, d.Name)
+	s.pairs, s.byName[d.Name] = append(s.pairs, p), p
+	if s.leave(line); p.stopped {
+		return nil
+	}
+	pd, send, recv := s.pds[d.PD], s.cqs[d.SendCQ], s.cqs[d.RecvCQ]
+	cfg := victim.QPConfig{Type: d.Type, SendCQ: send, RecvCQ: recv, SRQ: s.srqs[d.SRQ], Cap: d.Cap, SigAll: d.SigAll}
+	if pd == nil || send == nil || recv == nil || d.SRQ != "" && cfg.SRQ == nil {
+		s.stop(p, line, "the adapter refused what it needs")
+		return nil
+	}
+	qp, err := pd.CreateQP(ctx, cfg)
+	if e := refused(err); e != nil {
+		s.stop(p, line, "the adapter refuses it: %v", e)
+		return nil
+	}
+	p.qp = qp
+	return err
+}
+
+// usesTimer reports whether a queue pair must retry by itself in a script. The
+// timer of any other is off: nothing that takes long can make it fire.
+func usesTimer(play *script.Play, qp string) bool {
+	for i := range play.Steps {
+		for _, r := range play.Steps[i].Retries {
+			if r.QP == qp && r.Cause != retryNAK && r.Cause != retryRNR {
+				return true
+			}
+		}
+		for _, c := range play.Steps[i].Completions {
+			if c.QP == qp && c.WC.Status == ib.WCRetryExcErr {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// requesterAttrs belong to the move to RTS. Ours takes them before that, others
+// do not.
+const requesterAttrs = ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic | ib.AttrSQPSN
+
+// Causes of retries that are not the timer's.
+const (
+	retryNAK = "sequence NAK"
+	retryRNR = "receiver not ready"
+)
+
+func (s *stage) modify(ctx context.Context, line int, a *script.Act, d *script.Modify) error {
+	p := s.live(d.QP)
+	const strange = ib.AttrAltPath | ib.AttrCap | ib.AttrPathMigState
+	if p == nil || p.qp == nil || d.Mask&strange != 0 {
+		return nil
+	}
+	at := d.Attr
+	at.AV = s.vector(at.AV)
+	if d.Mask&ib.AttrTimeout != 0 && !a.Refused {
+		at.Timeout = 0
+		if p.timer && d.Attr.Timeout != 0 {
+			at.Timeout = s.cfg.Timeout
+		}
+	}
+	mask := d.Mask
+	if mask&ib.AttrState != 0 && d.Attr.State == ib.RTR {
+		mask &^= requesterAttrs // the move to RTS needs them and has them too
+	}
+	err := p.qp.Modify(ctx, &at, mask)
+	p.move(mask, d.Attr.State)
+	if err == nil && d.Mask&ib.AttrDestQPN != 0 {
+		p.peer = d.Attr.DestQPN
+	}
+	return s.verb(line, p, a, err)
+}
+
+// verb looks whether the adapter takes a call as ours does. Which mistakes the
+// verbs find is the library's business; but the script then goes another way.
+func (s *stage) verb(line int, p *pair, a *script.Act, err error) error {
+	e := refused(err)
+	if err != nil && e == nil {
+		return err
+	}
+	if (e != nil) == a.Refused {
+		return nil
+	}
+	if a.Refused {
+		s.stop(p, line, "its verbs accept %s, which ours refuse", a.Verb)
+	} else {
+		s.stop(p, line, "its verbs refuse %s (%s: %v)", a.Verb, e.Text, e.Errno)
+	}
+	return nil
+}
+
+func (s *stage) postSend(ctx context.Context, line int, a *script.Act, d *script.PostSend) error {
+	p := s.live(d.QP)
+	if p == nil || p.qp == nil {
+		return nil
+	}
+	var wrs []victim.SendWR
+	for i := range d.WRs {
+		w := &d.WRs[i]
+		v := victim.SendWR{
+			WRID: w.WRID, Opcode: w.Opcode, Flags: w.Flags, SGList: s.sges(w.SGList), ImmData: w.ImmData, InvRKey: w.InvRKey,
+			RemoteAddr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.CompareAdd, Swap: w.Swap,
+			AH: s.ahs[w.AH], RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
+		}
+		if p.Type == ib.UD {
+			v.RemoteAddr, v.RKey = 0, 0
+			if v.AH == nil {
+				s.stop(p, line, "it sends with an address handle that is not there")
+				return nil
+			}
+		}
+		if w.InlineData != nil {
+			e, err := s.inline(ctx, w.InlineData)
+			if err != nil {
+				return err
+			}
+			v.SGList = []victim.SGE{e}
+		}
+		wrs, p.sends[w.WRID] = append(wrs, v), true
+	}
+	for len(wrs) > 0 {
+		n := min(len(wrs), maxPosts)
+		if err := p.qp.PostSend(ctx, wrs[:n]...); err != nil || len(wrs) == n {
+			p.note("post %d * %v, id %d", len(d.WRs), d.WRs[0].Opcode, d.WRs[0].WRID)
+			return s.verb(line, p, a, err)
+		}
+		wrs = wrs[n:]
+	}
+	return nil
+}
+
+// maxPosts is how many requests go in one call, which is one line to the
+// victim.
+const maxPosts = 128
+
+// inline puts bytes where the victim's post can copy them from.
+func (s *stage) inline(ctx context.Context, b []byte) (victim.SGE, error) {
+	if s.scratch == nil {
+		m, err := s.pds["pd"].RegMR(ctx, victim.MRConfig{Size: 4096, Access: ib.AccessLocalWrite})
+		if err != nil {
+			return victim.SGE{}, err
+		}
+		s.scratch = m
+	}
+	b = b[:min(len(b), 4096)]
+	return s.scratch.SGE(0, uint32(len(b))), s.scratch.Write(ctx, 0, b)
+}
+
+func (s *stage) postRecv(ctx context.Context, line int, a *script.Act, d *script.PostRecv) error {
+	var wrs []victim.RecvWR
+	for i := range d.WRs {
+		wrs = append(wrs, victim.RecvWR{WRID: d.WRs[i].WRID, SGList: s.sges(d.WRs[i].SGList)})
+	}
+	p := s.live(d.To)
+	if p == nil {
+		return s.postShared(ctx, a, d.To, wrs)
+	}
+	if p.qp == nil {
+		return nil
+	}
+	for i := range d.WRs {
+		p.recvs[d.WRs[i].WRID] = true
+		if list := d.WRs[i].SGList; len(list) > 0 {
+			if r := s.near(list[0].Addr); r != nil && list[0].Addr >= r.IOVA {
+				p.where[d.WRs[i].WRID] = place{r, int(list[0].Addr - r.IOVA)}
+			}
+		}
+	}
+	for len(wrs) > 0 {
+		n := min(len(wrs), maxPosts)
+		if err := p.qp.PostRecv(ctx, wrs[:n]...); err != nil || len(wrs) == n {
+			p.note("post %d * receive, id %d", len(d.WRs), d.WRs[0].WRID)
+			return s.verb(line, p, a, err)
+		}
+		wrs = wrs[n:]
+	}
+	return nil
+}
+
+func (s *stage) postShared(ctx context.Context, a *script.Act, to string, wrs []victim.RecvWR) error {
+	q := s.srqs[to]
+	if q == nil || a.Refused {
+		return nil
+	}
+	err := q.PostRecv(ctx, wrs...)
+	if refused(err) != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *stage) inject(in *script.Injection) error {
+	p := s.live(in.QP)
+	if p == nil || p.qp == nil {
+		return nil
+	}
+	out := s.packet(in)
+	b, err := s.wire.send(in.HopLimit, in.TClass, out.Bytes)
+	if err != nil {
+		return err
+	}
+	p.note("> %s%s", s.show(&in.Packet), edits(in))
+	p.sentHex = append(p.sentHex, hexOf(b))
+	return nil
+}
+
+func (s *stage) destroy(ctx context.Context, a *script.Act, name string) error {
+	if a.Refused {
+		return nil
+	}
+	var err error
+	if p := s.byName[name]; p != nil && p.qp != nil {
+		p.gone = true
+		err = p.qp.Destroy(ctx)
+	} else if q := s.srqs[name]; q != nil {
+		delete(s.srqs, name)
+		err = q.Destroy(ctx)
+	} else if q := s.cqs[name]; q != nil {
+		delete(s.cqs, name)
+		err = q.Destroy(ctx)
+	}
+	if refused(err) != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *stage) dereg(ctx context.Context, a *script.Act, name string) error {
+	for _, r := range s.regions {
+		if r.Name != name || r.mr == nil || r.gone || a.Refused {
+			continue
+		}
+		r.gone = true
+		if err := r.mr.Destroy(ctx); err != nil && refused(err) == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) fill(ctx context.Context, d *script.Fill) error {
+	for _, r := range s.regions {
+		if r.Name == d.Region && r.mr != nil && !r.gone {
+			return r.mr.Write(ctx, uint64(d.Offset), d.Bytes)
+		}
+	}
+	return nil
+}
+
+// own carries out the one of our own commands that an adapter can follow.
+func (s *stage) own(ctx context.Context, words []string) error {
+	if words[0] != "limit" || len(words) != 3 || s.srqs[words[1]] == nil {
+		return nil
+	}
+	n, err := strconv.ParseUint(words[2], 0, 32)
+	if err != nil {
+		return nil // a number that the script's own adapter refuses too
+	}
+	if err = s.srqs[words[1]].SetLimit(ctx, uint32(n)); refused(err) != nil {
+		return nil
+	}
+	return err
+}

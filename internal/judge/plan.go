@@ -1,0 +1,261 @@
+package judge
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/script"
+	"github.com/softhca/softhca/roce"
+)
+
+// Plan says which part of a script can be played to an adapter that is not
+// ours.
+type Plan struct {
+	Script    string   `json:"script"`
+	Title     string   `json:"title"`
+	Covers    []string `json:"covers"`
+	Requester bool     `json:"requester"`          // the adapter's part as requester is judged
+	Responder bool     `json:"responder"`          // its part as responder is
+	Reason    string   `json:"reason,omitempty"`   // why none of it can be judged
+	LeftOut   []Left   `json:"left_out,omitempty"` // parts that cannot
+	play      script.Play
+}
+
+// Left is a part of a script that is not judged.
+type Left struct {
+	QP     string `json:"qp,omitempty"` // empty: every queue pair
+	Line   int    `json:"line"`         // from here on
+	Reason string `json:"reason"`
+}
+
+// planner walks through a script without an adapter.
+type planner struct {
+	plan    *Plan
+	peer    netip.Addr
+	local   netip.Addr
+	manual  map[string]bool // completion queues
+	closed  map[string]bool // queue pairs that are judged no more
+	ended   bool
+	fast    map[uint32]bool // keys of regions that user space cannot register
+	faraway map[ib.AHHandle]bool
+	peers   map[ib.QPN]string // who is expected to send to it
+	timed   map[string]bool
+	known   map[string]bool // queue pairs that exist
+}
+
+// MakePlan reads a script. The error is that of a script which fails on our own
+// adapter.
+func MakePlan(name, text string) (*Plan, error) {
+	play, err := script.Follow(name, text)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Script: name, Title: play.Title, Covers: play.Covers, play: play}
+	w := &planner{
+		plan: p, manual: map[string]bool{}, closed: map[string]bool{}, fast: map[uint32]bool{}, faraway: map[ib.AHHandle]bool{},
+		peers: map[ib.QPN]string{}, timed: map[string]bool{}, known: map[string]bool{},
+	}
+	w.peer, _ = netip.ParseAddr(play.Peer) // none in a script without an adapter
+	w.local, _ = netip.ParseAddr(play.Local)
+	for i := range play.Steps {
+		w.step(&play.Steps[i])
+	}
+	if !p.Requester && !p.Responder && p.Reason == "" {
+		p.Reason = "no packet of it is played"
+		if len(p.LeftOut) > 0 {
+			p.Reason = p.LeftOut[0].Reason
+		}
+	}
+	if p.Reason != "" {
+		p.Requester, p.Responder, p.LeftOut = false, false, nil
+	}
+	return p, nil
+}
+
+// close ends what is judged of a queue pair.
+func (w *planner) close(qp string, line int, format string, args ...any) {
+	if !w.closed[qp] && !w.ended {
+		w.closed[qp] = true
+		w.plan.LeftOut = append(w.plan.LeftOut, Left{qp, line, fmt.Sprintf(format, args...)})
+	}
+}
+
+// end ends what is judged of the script.
+func (w *planner) end(line int, format string, args ...any) {
+	if !w.ended {
+		w.ended = true
+		w.plan.LeftOut = append(w.plan.LeftOut, Left{"", line, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (w *planner) step(s *script.PlayStep) {
+	for i := range s.Acts {
+		if w.plan.Reason == "" && !w.ended {
+			w.act(s, &s.Acts[i])
+		}
+	}
+	if w.plan.Reason != "" || w.ended {
+		return
+	}
+	for i := range s.Acts {
+		a := &s.Acts[i]
+		switch d := a.Deed.(type) {
+		case script.PostSend:
+			w.plan.Requester = w.plan.Requester || !a.Refused && w.known[d.QP] && !w.closed[d.QP] && sends(s, d.QP)
+		case script.Inject:
+			if w.known[d.QP] && !w.closed[d.QP] && !isAnswer(&d.Injection) {
+				w.plan.Responder = true
+			}
+		}
+	}
+}
+
+// sends reports whether a queue pair transmits in a step.
+func sends(s *script.PlayStep, qp string) bool {
+	return slices.ContainsFunc(s.Packets, func(p script.SentPacket) bool { return p.QP == qp })
+}
+
+// act looks at one deed.
+func (w *planner) act(s *script.PlayStep, a *script.Act) {
+	switch d := a.Deed.(type) {
+	case script.Own:
+		w.own(s.Line, d.Words)
+	case script.RegMR:
+		if d.Invalidatable && !a.Refused {
+			w.fast[d.Key] = true
+		}
+	case script.CreateCQ:
+		w.manual[d.Name] = d.Manual
+	case script.CreateAH:
+		if !a.Refused {
+			w.faraway[d.Handle] = d.Attr.DGID.Addr() != w.peer
+		}
+	case script.CreateQP:
+		if !a.Refused {
+			w.create(s.Line, &d)
+		}
+	case script.Modify:
+		w.modify(s.Line, a.Refused, &d)
+	case script.PostSend:
+		for i := range d.WRs {
+			w.post(s.Line, d.QP, &d.WRs[i])
+		}
+	case script.Inject:
+		w.inject(s.Line, &d.Injection)
+	}
+}
+
+// ownVerbs are the commands that ask nothing of an adapter, or what nobody
+// sees.
+var ownVerbs = []string{"poll", "arm", "counters", "deadline", "batch", "query", "dump", "resize", "limit"}
+
+// own looks at a command that only our adapter can follow.
+func (w *planner) own(line int, words []string) {
+	switch verb := words[0]; {
+	case verb == "adapter":
+		for _, o := range words[1:] {
+			if o != "migreq=0" {
+				w.plan.Reason = "it asks for an option of our own adapter: " + o
+			}
+		}
+	case slices.Contains(ownVerbs, verb):
+	case verb == "net" || verb == "transmit":
+		w.end(line, "it blocks the adapter's network")
+	case verb == "rereg":
+		w.end(line, "it changes a region by rereg_mr")
+	case verb == "<":
+		w.plan.Reason = "QP1 of the peer belongs to its system"
+	default:
+		w.plan.Reason = "the connection manager is that of the peer's system"
+	}
+}
+
+func (w *planner) create(line int, d *script.CreateQP) {
+	w.known[d.Name] = true
+	switch {
+	case d.Type != ib.RC && d.Type != ib.UC && d.Type != ib.UD:
+		w.close(d.Name, line, "a program cannot have a queue pair of type %v", d.Type)
+	case w.manual[d.SendCQ] || w.manual[d.RecvCQ]:
+		w.close(d.Name, line, "its completion queue is polled when the script says so")
+	default:
+		w.talksTo(line, d.Name, d.Type, d.PeerQPN)
+	}
+}
+
+// talksTo notes by which number packets of a queue pair are known.
+func (w *planner) talksTo(line int, qp string, t ib.QPType, peer ib.QPN) {
+	if t == ib.UD {
+		return // the sender's number is in the packet
+	}
+	if other := w.peers[peer]; other != "" && other != qp && !w.closed[other] {
+		w.close(qp, line, "its peer is that of %s too", other)
+		return
+	}
+	w.peers[peer] = qp
+}
+
+func (w *planner) modify(line int, refused bool, d *script.Modify) {
+	const strange = ib.AttrAltPath | ib.AttrCap | ib.AttrPathMigState
+	switch {
+	case refused:
+	case d.Mask&strange != 0:
+		w.close(d.QP, line, "it sets %v", d.Mask&strange)
+	case d.Mask&ib.AttrPKeyIndex != 0 && d.Attr.PKeyIndex != 0:
+		w.close(d.QP, line, "it needs a second P_Key")
+	case d.Mask&ib.AttrAV != 0 && d.Attr.AV.DGID.Addr() != w.peer:
+		w.close(d.QP, line, "its peer has another address")
+	case d.Mask&ib.AttrDestQPN != 0:
+		w.talksTo(line, d.QP, ib.RC, d.Attr.DestQPN)
+	}
+}
+
+func (w *planner) post(line int, qp string, wr *ib.SendWR) {
+	switch {
+	case wr.Opcode > ib.WRAtomicFetchAdd && wr.Opcode != ib.WRSendWithInv:
+		w.close(qp, line, "%v is not for every adapter", wr.Opcode)
+	case w.faraway[wr.AH]:
+		w.close(qp, line, "it sends to another address")
+	case slices.ContainsFunc(wr.SGList, func(e ib.SGE) bool { return w.fast[uint32(e.LKey)] }):
+		w.close(qp, line, "it needs a region that a peer may invalidate")
+	}
+}
+
+func (w *planner) inject(line int, in *script.Injection) {
+	p := &in.Packet
+	switch {
+	case !w.known[in.QP]:
+		w.end(line, "QP1 of the peer belongs to its system")
+	case in.Src != w.peer || in.Dst != w.local:
+		w.close(in.QP, line, "it needs a packet from another address")
+	case p.Info.Kind == roce.KindFlush || p.Info.Kind == roce.KindAtomicWrite:
+		w.close(in.QP, line, "the script is about ours, which does not serve %v", p.BTH.Opcode)
+	case w.fast[uint32(p.RETH.RKey)] || w.fast[uint32(p.AtomicETH.RKey)] || w.fast[uint32(p.InvRKey)]:
+		w.close(in.QP, line, "it needs a region that a peer may invalidate")
+	}
+}
+
+// String returns the plan in a line.
+func (p *Plan) String() string {
+	var roles []string
+	if p.Responder {
+		roles = append(roles, "responder")
+	}
+	if p.Requester {
+		roles = append(roles, "requester")
+	}
+	text := strings.Join(roles, ", ")
+	if p.Reason != "" {
+		return "not judged: " + p.Reason
+	}
+	for _, l := range p.LeftOut {
+		who := l.QP
+		if who == "" {
+			who = "all"
+		}
+		text += fmt.Sprintf("; not %s from line %d: %s", who, l.Line, l.Reason)
+	}
+	return text
+}

@@ -1,0 +1,207 @@
+package judge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/internal/victim"
+)
+
+// Schema names the form of a report.
+const Schema = "softhca-judge/1"
+
+// Report is what came of a number of scripts, for machines, and for us when
+// somebody else has judged an adapter.
+type Report struct {
+	Schema  string    `json:"schema"`
+	Date    time.Time `json:"date"`
+	Adapter Adapter   `json:"adapter"`
+	Setting Setting   `json:"setting"`
+	Summary Summary   `json:"summary"`
+	Results []*Result `json:"results"`
+}
+
+// Adapter describes who was judged, without saying where it is.
+type Adapter struct {
+	Device    string            `json:"device"`
+	Kernel    string            `json:"kernel"`
+	Firmware  string            `json:"firmware"`
+	ActiveMTU int               `json:"active_mtu"`
+	Numbers   map[string]uint64 `json:"attributes"`
+}
+
+// Setting is how it was judged.
+type Setting struct {
+	Version   string `json:"version,omitempty"` // of this program
+	IP        int    `json:"ip"`                // 4 or 6
+	Transport string `json:"transport"`
+	QuietMS   int64  `json:"quiet_ms"`
+	WaitMS    int64  `json:"wait_ms"`
+	Timeout   uint8  `json:"timeout_code"`
+	Runs      int    `json:"runs"`
+}
+
+// Summary counts.
+type Summary struct {
+	Agree     int `json:"agree"`
+	Differ    int `json:"differ"`
+	NotJudged int `json:"not_judged"`
+	Requester int `json:"requester_judged"`
+	Responder int `json:"responder_judged"`
+	Same      int `json:"expectations_met"`
+	Different int `json:"expectations_not_met"`
+	Unseen    int `json:"not_observable"`
+}
+
+// Add counts a result.
+func (s *Summary) Add(r *Result) {
+	switch r.Verdict {
+	case Agrees:
+		s.Agree++
+	case Differs:
+		s.Differ++
+	default:
+		s.NotJudged++
+		return
+	}
+	if r.Requester {
+		s.Requester++
+	}
+	if r.Responder {
+		s.Responder++
+	}
+	s.Same += r.Same
+	s.Different += len(r.Differences)
+	s.Unseen += r.NotSeen
+}
+
+// String returns the counts in a sentence.
+func (s Summary) String() string {
+	return fmt.Sprintf("%d scripts agree, %d differ, %d not judged; as responder %d, as requester %d; %d expectations met, %d not",
+		s.Agree, s.Differ, s.NotJudged, s.Responder, s.Requester, s.Same, s.Different)
+}
+
+// NewReport begins a report.
+func NewReport(c *Config, d victim.Device, date time.Time) *Report {
+	r := &Report{
+		Schema: Schema, Date: date.UTC().Truncate(time.Second),
+		Adapter: Adapter{d.Name, d.Kernel, d.Firmware, d.ActiveMTU, d.Numbers},
+		Setting: Setting{
+			IP: 4, Transport: c.Port.Caps().Name, QuietMS: c.Quiet.Milliseconds(), WaitMS: c.Wait.Milliseconds(),
+			Timeout: c.Timeout, Runs: c.Runs,
+		},
+	}
+	if c.Peer.Is6() {
+		r.Setting.IP = 6
+	}
+	return r
+}
+
+// Add adds a result.
+func (r *Report) Add(one *Result) {
+	r.Results = append(r.Results, one)
+	r.Summary.Add(one)
+}
+
+// Write writes the report as JSON.
+func (r *Report) Write(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
+
+// maxReport bounds a report that somebody sends.
+const maxReport = 64 << 20
+
+// ReadReport reads a report.
+func ReadReport(in io.Reader) (*Report, error) {
+	b, err := io.ReadAll(io.LimitReader(in, maxReport+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxReport {
+		return nil, fmt.Errorf("the report has more than %d bytes", maxReport)
+	}
+	r := new(Report)
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(r); err != nil {
+		return nil, fmt.Errorf("the report is no JSON of softhca judge: %w", err)
+	}
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("the report has the schema %.40q, want %q", r.Schema, Schema)
+	}
+	for _, one := range r.Results {
+		if one == nil {
+			return nil, errors.New("the report has an empty result")
+		}
+	}
+	return r, nil
+}
+
+// Line returns a result in a line, and with all in as many as there are
+// differences, with their packets.
+func (r *Result) Line(all bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-34s %-10s %4d met", r.Script, r.Verdict, r.Same)
+	switch {
+	case r.Verdict == NotJudged:
+		fmt.Fprintf(&b, "  %s", r.Reason)
+	case len(r.Differences) > 0:
+		d := r.first()
+		fmt.Fprintf(&b, "  line %d: %s", d.Line, d.short(!all))
+		if n := len(r.Differences); n > 1 {
+			fmt.Fprintf(&b, " (and %d more)", n-1)
+		}
+	}
+	if r.Damaged > 0 {
+		fmt.Fprintf(&b, "  (%d packets with a wrong ICRC)", r.Damaged)
+	}
+	for i := range r.Differences {
+		if all {
+			b.WriteString("\n" + r.Differences[i].long())
+		}
+	}
+	for i := range r.Unstable {
+		if all {
+			b.WriteString("\n  not in every run:" + strings.TrimPrefix(r.Unstable[i].long(), " "))
+		}
+	}
+	return b.String()
+}
+
+// first is the difference that says most: events come last.
+func (r *Result) first() *Difference {
+	for i := range r.Differences {
+		if r.Differences[i].Kind != KindEvent {
+			return &r.Differences[i]
+		}
+	}
+	return &r.Differences[0]
+}
+
+const shortLen = 60
+
+func (d *Difference) short(cut bool) string {
+	want, got := d.Want, d.Got
+	if cut && len(want) > shortLen {
+		want = want[:shortLen] + "..."
+	}
+	if cut && len(got) > shortLen {
+		got = got[:shortLen] + "..."
+	}
+	return fmt.Sprintf("%s: %s: want %s, got %s", d.QP, d.Kind, want, got)
+}
+
+func (d *Difference) long() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  line %d: %s\n    %s: %s\n    want %s\n    got  %s", d.Line, d.Step, d.QP, d.Kind, d.Want, d.Got)
+	for _, l := range d.Ladder {
+		b.WriteString("\n      " + l)
+	}
+	return b.String()
+}

@@ -1,0 +1,93 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/script"
+	"github.com/softhca/softhca/roce"
+)
+
+// show writes a packet with the fields that are compared, as scripts do.
+// Addresses and keys in the script's regions have their names.
+func (s *stage) show(p *roce.Packet) string {
+	f := []string{p.BTH.Opcode.String(), fmt.Sprintf("psn=%d", p.BTH.PSN.Value())}
+	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
+	has := func(h roce.Headers) bool { return p.Info.Headers&h != 0 }
+	if p.BTH.SE {
+		add("se")
+	}
+	if p.BTH.PKey != ib.PKeyDefault {
+		add("pkey=%#x", uint16(p.BTH.PKey))
+	}
+	if has(roce.HasDETH) {
+		add("destqp=%#x qkey=%#x", uint32(p.BTH.DestQP), uint32(p.DETH.QKey))
+	}
+	if has(roce.HasRETH) {
+		add("%s dlen=%d", s.target(p.RETH.VA, p.RETH.RKey), p.RETH.Length)
+	}
+	if has(roce.HasAtomicETH) {
+		add("%s", s.target(p.AtomicETH.VA, p.AtomicETH.RKey))
+		if p.Info.Kind == roce.KindFetchAdd {
+			add("add=%d", p.AtomicETH.SwapAdd)
+		} else {
+			add("compare=%d swap=%d", p.AtomicETH.Compare, p.AtomicETH.SwapAdd)
+		}
+	}
+	if has(roce.HasAETH) {
+		syndrome := p.AETH.Syndrome.String()
+		if p.AETH.Syndrome.IsACK() {
+			syndrome = "ACK"
+		}
+		add("%s msn=%d", syndrome, p.AETH.MSN)
+	}
+	if has(roce.HasAtomicAckETH) {
+		add("orig=%d", p.AtomicAck)
+	}
+	if has(roce.HasImmDt) {
+		add("imm=%#x", p.Imm)
+	}
+	if has(roce.HasIETH) {
+		add("inv=%s", s.keyName(uint32(p.InvRKey)))
+	}
+	if n := len(p.Payload); n > 0 {
+		add("len=%d data=%s", n, script.ShowData(p.Payload))
+	}
+	return strings.Join(f, " ")
+}
+
+func (s *stage) target(va uint64, k ib.RKey) string {
+	at := fmt.Sprintf("%#x", va)
+	if r := s.near(va); r != nil {
+		at = fmt.Sprintf("%s%+d", r.Name, int64(va-r.IOVA))
+	}
+	return fmt.Sprintf("va=%s rkey=%s", at, s.keyName(uint32(k)))
+}
+
+func (s *stage) keyName(k uint32) string {
+	for i := len(s.regions) - 1; i >= 0; i-- {
+		if s.regions[i].Key == k && k != 0 {
+			return s.regions[i].Name
+		}
+	}
+	return fmt.Sprintf("%#x", k)
+}
+
+// showWC writes a completion with the fields that are compared.
+func showWC(wc *ib.WC, datagram bool) string {
+	if wc.Status != ib.WCSuccess {
+		return fmt.Sprintf("wc %d %v", wc.WRID, wc.Status)
+	}
+	s := fmt.Sprintf("wc %d SUCCESS %v", wc.WRID, wc.Opcode)
+	if wc.Opcode >= ib.WCRecv || wc.Opcode == ib.WCRDMARead {
+		s += fmt.Sprintf(" len=%d", wc.ByteLen) // of other sends it means nothing
+	}
+	if wc.Opcode >= ib.WCRecv && wc.Flags&ib.WCWithImm != 0 {
+		s += fmt.Sprintf(" imm=%#x", wc.ImmData)
+	}
+	if wc.Opcode >= ib.WCRecv && datagram {
+		s += fmt.Sprintf(" src=%#x", uint32(wc.SrcQP))
+	}
+	return s
+}

@@ -1,0 +1,316 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/script"
+	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/roce"
+)
+
+// stage is the adapter under test while one script is played: its objects by
+// the names of the script, and what became of them.
+type stage struct {
+	cfg  *Config
+	c    *victim.Client
+	wire *wire
+	plan *Plan
+
+	pds     map[string]*victim.PD
+	cqs     map[string]*victim.CQ
+	srqs    map[string]*victim.SRQ
+	ahs     map[ib.AHHandle]*victim.AH
+	regions []*region
+	pairs   []*pair
+	byName  map[string]*pair
+	scratch *victim.MR // inline data
+	events  []victim.Event
+	result  *Result
+}
+
+// region is a region of the script and the one that stands for it.
+type region struct {
+	script.RegMR
+	mr   *victim.MR // nil: the adapter refused it
+	gone bool
+	want []byte // what it shall hold
+}
+
+// pair is a queue pair of the script and the one that stands for it.
+type pair struct {
+	script.CreateQP
+	qp      *victim.QP
+	peer    ib.QPN // by which its packets are known
+	timer   bool   // its retry timer must run
+	gone    bool
+	stopped bool            // judged no more
+	msnOff  bool            // its MSN was found to differ
+	seen    map[uint32]bool // PSNs of its requests
+	sends   map[uint64]bool // IDs
+	recvs   map[uint64]bool
+	where   map[uint64]place // of receives
+	packets []arrival
+	wcs     []ib.WC
+	ladder  []string
+	sentHex []string // of this step
+}
+
+// maxLadder bounds the lines of evidence.
+const maxLadder = 14
+
+func (p *pair) note(format string, args ...any) {
+	p.ladder = append(p.ladder, fmt.Sprintf(format, args...))
+	if n := len(p.ladder); n > maxLadder {
+		p.ladder = p.ladder[n-maxLadder:]
+	}
+}
+
+// move notes a modify call; moves in a row are one line.
+func (p *pair) move(mask ib.AttrMask, to ib.QPState) {
+	what := to.String()
+	if mask&ib.AttrState == 0 {
+		what = mask.String()
+	}
+	if n := len(p.ladder); n > 0 && strings.HasPrefix(p.ladder[n-1], "modify ") {
+		p.ladder[n-1] += " -> " + what
+		return
+	}
+	p.note("modify %s", what)
+}
+
+// newStage prepares the adapter for a script.
+func newStage(ctx context.Context, cfg *Config, plan *Plan, w *wire) (*stage, error) {
+	s := &stage{
+		cfg: cfg, c: cfg.Victim, wire: w, plan: plan, result: &Result{},
+		pds: map[string]*victim.PD{}, cqs: map[string]*victim.CQ{}, srqs: map[string]*victim.SRQ{},
+		ahs: map[ib.AHHandle]*victim.AH{}, byName: map[string]*pair{},
+	}
+	if err := s.c.Reset(ctx); err != nil {
+		return nil, err
+	}
+	pd, err := s.c.AllocPD(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cq, err := s.c.CreateCQ(ctx, usualCQSize, false)
+	if err != nil {
+		return nil, err
+	}
+	s.pds["pd"], s.cqs["cq"] = pd, cq
+	return s, nil
+}
+
+// usualCQSize holds the completions of any script.
+const usualCQSize = 1024
+
+// refused returns the refusal in an error, and nil for one after which nothing
+// can go on.
+func refused(err error) *victim.Error {
+	var e *victim.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+// live returns the queue pair of a name if it is still judged.
+func (s *stage) live(name string) *pair {
+	if p := s.byName[name]; p != nil && !p.stopped {
+		return p
+	}
+	return nil
+}
+
+// stop ends what is judged of a queue pair, and of those that share its
+// receives.
+func (s *stage) stop(p *pair, line int, format string, args ...any) {
+	if p.stopped {
+		return
+	}
+	p.stopped = true
+	s.result.LeftOut = append(s.result.LeftOut, Left{p.Name, line, fmt.Sprintf(format, args...)})
+	if p.SRQ == "" {
+		return
+	}
+	for _, o := range s.pairs {
+		if o.SRQ == p.SRQ {
+			s.stop(o, line, "it shares receives with %s", p.Name)
+		}
+	}
+}
+
+// leave ends what the plan leaves out from a line on.
+func (s *stage) leave(line int) {
+	for _, l := range s.plan.LeftOut {
+		if p := s.live(l.QP); p != nil && l.Line <= line {
+			s.stop(p, l.Line, "%s", l.Reason)
+		}
+	}
+}
+
+// near returns the region that an address is in or close to.
+func (s *stage) near(addr uint64) *region {
+	const margin = 1 << 16
+	for _, r := range s.regions {
+		if r.mr != nil && addr+margin >= r.IOVA && addr < r.IOVA+uint64(r.Len)+margin {
+			return r
+		}
+	}
+	return nil
+}
+
+// address translates an address of the script.
+func (s *stage) address(addr uint64) uint64 {
+	if r := s.near(addr); r != nil {
+		return r.mr.Addr + (addr - r.IOVA)
+	}
+	return addr
+}
+
+// key translates a key of the script. One that differs from a region's in the
+// low byte stays that different; another is made one that the adapter does not
+// have.
+func (s *stage) key(k uint32, of func(*victim.MR) uint32) uint32 {
+	for i := len(s.regions) - 1; i >= 0; i-- {
+		if r := s.regions[i]; r.mr != nil && r.Key>>8 == k>>8 {
+			return of(r.mr) ^ k ^ r.Key
+		}
+	}
+	for taken := true; taken; {
+		taken = false
+		for _, r := range s.regions {
+			if r.mr != nil && k != 0 && of(r.mr)>>8 == k>>8 {
+				k, taken = k+1<<20, true
+			}
+		}
+	}
+	return k
+}
+
+func (s *stage) rkey(k ib.RKey) ib.RKey {
+	return ib.RKey(s.key(uint32(k), func(m *victim.MR) uint32 { return uint32(m.RKey) }))
+}
+
+func (s *stage) lkey(k ib.LKey) ib.LKey {
+	return ib.LKey(s.key(uint32(k), func(m *victim.MR) uint32 { return uint32(m.LKey) }))
+}
+
+// number translates the number of a queue pair; one of none is made one that
+// the adapter does not have.
+func (s *stage) number(n ib.QPN) ib.QPN {
+	for i := len(s.pairs) - 1; i >= 0; i-- {
+		if p := s.pairs[i]; p.Num == n && p.qp != nil {
+			return p.qp.QPN
+		}
+	}
+	for taken := true; taken; {
+		taken = false
+		for _, p := range s.pairs {
+			if p.qp != nil && p.qp.QPN == n {
+				n, taken = (n+0x10000)&0xffffff, true
+			}
+		}
+	}
+	return n
+}
+
+func (s *stage) sges(list []ib.SGE) []victim.SGE {
+	var out []victim.SGE
+	for _, e := range list {
+		out = append(out, victim.SGE{Addr: s.address(e.Addr), LKey: s.lkey(e.LKey), Length: e.Length})
+	}
+	return out
+}
+
+// packet translates a packet of the peer.
+func (s *stage) packet(in *script.Injection) script.Injection {
+	out := *in
+	p := &out.Packet
+	p.BTH.DestQP = s.number(p.BTH.DestQP)
+	p.RETH.VA, p.RETH.RKey = s.address(p.RETH.VA), s.rkey(p.RETH.RKey)
+	p.AtomicETH.VA, p.AtomicETH.RKey = s.address(p.AtomicETH.VA), s.rkey(p.AtomicETH.RKey)
+	p.InvRKey = s.rkey(p.InvRKey)
+	if p.Info.Kind == roce.KindAck && p.AETH.Syndrome.IsRNR() {
+		p.AETH.Syndrome = roce.RNRNAK(s.cfg.RNRTimer)
+	}
+	if len(in.Raw) >= roce.BTHLen {
+		out.Raw = append([]byte(nil), in.Raw...)
+		n := s.number(ib.QPN(in.Raw[5])<<16 | ib.QPN(in.Raw[6])<<8 | ib.QPN(in.Raw[7]))
+		out.Raw[5], out.Raw[6], out.Raw[7] = byte(n>>16), byte(n>>8), byte(n)
+	}
+	return out
+}
+
+// isAnswer reports whether a packet answers a request.
+func isAnswer(in *script.Injection) bool {
+	info := in.Packet.BTH.Opcode.Info()
+	return info.Known && info.Flags&roce.FlagResponse != 0
+}
+
+// vector translates an address vector.
+func (s *stage) vector(av ib.AHAttr) ib.AHAttr {
+	av.DGID = ib.GIDFromAddr(s.wire.local)
+	av.SGIDIndex, av.Port = uint8(s.cfg.gidIndex), 0
+	return av
+}
+
+// route gives what has arrived to the queue pairs that sent it.
+func (s *stage) route() {
+	for _, a := range s.wire.drain() {
+		if p := s.sender(&a.packet); p != nil && !p.stopped {
+			p.packets = append(p.packets, a)
+			p.note("< %s", s.show(&a.packet))
+		}
+	}
+}
+
+func (s *stage) sender(k *roce.Packet) *pair {
+	for i := len(s.pairs) - 1; i >= 0; i-- {
+		p := s.pairs[i]
+		datagram := k.Info.Service == roce.ServiceUD
+		if p.qp == nil || datagram != (p.Type == ib.UD) {
+			continue
+		}
+		if datagram && k.DETH.SrcQP == p.qp.QPN || !datagram && k.BTH.DestQP == p.peer {
+			return p
+		}
+	}
+	return nil
+}
+
+// collect takes packets, completions and events in.
+func (s *stage) collect(ctx context.Context, d time.Duration) error {
+	if err := s.wire.pump(d); err != nil {
+		return err
+	}
+	s.route()
+	for _, cq := range s.cqs {
+		wcs, err := cq.Poll(ctx, 0, 0)
+		if err != nil {
+			return err
+		}
+		for _, wc := range wcs {
+			if p := s.owner(wc.QPN); p != nil && !p.stopped {
+				p.wcs = append(p.wcs, wc)
+				p.note("  %s", showWC(&wc, p.Type == ib.UD))
+			}
+		}
+	}
+	events, err := s.c.Events(ctx, 0)
+	s.events = append(s.events, events...)
+	return err
+}
+
+func (s *stage) owner(n ib.QPN) *pair {
+	for i := len(s.pairs) - 1; i >= 0; i-- {
+		if p := s.pairs[i]; p.qp != nil && p.qp.QPN == n {
+			return p
+		}
+	}
+	return nil
+}
