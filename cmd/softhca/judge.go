@@ -1,0 +1,289 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/capture"
+	"github.com/softhca/softhca/internal/fabric/raw"
+	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/internal/judge"
+	"github.com/softhca/softhca/internal/script"
+	"github.com/softhca/softhca/internal/victim"
+)
+
+// judgeFlags are the flags of judge.
+type judgeFlags struct {
+	peer, victim string
+	run          string
+	list         bool
+	source       bool
+	pages        []string
+	topics       string
+	json         string
+	verbose      bool
+	quiet, wait  time.Duration
+	runs         int
+}
+
+func newJudgeCommand(g *globals) *cobra.Command {
+	f := &judgeFlags{}
+	cmd := &cobra.Command{
+		Use:   "judge",
+		Short: "Play protocol scripts to an adapter that is not ours, and tell where it differs",
+		Long: `judge is a conformance test for RoCEv2 adapters. It plays the peer of an adapter, packet by packet, as the protocol
+scripts of this project have it: requests with wrong keys, gaps in the sequence, duplicates, answers that fit nothing. What
+the adapter sends, its completions, asynchronous events, states and memory are compared with what the scripts expect of one.
+
+On the adapter's host a small C program does what the scripts ask of the verbs, and needs nothing but libibverbs:
+
+  softhca judge --victim-source > victim.c      compile it there as its first lines say, and start it
+
+This host needs a path to the adapter's network and a free UDP port 4791; no RDMA hardware, and no privilege with
+--transport udp. A switch in between must not reorder or lose packets. Time is judged by the order of events, never by
+the clock; a difference counts if it is seen in each of several runs. A script that cannot be played to a foreign adapter, or
+a part of one, says why.
+
+--json writes a report with the adapter's description and every difference with its packets. It has no addresses: please send
+us that of an adapter that the documentation does not know.
+
+The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
+		Example: `  softhca judge --list                               what can be judged
+  softhca judge --victim-source > victim.c           the program for the adapter's host
+  softhca judge --peer 10.77.0.2                     judge the adapter with that address
+  softhca judge --peer 10.77.0.2 --run e08 -v        some scripts, with the packets of each difference
+  softhca judge --peer fd00:77::2 --json report.json --capture judge.pcapng
+  softhca judge --page report.json > page.md         reports as a page for people`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return named(cmd, f.do(cmd, g)) },
+	}
+	s := cmd.Flags()
+	s.StringVar(&f.peer, "peer", "", "`address` of the adapter, one of its GID table")
+	s.StringVar(&f.victim, "victim", "", "`host[:port]` of the victim program; default the peer, port 18516")
+	s.StringVar(&f.run, "run", "", "only scripts whose name matches this `regexp`")
+	s.BoolVar(&f.list, "list", false, "list the scripts and what of them can be judged")
+	s.BoolVar(&f.source, "victim-source", false, "print the C source of the victim program")
+	s.StringSliceVar(&f.pages, "page", nil, "print a page in Markdown about the adapters of these `reports`")
+	s.StringVar(&f.topics, "topics", "", "with --page: a `file` of what somebody has written about the differences")
+	s.StringVar(&f.json, "json", "", "write a report to this `file`")
+	s.BoolVarP(&f.verbose, "verbose", "v", false, "print each difference with its packets")
+	s.DurationVar(&f.quiet, "quiet", judge.DefaultQuiet, "nothing for so long is silence")
+	s.DurationVar(&f.wait, "wait", judge.DefaultWait, "how long to wait for what is expected")
+	s.IntVar(&f.runs, "runs", judge.DefaultRuns, "in how many runs a difference must be seen")
+	cmd.MarkFlagsMutuallyExclusive("peer", "list", "victim-source", "page")
+	cmd.MarkFlagsOneRequired("peer", "list", "victim-source", "page")
+	return cmd
+}
+
+func (f *judgeFlags) do(cmd *cobra.Command, g *globals) error {
+	out := cmd.OutOrStdout()
+	if f.quiet <= 0 || f.wait <= 0 || f.runs <= 0 {
+		return usagef("--quiet, --wait and --runs are more than 0")
+	}
+	switch {
+	case f.source:
+		_, err := io.WriteString(out, victim.Source())
+		return err
+	case len(f.pages) > 0:
+		return f.page(out)
+	}
+	plans, err := f.plans()
+	if err != nil {
+		return err
+	}
+	if f.list {
+		for _, p := range plans {
+			if _, err := fmt.Fprintf(out, "%-34s %v\n", p.Script, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return f.judge(cmd, g, plans)
+}
+
+// plans reads the scripts that --run chooses.
+func (f *judgeFlags) plans() ([]*judge.Plan, error) {
+	only, err := regexp.Compile(f.run)
+	if err != nil {
+		return nil, usagef("--run: %w", err)
+	}
+	var plans []*judge.Plan
+	for _, name := range script.Names() {
+		if !only.MatchString(name) {
+			continue
+		}
+		text, err := script.Text(name)
+		if err != nil {
+			return nil, err
+		}
+		p, err := judge.MakePlan(name, text)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, p)
+	}
+	if len(plans) == 0 {
+		return nil, usagef("--run %q: no script has such a name; see --list", f.run)
+	}
+	return plans, nil
+}
+
+// judge plays the plans.
+func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) (err error) {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	c := &judge.Config{Quiet: f.quiet, Wait: f.wait, Runs: f.runs}
+	if c.Peer, err = netip.ParseAddr(f.peer); err != nil {
+		return usagef("--peer: %w", err)
+	}
+	if c.Local, err = localAddr(g.addr, c.Peer); err != nil {
+		return err
+	}
+	host := f.victim
+	if host == "" {
+		host = c.Peer.String()
+	}
+	if c.Victim, err = victim.Dial(ctx, host, nil); err != nil {
+		return err
+	}
+	defer func() {
+		if e := c.Victim.Close(); err == nil { // of one that broke down, the first error tells
+			err = e
+		}
+	}()
+	var end func() error
+	if c.Port, end, err = openJudgePort(g, c.Local); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+
+	report := judge.NewReport(c, c.Victim.Device(), time.Now())
+	report.Setting.Version = programVersion()
+	var printed error
+	err = c.Judge(ctx, plans, func(r *judge.Result) {
+		report.Add(r)
+		_, e := fmt.Fprintln(out, r.Line(f.verbose))
+		printed = errors.Join(printed, e)
+	})
+	_, e := fmt.Fprintln(out, report.Summary)
+	err = errors.Join(err, printed, e)
+	if f.json != "" { // what was judged before an error is judged
+		err = errors.Join(err, writeReport(f.json, report))
+	}
+	if err == nil && report.Summary.Differ > 0 {
+		err = fmt.Errorf("%d scripts: %w", report.Summary.Differ, judge.ErrDiffers)
+	}
+	return err
+}
+
+// localAddr is the address of this host towards the peer.
+func localAddr(given string, peer netip.Addr) (netip.Addr, error) {
+	if given != "" {
+		a, err := netip.ParseAddr(given)
+		if err != nil {
+			return a, usagef("--addr: judge wants one address: %w", err)
+		}
+		return a, nil
+	}
+	conn, err := net.Dial("udp", netip.AddrPortFrom(peer, fabric.RoCEPort).String())
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("no way to the peer: %w", err)
+	}
+	a, _ := netip.ParseAddrPort(conn.LocalAddr().String()) // it is one
+	return a.Addr().Unmap(), conn.Close()
+}
+
+// openJudgePort opens the port, with its capture; end closes both.
+func openJudgePort(g *globals, local netip.Addr) (p fabric.Port, end func() error, err error) {
+	switch g.transport {
+	case "udp":
+		p, err = udp.Open(udp.Config{Addrs: []netip.Addr{local}})
+	case "raw":
+		p, err = raw.Open(raw.Config{Addrs: []netip.Addr{local}})
+	default:
+		return nil, nil, usagef("--transport %q: want udp or raw", g.transport)
+	}
+	if err != nil || g.capture == "" {
+		return p, func() error { return p.Close() }, err
+	}
+	file, err := os.Create(g.capture)
+	if err != nil {
+		return nil, nil, errors.Join(err, p.Close())
+	}
+	w, err := capture.Wrap(p, file, capture.Options{})
+	if err != nil {
+		return nil, nil, errors.Join(err, p.Close(), file.Close())
+	}
+	return w, func() error { return errors.Join(w.Close(), file.Close()) }, nil
+}
+
+// programVersion is what the build knows of itself.
+func programVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	i := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "vcs.revision" })
+	if i < 0 {
+		return info.Main.Version
+	}
+	return info.Settings[i].Value
+}
+
+func writeReport(name string, r *judge.Report) (err error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	w := bufio.NewWriter(file)
+	if err := r.Write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// page prints the page about some reports.
+func (f *judgeFlags) page(out io.Writer) error {
+	var topics []judge.Topic
+	if f.topics != "" {
+		file, err := os.Open(f.topics)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if topics, err = judge.ReadTopics(file); err != nil {
+			return err
+		}
+	}
+	var reports []*judge.Report
+	for _, name := range f.pages {
+		r, err := readReport(name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		reports = append(reports, r)
+	}
+	return judge.WritePage(out, reports, topics)
+}
+
+func readReport(name string) (*judge.Report, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return judge.ReadReport(file)
+}
