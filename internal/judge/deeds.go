@@ -293,6 +293,7 @@ func (s *stage) inject(in *script.Injection) error {
 	if err != nil {
 		return err
 	}
+	p.rnr = p.rnr || isAnswer(in) && in.Packet.AETH.Syndrome.IsRNR()
 	p.note("> %s%s", s.show(&in.Packet), edits(in))
 	p.sentHex = append(p.sentHex, hexOf(b))
 	return nil

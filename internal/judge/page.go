@@ -55,33 +55,36 @@ func WritePage(w io.Writer, reports []*Report, topics []Topic) error {
 	return err
 }
 
-// collect takes the differences of a report in.
+// collect takes the differences of a report in. Those of one step and queue pair
+// are together, events apart.
 func (p *page) collect(r *Report, name string) {
 	for _, one := range r.Results {
+		var own []*item
 		for i := range one.Differences {
 			d := &one.Differences[i]
-			it := p.item(one, d)
-			it.adapters[name] = struct{}{}
-			if !contains(it.differences, d) {
-				it.differences = append(it.differences, *d)
+			k := slices.IndexFunc(own, func(it *item) bool {
+				return it.line == d.Line && it.qp == d.QP && it.onlyEvents() == (d.Kind == KindEvent)
+			})
+			if k < 0 {
+				k = len(own)
+				own = append(own, &item{
+					script: one.Script, title: one.Title, covers: one.Covers, line: d.Line, qp: d.QP, step: d.Step, adapters: map[string]struct{}{},
+				})
 			}
+			own[k].differences = append(own[k].differences, *d)
+		}
+		for _, it := range own {
+			p.add(it).adapters[name] = struct{}{}
 		}
 	}
 }
 
-// item finds the item of a difference: differences of one step are together,
-// unless adapters differ in them.
-func (p *page) item(r *Result, d *Difference) *item {
-	for _, it := range p.items {
-		if it.script != r.Script || it.line != d.Line || it.qp != d.QP {
-			continue
+// add returns the item that is the same, or this one if it is the first.
+func (p *page) add(it *item) *item {
+	for _, o := range p.items {
+		if o.script == it.script && slices.EqualFunc(o.differences, it.differences, func(a, b Difference) bool { return a.same(&b) }) {
+			return o
 		}
-		if !slices.ContainsFunc(it.differences, func(o Difference) bool { return o.Kind == d.Kind && !o.same(d) }) {
-			return it
-		}
-	}
-	it := &item{
-		script: r.Script, title: r.Title, covers: r.Covers, line: d.Line, qp: d.QP, step: d.Step, adapters: map[string]struct{}{},
 	}
 	p.items = append(p.items, it)
 	return it

@@ -2,10 +2,55 @@ package judge
 
 import (
 	"bytes"
+	"flag"
+	"os"
 	"strings"
 	"testing"
 	"time"
 )
+
+var rewrite = flag.Bool("rewrite", false, "write docs/peers.md anew")
+
+// TestPageOfPeers shows that the page in docs is what its reports and topics
+// make of it.
+func TestPageOfPeers(t *testing.T) {
+	const docs = "../../docs/"
+	var reports []*Report
+	for _, name := range []string{"rxe-6.1", "rxe-6.12"} {
+		b, err := os.ReadFile(docs + "peers/" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := ReadReport(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Summary.Responder < 80 || r.Summary.Requester < 40 {
+			t.Errorf("%s: %v; want 80 and 40", name, r.Summary)
+		}
+		reports = append(reports, r)
+	}
+	b, err := os.ReadFile(docs + "peers/topics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topics, err := ReadTopics(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := WritePage(&page, reports, topics); err != nil {
+		t.Fatal(err)
+	}
+	if *rewrite {
+		if err := os.WriteFile(docs+"peers.md", page.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if old, err := os.ReadFile(docs + "peers.md"); err != nil || !bytes.Equal(old, page.Bytes()) {
+		t.Errorf("docs/peers.md is not what its reports and topics make of it (%v): run with -rewrite", err)
+	}
+}
 
 // reportWith returns a report with one script that differs.
 func reportWith(kernel string, ds ...Difference) *Report {
@@ -43,7 +88,9 @@ func TestPage(t *testing.T) {
 	}
 	event := Difference{Line: 9, QP: "a", Kind: KindEvent, Want: "COMM_EST", Got: "no event"}
 	alone := Difference{Line: 12, Step: "post", QP: "b", Kind: KindCompletion, Want: "wc 1 SUCCESS", Got: "wc 1 FATAL_ERR"}
-	reports := []*Report{reportWith("6.1", alike, event), reportWith("6.12", alike, alone)}
+	told := Difference{Line: 20, Step: "step", QP: "c", Kind: KindEvent, Want: "QP_REQ_ERR", Got: "no event"}
+	more := Difference{Line: 20, Step: "step", QP: "c", Kind: KindPacket, Want: "ACK", Got: "NAK"}
+	reports := []*Report{reportWith("6.1", alike, event, told), reportWith("6.12", alike, alone, told, more)}
 	topics, err := ReadTopics(strings.NewReader("# a comment\n\ntopic: Gaps are not told\nshown: e08_gap/a\ntext: Nothing comes\nafter a gap.\ncapture: loss_x\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +103,8 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"### Gaps are not told\n\nNothing comes after a gap.\n", "Seen with: dev0, Linux 6.1; dev0, Linux 6.12. Evidence: [e08_gap](#e08_gap). Between two peers of this kind: loss_x.",
 		"| COMM_EST | no event | dev0, Linux 6.1 | e08_gap |", "Line 7, `< a SEND_ONLY psn=102`, with dev0, Linux 6.1; dev0, Linux 6.12:",
-		"Line 12, `post`, with dev0, Linux 6.12:", "- completion of b: expected `wc 1 SUCCESS`, got `wc 1 FATAL_ERR`", "sent 0400", "| c01 | a reason |",
+		"Line 12, `post`, with dev0, Linux 6.12:", "- completion of b: expected `wc 1 SUCCESS`, got `wc 1 FATAL_ERR`",
+		"Line 20, `step`, with dev0, Linux 6.12:\n", "| QP_REQ_ERR | no event | dev0, Linux 6.1; dev0, Linux 6.12 | e08_gap |", "sent 0400", "| c01 | a reason |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)

@@ -277,8 +277,8 @@ func (s *stage) judgePair(st *script.PlayStep, p *pair) {
 		p.packets, p.wcs = nil, nil
 	}()
 	c := comparePackets(want, got, !p.msnOff)
-	if c.verdict == surplus && p.timer && p.seen[c.got[c.at].BTH.PSN.Value()] {
-		s.stop(p, st.Line, "its retry timer fired before the step was over")
+	if c.verdict == surplus && (p.timer || p.rnr) && p.seen[c.got[c.at].BTH.PSN.Value()] {
+		s.stop(p, st.Line, "its timer fired before the step was over")
 		return
 	}
 	requester, responder := roles(st, p.Name)

@@ -47,6 +47,7 @@ type pair struct {
 	qp      *victim.QP
 	peer    ib.QPN // by which its packets are known
 	timer   bool   // its retry timer must run
+	rnr     bool   // it was told to wait for a receive
 	gone    bool
 	stopped bool            // judged no more
 	msnOff  bool            // its MSN was found to differ
