@@ -141,8 +141,7 @@ const (
 
 func (s *stage) modify(ctx context.Context, line int, a *script.Act, d *script.Modify) error {
 	p := s.live(d.QP)
-	const strange = ib.AttrAltPath | ib.AttrCap | ib.AttrPathMigState
-	if p == nil || p.qp == nil || d.Mask&strange != 0 {
+	if p == nil || p.qp == nil || d.Mask&optionalAttrs != 0 {
 		return nil
 	}
 	at := d.Attr

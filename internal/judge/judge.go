@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,20 +36,15 @@ const (
 	DefaultRuns    = 3
 )
 
-// prepare fills in defaults and finds the adapter's address.
+// setDefaults fills in what is not given.
+func (c *Config) setDefaults() {
+	c.Quiet, c.Wait = cmp.Or(c.Quiet, DefaultQuiet), cmp.Or(c.Wait, DefaultWait)
+	c.Timeout, c.Runs = cmp.Or(c.Timeout, DefaultTimeout), cmp.Or(c.Runs, DefaultRuns)
+}
+
+// prepare finds the adapter's address.
 func (c *Config) prepare() error {
-	if c.Quiet <= 0 {
-		c.Quiet = DefaultQuiet
-	}
-	if c.Wait <= 0 {
-		c.Wait = DefaultWait
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
-	}
-	if c.Runs <= 0 {
-		c.Runs = DefaultRuns
-	}
+	c.setDefaults()
 	d := c.Victim.Device()
 	i, ok := d.GIDIndex(c.Peer)
 	if !ok {

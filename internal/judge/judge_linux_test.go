@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,5 +56,29 @@ func TestOurAdapterAgrees(t *testing.T) {
 	t.Log(sum)
 	if sum.Agree < len(plans)*9/10 {
 		t.Errorf("%d of %d scripts were judged to the end", sum.Agree, len(plans))
+	}
+}
+
+// TestReportHasNoAddress shows that a report tells nobody where the adapter is.
+func TestReportHasNoAddress(t *testing.T) {
+	c := judgeOf(t, "")
+	hasten(c)
+	d := c.Victim.Device()
+	d.Numbers = map[string]uint64{"node_guid": 0x1122334455667788, "max_qp": 5}
+	r := NewReport(c, d, time.Now())
+	if err := c.Judge(context.Background(), plansFor(t)[50:56], r.Add); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{c.Peer.String(), c.Local.String(), "node_guid"} {
+		if strings.Contains(b.String(), secret) {
+			t.Errorf("the report has %s", secret)
+		}
+	}
+	if r.Adapter.Numbers["max_qp"] != 5 || len(r.Results) != 6 || r.Setting.Timeout != c.Timeout {
+		t.Errorf("the report lacks what it shall have: %+v", r)
 	}
 }

@@ -197,12 +197,14 @@ func (w *planner) talksTo(line int, qp string, t ib.QPType, peer ib.QPN) {
 	w.peers[peer] = qp
 }
 
+// optionalAttrs are attributes that many adapters do not take.
+const optionalAttrs = ib.AttrAltPath | ib.AttrCap | ib.AttrPathMigState
+
 func (w *planner) modify(line int, refused bool, d *script.Modify) {
-	const strange = ib.AttrAltPath | ib.AttrCap | ib.AttrPathMigState
 	switch {
 	case refused:
-	case d.Mask&strange != 0:
-		w.close(d.QP, line, "it sets %v", d.Mask&strange)
+	case d.Mask&optionalAttrs != 0:
+		w.close(d.QP, line, "it sets %v", d.Mask&optionalAttrs)
 	case d.Mask&ib.AttrPKeyIndex != 0 && d.Attr.PKeyIndex != 0:
 		w.close(d.QP, line, "it needs a second P_Key")
 	case d.Mask&ib.AttrAV != 0 && d.Attr.AV.DGID.Addr() != w.peer:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"time"
 
@@ -86,16 +87,18 @@ func (s Summary) String() string {
 		s.Agree, s.Differ, s.NotJudged, s.Responder, s.Requester, s.Same, s.Different)
 }
 
-// NewReport begins a report.
+// NewReport begins a report of what c is going to judge.
 func NewReport(c *Config, d victim.Device, date time.Time) *Report {
+	c.setDefaults()
 	r := &Report{
 		Schema: Schema, Date: date.UTC().Truncate(time.Second),
-		Adapter: Adapter{d.Name, d.Kernel, d.Firmware, d.ActiveMTU, d.Numbers},
+		Adapter: Adapter{d.Name, d.Kernel, d.Firmware, d.ActiveMTU, maps.Clone(d.Numbers)},
 		Setting: Setting{
 			IP: 4, Transport: c.Port.Caps().Name, QuietMS: c.Quiet.Milliseconds(), WaitMS: c.Wait.Milliseconds(),
 			Timeout: c.Timeout, Runs: c.Runs,
 		},
 	}
+	delete(r.Adapter.Numbers, "node_guid") // as good as an address
 	if c.Peer.Is6() {
 		r.Setting.IP = 6
 	}
