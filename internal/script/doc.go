@@ -10,7 +10,8 @@
 // data.go (words, numbers and bytes). Connections: conn.go, calls.go, resolve.go
 // and alternate.go (the commands), fields.go and messages.go (the messages by
 // their fields), usual.go (what the peer says unless it is told), mads.go (in and
-// out), cmcount.go.
+// out), cmcount.go. For those who play scripts to other adapters: play.go, record.go,
+// injection.go, corpus.go (the scripts, built in).
 //
 // # A script
 //
