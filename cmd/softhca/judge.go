@@ -34,6 +34,7 @@ type judgeFlags struct {
 	topics       string
 	json         string
 	verbose      bool
+	hostile      bool
 	quiet, wait  time.Duration
 	runs         int
 }
@@ -55,6 +56,9 @@ This host needs a path to the adapter's network and a free UDP port 4791; no RDM
 --transport udp. A switch in between must not reorder or lose packets. Time is judged by the order of events, never by
 the clock; a difference counts if it is seen in each of several runs. A script that cannot be played to a foreign adapter, or
 a part of one, says why.
+
+Judge no machine that others need. Most packets are wrong on purpose, and a peer with a bug may break down on any of them; those
+that end within their headers, which have done that, are sent with --hostile only.
 
 --json writes a report with the adapter's description and every difference with its packets. It has no addresses: please send
 us that of an adapter that the documentation does not know.
@@ -79,6 +83,7 @@ The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
 	s.StringVar(&f.topics, "topics", "", "with --page: a `file` of what somebody has written about the differences")
 	s.StringVar(&f.json, "json", "", "write a report to this `file`")
 	s.BoolVarP(&f.verbose, "verbose", "v", false, "print each difference with its packets")
+	s.BoolVar(&f.hostile, "hostile", false, "send packets that end within their headers, too: they can bring the peer's machine down")
 	s.DurationVar(&f.quiet, "quiet", judge.DefaultQuiet, "nothing for so long is silence")
 	s.DurationVar(&f.wait, "wait", judge.DefaultWait, "how long to wait for what is expected")
 	s.IntVar(&f.runs, "runs", judge.DefaultRuns, "in how many runs a difference must be seen")
@@ -129,7 +134,7 @@ func (f *judgeFlags) plans() ([]*judge.Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := judge.MakePlan(name, text)
+		p, err := judge.MakePlan(name, text, f.hostile)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +175,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 	defer func() { err = errors.Join(err, end()) }()
 
 	report := judge.NewReport(c, c.Victim.Device(), time.Now())
-	report.Setting.Version = programVersion()
+	report.Setting.Version, report.Setting.Hostile = programVersion(), f.hostile
 	var printed error
 	err = c.Judge(ctx, plans, func(r *judge.Result) {
 		report.Add(r)

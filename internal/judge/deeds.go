@@ -2,6 +2,7 @@ package judge
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/softhca/softhca/ib"
@@ -20,7 +21,7 @@ func (s *stage) do(ctx context.Context, line int, a *script.Act) error {
 	case script.PostRecv:
 		return s.postRecv(ctx, line, a, &d)
 	case script.Inject:
-		return s.inject(&d.Injection)
+		return s.inject(line, &d.Injection)
 	case script.Destroy:
 		return s.destroy(ctx, a, d.Name)
 	case script.DeregMR:
@@ -282,13 +283,17 @@ func (s *stage) postShared(ctx context.Context, a *script.Act, to string, wrs []
 	return err
 }
 
-func (s *stage) inject(in *script.Injection) error {
+func (s *stage) inject(line int, in *script.Injection) error {
 	p := s.live(in.QP)
 	if p == nil || p.qp == nil {
 		return nil
 	}
 	out := s.packet(in)
 	b, err := s.wire.send(in.HopLimit, in.TClass, out.Bytes)
+	if errors.Is(err, errOddLength) {
+		s.stop(p, line, "%v", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

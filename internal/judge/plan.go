@@ -42,13 +42,14 @@ type planner struct {
 	fast    map[uint32]bool // keys of regions that user space cannot register
 	faraway map[ib.AHHandle]bool
 	peers   map[ib.QPN]string // who is expected to send to it
-	timed   map[string]bool
-	known   map[string]bool // queue pairs that exist
+	known   map[string]bool   // queue pairs that exist
+	hostile bool
 }
 
-// MakePlan reads a script. The error is that of a script which fails on our own
-// adapter.
-func MakePlan(name, text string) (*Plan, error) {
+// MakePlan reads a script. Unless hostile is set, it leaves out packets that end
+// within their headers, which have brought peers down with their whole machine.
+// The error is that of a script which fails on our own adapter.
+func MakePlan(name, text string, hostile bool) (*Plan, error) {
 	play, err := script.Follow(name, text)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func MakePlan(name, text string) (*Plan, error) {
 	p := &Plan{Script: name, Title: play.Title, Covers: play.Covers, play: play}
 	w := &planner{
 		plan: p, manual: map[string]bool{}, closed: map[string]bool{}, fast: map[uint32]bool{}, faraway: map[ib.AHHandle]bool{},
-		peers: map[ib.QPN]string{}, timed: map[string]bool{}, known: map[string]bool{},
+		peers: map[ib.QPN]string{}, known: map[string]bool{}, hostile: hostile,
 	}
 	w.peer, _ = netip.ParseAddr(play.Peer) // none in a script without an adapter
 	w.local, _ = netip.ParseAddr(play.Local)
@@ -230,6 +231,8 @@ func (w *planner) inject(line int, in *script.Injection) {
 	switch {
 	case !w.known[in.QP]:
 		w.end(line, "QP1 of the peer belongs to its system")
+	case !w.hostile && endsInHeaders(in):
+		w.close(in.QP, line, "a packet ends within its headers, which has brought peers down: --hostile sends it")
 	case in.Src != w.peer || in.Dst != w.local:
 		w.close(in.QP, line, "it needs a packet from another address")
 	case p.Info.Kind == roce.KindFlush || p.Info.Kind == roce.KindAtomicWrite:
@@ -237,6 +240,16 @@ func (w *planner) inject(line int, in *script.Injection) {
 	case w.fast[uint32(p.RETH.RKey)] || w.fast[uint32(p.AtomicETH.RKey)] || w.fast[uint32(p.InvRKey)]:
 		w.close(in.QP, line, "it needs a region that a peer may invalidate")
 	}
+}
+
+// endsInHeaders reports whether a packet is too short for what its opcode asks
+// for.
+func endsInHeaders(in *script.Injection) bool {
+	if in.Raw != nil {
+		return len(in.Raw) < roce.BTHLen || len(in.Raw)+4 < roce.Size(roce.Opcode(in.Raw[0]), 0)
+	}
+	op := in.Packet.BTH.Opcode
+	return roce.Size(op, len(in.Packet.Payload))-in.Cut < roce.Size(op, 0)
 }
 
 // String returns the plan in a line.

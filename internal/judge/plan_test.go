@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/softhca/softhca/internal/script"
@@ -15,7 +16,7 @@ func plansFor(t *testing.T) []*Plan {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := MakePlan(name, text)
+		p, err := MakePlan(name, text, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,5 +39,27 @@ func TestEnoughIsJudged(t *testing.T) {
 	}
 	if responder < 80 || requester < 40 {
 		t.Errorf("%d scripts of the responder and %d of the requester can be judged, want 80 and 40", responder, requester)
+	}
+}
+
+// TestShortPacketsAreAskedFor shows that packets which may bring a peer down
+// are sent on demand only.
+func TestShortPacketsAreAskedFor(t *testing.T) {
+	text := "# title: t\n# covers: E7\nmr m\nqp a RC\nwalk a INIT\n    a: RESET -> INIT (modify)\n" +
+		"< a RDMA_WRITE_ONLY va=m len=8 cut=12\n    count: drop_malformed +1\n"
+	for _, hostile := range []bool{false, true} {
+		p, err := MakePlan("t", text, hostile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Responder != hostile || strings.Contains(p.Reason, "--hostile") == hostile {
+			t.Errorf("hostile %t: %v", hostile, p)
+		}
+	}
+	// Cut in the payload, it is only a shorter packet.
+	text = strings.NewReplacer("cut=12", "cut=8", "count: drop_malformed +1", "drop a psn=100 (state)").Replace(text)
+	p, err := MakePlan("t", text, false)
+	if p == nil || !p.Responder {
+		t.Errorf("a packet that is cut in its payload is left out: %v (%v)", p, err)
 	}
 }

@@ -45,6 +45,7 @@ type Setting struct {
 	WaitMS    int64  `json:"wait_ms"`
 	Timeout   uint8  `json:"timeout_code"`
 	Runs      int    `json:"runs"`
+	Hostile   bool   `json:"hostile"` // packets that end within their headers were sent
 }
 
 // Summary counts.

@@ -18,6 +18,10 @@ const (
 	injectPort  = 0xc123  // UDP source port, where the port has no other
 )
 
+// errOddLength says that a port which numbers IPv4 packets by itself cannot
+// number one of such a length without spoiling its ICRC.
+var errOddLength = errors.New("a raw port sends no packet whose length is no multiple of four")
+
 // wire sends the packets of a script and collects those of the adapter.
 type wire struct {
 	port        fabric.Port
@@ -53,6 +57,9 @@ func (w *wire) send(hopLimit, tclass uint8, build func(prefix func(n int) roce.P
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(b)%4 != 0 && w.local.Is4() && w.port.Caps().Verify == fabric.VerifyFull {
+		return nil, errOddLength
 	}
 	seg, _ := w.batch.Append(&path, len(b))
 	if seg == nil {
