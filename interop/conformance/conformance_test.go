@@ -1,0 +1,65 @@
+package conformance_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/interop/conformance"
+	"github.com/softhca/softhca/interop/ends"
+	"github.com/softhca/softhca/verbs"
+)
+
+// pair opens two adapters of ours on a network in the process.
+func pair(t *testing.T, mtu ib.MTU, rules string) conformance.Pair {
+	t.Helper()
+	network := verbs.NewNetwork()
+	var both [2]*ends.Ours
+	for i, addr := range []string{"10.0.0.1", "10.0.0.2"} {
+		o, err := ends.OpenOurs(verbs.Config{Addr: addr, Network: network, Seed: uint64(i + 1), Faults: verbs.Faults{Rules: rules, Seed: 5}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := o.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		both[i] = o
+	}
+	return conformance.Pair{Requester: both[0], Responder: both[1], MTU: mtu}
+}
+
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func report(t *testing.T, results []conformance.Result) {
+	t.Helper()
+	for _, r := range results {
+		if r.Verdict == conformance.Pass {
+			continue
+		}
+		t.Errorf("%s: %s: %s", r.Name, r.Verdict, r.Note)
+		for i, d := range r.Details {
+			if i < 30 {
+				t.Log(d)
+			}
+		}
+	}
+}
+
+// Two of ours do every operation as a peer must: what fails here is the cases'
+// own mistake, or the engine's.
+func TestOperationsBetweenTwoOfOurs(t *testing.T) {
+	for _, mtu := range []ib.MTU{ib.MTU1024, ib.MTU4096} {
+		results := conformance.Operations(limited(t), pair(t, mtu, ""))
+		if len(results) < 150 {
+			t.Errorf("only %d operations", len(results))
+		}
+		report(t, results)
+	}
+}

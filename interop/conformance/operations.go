@@ -1,0 +1,106 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/interop/ends"
+)
+
+func span(p piece, seed uint64) victim.Span {
+	return victim.Span{Off: p.off, Len: p.n, Seed: seed}
+}
+
+// connected lists the messages of RC and UC: each operation in each size, from
+// the beginning of a page, from an odd address, and gathered.
+func connected(typ ib.QPType, mtu uint64) (all []operation) {
+	opcodes := []ib.WROpcode{ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm}
+	largest := uint64(1 << 20)
+	if typ == ib.RC {
+		opcodes = append(opcodes, ib.WRRDMARead)
+	} else {
+		largest = 1 << 15 // nobody repeats what a queue on the way loses of a burst
+	}
+	for _, op := range opcodes {
+		for _, n := range []uint64{0, 1, mtu - 1, mtu, mtu + 1, largest} {
+			all = append(all, operation{opcode: op, size: n})
+			if n > 0 {
+				all = append(all, operation{opcode: op, size: n, layout: unaligned})
+			}
+			if n > 4 {
+				all = append(all, operation{opcode: op, size: n, layout: gathered})
+			}
+		}
+		if op != ib.WRRDMARead {
+			all = append(all, operation{opcode: op, size: 1, flags: ib.SendInline}, operation{opcode: op, size: 64, layout: gathered, flags: ib.SendInline})
+		}
+	}
+	return all
+}
+
+func datagrams(mtu uint64) (all []operation) {
+	for _, op := range []ib.WROpcode{ib.WRSend, ib.WRSendWithImm} {
+		for _, n := range []uint64{0, 1, mtu - 1, mtu} {
+			all = append(all, operation{opcode: op, size: n})
+		}
+		all = append(all, operation{opcode: op, size: mtu - 1, layout: unaligned}, operation{opcode: op, size: 63, layout: gathered},
+			operation{opcode: op, size: 64, flags: ib.SendInline})
+	}
+	return all
+}
+
+// Operations plays every operation between two ends, and what operations do
+// together.
+func Operations(ctx context.Context, p Pair) (all []Result) {
+	for _, typ := range []ib.QPType{ib.RC, ib.UC} {
+		all = append(all, p.series(ctx, typ, connected(typ, uint64(p.MTU.Bytes())))...)
+	}
+	all = append(all, p.series(ctx, ib.UD, datagrams(uint64(p.MTU.Bytes())))...)
+	for _, q := range sequences() {
+		all = append(all, p.sequence(ctx, q))
+	}
+	return all
+}
+
+// series plays messages over one connection. When one breaks it, the rest goes
+// over a new one.
+func (p Pair) series(ctx context.Context, typ ib.QPType, list []operation) (all []Result) {
+	var s *stand
+	var ud *ends.Send
+	for _, o := range list {
+		var err error
+		if s == nil {
+			s, ud, err = p.open(ctx, typ)
+		}
+		var r Result
+		if err == nil {
+			r, err = s.run(ctx, typ, o, ud)
+		}
+		if err != nil {
+			r = p.evidence((&judge{}).result(o.name(typ), err))
+		}
+		if r.Verdict == Fail {
+			s = nil
+		}
+		all = append(all, r)
+		if ctx.Err() != nil {
+			return all
+		}
+	}
+	return all
+}
+
+// open makes a stand, and for UD the address that messages go to.
+func (p Pair) open(ctx context.Context, typ ib.QPType) (*stand, *ends.Send, error) {
+	s, _, err := p.build(ctx, p.plan(typ))
+	if err != nil || typ != ib.UD {
+		return s, nil, err
+	}
+	ah, err := p.Requester.CreateAH(ctx, p.Responder.Path())
+	if err != nil {
+		return nil, nil, fmt.Errorf("address handle at %s: %w", p.Requester.Name(), err)
+	}
+	return s, &ends.Send{AH: ah, RemoteQPN: s.resp.QPN(), RemoteQKey: ends.QKey}, nil
+}

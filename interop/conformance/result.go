@@ -1,0 +1,78 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Verdict is the outcome of a case.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Pass     Verdict = iota
+	Fail             // one of the two does what it should not
+	Expected         // a difference that is known; the note says whose and why
+)
+
+// String returns the verdict in one word.
+func (v Verdict) String() string {
+	switch v {
+	case Pass:
+		return "pass"
+	case Fail:
+		return "FAIL"
+	case Expected:
+		return "expected"
+	default:
+		return "unknown verdict"
+	}
+}
+
+// Result is what became of a case.
+type Result struct {
+	Name    string   `json:"name"`
+	Verdict Verdict  `json:"verdict"`
+	Note    string   `json:"note,omitempty"`    // one line for a table
+	Details []string `json:"details,omitempty"` // of a failure: what differed, and the last packets
+}
+
+// judge collects what a case finds wrong, and what it finds worth telling.
+type judge struct {
+	problems []string
+	known    []string // differences that are known
+	notes    []string
+}
+
+func (j *judge) wrong(format string, args ...any) {
+	j.problems = append(j.problems, fmt.Sprintf(format, args...))
+}
+
+func (j *judge) expect(ok bool, format string, args ...any) {
+	if !ok {
+		j.wrong(format, args...)
+	}
+}
+
+func (j *judge) isKnown(format string, args ...any) {
+	j.known = append(j.known, fmt.Sprintf(format, args...))
+}
+
+func (j *judge) note(format string, args ...any) {
+	j.notes = append(j.notes, fmt.Sprintf(format, args...))
+}
+
+// result is the verdict: an error of the tools is a failure like any other.
+func (j *judge) result(name string, err error) Result {
+	if err != nil {
+		j.wrong("%v", err)
+	}
+	switch {
+	case len(j.problems) > 0:
+		return Result{Name: name, Verdict: Fail, Note: j.problems[0], Details: j.problems}
+	case len(j.known) > 0:
+		return Result{Name: name, Verdict: Expected, Note: strings.Join(j.known, "; ")}
+	default:
+		return Result{Name: name, Note: strings.Join(j.notes, "; ")}
+	}
+}

@@ -1,0 +1,153 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/interop/ends"
+)
+
+const (
+	// patience is how long a case waits for what must come. It bounds a failure;
+	// nothing is measured by it.
+	patience = 20 * time.Second
+
+	// arena is the size of the two regions: a message of 1 MiB, at any place, and
+	// what surrounds it.
+	arena = 1<<20 + 1<<16
+)
+
+// Pair are two adapters, in the roles that they have in a case.
+type Pair struct {
+	Requester, Responder ends.End
+	MTU                  ib.MTU
+}
+
+// stand is a connection between two ends with a region on each.
+type stand struct {
+	Pair
+	req, resp   ends.QP
+	local, far  ends.Memory // the requester's and the responder's region
+	seed        uint64
+	asked, told uint64 // work request IDs that were given out
+}
+
+// plan says how a stand shall be.
+type plan struct {
+	typ        ib.QPType
+	attr       ends.Attributes
+	farSize    uint64
+	farAccess  ib.Access
+	srq        *victim.SRQConfig
+	unsignaled bool
+}
+
+func (p Pair) plan(typ ib.QPType) plan {
+	return plan{typ: typ, attr: ends.Defaults(p.MTU), farSize: arena, farAccess: ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind}
+}
+
+var queueSizes = ib.QPCap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}
+
+// build makes the objects of a plan on two ends that have none.
+func (p Pair) build(ctx context.Context, pl plan) (*stand, ends.SRQ, error) {
+	s := &stand{Pair: p, seed: 1}
+	for _, e := range []ends.End{p.Requester, p.Responder} {
+		if err := e.Clear(ctx); err != nil {
+			return nil, nil, fmt.Errorf("clear %s: %w", e.Name(), err)
+		}
+	}
+	farAccess := pl.farAccess
+	if _, ours := p.Responder.(*ends.Ours); ours {
+		farAccess &^= ib.AccessMWBind
+	}
+	var srq ends.SRQ
+	steps := []func() error{
+		func() (err error) {
+			s.local, err = p.Requester.RegMR(ctx, victim.MRConfig{Size: arena, Access: ib.AccessLocalWrite})
+			return err
+		},
+		func() (err error) {
+			s.far, err = p.Responder.RegMR(ctx, victim.MRConfig{Size: pl.farSize, Access: farAccess})
+			return err
+		},
+		func() (err error) {
+			if pl.srq != nil {
+				srq, err = p.Responder.CreateSRQ(ctx, *pl.srq)
+			}
+			return err
+		},
+		func() (err error) {
+			s.req, err = p.Requester.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes})
+			return err
+		},
+		func() (err error) {
+			s.resp, err = p.Responder.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes, SRQ: srq})
+			return err
+		},
+		func() error {
+			return ends.Connect(ctx, ends.Side{End: p.Requester, QP: s.req}, ends.Side{End: p.Responder, QP: s.resp}, pl.typ, pl.attr)
+		},
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return s, srq, nil
+}
+
+// statuses are those of completions, in order.
+func statuses(wcs []ib.WC) []ib.WCStatus {
+	all := make([]ib.WCStatus, len(wcs))
+	for i, w := range wcs {
+		all[i] = w.Status
+	}
+	return all
+}
+
+// ids are the IDs of the work requests of completions, in order.
+func ids(wcs []ib.WC) []uint64 {
+	all := make([]uint64, len(wcs))
+	for i, w := range wcs {
+		all[i] = w.WRID
+	}
+	return all
+}
+
+// none checks that an end has no completion left.
+func none(ctx context.Context, j *judge, e ends.End) error {
+	wcs, err := e.Poll(ctx, 1, 0)
+	j.expect(len(wcs) == 0, "%s has a completion too many: %+v", e.Name(), wcs)
+	return err
+}
+
+// succeeded takes n completions and checks that they are successes.
+func succeeded(ctx context.Context, j *judge, e ends.End, n int) ([]ib.WC, error) {
+	wcs, err := e.Poll(ctx, n, patience)
+	j.expect(len(wcs) == n, "%s has %d completions of %d: %v", e.Name(), len(wcs), n, statuses(wcs))
+	j.expect(!slices.ContainsFunc(wcs, func(w ib.WC) bool { return w.Status != ib.WCSuccess }), "%s completed with %v", e.Name(), statuses(wcs))
+	return wcs, err
+}
+
+// isOurs reports whether an end is our adapter.
+func isOurs(e ends.End) bool {
+	_, ok := e.(*ends.Ours)
+	return ok
+}
+
+// evidence adds the last packets of our side to what failed.
+func (p Pair) evidence(r Result) Result {
+	if r.Verdict != Fail {
+		return r
+	}
+	for _, e := range []ends.End{p.Requester, p.Responder} {
+		if o, ok := e.(*ends.Ours); ok {
+			r.Details = append(r.Details, o.Records()...)
+		}
+	}
+	return r
+}

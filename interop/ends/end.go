@@ -1,0 +1,142 @@
+package ends
+
+import (
+	"context"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/victim"
+)
+
+// cqEntries is the size of an end's completion queue: more than any case has in
+// flight.
+const cqEntries = 4096
+
+// End is an adapter with one protection domain and one completion queue.
+type End interface {
+	// Name says which adapter it is, such as "softhca" or "rxe0 6.1.0".
+	Name() string
+	// Path returns the address that the end is reached by.
+	Path() Path
+	// RegMR allocates memory and registers it.
+	RegMR(ctx context.Context, cfg victim.MRConfig) (Memory, error)
+	// CreateQP returns a queue pair in RESET.
+	CreateQP(ctx context.Context, cfg QPConfig) (QP, error)
+	// CreateSRQ returns a shared receive queue.
+	CreateSRQ(ctx context.Context, cfg victim.SRQConfig) (SRQ, error)
+	// CreateAH returns an address handle for a peer.
+	CreateAH(ctx context.Context, to Path) (AH, error)
+	// Window returns a key for a part of a region that the peer's SEND with
+	// invalidate may end. The addresses are those of the region.
+	Window(ctx context.Context, qp QP, m Memory, off, n uint64) (ib.RKey, error)
+	// Poll takes n completions, at most MaxPoll, and waits for them; fewer when
+	// the time is over.
+	Poll(ctx context.Context, n int, wait time.Duration) ([]ib.WC, error)
+	// Arm asks for a completion event, and forgets earlier ones.
+	Arm(ctx context.Context, solicitedOnly bool) error
+	// Notified reports whether the event came; it waits for it.
+	Notified(ctx context.Context, wait time.Duration) (bool, error)
+	// Events returns the asynchronous events since the last call, and waits for
+	// one if there are none.
+	Events(ctx context.Context, wait time.Duration) ([]Event, error)
+	// Clear destroys every object, completion and event; the end is as new.
+	Clear(ctx context.Context) error
+	// Close ends the use of the adapter.
+	Close() error
+}
+
+// MaxPoll is the most completions that one Poll returns.
+const MaxPoll = victim.MaxPoll
+
+// Path is the address of an end, and where its GID table has it.
+type Path struct {
+	GID   ib.GID
+	Index uint8
+}
+
+// Event is an asynchronous event; QPN is 0 if it is not about a queue pair.
+type Event struct {
+	Type ib.EventType
+	QPN  ib.QPN
+}
+
+// Memory is a registered region with guarded bytes around it.
+type Memory interface {
+	Addr() uint64
+	Size() uint64
+	LKey() ib.LKey
+	RKey() ib.RKey
+	Fill(ctx context.Context, s victim.Span) error
+	Set(ctx context.Context, off, n uint64, to byte) error
+	Verify(ctx context.Context, s victim.Span) (victim.Mismatch, error)
+	VerifySet(ctx context.Context, off, n uint64, want byte) (victim.Mismatch, error)
+	Read(ctx context.Context, off, n uint64) ([]byte, error)
+	Write(ctx context.Context, off uint64, b []byte) error
+	// Guard returns how many bytes around the region were changed.
+	Guard(ctx context.Context) (uint64, error)
+}
+
+// QPConfig says what queue pair to create.
+type QPConfig struct {
+	Type   ib.QPType
+	SRQ    SRQ // nil for a receive queue of its own
+	Cap    ib.QPCap
+	SigAll bool
+}
+
+// QP is a queue pair.
+type QP interface {
+	QPN() ib.QPN
+	Cap() ib.QPCap
+	Modify(ctx context.Context, attr *ib.QPAttr, mask ib.AttrMask) error
+	Query(ctx context.Context) (ib.QPAttr, error)
+	PostSend(ctx context.Context, wrs ...Send) error
+	PostRecv(ctx context.Context, wrs ...Recv) error
+	AttachMcast(ctx context.Context, group ib.GID) error
+	Destroy(ctx context.Context) error
+}
+
+// SRQ is a shared receive queue.
+type SRQ interface {
+	PostRecv(ctx context.Context, wrs ...Recv) error
+}
+
+// AH is an address handle of the end that made it.
+type AH interface{ address() }
+
+// SGE is an element of a work request: a part of a region, which need not be
+// within it.
+type SGE struct {
+	Memory Memory
+	Off    uint64
+	Length uint32
+	LKey   ib.LKey // 0 is the region's
+}
+
+// Send is a work request for the send queue.
+type Send struct {
+	WRID   uint64
+	Opcode ib.WROpcode
+	Flags  ib.SendFlags
+	SGList []SGE
+	victim.Copies
+	RemoteStride uint32 // of copies
+
+	ImmData    uint32
+	InvRKey    ib.RKey
+	RemoteAddr uint64
+	RKey       ib.RKey
+	CompareAdd uint64
+	Swap       uint64
+
+	AH         AH // UD
+	RemoteQPN  ib.QPN
+	RemoteQKey ib.QKey
+}
+
+// Recv is a receive.
+type Recv struct {
+	WRID   uint64
+	SGList []SGE
+	victim.Copies
+}

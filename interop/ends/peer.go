@@ -1,0 +1,186 @@
+package ends
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/victim"
+)
+
+// Peer is an adapter that the victim program uses for us.
+type Peer struct {
+	client *victim.Client
+	path   Path
+	pd     *victim.PD
+	cq     *victim.CQ
+	qpns   map[uint32]ib.QPN // by the program's number of the queue pair
+}
+
+// DialPeer connects to the program at an address (HOST or HOST:PORT) and uses
+// its adapter by the address data. What passes is written to log unless it is
+// nil.
+func DialPeer(ctx context.Context, address string, data netip.Addr, log io.Writer) (*Peer, error) {
+	c, err := victim.Dial(ctx, address, log)
+	if err != nil {
+		return nil, err
+	}
+	p := &Peer{client: c}
+	d := c.Device()
+	index, ok := d.GIDIndex(data)
+	if !ok {
+		_ = c.Close()
+		return nil, fmt.Errorf("the adapter %s has no GID for %s: give its interface that address", d.Name, data)
+	}
+	p.path = Path{GID: ib.GIDFromAddr(data), Index: uint8(index)}
+	if err := p.begin(ctx); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Peer) begin(ctx context.Context) (err error) {
+	p.qpns = make(map[uint32]ib.QPN)
+	if p.pd, err = p.client.AllocPD(ctx); err == nil {
+		p.cq, err = p.client.CreateCQ(ctx, cqEntries, true)
+	}
+	return err
+}
+
+// Client returns the connection to the program.
+func (p *Peer) Client() *victim.Client { return p.client }
+
+// Name returns the name of the adapter, and the system it runs on.
+func (p *Peer) Name() string {
+	d := p.client.Device()
+	return d.Name + " " + d.Kernel
+}
+
+// Path returns the address of the adapter.
+func (p *Peer) Path() Path { return p.path }
+
+// RegMR allocates memory and registers it.
+func (p *Peer) RegMR(ctx context.Context, cfg victim.MRConfig) (Memory, error) {
+	m, err := p.pd.RegMR(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return peerMemory{m}, nil
+}
+
+// peerMemory is a region of the program's.
+type peerMemory struct{ *victim.MR }
+
+func (m peerMemory) Addr() uint64  { return m.MR.Addr }
+func (m peerMemory) Size() uint64  { return m.MR.Size }
+func (m peerMemory) LKey() ib.LKey { return m.MR.LKey }
+func (m peerMemory) RKey() ib.RKey { return m.MR.RKey }
+
+// CreateQP returns a queue pair in RESET.
+func (p *Peer) CreateQP(ctx context.Context, cfg QPConfig) (QP, error) {
+	c := victim.QPConfig{Type: cfg.Type, SendCQ: p.cq, Cap: cfg.Cap, SigAll: cfg.SigAll}
+	if cfg.SRQ != nil {
+		c.SRQ = cfg.SRQ.(peerSRQ).q
+	}
+	q, err := p.pd.CreateQP(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	p.qpns[q.ID()] = q.QPN
+	return peerQP{q}, nil
+}
+
+// CreateSRQ returns a shared receive queue.
+func (p *Peer) CreateSRQ(ctx context.Context, cfg victim.SRQConfig) (SRQ, error) {
+	q, err := p.pd.CreateSRQ(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return peerSRQ{q}, nil
+}
+
+// CreateAH returns an address handle.
+func (p *Peer) CreateAH(ctx context.Context, to Path) (AH, error) {
+	a, err := p.pd.CreateAH(ctx, ib.AHAttr{DGID: to.GID, SGIDIndex: p.path.Index, HopLimit: hopLimit, Port: 1})
+	if err != nil {
+		return nil, err
+	}
+	return peerAH{a}, nil
+}
+
+// Window binds a memory window of type 2 by the queue pair, which is to be in
+// RTS, and waits for that. The region needs the right MW_BIND.
+func (p *Peer) Window(ctx context.Context, qp QP, m Memory, off, n uint64) (ib.RKey, error) {
+	mw, err := p.pd.AllocMW(ctx, 2)
+	if err != nil {
+		return 0, err
+	}
+	const wrid = 0xb12d
+	key := mw.RKey&^0xff | (mw.RKey+1)&0xff
+	err = qp.(peerQP).q.PostSend(ctx, victim.SendWR{
+		WRID: wrid, Opcode: ib.WRBindMW, Flags: ib.SendSignaled, RKey: key,
+		Bind: &victim.Bind{MW: mw, MR: m.(peerMemory).MR, Off: off, Len: n, Access: ib.AccessRemoteWrite | ib.AccessRemoteRead},
+	})
+	if err != nil {
+		return 0, err
+	}
+	wcs, err := p.Poll(ctx, 1, 10*time.Second)
+	if err != nil {
+		return 0, err
+	}
+	if len(wcs) != 1 || wcs[0].WRID != wrid || wcs[0].Status != ib.WCSuccess {
+		return 0, fmt.Errorf("binding a memory window completed as %v", wcs)
+	}
+	return key, nil
+}
+
+// Poll takes n completions and waits for them.
+func (p *Peer) Poll(ctx context.Context, n int, wait time.Duration) ([]ib.WC, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	return p.cq.Poll(ctx, min(n, MaxPoll), wait)
+}
+
+// Arm asks for a completion event.
+func (p *Peer) Arm(ctx context.Context, solicitedOnly bool) error {
+	if _, err := p.cq.Notified(ctx, 0); err != nil {
+		return err
+	}
+	return p.cq.Arm(ctx, solicitedOnly)
+}
+
+// Notified reports whether it came.
+func (p *Peer) Notified(ctx context.Context, wait time.Duration) (bool, error) {
+	n, err := p.cq.Notified(ctx, wait)
+	return n > 0, err
+}
+
+// Events returns the asynchronous events.
+func (p *Peer) Events(ctx context.Context, wait time.Duration) ([]Event, error) {
+	list, err := p.client.Events(ctx, wait)
+	var all []Event
+	for _, e := range list {
+		event := Event{Type: e.Type}
+		if e.Kind == "qp" {
+			event.QPN = p.qpns[e.ID]
+		}
+		all = append(all, event)
+	}
+	return all, err
+}
+
+// Clear destroys every object.
+func (p *Peer) Clear(ctx context.Context) error {
+	if err := p.client.Reset(ctx); err != nil {
+		return err
+	}
+	return p.begin(ctx)
+}
+
+// Close ends the connection.
+func (p *Peer) Close() error { return p.client.Close() }

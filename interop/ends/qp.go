@@ -1,0 +1,169 @@
+package ends
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/verbs"
+)
+
+type ourQP struct {
+	q   *verbs.QP
+	cap ib.QPCap
+}
+
+type ourSRQ struct{ q *verbs.SRQ }
+
+type ourAH struct{ a *verbs.AH }
+
+func (ourAH) address() {}
+
+func (q ourQP) QPN() ib.QPN   { return q.q.QPN() }
+func (q ourQP) Cap() ib.QPCap { return q.cap }
+
+func (q ourQP) Modify(_ context.Context, attr *ib.QPAttr, mask ib.AttrMask) error {
+	return q.q.Modify(attr, mask)
+}
+
+func (q ourQP) Query(context.Context) (ib.QPAttr, error) { return q.q.Query() }
+
+func (q ourQP) AttachMcast(_ context.Context, group ib.GID) error { return q.q.AttachMcast(group, 0) }
+
+func (q ourQP) Destroy(context.Context) error { return q.q.Destroy() }
+
+func (q ourQP) PostSend(_ context.Context, wrs ...Send) error {
+	var all []verbs.SendWR
+	for i := range wrs {
+		for n := range max(wrs[i].Count, 1) {
+			wr, err := ourSend(&wrs[i], uint64(n))
+			if err != nil {
+				return err
+			}
+			all = append(all, wr)
+		}
+	}
+	return q.q.PostSend(all...)
+}
+
+// ourSend is the nth copy of a work request.
+func ourSend(w *Send, n uint64) (verbs.SendWR, error) {
+	wr := verbs.SendWR{
+		WRID: w.WRID + n, Opcode: w.Opcode, Flags: w.Flags, ImmData: w.ImmData, InvRKey: w.InvRKey, RKey: w.RKey, RemoteAddr: w.RemoteAddr + n*uint64(w.RemoteStride),
+		CompareAdd: w.CompareAdd, Swap: w.Swap, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
+	}
+	if w.AH != nil {
+		wr.AH = w.AH.(ourAH).a
+	}
+	list := ourSGEs(w.SGList, n*uint64(w.Stride))
+	if w.Flags&ib.SendInline == 0 {
+		wr.SGList = list
+		return wr, nil
+	}
+	for _, s := range w.SGList {
+		m, ok := s.Memory.(*memory)
+		if !ok {
+			return wr, fmt.Errorf("inline data of a region that is not ours: %w", syscall.EINVAL)
+		}
+		b, err := m.part(s.Off+n*uint64(w.Stride), uint64(s.Length))
+		if err != nil {
+			return wr, err
+		}
+		wr.InlineData = append(wr.InlineData, b...)
+	}
+	return wr, nil
+}
+
+func ourSGEs(list []SGE, shift uint64) []verbs.SGE {
+	all := make([]verbs.SGE, len(list))
+	for i, s := range list {
+		all[i] = verbs.SGE{Addr: s.Memory.Addr() + s.Off + shift, Length: s.Length, LKey: s.Memory.LKey()}
+		if s.LKey != 0 {
+			all[i].LKey = s.LKey
+		}
+	}
+	return all
+}
+
+func (q ourQP) PostRecv(_ context.Context, wrs ...Recv) error { return q.q.PostRecv(ourRecvs(wrs)...) }
+
+func (s ourSRQ) PostRecv(_ context.Context, wrs ...Recv) error {
+	return s.q.PostRecv(ourRecvs(wrs)...)
+}
+
+func ourRecvs(wrs []Recv) (all []verbs.RecvWR) {
+	for _, w := range wrs {
+		for n := range uint64(max(w.Count, 1)) {
+			all = append(all, verbs.RecvWR{WRID: w.WRID + n, SGList: ourSGEs(w.SGList, n*uint64(w.Stride))})
+		}
+	}
+	return all
+}
+
+// peerQP is a queue pair of the victim's.
+type peerQP struct{ q *victim.QP }
+
+type peerSRQ struct{ q *victim.SRQ }
+
+type peerAH struct{ a *victim.AH }
+
+func (peerAH) address() {}
+
+func (q peerQP) QPN() ib.QPN   { return q.q.QPN }
+func (q peerQP) Cap() ib.QPCap { return q.q.Cap }
+
+func (q peerQP) Modify(ctx context.Context, attr *ib.QPAttr, mask ib.AttrMask) error {
+	return q.q.Modify(ctx, attr, mask)
+}
+
+func (q peerQP) Query(ctx context.Context) (ib.QPAttr, error) { return q.q.Query(ctx) }
+
+func (q peerQP) AttachMcast(ctx context.Context, group ib.GID) error {
+	return q.q.AttachMcast(ctx, group)
+}
+
+func (q peerQP) Destroy(ctx context.Context) error { return q.q.Destroy(ctx) }
+
+func (q peerQP) PostSend(ctx context.Context, wrs ...Send) error {
+	all := make([]victim.SendWR, len(wrs))
+	for i, w := range wrs {
+		all[i] = victim.SendWR{
+			WRID: w.WRID, Opcode: w.Opcode, Flags: w.Flags, SGList: peerSGEs(w.SGList), Copies: w.Copies, RemoteStride: w.RemoteStride, ImmData: w.ImmData, InvRKey: w.InvRKey,
+			RemoteAddr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.CompareAdd, Swap: w.Swap, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
+		}
+		if w.AH != nil {
+			all[i].AH = w.AH.(peerAH).a
+		}
+	}
+	return q.q.PostSend(ctx, all...)
+}
+
+func (q peerQP) PostRecv(ctx context.Context, wrs ...Recv) error {
+	return q.q.PostRecv(ctx, peerRecvs(wrs)...)
+}
+
+func (s peerSRQ) PostRecv(ctx context.Context, wrs ...Recv) error {
+	return s.q.PostRecv(ctx, peerRecvs(wrs)...)
+}
+
+func peerRecvs(wrs []Recv) []victim.RecvWR {
+	all := make([]victim.RecvWR, len(wrs))
+	for i, w := range wrs {
+		all[i] = victim.RecvWR{WRID: w.WRID, SGList: peerSGEs(w.SGList), Copies: w.Copies}
+	}
+	return all
+}
+
+func peerSGEs(list []SGE) []victim.SGE {
+	all := make([]victim.SGE, len(list))
+	for i, s := range list {
+		if m := s.Memory.(peerMemory).MR; s.LKey == 0 {
+			all[i] = m.SGE(s.Off, s.Length)
+		} else {
+			all[i] = victim.SGE{Addr: m.Addr + s.Off, LKey: s.LKey, Length: s.Length}
+		}
+	}
+	return all
+}
