@@ -63,3 +63,9 @@ func TestOperationsBetweenTwoOfOurs(t *testing.T) {
 		report(t, results)
 	}
 }
+
+// Every row has our own answer: two of ours give it.
+func TestExceptionsBetweenTwoOfOurs(t *testing.T) {
+	results := conformance.Exceptions(limited(t), pair(t, ib.MTU1024, ""))
+	report(t, append(results, conformance.WrongStates(limited(t), pair(t, ib.MTU1024, ""))...))
+}

@@ -61,7 +61,7 @@ func (o operation) completion() ib.WCOpcode {
 func imm(seed uint64) uint32 { return 0xcafe0000 ^ uint32(seed) }
 
 // run plays the operation and says what is wrong with it.
-func (s *stand) run(ctx context.Context, typ ib.QPType, o operation, ud *ends.Send) (Result, error) {
+func (s *stand) run(ctx context.Context, typ ib.QPType, o operation) (Result, error) {
 	j := &judge{}
 	s.seed++
 	seed := s.seed
@@ -82,7 +82,7 @@ func (s *stand) run(ctx context.Context, typ ib.QPType, o operation, ud *ends.Se
 	if err := fill(ctx, source, from, seed); err != nil {
 		return Result{}, err
 	}
-	if err := s.exchange(ctx, j, typ, o, s.request(o, seed, here, there, ud), there); err != nil {
+	if err := s.exchange(ctx, j, typ, o, s.request(o, seed, here, there), there); err != nil {
 		return Result{}, err
 	}
 	if typ == ib.UD {
@@ -119,10 +119,10 @@ func verifyDatagram(ctx context.Context, j *judge, m ends.Memory, ps []piece, se
 }
 
 // request is the work request of an operation.
-func (s *stand) request(o operation, seed uint64, here, there []piece, ud *ends.Send) ends.Send {
+func (s *stand) request(o operation, seed uint64, here, there []piece) ends.Send {
 	wr := ends.Send{WRID: seed, Opcode: o.opcode, Flags: o.flags | ib.SendSignaled, SGList: sges(s.local, here)}
-	if ud != nil {
-		wr.AH, wr.RemoteQPN, wr.RemoteQKey = ud.AH, ud.RemoteQPN, ud.RemoteQKey
+	if s.ud != nil {
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ud.AH, s.ud.RemoteQPN, s.ud.RemoteQKey
 	}
 	if o.hasImm() {
 		wr.ImmData = imm(seed)

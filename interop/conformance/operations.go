@@ -2,11 +2,9 @@ package conformance
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/victim"
-	"github.com/softhca/softhca/interop/ends"
 )
 
 func span(p piece, seed uint64) victim.Span {
@@ -68,15 +66,14 @@ func Operations(ctx context.Context, p Pair) (all []Result) {
 // over a new one.
 func (p Pair) series(ctx context.Context, typ ib.QPType, list []operation) (all []Result) {
 	var s *stand
-	var ud *ends.Send
 	for _, o := range list {
 		var err error
 		if s == nil {
-			s, ud, err = p.open(ctx, typ)
+			s, _, err = p.build(ctx, p.plan(typ))
 		}
 		var r Result
 		if err == nil {
-			r, err = s.run(ctx, typ, o, ud)
+			r, err = s.run(ctx, typ, o)
 		}
 		if err != nil {
 			r = p.evidence((&judge{}).result(o.name(typ), err))
@@ -90,17 +87,4 @@ func (p Pair) series(ctx context.Context, typ ib.QPType, list []operation) (all 
 		}
 	}
 	return all
-}
-
-// open makes a stand, and for UD the address that messages go to.
-func (p Pair) open(ctx context.Context, typ ib.QPType) (*stand, *ends.Send, error) {
-	s, _, err := p.build(ctx, p.plan(typ))
-	if err != nil || typ != ib.UD {
-		return s, nil, err
-	}
-	ah, err := p.Requester.CreateAH(ctx, p.Responder.Path())
-	if err != nil {
-		return nil, nil, fmt.Errorf("address handle at %s: %w", p.Requester.Name(), err)
-	}
-	return s, &ends.Send{AH: ah, RemoteQPN: s.resp.QPN(), RemoteQKey: ends.QKey}, nil
 }

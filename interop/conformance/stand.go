@@ -30,20 +30,19 @@ type Pair struct {
 // stand is a connection between two ends with a region on each.
 type stand struct {
 	Pair
-	req, resp   ends.QP
-	local, far  ends.Memory // the requester's and the responder's region
-	seed        uint64
-	asked, told uint64 // work request IDs that were given out
+	req, resp  ends.QP
+	local, far ends.Memory // the requester's and the responder's region
+	ud         *ends.Send  // the address of UD messages, else nil
+	seed       uint64      // of the last message
 }
 
 // plan says how a stand shall be.
 type plan struct {
-	typ        ib.QPType
-	attr       ends.Attributes
-	farSize    uint64
-	farAccess  ib.Access
-	srq        *victim.SRQConfig
-	unsignaled bool
+	typ       ib.QPType
+	attr      ends.Attributes
+	farSize   uint64
+	farAccess ib.Access
+	srq       *victim.SRQConfig
 }
 
 func (p Pair) plan(typ ib.QPType) plan {
@@ -86,6 +85,14 @@ func (p Pair) build(ctx context.Context, pl plan) (*stand, ends.SRQ, error) {
 		},
 		func() (err error) {
 			s.resp, err = p.Responder.CreateQP(ctx, ends.QPConfig{Type: pl.typ, Cap: queueSizes, SRQ: srq})
+			return err
+		},
+		func() error {
+			if pl.typ != ib.UD {
+				return nil
+			}
+			ah, err := p.Requester.CreateAH(ctx, p.Responder.Path())
+			s.ud = &ends.Send{AH: ah, RemoteQPN: s.resp.QPN(), RemoteQKey: ends.QKey}
 			return err
 		},
 		func() error {

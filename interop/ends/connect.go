@@ -18,6 +18,7 @@ const (
 // zero value of a field is what Defaults says.
 type Attributes struct {
 	MTU                ib.MTU
+	ResponderMTU ib.MTU // 0 is the same
 	RequesterPSN       ib.PSN
 	ResponderPSN       ib.PSN
 	Access             ib.Access // of the responder's queue pair
@@ -59,6 +60,9 @@ func Connect(ctx context.Context, req, resp Side, typ ib.QPType, a Attributes) e
 	r.MaxRDAtomic, r.MaxDestRDAtomic = a.MaxRDAtomic, 4
 	s.MaxRDAtomic, s.MaxDestRDAtomic = 4, a.MaxDestRDAtomic
 	r.DestQPN, s.DestQPN = resp.QP.QPN(), req.QP.QPN()
+	if a.ResponderMTU != 0 {
+		s.PathMTU = a.ResponderMTU
+	}
 	if err := (half{resp.End, resp.QP, typ, req.End.Path(), s, a.ResponderState}).raise(ctx); err != nil {
 		return fmt.Errorf("connect the responder, %s: %w", resp.End.Name(), err)
 	}

@@ -1,0 +1,115 @@
+package conformance
+
+import (
+	"syscall"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/interop/ends"
+	"github.com/softhca/softhca/roce"
+)
+
+// exception is a request that meets something wrong, and what becomes of it.
+type exception struct {
+	name    string
+	about   string
+	capture string // of two Linux peers that do the same; "" if there is none
+	rule    string // of our requirements
+
+	typ       ib.QPType
+	adapt     func(*plan) // nil: the usual plan
+	receives  []receive
+	late      bool // the receives are posted when the first RNR NAK was seen
+	destroyed bool // the responder's queue pair is destroyed before
+	post      func(s *stand) ends.Send
+	more      bool // the recording has more messages than the case
+	alone     bool // nothing follows; otherwise a WRITE of 8 bytes that is right
+
+	linux  outcome  // of two Linux peers
+	newer  *outcome // of those from 6.12 on, if it is another
+	ours   *answer  // what we do as the responder, if it is something else
+	asking *outcome // ours and a Linux responder, if that is not what follows
+	taking *outcome // a Linux requester's and ours as the responder, if that is not what follows
+	why    string   // we differ
+}
+
+// receive is one that the responder posts.
+type receive struct {
+	n       uint32 // bytes
+	mtus    uint32 // and path MTUs
+	badLKey bool
+}
+
+// outcome is what both sides see.
+type outcome struct {
+	asker  asker
+	answer answer
+}
+
+// asker is what the requester sees.
+type asker struct {
+	refused  syscall.Errno // by the post of the request itself
+	statuses []ib.WCStatus
+	state    ib.QPState
+}
+
+// answer is what the responder does.
+type answer struct {
+	nak      roce.Syndrome // that ends the connection, or a sequence NAK; 0 is none
+	at       uint32        // its PSN, counted from the first of the request
+	rnr      bool          // there were RNR NAKs
+	statuses []ib.WCStatus // of the receives
+	state    ib.QPState
+	events   []ib.EventType
+}
+
+// statusOf is what a requester makes of a NAK.
+func statusOf(nak roce.Syndrome) ib.WCStatus {
+	switch nak {
+	case roce.NAKInvalidRequest:
+		return ib.WCRemInvReqErr
+	case roce.NAKRemoteAccess:
+		return ib.WCRemAccessErr
+	case roce.NAKRemoteOperational:
+		return ib.WCRemOpErr
+	default:
+		return ib.WCSuccess
+	}
+}
+
+// expected is the outcome with these two adapters. What a requester sees
+// follows from the NAK that it gets.
+func (x *exception) expected(askerOurs, responderOurs, newer bool) outcome {
+	o := x.linux
+	if newer && x.newer != nil {
+		o = *x.newer
+	}
+	if askerOurs && !responderOurs && x.asking != nil {
+		return *x.asking
+	}
+	if !askerOurs && responderOurs && x.taking != nil {
+		return *x.taking
+	}
+	if !responderOurs || x.ours == nil {
+		return o
+	}
+	if askerOurs && x.asking != nil {
+		o = *x.asking
+	}
+	if o.asker.refused == 0 {
+		o.answer = *x.ours
+	}
+	if s := statusOf(o.answer.nak); s != ib.WCSuccess {
+		o.asker.statuses = refusal(s, len(o.asker.statuses))
+		o.asker.state = ib.ERR
+	}
+	return o
+}
+
+// refusal are the statuses of a request that fails, and of what follows it.
+func refusal(s ib.WCStatus, n int) []ib.WCStatus {
+	all := []ib.WCStatus{s}
+	for len(all) < n {
+		all = append(all, ib.WCWRFlushErr)
+	}
+	return all
+}
