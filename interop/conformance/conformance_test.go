@@ -14,6 +14,17 @@ import (
 // pair opens two adapters of ours on a network in the process.
 func pair(t *testing.T, mtu ib.MTU, rules string) conformance.Pair {
 	t.Helper()
+	p := open(t, mtu, rules)
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func open(t *testing.T, mtu ib.MTU, rules string) conformance.Pair {
+	t.Helper()
 	network := verbs.NewNetwork()
 	var both [2]*ends.Ours
 	for i, addr := range []string{"10.0.0.1", "10.0.0.2"} {
@@ -21,11 +32,6 @@ func pair(t *testing.T, mtu ib.MTU, rules string) conformance.Pair {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := o.Close(); err != nil {
-				t.Error(err)
-			}
-		})
 		both[i] = o
 	}
 	return conformance.Pair{Requester: both[0], Responder: both[1], MTU: mtu}
@@ -68,4 +74,32 @@ func TestOperationsBetweenTwoOfOurs(t *testing.T) {
 func TestExceptionsBetweenTwoOfOurs(t *testing.T) {
 	results := conformance.Exceptions(limited(t), pair(t, ib.MTU1024, ""))
 	report(t, append(results, conformance.WrongStates(limited(t), pair(t, ib.MTU1024, ""))...))
+}
+
+// opened opens two of ours for each network.
+func opened(t *testing.T) conformance.Open {
+	return func(_ context.Context, rules string) (conformance.Pair, error) {
+		return open(t, ib.MTU1024, rules), nil
+	}
+}
+
+func TestStreamsBetweenTwoOfOurs(t *testing.T) {
+	results := conformance.Streams(limited(t), opened(t), 3)
+	for _, r := range results {
+		t.Log(r.Name, r.Verdict, r.Note)
+	}
+	if len(results) != len(conformance.FaultyNetworks())+1 {
+		t.Errorf("%d results", len(results))
+	}
+	report(t, results)
+}
+
+func TestSoakBetweenTwoOfOurs(t *testing.T) {
+	seen := 0
+	r := conformance.Soak(limited(t), opened(t), conformance.Soaking{Messages: 20000, Seed: 1, Progress: func(n int) { seen = n }})
+	t.Log(r.Note)
+	report(t, []conformance.Result{r})
+	if seen < 20000 {
+		t.Errorf("only %d messages", seen)
+	}
 }

@@ -66,7 +66,7 @@ func (p Pair) build(ctx context.Context, pl plan) (*stand, ends.SRQ, error) {
 	var srq ends.SRQ
 	steps := []func() error{
 		func() (err error) {
-			s.local, err = p.Requester.RegMR(ctx, victim.MRConfig{Size: arena, Access: ib.AccessLocalWrite})
+			s.local, err = p.Requester.RegMR(ctx, victim.MRConfig{Size: arena, Access: ib.AccessLocalWrite | ib.AccessRemote})
 			return err
 		},
 		func() (err error) {

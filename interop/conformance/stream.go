@@ -1,0 +1,149 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/interop/ends"
+)
+
+// Open opens the two ends of a case anew, ours with these rules of faults at
+// its port; see docs/faults.md.
+type Open func(ctx context.Context, rules string) (Pair, error)
+
+// Close closes both ends.
+func (p Pair) Close() error { return errors.Join(p.Requester.Close(), p.Responder.Close()) }
+
+// Faulty is a network for streams.
+type Faulty struct {
+	Name  string
+	Rules string
+	// Slow says why such a network may end a connection today; "" if it may not.
+	Slow string
+}
+
+const (
+	loss      = "drop p=0.01 dir=both"
+	duplicate = "dup p=0.01 dir=both"
+	reorder   = "reorder p=0.01 dir=both"
+	damage    = "corrupt xor=1 p=0.01 dir=both" // one bit
+)
+
+// FaultyNetworks lists the faults, alone and together.
+func FaultyNetworks() []Faulty {
+	const slow = "every loss costs a timeout until loss is recovered from within a round trip"
+	join := func(rules ...string) string { return strings.Join(rules, "; ") }
+	return []Faulty{
+		{Name: "loss", Rules: loss},
+		{Name: "duplicates", Rules: duplicate},
+		{Name: "reordering", Rules: reorder},
+		{Name: "damage", Rules: damage},
+		{Name: "loss and reordering", Rules: join(loss, reorder), Slow: slow},
+		{Name: "everything", Rules: join(loss, duplicate, reorder, damage), Slow: slow},
+	}
+}
+
+// load is how much each stream carries.
+var load = [...]batch{{ib.WRSend, 9000, 30}, {ib.WRRDMAWrite, 60000, 4}, {ib.WRRDMARead, 60000, 4}}
+
+// rates are bytes in a second by operation.
+type rates [len(load)]float64
+
+// Streams sends data through each of the networks and verifies it, so many
+// turns of each operation, and tells its rate as a share of that of the
+// undisturbed network.
+func Streams(ctx context.Context, open Open, turns int) []Result {
+	undisturbed, r := stream(ctx, open, Faulty{Name: "undisturbed"}, turns)
+	all := []Result{r}
+	for _, f := range FaultyNetworks() {
+		if r.Verdict == Fail || ctx.Err() != nil {
+			return all
+		}
+		got, result := stream(ctx, open, f, turns)
+		if result.Verdict == Pass {
+			var shares []string
+			for i, b := range load {
+				shares = append(shares, fmt.Sprintf("%s %.0f %%", b.opcode, 100*got[i]/undisturbed[i]))
+			}
+			result.Note = strings.Join(shares, ", ") + " of the undisturbed rate; " + result.Note
+		}
+		all = append(all, result)
+	}
+	return all
+}
+
+func stream(ctx context.Context, open Open, f Faulty, turns int) (got rates, r Result) {
+	name := "RC data, " + f.Name
+	p, err := open(ctx, f.Rules)
+	if err != nil {
+		return got, (&judge{}).result(name, err)
+	}
+	j := &judge{}
+	err = p.stream(ctx, j, turns, &got)
+	var status statusError
+	if errors.As(err, &status) && ib.WCStatus(status) == ib.WCRetryExcErr && f.Slow != "" {
+		j.isKnown("the connection ended with RETRY_EXC_ERR: %s", f.Slow)
+		err = nil
+	}
+	checkFaults(j, p, f)
+	r = p.evidence(j.result(name, err))
+	return got, p.closed(r)
+}
+
+// closed closes the ends; that is a part of the case.
+func (p Pair) closed(r Result) Result {
+	if err := p.Close(); err != nil && r.Verdict != Fail {
+		return Result{Name: r.Name, Verdict: Fail, Note: err.Error()}
+	}
+	return r
+}
+
+// checkFaults wants each rule to have acted.
+func checkFaults(j *judge, p Pair, f Faulty) {
+	var acted []string
+	for _, e := range []ends.End{p.Requester, p.Responder} {
+		o, ok := e.(*ends.Ours)
+		if !ok {
+			continue
+		}
+		for _, s := range o.Context().FaultStats() {
+			j.expect(s.Applied > 0, "%q acted on none of %d packets", s.Rule, s.Matched)
+			kind, _, _ := strings.Cut(s.Rule, " ")
+			acted = append(acted, fmt.Sprintf("%d %s", s.Applied, kind))
+		}
+	}
+	if f.Rules != "" {
+		j.note("%s", strings.Join(acted, ", "))
+	}
+}
+
+// hardy is a plan for a connection that shall live through faults.
+func (p Pair) hardy() plan {
+	pl := p.plan(ib.RC)
+	pl.attr.Timeout = 14
+	return pl
+}
+
+func (p Pair) stream(ctx context.Context, j *judge, turns int, got *rates) error {
+	s, _, err := p.build(ctx, p.hardy())
+	if err != nil {
+		return err
+	}
+	there := s.lanes()[0]
+	for i, b := range load {
+		var took time.Duration
+		for turn := range turns {
+			t, err := there.run(ctx, j, b, uint64(i*turns+turn+1))
+			if err != nil {
+				return fmt.Errorf("%s, turn %d: %w", b, turn, err)
+			}
+			took += t
+		}
+		got[i] = float64(turns) * float64(b.bytes()) / took.Seconds()
+	}
+	return nil
+}
