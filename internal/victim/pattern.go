@@ -1,5 +1,7 @@
 package victim
 
+import "encoding/binary"
+
 // patternWord returns the 8 bytes of a pattern from position 8*word, little
 // endian: the generator splitmix64, which both sides can enter anywhere.
 func patternWord(seed, word uint64) uint64 {
@@ -17,6 +19,14 @@ func PatternByte(seed, at uint64) byte {
 // FillPattern makes buf the bytes of a pattern from position at, as Fill does
 // at the program.
 func FillPattern(buf []byte, seed, at uint64) {
+	for len(buf) > 0 && at%8 != 0 {
+		buf[0] = PatternByte(seed, at)
+		buf, at = buf[1:], at+1
+	}
+	for len(buf) >= 8 {
+		binary.LittleEndian.PutUint64(buf, patternWord(seed, at/8))
+		buf, at = buf[8:], at+8
+	}
 	for i := range buf {
 		buf[i] = PatternByte(seed, at+uint64(i))
 	}
@@ -25,7 +35,11 @@ func FillPattern(buf []byte, seed, at uint64) {
 // FirstMismatch returns the index of the first byte of buf that is not that of
 // the pattern, -1 if there is none.
 func FirstMismatch(buf []byte, seed, at uint64) int {
-	for i := range buf {
+	for i := 0; i < len(buf); i++ {
+		if p := at + uint64(i); p%8 == 0 && len(buf)-i >= 8 && binary.LittleEndian.Uint64(buf[i:]) == patternWord(seed, p/8) {
+			i += 7
+			continue
+		}
 		if buf[i] != PatternByte(seed, at+uint64(i)) {
 			return i
 		}

@@ -1,0 +1,29 @@
+package victim_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/softhca/softhca/internal/victim"
+)
+
+// The program compiles without a warning from the source that we hand out.
+func TestTheProgramCompiles(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("needs gcc")
+	}
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		t.Skip("needs the headers of libibverbs")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "victim.c")
+	if err := os.WriteFile(file, []byte(victim.Source()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(gcc, "-O2", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, "victim"), file, "-libverbs").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
