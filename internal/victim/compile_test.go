@@ -13,9 +13,11 @@ import (
 func TestTheProgramCompiles(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
+		// A host without a compiler: the runner of cases says what it needs.
 		t.Skip("needs gcc")
 	}
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		// The same for the library.
 		t.Skip("needs the headers of libibverbs")
 	}
 	dir := t.TempDir()

@@ -62,7 +62,10 @@ func report(t *testing.T, results []conformance.Result) {
 // own mistake, or the engine's.
 func TestOperationsBetweenTwoOfOurs(t *testing.T) {
 	for _, mtu := range []ib.MTU{ib.MTU1024, ib.MTU4096} {
-		results := conformance.Operations(limited(t), pair(t, mtu, ""))
+		var results []conformance.Result
+		for _, group := range conformance.OperationGroups() {
+			results = append(results, conformance.Operations(limited(t), pair(t, mtu, ""), group)...)
+		}
 		if len(results) < 150 {
 			t.Errorf("only %d operations", len(results))
 		}

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"slices"
 	"syscall"
 
 	"github.com/softhca/softhca/ib"
@@ -84,7 +85,7 @@ func silence(state ib.QPState, n int) outcome {
 	return outcome{asker{statuses: refusal(ib.WCRetryExcErr, n), state: ib.ERR}, answer{state: state}}
 }
 
-// exceptions is the table: remote access.
+// accessExceptions is the table: remote access.
 func accessExceptions() []exception {
 	inv, acc := roce.NAKInvalidRequest, roce.NAKRemoteAccess
 	return []exception{
@@ -212,6 +213,14 @@ func stateExceptions() []exception {
 		{
 			name: "mtu_mismatch_write", about: "WRITE of two packets to a responder whose path MTU is 256", rule: "E15", adapt: mismatch, post: packets(ib.WRRDMAWrite, 2, 0, 0, 0), linux: short, ours: reported(inv), why: tells,
 		},
+	}
+}
+
+// unreliableExceptions is the table: services that tell nobody.
+func unreliableExceptions() []exception {
+	both := []ib.WCStatus{ok, ok}
+	fine := outcome{asker{statuses: both, state: ib.RTS}, answer{statuses: both[:1], state: ib.RTS}}
+	return []exception{
 		{
 			name: "uc_bad_rkey", about: "UC WRITE by a key that is none: it is dropped", rule: "E14", typ: ib.UC, post: request(ib.WRRDMAWrite, 100, 0, badKey),
 			linux: outcome{asker{statuses: both, state: ib.RTS}, answer{state: ib.RTS}},
@@ -253,7 +262,7 @@ func mismatch(pl *plan) { pl.attr.ResponderMTU = ib.MTU256 }
 
 // exceptions is the whole table.
 func exceptions() []exception {
-	all := append(append(accessExceptions(), receiveExceptions()...), stateExceptions()...)
+	all := slices.Concat(accessExceptions(), receiveExceptions(), stateExceptions(), unreliableExceptions())
 	for i := range all {
 		if all[i].typ == 0 {
 			all[i].typ = ib.RC
@@ -264,6 +273,32 @@ func exceptions() []exception {
 		case none13:
 			all[i].capture = ""
 		}
+	}
+	return all
+}
+
+// Row is a row of the table of exceptions, for people.
+type Row struct {
+	Name    string
+	About   string
+	Rule    string // the requirement
+	Capture string // of two Linux peers; "" if there is none
+	Linux   string // what two Linux peers do
+	Ours    string // what we do as the responder; "" is the same
+	Why     string // we differ
+}
+
+// Table returns the table of exceptions.
+func Table() (all []Row) {
+	for _, x := range exceptions() {
+		r := Row{Name: x.name, About: x.about, Rule: x.rule, Capture: x.capture, Linux: x.linux.String(), Why: x.why}
+		if x.newer != nil {
+			r.Linux += "; from 6.12 on: " + x.newer.String()
+		}
+		if x.ours != nil || x.taking != nil {
+			r.Ours = x.expected(x.asking != nil, true, false).String() // of our own request, if Linux refuses to make it
+		}
+		all = append(all, r)
 	}
 	return all
 }

@@ -82,7 +82,7 @@ func (s *stand) run(ctx context.Context, typ ib.QPType, o operation) (Result, er
 	if err := fill(ctx, source, from, seed); err != nil {
 		return Result{}, err
 	}
-	if err := s.exchange(ctx, j, typ, o, s.request(o, seed, here, there), there); err != nil {
+	if err := s.exchange(ctx, j, typ, o, places{here, there}); err != nil {
 		return Result{}, err
 	}
 	if typ == ib.UD {
@@ -119,8 +119,8 @@ func verifyDatagram(ctx context.Context, j *judge, m ends.Memory, ps []piece, se
 }
 
 // request is the work request of an operation.
-func (s *stand) request(o operation, seed uint64, here, there []piece) ends.Send {
-	wr := ends.Send{WRID: seed, Opcode: o.opcode, Flags: o.flags | ib.SendSignaled, SGList: sges(s.local, here)}
+func (s *stand) request(o operation, seed uint64, at places) ends.Send {
+	wr := ends.Send{WRID: seed, Opcode: o.opcode, Flags: o.flags | ib.SendSignaled, SGList: sges(s.local, at.here)}
 	if s.ud != nil {
 		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ud.AH, s.ud.RemoteQPN, s.ud.RemoteQKey
 	}
@@ -129,19 +129,24 @@ func (s *stand) request(o operation, seed uint64, here, there []piece) ends.Send
 	}
 	if o.reads() || o.writes() {
 		wr.RKey, wr.RemoteAddr = s.far.RKey(), s.far.Addr()
-		if len(there) > 0 {
-			wr.RemoteAddr += there[0].off
+		if len(at.there) > 0 {
+			wr.RemoteAddr += at.there[0].off
 		}
 	}
 	return wr
 }
 
+// places are where the bytes of a message lie at the requester and at the
+// responder.
+type places struct{ here, there []piece }
+
 // exchange posts the receive, if there is one, and the request, and checks the
 // completions of both sides.
-func (s *stand) exchange(ctx context.Context, j *judge, typ ib.QPType, o operation, wr ends.Send, there []piece) error {
+func (s *stand) exchange(ctx context.Context, j *judge, typ ib.QPType, o operation, at places) error {
+	wr := s.request(o, s.seed, at)
 	receive := ends.Recv{WRID: wr.WRID + 1e6}
 	if o.sends() {
-		receive.SGList = sges(s.far, there)
+		receive.SGList = sges(s.far, at.there)
 	}
 	marker := typ == ib.UC && o.opcode == ib.WRRDMAWrite // whose end UC does not tell: a SEND behind it does
 	if o.takesReceive() || marker {

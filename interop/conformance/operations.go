@@ -49,17 +49,26 @@ func datagrams(mtu uint64) (all []operation) {
 	return all
 }
 
-// Operations plays every operation between two ends, and what operations do
-// together.
-func Operations(ctx context.Context, p Pair) (all []Result) {
-	for _, typ := range []ib.QPType{ib.RC, ib.UC} {
-		all = append(all, p.series(ctx, typ, connected(typ, uint64(p.MTU.Bytes())))...)
+// OperationGroups names the parts of Operations: the messages of each service,
+// and what operations do together.
+func OperationGroups() []string { return []string{"RC", "UC", "UD", "together"} }
+
+// Operations plays a group of operations between two ends.
+func Operations(ctx context.Context, p Pair, group string) (all []Result) {
+	mtu := uint64(p.MTU.Bytes())
+	switch group {
+	case "RC":
+		return p.series(ctx, ib.RC, connected(ib.RC, mtu))
+	case "UC":
+		return p.series(ctx, ib.UC, connected(ib.UC, mtu))
+	case "UD":
+		return p.series(ctx, ib.UD, datagrams(mtu))
+	default:
+		for _, q := range sequences() {
+			all = append(all, p.sequence(ctx, q))
+		}
+		return all
 	}
-	all = append(all, p.series(ctx, ib.UD, datagrams(uint64(p.MTU.Bytes())))...)
-	for _, q := range sequences() {
-		all = append(all, p.sequence(ctx, q))
-	}
-	return all
 }
 
 // series plays messages over one connection. When one breaks it, the rest goes

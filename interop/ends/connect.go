@@ -18,7 +18,7 @@ const (
 // zero value of a field is what Defaults says.
 type Attributes struct {
 	MTU                ib.MTU
-	ResponderMTU ib.MTU // 0 is the same
+	ResponderMTU       ib.MTU // 0 is the same
 	RequesterPSN       ib.PSN
 	ResponderPSN       ib.PSN
 	Access             ib.Access // of the responder's queue pair

@@ -62,15 +62,25 @@ type Event struct {
 
 // Memory is a registered region with guarded bytes around it.
 type Memory interface {
+	// Addr returns the address of the first byte, for the peer.
 	Addr() uint64
+	// Size returns the number of bytes.
 	Size() uint64
+	// LKey returns the key for the end's own work requests.
 	LKey() ib.LKey
+	// RKey returns the key for the peer.
 	RKey() ib.RKey
+	// Fill writes a pattern.
 	Fill(ctx context.Context, s victim.Span) error
+	// Set makes n bytes from an offset the same.
 	Set(ctx context.Context, off, n uint64, to byte) error
+	// Verify compares memory with a pattern.
 	Verify(ctx context.Context, s victim.Span) (victim.Mismatch, error)
+	// VerifySet compares n bytes from an offset with a byte.
 	VerifySet(ctx context.Context, off, n uint64, want byte) (victim.Mismatch, error)
+	// Read returns n bytes from an offset.
 	Read(ctx context.Context, off, n uint64) ([]byte, error)
+	// Write writes bytes at an offset.
 	Write(ctx context.Context, off uint64, b []byte) error
 	// Guard returns how many bytes around the region were changed.
 	Guard(ctx context.Context) (uint64, error)
@@ -86,18 +96,25 @@ type QPConfig struct {
 
 // QP is a queue pair.
 type QP interface {
+	// QPN returns the queue pair number.
 	QPN() ib.QPN
-	Cap() ib.QPCap
+	// Modify gives the queue pair the attributes that the mask names.
 	Modify(ctx context.Context, attr *ib.QPAttr, mask ib.AttrMask) error
+	// Query returns the state and the attributes.
 	Query(ctx context.Context) (ib.QPAttr, error)
+	// PostSend posts work requests in order.
 	PostSend(ctx context.Context, wrs ...Send) error
+	// PostRecv posts receives in order.
 	PostRecv(ctx context.Context, wrs ...Recv) error
+	// AttachMcast makes a UD queue pair receive what is sent to a group.
 	AttachMcast(ctx context.Context, group ib.GID) error
+	// Destroy ends the queue pair.
 	Destroy(ctx context.Context) error
 }
 
 // SRQ is a shared receive queue.
 type SRQ interface {
+	// PostRecv posts receives in order.
 	PostRecv(ctx context.Context, wrs ...Recv) error
 }
 

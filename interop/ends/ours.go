@@ -145,7 +145,7 @@ func (o *Ours) CreateQP(_ context.Context, cfg QPConfig) (QP, error) {
 		return nil, err
 	}
 	o.qps = append(o.qps, q)
-	return ourQP{q, init.Cap}, nil
+	return ourQP{q}, nil
 }
 
 // CreateSRQ returns a shared receive queue.

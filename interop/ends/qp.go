@@ -10,10 +10,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-type ourQP struct {
-	q   *verbs.QP
-	cap ib.QPCap
-}
+type ourQP struct{ q *verbs.QP }
 
 type ourSRQ struct{ q *verbs.SRQ }
 
@@ -21,8 +18,7 @@ type ourAH struct{ a *verbs.AH }
 
 func (ourAH) address() {}
 
-func (q ourQP) QPN() ib.QPN   { return q.q.QPN() }
-func (q ourQP) Cap() ib.QPCap { return q.cap }
+func (q ourQP) QPN() ib.QPN { return q.q.QPN() }
 
 func (q ourQP) Modify(_ context.Context, attr *ib.QPAttr, mask ib.AttrMask) error {
 	return q.q.Modify(attr, mask)
@@ -111,8 +107,7 @@ type peerAH struct{ a *victim.AH }
 
 func (peerAH) address() {}
 
-func (q peerQP) QPN() ib.QPN   { return q.q.QPN }
-func (q peerQP) Cap() ib.QPCap { return q.q.Cap }
+func (q peerQP) QPN() ib.QPN { return q.q.QPN }
 
 func (q peerQP) Modify(ctx context.Context, attr *ib.QPAttr, mask ib.AttrMask) error {
 	return q.q.Modify(ctx, attr, mask)
