@@ -277,6 +277,14 @@ func exceptions() []exception {
 	return all
 }
 
+// ExceptionNames returns the names of the exceptions, in the order of the table.
+func ExceptionNames() (names []string) {
+	for _, x := range exceptions() {
+		names = append(names, x.name)
+	}
+	return names
+}
+
 // Row is a row of the table of exceptions, for people.
 type Row struct {
 	Name    string
