@@ -1156,12 +1156,42 @@ static int sge_list(int from, int to, struct ibv_sge *list)
 	return n;
 }
 
+/* Inline data is read by this process, which must not die of a bad address. */
+static void check_inline(const struct ibv_sge *list, int n)
+{
+	for (int i = 0; i < n && !failed; i++) {
+		uint64_t from = list[i].addr, len = list[i].length;
+		bool inside = len == 0;
+
+		for (int h = 1; h < OBJECTS_MAX && !inside; h++) {
+			const struct object *o = &objects[h];
+			uint64_t map = (uint64_t)(uintptr_t)o->map;
+
+			inside = o->kind == MR && from >= map && len <= o->map_len && from - map <= o->map_len - len;
+		}
+		if (!inside)
+			fail(EFAULT, "inline data of element %d is in no region", i);
+	}
+}
+
 /* Where the work request that begins at from ends: at a ; or the end. */
 static int segment(int from)
 {
 	while (from < rq.n && strcmp(rq.key[from], ";"))
 		from++;
 	return from;
+}
+
+/* The library takes any number for an operation, and some providers believe it. */
+static enum ibv_wr_opcode opcode_in(int from, int to)
+{
+	uint64_t v = names_in(from, to, OPCODES, "op", IBV_WR_SEND);
+
+	for (const struct name *n = OPCODES; n->text; n++)
+		if (n->value == v)
+			return v;
+	fail(EINVAL, "op=%" PRIu64 " is no operation", v);
+	return IBV_WR_SEND;
 }
 
 static void send_operation(int from, int to, struct ibv_send_wr *wr, struct ibv_qp *qp)
@@ -1224,7 +1254,7 @@ static void do_post(void)
 		if (failed)
 			return;
 		memset(wr, 0, sizeof *wr);
-		wr->opcode = names_in(from, to, OPCODES, "op", IBV_WR_SEND);
+		wr->opcode = opcode_in(from, to);
 		wr->wr_id = number_in(from, to, "wr", 0, UINT64_MAX);
 		wr->send_flags = names_in(from, to, SEND_FLAGS, "flags", 0);
 		wr->sg_list = sges[n];
@@ -1232,7 +1262,7 @@ static void do_post(void)
 		send_operation(from, to, wr, qp->qp);
 		if (failed)
 			return;
-		for (uint64_t i = 1; i < count; i++) {
+		for (uint64_t i = 0; i < count; i++) {
 			send_wrs[n + i] = *wr;
 			send_wrs[n + i].wr_id += i;
 			send_wrs[n + i].sg_list = sges[n + i];
@@ -1240,6 +1270,8 @@ static void do_post(void)
 				sges[n + i][k] = sges[n][k];
 				sges[n + i][k].addr += i * stride;
 			}
+			if (wr->send_flags & IBV_SEND_INLINE)
+				check_inline(sges[n + i], wr->num_sge);
 			if (wr->opcode != IBV_WR_BIND_MW && qp->qp->qp_type != IBV_QPT_UD)
 				send_wrs[n + i].wr.rdma.remote_addr += i * rstride;
 		}
@@ -1691,6 +1723,10 @@ int main(int argc, char **argv)
 
 		if (poll(p, 3, -1) < 0 && errno != EINTR)
 			return 1;
+		if (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) {
+			fprintf(stderr, "victim: the device is gone\n");
+			return 1;
+		}
 		if (p[1].revents)
 			take_events();
 		if (p[0].revents)
