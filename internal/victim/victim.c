@@ -56,6 +56,7 @@ enum {
 	HEX_MAX = 16384,        /* bytes of memory in one line */
 	WC_MAX = 512,           /* completions in one reply */
 	EVENTS_MAX = 512,
+	GROUPS_MAX = 64,        /* attachments to multicast groups */
 	SGE_MAX = 32,
 	LIST_MAX = 512,         /* work requests in one request */
 	WAIT_MAX_MS = 60000,
@@ -292,6 +293,12 @@ static struct {
 static int events_n;
 static uint64_t events_lost;
 
+/* A queue pair that is in a group cannot be destroyed. */
+static struct {
+	int qp; /* 0: free */
+	union ibv_gid gid;
+} groups[GROUPS_MAX];
+
 /* Handles are not used again before all others were, so that one that is stale meets nothing. */
 static int new_object(enum kind kind, void *any)
 {
@@ -428,6 +435,9 @@ static int destroy(int h)
 		break;
 	case QP:
 		rc = ibv_destroy_qp(o->qp);
+		for (int i = 0; !rc && i < GROUPS_MAX; i++)
+			if (groups[i].qp == h)
+				groups[i].qp = 0;
 		break;
 	case AH:
 		rc = ibv_destroy_ah(o->ah);
@@ -450,6 +460,11 @@ static void destroy_all(void)
 	static const enum kind order[] = { QP, AH, MW, SRQ, MR, CQ, PD };
 
 	take_events();
+	for (int i = 0; i < GROUPS_MAX; i++)
+		if (groups[i].qp) {
+			ibv_detach_mcast(objects[groups[i].qp].qp, &groups[i].gid, 0);
+			groups[i].qp = 0;
+		}
 	for (size_t k = 0; k < sizeof order / sizeof *order; k++)
 		for (int h = 1; h < OBJECTS_MAX; h++)
 			if (objects[h].kind == order[k]) {
@@ -1394,21 +1409,42 @@ static void do_bind(void)
 		put("rkey=0x%x", mw->mw->rkey);
 }
 
+/* The place of an attachment in groups, or with qp 0 a free one; -1 if there is none. */
+static int group_of(int qp, const union ibv_gid *gid)
+{
+	for (int i = 0; i < GROUPS_MAX; i++)
+		if (groups[i].qp == qp && (!qp || !memcmp(&groups[i].gid, gid, sizeof *gid)))
+			return i;
+	return -1;
+}
+
 static void mcast(bool attach)
 {
 	struct object *qp = arg(QP, "qp");
 	const char *s = find(0, rq.n, "gid");
 	union ibv_gid gid;
-	int rc;
+	int rc, at, known;
 
 	if (!s)
 		fail(EINVAL, "gid= is missing");
 	if (failed || !to_gid("gid", s, &gid))
 		return;
+	known = group_of(qp - objects, &gid);
+	at = known < 0 ? group_of(0, &gid) : known;
+	if (attach && at < 0) {
+		fail(ENOSPC, "more than %d attachments", GROUPS_MAX);
+		return;
+	}
 	errno = 0;
 	rc = attach ? ibv_attach_mcast(qp->qp, &gid, 0) : ibv_detach_mcast(qp->qp, &gid, 0);
-	if (rc)
+	if (rc) {
 		fail(error_of(rc), "%s_mcast", attach ? "attach" : "detach");
+	} else if (attach) {
+		groups[at].qp = qp - objects;
+		groups[at].gid = gid;
+	} else if (known >= 0) {
+		groups[known].qp = 0;
+	}
 }
 
 static void do_attach(void)
