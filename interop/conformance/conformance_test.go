@@ -90,7 +90,7 @@ func TestStreamsBetweenTwoOfOurs(t *testing.T) {
 	var results []conformance.Result
 	for _, f := range conformance.FaultyNetworks() {
 		r := conformance.Stream(limited(t), opened(t), f, 3)
-		t.Log(r.Name, r.Verdict, r.Note)
+		t.Log(r.Name, r.Verdict, r.Measured)
 		results = append(results, r)
 	}
 	report(t, results)
@@ -99,7 +99,7 @@ func TestStreamsBetweenTwoOfOurs(t *testing.T) {
 func TestSoakBetweenTwoOfOurs(t *testing.T) {
 	seen := 0
 	r := conformance.Soak(limited(t), opened(t), conformance.Soaking{Messages: 20000, Seed: 1, Progress: func(n int) { seen = n }})
-	t.Log(r.Note)
+	t.Log(r.Note, r.Measured)
 	report(t, []conformance.Result{r})
 	if seen < 20000 {
 		t.Errorf("only %d messages", seen)

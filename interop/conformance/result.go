@@ -31,10 +31,11 @@ func (v Verdict) String() string {
 
 // Result is what became of a case.
 type Result struct {
-	Name    string   `json:"name"`
-	Verdict Verdict  `json:"verdict"`
-	Note    string   `json:"note,omitempty"`    // one line for a table
-	Details []string `json:"details,omitempty"` // of a failure: what differed, and the last packets
+	Name     string   `json:"name"`
+	Verdict  Verdict  `json:"verdict"`
+	Note     string   `json:"note,omitempty"`     // one line for a table, the same in each run
+	Measured string   `json:"measured,omitempty"` // figures of this run
+	Details  []string `json:"details,omitempty"`  // of a failure: what differed, and the last packets
 }
 
 // judge collects what a case finds wrong, and what it finds worth telling.
@@ -42,6 +43,7 @@ type judge struct {
 	problems []string
 	known    []string // differences that are known
 	notes    []string
+	measured []string
 }
 
 func (j *judge) wrong(format string, args ...any) {
@@ -62,17 +64,23 @@ func (j *judge) note(format string, args ...any) {
 	j.notes = append(j.notes, fmt.Sprintf(format, args...))
 }
 
+func (j *judge) measure(format string, args ...any) {
+	j.measured = append(j.measured, fmt.Sprintf(format, args...))
+}
+
 // result is the verdict: an error of the tools is a failure like any other.
 func (j *judge) result(name string, err error) Result {
 	if err != nil {
 		j.wrong("%v", err)
 	}
+	r := Result{Name: name, Measured: strings.Join(j.measured, "; ")}
 	switch {
 	case len(j.problems) > 0:
-		return Result{Name: name, Verdict: Fail, Note: j.problems[0], Details: j.problems}
+		r.Verdict, r.Note, r.Details = Fail, j.problems[0], j.problems
 	case len(j.known) > 0:
-		return Result{Name: name, Verdict: Expected, Note: strings.Join(j.known, "; ")}
+		r.Verdict, r.Note = Expected, strings.Join(j.known, "; ")
 	default:
-		return Result{Name: name, Note: strings.Join(j.notes, "; ")}
+		r.Note = strings.Join(j.notes, "; ")
 	}
+	return r
 }

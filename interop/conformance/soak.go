@@ -36,7 +36,8 @@ func Soak(ctx context.Context, open Open, how Soaking) Result {
 	if err != nil {
 		err = fmt.Errorf("after %d messages, seed %d: %w", done, how.Seed, err)
 	}
-	j.note("%d messages in %s, seed %d", done, time.Since(at).Round(time.Second), how.Seed)
+	j.note("seed %d", how.Seed)
+	j.measure("%d messages in %s", done, time.Since(at).Round(time.Second))
 	checkFaults(j, p, Faulty{Rules: how.Rules})
 	return p.closed(p.evidence(j.result(name, err)))
 }

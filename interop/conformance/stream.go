@@ -68,7 +68,7 @@ func Stream(ctx context.Context, open Open, f Faulty, turns int) Result {
 		for i, b := range load {
 			shares = append(shares, fmt.Sprintf("%s %.0f %%", b.opcode, 100*got[i]/undisturbed[i]))
 		}
-		r.Note = strings.Join(shares, ", ") + " of the undisturbed rate; " + r.Note
+		r.Measured = strings.Join(shares, ", ") + " of the undisturbed rate; " + r.Measured
 	}
 	return r
 }
@@ -114,7 +114,7 @@ func checkFaults(j *judge, p Pair, f Faulty) {
 		}
 	}
 	if f.Rules != "" {
-		j.note("%s", strings.Join(acted, ", "))
+		j.measure("%s", strings.Join(acted, ", "))
 	}
 }
 
