@@ -40,6 +40,7 @@ func sequences() []sequence {
 
 func (p Pair) sequence(ctx context.Context, q sequence) Result {
 	pl := p.plan(q.typ)
+	pl.named(q.name)
 	if q.adapt != nil {
 		q.adapt(&pl)
 	}

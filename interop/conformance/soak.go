@@ -43,7 +43,7 @@ func Soak(ctx context.Context, open Open, how Soaking) Result {
 }
 
 func (p Pair) soak(ctx context.Context, j *judge, how Soaking) (done int, err error) {
-	s, _, err := p.build(ctx, p.hardy())
+	s, _, err := p.build(ctx, p.hardy("soak"))
 	if err != nil {
 		return 0, err
 	}

@@ -3,6 +3,8 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"slices"
 	"time"
 
@@ -47,6 +49,14 @@ type plan struct {
 
 func (p Pair) plan(typ ib.QPType) plan {
 	return plan{typ: typ, attr: ends.Defaults(p.MTU), farSize: arena, farAccess: ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind}
+}
+
+// named gives the connection a PSN of its own to begin with, so that a capture
+// tells it from others of the same case, which may have had the same numbers.
+func (pl *plan) named(name string) {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, name)
+	pl.attr.RequesterPSN = ib.NewPSN(h.Sum32() & 0xffffff)
 }
 
 var queueSizes = ib.QPCap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}

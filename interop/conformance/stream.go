@@ -80,7 +80,7 @@ func stream(ctx context.Context, open Open, f Faulty, turns int) (got rates, r R
 		return got, (&judge{}).result(name, err)
 	}
 	j := &judge{}
-	err = p.stream(ctx, j, turns, &got)
+	got, err = p.stream(ctx, j, f.Name, turns)
 	var status statusError
 	if errors.As(err, &status) && ib.WCStatus(status) == ib.WCRetryExcErr && f.Slow != "" {
 		j.isKnown("the connection ended with RETRY_EXC_ERR: %s", f.Slow)
@@ -119,16 +119,17 @@ func checkFaults(j *judge, p Pair, f Faulty) {
 }
 
 // hardy is a plan for a connection that shall live through faults.
-func (p Pair) hardy() plan {
+func (p Pair) hardy(name string) plan {
 	pl := p.plan(ib.RC)
+	pl.named(name)
 	pl.attr.Timeout = 14
 	return pl
 }
 
-func (p Pair) stream(ctx context.Context, j *judge, turns int, got *rates) error {
-	s, _, err := p.build(ctx, p.hardy())
+func (p Pair) stream(ctx context.Context, j *judge, name string, turns int) (got rates, err error) {
+	s, _, err := p.build(ctx, p.hardy(name))
 	if err != nil {
-		return err
+		return got, err
 	}
 	there := s.lanes()[0]
 	for i, b := range load {
@@ -136,11 +137,11 @@ func (p Pair) stream(ctx context.Context, j *judge, turns int, got *rates) error
 		for turn := range turns {
 			t, err := there.run(ctx, j, b, uint64(i*turns+turn+1))
 			if err != nil {
-				return fmt.Errorf("%s, turn %d: %w", b, turn, err)
+				return got, fmt.Errorf("%s, turn %d: %w", b, turn, err)
 			}
 			took += t
 		}
 		got[i] = float64(turns) * float64(b.bytes()) / took.Seconds()
 	}
-	return nil
+	return got, nil
 }
