@@ -6,7 +6,9 @@
 //
 // Usage:
 //
-//	go run ./bench [-rounds 3] [-seconds 2] [-only NAME] [-no-targets] [-results DIR]
+//	go run ./bench [-rounds 3] [-seconds 2] [-only NAME] [-before PROGRAM] [-no-targets] [-results DIR]
+//
+// With -before, an older build of softhca is measured in the same rounds.
 //
 // It prints a table and writes bench/results/DATE-MACHINE.json. The exit code
 // is 1 if a target is missed or a measurement fails.

@@ -18,6 +18,7 @@ type options struct {
 	only      string
 	noTargets bool
 	results   string
+	before    string
 }
 
 func main() {
@@ -27,6 +28,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "measure only what has this in its name")
 	flag.BoolVar(&o.noTargets, "no-targets", false, "only measure: a missed target is no failure")
 	flag.StringVar(&o.results, "results", "bench/results", "directory for the results; empty for none")
+	flag.StringVar(&o.before, "before", "", "another softhca `program`, of an older commit, to be measured in the same rounds")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, o)
@@ -50,7 +52,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	p.seconds = o.seconds
+	p.seconds, p.before = o.seconds, o.before
 	r, err := p.compare(ctx, o)
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 		}
 		x.judge(m.target)
 		r.Results = append(r.Results, *x)
-		fmt.Fprintf(os.Stderr, "%s: %s, ratio %s\n", x.Name, x.Softhca.in(x.Unit), x.Ratio.in(""))
+		fmt.Fprintf(os.Stderr, "%s: %s, ratio %s%s\n", x.Name, x.Softhca.in(x.Unit), x.Ratio.in(""), x.change())
 	}
 	if len(r.Results) == 0 {
 		return nil, fmt.Errorf("nothing has %q in its name", o.only)
@@ -97,7 +99,7 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 
 // rounds measures both sides in turns.
 func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, error) {
-	var base, own series
+	var base, own, older series
 	x := &result{
 		Name: m.name, Unit: m.beside.unit,
 		BaselineRun: "baseline " + strings.Join(p.baselineArgs(&m.beside), " "),
@@ -108,13 +110,23 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 		if err != nil {
 			return nil, err
 		}
-		v, again, err := p.measure(ctx, m)
+		v, again, err := p.measure(ctx, p.softhca, m)
 		if err != nil {
 			return nil, err
 		}
 		base, own = append(base, b), append(own, v)
+		if p.before != "" && m.of != nil { // asleep, older ones took milliseconds
+			if v, _, err = p.measure(ctx, p.before, m); err != nil {
+				return nil, err
+			}
+			older = append(older, v)
+		}
 		x.Retransmits += again
 	}
 	x.Baseline, x.Softhca, x.Ratio = base.spread(), own.spread(), own.over(base).spread()
+	if len(older) > 0 {
+		before, change := older.spread(), own.over(older).spread()
+		x.Before, x.Change = &before, &change
+	}
 	return x, nil
 }

@@ -37,6 +37,7 @@ type baselineResult struct {
 // programs are the two sides of the comparison.
 type programs struct {
 	baseline, softhca string // paths
+	before            string // path of an older softhca; empty for none
 	seconds           float64
 }
 
@@ -83,15 +84,15 @@ func (p *programs) measureBaseline(ctx context.Context, y *yardstick) (float64, 
 	return v, nil
 }
 
-// measure runs the adapter once.
-func (p *programs) measure(ctx context.Context, m *measurement) (float64, uint64, error) {
+// measure runs the adapter once, as the program at a path is.
+func (p *programs) measure(ctx context.Context, softhca string, m *measurement) (float64, uint64, error) {
 	var r perfResult
 	args := p.softhcaArgs(m)
 	if m.of == nil {
-		v, err := p.sleepingTrip(ctx, args)
+		v, err := measureTrip(ctx, softhca, args)
 		return v, 0, err
 	}
-	if err := runJSON(ctx, &r, p.softhca, args); err != nil {
+	if err := runJSON(ctx, &r, softhca, args); err != nil {
 		return 0, 0, err
 	}
 	v := m.of(&r)
@@ -105,9 +106,9 @@ func (p *programs) measure(ctx context.Context, m *measurement) (float64, uint64
 // for each second that other measurements take.
 const sleepingRate = 20_000
 
-// sleepingTrip runs both sides of a ping-pong and returns the mean round trip
+// measureTrip runs both sides of a ping-pong and returns the mean round trip
 // in microseconds. The client is tried until the server listens.
-func (p *programs) sleepingTrip(ctx context.Context, args []string) (float64, error) {
+func measureTrip(ctx context.Context, softhca string, args []string) (float64, error) {
 	const client, server = "127.0.0.1", "127.0.0.2"
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -116,13 +117,13 @@ func (p *programs) sleepingTrip(ctx context.Context, args []string) (float64, er
 		return 0, err
 	}
 	args = slices.Concat(args, []string{"--port", port, "--addr"})
-	echo := exec.CommandContext(ctx, p.softhca, append(slices.Clone(args), server)...)
+	echo := exec.CommandContext(ctx, softhca, append(slices.Clone(args), server)...)
 	if err := echo.Start(); err != nil {
 		return 0, err
 	}
 	var out []byte
 	for {
-		cmd := exec.CommandContext(ctx, p.softhca, append(slices.Clone(args), client, server)...)
+		cmd := exec.CommandContext(ctx, softhca, append(slices.Clone(args), client, server)...)
 		if out, err = cmd.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("connection refused")) {
 			break
 		}

@@ -24,16 +24,18 @@ type report struct {
 // result is one line of the table. Ratio is of the rounds, each of which
 // measured both sides one after the other.
 type result struct {
-	Name        string `json:"name"`
-	Unit        string `json:"unit"`
-	Baseline    spread `json:"baseline"`
-	Softhca     spread `json:"softhca"`
-	Ratio       spread `json:"ratio"`
-	Retransmits uint64 `json:"retransmits"` // packets, all rounds together
-	Target      string `json:"target,omitempty"`
-	Met         *bool  `json:"met,omitempty"`
-	BaselineRun string `json:"baseline_command"`
-	SofthcaRun  string `json:"softhca_command"`
+	Name        string  `json:"name"`
+	Unit        string  `json:"unit"`
+	Baseline    spread  `json:"baseline"`
+	Softhca     spread  `json:"softhca"`
+	Ratio       spread  `json:"ratio"`
+	Before      *spread `json:"before,omitempty"` // of the older program
+	Change      *spread `json:"change,omitempty"` // ratio of softhca to that
+	Retransmits uint64  `json:"retransmits"`      // packets, all rounds together
+	Target      string  `json:"target,omitempty"`
+	Met         *bool   `json:"met,omitempty"`
+	BaselineRun string  `json:"baseline_command"`
+	SofthcaRun  string  `json:"softhca_command"`
 }
 
 // judge sets whether the medians meet the target.
@@ -42,6 +44,14 @@ func (r *result) judge(t target) {
 		met := t.met(r.Softhca.Median, r.Ratio.Median)
 		r.Target, r.Met = t.text, &met
 	}
+}
+
+// change says how the adapter compares with the older program.
+func (r *result) change() string {
+	if r.Change == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %s before, change %s", r.Before.in(r.Unit), r.Change.in(""))
 }
 
 // missed returns the names of the results that miss their targets.
@@ -76,6 +86,13 @@ func (r *report) print(w io.Writer) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for i := range r.Results {
+		if x := &r.Results[i]; x.Change != nil {
+			if _, err := fmt.Fprintf(w, "%s: %s%s\n", x.Name, x.Softhca.in(x.Unit), x.change()); err != nil {
+				return err
+			}
+		}
 	}
 	_, err := fmt.Fprintf(w, "medians of %d rounds of %g s (least-greatest); %s, %d cores, %s %s, %s\n",
 		r.Rounds, r.Seconds, r.Machine.CPU, r.Machine.Cores, r.Machine.OS, r.Machine.Kernel, r.Machine.Go)
