@@ -9,5 +9,6 @@
 // armed. It steps aside as well for a thread that sleeps until there is a
 // completion, which then waits in the port itself.
 //
-// Reading order: driver.go, pollers.go (who reads the port), sleep.go.
+// Reading order: driver.go, pollers.go (who reads the port), linger.go (between
+// arrivals), sleep.go.
 package driver

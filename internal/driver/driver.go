@@ -26,14 +26,6 @@ const (
 	roundBatches = 8         // batches sent before others may have the lock
 )
 
-// linger is how long a thread looks for more after something arrived, before
-// it sleeps: to be woken takes about as long, and costs the sender. It does so
-// while arrivals follow each other within brisk.
-const (
-	linger = 50 * time.Microsecond
-	brisk  = 200 * time.Microsecond
-)
-
 // Driver runs one shard over one port.
 type Driver struct {
 	port  fabric.Port
@@ -56,11 +48,10 @@ type Driver struct {
 	writing bool          // the goroutine waits for the port to take more
 	awake   bool          // the goroutine takes another turn before it waits
 	asleep  clock.Instant // until when it waits, if not awake
-	active  clock.Instant // when something last arrived, or was left to send
-	gap     time.Duration // since the arrival before
-	woke    bool          // a program that slept runs because of this round,
-	guest   bool          // which is that of a program that sleeps at the port
-	dead    error         // why the device does not run any more
+	linger  linger
+	woke    bool  // a program that slept runs because of this round,
+	guest   bool  // which is that of a program that sleeps at the port
+	dead    error // why the device does not run any more
 }
 
 // Start runs the shard over the port until Close. fatal is called once, with
@@ -263,7 +254,7 @@ func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 	}
 	if n > 0 {
 		now = d.now()
-		d.gap, d.active = now.Sub(d.active), now
+		d.linger.arrived(now)
 	}
 	for i := range n {
 		d.shard.Receive(now, &d.in[i])
@@ -317,7 +308,7 @@ func (d *Driver) loop() {
 			d.nap(next.aside)
 			continue
 		}
-		if err := d.port.Wait(next.timeout, next.read, next.write); err != nil {
+		if err := d.await(next); err != nil {
 			d.mu.Lock()
 			d.die(fmt.Errorf("%w: wait: %w", ErrDead, err)) // unless it was closed
 			d.mu.Unlock()
@@ -330,8 +321,22 @@ func (d *Driver) loop() {
 type wait struct {
 	yield       bool          // first let other goroutines run
 	aside       time.Duration // then keep away from the port for so long
-	timeout     time.Duration // 0: go on at once; negative: for ever
+	look        bool          // or go on at once
+	timeout     time.Duration // or wait; 0: only let others have the processor; negative: for ever
 	read, write bool
+}
+
+// await waits as it was decided.
+func (d *Driver) await(next wait) error {
+	if next.look {
+		return nil
+	}
+	from := d.now()
+	err := d.port.Wait(next.timeout, next.read, next.write)
+	if next.timeout == 0 {
+		d.linger.yielded(from, d.now())
+	}
+	return err
 }
 
 // turn steps aside for pollers, or runs a round. While others poll it does not
@@ -360,24 +365,26 @@ func (d *Driver) round() (next wait, alive bool) {
 	d.woke = false
 	_, now := d.receive(d.now())
 	more := d.transmit(now)
-	if more {
-		d.active = now
-	}
 	if d.woke && !more && !d.blocked && d.pollers.offer() {
 		d.awake = false
 		return wait{yield: true, aside: leastAside}, d.dead == nil
 	}
-	d.awake = !d.blocked && (d.lingers(now) || now.Sub(d.pollers.last) < linger)
-	if d.awake {
-		return wait{yield: d.woke}, d.dead == nil
-	}
-	next = d.untilWoken()
+	next = d.pause(now, more || now.Sub(d.pollers.last) < lingerTime)
 	next.yield = d.woke
 	return next, d.dead == nil
 }
 
-// lingers reports whether more is likely to arrive soon.
-func (d *Driver) lingers(now clock.Instant) bool { return d.gap < brisk && now.Sub(d.active) < linger }
+// pause decides how to wait; awake says that there is reason not to sleep.
+func (d *Driver) pause(now clock.Instant, awake bool) wait {
+	how := d.linger.next(now)
+	if awake && how == pauseSleep {
+		how = pauseYield
+	}
+	if d.awake = how != pauseSleep && !d.blocked; d.awake {
+		return wait{look: how == pauseNone}
+	}
+	return d.untilWoken()
+}
 
 // untilWoken returns how to wait for arrivals, the next deadline, and room in
 // the port if it is full.

@@ -42,7 +42,7 @@ func (d *Driver) sleepAtPort(ctx context.Context, awake func() bool) (alive bool
 			return false
 		case awake() || ctx.Err() != nil:
 			return true
-		case d.port.Wait(next.timeout, next.read, next.write) != nil:
+		case d.await(next) != nil:
 			return false
 		}
 		// What this makes us owe goes with what the program posts next, in one
@@ -66,10 +66,8 @@ func (d *Driver) beforeWait() (next wait, alive bool) {
 	}
 	now := d.now()
 	d.guest = true
-	if d.awake = d.transmit(now) || d.lingers(now) && !d.blocked; d.awake {
-		return wait{}, d.dead == nil
-	}
-	return d.untilWoken(), d.dead == nil
+	next = d.pause(now, d.transmit(now))
+	return next, d.dead == nil
 }
 
 // afterWait takes what has arrived and fires the timers that are due.

@@ -1,0 +1,74 @@
+package driver
+
+import (
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// steps tells a linger of arrivals, each so long after the one before, with a
+// look every microsecond between, and returns the pauses before the last one.
+func (l *linger) steps(now clock.Instant, gaps ...time.Duration) (clock.Instant, map[pause]int) {
+	var seen map[pause]int
+	for _, gap := range gaps {
+		seen = make(map[pause]int)
+		end := now.Add(gap)
+		for ; now < end; now = now.Add(time.Microsecond) {
+			seen[l.next(now)]++
+		}
+		l.arrived(now)
+	}
+	return now, seen
+}
+
+// TestLinger shows what a thread does between arrivals: it looks without pause
+// where that pays, makes way for others where it does not, and sleeps when
+// nothing came for long, or comes seldom.
+func TestLinger(t *testing.T) {
+	var l linger
+	now, seen := l.steps(0, brisk, brisk)
+	if seen[pauseSleep] != int(brisk/time.Microsecond) {
+		t.Errorf("between arrivals that come seldom: %v", seen)
+	}
+	now, seen = l.steps(now, 10*time.Microsecond, 10*time.Microsecond, 10*time.Microsecond)
+	if seen[pauseNone] != 10 {
+		t.Errorf("between arrivals 10 µs apart: %v", seen)
+	}
+	now, seen = l.steps(now, 30*time.Microsecond, 30*time.Microsecond)
+	if seen[pauseNone] != 0 || seen[pauseYield] != 30 {
+		t.Errorf("after looks in vain, between arrivals 30 µs apart: %v", seen)
+	}
+	now, seen = l.steps(now, 100*time.Microsecond)
+	if seen[pauseYield] != 50 || seen[pauseSleep] != 50 {
+		t.Errorf("in 100 µs: %v", seen)
+	}
+	quick := make([]time.Duration, -leastLooks+1)
+	for i := range quick {
+		quick[i] = lookTime - time.Microsecond
+	}
+	if _, seen = l.steps(now, quick...); seen[pauseNone] != int(lookTime/time.Microsecond)-1 {
+		t.Errorf("after %d quick arrivals it still does not look: %v", len(quick), seen)
+	}
+}
+
+// TestLingerInACrowd shows that a thread does not make way for programs that
+// compute: it sleeps, until the machine may be free again.
+func TestLingerInACrowd(t *testing.T) {
+	var l linger
+	now, _ := l.steps(0, 30*time.Microsecond, 30*time.Microsecond)
+	l.yielded(now, now.Add(crowdedAfter-1))
+	if got := l.next(now); got != pauseYield {
+		t.Errorf("after others took a moment: %d", got)
+	}
+	now = now.Add(crowdedAfter)
+	l.yielded(now.Add(-crowdedAfter), now)
+	l.arrived(now)
+	if got := l.next(now); got != pauseSleep {
+		t.Errorf("on a busy machine: %d", got)
+	}
+	now, _ = l.steps(now, crowdedTime, 30*time.Microsecond)
+	if got := l.next(now); got != pauseYield {
+		t.Errorf("later: %d", got)
+	}
+}
