@@ -1,0 +1,91 @@
+package frames
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// rocePort is the UDP port of RoCEv2.
+const rocePort = 4791
+
+const (
+	ethernetLen = 14
+	ipv4Len     = 20
+	ipv6Len     = 40
+	udpLen      = 8
+	bthLen      = 12
+	icrcLen     = 4
+)
+
+// Frame is a RoCE packet as it was on the wire. Its memory is its own.
+type Frame struct {
+	Time     time.Time
+	Out      bool // from this host to the guest
+	Src, Dst netip.Addr
+	SrcPort  uint16
+	Raw      []byte // the whole Ethernet frame; nil if the record was full
+	Payload  []byte // of the UDP datagram, from the BTH to the ICRC; nil like Raw
+	Opcode   uint8  // of the BTH
+	DestQP   uint32
+	PSN      uint32
+	Length   int   // of the UDP payload
+	Err      error // what is wrong with the frame; nil: nothing, its ICRC is right
+}
+
+// Parse reads an Ethernet frame. It returns false for one that carries no
+// RoCE packet.
+func Parse(raw []byte) (Frame, bool) {
+	if len(raw) < ethernetLen {
+		return Frame{}, false
+	}
+	f := Frame{Raw: raw}
+	ip := raw[ethernetLen:]
+	var head int // of the IP header
+	var length int
+	switch kind := binary.BigEndian.Uint16(raw[12:]); {
+	case kind == 0x0800 && len(ip) >= ipv4Len && ip[0]>>4 == 4 && ip[9] == 17:
+		head = int(ip[0]&15) * 4
+		length = int(binary.BigEndian.Uint16(ip[2:]))
+		f.Src, f.Dst = netip.AddrFrom4([4]byte(ip[12:])), netip.AddrFrom4([4]byte(ip[16:]))
+		if binary.BigEndian.Uint16(ip[6:])&0x3FFF != 0 {
+			return Frame{}, false // a fragment: of something else, RoCE packets are never fragmented
+		}
+	case kind == 0x86DD && len(ip) >= ipv6Len && ip[0]>>4 == 6 && ip[6] == 17:
+		head = ipv6Len
+		length = ipv6Len + int(binary.BigEndian.Uint16(ip[4:]))
+		f.Src, f.Dst = netip.AddrFrom16([16]byte(ip[8:])), netip.AddrFrom16([16]byte(ip[24:]))
+	default:
+		return Frame{}, false
+	}
+	if head < ipv4Len || len(ip) < head+udpLen || binary.BigEndian.Uint16(ip[head+2:]) != rocePort {
+		return Frame{}, false
+	}
+	f.SrcPort = binary.BigEndian.Uint16(ip[head:])
+	udp := int(binary.BigEndian.Uint16(ip[head+4:]))
+	// A short frame is padded by Ethernet: the headers tell where it ends.
+	if length > len(ip) || udp != length-head || udp < udpLen+bthLen+icrcLen {
+		f.Err = fmt.Errorf("%d bytes of IP packet say length %d, UDP length %d", len(ip), length, udp)
+		return f, true
+	}
+	ip = ip[:length]
+	f.Payload = ip[head+udpLen:]
+	f.Length = len(f.Payload)
+	f.Opcode = f.Payload[0]
+	f.DestQP = binary.BigEndian.Uint32(f.Payload[4:]) & 0xFFFFFF
+	f.PSN = binary.BigEndian.Uint32(f.Payload[8:]) & 0xFFFFFF
+	if got, want := binary.LittleEndian.Uint32(f.Payload[f.Length-icrcLen:]), icrc(ip, head); got != want {
+		f.Err = fmt.Errorf("ICRC %#08x, should be %#08x", got, want)
+	}
+	return f, true
+}
+
+// String returns one line about the frame.
+func (f *Frame) String() string {
+	text := fmt.Sprintf("%v > %v opcode %#02x QP %#06x PSN %#06x, %d bytes", f.Src, f.Dst, f.Opcode, f.DestQP, f.PSN, f.Length)
+	if f.Err != nil {
+		text += ": " + f.Err.Error()
+	}
+	return text
+}

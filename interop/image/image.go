@@ -1,0 +1,238 @@
+//go:build linux
+
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Image is what a guest boots.
+type Image struct {
+	Kernel   string            // file: an uncompressed ELF kernel
+	Initrd   string            // file: a cpio archive
+	Release  string            // of the kernel, as uname -r tells
+	Packages map[string]string // versions of the Debian packages that matter, by name
+}
+
+// Builder makes images, and keeps what it fetched.
+type Builder struct {
+	Dir   string               // cache directory
+	Agent []byte               // program that is the guest's first process
+	Say   func(string, ...any) // told what goes on
+}
+
+// suites are where Debian has the kernels; "" is the suite of all the rest,
+// with its updates.
+var suites = map[string]string{"6.1": "", "6.12": "bookworm-backports"}
+
+// Kernels are the versions of which there are images.
+func Kernels() []string { return []string{"6.1", "6.12"} }
+
+// recipe changes when the same inputs give another image.
+const recipe = "1"
+
+// Build returns the image with the kernel of that version. It takes it from
+// the cache if nothing changed that it was made of. It waits for others that
+// use the same cache.
+func (b *Builder) Build(ctx context.Context, version string) (*Image, error) {
+	suite, ok := suites[version]
+	if !ok {
+		return nil, fmt.Errorf("image: no kernel %s: want one of %s", version, strings.Join(Kernels(), ", "))
+	}
+	if err := os.MkdirAll(b.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	unlock, err := b.lock()
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	defer unlock()
+	dir := filepath.Join(b.Dir, "image-"+version)
+	stamp := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join([]string{recipe, suite, strings.Join(programs, " "), strings.Join(binaries, " "),
+		strings.Join(moduleNames, " "), string(b.Agent)}, "\n"))))
+	if img := cached(dir, stamp); img != nil {
+		return img, nil
+	}
+	img, err := b.make(ctx, dir, suite)
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	text, err := json.Marshal(manifest{stamp, img})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, manifestFile), text, 0o644)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	return img, nil
+}
+
+// manifestFile is written last: an image without it is not complete.
+const manifestFile = "image.json"
+
+type manifest struct {
+	Stamp string
+	Image *Image
+}
+
+// cached returns the image in dir if it is complete and has that stamp.
+func cached(dir, stamp string) *Image {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	var m manifest
+	if err != nil || json.Unmarshal(text, &m) != nil || m.Stamp != stamp || m.Image == nil {
+		return nil
+	}
+	for _, file := range []string{m.Image.Kernel, m.Image.Initrd} {
+		if _, err := os.Stat(file); err != nil {
+			return nil
+		}
+	}
+	return m.Image
+}
+
+// lock takes the cache for this process.
+func (b *Builder) lock() (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(b.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
+		b.Say("another run prepares its guests: waiting for it")
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // closing unlocks
+}
+
+// make makes an image in dir.
+func (b *Builder) make(ctx context.Context, dir, suite string) (*Image, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	apt := &apt{dir: filepath.Join(b.Dir, "apt"), say: b.Say}
+	if err := apt.update(ctx); err != nil {
+		return nil, err
+	}
+	img := &Image{Packages: map[string]string{}}
+	userland, err := b.unpacked(ctx, apt, img.Packages)
+	if err != nil {
+		return nil, err
+	}
+	name, err := apt.kernelPackage(ctx, suite)
+	if err != nil {
+		return nil, err
+	}
+	deb, err := apt.download(ctx, suite, name)
+	if err != nil {
+		return nil, err
+	}
+	kernel := filepath.Join(dir, "kernel")
+	b.Say("unpacking %s", filepath.Base(deb))
+	if err := extract(ctx, []string{deb}, kernel); err != nil {
+		return nil, err
+	}
+	if img.Packages["linux-image-amd64"], err = field(ctx, deb, "Version"); err != nil {
+		return nil, err
+	}
+	img.Kernel = filepath.Join(dir, "vmlinux")
+	if img.Release, err = bareKernel(ctx, kernel, img.Kernel); err != nil {
+		return nil, err
+	}
+	t := newTree()
+	if err := t.fill(userland, b.Agent); err != nil {
+		return nil, err
+	}
+	if err := t.modules(ctx, filepath.Join(kernel, modulesDir(kernel), img.Release)); err != nil {
+		return nil, err
+	}
+	img.Initrd = filepath.Join(dir, "initrd")
+	if err := t.write(img.Initrd); err != nil {
+		return nil, err
+	}
+	return img, os.RemoveAll(kernel)
+}
+
+// unpacked returns a directory with the files of the programs' packages and of
+// all that they depend on, and notes their versions.
+func (b *Builder) unpacked(ctx context.Context, apt *apt, versions map[string]string) (string, error) {
+	debs, err := apt.closure(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, deb := range debs {
+		name, err := field(ctx, deb, "Package")
+		if err != nil {
+			return "", err
+		}
+		if versions[name], err = field(ctx, deb, "Version"); err != nil {
+			return "", err
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(debs, "\n")))
+	dir := filepath.Join(b.Dir, fmt.Sprintf("userland-%x", sum[:8]))
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	b.Say("unpacking %d packages", len(debs))
+	part := dir + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return "", err
+	}
+	if err := extract(ctx, debs, part); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(part, dir)
+}
+
+// extract unpacks Debian packages into dir.
+func extract(ctx context.Context, debs []string, dir string) error {
+	for _, deb := range debs {
+		if err := run(ctx, "dpkg-deb", "-x", deb, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// field returns a field of a Debian package.
+func field(ctx context.Context, deb, name string) (string, error) {
+	out, err := exec.CommandContext(ctx, "dpkg-deb", "-f", deb, name).Output()
+	if err != nil {
+		return "", fmt.Errorf("dpkg-deb -f %s %s: %w", deb, name, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// run runs a program that says nothing when it succeeds.
+func run(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// modulesDir returns where a kernel's package has its modules.
+func modulesDir(root string) string {
+	if _, err := os.Stat(filepath.Join(root, "lib/modules")); errors.Is(err, fs.ErrNotExist) {
+		return "usr/lib/modules"
+	}
+	return "lib/modules"
+}

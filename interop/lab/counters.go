@@ -1,0 +1,85 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/interop/frames"
+)
+
+// Counters are those of the guest's RDMA device, by the kernel's names.
+type Counters map[string]int64
+
+// counters reads them.
+func (l *Lab) counters(ctx context.Context) (Counters, error) {
+	const script = `cd /sys/class/infiniband/rxe0/ports/1/hw_counters && for f in *; do read v <$f && echo $f $v; done`
+	r, err := l.Guest.Run(ctx, script)
+	if err == nil && !r.OK() {
+		err = fmt.Errorf("%v", r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lab: the guest's counters: %w", err)
+	}
+	return parseCounters(r.Stdout)
+}
+
+// parseCounters reads lines of a name and a number.
+func parseCounters(text string) (Counters, error) {
+	c := Counters{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("lab: counter %q: %w", line, err)
+		}
+		c[name] = n
+	}
+	return c, nil
+}
+
+// Traffic is what passed during a case, as the wire and the peer's kernel have
+// it.
+type Traffic struct {
+	frames.Counts
+	Peer  Counters // what the counters of the guest grew by
+	Reset bool     // they began anew in between
+}
+
+// Agreed reports whether the guest's kernel received and sent what was seen on
+// the wire.
+func (t *Traffic) Agreed() bool {
+	return t.Peer["rcvd_pkts"] == int64(t.Out) && t.Peer["sent_pkts"] == int64(t.In+t.BadIn)
+}
+
+// settling is how long what passed and what the guest counted may differ:
+// packets are on their way.
+const settling = 3 * time.Second
+
+// Traffic returns what has passed since the case began. It waits until both
+// sides agree on it, or a while.
+func (l *Lab) Traffic(ctx context.Context) (*Traffic, error) {
+	l.mu.Lock()
+	before, restart := l.before, l.restart
+	l.mu.Unlock()
+	for end := time.Now().Add(settling); ; {
+		now, err := l.counters(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.tap.Sync(ctx); err != nil {
+			return nil, err
+		}
+		t := &Traffic{Counts: l.tap.Counts(), Peer: Counters{}, Reset: restart}
+		for name, v := range now {
+			t.Peer[name] = v - before[name]
+		}
+		if restart || t.Agreed() || time.Now().After(end) {
+			return t, nil
+		}
+	}
+}

@@ -1,0 +1,8 @@
+// Package lab is what a case of the interop runner works with: a guest with
+// Linux's RDMA stack, our command, the network between them and what was seen
+// on it.
+//
+// Reading order: lab.go, process.go, counters.go.
+//
+// The package judges nothing.
+package lab

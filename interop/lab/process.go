@@ -1,0 +1,144 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/softhca/softhca/interop/remote"
+)
+
+// Process is a program that runs here or in the guest.
+type Process interface {
+	// Signal sends a signal to it.
+	Signal(s syscall.Signal) error
+	// Wait waits for its end. It fails when that came by the end of the context
+	// that it was started with.
+	Wait() (remote.Result, error)
+	// Await waits until what it printed matches the expression.
+	Await(ctx context.Context, what *regexp.Regexp) error
+	// String returns what it printed so far.
+	String() string
+}
+
+// local is a program that runs here.
+type local struct {
+	remote.Transcript
+	cmd  *exec.Cmd
+	done chan struct{} // closed when what follows is set
+	err  error
+}
+
+// Ours starts our command, with a capture of its own if it opens an adapter.
+// When ctx ends it is killed.
+func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
+	l.mu.Lock()
+	l.opened++
+	name := fmt.Sprintf("ours-%d.pcapng", l.opened)
+	l.mu.Unlock()
+	return l.Start(ctx, l.softhca, append(args, "--capture", filepath.Join(l.Dir, name))...)
+}
+
+// Start starts a program here.
+func (l *Lab) Start(ctx context.Context, name string, args ...string) (Process, error) {
+	p := &local{cmd: exec.CommandContext(ctx, name, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.Writer(remote.Stdout), p.Writer(remote.Stderr)
+	p.cmd.WaitDelay = time.Second
+	l.Log("here: %s %s", filepath.Base(name), strings.Join(args, " "))
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	go func() {
+		defer close(p.done)
+		defer p.End()
+		// How it ended stands in its state.
+		_ = p.cmd.Wait()
+		if ctx.Err() != nil {
+			p.err = fmt.Errorf("lab: %s did not end: %w", filepath.Base(name), ctx.Err())
+		}
+	}()
+	return p, nil
+}
+
+// Signal sends a signal to the program.
+func (p *local) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Wait waits for the end of the program.
+func (p *local) Wait() (remote.Result, error) {
+	<-p.done
+	exit := p.cmd.ProcessState.ExitCode()
+	if w, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		exit = 128 + int(w.Signal())
+	}
+	return p.Result(exit), p.err
+}
+
+// Peers starts a script in the guest.
+func (l *Lab) Peers(ctx context.Context, script string) (Process, error) {
+	l.Log("guest: %s", script)
+	return l.Guest.Start(ctx, script)
+}
+
+// Succeed runs a script in the guest to its end, which must be a good one, and
+// returns what it printed.
+func (l *Lab) Succeed(ctx context.Context, script string) (string, error) {
+	l.Log("guest: %s", script)
+	r, err := l.Guest.Run(ctx, script)
+	if err == nil && !r.OK() {
+		err = fmt.Errorf("lab: %q in the guest: %v", script, r)
+	}
+	return r.Stdout, err
+}
+
+// TCPListener waits until a program in the guest listens on a TCP port.
+func (l *Lab) TCPListener(ctx context.Context, port int) error {
+	_, err := l.Succeed(ctx, fmt.Sprintf(`while :; do while read a b c d e; do case $b-$d in *:%04X-0A) exit 0;; esac; done </proc/net/tcp; sleep 0.05; done`, port))
+	return err
+}
+
+// CMListener waits until a program in the guest listens at the connection
+// manager.
+func (l *Lab) CMListener(ctx context.Context) error {
+	_, err := l.Succeed(ctx, `until rdma resource show cm_id | grep -q 'state LISTEN'; do sleep 0.05; done`)
+	return err
+}
+
+// OwnTCPListener waits until a program here listens on a TCP port.
+func (l *Lab) OwnTCPListener(ctx context.Context, port int) error {
+	for ctx.Err() == nil {
+		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return fmt.Errorf("lab: %w", err)
+			}
+			if listens(string(text), port) {
+				return nil
+			}
+		}
+		time.Sleep(pause)
+	}
+	return ctx.Err()
+}
+
+// pause is the time between two looks at something that cannot be waited for.
+const pause = 5 * time.Millisecond
+
+// listens reports whether a table of the kernel's TCP sockets has a listener
+// on the port.
+func listens(table string, port int) bool {
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) > 3 && f[3] == "0A" && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
+			return true
+		}
+	}
+	return false
+}

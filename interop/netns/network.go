@@ -1,0 +1,76 @@
+//go:build linux
+
+package netns
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tap is the name of the interface whose other end is the guest's.
+const Tap = "tap0"
+
+// MaxMTU is the largest MTU of the network.
+const MaxMTU = 9000
+
+// The addresses of the network: this host's and the guest's.
+var (
+	Host4 = netip.MustParseAddr("10.77.0.1")
+	Host6 = netip.MustParseAddr("fd00:77::1")
+	Peer4 = netip.MustParseAddr("10.77.0.2")
+	Peer6 = netip.MustParseAddr("fd00:77::2")
+)
+
+// Setup makes the network, inside the namespaces that Run made.
+func Setup() error {
+	// What is mounted here must not be seen outside.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("netns: make mounts private: %w", err)
+	}
+	for _, m := range []struct{ kind, dir string }{{"proc", "/proc"}, {"sysfs", "/sys"}} {
+		if err := unix.Mount(m.kind, m.dir, m.kind, 0, ""); err != nil {
+			return fmt.Errorf("netns: mount %s: %w", m.dir, err)
+		}
+	}
+	for _, line := range []string{"link set lo up", "tuntap add dev " + Tap + " mode tap"} {
+		if err := ip(line); err != nil {
+			return err
+		}
+	}
+	// Nobody else is there: an IPv6 address is usable at once.
+	for _, name := range []string{"accept_dad", "accept_ra"} {
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+Tap+"/"+name, []byte("0"), 0); err != nil {
+			return fmt.Errorf("netns: %w", err)
+		}
+	}
+	for _, line := range []string{
+		"link set " + Tap + " mtu " + strconv.Itoa(MaxMTU) + " up",
+		"addr add " + Host4.String() + "/24 dev " + Tap,
+		"addr add " + Host6.String() + "/64 dev " + Tap + " nodad",
+	} {
+		if err := ip(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetMTU sets the MTU of this host's end.
+func SetMTU(mtu int) error { return ip("link set " + Tap + " mtu " + strconv.Itoa(mtu)) }
+
+// AddAddress gives this host one more IPv4 address.
+func AddAddress(a netip.Addr) error { return ip("addr add " + a.String() + "/24 dev " + Tap) }
+
+// ip runs the program of that name.
+func ip(line string) error {
+	if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("netns: ip %s: %w: %s", line, err, out)
+	}
+	return nil
+}

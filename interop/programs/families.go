@@ -1,0 +1,14 @@
+//go:build linux
+
+package programs
+
+import (
+	"slices"
+
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// Families returns the cases.
+func Families() []suite.Family {
+	return slices.Concat(pingpong())
+}

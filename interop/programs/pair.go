@@ -1,0 +1,114 @@
+//go:build linux
+
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/remote"
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// listening is what our servers print when a client may come.
+var listening = regexp.MustCompile(`listening on`)
+
+// pair is a server and a client, one of them ours and the other in the guest.
+type pair struct {
+	*lab.Lab
+	ours  []string // arguments of our command
+	guest string   // command line in the guest
+	// ready waits until the guest's program serves, and ourReady until ours
+	// does.
+	ready    func(ctx context.Context) error
+	ourReady func(ctx context.Context, p lab.Process) error
+}
+
+// ends are the results of both sides.
+type ends struct{ ours, guest remote.Result }
+
+// Ready waits for what our servers print.
+func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listening) }
+
+// run starts the server and then the client, and waits for the end of both.
+func (p *pair) run(ctx context.Context, c matrix.Cell) (ends, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var ours, guest lab.Process
+	begin := func(our bool) (err error) {
+		if our {
+			ours, err = p.Ours(ctx, p.ours...)
+		} else {
+			guest, err = p.Peers(ctx, p.guest)
+		}
+		return err
+	}
+	server := c.Is("dir", "server") // ours
+	if err := begin(server); err != nil {
+		return ends{}, err
+	}
+	var err error
+	if server {
+		err = p.ourReady(ctx, ours)
+	} else {
+		err = p.ready(ctx)
+	}
+	if err == nil {
+		err = begin(!server)
+	}
+	if err != nil {
+		cancel()
+	}
+	var e ends
+	for _, side := range []struct {
+		p   lab.Process
+		res *remote.Result
+		who string
+	}{{ours, &e.ours, "here"}, {guest, &e.guest, "guest"}} {
+		if side.p == nil {
+			continue
+		}
+		res, waited := side.p.Wait()
+		*side.res = res
+		p.Log("%s:\n%s", side.who, res)
+		err = errors.Join(err, waited)
+	}
+	return e, err
+}
+
+// both is the outcome of a pair whose sides must both end with exit code 0.
+func (p *pair) both(ctx context.Context, c matrix.Cell) suite.Outcome {
+	e, err := p.run(ctx, c)
+	if err != nil {
+		return suite.Failed("%v%s", firstLine(err.Error()), e.tell())
+	}
+	if !e.ours.OK() || !e.guest.OK() {
+		return suite.Failed("%s", strings.TrimPrefix(e.tell(), "; "))
+	}
+	return suite.Passed("")
+}
+
+// tell returns how the sides ended, in a line.
+func (e *ends) tell() string {
+	return fmt.Sprintf("; ours: exit code %d %s; guest: exit code %d %s", e.ours.Exit, lastLine(e.ours), e.guest.Exit, lastLine(e.guest))
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// lastLine returns the last line that a program printed, of its errors if
+// there are any.
+func lastLine(r remote.Result) string {
+	text := strings.TrimSpace(r.Stderr)
+	if text == "" {
+		text = strings.TrimSpace(r.Stdout)
+	}
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

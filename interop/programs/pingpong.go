@@ -1,0 +1,60 @@
+//go:build linux
+
+package programs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// pingpongPort is the TCP port at which two of them meet.
+const pingpongPort = 18515
+
+// pingpong are the cases of ibv_rc_pingpong and its kin.
+func pingpong() []suite.Family {
+	return []suite.Family{{
+		Name:  "pingpong",
+		About: "ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong with softhca pingpong, polling and with events",
+		Dims: []matrix.Dim{
+			{Name: "type", Values: []string{"rc", "uc", "ud", "srq"}}, matrix.Direction(), matrix.IP(), matrix.MTU(), matrix.Transport(),
+			{Name: "wait", Values: []string{"poll", "events"}},
+		},
+		Short: func(c matrix.Cell) bool {
+			return c.Is("ip", "ipv4") && c.Is("mtu", "1024") && c.Is("transport", "udp") && c.Is("wait", "events")
+		},
+		Cost: 2 * time.Second,
+		Run:  runPingpong,
+	}}
+}
+
+func runPingpong(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+	kind := c.Get("type")
+	// Short enough that nothing is repeated when a side gets no processor for a
+	// while: UC and UD would lose it.
+	ours := []string{"pingpong", "--type", kind, "--addr", l.Own(c).String(), "--iters", "40", "--transport", c.Get("transport")}
+	guest := fmt.Sprintf("exec ibv_%s_pingpong -g %d -n 40", kind, l.GIDIndex(c))
+	if kind == "ud" {
+		ours, guest = append(ours, "--size", "1024"), guest+" -s 1024"
+	} else {
+		ours, guest = append(ours, "--mtu", c.Get("mtu")), guest+" -m "+c.Get("mtu")
+	}
+	if c.Is("wait", "events") {
+		ours, guest = append(ours, "--events"), guest+" -e"
+	}
+	// The programs of rdma-core meet over IPv4 only.
+	if c.Is("dir", "server") {
+		guest += " " + l.Own(matrix.Cell{}).String()
+	} else {
+		ours = append(ours, l.Peer(matrix.Cell{}).String())
+	}
+	p := pair{Lab: l, ours: ours, guest: guest,
+		ready:    func(ctx context.Context) error { return l.TCPListener(ctx, pingpongPort) },
+		ourReady: func(ctx context.Context, _ lab.Process) error { return l.OwnTCPListener(ctx, pingpongPort) },
+	}
+	return p.both(ctx, c)
+}

@@ -1,0 +1,8 @@
+// Package remote is what the runner and the agent in a guest say to each
+// other: one TCP connection per command, frames in both directions, and the
+// result.
+//
+// Reading order: frame.go, transcript.go.
+//
+// The package opens no connection and starts no program.
+package remote

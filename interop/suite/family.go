@@ -1,0 +1,80 @@
+//go:build linux
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+)
+
+// Verdict is how a case ended.
+type Verdict string
+
+// The verdicts.
+const (
+	Pass     Verdict = "pass"
+	Fail     Verdict = "FAIL"
+	Expected Verdict = "expected" // it differs for a known reason, which the note gives
+)
+
+// Outcome is a verdict and what there is to say about it.
+type Outcome struct {
+	Verdict Verdict
+	Note    string
+}
+
+// Passed returns the outcome of a case that did as it should.
+func Passed(note string) Outcome { return Outcome{Pass, note} }
+
+// Failed returns the outcome of one that did not.
+func Failed(format string, args ...any) Outcome { return Outcome{Fail, fmt.Sprintf(format, args...)} }
+
+// Differs returns the outcome of a case that differs for a known reason.
+func Differs(format string, args ...any) Outcome {
+	return Outcome{Expected, fmt.Sprintf(format, args...)}
+}
+
+// Loose says which checks of its traffic a family does without.
+type Loose uint8
+
+const (
+	// Gone: the peer's queue pairs end while our packets are under way, which
+	// its kernel then drops uncounted.
+	Gone Loose = 1 << iota
+	// Hostile: our side sends wrong frames on purpose.
+	Hostile
+)
+
+// Family is a kind of case, over a matrix of its own.
+type Family struct {
+	Name   string // first part of the names of its cases
+	About  string // one line for people
+	Dims   []matrix.Dim
+	Skip   func(matrix.Cell) bool // cells that make no sense; nil: none
+	Short  func(matrix.Cell) bool // cells of a short run; nil: none
+	Always bool                   // every cell is run, not pairs only
+	Cost   time.Duration          // of one case, roughly
+	Limit  time.Duration          // against cases that hang; 0: two minutes
+	Tries  int                    // more than 1 only where the peer itself spoils a case now and then
+	Loose  Loose
+	// Run runs one case. ctx ends with its limit.
+	Run func(ctx context.Context, l *lab.Lab, c matrix.Cell) Outcome
+}
+
+// Case is one cell of a family.
+type Case struct {
+	*Family
+	Cell matrix.Cell
+}
+
+// ID returns the name of the case: that of the family and the cell's values.
+func (c Case) ID() string {
+	if v := c.Cell.String(); v != "" {
+		return c.Name + "/" + v
+	}
+	return c.Name
+}

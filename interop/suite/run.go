@@ -1,0 +1,136 @@
+//go:build linux
+
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/interop/lab"
+)
+
+// Result is what became of a case.
+type Result struct {
+	ID      string            `json:"id"`
+	Family  string            `json:"family"`
+	Values  map[string]string `json:"values"` // of the dimensions, by their names
+	Verdict Verdict           `json:"verdict"`
+	Note    string            `json:"note,omitempty"`
+	Tries   int               `json:"tries"`
+	Seconds float64           `json:"seconds"`
+	Sent    int               `json:"sent"`     // packets that we sent, all with a right ICRC
+	Taken   int64             `json:"taken"`    // of them the peer's kernel counted so many
+	Got     int               `json:"received"` // packets that it sent, all with a right ICRC
+	Dir     string            `json:"dir,omitempty"`
+}
+
+// defaultLimit is the time that a case has if its family says nothing.
+const defaultLimit = 2 * time.Minute
+
+// Run runs a case in the lab, as often as its family allows. What a case that
+// failed leaves behind is below dir.
+func Run(ctx context.Context, l *lab.Lab, c Case, dir string) (Result, error) {
+	r := Result{ID: c.ID(), Family: c.Name, Values: map[string]string{}}
+	for _, name := range append([]string{"kernel"}, dimNames(c)...) {
+		r.Values[name] = c.Cell.Get(name)
+	}
+	start := time.Now()
+	var spoiled []string
+	for r.Tries = 1; ; r.Tries++ {
+		r.Dir = filepath.Join(dir, strings.ReplaceAll(r.ID, "/", "-"))
+		o, err := attempt(ctx, l, c, &r)
+		if err != nil {
+			return r, err
+		}
+		r.Verdict, r.Note = o.Verdict, o.Note
+		if o.Verdict != Fail || r.Tries >= c.Tries {
+			break
+		}
+		spoiled = append(spoiled, o.Note)
+	}
+	r.Seconds = time.Since(start).Seconds()
+	if r.Verdict != Fail {
+		if len(spoiled) > 0 {
+			r.Note = strings.TrimPrefix(fmt.Sprintf("%s; try %d, before: %s", r.Note, r.Tries, strings.Join(spoiled, "; ")), "; ")
+		}
+		err := os.RemoveAll(r.Dir)
+		r.Dir = ""
+		return r, err
+	}
+	return r, l.Save()
+}
+
+func dimNames(c Case) (names []string) {
+	for _, d := range c.Dims {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// attempt runs a case once. The error is one of the lab.
+func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error) {
+	if err := l.SetMTU(ctx, c.Cell); err != nil {
+		return Outcome{}, err
+	}
+	if err := l.Begin(ctx, r.Dir); err != nil {
+		return Outcome{}, err
+	}
+	limit := c.Limit
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	inTime, cancel := context.WithTimeout(ctx, limit)
+	o := c.Run(inTime, l, c.Cell)
+	cancel()
+	if ctx.Err() != nil {
+		return o, ctx.Err()
+	}
+	if !l.Machine().Alive() {
+		log := l.Machine().Log()
+		if err := l.PowerOn(ctx); err != nil {
+			return o, err
+		}
+		return Failed("the guest ended: %s", log), nil
+	}
+	t, err := l.Traffic(ctx)
+	if err != nil {
+		return o, err
+	}
+	r.Sent, r.Got, r.Taken = t.Out, t.In, t.Peer["rcvd_pkts"]
+	l.Log("traffic: %+v", *t)
+	if err := judge(t, c.Loose); err != nil && o.Verdict != Fail {
+		return Failed("%v", err), nil
+	}
+	return o, nil
+}
+
+// judge holds the traffic of a case to what every case must do.
+func judge(t *lab.Traffic, loose Loose) error {
+	var errs []error
+	if t.Missed > 0 {
+		errs = append(errs, fmt.Errorf("%d frames passed faster than they could be read", t.Missed))
+	}
+	if t.BadIn > 0 || t.BadOut > 0 && loose&Hostile == 0 {
+		text := fmt.Sprintf("%d frames of ours and %d of the peer's are wrong", t.BadOut, t.BadIn)
+		for i := range t.First {
+			text += "; " + t.First[i].String()
+		}
+		errs = append(errs, errors.New(text))
+	}
+	if t.Reset || loose&Hostile != 0 {
+		return errors.Join(errs...)
+	}
+	taken, sent := t.Peer["rcvd_pkts"], t.Peer["sent_pkts"]
+	if taken != int64(t.Out) && (loose&Gone == 0 || taken > int64(t.Out)) {
+		errs = append(errs, fmt.Errorf("the peer's kernel took %d packets of the %d that we sent", taken, t.Out))
+	}
+	if sent != int64(t.In+t.BadIn) {
+		errs = append(errs, fmt.Errorf("the peer's kernel sent %d packets, of which %d came", sent, t.In+t.BadIn))
+	}
+	return errors.Join(errs...)
+}
