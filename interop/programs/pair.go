@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/softhca/softhca/interop/lab"
 	"github.com/softhca/softhca/interop/matrix"
@@ -27,12 +28,15 @@ type pair struct {
 	// does.
 	ready    func(ctx context.Context) error
 	ourReady func(ctx context.Context, p lab.Process) error
+	// stopServer is sent to the server when the client has ended; 0: it ends
+	// by itself.
+	stopServer syscall.Signal
 }
 
 // ends are the results of both sides.
 type ends struct{ ours, guest remote.Result }
 
-// Ready waits for what our servers print.
+// said waits for what our servers print.
 func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listening) }
 
 // run starts the server and then the client, and waits for the end of both.
@@ -65,17 +69,25 @@ func (p *pair) run(ctx context.Context, c matrix.Cell) (ends, error) {
 		cancel()
 	}
 	var e ends
-	for _, side := range []struct {
+	type side struct {
 		p   lab.Process
 		res *remote.Result
 		who string
-	}{{ours, &e.ours, "here"}, {guest, &e.guest, "guest"}} {
-		if side.p == nil {
+	}
+	sides := []side{{guest, &e.guest, "guest"}, {ours, &e.ours, "here"}} // the client first
+	if !server {
+		sides[0], sides[1] = sides[1], sides[0]
+	}
+	for i, s := range sides {
+		if s.p == nil {
 			continue
 		}
-		res, waited := side.p.Wait()
-		*side.res = res
-		p.Log("%s:\n%s", side.who, res)
+		if i == 1 && p.stopServer != 0 {
+			err = errors.Join(err, s.p.Signal(p.stopServer))
+		}
+		res, waited := s.p.Wait()
+		*s.res = res
+		p.Log("%s:\n%s", s.who, res)
 		err = errors.Join(err, waited)
 	}
 	return e, err

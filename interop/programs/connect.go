@@ -1,0 +1,77 @@
+//go:build linux
+
+package programs
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// connect are the cases in which programs connect, do their work and part.
+func connect() []suite.Family {
+	return []suite.Family{
+		variants(&rping, "rping with verification: READ and WRITE; queue pairs made by the connection manager or by the programs", []variant{
+			{"small", "-C 10"}, {"packets", "-C 10 -S 3000"}, {"large", "-C 10 -S 65000"}, {"own-qp", "-C 10 -S 3000 -q"},
+		}),
+		variants(&ucmatose, "ucmatose: connections at once, messages of no, one and many packets, type of service, port space", []variant{
+			{"plain", ""}, {"five", "-c 5"}, {"many", "-c 5 -C 30 -S 10000"}, {"none", "-C 0"}, {"empty", "-S 0"}, {"migrate", "-m"},
+			{"tos", "-t 0x68 -a 14"}, {"ib", "-P ib"},
+		}),
+		variants(&udaddy, "udaddy: datagrams to queue pairs found by SIDR", []variant{
+			{"plain", ""}, {"three", "-c 3"}, {"many", "-c 3 -C 30 -S 1024"}, {"none", "-C 0"}, {"tos", "-t 0x68"},
+		}),
+		variants(&simple, "rdma_client and rdma_server", []variant{{"plain", ""}}),
+		{
+			Name: "cmtime", About: "cmtime: a hundred connections, taken through each step together",
+			Dims: []matrix.Dim{matrix.Direction(), matrix.IP(), matrix.Transport()},
+			Cost: 6 * time.Second, Run: runCmtime,
+			Short: func(c matrix.Cell) bool {
+				return c.Is("transport", "udp") && c.Is("ip", "ipv4") && c.Is("dir", "client")
+			},
+		},
+	}
+}
+
+// variants returns the family of a program in its variants.
+func variants(pr *program, about string, vs []variant) suite.Family {
+	return suite.Family{
+		Name: pr.name, About: about,
+		Dims: []matrix.Dim{dim(vs), matrix.Direction(), matrix.IP(), matrix.MTU(), matrix.Transport()},
+		Short: func(c matrix.Cell) bool {
+			return c.Is("mtu", "1024") && c.Is("transport", "udp") && c.Is("ip", "ipv4") && c.Is("variant", vs[0].name)
+		},
+		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+			return pr.pair(l, c, flagsOf(vs, c)).both(ctx, c)
+		},
+	}
+}
+
+// rate is what the client of cmtime prints of the step that connects.
+var rate = regexp.MustCompile(`(?m)^connect\s*:.*$`)
+
+// runCmtime runs cmtime, whose server does not end by itself.
+func runCmtime(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+	p := cmtime.pair(l, c, "")
+	p.stopServer = syscall.SIGINT
+	e, err := p.run(ctx, c)
+	client := e.ours
+	if c.Is("dir", "server") {
+		client = e.guest
+	}
+	switch {
+	case err != nil:
+		return suite.Failed("%s%s", firstLine(err.Error()), e.tell())
+	case !client.OK():
+		return suite.Failed("%s", strings.TrimPrefix(e.tell(), "; "))
+	case c.Is("dir", "server") && !e.ours.OK():
+		return suite.Failed("our server, interrupted: exit code %d %s", e.ours.Exit, lastLine(e.ours))
+	}
+	return suite.Passed(strings.Join(strings.Fields(rate.FindString(client.Stdout)), " "))
+}
