@@ -22,6 +22,7 @@ type order struct {
 	Short   bool
 	Run     string
 	Keep    bool
+	Logs    bool // keep those of cases that pass, too
 	Image   image.Image
 	Softhca string // file of our command
 	Dir     string // for what failed cases leave
@@ -96,7 +97,7 @@ func work(ctx context.Context, o *order, events *json.Encoder) error {
 		if err := events.Encode(event{Begun: c.ID()}); err != nil {
 			return err
 		}
-		r, err := suite.Run(ctx, l, c, o.Dir)
+		r, err := suite.Run(ctx, l, c, o.Dir, o.Logs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.ID(), err)
 		}

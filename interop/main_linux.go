@@ -47,7 +47,7 @@ type options struct {
 	list, keep, short, all bool
 	run, kernel            string
 	cache, out, json       string
-	parallel               bool
+	parallel, logs         bool
 }
 
 func main() {
@@ -80,6 +80,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&o.out, "o", "", "`file` of the report; default docs/interop.md, if all cases of both kernels run")
 	fs.StringVar(&o.json, "json", "", "`file` of the results; default docs/interop.json, likewise")
 	fs.BoolVar(&o.parallel, "parallel", true, "with both kernels run their guests side by side")
+	fs.BoolVar(&o.logs, "logs", false, "keep captures and logs of the cases that pass, too")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}

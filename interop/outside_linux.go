@@ -46,7 +46,7 @@ func outside(args []string) int {
 
 // do does what the flags say. It reports whether all cases are as they should.
 func (o *options) do(ctx context.Context) (ok bool, err error) {
-	whole := order{Kernels: o.kernels(), All: o.all, Short: o.short, Run: o.run, Keep: o.keep}
+	whole := order{Kernels: o.kernels(), All: o.all, Short: o.short, Run: o.run, Keep: o.keep, Logs: o.logs}
 	cases, err := whole.cases()
 	if err != nil {
 		return false, err

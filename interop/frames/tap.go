@@ -49,6 +49,7 @@ type Counts struct {
 	BadOut, BadIn int   // with a wrong one, or malformed
 	OutBytes      int64 // UDP payload of the right ones
 	InBytes       int64
+	InGroup       int     // of those to this host, to multicast groups
 	First         []Frame // the first bad ones
 	Missed        int     // frames that came faster than they were read
 }
@@ -143,6 +144,9 @@ func (t *Tap) keep(f Frame) {
 	case f.Err == nil:
 		c.In++
 		c.InBytes += int64(f.Length)
+		if f.Dst.IsMulticast() {
+			c.InGroup++
+		}
 	case f.Out:
 		c.BadOut++
 	default:

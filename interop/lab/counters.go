@@ -50,10 +50,27 @@ type Traffic struct {
 	Reset bool     // they began anew in between
 }
 
+// Taken returns how many of our packets the guest's kernel counted. What it
+// sends to a group that it is in itself it counts, too.
+func (t *Traffic) Taken() int64 {
+	n := t.Peer["rcvd_pkts"]
+	if own := int64(t.InGroup); n == int64(t.Out)+own {
+		n -= own
+	}
+	return n
+}
+
+// Arrived returns how many packets the guest's kernel counted as sent, and how
+// many came.
+func (t *Traffic) Arrived() (sent, came int64) {
+	return t.Peer["sent_pkts"], int64(t.In + t.BadIn)
+}
+
 // Agreed reports whether the guest's kernel received and sent what was seen on
 // the wire.
 func (t *Traffic) Agreed() bool {
-	return t.Peer["rcvd_pkts"] == int64(t.Out) && t.Peer["sent_pkts"] == int64(t.In+t.BadIn)
+	sent, came := t.Arrived()
+	return t.Taken() == int64(t.Out) && sent == came
 }
 
 // settling is how long what passed and what the guest counted may differ:

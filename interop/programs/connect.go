@@ -61,10 +61,7 @@ func runCmtime(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	p := cmtime.pair(l, c, "")
 	p.stopServer = syscall.SIGINT
 	e, err := p.run(ctx, c)
-	client := e.ours
-	if c.Is("dir", "server") {
-		client = e.guest
-	}
+	client := e.client(c)
 	switch {
 	case err != nil:
 		return suite.Failed("%s%s", firstLine(err.Error()), e.tell())

@@ -36,6 +36,14 @@ type pair struct {
 // ends are the results of both sides.
 type ends struct{ ours, guest remote.Result }
 
+// client returns the result of the client in a cell.
+func (e *ends) client(c matrix.Cell) remote.Result {
+	if c.Is("dir", "server") {
+		return e.guest
+	}
+	return e.ours
+}
+
 // said waits for what our servers print.
 func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listening) }
 
@@ -123,4 +131,12 @@ func lastLine(r remote.Result) string {
 		text = strings.TrimSpace(r.Stdout)
 	}
 	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// more appends flags to both sides.
+func (p *pair) more(ours, guest string) {
+	p.ours = append(p.ours, strings.Fields(ours)...)
+	if guest != "" {
+		p.guest += " " + guest
+	}
 }

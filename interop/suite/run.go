@@ -33,8 +33,8 @@ type Result struct {
 const defaultLimit = 2 * time.Minute
 
 // Run runs a case in the lab, as often as its family allows. What a case that
-// failed leaves behind is below dir.
-func Run(ctx context.Context, l *lab.Lab, c Case, dir string) (Result, error) {
+// failed leaves behind is below dir; with keep also what the others do.
+func Run(ctx context.Context, l *lab.Lab, c Case, dir string, keep bool) (Result, error) {
 	r := Result{ID: c.ID(), Family: c.Name, Values: map[string]string{}}
 	for _, name := range append([]string{"kernel"}, dimNames(c)...) {
 		r.Values[name] = c.Cell.Get(name)
@@ -58,9 +58,10 @@ func Run(ctx context.Context, l *lab.Lab, c Case, dir string) (Result, error) {
 		if len(spoiled) > 0 {
 			r.Note = strings.TrimPrefix(fmt.Sprintf("%s; try %d, before: %s", r.Note, r.Tries, strings.Join(spoiled, "; ")), "; ")
 		}
-		err := os.RemoveAll(r.Dir)
-		r.Dir = ""
-		return r, err
+		if !keep {
+			dir, r.Dir = r.Dir, ""
+			return r, os.RemoveAll(dir)
+		}
 	}
 	return r, l.Save()
 }
@@ -101,7 +102,7 @@ func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error
 	if err != nil {
 		return o, err
 	}
-	r.Sent, r.Got, r.Taken = t.Out, t.In, t.Peer["rcvd_pkts"]
+	r.Sent, r.Got, r.Taken = t.Out, t.In, t.Taken()
 	l.Log("traffic: %+v", *t)
 	if err := judge(t, c.Loose); err != nil && o.Verdict != Fail {
 		return Failed("%v", err), nil
@@ -125,12 +126,12 @@ func judge(t *lab.Traffic, loose Loose) error {
 	if t.Reset || loose&Hostile != 0 {
 		return errors.Join(errs...)
 	}
-	taken, sent := t.Peer["rcvd_pkts"], t.Peer["sent_pkts"]
+	taken := t.Taken()
 	if taken != int64(t.Out) && (loose&Gone == 0 || taken > int64(t.Out)) {
 		errs = append(errs, fmt.Errorf("the peer's kernel took %d packets of the %d that we sent", taken, t.Out))
 	}
-	if sent != int64(t.In+t.BadIn) {
-		errs = append(errs, fmt.Errorf("the peer's kernel sent %d packets, of which %d came", sent, t.In+t.BadIn))
+	if sent, came := t.Arrived(); sent != came {
+		errs = append(errs, fmt.Errorf("the peer's kernel sent %d packets, of which %d came", sent, came))
 	}
 	return errors.Join(errs...)
 }

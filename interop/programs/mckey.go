@@ -1,0 +1,70 @@
+//go:build linux
+
+package programs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// The group of the cases and its Ethernet address as the guest's kernel
+// prints it.
+const (
+	group    = "239.77.0.1"
+	groupMAC = "01005e4d0001"
+)
+
+// mckeyVariants are what the receivers and the senders get.
+var mckeyVariants = []struct{ name, receivers, senders string }{
+	{"plain", "", ""}, {"send-only", "", "-o"}, {"large", "-S 1024 -C 50", "-S 1024 -C 50"}, {"none", "-C 0", "-C 0"},
+	{"two", "-c 2 -C 20", "-c 2 -C 10"},
+}
+
+// mckey are the cases of multicast. Linux's rdma_cm joins no IPv6 groups.
+func mckey() []suite.Family {
+	variants := matrix.Dim{Name: "variant"}
+	for _, v := range mckeyVariants {
+		variants.Values = append(variants.Values, v.name)
+	}
+	return []suite.Family{{
+		Name:  "mckey",
+		About: "mckey: datagrams to an IPv4 group; as server we receive, as client we send",
+		Dims:  []matrix.Dim{variants, matrix.Direction(), matrix.MTU(), matrix.Transport()},
+		Short: func(c matrix.Cell) bool {
+			return c.Is("variant", "plain") && c.Is("mtu", "1024") && c.Is("transport", "udp")
+		},
+		Cost: 5 * time.Second,
+		// rxe loses messages to a group now and then when it sends them.
+		Tries: 3,
+		Run:   runMckey,
+	}}
+}
+
+func runMckey(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+	var receivers, senders string
+	for _, v := range mckeyVariants {
+		if c.Is("variant", v.name) {
+			receivers, senders = v.receivers, v.senders+" -s"
+		}
+	}
+	ours, guest := receivers, senders
+	if c.Is("dir", "client") {
+		ours, guest = senders+" --pause 1s", receivers
+	}
+	p := pair{Lab: l,
+		ours:     strings.Fields(fmt.Sprintf("mckey -m %s -b %v --idle 5s --transport %s %s", group, l.Own(c), c.Get("transport"), ours)),
+		guest:    fmt.Sprintf("exec timeout -s INT 20 mckey -m %s -b %v %s", group, l.Peer(c), guest),
+		ourReady: func(context.Context, lab.Process) error { return nil }, // the guest's sender waits for three seconds
+		ready: func(ctx context.Context) error {
+			_, err := l.Succeed(ctx, "until grep -q "+groupMAC+" /proc/net/dev_mcast; do sleep 0.05; done")
+			return err
+		},
+	}
+	return p.both(ctx, c)
+}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package programs
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/remote"
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// ending is what must become of one side: what it prints, and whether it ends
+// with exit code 0.
+type ending struct {
+	says string // an expression; "" for anything
+	ok   bool
+	any  bool // how it ends does not matter
+}
+
+// check returns what is wrong with how a side ended, "" if nothing is.
+func (e ending) check(who string, r remote.Result) string {
+	if !e.any && r.OK() != e.ok {
+		return fmt.Sprintf("%s: exit code %d, %s", who, r.Exit, lastLine(r))
+	}
+	if e.says != "" && !regexp.MustCompile(e.says).MatchString(r.Stdout+r.Stderr) {
+		return fmt.Sprintf("%s does not say %q but %s", who, e.says, lastLine(r))
+	}
+	return ""
+}
+
+// refusal is a case in which a program must not get what it wants.
+type refusal struct {
+	name           string
+	program        *program
+	server, client string // flags of the sides
+	// What becomes of the sides; where the guest's end differently than ours,
+	// its own are set.
+	serverEnds, clientEnds           ending
+	guestServerEnds, guestClientEnds *ending
+	stop                             syscall.Signal // for a server that serves on
+	ourServer                        string         // flags of ours only
+}
+
+const (
+	elsewhere = "-p 7999"
+	// What both of rdma-core's and our programs print.
+	rejected8  = `RDMA_CM_EVENT_REJECTED, (error|status):? 8`
+	rejected28 = `RDMA_CM_EVENT_REJECTED, (error|status):? 28`
+)
+
+var refusals = []refusal{
+	{
+		name: "rping-no-listener", program: &rping, server: elsewhere, stop: syscall.SIGINT,
+		clientEnds: ending{says: rejected8}, serverEnds: ending{any: true},
+	},
+	{
+		name: "ucmatose-no-listener", program: &ucmatose, server: elsewhere, stop: syscall.SIGINT,
+		clientEnds: ending{says: `(?s)REJECTED, (error|status):? 8.*return status 8`}, serverEnds: ending{any: true},
+	},
+	{
+		name: "ucmatose-one-of-three", program: &ucmatose, server: "-c 1", client: "-c 3",
+		serverEnds: ending{says: `return status -12`}, clientEnds: ending{says: `return status (28|-1)`},
+	},
+	{
+		name: "ucmatose-sizes", program: &ucmatose, server: "-S 200", client: "-S 100",
+		serverEnds: ending{any: true}, clientEnds: ending{any: true},
+		// Linux's does not look at the length of what it got.
+		guestServerEnds: &ending{ok: true, says: `return status 0`}, guestClientEnds: &ending{ok: true, says: `return status 0`},
+	},
+	{
+		name: "udaddy-one-of-two", program: &udaddy, server: "-c 1", client: "-c 2", ourServer: "--idle 3s",
+		clientEnds: ending{says: `UNREACHABLE, (error|status):? 2`}, serverEnds: ending{any: true},
+	},
+	{
+		name: "rping-too-long", program: &rping, server: "-S 100", client: "-S 3000 -C 3",
+		clientEnds: ending{any: true}, serverEnds: ending{},
+		// Linux's client takes the end of the connection for a good one.
+		guestClientEnds: &ending{any: true},
+	},
+}
+
+// refused are the cases that must fail, on both sides and with the status that
+// two programs of Linux get from each other.
+func refused() []suite.Family {
+	what := matrix.Dim{Name: "what"}
+	for _, r := range refusals {
+		what.Values = append(what.Values, r.name)
+	}
+	return []suite.Family{{
+		Name:  "refused",
+		About: "nobody listens, more connections than the server takes, messages longer than it takes: both sides end, with the status of Linux",
+		Dims:  []matrix.Dim{what, matrix.Direction(), matrix.IP()},
+		Skip: func(c matrix.Cell) bool {
+			// Linux's server leaves the second request unanswered.
+			return c.Is("what", "udaddy-one-of-two") && c.Is("dir", "client")
+		},
+		Short: func(c matrix.Cell) bool { return c.Is("ip", "ipv4") && c.Is("what", "rping-no-listener") },
+		Cost:  2 * time.Second,
+		Loose: suite.Gone,
+		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+			for i := range refusals {
+				if c.Is("what", refusals[i].name) {
+					return refusals[i].run(ctx, l, c)
+				}
+			}
+			return suite.Failed("no case %s", c.Get("what"))
+		},
+	}}
+}
+
+func (r *refusal) run(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+	p := r.program.pair(l, c, "")
+	server := c.Is("dir", "server")
+	ours, guest := r.server+" "+r.ourServer, r.client
+	if !server {
+		ours, guest = r.client, r.server
+	}
+	p.more(ours, guest)
+	p.stopServer = r.stop
+	e, err := p.run(ctx, c)
+	if err != nil {
+		return suite.Failed("%s%s", firstLine(err.Error()), e.tell())
+	}
+	ourEnd, guestEnd := r.serverEnds, r.clientEnds
+	if !server {
+		ourEnd, guestEnd = guestEnd, ourEnd
+	}
+	if g := r.guestClientEnds; server && g != nil {
+		guestEnd = *g
+	}
+	if g := r.guestServerEnds; !server && g != nil {
+		guestEnd = *g
+	}
+	if text := ourEnd.check("ours", e.ours); text != "" {
+		return suite.Failed("%s", text)
+	}
+	if text := guestEnd.check("the guest's", e.guest); text != "" {
+		return suite.Failed("%s", text)
+	}
+	return suite.Passed(regexp.MustCompile(r.clientEnds.says).FindString(e.client(c).String()))
+}
