@@ -77,8 +77,8 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&o.run, "run", "", "only cases whose names match the `regexp`; every cell that does, not only all pairs")
 	fs.StringVar(&o.kernel, "kernel", "both", "kernel of the guest: "+strings.Join(image.Kernels(), ", ")+" or both")
 	fs.StringVar(&o.cache, "cache", filepath.Join(cache, "softhca", "interop"), "`directory` of packages, guests and what failed cases leave")
-	fs.StringVar(&o.out, "o", "", "`file` of the report; default docs/interop.md, if all cases of both kernels run")
-	fs.StringVar(&o.json, "json", "", "`file` of the results; default docs/interop.json, likewise")
+	fs.StringVar(&o.out, "o", "", "`file` of the report; default docs/interop.md if all cases of both kernels run, else none")
+	fs.StringVar(&o.json, "json", "", "`file` of the results in JSON; default docs/interop.json, likewise")
 	fs.BoolVar(&o.parallel, "parallel", true, "with both kernels run their guests side by side")
 	fs.BoolVar(&o.logs, "logs", false, "keep captures and logs of the cases that pass, too")
 	if err := fs.Parse(args); err != nil {

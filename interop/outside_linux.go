@@ -10,12 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/softhca/softhca/interop/guest"
 	"github.com/softhca/softhca/interop/image"
 	"github.com/softhca/softhca/interop/netns"
+	"github.com/softhca/softhca/interop/report"
 	"github.com/softhca/softhca/interop/suite"
 )
 
@@ -189,8 +192,33 @@ func (p *progress) listen(r io.ReadCloser) error {
 	}
 }
 
-// report writes the report, unless only some cases ran.
+// report writes the report, to the files in docs only if all cases ran.
 func (o *options) report(begun time.Time, images map[string]*image.Image, results []suite.Result) error {
-	_, _, _ = begun, images, results
-	return nil
+	markdown, machine := o.out, o.json
+	if o.kernel == "both" && o.run == "" && !o.short && markdown == "" && machine == "" {
+		markdown, machine = "docs/interop.md", "docs/interop.json"
+	}
+	r := report.Report{Date: begun, Host: host(), Seconds: time.Since(begun).Seconds(), Results: results}
+	for _, version := range o.kernels() {
+		img := images[version]
+		r.Peers = append(r.Peers, report.Peer{Kernel: version, Release: img.Release, Packages: img.Packages})
+	}
+	for _, f := range families() {
+		h := report.Family{Name: f.Name, About: f.About}
+		for _, d := range f.Dims {
+			h.Dims = append(h.Dims, d.Name)
+		}
+		r.Families = append(r.Families, h)
+	}
+	return r.Write(markdown, machine)
+}
+
+// host describes what emulates the guests.
+func host() string {
+	out, err := exec.Command(guest.QEMU, "--version").Output()
+	if err != nil {
+		return "QEMU"
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return fmt.Sprintf("%s, emulation only, on %d processors", strings.TrimSpace(line), runtime.NumCPU())
 }

@@ -56,10 +56,13 @@ func (p *progress) ended(r suite.Result) {
 }
 
 func note(r suite.Result) string {
-	if r.Note == "" {
-		return ""
+	text := ""
+	for _, s := range []string{r.Note, r.Measured} {
+		if s != "" {
+			text += ": " + s
+		}
 	}
-	return ": " + r.Note
+	return text
 }
 
 // left returns how long the rest will take, if it goes on as until now.

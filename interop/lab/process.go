@@ -113,7 +113,7 @@ func (l *Lab) CMListener(ctx context.Context) error {
 
 // OwnTCPListener waits until a program here listens on a TCP port.
 func (l *Lab) OwnTCPListener(ctx context.Context, port int) error {
-	for ctx.Err() == nil {
+	for {
 		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -123,12 +123,24 @@ func (l *Lab) OwnTCPListener(ctx context.Context, port int) error {
 				return nil
 			}
 		}
-		time.Sleep(pause)
+		if err := l.Pause(ctx); err != nil {
+			return err
+		}
 	}
-	return ctx.Err()
 }
 
-// pause is the time between two looks at something that cannot be waited for.
+// Pause waits a moment, between two looks at something that tells nobody when
+// it changes.
+func (l *Lab) Pause(ctx context.Context) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pause is what Pause waits.
 const pause = 5 * time.Millisecond
 
 // listens reports whether a table of the kernel's TCP sockets has a listener

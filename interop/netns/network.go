@@ -64,8 +64,13 @@ func Setup() error {
 // SetMTU sets the MTU of this host's end.
 func SetMTU(mtu int) error { return ip("link set " + Tap + " mtu " + strconv.Itoa(mtu)) }
 
-// AddAddress gives this host one more IPv4 address.
-func AddAddress(a netip.Addr) error { return ip("addr add " + a.String() + "/24 dev " + Tap) }
+// AddAddress gives this host one more address, if it does not have it.
+func AddAddress(a netip.Addr) error {
+	if a.Is4() {
+		return ip("addr replace " + a.String() + "/24 dev " + Tap)
+	}
+	return ip("addr replace " + a.String() + "/64 dev " + Tap + " nodad")
+}
 
 // ip runs the program of that name.
 func ip(line string) error {

@@ -70,5 +70,5 @@ func runCmtime(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	case c.Is("dir", "server") && !e.ours.OK():
 		return suite.Failed("our server, interrupted: exit code %d %s", e.ours.Exit, lastLine(e.ours))
 	}
-	return suite.Passed(strings.Join(strings.Fields(rate.FindString(client.Stdout)), " "))
+	return suite.Passed("").With("%s", strings.Join(strings.Fields(rate.FindString(client.Stdout)), " "))
 }

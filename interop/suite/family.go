@@ -23,19 +23,28 @@ const (
 
 // Outcome is a verdict and what there is to say about it.
 type Outcome struct {
-	Verdict Verdict
-	Note    string
+	Verdict  Verdict
+	Note     string
+	Measured string // figures, which differ from run to run
 }
 
 // Passed returns the outcome of a case that did as it should.
-func Passed(note string) Outcome { return Outcome{Pass, note} }
+func Passed(note string) Outcome { return Outcome{Verdict: Pass, Note: note} }
 
 // Failed returns the outcome of one that did not.
-func Failed(format string, args ...any) Outcome { return Outcome{Fail, fmt.Sprintf(format, args...)} }
+func Failed(format string, args ...any) Outcome {
+	return Outcome{Verdict: Fail, Note: fmt.Sprintf(format, args...)}
+}
+
+// With returns the outcome with figures.
+func (o Outcome) With(format string, args ...any) Outcome {
+	o.Measured = fmt.Sprintf(format, args...)
+	return o
+}
 
 // Differs returns the outcome of a case that differs for a known reason.
 func Differs(format string, args ...any) Outcome {
-	return Outcome{Expected, fmt.Sprintf(format, args...)}
+	return Outcome{Verdict: Expected, Note: fmt.Sprintf(format, args...)}
 }
 
 // Loose says which checks of its traffic a family does without.

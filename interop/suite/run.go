@@ -21,12 +21,14 @@ type Result struct {
 	Values  map[string]string `json:"values"` // of the dimensions, by their names
 	Verdict Verdict           `json:"verdict"`
 	Note    string            `json:"note,omitempty"`
-	Tries   int               `json:"tries"`
-	Seconds float64           `json:"seconds"`
-	Sent    int               `json:"sent"`     // packets that we sent, all with a right ICRC
-	Taken   int64             `json:"taken"`    // of them the peer's kernel counted so many
-	Got     int               `json:"received"` // packets that it sent, all with a right ICRC
-	Dir     string            `json:"dir,omitempty"`
+	// Measured are figures, which differ from run to run.
+	Measured string  `json:"measured,omitempty"`
+	Tries    int     `json:"tries"`
+	Seconds  float64 `json:"seconds"`
+	Sent     int     `json:"sent"`     // packets that we sent, all with a right ICRC
+	Taken    int64   `json:"taken"`    // of them the peer's kernel counted so many
+	Got      int     `json:"received"` // packets that it sent, all with a right ICRC
+	Dir      string  `json:"dir,omitempty"`
 }
 
 // defaultLimit is the time that a case has if its family says nothing.
@@ -47,7 +49,7 @@ func Run(ctx context.Context, l *lab.Lab, c Case, dir string, keep bool) (Result
 		if err != nil {
 			return r, err
 		}
-		r.Verdict, r.Note = o.Verdict, o.Note
+		r.Verdict, r.Note, r.Measured = o.Verdict, o.Note, o.Measured
 		if o.Verdict != Fail || r.Tries >= c.Tries {
 			break
 		}

@@ -1,0 +1,46 @@
+package frames
+
+import "encoding/binary"
+
+// Message is a message of the connection manager: the attribute ID of its MAD.
+type Message uint16
+
+// The messages that cases look for.
+const (
+	REQ  Message = 0x10
+	MRA  Message = 0x11
+	REJ  Message = 0x12
+	REP  Message = 0x13
+	RTU  Message = 0x14
+	DREQ Message = 0x15
+	DREP Message = 0x16
+)
+
+const (
+	udSendOnly = 0x64
+	madAt      = bthLen + 8 // behind the DETH
+	madLen     = 256
+	classAt    = madAt + 1
+	attrAt     = madAt + 16
+	cmClass    = 7
+)
+
+// CM returns which message of the connection manager a frame carries, and false
+// if none.
+func (f *Frame) CM() (Message, bool) {
+	if f.Err != nil || f.Opcode != udSendOnly || f.DestQP != 1 || len(f.Payload) < madAt+madLen || f.Payload[classAt] != cmClass {
+		return 0, false
+	}
+	return Message(binary.BigEndian.Uint16(f.Payload[attrAt:])), true
+}
+
+// CMCount returns how many of the frames, from this host or to it, carry a
+// message.
+func CMCount(fs []Frame, m Message, out bool) (n int) {
+	for i := range fs {
+		if got, ok := fs[i].CM(); ok && got == m && fs[i].Out == out {
+			n++
+		}
+	}
+	return n
+}
