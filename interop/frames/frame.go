@@ -89,3 +89,19 @@ func (f *Frame) String() string {
 	}
 	return text
 }
+
+// Span returns the time from the first to the last of frames that carry
+// packets of RC queue pairs, and at least a microsecond.
+func Span(fs []Frame) time.Duration {
+	var first, last time.Time
+	for i := range fs {
+		if fs[i].Err != nil || fs[i].Opcode>>5 != 0 {
+			continue
+		}
+		if first.IsZero() {
+			first = fs[i].Time
+		}
+		last = fs[i].Time
+	}
+	return max(last.Sub(first), time.Microsecond)
+}

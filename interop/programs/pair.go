@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/softhca/softhca/interop/lab"
 	"github.com/softhca/softhca/interop/matrix"
@@ -18,6 +19,9 @@ import (
 
 // listening is what our servers print when a client may come.
 var listening = regexp.MustCompile(`listening on`)
+
+// said waits for what our servers print.
+func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listening) }
 
 // pair is a server and a client, one of them ours and the other in the guest.
 type pair struct {
@@ -33,10 +37,64 @@ type pair struct {
 	stopServer syscall.Signal
 }
 
-// ends are the results of both sides.
+// more appends flags to both sides.
+func (p *pair) more(ours, guest string) {
+	p.ours = append(p.ours, strings.Fields(ours)...)
+	if guest != "" {
+		p.guest += " " + guest
+	}
+}
+
+// side is a program that runs, and how it ended.
+type side struct {
+	who string
+	lab.Process
+	end  remote.Result
+	err  error
+	done chan struct{} // closed when end and err are set
+}
+
+// start starts one side.
+func (p *pair) start(ctx context.Context, ours bool) (s *side, err error) {
+	s = &side{who: "guest", done: make(chan struct{})}
+	if ours {
+		s.who = "ours"
+		s.Process, err = p.Ours(ctx, p.ours...)
+	} else {
+		s.Process, err = p.Peers(ctx, p.guest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(s.done)
+		s.end, s.err = s.Wait()
+	}()
+	return s, nil
+}
+
+// open starts the server and, when it serves, the client. What it started it
+// returns also with an error.
+func (p *pair) open(ctx context.Context, c matrix.Cell) (server, client *side, err error) {
+	ours := c.Is("dir", "server")
+	if server, err = p.start(ctx, ours); err != nil {
+		return nil, nil, err
+	}
+	if ours {
+		err = p.ourReady(ctx, server)
+	} else {
+		err = p.ready(ctx)
+	}
+	if err == nil {
+		client, err = p.start(ctx, !ours)
+	}
+	return server, client, err
+}
+
+// ends are how both sides ended.
 type ends struct{ ours, guest remote.Result }
 
-// client returns the result of the client in a cell.
+// client returns how the client ended in a cell.
 func (e *ends) client(c matrix.Cell) remote.Result {
 	if c.Is("dir", "server") {
 		return e.guest
@@ -44,59 +102,51 @@ func (e *ends) client(c matrix.Cell) remote.Result {
 	return e.ours
 }
 
-// said waits for what our servers print.
-func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listening) }
+// grace is how long a side goes on when the other one has failed.
+const grace = 20 * time.Second
 
 // run starts the server and then the client, and waits for the end of both.
-func (p *pair) run(ctx context.Context, c matrix.Cell) (ends, error) {
+// When one has failed it ends the other after a while.
+func (p *pair) run(ctx context.Context, c matrix.Cell) (e ends, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var ours, guest lab.Process
-	begin := func(our bool) (err error) {
-		if our {
-			ours, err = p.Ours(ctx, p.ours...)
-		} else {
-			guest, err = p.Peers(ctx, p.guest)
-		}
-		return err
-	}
-	server := c.Is("dir", "server") // ours
-	if err := begin(server); err != nil {
-		return ends{}, err
-	}
-	var err error
-	if server {
-		err = p.ourReady(ctx, ours)
-	} else {
-		err = p.ready(ctx)
-	}
-	if err == nil {
-		err = begin(!server)
-	}
+	server, client, err := p.open(ctx, c)
 	if err != nil {
 		cancel()
 	}
-	var e ends
-	type side struct {
-		p   lab.Process
-		res *remote.Result
-		who string
+	var serverDone, clientDone <-chan struct{}
+	left := 0
+	if server != nil {
+		serverDone = server.done
+		left++
 	}
-	sides := []side{{guest, &e.guest, "guest"}, {ours, &e.ours, "here"}} // the client first
-	if !server {
-		sides[0], sides[1] = sides[1], sides[0]
+	if client != nil {
+		clientDone = client.done
+		left++
 	}
-	for i, s := range sides {
-		if s.p == nil {
-			continue
+	for ; left > 0; left-- {
+		var s *side
+		select {
+		case <-clientDone:
+			s, clientDone = client, nil
+			if p.stopServer != 0 {
+				err = errors.Join(err, server.Signal(p.stopServer))
+			}
+		case <-serverDone:
+			s, serverDone = server, nil
 		}
-		if i == 1 && p.stopServer != 0 {
-			err = errors.Join(err, s.p.Signal(p.stopServer))
+		p.Log("%s:\n%v", s.who, s.end)
+		if err == nil {
+			err = s.err
 		}
-		res, waited := s.p.Wait()
-		*s.res = res
-		p.Log("%s:\n%s", s.who, res)
-		err = errors.Join(err, waited)
+		if !s.end.OK() {
+			time.AfterFunc(grace, cancel)
+		}
+		if s.who == "ours" {
+			e.ours = s.end
+		} else {
+			e.guest = s.end
+		}
 	}
 	return e, err
 }
@@ -131,12 +181,4 @@ func lastLine(r remote.Result) string {
 		text = strings.TrimSpace(r.Stdout)
 	}
 	return text[strings.LastIndexByte(text, '\n')+1:]
-}
-
-// more appends flags to both sides.
-func (p *pair) more(ours, guest string) {
-	p.ours = append(p.ours, strings.Fields(ours)...)
-	if guest != "" {
-		p.guest += " " + guest
-	}
 }

@@ -89,8 +89,8 @@ func runParting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 
 // talk is an rping between the sides that goes on.
 type talk struct {
-	client, server lab.Process
-	ours           lab.Process // one of them
+	client, server *side
+	ours           *side // one of them
 	cancel         context.CancelFunc
 }
 
@@ -98,34 +98,20 @@ type talk struct {
 // ping each other.
 func begin(ctx context.Context, p *pair, c matrix.Cell, clientFlags string) (*talk, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &talk{cancel: cancel}
-	err := func() (err error) {
-		if c.Is("dir", "server") {
-			p.more("", clientFlags)
-			if t.server, err = p.Ours(ctx, p.ours...); err != nil {
-				return err
-			}
-			t.ours = t.server
-			if err = said(ctx, t.server); err != nil {
-				return err
-			}
-			t.client, err = p.Peers(ctx, p.guest)
-		} else {
-			p.more(clientFlags, "")
-			if t.server, err = p.Peers(ctx, p.guest); err != nil {
-				return err
-			}
-			if err = p.ready(ctx); err != nil {
-				return err
-			}
-			t.client, err = p.Ours(ctx, p.ours...)
-			t.ours = t.client
-		}
-		if err != nil {
-			return err
-		}
-		return t.ours.Await(ctx, pinging)
-	}()
+	ours := c.Is("dir", "server")
+	if ours {
+		p.more("", clientFlags)
+	} else {
+		p.more(clientFlags, "")
+	}
+	server, client, err := p.open(ctx, c)
+	t := &talk{client: client, server: server, ours: client, cancel: cancel}
+	if ours {
+		t.ours = server
+	}
+	if err == nil {
+		err = t.ours.Await(ctx, pinging)
+	}
 	if err != nil {
 		cancel()
 		return nil, err

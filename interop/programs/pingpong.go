@@ -5,6 +5,7 @@ package programs
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/softhca/softhca/interop/lab"
@@ -36,25 +37,31 @@ func runPingpong(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	kind := c.Get("type")
 	// Short enough that nothing is repeated when a side gets no processor for a
 	// while: UC and UD would lose it.
-	ours := []string{"pingpong", "--type", kind, "--addr", l.Own(c).String(), "--iters", "40", "--transport", c.Get("transport")}
-	guest := fmt.Sprintf("exec ibv_%s_pingpong -g %d -n 40", kind, l.GIDIndex(c))
+	ours, guest := "--iters 40 --transport "+c.Get("transport"), "-n 40"
 	if kind == "ud" {
-		ours, guest = append(ours, "--size", "1024"), guest+" -s 1024"
+		ours, guest = ours+" --size 1024", guest+" -s 1024"
 	} else {
-		ours, guest = append(ours, "--mtu", c.Get("mtu")), guest+" -m "+c.Get("mtu")
+		ours, guest = ours+" --mtu "+c.Get("mtu"), guest+" -m "+c.Get("mtu")
 	}
 	if c.Is("wait", "events") {
-		ours, guest = append(ours, "--events"), guest+" -e"
+		ours, guest = ours+" --events", guest+" -e"
 	}
-	// The programs of rdma-core meet over IPv4 only.
-	if c.Is("dir", "server") {
-		guest += " " + l.Own(matrix.Cell{}).String()
-	} else {
-		ours = append(ours, l.Peer(matrix.Cell{}).String())
-	}
-	p := pair{Lab: l, ours: ours, guest: guest,
+	return pingpongPair(l, c, kind, ours, guest).both(ctx, c)
+}
+
+// pingpongPair returns the sides of one of the pingpongs, with their flags.
+// The programs of rdma-core meet over IPv4, whatever they use then.
+func pingpongPair(l *lab.Lab, c matrix.Cell, kind, ours, guest string) *pair {
+	p := &pair{Lab: l,
+		ours:     append([]string{"pingpong", "--type", kind, "--addr", l.Own(c).String()}, strings.Fields(ours)...),
+		guest:    fmt.Sprintf("exec ibv_%s_pingpong -g %d %s", kind, l.GIDIndex(c), guest),
 		ready:    func(ctx context.Context) error { return l.TCPListener(ctx, pingpongPort) },
 		ourReady: func(ctx context.Context, _ lab.Process) error { return l.OwnTCPListener(ctx, pingpongPort) },
 	}
-	return p.both(ctx, c)
+	if c.Is("dir", "server") {
+		p.guest += " " + l.Own(matrix.Cell{}).String()
+	} else {
+		p.ours = append(p.ours, l.Peer(matrix.Cell{}).String())
+	}
+	return p
 }

@@ -54,6 +54,9 @@ const (
 	// Gone: the peer's queue pairs end while our packets are under way, which
 	// its kernel then drops uncounted.
 	Gone Loose = 1 << iota
+	// Damaging: our side damages packets on purpose; those that it does not
+	// damage are held to everything.
+	Damaging
 	// Hostile: our side sends wrong frames on purpose.
 	Hostile
 )

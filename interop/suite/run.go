@@ -50,7 +50,7 @@ func Run(ctx context.Context, l *lab.Lab, c Case, dir string, keep bool) (Result
 			return r, err
 		}
 		r.Verdict, r.Note, r.Measured = o.Verdict, o.Note, o.Measured
-		if o.Verdict != Fail || r.Tries >= c.Tries {
+		if o.Verdict == Pass || r.Tries >= c.Tries {
 			break
 		}
 		spoiled = append(spoiled, o.Note)
@@ -118,7 +118,7 @@ func judge(t *lab.Traffic, loose Loose) error {
 	if t.Missed > 0 {
 		errs = append(errs, fmt.Errorf("%d frames passed faster than they could be read", t.Missed))
 	}
-	if t.BadIn > 0 || t.BadOut > 0 && loose&Hostile == 0 {
+	if t.BadIn > 0 || t.BadOut > 0 && loose&(Hostile|Damaging) == 0 {
 		text := fmt.Sprintf("%d frames of ours and %d of the peer's are wrong", t.BadOut, t.BadIn)
 		for i := range t.First {
 			text += "; " + t.First[i].String()

@@ -1,0 +1,51 @@
+//go:build linux
+
+package programs
+
+import (
+	"context"
+	"time"
+
+	"github.com/softhca/softhca/interop/frames"
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// volumes are transfers of many messages. A ping of rping is six: two
+// addresses, a READ, a WRITE, and two answers.
+var volumes = map[string]func(l *lab.Lab, c matrix.Cell) *pair{
+	"pingpong": func(l *lab.Lab, c matrix.Cell) *pair {
+		return pingpongPair(l, c, "rc", "--size 256 --iters 65000 --events", "-s 256 -n 65000 -e -c")
+	},
+	"rping": func(l *lab.Lab, c matrix.Cell) *pair { return rping.pair(l, c, "-C 22000 -S 300") },
+}
+
+// volume are the cases of very many messages on a bad network.
+func volume() []suite.Family {
+	return []suite.Family{{
+		Name: "volume",
+		About: "130000 messages each, with packets lost, duplicated and reordered at our port: 65000 of ibv_rc_pingpong to and fro, 22000 pings of rping, " +
+			"of which each is verified",
+		Dims:   []matrix.Dim{{Name: "program", Values: []string{"pingpong", "rping"}}, matrix.Direction()},
+		Always: true,
+		Cost:   time.Minute,
+		Limit:  10 * time.Minute,
+		Loose:  suite.Damaging,
+		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+			p := volumes[c.Get("program")](l, c)
+			// A lost packet that ends a message waits for the retry timer, which
+			// with rdma_cm is two seconds.
+			for _, rule := range []string{"drop p=0.00002", "dup p=0.005", "reorder p=0.0005"} {
+				p.ours = append(p.ours, "--fault", rule+" dir=both op="+rcOpcodes)
+			}
+			p.ours = append(p.ours, "--fault-seed", faultSeed)
+			o := p.both(ctx, c)
+			fs, err := l.Frames(ctx)
+			if err != nil {
+				return suite.Failed("%v", err)
+			}
+			return o.With("%.0f s", frames.Span(fs).Seconds())
+		},
+	}}
+}
