@@ -22,6 +22,7 @@ const (
 	madLen     = 256
 	classAt    = madAt + 1
 	attrAt     = madAt + 16
+	idsAt      = madAt + 24 // communication IDs: local and, but of a REQ, remote
 	cmClass    = 7
 )
 
@@ -43,4 +44,26 @@ func CMCount(fs []Frame, m Message, out bool) (n int) {
 		}
 	}
 	return n
+}
+
+// Unconfirmed returns how many REPs came to this host that it answered by
+// neither RTU nor REJ.
+func Unconfirmed(fs []Frame) (n int) {
+	type ids struct{ local, remote [4]byte }
+	open := map[ids]bool{}
+	for i := range fs {
+		f := &fs[i]
+		m, ok := f.CM()
+		if !ok {
+			continue
+		}
+		local, remote := [4]byte(f.Payload[idsAt:]), [4]byte(f.Payload[idsAt+4:])
+		switch {
+		case m == REP && !f.Out:
+			open[ids{remote, local}] = true
+		case (m == RTU || m == REJ) && f.Out:
+			delete(open, ids{local, remote})
+		}
+	}
+	return len(open)
 }

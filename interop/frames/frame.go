@@ -30,8 +30,35 @@ type Frame struct {
 	Opcode   uint8  // of the BTH
 	DestQP   uint32
 	PSN      uint32
-	Length   int   // of the UDP payload
-	Err      error // what is wrong with the frame; nil: nothing, its ICRC is right
+	AETH     uint32 // of an answer: syndrome and MSN
+	Read     Span64 // of a READ request: what it asks for
+	Length   int    // of the UDP payload
+	Err      error  // what is wrong with the frame; nil: nothing, its ICRC is right
+}
+
+// Span64 is a range of remote memory.
+type Span64 struct {
+	Addr uint64
+	Len  uint32
+}
+
+// The opcodes of RC that matter here.
+const (
+	readRequest       = 0x0C
+	readResponseFirst = 0x0D
+	readResponseLast  = 0x0F
+	readResponseOnly  = 0x10
+	acknowledge       = 0x11
+	atomicAcknowledge = 0x12
+)
+
+// answer reports whether a packet has an AETH.
+func (f *Frame) answer() bool {
+	switch f.Opcode {
+	case readResponseFirst, readResponseLast, readResponseOnly, acknowledge, atomicAcknowledge:
+		return true
+	}
+	return false
 }
 
 // Parse reads an Ethernet frame. It returns false for one that carries no
@@ -75,6 +102,13 @@ func Parse(raw []byte) (Frame, bool) {
 	f.Opcode = f.Payload[0]
 	f.DestQP = binary.BigEndian.Uint32(f.Payload[4:]) & 0xFFFFFF
 	f.PSN = binary.BigEndian.Uint32(f.Payload[8:]) & 0xFFFFFF
+	rest := f.Payload[bthLen : f.Length-icrcLen]
+	switch {
+	case f.answer() && len(rest) >= 4:
+		f.AETH = binary.BigEndian.Uint32(rest)
+	case f.Opcode == readRequest && len(rest) >= 16:
+		f.Read = Span64{binary.BigEndian.Uint64(rest), binary.BigEndian.Uint32(rest[12:])}
+	}
 	if got, want := binary.LittleEndian.Uint32(f.Payload[f.Length-icrcLen:]), icrc(ip, head); got != want {
 		f.Err = fmt.Errorf("ICRC %#08x, should be %#08x", got, want)
 	}

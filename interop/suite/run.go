@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/softhca/softhca/interop/frames"
 	"github.com/softhca/softhca/interop/lab"
 )
 
@@ -106,10 +107,29 @@ func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error
 	}
 	r.Sent, r.Got, r.Taken = t.Out, t.In, t.Taken()
 	l.Log("traffic: %+v", *t)
-	if err := judge(t, c.Loose); err != nil && o.Verdict != Fail {
+	err = judge(t, c.Loose)
+	if fs, seen := l.Frames(ctx); seen == nil && len(fs) == t.Out+t.In+t.BadIn+t.BadOut {
+		err = errors.Join(err, rules(fs, c.Loose))
+	}
+	if err != nil && o.Verdict != Fail {
 		return Failed("%v", err), nil
 	}
 	return o, nil
+}
+
+// rules holds what we sent to what the wire shows.
+func rules(fs []frames.Frame, loose Loose) error {
+	if loose&Hostile != 0 {
+		return nil
+	}
+	lines := frames.Answers(fs)
+	if n := frames.Unconfirmed(fs); n > 0 && loose == 0 {
+		lines = append(lines, fmt.Sprintf("%d connections that the peer accepted got no RTU", n))
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(lines, "; "))
 }
 
 // judge holds the traffic of a case to what every case must do.
