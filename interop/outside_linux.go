@@ -90,7 +90,7 @@ func (o *options) do(ctx context.Context) (ok bool, err error) {
 // prepare builds our command, the guest's agent and the images.
 func (o *options) prepare(ctx context.Context, tmp string) (map[string]*image.Image, error) {
 	for name, pkg := range map[string]string{"softhca": "./cmd/softhca", "agent": "./interop/agent"} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(tmp, name), pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(tmp, name), pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("go build %s: %w (run this in the root of the repository)\n%s", pkg, err, out)

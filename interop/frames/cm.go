@@ -47,7 +47,7 @@ func CMCount(fs []Frame, m Message, out bool) (n int) {
 }
 
 // Unconfirmed returns how many REPs came to this host that it answered by
-// neither RTU nor REJ.
+// neither RTU nor REJ, or only when they came again.
 func Unconfirmed(fs []Frame) (n int) {
 	type ids struct{ local, remote [4]byte }
 	open := map[ids]bool{}
@@ -59,11 +59,13 @@ func Unconfirmed(fs []Frame) (n int) {
 		}
 		local, remote := [4]byte(f.Payload[idsAt:]), [4]byte(f.Payload[idsAt+4:])
 		switch {
+		case m == REP && !f.Out && open[ids{remote, local}]:
+			n++
 		case m == REP && !f.Out:
 			open[ids{remote, local}] = true
 		case (m == RTU || m == REJ) && f.Out:
 			delete(open, ids{local, remote})
 		}
 	}
-	return len(open)
+	return n + len(open)
 }

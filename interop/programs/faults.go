@@ -42,7 +42,7 @@ type exchange struct {
 
 var exchanges = []exchange{
 	{"pingpong", 10 << 20, func(l *lab.Lab, c matrix.Cell) *pair { return rcPingpong(l, c, 1<<20, 10) }},
-	{"rping", 100 * 65000, func(l *lab.Lab, c matrix.Cell) *pair { return rping.pair(l, c, "-C 100 -S 65000") }},
+	{"rping", 30 * 65000, func(l *lab.Lab, c matrix.Cell) *pair { return rping.pair(l, c, "-C 30 -S 65000") }},
 }
 
 // faults are the cases in which data moves while our port loses, repeats,

@@ -124,7 +124,7 @@ func rules(fs []frames.Frame, loose Loose) error {
 	}
 	lines := frames.Answers(fs)
 	if n := frames.Unconfirmed(fs); n > 0 && loose == 0 {
-		lines = append(lines, fmt.Sprintf("%d connections that the peer accepted got no RTU", n))
+		lines = append(lines, fmt.Sprintf("%d connections that the peer accepted got no RTU, or none before it asked again", n))
 	}
 	if len(lines) == 0 {
 		return nil
