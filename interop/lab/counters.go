@@ -51,13 +51,10 @@ type Traffic struct {
 }
 
 // Taken returns how many of our packets the guest's kernel counted. What it
-// sends to a group that it is in itself it counts, too.
+// sends to a group that it is in itself it counts, too, unless it loses it.
 func (t *Traffic) Taken() int64 {
 	n := t.Peer["rcvd_pkts"]
-	if own := int64(t.InGroup); n == int64(t.Out)+own {
-		n -= own
-	}
-	return n
+	return n - max(0, min(n-int64(t.Out), int64(t.InGroup)))
 }
 
 // Arrived returns how many packets the guest's kernel counted as sent, and how

@@ -17,17 +17,17 @@ import (
 // connect are the cases in which programs connect, do their work and part.
 func connect() []suite.Family {
 	return []suite.Family{
-		variants(&rping, "rping with verification: READ and WRITE; queue pairs made by the connection manager or by the programs", []variant{
+		variants(rping, "rping with verification: READ and WRITE; queue pairs made by the connection manager or by the programs", []variant{
 			{"small", "-C 10"}, {"packets", "-C 10 -S 3000"}, {"large", "-C 10 -S 65000"}, {"own-qp", "-C 10 -S 3000 -q"},
 		}),
-		variants(&ucmatose, "ucmatose: connections at once, messages of no, one and many packets, type of service, port space", []variant{
+		variants(ucmatose, "ucmatose: connections at once, messages of no, one and many packets, type of service, port space", []variant{
 			{"plain", ""}, {"five", "-c 5"}, {"many", "-c 5 -C 30 -S 10000"}, {"none", "-C 0"}, {"empty", "-S 0"}, {"migrate", "-m"},
 			{"tos", "-t 0x68 -a 14"}, {"ib", "-P ib"},
 		}),
-		variants(&udaddy, "udaddy: datagrams to queue pairs found by SIDR", []variant{
+		variants(udaddy, "udaddy: datagrams to queue pairs found by SIDR", []variant{
 			{"plain", ""}, {"three", "-c 3"}, {"many", "-c 3 -C 30 -S 1024"}, {"none", "-C 0"}, {"tos", "-t 0x68"},
 		}),
-		variants(&simple, "rdma_client and rdma_server", []variant{{"plain", ""}}),
+		variants(simple, "rdma_client and rdma_server", []variant{{"plain", ""}}),
 		{
 			Name: "cmtime", About: "cmtime: a hundred connections, taken through each step together",
 			Dims: []matrix.Dim{matrix.Direction(), matrix.IP(), matrix.Transport()},
@@ -40,7 +40,7 @@ func connect() []suite.Family {
 }
 
 // variants returns the family of a program in its variants.
-func variants(pr *program, about string, vs []variant) suite.Family {
+func variants(pr program, about string, vs []variant) suite.Family {
 	return suite.Family{
 		Name: pr.name, About: about,
 		Dims: []matrix.Dim{dim(vs), matrix.Direction(), matrix.IP(), matrix.MTU(), matrix.Transport()},

@@ -94,7 +94,7 @@ func runFaults(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 
 // run moves the data with a fault and returns the bytes per second, both ways
 // together, from the first packet to the last.
-func (x *exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault string) (float64, suite.Outcome) {
+func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault string) (float64, suite.Outcome) {
 	before, err := l.Frames(ctx)
 	if err != nil {
 		return 0, suite.Failed("%v", err)

@@ -18,16 +18,16 @@ import (
 // loss is what becomes of a program when a message of the connection manager
 // is lost.
 type loss struct {
-	program  *program
+	program  program
 	flags    string
 	messages []string
 }
 
 var losses = []loss{
-	{&rping, "-C 3", []string{"REQ", "REP", "RTU", "DREQ", "DREP"}},
-	{&ucmatose, "", []string{"REQ", "REP", "RTU", "DREQ", "DREP"}},
-	{&simple, "", []string{"REQ", "REP", "RTU", "DREQ", "DREP"}},
-	{&udaddy, "", []string{"SIDR_REQ", "SIDR_REP"}},
+	{rping, "-C 3", []string{"REQ", "REP", "RTU", "DREQ", "DREP"}},
+	{ucmatose, "", []string{"REQ", "REP", "RTU", "DREQ", "DREP"}},
+	{simple, "", []string{"REQ", "REP", "RTU", "DREQ", "DREP"}},
+	{udaddy, "", []string{"SIDR_REQ", "SIDR_REP"}},
 }
 
 // lost are the cases in which a message of the connection manager is lost, in
@@ -57,7 +57,7 @@ func lost() []suite.Family {
 	}}
 }
 
-func (lo *loss) run(ctx context.Context, l *lab.Lab, c matrix.Cell, message string) suite.Outcome {
+func (lo loss) run(ctx context.Context, l *lab.Lab, c matrix.Cell, message string) suite.Outcome {
 	p := lo.program.pair(l, c, lo.flags)
 	p.ours = append(p.ours, "--fault", "drop nth=1 dir=both op="+message)
 	defect := defects[fmt.Sprintf("%s-%s/%s", lo.program.name, message, c.Get("dir"))]

@@ -55,7 +55,7 @@ var (
 
 // pair returns the two sides of a cell: ours is the server if the cell's
 // direction says so. Both get the flags.
-func (pr *program) pair(l *lab.Lab, c matrix.Cell, flags string) *pair {
+func (pr program) pair(l *lab.Lab, c matrix.Cell, flags string) *pair {
 	p := &pair{Lab: l, ready: l.CMListener, ourReady: said}
 	fill := func(line ...string) []string {
 		words := strings.Fields(strings.Join(line, " ") + " " + flags)

@@ -37,7 +37,7 @@ func (e ending) check(who string, r remote.Result) string {
 // refusal is a case in which a program must not get what it wants.
 type refusal struct {
 	name           string
-	program        *program
+	program        program
 	server, client string // flags of the sides
 	// What becomes of the sides; where the guest's end differently than ours,
 	// its own are set.
@@ -56,29 +56,29 @@ const (
 
 var refusals = []refusal{
 	{
-		name: "rping-no-listener", program: &rping, server: elsewhere, stop: syscall.SIGINT,
+		name: "rping-no-listener", program: rping, server: elsewhere, stop: syscall.SIGINT,
 		clientEnds: ending{says: rejected8}, serverEnds: ending{any: true},
 	},
 	{
-		name: "ucmatose-no-listener", program: &ucmatose, server: elsewhere, stop: syscall.SIGINT,
+		name: "ucmatose-no-listener", program: ucmatose, server: elsewhere, stop: syscall.SIGINT,
 		clientEnds: ending{says: `(?s)REJECTED, (error|status):? 8.*return status 8`}, serverEnds: ending{any: true},
 	},
 	{
-		name: "ucmatose-one-of-three", program: &ucmatose, server: "-c 1", client: "-c 3",
+		name: "ucmatose-one-of-three", program: ucmatose, server: "-c 1", client: "-c 3",
 		serverEnds: ending{says: `return status -12`}, clientEnds: ending{says: `return status (28|-1)`},
 	},
 	{
-		name: "ucmatose-sizes", program: &ucmatose, server: "-S 200", client: "-S 100",
+		name: "ucmatose-sizes", program: ucmatose, server: "-S 200", client: "-S 100",
 		serverEnds: ending{any: true}, clientEnds: ending{any: true},
 		// Linux's does not look at the length of what it got.
 		guestServerEnds: &ending{ok: true, says: `return status 0`}, guestClientEnds: &ending{ok: true, says: `return status 0`},
 	},
 	{
-		name: "udaddy-one-of-two", program: &udaddy, server: "-c 1", client: "-c 2", ourServer: "--idle 3s",
+		name: "udaddy-one-of-two", program: udaddy, server: "-c 1", client: "-c 2", ourServer: "--idle 3s",
 		clientEnds: ending{says: `UNREACHABLE, (error|status):? 2`}, serverEnds: ending{any: true},
 	},
 	{
-		name: "rping-too-long", program: &rping, server: "-S 100", client: "-S 3000 -C 3",
+		name: "rping-too-long", program: rping, server: "-S 100", client: "-S 3000 -C 3",
 		clientEnds: ending{any: true}, serverEnds: ending{},
 		// Linux's client takes the end of the connection for a good one.
 		guestClientEnds: &ending{any: true},
@@ -114,7 +114,7 @@ func refused() []suite.Family {
 	}}
 }
 
-func (r *refusal) run(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+func (r refusal) run(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	p := r.program.pair(l, c, "")
 	server := c.Is("dir", "server")
 	ours, guest := r.server+" "+r.ourServer, r.client

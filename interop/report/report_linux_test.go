@@ -1,0 +1,70 @@
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/interop/suite"
+)
+
+func example() *Report {
+	return &Report{
+		Date: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Host: "QEMU 7",
+		Peers:    []Peer{{Kernel: "6.1", Release: "6.1.0-1-amd64", Packages: map[string]string{"rdmacm-utils": "44.0-2", "bash": "5"}}},
+		Families: []Family{{Name: "rping", About: "pings", Dims: []string{"dir", "ip"}}, {Name: "lost", About: "losses.", Dims: []string{"dir"}}, {Name: "none", About: "not run"}},
+		Results: []suite.Result{
+			{ID: "rping/6.1/server/ipv4", Family: "rping", Values: map[string]string{"kernel": "6.1", "dir": "server", "ip": "ipv4"}, Verdict: suite.Pass, Sent: 3, Got: 4},
+			{ID: "rping/6.1/client/ipv4", Family: "rping", Values: map[string]string{"kernel": "6.1", "dir": "client", "ip": "ipv4"}, Verdict: suite.Fail, Note: "a|b\n<c>", Sent: 5, Got: 6},
+			{ID: "lost/6.1/client", Family: "lost", Values: map[string]string{"kernel": "6.1", "dir": "client"}, Verdict: suite.Expected, Note: "why", Measured: "7 s"},
+		},
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	text := string(example().markdown())
+	for _, want := range []string{
+		"on 2030-01-02;", "| 6.1 | 6.1.0-1-amd64 | rdmacm-utils 44.0-2 |\n", "3 cases: 1 passed, 1 differ for a known reason, 1 failed.",
+		"8 packets from us and 10 from Linux",
+		"## rping\n\npings.\n\n| kernel | ours | IP | result | note |\n|---|---|---|---|---|\n| 6.1 | server | ipv4 | pass |  |\n| 6.1 | client | ipv4 | FAIL | a\\|b &lt;c> |\n",
+		"## lost\n\nlosses.\n\n| kernel | ours | result | note | measured |\n|---|---|---|---|---|\n| 6.1 | client | expected | why | 7 s |\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report has no %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "## none") {
+		t.Error("a family of which no case ran has a heading")
+	}
+}
+
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	md, js := filepath.Join(dir, "x.md"), filepath.Join(dir, "x.json")
+	if err := example().Write(md, js); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Report
+	if err := json.Unmarshal(text, &back); err != nil || len(back.Results) != 3 || back.Results[2].Measured != "7 s" {
+		t.Errorf("%v: %+v", err, back)
+	}
+	if text, err := os.ReadFile(md); err != nil || string(text) != string(example().markdown()) {
+		t.Errorf("the report differs: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%d files are left: %v", len(left), err)
+	}
+	if err := example().Write("", ""); err != nil {
+		t.Errorf("without files there is nothing to write: %v", err)
+	}
+	if err := example().Write(filepath.Join(dir, "no/such"), ""); err == nil {
+		t.Error("a directory that is not there is no error")
+	}
+}
