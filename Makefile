@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy
+.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy interop
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -38,3 +38,7 @@ transfer: ## 1 GiB between two processes by WRITE, READ and SEND at each path MT
 
 transfer-lossy: ## the same with 1 % of packets lost and 1 % reordered at both ends
 	go test -count=1 -v -timeout 60m -run 'TestTransferLossy$$' ./verbs -transfer-lossy-bytes 1073741824
+
+INTEROP ?=
+interop: ## against Linux's Soft-RoCE, in emulated machines: root or user namespaces; INTEROP=-short for a few minutes
+	go run ./interop $(INTEROP)

@@ -18,16 +18,17 @@ import (
 func connect() []suite.Family {
 	return []suite.Family{
 		variants(rping, "rping with verification: READ and WRITE; queue pairs made by the connection manager or by the programs", []variant{
-			{"small", "-C 10"}, {"packets", "-C 10 -S 3000"}, {"large", "-C 10 -S 65000"}, {"own-qp", "-C 10 -S 3000 -q"},
+			{name: "small", flags: "-C 10"}, {name: "packets", flags: "-C 10 -S 3000"}, {name: "large", flags: "-C 10 -S 65000"}, {name: "own-qp", flags: "-C 10 -S 3000 -q"},
+			{name: "own-qp-ours", flags: "-C 10 -S 3000", ours: "-q"}, {name: "own-qp-guest", flags: "-C 10 -S 3000", guest: "-q"},
 		}),
 		variants(ucmatose, "ucmatose: connections at once, messages of no, one and many packets, type of service, port space", []variant{
-			{"plain", ""}, {"five", "-c 5"}, {"many", "-c 5 -C 30 -S 10000"}, {"none", "-C 0"}, {"empty", "-S 0"}, {"migrate", "-m"},
-			{"tos", "-t 0x68 -a 14"}, {"ib", "-P ib"},
+			{name: "plain"}, {name: "five", flags: "-c 5"}, {name: "many", flags: "-c 5 -C 30 -S 10000"}, {name: "none", flags: "-C 0"}, {name: "empty", flags: "-S 0"}, {name: "migrate", flags: "-m"},
+			{name: "tos", flags: "-t 0x68 -a 14"}, {name: "ib", flags: "-P ib"},
 		}),
 		variants(udaddy, "udaddy: datagrams to queue pairs found by SIDR", []variant{
-			{"plain", ""}, {"three", "-c 3"}, {"many", "-c 3 -C 30 -S 1024"}, {"none", "-C 0"}, {"tos", "-t 0x68"},
+			{name: "plain"}, {name: "three", flags: "-c 3"}, {name: "many", flags: "-c 3 -C 30 -S 1024"}, {name: "none", flags: "-C 0"}, {name: "tos", flags: "-t 0x68"},
 		}),
-		variants(simple, "rdma_client and rdma_server", []variant{{"plain", ""}}),
+		variants(simple, "rdma_client and rdma_server", []variant{{name: "plain"}}),
 		{
 			Name: "cmtime", About: "cmtime: a hundred connections, taken through each step together",
 			Dims: []matrix.Dim{matrix.Direction(), matrix.IP(), matrix.Transport()},
@@ -48,7 +49,10 @@ func variants(pr program, about string, vs []variant) suite.Family {
 			return c.Is("mtu", "1024") && c.Is("transport", "udp") && c.Is("ip", "ipv4") && c.Is("variant", vs[0].name)
 		},
 		Run: func(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
-			return pr.pair(l, c, flagsOf(vs, c)).both(ctx, c)
+			v := variantOf(vs, c)
+			p := pr.pair(l, c, v.flags)
+			p.more(v.ours, v.guest)
+			return p.both(ctx, c)
 		},
 	}
 }

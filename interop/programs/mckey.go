@@ -69,11 +69,20 @@ func runMckey(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 		},
 	}
 	o := p.both(ctx, c)
-	if o.Verdict == suite.Fail && c.Is("dir", "server") {
-		if text := spoiled(ctx, l, o.Note); text != "" {
-			return suite.Differs("rxe itself sends fewer messages than it is told to").With("%s", text)
-		}
+	if c.Is("dir", "client") {
+		return o
 	}
+	const note = "rxe now and then sends fewer messages than it is told to; each that was on the wire came"
+	if o.Verdict == suite.Fail {
+		text := spoiled(ctx, l, o.Note)
+		if text == "" {
+			return o
+		}
+		o = suite.Passed(note).With("%s", text)
+		o.Spoiled = true
+		return o
+	}
+	o.Note = note
 	return o
 }
 
@@ -94,7 +103,7 @@ func spoiled(ctx context.Context, l *lab.Lab, said string) string {
 			sent++
 		}
 	}
-	if m[1] != strconv.Itoa(sent) {
+	if m[1] != strconv.Itoa(sent) || sent == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d of %s on the wire", sent, m[2])

@@ -24,7 +24,7 @@ var pinging = regexp.MustCompile(`ping data: rdma-ping-[0-9]+`)
 // machine does, in the middle of everything.
 func parting() []suite.Family {
 	what := matrix.Dim{Name: "what", Values: []string{
-		"client-interrupted", "server-interrupted", "client-killed", "server-killed", "slow-server", "guest-off",
+		"client-interrupted", "server-interrupted", "client-killed", "server-killed", "slow-server", "guest-off", "second-client",
 	}}
 	return []suite.Family{{
 		Name:  "parting",
@@ -33,7 +33,8 @@ func parting() []suite.Family {
 		Skip: func(c matrix.Cell) bool {
 			// Of a program of ours that is killed nothing is left that could say
 			// so, and Linux's rping waits for messages of it without end.
-			return c.Is("what", "client-killed") && c.Is("dir", "client") || c.Is("what", "server-killed") && c.Is("dir", "server")
+			return c.Is("what", "client-killed") && c.Is("dir", "client") || c.Is("what", "server-killed") && c.Is("dir", "server") ||
+				c.Is("what", "second-client") && c.Is("dir", "client")
 		},
 		Short: func(c matrix.Cell) bool { return c.Is("what", "client-killed") && c.Is("ip", "ipv4") },
 		Cost:  5 * time.Second,
@@ -51,6 +52,8 @@ func runParting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 		return slowServer(ctx, l, c)
 	case "guest-off":
 		return guestOff(ctx, l, c)
+	case "second-client":
+		return secondClient(ctx, l, c)
 	}
 	t, err := begin(ctx, rping.pair(l, c, ""), c, "-C 0")
 	if err != nil {
@@ -245,4 +248,37 @@ func guestOff(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 		return suite.Failed("our server, interrupted: exit code %d %s", r.Exit, lastLine(r))
 	}
 	return suite.Passed("the same server served the restarted guest")
+}
+
+// secondClient has another client ask our server, which serves one at a time,
+// while it serves the first. Linux's would take the other for the first.
+func secondClient(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+	t, err := begin(ctx, rping.pair(l, c, ""), c, "-C 0")
+	if err != nil {
+		return suite.Failed("%s", firstLine(err.Error()))
+	}
+	defer t.cancel()
+	second, err := l.Peers(ctx, rping.pair(l, c, "-C 3").guest)
+	if err != nil {
+		return suite.Failed("%v", err)
+	}
+	r, err := second.Wait()
+	l.Log("the second client:\n%v", r)
+	if err != nil || r.OK() || !regexp.MustCompile(rejected28).MatchString(r.String()) {
+		return suite.Failed("the second client: exit code %d %s", r.Exit, lastLine(r))
+	}
+	// The first goes on: it pings until it is told to end.
+	before := len(t.server.String())
+	for len(t.server.String()) == before {
+		if err := l.Pause(ctx); err != nil {
+			return suite.Failed("the first client pings no more: %v", err)
+		}
+	}
+	if err := t.client.Signal(syscall.SIGINT); err != nil {
+		return suite.Failed("%v", err)
+	}
+	if r, err = t.server.Wait(); err != nil || !regexp.MustCompile(`DISCONNECT EVENT`).MatchString(r.String()) {
+		return suite.Failed("our server: exit code %d %s", r.Exit, lastLine(r))
+	}
+	return suite.Passed("RDMA_CM_EVENT_REJECTED, error 28; the first goes on")
 }

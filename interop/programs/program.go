@@ -86,8 +86,9 @@ func (pr program) pair(l *lab.Lab, c matrix.Cell, flags string) *pair {
 	return p
 }
 
-// variant is a way to run a program: its name and what both sides get for it.
-type variant struct{ name, flags string }
+// variant is a way to run a program: its name, what both sides get for it, and
+// what only our side gets, or the guest's.
+type variant struct{ name, flags, ours, guest string }
 
 // dim returns the dimension that the variants are.
 func dim(vs []variant) matrix.Dim {
@@ -98,7 +99,7 @@ func dim(vs []variant) matrix.Dim {
 	return d
 }
 
-// flagsOf returns the flags of the cell's variant.
-func flagsOf(vs []variant, c matrix.Cell) string {
-	return vs[slices.IndexFunc(vs, func(v variant) bool { return c.Is("variant", v.name) })].flags
+// variantOf returns the cell's variant.
+func variantOf(vs []variant, c matrix.Cell) variant {
+	return vs[slices.IndexFunc(vs, func(v variant) bool { return c.Is("variant", v.name) })]
 }

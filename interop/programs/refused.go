@@ -56,6 +56,20 @@ const (
 
 var refusals = []refusal{
 	{
+		// A server of another port space: the adapter is there, and nobody
+		// listens.
+		name: "udaddy-no-listener", stop: syscall.SIGINT,
+		program: program{
+			name: udaddy.name, ourClient: udaddy.ourClient, peerClient: udaddy.peerClient,
+			ourServer: rping.ourServer, peerServer: rping.peerServer, peerServer6: rping.peerServer6,
+		},
+		clientEnds: ending{says: `UNREACHABLE, (error|status):? 1`}, serverEnds: ending{any: true},
+	},
+	{
+		name: "udaddy-over-mtu", program: udaddy, client: "-S 5000", stop: syscall.SIGKILL,
+		clientEnds: ending{says: `(status|error):? -22`}, serverEnds: ending{any: true},
+	},
+	{
 		name: "rping-no-listener", program: rping, server: elsewhere, stop: syscall.SIGINT,
 		clientEnds: ending{says: rejected8}, serverEnds: ending{any: true},
 	},

@@ -26,6 +26,9 @@ type Outcome struct {
 	Verdict  Verdict
 	Note     string
 	Measured string // figures, which differ from run to run
+	// Spoiled says that the peer made a mistake of its own which hides what
+	// the case is about: it is tried again, if its family allows that.
+	Spoiled bool
 }
 
 // Passed returns the outcome of a case that did as it should.

@@ -51,15 +51,15 @@ func Run(ctx context.Context, l *lab.Lab, c Case, dir string, keep bool) (Result
 			return r, err
 		}
 		r.Verdict, r.Note, r.Measured = o.Verdict, o.Note, o.Measured
-		if o.Verdict == Pass || r.Tries >= c.Tries {
+		if o.Verdict != Fail && !o.Spoiled || r.Tries >= c.Tries {
 			break
 		}
-		spoiled = append(spoiled, o.Note)
+		spoiled = append(spoiled, strings.Trim(o.Note+"; "+o.Measured, "; "))
 	}
 	r.Seconds = time.Since(start).Seconds()
 	if r.Verdict != Fail {
 		if len(spoiled) > 0 {
-			r.Note = strings.TrimPrefix(fmt.Sprintf("%s; try %d, before: %s", r.Note, r.Tries, strings.Join(spoiled, "; ")), "; ")
+			r.Measured = strings.TrimPrefix(fmt.Sprintf("%s; try %d, before: %s", r.Measured, r.Tries, strings.Join(spoiled, "; ")), "; ")
 		}
 		if !keep {
 			dir, r.Dir = r.Dir, ""
