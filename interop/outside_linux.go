@@ -67,19 +67,14 @@ func (o *options) do(ctx context.Context) (ok bool, err error) {
 		return false, err
 	}
 	begun := time.Now()
-	tmp, err := os.MkdirTemp("", "softhca-interop-")
+	softhca, images, err := o.prepare(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	images, err := o.prepare(ctx, tmp)
-	if err != nil {
-		return false, err
-	}
-	whole.Softhca = filepath.Join(tmp, "softhca")
+	defer func() { _ = softhca.Close() }()
 	whole.Dir = filepath.Join(o.cache, "failed", begun.Format("2006-01-02-150405")+fmt.Sprintf("-%d", os.Getpid()))
 	p := newProgress(os.Stderr, cases)
-	if err := o.children(ctx, whole, images, p); err != nil {
+	if err := o.children(ctx, whole, images, softhca, p); err != nil {
 		return false, err
 	}
 	results := p.results()
@@ -87,25 +82,46 @@ func (o *options) do(ctx context.Context) (ok bool, err error) {
 	return p.failed() == 0 && len(results) == len(cases), o.report(begun, images, results)
 }
 
-// prepare builds our command, the guest's agent and the images.
-func (o *options) prepare(ctx context.Context, tmp string) (map[string]*image.Image, error) {
+// prepare builds our command, the guest's agent and the images. The command's
+// file has no name any more: nothing is left of it when we are killed.
+func (o *options) prepare(ctx context.Context) (*os.File, map[string]*image.Image, error) {
+	tmp, err := os.MkdirTemp("", "softhca-interop-")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
 	for name, pkg := range map[string]string{"softhca": "./cmd/softhca", "agent": "./interop/agent"} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(tmp, name), pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go build %s: %w (run this in the root of the repository)\n%s", pkg, err, out)
+			return nil, nil, fmt.Errorf("go build %s: %w (run this in the root of the repository)\n%s", pkg, err, out)
 		}
 	}
 	agent, err := os.ReadFile(filepath.Join(tmp, "agent"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	softhca, err := os.Open(filepath.Join(tmp, "softhca"))
+	if err != nil {
+		return nil, nil, err
+	}
+	images, err := o.images(ctx, agent)
+	if err != nil {
+		return nil, nil, errors.Join(err, softhca.Close())
+	}
+	return softhca, images, nil
+}
+
+// images returns what the guests boot, by the kernels' versions.
+func (o *options) images(ctx context.Context, agent []byte) (map[string]*image.Image, error) {
 	b := image.Builder{Dir: o.cache, Agent: agent, Say: say}
 	images := map[string]*image.Image{}
 	for _, version := range o.kernels() {
-		if images[version], err = b.Build(ctx, version); err != nil {
+		img, err := b.Build(ctx, version)
+		if err != nil {
 			return nil, err
 		}
+		images[version] = img
 	}
 	return images, nil
 }
@@ -114,7 +130,7 @@ func (o *options) prepare(ctx context.Context, tmp string) (map[string]*image.Im
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "interop: "+format+"\n", args...) }
 
 // children runs a child for each kernel, side by side or one after the other.
-func (o *options) children(ctx context.Context, whole order, images map[string]*image.Image, p *progress) error {
+func (o *options) children(ctx context.Context, whole order, images map[string]*image.Image, softhca *os.File, p *progress) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards errs
 	var errs []error
@@ -122,7 +138,7 @@ func (o *options) children(ctx context.Context, whole order, images map[string]*
 		mine := whole
 		mine.Kernel, mine.Image = version, *images[version]
 		run := func() {
-			if err := child(ctx, &mine, p); err != nil {
+			if err := child(ctx, &mine, softhca, p); err != nil {
 				mu.Lock()
 				errs = append(errs, fmt.Errorf("kernel %s: %w", version, err))
 				mu.Unlock()
@@ -139,7 +155,7 @@ func (o *options) children(ctx context.Context, whole order, images map[string]*
 }
 
 // child runs the cases of one kernel in namespaces of their own.
-func child(ctx context.Context, o *order, p *progress) error {
+func child(ctx context.Context, o *order, softhca *os.File, p *progress) error {
 	orders, tell, err := os.Pipe()
 	if err != nil {
 		return err
@@ -149,7 +165,7 @@ func child(ctx context.Context, o *order, p *progress) error {
 		return errors.Join(err, orders.Close(), tell.Close())
 	}
 	done := make(chan error, 1)
-	go func() { done <- netns.Run(ctx, nil, []*os.File{orders, events}) }()
+	go func() { done <- netns.Run(ctx, nil, []*os.File{orders, events, softhca}) }()
 	ended := make(chan error, 1)
 	go func() {
 		err := json.NewEncoder(tell).Encode(o)

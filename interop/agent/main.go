@@ -17,9 +17,7 @@ const serving = "serve"
 func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == serving && os.Getppid() == 1:
-		if err := serve(); err != nil {
-			fmt.Println("agent:", err)
-		}
+		fmt.Println("agent:", serve())
 	case os.Getpid() == 1:
 		first()
 	default:

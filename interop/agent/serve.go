@@ -15,8 +15,8 @@ import (
 	"github.com/softhca/softhca/interop/remote"
 )
 
-// serve runs the runner's commands until it cannot any more, and a shell at
-// the console for whoever sits there.
+// serve runs the runner's commands until it cannot any more and returns why,
+// and a shell at the console for whoever sits there.
 func serve() error {
 	l, err := net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", remote.Port))
 	if err != nil {

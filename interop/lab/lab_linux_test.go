@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"os/exec"
 	"regexp"
 	"strings"
 	"syscall"
@@ -74,7 +75,7 @@ func TestLocalProcesses(t *testing.T) {
 	if r, err := p.Wait(); err != nil || !r.OK() || !strings.HasPrefix(r.Stdout, "a --capture "+l.Dir) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if p, err = l.Start(t.Context(), "/bin/sh", "-c", `trap 'exit 4' INT; echo ready; while :; do sleep 0.01; done`); err != nil {
+	if p, err = l.start(t.Context(), exec.Command("/bin/sh", "-c", `trap 'exit 4' INT; echo ready; while :; do sleep 0.01; done`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Await(t.Context(), regexp.MustCompile("ready")); err != nil {
@@ -87,14 +88,14 @@ func TestLocalProcesses(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if p, err = l.Start(ctx, "/bin/sleep", "1000"); err != nil {
+	if p, err = l.start(ctx, exec.CommandContext(ctx, "/bin/sleep", "1000")); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	if r, err := p.Wait(); err == nil || r.Exit != 137 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := l.Start(t.Context(), "/nonexistent"); err == nil {
+	if _, err := l.start(t.Context(), exec.Command("/nonexistent")); err == nil {
 		t.Error("a program that is not there starts")
 	}
 }

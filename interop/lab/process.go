@@ -44,15 +44,17 @@ func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
 	l.opened++
 	name := fmt.Sprintf("ours-%d.pcapng", l.opened)
 	l.mu.Unlock()
-	return l.Start(ctx, l.softhca, append(args, "--capture", filepath.Join(l.Dir, name))...)
+	cmd := exec.CommandContext(ctx, l.softhca, append(args, "--capture", filepath.Join(l.Dir, name))...)
+	cmd.Args[0] = "softhca"
+	return l.start(ctx, cmd)
 }
 
-// Start starts a program here.
-func (l *Lab) Start(ctx context.Context, name string, args ...string) (Process, error) {
-	p := &local{cmd: exec.CommandContext(ctx, name, args...), done: make(chan struct{})}
+// start starts a program here.
+func (l *Lab) start(ctx context.Context, cmd *exec.Cmd) (Process, error) {
+	p := &local{cmd: cmd, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.Writer(remote.Stdout), p.Writer(remote.Stderr)
 	p.cmd.WaitDelay = time.Second
-	l.Log("here: %s %s", filepath.Base(name), strings.Join(args, " "))
+	l.Log("here: %s", strings.Join(cmd.Args, " "))
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
@@ -62,7 +64,7 @@ func (l *Lab) Start(ctx context.Context, name string, args ...string) (Process, 
 		// How it ended stands in its state.
 		_ = p.cmd.Wait()
 		if ctx.Err() != nil {
-			p.err = fmt.Errorf("lab: %s did not end: %w", filepath.Base(name), ctx.Err())
+			p.err = fmt.Errorf("lab: %s did not end: %w", cmd.Args[0], ctx.Err())
 		}
 	}()
 	return p, nil

@@ -157,5 +157,5 @@ func (r refusal) run(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outco
 	if text := guestEnd.check("the guest's", e.guest); text != "" {
 		return suite.Failed("%s", text)
 	}
-	return suite.Passed(regexp.MustCompile(r.clientEnds.says).FindString(e.client(c).String()))
+	return suite.Passed("").With("%s", regexp.MustCompile(r.clientEnds.says).FindString(e.client(c).String()))
 }
