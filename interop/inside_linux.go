@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strings"
 
 	"github.com/softhca/softhca/interop/image"
 	"github.com/softhca/softhca/interop/lab"
@@ -100,6 +101,12 @@ func work(ctx context.Context, o *order, events *json.Encoder) error {
 			return err
 		}
 		r, err := suite.Run(ctx, l, c, o.Dir, o.Logs)
+		if err != nil && ctx.Err() == nil {
+			// The guest may be in a state that no case survives: begin anew.
+			r.Verdict, r.Note = suite.Fail, strings.TrimSpace(err.Error())
+			l.PowerOff()
+			err = l.PowerOn(ctx)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.ID(), err)
 		}

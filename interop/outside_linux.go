@@ -139,6 +139,9 @@ func (o *options) children(ctx context.Context, whole order, images map[string]*
 		mine.Kernel, mine.Image = version, *images[version]
 		run := func() {
 			if err := child(ctx, &mine, softhca, p); err != nil {
+				if ctx.Err() == nil {
+					say("kernel %s: no more cases: %v", version, err)
+				}
 				mu.Lock()
 				errs = append(errs, fmt.Errorf("kernel %s: %w", version, err))
 				mu.Unlock()

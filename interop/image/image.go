@@ -23,6 +23,8 @@ type Image struct {
 	Initrd   string            // file: a cpio archive
 	Release  string            // of the kernel, as uname -r tells
 	Packages map[string]string // versions of the Debian packages that matter, by name
+
+	inUse *os.File // locked for as long as this process has the image
 }
 
 // Builder makes images, and keeps what it fetched.
@@ -58,24 +60,66 @@ func (b *Builder) Build(ctx context.Context, version string) (*Image, error) {
 		return nil, fmt.Errorf("image: %w", err)
 	}
 	defer unlock()
-	dir := filepath.Join(b.Dir, "image-"+version)
 	stamp := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join([]string{recipe, suite, strings.Join(programs, " "), strings.Join(binaries, " "),
 		strings.Join(moduleNames, " "), string(b.Agent)}, "\n"))))
-	if img := cached(dir, stamp); img != nil {
-		return img, nil
+	dir := filepath.Join(b.Dir, "image-"+version+"-"+stamp[:12])
+	img := cached(dir, stamp)
+	if img == nil {
+		if img, err = b.make(ctx, dir, suite); err == nil {
+			err = store(dir, manifest{stamp, img})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("image: %w", err)
+		}
 	}
-	img, err := b.make(ctx, dir, suite)
-	if err != nil {
+	if img.inUse, err = use(dir, unix.LOCK_SH); err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
-	text, err := json.Marshal(manifest{stamp, img})
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, manifestFile), text, 0o644)
-	}
+	return img, b.tidy(dir, version)
+}
+
+// use locks an image against its removal (LOCK_SH), or others out of it
+// (LOCK_EX), until the file is closed.
+func use(dir string, how int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "in-use"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("image: %w", err)
+		return nil, err
 	}
-	return img, nil
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// tidy removes the images of that kernel that are not in dir and that nobody
+// uses: runs of other versions of the agent boot them.
+func (b *Builder) tidy(dir, version string) error {
+	all, err := filepath.Glob(filepath.Join(b.Dir, "image-"+version+"-*"))
+	if err != nil {
+		return fmt.Errorf("image: %w", err)
+	}
+	for _, old := range all {
+		if old == dir {
+			continue
+		}
+		f, err := use(old, unix.LOCK_EX)
+		if err != nil {
+			continue // somebody boots it
+		}
+		if err := errors.Join(os.RemoveAll(old), f.Close()); err != nil {
+			return fmt.Errorf("image: %w", err)
+		}
+	}
+	return nil
+}
+
+// store writes the manifest of an image, which makes it complete.
+func store(dir string, m manifest) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, manifestFile), text, 0o644)
 }
 
 // manifestFile is written last: an image without it is not complete.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // The archive is one that cpio reads.
@@ -103,6 +105,31 @@ func TestCached(t *testing.T) {
 	}
 	if cached(dir, "other") != nil {
 		t.Error("an image of other inputs is taken")
+	}
+}
+
+// An image that somebody boots stays; one that nobody does makes room.
+func TestTidy(t *testing.T) {
+	b := Builder{Dir: t.TempDir(), Say: t.Logf}
+	var dirs []string
+	for _, name := range []string{"image-6.1-mine", "image-6.1-used", "image-6.1-old", "image-6.12-old"} {
+		dirs = append(dirs, filepath.Join(b.Dir, name))
+		if err := os.Mkdir(dirs[len(dirs)-1], 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := use(dirs[1], unix.LOCK_SH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := b.tidy(dirs[0], "6.1"); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, true, false, true} {
+		if _, err := os.Stat(dirs[i]); (err == nil) != want {
+			t.Errorf("%s is there: %v", dirs[i], err == nil)
+		}
 	}
 }
 
