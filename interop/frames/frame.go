@@ -139,3 +139,19 @@ func Span(fs []Frame) time.Duration {
 	}
 	return max(last.Sub(first), time.Microsecond)
 }
+
+// Silence returns the longest time between a packet from this host and the
+// next one to it, while this host goes on sending.
+func Silence(fs []Frame) (longest time.Duration) {
+	var since time.Time
+	for i := range fs {
+		switch f := &fs[i]; {
+		case f.Out && since.IsZero():
+			since = f.Time
+		case !f.Out && !since.IsZero():
+			longest = max(longest, f.Time.Sub(since))
+			since = time.Time{}
+		}
+	}
+	return longest
+}

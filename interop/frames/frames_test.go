@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gopacket/gopacket/pcapgo"
 
@@ -220,5 +221,16 @@ func TestSpan(t *testing.T) {
 	}
 	if binary.BigEndian.Uint32(fs[0].Payload[4:])&0xFFFFFF != fs[0].DestQP {
 		t.Error("the destination queue pair is read wrong")
+	}
+}
+
+func TestSilence(t *testing.T) {
+	at := func(ms int, out bool) frames.Frame { return frames.Frame{Time: time.UnixMilli(int64(ms)), Out: out} }
+	fs := []frames.Frame{at(0, true), at(1, false), at(900, false), at(1000, true), at(1067, true), at(1500, false), at(1600, true)}
+	if d := frames.Silence(fs); d != 500*time.Millisecond {
+		t.Errorf("a silence of %v, not of 500 ms: who asks nothing gets no answer", d)
+	}
+	if d := frames.Silence(nil); d != 0 {
+		t.Errorf("nothing is silent for %v", d)
 	}
 }

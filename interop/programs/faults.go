@@ -84,10 +84,13 @@ func runFaults(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 			return o
 		}
 		rate, o := x.run(ctx, l, c, c.Get("fault"))
-		if o.Verdict == suite.Fail && unproven[c.Get("fault")] {
+		if o.Verdict == suite.Fail && !o.Spoiled && unproven[c.Get("fault")] {
 			return suite.Differs("may fail until lost packets are recovered without going back to the oldest").With("%s", o.Note)
 		}
-		return o.With("%.0f %%", 100*rate/undisturbed)
+		if o.Verdict == suite.Pass {
+			o = o.With("%.0f %%", 100*rate/undisturbed)
+		}
+		return o
 	}
 	return suite.Failed("no program %s", c.Get("program"))
 }
@@ -105,7 +108,7 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 		p.ours = append(p.ours, "--fault", rule+" dir="+c.Get("way")+" op="+rcOpcodes)
 	}
 	p.ours = append(p.ours, "--fault-seed", faultSeed)
-	o := p.both(ctx, c)
+	o := p.bothAwake(ctx, c)
 	all, err := l.Frames(ctx)
 	if err != nil {
 		return 0, suite.Failed("%v", err)

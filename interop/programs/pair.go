@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/softhca/softhca/interop/frames"
 	"github.com/softhca/softhca/interop/lab"
 	"github.com/softhca/softhca/interop/matrix"
 	"github.com/softhca/softhca/interop/remote"
@@ -161,6 +162,29 @@ func (p *pair) both(ctx context.Context, c matrix.Cell) suite.Outcome {
 		return suite.Failed("%s", strings.TrimPrefix(e.tell(), "; "))
 	}
 	return suite.Passed("")
+}
+
+// patience is how long the retries of a pingpong last, which are eight of 67
+// ms, less a little.
+const patience = 450 * time.Millisecond
+
+// bothAwake is like both, for programs whose retries end so soon that a guest
+// may lose its connection by getting no processor. That it answered again after
+// such a silence shows on the wire; the case then is tried again.
+func (p *pair) bothAwake(ctx context.Context, c matrix.Cell) suite.Outcome {
+	o := p.both(ctx, c)
+	if o.Verdict == suite.Pass {
+		return o
+	}
+	fs, err := p.Frames(ctx)
+	if err != nil {
+		return o
+	}
+	if d := frames.Silence(fs); d > patience {
+		o.Spoiled = true
+		o = o.With("the guest was silent for %v and then answered", d.Round(time.Millisecond))
+	}
+	return o
 }
 
 // tell returns how the sides ended, in a line.

@@ -40,12 +40,15 @@ func volume() []suite.Family {
 				p.ours = append(p.ours, "--fault", rule+" dir=both op="+rcOpcodes)
 			}
 			p.ours = append(p.ours, "--fault-seed", faultSeed)
-			o := p.both(ctx, c)
+			o := p.bothAwake(ctx, c)
 			fs, err := l.Frames(ctx)
 			if err != nil {
 				return suite.Failed("%v", err)
 			}
-			return o.With("%.0f s", frames.Span(fs).Seconds())
+			if o.Verdict == suite.Pass {
+				o = o.With("%.0f s", frames.Span(fs).Seconds())
+			}
+			return o
 		},
 	}}
 }

@@ -27,7 +27,7 @@ type Outcome struct {
 	Note     string
 	Measured string // figures, which differ from run to run
 	// Spoiled says that the peer made a mistake of its own which hides what
-	// the case is about: it is tried again, if its family allows that.
+	// the case is about: it is tried again, three times in all.
 	Spoiled bool
 }
 

@@ -32,6 +32,9 @@ type Result struct {
 	Dir      string  `json:"dir,omitempty"`
 }
 
+// spoiledTries is how often a case that the peer spoils is tried.
+const spoiledTries = 3
+
 // defaultLimit is the time that a case has if its family says nothing.
 const defaultLimit = 2 * time.Minute
 
@@ -51,7 +54,11 @@ func Run(ctx context.Context, l *lab.Lab, c Case, dir string, keep bool) (Result
 			return r, err
 		}
 		r.Verdict, r.Note, r.Measured = o.Verdict, o.Note, o.Measured
-		if o.Verdict != Fail && !o.Spoiled || r.Tries >= c.Tries {
+		tries := c.Tries
+		if o.Spoiled {
+			tries = max(tries, spoiledTries)
+		}
+		if o.Verdict != Fail && !o.Spoiled || r.Tries >= tries {
 			break
 		}
 		spoiled = append(spoiled, strings.Trim(o.Note+"; "+o.Measured, "; "))
