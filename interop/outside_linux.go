@@ -217,6 +217,9 @@ func (o *options) report(begun time.Time, images map[string]*image.Image, result
 	if o.kernel == "both" && o.run == "" && !o.short && markdown == "" && machine == "" {
 		markdown, machine = "docs/interop.md", "docs/interop.json"
 	}
+	for i := range results {
+		results[i].Dir = "" // captures lie on this machine only
+	}
 	r := report.Report{Date: begun, Host: host(), Seconds: time.Since(begun).Seconds(), Results: results}
 	for _, version := range o.kernels() {
 		img := images[version]
