@@ -35,7 +35,9 @@ type stream struct {
 	first uint32       // PSN of the first
 	seen  map[int]bool // offsets of all from the first
 	ends  []int        // offsets of the last packets of messages, sorted
-	read  *Frame       // the last READ
+	reads []*Frame     // the READs, but for those that ask for the rest of one
+	again int          // the lowest offset that was sent again, if any was
+	twice bool
 }
 
 // offset returns the distance of a PSN from the first.
@@ -51,20 +53,49 @@ func (s *stream) offset(psn uint32) int {
 func (s *stream) add(f *Frame) {
 	at := s.offset(f.PSN)
 	if s.seen[at] {
-		return // sent again
+		s.repeats(at)
+		return
 	}
 	s.seen[at] = true
 	if f.Opcode == readRequest {
-		// One that asks for the rest of the last is not another message.
-		if r := s.read; r != nil && f.Read.Len < r.Read.Len && f.Read.Addr+uint64(f.Read.Len) == r.Read.Addr+uint64(r.Read.Len) {
+		// One that asks for the rest of an earlier one is not another message.
+		if slices.ContainsFunc(s.reads, func(r *Frame) bool { return s.rest(f, r) }) {
+			s.repeats(at)
 			return
 		}
-		s.read = f
+		s.reads = append(s.reads, f)
 	}
 	if f.ends() {
 		i, _ := slices.BinarySearch(s.ends, at)
 		s.ends = slices.Insert(s.ends, i, at)
 	}
+}
+
+// repeats notes that a request was sent again.
+func (s *stream) repeats(at int) {
+	if !s.twice || at < s.again {
+		s.again, s.twice = at, true
+	}
+}
+
+// counts reports whether an answer at the offset may tell an MSN: how many
+// messages are complete there or, if it may be the answer to a duplicate, how
+// many are complete by then.
+func (s *stream) counts(at int, msn uint32) bool {
+	want := s.completed(at)
+	return msn == want || s.twice && at >= s.again && msn > want && msn <= uint32(len(s.ends))
+}
+
+// rest reports whether a READ asks for what is missing of an earlier one: the
+// same end, and as many path MTUs less as its PSN is further.
+func (s *stream) rest(f, earlier *Frame) bool {
+	packets := s.offset(f.PSN) - s.offset(earlier.PSN)
+	had := int64(earlier.Read.Len) - int64(f.Read.Len)
+	if packets <= 0 || had <= 0 || f.Read.Addr+uint64(f.Read.Len) != earlier.Read.Addr+uint64(earlier.Read.Len) {
+		return false
+	}
+	mtu := had / int64(packets)
+	return mtu*int64(packets) == had && mtu >= 256 && mtu <= 4096 && mtu&(mtu-1) == 0
 }
 
 // completed returns how many messages end at the offset or before.
@@ -87,33 +118,37 @@ func Answers(fs []Frame) []string {
 			lines = append(lines, fmt.Sprintf(format, args...)+": "+f.String())
 		}
 	}
+	// All requests first: the wire's record may have an answer before the request
+	// that it is for.
 	for i := range fs {
-		f := &fs[i]
-		switch {
-		case f.Err != nil || f.Opcode>>5 != 0:
-		case !f.Out && f.request():
+		if f := &fs[i]; f.Err == nil && f.Opcode>>5 == 0 && !f.Out && f.request() {
 			s := streams[f.DestQP]
 			if s == nil {
 				s = &stream{first: f.PSN, seen: map[int]bool{}}
 				streams[f.DestQP] = s
 			}
 			s.add(f)
-		case f.Out && f.answer():
-			syndrome, msn := f.AETH>>24, f.AETH&psnMask
-			if syndrome>>5 == kindACK && syndrome != noCredits {
-				report(f, "credits", "credit code %d", syndrome)
-			}
-			s := streams[pick(streams, ours, f)]
-			if s == nil {
-				continue
-			}
-			at := s.offset(f.PSN)
-			if syndrome>>5 != kindACK {
-				at-- // a NAK names what is missing
-			}
-			if want := s.completed(at); msn != want {
-				report(f, "msn", "MSN %d where %d messages are complete", msn, want)
-			}
+		}
+	}
+	for i := range fs {
+		f := &fs[i]
+		if f.Err != nil || f.Opcode>>5 != 0 || !f.Out || !f.answer() {
+			continue
+		}
+		syndrome, msn := f.AETH>>24, f.AETH&psnMask
+		if syndrome>>5 == kindACK && syndrome != noCredits {
+			report(f, "credits", "credit code %d", syndrome)
+		}
+		s := streams[pick(streams, ours, f)]
+		if s == nil {
+			continue
+		}
+		at := s.offset(f.PSN)
+		if syndrome>>5 != kindACK {
+			at-- // a NAK names what is missing
+		}
+		if !s.counts(at, msn) {
+			report(f, "msn", "MSN %d where %d messages are complete", msn, s.completed(at))
 		}
 	}
 	return lines
