@@ -1,0 +1,102 @@
+//go:build linux
+
+package direct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/interop/conformance"
+	"github.com/softhca/softhca/interop/ends"
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/netns"
+	"github.com/softhca/softhca/verbs"
+)
+
+// file is the program's place in the guest.
+const file = "/tmp/victim"
+
+// compile returns the program for the guest.
+func compile() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "softhca-victim-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	source, program := filepath.Join(dir, "victim.c"), filepath.Join(dir, "victim")
+	if err := os.WriteFile(source, []byte(victim.Source()), 0o600); err != nil {
+		return nil, err
+	}
+	if out, err := exec.Command("gcc", "-O2", "-o", program, source, "-libverbs").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("compile the victim program (needs gcc and libibverbs-dev): %w\n%s", err, out)
+	}
+	return os.ReadFile(program)
+}
+
+// stage is where a case is played: the guest's program runs.
+type stage struct {
+	lab  *lab.Lab
+	cell matrix.Cell
+	log  io.WriteCloser // what is said to the program
+}
+
+// set starts the program in the guest; it ends with ctx.
+func set(ctx context.Context, l *lab.Lab, c matrix.Cell, program func() ([]byte, error)) (*stage, error) {
+	binary, err := program()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Guest.Put(ctx, file, binary, 0o755); err != nil {
+		return nil, err
+	}
+	if _, err := l.Peers(ctx, "exec "+file+" -d rxe0 -b 0.0.0.0"); err != nil {
+		return nil, err
+	}
+	if err := l.TCPListener(ctx, victim.DefaultPort); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(l.Dir, "victim.txt"))
+	return &stage{l, c, log}, err
+}
+
+// open opens our adapter, with rules of faults, and dials the guest's.
+func (s *stage) open(ctx context.Context, rules string) (conformance.Pair, error) {
+	p := conformance.Pair{MTU: s.mtu()}
+	cfg := verbs.Config{Addr: s.lab.Own(s.cell).String(), Faults: verbs.Faults{Rules: rules, Seed: seed}}
+	if s.cell.Is("transport", "raw") {
+		cfg.Transport = verbs.Raw
+	}
+	ours, err := ends.OpenOurs(cfg)
+	if err != nil {
+		return p, err
+	}
+	guest := net.JoinHostPort(netns.Peer4.String(), strconv.Itoa(victim.DefaultPort))
+	peer, err := ends.DialPeer(ctx, guest, s.lab.Peer(s.cell), s.log)
+	if err != nil {
+		return p, errors.Join(err, ours.Close())
+	}
+	p.Requester, p.Responder = ends.End(ours), ends.End(peer)
+	if s.cell.Is("dir", "server") {
+		p.Requester, p.Responder = p.Responder, p.Requester
+	}
+	return p, nil
+}
+
+// mtu returns the path MTU of the cell, 1024 if the matrix has none.
+func (s *stage) mtu() ib.MTU {
+	n, err := strconv.Atoi(s.cell.Get("mtu"))
+	if mtu, ok := ib.MTUFor(n); ok && err == nil {
+		return mtu
+	}
+	return ib.MTU1024
+}
