@@ -36,13 +36,13 @@ var strangerMutants = []mutant{
 		test: "internal/cm TestC7_StaleREQIsValid",
 	},
 	{
-		name: "number-of-elements-to-send-not-checked", in: "internal/qp.note",
+		name: "number-of-elements-to-send-not-checked", in: "internal/qp.sane",
 		old:  "uint32($w.numSGE) > $s.maxSGE",
 		new:  "false",
 		test: "internal/hca TestWildSends",
 	},
 	{
-		name: "length-to-send-not-checked", in: "internal/qp.note",
+		name: "length-to-send-not-checked", in: "internal/qp.sane",
 		old:  "$w.length > MaxMessage",
 		new:  "false",
 		test: "internal/hca TestWildSends",

@@ -20,6 +20,7 @@ type sendQueue struct {
 	cq        *CQ
 	sigAll    bool // every work request is signalled
 	datagrams bool // each entry says where it goes
+	foreign   bool // others can write the memory
 }
 
 // begunWR is what the requester notes of a work request when it begins it.
@@ -47,7 +48,7 @@ const (
 func (w *begunWR) request() *request { return &requests[w.opcode] }
 
 func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
-	s.maxSGE, s.maxInline = c.MaxSendSGE, c.MaxInlineData
+	s.maxSGE, s.maxInline, s.foreign = c.MaxSendSGE, c.MaxInlineData, a.Alloc != nil
 	room := max(ring.SGERoom(s.maxSGE), (s.maxInline+7)&^7)
 	if s.datagrams = !onConnected.has(t); s.datagrams {
 		room += ring.SendToSize
@@ -77,26 +78,28 @@ func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 	}
 }
 
-// note checks the entry of index i and returns what the requester needs to
-// know of it, but its PSNs. Whoever wrote it, nothing in it can lead the
-// requester astray: opcode, flags, lengths and the number of elements are as
-// posting lets them be, or the work request is wild.
+// note returns what the requester needs to know of the entry of index i, but
+// its PSNs. Where others can write the queue's memory the entry is checked:
+// nothing in it can lead the requester astray.
 func (s *sendQueue) note(t ib.QPType, i uint32) *begunWR {
 	e, w := s.At(i), s.at(i)
 	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
-	req := requestOf(w.opcode)
-	if req == nil || !req.types.has(t) || uint32(w.numSGE) > s.maxSGE || w.length > MaxMessage || !s.sane(w, i) {
+	if s.foreign && !s.sane(t, w, i) {
 		*w = begunWR{opcode: ib.WRSend, kind: begunWild}
-	} else if req.operation().answered() {
+	} else if w.request().operation().answered() {
 		w.kind = begunAnswered
 	}
 	return w
 }
 
-// sane reports whether the entry of index i has as many bytes as w says.
-func (s *sendQueue) sane(w *begunWR, i uint32) bool {
-	op := w.request().operation()
-	switch {
+// sane reports whether the opcode, flags, lengths and number of elements of
+// the entry of index i, as noted in w, are as posting lets them be.
+func (s *sendQueue) sane(t ib.QPType, w *begunWR, i uint32) bool {
+	req := requestOf(w.opcode)
+	if req == nil || !req.types.has(t) || uint32(w.numSGE) > s.maxSGE || w.length > MaxMessage {
+		return false
+	}
+	switch op := req.operation(); {
 	case op.psns == psnOne && w.length != atomicSize:
 		return false
 	case w.flags&ib.SendInline != 0:
