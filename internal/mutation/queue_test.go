@@ -5,25 +5,25 @@ package mutation
 // queueMutants are bugs of completions, queues and memory.
 var queueMutants = []mutant{
 	{
-		name: "failed-request-flushed-too", in: "internal/qp.requester.complete",
-		old:    "$r.queue.Release()",
-		new:    "if status == ib.WCSuccess || status == ib.WCWRFlushErr { $r.queue.Release() }",
+		name: "failed-request-flushed-too", in: "internal/qp.completeNext",
+		old:    "$r.queue.Retire()",
+		new:    "if status == ib.WCSuccess || status == ib.WCWRFlushErr { $r.queue.Retire() }",
 		breaks: "Q19", sim: "completion order", profile: "errors",
 	},
 	{
-		name: "failed-request-without-completion-if-unsignalled", in: "internal/qp.requester.complete",
+		name: "failed-request-without-completion-if-unsignalled", in: "internal/qp.completeNext",
 		old:    "status == ib.WCSuccess && !signalled",
 		new:    "!signalled",
 		breaks: "Q23", sim: "flush atomic order message memory", profile: "lifecycle",
 	},
 	{
-		name: "completion-for-every-success", in: "internal/qp.requester.complete",
+		name: "completion-for-every-success", in: "internal/qp.completeNext",
 		old: "status == ib.WCSuccess && !signalled",
 		new: "status == ib.WCWRFlushErr && !signalled",
 		sim: "completion", profile: "clean",
 	},
 	{
-		name: "error-completion-without-qpn", in: "internal/qp.requester.complete",
+		name: "error-completion-without-qpn", in: "internal/qp.completeNext",
 		old:    "wc := ib.WC{WRID: $id, Status: status, QPN: $num}",
 		new:    "wc := ib.WC{WRID: $id, Status: status}; if status == ib.WCSuccess { wc.QPN = $num }",
 		breaks: "Q23", sim: "poll", profile: "lifecycle",
@@ -162,8 +162,8 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "shared-receive-queue-takes-twice", in: "internal/qp.SRQ.take",
-		old: "$rq.Release()",
-		new: "if n, _ := $rq.Len(); n > 1 { $rq.Release() }",
+		old: "$rq.complete()",
+		new: "if n, _ := $rq.Len(); n > 1 { $rq.complete() }",
 		sim: "completion", profile: "slow",
 	},
 }

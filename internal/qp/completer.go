@@ -149,8 +149,9 @@ func (c *completer) acknowledge(now clock.Instant, psn ib.PSN) (all bool) {
 	}
 	r.advance(now, to)
 	for ; begin != end && c.ep.State() != ib.ERR; begin++ { // ERR: a completion found its CQ full
-		r.complete(now, ib.WCSuccess)
+		r.completeNext(now, ib.WCSuccess)
 	}
+	r.queue.Release()
 	return all
 }
 

@@ -53,7 +53,10 @@ func (r *recvQueue) take(s *recvSlot) bool {
 	return true
 }
 
-func (r *recvQueue) complete() { r.Release() }
+func (r *recvQueue) complete() {
+	r.Retire()
+	r.Release()
+}
 
 func (r *recvQueue) credits() (uint32, bool) {
 	n, _ := r.Len()

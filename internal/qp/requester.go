@@ -269,6 +269,13 @@ func (r *requester) reapFailed(now clock.Instant) {
 // complete ends the oldest send work request: an entry in the CQ if it is
 // signalled or failed, and its place is free again.
 func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
+	r.completeNext(now, status)
+	r.queue.Release()
+}
+
+// completeNext is complete for one of several: the places of those that are
+// told nothing of are free when the caller releases them.
+func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 	i := r.queue.Cons()
 	e, w := r.queue.At(i), r.queue.at(i)
 	signalled := r.queue.signalled(i)
@@ -288,10 +295,11 @@ func (r *requester) complete(now clock.Instant, status ib.WCStatus) {
 	if int32(r.next-i) <= 0 {
 		r.next = i + 1
 	}
-	r.queue.Release()
+	r.queue.Retire()
 	if status == ib.WCSuccess && !signalled {
 		return
 	}
+	r.queue.Release() // before the program knows
 	r.ep.countStatus(status, &r.ep.env.Counters.ReqCQEError)
 	r.qp.push(now, r.queue.cq, &wc, false)
 }

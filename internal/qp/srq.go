@@ -75,7 +75,7 @@ func (s *SRQ) take(slot *recvSlot) bool {
 		return false
 	}
 	slot.sges = append(room, slot.sges...)
-	s.rq.Release()
+	s.rq.complete()
 	n, _ := s.rq.Len()
 	reached := s.limit != 0 && n < s.limit
 	if reached {

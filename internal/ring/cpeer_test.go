@@ -126,6 +126,7 @@ func consume[T comparable](t *testing.T, total uint64, receives bool, room uint3
 		if got := r.SGEs(r.Cons(), 1)[0]; !ok || *r.At(r.Cons()) != e || got != sge {
 			t.Fatalf("entry %d is %+v with %+v, C wrote %+v with %+v", i, *r.At(r.Cons()), got, e, sge)
 		}
+		r.Retire()
 		r.Release()
 	}
 	p.Join()

@@ -98,11 +98,11 @@ func (r *Ring[T]) Len() (n uint32, ok bool) {
 	return min(n, r.Cap()), n <= r.Cap()
 }
 
-// Release gives the oldest entry back to the producer.
-func (r *Ring[T]) Release() {
-	r.cons++
-	r.hdr.Cons.Store(r.cons)
-}
+// Retire takes the oldest entry out. The producer learns of it by Release.
+func (r *Ring[T]) Retire() { r.cons++ }
+
+// Release gives what was retired back to the producer.
+func (r *Ring[T]) Release() { r.hdr.Cons.Store(r.cons) }
 
 // Reset empties the queue. The producer must not be at work.
 func (r *Ring[T]) Reset() {

@@ -43,6 +43,7 @@ func TestModel(t *testing.T) {
 				if len(model) == 0 {
 					t.Skip("empty") // rapid draws another action
 				}
+				r.Retire()
 				r.Release()
 				model = model[1:]
 			},
@@ -104,6 +105,7 @@ func TestTwoThreads(t *testing.T) {
 		if e, sge := r.At(r.Cons()), r.SGEs(r.Cons(), 1)[0]; e.WRID != want || sge.Addr != want {
 			t.Fatalf("consumed %d with element %d, want %d", e.WRID, sge.Addr, want)
 		}
+		r.Retire()
 		r.Release()
 		want++
 	}
@@ -114,6 +116,7 @@ func TestNoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		r.At(r.Prod()).WRID = 7
 		r.Publish(r.Prod() + 1)
+		r.Retire()
 		r.Release()
 	}); n != 0 {
 		t.Errorf("an entry costs %v allocations", n)
@@ -126,6 +129,7 @@ func BenchmarkPublishRelease(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		r.At(r.Prod()).WRID = uint64(i)
 		r.Publish(r.Prod() + 1)
+		r.Retire()
 		r.Release()
 	}
 }
