@@ -51,12 +51,24 @@ func (s *resources) ready(depth, limit uint32) bool {
 	if depth == 0 {
 		return false
 	}
-	if drop := min(s.n-int(depth)+1, s.out); drop > 0 {
-		s.head = (s.head + drop) % len(s.ring)
-		s.n -= drop
-		s.out -= drop
+	s.forget(min(s.n-int(depth)+1, s.out))
+	most := int(max(depth, limit))
+	// A peer that sends a new request has the answers to those that are older
+	// than its depth. If one of them is to be sent again, the copy of its request
+	// was late.
+	for s.n >= most && (!s.at(0).pending || s.at(0).replay) {
+		s.forget(1)
 	}
-	return s.n < int(max(depth, limit))
+	return s.n < most
+}
+
+// forget drops the n oldest entries.
+func (s *resources) forget(n int) {
+	if n > 0 {
+		s.head = (s.head + n) % len(s.ring)
+		s.n -= n
+		s.out = max(s.out-n, 0)
+	}
 }
 
 // reserve makes room for depth entries at once, so that the data path does not

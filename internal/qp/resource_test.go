@@ -49,11 +49,12 @@ func readAt(psn ib.PSN) *Packet {
 type modelRead struct {
 	first, last, next, end uint32
 	owes                   bool
+	again                  bool // it is asked for once more
 }
 
 // TestE11_Model compares the kept READs with a list of what each still owes,
-// under any order of arrivals, answers and duplicates: what is not answered
-// is never forgotten, answers go out from the oldest on, and no more are kept
+// under any order of arrivals, answers and duplicates: what was never answered
+// is not forgotten, nor what is asked for again unless its room is needed; answers go out from the oldest on, and no more are kept
 // than the depth, or the limit for what waits.
 func TestE11_Model(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,13 +70,16 @@ func TestE11_Model(t *testing.T) {
 				for len(model) >= max(int(depth), 1) && !model[0].owes {
 					model = model[1:]
 				}
+				for depth > 0 && len(model) >= int(max(depth, limit)) && (!model[0].owes || model[0].again) {
+					model = model[1:]
+				}
 				want := depth > 0 && len(model) < int(max(depth, limit))
 				if got := s.ready(depth, limit); got != want {
 					t.Fatalf("ready is %v with %d kept, want %v", got, s.n, want)
 				}
 				if want {
 					s.add(readAt(at(epsn)), 0, n)
-					model = append(model, modelRead{epsn, epsn + n - 1, epsn, epsn + n - 1, true})
+					model = append(model, modelRead{epsn, epsn + n - 1, epsn, epsn + n - 1, true, false})
 					epsn += n
 				}
 			},
@@ -102,6 +106,7 @@ func TestE11_Model(t *testing.T) {
 				}
 				if e != nil {
 					s.again(at1, at(p), e.last, 0)
+					model[i].again = model[i].again || !model[i].owes || p < model[i].next
 					model[i].next, model[i].end, model[i].owes = p, model[i].last, true
 				}
 			},
