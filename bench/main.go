@@ -99,29 +99,35 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 
 // rounds measures both sides in turns.
 func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, error) {
-	var base, own, older series
+	var base, own series
 	x := &result{
 		Name: m.name, Unit: m.beside.unit,
 		BaselineRun: "baseline " + strings.Join(p.baselineArgs(&m.beside), " "),
 		SofthcaRun:  "softhca " + strings.Join(p.softhcaArgs(m), " "),
 	}
-	for range n {
+	older := make(series, 0, n)
+	for i := range n {
 		b, err := p.measureBaseline(ctx, &m.beside)
 		if err != nil {
 			return nil, err
 		}
-		v, again, err := p.measure(ctx, p.softhca, m)
-		if err != nil {
-			return nil, err
-		}
-		base, own = append(base, b), append(own, v)
-		if p.before != "" && m.of != nil { // asleep, older ones took milliseconds
-			if v, _, err = p.measure(ctx, p.before, m); err != nil {
-				return nil, err
+		base = append(base, b)
+		for k := range 2 {
+			if k == i%2 { // now the one is first, now the other
+				v, again, err := p.measure(ctx, p.softhca, m)
+				if err != nil {
+					return nil, err
+				}
+				own = append(own, v)
+				x.Retransmits += again
+			} else if p.before != "" && m.of != nil { // asleep, older ones took milliseconds
+				v, _, err := p.measure(ctx, p.before, m)
+				if err != nil {
+					return nil, err
+				}
+				older = append(older, v)
 			}
-			older = append(older, v)
 		}
-		x.Retransmits += again
 	}
 	x.Baseline, x.Softhca, x.Ratio = base.spread(), own.spread(), own.over(base).spread()
 	if len(older) > 0 {
