@@ -64,8 +64,14 @@ var responderMutants = []mutant{
 		breaks: "E11",
 	},
 	{
-		name: "saved-results-last-in-first-out", in: "internal/qp.ready",
-		old:    "$s.head = ($s.head + drop) % $room",
+		name: "late-copy-holds-the-newer-results", in: "internal/qp.ready",
+		old:    "!$s.at(0).pending || $s.at(0).replay",
+		new:    "!$s.at(0).pending",
+		breaks: "E11",
+	},
+	{
+		name: "saved-results-last-in-first-out", in: "internal/qp.forget",
+		old:    "$s.head = ($s.head + n) % len($s.ring)",
 		new:    "",
 		breaks: "E11",
 	},
