@@ -119,3 +119,17 @@ func TestRunRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRevision tells a program from a file that is none.
+func TestRevision(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := revision(self); err != nil || r == "" {
+		t.Errorf("of this test: %q, %v", r, err)
+	}
+	if _, err := revision("bench_test.go"); err == nil {
+		t.Error("a source file is taken for a program")
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -78,6 +79,13 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 	r := &report{
 		Date: time.Now().Format(time.DateOnly), Machine: thisMachine(), Rounds: o.rounds, Seconds: o.seconds,
 		Command: strings.Join(append([]string{"go run ./bench"}, os.Args[1:]...), " "),
+	}
+	if o.before != "" {
+		var err error
+		if r.Before, err = revision(o.before); err != nil {
+			return nil, fmt.Errorf("-before: %w", err)
+		}
+		r.Command = strings.ReplaceAll(r.Command, o.before, filepath.Base(o.before)) // who reads it has another disk
 	}
 	for _, m := range measurements {
 		if !strings.Contains(m.name, o.only) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,21 @@ import (
 	"strings"
 	"time"
 )
+
+// revision returns the commit that a program was built from, "unknown" if it
+// does not tell. It fails for what is no Go program.
+func revision(program string) (string, error) {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value, nil
+		}
+	}
+	return "unknown", nil
+}
 
 // perfResult is what is used of the output of softhca perf --json.
 type perfResult struct {

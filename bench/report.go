@@ -16,6 +16,7 @@ type report struct {
 	Date    string   `json:"date"`
 	Machine machine  `json:"machine"`
 	Command string   `json:"command"`
+	Before  string   `json:"before,omitempty"` // commit of the older program
 	Rounds  int      `json:"rounds"`
 	Seconds float64  `json:"seconds"` // of each measurement
 	Results []result `json:"results"`
