@@ -26,12 +26,14 @@ const (
 	leastLooks = -64
 )
 
-// If others keep the processor for crowdedAfter, the machine is busy. For
-// crowdedTime the thread then sleeps at once: one that is woken runs before
-// those that compute, one that has made way for them does not.
+// If others keep the processor for crowdedAfter, the machine is busy. For a
+// while the thread then sleeps at once: one that is woken runs before those
+// that compute, one that has made way for them does not. It is leastCrowded
+// for somebody who came by, and up to mostCrowded for those who stay.
 const (
 	crowdedAfter = 100 * time.Microsecond
-	crowdedTime  = 100 * time.Millisecond
+	leastCrowded = time.Millisecond
+	mostCrowded  = 128 * time.Millisecond
 )
 
 // pause is what a thread does before it looks at the port again.
@@ -43,8 +45,8 @@ const (
 	pauseSleep       // until something arrives
 )
 
-// linger decides that from what arrived and when. But for yielded, it is
-// guarded by the driver's lock.
+// linger decides that from what arrived and when. But for yielded and what that
+// writes, it is guarded by the driver's lock.
 type linger struct {
 	active  clock.Instant // when something last arrived, or was left to send
 	gap     time.Duration // since the arrival before
@@ -52,6 +54,7 @@ type linger struct {
 	looking bool // since active
 
 	crowded atomic.Int64 // clock.Instant until which the machine is taken for busy
+	avoid   atomic.Int64 // time.Duration that it was, or is, taken for it
 }
 
 // arrived takes note of an arrival.
@@ -81,9 +84,16 @@ func (l *linger) next(now clock.Instant) pause {
 }
 
 // yielded is told when the thread has let others run, from one instant to
-// another. Any thread may call it.
+// another. Any thread may call it. Who is still there when the time is over is
+// given twice as much.
 func (l *linger) yielded(from, to clock.Instant) {
-	if to.Sub(from) >= crowdedAfter {
-		l.crowded.Store(int64(to.Add(crowdedTime)))
+	if to.Sub(from) < crowdedAfter {
+		return
 	}
+	avoid, again := leastCrowded, time.Duration(l.avoid.Load())
+	if from.Sub(clock.Instant(l.crowded.Load())) < again {
+		avoid = min(2*again, mostCrowded)
+	}
+	l.avoid.Store(int64(avoid))
+	l.crowded.Store(int64(to.Add(avoid)))
 }

@@ -67,8 +67,38 @@ func TestLingerInACrowd(t *testing.T) {
 	if got := l.next(now); got != pauseSleep {
 		t.Errorf("on a busy machine: %d", got)
 	}
-	now, _ = l.steps(now, crowdedTime, 30*time.Microsecond)
+	now, _ = l.steps(now, leastCrowded, 30*time.Microsecond)
 	if got := l.next(now); got != pauseYield {
 		t.Errorf("later: %d", got)
+	}
+}
+
+// TestLingerCrowdStays shows that a thread keeps away for longer from programs
+// that stay than from one that comes by, and for a bounded time.
+func TestLingerCrowdStays(t *testing.T) {
+	var l linger
+	avoids := func(now clock.Instant) time.Duration {
+		return clock.Instant(l.crowded.Load()).Sub(now)
+	}
+	now := clock.Instant(time.Second)
+	for _, want := range []time.Duration{leastCrowded, 2 * leastCrowded, 4 * leastCrowded} {
+		busy := now.Add(crowdedAfter)
+		l.yielded(now, busy)
+		if got := avoids(busy); got != want {
+			t.Errorf("it keeps away for %v, want %v", got, want)
+		}
+		now = busy.Add(want)
+	}
+	for range 20 {
+		l.yielded(now, now.Add(crowdedAfter))
+		now = now.Add(crowdedAfter + time.Duration(l.avoid.Load()))
+	}
+	if got := avoids(now); got != 0 || l.avoid.Load() != int64(mostCrowded) {
+		t.Errorf("after long it keeps away for %v", time.Duration(l.avoid.Load()))
+	}
+	now = now.Add(mostCrowded)
+	l.yielded(now, now.Add(crowdedAfter))
+	if got := avoids(now.Add(crowdedAfter)); got != leastCrowded {
+		t.Errorf("from somebody else it keeps away for %v", got)
 	}
 }
