@@ -49,9 +49,10 @@ type Driver struct {
 	awake   bool          // the goroutine takes another turn before it waits
 	asleep  clock.Instant // until when it waits, if not awake
 	linger  linger
-	woke    bool  // a program that slept runs because of this round,
-	guest   bool  // which is that of a program that sleeps at the port
-	dead    error // why the device does not run any more
+	sent    uint64 // batches that were given to the port
+	woke    bool   // a program that slept runs because of this round,
+	guest   bool   // which is that of a program that sleeps at the port
+	dead    error  // why the device does not run any more
 }
 
 // Start runs the shard over the port until Close. fatal is called once, with
@@ -265,6 +266,16 @@ func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 // transmit sends what there is until the port blocks, and reports whether
 // there is more.
 func (d *Driver) transmit(now clock.Instant) (more bool) {
+	sent := d.sent
+	more = d.sendBatches(now)
+	if d.sent != sent {
+		d.linger.wrote(d.now().Sub(now))
+	}
+	return more
+}
+
+// sendBatches does so for a number of batches.
+func (d *Driver) sendBatches(now clock.Instant) (more bool) {
 	for range roundBatches {
 		if !d.flush() {
 			return false
@@ -286,6 +297,7 @@ func (d *Driver) flush() bool {
 		return true
 	}
 	err := d.port.Send(d.batch)
+	d.sent++
 	d.blocked = errors.Is(err, fabric.ErrBlocked)
 	if err != nil && !d.blocked {
 		d.die(fmt.Errorf("%w: send: %w", ErrDead, err))

@@ -48,8 +48,8 @@ const (
 // linger decides that from what arrived and when. But for yielded and what that
 // writes, it is guarded by the driver's lock.
 type linger struct {
-	active  clock.Instant // when something last arrived, or was left to send
-	gap     time.Duration // since the arrival before
+	active  clock.Instant // when something last arrived; what was spent in sending since does not count
+	gap     time.Duration // that the thread waited for that arrival
 	looks   int
 	looking bool // since active
 
@@ -65,6 +65,9 @@ func (l *linger) arrived(now clock.Instant) {
 	}
 	l.looking = false
 }
+
+// wrote is told for how long the thread has been sending: it was not waiting.
+func (l *linger) wrote(took time.Duration) { l.active = l.active.Add(took) }
 
 // next returns what to do when nothing has arrived.
 func (l *linger) next(now clock.Instant) pause {

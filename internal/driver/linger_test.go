@@ -43,6 +43,11 @@ func TestLinger(t *testing.T) {
 	if seen[pauseYield] != 50 || seen[pauseSleep] != 50 {
 		t.Errorf("in 100 µs: %v", seen)
 	}
+	l.wrote(time.Second)
+	now, seen = l.steps(now.Add(time.Second), 30*time.Microsecond, 30*time.Microsecond)
+	if seen[pauseYield] != 30 {
+		t.Errorf("between arrivals 30 µs apart, after a long time of sending: %v", seen)
+	}
 	quick := make([]time.Duration, -leastLooks+1)
 	for i := range quick {
 		quick[i] = lookTime - time.Microsecond
