@@ -24,37 +24,11 @@ func (s *stage) show(p *roce.Packet) string {
 	if has(roce.HasDETH) {
 		add("destqp=%#x qkey=%#x", uint32(p.BTH.DestQP), uint32(p.DETH.QKey))
 	}
-	if has(roce.HasRETH) {
-		add("%s dlen=%d", s.target(p.RETH.VA, p.RETH.RKey), p.RETH.Length)
+	q := *p
+	if q.AETH.Syndrome.IsACK() {
+		q.AETH.Syndrome = roce.ACKUnlimited // credits are not compared
 	}
-	if has(roce.HasAtomicETH) {
-		add("%s", s.target(p.AtomicETH.VA, p.AtomicETH.RKey))
-		if p.Info.Kind == roce.KindFetchAdd {
-			add("add=%d", p.AtomicETH.SwapAdd)
-		} else {
-			add("compare=%d swap=%d", p.AtomicETH.Compare, p.AtomicETH.SwapAdd)
-		}
-	}
-	if has(roce.HasAETH) {
-		syndrome := p.AETH.Syndrome.String()
-		if p.AETH.Syndrome.IsACK() {
-			syndrome = "ACK"
-		}
-		add("%s msn=%d", syndrome, p.AETH.MSN)
-	}
-	if has(roce.HasAtomicAckETH) {
-		add("orig=%d", p.AtomicAck)
-	}
-	if has(roce.HasImmDt) {
-		add("imm=%#x", p.Imm)
-	}
-	if has(roce.HasIETH) {
-		add("inv=%s", s.keyName(uint32(p.InvRKey)))
-	}
-	if n := len(p.Payload); n > 0 {
-		add("len=%d data=%s", n, script.ShowData(p.Payload))
-	}
-	return strings.Join(f, " ")
+	return strings.Join(append(f, script.ShowExtended(&q, s.target, s.keyName)...), " ")
 }
 
 func (s *stage) target(va uint64, k ib.RKey) string {

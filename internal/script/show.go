@@ -137,11 +137,20 @@ func (w *world) showFields(q *pair, p *roce.Packet) []string {
 			add("srcqp=%#x", uint32(p.DETH.SrcQP))
 		}
 	}
+	return append(f, ShowExtended(p, w.showTarget, w.showKey)...)
+}
+
+// ShowExtended shows a packet's headers from the RETH on, and its payload. What
+// calls it names remote addresses and keys.
+func ShowExtended(p *roce.Packet, target func(va uint64, k ib.RKey) string, key func(k uint32) string) []string {
+	var f []string
+	add := func(format string, args ...any) { f = append(f, fmt.Sprintf(format, args...)) }
+	has := func(x roce.Headers) bool { return p.Info.Headers&x != 0 }
 	if has(roce.HasRETH) {
-		add("%s dlen=%d", w.showTarget(p.RETH.VA, p.RETH.RKey), p.RETH.Length)
+		add("%s dlen=%d", target(p.RETH.VA, p.RETH.RKey), p.RETH.Length)
 	}
 	if has(roce.HasAtomicETH) {
-		add("%s", w.showTarget(p.AtomicETH.VA, p.AtomicETH.RKey))
+		add("%s", target(p.AtomicETH.VA, p.AtomicETH.RKey))
 		if p.Info.Kind == roce.KindFetchAdd {
 			add("add=%d", p.AtomicETH.SwapAdd)
 		} else {
@@ -162,10 +171,10 @@ func (w *world) showFields(q *pair, p *roce.Packet) []string {
 		add("imm=%#x", p.Imm)
 	}
 	if has(roce.HasIETH) {
-		add("inv=%s", w.showKey(uint32(p.InvRKey)))
+		add("inv=%s", key(uint32(p.InvRKey)))
 	}
 	if n := len(p.Payload); n > 0 {
-		add("len=%d data=%s", n, summary(p.Payload))
+		add("len=%d data=%s", n, ShowData(p.Payload))
 	}
 	return f
 }
