@@ -226,7 +226,7 @@ func (o *options) report(begun time.Time, images map[string]*image.Image, result
 		r.Peers = append(r.Peers, report.Peer{Kernel: version, Release: img.Release, Packages: img.Packages})
 	}
 	for _, f := range families() {
-		h := report.Family{Name: f.Name, About: f.About}
+		h := report.Family{Name: f.Name, About: f.About, Counting: f.Counting()}
 		for _, d := range f.Dims {
 			h.Dims = append(h.Dims, d.Name)
 		}

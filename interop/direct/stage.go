@@ -80,6 +80,7 @@ func (s *stage) open(ctx context.Context, rules string) (conformance.Pair, error
 	if err != nil {
 		return p, err
 	}
+	ours.OnClose(func(last ends.Last) error { return s.lab.Counted(ctx, told(last)) })
 	guest := net.JoinHostPort(netns.Peer4.String(), strconv.Itoa(victim.DefaultPort))
 	peer, err := ends.DialPeer(ctx, guest, s.lab.Peer(s.cell), s.log)
 	if err != nil {
@@ -90,6 +91,20 @@ func (s *stage) open(ctx context.Context, rules string) (conformance.Pair, error
 		p.Requester, p.Responder = p.Responder, p.Requester
 	}
 	return p, nil
+}
+
+// told returns what an adapter told for the case.
+func told(last ends.Last) lab.Told {
+	t := lab.Told{Opened: last.Opened, At: last.At, Counters: lab.Counters{}}
+	for _, c := range last.Counters {
+		t.Counters[c.Name] = int64(c.Value)
+	}
+	for _, f := range last.Faults {
+		if lab.Arriving(f.Rule) {
+			t.Faulty += int64(f.Applied)
+		}
+	}
+	return t
 }
 
 // mtu returns the path MTU of the cell, 1024 if the matrix has none.

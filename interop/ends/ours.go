@@ -29,6 +29,8 @@ type Ours struct {
 	srqs    []*verbs.SRQ
 	ahs     []*verbs.AH
 	mrs     []*verbs.MR
+	opened  time.Time
+	closed  func(Last) error // nil: nobody wants to know
 
 	mu    sync.Mutex // guards what the trace fills
 	naks  []NAK
@@ -47,7 +49,7 @@ type NAK struct {
 // OpenOurs opens an adapter of ours as the configuration says, but for its
 // Trace, which the end needs itself. Its address is the first of Addr.
 func OpenOurs(cfg verbs.Config) (*Ours, error) {
-	o := &Ours{}
+	o := &Ours{opened: time.Now()}
 	cfg.Trace = o.trace
 	hca, err := verbs.Open(cfg)
 	if err != nil {
@@ -283,8 +285,27 @@ func (o *Ours) Clear(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
+// Last is what an adapter told just before it was closed.
+type Last struct {
+	Opened   time.Time
+	At       time.Time
+	Counters []verbs.Counter
+	Faults   []verbs.FaultStat
+}
+
+// OnClose has f called once the adapter is closed. An error of f becomes one of
+// Close.
+func (o *Ours) OnClose(f func(Last) error) { o.closed = f }
+
 // Close closes the adapter.
-func (o *Ours) Close() error { return o.hca.Close() }
+func (o *Ours) Close() (err error) {
+	last := Last{Opened: o.opened, At: time.Now(), Faults: o.hca.FaultStats()}
+	last.Counters, err = o.hca.Counters()
+	if err = errors.Join(err, o.hca.Close()); err == nil && o.closed != nil {
+		err = o.closed(last)
+	}
+	return err
+}
 
 // Addr returns the address of a path.
 func (p Path) Addr() netip.Addr { return p.GID.Addr() }

@@ -18,9 +18,10 @@ const (
 	psnHalf = 1 << 23
 )
 
-// ends reports whether a request of RC is the last packet of its message.
+// ends reports whether a packet is the last of the request for a message. UC's
+// and UD's opcodes are RC's with another service in front.
 func (f *Frame) ends() bool {
-	switch f.Opcode {
+	switch f.Opcode & operationMask {
 	case 0x02, 0x03, 0x04, 0x05, 0x08, 0x09, 0x0A, 0x0B, readRequest, 0x13, 0x14, 0x16, 0x17:
 		return true
 	}

@@ -17,19 +17,21 @@ const (
 )
 
 const (
-	udSendOnly = 0x64
-	madAt      = bthLen + 8 // behind the DETH
-	madLen     = 256
-	classAt    = madAt + 1
-	attrAt     = madAt + 16
-	idsAt      = madAt + 24 // communication IDs: local and, but of a REQ, remote
-	cmClass    = 7
+	udSendOnly    = 0x64
+	udSendOnlyImm = 0x65
+	madAt         = bthLen + 8 // behind the DETH
+	madLen        = 256
+	classAt       = madAt + 1
+	attrAt        = madAt + 16
+	idsAt         = madAt + 24 // communication IDs: local and, but of a REQ, remote
+	cmClass       = 7
+	managerQP     = 1 // the queue pair of the connection manager
 )
 
 // CM returns which message of the connection manager a frame carries, and false
 // if none.
 func (f *Frame) CM() (Message, bool) {
-	if f.Err != nil || f.Opcode != udSendOnly || f.DestQP != 1 || len(f.Payload) < madAt+madLen || f.Payload[classAt] != cmClass {
+	if f.Err != nil || f.Opcode != udSendOnly || f.DestQP != managerQP || len(f.Payload) < madAt+madLen || f.Payload[classAt] != cmClass {
 		return 0, false
 	}
 	return Message(binary.BigEndian.Uint16(f.Payload[attrAt:])), true

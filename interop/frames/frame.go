@@ -52,6 +52,9 @@ const (
 	atomicAcknowledge = 0x12
 )
 
+// operationMask leaves of an opcode what is asked for, without the service.
+const operationMask = 0x1F
+
 // answer reports whether a packet has an AETH.
 func (f *Frame) answer() bool {
 	switch f.Opcode {

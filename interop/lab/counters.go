@@ -48,6 +48,7 @@ type Traffic struct {
 	frames.Counts
 	Peer  Counters // what the counters of the guest grew by
 	Reset bool     // they began anew in between
+	Own   Own      // what our adapters counted
 }
 
 // Taken returns how many of our packets the guest's kernel counted. What it
@@ -78,7 +79,7 @@ const settling = 3 * time.Second
 // sides agree on it, or a while.
 func (l *Lab) Traffic(ctx context.Context) (*Traffic, error) {
 	l.mu.Lock()
-	before, restart := l.before, l.restart
+	before, restart, own := l.before, l.restart, l.own.clone()
 	l.mu.Unlock()
 	for end := time.Now().Add(settling); ; {
 		now, err := l.counters(ctx)
@@ -88,7 +89,7 @@ func (l *Lab) Traffic(ctx context.Context) (*Traffic, error) {
 		if err := l.tap.Sync(ctx); err != nil {
 			return nil, err
 		}
-		t := &Traffic{Counts: l.tap.Counts(), Peer: Counters{}, Reset: restart}
+		t := &Traffic{Counts: l.tap.Counts(), Peer: Counters{}, Reset: restart, Own: own}
 		for name, v := range now {
 			t.Peer[name] = v - before[name]
 		}

@@ -39,6 +39,7 @@ type Lab struct {
 	opened  int      // adapters of our command in this case
 	before  Counters // at the beginning of the case
 	restart bool     // the guest was restarted: its counters begun anew
+	own     *Own     // what our adapters counted in this case
 }
 
 // Setup boots a guest and returns the lab around it. It must be called in the
@@ -92,6 +93,7 @@ func (l *Lab) Begin(ctx context.Context, dir string) error {
 	}
 	l.mu.Lock()
 	l.before, l.restart, l.opened = before, false, 0
+	l.own = newOwn()
 	l.log.Reset()
 	l.mu.Unlock()
 	return nil

@@ -67,7 +67,7 @@ func TestAddressesOfACell(t *testing.T) {
 // A program that runs here ends as it ends, hears signals, and does not
 // outlive its context.
 func TestLocalProcesses(t *testing.T) {
-	l := &Lab{Dir: t.TempDir(), softhca: "/bin/echo"}
+	l := &Lab{Dir: t.TempDir(), softhca: "/bin/echo", own: newOwn()}
 	p, err := l.Ours(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestLocalProcesses(t *testing.T) {
 	if r, err := p.Wait(); err != nil || !r.OK() || !strings.HasPrefix(r.Stdout, "a --capture "+l.Dir) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if p, err = l.start(t.Context(), exec.Command("/bin/sh", "-c", `trap 'exit 4' INT; echo ready; while :; do sleep 0.01; done`)); err != nil {
+	if p, err = begin(t.Context(), l, exec.Command("/bin/sh", "-c", `trap 'exit 4' INT; echo ready; while :; do sleep 0.01; done`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Await(t.Context(), regexp.MustCompile("ready")); err != nil {
@@ -88,14 +88,47 @@ func TestLocalProcesses(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if p, err = l.start(ctx, exec.CommandContext(ctx, "/bin/sleep", "1000")); err != nil {
+	if p, err = begin(ctx, l, exec.CommandContext(ctx, "/bin/sleep", "1000")); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	if r, err := p.Wait(); err == nil || r.Exit != 137 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := l.start(t.Context(), exec.Command("/nonexistent")); err == nil {
+	if _, err := begin(t.Context(), l, exec.Command("/nonexistent")); err == nil {
 		t.Error("a program that is not there starts")
+	}
+}
+
+func begin(ctx context.Context, l *Lab, cmd *exec.Cmd) (Process, error) {
+	p := &local{cmd: cmd}
+	return p, l.start(ctx, p)
+}
+
+// What our command logs when it ends is what it counted; one that was killed
+// leaves the case without.
+func TestParseTold(t *testing.T) {
+	const open = `time=2030-01-02T03:04:05.678Z level=INFO msg="adapter open" addr=10.77.0.1 transport=udp` + "\n"
+	const end = "time=2030-01-02T03:04:06.678Z level=INFO msg=counters sent_pkts=7 rcvd_pkts=9 drop_no_qp=1\n"
+	const rules = `fault "drop p=0.01 dir=in op=RC" acted 3 times` + "\n" + `fault "dup p=0.01 dir=out op=RC" acted 4 times` + "\n"
+	for _, c := range []struct {
+		text   string
+		rcvd   int64
+		faulty int64
+		ok     bool
+	}{
+		{open + "softhca: x\n" + end + rules, 9, 3, true},
+		{open, 0, 0, false},
+		{"softhca: no adapter\n", 0, 0, true},
+		{open + "time=2030-01-02T03:04:06.678Z level=INFO msg=counters rcvd_pkts=many\n", 0, 0, false},
+		{open + "time=noon level=INFO msg=counters rcvd_pkts=1\n", 0, 0, false},
+	} {
+		got, ok := parseTold(c.text)
+		if ok != c.ok || ok && (got.Counters["rcvd_pkts"] != c.rcvd || got.Faulty != c.faulty) || c.rcvd > 0 && got.At.Nanosecond() != 678_000_000 {
+			t.Errorf("%q: %+v, %v", c.text, got, ok)
+		}
+	}
+	if text := withoutLog(open + "a\n" + end + "b\n"); text != "a\nb\n" {
+		t.Errorf("beside the log: %q", text)
 	}
 }

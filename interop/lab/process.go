@@ -32,31 +32,36 @@ type Process interface {
 // local is a program that runs here.
 type local struct {
 	remote.Transcript
-	cmd  *exec.Cmd
-	done chan struct{} // closed when what follows is set
-	err  error
+	cmd   *exec.Cmd
+	ended func()        // called when the program has ended, if set
+	done  chan struct{} // closed when what follows is set
+	err   error
 }
 
-// Ours starts our command, with a capture of its own if it opens an adapter.
-// When ctx ends it is killed.
+// Ours starts our command, with a capture of its own if it opens an adapter,
+// whose counters the case then has. When ctx ends it is killed.
 func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
 	l.mu.Lock()
 	l.opened++
 	name := fmt.Sprintf("ours-%d.pcapng", l.opened)
+	own := l.own
+	own.Silent++ // until it tells what it counted
 	l.mu.Unlock()
-	cmd := exec.CommandContext(ctx, l.softhca, append(args, "--capture", filepath.Join(l.Dir, name))...)
+	cmd := exec.CommandContext(ctx, l.softhca, append(args, "--capture", filepath.Join(l.Dir, name), "--log-level", "info")...)
 	cmd.Args[0] = "softhca"
-	return l.start(ctx, cmd)
+	p := &local{cmd: cmd}
+	p.ended = func() { l.ended(ctx, own, p.Result(0).Stderr) }
+	return p, l.start(ctx, p)
 }
 
 // start starts a program here.
-func (l *Lab) start(ctx context.Context, cmd *exec.Cmd) (Process, error) {
-	p := &local{cmd: cmd, done: make(chan struct{})}
+func (l *Lab) start(ctx context.Context, p *local) error {
+	p.done = make(chan struct{})
 	p.cmd.Stdout, p.cmd.Stderr = p.Writer(remote.Stdout), p.Writer(remote.Stderr)
 	p.cmd.WaitDelay = time.Second
-	l.Log("here: %s", strings.Join(cmd.Args, " "))
+	l.Log("here: %s", strings.Join(p.cmd.Args, " "))
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("lab: %w", err)
+		return fmt.Errorf("lab: %w", err)
 	}
 	go func() {
 		defer close(p.done)
@@ -64,10 +69,13 @@ func (l *Lab) start(ctx context.Context, cmd *exec.Cmd) (Process, error) {
 		// How it ended stands in its state.
 		_ = p.cmd.Wait()
 		if ctx.Err() != nil {
-			p.err = fmt.Errorf("lab: %s did not end: %w", cmd.Args[0], ctx.Err())
+			p.err = fmt.Errorf("lab: %s did not end: %w", p.cmd.Args[0], ctx.Err())
+		}
+		if p.ended != nil {
+			p.ended()
 		}
 	}()
-	return p, nil
+	return nil
 }
 
 // Signal sends a signal to the program.
@@ -80,7 +88,9 @@ func (p *local) Wait() (remote.Result, error) {
 	if w, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		exit = 128 + int(w.Signal())
 	}
-	return p.Result(exit), p.err
+	r := p.Result(exit)
+	r.Stderr = withoutLog(r.Stderr)
+	return r, p.err
 }
 
 // Peers starts a script in the guest.

@@ -64,7 +64,10 @@ func faults() []suite.Family {
 		Cost:   10 * time.Second,
 		Limit:  3 * time.Minute,
 		Loose:  suite.Damaging | suite.Gone,
-		Run:    runFaults,
+		Faulty: true,
+		// ibv_rc_pingpong compares a byte of a page, and ours nothing.
+		Unverified: func(c matrix.Cell) bool { return c.Is("program", "pingpong") },
+		Run:        runFaults,
 	}}
 }
 

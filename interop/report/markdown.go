@@ -32,19 +32,39 @@ func (r *Report) markdown() []byte {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", p.Kernel, p.Release, strings.Join(names, ", "))
 	}
-	n, sent, got := map[suite.Verdict]int{}, 0, 0
-	for i := range r.Results {
-		n[r.Results[i].Verdict]++
-		sent, got = sent+r.Results[i].Sent, got+r.Results[i].Got
-	}
-	fmt.Fprintf(&b, "\n%d cases: %d passed, %d differ for a known reason, %d failed. ", len(r.Results), n[suite.Pass], n[suite.Expected], n[suite.Fail])
-	fmt.Fprintf(&b, "%d packets from us and %d from Linux were on the wire; the ICRC of each was computed bit by bit and is right, but for those damaged on purpose. "+
-		"Linux's kernel counted as received each one that we sent, except, where the note of a family says so, packets for queue pairs that had just ended.\n", sent, got)
+	r.totals(&b)
+	b.WriteString("\nWhich bugs of ours the cases notice: [interop-gate.md](interop-gate.md).\n")
 	b.WriteString("\n*Ours* is the role of our side. `expected` is an outcome that differs for the reason in the note.\n")
 	for _, f := range r.Families {
 		r.table(&b, &f)
 	}
 	return b.Bytes()
+}
+
+// totals writes what the cases come to.
+func (r *Report) totals(b *bytes.Buffer) {
+	n := map[suite.Verdict]int{}
+	var sent, got, messages, verified, exact int
+	var came, accepted int64 // in cases in which each packet is accounted for
+	for i := range r.Results {
+		x := &r.Results[i]
+		n[x.Verdict]++
+		sent, got, messages = sent+x.Sent, got+x.Got, messages+x.Messages
+		if x.Verdict == suite.Pass {
+			verified += x.Verified
+		}
+		if x.Exact && x.Verdict == suite.Pass {
+			exact++
+			came, accepted = came+int64(x.Got), accepted+x.Accepted
+		}
+	}
+	fmt.Fprintf(b, "\n%d cases: %d passed, %d differ for a known reason, %d failed. ", len(r.Results), n[suite.Pass], n[suite.Expected], n[suite.Fail])
+	fmt.Fprintf(b, "%d packets from us and %d from Linux were on the wire; the ICRC of each was computed bit by bit and is right, but for those damaged on purpose. "+
+		"Linux's kernel counted as received each one that we sent, except, where the text of a family says so, packets for queue pairs that had just ended. ", sent, got)
+	fmt.Fprintf(b, "The other way, in the %d cases without faults in which all programs end by themselves Linux sent %d packets: our adapters counted %d of them as accepted "+
+		"and refused none; the other %d came when our program had ended, or was about to.\n", exact, came, accepted, came-accepted)
+	fmt.Fprintf(b, "\n%d messages were on the wire, both ways, each counted once however often it was sent; %d of them in cases in which packets are lost, repeated, reordered "+
+		"or damaged at our port and the data of all messages is compared: none differed.\n", messages, verified)
 }
 
 // table writes the cases of a family.
@@ -53,7 +73,7 @@ func (r *Report) table(b *bytes.Buffer, f *Family) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s.\n\n", f.Name, strings.TrimSuffix(f.About, "."))
+	fmt.Fprintf(b, "\n## %s\n\n%s.%s\n\n", f.Name, strings.TrimSuffix(f.About, "."), strings.TrimSuffix(" "+f.Counting, " "))
 	cols := append([]string{"kernel"}, f.Dims...)
 	head := slices.Clone(cols)
 	for i, c := range head {

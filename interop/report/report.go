@@ -34,6 +34,7 @@ type Peer struct {
 // Family is a heading of the report.
 type Family struct {
 	Name, About string
+	Counting    string // where packets cannot be accounted for; "" if they can
 	Dims        []string
 }
 

@@ -15,11 +15,12 @@ func example() *Report {
 	return &Report{
 		Date: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Host: "QEMU 7",
 		Peers:    []Peer{{Kernel: "6.1", Release: "6.1.0-1-amd64", Packages: map[string]string{"rdmacm-utils": "44.0-2", "bash": "5"}}},
-		Families: []Family{{Name: "rping", About: "pings", Dims: []string{"dir", "ip"}}, {Name: "lost", About: "losses.", Dims: []string{"dir"}}, {Name: "none", About: "not run"}},
+		Families: []Family{{Name: "rping", About: "pings", Dims: []string{"dir", "ip"}}, {Name: "lost", About: "losses.", Counting: "Some are not counted.", Dims: []string{"dir"}}, {Name: "none", About: "not run"}},
 		Results: []suite.Result{
-			{ID: "rping/6.1/server/ipv4", Family: "rping", Values: map[string]string{"kernel": "6.1", "dir": "server", "ip": "ipv4"}, Verdict: suite.Pass, Sent: 3, Got: 4},
-			{ID: "rping/6.1/client/ipv4", Family: "rping", Values: map[string]string{"kernel": "6.1", "dir": "client", "ip": "ipv4"}, Verdict: suite.Fail, Note: "a|b\n<c>", Sent: 5, Got: 6},
+			{ID: "rping/6.1/server/ipv4", Family: "rping", Values: map[string]string{"kernel": "6.1", "dir": "server", "ip": "ipv4"}, Verdict: suite.Pass, Sent: 3, Got: 4, Accepted: 3, Late: 2, Exact: true, Messages: 7},
+			{ID: "rping/6.1/client/ipv4", Family: "rping", Values: map[string]string{"kernel": "6.1", "dir": "client", "ip": "ipv4"}, Verdict: suite.Fail, Note: "a|b\n<c>", Sent: 5, Got: 6, Accepted: 6, Exact: true, Messages: 8, Verified: 8},
 			{ID: "lost/6.1/client", Family: "lost", Values: map[string]string{"kernel": "6.1", "dir": "client"}, Verdict: suite.Expected, Note: "why", Measured: "7 s"},
+			{ID: "lost/6.1/server", Family: "lost", Values: map[string]string{"kernel": "6.1", "dir": "server"}, Verdict: suite.Pass, Messages: 20, Verified: 20},
 		},
 	}
 }
@@ -27,10 +28,12 @@ func example() *Report {
 func TestMarkdown(t *testing.T) {
 	text := string(example().markdown())
 	for _, want := range []string{
-		"on 2030-01-02;", "| 6.1 | 6.1.0-1-amd64 | rdmacm-utils 44.0-2 |\n", "3 cases: 1 passed, 1 differ for a known reason, 1 failed.",
+		"on 2030-01-02;", "| 6.1 | 6.1.0-1-amd64 | rdmacm-utils 44.0-2 |\n", "4 cases: 2 passed, 1 differ for a known reason, 1 failed.",
 		"8 packets from us and 10 from Linux",
+		"in the 1 cases without faults in which all programs end by themselves Linux sent 4 packets: our adapters counted 3 of them as accepted", "the other 1 came when our program had ended",
+		"35 messages were on the wire", "; 20 of them in cases in which packets are lost",
 		"## rping\n\npings.\n\n| kernel | ours | IP | result | note |\n|---|---|---|---|---|\n| 6.1 | server | ipv4 | pass |  |\n| 6.1 | client | ipv4 | FAIL | a\\|b &lt;c> |\n",
-		"## lost\n\nlosses.\n\n| kernel | ours | result | note | measured |\n|---|---|---|---|---|\n| 6.1 | client | expected | why | 7 s |\n",
+		"## lost\n\nlosses. Some are not counted.\n\n| kernel | ours | result | note | measured |\n|---|---|---|---|---|\n| 6.1 | client | expected | why | 7 s |\n| 6.1 | server | pass |  |  |\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report has no %q:\n%s", want, text)
@@ -52,7 +55,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal(text, &back); err != nil || len(back.Results) != 3 || back.Results[2].Measured != "7 s" {
+	if err := json.Unmarshal(text, &back); err != nil || len(back.Results) != 4 || back.Results[2].Measured != "7 s" {
 		t.Errorf("%v: %+v", err, back)
 	}
 	if text, err := os.ReadFile(md); err != nil || string(text) != string(example().markdown()) {

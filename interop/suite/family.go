@@ -5,6 +5,7 @@ package suite
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/softhca/softhca/interop/lab"
@@ -76,8 +77,28 @@ type Family struct {
 	Limit  time.Duration          // against cases that hang; 0: two minutes
 	Tries  int                    // more than 1 only where the peer itself spoils a case now and then
 	Loose  Loose
+	Faulty bool // data meets faults at our port
+	// Unverified are cells with faults whose programs do not compare all data;
+	// nil: all do.
+	Unverified func(matrix.Cell) bool
 	// Run runs one case. ctx ends with its limit.
 	Run func(ctx context.Context, l *lab.Lab, c matrix.Cell) Outcome
+}
+
+// Counting says in sentences where the packets of the cases cannot all be
+// accounted for, "" if they can.
+func (f *Family) Counting() string {
+	var all []string
+	if f.Loose&Hostile != 0 {
+		return "Our side sends wrong packets on purpose: what either side counts is not compared."
+	}
+	if f.Loose&Gone != 0 {
+		all = append(all, "Packets for queue pairs that have just ended are counted as accepted by neither side.")
+	}
+	if f.Faulty {
+		all = append(all, "What arrives meets faults at our port: our adapter may count as many packets more or fewer as they acted on.")
+	}
+	return strings.Join(all, " ")
 }
 
 // Case is one cell of a family.
@@ -85,6 +106,9 @@ type Case struct {
 	*Family
 	Cell matrix.Cell
 }
+
+// verified reports whether all data of the case meets faults and is compared.
+func (c Case) verified() bool { return c.Faulty && (c.Unverified == nil || !c.Unverified(c.Cell)) }
 
 // ID returns the name of the case: that of the family and the cell's values.
 func (c Case) ID() string {

@@ -29,6 +29,11 @@ type Result struct {
 	Sent     int     `json:"sent"`     // packets that we sent, all with a right ICRC
 	Taken    int64   `json:"taken"`    // of them the peer's kernel counted so many
 	Got      int     `json:"received"` // packets that it sent, all with a right ICRC
+	Accepted int64   `json:"accepted"` // of them our adapters counted so many
+	Late     int64   `json:"late"`     // so many came when no adapter of ours was open, or none read any more
+	Exact    bool    `json:"exact"`    // all packets that came are accounted for: no fault, nobody killed, no queue pair that ends early
+	Messages int     `json:"messages"` // that were on the wire whole, both ways, each once
+	Verified int     `json:"verified"` // of them met faults at our port, and their data was compared, if the case passed
 	Dir      string  `json:"dir,omitempty"`
 }
 
@@ -115,8 +120,14 @@ func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error
 	r.Sent, r.Got, r.Taken = t.Out, t.In, t.Taken()
 	l.Log("traffic: %+v", *t)
 	err = judge(t, c.Loose)
+	r.Accepted, r.Late, r.Exact, r.Messages, r.Verified = 0, 0, false, 0, 0
 	if fs, seen := l.Frames(ctx); seen == nil && len(fs) == t.Out+t.In+t.BadIn+t.BadOut {
-		err = errors.Join(err, rules(fs, c.Loose))
+		a := newAcceptance(t, fs)
+		r.Accepted, r.Late, r.Exact, r.Messages = a.accepted, a.nobody, exact(t, c.Loose), frames.Messages(fs)
+		if c.verified() {
+			r.Verified = r.Messages
+		}
+		err = errors.Join(err, rules(fs, c.Loose), a.check(t, c.Loose))
 	}
 	if err != nil && o.Verdict != Fail {
 		return Failed("%v", err), nil

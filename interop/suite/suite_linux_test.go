@@ -3,9 +3,12 @@ package suite
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/interop/frames"
 	"github.com/softhca/softhca/interop/lab"
@@ -75,14 +78,58 @@ func TestJudge(t *testing.T) {
 		{"the guest was restarted", func(x *lab.Traffic) { x.Reset = true; x.Peer["rcvd_pkts"] = -5 }, nil},
 	} {
 		for _, loose := range []Loose{0, Gone, Damaging, Hostile} {
-			want := false
-			for _, f := range c.fails {
-				want = want || f == loose
-			}
-			if err := judge(good(c.change), loose); (err != nil) != want {
+			if err := judge(good(c.change), loose); (err != nil) != slices.Contains(c.fails, loose) {
 				t.Errorf("%s, family %b: %v", c.what, loose, err)
 			}
 		}
+	}
+}
+
+// What the peer sent is held to what our adapters counted.
+func TestAccepted(t *testing.T) {
+	own, peer, group := netip.MustParseAddr("10.77.0.1"), netip.MustParseAddr("10.77.0.2"), netip.MustParseAddr("239.1.1.1")
+	fs := []frames.Frame{{Src: peer, Dst: own}, {Src: peer, Dst: own}, {Out: true, Src: own, Dst: peer}, {Out: true, Src: own, Dst: group}, {Src: peer, Dst: own}}
+	begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i := range fs {
+		fs[i].Time = begin.Add(time.Duration(i) * time.Second)
+	}
+	good := func(change func(*lab.Traffic)) *lab.Traffic {
+		x := &lab.Traffic{Counts: frames.Counts{Out: 2, In: 3}, Own: lab.Own{Counters: lab.Counters{"rcvd_pkts": 3}, Lives: []frames.Life{{Told: begin.Add(4 * time.Second), Passed: len(fs)}}}}
+		change(x)
+		return x
+	}
+	for _, c := range []struct {
+		what   string
+		change func(*lab.Traffic)
+		fails  []Loose // the families for which it fails, of those below
+		exact  bool
+	}{
+		{"all is well", func(*lab.Traffic) {}, nil, true},
+		{"the last came when we had ended", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 2 }, nil, true},
+		{"one was not taken", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 1 }, []Loose{0, Gone, Damaging}, true},
+		{"one was lost by a fault", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Faulty = 1, 1 }, nil, false},
+		{"our own to a group", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 4 }, nil, true},
+		{"more than came", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 5 }, []Loose{0, Gone, Damaging}, true},
+		{"one was for a queue pair that had ended", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_no_qp"] = 2, 1 }, []Loose{0, Damaging}, true},
+		{"one was refused for its ICRC", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_icrc_errors"] = 2, 1 }, []Loose{0, Gone, Damaging}, true},
+		{"and a fault had damaged it", func(x *lab.Traffic) {
+			x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_icrc_errors"], x.Own.Faulty = 2, 1, 1
+		}, nil, false},
+		{"our program was killed", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Silent = 0, 1 }, nil, false},
+	} {
+		for _, loose := range []Loose{0, Gone, Damaging, Hostile} {
+			x := good(c.change)
+			a := newAcceptance(x, fs)
+			if err := a.check(x, loose); (err != nil) != slices.Contains(c.fails, loose) {
+				t.Errorf("%s, family %b: %v", c.what, loose, err)
+			}
+			if got := exact(x, loose); got != (c.exact && loose == 0) {
+				t.Errorf("%s, family %b: exact %v", c.what, loose, got)
+			}
+		}
+	}
+	if a := newAcceptance(good(func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 4 }), fs); a.accepted != 3 || a.nobody != 1 {
+		t.Errorf("%+v: want 3 accepted, our own to the group apart, and 1 late", a)
 	}
 }
 

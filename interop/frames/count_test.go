@@ -1,0 +1,68 @@
+package frames_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/interop/frames"
+)
+
+// The captures say how much two Linux guests sent each other.
+func TestMessages(t *testing.T) {
+	for name, want := range map[string]int{
+		"pp_rc_64": 10, "pp_rc_5001_m256": 6, "pp_uc": 10, "pp_ud": 10, "pf_read_bw_20000": 5, "pf_atomic_cas": 5,
+		"loss_read_rsp_middle.client": 8, // one of its READs is asked for twice
+	} {
+		fs := parse(t, name, server4)
+		if n := frames.Messages(fs); n != want {
+			t.Errorf("%s has %d messages, want %d", name, n, want)
+		}
+		if name == "pp_ud" {
+			want *= 2 // nobody sends a datagram again: the same is another
+		}
+		if n := frames.Messages(append(fs, fs...)); n != want {
+			t.Errorf("%s, all sent again: %d messages, want %d", name, n, want)
+		}
+	}
+}
+
+// What comes when no adapter is open may be for nobody, and only that.
+func TestLate(t *testing.T) {
+	begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	life := func(opened, told float64, passed int) frames.Life {
+		at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
+		return frames.Life{Opened: at(opened), Told: at(told), Passed: passed}
+	}
+	fs := make([]frames.Frame, 10) // one a second
+	for i := range fs {
+		fs[i] = frames.Frame{Time: begin.Add(time.Duration(i) * time.Second), Src: server4, Dst: client4}
+	}
+	fs[4].Out = true
+	for _, c := range []struct {
+		why   string
+		lives []frames.Life
+		want  int
+	}{
+		{"no adapter", nil, 9},
+		{"all the time", []frames.Life{life(-1, 20, 10)}, 0},
+		{"opened late", []frames.Life{life(1.5, 20, 10)}, 2},
+		{"counted before the last came", []frames.Life{life(-1, 8.5, 10)}, 1},
+		{"the last may not have been read", []frames.Life{life(-1, 9.01, 10)}, 1},
+		{"ended before the last came", []frames.Life{life(-1, 7.5, 8)}, 2},
+		{"one after the other", []frames.Life{life(-1, 2.5, 3), life(3.5, 20, 10)}, 1},
+	} {
+		if n := frames.Late(fs, c.lives); n != c.want {
+			t.Errorf("%s: %d late, want %d", c.why, n, c.want)
+		}
+	}
+}
+
+func TestToGroups(t *testing.T) {
+	group := frames.Frame{Out: true, Src: server4, Dst: addr("239.1.1.1")}
+	if n := frames.ToGroups([]frames.Frame{group, {Src: server4, Dst: group.Dst}, {Out: true, Src: server4, Dst: client4}}); n != 1 {
+		t.Errorf("%d packets of ours to groups, want 1", n)
+	}
+}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
