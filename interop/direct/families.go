@@ -55,7 +55,7 @@ func Families() []suite.Family {
 			return outcome(l, results)
 		}
 	}
-	return append(verbsFamilies(run), dataFamilies(run)...)
+	return slices.Concat(verbsFamilies(run), dataFamilies(run), scriptFamilies(program))
 }
 
 // between plays something between two ends that are opened for it.
@@ -119,14 +119,14 @@ func dataFamilies(run runner) []suite.Family {
 		return suite.Family{
 			Name: name, About: "SEND, WRITE and READ through a network with faults at our port, verified, with the share of the undisturbed rate", Loose: loose,
 			Dims:  []matrix.Dim{{Name: "what", Values: values}, matrix.Direction(), matrix.IP(), matrix.MTU(), matrix.Transport()},
-			Short: first, Cost: 3 * time.Second, Limit: 5 * time.Minute, Tries: tries, Run: stream,
+			Short: first, Cost: 3 * time.Second, Limit: 5 * time.Minute, Tries: tries, Faulty: true, Run: stream,
 		}
 	}
 	return []suite.Family{
 		family("data", 0, networks[false]),
 		family("damaged", suite.Damaging, networks[true]),
 		{
-			Name: "soak", About: fmt.Sprintf("%d messages of every kind, both directions at once, through every fault", soaked), Loose: suite.Damaging,
+			Name: "soak", About: fmt.Sprintf("%d messages of every kind, both directions at once, through every fault", soaked), Loose: suite.Damaging, Faulty: true,
 			Dims: []matrix.Dim{matrix.IP()}, Always: true, Cost: 50 * time.Second, Limit: 20 * time.Minute,
 			Run: run(func(ctx context.Context, s *stage) ([]conformance.Result, error) {
 				return []conformance.Result{conformance.Soak(ctx, s.open, conformance.Soaking{Messages: soaked, Seed: seed})}, nil
