@@ -34,7 +34,7 @@ type Process struct {
 // Start starts a script for the shell. When ctx ends so do its processes, but
 // those in a session of their own.
 func (g *Guest) Start(ctx context.Context, script string) (*Process, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(g.Addr, remote.Port).String())
+	conn, err := g.dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("guest: %w", err)
 	}
@@ -48,6 +48,21 @@ func (g *Guest) Start(ctx context.Context, script string) (*Process, error) {
 		p.read(ctx)
 	}()
 	return p, nil
+}
+
+// dials is how often a guest is called that does not say where it is: one that
+// gets no processor for seconds is slow to.
+const dials = 5
+
+// dial connects to the guest's agent.
+func (g *Guest) dial(ctx context.Context) (conn net.Conn, err error) {
+	for range dials {
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(g.Addr, remote.Port).String())
+		if !errors.Is(err, syscall.EHOSTUNREACH) {
+			break
+		}
+	}
+	return conn, err
 }
 
 // read takes frames until the command has ended.
