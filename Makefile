@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy interop
+.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy interop interop-gate
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -42,3 +42,6 @@ transfer-lossy: ## the same with 1 % of packets lost and 1 % reordered at both e
 INTEROP ?=
 interop: ## against Linux's Soft-RoCE, in emulated machines: root or user namespaces; INTEROP=-short for a few minutes
 	go run ./interop $(INTEROP)
+
+interop-gate: ## five seeded bugs, each noticed by the same: writes docs/interop-gate.md
+	go test -tags mutation -count=1 -v -timeout 60m -run 'TestInterop$$' ./internal/mutation -interop -rewrite

@@ -21,6 +21,11 @@
 // With -search-notes FILE, who noticed is kept there: after a test for a
 // survivor, the same command judges the survivors only.
 //
+// TestInterop has the interop runner notice bugs of a list of its own, in
+// docs/interop-gate.md (-rewrite), which needs the runner's guests.
+//
+//	go test -tags mutation -v -timeout 60m -run TestInterop ./internal/mutation -interop
+//
 // With -v TestMutants prints which check noticed a mutant at which seed, and
 // which scripts did. docs/mutations.md is the list (-rewrite writes it).
 //
@@ -28,5 +33,6 @@
 // (where it is), graft_test.go (many bugs in one build), rig_test.go (builds
 // and runs), then the lists: responder, requester, completer, state, queue,
 // shard, refusal, connection, churn, stranger. The program that is built is in
-// probe. For the search read search_test.go and sites_test.go (the edits).
+// probe. For the search read search_test.go and sites_test.go (the edits), for the
+// interop runner interop_test.go.
 package mutation
