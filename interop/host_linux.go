@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/softhca/softhca/interop/guest"
+	"github.com/softhca/softhca/interop/image"
 	"github.com/softhca/softhca/interop/netns"
 )
 
@@ -22,8 +23,9 @@ var tools = []struct{ program, pkg string }{
 
 // files that a run needs, and Debian's packages that have them.
 var hostFiles = []struct{ path, pkg string }{
-	{"/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring"},
+	{image.Keyring, "debian-archive-keyring"},
 	{"/usr/share/seabios/bios-256k.bin", "seabios"},
+	{"/usr/include/stdio.h", "libc6-dev"},
 	{"/usr/include/infiniband/verbs.h", "libibverbs-dev"},
 }
 
@@ -34,16 +36,15 @@ func prepareHost(ctx context.Context) error {
 		return fmt.Errorf("the guests are x86-64 and run ours beside them: this machine is %s", runtime.GOARCH)
 	}
 	if missing := missingPackages(); len(missing) > 0 {
-		install := "apt-get install " + strings.Join(missing, " ")
-		if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
-			return fmt.Errorf("this host lacks programs; as root on Debian: %s", install)
+		if err := canInstall(missing); err != nil {
+			return err
 		}
 		say("installing what is missing here: %s", strings.Join(missing, " "))
 		for _, args := range [][]string{{"update", "-q"}, append([]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)} {
 			cmd := exec.CommandContext(ctx, "apt-get", args...)
 			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, out)
+				return fmt.Errorf("apt-get %s: %w\n%sMake this work, with the sources and the network of this host, or install the packages in another way", strings.Join(args, " "), err, out)
 			}
 		}
 		if missing := missingPackages(); len(missing) > 0 {
@@ -51,6 +52,20 @@ func prepareHost(ctx context.Context) error {
 		}
 	}
 	return netns.Check()
+}
+
+// canInstall returns nil if missing packages can be installed here, else an
+// error that says what to do.
+func canInstall(missing []string) error {
+	list := strings.Join(missing, " ")
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("this host has no apt-get: the guests are made of Debian's packages, so run this on Debian or what comes from it, "+
+			"perhaps in a container (podman run --device /dev/net/tun --cap-add NET_ADMIN,SYS_ADMIN debian:bookworm). Missing are, by their names there: %s", list)
+	}
+	if os.Getuid() != 0 {
+		return fmt.Errorf("programs are missing here, and only root can install them: sudo apt-get install --no-install-recommends %s", list)
+	}
+	return nil
 }
 
 // missingPackages returns the packages that the host lacks.

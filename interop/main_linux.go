@@ -36,8 +36,9 @@ Examples:
   go run ./interop -list                       the cases that would run
   go run ./interop -kernel 6.1 -run '^$' -keep a shell in a guest, and nothing else
 
-It needs Linux on x86-64 with Debian's package tools, QEMU, and root or unprivileged user namespaces with /dev/net/tun. Exit code: 0 if
-every case passed or differed as expected, 1 if not, 2 for wrong usage, 130 if it was interrupted.
+It needs Linux on x86-64 with Debian's package tools, QEMU, and root or unprivileged user namespaces with /dev/net/tun. Packages that
+are missing it installs as root; others it tells the command. Exit code: 0 if every case passed or differed as expected, 1 if not, 2 for
+wrong usage, 130 if it was interrupted.
 
 Flags:
 `

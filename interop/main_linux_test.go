@@ -128,3 +128,34 @@ func TestMissingPackages(t *testing.T) {
 		t.Errorf("a package is named twice: %s", missing)
 	}
 }
+
+// Who lacks something is told how to get it.
+func TestCannotInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := canInstall([]string{"xz-utils", "zstd"})
+	for _, want := range []string{"no apt-get", "run this on Debian", "xz-utils zstd"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("without apt-get, %q is not said: %v", want, err)
+		}
+	}
+}
+
+// The packages that a run needs stand where people look for them.
+func TestPackagesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packages []string
+	for _, x := range tools {
+		packages = append(packages, x.pkg)
+	}
+	for _, x := range hostFiles {
+		packages = append(packages, x.pkg)
+	}
+	for _, pkg := range packages {
+		if !strings.Contains(string(text), "`"+pkg+"`") {
+			t.Errorf("CONTRIBUTING.md does not name the package %s", pkg)
+		}
+	}
+}

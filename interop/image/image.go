@@ -65,7 +65,7 @@ func (b *Builder) Build(ctx context.Context, version string) (*Image, error) {
 	dir := filepath.Join(b.Dir, "image-"+version+"-"+stamp[:12])
 	img := cached(dir, stamp)
 	if img == nil {
-		if img, err = b.make(ctx, dir, suite); err == nil {
+		if img, err = b.make(ctx, dir, version); err == nil {
 			err = store(dir, manifest{stamp, img})
 		}
 		if err != nil {
@@ -163,7 +163,8 @@ func (b *Builder) lock() (unlock func(), err error) {
 }
 
 // make makes an image in dir.
-func (b *Builder) make(ctx context.Context, dir, suite string) (*Image, error) {
+func (b *Builder) make(ctx context.Context, dir, version string) (*Image, error) {
+	suite := suites[version]
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
@@ -198,6 +199,9 @@ func (b *Builder) make(ctx context.Context, dir, suite string) (*Image, error) {
 	img.Kernel = filepath.Join(dir, "vmlinux")
 	if img.Release, err = bareKernel(ctx, kernel, img.Kernel); err != nil {
 		return nil, err
+	}
+	if !strings.HasPrefix(img.Release, version+".") {
+		return nil, fmt.Errorf("the kernel of Debian's package is %s now, and no more %s: name another one with -kernel", img.Release, version)
 	}
 	t := newTree()
 	if err := t.fill(userland, b.Agent); err != nil {
@@ -257,11 +261,18 @@ func extract(ctx context.Context, debs []string, dir string) error {
 
 // field returns a field of a Debian package.
 func field(ctx context.Context, deb, name string) (string, error) {
-	out, err := exec.CommandContext(ctx, "dpkg-deb", "-f", deb, name).Output()
-	if err != nil {
-		return "", fmt.Errorf("dpkg-deb -f %s %s: %w", deb, name, err)
+	out, err := output(ctx, "dpkg-deb", "-f", deb, name)
+	return strings.TrimSpace(string(out)), err
+}
+
+// output runs a program and returns what it prints.
+func output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, exit.Stderr)
 	}
-	return strings.TrimSpace(string(out)), nil
+	return out, err
 }
 
 // run runs a program that says nothing when it succeeds.

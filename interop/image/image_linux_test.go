@@ -153,3 +153,56 @@ func TestProgramBringsItsLibraries(t *testing.T) {
 		t.Errorf("the dynamic linker has a place of its own: %v", err)
 	}
 }
+
+// programsAre puts scripts in the place of programs.
+func programsAre(t *testing.T, scripts map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range scripts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// Who cannot reach Debian's archive is told what to do, unless an earlier run
+// has left what is needed.
+func TestNoNetwork(t *testing.T) {
+	programsAre(t, map[string]string{"apt-get": `echo "Temporary failure resolving"; exit 100`, "apt-cache": "exit 0"})
+	a := &apt{dir: t.TempDir(), say: t.Logf}
+	err := a.update(t.Context())
+	for _, want := range []string{"Temporary failure resolving", "http://deb.debian.org", "http_proxy", "-cache"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("without a network, update does not say %q: %v", want, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(a.dir, "state/lists/x_Packages"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.update(t.Context()); err != nil {
+		t.Errorf("the lists of an earlier run are not used: %v", err)
+	}
+	programsAre(t, map[string]string{"apt-get": `case "$*" in *print-uris*) echo "'http://x/a.deb' a.deb 1 SHA256:0";; *) echo "404 Not Found"; exit 100;; esac`})
+	if err := os.MkdirAll(filepath.Join(a.dir, "cache/archives"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.download(t.Context(), "", "a"); err == nil || !strings.Contains(err.Error(), "404 Not Found") || !strings.Contains(err.Error(), "see that this machine reaches it") {
+		t.Errorf("a package cannot be fetched: %v", err)
+	}
+}
+
+// A suite that is gone is named, and what does without it.
+func TestNoBackports(t *testing.T) {
+	for _, c := range []struct{ script, suite, want string }{
+		{"echo 'The value is invalid for APT::Default-Release' >&2; exit 100", "bookworm-backports", "invalid for APT::Default-Release"},
+		{"echo 'The value is invalid for APT::Default-Release' >&2; exit 100", "bookworm-backports", "-kernel 6.1 does without"},
+		{"exit 0", "bookworm-backports", "have no linux-image-amd64"},
+		{"exit 0", "", "have no linux-image-amd64"},
+	} {
+		programsAre(t, map[string]string{"apt-cache": c.script})
+		if _, err := (&apt{dir: t.TempDir(), say: t.Logf}).kernelPackage(t.Context(), c.suite); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("suite %q, %s: %v", c.suite, c.script, err)
+		}
+	}
+}

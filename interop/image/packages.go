@@ -18,13 +18,19 @@ var programs = []string{
 	"busybox-static", "dash", "libc6", "libgcc-s1", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "iproute2", "tcpdump", "strace",
 }
 
-// keyring is what Debian's archives are signed with.
-const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+// Keyring is what Debian's archives are signed with. The package
+// debian-archive-keyring has it.
+const Keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-const sources = `deb [signed-by=` + keyring + `] http://deb.debian.org/debian bookworm main
-deb [signed-by=` + keyring + `] http://deb.debian.org/debian bookworm-updates main
-deb [signed-by=` + keyring + `] http://deb.debian.org/debian bookworm-backports main
-deb [signed-by=` + keyring + `] http://deb.debian.org/debian-security bookworm-security main
+// mirror is where the packages are.
+const mirror = "deb.debian.org"
+
+// sources are the suites of bookworm with all that guests are made of. The
+// host's own are not looked at.
+const sources = `deb [signed-by=` + Keyring + `] http://` + mirror + `/debian bookworm main
+deb [signed-by=` + Keyring + `] http://` + mirror + `/debian bookworm-updates main
+deb [signed-by=` + Keyring + `] http://` + mirror + `/debian bookworm-backports main
+deb [signed-by=` + Keyring + `] http://` + mirror + `/debian-security bookworm-security main
 `
 
 // apt is Debian's package manager on lists and a cache of our own, as if
@@ -41,6 +47,7 @@ func (a *apt) options(suite string) []string {
 		"-o", "Dir::Etc::preferencesparts=/dev/null", "-o", "Dir::State=" + a.dir + "/state", "-o", "Dir::State::status=" + a.dir + "/status",
 		"-o", "Dir::Cache=" + a.dir + "/cache", "-o", "APT::Architecture=amd64", "-o", "APT::Architectures=amd64", "-o", "APT::Sandbox::User=",
 		"-o", "Acquire::Languages=none", "-o", "Debug::NoLocking=1", "-o", "Acquire::Retries=3",
+		"-o", "Acquire::http::Timeout=20", "-o", "APT::Update::Error-Mode=any",
 	}
 	if suite != "" {
 		opts = append(opts, "-o", "APT::Default-Release="+suite)
@@ -61,7 +68,22 @@ func (a *apt) update(ctx context.Context) error {
 		}
 	}
 	a.say("fetching Debian's lists of packages")
-	return run(ctx, "apt-get", append(a.options(""), "update")...)
+	err := run(ctx, "apt-get", append(a.options(""), "update")...)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if old, _ := filepath.Glob(filepath.Join(a.dir, "state/lists/*_Packages*")); len(old) > 0 {
+		a.say("they could not be fetched: going on with those of an earlier run")
+		return nil
+	}
+	return unreachable(err)
+}
+
+// unreachable says what to do when Debian's archive cannot be reached, or has
+// another form than it had.
+func unreachable(err error) error {
+	return fmt.Errorf("%w\nThe guests are made of Debian's packages, which apt-get fetches from http://%s: see that this machine reaches it. "+
+		"For a proxy set http_proxy, or Acquire::http::Proxy in /etc/apt/apt.conf.d. Without a network, name the cache of a machine that has prepared them with -cache", err, mirror)
 }
 
 // kernelName is a line of what linux-image-amd64 depends on.
@@ -70,14 +92,17 @@ var kernelName = regexp.MustCompile(`(?m)^\s*Depends: (linux-image-[0-9]\S*)`)
 // kernelPackage returns the name of the package with the suite's kernel. The
 // one for clouds has no rdma_rxe.
 func (a *apt) kernelPackage(ctx context.Context, suite string) (string, error) {
-	out, err := exec.CommandContext(ctx, "apt-cache", append(a.options(suite), "depends", "linux-image-amd64")...).Output()
-	if err != nil {
-		return "", fmt.Errorf("apt-cache depends linux-image-amd64: %w", err)
+	out, err := output(ctx, "apt-cache", append(a.options(suite), "depends", "linux-image-amd64")...)
+	if err == nil {
+		if m := kernelName.FindSubmatch(out); m != nil {
+			return string(m[1]), nil
+		}
+		err = fmt.Errorf("apt-cache: the lists of packages have no linux-image-amd64")
 	}
-	if m := kernelName.FindSubmatch(out); m != nil {
-		return string(m[1]), nil
+	if suite != "" {
+		err = fmt.Errorf("%w\nThe kernel is to come from Debian's suite %s, which http://%s may have no more; -kernel 6.1 does without", err, suite, mirror)
 	}
-	return "", fmt.Errorf("apt-cache: the lists of packages have no linux-image-amd64")
+	return "", err
 }
 
 // download fetches one package and returns its file.
@@ -111,9 +136,9 @@ var uri = regexp.MustCompile(`(?m)^'[^']+' (\S+\.deb) `)
 func (a *apt) fetch(ctx context.Context, suite string, args ...string) ([]string, error) {
 	args = append(a.options(suite), args...)
 	// The files that are there already are named only if it cannot see them.
-	names, err := exec.CommandContext(ctx, "apt-get", append(args, "--print-uris", "-o", "Dir::Cache::archives=/nonexistent")...).Output()
+	names, err := output(ctx, "apt-get", append(args, "--print-uris", "-o", "Dir::Cache::archives=/nonexistent")...)
 	if err != nil {
-		return nil, fmt.Errorf("apt-get %s: %w", strings.Join(args, " "), err)
+		return nil, err
 	}
 	archives := filepath.Join(a.dir, "cache/archives")
 	var debs []string
@@ -136,7 +161,11 @@ func (a *apt) fetch(ctx context.Context, suite string, args ...string) ([]string
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
 	cmd.Dir = archives // where "download" puts what it fetches
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, out)
+		err = fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, out)
+		if ctx.Err() == nil {
+			err = unreachable(err)
+		}
+		return nil, err
 	}
 	return debs, nil
 }
