@@ -49,6 +49,7 @@ type options struct {
 	run, kernel            string
 	cache, out, json       string
 	parallel, logs         bool
+	again                  string // flags to repeat a case with
 }
 
 func main() {
@@ -85,6 +86,11 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
+	fs.Visit(func(f *flag.Flag) {
+		if f.Name == "cache" {
+			o.again = " -cache " + o.cache
+		}
+	})
 	kernels := append(image.Kernels(), "both")
 	switch {
 	case fs.NArg() > 0:

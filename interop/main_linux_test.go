@@ -73,6 +73,7 @@ func TestProgress(t *testing.T) {
 	}
 	var out bytes.Buffer
 	p := newProgress(&out, cases)
+	p.again = " -cache /the/cache"
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func TestProgress(t *testing.T) {
 	if err := <-told; err == nil || err.Error() != "the guest is gone" {
 		t.Errorf("the child's error is %v", err)
 	}
-	for _, want := range []string{"[1/4] pass", "[2/4] FAIL", ": why", "left", "again:   go run ./interop -kernel 6.1 -run '^" + cases[1].ID() + "$'", "capture: /the/capture"} {
+	for _, want := range []string{"[1/4] pass", "[2/4] FAIL", ": why", "left", "again:   go run ./interop -cache /the/cache -kernel 6.1 -run '^" + cases[1].ID() + "$'", "capture: /the/capture"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

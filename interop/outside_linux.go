@@ -74,6 +74,7 @@ func (o *options) do(ctx context.Context) (ok bool, err error) {
 	defer func() { _ = softhca.Close() }()
 	whole.Dir = filepath.Join(o.cache, "failed", begun.Format("2006-01-02-150405")+fmt.Sprintf("-%d", os.Getpid()))
 	p := newProgress(os.Stderr, cases)
+	p.again = o.again
 	if err := o.children(ctx, whole, images, softhca, p); err != nil {
 		return false, err
 	}

@@ -15,6 +15,7 @@ import (
 type progress struct {
 	w     io.Writer
 	cases []suite.Case // in the order of the report
+	again string       // flags to repeat a case with
 
 	mu    sync.Mutex // guards what follows
 	done  map[string]suite.Result
@@ -51,7 +52,7 @@ func (p *progress) ended(r suite.Result) {
 	p.done[r.ID] = r
 	fmt.Fprintf(p.w, "[%*d/%d] %-8s %s (%.1f s)%s%s\n", len(fmt.Sprint(len(p.cases))), len(p.done), len(p.cases), r.Verdict, r.ID, r.Seconds, note(r), p.left())
 	if r.Verdict == suite.Fail {
-		fmt.Fprintf(p.w, "    again:   go run ./interop -kernel %s -run '^%s$'\n    capture: %s\n", r.Values["kernel"], r.ID, r.Dir)
+		fmt.Fprintf(p.w, "    again:   go run ./interop%s -kernel %s -run '^%s$'\n    capture: %s\n", p.again, r.Values["kernel"], r.ID, r.Dir)
 	}
 }
 
