@@ -27,6 +27,10 @@ var (
 	Peer6 = netip.MustParseAddr("fd00:77::2")
 )
 
+// queue is how many packets may wait until the guest takes them: a burst to an
+// emulated machine that is short of time must not be lost in this host.
+const queue = 10000
+
 // Setup makes the network, inside the namespaces that Run made.
 func Setup() error {
 	// What is mounted here must not be seen outside.
@@ -50,7 +54,7 @@ func Setup() error {
 		}
 	}
 	for _, line := range []string{
-		"link set " + Tap + " mtu " + strconv.Itoa(MaxMTU) + " up",
+		"link set " + Tap + " txqueuelen " + strconv.Itoa(queue) + " mtu " + strconv.Itoa(MaxMTU) + " up",
 		"addr add " + Host4.String() + "/24 dev " + Tap,
 		"addr add " + Host6.String() + "/64 dev " + Tap + " nodad",
 	} {
