@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/softhca/softhca/interop/remote"
 )
@@ -50,19 +51,18 @@ func (g *Guest) Start(ctx context.Context, script string) (*Process, error) {
 	return p, nil
 }
 
-// dials is how often a guest is called that does not say where it is: one that
+// patience is how long a guest is called that does not say where it is: one that
 // gets no processor for seconds is slow to.
-const dials = 5
+const patience = 30 * time.Second
 
 // dial connects to the guest's agent.
 func (g *Guest) dial(ctx context.Context) (conn net.Conn, err error) {
-	for range dials {
+	for end := time.Now().Add(patience); ; {
 		conn, err = new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(g.Addr, remote.Port).String())
-		if !errors.Is(err, syscall.EHOSTUNREACH) {
-			break
+		if !errors.Is(err, syscall.EHOSTUNREACH) || time.Now().After(end) {
+			return conn, err
 		}
 	}
-	return conn, err
 }
 
 // read takes frames until the command has ended.

@@ -109,6 +109,8 @@ func TestAccepted(t *testing.T) {
 		{"one was not taken", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 1 }, []Loose{0, Gone, Damaging}, true},
 		{"one was lost by a fault", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Faulty = 1, 1 }, nil, false},
 		{"our own to a group", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 4 }, nil, true},
+		{"our own to a group, which another adapter of ours has not joined", func(x *lab.Traffic) { x.Own.Counters["drop_address"] = 1 }, nil, true},
+		{"and two are refused", func(x *lab.Traffic) { x.Own.Counters["drop_address"] = 2 }, []Loose{0, Gone, Damaging}, true},
 		{"more than came", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 5 }, []Loose{0, Gone, Damaging}, true},
 		{"one was for a queue pair that had ended", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_no_qp"] = 2, 1 }, []Loose{0, Damaging}, true},
 		{"one was refused for its ICRC", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_icrc_errors"] = 2, 1 }, []Loose{0, Gone, Damaging}, true},
