@@ -23,8 +23,9 @@ type exception struct {
 	late      bool // the receives are posted when the first RNR NAK was seen
 	destroyed bool // the responder's queue pair is destroyed before
 	post      func(s *stand) ends.Send
-	more      bool // the recording has more messages than the case
-	alone     bool // nothing follows; otherwise a WRITE of 8 bytes that is right
+	more      bool   // the recording has more messages than the case
+	alone     bool   // nothing follows; otherwise a WRITE of 8 bytes that is right
+	refusal   string // our counter of the request, if we drop it as the responder for its headers
 
 	linux  outcome  // of two Linux peers
 	newer  *outcome // of those from 6.12 on, if it is another

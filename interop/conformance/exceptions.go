@@ -228,6 +228,7 @@ func unreliableExceptions() []exception {
 		{name: "uc_no_recv", more: true, about: "UC SEND without a receive: it is dropped", rule: "E12", typ: ib.UC, post: send(100), linux: outcome{asker{statuses: both, state: ib.RTS}, answer{state: ib.RTS}}},
 		{
 			name: "ud_bad_qkey", more: true, about: "UD SEND with a wrong Q_Key: it is dropped", rule: "E7", typ: ib.UD, receives: []receive{{n: 4096}}, alone: true,
+			refusal: "drop_qkey_violations",
 			post: func(s *stand) ends.Send {
 				return ends.Send{Opcode: ib.WRSend, AH: s.ud.AH, RemoteQPN: s.ud.RemoteQPN, RemoteQKey: ends.QKey + 1}
 			},
@@ -283,6 +284,17 @@ func ExceptionNames() (names []string) {
 		names = append(names, x.name)
 	}
 	return names
+}
+
+// Refusal returns the counter by which our adapter counts the request of a case
+// that it refuses for its headers; "" if it does not.
+func Refusal(name string) string {
+	for _, x := range exceptions() {
+		if x.name == name {
+			return x.refusal
+		}
+	}
+	return ""
 }
 
 // Row is a row of the table of exceptions, for people.

@@ -95,6 +95,12 @@ func verbsFamilies(run runner) []suite.Family {
 		{
 			Name: "exceptions", About: "what goes wrong on purpose: statuses, states and events of both sides, and the NAK on the wire",
 			Dims: what(append(conformance.ExceptionNames(), misplaced)...), Short: func(c matrix.Cell) bool { return first(c) && c.Is("kernel", "6.1") }, Cost: time.Second, Loose: suite.Gone,
+			Refusal: func(c matrix.Cell) string {
+				if c.Is("dir", "server") {
+					return conformance.Refusal(c.Get("what"))
+				}
+				return ""
+			},
 			Run: run(between(func(ctx context.Context, p conformance.Pair, what string) []conformance.Result {
 				if what == misplaced {
 					return conformance.WrongStates(ctx, p)

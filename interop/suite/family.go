@@ -78,6 +78,9 @@ type Family struct {
 	Tries  int                    // more than 1 only where the peer itself spoils a case now and then
 	Loose  Loose
 	Faulty bool // data meets faults at our port
+	// Refusal is the counter of what the peer's packet is refused for that the case
+	// is about, if ours is to refuse one; nil: there is none.
+	Refusal func(matrix.Cell) string
 	// Unverified are cells with faults whose programs do not compare all data;
 	// nil: all do.
 	Unverified func(matrix.Cell) bool
@@ -109,6 +112,14 @@ type Case struct {
 
 // verified reports whether all data of the case meets faults and is compared.
 func (c Case) verified() bool { return c.Faulty && (c.Unverified == nil || !c.Unverified(c.Cell)) }
+
+// refusal returns the counter that the case makes our adapter count.
+func (c Case) refusal() string {
+	if c.Refusal == nil {
+		return ""
+	}
+	return c.Refusal(c.Cell)
+}
 
 // ID returns the name of the case: that of the family and the cell's values.
 func (c Case) ID() string {

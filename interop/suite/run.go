@@ -127,7 +127,7 @@ func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error
 		if c.verified() {
 			r.Verified = r.Messages
 		}
-		err = errors.Join(err, rules(fs, c.Loose), a.check(t, c.Loose))
+		err = errors.Join(err, rules(fs, c.Loose), a.check(t, c.Loose, c.refusal()))
 	}
 	if err != nil && o.Verdict != Fail {
 		return Failed("%v", err), nil

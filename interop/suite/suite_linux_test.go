@@ -122,12 +122,19 @@ func TestAccepted(t *testing.T) {
 		for _, loose := range []Loose{0, Gone, Damaging, Hostile} {
 			x := good(c.change)
 			a := newAcceptance(x, fs)
-			if err := a.check(x, loose); (err != nil) != slices.Contains(c.fails, loose) {
+			if err := a.check(x, loose, ""); (err != nil) != slices.Contains(c.fails, loose) {
 				t.Errorf("%s, family %b: %v", c.what, loose, err)
 			}
 			if got := exact(x, loose); got != (c.exact && loose == 0) {
 				t.Errorf("%s, family %b: exact %v", c.what, loose, got)
 			}
+		}
+	}
+	x := good(func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_qkey_violations"] = 2, 1 })
+	for refusal, refused := range map[string]bool{"": true, "drop_pkey_violations": true, "drop_qkey_violations": false} {
+		a := newAcceptance(x, fs)
+		if err := a.check(x, 0, refusal); (err != nil) != refused {
+			t.Errorf("a wrong Q_Key in a case about %q: %v", refusal, err)
 		}
 	}
 	if a := newAcceptance(good(func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 4 }), fs); a.accepted != 3 || a.nobody != 1 {
