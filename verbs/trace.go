@@ -22,6 +22,7 @@ const (
 	TraceRetry                       // sending goes back to PSN; Cause
 	TraceDrop                        // a packet for this QP was dropped; Cause
 	TraceFault                       // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
+	TraceRepair                      // sending goes back to PSN, which is no retry; Cause
 )
 
 // TraceHeaderBytes is how much of a packet a record keeps.

@@ -32,6 +32,9 @@ type Set struct {
 	CQEOverflow        uint64 // completions lost to a full CQ (E18)
 	EventsLost         uint64 // asynchronous events lost to a full queue
 	StateChanges       uint64 // QP state transitions (Q25)
+	Probes             uint64 // packets sent again to learn whether they had arrived
+	EarlyKept          uint64 // requests and responses kept until those before them came
+	EarlyRefused       uint64 // not kept: a bound was reached
 	Drops              [NumDrops]uint64
 }
 
@@ -99,6 +102,7 @@ func (c *Set) Each(f func(name string, v uint64)) {
 		{"resp_cqe_error", c.RespCQEError}, {"cqe_flush", c.CQEFlush},
 		{"cqe_overflow", c.CQEOverflow}, {"events_lost", c.EventsLost},
 		{"state_changes", c.StateChanges},
+		{"probes", c.Probes}, {"early_kept", c.EarlyKept}, {"early_refused", c.EarlyRefused},
 	} {
 		f(n.name, n.v)
 	}

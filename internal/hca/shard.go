@@ -69,6 +69,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		Route:        s.route,
 		FixedSrcPort: cfg.Caps.SrcPort,
 		Windows:      qp.NewWindowTable(cfg.Settings.WindowBytes),
+		Keep:         new(qp.KeepPool),
 		Queues:       cfg.Queues,
 		Raise:        cfg.Raise,
 		CQFailed:     s.cqFailed,
@@ -79,6 +80,9 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 			MaxRDAtomic: cfg.Limits.MaxRDAtomic, MaxDestRDAtomic: cfg.Limits.MaxRDAtomic,
 			Privileged: cfg.Privileged,
 		},
+	}
+	if cfg.Settings.InOrderOnly {
+		s.env.Keep = nil
 	}
 	s.cm = newCM(cfg, s.gsi, mtu)
 	return s

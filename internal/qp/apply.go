@@ -84,6 +84,7 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 		if q.ep.typ == ib.RC {
 			q.req.sizeChunks()
 			q.req.share.join(q.ep.env.Windows, q.ep.path.Dst)
+			q.req.repair.peer = q.req.share.window.peer
 		}
 	}
 	switch {

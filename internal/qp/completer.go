@@ -12,9 +12,11 @@ import (
 
 // completer matches the answers of the peer to what the requester sent.
 type completer struct {
-	ep  *endpoint
-	qp  *QP // is told what becomes of work requests
-	req *requester
+	ep    *endpoint
+	qp    *QP // is told what becomes of work requests
+	req   *requester
+	early *keeper // answers beyond one that is missing
+	acked *keptPacket // the last acknowledgement that is beyond such an answer; nil if there is none
 }
 
 // receiveResponse matches a response to what was sent. PSNs decide: those
@@ -35,6 +37,18 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 		return
 	}
 	c.ep.ipid.learn(p)
+	c.take(now, p)
+	c.catchUp(now)
+	c.req.judge(now)
+	c.req.reapFailed(now)
+	c.qp.checkDrained()
+	if c.ep.behaviour().sends() {
+		c.qp.wake()
+	}
+}
+
+// take handles a response to what is in flight.
+func (c *completer) take(now clock.Instant, p *Packet) {
 	switch p.Info.Kind {
 	case roce.KindAck:
 		c.receiveAck(now, p)
@@ -45,10 +59,93 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	default:
 		c.badResponse(now, "response with a request's opcode")
 	}
-	c.req.reapFailed(now)
-	c.qp.checkDrained()
-	if c.ep.behaviour().sends() {
-		c.qp.wake()
+}
+
+// catchUp takes the answers that were kept, as if they came now, up to the
+// next that is missing, and asks for that.
+func (c *completer) catchUp(now clock.Instant) {
+	taken := false
+	for c.ep.behaviour().takesResponses() {
+		next, wanted := c.wanted()
+		if !wanted {
+			c.early.clear()
+			break
+		}
+		k := c.early.take(next)
+		if k == nil {
+			break
+		}
+		taken = true
+		c.take(now, &k.Packet)
+		c.ep.env.Keep.put(k)
+	}
+	if k := c.acked; k != nil && taken && c.ep.behaviour().takesResponses() {
+		c.acked = nil
+		if k.BTH.PSN.Diff(c.req.una) >= 0 {
+			c.take(now, &k.Packet)
+		}
+		c.ep.env.Keep.put(k)
+	}
+	if taken && c.early.holds() {
+		c.impliedNAK(now)
+	}
+}
+
+// wanted returns the PSN of the next answer with data, if there is one to come.
+func (c *completer) wanted() (ib.PSN, bool) {
+	r := c.req
+	for i := r.queue.Cons(); i != r.began; i++ {
+		if w := r.queue.at(i); w.kind == begunAnswered {
+			if r.una.Diff(w.first) > 0 {
+				return r.una, true
+			}
+			return w.first, true
+		}
+	}
+	return ib.PSN{}, false
+}
+
+// missing handles an answer that comes before one that is missing: it is kept,
+// and the other is asked for again.
+func (c *completer) missing(now clock.Instant, p *Packet) {
+	if next, ok := c.wanted(); ok && c.ep.env.Keep != nil {
+		if p.Info.Kind == roce.KindAck {
+			c.keepAck(p)
+		} else if p.BTH.PSN.Diff(next) > 0 {
+			c.keep(next, p)
+		}
+	}
+	c.impliedNAK(now)
+}
+
+func (c *completer) keep(next ib.PSN, p *Packet) {
+	if c.early == nil {
+		c.early = &keeper{pool: c.ep.env.Keep}
+	}
+	if c.early.keep(next, p) {
+		c.ep.env.Counters.EarlyKept++
+	} else {
+		c.ep.env.Counters.EarlyRefused++
+	}
+}
+
+// keepAck keeps the acknowledgement that says most.
+func (c *completer) keepAck(p *Packet) {
+	if c.acked == nil {
+		c.acked = c.ep.env.Keep.get(0)
+	} else if p.BTH.PSN.Diff(c.acked.BTH.PSN) < 0 {
+		return
+	}
+	c.acked.Packet = *p
+	c.acked.Data, c.acked.Payload = nil, nil
+}
+
+// clear forgets what was kept.
+func (c *completer) clear() {
+	c.early.clear()
+	if c.acked != nil {
+		c.ep.env.Keep.put(c.acked)
+		c.acked = nil
 	}
 }
 
@@ -87,12 +184,12 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 	case s.IsACK():
 		c.req.credit.update(p.AETH.MSN, s.Value())
 		if !c.acknowledge(now, p.BTH.PSN) {
-			c.impliedNAK(now)
+			c.missing(now, p)
 		}
 	case s.IsRNR(), s.IsNAK():
 		// Everything before the PSN of a NAK is acknowledged (E8).
 		if p.BTH.PSN != c.req.una && !c.acknowledge(now, p.BTH.PSN.Prev()) {
-			c.impliedNAK(now)
+			c.missing(now, p)
 			return
 		}
 		if c.ep.State() == ib.ERR {
@@ -113,7 +210,7 @@ func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
 	switch p.AETH.Syndrome {
 	case roce.NAKSequence:
 		c.ep.env.Counters.RcvdSeqErr++
-		c.req.lostPackets(now, "sequence NAK")
+		c.req.lostPackets(now, "sequence NAK", 0)
 	case roce.NAKInvalidRequest:
 		c.qp.sendError(now, ib.WCRemInvReqErr, "NAK invalid request")
 	case roce.NAKRemoteAccess:
@@ -168,7 +265,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	r := c.req
 	psn := p.BTH.PSN
 	if psn != r.una { // a response before this one is missing
-		c.impliedNAK(now)
+		c.missing(now, p)
 		return
 	}
 	start := p.Info.Flags&roce.FlagStart != 0
@@ -182,7 +279,8 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	}
 	end := psn == c.req.chunkEnd(w, psn)
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
-	if len(p.Payload) != int(min(w.length-off, uint32(c.ep.mtu))) || end != (p.Info.Flags&roce.FlagEnd != 0) {
+	ends := p.Info.Flags&roce.FlagEnd != 0
+	if len(p.Payload) != int(min(w.length-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
 		c.qp.sendError(now, ib.WCLocLenErr, "READ response of a wrong length")
 		return
 	}
@@ -238,6 +336,9 @@ func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
 		c.req.credit.update(p.AETH.MSN, p.AETH.Syndrome.Value())
 	}
 	if whole {
+		if parts := &c.req.repair.read; parts.parts && p.BTH.PSN.Diff(parts.end) >= 0 {
+			parts.parts = false
+		}
 		c.req.complete(now, ib.WCSuccess)
 	}
 }
@@ -253,7 +354,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet) *begunWR {
 			return w
 		}
 		if !c.acknowledge(now, w.last) {
-			c.impliedNAK(now)
+			c.missing(now, p)
 			return nil
 		}
 	}
@@ -272,5 +373,15 @@ func (c *completer) impliedNAK(now clock.Instant) {
 	if !c.req.retrying && !c.req.waitRNR {
 		c.ep.env.Counters.ImpliedNAKSeqErr++
 	}
-	c.req.lostPackets(now, "implied NAK")
+	c.req.lostPackets(now, "implied NAK", c.hole())
+}
+
+// hole returns how many answers are missing before the first that is kept, 0
+// if none is.
+func (c *completer) hole() uint32 {
+	next, ok := c.wanted()
+	if !ok || !c.early.holds() {
+		return 0
+	}
+	return c.early.first(next).Distance(c.req.una)
 }

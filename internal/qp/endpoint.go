@@ -40,6 +40,7 @@ const (
 	timerAck   timer = iota // waits for an answer
 	timerRNR                // waits for the peer to be ready
 	timerProbe              // waits for room in the window
+	timerLoss               // waits for an answer, for as long as they take
 	numTimers
 )
 

@@ -27,6 +27,9 @@ type Settings struct {
 	// Off, they report "no credit count", as Linux rxe does. Credits of a peer
 	// are honoured either way.
 	Credits bool
+	// InOrderOnly makes responders drop what comes beyond a gap, as Linux rxe
+	// does, where else they keep it until the gap is closed.
+	InOrderOnly bool
 	// WindowBytes bounds the unacknowledged bytes towards one peer address.
 	WindowBytes int
 }
@@ -50,6 +53,8 @@ type Env struct {
 	Limits ModifyLimits
 	// Windows holds one sending window for each peer address.
 	Windows *WindowTable
+	// Keep is where requests wait for those before them; nil keeps none.
+	Keep *KeepPool
 	// Raise receives asynchronous events. It must not block.
 	Raise func(Event)
 	// CQFailed tells every QP that a CQ overflowed.

@@ -51,9 +51,15 @@ func (y *ipidPolicy) learn(p *Packet) {
 // refuses reports whether a packet is to be taken for damaged. It asks no more
 // then, until it has learnt anew.
 func (y *ipidPolicy) refuses(p *Packet) bool {
-	refused := p.IDDerived && p.ID >= runSegments && y.streak == demandAfter
+	refused := y.suspects(p)
 	if refused {
 		y.streak = 0
 	}
 	return refused
+}
+
+// suspects reports whether a packet that is not at the expected PSN would be
+// refused there.
+func (y *ipidPolicy) suspects(p *Packet) bool {
+	return p.IDDerived && p.ID >= runSegments && y.streak == demandAfter
 }

@@ -160,6 +160,8 @@ func (q *QP) Advance(now clock.Instant) {
 			q.req.rnrTimeout(now)
 		case timerProbe:
 			q.req.share.timeout(now)
+		case timerLoss:
+			q.req.probe(now)
 		}
 	}
 }

@@ -47,6 +47,8 @@ type requester struct {
 	failed ib.WCStatus
 	read   readProgress
 	credit creditState
+	repair repair
+	rtt    roundTrip
 }
 
 // readProgress is how far the responses of the READ that is oldest have come.
@@ -61,6 +63,7 @@ func (r *requester) reset() {
 	r.next, r.began = at, at
 	r.ssn, r.retries, r.rnrLeft = 0, 0, 0
 	r.credit = creditState{unlimited: true}
+	r.repair, r.rtt = repair{}, roundTrip{}
 	r.start(ib.PSN{})
 	r.idle()
 }
@@ -75,6 +78,8 @@ func (r *requester) idle() {
 	r.rdOut, r.rdBegun, r.sinceAck = 0, 0, 0
 	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
 	r.read = readProgress{}
+	r.repair = repair{peer: r.repair.peer}
+	r.rtt.timing = false
 }
 
 // sizeChunks sets how much one READ may ask for: a quarter of what the window
@@ -112,12 +117,12 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		return nil
 	}
 	if r.next != r.began {
-		if w := r.queue.at(r.next); r.ep.typ != ib.RC || r.mayTransmit(now, w, r.psn) {
+		if w := r.queue.at(r.next); r.ep.typ != ib.RC || r.repair.stage == repairSending || !r.holding() && r.mayTransmit(now, w, r.psn) {
 			return w
 		}
 		return nil
 	}
-	if r.ep.behaviour().requester != sendAll || !r.waiting(now) {
+	if r.ep.behaviour().requester != sendAll || r.holding() || !r.waiting(now) {
 		return nil
 	}
 	w := r.queue.note(r.ep.typ, r.next)
@@ -235,6 +240,8 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.psn != r.fresh {
 		r.ep.env.Counters.RetransPkts++
+	} else if r.sinceAck == 0 && r.ep.typ == ib.RC {
+		r.rtt.begin(r.psn, now) // it asks for an acknowledgement
 	}
 	r.psn = r.psn.Add(n)
 	if r.psn.Diff(r.fresh) > 0 {
@@ -247,6 +254,12 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.ep.typ == ib.RC {
 		if r.ep.timers[timerAck] == clock.Never {
 			r.startAckTimer(now)
+		}
+		if r.ep.timers[timerLoss] == clock.Never {
+			r.startProbe(now)
+		}
+		if r.repair.stage == repairSending && r.psn.Diff(r.repair.until) >= 0 {
+			r.repaired(now)
 		}
 		return
 	}
@@ -329,7 +342,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
 	cost := packetCost(n)
-	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost))
+	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost) || r.psn.Next() == r.repair.until)
 	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: w.length}
 	p.Imm, p.InvRKey = e.Imm, ib.RKey(e.Imm)
 	seg, payload, id := ep.append(b, &ep.path, n)
@@ -340,7 +353,9 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		b.Unappend()
 		return 0, ib.WCLocProtErr
 	}
-	r.share.charge(cost)
+	if r.repair.stage != repairSending { // else it is in flight still
+		r.share.charge(cost)
+	}
 	ep.finish(seg, id)
 	r.sinceAck++
 	if p.BTH.AckReq {
@@ -375,6 +390,9 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	e := r.queue.At(r.next)
 	n := r.chunkEnd(w, r.psn).Distance(r.psn) + 1
+	if r.repair.stage == repairSending && w.request().kind == roce.KindReadRequest {
+		n = r.cutRead(n, w)
+	}
 	p := r.ep.header(w.request().opcode(r.ep.typ, true, true), r.psn)
 	p.BTH.AckReq = true
 	switch w.request().kind {
@@ -392,16 +410,18 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	if !r.ep.appendBare(b) {
 		return 0
 	}
-	r.share.charge(r.cost(w, r.psn))
 	r.sinceAck = 0
-	r.rdOut++
+	if r.repair.stage != repairSending { // else it is in flight still
+		r.share.charge(r.cost(w, r.psn))
+		r.rdOut++
+	}
 	return n
 }
 
-// traceRetry records that sending goes back.
-func (r *requester) traceRetry(cause string) {
+// traceBack records that sending goes back: a Retry, or a Repair, which is none.
+func (r *requester) traceBack(kind trace.Kind, cause string) {
 	if r.ep.env.Trace != nil {
-		r.ep.record(trace.Record{Kind: trace.Retry, PSN: r.psn, Cause: cause})
+		r.ep.record(trace.Record{Kind: kind, PSN: r.psn, Cause: cause})
 	}
 }
 

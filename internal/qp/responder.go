@@ -15,10 +15,11 @@ type responder struct {
 	qp *QP // is told when the connection fails
 	in *receiver
 
-	msn     ib.MSN // messages completed
-	nakSent bool   // a NAK is owed or out and the expected packet has not come: stay silent
-	ahead   ib.PSN // with nakSent: the last packet that was dropped for being ahead
-	first   bool   // responses go before requests in the next batch
+	msn     ib.MSN  // messages completed
+	nakSent bool    // a NAK is owed or out and the expected packet has not come: stay silent
+	ahead   ib.PSN  // with nakSent: the last packet that was dropped for being ahead
+	early   *keeper // requests beyond the one that is missing
+	first   bool    // responses go before requests in the next batch
 
 	kept  resources
 	reply reply
@@ -55,9 +56,30 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 		r.ep.drop(counters.DropState, p)
 		return
 	}
-	r.request(now, p)
+	expected := r.in.epsn
+	if r.request(now, p); r.early.holds() && r.in.epsn != expected {
+		r.catchUp(now)
+	}
 	if r.owes() {
 		r.qp.wake()
+	}
+}
+
+// catchUp executes the requests that were kept, as if they came now, up to the
+// next that is missing, and asks for that. What closes a gap is acknowledged
+// unasked: the peer may be waiting for nothing else.
+func (r *responder) catchUp(now clock.Instant) {
+	for r.dying.syndrome == 0 {
+		k := r.early.take(r.in.epsn)
+		if k == nil {
+			break
+		}
+		k.BTH.AckReq = true
+		r.request(now, &k.Packet)
+		r.ep.env.Keep.put(k)
+	}
+	if r.early.holds() && !r.nakSent && r.dying.syndrome == 0 {
+		r.missing()
 	}
 }
 
@@ -113,17 +135,42 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 // outOfSequence answers the first packet after a gap with the PSN that is
 // expected, once (E8).
 func (r *responder) outOfSequence(p *Packet) {
+	kept := r.keep(p)
 	if r.nakSent {
 		if p.BTH.PSN.Diff(r.ahead) > 0 {
 			r.ahead = p.BTH.PSN
 		}
-		r.ep.drop(counters.DropSequence, p)
+		if !kept {
+			r.ep.drop(counters.DropSequence, p)
+		}
 		return
 	}
-	r.ep.env.Counters.OutOfSeqRequest++
 	r.ahead = p.BTH.PSN
+	r.missing()
+}
+
+// missing asks for the expected packet.
+func (r *responder) missing() {
+	r.ep.env.Counters.OutOfSeqRequest++
 	r.nakSent = true
 	r.reply.nak(roce.NAKSequence, r.in.epsn)
+}
+
+// keep holds a request until those before it have come, and reports whether it
+// does. Whether it may be executed is judged then.
+func (r *responder) keep(p *Packet) bool {
+	if r.ep.env.Keep == nil || r.ep.ipid.suspects(p) {
+		return false
+	}
+	if r.early == nil {
+		r.early = &keeper{pool: r.ep.env.Keep}
+	}
+	if !r.early.keep(r.in.epsn, p) {
+		r.ep.env.Counters.EarlyRefused++
+		return false
+	}
+	r.ep.env.Counters.EarlyKept++
+	return true
 }
 
 // notReady answers a packet that needs a receive work request when there is
@@ -263,6 +310,7 @@ func (r *responder) silence() {
 	r.dying = fault{}
 	r.reply = reply{}
 	r.kept.clear()
+	r.early.clear()
 }
 
 // owes reports whether responses are waiting to be sent.

@@ -3,6 +3,7 @@ package qp
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/trace"
 )
 
 // startAckTimer arms the retry timer (E5). A timeout code of 0 is never.
@@ -26,48 +27,64 @@ func (r *requester) ackTimeout(now clock.Instant) {
 		return
 	}
 	r.ep.env.Counters.LocalAckTimeoutErr++
-	r.retry(now, "timeout")
+	if r.countRetry(now) {
+		r.goBack(trace.Retry, "timeout")
+		r.startAckTimer(now)
+	}
 }
 
 // lostPackets handles the news that packets were lost. Only the first such
 // news counts until there is progress; while the peer is not ready, sending
 // is about to go back anyway.
-func (r *requester) lostPackets(now clock.Instant, cause string) {
-	if r.retrying || r.waitRNR {
+// hole is how many are known to be missing, 0 if that is not known.
+func (r *requester) lostPackets(now clock.Instant, cause string, hole uint32) {
+	if r.retrying || r.waitRNR || !r.countRetry(now) {
 		return
 	}
-	r.retry(now, cause)
+	if !r.selective() {
+		r.goBack(trace.Retry, cause)
+	} else {
+		r.repairMissing(hole)
+		r.share.lossOf(r.repair.run)
+		r.traceBack(trace.Retry, cause)
+		r.qp.wake()
+	}
+	r.startAckTimer(now)
 }
 
-// retry goes back to the oldest unacknowledged PSN, or fails the oldest work
-// request when the count is used up.
-func (r *requester) retry(now clock.Instant, cause string) {
+// countRetry counts one, or fails the oldest work request when the count is
+// used up.
+func (r *requester) countRetry(now clock.Instant) bool {
 	if r.drained() {
-		return
+		return false
 	}
 	if r.retries == 0 {
 		r.ep.env.Counters.RetryExceededErr++
 		r.qp.sendError(now, ib.WCRetryExcErr, "retries exceeded")
-		return
+		return false
 	}
 	r.retries--
 	r.retrying = true
 	r.ep.env.Counters.CompleterRetryErr++
-	r.share.lost(true)
-	r.rewind()
-	r.traceRetry(cause)
-	r.startAckTimer(now)
-	r.qp.wake()
+	return true
 }
 
-// rewind makes the oldest unacknowledged packet the next to be sent (E4).
+// rewind makes the oldest unacknowledged packet the next to be sent, and all
+// that follow those after it (E4).
 func (r *requester) rewind() {
-	r.psn = r.una
-	r.next = r.queue.Cons()
+	r.repair.stage = repairNone
 	r.rdOut, r.sinceAck = 0, 0
+	r.rtt.timing = false
+	r.goTo(r.una)
+}
+
+// goTo makes the packet at psn, which was sent before, the next to be sent.
+func (r *requester) goTo(psn ib.PSN) {
+	r.psn = psn
+	r.next = r.queue.Cons()
 	r.failed = ib.WCSuccess // the error is met again when its turn comes
 	r.read.inMessage = false
-	r.read.restart = r.una
+	r.read.restart = psn
 	r.seek()
 }
 
@@ -89,8 +106,8 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 	r.waitRNR = true
 	r.share.lost(false)
 	r.rewind()
-	r.traceRetry("receiver not ready")
-	r.ep.timers[timerAck] = clock.Never
+	r.traceBack(trace.Retry, "receiver not ready")
+	r.ep.timers[timerAck], r.ep.timers[timerLoss] = clock.Never, clock.Never
 	r.ep.timers[timerRNR] = now.Add(ib.RNRTimer(code))
 }
 
@@ -101,6 +118,7 @@ func (r *requester) rnrTimeout(now clock.Instant) {
 	}
 	r.waitRNR = false
 	r.startAckTimer(now)
+	r.startProbe(now)
 	r.qp.wake()
 }
 
@@ -110,7 +128,11 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	if to.Diff(r.una) <= 0 {
 		return
 	}
-	if out := r.psn.Diff(r.una); out > 0 {
+	out := r.psn.Diff(r.una)
+	if r.repair.stage == repairSending {
+		out = r.repair.goOn.Diff(r.una)
+	}
+	if out > 0 {
 		r.share.credit(min(to.Distance(r.una), uint32(out)), uint32(out), packetCost(uint32(r.ep.mtu)))
 	}
 	r.una = to
@@ -121,14 +143,19 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 		r.failed = ib.WCSuccess
 		r.seek()
 	}
+	if r.repair.stage == repairSending && r.psn.Diff(r.repair.until) >= 0 {
+		r.repaired(now)
+	}
+	r.rtt.end(to, now)
 	r.retrying = false
 	r.retries, r.rnrLeft = r.ep.attr.RetryCnt, r.ep.attr.RNRRetry
 	if r.waitRNR {
 		return
 	}
-	r.ep.timers[timerAck] = clock.Never
+	r.ep.timers[timerAck], r.ep.timers[timerLoss] = clock.Never, clock.Never
 	if r.outstanding() {
 		r.startAckTimer(now)
+		r.startProbe(now)
 	}
 }
 

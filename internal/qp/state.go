@@ -41,6 +41,7 @@ func (q *QP) stop(now clock.Instant) {
 	q.ep.timers.stopAll()
 	q.sqd = drainState{}
 	q.resp.silence()
+	q.comp.clear()
 	q.req.share.release()
 	q.req.flush(now)
 	q.in.flush(now)
@@ -95,6 +96,7 @@ func (q *QP) clear() {
 	q.req.reset()
 	q.in.reset()
 	q.resp.reset()
+	q.comp.clear()
 	q.ep.prefixes, q.ep.ipid = prefixCache{}, ipidPolicy{}
 }
 

@@ -34,25 +34,36 @@ type Window struct {
 	head     int
 	prober   *share        // was let go over the limit; nil when all of it came back
 	probeEnd clock.Instant // until when no other is
+
+	peer       peerKind // what the peer does with packets beyond a gap
+	sent, lost uint32   // packets, since the limit was last looked at
 }
 
 // WindowTable finds the window of a peer address.
 type WindowTable struct {
-	m   map[netip.Addr]*Window
-	max int
+	m     map[netip.Addr]*Window
+	max   int
+	peers map[netip.Addr]peerKind // of addresses without a window
 }
+
+// knownPeers bounds the addresses of which it is remembered what the peer does
+// with packets beyond a gap.
+const knownPeers = 1024
 
 // NewWindowTable returns an empty table of windows of at most maxWindow bytes.
 func NewWindowTable(maxWindow int) *WindowTable {
-	return &WindowTable{m: make(map[netip.Addr]*Window), max: max(maxWindow, minWindow)}
+	return &WindowTable{
+		m: make(map[netip.Addr]*Window), max: max(maxWindow, minWindow), peers: make(map[netip.Addr]peerKind),
+	}
 }
 
 // hold returns the window to dst and counts a user.
 func (t *WindowTable) hold(dst netip.Addr) *Window {
 	w := t.m[dst]
 	if w == nil {
-		w = &Window{dst: dst, limit: min(initialWindow, t.max), max: t.max}
+		w = &Window{dst: dst, limit: min(initialWindow, t.max), max: t.max, peer: t.peers[dst]}
 		t.m[dst] = w
+		delete(t.peers, dst)
 	}
 	w.refs++
 	return w
@@ -62,6 +73,9 @@ func (t *WindowTable) hold(dst netip.Addr) *Window {
 func (t *WindowTable) release(w *Window) {
 	if w.refs--; w.refs == 0 {
 		delete(t.m, w.dst)
+		if w.peer != peerUnknown && len(t.peers) < knownPeers {
+			t.peers[w.dst] = w.peer
+		}
 	}
 }
 
@@ -161,6 +175,7 @@ func (s *share) charge(cost uint32) {
 	}
 	s.cost += int(cost)
 	s.window.inFlight += int(cost)
+	s.window.sent++
 }
 
 // credit takes back what n of m packets in flight cost, after they were
@@ -188,6 +203,27 @@ func (s *share) lost(shrink bool) {
 	}
 	s.uncharge(s.cost)
 	w.wake()
+}
+
+// lossRound is how many packets are sent before the share of those that were
+// lost says whether there are too many in flight: more than one of lossShare.
+const (
+	lossRound = 128
+	lossShare = 20
+)
+
+// lossOf counts n packets that were lost, and are in flight again. Loss alone
+// is no sign that the peer's buffer overflows: much of it is.
+func (s *share) lossOf(n uint32) {
+	w := s.window
+	w.lost += n
+	if w.sent < lossRound && w.lost*lossShare <= lossRound {
+		return
+	}
+	if w.lost*lossShare > max(w.sent, lossRound) {
+		w.limit = max(minWindow, w.limit/2)
+	}
+	w.sent, w.lost = 0, 0
 }
 
 func (s *share) uncharge(cost int) {

@@ -107,6 +107,8 @@ func (w *world) trace(r *trace.Record) {
 	case trace.Retry:
 		w.rec.retry(q, r.Cause)
 		w.say("retry %s from psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
+	case trace.Repair:
+		w.say("repair %s from psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
 	case trace.Drop:
 		for d := range counters.NumDrops {
 			if d.String() == r.Cause {

@@ -29,10 +29,10 @@ func (e *end) explain(o *op, s ib.WCStatus) {
 		lost := e.pair.disturbed - e.wire.disturbed
 		ok = e.wire.rounds >= int(e.terms.retryCnt) && (lost >= uint64(e.terms.retryCnt) || p.remGone && e.pair.disturbed > 0 || e.pair.broken || p.state < ib.RTR || p.state == ib.ERR)
 	case ib.WCRNRRetryExcErr:
-		ok = e.terms.rnrRetry != ib.RNRInfiniteRetry && e.wire.rnrs > int(e.terms.rnrRetry)
+		ok = e.terms.rnrRetry != ib.RNRInfiniteRetry && e.wire.rnrs >= int(e.terms.rnrRetry)
 	}
 	if !ok {
-		e.w.fail("status", "adapter %d qp %v: wr_id %d (%v, %v) completes with %v in state %v, and nothing that happened explains it (retry rounds %d of %d, RNR NAKs %d)",
+		e.w.fail("status", "adapter %d qp %v: wr_id %d (%v, %v) completes with %v in state %v, and nothing that happened explains it (retry rounds %d of %d, waits for the peer %d)",
 			e.node.index, e.num, o.id, o.code, o.bad, s, e.state, e.wire.rounds, e.terms.retryCnt, e.wire.rnrs)
 	}
 }

@@ -300,7 +300,7 @@ func (n *node) expect(p *packet) {
 			n.w.disturb(e.node, e.peer.node)
 			continue
 		}
-		e.arrives(h, p.serial)
+		e.arrives(h)
 	}
 }
 

@@ -131,10 +131,8 @@ func (e *end) checkFlushed() {
 // watcher is what the oracle sees of an end on the wire.
 type watcher struct {
 	rounds      int    // times that sending went back since the last completion
-	rnrs        int    // RNR NAKs that arrived since then
+	rnrs        int    // times that it waited for its peer to be ready since then
 	disturbed   uint64 // of the pair, then
-	inHand      int    // of these, in the datagram that is being processed
-	serial      uint64 // of that datagram
 	last        ib.PSN // of the last request sent
 	sent        bool
 	rnr         time.Duration // what the RNR NAK being processed asks for
@@ -149,7 +147,7 @@ type watcher struct {
 // progress is called when a request of the end succeeds.
 func (e *end) progress() {
 	x := &e.wire
-	x.rounds, x.rnrs = 0, x.inHand
+	x.rounds, x.rnrs = 0, 0
 	if e.pair != nil {
 		x.disturbed = e.pair.disturbed
 	}
@@ -183,9 +181,6 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	if !x.sent {
 		x.began = w.now
 	}
-	if x.sent && h.psn.Diff(x.last) <= 0 {
-		x.rounds++
-	}
 	x.last, x.sent = h.psn, true
 	if h.op == roce.RCRDMAReadRequest { // it takes the PSNs of its answers too
 		packets := (int(h.length) + e.pair.mtu.Bytes() - 1) / e.pair.mtu.Bytes()
@@ -210,15 +205,9 @@ func (e *end) route() route {
 }
 
 // arrives looks at a packet for an end before its adapter does.
-func (e *end) arrives(h header, serial uint64) {
-	x := &e.wire
-	if x.serial != serial {
-		x.serial, x.inHand = serial, 0
-	}
+func (e *end) arrives(h header) {
 	if h.op == roce.RCAcknowledge && h.aeth.IsRNR() {
-		x.rnrs++
-		x.inHand++
-		x.rnr = ib.RNRTimer(h.aeth.Value())
+		e.wire.rnr = ib.RNRTimer(h.aeth.Value())
 	}
 }
 
@@ -229,6 +218,7 @@ const notReady = "receiver not ready"
 // (E8, E12): progress moves the place that sending goes back to.
 func (e *end) countRetry(r *trace.Record) {
 	x := &e.wire
+	x.rounds++
 	if r.PSN != x.stuckAt {
 		x.stuckAt, x.retries, x.waits = r.PSN, 0, 0
 	}
@@ -254,6 +244,7 @@ func (e *end) retried(r *trace.Record) {
 	switch r.Cause {
 	case notReady:
 		w.mark("E12 requester waits")
+		x.rnrs++
 		x.silent = w.now.Add(x.rnr)
 	case "timeout":
 		w.mark("E5 timeout")

@@ -23,6 +23,7 @@ const (
 	Retry                  // sending goes back to PSN; Cause
 	Drop                   // a packet for this QP was dropped; Cause
 	Fault                  // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
+	Repair                 // sending goes back to PSN, which is no retry; Cause
 )
 
 // HeaderBytes is how much of a packet a record keeps: all of its headers, and
@@ -69,7 +70,7 @@ func (r *Record) String() string {
 		return fmt.Sprintf("qp %v completion wr_id %d %v", r.QPN, r.WRID, r.Status)
 	case Event:
 		return fmt.Sprintf("qp %v event %v", r.QPN, r.Event)
-	case Retry:
+	case Retry, Repair:
 		return fmt.Sprintf("qp %v sends again from psn %v (%s)", r.QPN, r.PSN, r.Cause)
 	case Drop:
 		return fmt.Sprintf("qp %v drops psn %v (%s)", r.QPN, r.PSN, r.Cause)

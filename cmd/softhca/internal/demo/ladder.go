@@ -123,7 +123,7 @@ func (p *printer) ladder(a, b *node, steps []step) {
 			p.arrow(&r.TraceRecord)
 		case verbs.TraceState:
 			p.move(r)
-		case verbs.TraceRetry:
+		case verbs.TraceRetry, verbs.TraceRepair:
 			p.rung(plain, center("sends again from psn "+r.PSN.String()), r.Cause)
 		case verbs.TraceDrop:
 			p.rung(plain, center("drops psn "+r.PSN.String()), r.Cause)
