@@ -15,7 +15,7 @@ type completer struct {
 	ep    *endpoint
 	qp    *QP // is told what becomes of work requests
 	req   *requester
-	early *keeper // answers beyond one that is missing
+	early *keeper     // answers beyond one that is missing
 	acked *keptPacket // the last acknowledgement that is beyond such an answer; nil if there is none
 }
 

@@ -91,7 +91,6 @@ func measureWrites(share float64) (gbps, timeouts float64, err error) {
 	if c.CompleterRetryErr > 0 {
 		timeouts = float64(c.LocalAckTimeoutErr) / float64(c.CompleterRetryErr)
 	}
-	if share > 0 { c.Each(func(n string, v uint64) { if v != 0 { fmt.Print(n, " ", v, "; ") } }); fmt.Println(); cc := p.ends[1].node.hca.Counters(); cc.Each(func(n string, v uint64) { if v != 0 { fmt.Print(n, " ", v, "; ") } }); fmt.Println() }
 	return float64(bytes) * 8 / w.now.Sub(begin).Seconds() / 1e9, timeouts, nil
 }
 
