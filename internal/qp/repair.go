@@ -217,7 +217,7 @@ func (t *roundTrip) end(una ib.PSN, now clock.Instant) {
 	t.least = min(t.least, d)
 }
 
-// patience returns how long an answer is waited for before a probe.
+// timeout returns how long an answer is waited for before a probe.
 func (t *roundTrip) timeout() time.Duration {
 	return max(2*t.smoothed, t.smoothed+4*t.variance, leastProbe) << t.doubled
 }
