@@ -63,6 +63,12 @@ type Config struct {
 	// Credits makes responders report free receives in their
 	// acknowledgements, as adapters do. Linux does not.
 	Credits bool
+	// InOrderOnly drops packets that come before their turn, and sends all
+	// again from the first that was lost, as Linux does. Without it the adapter
+	// keeps them, sends only what is missing to a peer that does the same, and
+	// soon asks a silent peer what has arrived. Peers of either kind understand
+	// both.
+	InOrderOnly bool
 	// NodeGUID names the adapter to its peers. 0 takes that of the environment
 	// variable SOFTHCA_GUID or, without one, derives it from the adapter's first
 	// address, QPNSlot, and a secret of the user: random bytes that the first
@@ -94,7 +100,7 @@ func (c *Config) device() device.Config {
 	d := device.Config{
 		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(c.Trace),
 		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
-		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits},
+		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly},
 	}
 	if c.Network != nil {
 		d.Network = c.Network.pipe

@@ -27,8 +27,9 @@ type Settings struct {
 	// Off, they report "no credit count", as Linux rxe does. Credits of a peer
 	// are honoured either way.
 	Credits bool
-	// InOrderOnly makes responders drop what comes beyond a gap, as Linux rxe
-	// does, where else they keep it until the gap is closed.
+	// InOrderOnly makes both sides recover from loss as Linux rxe does: they drop
+	// what comes beyond a gap, where else they keep it until the gap is closed,
+	// and send everything again from there, when told or at the end of the timer.
 	InOrderOnly bool
 	// WindowBytes bounds the unacknowledged bytes towards one peer address.
 	WindowBytes int
@@ -53,7 +54,8 @@ type Env struct {
 	Limits ModifyLimits
 	// Windows holds one sending window for each peer address.
 	Windows *WindowTable
-	// Keep is where requests wait for those before them; nil keeps none.
+	// Keep is where packets wait for those before them; nil keeps none, and
+	// sends none again by itself.
 	Keep *KeepPool
 	// Raise receives asynchronous events. It must not block.
 	Raise func(Event)
