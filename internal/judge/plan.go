@@ -59,6 +59,9 @@ func MakePlan(name, text string, hostile bool) (*Plan, error) {
 		plan: p, manual: map[string]bool{}, closed: map[string]bool{}, fast: map[uint32]bool{}, faraway: map[ib.AHHandle]bool{},
 		peers: map[ib.QPN]string{}, known: map[string]bool{}, hostile: hostile,
 	}
+	if slices.ContainsFunc(p.Covers, isRecovery) {
+		p.Reason = "how an adapter recovers from loss beyond what the protocol asks for is its own choice"
+	}
 	w.peer, _ = netip.ParseAddr(play.Peer) // none in a script without an adapter
 	w.local, _ = netip.ParseAddr(play.Local)
 	for i := range play.Steps {
@@ -75,6 +78,10 @@ func MakePlan(name, text string, hostile bool) (*Plan, error) {
 	}
 	return p, nil
 }
+
+// isRecovery reports whether a requirement asks for more than any peer does
+// (L1, L2).
+func isRecovery(id string) bool { return id[0] == 'L' }
 
 // close ends what is judged of a queue pair.
 func (w *planner) close(qp string, line int, format string, args ...any) {
@@ -158,7 +165,7 @@ func (w *planner) own(line int, words []string) {
 	switch verb := words[0]; {
 	case verb == "adapter":
 		for _, o := range words[1:] {
-			if o != "migreq=0" {
+			if o != "migreq=0" && o != "inorder" { // which are the ways of others
 				w.plan.Reason = "it asks for an option of our own adapter: " + o
 			}
 		}

@@ -95,7 +95,7 @@ func (s *stage) step(ctx context.Context, st *script.PlayStep) error {
 func (s *stage) countUnseen(st *script.PlayStep) {
 	for _, l := range st.Lines {
 		word, _, _ := strings.Cut(l, " ")
-		if slices.Contains([]string{"count:", "deadline", "no", "notify", "retry", "cqe", "lost"}, word) {
+		if slices.Contains([]string{"count:", "deadline", "no", "notify", "retry", "repair", "cqe", "lost"}, word) {
 			s.result.NotSeen++
 		}
 	}

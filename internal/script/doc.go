@@ -52,8 +52,8 @@
 // adapter is output ("refused: ..."); a command that makes no sense is an
 // error of the script.
 //
-//	adapter [v6] [credits] [privileged] [migreq=0] [addr=IP] [peer=IP] [mtu=N]
-//	        [pkeys=K,K] [window=N] [max_qp=N] [max_qp_wr=N] [max_sge=N] ...
+//	adapter [v6] [credits] [inorder] [privileged] [migreq=0] [addr=IP] [peer=IP]
+//	        [mtu=N] [pkeys=K,K] [window=N] [max_qp=N] [max_qp_wr=N] [max_sge=N] ...
 //	        [max_conns=N] [max_half_open=N] [max_listeners=N]                comes first
 //	pd NAME
 //	mr NAME [len=4096] [access=local_write|remote_write|remote_read|remote_atomic] [iova=N] [fast] [quiet] [pd=P]
