@@ -86,6 +86,11 @@ func (r *requester) selective() bool {
 	return sent && r.ep.env.Keep != nil && r.repair.peer != peerDrops
 }
 
+// endsWith reports whether the packet at psn is the last that is sent again.
+func (p *repair) endsWith(psn ib.PSN) bool {
+	return p.stage == repairSending && psn.Next() == p.until
+}
+
 // repairFrom makes the oldest packets that are not acknowledged, up to until,
 // the next to be sent.
 func (r *requester) repairFrom(until ib.PSN, told bool) {

@@ -342,7 +342,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
 	cost := packetCost(n)
-	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost) || r.psn.Next() == r.repair.until)
+	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost) || r.repair.endsWith(r.psn))
 	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: w.length}
 	p.Imm, p.InvRKey = e.Imm, ib.RKey(e.Imm)
 	seg, payload, id := ep.append(b, &ep.path, n)
