@@ -17,6 +17,7 @@ type completer struct {
 	req   *requester
 	early *keeper     // answers beyond one that is missing
 	acked *keptPacket // the last acknowledgement that is beyond such an answer; nil if there is none
+	after ib.PSN      // with acked: the last PSN of that answer
 }
 
 // receiveResponse matches a response to what was sent. PSNs decide: those
@@ -66,8 +67,8 @@ func (c *completer) take(now clock.Instant, p *Packet) {
 func (c *completer) catchUp(now clock.Instant) {
 	taken := false
 	for c.ep.behaviour().takesResponses() {
-		next, wanted := c.wanted()
-		if !wanted {
+		w, next := c.wanted()
+		if w == nil {
 			c.early.clear()
 			break
 		}
@@ -79,7 +80,7 @@ func (c *completer) catchUp(now clock.Instant) {
 		c.take(now, &k.Packet)
 		c.ep.env.Keep.put(k)
 	}
-	if k := c.acked; k != nil && taken && c.ep.behaviour().takesResponses() {
+	if k := c.acked; k != nil && (taken || c.req.una.Diff(c.after) > 0) && c.ep.behaviour().takesResponses() {
 		c.acked = nil
 		if k.BTH.PSN.Diff(c.req.una) >= 0 {
 			c.take(now, &k.Packet)
@@ -91,26 +92,27 @@ func (c *completer) catchUp(now clock.Instant) {
 	}
 }
 
-// wanted returns the PSN of the next answer with data, if there is one to come.
-func (c *completer) wanted() (ib.PSN, bool) {
+// wanted returns the next work request whose answer has data, nil if there is
+// none, and the PSN of that answer.
+func (c *completer) wanted() (*begunWR, ib.PSN) {
 	r := c.req
 	for i := r.queue.Cons(); i != r.began; i++ {
 		if w := r.queue.at(i); w.kind == begunAnswered {
 			if r.una.Diff(w.first) > 0 {
-				return r.una, true
+				return w, r.una
 			}
-			return w.first, true
+			return w, w.first
 		}
 	}
-	return ib.PSN{}, false
+	return nil, ib.PSN{}
 }
 
 // missing handles an answer that comes before one that is missing: it is kept,
 // and the other is asked for again.
 func (c *completer) missing(now clock.Instant, p *Packet) {
-	if next, ok := c.wanted(); ok && c.ep.env.Keep != nil {
+	if w, next := c.wanted(); w != nil && c.ep.env.Keep != nil {
 		if p.Info.Kind == roce.KindAck {
-			c.keepAck(p)
+			c.keepAck(w, p)
 		} else if p.BTH.PSN.Diff(next) > 0 {
 			c.keep(next, p)
 		}
@@ -129,14 +131,14 @@ func (c *completer) keep(next ib.PSN, p *Packet) {
 	}
 }
 
-// keepAck keeps the acknowledgement that says most.
-func (c *completer) keepAck(p *Packet) {
+// keepAck keeps the acknowledgement that says most until w has its answer.
+func (c *completer) keepAck(w *begunWR, p *Packet) {
 	if c.acked == nil {
 		c.acked = c.ep.env.Keep.get(0)
 	} else if p.BTH.PSN.Diff(c.acked.BTH.PSN) < 0 {
 		return
 	}
-	c.acked.Packet = *p
+	c.acked.Packet, c.after = *p, w.last
 	c.acked.Data, c.acked.Payload = nil, nil
 }
 
@@ -210,7 +212,7 @@ func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
 	switch p.AETH.Syndrome {
 	case roce.NAKSequence:
 		c.ep.env.Counters.RcvdSeqErr++
-		c.req.lostPackets(now, "sequence NAK", 0)
+		c.req.lostPackets(now, "sequence NAK", missing{told: true})
 	case roce.NAKInvalidRequest:
 		c.qp.sendError(now, ib.WCRemInvReqErr, "NAK invalid request")
 	case roce.NAKRemoteAccess:
@@ -373,15 +375,18 @@ func (c *completer) impliedNAK(now clock.Instant) {
 	if !c.req.retrying && !c.req.waitRNR {
 		c.ep.env.Counters.ImpliedNAKSeqErr++
 	}
-	c.req.lostPackets(now, "implied NAK", c.hole())
+	c.req.lostPackets(now, "implied NAK", missing{hole: c.hole()})
 }
 
-// hole returns how many answers are missing before the first that is kept, 0
-// if none is.
+// hole returns how many answers are missing before the first that is kept, or to
+// the end of what one request asks for.
 func (c *completer) hole() uint32 {
-	next, ok := c.wanted()
-	if !ok || !c.early.holds() {
-		return 0
+	switch w, next := c.wanted(); {
+	case w == nil:
+		return 1
+	case c.early.holds():
+		return c.early.first(next).Distance(c.req.una)
+	default:
+		return c.req.chunkEnd(w, next).Next().Distance(c.req.una)
 	}
-	return c.early.first(next).Distance(c.req.una)
 }

@@ -106,15 +106,21 @@ func (r *requester) repairFrom(until ib.PSN, told bool) {
 	r.goTo(r.una)
 }
 
-// repairMissing answers the news that the oldest packet is missing. When the
-// packets after a repair are missing too, twice as many follow.
-func (r *requester) repairMissing(hole uint32) {
+// missing is what is known of a loss.
+type missing struct {
+	told bool   // the peer misses the oldest packet: it says so, in a NAK
+	hole uint32 // else so many answers are missing
+}
+
+// repairMissing answers the news of a loss. When the packets after a repair
+// are missing too, twice as many follow.
+func (r *requester) repairMissing(m missing) {
 	run := uint32(1)
 	if p := &r.repair; p.stage == repairWaiting && p.told && r.una == p.until {
 		run = 2 * p.run
 	}
-	r.repairFrom(r.una.Add(max(run, hole)), hole == 0)
-	r.repair.read.hole = hole > 0
+	r.repairFrom(r.una.Add(max(run, m.hole)), m.told)
+	r.repair.read.hole = m.hole > 0
 }
 
 // repaired goes on with what was never sent, after the last packet of a repair

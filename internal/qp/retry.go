@@ -36,15 +36,14 @@ func (r *requester) ackTimeout(now clock.Instant) {
 // lostPackets handles the news that packets were lost. Only the first such
 // news counts until there is progress; while the peer is not ready, sending
 // is about to go back anyway.
-// hole is how many are known to be missing, 0 if that is not known.
-func (r *requester) lostPackets(now clock.Instant, cause string, hole uint32) {
+func (r *requester) lostPackets(now clock.Instant, cause string, m missing) {
 	if r.retrying || r.waitRNR || !r.countRetry(now) {
 		return
 	}
 	if !r.selective() {
 		r.goBack(trace.Retry, cause)
 	} else {
-		r.repairMissing(hole)
+		r.repairMissing(m)
 		r.share.lossOf(r.repair.run)
 		r.traceBack(trace.Retry, cause)
 		r.qp.wake()
