@@ -102,6 +102,7 @@ func (r *requester) repairFrom(until ib.PSN, told bool) {
 		until = p.goOn
 	}
 	p.read.hole = false
+	r.rtt.timing = false // the gap holds the answer back
 	p.stage, p.told, p.until, p.run = repairSending, told, until, until.Distance(r.una)
 	r.goTo(r.una)
 }
@@ -253,7 +254,6 @@ func (r *requester) probe(now clock.Instant) {
 		r.qp.wake()
 		return
 	}
-	r.rtt.timing = false
 	if r.rtt.doubled < probeDouble {
 		r.rtt.doubled++
 	}

@@ -240,7 +240,7 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.psn != r.fresh {
 		r.ep.env.Counters.RetransPkts++
-	} else if r.sinceAck == 0 && r.ep.typ == ib.RC {
+	} else if r.sinceAck == 0 && r.ep.typ == ib.RC && r.repair.stage == repairNone {
 		r.rtt.begin(r.psn, now) // it asks for an acknowledgement
 	}
 	r.psn = r.psn.Add(n)
