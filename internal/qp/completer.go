@@ -120,7 +120,13 @@ func (c *completer) missing(now clock.Instant, p *Packet) {
 	c.impliedNAK(now)
 }
 
+// keep holds a response until those before it have come, but no copy of one that
+// is held.
 func (c *completer) keep(next ib.PSN, p *Packet) {
+	if c.early.has(p.BTH.PSN) {
+		c.ep.drop(counters.DropDuplicate, p)
+		return
+	}
 	if c.early == nil {
 		c.early = &keeper{pool: c.ep.env.Keep}
 	}

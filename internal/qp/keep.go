@@ -70,17 +70,13 @@ type keeper struct {
 	next  ib.PSN        // whose turn is next: none before it is held
 }
 
-// keep copies p, whose turn comes after next, and reports whether it is held.
-// It fails when a bound is reached.
+// keep copies p, whose turn comes after next and which is not held, and reports
+// whether it is now. It fails when a bound is reached.
 func (k *keeper) keep(next ib.PSN, p *Packet) bool {
 	k.pass(next)
 	ahead := p.BTH.PSN.Distance(next)
 	if ahead >= keepAhead || len(p.Payload) > keptSmallest<<(keptClasses-1) || !k.reach(ahead) {
 		return false
-	}
-	s := k.slot(p.BTH.PSN)
-	if *s != nil {
-		return true
 	}
 	if !k.charge(keptCost(len(p.Payload))) {
 		return false
@@ -89,7 +85,7 @@ func (k *keeper) keep(next ib.PSN, p *Packet) bool {
 	c.Packet = *p
 	c.Data = nil // which is the port's
 	c.Payload = c.room[:copy(c.room, p.Payload)]
-	*s = c
+	*k.slot(p.BTH.PSN) = c
 	k.n++
 	return true
 }
@@ -188,6 +184,15 @@ func (k *keeper) first(next ib.PSN) ib.PSN {
 		next = next.Next()
 	}
 	return next
+}
+
+// has reports whether the packet at p is held.
+func (k *keeper) has(p ib.PSN) bool {
+	if !k.holds() {
+		return false
+	}
+	c := *k.slot(p)
+	return c != nil && c.BTH.PSN == p
 }
 
 // holds reports whether anything is held.

@@ -157,9 +157,10 @@ func (r *responder) missing() {
 }
 
 // keep holds a request until those before it have come, and reports whether it
-// does. Whether it may be executed is judged then.
+// does: a copy of one that is held is not. Whether it may be executed is judged
+// then.
 func (r *responder) keep(p *Packet) bool {
-	if r.ep.env.Keep == nil || r.ep.ipid.suspects(p) {
+	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.ipid.suspects(p) {
 		return false
 	}
 	if r.early == nil {
