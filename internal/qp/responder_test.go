@@ -5,27 +5,38 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
 
 // TestE8_GapClosesBeforeTheNAK shows that packets that were only reordered on
 // the way draw no NAK that would throw acknowledgements away.
 func TestE8_GapClosesBeforeTheNAK(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{})
-	s.Recv(1, 100, 100)
-	got := s.Inject(
-		s.Packet(roce.RCSendOnly, 0x100, []byte{1}), s.Packet(roce.RCSendOnly, 0x102, []byte{3}), s.Packet(roce.RCSendOnly, 0x101, []byte{2}))
-	s.WantPackets("three packets in one datagram, the last two exchanged", got, rig.Ack(roce.NAKSequence, 0x102))
-	s.WantWCs("both in order are executed", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
-	s = rig.NewSolo(t, rig.SoloConfig{})
-	var ps []roce.Packet
-	for _, psn := range []uint32{0x100, 0x102, 0x101, 0x102} {
-		ps = append(ps, s.Packet(roce.RCRDMAWriteOnly, psn, []byte{1}))
-		ps[len(ps)-1].BTH.AckReq = psn == 0x100
+	for _, keeps := range []bool{true, false} {
+		cfg := rig.SoloConfig{HCA: hca.Config{Settings: qp.Settings{InOrderOnly: !keeps}}}
+		s := rig.NewSolo(t, cfg)
+		s.Recv(1, 100, 100, 100)
+		got := s.Inject(
+			s.Packet(roce.RCSendOnly, 0x100, []byte{1}), s.Packet(roce.RCSendOnly, 0x102, []byte{3}), s.Packet(roce.RCSendOnly, 0x101, []byte{2}))
+		const what = "three packets in one datagram, the last two exchanged"
+		if keeps {
+			s.WantPackets(what, got, rig.Ack(roce.ACKUnlimited, 0x102))
+			s.WantWCs("all are executed", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess), rig.WC(3, ib.WCSuccess))
+		} else {
+			s.WantPackets(what, got, rig.Ack(roce.NAKSequence, 0x102))
+			s.WantWCs("both in order are executed", rig.WC(1, ib.WCSuccess), rig.WC(2, ib.WCSuccess))
+		}
+		s = rig.NewSolo(t, cfg)
+		var ps []roce.Packet
+		for _, psn := range []uint32{0x100, 0x102, 0x101, 0x102} {
+			ps = append(ps, s.Packet(roce.RCRDMAWriteOnly, psn, []byte{1}))
+			ps[len(ps)-1].BTH.AckReq = psn == 0x100
+		}
+		s.WantPackets("the NAK is void, the ACK that it stood for is not", s.Inject(ps...), rig.Ack(roce.ACKUnlimited, 0x102))
 	}
-	s.WantPackets("the NAK is void, the ACK that it stood for is not", s.Inject(ps...), rig.Ack(roce.ACKUnlimited, 0x102))
 }
 
 // TestE9_DuplicateRead shows that a READ is read again, from the start or
