@@ -13,9 +13,11 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -218,6 +220,8 @@ func (f *flow) open(t testing.TB) *rig.Solo {
 	sc := f.scenario()
 	typ := map[roce.Service]ib.QPType{roce.ServiceRC: ib.RC, roce.ServiceUC: ib.UC, roce.ServiceUD: ib.UD}[f.service]
 	s := rig.NewSolo(t, rig.SoloConfig{
+		// Linux drops what comes beyond a gap, so in a capture it comes again.
+		HCA:  hca.Config{Settings: qp.Settings{InOrderOnly: true}},
 		Type: typ, Addr: f.dst, Peer: f.src, State: ib.INIT, MTU: f.mtu(),
 		Attr: func(a *ib.QPAttr) {
 			a.RQPSN = f.firstPSN()
