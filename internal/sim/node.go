@@ -16,18 +16,19 @@ import (
 
 // node is one adapter and the program that uses it.
 type node struct {
-	w      *world
-	index  int
-	addrs  []netip.Addr // IPv4 and IPv6
-	starts uint64       // how often the adapter was opened
-	hca    *hca.HCA
-	batch  *fabric.Batch
-	pd     *hca.PD
-	cqs    []*queue
-	srq    *sharedQueue
-	ends   map[ib.QPN]*end
-	ud     *end // the node's UD queue pair
-	coming int  // packets on their way here
+	w       *world
+	index   int
+	addrs   []netip.Addr // IPv4 and IPv6
+	starts  uint64       // how often the adapter was opened
+	inOrder bool         // it keeps nothing that comes before its turn
+	hca     *hca.HCA
+	batch   *fabric.Batch
+	pd      *hca.PD
+	cqs     []*queue
+	srq     *sharedQueue
+	ends    map[ib.QPN]*end
+	ud      *end // the node's UD queue pair
+	coming  int  // packets on their way here
 
 	deadline clock.Instant
 	tally    tally
@@ -69,11 +70,13 @@ func (n *node) open() {
 	if w.plan.net.buffer == 1<<20 {
 		caps.RecvBuffer = 0
 	}
+	// Each time that it starts, an adapter may run other software.
+	n.inOrder = rand.New(rand.NewPCG(w.cfg.Seed, streamWays+uint64(n.index)<<32+n.starts)).IntN(3) == 0
 	src := rand.New(rand.NewPCG(w.cfg.Seed, streamKeys+uint64(n.index)<<32+n.starts))
 	var err error
 	n.hca, err = hca.New(hca.Config{
 		Caps: caps, Rand: src.Uint32, NodeGUID: uint64(n.index) + 1, Trace: n.trace, Raise: n.raise,
-		Settings: qp.Settings{MigReq: n.index%2 == 0, Credits: n.index%3 == 1},
+		Settings: qp.Settings{MigReq: n.index%2 == 0, Credits: n.index%3 == 1, InOrderOnly: n.inOrder},
 	})
 	w.must(err)
 	n.batch = fabric.NewBatch(w.plan.batch, caps)
@@ -213,6 +216,8 @@ func (n *node) trace(r *trace.Record) {
 		e.completed(r)
 	case trace.Retry:
 		e.retried(r)
+	case trace.Repair:
+		e.repaired(r)
 	case trace.Drop:
 		w.mark(markOfDrop(r.Cause))
 	}
@@ -259,7 +264,7 @@ func (n *node) receive(p *packet) {
 	default:
 		n.expect(p)
 	}
-	in := n.tally.in
+	in, kept := n.tally.in, c.EarlyKept
 	n.hca.Shard().Receive(w.now, &p.d)
 	n.quiet = ""
 	if p.damaged && c.Drops[counters.DropMalformed]+c.Drops[counters.DropICRC]+c.Drops[counters.DropNoQP] != bad+1 {
@@ -267,6 +272,12 @@ func (n *node) receive(p *packet) {
 	}
 	if p.forged && n.tally.in != in {
 		w.fail("corrupt", "adapter %d took a packet that does not come from the queue pair's peer", n.index)
+	}
+	if c.EarlyKept != kept {
+		w.mark("L2 kept")
+		if p.damaged || p.forged || n.inOrder {
+			w.fail("keep", "adapter %d keeps a packet that it must not", n.index)
+		}
 	}
 	n.answer()
 }

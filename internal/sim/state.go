@@ -133,6 +133,8 @@ type watcher struct {
 	rounds      int    // times that sending went back since the last completion
 	rnrs        int    // times that it waited for its peer to be ready since then
 	disturbed   uint64 // of the pair, then
+	naks        int    // sequence NAKs that arrived and led to no retry
+	answers     int    // responses likewise
 	last        ib.PSN // of the last request sent
 	sent        bool
 	rnr         time.Duration // what the RNR NAK being processed asks for
@@ -180,6 +182,8 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	}
 	if !x.sent {
 		x.began = w.now
+	} else if !n.inOrder && h.psn.Diff(x.last.Next()) > 0 {
+		w.mark("L1 repaired")
 	}
 	x.last, x.sent = h.psn, true
 	if h.op == roce.RCRDMAReadRequest { // it takes the PSNs of its answers too
@@ -206,8 +210,36 @@ func (e *end) route() route {
 
 // arrives looks at a packet for an end before its adapter does.
 func (e *end) arrives(h header) {
-	if h.op == roce.RCAcknowledge && h.aeth.IsRNR() {
-		e.wire.rnr = ib.RNRTimer(h.aeth.Value())
+	x := &e.wire
+	switch {
+	case h.op == roce.RCAcknowledge && h.aeth.IsRNR():
+		x.rnr = ib.RNRTimer(h.aeth.Value())
+	case h.op == roce.RCAcknowledge && h.aeth == roce.NAKSequence:
+		x.naks++
+	}
+	if h.op.Info().Flags&roce.FlagResponse != 0 {
+		x.answers++
+	}
+}
+
+// repaired is called when the adapter sends something again without being told
+// that it is lost, nor counting it (L1).
+func (e *end) repaired(r *trace.Record) {
+	w := e.w
+	if e.node.inOrder {
+		w.fail("repair", "adapter %d qp %v sends psn %v again (%s), and takes packets in order only", e.node.index, e.num, r.PSN, r.Cause)
+	}
+	if r.Cause == "probe" {
+		w.mark("L1 probe")
+	} else {
+		w.mark("L1 repair went no further")
+	}
+}
+
+// fromNews wants no more retries than there was news to begin them (L1).
+func (e *end) fromNews(news *int, r *trace.Record) {
+	if *news--; *news < 0 {
+		e.w.fail("retry", "adapter %d qp %v goes back to psn %v (%s), and nothing that arrived says so", e.node.index, e.num, r.PSN, r.Cause)
 	}
 }
 
@@ -255,7 +287,9 @@ func (e *end) retried(r *trace.Record) {
 		x.lastTimeout = w.now
 	case "implied NAK":
 		w.mark("E22 implied NAK")
+		e.fromNews(&x.answers, r)
 	default:
 		w.mark("E8 sequence NAK")
+		e.fromNews(&x.naks, r)
 	}
 }

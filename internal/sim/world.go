@@ -20,6 +20,7 @@ const (
 	streamSetup  = 3
 	streamMend   = 4
 	streamKeys   = 1 << 40
+	streamWays   = 1 << 41
 	streamAction = 1 << 32
 )
 
