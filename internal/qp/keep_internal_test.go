@@ -139,8 +139,10 @@ func TestL2_KeeperModel(t *testing.T) {
 				switch n := rnd.IntN(100); {
 				case n < 60:
 					r.keep(1 + uint32(rnd.IntN(40)))
-				case n < 62:
+				case n < 61:
 					r.keep(uint32(rnd.IntN(2 * keepAhead)))
+				case n < 62:
+					r.keep(keepAhead - uint32(rnd.IntN(2)))
 				case n < 90:
 					r.take()
 				case n < 96:
@@ -190,10 +192,8 @@ func TestL2_KeeperBounds(t *testing.T) {
 	if pool.used != 0 {
 		t.Errorf("%d bytes are counted in the end", pool.used)
 	}
-	for _, idle := range pool.idle {
-		if len(idle) > keptIdle {
-			t.Errorf("%d packets' memory is held to be used again", len(idle))
-		}
+	if n := len(pool.idle[keptClass(4096)]); n != keptIdle {
+		t.Errorf("the memory of %d packets is held to be used again, want %d", n, keptIdle)
 	}
 	p.Payload = make([]byte, 4097)
 	if p.BTH.PSN = ib.NewPSN(1); keepers[0].keep(ib.PSN{}, &p) {

@@ -40,6 +40,10 @@ func TestL1_RoundTrip(t *testing.T) {
 		t.Errorf("a longer path: the timeout is %v, want two round trips of 1 ms; the least time is %v", got, rt.least)
 	}
 
+	if trip(50 * time.Microsecond); rt.least != 50*time.Microsecond {
+		t.Errorf("after a shorter round trip the least time is %v", rt.least)
+	}
+
 	rt = roundTrip{}
 	trip(100 * time.Microsecond)
 	rt.begin(psn, now)
