@@ -378,9 +378,10 @@ func (c *completer) badResponse(now clock.Instant, cause string) {
 // impliedNAK goes back to the oldest PSN: a later answer shows that a READ or
 // atomic response was lost. It does so once until there is progress.
 func (c *completer) impliedNAK(now clock.Instant) {
-	if !c.req.retrying && !c.req.waitRNR {
-		c.ep.env.Counters.ImpliedNAKSeqErr++
+	if c.req.retrying || c.req.waitRNR {
+		return
 	}
+	c.ep.env.Counters.ImpliedNAKSeqErr++
 	c.req.lostPackets(now, "implied NAK", missing{hole: c.hole()})
 }
 
