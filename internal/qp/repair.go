@@ -133,6 +133,10 @@ func (r *requester) repaired(now clock.Instant) {
 	if r.next = p.resume; int32(r.next-r.queue.Cons()) < 0 {
 		r.next = r.queue.Cons()
 	}
+	if r.psn.Diff(r.una) < 0 { // what was to be sent again has been acknowledged
+		r.psn, r.read.restart = r.una, r.una
+		r.seek()
+	}
 	r.startProbe(now)
 }
 
