@@ -58,7 +58,7 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 	}
 	expected := r.in.epsn
 	if r.request(now, p); r.early.holds() && r.in.epsn != expected {
-		r.catchUp(now)
+		r.catchUp(now, p.BTH.AckReq)
 	}
 	if r.owes() {
 		r.qp.wake()
@@ -67,18 +67,20 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 
 // catchUp executes the requests that were kept, as if they came now, up to the
 // next that is missing, and asks for that. What closes a gap is acknowledged
-// unasked: the peer may be waiting for nothing else.
-func (r *responder) catchUp(now clock.Instant) {
+// unasked: the peer may be waiting for nothing else. In the middle of a gap the
+// peer is told how far it is only if the packet before asked: else the rest may
+// be on its way, and a NAK would have it sent once more.
+func (r *responder) catchUp(now clock.Instant, asked bool) {
 	for r.dying.syndrome == 0 {
 		k := r.early.take(r.in.epsn)
 		if k == nil {
 			break
 		}
-		k.BTH.AckReq = true
+		asked, k.BTH.AckReq = true, true
 		r.request(now, &k.Packet)
 		r.ep.env.Keep.put(k)
 	}
-	if r.early.holds() && !r.nakSent && r.dying.syndrome == 0 {
+	if asked && r.early.holds() && !r.nakSent && r.dying.syndrome == 0 {
 		r.missing()
 	}
 }
