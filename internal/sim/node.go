@@ -71,7 +71,7 @@ func (n *node) open() {
 		caps.RecvBuffer = 0
 	}
 	// Each time that it starts, an adapter may run other software.
-	n.inOrder = rand.New(rand.NewPCG(w.cfg.Seed, streamWays+uint64(n.index)<<32+n.starts)).IntN(3) == 0
+	n.inOrder = rand.New(rand.NewPCG(w.cfg.Seed, streamWays+uint64(n.index)<<32+n.starts)).Float64() < w.plan.inOrder
 	src := rand.New(rand.NewPCG(w.cfg.Seed, streamKeys+uint64(n.index)<<32+n.starts))
 	var err error
 	n.hca, err = hca.New(hca.Config{

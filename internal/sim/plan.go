@@ -20,6 +20,7 @@ type plan struct {
 	batch    int           // bytes of a transmit batch
 	slot     int           // bytes of the longest message
 	rnrRetry uint8
+	inOrder  float64 // share of the adapters that keep nothing which comes before its turn
 }
 
 // faults are shares of packets, and times.
@@ -48,7 +49,7 @@ func newPlan(c *Config) plan {
 	p.cqe = 1024
 	p.batch = 64 << 10
 	p.slot = 256 << r.IntN(4)
-	p.rnrRetry = 7
+	p.rnrRetry, p.inOrder = 7, 1.0/3
 	p.drawNet(r)
 	p.drawHost(r)
 	p.drawActions(r)

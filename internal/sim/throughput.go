@@ -48,7 +48,7 @@ func MeasureLoss(loss float64) (LossRatio, error) {
 
 func measureWrites(share float64) (gbps, timeouts float64, err error) {
 	w := newWorld(Config{Seed: 1, Ops: 0, Profile: "clean", Ladder: 16})
-	w.plan.nodes, w.plan.slot = 2, measureSize
+	w.plan.nodes, w.plan.slot, w.plan.inOrder = 2, measureSize, 0
 	w.plan.net = faults{loss: share, latency: 10 * time.Microsecond, buffer: 1 << 20}
 	if share > 0 {
 		w.plan.has = loss
