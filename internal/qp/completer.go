@@ -144,8 +144,8 @@ func (c *completer) keepAck(w *begunWR, p *Packet) {
 	} else if p.BTH.PSN.Diff(c.acked.BTH.PSN) < 0 {
 		return
 	}
-	c.acked.Packet, c.after = *p, w.last
-	c.acked.Data, c.acked.Payload = nil, nil
+	c.acked.copy(p)
+	c.after = w.last
 }
 
 // clear forgets what was kept.

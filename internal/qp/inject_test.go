@@ -1,6 +1,7 @@
 package qp_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,31 @@ func statuses(r *rig.Rig, i int) (s []ib.WCStatus) {
 		s = append(s, c.Status)
 	}
 	return s
+}
+
+// TestL2_KeptRequestsAreAskedAbout shows that a request which was kept is asked
+// about when its turn comes, with where it came from.
+func TestL2_KeptRequestsAreAskedAbout(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	var asked []ib.PSN
+	s.HCA.Inject(func(_ *qp.QP, p *qp.Packet) roce.Syndrome {
+		asked = append(asked, p.BTH.PSN)
+		if p.Data.Src != s.Peer || p.Data.Dst != s.Addr {
+			t.Errorf("PSN %v came from %v to %v, want %v to %v", p.BTH.PSN, p.Data.Src, p.Data.Dst, s.Peer, s.Addr)
+		}
+		if p.BTH.PSN == ib.NewPSN(0x102) {
+			return roce.NAKRemoteAccess
+		}
+		return 0
+	})
+	for _, psn := range []uint32{0x102, 0x101} {
+		s.Inject(s.Packet(roce.RCRDMAWriteOnly, psn, []byte{1}))
+	}
+	got := s.Inject(s.Packet(roce.RCRDMAWriteOnly, 0x100, []byte{1}))
+	s.WantPackets("the answer to the last that was kept", got, rig.Ack(roce.NAKRemoteAccess, 0x102))
+	if want := []ib.PSN{ib.NewPSN(0x100), ib.NewPSN(0x101), ib.NewPSN(0x102)}; !slices.Equal(asked, want) {
+		t.Errorf("asked about %v, want %v", asked, want)
+	}
 }
 
 // TestInject answers the second packet of a WRITE of three otherwise than

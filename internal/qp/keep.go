@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
 )
 
 // Bounds of what is kept beyond a gap, in bytes of memory and in PSNs.
@@ -18,7 +19,7 @@ const (
 const (
 	keptSmallest = 256
 	keptClasses  = 5
-	keptOverhead = 256 // bytes of a kept packet beside its payload
+	keptOverhead = 320 // bytes of a kept packet beside its payload
 	slotSize     = 8   // bytes of a slot
 	firstSlots   = 16
 	keptIdle     = 256 // packets of each size whose memory is held to be used again
@@ -34,7 +35,15 @@ type KeepPool struct {
 // keptPacket is a packet that came before its turn.
 type keptPacket struct {
 	Packet
-	room []byte // for the payload
+	from fabric.Datagram // Data, without its bytes, which are the port's
+	room []byte          // for the payload
+}
+
+// copy takes all of p over, its payload into room.
+func (c *keptPacket) copy(p *Packet) {
+	c.Packet, c.from = *p, *p.Data
+	c.from.Bytes, c.Data = nil, &c.from
+	c.Payload = c.room[:copy(c.room, p.Payload)]
 }
 
 // keptClass returns which size has room for n bytes.
@@ -82,9 +91,7 @@ func (k *keeper) keep(next ib.PSN, p *Packet) bool {
 		return false
 	}
 	c := k.pool.get(len(p.Payload))
-	c.Packet = *p
-	c.Data = nil // which is the port's
-	c.Payload = c.room[:copy(c.room, p.Payload)]
+	c.copy(p)
 	*k.slot(p.BTH.PSN) = c
 	k.n++
 	return true

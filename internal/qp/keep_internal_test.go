@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
 )
 
 // keptModel is a keeper as one would write it without a thought of speed.
@@ -53,7 +55,7 @@ type keepRun struct {
 
 // keep offers a packet ahead of the next, and looks why it is refused.
 func (r *keepRun) keep(ahead uint32) {
-	p := Packet{}
+	p := Packet{Data: new(fabric.Datagram)}
 	p.BTH.PSN = r.model.next.Add(ahead)
 	p.Payload = make([]byte, r.rand.IntN(r.most+1))
 	for i := range p.Payload {
@@ -162,12 +164,19 @@ func TestL2_KeeperModel(t *testing.T) {
 	}
 }
 
+// TestL2_KeptSize holds what a kept packet is counted with against what it takes.
+func TestL2_KeptSize(t *testing.T) {
+	if n := int(unsafe.Sizeof(keptPacket{})); n > keptOverhead {
+		t.Errorf("a kept packet takes %d bytes beside its payload, and %d are counted", n, keptOverhead)
+	}
+}
+
 // TestL2_KeeperBounds fills a queue pair's share with the largest packets, and
 // shows that what is let go makes room for others of the adapter.
 func TestL2_KeeperBounds(t *testing.T) {
 	pool := new(KeepPool)
 	keepers := make([]keeper, 20)
-	var p Packet
+	p := Packet{Data: new(fabric.Datagram)}
 	p.Payload = make([]byte, 4096)
 	for i := range keepers {
 		k := &keepers[i]
