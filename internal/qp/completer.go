@@ -40,7 +40,7 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	c.ep.ipid.learn(p)
 	c.take(now, p)
 	c.catchUp(now)
-	c.req.judge(now)
+	c.req.repair.judge(now)
 	c.req.reapFailed(now)
 	c.qp.checkDrained()
 	if c.ep.behaviour().sends() {

@@ -161,7 +161,7 @@ func (q *QP) Advance(now clock.Instant) {
 		case timerProbe:
 			q.req.share.timeout(now)
 		case timerLoss:
-			q.req.probe(now)
+			q.req.repair.probe(now)
 		}
 	}
 }

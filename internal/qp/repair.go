@@ -1,8 +1,6 @@
 package qp
 
 import (
-	"time"
-
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/trace"
@@ -43,6 +41,7 @@ const (
 // repair is a requester's way of sending some packets again and not all that
 // follow.
 type repair struct {
+	req    *requester
 	peer   peerKind
 	stage  repairStage
 	told   bool          // the peer has said that it misses the first packet
@@ -67,8 +66,9 @@ type readRepair struct {
 // cutRead returns how many of the n responses that are left of a chunk of a
 // READ are asked for again: those that are missing, if the peer has the request,
 // since an answer to it has come. Else the request is repeated as it was.
-func (r *requester) cutRead(n uint32, w *begunWR) uint32 {
-	p, psn := &r.repair, r.psn
+func (p *repair) cutRead(n uint32, w *begunWR) uint32 {
+	r := p.req
+	psn := r.psn
 	m := p.until.Distance(psn)
 	begun := psn.Distance(w.first)%r.chunk != 0 || p.read.hole && m < n
 	if p.read.part = m < n && begun && !p.read.whole; !p.read.part {
@@ -81,9 +81,10 @@ func (r *requester) cutRead(n uint32, w *begunWR) uint32 {
 }
 
 // selective reports whether packets may be sent again one at a time.
-func (r *requester) selective() bool {
-	sent := r.psn != r.una || r.repair.stage == repairSending
-	return sent && r.ep.env.Keep != nil && r.repair.peer != peerDrops
+func (p *repair) selective() bool {
+	r := p.req
+	sent := r.psn != r.una || p.stage == repairSending
+	return sent && r.ep.env.Keep != nil && p.peer != peerDrops
 }
 
 // endsWith reports whether the packet at psn is the last that is sent again.
@@ -93,8 +94,8 @@ func (p *repair) endsWith(psn ib.PSN) bool {
 
 // repairFrom makes the oldest packets that are not acknowledged, up to until,
 // the next to be sent.
-func (r *requester) repairFrom(until ib.PSN, told bool) {
-	p := &r.repair
+func (p *repair) repairFrom(until ib.PSN, told bool) {
+	r := p.req
 	if p.stage != repairSending {
 		p.resume, p.goOn = r.next, r.psn
 	}
@@ -115,19 +116,19 @@ type missing struct {
 
 // repairMissing answers the news of a loss. When the packets after a repair
 // are missing too, twice as many follow.
-func (r *requester) repairMissing(m missing) {
-	run := uint32(1)
-	if p := &r.repair; p.stage == repairWaiting && p.told && r.una == p.until {
+func (p *repair) repairMissing(m missing) {
+	r, run := p.req, uint32(1)
+	if p.stage == repairWaiting && p.told && r.una == p.until {
 		run = 2 * p.run
 	}
-	r.repairFrom(r.una.Add(max(run, m.hole)), m.told)
-	r.repair.read.hole = m.hole > 0
+	p.repairFrom(r.una.Add(max(run, m.hole)), m.told)
+	p.read.hole = m.hole > 0
 }
 
 // repaired goes on with what was never sent, after the last packet of a repair
 // went out or was acknowledged.
-func (r *requester) repaired(now clock.Instant) {
-	p := &r.repair
+func (p *repair) repaired(now clock.Instant) {
+	r := p.req
 	p.stage, p.at = repairWaiting, now
 	r.psn = p.goOn
 	if r.next = p.resume; int32(r.next-r.queue.Cons()) < 0 {
@@ -137,18 +138,18 @@ func (r *requester) repaired(now clock.Instant) {
 		r.psn, r.read.restart = r.una, r.una
 		r.seek()
 	}
-	r.startProbe(now)
+	p.startProbe(now)
 }
 
 // holding reports whether nothing new is sent, because what the peer does with
 // it is not known.
-func (r *requester) holding() bool {
-	return r.repair.stage == repairWaiting && r.repair.told && r.repair.peer == peerUnknown && r.outstanding()
+func (p *repair) holding() bool {
+	return p.stage == repairWaiting && p.told && p.peer == peerUnknown && p.req.outstanding()
 }
 
 // judge looks at an acknowledgement that has just been taken in.
-func (r *requester) judge(now clock.Instant) {
-	p := &r.repair
+func (p *repair) judge(now clock.Instant) {
+	r := p.req
 	if p.stage != repairWaiting || !r.ep.behaviour().takesResponses() {
 		return
 	}
@@ -156,18 +157,18 @@ func (r *requester) judge(now clock.Instant) {
 	case past > 0:
 		p.stage = repairNone
 		if p.told {
-			r.learn(peerKeeps)
+			p.learn(peerKeeps)
 		}
 	case past < 0, now.Sub(p.at) < r.rtt.least:
 		// It is older than the repair.
 	case r.una.Diff(p.goOn) >= 0:
 		p.stage = repairNone
 	case p.told:
-		r.learn(peerDrops)
+		p.learn(peerDrops)
 		r.goBack(trace.Repair, "repair went no further")
 	case p.peer == peerKeeps:
 		// More is missing, and the peer may have said so in vain.
-		r.repairFrom(p.until.Add(2*p.run), false)
+		p.repairFrom(p.until.Add(2*p.run), false)
 		r.traceBack(trace.Repair, "probe went no further")
 		r.qp.wake()
 	default:
@@ -176,71 +177,17 @@ func (r *requester) judge(now clock.Instant) {
 }
 
 // learn remembers what the peer does, for other connections too.
-func (r *requester) learn(k peerKind) {
-	r.repair.peer = k
-	if w := r.share.window; w != nil {
+func (p *repair) learn(k peerKind) {
+	p.peer = k
+	if w := p.req.share.window; w != nil {
 		w.peer = k
 	}
 }
 
-// goBack sends everything again from the oldest packet that is not
-// acknowledged.
-func (r *requester) goBack(kind trace.Kind, cause string) {
-	r.share.lost(true)
-	r.rewind()
-	r.traceBack(kind, cause)
-	r.qp.wake()
-}
-
-// Bounds of the time after which a requester probes.
-const (
-	leastProbe  = 250 * time.Microsecond
-	probeDouble = 8 // at most so often is the time doubled
-)
-
-// roundTrip is the time from a request to its acknowledgement, smoothed as RFC
-// 6298 does.
-type roundTrip struct {
-	smoothed, variance time.Duration
-	least              time.Duration // 0: none was measured yet
-	timing             bool
-	psn                ib.PSN // what is timed,
-	at                 clock.Instant
-	doubled            uint8 // probes that were not answered
-}
-
-// begin times the packet at psn, unless another one is.
-func (t *roundTrip) begin(psn ib.PSN, now clock.Instant) {
-	if !t.timing {
-		t.timing, t.psn, t.at = true, psn, now
-	}
-}
-
-// end is told what is acknowledged.
-func (t *roundTrip) end(una ib.PSN, now clock.Instant) {
-	t.doubled = 0
-	if !t.timing || una.Diff(t.psn) <= 0 {
-		return
-	}
-	t.timing = false
-	d := max(now.Sub(t.at), 1)
-	if t.least == 0 {
-		t.smoothed, t.variance, t.least = d, d/2, d
-		return
-	}
-	t.variance += ((t.smoothed - d).Abs() - t.variance) / 4
-	t.smoothed += (d - t.smoothed) / 8
-	t.least = min(t.least, d)
-}
-
-// timeout returns how long an answer is waited for before a probe.
-func (t *roundTrip) timeout() time.Duration {
-	return max(2*t.smoothed, t.smoothed+4*t.variance, leastProbe) << t.doubled
-}
-
 // startProbe starts the time after which the requester probes, if it has
 // learnt how long answers take.
-func (r *requester) startProbe(now clock.Instant) {
+func (p *repair) startProbe(now clock.Instant) {
+	r := p.req
 	if r.rtt.least != 0 && r.ep.env.Keep != nil {
 		r.ep.timers[timerLoss] = now.Add(r.rtt.timeout())
 	}
@@ -249,24 +196,24 @@ func (r *requester) startProbe(now clock.Instant) {
 // probe sends the oldest packet again, to learn whether it has arrived. While
 // sending has gone back, or has not come to the packet that is waited for, it
 // is this side that is late.
-func (r *requester) probe(now clock.Instant) {
+func (p *repair) probe(now clock.Instant) {
+	r := p.req
 	if !r.outstanding() || r.waitRNR {
 		return
 	}
-	r.startProbe(now)
-	if r.repair.stage == repairSending || r.psn == r.una {
+	p.startProbe(now)
+	if p.stage == repairSending || r.psn == r.una {
 		r.qp.wake()
 		return
 	}
 	if r.rtt.doubled < probeDouble {
 		r.rtt.doubled++
 	}
-	p := &r.repair
 	if p.stage == repairWaiting && p.read.part && r.una.Diff(p.until) < 0 {
 		p.read.whole = true // a request for a part of the READ was not answered
 	}
 	r.ep.env.Counters.Probes++
-	r.repairFrom(r.una.Next(), false)
+	p.repairFrom(r.una.Next(), false)
 	r.traceBack(trace.Repair, "probe")
 	r.qp.wake()
 }

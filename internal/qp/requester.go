@@ -63,7 +63,7 @@ func (r *requester) reset() {
 	r.next, r.began = at, at
 	r.ssn, r.retries, r.rnrLeft = 0, 0, 0
 	r.credit = creditState{unlimited: true}
-	r.repair, r.rtt = repair{}, roundTrip{}
+	r.repair, r.rtt = repair{req: r}, roundTrip{}
 	r.start(ib.PSN{})
 	r.idle()
 }
@@ -78,7 +78,7 @@ func (r *requester) idle() {
 	r.rdOut, r.rdBegun, r.sinceAck = 0, 0, 0
 	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
 	r.read = readProgress{}
-	r.repair = repair{peer: r.repair.peer}
+	r.repair = repair{req: r, peer: r.repair.peer}
 	r.rtt.timing = false
 }
 
@@ -117,12 +117,12 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		return nil
 	}
 	if r.next != r.began {
-		if w := r.queue.at(r.next); r.ep.typ != ib.RC || r.repair.stage == repairSending || !r.holding() && r.mayTransmit(now, w, r.psn) {
+		if w := r.queue.at(r.next); r.ep.typ != ib.RC || r.repair.stage == repairSending || !r.repair.holding() && r.mayTransmit(now, w, r.psn) {
 			return w
 		}
 		return nil
 	}
-	if r.ep.behaviour().requester != sendAll || r.holding() || !r.waiting(now) {
+	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.waiting(now) {
 		return nil
 	}
 	w := r.queue.note(r.ep.typ, r.next)
@@ -256,10 +256,10 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 			r.startAckTimer(now)
 		}
 		if r.ep.timers[timerLoss] == clock.Never {
-			r.startProbe(now)
+			r.repair.startProbe(now)
 		}
 		if r.repair.stage == repairSending && r.psn.Diff(r.repair.until) >= 0 {
-			r.repaired(now)
+			r.repair.repaired(now)
 		}
 		return
 	}
@@ -391,7 +391,7 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	e := r.queue.At(r.next)
 	n := r.chunkEnd(w, r.psn).Distance(r.psn) + 1
 	if r.repair.stage == repairSending && w.request().kind == roce.KindReadRequest {
-		n = r.cutRead(n, w)
+		n = r.repair.cutRead(n, w)
 	}
 	p := r.ep.header(w.request().opcode(r.ep.typ, true, true), r.psn)
 	p.BTH.AckReq = true

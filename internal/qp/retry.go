@@ -40,10 +40,10 @@ func (r *requester) lostPackets(now clock.Instant, cause string, m missing) {
 	if r.retrying || r.waitRNR || !r.countRetry(now) {
 		return
 	}
-	if !r.selective() {
+	if !r.repair.selective() {
 		r.goBack(trace.Retry, cause)
 	} else {
-		r.repairMissing(m)
+		r.repair.repairMissing(m)
 		r.share.lossOf(r.repair.run)
 		r.traceBack(trace.Retry, cause)
 		r.qp.wake()
@@ -66,6 +66,15 @@ func (r *requester) countRetry(now clock.Instant) bool {
 	r.retrying = true
 	r.ep.env.Counters.CompleterRetryErr++
 	return true
+}
+
+// goBack sends everything again from the oldest packet that is not
+// acknowledged.
+func (r *requester) goBack(kind trace.Kind, cause string) {
+	r.share.lost(true)
+	r.rewind()
+	r.traceBack(kind, cause)
+	r.qp.wake()
 }
 
 // rewind makes the oldest unacknowledged packet the next to be sent, and all
@@ -117,7 +126,7 @@ func (r *requester) rnrTimeout(now clock.Instant) {
 	}
 	r.waitRNR = false
 	r.startAckTimer(now)
-	r.startProbe(now)
+	r.repair.startProbe(now)
 	r.qp.wake()
 }
 
@@ -143,7 +152,7 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 		r.seek()
 	}
 	if r.repair.stage == repairSending && r.psn.Diff(r.repair.until) >= 0 {
-		r.repaired(now)
+		r.repair.repaired(now)
 	}
 	r.rtt.end(to, now)
 	r.retrying = false
@@ -154,7 +163,7 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	r.ep.timers[timerAck], r.ep.timers[timerLoss] = clock.Never, clock.Never
 	if r.outstanding() {
 		r.startAckTimer(now)
-		r.startProbe(now)
+		r.repair.startProbe(now)
 	}
 }
 
