@@ -85,15 +85,29 @@ func (w *world) carry(from *node, run *fabric.Run) {
 		if to == nil {
 			continue
 		}
-		if w.net.untouched(w.now, from, to) {
+		safe := w.net.untouched(w.now, from, to)
+		if safe && w.net.rate == 0 {
 			continue
 		}
 		w.ship(from, to, run, [2]int{first, i})
 		first = i + 1
-		w.harm(from, to, run, i)
+		w.net.depart(w.now, from, len(seg))
+		if safe {
+			w.ship(from, to, run, [2]int{i, i + 1})
+		} else {
+			w.harm(from, to, run, i)
+		}
 	}
 	if to != nil {
 		w.ship(from, to, run, [2]int{first, run.Count})
+	}
+}
+
+// depart sends size bytes from a port of a limited rate, after what it was given
+// before.
+func (n *network) depart(now clock.Instant, from *node, size int) {
+	if n.rate > 0 {
+		from.busy = max(from.busy, now).Add(time.Duration(float64(size) * 8e9 / n.rate))
 	}
 }
 
@@ -182,7 +196,7 @@ func (w *world) shipAfter(from, to *node, run *fabric.Run, s shipment) *packet {
 	if p.segs > 1 {
 		p.d.Stride = run.Size
 	}
-	at := w.now.Add(n.latency + s.delay)
+	at := max(w.now, from.busy).Add(n.latency + s.delay)
 	if n.jitter > 0 {
 		at = at.Add(time.Duration(n.rand.Int64N(int64(n.jitter))))
 		w.disturb(from, to)

@@ -27,8 +27,9 @@ type node struct {
 	cqs     []*queue
 	srq     *sharedQueue
 	ends    map[ib.QPN]*end
-	ud      *end // the node's UD queue pair
-	coming  int  // packets on their way here
+	ud      *end          // the node's UD queue pair
+	coming  int           // packets on their way here
+	busy    clock.Instant // until when its port sends what it has been given
 
 	deadline clock.Instant
 	tally    tally

@@ -27,7 +27,8 @@ type plan struct {
 type faults struct {
 	loss, duplicate, reorder, corrupt float64
 	latency, jitter                   time.Duration
-	buffer                            int // packets that may be on their way to an adapter
+	rate                              float64 // bits that leave an adapter in a second; 0: no limit
+	buffer                            int     // packets that may be on their way to an adapter
 }
 
 // newPlan draws a plan.

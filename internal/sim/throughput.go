@@ -20,90 +20,132 @@ type LossRatio struct {
 
 // String returns one line.
 func (r LossRatio) String() string {
-	return fmt.Sprintf("WRITE 64 KiB, path MTU 1024, round trip 20 µs, virtual time, a network without a limit of its own: %.3f Gb/s without loss, %.3f Gb/s with %.2g %% of packets lost: ratio %.4f (%.0f %% of the retries began with a timeout)",
+	return fmt.Sprintf("WRITE 64 KiB, path MTU 4096, a path of 10 Gb/s and a round trip of 100 µs, virtual time: %.3f Gb/s without loss, %.3f Gb/s with %.2g %% of packets lost: ratio %.4f (%.0f %% of the retries began with a timeout)",
 		r.Lossless, r.Lossy, r.Loss*100, r.Ratio, r.Timeouts*100)
 }
 
 // The measurement.
 const (
-	measureBytes = 64 << 20
-	measureDepth = 16 // WRITEs outstanding
-	measureSize  = 64 << 10
-	measureLimit = time.Hour // virtual
+	measureBytes  = 64 << 20
+	measureDepth  = 16 // requests outstanding
+	measureSize   = 64 << 10
+	measureLimit  = time.Hour // virtual
+	measureOneWay = 50 * time.Microsecond
+	measureRate   = 10e9 // bit/s
 )
 
 // MeasureLoss measures WRITEs of 64 KiB, 16 outstanding, with the usual
-// timeout of 67 ms, without loss and with.
+// timeout of 67 ms, on a long and fast path, without loss and with.
 func MeasureLoss(loss float64) (LossRatio, error) {
-	clean, _, err := measureWrites(0)
+	m := measurement{code: ib.WRRDMAWrite, mtu: ib.MTU4096, bytes: measureBytes}
+	clean, err := m.run()
 	if err != nil {
 		return LossRatio{}, err
 	}
-	lossy, timeouts, err := measureWrites(loss)
+	m.loss = loss
+	lossy, err := m.run()
 	if err != nil {
 		return LossRatio{}, err
 	}
-	return LossRatio{Loss: loss, Lossless: clean, Lossy: lossy, Ratio: lossy / clean, Timeouts: timeouts}, nil
+	r := LossRatio{Loss: loss, Lossless: clean.gbps, Lossy: lossy.gbps, Ratio: lossy.gbps / clean.gbps}
+	if lossy.retries > 0 {
+		r.Timeouts = float64(lossy.timeouts) / float64(lossy.retries)
+	}
+	return r, nil
 }
 
-func measureWrites(share float64) (gbps, timeouts float64, err error) {
+// measurement is a stream of requests of one kind from one adapter to another.
+type measurement struct {
+	code  ib.WROpcode
+	mtu   ib.MTU
+	loss  float64 // share of packets, in both directions
+	bytes int
+}
+
+// measured is what came of it.
+type measured struct {
+	gbps              float64
+	packets           uint64 // sent by both
+	retries, timeouts uint64 // of the requester
+}
+
+// start connects the two.
+func (m *measurement) start() (*world, *end) {
 	w := newWorld(Config{Seed: 1, Ops: 0, Profile: "clean", Ladder: 16})
 	w.plan.nodes, w.plan.slot, w.plan.inOrder = 2, measureSize, 0
-	w.plan.net = faults{loss: share, latency: 10 * time.Microsecond, buffer: 1 << 20}
-	if share > 0 {
+	w.plan.net = faults{loss: m.loss, latency: measureOneWay, rate: measureRate, buffer: 1 << 20}
+	if m.loss > 0 {
 		w.plan.has = loss
 	}
 	w.text = newText(measureSize)
 	w.net.init(w.plan.net, 1)
 	w.plan.pairs = 0
 	w.setUp()
-	p := &pair{typ: ib.RC, mtu: ib.MTU1024, at: [2]*node{w.nodes[0], w.nodes[1]}}
+	p := &pair{typ: ib.RC, mtu: m.mtu, at: [2]*node{w.nodes[0], w.nodes[1]}}
 	w.pairs = []*pair{p}
 	r := rand.New(rand.NewPCG(1, 1))
 	w.connect(p, r, false)
-	e := p.ends[0]
-	e.modify(&ib.QPAttr{State: ib.SQD}, ib.AttrState)
-	e.terms.timeout, e.terms.retryCnt = 14, 7
-	a := e.attr()
-	e.modify(&ib.QPAttr{State: ib.SQD, Timeout: a.Timeout, RetryCnt: a.RetryCnt}, ib.AttrState|ib.AttrTimeout|ib.AttrRetryCnt)
-	e.modify(&ib.QPAttr{State: ib.RTS}, ib.AttrState)
+	for _, e := range p.ends {
+		if e.state == ib.RTR {
+			a := e.attr()
+			e.climb(&a, ib.RTS, ib.RTS)
+		}
+		e.modify(&ib.QPAttr{State: ib.SQD}, ib.AttrState)
+		e.terms.timeout, e.terms.retryCnt, e.terms.depth = 14, 7, measureDepth
+		a := e.attr()
+		a.State = ib.SQD
+		e.modify(&a, ib.AttrState|ib.AttrTimeout|ib.AttrRetryCnt|ib.AttrMaxRDAtomic|ib.AttrMaxDestRDAtomic)
+		e.modify(&ib.QPAttr{State: ib.RTS}, ib.AttrState)
+	}
+	return w, p.ends[0]
+}
+
+func (m *measurement) run() (measured, error) {
+	w, e := m.start()
 	begin, bytes := w.now, 0
-	for w.violation == nil && bytes < measureBytes {
-		for e.state == ib.RTS && len(e.sq) < measureDepth {
-			e.writeWhole()
+	for w.violation == nil && bytes < m.bytes {
+		for e.state == ib.RTS && len(e.sq) < measureDepth && e.transfer(m.code) {
 		}
 		if e.state != ib.RTS { // what is posted now would be flushed, for ever
-			return 0, 0, fmt.Errorf("sim: with %v of the packets lost the retries do not suffice", share)
+			return measured{}, fmt.Errorf("sim: with %v of the packets lost the retries do not suffice", m.loss)
 		}
 		before := w.completions
 		for w.completions == before && w.step(begin.Add(measureLimit)) {
 		}
 		if w.completions == before {
-			return 0, 0, fmt.Errorf("sim: WRITEs do not complete within %v", measureLimit)
+			return measured{}, fmt.Errorf("sim: %v do not complete within %v", m.code, measureLimit)
 		}
 		bytes += int(w.completions-before) * measureSize
 		e.node.poll(e.sendQ, len(w.wcs))
 	}
 	if w.violation != nil {
-		return 0, 0, w.violation
+		return measured{}, w.violation
 	}
 	c := e.node.hca.Counters()
-	if c.CompleterRetryErr > 0 {
-		timeouts = float64(c.LocalAckTimeoutErr) / float64(c.CompleterRetryErr)
-	}
-	return float64(bytes) * 8 / w.now.Sub(begin).Seconds() / 1e9, timeouts, nil
+	return measured{
+		gbps: float64(bytes) * 8 / w.now.Sub(begin).Seconds() / 1e9, packets: w.packets,
+		retries: c.CompleterRetryErr, timeouts: c.LocalAckTimeoutErr,
+	}, nil
 }
 
-// writeWhole posts a WRITE of a whole slot.
-func (e *end) writeWhole() {
-	o := &op{end: e, id: e.w.nextID(false), code: ib.WRRDMAWrite, length: measureSize, signaled: true}
+// transfer posts a WRITE or READ of a whole slot, if there is one for it.
+func (e *end) transfer(code ib.WROpcode) bool {
+	o := &op{end: e, id: e.w.nextID(false), code: code, length: measureSize, signaled: true}
 	o.target = &e.peer.space.remote.slots[int(o.id>>1)%len(e.peer.space.remote.slots)]
-	o.data = e.w.pattern(0, measureSize)
 	s := &e.space.local.slots[0]
-	s.fill(o.data)
+	if code == ib.WRRDMARead {
+		if s = e.space.local.free(0, localSlots); s == nil {
+			return false
+		}
+		s.hot, o.landing = true, s
+	} else {
+		o.data = e.w.pattern(0, measureSize)
+		s.fill(o.data)
+	}
 	e.post(o, &ib.SendWR{
 		WRID: o.id, Opcode: o.code, Flags: ib.SendSignaled, SGList: pieces(s, measureSize, 1),
 		RemoteAddr: o.target.addr(), RKey: o.target.area.mr.RKey(),
 	})
 	e.node.wake(e)
+	return true
 }
