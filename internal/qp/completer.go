@@ -18,6 +18,7 @@ type completer struct {
 	early *keeper     // answers beyond one that is missing
 	acked *keptPacket // the last acknowledgement that is beyond such an answer; nil if there is none
 	after ib.PSN      // with acked: the last PSN of that answer
+	port  uint16      // from which the last answer with data came; 0: none did
 }
 
 // receiveResponse matches a response to what was sent. PSNs decide: those
@@ -66,13 +67,13 @@ func (c *completer) take(now clock.Instant, p *Packet) {
 // next that is missing, and asks for that.
 func (c *completer) catchUp(now clock.Instant) {
 	taken := false
-	for c.ep.behaviour().takesResponses() {
+	for c.early.holds() && c.ep.behaviour().takesResponses() {
 		w, next := c.wanted()
 		if w == nil {
 			c.early.clear()
 			break
 		}
-		k := c.early.take(next)
+		k := c.early.take(now, next)
 		if k == nil {
 			break
 		}
@@ -114,7 +115,7 @@ func (c *completer) missing(now clock.Instant, p *Packet) {
 		if p.Info.Kind == roce.KindAck {
 			c.keepAck(w, p)
 		} else if p.BTH.PSN.Diff(next) > 0 {
-			c.keep(next, p)
+			c.keep(now, next, p)
 		}
 	}
 	c.impliedNAK(now)
@@ -122,15 +123,19 @@ func (c *completer) missing(now clock.Instant, p *Packet) {
 
 // keep holds a response until those before it have come, but no copy of one that
 // is held.
-func (c *completer) keep(next ib.PSN, p *Packet) {
+func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 	if c.early.has(p.BTH.PSN) {
 		c.ep.drop(counters.DropDuplicate, p)
+		return
+	}
+	if c.port != 0 && c.port != p.Data.SrcPort {
+		c.ep.drop(counters.DropAddress, p)
 		return
 	}
 	if c.early == nil {
 		c.early = &keeper{pool: c.ep.env.Keep}
 	}
-	if c.early.keep(next, p) {
+	if c.early.keep(now, next, p) {
 		c.ep.env.Counters.EarlyKept++
 	} else {
 		c.ep.env.Counters.EarlyRefused++
@@ -148,8 +153,9 @@ func (c *completer) keepAck(w *begunWR, p *Packet) {
 	c.after = w.last
 }
 
-// clear forgets what was kept.
+// clear forgets what was kept, and from whom.
 func (c *completer) clear() {
+	c.port = 0
 	c.early.clear()
 	if c.acked != nil {
 		c.ep.env.Keep.put(c.acked)
@@ -296,6 +302,7 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 		c.qp.sendError(now, ib.WCLocProtErr, "READ data cannot be stored")
 		return
 	}
+	c.from(p)
 	c.req.advance(now, psn.Next())
 	r.read.inMessage = !end
 	if end {
@@ -323,8 +330,15 @@ func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
 		c.qp.sendError(now, ib.WCLocProtErr, "atomic result cannot be stored")
 		return
 	}
+	c.from(p)
 	c.req.advance(now, p.BTH.PSN.Next())
 	c.answered(now, p, true)
+}
+
+// from notes where an answer came from that was the next one.
+func (c *completer) from(p *Packet) {
+	c.port = p.Data.SrcPort
+	c.early.from(c.port)
 }
 
 // store scatters data from byte off of the answer to the oldest work request.
@@ -388,12 +402,12 @@ func (c *completer) impliedNAK(now clock.Instant) {
 // hole returns how many answers are missing before the first that is kept, or to
 // the end of what one request asks for.
 func (c *completer) hole() uint32 {
-	switch w, next := c.wanted(); {
-	case w == nil:
+	w, next := c.wanted()
+	if w == nil {
 		return 1
-	case c.early.holds():
-		return c.early.first(next).Distance(c.req.una)
-	default:
-		return c.req.chunkEnd(w, next).Next().Distance(c.req.una)
 	}
+	if first, ok := c.early.first(next); ok {
+		return first.Distance(c.req.una)
+	}
+	return c.req.chunkEnd(w, next).Next().Distance(c.req.una)
 }

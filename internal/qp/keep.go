@@ -2,8 +2,10 @@ package qp
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 )
 
@@ -11,8 +13,13 @@ import (
 const (
 	keepQueuePair = 4 << 20
 	keepAdapter   = 64 << 20
-	keepAhead     = 1 << 14 // from the gap on
+	keepShare     = 4       // a queue pair has no more than a quarter of what is left
+	keepAhead     = 1 << 12 // from the gap on
 )
+
+// keepStale is how long a queue pair's gap may stay open before what it keeps may
+// go, when another one needs the memory.
+const keepStale = time.Second
 
 // A kept packet has room for 256 bytes of payload or a power of two more, up
 // to the largest path MTU.
@@ -23,13 +30,20 @@ const (
 	slotSize     = 8   // bytes of a slot
 	firstSlots   = 16
 	keptIdle     = 256 // packets of each size whose memory is held to be used again
+	slotsIdle    = 16  // tables of slots likewise,
+	mostIdle     = 512 // of no more than so many
 )
 
 // KeepPool is the memory in which the queue pairs of an adapter keep packets
-// that came before their turn.
+// that came before their turn. A peer may open gaps and never close them, on as
+// many queue pairs as it has: what each of them takes leaves room for others, and
+// those that have waited longest give way.
 type KeepPool struct {
-	used int // bytes
-	idle [keptClasses][]*keptPacket
+	used   int // bytes
+	idle   [keptClasses][]*keptPacket
+	slots  [][]*keptPacket // that are empty
+	oldest *keeper         // of those that hold anything, the one whose gap has been open for longest,
+	newest *keeper         // and on to the one that closed a gap last
 }
 
 // keptPacket is a packet that came before its turn.
@@ -69,69 +83,152 @@ func (m *KeepPool) put(k *keptPacket) {
 	}
 }
 
+// enter puts a keeper that holds its first packet at the end of the line.
+func (m *KeepPool) enter(k *keeper, now clock.Instant) {
+	k.since, k.before, k.after = now, m.newest, nil
+	if m.newest == nil {
+		m.oldest = k
+	} else {
+		m.newest.after = k
+	}
+	m.newest = k
+}
+
+// leave takes a keeper out of the line.
+func (m *KeepPool) leave(k *keeper) {
+	if k.before == nil {
+		m.oldest = k.after
+	} else {
+		k.before.after = k.after
+	}
+	if k.after == nil {
+		m.newest = k.before
+	} else {
+		k.after.before = k.before
+	}
+	k.before, k.after = nil, nil
+}
+
+// evict empties the keeper that has waited longest, for another one, and reports
+// whether it has waited long enough.
+func (m *KeepPool) evict(other *keeper, now clock.Instant) bool {
+	k := m.oldest
+	if k == nil || k == other || now.Sub(k.since) < keepStale {
+		return false
+	}
+	k.clear()
+	return true
+}
+
+// table returns n empty slots.
+func (m *KeepPool) table(n int) []*keptPacket {
+	for i, t := range m.slots {
+		if len(t) == n {
+			last := len(m.slots) - 1
+			m.slots[i], m.slots = m.slots[last], m.slots[:last]
+			return t
+		}
+	}
+	return make([]*keptPacket, n)
+}
+
+// putTable takes back slots that are empty.
+func (m *KeepPool) putTable(t []*keptPacket) {
+	if len(t) > 0 && len(t) <= mostIdle && len(m.slots) < slotsIdle {
+		m.slots = append(m.slots, t)
+	}
+}
+
 // keeper holds the packets of one direction of a queue pair that came before
 // their turn, by PSN. The first that came with a PSN is the one that counts.
+//
+// Any packet with a PSN within reach is kept, which is easier to guess than the
+// one that is expected. So all must come from the port of the packet that closes
+// the gap, and while the peer's is known, from that.
 type keeper struct {
 	pool  *KeepPool
-	slots []*keptPacket // by PSN, modulo their number, which is a power of two
+	slots []*keptPacket // by PSN, modulo their number, which is a power of two; none while nothing is held
 	n     int           // packets
+	port  uint16        // the UDP source port of all of them
 	used  int           // bytes, those of the slots too
 	next  ib.PSN        // whose turn is next: none before it is held
+
+	since         clock.Instant // when it last came on
+	before, after *keeper       // in the pool's line
 }
 
 // keep copies p, whose turn comes after next and which is not held, and reports
-// whether it is now. It fails when a bound is reached.
-func (k *keeper) keep(next ib.PSN, p *Packet) bool {
+// whether it is now. It fails when a bound is reached, or when others that are
+// held came from elsewhere.
+func (k *keeper) keep(now clock.Instant, next ib.PSN, p *Packet) bool {
 	k.pass(next)
 	ahead := p.BTH.PSN.Distance(next)
-	if ahead >= keepAhead || len(p.Payload) > keptSmallest<<(keptClasses-1) || !k.reach(ahead) {
+	if ahead >= keepAhead || len(p.Payload) > keptSmallest<<(keptClasses-1) || k.n > 0 && p.Data.SrcPort != k.port {
 		return false
 	}
-	if !k.charge(keptCost(len(p.Payload))) {
+	cost, slots := keptCost(len(p.Payload)), k.reach(ahead)
+	if !k.charge(cost+(slots-len(k.slots))*slotSize, now) {
 		return false
 	}
+	k.grow(slots)
 	c := k.pool.get(len(p.Payload))
 	c.copy(p)
 	*k.slot(p.BTH.PSN) = c
-	k.n++
+	if k.n++; k.n == 1 {
+		k.port = p.Data.SrcPort
+		k.pool.enter(k, now)
+	}
 	return true
 }
 
 // charge counts bytes, if the bounds let it.
-func (k *keeper) charge(bytes int) bool {
-	if k.used+bytes > keepQueuePair || k.pool.used+bytes > keepAdapter {
-		return false
+func (k *keeper) charge(bytes int, now clock.Instant) bool {
+	for {
+		left := keepAdapter - (k.pool.used - k.used) // by others
+		if k.used+bytes <= min(keepQueuePair, left/keepShare) {
+			k.count(bytes)
+			return true
+		}
+		if k.used+bytes > keepQueuePair || !k.pool.evict(k, now) {
+			return false
+		}
 	}
+}
+
+// count adds to the bytes.
+func (k *keeper) count(bytes int) {
 	k.used += bytes
 	k.pool.used += bytes
-	return true
+}
+
+// reach returns how many slots it takes to hold what is so far ahead of next.
+func (k *keeper) reach(ahead uint32) int {
+	n := max(len(k.slots), firstSlots)
+	for uint32(n) <= ahead {
+		n *= 2
+	}
+	return n
+}
+
+// grow makes room for n slots.
+func (k *keeper) grow(n int) {
+	old := k.slots
+	if n == len(old) {
+		return
+	}
+	k.slots = k.pool.table(n)
+	for i, c := range old {
+		if c != nil {
+			*k.slot(c.BTH.PSN) = c
+			old[i] = nil
+		}
+	}
+	k.pool.putTable(old)
 }
 
 // slot returns the place of a PSN that is within reach.
 func (k *keeper) slot(p ib.PSN) **keptPacket {
 	return &k.slots[p.Distance(ib.PSN{})&uint32(len(k.slots)-1)]
-}
-
-// reach makes room for slots so far ahead of next.
-func (k *keeper) reach(ahead uint32) bool {
-	n := max(len(k.slots), firstSlots)
-	for uint32(n) <= ahead {
-		n *= 2
-	}
-	if n == len(k.slots) {
-		return true
-	}
-	if !k.charge((n - len(k.slots)) * slotSize) {
-		return false
-	}
-	old := k.slots
-	k.slots = make([]*keptPacket, n)
-	for _, c := range old {
-		if c != nil {
-			*k.slot(c.BTH.PSN) = c
-		}
-	}
-	return true
 }
 
 // pass says that the turn of next has come: what is held from before it is
@@ -149,7 +246,7 @@ func (k *keeper) pass(next ib.PSN) {
 
 // take returns the packet whose turn it is, nil if it is not held. The caller
 // gives it back to the pool.
-func (k *keeper) take(next ib.PSN) *keptPacket {
+func (k *keeper) take(now clock.Instant, next ib.PSN) *keptPacket {
 	if k == nil || k.n == 0 {
 		return nil
 	}
@@ -157,17 +254,25 @@ func (k *keeper) take(next ib.PSN) *keptPacket {
 		return nil
 	}
 	c := *k.slot(next)
-	if c != nil {
-		k.remove(c)
+	if c == nil {
+		return nil
 	}
+	k.pool.leave(k)
+	k.pool.enter(k, now)
+	k.remove(c)
 	return c
 }
 
-// remove takes one packet out.
+// remove takes one packet out, and gives the slots back with the last.
 func (k *keeper) remove(c *keptPacket) {
 	*k.slot(c.BTH.PSN) = nil
-	k.n--
-	k.charge(-keptCost(len(c.Payload)))
+	k.count(-keptCost(len(c.Payload)))
+	if k.n--; k.n == 0 {
+		k.count(-k.used)
+		k.pool.putTable(k.slots)
+		k.slots = nil
+		k.pool.leave(k)
+	}
 }
 
 // clear lets everything go.
@@ -181,16 +286,20 @@ func (k *keeper) clear() {
 			k.pool.put(c)
 		}
 	}
-	k.charge(-k.used)
-	k.slots = nil
 }
 
-// first returns the lowest PSN from next on that is held. Something is held.
-func (k *keeper) first(next ib.PSN) ib.PSN {
-	for k.pass(next); *k.slot(next) == nil; {
+// first returns the lowest PSN from next on that is held, if one is.
+func (k *keeper) first(next ib.PSN) (ib.PSN, bool) {
+	if k == nil || k.n == 0 {
+		return next, false
+	}
+	if k.pass(next); k.n == 0 {
+		return next, false
+	}
+	for *k.slot(next) == nil {
 		next = next.Next()
 	}
-	return next
+	return next, true
 }
 
 // has reports whether the packet at p is held.
@@ -200,6 +309,14 @@ func (k *keeper) has(p ib.PSN) bool {
 	}
 	c := *k.slot(p)
 	return c != nil && c.BTH.PSN == p
+}
+
+// from says which port the peer sends from: what came from another is a
+// stranger's, and goes.
+func (k *keeper) from(port uint16) {
+	if k.holds() && k.port != port {
+		k.clear()
+	}
 }
 
 // holds reports whether anything is held.

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 )
 
@@ -67,17 +68,22 @@ func (r *keepRun) keep(ahead uint32) {
 	if r.k.has(p.BTH.PSN) {
 		return
 	}
+	r.model.pass(r.model.next)
+	r.k.pass(r.model.next)
 	slots := firstSlots
 	for slots < len(r.k.slots) || uint32(slots) <= ahead {
 		slots *= 2
 	}
 	cost := keptCost(len(p.Payload)) + slotSize*(slots-len(r.k.slots))
-	r.model.pass(r.model.next)
-	before := r.k.pool.used
 	held := r.model.cost() + slotSize*len(r.k.slots)
-	want := ahead < keepAhead && held+cost <= keepQueuePair && before+cost <= keepAdapter
-	if got := r.k.keep(r.model.next, &p); got != want {
-		r.Fatalf("a packet %d ahead that takes %d bytes beside %d (of the adapter %d) is kept: %t", ahead, cost, held, before, got)
+	others := r.k.pool.used - held
+	p.Data.SrcPort = 7
+	if len(r.model.m) > 0 && r.rand.IntN(20) == 0 {
+		p.Data.SrcPort = 8
+	}
+	want := ahead < keepAhead && held+cost <= min(keepQueuePair, (keepAdapter-others)/keepShare) && p.Data.SrcPort == 7
+	if got := r.k.keep(0, r.model.next, &p); got != want {
+		r.Fatalf("a packet %d ahead that takes %d bytes beside %d (of others %d) from port %d is kept: %t", ahead, cost, held, others, p.Data.SrcPort, got)
 	}
 	if want {
 		r.model.m[p.BTH.PSN] = bytes.Clone(p.Payload)
@@ -91,7 +97,7 @@ func (r *keepRun) keep(ahead uint32) {
 // take takes the packet whose turn it is.
 func (r *keepRun) take() {
 	want, held := r.model.m[r.model.next]
-	c := r.k.take(r.model.next)
+	c := r.k.take(0, r.model.next)
 	if (c != nil) != held {
 		r.Fatalf("PSN %v: taken %t, want %t", r.model.next, c != nil, held)
 	}
@@ -117,8 +123,11 @@ func (r *keepRun) check() {
 	if want := r.model.cost() + slotSize*len(r.k.slots); r.k.used != want || r.k.pool.used < want {
 		r.Fatalf("%d bytes are counted, of the adapter %d, want %d", r.k.used, r.k.pool.used, want)
 	}
-	if r.k.holds() && r.k.first(r.model.next) != r.model.first() {
-		r.Fatalf("the first that is held is %v, want %v", r.k.first(r.model.next), r.model.first())
+	if !r.k.holds() && (r.k.slots != nil || r.k.pool.oldest != nil || r.k.pool.newest != nil) {
+		r.Fatal("a keeper that holds nothing has slots, or a place in the line")
+	}
+	if first, ok := r.k.first(r.model.next); ok != r.k.holds() || ok && first != r.model.first() {
+		r.Fatalf("the first that is held is %v, want %v", first, r.model.first())
 	}
 }
 
@@ -171,41 +180,93 @@ func TestL2_KeptSize(t *testing.T) {
 	}
 }
 
-// TestL2_KeeperBounds fills a queue pair's share with the largest packets, and
-// shows that what is let go makes room for others of the adapter.
-func TestL2_KeeperBounds(t *testing.T) {
-	pool := new(KeepPool)
-	keepers := make([]keeper, 20)
+// fill keeps as many packets of 4096 bytes as there is room for.
+func (k *keeper) fill(now clock.Instant) {
 	p := Packet{Data: new(fabric.Datagram)}
 	p.Payload = make([]byte, 4096)
-	for i := range keepers {
-		k := &keepers[i]
-		k.pool = pool
-		for p.BTH.PSN = ib.NewPSN(1); k.keep(ib.PSN{}, &p); p.BTH.PSN = p.BTH.PSN.Next() {
-		}
-		if k.used > keepQueuePair || pool.used > keepAdapter {
-			t.Fatalf("keeper %d takes %d bytes, all take %d", i, k.used, pool.used)
-		}
+	for p.BTH.PSN = ib.NewPSN(1); k.keep(now, ib.PSN{}, &p); p.BTH.PSN = p.BTH.PSN.Next() {
 	}
-	if least := keepAdapter - keptCost(4096) - slotSize*2048; pool.used < least {
-		t.Errorf("20 queue pairs fill %d bytes, want %d", pool.used, least)
+}
+
+// TestL2_KeeperBounds lets peers open gaps on more and more queue pairs and never
+// close them: a queue pair has no more than its share, all together no more than
+// the adapter's, and an honest one has room for what is on its way to it, however
+// many have come before.
+func TestL2_KeeperBounds(t *testing.T) {
+	pool := new(KeepPool)
+	var keepers []*keeper
+	add := func() *keeper {
+		k := &keeper{pool: pool}
+		k.fill(0)
+		keepers = append(keepers, k)
+		return k
 	}
-	if last := &keepers[len(keepers)-1]; last.n != 0 {
-		t.Errorf("the last queue pair keeps %d packets of an adapter that is full", last.n)
-	} else if keepers[0].clear(); !last.keep(ib.PSN{}, &p) {
-		t.Error("nothing is kept where another queue pair made room")
+	if k := add(); k.used > keepQueuePair || k.used < keepQueuePair-keptCost(4096)-slotSize*2048 {
+		t.Errorf("one queue pair takes %d bytes, want %d", k.used, keepQueuePair)
 	}
-	for i := range keepers {
-		keepers[i].clear()
+	for len(keepers) < 16 {
+		add()
 	}
-	if pool.used != 0 {
+	if k := add(); k.used < 1<<20 {
+		t.Errorf("beside 16 that never close their gaps a queue pair keeps %d bytes, want 1 MiB at least", k.used)
+	}
+	for len(keepers) < 1000 {
+		add()
+	}
+	if pool.used > keepAdapter {
+		t.Errorf("1000 queue pairs take %d bytes, want no more than %d", pool.used, keepAdapter)
+	}
+	if last := keepers[999]; last.n > 4 {
+		t.Fatalf("the last of 1000 keeps %d packets: the pool is not full, and the rest shows nothing", last.n)
+	}
+
+	// What has waited for long gives way: to others, and no more than they need.
+	k := &keeper{pool: pool}
+	late := clock.Instant(keepStale)
+	if k.fill(late - 1); k.n > 4 {
+		t.Errorf("after %v a queue pair keeps %d packets: who waits for less than %v has lost what it held", keepStale-1, k.n, keepStale)
+	}
+	if k.fill(late); k.used < 1<<20 {
+		t.Errorf("after %v a queue pair keeps %d bytes where others have held theirs for so long", keepStale, k.used)
+	}
+	if keepers[0].n != 0 || keepers[11].n == 0 {
+		t.Errorf("the first to have come keeps %d packets, the twelfth %d: the first gives way, and no more than it takes", keepers[0].n, keepers[11].n)
+	}
+	k.clear()
+	for _, k := range keepers {
+		k.clear()
+	}
+	if pool.used != 0 || pool.oldest != nil || pool.newest != nil {
 		t.Errorf("%d bytes are counted in the end", pool.used)
 	}
 	if n := len(pool.idle[keptClass(4096)]); n != keptIdle {
 		t.Errorf("the memory of %d packets is held to be used again, want %d", n, keptIdle)
 	}
+	if n := len(pool.slots); n != slotsIdle {
+		t.Errorf("%d tables of slots are held to be used again, want %d", n, slotsIdle)
+	}
+	p := Packet{Data: new(fabric.Datagram)}
 	p.Payload = make([]byte, 4097)
-	if p.BTH.PSN = ib.NewPSN(1); keepers[0].keep(ib.PSN{}, &p) {
+	if p.BTH.PSN = ib.NewPSN(1); keepers[0].keep(0, ib.PSN{}, &p) {
 		t.Error("a packet longer than any path MTU is kept")
+	}
+}
+
+// TestL2_ProgressKeepsThePlace shows that a queue pair which closes gaps, one
+// after the other, is not one that has waited for long.
+func TestL2_ProgressKeepsThePlace(t *testing.T) {
+	pool := new(KeepPool)
+	busy, stuck, other := &keeper{pool: pool}, &keeper{pool: pool}, &keeper{pool: pool}
+	busy.fill(0)
+	stuck.fill(0)
+	n := busy.n
+	for i := range 8 {
+		pool.put(busy.take(clock.Instant(keepStale/8)*clock.Instant(i+1), ib.NewPSN(uint32(i+1))))
+	}
+	pool.used += keepAdapter / 8 * 7 // others
+	other.fill(clock.Instant(keepStale))
+	pool.used -= keepAdapter / 8 * 7
+	if busy.n != n-8 || stuck.n != 0 || other.n == 0 {
+		t.Errorf("who closes gaps keeps %d of %d packets, who closes none %d, and who comes %d", busy.n, n-8, stuck.n, other.n)
 	}
 }

@@ -19,6 +19,7 @@ type responder struct {
 	nakSent bool    // a NAK is owed or out and the expected packet has not come: stay silent
 	ahead   ib.PSN  // with nakSent: the last packet that was dropped for being ahead
 	early   *keeper // requests beyond the one that is missing
+	port    uint16  // from which the last request came that was executed; 0: none was
 	first   bool    // responses go before requests in the next batch
 
 	kept  resources
@@ -72,7 +73,7 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 // be on its way, and a NAK would have it sent once more.
 func (r *responder) catchUp(now clock.Instant, asked bool) {
 	for r.dying.syndrome == 0 {
-		k := r.early.take(r.in.epsn)
+		k := r.early.take(now, r.in.epsn)
 		if k == nil {
 			break
 		}
@@ -88,7 +89,7 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 func (r *responder) request(now clock.Instant, p *Packet) {
 	switch d := p.BTH.PSN.Diff(r.in.epsn); {
 	case d > 0:
-		r.outOfSequence(p)
+		r.outOfSequence(now, p)
 		return
 	case d < 0:
 		r.duplicate(p)
@@ -125,6 +126,8 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		return
 	}
 	r.ep.ipid.learn(p)
+	r.port = p.Data.SrcPort
+	r.early.from(r.port)
 	r.in.epsn = r.in.epsn.Add(operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu))
 	r.gapClosed()
 	if p.Info.Flags&roce.FlagEnd != 0 {
@@ -136,8 +139,8 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 
 // outOfSequence answers the first packet after a gap with the PSN that is
 // expected, once (E8).
-func (r *responder) outOfSequence(p *Packet) {
-	kept := r.keep(p)
+func (r *responder) outOfSequence(now clock.Instant, p *Packet) {
+	kept := r.keep(now, p)
 	if r.nakSent {
 		if p.BTH.PSN.Diff(r.ahead) > 0 {
 			r.ahead = p.BTH.PSN
@@ -159,16 +162,16 @@ func (r *responder) missing() {
 }
 
 // keep holds a request until those before it have come, and reports whether it
-// does: a copy of one that is held is not. Whether it may be executed is judged
-// then.
-func (r *responder) keep(p *Packet) bool {
-	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.ipid.suspects(p) {
+// does: not a copy of one that is held, nor what comes from elsewhere than the
+// peer's requests did. Whether it may be executed is judged then.
+func (r *responder) keep(now clock.Instant, p *Packet) bool {
+	if r.ep.env.Keep == nil || r.early.has(p.BTH.PSN) || r.ep.ipid.suspects(p) || r.port != 0 && r.port != p.Data.SrcPort {
 		return false
 	}
 	if r.early == nil {
 		r.early = &keeper{pool: r.ep.env.Keep}
 	}
-	if !r.early.keep(r.in.epsn, p) {
+	if !r.early.keep(now, r.in.epsn, p) {
 		r.ep.env.Counters.EarlyRefused++
 		return false
 	}
@@ -304,7 +307,7 @@ func (r *responder) acknowledge(p *Packet) {
 
 // reset puts the responder at the start of a connection.
 func (r *responder) reset() {
-	r.msn, r.nakSent, r.ahead, r.first = 0, false, ib.PSN{}, false
+	r.msn, r.nakSent, r.ahead, r.first, r.port = 0, false, ib.PSN{}, false, 0
 	r.silence()
 }
 
