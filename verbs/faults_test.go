@@ -51,7 +51,7 @@ func TestFaultsOnPackets(t *testing.T) {
 		{rule: "drop nth=3 op=RDMA_WRITE_MIDDLE dir=out", counterA: "rcvd_seq_err", counterB: "out_of_seq_request"},
 		{rule: "drop nth=3 dir=in", atB: true, counterA: "rcvd_seq_err", counterB: "out_of_seq_request"},
 		{rule: "drop p=1", status: ib.WCRetryExcErr, counterA: "local_ack_timeout_err", change: hopeless},
-		{rule: "drop count=1 op=ACK", counterA: "completer_retry_err", counterB: "duplicate_request"},
+		{rule: "drop count=1 op=ACK", counterA: "probes", counterB: "duplicate_request"},
 		{rule: "dup every=2", counterB: "duplicate_request"},
 		{rule: "delay 20ms op=ACK", takes: 20 * time.Millisecond},
 		{rule: "delay 20ms nth=1 op=RDMA_WRITE", counterB: "out_of_seq_request"},

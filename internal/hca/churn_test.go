@@ -87,7 +87,10 @@ type qpModel struct {
 func newWorld(t *testing.T, l hca.Limits) *world {
 	w := &world{t: t, rng: churn.Rand(t), buf: make([]byte, 64), batch: fabric.NewBatch(64<<10, churnCaps)}
 	var err error
-	w.hca, err = hca.New(hca.Config{Caps: churnCaps, NodeGUID: 1, Rand: w.rng.Uint32, QPNSlot: churnSlot, Limits: l})
+	w.hca, err = hca.New(hca.Config{
+		Caps: churnCaps, NodeGUID: 1, Rand: w.rng.Uint32, QPNSlot: churnSlot, Limits: l,
+		Settings: qp.Settings{InOrderOnly: true}, // the model knows the verbs' own timers, and no probes
+	})
 	w.must(err)
 	w.nums = numbers{w: w, live: map[ib.QPN]bool{}, freed: map[ib.QPN]int{}}
 	w.keys, w.past = map[ib.LKey]bool{}, map[ib.AHHandle]bool{}

@@ -137,6 +137,7 @@ func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 	}
 	if c.early.keep(now, next, p) {
 		c.ep.env.Counters.EarlyKept++
+		c.req.repair.land(p.BTH.PSN.Next()) // answers come in order, so those before it are here, or lost
 	} else {
 		c.ep.env.Counters.EarlyRefused++
 	}
@@ -224,7 +225,7 @@ func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
 	switch p.AETH.Syndrome {
 	case roce.NAKSequence:
 		c.ep.env.Counters.RcvdSeqErr++
-		c.req.lostPackets(now, "sequence NAK", missing{told: true})
+		c.req.lostPackets(now, "sequence NAK", 1, causeTold)
 	case roce.NAKInvalidRequest:
 		c.qp.sendError(now, ib.WCRemInvReqErr, "NAK invalid request")
 	case roce.NAKRemoteAccess:
@@ -396,7 +397,7 @@ func (c *completer) impliedNAK(now clock.Instant) {
 		return
 	}
 	c.ep.env.Counters.ImpliedNAKSeqErr++
-	c.req.lostPackets(now, "implied NAK", missing{hole: c.hole()})
+	c.req.lostPackets(now, "implied NAK", c.hole(), causeHole)
 }
 
 // hole returns how many answers are missing before the first that is kept, or to

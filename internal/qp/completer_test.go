@@ -98,7 +98,7 @@ func TestE18_FlushIntoAFullCQ(t *testing.T) {
 // retransmission failed here, and which the peer then acknowledges after all,
 // is complete, and that nothing else is taken for it.
 func TestE21_LateAckAfterLocalError(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{})
+	s := rig.NewSolo(t, rig.SoloConfig{HCA: inOrder()})
 	r, err := s.PD.RegMR(memory.RegionConfig{Buf: make([]byte, 64), IOVA: 1 << 33, Access: ib.AccessLocalWrite})
 	rig.Must(t, err)
 	other := ib.SGE{Addr: r.Addr(), Length: 64, LKey: r.LKey()}

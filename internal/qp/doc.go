@@ -9,9 +9,13 @@
 // modify_values.go and apply.go (how software moves a QP), state.go (how it
 // moves by itself), behaviour.go (what each state does); then
 //
-//   - sending: post.go, sendqueue.go, requester.go, retry.go, window.go, completer.go;
+//   - sending: post.go, sendqueue.go, requester.go, window.go, completer.go;
+//   - when something is lost: retry.go (what the verbs ask for), repair.go (how
+//     less is sent again than everything), roundtrip.go (when a probe is due),
+//     peers.go (what is known of a peer);
 //   - receiving: receiver.go, and for RC responder.go, respond.go, resource.go,
-//     for UC and UD unreliable.go; ipid.go: damage that the ICRC lets pass;
+//     for UC and UD unreliable.go; keep.go: what came before its turn, on both
+//     sides; ipid.go: damage that the ICRC lets pass;
 //   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: what all
 //     QPs share; inject.go: failing on demand.
 //

@@ -37,10 +37,11 @@ type endpoint struct {
 type timer uint8
 
 const (
-	timerAck   timer = iota // waits for an answer
-	timerRNR                // waits for the peer to be ready
-	timerProbe              // waits for room in the window
-	timerLoss               // waits for an answer, for as long as they take
+	timerAck     timer = iota // waits for an answer
+	timerRNR                  // waits for the peer to be ready
+	timerProbe                // waits for room in the window
+	timerLoss                 // waits for an answer, for as long as they take
+	timerLanding              // waits for packets to arrive behind a gap
 	numTimers
 )
 

@@ -162,6 +162,8 @@ func (q *QP) Advance(now clock.Instant) {
 			q.req.share.timeout(now)
 		case timerLoss:
 			q.req.repair.probe(now)
+		case timerLanding:
+			q.req.repair.step(now)
 		}
 	}
 }

@@ -3,12 +3,131 @@ package qp_test
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
+
+// another connects one more pair of queue pairs of a rig.
+func another(r *rig.Rig) (pair [2]*qp.QP) {
+	for i, s := range r.Sides {
+		q, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: rig.Cap, SigAll: true})
+		rig.Must(r.T, err)
+		pair[i] = q
+	}
+	for i := range pair {
+		a := r.Attrs(i, ib.MTU4096)
+		a.DestQPN = pair[1-i].Num()
+		for st := ib.INIT; st <= ib.RTS; st++ {
+			a.State = st
+			rig.Must(r.T, pair[i].Modify(r.Now, &a, rig.WalkMask(ib.RC, st)))
+		}
+	}
+	return pair
+}
+
+// write posts a WRITE of n bytes on a queue pair of side 0.
+func write(r *rig.Rig, q *qp.QP, id uint64, n int) {
+	r.T.Helper()
+	a, b := r.Sides[0], r.Sides[1]
+	_, err := q.PostSend(ib.SendWR{
+		WRID: id, Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.SGE(0, n)}, RemoteAddr: b.MR.Addr(), RKey: b.MR.RKey(),
+	})
+	rig.Must(r.T, err)
+	a.HCA.Shard().RingDoorbell(q)
+}
+
+// TestL1_ManyQueuePairs lets a thousand queue pairs send 4 KiB at once to a peer
+// whose socket buffer holds 208 KiB: they take turns, and none waits for its
+// timer.
+func TestL1_ManyQueuePairs(t *testing.T) {
+	const pairs, buffer = 1000, 208 << 10
+	r := rig.New(t, ib.RC, rig.Cap).Connect(ib.MTU4096)
+	var at clock.Instant
+	held, lost, most := 0, 0, 0
+	r.Drop = func(from int, p *roce.Packet) bool {
+		if from == 1 {
+			return false
+		}
+		if at != r.Now { // the peer has read what was there
+			at, held = r.Now, 0
+		}
+		if held += len(p.Payload) + 128; held > buffer {
+			lost++
+			return true
+		}
+		most = max(most, held)
+		return false
+	}
+	for i := range pairs {
+		write(r, another(r)[0], uint64(i), 4096)
+	}
+	done := 0
+	r.Run(time.Minute, func() bool {
+		for _, wc := range r.Poll(0) {
+			if done++; wc.Status != ib.WCSuccess {
+				t.Fatalf("WRITE %d ends with %v", wc.WRID, wc.Status)
+			}
+		}
+		return done == pairs
+	})
+	c := r.Sides[0].HCA.Counters()
+	if done != pairs || c.LocalAckTimeoutErr != 0 {
+		t.Errorf("%d of %d WRITEs are complete after %v, with %d timeouts and %d packets lost", done, pairs, time.Duration(r.Now), c.LocalAckTimeoutErr, lost)
+	}
+	if lost > pairs/50 {
+		t.Errorf("%d packets overflow the buffer: want no more than the window takes to learn its size", lost)
+	}
+	if most < buffer/4 {
+		t.Errorf("no more than %d bytes were on their way at once: the test shows nothing", most)
+	}
+}
+
+// TestL1_DeadQueuePair shows that a queue pair whose peer is gone takes little
+// from another one to the same address, though it never gives back by itself
+// what it has in flight.
+func TestL1_DeadQueuePair(t *testing.T) {
+	const size, depth, length = 256 << 10, 8, 150 * time.Millisecond
+	rate := func(withDead bool) int {
+		r := rig.New(t, ib.RC, rig.Cap).Connect(ib.MTU4096)
+		if withDead {
+			dead := another(r)
+			r.Sides[1].HCA.DestroyQP(r.Sides[1].PD, dead[1])
+			for range depth {
+				write(r, dead[0], 1000, size)
+			}
+			r.Transmit(0) // it fills the window
+		}
+		live := r.Sides[0].QP
+		posted, done := 0, 0
+		for ; posted < depth; posted++ {
+			write(r, live, 1, size)
+		}
+		r.Run(length, func() bool {
+			for _, wc := range r.Poll(0) {
+				if wc.Status != ib.WCSuccess || wc.WRID != 1 {
+					t.Fatalf("WRITE %d ends with %v", wc.WRID, wc.Status)
+				}
+				done++
+				write(r, live, 1, size)
+			}
+			return r.Now >= clock.Instant(length)
+		})
+		return done
+	}
+	alone, beside := rate(false), rate(true)
+	if beside*100 < alone*95 {
+		t.Errorf("%d WRITEs in %v beside a dead queue pair, %d alone: want 95 %% of that", beside, length, alone)
+	}
+	if alone < 1000 {
+		t.Errorf("only %d WRITEs in %v", alone, length)
+	}
+}
 
 // TestL2_HostileGaps opens gaps on many queue pairs, fills what they may keep, and
 // never closes them. An honest connection beside them keeps what it needs all the

@@ -63,13 +63,16 @@ func (r *requester) reset() {
 	r.next, r.began = at, at
 	r.ssn, r.retries, r.rnrLeft = 0, 0, 0
 	r.credit = creditState{unlimited: true}
-	r.repair, r.rtt = repair{req: r}, roundTrip{}
+	r.repair, r.rtt = repair{}, roundTrip{}
 	r.start(ib.PSN{})
 	r.idle()
 }
 
 // start sets the first PSN (RTR→RTS).
-func (r *requester) start(p ib.PSN) { r.psn, r.una, r.fresh, r.alloc = p, p, p, p }
+func (r *requester) start(p ib.PSN) {
+	r.psn, r.una, r.fresh, r.alloc = p, p, p, p
+	r.repair.reset(r, p)
+}
 
 // idle is called when every work request is gone: nothing is outstanding.
 // Sending goes on, if it does, with a PSN that was never used.
@@ -78,7 +81,7 @@ func (r *requester) idle() {
 	r.rdOut, r.rdBegun, r.sinceAck = 0, 0, 0
 	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
 	r.read = readProgress{}
-	r.repair = repair{req: r, peer: r.repair.peer}
+	r.repair.reset(r, r.una)
 	r.rtt.timing = false
 }
 
@@ -117,7 +120,8 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		return nil
 	}
 	if r.next != r.began {
-		if w := r.queue.at(r.next); r.ep.typ != ib.RC || r.repair.stage == repairSending || !r.repair.holding() && r.mayTransmit(now, w, r.psn) {
+		w := r.queue.at(r.next)
+		if r.ep.typ != ib.RC || r.repair.sending() || !r.repair.holding() && r.mayTransmit(now, w, r.psn) {
 			return w
 		}
 		return nil
@@ -165,8 +169,7 @@ func (r *requester) mayTransmit(now clock.Instant, w *begunWR, psn ib.PSN) bool 
 	if w.kind == begunAnswered && r.rdOut >= max(1, uint32(r.ep.attr.MaxRDAtomic)) {
 		return false
 	}
-	cost := r.cost(w, psn)
-	return r.share.admit(now, cost, cost <= packetCost(uint32(r.ep.mtu)), r.sinceAck > 0)
+	return r.share.admit(now, r.cost(w, psn), r.sinceAck > 0)
 }
 
 // cost returns what the request packet of w at psn puts in flight: itself, or
@@ -258,9 +261,7 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 		if r.ep.timers[timerLoss] == clock.Never {
 			r.repair.startProbe(now)
 		}
-		if r.repair.stage == repairSending && r.psn.Diff(r.repair.until) >= 0 {
-			r.repair.repaired(now)
-		}
+		r.repair.sent(now)
 		return
 	}
 	// UC and UD: handed to the network is complete.
@@ -342,7 +343,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
 	cost := packetCost(n)
-	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost) || r.repair.endsWith(r.psn))
+	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost) || r.repair.asks(r.psn))
 	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: w.length}
 	p.Imm, p.InvRKey = e.Imm, ib.RKey(e.Imm)
 	seg, payload, id := ep.append(b, &ep.path, n)
@@ -353,8 +354,8 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		b.Unappend()
 		return 0, ib.WCLocProtErr
 	}
-	if r.repair.stage != repairSending { // else it is in flight still
-		r.share.charge(cost)
+	if !r.repair.sending() { // else it is in flight still
+		r.share.charge(cost, 1)
 	}
 	ep.finish(seg, id)
 	r.sinceAck++
@@ -390,7 +391,7 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	e := r.queue.At(r.next)
 	n := r.chunkEnd(w, r.psn).Distance(r.psn) + 1
-	if r.repair.stage == repairSending && w.request().kind == roce.KindReadRequest {
+	if r.repair.sending() && w.request().kind == roce.KindReadRequest {
 		n = r.repair.cutRead(n, w)
 	}
 	p := r.ep.header(w.request().opcode(r.ep.typ, true, true), r.psn)
@@ -411,8 +412,8 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 		return 0
 	}
 	r.sinceAck = 0
-	if r.repair.stage != repairSending { // else it is in flight still
-		r.share.charge(r.cost(w, r.psn))
+	if !r.repair.sending() { // else it is in flight still
+		r.share.charge(r.cost(w, r.psn), n)
 		r.rdOut++
 	}
 	return n

@@ -50,7 +50,7 @@ func TestE12_CreditsThatCannotBe(t *testing.T) {
 // max_rd_atomic says, also after going back, and that depth 0 is refused when
 // they are posted.
 func TestE11_InitiatorDepth(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.MaxRDAtomic = 2 }})
+	s := rig.NewSolo(t, rig.SoloConfig{HCA: inOrder(), Attr: func(a *ib.QPAttr) { a.MaxRDAtomic = 2 }})
 	got := s.Send(s.WR(ib.WRRDMARead, 1, 0, 8), s.WR(ib.WRAtomicFetchAdd, 2, 8, 8), s.WR(ib.WRRDMARead, 3, 16, 8), s.WR(ib.WRSend, 4, 0, 8))
 	s.WantPackets("two of three, and nothing passes the third", got, rig.Req(roce.RCRDMAReadRequest, 0x200), rig.Req(roce.RCFetchAdd, 0x201))
 	s.WantPackets("sent again, they count as before", s.Pass(rig.Timeout+rig.Tick), rig.Req(roce.RCRDMAReadRequest, 0x200), rig.Req(roce.RCFetchAdd, 0x201))

@@ -27,26 +27,32 @@ func (r *requester) ackTimeout(now clock.Instant) {
 		return
 	}
 	r.ep.env.Counters.LocalAckTimeoutErr++
-	if r.countRetry(now) {
-		r.goBack(trace.Retry, "timeout")
-		r.startAckTimer(now)
+	if !r.countRetry(now) {
+		return
 	}
+	if r.repair.possible(causeProbe) {
+		r.repair.timeout(now)
+		r.traceBack(trace.Retry, "timeout")
+	} else {
+		r.share.lostAll()
+		r.goBack(trace.Retry, "timeout")
+	}
+	r.startAckTimer(now)
 }
 
-// lostPackets handles the news that packets were lost. Only the first such
-// news counts until there is progress; while the peer is not ready, sending
-// is about to go back anyway.
-func (r *requester) lostPackets(now clock.Instant, cause string, m missing) {
+// lostPackets handles the news that packets were lost: so many from the oldest
+// on, if that is known. Only the first such news counts until there is progress;
+// while the peer is not ready, sending is about to go back anyway.
+func (r *requester) lostPackets(now clock.Instant, cause string, n uint32, c repairCause) {
 	if r.retrying || r.waitRNR || !r.countRetry(now) {
 		return
 	}
-	if !r.repair.selective() {
-		r.goBack(trace.Retry, cause)
-	} else {
-		r.repair.repairMissing(m)
-		r.share.lossOf(r.repair.run)
+	if r.repair.possible(c) {
+		r.repair.missing(now, n, c)
 		r.traceBack(trace.Retry, cause)
-		r.qp.wake()
+	} else {
+		r.share.lostAll()
+		r.goBack(trace.Retry, cause)
 	}
 	r.startAckTimer(now)
 }
@@ -71,16 +77,16 @@ func (r *requester) countRetry(now clock.Instant) bool {
 // goBack sends everything again from the oldest packet that is not
 // acknowledged.
 func (r *requester) goBack(kind trace.Kind, cause string) {
-	r.share.lost(true)
 	r.rewind()
 	r.traceBack(kind, cause)
 	r.qp.wake()
 }
 
 // rewind makes the oldest unacknowledged packet the next to be sent, and all
-// that follow those after it (E4).
+// that follow those after it (E4): none of them is in flight any more.
 func (r *requester) rewind() {
-	r.repair.stage = repairNone
+	r.share.goBack()
+	r.repair.end(r.una)
 	r.rdOut, r.sinceAck = 0, 0
 	r.rtt.timing = false
 	r.goTo(r.una)
@@ -112,8 +118,11 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 		r.rnrLeft--
 	}
 	r.waitRNR = true
-	r.share.lost(false)
-	r.rewind()
+	if r.repair.possible(causeTold) && r.repair.kind() == peerKeeps {
+		r.repair.refused()
+	} else {
+		r.rewind()
+	}
 	r.traceBack(trace.Retry, "receiver not ready")
 	r.ep.timers[timerAck], r.ep.timers[timerLoss] = clock.Never, clock.Never
 	r.ep.timers[timerRNR] = now.Add(ib.RNRTimer(code))
@@ -136,14 +145,13 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	if to.Diff(r.una) <= 0 {
 		return
 	}
-	out := r.psn.Diff(r.una)
-	if r.repair.stage == repairSending {
-		out = r.repair.goOn.Diff(r.una)
+	from, end := r.repair.landed, r.repair.sentUpTo()
+	if n, m := to.Diff(from), end.Diff(from); n > 0 && m > 0 {
+		r.share.credit(uint32(min(n, m)), uint32(m), packetCost(uint32(r.ep.mtu)))
 	}
-	if out > 0 {
-		r.share.credit(min(to.Distance(r.una), uint32(out)), uint32(out), packetCost(uint32(r.ep.mtu)))
-	}
+	r.share.window.heard = now
 	r.una = to
+	r.repair.advanced(to)
 	if r.psn.Diff(to) < 0 {
 		// What was about to be sent again has been answered after all, also
 		// if it could not be sent.
@@ -151,9 +159,7 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 		r.failed = ib.WCSuccess
 		r.seek()
 	}
-	if r.repair.stage == repairSending && r.psn.Diff(r.repair.until) >= 0 {
-		r.repair.repaired(now)
-	}
+	r.repair.sent(now)
 	r.rtt.end(to, now)
 	r.retrying = false
 	r.retries, r.rnrLeft = r.ep.attr.RetryCnt, r.ep.attr.RNRRetry

@@ -5,16 +5,21 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
+
+// inOrder is an adapter that goes back where others look first what the peer has.
+func inOrder() hca.Config { return hca.Config{Settings: qp.Settings{InOrderOnly: true}} }
 
 // TestE8_RetryCount shows that retry_cnt n means n+1 transmissions, 7 is no
 // more than that, and what follows: RETRY_EXC_ERR for the oldest, the rest
 // flushed in order.
 func TestE8_RetryCount(t *testing.T) {
 	for n := range uint8(8) {
-		s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.RetryCnt = n }})
+		s := rig.NewSolo(t, rig.SoloConfig{HCA: inOrder(), Attr: func(a *ib.QPAttr) { a.RetryCnt = n }})
 		s.Recv(10, 9, 9)
 		sent := len(s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8)))
 		sent += len(s.Pass(time.Hour))
@@ -26,6 +31,22 @@ func TestE8_RetryCount(t *testing.T) {
 		s.WantState("retries exceeded", ib.ERR)
 		if c := s.Counters(); c.RetryExceededErr != 1 {
 			t.Errorf("RETRY_EXC_ERR counts as %d", c.RetryExceededErr)
+		}
+	}
+}
+
+// TestE8_L1_ProbesAreNoRetries shows that probes neither hasten nor put off the
+// end: it comes after as many timeouts of the configured time.
+func TestE8_L1_ProbesAreNoRetries(t *testing.T) {
+	for n := range uint8(8) {
+		s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.RetryCnt = n }})
+		s.Send(s.WR(ib.WRSend, 1, 0, 8), s.WR(ib.WRSend, 2, 0, 8))
+		s.Pass(rig.Timeout*time.Duration(n+1) - rig.Tick)
+		s.WantState("before the last timeout", ib.RTS)
+		s.Pass(2 * rig.Tick)
+		s.WantWCs("after the last timeout", rig.WC(1, ib.WCRetryExcErr), rig.WC(2, ib.WCWRFlushErr))
+		if c := s.Counters(); c.LocalAckTimeoutErr != uint64(n)+1 || c.CompleterRetryErr != uint64(n) || c.Probes == 0 {
+			t.Errorf("retry_cnt %d: %d timeouts, %d retries, %d probes", n, c.LocalAckTimeoutErr, c.CompleterRetryErr, c.Probes)
 		}
 	}
 }

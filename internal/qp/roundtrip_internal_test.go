@@ -8,59 +8,93 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
+// trips is a round trip that is measured again and again.
+type trips struct {
+	*testing.T
+	roundTrip
+	now clock.Instant
+	una ib.PSN
+}
+
+// take has a packet acknowledged after a time.
+func (t *trips) take(d time.Duration) {
+	t.begin(t.una, t.now)
+	t.now = t.now.Add(d)
+	t.una = t.una.Next()
+	t.end(t.una, t.now)
+}
+
+func (t *trips) want(what string, timeout, least time.Duration) {
+	t.Helper()
+	if got := t.timeout(false); got != timeout || t.least != least {
+		t.Errorf("%s: the timeout is %v and the least time %v, want %v and %v", what, got, t.least, timeout, least)
+	}
+}
+
 // TestL1_RoundTrip shows what a round trip is learnt from, and after how long a
 // requester probes.
 func TestL1_RoundTrip(t *testing.T) {
-	var rt roundTrip
-	now := clock.Instant(1)
-	psn := ib.NewPSN(1<<24 - 2)
-	trip := func(d time.Duration) {
-		rt.begin(psn, now)
-		now = now.Add(d)
-		psn = psn.Next()
-		rt.end(psn, now)
-	}
-	want := func(what string, timeout, least time.Duration) {
-		t.Helper()
-		if got := rt.timeout(); got != timeout || rt.least != least {
-			t.Errorf("%s: the timeout is %v and the least time %v, want %v and %v", what, got, rt.least, timeout, least)
-		}
-	}
-	want("nothing is known", leastProbe, 0)
-	trip(100 * time.Microsecond)
-	want("the first: smoothed, and four times half of it", 300*time.Microsecond, 100*time.Microsecond)
+	rt := trips{T: t, now: 1, una: ib.NewPSN(1<<24 - 2)}
+	rt.want("nothing is known", firstProbe, 0)
+	rt.take(time.Millisecond)
+	rt.want("the first: smoothed, and four times half of it", 3*time.Millisecond, time.Millisecond)
 	for range 100 {
-		trip(100 * time.Microsecond)
+		rt.take(time.Millisecond)
 	}
-	want("without variance: no less than the least", leastProbe, 100*time.Microsecond)
+	if got := rt.timeout(false); got != 2*time.Millisecond {
+		t.Errorf("without variance: the timeout is %v, want two round trips of 1 ms", got)
+	}
 	for range 100 {
-		trip(time.Millisecond)
+		rt.take(100 * time.Microsecond)
 	}
-	if got := rt.timeout(); got < 2*time.Millisecond-time.Microsecond || got > 2*time.Millisecond || rt.least != 100*time.Microsecond {
-		t.Errorf("a longer path: the timeout is %v, want two round trips of 1 ms; the least time is %v", got, rt.least)
-	}
+	rt.want("a shorter path: no less than the least", leastProbe, 100*time.Microsecond)
 
-	if trip(50 * time.Microsecond); rt.least != 50*time.Microsecond {
-		t.Errorf("after a shorter round trip the least time is %v", rt.least)
-	}
-
-	rt = roundTrip{}
-	trip(100 * time.Microsecond)
-	rt.begin(psn, now)
-	rt.begin(psn.Next(), now.Add(time.Hour))
-	rt.end(psn, now.Add(time.Hour))
-	want("what comes before the packet that is timed", 300*time.Microsecond, 100*time.Microsecond)
+	rt = trips{T: t, now: 1}
+	rt.take(time.Millisecond)
+	rt.begin(rt.una, rt.now)
+	rt.begin(rt.una.Next(), rt.now.Add(time.Hour))
+	rt.end(rt.una, rt.now.Add(time.Hour))
+	rt.want("what comes before the packet that is timed", 3*time.Millisecond, time.Millisecond)
 	rt.timing = false // it was sent again
-	rt.end(psn.Add(2), now.Add(time.Hour))
-	want("what was sent twice", 300*time.Microsecond, 100*time.Microsecond)
+	rt.end(rt.una.Add(2), rt.now.Add(time.Hour))
+	rt.want("what was sent twice", 3*time.Millisecond, time.Millisecond)
 
 	rt.doubled = 3
-	want("three probes without an answer", 2400*time.Microsecond, 100*time.Microsecond)
-	rt.end(psn.Add(2), now)
-	want("an answer", 300*time.Microsecond, 100*time.Microsecond)
-	rt.begin(psn, now)
-	rt.end(psn.Next(), now)
-	if rt.least == 0 {
+	rt.want("three probes without an answer", 24*time.Millisecond, time.Millisecond)
+	rt.end(rt.una.Add(2), rt.now)
+	rt.want("an answer", 3*time.Millisecond, time.Millisecond)
+	rt = trips{T: t, now: 1}
+	if rt.take(0); rt.least == 0 {
 		t.Error("an answer within the resolution of the clock is taken for none")
+	}
+}
+
+// TestL1_LatePeer shows that a peer which was late is waited for longer, up to a
+// bound, and for less again when it has not been late for long.
+func TestL1_LatePeer(t *testing.T) {
+	rt := trips{T: t, now: 1}
+	rt.take(100 * time.Microsecond)
+	for range 10 {
+		rt.spurious()
+	}
+	rt.want("late ten times", leastProbe<<lateDouble, 100*time.Microsecond)
+	for range calmTrips - 1 {
+		rt.take(100 * time.Microsecond)
+	}
+	rt.want("not yet in time for long enough", leastProbe<<lateDouble, 100*time.Microsecond)
+	rt.take(100 * time.Microsecond)
+	rt.want("in time for long", leastProbe<<(lateDouble-1), 100*time.Microsecond)
+	for range calmTrips - 1 {
+		rt.take(100 * time.Microsecond)
+	}
+	rt.spurious()
+	rt.take(100 * time.Microsecond)
+	rt.want("late again in the meantime", leastProbe<<lateDouble, 100*time.Microsecond)
+	for range 10 * calmTrips {
+		rt.take(100 * time.Microsecond)
+	}
+	rt.want("never late any more", leastProbe, 100*time.Microsecond)
+	if got := rt.timeout(true); got != leastProbe/4 {
+		t.Errorf("when the peer has just said that something is missing, the timeout is %v, want %v", got, leastProbe/4)
 	}
 }

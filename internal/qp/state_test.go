@@ -177,7 +177,7 @@ func TestE7_Q4_Q6_Q20_PacketsByState(t *testing.T) {
 // it was asked for; until then no attribute and no way back.
 func TestQ10_Q11_Q12_Q13_E6_Drain(t *testing.T) {
 	for _, notify := range []bool{false, true} {
-		s := rig.NewSolo(t, rig.SoloConfig{})
+		s := rig.NewSolo(t, rig.SoloConfig{HCA: inOrder()})
 		s.Recv(10, 9)
 		s.Send(s.WR(ib.WRSend, 1, 0, 300), s.WR(ib.WRRDMARead, 2, 4096, 8))
 		mask := ib.AttrState

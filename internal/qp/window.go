@@ -23,7 +23,8 @@ const (
 
 // Window is what may be in flight towards one peer address. All QPs to that
 // peer share it, because what it protects, the peer's socket buffer, is
-// shared. It grows while nothing is lost and halves when something is.
+// shared. It grows with what is acknowledged, and halves when so much is lost
+// that the buffer must have been full: some loss is in the nature of a network.
 type Window struct {
 	dst      netip.Addr
 	limit    int // bytes that may be in flight
@@ -35,25 +36,24 @@ type Window struct {
 	prober   *share        // was let go over the limit; nil when all of it came back
 	probeEnd clock.Instant // until when no other is
 
-	peer       peerKind // what the peer does with packets beyond a gap
-	sent, lost uint32   // packets, since the limit was last looked at
+	peer       knowledge     // of what the peer does with packets beyond a gap
+	heard      clock.Instant // when it last acknowledged anything
+	sent, lost uint32        // packets, since the limit was last looked at
+	acked      int           // bytes, since sending last went back
 }
 
 // WindowTable finds the window of a peer address.
 type WindowTable struct {
 	m     map[netip.Addr]*Window
 	max   int
-	peers map[netip.Addr]peerKind // of addresses without a window
+	peers peerTable // of addresses without a window
 }
-
-// knownPeers bounds the addresses of which it is remembered what the peer does
-// with packets beyond a gap.
-const knownPeers = 1024
 
 // NewWindowTable returns an empty table of windows of at most maxWindow bytes.
 func NewWindowTable(maxWindow int) *WindowTable {
 	return &WindowTable{
-		m: make(map[netip.Addr]*Window), max: max(maxWindow, minWindow), peers: make(map[netip.Addr]peerKind),
+		m: make(map[netip.Addr]*Window), max: max(maxWindow, minWindow),
+		peers: peerTable{m: make(map[netip.Addr]knowledge)},
 	}
 }
 
@@ -61,9 +61,8 @@ func NewWindowTable(maxWindow int) *WindowTable {
 func (t *WindowTable) hold(dst netip.Addr) *Window {
 	w := t.m[dst]
 	if w == nil {
-		w = &Window{dst: dst, limit: min(initialWindow, t.max), max: t.max, peer: t.peers[dst]}
+		w = &Window{dst: dst, limit: min(initialWindow, t.max), max: t.max, peer: t.peers.m[dst]}
 		t.m[dst] = w
-		delete(t.peers, dst)
 	}
 	w.refs++
 	return w
@@ -73,9 +72,7 @@ func (t *WindowTable) hold(dst netip.Addr) *Window {
 func (t *WindowTable) release(w *Window) {
 	if w.refs--; w.refs == 0 {
 		delete(t.m, w.dst)
-		if w.peer != peerUnknown && len(t.peers) < knownPeers {
-			t.peers[w.dst] = w.peer
-		}
+		t.peers.put(w.dst, w.peer)
 	}
 }
 
@@ -124,16 +121,14 @@ const probeTimeout = 100 * time.Millisecond
 // from going over it too. It ends what a QP holds that waits for ever.
 const proberTimeout = 5 * probeTimeout
 
-// admit reports whether cost more may be put in flight; small says that it is
-// no more than one packet, and unasked that packets are in flight none of
-// which asks for an acknowledgement: the next one does, or nothing would ever
-// make room. A QP with nothing in flight may always send one packet: that is
-// never too much; a READ chunk it may send over the limit, but not far. A QP
-// that must wait is woken when there is room.
-func (s *share) admit(now clock.Instant, cost uint32, small, unasked bool) bool {
+// admit reports whether cost more may be put in flight; unasked says that
+// packets are in flight none of which asks for an acknowledgement: the next one
+// does, or nothing would ever make room. There is no other exception, or a
+// thousand QPs with a packet each would overflow what one may not. A QP that
+// must wait is woken when there is room.
+func (s *share) admit(now clock.Instant, cost uint32, unasked bool) bool {
 	w := s.window
-	if w.fits(cost) || w.inFlight == 0 || unasked || s.probing ||
-		s.cost == 0 && (small || w.inFlight+int(cost) <= 2*w.limit) {
+	if w.fits(cost) || w.inFlight == 0 || unasked || s.probing {
 		s.probing = false
 		s.timer(clock.Never)
 		return true
@@ -168,14 +163,22 @@ func (s *share) timeout(now clock.Instant) {
 	}
 }
 
-// charge counts a request in flight.
-func (s *share) charge(cost uint32) {
+// charge counts a request in flight that, or whose answer, is n packets.
+func (s *share) charge(cost, n uint32) {
 	if s.window == nil {
 		return
 	}
 	s.cost += int(cost)
 	s.window.inFlight += int(cost)
-	s.window.sent++
+	s.window.sent += n
+}
+
+// part returns what n of m packets in flight cost.
+func (s *share) part(n, m uint32) int {
+	if n < m {
+		return int(uint64(s.cost) * uint64(n) / uint64(m))
+	}
+	return s.cost
 }
 
 // credit takes back what n of m packets in flight cost, after they were
@@ -183,48 +186,69 @@ func (s *share) charge(cost uint32) {
 // each window.
 func (s *share) credit(n, m, packet uint32) {
 	w := s.window
-	freed := s.cost
-	if n < m {
-		freed = int(uint64(s.cost) * uint64(n) / uint64(m))
-	}
+	freed := s.part(n, m)
 	s.uncharge(freed)
+	w.acked += freed
 	if w.limit < w.max {
 		w.limit = min(w.max, w.limit+max(1, freed*int(packet)/w.limit))
 	}
 	w.wake()
 }
 
-// lost halves the window after a loss, if shrink, and takes everything back:
-// what was in flight will be sent again.
-func (s *share) lost(shrink bool) {
-	w := s.window
-	if shrink {
-		w.limit = max(minWindow, w.limit/2)
-	}
+// landed takes back what n of m packets in flight cost: they are in the peer's
+// buffer no more, whatever became of them.
+func (s *share) landed(n, m uint32) {
+	s.uncharge(s.part(n, m))
+	s.window.wake()
+}
+
+// goBack takes everything back: what was in flight will be sent again.
+func (s *share) goBack() {
 	s.uncharge(s.cost)
-	w.wake()
+	s.window.wake()
 }
 
 // lossRound is how many packets are sent before the share of those that were
-// lost says whether there are too many in flight: more than one of lossShare.
+// lost says whether there are too many in flight: more than one of lossShare. A
+// network that loses one of 20 by chance comes to that in one round of fifty.
 const (
 	lossRound = 128
-	lossShare = 20
+	lossShare = 10
 )
 
-// lossOf counts n packets that were lost, and are in flight again. Loss alone
-// is no sign that the peer's buffer overflows: much of it is.
-func (s *share) lossOf(n uint32) {
+// lost counts n packets that were lost. Loss alone is no sign that the peer's
+// buffer overflows: much of it is.
+func (s *share) lost(n uint32) {
 	w := s.window
 	w.lost += n
 	if w.sent < lossRound && w.lost*lossShare <= lossRound {
 		return
 	}
 	if w.lost*lossShare > max(w.sent, lossRound) {
-		w.limit = max(minWindow, w.limit/2)
+		w.shrink()
 	}
 	w.sent, w.lost = 0, 0
 }
+
+// lostAll counts a loss after which everything is sent again. How much of that
+// was lost does not show; the second within a window is too many.
+func (s *share) lostAll() {
+	w := s.window
+	if w.acked < w.limit {
+		w.shrink()
+	}
+	w.acked = 0
+}
+
+// crowded makes the window a little smaller, but not so small that no batch fits
+// in.
+func (s *share) crowded(batch int) {
+	w := s.window
+	w.limit = max(min(w.limit, batch), w.limit-w.limit/8)
+}
+
+// shrink halves the window.
+func (w *Window) shrink() { w.limit = max(minWindow, w.limit/2) }
 
 func (s *share) uncharge(cost int) {
 	w := s.window

@@ -37,7 +37,7 @@ func TestProbe(t *testing.T) {
 		if q.Deadline() <= now {
 			q.Advance(now)
 		}
-		if q.req.share.admit(now, probeChunk, false, false) {
+		if q.req.share.admit(now, probeChunk, false) {
 			if q.Deadline() != clock.Never || q.req.share.probing {
 				t.Error("the request goes, and its wait is not over")
 			}
@@ -65,8 +65,8 @@ func TestProbeOneAtATime(t *testing.T) {
 				if q.Deadline() <= now {
 					q.Advance(now)
 				}
-				if s := &q.req.share; s.cost == 0 && s.admit(now, probeChunk, false, false) {
-					s.charge(probeChunk)
+				if s := &q.req.share; s.cost == 0 && s.admit(now, probeChunk, false) {
+					s.charge(probeChunk, 1)
 					gone, last = gone+1, q
 				}
 			}
@@ -83,5 +83,68 @@ func TestProbeOneAtATime(t *testing.T) {
 	}
 	if run(proberTimeout); gone != 3 {
 		t.Errorf("%d requests went after the second had no answer for %v, want 3", gone, proberTimeout)
+	}
+}
+
+// TestL1_LossIsNoFullBuffer shows which losses make a window smaller: those of
+// one packet in a hundred do not, those of a quarter do, since that much overflows
+// a buffer. Where everything is sent again after each, the second within a window
+// does. And a window shrinks a little, down to a batch, to make a queue shorter.
+func TestL1_LossIsNoFullBuffer(t *testing.T) {
+	const limit, batch = 256 << 10, 64 << 10
+	start := func() (*Window, *share) {
+		w, qps := probeRig(1)
+		w.limit, w.max, w.inFlight = limit, limit, 0
+		return w, &qps[0].req.share
+	}
+	send := func(s *share, n, lost int) {
+		for i := range n {
+			s.charge(minPacketCost, 1)
+			if i%(n/max(lost, 1)) == 0 && lost > 0 {
+				s.lost(1)
+			}
+			s.credit(1, 1, minPacketCost)
+		}
+	}
+	w, s := start()
+	if send(s, 100000, 1000); w.limit != limit {
+		t.Errorf("one packet of a hundred is lost, and the window is %d bytes, want %d", w.limit, limit)
+	}
+	if send(s, 512, 128); w.limit > limit*5/8 {
+		t.Errorf("a quarter of the packets is lost, and the window is %d bytes, want no more than %d", w.limit, limit*5/8)
+	}
+	for range 100 {
+		send(s, 512, 128)
+	}
+	if w.limit < minWindow || w.limit > 2*minWindow {
+		t.Errorf("a quarter of the packets is lost for long, and the window is %d bytes, want %d", w.limit, minWindow)
+	}
+
+	w, s = start()
+	for range 10 {
+		send(s, limit/minPacketCost, 0)
+		s.lostAll()
+	}
+	if w.limit != limit {
+		t.Errorf("everything was sent again once in a window, which is %d bytes, want %d", w.limit, limit)
+	}
+	send(s, limit/minPacketCost/2, 0)
+	if s.lostAll(); w.limit != limit/2 {
+		t.Errorf("everything was sent again twice within a window, which is %d bytes, want %d", w.limit, limit/2)
+	}
+
+	w, s = start()
+	if s.crowded(batch); w.limit != limit-limit/8 {
+		t.Errorf("once crowded, the window is %d bytes, want %d", w.limit, limit-limit/8)
+	}
+	for range 100 {
+		s.crowded(batch)
+	}
+	if w.limit != batch {
+		t.Errorf("crowded for long, the window is %d bytes, want %d", w.limit, batch)
+	}
+	w.limit = minWindow
+	if s.crowded(batch); w.limit != minWindow {
+		t.Errorf("crowded, a window of less than a batch is %d bytes, want %d", w.limit, minWindow)
 	}
 }

@@ -1,0 +1,66 @@
+package qp
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// peerKind is what is known of a peer's ways with packets beyond a gap.
+type peerKind uint8
+
+const (
+	peerUnknown peerKind = iota
+	peerKeeps
+	peerDrops
+)
+
+// dropsFor is how long a peer is taken for one that drops what comes beyond a
+// gap. It may have run out of memory for a moment, or run other software now; to
+// look again costs a round trip. That a peer keeps needs no such limit: the first
+// repair shows when it does not.
+const dropsFor = 10 * time.Second
+
+// knowledge is what was learnt of a peer, and when.
+type knowledge struct {
+	kind peerKind
+	at   clock.Instant
+}
+
+// kindAt returns what is still held to be true.
+func (k knowledge) kindAt(now clock.Instant) peerKind {
+	if k.kind == peerDrops && now.Sub(k.at) >= dropsFor {
+		return peerUnknown
+	}
+	return k.kind
+}
+
+// knownPeers bounds the addresses without a connection of which something is
+// remembered.
+const knownPeers = 1024
+
+// peerTable remembers what was learnt of addresses that no queue pair is
+// connected to. The newest take the place of the oldest.
+type peerTable struct {
+	m     map[netip.Addr]knowledge
+	order []netip.Addr // as they came, in a ring
+	next  int          // whose place is taken next
+}
+
+// put remembers k of an address.
+func (t *peerTable) put(a netip.Addr, k knowledge) {
+	if k.kind == peerUnknown {
+		return
+	}
+	if _, ok := t.m[a]; !ok {
+		if len(t.order) < knownPeers {
+			t.order = append(t.order, a)
+		} else {
+			delete(t.m, t.order[t.next])
+			t.order[t.next] = a
+			t.next = (t.next + 1) % knownPeers
+		}
+	}
+	t.m[a] = k
+}

@@ -1,0 +1,64 @@
+package qp
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+)
+
+// TestL2_KnownPeers shows that what was learnt of addresses is bounded, that the
+// newest stay, and that a peer which dropped is looked at again after a time.
+func TestL2_KnownPeers(t *testing.T) {
+	addr := func(i int) netip.Addr {
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], uint32(10<<24+i))
+		return netip.AddrFrom4(b)
+	}
+	windows := NewWindowTable(0)
+	visit := func(i int, k peerKind) peerKind {
+		w := windows.hold(addr(i))
+		known := w.peer.kindAt(0)
+		if k != peerUnknown {
+			w.peer = knowledge{kind: k}
+		}
+		windows.release(w)
+		return known
+	}
+	for i := range 3 * knownPeers {
+		if got := visit(i, peerKeeps); got != peerUnknown {
+			t.Fatalf("of a new address %v is known", got)
+		}
+	}
+	visit(5*knownPeers, peerUnknown) // of which nothing was learnt
+	if n := len(windows.peers.m); n != knownPeers || len(windows.peers.order) != knownPeers || len(windows.m) != 0 {
+		t.Errorf("%d addresses are remembered, in %d places, want %d", n, len(windows.peers.order), knownPeers)
+	}
+	if got := visit(3*knownPeers-1, peerDrops); got != peerKeeps {
+		t.Errorf("of the newest address %v is known", got)
+	}
+	if got := visit(3*knownPeers-1, peerUnknown); got != peerDrops {
+		t.Errorf("of an address that changed %v is known", got)
+	}
+	if got := visit(2*knownPeers, peerUnknown); got != peerKeeps {
+		t.Errorf("of the oldest that has a place %v is known", got)
+	}
+	if got := visit(2*knownPeers-1, peerUnknown); got != peerUnknown {
+		t.Errorf("of an address whose place was taken %v is known", got)
+	}
+
+	at := clock.Instant(time.Hour)
+	for _, c := range []struct {
+		k    peerKind
+		d    time.Duration
+		want peerKind
+	}{
+		{peerDrops, dropsFor - 1, peerDrops}, {peerDrops, dropsFor, peerUnknown}, {peerKeeps, 1000 * dropsFor, peerKeeps},
+	} {
+		if got := (knowledge{c.k, at}).kindAt(at.Add(c.d)); got != c.want {
+			t.Errorf("of a peer of kind %v %v is known %v later, want %v", c.k, got, c.d, c.want)
+		}
+	}
+}
