@@ -54,8 +54,8 @@ var churnMutants = []mutant{
 		breaks: "E29",
 	},
 	{
-		name: "loss-wakes-nobody-who-waits-for-the-window", in: "internal/qp.share.lost",
-		old:    "$w.wake()",
+		name: "loss-wakes-nobody-who-waits-for-the-window", in: "internal/qp.share.goBack",
+		old:    "$s.window.wake()",
 		new:    "",
 		breaks: "E4 E12",
 	},

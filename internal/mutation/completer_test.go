@@ -24,7 +24,7 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "implied-nak-ignored", in: "internal/qp.receiveAck",
-		old:    "if !$q.acknowledge(now, $psn) { $q.impliedNAK(now) }",
+		old:    "if !$q.acknowledge(now, $psn) { $q.missing(now, p) }",
 		new:    "$q.acknowledge(now, $psn)",
 		breaks: "E22",
 	},
@@ -55,7 +55,7 @@ var completerMutants = []mutant{
 	{
 		name: "old-sequence-nak-goes-back", in: "internal/qp.oldResponse",
 		old:    "$c.ep.drop(counters.DropDuplicate, p)",
-		new:    `if s == roce.NAKSequence { $c.req.lostPackets(now, "x") }; $c.ep.drop(counters.DropDuplicate, p)`,
+		new:    `if s == roce.NAKSequence { $c.req.lostPackets(now, "x", 1, causeTold) }; $c.ep.drop(counters.DropDuplicate, p)`,
 		breaks: "E23",
 	},
 	{
@@ -73,7 +73,7 @@ var completerMutants = []mutant{
 	{
 		name: "other-naks-taken-for-sequence-errors", in: "internal/qp.receiveNAK",
 		old:    "$c.qp.sendError(now, ib.WCRemAccessErr, $cause)",
-		new:    "$c.req.lostPackets(now, $cause)",
+		new:    "$c.req.lostPackets(now, $cause, 1, causeTold)",
 		breaks: "E14 E30",
 	},
 	{
@@ -97,8 +97,8 @@ var completerMutants = []mutant{
 	{
 		name: "rnr-nak-taken-for-a-sequence-error", in: "internal/qp.receiveAck",
 		old:    "$q.receiveRNR(now, $s.Value())",
-		new:    `$q.lostPackets(now, "x")`,
-		breaks: "E25", sim: "rnr status", profile: "slow",
+		new:    `$q.lostPackets(now, "x", 1, causeTold)`,
+		breaks: "E25", sim: "rnr status retry", profile: "slow",
 	},
 	{
 		name: "read-response-out-of-turn-stored", in: "internal/qp.receiveReadResponse",

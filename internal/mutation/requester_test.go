@@ -42,8 +42,8 @@ var requesterMutants = []mutant{
 	},
 	{
 		name: "retransmission-from-the-start-of-the-message", in: "internal/qp.rewind",
-		old:    "$r.psn = $r.una",
-		new:    "$r.psn = $r.oldest().first",
+		old:    "$r.goTo($r.una)",
+		new:    "$r.goTo($r.oldest().first)",
 		breaks: "E4",
 	},
 	{
@@ -72,14 +72,14 @@ var requesterMutants = []mutant{
 	},
 	{
 		name: "retry-timer-not-started-again-after-progress", in: "internal/qp.advance",
-		old:    "if $r.outstanding() { $q.startAckTimer(now) }",
+		old:    "$r.startAckTimer(now)",
 		new:    "",
 		breaks: "E5", sim: "liveness", profile: "loss",
 	},
 	{
 		name: "retry-timer-not-stopped-when-all-is-answered", in: "internal/qp.advance",
-		old:    "$q.timers[timerAck] = clock.Never",
-		new:    "",
+		old:    "$q.timers[timerAck], $q.timers[timerLoss] = clock.Never, clock.Never",
+		new:    "$q.timers[timerLoss] = clock.Never",
 		breaks: "E5",
 	},
 	{
@@ -89,19 +89,19 @@ var requesterMutants = []mutant{
 		breaks: "E5", sim: "timer", profile: "loss",
 	},
 	{
-		name: "retries-never-used-up", in: "internal/qp.retry",
+		name: "retries-never-used-up", in: "internal/qp.countRetry",
 		old:    "$r.retries--",
 		new:    "",
 		breaks: "E8", sim: "retry liveness", profile: "restart",
 	},
 	{
-		name: "one-retry-too-few", in: "internal/qp.retry",
+		name: "one-retry-too-few", in: "internal/qp.countRetry",
 		old:    "$r.retries == 0",
 		new:    "$r.retries <= 1",
 		breaks: "E8", sim: "status", profile: "loss",
 	},
 	{
-		name: "retry-count-7-is-for-ever", in: "internal/qp.retry",
+		name: "retry-count-7-is-for-ever", in: "internal/qp.countRetry",
 		old:    "$r.retries--",
 		new:    "if $r.ep.attr.RetryCnt != 7 { $r.retries-- }",
 		breaks: "E8", sim: "retry liveness", profile: "restart",
@@ -113,7 +113,7 @@ var requesterMutants = []mutant{
 		breaks: "E8", sim: "status", profile: "loss",
 	},
 	{
-		name: "exhausted-retries-reported-as-rnr", in: "internal/qp.retry",
+		name: "exhausted-retries-reported-as-rnr", in: "internal/qp.countRetry",
 		old:    "ib.WCRetryExcErr",
 		new:    "ib.WCRNRRetryExcErr",
 		breaks: "E8", sim: "status", profile: "restart",

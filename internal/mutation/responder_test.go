@@ -83,14 +83,14 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "nak-for-every-packet-after-a-gap", in: "internal/qp.outOfSequence",
-		old:    "if $r.nakSent { $*ahead; $ep.drop($*drop); return }; $*rest; $reply.nak($*nak)",
-		new:    "if $r.nakSent { $*ahead; $reply.nak($*nak); return }; $*rest; $reply.nak($*nak)",
+		old:    "if $r.nakSent { $*ahead; return }; $*rest; $r.missing()",
+		new:    "if $r.nakSent { $*ahead; $r.missing(); return }; $*rest; $r.missing()",
 		breaks: "E8",
 	},
 	{
 		name: "nak-carries-the-psn-that-came", in: "internal/qp.outOfSequence",
-		old:    "$reply.nak(roce.NAKSequence, $epsn)",
-		new:    "$reply.nak(roce.NAKSequence, p.BTH.PSN)",
+		old:    "$r.missing()",
+		new:    "$r.missing(); $r.reply.psn = p.BTH.PSN",
 		breaks: "E8", sim: "message memory", profile: "loss",
 	},
 	{

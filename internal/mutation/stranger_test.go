@@ -19,8 +19,8 @@ var strangerMutants = []mutant{
 	},
 	{
 		name: "ip-identification-learnt-from-requests-at-any-psn", in: "internal/qp.responder.receiveRequest",
-		old:  "$r.request(now, p)",
-		new:  "$r.ep.ipid.learn(p); $r.request(now, p)",
+		old:  "expected := $epsn",
+		new:  "expected := $epsn; r.ep.ipid.learn(p)",
 		test: "internal/qp TestIPIDOfStrangers",
 	},
 	{
