@@ -51,10 +51,11 @@ does both, as two processes on 127.0.0.1 and 127.0.0.2, or on --addr and the add
 Both sides name the same operation. The client's size, depth, number of queue pairs and path MTU hold for both.
 They are agreed over a TCP connection; HOST is the server's address there, which is that of its adapter too.
 
-Bandwidth counts payload, with --depth messages outstanding on each queue pair. With --latency one message is
-on its way at a time. For write, write-imm and send it goes back and forth: the latency is half a round trip, and
-both sides spin, on the memory that a WRITE changes, on the completion queue for the others. For read and the
-atomics it is the time from the post to the completion.
+Bandwidth counts payload, with --depth messages outstanding on each queue pair. They are posted --post-list at a time,
+the last of them signalled, as with the option --post_list of perftest. With --latency one message is on its way at a
+time. For write, write-imm and send it goes back and forth: the latency is half a round trip, and both sides spin, on
+the memory that a WRITE changes, on the completion queue for the others. For read and the atomics it is the time from
+the post to the completion.
 
 The last message of each queue pair carries a pattern, and the side that gets it checks it. The exit code is 0
 only if everything completed with success and the data was right. A line of progress is written to standard error
@@ -67,6 +68,7 @@ the rules did and what the protocol made of it is part of the result. A connecti
 sides saw it.`,
 		Example: `  softhca perf write --local
   softhca perf write --latency --local --json
+  softhca perf write --local --size 64 --post-list 1        each request posted alone, and signalled
   softhca perf write --local --fault 'drop nth=100'
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --timeout 20ms --retry 3
   softhca perf write --local --loss-ratio 0.01
@@ -91,6 +93,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s := cmd.Flags()
 	s.Var(byteSize{&f.plan.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 64K, 8 with --latency; atomics have 8)")
 	s.IntVar(&f.plan.Depth, "depth", 0, "messages outstanding on each queue pair (default 128; 1 with --latency)")
+	s.IntVar(&f.plan.PostList, "post-list", 0, "requests that a post carries, the last of them signalled (default 1 from 16K on; below, a quarter of the depth, at most 32)")
 	s.IntVar(&f.plan.QPs, "qps", 1, "queue pairs")
 	s.IntVar(&f.mtu, "mtu", 0, "path MTU in `bytes`: 256, 512, 1024, 2048 or 4096 (default the largest of both ports)")
 	s.DurationVar(&f.duration, "duration", 5*time.Second, "how long to measure")
@@ -109,7 +112,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 }
 
 func (f *perfFlags) run(cmd *cobra.Command, args []string) error {
-	if err := refuseZero(cmd, "size", "depth", "qps"); err != nil {
+	if err := refuseZero(cmd, "size", "depth", "post-list", "qps"); err != nil {
 		return err
 	}
 	host, err := f.parse(args)

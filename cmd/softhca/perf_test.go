@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 func TestPerfLocal(t *testing.T) {
 	for _, args := range [][]string{
 		{"write"},
+		{"write", "--size", "64", "--post-list", "1"},
 		{"send", "--size", "100000", "--depth", "4", "--qps", "2", "--mtu", "1024"},
 		{"read", "--latency"},
 		{"write", "--latency"},
@@ -94,6 +95,8 @@ func TestPerfRefuses(t *testing.T) {
 		"no time":                 {"write", "--duration", "0s"},
 		"no bytes":                {"write", "--local", "--duration", "10ms", "--size", "0"},
 		"nothing outstanding":     {"write", "--local", "--duration", "10ms", "--depth", "0"},
+		"nothing in a post":       {"write", "--local", "--duration", "10ms", "--post-list", "0"},
+		"more than outstanding":   {"write", "--local", "--duration", "10ms", "--depth", "4", "--post-list", "5"},
 		"no queue pairs":          {"write", "--local", "--duration", "10ms", "--qps", "0"},
 		"a size of an atomic":     {"fetch-add", "--size", "4"},
 		"both sides and a host":   {"write", "--local", "127.0.0.1"},

@@ -50,6 +50,8 @@ func TestMeasurements(t *testing.T) {
 		for _, p := range []Plan{
 			{Op: op},
 			{Op: op, Depth: 7, QPs: 3},
+			{Op: op, Depth: 7, PostList: 1},
+			{Op: op, Depth: 7, PostList: 3},
 			{Op: op, Latency: true},
 			{Op: op, Size: 5000, MTU: 3},
 			{Op: op, Size: 3, Depth: 1, Latency: true},

@@ -99,6 +99,7 @@ type Plan struct {
 	Op       Op
 	Size     int // bytes of a message; atomics have 8
 	Depth    int // messages outstanding on each queue pair; 1 for latency
+	PostList int // requests that a post carries, the last of them signalled; 1 for latency
 	QPs      int
 	MTU      ib.MTU        // 0: the largest that both ports have
 	Duration time.Duration // how long the client measures
@@ -126,6 +127,8 @@ func (p *Plan) Check() error {
 		return fmt.Errorf("depth %d: want 1 to %d", p.Depth, maxDepth)
 	case p.QPs*p.Depth > maxOutstanding:
 		return fmt.Errorf("%d queue pairs of depth %d: want at most %d messages outstanding", p.QPs, p.Depth, maxOutstanding)
+	case p.PostList < 1 || p.PostList > p.Depth:
+		return fmt.Errorf("%d requests a post: want 1 to the depth, which is %d", p.PostList, p.Depth)
 	case p.MTU != 0 && !p.MTU.Valid():
 		return fmt.Errorf("path MTU code %d is not one of 1 to 5", p.MTU)
 	case p.Timeout > maxTimeout:
@@ -154,6 +157,7 @@ func (p *Plan) fill() {
 		p.Depth = 1
 	}
 	p.Depth = cmp.Or(p.Depth, DefaultDepth)
+	p.PostList = cmp.Or(p.PostList, p.usualList())
 }
 
 // retryCount returns the retries as an attribute.
@@ -162,10 +166,9 @@ func (p *Plan) retryCount() uint8 { return uint8(max(p.Retry, 0)) }
 // stride returns the bytes from the message of one queue pair to the next.
 func (p *Plan) stride() int { return (p.Size + cacheLine - 1) &^ (cacheLine - 1) }
 
-// chunk returns how many work requests are posted together, the last of them
-// signalled: a completion for each small message would cost as much as the
-// message.
-func (p *Plan) chunk() int {
+// usualList returns how many requests a post carries by default: a completion
+// for each small message would cost as much as the message.
+func (p *Plan) usualList() int {
 	const small, most = 16 << 10, 32
 	if p.Size >= small {
 		return 1

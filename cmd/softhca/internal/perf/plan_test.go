@@ -12,10 +12,10 @@ func TestPlanDefaults(t *testing.T) {
 		in   Plan
 		want Plan
 	}{
-		{"bandwidth", Plan{Op: Write}, Plan{Op: Write, Size: DefaultSize, Depth: DefaultDepth, QPs: 1}},
-		{"latency", Plan{Op: Send, Latency: true}, Plan{Op: Send, Latency: true, Size: 8, Depth: 1, QPs: 1}},
-		{"atomics", Plan{Op: FetchAdd}, Plan{Op: FetchAdd, Size: 8, Depth: DefaultDepth, QPs: 1}},
-		{"what is set stays", Plan{Op: Read, Size: 3, Depth: 4, QPs: 5}, Plan{Op: Read, Size: 3, Depth: 4, QPs: 5}},
+		{"bandwidth", Plan{Op: Write}, Plan{Op: Write, Size: DefaultSize, Depth: DefaultDepth, PostList: 1, QPs: 1}},
+		{"latency", Plan{Op: Send, Latency: true}, Plan{Op: Send, Latency: true, Size: 8, Depth: 1, PostList: 1, QPs: 1}},
+		{"atomics", Plan{Op: FetchAdd}, Plan{Op: FetchAdd, Size: 8, Depth: DefaultDepth, PostList: 32, QPs: 1}},
+		{"what is set stays", Plan{Op: Read, Size: 3, Depth: 4, PostList: 3, QPs: 5}, Plan{Op: Read, Size: 3, Depth: 4, PostList: 3, QPs: 5}},
 	} {
 		got := c.in
 		c.want.Timeout, c.want.Retry = DefaultTimeout, DefaultRetry
@@ -37,6 +37,9 @@ func TestPlanBounds(t *testing.T) {
 		"a negative depth":            {Depth: -1},
 		"too deep":                    {Depth: maxDepth + 1},
 		"too much outstanding":        {QPs: maxQPs, Depth: maxDepth, Size: 1},
+		"a negative post":             {PostList: -1},
+		"posts beyond the depth":      {Depth: 4, PostList: 5},
+		"latency of posts of several": {Latency: true, PostList: 2},
 		"no path MTU":                 {MTU: ib.MTU4096 + 1},
 		"latency of two queue pairs":  {Latency: true, QPs: 2},
 		"latency of several messages": {Latency: true, Depth: 2},
@@ -53,14 +56,14 @@ func TestPlanBounds(t *testing.T) {
 	}
 }
 
-// TestChunk wants chunks that fit the queue and end with a completion.
-func TestChunk(t *testing.T) {
+// TestUsualList wants posts that fit the queue several times.
+func TestUsualList(t *testing.T) {
 	for _, c := range []struct{ size, depth, want int }{
 		{64, 128, 32}, {64, 8, 2}, {64, 3, 1}, {64, 1, 1}, {64, 4096, 32}, {64 << 10, 128, 1},
 	} {
 		p := Plan{Size: c.size, Depth: c.depth}
-		if got := p.chunk(); got != c.want {
-			t.Errorf("%d bytes, depth %d: chunks of %d, want %d", c.size, c.depth, got, c.want)
+		if err := p.Check(); err != nil || p.PostList != c.want {
+			t.Errorf("%d bytes, depth %d: posts of %d (%v), want %d", c.size, c.depth, p.PostList, err, c.want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ const pollBatch = 64
 type sprint struct {
 	own   *localSide
 	lanes []lane
-	busy  int // chunks outstanding on all lanes
+	busy  int // lists outstanding on all lanes
 	meter *meter
 	trips *trips // nil after the measurement
 	reply *reply // of the server
@@ -25,15 +25,15 @@ type sprint struct {
 	wcs   [pollBatch]ib.WC
 }
 
-// lane is one queue pair. Its work requests are posted in chunks, of which
-// only the last is signalled.
+// lane is one queue pair. Its work requests are posted in lists, of which only
+// the last is signalled.
 type lane struct {
 	qp     *verbs.QP
-	chunk  []verbs.SendWR
-	free   int         // chunks that may still be posted
-	posted uint64      // messages
-	begun  []time.Time // when the chunks that are outstanding were posted: a ring
-	first  int         // the oldest of them
+	list   []verbs.SendWR // of one post
+	free   int            // lists that may still be posted
+	posted uint64         // messages
+	begun  []time.Time    // when the lists that are outstanding were posted: a ring
+	first  int            // the oldest of them
 }
 
 func newSprint(own *localSide, peer *side) *sprint {
@@ -50,12 +50,12 @@ func newSprint(own *localSide, peer *side) *sprint {
 		if p.Op == FetchAdd {
 			wr.CompareAdd = 1
 		}
-		l := lane{qp: own.qps[i], free: p.Depth / p.chunk()}
+		l := lane{qp: own.qps[i], free: p.Depth / p.PostList}
 		l.begun = make([]time.Time, l.free)
-		for range p.chunk() {
-			l.chunk = append(l.chunk, wr)
+		for range p.PostList {
+			l.list = append(l.list, wr)
 		}
-		l.chunk[len(l.chunk)-1].Flags = ib.SendSignaled
+		l.list[len(l.list)-1].Flags = ib.SendSignaled
 		s.lanes[i] = l
 	}
 	return s
@@ -94,7 +94,7 @@ func (s *sprint) run(ctx context.Context, d time.Duration) error {
 func (s *sprint) fill() error {
 	for i := range s.lanes {
 		for l := &s.lanes[i]; l.free > 0; {
-			if err := s.post(l, l.chunk); err != nil {
+			if err := s.post(l, l.list); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (s *sprint) post(l *lane, wrs []verbs.SendWR) error {
 	return nil
 }
 
-// poll takes completions, each of which ends a chunk.
+// poll takes completions, each of which ends a list.
 func (s *sprint) poll() error {
 	n, err := s.own.cq.Poll(s.wcs[:])
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *sprint) poll() error {
 		l.first = (l.first + 1) % len(l.begun)
 		l.free++
 		s.busy--
-		s.meter.messages += uint64(len(l.chunk))
+		s.meter.messages += uint64(len(l.list))
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (s *sprint) finish(read uint64) (*done, error) {
 		default:
 			newPattern(end.Pattern, i).fill(s.own.out(i))
 		}
-		if err := s.post(l, l.chunk[len(l.chunk)-1:]); err != nil {
+		if err := s.post(l, l.list[len(l.list)-1:]); err != nil {
 			return nil, err
 		}
 		for s.busy > 0 {

@@ -83,6 +83,7 @@ type Summary struct {
 	Op          string  `json:"op"`
 	Size        int     `json:"size"` // bytes of a message
 	QPs         int     `json:"qps"`
+	PostList    int     `json:"post_list"` // requests that a post carried
 	Seconds     float64 `json:"seconds"`
 	Messages    uint64  `json:"messages"`
 	Bytes       uint64  `json:"bytes"`
@@ -161,7 +162,7 @@ func (t *trips) latency() Latency {
 func (m *meter) summary(p *Plan, t *trips) Summary {
 	d := m.stopped.Sub(m.start)
 	return Summary{
-		Op: p.Op.String(), Size: p.Size, QPs: p.QPs, Seconds: d.Seconds(), Messages: m.messages,
+		Op: p.Op.String(), Size: p.Size, QPs: p.QPs, PostList: p.PostList, Seconds: d.Seconds(), Messages: m.messages,
 		Bytes: m.messages * uint64(p.Size), Gbps: m.gbps(m.messages, d), Mpps: rate(m.messages, d),
 		Latency: t.latency(),
 	}
