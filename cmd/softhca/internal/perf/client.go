@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -92,6 +93,7 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 		return Summary{}, err
 	}
 	s := c.meter.summary(&c.plan, c.trips)
+	s.Least, s.Most = slices.Min(end.Messages), slices.Max(end.Messages)
 	own, err := c.own.count(before)
 	s.Client, s.Server = &own, c.verdict.Report
 	s.Retransmits = own.Retransmits

@@ -86,6 +86,8 @@ type Summary struct {
 	PostList    int     `json:"post_list"` // requests that a post carried
 	Seconds     float64 `json:"seconds"`
 	Messages    uint64  `json:"messages"`
+	Least       uint64  `json:"qp_least"` // messages of the queue pair that had the fewest,
+	Most        uint64  `json:"qp_most"`  // and the most
 	Bytes       uint64  `json:"bytes"`
 	Gbps        float64 `json:"gbps"` // of payload
 	Mpps        float64 `json:"mpps"` // messages, in millions a second
