@@ -36,16 +36,28 @@ func (q *QP) PostSend(wrs ...ib.SendWR) (n int, err error) {
 // Sends is the posting side of a send queue, which one caller holds from
 // QP.Sends to Done.
 type Sends struct {
-	q    *QP
-	prod uint32
+	q      *QP
+	prod   uint32
+	posted Posted
+}
+
+// Posted is what was posted at once to a send queue.
+type Posted struct {
+	Requests int
+	Bytes    uint64 // of payload, of all requests; of a READ, asked for
+	Behind   bool   // others were in the queue: something is in flight, or about to be
 }
 
 // Sends returns the posting side of the send queue. It waits for others who
 // hold it.
 func (q *QP) Sends() Sends {
 	q.req.queue.mu.Lock()
-	return Sends{q, q.req.queue.Prod()}
+	prod := q.req.queue.Prod()
+	return Sends{q: q, prod: prod, posted: Posted{Behind: !q.req.queue.Idle(prod)}}
 }
+
+// Posted returns what was posted since QP.Sends.
+func (s *Sends) Posted() Posted { return s.posted }
 
 // Done has the requester see what was posted.
 func (s *Sends) Done() {
@@ -68,6 +80,8 @@ func (s *Sends) Post(wr *ib.SendWR) error {
 	}
 	sq.write(s.prod, wr, length)
 	s.prod++
+	s.posted.Requests++
+	s.posted.Bytes += uint64(length)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -60,6 +61,42 @@ func TestQ22_QueueFull(t *testing.T) {
 	s.Inject(s.AckTo(0x207, roce.ACKUnlimited))
 	if n, err := s.QP.PostSend(wrs...); n != 8 || !errors.Is(err, ib.ENOMEM) {
 		t.Errorf("after 8 are acknowledged %d fit, %v", n, err)
+	}
+}
+
+// TestPosted shows what the poster of a list is told of it: how much was taken,
+// and whether others are in the queue, which acknowledged ones are not.
+func TestPosted(t *testing.T) {
+	s := rig.NewSolo(t, rig.SoloConfig{})
+	post := func(wrs ...ib.SendWR) qp.Posted {
+		sends := s.QP.Sends()
+		defer sends.Done()
+		for i := range wrs {
+			if sends.Post(&wrs[i]) != nil {
+				break
+			}
+		}
+		return sends.Posted()
+	}
+	wr := func(n int) ib.SendWR { return s.WR(ib.WRSend, 1, 0, n) }
+	for _, c := range []struct {
+		why  string
+		wrs  []ib.SendWR
+		want qp.Posted
+	}{
+		{"the first", []ib.SendWR{wr(10)}, qp.Posted{Requests: 1, Bytes: 10}},
+		{"a list behind it", []ib.SendWR{wr(1), wr(2), wr(3)}, qp.Posted{Requests: 3, Bytes: 6, Behind: true}},
+		{"a list of which one is refused", []ib.SendWR{wr(5), {Opcode: ib.WRSend, InlineData: []byte{1}}, wr(7)}, qp.Posted{Requests: 1, Bytes: 5, Behind: true}},
+	} {
+		if got := post(c.wrs...); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.why, got, c.want)
+		}
+	}
+	s.HCA.Shard().RingDoorbell(s.QP)
+	s.Out()
+	s.Inject(s.AckTo(0x204, roce.ACKUnlimited))
+	if got, want := post(wr(8)), (qp.Posted{Requests: 1, Bytes: 8}); got != want {
+		t.Errorf("after all are acknowledged: %+v, want %+v", got, want)
 	}
 }
 

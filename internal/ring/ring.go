@@ -85,6 +85,10 @@ func (r *Ring[T]) Prod() uint32 { return r.hdr.Prod.Load() }
 // next one, because it is in use still.
 func (r *Ring[T]) Full(i uint32) bool { return i-r.hdr.Cons.Load() >= r.Cap() }
 
+// Idle reports to the producer whether none is in use of the entries before
+// index i, the next one.
+func (r *Ring[T]) Idle(i uint32) bool { return i == r.hdr.Cons.Load() }
+
 // Publish makes the entries before index end visible to the consumer.
 func (r *Ring[T]) Publish(end uint32) { r.hdr.Prod.Store(end) }
 

@@ -59,6 +59,9 @@ func TestModel(t *testing.T) {
 				if r.Full(r.Prod()) != (len(model) == int(size)) {
 					t.Fatalf("full is %v with %d of %d", r.Full(r.Prod()), len(model), size)
 				}
+				if r.Idle(r.Prod()) != (len(model) == 0) {
+					t.Fatalf("idle is %v with %d in use", r.Idle(r.Prod()), len(model))
+				}
 				for i, want := range model {
 					at := r.Cons() + uint32(i)
 					if e, sge := r.At(at), r.SGEs(at, 1)[0]; e.WRID != want || sge.Addr != ^want || r.Slot(at) != at%size {
