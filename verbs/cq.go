@@ -82,6 +82,7 @@ func (q *CQ) Poll(out []WC) (int, error) {
 		return 0, ErrInvalidCQ
 	}
 	if n := q.cq.Poll(out); n > 0 || len(out) == 0 {
+		q.dev.SendOverdue()
 		return n, nil
 	}
 	if err := q.obj.Usable(ErrInvalidCQ); err != nil {

@@ -162,14 +162,16 @@ func (q *QP) Query() (QPAttr, error) {
 // PostSend posts send work requests in order. An error is a *PostError that
 // names the first that was not taken; those before it stay posted. It does
 // not block: if the adapter is free it sends on the caller's thread, else
-// whoever holds it sends.
+// whoever holds it sends. While a program polls, a few requests that follow
+// others may wait for its next poll, so that they leave together; if that is
+// late, the adapter's goroutine sends them.
 func (q *QP) PostSend(wrs ...SendWR) error {
 	if err := q.object().Usable(errDestroyed); err != nil {
 		return err
 	}
-	n, err := q.postSend(wrs)
+	n, work, err := q.postSend(wrs)
 	if n > 0 {
-		q.dev.Post(q.qp)
+		q.dev.Post(q.qp, work)
 	}
 	if err != nil {
 		return &PostError{Index: n, WRID: wrs[n].WRID, Err: err}
@@ -184,7 +186,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) error {
 	}
 	n, err := q.postRecv(wrs)
 	if q.qp.State() == ib.ERR { // flushed by the shard
-		q.dev.Post(q.qp)
+		q.dev.Post(q.qp, qp.Posted{})
 	}
 	if err != nil {
 		if n == len(wrs) {
@@ -221,18 +223,19 @@ func (e *PostError) Unwrap() error {
 var _ error = (*PostError)(nil)
 
 // postSend posts to the send queue and returns how many were taken.
-func (q *QP) postSend(wrs []SendWR) (n int, err error) {
+func (q *QP) postSend(wrs []SendWR) (n int, work qp.Posted, err error) {
 	if q.dev.Watched("PostSend") {
-		return q.postWatched("PostSend", len(wrs), func(i int) error {
-			_, err := q.postList(wrs[i : i+1])
+		n, err = q.postWatched("PostSend", len(wrs), func(i int) error {
+			_, _, err := q.postList(wrs[i : i+1])
 			return err
 		})
+		return n, qp.Posted{}, err // all under way
 	}
 	return q.postList(wrs)
 }
 
 // postList posts a list and returns how many were taken.
-func (q *QP) postList(wrs []SendWR) (n int, err error) {
+func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 	sends := q.qp.Sends()
 	defer sends.Done()
 	var wr ib.SendWR
@@ -243,7 +246,7 @@ func (q *QP) postList(wrs []SendWR) (n int, err error) {
 		}
 		n++
 	}
-	return n, err
+	return n, sends.Posted(), err
 }
 
 // postRecv posts to the receive queue and returns how many were taken.
@@ -268,7 +271,7 @@ func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error
 		if err := post(i); err != nil {
 			return i, err
 		}
-		q.dev.Post(q.qp)
+		q.dev.Post(q.qp, qp.Posted{})
 	}
 	return n, nil
 }

@@ -126,8 +126,13 @@ func (d *Device) Call(verb string, o *Object, f func(now clock.Instant) error) e
 	return d.Do(f)
 }
 
-// Post has the requests sent that were posted to q; see driver.Driver.Post.
-func (d *Device) Post(q *qp.QP) { d.drv.Post(q) }
+// Post has the requests sent that were posted to q, at once or together with
+// others; see driver.Driver.Post.
+func (d *Device) Post(q *qp.QP, work qp.Posted) { d.drv.Post(q, work) }
+
+// SendOverdue has requests sent that have waited for long enough; see
+// driver.Driver.
+func (d *Device) SendOverdue() { d.drv.SendOverdue() }
 
 // Armed and Woke tell the driver that somebody is about to sleep, and that
 // somebody was woken; see driver.Driver.

@@ -55,7 +55,7 @@ func TestDoorbellWhileTheHolderSends(t *testing.T) {
 			once.Do(func() {
 				go func() {
 					defer close(posted)
-					a.drv.Post(second)
+					a.drv.Post(second, qp.Posted{})
 				}()
 				<-posted
 			})
@@ -65,7 +65,7 @@ func TestDoorbellWhileTheHolderSends(t *testing.T) {
 			must(t, err)
 		}
 		a.port.onSend.Store(&ring)
-		a.drv.Post(first)
+		a.drv.Post(first, qp.Posted{})
 		<-posted
 		a.port.onSend.Store(nil)
 		for _, want := range []uint64{0, 1} {

@@ -41,18 +41,19 @@ type Driver struct {
 	roused   chan struct{}
 	napEnds  *time.Timer // of nap
 
-	mu      sync.Mutex // guards the shard and what follows
-	batch   *fabric.Batch
-	in      []fabric.Datagram
-	blocked bool          // the port took no more; the batch waits
-	writing bool          // the goroutine waits for the port to take more
-	awake   bool          // the goroutine takes another turn before it waits
-	asleep  clock.Instant // until when it waits, if not awake
-	linger  linger
-	sent    uint64 // batches that were given to the port
-	woke    bool   // a program that slept runs because of this round,
-	guest   bool   // which is that of a program that sleeps at the port
-	dead    error  // why the device does not run any more
+	mu       sync.Mutex // guards the shard and what follows
+	batch    *fabric.Batch
+	in       []fabric.Datagram
+	blocked  bool          // the port took no more; the batch waits
+	writing  bool          // the goroutine waits for the port to take more
+	awake    bool          // the goroutine takes another turn before it waits
+	asleep   clock.Instant // until when it waits, if not awake
+	linger   linger
+	sent     uint64 // batches that were given to the port
+	coalesce coalescer
+	woke     bool  // a program that slept runs because of this round,
+	guest    bool  // which is that of a program that sleeps at the port
+	dead     error // why the device does not run any more
 }
 
 // Start runs the shard over the port until Close. fatal is called once, with
@@ -98,16 +99,43 @@ func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 // Failed reports whether the device has failed. Any goroutine may call it.
 func (d *Driver) Failed() bool { return d.failed.Load() }
 
-// Post tells the shard that work was posted to q and, if nobody else holds
-// the lock, sends it. It does not block.
-func (d *Driver) Post(q *qp.QP) {
-	d.shard.RingDoorbell(q)
-	if !d.mu.TryLock() {
+// Post tells the shard that work was posted to q. If nobody else holds the lock
+// it sends it, or has it wait for others to leave with; see coalescer. It does
+// not block. Work that is zero never waits.
+func (d *Driver) Post(q *qp.QP, work qp.Posted) {
+	alone := d.mu.TryLock()
+	if !alone {
+		d.shard.RingDoorbell(q)
+		if !d.mu.TryLock() {
+			return
+		}
+	}
+	defer func() { _ = d.release(recover()) }()
+	if d.dead != nil {
+		return
+	}
+	now := d.now()
+	if alone {
+		d.shard.Doorbell(now, q)
+	}
+	if !d.coalesce.posted(now, work, d.pollers.attended()) {
+		d.transmit(now)
+	}
+}
+
+// SendOverdue sends posts that have waited for long enough, if there are any.
+// Any thread may call it; it does nothing when another one has the lock.
+func (d *Driver) SendOverdue() { d.sendWaiting(coalesceTime) }
+
+// sendWaiting sends posts that have waited for so long, if there are any and
+// nobody else has the lock. It does not block.
+func (d *Driver) sendWaiting(long time.Duration) {
+	if !d.coalesce.waiting.Load() || !d.mu.TryLock() {
 		return
 	}
 	defer func() { _ = d.release(recover()) }()
-	if d.dead == nil {
-		d.transmit(d.now())
+	if now := d.now(); d.dead == nil && d.coalesce.waited(now, long) {
+		d.transmit(now)
 	}
 }
 
@@ -123,6 +151,7 @@ func (d *Driver) Progress() {
 		return
 	}
 	now := d.now()
+	d.coalesce.polled(now)
 	if aside {
 		// The caller polls on: what this round makes us owe goes with its next
 		// post, in one datagram, or with its next poll.
@@ -141,6 +170,7 @@ func (d *Driver) Armed() {
 	if d.pollers.armed() {
 		d.rouse()
 	}
+	d.sendWaiting(0)
 }
 
 // Woke says that what the shard did made a program run that slept. It is
@@ -266,6 +296,7 @@ func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 // transmit sends what there is until the port blocks, and reports whether
 // there is more.
 func (d *Driver) transmit(now clock.Instant) (more bool) {
+	d.coalesce.left()
 	sent := d.sent
 	more = d.sendBatches(now)
 	if d.sent != sent {
@@ -355,6 +386,7 @@ func (d *Driver) await(next wait) error {
 // queue for the lock: they would wait for this thread to be scheduled.
 func (d *Driver) turn() (next wait, alive bool) {
 	if aside := d.pollers.look(d.now()); aside > 0 {
+		d.sendWaiting(coalesceTime)
 		return wait{aside: aside}, true
 	}
 	if !d.pollers.polling {

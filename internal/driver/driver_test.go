@@ -14,6 +14,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -43,7 +44,7 @@ func (s *side) died(t *testing.T) (cause error) {
 		if !errors.Is(err, syscall.EIO) {
 			t.Errorf("a call on a dead device returns %v, want EIO", err)
 		}
-		s.drv.Post(s.qp)
+		s.drv.Post(s.qp, qp.Posted{})
 		s.drv.Progress()
 	}
 	must(t, s.drv.Close())
@@ -438,7 +439,7 @@ func TestPostAllocatesNothing(t *testing.T) {
 		if _, err := a.qp.PostSend(wrs...); err != nil {
 			t.Fatal(err)
 		}
-		a.drv.Post(a.qp)
+		a.drv.Post(a.qp, qp.Posted{})
 		for a.cq.Poll(wc) == 0 {
 			b.drv.Progress()
 			a.drv.Progress()
@@ -464,7 +465,7 @@ func TestClose(t *testing.T) {
 	if a.drv.Failed() || len(a.fatal) != 0 {
 		t.Error("closing a device is told as a failure")
 	}
-	a.drv.Post(a.qp)
+	a.drv.Post(a.qp, qp.Posted{})
 	a.drv.Progress()
 	must(t, b.drv.Close())
 }

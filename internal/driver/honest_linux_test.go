@@ -173,7 +173,7 @@ func (e *end) walk(to *end) {
 // post posts a send.
 func (e *end) post(wr ib.SendWR) error {
 	_, err := e.qp.PostSend(wr)
-	e.drv.Post(e.qp)
+	e.drv.Post(e.qp, qp.Posted{})
 	return err
 }
 

@@ -145,6 +145,10 @@ func (p *pollers) offer() bool {
 // aside for threads that poll.
 func (p *pollers) aside() bool { return p.state.Load()&(asideFlag|guestFlag) == asideFlag }
 
+// attended reports whether the goroutine has stepped aside for threads that
+// poll, rather than for one that sleeps at the port now and then.
+func (p *pollers) attended() bool { return p.state.Load()&(asideFlag|lentFlag|guestFlag) == asideFlag }
+
 // guest reports whether a thread sleeps at the port.
 func (p *pollers) guest() bool { return p.state.Load()&guestFlag != 0 }
 

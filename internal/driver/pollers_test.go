@@ -67,7 +67,7 @@ func TestPollers(t *testing.T) {
 			for range s.polls {
 				p.polled()
 			}
-			if got := p.look(now); got != s.want || p.aside() != (got > 0) {
+			if got := p.look(now); got != s.want || p.aside() != (got > 0) || p.attended() != p.aside() {
 				t.Errorf("%s: %s: aside for %v (%v), want %v", name, s.why, got, p.aside(), s.want)
 			}
 		}

@@ -195,7 +195,7 @@ func (s *side) post(t testing.TB, peer *side, n uint32) {
 		RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey(),
 	})
 	must(t, err)
-	s.drv.Post(s.qp)
+	s.drv.Post(s.qp, qp.Posted{})
 }
 
 // completion waits for the next completion without running the shard.

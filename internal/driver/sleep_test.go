@@ -10,6 +10,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // TestGuests walks through what happens between the goroutine and threads that
@@ -34,7 +35,9 @@ func TestGuests(t *testing.T) {
 	look("somebody wants the port, and nothing woke him yet", 0)
 	is("a program was woken that wanted it: offered", p.offer(), true)
 	is("armed on the way to sleep: roused", p.armed(), false)
+	is("lent to somebody who is on his way: somebody polls", p.attended(), false)
 	is("entered", p.enter(), true)
+	is("somebody sleeps at the port: somebody polls", p.attended(), false)
 	is("a second one: entered", p.enter(), false)
 	is("nobody waits at the port", p.aside(), false)
 	look("one has come", lentAside)
@@ -128,7 +131,7 @@ func (s *side) sleepOften(t *testing.T, peer *side, w *waker, rng *rand.Rand) {
 			w.add(end)
 			go func() { // wakes the peer's port, whose answer arrives here
 				_, _ = s.qp.PostSend(ib.SendWR{Opcode: ib.WRRDMAWrite})
-				s.drv.Post(s.qp)
+				s.drv.Post(s.qp, qp.Posted{})
 				peer.port.Wake()
 			}()
 		default:

@@ -169,11 +169,7 @@ func (s *Shard) verify(d *fabric.Datagram, seg []byte, k int) (ok bool) {
 func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	s.env.Now = now
 	if s.doorbells.pending() {
-		s.doorbells.answer(func(q *qp.QP) {
-			if s.find(q.Num()) == q { // else destroyed since
-				q.Doorbell(now)
-			}
-		})
+		s.doorbells.answer(func(q *qp.QP) { s.answer(now, q) })
 	}
 	first := s.madsFirst
 	s.madsFirst = !first
@@ -236,6 +232,20 @@ func (s *Shard) DoorbellRung() bool { return s.doorbells.pending() }
 
 // RingDoorbell tells the shard that work was posted to q. Any goroutine may call it.
 func (s *Shard) RingDoorbell(q *qp.QP) { s.doorbells.ring(q) }
+
+// Doorbell does at once, on the shard's thread, what RingDoorbell has the next
+// Transmit do before it sends.
+func (s *Shard) Doorbell(now clock.Instant, q *qp.QP) {
+	s.env.Now = now
+	s.answer(now, q)
+}
+
+// answer has q look at what was posted to it, if it exists still.
+func (s *Shard) answer(now clock.Instant, q *qp.QP) {
+	if s.find(q.Num()) == q {
+		q.Doorbell(now)
+	}
+}
 
 // Arm makes the shard look at a QP's timers after it was modified.
 func (s *Shard) Arm(q *qp.QP) { s.timers.arm(q) }

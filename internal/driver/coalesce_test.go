@@ -1,0 +1,427 @@
+package driver
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// TestCoalescer walks through what programs do: posts wait for those that
+// follow them if polls come soon after several, and only then.
+func TestCoalescer(t *testing.T) {
+	const us = time.Microsecond
+	one := qp.Posted{Requests: 1, Bytes: 64, Behind: true}
+	var c coalescer
+	now := clock.Instant(0)
+	post := func(why string, work qp.Posted, attended, want bool) {
+		t.Helper()
+		if got := c.posted(now, work, attended); got != want {
+			t.Errorf("%s: it waits: %v, want %v", why, got, want)
+		} else if !got {
+			c.left()
+		}
+	}
+	round := func(times, posts int, each, poll time.Duration) {
+		for range times {
+			for range posts {
+				now = now.Add(each)
+				c.posted(now, one, false)
+				c.left()
+			}
+			now = now.Add(poll)
+			c.polled(now)
+		}
+	}
+	post("a program of which nothing is known", one, true, false)
+	round(100, 1, us, us)
+	post("a program that polls after each post", one, true, false)
+	round(-leastCoalesce+1, 3, 5*us, coalesceTime)
+	post("one that polls after three", one, true, true)
+	post("the next one", one, true, true)
+	if c.left(); c.waiting.Load() {
+		t.Error("posts that were sent still wait")
+	}
+	post("nobody polls any more", one, false, false)
+	post("nothing is in flight", qp.Posted{Requests: 1}, true, false)
+	post("a list that fills a system call", qp.Posted{Requests: coalesceRequests, Behind: true}, true, false)
+	post("a message beside which a call is little", qp.Posted{Requests: 1, Bytes: coalesceBytes, Behind: true}, true, false)
+	for range coalesceRequests - 1 {
+		post("one of few", one, true, true)
+	}
+	post("the one that fills the call", one, true, false)
+	post("the first to wait", one, true, true)
+	if now = now.Add(coalesceTime - 1); c.waited(now, coalesceTime) {
+		t.Error("it is overdue too early")
+	}
+	post("one in the last moment", one, true, true)
+	if now = now.Add(1); !c.waited(now, coalesceTime) {
+		t.Error("it is not overdue in time")
+	}
+	post("one too late", one, true, false)
+	if now = now.Add(coalesceTime); c.waited(now, 0) {
+		t.Error("what was sent is overdue")
+	}
+	round(mostCoalesce, 3, us, us)
+	round(mostCoalesce/lateCoalesce, 3, us, coalesceTime+1)
+	post("polls that are late", one, true, false)
+	round(1, 2, us, us)
+	post("a poll in time", one, true, true)
+}
+
+// absent has s's goroutine keep away from the port until somebody rouses it,
+// as it does for threads that poll, and posts wait. It may happen to look once
+// more, and then it does not, and no post waits: nothing may depend on it.
+func (s *side) absent(t *testing.T) {
+	t.Helper()
+	s.drv.pollers.state.Store(asideFlag | lentFlag | guestFlag)
+	await(t, "the goroutine's stepping aside", func() bool {
+		if s.drv.pollers.state.Load()&deepFlag != 0 {
+			return true
+		}
+		s.port.Wake()
+		s.drv.rouse()
+		return false
+	})
+	s.drv.pollers.state.Store(asideFlag | deepFlag)
+	s.locked(func() { s.drv.coalesce.score, s.drv.coalesce.posts = mostCoalesce, 0 })
+}
+
+// postSend posts a WRITE of n bytes to peer as the verbs do: it may wait.
+func (s *side) postSend(t testing.TB, peer *side, n uint32) {
+	t.Helper()
+	sends := s.qp.Sends()
+	err := sends.Post(&ib.SendWR{
+		Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}},
+		RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey(),
+	})
+	sends.Done()
+	must(t, err)
+	s.drv.Post(s.qp, sends.Posted())
+}
+
+// locked calls f as the shard's thread, which answers doorbells when it lets go.
+func (s *side) locked(f func()) {
+	s.drv.mu.Lock()
+	defer func() { _ = s.drv.release(recover()) }()
+	f()
+}
+
+// sent returns how many packets s has sent, once nobody is sending or about to
+// answer a doorbell.
+func (s *side) sent() uint64 {
+	for {
+		var n uint64
+		var more bool
+		s.locked(func() { n, more = s.port.Stats().SentPackets, s.hca.Shard().DoorbellRung() })
+		if !more {
+			return n
+		}
+		runtime.Gosched()
+	}
+}
+
+// drain polls until n completions have come, all of the same status.
+func (s *side) drain(t testing.TB, n int, want ib.WCStatus) {
+	t.Helper()
+	wc := make([]ib.WC, 1)
+	for range n {
+		await(t, "a completion", func() bool {
+			if s.cq.Poll(wc) == 1 {
+				return true
+			}
+			s.drv.Progress()
+			return false
+		})
+		if wc[0].Status != want {
+			t.Fatalf("completion %+v, want %v", wc[0], want)
+		}
+	}
+}
+
+// TestPostsLeaveWithThePoll posts several at a time and polls: the first leaves
+// at once, as nothing is in flight, the others with the poll, in one call of
+// the port. The goroutine sends them if the machine keeps this thread from
+// polling, so it may take a few tries to see.
+func TestPostsLeaveWithThePoll(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	const posts = 8
+	calls := 0
+	count := func() { calls++ } // the thread that sends has the lock
+	seen := false
+	await(t, "posts that leave together", func() bool {
+		a.absent(t)
+		before := a.sent()
+		calls = 0
+		a.port.onSend.Store(&count)
+		a.postSend(t, b, 8)
+		if a.drv.coalesce.waiting.Load() {
+			t.Fatal("a post waits though nothing is in flight")
+		}
+		for range posts - 1 {
+			a.postSend(t, b, 8)
+		}
+		waited := a.sent() == before+1
+		a.drv.Progress()
+		a.port.onSend.Store(nil)
+		a.locked(func() { seen = waited && calls == 2 })
+		await(t, "what was posted", func() bool { return a.sent() == before+posts })
+		a.drain(t, posts, ib.WCSuccess)
+		return seen
+	})
+}
+
+// TestPostsOfWhoDoesNotPoll polls until posts wait, and then posts and never
+// polls: the goroutine sends what waits.
+func TestPostsOfWhoDoesNotPoll(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	for range 20 {
+		a.stepAside(t)
+		a.locked(func() { a.drv.coalesce.score = mostCoalesce })
+		before := a.sent()
+		for range 3 {
+			a.postSend(t, b, 8)
+		}
+		await(t, "what was posted", func() bool { return a.sent() == before+3 })
+		a.drain(t, 3, ib.WCSuccess)
+	}
+}
+
+// TestOverduePosts lets posts wait for as long as they may: what the program
+// calls next sends them, and so does the goroutine when it looks whether there
+// is polling still.
+func TestOverduePosts(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	for name, look := range map[string]func(){
+		"a poll that brings something": a.drv.SendOverdue,
+		"the goroutine": func() {
+			p := &a.drv.pollers
+			p.polling, p.polls, p.since, p.last = true, sustainedPolls, 0, a.drv.now()
+			p.state.Store(asideFlag | deepFlag | 1)
+			if next, alive := a.drv.turn(); next.aside <= 0 || !alive { // as the goroutine's, which is away
+				t.Fatalf("the goroutine does not stay aside: %+v", next)
+			}
+		},
+		"a post": func() {
+			a.postSend(t, b, 8)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				a.absent(t)
+				before := a.sent()
+				for range 3 {
+					a.postSend(t, b, 8)
+				}
+				from := a.drv.now()
+				await(t, "the time until they are overdue", func() bool { return a.drv.now().Sub(from) > max(coalesceTime, sustained) })
+				look()
+				posted := 3
+				if name == "a post" {
+					posted++
+				}
+				if n := int(a.sent() - before); n != posted {
+					t.Fatalf("%d of %d posts are sent", n, posted)
+				}
+				a.drain(t, posted, ib.WCSuccess)
+			}
+		})
+	}
+}
+
+// TestPostsDoNotOutlast lets posts wait while their program does something
+// else than poll, which sends them. The goroutine may be at it just then, and
+// sends them a moment later: not each time.
+func TestPostsDoNotOutlast(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for name, c := range map[string]struct {
+		then func(t *testing.T, a *side)
+		want ib.WCStatus
+	}{
+		"arms": {func(_ *testing.T, a *side) {
+			a.cq.Arm(false)
+			a.drv.Armed()
+		}, ib.WCSuccess},
+		"sleeps": {func(_ *testing.T, a *side) {
+			a.drv.Sleep(t.Context(), func() bool { return true }, func() {})
+		}, ib.WCSuccess},
+		"calls a verb": {func(t *testing.T, a *side) { a.do(t, func(clock.Instant) {}) }, ib.WCSuccess},
+		"moves the queue pair to ERR": {func(t *testing.T, a *side) {
+			a.do(t, func(now clock.Instant) {
+				must(t, a.qp.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState))
+			})
+		}, ib.WCWRFlushErr},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newSides(t)
+			a.connect(t, b, 0, 7)
+			b.connect(t, a, 0, 7)
+			const rounds = 20
+			late := 0
+			for range rounds {
+				a.absent(t)
+				before := a.sent()
+				for range 5 {
+					a.postSend(t, b, 8)
+				}
+				c.then(t, a)
+				if a.sent() != before+5 {
+					late++
+				}
+				await(t, "what was posted", func() bool { return a.sent() == before+5 })
+				a.drain(t, 5, c.want)
+				if c.want != ib.WCSuccess {
+					break
+				}
+				for len(a.event) > 0 {
+					<-a.event
+				}
+			}
+			if late > rounds/2 || c.want != ib.WCSuccess && late > 0 {
+				t.Errorf("in %d of %d rounds posts were sent late", late, rounds)
+			}
+		})
+	}
+}
+
+// TestPostsLeaveBeforeTheClose closes an adapter while posts wait.
+func TestPostsLeaveBeforeTheClose(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	a.absent(t)
+	for range 5 {
+		a.postSend(t, b, 8)
+	}
+	must(t, a.drv.Close())
+	if n := a.port.Stats().SentPackets; n != 5 {
+		t.Errorf("%d of 5 posts are sent before the adapter closes", n)
+	}
+	must(t, b.drv.Close())
+}
+
+// TestPostsWaitAsTheAdapterFails has the port fail when posts that wait are sent.
+func TestPostsWaitAsTheAdapterFails(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	a.absent(t)
+	for range 5 {
+		a.postSend(t, b, 8)
+	}
+	a.port.failSend.Store(true)
+	a.postSend(t, b, 8)
+	a.drv.Armed()
+	if cause := a.died(t); !errors.Is(cause, syscall.EIO) {
+		t.Errorf("the cause is %v", cause)
+	}
+}
+
+// TestPostsInErrorDoNotWait posts to a queue pair that is in ERR, behind
+// others: they are flushed at once.
+func TestPostsInErrorDoNotWait(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	a.do(t, func(now clock.Instant) { must(t, a.qp.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState)) })
+	a.absent(t)
+	for range 3 {
+		_, err := a.qp.PostSend(ib.SendWR{Opcode: ib.WRSend})
+		must(t, err)
+		a.drv.Post(a.qp, qp.Posted{Requests: 1, Behind: true})
+		if n := a.cq.Pending(); n != 1 {
+			t.Fatalf("%d completions wait after a post in ERR, want 1", n)
+		}
+		if wc := a.completion(t); wc.Status != ib.WCWRFlushErr {
+			t.Errorf("completion %+v", wc)
+		}
+	}
+}
+
+// TestUnansweredPostsDoNotWait posts to a queue pair whose requests complete
+// when they are sent: nothing is ever in flight, so none waits.
+func TestUnansweredPostsDoNotWait(t *testing.T) {
+	a, b := newSides(t)
+	q := a.silentQP(t, b)
+	a.absent(t)
+	for range 5 {
+		sends := q.Sends()
+		err := sends.Post(&ib.SendWR{Opcode: ib.WRSend})
+		sends.Done()
+		must(t, err)
+		a.drv.Post(q, sends.Posted())
+		if n := a.cq.Pending(); n != 1 {
+			t.Fatalf("%d completions wait after a post, want 1", n)
+		}
+		a.completion(t)
+	}
+}
+
+// TestManyPosters has threads post to one queue pair, while one polls or none
+// does: all that they post completes.
+func TestManyPosters(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	const threads, each, rounds = 4, 4, 200 // the queue takes 16
+	for i := range rounds {
+		if i%20 == 0 {
+			a.absent(t)
+		}
+		var all sync.WaitGroup
+		for range threads {
+			all.Go(func() {
+				for range each {
+					a.postSend(t, b, 8)
+				}
+			})
+		}
+		if i%2 == 0 {
+			all.Wait()
+		}
+		a.drain(t, threads*each, ib.WCSuccess)
+		all.Wait()
+	}
+}
+
+// TestWaitingAllocatesNothing counts allocations of posts that wait.
+func TestWaitingAllocatesNothing(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	wr := ib.SendWR{Opcode: ib.WRRDMAWrite, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	wcs := make([]ib.WC, 16)
+	a.absent(t)
+	round := func() {
+		for range 8 {
+			sends := a.qp.Sends()
+			if err := sends.Post(&wr); err != nil {
+				t.Fatal(err)
+			}
+			sends.Done()
+			a.drv.Post(a.qp, sends.Posted())
+		}
+		for n := 0; n < 8; n += a.cq.Poll(wcs) {
+			b.drv.Progress()
+			a.drv.Progress()
+		}
+	}
+	for range 100 {
+		round() // queues grow to their size
+	}
+	if n := testing.AllocsPerRun(500, round); n != 0 {
+		t.Errorf("%v allocations for 8 WRITEs, want none", n)
+	}
+}
