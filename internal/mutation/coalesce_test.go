@@ -1,0 +1,55 @@
+//go:build mutation
+
+package mutation
+
+// coalesceMutants are bugs of posts that wait for others to leave with.
+var coalesceMutants = []mutant{
+	{
+		name: "post-waits-though-nothing-is-in-flight", in: "internal/driver.coalescer.posted",
+		old:  "!work.Behind",
+		new:  "false",
+		test: "internal/driver TestPostsLeaveWithThePoll",
+	},
+	{
+		name: "posts-wait-without-end", in: "internal/driver.coalescer.posted",
+		old:  "now.Sub($c.since) >= coalesceTime",
+		new:  "false",
+		test: "internal/driver TestOverduePosts",
+	},
+	{
+		name: "overdue-posts-left-by-the-goroutine", in: "internal/driver.turn",
+		old:  "$d.sendWaiting(coalesceTime)",
+		new:  "",
+		test: "internal/driver TestOverduePosts",
+	},
+	{
+		name: "posts-wait-while-their-program-sleeps", in: "internal/driver.Armed",
+		old:  "$d.sendWaiting(0)",
+		new:  "",
+		test: "internal/driver TestPostsDoNotOutlast",
+	},
+	{
+		name: "posts-wait-of-who-polls-late", in: "internal/driver.coalescer.polled",
+		old:  "now.Sub($c.last) > coalesceTime",
+		new:  "false",
+		test: "internal/driver TestCoalescer",
+	},
+	{
+		name: "posts-wait-of-who-posts-one-at-a-time", in: "internal/driver.coalescer.polled",
+		old:  "$c.posts == 1",
+		new:  "false",
+		test: "internal/driver TestCoalescer",
+	},
+	{
+		name: "posts-wait-while-nobody-polls", in: "internal/driver.pollers.attended",
+		old:  "asideFlag|lentFlag|guestFlag",
+		new:  "asideFlag",
+		test: "internal/driver TestGuests",
+	},
+	{
+		name: "acknowledged-requests-taken-for-in-flight", in: "internal/ring.Ring.Idle",
+		old:  "i == $r.hdr.Cons.Load()",
+		new:  "false",
+		test: "internal/qp TestPosted",
+	},
+}
