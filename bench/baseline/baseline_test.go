@@ -4,7 +4,9 @@ package main
 
 import (
 	"errors"
+	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,6 +173,31 @@ func TestRunRefuses(t *testing.T) {
 		"no receiver":           {payload: 8, overhead: 16, bind: "127.0.0.1"},
 		"a receiver over IPv6":  {listen: "[::1]:0"},
 		"a receiver's bad port": {listen: "127.0.0.1:x"},
+	} {
+		if err := run(c); err == nil {
+			t.Errorf("%s: no error", why)
+		}
+	}
+}
+
+func TestTCP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- receiveTCP(l) }()
+	r, err := sendTCP(l.Addr().String(), 20*time.Millisecond)
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	if r.Gbps <= 0 || r.Seconds < 0.02 || !strings.HasPrefix(r.Mode, "tcp ") {
+		t.Errorf("measured is %+v", r)
+	}
+	for why, c := range map[string]config{
+		"nobody":      {tcp: true},
+		"both sides":  {tcp: true, local: true},
+		"a ping-pong": {tcp: true, pingpong: true, peer: "127.0.0.1:1"},
 	} {
 		if err := run(c); err == nil {
 			t.Errorf("%s: no error", why)

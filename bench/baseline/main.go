@@ -22,6 +22,7 @@ type config struct {
 	child    bool
 	pingpong bool
 	sleep    bool
+	tcp      bool
 	listen   string
 	peer     string
 	bind     string
@@ -37,6 +38,7 @@ func main() {
 	flag.BoolVar(&c.child, "child", false, "as receiver, end when standard input does")
 	flag.BoolVar(&c.pingpong, "pingpong", false, "measure latency instead of throughput")
 	flag.BoolVar(&c.sleep, "sleep", false, "in a ping-pong, sleep in the system until something arrives instead of spinning")
+	flag.BoolVar(&c.tcp, "tcp", false, "a stream over TCP instead; not with -local")
 	flag.StringVar(&c.listen, "listen", "", "be the receiver on this IPv4 address and port")
 	flag.StringVar(&c.peer, "peer", "", "IPv4 address and port of the receiver")
 	flag.StringVar(&c.bind, "bind", "0.0.0.0", "IPv4 address of the sender")
@@ -52,6 +54,9 @@ func main() {
 }
 
 func run(c config) error {
+	if c.tcp {
+		return runTCP(c)
+	}
 	if c.listen != "" {
 		return runReceiver(c)
 	}
