@@ -20,6 +20,7 @@ type options struct {
 	noTargets bool
 	results   string
 	before    string
+	path      float64
 }
 
 func main() {
@@ -30,9 +31,10 @@ func main() {
 	flag.BoolVar(&o.noTargets, "no-targets", false, "only measure: a missed target is no failure")
 	flag.StringVar(&o.results, "results", "bench/results", "directory for the results; empty for none")
 	flag.StringVar(&o.before, "before", "", "another softhca `program`, of an older commit, to be measured in the same rounds")
+	flag.Float64Var(&o.path, "path", -1, "for this program itself: run a server and a client where this `share` of packets is lost")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, o)
+	err := do(ctx, o, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -40,6 +42,18 @@ func main() {
 	}
 }
 
+// do does what the command line says.
+func do(ctx context.Context, o options, args []string) error {
+	switch {
+	case o.path >= 0:
+		return runPath(ctx, o.path, args)
+	case len(args) > 0:
+		return fmt.Errorf("%q is no flag: -only chooses by name, -help shows all", args[0])
+	}
+	return run(ctx, o)
+}
+
+// run measures, prints and keeps the results.
 func run(ctx context.Context, o options) (err error) {
 	if o.rounds < 1 || o.seconds <= 0 {
 		return fmt.Errorf("%d rounds of %g s measure nothing", o.rounds, o.seconds)

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strconv"
+)
+
+// The ends of a path, and the TCP port of servers there.
+const (
+	pathClient = "10.79.0.1"
+	pathServer = "10.79.0.2"
+	pathPort   = "18516"
+)
+
+// pathMTU is that of a path: a RoCE packet of path MTU 4096 and its headers fit,
+// and a TCP segment of about as much.
+const pathMTU = 4200
+
+// overPath returns the command that runs two programs at the ends of a path
+// that loses a share of the packets each way, and prints what the client
+// prints. It is this program, in namespaces of its own: see isolate.
+func overPath(share float64, server, client []string) []string {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return slices.Concat([]string{self, "-path", strconv.FormatFloat(share, 'g', -1, 64)}, server, []string{"--"}, client)
+}
