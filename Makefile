@@ -14,7 +14,7 @@ fuzz: ## each fuzz target for a minute
 generate: ## write generated code and tables anew
 	go generate ./...
 
-bench: ## measure the adapter beside UDP without RDMA
+bench: ## measure the adapter beside UDP without RDMA, beside itself under loss, and beside TCP
 	go run ./bench
 
 demo: ## two adapters talk over UDP

@@ -26,6 +26,45 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// crowded is the measurement whose target is no ratio.
+const crowded = "WRITE 4 KiB, 1000 QPs, receive buffer 208 KiB"
+
+// TestCrowdedTarget wants no timeout, whatever the rate.
+func TestCrowdedTarget(t *testing.T) {
+	for _, m := range measurements() {
+		if m.name == crowded {
+			if m.target.met(&result{Timeouts: 1}) || !m.target.met(&result{}) {
+				t.Errorf("%q is met with timeouts, or not without", m.target.text)
+			}
+			return
+		}
+	}
+	t.Error("it is not measured")
+}
+
+// TestMeasurements wants each name once, something beside each, and no command
+// that is empty.
+func TestMeasurements(t *testing.T) {
+	p := programs{baseline: "/x/baseline", softhca: "/x/softhca", seconds: 1}
+	seen := map[string]bool{}
+	for _, m := range measurements() {
+		if seen[m.name] || m.beside.name == "" {
+			t.Errorf("%q is there twice, or nothing is beside it", m.name)
+		}
+		seen[m.name] = true
+		if own := told(p.command(&m.own, m.loss.share)); !strings.Contains(own, "softhca ") {
+			t.Errorf("%s: measured by %q", m.name, own)
+		}
+		if beside := told(p.command(&m.beside, m.loss.share)); beside == "" && m.beside.run != runConstant {
+			t.Errorf("%s: beside nothing", m.name)
+		}
+	}
+	var text strings.Builder
+	if err := list(&text); err != nil || strings.Count(text.String(), "\n") != len(seen) {
+		t.Errorf("the list of %d is (%v):\n%s", len(seen), err, text.String())
+	}
+}
+
 // TestTargets holds each target against values that meet it and that miss it.
 func TestTargets(t *testing.T) {
 	type verdict struct {
@@ -34,11 +73,25 @@ func TestTargets(t *testing.T) {
 	}
 	want := map[string][]verdict{
 		"WRITE 1 MiB, PMTU 4096, 1 QP":               {{15, 0.6, true}, {99, 0.59, false}},
+		"WRITE 64 B, one a post":                     {{1.5, 0.1, true}, {0.1, 0.5, true}, {1.4, 0.49, false}},
+		"WRITE 64 KiB, 2 QPs, fairness":              {{0.8, 0.8, true}, {0.79, 0.79, false}},
+		"WRITE 1 MiB, 0.1 % lost each way":           {{1, 0.85, true}, {99, 0.84, false}},
+		"SEND 1 MiB, 0.1 % lost each way":            {{1, 0.85, true}, {99, 0.84, false}},
+		"READ 1 MiB, 0.1 % lost each way":            {{1, 0.85, true}, {99, 0.84, false}},
+		"WRITE 1 MiB, 1 % lost each way":             {{1, 0.5, true}, {99, 0.49, false}},
+		"SEND 1 MiB, 1 % lost each way":              {{1, 0.5, true}, {99, 0.49, false}},
+		"READ 1 MiB, 1 % lost each way":              {{1, 0.5, true}, {99, 0.49, false}},
+		"WRITE 1 MiB, veth, 0.1 % lost each way":     {{1, 0.9, true}, {99, 0.89, false}},
+		"WRITE 1 MiB, veth, 1 % lost each way":       {{1, 0.9, true}, {99, 0.89, false}},
+		"WRITE 1 MiB, veth, 5 % lost each way":       {{1, 0.9, true}, {99, 0.89, false}},
 		"WRITE 64 B, 1 QP":                           {{1, 0.1, true}, {0.9, 0.15, true}, {0.99, 0.14, false}},
 		"WRITE 8 B round trip":                       {{10, 2, true}, {1, 2.01, false}},
 		"SEND 64 B round trip, both programs asleep": {{80, 1.5, true}, {1, 1.51, false}},
 	}
-	for _, m := range measurements {
+	for _, m := range measurements() {
+		if m.name == crowded {
+			continue
+		}
 		if (m.target.met != nil) != (want[m.name] != nil) {
 			t.Errorf("%s: has a target: %v, want %v", m.name, m.target.met != nil, want[m.name] != nil)
 			continue
@@ -56,26 +109,31 @@ func TestTargets(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	m := machine{CPU: "Example(R) CPU @ 2.00GHz", Cores: 2, OS: "linux", Kernel: "6.1", Go: "go1.26"}
-	x := result{Name: "A", Unit: "Gb/s", Baseline: spread{20, 19, 21}, Softhca: spread{10, 9, 11}, Ratio: spread{0.5, 0.45, 0.55}}
-	x.judge(target{"ratio >= 0.6", func(_, ratio float64) bool { return ratio >= 0.6 }})
-	r := report{Machine: m, Rounds: 3, Seconds: 2, Results: []result{x}}
+	x := result{Name: "A", Unit: "Gb/s", Beside: "UDP", Baseline: spread{20, 19, 21}, Softhca: spread{10, 9, 11}, Ratio: spread{0.5, 0.45, 0.55}}
+	x.judge(atLeast(0.6))
+	r := report{Machine: m, Rounds: 3, Seconds: 2, Results: []result{
+		x, {Name: "B", Skipped: "needs a moon"}, {Name: "C", Failed: "it fell"},
+	}}
+	if got := r.failed(); len(got) != 1 || got[0] != "C" {
+		t.Errorf("%q failed, want C", got)
+	}
 	var text strings.Builder
 	if err := r.print(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"20 Gb/s (19-21)", "10 Gb/s (9-11)", "0.5 (0.45-0.55)", "MISSED", "3 rounds of 2 s"} {
+	for _, part := range []string{"20 Gb/s (19-21)", "10 Gb/s (9-11)", "0.5 (0.45-0.55)", "MISSED", "3 rounds of 2 s", "UDP", "B: not measured: it needs a moon", "C: failed: it fell"} {
 		if !strings.Contains(text.String(), part) {
 			t.Errorf("the table has no %q:\n%s", part, text.String())
 		}
 	}
-	name, err := r.write(t.TempDir()+"/results", time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	names, err := r.write(t.TempDir()+"/results", time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(name, "/results/2026-03-01-example-r-cpu-2-00ghz-2cores.json") {
-		t.Errorf("the results are in %s", name)
+	if len(names) != 1 || !strings.HasSuffix(names[0], "/results/2026-03-01-example-r-cpu-2-00ghz-2cores.json") {
+		t.Errorf("the results are in %s", names)
 	}
-	b, err := os.ReadFile(name)
+	b, err := os.ReadFile(names[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +174,11 @@ func TestRunRefuses(t *testing.T) {
 	} {
 		if err := run(t.Context(), o); err == nil {
 			t.Errorf("%s: no error", why)
+		}
+	}
+	for _, o := range []options{{path: -1, rounds: 1, seconds: 1}, {path: 0.1}} {
+		if err := do(t.Context(), o, []string{"WRITE"}); err == nil {
+			t.Errorf("%+v takes an argument", o)
 		}
 	}
 }

@@ -1,89 +1,195 @@
 package main
 
-// yardstick is a measurement of the baseline.
-type yardstick struct {
+import "fmt"
+
+// subject is something that is measured: a program, its arguments, and what
+// of its output counts.
+type subject struct {
+	name string // for the table, of what is measured beside
+	run  runner
 	args []string
-	unit string
-	of   func(*baselineResult) float64
+	of   func(*outcome) float64
 }
+
+// runner says how a subject is run.
+type runner uint8
+
+const (
+	runConstant runner = iota // nothing is run: the value is 1
+	runBaseline               // bench/baseline, both sides on loopback
+	runPerf                   // softhca perf, both sides on loopback
+	runUser                   // the same as a user without privilege, whose socket buffers are small
+	runPingpong               // softhca pingpong between programs that sleep, on loopback
+	runPathPerf               // softhca perf over a network that loses packets
+	runPathTCP                // bench/baseline -tcp over the same
+)
 
 // The segments of the baseline are as long as those of the adapter: BTH and
 // ICRC take 16 bytes, the RETH of an RDMA WRITE another 16.
 var (
-	bandwidth = yardstick{
-		args: []string{"-payload", "4096", "-overhead", "16"}, unit: "Gb/s",
-		of: func(r *baselineResult) float64 { return r.Gbps },
-	}
-	packetRate = yardstick{
-		args: []string{"-payload", "64", "-overhead", "32"}, unit: "M/s",
-		of: func(r *baselineResult) float64 { return r.Mpps },
-	}
-	roundTrip = yardstick{
-		args: []string{"-pingpong", "-payload", "8", "-overhead", "32"}, unit: "µs",
-		of: func(r *baselineResult) float64 { return r.P50 },
-	}
-	sleepingTrip = yardstick{
-		args: []string{"-pingpong", "-sleep", "-payload", "64", "-overhead", "16"}, unit: "µs",
-		of: func(r *baselineResult) float64 { return r.Mean },
-	}
+	bandwidth    = subject{"UDP", runBaseline, []string{"-payload", "4096", "-overhead", "16"}, gbps}
+	packetRate   = subject{"UDP", runBaseline, []string{"-payload", "64", "-overhead", "32"}, mpps}
+	roundTrip    = subject{"UDP", runBaseline, []string{"-pingpong", "-payload", "8", "-overhead", "32"}, medianTrip}
+	sleepingTrip = subject{"UDP", runBaseline, []string{"-pingpong", "-sleep", "-payload", "64", "-overhead", "16"}, meanTrip}
+	equalShares  = subject{"equal shares", runConstant, nil, nil}
 )
 
 // target is what a case must reach.
 type target struct {
 	text string
-	met  func(value, ratio float64) bool
+	met  func(*result) bool
 }
 
-// measurement is one thing that is measured beside a yardstick.
+// atLeast and atMost are targets for the ratio to what is measured beside.
+func atLeast(ratio float64) target {
+	return target{fmt.Sprintf("ratio >= %g", ratio), func(r *result) bool { return r.Ratio.Median >= ratio }}
+}
+
+func atMost(ratio float64) target {
+	return target{fmt.Sprintf("ratio <= %g", ratio), func(r *result) bool { return r.Ratio.Median <= ratio }}
+}
+
+// or is met by a value of at least some, whatever the ratio.
+func (t target) or(value float64, unit string) target {
+	return target{fmt.Sprintf("%g %s or %s", value, unit, t.text), func(r *result) bool { return r.Softhca.Median >= value || t.met(r) }}
+}
+
+// measurement is one thing that is measured beside another.
 type measurement struct {
 	name   string
-	beside yardstick
-	args   []string                  // of softhca perf
-	of     func(*perfResult) float64 // nil: softhca pingpong --events is measured
-	target target                    // zero: measured for the record
+	unit   string
+	own    subject
+	beside subject
+	target target // zero: measured for the record
+	few    bool   // a third of the rounds: differences are large, or runs long
+	loss   loss
 }
 
-func gbps(r *perfResult) float64 { return r.Gbps }
+// loss is where a measurement stands in the plot of throughput against loss.
+type loss struct {
+	line  string  // the zero value stands nowhere
+	other string  // the line of what is measured beside; empty: it is line without loss
+	share float64 // of packets lost each way
+}
 
-func mpps(r *perfResult) float64 { return r.Mpps }
+func gbps(r *outcome) float64 { return r.Gbps }
+
+func mpps(r *outcome) float64 { return r.Mpps }
+
+func medianTrip(r *outcome) float64 { return r.P50 }
+
+func meanTrip(r *outcome) float64 { return r.Mean }
 
 // wholeTrip undoes the halving that perf reports. Without latencies it is 0.
-func wholeTrip(r *perfResult) float64 { return 2 * r.Latency.P50 }
+func wholeTrip(r *outcome) float64 { return 2 * r.Latency.P50 }
 
-var measurements = []measurement{
-	{
-		name: "WRITE 1 MiB, PMTU 4096, 1 QP", beside: bandwidth, of: gbps,
-		args:   []string{"write", "--size", "1048576", "--mtu", "4096"},
-		target: target{"ratio >= 0.6", func(_, ratio float64) bool { return ratio >= 0.6 }},
-	},
-	{
-		name: "READ 1 MiB, PMTU 4096, 1 QP", beside: bandwidth, of: gbps,
-		args: []string{"read", "--size", "1048576", "--mtu", "4096"},
-	},
-	{
-		name: "SEND 1 MiB, PMTU 4096, 1 QP", beside: bandwidth, of: gbps,
-		args: []string{"send", "--size", "1048576", "--mtu", "4096"},
-	},
-	{
-		name: "WRITE 64 B, 1 QP", beside: packetRate, of: mpps,
-		args:   []string{"write", "--size", "64"},
-		target: target{"1 M/s or ratio >= 0.15", func(value, ratio float64) bool { return value >= 1 || ratio >= 0.15 }},
-	},
-	{
-		name: "WRITE 64 B, 8 QPs", beside: packetRate, of: mpps,
-		args: []string{"write", "--size", "64", "--qps", "8"},
-	},
-	{
-		name: "FETCH&ADD, 1 QP", beside: packetRate, of: mpps,
-		args: []string{"fetch-add"},
-	},
-	{
-		name: "WRITE 8 B round trip", beside: roundTrip, of: wholeTrip,
-		args:   []string{"write", "--latency", "--size", "8"},
-		target: target{"ratio <= 2", func(_, ratio float64) bool { return ratio <= 2 }},
-	},
-	{
-		name: "SEND 64 B round trip, both programs asleep", beside: sleepingTrip,
-		target: target{"ratio <= 1.5", func(_, ratio float64) bool { return ratio <= 1.5 }},
-	},
+// evenness is the least share of a queue pair over the greatest.
+func evenness(r *outcome) float64 { return float64(r.Least) / float64(r.Most) }
+
+// perf is a subject: softhca perf with arguments.
+func perf(of func(*outcome) float64, args ...string) subject { return subject{"", runPerf, args, of} }
+
+// as returns the subject under a name, for what is measured beside.
+func (s subject) as(name string) subject {
+	s.name = name
+	return s
+}
+
+// by returns the subject run in another way.
+func (s subject) by(r runner) subject {
+	s.run = r
+	return s
+}
+
+// with returns the subject with more arguments.
+func (s subject) with(args ...string) subject {
+	s.args = append(append([]string(nil), s.args...), args...)
+	return s
+}
+
+// bulk returns a stream of large messages of an operation.
+func bulk(op string) subject { return perf(gbps, op, "--size", "1048576", "--mtu", "4096") }
+
+// measurements returns everything that is measured, in the order of the table.
+func measurements() []measurement {
+	list := []measurement{
+		{name: "WRITE 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("write"), beside: bandwidth, target: atLeast(0.6)},
+		{name: "READ 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("read"), beside: bandwidth},
+		{name: "SEND 1 MiB, PMTU 4096, 1 QP", unit: "Gb/s", own: bulk("send"), beside: bandwidth},
+		{
+			name: "WRITE 64 B, 1 QP", unit: "M/s", own: perf(mpps, "write", "--size", "64"), beside: packetRate,
+			target: atLeast(0.15).or(1, "M/s"),
+		},
+		{name: "WRITE 64 B, 8 QPs", unit: "M/s", own: perf(mpps, "write", "--size", "64", "--qps", "8"), beside: packetRate},
+		{
+			name: "WRITE 64 B, one a post", unit: "M/s", own: perf(mpps, "write", "--size", "64", "--post-list", "1"),
+			beside: perf(mpps, "write", "--size", "64").as("lists"), target: atLeast(0.5).or(1.5, "M/s"),
+		},
+		{name: "READ 64 B, 1 QP", unit: "M/s", own: perf(mpps, "read", "--size", "64"), beside: packetRate},
+		{name: "FETCH&ADD, 1 QP", unit: "M/s", own: perf(mpps, "fetch-add"), beside: packetRate},
+		{
+			name: "WRITE 8 B round trip", unit: "µs", own: perf(wholeTrip, "write", "--latency", "--size", "8"),
+			beside: roundTrip, target: atMost(2),
+		},
+		{
+			name: "SEND 64 B round trip, both programs asleep", unit: "µs", own: subject{"", runPingpong, nil, nil},
+			beside: sleepingTrip, target: atMost(1.5),
+		},
+		{
+			name: "WRITE 64 KiB, 2 QPs, fairness", unit: "", own: perf(evenness, "write", "--qps", "2"), beside: equalShares,
+			target: atLeast(0.8), few: true,
+		},
+		{
+			name: "WRITE 4 KiB, 1000 QPs, receive buffer 208 KiB", unit: "Gb/s", few: true,
+			own:    perf(gbps, "write", "--size", "4096", "--mtu", "4096", "--qps", "1000", "--depth", "1").by(runUser),
+			beside: perf(gbps, "write", "--size", "4096", "--mtu", "4096").by(runUser).as("1 QP"),
+			target: target{"no timeout", func(r *result) bool { return r.Timeouts == 0 }},
+		},
+	}
+	return append(append(list, faulty()...), overPaths()...)
+}
+
+// faulty are streams with faults at the client's port, beside the same without.
+func faulty() []measurement {
+	var list []measurement
+	for _, op := range []struct{ arg, name string }{{"write", "WRITE"}, {"send", "SEND"}, {"read", "READ"}} {
+		clean := bulk(op.arg)
+		for _, share := range []float64{0.001, 0.01, 0.05} {
+			m := measurement{
+				name: fmt.Sprintf("%s 1 MiB, %g %% lost each way", op.name, 100*share), unit: "Gb/s", few: true,
+				own:    clean.with("--fault", fmt.Sprintf("drop p=%g dir=both", share)),
+				beside: clean.as("no loss"), loss: loss{line: op.name, share: share},
+			}
+			switch share {
+			case 0.001:
+				m.target = atLeast(0.85)
+			case 0.01:
+				m.target = atLeast(0.5)
+			}
+			list = append(list, m)
+		}
+		list = append(list, measurement{
+			name: op.name + " 1 MiB, 1 % reordered each way", unit: "Gb/s", few: true,
+			own: clean.with("--fault", "reorder p=0.01 dir=both"), beside: clean.as("in order"),
+		})
+	}
+	return list
+}
+
+// overPaths are streams over a network of the kernel that drops packets, beside
+// TCP over the same.
+func overPaths() []measurement {
+	var list []measurement
+	for _, share := range []float64{0, 0.001, 0.01, 0.05} {
+		m := measurement{
+			name: fmt.Sprintf("WRITE 1 MiB, veth, %g %% lost each way", 100*share), unit: "Gb/s", few: true,
+			own: bulk("write").by(runPathPerf), beside: subject{"TCP", runPathTCP, nil, gbps},
+			loss: loss{line: "WRITE over veth", other: "TCP over veth", share: share},
+		}
+		if share > 0 {
+			m.target = atLeast(0.9)
+		}
+		list = append(list, m)
+	}
+	return list
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -20,6 +22,7 @@ type options struct {
 	noTargets bool
 	results   string
 	before    string
+	list      bool
 	path      float64
 }
 
@@ -31,6 +34,7 @@ func main() {
 	flag.BoolVar(&o.noTargets, "no-targets", false, "only measure: a missed target is no failure")
 	flag.StringVar(&o.results, "results", "bench/results", "directory for the results; empty for none")
 	flag.StringVar(&o.before, "before", "", "another softhca `program`, of an older commit, to be measured in the same rounds")
+	flag.BoolVar(&o.list, "list", false, "only list what is measured")
 	flag.Float64Var(&o.path, "path", -1, "for this program itself: run a server and a client where this `share` of packets is lost")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -49,6 +53,8 @@ func do(ctx context.Context, o options, args []string) error {
 		return runPath(ctx, o.path, args)
 	case len(args) > 0:
 		return fmt.Errorf("%q is no flag: -only chooses by name, -help shows all", args[0])
+	case o.list:
+		return list(os.Stdout)
 	}
 	return run(ctx, o)
 }
@@ -76,11 +82,14 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	if o.results != "" {
-		name, err := r.write(o.results, time.Now())
+		names, err := r.write(o.results, time.Now())
 		if err != nil {
 			return err
 		}
-		fmt.Println("written to", name)
+		fmt.Println("written to", strings.Join(names, " and "))
+	}
+	if failed := r.failed(); len(failed) > 0 {
+		return fmt.Errorf("not measured: %s", strings.Join(failed, "; "))
 	}
 	if missed := r.missed(); len(missed) > 0 && !o.noTargets {
 		return fmt.Errorf("missed: %s", strings.Join(missed, "; "))
@@ -101,60 +110,84 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 		}
 		r.Command = strings.ReplaceAll(r.Command, o.before, filepath.Base(o.before)) // who reads it has another disk
 	}
-	for _, m := range measurements {
+	for _, m := range measurements() {
 		if !strings.Contains(m.name, o.only) {
 			continue
 		}
 		x, err := p.rounds(ctx, &m, o.rounds)
-		if err != nil {
-			return nil, err
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		x.judge(m.target)
+		if err != nil {
+			x.Failed = err.Error()
+		}
 		r.Results = append(r.Results, *x)
-		fmt.Fprintf(os.Stderr, "%s: %s, ratio %s%s\n", x.Name, x.Softhca.in(x.Unit), x.Ratio.in(""), x.change())
+		fmt.Fprintln(os.Stderr, x)
 	}
 	if len(r.Results) == 0 {
-		return nil, fmt.Errorf("nothing has %q in its name", o.only)
+		return nil, fmt.Errorf("nothing has %q in its name: -list shows the names", o.only)
 	}
 	return r, nil
 }
 
-// rounds measures both sides in turns.
+// rounds measures both sides in turns. With an error the result has nothing but
+// a name.
 func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, error) {
-	var base, own series
-	x := &result{
-		Name: m.name, Unit: m.beside.unit,
-		BaselineRun: "baseline " + strings.Join(p.baselineArgs(&m.beside), " "),
-		SofthcaRun:  "softhca " + strings.Join(p.softhcaArgs(m), " "),
+	if m.few {
+		n = (n + 2) / 3
 	}
-	older := make(series, 0, n)
+	x := &result{Name: m.name, Unit: m.unit, Rounds: n, Beside: m.beside.name}
+	if x.Skipped = m.own.missing(); x.Skipped != "" {
+		return x, nil
+	}
+	x.BaselineRun, x.SofthcaRun = told(p.command(&m.beside, m.loss.share)), told(p.command(&m.own, m.loss.share))
+	var base, own, older series
 	for i := range n {
-		b, err := p.measureBaseline(ctx, &m.beside)
+		b, _, err := p.measure(ctx, &m.beside, m.loss.share)
 		if err != nil {
-			return nil, err
+			return x, err
 		}
 		base = append(base, b)
 		for k := range 2 {
 			if k == i%2 { // now the one is first, now the other
-				v, again, err := p.measure(ctx, p.softhca, m)
+				v, told, err := p.measure(ctx, &m.own, m.loss.share)
 				if err != nil {
-					return nil, err
+					return x, err
 				}
 				own = append(own, v)
-				x.Retransmits += again
-			} else if p.before != "" && m.of != nil { // asleep, older ones took milliseconds
-				v, _, err := p.measure(ctx, p.before, m)
-				if err != nil {
-					return nil, err
+				x.Retransmits += told.Retransmits
+				x.Timeouts += told.Client.Timeouts
+			} else if p.before != "" && m.own.run != runPingpong { // asleep, older ones took milliseconds
+				if v, ok := p.measureBefore(ctx, m); ok {
+					older = append(older, v)
 				}
-				older = append(older, v)
 			}
 		}
 	}
 	x.Baseline, x.Softhca, x.Ratio = base.spread(), own.spread(), own.over(base).spread()
-	if len(older) > 0 {
+	if len(older) == n {
 		before, change := older.spread(), own.over(older).spread()
 		x.Before, x.Change = &before, &change
 	}
+	x.judge(m.target)
 	return x, nil
+}
+
+// measureBefore measures the older program, which may not know what it is asked
+// for.
+func (p *programs) measureBefore(ctx context.Context, m *measurement) (float64, bool) {
+	old := *p
+	old.softhca = p.before
+	v, _, err := old.measure(ctx, &m.own, m.loss.share)
+	return v, err == nil
+}
+
+// list writes what can be measured.
+func list(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, m := range measurements() {
+		// The writer keeps everything until Flush, which returns the error.
+		_, _ = fmt.Fprintf(t, "%s\tbeside %s\t%s\n", m.name, m.beside.name, m.target.text)
+	}
+	return t.Flush()
 }

@@ -32,25 +32,25 @@ func revision(program string) (string, error) {
 	return "unknown", nil
 }
 
-// perfResult is what is used of the output of softhca perf --json.
-type perfResult struct {
+// outcome is what is used of the output of softhca perf --json and of
+// bench/baseline, each of which has some of it.
+type outcome struct {
 	Gbps    float64 `json:"gbps"`
 	Mpps    float64 `json:"mpps"`
+	P50     float64 `json:"p50_us"`
+	Mean    float64 `json:"mean_us"`
 	Latency struct {
 		P50 float64 `json:"p50"` // microseconds
 	} `json:"lat_us"`
+	Least       uint64 `json:"qp_least"`
+	Most        uint64 `json:"qp_most"`
 	Retransmits uint64 `json:"retransmits"`
+	Client      struct {
+		Timeouts uint64 `json:"timeouts"`
+	} `json:"client"`
 }
 
-// baselineResult is what is used of the output of bench/baseline.
-type baselineResult struct {
-	Gbps float64 `json:"gbps"`
-	Mpps float64 `json:"mpps"`
-	P50  float64 `json:"p50_us"`
-	Mean float64 `json:"mean_us"`
-}
-
-// programs are the two sides of the comparison.
+// programs are what is run.
 type programs struct {
 	baseline, softhca string // paths
 	before            string // path of an older softhca; empty for none
@@ -73,49 +73,82 @@ func build(ctx context.Context, dir string) (programs, error) {
 	return p, nil
 }
 
-func (p *programs) baselineArgs(y *yardstick) []string {
-	return append([]string{"-local", "-seconds", strconv.FormatFloat(p.seconds, 'f', -1, 64)}, y.args...)
-}
-
-// softhcaArgs are those of the process that measures.
-func (p *programs) softhcaArgs(m *measurement) []string {
-	if m.of == nil {
+// command returns the program of a subject and its arguments; share is the loss
+// of a path.
+func (p *programs) command(s *subject, share float64) []string {
+	seconds := strconv.FormatFloat(p.seconds, 'f', -1, 64)
+	duration := time.Duration(p.seconds * float64(time.Second)).String()
+	measured := slices.Concat([]string{p.softhca, "perf"}, s.args, []string{"--json", "--duration", duration})
+	switch s.run {
+	case runBaseline:
+		return slices.Concat([]string{p.baseline, "-local", "-seconds", seconds}, s.args)
+	case runPerf, runUser:
+		return append(measured, "--local")
+	case runPingpong:
 		iters := max(int(p.seconds*sleepingRate), 1)
-		return []string{"pingpong", "--events", "--size", "64", "--iters", strconv.Itoa(iters)}
+		return []string{p.softhca, "pingpong", "--events", "--size", "64", "--iters", strconv.Itoa(iters)}
+	case runPathPerf:
+		return overPath(share, []string{p.softhca, "perf", s.args[0], "--addr", pathServer}, append(measured, "--addr", pathClient, pathServer))
+	case runPathTCP:
+		at := pathServer + ":" + pathPort
+		return overPath(share, []string{p.baseline, "-tcp", "-listen", at}, []string{p.baseline, "-tcp", "-seconds", seconds, "-peer", at})
+	default:
+		return nil
 	}
-	d := time.Duration(p.seconds * float64(time.Second))
-	return append(append([]string{"perf"}, m.args...), "--local", "--json", "--duration", d.String())
 }
 
-// measureBaseline runs the baseline once.
-func (p *programs) measureBaseline(ctx context.Context, y *yardstick) (float64, error) {
-	var r baselineResult
-	if err := runJSON(ctx, &r, p.baseline, p.baselineArgs(y)); err != nil {
-		return 0, err
+// told returns a command for people who repeat it.
+func told(args []string) string {
+	words := slices.Clone(args)
+	for i, w := range words {
+		if filepath.IsAbs(w) {
+			words[i] = filepath.Base(w)
+		} else if strings.Contains(w, " ") {
+			words[i] = "'" + w + "'"
+		}
 	}
-	v := y.of(&r)
-	if v <= 0 {
-		return 0, fmt.Errorf("baseline %s: nothing measured: %+v", strings.Join(y.args, " "), r)
-	}
-	return v, nil
+	return strings.Join(words, " ")
 }
 
-// measure runs the adapter once, as the program at a path is.
-func (p *programs) measure(ctx context.Context, softhca string, m *measurement) (float64, uint64, error) {
-	var r perfResult
-	args := p.softhcaArgs(m)
-	if m.of == nil {
-		v, err := measureTrip(ctx, softhca, args)
-		return v, 0, err
+// missing returns what a subject needs that this machine does not have, empty if
+// it has all.
+func (s *subject) missing() string {
+	switch s.run {
+	case runUser:
+		return userMissing()
+	case runPathPerf, runPathTCP:
+		return pathMissing()
+	default:
+		return ""
 	}
-	if err := runJSON(ctx, &r, softhca, args); err != nil {
-		return 0, 0, err
+}
+
+// measure runs a subject once and returns its value, and all that it told.
+func (p *programs) measure(ctx context.Context, s *subject, share float64) (float64, outcome, error) {
+	var r outcome
+	args := p.command(s, share)
+	switch s.run {
+	case runConstant:
+		return 1, r, nil
+	case runPingpong:
+		v, err := measureTrip(ctx, args)
+		return v, r, err
 	}
-	v := m.of(&r)
-	if v <= 0 {
-		return 0, 0, fmt.Errorf("softhca %s: nothing measured: %+v", strings.Join(args, " "), r)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	switch s.run {
+	case runUser:
+		dropPrivilege(cmd)
+	case runPathPerf, runPathTCP:
+		isolate(cmd)
 	}
-	return v, r.Retransmits, nil
+	if err := runJSON(&r, cmd); err != nil {
+		return 0, r, err
+	}
+	v := s.of(&r)
+	if !(v > 0) {
+		return 0, r, fmt.Errorf("%s: nothing measured: %+v", told(args), r)
+	}
+	return v, r, nil
 }
 
 // sleepingRate is how many round trips between programs that sleep are made
@@ -124,7 +157,7 @@ const sleepingRate = 20_000
 
 // measureTrip runs both sides of a ping-pong and returns the mean round trip
 // in microseconds. The client is tried until the server listens.
-func measureTrip(ctx context.Context, softhca string, args []string) (float64, error) {
+func measureTrip(ctx context.Context, args []string) (float64, error) {
 	const client, server = "127.0.0.1", "127.0.0.2"
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -132,7 +165,8 @@ func measureTrip(ctx context.Context, softhca string, args []string) (float64, e
 	if err != nil {
 		return 0, err
 	}
-	args = slices.Concat(args, []string{"--port", port, "--addr"})
+	softhca := args[0]
+	args = slices.Concat(args[1:], []string{"--port", port, "--addr"})
 	echo := exec.CommandContext(ctx, softhca, append(slices.Clone(args), server)...)
 	if err := echo.Start(); err != nil {
 		return 0, err
@@ -175,16 +209,15 @@ func tripTime(out string) (float64, error) {
 
 // runJSON runs a program and decodes its output. What it wrote to standard
 // error is shown only if it failed.
-func runJSON(ctx context.Context, into any, program string, args []string) error {
+func runJSON(into any, cmd *exec.Cmd) error {
 	var out, log bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &log
 	err := cmd.Run()
 	if err == nil {
 		err = json.Unmarshal(out.Bytes(), into)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, log.Bytes())
+		return fmt.Errorf("%s: %w\n%s", told(cmd.Args), err, log.Bytes())
 	}
 	return nil
 }

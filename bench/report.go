@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,12 +28,17 @@ type report struct {
 type result struct {
 	Name        string  `json:"name"`
 	Unit        string  `json:"unit"`
+	Skipped     string  `json:"skipped,omitempty"` // why it was not measured
+	Failed      string  `json:"failed,omitempty"`  // what went wrong, and nothing was measured
+	Rounds      int     `json:"rounds"`
+	Beside      string  `json:"beside"` // what the baseline is
 	Baseline    spread  `json:"baseline"`
 	Softhca     spread  `json:"softhca"`
 	Ratio       spread  `json:"ratio"`
 	Before      *spread `json:"before,omitempty"` // of the older program
 	Change      *spread `json:"change,omitempty"` // ratio of softhca to that
 	Retransmits uint64  `json:"retransmits"`      // packets, all rounds together
+	Timeouts    uint64  `json:"timeouts"`         // of the client's retry timers
 	Target      string  `json:"target,omitempty"`
 	Met         *bool   `json:"met,omitempty"`
 	BaselineRun string  `json:"baseline_command"`
@@ -42,7 +48,7 @@ type result struct {
 // judge sets whether the medians meet the target.
 func (r *result) judge(t target) {
 	if t.met != nil {
-		met := t.met(r.Softhca.Median, r.Ratio.Median)
+		met := t.met(r)
 		r.Target, r.Met = t.text, &met
 	}
 }
@@ -53,6 +59,32 @@ func (r *result) change() string {
 		return ""
 	}
 	return fmt.Sprintf(", %s before, change %s", r.Before.in(r.Unit), r.Change.in(""))
+}
+
+// String returns the result in a line.
+func (r *result) String() string {
+	switch {
+	case r.Skipped != "":
+		return fmt.Sprintf("%s: not measured: it %s", r.Name, r.Skipped)
+	case r.Failed != "":
+		return fmt.Sprintf("%s: failed: %s", r.Name, r.Failed)
+	}
+	return fmt.Sprintf("%s: %s, %s %s, ratio %s%s",
+		r.Name, r.Softhca.in(r.Unit), r.Beside, r.Baseline.in(r.Unit), r.Ratio.in(""), r.change())
+}
+
+// measured reports whether the result has figures.
+func (r *result) measured() bool { return r.Skipped == "" && r.Failed == "" }
+
+// failed returns the names of the results that have none because of an error.
+func (r *report) failed() []string {
+	var names []string
+	for i := range r.Results {
+		if r.Results[i].Failed != "" {
+			names = append(names, r.Results[i].Name)
+		}
+	}
+	return names
 }
 
 // missed returns the names of the results that miss their targets.
@@ -73,9 +105,12 @@ func (r *report) print(w io.Writer) error {
 		// The writer keeps everything until Flush, which returns the error.
 		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	line("", "baseline", "softhca", "ratio", "target", "")
+	line("", "beside", "", "softhca", "ratio", "target", "")
 	for i := range r.Results {
 		x := &r.Results[i]
+		if !x.measured() {
+			continue
+		}
 		verdict := ""
 		if x.Met != nil {
 			verdict = "MISSED"
@@ -83,19 +118,19 @@ func (r *report) print(w io.Writer) error {
 				verdict = "ok"
 			}
 		}
-		line(x.Name, x.Baseline.in(x.Unit), x.Softhca.in(x.Unit), x.Ratio.in(""), x.Target, verdict)
+		line(x.Name, x.Beside, x.Baseline.in(x.Unit), x.Softhca.in(x.Unit), x.Ratio.in(""), x.Target, verdict)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for i := range r.Results {
-		if x := &r.Results[i]; x.Change != nil {
-			if _, err := fmt.Fprintf(w, "%s: %s%s\n", x.Name, x.Softhca.in(x.Unit), x.change()); err != nil {
+		if x := &r.Results[i]; !x.measured() || x.Change != nil {
+			if _, err := fmt.Fprintln(w, x); err != nil {
 				return err
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "medians of %d rounds of %g s (least-greatest); %s, %d cores, %s %s, %s\n",
+	_, err := fmt.Fprintf(w, "medians of up to %d rounds of %g s (least-greatest); %s, %d cores, %s %s, %s\n",
 		r.Rounds, r.Seconds, r.Machine.CPU, r.Machine.Cores, r.Machine.OS, r.Machine.Kernel, r.Machine.Go)
 	return err
 }
@@ -109,16 +144,29 @@ func (s spread) in(unit string) string {
 	return text + fmt.Sprintf(" (%.3g-%.3g)", s.Min, s.Max)
 }
 
-// write stores the report in dir and returns the file's name. A report of the
-// same day and machine is replaced.
-func (r *report) write(dir string, now time.Time) (string, error) {
+// write stores the report in dir, and its figure if there is one, and returns
+// the files' names. Those of the same day and machine are replaced.
+func (r *report) write(dir string, now time.Time) (names []string, err error) {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+		return nil, err
 	}
-	name := filepath.Join(dir, now.Format(time.DateOnly)+"-"+r.Machine.kind()+".json")
-	return name, os.WriteFile(name, append(b, '\n'), 0o644)
+	base := filepath.Join(dir, now.Format(time.DateOnly)+"-"+r.Machine.kind())
+	names = append(names, base+".json")
+	if err := os.WriteFile(names[0], append(b, '\n'), 0o644); err != nil {
+		return nil, err
+	}
+	p, ok := r.lossPlot(measurements())
+	if !ok {
+		return names, nil
+	}
+	var svg bytes.Buffer
+	if err := p.write(&svg); err != nil {
+		return nil, err
+	}
+	names = append(names, base+"-loss.svg")
+	return names, os.WriteFile(names[1], svg.Bytes(), 0o644)
 }
