@@ -61,6 +61,7 @@ const (
 	DropAccess    // UC: rkey or rights
 	DropMessage   // UC: rest of a message that was given up
 	DropOpcode    // no such operation here
+	DropMigration // of a peer that says it has migrated, at a wrong PSN or over a wrong path
 
 	DropMADVersion // QP1: not a management datagram of a known version
 	DropMADAgent   // QP1: nothing takes it, and it wants no answer
@@ -71,7 +72,7 @@ const (
 var dropNames = [NumDrops]string{
 	"malformed", "icrc_errors", "address", "no_qp", "state", "service", "pkey_violations",
 	"qkey_violations", "duplicate", "sequence", "ghost_ack", "response", "no_wqe", "length",
-	"access", "message", "opcode", "mad_version", "mad_agent", "mad_answer",
+	"access", "message", "opcode", "migration", "mad_version", "mad_agent", "mad_answer",
 }
 
 // String returns the name of the reason as it appears among the counters.

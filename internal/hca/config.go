@@ -56,12 +56,19 @@ type Config struct {
 	Raise       func(qp.Event) // asynchronous events; must not block
 	Queues      ring.Allocator // of the memory of queues; zero is Go's heap
 	Trace       trace.Tracer   // nil for none
+	// PortMbps is the rate of the port in Mb/s, from which on a static rate has
+	// no effect; zero takes DefaultPortMbps. Nothing slows the port to it.
+	PortMbps uint32
 	// Privileged allows controlled Q_Keys, as CAP_NET_RAW does in Linux.
 	Privileged bool
 }
 
 // defaultWindow bounds the bytes in flight to a peer whose buffer is unknown.
 const defaultWindow = 256 << 10
+
+// DefaultPortMbps is the rate of a port that sets none: the 100 Gb/s of four
+// lanes.
+const DefaultPortMbps = 100_000
 
 // fill replaces zero values by defaults.
 func (c *Config) fill() {
@@ -78,6 +85,9 @@ func (c *Config) fill() {
 		if b := c.Caps.RecvBuffer / 2; b != 0 {
 			c.Settings.WindowBytes = min(max(b, defaultWindow/4), 1<<20)
 		}
+	}
+	if c.PortMbps == 0 {
+		c.PortMbps = DefaultPortMbps
 	}
 	if c.Raise == nil {
 		c.Raise = func(qp.Event) {}

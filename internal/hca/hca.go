@@ -3,6 +3,7 @@ package hca
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -159,6 +160,17 @@ func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
 	h.cfg.Raise(qp.Event{Type: ib.EventCQErr, CQ: c})
 	h.shard.cqFailed(now, c)
 	return true
+}
+
+// AddressLost says that the port has lost a local address, or that it is back.
+// Queue pairs whose path is from there migrate if they may (V15); the others
+// find out by their timers.
+func (h *HCA) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
+	h.shard.env.Now = now
+	h.shard.qpns.each(func(q *qp.QP) {
+		q.AddressLost(now, addr, lost)
+		h.shard.timers.arm(q)
+	})
 }
 
 // Raise raises an asynchronous event that nothing has caused.

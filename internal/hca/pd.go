@@ -113,11 +113,14 @@ func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
 	if !p.hca.valid(p) {
 		return 0, ErrInvalidPD
 	}
+	if !av.StaticRate.Valid() {
+		return 0, fmt.Errorf("no static rate has the code %d: %w", uint8(av.StaticRate), ib.EINVAL)
+	}
 	path, err := p.hca.shard.route(av, 0)
 	if err != nil {
 		return 0, err
 	}
-	h, ok := p.hca.shard.env.AHs.Add(qp.AH{PD: p.ID, Path: path})
+	h, ok := p.hca.shard.env.AHs.Add(qp.NewAH(&p.hca.shard.env, p.ID, path, av.StaticRate))
 	if !ok {
 		return 0, ErrNoResources
 	}

@@ -78,7 +78,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		Limits: qp.ModifyLimits{
 			Ports: 1, PKeys: len(cfg.PKeys), GIDs: len(cfg.Caps.Addrs), ActiveMTU: mtu,
 			MaxRDAtomic: cfg.Limits.MaxRDAtomic, MaxDestRDAtomic: cfg.Limits.MaxRDAtomic,
-			Privileged: cfg.Privileged,
+			Privileged: cfg.Privileged, APM: true, PortMbps: cfg.PortMbps,
 		},
 	}
 	if cfg.Settings.InOrderOnly {

@@ -139,7 +139,7 @@ func (w *planner) act(s *script.PlayStep, a *script.Act) {
 		w.manual[d.Name] = d.Manual
 	case script.CreateAH:
 		if !a.Refused {
-			w.faraway[d.Handle] = d.Attr.DGID.Addr() != w.peer
+			w.faraway[d.Handle] = d.Attr.DGID.Addr() != w.peer || d.Attr.StaticRate != ib.RateMax
 		}
 	case script.CreateQP:
 		if !a.Refused {
@@ -172,6 +172,10 @@ func (w *planner) own(line int, words []string) {
 	case slices.Contains(ownVerbs, verb):
 	case verb == "net" || verb == "transmit":
 		w.end(line, "it blocks the adapter's network")
+	case verb == "rate":
+		w.end(line, "it limits what a queue pair sends")
+	case verb == "address":
+		w.end(line, "it takes an address from the adapter")
 	case verb == "rereg":
 		w.end(line, "it changes a region by rereg_mr")
 	case verb == "<":
@@ -215,6 +219,8 @@ func (w *planner) modify(line int, refused bool, d *script.Modify) {
 		w.close(d.QP, line, "it sets %v", d.Mask&optionalAttrs)
 	case d.Mask&ib.AttrPKeyIndex != 0 && d.Attr.PKeyIndex != 0:
 		w.close(d.QP, line, "it needs a second P_Key")
+	case d.Mask&ib.AttrAV != 0 && d.Attr.AV.StaticRate != ib.RateMax:
+		w.close(d.QP, line, "when its packets leave depends on the rate of the peer's port")
 	case d.Mask&ib.AttrAV != 0 && d.Attr.AV.DGID.Addr() != w.peer:
 		w.close(d.QP, line, "its peer has another address")
 	case d.Mask&ib.AttrDestQPN != 0:
@@ -227,7 +233,7 @@ func (w *planner) post(line int, qp string, wr *ib.SendWR) {
 	case wr.Opcode > ib.WRAtomicFetchAdd && wr.Opcode != ib.WRSendWithInv:
 		w.close(qp, line, "%v is not for every adapter", wr.Opcode)
 	case w.faraway[wr.AH]:
-		w.close(qp, line, "it sends to another address")
+		w.close(qp, line, "it sends to another address, or at a static rate")
 	case slices.ContainsFunc(wr.SGList, func(e ib.SGE) bool { return w.fast[uint32(e.LKey)] }):
 		w.close(qp, line, "it needs a region that a peer may invalidate")
 	}

@@ -10,6 +10,12 @@ import (
 type AH struct {
 	PD   memory.PD
 	Path fabric.Path
+	pace pacer // of its static rate
+}
+
+// NewAH returns the address handle of an address vector whose way is known.
+func NewAH(env *Env, pd memory.PD, path fabric.Path, rate ib.Rate) AH {
+	return AH{PD: pd, Path: path, pace: env.staticPacer(rate)}
 }
 
 // AHTable holds the address handles of an adapter. A handle is an index and a

@@ -16,30 +16,42 @@ func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error 
 	defer q.req.queue.mu.Unlock()
 	q.in.own.mu.Lock()
 	defer q.in.own.mu.Unlock()
-	from := ModifyFrom{Type: q.ep.typ, State: q.State(), Draining: q.sqd.draining, Port: q.ep.attr.Port}
+	from := ModifyFrom{
+		Type: q.ep.typ, State: q.State(), Draining: q.sqd.draining, Port: q.ep.attr.Port,
+		Migration: q.ep.mig.state, AltPath: q.ep.mig.loaded,
+	}
 	to, err := CheckModify(from, attr, mask, &q.ep.env.Limits)
 	if err != nil {
 		return err
 	}
-	path := q.ep.path
+	path, alt := q.ep.path, q.ep.mig.path
+	flow := roce.FlowLabel(q.ep.num, q.ep.attr.DestQPN)
+	if mask&ib.AttrDestQPN != 0 {
+		flow = roce.FlowLabel(q.ep.num, attr.DestQPN)
+	}
 	if mask&ib.AttrAV != 0 {
-		dest := q.ep.attr.DestQPN
-		if mask&ib.AttrDestQPN != 0 {
-			dest = attr.DestQPN
+		if path, err = q.ep.env.Route(&attr.AV, flow); err != nil {
+			return err
 		}
-		if path, err = q.ep.env.Route(&attr.AV, roce.FlowLabel(q.ep.num, dest)); err != nil {
+	}
+	if mask&ib.AttrAltPath != 0 {
+		if alt, err = q.ep.env.Route(&attr.AltAV, flow); err != nil {
 			return err
 		}
 	}
 	if to == ib.RESET {
 		q.clear()
-		q.ep.attr = ib.QPAttr{}
+		q.ep.attr, q.ep.limit = ib.QPAttr{}, RateLimit{}
 		q.ep.path, q.ep.pkey, q.ep.mtu = fabric.Path{}, 0, 0
 		q.setState(ib.RESET, "modify")
 		return nil
 	}
 	q.store(attr, mask)
-	q.ep.path = path
+	q.ep.path, q.ep.mig.path = path, alt
+	q.ep.setPace()
+	if mask&ib.AttrPathMigState != 0 {
+		q.ep.mig.set(now, attr.PathMigState)
+	}
 	q.enter(now, from.State, to, mask)
 	return nil
 }
@@ -68,7 +80,7 @@ func (q *QP) store(a *ib.QPAttr, m ib.AttrMask) {
 			q.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic
 			q.resp.kept.reserve(int(a.MaxDestRDAtomic))
 		}},
-		{ib.AttrPathMigState, func() { q.ep.attr.PathMigState = a.PathMigState }},
+		{ib.AttrAltPath, func() { q.ep.mig.load(a) }},
 		{ib.AttrDestQPN, func() { q.ep.attr.DestQPN = a.DestQPN }},
 	} {
 		if m&f.bit != 0 {
@@ -125,6 +137,6 @@ func (q *QP) Query() ib.QPAttr {
 	a := q.ep.attr
 	a.State, a.CurState, a.Cap = st, st, q.Cap()
 	a.SQPSN, a.RQPSN = q.req.alloc, q.in.epsn
-	a.SQDraining = q.sqd.draining
+	a.SQDraining, a.PathMigState = q.sqd.draining, q.ep.mig.state
 	return a
 }

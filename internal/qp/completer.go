@@ -38,6 +38,9 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 		c.ep.drop(counters.DropICRC, p)
 		return
 	}
+	if c.ep.mig.state != ib.MIGRATED && !c.ep.mig.follow(now, p) {
+		return
+	}
 	c.ep.ipid.learn(p)
 	c.take(now, p)
 	c.catchUp(now)

@@ -7,7 +7,8 @@
 // Reading order: qp.go (the structure and its entry points), endpoint.go,
 // operation.go (the one table of operations); modify_table.go, modify.go,
 // modify_values.go and apply.go (how software moves a QP), state.go (how it
-// moves by itself), behaviour.go (what each state does); then
+// moves by itself), behaviour.go (what each state does), migrate.go (its two
+// paths), pace.go (how fast it sends); then
 //
 //   - sending: post.go, sendqueue.go, requester.go, window.go, completer.go;
 //   - when something is lost: retry.go (what the verbs ask for), repair.go (how

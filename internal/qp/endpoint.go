@@ -28,6 +28,9 @@ type endpoint struct {
 	path     fabric.Path // of attr.AV (RC, UC); of attr.AV's port only (UD)
 	pkey     ib.PKey
 	mtu      int // bytes of attr.PathMTU
+	mig      migration
+	limit    RateLimit
+	pace     pacer // of path and limit
 	timers   timers
 	prefixes prefixCache
 	ipid     ipidPolicy
@@ -42,6 +45,7 @@ const (
 	timerProbe                // waits for room in the window
 	timerLoss                 // waits for an answer, for as long as they take
 	timerLanding              // waits for packets to arrive behind a gap
+	timerPace                 // waits for what the rate allows
 	numTimers
 )
 
@@ -76,13 +80,16 @@ func (e *endpoint) connected() bool { return onConnected.has(e.typ) }
 // in the order of requirement E7 and V14.
 func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 	st := e.behaviour()
+	p.sign = signNone
 	response := p.Info.Flags&roce.FlagResponse != 0
 	switch {
 	case response && !st.takesResponses(), !response && !st.takesRequests():
 		return counters.DropState, false
 	case p.Info.Service != serviceOf(e.typ):
 		return counters.DropService, false
-	case e.connected() && (p.Data.Src != e.path.Dst || p.Data.Dst != e.path.Src):
+	case e.mig.state == ib.ARMED && p.BTH.MigReq:
+		return e.mig.admit(p)
+	case e.connected() && !comesBy(&e.path, p.Data):
 		return counters.DropAddress, false
 	case !e.pkeyMatches(p.BTH.PKey):
 		return counters.DropPKey, false
@@ -110,7 +117,7 @@ func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 	p := &e.env.Out.Headers
 	p.BTH = roce.BTH{
-		Opcode: op, MigReq: e.env.Settings.MigReq, PKey: e.pkey, DestQP: e.attr.DestQPN, PSN: psn,
+		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.attr.DestQPN, PSN: psn,
 	}
 	return p
 }
@@ -123,14 +130,13 @@ func (e *endpoint) append(b *fabric.Batch, path *fabric.Path, n uint32) (seg, pa
 }
 
 // appendBare appends a packet without payload on the endpoint's own path, and
-// reports whether there was room.
-func (e *endpoint) appendBare(b *fabric.Batch) bool {
+// returns it; nil when there is no room.
+func (e *endpoint) appendBare(b *fabric.Batch) []byte {
 	seg, _, id := e.append(b, &e.path, 0)
-	if seg == nil {
-		return false
+	if seg != nil {
+		e.finish(seg, id)
 	}
-	e.finish(seg, id)
-	return true
+	return seg
 }
 
 // finish seals a segment of the endpoint's own path.

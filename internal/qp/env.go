@@ -21,7 +21,8 @@ const atomicSize = 8
 // Settings are the choices of an adapter that all its QPs share.
 type Settings struct {
 	// MigReq is the BTH migration bit of packets sent. Adapters expect 1 in
-	// the MIGRATED state; Linux rxe sends 0 and accepts both.
+	// the MIGRATED state; Linux rxe sends 0 and accepts both. A QP that is to
+	// migrate sends 1 in MIGRATED whatever this says.
 	MigReq bool
 	// Credits makes responders report their receive work requests in the AETH.
 	// Off, they report "no credit count", as Linux rxe does. Credits of a peer
@@ -91,4 +92,5 @@ type Packet struct {
 	ID   uint16           // IPv4 identification, known or derived
 
 	IDDerived bool // it is what makes the ICRC right
+	sign      sign // of migration; the endpoint that admits the packet sets it
 }

@@ -9,8 +9,9 @@ import (
 
 // ModifyLimits is what the adapter and its port allow.
 type ModifyLimits struct {
-	Ports           uint8 // ports are numbered from 1
-	PKeys, GIDs     int   // lengths of the port's tables
+	Ports           uint8  // ports are numbered from 1
+	PKeys, GIDs     int    // lengths of the port's tables
+	PortMbps        uint32 // rate of the port in Mb/s
 	ActiveMTU       ib.MTU
 	MaxRDAtomic     uint8 // as requester
 	MaxDestRDAtomic uint8 // as responder
@@ -24,6 +25,9 @@ type ModifyFrom struct {
 	State    ib.QPState
 	Draining bool  // in SQD: not drained yet
 	Port     uint8 // the queue pair's port, 0 before it has one
+
+	Migration ib.MigState
+	AltPath   bool // an alternate path was loaded since the last migration
 }
 
 // ModifyError says why a modify call is refused. It unwraps to EINVAL; to

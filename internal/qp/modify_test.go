@@ -185,6 +185,8 @@ func TestV10_Path(t *testing.T) {
 		{"long flow label", 0, path(func(a *ib.AHAttr) { a.FlowLabel = 0x100000 }), ib.EINVAL},
 		{"SL 15", 0, path(func(a *ib.AHAttr) { a.SL = 15 }), nil},
 		{"SL 16", 0, path(func(a *ib.AHAttr) { a.SL = 16 }), ib.EINVAL},
+		{"static rate 22", 0, path(func(a *ib.AHAttr) { a.StaticRate = 22 }), nil},
+		{"static rate 1", 0, path(func(a *ib.AHAttr) { a.StaticRate = 1 }), ib.EINVAL},
 		{"port 0", 0, path(func(a *ib.AHAttr) { a.Port = 0 }), ib.EINVAL},
 		{"another port than at INIT", 0, path(func(a *ib.AHAttr) { a.Port = 2 }), ib.EINVAL},
 	} {
@@ -214,7 +216,8 @@ func TestV10_MigrationAttributes(t *testing.T) {
 	}
 	state := func(m ib.MigState) func(*ib.QPAttr) { return func(a *ib.QPAttr) { a.PathMigState = m } }
 	for _, c := range []modifyCase{
-		{"rearm", ib.AttrPathMigState, able(state(ib.REARM)), nil},
+		{"rearm", ib.AttrPathMigState, able(state(ib.REARM)), ib.EINVAL}, // without an alternate path
+		{"rearm with a path", ib.AttrPathMigState | ib.AttrAltPath, able(state(ib.REARM)), nil},
 		{"rearm, unable", ib.AttrPathMigState, unable(state(ib.REARM)), ib.EOPNOTSUPP},
 		{"armed", ib.AttrPathMigState, able(state(ib.ARMED)), ib.EINVAL},
 		{"migrated", ib.AttrPathMigState, able(state(ib.MIGRATED)), nil},
@@ -229,6 +232,16 @@ func TestV10_MigrationAttributes(t *testing.T) {
 		{"timeout", ib.AttrAltPath, able(func(a *ib.QPAttr) { a.AltTimeout = 32 }), ib.EINVAL},
 	} {
 		c.run(t, rtr, ib.RTS)
+	}
+	for _, c := range []struct {
+		have, want ib.MigState
+		errno      error
+	}{
+		{ib.MIGRATED, ib.MIGRATED, nil}, {ib.MIGRATED, ib.REARM, nil}, {ib.REARM, ib.REARM, nil},
+		{ib.REARM, ib.MIGRATED, ib.EINVAL}, {ib.ARMED, ib.REARM, ib.EINVAL}, {ib.ARMED, ib.MIGRATED, nil},
+	} {
+		from := ModifyFrom{Type: ib.RC, State: ib.RTS, Port: 1, Migration: c.have, AltPath: true}
+		modifyCase{c.have.String() + " to " + c.want.String(), ib.AttrPathMigState, able(state(c.want)), c.errno}.run(t, from, ib.RTS)
 	}
 	modifyCase{"rearm in SQD", ib.AttrPathMigState, able(state(ib.REARM)), ib.EINVAL}.run(t, sqd, ib.SQD)
 	modifyCase{"migrated in SQD", ib.AttrPathMigState, able(state(ib.MIGRATED)), nil}.run(t, sqd, ib.SQD)
@@ -267,7 +280,7 @@ func TestQ12_DrainedFirst(t *testing.T) {
 		for _, draining := range []bool{true, false} {
 			attr := goodAttr()
 			attr.State = c.to
-			_, err := CheckModify(ModifyFrom{ib.RC, ib.SQD, draining, 1}, attr, c.mask, ableLimits())
+			_, err := CheckModify(ModifyFrom{Type: ib.RC, State: ib.SQD, Draining: draining, Port: 1}, attr, c.mask, ableLimits())
 			if want := c.legal || !draining; (err == nil) != want || err != nil && !errors.Is(err, ib.EINVAL) {
 				t.Errorf("draining %v, SQD to %v with %v: %v", draining, c.to, c.mask, err)
 			}

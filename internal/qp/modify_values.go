@@ -115,6 +115,8 @@ func (c *modifyCall) checkAV(which string, a *ib.AHAttr) *ModifyError {
 		return c.refuse(ib.EINVAL, "%spath: flow label %#x has more than 20 bits", which, a.FlowLabel)
 	case a.SL > maxSL:
 		return c.refuse(ib.EINVAL, "%spath: service level %d; the most is %d", which, a.SL, maxSL)
+	case !a.StaticRate.Valid():
+		return c.refuse(ib.EINVAL, "%spath: no static rate has the code %d", which, uint8(a.StaticRate))
 	}
 	return nil
 }
@@ -152,8 +154,9 @@ func (c *modifyCall) checkAltPath() *ModifyError {
 }
 
 // checkMigration checks the migration state asked for: ARMED is the device's
-// to enter, REARM needs RTS ahead (V15). MIGRATED is what every queue pair is
-// that cannot migrate, so asking for it needs no ability.
+// to enter, REARM needs RTS ahead and an alternate path; MIGRATED in ARMED is a
+// migration (V15). MIGRATED is what every queue pair is that cannot migrate, so
+// asking for it needs no ability.
 func (c *modifyCall) checkMigration() *ModifyError {
 	switch m := c.attr.PathMigState; {
 	case m != ib.MIGRATED && m != ib.REARM:
@@ -162,6 +165,12 @@ func (c *modifyCall) checkMigration() *ModifyError {
 		return c.refuse(ib.EOPNOTSUPP, "PATH_MIG_STATE: no automatic path migration here")
 	case m == ib.REARM && c.next != ib.RTS:
 		return c.refuse(ib.EINVAL, "migration state %v only on the way to RTS", m)
+	case m == ib.REARM && c.from.Migration == ib.ARMED:
+		return c.refuse(ib.EINVAL, "migration state %v: the queue pair is %v", m, ib.ARMED)
+	case m == ib.REARM && !c.from.AltPath && c.mask&ib.AttrAltPath == 0:
+		return c.refuse(ib.EINVAL, "migration state %v without an alternate path: load one with ALT_PATH", m)
+	case m == ib.MIGRATED && c.from.Migration == ib.REARM:
+		return c.refuse(ib.EINVAL, "migration state %v: the queue pair is %v, and migrates when it is %v", m, ib.REARM, ib.ARMED)
 	}
 	return nil
 }

@@ -54,6 +54,10 @@ type Config struct {
 func New(env *Env, c Config) (*QP, error) {
 	q := &QP{srq: c.SRQ}
 	q.ep = endpoint{env: env, num: c.Num, typ: c.Type, pd: c.PD}
+	q.ep.mig.ep = &q.ep
+	if c.Type == ib.RC {
+		q.ep.mig.req = &q.req
+	}
 	q.req = requester{ep: &q.ep, qp: q, share: share{qp: q}}
 	q.comp = completer{ep: &q.ep, qp: q, req: &q.req}
 	q.in = receiver{ep: &q.ep, qp: q, from: &q.in.own, cq: c.RecvCQ}
@@ -131,8 +135,9 @@ func (q *QP) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	if !q.ep.behaviour().sends() {
 		return false
 	}
-	if q.resp.first {
-		// The last batch had no room for responses: they go first now.
+	responsesFirst := q.resp.first
+	if responsesFirst {
+		// The last batch had no room for responses, or the rate: they go first.
 		if q.resp.first = q.resp.sendResponses(now, b); q.resp.first {
 			return true
 		}
@@ -141,6 +146,9 @@ func (q *QP) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	if q.resp.owes() {
 		q.resp.first = q.resp.sendResponses(now, b)
 		more = more || q.resp.first
+		if !responsesFirst && !q.ep.pace.allows(now) {
+			q.resp.first = q.resp.owes() // requests have had what the rate allows
+		}
 	}
 	q.req.share.yield()
 	return more
@@ -164,6 +172,8 @@ func (q *QP) Advance(now clock.Instant) {
 			q.req.repair.probe(now)
 		case timerLanding:
 			q.req.repair.step(now)
+		case timerPace:
+			q.wake()
 		}
 	}
 }

@@ -121,12 +121,15 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 	}
 	if r.next != r.began {
 		w := r.queue.at(r.next)
+		if !r.inPace(now) {
+			return nil
+		}
 		if r.ep.typ != ib.RC || r.repair.sending() || !r.repair.holding() && r.mayTransmit(now, w, r.psn) {
 			return w
 		}
 		return nil
 	}
-	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.waiting(now) {
+	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.waiting(now) || !r.inPace(now) {
 		return nil
 	}
 	w := r.queue.note(r.ep.typ, r.next)
@@ -139,6 +142,20 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 	}
 	r.begin(w)
 	return w
+}
+
+// inPace reports whether the rates of the path, of the queue pair and of the
+// datagram's address handle let a packet go.
+func (r *requester) inPace(now clock.Instant) bool {
+	ep := r.ep
+	if ep.pace.rate != 0 && !ep.mayPace(&ep.pace, now) {
+		return false
+	}
+	if ep.connected() {
+		return true
+	}
+	ah := ep.env.AHs.Get(ib.AHHandle(r.queue.To(r.next).AH))
+	return ah == nil || ep.mayPace(&ah.pace, now)
 }
 
 // waiting reports whether the queue has a work request that never began. An
@@ -343,7 +360,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
 	cost := packetCost(n)
-	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost) || r.repair.asks(r.psn))
+	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.last(ep.env.Now, int(n)))
 	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: w.length}
 	p.Imm, p.InvRKey = e.Imm, ib.RKey(e.Imm)
 	seg, payload, id := ep.append(b, &ep.path, n)
@@ -358,6 +375,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 		r.share.charge(cost, 1)
 	}
 	ep.finish(seg, id)
+	ep.pace.sent(ep.env.Now, ipLength(&ep.path, seg))
 	r.sinceAck++
 	if p.BTH.AckReq {
 		r.sinceAck = 0
@@ -408,9 +426,11 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 			Length: uint32(min(uint64(w.length-done), uint64(n)*uint64(r.ep.mtu))),
 		}
 	}
-	if !r.ep.appendBare(b) {
+	seg := r.ep.appendBare(b)
+	if seg == nil {
 		return 0
 	}
+	r.ep.pace.sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
 	r.sinceAck = 0
 	if !r.repair.sending() { // else it is in flight still
 		r.share.charge(r.cost(w, r.psn), n)

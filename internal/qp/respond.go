@@ -47,7 +47,7 @@ func (r *reply) nak(s roce.Syndrome, p ib.PSN) { *r = reply{kind: replyNAK, synd
 const responseQuantum = 64
 
 // sendResponses appends READ and atomic responses in PSN order and then the
-// acknowledgement. It reports whether some are left.
+// acknowledgement. It reports whether there are more that could go at once.
 func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool) {
 	for n := 0; ; n++ {
 		e := r.kept.front()
@@ -56,6 +56,9 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 		}
 		if n == responseQuantum {
 			return true
+		}
+		if r.ep.pace.rate != 0 && e.kind == roce.KindReadRequest && !r.ep.mayPace(&r.ep.pace, now) {
+			return false
 		}
 		ok := false
 		if e.kind == roce.KindReadRequest {
@@ -95,7 +98,7 @@ func (r *responder) sendAck(b *fabric.Batch) bool {
 	if r.reply.kind == replyACK {
 		p.AETH.Syndrome = r.syndrome()
 	}
-	if !r.ep.appendBare(b) {
+	if r.ep.appendBare(b) == nil {
 		return false
 	}
 	r.reply = reply{}
@@ -107,7 +110,7 @@ func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) bool {
 	p := r.ep.header(roce.RCAtomicAcknowledge, e.first)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	p.AtomicAck = e.value
-	if !r.ep.appendBare(b) {
+	if r.ep.appendBare(b) == nil {
 		return false
 	}
 	e.pending = false
@@ -142,6 +145,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	}
 	copy(payload, src)
 	r.ep.finish(seg, id)
+	r.ep.pace.sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
 	e.pending = e.next != e.end
 	e.next = e.next.Next()
 	return true

@@ -89,14 +89,23 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 func (r *responder) request(now clock.Instant, p *Packet) {
 	switch d := p.BTH.PSN.Diff(r.in.epsn); {
 	case d > 0:
+		if p.sign != signNone { // the peer begins with one that is expected, or was
+			r.ep.drop(counters.DropMigration, p)
+			return
+		}
 		r.outOfSequence(now, p)
 		return
 	case d < 0:
-		r.duplicate(p)
+		if p.sign == signNone || r.ep.mig.followReplay(now, p, uint32(-d)) {
+			r.duplicate(p)
+		}
 		return
 	}
 	if r.ep.ipid.refuses(p) {
 		r.ep.drop(counters.DropICRC, p)
+		return
+	}
+	if r.ep.mig.state != ib.MIGRATED && !r.ep.mig.follow(now, p) {
 		return
 	}
 	if f := r.checkOpcode(p); f.syndrome != 0 {

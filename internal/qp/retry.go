@@ -64,6 +64,10 @@ func (r *requester) countRetry(now clock.Instant) bool {
 		return false
 	}
 	if r.retries == 0 {
+		if r.ep.mig.mayMigrate() {
+			r.ep.mig.migrate(now)
+			return false
+		}
 		r.ep.env.Counters.RetryExceededErr++
 		r.qp.sendError(now, ib.WCRetryExcErr, "retries exceeded")
 		return false
@@ -100,6 +104,30 @@ func (r *requester) goTo(psn ib.PSN) {
 	r.read.inMessage = false
 	r.read.restart = psn
 	r.seek()
+}
+
+// moved begins again on the path that the endpoint has moved to: what is
+// outstanding is sent again, with all retries. What is kept beyond a gap came over
+// the old path, and says what was true there.
+func (r *requester) moved(now clock.Instant) {
+	r.qp.resp.early.clear()
+	r.qp.comp.early.clear()
+	r.rewind()
+	r.share.join(r.ep.env.Windows, r.ep.path.Dst)
+	r.repair.peer, r.rtt = r.share.window.peer, roundTrip{}
+	r.ep.timers[timerLoss] = clock.Never
+	r.retries = r.ep.attr.RetryCnt
+	if r.drained() {
+		return
+	}
+	r.traceBack(trace.Retry, "path migration")
+	if r.waitRNR {
+		return
+	}
+	r.retrying = true
+	r.ep.timers[timerAck] = clock.Never
+	r.startAckTimer(now)
+	r.qp.wake()
 }
 
 // receiveRNR handles an RNR NAK for the oldest packet: wait, then send again

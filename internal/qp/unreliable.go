@@ -22,6 +22,9 @@ func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
 		}
 		r.ep.ipid.learn(p)
 	}
+	if r.ep.mig.state != ib.MIGRATED && !r.followUC(now, p) {
+		return
+	}
 	if p.BTH.PSN != r.epsn || start && r.msg != messageNone {
 		r.msg = messageNone // the message in progress lost its end
 		r.dropping = true
@@ -55,6 +58,18 @@ func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
 	if end {
 		r.completeMessage(now, p)
 	}
+}
+
+// followUC draws the conclusions of what a packet says of migration. On UC any
+// PSN may come next, but not from far away.
+func (r *receiver) followUC(now clock.Instant, p *Packet) bool {
+	if d := p.BTH.PSN.Diff(r.epsn); d < 0 || d > replayPSNs {
+		if p.sign != signNone {
+			r.ep.drop(counters.DropMigration, p)
+		}
+		return p.sign == signNone
+	}
+	return r.ep.mig.follow(now, p)
 }
 
 // giveUp drops a packet and what follows of its message.
@@ -160,6 +175,9 @@ func (r *requester) sendDatagram(b *fabric.Batch, w *begunWR) (uint32, ib.WCStat
 		return 0, ib.WCLocProtErr
 	}
 	ep.seal(seg, packet.Prefix(&path, len(seg), id))
+	size := ipLength(&path, seg)
+	ep.pace.sent(ep.env.Now, size)
+	ah.pace.sent(ep.env.Now, size)
 	return 1, ib.WCSuccess
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/softhca/softhca/ib"
 )
 
 // args are the words of a command after its verb. Reading them notes the first
@@ -157,6 +159,20 @@ func (a *args) data(key string) []byte {
 	return b
 }
 
+// rate takes KEY=GB/S, the static rate of a path.
+func (a *args) rate(key string) ib.Rate {
+	s := a.str(key, ib.RateMax.String())
+	r, err := ib.ParseRate(s)
+	if err != nil {
+		v, wrong := parseNumber(s)
+		if wrong != nil || v > 255 {
+			a.fail(err)
+		}
+		r = ib.Rate(v) // a code that does not exist
+	}
+	return r
+}
+
 // addr takes the value of a key as an IP address.
 func (a *args) addr(key string, def netip.Addr) netip.Addr {
 	s := a.str(key, "")
@@ -301,6 +317,9 @@ func (w *world) term(s string, in sense) (uint64, error) {
 }
 
 func parseNumber(s string) (uint64, error) {
+	if s == "" {
+		return 0, fmt.Errorf("there is no number")
+	}
 	shift := 0
 	switch s[len(s)-1] {
 	case 'K':

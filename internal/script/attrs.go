@@ -87,9 +87,9 @@ var attributes = [...]attribute{
 	numeric(ib.AttrMaxDestRDAtomic, 8, func(a *ib.QPAttr) *uint8 { return &a.MaxDestRDAtomic }),
 	numeric(ib.AttrMinRNRTimer, 8, func(a *ib.QPAttr) *uint8 { return &a.MinRNRTimer }),
 	{ib.AttrDestQPN, setDestQPN, func(a *ib.QPAttr) string { return fmt.Sprintf("%#x", uint32(a.DestQPN)) }},
-	numeric(ib.AttrPathMigState, 8, func(a *ib.QPAttr) *ib.MigState { return &a.PathMigState }),
+	{ib.AttrPathMigState, setMigration, func(a *ib.QPAttr) string { return fmt.Sprint(uint8(a.PathMigState)) }},
 	numeric(ib.AttrCap, 32, func(a *ib.QPAttr) *uint32 { return &a.Cap.MaxSendWR }),
-	numeric(ib.AttrAltPath, 8, func(a *ib.QPAttr) *uint8 { return &a.AltPort }),
+	{ib.AttrAltPath, setAltPath, func(a *ib.QPAttr) string { return a.AltAV.DGID.Addr().String() }},
 	numeric(ib.AttrRateLimit, 32, func(a *ib.QPAttr) *uint32 { return &a.RateLimit }),
 }
 
@@ -143,6 +143,34 @@ func setAV(w *world, at *ib.QPAttr, s string) error {
 	a := newArgs(w, words[1:])
 	at.AV = w.vector(a, dst)
 	return a.done()
+}
+
+// setAltPath takes an address with pkey_index=N, timeout=N, and what an address
+// vector has.
+func setAltPath(w *world, at *ib.QPAttr, s string) error {
+	words := strings.Split(s, ",")
+	dst, err := netip.ParseAddr(words[0])
+	if err != nil {
+		return err
+	}
+	a := newArgs(w, words[1:])
+	at.AltAV = w.vector(a, dst)
+	at.AltPort = uint8(a.small("alt_port", uint64(at.AltAV.Port), 8))
+	at.AltPKeyIndex, at.AltTimeout = uint16(a.small("pkey_index", 0, 16)), uint8(a.small("timeout", 14, 8))
+	return a.done()
+}
+
+// setMigration takes the name of a migration state, or a number.
+func setMigration(w *world, at *ib.QPAttr, s string) error {
+	for _, m := range [...]ib.MigState{ib.MIGRATED, ib.REARM, ib.ARMED} {
+		if strings.EqualFold(s, m.String()) {
+			at.PathMigState = m
+			return nil
+		}
+	}
+	v, err := w.eval(s, plainNumber)
+	at.PathMigState = ib.MigState(v)
+	return err
 }
 
 // takeAttributes takes the attributes among the words: with a value, or bare

@@ -52,7 +52,7 @@
 // adapter is output ("refused: ..."); a command that makes no sense is an
 // error of the script.
 //
-//	adapter [v6] [credits] [inorder] [privileged] [migreq=0] [addr=IP] [peer=IP]
+//	adapter [v6] [credits] [inorder] [privileged] [migreq=0] [addr=IP] [addr2=IP] [peer=IP]
 //	        [mtu=N] [pkeys=K,K] [window=N] [max_qp=N] [max_qp_wr=N] [max_sge=N] ...
 //	        [max_conns=N] [max_half_open=N] [max_listeners=N]                comes first
 //	pd NAME
@@ -76,7 +76,10 @@
 // rq_psn=100 sq_psn=200 path_mtu=256 dest_qpn=0x777701 (and on) qkey=0x11111111
 // access_flags=remote_write|remote_read|remote_atomic max_qp_rd_atomic=4
 // max_dest_rd_atomic=4 min_rnr_timer=12 (640 µs) timeout=14 (67.1 ms)
-// retry_cnt=2 rnr_retry=2 av=10.0.0.2 (then ,hop_limit=N and so on).
+// retry_cnt=2 rnr_retry=2 av=10.0.0.2 (then ,hop_limit=N ,sgid_index=N
+// ,static_rate=GB/S and so on). An alternate path is alt_path=IP, then the same and
+// ,pkey_index=N ,timeout=N; path_mig_state=migrated|rearm|armed,
+// which is shown as 0, 1 or 2.
 //
 // # Work
 //
@@ -163,6 +166,8 @@
 //	counters NAME ...                     totals, also of what other lines explain
 //	transmit                              one batch through a blocked network
 //	batch N                               bytes of a batch, at least 4160
+//	address IP lost|back                  a local address of the port
+//	rate QP KBPS [burst=N]                limits what a queue pair sends
 //
 // # Output
 //

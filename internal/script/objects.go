@@ -169,7 +169,7 @@ func (w *world) vector(a *args, dst netip.Addr) ib.AHAttr {
 		DGID: ib.GIDFromAddr(dst), HopLimit: uint8(a.small("hop_limit", 64, 8)),
 		FlowLabel: uint32(a.small("flow_label", 0, 32)), SGIDIndex: uint8(a.small("sgid_index", 0, 8)),
 		TrafficClass: uint8(a.small("traffic_class", 0, 8)), SL: uint8(a.small("sl", 0, 8)),
-		Port: uint8(a.small("port", 1, 8)),
+		Port: uint8(a.small("port", 1, 8)), StaticRate: a.rate("static_rate"),
 	}
 }
 

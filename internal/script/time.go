@@ -2,10 +2,12 @@ package script
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // maxPass bounds how far one command lets time go, and how often a timer may
@@ -73,6 +75,38 @@ func (w *world) net(a *args) error {
 		w.blocked = false
 	default:
 		return firstOf(a.err, fmt.Errorf("want blocked or open, not %q", s))
+	}
+	return nil
+}
+
+// address makes the port lose a local address, or have it back: address IP
+// lost|back.
+func (w *world) address(a *args) error {
+	s := a.word("an address")
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return firstOf(a.err, err)
+	}
+	what := a.word("lost or back")
+	if what != "lost" && what != "back" {
+		return firstOf(a.err, fmt.Errorf("want lost or back, not %q", what))
+	}
+	w.hca.AddressLost(w.now, addr, what == "lost")
+	return nil
+}
+
+// rate limits what a queue pair sends: rate QP KBPS [burst=N].
+func (w *world) rate(a *args) error {
+	q, err := named[*pair](w, a, "a queue pair")
+	if err != nil {
+		return err
+	}
+	kbps, err := parseNumber(a.word("kilobits per second"))
+	if err != nil || kbps>>32 != 0 {
+		return firstOf(a.err, fmt.Errorf("want kilobits per second: %w", err))
+	}
+	if err := q.SetRateLimit(qp.RateLimit{Rate: uint32(kbps), Burst: uint32(a.small("burst", 0, 32))}); err != nil {
+		w.refused(err)
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ var verbs = [...]struct {
 	{"post", (*world).post}, {"recv", (*world).recv}, {"<", (*world).inject},
 	{"poll", (*world).poll}, {"arm", (*world).arm},
 	{"fill", (*world).fill}, {"dump", (*world).dump},
-	{"net", (*world).net}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
+	{"net", (*world).net}, {"address", (*world).address}, {"rate", (*world).rate}, {"batch", (*world).setBatch}, {"transmit", (*world).transmit},
 	{"deadline", (*world).deadline}, {"counters", (*world).showTotals},
 	{"conn", (*world).addConn}, {"listen", (*world).addListener}, {"conns", (*world).showConns},
 	{"connect", (*world).connect}, {"accept", (*world).accept}, {"rtu", (*world).rtu}, {"reject", (*world).reject},
@@ -237,7 +237,11 @@ func (w *world) open(a *args) error {
 		w.local, w.peer = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
 	}
 	w.local, w.peer = a.addr("addr", w.local), a.addr("peer", w.peer)
-	w.caps = fabric.Caps{Name: "script", Addrs: []netip.Addr{w.local}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
+	addrs := []netip.Addr{w.local}
+	if a.has("addr2") {
+		addrs = append(addrs, a.addr("addr2", w.local))
+	}
+	w.caps = fabric.Caps{Name: "script", Addrs: addrs, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
 	w.caps.MTU = int(a.num("mtu", uint64(w.caps.MTU), plainNumber))
 	w.migReq = a.boolean("migreq", true)
 	src := rand.New(rand.NewPCG(1, 7))

@@ -1,0 +1,176 @@
+package qp
+
+import (
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// Automatic path migration (V15). Software loads an alternate path and asks for
+// REARM; the first packet of the peer with MigReq 0 shows that it has done the
+// same, and the endpoint is ARMED. From there either side may move to the
+// alternate path by itself: because its retries are used up, because it lost the
+// address of its path, because software says so, or because the peer moved,
+// which a packet with MigReq 1 on the alternate path tells.
+//
+// What a packet says of migration counts only at a PSN that the peer's next
+// packet has, or one that it may send again, or in answer to what is
+// outstanding: who only knows the addresses changes nothing.
+
+// migration is where an endpoint stands, and its alternate path.
+type migration struct {
+	ep  *endpoint
+	req *requester // RC: sends again what was outstanding on the old path
+	// used says that software has asked for REARM: whatever MigReq says when
+	// nothing ever migrates, from now on it tells the peer.
+	used bool
+	alternate
+}
+
+// bit returns the MigReq of what is sent.
+func (m *migration) bit() bool {
+	return m.state == ib.MIGRATED && (m.used || m.ep.env.Settings.MigReq)
+}
+
+// alternate is the alternate path and what has become of it. Its zero value is
+// MIGRATED without one.
+type alternate struct {
+	state  ib.MigState
+	loaded bool // since the last migration
+	broken bool // its local address is gone
+	told   bool // PATH_MIG_ERR was raised in this state
+	path   fabric.Path
+	pkey   ib.PKey
+}
+
+// sign is what a packet says of its sender's path.
+type sign uint8
+
+const (
+	signNone   sign = iota
+	signMoved       // the peer has moved to the alternate path
+	signAstray      // the peer has moved, and not to the alternate path
+)
+
+// replayPSNs is how far behind the expected PSN a peer that has moved may begin
+// to send again.
+const replayPSNs = 1 << 15
+
+// comesBy reports whether a packet came by a path.
+func comesBy(path *fabric.Path, d *fabric.Datagram) bool {
+	return d.Src == path.Dst && d.Dst == path.Src
+}
+
+// admit judges the path of a packet with MigReq 1 that comes to an endpoint that
+// is ARMED.
+func (m *migration) admit(p *Packet) (counters.Drop, bool) {
+	e := m.ep
+	switch {
+	case comesBy(&m.path, p.Data) && m.pkey.Matches(p.BTH.PKey):
+		p.sign = signMoved
+		return 0, true
+	case !comesBy(&m.path, p.Data) && !comesBy(&e.path, p.Data):
+		return counters.DropAddress, false
+	case !m.pkey.Matches(p.BTH.PKey) && !e.pkey.Matches(p.BTH.PKey):
+		return counters.DropPKey, false
+	}
+	p.sign = signAstray
+	return 0, true
+}
+
+// follow draws the conclusions of a packet at a PSN that only the peer should
+// know, and reports whether it may be processed.
+func (m *migration) follow(now clock.Instant, p *Packet) bool {
+	switch {
+	case p.sign == signMoved && !m.broken:
+		m.migrate(now)
+	case p.sign != signNone:
+		m.tell()
+		m.ep.drop(counters.DropMigration, p)
+		return false
+	case m.state == ib.REARM && !p.BTH.MigReq:
+		m.state = ib.ARMED
+	}
+	return true
+}
+
+// followReplay does so for a request that was executed before: the peer may have
+// moved because it did not hear the answer.
+func (m *migration) followReplay(now clock.Instant, p *Packet, behind uint32) bool {
+	if p.sign == signMoved && behind <= replayPSNs {
+		return m.follow(now, p)
+	}
+	if p.sign != signNone {
+		m.ep.drop(counters.DropMigration, p)
+	}
+	return p.sign == signNone
+}
+
+// tell raises PATH_MIG_ERR, once in a state.
+func (m *migration) tell() {
+	if !m.told {
+		m.told = true
+		m.ep.raise(ib.EventPathMigErr)
+	}
+}
+
+// migrate makes the alternate path the primary one. What is outstanding is sent
+// again there.
+func (m *migration) migrate(now clock.Instant) {
+	ep := m.ep
+	a := &ep.attr
+	a.AV, a.Port, a.PKeyIndex, a.Timeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
+	ep.path, ep.pkey = m.path, m.pkey
+	m.alternate = alternate{path: ep.path, pkey: ep.pkey}
+	ep.prefixes, ep.ipid = prefixCache{}, ipidPolicy{}
+	ep.setPace()
+	ep.raise(ib.EventPathMig)
+	if m.req != nil {
+		m.req.moved(now)
+	}
+}
+
+// load takes an alternate path. What its address leads to is the caller's.
+func (m *migration) load(a *ib.QPAttr) {
+	to := &m.ep.attr
+	to.AltAV, to.AltPort, to.AltPKeyIndex, to.AltTimeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
+	m.pkey = m.ep.env.PKey(a.AltPKeyIndex)
+	m.loaded, m.broken, m.told = true, false, false
+}
+
+// set carries out what a modify call asks for and may ask for.
+func (m *migration) set(now clock.Instant, to ib.MigState) {
+	switch {
+	case to == ib.REARM:
+		m.state, m.told, m.used = ib.REARM, false, true
+	case m.state == ib.ARMED:
+		m.migrate(now)
+	}
+}
+
+// mayMigrate reports whether the endpoint may move by itself. An alternate path that
+// cannot be used is told of.
+func (m *migration) mayMigrate() bool {
+	if m.state != ib.ARMED {
+		return false
+	}
+	if m.broken {
+		m.tell()
+	}
+	return !m.broken
+}
+
+// AddressLost says that the port has lost a local address, or that it is back:
+// a path from there cannot be used.
+func (q *QP) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
+	m := &q.ep.mig
+	if m.path.Src == addr {
+		m.broken = lost
+	}
+	if lost && q.ep.path.Src == addr && q.ep.behaviour().sends() && m.mayMigrate() {
+		m.migrate(now)
+	}
+}

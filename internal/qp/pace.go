@@ -1,0 +1,133 @@
+package qp
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+)
+
+// A pacer that is late, because its thread had other work, may catch up by so
+// much: what one system call sends. It is the burst of a limit that names none.
+const (
+	burstBytes = 64 << 10
+	burstTime  = 50 * time.Microsecond
+)
+
+// pacer spaces packets so that they keep to a rate (V17). Its zero value has no
+// limit.
+type pacer struct {
+	rate  uint64        // bits per second; 0: no limit
+	burst time.Duration // that next may lie in the past
+	next  clock.Instant // when the next packet may begin
+	part  uint64        // by which it may begin later, in 1/rate nanoseconds
+}
+
+// newPacer returns a pacer of a rate in bits per second that lets so many bytes
+// go at once; 0 for both takes what is usual.
+func newPacer(rate, burst uint64) pacer {
+	if rate == 0 {
+		return pacer{}
+	}
+	p := pacer{rate: rate}
+	if burst == 0 {
+		burst = max(burstBytes, uint64(burstTime)*rate/8/uint64(time.Second))
+	}
+	p.burst = time.Duration(min(burst, burstBytes<<8) * 8 * uint64(time.Second) / rate)
+	return p
+}
+
+// allows reports whether a packet may go.
+func (p *pacer) allows(now clock.Instant) bool { return p.rate == 0 || p.next <= now }
+
+// sent counts an IP packet of n bytes that goes now.
+func (p *pacer) sent(now clock.Instant, n int) {
+	if p.rate == 0 {
+		return
+	}
+	if oldest := now.Add(-p.burst); p.next < oldest {
+		p.next, p.part = oldest, 0
+	}
+	p.part += uint64(n) * 8 * uint64(time.Second)
+	p.next = p.next.Add(time.Duration(p.part / p.rate))
+	p.part %= p.rate
+}
+
+// last reports whether no other packet may follow at once after one with n
+// bytes of payload.
+func (p *pacer) last(now clock.Instant, n int) bool {
+	if p.rate == 0 {
+		return false
+	}
+	after := *p
+	after.sent(now, n)
+	return !after.allows(now)
+}
+
+// set changes the limit and keeps what was sent in mind.
+func (p *pacer) set(to pacer) {
+	to.next = p.next
+	*p = to
+}
+
+// ipLength returns the length of the IP packet that a segment travels in.
+func ipLength(path *fabric.Path, seg []byte) int {
+	if path.Src.Is4() {
+		return ipudp.IPv4Len + ipudp.UDPLen + len(seg)
+	}
+	return ipudp.IPv6Len + ipudp.UDPLen + len(seg)
+}
+
+// RateLimit is what a queue pair may send at most (V17).
+type RateLimit struct {
+	Rate  uint32 // kilobits per second; 0: no limit
+	Burst uint32 // bytes that may go at once; 0: 64 KiB, or 50 µs at the rate
+}
+
+// staticPacer returns the pacer of a static rate. One that is not below the
+// port's has no effect.
+func (e *Env) staticPacer(r ib.Rate) pacer {
+	mbps := uint64(r.Mbps())
+	if mbps >= uint64(e.Limits.PortMbps) {
+		return pacer{}
+	}
+	return newPacer(mbps*1e6, 0)
+}
+
+// SetRateLimit changes what the QP may send at most. EINVAL in RESET and ERR,
+// where nothing is sent.
+func (q *QP) SetRateLimit(l RateLimit) error {
+	if st := q.State(); st == ib.RESET || st == ib.ERR {
+		return fmt.Errorf("a queue pair in %v has no rate limit: %w", st, ib.EINVAL)
+	}
+	q.ep.limit = l
+	q.ep.setPace()
+	if q.ep.behaviour().sends() {
+		q.wake() // what waits may go earlier, or later
+	}
+	return nil
+}
+
+// setPace makes the endpoint keep to the lower of the rate of its path and its
+// limit.
+func (e *endpoint) setPace() {
+	p := e.env.staticPacer(e.attr.AV.StaticRate)
+	if kbps := uint64(e.limit.Rate); kbps != 0 && (p.rate == 0 || kbps*1000 < p.rate) {
+		p = newPacer(kbps*1000, uint64(e.limit.Burst))
+	}
+	e.pace.set(p)
+	e.timers[timerPace] = clock.Never
+}
+
+// mayPace reports whether the rate lets a packet of the endpoint go; if not, the
+// pace timer says when it does.
+func (e *endpoint) mayPace(p *pacer, now clock.Instant) bool {
+	if p.allows(now) {
+		return true
+	}
+	e.timers[timerPace] = min(e.timers[timerPace], p.next)
+	return false
+}
