@@ -91,7 +91,7 @@ type DeviceAttr struct {
 	MaxMcastQPAttach      int `json:"max_mcast_qp_attach"`       // QPs of a group
 	MaxTotalMcastQPAttach int `json:"max_total_mcast_qp_attach"` // QPs of all groups
 
-	// The optional abilities; none is there yet.
+	// The optional abilities.
 	ResizeQP         bool `json:"resize_qp"`
 	AutoPathMig      bool `json:"auto_path_mig"`
 	ChangePhyPort    bool `json:"change_phy_port"`
@@ -110,7 +110,7 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
-		NodeGUID: ib.GUID(c.d.HCA.NodeGUID()),
+		AutoPathMig: true, NodeGUID: ib.GUID(c.d.HCA.NodeGUID()),
 	}, nil
 }
 
@@ -141,8 +141,12 @@ func (c *Context) QueryPort() (PortAttr, error) {
 		return PortAttr{}, ErrInvalidHCA
 	}
 	p := c.d.Port.Caps()
+	state := ib.PortActive
+	if c.d.PortDown() {
+		state = ib.PortDown
+	}
 	return PortAttr{
-		State: ib.PortActive, ActiveMTU: c.d.HCA.ActiveMTU(), GIDTblLen: c.d.HCA.GIDs(), PKeyTblLen: len(c.d.HCA.PKeys()),
+		State: state, ActiveMTU: c.d.HCA.ActiveMTU(), GIDTblLen: c.d.HCA.GIDs(), PKeyTblLen: len(c.d.HCA.PKeys()),
 		Transport: p.Name, Interface: p.Interface, MaxSegments: p.MaxSegments, GRO: p.GRO,
 		Verification: p.Verify.String(), RecvBuffer: p.RecvBuffer, SrcPort: p.SrcPort,
 	}, nil

@@ -125,6 +125,25 @@ func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 	})
 }
 
+// RateLimit is what a QP may send at most, all its packets but
+// acknowledgements counted as IP packets.
+type RateLimit struct {
+	Rate     uint32 // kilobits per second; 0 is no limit
+	MaxBurst uint32 // bytes that may go at once after a pause; 0 is 64 KiB, or what the rate gives in 50 µs
+}
+
+// ModifyRateLimit limits what the QP sends from now on, beside the static rate of
+// its path or of its address handles: the lower one holds. It may be called in
+// any state in which the QP may send later; RESET forgets the limit. EINVAL in
+// RESET and ERR.
+func (q *QP) ModifyRateLimit(l RateLimit) error {
+	return q.call("ModifyQPRateLimit", func(clock.Instant) error {
+		err := q.qp.SetRateLimit(qp.RateLimit{Rate: l.Rate, Burst: l.MaxBurst})
+		q.dev.HCA.Shard().Arm(q.qp)
+		return err
+	})
+}
+
 // ModifyToRTS walks the QP from RESET through INIT and RTR to RTS. Each
 // move is given those attributes of attr that the modify table requires for
 // the service: for RC the port, P_Key index and access flags; then the

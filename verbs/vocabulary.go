@@ -101,7 +101,7 @@ type (
 	//		HopLimit     uint8  // IPv4 TTL or IPv6 hop limit; at least 1
 	//		TrafficClass uint8  // IPv4 TOS or IPv6 traffic class
 	//		SL           uint8  // service level; kept, without effect on Ethernet
-	//		StaticRate   uint8  // max static rate code; kept, without effect yet
+	//		StaticRate   Rate   // most that packets may fill of the link
 	//		Port         uint8  // physical port, from 1
 	//	}
 	AHAttr = ib.AHAttr

@@ -32,8 +32,9 @@ type Device struct {
 	closed atomic.Bool
 	faults *injector // nil without rules
 
-	events   eventQueue
-	watchers watchers
+	events    eventQueue
+	watchers  watchers
+	addresses addressWatch
 }
 
 var _ io.Closer = (*Device)(nil)
@@ -65,6 +66,9 @@ func Open(cfg Config) (*Device, error) {
 	faults.attach(d.HCA)
 	d.drv = driver.Start(port, d.HCA.Shard(), d.fatal)
 	faults.begin(d)
+	if cfg.Network == nil {
+		d.watchAddresses()
+	}
 	return d, nil
 }
 
@@ -75,6 +79,7 @@ func (d *Device) Close() error {
 		return ErrInvalid
 	}
 	d.faults.stop()
+	d.addresses.stop()
 	// An adapter that has failed has told its watchers already.
 	_ = d.drv.Do(func(now clock.Instant) { d.watchers.tell(now, nil) })
 	err := d.drv.Close()

@@ -1,0 +1,115 @@
+package device
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// addressWatch notices that the host loses addresses of the adapter, or has
+// them back: an interface goes down, or an address is taken from it. An address
+// that the host does not have when the adapter is opened is not watched.
+type addressWatch struct {
+	close func() // nil if the system tells of no changes
+	done  sync.WaitGroup
+	down  atomic.Bool // the port has no address that is watched and present
+}
+
+// watchAddresses begins to watch the addresses of d's port.
+func (d *Device) watchAddresses() {
+	addrs := d.Port.Caps().Addrs
+	next, closer, err := networkChanges()
+	if err != nil {
+		return // a sandbox without it: paths fail by their timers
+	}
+	have := make(map[netip.Addr]bool)
+	for _, a := range hostHas(addrs) {
+		have[a] = true
+	}
+	w := &d.addresses
+	w.close = closer
+	w.done.Go(func() {
+		for next() {
+			d.addressesNow(have)
+		}
+	})
+}
+
+// stop ends the watch.
+func (w *addressWatch) stop() {
+	if w.close != nil {
+		w.close()
+		w.done.Wait()
+	}
+}
+
+// addressesNow compares what the host has with what it had.
+func (d *Device) addressesNow(have map[netip.Addr]bool) {
+	now := make(map[netip.Addr]bool)
+	addrs := make([]netip.Addr, 0, len(have))
+	for a := range have {
+		addrs = append(addrs, a)
+	}
+	for _, a := range hostHas(addrs) {
+		now[a] = true
+	}
+	for a, had := range have {
+		if had == now[a] {
+			continue
+		}
+		have[a] = now[a]
+		// A device that is gone has no paths any more.
+		_ = d.drv.Do(func(at clock.Instant) {
+			d.HCA.AddressLost(at, a, had)
+			d.events.raise(qp.Event{Type: ib.EventGIDChange, Port: 1})
+		})
+	}
+	if down := len(have) > 0 && len(now) == 0; down != d.addresses.down.Swap(down) {
+		event := ib.EventPortActive
+		if down {
+			event = ib.EventPortErr
+		}
+		d.events.raise(qp.Event{Type: event, Port: 1})
+	}
+}
+
+// PortDown reports whether the host has lost all addresses of the adapter.
+func (d *Device) PortDown() bool { return d.addresses.down.Load() }
+
+// hostHas returns those of some addresses that an interface has which is up. Of
+// the loopback network the host has all.
+func hostHas(want []netip.Addr) (has []netip.Addr) {
+	var here []netip.Prefix
+	ifs, err := net.Interfaces()
+	if err != nil {
+		return want // nobody knows better
+	}
+	for i := range ifs {
+		if ifs[i].Flags&net.FlagUp == 0 || ifs[i].Flags&net.FlagRunning == 0 {
+			continue
+		}
+		all, err := ifs[i].Addrs()
+		if err != nil {
+			continue // it has just gone
+		}
+		for _, a := range all {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				here = append(here, netip.PrefixFrom(p.Addr().Unmap().WithZone(""), p.Bits()))
+			}
+		}
+	}
+	for _, a := range want {
+		for _, p := range here {
+			if p.Addr() == a || a.IsLoopback() && p.Addr().IsLoopback() && p.Contains(a) {
+				has = append(has, a)
+				break
+			}
+		}
+	}
+	return has
+}

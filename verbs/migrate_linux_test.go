@@ -1,0 +1,78 @@
+package verbs
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric/sandbox"
+)
+
+// setDown takes an interface down.
+func setDown(t testing.TB, ifname string) {
+	t.Helper()
+	link, err := netlink.LinkByName(ifname)
+	must(t, err)
+	must(t, netlink.LinkSetDown(link))
+}
+
+// events takes as many events and counts their kinds.
+func (e *endpoint) events(t testing.TB, n int) map[ib.EventType]int {
+	t.Helper()
+	kinds := make(map[ib.EventType]int)
+	for range n {
+		ev := e.event(t)
+		kinds[ev.Type]++
+		ev.Ack()
+	}
+	return kinds
+}
+
+// TestV15_LinkDown takes the interface of a path down in the middle of WRITEs,
+// over UDP: the side that loses its address migrates at once, the other one
+// follows, and both are told.
+func TestV15_LinkDown(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	for i, ifname := range []string{"a1", "a2", "b1", "b2"} {
+		sandbox.Tap(t, ifname, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 7, byte(i), 1}), 24))
+	}
+	a := newEndpoint(t, Config{Addr: "10.7.0.1,10.7.1.1"}, ib.RC)
+	b := newEndpoint(t, Config{Addr: "10.7.2.1,10.7.3.1"}, ib.RC)
+	connect(t, a, b, brief)
+	arm(t, a, b)
+	const size, writes = 1 << 20, 64
+	for i := range a.mr.Bytes() {
+		a.mr.Bytes()[i] = byte(i * 7)
+	}
+	a.settle(t)
+	for i := range uint64(writes) {
+		must(t, a.qp.PostSend(a.write(2+i, size, b)))
+		if i == writes/2 {
+			setDown(t, "a1")
+		}
+	}
+	a.wait(t, writes)
+	if got := a.events(t, 2); got[ib.EventPathMig] != 1 || got[ib.EventGIDChange] != 1 {
+		t.Errorf("the side that lost an address is told of %v", got)
+	}
+	b.onAlternate(t, a)
+	b.settle(t)
+	if !bytes.Equal(a.mr.Bytes()[:size], b.mr.Bytes()[:size]) {
+		t.Error("the data is not what was written")
+	}
+	if p, err := a.ctx.QueryPort(); err != nil || p.State != ib.PortActive {
+		t.Errorf("with one address left the port is %v, %v", p.State, err)
+	}
+	setDown(t, "a2")
+	if got := a.events(t, 2); got[ib.EventGIDChange] != 1 || got[ib.EventPortErr] != 1 {
+		t.Errorf("the side that lost its last address is told of %v", got)
+	}
+	if p, err := a.ctx.QueryPort(); err != nil || p.State != ib.PortDown {
+		t.Errorf("without an address the port is %v, %v", p.State, err)
+	}
+}
