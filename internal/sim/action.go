@@ -34,6 +34,10 @@ const (
 	actPartition
 	actJump
 	actForge
+	actRearm
+	actMigrate
+	actCutPath
+	actLoseAddress
 	numActions
 )
 
@@ -41,6 +45,7 @@ var actionNames = [numActions]string{
 	"send", "receive", "poll", "mend", "bad send", "bad receive", "short receive", "refused call",
 	"deregister remote region", "deregister local region", "to ERR", "to RESET", "reconnect", "destroy", "SQD",
 	"resize CQ", "restart adapter", "cut off adapter", "clock jump", "forge",
+	"load alternate path", "migrate", "cut path", "lose address",
 }
 
 func (a action) String() string { return actionNames[a] }
@@ -74,6 +79,10 @@ func (w *world) act(i int) {
 		w.jump(time.Duration(r.Int64N(int64(2 * time.Second))))
 	case actResizeCQ:
 		w.actResizeCQ(r)
+	case actCutPath:
+		w.cutPath(r)
+	case actLoseAddress:
+		w.loseAddress(r)
 	default:
 		if e.qp != nil {
 			w.trouble(a, e, r)
@@ -119,6 +128,13 @@ func (w *world) trouble(a action, e *end, r *rand.Rand) {
 		e.actSQD(r)
 	case actForge:
 		w.forge(e, r)
+	case actRearm:
+		e.rearm()
+		if e.peer.qp != nil && r.IntN(4) > 0 { // as connection managers have both do
+			e.peer.rearm()
+		}
+	case actMigrate:
+		e.migrate()
 	}
 }
 
@@ -232,6 +248,7 @@ func (w *world) actMend(p *pair, r *rand.Rand) {
 		}
 		n.ud.fillRecvs(r, w.plan.recvs)
 	}
+	w.addressesBack()
 }
 
 // resume takes an end out of SQD, if it has drained, and out of SQE, and ends
@@ -335,10 +352,7 @@ func (w *world) forge(e *end, r *rand.Rand) {
 		Payload: w.pattern(r.Uint64N(patternWords), 16),
 	}
 	rt := e.route()
-	src, dst := e.peer.node.addrs[0], e.node.addrs[0]
-	if rt.to.Is6() {
-		src, dst = e.peer.node.addrs[1], e.node.addrs[1]
-	}
+	src, dst := rt.to, e.node.addrs[e.gid()]
 	ghost := false
 	switch r.IntN(4) {
 	case 0:

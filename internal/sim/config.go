@@ -67,13 +67,14 @@ const (
 	restarts
 	longMessages
 	lateAnswers         // adapters take several packets before they send
+	migration           // connections have two paths, which fail
 	allFeatures feature = 1<<iota - 1
 )
 
 var featureNames = [...]string{
 	"loss", "duplication", "reordering", "corruption", "forgery", "partitions", "tight buffers", "small batches",
 	"clock jumps", "late receives", "small CQs", "bad requests", "deregistration", "lifecycle", "draining", "restarts",
-	"long messages", "late answers",
+	"long messages", "late answers", "migration",
 }
 
 func (f feature) String() string {
@@ -111,6 +112,7 @@ var profiles = [...]Profile{
 	{"errors", "bad requests, regions that go, completion queues that overflow", badRequests | deregistration | smallCQs | lateReceives},
 	{"lifecycle", "queue pairs modified, drained, reset, destroyed and reused in mid-flight", lifecycle | draining | loss | reordering},
 	{"restart", "adapters restart, networks part, clocks jump", restarts | partitions | clockJumps | loss},
+	{"migration", "connections have two paths, which fail, heal, and are left by both ends at once", migration | loss | duplication | reordering | draining | lateAnswers},
 	{"chaos", "everything at once", allFeatures &^ longMessages},
 	{"bulk", "long messages over a network that loses a little, for the number of packets", longMessages | loss},
 	{storms, "connection storms: programs connect, refuse, hesitate, part and vanish, and a fifth of all packets is lost", 0},

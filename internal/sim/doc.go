@@ -5,8 +5,8 @@
 // Read config.go and plan.go (what a seed makes of a run), world.go (the
 // clock; connection storms are a world of their own, in package storm),
 // network.go and node.go (what carries packets, and what receives them),
-// pair.go, space.go and op.go (the model of queue pairs, memory and work
-// requests), action.go, post.go and datagram.go (what programs do),
+// pair.go, paths.go, space.go and op.go (the model of queue pairs, their paths,
+// memory and work requests), action.go, post.go and datagram.go (what programs do),
 // complete.go, explain.go and state.go (the oracle), mark.go (what happened
 // at all), ladder.go and minimize.go (what a person sees of a failure),
 // campaign.go (many seeds on several processors).

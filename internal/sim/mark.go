@@ -19,7 +19,8 @@ var markNames = [...]string{
 	"E2 LOC_QP_OP_ERR", "E3 LOC_PROT_ERR", "E5 timeout", "E8 sequence NAK", "E8 RETRY_EXC_ERR", "E8 dropped after a gap",
 	"E9 dropped duplicate", "E10 REM_INV_REQ_ERR", "E10 QP_REQ_ERR", "E12 requester waits", "E12 RNR_RETRY_EXC_ERR",
 	"E14 REM_ACCESS_ERR", "E14 QP_ACCESS_ERR", "E15 LOC_LEN_ERR", "E16 REM_OP_ERR", "E18 CQ_ERR", "E22 implied NAK", "E23 ghost ACK", "E24 BAD_RESP_ERR",
-	"L1 probe", "L1 repaired", "L1 repair went no further", "L2 kept", "other drop",
+	"L1 probe", "L1 repaired", "L1 repair went no further", "L2 kept",
+	"V15 PATH_MIG", "V15 PATH_MIG_ERR", "V15 REARM", "other drop",
 }
 
 const numMarks = len(markNames)
@@ -86,6 +87,10 @@ func (w *world) markEvent(t ib.EventType) {
 		w.mark("E10 QP_REQ_ERR")
 	case ib.EventQPAccessErr:
 		w.mark("E14 QP_ACCESS_ERR")
+	case ib.EventPathMig:
+		w.mark("V15 PATH_MIG")
+	case ib.EventPathMigErr:
+		w.mark("V15 PATH_MIG_ERR")
 	case ib.EventQPLastWQEReached:
 		w.mark("Q19 LAST_WQE_REACHED")
 	}

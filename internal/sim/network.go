@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
@@ -29,14 +30,15 @@ type network struct {
 	flight deadline.Heap[packet] // those on their way, by their arrival
 	free   []*packet
 	serial uint64
-	cut    map[*node]clock.Instant // nodes that nothing reaches until then
+	cut    map[*node]clock.Instant      // nodes that nothing reaches until then
+	down   map[netip.Addr]clock.Instant // likewise addresses, of paths
 	healed bool
 }
 
 func (n *network) init(f faults, seed uint64) {
 	n.faults = f
 	n.rand = rand.New(rand.NewPCG(seed, streamNet))
-	n.cut = make(map[*node]clock.Instant)
+	n.cut, n.down = make(map[*node]clock.Instant), make(map[netip.Addr]clock.Instant)
 	n.flight = deadline.New(func(p *packet) *deadline.Link { return &p.arrival })
 }
 
@@ -46,16 +48,23 @@ func (n *network) heal() {
 	n.loss, n.duplicate, n.reorder, n.corrupt, n.jitter = 0, 0, 0, 0, 0
 	n.buffer = 1 << 20
 	clear(n.cut)
+	clear(n.down)
 }
 
-// isCut reports whether a node is cut off.
-func (n *network) isCut(now clock.Instant, v *node) bool {
-	until, ok := n.cut[v]
+// isCut reports whether a node or an address is cut off.
+func isCut[K comparable](cut map[K]clock.Instant, now clock.Instant, k K) bool {
+	until, ok := cut[k]
 	if ok && now >= until {
-		delete(n.cut, v)
+		delete(cut, k)
 		return false
 	}
 	return ok
+}
+
+// parted reports whether nothing gets from one node to another on a path.
+func (n *network) parted(now clock.Instant, from, to *node, path *fabric.Path) bool {
+	return len(n.cut) > 0 && (isCut(n.cut, now, from) || isCut(n.cut, now, to)) ||
+		len(n.down) > 0 && (isCut(n.down, now, path.Src) || isCut(n.down, now, path.Dst))
 }
 
 // take makes room for a packet of size bytes.
@@ -85,7 +94,7 @@ func (w *world) carry(from *node, run *fabric.Run) {
 		if to == nil {
 			continue
 		}
-		safe := w.net.untouched(w.now, from, to)
+		safe := w.net.untouched(w.now, from, to, &run.Path)
 		if safe && w.net.rate == 0 {
 			continue
 		}
@@ -112,11 +121,11 @@ func (n *network) depart(now clock.Instant, from *node, size int) {
 }
 
 // untouched draws whether nothing at all happens to a packet.
-func (n *network) untouched(now clock.Instant, from, to *node) bool {
+func (n *network) untouched(now clock.Instant, from, to *node, path *fabric.Path) bool {
 	if n.healed {
 		return true
 	}
-	if len(n.cut) > 0 && (n.isCut(now, from) || n.isCut(now, to)) {
+	if n.parted(now, from, to, path) {
 		return false
 	}
 	return n.rand.Float64() >= n.loss+n.duplicate+n.reorder+n.corrupt
@@ -126,7 +135,7 @@ func (n *network) untouched(now clock.Instant, from, to *node) bool {
 func (w *world) harm(from, to *node, run *fabric.Run, i int) {
 	n := &w.net
 	w.disturb(from, to)
-	if len(n.cut) > 0 && (n.isCut(w.now, from) || n.isCut(w.now, to)) {
+	if n.parted(w.now, from, to, &run.Path) {
 		w.note(from, "lost: cut off", run.Segment(i))
 		return
 	}

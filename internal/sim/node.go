@@ -18,9 +18,10 @@ import (
 type node struct {
 	w       *world
 	index   int
-	addrs   []netip.Addr // IPv4 and IPv6
-	starts  uint64       // how often the adapter was opened
-	inOrder bool         // it keeps nothing that comes before its turn
+	addrs   []netip.Addr        // IPv4 and IPv6 of the first path, then of the second
+	lost    map[netip.Addr]bool // of these, those that its port has lost
+	starts  uint64              // how often the adapter was opened
+	inOrder bool                // it keeps nothing that comes before its turn
 	hca     *hca.HCA
 	batch   *fabric.Batch
 	pd      *hca.PD
@@ -84,6 +85,7 @@ func (n *node) open() {
 	n.tally = tally{}
 	n.ends = make(map[ib.QPN]*end)
 	n.cqs, n.srq, n.ud, n.watch = nil, nil, nil, nil
+	n.lost = make(map[netip.Addr]bool)
 	n.pd, err = n.hca.AllocPD()
 	w.must(err)
 	for range 3 {
@@ -310,6 +312,12 @@ func (n *node) expect(p *packet) {
 				n.quiet = "a packet of an earlier connection had an effect"
 			}
 			n.w.disturb(e.node, e.peer.node)
+			continue
+		}
+		if e.left(p.d.Dst) {
+			if p.segs == 1 {
+				n.quiet = "a packet over a path that is not the queue pair's had an effect"
+			}
 			continue
 		}
 		e.arrives(h)

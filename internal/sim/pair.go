@@ -52,7 +52,7 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 	var old []route
 	for i, e := range p.ends {
 		if e != nil {
-			old = append(old, e.route())
+			old = append(old, e.allRoutes()...)
 		}
 		switch {
 		case e == nil || e.qp == nil:
@@ -65,14 +65,18 @@ func (w *world) connect(p *pair, r *rand.Rand, fresh bool) {
 		}
 	}
 	for _, k := range old { // what was sent there is sent no more
-		delete(w.routes, k)
+		if e := w.routes[k]; e != nil && e.pair == p { // not one whose queue pair has the number now
+			delete(w.routes, k)
+		}
 	}
 	a, b := p.ends[0], p.ends[1]
 	a.peer, b.peer = b, a
 	t := w.newTerms(p, r)
 	for i, e := range p.ends {
 		e.start(t, i)
-		w.routes[e.route()] = e
+		for _, k := range e.allRoutes() {
+			w.routes[k] = e
+		}
 	}
 	p.broken, p.disturbed = false, 0
 	for i, e := range p.ends {
@@ -119,6 +123,7 @@ type end struct {
 	space *space
 	terms terms
 	own   int // which end of the pair it is
+	paths paths
 
 	gen     int    // connections so far
 	since   uint64 // serial of the last packet sent before the present one
@@ -200,6 +205,7 @@ func (e *end) start(t terms, own int) {
 	shared := e.srq != nil // others post there too
 	e.shortRecv, e.badRecv = shared, shared
 	e.wire = watcher{}
+	e.paths = paths{}
 }
 
 // forget empties the model of the queues, as RESET does with the queues.
@@ -218,10 +224,7 @@ func (e *end) forget() {
 
 // attr returns the attributes of the present connection.
 func (e *end) attr() ib.QPAttr {
-	t, gid := &e.terms, 0
-	if e.pair.v6 {
-		gid = 1
-	}
+	t, gid := &e.terms, e.gid()
 	return ib.QPAttr{
 		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: e.pair.mtu, DestQPN: e.peer.num,
 		RQPSN: t.psn[1-e.own], SQPSN: t.psn[e.own], MaxDestRDAtomic: t.depth, MaxRDAtomic: t.depth,

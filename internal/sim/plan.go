@@ -123,6 +123,8 @@ func (p *plan) drawActions(r *rand.Rand) {
 	some(partitions, 2, actPartition)
 	some(clockJumps, 2, actJump)
 	some(forgery, 20, actForge)
+	some(migration, 20, actRearm)
+	some(migration, 3, actMigrate, actCutPath, actLoseAddress)
 	// What goes wrong is put right some time.
 	p.acts[actMend] = 20
 	if p.on(lateReceives) {

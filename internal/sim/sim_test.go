@@ -186,7 +186,7 @@ func TestRunsAreBounded(t *testing.T) {
 	for _, p := range w.pairs {
 		made += p.ends[0].gen + p.ends[1].gen
 	}
-	if n := len(w.routes); n > 2*len(w.pairs) || made < 100*len(w.pairs) {
+	if n := len(w.routes); n > 2*numPaths*len(w.pairs) || made < 100*len(w.pairs) {
 		t.Errorf("%d connections left %d routes of %d pairs", made, n, len(w.pairs))
 	}
 }

@@ -65,6 +65,10 @@ func (e *end) event(t ib.EventType) {
 		due, e.drainAsk = e.drainAsk && e.state == ib.SQD, false
 	case ib.EventCommEst:
 		due, e.commEst = !e.commEst && e.state == ib.RTR, true
+	case ib.EventPathMig:
+		due = e.changePath()
+	case ib.EventPathMigErr:
+		due = e.paths.asked
 	case ib.EventQPReqErr, ib.EventQPAccessErr:
 		due, e.trouble, e.doomed = true, true, true
 		e.node.watch = append(e.node.watch, e)
@@ -174,6 +178,9 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 		return
 	}
 	x := &e.wire
+	if run.Path.Dst != e.route().to {
+		w.fail("wire", "adapter %d qp %v sends %v PSN %v over a path that it has left, or has not moved to", n.index, e.num, h.op, h.psn)
+	}
 	if e.drained() {
 		w.fail("wire", "adapter %d qp %v sends %v PSN %v after its send queue has drained", n.index, e.num, h.op, h.psn)
 	}
@@ -201,11 +208,7 @@ type route struct {
 
 // route returns the end's own.
 func (e *end) route() route {
-	gid := 0
-	if e.pair.v6 {
-		gid = 1
-	}
-	return route{e.node, e.peer.node.addrs[gid], e.peer.num}
+	return route{e.node, e.peer.node.addrs[e.gid()], e.peer.num}
 }
 
 // arrives looks at a packet for an end before its adapter does.
@@ -254,9 +257,12 @@ func (e *end) countRetry(r *trace.Record) {
 	if r.PSN != x.stuckAt {
 		x.stuckAt, x.retries, x.waits = r.PSN, 0, 0
 	}
-	if r.Cause == notReady {
+	switch r.Cause {
+	case notReady:
 		x.waits++
-	} else {
+	case newPath:
+		x.retries = 0
+	default:
 		x.retries++
 	}
 	if x.retries > int(e.terms.retryCnt) || e.terms.rnrRetry != ib.RNRInfiniteRetry && x.waits > int(e.terms.rnrRetry) {
@@ -285,6 +291,7 @@ func (e *end) retried(r *trace.Record) {
 			w.fail("timer", "adapter %d qp %v: the retry timer of %v fires %v after it was started", e.node.index, e.num, wait, w.now.Sub(since))
 		}
 		x.lastTimeout = w.now
+	case newPath:
 	case "implied NAK":
 		w.mark("E22 implied NAK")
 		e.fromNews(&x.answers, r)

@@ -151,6 +151,9 @@ func (w *world) setUp() {
 		n := &node{w: w, index: i, addrs: []netip.Addr{
 			netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}),
 			netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(i + 1)}),
+			// Those of the other path.
+			netip.AddrFrom4([4]byte{10, 0, 1, byte(i + 1)}),
+			netip.AddrFrom16([16]byte{0: 0xfd, 14: 1, 15: byte(i + 1)}),
 		}}
 		for _, a := range n.addrs {
 			w.byAddr[a] = n
@@ -258,6 +261,7 @@ func (w *world) settle() {
 		return
 	}
 	w.net.heal()
+	w.addressesBack()
 	if w.verbose() {
 		w.sayf("the network is whole again")
 	}

@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// paths is what the model knows of the two paths of an end's connection.
+type paths struct {
+	at    int  // which one it is on
+	asked bool // REARM was asked for since it came there
+}
+
+// numPaths is how many paths a connection has. The addresses of a node are those
+// of its first path, then those of its second.
+const numPaths = 2
+
+// newPath is the cause of going back that a migration is.
+const newPath = "path migration"
+
+// gid returns the index of the end's address on the path that it is on.
+func (e *end) gid() int { return e.gidOn(e.paths.at) }
+
+func (e *end) gidOn(path int) int {
+	if e.pair.v6 {
+		return numPaths*path + 1
+	}
+	return numPaths * path
+}
+
+// allRoutes returns the end's routes, on each path.
+func (e *end) allRoutes() (all []route) {
+	for path := range numPaths {
+		all = append(all, route{e.node, e.peer.node.addrs[e.gidOn(path)], e.peer.num})
+	}
+	return all
+}
+
+// left reports whether a packet to an address of the end comes over a path that
+// it is not on and cannot be called to.
+func (e *end) left(dst netip.Addr) bool {
+	return !e.paths.asked && dst != e.node.addrs[e.gid()]
+}
+
+// rearm loads the other path and asks for REARM. Managers agree on it, so both
+// ends are on the same one.
+func (e *end) rearm() {
+	if e.state != ib.RTS || e.paths.asked || e.peer.paths.at != e.paths.at {
+		return
+	}
+	gid := e.gidOn(1 - e.paths.at)
+	a := ib.QPAttr{
+		State: ib.RTS, PathMigState: ib.REARM, AltPort: 1, AltTimeout: e.terms.timeout,
+		AltAV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.node.addrs[gid]), SGIDIndex: uint8(gid), HopLimit: 64, Port: 1},
+	}
+	e.paths.asked = true
+	e.w.mark("V15 REARM")
+	e.modify(&a, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState)
+}
+
+// migrate has the end move to its alternate path, if it is armed.
+func (e *end) migrate() {
+	if e.state == ib.RTS && e.qp.Query().PathMigState == ib.ARMED {
+		e.modify(&ib.QPAttr{PathMigState: ib.MIGRATED}, ib.AttrPathMigState)
+	}
+}
+
+// changePath is called when the end has migrated. It reports whether that was
+// possible.
+func (e *end) changePath() bool {
+	asked := e.paths.asked
+	e.paths = paths{at: 1 - e.paths.at}
+	return asked
+}
+
+// cutPath has nothing get to or from an address for a while.
+func (w *world) cutPath(r *rand.Rand) {
+	n := w.nodes[r.IntN(len(w.nodes))]
+	w.net.down[n.addrs[r.IntN(len(n.addrs))]] = w.now.Add(time.Duration(r.Int64N(int64(200 * time.Millisecond))))
+}
+
+// loseAddress takes an address from an adapter's port until addressesBack.
+func (w *world) loseAddress(r *rand.Rand) {
+	n := w.nodes[r.IntN(len(w.nodes))]
+	a := n.addrs[r.IntN(len(n.addrs))]
+	n.lost[a] = true
+	w.net.down[a] = w.now.Add(time.Duration(r.Int64N(int64(20 * time.Millisecond))))
+	n.hca.AddressLost(w.now, a, true)
+	n.wake(nil)
+}
+
+// addressesBack gives every adapter its addresses back.
+func (w *world) addressesBack() {
+	for _, n := range w.nodes {
+		for _, a := range n.addrs {
+			if n.lost[a] {
+				delete(n.lost, a)
+				n.hca.AddressLost(w.now, a, false)
+			}
+		}
+		n.wake(nil)
+	}
+}
