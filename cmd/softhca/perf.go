@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"strconv"
@@ -33,6 +34,8 @@ type perfFlags struct {
 	timeout  time.Duration
 	retry    int
 	loss     float64  // of --loss-ratio
+	rate     string   // of --static-rate
+	limit    string   // of --rate-limit
 	server   []string // --server-fault
 }
 
@@ -72,6 +75,8 @@ sides saw it.`,
   softhca perf write --local --fault 'drop nth=100'
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --timeout 20ms --retry 3
   softhca perf write --local --loss-ratio 0.01
+  softhca perf write --local --static-rate 2.5
+  softhca perf send --local --rate-limit 10M --size 4096
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
   softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -101,6 +106,8 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.DurationVar(&f.timeout, "timeout", ib.AckTimeout(perf.DefaultTimeout), "local ACK timeout; rounded up to a step of the protocol, 4.096 µs times a power of two")
 	s.IntVar(&f.retry, "retry", perf.DefaultRetry, "retries before RETRY_EXC_ERR, 0 to 7")
 	s.Float64Var(&f.loss, "loss-ratio", 0, "with --local: measure without faults and with this `share` of packets lost each way, and print the ratio")
+	s.StringVar(&f.rate, "static-rate", ib.RateMax.String(), "static rate of the paths in `Gb/s`: 2.5, 5, 10 and so on; counts whole IP packets")
+	s.StringVar(&f.limit, "rate-limit", "", "most that each queue pair sends, in `bits/s` such as 10M or 2.5G; counts whole IP packets")
 	s.StringArrayVar(&f.server, "server-fault", nil, "with --local: a `rule` for the server's side; --fault is for the client's")
 	s.Uint16Var(&f.port, "port", perfPort, "TCP port of the server")
 	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
@@ -153,6 +160,9 @@ func (f *perfFlags) parse(args []string) (host string, err error) {
 	if err := f.parseRetries(); err != nil {
 		return "", err
 	}
+	if err := f.parseRates(); err != nil {
+		return "", err
+	}
 	if err := f.plan.Check(); err != nil {
 		return "", &usageError{err}
 	}
@@ -191,6 +201,28 @@ func (f *perfFlags) parseRetries() error {
 	}
 	f.plan.Timeout = code
 	return nil
+}
+
+// parseRates takes --static-rate and --rate-limit.
+func (f *perfFlags) parseRates() (err error) {
+	if f.plan.Rate, err = ib.ParseRate(f.rate); err != nil {
+		return usagef("--static-rate: %w", err)
+	}
+	if f.limit == "" {
+		return nil
+	}
+	number, unit := f.limit, 1.0
+	for suffix, times := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9} {
+		if n, ok := strings.CutSuffix(f.limit, suffix); ok {
+			number, unit = n, times
+		}
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	if kbps := v * unit / 1000; err == nil && kbps >= 1 && kbps <= math.MaxUint32 {
+		f.plan.Limit = uint32(kbps)
+		return nil
+	}
+	return usagef("--rate-limit %s: want bits per second, 1k to 4294G, such as 10M", f.limit)
 }
 
 // measure is the client. It prints the result.

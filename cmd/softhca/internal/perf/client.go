@@ -131,7 +131,8 @@ func (c *client) agree() error {
 	want := cmp.Or(p.MTU, port.ActiveMTU)
 	c.request = request{
 		Op: p.Op.String(), Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
-		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, side: c.own.side(),
+		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, Rate: uint8(p.Rate), Limit: p.Limit,
+		side: c.own.side(),
 	}
 	if err := c.ctl.send(&c.request); err != nil {
 		return fmt.Errorf("send the request: %w", err)

@@ -62,6 +62,8 @@ type request struct {
 	Latency bool   `json:"latency"`
 	Timeout uint8  `json:"ack_timeout,omitempty"` // as in Plan
 	Retry   int    `json:"retry,omitempty"`
+	Rate    uint8  `json:"static_rate,omitempty"` // as in Plan
+	Limit   uint32 `json:"rate_limit,omitempty"`
 	Pattern uint64 `json:"pattern"`
 	side
 }
@@ -197,6 +199,9 @@ func (r *request) plan() (Plan, error) {
 	if r.Size == 0 || r.Depth == 0 || r.QPs == 0 {
 		return Plan{}, fmt.Errorf("size %d, depth %d, %d queue pairs: none may be 0", r.Size, r.Depth, r.QPs)
 	}
-	p := Plan{Op: op, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Timeout: r.Timeout, Retry: r.Retry}
+	p := Plan{
+		Op: op, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Timeout: r.Timeout, Retry: r.Retry,
+		Rate: ib.Rate(r.Rate), Limit: r.Limit,
+	}
 	return p, p.Check()
 }

@@ -145,10 +145,17 @@ func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 			MinRNRTimer: minRNRTimer, Timeout: s.plan.Timeout, RetryCnt: s.plan.retryCount(), RNRRetry: rnrRetry,
 			AV: ib.AHAttr{
 				DGID: ib.GIDFromAddr(addr.Unmap()), SGIDIndex: uint8(s.gid), HopLimit: hopLimit, Port: 1,
+				StaticRate: s.plan.Rate,
 			},
 		}
 		if err := adapter.Move(q, a, ib.INIT, ib.RTR, ib.RTS); err != nil {
 			return fmt.Errorf("connect queue pair %d: %w", i, err)
+		}
+		if s.plan.Limit == 0 {
+			continue
+		}
+		if err := q.ModifyRateLimit(verbs.RateLimit{Rate: s.plan.Limit}); err != nil {
+			return fmt.Errorf("limit the rate of queue pair %d: %w", i, err)
 		}
 	}
 	return nil

@@ -106,6 +106,8 @@ type Plan struct {
 	Latency  bool          // one message at a time, and percentiles
 	Timeout  uint8         // code of the local ACK timeout, 4.096 µs · 2^code
 	Retry    int           // retries before RETRY_EXC_ERR, 1 to 7; negative: none
+	Rate     ib.Rate       // static rate of the paths
+	Limit    uint32        // of each queue pair, in kb/s; 0: none
 }
 
 // Check fills defaults in and returns an error that names the field which is
@@ -135,6 +137,8 @@ func (p *Plan) Check() error {
 		return fmt.Errorf("local ACK timeout code %d: want 1 to %d", p.Timeout, maxTimeout)
 	case p.Retry > maxRetry:
 		return fmt.Errorf("%d retries: want at most %d", p.Retry, maxRetry)
+	case !p.Rate.Valid():
+		return fmt.Errorf("no static rate has the code %d", uint8(p.Rate))
 	case p.Latency && (p.QPs != 1 || p.Depth != 1):
 		return fmt.Errorf("latency is measured with one queue pair and one message at a time, not %d and %d", p.QPs, p.Depth)
 	}
