@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 func newDemoCommand(g *globals) *cobra.Command {
 	peer := "127.0.0.2"
 	measure := time.Second
+	apm := false
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch two adapters talk: data moved and verified, an error provoked and explained",
@@ -31,9 +34,13 @@ what the demonstration then finds not verified is what you asked for.`,
 		Example: `  softhca demo
   softhca demo --capture demo.pcapng
   softhca demo --addr 127.0.0.3 --peer 127.0.0.4
+  softhca demo --apm                             a connection survives the loss of its path
   softhca demo --fault 'drop op=REP nth=1'       a message of the connection manager is lost, and sent again`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if apm {
+				return runMigrationDemo(cmd, g, peer)
+			}
 			if g.capture != "" && !cmd.Flags().Changed("measure") {
 				measure = 20 * time.Millisecond // a second would be gigabytes
 			}
@@ -42,31 +49,57 @@ what the demonstration then finds not verified is what you asked for.`,
 	}
 	cmd.Flags().StringVar(&peer, "peer", peer, "address of the second adapter")
 	cmd.Flags().DurationVar(&measure, "measure", measure, "how long to measure the throughput; 0: not at all")
+	cmd.Flags().BoolVar(&apm, "apm", false, "show automatic path migration; --addr and --peer are two addresses each, A,B")
 	return cmd
+}
+
+// runMigrationDemo shows how a connection survives the loss of its path.
+func runMigrationDemo(cmd *cobra.Command, g *globals, peer string) error {
+	if !cmd.Flags().Changed("peer") {
+		peer = "127.0.0.2,127.0.0.4"
+	}
+	addr := cmp.Or(g.addr, "127.0.0.1,127.0.0.3")
+	if strings.Count(addr, ",") != 1 || strings.Count(peer, ",") != 1 {
+		return usagef("--apm needs two addresses of each side, such as --addr 127.0.0.1,127.0.0.3 --peer 127.0.0.2,127.0.0.4")
+	}
+	first, second := *g, *g
+	primary, _, _ := strings.Cut(peer, ",")
+	first.faults = append(slices.Clone(g.faults), demo.PathCut(primary))
+	second.capture, second.faults, second.faultFile = "", nil, ""
+	return demoError(demo.RunMigration(cmd.Context(), demo.Options{
+		AddrA: addr, AddrB: peer, OpenA: demoOpener(cmd, &first), OpenB: demoOpener(cmd, &second),
+		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Width: columns(cmd.OutOrStdout()),
+	}))
+}
+
+// demoOpener returns how an adapter of the demonstration is opened.
+func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
+	return func(addr string, trace func(*verbs.TraceRecord)) (*verbs.Context, func() error, error) {
+		return g.open(cmd.ErrOrStderr(), func(c *verbs.Config) {
+			c.Addr = addr
+			logged := c.Trace
+			c.Trace = func(r *verbs.TraceRecord) {
+				trace(r)
+				if logged != nil {
+					logged(r)
+				}
+			}
+		})
+	}
 }
 
 func runDemo(cmd *cobra.Command, g *globals, peer string, measure time.Duration) error {
 	second := *g
 	second.capture = "" // one file, one adapter
 	second.faults, second.faultFile = nil, ""
-	open := func(g *globals) demo.Open {
-		return func(addr string, trace func(*verbs.TraceRecord)) (*verbs.Context, func() error, error) {
-			return g.open(cmd.ErrOrStderr(), func(c *verbs.Config) {
-				c.Addr = addr
-				logged := c.Trace
-				c.Trace = func(r *verbs.TraceRecord) {
-					trace(r)
-					if logged != nil {
-						logged(r)
-					}
-				}
-			})
-		}
-	}
-	err := demo.Run(cmd.Context(), demo.Options{
-		AddrA: cmp.Or(g.addr, "127.0.0.1"), AddrB: peer, OpenA: open(g), OpenB: open(&second),
+	return demoError(demo.Run(cmd.Context(), demo.Options{
+		AddrA: cmp.Or(g.addr, "127.0.0.1"), AddrB: peer, OpenA: demoOpener(cmd, g), OpenB: demoOpener(cmd, &second),
 		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Width: columns(cmd.OutOrStdout()), Measure: measure,
-	})
+	}))
+}
+
+// demoError says what can be done about an address that cannot be had.
+func demoError(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("demo: %w\nThe demonstration needs two addresses of this host. On macOS: sudo ifconfig lo0 alias 127.0.0.2 up\n"+

@@ -39,7 +39,7 @@ func (n *node) dial(ctx context.Context, peer *node) (err error) {
 	if n.id, err = n.NewID(n.ch, rdmacm.TCP); err != nil {
 		return err
 	}
-	if err = n.id.SetAckTimeout(ackTimeout); err != nil {
+	if err = n.id.SetAckTimeout(n.timeout); err != nil {
 		return err
 	}
 	if err = n.id.ResolveAddr(netip.AddrPortFrom(n.ip(), 0), peer.Local, waitLimit); err != nil {
@@ -57,7 +57,7 @@ func (n *node) dial(ctx context.Context, peer *node) (err error) {
 	if err = n.createQP(); err != nil {
 		return err
 	}
-	return n.id.Connect(connParam())
+	return n.id.Connect(n.connParam())
 }
 
 // accept takes the next connection that somebody asks for.
@@ -70,12 +70,12 @@ func (n *node) accept(ctx context.Context) error {
 	if err := n.createQP(); err != nil {
 		return err
 	}
-	return n.id.Accept(connParam())
+	return n.id.Accept(n.connParam())
 }
 
-func connParam() *rdmacm.ConnParam {
+func (n *node) connParam() *rdmacm.ConnParam {
 	return &rdmacm.ConnParam{
-		ResponderResources: readDepth, InitiatorDepth: readDepth, RetryCount: retries, RNRRetryCount: retries,
+		ResponderResources: readDepth, InitiatorDepth: readDepth, RetryCount: n.retries, RNRRetryCount: retries,
 	}
 }
 

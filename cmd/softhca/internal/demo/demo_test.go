@@ -294,3 +294,34 @@ func TestMessages(t *testing.T) {
 		t.Errorf("what is no message is called %q and explained as %q", label, meaning)
 	}
 }
+
+// TestV15_RunMigration shows a connection that survives the loss of its path,
+// over the kernel's UDP.
+func TestV15_RunMigration(t *testing.T) {
+	a, b := loopback(11)+","+loopback(12), loopback(13)+","+loopback(14)
+	cut := func(c *verbs.Config) { c.Faults = verbs.Faults{Rules: PathCut(loopback(13)), Seed: 1} }
+	var out strings.Builder
+	err := RunMigration(t.Context(), Options{AddrA: a, AddrB: b, OpenA: opener(cut), OpenB: opener(unchanged), Out: &out})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{
+		"A REARM, B REARM", "A is ARMED, B is ARMED", "A moves to the alternate path", "B moves to the alternate path",
+		"sends again from psn", "event PATH_MIG", "B's memory holds what A wrote", "DISCONNECTED", "Everything was verified.",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output has no %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// TestRunMigrationNotCut wants the demonstration to notice that nothing happened.
+func TestRunMigrationNotCut(t *testing.T) {
+	n := verbs.NewNetwork()
+	on := opener(func(c *verbs.Config) { c.Network = n })
+	var out strings.Builder
+	err := RunMigration(t.Context(), Options{AddrA: "10.0.0.1,10.0.1.1", AddrB: "10.0.0.2,10.0.1.2", OpenA: on, OpenB: on, Out: &out})
+	if err == nil || !strings.Contains(err.Error(), "PATH_MIG") {
+		t.Errorf("without a cut: %v\n%s", err, out.String())
+	}
+}

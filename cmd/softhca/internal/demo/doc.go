@@ -4,7 +4,8 @@
 // every result is verified.
 //
 // Reading order: demo.go (the scenes), node.go (one adapter), connect.go,
-// operations.go, throughput.go (the scenes), ladder.go and explain.go (from trace
+// operations.go, throughput.go (the scenes), migration.go (another
+// play, of a path that is lost), ladder.go and explain.go (from trace
 // records to arrows), printer.go.
 //
 // The package opens no adapter: its caller does.

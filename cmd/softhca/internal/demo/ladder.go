@@ -64,7 +64,7 @@ type step struct {
 func interleave(a, b []verbs.TraceRecord) (all []step) {
 	moves := func(n int) {
 		for i := range b[:n] {
-			if b[i].Kind == verbs.TraceState {
+			if b[i].Kind == verbs.TraceState || migrates(&b[i]) {
 				all = append(all, step{b[i], true})
 			}
 		}
@@ -80,6 +80,11 @@ func interleave(a, b []verbs.TraceRecord) (all []step) {
 	}
 	moves(len(b))
 	return all
+}
+
+// migrates reports whether a record is that of a path migration.
+func migrates(r *verbs.TraceRecord) bool {
+	return r.Kind == verbs.TraceEvent && r.Event == ib.EventPathMig
 }
 
 // opposite returns the kind of record that the other side has of a packet.
@@ -123,6 +128,10 @@ func (p *printer) ladder(a, b *node, steps []step) {
 			p.arrow(&r.TraceRecord)
 		case verbs.TraceState:
 			p.move(r)
+		case verbs.TraceEvent:
+			if migrates(&r.TraceRecord) {
+				p.rung(yellow, center(sideOf(r)+" moves to the alternate path"), pathOf(a, b))
+			}
 		case verbs.TraceRetry, verbs.TraceRepair:
 			p.rung(plain, center("sends again from psn "+r.PSN.String()), r.Cause)
 		case verbs.TraceDrop:
@@ -131,6 +140,14 @@ func (p *printer) ladder(a, b *node, steps []step) {
 			p.rung(red, center("✗ "+faultLabel(&r.TraceRecord)), "fault on demand: "+r.Cause)
 		}
 	}
+}
+
+// sideOf names the side that a step is of.
+func sideOf(r *step) string {
+	if r.right {
+		return "B"
+	}
+	return "A"
 }
 
 // pause shows that nothing happened for long.

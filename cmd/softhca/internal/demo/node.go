@@ -34,6 +34,8 @@ type node struct {
 	qp       *verbs.QP  // of id
 	told     []rdmacm.EventType
 	events   []verbs.AsyncEvent
+	timeout  uint8 // local ACK timeout that its connection asks for
+	retries  uint8
 }
 
 // rights are what the peer may do to a node's memory.
@@ -48,7 +50,7 @@ func open(name, addr string, seed byte, open adapter.Open) (*node, error) {
 		return nil, err
 	}
 	r := adapter.NewResources(a.Device)
-	n := &node{Adapter: a, name: name, addr: addr, ch: a.NewEventChannel()}
+	n := &node{Adapter: a, name: name, addr: addr, ch: a.NewEventChannel(), timeout: ackTimeout, retries: retries}
 	n.pd, n.cq = r.NewPD(), r.NewCQ(256, nil)
 	n.mr = r.NewMR(n.pd, regionBytes, rights)
 	if err := r.Err(); err != nil {
