@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/mutations.md")
 // every is the mutants of all lists.
 func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants,
-		refusalMutants, connectionMutants, churnMutants, strangerMutants, recoveryMutants, coalesceMutants)
+		refusalMutants, connectionMutants, churnMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants)
 }
 
 const (
@@ -229,7 +229,7 @@ func requirements() []string {
 	for n := range 10 {
 		ids = append(ids, fmt.Sprint("C", n+1))
 	}
-	return append(ids, "C12", "L1", "L2")
+	return append(ids, "C12", "L1", "L2", "V15", "V17")
 }
 
 // summary shows what noticed each mutant that was tried.

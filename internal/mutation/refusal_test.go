@@ -6,8 +6,8 @@ package mutation
 var refusalMutants = []mutant{
 	{
 		name: "refused-modify-changes-something", in: "internal/qp.Modify",
-		old: "if err != nil { return err }; path := $q.path",
-		new: "if err != nil { if mask&ib.AttrState != 0 && attr.State == ib.RTS { $q.attr.RetryCnt++ }; return err }; path := $q.path",
+		old: "if err != nil { return err }; path, alt := $q.path, $q.mig.path",
+		new: "if err != nil { if mask&ib.AttrState != 0 && attr.State == ib.RTS { $q.attr.RetryCnt++ }; return err }; path, alt := $q.path, $q.mig.path",
 		sim: "post", profile: "lifecycle",
 	},
 	{

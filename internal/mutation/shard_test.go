@@ -18,8 +18,8 @@ var shardMutants = []mutant{
 	},
 	{
 		name: "sender-not-checked", in: "internal/qp.admit",
-		old: "($p.Data.Src != $path.Dst || $p.Data.Dst != $path.Src)",
-		new: "$p.Data.Dst != $path.Src",
+		old: "$e.connected() && !comesBy(&$e.path, p.Data)",
+		new: "$e.connected() && p.Data.Dst != $e.path.Src",
 		sim: "corrupt", profile: "corrupt",
 	},
 	{
