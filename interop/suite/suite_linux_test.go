@@ -113,6 +113,9 @@ func TestAccepted(t *testing.T) {
 		{"and two are refused", func(x *lab.Traffic) { x.Own.Counters["drop_address"] = 2 }, []Loose{0, Gone, Damaging}, true},
 		{"more than came", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 5 }, []Loose{0, Gone, Damaging}, true},
 		{"one was for a queue pair that had ended", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_no_qp"] = 2, 1 }, []Loose{0, Damaging}, true},
+		{"and we had sent twice what it answers", func(x *lab.Traffic) {
+			x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_no_qp"], x.Own.Counters["probes"] = 2, 1, 1
+		}, nil, true},
 		{"one was refused for its ICRC", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_icrc_errors"] = 2, 1 }, []Loose{0, Gone, Damaging}, true},
 		{"and a fault had damaged it", func(x *lab.Traffic) {
 			x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_icrc_errors"], x.Own.Faulty = 2, 1, 1
