@@ -14,7 +14,7 @@
 //   - when something is lost: retry.go (what the verbs ask for), repair.go (how
 //     less is sent again than everything), roundtrip.go (when a probe is due),
 //     peers.go (what is known of a peer);
-//   - receiving: receiver.go, and for RC responder.go, respond.go, resource.go,
+//   - receiving: receiver.go, and for RC responder.go, resource.go,
 //     for UC and UD unreliable.go; keep.go: what came before its turn, on both
 //     sides; ipid.go: damage that the ICRC lets pass;
 //   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: what all
