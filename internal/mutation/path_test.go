@@ -6,8 +6,8 @@ package mutation
 var pathMutants = []mutant{
 	{
 		name: "rearm-not-told-to-the-peer", in: "internal/qp.bit",
-		old:    "$m.state == ib.MIGRATED && $*rest",
-		new:    "$m.state != ib.MIGRATED || true",
+		old:    "$m.state == ib.MIGRATED",
+		new:    "true",
 		breaks: "V15",
 	},
 	{
@@ -107,7 +107,7 @@ var pathMutants = []mutant{
 		breaks: "V15",
 	},
 	{
-		name: "retries-end-an-armed-connection", in: "internal/qp.retry",
+		name: "retries-end-an-armed-connection", in: "internal/qp.countRetry",
 		old:    "$r.ep.mig.mayMigrate()",
 		new:    "false",
 		breaks: "V15",
