@@ -60,7 +60,7 @@ func (r *Report) totals(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "\n%d cases: %d passed, %d differ for a known reason, %d failed. ", len(r.Results), n[suite.Pass], n[suite.Expected], n[suite.Fail])
 	fmt.Fprintf(b, "%d packets from us and %d from Linux were on the wire; the ICRC of each was computed bit by bit and is right, but for those damaged on purpose. "+
-		"Linux's kernel counted as received each one that we sent, except, where the text of a family says so, packets for queue pairs that had just ended. ", sent, got)
+		"Linux's kernel counted as received each one that we sent, except, where the text of a family says so, packets for queue pairs that had just ended; so may be a packet that was sent twice because the machine was slow to answer. ", sent, got)
 	fmt.Fprintf(b, "The other way, in the %d cases without faults in which all programs end by themselves Linux sent %d packets: our adapters counted %d of them as accepted "+
 		"and refused none; the other %d came when our program had ended, or was about to.\n", exact, came, accepted, came-accepted)
 	fmt.Fprintf(b, "\n%d messages were on the wire, both ways, each counted once however often it was sent; %d of them in cases in which packets are lost, repeated, reordered "+

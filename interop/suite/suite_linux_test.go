@@ -69,6 +69,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{"all is well", func(*lab.Traffic) {}, nil},
 		{"a packet of ours was not taken", func(x *lab.Traffic) { x.Peer["rcvd_pkts"]-- }, []Loose{0, Damaging}},
+		{"and it had been sent twice", func(x *lab.Traffic) {
+			x.Peer["rcvd_pkts"]--
+			x.Own.Counters = lab.Counters{"probes": 1}
+		}, nil},
 		{"more were taken than sent", func(x *lab.Traffic) { x.Peer["rcvd_pkts"]++ }, []Loose{0, Gone, Damaging}},
 		{"its own to a group", func(x *lab.Traffic) { x.Peer["rcvd_pkts"]++; x.InGroup = 1 }, nil},
 		{"a packet of the peer's did not come", func(x *lab.Traffic) { x.In-- }, []Loose{0, Gone, Damaging}},
