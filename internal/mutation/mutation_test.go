@@ -158,15 +158,32 @@ func (m *mutant) run(ctx context.Context, g *rig, number int) (*report, error) {
 	if m.test == "" {
 		return r, nil
 	}
+	r.Test = &outcome{Name: m.test}
+	tries := 1
+	if number != 0 {
+		tries = races
+	}
+	for range tries {
+		if failure, err := m.ask(ctx, g, number); failure != nil || err != nil {
+			if failure != nil {
+				r.Test.Error = failure.Error()
+			}
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// races is how often a test is asked that does not notice a mutant: what two
+// threads must do at once may not come about at the first time.
+const races = 4
+
+// ask runs the mutant's test.
+func (m *mutant) ask(ctx context.Context, g *rig, number int) (failure, err error) {
 	pkg, name, _ := strings.Cut(m.test, " ")
 	ctx, cancel := context.WithTimeout(ctx, testTimeout)
 	defer cancel()
-	failure, err := g.test(ctx, number, pkg, "-test.run=^"+name+"$")
-	r.Test = &outcome{Name: m.test}
-	if failure != nil {
-		r.Test.Error = failure.Error()
-	}
-	return r, err
+	return g.test(ctx, number, pkg, "-test.run=^"+name+"$")
 }
 
 // judge compares what noticed a mutant with the list. It returns the
