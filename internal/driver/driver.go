@@ -418,9 +418,11 @@ func (d *Driver) round() (next wait, alive bool) {
 	return next, d.dead == nil
 }
 
-// pause decides how to wait; awake says that there is reason not to sleep.
+// pause decides how to wait; awake says that there is reason not to sleep. A timer
+// that is due sooner than a thread could be woken is another.
 func (d *Driver) pause(now clock.Instant, awake bool) wait {
 	how := d.linger.next(now)
+	awake = awake || d.shard.Deadline().Sub(now) < lingerTime
 	if awake && how == pauseSleep {
 		how = pauseYield
 	}

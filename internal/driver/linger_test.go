@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
 )
 
 // steps tells a linger of arrivals, each so long after the one before, with a
@@ -105,5 +107,33 @@ func TestLingerCrowdStays(t *testing.T) {
 	l.yielded(now, now.Add(crowdedAfter))
 	if got := avoids(now.Add(crowdedAfter)); got != leastCrowded {
 		t.Errorf("from somebody else it keeps away for %v", got)
+	}
+}
+
+// TestPauseBeforeADeadline shows that a thread does not sleep before a timer that
+// fires sooner than it could be woken: a paced queue pair would fall behind.
+func TestPauseBeforeADeadline(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	for kbps, sleeps := range map[uint32]bool{100_000: false, 1_000: true} { // 60 bytes and more: 5 µs, 0.5 ms
+		a.do(t, func(now clock.Instant) {
+			must(t, a.qp.SetRateLimit(qp.RateLimit{Rate: kbps, Burst: 1}))
+			sends := a.qp.Sends()
+			for range 3 {
+				must(t, sends.Post(&ib.SendWR{
+					Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{{Addr: a.mr.Addr(), Length: 8, LKey: a.mr.LKey()}},
+					RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+				}))
+			}
+			sends.Done()
+			a.qp.Doorbell(now)
+			a.drv.transmit(now)
+			a.drv.linger = linger{gap: brisk}
+			if w := a.drv.pause(now, false); (w.timeout != 0) != sleeps {
+				t.Errorf("at %d kb/s it waits %v for the next packet", kbps, w.timeout)
+			}
+		})
+		a.drain(t, 3, ib.WCSuccess)
 	}
 }
