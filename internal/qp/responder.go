@@ -321,6 +321,12 @@ func (r *responder) reset() {
 	r.silence()
 }
 
+// forgetEarly lets go what came before its turn, and from where.
+func (r *responder) forgetEarly() {
+	r.port = 0
+	r.early.clear()
+}
+
 // silence drops what the responder still owed.
 func (r *responder) silence() {
 	r.dying = fault{}

@@ -110,8 +110,8 @@ func (r *requester) goTo(psn ib.PSN) {
 // outstanding is sent again, with all retries. What is kept beyond a gap came over
 // the old path, and says what was true there.
 func (r *requester) moved(now clock.Instant) {
-	r.qp.resp.early.clear()
-	r.qp.comp.early.clear()
+	r.qp.resp.forgetEarly()
+	r.qp.comp.clear()
 	r.rewind()
 	r.share.join(r.ep.env.Windows, r.ep.path.Dst)
 	r.repair.peer, r.rtt = r.share.window.peer, roundTrip{}
