@@ -167,8 +167,13 @@ func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
 // find out by their timers.
 func (h *HCA) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
 	h.shard.env.Now = now
+	if !lost {
+		delete(h.shard.env.Gone, addr)
+		return
+	}
+	h.shard.env.Gone[addr] = true
 	h.shard.qpns.each(func(q *qp.QP) {
-		q.AddressLost(now, addr, lost)
+		q.AddressLost(now, addr)
 		h.shard.timers.arm(q)
 	})
 }

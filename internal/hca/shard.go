@@ -68,6 +68,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		PKey:         func(i uint16) ib.PKey { return cfg.PKeys[i] },
 		Route:        s.route,
 		FixedSrcPort: cfg.Caps.SrcPort,
+		Gone:         make(map[netip.Addr]bool),
 		Windows:      qp.NewWindowTable(cfg.Settings.WindowBytes),
 		Keep:         new(qp.KeepPool),
 		Queues:       cfg.Queues,

@@ -114,13 +114,13 @@ var pathMutants = []mutant{
 	},
 	{
 		name: "lost-address-migrates-to-a-lost-one", in: "internal/qp.mayMigrate",
-		old:    "return !$m.broken",
-		new:    "return true",
+		old:    "!$m.usable()",
+		new:    "false",
 		breaks: "V15",
 	},
 	{
 		name: "lost-address-not-noticed", in: "internal/qp.AddressLost",
-		old:    "lost && q.ep.path.Src == addr",
+		old:    "q.ep.path.Src == addr",
 		new:    "false",
 		breaks: "V15",
 	},

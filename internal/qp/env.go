@@ -1,6 +1,8 @@
 package qp
 
 import (
+	"net/netip"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
@@ -53,6 +55,9 @@ type Env struct {
 	FixedSrcPort uint16
 	// Limits are what modify calls are checked against.
 	Limits ModifyLimits
+	// Gone are the local addresses that the port has lost: no path from there can
+	// be used.
+	Gone map[netip.Addr]bool
 	// Windows holds one sending window for each peer address.
 	Windows *WindowTable
 	// Keep is where packets wait for those before them; nil keeps none, and

@@ -40,7 +40,6 @@ func (m *migration) bit() bool {
 type alternate struct {
 	state  ib.MigState
 	loaded bool // since the last migration
-	broken bool // its local address is gone
 	told   bool // PATH_MIG_ERR was raised in this state
 	path   fabric.Path
 	pkey   ib.PKey
@@ -85,7 +84,7 @@ func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 // know, and reports whether it may be processed.
 func (m *migration) follow(now clock.Instant, p *Packet) bool {
 	switch {
-	case p.sign == signMoved && !m.broken:
+	case p.sign == signMoved && m.usable():
 		m.migrate(now)
 	case p.sign != signNone:
 		m.tell()
@@ -138,7 +137,7 @@ func (m *migration) load(a *ib.QPAttr) {
 	to := &m.ep.attr
 	to.AltAV, to.AltPort, to.AltPKeyIndex, to.AltTimeout = a.AltAV, a.AltPort, a.AltPKeyIndex, a.AltTimeout
 	m.pkey = m.ep.env.PKey(a.AltPKeyIndex)
-	m.loaded, m.broken, m.told = true, false, false
+	m.loaded, m.told = true, false
 }
 
 // set carries out what a modify call asks for and may ask for.
@@ -151,26 +150,27 @@ func (m *migration) set(now clock.Instant, to ib.MigState) {
 	}
 }
 
-// mayMigrate reports whether the endpoint may move by itself. An alternate path that
-// cannot be used is told of.
+// usable reports whether the port has the alternate path's local address.
+func (m *migration) usable() bool { return !m.ep.env.Gone[m.path.Src] }
+
+// mayMigrate reports whether the endpoint may move by itself. An alternate path
+// that cannot be used is told of.
 func (m *migration) mayMigrate() bool {
 	if m.state != ib.ARMED {
 		return false
 	}
-	if m.broken {
+	if !m.usable() {
 		m.tell()
+		return false
 	}
-	return !m.broken
+	return true
 }
 
-// AddressLost says that the port has lost a local address, or that it is back:
-// a path from there cannot be used.
-func (q *QP) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
+// AddressLost says that the port has lost a local address: what is armed and has
+// its path from there moves.
+func (q *QP) AddressLost(now clock.Instant, addr netip.Addr) {
 	m := &q.ep.mig
-	if m.path.Src == addr {
-		m.broken = lost
-	}
-	if lost && q.ep.path.Src == addr && q.ep.behaviour().sends() && m.mayMigrate() {
+	if q.ep.path.Src == addr && q.ep.behaviour().sends() && m.mayMigrate() {
 		m.migrate(now)
 	}
 }
