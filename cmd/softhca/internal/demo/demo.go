@@ -45,15 +45,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	s := &stage{printer: &printer{w: o.Out, color: o.Color, width: o.Width}, measure: o.Measure}
 	p := s.printer
 	p.write(p.paint(bold, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791") + "\n")
-	if s.a, err = open("A", o.AddrA, 0x11, traced(o.OpenA, s.aTrace.add)); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.a.Close()) }()
-	if s.b, err = open("B", o.AddrB, 0x77, traced(o.OpenB, s.bTrace.add)); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.b.Close()) }()
-	if err := s.b.listen(); err != nil {
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(&o); err != nil {
 		return err
 	}
 	for _, scene := range [...]func(context.Context) error{
@@ -71,6 +64,28 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	p.write("\n" + p.paint(green, "Everything was verified.") + "\nNext: softhca rping --help, softhca perf --help, softhca states\n")
 	return p.err
+}
+
+// open opens both adapters, and B listens.
+func (s *stage) open(o *Options) (err error) {
+	if s.a, err = open("A", o.AddrA, 0x11, traced(o.OpenA, s.aTrace.add)); err != nil {
+		return err
+	}
+	if s.b, err = open("B", o.AddrB, 0x77, traced(o.OpenB, s.bTrace.add)); err != nil {
+		return err
+	}
+	return s.b.listen()
+}
+
+// close closes those that were opened.
+func (s *stage) close() error {
+	var errs []error
+	for _, n := range [...]*node{s.b, s.a} {
+		if n != nil {
+			errs = append(errs, n.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // traced returns an Open with its trace.

@@ -27,18 +27,11 @@ func PathCut(peer string) string { return "drop op=RDMA_WRITE dir=out nth=3 ever
 func RunMigration(ctx context.Context, o Options) (err error) {
 	s := &stage{printer: &printer{w: o.Out, color: o.Color, width: o.Width}}
 	s.printer.write(s.paint(bold, "softhca: a connection survives the loss of its path") + "\n")
-	if s.a, err = open("A", o.AddrA, 0x11, traced(o.OpenA, s.aTrace.add)); err != nil {
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(&o); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.a.Close()) }()
-	if s.b, err = open("B", o.AddrB, 0x77, traced(o.OpenB, s.bTrace.add)); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.b.Close()) }()
 	s.a.timeout, s.a.retries = hastyTimeout, hastyRetries
-	if err := s.b.listen(); err != nil {
-		return err
-	}
 	for _, scene := range [...]func(context.Context) error{
 		func(context.Context) error { return s.adapters() },
 		s.joinQuietly, s.arm, s.cut, s.disconnect,
