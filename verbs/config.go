@@ -58,7 +58,8 @@ type Config struct {
 	// the system's cryptographic source.
 	Seed uint64
 	// ClearMigReq sends the BTH migration bit as 0, as Linux does, instead
-	// of 1, as adapters do. Peers accept both.
+	// of 1, as adapters do. Peers accept both. A queue pair that was asked to
+	// migrate sends what its state says.
 	ClearMigReq bool
 	// Credits makes responders report free receives in their
 	// acknowledgements, as adapters do. Linux does not.
