@@ -143,6 +143,21 @@ func Span(fs []Frame) time.Duration {
 	return max(last.Sub(first), time.Microsecond)
 }
 
+// Alone returns for how long in the end one side alone has sent: this host if
+// out is true, else the guest.
+func Alone(fs []Frame, out bool) time.Duration {
+	var other time.Time
+	for i := range fs {
+		if fs[i].Out != out {
+			other = fs[i].Time
+		}
+	}
+	if last := len(fs) - 1; last >= 0 && !other.IsZero() {
+		return fs[last].Time.Sub(other)
+	}
+	return 0
+}
+
 // Silence returns the longest time between a packet from this host and the
 // next one to it, while this host goes on sending.
 func Silence(fs []Frame) (longest time.Duration) {

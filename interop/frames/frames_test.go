@@ -234,3 +234,17 @@ func TestSilence(t *testing.T) {
 		t.Errorf("nothing is silent for %v", d)
 	}
 }
+
+func TestAlone(t *testing.T) {
+	at := func(ms int, out bool) frames.Frame { return frames.Frame{Time: time.UnixMilli(int64(ms)), Out: out} }
+	fs := []frames.Frame{at(0, true), at(1, false), at(900, false), at(1000, true), at(1500, true)}
+	if d := frames.Alone(fs, true); d != 600*time.Millisecond {
+		t.Errorf("this host alone for %v, not for 600 ms", d)
+	}
+	if d := frames.Alone(fs, false); d != 0 {
+		t.Errorf("the guest, which was silent, alone for %v", d)
+	}
+	if d := frames.Alone(fs[:1], true); d != 0 {
+		t.Errorf("nobody else ever sent, yet this host is alone for %v", d)
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/softhca/softhca/interop/frames"
 
 	"github.com/softhca/softhca/interop/lab"
 	"github.com/softhca/softhca/interop/matrix"
@@ -51,6 +54,32 @@ func TestEndings(t *testing.T) {
 	} {
 		if text := c.e.check("it", c.r); (text == "") != c.good {
 			t.Errorf("%+v of %+v: %q", c.e, c.r, text)
+		}
+	}
+}
+
+// TestLeft: retries that were used up are no failure if the peer ended well
+// and nothing more came of it, and are one if it went on or failed itself.
+func TestLeft(t *testing.T) {
+	at := func(ms int, out bool) frames.Frame { return frames.Frame{Time: time.UnixMilli(int64(ms)), Out: out} }
+	gone := []frames.Frame{at(0, true), at(1, false), at(2, true), at(540, true)}
+	there := []frames.Frame{at(0, true), at(1, false), at(2, true), at(540, true), at(541, false)}
+	ours := remote.Result{Exit: 1, Stderr: "softhca: pingpong: wr_id 0x1: RETRY_EXC_ERR after 9 messages"}
+	guest := remote.Result{Exit: 1, Stderr: "Failed status transport retry counter exceeded (12) for wr_id 2"}
+	for name, c := range map[string]struct {
+		e    ends
+		fs   []frames.Frame
+		want bool
+	}{
+		"the guest has ended":        {ends{ours: ours}, gone, true},
+		"the guest answers":          {ends{ours: ours}, there, false},
+		"the guest has failed":       {ends{ours: ours, guest: remote.Result{Exit: 1}}, gone, false},
+		"another error":              {ends{ours: remote.Result{Exit: 1, Stderr: "REM_ACCESS_ERR"}}, gone, false},
+		"the guest, which was alone": {ends{guest: guest}, gone, false},
+		"we have ended":              {ends{guest: guest}, []frames.Frame{at(0, true), at(1, false), at(500, false)}, true},
+	} {
+		if got := c.e.left(c.fs); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -157,5 +158,6 @@ func (r refusal) run(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outco
 	if text := guestEnd.check("the guest's", e.guest); text != "" {
 		return suite.Failed("%s", text)
 	}
-	return suite.Passed("").With("%s", regexp.MustCompile(r.clientEnds.says).FindString(e.client(c).String()))
+	said := regexp.MustCompile(r.clientEnds.says).FindString(e.client(c).String())
+	return suite.Passed("").With("%s", strings.Join(strings.Fields(said), " "))
 }
