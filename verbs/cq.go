@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"fmt"
-	"runtime"
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
@@ -17,9 +16,9 @@ type CQ struct {
 	cq      *qp.CQ
 	obj     device.Object
 	channel *CompChannel
-	left    atomic.Bool   // it has no place in the channel any more; set before the place is free
-	idle    atomic.Uint32 // empty polls
-	armed   atomic.Bool   // since the last poll of the empty queue
+	left    atomic.Bool // it has no place in the channel any more; set before the place is free
+	yield   yielder
+	armed   atomic.Bool // since the last poll of the empty queue
 }
 
 // CreateCQ returns a completion queue of at least n entries; its events go to
@@ -93,14 +92,11 @@ func (q *CQ) Poll(out []WC) (int, error) {
 	}
 	q.dev.Progress()
 	n := q.cq.Poll(out)
-	if n == 0 && q.idle.Add(1)%idlePolls == 0 {
-		runtime.Gosched() // on one processor, what is polled for may wait for it
+	if n == 0 {
+		q.yield.empty()
 	}
 	return n, nil
 }
-
-// idlePolls is how many empty polls pass before others may have the thread.
-const idlePolls = 32
 
 // ReqNotify arms the CQ: the next completion, or with solicitedOnly the next
 // that is solicited or unsuccessful, puts it in its completion channel, once.
