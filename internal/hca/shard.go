@@ -69,7 +69,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		Route:        s.route,
 		FixedSrcPort: cfg.Caps.SrcPort,
 		Gone:         make(map[netip.Addr]bool),
-		Windows:      qp.NewWindowTable(cfg.Settings.WindowBytes),
+		Peers:        qp.NewPeerTable(cfg.Settings.WindowBytes),
 		Keep:         new(qp.KeepPool),
 		Queues:       cfg.Queues,
 		Raise:        cfg.Raise,

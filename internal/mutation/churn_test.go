@@ -55,7 +55,7 @@ var churnMutants = []mutant{
 	},
 	{
 		name: "loss-wakes-nobody-who-waits-for-the-window", in: "internal/qp.share.goBack",
-		old:    "$s.window.wake()",
+		old:    "$s.peer.wake()",
 		new:    "",
 		breaks: "E4 E12",
 	},

@@ -24,13 +24,13 @@ var recoveryMutants = []mutant{
 	},
 	{
 		name: "what-a-peer-does-not-told-to-others", in: "internal/qp.learn",
-		old:    "$w.peer = $p.peer",
+		old:    "$w.known = $p.peer",
 		new:    "_ = $w",
 		breaks: "L2",
 	},
 	{
-		name: "what-a-peer-does-forgotten-with-its-last-queue-pair", in: "internal/qp.WindowTable.release",
-		old:    "$t.peers.put($*args)",
+		name: "what-a-peer-does-forgotten-with-its-last-queue-pair", in: "internal/qp.PeerTable.release",
+		old:    "$t.known.put($*args)",
 		new:    "",
 		breaks: "L2",
 	},
@@ -41,7 +41,7 @@ var recoveryMutants = []mutant{
 		breaks: "L2",
 	},
 	{
-		name: "new-addresses-of-peers-not-remembered", in: "internal/qp.peerTable.put",
+		name: "new-addresses-of-peers-not-remembered", in: "internal/qp.peerMemory.put",
 		old:  "$t.next = ($t.next + 1) % knownPeers",
 		new:  "",
 		test: "internal/qp TestL2_KnownPeers",

@@ -95,8 +95,8 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 		q.ep.mtu = q.ep.attr.PathMTU.Bytes()
 		if q.ep.typ == ib.RC {
 			q.req.sizeChunks()
-			q.req.share.join(q.ep.env.Windows, q.ep.path.Dst)
-			q.req.repair.peer = q.req.share.window.peer
+			q.req.share.join(q.ep.env.Peers, q.ep.path.Dst)
+			q.req.repair.peer = q.req.share.peer.known
 		}
 	}
 	switch {

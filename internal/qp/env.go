@@ -58,8 +58,8 @@ type Env struct {
 	// Gone are the local addresses that the port has lost: no path from there can
 	// be used.
 	Gone map[netip.Addr]bool
-	// Windows holds one sending window for each peer address.
-	Windows *WindowTable
+	// Peers bounds what is in flight to each address.
+	Peers *PeerTable
 	// Keep is where packets wait for those before them; nil keeps none, and
 	// sends none again by itself.
 	Keep *KeepPool

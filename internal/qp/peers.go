@@ -7,6 +7,42 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
+// PeerTable finds the peer of an address.
+type PeerTable struct {
+	m     map[netip.Addr]*peer
+	most  int        // bytes in flight to each
+	known peerMemory // of addresses without a queue pair
+}
+
+// NewPeerTable returns an empty table of peers to each of which at most
+// windowBytes are in flight.
+func NewPeerTable(windowBytes int) *PeerTable {
+	return &PeerTable{
+		m: make(map[netip.Addr]*peer), most: max(windowBytes, minWindow),
+		known: peerMemory{m: make(map[netip.Addr]knowledge)},
+	}
+}
+
+// hold returns the peer at dst and counts a user.
+func (t *PeerTable) hold(dst netip.Addr) *peer {
+	p := t.m[dst]
+	if p == nil {
+		p = &peer{dst: dst, limit: min(initialWindow, t.most), most: t.most, known: t.known.m[dst]}
+		t.m[dst] = p
+	}
+	p.refs++
+	return p
+}
+
+// release takes a user back and forgets a peer without users, but not what was
+// learnt of it.
+func (t *PeerTable) release(p *peer) {
+	if p.refs--; p.refs == 0 {
+		delete(t.m, p.dst)
+		t.known.put(p.dst, p.known)
+	}
+}
+
 // peerKind is what is known of a peer's ways with packets beyond a gap.
 type peerKind uint8
 
@@ -40,16 +76,16 @@ func (k knowledge) kindAt(now clock.Instant) peerKind {
 // remembered.
 const knownPeers = 1024
 
-// peerTable remembers what was learnt of addresses that no queue pair is
+// peerMemory remembers what was learnt of addresses that no queue pair is
 // connected to. The newest take the place of the oldest.
-type peerTable struct {
+type peerMemory struct {
 	m     map[netip.Addr]knowledge
 	order []netip.Addr // as they came, in a ring
 	next  int          // whose place is taken next
 }
 
 // put remembers k of an address.
-func (t *peerTable) put(a netip.Addr, k knowledge) {
+func (t *peerMemory) put(a netip.Addr, k knowledge) {
 	if k.kind == peerUnknown {
 		return
 	}

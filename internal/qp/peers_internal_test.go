@@ -17,14 +17,14 @@ func TestL2_KnownPeers(t *testing.T) {
 		binary.BigEndian.PutUint32(b[:], uint32(10<<24+i))
 		return netip.AddrFrom4(b)
 	}
-	windows := NewWindowTable(0)
+	peers := NewPeerTable(0)
 	visit := func(i int, k peerKind) peerKind {
-		w := windows.hold(addr(i))
-		known := w.peer.kindAt(0)
+		w := peers.hold(addr(i))
+		known := w.known.kindAt(0)
 		if k != peerUnknown {
-			w.peer = knowledge{kind: k}
+			w.known = knowledge{kind: k}
 		}
-		windows.release(w)
+		peers.release(w)
 		return known
 	}
 	for i := range 3 * knownPeers {
@@ -33,8 +33,8 @@ func TestL2_KnownPeers(t *testing.T) {
 		}
 	}
 	visit(5*knownPeers, peerUnknown) // of which nothing was learnt
-	if n := len(windows.peers.m); n != knownPeers || len(windows.peers.order) != knownPeers || len(windows.m) != 0 {
-		t.Errorf("%d addresses are remembered, in %d places, want %d", n, len(windows.peers.order), knownPeers)
+	if n := len(peers.known.m); n != knownPeers || len(peers.known.order) != knownPeers || len(peers.m) != 0 {
+		t.Errorf("%d addresses are remembered, in %d places, want %d", n, len(peers.known.order), knownPeers)
 	}
 	if got := visit(3*knownPeers-1, peerDrops); got != peerKeeps {
 		t.Errorf("of the newest address %v is known", got)

@@ -108,8 +108,8 @@ func (p *repair) kind() peerKind { return p.peer.kindAt(p.req.ep.env.Now) }
 // learn remembers what the peer does, for other connections too.
 func (p *repair) learn(now clock.Instant, k peerKind) {
 	p.peer = knowledge{k, now}
-	if w := p.req.share.window; w != nil {
-		w.peer = p.peer
+	if w := p.req.share.peer; w != nil {
+		w.known = p.peer
 	}
 }
 
@@ -398,7 +398,7 @@ func (p *repair) unanswered(now clock.Instant) {
 	if p.stage == repairWaiting && p.read.part && r.una.Diff(p.until) < 0 {
 		p.read.whole = true // a request for a part of the READ was not answered
 	}
-	if r.rtt.doubled > 0 || r.rtt.least == 0 || now.Sub(r.share.window.heard) < r.rtt.timeout(false)/2 {
+	if r.rtt.doubled > 0 || r.rtt.least == 0 || now.Sub(r.share.peer.heard) < r.rtt.timeout(false)/2 {
 		p.silent = true
 		p.land(p.sentUpTo())
 	}

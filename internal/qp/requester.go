@@ -386,8 +386,8 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 // ackDue asks for an acknowledgement in the middle of a message, often enough
 // to keep the window moving.
 func (r *requester) ackDue(cost uint32) bool {
-	w := r.share.window
-	return !w.fits(2*cost) || r.sinceAck+1 >= min(ackRun, w.ackEvery(cost))
+	p := r.share.peer
+	return !p.fits(2*cost) || r.sinceAck+1 >= min(ackRun, p.ackEvery(cost))
 }
 
 // gather copies payload of the work request next, from byte off of its

@@ -113,8 +113,8 @@ func (r *requester) moved(now clock.Instant) {
 	r.qp.resp.forgetEarly()
 	r.qp.comp.clear()
 	r.rewind()
-	r.share.join(r.ep.env.Windows, r.ep.path.Dst)
-	r.repair.peer, r.rtt = r.share.window.peer, roundTrip{}
+	r.share.join(r.ep.env.Peers, r.ep.path.Dst)
+	r.repair.peer, r.rtt = r.share.peer.known, roundTrip{}
 	r.ep.timers[timerLoss] = clock.Never
 	r.retries = r.ep.attr.RetryCnt
 	if r.drained() {
@@ -177,7 +177,7 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	if n, m := to.Diff(from), end.Diff(from); n > 0 && m > 0 {
 		r.share.credit(uint32(min(n, m)), uint32(m), packetCost(uint32(r.ep.mtu)))
 	}
-	r.share.window.heard = now
+	r.share.peer.heard = now
 	r.una = to
 	r.repair.advanced(to)
 	if r.psn.Diff(to) < 0 {

@@ -84,7 +84,7 @@ func (q *QP) checkDrained() {
 func (q *QP) clear() {
 	q.ep.timers.stopAll()
 	q.sqd = drainState{}
-	q.req.share.leave(q.ep.env.Windows)
+	q.req.share.leave(q.ep.env.Peers)
 	q.req.queue.Reset()
 	if q.srq == nil {
 		q.in.own.Reset()

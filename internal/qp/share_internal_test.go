@@ -11,14 +11,14 @@ import (
 
 // probeRig is some QPs that share the window to one peer, which another has
 // filled for ever.
-func probeRig(n int) (*Window, []*QP) {
+func probeRig(n int) (*peer, []*QP) {
 	env := &Env{Wake: func(*QP) {}}
-	w := NewWindowTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
+	w := NewPeerTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
 	w.limit, w.inFlight = minWindow, minWindow
 	qps := make([]*QP, n)
 	for i := range qps {
 		q := &QP{ep: endpoint{env: env, typ: ib.RC, mtu: 1024}}
-		q.req = requester{ep: &q.ep, qp: q, share: share{qp: q, window: w}}
+		q.req = requester{ep: &q.ep, qp: q, share: share{qp: q, peer: w}}
 		q.ep.timers.stopAll()
 		qps[i] = q
 	}
@@ -92,9 +92,9 @@ func TestProbeOneAtATime(t *testing.T) {
 // does. And a window shrinks a little, down to a batch, to make a queue shorter.
 func TestL1_LossIsNoFullBuffer(t *testing.T) {
 	const limit, batch = 256 << 10, 64 << 10
-	start := func() (*Window, *share) {
+	start := func() (*peer, *share) {
 		w, qps := probeRig(1)
-		w.limit, w.max, w.inFlight = limit, limit, 0
+		w.limit, w.most, w.inFlight = limit, limit, 0
 		return w, &qps[0].req.share
 	}
 	send := func(s *share, n, lost int) {
