@@ -27,7 +27,7 @@ func NewPeerTable(windowBytes int) *PeerTable {
 func (t *PeerTable) hold(dst netip.Addr) *peer {
 	p := t.m[dst]
 	if p == nil {
-		p = &peer{dst: dst, limit: min(initialWindow, t.most), most: t.most, known: t.known.m[dst]}
+		p = &peer{dst: dst, buffer: lossLimit{limit: min(initialWindow, t.most), most: t.most}, known: t.known.m[dst]}
 		t.m[dst] = p
 	}
 	p.refs++

@@ -219,7 +219,7 @@ func (p *repair) missing(now clock.Instant, n uint32, c repairCause) {
 			n = 2 * p.run
 		}
 		if past >= 0 && r.rtt.queued() {
-			r.share.crowded(ackRun * int(packetCost(uint32(r.ep.mtu))))
+			r.share.window.crowded(ackRun * int(packetCost(uint32(r.ep.mtu))))
 		}
 	}
 	p.begin(n, c)

@@ -261,7 +261,9 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.psn != r.fresh {
 		r.ep.env.Counters.RetransPkts++
 	} else if r.sinceAck == 0 && r.ep.typ == ib.RC && r.repair.stage == repairNone {
-		r.rtt.begin(r.psn, now) // it asks for an acknowledgement
+		if r.rtt.begin(r.psn, now) { // it asks for an acknowledgement
+			r.share.window.begin()
+		}
 	}
 	r.psn = r.psn.Add(n)
 	if r.psn.Diff(r.fresh) > 0 {
@@ -386,8 +388,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 // ackDue asks for an acknowledgement in the middle of a message, often enough
 // to keep the window moving.
 func (r *requester) ackDue(cost uint32) bool {
-	p := r.share.peer
-	return !p.fits(2*cost) || r.sinceAck+1 >= min(ackRun, p.ackEvery(cost))
+	return r.share.last(cost) || r.sinceAck+1 >= min(ackRun, r.share.ackEvery(cost))
 }
 
 // gather copies payload of the work request next, from byte off of its

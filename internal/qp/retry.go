@@ -175,7 +175,7 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 	}
 	from, end := r.repair.landed, r.repair.sentUpTo()
 	if n, m := to.Diff(from), end.Diff(from); n > 0 && m > 0 {
-		r.share.credit(uint32(min(n, m)), uint32(m), packetCost(uint32(r.ep.mtu)))
+		r.share.credit(now, uint32(min(n, m)), uint32(m), packetCost(uint32(r.ep.mtu)))
 	}
 	r.share.peer.heard = now
 	r.una = to
@@ -188,7 +188,9 @@ func (r *requester) advance(now clock.Instant, to ib.PSN) {
 		r.seek()
 	}
 	r.repair.sent(now)
-	r.rtt.end(to, now)
+	if d, ok := r.rtt.end(to, now); ok {
+		r.share.window.end(d, r.rtt.least)
+	}
 	r.retrying = false
 	r.retries, r.rnrLeft = r.ep.attr.RetryCnt, r.ep.attr.RNRRetry
 	if r.waitRNR {

@@ -39,21 +39,26 @@ type roundTrip struct {
 	losses             uint8 // round trips for which a loss is remembered
 }
 
-// begin times the packet at psn, unless another one is.
-func (t *roundTrip) begin(psn ib.PSN, now clock.Instant) {
-	if !t.timing {
-		t.timing, t.psn, t.at = true, psn, now
+// begin times the packet at psn, unless another one is: then it reports false.
+func (t *roundTrip) begin(psn ib.PSN, now clock.Instant) bool {
+	if t.timing {
+		return false
 	}
+	t.timing, t.psn, t.at = true, psn, now
+	return true
 }
 
-// end is told what is acknowledged.
-func (t *roundTrip) end(una ib.PSN, now clock.Instant) {
+// end is told what is acknowledged, and returns the time that the packet took
+// that was timed, if it was acknowledged.
+func (t *roundTrip) end(una ib.PSN, now clock.Instant) (d time.Duration, timed bool) {
 	t.doubled = 0
 	if !t.timing || una.Diff(t.psn) <= 0 {
-		return
+		return 0, false
 	}
 	t.timing = false
-	t.sample(now.Sub(t.at))
+	d = max(now.Sub(t.at), 1)
+	t.sample(d)
+	return d, true
 }
 
 // sample learns from one round trip.

@@ -13,6 +13,7 @@ import (
 type share struct {
 	qp      *QP
 	peer    *peer
+	window  window
 	cost    int
 	waiting bool
 	probing bool // waited long enough: the next request goes whatever the window
@@ -31,13 +32,18 @@ const proberTimeout = 5 * probeTimeout
 // packets are in flight none of which asks for an acknowledgement: the next one
 // does, or nothing would ever make room. There is no other exception, or a
 // thousand QPs with a packet each would overflow what one may not. A QP that
-// must wait is woken when there is room.
+// must wait is woken when there is room: in its own window, by what makes it.
 func (s *share) admit(now clock.Instant, cost uint32, unasked bool) bool {
 	p := s.peer
-	if p.fits(cost) || p.inFlight == 0 || unasked || s.probing {
+	own := s.window.admits(s.cost)
+	if own && (p.fits(cost) || p.inFlight == 0) || unasked || s.probing {
 		s.probing = false
 		s.timer(clock.Never)
 		return true
+	}
+	s.window.full = true
+	if !own {
+		return false
 	}
 	if !s.waiting {
 		s.waiting = true
@@ -75,8 +81,9 @@ func (s *share) charge(cost, n uint32) {
 		return
 	}
 	s.cost += int(cost)
+	s.window.loss.sent += n
 	s.peer.inFlight += int(cost)
-	s.peer.sent += n
+	s.peer.buffer.sent += n
 }
 
 // part returns what n of m packets in flight cost.
@@ -88,23 +95,23 @@ func (s *share) part(n, m uint32) int {
 }
 
 // credit takes back what n of m packets in flight cost, after they were
-// acknowledged, and lets the window grow by one packet of the given cost for
-// each window.
-func (s *share) credit(n, m, packet uint32) {
-	p := s.peer
+// acknowledged, and lets the window and that of the peer grow by packets of the
+// given cost.
+func (s *share) credit(now clock.Instant, n, m, packet uint32) {
 	freed := s.part(n, m)
+	s.window.acked(now, freed, packet)
+	s.peer.buffer.acked(freed, 2*s.peer.inFlight >= s.peer.buffer.limit, packet)
 	s.uncharge(freed)
-	p.acked += freed
-	if p.limit < p.most {
-		p.limit = min(p.most, p.limit+max(1, freed*int(packet)/p.limit))
-	}
-	p.wake()
+	s.peer.wake()
 }
 
 // landed takes back what n of m packets in flight cost: they are in the peer's
 // buffer no more, whatever became of them.
 func (s *share) landed(n, m uint32) {
 	s.uncharge(s.part(n, m))
+	if s.window.full {
+		s.qp.wake()
+	}
 	s.peer.wake()
 }
 
@@ -114,43 +121,30 @@ func (s *share) goBack() {
 	s.peer.wake()
 }
 
-// lossRound is how many packets are sent before the share of those that were
-// lost says whether there are too many in flight: more than one of lossShare. A
-// network that loses one of 20 by chance comes to that in one round of fifty.
-const (
-	lossRound = 128
-	lossShare = 10
-)
+// limit returns how many bytes of this QP may be in flight.
+func (s *share) limit() int { return min(s.window.limit(), s.peer.buffer.limit) }
 
-// lost counts n packets that were lost. Loss alone is no sign that the peer's
-// buffer overflows: much of it is.
+// lost counts n packets that were lost.
 func (s *share) lost(n uint32) {
-	p := s.peer
-	p.lost += n
-	if p.sent < lossRound && p.lost*lossShare <= lossRound {
-		return
-	}
-	if p.lost*lossShare > max(p.sent, lossRound) {
-		p.shrink()
-	}
-	p.sent, p.lost = 0, 0
+	s.window.loss.lose(n, s.limit())
+	s.peer.lost(s.qp.ep.num, n)
 }
 
-// lostAll counts a loss after which everything is sent again. How much of that
-// was lost does not show; the second within a window is too many.
+// lostAll counts a loss after which everything is sent again.
 func (s *share) lostAll() {
-	p := s.peer
-	if p.acked < p.limit {
-		p.shrink()
-	}
-	p.acked = 0
+	s.window.loss.loseAll(s.limit())
+	s.peer.lostAll(s.qp.ep.num)
 }
 
-// crowded makes the window a little smaller, but not so small that no batch fits
-// in.
-func (s *share) crowded(batch int) {
-	p := s.peer
-	p.limit = max(min(p.limit, batch), p.limit-p.limit/8)
+// last reports whether nothing may follow a packet of that cost.
+func (s *share) last(cost uint32) bool {
+	return !s.peer.fits(2*cost) || !s.window.admits(s.cost+int(cost))
+}
+
+// ackEvery returns how many packets of the given cost may pass between two
+// that ask for an acknowledgement: a quarter of what may be in flight.
+func (s *share) ackEvery(cost uint32) uint32 {
+	return max(1, uint32(s.limit())/(4*cost))
 }
 
 func (s *share) uncharge(cost int) {
@@ -186,8 +180,10 @@ func (s *share) release() {
 	p.wake()
 }
 
-// join counts the QP among those of a peer's address.
+// join counts the QP among those of a peer's address, to which it has a path of
+// which nothing is known.
 func (s *share) join(t *PeerTable, dst netip.Addr) {
+	s.window = newWindow(t.most)
 	if s.peer != nil && s.peer.dst == dst {
 		return
 	}

@@ -9,29 +9,29 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// probeRig is some QPs that share the window to one peer, which another has
-// filled for ever.
+// probeRig is some QPs of one peer, on the way to which another has filled all
+// room for ever.
 func probeRig(n int) (*peer, []*QP) {
 	env := &Env{Wake: func(*QP) {}}
-	w := NewPeerTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
-	w.limit, w.inFlight = minWindow, minWindow
+	p := NewPeerTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
+	p.buffer.limit, p.inFlight = minWindow, minWindow
 	qps := make([]*QP, n)
 	for i := range qps {
-		q := &QP{ep: endpoint{env: env, typ: ib.RC, mtu: 1024}}
-		q.req = requester{ep: &q.ep, qp: q, share: share{qp: q, peer: w}}
+		q := &QP{ep: endpoint{env: env, num: ib.QPN(i + 2), typ: ib.RC, mtu: 1024}}
+		q.req = requester{ep: &q.ep, qp: q, share: share{qp: q, peer: p, window: newWindow(p.buffer.most)}}
 		q.ep.timers.stopAll()
 		qps[i] = q
 	}
-	return w, qps
+	return p, qps
 }
 
 const probeChunk = 64 << 10
 
 // TestProbe shows that a QP with a long READ, which others leave less room
 // than it needs each time that there is some, sends in the end: being offered
-// too little does not start its wait anew.
+// too little does not start its wait anep.
 func TestProbe(t *testing.T) {
-	w, qps := probeRig(1)
+	p, qps := probeRig(1)
 	q := qps[0]
 	for now := clock.Instant(1); now < clock.Instant(2*probeTimeout); now = now.Add(time.Millisecond) {
 		if q.Deadline() <= now {
@@ -46,9 +46,9 @@ func TestProbe(t *testing.T) {
 		if q.Deadline() == clock.Never && !q.req.share.probing {
 			t.Fatal("the request waits, and nothing says so")
 		}
-		w.inFlight -= minPacketCost // somebody's packet is acknowledged
-		w.wake()
-		w.inFlight += minPacketCost // and the next one goes
+		p.inFlight -= minPacketCost // somebody's packet is acknowledged
+		p.wake()
+		p.inFlight += minPacketCost // and the next one goes
 	}
 	t.Errorf("nothing is sent within %v", 2*probeTimeout)
 }
@@ -77,7 +77,7 @@ func TestProbeOneAtATime(t *testing.T) {
 	if gone != 1 {
 		t.Fatalf("%d requests went over the limit at once, want 1", gone)
 	}
-	first.req.share.credit(1, 1, packetCost(1024))
+	first.req.share.credit(now, 1, 1, packetCost(1024))
 	if run(2 * probeTimeout); gone != 2 {
 		t.Errorf("%d requests went after the first was answered, want 2", gone)
 	}
@@ -86,65 +86,115 @@ func TestProbeOneAtATime(t *testing.T) {
 	}
 }
 
-// TestL1_LossIsNoFullBuffer shows which losses make a window smaller: those of
-// one packet in a hundred do not, those of a quarter do, since that much overflows
-// a buffer. Where everything is sent again after each, the second within a window
-// does. And a window shrinks a little, down to a batch, to make a queue shorter.
-func TestL1_LossIsNoFullBuffer(t *testing.T) {
-	const limit, batch = 256 << 10, 64 << 10
-	start := func() (*peer, *share) {
-		w, qps := probeRig(1)
-		w.limit, w.most, w.inFlight = limit, limit, 0
-		return w, &qps[0].req.share
+// TestL1_OneLosesAlone shows what several queue pairs lose together and what one
+// loses alone. That makes its own window smaller, and no other's; a full buffer, of
+// which each of a hundred loses some packets, bounds all of them together.
+func TestL1_OneLosesAlone(t *testing.T) {
+	const limit = 1 << 20
+	start := func(n int) (*peer, []*share) {
+		p, qps := probeRig(n)
+		p.buffer, p.inFlight = lossLimit{limit: limit, most: limit}, 0
+		shares := make([]*share, n)
+		for i, q := range qps {
+			shares[i] = &q.req.share
+			shares[i].window = newWindow(limit)
+		}
+		return p, shares
 	}
-	send := func(s *share, n, lost int) {
-		for i := range n {
-			s.charge(minPacketCost, 1)
-			if i%(n/max(lost, 1)) == 0 && lost > 0 {
-				s.lost(1)
+	// Each sends n packets in turn; of some every fourth is lost.
+	send := func(shares []*share, n int, lossy func(i int) bool) {
+		for k := range n {
+			for i, s := range shares {
+				s.charge(minPacketCost, 1)
+				if lossy(i) && k%4 == 3 {
+					s.lost(1)
+				} else if k%100 == 99 { // chance
+					s.lost(1)
+				}
+				s.uncharge(minPacketCost)
 			}
-			s.credit(1, 1, minPacketCost)
 		}
 	}
-	w, s := start()
-	if send(s, 100000, 1000); w.limit != limit {
-		t.Errorf("one packet of a hundred is lost, and the window is %d bytes, want %d", w.limit, limit)
+	p, s := start(2)
+	send(s, 2000, func(i int) bool { return i == 0 })
+	if p.buffer.limit != limit || s[1].window.limit() != limit {
+		t.Errorf("one of two queue pairs loses a quarter: both together may have %d bytes in flight, and the other %d, want %d", p.buffer.limit, s[1].window.limit(), limit)
 	}
-	if send(s, 512, 128); w.limit > limit*5/8 {
-		t.Errorf("a quarter of the packets is lost, and the window is %d bytes, want no more than %d", w.limit, limit*5/8)
+	if got := s[0].window.limit(); got > limit/8 {
+		t.Errorf("a queue pair that loses a quarter may have %d bytes in flight, want no more than %d", got, limit/8)
 	}
-	for range 100 {
-		send(s, 512, 128)
+	p, s = start(2)
+	send(s, 2000, func(int) bool { return true })
+	if p.buffer.limit > limit/8 {
+		t.Errorf("both queue pairs lose a quarter and may have %d bytes in flight together, want no more than %d", p.buffer.limit, limit/8)
 	}
-	if w.limit < minWindow || w.limit > 2*minWindow {
-		t.Errorf("a quarter of the packets is lost for long, and the window is %d bytes, want %d", w.limit, minWindow)
+	p, s = start(100)
+	send(s, 16, func(int) bool { return true })
+	if p.buffer.limit > limit/2 {
+		t.Errorf("each of a hundred queue pairs loses four of 16 packets: together they may have %d bytes in flight, want no more than %d", p.buffer.limit, limit/2)
 	}
-
-	w, s = start()
-	for range 10 {
-		send(s, limit/minPacketCost, 0)
-		s.lostAll()
-	}
-	if w.limit != limit {
-		t.Errorf("everything was sent again once in a window, which is %d bytes, want %d", w.limit, limit)
-	}
-	send(s, limit/minPacketCost/2, 0)
-	if s.lostAll(); w.limit != limit/2 {
-		t.Errorf("everything was sent again twice within a window, which is %d bytes, want %d", w.limit, limit/2)
+	if got := s[0].window.limit(); got != limit {
+		t.Errorf("a queue pair has lost four packets, and its window is %d bytes, want %d", got, limit)
 	}
 
-	w, s = start()
-	if s.crowded(batch); w.limit != limit-limit/8 {
-		t.Errorf("once crowded, the window is %d bytes, want %d", w.limit, limit-limit/8)
+	// To a peer that drops what comes beyond a gap everything is sent again.
+	p, s = start(2)
+	for range 3 {
+		s[0].lostAll()
 	}
-	for range 100 {
-		s.crowded(batch)
+	if p.buffer.limit != limit || s[0].window.limit() > limit/4 {
+		t.Errorf("one queue pair sends everything again three times: all together may have %d bytes in flight, want %d, and it %d, want no more than %d", p.buffer.limit, limit, s[0].window.limit(), limit/4)
 	}
-	if w.limit != batch {
-		t.Errorf("crowded for long, the window is %d bytes, want %d", w.limit, batch)
+	if s[1].lostAll(); p.buffer.limit != limit/2 {
+		t.Errorf("then another one does: all together may have %d bytes in flight, want %d", p.buffer.limit, limit/2)
 	}
-	w.limit = minWindow
-	if s.crowded(batch); w.limit != minWindow {
-		t.Errorf("crowded, a window of less than a batch is %d bytes, want %d", w.limit, minWindow)
+}
+
+// TestL1_OwnWindow shows that a queue pair with a small window waits for nobody
+// but itself: it stands in no line, goes on when something of it lands, and never
+// waits with nothing in flight.
+func TestL1_OwnWindow(t *testing.T) {
+	p, qps := probeRig(2)
+	p.buffer.limit, p.inFlight = 64<<10, 0
+	s := &qps[0].req.share
+	s.window.loss.limit = minWindow
+	woken := 0
+	s.qp.ep.env.Wake = func(q *QP) {
+		if q == s.qp {
+			woken++
+		}
+	}
+	n := 0
+	for ; s.admit(0, 1152, false) && n < 100; n++ {
+		s.charge(1152, 1)
+	}
+	if want := (minWindow + 1151) / 1152; n != want {
+		t.Errorf("%d packets of 1152 bytes are in flight in a window of %d, want %d", n, minWindow, want)
+	}
+	if s.waiting || len(p.waiters) != 0 || s.qp.Deadline() != clock.Never {
+		t.Error("a queue pair that has filled its own window waits for others")
+	}
+	if !qps[1].req.share.admit(0, 1152, false) {
+		t.Error("another one has no room")
+	}
+	if s.landed(1, uint32(n)); woken != 1 || !s.admit(0, 1152, false) {
+		t.Errorf("a packet landed: the queue pair was woken %d times, and has room: %v", woken, s.admit(0, 1152, false))
+	}
+	s.goBack()
+	s.window.loss.limit = 1
+	if !s.admit(0, probeChunk, false) {
+		t.Error("nothing is in flight, and a request waits for its own window")
+	}
+}
+
+// TestL1_WindowOfANewPath shows that what losses have left of a window goes with the
+// path, though the new one leads to the same address.
+func TestL1_WindowOfANewPath(t *testing.T) {
+	_, qps := probeRig(1)
+	s, peers := &qps[0].req.share, NewPeerTable(probeChunk)
+	s.join(peers, s.peer.dst)
+	s.window.loss.limit = minWindow
+	if s.join(peers, s.peer.dst); s.window.limit() != probeChunk {
+		t.Errorf("the window of a new path is %d bytes, want %d", s.window.limit(), probeChunk)
 	}
 }

@@ -15,30 +15,38 @@ import (
 )
 
 // TestWindowShrinksInAMessage shows that a sender whose packets in flight
-// asked for no acknowledgement asks for one when the window shrinks below
+// asked for no acknowledgement asks for one when what the peer takes shrinks below
 // them, instead of waiting for its retry timer.
 func TestWindowShrinksInAMessage(t *testing.T) {
+	const losses = 28 // of each of two others: four times too many of a round
 	s := rig.NewSolo(t, rig.SoloConfig{Batch: rig.MaxPacket, HCA: hca.Config{Settings: qp.Settings{WindowBytes: 256 << 10}}})
 	first := s.QP
-	other, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: rig.Cap, SigAll: true})
-	rig.Must(t, err)
-	// The other QP has something outstanding for the losses to come.
-	s.QP = other
-	s.Walk(ib.RTS)
-	for range 8 {
-		s.Send(ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{s.SGE(0, 8)}})
+	var others [2]*qp.QP
+	for i := range others {
+		limits := rig.Cap
+		limits.MaxSendWR = losses + 1
+		q, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: s.CQ, RecvCQ: s.CQ, Cap: limits, SigAll: true})
+		rig.Must(t, err)
+		// They have something outstanding for the losses to come.
+		s.QP, others[i] = q, q
+		s.Walk(ib.RTS)
+		for range losses + 1 {
+			s.Send(ib.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{s.SGE(0, 8)}})
+		}
 	}
 	s.QP = first
-	// One batch of a long message leaves, none of it asking for an answer.
+	// Two batches of a long message leave, none of it asking for an answer.
 	if _, err := first.PostSend(ib.SendWR{WRID: 1, Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{s.SGE(0, rig.Bytes)}}); err != nil {
 		t.Fatal(err)
 	}
 	sh := s.HCA.Shard()
 	sh.RingDoorbell(first)
+	sent := 0
 	for range 2 {
 		sh.Transmit(s.Now, s.Batch)
 		for _, r := range s.Batch.Pending() {
 			for k := range r.Count {
+				sent++
 				if p := s.Parse(&r, k); p.BTH.AckReq {
 					t.Fatal("the beginning of the message asks for an acknowledgement already")
 				}
@@ -46,18 +54,25 @@ func TestWindowShrinksInAMessage(t *testing.T) {
 		}
 		s.Batch.Reset()
 	}
-	// Losses of the other one shrink the window that they share.
-	for i := range uint32(7) {
-		nak := s.Packet(roce.RCAcknowledge, rig.PSN+i+1, nil)
-		nak.BTH.DestQP, nak.AETH.Syndrome = other.Num(), roce.NAKSequence
-		s.Deliver(s.Datagram(nak))
+	if sent*512 <= 8<<10 {
+		t.Fatalf("%d packets are in flight, which the smallest window has room for: the test shows nothing", sent)
 	}
-	asked := false
+	// What the others lose together says that the peer's buffer is small.
+	for i := range uint32(losses) {
+		for _, q := range others {
+			nak := s.Packet(roce.RCAcknowledge, rig.PSN+i+1, nil)
+			nak.BTH.DestQP, nak.AETH.Syndrome = q.Num(), roce.NAKSequence
+			s.Deliver(s.Datagram(nak))
+		}
+	}
+	var of []roce.Packet
 	for _, p := range s.Out() {
-		asked = asked || p.BTH.AckReq && p.BTH.Opcode == roce.RCRDMAWriteMiddle
+		if p.Info.Kind == roce.KindWrite {
+			of = append(of, p)
+		}
 	}
-	if !asked {
-		t.Error("the message waits with packets in flight of which none asks for an acknowledgement")
+	if len(of) != 1 || !of[0].BTH.AckReq {
+		t.Errorf("%d packets of the message follow, want one, which asks for an acknowledgement", len(of))
 	}
 }
 
@@ -75,7 +90,7 @@ func TestE8_WindowIsNoRetry(t *testing.T) {
 		attr.State = st
 		rig.Must(t, lost.Modify(r.Now, &attr, rig.WalkMask(ib.RC, st)))
 	}
-	const reads = 5 // that are lost, each of which halves the window
+	const reads = 5 // that are lost
 	seen := 0
 	r.Drop = func(from int, p *roce.Packet) bool {
 		if p.Info.Kind == roce.KindReadRequest {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 )
@@ -33,6 +34,43 @@ func TestL1_LossCostsARoundTrip(t *testing.T) {
 		t.Logf("%v, %v of the packets lost: %.2f Gb/s, %.3f of the ideal %.2f, %d retries, %d timeouts", c.code, c.loss, lossy.gbps, lossy.gbps/ideal, ideal, lossy.retries, lossy.timeouts)
 		if lossy.gbps < c.least*ideal || lossy.timeouts > 0 {
 			t.Errorf("%v, %v of the packets lost: %.2f Gb/s and %d timeouts, want %v of %.2f and none", c.code, c.loss, lossy.gbps, lossy.timeouts, c.least, ideal)
+		}
+	}
+}
+
+// TestL1_QueueStaysShort streams over a path of 1 Gb/s and 100 µs, which 13 KiB fill,
+// from a window of 256 KiB: what waits for the path is no more than the burst that a
+// peer may be late, and the path is never idle.
+func TestL1_QueueStaysShort(t *testing.T) {
+	const bytes, settled, bound = 32 << 20, 4 << 20, 1200 * time.Microsecond
+	for _, code := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
+		m := measurement{code: code, mtu: ib.MTU4096}
+		w, e := m.start()
+		w.net.rate = 1e9
+		from := e.node // of the data
+		if code == ib.WRRDMARead {
+			from = e.peer.node
+		}
+		begin, done, waits := w.now, 0, time.Duration(0)
+		for w.violation == nil && done < bytes {
+			for len(e.sq) < measureDepth && e.transfer(code) {
+			}
+			before := w.completions
+			for w.completions == before && w.step(begin.Add(measureLimit)) {
+				if done > settled {
+					waits = max(waits, from.busy.Sub(w.now))
+				}
+			}
+			done += int(w.completions-before) * measureSize
+			e.node.poll(e.sendQ, len(w.wcs))
+		}
+		if w.violation != nil {
+			t.Fatal(w.violation)
+		}
+		gbps := float64(done) * 8 / w.now.Sub(begin).Seconds() / 1e9
+		t.Logf("%v: %.3f Gb/s, a packet waits up to %v", code, gbps, waits)
+		if gbps < 0.96 || waits > bound {
+			t.Errorf("%v: %.3f Gb/s and a packet waits up to %v, want 0.96 and no more than %v", code, gbps, waits, bound)
 		}
 	}
 }
