@@ -264,6 +264,12 @@ var recoveryMutants = []mutant{
 		test: "internal/qp TestL1_WindowOfANewPath",
 	},
 	{
+		name: "small-rest-of-a-read-asked-for-apart", in: "internal/qp.requests",
+		old:  "c / 2",
+		new:  "c - c",
+		test: "internal/qp TestReadIsCutIntoRequests",
+	},
+	{
 		name: "gap-that-closes-not-acknowledged", in: "internal/qp.responder.catchUp",
 		old:    "asked, $k.BTH.AckReq = true, true",
 		new:    "asked = true",

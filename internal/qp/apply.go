@@ -94,7 +94,7 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 	if mask&(ib.AttrPathMTU|ib.AttrAV) != 0 {
 		q.ep.mtu = q.ep.attr.PathMTU.Bytes()
 		if q.ep.typ == ib.RC {
-			q.req.sizeChunks()
+			q.req.chunk = newChunkSize(q.ep.env.Settings.WindowBytes, q.ep.mtu)
 			q.req.share.join(q.ep.env.Peers, q.ep.path.Dst)
 			q.req.repair.peer = q.req.share.peer.known
 		}

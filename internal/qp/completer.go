@@ -295,7 +295,8 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 		c.badResponse(now, "READ response with a NAK syndrome")
 		return
 	}
-	end := psn == c.req.chunkEnd(w, psn)
+	_, last := c.req.chunk.at(w, psn)
+	end := psn == last
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
 	ends := p.Info.Flags&roce.FlagEnd != 0
 	if len(p.Payload) != int(min(w.length-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
@@ -413,5 +414,6 @@ func (c *completer) hole() uint32 {
 	if first, ok := c.early.first(next); ok {
 		return first.Distance(c.req.una)
 	}
-	return c.req.chunkEnd(w, next).Next().Distance(c.req.una)
+	_, last := c.req.chunk.at(w, next)
+	return last.Next().Distance(c.req.una)
 }

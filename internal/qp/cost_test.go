@@ -11,19 +11,3 @@ func TestPacketCost(t *testing.T) {
 		}
 	}
 }
-
-// TestChunkIsAQuarterOfTheWindow shows that the responses to one READ request
-// take no more than a quarter of what the window can grow to, nor much less,
-// and that a request asks for a packet at least.
-func TestChunkIsAQuarterOfTheWindow(t *testing.T) {
-	_, qps := probeRig(1)
-	r := &qps[0].req
-	for _, c := range []struct{ window, mtu, want int }{
-		{256 << 10, 1024, 56}, {256 << 10, 4096, 15}, {1 << 20, 256, 512}, {8 << 10, 4096, 1},
-	} {
-		r.ep.env.Settings.WindowBytes, r.ep.mtu = c.window, c.mtu
-		if r.sizeChunks(); r.chunk != uint32(c.want) {
-			t.Errorf("with a window of %d bytes and a path MTU of %d a READ request asks for %d packets, want %d", c.window, c.mtu, r.chunk, c.want)
-		}
-	}
-}

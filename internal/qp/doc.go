@@ -10,8 +10,8 @@
 // moves by itself), behaviour.go (what each state does), migrate.go (its two
 // paths), pace.go (how fast it sends); then
 //
-//   - sending: post.go, sendqueue.go, requester.go, share.go (its part of what
-//     is on its way to the peer), peer.go, completer.go;
+//   - sending: post.go, sendqueue.go, requester.go, chunk.go, share.go (its
+//     part of what is on its way to the peer), window.go, peer.go, completer.go;
 //   - when something is lost: retry.go (what the verbs ask for), repair.go (how
 //     less is sent again than everything), roundtrip.go (when a probe is due),
 //     peers.go (what is known of a peer);

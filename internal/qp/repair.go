@@ -418,7 +418,8 @@ func (p *repair) timeout(now clock.Instant) {
 func (p *repair) cutRead(n uint32, w *begunWR) uint32 {
 	psn := p.req.psn
 	m := p.until.Distance(psn)
-	begun := psn.Distance(w.first)%p.req.chunk != 0 || p.read.hole && m < n
+	first, _ := p.req.chunk.at(w, psn)
+	begun := psn != first || p.read.hole && m < n
 	if p.read.part = m < n && begun && !p.read.whole && p.kind() == peerKeeps; !p.read.part {
 		return n
 	}

@@ -34,7 +34,7 @@ type requester struct {
 	alloc    ib.PSN // first not given to a work request
 	ssn      uint32 // number of the last message begun
 	rdOut    uint32 // READ and atomic requests that wait for an answer
-	chunk    uint32 // packets that one READ request may ask for
+	chunk    chunkSize
 	rdBegun  uint32 // READ and atomic work requests begun and not complete
 	sinceAck uint32 // packets sent since one asked for an acknowledgement
 	retries  uint8  // left before RETRY_EXC_ERR
@@ -83,12 +83,6 @@ func (r *requester) idle() {
 	r.read = readProgress{}
 	r.repair.reset(r, r.una)
 	r.rtt.timing = false
-}
-
-// sizeChunks sets how much one READ may ask for: a quarter of what the window
-// can grow to. It depends on the path MTU, which a connection keeps.
-func (r *requester) sizeChunks() {
-	r.chunk = max(1, uint32(r.ep.env.Settings.WindowBytes)/4/packetCost(uint32(r.ep.mtu)))
 }
 
 // outstanding reports whether packets that were sent are not acknowledged.
@@ -197,7 +191,7 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 	if w.kind != begunAnswered {
 		return packetCost(min(w.length-psn.Distance(w.first)*mtu, mtu))
 	}
-	end := r.chunkEnd(w, psn)
+	_, end := r.chunk.at(w, psn)
 	tail := min(w.length-end.Distance(w.first)*mtu, mtu)
 	return end.Distance(psn)*packetCost(mtu) + packetCost(tail)
 }
@@ -209,22 +203,10 @@ func (r *requester) begin(w *begunWR) {
 	n := uint32(1)
 	if w.kind == begunAnswered {
 		r.rdBegun++
-		n += w.last.Distance(w.first) / r.chunk // requests that it becomes
+		n = r.chunk.requests(w)
 	}
 	r.ssn += n
 	r.credit.begin(w.request(), n)
-}
-
-// chunkEnd returns the last PSN of the chunk of a READ that p is in. A READ
-// longer than a chunk is asked for in several requests, so that its responses
-// fit the receive buffer; each has its own PSNs, as several READs would.
-func (r *requester) chunkEnd(w *begunWR, p ib.PSN) ib.PSN {
-	whole := w.last.Distance(w.first)
-	if whole < r.chunk {
-		return w.last
-	}
-	i := p.Distance(w.first) / r.chunk
-	return w.first.Add(min(whole, (i+1)*r.chunk-1))
 }
 
 // sendRequest appends the packet at psn. It reports false when the batch has
@@ -409,7 +391,8 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 // the batch is full.
 func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	e := r.queue.At(r.next)
-	n := r.chunkEnd(w, r.psn).Distance(r.psn) + 1
+	_, end := r.chunk.at(w, r.psn)
+	n := end.Distance(r.psn) + 1
 	if r.repair.sending() && w.request().kind == roce.KindReadRequest {
 		n = r.repair.cutRead(n, w)
 	}
