@@ -103,7 +103,7 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 		p.ours = append(p.ours, "--fault", rule+" dir="+c.Get("way")+" op="+rcOpcodes)
 	}
 	p.ours = append(p.ours, "--fault-seed", faultSeed)
-	o := p.bothAwake(ctx, c)
+	o := p.bothEnd(ctx, c)
 	all, err := l.Frames(ctx)
 	if err != nil {
 		return 0, suite.Failed("%v", err)

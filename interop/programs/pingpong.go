@@ -46,7 +46,7 @@ func runPingpong(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	if c.Is("wait", "events") {
 		ours, guest = ours+" --events", guest+" -e"
 	}
-	return pingpongPair(l, c, kind, ours, guest).bothAwake(ctx, c)
+	return pingpongPair(l, c, kind, ours, guest).bothEnd(ctx, c)
 }
 
 // pingpongPair returns the sides of one of the pingpongs, with their flags.

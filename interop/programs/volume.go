@@ -43,7 +43,7 @@ func volume() []suite.Family {
 				p.ours = append(p.ours, "--fault", rule+" dir=both op="+rcOpcodes)
 			}
 			p.ours = append(p.ours, "--fault-seed", faultSeed)
-			o := p.bothAwake(ctx, c)
+			o := p.bothEnd(ctx, c)
 			fs, err := l.Frames(ctx)
 			if err != nil {
 				return suite.Failed("%v", err)

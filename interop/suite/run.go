@@ -132,7 +132,26 @@ func attempt(ctx context.Context, l *lab.Lab, c Case, r *Result) (Outcome, error
 	if err != nil && o.Verdict != Fail {
 		return Failed("%v", err), nil
 	}
+	if o.Verdict == Fail {
+		if fs, seen := l.Frames(ctx); seen == nil {
+			o = starved(o, fs)
+		}
+	}
 	return o, nil
+}
+
+// patience is how long the retries of most programs last, which are eight of 67
+// ms, less a little.
+const patience = 450 * time.Millisecond
+
+// starved is the outcome of a case that failed. A guest that gets no processor
+// loses connections by its silence; that it answers in the end shows on the wire.
+func starved(o Outcome, fs []frames.Frame) Outcome {
+	if d := frames.Silence(fs); d > patience && !o.Spoiled {
+		o.Spoiled = true
+		o.Measured = strings.TrimPrefix(fmt.Sprintf("%s; the guest was silent for %v and then answered", o.Measured, d.Round(time.Millisecond)), "; ")
+	}
+	return o
 }
 
 // rules holds what we sent to what the wire shows.

@@ -149,6 +149,27 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
+// TestStarved: a case that failed is the guest's fault if the guest said nothing
+// for as long as retries last, and then answered.
+func TestStarved(t *testing.T) {
+	at := func(ms int, out bool) frames.Frame { return frames.Frame{Time: time.UnixMilli(int64(ms)), Out: out} }
+	late := []frames.Frame{at(0, true), at(1, false), at(2, true), at(540, true), at(1000, false)}
+	for name, c := range map[string]struct {
+		o    Outcome
+		fs   []frames.Frame
+		want Outcome
+	}{
+		"late":           {Failed("n"), late, Outcome{Verdict: Fail, Note: "n", Spoiled: true, Measured: "the guest was silent for 998ms and then answered"}},
+		"never":          {Failed("n"), late[:4], Failed("n")},
+		"in time":        {Failed("n"), late[:2], Failed("n")},
+		"spoiled before": {Outcome{Verdict: Fail, Spoiled: true}, late, Outcome{Verdict: Fail, Spoiled: true}},
+	} {
+		if got := starved(c.o, c.fs); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	for _, o := range []Outcome{Passed("n"), Failed("%s", "n"), Differs("%s", "n")} {
 		if o = o.With("%d MB/s", 3); o.Note != "n" || o.Measured != "3 MB/s" || o.Verdict == "" {
