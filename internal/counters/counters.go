@@ -2,7 +2,8 @@ package counters
 
 // Set are the counts of an adapter. The first group has the names that
 // Linux's Soft-RoCE shows in hw_counters, the second those of common hardware
-// or our own. They only grow.
+// or our own. They only grow. It has nothing but these words: processes may
+// share it.
 type Set struct {
 	SentPkts           uint64
 	RcvdPkts           uint64

@@ -34,6 +34,7 @@ type Config struct {
 	Settings       qp.Settings
 	Queues         ring.Allocator // of the memory of queues; zero is Go's heap
 	Faults         Faults
+	Board          *Board // nil is one of the adapter's own
 }
 
 // guidEnv is the environment variable with the GUID of adapters.

@@ -31,6 +31,7 @@ type Device struct {
 	drv    *driver.Driver
 	closed atomic.Bool
 	faults *injector // nil without rules
+	board  *Board
 
 	events    eventQueue
 	watchers  watchers
@@ -41,6 +42,10 @@ var _ io.Closer = (*Device)(nil)
 
 // Open opens an adapter.
 func Open(cfg Config) (*Device, error) {
+	if cfg.Board == nil {
+		cfg.Board = new(Board)
+	}
+	cfg.Board.Down.Store(0)
 	faults, err := newInjector(&cfg)
 	if err != nil {
 		return nil, err
@@ -53,12 +58,13 @@ func Open(cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
-	d := &Device{Port: port, faults: faults}
+	d := &Device{Port: port, faults: faults, board: cfg.Board}
 	d.events.init()
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, NodeGUID: guid, Raise: d.events.raise,
 		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged,
+		Counters: &cfg.Board.Engine,
 	})
 	if err != nil {
 		return nil, errors.Join(err, port.Close())

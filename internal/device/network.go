@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -17,7 +16,6 @@ import (
 type addressWatch struct {
 	close func() // nil if the system tells of no changes
 	done  sync.WaitGroup
-	down  atomic.Bool // the port has no address that is watched and present
 }
 
 // watchAddresses begins to watch the addresses of d's port.
@@ -69,9 +67,13 @@ func (d *Device) addressesNow(have map[netip.Addr]bool) {
 			d.events.raise(qp.Event{Type: ib.EventGIDChange, Port: 1})
 		})
 	}
-	if down := len(have) > 0 && len(now) == 0; down != d.addresses.down.Swap(down) {
+	down := uint64(0)
+	if len(have) > 0 && len(now) == 0 {
+		down = 1
+	}
+	if down != d.board.Down.Swap(down) {
 		event := ib.EventPortActive
-		if down {
+		if down == 1 {
 			event = ib.EventPortErr
 		}
 		d.events.raise(qp.Event{Type: event, Port: 1})
@@ -79,7 +81,7 @@ func (d *Device) addressesNow(have map[netip.Addr]bool) {
 }
 
 // PortDown reports whether the host has lost all addresses of the adapter.
-func (d *Device) PortDown() bool { return d.addresses.down.Load() }
+func (d *Device) PortDown() bool { return d.board.Down.Load() == 1 }
 
 // hostHas returns those of some addresses that an interface has which is up. Of
 // the loopback network the host has all.

@@ -24,7 +24,7 @@ func (c *Config) openPort(faults *injector) (fabric.Port, error) {
 	case c.Raw:
 		p, err = openRaw(addrs)
 	default:
-		u := udp.Config{Addrs: addrs, DisableGRO: c.DisableOffload}
+		u := udp.Config{Addrs: addrs, DisableGRO: c.DisableOffload, Counts: &c.Board.Port}
 		if c.DisableOffload {
 			u.GSO = udp.GSOOff
 		}

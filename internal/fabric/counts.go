@@ -2,7 +2,8 @@ package fabric
 
 import "sync/atomic"
 
-// Counts counts for the Stats of a port, which embeds it. Any thread may add.
+// Counts counts for the Stats of a port, which embeds it. Any thread may add. It
+// has no pointers: processes may share it.
 type Counts struct {
 	SentPackets     atomic.Uint64
 	SentBytes       atomic.Uint64

@@ -3,6 +3,7 @@ package hca
 import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
@@ -56,6 +57,8 @@ type Config struct {
 	Raise       func(qp.Event) // asynchronous events; must not block
 	Queues      ring.Allocator // of the memory of queues; zero is Go's heap
 	Trace       trace.Tracer   // nil for none
+	// Counters are where the adapter counts; nil is memory of its own.
+	Counters *counters.Set
 	// PortMbps is the rate of the port in Mb/s, from which on a static rate has
 	// no effect; zero takes DefaultPortMbps. Nothing slows the port to it.
 	PortMbps uint32
@@ -72,6 +75,9 @@ const DefaultPortMbps = 100_000
 
 // fill replaces zero values by defaults.
 func (c *Config) fill() {
+	if c.Counters == nil {
+		c.Counters = new(counters.Set)
+	}
 	if c.Limits == (Limits{}) {
 		c.Limits = DefaultLimits()
 	}

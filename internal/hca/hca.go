@@ -75,11 +75,11 @@ func (h *HCA) ActiveMTU() ib.MTU { return h.shard.env.Limits.ActiveMTU }
 func (h *HCA) PKeys() []ib.PKey { return h.cfg.PKeys }
 
 // Counters returns the counts so far.
-func (h *HCA) Counters() counters.Set { return h.shard.counters }
+func (h *HCA) Counters() counters.Set { return *h.shard.counters }
 
 // Count returns the counters as they grow, for who looks at them after each
 // step. They are not the caller's to change.
-func (h *HCA) Count() *counters.Set { return &h.shard.counters }
+func (h *HCA) Count() *counters.Set { return h.shard.counters }
 
 // Resources are the numbers of objects that an adapter has.
 type Resources struct {

@@ -26,7 +26,7 @@ const maxPacket = 4096 + 64
 type Shard struct {
 	cfg       *Config
 	env       qp.Env
-	counters  counters.Set
+	counters  *counters.Set
 	out       packet.Writer
 	local     map[netip.Addr]struct{}
 	qpns      qpnTable
@@ -52,8 +52,8 @@ type prefix struct {
 }
 
 func newShard(cfg *Config, mtu ib.MTU) *Shard {
-	s := &Shard{cfg: cfg, local: make(map[netip.Addr]struct{}), timers: newDeadlines()}
-	s.out = packet.Writer{Counters: &s.counters, Trace: cfg.Trace}
+	s := &Shard{cfg: cfg, counters: cfg.Counters, local: make(map[netip.Addr]struct{}), timers: newDeadlines()}
+	s.out = packet.Writer{Counters: s.counters, Trace: cfg.Trace}
 	s.gsi = newGSI(cfg, &s.out)
 	for _, a := range cfg.Caps.Addrs {
 		s.local[a] = struct{}{}
@@ -63,7 +63,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		Settings:     cfg.Settings,
 		Mem:          memory.NewTable(cfg.Rand, cfg.Limits.MaxMR),
 		AHs:          qp.NewAHTable(cfg.Limits.MaxAH),
-		Counters:     &s.counters,
+		Counters:     s.counters,
 		Out:          &s.out,
 		PKey:         func(i uint16) ib.PKey { return cfg.PKeys[i] },
 		Route:        s.route,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
@@ -21,6 +22,8 @@ type Config struct {
 	GSO GSO
 	// DisableGRO keeps the system from merging what arrives.
 	DisableGRO bool
+	// Counts are where the port counts; nil is memory of its own.
+	Counts *fabric.Counts
 }
 
 // GSO says whether runs leave with UDP segmentation offload. A network card
@@ -65,5 +68,8 @@ func (c Config) normal() (Config, error) {
 	c.Addrs = addrs
 	c.RecvBuffer = cmp.Or(max(c.RecvBuffer, 0), defaultBuffer)
 	c.SendBuffer = cmp.Or(max(c.SendBuffer, 0), defaultBuffer)
+	if c.Counts == nil {
+		c.Counts = new(fabric.Counts)
+	}
 	return c, nil
 }

@@ -18,7 +18,7 @@ import (
 
 // Port is an attachment through UDP sockets. It implements fabric.Port.
 type Port struct {
-	fabric.Counts
+	*fabric.Counts
 	cfg    Config
 	caps   fabric.Caps
 	socks  []*socket // of the addresses
@@ -42,7 +42,7 @@ func Open(c Config) (*Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{cfg: c}
+	p := &Port{Counts: c.Counts, cfg: c}
 	fds := make([]int, 0, len(c.Addrs)+1)
 	for _, a := range c.Addrs {
 		s, err := openSocket(a, &c)

@@ -29,7 +29,7 @@ import (
 // 0, which holds where the system sends that with DF. Where it does not, peers
 // that check the whole ICRC drop what arrives over IPv4: use IPv6.
 type Port struct {
-	fabric.Counts
+	*fabric.Counts
 	*waiter.Waiter
 	caps    fabric.Caps
 	conns   []*net.UDPConn
@@ -71,6 +71,7 @@ func Open(c Config) (*Port, error) {
 		return nil, fmt.Errorf("udp: %s has no UDP sockets; use a port inside the process: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
 	p := &Port{
+		Counts: c.Counts,
 		Waiter: waiter.New(),
 		free:   make(chan *slot, slotCount),
 		full:   make(chan *slot, slotCount),
