@@ -4,8 +4,8 @@
 // connects over it.
 //
 // Reading order: config.go, board.go and port.go (what an adapter is opened
-// with; its port in its wrappings), address.go, device.go
-// (the calls), object.go and event.go (what events are about),
+// with; its port in its wrappings), address.go, identity.go (what it will be),
+// device.go (the calls), object.go and event.go (what events are about),
 // watch.go (who is told of the end), network.go (addresses that the host
 // loses), rules.go and inject.go (faults on demand), door.go (how rdmacm gets
 // behind an object of verbs).
