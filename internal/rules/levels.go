@@ -92,6 +92,7 @@ var table = []Row{
 
 	{"internal/device", 6, Shell, false},
 
+	{"internal/sysfs", 7, Shell, false},
 	{"verbs", 7, Shell, true},
 
 	{"rdmacm", 8, Shell, true},

@@ -1,0 +1,211 @@
+//go:build linux
+
+package sysfs
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
+)
+
+// Description is what a picture shows.
+type Description struct {
+	Name     string // of the device, such as softhca0
+	Identity device.Identity
+}
+
+// maxName bounds the name of a device, as the kernel does.
+const maxName = 63
+
+// Check returns why d cannot be shown.
+func (d *Description) Check() error {
+	if d.Name == "" || len(d.Name) > maxName || strings.Trim(d.Name, nameLetters) != "" {
+		return fmt.Errorf("device name %q: want 1 to %d letters, digits, - and _: %w", d.Name, maxName, ib.EINVAL)
+	}
+	return nil
+}
+
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+// entry is a file of a picture, by its path below the root; a directory
+// without text, or a symbolic link.
+type entry struct {
+	path, text string
+	link, dir  bool
+}
+
+// The numbers that the kernel gives to the first device of RDMA's verbs, and
+// the versions of what it would speak.
+const (
+	uverbsDev     = "231:192"
+	verbsABI      = "6"
+	deviceABI     = "1"
+	madABI        = "5"
+	capabilities  = "0x00010000" // of the port: it has a connection manager
+	portRate      = "100 Gb/sec (4X EDR)"
+	firmware      = "1.0.0"
+	class         = "sys/class/infiniband"
+	noDistance    = "-1" // a device that is near no processor in particular
+	maxInterfaces = 16   // shown of a device with many addresses
+)
+
+// entries returns the files of the picture of d, in order.
+func entries(d *Description) []entry {
+	dev := class + "/" + d.Name
+	guid := ib.GUID(d.Identity.NodeGUID).String()
+	all := []entry{
+		{path: "dev/infiniband/uverbs0"},
+		{path: class + "_cm", dir: true},
+		{path: class + "_mad/abi_version", text: madABI},
+		{path: class + "_verbs/abi_version", text: verbsABI},
+		{path: class + "_verbs/uverbs0/abi_version", text: deviceABI},
+		{path: class + "_verbs/uverbs0/dev", text: uverbsDev},
+		{path: class + "_verbs/uverbs0/device", text: "../../infiniband/" + d.Name + "/device", link: true},
+		{path: class + "_verbs/uverbs0/ibdev", text: d.Name},
+		{path: dev + "/board_id", text: "softhca"},
+		{path: dev + "/fw_ver", text: firmware},
+		{path: dev + "/hca_type", text: "softhca"},
+		{path: dev + "/hw_rev", text: "0"},
+		{path: dev + "/node_desc", text: d.Name},
+		{path: dev + "/node_guid", text: guid},
+		{path: dev + "/node_type", text: "1: CA"},
+		{path: dev + "/sys_image_guid", text: guid},
+		{path: dev + "/device/infiniband/" + d.Name, text: "../../../" + d.Name, link: true},
+	}
+	all = append(all, host(d, dev+"/device/")...)
+	return append(all, port(d, dev+"/ports/1/")...)
+}
+
+// port returns the files of the port, in the directory at.
+func port(d *Description, at string) []entry {
+	all := []entry{
+		{path: at + "cap_mask", text: capabilities},
+		{path: at + "lid", text: "0x0"}, // RoCE has no LIDs and no subnet manager
+		{path: at + "lid_mask_count", text: "0"},
+		{path: at + "link_layer", text: "Ethernet"},
+		{path: at + "phys_state", text: downWord("5: LinkUp", "3: Disabled")},
+		{path: at + "pkeys/0", text: fmt.Sprintf("%#04x", uint16(ib.PKeyDefault))},
+		{path: at + "rate", text: portRate},
+		{path: at + "sm_lid", text: "0x0"},
+		{path: at + "sm_sl", text: "0"},
+		{path: at + "state", text: downWord("4: ACTIVE", "1: DOWN")},
+	}
+	for i, a := range d.Identity.Addrs {
+		n := strconv.Itoa(i)
+		all = append(all,
+			entry{path: at + "gids/" + n, text: gid(a)},
+			entry{path: at + "gid_attrs/types/" + n, text: "RoCE v2"},
+			entry{path: at + "gid_attrs/ndevs/" + n, text: d.Identity.Interfaces[i]})
+	}
+	for _, w := range portWords() {
+		all = append(all, entry{path: at + "counters/" + w.name, text: w.spec})
+	}
+	for _, w := range engineWords() {
+		all = append(all, entry{path: at + "hw_counters/" + w.name, text: w.spec})
+	}
+	return all
+}
+
+func gid(a netip.Addr) string { return ib.GIDFromAddr(a).String() }
+
+// host returns what the directory at, of the device on the host's bus, shows:
+// network interfaces, and which processors are near.
+func host(d *Description, at string) (all []entry) {
+	var names []string
+	for _, n := range d.Identity.Interfaces {
+		if len(names) < maxInterfaces && !slices.Contains(names, n) {
+			names = append(names, n)
+			all = append(all, entry{path: at + "net/" + n, text: "/sys/class/net/" + n, link: true})
+		}
+	}
+	near := "/sys/class/net/" + names[0] + "/device/"
+	online := line("/sys/devices/system/cpu/online", "0")
+	return append(all,
+		entry{path: at + "local_cpulist", text: line(near+"local_cpulist", online)},
+		entry{path: at + "local_cpus", text: line(near+"local_cpus", cpuMask(online))},
+		entry{path: at + "numa_node", text: line(near+"numa_node", noDistance)})
+}
+
+// line returns what a file of one line says, or instead if there is none.
+func line(name, instead string) string {
+	text, err := os.ReadFile(name)
+	if s := strings.TrimSpace(string(text)); err == nil && s != "" {
+		return s
+	}
+	return instead
+}
+
+// maxCPUs bounds a mask of processors, as the kernel does.
+const maxCPUs = 8192
+
+// cpuMask turns a list of processors such as 0-3,8 into the mask that the kernel
+// prints: words of eight hexadecimal digits, the highest first.
+func cpuMask(list string) string {
+	words := []uint32{0}
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, ok := strings.Cut(part, "-")
+		if !ok {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 32)
+		to, err2 := strconv.ParseUint(last, 10, 32)
+		if err != nil || err2 != nil || to >= maxCPUs {
+			continue
+		}
+		for i := from; i <= to; i++ {
+			for len(words) <= int(i/32) {
+				words = append(words, 0)
+			}
+			words[i/32] |= 1 << (i % 32)
+		}
+	}
+	text := make([]string, len(words))
+	for i, w := range words {
+		text[len(words)-1-i] = fmt.Sprintf("%08x", w)
+	}
+	return strings.Join(text, ",")
+}
+
+// The modes that files have in /sys. Nobody else gets as far as here: the
+// directory with the pictures is private.
+const (
+	fileMode = 0o444
+	dirMode  = 0o755
+)
+
+// write makes the files below a directory that is there and empty.
+func write(root string, all []entry) error {
+	for _, e := range all {
+		name := filepath.Join(root, e.path)
+		if e.dir {
+			if err := os.MkdirAll(name, dirMode); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(name), dirMode); err != nil {
+			return err
+		}
+		if e.link {
+			if err := os.Symlink(e.text, name); err != nil {
+				return err
+			}
+			continue
+		}
+		text := e.text
+		if text != "" {
+			text += "\n"
+		}
+		if err := os.WriteFile(name, []byte(text), fileMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+//go:build linux
+
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/device"
+)
+
+// describe returns an adapter on the loopback interface.
+func describe(addrs ...string) *Description {
+	d := &Description{Name: "softhca0", Identity: device.Identity{NodeGUID: 0x0212_3456_789a_bcde}}
+	for _, a := range addrs {
+		d.Identity.Addrs = append(d.Identity.Addrs, netip.MustParseAddr(a))
+		d.Identity.Interfaces = append(d.Identity.Interfaces, "lo")
+	}
+	return d
+}
+
+// pictures returns a directory for pictures that only this test has.
+func pictures(t *testing.T) string {
+	t.Helper()
+	base := t.TempDir()
+	if err := os.Chmod(base, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return base
+}
+
+func mustShow(t *testing.T, base string, d *Description, now time.Time) *Picture {
+	t.Helper()
+	p, err := show(base, d, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Lock.Close() }) // tests close it too
+	return p
+}
+
+// TestPicture reads the files of a picture as they are.
+func TestPicture(t *testing.T) {
+	p := mustShow(t, pictures(t), describe("10.0.0.1", "fd00::1"), time.Now())
+	dev := "sys/class/infiniband/softhca0/"
+	for name, want := range map[string]string{
+		dev + "node_guid":                          "0212:3456:789a:bcde",
+		dev + "sys_image_guid":                     "0212:3456:789a:bcde",
+		dev + "node_type":                          "1: CA",
+		dev + "device/numa_node":                   "-1",
+		dev + "ports/1/lid":                        "0x0",
+		dev + "ports/1/link_layer":                 "Ethernet",
+		dev + "ports/1/gids/0":                     "0000:0000:0000:0000:0000:ffff:0a00:0001",
+		dev + "ports/1/gids/1":                     "fd00:0000:0000:0000:0000:0000:0000:0001",
+		dev + "ports/1/gid_attrs/types/1":          "RoCE v2",
+		dev + "ports/1/gid_attrs/ndevs/1":          "lo",
+		dev + "ports/1/pkeys/0":                    "0xffff",
+		dev + "ports/1/counters/symbol_error":      "0",
+		"sys/class/infiniband_verbs/abi_version":   "6",
+		"sys/class/infiniband_verbs/uverbs0/ibdev": "softhca0",
+		"sys/class/infiniband_verbs/uverbs0/dev":   "231:192",
+		"sys/class/infiniband_verbs/uverbs0/device/infiniband/softhca0/node_type": "1: CA",
+	} {
+		text, err := os.ReadFile(filepath.Join(p.Root, name))
+		if err != nil || string(text) != want+"\n" {
+			t.Errorf("%s: %q, %v; want %q", name, text, err, want)
+		}
+	}
+	if link, err := os.Readlink(filepath.Join(p.Root, dev, "device/net/lo")); link != "/sys/class/net/lo" {
+		t.Errorf("device/net/lo is %q, %v", link, err)
+	}
+	for _, name := range []string{dev + "ports/1/gids/2", dev + "ports/2", "sys/class/net"} {
+		if _, err := os.Lstat(filepath.Join(p.Root, name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
+// value evaluates the spec of a file as the preload library does.
+func value(t *testing.T, p *Picture, name string) uint64 {
+	t.Helper()
+	spec, err := os.ReadFile(filepath.Join(p.Root, "sys/class/infiniband/softhca0/ports/1", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	board, err := os.ReadFile(filepath.Join(p.Root, boardName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, ok := strings.CutPrefix(strings.TrimSpace(string(spec)), "@")
+	if !ok {
+		t.Fatalf("%s is %q, no spec", name, spec)
+	}
+	text, unit, divided := strings.Cut(text, "/")
+	sum, divisor := uint64(0), uint64(1)
+	for word := range strings.SplitSeq(text, "+") {
+		var at int
+		if _, err := fmt.Sscan(word, &at); err != nil || at%8 != 0 || at < boardStart || at+8 > len(board) {
+			t.Fatalf("%s: %q is no word of a board of %d bytes: %v", name, word, len(board), err)
+		}
+		for i := range 8 {
+			sum += uint64(board[at+i]) << (8 * i)
+		}
+	}
+	if divided {
+		if _, err := fmt.Sscan(unit, &divisor); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sum / divisor
+}
+
+// TestBoardWords counts as an adapter does, and finds each count under its name.
+func TestBoardWords(t *testing.T) {
+	p := mustShow(t, pictures(t), describe("127.0.0.1"), time.Now())
+	b, err := Attach(p.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Attach(p.Root); !errors.Is(err, ib.EBUSY) {
+		t.Errorf("the board is attached twice: %v", err)
+	}
+	b.Engine.SentPkts, b.Engine.RDMARecvs = 11, 12
+	b.Engine.Drops[counters.DropICRC], b.Engine.Drops[counters.DropMalformed] = 5, 6
+	b.Engine.Drops[counters.NumDrops-1] = 1 << 40
+	b.Port.Sent(3, 4096)
+	b.Port.Received(7, 8192)
+	b.Port.SendErrors.Add(2)
+	b.Port.Overflows.Add(9)
+	b.Down.Store(1)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]uint64{
+		"hw_counters/sent_pkts": 11, "hw_counters/rdma_recvs": 12, "hw_counters/rcvd_pkts": 0, "hw_counters/send_err": 2,
+		"hw_counters/drop_icrc_errors": 5, "hw_counters/drop_" + (counters.NumDrops - 1).String(): 1 << 40,
+		"counters/port_xmit_packets": 3, "counters/port_xmit_data": 1024, "counters/port_rcv_packets": 7,
+		"counters/port_rcv_data": 2048, "counters/port_rcv_errors": 11, "counters/port_xmit_discards": 2,
+		"counters/excessive_buffer_overrun_errors": 9,
+	} {
+		if got := value(t, p, name); got != want {
+			t.Errorf("%s is %d, not %d", name, got, want)
+		}
+	}
+	again, err := Attach(p.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Engine.SentPkts != 11 || again.Down.Load() != 1 {
+		t.Error("the next process to attach does not find what was counted")
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAttachRefuses wants no board of another layout mapped.
+func TestAttachRefuses(t *testing.T) {
+	p := mustShow(t, pictures(t), describe("127.0.0.1"), time.Now())
+	name := filepath.Join(p.Root, boardName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[0]++
+	for why, b := range map[string][]byte{"another layout": text, "a short file": text[:100], "an empty file": nil} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Attach(p.Root); !errors.Is(err, ib.EINVAL) {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+	if _, err := Attach(t.TempDir()); err == nil {
+		t.Error("no board is attached")
+	}
+}
+
+// TestShared wants one picture for all users of an adapter, counters that begin
+// anew when nobody is left, and another picture for another adapter.
+func TestShared(t *testing.T) {
+	base := pictures(t)
+	first := mustShow(t, base, describe("127.0.0.1"), time.Now())
+	b, err := Attach(first.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Engine.SentPkts = 1
+	second := mustShow(t, base, describe("127.0.0.1"), time.Now())
+	if second.Root != first.Root || value(t, second, "hw_counters/sent_pkts") != 1 {
+		t.Error("a second user has another picture, or its counters begin anew")
+	}
+	if other := mustShow(t, base, describe("127.0.0.2"), time.Now()); other.Root == first.Root {
+		t.Error("two adapters have one picture")
+	}
+	if err := errors.Join(b.Close(), first.Lock.Close(), second.Lock.Close()); err != nil {
+		t.Fatal(err)
+	}
+	third := mustShow(t, base, describe("127.0.0.1"), time.Now())
+	if third.Root != first.Root || value(t, third, "hw_counters/sent_pkts") != 0 {
+		t.Error("after the last user the counters do not begin anew")
+	}
+}
+
+// TestSweep removes what was left, but nothing that is in use or was not long ago.
+func TestSweep(t *testing.T) {
+	base := pictures(t)
+	now := time.Now()
+	old := mustShow(t, base, describe("127.0.0.1"), now.Add(-2*keep))
+	used := mustShow(t, base, describe("127.0.0.2"), now.Add(-2*keep))
+	young := mustShow(t, base, describe("127.0.0.3"), now.Add(-keep/2))
+	if err := errors.Join(old.Lock.Close(), young.Lock.Close(), os.Mkdir(filepath.Join(base, "new-123"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	last := mustShow(t, base, describe("127.0.0.4"), now)
+	found, err := filepath.Glob(filepath.Join(base, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Join(base, "setup")}
+	for _, p := range []*Picture{used, young, last} {
+		want = append(want, p.Root, p.Root+".lock")
+	}
+	slices.Sort(want)
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+}
+
+// TestShowAtOnce has many make a picture at the same time.
+func TestShowAtOnce(t *testing.T) {
+	base := pictures(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			p, err := show(base, describe("127.0.0.1"), time.Now())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := value(t, p, "hw_counters/sent_pkts"); n != 0 {
+				t.Errorf("%d packets sent", n)
+			}
+			_ = p.Lock.Close() // which only unlocks it
+		})
+	}
+	wg.Wait()
+}
+
+// TestPrivate refuses places where others could write or read.
+func TestPrivate(t *testing.T) {
+	dir := t.TempDir()
+	open, link := filepath.Join(dir, "open"), filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(open, 0o700), os.Symlink(open, link)); err != nil {
+		t.Fatal(err)
+	}
+	if err := private(open); err != nil {
+		t.Error(err)
+	}
+	if private(link) == nil {
+		t.Error("a symbolic link is private")
+	}
+	if err := os.Chmod(open, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if private(open) == nil {
+		t.Error("a directory that others may read is private")
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", dir)
+	if got, err := home(); err != nil || filepath.Dir(got) != dir {
+		t.Errorf("home is %s, %v", got, err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
+	if got, err := home(); err != nil || got != filepath.Join(dir, "run", "softhca") {
+		t.Errorf("with a runtime directory home is %s, %v", got, err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"softhca0": true, "a_b-1": true, "": false, "a/b": false, "..": false, "a b": false,
+		strings.Repeat("x", maxName): true, strings.Repeat("x", maxName+1): false,
+	} {
+		if err := (&Description{Name: name}).Check(); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestCPUMask(t *testing.T) {
+	for list, want := range map[string]string{
+		"0": "00000001", "0-3": "0000000f", "0-1,33": "00000002,00000003", "": "00000000", "x,5": "00000020", "3-1": "00000000",
+		"0-99999999": "00000000",
+	} {
+		if got := cpuMask(list); got != want {
+			t.Errorf("%q is %s, want %s", list, got, want)
+		}
+	}
+}

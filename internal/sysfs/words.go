@@ -1,0 +1,91 @@
+//go:build linux
+
+package sysfs
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/softhca/softhca/internal/counters"
+	"github.com/softhca/softhca/internal/device"
+)
+
+// word is a file whose text is made of words of the board. Its spec is what the
+// preload library understands (capi/preload/value.c): "@A+B/D" is the sum of the
+// words at bytes A and B of the board's file, divided by D; "@A?X|Y" is X while
+// the word at A is 0, and else Y.
+type word struct{ name, spec string }
+
+// at returns the spec of the sum of the words at some offsets in the Board.
+func at(offsets ...uintptr) string {
+	spec := "@"
+	for i, o := range offsets {
+		if i > 0 {
+			spec += "+"
+		}
+		spec += fmt.Sprint(boardStart + o)
+	}
+	return spec
+}
+
+// downWord returns the spec of a text that depends on whether the port is up.
+func downWord(up, down string) string {
+	return at(unsafe.Offsetof(device.Board{}.Down)) + "?" + up + "|" + down
+}
+
+// dataUnit is what ports count data in: octets divided by 4.
+const dataUnit = "/4"
+
+// portWords are the counters of a port, as InfiniBand knows them. Those of a
+// physical link, or of a subnet's management, that Ethernet does not have are 0;
+// those that would not be true are left out.
+func portWords() []word {
+	var b device.Board
+	port := unsafe.Offsetof(b.Port)
+	drops := unsafe.Offsetof(b.Engine) + unsafe.Offsetof(b.Engine.Drops)
+	drop := func(d counters.Drop) uintptr { return drops + uintptr(d)*unsafe.Sizeof(b.Engine.Drops[0]) }
+	sentBytes, receivedBytes := port+unsafe.Offsetof(b.Port.SentBytes), port+unsafe.Offsetof(b.Port.ReceivedBytes)
+	all := []word{
+		{"excessive_buffer_overrun_errors", at(port + unsafe.Offsetof(b.Port.Overflows))},
+		{"port_rcv_data", at(receivedBytes) + dataUnit},
+		{"port_rcv_errors", at(drop(counters.DropMalformed), drop(counters.DropICRC),
+			port+unsafe.Offsetof(b.Port.Truncated), port+unsafe.Offsetof(b.Port.BadChecksums))},
+		{"port_rcv_packets", at(port + unsafe.Offsetof(b.Port.ReceivedPackets))},
+		{"port_xmit_data", at(sentBytes) + dataUnit},
+		{"port_xmit_discards", at(port + unsafe.Offsetof(b.Port.SendErrors))},
+		{"port_xmit_packets", at(port + unsafe.Offsetof(b.Port.SentPackets))},
+		{"link_downed", at(unsafe.Offsetof(b.Engine) + unsafe.Offsetof(b.Engine.LinkDowned))},
+	}
+	for _, name := range []string{
+		"VL15_dropped", "link_error_recovery", "local_link_integrity_errors", "port_rcv_constraint_errors",
+		"port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_constraint_errors",
+		"port_xmit_wait", "symbol_error",
+	} {
+		all = append(all, word{name, "0"})
+	}
+	return all
+}
+
+// engineWords are the counters of the adapter under their own names, but for the
+// one that the engine does not count.
+func engineWords() (all []word) {
+	var s counters.Set
+	// All of a Set are words: with its place in each, Each tells where a name's is.
+	words := unsafe.Slice((*uint64)(unsafe.Pointer(&s)), unsafe.Sizeof(s)/unsafe.Sizeof(uint64(0)))
+	for i := range words {
+		words[i] = uint64(i)
+	}
+	var b device.Board
+	engine := unsafe.Offsetof(b.Engine)
+	s.Each(func(name string, place uint64) {
+		where := []uintptr{engine + uintptr(place)*unsafe.Sizeof(place)}
+		switch name {
+		case "events_lost":
+			return
+		case "send_err":
+			where = append(where, unsafe.Offsetof(b.Port)+unsafe.Offsetof(b.Port.SendErrors))
+		}
+		all = append(all, word{name, at(where...)})
+	})
+	return all
+}
