@@ -78,6 +78,7 @@ var table = []Row{
 	{"internal/fabric/capture", 2, IO, false},
 	{"internal/pcapfile", 2, IO, false},
 	{"internal/identity", 2, IO, false},
+	{"internal/libraries", 2, IO, false},
 
 	{"internal/qp", 3, Engine, false},
 	{"internal/cm", 3, Engine, false},

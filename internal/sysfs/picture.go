@@ -3,6 +3,7 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -34,12 +35,20 @@ func (d *Description) Check() error {
 
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
-// entry is a file of a picture, by its path below the root; a directory
-// without text, or a symbolic link.
+// entry is a file of a picture, by its path below the root.
 type entry struct {
 	path, text string
-	link, dir  bool
+	kind       kind
 }
+
+type kind uint8
+
+const (
+	regular kind = iota // with the text, and a newline
+	directory
+	symlink   // to the text
+	character // what the preload library shows as a character device
+)
 
 // The numbers that the kernel gives to the first device of RDMA's verbs, and
 // the versions of what it would speak.
@@ -58,29 +67,29 @@ const (
 
 // entries returns the files of the picture of d, in order.
 func entries(d *Description) []entry {
-	dev := class + "/" + d.Name
+	ca := class + "/" + d.Name
 	guid := ib.GUID(d.Identity.NodeGUID).String()
 	all := []entry{
-		{path: "dev/infiniband/uverbs0"},
-		{path: class + "_cm", dir: true},
+		{path: "dev/infiniband/uverbs0", kind: character},
+		{path: class + "_cm", kind: directory},
 		{path: class + "_mad/abi_version", text: madABI},
 		{path: class + "_verbs/abi_version", text: verbsABI},
 		{path: class + "_verbs/uverbs0/abi_version", text: deviceABI},
 		{path: class + "_verbs/uverbs0/dev", text: uverbsDev},
-		{path: class + "_verbs/uverbs0/device", text: "../../infiniband/" + d.Name + "/device", link: true},
+		{path: class + "_verbs/uverbs0/device", text: "../../infiniband/" + d.Name + "/device", kind: symlink},
 		{path: class + "_verbs/uverbs0/ibdev", text: d.Name},
-		{path: dev + "/board_id", text: "softhca"},
-		{path: dev + "/fw_ver", text: firmware},
-		{path: dev + "/hca_type", text: "softhca"},
-		{path: dev + "/hw_rev", text: "0"},
-		{path: dev + "/node_desc", text: d.Name},
-		{path: dev + "/node_guid", text: guid},
-		{path: dev + "/node_type", text: "1: CA"},
-		{path: dev + "/sys_image_guid", text: guid},
-		{path: dev + "/device/infiniband/" + d.Name, text: "../../../" + d.Name, link: true},
+		{path: ca + "/board_id", text: "softhca"},
+		{path: ca + "/fw_ver", text: firmware},
+		{path: ca + "/hca_type", text: "softhca"},
+		{path: ca + "/hw_rev", text: "0"},
+		{path: ca + "/node_desc", text: d.Name},
+		{path: ca + "/node_guid", text: guid},
+		{path: ca + "/node_type", text: "1: CA"},
+		{path: ca + "/sys_image_guid", text: guid},
+		{path: ca + "/device/infiniband/" + d.Name, text: "../../../" + d.Name, kind: symlink},
 	}
-	all = append(all, host(d, dev+"/device/")...)
-	return append(all, port(d, dev+"/ports/1/")...)
+	all = append(all, host(d, ca+"/device/")...)
+	return append(all, port(d, ca+"/ports/1/")...)
 }
 
 // port returns the files of the port, in the directory at.
@@ -122,7 +131,7 @@ func host(d *Description, at string) (all []entry) {
 	for _, n := range d.Identity.Interfaces {
 		if len(names) < maxInterfaces && !slices.Contains(names, n) {
 			names = append(names, n)
-			all = append(all, entry{path: at + "net/" + n, text: "/sys/class/net/" + n, link: true})
+			all = append(all, entry{path: at + "net/" + n, text: "/sys/class/net/" + n, kind: symlink})
 		}
 	}
 	near := "/sys/class/net/" + names[0] + "/device/"
@@ -174,38 +183,37 @@ func cpuMask(list string) string {
 }
 
 // The modes that files have in /sys. Nobody else gets as far as here: the
-// directory with the pictures is private.
+// directory with the pictures is private. What has deviceMode stands for a device
+// (capi/preload/value.c).
 const (
-	fileMode = 0o444
-	dirMode  = 0o755
+	fileMode   = 0o444
+	dirMode    = 0o755
+	deviceMode = os.ModeSticky | 0o666
 )
 
 // write makes the files below a directory that is there and empty.
 func write(root string, all []entry) error {
 	for _, e := range all {
 		name := filepath.Join(root, e.path)
-		if e.dir {
-			if err := os.MkdirAll(name, dirMode); err != nil {
-				return err
-			}
-			continue
-		}
 		if err := os.MkdirAll(filepath.Dir(name), dirMode); err != nil {
 			return err
 		}
-		if e.link {
-			if err := os.Symlink(e.text, name); err != nil {
-				return err
-			}
-			continue
-		}
-		text := e.text
-		if text != "" {
-			text += "\n"
-		}
-		if err := os.WriteFile(name, []byte(text), fileMode); err != nil {
+		if err := e.make(name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (e *entry) make(name string) error {
+	switch e.kind {
+	case directory:
+		return os.Mkdir(name, dirMode)
+	case symlink:
+		return os.Symlink(e.text, name)
+	case character:
+		return errors.Join(os.WriteFile(name, nil, fileMode), os.Chmod(name, deviceMode))
+	default:
+		return os.WriteFile(name, []byte(e.text+"\n"), fileMode)
+	}
 }

@@ -1,0 +1,154 @@
+package libraries
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The files of a directory with libraries.
+const (
+	Verbs   = "libibverbs.so.1"
+	Engine  = "softhca-engine.so"
+	Preload = "libsofthca-preload.so"
+)
+
+// cFlags are what every C library is compiled with.
+var cFlags = []string{
+	"-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-fvisibility=hidden", "-fno-strict-aliasing",
+	// The functions that take the place of the C library's are not to be checked
+	// variants of these.
+	"-U_FORTIFY_SOURCE", "-Wl,-z,now", "-Wl,-z,nodelete",
+}
+
+// part is a library and its sources, by their directory in the tree.
+type part struct {
+	file, dir string
+	header    string // that the sources need beside those of the C library
+	args      []string
+}
+
+// parts are the libraries in C.
+var parts = []part{
+	{file: Verbs, dir: "capi/libibverbs", header: "infiniband/verbs.h", args: []string{"-Wl,--version-script=capi/libibverbs/libibverbs.map"}},
+	{file: Preload, dir: "capi/preload"},
+}
+
+// enginePackage is the engine as a library.
+const enginePackage = "./capi/engine"
+
+// Build builds the libraries of a source tree into a directory, which it makes.
+// Errors say what to install if a compiler or a header is missing.
+func Build(ctx context.Context, tree, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for i := range parts {
+		if !exists(filepath.Join(tree, parts[i].dir)) {
+			continue
+		}
+		if err := parts[i].build(ctx, tree, dir); err != nil {
+			return err
+		}
+	}
+	if !exists(filepath.Join(tree, enginePackage)) {
+		return nil
+	}
+	return buildEngine(ctx, tree, dir)
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// BuildPreload builds the preload library alone into a directory that is there,
+// with more flags for the compiler.
+func BuildPreload(ctx context.Context, tree, dir string, flags ...string) error {
+	p := parts[slices.IndexFunc(parts, func(p part) bool { return p.file == Preload })]
+	p.args = append(slices.Clone(p.args), flags...)
+	return p.build(ctx, tree, dir)
+}
+
+func (p *part) build(ctx context.Context, tree, dir string) error {
+	cc, err := Compiler()
+	if err != nil {
+		return err
+	}
+	if p.header != "" && !hasHeader(ctx, cc, p.header) {
+		return fmt.Errorf("building %s needs the header %s: install it by `apt install libibverbs-dev` (Debian, Ubuntu) or `dnf install rdma-core-devel` (Fedora, RHEL): %w",
+			p.file, p.header, fs.ErrNotExist)
+	}
+	sources, err := filepath.Glob(filepath.Join(tree, p.dir, "*.c"))
+	if err != nil {
+		return err
+	}
+	if len(sources) == 0 {
+		return fmt.Errorf("no sources of %s in %s: %w", p.file, filepath.Join(tree, p.dir), fs.ErrNotExist)
+	}
+	args := append(slices.Clone(cFlags), "-Wl,-soname,"+p.file, "-o", filepath.Join(dir, p.file))
+	args = append(append(args, p.args...), sources...)
+	return run(ctx, tree, p.file, cc, append(args, "-ldl")...)
+}
+
+// ErrNoCompiler is the error of a system without a C compiler.
+var ErrNoCompiler = errors.New("no C compiler: install one by `apt install gcc libc6-dev` (Debian, Ubuntu) or `dnf install gcc` (Fedora, RHEL), or name one by CC")
+
+// Compiler returns the C compiler: that of the environment variable CC, gcc or cc.
+func Compiler() (string, error) {
+	for _, name := range []string{os.Getenv("CC"), "gcc", "cc"} {
+		if name == "" {
+			continue
+		}
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrNoCompiler
+}
+
+// hasHeader asks the compiler whether it finds a header.
+func hasHeader(ctx context.Context, cc, name string) bool {
+	cmd := exec.CommandContext(ctx, cc, "-E", "-x", "c", "-o", os.DevNull, "-")
+	cmd.Stdin = strings.NewReader("#include <" + name + ">\n")
+	return cmd.Run() == nil
+}
+
+func buildEngine(ctx context.Context, tree, dir string) error {
+	gotool, err := exec.LookPath("go")
+	if err != nil {
+		return fmt.Errorf("building %s needs Go, from https://go.dev/dl or your distribution: %w", Engine, err)
+	}
+	file := filepath.Join(dir, Engine)
+	if err := run(ctx, tree, Engine, gotool, "build", "-buildmode=c-shared", "-o", file, enginePackage); err != nil {
+		return err
+	}
+	// Go writes a header for C programs that are linked with it; nobody is.
+	return os.Remove(strings.TrimSuffix(file, ".so") + ".h")
+}
+
+// run runs a tool in the tree. What it prints is part of the error.
+func run(ctx context.Context, tree, what, tool string, args ...string) error {
+	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.Dir = tree
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		err = cmp.Or(ctx.Err(), err)
+		return fmt.Errorf("build %s: %s: %w\n%s", what, filepath.Base(tool), err, bytes.TrimSpace(out.Bytes()))
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package libraries
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// keep is how long a build stays that nobody uses.
+const keep = 7 * 24 * time.Hour
+
+// Cached returns the directory with the libraries of a source tree, in the user's
+// cache. If they are not there, or the sources have changed since, it says so to w
+// and builds them. Several processes may do so at once.
+func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no place to build the libraries in: %w", err)
+	}
+	base := filepath.Join(cache, "softhca", "lib")
+	key, err := fingerprint(tree)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, key)
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err == nil { // from its age others see that it is used
+		return dir, nil
+	}
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return "", err
+	}
+	made, err := os.MkdirTemp(base, "new-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(made) }() // what is left of it is swept later
+	_, _ = fmt.Fprintf(w, "softhca: building the libraries of %s in %s, once until they change\n", tree, dir)
+	if err := Build(ctx, tree, made); err != nil {
+		return "", err
+	}
+	// Who was faster has built the same.
+	if err := os.Rename(made, dir); err != nil && !exists(dir) {
+		return "", err
+	}
+	sweep(base, now)
+	return dir, nil
+}
+
+// sweep removes builds that nobody has used for long. What cannot be removed stays: it
+// does no harm.
+func sweep(base string, now time.Time) {
+	dirs, _ := os.ReadDir(base)
+	for _, d := range dirs {
+		if info, err := d.Info(); err == nil && now.Sub(info.ModTime()) > keep {
+			_ = os.RemoveAll(filepath.Join(base, d.Name()))
+		}
+	}
+}
+
+// sourceKinds are the ends of the names of sources.
+var sourceKinds = []string{".go", ".c", ".h", ".map", ".s", ".mod", ".sum"}
+
+// fingerprint returns a name that changes with the sources of a tree and with what
+// compiles them.
+func fingerprint(tree string) (string, error) {
+	h := sha256.New()
+	for _, name := range []string{"CC", "CGO_CFLAGS", "GOFLAGS"} {
+		_, _ = fmt.Fprintf(h, "%q\n", os.Getenv(name)) // a hash takes everything
+	}
+	err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if path != tree && (name[0] == '.' || name == "testdata" || name == "docs") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !slices.Contains(sourceKinds, filepath.Ext(name)) || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // an editor's
+		}
+		if err == nil {
+			_, _ = fmt.Fprintf(h, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	return fmt.Sprintf("%x", h.Sum(nil)[:8]), err
+}
