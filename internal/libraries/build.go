@@ -91,7 +91,7 @@ func (p *part) build(ctx context.Context, tree, dir string) error {
 		return fmt.Errorf("building %s needs the header %s: install it by `apt install libibverbs-dev` (Debian, Ubuntu) or `dnf install rdma-core-devel` (Fedora, RHEL): %w",
 			p.file, p.header, fs.ErrNotExist)
 	}
-	sources, err := filepath.Glob(filepath.Join(tree, p.dir, "*.c"))
+	sources, err := fs.Glob(os.DirFS(tree), p.dir+"/*.c")
 	if err != nil {
 		return err
 	}

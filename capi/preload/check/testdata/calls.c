@@ -1,0 +1,282 @@
+/* calls makes each call that the preload library takes the place of, on paths of the
+ * picture and on others. Its argument is the node GUID that it has to find. */
+
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define CLASS "/sys/class/infiniband"
+#define DEV CLASS "/softhca0"
+#define COUNT DEV "/ports/1/hw_counters/sent_pkts"
+#define NODE "/dev/infiniband/uverbs0"
+
+int __open(const char *, int, ...);
+int __open64(const char *, int, ...);
+int __open_2(const char *, int);
+int __open64_2(const char *, int);
+int __openat_2(int, const char *, int);
+int __openat64_2(int, const char *, int);
+int __xstat(int, const char *, struct stat *);
+int __xstat64(int, const char *, struct stat64 *);
+int __lxstat(int, const char *, struct stat *);
+int __lxstat64(int, const char *, struct stat64 *);
+int __fxstatat(int, int, const char *, struct stat *, int);
+int __fxstatat64(int, int, const char *, struct stat64 *, int);
+ssize_t __readlink_chk(const char *, char *, size_t, size_t);
+ssize_t __readlinkat_chk(int, const char *, char *, size_t, size_t);
+char *__realpath_chk(const char *, char *, size_t);
+char *__getcwd_chk(char *, size_t, size_t);
+
+static int failures;
+
+__attribute__((format(printf, 2, 3))) static void want(int ok, const char *format, ...)
+{
+	va_list list;
+
+	if (ok)
+		return;
+	failures++;
+	printf("not true: ");
+	va_start(list, format);
+	vprintf(format, list);
+	va_end(list);
+	printf(" (%s)\n", strerror(errno));
+}
+
+static char guid[64];
+
+/* reads wants a text behind a descriptor, which it closes. */
+static void reads(int fd, const char *text, const char *what)
+{
+	char found[256] = "";
+
+	want(fd >= 0, "%s opens", what);
+	if (fd < 0)
+		return;
+	const ssize_t n = read(fd, found, sizeof(found) - 1);
+	want(n == (ssize_t)strlen(text) && strcmp(found, text) == 0, "%s has \"%s\", not \"%s\"", what, text, found);
+	close(fd);
+}
+
+static void opens(void)
+{
+	const char *name = DEV "/node_guid";
+	const int top = open("/", O_RDONLY | O_DIRECTORY);
+
+	reads(open(name, O_RDONLY), guid, "open");
+	reads(open64(name, O_RDONLY), guid, "open64");
+	reads(__open(name, O_RDONLY), guid, "__open");
+	reads(__open64(name, O_RDONLY), guid, "__open64");
+	reads(__open_2(name, O_RDONLY), guid, "__open_2");
+	reads(__open64_2(name, O_RDONLY), guid, "__open64_2");
+	reads(openat(AT_FDCWD, name, O_RDONLY), guid, "openat");
+	reads(openat64(-1, name, O_RDONLY), guid, "openat64");
+	reads(__openat_2(AT_FDCWD, name, O_RDONLY), guid, "__openat_2");
+	reads(__openat64_2(AT_FDCWD, name, O_RDONLY), guid, "__openat64_2");
+	reads(openat(top, name + 1, O_RDONLY), guid, "openat below the root directory");
+	close(top);
+	const char *ways[] = { "//sys//class///infiniband//softhca0/./node_guid", "/./sys/./class/infiniband/softhca0/ports/../node_guid",
+			       "/sys/class/infiniband_verbs/uverbs0/device/infiniband/softhca0/node_guid" };
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		reads(open(ways[i], O_RDONLY), guid, ways[i]);
+	want(open(DEV "/node_desc", O_WRONLY) < 0 && errno == EACCES, "nothing is written");
+	want(open(DEV "/new", O_RDWR | O_CREAT, 0600) < 0 && errno == EACCES, "nothing is made");
+	want(open(DEV "/new", O_RDWR) < 0 && errno == ENOENT, "what is not there is not there");
+	want(open(DEV, O_RDWR) < 0 && errno == EISDIR, "a directory is none to write");
+	want(open(NODE, O_RDWR) < 0 && errno == ENXIO, "nobody is behind the device");
+	want(open(NODE, O_RDONLY) < 0 && errno == ENXIO, "nobody is behind the device for readers");
+	want(open(CLASS "/../infiniband_nothing", O_RDONLY) < 0 && errno == ENOENT, "a path that leads out");
+	want(open(CLASS "x/softhca0", O_RDONLY) < 0 && errno == ENOENT, "a name that only begins like ours");
+	char path[2 * PATH_MAX] = CLASS;
+	while (strlen(path) < PATH_MAX)
+		strcat(path, "/softhca0/..");
+	want(open(path, O_RDONLY) < 0 && errno == ENAMETOOLONG, "a path of %zu", strlen(path));
+	const int fd = open(COUNT, O_RDONLY | O_CLOEXEC);
+	want(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC, "a counter is closed by exec");
+	close(fd);
+}
+
+static void streams(void)
+{
+	char line[64];
+
+	for (int i = 0; i < 2; i++) {
+		FILE *f = i == 0 ? fopen(DEV "/node_guid", "re") : fopen64(DEV "/node_guid", "r");
+		want(f != NULL && fgets(line, sizeof(line), f) != NULL && strcmp(line, guid) == 0, "fopen %d", i);
+		if (f != NULL)
+			fclose(f);
+	}
+	want(fopen(DEV "/node_desc", "w") == NULL && errno == EACCES, "fopen writes nothing");
+	want(fopen(DEV "/node_desc", "r+") == NULL && errno == EACCES, "fopen changes nothing");
+	want(fopen(DEV "/nothing", "r") == NULL && errno == ENOENT, "fopen of what is not there");
+}
+
+static int visible(const struct dirent *e) { return e->d_name[0] != '.'; }
+static int visible64(const struct dirent64 *e) { return e->d_name[0] != '.'; }
+
+#define FREE(names, n) \
+	do { \
+		for (int i = 0; i < (n); i++) \
+			free((names)[i]); \
+		free(names); \
+	} while (0)
+
+static void lists(void)
+{
+	struct dirent **names = NULL;
+	struct dirent64 **names64 = NULL;
+	int seen = 0;
+	DIR *d = opendir(CLASS);
+
+	want(d != NULL, "opendir");
+	for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+		seen += strcmp(e->d_name, "softhca0") == 0;
+	want(seen == 1, "opendir shows %d devices", seen);
+	if (d != NULL) {
+		reads(openat(dirfd(d), "softhca0/node_guid", O_RDONLY), guid, "openat below a directory");
+		reads(openat(dirfd(d), "softhca0/ports/1/hw_counters/sent_pkts", O_RDONLY), "4711\n", "a counter below a directory");
+		closedir(d);
+	}
+	int n = scandir(CLASS, &names, visible, alphasort);
+	want(n == 1 && strcmp(names[0]->d_name, "softhca0") == 0, "scandir finds %d", n);
+	FREE(names, n);
+	n = scandir64(CLASS, &names64, visible64, alphasort64);
+	want(n == 1, "scandir64 finds %d", n);
+	FREE(names64, n);
+	n = scandirat(AT_FDCWD, DEV "/device/net", &names, visible, NULL);
+	want(n == 1 && strcmp(names[0]->d_name, "lo") == 0, "scandirat finds %d", n);
+	FREE(names, n);
+	n = scandirat64(AT_FDCWD, CLASS, &names64, visible64, NULL);
+	want(n == 1, "scandirat64 finds %d", n);
+	FREE(names64, n);
+
+	glob_t g = { 0 };
+	want(glob(CLASS "/*/ports/?/gids/*", 0, NULL, &g) == 0 && g.gl_pathc == 1 && strcmp(g.gl_pathv[0], DEV "/ports/1/gids/0") == 0, "glob");
+	globfree(&g);
+	glob64_t g64 = { 0 };
+	want(glob64(CLASS "/*/node_guid", 0, NULL, &g64) == 0 && g64.gl_pathc == 1, "glob64");
+	globfree64(&g64);
+	want(glob("/etc/pass[w]d", 0, NULL, &g) == 0 && g.gl_pathc == 1, "glob elsewhere");
+	globfree(&g);
+}
+
+static void device(const struct stat *s, int result, const char *what)
+{
+	want(result == 0 && S_ISCHR(s->st_mode) && s->st_rdev == makedev(231, 192), "%s says what %s is: mode %o", what, NODE, s->st_mode);
+}
+
+static void stats(void)
+{
+	struct stat s;
+	struct stat64 s64;
+	struct statx x;
+
+	device(&s, stat(NODE, &s), "stat");
+	device(&s, lstat(NODE, &s), "lstat");
+	device((struct stat *)&s64, stat64(NODE, &s64), "stat64");
+	device((struct stat *)&s64, lstat64(NODE, &s64), "lstat64");
+	device(&s, fstatat(AT_FDCWD, NODE, &s, 0), "fstatat");
+	device((struct stat *)&s64, fstatat64(AT_FDCWD, NODE, &s64, AT_SYMLINK_NOFOLLOW), "fstatat64");
+#ifdef __x86_64__
+	device(&s, __xstat(1, NODE, &s), "__xstat");
+	device(&s, __lxstat(1, NODE, &s), "__lxstat");
+	device((struct stat *)&s64, __xstat64(1, NODE, &s64), "__xstat64");
+	device((struct stat *)&s64, __lxstat64(1, NODE, &s64), "__lxstat64");
+	device(&s, __fxstatat(1, AT_FDCWD, NODE, &s, 0), "__fxstatat");
+	device((struct stat *)&s64, __fxstatat64(1, AT_FDCWD, NODE, &s64, 0), "__fxstatat64");
+#endif
+	want(statx(AT_FDCWD, NODE, 0, STATX_BASIC_STATS, &x) == 0 && S_ISCHR(x.stx_mode) && x.stx_rdev_major == 231, "statx");
+	want(stat(DEV "/device/net/lo", &s) == 0 && S_ISDIR(s.st_mode), "stat follows links out of the picture");
+	want(lstat(DEV "/device/net/lo", &s) == 0 && S_ISLNK(s.st_mode), "lstat does not follow links");
+	want(stat(DEV "/nothing", &s) < 0 && errno == ENOENT, "stat of what is not there");
+	want(stat("/etc/passwd", &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0, "stat elsewhere");
+	want(statx(AT_FDCWD, "/etc/passwd", 0, STATX_SIZE, &x) == 0 && (long)x.stx_size == s.st_size, "statx elsewhere");
+
+	want(access(NODE, R_OK | W_OK) == 0 && euidaccess(NODE, F_OK) == 0 && eaccess(NODE, R_OK) == 0, "access of the device");
+	want(faccessat(AT_FDCWD, DEV "/node_guid", R_OK, 0) == 0, "faccessat");
+	want(access(DEV "/nothing", F_OK) < 0 && errno == ENOENT, "access of what is not there");
+	want(access("/etc/passwd", R_OK) == 0 && faccessat(AT_FDCWD, "/etc/nothing", F_OK, 0) < 0, "access elsewhere");
+	char value[64];
+	want(getxattr(DEV, "user.x", value, sizeof(value)) < 0 && errno != ENOENT, "getxattr");
+	want(lgetxattr(DEV, "user.x", value, sizeof(value)) < 0 && errno != ENOENT, "lgetxattr");
+	want(listxattr(DEV, NULL, 0) >= 0 && llistxattr(DEV, NULL, 0) >= 0, "listxattr");
+}
+
+static void names(void)
+{
+	char target[PATH_MAX];
+	const char *link = DEV "/device/net/lo";
+
+	memset(target, 0, sizeof(target));
+	want(readlink(link, target, sizeof(target) - 1) == 17 && strcmp(target, "/sys/class/net/lo") == 0, "readlink: %s", target);
+	want(readlinkat(AT_FDCWD, link, target, 4) == 4, "readlinkat");
+	want(__readlink_chk(link, target, 9, sizeof(target)) == 9, "__readlink_chk");
+	want(__readlinkat_chk(AT_FDCWD, link, target, 9, sizeof(target)) == 9, "__readlinkat_chk");
+	want(readlink("/proc/self/exe", target, sizeof(target)) > 0, "readlink elsewhere");
+
+	want(realpath("/sys/class/infiniband//softhca0/ports/..", target) == target && strcmp(target, DEV) == 0, "realpath: %s", target);
+	want(__realpath_chk(DEV, target, sizeof(target)) != NULL && strcmp(target, DEV) == 0, "__realpath_chk: %s", target);
+	char *made = canonicalize_file_name("/sys/class/infiniband_verbs/uverbs0/device");
+	want(made != NULL && strcmp(made, DEV "/device") == 0, "canonicalize_file_name: %s", made);
+	free(made);
+	made = realpath(DEV "/device/net/lo", NULL);
+	want(made != NULL && strcmp(made, "/sys/devices/virtual/net/lo") == 0, "realpath out of the picture: %s", made);
+	free(made);
+	want(realpath(DEV "/nothing", target) == NULL && errno == ENOENT, "realpath of what is not there");
+	want(realpath("/etc/../etc/passwd", target) != NULL && strcmp(target, "/etc/passwd") == 0, "realpath elsewhere: %s", target);
+}
+
+/* inside is last: it moves. */
+static void inside(void)
+{
+	char cwd[PATH_MAX], line[64];
+	struct stat s;
+
+	want(chdir("/sys/class") == 0, "chdir elsewhere");
+	reads(open("infiniband/softhca0/node_guid", O_RDONLY), guid, "a path below /sys/class");
+	want(chdir("/dev") == 0, "chdir elsewhere");
+	device(&s, stat("infiniband/uverbs0", &s), "stat below /dev");
+	want(chdir("/tmp") == 0 && stat("infiniband/uverbs0", &s) < 0, "the same name elsewhere");
+	want(chdir("/dev/infiniband") == 0, "chdir");
+	device(&s, stat("uverbs0", &s), "stat of a mere name");
+	want(open("uverbs0", O_RDONLY) < 0 && errno == ENXIO, "nobody is behind a mere name");
+	want(chdir(DEV "/ports/1/hw_counters") == 0, "chdir");
+	want(getcwd(cwd, sizeof(cwd)) == cwd && strcmp(cwd, DEV "/ports/1/hw_counters") == 0, "getcwd: %s", cwd);
+	want(__getcwd_chk(cwd, sizeof(cwd), sizeof(cwd)) == cwd && strcmp(cwd, DEV "/ports/1/hw_counters") == 0, "__getcwd_chk: %s", cwd);
+	want(realpath("..", cwd) == cwd && strcmp(cwd, DEV "/ports/1") == 0, "realpath of what is above: %s", cwd);
+	reads(open("sent_pkts", O_RDONLY), "4711\n", "a mere name");
+	reads(open("../counters/port_xmit_data", O_RDONLY), "1024\n", "a path from here");
+	FILE *f = fopen("sent_pkts", "r");
+	want(f != NULL && fgets(line, sizeof(line), f) != NULL && strcmp(line, "4711\n") == 0, "fopen of a mere name");
+	if (f != NULL)
+		fclose(f);
+	want(fopen("nothing", "r") == NULL && errno == ENOENT, "fopen of what is not there");
+	want(chdir(DEV "/nothing") < 0 && errno == ENOENT, "chdir to what is not there");
+	reads(open(DEV "/ports/1/state", O_RDONLY), "4: ACTIVE\n", "the state");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	snprintf(guid, sizeof(guid), "%s\n", argv[1]);
+	opens();
+	streams();
+	lists();
+	stats();
+	names();
+	inside();
+	printf("%d failures\n", failures);
+	return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,104 @@
+/* Functions whose results are paths, and the working directory. */
+
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include "next.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static COLD bool readlink_led(int dirfd, const char *path, char *target, size_t size, ssize_t *result)
+{
+	char led[LED_MAX];
+	const enum way way = lead(dirfd, path, led);
+
+	if (way == WAY_PAST)
+		return false;
+	*result = -1;
+	if (way == WAY_LOST)
+		errno = ENAMETOOLONG;
+	else
+		*result = syscall(SYS_readlinkat, AT_FDCWD, led, target, size);
+	return true;
+}
+
+#define READLINK(name, dirfd, parameters, arguments) \
+	SHOWN ssize_t name parameters \
+	{ \
+		ssize_t result; \
+		if (unlikely(suspect(path)) && readlink_led(dirfd, path, target, size, &result)) \
+			return result; \
+		return NEXT_CALL(name) arguments; \
+	}
+
+READLINK(readlink, AT_FDCWD, (const char *path, char *target, size_t size), (path, target, size))
+READLINK(readlinkat, dirfd, (int dirfd, const char *path, char *target, size_t size), (dirfd, path, target, size))
+
+/* What programs call that were compiled with checks: the C library ends the program if
+ * the size is more than there is room. */
+#define READLINK_CHK(name, dirfd, parameters, arguments) \
+	SHOWN ssize_t name parameters \
+	{ \
+		ssize_t result; \
+		if (unlikely(suspect(path)) && size <= room && readlink_led(dirfd, path, target, size, &result)) \
+			return result; \
+		return NEXT_CALL(name) arguments; \
+	}
+
+READLINK_CHK(__readlink_chk, AT_FDCWD, (const char *path, char *target, size_t size, size_t room), (path, target, size, room))
+READLINK_CHK(__readlinkat_chk, dirfd, (int dirfd, const char *path, char *target, size_t size, size_t room),
+	     (dirfd, path, target, size, room))
+
+/* The path that results from one in the picture is one that the program knows. */
+#define REALPATH(name, parameters, arguments) \
+	SHOWN char *name parameters \
+	{ \
+		char led[LED_MAX]; \
+		const enum way way = suspect(path) ? lead(AT_FDCWD, path, led) : WAY_PAST; \
+		if (unlikely(way == WAY_LOST)) { \
+			errno = ENAMETOOLONG; \
+			return NULL; \
+		} \
+		if (unlikely(way == WAY_INTO)) \
+			path = led; \
+		char *result = NEXT_CALL(name) arguments; \
+		if (unlikely(way == WAY_INTO || been_inside()) && result != NULL) \
+			without_root(result); \
+		return result; \
+	}
+
+REALPATH(realpath, (const char *path, char *resolved), (path, resolved))
+REALPATH(__realpath_chk, (const char *path, char *resolved, size_t room), (path, resolved, room))
+REALPATH(canonicalize_file_name, (const char *path), (path))
+
+SHOWN int chdir(const char *path)
+{
+	char led[LED_MAX];
+	const enum way way = suspect(path) ? lead(AT_FDCWD, path, led) : WAY_PAST;
+
+	if (likely(way == WAY_PAST))
+		return NEXT_CALL(chdir)(path);
+	if (way == WAY_LOST) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	if (syscall(SYS_chdir, led) != 0)
+		return -1;
+	went_inside();
+	return 0;
+}
+
+#define GETCWD(name, parameters, arguments) \
+	SHOWN char *name parameters \
+	{ \
+		char *result = NEXT_CALL(name) arguments; \
+		if (unlikely(been_inside()) && result != NULL) \
+			without_root(result); \
+		return result; \
+	}
+
+GETCWD(getcwd, (char *path, size_t size), (path, size))
+GETCWD(__getcwd_chk, (char *path, size_t size, size_t room), (path, size, room))

@@ -1,0 +1,83 @@
+/* The functions that ours take the place of, as the next library has them: the C
+ * library, or another one that is preloaded, or a sanitizer. */
+
+#ifndef SOFTHCA_NEXT_H
+#define SOFTHCA_NEXT_H
+
+#include <dirent.h>
+#include <glob.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+typedef int selector(const struct dirent *);
+typedef int sorter(const struct dirent **, const struct dirent **);
+typedef int selector64(const struct dirent64 *);
+typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
+
+/* NEXT(result, name, parameters) for each. */
+#define NEXT_FUNCTIONS(NEXT) \
+	NEXT(int, open, (const char *, int, ...)) \
+	NEXT(int, open64, (const char *, int, ...)) \
+	NEXT(int, __open, (const char *, int, ...)) \
+	NEXT(int, __open64, (const char *, int, ...)) \
+	NEXT(int, __open_2, (const char *, int)) \
+	NEXT(int, __open64_2, (const char *, int)) \
+	NEXT(int, openat, (int, const char *, int, ...)) \
+	NEXT(int, openat64, (int, const char *, int, ...)) \
+	NEXT(int, __openat_2, (int, const char *, int)) \
+	NEXT(int, __openat64_2, (int, const char *, int)) \
+	NEXT(FILE *, fopen, (const char *, const char *)) \
+	NEXT(FILE *, fopen64, (const char *, const char *)) \
+	NEXT(DIR *, opendir, (const char *)) \
+	NEXT(int, scandir, (const char *, struct dirent ***, selector *, sorter *)) \
+	NEXT(int, scandir64, (const char *, struct dirent64 ***, selector64 *, sorter64 *)) \
+	NEXT(int, scandirat, (int, const char *, struct dirent ***, selector *, sorter *)) \
+	NEXT(int, scandirat64, (int, const char *, struct dirent64 ***, selector64 *, sorter64 *)) \
+	NEXT(int, glob, (const char *, int, int (*)(const char *, int), glob_t *)) \
+	NEXT(int, glob64, (const char *, int, int (*)(const char *, int), glob64_t *)) \
+	NEXT(int, stat, (const char *, struct stat *)) \
+	NEXT(int, stat64, (const char *, struct stat64 *)) \
+	NEXT(int, lstat, (const char *, struct stat *)) \
+	NEXT(int, lstat64, (const char *, struct stat64 *)) \
+	NEXT(int, fstatat, (int, const char *, struct stat *, int)) \
+	NEXT(int, fstatat64, (int, const char *, struct stat64 *, int)) \
+	NEXT(int, __xstat, (int, const char *, struct stat *)) \
+	NEXT(int, __xstat64, (int, const char *, struct stat64 *)) \
+	NEXT(int, __lxstat, (int, const char *, struct stat *)) \
+	NEXT(int, __lxstat64, (int, const char *, struct stat64 *)) \
+	NEXT(int, __fxstatat, (int, int, const char *, struct stat *, int)) \
+	NEXT(int, __fxstatat64, (int, int, const char *, struct stat64 *, int)) \
+	NEXT(int, statx, (int, const char *, int, unsigned, struct statx *)) \
+	NEXT(int, access, (const char *, int)) \
+	NEXT(int, euidaccess, (const char *, int)) \
+	NEXT(int, eaccess, (const char *, int)) \
+	NEXT(int, faccessat, (int, const char *, int, int)) \
+	NEXT(ssize_t, getxattr, (const char *, const char *, void *, size_t)) \
+	NEXT(ssize_t, lgetxattr, (const char *, const char *, void *, size_t)) \
+	NEXT(ssize_t, listxattr, (const char *, char *, size_t)) \
+	NEXT(ssize_t, llistxattr, (const char *, char *, size_t)) \
+	NEXT(ssize_t, readlink, (const char *, char *, size_t)) \
+	NEXT(ssize_t, readlinkat, (int, const char *, char *, size_t)) \
+	NEXT(ssize_t, __readlink_chk, (const char *, char *, size_t, size_t)) \
+	NEXT(ssize_t, __readlinkat_chk, (int, const char *, char *, size_t, size_t)) \
+	NEXT(char *, realpath, (const char *, char *)) \
+	NEXT(char *, __realpath_chk, (const char *, char *, size_t)) \
+	NEXT(char *, canonicalize_file_name, (const char *)) \
+	NEXT(int, chdir, (const char *)) \
+	NEXT(char *, getcwd, (char *, size_t)) \
+	NEXT(char *, __getcwd_chk, (char *, size_t, size_t))
+
+#define NEXT_NUMBER(result, name, parameters) NEXT_##name,
+enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };
+
+#define NEXT_TYPE(result, name, parameters) typedef result next_##name parameters;
+NEXT_FUNCTIONS(NEXT_TYPE)
+
+/* next_function finds a function, if the constructor has not. There always is one:
+ * who calls ours was linked with it. */
+void *next_function(int number);
+
+#define NEXT_CALL(name) ((next_##name *)next_function(NEXT_##name))
+
+#endif

@@ -1,0 +1,232 @@
+/* Functions that open files and directories. */
+
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include "next.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Nothing in the picture can be written or made: the kernel says the same of nearly
+ * all of what it shows. */
+static int refuse_writing(const char *led, int flags)
+{
+	struct stat s;
+
+	if (syscall(SYS_newfstatat, AT_FDCWD, led, &s, 0) != 0)
+		errno = (flags & O_CREAT) != 0 && errno == ENOENT ? EACCES : errno;
+	else
+		errno = stands_for_device(s.st_mode, s.st_dev) ? ENXIO : S_ISDIR(s.st_mode) ? EISDIR : EACCES;
+	return -1;
+}
+
+static int open_in_picture(const char *led, int flags)
+{
+	struct stat s;
+
+	if ((flags & O_CREAT) != 0 || ((flags & O_ACCMODE) != O_RDONLY && (flags & O_PATH) == 0))
+		return refuse_writing(led, flags);
+	const int fd = (int)syscall(SYS_openat, AT_FDCWD, led, flags & ~O_TRUNC, 0);
+	if (fd < 0)
+		return -1;
+	if (syscall(SYS_newfstatat, fd, "", &s, AT_EMPTY_PATH) == 0 && S_ISDIR(s.st_mode))
+		went_inside();
+	return present(fd, flags);
+}
+
+COLD bool open_led(int dirfd, const char *path, int flags, int *fd)
+{
+	char led[LED_MAX];
+	const enum way way = lead(dirfd, path, led);
+
+	if (way == WAY_PAST)
+		return false;
+	if (way == WAY_INTO) {
+		*fd = open_in_picture(led, flags);
+		return true;
+	}
+	errno = ENAMETOOLONG;
+	*fd = -1;
+	return true;
+}
+
+/* opened is told of a file that was opened by a name that was not led anywhere. A
+ * process that has been in the picture may have opened it by a name in there. */
+static inline int opened(int fd, const char *path, int flags)
+{
+	if (likely(!been_inside()) || fd < 0 || path[0] == '/' || (flags & O_ACCMODE) != O_RDONLY)
+		return fd;
+	return in_picture(fd) ? present(fd, flags) : fd;
+}
+
+#define MODE(flags, last) \
+	mode_t mode = 0; \
+	if (((flags) & O_CREAT) != 0 || ((flags) & O_TMPFILE) == O_TMPFILE) { \
+		va_list list; \
+		va_start(list, last); \
+		mode = va_arg(list, mode_t); \
+		va_end(list); \
+	}
+
+#define OPEN(name) \
+	SHOWN int name(const char *path, int flags, ...) \
+	{ \
+		int fd; \
+		MODE(flags, flags) \
+		if (unlikely(suspect(path)) && open_led(AT_FDCWD, path, flags, &fd)) \
+			return fd; \
+		return opened(NEXT_CALL(name)(path, flags, mode), path, flags); \
+	}
+
+#define OPENAT(name) \
+	SHOWN int name(int dirfd, const char *path, int flags, ...) \
+	{ \
+		int fd; \
+		MODE(flags, flags) \
+		if (unlikely(suspect(path)) && open_led(dirfd, path, flags, &fd)) \
+			return fd; \
+		return opened(NEXT_CALL(name)(dirfd, path, flags, mode), path, flags); \
+	}
+
+/* What programs call that were compiled with checks. */
+#define OPEN_2(name) \
+	SHOWN int name(const char *path, int flags) \
+	{ \
+		int fd; \
+		if (unlikely(suspect(path)) && open_led(AT_FDCWD, path, flags, &fd)) \
+			return fd; \
+		return opened(NEXT_CALL(name)(path, flags), path, flags); \
+	}
+
+#define OPENAT_2(name) \
+	SHOWN int name(int dirfd, const char *path, int flags) \
+	{ \
+		int fd; \
+		if (unlikely(suspect(path)) && open_led(dirfd, path, flags, &fd)) \
+			return fd; \
+		return opened(NEXT_CALL(name)(dirfd, path, flags), path, flags); \
+	}
+
+OPEN(open)
+OPEN(open64)
+OPEN(__open)
+OPEN(__open64)
+OPEN_2(__open_2)
+OPEN_2(__open64_2)
+OPENAT(openat)
+OPENAT(openat64)
+OPENAT_2(__openat_2)
+OPENAT_2(__openat64_2)
+
+/* fopen_led is open_led for streams. A name without a path is opened here too, if it
+ * is in the picture: what fopen has opened cannot be replaced. */
+static COLD bool fopen_led(const char *path, const char *mode, FILE **file)
+{
+	int fd, flags = mode[0] != 'r' || strchr(mode, '+') != NULL ? O_RDWR : O_RDONLY;
+
+	if (strchr(mode, 'e') != NULL)
+		flags |= O_CLOEXEC;
+	if (!open_led(AT_FDCWD, path, flags, &fd)) {
+		if (!been_inside() || path[0] == '/' || flags & O_RDWR)
+			return false;
+		/* It is not opened before it is known: that could wake somebody. */
+		fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+		if (fd < 0)
+			return false;
+		const bool inside = in_picture(fd);
+		syscall(SYS_close, fd);
+		if (!inside)
+			return false;
+		fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+		if (fd >= 0)
+			fd = present(fd, flags);
+	}
+	*file = fd < 0 ? NULL : fdopen(fd, mode);
+	if (fd >= 0 && *file == NULL)
+		syscall(SYS_close, fd);
+	return true;
+}
+
+#define FOPEN(name) \
+	SHOWN FILE *name(const char *path, const char *mode) \
+	{ \
+		FILE *file; \
+		if (unlikely(suspect(path) || been_inside()) && fopen_led(path, mode, &file)) \
+			return file; \
+		return NEXT_CALL(name)(path, mode); \
+	}
+
+FOPEN(fopen)
+FOPEN(fopen64)
+
+/* LED is the path that a function of the C library gets. */
+#define LED(dirfd, failure) \
+	char led[LED_MAX]; \
+	const enum way way = suspect(path) ? lead(dirfd, path, led) : WAY_PAST; \
+	if (unlikely(way == WAY_LOST)) { \
+		errno = ENAMETOOLONG; \
+		return failure; \
+	} \
+	if (unlikely(way == WAY_INTO)) \
+		path = led;
+
+SHOWN DIR *opendir(const char *path)
+{
+	LED(AT_FDCWD, NULL)
+	if (unlikely(way == WAY_INTO))
+		went_inside();
+	return NEXT_CALL(opendir)(path);
+}
+
+SHOWN int scandir(const char *path, struct dirent ***names, selector *choose, sorter *compare)
+{
+	LED(AT_FDCWD, -1)
+	return NEXT_CALL(scandir)(path, names, choose, compare);
+}
+
+SHOWN int scandir64(const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare)
+{
+	LED(AT_FDCWD, -1)
+	return NEXT_CALL(scandir64)(path, names, choose, compare);
+}
+
+SHOWN int scandirat(int dirfd, const char *path, struct dirent ***names, selector *choose, sorter *compare)
+{
+	LED(dirfd, -1)
+	return NEXT_CALL(scandirat)(dirfd, path, names, choose, compare);
+}
+
+SHOWN int scandirat64(int dirfd, const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare)
+{
+	LED(dirfd, -1)
+	return NEXT_CALL(scandirat64)(dirfd, path, names, choose, compare);
+}
+
+static void close_directory(void *directory) { closedir(directory); }
+
+/* A pattern finds its names through our functions, so they are those that the
+ * program knows. */
+#define GLOB(name, type) \
+	SHOWN int name(const char *pattern, int flags, int (*failed)(const char *, int), type *found) \
+	{ \
+		char led[LED_MAX]; \
+		if ((flags & GLOB_ALTDIRFUNC) != 0 || !suspect(pattern) || lead(AT_FDCWD, pattern, led) != WAY_INTO) \
+			return NEXT_CALL(name)(pattern, flags, failed, found); \
+		found->gl_opendir = (void *(*)(const char *))opendir; \
+		found->gl_readdir = (__typeof__(found->gl_readdir))readdir; \
+		found->gl_closedir = close_directory; \
+		found->gl_stat = (__typeof__(found->gl_stat))stat; \
+		found->gl_lstat = (__typeof__(found->gl_lstat))lstat; \
+		const int result = NEXT_CALL(name)(pattern, flags | GLOB_ALTDIRFUNC, failed, found); \
+		found->gl_flags &= ~GLOB_ALTDIRFUNC; \
+		return result; \
+	}
+
+GLOB(glob, glob_t)
+GLOB(glob64, glob64_t)

@@ -1,0 +1,175 @@
+/* Which paths are led into the picture. */
+
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The root is kept by the constructor, when the program has not begun: what comes
+ * before it asks the environment each time. So no thread ever waits for another. */
+static char root[ROOT_MAX];
+static atomic_bool root_kept;
+static atomic_bool inside;
+
+bool been_inside(void) { return atomic_load_explicit(&inside, memory_order_relaxed); }
+
+void went_inside(void) { atomic_store_explicit(&inside, true, memory_order_relaxed); }
+
+static const char *root_of_environment(char room[ROOT_MAX])
+{
+	const char *value = getenv("SOFTHCA_SYSFS");
+
+	room[0] = '\0';
+	if (value != NULL && value[0] == '/' && strlen(value) < ROOT_MAX)
+		memcpy(room, value, strlen(value) + 1);
+	return room;
+}
+
+const char *picture_root(char room[ROOT_MAX])
+{
+	if (likely(atomic_load_explicit(&root_kept, memory_order_acquire)))
+		return root;
+	return root_of_environment(room);
+}
+
+__attribute__((constructor)) static void keep_root(void)
+{
+	char cwd[PATH_MAX];
+
+	root_of_environment(root);
+	atomic_store_explicit(&root_kept, true, memory_order_release);
+	const size_t n = strlen(root);
+	if (n > 0 && syscall(SYS_getcwd, cwd, sizeof(cwd)) > 0 && strncmp(cwd, root, n) == 0 && cwd[n] == '/')
+		went_inside();
+}
+
+/* skip passes slashes, and names that mean where one is. */
+static const char *skip(const char *p)
+{
+	for (;;) {
+		if (*p == '/')
+			p++;
+		else if (p[0] == '.' && (p[1] == '/' || p[1] == '\0'))
+			p++;
+		else
+			return p;
+	}
+}
+
+/* after returns what follows a name at the front of p; NULL if it is not there. */
+static const char *after(const char *p, const char *name)
+{
+	const size_t n = strlen(name);
+
+	if (strncmp(p, name, n) != 0 || (p[n] != '/' && p[n] != '\0'))
+		return NULL;
+	return skip(p + n);
+}
+
+/* The directories of which the picture has some entries, in parts, and these. */
+static const struct place {
+	const char *parts[3];
+	const char *entries[5];
+} places[] = {
+	{ { "sys", "class" }, { "infiniband", "infiniband_verbs", "infiniband_cm", "infiniband_mad" } },
+	{ { "dev" }, { "infiniband" } },
+};
+
+/* entry_at returns whether an entry of a place is at the front of p, and that p does not
+ * lead out of it again by "..": then the kernel would not come back. */
+static bool entry_at(const struct place *at, const char *p)
+{
+	const char *rest = NULL;
+	int depth = 1;
+
+	for (int i = 0; rest == NULL && at->entries[i] != NULL; i++)
+		rest = after(p, at->entries[i]);
+	for (; rest != NULL && *rest != '\0'; rest = skip(rest)) {
+		const size_t n = strcspn(rest, "/");
+		depth += n == 2 && memcmp(rest, "..", 2) == 0 ? -1 : 1;
+		if (depth < 1)
+			return false;
+		rest += n;
+	}
+	return rest != NULL;
+}
+
+/* same_directory reports whether dirfd is the directory that the first parts of a
+ * place name. */
+static bool same_directory(int dirfd, const struct place *at, int parts)
+{
+	char name[32] = "/";
+	struct stat a, b;
+
+	for (int i = 0; i < parts; i++) {
+		strcat(name, at->parts[i]);
+		strcat(name, "/");
+	}
+	if (syscall(SYS_newfstatat, AT_FDCWD, name, &a, 0) != 0)
+		return false;
+	if (syscall(SYS_newfstatat, dirfd, dirfd == AT_FDCWD ? "." : "", &b, dirfd == AT_FDCWD ? 0 : AT_EMPTY_PATH) != 0)
+		return false;
+	return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* entry_of returns the part of a path from an entry of a place on, NULL if it leads
+ * elsewhere. A path that is not absolute may begin at any part of the place. */
+static const char *entry_of(const struct place *at, int dirfd, const char *path)
+{
+	for (int from = 0;; from++) {
+		const char *p = skip(path);
+		int i = from;
+
+		for (; p != NULL && at->parts[i] != NULL; i++)
+			p = after(p, at->parts[i]);
+		if (p != NULL && entry_at(at, p) && (*path == '/' || same_directory(dirfd, at, from)))
+			return p;
+		if (*path == '/' || at->parts[from] == NULL)
+			return NULL;
+	}
+}
+
+enum way lead(int dirfd, const char *path, char led[LED_MAX])
+{
+	const int was = errno;
+	char room[ROOT_MAX];
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *entry = entry_of(&places[i], dirfd, path);
+		if (entry == NULL)
+			continue;
+		const char *top = picture_root(room);
+		if (*top == '\0')
+			break;
+		const size_t n = strlen(entry);
+		if (n >= PATH_MAX - 32)
+			return WAY_LOST;
+		led = stpcpy(led, top);
+		for (int k = 0; places[i].parts[k] != NULL; k++) {
+			*led++ = '/';
+			led = stpcpy(led, places[i].parts[k]);
+		}
+		*led++ = '/';
+		memcpy(led, entry, n + 1);
+		errno = was;
+		return WAY_INTO;
+	}
+	errno = was;
+	return WAY_PAST;
+}
+
+void without_root(char *path)
+{
+	char room[ROOT_MAX];
+	const char *top = picture_root(room);
+	const size_t n = strlen(top);
+
+	if (n > 0 && strncmp(path, top, n) == 0 && path[n] == '/')
+		memmove(path, path + n, strlen(path + n) + 1);
+}

@@ -1,0 +1,95 @@
+/* What a program sees of an adapter in /sys/class/infiniband and
+ * /dev/infiniband: this library, preloaded, leads paths below these into the
+ * picture whose root the environment variable SOFTHCA_SYSFS names, and shows
+ * counters as they are at the moment. All other paths go where they went.
+ *
+ * Reading order: path.c (which paths are led where), value.c (files whose text is
+ * made when they are opened, devices), next.c (the C library's functions), and
+ * the functions that take their place: open.c, status.c, name.c.
+ *
+ * Nothing here allocates memory, takes a lock or keeps what a fork could leave
+ * half done, except that the C library's own function does so. Functions work
+ * before the library's constructor ran. */
+
+#ifndef SOFTHCA_PRELOAD_H
+#define SOFTHCA_PRELOAD_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#define SHOWN __attribute__((visibility("default")))
+#define COLD __attribute__((noinline, cold))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* The longest root of a picture, and of a path in it. */
+enum { ROOT_MAX = 512, LED_MAX = ROOT_MAX + PATH_MAX };
+
+/* Whether a path leads into the picture; see path.c. */
+enum way {
+	WAY_PAST, /* it is not about RDMA: the C library has it */
+	WAY_INTO, /* it was led there */
+	WAY_LOST  /* it would be, but is too long */
+};
+
+/* lead writes where a path leads in the picture. */
+enum way lead(int dirfd, const char *path, char led[LED_MAX]);
+
+/* suspect reports whether lead has to look at a path. It is all that most paths
+ * of a program cost. */
+static inline bool suspect(const char *path)
+{
+	if (unlikely(path == NULL))
+		return false;
+	const char *p = path[0] == '/' ? path + 1 : path;
+	switch (p[0]) {
+	case 's':
+		return p[1] == 'y' && p[2] == 's';
+	case 'd':
+		return p[1] == 'e' && p[2] == 'v';
+	case 'c':
+		return p[1] == 'l' && p[2] == 'a' && p == path;
+	case 'i':
+		return p[1] == 'n' && p[2] == 'f' && p == path;
+	case '/':
+		return true;
+	case '.':
+		return p[1] == '/';
+	default:
+		return false;
+	}
+}
+
+/* Whether the process has been in the picture: it has opened a directory there,
+ * or has it as its working directory. Then names without a path may be there too. */
+bool been_inside(void);
+void went_inside(void);
+
+/* picture_root returns the root of the picture, "" if there is none, in room of
+ * the caller where it is not kept yet. */
+const char *picture_root(char room[ROOT_MAX]);
+
+/* without_root removes the root from the front of a path. */
+void without_root(char *path);
+
+/* in_picture reports whether an open file is in the picture. */
+bool in_picture(int fd);
+
+/* present returns what a program gets that has opened a file of the picture for
+ * reading: fd, or in its place a file with the present value; -1 with errno, and
+ * fd closed, for a device, behind which there is nobody. */
+int present(int fd, int flags);
+
+/* dress makes a device of what stands for one in the picture. */
+void dress(struct stat *s);
+bool stands_for_device(unsigned mode, unsigned long long dev);
+enum { DEVICE_MODE = S_IFCHR | 0666, DEVICE_MAJOR = 231, DEVICE_MINOR = 192 };
+
+/* open_led opens a path if it leads into the picture; false if it does not. The
+ * buffer for a path is on the stack of such functions alone, not of those that the
+ * program calls: it may have little. */
+bool open_led(int dirfd, const char *path, int flags, int *fd);
+
+#endif

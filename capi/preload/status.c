@@ -1,0 +1,146 @@
+/* Functions that say what a file is. Here dirent64 and stat64 are as their
+ * namesakes: there are 64 bits. */
+
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include "next.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(long) == 8 && sizeof(struct stat) == sizeof(struct stat64), "softhca needs a system of 64 bits");
+
+/* stat_led finds what a file is if its path leads into the picture. */
+static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, int *result)
+{
+	char led[LED_MAX];
+	const enum way way = lead(dirfd, path, led);
+
+	if (way == WAY_PAST)
+		return false;
+	*result = -1;
+	if (way == WAY_LOST)
+		errno = ENAMETOOLONG;
+	else
+		*result = (int)syscall(SYS_newfstatat, AT_FDCWD, led, status, flags & AT_SYMLINK_NOFOLLOW);
+	if (*result == 0)
+		dress(status);
+	return true;
+}
+
+/* dressed does so after a call whose path may have led into the picture without one. */
+static inline int dressed(int result, void *status)
+{
+	if (unlikely(been_inside()) && result == 0)
+		dress(status);
+	return result;
+}
+
+#define STATUS(name, dirfd, flags, parameters, arguments) \
+	SHOWN int name parameters \
+	{ \
+		int result; \
+		if (unlikely(suspect(path)) && stat_led(dirfd, path, s, flags, &result)) \
+			return result; \
+		return dressed(NEXT_CALL(name) arguments, s); \
+	}
+
+STATUS(stat, AT_FDCWD, 0, (const char *path, struct stat *s), (path, s))
+STATUS(stat64, AT_FDCWD, 0, (const char *path, struct stat64 *s), (path, s))
+STATUS(lstat, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (const char *path, struct stat *s), (path, s))
+STATUS(lstat64, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (const char *path, struct stat64 *s), (path, s))
+STATUS(fstatat, dirfd, flags, (int dirfd, const char *path, struct stat *s, int flags), (dirfd, path, s, flags))
+STATUS(fstatat64, dirfd, flags, (int dirfd, const char *path, struct stat64 *s, int flags), (dirfd, path, s, flags))
+
+/* What programs call that were compiled for older C libraries. */
+STATUS(__xstat, AT_FDCWD, 0, (int version, const char *path, struct stat *s), (version, path, s))
+STATUS(__xstat64, AT_FDCWD, 0, (int version, const char *path, struct stat64 *s), (version, path, s))
+STATUS(__lxstat, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (int version, const char *path, struct stat *s), (version, path, s))
+STATUS(__lxstat64, AT_FDCWD, AT_SYMLINK_NOFOLLOW, (int version, const char *path, struct stat64 *s), (version, path, s))
+STATUS(__fxstatat, dirfd, flags, (int version, int dirfd, const char *path, struct stat *s, int flags), (version, dirfd, path, s, flags))
+STATUS(__fxstatat64, dirfd, flags, (int version, int dirfd, const char *path, struct stat64 *s, int flags), (version, dirfd, path, s, flags))
+
+static COLD bool statx_led(int dirfd, const char *path, int flags, unsigned mask, struct statx *s, int *result)
+{
+	char led[LED_MAX];
+	struct stat plain;
+	const enum way way = lead(dirfd, path, led);
+
+	if (way == WAY_PAST)
+		return false;
+	*result = -1;
+	if (way == WAY_LOST)
+		errno = ENAMETOOLONG;
+	else
+		*result = (int)syscall(SYS_statx, AT_FDCWD, led, flags, mask, s);
+	if (*result == 0 && syscall(SYS_newfstatat, AT_FDCWD, led, &plain, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    stands_for_device(plain.st_mode, plain.st_dev)) {
+		s->stx_mode = DEVICE_MODE;
+		s->stx_rdev_major = DEVICE_MAJOR;
+		s->stx_rdev_minor = DEVICE_MINOR;
+	}
+	return true;
+}
+
+SHOWN int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *s)
+{
+	int result;
+
+	if (unlikely(suspect(path)) && statx_led(dirfd, path, flags, mask, s, &result))
+		return result;
+	return NEXT_CALL(statx)(dirfd, path, flags, mask, s);
+}
+
+static COLD bool access_led(int dirfd, const char *path, int wanted, int *result)
+{
+	char led[LED_MAX];
+	const enum way way = lead(dirfd, path, led);
+
+	if (way == WAY_PAST)
+		return false;
+	*result = -1;
+	if (way == WAY_LOST)
+		errno = ENAMETOOLONG;
+	else
+		*result = (int)syscall(SYS_faccessat, AT_FDCWD, led, wanted);
+	return true;
+}
+
+#define ACCESS(name, dirfd, parameters, arguments) \
+	SHOWN int name parameters \
+	{ \
+		int result; \
+		if (unlikely(suspect(path)) && access_led(dirfd, path, wanted, &result)) \
+			return result; \
+		return NEXT_CALL(name) arguments; \
+	}
+
+ACCESS(access, AT_FDCWD, (const char *path, int wanted), (path, wanted))
+ACCESS(euidaccess, AT_FDCWD, (const char *path, int wanted), (path, wanted))
+ACCESS(eaccess, AT_FDCWD, (const char *path, int wanted), (path, wanted))
+ACCESS(faccessat, dirfd, (int dirfd, const char *path, int wanted, int flags), (dirfd, path, wanted, flags))
+
+/* Programs that list files ask for these too: without an answer they say that the file
+ * is not there. */
+#define XATTR(name, parameters, arguments) \
+	SHOWN ssize_t name parameters \
+	{ \
+		char led[LED_MAX]; \
+		const enum way way = suspect(path) ? lead(AT_FDCWD, path, led) : WAY_PAST; \
+		if (unlikely(way == WAY_LOST)) { \
+			errno = ENAMETOOLONG; \
+			return -1; \
+		} \
+		if (unlikely(way == WAY_INTO)) \
+			path = led; \
+		return NEXT_CALL(name) arguments; \
+	}
+
+XATTR(getxattr, (const char *path, const char *attr, void *value, size_t size), (path, attr, value, size))
+XATTR(lgetxattr, (const char *path, const char *attr, void *value, size_t size), (path, attr, value, size))
+XATTR(listxattr, (const char *path, char *list, size_t size), (path, list, size))
+XATTR(llistxattr, (const char *path, char *list, size_t size), (path, list, size))

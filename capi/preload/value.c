@@ -1,0 +1,174 @@
+/* Files of the picture that are not what the program gets: values that are made
+ * when it opens them, and devices. */
+
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* The longest spec of a value, and the longest text of one. */
+enum { SPEC_MAX = 256, VALUE_MAX = 64 };
+
+/* A file that stands for a device is a regular one with the sticky bit, which
+ * means nothing there otherwise. */
+bool stands_for_device(unsigned mode, unsigned long long dev)
+{
+	char room[ROOT_MAX];
+	const char *top;
+	struct stat s;
+
+	if (likely((mode & (S_IFMT | S_ISVTX)) != (S_IFREG | S_ISVTX)))
+		return false;
+	top = picture_root(room);
+	return *top != '\0' && syscall(SYS_newfstatat, AT_FDCWD, top, &s, 0) == 0 && s.st_dev == dev;
+}
+
+void dress(struct stat *s)
+{
+	if (likely(!stands_for_device(s->st_mode, s->st_dev)))
+		return;
+	s->st_mode = DEVICE_MODE;
+	s->st_rdev = makedev(DEVICE_MAJOR, DEVICE_MINOR);
+}
+
+/* decimal writes a number and returns what follows it. */
+static char *decimal(char *to, uint64_t n)
+{
+	char digits[20];
+	int i = 0;
+
+	do
+		digits[i++] = (char)('0' + n % 10);
+	while ((n /= 10) != 0);
+	while (i > 0)
+		*to++ = digits[--i];
+	return to;
+}
+
+/* number reads a decimal number; false if there is none. */
+static bool number(const char **p, uint64_t *n)
+{
+	const char *from = *p;
+
+	for (*n = 0; **p >= '0' && **p <= '9' && *p - from < 9; (*p)++)
+		*n = *n * 10 + (uint64_t)(**p - '0');
+	return *p > from;
+}
+
+static int open_board(void)
+{
+	char name[ROOT_MAX + 8], room[ROOT_MAX];
+
+	strcpy(stpcpy(name, picture_root(room)), "/board");
+	return (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC, 0);
+}
+
+/* sum adds the words of the board that a spec names: A+B+... */
+static bool sum(int board, const char **p, uint64_t *total)
+{
+	uint64_t at, word;
+
+	for (*total = 0;; (*p)++) {
+		if (!number(p, &at) || syscall(SYS_pread64, board, &word, sizeof(word), at) != sizeof(word))
+			return false;
+		*total += word;
+		if (**p != '+')
+			return true;
+	}
+}
+
+/* evaluate writes the text that a spec asks for and returns its length, 0 if the
+ * spec makes no sense: after the sum nothing, /DIVISOR, or ?TEXT|TEXT. */
+static size_t evaluate(const char *spec, char text[VALUE_MAX])
+{
+	uint64_t n, divisor;
+	char *end = text;
+	const int board = open_board();
+	const bool ok = board >= 0 && sum(board, &spec, &n);
+
+	if (board >= 0)
+		syscall(SYS_close, board);
+	if (!ok)
+		return 0;
+	if (*spec == '?') {
+		const char *bar = strchr(spec, '|');
+		if (bar == NULL)
+			return 0;
+		const char *from = n == 0 ? spec + 1 : bar + 1;
+		const size_t len = strcspn(from, "|\n");
+		if (len + 1 >= VALUE_MAX)
+			return 0;
+		end = mempcpy(text, from, len);
+	} else {
+		if (*spec == '/') {
+			spec++;
+			if (!number(&spec, &divisor) || divisor == 0)
+				return 0;
+			n /= divisor;
+		}
+		end = decimal(text, n);
+	}
+	*end++ = '\n';
+	return (size_t)(end - text);
+}
+
+/* file_of returns an open file with a text, -1 with errno if there can be none. */
+static int file_of(const char *text, size_t len, int flags)
+{
+	const int fd = (int)syscall(SYS_memfd_create, "softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
+
+	if (fd < 0)
+		return -1;
+	if (syscall(SYS_pwrite64, fd, text, len, 0) == (long)len)
+		return fd;
+	syscall(SYS_close, fd);
+	errno = EIO;
+	return -1;
+}
+
+int present(int fd, int flags)
+{
+	char spec[SPEC_MAX + 1], text[VALUE_MAX];
+	struct stat s;
+
+	if ((flags & (O_PATH | O_DIRECTORY)) != 0 || syscall(SYS_newfstatat, fd, "", &s, AT_EMPTY_PATH) != 0)
+		return fd;
+	if (S_ISDIR(s.st_mode))
+		return fd;
+	if (stands_for_device(s.st_mode, s.st_dev)) {
+		syscall(SYS_close, fd);
+		errno = ENXIO;
+		return -1;
+	}
+	if (!S_ISREG(s.st_mode) || s.st_size > SPEC_MAX)
+		return fd;
+	const long n = syscall(SYS_pread64, fd, spec, SPEC_MAX, 0);
+	if (n <= 0 || spec[0] != '@')
+		return fd;
+	spec[n] = '\0';
+	syscall(SYS_close, fd);
+	const size_t len = evaluate(spec + 1, text);
+	if (len == 0) {
+		errno = EIO;
+		return -1;
+	}
+	return file_of(text, len, flags);
+}
+
+bool in_picture(int fd)
+{
+	char link[32] = "/proc/self/fd/", path[PATH_MAX], room[ROOT_MAX];
+	const char *top = picture_root(room);
+	const size_t n = strlen(top);
+
+	*decimal(link + strlen(link), (uint64_t)fd) = '\0';
+	const long len = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof(path));
+	return n > 0 && len > (long)n && memcmp(path, top, n) == 0 && path[n] == '/';
+}
