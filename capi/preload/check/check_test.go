@@ -66,7 +66,7 @@ func newBench(t *testing.T, flags ...string) *bench {
 }
 
 // patience bounds a program.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // command returns a program that runs over the library.
 func (b *bench) command(t *testing.T, preload string, args ...string) *exec.Cmd {

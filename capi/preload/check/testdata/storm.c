@@ -19,7 +19,7 @@
 
 #define DEV "/sys/class/infiniband/softhca0"
 
-enum { THREADS = 4, PATIENCE = 60 };
+enum { THREADS = 4, PATIENCE = 300 };
 
 static atomic_int stop, wrong, handled;
 
