@@ -41,8 +41,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
 		return exitUsage
 	}
+	if exit := (*exitError)(nil); errors.As(err, &exit) {
+		return exit.code
+	}
 	return exitFailed
 }
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+// Error returns what is wrong.
+func (e *exitError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *exitError) Unwrap() error { return e.err }
 
 // usageError is a wrong command line.
 type usageError struct{ err error }

@@ -13,9 +13,10 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
 )
 
-// TestMain lets perf --local start this binary again as its server.
+// TestMain lets perf --local start this binary again as its server, and tests of run
+// have it as a process whose place a program can take.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "perf" {
+	if len(os.Args) > 1 && (os.Args[1] == "perf" || os.Args[1] == "run") {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())

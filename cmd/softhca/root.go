@@ -38,7 +38,8 @@ func newRootCommand() *cobra.Command {
 		Short: "A software RDMA adapter that speaks RoCEv2 over UDP",
 		Long: `softhca is an RDMA adapter in software. It speaks RoCEv2 on UDP port 4791, in user space:
 no kernel module, no root, no RDMA hardware.`,
-		Example: `  softhca demo                            see two adapters talk
+		Example: `  softhca run -- ibv_devinfo -v           run a program that uses RDMA, unmodified
+  softhca demo                            see two adapters talk
   softhca devices                         what adapters this host can have
   softhca pingpong --addr 127.0.0.1       a server, and in another terminal its client:
   softhca pingpong --addr 127.0.0.2 127.0.0.1
@@ -71,7 +72,7 @@ no kernel module, no root, no RDMA hardware.`,
 		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPingpongCommand(g),
 		newPerfCommand(g), newRpingCommand(g), newCmtimeCommand(g),
 		newRDMAClientCommand(g), newRDMAServerCommand(g), newUcmatoseCommand(g), newUdaddyCommand(g), newMckeyCommand(g),
-		newDecodeCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g),
+		newDecodeCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
 	)
 	return root
 }

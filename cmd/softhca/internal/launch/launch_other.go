@@ -1,0 +1,14 @@
+//go:build !linux
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Run fails: programs use RDMA by libibverbs on Linux only.
+func (*Options) Run(context.Context) error {
+	return &Error{CodeFailed, fmt.Errorf("programs can be run over softhca on Linux: %w", errors.ErrUnsupported)}
+}

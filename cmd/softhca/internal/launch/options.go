@@ -1,0 +1,50 @@
+package launch
+
+import (
+	"log/slog"
+)
+
+// Options say what to run, and on which adapter.
+type Options struct {
+	Program []string // and its arguments
+	Addr    string   // as Config.Addr of package verbs; empty is a free address of the loopback network
+	Device  string   // name of the adapter
+	Env     []string // of the program, as os.Environ returns it
+	Set     []Var    // more of it
+	Command string   // path of the running command, beside which the libraries are
+	Log     *slog.Logger
+	Say     func(format string, args ...any) // tells the user, in a line
+}
+
+// Var is a variable of the environment.
+type Var struct{ Name, Value string }
+
+// The environment that the libraries read. What a program starts inherits it.
+const (
+	AddrEnv      = "SOFTHCA_ADDR"
+	DeviceEnv    = "SOFTHCA_DEVICE"
+	SysfsEnv     = "SOFTHCA_SYSFS"
+	FaultEnv     = "SOFTHCA_FAULT"
+	FaultFileEnv = "SOFTHCA_FAULT_FILE"
+	CaptureEnv   = "SOFTHCA_CAPTURE"
+	LogLevelEnv  = "SOFTHCA_LOG_LEVEL"
+)
+
+// The exit codes of a command that could not run a program, as those of env(1).
+const (
+	CodeFailed   = 125 // something else than the program
+	CodeCannot   = 126 // the program is there and cannot be run
+	CodeNotFound = 127
+)
+
+// Error is why a program was not run.
+type Error struct {
+	Code int
+	Err  error
+}
+
+// Error returns what is wrong.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/launch"
+	"github.com/softhca/softhca/verbs"
+)
+
+// defaultDevice is what programs find the adapter under.
+const defaultDevice = "softhca0"
+
+func newRunCommand(g *globals) *cobra.Command {
+	device := ""
+	cmd := &cobra.Command{
+		Use:   "run [flags] [--] PROGRAM [ARGUMENT...]",
+		Short: "Run a program that uses RDMA, unmodified, on an adapter of its own",
+		Long: `run runs a program that was written for RDMA hardware: in C, C++, Python or Rust, over libibverbs, UCX, libfabric or
+MPI. It finds a RoCE adapter by the name of softhca0, in libibverbs and in /sys/class/infiniband, and so does what it starts.
+It needs no kernel module, no hardware and no privilege, and it sees no other adapter of the host.
+
+The adapter is on --addr, else on SOFTHCA_ADDR, else on the first address from 127.0.0.1 on that is free: each process that
+opens it needs an address of its own. --fault and --fault-file make it go wrong, --capture writes every packet, --device
+gives it another name; the environment has SOFTHCA_FAULT, SOFTHCA_FAULT_FILE, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and
+SOFTHCA_DEVICE for the same, and the program's children inherit it.
+
+The libraries are beside this command or in ../lib/softhca; in a source tree they are built when they are needed first.
+Programs that are linked statically, or that the system gives more rights than you have, cannot be run so: run says so.
+
+The program takes the place of this command: its exit code is the program's. It is 127 if there is no such program, 126 if
+it cannot be run, and 125 if something else failed before it ran.`,
+		Example: `  softhca run -- ibv_devinfo -v
+  softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
+  softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
+  softhca run --addr eth0 -- ./my_server                          reachable from other hosts
+  softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
+  softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("%s needs a program to run", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := runOptions(cmd, g, args)
+			if err != nil {
+				return err
+			}
+			o.Device = cmp.Or(device, os.Getenv(launch.DeviceEnv), defaultDevice)
+			err = o.Run(cmd.Context())
+			if not := (*launch.Error)(nil); errors.As(err, &not) {
+				return &exitError{not.Code, named(cmd, err)}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
+	cmd.Flags().SetInterspersed(false) // what follows the program's name is its own
+	return cmd
+}
+
+// runOptions returns what the flags ask for. What is given by the environment is
+// checked too, but left there.
+func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options, error) {
+	log, err := g.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	if g.transport != verbs.UDP.String() {
+		return nil, usagef("--transport %s: programs run over udp", g.transport)
+	}
+	command, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("run: find this command: %w", err)
+	}
+	o := &launch.Options{
+		Program: args, Addr: cmp.Or(strings.TrimSpace(g.addr), strings.TrimSpace(os.Getenv(launch.AddrEnv))), Env: os.Environ(),
+		Command: command, Log: log, Say: func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
+	}
+	set := func(name, value string) { o.Set = append(o.Set, launch.Var{Name: name, Value: value}) }
+	if len(g.faults) > 0 {
+		set(launch.FaultEnv, strings.Join(g.faults, "\n"))
+	} else if err := checkRules(launch.FaultEnv, []string{os.Getenv(launch.FaultEnv)}); err != nil {
+		return nil, err
+	}
+	if g.faultSeed != 0 {
+		set(verbs.FaultsSeedEnv, strconv.FormatUint(g.faultSeed, 10))
+	}
+	if cmd.Flags().Changed("log-level") {
+		set(launch.LogLevelEnv, g.logLevel)
+	}
+	// The program, or one that it starts, may go to another directory first.
+	for _, f := range []struct{ env, name string }{{launch.FaultFileEnv, g.faultFile}, {launch.CaptureEnv, g.capture}} {
+		if f.name == "" {
+			continue
+		}
+		name, err := filepath.Abs(f.name)
+		if err != nil {
+			return nil, fmt.Errorf("run: %w", err)
+		}
+		if _, err := os.Stat(filepath.Dir(name)); err != nil {
+			return nil, fmt.Errorf("run: %w", err)
+		}
+		set(f.env, name)
+	}
+	return o, nil
+}

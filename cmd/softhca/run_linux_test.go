@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/softhca/softhca/internal/libraries"
+)
+
+// installation is the command, installed with its libraries.
+type installation struct{ command, libs string }
+
+// install installs the command with the preload library. In the places of the others are
+// empty files: no program of these tests uses RDMA.
+func install(t *testing.T) installation {
+	t.Helper()
+	if _, err := libraries.Compiler(); err != nil {
+		// The library that shows the adapter to programs is in C.
+		t.Skip(err)
+	}
+	prefix := t.TempDir()
+	i := installation{filepath.Join(prefix, "bin", "softhca"), filepath.Join(prefix, "lib", "softhca")}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		os.MkdirAll(filepath.Dir(i.command), 0o755), os.MkdirAll(i.libs, 0o755), copyFile(i.command, self),
+		os.WriteFile(filepath.Join(i.libs, libraries.Verbs), nil, 0o644),
+		os.WriteFile(filepath.Join(i.libs, libraries.Engine), nil, 0o644),
+		libraries.BuildPreload(t.Context(), "../..", i.libs),
+	); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "SOFTHCA_ADDR", "SOFTHCA_FAULT", "SOFTHCA_FAULT_FILE"} {
+		t.Setenv(name, "") // restores it in the end
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return i
+}
+
+func copyFile(to, from string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o755)
+}
+
+// run runs a program and returns how it ended and what it printed.
+func (i *installation) run(t *testing.T, args ...string) (state *os.ProcessState, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), i.command, append([]string{"run"}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState, out.String(), errs.String()
+}
+
+const sysClass = "/sys/class/infiniband"
+
+// TestRun runs programs that look at the adapter.
+func TestRun(t *testing.T) {
+	i := install(t)
+	addr := loopback(60)
+	gid := netip.MustParseAddr(addr).As4()
+	for _, c := range []struct {
+		args []string
+		code int
+		want string // of what is printed
+		errs string // likewise
+	}{
+		{[]string{"--", "ls", sysClass + "/softhca0/device/net/"}, 0, "lo\n", ""},
+		{[]string{"ls", sysClass}, 0, "softhca0\n", ""},
+		{[]string{"--device", "mlx5_0", "--", "ls", sysClass}, 0, "mlx5_0\n", ""},
+		{[]string{"--addr", addr, "--", "cat", sysClass + "/softhca0/ports/1/gids/0"}, 0,
+			fmt.Sprintf("0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n", gid[0], gid[1], gid[2], gid[3]), ""},
+		{[]string{"--addr", addr + "," + loopback(61), "--", "sh", "-c", "ls " + sysClass + "/*/ports/1/gids; echo $SOFTHCA_ADDR"}, 0,
+			"0\n1\n" + addr + "," + loopback(61) + "\n", ""},
+		{[]string{"--", "sh", "-c", "cat " + sysClass + "/softhca0/ports/1/hw_counters/sent_pkts"}, 0, "0\n", ""},
+		{[]string{"sh", "-c", "exit 7"}, 7, "", ""},
+		{[]string{"--", "no such program"}, 127, "", "softhca: run: exec: \"no such program\": executable file not found in $PATH\n"},
+		{[]string{"--", "/no/such/program"}, 127, "", "no such file or directory\n"},
+		{[]string{"--", "/etc/passwd"}, 126, "", "permission denied\n"},
+		{[]string{"--addr", "192.0.2.99", "--", "true"}, 125, "", "no interface has address 192.0.2.99"},
+		{[]string{"--device", "a/b", "--", "true"}, 125, "", "device name \"a/b\""},
+		{[]string{"--capture", "/no/such/directory/x.pcapng", "--", "true"}, 1, "", "no such file or directory"},
+		{[]string{"--fault", "dorp", "--", "true"}, 2, "", "did you mean drop?"},
+		{[]string{"--transport", "raw", "--", "true"}, 2, "", "over udp"},
+		{nil, 2, "", "needs a program"},
+	} {
+		state, out, errs := i.run(t, c.args...)
+		if state.ExitCode() != c.code || out != c.want || !strings.Contains(errs, c.errs) || (errs == "") != (c.errs == "") {
+			t.Errorf("run %q: exit code %d, want %d\n%q, want %q\n%q, want %q", c.args, state.ExitCode(), c.code, out, c.want, errs, c.errs)
+		}
+	}
+	state, _, _ := i.run(t, "--", "sh", "-c", "kill -TERM $$")
+	if status, ok := state.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
+		t.Errorf("a program that a signal ends: %v", state)
+	}
+}
+
+// TestRunEnvironment hands the flags to the program, and to those that it runs.
+func TestRunEnvironment(t *testing.T) {
+	i := install(t)
+	t.Setenv("LD_LIBRARY_PATH", "/somewhere")
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("rules", []byte("drop nth=3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--addr", loopback(62), "--fault", "drop p=0.5", "--fault", "dup nth=2", "--fault-file", "rules", "--fault-seed", "9",
+		"--capture", "x.pcapng", "--log-level", "error", "--device", "rdma7"}
+	_, out, errs := i.run(t, append(flags, "--", "sh", "-c", "env -0 | tr '\\n\\0' ';\\n'")...)
+	env := strings.Split(out, "\n")
+	for _, want := range []string{
+		"SOFTHCA_ADDR=" + loopback(62), "SOFTHCA_FAULT=drop p=0.5;dup nth=2", "SOFTHCA_FAULT_FILE=" + filepath.Join(dir, "rules"),
+		"SOFTHCA_FAULTS_SEED=9", "SOFTHCA_CAPTURE=" + filepath.Join(dir, "x.pcapng"), "SOFTHCA_LOG_LEVEL=error", "SOFTHCA_DEVICE=rdma7",
+		"LD_LIBRARY_PATH=" + i.libs + ":/somewhere", "LD_PRELOAD=" + filepath.Join(i.libs, libraries.Preload),
+	} {
+		if !slices.Contains(env, want) {
+			t.Errorf("no %q in\n%s%s", want, out, errs)
+		}
+	}
+	// Inside, the command finds what it was given outside.
+	t.Setenv("SOFTHCA_DEVICE", "outer")
+	_, out, errs = i.run(t, "--addr", loopback(63), "--", i.command, "run", "--", "sh", "-c", "ls "+sysClass+"; echo $SOFTHCA_ADDR $LD_PRELOAD")
+	if want := "outer\n" + loopback(63) + " " + filepath.Join(i.libs, libraries.Preload) + "\n"; out != want {
+		t.Errorf("run in run: %q, want %q; %s", out, want, errs)
+	}
+	t.Setenv("SOFTHCA_FAULT", "dorp")
+	if state, _, errs := i.run(t, "--", "true"); state.ExitCode() != exitUsage || !strings.Contains(errs, "SOFTHCA_FAULT: unknown fault") {
+		t.Errorf("a mistake in the environment: %v, %s", state, errs)
+	}
+}
+
+// TestRunTogether runs some programs at once without saying where: each has an address of
+// its own as long as it runs, and so does what it has started.
+func TestRunTogether(t *testing.T) {
+	i := install(t)
+	const many = 6
+	stdin, gate, err := os.Pipe() // what runs in the background ends with it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(stdin.Close(), gate.Close()) }()
+	var wg sync.WaitGroup
+	addrs := make([]string, many)
+	for k := range many {
+		wg.Go(func() {
+			cmd := exec.CommandContext(t.Context(), i.command, "run", "--", "sh", "-c", "exec 3<&0; cat <&3 >/dev/null 2>&1 & echo $SOFTHCA_ADDR")
+			cmd.Stdin = stdin
+			out, err := cmd.Output()
+			if addrs[k] = string(out); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(addrs)
+	if len(slices.Compact(slices.Clone(addrs))) != many || addrs[0] == "" {
+		t.Errorf("addresses of programs that run at once: %q", addrs)
+	}
+}
+
+// TestRunBusy says who has the port of an address, and runs what only looks.
+func TestRunBusy(t *testing.T) {
+	i := install(t)
+	addr := loopback(64)
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 4791)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }() // it is only in the way
+	state, out, errs := i.run(t, "--addr", addr, "--", "ls", sysClass)
+	if state.ExitCode() != 0 || out != "softhca0\n" || !strings.Contains(errs, fmt.Sprintf("(process %d)", os.Getpid())) {
+		t.Errorf("%v, %q, %q", state, out, errs)
+	}
+}
+
+// TestRunElsewhere says what to do if the libraries are where they cannot be named.
+func TestRunElsewhere(t *testing.T) {
+	i := install(t)
+	blank := filepath.Join(t.TempDir(), "a b")
+	if err := errors.Join(os.MkdirAll(filepath.Join(blank, "lib"), 0o755), os.MkdirAll(filepath.Join(blank, "bin"), 0o755),
+		os.Rename(i.libs, filepath.Join(blank, "lib", "softhca")), os.Rename(i.command, filepath.Join(blank, "bin", "softhca"))); err != nil {
+		t.Fatal(err)
+	}
+	i.command = filepath.Join(blank, "bin", "softhca")
+	if state, _, errs := i.run(t, "--", "true"); state.ExitCode() != 125 || !strings.Contains(errs, "install them elsewhere") {
+		t.Errorf("libraries below a directory with a blank: %v, %s", state, errs)
+	}
+}
+
+// TestRunSanitized runs a program that was compiled to check its memory accesses.
+func TestRunSanitized(t *testing.T) {
+	i := install(t)
+	cc, err := libraries.Compiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command(cc, "-fsanitize=address", "-x", "c", "-o", program, "-")
+	cmd.Stdin = strings.NewReader("#include <stdio.h>\n#include <unistd.h>\n" +
+		"int main(void) { printf(\"%d\\n\", access(\"/sys/class/infiniband/softhca0\", F_OK)); return 0; }\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		// Small compilers have none.
+		t.Skipf("no address sanitizer: %s", out)
+	}
+	t.Setenv("ASAN_OPTIONS", "detect_leaks=0")
+	if state, out, errs := i.run(t, "--", program); state.ExitCode() != 0 || out != "0\n" || errs != "" {
+		t.Errorf("%v, %q, %s", state, out, errs)
+	}
+}
