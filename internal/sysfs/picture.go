@@ -57,9 +57,9 @@ const (
 	verbsABI      = "6"
 	deviceABI     = "1"
 	madABI        = "5"
-	capabilities  = "0x00010000" // of the port: it has a connection manager
+	capabilities  = "0x04010000" // of the port: a connection manager, GIDs that are IP addresses
 	portRate      = "100 Gb/sec (4X EDR)"
-	firmware      = "1.0.0"
+	firmware      = "1.0"
 	class         = "sys/class/infiniband"
 	noDistance    = "-1" // a device that is near no processor in particular
 	maxInterfaces = 16   // shown of a device with many addresses
