@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy interop interop-gate
+.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy interop interop-gate capi install
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -45,3 +45,12 @@ interop: ## against Linux's Soft-RoCE, in emulated machines: root or user namesp
 
 interop-gate: ## five seeded bugs, each noticed by the same: writes docs/interop-gate.md
 	go test -tags mutation -count=1 -v -timeout 60m -run 'TestInterop$$' ./internal/mutation -interop -rewrite
+
+LIBDIR ?= build/lib
+capi: ## the libraries that unmodified programs run on, into LIBDIR: needs gcc and libibverbs-dev
+	go run ./internal/tools/capi $(LIBDIR)
+
+PREFIX ?= /usr/local
+install: ## the command into PREFIX/bin, those libraries into PREFIX/lib/softhca
+	go build -trimpath -o $(DESTDIR)$(PREFIX)/bin/softhca ./cmd/softhca
+	go run ./internal/tools/capi $(DESTDIR)$(PREFIX)/lib/softhca

@@ -45,28 +45,37 @@ var parts = []part{
 // enginePackage is the engine as a library.
 const enginePackage = "./capi/engine"
 
-// Build builds the libraries of a source tree into a directory, which it makes.
-// Errors say what to install if a compiler or a header is missing.
-func Build(ctx context.Context, tree, dir string) error {
-	dir, err := filepath.Abs(dir)
+// Build builds the libraries of a source tree into a directory, which it makes. It
+// replaces files as a whole: programs that run keep those that they have. Errors say
+// what to install if a compiler or a header is missing.
+func Build(ctx context.Context, tree, dir string) (err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err = os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	made, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
+	files := []string{Engine}
+	for i := range parts {
+		if err := parts[i].build(ctx, tree, made); err != nil {
+			return err
+		}
+		files = append(files, parts[i].file)
+	}
+	if err := buildEngine(ctx, tree, made); err != nil {
 		return err
 	}
-	for i := range parts {
-		if !exists(filepath.Join(tree, parts[i].dir)) {
-			continue
-		}
-		if err := parts[i].build(ctx, tree, dir); err != nil {
+	for _, f := range files {
+		if err := os.Rename(filepath.Join(made, f), filepath.Join(dir, f)); err != nil {
 			return err
 		}
 	}
-	if !exists(filepath.Join(tree, enginePackage)) {
-		return nil
-	}
-	return buildEngine(ctx, tree, dir)
+	return nil
 }
 
 func exists(name string) bool {

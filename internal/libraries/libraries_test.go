@@ -1,0 +1,174 @@
+package libraries
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tree makes a source tree with as little in it as can be built.
+func tree(t *testing.T) string {
+	t.Helper()
+	if _, err := Compiler(); err != nil {
+		// What is built is in C.
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":                         "module example.com/tree\n\ngo 1.26\n",
+		"capi/engine/main.go":            "package main\n\nimport \"C\"\n\n//export answer\nfunc answer() C.int { return 42 }\n\nfunc main() {}\n",
+		"capi/libibverbs/libibverbs.map": "IBVERBS_1.0 { global: ibv_answer; local: *; };\n",
+		"capi/libibverbs/verbs.c":        "__attribute__((visibility(\"default\"))) int ibv_answer(void) { return 42; }\n",
+		"capi/preload/preload.c":         "int answer(void) { return 42; }\n",
+	} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	return dir
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// files returns the names of what is in a directory.
+func files(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+// TestBuild builds all libraries, over those that are there, and finds them from a
+// command beside them.
+func TestBuild(t *testing.T) {
+	src, prefix := tree(t), t.TempDir()
+	lib, command := filepath.Join(prefix, "lib", "softhca"), filepath.Join(prefix, "bin", "softhca")
+	write(t, command, "")
+	if _, ok := Installed(command); ok {
+		t.Error("libraries are found where there are none")
+	}
+	header := parts[0].header
+	if cc, err := Compiler(); err != nil || !hasHeader(t.Context(), cc, header) {
+		if err := Build(t.Context(), src, lib); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "libibverbs-dev") {
+			t.Errorf("without %s: %v", header, err)
+		}
+		// The library that stands for libibverbs needs its headers.
+		t.Skipf("no %s here", header)
+	}
+	for range 2 {
+		if err := Build(t.Context(), src, lib); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := files(t, lib), []string{Verbs, Preload, Engine}; !slices.Equal(got, want) {
+			t.Errorf("built %q, want %q", got, want)
+		}
+	}
+	if dir, ok := Installed(command); !ok || dir != lib {
+		t.Errorf("found %q, want %q", dir, lib)
+	}
+	link := filepath.Join(t.TempDir(), "softhca")
+	if err := os.Symlink(command, link); err != nil {
+		t.Fatal(err)
+	}
+	if dir, ok := Installed(link); !ok || dir != lib {
+		t.Errorf("by a symbolic link: found %q, want %q", dir, lib)
+	}
+	write(t, filepath.Join(src, "capi/preload/preload.c"), "int answer(void) { return nonsense; }\n")
+	if err := Build(t.Context(), src, lib); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("what the compiler says is not in the error: %v", err)
+	}
+	if got := files(t, lib); len(got) != 3 {
+		t.Errorf("a build that failed leaves %q", got)
+	}
+}
+
+// TestCached builds once, and anew when the sources change; what nobody has used for long
+// goes.
+func TestCached(t *testing.T) {
+	src, cache := tree(t), t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	base := filepath.Join(cache, "softhca", "lib")
+	built := func() string {
+		t.Helper()
+		key, err := fingerprint(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(base, key)
+	}
+	first := built()
+	write(t, filepath.Join(first, Preload), "") // as if it had been built
+	var said strings.Builder
+	if dir, err := Cached(t.Context(), src, &said); err != nil || dir != first || said.Len() != 0 {
+		t.Errorf("%s, %v, and it says %q", dir, err, said.String())
+	}
+	write(t, filepath.Join(src, "capi/engine/engine_test.go"), "package main\n")
+	write(t, filepath.Join(src, "docs/page.go"), "")
+	if built() != first {
+		t.Error("a test is taken for a change of the libraries")
+	}
+	write(t, filepath.Join(src, "capi/preload/new.h"), "\n")
+	second := built()
+	if second == first {
+		t.Error("a change of the sources is not seen")
+	}
+	t.Setenv("CC", "another compiler")
+	if built() == second {
+		t.Error("another compiler is not seen")
+	}
+	old := time.Now().Add(-2 * keep)
+	if err := os.Chtimes(first, old, old); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(second, Preload), "")
+	sweep(base, time.Now())
+	if got := files(t, base); !slices.Equal(got, []string{filepath.Base(second)}) {
+		t.Errorf("after a while there are %q, want %q", got, filepath.Base(second))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Cached(ctx, src, &said); err == nil || !strings.HasPrefix(said.String(), "softhca: building the libraries of "+src) {
+		t.Errorf("a build that is interrupted: %v, and it says %q", err, said.String())
+	}
+	if got := files(t, base); len(got) != 1 {
+		t.Errorf("a build that is interrupted leaves %q", got)
+	}
+}
+
+// TestNoCompiler says what to install.
+func TestNoCompiler(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("CC", "")
+	if _, err := Compiler(); !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "apt install gcc") {
+		t.Errorf("%v", err)
+	}
+	if err := buildEngine(t.Context(), ".", "."); err == nil || !strings.Contains(err.Error(), "go.dev/dl") {
+		t.Errorf("without Go: %v", err)
+	}
+}
+
+// TestTree finds the sources that this test was built from.
+func TestTree(t *testing.T) {
+	dir, ok := Tree()
+	if !ok {
+		// Built with -trimpath it does not know.
+		t.Skip("the paths of the sources are not known")
+	}
+	if !exists(filepath.Join(dir, "internal", "libraries", "libraries_test.go")) {
+		t.Errorf("the tree is said to be %s", dir)
+	}
+}
