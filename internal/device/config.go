@@ -40,20 +40,21 @@ type Config struct {
 // guidEnv is the environment variable with the GUID of adapters.
 const guidEnv = "SOFTHCA_GUID"
 
-// guid returns the GUID of the adapter on an address.
-func (c *Config) guid(addr netip.Addr) (uint64, error) {
+// guid returns the GUID of the adapter on an address, and whether another process
+// that opens it gives it the same one.
+func (c *Config) guid(addr netip.Addr) (guid uint64, stays bool, err error) {
 	if c.NodeGUID != 0 {
-		return c.NodeGUID, nil
+		return c.NodeGUID, true, nil
 	}
 	if env := os.Getenv(guidEnv); env != "" {
 		g, err := strconv.ParseUint(strings.ReplaceAll(env, ":", ""), 16, 64)
 		if err != nil || g == 0 {
-			return 0, fmt.Errorf("%s=%q: want a GUID such as 0200:0000:0000:0001: %w", guidEnv, env, ib.EINVAL)
+			return 0, false, fmt.Errorf("%s=%q: want a GUID such as 0200:0000:0000:0001: %w", guidEnv, env, ib.EINVAL)
 		}
-		return g, nil
+		return g, true, nil
 	}
-	secret := identity.OfUser()
-	return secret.GUID(addr, c.QPNSlot), nil
+	secret, stays := identity.OfUser()
+	return secret.GUID(addr, c.QPNSlot), stays, nil
 }
 
 // source returns the numbers that keys and QPNs come from.

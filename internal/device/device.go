@@ -54,7 +54,7 @@ func Open(cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	guid, err := cfg.guid(port.Caps().Addrs[0])
+	guid, _, err := cfg.guid(port.Caps().Addrs[0])
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}

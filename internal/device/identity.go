@@ -10,6 +10,7 @@ import (
 // Identity is what can be said of an adapter before it is opened.
 type Identity struct {
 	NodeGUID   uint64
+	GUIDStays  bool         // another process that opens the adapter gives it the same
 	Addrs      []netip.Addr // in the order of the GID table
 	Interfaces []string     // that have them
 }
@@ -33,6 +34,6 @@ func Identify(cfg Config) (Identity, error) {
 		}
 		i.Interfaces = append(i.Interfaces, nif.Name)
 	}
-	i.NodeGUID, err = cfg.guid(i.Addrs[0])
+	i.NodeGUID, i.GUIDStays, err = cfg.guid(i.Addrs[0])
 	return i, err
 }

@@ -17,7 +17,7 @@ func TestIdentify(t *testing.T) {
 			t.Errorf("address %d is %v on %q, not %v", i, a, got.Interfaces[i], want)
 		}
 	}
-	if len(got.Addrs) != 2 || got.NodeGUID != 7 {
+	if len(got.Addrs) != 2 || got.NodeGUID != 7 || !got.GUIDStays {
 		t.Errorf("%+v", got)
 	}
 	for _, wrong := range []string{"192.0.2.99", "no interface", "127.0.0.1,127.0.0.1", "0.0.0.0"} {

@@ -29,14 +29,15 @@ func (s *Secret) GUID(addr netip.Addr, slot uint8) uint64 {
 
 // OfUser returns the secret of the user who runs this process, from the file
 // softhca/secret in the directory of the user's configuration. Where there is
-// none and none can be made, it is one that lives as long as the process.
-func OfUser() Secret {
+// none and none can be made, it is one that lives as long as the process, and
+// not kept: another process has another one.
+func OfUser() (s Secret, kept bool) {
 	if dir, err := os.UserConfigDir(); err == nil {
 		if s, err := load(filepath.Join(dir, "softhca")); err == nil {
-			return s
+			return s, true
 		}
 	}
-	return ofProcess()
+	return ofProcess(), false
 }
 
 // ofProcess is the secret of a process that cannot keep one.

@@ -91,8 +91,16 @@ func TestNowhere(t *testing.T) {
 	for _, v := range []string{"XDG_CONFIG_HOME", "HOME", "AppData", "home"} {
 		t.Setenv(v, "")
 	}
-	if s := OfUser(); s == (Secret{}) || s != OfUser() {
+	s, kept := OfUser()
+	if again, _ := OfUser(); s == (Secret{}) || s != again {
 		t.Error("a process without a home has no secret that stays")
+	}
+	if kept {
+		t.Error("a secret that is nowhere is kept")
+	}
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "home"))
+	if _, kept := OfUser(); !kept {
+		t.Error("a secret in the user's home is not kept")
 	}
 	name := filepath.Join(dir, "secret")
 	if err := os.WriteFile(name, []byte("short"), 0o600); err != nil {
