@@ -45,7 +45,8 @@ func install(t *testing.T) installation {
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("XDG_RUNTIME_DIR", "")
-	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "SOFTHCA_ADDR", "SOFTHCA_FAULT", "SOFTHCA_FAULT_FILE"} {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "SOFTHCA_ADDR", "SOFTHCA_FAULT", "SOFTHCA_FAULT_FILE", "SOFTHCA_GUID"} {
 		t.Setenv(name, "") // restores it in the end
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)
@@ -141,6 +142,14 @@ func TestRunEnvironment(t *testing.T) {
 		if !slices.Contains(env, want) {
 			t.Errorf("no %q in\n%s%s", want, out, errs)
 		}
+	}
+	if strings.Contains(out, "SOFTHCA_GUID=") {
+		t.Errorf("a GUID that stays is in the environment: %s", out)
+	}
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "rules")) // a file
+	if _, out, errs = i.run(t, "--", "sh", "-c", "echo $SOFTHCA_GUID; cat "+sysClass+"/*/node_guid"); len(strings.Fields(out)) != 2 ||
+		strings.Fields(out)[0] != strings.Fields(out)[1] {
+		t.Errorf("without a home the GUID of the adapter and that of the picture are %q; %s", out, errs)
 	}
 	// Inside, the command finds what it was given outside.
 	t.Setenv("SOFTHCA_DEVICE", "outer")

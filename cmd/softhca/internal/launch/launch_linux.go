@@ -17,6 +17,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/libraries"
 	"github.com/softhca/softhca/internal/sysfs"
+	"github.com/softhca/softhca/verbs"
 )
 
 // Run runs the program in place of this process. It returns only if it cannot: an
@@ -88,6 +89,9 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 		{AddrEnv, strings.Join(addrs, ",")}, {DeviceEnv, o.Device}, {SysfsEnv, picture.Root},
 	}, o.Set...) {
 		env = set(env, v.Name, v.Value)
+	}
+	if !identity.GUIDStays { // else the program's libraries find it themselves
+		env = set(env, verbs.GUIDEnv, ib.GUID(identity.NodeGUID).String())
 	}
 	o.Log.Info("run", "device", o.Device, "addr", strings.Join(addrs, ","), "guid", ib.GUID(identity.NodeGUID),
 		"libraries", dir, "sysfs", picture.Root)
