@@ -1,5 +1,5 @@
 /* calls makes each call that the preload library takes the place of, on paths of the
- * picture and on others. Its argument is the node GUID that it has to find. */
+ * picture and on others. Its arguments are the node GUID that it has to find, and a seed. */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -237,6 +237,34 @@ static void names(void)
 	want(realpath("/etc/../etc/passwd", target) != NULL && strcmp(target, "/etc/passwd") == 0, "realpath elsewhere: %s", target);
 }
 
+/* odd makes calls on paths that are put together by chance. What can be said of all of
+ * them: the calls agree whether there is such a file. */
+static void odd(unsigned seed)
+{
+	static const char *const pieces[] = { "/", "/", "//", "sys", "class", "infiniband", "infiniband_verbs", "infiniband_mad", "softhca0", "uverbs0",
+					      "dev", "..", ".", "ports", "1", "node_guid", "device", "net", "lo", "infinibandx", "x", "" };
+	enum { PIECES = sizeof(pieces) / sizeof(pieces[0]), ROUNDS = 4000 };
+	char path[64 * 20], target[64];
+	struct stat s;
+
+	printf("paths by chance, seed %u\n", seed);
+	for (int i = 0; i < ROUNDS; i++) {
+		strcpy(path, rand_r(&seed) % 4 == 0 ? "/sys/class/infiniband/" : rand_r(&seed) % 4 == 0 ? "/dev/infiniband/" : "");
+		for (int n = rand_r(&seed) % 16; n >= 0; n--) {
+			strcat(path, pieces[rand_r(&seed) % PIECES]);
+			if (rand_r(&seed) % 2 != 0)
+				strcat(path, "/");
+		}
+		const int is = lstat(path, &s) == 0, may = faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+		want(is == may, "there is \"%s\": %d, and %d says faccessat", path, is, may);
+		const ssize_t n = readlink(path, target, sizeof(target));
+		want((n >= 0) == (is && S_ISLNK(s.st_mode)), "\"%s\" is a link: %zd", path, n);
+		char *real = realpath(path, NULL);
+		want((real != NULL) == (stat(path, &s) == 0), "\"%s\" is %s, and stat says otherwise", path, real);
+		free(real);
+	}
+}
+
 /* inside is last: it moves. */
 static void inside(void)
 {
@@ -268,7 +296,7 @@ static void inside(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 2)
+	if (argc != 3)
 		return 2;
 	snprintf(guid, sizeof(guid), "%s\n", argv[1]);
 	opens();
@@ -276,6 +304,7 @@ int main(int argc, char **argv)
 	lists();
 	stats();
 	names();
+	odd((unsigned)strtoul(argv[2], NULL, 10));
 	inside();
 	printf("%d failures\n", failures);
 	return failures == 0 ? 0 : 1;
