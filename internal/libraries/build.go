@@ -148,6 +148,9 @@ func buildEngine(ctx context.Context, tree, dir string) error {
 	return os.Remove(strings.TrimSuffix(file, ".so") + ".h")
 }
 
+// maxOutput bounds what is shown of a tool's output. What comes first explains the rest.
+const maxOutput = 4096
+
 // run runs a tool in the tree. What it prints is part of the error.
 func run(ctx context.Context, tree, what, tool string, args ...string) error {
 	cmd := exec.CommandContext(ctx, tool, args...)
@@ -157,7 +160,8 @@ func run(ctx context.Context, tree, what, tool string, args ...string) error {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
 		err = cmp.Or(ctx.Err(), err)
-		return fmt.Errorf("build %s: %s: %w\n%s", what, filepath.Base(tool), err, bytes.TrimSpace(out.Bytes()))
+		text := bytes.TrimSpace(out.Bytes())
+		return fmt.Errorf("build %s: %s: %w\n%s", what, filepath.Base(tool), err, text[:min(len(text), maxOutput)])
 	}
 	return nil
 }
