@@ -28,7 +28,7 @@ MPI. It finds a RoCE adapter by the name of softhca0, in libibverbs and in /sys/
 It needs no kernel module, no hardware and no privilege, and it sees no other adapter of the host.
 
 The adapter is on --addr, else on SOFTHCA_ADDR, else on the first address from 127.0.0.1 on that is free: each process that
-opens it needs an address of its own. --fault and --fault-file make it go wrong, --capture writes every packet, --device
+opens it needs an address of its own, so processes that MPI starts each need a run of their own. --fault and --fault-file make it go wrong, --capture writes every packet, --device
 gives it another name; the environment has SOFTHCA_FAULT, SOFTHCA_FAULT_FILE, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and
 SOFTHCA_DEVICE for the same, and the program's children inherit it.
 
@@ -41,6 +41,7 @@ it cannot be run, and 125 if something else failed before it ran.`,
   softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
   softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
   softhca run --addr eth0 -- ./my_server                          reachable from other hosts
+  softhca run -- mpirun -n 2 softhca run -- ./my_program
   softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
   softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -82,8 +83,8 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 		return nil, fmt.Errorf("run: find this command: %w", err)
 	}
 	o := &launch.Options{
-		Program: args, Addr: cmp.Or(strings.TrimSpace(g.addr), strings.TrimSpace(os.Getenv(launch.AddrEnv))), Env: os.Environ(),
-		Command: command, Log: log, Say: func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
+		Program: args, Addr: strings.TrimSpace(g.addr), Env: os.Environ(), Command: command,
+		Log: log, Say: func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
 	}
 	set := func(name, value string) { o.Set = append(o.Set, launch.Var{Name: name, Value: value}) }
 	if len(g.faults) > 0 {

@@ -46,7 +46,7 @@ func install(t *testing.T) installation {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "SOFTHCA_ADDR", "SOFTHCA_FAULT", "SOFTHCA_FAULT_FILE", "SOFTHCA_GUID"} {
+	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "SOFTHCA_ADDR", "SOFTHCA_FAULT", "SOFTHCA_FAULT_FILE", "SOFTHCA_GUID", "SOFTHCA_CHOSEN"} {
 		t.Setenv(name, "") // restores it in the end
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)
@@ -156,6 +156,12 @@ func TestRunEnvironment(t *testing.T) {
 	_, out, errs = i.run(t, "--addr", loopback(63), "--", i.command, "run", "--", "sh", "-c", "ls "+sysClass+"; echo $SOFTHCA_ADDR $LD_PRELOAD")
 	if want := "outer\n" + loopback(63) + " " + filepath.Join(i.libs, libraries.Preload) + "\n"; out != want {
 		t.Errorf("run in run: %q, want %q; %s", out, want, errs)
+	}
+	// But not what was merely free.
+	const tell = "echo $SOFTHCA_ADDR $SOFTHCA_GUID $SOFTHCA_CHOSEN"
+	_, out, errs = i.run(t, "--", "sh", "-c", tell+"; "+i.command+" run -- sh -c '"+tell+"'")
+	if w := strings.Fields(out); len(w) != 8 || w[0] == w[4] || w[1] == w[5] || w[0] != w[2] || w[1] != w[3] {
+		t.Errorf("two free addresses, and GUIDs that were drawn, inside of each other: %q; %s", out, errs)
 	}
 	t.Setenv("SOFTHCA_FAULT", "dorp")
 	if state, _, errs := i.run(t, "--", "true"); state.ExitCode() != exitUsage || !strings.Contains(errs, "SOFTHCA_FAULT: unknown fault") {

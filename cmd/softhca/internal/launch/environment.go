@@ -16,6 +16,15 @@ func set(env []string, name, value string) []string {
 	return append(env, name+"="+value)
 }
 
+// forget removes the variables of some names whose values a run outside of this one chose.
+func forget(env []string, names ...string) []string {
+	chosen := strings.Fields(get(env, ChosenEnv))
+	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		name, value, _ := strings.Cut(e, "=")
+		return name == ChosenEnv || slices.Contains(names, name) && slices.Contains(chosen, value)
+	})
+}
+
 // get returns the value of a variable, "" if it has none.
 func get(env []string, name string) string {
 	for _, e := range slices.Backward(env) {

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,12 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 	if p.sanitized {
 		env = besideSanitizer(env)
 	}
-	identity, reserved, err := o.adapter()
+	env = forget(env, AddrEnv, verbs.GUIDEnv)
+	if err := os.Setenv(verbs.GUIDEnv, get(env, verbs.GUIDEnv)); err != nil { // where the identity comes from
+		return nil, nil, err
+	}
+	addr := cmp.Or(o.Addr, strings.TrimSpace(get(env, AddrEnv)))
+	identity, reserved, err := o.adapter(addr)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,8 +96,16 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 	}, o.Set...) {
 		env = set(env, v.Name, v.Value)
 	}
+	var chosen []string
+	if addr == "" {
+		chosen = append(chosen, addrs...)
+	}
 	if !identity.GUIDStays { // else the program's libraries find it themselves
-		env = set(env, verbs.GUIDEnv, ib.GUID(identity.NodeGUID).String())
+		guid := ib.GUID(identity.NodeGUID).String()
+		env, chosen = set(env, verbs.GUIDEnv, guid), append(chosen, guid)
+	}
+	if len(chosen) > 0 {
+		env = set(env, ChosenEnv, strings.Join(chosen, " "))
 	}
 	o.Log.Info("run", "device", o.Device, "addr", strings.Join(addrs, ","), "guid", ib.GUID(identity.NodeGUID),
 		"libraries", dir, "sysfs", picture.Root)
@@ -120,17 +134,18 @@ func (l lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// adapter returns which adapter the program will find, and what reserves its address.
-func (o *Options) adapter() (device.Identity, []*os.File, error) {
-	if o.Addr == "" {
-		addr, reserved, err := freeAddress()
+// adapter returns which adapter the program will find on addresses or an interface, or
+// else on a free address, and what reserves these.
+func (o *Options) adapter(addr string) (device.Identity, []*os.File, error) {
+	if addr == "" {
+		free, reserved, err := freeAddress()
 		if err != nil {
 			return device.Identity{}, nil, err
 		}
-		identity, err := device.Identify(device.Config{Addr: addr.String()})
+		identity, err := device.Identify(device.Config{Addr: free.String()})
 		return identity, []*os.File{reserved}, err
 	}
-	identity, err := device.Identify(device.Config{Addr: o.Addr})
+	identity, err := device.Identify(device.Config{Addr: addr})
 	if err != nil {
 		return identity, nil, err
 	}

@@ -7,7 +7,7 @@ import (
 // Options say what to run, and on which adapter.
 type Options struct {
 	Program []string // and its arguments
-	Addr    string   // as Config.Addr of package verbs; empty is a free address of the loopback network
+	Addr    string   // as Config.Addr of package verbs; empty is that of Env, else a free one of the loopback network
 	Device  string   // name of the adapter
 	Env     []string // of the program, as os.Environ returns it
 	Set     []Var    // more of it
@@ -29,6 +29,10 @@ const (
 	CaptureEnv   = "SOFTHCA_CAPTURE"
 	LogLevelEnv  = "SOFTHCA_LOG_LEVEL"
 )
+
+// ChosenEnv has the values of other variables that nobody asked for, separated by
+// blanks: what runs inside of a program that runs chooses for itself.
+const ChosenEnv = "SOFTHCA_CHOSEN"
 
 // The exit codes of a command that could not run a program, as those of env(1).
 const (
