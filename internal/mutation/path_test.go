@@ -65,10 +65,34 @@ var pathMutants = []mutant{
 		breaks: "V15",
 	},
 	{
-		name: "uc-migrates-for-any-psn", in: "internal/qp.followUC",
-		old:    "d < 0 || d > replayPSNs",
-		new:    "d == -1<<23",
+		name: "uc-migrates-for-any-psn", in: "internal/qp.counts",
+		old:    "psn.Distance(l.next) > replayPSNs && l.row < places",
+		new:    "false",
 		breaks: "V15",
+	},
+	{
+		name: "uc-place-follows-every-request", in: "internal/qp.followUC",
+		old:    "!$r.peer.counts(p.BTH.PSN)",
+		new:    "p.BTH.PSN.Distance($r.epsn) > replayPSNs",
+		breaks: "V15",
+	},
+	{
+		name: "uc-place-unknown-at-rearm", in: "internal/qp.QP.Modify",
+		old:    "place{next: q.in.epsn}",
+		new:    "place{}",
+		breaks: "V15",
+	},
+	{
+		name: "uc-place-never-found-again", in: "internal/qp.counts",
+		old:  "l.row < places",
+		new:  "true",
+		test: "internal/qp TestV15_PlaceOfAUCPeer",
+	},
+	{
+		name: "uc-place-moves-without-a-row", in: "internal/qp.counts",
+		old:  "l.row = 1",
+		new:  "",
+		test: "internal/qp TestV15_PlaceOfAUCPeer",
 	},
 	{
 		name: "migration-keeps-the-pkey", in: "internal/qp.migrate",

@@ -50,6 +50,7 @@ func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error 
 	q.ep.path, q.ep.mig.path = path, alt
 	q.ep.setPace()
 	if mask&ib.AttrPathMigState != 0 {
+		q.in.peer = place{next: q.in.epsn}
 		q.ep.mig.set(now, attr.PathMigState)
 	}
 	q.enter(now, from.State, to, mask)

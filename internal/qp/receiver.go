@@ -92,6 +92,7 @@ type receiver struct {
 	slot recvSlot
 
 	epsn     ib.PSN // next expected
+	peer     place  // UC, since REARM was asked for
 	msg      message
 	dropping bool   // UC: the rest of the message is dropped
 	received uint32 // bytes of the message placed so far
@@ -111,7 +112,7 @@ type writeTarget struct {
 func (r *receiver) reset() {
 	r.slot = recvSlot{sges: r.slot.sges[:0]}
 	r.epsn, r.msg, r.dropping, r.received, r.write = ib.PSN{}, messageNone, false, 0, writeTarget{}
-	r.commEst, r.onFirst = false, nil
+	r.commEst, r.onFirst, r.peer = false, nil, place{}
 }
 
 // established raises COMM_EST at the first request in RTR (Q9), and tells who

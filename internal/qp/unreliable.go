@@ -60,10 +60,38 @@ func (r *receiver) receiveUC(now clock.Instant, p *Packet) {
 	}
 }
 
-// followUC draws the conclusions of what a packet says of migration. On UC any
-// PSN may come next, but not from far away.
+// place is where the requests of a UC peer are. UC takes a request at any PSN,
+// so one that a stranger sends in the peer's name moves the expected one. What
+// a request says of migration counts only near the last one that counted, or at
+// the end of a row of requests as long as there are places to guess: the peer
+// may have sent many that were lost with its path.
+type place struct {
+	next ib.PSN // after the last request that counted
+	last ib.PSN // the last request
+	row  int    // how many ended there, each at the PSN after the one before
+}
+
+// places is how many guesses find a place for certain.
+const places = 1 << 24 / replayPSNs
+
+// counts notes a request and reports whether what it says of migration counts.
+func (l *place) counts(psn ib.PSN) bool {
+	if psn == l.last.Next() {
+		l.row++
+	} else {
+		l.row = 1
+	}
+	l.last = psn
+	if psn.Distance(l.next) > replayPSNs && l.row < places {
+		return false
+	}
+	l.next = psn.Next()
+	return true
+}
+
+// followUC draws the conclusions of what a packet says of migration.
 func (r *receiver) followUC(now clock.Instant, p *Packet) bool {
-	if d := p.BTH.PSN.Diff(r.epsn); d < 0 || d > replayPSNs {
+	if !r.peer.counts(p.BTH.PSN) {
 		if p.sign != signNone {
 			r.ep.drop(counters.DropMigration, p)
 		}
