@@ -79,6 +79,7 @@ func (j *jumper) id(k int) uint16 {
 type host struct {
 	t     testing.TB
 	addr  netip.Addr
+	alt   netip.Addr // the second one
 	peer  *host
 	port  *jumper
 	hca   *hca.HCA
@@ -86,6 +87,7 @@ type host struct {
 	pd    *hca.PD
 	mr    *memory.Region
 	buf   []byte
+	told  map[ib.EventType]int // events; the shard's thread has them
 	fatal chan error
 }
 
@@ -94,11 +96,14 @@ var hosts atomic.Uint32
 
 func newHost(t testing.TB, r *rand.Rand, steady bool) *host {
 	t.Helper()
-	h := &host{t: t, addr: loopback(byte(hosts.Add(1))), buf: make([]byte, numAreas*areaSize), fatal: make(chan error, 1)}
-	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{h.addr}, GSO: udp.GSOOn})
+	h := &host{
+		t: t, addr: loopback(byte(hosts.Add(1))), alt: loopback(byte(hosts.Add(1))),
+		buf: make([]byte, numAreas*areaSize), told: make(map[ib.EventType]int), fatal: make(chan error, 1),
+	}
+	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{h.addr, h.alt}, GSO: udp.GSOOn})
 	must(t, err)
 	h.port = &jumper{Port: p, steady: steady, r: rand.New(rand.NewPCG(r.Uint64(), 2))}
-	h.hca, err = hca.New(hca.Config{Caps: p.Caps(), Rand: rand.New(rand.NewPCG(r.Uint64(), 3)).Uint32, NodeGUID: r.Uint64(), Raise: func(qp.Event) {}})
+	h.hca, err = hca.New(hca.Config{Caps: p.Caps(), Rand: rand.New(rand.NewPCG(r.Uint64(), 3)).Uint32, NodeGUID: r.Uint64(), Raise: func(e qp.Event) { h.told[e.Type]++ }})
 	must(t, err)
 	h.drv = driver.Start(h.port, h.hca.Shard(), func(cause error) { h.fatal <- cause })
 	t.Cleanup(func() {

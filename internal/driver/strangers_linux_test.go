@@ -87,7 +87,7 @@ func (c *siege) run(t *testing.T, r *rand.Rand, d time.Duration) {
 		honest.Go(func() { done[i], errs[i] = f(stop) })
 	}
 	sent := make([]int, 2)
-	for i, s := range []*stranger{newStranger(t, r, a, b, l), newStranger(t, r, b, a, l)} {
+	for i, s := range []*stranger{newStranger(r, b, l).at(t, a.addr, b.addr), newStranger(r, a, l).at(t, b.addr, a.addr)} {
 		if c.rate == fullRate && i == 1 {
 			break // one processor
 		}
@@ -133,18 +133,22 @@ type stranger struct {
 	one   bool // the kernel sends no runs
 }
 
-func newStranger(t *testing.T, r *rand.Rand, from, to *host, l *link) *stranger {
-	t.Helper()
-	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.addr, 0)))
-	must(t, err)
-	t.Cleanup(func() { must(t, c.Close()) })
-	s := &stranger{
-		conn: c, r: rand.New(rand.NewPCG(r.Uint64(), 1)), from: c.LocalAddr().(*net.UDPAddr).AddrPort(),
-		to: netip.AddrPortFrom(to.addr, fabric.RoCEPort), oob: make([]byte, unix.CmsgSpace(2)),
-	}
+// newStranger returns a stranger who attacks a host.
+func newStranger(r *rand.Rand, to *host, l *link) *stranger {
+	s := &stranger{r: rand.New(rand.NewPCG(r.Uint64(), 1)), oob: make([]byte, unix.CmsgSpace(2))}
 	for i, e := range l.ends(to) {
 		s.qpn[i] = e.qp.Num()
 	}
+	return s
+}
+
+// at gives the stranger a socket and a target.
+func (s *stranger) at(t *testing.T, from, to netip.Addr) *stranger {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)))
+	must(t, err)
+	t.Cleanup(func() { must(t, c.Close()) })
+	s.conn, s.from, s.to = c, c.LocalAddr().(*net.UDPAddr).AddrPort(), netip.AddrPortFrom(to, fabric.RoCEPort)
 	return s
 }
 
@@ -243,7 +247,7 @@ func (s *stranger) packet(kind int, op roce.Opcode, payload []byte) *roce.Packet
 		payload[i] = byte(r.Uint32())
 	}
 	p := &roce.Packet{Payload: payload}
-	p.BTH = roce.BTH{Opcode: op, PKey: ib.PKeyDefault, PSN: farPSN(r), AckReq: r.IntN(2) == 0}
+	p.BTH = roce.BTH{Opcode: op, PKey: ib.PKeyDefault, PSN: farPSN(r), AckReq: r.IntN(2) == 0, MigReq: r.IntN(2) == 0}
 	p.DETH = roce.DETH{QKey: ib.QKey(r.Uint32() | 1), SrcQP: ib.QPN(r.Uint32N(1 << 24))}
 	p.RETH = roce.RETH{VA: r.Uint64(), RKey: ib.RKey(r.Uint32()), Length: uint32(len(payload))}
 	p.AtomicETH = roce.AtomicETH{VA: r.Uint64() &^ 7, RKey: ib.RKey(r.Uint32()), Compare: r.Uint64()}
