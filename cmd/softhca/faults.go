@@ -21,6 +21,7 @@ every fault, argument and selector with an example.`,
 		Example: `  softhca faults --list
   softhca faults 'drop nth=3 op=RDMA_WRITE_MIDDLE' 'delay 5ms op=ACK'
   softhca faults 'drop op=REP nth=1'        a message of the connection manager
+  softhca faults 'drop path=primary after=1s'   one path of two fails
   softhca faults --fault-file rules.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := strings.Join(append(args, g.faults...), "\n")

@@ -139,7 +139,7 @@ var actions = [NumActions]actionInfo{
 
 // selectors are the selectors of each layer, in the order of the catalogue.
 var selectors = [...][]Param{
-	Packets:   {Nth, Every, P, Count, After, For, Op, Dir, QPN, PSN, Src, Dst},
+	Packets:   {Nth, Every, P, Count, After, For, Op, Dir, QPN, PSN, Src, Dst, Path},
 	Responder: {Nth, Every, P, Count, After, For, Op, QPN, PSN, Src, Dst},
 	Verbs:     {Nth, Every, P, Count, After, For, Call, QPN},
 }

@@ -119,6 +119,9 @@ func (r *Rule) subject() string {
 			s += q.text + r.values[q.p].text
 		}
 	}
+	if r.Has(Path) {
+		s += " over the " + r.values[Path].text + " path"
+	}
 	return s
 }
 

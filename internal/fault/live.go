@@ -48,6 +48,7 @@ type Subject struct {
 	QPN      ib.QPN
 	PSN      ib.PSN
 	Src, Dst netip.Addr
+	Way      Way
 	Call     string // the name of a verb
 }
 
@@ -114,6 +115,8 @@ func (l *Live) matches(s *Subject) bool {
 	case l.Has(Src) && s.Src != l.values[Src].addr:
 		return false
 	case l.Has(Dst) && s.Dst != l.values[Dst].addr:
+		return false
+	case l.Has(Path) && s.Way != Way(l.values[Path].num):
 		return false
 	}
 	return true

@@ -31,6 +31,7 @@ const (
 	PSN
 	Src
 	Dst
+	Path
 	NumParams
 )
 
@@ -51,6 +52,7 @@ const (
 	kindOps
 	kindCall
 	kindDir
+	kindPath
 	kindNumber // 24 bits
 	kindAddr
 	kindSyndrome
@@ -89,11 +91,13 @@ var params = [NumParams]paramInfo{
 	Op: {"op", kindOps, "Only packets with this opcode: its name with or without RC_, UC_, UD_, RD_ or XRC_, or how it begins " +
 		"(RDMA_WRITE for FIRST, MIDDLE, LAST and ONLY); also ACK, ATOMIC_ACK, NAK (ACKNOWLEDGE with any NAK) and RNR_NAK; several with commas."},
 	Call: {"op", kindCall, "The call that is meant (default PostSend)."},
-	Dir:  {"dir", kindDir, "out, in or both. Without it: out; with op=, which tells packets apart, both."},
+	Dir:  {"dir", kindDir, "out, in or both. Without it: out; with op=, which tells packets apart, and with path=, both."},
 	QPN:  {"qpn", kindNumber, "The queue pair: of packets the destination QPN, of calls and events that of the QP."},
 	PSN:  {"psn", kindNumber, "The packet sequence number; hexadecimal, as traces show it, after 0x."},
 	Src:  {"src", kindAddr, "The IP address that the packet comes from."},
 	Dst:  {"dst", kindAddr, "The IP address that the packet goes to."},
+	Path: {"path", kindPath, "primary: the packets from and to the adapter's first address; alternate: from and to another one of its addresses, " +
+		"where an alternate path begins."},
 }
 
 // String returns the name of the parameter in a rule.

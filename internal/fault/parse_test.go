@@ -42,6 +42,7 @@ func TestCanonical(t *testing.T) {
 		"partition after=2s for=1s":               "partition after=2s for=1s",
 		"nak RNR qpn=0x1234":                      "nak RNR qpn=4660",
 		"event type=PORT_ERR after=1500ms":        "event PORT_ERR after=1.5s",
+		"drop after=1s path=primary":              "drop after=1s path=primary",
 		"drop src=::ffff:10.0.0.1 dst=fd00::0001": "drop src=10.0.0.1 dst=fd00::1",
 		"  \t # nothing\n;; ;drop # all \r\n":     "drop",
 	} {
@@ -75,7 +76,9 @@ func TestErrors(t *testing.T) {
 		{"dorp", "unknown fault \"dorp\"; did you mean drop?\n  dorp\n  ^"},
 		{"boil", "unknown fault \"boil\"; want drop, dup, delay, corrupt, truncate, reorder, rate, partition, rnr, nak, fail, qp, fillcq or event\n  boil\n  ^"},
 		{"drop nht=3", "drop has no \"nht\"; did you mean nth?\n  drop nht=3\n       ^"},
-		{"drop 3", "drop has no \"3\"; want nth, every, p, count, after, for, op, dir, qpn, psn, src or dst\n  drop 3\n       ^"},
+		{"drop 3", "drop has no \"3\"; want nth, every, p, count, after, for, op, dir, qpn, psn, src, dst or path\n  drop 3\n       ^"},
+		{"drop path=second", "unknown path \"second\"; want primary or alternate\n  drop path=second\n            ^"},
+		{"rnr path=primary", "rnr has no \"path\"; want nth, every, p, count, after, for, op, qpn, psn, src or dst\n  rnr path=primary\n      ^"},
 		{"drop nth=0", "nth \"0\": want a number from 1 to 9223372036854775807\n  drop nth=0\n           ^"},
 		{"drop nth", "nth needs a value: nth=…\n  drop nth\n          ^"},
 		{"drop nth=1 nth=2", "nth is given twice\n  drop nth=1 nth=2\n             ^"},

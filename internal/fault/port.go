@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,8 @@ type Port struct {
 	fabric.Port
 	cfg   Config
 	rules []*Live
-	ways  Direction // of all rules together
+	ways  Direction    // of all rules together
+	addrs []netip.Addr // of the port, in the order of the GID table
 
 	pkt  roce.Packet
 	fate fate
@@ -59,7 +61,7 @@ const (
 func Wrap(p fabric.Port, c Config) *Port {
 	f := &Port{
 		Port: p, cfg: c, inner: make([]fabric.Datagram, inbox),
-		out: fabric.NewBatch(outBytes, p.Caps()), leave: newHold(), arrive: newHold(),
+		addrs: p.Caps().Addrs, out: fabric.NewBatch(outBytes, p.Caps()), leave: newHold(), arrive: newHold(),
 	}
 	for _, l := range c.Rules {
 		if l.Action.Layer() == Packets {

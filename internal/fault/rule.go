@@ -64,7 +64,7 @@ func (r *Rule) Dir() Direction {
 	switch {
 	case r.Has(Dir):
 		return Direction(r.num(Dir, 0))
-	case r.Action == Partition, r.Has(Op):
+	case r.Action == Partition, r.Has(Op), r.Has(Path):
 		return Both
 	default:
 		return Out

@@ -180,6 +180,8 @@ func wordsOf(k kind) (ws []word) {
 		}
 	case kindDir:
 		return directions[:]
+	case kindPath:
+		return paths[:]
 	case kindSyndrome:
 		return syndromes[:]
 	case kindErrno:

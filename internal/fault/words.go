@@ -1,6 +1,8 @@
 package fault
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/softhca/softhca/ib"
@@ -69,6 +71,30 @@ const (
 )
 
 var directions = [...]word{{"out", int64(Out)}, {"in", int64(In)}, {"both", int64(Both)}}
+
+// Way is which of the adapter's addresses a packet leaves from or comes to.
+type Way uint8
+
+// The ways. What comes to a multicast group has none.
+const (
+	NoWay Way = iota
+	Primary
+	Alternate
+)
+
+var paths = [...]word{{"primary", int64(Primary)}, {"alternate", int64(Alternate)}}
+
+// wayOf returns the way of a packet that has an address of an adapter.
+func wayOf(local netip.Addr, addrs []netip.Addr) Way {
+	switch slices.Index(addrs, local) {
+	case -1:
+		return NoWay
+	case 0:
+		return Primary
+	default:
+		return Alternate
+	}
+}
 
 // states are those that a rule can move a queue pair to.
 var states = [...]word{{ib.ERR.String(), int64(ib.ERR)}, {ib.SQE.String(), int64(ib.SQE)}}
