@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -36,6 +38,7 @@ type perfFlags struct {
 	loss     float64  // of --loss-ratio
 	rate     string   // of --static-rate
 	limit    string   // of --rate-limit
+	alt      string   // of --alt
 	server   []string // --server-fault
 }
 
@@ -66,6 +69,9 @@ each second; the result to standard output.
 
 A side that fails tells the other one, which then ends too.
 
+With --alt the queue pairs have an alternate path, to which they migrate when the first one fails; the server needs a
+second address too. The result says when they did and what was sent again.
+
 With --fault things go wrong on this side (with --local on the client's, and with --server-fault on the other). What
 the rules did and what the protocol made of it is part of the result. A connection that fails is an error, told as both
 sides saw it.`,
@@ -77,6 +83,7 @@ sides saw it.`,
   softhca perf write --local --loss-ratio 0.01
   softhca perf write --local --static-rate 2.5
   softhca perf send --local --rate-limit 10M --size 4096
+  softhca perf write --local --alt 127.0.0.3 --timeout 10ms --fault 'drop path=primary after=1s'
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
   softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -108,6 +115,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.Float64Var(&f.loss, "loss-ratio", 0, "with --local: measure without faults and with this `share` of packets lost each way, and print the ratio")
 	s.StringVar(&f.rate, "static-rate", ib.RateMax.String(), "static rate of the paths in `Gb/s`: 2.5, 5, 10 and so on; counts whole IP packets")
 	s.StringVar(&f.limit, "rate-limit", "", "most that each queue pair sends, in `bits/s` such as 10M or 2.5G; counts whole IP packets")
+	s.StringVar(&f.alt, "alt", "", "`address` of an alternate path, beside --addr, on both sides (with --local the address after it is the server's)")
 	s.StringArrayVar(&f.server, "server-fault", nil, "with --local: a `rule` for the server's side; --fault is for the client's")
 	s.Uint16Var(&f.port, "port", perfPort, "TCP port of the server")
 	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
@@ -161,6 +169,9 @@ func (f *perfFlags) parse(args []string) (host string, err error) {
 		return "", err
 	}
 	if err := f.parseRates(); err != nil {
+		return "", err
+	}
+	if err := f.parseAlt(len(args) == 2 || f.local); err != nil {
 		return "", err
 	}
 	if err := f.plan.Check(); err != nil {
@@ -225,6 +236,41 @@ func (f *perfFlags) parseRates() (err error) {
 	return usagef("--rate-limit %s: want bits per second, 1k to 4294G, such as 10M", f.limit)
 }
 
+// parseAlt takes --alt, which makes the address the adapter's second one and,
+// at a client, has the queue pairs use it.
+func (f *perfFlags) parseAlt(client bool) error {
+	if f.alt == "" {
+		return nil
+	}
+	if f.local {
+		f.addr = cmp.Or(f.addr, perfAddr)
+	}
+	alt, err := netip.ParseAddr(f.alt)
+	if err != nil {
+		return usagef("--alt: %w", err)
+	}
+	own, err := netip.ParseAddr(f.addr)
+	switch {
+	case err != nil:
+		return usagef("--alt goes with one IP address as --addr: %w", err)
+	case own.Is4() != alt.Is4():
+		return usagef("--alt %v: want an address of the same family as %v", alt, own)
+	case own == alt, f.local && (own.Next() == alt || alt.Next() == own):
+		return usagef("--alt %v: want another address than those of --addr %v", alt, own)
+	}
+	f.plan.Alt = client
+	return nil
+}
+
+// openPerf opens the adapter with both addresses.
+func (f *perfFlags) openPerf(cmd *cobra.Command) (*verbs.Context, func() error, error) {
+	return f.open(cmd.ErrOrStderr(), func(c *verbs.Config) {
+		if f.alt != "" {
+			c.Addr += "," + f.alt
+		}
+	})
+}
+
 // measure is the client. It prints the result.
 func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server string) error {
 	sum, err := f.client(ctx, cmd, server)
@@ -239,7 +285,7 @@ func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server stri
 
 // client measures.
 func (f *perfFlags) client(ctx context.Context, cmd *cobra.Command, server string) (sum perf.Summary, err error) {
-	dev, closer, err := f.open(cmd.ErrOrStderr())
+	dev, closer, err := f.openPerf(cmd)
 	if err != nil {
 		return sum, err
 	}
@@ -256,7 +302,7 @@ func (f *perfFlags) client(ctx context.Context, cmd *cobra.Command, server strin
 
 // serve is the server.
 func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
-	dev, closer, err := f.open(cmd.ErrOrStderr())
+	dev, closer, err := f.openPerf(cmd)
 	if err != nil {
 		return err
 	}

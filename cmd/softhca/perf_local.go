@@ -20,11 +20,14 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
+// perfAddr is the client's address with --local.
+const perfAddr = "127.0.0.1"
+
 // runLocal measures between two processes of this host: this one, and the
 // same program again as the server. Faults are the client's, those of the
 // environment too, unless --server-fault names some for the server.
 func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
-	f.addr = cmp.Or(f.addr, "127.0.0.1")
+	f.addr = cmp.Or(f.addr, perfAddr)
 	own, err := netip.ParseAddr(f.addr)
 	if err != nil {
 		return usagef("--local takes one IP address as --addr: %w", err)
@@ -97,6 +100,10 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 	args := []string{
 		"perf", f.plan.Op.String(), "--child", "--addr", at.String(), "--transport", f.transport, "--log-level", f.logLevel,
 		"--fault-seed", strconv.FormatUint(f.faultSeed, 10),
+	}
+	if f.alt != "" {
+		// It was parsed before.
+		args = append(args, "--alt", netip.MustParseAddr(f.alt).Next().String())
 	}
 	for _, rule := range f.server {
 		args = append(args, "--fault", rule)

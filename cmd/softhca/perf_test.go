@@ -42,6 +42,19 @@ func TestPerfLocal(t *testing.T) {
 	}
 }
 
+// TestV15_PerfMigrates cuts the first path between two processes.
+func TestV15_PerfMigrates(t *testing.T) {
+	code, out, errs := command(t, "perf", "write", "--local", "--json", "--duration", "1500ms", "--timeout", "60ms", "--retry", "4",
+		"--addr", loopback(30), "--alt", loopback(32), "--fault", "drop path=primary after=300ms")
+	var s perf.Summary
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK {
+		t.Fatalf("exit code %d, %q, %s", code, out, errs)
+	}
+	if s.Migrated == nil || s.Migrated.QPs != 1 || s.Migrated.After <= 0 || s.Migrated.Pause <= 0 || s.Server.Migrations != 1 {
+		t.Errorf("the path is cut, and the result says %s", out)
+	}
+}
+
 // freePort returns a TCP port that nobody listens on.
 func freePort(t *testing.T, addr string) string {
 	t.Helper()
@@ -104,6 +117,12 @@ func TestPerfRefuses(t *testing.T) {
 		"both sides, for ever":    {"write", "--local", "--forever"},
 		"both sides of a network": {"write", "--local", "--addr", "lo"},
 		"two hosts":               {"write", "127.0.0.1", "127.0.0.2"},
+		"no second address":       {"write", "--local", "--alt", "second"},
+		"a path from nowhere":     {"write", "--alt", "127.0.0.3", "127.0.0.2"},
+		"paths of two families":   {"write", "--local", "--alt", "fd00::1"},
+		"the same path twice":     {"write", "--local", "--addr", "127.0.0.9", "--alt", "127.0.0.9"},
+		"the path of the peer":    {"write", "--local", "--addr", "127.0.0.9", "--alt", "127.0.0.10"},
+		"a path to the first":     {"write", "--local", "--addr", "127.0.0.9", "--alt", "127.0.0.8"},
 	} {
 		if code, _, errs := command(t, append([]string{"perf"}, args...)...); code != exitUsage {
 			t.Errorf("%s: exit code %d, want %d: %s", why, code, exitUsage, errs)

@@ -23,6 +23,7 @@ type client struct {
 	trips   *trips
 	request request
 	verdict verdict // of the server
+	watch   *watch  // for migrations
 	reply   *reply  // brings it; before the end of the measurement if the server fails
 }
 
@@ -43,8 +44,9 @@ func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report 
 	if err != nil {
 		return Summary{}, err
 	}
-	c := &client{plan: p, own: own, ctl: newControl(conn), meter: newMeter(&p, report), trips: newTrips(&p)}
+	c := &client{plan: p, own: own, ctl: newControl(conn), meter: newMeter(&p, report), trips: newTrips(&p), watch: newWatch(own)}
 	s, err := c.run(ctx)
+	c.watch.close()
 	if err != nil && ctx.Err() != nil { // it closed the connection, which is no cause
 		err = ctx.Err()
 	}
@@ -96,6 +98,8 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 	s.Least, s.Most = slices.Min(end.Messages), slices.Max(end.Messages)
 	own, err := c.own.count(before)
 	s.Client, s.Server = &own, c.verdict.Report
+	own.Migrations = c.watch.count()
+	s.Migrated = c.watch.migration(c.meter, &own)
 	s.Retransmits = own.Retransmits
 	if s.Server != nil {
 		s.Retransmits += s.Server.Retransmits
@@ -110,6 +114,7 @@ func (c *client) explain(failed *completionError, before Report) error {
 	if f.Client, err = c.own.count(before); err != nil {
 		return errors.Join(failed, err)
 	}
+	f.Client.Migrations = c.watch.count()
 	err = c.conclude(&done{Failed: f.Status})
 	f.Server = c.verdict.Report
 	switch {
@@ -131,7 +136,7 @@ func (c *client) agree() error {
 	want := cmp.Or(p.MTU, port.ActiveMTU)
 	c.request = request{
 		Op: p.Op.String(), Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
-		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, Rate: uint8(p.Rate), Limit: p.Limit,
+		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, Rate: uint8(p.Rate), Limit: p.Limit, Armed: p.Alt,
 		side: c.own.side(),
 	}
 	if err := c.ctl.send(&c.request); err != nil {

@@ -38,8 +38,9 @@ type message interface{ head() *envelope }
 
 // side is what a side tells of itself.
 type side struct {
-	GID  string     `json:"gid"`  // an IP address
-	Addr uint64     `json:"addr"` // of the first queue pair's message
+	GID  string     `json:"gid"`               // an IP address
+	Alt  string     `json:"alt_gid,omitempty"` // another one, of the alternate path
+	Addr uint64     `json:"addr"`              // of the first queue pair's message
 	RKey uint32     `json:"rkey"`
 	QPs  []endpoint `json:"queue_pairs"`
 }
@@ -64,6 +65,7 @@ type request struct {
 	Retry   int    `json:"retry,omitempty"`
 	Rate    uint8  `json:"static_rate,omitempty"` // as in Plan
 	Limit   uint32 `json:"rate_limit,omitempty"`
+	Armed   bool   `json:"alternate_path,omitempty"` // as Alt of Plan
 	Pattern uint64 `json:"pattern"`
 	side
 }
@@ -201,7 +203,7 @@ func (r *request) plan() (Plan, error) {
 	}
 	p := Plan{
 		Op: op, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Timeout: r.Timeout, Retry: r.Retry,
-		Rate: ib.Rate(r.Rate), Limit: r.Limit,
+		Rate: ib.Rate(r.Rate), Limit: r.Limit, Alt: r.Armed,
 	}
 	return p, p.Check()
 }

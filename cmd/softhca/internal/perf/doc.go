@@ -10,5 +10,5 @@
 // Reading order: plan.go (what is measured), control.go (the
 // agreement), localside.go (one side's buffers and queue pairs), client.go,
 // sprint.go (many messages), pingpong.go (one at a time), server.go, sink.go,
-// summary.go and report.go (the result).
+// watch.go (migrations), summary.go and report.go (the result).
 package perf

@@ -13,6 +13,12 @@ import (
 // newFaultyRig is newRig with faults at either side.
 func newFaultyRig(t *testing.T, client, server string) rig {
 	t.Helper()
+	return newRigAt(t, [2]string{"10.0.0.1", "10.0.0.2"}, client, server)
+}
+
+// newRigAt is newFaultyRig with other addresses.
+func newRigAt(t *testing.T, addrs [2]string, client, server string) rig {
+	t.Helper()
 	n := verbs.NewNetwork()
 	open := func(addr, rules string) *verbs.Context {
 		dev, err := verbs.Open(verbs.Config{Addr: addr, Network: n}, verbs.WithFaults(rules, 5))
@@ -26,7 +32,7 @@ func newFaultyRig(t *testing.T, client, server string) rig {
 		})
 		return dev
 	}
-	return rig{open("10.0.0.1", client), open("10.0.0.2", server)}
+	return rig{open(addrs[0], client), open(addrs[1], server)}
 }
 
 // TestFailure ends measurements by faults at one side or the other: the client

@@ -32,6 +32,7 @@ type localSide struct {
 	*adapter.Resources
 	plan Plan
 	gid  int // index
+	alt  int // index of the other path's, with Plan.Alt
 	cq   *verbs.CQ
 	mr   *verbs.MR
 	qps  []*verbs.QP
@@ -43,8 +44,13 @@ type localSide struct {
 func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 	s := &localSide{Resources: adapter.NewResources(dev), plan: p}
 	var err error
-	if s.gid, err = gidIndex(dev, v4); err != nil {
+	if s.gid, err = gidIndex(dev, v4, 0); err != nil {
 		return s, err
+	}
+	if p.Alt {
+		if s.alt, err = gidIndex(dev, v4, s.gid+1); err != nil {
+			return s, fmt.Errorf("an alternate path: %w", err)
+		}
 	}
 	pd := s.NewPD()
 	s.cq = s.NewCQ(p.QPs*p.Depth*(1+recvSlack), nil)
@@ -74,18 +80,21 @@ func (s *localSide) inlineSize() uint32 {
 	return 0
 }
 
-// gidIndex returns the first entry of the GID table of a family.
-func gidIndex(dev *verbs.Context, v4 bool) (int, error) {
+// gidIndex returns the first entry of the GID table of a family, from one on.
+func gidIndex(dev *verbs.Context, v4 bool, from int) (int, error) {
 	all, err := adapter.GIDs(dev)
 	if err != nil {
 		return 0, err
 	}
-	i := slices.IndexFunc(all, func(a netip.Addr) bool { return a.Is4() == v4 })
-	if i < 0 {
-		family := map[bool]string{true: "IPv4", false: "IPv6"}[v4]
+	i := slices.IndexFunc(all[from:], func(a netip.Addr) bool { return a.Is4() == v4 })
+	if i >= 0 {
+		return from + i, nil
+	}
+	family := map[bool]string{true: "IPv4", false: "IPv6"}[v4]
+	if from == 0 {
 		return 0, fmt.Errorf("the adapter has no %s address: name one with --addr", family)
 	}
-	return i, nil
+	return 0, fmt.Errorf("the adapter has no second %s address: name one with --alt", family)
 }
 
 // random returns an unpredictable number.
@@ -122,6 +131,9 @@ func (s *localSide) side() side {
 		GID:  s.Device.QueryGID(s.gid).Addr().String(),
 		Addr: s.mr.Addr() + uint64(s.offset(first)), RKey: uint32(s.mr.RKey()),
 	}
+	if s.plan.Alt {
+		me.Alt = s.Device.QueryGID(s.alt).Addr().String()
+	}
 	for i, q := range s.qps {
 		me.QPs = append(me.QPs, endpoint{uint32(q.QPN()), s.psns[i]})
 	}
@@ -143,13 +155,13 @@ func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 			PathMTU: mtu, DestQPN: ib.QPN(peer.QPs[i].QPN), RQPSN: ib.NewPSN(peer.QPs[i].PSN),
 			SQPSN: ib.NewPSN(s.psns[i]), MaxRDAtomic: s.atomics(), MaxDestRDAtomic: s.atomics(),
 			MinRNRTimer: minRNRTimer, Timeout: s.plan.Timeout, RetryCnt: s.plan.retryCount(), RNRRetry: rnrRetry,
-			AV: ib.AHAttr{
-				DGID: ib.GIDFromAddr(addr.Unmap()), SGIDIndex: uint8(s.gid), HopLimit: hopLimit, Port: 1,
-				StaticRate: s.plan.Rate,
-			},
+			AV: s.path(addr, s.gid),
 		}
 		if err := adapter.Move(q, a, ib.INIT, ib.RTR, ib.RTS); err != nil {
 			return fmt.Errorf("connect queue pair %d: %w", i, err)
+		}
+		if err := s.load(q, peer); err != nil {
+			return fmt.Errorf("load the alternate path of queue pair %d: %w", i, err)
 		}
 		if s.plan.Limit == 0 {
 			continue
@@ -159,6 +171,28 @@ func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 		}
 	}
 	return nil
+}
+
+// path returns the way to an address from one of the adapter's.
+func (s *localSide) path(to netip.Addr, from int) ib.AHAttr {
+	return ib.AHAttr{
+		DGID: ib.GIDFromAddr(to.Unmap()), SGIDIndex: uint8(from), HopLimit: hopLimit, Port: 1, StaticRate: s.plan.Rate,
+	}
+}
+
+// load gives a queue pair its alternate path, if the plan has one, and asks for
+// REARM.
+func (s *localSide) load(q *verbs.QP, peer *side) error {
+	if !s.plan.Alt {
+		return nil
+	}
+	to, err := netip.ParseAddr(peer.Alt)
+	if err != nil {
+		return fmt.Errorf("the peer's second address: %w", err)
+	}
+	return q.Modify(&ib.QPAttr{
+		State: ib.RTS, PathMigState: ib.REARM, AltAV: s.path(to, s.alt), AltPort: 1, AltTimeout: s.plan.Timeout,
+	}, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState)
 }
 
 // atomics returns how many READs and atomics a queue pair has outstanding.

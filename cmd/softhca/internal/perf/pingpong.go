@@ -173,6 +173,6 @@ func (c *client) pingpong(ctx context.Context) (*done, error) {
 		}
 		c.trips.add(time.Since(start))
 		m.messages++
-		m.progress = time.Now()
+		m.complete()
 	}
 }

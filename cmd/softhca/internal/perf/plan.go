@@ -108,6 +108,7 @@ type Plan struct {
 	Retry    int           // retries before RETRY_EXC_ERR, 1 to 7; negative: none
 	Rate     ib.Rate       // static rate of the paths
 	Limit    uint32        // of each queue pair, in kb/s; 0: none
+	Alt      bool          // an alternate path, between the second addresses of both adapters
 }
 
 // Check fills defaults in and returns an error that names the field which is

@@ -31,6 +31,7 @@ type Report struct {
 	CQOverflow   uint64            `json:"cqe_overflow"`   // completions lost to a full CQ
 	States       string            `json:"states"`         // of the queue pairs
 	ExpectedPSN  string            `json:"expected_psn"`   // of the first queue pair, as responder
+	Migrations   uint64            `json:"migrations"`     // of queue pairs to their alternate path
 	Seed         uint64            `json:"fault_seed"`     // 0 without rules
 	Faults       []verbs.FaultStat `json:"faults,omitempty"`
 }
@@ -130,7 +131,7 @@ func printable(s string) string {
 
 // eventful reports whether there is more to say than that all went well.
 func (r *Report) eventful() bool {
-	return r.Seed != 0 || r.Retries+r.RNRNAKs+r.Gaps+r.RNRNAKsSent+r.Damaged+r.Duplicates != 0
+	return r.Seed != 0 || r.Retries+r.RNRNAKs+r.Gaps+r.RNRNAKsSent+r.Damaged+r.Duplicates+r.Migrations != 0
 }
 
 // happenings are the counts that are worth a word, in words.
@@ -150,6 +151,7 @@ func (r *Report) happenings() string {
 		{r.Duplicates, "duplicate request", "duplicate requests"},
 		{r.RNRNAKsSent, "RNR NAK sent", "RNR NAKs sent"},
 		{r.Damaged, "damaged packet dropped", "damaged packets dropped"},
+		{r.Migrations, "queue pair migrated", "queue pairs migrated"},
 	} {
 		if h.n > 0 {
 			list = append(list, plural(h.n, h.one, h.many))

@@ -24,6 +24,7 @@ type server struct {
 	pong    *pingpong // if messages go back and forth
 	pongs   uint64    // messages sent back
 	before  Report
+	watch   *watch // for migrations
 }
 
 // Serve serves the client at the other end of conn, which must want to
@@ -45,6 +46,7 @@ func Serve(ctx context.Context, dev *verbs.Context, conn net.Conn, op Op) error 
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrPeerFailed) { // it closed the connection, which is no cause
 		err = ctx.Err()
 	}
+	s.watch.close()
 	if s.own != nil {
 		err = errors.Join(err, s.own.Close())
 	}
@@ -72,6 +74,7 @@ func (s *server) accept(dev *verbs.Context, op Op) error {
 	if s.own, err = newLocalSide(dev, p, isIPv4(s.ctl.conn)); err != nil {
 		return err
 	}
+	s.watch = newWatch(s.own)
 	if err := s.own.connect(&s.request.side, mtu); err != nil {
 		return err
 	}
@@ -172,6 +175,7 @@ func (s *server) report() *Report {
 	if err != nil {
 		return nil
 	}
+	r.Migrations = s.watch.count()
 	return &r
 }
 

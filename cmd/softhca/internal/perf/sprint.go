@@ -133,7 +133,7 @@ func (s *sprint) poll() error {
 		return s.own.lost()
 	}
 	if n > 0 && s.wcs[0].Status == ib.WCSuccess {
-		s.meter.progress = time.Now()
+		s.meter.complete()
 	}
 	for i := range n {
 		wc := &s.wcs[i]

@@ -30,7 +30,8 @@ type meter struct {
 	since    time.Time // start of the interval
 	before   uint64    // messages before it
 	messages uint64
-	progress time.Time // when a message was last known to be complete
+	progress time.Time     // when a message was last known to be complete
+	pause    time.Duration // the longest without one
 }
 
 func newMeter(p *Plan, report func(Interval)) *meter {
@@ -60,6 +61,13 @@ func (m *meter) running(ctx context.Context) (bool, error) {
 		m.since, m.before = now, m.messages
 	}
 	return now.Before(m.end), ctx.Err()
+}
+
+// complete notes that messages were complete just now.
+func (m *meter) complete() {
+	now := time.Now()
+	m.pause = max(m.pause, now.Sub(m.progress))
+	m.progress = now
 }
 
 // stop ends the measurement: every message is complete.
@@ -93,8 +101,11 @@ type Summary struct {
 	Mpps        float64 `json:"mpps"` // messages, in millions a second
 	Latency     Latency `json:"lat_us"`
 	Retransmits uint64  `json:"retransmits"` // packets, both sides together
-	Client      *Report `json:"client,omitempty"`
-	Server      *Report `json:"server,omitempty"`
+	// Migrated says what became of the first path, if there was another one.
+	Migrated *Migration `json:"migrated,omitempty"`
+
+	Client *Report `json:"client,omitempty"`
+	Server *Report `json:"server,omitempty"`
 }
 
 // Latency holds percentiles in microseconds. With Plan.Latency they are of half
@@ -120,6 +131,9 @@ func (s Summary) String() string {
 		text += fmt.Sprintf("; latency p50 %.2f µs, p90 %.2f, p99 %.2f, p99.9 %.2f, max %.2f", l.P50, l.P90, l.P99, l.P999, l.Max)
 	}
 	text += fmt.Sprintf("; %s sent again", plural(s.Retransmits, "packet", "packets"))
+	if s.Migrated != nil {
+		text += "\n  " + s.Migrated.String()
+	}
 	if s.Client != nil && s.Server != nil && (s.Client.eventful() || s.Server.eventful()) {
 		text += "\n  client: " + s.Client.happenings() + "\n  server: " + s.Server.happenings() +
 			s.Client.faultLines("client") + s.Server.faultLines("server")

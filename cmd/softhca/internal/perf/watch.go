@@ -1,0 +1,100 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Migration is what a client saw of its queue pairs' move to their alternate
+// path.
+type Migration struct {
+	QPs   uint64  `json:"queue_pairs"`      // that moved
+	After float64 `json:"after_s"`          // when the first did, from the start of the measurement
+	Pause float64 `json:"longest_pause_ms"` // without a completion, in the whole measurement
+	Again uint64  `json:"retransmits"`      // packets that the client sent again
+}
+
+// String says it in a line.
+func (m *Migration) String() string {
+	if m.QPs == 0 {
+		return "no queue pair has migrated"
+	}
+	return fmt.Sprintf("%s to the alternate path, the first after %.3f s; nothing completed for %.1f ms; %s sent again",
+		plural(m.QPs, "queue pair migrated", "queue pairs migrated"), m.After, m.Pause, plural(m.Again, "packet", "packets"))
+}
+
+// watch takes the asynchronous events of an adapter and notes migrations.
+type watch struct {
+	end  context.CancelFunc
+	done sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	moved uint64     // queue pairs
+	first time.Time  // when the first did
+}
+
+// newWatch watches over a side that has an alternate path; others have nil.
+func newWatch(own *localSide) *watch {
+	if !own.plan.Alt {
+		return nil
+	}
+	ctx, end := context.WithCancel(context.Background())
+	w := &watch{end: end}
+	w.done.Go(func() {
+		for {
+			ev, err := own.Device.GetAsyncEvent(ctx)
+			if err != nil {
+				return // ended, or the adapter was closed
+			}
+			ev.Ack()
+			if ev.Type == ib.EventPathMig {
+				w.note(time.Now())
+			}
+		}
+	})
+	return w
+}
+
+func (w *watch) note(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.moved++; w.moved == 1 {
+		w.first = now
+	}
+}
+
+// count returns how many queue pairs have migrated.
+func (w *watch) count() uint64 {
+	if w == nil {
+		return 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.moved
+}
+
+// migration returns what there is to tell; nil without an alternate path.
+func (w *watch) migration(m *meter, own *Report) *Migration {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := &Migration{QPs: w.moved, Pause: float64(m.pause) / float64(time.Millisecond), Again: own.Retransmits}
+	if w.moved > 0 {
+		r.After = w.first.Sub(m.start).Seconds()
+	}
+	return r
+}
+
+// close ends the watch.
+func (w *watch) close() {
+	if w != nil {
+		w.end()
+		w.done.Wait()
+	}
+}

@@ -1,0 +1,51 @@
+package perf
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestV15_Migration cuts the first path in the middle of measurements: they end
+// well, and both sides tell of it.
+func TestV15_Migration(t *testing.T) {
+	addrs := [2]string{"10.0.0.1,10.0.1.1", "10.0.0.2,10.0.1.2"}
+	for _, c := range []struct {
+		rules string
+		plan  Plan
+		moved uint64
+	}{
+		{"drop path=primary after=100ms", Plan{Op: Write, QPs: 3}, 3},
+		{"drop path=primary after=100ms dir=in", Plan{Op: Read}, 1},
+		{"drop path=primary after=100ms", Plan{Op: Send, Latency: true}, 1},
+		{"drop path=alternate", Plan{Op: Write}, 0},
+	} {
+		r := newRigAt(t, addrs, c.rules, "")
+		p := c.plan
+		p.Alt, p.Timeout, p.Retry, p.Duration = true, 15, 3, 400*time.Millisecond
+		s, client, server := r.measure(t.Context(), p, p.Op)
+		if client != nil || server != nil {
+			t.Errorf("%s, %+v: client: %v; server: %v", c.rules, p, client, server)
+			continue
+		}
+		m := s.Migrated
+		if m == nil || m.QPs != c.moved || s.Client.Migrations != c.moved || s.Server.Migrations != c.moved {
+			t.Errorf("%s, %+v: %d queue pairs are to move, the result is %v", c.rules, p, c.moved, s)
+			continue
+		}
+		if c.moved > 0 && (m.After <= 0 || m.After > s.Seconds || m.Pause <= 0 || m.Again == 0) {
+			t.Errorf("%s, %+v: %+v of %.3f s", c.rules, p, m, s.Seconds)
+		}
+	}
+}
+
+// TestOneSideHasNoSecondAddress wants an error that says what to do.
+func TestOneSideHasNoSecondAddress(t *testing.T) {
+	r := newRigAt(t, [2]string{"10.0.0.1,10.0.1.1", "10.0.0.2"}, "", "")
+	_, client, server := r.measure(t.Context(), Plan{Op: Write, Alt: true, Duration: time.Second}, Write)
+	for who, err := range map[string]error{"client": client, "server": server} {
+		if err == nil || !strings.Contains(err.Error(), "name one with --alt") {
+			t.Errorf("the %s says %v", who, err)
+		}
+	}
+}
