@@ -39,6 +39,7 @@ type perfFlags struct {
 	rate     string   // of --static-rate
 	limit    string   // of --rate-limit
 	alt      string   // of --alt
+	typ      string   // of --type
 	server   []string // --server-fault
 }
 
@@ -69,6 +70,9 @@ each second; the result to standard output.
 
 A side that fails tells the other one, which then ends too.
 
+With --type uc or ud nothing is sent again: the rate is what left, and the result says what of it arrived. UD sends
+datagrams of at most the path MTU.
+
 With --alt the queue pairs have an alternate path, to which they migrate when the first one fails; the server needs a
 second address too. The result says when they did and what was sent again.
 
@@ -83,6 +87,7 @@ sides saw it.`,
   softhca perf write --local --loss-ratio 0.01
   softhca perf write --local --static-rate 2.5
   softhca perf send --local --rate-limit 10M --size 4096
+  softhca perf write --local --type uc --static-rate 2.5    what does not arrive is counted
   softhca perf write --local --alt 127.0.0.3 --timeout 10ms --fault 'drop path=primary after=1s'
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
   softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`,
@@ -103,7 +108,8 @@ sides saw it.`,
 
 func (f *perfFlags) register(cmd *cobra.Command) {
 	s := cmd.Flags()
-	s.Var(byteSize{&f.plan.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 64K, 8 with --latency; atomics have 8)")
+	s.StringVar(&f.typ, "type", "rc", "service of the queue pairs: "+strings.Join(perf.TypeNames(), ", "))
+	s.Var(byteSize{&f.plan.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 64K, 1K for ud, 8 with --latency; atomics have 8)")
 	s.IntVar(&f.plan.Depth, "depth", 0, "messages outstanding on each queue pair (default 128; 1 with --latency)")
 	s.IntVar(&f.plan.PostList, "post-list", 0, "requests that a post carries, the last of them signalled (default 1 from 16K on; below, a quarter of the depth, at most 32)")
 	s.IntVar(&f.plan.QPs, "qps", 1, "queue pairs")
@@ -153,6 +159,9 @@ func (f *perfFlags) run(cmd *cobra.Command, args []string) error {
 func (f *perfFlags) parse(args []string) (host string, err error) {
 	if f.plan.Op, err = perf.ParseOp(args[0]); err != nil {
 		return "", &usageError{err}
+	}
+	if f.plan.Type, err = perf.ParseType(f.typ); err != nil {
+		return "", &usageError{fmt.Errorf("--%w", err)}
 	}
 	if f.mtu != 0 {
 		mtu, ok := ib.MTUFor(f.mtu)

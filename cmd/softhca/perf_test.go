@@ -29,6 +29,8 @@ func TestPerfLocal(t *testing.T) {
 		{"send", "--size", "100000", "--depth", "4", "--qps", "2", "--mtu", "1024"},
 		{"read", "--latency"},
 		{"write", "--latency"},
+		{"write", "--type", "uc"},
+		{"send", "--type", "ud", "--rate-limit", "100M"},
 	} {
 		line := append([]string{"perf", "--local", "--json", "--duration", "100ms", "--addr", loopback(20)}, args...)
 		code, out, errs := command(t, line...)
@@ -117,6 +119,8 @@ func TestPerfRefuses(t *testing.T) {
 		"both sides, for ever":    {"write", "--local", "--forever"},
 		"both sides of a network": {"write", "--local", "--addr", "lo"},
 		"two hosts":               {"write", "127.0.0.1", "127.0.0.2"},
+		"no such service":         {"write", "--local", "--type", "tcp"},
+		"a READ of UD":            {"read", "--local", "--type", "ud"},
 		"no second address":       {"write", "--local", "--alt", "second"},
 		"a path from nowhere":     {"write", "--alt", "127.0.0.3", "127.0.0.2"},
 		"paths of two families":   {"write", "--local", "--alt", "fd00::1"},

@@ -100,6 +100,7 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 	s.Client, s.Server = &own, c.verdict.Report
 	own.Migrations = c.watch.count()
 	s.Migrated = c.watch.migration(c.meter, &own)
+	s.count(&c.plan, end)
 	s.Retransmits = own.Retransmits
 	if s.Server != nil {
 		s.Retransmits += s.Server.Retransmits
@@ -135,7 +136,7 @@ func (c *client) agree() error {
 	p := &c.plan
 	want := cmp.Or(p.MTU, port.ActiveMTU)
 	c.request = request{
-		Op: p.Op.String(), Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
+		Op: p.Op.String(), Type: p.service().name, Size: p.Size, Depth: p.Depth, QPs: p.QPs, MTU: want.Bytes(),
 		Latency: p.Latency, Pattern: random(), Timeout: p.Timeout, Retry: p.Retry, Rate: uint8(p.Rate), Limit: p.Limit, Armed: p.Alt,
 		side: c.own.side(),
 	}

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,6 +57,7 @@ type endpoint struct {
 type request struct {
 	envelope
 	Op      string `json:"op"`
+	Type    string `json:"type,omitempty"` // of the queue pairs; none: rc
 	Size    int    `json:"size"`
 	Depth   int    `json:"depth"`
 	QPs     int    `json:"qps"`
@@ -201,8 +203,12 @@ func (r *request) plan() (Plan, error) {
 	if r.Size == 0 || r.Depth == 0 || r.QPs == 0 {
 		return Plan{}, fmt.Errorf("size %d, depth %d, %d queue pairs: none may be 0", r.Size, r.Depth, r.QPs)
 	}
+	typ, err := ParseType(cmp.Or(r.Type, services[0].name))
+	if err != nil {
+		return Plan{}, err
+	}
 	p := Plan{
-		Op: op, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Timeout: r.Timeout, Retry: r.Retry,
+		Op: op, Type: typ, Size: r.Size, Depth: r.Depth, QPs: r.QPs, MTU: mtu, Latency: r.Latency, Timeout: r.Timeout, Retry: r.Retry,
 		Rate: ib.Rate(r.Rate), Limit: r.Limit, Alt: r.Armed,
 	}
 	return p, p.Check()

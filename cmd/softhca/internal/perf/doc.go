@@ -7,7 +7,7 @@
 // that the side which received it checks: a measurement that moved wrong
 // bytes is an error, not a number.
 //
-// Reading order: plan.go (what is measured), control.go (the
+// Reading order: plan.go and service.go (what is measured), control.go (the
 // agreement), localside.go (one side's buffers and queue pairs), client.go,
 // sprint.go (many messages), pingpong.go (one at a time), server.go, sink.go,
 // watch.go (migrations), summary.go and report.go (the result).

@@ -33,7 +33,9 @@ type localSide struct {
 	plan Plan
 	gid  int // index
 	alt  int // index of the other path's, with Plan.Alt
+	pd   *verbs.PD
 	cq   *verbs.CQ
+	ahs  []*verbs.AH // one for each queue pair, of datagrams
 	mr   *verbs.MR
 	qps  []*verbs.QP
 	psns []uint32
@@ -52,12 +54,12 @@ func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 			return s, fmt.Errorf("an alternate path: %w", err)
 		}
 	}
-	pd := s.NewPD()
+	s.pd = s.NewPD()
 	s.cq = s.NewCQ(p.QPs*p.Depth*(1+recvSlack), nil)
-	s.mr = s.NewMR(pd, 2*p.QPs*p.stride(), ib.AccessLocalWrite|ib.AccessRemote)
+	s.mr = s.NewMR(s.pd, 2*p.QPs*p.stride(), ib.AccessLocalWrite|ib.AccessRemote)
 	for range p.QPs {
-		s.qps = append(s.qps, s.NewQP(pd, &verbs.QPInitAttr{
-			Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq,
+		s.qps = append(s.qps, s.NewQP(s.pd, &verbs.QPInitAttr{
+			Type: p.Type, SendCQ: s.cq, RecvCQ: s.cq,
 			Cap: ib.QPCap{
 				MaxSendWR: uint32(p.Depth), MaxSendSGE: 1,
 				MaxRecvWR: uint32(p.Depth * recvSlack), MaxRecvSGE: 1,
@@ -118,7 +120,10 @@ func (s *localSide) outSGE(i int) []ib.SGE {
 	return []ib.SGE{s.mr.SGE(uint64(s.offset(i)), uint32(s.plan.Size))}
 }
 
-func (s *localSide) inSGE(i int) []ib.SGE { return s.outSGE(s.plan.QPs + i) }
+func (s *localSide) inSGE(i int) []ib.SGE {
+	front := s.plan.service().header
+	return []ib.SGE{s.mr.SGE(uint64(s.offset(s.plan.QPs+i)-front), uint32(front+s.plan.Size))}
+}
 
 // side returns what the peer must know. What the peer reads is what this side
 // would send.
@@ -149,13 +154,19 @@ func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 	if len(peer.QPs) != len(s.qps) {
 		return fmt.Errorf("the peer has %d queue pairs, this side %d", len(peer.QPs), len(s.qps))
 	}
+	if s.plan.service().datagram && s.plan.Size > mtu.Bytes() {
+		return fmt.Errorf("size %d: a datagram has at most the path MTU, %d bytes", s.plan.Size, mtu.Bytes())
+	}
+	if err := s.address(addr); err != nil {
+		return fmt.Errorf("address the peer: %w", err)
+	}
 	for i, q := range s.qps {
 		a := ib.QPAttr{
 			Port: 1, AccessFlags: ib.AccessRemote,
 			PathMTU: mtu, DestQPN: ib.QPN(peer.QPs[i].QPN), RQPSN: ib.NewPSN(peer.QPs[i].PSN),
 			SQPSN: ib.NewPSN(s.psns[i]), MaxRDAtomic: s.atomics(), MaxDestRDAtomic: s.atomics(),
 			MinRNRTimer: minRNRTimer, Timeout: s.plan.Timeout, RetryCnt: s.plan.retryCount(), RNRRetry: rnrRetry,
-			AV: s.path(addr, s.gid),
+			AV: s.path(addr, s.gid), QKey: qKey,
 		}
 		if err := adapter.Move(q, a, ib.INIT, ib.RTR, ib.RTS); err != nil {
 			return fmt.Errorf("connect queue pair %d: %w", i, err)

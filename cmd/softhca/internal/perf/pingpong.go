@@ -39,11 +39,9 @@ func newPingpong(own *localSide, peer *side) (*pingpong, error) {
 		// A message ends at a multiple of 64 bytes: the word is aligned, and
 		// one that is longer than the message is still in the buffer.
 		word: (*uint64)(unsafe.Add(unsafe.Pointer(&in[0]), len(in)-8)),
-		wr: verbs.SendWR{
-			Opcode: own.plan.Op.info().wr, Flags: ib.SendSignaled, SGList: own.outSGE(0),
-			RemoteAddr: peer.Addr, RKey: ib.RKey(peer.RKey),
-		},
+		wr:   own.begin(0, peer),
 	}
+	p.wr.Flags = ib.SendSignaled
 	if n := len(in); n < 8 {
 		p.mask = 1<<(8*n) - 1
 	}
@@ -73,9 +71,14 @@ func (p *pingpong) send(n uint64) error {
 // looks is how often a side looks before it asks whether to go on.
 const looks = 1 << 12
 
+// answerDue is how long a client waits for the answer to a message of a service
+// that repeats none.
+const answerDue = time.Second
+
 // await spins until message number n has arrived and the last one sent is
-// completed. It returns false when stop did.
-func (p *pingpong) await(n uint64, stop func() bool) (bool, error) {
+// completed. It returns false when stop did. due, unless it is 0, bounds the wait.
+func (p *pingpong) await(n uint64, due time.Duration, stop func() bool) (bool, error) {
+	var begin time.Time
 	for i := 1; ; i++ {
 		if err := p.poll(); err != nil {
 			return false, err
@@ -86,6 +89,12 @@ func (p *pingpong) await(n uint64, stop func() bool) (bool, error) {
 		if i%looks == 0 {
 			if err := p.own.lost(); err != nil || stop() {
 				return false, err
+			}
+			switch now := time.Now(); {
+			case begin.IsZero():
+				begin = now
+			case due > 0 && now.Sub(begin) > due:
+				return false, fmt.Errorf("no answer to message %d within %v: it is lost, and %v repeats nothing", n, due, p.qp.Type())
 			}
 		}
 	}
@@ -151,6 +160,10 @@ func (c *client) pingpong(ctx context.Context) (*done, error) {
 		return nil, err
 	}
 	m := c.meter
+	due := answerDue
+	if c.plan.service().reliable {
+		due = 0 // it comes, or a completion says that it does not
+	}
 	off := func() bool { return ctx.Err() != nil || c.reply.over.Load() }
 	m.begin(c.plan.Duration)
 	for n := uint64(1); ; n++ {
@@ -162,7 +175,7 @@ func (c *client) pingpong(ctx context.Context) (*done, error) {
 		if err := p.send(n); err != nil {
 			return nil, err
 		}
-		switch ok, err := p.await(n, off); {
+		switch ok, err := p.await(n, due, off); {
 		case err != nil:
 			return nil, err
 		case !ok && ctx.Err() != nil:

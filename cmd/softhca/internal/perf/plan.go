@@ -85,6 +85,7 @@ const (
 const (
 	DefaultSize        = 64 << 10 // bytes of a message when bandwidth is measured
 	DefaultLatencySize = 8        // bytes of a message when latency is
+	DefaultDatagram    = 1024     // bytes of a message of UD, which is a packet
 	DefaultDepth       = 128
 	DefaultTimeout     = 14 // 67 ms
 	DefaultRetry       = 7
@@ -97,9 +98,10 @@ const cacheLine = 64
 // means the default.
 type Plan struct {
 	Op       Op
-	Size     int // bytes of a message; atomics have 8
-	Depth    int // messages outstanding on each queue pair; 1 for latency
-	PostList int // requests that a post carries, the last of them signalled; 1 for latency
+	Type     ib.QPType // of the queue pairs; 0: RC
+	Size     int       // bytes of a message; atomics have 8
+	Depth    int       // messages outstanding on each queue pair; 1 for latency
+	PostList int       // requests that a post carries, the last of them signalled; 1 for latency
 	QPs      int
 	MTU      ib.MTU        // 0: the largest that both ports have
 	Duration time.Duration // how long the client measures
@@ -143,14 +145,17 @@ func (p *Plan) Check() error {
 	case p.Latency && (p.QPs != 1 || p.Depth != 1):
 		return fmt.Errorf("latency is measured with one queue pair and one message at a time, not %d and %d", p.QPs, p.Depth)
 	}
-	return nil
+	return p.checkService()
 }
 
 func (p *Plan) fill() {
+	p.Type = cmp.Or(p.Type, ib.RC)
 	if p.Size == 0 {
 		switch {
 		case p.Op < numOps && p.Op.info().atomic, p.Latency:
 			p.Size = DefaultLatencySize
+		case p.Type == ib.UD:
+			p.Size = DefaultDatagram
 		default:
 			p.Size = DefaultSize
 		}
@@ -168,8 +173,15 @@ func (p *Plan) fill() {
 // retryCount returns the retries as an attribute.
 func (p *Plan) retryCount() uint8 { return uint8(max(p.Retry, 0)) }
 
-// stride returns the bytes from the message of one queue pair to the next.
-func (p *Plan) stride() int { return (p.Size + cacheLine - 1) &^ (cacheLine - 1) }
+// stride returns the bytes from the message of one queue pair to the next, with
+// room in front for what a datagram brings along.
+func (p *Plan) stride() int {
+	n := p.Size
+	if s := p.service(); s != nil {
+		n += s.header
+	}
+	return (n + cacheLine - 1) &^ (cacheLine - 1)
+}
 
 // usualList returns how many requests a post carries by default: a completion
 // for each small message would cost as much as the message.

@@ -18,7 +18,7 @@ func TestPlanDefaults(t *testing.T) {
 		{"what is set stays", Plan{Op: Read, Size: 3, Depth: 4, PostList: 3, QPs: 5}, Plan{Op: Read, Size: 3, Depth: 4, PostList: 3, QPs: 5}},
 	} {
 		got := c.in
-		c.want.Timeout, c.want.Retry = DefaultTimeout, DefaultRetry
+		c.want.Timeout, c.want.Retry, c.want.Type = DefaultTimeout, DefaultRetry, ib.RC
 		if err := got.Check(); err != nil || got != c.want {
 			t.Errorf("%s: %+v becomes %+v (%v), want %+v", c.why, c.in, got, err, c.want)
 		}

@@ -31,6 +31,7 @@ type Report struct {
 	CQOverflow   uint64            `json:"cqe_overflow"`   // completions lost to a full CQ
 	States       string            `json:"states"`         // of the queue pairs
 	ExpectedPSN  string            `json:"expected_psn"`   // of the first queue pair, as responder
+	Messages     uint64            `json:"messages"`       // received, by receives
 	Migrations   uint64            `json:"migrations"`     // of queue pairs to their alternate path
 	Seed         uint64            `json:"fault_seed"`     // 0 without rules
 	Faults       []verbs.FaultStat `json:"faults,omitempty"`

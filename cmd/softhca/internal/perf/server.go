@@ -130,6 +130,9 @@ func (s *server) serve() error {
 	if err != nil {
 		return err
 	}
+	if err := s.quiet(); err != nil {
+		return err
+	}
 	r := s.report() // what arrived before may be read after this
 	if err := s.check(); err != nil {
 		return err
@@ -176,6 +179,9 @@ func (s *server) report() *Report {
 		return nil
 	}
 	r.Migrations = s.watch.count()
+	if s.sink != nil {
+		r.Messages = s.sink.messages()
+	}
 	return &r
 }
 
@@ -184,7 +190,7 @@ func (s *server) work() error {
 	switch {
 	case s.pong != nil:
 		for {
-			ok, err := s.pong.await(s.pongs+1, s.reply.over.Load)
+			ok, err := s.pong.await(s.pongs+1, 0, s.reply.over.Load)
 			if err != nil || !ok {
 				return err
 			}
@@ -200,6 +206,14 @@ func (s *server) work() error {
 	}
 }
 
+// wrong says that the last message of a queue pair is not as it was sent.
+func (s *server) wrong(i int, why error) error {
+	if s.plan.service().reliable {
+		return fmt.Errorf("the last message of queue pair %d arrived wrong: %w", i, why)
+	}
+	return fmt.Errorf("the last message of queue pair %d was sent %d times and never arrived whole: %w", i, tailCopies, why)
+}
+
 // check checks what the client's messages left in memory.
 func (s *server) check() error {
 	if len(s.end.Messages) != s.plan.QPs {
@@ -212,7 +226,7 @@ func (s *server) check() error {
 		return nil
 	}
 	if s.sink != nil {
-		if err := s.sink.settle(s.end.Messages); err != nil {
+		if err := s.sink.settle(s.end.Messages, s.plan.service().reliable); err != nil {
 			return err
 		}
 	}
@@ -225,7 +239,7 @@ func (s *server) check() error {
 			}
 		default:
 			if err := newPattern(s.end.Pattern, i).check(s.own.in(i)); err != nil {
-				return fmt.Errorf("the last message of queue pair %d arrived wrong: %w", i, err)
+				return s.wrong(i, err)
 			}
 		}
 	}

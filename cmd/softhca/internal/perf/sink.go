@@ -91,8 +91,25 @@ func (s *sink) poll() (int, error) {
 	return n, nil
 }
 
-// settle takes the completions that the client knows of.
-func (s *sink) settle(messages []uint64) error {
+// messages returns how many have arrived.
+func (s *sink) messages() (n uint64) {
+	for i := range s.lanes {
+		n += s.lanes[i].taken
+	}
+	return n
+}
+
+// settle takes the completions that the client knows of. Those of an unreliable
+// service were taken before, and some may be missing.
+func (s *sink) settle(messages []uint64, reliable bool) error {
+	for i := range s.lanes {
+		if n := s.lanes[i].taken; !reliable && n > messages[i] {
+			return fmt.Errorf("queue pair %d received %d messages, sent were %d", i, n, messages[i])
+		}
+	}
+	if !reliable {
+		return nil
+	}
 	for until := time.Now().Add(replyDue); ; {
 		missing := -1
 		for i := range s.lanes {

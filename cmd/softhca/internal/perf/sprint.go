@@ -40,10 +40,8 @@ func newSprint(own *localSide, peer *side) *sprint {
 	s := &sprint{own: own, lanes: make([]lane, len(own.qps))}
 	p := &own.plan
 	for i := range s.lanes {
-		wr := verbs.SendWR{
-			WRID: uint64(i), Opcode: p.Op.info().wr, SGList: own.outSGE(i),
-			RemoteAddr: peer.Addr + uint64(i*p.stride()), RKey: ib.RKey(peer.RKey),
-		}
+		wr := own.begin(i, peer)
+		wr.WRID = uint64(i)
 		if p.Op.info().fetches {
 			wr.SGList = own.inSGE(i)
 		}
@@ -143,11 +141,11 @@ func (s *sprint) poll() error {
 		l := &s.lanes[wc.WRID]
 		if s.trips != nil {
 			s.trips.add(time.Since(l.begun[l.first]))
+			s.meter.messages += uint64(len(l.list))
 		}
 		l.first = (l.first + 1) % len(l.begun)
 		l.free++
 		s.busy--
-		s.meter.messages += uint64(len(l.list))
 	}
 	return nil
 }
@@ -172,7 +170,7 @@ func (s *sprint) finish(read uint64) (*done, error) {
 		default:
 			newPattern(end.Pattern, i).fill(s.own.out(i))
 		}
-		if err := s.post(l, l.list[len(l.list)-1:]); err != nil {
+		if err := s.tail(l); err != nil {
 			return nil, err
 		}
 		for s.busy > 0 {

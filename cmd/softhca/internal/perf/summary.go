@@ -89,6 +89,7 @@ func (m *meter) gbps(n uint64, d time.Duration) float64 {
 // Summary is the result of a measurement, in the form of --json.
 type Summary struct {
 	Op          string  `json:"op"`
+	Type        string  `json:"type"` // of the queue pairs: rc, uc or ud
 	Size        int     `json:"size"` // bytes of a message
 	QPs         int     `json:"qps"`
 	PostList    int     `json:"post_list"` // requests that a post carried
@@ -101,11 +102,52 @@ type Summary struct {
 	Mpps        float64 `json:"mpps"` // messages, in millions a second
 	Latency     Latency `json:"lat_us"`
 	Retransmits uint64  `json:"retransmits"` // packets, both sides together
+	// Lost says what an unreliable service did not deliver.
+	Lost *Loss `json:"lost,omitempty"`
 	// Migrated says what became of the first path, if there was another one.
 	Migrated *Migration `json:"migrated,omitempty"`
 
 	Client *Report `json:"client,omitempty"`
 	Server *Report `json:"server,omitempty"`
+}
+
+// Loss is what became of what an unreliable service sent, the copies of the last
+// messages included.
+type Loss struct {
+	Packets     uint64  `json:"packets"`            // that did not arrive
+	PacketsSent uint64  `json:"packets_sent"`       //
+	Messages    *uint64 `json:"messages,omitempty"` // that no receive got; nil for WRITEs, which nobody counts
+	Sent        uint64  `json:"messages_sent"`      //
+	Gbps        float64 `json:"delivered_gbps"`     // Summary.Gbps without the share of the packets that were lost
+}
+
+// String says it in a line.
+func (l *Loss) String() string {
+	text := fmt.Sprintf("%d of %s lost", l.Packets, plural(l.PacketsSent, "packet", "packets"))
+	if l.Messages != nil {
+		text += fmt.Sprintf(", %d of %s", *l.Messages, plural(l.Sent, "message", "messages"))
+	}
+	return text + fmt.Sprintf("; %.2f Gb/s arrived", l.Gbps)
+}
+
+// count fills Lost from what both sides counted.
+func (s *Summary) count(p *Plan, end *done) {
+	if p.service().reliable || p.Latency || s.Client == nil || s.Server == nil {
+		return
+	}
+	l := &Loss{PacketsSent: s.Client.Sent, Gbps: s.Gbps}
+	l.Packets = s.Client.Sent - min(s.Server.Received, s.Client.Sent)
+	if l.PacketsSent > 0 {
+		l.Gbps *= 1 - float64(l.Packets)/float64(l.PacketsSent)
+	}
+	for _, n := range end.Messages {
+		l.Sent += n
+	}
+	if p.Op.info().receives {
+		missing := l.Sent - min(s.Server.Messages, l.Sent)
+		l.Messages = &missing
+	}
+	s.Lost = l
 }
 
 // Latency holds percentiles in microseconds. With Plan.Latency they are of half
@@ -131,6 +173,9 @@ func (s Summary) String() string {
 		text += fmt.Sprintf("; latency p50 %.2f µs, p90 %.2f, p99 %.2f, p99.9 %.2f, max %.2f", l.P50, l.P90, l.P99, l.P999, l.Max)
 	}
 	text += fmt.Sprintf("; %s sent again", plural(s.Retransmits, "packet", "packets"))
+	if s.Lost != nil {
+		text += "\n  " + s.Lost.String()
+	}
 	if s.Migrated != nil {
 		text += "\n  " + s.Migrated.String()
 	}
@@ -178,7 +223,7 @@ func (t *trips) latency() Latency {
 func (m *meter) summary(p *Plan, t *trips) Summary {
 	d := m.stopped.Sub(m.start)
 	return Summary{
-		Op: p.Op.String(), Size: p.Size, QPs: p.QPs, PostList: p.PostList, Seconds: d.Seconds(), Messages: m.messages,
+		Op: p.Op.String(), Type: p.service().name, Size: p.Size, QPs: p.QPs, PostList: p.PostList, Seconds: d.Seconds(), Messages: m.messages,
 		Bytes: m.messages * uint64(p.Size), Gbps: m.gbps(m.messages, d), Mpps: rate(m.messages, d),
 		Latency: t.latency(),
 	}

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/ib"
 )
 
 // TestSummaryJSON holds the form of --json, which other programs read.
 func TestSummaryJSON(t *testing.T) {
-	p := Plan{Op: Write, Size: 1000, QPs: 2, PostList: 4}
+	p := Plan{Op: Write, Type: ib.RC, Size: 1000, QPs: 2, PostList: 4}
 	m := newMeter(&p, nil)
 	m.begin(time.Minute)
 	m.messages, m.stopped = 4000, m.start.Add(2*time.Second)
@@ -17,7 +19,7 @@ func TestSummaryJSON(t *testing.T) {
 	trips.add(2 * time.Microsecond)
 	s := m.summary(&p, trips)
 	s.Retransmits = 3
-	const bandwidth = `{"op":"write","size":1000,"qps":2,"post_list":4,"seconds":2,"messages":4000,"qp_least":0,"qp_most":0,"bytes":4000000,` +
+	const bandwidth = `{"op":"write","type":"rc","size":1000,"qps":2,"post_list":4,"seconds":2,"messages":4000,"qp_least":0,"qp_most":0,"bytes":4000000,` +
 		`"gbps":0.016,"mpps":0.002,"lat_us":{"p50":2,"p90":2,"p99":2,"p999":2,"max":2},"retransmits":3}`
 	if b, err := json.Marshal(s); err != nil || string(b) != bandwidth {
 		t.Errorf("bandwidth is\n%s (%v), want\n%s", b, err, bandwidth)

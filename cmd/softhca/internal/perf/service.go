@@ -1,0 +1,161 @@
+package perf
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// service is what a transport service means to a measurement.
+type service struct {
+	name     string
+	typ      ib.QPType
+	ops      []Op // that it has
+	reliable bool // what is sent arrives, or fails
+	header   int  // bytes in front of a message that is received
+	datagram bool // each request names its destination, and is a packet
+}
+
+// services are those that can be measured; the first is the default.
+var services = [...]service{
+	{name: "rc", typ: ib.RC, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd}, reliable: true},
+	{name: "uc", typ: ib.UC, ops: []Op{Write, WriteImm, Send}},
+	{name: "ud", typ: ib.UD, ops: []Op{Send}, header: grhBytes, datagram: true},
+}
+
+// grhBytes is what UD places before each message.
+const grhBytes = 40
+
+// qKey is that of all datagrams.
+const qKey ib.QKey = 0x1d30_9ef5
+
+// ParseType returns the type of queue pairs with a name. The error names them
+// all.
+func ParseType(name string) (ib.QPType, error) {
+	for i := range services {
+		if services[i].name == name {
+			return services[i].typ, nil
+		}
+	}
+	return 0, fmt.Errorf("type %q: want one of %s", name, strings.Join(TypeNames(), ", "))
+}
+
+// TypeNames returns the names that ParseType takes.
+func TypeNames() (names []string) {
+	for i := range services {
+		names = append(names, services[i].name)
+	}
+	return names
+}
+
+// service returns the row of the plan's type; nil if that cannot be measured.
+func (p *Plan) service() *service {
+	for i := range services {
+		if services[i].typ == p.Type {
+			return &services[i]
+		}
+	}
+	return nil
+}
+
+// checkService returns an error if the type of queue pairs cannot do what the
+// plan wants.
+func (p *Plan) checkService() error {
+	s := p.service()
+	switch {
+	case s == nil:
+		return fmt.Errorf("queue pairs of type %v cannot be measured: want one of %s", p.Type, strings.Join(TypeNames(), ", "))
+	case !slices.Contains(s.ops, p.Op):
+		return fmt.Errorf("%s has no %v", strings.ToUpper(s.name), p.Op)
+	case s.datagram && p.Size > ib.MTU4096.Bytes():
+		return fmt.Errorf("size %d: a datagram has at most %d bytes", p.Size, ib.MTU4096.Bytes())
+	case p.Alt && !s.reliable:
+		return fmt.Errorf("an alternate path: %s hears no answer, and would not notice that the first one is lost", strings.ToUpper(s.name))
+	}
+	return nil
+}
+
+// begin returns what every request of queue pair i has.
+func (s *localSide) begin(i int, peer *side) verbs.SendWR {
+	wr := verbs.SendWR{
+		Opcode: s.plan.Op.info().wr, SGList: s.outSGE(i), RemoteAddr: peer.Addr + uint64(i*s.plan.stride()), RKey: ib.RKey(peer.RKey),
+	}
+	if s.plan.service().datagram {
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ahs[i], ib.QPN(peer.QPs[i].QPN), qKey
+	}
+	return wr
+}
+
+// address makes the address handles of a peer: one for each queue pair, since a
+// static rate is an address handle's.
+func (s *localSide) address(peer netip.Addr) error {
+	if !s.plan.service().datagram {
+		return nil
+	}
+	for range s.qps {
+		s.ahs = append(s.ahs, s.NewAH(s.pd, s.path(peer, s.gid)))
+	}
+	return s.Err()
+}
+
+// Nothing says whether the last message of an unreliable service arrives: it is
+// sent as often, so far apart.
+const (
+	tailCopies = 16
+	tailPause  = 2 * time.Millisecond
+)
+
+// tail sends the last message of a lane, whose bytes are checked.
+func (s *sprint) tail(l *lane) error {
+	if s.own.plan.service().reliable {
+		return s.post(l, l.list[len(l.list)-1:])
+	}
+	for range tailCopies {
+		if err := s.post(l, l.list[len(l.list)-1:]); err != nil {
+			return err
+		}
+		for next := time.Now().Add(tailPause); s.busy > 0 || time.Now().Before(next); {
+			if err := s.poll(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// How long a server waits for packets that are on their way when the client is
+// done: until none has come for a moment, and not for ever.
+const (
+	quietFor  = 50 * time.Millisecond
+	quietFrom = 5 * time.Second
+)
+
+// quiet waits until what an unreliable service has on its way has arrived or is
+// lost, and takes it.
+func (s *server) quiet() error {
+	if s.plan.service().reliable || s.pong != nil {
+		return nil
+	}
+	begin := time.Now()
+	last, since := uint64(0), begin
+	for now := begin; now.Sub(since) < quietFor && now.Sub(begin) < quietFrom; now = time.Now() {
+		if s.sink != nil {
+			if _, err := s.sink.poll(); err != nil {
+				return err
+			}
+		}
+		r, err := s.own.count(s.before)
+		if err != nil {
+			return err
+		}
+		if r.Received != last {
+			last, since = r.Received, now
+		}
+	}
+	return nil
+}
