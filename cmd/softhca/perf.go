@@ -74,7 +74,7 @@ With --type uc or ud nothing is sent again: the rate is what left, and the resul
 datagrams of at most the path MTU.
 
 With --alt the queue pairs have an alternate path, to which they migrate when the first one fails; the server needs a
-second address too. The result says when they did and what was sent again.
+second address too. HOST is best an address that outlives the first path. The result says when they did and what was sent again.
 
 With --fault things go wrong on this side (with --local on the client's, and with --server-fault on the other). What
 the rules did and what the protocol made of it is part of the result. A connection that fails is an error, told as both

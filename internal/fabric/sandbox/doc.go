@@ -2,7 +2,7 @@
 // and network namespaces in which the test may do what needs privilege
 // elsewhere, and in which nobody else has port 4791.
 //
-// Reading order: sandbox_linux.go, tap_linux.go.
+// Reading order: sandbox_linux.go, tap_linux.go, place_linux.go.
 //
 // The package is for tests only.
 package sandbox
