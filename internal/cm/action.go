@@ -95,10 +95,10 @@ func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
 }
 
 // transmit sends a MAD to the peer. A queue that is full is a lost packet.
-func (x *stimulus) transmit(c *Conn, m *mad.MAD) { c.m.transmit(x.now, c.to, m) }
+func (x *stimulus) transmit(c *Conn, m *mad.MAD) { c.m.transmit(x.now, c.way(), m) }
 
 // reply sends a MAD that the peer asks for again if it is lost.
-func (x *stimulus) reply(c *Conn, m *mad.MAD) { c.m.reply(x.now, c.to, m) }
+func (x *stimulus) reply(c *Conn, m *mad.MAD) { c.m.reply(x.now, c.way(), m) }
 
 // request sends a MAD and repeats it until it is answered.
 func (x *stimulus) request(c *Conn, m *mad.MAD) {

@@ -15,11 +15,12 @@ type Conn struct {
 	// Consumer is whatever the consumer wants to find again in its handler.
 	Consumer any
 
+	paths
+
 	m         *Manager
 	handler   Handler
 	state     State
 	lap       LAPState
-	role      Role
 	destroyed bool // the consumer has destroyed it
 	halfOpen  bool // among the half-open of its manager
 
@@ -30,14 +31,9 @@ type Conn struct {
 	lapTID   uint64 // of the peer's LAP
 	dreqTID  uint64 // of the peer's DREQ
 	service  mad.ServiceID
-	to       gsi.Address
 	listener *Listener
 
-	ep    endpoint
-	path  Path     // to the peer
-	alt   mad.Path // agreed on
-	asked mad.Path // by the REQ, or the last LAP
-
+	ep     endpoint
 	retry  retry
 	timer  deadline.Link
 	sent   *mad.MAD // what waits for an answer
@@ -74,9 +70,6 @@ func (c *Conn) State() State { return c.state }
 // LAPState returns how far the loading of an alternate path is.
 func (c *Conn) LAPState() LAPState { return c.lap }
 
-// Role returns which side this is.
-func (c *Conn) Role() Role { return c.role }
-
 // LocalID returns our communication ID, or the request ID of a SIDR client.
 func (c *Conn) LocalID() uint32 { return c.localID }
 
@@ -88,9 +81,6 @@ func (c *Conn) RemoteQPN() ib.QPN { return c.ep.remoteQPN }
 
 // Service returns the service ID that was asked for.
 func (c *Conn) Service() mad.ServiceID { return c.service }
-
-// Path returns the way to the peer.
-func (c *Conn) Path() Path { return c.path }
 
 // Alternate returns the alternate path that the two sides last agreed on or,
 // between LAP and APR, talk about; the zero path if there is none. Its local

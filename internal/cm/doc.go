@@ -11,7 +11,7 @@
 // receive.go (from a MAD to an input), listener.go and halfopen.go (what peers
 // may ask for), verbs.go, sidr.go and lap.go (from a call to an input), event.go
 // (what the consumer hears), params.go and qpattr.go (what is asked for and what
-// a QP gets), timer.go, counters.go, describe.go (the machine in words).
+// a QP gets), paths.go (a QP that changes its path), timer.go, counters.go, describe.go (the machine in words).
 //
 // It is engine code: it reads no clock, does no I/O and keeps no memory that
 // is not bounded by its Limits. Calls and handlers run on the thread that holds

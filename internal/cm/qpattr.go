@@ -34,16 +34,13 @@ func initAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 }
 
 func rtrAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
-	sgid, ok := c.m.cfg.sgid(c.path.Local)
-	if !ok {
-		return ib.QPAttr{}, 0, fmt.Errorf("%v is not an address of the adapter: %w", c.path.Local, ib.EADDRNOTAVAIL)
+	av, err := c.m.cfg.av(&c.path)
+	if err != nil {
+		return ib.QPAttr{}, 0, err
 	}
 	a := ib.QPAttr{
 		State: ib.RTR, PathMTU: min(c.path.MTU, c.m.cfg.MTU), DestQPN: c.ep.remoteQPN, RQPSN: c.ep.localPSN,
-		AV: ib.AHAttr{
-			DGID: ib.GIDFromAddr(c.path.Remote), SGIDIndex: sgid, Port: 1, FlowLabel: c.path.FlowLabel,
-			HopLimit: c.path.HopLimit, TrafficClass: c.path.TClass, SL: c.path.SL,
-		},
+		AV: av,
 	}
 	mask := ib.AttrState | ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN
 	if c.ep.transport == mad.TransportRC {
@@ -51,6 +48,18 @@ func rtrAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 		mask |= ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer
 	}
 	return a, mask, nil
+}
+
+// av returns the address vector of a path.
+func (c *Config) av(p *Path) (ib.AHAttr, error) {
+	sgid, ok := c.sgid(p.Local)
+	if !ok {
+		return ib.AHAttr{}, fmt.Errorf("%v is not an address of the adapter: %w", p.Local, ib.EADDRNOTAVAIL)
+	}
+	return ib.AHAttr{
+		DGID: ib.GIDFromAddr(p.Remote), SGIDIndex: sgid, Port: 1, FlowLabel: p.FlowLabel,
+		HopLimit: p.HopLimit, TrafficClass: p.TClass, SL: p.SL,
+	}, nil
 }
 
 func rtsAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {

@@ -63,13 +63,14 @@ func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
 	switch {
 	case c == nil:
 		return nil
-	case c.to.Remote != x.from.From.Remote:
+	case !c.isPeer(&x.from.From):
 		m.counters.Foreign++
 		x.foreign = true
 		return nil
 	case c.remoteID != from && c.remoteID != 0:
 		return nil
 	}
+	c.heard(&x.from.From)
 	return c
 }
 

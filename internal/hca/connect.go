@@ -23,7 +23,8 @@ func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
 
 // Establish moves a connection's QP to RTS with what both sides agreed on
 // (C8). On the passive side, the first packet that arrives finishes the
-// connection if its RTU is lost or late (Q9, C4).
+// connection if its RTU is lost or late (Q9, C4). The connection's messages
+// follow the QP when it migrates.
 func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
 		a, mask, err := c.QPAttr(to)
@@ -36,6 +37,7 @@ func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 			return fmt.Errorf("connection %#08x: %w", c.LocalID(), err)
 		}
 	}
+	q.OnMigrate(func(clock.Instant) { c.Migrated() })
 	if c.Role() == cm.Passive {
 		q.OnFirst(func(now clock.Instant) {
 			if s := c.State(); s == cm.RepSent || s == cm.MRARepRcvd {

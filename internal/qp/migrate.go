@@ -27,7 +27,8 @@ type migration struct {
 	req *requester // RC: sends again what was outstanding on the old path
 	// used says that software has asked for REARM: whatever MigReq says when
 	// nothing ever migrates, from now on it tells the peer.
-	used bool
+	used  bool
+	moved func(now clock.Instant) // told of each migration
 	alternate
 }
 
@@ -131,7 +132,14 @@ func (m *migration) migrate(now clock.Instant) {
 	if m.req != nil {
 		m.req.moved(now)
 	}
+	if m.moved != nil {
+		m.moved(now)
+	}
 }
+
+// OnMigrate sets what is called each time that the QP has migrated, until it is
+// reset. It must not move the QP; nil calls nothing.
+func (q *QP) OnMigrate(f func(now clock.Instant)) { q.ep.mig.moved = f }
 
 // load takes an alternate path. What its address leads to is the caller's.
 func (m *migration) load(a *ib.QPAttr) {

@@ -98,7 +98,7 @@ func (q *QP) clear() {
 	q.resp.reset()
 	q.comp.clear()
 	q.ep.prefixes, q.ep.ipid = prefixCache{}, ipidPolicy{}
-	q.ep.mig.alternate, q.ep.mig.used, q.ep.pace = alternate{}, false, pacer{}
+	q.ep.mig.alternate, q.ep.mig.used, q.ep.mig.moved, q.ep.pace = alternate{}, false, nil, pacer{}
 }
 
 // push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and takes

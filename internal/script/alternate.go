@@ -1,6 +1,8 @@
 package script
 
 import (
+	"fmt"
+
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
 )
@@ -32,6 +34,24 @@ func (w *world) answerPath(a *args) error {
 		return err
 	}
 	return w.outcome(c.conn.SendAPR(w.now, &p))
+}
+
+// load loads the alternate path into the connection's queue pair and arms it:
+// load CONN. With answer, after the peer's LAP, it says in APR what came of it.
+func (w *world) load(a *args) error {
+	c, err := w.caller(a)
+	answer := a.flag("answer")
+	if err = firstOf(err, a.err); err != nil {
+		return err
+	}
+	if c.qp == nil {
+		return fmt.Errorf("%s has no queue pair", c.name)
+	}
+	if answer {
+		p := cm.APRParams{Status: w.hca.AnswerLAP(w.now, c.conn, c.qp.QP)}
+		return w.outcome(c.conn.SendAPR(w.now, &p))
+	}
+	return w.outcome(w.hca.LoadAlternate(w.now, c.conn, c.qp.QP))
 }
 
 // alternate shows the alternate path: alternate CONN.

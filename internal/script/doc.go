@@ -105,6 +105,7 @@
 //	mra CONN [CODE] · prepare_mra CONN [CODE]    [private=BYTES]; CODE: 24, 69 s
 //	establish CONN                        data has come in place of RTU
 //	lap CONN [PATH] · apr CONN [STATUS] [info=BYTES]   [private=BYTES]
+//	load CONN [answer]                    the alternate path into the queue pair, which asks for REARM; answer: then APR
 //	alternate CONN                        shows the alternate path
 //	sidr CONN SERVICE [timeout=CODE] [cm_retries=N] [private=BYTES] [PATH]
 //	sidr_answer CONN [STATUS] [qp=N] [qkey=N] [info=BYTES] [private=BYTES]

@@ -180,7 +180,8 @@ var verbs = [...]struct {
 	{"connect", (*world).connect}, {"accept", (*world).accept}, {"rtu", (*world).rtu}, {"reject", (*world).reject},
 	{"mra", (*world).mra}, {"prepare_mra", (*world).prepareMRA}, {"establish", (*world).establishConn},
 	{"dreq", (*world).dreq}, {"drep", (*world).drep}, {"move", (*world).move},
-	{"lap", (*world).loadPath}, {"apr", (*world).answerPath}, {"alternate", (*world).alternate},
+	{"lap", (*world).loadPath}, {"apr", (*world).answerPath}, {"load", (*world).load},
+	{"alternate", (*world).alternate},
 	{"sidr", (*world).resolve}, {"sidr_answer", (*world).resolved},
 }
 
