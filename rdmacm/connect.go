@@ -284,16 +284,20 @@ func (id *ID) Establish() error {
 	})
 }
 
-// Notify tells the connection of an asynchronous event of its QP. COMM_EST, data
-// before RTU, makes a passive one established; a QP of CreateQP does that
-// by itself. EISCONN if it is established, EINVAL in another state and for
-// other events.
+// Notify tells the connection of an asynchronous event of its QP, which one of
+// CreateQP does by itself. COMM_EST, data before RTU, makes a passive connection
+// established: EISCONN if it is. PATH_MIG has its messages take the alternate
+// path too: EINVAL if the two sides had agreed on none. EINVAL in another state
+// and for other events.
 func (id *ID) Notify(e ib.EventType) error {
 	return id.runOn("notify", func(now clock.Instant) error {
-		if e != ib.EventCommEst || id.conn == nil {
-			return fmt.Errorf("%v in state %q: %w", e, id.state, ib.EINVAL)
+		switch {
+		case e == ib.EventCommEst && id.conn != nil:
+			return id.conn.Establish(now)
+		case e == ib.EventPathMig && id.state == stateConnect && id.migrated(now, id.conn):
+			return nil
 		}
-		return id.conn.Establish(now)
+		return fmt.Errorf("%v in state %q: %w", e, id.state, ib.EINVAL)
 	})
 }
 

@@ -17,6 +17,6 @@ package rdmacm
 // (the object), event.go, eventtype.go and channel.go (what it tells), bind.go
 // with ports.go, resolve.go, listen.go with backlog.go, and request.go (how a
 // REQ becomes an ID), connect.go (the calls), handle.go (what the CM answers),
-// qp.go, qpattr.go, option.go, multicast.go, migrate.go. Of Go's face: dial.go
+// qp.go, qpattr.go, altpath.go, option.go, multicast.go, migrate.go. Of Go's face: dial.go
 // and dialopt.go, listener.go, conn.go, stream.go (the protocol, with
 // greeting.go), deadline.go, addr.go, lease.go.

@@ -28,6 +28,8 @@ type Event struct {
 	Param ConnParam
 	// UD is set with events of IDs of UDP and IPoIB.
 	UD UDParam
+	// AltPath is the path that an event of alternate paths is about.
+	AltPath AltPath
 	// Context is what JoinMulticast was given: MULTICAST_JOIN and
 	// MULTICAST_ERROR.
 	Context any

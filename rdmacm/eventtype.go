@@ -1,7 +1,7 @@
 package rdmacm
 
 // EventType is what happened to an ID. The values are those of enum
-// rdma_cm_event_type.
+// rdma_cm_event_type; it has none for alternate paths.
 type EventType uint8
 
 // The events.
@@ -25,6 +25,13 @@ const (
 	numEvents
 )
 
+// The events of alternate paths, which librdmacm does not have.
+const (
+	EventAltPathRequest EventType = 0x80 + iota // the peer asks for one: AnswerAltPath
+	EventAltPathLoaded                          // both sides agree on one, which a queue pair with AutoAltPath has
+	EventAltPathError                           // Status is what the peer answered, a mad.APRStatus, or a negative errno
+)
+
 var eventNames = [numEvents]string{
 	"RDMA_CM_EVENT_ADDR_RESOLVED", "RDMA_CM_EVENT_ADDR_ERROR", "RDMA_CM_EVENT_ROUTE_RESOLVED",
 	"RDMA_CM_EVENT_ROUTE_ERROR", "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
@@ -37,6 +44,14 @@ var eventNames = [numEvents]string{
 // String returns the name as rdma_event_str does, such as
 // "RDMA_CM_EVENT_ADDR_RESOLVED".
 func (t EventType) String() string {
+	switch t {
+	case EventAltPathRequest:
+		return "ALT_PATH_REQUEST"
+	case EventAltPathLoaded:
+		return "ALT_PATH_LOADED"
+	case EventAltPathError:
+		return "ALT_PATH_ERROR"
+	}
 	if t < numEvents {
 		return eventNames[t]
 	}

@@ -289,3 +289,56 @@ func ExampleID_JoinMulticast() {
 	check(mr.Dereg())
 	// Output: to all
 }
+
+// A connection with two paths. Both sides choose the policy; the one that
+// connected asks for the path. When the queue pair has migrated, the path that it
+// left becomes the alternate one.
+func ExampleID_LoadAltPath() {
+	n := verbs.NewNetwork()
+	server, client := open(n, "10.0.0.1,10.0.1.1"), open(n, "10.0.0.2,10.0.1.2")
+	defer server.Close()
+	defer client.Close()
+
+	events, answers := server.NewEventChannel(), client.NewEventChannel()
+	listener, err := server.CreateID(events, rdmacm.TCP)
+	check(err)
+	check(listener.BindAddr(netip.MustParseAddrPort("10.0.0.1:7471")))
+	check(listener.Listen(8))
+	id, err := client.CreateID(answers, rdmacm.TCP)
+	check(err)
+	check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471"), 2*time.Second))
+	expect(answers, rdmacm.EventAddrResolved)
+	check(id.ResolveRoute(2 * time.Second))
+	expect(answers, rdmacm.EventRouteResolved)
+	check(id.CreateQP(nil, attr()))
+	check(id.SetAltPath(rdmacm.AutoAltPath))
+	check(id.Connect(nil))
+	peer := expect(events, rdmacm.EventConnectRequest).ID
+	check(peer.CreateQP(nil, attr()))
+	check(peer.SetAltPath(rdmacm.AutoAltPath))
+	check(peer.Accept(nil))
+	expect(answers, rdmacm.EventEstablished)
+	expect(events, rdmacm.EventEstablished)
+
+	check(id.LoadAltPath(rdmacm.AltPath{Local: netip.MustParseAddr("10.0.1.2"), Remote: netip.MustParseAddr("10.0.1.1")}))
+	loaded := expect(answers, rdmacm.EventAltPathLoaded)
+	fmt.Printf("beside the first path there is one from %v to %v\n", loaded.AltPath.Local, loaded.AltPath.Remote)
+
+	// The first message arms both sides. Then the path could be cut; here the
+	// program leaves it.
+	mr := buffer(peer, 64)
+	check(id.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("armed")}))
+	wc, err := peer.GetRecvComp(context.Background())
+	check(err)
+	fmt.Printf("received: %s\n", mr.Bytes()[:wc.ByteLen])
+	_, err = id.GetSendComp(context.Background())
+	check(err)
+	check(id.QP().Modify(&verbs.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
+	loaded = expect(answers, rdmacm.EventAltPathLoaded)
+	fmt.Printf("beside the second path there is one from %v to %v\n", loaded.AltPath.Local, loaded.AltPath.Remote)
+
+	// Output:
+	// beside the first path there is one from 10.0.1.2 to 10.0.1.1
+	// received: armed
+	// beside the second path there is one from 10.0.0.2 to 10.0.0.1
+}

@@ -41,6 +41,12 @@ func handle(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		id.post(&Event{Type: EventTimewaitExit})
 	case cm.SIDRREPReceived:
 		id.resolved(e.SIDRREP)
+	case cm.LAPReceived:
+		id.altPathAsked(now)
+	case cm.APRReceived:
+		id.altPathAnswered(now, e.APR)
+	case cm.LAPError:
+		id.altPathFailed(c.Asked(), -int(ib.ETIMEDOUT), fmt.Errorf("no answer from the peer: %w", ib.ETIMEDOUT))
 	}
 }
 
@@ -94,7 +100,12 @@ func (id *ID) ready(now clock.Instant) error {
 	if q == nil {
 		return errNoQP
 	}
-	return id.dev.hca.Establish(now, id.conn, q)
+	if err := id.dev.hca.Establish(now, id.conn, q); err != nil {
+		return err
+	}
+	c := id.conn
+	q.OnMigrate(func(now clock.Instant) { id.migrated(now, c) })
+	return nil
 }
 
 // refuse ends a connection that this side cannot make.

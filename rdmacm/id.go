@@ -91,6 +91,7 @@ type settings struct {
 	ackTimeout uint8 // 5-bit code; 0: the path's
 	cmTimeout  uint8 // 5-bit code; 0: the default
 	cmRetries  uint8 // 0: the default
+	altPath    AltPathPolicy
 
 	// Written with m.mu held too.
 	reuse  bool

@@ -1,0 +1,235 @@
+package rdmacm
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/verbs"
+)
+
+// twoPaths is a connection between hosts that have three addresses each, of
+// which it uses the first.
+type twoPaths struct {
+	link
+	t    testing.TB
+	a, b *host
+}
+
+// newTwoPaths connects with policies of the client and the server; rules are
+// faults at the client.
+func newTwoPaths(t testing.TB, client, server AltPathPolicy, rules string) *twoPaths {
+	t.Helper()
+	n := verbs.NewNetwork()
+	open := func(host int, f verbs.Faults) *host {
+		return newHost(t, verbs.Config{Network: n, Addr: fmt.Sprintf("10.0.0.%d,10.0.1.%d,10.0.2.%d", host, host, host), Faults: f})
+	}
+	p := &twoPaths{t: t, a: open(1, verbs.Faults{Rules: rules, Seed: 1}), b: open(2, verbs.Faults{})}
+	p.listener = p.b.listener(TCP, 0)
+	p.client = withQP(t, p.a.resolved(TCP, p.b.at(port)))
+	must(t, p.client.SetAltPath(client))
+	must(t, p.client.SetAckTimeout(14))
+	must(t, p.client.Connect(nil))
+	p.server = withQP(t, p.b.take(EventConnectRequest).ID)
+	must(t, p.server.SetAltPath(server))
+	must(t, p.server.SetAckTimeout(14))
+	must(t, p.server.Accept(nil))
+	p.a.take(EventEstablished)
+	p.b.take(EventEstablished)
+	return p
+}
+
+// alt returns the path between the addresses with an index, as the client sees it.
+func (p *twoPaths) alt(i int) AltPath {
+	return AltPath{p.a.m.devices[0].addrs[i], p.b.m.devices[0].addrs[i]}
+}
+
+// loaded wants both sides to be told of a path.
+func (p *twoPaths) loaded(want AltPath) {
+	p.t.Helper()
+	if e := p.a.take(EventAltPathLoaded); e.AltPath != want {
+		p.t.Errorf("the client has loaded %v, want %v", e.AltPath, want)
+	}
+	if e := p.b.take(EventAltPathLoaded); e.AltPath != (AltPath{want.Remote, want.Local}) {
+		p.t.Errorf("the server has loaded %v, want %v the other way", e.AltPath, want)
+	}
+}
+
+// send sends a message to the server.
+func (p *twoPaths) send() {
+	p.t.Helper()
+	must(p.t, p.server.QP().PostRecv(verbs.RecvWR{}))
+	must(p.t, p.client.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend}))
+	for side, next := range map[string]func() (verbs.WC, error){
+		"client": func() (verbs.WC, error) { return p.client.GetSendComp(soon(p.t)) },
+		"server": func() (verbs.WC, error) { return p.server.GetRecvComp(soon(p.t)) },
+	} {
+		if wc, err := next(); err != nil || wc.Status != ib.WCSuccess {
+			p.t.Fatalf("the %s's message ends with %v, %v", side, wc.Status, err)
+		}
+	}
+}
+
+// want wants both queue pairs to be in a state of migration and on a path.
+func (p *twoPaths) want(state ib.MigState, path AltPath, why string) {
+	p.t.Helper()
+	for id, dst := range map[*ID]netip.Addr{p.client: path.Remote, p.server: path.Local} {
+		a, err := id.QP().Query()
+		if err != nil || a.PathMigState != state || a.AV.DGID.Addr() != dst {
+			p.t.Errorf("%s: a queue pair is %v on the way to %v (%v); want %v, %v", why, a.PathMigState, a.AV.DGID.Addr(), err, state, dst)
+		}
+	}
+}
+
+// migrated wants the queue pairs of both sides to have told that they migrated,
+// and nothing else.
+func (p *twoPaths) migrated() {
+	p.t.Helper()
+	for who, h := range map[string]*host{"client": p.a, "server": p.b} {
+		e, err := h.m.Devices()[0].GetAsyncEvent(soon(p.t))
+		if err != nil || e.Type != ib.EventPathMig {
+			p.t.Fatalf("the %s is told %v, %v", who, e, err)
+		}
+		e.Ack()
+	}
+}
+
+// move has the client's queue pair migrate.
+func (p *twoPaths) move() {
+	p.t.Helper()
+	must(p.t, p.client.QP().Modify(&verbs.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
+}
+
+// end disconnects, which takes no longer than the way there and back.
+func (p *twoPaths) end() {
+	p.t.Helper()
+	must(p.t, p.client.Disconnect())
+	p.b.take(EventDisconnected)
+	must(p.t, p.server.Disconnect())
+	if e := p.a.take(EventDisconnected); e.Status != 0 {
+		p.t.Errorf("disconnected with %v", e.Err)
+	}
+	destroy(p.t, p.client, p.server, p.listener)
+}
+
+// TestC10_V15_ArmsAgain has the client migrate again and again. No data flows
+// meanwhile: the server learns of it by the LAP that asks for the path that was
+// left.
+func TestC10_V15_ArmsAgain(t *testing.T) {
+	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "")
+	must(t, p.client.LoadAltPath(p.alt(1)))
+	p.loaded(p.alt(1))
+	for round := range 4 {
+		at, other := p.alt(round%2), p.alt(1-round%2)
+		p.send()
+		p.want(ib.ARMED, at, "after a message")
+		p.move()
+		p.migrated()
+		p.loaded(at)
+		p.want(ib.REARM, other, "after a migration")
+	}
+	p.end()
+}
+
+// TestC10_V15_PathCut loses the first path: the connection goes on over the
+// other one, arms again, and ends there.
+func TestC10_V15_PathCut(t *testing.T) {
+	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "drop path=primary nth=60 every=1")
+	must(t, p.client.LoadAltPath(p.alt(1)))
+	p.loaded(p.alt(1))
+	for range 60 {
+		p.send()
+	}
+	p.migrated()
+	p.loaded(p.alt(0))
+	p.send()
+	p.want(ib.ARMED, p.alt(1), "after the first path was lost")
+	p.end()
+}
+
+// TestC10_AltPathRefused asks for what cannot be.
+func TestC10_AltPathRefused(t *testing.T) {
+	p := newTwoPaths(t, NoAltPath, NoAltPath, "")
+	want(t, p.client.LoadAltPath(p.alt(1)), ib.EINVAL, "without a policy")
+	must(t, p.client.SetAltPath(AutoAltPath))
+	want(t, p.client.SetAltPath(AutoAltPath+1), ib.EINVAL, "an unknown policy")
+	want(t, p.client.LoadAltPath(p.alt(0)), ib.EINVAL, "the path of the connection")
+	want(t, p.client.LoadAltPath(AltPath{p.b.addr, p.b.addr}), ib.EADDRNOTAVAIL, "a path from elsewhere")
+	want(t, p.client.LoadAltPath(AltPath{p.a.addr, netip.IPv6LinkLocalAllNodes()}), ib.EINVAL, "a path to a group")
+	want(t, p.client.AnswerAltPath(mad.APRAccepted), ib.EINVAL, "an answer to nothing")
+	want(t, p.client.Notify(ib.EventPathMig), ib.EINVAL, "a migration to nowhere")
+	_, _, err := p.client.AltPathAttr()
+	want(t, err, ib.EINVAL, "attributes of no path")
+	refused := func(path AltPath, status mad.APRStatus, why string) {
+		t.Helper()
+		must(t, p.client.LoadAltPath(path))
+		e := p.a.take(EventAltPathError)
+		if e.Status != int(status) || e.AltPath != path {
+			t.Errorf("%s: status %d (%v) of %v", why, e.Status, e.Err, e.AltPath)
+		}
+		want(t, e.Err, ib.ECONNREFUSED, why)
+	}
+	refused(p.alt(1), mad.APRUnsupported, "the peer has no alternate paths")
+	must(t, p.server.SetAltPath(AutoAltPath))
+	want(t, p.server.LoadAltPath(AltPath{p.alt(1).Remote, p.alt(1).Local}), ib.EINVAL, "the side that was connected to asks")
+	refused(AltPath{p.alt(1).Local, netip.MustParseAddr("10.0.9.9")}, mad.APRInvalidGID, "no address of the peer")
+	p.want(ib.MIGRATED, p.alt(0), "after all was refused")
+	p.b.quiet("refused by the policy")
+	p.end()
+	ud := p.a.id(UDP)
+	want(t, ud.SetAltPath(AutoAltPath), ib.EINVAL, "UD")
+	destroy(t, ud)
+}
+
+// TestC10_AltPathByHand leaves it to the programs to load what they agree on.
+func TestC10_AltPathByHand(t *testing.T) {
+	p := newTwoPaths(t, TellAltPath, TellAltPath, "")
+	load := func(id *ID) {
+		t.Helper()
+		a, mask, err := id.AltPathAttr()
+		must(t, err)
+		must(t, id.QP().Modify(&a, mask))
+	}
+	must(t, p.client.LoadAltPath(p.alt(1)))
+	if e := p.b.take(EventAltPathRequest); e.AltPath != (AltPath{p.alt(1).Remote, p.alt(1).Local}) {
+		t.Errorf("asked is for %v", e.AltPath)
+	}
+	want(t, p.client.LoadAltPath(p.alt(2)), ib.EINVAL, "another path while one is asked for")
+	must(t, p.server.AnswerAltPath(mad.APRRejected))
+	if e := p.a.take(EventAltPathError); e.Status != int(mad.APRRejected) {
+		t.Errorf("refused with %d", e.Status)
+	}
+	must(t, p.client.LoadAltPath(p.alt(1)))
+	p.b.take(EventAltPathRequest)
+	load(p.server)
+	must(t, p.server.AnswerAltPath(mad.APRAccepted))
+	p.a.take(EventAltPathLoaded)
+	load(p.client)
+	p.send()
+	p.want(ib.ARMED, p.alt(0), "both have loaded")
+	p.move()
+	p.send()
+	p.migrated()
+	p.want(ib.MIGRATED, p.alt(1), "after a migration")
+	p.a.quiet("nobody arms again")
+	p.end()
+}
+
+// TestC10_AltPathEventsAreBounded has a client ask without end, while the
+// server's program takes no events.
+func TestC10_AltPathEventsAreBounded(t *testing.T) {
+	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "")
+	for i := range 2 * maxWaiting {
+		must(t, p.client.LoadAltPath(p.alt(1+i%2)))
+		p.a.take(EventAltPathLoaded)
+	}
+	n := 0
+	for _, ok := p.b.ch.TryGet(); ok; _, ok = p.b.ch.TryGet() {
+		n++
+	}
+	if n != maxWaiting {
+		t.Errorf("%d events wait, want %d", n, maxWaiting)
+	}
+}
