@@ -206,6 +206,9 @@ func TestC10_AltPathByHand(t *testing.T) {
 	load(p.server)
 	must(t, p.server.AnswerAltPath(mad.APRAccepted))
 	p.a.take(EventAltPathLoaded)
+	if a, err := p.client.QP().Query(); err != nil || a.PathMigState != ib.MIGRATED {
+		t.Errorf("before the client's program has loaded the path its queue pair is %v (%v)", a.PathMigState, err)
+	}
 	load(p.client)
 	p.send()
 	p.want(ib.ARMED, p.alt(0), "both have loaded")

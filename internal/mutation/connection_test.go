@@ -174,7 +174,7 @@ var connectionMutants = []mutant{
 	},
 	{
 		name: "messages-of-strangers-taken", in: "internal/cm.find",
-		old:    "case $c.to.Remote != $x.from.From.Remote: $*body",
+		old:    "case !$c.isPeer(&$x.from.From): $*body",
 		new:    "",
 		breaks: "C6", sim: "forgery", profile: "connect",
 	},
