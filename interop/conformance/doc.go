@@ -6,7 +6,7 @@
 // Reading order: result.go, stand.go (two ends, connected), layout.go (where the
 // bytes of a message lie), operation.go and operations.go (one message, and the
 // list), sequence.go (several that belong together), exception.go, exceptions.go
-// (the table), provoke.go (what plays it), misplaced.go, lane.go (many messages in one
+// (the table), provoke.go (what plays it), misplaced.go, migration.go, lane.go (many messages in one
 // direction), stream.go (data with faults), soak.go (the same for long).
 //
 // It opens no adapter and knows nothing of guests: it gets two ends.

@@ -3,7 +3,7 @@
 // exception, and data over networks with faults.
 //
 // Reading order: families.go (what there is), stage.go (our adapter and the
-// guest's), judge.go (protocol scripts, whose packets softhca judge plays).
+// guest's), migration.go, judge.go (protocol scripts, whose packets softhca judge plays).
 //
 // What is played, and what is expected, is package conformance's; of the
 // scripts, what the reports in docs/peers say of that kernel.

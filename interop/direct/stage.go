@@ -71,8 +71,13 @@ func set(ctx context.Context, l *lab.Lab, c matrix.Cell, program func() ([]byte,
 
 // open opens our adapter, with rules of faults, and dials the guest's.
 func (s *stage) open(ctx context.Context, rules string) (conformance.Pair, error) {
+	return s.openAt(ctx, s.lab.Own(s.cell).String(), rules)
+}
+
+// openAt does so with addresses of ours.
+func (s *stage) openAt(ctx context.Context, addrs, rules string) (conformance.Pair, error) {
 	p := conformance.Pair{MTU: s.mtu()}
-	cfg := verbs.Config{Addr: s.lab.Own(s.cell).String(), Faults: verbs.Faults{Rules: rules, Seed: seed}}
+	cfg := verbs.Config{Addr: addrs, Faults: verbs.Faults{Rules: rules, Seed: seed}}
 	if s.cell.Is("transport", "raw") {
 		cfg.Transport = verbs.Raw
 	}
