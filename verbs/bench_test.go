@@ -3,7 +3,9 @@ package verbs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 )
@@ -116,4 +118,57 @@ func (e *endpoint) turns(n int, first bool) error {
 		}
 	}
 	return nil
+}
+
+// BenchmarkLatencyBesidePaced is the time of WRITEs of 8 bytes, one after the
+// other, beside a queue pair of the same adapters that is full of work and may
+// send 1 Gb/s, over UDP on the loopback interface; and by turns beside the same
+// queue pair without work. It reports both, and their ratios.
+func BenchmarkLatencyBesidePaced(b *testing.B) {
+	const (
+		kbps  = 1_000_000
+		turn  = 500 // WRITEs
+		depth = 4   // of the paced queue pair
+	)
+	x := newEndpoint(b, Config{Addr: "127.0.82.1"}, ib.RC)
+	y := newEndpoint(b, Config{Addr: "127.0.82.2"}, ib.RC)
+	px, py := x.sibling(b, ib.RC), y.sibling(b, ib.RC)
+	connect(b, x, y, nil)
+	connect(b, px, py, nil)
+	must(b, px.qp.ModifyRateLimit(RateLimit{Rate: kbps}))
+	large := SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{px.mr.SGE(0, 64<<10)}, RemoteAddr: py.mr.Addr(), RKey: py.mr.RKey()}
+	small := SendWR{Opcode: ib.WRRDMAWrite, SGList: []SGE{x.mr.SGE(0, 8)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
+	wcs := make([]WC, 16)
+	busy, moved := 0, 0 // of the paced queue pair
+	trips := map[bool][]time.Duration{}
+	var paced time.Duration
+	for i := range max(b.N, 2*turn) {
+		work := i/turn%2 == 1
+		for ; work && busy < depth; busy++ {
+			must(b, px.qp.PostSend(large))
+		}
+		for !work && busy > 0 {
+			busy -= poll(b, px.cq, wcs)
+		}
+		start := time.Now()
+		must(b, x.qp.PostSend(small))
+		for poll(b, x.cq, wcs[:1]) == 0 {
+		}
+		trip := time.Since(start)
+		trips[work] = append(trips[work], trip)
+		if work {
+			n := poll(b, px.cq, wcs)
+			busy, moved, paced = busy-n, moved+n, paced+trip
+		}
+	}
+	at := func(work bool, share float64) float64 {
+		slices.Sort(trips[work])
+		return float64(trips[work][int(share*float64(len(trips[work])-1))]) / 1e3
+	}
+	b.ReportMetric(0, "ns/op") // of both kinds together: says nothing
+	b.ReportMetric(at(false, .5), "µs-p50-idle")
+	b.ReportMetric(at(true, .5)/at(false, .5), "p50-ratio")
+	b.ReportMetric(at(false, .99), "µs-p99-idle")
+	b.ReportMetric(at(true, .99)/at(false, .99), "p99-ratio")
+	b.ReportMetric(float64(moved)*(64<<10)*8/1e9/paced.Seconds(), "Gb/s-paced")
 }
