@@ -20,13 +20,16 @@ const fuzzKey ib.RKey = 0x66757a7a
 
 // attack runs a program and lets what it started come to an end. It returns
 // how many packets arrived.
-func attack(t testing.TB, b []byte) int {
+func attack(t testing.TB, b []byte) int { return attackOn(t, b).arrivals }
+
+// attackOn returns what became of the victim.
+func attackOn(t testing.TB, b []byte) *victim {
 	p := &program{b: b}
 	v := newVictim(t, p)
 	v.check()
 	p.run(v)
 	v.finish()
-	return v.arrivals
+	return v
 }
 
 // FuzzShard lets arbitrary programs attack a live queue pair of every type and
@@ -114,6 +117,21 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
+// TestV15_MigrationAttacks runs programs that flip MigReq, from the primary path,
+// the alternate one and elsewhere, while queue pairs arm and migrate.
+func TestV15_MigrationAttacks(t *testing.T) {
+	seeds := migrationSeeds()
+	packets, migrated, failed, n := 0, 0, 0, *attackSeed
+	for ; packets < *attackPackets/4; n++ {
+		v := attackOn(t, randomProgram(rand.New(rand.NewPCG(n, 15)), seeds))
+		packets, migrated, failed = packets+v.arrivals, migrated+v.migrated, failed+v.told(ib.EventPathMigErr)
+	}
+	t.Logf("%d packets, %d migrations, %d times PATH_MIG_ERR", packets, migrated, failed)
+	if *attackPackets >= 100_000 && (migrated == 0 || failed == 0) {
+		t.Error("the attacks show nothing")
+	}
+}
+
 // randomProgram makes a program of parts of the seeds and of random bytes.
 func randomProgram(r *rand.Rand, seeds [][]byte) []byte {
 	b := []byte{byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())}
@@ -180,7 +198,26 @@ func programSeeds(f testing.TB) (seeds [][]byte) {
 		[]byte{byte(stepModify), byte(ib.ERR), 0, 0, 0, 0, 1, byte(stepPoll), 0, byte(stepRegion), byte(stepWait), 12, byte(stepHold), 1, byte(stepHold), 2},
 		[]byte{byte(stepDamaged), 0, 9, 1},
 	)
-	return append(seeds, capturedSeeds(f)...)
+	return slices.Concat(seeds, migrationSeeds(), capturedSeeds(f))
+}
+
+// migrationSeeds returns instructions that arm a queue pair, and packets that say
+// that the peer has moved: from the alternate path and from the primary one, at
+// the expected PSN and beside it.
+func migrationSeeds() (seeds [][]byte) {
+	rearm := []byte{byte(stepMove), byte(ib.RTS), 0, 0, 4, 0x40, 0} // PATH_MIG_STATE and ALT_PATH
+	for _, op := range []roce.Opcode{roce.RCRDMAWriteOnly, roce.UCRDMAWriteOnly} {
+		packet := func(dpsn, flags, how byte) []byte {
+			return []byte{byte(stepPacket), byte(op), dpsn, 0x10, 4, flags, 0, 1, how}
+		}
+		armed := slices.Concat(rearm, packet(0, 1, 0))
+		for _, dpsn := range []byte{0, 1, 0xff} {
+			for _, how := range []byte{0, 5} {
+				seeds = append(seeds, slices.Concat(armed, packet(dpsn, 5, how), packet(0, 1, 0), packet(0, 5, 5)))
+			}
+		}
+	}
+	return seeds
 }
 
 // capturedSeeds returns instructions that deliver what Linux sent: of every

@@ -484,7 +484,7 @@ func (v *victim) stepModify(p *program, legal bool) {
 	need, may, _ := qp.Transition(v.QP.Type(), from, to)
 	mask := ib.AttrMask(uint32(p.uint16())<<16|uint32(p.uint16())) & ib.AttrAll
 	if legal {
-		mask = need | may&mask&^(ib.AttrAltPath|ib.AttrCap|ib.AttrCurState) | ib.AttrState
+		mask = need | may&mask&^(ib.AttrCap|ib.AttrCurState) | ib.AttrState
 	}
 	a := v.variant(what)
 	a.State, a.CurState = to, from
@@ -496,6 +496,12 @@ func (v *victim) stepModify(p *program, legal bool) {
 			v.T.Fatalf("a refused modify (%v) changes %+v to %+v", err, before, v.QP.Query())
 		}
 		return
+	}
+	if mask&ib.AttrAltPath != 0 {
+		v.loads++
+	}
+	if mask&ib.AttrPathMigState != 0 && a.PathMigState == ib.REARM {
+		v.rearms++
 	}
 	if mask&ib.AttrState != 0 && to == ib.RESET {
 		v.sends, v.sent = nil, nil
@@ -512,7 +518,9 @@ func (v *victim) stepModify(p *program, legal bool) {
 // variant returns the attributes of the connection with some changed.
 func (v *victim) variant(code byte) ib.QPAttr {
 	a := v.Attr
-	a.AltAV, a.AltPort = a.AV, 1
+	a.AltAV, a.AltPort, a.AltTimeout = a.AV, 1, a.Timeout
+	a.AltAV.DGID = ib.GIDFromAddr(v.Peer.Next()) // who sends in the peer's place is there
+	a.PathMigState = [...]ib.MigState{ib.REARM, ib.REARM, ib.MIGRATED, ib.ARMED}[code>>6]
 	switch code & 15 {
 	case 1:
 		a.RQPSN, a.SQPSN = ib.NewPSN(0xffffff), ib.NewPSN(0xfffffd)

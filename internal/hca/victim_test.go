@@ -46,6 +46,9 @@ type victim struct {
 	counts   counters.Set // after the last step
 	state    ib.QPState   // after the last step
 	arrivals int
+	loads    int // of alternate paths,
+	rearms   int // and how often REARM was asked for
+	migrated int // times, until the last step
 }
 
 // The regions of a victim, by who may do what with them.
@@ -179,6 +182,7 @@ func (v *victim) toggle() {
 // flush lets the adapter transmit, unless it is held back, and looks at what
 // it sends.
 func (v *victim) flush() {
+	v.follow()
 	if v.hold {
 		return
 	}
@@ -252,11 +256,42 @@ func (v *victim) fits(p *roce.Packet, mtu ib.MTU) bool {
 // check looks at everything that must hold after every step.
 func (v *victim) check() {
 	v.T.Helper()
+	v.checkMigrations()
 	v.checkMemory()
 	v.checkMoves()
 	v.checkCounters()
 	if st := v.QP.State(); v.state != st {
 		v.T.Fatalf("the state is %v, the moves that were recorded lead to %v", st, v.state)
+	}
+}
+
+// told returns how often the program was told of an event.
+func (v *victim) told(t ib.EventType) (n int) {
+	for _, e := range v.Events {
+		if e.Type == t {
+			n++
+		}
+	}
+	return n
+}
+
+// checkMigrations wants no more migrations than the program has asked to be ready
+// for, and no more complaints than that and paths that were loaded.
+func (v *victim) checkMigrations() {
+	n := v.told(ib.EventPathMig)
+	switch failed := v.told(ib.EventPathMigErr); {
+	case n > v.rearms:
+		v.T.Fatalf("%d migrations after %d times REARM", n, v.rearms)
+	case failed > v.rearms+v.loads:
+		v.T.Fatalf("%d times PATH_MIG_ERR after %d times REARM and %d paths", failed, v.rearms, v.loads)
+	}
+	v.follow()
+}
+
+// follow makes the peer go where the queue pair went.
+func (v *victim) follow() {
+	if n := v.told(ib.EventPathMig); n > v.migrated {
+		v.migrated, v.Peer = n, v.QP.Query().AV.DGID.Addr()
 	}
 }
 
@@ -323,12 +358,32 @@ func (v *victim) checkCounters() {
 	v.counts = now
 }
 
-// deliverWire hands a sealed datagram to the adapter.
+// deliverWire hands a sealed datagram to the adapter. It takes the queue pair to
+// its alternate path only if it comes from there and says so.
 func (v *victim) deliverWire(d fabric.Datagram) {
 	d.IDKnown = !v.hidden
 	v.last = d
 	v.arrivals++
+	before, told := v.QP.Query(), v.told(ib.EventPathMig)
 	v.Deliver(d)
+	if v.told(ib.EventPathMig) == told {
+		return
+	}
+	if before.PathMigState == ib.MIGRATED || d.Src != before.AltAV.DGID.Addr() || !saysMoved(&d) {
+		v.T.Fatalf("a datagram from %v takes a queue pair that is %v to its path to %v", d.Src, before.PathMigState, before.AltAV.DGID.Addr())
+	}
+}
+
+// saysMoved reports whether a packet of a datagram has MigReq set.
+func saysMoved(d *fabric.Datagram) bool {
+	for off := 0; off < len(d.Bytes); {
+		seg, next := d.Segment(off)
+		if len(seg) > 1 && seg[1]&0x40 != 0 {
+			return true
+		}
+		off = next
+	}
+	return false
 }
 
 // reap takes the completions: each is of the oldest work request of its queue
@@ -477,6 +532,8 @@ func TestVictimNotices(t *testing.T) {
 		"that were recorded lead": func(v *victim) { v.state = ib.SQD },
 		"counter 0 went from":     func(v *victim) { v.counts.SentPkts = 1 << 40 },
 		"posted are sends":        func(v *victim) { v.stepRecv(&program{}); v.recvs = nil; v.Modify(ib.ERR); v.check(); v.reap() },
+		"1 migrations after 0":    func(v *victim) { v.Events = append(v.Events, qp.Event{Type: ib.EventPathMig}); v.check() },
+		"1 times PATH_MIG_ERR":    func(v *victim) { v.Events = append(v.Events, qp.Event{Type: ib.EventPathMigErr}); v.check() },
 		"never complete":          func(v *victim) { v.sends = append(v.sends, posted{id: 7}); v.finish() },
 		"the adapter has grown":   func(v *victim) { v.HCA.Cfg().PKeys = make([]ib.PKey, maxFootprint/2); v.weigh() },
 		"leaves in RTR":           func(v *victim) { p := v.packetOut(roce.RCSendOnly); v.inspect(&p, ib.RTR) },

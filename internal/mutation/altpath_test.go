@@ -144,6 +144,12 @@ var altPathMutants = []mutant{
 		test: "internal/fault TestV15_Path",
 	},
 	{
+		name: "forged-source-migrates", in: "internal/qp.admit",
+		old:  "comesBy(&$m.path, p.Data) && $m.pkey.Matches(p.BTH.PKey)",
+		new:  "true",
+		test: "internal/hca TestV15_MigrationAttacks",
+	},
+	{
 		name: "answers-never-migrate", in: "internal/qp.receiveResponse",
 		old:    "$c.ep.mig.state != ib.MIGRATED && !$c.ep.mig.follow(now, p)",
 		new:    "false",
