@@ -419,10 +419,11 @@ func (d *Driver) round() (next wait, alive bool) {
 }
 
 // pause decides how to wait; awake says that there is reason not to sleep. A timer
-// that is due sooner than a thread could be woken is another.
+// that is due sooner than a thread could be woken is another, unless others want
+// the processor: who lets them have it gets it back later than who sleeps.
 func (d *Driver) pause(now clock.Instant, awake bool) wait {
 	how := d.linger.next(now)
-	awake = awake || d.shard.Deadline().Sub(now) < lingerTime
+	awake = awake || d.shard.Deadline().Sub(now) < lingerTime && !d.linger.isCrowded(now)
 	if awake && how == pauseSleep {
 		how = pauseYield
 	}

@@ -72,7 +72,7 @@ func (l *linger) wrote(took time.Duration) { l.active = l.active.Add(took) }
 // next returns what to do when nothing has arrived.
 func (l *linger) next(now clock.Instant) pause {
 	waited := now.Sub(l.active)
-	if l.gap >= brisk || waited >= lingerTime || now < clock.Instant(l.crowded.Load()) {
+	if l.gap >= brisk || waited >= lingerTime || l.isCrowded(now) {
 		return pauseSleep
 	}
 	if l.looks > 0 && waited < lookTime {
@@ -85,6 +85,9 @@ func (l *linger) next(now clock.Instant) pause {
 	}
 	return pauseYield
 }
+
+// isCrowded reports whether the machine is taken for busy.
+func (l *linger) isCrowded(now clock.Instant) bool { return now < clock.Instant(l.crowded.Load()) }
 
 // yielded is told when the thread has let others run, from one instant to
 // another. Any thread may call it. Who is still there when the time is over is
