@@ -145,6 +145,10 @@ func (d *Device) Post(q *qp.QP, work qp.Posted) { d.drv.Post(q, work) }
 // driver.Driver.
 func (d *Device) SendOverdue() { d.drv.SendOverdue() }
 
+// PostsWait reports whether requests wait to be sent with others; see
+// driver.Driver.
+func (d *Device) PostsWait() bool { return d.drv.PostsWait() }
+
 // Armed and Woke tell the driver that somebody is about to sleep, and that
 // somebody was woken; see driver.Driver.
 func (d *Device) Armed() { d.drv.Armed() }

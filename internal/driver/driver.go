@@ -127,6 +127,10 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 // Any thread may call it; it does nothing when another one has the lock.
 func (d *Driver) SendOverdue() { d.sendWaiting(coalesceTime) }
 
+// PostsWait reports whether posts wait for others to leave with: who polls
+// calls Progress or SendOverdue soon. Any thread may ask.
+func (d *Driver) PostsWait() bool { return d.coalesce.waiting.Load() }
+
 // sendWaiting sends posts that have waited for so long, if there are any and
 // nobody else has the lock. It does not block.
 func (d *Driver) sendWaiting(long time.Duration) {

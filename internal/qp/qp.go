@@ -8,6 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/memory"
+	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -107,6 +108,16 @@ func (q *QP) Cap() ib.QPCap {
 		c.MaxRecvWR, c.MaxRecvSGE = rq.Cap(), rq.maxSGE
 	}
 	return c
+}
+
+// Queues returns the beginnings of the send queue and of the receive queue,
+// nil for a QP that takes its receives from an SRQ. They stay where they are
+// until Destroy.
+func (q *QP) Queues() (send, recv *ring.Header) {
+	if q.srq == nil {
+		recv = q.in.own.Header()
+	}
+	return q.req.queue.Header(), recv
 }
 
 // Receive processes one packet for this QP.

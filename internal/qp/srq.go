@@ -31,6 +31,9 @@ func NewSRQ(a ring.Allocator, pd memory.PD, wr, sge uint32, onLimit func()) (*SR
 // Free gives the memory of the queue back: nobody may post any more.
 func (s *SRQ) Free(a ring.Allocator) { s.rq.Free(a) }
 
+// Queue returns the beginning of the queue, which stays where it is until Free.
+func (s *SRQ) Queue() *ring.Header { return s.rq.Header() }
+
 // PD returns the protection domain.
 func (s *SRQ) PD() memory.PD { return s.pd }
 

@@ -19,6 +19,9 @@ func (q *QP) setState(to ib.QPState, cause string) {
 	if from == to {
 		return
 	}
+	if q.srq == nil {
+		q.in.own.AskDoorbell(behaviourOf(to).postRecv == postFlush)
+	}
 	q.ep.env.Counters.StateChanges++
 	if q.ep.env.Trace != nil {
 		q.ep.record(trace.Record{Kind: trace.State, From: from, To: to, Cause: cause})

@@ -29,7 +29,7 @@ type Header struct {
 	Cons    atomic.Uint32 // 4: the oldest index in use; equal to Prod when the queue is empty
 	Lock    atomic.Uint32 // 8: completion queue: 1 while a reader is at work, else 0; taken by compare-and-swap
 	Armed   atomic.Uint32 // 12: completion queue: one of ArmNone, ArmSolicited, ArmAny
-	Flags   atomic.Uint32 // 16: FlagOverflow
+	Flags   atomic.Uint32 // 16: FlagOverflow, FlagDoorbell
 	Mask    uint32        // 20: number of entries less 1
 	Stride  uint32        // 24: bytes from one entry to the next
 	_       uint32
@@ -47,6 +47,11 @@ const (
 // FlagOverflow is set in Header.Flags when a completion found no room: the
 // queue takes no more.
 const FlagOverflow uint32 = 1
+
+// FlagDoorbell is set in Header.Flags of a receive queue while its queue pair
+// flushes what is posted: a producer that finds it after it has published rings
+// the doorbell. Nobody need know of a receive that is posted otherwise.
+const FlagDoorbell uint32 = 2
 
 // SendWQE is an entry of a send queue: what a program asks for.
 type SendWQE struct {

@@ -89,6 +89,20 @@ func (r *Ring[T]) Full(i uint32) bool { return i-r.hdr.Cons.Load() >= r.Cap() }
 // index i, the next one.
 func (r *Ring[T]) Idle(i uint32) bool { return i == r.hdr.Cons.Load() }
 
+// Header returns the beginning of the queue's memory.
+func (r *Ring[T]) Header() *Header { return r.hdr }
+
+// AskDoorbell has producers ring the doorbell from now on, or no longer: who
+// publishes afterwards sees it, and what was published before is seen by who
+// asks.
+func (r *Ring[T]) AskDoorbell(ask bool) {
+	if ask {
+		r.hdr.Flags.Or(FlagDoorbell)
+	} else {
+		r.hdr.Flags.And(^FlagDoorbell)
+	}
+}
+
 // Publish makes the entries before index end visible to the consumer.
 func (r *Ring[T]) Publish(end uint32) { r.hdr.Prod.Store(end) }
 
