@@ -1,0 +1,116 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/ring"
+)
+
+// completions is a completion queue.
+type completions struct {
+	*adapter
+	cq   *qp.CQ
+	obj  device.Object
+	user unsafe.Pointer
+
+	mu   sync.Mutex // guards gone
+	gone bool       // C knows it no more
+}
+
+func (q *completions) object() unsafe.Pointer { return q.user }
+
+// ringOf returns the memory of a queue as C has it.
+func ringOf(h *ring.Header) *C.struct_ring { return (*C.struct_ring)(unsafe.Pointer(h)) }
+
+//export softhca_create_cq
+func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
+	q := &completions{adapter: of[*adapter](dev), user: unsafe.Pointer(c.object)}
+	err := q.dev.Call("CreateCQ", nil, func(instant) (err error) {
+		if q.cq, err = q.dev.HCA.CreateCQ(uint32(c.cqe), q.notify); err != nil {
+			return err
+		}
+		q.obj.CQ, q.obj.Owner, q.obj.Wake = q.cq, q, q.wake
+		q.dev.Add(&q.obj)
+		return nil
+	})
+	if err == nil {
+		c.handle, c.ring, c.cqe = newHandle(q), ringOf(q.cq.Header()), C.uint32_t(q.cq.Cap())
+	}
+	return q.code("create CQ", err)
+}
+
+// notify is called on the device's thread when the armed queue has an entry.
+func (q *completions) notify() {
+	q.dev.Woke()
+	q.host.completed(q.user)
+}
+
+// wake wakes who sleeps until the queue has an entry: the device is gone. Any
+// thread may call it, also when the queue has just been destroyed.
+func (q *completions) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.gone {
+		q.host.completed(q.user)
+	}
+}
+
+//export softhca_resize_cq
+func softhca_resize_cq(cq C.handle_t, cqe *C.uint32_t) C.int {
+	q := of[*completions](cq)
+	err := q.obj.Call("ResizeCQ", errGone, func(instant) error { return q.dev.HCA.ResizeCQ(q.cq, uint32(*cqe)) })
+	if err == nil {
+		*cqe = C.uint32_t(q.cq.Cap())
+	}
+	return q.code("resize CQ", err)
+}
+
+//export softhca_arm_cq
+func softhca_arm_cq(cq C.handle_t, solicited C.int) C.int {
+	q := of[*completions](cq)
+	err := q.obj.Called("ReqNotify", errGone)
+	if err == nil {
+		q.cq.Arm(solicited != 0)
+		q.dev.Armed()
+	}
+	return q.code("arm CQ", err)
+}
+
+//export softhca_destroy_cq
+func softhca_destroy_cq(cq C.handle_t) C.int {
+	q := of[*completions](cq)
+	code := q.destroy("DestroyCQ", &q.obj, func() error { return q.dev.HCA.DestroyCQ(q.cq) })
+	if code == 0 {
+		q.mu.Lock()
+		q.gone = true
+		q.mu.Unlock()
+	}
+	return end(cq, code)
+}
+
+//export softhca_progress
+func softhca_progress(cq C.handle_t, waits *C.int) C.int {
+	q := of[*completions](cq)
+	if err := q.dev.Alive(); err != nil {
+		return errno(err)
+	}
+	q.dev.Progress()
+	*waits = flag(q.dev.PostsWait())
+	return 0
+}
+
+//export softhca_overdue
+func softhca_overdue(dev C.handle_t, waits *C.int) C.int {
+	a := of[*adapter](dev)
+	a.dev.SendOverdue()
+	*waits = flag(a.dev.PostsWait())
+	return 0
+}

@@ -1,0 +1,239 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+// #include <stdlib.h>
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/ring"
+	"github.com/softhca/softhca/internal/trace"
+)
+
+// adapter is an open adapter of a program in C.
+type adapter struct {
+	dev     *device.Device
+	log     *slog.Logger
+	host    host
+	capture *os.File // nil without one
+	done    chan struct{}
+
+	// taking is held from when an event is taken until the program has it, and
+	// by who ends an object: its events are the program's by then, or vanish.
+	taking sync.Mutex
+}
+
+//export softhca_open
+func softhca_open(c *C.struct_softhca_config, dev *C.handle_t) C.int {
+	a := &adapter{host: host{*c}, done: make(chan struct{})}
+	level, err := logLevel(C.GoString(c.log_level))
+	a.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	if err == nil {
+		err = a.open(c, level)
+	}
+	if err != nil {
+		a.log.Error("softhca: no adapter", "err", err)
+		return errno(err)
+	}
+	*dev = newHandle(a)
+	return 0
+}
+
+// logLevel returns the level that a word names: warn for none.
+func logLevel(word string) (level slog.Level, err error) {
+	if word == "" {
+		return slog.LevelWarn, nil
+	}
+	if err := level.UnmarshalText([]byte(word)); err != nil {
+		return slog.LevelWarn, fmt.Errorf("log level %q: want debug, info, warn or error: %w", word, ib.EINVAL)
+	}
+	return level, nil
+}
+
+func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
+	cfg := device.Config{
+		Settings: qp.Settings{MigReq: true},
+		Queues:   ring.Allocator{Alloc: alloc, Free: free},
+		Faults:   device.Faults{Rules: C.GoString(c.fault), File: C.GoString(c.fault_file)},
+	}
+	if level <= slog.LevelDebug {
+		cfg.Trace = func(r *trace.Record) { a.log.Debug(r.String()) }
+	}
+	if name := C.GoString(c.capture); name != "" {
+		// What several adapters append, one after the other, is one capture.
+		var err error
+		name = strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid()))
+		if a.capture, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666); err != nil {
+			return fmt.Errorf("capture: %w", err)
+		}
+		cfg.Capture = a.capture
+	}
+	if err := a.openAt(cfg, C.GoString(c.addr)); err != nil {
+		return errors.Join(err, a.closeCapture())
+	}
+	go a.deliver()
+	return nil
+}
+
+// loopbacks is how many addresses of the loopback network are tried.
+const loopbacks = 254
+
+// openAt opens the adapter on an address, or on the first of the loopback
+// network that no other adapter has.
+func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
+	if cfg.Addr = addr; addr != "" {
+		a.dev, err = device.Open(cfg)
+		return err
+	}
+	ip := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	for range loopbacks {
+		cfg.Addr = ip.String()
+		if a.dev, err = device.Open(cfg); !errors.Is(err, ib.EADDRINUSE) {
+			return err
+		}
+		ip = ip.Next()
+	}
+	return fmt.Errorf("all of 127.0.0.1 to 127.0.0.%d are taken, or another program has port 4791 of all addresses (SOFTHCA_ADDR names an address): %w", loopbacks, err)
+}
+
+func (a *adapter) closeCapture() error {
+	if a.capture == nil {
+		return nil
+	}
+	return a.capture.Close()
+}
+
+// alloc and free are the memory of queues: C's, since C reads and writes them.
+func alloc(size int) []byte {
+	p := C.calloc(1, C.size_t(size))
+	if p == nil {
+		return nil
+	}
+	return unsafe.Slice((*byte)(p), size)
+}
+
+func free(b []byte) { C.free(unsafe.Pointer(unsafe.SliceData(b))) }
+
+//export softhca_close
+func softhca_close(dev C.handle_t) C.int {
+	a := of[*adapter](dev)
+	err := a.dev.Close()
+	<-a.done
+	return end(dev, a.code("close adapter", errors.Join(err, a.closeCapture())))
+}
+
+// deliver hands the program its asynchronous events until the adapter is
+// closed.
+func (a *adapter) deliver() {
+	defer close(a.done)
+	for range a.dev.EventReady() {
+		if !a.deliverAll() {
+			return
+		}
+	}
+}
+
+// deliverAll hands over what there is, and reports whether the adapter is open.
+func (a *adapter) deliverAll() bool {
+	a.taking.Lock()
+	defer a.taking.Unlock()
+	for {
+		ev, ok, err := a.dev.TakeEvent()
+		switch {
+		case err != nil:
+			return false
+		case !ok:
+			return true
+		case ev.Err != nil:
+			a.log.Error("softhca: the adapter has failed", "err", ev.Err)
+		}
+		if ev.About == nil {
+			a.host.event(nil, ev.Type)
+			continue
+		}
+		a.host.event(ev.About.Owner.(owner).object(), ev.Type)
+		ev.About.Ack() // the library waits for the program's acknowledgement
+	}
+}
+
+// owner is what events are about.
+type owner interface {
+	object() unsafe.Pointer // as C knows it
+}
+
+// destroy ends what events can be about.
+func (a *adapter) destroy(verb string, o *device.Object, f func() error) C.int {
+	a.taking.Lock()
+	defer a.taking.Unlock()
+	return a.code(verb, o.Call(verb, errGone, func(instant) error { return o.Remove(f) }))
+}
+
+//export softhca_describe
+func softhca_describe(dev C.handle_t, out *C.struct_softhca_adapter) C.int {
+	a := of[*adapter](dev)
+	if err := a.dev.Alive(); err != nil {
+		return a.code("query adapter", err)
+	}
+	h, l, p := a.dev.HCA, a.dev.HCA.Limits(), a.dev.Port.Caps()
+	*out = C.struct_softhca_adapter{
+		node_guid: C.uint64_t(h.NodeGUID()), max_msg_size: qp.MaxMessage,
+		max_qp: C.uint32_t(l.MaxQP), max_qp_wr: C.uint32_t(l.MaxQPWR), max_sge: C.uint32_t(l.MaxSGE), max_inline: C.uint32_t(l.MaxInlineData),
+		max_cq: C.uint32_t(l.MaxCQ), max_cqe: C.uint32_t(l.MaxCQE), max_srq: C.uint32_t(l.MaxSRQ), max_srq_wr: C.uint32_t(l.MaxSRQWR),
+		max_mr: C.uint32_t(l.MaxMR), max_pd: C.uint32_t(l.MaxPD), max_ah: C.uint32_t(l.MaxAH), max_rd_atomic: C.uint32_t(l.MaxRDAtomic),
+		max_mcast_grp: C.uint32_t(l.MaxMcastGrp), max_mcast_qp_attach: C.uint32_t(l.MaxMcastQPAttach),
+		max_total_mcast_qp_attach: C.uint32_t(l.MaxTotalMcastQPAttach),
+		port_state:                C.uint32_t(ib.PortActive), active_mtu: C.uint32_t(h.ActiveMTU()),
+		gids: C.uint32_t(min(h.GIDs(), C.SOFTHCA_GIDS)), pkeys: C.uint32_t(min(len(h.PKeys()), C.SOFTHCA_PKEYS)),
+	}
+	if a.dev.PortDown() {
+		out.port_state = C.uint32_t(ib.PortDown)
+	}
+	for i := range int(out.gids) {
+		*(*ib.GID)(unsafe.Pointer(&out.gid[i])) = h.GID(i)
+	}
+	for i := range int(out.pkeys) {
+		out.pkey[i] = C.uint16_t(h.PKeys()[i])
+	}
+	name := interfaceOf(p.Addrs[0])
+	for i := range min(len(name.Name), len(out._interface)-1) {
+		out._interface[i] = C.char(name.Name[i])
+	}
+	out.if_index = C.uint32_t(name.Index)
+	return 0
+}
+
+// interfaceOf returns the network interface that has an address: the zero one
+// if none has.
+func interfaceOf(addr netip.Addr) net.Interface {
+	all, err := net.Interfaces()
+	if err != nil {
+		return net.Interface{}
+	}
+	for i := range all {
+		addrs, err := all[i].Addrs()
+		if err != nil {
+			continue // it has just gone
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && (p.Addr() == addr || addr.IsLoopback() && p.Contains(addr)) {
+				return all[i]
+			}
+		}
+	}
+	return net.Interface{}
+}

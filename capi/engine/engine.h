@@ -1,0 +1,152 @@
+// What libibverbs asks the engine for. The engine is a Go program in a shared
+// object; it gives one table of calls. All of them may be made by any thread,
+// with all signals blocked but those of faults. They return 0 or a positive
+// errno. Handles are the engine's; 0 is none.
+//
+// What is as in the verbs has the verbs' values: states, masks, access rights,
+// events.
+#ifndef SOFTHCA_ENGINE_H
+#define SOFTHCA_ENGINE_H
+
+#include <stdint.h>
+
+#include "ring.h"
+
+// SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
+// an engine of another build.
+#define SOFTHCA_ENGINE_ABI 1
+
+typedef uint64_t handle_t;
+
+enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
+
+// softhca_config says which adapter to open. An empty address is the first of
+// 127.0.0.0/8 that no other adapter has. Empty strings are nothing.
+struct softhca_config {
+	char *addr, *fault, *fault_file, *capture, *log_level;
+	// The library's functions that the engine calls, from threads of its own or
+	// from one that calls it. They do not call the engine and do not block.
+	void (*completed)(void *cq); // the queue was armed and has a completion
+	void (*event)(void *device, void *object, uint32_t type); // object is 0 for events of the port or of the device
+	void *device;
+};
+
+struct softhca_adapter {
+	uint64_t node_guid, max_msg_size;
+	uint32_t max_qp, max_qp_wr, max_sge, max_inline, max_cq, max_cqe, max_srq, max_srq_wr;
+	uint32_t max_mr, max_pd, max_ah, max_rd_atomic;
+	uint32_t max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
+	uint32_t port_state, active_mtu, gids, pkeys, if_index;
+	uint16_t pkey[SOFTHCA_PKEYS];
+	uint8_t gid[SOFTHCA_GIDS][16];
+	char interface[16];
+};
+
+struct softhca_mr {
+	handle_t handle;
+	uint64_t addr, length, iova;
+	uint32_t access, lkey, rkey;
+	int zero_iova; // iova counts though it is 0
+};
+
+struct softhca_cq {
+	handle_t handle;
+	struct ring *ring;
+	void *object;
+	uint32_t cqe;
+};
+
+struct softhca_srq {
+	handle_t handle;
+	struct ring *ring;
+	void *object;
+	uint32_t max_wr, max_sge, limit;
+	int watched; // softhca_calls.check before each post
+};
+
+struct softhca_cap {
+	uint32_t send_wr, recv_wr, send_sge, recv_sge, inline_data;
+};
+
+struct softhca_qp {
+	handle_t handle, send_cq, recv_cq, srq;
+	struct ring *send, *recv;
+	void *object;
+	struct softhca_cap cap;
+	uint32_t type, qpn;
+	int sig_all;
+	int watched; // softhca_calls.check before each post
+};
+
+struct softhca_av {
+	uint8_t dgid[16];
+	uint32_t flow_label;
+	uint8_t sgid_index, hop_limit, traffic_class, sl, static_rate, port;
+};
+
+struct softhca_qp_attr {
+	uint32_t state, cur_state, path_mtu, mig_state, qkey, rq_psn, sq_psn, dest_qpn, access, rate_limit;
+	struct softhca_cap cap;
+	struct softhca_av av, alt_av;
+	uint16_t pkey_index, alt_pkey_index;
+	uint8_t sqd_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic, min_rnr_timer, port;
+	uint8_t timeout, retry_cnt, rnr_retry, alt_port, alt_timeout;
+};
+
+enum softhca_post { SOFTHCA_SEND, SOFTHCA_RECV };
+
+// softhca_posted is what was written into a send queue since the last doorbell.
+struct softhca_posted {
+	uint64_t bytes;
+	uint32_t requests;
+	int behind; // the queue was not empty
+};
+
+struct softhca_calls {
+	uint32_t abi;
+
+	int (*open)(struct softhca_config *c, handle_t *dev);
+	int (*close)(handle_t dev);
+	int (*describe)(handle_t dev, struct softhca_adapter *a);
+
+	int (*alloc_pd)(handle_t dev, handle_t *pd);
+	int (*dealloc_pd)(handle_t pd);
+
+	int (*reg_mr)(handle_t pd, struct softhca_mr *m);
+	int (*rereg_mr)(struct softhca_mr *m, uint32_t what, handle_t pd);
+	int (*dereg_mr)(handle_t mr);
+
+	int (*create_cq)(handle_t dev, struct softhca_cq *q);
+	int (*resize_cq)(handle_t cq, uint32_t *cqe);
+	int (*arm_cq)(handle_t cq, int solicited);
+	int (*destroy_cq)(handle_t cq);
+
+	int (*create_srq)(handle_t pd, struct softhca_srq *s);
+	int (*limit_srq)(handle_t srq, uint32_t limit);
+	int (*query_srq)(handle_t srq, struct softhca_srq *s);
+	int (*destroy_srq)(handle_t srq);
+
+	int (*create_qp)(handle_t pd, struct softhca_qp *q);
+	int (*modify_qp)(handle_t qp, struct softhca_qp_attr *a, uint32_t mask);
+	int (*query_qp)(handle_t qp, struct softhca_qp_attr *a);
+	int (*limit_qp)(handle_t qp, uint32_t rate, uint32_t burst);
+	int (*destroy_qp)(handle_t qp);
+
+	int (*create_ah)(handle_t pd, struct softhca_av *av, uint64_t *ah);
+	int (*destroy_ah)(handle_t pd, uint64_t ah);
+
+	int (*attach)(handle_t qp, uint8_t *gid);
+	int (*detach)(handle_t qp, uint8_t *gid);
+
+	// check asks the rules of faults whether a request may be posted.
+	int (*check)(handle_t qp, int kind);
+	int (*check_srq)(handle_t srq);
+	// doorbell has what was posted sent; so does who polls.
+	int (*doorbell)(handle_t qp, struct softhca_posted *p, int *waits);
+	// progress receives and sends on the caller's thread; overdue sends what
+	// waits to be sent with more.
+	int (*progress)(handle_t cq, int *waits);
+	int (*overdue)(handle_t dev, int *waits);
+};
+
+#endif

@@ -1,0 +1,58 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"errors"
+	"runtime/cgo"
+	"syscall"
+)
+
+// A shared object made of a main package never runs it.
+func main() {}
+
+// newHandle returns a handle of an object.
+func newHandle(object any) C.handle_t { return C.handle_t(cgo.NewHandle(object)) }
+
+// of returns the object of a handle.
+func of[T any](h C.handle_t) T { return cgo.Handle(h).Value().(T) }
+
+// end ends a handle if its object ended.
+func end(h C.handle_t, code C.int) C.int {
+	if code == 0 {
+		cgo.Handle(h).Delete()
+	}
+	return code
+}
+
+// errno returns the number that a program in C gets for an error.
+func errno(err error) C.int {
+	var e syscall.Errno
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e) && e != 0:
+		return C.int(e)
+	default:
+		return C.int(syscall.EIO)
+	}
+}
+
+// code is errno, and logs what failed: a number says little.
+func (a *adapter) code(what string, err error) C.int {
+	if err != nil {
+		a.log.Info(what, "err", err)
+	}
+	return errno(err)
+}
+
+// flag returns a bool as C has it.
+func flag(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,78 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/memory"
+)
+
+// region is a memory region.
+type region struct {
+	*adapter
+	r *memory.Region
+
+	// The device's thread guards what follows.
+	d *domain
+}
+
+// regionConfig returns what is to be registered.
+func regionConfig(m *C.struct_softhca_mr) (memory.RegionConfig, error) {
+	c := memory.RegionConfig{IOVA: uint64(m.iova), Access: ib.Access(m.access)}
+	if m.zero_iova != 0 {
+		c.Access |= ib.AccessZeroBased
+	}
+	if c.Access&ib.AccessZeroBased != 0 {
+		c.IOVA = 0
+	}
+	var err error
+	c.Buf, err = memory.RawBuf(uintptr(m.addr), uint64(m.length))
+	return c, err
+}
+
+//export softhca_reg_mr
+func softhca_reg_mr(pd C.handle_t, m *C.struct_softhca_mr) C.int {
+	r := &region{d: of[*domain](pd)}
+	r.adapter = r.d.adapter
+	c, err := regionConfig(m)
+	if err == nil {
+		err = r.dev.Call("RegMR", nil, func(instant) (err error) {
+			r.r, err = r.d.pd.RegMR(c)
+			return err
+		})
+	}
+	if err == nil {
+		m.handle, m.lkey, m.rkey = newHandle(r), C.uint32_t(r.r.LKey()), C.uint32_t(r.r.RKey())
+	}
+	return r.code("register MR", err)
+}
+
+//export softhca_rereg_mr
+func softhca_rereg_mr(m *C.struct_softhca_mr, what C.uint32_t, pd C.handle_t) C.int {
+	r := of[*region](m.handle)
+	to := r.d
+	if pd != 0 {
+		to = of[*domain](pd)
+	}
+	c, err := regionConfig(m)
+	if err == nil {
+		err = r.dev.Call("ReregMR", nil, func(instant) error {
+			if err := r.d.pd.ReregMR(r.r, memory.Change(what), c, to.pd); err != nil {
+				return err
+			}
+			r.d = to
+			m.lkey, m.rkey = C.uint32_t(r.r.LKey()), C.uint32_t(r.r.RKey())
+			return nil
+		})
+	}
+	return r.code("re-register MR", err)
+}
+
+//export softhca_dereg_mr
+func softhca_dereg_mr(mr C.handle_t) C.int {
+	r := of[*region](mr)
+	return end(mr, r.code("deregister MR", r.dev.Call("DeregMR", nil, func(instant) error { return r.d.pd.DeregMR(r.r) })))
+}

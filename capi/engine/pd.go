@@ -1,0 +1,45 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
+)
+
+// instant is when a call runs on the device's thread.
+type instant = clock.Instant
+
+// errGone is what calls on an object return that ended meanwhile.
+var errGone = fmt.Errorf("the object is destroyed: %w", ib.EINVAL)
+
+// domain is a protection domain.
+type domain struct {
+	*adapter
+	pd *hca.PD
+}
+
+//export softhca_alloc_pd
+func softhca_alloc_pd(dev C.handle_t, pd *C.handle_t) C.int {
+	d := &domain{adapter: of[*adapter](dev)}
+	err := d.dev.Call("AllocPD", nil, func(instant) (err error) {
+		d.pd, err = d.dev.HCA.AllocPD()
+		return err
+	})
+	if err == nil {
+		*pd = newHandle(d)
+	}
+	return d.code("allocate PD", err)
+}
+
+//export softhca_dealloc_pd
+func softhca_dealloc_pd(pd C.handle_t) C.int {
+	d := of[*domain](pd)
+	return end(pd, d.code("deallocate PD", d.dev.Call("DeallocPD", nil, func(instant) error { return d.pd.Dealloc() })))
+}

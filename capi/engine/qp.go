@@ -1,0 +1,114 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"net/netip"
+	"unsafe"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// pair is a queue pair.
+type pair struct {
+	*domain
+	qp   *qp.QP
+	obj  device.Object
+	user unsafe.Pointer
+}
+
+func (q *pair) object() unsafe.Pointer { return q.user }
+
+//export softhca_create_qp
+func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
+	q := &pair{domain: of[*domain](pd), user: unsafe.Pointer(c.object)}
+	cfg := hca.QPConfig{Type: ib.QPType(c._type), Cap: capOf(&c.cap), SigAll: c.sig_all != 0}
+	cfg.SendCQ, cfg.RecvCQ = of[*completions](c.send_cq).cq, of[*completions](c.recv_cq).cq
+	if c.srq != 0 {
+		cfg.SRQ = of[*shared](c.srq).srq
+	}
+	err := q.dev.Call("CreateQP", nil, func(instant) (err error) {
+		if cfg.Type == ib.GSI { // the adapter's own
+			return hca.ErrInvalidServiceType
+		}
+		if q.qp, err = q.dev.HCA.CreateQP(q.pd, cfg); err != nil {
+			return err
+		}
+		q.obj.QP, q.obj.Owner = q.qp, q
+		q.dev.Add(&q.obj)
+		return nil
+	})
+	if err == nil {
+		send, recv := q.qp.Queues()
+		c.handle, c.send, c.recv, c.qpn = newHandle(q), ringOf(send), ringOf(recv), C.uint32_t(q.qp.Num())
+		putCap(&c.cap, q.qp.Cap())
+		c.watched = flag(q.dev.Watched("PostSend") || q.dev.Watched("PostRecv"))
+	}
+	return q.code("create QP", err)
+}
+
+//export softhca_modify_qp
+func softhca_modify_qp(h C.handle_t, c *C.struct_softhca_qp_attr, mask C.uint32_t) C.int {
+	q, a := of[*pair](h), attrOf(c)
+	return q.code("modify QP", q.obj.Call("ModifyQP", errGone, func(now instant) error {
+		err := q.qp.Modify(now, &a, ib.AttrMask(mask))
+		q.dev.HCA.Shard().Arm(q.qp)
+		return err
+	}))
+}
+
+//export softhca_limit_qp
+func softhca_limit_qp(h C.handle_t, rate, burst C.uint32_t) C.int {
+	q := of[*pair](h)
+	return q.code("limit the rate of a QP", q.obj.Call("ModifyQPRateLimit", errGone, func(instant) error {
+		err := q.qp.SetRateLimit(qp.RateLimit{Rate: uint32(rate), Burst: uint32(burst)})
+		q.dev.HCA.Shard().Arm(q.qp)
+		return err
+	}))
+}
+
+//export softhca_query_qp
+func softhca_query_qp(h C.handle_t, c *C.struct_softhca_qp_attr) C.int {
+	q := of[*pair](h)
+	return q.code("query QP", q.obj.Call("QueryQP", errGone, func(instant) error {
+		a := q.qp.Query()
+		putAttr(c, &a)
+		return nil
+	}))
+}
+
+//export softhca_destroy_qp
+func softhca_destroy_qp(h C.handle_t) C.int {
+	q := of[*pair](h)
+	var groups []netip.Addr
+	code := q.destroy("DestroyQP", &q.obj, func() error {
+		groups = q.dev.HCA.LeaveGroups(q.qp)
+		q.dev.HCA.DestroyQP(q.pd, q.qp)
+		return nil
+	})
+	q.leave(groups...)
+	return end(h, code)
+}
+
+//export softhca_check
+func softhca_check(h C.handle_t, kind C.int) C.int {
+	q, verb := of[*pair](h), "PostSend"
+	if kind == C.SOFTHCA_RECV {
+		verb = "PostRecv"
+	}
+	return q.code(verb, q.obj.Called(verb, errGone))
+}
+
+//export softhca_doorbell
+func softhca_doorbell(h C.handle_t, p *C.struct_softhca_posted, waits *C.int) C.int {
+	q := of[*pair](h)
+	q.dev.Post(q.qp, qp.Posted{Requests: int(p.requests), Bytes: uint64(p.bytes), Behind: p.behind != 0})
+	*waits = flag(q.dev.PostsWait())
+	return 0
+}

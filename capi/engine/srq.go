@@ -1,0 +1,73 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// shared is a shared receive queue.
+type shared struct {
+	*domain
+	srq  *qp.SRQ
+	obj  device.Object
+	user unsafe.Pointer
+}
+
+func (s *shared) object() unsafe.Pointer { return s.user }
+
+//export softhca_create_srq
+func softhca_create_srq(pd C.handle_t, c *C.struct_softhca_srq) C.int {
+	s := &shared{domain: of[*domain](pd), user: unsafe.Pointer(c.object)}
+	err := s.dev.Call("CreateSRQ", nil, func(instant) (err error) {
+		if s.srq, err = s.pd.CreateSRQ(uint32(c.max_wr), uint32(c.max_sge), uint32(c.limit)); err != nil {
+			return err
+		}
+		s.obj.SRQ, s.obj.Owner = s.srq, s
+		s.dev.Add(&s.obj)
+		return nil
+	})
+	if err == nil {
+		wr, sge := s.srq.Cap()
+		c.handle, c.ring = newHandle(s), ringOf(s.srq.Queue())
+		c.max_wr, c.max_sge = C.uint32_t(wr), C.uint32_t(sge)
+		c.watched = flag(s.dev.Watched("PostSRQRecv"))
+	}
+	return s.code("create SRQ", err)
+}
+
+//export softhca_limit_srq
+func softhca_limit_srq(srq C.handle_t, limit C.uint32_t) C.int {
+	s := of[*shared](srq)
+	err := s.obj.Called("SetSRQLimit", errGone)
+	if err == nil {
+		err = s.srq.SetLimit(uint32(limit))
+	}
+	return s.code("modify SRQ", err)
+}
+
+//export softhca_query_srq
+func softhca_query_srq(srq C.handle_t, c *C.struct_softhca_srq) C.int {
+	s := of[*shared](srq)
+	wr, sge := s.srq.Cap()
+	c.max_wr, c.max_sge, c.limit = C.uint32_t(wr), C.uint32_t(sge), C.uint32_t(s.srq.Limit())
+	return 0
+}
+
+//export softhca_check_srq
+func softhca_check_srq(srq C.handle_t) C.int {
+	s := of[*shared](srq)
+	return s.code("post to SRQ", s.obj.Called("PostSRQRecv", errGone))
+}
+
+//export softhca_destroy_srq
+func softhca_destroy_srq(srq C.handle_t) C.int {
+	s := of[*shared](srq)
+	return end(srq, s.destroy("DestroySRQ", &s.obj, func() error { return s.pd.DestroySRQ(s.srq) }))
+}

@@ -1,0 +1,24 @@
+//go:build linux && cgo
+
+#include "engine.h"
+#include "_cgo_export.h"
+
+// The compiler compares what Go exports with what the library expects.
+#pragma GCC diagnostic error "-Wincompatible-pointer-types"
+
+const struct softhca_calls softhca_calls = {
+	.abi = SOFTHCA_ENGINE_ABI,
+	.open = softhca_open, .close = softhca_close, .describe = softhca_describe,
+	.alloc_pd = softhca_alloc_pd, .dealloc_pd = softhca_dealloc_pd,
+	.reg_mr = softhca_reg_mr, .rereg_mr = softhca_rereg_mr, .dereg_mr = softhca_dereg_mr,
+	.create_cq = softhca_create_cq, .resize_cq = softhca_resize_cq, .arm_cq = softhca_arm_cq,
+	.destroy_cq = softhca_destroy_cq,
+	.create_srq = softhca_create_srq, .limit_srq = softhca_limit_srq, .query_srq = softhca_query_srq,
+	.destroy_srq = softhca_destroy_srq,
+	.create_qp = softhca_create_qp, .modify_qp = softhca_modify_qp, .query_qp = softhca_query_qp,
+	.limit_qp = softhca_limit_qp, .destroy_qp = softhca_destroy_qp,
+	.create_ah = softhca_create_ah, .destroy_ah = softhca_destroy_ah,
+	.attach = softhca_attach, .detach = softhca_detach,
+	.check = softhca_check, .check_srq = softhca_check_srq,
+	.doorbell = softhca_doorbell, .progress = softhca_progress, .overdue = softhca_overdue,
+};

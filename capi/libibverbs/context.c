@@ -1,0 +1,323 @@
+// Devices and contexts: what there is, opening, closing, and what can be asked.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+EXPORT struct ibv_device **ibv_get_device_list(int *num)
+{
+	int n;
+	struct node **list = nodes(&n);
+	struct ibv_device **out = calloc((size_t)n + 1, sizeof *out);
+	if (out == NULL)
+		return fail(ENOMEM);
+	for (int i = 0; i < n; i++)
+		out[i] = &list[i]->ibv;
+	if (num != NULL)
+		*num = n;
+	return out;
+}
+
+EXPORT void ibv_free_device_list(struct ibv_device **list) { free(list); }
+EXPORT const char *ibv_get_device_name(struct ibv_device *d) { return d->name; }
+EXPORT int ibv_get_device_index(struct ibv_device *d) { return ((struct node *)d)->index + 1; }
+
+// guid_of parses what sysfs shows: four groups of four hexadecimal digits.
+static uint64_t guid_of(const char *s)
+{
+	unsigned a, b, c, d;
+	if (sscanf(s, "%x:%x:%x:%x", &a, &b, &c, &d) != 4)
+		return 0;
+	return (uint64_t)a << 48 | (uint64_t)b << 32 | (uint64_t)c << 16 | d;
+}
+
+// The GUID follows from the address, which an adapter may get when it is opened
+// only: without a picture of it in sysfs it must be opened.
+EXPORT __be64 ibv_get_device_guid(struct ibv_device *ibv)
+{
+	struct node *n = (struct node *)ibv;
+	char path[4096], text[64] = "";
+	const char *root = getenv("SOFTHCA_SYSFS");
+	if (root != NULL && *root) {
+		snprintf(path, sizeof path, "%s/class/infiniband/%s", root, ibv->name);
+		if (ibv_read_sysfs_file(path, "node_guid", text, sizeof text) > 0 && guid_of(text) != 0)
+			return htobe64(guid_of(text));
+	}
+	struct device *d = open_device(n);
+	if (d == NULL)
+		return 0;
+	uint64_t guid = d->info.node_guid;
+	close_device(d);
+	return htobe64(guid);
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+{
+	struct context *c = calloc(1, sizeof *c);
+	if (c == NULL)
+		return fail(ENOMEM);
+	int code = source_init(&c->source);
+	if (code != 0) {
+		free(c);
+		return fail(code);
+	}
+	if ((c->dev = open_device((struct node *)ibv)) == NULL) {
+		code = errno;
+		source_free(&c->source);
+		free(c);
+		return fail(code);
+	}
+	c->v.sz = sizeof c->v;
+	c->v.context.device = ibv;
+	c->v.context.cmd_fd = -1;
+	c->v.context.async_fd = c->source.fd;
+	c->v.context.num_comp_vectors = 1;
+	c->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	pthread_mutex_init(&c->v.context.mutex, NULL);
+	set_ops(c);
+	pthread_mutex_lock(&c->dev->mu);
+	c->next = c->dev->first;
+	c->dev->first = c;
+	pthread_mutex_unlock(&c->dev->mu);
+	return &c->v.context;
+}
+
+// destroy_left destroys what the program left, dependents first.
+static void destroy_left(struct context *c)
+{
+	for (int rank = 4; rank > 0; rank--) {
+		struct object *next;
+		for (struct object *o = c->objects; o != NULL; o = next) {
+			next = o->next;
+			if (o->rank == rank)
+				o->destroy(o);
+		}
+	}
+}
+
+EXPORT int ibv_close_device(struct ibv_context *ibv)
+{
+	struct context *c = context_of(ibv), **at;
+	pthread_mutex_lock(&c->dev->mu);
+	for (at = &c->dev->first; *at != c; at = &(*at)->next) {
+	}
+	*at = c->next;
+	pthread_mutex_unlock(&c->dev->mu);
+	destroy_left(c);
+	int code = close_device(c->dev);
+	drop_notes(c);
+	source_free(&c->source);
+	free(c);
+	return code;
+}
+
+void add_object(struct ibv_context *ibv, struct object *o, int rank, int (*destroy)(struct object *))
+{
+	struct context *c = context_of(ibv);
+	o->rank = rank, o->destroy = destroy;
+	pthread_mutex_lock(&c->source.mu);
+	if ((o->next = c->objects) != NULL)
+		o->next->prev = &o->next;
+	o->prev = &c->objects;
+	c->objects = o;
+	pthread_mutex_unlock(&c->source.mu);
+}
+
+void remove_object(struct ibv_context *ibv, struct object *o)
+{
+	struct context *c = context_of(ibv);
+	pthread_mutex_lock(&c->source.mu);
+	if ((*o->prev = o->next) != NULL)
+		o->next->prev = o->prev;
+	pthread_mutex_unlock(&c->source.mu);
+}
+
+EXPORT int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
+{
+	const struct softhca_adapter *i = &device_of(c)->info;
+	*a = (struct ibv_device_attr){
+		.fw_ver = "1.0", .node_guid = htobe64(i->node_guid), .sys_image_guid = htobe64(i->node_guid),
+		.max_mr_size = UINT64_MAX, .page_size_cap = 0xfffff000, .vendor_id = 0xffffff,
+		.max_qp = (int)i->max_qp, .max_qp_wr = (int)i->max_qp_wr,
+		.device_cap_flags = IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN,
+		.max_sge = (int)i->max_sge, .max_sge_rd = (int)i->max_sge, .max_cq = (int)i->max_cq, .max_cqe = (int)i->max_cqe,
+		.max_mr = (int)i->max_mr, .max_pd = (int)i->max_pd,
+		.max_qp_rd_atom = (int)i->max_rd_atomic, .max_qp_init_rd_atom = (int)i->max_rd_atomic,
+		.max_res_rd_atom = (int)(i->max_rd_atomic * i->max_qp), .atomic_cap = IBV_ATOMIC_HCA,
+		.max_mcast_grp = (int)i->max_mcast_grp, .max_mcast_qp_attach = (int)i->max_mcast_qp_attach,
+		.max_total_mcast_qp_attach = (int)i->max_total_mcast_qp_attach, .max_ah = (int)i->max_ah,
+		.max_srq = (int)i->max_srq, .max_srq_wr = (int)i->max_srq_wr, .max_srq_sge = (int)i->max_sge,
+		.max_pkeys = (uint16_t)i->pkeys, .local_ca_ack_delay = 15, .phys_port_cnt = 1,
+	};
+	return 0;
+}
+
+int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in, struct ibv_device_attr_ex *out, size_t size)
+{
+	struct ibv_device_attr_ex a = {.phys_port_cnt_ex = 1};
+	if (in != NULL && in->comp_mask != 0)
+		return EINVAL;
+	ibv_query_device(c, &a.orig_attr);
+	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
+	a.completion_timestamp_mask = UINT64_MAX;
+	a.hca_core_clock = 1000000; // kHz: a tick is a nanosecond
+	a.packet_pacing_caps = (struct ibv_packet_pacing_caps){
+		.qp_rate_limit_min = 1, .qp_rate_limit_max = 100000000, .supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD,
+	};
+	memset(out, 0, size);
+	memcpy(out, &a, size < sizeof a ? size : sizeof a);
+	return 0;
+}
+
+int query_rt_values(struct ibv_context *c, struct ibv_values_ex *v)
+{
+	(void)c;
+	if (v->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return EINVAL;
+	uint64_t now = now_ns();
+	v->raw_clock = (struct timespec){.tv_sec = (time_t)(now / 1000000000), .tv_nsec = (long)(now % 1000000000)};
+	return 0;
+}
+
+// The rate of the port is that of four lanes of EDR, 100 Gb/s; nothing slows it
+// to that.
+enum { WIDTH_4X = 2, SPEED_EDR = 32, PHYS_LINK_UP = 5, PHYS_DISABLED = 3 };
+
+int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *out, size_t size)
+{
+	struct device *d = device_of(c);
+	struct softhca_adapter i;
+	if (port != PORT)
+		return EINVAL;
+	int code = ENGINE(d, describe, d->handle, &i);
+	if (code != 0)
+		return code;
+	bool up = i.port_state == IBV_PORT_ACTIVE;
+	struct ibv_port_attr a = {
+		.state = (enum ibv_port_state)i.port_state, .max_mtu = IBV_MTU_4096, .active_mtu = (enum ibv_mtu)i.active_mtu,
+		.gid_tbl_len = (int)i.gids, .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+		.max_msg_sz = (uint32_t)i.max_msg_size, .pkey_tbl_len = (uint16_t)i.pkeys, .max_vl_num = 1,
+		.active_width = WIDTH_4X, .active_speed = SPEED_EDR, .phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED,
+		.link_layer = IBV_LINK_LAYER_ETHERNET, .flags = IBV_QPF_GRH_REQUIRED,
+	};
+	memset(out, 0, size);
+	memcpy(out, &a, size < sizeof a ? size : sizeof a);
+	return 0;
+}
+
+// Programs that know no query_port of the context give room for what a port
+// had in their day.
+enum { OLD_PORT_ATTR = 48 };
+
+EXPORT int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a)
+{
+	return query_port(c, port, (struct ibv_port_attr *)a, OLD_PORT_ATTR);
+}
+
+EXPORT int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid)
+{
+	const struct softhca_adapter *i = &device_of(c)->info;
+	if (port != PORT || index < 0 || index >= (int)i->gids) {
+		errno = EINVAL;
+		return -1;
+	}
+	memcpy(gid->raw, i->gid[index], sizeof gid->raw);
+	return 0;
+}
+
+static struct ibv_gid_entry gid_entry(const struct softhca_adapter *i, uint32_t index)
+{
+	struct ibv_gid_entry e = {.gid_index = index, .port_num = PORT, .gid_type = IBV_GID_TYPE_ROCE_V2, .ndev_ifindex = i->if_index};
+	memcpy(e.gid.raw, i->gid[index], sizeof e.gid.raw);
+	return e;
+}
+
+EXPORT int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, struct ibv_gid_entry *out, uint32_t flags, size_t size)
+{
+	const struct softhca_adapter *i = &device_of(c)->info;
+	if (flags != 0)
+		return EOPNOTSUPP;
+	if (port != PORT || index >= i->gids)
+		return EINVAL;
+	struct ibv_gid_entry e = gid_entry(i, index);
+	memset(out, 0, size);
+	memcpy(out, &e, size < sizeof e ? size : sizeof e);
+	return 0;
+}
+
+EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *out, size_t max, uint32_t flags, size_t size)
+{
+	const struct softhca_adapter *i = &device_of(c)->info;
+	if (flags != 0)
+		return -EOPNOTSUPP;
+	if (max < i->gids)
+		return -EINVAL;
+	memset(out, 0, size * i->gids);
+	for (uint32_t n = 0; n < i->gids; n++) {
+		struct ibv_gid_entry e = gid_entry(i, n);
+		memcpy((char *)out + n * size, &e, size < sizeof e ? size : sizeof e);
+	}
+	return (ssize_t)i->gids;
+}
+
+// The kinds of GIDs as sysfs counts them, not as ibv_gid_entry does.
+enum { SYSFS_ROCE_V2 = 1 };
+
+EXPORT int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned index, int *type)
+{
+	if (port != PORT || index >= device_of(c)->info.gids) {
+		errno = EINVAL;
+		return -1;
+	}
+	*type = SYSFS_ROCE_V2;
+	return 0;
+}
+
+EXPORT int ibv_query_pkey(struct ibv_context *c, uint8_t port, int index, __be16 *pkey)
+{
+	const struct softhca_adapter *i = &device_of(c)->info;
+	if (port != PORT || index < 0 || index >= (int)i->pkeys) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htons(i->pkey[index]);
+	return 0;
+}
+
+EXPORT int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 pkey)
+{
+	const struct softhca_adapter *a = &device_of(c)->info;
+	for (int i = 0; port == PORT && i < (int)a->pkeys; i++)
+		if (htons(a->pkey[i]) == pkey)
+			return i;
+	errno = EINVAL;
+	return -1;
+}
+
+EXPORT const char *ibv_get_sysfs_path(void)
+{
+	const char *path = getenv("SYSFS_PATH");
+	return path != NULL ? path : "/sys";
+}
+
+EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
+{
+	char path[4096];
+	if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, file) >= sizeof path)
+		return -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t n = read(fd, buf, size);
+	close(fd);
+	if (n > 0 && buf[n - 1] == '\n')
+		buf[--n] = '\0';
+	else if (n >= 0 && (size_t)n < size)
+		buf[n] = '\0';
+	return (int)n;
+}

@@ -1,0 +1,281 @@
+// Completion queues: entries are read where the engine writes them. A poll of
+// an empty queue enters the engine, to have it receive and send.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <arpa/inet.h>
+#include <sched.h>
+#include <time.h>
+
+enum { RANK_CQ = 2 };
+
+// Every so many empty polls others may have the processor: on one, what is
+// polled for may wait for it.
+enum { IDLE_POLLS = 32 };
+
+// Requests that wait to leave with more are sent by a poll that finds
+// completions when they have waited for so long, in ns.
+enum { OVERDUE = 20000 };
+
+static int end_cq(struct cq *q, bool wait)
+{
+	int code = ENGINE(q->dev, destroy_cq, q->handle);
+	if (code != 0)
+		return code;
+	forget_async(q->ibv.context, q);
+	if (!wait)
+		q->ibv.comp_events_completed = q->taken;
+	forget_completions(q);
+	pthread_mutex_lock(&q->ibv.mutex);
+	while (wait && q->ibv.async_events_completed != q->async_taken)
+		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
+	pthread_mutex_unlock(&q->ibv.mutex);
+	remove_object(q->ibv.context, &q->o);
+	free(q);
+	return 0;
+}
+
+static int free_cq(struct object *o) { return end_cq(CONTAINER(o, struct cq, o), false); }
+
+static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel)
+{
+	struct device *d = device_of(c);
+	struct cq *q = calloc(1, sizeof *q);
+	if (q == NULL)
+		return fail(ENOMEM);
+	q->dev = d;
+	q->ibv.context = c, q->ibv.channel = channel, q->ibv.cq_context = cq_context;
+	pthread_mutex_init(&q->ibv.mutex, NULL);
+	pthread_cond_init(&q->ibv.cond, NULL);
+	struct softhca_cq a = {.object = q, .cqe = cqe};
+	int code = ENGINE(d, create_cq, d->handle, &a);
+	if (code != 0) {
+		free(q);
+		return fail(code);
+	}
+	q->handle = a.handle, q->ring = a.ring;
+	q->ibv.handle = (uint32_t)a.handle, q->ibv.cqe = (int)a.cqe;
+	if (channel != NULL) {
+		struct channel *ch = CONTAINER(channel, struct channel, ibv);
+		pthread_mutex_lock(&ch->source.mu);
+		ch->ibv.refcnt++;
+		pthread_mutex_unlock(&ch->source.mu);
+	}
+	add_object(c, &q->o, RANK_CQ, free_cq);
+	return q;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *cq_context, struct ibv_comp_channel *channel, int vector)
+{
+	if (cqe <= 0 || vector < 0 || vector >= c->num_comp_vectors)
+		return fail(EINVAL);
+	struct cq *q = create(c, (uint32_t)cqe, cq_context, channel);
+	return q != NULL ? &q->ibv : NULL;
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	struct cq *q = CONTAINER(ibv, struct cq, ibv);
+	uint32_t n = (uint32_t)cqe;
+	if (cqe <= 0)
+		return EINVAL;
+	int code = ENGINE(q->dev, resize_cq, q->handle, &n);
+	if (code == 0)
+		ibv->cqe = (int)n;
+	return code;
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *q) { return end_cq(CONTAINER(q, struct cq, ibv), true); }
+
+int req_notify_cq(struct ibv_cq *ibv, int solicited)
+{
+	struct cq *q = CONTAINER(ibv, struct cq, ibv);
+	atomic_store_explicit(&q->armed, 1, memory_order_relaxed);
+	return ENGINE(q->dev, arm_cq, q->handle, solicited);
+}
+
+// next moves the oldest entry out, if one has come. The lock is held.
+static inline const struct ring_cqe *next(struct ring *r, uint32_t cons)
+{
+	const struct ring_cqe *e = ring_entry(r, cons);
+	return atomic_load_explicit(&e->valid, memory_order_acquire) == cons + 1 ? e : NULL;
+}
+
+static inline __be32 imm_of(const struct ring_cqe *e) { return e->wc_flags & IBV_WC_WITH_INV ? e->inv_rkey : htonl(e->imm_data); }
+
+static int take(struct ring *r, int n, struct ibv_wc *wc)
+{
+	int got = 0;
+	if (atomic_load_explicit(&r->prod, memory_order_acquire) == atomic_load_explicit(&r->cons, memory_order_relaxed))
+		return 0;
+	spin_lock(&r->lock);
+	uint32_t cons = atomic_load_explicit(&r->cons, memory_order_relaxed);
+	for (const struct ring_cqe *e; got < n && (e = next(r, cons)) != NULL; got++, cons++, wc++) {
+		wc->wr_id = e->wr_id;
+		wc->status = (enum ibv_wc_status)e->status;
+		wc->opcode = (enum ibv_wc_opcode)e->opcode;
+		wc->vendor_err = e->vendor_err;
+		wc->byte_len = e->byte_len;
+		wc->imm_data = imm_of(e);
+		wc->qp_num = e->qp_num;
+		wc->src_qp = e->src_qp;
+		wc->wc_flags = e->wc_flags;
+		wc->pkey_index = e->pkey_index;
+		wc->slid = e->slid;
+		wc->sl = e->sl;
+		wc->dlid_path_bits = e->dlid_path_bits;
+	}
+	atomic_store(&r->cons, cons);
+	spin_unlock(&r->lock);
+	return got;
+}
+
+// waiting notes whether requests wait to be sent with more.
+static inline void waiting(struct device *d, int waits)
+{
+	uint64_t since = atomic_load_explicit(&d->waits, memory_order_relaxed);
+	if (!waits && since != 0)
+		atomic_store_explicit(&d->waits, 0, memory_order_relaxed);
+	else if (waits && since == 0)
+		atomic_store_explicit(&d->waits, now_ns(), memory_order_relaxed);
+}
+
+void overdue(struct device *d)
+{
+	uint64_t since = atomic_load_explicit(&d->waits, memory_order_relaxed);
+	int waits = 0;
+	if (since == 0 || now_ns() - since < OVERDUE)
+		return;
+	ENGINE(d, overdue, d->handle, &waits);
+	atomic_store_explicit(&d->waits, 0, memory_order_relaxed);
+	waiting(d, waits);
+}
+
+int empty_poll(struct cq *q)
+{
+	int waits = 0;
+	// Who arms looks once more, and then sleeps.
+	if (atomic_load_explicit(&q->armed, memory_order_relaxed) && atomic_exchange(&q->armed, 0))
+		return 0;
+	int code = ENGINE(q->dev, progress, q->handle, &waits);
+	if (code == 0)
+		waiting(q->dev, waits);
+	if (atomic_fetch_add_explicit(&q->idle, 1, memory_order_relaxed) % IDLE_POLLS == IDLE_POLLS - 1)
+		sched_yield();
+	return code;
+}
+
+int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	struct cq *q = CONTAINER(ibv, struct cq, ibv);
+	int got = take(q->ring, n, wc);
+	if (got > 0) {
+		if (UNLIKELY(atomic_load_explicit(&q->dev->waits, memory_order_relaxed) != 0))
+			overdue(q->dev);
+		return got;
+	}
+	if (n <= 0)
+		return 0;
+	if (empty_poll(q) != 0)
+		return -1;
+	return take(q->ring, n, wc);
+}
+
+// An extended queue is read an entry at a time, from a copy: nothing is locked
+// while the program looks at it.
+static bool take_one(struct cq *q)
+{
+	struct ring *r = q->ring;
+	if (atomic_load_explicit(&r->prod, memory_order_acquire) == atomic_load_explicit(&r->cons, memory_order_relaxed))
+		return false;
+	spin_lock(&r->lock);
+	uint32_t cons = atomic_load_explicit(&r->cons, memory_order_relaxed);
+	const struct ring_cqe *e = next(r, cons);
+	if (e != NULL) {
+		memcpy(&q->cqe, e, offsetof(struct ring_cqe, valid));
+		atomic_store(&r->cons, cons + 1);
+	}
+	spin_unlock(&r->lock);
+	if (e == NULL)
+		return false;
+	q->ex.status = (enum ibv_wc_status)q->cqe.status;
+	q->ex.wr_id = q->cqe.wr_id;
+	q->read_at = 0;
+	return true;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a)
+{
+	struct cq *q = CONTAINER(ex, struct cq, ex);
+	if (a->comp_mask != 0)
+		return EINVAL;
+	if (q->shared)
+		spin_lock(&q->polling);
+	int code = 0;
+	if (!take_one(q) && (code = empty_poll(q)) == 0 && !take_one(q))
+		code = ENOENT;
+	if (code != 0 && q->shared)
+		spin_unlock(&q->polling);
+	return code;
+}
+
+static int next_poll(struct ibv_cq_ex *ex) { return take_one(CONTAINER(ex, struct cq, ex)) ? 0 : ENOENT; }
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	struct cq *q = CONTAINER(ex, struct cq, ex);
+	if (q->shared)
+		spin_unlock(&q->polling);
+	overdue(q->dev);
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *q) { return (enum ibv_wc_opcode)CONTAINER(q, struct cq, ex)->cqe.opcode; }
+static uint32_t read_vendor_err(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.vendor_err; }
+static uint32_t read_byte_len(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.byte_len; }
+static __be32 read_imm_data(struct ibv_cq_ex *q) { return imm_of(&CONTAINER(q, struct cq, ex)->cqe); }
+static uint32_t read_qp_num(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.qp_num; }
+static uint32_t read_src_qp(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.src_qp; }
+static unsigned read_wc_flags(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.wc_flags; }
+static uint32_t read_slid(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.slid; }
+static uint8_t read_sl(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.sl; }
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.dlid_path_bits; }
+
+// The time of a completion is when the program first asked for it.
+static uint64_t read_ts(struct ibv_cq_ex *ex)
+{
+	struct cq *q = CONTAINER(ex, struct cq, ex);
+	if (q->read_at == 0)
+		q->read_at = now_ns();
+	return q->read_at;
+}
+
+static uint64_t read_wallclock(struct ibv_cq_ex *ex)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - (now_ns() - read_ts(ex));
+}
+
+struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *a)
+{
+	const uint64_t readable = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+	if (a->comp_mask & ~masks || a->wc_flags & ~readable)
+		return fail(EOPNOTSUPP);
+	uint32_t flags = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
+	if (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+		return fail(EOPNOTSUPP);
+	if (a->cqe == 0 || a->cqe > INT32_MAX || (int)a->comp_vector >= c->num_comp_vectors)
+		return fail(EINVAL);
+	struct cq *q = create(c, a->cqe, a->cq_context, a->channel);
+	if (q == NULL)
+		return NULL;
+	q->shared = !(flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+	q->ex.start_poll = start_poll, q->ex.next_poll = next_poll, q->ex.end_poll = end_poll;
+	q->ex.read_opcode = read_opcode, q->ex.read_vendor_err = read_vendor_err, q->ex.read_byte_len = read_byte_len;
+	q->ex.read_imm_data = read_imm_data, q->ex.read_qp_num = read_qp_num, q->ex.read_src_qp = read_src_qp;
+	q->ex.read_wc_flags = read_wc_flags, q->ex.read_slid = read_slid, q->ex.read_sl = read_sl;
+	q->ex.read_dlid_path_bits = read_dlid_path_bits;
+	q->ex.read_completion_ts = read_ts, q->ex.read_completion_wallclock_ns = read_wallclock;
+	return &q->ex;
+}

@@ -1,0 +1,345 @@
+// Completion events and asynchronous events: lists, with a descriptor each
+// that is readable while something is on the list.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+// note is an asynchronous event that waits to be taken.
+struct note {
+	struct note *next;
+	void *object;
+	struct ibv_async_event e;
+};
+
+// maxNotes bounds what waits of a program that takes no events.
+enum { MAX_NOTES = 65536 };
+
+int source_init(struct source *s)
+{
+	pthread_mutex_init(&s->mu, NULL);
+	s->fd = eventfd(0, EFD_CLOEXEC);
+	return s->fd < 0 ? errno : 0;
+}
+
+void source_free(struct source *s) { close(s->fd); }
+
+// raise_fd makes the descriptor readable. The lock is held.
+static void raise_fd(struct source *s)
+{
+	uint64_t one = 1;
+	while (write(s->fd, &one, sizeof one) < 0 && errno == EINTR) {
+	}
+}
+
+// lower_fd makes it unreadable, now that the list is empty. A thread that waits
+// in wait_fd may have done so meanwhile, and finds the list empty. The lock is
+// held.
+static void lower_fd(struct source *s)
+{
+	uint64_t n;
+	struct iovec v = {&n, sizeof n};
+	while (preadv2(s->fd, &v, 1, -1, RWF_NOWAIT) < 0 && errno == EINTR) {
+	}
+}
+
+// wait_fd waits until something is on the list, unless the program has made
+// the descriptor one that does not block. A signal handler ends it as it ends
+// any read.
+static int wait_fd(struct source *s)
+{
+	uint64_t n;
+	return read(s->fd, &n, sizeof n) < 0 ? -1 : 0;
+}
+
+// completed is called by the engine: the queue was armed and has a completion.
+void completed(void *p)
+{
+	struct cq *q = p;
+	if (q->ibv.channel == NULL)
+		return;
+	struct channel *ch = CONTAINER(q->ibv.channel, struct channel, ibv);
+	pthread_mutex_lock(&ch->source.mu);
+	if (q->pending++ == 0) {
+		q->next = NULL;
+		if (ch->head == NULL) {
+			ch->head = q;
+			raise_fd(&ch->source);
+		} else {
+			ch->tail->next = q;
+		}
+		ch->tail = q;
+	}
+	pthread_mutex_unlock(&ch->source.mu);
+}
+
+// take_completion takes the oldest event of a channel. The lock is held.
+static struct cq *take_completion(struct channel *ch)
+{
+	struct cq *q = ch->head;
+	if (q == NULL)
+		return NULL;
+	ch->head = q->next;
+	q->taken++;
+	if (--q->pending > 0) { // armed again before this was taken
+		q->next = NULL;
+		if (ch->head == NULL)
+			ch->head = q;
+		else
+			ch->tail->next = q;
+		ch->tail = q;
+	}
+	if (ch->head == NULL)
+		lower_fd(&ch->source);
+	return q;
+}
+
+// more has the next thread that waits come, after one has used up that the
+// descriptor was readable. The lock is held.
+static void more(struct source *s, const void *head, bool waited)
+{
+	if (waited && head != NULL)
+		raise_fd(s);
+}
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
+{
+	struct channel *ch = CONTAINER(ibv, struct channel, ibv);
+	for (bool waited = false;; waited = true) {
+		pthread_mutex_lock(&ch->source.mu);
+		struct cq *q = take_completion(ch);
+		more(&ch->source, ch->head, waited);
+		pthread_mutex_unlock(&ch->source.mu);
+		if (q != NULL) {
+			*cq = &q->ibv;
+			*cq_context = q->ibv.cq_context;
+			return 0;
+		}
+		if (wait_fd(&ch->source) < 0)
+			return -1;
+	}
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *q, unsigned int n)
+{
+	pthread_mutex_lock(&q->mutex);
+	q->comp_events_completed += n;
+	pthread_cond_signal(&q->cond);
+	pthread_mutex_unlock(&q->mutex);
+}
+
+// forget_completions takes the events of a queue that is destroyed from its
+// channel, and waits until those that were taken are acknowledged.
+void forget_completions(struct cq *q)
+{
+	unsigned taken = 0;
+	if (q->ibv.channel != NULL) {
+		struct channel *ch = CONTAINER(q->ibv.channel, struct channel, ibv);
+		pthread_mutex_lock(&ch->source.mu);
+		struct cq *before = NULL;
+		for (struct cq *at = ch->head; at != NULL; before = at, at = at->next) {
+			if (at != q)
+				continue;
+			if (before == NULL)
+				ch->head = q->next;
+			else
+				before->next = q->next;
+			if (ch->tail == q)
+				ch->tail = before;
+			if (ch->head == NULL)
+				lower_fd(&ch->source);
+			break;
+		}
+		taken = q->taken;
+		ch->ibv.refcnt--;
+		pthread_mutex_unlock(&ch->source.mu);
+	}
+	pthread_mutex_lock(&q->ibv.mutex);
+	while (q->ibv.comp_events_completed != taken)
+		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
+	pthread_mutex_unlock(&q->ibv.mutex);
+}
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
+{
+	struct channel *ch = calloc(1, sizeof *ch);
+	if (ch == NULL)
+		return fail(ENOMEM);
+	int code = source_init(&ch->source);
+	if (code != 0) {
+		free(ch);
+		return fail(code);
+	}
+	ch->ibv.context = c;
+	ch->ibv.fd = ch->source.fd;
+	return &ch->ibv;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	struct channel *ch = CONTAINER(ibv, struct channel, ibv);
+	pthread_mutex_lock(&ch->source.mu);
+	int users = ch->ibv.refcnt;
+	pthread_mutex_unlock(&ch->source.mu);
+	if (users != 0)
+		return EBUSY;
+	source_free(&ch->source);
+	free(ch);
+	return 0;
+}
+
+// about is what an event is about: which counters its acknowledgement moves.
+struct about {
+	pthread_mutex_t *mu;
+	pthread_cond_t *cond;
+	uint32_t *completed;
+	unsigned *taken;
+};
+
+static struct about about(struct ibv_async_event *e)
+{
+	switch (e->event_type) {
+	case IBV_EVENT_CQ_ERR: {
+		struct cq *q = CONTAINER(e->element.cq, struct cq, ibv);
+		return (struct about){&q->ibv.mutex, &q->ibv.cond, &q->ibv.async_events_completed, &q->async_taken};
+	}
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED: {
+		struct qp *q = CONTAINER(e->element.qp, struct qp, ibv);
+		return (struct about){&q->ibv.mutex, &q->ibv.cond, &q->ibv.events_completed, &q->async_taken};
+	}
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED: {
+		struct srq *s = CONTAINER(e->element.srq, struct srq, ibv);
+		return (struct about){&s->ibv.mutex, &s->ibv.cond, &s->ibv.events_completed, &s->async_taken};
+	}
+	default:
+		return (struct about){0};
+	}
+}
+
+// notify_context puts an event on the list of a context.
+static void notify_context(struct context *c, void *object, uint32_t type)
+{
+	struct note *n = calloc(1, sizeof *n);
+	if (n == NULL)
+		return;
+	n->object = object;
+	n->e.event_type = (enum ibv_event_type)type;
+	if (object != NULL)
+		n->e.element.qp = object; // or whatever it is
+	else
+		n->e.element.port_num = PORT;
+	pthread_mutex_lock(&c->source.mu);
+	if (c->notes >= MAX_NOTES) {
+		free(n);
+	} else {
+		c->notes++;
+		if (c->head == NULL) {
+			c->head = n;
+			raise_fd(&c->source);
+		} else {
+			c->tail->next = n;
+		}
+		c->tail = n;
+	}
+	pthread_mutex_unlock(&c->source.mu);
+}
+
+// event is called by the engine. Objects begin with their context.
+void event(void *device, void *object, uint32_t type)
+{
+	struct device *d = device;
+	if (object != NULL) {
+		notify_context(context_of(*(struct ibv_context **)object), object, type);
+		return;
+	}
+	pthread_mutex_lock(&d->mu);
+	for (struct context *c = d->first; c != NULL; c = c->next)
+		notify_context(c, NULL, type);
+	pthread_mutex_unlock(&d->mu);
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *e)
+{
+	struct context *c = context_of(ibv);
+	for (bool waited = false;; waited = true) {
+		pthread_mutex_lock(&c->source.mu);
+		struct note *n = c->head;
+		if (n != NULL) {
+			c->notes--;
+			struct about a = about(&n->e);
+			if (a.taken != NULL)
+				++*a.taken;
+			if ((c->head = n->next) == NULL)
+				lower_fd(&c->source);
+		}
+		more(&c->source, c->head, waited);
+		pthread_mutex_unlock(&c->source.mu);
+		if (n != NULL) {
+			*e = n->e;
+			free(n);
+			return 0;
+		}
+		if (wait_fd(&c->source) < 0)
+			return -1;
+	}
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *e)
+{
+	struct about a = about(e);
+	if (a.mu == NULL)
+		return;
+	pthread_mutex_lock(a.mu);
+	++*a.completed;
+	pthread_cond_signal(a.cond);
+	pthread_mutex_unlock(a.mu);
+}
+
+// drop_where takes the events about an object, or all, from the list. The lock
+// is held.
+static void drop_where(struct context *c, const void *object)
+{
+	struct note **at = &c->head;
+	c->tail = NULL;
+	while (*at != NULL) {
+		struct note *n = *at;
+		if (object != NULL && n->object != object) {
+			c->tail = n;
+			at = &n->next;
+			continue;
+		}
+		*at = n->next;
+		c->notes--;
+		free(n);
+	}
+	if (c->head == NULL)
+		lower_fd(&c->source);
+}
+
+// forget_async takes the events of an object that is destroyed from the list.
+void forget_async(struct ibv_context *ibv, void *object)
+{
+	struct context *c = context_of(ibv);
+	pthread_mutex_lock(&c->source.mu);
+	if (c->head != NULL)
+		drop_where(c, object);
+	pthread_mutex_unlock(&c->source.mu);
+}
+
+void drop_notes(struct context *c)
+{
+	pthread_mutex_lock(&c->source.mu);
+	drop_where(c, NULL);
+	pthread_mutex_unlock(&c->source.mu);
+}

@@ -1,0 +1,230 @@
+// The engine: found, loaded at the first open, and loaded again by the child of
+// a fork.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER; // guards what follows
+static const struct softhca_calls *calls;
+static int forks;              // since the engine's file was loaded as itself
+static struct device *devices; // that are open
+static struct node all[MAX_DEVICES];
+static int known;
+
+static sigset_t mask;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void before_fork(void) { pthread_mutex_lock(&loading); }
+static void after_fork(void) { pthread_mutex_unlock(&loading); }
+
+// The child has the memory of the engine, but not its threads: what was opened
+// is of no use any more, and what is opened next gets an engine of its own.
+static void in_child(void)
+{
+	for (struct device *d = devices; d != NULL; d = d->next)
+		atomic_store(&d->gone, 1);
+	if (calls != NULL)
+		forks++;
+	devices = NULL;
+	calls = NULL;
+	pthread_mutex_unlock(&loading);
+}
+
+static void init(void)
+{
+	sigfillset(&mask);
+	// A signal of a fault kills if it is blocked.
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+		sigdelset(&mask, faults[i]);
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+const sigset_t *engine_mask(void) { return &mask; }
+
+static const char *setting(const char *name)
+{
+	const char *s = getenv(name);
+	return s != NULL ? s : "";
+}
+
+// find_nodes reads which adapters there are: SOFTHCA_ADDR has the addresses of
+// one, or of several with semicolons between; SOFTHCA_DEVICE is the name of the
+// first, whose number the others count on from.
+static void find_nodes(void)
+{
+	char base[IBV_SYSFS_NAME_MAX], addrs[MAX_DEVICES * sizeof all[0].addr];
+	const char *name = setting("SOFTHCA_DEVICE");
+	snprintf(base, sizeof base, "%s", *name ? name : "softhca0");
+	size_t digits = strlen(base);
+	while (digits > 0 && base[digits - 1] >= '0' && base[digits - 1] <= '9')
+		digits--;
+	unsigned long number = strtoul(base + digits, NULL, 10);
+
+	snprintf(addrs, sizeof addrs, "%s", setting("SOFTHCA_ADDR"));
+	char *at = addrs;
+	do {
+		struct node *n = &all[known];
+		char *addr = strsep(&at, ";");
+		n->ibv.node_type = IBV_NODE_CA;
+		n->ibv.transport_type = IBV_TRANSPORT_IB;
+		if (known > 0)
+			snprintf(base + digits, sizeof base - digits, "%lu", number + (unsigned long)known);
+		memcpy(n->ibv.name, base, sizeof base);
+		snprintf(n->ibv.dev_name, sizeof n->ibv.dev_name, "uverbs%d", known);
+		snprintf(n->ibv.dev_path, sizeof n->ibv.dev_path, "/sys/class/infiniband_verbs/uverbs%d", known);
+		snprintf(n->ibv.ibdev_path, sizeof n->ibv.ibdev_path, "/sys/class/infiniband/%s", base);
+		snprintf(n->addr, sizeof n->addr, "%s", addr);
+		n->ops = &all;
+		n->index = known++;
+	} while (at != NULL && known < MAX_DEVICES);
+}
+
+struct node **nodes(int *count)
+{
+	static struct node *list[MAX_DEVICES];
+	pthread_once(&once, init);
+	pthread_mutex_lock(&loading);
+	if (known == 0) {
+		find_nodes();
+		for (int i = 0; i < known; i++)
+			list[i] = &all[i];
+	}
+	*count = known;
+	pthread_mutex_unlock(&loading);
+	return list;
+}
+
+// engine_path is the file of the engine: SOFTHCA_ENGINE, or the one beside the
+// library.
+static void engine_path(char *path, size_t size)
+{
+	Dl_info here;
+	const char *slash, *named = setting("SOFTHCA_ENGINE");
+	if (*named || !dladdr((void *)engine_path, &here) || (slash = strrchr(here.dli_fname, '/')) == NULL) {
+		snprintf(path, size, "%s", *named ? named : "softhca-engine.so");
+		return;
+	}
+	snprintf(path, size, "%.*s/softhca-engine.so", (int)(slash - here.dli_fname), here.dli_fname);
+}
+
+// copy_path copies the file of the engine into memory: a file that is loaded
+// cannot be loaded again, a copy can.
+static int copy_path(char *path, size_t size)
+{
+	struct stat st;
+	int from = open(path, O_RDONLY | O_CLOEXEC), to = memfd_create("softhca-engine", MFD_CLOEXEC);
+	bool ok = from >= 0 && to >= 0 && fstat(from, &st) == 0;
+	for (off_t at = 0; ok && at < st.st_size;)
+		ok = sendfile(to, from, &at, (size_t)(st.st_size - at)) > 0;
+	if (from >= 0)
+		close(from);
+	if (!ok) {
+		if (to >= 0)
+			close(to);
+		return -1;
+	}
+	snprintf(path, size, "/proc/self/fd/%d", to);
+	return to;
+}
+
+// load loads the engine. The threads that it starts inherit the mask. The lock
+// is held.
+static const struct softhca_calls *load(void)
+{
+	char path[4096];
+	int copy = -1;
+	sigset_t old;
+
+	engine_path(path, sizeof path);
+	if (forks > 0 && (copy = copy_path(path, sizeof path)) < 0) {
+		fprintf(stderr, "softhca: the child of a fork cannot copy the engine %s: %s\n", path, strerror(errno));
+		return NULL;
+	}
+	pthread_sigmask(SIG_SETMASK, &mask, &old);
+	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	const struct softhca_calls *c = so != NULL ? dlsym(so, "softhca_calls") : NULL;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (copy >= 0)
+		close(copy);
+	if (c == NULL) {
+		fprintf(stderr, "softhca: cannot load the engine: %s (SOFTHCA_ENGINE names its file)\n", dlerror());
+	} else if (c->abi != SOFTHCA_ENGINE_ABI) {
+		fprintf(stderr, "softhca: the engine %s is of another build than libibverbs.so.1: build both anew\n", path);
+		c = NULL;
+	}
+	return c;
+}
+
+// open_new opens the adapter of a node. The lock is held.
+static struct device *open_new(struct node *n)
+{
+	if (calls == NULL && (calls = load()) == NULL)
+		return fail(ENOSYS);
+	struct device *d = calloc(1, sizeof *d);
+	if (d == NULL)
+		return fail(ENOMEM);
+	d->node = n, d->calls = calls;
+	pthread_mutex_init(&d->mu, NULL);
+	struct softhca_config c = {
+		.addr = n->addr, .fault = (char *)setting("SOFTHCA_FAULT"), .fault_file = (char *)setting("SOFTHCA_FAULT_FILE"),
+		.capture = (char *)setting("SOFTHCA_CAPTURE"), .log_level = (char *)setting("SOFTHCA_LOG_LEVEL"),
+		.completed = completed, .event = event, .device = d,
+	};
+	int code = ENGINE(d, open, &c, &d->handle);
+	if (code == 0 && (code = ENGINE(d, describe, d->handle, &d->info)) != 0)
+		ENGINE(d, close, d->handle);
+	if (code != 0) {
+		free(d);
+		return fail(code);
+	}
+	d->next = devices;
+	return devices = d;
+}
+
+struct device *open_device(struct node *n)
+{
+	pthread_once(&once, init);
+	pthread_mutex_lock(&loading);
+	struct device *d = devices;
+	while (d != NULL && d->node != n)
+		d = d->next;
+	if (d == NULL)
+		d = open_new(n);
+	if (d != NULL)
+		d->contexts++;
+	pthread_mutex_unlock(&loading);
+	return d;
+}
+
+int close_device(struct device *d)
+{
+	int code = 0;
+	pthread_mutex_lock(&loading);
+	if (--d->contexts == 0) {
+		struct device **at = &devices;
+		while (*at != NULL && *at != d)
+			at = &(*at)->next;
+		if (*at == d)
+			*at = d->next;
+		code = ENGINE(d, close, d->handle);
+		free(d);
+	}
+	pthread_mutex_unlock(&loading);
+	return code == EIO ? 0 : code; // an adapter that has failed is closed all the same
+}

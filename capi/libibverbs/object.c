@@ -1,0 +1,383 @@
+// Protection domains, memory regions, address handles, shared receive queues
+// and multicast groups.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <arpa/inet.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// Objects are destroyed in the order of these ranks, when a context is closed
+// with some left.
+enum { RANK_PD = 1, RANK_USED_BY_QP, RANK_SRQ_AND_MR };
+
+static int free_pd(struct object *o)
+{
+	struct pd *p = CONTAINER(o, struct pd, o);
+	int code = 0;
+	if (p->parent == NULL) {
+		if (atomic_load(&p->children) != 0)
+			return EBUSY;
+		code = ENGINE(device_of(p->ibv.context), dealloc_pd, p->handle);
+	}
+	if (code != 0)
+		return code;
+	if (p->parent != NULL)
+		p->parent->children--;
+	remove_object(p->ibv.context, o);
+	free(p);
+	return 0;
+}
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
+{
+	struct device *d = device_of(c);
+	struct pd *p = calloc(1, sizeof *p);
+	if (p == NULL)
+		return fail(ENOMEM);
+	int code = ENGINE(d, alloc_pd, d->handle, &p->handle);
+	if (code != 0) {
+		free(p);
+		return fail(code);
+	}
+	p->ibv.context = c;
+	p->ibv.handle = (uint32_t)p->handle;
+	add_object(c, &p->o, RANK_PD, free_pd);
+	return &p->ibv;
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *p) { return free_pd(&CONTAINER(p, struct pd, ibv)->o); }
+
+// A thread domain promises that one thread uses what is in it. The locks that
+// it would spare are held for some copying only, so it changes nothing.
+struct td {
+	struct ibv_td ibv;
+};
+
+struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a)
+{
+	if (a->comp_mask != 0)
+		return fail(EINVAL);
+	struct td *t = calloc(1, sizeof *t);
+	if (t == NULL)
+		return fail(ENOMEM);
+	t->ibv.context = c;
+	return &t->ibv;
+}
+
+int dealloc_td(struct ibv_td *t)
+{
+	free(CONTAINER(t, struct td, ibv));
+	return 0;
+}
+
+// A parent domain is its protection domain under another name. The program's
+// allocators are not used: the queues are the engine's.
+struct ibv_pd *alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a)
+{
+	enum { KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT };
+	if (a->pd == NULL || a->comp_mask & ~(uint32_t)KNOWN)
+		return fail(EINVAL);
+	struct pd *p = calloc(1, sizeof *p);
+	if (p == NULL)
+		return fail(ENOMEM);
+	p->parent = CONTAINER(a->pd, struct pd, ibv);
+	if (p->parent->parent != NULL)
+		p->parent = p->parent->parent;
+	p->parent->children++;
+	p->handle = p->parent->handle;
+	p->ibv.context = c;
+	p->ibv.handle = a->pd->handle;
+	add_object(c, &p->o, RANK_PD, free_pd);
+	return &p->ibv;
+}
+
+// mapped reports whether all of a range of memory is there, as far as the
+// system tells: 0, or EFAULT. Pages are brought in as for a device that reads
+// and writes them, with the same errors.
+static int mapped(uintptr_t addr, size_t length, unsigned access)
+{
+	enum { WRITES = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND };
+	enum { POPULATE_READ = 22, POPULATE_WRITE = 23, STEP = 1 << 12 };
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = addr & ~(page - 1);
+	uintptr_t end = (addr + length + page - 1) & ~(page - 1);
+	if (length == 0)
+		return 0;
+	if (addr + length < addr)
+		return EINVAL;
+	if (end < from)
+		return EFAULT;
+	if (madvise((void *)from, end - from, access & WRITES ? POPULATE_WRITE : POPULATE_READ) == 0)
+		return 0;
+	if (errno != EINVAL && errno != EAGAIN)
+		return EFAULT;
+	// A kernel before 5.14, or a mapping of a device: at least no hole.
+	unsigned char there[STEP];
+	for (uintptr_t at = from; at < end; at += STEP * page) {
+		size_t n = end - at < STEP * page ? end - at : STEP * page;
+		if (mincore((void *)at, n, there) != 0)
+			return EFAULT;
+	}
+	return 0;
+}
+
+static int free_mr(struct object *o)
+{
+	struct mr *m = CONTAINER(o, struct mr, o);
+	int code = ENGINE(device_of(m->ibv.context), dereg_mr, m->handle);
+	if (code != 0)
+		return code;
+	remove_object(m->ibv.context, o);
+	free(m);
+	return 0;
+}
+
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	struct device *d = device_of(pd->context);
+	int code = mapped((uintptr_t)addr, length, access);
+	if (code != 0)
+		return fail(code);
+	struct mr *m = calloc(1, sizeof *m);
+	if (m == NULL)
+		return fail(ENOMEM);
+	struct softhca_mr a = {
+		.addr = (uintptr_t)addr, .length = length, .iova = iova, .access = access, .zero_iova = iova == 0 && addr != NULL,
+	};
+	if ((code = ENGINE(d, reg_mr, CONTAINER(pd, struct pd, ibv)->handle, &a)) != 0) {
+		free(m);
+		return fail(code);
+	}
+	m->handle = a.handle;
+	m->ibv = (struct ibv_mr){
+		.context = pd->context, .pd = pd, .addr = addr, .length = length, .handle = (uint32_t)a.handle, .lkey = a.lkey, .rkey = a.rkey,
+	};
+	add_object(pd->context, &m->o, RANK_SRQ_AND_MR, free_mr);
+	return &m->ibv;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	return reg(pd, addr, length, iova, (unsigned)access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	return reg(pd, addr, length, iova, access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+{
+	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
+	return fail(EOPNOTSUPP);
+}
+
+EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct mr *m = CONTAINER(ibv, struct mr, ibv);
+	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION, pds = flags & IBV_REREG_MR_CHANGE_PD;
+	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (pds && pd == NULL) || (moves && (addr == NULL || length == 0))) {
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	int code = moves ? mapped((uintptr_t)addr, length, (unsigned)access) : 0;
+	struct softhca_mr a = {.handle = m->handle, .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr, .access = (unsigned)access};
+	if (code == 0)
+		code = ENGINE(device_of(ibv->context), rereg_mr, &a, (uint32_t)flags, pds ? CONTAINER(pd, struct pd, ibv)->handle : 0);
+	if (code != 0) {
+		errno = code;
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	ibv->lkey = a.lkey, ibv->rkey = a.rkey;
+	if (moves)
+		ibv->addr = addr, ibv->length = length;
+	if (pds)
+		ibv->pd = pd;
+	return 0;
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *m) { return free_mr(&CONTAINER(m, struct mr, ibv)->o); }
+
+static int free_ah(struct object *o)
+{
+	struct ah *a = CONTAINER(o, struct ah, o);
+	int code = ENGINE(device_of(a->ibv.context), destroy_ah, CONTAINER(a->ibv.pd, struct pd, ibv)->handle, a->handle);
+	if (code != 0)
+		return code;
+	remove_object(a->ibv.context, o);
+	free(a);
+	return 0;
+}
+
+EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct softhca_av av = {
+		.flow_label = attr->grh.flow_label, .sgid_index = attr->grh.sgid_index, .hop_limit = attr->grh.hop_limit,
+		.traffic_class = attr->grh.traffic_class, .sl = attr->sl, .static_rate = attr->static_rate, .port = attr->port_num,
+	};
+	if (!attr->is_global)
+		return fail(EINVAL); // RoCE finds nobody by a LID
+	memcpy(av.dgid, attr->grh.dgid.raw, sizeof av.dgid);
+	struct ah *a = calloc(1, sizeof *a);
+	if (a == NULL)
+		return fail(ENOMEM);
+	int code = ENGINE(device_of(pd->context), create_ah, CONTAINER(pd, struct pd, ibv)->handle, &av, &a->handle);
+	if (code != 0) {
+		free(a);
+		return fail(code);
+	}
+	a->ibv = (struct ibv_ah){.context = pd->context, .pd = pd, .handle = (uint32_t)a->handle};
+	add_object(pd->context, &a->o, RANK_SRQ_AND_MR, free_ah);
+	return &a->ibv;
+}
+
+EXPORT int ibv_destroy_ah(struct ibv_ah *a) { return free_ah(&CONTAINER(a, struct ah, ibv)->o); }
+
+// The GRH area of a message: an IPv6 header, or an IPv4 header in its second
+// half. A reply has the hop limit of a new packet, for what is left of the
+// request's says nothing about the way back.
+enum { GRH_IPV4 = 20, HOP_LIMIT = 64 };
+
+static void mapped_gid(uint8_t *gid, const uint8_t *ipv4)
+{
+	memset(gid, 0, 10);
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, ipv4, 4);
+}
+
+EXPORT int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *out)
+{
+	const uint8_t *b = (const uint8_t *)grh;
+	const struct softhca_adapter *info = &device_of(c)->info;
+	uint8_t src[16], dst[16];
+	memset(out, 0, sizeof *out);
+	if (!(wc->wc_flags & IBV_WC_GRH))
+		goto invalid;
+	out->is_global = 1;
+	out->dlid = wc->slid, out->sl = wc->sl, out->port_num = port, out->grh.hop_limit = HOP_LIMIT;
+	if (b[0] >> 4 == 6) {
+		uint32_t word = ntohl(*(const uint32_t *)b);
+		out->grh.flow_label = word & 0xfffff, out->grh.traffic_class = (uint8_t)(word >> 20);
+		memcpy(src, b + 8, 16);
+		memcpy(dst, b + 24, 16);
+	} else if (b[GRH_IPV4] >> 4 == 4) {
+		out->grh.traffic_class = b[GRH_IPV4 + 1];
+		mapped_gid(src, b + GRH_IPV4 + 12);
+		mapped_gid(dst, b + GRH_IPV4 + 16);
+	} else {
+		goto invalid;
+	}
+	memcpy(out->grh.dgid.raw, src, sizeof src);
+	for (uint32_t i = 0; i < info->gids; i++) {
+		if (memcmp(info->gid[i], dst, sizeof dst) == 0) {
+			out->grh.sgid_index = (uint8_t)i;
+			return 0;
+		}
+	}
+invalid:
+	errno = EINVAL;
+	return -1;
+}
+
+EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+{
+	struct ibv_ah_attr a;
+	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &a) != 0)
+		return NULL;
+	return ibv_create_ah(pd, &a);
+}
+
+// The address on Ethernet is the system's to find. What a program gets follows
+// from the GID: of no use but to compare.
+EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
+{
+	(void)c, (void)attr, (void)mac, (void)vid;
+	return EOPNOTSUPP;
+}
+
+static int end_srq(struct srq *s, bool wait)
+{
+	int code = ENGINE(device_of(s->ibv.context), destroy_srq, s->handle);
+	if (code != 0)
+		return code;
+	forget_async(s->ibv.context, s);
+	pthread_mutex_lock(&s->ibv.mutex);
+	while (wait && s->ibv.events_completed != s->async_taken)
+		pthread_cond_wait(&s->ibv.cond, &s->ibv.mutex);
+	pthread_mutex_unlock(&s->ibv.mutex);
+	remove_object(s->ibv.context, &s->o);
+	free(s);
+	return 0;
+}
+
+static int free_srq(struct object *o) { return end_srq(CONTAINER(o, struct srq, o), false); }
+
+EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a)
+{
+	struct srq *s = calloc(1, sizeof *s);
+	if (s == NULL)
+		return fail(ENOMEM);
+	s->ibv = (struct ibv_srq){.context = pd->context, .srq_context = a->srq_context, .pd = pd};
+	struct softhca_srq c = {.object = s, .max_wr = a->attr.max_wr, .max_sge = a->attr.max_sge};
+	int code = ENGINE(device_of(pd->context), create_srq, CONTAINER(pd, struct pd, ibv)->handle, &c);
+	if (code != 0) {
+		free(s);
+		return fail(code);
+	}
+	pthread_mutex_init(&s->ibv.mutex, NULL);
+	pthread_cond_init(&s->ibv.cond, NULL);
+	s->handle = c.handle, s->ring = c.ring, s->watched = c.watched;
+	s->ibv.handle = (uint32_t)c.handle;
+	a->attr.max_wr = c.max_wr, a->attr.max_sge = s->max_sge = c.max_sge;
+	add_object(pd->context, &s->o, RANK_SRQ_AND_MR, free_srq);
+	return &s->ibv;
+}
+
+struct ibv_srq *create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a)
+{
+	enum { KNOWN = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD };
+	(void)c;
+	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || a->comp_mask & ~(uint32_t)KNOWN ||
+	    (a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && a->srq_type != IBV_SRQT_BASIC))
+		return fail(EOPNOTSUPP);
+	return ibv_create_srq(a->pd, (struct ibv_srq_init_attr *)a);
+}
+
+EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int flags)
+{
+	struct srq *s = CONTAINER(ibv, struct srq, ibv);
+	if (flags & IBV_SRQ_MAX_WR)
+		return EOPNOTSUPP; // the adapter does not say that it could
+	if (!(flags & IBV_SRQ_LIMIT))
+		return EINVAL;
+	return ENGINE(device_of(ibv->context), limit_srq, s->handle, a->srq_limit);
+}
+
+EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
+{
+	struct srq *s = CONTAINER(ibv, struct srq, ibv);
+	struct softhca_srq c;
+	int code = ENGINE(device_of(ibv->context), query_srq, s->handle, &c);
+	if (code == 0)
+		*a = (struct ibv_srq_attr){.max_wr = c.max_wr, .max_sge = c.max_sge, .srq_limit = c.limit};
+	return code;
+}
+
+EXPORT int ibv_destroy_srq(struct ibv_srq *s) { return end_srq(CONTAINER(s, struct srq, ibv), true); }
+
+EXPORT int ibv_attach_mcast(struct ibv_qp *q, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	return ENGINE(device_of(q->context), attach, CONTAINER(q, struct qp, ibv)->handle, (uint8_t *)gid->raw);
+}
+
+EXPORT int ibv_detach_mcast(struct ibv_qp *q, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	return ENGINE(device_of(q->context), detach, CONTAINER(q, struct qp, ibv)->handle, (uint8_t *)gid->raw);
+}

@@ -1,0 +1,69 @@
+// What programs call through the context. Of the operations that the adapter
+// has not, those that programs test for are left out: the functions of the
+// header then say EOPNOTSUPP.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+static int old_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a) { return ibv_query_port(c, port, a); }
+
+void set_ops(struct context *c)
+{
+	struct ibv_context_ops *o = &c->v.context.ops;
+	o->_compat_query_device = ibv_query_device;
+	o->_compat_query_port = old_query_port;
+	o->poll_cq = poll_cq;
+	o->req_notify_cq = req_notify_cq;
+	o->post_send = post_send;
+	o->post_recv = post_recv;
+	o->post_srq_recv = post_srq_recv;
+	c->v.query_port = query_port;
+	c->v.query_device_ex = query_device_ex;
+	c->v.query_rt_values = query_rt_values;
+	c->v.create_cq_ex = create_cq_ex;
+	c->v.create_qp_ex = create_qp_ex;
+	c->v.create_srq_ex = create_srq_ex;
+	c->v.modify_qp_rate_limit = modify_qp_rate_limit;
+	c->v.alloc_td = alloc_td;
+	c->v.dealloc_td = dealloc_td;
+	c->v.alloc_parent_domain = alloc_parent_domain;
+}
+
+// Memory that is registered stays the process's own over a fork: the engine
+// reads and writes it where it is.
+EXPORT int ibv_fork_init(void) { return 0; }
+EXPORT enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNEEDED; }
+EXPORT int ibv_dontfork_range(void *base, size_t size)
+{
+	(void)base, (void)size;
+	return 0;
+}
+EXPORT int ibv_dofork_range(void *base, size_t size)
+{
+	(void)base, (void)size;
+	return 0;
+}
+
+// Nothing can be shared with another process: an adapter is one process's.
+EXPORT struct ibv_context *ibv_import_device(int fd)
+{
+	(void)fd;
+	return fail(EOPNOTSUPP);
+}
+EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle)
+{
+	(void)c, (void)handle;
+	return fail(EOPNOTSUPP);
+}
+EXPORT void ibv_unimport_pd(struct ibv_pd *p) { (void)p; }
+EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *p, uint32_t handle)
+{
+	(void)p, (void)handle;
+	return fail(EOPNOTSUPP);
+}
+EXPORT void ibv_unimport_mr(struct ibv_mr *m) { (void)m; }
+EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
+{
+	(void)c, (void)handle;
+	return fail(EOPNOTSUPP);
+}
+EXPORT void ibv_unimport_dm(struct ibv_dm *d) { (void)d; }

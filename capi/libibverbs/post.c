@@ -1,0 +1,403 @@
+// Posting: requests are written where the engine reads them.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <arpa/inet.h>
+
+// A message has at most 2^31 bytes.
+#define MAX_MESSAGE ((uint64_t)1 << 31)
+
+enum { KNOWN_FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE };
+
+// operations are the requests that a service has, a bit for each opcode.
+static uint32_t operations(enum ibv_qp_type t)
+{
+	uint32_t sends = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM, writes = 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM;
+	switch (t) {
+	case IBV_QPT_RC:
+		return sends | writes | 1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD |
+		       1u << IBV_WR_SEND_WITH_INV;
+	case IBV_QPT_UC:
+		return sends | writes;
+	default:
+		return sends;
+	}
+}
+
+static bool answered(uint8_t opcode)
+{
+	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static struct ring_to *to_of(const struct ring *r, struct ring_send *e)
+{
+	return (struct ring_to *)((uint8_t *)e + r->stride) - 1;
+}
+
+static bool full(const struct ring *r, uint32_t prod)
+{
+	return prod - atomic_load_explicit(&r->cons, memory_order_acquire) > r->mask;
+}
+
+// put_list and put_inline write a payload behind an entry.
+static int put_list(struct qp *q, struct ring_send *e, const struct ibv_sge *list, size_t n)
+{
+	uint64_t length = 0;
+	if (n > q->cap.send_sge)
+		return EINVAL;
+	for (size_t i = 0; i < n; i++)
+		length += list[i].length;
+	if (length > MAX_MESSAGE)
+		return EINVAL;
+	if (n > 0)
+		memcpy(e + 1, list, n * sizeof *list);
+	e->num_sge = (uint8_t)n;
+	e->length = (uint32_t)length;
+	return 0;
+}
+
+static int put_inline(struct qp *q, struct ring_send *e, uint32_t *at, const void *data, size_t n)
+{
+	if (answered(e->opcode) || n > q->cap.inline_data - *at)
+		return EINVAL;
+	if (n > 0)
+		memcpy((uint8_t *)(e + 1) + *at, data, n);
+	*at += (uint32_t)n;
+	e->num_sge = 0;
+	e->length = *at;
+	return 0;
+}
+
+// put_send writes a request into the entry of index prod.
+static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr, uint32_t allowed)
+{
+	struct ring_send *e = ring_entry(q->send, prod);
+	if ((unsigned)wr->opcode > 31 || !(allowed & 1u << wr->opcode) || wr->num_sge < 0)
+		return EINVAL;
+	e->wr_id = wr->wr_id;
+	e->opcode = (uint8_t)wr->opcode;
+	e->flags = (uint8_t)(wr->send_flags & KNOWN_FLAGS);
+	e->imm = wr->opcode == IBV_WR_SEND_WITH_INV ? wr->invalidate_rkey : ntohl(wr->imm_data);
+	if (answered(e->opcode) && wr->opcode != IBV_WR_RDMA_READ) {
+		e->remote_addr = wr->wr.atomic.remote_addr;
+		e->rkey = wr->wr.atomic.rkey;
+		e->compare_add = wr->wr.atomic.compare_add;
+		e->swap = wr->wr.atomic.swap;
+	} else if (q->ibv.qp_type == IBV_QPT_UD) {
+		const struct ah *a = CONTAINER(wr->wr.ud.ah, struct ah, ibv);
+		*to_of(q->send, e) = (struct ring_to){a->handle, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey};
+	} else {
+		e->remote_addr = wr->wr.rdma.remote_addr;
+		e->rkey = wr->wr.rdma.rkey;
+	}
+	if (!(e->flags & IBV_SEND_INLINE))
+		return put_list(q, e, wr->sg_list, (size_t)wr->num_sge);
+	uint32_t at = 0;
+	e->length = 0, e->num_sge = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		int code = put_inline(q, e, &at, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+		if (code != 0)
+			return code;
+	}
+	return 0;
+}
+
+int ring_doorbell(struct qp *q, struct softhca_posted *p)
+{
+	int waits = 0;
+	int code = ENGINE(q->dev, doorbell, q->handle, p, &waits);
+	if (waits && atomic_load_explicit(&q->dev->waits, memory_order_relaxed) == 0)
+		atomic_store_explicit(&q->dev->waits, now_ns(), memory_order_relaxed);
+	return code;
+}
+
+// post_list posts a list, and says of what was taken what the doorbell is told.
+static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct softhca_posted *p)
+{
+	uint32_t allowed = operations(q->ibv.qp_type);
+	int code = 0;
+	spin_lock(&q->send_lock);
+	uint32_t prod = atomic_load_explicit(&q->send->prod, memory_order_relaxed);
+	p->behind = prod != atomic_load_explicit(&q->send->cons, memory_order_relaxed);
+	for (; wr != NULL; wr = wr->next) {
+		if (UNLIKELY(q->ibv.state < IBV_QPS_RTS))
+			code = EINVAL;
+		else if (UNLIKELY(full(q->send, prod)))
+			code = ENOMEM;
+		else
+			code = put_send(q, prod, wr, allowed);
+		if (UNLIKELY(code != 0)) {
+			*bad = wr;
+			break;
+		}
+		p->bytes += ((struct ring_send *)ring_entry(q->send, prod))->length;
+		p->requests++;
+		prod++;
+	}
+	atomic_store(&q->send->prod, prod);
+	spin_unlock(&q->send_lock);
+	return code;
+}
+
+// post_watched posts a request at a time, and has it sent, so that a rule of
+// faults that acts at one finds those before it under way.
+static int post_watched(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	for (struct ibv_send_wr *next; wr != NULL; wr = next) {
+		struct softhca_posted p = {0}, none = {0};
+		struct ibv_send_wr one = *wr, *refused;
+		next = wr->next;
+		one.next = NULL;
+		int code = ENGINE(q->dev, check, q->handle, SOFTHCA_SEND);
+		if (code == 0)
+			code = post_list(q, &one, &refused, &p);
+		if (code != 0) {
+			*bad = wr;
+			return code;
+		}
+		ring_doorbell(q, &none);
+	}
+	return 0;
+}
+
+int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct qp *q = CONTAINER(ibv, struct qp, ibv);
+	struct softhca_posted p = {0};
+	if (UNLIKELY(q->watched))
+		return post_watched(q, wr, bad);
+	int code = post_list(q, wr, bad, &p);
+	if (p.requests > 0) {
+		int dead = ring_doorbell(q, &p);
+		if (code == 0)
+			code = dead;
+	}
+	return code;
+}
+
+// put_recv writes a receive into the entry of index prod.
+static int put_recv(struct ring *r, uint32_t prod, const struct ibv_recv_wr *wr, uint32_t max_sge)
+{
+	uint64_t length = 0;
+	if (full(r, prod))
+		return ENOMEM;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
+		return EINVAL;
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	if (length > MAX_MESSAGE)
+		return EINVAL;
+	struct ring_recv *e = ring_entry(r, prod);
+	*e = (struct ring_recv){wr->wr_id, (uint32_t)length, (uint32_t)wr->num_sge};
+	if (wr->num_sge > 0)
+		memcpy(e + 1, wr->sg_list, (size_t)wr->num_sge * sizeof *wr->sg_list);
+	return 0;
+}
+
+int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct qp *q = CONTAINER(ibv, struct qp, ibv);
+	int code = 0;
+	if (q->recv == NULL) {
+		*bad = wr;
+		return EINVAL; // the receives are the SRQ's
+	}
+	spin_lock(&q->recv_lock);
+	uint32_t prod = atomic_load_explicit(&q->recv->prod, memory_order_relaxed);
+	for (; wr != NULL; wr = wr->next) {
+		if (q->ibv.state == IBV_QPS_RESET)
+			code = EINVAL;
+		else if (!UNLIKELY(q->watched) || (code = ENGINE(q->dev, check, q->handle, SOFTHCA_RECV)) == 0)
+			code = put_recv(q->recv, prod, wr, q->cap.recv_sge);
+		if (code != 0) {
+			*bad = wr;
+			break;
+		}
+		atomic_store(&q->recv->prod, ++prod);
+	}
+	spin_unlock(&q->recv_lock);
+	if (UNLIKELY(atomic_load(&q->recv->flags) & RING_DOORBELL)) {
+		struct softhca_posted none = {0};
+		ring_doorbell(q, &none);
+	}
+	return code;
+}
+
+int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct srq *s = CONTAINER(ibv, struct srq, ibv);
+	int code = 0;
+	spin_lock(&s->lock);
+	uint32_t prod = atomic_load_explicit(&s->ring->prod, memory_order_relaxed);
+	for (; wr != NULL; wr = wr->next) {
+		if (!UNLIKELY(s->watched) || (code = ENGINE(device_of(ibv->context), check_srq, s->handle)) == 0)
+			code = put_recv(s->ring, prod, wr, s->max_sge);
+		if (code != 0) {
+			*bad = wr;
+			break;
+		}
+		atomic_store(&s->ring->prod, ++prod);
+	}
+	spin_unlock(&s->lock);
+	return code;
+}
+
+// The extended calls write a request piece by piece: begun with its operation,
+// then its destination and its payload, in any order, until wr_complete
+// publishes all since wr_start.
+
+// begin starts a request, or notes why the whole list fails.
+static struct ring_send *begin(struct ibv_qp_ex *ex, uint8_t opcode)
+{
+	static __thread struct ring_send nowhere; // what the rest of a failed list is written to
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	if (q->failed == 0 && full(q->send, q->prod))
+		q->failed = ENOMEM;
+	struct ring_send *e = q->failed == 0 ? ring_entry(q->send, q->prod++) : &nowhere;
+	e->wr_id = ex->wr_id;
+	e->opcode = opcode;
+	e->flags = (uint8_t)(ex->wr_flags & (KNOWN_FLAGS & ~IBV_SEND_INLINE));
+	e->length = 0, e->num_sge = 0;
+	return e;
+}
+
+static struct ring_send *current(struct qp *q) { return q->failed == 0 ? ring_entry(q->send, q->prod - 1) : NULL; }
+
+static void wr_rdma(struct ibv_qp_ex *q, uint8_t opcode, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	struct ring_send *e = begin(q, opcode);
+	e->rkey = rkey, e->remote_addr = addr, e->imm = ntohl(imm);
+}
+
+static void wr_send(struct ibv_qp_ex *q) { begin(q, IBV_WR_SEND); }
+static void wr_send_imm(struct ibv_qp_ex *q, __be32 imm) { begin(q, IBV_WR_SEND_WITH_IMM)->imm = ntohl(imm); }
+static void wr_send_inv(struct ibv_qp_ex *q, uint32_t rkey) { begin(q, IBV_WR_SEND_WITH_INV)->imm = rkey; }
+static void wr_rdma_write(struct ibv_qp_ex *q, uint32_t rkey, uint64_t addr) { wr_rdma(q, IBV_WR_RDMA_WRITE, rkey, addr, 0); }
+static void wr_rdma_read(struct ibv_qp_ex *q, uint32_t rkey, uint64_t addr) { wr_rdma(q, IBV_WR_RDMA_READ, rkey, addr, 0); }
+static void wr_rdma_write_imm(struct ibv_qp_ex *q, uint32_t rkey, uint64_t addr, __be32 imm)
+{
+	wr_rdma(q, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *q, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap)
+{
+	struct ring_send *e = begin(q, IBV_WR_ATOMIC_CMP_AND_SWP);
+	e->rkey = rkey, e->remote_addr = addr, e->compare_add = compare, e->swap = swap;
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *q, uint32_t rkey, uint64_t addr, uint64_t add)
+{
+	struct ring_send *e = begin(q, IBV_WR_ATOMIC_FETCH_AND_ADD);
+	e->rkey = rkey, e->remote_addr = addr, e->compare_add = add, e->swap = 0;
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	struct ring_send *e = current(q);
+	if (e != NULL)
+		*to_of(q->send, e) = (struct ring_to){CONTAINER(ah, struct ah, ibv)->handle, qpn, qkey};
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	struct ring_send *e = current(q);
+	if (e != NULL && (q->failed = put_list(q, e, list, n)) == 0)
+		q->bytes += e->length;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *q, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge one = {addr, length, lkey};
+	wr_set_sge_list(q, 1, &one);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	struct ring_send *e = current(q);
+	uint32_t at = 0;
+	if (e == NULL)
+		return;
+	e->flags |= IBV_SEND_INLINE;
+	for (size_t i = 0; i < n && q->failed == 0; i++)
+		q->failed = put_inline(q, e, &at, list[i].addr, list[i].length);
+	q->bytes += at;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *q, void *addr, size_t length)
+{
+	struct ibv_data_buf one = {addr, length};
+	wr_set_inline_data_list(q, 1, &one);
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	spin_lock(&q->send_lock);
+	q->first = q->prod = atomic_load_explicit(&q->send->prod, memory_order_relaxed);
+	q->failed = q->ibv.state < IBV_QPS_RTS ? EINVAL : 0;
+	q->bytes = 0;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex) { spin_unlock(&CONTAINER(ex, struct qp, ex)->send_lock); }
+
+// A list is posted whole or not at all, so a rule of faults is asked before.
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct qp *q = CONTAINER(ex, struct qp, ex);
+	int code = q->failed;
+	for (uint32_t i = q->first; UNLIKELY(q->watched) && code == 0 && i != q->prod; i++)
+		code = ENGINE(q->dev, check, q->handle, SOFTHCA_SEND);
+	if (code != 0) {
+		wr_abort(ex);
+		return code;
+	}
+	struct softhca_posted p = {
+		.requests = q->prod - q->first, .bytes = q->bytes,
+		.behind = q->first != atomic_load_explicit(&q->send->cons, memory_order_relaxed),
+	};
+	atomic_store(&q->send->prod, q->prod);
+	spin_unlock(&q->send_lock);
+	return p.requests > 0 ? ring_doorbell(q, &p) : 0;
+}
+
+uint64_t wr_ops(enum ibv_qp_type t)
+{
+	uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM, writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+	switch (t) {
+	case IBV_QPT_RC:
+		return sends | writes | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+		       IBV_QP_EX_WITH_SEND_WITH_INV;
+	case IBV_QPT_UC:
+		return sends | writes;
+	case IBV_QPT_UD:
+		return sends;
+	default:
+		return 0;
+	}
+}
+
+void fill_wr_ops(struct qp *q, uint64_t ops)
+{
+	struct ibv_qp_ex *x = &q->ex;
+	q->extended = true;
+	x->wr_start = wr_start, x->wr_complete = wr_complete, x->wr_abort = wr_abort;
+	x->wr_set_sge = wr_set_sge, x->wr_set_sge_list = wr_set_sge_list;
+	x->wr_set_inline_data = wr_set_inline_data, x->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (q->ibv.qp_type == IBV_QPT_UD)
+		x->wr_set_ud_addr = wr_set_ud_addr;
+#define OFFER(flag, call)                                                                      \
+	if (ops & (flag))                                                                      \
+	x->call = call
+	OFFER(IBV_QP_EX_WITH_SEND, wr_send);
+	OFFER(IBV_QP_EX_WITH_SEND_WITH_IMM, wr_send_imm);
+	OFFER(IBV_QP_EX_WITH_SEND_WITH_INV, wr_send_inv);
+	OFFER(IBV_QP_EX_WITH_RDMA_WRITE, wr_rdma_write);
+	OFFER(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, wr_rdma_write_imm);
+	OFFER(IBV_QP_EX_WITH_RDMA_READ, wr_rdma_read);
+	OFFER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp);
+	OFFER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add);
+#undef OFFER
+}

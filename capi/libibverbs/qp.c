@@ -1,0 +1,188 @@
+// Queue pairs: creating, moving, asking.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+enum { RANK_QP = 4 };
+
+static int end_qp(struct qp *q, bool wait)
+{
+	int code = ENGINE(q->dev, destroy_qp, q->handle);
+	if (code != 0)
+		return code;
+	forget_async(q->ibv.context, q);
+	pthread_mutex_lock(&q->ibv.mutex);
+	while (wait && q->ibv.events_completed != q->async_taken)
+		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
+	pthread_mutex_unlock(&q->ibv.mutex);
+	remove_object(q->ibv.context, &q->o);
+	free(q);
+	return 0;
+}
+
+static int free_qp(struct object *o) { return end_qp(CONTAINER(o, struct qp, o), false); }
+
+static handle_t cq_handle(struct ibv_cq *q) { return CONTAINER(q, struct cq, ibv)->handle; }
+
+static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	if (a->send_cq == NULL || a->recv_cq == NULL)
+		return fail(EINVAL);
+	struct qp *q = calloc(1, sizeof *q);
+	if (q == NULL)
+		return fail(ENOMEM);
+	struct softhca_qp c = {
+		.send_cq = cq_handle(a->send_cq), .recv_cq = cq_handle(a->recv_cq), .object = q, .type = a->qp_type, .sig_all = a->sq_sig_all,
+		.srq = a->srq != NULL ? CONTAINER(a->srq, struct srq, ibv)->handle : 0,
+		.cap = {a->cap.max_send_wr, a->srq != NULL ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
+			a->srq != NULL ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data},
+	};
+	q->dev = device_of(pd->context);
+	q->ibv.context = pd->context, q->ibv.qp_context = a->qp_context, q->ibv.pd = pd;
+	q->ibv.send_cq = a->send_cq, q->ibv.recv_cq = a->recv_cq, q->ibv.srq = a->srq;
+	q->ibv.state = IBV_QPS_RESET, q->ibv.qp_type = a->qp_type;
+	pthread_mutex_init(&q->ibv.mutex, NULL);
+	pthread_cond_init(&q->ibv.cond, NULL);
+	int code = ENGINE(q->dev, create_qp, CONTAINER(pd, struct pd, ibv)->handle, &c);
+	if (code != 0) {
+		free(q);
+		return fail(code);
+	}
+	q->handle = c.handle, q->send = c.send, q->recv = c.recv, q->cap = c.cap, q->watched = c.watched, q->sig_all = a->sq_sig_all;
+	q->ibv.handle = (uint32_t)c.handle, q->ibv.qp_num = c.qpn;
+	a->cap = (struct ibv_qp_cap){c.cap.send_wr, c.cap.recv_wr, c.cap.send_sge, c.cap.recv_sge, c.cap.inline_data};
+	add_object(pd->context, &q->o, RANK_QP, free_qp);
+	return q;
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	struct qp *q = create(pd, a);
+	return q != NULL ? &q->ibv : NULL;
+}
+
+struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	(void)c;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || a->comp_mask & ~known)
+		return fail(EOPNOTSUPP);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags != 0)
+		return fail(EOPNOTSUPP);
+	bool extended = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	if (extended && a->send_ops_flags & ~wr_ops(a->qp_type))
+		return fail(EOPNOTSUPP);
+	// The members of the old structure come first.
+	struct qp *q = create(a->pd, (struct ibv_qp_init_attr *)a);
+	if (q == NULL)
+		return NULL;
+	if (extended)
+		fill_wr_ops(q, a->send_ops_flags);
+	return &q->ibv;
+}
+
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
+{
+	struct qp *q = CONTAINER(ibv, struct qp, ibv);
+	return q->extended ? &q->ex : NULL;
+}
+
+static struct softhca_av av_of(const struct ibv_ah_attr *a)
+{
+	struct softhca_av v = {
+		.flow_label = a->grh.flow_label, .sgid_index = a->grh.sgid_index, .hop_limit = a->grh.hop_limit,
+		.traffic_class = a->grh.traffic_class, .sl = a->sl, .static_rate = a->static_rate, .port = a->port_num,
+	};
+	memcpy(v.dgid, a->grh.dgid.raw, sizeof v.dgid);
+	return v;
+}
+
+static struct ibv_ah_attr attr_of(const struct softhca_av *v)
+{
+	struct ibv_ah_attr a = {
+		.grh = {.flow_label = v->flow_label, .sgid_index = v->sgid_index, .hop_limit = v->hop_limit, .traffic_class = v->traffic_class},
+		.sl = v->sl, .static_rate = v->static_rate, .is_global = 1, .port_num = v->port,
+	};
+	memcpy(a.grh.dgid.raw, v->dgid, sizeof v->dgid);
+	return a;
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
+{
+	struct qp *q = CONTAINER(ibv, struct qp, ibv);
+	// RoCE finds nobody by a LID.
+	if ((mask & IBV_QP_AV && !a->ah_attr.is_global) || (mask & IBV_QP_ALT_PATH && !a->alt_ah_attr.is_global))
+		return EINVAL;
+	struct softhca_qp_attr s = {
+		.state = a->qp_state, .cur_state = a->cur_qp_state, .path_mtu = a->path_mtu, .mig_state = a->path_mig_state, .qkey = a->qkey,
+		.rq_psn = a->rq_psn, .sq_psn = a->sq_psn, .dest_qpn = a->dest_qp_num, .access = a->qp_access_flags, .rate_limit = a->rate_limit,
+		.cap = {a->cap.max_send_wr, a->cap.max_recv_wr, a->cap.max_send_sge, a->cap.max_recv_sge, a->cap.max_inline_data},
+		.av = av_of(&a->ah_attr), .alt_av = av_of(&a->alt_ah_attr), .pkey_index = a->pkey_index, .alt_pkey_index = a->alt_pkey_index,
+		.sqd_notify = a->en_sqd_async_notify, .max_rd_atomic = a->max_rd_atomic, .max_dest_rd_atomic = a->max_dest_rd_atomic,
+		.min_rnr_timer = a->min_rnr_timer, .port = a->port_num, .timeout = a->timeout, .retry_cnt = a->retry_cnt,
+		.rnr_retry = a->rnr_retry, .alt_port = a->alt_port_num, .alt_timeout = a->alt_timeout,
+	};
+	int code = ENGINE(q->dev, modify_qp, q->handle, &s, (uint32_t)mask);
+	if (code == 0 && mask & IBV_QP_STATE)
+		ibv->state = a->qp_state;
+	return code;
+}
+
+int modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *a)
+{
+	struct qp *q = CONTAINER(ibv, struct qp, ibv);
+	if (a->comp_mask != 0)
+		return EINVAL;
+	return ENGINE(q->dev, limit_qp, q->handle, a->rate_limit, a->max_burst_sz);
+}
+
+EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
+{
+	struct qp *q = CONTAINER(ibv, struct qp, ibv);
+	struct softhca_qp_attr s;
+	(void)mask; // all is known
+	int code = ENGINE(q->dev, query_qp, q->handle, &s);
+	if (code != 0)
+		return code;
+	struct ibv_qp_cap cap = {q->cap.send_wr, q->cap.recv_wr, q->cap.send_sge, q->cap.recv_sge, q->cap.inline_data};
+	*a = (struct ibv_qp_attr){
+		.qp_state = (enum ibv_qp_state)s.state, .cur_qp_state = (enum ibv_qp_state)s.state, .path_mtu = (enum ibv_mtu)s.path_mtu,
+		.path_mig_state = (enum ibv_mig_state)s.mig_state, .qkey = s.qkey, .rq_psn = s.rq_psn, .sq_psn = s.sq_psn,
+		.dest_qp_num = s.dest_qpn, .qp_access_flags = s.access, .cap = cap, .ah_attr = attr_of(&s.av), .alt_ah_attr = attr_of(&s.alt_av),
+		.pkey_index = s.pkey_index, .alt_pkey_index = s.alt_pkey_index, .en_sqd_async_notify = s.sqd_notify, .sq_draining = s.sq_draining,
+		.max_rd_atomic = s.max_rd_atomic, .max_dest_rd_atomic = s.max_dest_rd_atomic, .min_rnr_timer = s.min_rnr_timer,
+		.port_num = s.port, .timeout = s.timeout, .retry_cnt = s.retry_cnt, .rnr_retry = s.rnr_retry,
+		.alt_port_num = s.alt_port, .alt_timeout = s.alt_timeout, .rate_limit = s.rate_limit,
+	};
+	ibv->state = a->qp_state;
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = ibv->qp_context, .send_cq = ibv->send_cq, .recv_cq = ibv->recv_cq, .srq = ibv->srq, .cap = cap,
+		.qp_type = ibv->qp_type, .sq_sig_all = q->sig_all,
+	};
+	return 0;
+}
+
+// What arrives is placed packet after packet, but READ responses and what fills
+// a gap may come in any order.
+EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *q, enum ibv_wr_opcode op, uint32_t flags)
+{
+	(void)q, (void)op, (void)flags;
+	return 0;
+}
+
+EXPORT int ibv_query_ece(struct ibv_qp *q, struct ibv_ece *e)
+{
+	(void)q;
+	memset(e, 0, sizeof *e);
+	return 0;
+}
+
+// Nothing of it is negotiated, as with other devices that have no options.
+EXPORT int ibv_set_ece(struct ibv_qp *q, struct ibv_ece *e)
+{
+	(void)q;
+	if (e->vendor_id == 0)
+		return 0;
+	return EOPNOTSUPP;
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *q) { return end_qp(CONTAINER(q, struct qp, ibv), true); }

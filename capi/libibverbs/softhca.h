@@ -1,0 +1,253 @@
+// What the files of the library have in common: its objects, which begin with
+// those of the verbs, and the way into the engine.
+#ifndef SOFTHCA_H
+#define SOFTHCA_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../engine/engine.h"
+
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+#undef ibv_get_device_list
+
+#define EXPORT __attribute__((visibility("default")))
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define CONTAINER(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
+
+enum { MAX_DEVICES = 16, PORT = 1 };
+
+// node is what ibv_get_device_list shows: an adapter that can be opened. It is
+// there as long as the process.
+struct node {
+	struct ibv_device ibv;
+	// Libraries of other vendors look behind ibv_device for their own
+	// operations, and must find others.
+	const void *ops;
+	char room[64];
+	int index;
+	char addr[256];
+};
+
+// device is an adapter that is open; all contexts of a node share it.
+struct device {
+	struct node *node;
+	const struct softhca_calls *calls;
+	handle_t handle;
+	struct softhca_adapter info;
+	int contexts;                // guarded by the lock of loader.c
+	_Atomic int gone;            // in the child of a fork: the engine is the parent's
+	_Atomic uint64_t waits;      // since when requests wait to be sent with more, in ns; 0: none do
+	pthread_mutex_t mu;          // guards first
+	struct context *first;       // whom events of the port are told
+	struct device *next;         // of all that are open
+};
+
+// source is a list of what happened, and a descriptor that is readable
+// while there is something on it.
+struct source {
+	int fd;
+	pthread_mutex_t mu;
+};
+
+struct context {
+	struct device *dev;
+	struct source source; // of asynchronous events
+	struct note *head, *tail;
+	unsigned notes;
+	struct object *objects; // guarded by source.mu
+	struct context *next;
+	struct verbs_context v; // the last: what is behind it grows downwards
+};
+
+// object is what every object has, for a context that is closed with objects
+// left in it.
+struct object {
+	struct object *next, **prev;
+	int (*destroy)(struct object *);
+	int rank; // what depends on others is destroyed first
+};
+
+struct pd {
+	struct ibv_pd ibv;
+	struct object o;
+	handle_t handle;
+	struct pd *parent; // of a parent domain
+	_Atomic int children;
+};
+
+struct mr {
+	struct ibv_mr ibv;
+	struct object o;
+	handle_t handle;
+};
+
+struct ah {
+	struct ibv_ah ibv;
+	struct object o;
+	uint64_t handle;
+};
+
+struct channel {
+	struct ibv_comp_channel ibv; // source.mu guards its refcnt
+	struct source source;
+	struct cq *head, *tail;
+};
+
+struct cq {
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+	};
+	struct object o;
+	handle_t handle;
+	struct ring *ring;
+	struct device *dev;
+	_Atomic int armed; // since the last poll of the empty queue
+	_Atomic unsigned idle;
+
+	// Guarded by the lock of the channel: completion events that wait to be
+	// taken, and how many were taken.
+	struct cq *next;
+	unsigned pending, taken;
+	unsigned async_taken; // guarded by the source of the context
+
+	// Between start_poll and end_poll.
+	_Atomic uint32_t polling;
+	bool shared; // several threads may start
+	struct ring_cqe cqe;
+	uint64_t read_at; // when, in ns
+};
+
+struct srq {
+	struct ibv_srq ibv;
+	struct object o;
+	handle_t handle;
+	struct ring *ring;
+	_Atomic uint32_t lock;
+	uint32_t max_sge;
+	bool watched;
+	unsigned async_taken; // guarded by the source of the context
+};
+
+struct qp {
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;
+	};
+	struct object o;
+	handle_t handle;
+	struct ring *send, *recv; // recv is NULL with an SRQ
+	struct device *dev;
+	_Atomic uint32_t send_lock, recv_lock; // of who posts
+	struct softhca_cap cap;
+	bool watched, sig_all, extended;
+	unsigned async_taken; // guarded by the source of the context
+
+	// Between wr_start and wr_complete.
+	uint32_t first, prod;
+	uint64_t bytes;
+	int failed;
+};
+
+static inline struct context *context_of(struct ibv_context *c) { return CONTAINER(c, struct context, v.context); }
+static inline struct device *device_of(struct ibv_context *c) { return context_of(c)->dev; }
+
+// The way into the engine. A signal handler must not run on a stack of Go's, so
+// all signals are blocked meanwhile, but those of faults.
+extern const sigset_t *engine_mask(void);
+
+#define ENGINE(d, call, ...)                                                                   \
+	({                                                                                     \
+		int result_ = EIO;                                                             \
+		if (!UNLIKELY((d)->gone)) {                                                    \
+			sigset_t old_;                                                         \
+			pthread_sigmask(SIG_SETMASK, engine_mask(), &old_);                    \
+			result_ = (d)->calls->call(__VA_ARGS__);                               \
+			pthread_sigmask(SIG_SETMASK, &old_, NULL);                             \
+		}                                                                              \
+		result_;                                                                       \
+	})
+
+// A failure of a call that returns a pointer.
+static inline void *fail(int code)
+{
+	errno = code;
+	return NULL;
+}
+
+// What libibverbs has beside what its header shows.
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+
+// loader.c
+struct node **nodes(int *count);
+struct device *open_device(struct node *n);
+int close_device(struct device *d);
+uint64_t now_ns(void);
+
+// context.c
+void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));
+void remove_object(struct ibv_context *c, struct object *o);
+void set_ops(struct context *c);
+
+// event.c
+int source_init(struct source *s);
+void source_free(struct source *s);
+void completed(void *cq);
+void event(void *device, void *object, uint32_t type);
+void forget_async(struct ibv_context *c, void *object);
+void forget_completions(struct cq *q);
+void drop_notes(struct context *c);
+
+// What ibv_context.ops and verbs_context name.
+int poll_cq(struct ibv_cq *q, int n, struct ibv_wc *wc);
+int req_notify_cq(struct ibv_cq *q, int solicited);
+int post_send(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int post_recv(struct ibv_qp *q, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int post_srq_recv(struct ibv_srq *s, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *a, size_t size);
+int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in, struct ibv_device_attr_ex *a, size_t size);
+int query_rt_values(struct ibv_context *c, struct ibv_values_ex *v);
+struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *a);
+struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a);
+struct ibv_srq *create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a);
+int modify_qp_rate_limit(struct ibv_qp *q, struct ibv_qp_rate_limit_attr *a);
+struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a);
+int dealloc_td(struct ibv_td *t);
+struct ibv_pd *alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a);
+
+// cq.c
+int empty_poll(struct cq *q);
+void overdue(struct device *d);
+
+// post.c
+void fill_wr_ops(struct qp *q, uint64_t ops);
+uint64_t wr_ops(enum ibv_qp_type t);
+int ring_doorbell(struct qp *q, struct softhca_posted *p);
+
+// The locks of the library's own that are held for the time of some copying.
+static inline void spin_lock(_Atomic uint32_t *l)
+{
+	uint32_t free = 0;
+	while (UNLIKELY(!atomic_compare_exchange_weak(l, &free, 1))) {
+		free = 0;
+		sched_yield();
+	}
+}
+
+static inline void spin_unlock(_Atomic uint32_t *l) { atomic_store_explicit(l, 0, memory_order_release); }
+
+static inline void *ring_entry(const struct ring *r, uint32_t i)
+{
+	return (uint8_t *)(uintptr_t)r->entries + (size_t)(i & r->mask) * r->stride;
+}
+
+#endif
