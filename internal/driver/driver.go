@@ -164,7 +164,7 @@ func (d *Driver) Progress() {
 		return
 	}
 	_, now = d.receive(now)
-	d.transmit(now)
+	d.answer(now)
 }
 
 // Armed says that a program armed a completion queue and may sleep: from now
@@ -309,6 +309,15 @@ func (d *Driver) transmit(now clock.Instant) (more bool) {
 	return more
 }
 
+// answer is transmit after something was received, of a thread that does not
+// wait for the program to post more. A program that runs because of what was
+// received may post meanwhile: what is owed to the peer is not to wait for that.
+func (d *Driver) answer(now clock.Instant) (more bool) {
+	d.shard.AnswersFirst(true)
+	defer d.shard.AnswersFirst(false)
+	return d.transmit(now)
+}
+
 // sendBatches does so for a number of batches.
 func (d *Driver) sendBatches(now clock.Instant) (more bool) {
 	for range roundBatches {
@@ -412,7 +421,7 @@ func (d *Driver) round() (next wait, alive bool) {
 	}
 	d.woke = false
 	_, now := d.receive(d.now())
-	more := d.transmit(now)
+	more := d.answer(now)
 	if d.woke && !more && !d.blocked && d.pollers.offer() {
 		d.awake = false
 		return wait{yield: true, aside: leastAside}, d.dead == nil

@@ -217,6 +217,12 @@ func (s *Shard) Pending() bool {
 	return s.active.head != nil || s.doorbells.pending() || s.madsPending()
 }
 
+// AnswersFirst has acknowledgements and responses leave before requests, or
+// behind them in the same run, from now on. A program at the other end that
+// sleeps for its completions sees the one of its request before what this side
+// says to it only if they leave first.
+func (s *Shard) AnswersFirst(first bool) { s.env.AnswersFirst = first }
+
 // transmitMADs gives QP1 its turn.
 func (s *Shard) transmitMADs(now clock.Instant, b *fabric.Batch) {
 	if s.madsPending() {

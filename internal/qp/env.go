@@ -63,6 +63,9 @@ type Env struct {
 	// Keep is where packets wait for those before them; nil keeps none, and
 	// sends none again by itself.
 	Keep *KeepPool
+	// AnswersFirst makes QPs send what they owe the peer before requests. Else it
+	// goes behind them, in the same run.
+	AnswersFirst bool
 	// Raise receives asynchronous events. It must not block.
 	Raise func(Event)
 	// CQFailed tells every QP that a CQ overflowed.

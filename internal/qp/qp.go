@@ -146,9 +146,9 @@ func (q *QP) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 	if !q.ep.behaviour().sends() {
 		return false
 	}
-	responsesFirst := q.resp.first
+	// The last batch may have had no room for responses, or the rate.
+	responsesFirst := q.resp.first || q.ep.env.AnswersFirst && q.resp.owes()
 	if responsesFirst {
-		// The last batch had no room for responses, or the rate: they go first.
 		if q.resp.first = q.resp.sendResponses(now, b); q.resp.first {
 			return true
 		}

@@ -1,0 +1,55 @@
+package driver
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// TestAnswerBeforeWhatTheProgramPosts has a program post as soon as a packet
+// arrives, while the goroutine that took it has the lock: the acknowledgement
+// leaves before the request all the same, so that a peer that sleeps for each
+// of its completions sees that of its request before what it is told.
+func TestAnswerBeforeWhatTheProgramPosts(t *testing.T) {
+	a, b := newSides(t)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	post := func(r *trace.Record) {
+		if r.Kind == trace.PacketIn && roce.Opcode(r.Header[0]) == roce.RCRDMAWriteOnly {
+			b.post(t, a, 8)
+		}
+	}
+	b.trace.Store(&post)
+	var mu sync.Mutex // guards got
+	var got []roce.Opcode
+	take := func(r *trace.Record) {
+		if r.Kind == trace.PacketIn {
+			mu.Lock()
+			got = append(got, roce.Opcode(r.Header[0]))
+			mu.Unlock()
+		}
+	}
+	a.trace.Store(&take)
+	for range 20 {
+		mu.Lock()
+		got = got[:0]
+		mu.Unlock()
+		a.post(t, b, 8)
+		both := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(got) == 2
+		}
+		await(t, "an acknowledgement and a request", both)
+		mu.Lock()
+		if want := []roce.Opcode{roce.RCAcknowledge, roce.RCRDMAWriteOnly}; !slices.Equal(got, want) {
+			t.Fatalf("the peer is sent %v, want %v", got, want)
+		}
+		mu.Unlock()
+		a.completion(t)
+		b.completion(t)
+	}
+}
