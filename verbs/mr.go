@@ -72,15 +72,16 @@ func (p *PD) RegMRInvalidatable(buf []byte, access ib.Access) (*MR, error) {
 }
 
 // RegMRAddr registers length bytes of memory that is not Go's, such as C's or
-// a mapped device's, by its address. The caller answers for its being there,
-// readable and writable, until Dereg. EINVAL when the range wraps or is more
+// a mapped device's, by its address. It should be there, readable and writable,
+// until Dereg: what is done with memory that is not fails, here with
+// LOC_PROT_ERR, at the peer with REM_ACCESS_ERR. EINVAL when the range wraps or is more
 // than an address space holds.
 func (p *PD) RegMRAddr(addr uintptr, length uint64, access ib.Access) (*MR, error) {
 	buf, err := memory.RawBuf(addr, length)
 	if err != nil {
 		return nil, fmt.Errorf("register MR at %#x: %w", addr, err)
 	}
-	return p.RegMR(buf, access)
+	return p.reg(memory.RegionConfig{Buf: buf, Access: access, Foreign: true})
 }
 
 func (p *PD) reg(c memory.RegionConfig) (*MR, error) {

@@ -49,3 +49,78 @@ func TestRegMRAddr(t *testing.T) {
 		t.Errorf("a range that wraps: %v, want EINVAL", err)
 	}
 }
+
+// TestMemoryThatIsGone takes the pages of a region away in every role that
+// memory has: the operation fails with the status that says which side's
+// memory it was, and the process lives.
+func TestMemoryThatIsGone(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		op           ib.WROpcode
+		remote       bool        // the peer's memory is gone, not the poster's
+		want, atPeer ib.WCStatus // atPeer: of the peer's receive
+	}{
+		{"SEND from", ib.WRSend, false, ib.WCLocProtErr, ib.WCSuccess},
+		{"WRITE from", ib.WRRDMAWrite, false, ib.WCLocProtErr, ib.WCSuccess},
+		{"READ into", ib.WRRDMARead, false, ib.WCLocProtErr, ib.WCSuccess},
+		{"FETCH&ADD into", ib.WRAtomicFetchAdd, false, ib.WCLocProtErr, ib.WCSuccess},
+		{"receive into", ib.WRSend, true, ib.WCRemOpErr, ib.WCLocProtErr},
+		{"WRITE to", ib.WRRDMAWrite, true, ib.WCRemAccessErr, ib.WCSuccess},
+		{"READ of", ib.WRRDMARead, true, ib.WCRemAccessErr, ib.WCSuccess},
+		{"COMPARE&SWAP at", ib.WRAtomicCmpAndSwp, true, ib.WCRemAccessErr, ib.WCSuccess},
+		{"FETCH&ADD at", ib.WRAtomicFetchAdd, true, ib.WCRemAccessErr, ib.WCSuccess},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			n := NewNetwork()
+			a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: n}, ib.RC)
+			b := newEndpoint(t, Config{Addr: "10.0.0.2", Network: n}, ib.RC)
+			connect(t, a, b, nil)
+			owner := a
+			if c.remote {
+				owner = b
+			}
+			pages, mr := mappedMR(t, owner.pd)
+			local, remote := a.mr.SGE(0, 8), b.mr
+			if c.remote {
+				remote = mr
+			} else {
+				local = mr.SGE(0, 8)
+			}
+			if c.op == ib.WRSend {
+				if err := b.qp.PostRecv(RecvWR{WRID: 7, SGList: []SGE{remote.SGE(0, 8)}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := syscall.Mprotect(pages, syscall.PROT_NONE); err != nil {
+				t.Fatal(err)
+			}
+			err := a.qp.PostSend(SendWR{Opcode: c.op, SGList: []SGE{local}, RemoteAddr: remote.Addr(), RKey: remote.RKey()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wc := a.take(t, 1)[0]; wc.Status != c.want {
+				t.Errorf("%s memory that is gone completes with %v, want %v", c.what, wc.Status, c.want)
+			}
+			if c.atPeer != ib.WCSuccess {
+				if wc := b.take(t, 1)[0]; wc.Status != c.atPeer || wc.WRID != 7 {
+					t.Errorf("the receive into memory that is gone completes as %+v, want %v", wc, c.atPeer)
+				}
+			}
+		})
+	}
+}
+
+// mappedMR returns pages of the system's and a region of them with all rights.
+func mappedMR(t *testing.T, pd *PD) ([]byte, *MR) {
+	t.Helper()
+	pages, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Munmap(pages) }) // ends with the process at the latest
+	mr, err := pd.RegMRAddr(uintptr(unsafe.Pointer(&pages[0])), uint64(len(pages)), ib.AccessLocalWrite|ib.AccessRemote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages, mr
+}

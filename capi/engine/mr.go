@@ -21,7 +21,7 @@ type region struct {
 
 // regionConfig returns what is to be registered.
 func regionConfig(m *C.struct_softhca_mr) (memory.RegionConfig, error) {
-	c := memory.RegionConfig{IOVA: uint64(m.iova), Access: ib.Access(m.access)}
+	c := memory.RegionConfig{IOVA: uint64(m.iova), Access: ib.Access(m.access), Foreign: true}
 	if m.zero_iova != 0 {
 		c.Access |= ib.AccessZeroBased
 	}
@@ -31,6 +31,12 @@ func regionConfig(m *C.struct_softhca_mr) (memory.RegionConfig, error) {
 	var err error
 	c.Buf, err = memory.RawBuf(uintptr(m.addr), uint64(m.length))
 	return c, err
+}
+
+// putKeys tells C the keys: the RKey also of a region without remote rights,
+// where it leads nowhere, since programs hand it on before they give it rights.
+func (r *region) putKeys(m *C.struct_softhca_mr) {
+	m.lkey, m.rkey = C.uint32_t(r.r.LKey()), C.uint32_t(r.r.LKey())
 }
 
 //export softhca_reg_mr
@@ -45,7 +51,8 @@ func softhca_reg_mr(pd C.handle_t, m *C.struct_softhca_mr) C.int {
 		})
 	}
 	if err == nil {
-		m.handle, m.lkey, m.rkey = newHandle(r), C.uint32_t(r.r.LKey()), C.uint32_t(r.r.RKey())
+		m.handle = newHandle(r)
+		r.putKeys(m)
 	}
 	return r.code("register MR", err)
 }
@@ -64,7 +71,7 @@ func softhca_rereg_mr(m *C.struct_softhca_mr, what C.uint32_t, pd C.handle_t) C.
 				return err
 			}
 			r.d = to
-			m.lkey, m.rkey = C.uint32_t(r.r.LKey()), C.uint32_t(r.r.RKey())
+			r.putKeys(m)
 			return nil
 		})
 	}

@@ -83,7 +83,10 @@ func (t *Table) Gather(dst []byte, pd PD, sges []ib.SGE, off uint64) Fault {
 			return f
 		}
 		off -= min(off, uint64(sges[i].Length))
-		dst = dst[copy(dst, part):]
+		if f := t.Touch(func() { copy(dst, part) }); f != FaultNone {
+			return f
+		}
+		dst = dst[len(part):]
 	}
 	return FaultNone
 }
@@ -101,7 +104,10 @@ func (t *Table) Scatter(src []byte, pd PD, sges []ib.SGE, off uint64) Fault {
 			return f
 		}
 		off -= min(off, uint64(sges[i].Length))
-		src = src[copy(part, src):]
+		if f := t.Touch(func() { copy(part, src) }); f != FaultNone {
+			return f
+		}
+		src = src[len(part):]
 	}
 	return FaultNone
 }

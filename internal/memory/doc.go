@@ -4,7 +4,7 @@
 //
 // Reading order: region.go (what is registered), table.go (registering),
 // keys.go (the keys and where they lead), access.go (checks and copies),
-// fault.go (what a check can say), atomic.go.
+// fault.go (what a check can say), missing.go (memory that has gone), atomic.go.
 //
 // A key leads to an entry, and an entry to a region; a memory window, once
 // there is one, is another kind of entry that leads to a region.

@@ -14,11 +14,12 @@ const (
 	FaultPD                       // another protection domain
 	FaultAccess                   // a right is missing
 	FaultRange                    // outside the region, or beyond the end of the list
+	FaultMissing                  // the memory of a foreign region is not there
 )
 
 var faultNames = [...]string{
 	"none", "misaligned", "no such key", "invalidated", "wrong protection domain",
-	"access right missing", "out of range",
+	"access right missing", "out of range", "memory not mapped",
 }
 
 // String returns the fault in words.

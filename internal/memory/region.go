@@ -72,6 +72,9 @@ type RegionConfig struct {
 	// Invalidatable regions can be invalidated by SEND with invalidate and
 	// LOCAL_INV, as regions of the fast-register kind can.
 	Invalidatable bool
+	// Foreign memory, which is not Go's, may go away while it is registered: a
+	// program unmaps or protects it. What is done with it then fails.
+	Foreign bool
 }
 
 const (

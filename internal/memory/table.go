@@ -8,9 +8,10 @@ import (
 
 // Table holds the regions of an adapter. It is not safe for concurrent use.
 type Table struct {
-	keys keys
-	max  int
-	live int
+	keys    keys
+	max     int
+	live    int
+	foreign bool // some region is, or was
 }
 
 // NewTable returns a table for at most max regions (never more than 2^22).
@@ -40,6 +41,7 @@ func (t *Table) Register(c RegionConfig) (*Region, error) {
 		buf: c.Buf, iova: c.start(), pd: c.PD,
 		access: c.Access, invalidatable: c.Invalidatable,
 	}
+	t.foreign = t.foreign || c.Foreign
 	if r.key = t.keys.add(entry{kindRegion, r}); r.key == 0 {
 		return nil, fmt.Errorf("register region: no free key: %w", ib.ENOMEM)
 	}
@@ -120,6 +122,7 @@ func (t *Table) reregister(r *Region, what Change, c RegionConfig) error {
 			return fmt.Errorf("no free key: %w", ib.ENOMEM)
 		}
 		t.keys.retire(r.key)
+		t.foreign = t.foreign || c.Foreign
 		r.key, r.buf, r.iova, r.invalidated = key, c.Buf, c.start(), false
 	}
 	r.pd, r.access = c.PD, c.Access

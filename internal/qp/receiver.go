@@ -247,7 +247,9 @@ func (r *receiver) executeWrite(p *Packet) fault {
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
-	copy(dst, p.Payload)
+	if err := r.ep.env.Mem.Touch(func() { copy(dst, p.Payload) }); err != memory.FaultNone {
+		return remoteAccess("rkey: " + err.String())
+	}
 	r.received += uint32(len(p.Payload))
 	return fault{}
 }

@@ -288,12 +288,18 @@ func (r *responder) executeAtomic(p *Packet) fault {
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
-	e := r.kept.add(p, r.msn.Next(), 1)
-	if p.Info.Kind == roce.KindCompareSwap {
-		e.value = memory.CompareSwap(mem, a.Compare, a.SwapAdd)
-	} else {
-		e.value = memory.FetchAdd(mem, a.SwapAdd)
+	var value uint64
+	err = r.ep.env.Mem.Touch(func() {
+		if p.Info.Kind == roce.KindCompareSwap {
+			value = memory.CompareSwap(mem, a.Compare, a.SwapAdd)
+		} else {
+			value = memory.FetchAdd(mem, a.SwapAdd)
+		}
+	})
+	if err != memory.FaultNone {
+		return remoteAccess("rkey: " + err.String())
 	}
+	r.kept.add(p, r.msn.Next(), 1).value = value
 	return fault{}
 }
 
@@ -457,10 +463,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 		var err memory.Fault
 		src, err = r.ep.env.Mem.Remote(r.ep.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
-			e.pending = false
-			if !e.replay { // a duplicate is never refused
-				r.abandonRead(e, err)
-			}
+			r.endRead(e, err)
 			return true
 		}
 	}
@@ -473,12 +476,24 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	if seg == nil {
 		return false
 	}
-	copy(payload, src)
+	if err := r.ep.env.Mem.Touch(func() { copy(payload, src) }); err != memory.FaultNone {
+		b.Unappend()
+		r.endRead(e, err)
+		return true
+	}
 	r.ep.finish(seg, id)
 	r.ep.pace.sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
 	e.pending = e.next != e.end
 	e.next = e.next.Next()
 	return true
+}
+
+// endRead ends a READ whose memory is out of reach.
+func (r *responder) endRead(e *resource, err memory.Fault) {
+	e.pending = false
+	if !e.replay { // a duplicate is never refused
+		r.abandonRead(e, err)
+	}
 }
 
 // readResponse returns the opcode of a READ response by its place.
