@@ -16,7 +16,7 @@ struct note {
 };
 
 // maxNotes bounds what waits of a program that takes no events.
-enum { MAX_NOTES = 65536 };
+enum { MAX_NOTES = 65536, RANK_CHANNEL = 1 };
 
 int source_init(struct source *s)
 {
@@ -163,6 +163,20 @@ void forget_completions(struct cq *q)
 	pthread_mutex_unlock(&q->ibv.mutex);
 }
 
+static int free_channel(struct object *o)
+{
+	struct channel *ch = CONTAINER(o, struct channel, o);
+	pthread_mutex_lock(&ch->source.mu);
+	int users = ch->ibv.refcnt;
+	pthread_mutex_unlock(&ch->source.mu);
+	if (users != 0)
+		return EBUSY;
+	remove_object(ch->ibv.context, o);
+	source_free(&ch->source);
+	free(ch);
+	return 0;
+}
+
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {
 	struct channel *ch = calloc(1, sizeof *ch);
@@ -175,21 +189,11 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 	}
 	ch->ibv.context = c;
 	ch->ibv.fd = ch->source.fd;
+	add_object(c, &ch->o, RANK_CHANNEL, free_channel);
 	return &ch->ibv;
 }
 
-EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
-{
-	struct channel *ch = CONTAINER(ibv, struct channel, ibv);
-	pthread_mutex_lock(&ch->source.mu);
-	int users = ch->ibv.refcnt;
-	pthread_mutex_unlock(&ch->source.mu);
-	if (users != 0)
-		return EBUSY;
-	source_free(&ch->source);
-	free(ch);
-	return 0;
-}
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv) { return free_channel(&CONTAINER(ibv, struct channel, ibv)->o); }
 
 // about is what an event is about: which counters its acknowledgement moves.
 struct about {

@@ -3,14 +3,20 @@
 #define _GNU_SOURCE
 #include "softhca.h"
 
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { ROCE_PORT = 4791 };
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER; // guards what follows
 static const struct softhca_calls *calls;
@@ -32,6 +38,30 @@ uint64_t now_ns(void)
 static void before_fork(void) { pthread_mutex_lock(&loading); }
 static void after_fork(void) { pthread_mutex_unlock(&loading); }
 
+// close_ports closes what a child has of its parent's ports: else the parent's
+// addresses would be taken for as long as the child lives.
+static void close_ports(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	if (dir == NULL)
+		return;
+	for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+		union {
+			struct sockaddr any;
+			struct sockaddr_in v4;
+			struct sockaddr_in6 v6;
+		} name;
+		socklen_t size = sizeof name, type_size = sizeof(int);
+		int fd = atoi(e->d_name), type = 0;
+		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_DGRAM || getsockname(fd, &name.any, &size) != 0)
+			continue;
+		// The port is in the same place of both.
+		if ((name.any.sa_family == AF_INET || name.any.sa_family == AF_INET6) && name.v4.sin_port == htons(ROCE_PORT))
+			close(fd);
+	}
+	closedir(dir);
+}
+
 // The child has the memory of the engine, but not its threads: what was opened
 // is of no use any more, and what is opened next gets an engine of its own.
 static void in_child(void)
@@ -40,8 +70,11 @@ static void in_child(void)
 		atomic_store(&d->gone, 1);
 	if (calls != NULL)
 		forks++;
+	if (calls != NULL)
+		close_ports();
 	devices = NULL;
 	calls = NULL;
+	known = 0; // the child may have changed its environment
 	pthread_mutex_unlock(&loading);
 }
 
@@ -167,6 +200,8 @@ static const struct softhca_calls *load(void)
 	} else if (c->abi != SOFTHCA_ENGINE_ABI) {
 		fprintf(stderr, "softhca: the engine %s is of another build than libibverbs.so.1: build both anew\n", path);
 		c = NULL;
+	} else {
+		engine_loaded(c);
 	}
 	return c;
 }

@@ -109,9 +109,9 @@ static int mapped(uintptr_t addr, size_t length, unsigned access)
 		return EFAULT;
 	if (madvise((void *)from, end - from, access & WRITES ? POPULATE_WRITE : POPULATE_READ) == 0)
 		return 0;
-	if (errno != EINVAL && errno != EAGAIN)
+	if (errno != EINVAL || madvise((void *)((uintptr_t)&page & ~(page - 1)), page, POPULATE_READ) == 0)
 		return EFAULT;
-	// A kernel before 5.14, or a mapping of a device: at least no hole.
+	// A kernel before 5.14: at least there is no hole.
 	unsigned char there[STEP];
 	for (uintptr_t at = from; at < end; at += STEP * page) {
 		size_t n = end - at < STEP * page ? end - at : STEP * page;
@@ -138,6 +138,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
 	int code = mapped((uintptr_t)addr, length, access);
 	if (code != 0)
 		return fail(code);
+	keep_faults();
 	struct mr *m = calloc(1, sizeof *m);
 	if (m == NULL)
 		return fail(ENOMEM);

@@ -121,6 +121,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 		.min_rnr_timer = a->min_rnr_timer, .port = a->port_num, .timeout = a->timeout, .retry_cnt = a->retry_cnt,
 		.rnr_retry = a->rnr_retry, .alt_port = a->alt_port_num, .alt_timeout = a->alt_timeout,
 	};
+	keep_faults();
 	int code = ENGINE(q->dev, modify_qp, q->handle, &s, (uint32_t)mask);
 	if (code == 0 && mask & IBV_QP_STATE)
 		ibv->state = a->qp_state;

@@ -98,6 +98,7 @@ struct ah {
 
 struct channel {
 	struct ibv_comp_channel ibv; // source.mu guards its refcnt
+	struct object o;
 	struct source source;
 	struct cq *head, *tail;
 };
@@ -192,6 +193,10 @@ struct node **nodes(int *count);
 struct device *open_device(struct node *n);
 int close_device(struct device *d);
 uint64_t now_ns(void);
+
+// fault.c
+void engine_loaded(const void *in);
+void keep_faults(void);
 
 // context.c
 void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));

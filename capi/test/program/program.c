@@ -1,0 +1,428 @@
+// Scenarios for the tests of the library: each is a name on the command line,
+// says "ok" if it went as it should, and else what did not.
+#include "rig.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+// A request of each kind, and what it does to memory.
+static void transfer(void)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	strcpy(r.buf[0], "through the queues");
+	receive(&r, 1, 64);
+	must(post(&r, 0, IBV_WR_SEND, 19) == 0);
+	struct ibv_wc wc = wait_wc(r.cq[1]);
+	must(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == 19 && wc.wr_id == 1064);
+	must(wc.qp_num == r.qp[1]->qp_num && strcmp(r.buf[1], "through the queues") == 0);
+	wc = wait_wc(r.cq[0]);
+	must(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_SEND && wc.wr_id == 19);
+
+	memset(r.buf[0], 7, BUF);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, BUF) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(memcmp(r.buf[0], r.buf[1], BUF) == 0);
+	memset(r.buf[1], 9, BUF);
+	must(post(&r, 0, IBV_WR_RDMA_READ, BUF) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(memcmp(r.buf[0], r.buf[1], BUF) == 0);
+	*(uint64_t *)r.buf[1] = 5;
+	must(post(&r, 0, IBV_WR_ATOMIC_CMP_AND_SWP, 8) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(*(uint64_t *)r.buf[0] == 5 && *(uint64_t *)r.buf[1] == 9);
+	must(post(&r, 0, IBV_WR_ATOMIC_FETCH_AND_ADD, 8) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(*(uint64_t *)r.buf[0] == 9 && *(uint64_t *)r.buf[1] == 14);
+	must(ibv_dealloc_pd(r.pd) == EBUSY && ibv_destroy_cq(r.cq[0]) == EBUSY && ibv_destroy_comp_channel(r.channel) == EBUSY);
+	rig_close(&r);
+}
+
+// What posting refuses at once.
+static void refusals(void)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	struct ibv_sge s[3] = {{(uintptr_t)r.buf[0], 65, r.mr[0]->lkey}};
+	struct ibv_send_wr *bad, second = {.opcode = IBV_WR_SEND, .sg_list = s, .num_sge = 3};
+	struct ibv_send_wr first = {.opcode = IBV_WR_RDMA_WRITE, .next = &second, .wr.rdma = {(uintptr_t)r.buf[1], r.mr[1]->rkey}, .send_flags = IBV_SEND_SIGNALED};
+	must(ibv_post_send(r.qp[0], &first, &bad) == EINVAL && bad == &second);
+	want(r.cq[0], IBV_WC_SUCCESS); // of the first
+	second.num_sge = 1, second.send_flags = IBV_SEND_INLINE;
+	must(ibv_post_send(r.qp[0], &second, &bad) == EINVAL && bad == &second);
+	second.send_flags = 0, second.opcode = IBV_WR_TSO;
+	must(ibv_post_send(r.qp[0], &second, &bad) == EINVAL);
+	struct ibv_recv_wr *badr, rw = {.num_sge = 3, .sg_list = s};
+	must(ibv_post_recv(r.qp[0], &rw, &badr) == EINVAL && badr == &rw);
+	rw.num_sge = 0;
+	for (int i = 0; i < DEPTH; i++)
+		must(ibv_post_recv(r.qp[0], &rw, &badr) == 0);
+	must(ibv_post_recv(r.qp[0], &rw, &badr) == ENOMEM);
+	struct ibv_qp *fresh = make_qp(&r, IBV_QPT_RC, 0);
+	second = (struct ibv_send_wr){.opcode = IBV_WR_SEND};
+	must(ibv_post_send(fresh, &second, &bad) == EINVAL && ibv_post_recv(fresh, &rw, &badr) == EINVAL);
+	must(ibv_destroy_qp(fresh) == 0);
+	rig_close(&r);
+}
+
+// Memory that is not there, and memory that goes.
+static void gone(void)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	char *p = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(p != MAP_FAILED && munmap(p + 4096, 4096) == 0 && mprotect(p + 3 * 4096, 4096, PROT_READ) == 0);
+	must(ibv_reg_mr(r.pd, p, 3 * 4096, ALL_ACCESS) == NULL);
+	must(ibv_reg_mr(r.pd, p + 3 * 4096, 4096, ALL_ACCESS) == NULL);
+	errno = 0;
+	if (ibv_reg_mr(r.pd, p, 3 * 4096, ALL_ACCESS) != NULL || errno != EFAULT) {
+		fprintf(stderr, "a hole in the memory gives errno %d, want EFAULT\n", errno);
+		exit(1);
+	}
+	struct ibv_mr *ro = ibv_reg_mr(r.pd, p + 3 * 4096, 4096, IBV_ACCESS_REMOTE_READ);
+	must(ro != NULL && ibv_dereg_mr(ro) == 0);
+	struct ibv_mr *mine = r.mr[0], *m = ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS);
+	must(m != NULL);
+	char *buf = r.buf[0];
+	r.mr[0] = m, r.buf[0] = p;
+	must(mprotect(p, 4096, PROT_NONE) == 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
+	want(r.cq[0], IBV_WC_LOC_PROT_ERR);
+	must(ibv_dereg_mr(m) == 0);
+	r.mr[0] = mine, r.buf[0] = buf;
+	rig_close(&r);
+}
+
+static sigjmp_buf out;
+static volatile sig_atomic_t faults;
+static void on_fault(int sig)
+{
+	(void)sig;
+	faults++;
+	siglongjmp(out, 1);
+}
+
+static void own_fault(void)
+{
+	int before = faults;
+	if (sigsetjmp(out, 1) == 0)
+		*(volatile int *)8 = 1;
+	must(faults == before + 1);
+}
+
+// The program's own handler of faults, set before the adapter is opened or
+// after, gets the program's faults.
+static void handler(bool before)
+{
+	struct sigaction a = {.sa_handler = on_fault};
+	struct rig r = {0};
+	if (before) {
+		must(sigaction(SIGSEGV, &a, NULL) == 0);
+		own_fault();
+	}
+	rig_open(&r, IBV_QPT_RC);
+	if (!before)
+		must(sigaction(SIGSEGV, &a, NULL) == 0);
+	own_fault();
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	own_fault();
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mine = r.mr[0], *m = ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS);
+	char *buf = r.buf[0];
+	r.mr[0] = m, r.buf[0] = p;
+	must(m != NULL && mprotect(p, 4096, PROT_NONE) == 0);
+	int seen = faults;
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
+	want(r.cq[0], IBV_WC_LOC_PROT_ERR);
+	must(faults == seen && ibv_dereg_mr(m) == 0);
+	own_fault();
+	r.mr[0] = mine, r.buf[0] = buf;
+	rig_close(&r);
+}
+
+static void handler_before(void) { handler(true); }
+static void handler_after(void) { handler(false); }
+
+static volatile sig_atomic_t ticks;
+static void deep(int sig)
+{
+	volatile char room[48 << 10];
+	for (size_t i = 0; i < sizeof room; i += 512)
+		room[i] = (char)sig;
+	ticks++;
+}
+
+// Signals 5,000 times a second, whose handler uses the thread's own stack, and
+// much of it.
+static void signals(void)
+{
+	struct rig r = {0};
+	struct sigaction a = {.sa_handler = deep, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+	rig_open(&r, IBV_QPT_RC);
+	must(sigaction(SIGALRM, &a, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
+	for (int i = 0; i < 20000; i++) {
+		receive(&r, 1, 64);
+		must(post(&r, 0, IBV_WR_SEND, 64) == 0);
+		want(r.cq[0], IBV_WC_SUCCESS);
+		want(r.cq[1], IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i < 50; i++) {
+		struct ibv_mr *m = ibv_reg_mr(r.pd, r.buf[0], 100, 0);
+		must(m != NULL && ibv_dereg_mr(m) == 0);
+	}
+	must(setitimer(ITIMER_REAL, &never, NULL) == 0);
+	must(ticks > 20);
+	rig_close(&r);
+}
+
+// Adapters come and go, and leave nothing behind.
+static long descriptors(void)
+{
+	long n = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static long resident(void)
+{
+	long all, pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+	must(f != NULL && fscanf(f, "%ld %ld", &all, &pages) == 2);
+	fclose(f);
+	return pages * 4;
+}
+
+static void cycles(void)
+{
+	long fds = 0, kb = 0;
+	for (int i = 0; i < 1000; i++) {
+		struct rig r = {0};
+		if (i == 300)
+			fds = descriptors(), kb = resident();
+		rig_open(&r, IBV_QPT_RC);
+		must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+		want(r.cq[0], IBV_WC_SUCCESS);
+		if (i % 2) {
+			rig_close(&r);
+			continue;
+		}
+		must(ibv_close_device(r.ctx) == 0); // with all that is in it
+		free(r.buf[0]);
+		free(r.buf[1]);
+	}
+	printf("%ld KiB, then %ld KiB\n", kb, resident());
+	must(descriptors() == fds && resident() < kb + 20000);
+}
+
+static void many(void)
+{
+	enum { MANY = 10000 };
+	static struct ibv_qp *q[MANY];
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < MANY; i++)
+		q[i] = make_qp(&r, IBV_QPT_UD, 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	for (int i = 0; i < MANY; i++)
+		must(ibv_destroy_qp(q[i]) == 0);
+	rig_close(&r);
+}
+
+// Threads that post and poll one queue pair and one completion queue together.
+enum { THREADS = 4, EACH = 5000 };
+static struct rig common;
+static _Atomic long completed;
+
+static void *work(void *arg)
+{
+	long *posted = arg;
+	struct ibv_wc wc[4];
+	while (*posted < EACH || atomic_load(&completed) < THREADS * EACH) {
+		if (*posted < EACH && post(&common, 0, IBV_WR_RDMA_WRITE, 8) == 0)
+			++*posted;
+		int n = ibv_poll_cq(common.cq[0], 4, wc);
+		must(n >= 0);
+		for (int i = 0; i < n; i++)
+			must(wc[i].status == IBV_WC_SUCCESS);
+		atomic_fetch_add(&completed, n);
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t t[THREADS];
+	long posted[THREADS] = {0};
+	rig_open(&common, IBV_QPT_RC);
+	for (int i = 0; i < THREADS; i++)
+		must(pthread_create(&t[i], NULL, work, &posted[i]) == 0);
+	for (int i = 0; i < THREADS; i++)
+		must(pthread_join(t[i], NULL) == 0);
+	must(completed == THREADS * EACH);
+	rig_close(&common);
+}
+
+// Completion channels: descriptors, events, acknowledgements.
+static void *ack_later(void *arg)
+{
+	struct ibv_cq *q = arg;
+	usleep(50000);
+	ibv_ack_cq_events(q, 1);
+	return NULL;
+}
+
+static void channel(void)
+{
+	struct rig r = {0};
+	struct ibv_cq *q;
+	void *context;
+	pthread_t t;
+	rig_open(&r, IBV_QPT_RC);
+	struct pollfd p = {r.channel->fd, POLLIN, 0};
+	must(poll(&p, 1, 0) == 0);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && ibv_req_notify_cq(r.cq[1], 1) == 0);
+	receive(&r, 1, 64);
+	receive(&r, 1, 64);
+	must(post(&r, 0, IBV_WR_SEND, 8) == 0); // not solicited
+	must(poll(&p, 1, 10000) == 1);
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && context == &r);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	want(r.cq[1], IBV_WC_SUCCESS);
+	must(poll(&p, 1, 0) == 0);
+	must(fcntl(r.channel->fd, F_SETFL, O_NONBLOCK) == 0);
+	int rc = ibv_get_cq_event(r.channel, &q, &context);
+	if (rc != -1 || errno != EAGAIN) {
+		fprintf(stderr, "no event: %d, errno %d\n", rc, errno);
+		exit(1);
+	}
+	// An event that nobody took goes with its queue; one that was taken is
+	// waited for.
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	must(poll(&p, 1, 10000) == 1);
+	must(ibv_destroy_qp(r.qp[0]) == 0);
+	must(pthread_create(&t, NULL, ack_later, r.cq[0]) == 0);
+	must(ibv_destroy_cq(r.cq[0]) == 0 && pthread_join(t, NULL) == 0);
+	must(poll(&p, 1, 0) == 0);
+	must((r.cq[0] = ibv_create_cq(r.ctx, 16, NULL, NULL, 0)) != NULL);
+	r.qp[0] = make_qp(&r, IBV_QPT_RC, 0);
+	rig_close(&r);
+}
+
+// Forks: the child of a process that has used its adapter opens one of its own.
+static void child(int next)
+{
+	char addr[32];
+	struct rig r = {0};
+	snprintf(addr, sizeof addr, "127.1.%d.%d", getpid() >> 8 & 255, (getpid() & 255) % 254 + 1);
+	setenv("SOFTHCA_ADDR", addr, 1);
+	rig_open(&r, IBV_QPT_RC);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	if (next == 1)
+		rig_close(&r);
+	_exit(0);
+}
+
+static void forks(int before)
+{
+	struct rig r = {0};
+	int status;
+	if (!before)
+		rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < 100; i++) {
+		pid_t pid = fork();
+		must(pid >= 0);
+		if (pid == 0)
+			child(i % 2);
+		must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	if (before)
+		rig_open(&r, IBV_QPT_RC);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	rig_close(&r);
+}
+
+static void fork_before(void) { forks(1); }
+static void fork_after(void) { forks(0); }
+
+// A child that lives on does not keep the parent's address, and what it has of
+// the parent's fails.
+static void fork_keeps(void)
+{
+	struct rig r = {0};
+	int go[2], status;
+	must(pipe(go) == 0);
+	rig_open(&r, IBV_QPT_RC);
+	pid_t pid = fork();
+	if (pid == 0) {
+		char c;
+		struct ibv_wc wc;
+		must(ibv_alloc_pd(r.ctx) == NULL && post(&r, 0, IBV_WR_RDMA_WRITE, 8) != 0 && ibv_poll_cq(r.cq[0], 1, &wc) < 0);
+		must(read(go[0], &c, 1) == 1);
+		_exit(0);
+	}
+	rig_close(&r);
+	memset(&r, 0, sizeof r);
+	rig_open(&r, IBV_QPT_RC);
+	must(write(go[1], "x", 1) == 1 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	rig_close(&r);
+}
+
+// The end of a program in the middle of a transfer, from a thread.
+static void *end_it(void *arg)
+{
+	usleep(20000);
+	puts("ok");
+	fflush(stdout);
+	if (arg != NULL)
+		_exit(0);
+	exit(0);
+}
+
+static void leave(void *quick)
+{
+	struct ibv_wc wc[16];
+	pthread_t t;
+	rig_open(&common, IBV_QPT_RC);
+	must(pthread_create(&t, NULL, end_it, quick) == 0);
+	for (;;) {
+		post(&common, 0, IBV_WR_RDMA_WRITE, BUF);
+		ibv_poll_cq(common.cq[0], 16, wc);
+	}
+}
+
+static void exits(void) { leave(NULL); }
+static void exits_at_once(void) { leave(&common); }
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} scenarios[] = {
+	{"transfer", transfer}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before}, {"handler-after", handler_after},
+	{"signals", signals}, {"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"fork-before", fork_before},
+	{"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once},
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+		if (argc == 2 && strcmp(argv[1], scenarios[i].name) == 0) {
+			scenarios[i].run();
+			puts("ok");
+			return 0;
+		}
+	}
+	fprintf(stderr, "no such scenario\n");
+	return 2;
+}

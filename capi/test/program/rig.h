@@ -1,0 +1,50 @@
+// What the scenarios have in common: an open adapter, and two of its queue
+// pairs that are connected with each other.
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// must ends the program with what failed.
+#define must(what)                                                                             \
+	do {                                                                                   \
+		errno = 0;                                                                     \
+		if (!(what)) {                                                                 \
+			fprintf(stderr, "%s:%d: failed: %s (errno %d, %s)\n", __FILE__, __LINE__, #what, errno, strerror(errno)); \
+			exit(1);                                                               \
+		}                                                                              \
+	} while (0)
+
+enum { BUF = 1 << 16, DEPTH = 64, SIDES = 2 };
+
+struct rig {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq[SIDES];
+	struct ibv_qp *qp[SIDES];
+	struct ibv_mr *mr[SIDES];
+	char *buf[SIDES];
+	struct ibv_srq *srq; // of side 1, if any
+	uint8_t retry, timeout, rnr_retry;
+};
+
+enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+
+struct ibv_context *open_first(void);
+struct ibv_qp *make_qp(struct rig *r, enum ibv_qp_type t, int side);
+void connect_qp(struct rig *r, struct ibv_qp *q, struct ibv_qp *to);
+void rig_open(struct rig *r, enum ibv_qp_type t);
+void rig_close(struct rig *r);
+
+int post(struct rig *r, int side, enum ibv_wr_opcode op, uint32_t n);
+void receive(struct rig *r, int side, uint32_t n);
+struct ibv_wc wait_wc(struct ibv_cq *q);
+void want(struct ibv_cq *q, enum ibv_wc_status s);
