@@ -161,6 +161,12 @@ func (d *Device) Sleep(ctx context.Context, awake func() bool, elsewhere func())
 	d.drv.Sleep(ctx, awake, elsewhere)
 }
 
+// SleepOn is Sleep for a caller whose sleep ends when a descriptor can be read,
+// of which awake tells; see driver.Driver.SleepOn.
+func (d *Device) SleepOn(fd int, awake func() bool, elsewhere func()) {
+	d.drv.SleepOn(fd, awake, elsewhere)
+}
+
 // Progress lets the device receive and send; see driver.Driver.Progress.
 func (d *Device) Progress() { d.drv.Progress() }
 

@@ -10,6 +10,16 @@ import (
 // arrives itself: so nothing is handed from thread to thread. Else it sleeps
 // by calling elsewhere, once. It may return early.
 func (d *Driver) Sleep(ctx context.Context, awake func() bool, elsewhere func()) {
+	d.sleep(ctx, -1, awake, elsewhere)
+}
+
+// SleepOn is Sleep until awake reports true, for which it is asked when a
+// descriptor can be read, too.
+func (d *Driver) SleepOn(fd int, awake func() bool, elsewhere func()) {
+	d.sleep(context.Background(), fd, awake, elsewhere)
+}
+
+func (d *Driver) sleep(ctx context.Context, fd int, awake func() bool, elsewhere func()) {
 	if !d.pollers.enter() {
 		d.sleepers.Add(1)
 		// Who was at the port may have left before it could know of the caller.
@@ -21,7 +31,9 @@ func (d *Driver) Sleep(ctx context.Context, awake func() bool, elsewhere func())
 			return
 		}
 	}
+	d.port.WakeOn(fd)
 	alive := d.sleepAtPort(ctx, awake)
+	d.port.WakeOn(-1)
 	if d.pollers.leave(d.sleepers.Load() > 0) {
 		d.rouse()
 	}

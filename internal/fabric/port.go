@@ -63,8 +63,8 @@ type Stats struct {
 }
 
 // Port is one attachment to a network. Send and Receive are called by the
-// thread that holds the shard; Wait by one goroutine at a time, without the
-// shard; Join, Leave, Wake, Stats and Close by anyone.
+// thread that holds the shard; Wait and WakeOn by one goroutine at a time,
+// without the shard; Join, Leave, Wake, Stats and Close by anyone.
 type Port interface {
 	// Caps describes the port.
 	Caps() Caps
@@ -92,6 +92,10 @@ type Port interface {
 	Leave(group netip.Addr) error
 	// Wake ends the present or the next Wait.
 	Wake()
+	// WakeOn has the next calls of Wait end, too, when a descriptor of the
+	// caller's can be read, until it is -1 again. Who waits calls it. A port that
+	// waits for no descriptors ignores it.
+	WakeOn(fd int)
 	// Stats returns the counts so far.
 	Stats() Stats
 	// Close releases the port; a Wait in progress returns ErrClosed.

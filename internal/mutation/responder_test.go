@@ -172,7 +172,7 @@ var responderMutants = []mutant{
 		breaks: "E14",
 	},
 	{
-		name: "region-that-went-still-read", in: "internal/qp.sendReadResponse",
+		name: "region-that-went-still-read", in: "internal/qp.endRead",
 		old:    "$q.abandonRead(e, err)",
 		new:    "_ = err",
 		breaks: "E14",

@@ -36,7 +36,8 @@ type Poller struct {
 
 	socks []int
 	event int
-	fds   []unix.PollFd // the sockets, then the eventfd; used by Wait only
+	also  int           // a descriptor of who waits, or -1
+	fds   []unix.PollFd // the sockets, the eventfd, and also; used by Wait only
 	left  unix.Timespec // used by Wait only
 }
 
@@ -53,7 +54,8 @@ func New(socks ...int) (*Poller, error) {
 		freed: make(chan struct{}),
 		socks: socks,
 		event: event,
-		fds:   make([]unix.PollFd, len(socks)+1),
+		also:  -1,
+		fds:   make([]unix.PollFd, len(socks)+2),
 	}, nil
 }
 
@@ -132,7 +134,12 @@ func (p *Poller) arm(read bool, write int) {
 		}
 	}
 	p.fds[len(p.socks)] = unix.PollFd{Fd: int32(p.event), Events: unix.POLLIN}
+	p.fds[len(p.socks)+1] = unix.PollFd{Fd: int32(p.also), Events: unix.POLLIN}
 }
+
+// WakeOn has Wait end when fd can be read, too; -1 is none. It is for who calls
+// Wait.
+func (p *Poller) WakeOn(fd int) { p.also = fd }
 
 // sleep polls. The kernel leaves in the timespec what is left of it, so an
 // interrupted sleep goes on where it was.

@@ -76,6 +76,35 @@ func TestWhatEndsAWait(t *testing.T) {
 	}
 }
 
+// TestWakeOn has a descriptor of the caller's end waits, whatever else does,
+// until it is taken back.
+func TestWakeOn(t *testing.T) {
+	p, _ := pair(t)
+	ends := make([]int, 2)
+	if err := unix.Pipe2(ends, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range ends {
+		t.Cleanup(func() { _ = unix.Close(fd) })
+	}
+	p.WakeOn(ends[0])
+	if d := elapsed(t, p, nap, true, poll.NoSocket); d < almost {
+		t.Errorf("a descriptor with nothing to read ended a wait after %v", d)
+	}
+	if _, err := unix.Write(ends[1], []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	for _, read := range []bool{true, false} {
+		if d := elapsed(t, p, long, read, poll.NoSocket); d > long/2 {
+			t.Errorf("a wait took %v though the caller's descriptor can be read", d)
+		}
+	}
+	p.WakeOn(-1)
+	if d := elapsed(t, p, nap, true, poll.NoSocket); d < almost {
+		t.Errorf("a descriptor that was taken back ended a wait after %v", d)
+	}
+}
+
 // However the two meet, a wait that begins after a wake, or is going on during
 // one, ends.
 func TestNoWakeIsLost(t *testing.T) {

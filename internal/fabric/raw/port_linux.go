@@ -132,6 +132,9 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 // Wake implements fabric.Port.
 func (p *Port) Wake() { p.poll.Wake() }
 
+// WakeOn implements fabric.Port.
+func (p *Port) WakeOn(fd int) { p.poll.WakeOn(fd) }
+
 // Stats implements fabric.Port.
 func (p *Port) Stats() fabric.Stats {
 	p.countOverflows()

@@ -118,6 +118,9 @@ func (p *Port) Wait(timeout time.Duration, read, write bool) error {
 // Wake implements fabric.Port.
 func (p *Port) Wake() { p.poll.Wake() }
 
+// WakeOn implements fabric.Port.
+func (p *Port) WakeOn(fd int) { p.poll.WakeOn(fd) }
+
 // Close implements fabric.Port. It returns when every other call has.
 func (p *Port) Close() error {
 	if err := p.poll.Close(); err != nil {

@@ -71,6 +71,9 @@ func (w *Waiter) Arrived() { offer(w.arrived) }
 // Wake ends the present or the next Wait.
 func (w *Waiter) Wake() { offer(w.woken) }
 
+// WakeOn does nothing: no descriptor is waited for.
+func (w *Waiter) WakeOn(int) {}
+
 // Shut ends every Wait with fabric.ErrClosed. It reports false if that was done
 // before.
 func (w *Waiter) Shut() bool {
