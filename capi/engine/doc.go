@@ -5,8 +5,8 @@
 //
 // Reading order: engine.h (the calls) and ring.h (the queues, which C reads
 // and writes itself), table.c; main.go (handles and error numbers), host.go
-// (what the engine calls in C), device.go, pd.go, mr.go, cq.go, srq.go, qp.go,
-// attr.go, ah.go and mcast.go.
+// (what the engine calls in C), device.go, pd.go, mr.go, cq.go, sleep.go, srq.go,
+// qp.go, attr.go, ah.go and mcast.go.
 //
 // It is over what package verbs is over, internal/device. It keeps no list of
 // anything: whoever has a handle has the object. A handle that is used after

@@ -143,6 +143,10 @@ struct softhca_calls {
 	int (*check_srq)(handle_t srq);
 	// doorbell has what was posted sent; so does who polls.
 	int (*doorbell)(handle_t qp, struct softhca_posted *p, int *waits);
+	// sleep sleeps until *awake is not 0, which makes channel readable, or signals
+	// is readable; it may return early. The caller's thread waits for what the
+	// network brings, if no other one does.
+	int (*sleep)(handle_t dev, int *awake, int channel, int signals);
 	// progress receives and sends on the caller's thread; overdue sends what
 	// waits to be sent with more.
 	int (*progress)(handle_t cq, int *waits);

@@ -21,4 +21,5 @@ const struct softhca_calls softhca_calls = {
 	.attach = softhca_attach, .detach = softhca_detach,
 	.check = softhca_check, .check_srq = softhca_check_srq,
 	.doorbell = softhca_doorbell, .progress = softhca_progress, .overdue = softhca_overdue,
+	.sleep = softhca_sleep,
 };

@@ -3,8 +3,9 @@
 #define _GNU_SOURCE
 #include "softhca.h"
 
-#include <stdio.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -55,6 +56,16 @@ static int wait_fd(struct source *s)
 	return read(s->fd, &n, sizeof n) < 0 ? -1 : 0;
 }
 
+// set_head makes q the oldest queue of a channel, or NULL none. The lock is
+// held.
+static void set_head(struct channel *ch, struct cq *q)
+{
+	ch->head = q;
+	__atomic_store_n(&ch->ready, q != NULL, __ATOMIC_SEQ_CST);
+	if (q == NULL)
+		lower_fd(&ch->source);
+}
+
 // completed is called by the engine: the queue was armed and has a completion.
 void completed(void *p)
 {
@@ -66,7 +77,7 @@ void completed(void *p)
 	if (q->pending++ == 0) {
 		q->next = NULL;
 		if (ch->head == NULL) {
-			ch->head = q;
+			set_head(ch, q);
 			raise_fd(&ch->source);
 		} else {
 			ch->tail->next = q;
@@ -82,19 +93,69 @@ static struct cq *take_completion(struct channel *ch)
 	struct cq *q = ch->head;
 	if (q == NULL)
 		return NULL;
-	ch->head = q->next;
+	struct cq *next = q->next;
 	q->taken++;
 	if (--q->pending > 0) { // armed again before this was taken
 		q->next = NULL;
-		if (ch->head == NULL)
-			ch->head = q;
+		if (next == NULL)
+			next = q;
 		else
 			ch->tail->next = q;
 		ch->tail = q;
 	}
-	if (ch->head == NULL)
-		lower_fd(&ch->source);
+	set_head(ch, next);
 	return q;
+}
+
+// interrupts reports whether a signal that waits is one that ends a system call:
+// its handler was not set with SA_RESTART.
+static bool interrupts(const sigset_t *blocked)
+{
+	sigset_t waiting;
+	sigpending(&waiting);
+	for (int sig = 1; sig < NSIG; sig++) {
+		struct sigaction a;
+		if (sigismember(&waiting, sig) != 1 || sigismember(blocked, sig) == 1 || sigaction(sig, NULL, &a) != 0)
+			continue;
+		if (!(a.sa_flags & SA_RESTART) && (a.sa_flags & SA_SIGINFO || (a.sa_handler != SIG_DFL && a.sa_handler != SIG_IGN)))
+			return true;
+	}
+	return false;
+}
+
+// signals_of returns a descriptor that tells of signals that wait, but for
+// those that the program has blocked itself; -1 if there is none.
+static int signals_of(struct channel *ch, const sigset_t *blocked)
+{
+	if (ch->signals >= 0 && memcmp(&ch->blocked, blocked, sizeof *blocked) == 0)
+		return ch->signals;
+	sigset_t told = *engine_mask();
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(blocked, sig) == 1)
+			sigdelset(&told, sig);
+	ch->blocked = *blocked;
+	return ch->signals = signalfd(ch->signals, &told, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+enum sleep { SLEPT, NOT_HERE, INTERRUPTED };
+
+// sleep_in_engine has the thread wait for what the network brings, until there
+// is a completion: nobody has to wake it then. A thread that must not block, or
+// a second one, waits for the descriptor.
+static enum sleep sleep_in_engine(struct channel *ch)
+{
+	struct device *d = device_of(ch->ibv.context);
+	enum sleep how = NOT_HERE;
+	sigset_t old;
+	if (d->gone || fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || atomic_exchange(&ch->asleep, 1))
+		return NOT_HERE;
+	pthread_sigmask(SIG_SETMASK, engine_mask(), &old);
+	int signals = signals_of(ch, &old);
+	if (signals >= 0 && d->calls->sleep(d->handle, &ch->ready, ch->ibv.fd, signals) == 0)
+		how = !__atomic_load_n(&ch->ready, __ATOMIC_SEQ_CST) && interrupts(&old) ? INTERRUPTED : SLEPT;
+	atomic_store(&ch->asleep, 0);
+	pthread_sigmask(SIG_SETMASK, &old, NULL); // now the signals come
+	return how;
 }
 
 // more has the next thread that waits come, after one has used up that the
@@ -108,18 +169,28 @@ static void more(struct source *s, const void *head, bool waited)
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *ch = CONTAINER(ibv, struct channel, ibv);
-	for (bool waited = false;; waited = true) {
+	for (bool waited = false;;) {
 		pthread_mutex_lock(&ch->source.mu);
 		struct cq *q = take_completion(ch);
 		more(&ch->source, ch->head, waited);
+		waited = false;
 		pthread_mutex_unlock(&ch->source.mu);
 		if (q != NULL) {
 			*cq = &q->ibv;
 			*cq_context = q->ibv.cq_context;
 			return 0;
 		}
-		if (wait_fd(&ch->source) < 0)
+		switch (sleep_in_engine(ch)) {
+		case SLEPT:
+			break;
+		case INTERRUPTED:
+			errno = EINTR;
 			return -1;
+		case NOT_HERE:
+			if (wait_fd(&ch->source) < 0)
+				return -1;
+			waited = true;
+		}
 	}
 }
 
@@ -143,14 +214,12 @@ void forget_completions(struct cq *q)
 		for (struct cq *at = ch->head; at != NULL; before = at, at = at->next) {
 			if (at != q)
 				continue;
-			if (before == NULL)
-				ch->head = q->next;
-			else
-				before->next = q->next;
 			if (ch->tail == q)
 				ch->tail = before;
-			if (ch->head == NULL)
-				lower_fd(&ch->source);
+			if (before == NULL)
+				set_head(ch, q->next);
+			else
+				before->next = q->next;
 			break;
 		}
 		taken = q->taken;
@@ -173,6 +242,8 @@ static int free_channel(struct object *o)
 		return EBUSY;
 	remove_object(ch->ibv.context, o);
 	source_free(&ch->source);
+	if (ch->signals >= 0)
+		close(ch->signals);
 	free(ch);
 	return 0;
 }
@@ -187,6 +258,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 		free(ch);
 		return fail(code);
 	}
+	ch->signals = -1;
 	ch->ibv.context = c;
 	ch->ibv.fd = ch->source.fd;
 	add_object(c, &ch->o, RANK_CHANNEL, free_channel);

@@ -101,6 +101,10 @@ struct channel {
 	struct object o;
 	struct source source;
 	struct cq *head, *tail;
+	int ready;           // head is not NULL; written with the lock held, atomically
+	_Atomic int asleep;  // a thread sleeps in the engine, and uses what follows
+	int signals;         // tells of signals that wait, but for those of blocked; -1: not made yet
+	sigset_t blocked;    // by the program itself
 };
 
 struct cq {

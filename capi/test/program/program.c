@@ -318,6 +318,59 @@ static void channel(void)
 	rig_close(&r);
 }
 
+// Signals while the program sleeps for a completion: one whose handler was set
+// without SA_RESTART ends the sleep, others do not, and one without a handler
+// ends the program.
+static void *write_later(void *arg)
+{
+	usleep(150000);
+	must(post(arg, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	return NULL;
+}
+
+static void tick_in(long us)
+{
+	struct itimerval once = {{0, 0}, {0, us}};
+	must(setitimer(ITIMER_REAL, &once, NULL) == 0);
+}
+
+static void asleep(void)
+{
+	struct rig r = {0};
+	struct ibv_cq *q;
+	void *context;
+	pthread_t t;
+	int status;
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0)
+		unsetenv("SOFTHCA_ADDR");
+	rig_open(&r, IBV_QPT_RC);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
+	if (pid == 0)
+		ibv_get_cq_event(r.channel, &q, &context);
+
+	struct sigaction a = {.sa_handler = deep};
+	must(sigaction(SIGALRM, &a, NULL) == 0);
+	tick_in(50000);
+	int rc = ibv_get_cq_event(r.channel, &q, &context), why = errno;
+	must(rc == -1 && ticks == 1);
+	errno = why;
+	if (errno != EINTR) {
+		fprintf(stderr, "a signal ends the sleep with errno %d, want EINTR\n", errno);
+		exit(1);
+	}
+	a.sa_flags = SA_RESTART;
+	must(sigaction(SIGALRM, &a, NULL) == 0 && pthread_create(&t, NULL, write_later, &r) == 0);
+	tick_in(50000);
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && ticks == 2);
+	ibv_ack_cq_events(q, 1);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(pthread_join(t, NULL) == 0 && kill(pid, SIGINT) == 0);
+	must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+	rig_close(&r);
+}
+
 // Forks: the child of a process that has used its adapter opens one of its own.
 static void child(int next)
 {
@@ -410,7 +463,7 @@ static const struct {
 	void (*run)(void);
 } scenarios[] = {
 	{"transfer", transfer}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before}, {"handler-after", handler_after},
-	{"signals", signals}, {"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"fork-before", fork_before},
+	{"signals", signals}, {"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"asleep", asleep}, {"fork-before", fork_before},
 	{"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once},
 };
 

@@ -1,0 +1,36 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+//export softhca_sleep
+func softhca_sleep(dev C.handle_t, awake *C.int, channel, signals C.int) C.int {
+	a, flag := of[*adapter](dev), (*atomic.Int32)(unsafe.Pointer(awake))
+	if err := a.dev.Alive(); err != nil {
+		return errno(err)
+	}
+	// Signals are blocked meanwhile: that one waits ends the sleep, and it comes
+	// to the program when the library has unblocked it.
+	ended := func() bool { return flag.Load() != 0 || readable(int(signals)) }
+	elsewhere := func() {
+		fds := []unix.PollFd{{Fd: int32(channel), Events: unix.POLLIN}, {Fd: int32(signals), Events: unix.POLLIN}}
+		_, _ = unix.Poll(fds, -1) // who is woken without a reason looks again
+	}
+	a.dev.SleepOn(int(signals), ended, elsewhere)
+	return 0
+}
+
+// readable reports whether a descriptor can be read.
+func readable(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
+}
