@@ -155,6 +155,7 @@ func (d *Driver) Progress() {
 		return
 	}
 	now := d.now()
+	d.pollers.latest.Store(int64(now))
 	d.coalesce.polled(now)
 	if aside {
 		// The caller polls on: what this round makes us owe goes with its next
@@ -400,6 +401,9 @@ func (d *Driver) await(next wait) error {
 func (d *Driver) turn() (next wait, alive bool) {
 	if aside := d.pollers.look(d.now()); aside > 0 {
 		d.sendWaiting(coalesceTime)
+		if d.stranded() {
+			return wait{look: true}, true
+		}
 		return wait{aside: aside}, true
 	}
 	if !d.pollers.polling {
@@ -408,6 +412,26 @@ func (d *Driver) turn() (next wait, alive bool) {
 		return wait{yield: true}, true
 	}
 	return d.round()
+}
+
+// stranded takes what has arrived and those who poll have left lying, if they
+// have not polled for a while, and reports whether there was something: then the
+// port is not theirs any more.
+func (d *Driver) stranded() bool {
+	if !d.pollers.away(d.now()) || !d.mu.TryLock() {
+		return false
+	}
+	defer func() { _ = d.release(recover()) }()
+	if d.dead != nil {
+		return false
+	}
+	n, now := d.receive(d.now())
+	if n == 0 {
+		return false
+	}
+	d.answer(now)
+	d.pollers.distrust(now)
+	return true
 }
 
 // round receives and sends once and decides how to wait. It releases the lock.

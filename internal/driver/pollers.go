@@ -29,6 +29,17 @@ const (
 // which such threads come and go none has to wake it.
 const lentAside = 200 * time.Microsecond
 
+// A program may poll for some completion and then watch its memory for what the
+// peer writes there, without polling. What arrives meanwhile lies in the port
+// until the goroutine looks. Where it finds something so, and nobody has polled
+// for awayTime, it stays at the port: for leastAlone, and up to mostAlone when
+// that happens again and again.
+const (
+	awayTime   = 50 * time.Microsecond
+	leastAlone = time.Millisecond
+	mostAlone  = 64 * time.Millisecond
+)
+
 // forever is how long the goroutine stays aside when one thread has slept at
 // the port for long.
 const forever = time.Duration(math.MaxInt64)
@@ -44,11 +55,16 @@ const forever = time.Duration(math.MaxInt64)
 type pollers struct {
 	state atomic.Uint64 // rounds of others since the last look, and the flags below
 
-	// Used by look only.
+	latest atomic.Int64 // clock.Instant of the last of these rounds
+
+	// Used by the goroutine only.
 	polling bool          // in the last looks there were rounds
 	polls   uint64        // how many so far
 	since   clock.Instant // when there were some first,
 	last    clock.Instant // and last
+
+	alone clock.Instant // until when it does not step aside for who polls
+	avoid time.Duration // for how long that was, or is
 }
 
 // Flags of the state of pollers.
@@ -149,6 +165,23 @@ func (p *pollers) aside() bool { return p.state.Load()&(asideFlag|guestFlag) == 
 // poll, rather than for one that sleeps at the port now and then.
 func (p *pollers) attended() bool { return p.state.Load()&(asideFlag|lentFlag|guestFlag) == asideFlag }
 
+// away reports whether the goroutine has stepped aside for threads that poll,
+// and none has for a while.
+func (p *pollers) away(now clock.Instant) bool {
+	return p.attended() && now.Sub(clock.Instant(p.latest.Load())) >= awayTime
+}
+
+// distrust gives the port back to the goroutine, for a time in which it does not
+// step aside again for threads that poll.
+func (p *pollers) distrust(now clock.Instant) {
+	again := p.avoid
+	if p.avoid = leastAlone; now.Sub(p.alone) < again {
+		p.avoid = min(2*again, mostAlone)
+	}
+	p.alone = now.Add(p.avoid)
+	p.change(func(uint64) uint64 { return recallFlag })
+}
+
 // guest reports whether a thread sleeps at the port.
 func (p *pollers) guest() bool { return p.state.Load()&guestFlag != 0 }
 
@@ -185,6 +218,9 @@ func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 	case state&(guestFlag|cameFlag) != 0:
 		p.polling = false
 		return lent(state&guestFlag != 0, state&cameFlag != 0)
+	case now < p.alone:
+		p.polling = false
+		return 0
 	case polls == 0:
 		p.polling = p.polling && !wasAside && now.Sub(p.last) < mostAside
 		return 0

@@ -74,6 +74,59 @@ func TestPollers(t *testing.T) {
 	}
 }
 
+// TestDistrust has the goroutine find what those who poll have left lying: it
+// stays at the port for a while, for longer each time, and no longer than that.
+func TestDistrust(t *testing.T) {
+	var p pollers
+	now := clock.Instant(0)
+	// sustain polls until the goroutine steps aside, and returns how long it took.
+	sustain := func() time.Duration {
+		from := now
+		for {
+			for range sustainedPolls {
+				p.polled()
+				p.latest.Store(int64(now))
+			}
+			if p.look(now) > 0 {
+				return now.Sub(from)
+			}
+			if now = now.Add(50 * time.Microsecond); now.Sub(from) > time.Second {
+				t.Fatal("the goroutine does not step aside any more")
+			}
+		}
+	}
+	trusted := sustain()
+	if p.away(now.Add(awayTime - 1)) {
+		t.Errorf("who polled %v ago is taken for away", awayTime-1)
+	}
+	last := time.Duration(0)
+	for want := leastAlone; want <= mostAlone; want *= 2 {
+		now = now.Add(awayTime)
+		if !p.away(now) {
+			t.Fatalf("who has not polled for %v is not taken for away", awayTime)
+		}
+		p.distrust(now)
+		if p.aside() || p.away(now) {
+			t.Fatal("the port is still of those who have left something lying")
+		}
+		if last = sustain(); last < want || last > want+2*trusted+time.Millisecond {
+			t.Errorf("the goroutine steps aside again after %v, want %v and then what it takes to trust", last, want)
+		}
+	}
+	now = now.Add(awayTime)
+	p.distrust(now)
+	if again := sustain(); again > last+time.Millisecond {
+		t.Errorf("the goroutine steps aside after %v, before after %v at the most", again, last)
+	}
+	now = now.Add(time.Second)
+	sustain()
+	now = now.Add(awayTime)
+	p.distrust(now)
+	if first := sustain(); first >= 2*leastAlone {
+		t.Errorf("after a second without distrust the goroutine steps aside after %v, as if nothing had been forgotten", first)
+	}
+}
+
 // TestRecallIsNeverLost lets threads poll, a goroutine step aside until it is
 // woken, and another one recall it, at any moment: each recall makes it read
 // the port again.
