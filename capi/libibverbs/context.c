@@ -57,6 +57,20 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *ibv)
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 {
+	int fd = command_fd();
+	struct ibv_context *c = open_context((struct node *)ibv, fd);
+	if (c == NULL && fd >= 0) {
+		int code = errno;
+		close(fd);
+		errno = code;
+	}
+	return c;
+}
+
+// open_context opens an adapter, or another context of it; fd is the context's if
+// that succeeds.
+struct ibv_context *open_context(struct node *n, int fd)
+{
 	struct context *c = calloc(1, sizeof *c);
 	if (c == NULL)
 		return fail(ENOMEM);
@@ -65,15 +79,15 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 		free(c);
 		return fail(code);
 	}
-	if ((c->dev = open_device((struct node *)ibv)) == NULL) {
+	if ((c->dev = open_device(n)) == NULL) {
 		code = errno;
 		source_free(&c->source);
 		free(c);
 		return fail(code);
 	}
 	c->v.sz = sizeof c->v;
-	c->v.context.device = ibv;
-	c->v.context.cmd_fd = -1;
+	c->v.context.device = &n->ibv;
+	c->v.context.cmd_fd = fd;
 	c->v.context.async_fd = c->source.fd;
 	c->v.context.num_comp_vectors = 1;
 	c->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -111,6 +125,8 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 	int code = close_device(c->dev);
 	drop_notes(c);
 	source_free(&c->source);
+	if (ibv->cmd_fd >= 0)
+		close(ibv->cmd_fd);
 	free(c);
 	return code;
 }

@@ -247,6 +247,17 @@ struct device *open_device(struct node *n)
 	return d;
 }
 
+struct node *node_where(bool (*is)(struct device *, const void *), const void *arg)
+{
+	struct node *n = NULL;
+	pthread_mutex_lock(&loading);
+	for (struct device *d = devices; d != NULL && n == NULL; d = d->next)
+		if (is(d, arg))
+			n = d->node;
+	pthread_mutex_unlock(&loading);
+	return n;
+}
+
 int close_device(struct device *d)
 {
 	int code = 0;

@@ -11,7 +11,7 @@
 // with some left.
 enum { RANK_PD = 1, RANK_USED_BY_QP, RANK_SRQ_AND_MR };
 
-static int free_pd(struct object *o)
+int free_pd(struct object *o)
 {
 	struct pd *p = CONTAINER(o, struct pd, o);
 	int code = 0;
@@ -78,16 +78,20 @@ struct ibv_pd *alloc_parent_domain(struct ibv_context *c, struct ibv_parent_doma
 	enum { KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT };
 	if (a->pd == NULL || a->comp_mask & ~(uint32_t)KNOWN)
 		return fail(EINVAL);
+	return pd_of(c, CONTAINER(a->pd, struct pd, ibv));
+}
+
+// pd_of returns another name of a protection domain.
+struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent)
+{
 	struct pd *p = calloc(1, sizeof *p);
 	if (p == NULL)
 		return fail(ENOMEM);
-	p->parent = CONTAINER(a->pd, struct pd, ibv);
-	if (p->parent->parent != NULL)
-		p->parent = p->parent->parent;
+	p->parent = parent->parent != NULL ? parent->parent : parent;
 	p->parent->children++;
 	p->handle = p->parent->handle;
 	p->ibv.context = c;
-	p->ibv.handle = a->pd->handle;
+	p->ibv.handle = parent->ibv.handle;
 	add_object(c, &p->o, RANK_PD, free_pd);
 	return &p->ibv;
 }
@@ -121,7 +125,7 @@ static int mapped(uintptr_t addr, size_t length, unsigned access)
 	return 0;
 }
 
-static int free_mr(struct object *o)
+int free_mr(struct object *o)
 {
 	struct mr *m = CONTAINER(o, struct mr, o);
 	int code = ENGINE(device_of(m->ibv.context), dereg_mr, m->handle);

@@ -43,24 +43,7 @@ EXPORT int ibv_dofork_range(void *base, size_t size)
 	return 0;
 }
 
-// Nothing can be shared with another process: an adapter is one process's.
-EXPORT struct ibv_context *ibv_import_device(int fd)
-{
-	(void)fd;
-	return fail(EOPNOTSUPP);
-}
-EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle)
-{
-	(void)c, (void)handle;
-	return fail(EOPNOTSUPP);
-}
-EXPORT void ibv_unimport_pd(struct ibv_pd *p) { (void)p; }
-EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *p, uint32_t handle)
-{
-	(void)p, (void)handle;
-	return fail(EOPNOTSUPP);
-}
-EXPORT void ibv_unimport_mr(struct ibv_mr *m) { (void)m; }
+// There is no memory of the device's own to share.
 EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
 {
 	(void)c, (void)handle;

@@ -196,6 +196,7 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 struct node **nodes(int *count);
 struct device *open_device(struct node *n);
 int close_device(struct device *d);
+struct node *node_where(bool (*is)(struct device *, const void *), const void *arg);
 uint64_t now_ns(void);
 
 // fault.c
@@ -206,6 +207,15 @@ void keep_faults(void);
 void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));
 void remove_object(struct ibv_context *c, struct object *o);
 void set_ops(struct context *c);
+struct ibv_context *open_context(struct node *n, int cmd_fd);
+
+// import.c
+int command_fd(void);
+
+// object.c
+int free_pd(struct object *o);
+int free_mr(struct object *o);
+struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent);
 
 // event.c
 int source_init(struct source *s);

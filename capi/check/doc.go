@@ -1,0 +1,10 @@
+// Command check runs programs of Debian's packages on our libibverbs.so.1,
+// unmodified, and writes docs/programs.md, which says what became of each.
+//
+// Reading order: cases.go (the programs), run.go (a server and its client),
+// pyverbs.go (rdma-core's own unit tests), main.go.
+//
+// The programs run in a network namespace of their own, with the rights of an
+// ordinary user outside of it, and never reach the network. It needs Linux with
+// user namespaces, gcc, libibverbs-dev, iproute2, and what it says is missing.
+package main

@@ -1,0 +1,181 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and says what became of each.
+
+  go run ./capi/check                    all, about 10 minutes
+  go run ./capi/check -run 'pingpong'    those whose names match
+  go run ./capi/check -list              their names
+  go run ./capi/check -write             all, and write docs/programs.md and the list of skipped tests anew
+
+It ends with status 1 if a program failed, and 2 if it cannot run any.
+
+`
+
+func main() {
+	list := flag.Bool("list", false, "print the names of the programs")
+	run := flag.String("run", "", "run only programs whose names match this regular `expression`")
+	write := flag.Bool("write", false, "write docs/programs.md and capi/check/skips.txt")
+	inside := flag.Bool("inside", false, "this is the process in the namespace")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	want, err := regexp.Compile(*run)
+	if err != nil || flag.NArg() > 0 || *write && *run != "" {
+		fmt.Fprintln(os.Stderr, "check: -run wants a regular expression, -write all programs; there are no arguments:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c := &checker{want: want, list: *list, write: *write}
+	if !*inside && !*list {
+		err = enter(ctx)
+	} else {
+		err = c.all(ctx)
+	}
+	var status *exec.ExitError
+	switch {
+	case errors.As(err, &status) && !*inside:
+		os.Exit(status.ExitCode())
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "check:", err)
+		os.Exit(2)
+	case c.failed > 0:
+		os.Exit(1)
+	}
+}
+
+// enter runs this program again in namespaces of its own: there it is root, and
+// outside nobody in particular.
+func enter(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{"-inside"}, os.Args[1:]...)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	return cmd.Run()
+}
+
+// checker runs what is wanted, and keeps the table.
+type checker struct {
+	want        *regexp.Regexp
+	list, write bool
+	failed      int
+	table       strings.Builder
+}
+
+func (c *checker) all(ctx context.Context) error {
+	s := &stand{port: 20000}
+	if !c.list {
+		dir, err := os.MkdirTemp("", "softhca-check-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }() // what is left is in a directory for what is left
+		if err := prepare(ctx, dir); err != nil {
+			return err
+		}
+		s.lib = dir
+	}
+	for _, p := range alone {
+		c.one("ibverbs-utils", p.name, func() (string, error) { return "ok", s.runAlone(ctx, p.want, p.args...) })
+	}
+	for _, t := range tests() {
+		c.one(t.Section, t.Name, func() (string, error) { return "ok", s.run(ctx, &t) })
+	}
+	var skipped []string
+	c.one("python3-pyverbs", "rdma-core's unit tests", func() (line string, err error) {
+		line, skipped, err = s.pyverbs(ctx, s.lib)
+		if c.write && skipped != nil {
+			err = errors.Join(os.WriteFile("capi/check/skips.txt", []byte(strings.Join(skipped, "\n")+"\n"), 0o644))
+		}
+		return line, err
+	})
+	if !c.write {
+		return ctx.Err()
+	}
+	return errors.Join(ctx.Err(), os.WriteFile("docs/programs.md", []byte(head+c.table.String()), 0o644))
+}
+
+const head = `# Programs that run on our libibverbs.so.1
+
+Unmodified, from Debian 12, in a network namespace without RDMA devices, as written by ` + "`go run ./capi/check -write`" + `.
+Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table.
+
+| package | program | outcome |
+|---|---|---|
+`
+
+// one runs a program, if it is wanted.
+func (c *checker) one(section, name string, run func() (string, error)) {
+	switch {
+	case !c.want.MatchString(name):
+		return
+	case c.list:
+		fmt.Println(name)
+		return
+	}
+	began := time.Now()
+	line, err := run()
+	if err != nil {
+		c.failed++
+		line = "FAILED"
+		fmt.Printf("%-16s %-60s FAILED\n%v\n", section, name, err)
+	} else {
+		fmt.Printf("%-16s %-60s %s (%v)\n", section, name, line, time.Since(began).Round(100*time.Millisecond))
+	}
+	fmt.Fprintf(&c.table, "| %s | `%s` | %s |\n", section, name, line)
+}
+
+// prepare builds library and engine, and gives the namespace its addresses.
+func prepare(ctx context.Context, dir string) error {
+	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest python3-pyverbs: %w", tool, err)
+		}
+	}
+	sources, err := filepath.Glob("capi/libibverbs/*.c")
+	if err != nil || len(sources) == 0 {
+		return errors.Join(errors.New("run it in the root of the source tree"), err)
+	}
+	library := append([]string{
+		"gcc", "-std=gnu11", "-O2", "-g", "-fPIC", "-pthread", "-shared", "-fvisibility=hidden", "-Wl,-soname,libibverbs.so.1", "-Wl,-z,nodelete",
+		"-Wl,--version-script=capi/libibverbs/libibverbs.map", "-o", filepath.Join(dir, "libibverbs.so.1"),
+	}, append(sources, "-ldl")...)
+	for _, args := range [][]string{
+		{"ip", "link", "set", "lo", "up"},
+		{"ip", "-6", "addr", "add", addrs6[0] + "/128", "dev", "lo", "nodad"},
+		{"ip", "-6", "addr", "add", addrs6[1] + "/128", "dev", "lo", "nodad"},
+		library,
+		{"go", "build", "-buildmode=c-shared", "-o", filepath.Join(dir, "softhca-engine.so"), "./capi/engine"},
+	} {
+		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(args[:min(4, len(args))], " "), err, out)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+// Sharing what another context of the same process has. Another process cannot
+// have it: an adapter is one process's.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+// The descriptor of a context's commands takes none: it is a file without a
+// name, by which a copy of it is known again.
+int command_fd(void) { return memfd_create("softhca", MFD_CLOEXEC); }
+
+static bool same_file(const struct stat *a, int fd)
+{
+	struct stat b;
+	return fstat(fd, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
+// has_file reports whether a context of a device was opened with a file.
+static bool has_file(struct device *d, const void *file)
+{
+	bool found = false;
+	pthread_mutex_lock(&d->mu);
+	for (struct context *c = d->first; c != NULL && !found; c = c->next)
+		found = same_file(file, c->v.context.cmd_fd);
+	pthread_mutex_unlock(&d->mu);
+	return found;
+}
+
+EXPORT struct ibv_context *ibv_import_device(int fd)
+{
+	struct stat file;
+	if (fstat(fd, &file) != 0)
+		return NULL;
+	struct node *n = node_where(has_file, &file);
+	if (n == NULL)
+		return fail(EOPNOTSUPP); // of another process, or no device's
+	return open_context(n, fd);
+}
+
+// find returns an object of any context of a device, by how it is destroyed and
+// by its handle.
+static struct object *find(struct ibv_context *in, int (*destroy)(struct object *), bool (*is)(struct object *, uint32_t), uint32_t handle)
+{
+	struct device *d = device_of(in);
+	struct object *found = NULL;
+	pthread_mutex_lock(&d->mu);
+	for (struct context *c = d->first; c != NULL && found == NULL; c = c->next) {
+		pthread_mutex_lock(&c->source.mu);
+		for (struct object *o = c->objects; o != NULL && found == NULL; o = o->next)
+			if (o->destroy == destroy && is(o, handle))
+				found = o;
+		pthread_mutex_unlock(&c->source.mu);
+	}
+	pthread_mutex_unlock(&d->mu);
+	return found;
+}
+
+static bool is_pd(struct object *o, uint32_t handle) { return CONTAINER(o, struct pd, o)->ibv.handle == handle; }
+static bool is_mr(struct object *o, uint32_t handle) { return CONTAINER(o, struct mr, o)->ibv.handle == handle; }
+
+EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle)
+{
+	struct object *o = find(c, free_pd, is_pd, handle);
+	if (o == NULL)
+		return fail(EINVAL);
+	return pd_of(c, CONTAINER(o, struct pd, o));
+}
+
+EXPORT void ibv_unimport_pd(struct ibv_pd *p) { free_pd(&CONTAINER(p, struct pd, ibv)->o); }
+
+EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct object *o = find(pd->context, free_mr, is_mr, handle);
+	struct ibv_mr *m = o != NULL ? malloc(sizeof *m) : NULL;
+	if (m == NULL)
+		return fail(o == NULL ? EINVAL : ENOMEM);
+	*m = CONTAINER(o, struct mr, o)->ibv;
+	m->context = pd->context, m->pd = pd;
+	return m;
+}
+
+EXPORT void ibv_unimport_mr(struct ibv_mr *m) { free(m); }
