@@ -22,6 +22,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
+	"github.com/softhca/softhca/internal/sysfs"
 	"github.com/softhca/softhca/internal/trace"
 )
 
@@ -30,7 +31,8 @@ type adapter struct {
 	dev     *device.Device
 	log     *slog.Logger
 	host    host
-	capture *os.File // nil without one
+	capture *os.File        // nil without one
+	board   *sysfs.Attached // nil without a picture
 	done    chan struct{}
 
 	// taking is held from when an event is taken until the program has it, and
@@ -83,8 +85,16 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		}
 		cfg.Capture = a.capture
 	}
+	if root := C.GoString(c.sysfs); root != "" {
+		var err error
+		if a.board, err = sysfs.Attach(root); err != nil {
+			a.log.Warn("softhca: counters in /sys stay what they are", "err", err)
+		} else {
+			cfg.Board = a.board.Board
+		}
+	}
 	if err := a.openAt(cfg, C.GoString(c.addr)); err != nil {
-		return errors.Join(err, a.closeCapture())
+		return errors.Join(err, a.closeFiles())
 	}
 	go a.deliver()
 	return nil
@@ -111,11 +121,15 @@ func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
 	return fmt.Errorf("all of 127.0.0.1 to 127.0.0.%d are taken, or another program has port 4791 of all addresses (SOFTHCA_ADDR names an address): %w", loopbacks, err)
 }
 
-func (a *adapter) closeCapture() error {
-	if a.capture == nil {
-		return nil
+// closeFiles closes what the adapter wrote, when it is closed.
+func (a *adapter) closeFiles() (err error) {
+	if a.board != nil {
+		err = a.board.Close()
 	}
-	return a.capture.Close()
+	if a.capture != nil {
+		err = errors.Join(err, a.capture.Close())
+	}
+	return err
 }
 
 // alloc and free are the memory of queues: C's, since C reads and writes them.
@@ -134,7 +148,7 @@ func softhca_close(dev C.handle_t) C.int {
 	a := of[*adapter](dev)
 	err := a.dev.Close()
 	<-a.done
-	return end(dev, a.code("close adapter", errors.Join(err, a.closeCapture())))
+	return end(dev, a.code("close adapter", errors.Join(err, a.closeFiles())))
 }
 
 // deliver hands the program its asynchronous events until the adapter is

@@ -24,6 +24,7 @@ enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 // 127.0.0.0/8 that no other adapter has. Empty strings are nothing.
 struct softhca_config {
 	char *addr, *fault, *fault_file, *capture, *log_level;
+	char *sysfs; // the root of the adapter's picture, whose counters it moves
 	// The library's functions that the engine calls, from threads of its own or
 	// from one that calls it. They do not call the engine and do not block.
 	void (*completed)(void *cq); // the queue was armed and has a completion
