@@ -10,11 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/softhca/softhca/internal/libraries"
 )
 
 const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and says what became of each.
@@ -151,31 +152,21 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 	fmt.Fprintf(&c.table, "| %s | `%s` | %s |\n", section, name, line)
 }
 
-// prepare builds library and engine, and gives the namespace its addresses.
+// prepare builds the libraries, and gives the namespace its addresses.
 func prepare(ctx context.Context, dir string) error {
 	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest python3-pyverbs: %w", tool, err)
 		}
 	}
-	sources, err := filepath.Glob("capi/libibverbs/*.c")
-	if err != nil || len(sources) == 0 {
-		return errors.Join(errors.New("run it in the root of the source tree"), err)
-	}
-	library := append([]string{
-		"gcc", "-std=gnu11", "-O2", "-g", "-fPIC", "-pthread", "-shared", "-fvisibility=hidden", "-Wl,-soname,libibverbs.so.1", "-Wl,-z,nodelete",
-		"-Wl,--version-script=capi/libibverbs/libibverbs.map", "-o", filepath.Join(dir, "libibverbs.so.1"),
-	}, append(sources, "-ldl")...)
 	for _, args := range [][]string{
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "-6", "addr", "add", addrs6[0] + "/128", "dev", "lo", "nodad"},
 		{"ip", "-6", "addr", "add", addrs6[1] + "/128", "dev", "lo", "nodad"},
-		library,
-		{"go", "build", "-buildmode=c-shared", "-o", filepath.Join(dir, "softhca-engine.so"), "./capi/engine"},
 	} {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", strings.Join(args[:min(4, len(args))], " "), err, out)
+			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
 		}
 	}
-	return nil
+	return libraries.Build(ctx, ".", dir)
 }
