@@ -55,7 +55,7 @@ func (h *HCA) Disconnect(now clock.Instant, q *qp.QP) error {
 
 func (h *HCA) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMask) error {
 	err := q.Modify(now, a, mask)
-	h.shard.timers.arm(q)
+	h.shard.timers.arm(&q.End)
 	return err
 }
 

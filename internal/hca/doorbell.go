@@ -12,12 +12,12 @@ type doorbells struct{ head atomic.Pointer[qp.QP] }
 
 // ring puts q on the list, unless it is on it.
 func (d *doorbells) ring(q *qp.QP) {
-	if q.Links.DoorbellRung.Swap(true) {
+	if q.Doorbells.Rung.Swap(true) {
 		return
 	}
 	for {
 		head := d.head.Load()
-		q.Links.NextDoorbell = head
+		q.Doorbells.Next = head
 		if d.head.CompareAndSwap(head, q) {
 			return
 		}
@@ -32,14 +32,14 @@ func (d *doorbells) pending() bool { return d.head.Load() != nil }
 func (d *doorbells) answer(f func(*qp.QP)) {
 	var first *qp.QP
 	for q := d.head.Swap(nil); q != nil; {
-		next := q.Links.NextDoorbell
-		q.Links.NextDoorbell, first = first, q
+		next := q.Doorbells.Next
+		q.Doorbells.Next, first = first, q
 		q = next
 	}
 	for q := first; q != nil; {
-		next := q.Links.NextDoorbell
-		q.Links.NextDoorbell = nil
-		q.Links.DoorbellRung.Store(false)
+		next := q.Doorbells.Next
+		q.Doorbells.Next = nil
+		q.Doorbells.Rung.Store(false)
 		f(q)
 		q = next
 	}

@@ -174,7 +174,7 @@ func (h *HCA) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
 	h.shard.env.Gone[addr] = true
 	h.shard.qpns.each(func(q *qp.QP) {
 		q.AddressLost(now, addr)
-		h.shard.timers.arm(q)
+		h.shard.timers.arm(&q.End)
 	})
 }
 

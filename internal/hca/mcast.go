@@ -124,7 +124,7 @@ func (s *Shard) receiveMcast(now clock.Instant, d *fabric.Datagram, seg []byte, 
 	received := s.counters.RcvdPkts
 	for _, q := range members {
 		q.Receive(now, p)
-		s.timers.arm(q)
+		s.timers.arm(&q.End)
 	}
 	s.counters.RcvdPkts = min(s.counters.RcvdPkts, received+1) // one packet, whatever the copies
 }

@@ -134,7 +134,7 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 	}
 	p.Data, p.Size = d, len(seg)
 	q.Receive(now, p)
-	s.timers.arm(q)
+	s.timers.arm(&q.End)
 }
 
 // find returns the QP that packets to n go to, nil if there is none.
@@ -178,14 +178,14 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 		s.transmitMADs(now, b)
 	}
 	for b.Room() >= maxPacket {
-		q := s.active.pop()
-		if q == nil {
+		e := s.active.pop()
+		if e == nil {
 			break
 		}
-		if q.Transmit(now, b) {
-			s.active.push(q)
+		if e.Transmit(now, b) {
+			s.active.push(e)
 		}
-		s.timers.arm(q)
+		s.timers.arm(e)
 	}
 	if !first {
 		s.transmitMADs(now, b)
@@ -196,11 +196,11 @@ func (s *Shard) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 // Advance fires the timers that are due.
 func (s *Shard) Advance(now clock.Instant) {
 	s.env.Now = now
-	for q := s.timers.Due(now); q != nil; q = s.timers.Due(now) {
-		if q.Deadline() <= now {
-			q.Advance(now)
+	for e := s.timers.Due(now); e != nil; e = s.timers.Due(now) {
+		if e.Deadline() <= now {
+			e.Advance(now)
 		}
-		s.timers.arm(q)
+		s.timers.arm(e)
 	}
 	s.gsi.Advance(now)
 	s.cm.Advance(now)
@@ -255,7 +255,7 @@ func (s *Shard) answer(now clock.Instant, q *qp.QP) {
 }
 
 // Arm makes the shard look at a QP's timers after it was modified.
-func (s *Shard) Arm(q *qp.QP) { s.timers.arm(q) }
+func (s *Shard) Arm(q *qp.QP) { s.timers.arm(&q.End) }
 
 // add makes a QP reachable.
 func (s *Shard) add(q *qp.QP) {
@@ -270,8 +270,8 @@ func (s *Shard) add(q *qp.QP) {
 // remove takes a QP out of every list.
 func (s *Shard) remove(q *qp.QP) {
 	s.count--
-	s.timers.Remove(q)
-	s.active.remove(q)
+	s.timers.Remove(&q.End)
+	s.active.remove(&q.End)
 	if q.Num() == ib.QPNGSI {
 		s.qp1 = nil
 		return
@@ -287,69 +287,69 @@ func (s *Shard) cqFailed(now clock.Instant, cq *qp.CQ) {
 	}
 }
 
-// wake puts a QP on the list of senders.
-func (s *Shard) wake(q *qp.QP) { s.active.push(q) }
+// wake puts an end on the list of senders.
+func (s *Shard) wake(e *qp.End) { s.active.push(e) }
 
-// deadlines is a heap of QPs by an instant that is not later than their
+// deadlines is a heap of ends by an instant that is not later than their
 // deadline. A deadline that moves away, as a retry timer does with each
-// acknowledgement, costs nothing: the QP is found early and put back.
-type deadlines struct{ deadline.Heap[qp.QP] }
+// acknowledgement, costs nothing: the end is found early and put back.
+type deadlines struct{ deadline.Heap[qp.End] }
 
 func newDeadlines() deadlines {
-	return deadlines{deadline.New(func(q *qp.QP) *deadline.Link { return &q.Links.Timer })}
+	return deadlines{deadline.New(func(e *qp.End) *deadline.Link { return &e.Links.Timer })}
 }
 
-// arm makes sure that q is found at its deadline.
-func (d *deadlines) arm(q *qp.QP) {
-	if at := q.Deadline(); at < q.Links.Timer.At() {
-		d.Set(q, at)
+// arm makes sure that e is found at its deadline.
+func (d *deadlines) arm(e *qp.End) {
+	if at := e.Deadline(); at < e.Links.Timer.At() {
+		d.Set(e, at)
 	}
 }
 
-// activeList is the queue of QPs that may have something to send.
-type activeList struct{ head, tail *qp.QP }
+// activeList is the queue of ends that may have something to send.
+type activeList struct{ head, tail *qp.End }
 
-func (l *activeList) push(q *qp.QP) {
-	if q.Links.Active {
+func (l *activeList) push(e *qp.End) {
+	if e.Links.Active {
 		return
 	}
-	q.Links.Active = true
+	e.Links.Active = true
 	if l.tail == nil {
-		l.head = q
+		l.head = e
 	} else {
-		l.tail.Links.NextActive = q
+		l.tail.Links.NextActive = e
 	}
-	l.tail = q
+	l.tail = e
 }
 
-func (l *activeList) pop() *qp.QP {
-	q := l.head
-	if q == nil {
+func (l *activeList) pop() *qp.End {
+	e := l.head
+	if e == nil {
 		return nil
 	}
-	l.head = q.Links.NextActive
+	l.head = e.Links.NextActive
 	if l.head == nil {
 		l.tail = nil
 	}
-	q.Links.NextActive, q.Links.Active = nil, false
-	return q
+	e.Links.NextActive, e.Links.Active = nil, false
+	return e
 }
 
-func (l *activeList) remove(q *qp.QP) {
-	if !q.Links.Active {
+func (l *activeList) remove(e *qp.End) {
+	if !e.Links.Active {
 		return
 	}
-	var before *qp.QP
-	for e := l.head; e != q; e = e.Links.NextActive {
-		before = e
+	var before *qp.End
+	for x := l.head; x != e; x = x.Links.NextActive {
+		before = x
 	}
 	if before == nil {
 		l.pop()
 		return
 	}
-	before.Links.NextActive = q.Links.NextActive
-	if l.tail == q {
+	before.Links.NextActive = e.Links.NextActive
+	if l.tail == e {
 		l.tail = before
 	}
-	q.Links.NextActive, q.Links.Active = nil, false
+	e.Links.NextActive, e.Links.Active = nil, false
 }

@@ -31,8 +31,8 @@ var churnMutants = []mutant{
 	},
 	{
 		name: "doorbell-cleared-after-it-was-answered", in: "internal/hca.doorbells.answer",
-		old:  "$q.Links.DoorbellRung.Store(false); f(q)",
-		new:  "f(q); $q.Links.DoorbellRung.Store(false)",
+		old:  "$q.Doorbells.Rung.Store(false); f(q)",
+		new:  "f(q); $q.Doorbells.Rung.Store(false)",
 		test: "internal/hca TestRingDuringAnswer",
 	},
 	{

@@ -168,7 +168,7 @@ var pathMutants = []mutant{
 	},
 	{
 		name: "requests-starve-paced-answers", in: "internal/qp.Transmit",
-		old:    "!responsesFirst && !q.ep.pace.allows(now)",
+		old:    "!responsesFirst && !e.ep.pace.allows(now)",
 		new:    "false",
 		breaks: "V17",
 	},

@@ -150,13 +150,13 @@ var stateMutants = []mutant{
 	},
 	{
 		name: "never-drained", in: "internal/qp.receiveResponse",
-		old:    "$q.checkDrained()",
+		old:    "$q.settled()",
 		new:    "",
 		breaks: "E6 Q12", sim: "liveness", profile: "lifecycle",
 	},
 	{
 		name: "resumed-queue-does-not-send", in: "internal/qp.enter",
-		old:    "$env.Wake(q)",
+		old:    "$env.Wake(&q.End)",
 		new:    "",
 		breaks: "Q13", sim: "liveness", profile: "lifecycle",
 	},
@@ -199,7 +199,7 @@ var stateMutants = []mutant{
 	{
 		name: "nothing-taken-from-a-shared-queue-flushed", in: "internal/qp.receiver.flush",
 		old:    "$r.slot.taken",
-		new:    "$r.slot.taken && $r.from == receives(&$r.own)",
+		new:    "$r.slot.taken && $r.from == receives(&$r.qp.rq)",
 		breaks: "Q19",
 	},
 	{

@@ -12,10 +12,10 @@ import (
 // Errors unwrap to EINVAL, EOPNOTSUPP or EPERM.
 func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
 	q.ep.env.Now = now
-	q.req.queue.mu.Lock()
-	defer q.req.queue.mu.Unlock()
-	q.in.own.mu.Lock()
-	defer q.in.own.mu.Unlock()
+	q.sq.mu.Lock()
+	defer q.sq.mu.Unlock()
+	q.rq.mu.Lock()
+	defer q.rq.mu.Unlock()
 	from := ModifyFrom{
 		Type: q.ep.typ, State: q.State(), Draining: q.sqd.draining, Port: q.ep.attr.Port,
 		Migration: q.ep.mig.state, AltPath: q.ep.mig.loaded,
@@ -124,7 +124,7 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 		q.checkDrained()
 	case ib.RTS:
 		q.sqd = drainState{}
-		q.ep.env.Wake(q)
+		q.ep.env.Wake(&q.End)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // completer matches the answers of the peer to what the requester sent.
 type completer struct {
 	ep    *endpoint
-	qp    *QP // is told what becomes of work requests
+	end   *End
 	req   *requester
 	early *keeper     // answers beyond one that is missing
 	acked *keptPacket // the last acknowledgement that is beyond such an answer; nil if there is none
@@ -46,9 +46,9 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	c.catchUp(now)
 	c.req.repair.judge(now)
 	c.req.reapFailed(now)
-	c.qp.checkDrained()
+	c.req.settled()
 	if c.ep.behaviour().sends() {
-		c.qp.wake()
+		c.end.wake()
 	}
 }
 
@@ -176,7 +176,7 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 	case p.Info.Kind != roce.KindAck:
 	case s.IsACK() && p.BTH.PSN == c.req.una.Prev():
 		c.req.credit.update(p.AETH.MSN, s.Value())
-		c.qp.wake()
+		c.end.wake()
 		return
 	case s.IsNAK() && s != roce.NAKSequence && c.answersRead(p.BTH.PSN):
 		c.receiveNAK(now, p)
@@ -230,11 +230,11 @@ func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
 		c.ep.env.Counters.RcvdSeqErr++
 		c.req.lostPackets(now, "sequence NAK", 1, causeTold)
 	case roce.NAKInvalidRequest:
-		c.qp.sendError(now, ib.WCRemInvReqErr, "NAK invalid request")
+		c.req.fail(now, ib.WCRemInvReqErr, "NAK invalid request")
 	case roce.NAKRemoteAccess:
-		c.qp.sendError(now, ib.WCRemAccessErr, "NAK remote access error")
+		c.req.fail(now, ib.WCRemAccessErr, "NAK remote access error")
 	case roce.NAKRemoteOperational:
-		c.qp.sendError(now, ib.WCRemOpErr, "NAK remote operational error")
+		c.req.fail(now, ib.WCRemOpErr, "NAK remote operational error")
 	default:
 		c.ep.drop(counters.DropResponse, p) // reserved code
 	}
@@ -300,11 +300,11 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
 	ends := p.Info.Flags&roce.FlagEnd != 0
 	if len(p.Payload) != int(min(w.length-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
-		c.qp.sendError(now, ib.WCLocLenErr, "READ response of a wrong length")
+		c.req.fail(now, ib.WCLocLenErr, "READ response of a wrong length")
 		return
 	}
 	if !c.store(p.Payload, off) {
-		c.qp.sendError(now, ib.WCLocProtErr, "READ data cannot be stored")
+		c.req.fail(now, ib.WCLocProtErr, "READ data cannot be stored")
 		return
 	}
 	c.from(p)
@@ -332,7 +332,7 @@ func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
 	var value [atomicSize]byte
 	binary.NativeEndian.PutUint64(value[:], p.AtomicAck) // atomics exchange numbers, not bytes
 	if !c.store(value[:], 0) {
-		c.qp.sendError(now, ib.WCLocProtErr, "atomic result cannot be stored")
+		c.req.fail(now, ib.WCLocProtErr, "atomic result cannot be stored")
 		return
 	}
 	c.from(p)
@@ -350,7 +350,7 @@ func (c *completer) from(p *Packet) {
 func (c *completer) store(data []byte, off uint32) bool {
 	r := c.req
 	return len(data) == 0 ||
-		c.ep.env.Mem.Scatter(data, c.ep.pd, r.queue.sges(r.queue.Cons()), uint64(off)) == memory.FaultNone
+		c.ep.env.Mem.Scatter(data, r.qp.pd, r.queue.sges(r.queue.Cons()), uint64(off)) == memory.FaultNone
 }
 
 // answered ends one READ or atomic request; whole says that its work request
@@ -391,7 +391,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet) *begunWR {
 // badResponse fails the oldest work request: the peer answered with what does
 // not fit (E24).
 func (c *completer) badResponse(now clock.Instant, cause string) {
-	c.qp.sendError(now, ib.WCBadRespErr, cause)
+	c.req.fail(now, ib.WCBadRespErr, cause)
 }
 
 // impliedNAK goes back to the oldest PSN: a later answer shows that a READ or

@@ -4,11 +4,11 @@
 // responder answers the requests of an RC peer. They work on one endpoint:
 // who the queue pair is, whom it talks to, and its timers.
 //
-// Reading order: qp.go (the structure and its entry points), endpoint.go,
-// operation.go (the one table of operations); modify_table.go, modify.go,
-// modify_values.go and apply.go (how software moves a QP), state.go (how it
-// moves by itself), behaviour.go (what each state does), migrate.go (its two
-// paths), pace.go (how fast it sends); then
+// Reading order: qp.go and end.go (the structures and their entry points),
+// endpoint.go, operation.go (the one table of operations); modify_table.go,
+// modify.go, modify_values.go and apply.go (how software moves a QP), state.go
+// (how it moves by itself), behaviour.go (what each state does), migrate.go
+// (its two paths), pace.go (how fast it sends); then
 //
 //   - sending: post.go, sendqueue.go, requester.go, chunk.go, share.go (its
 //     part of what is on its way to the peer), window.go, peer.go, completer.go;

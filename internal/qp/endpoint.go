@@ -7,7 +7,6 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -20,7 +19,6 @@ type endpoint struct {
 	env *Env
 	num ib.QPN
 	typ ib.QPType
-	pd  memory.PD
 
 	state atomic.Uint32 // ib.QPState; written by the shard's thread only
 	attr  ib.QPAttr     // as last set; current PSNs and states are elsewhere

@@ -70,8 +70,8 @@ type Env struct {
 	Raise func(Event)
 	// CQFailed tells every QP that a CQ overflowed.
 	CQFailed func(now clock.Instant, cq *CQ)
-	// Wake puts a QP on the list of those that have something to transmit.
-	Wake func(*QP)
+	// Wake puts an end on the list of those that have something to transmit.
+	Wake func(*End)
 	// Inject answers requests in place of the RC responders, if not nil.
 	Inject Inject
 	// Trace receives what happens, if not nil.

@@ -27,7 +27,7 @@ const causeInjected = "fault on demand"
 // injected reports whether the request was answered otherwise than by
 // executing it.
 func (r *responder) injected(p *Packet) bool {
-	switch s := r.ep.env.Inject(r.qp, p); {
+	switch s := r.ep.env.Inject(r.in.qp, p); {
 	case s == 0:
 		return false
 	case s.IsRNR():

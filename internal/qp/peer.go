@@ -83,7 +83,7 @@ func (p *peer) wake() {
 		s := p.waiters[p.head]
 		p.waiters[p.head] = nil
 		s.waiting = false
-		s.qp.wake()
+		s.end.wake()
 		room -= minPacketCost
 	}
 	if p.head > len(p.waiters)/2 {

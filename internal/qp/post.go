@@ -51,9 +51,9 @@ type Posted struct {
 // Sends returns the posting side of the send queue. It waits for others who
 // hold it.
 func (q *QP) Sends() Sends {
-	q.req.queue.mu.Lock()
-	prod := q.req.queue.Prod()
-	return Sends{q: q, prod: prod, posted: Posted{Behind: !q.req.queue.Idle(prod)}}
+	q.sq.mu.Lock()
+	prod := q.sq.Prod()
+	return Sends{q: q, prod: prod, posted: Posted{Behind: !q.sq.Idle(prod)}}
 }
 
 // Posted returns what was posted since QP.Sends.
@@ -61,13 +61,13 @@ func (s *Sends) Posted() Posted { return s.posted }
 
 // Done has the requester see what was posted.
 func (s *Sends) Done() {
-	s.q.req.queue.Publish(s.prod)
-	s.q.req.queue.mu.Unlock()
+	s.q.sq.Publish(s.prod)
+	s.q.sq.mu.Unlock()
 }
 
 // Post adds a work request, as QP.PostSend does. It copies wr.
 func (s *Sends) Post(wr *ib.SendWR) error {
-	q, sq := s.q, &s.q.req.queue
+	q, sq := s.q, &s.q.sq
 	if st := q.State(); behaviourOf(st).postSend == postRefuse {
 		return fmt.Errorf("post send in state %v: it takes RTS: %w", st, ib.EINVAL)
 	}
@@ -94,8 +94,8 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 	if !req.types.has(q.ep.typ) {
 		return 0, fmt.Errorf("post send: %v QPs have no %v: %w", q.ep.typ, wr.Opcode, ib.EINVAL)
 	}
-	if len(wr.SGList) > int(q.req.queue.maxSGE) {
-		return 0, fmt.Errorf("post send: %d gather elements, the QP takes %d: %w", len(wr.SGList), q.req.queue.maxSGE, ib.EINVAL)
+	if len(wr.SGList) > int(q.sq.maxSGE) {
+		return 0, fmt.Errorf("post send: %d gather elements, the QP takes %d: %w", len(wr.SGList), q.sq.maxSGE, ib.EINVAL)
 	}
 	length := memory.TotalLength(wr.SGList)
 	if wr.Flags&ib.SendInline == 0 {
@@ -128,8 +128,8 @@ func (q *QP) checkInline(wr *ib.SendWR, req *request) (uint64, error) {
 		return 0, fmt.Errorf("post send: %v carries no inline data: %w", wr.Opcode, ib.EINVAL)
 	case len(wr.SGList) != 0:
 		return 0, errInlineSGE
-	case len(wr.InlineData) > int(q.req.queue.maxInline):
-		return 0, fmt.Errorf("post send: %d inline bytes, the QP takes %d: %w", len(wr.InlineData), q.req.queue.maxInline, ib.EINVAL)
+	case len(wr.InlineData) > int(q.sq.maxInline):
+		return 0, fmt.Errorf("post send: %d inline bytes, the QP takes %d: %w", len(wr.InlineData), q.sq.maxInline, ib.EINVAL)
 	}
 	return uint64(len(wr.InlineData)), nil
 }
@@ -151,7 +151,7 @@ func (q *QP) PostRecv(wrs ...ib.RecvWR) (n int, err error) {
 	if q.srq != nil {
 		return 0, fmt.Errorf("post receive: the QP takes its receives from an SRQ: %w", ib.EINVAL)
 	}
-	own := &q.in.own
+	own := &q.rq
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	for n = range wrs {

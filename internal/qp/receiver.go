@@ -85,9 +85,8 @@ const (
 // the message that is coming in, and where it goes.
 type receiver struct {
 	ep   *endpoint
-	qp   *QP // is told what becomes of receives
-	own  recvQueue
-	from receives // &own, or the SRQ
+	qp   *QP      // whose receives they are, and who is told what becomes of them
+	from receives // the QP's own queue, or its SRQ
 	cq   *CQ
 	slot recvSlot
 
@@ -201,7 +200,7 @@ func (r *receiver) checkKey(p *Packet) fault {
 	case p.Info.Headers&roce.HasRETH == 0 || n == 0:
 		return fault{}
 	}
-	switch _, err := r.ep.env.Mem.Remote(r.ep.pd, rkey, va, uint64(n), right); err {
+	switch _, err := r.ep.env.Mem.Remote(r.qp.pd, rkey, va, uint64(n), right); err {
 	case memory.FaultNone:
 		return fault{}
 	case memory.FaultAlign:
@@ -222,7 +221,7 @@ func (r *receiver) executeSend(p *Packet) fault {
 	if p.Info.Flags&roce.FlagInv == 0 {
 		return fault{}
 	}
-	if err := r.ep.env.Mem.Invalidate(r.ep.pd, p.InvRKey); err != memory.FaultNone {
+	if err := r.ep.env.Mem.Invalidate(r.qp.pd, p.InvRKey); err != memory.FaultNone {
 		return remoteAccess("SEND with invalidate: " + err.String())
 	}
 	return fault{}
@@ -233,7 +232,7 @@ func (r *receiver) placeAt(b []byte, off uint32) bool {
 	if r.slot.wild {
 		return false
 	}
-	return len(b) == 0 || r.ep.env.Mem.Scatter(b, r.ep.pd, r.slot.sges, uint64(off)) == memory.FaultNone
+	return len(b) == 0 || r.ep.env.Mem.Scatter(b, r.qp.pd, r.slot.sges, uint64(off)) == memory.FaultNone
 }
 
 // executeWrite copies the payload to its place. The key is looked up again
@@ -243,7 +242,7 @@ func (r *receiver) executeWrite(p *Packet) fault {
 	if len(p.Payload) == 0 {
 		return fault{}
 	}
-	dst, err := r.ep.env.Mem.Remote(r.ep.pd, r.write.rkey, r.write.va+uint64(r.received), uint64(len(p.Payload)), ib.AccessRemoteWrite)
+	dst, err := r.ep.env.Mem.Remote(r.qp.pd, r.write.rkey, r.write.va+uint64(r.received), uint64(len(p.Payload)), ib.AccessRemoteWrite)
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
@@ -282,7 +281,7 @@ func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 // complete ends the receive work request in hand. wc carries what the service
 // knows; the rest is filled in here.
 func (r *receiver) complete(now clock.Instant, wc *ib.WC, solicited bool) {
-	wc.WRID, wc.QPN = r.slot.wrid, r.ep.num
+	wc.WRID, wc.QPN = r.slot.wrid, r.qp.ep.num
 	r.slot.taken = false
 	r.from.complete()
 	if wc.Status == ib.WCSuccess {
@@ -304,10 +303,10 @@ func (r *receiver) flush(now clock.Instant) {
 	if r.slot.taken {
 		r.complete(now, &ib.WC{Status: ib.WCWRFlushErr}, false)
 	}
-	if r.from != receives(&r.own) {
+	if r.qp.srq != nil {
 		return
 	}
-	for n, _ := r.own.Len(); n > 0 && r.own.take(&r.slot); n-- {
+	for n, _ := r.qp.rq.Len(); n > 0 && r.qp.rq.take(&r.slot); n-- {
 		r.complete(now, &ib.WC{Status: ib.WCWRFlushErr}, false)
 	}
 }

@@ -194,10 +194,10 @@ func (p *repair) begin(n uint32, c repairCause) {
 	p.stage, p.cause, p.run = repairSending, c, p.until.Distance(r.una)
 	p.data, p.stopped = p.reads(), false
 	p.silent = p.silent && c == causeProbe
-	p.read.hole = p.data && r.qp.comp.early.holds()
+	p.read.hole = p.data && r.end.comp.early.holds()
 	r.rtt.timing = false // the gap holds the answer back
 	r.goTo(r.una)
-	r.qp.wake()
+	r.end.wake()
 }
 
 // reads reports whether the oldest packet is of a READ or an atomic.
@@ -369,7 +369,7 @@ func (p *repair) probe(now clock.Instant) {
 	}
 	p.startProbe(now)
 	if p.sending() || r.psn == r.una {
-		r.qp.wake()
+		r.end.wake()
 		return
 	}
 	if p.stopped {
@@ -385,7 +385,7 @@ func (p *repair) probe(now clock.Instant) {
 // to be missing.
 func (p *repair) oldest() uint32 {
 	if p.reads() {
-		return p.req.qp.comp.hole()
+		return p.req.end.comp.hole()
 	}
 	return 1
 }

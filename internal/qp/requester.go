@@ -22,8 +22,9 @@ const ackRun = 64
 // is behind fresh while packets are being sent again.
 type requester struct {
 	ep    *endpoint
-	qp    *QP // is told what becomes of work requests
-	queue sendQueue
+	end   *End
+	qp    *QP        // whose work it is, and who is told what becomes of it
+	queue *sendQueue // the QP's
 	share share
 
 	next     uint32 // index of the work request that psn is in
@@ -269,15 +270,23 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	r.una = r.psn
 	if last {
 		r.complete(now, ib.WCSuccess)
-		r.qp.checkDrained()
+		r.settled()
 	}
+}
+
+// settled is called when work requests may have ended.
+func (r *requester) settled() { r.qp.checkDrained() }
+
+// fail ends the oldest work request with an error.
+func (r *requester) fail(now clock.Instant, status ib.WCStatus, cause string) {
+	r.qp.sendError(now, status, cause)
 }
 
 // reapFailed completes a work request with a local error when it has become
 // the oldest.
 func (r *requester) reapFailed(now clock.Instant) {
 	if r.failed != ib.WCSuccess && r.next == r.queue.Cons() {
-		r.qp.sendError(now, r.failed, "local error: "+r.failed.String())
+		r.fail(now, r.failed, "local error: "+r.failed.String())
 	}
 }
 
@@ -294,7 +303,7 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 	i := r.queue.Cons()
 	e, w := r.queue.At(i), r.queue.at(i)
 	signalled := r.queue.signalled(i)
-	wc := ib.WC{WRID: e.WRID, Status: status, QPN: r.ep.num}
+	wc := ib.WC{WRID: e.WRID, Status: status, QPN: r.qp.ep.num}
 	if status == ib.WCSuccess {
 		wc.Opcode, wc.ByteLen = w.request().wc, w.length
 		if w.request().kind == roce.KindSend {
@@ -383,7 +392,7 @@ func (r *requester) gather(dst []byte, w *begunWR, off uint32) bool {
 	if len(dst) == 0 {
 		return true
 	}
-	return r.ep.env.Mem.Gather(dst, r.ep.pd, r.queue.sges(r.next), uint64(off)) == memory.FaultNone
+	return r.ep.env.Mem.Gather(dst, r.qp.pd, r.queue.sges(r.next), uint64(off)) == memory.FaultNone
 }
 
 // sendBare appends a request without payload: a READ of what is missing of

@@ -12,9 +12,9 @@ import (
 // responder answers the requests of an RC peer: it executes them in order,
 // once, and acknowledges them.
 type responder struct {
-	ep *endpoint
-	qp *QP // is told when the connection fails
-	in *receiver
+	ep  *endpoint
+	end *End
+	in  *receiver
 
 	msn     ib.MSN  // messages completed
 	nakSent bool    // a NAK is owed or out and the expected packet has not come: stay silent
@@ -63,7 +63,7 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 		r.catchUp(now, p.BTH.AckReq)
 	}
 	if r.owes() {
-		r.qp.wake()
+		r.end.wake()
 	}
 }
 
@@ -194,7 +194,7 @@ func (r *responder) keep(now clock.Instant, p *Packet) bool {
 func (r *responder) notReady(p *Packet) {
 	r.ep.env.Counters.SendRNRErr++
 	r.nakSent, r.ahead = true, p.BTH.PSN
-	r.reply.nak(roce.RNRNAK(r.ep.attr.MinRNRTimer), p.BTH.PSN)
+	r.reply.nak(roce.RNRNAK(r.in.qp.ep.attr.MinRNRTimer), p.BTH.PSN)
 }
 
 // gapClosed is called when an expected packet was executed. A NAK that has
@@ -234,7 +234,7 @@ func (r *responder) die(now clock.Instant) {
 	} else {
 		r.ep.raise(f.event)
 	}
-	r.qp.fatal(now, f.cause)
+	r.in.qp.fatal(now, f.cause)
 }
 
 // checkOpcode checks that the opcode follows the one before, that the
@@ -248,7 +248,7 @@ func (r *responder) checkOpcode(p *Packet) fault {
 		return invalidRequest(ib.WCRemInvReqErr, "operation not supported")
 	case start != (r.in.msg == messageNone), !start && op.message != r.in.msg:
 		return invalidRequest(ib.WCRemInvReqErr, "opcode out of sequence")
-	case r.ep.attr.AccessFlags&op.right != op.right:
+	case r.in.qp.ep.attr.AccessFlags&op.right != op.right:
 		return invalidRequest(ib.WCRemInvReqErr, "QP does not allow "+op.right.String())
 	case op.answered() && !r.kept.ready(uint32(r.ep.attr.MaxDestRDAtomic), limit):
 		return invalidRequest(ib.WCRemInvReqErr, "more READs and atomics than responder resources")
@@ -284,7 +284,7 @@ func (r *responder) execute(p *Packet) fault {
 // (E9, E11).
 func (r *responder) executeAtomic(p *Packet) fault {
 	a := &p.AtomicETH
-	mem, err := r.ep.env.Mem.Remote(r.ep.pd, a.RKey, a.VA, atomicSize, ib.AccessRemoteAtomic)
+	mem, err := r.ep.env.Mem.Remote(r.in.qp.pd, a.RKey, a.VA, atomicSize, ib.AccessRemoteAtomic)
 	if err != memory.FaultNone {
 		return remoteAccess("rkey: " + err.String())
 	}
@@ -461,7 +461,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	var src []byte
 	if n > 0 {
 		var err memory.Fault
-		src, err = r.ep.env.Mem.Remote(r.ep.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
+		src, err = r.ep.env.Mem.Remote(r.in.qp.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
 			r.endRead(e, err)
 			return true

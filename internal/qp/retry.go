@@ -23,7 +23,7 @@ func (r *requester) ackTimeout(now clock.Instant) {
 		// Nothing was sent since sending went back: it is the window that says
 		// no, or this side that is late, not the peer.
 		r.startAckTimer(now)
-		r.qp.wake()
+		r.end.wake()
 		return
 	}
 	r.ep.env.Counters.LocalAckTimeoutErr++
@@ -69,7 +69,7 @@ func (r *requester) countRetry(now clock.Instant) bool {
 			return false
 		}
 		r.ep.env.Counters.RetryExceededErr++
-		r.qp.sendError(now, ib.WCRetryExcErr, "retries exceeded")
+		r.fail(now, ib.WCRetryExcErr, "retries exceeded")
 		return false
 	}
 	r.retries--
@@ -83,7 +83,7 @@ func (r *requester) countRetry(now clock.Instant) bool {
 func (r *requester) goBack(kind trace.Kind, cause string) {
 	r.rewind()
 	r.traceBack(kind, cause)
-	r.qp.wake()
+	r.end.wake()
 }
 
 // rewind makes the oldest unacknowledged packet the next to be sent, and all
@@ -110,8 +110,8 @@ func (r *requester) goTo(psn ib.PSN) {
 // outstanding is sent again, with all retries. What is kept beyond a gap came over
 // the old path, and says what was true there.
 func (r *requester) moved(now clock.Instant) {
-	r.qp.resp.forgetEarly()
-	r.qp.comp.clear()
+	r.end.resp.forgetEarly()
+	r.end.comp.clear()
 	r.rewind()
 	r.share.join(r.ep.env.Peers, r.ep.path.Dst)
 	r.repair.peer, r.rtt = r.share.peer.known, roundTrip{}
@@ -127,7 +127,7 @@ func (r *requester) moved(now clock.Instant) {
 	r.retrying = true
 	r.ep.timers[timerAck] = clock.Never
 	r.startAckTimer(now)
-	r.qp.wake()
+	r.end.wake()
 }
 
 // receiveRNR handles an RNR NAK for the oldest packet: wait, then send again
@@ -140,7 +140,7 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 	if r.ep.attr.RNRRetry != ib.RNRInfiniteRetry {
 		if r.rnrLeft == 0 {
 			r.ep.env.Counters.RetryRNRExceeded++
-			r.qp.sendError(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
+			r.fail(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
 			return
 		}
 		r.rnrLeft--
@@ -164,7 +164,7 @@ func (r *requester) rnrTimeout(now clock.Instant) {
 	r.waitRNR = false
 	r.startAckTimer(now)
 	r.repair.startProbe(now)
-	r.qp.wake()
+	r.end.wake()
 }
 
 // advance moves the oldest unacknowledged PSN on: progress, which reloads the

@@ -8,10 +8,10 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// share is what one QP has in flight of all that is on its way to its peer.
+// share is what one end has in flight of all that is on its way to its peer.
 // Without a peer (services that are not acknowledged) it counts nothing.
 type share struct {
-	qp      *QP
+	end     *End
 	peer    *peer
 	window  window
 	cost    int
@@ -55,7 +55,7 @@ func (s *share) admit(now clock.Instant, cost uint32, unasked bool) bool {
 	return false
 }
 
-func (s *share) deadline() *clock.Instant { return &s.qp.ep.timers[timerProbe] }
+func (s *share) deadline() *clock.Instant { return &s.end.ep.timers[timerProbe] }
 
 func (s *share) timer(at clock.Instant) { *s.deadline() = at }
 
@@ -71,7 +71,7 @@ func (s *share) timeout(now clock.Instant) {
 	default:
 		p.prober, p.probeEnd = s, now.Add(proberTimeout)
 		s.probing = true
-		s.qp.wake()
+		s.end.wake()
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *share) credit(now clock.Instant, n, m, packet uint32) {
 func (s *share) landed(n, m uint32) {
 	s.uncharge(s.part(n, m))
 	if s.window.full {
-		s.qp.wake()
+		s.end.wake()
 	}
 	s.peer.wake()
 }
@@ -127,13 +127,13 @@ func (s *share) limit() int { return min(s.window.limit(), s.peer.buffer.limit) 
 // lost counts n packets that were lost.
 func (s *share) lost(n uint32) {
 	s.window.loss.lose(n, s.limit())
-	s.peer.lost(s.qp.ep.num, n)
+	s.peer.lost(s.end.ep.num, n)
 }
 
 // lostAll counts a loss after which everything is sent again.
 func (s *share) lostAll() {
 	s.window.loss.loseAll(s.limit())
-	s.peer.lostAll(s.qp.ep.num)
+	s.peer.lostAll(s.end.ep.num)
 }
 
 // last reports whether nothing may follow a packet of that cost.

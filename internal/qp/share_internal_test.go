@@ -12,14 +12,15 @@ import (
 // probeRig is some QPs of one peer, on the way to which another has filled all
 // room for ever.
 func probeRig(n int) (*peer, []*QP) {
-	env := &Env{Wake: func(*QP) {}}
+	env := &Env{Wake: func(*End) {}}
 	p := NewPeerTable(4 * probeChunk).hold(netip.MustParseAddr("10.0.0.2"))
 	p.buffer.limit, p.inFlight = minWindow, minWindow
 	qps := make([]*QP, n)
 	for i := range qps {
-		q := &QP{ep: endpoint{env: env, num: ib.QPN(i + 2), typ: ib.RC, mtu: 1024}}
-		q.req = requester{ep: &q.ep, qp: q, share: share{qp: q, peer: p, window: newWindow(p.buffer.most)}}
-		q.ep.timers.stopAll()
+		q := new(QP)
+		q.init(env, ib.QPN(i+2), ib.RC)
+		q.ep.mtu = 1024
+		q.req.qp, q.req.queue, q.req.share.peer, q.req.share.window = q, &q.sq, p, newWindow(p.buffer.most)
 		qps[i] = q
 	}
 	return p, qps
@@ -159,8 +160,8 @@ func TestL1_OwnWindow(t *testing.T) {
 	s := &qps[0].req.share
 	s.window.loss.limit = minWindow
 	woken := 0
-	s.qp.ep.env.Wake = func(q *QP) {
-		if q == s.qp {
+	s.end.ep.env.Wake = func(e *End) {
+		if e == s.end {
 			woken++
 		}
 	}
@@ -171,7 +172,7 @@ func TestL1_OwnWindow(t *testing.T) {
 	if want := (minWindow + 1151) / 1152; n != want {
 		t.Errorf("%d packets of 1152 bytes are in flight in a window of %d, want %d", n, minWindow, want)
 	}
-	if s.waiting || len(p.waiters) != 0 || s.qp.Deadline() != clock.Never {
+	if s.waiting || len(p.waiters) != 0 || s.end.Deadline() != clock.Never {
 		t.Error("a queue pair that has filled its own window waits for others")
 	}
 	if !qps[1].req.share.admit(0, 1152, false) {

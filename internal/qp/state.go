@@ -20,7 +20,7 @@ func (q *QP) setState(to ib.QPState, cause string) {
 		return
 	}
 	if q.srq == nil {
-		q.in.own.AskDoorbell(behaviourOf(to).postRecv == postFlush)
+		q.rq.AskDoorbell(behaviourOf(to).postRecv == postFlush)
 	}
 	q.ep.env.Counters.StateChanges++
 	if q.ep.env.Trace != nil {
@@ -88,9 +88,9 @@ func (q *QP) clear() {
 	q.ep.timers.stopAll()
 	q.sqd = drainState{}
 	q.req.share.leave(q.ep.env.Peers)
-	q.req.queue.Reset()
+	q.sq.Reset()
 	if q.srq == nil {
-		q.in.own.Reset()
+		q.rq.Reset()
 	}
 	q.SendCQ().Remove(q.ep.num)
 	if q.in.cq != q.SendCQ() {

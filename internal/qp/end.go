@@ -1,0 +1,101 @@
+package qp
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// End is what a shard gives its turns to: one end of a connection, or of the
+// datagrams of a queue pair. It is an endpoint and the parts that work on it.
+type End struct {
+	ep   endpoint
+	req  requester // what this side asks for
+	comp completer // the answers to it
+	in   receiver  // what the peer sends
+	resp responder // how a reliable service answers it
+	sqd  drainState
+
+	Links Links // the shard's
+}
+
+// Links belong to the shard: its lists and its heap run through the ends, so
+// that scheduling one allocates nothing. The end itself never looks at them.
+type Links struct {
+	Active     bool          // on the list of ends with something to transmit
+	NextActive *End          // next on that list
+	Timer      deadline.Link // not later than the end's deadline
+}
+
+// init puts the parts together.
+func (e *End) init(env *Env, num ib.QPN, typ ib.QPType) {
+	e.ep.env, e.ep.num, e.ep.typ = env, num, typ
+	e.ep.timers.stopAll()
+	e.ep.mig.ep = &e.ep
+	if typ == ib.RC {
+		e.ep.mig.req = &e.req
+	}
+	e.req = requester{ep: &e.ep, end: e, share: share{end: e}}
+	e.comp = completer{ep: &e.ep, end: e, req: &e.req}
+	e.in = receiver{ep: &e.ep}
+	e.resp = responder{ep: &e.ep, end: e, in: &e.in}
+}
+
+// State returns the state. Any goroutine may call it.
+func (e *End) State() ib.QPState { return e.ep.State() }
+
+// Transmit appends what the end has to send and may send, up to a quantum. It
+// reports whether there is more that could go at once.
+func (e *End) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
+	if !e.ep.behaviour().sends() {
+		return false
+	}
+	// The last batch may have had no room for responses, or the rate.
+	responsesFirst := e.resp.first || e.ep.env.AnswersFirst && e.resp.owes()
+	if responsesFirst {
+		if e.resp.first = e.resp.sendResponses(now, b); e.resp.first {
+			return true
+		}
+	}
+	more = e.req.transmit(now, b)
+	if e.resp.owes() {
+		e.resp.first = e.resp.sendResponses(now, b)
+		more = more || e.resp.first
+		if !responsesFirst && !e.ep.pace.allows(now) {
+			e.resp.first = e.resp.owes() // requests have had what the rate allows
+		}
+	}
+	e.req.share.yield()
+	return more
+}
+
+// Advance fires the timers that are due.
+func (e *End) Advance(now clock.Instant) {
+	for t := range numTimers {
+		if e.ep.timers[t] > now {
+			continue
+		}
+		e.ep.timers[t] = clock.Never
+		switch t {
+		case timerAck:
+			e.req.ackTimeout(now)
+		case timerRNR:
+			e.req.rnrTimeout(now)
+		case timerProbe:
+			e.req.share.timeout(now)
+		case timerLoss:
+			e.req.repair.probe(now)
+		case timerLanding:
+			e.req.repair.step(now)
+		case timerPace:
+			e.wake()
+		}
+	}
+}
+
+// Deadline returns when Advance is next needed.
+func (e *End) Deadline() clock.Instant { return e.ep.timers.next() }
+
+// wake puts the end on the list of those that may have something to transmit.
+func (e *End) wake() { e.ep.env.Wake(e) }
