@@ -113,9 +113,9 @@ type QPAttr struct {
 	PathMTU          MTU
 	PathMigState     MigState
 	QKey             QKey
-	RQPSN            PSN // next expected; Query gives the current one
-	SQPSN            PSN // next to send; Query gives the current one
-	DestQPN          QPN
+	RQPSN            PSN    // next expected; Query gives the current one
+	SQPSN            PSN    // next to send; Query gives the current one
+	DestQPN          QPN    // of an EE context: the number of the one at the other end
 	AccessFlags      Access // REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC
 	Cap              QPCap
 	AV               AHAttr

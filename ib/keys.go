@@ -17,6 +17,16 @@ const (
 // String returns the QPN as rdma-core prints it: 0x and six digits.
 func (q QPN) String() string { return fmt.Sprintf("0x%06x", uint32(q)) }
 
+// EECN is the 24-bit number of an end-to-end (EE) context, one end of a
+// reliable datagram channel. The numbers are a space of their own beside QPNs.
+type EECN uint32
+
+// EECNMask keeps the 24 bits of an EE context's number.
+const EECNMask EECN = 0xffffff
+
+// String returns the number as a QPN is printed: 0x and six digits.
+func (n EECN) String() string { return fmt.Sprintf("0x%06x", uint32(n)) }
+
 // LKey names a memory region for local access: the key of a gather or
 // scatter element.
 type LKey uint32

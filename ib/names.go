@@ -13,7 +13,7 @@ func name(names []string, v int, kind string) string {
 
 var (
 	stateNames = [...]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}
-	typeNames  = [...]string{"SMI", "GSI", "RC", "UC", "UD", "RD"}
+	typeNames  = [...]string{"SMI", "GSI", "RC", "UC", "UD", "RD", "EEC"}
 	migNames   = [...]string{"MIGRATED", "REARM", "ARMED"}
 	portNames  = [...]string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}
 	wrNames    = [...]string{

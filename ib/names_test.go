@@ -11,7 +11,7 @@ func TestNames(t *testing.T) {
 		want  string
 	}{
 		{RESET, "RESET"}, {RTS, "RTS"}, {ERR, "ERR"}, {QPState(NumQPStates), "QPState(7)"}, {QPState(255), "QPState(255)"},
-		{SMI, "SMI"}, {GSI, "GSI"}, {RC, "RC"}, {UC, "UC"}, {UD, "UD"}, {RD, "RD"}, {QPType(6), "QPType(6)"},
+		{SMI, "SMI"}, {GSI, "GSI"}, {RC, "RC"}, {UC, "UC"}, {UD, "UD"}, {RD, "RD"}, {EEC, "EEC"}, {QPType(7), "QPType(7)"},
 		{MIGRATED, "MIGRATED"}, {ARMED, "ARMED"}, {MigState(3), "MigState(3)"},
 		{PortActive, "ACTIVE"}, {PortActiveDefer, "ACTIVE_DEFER"}, {PortState(6), "PortState(6)"},
 		{WRRDMAWrite, "RDMA_WRITE"}, {WRSendWithInv, "SEND_WITH_INV"}, {WRFlush, "FLUSH"}, {WRAtomicWrite, "ATOMIC_WRITE"},
@@ -23,6 +23,7 @@ func TestNames(t *testing.T) {
 		{WCStatus(24), "WCStatus(24)"},
 		{EventCQErr, "CQ_ERR"}, {EventCommEst, "COMM_EST"}, {EventSRQLimitReached, "SRQ_LIMIT_REACHED"},
 		{EventWQFatal, "WQ_FATAL"}, {EventType(20), "EventType(20)"},
+		{EventEECFatal, "EEC_FATAL"}, {EventPathMigErr.OfEEC(), "EEC_PATH_MIG_ERR"}, {EventCQErr.OfEEC(), "EventType(128)"},
 		{Access(0), "0"}, {AccessLocalWrite, "LOCAL_WRITE"}, {AccessRemote, "REMOTE_WRITE|REMOTE_READ|REMOTE_ATOMIC"},
 		{AccessRelaxedOrdering | 1<<31, "RELAXED_ORDERING|0x80000000"}, {Access(1 << 31), "0x80000000"},
 		{AttrMask(0), "0"}, {AttrState | AttrRQPSN, "STATE|RQ_PSN"}, {AttrRateLimit, "RATE_LIMIT"},

@@ -29,6 +29,9 @@ const (
 	UC  QPType = 3
 	UD  QPType = 4
 	RD  QPType = 5
+	// EEC is no queue pair but the EE context of reliable datagrams, which has
+	// states, attributes and moves of its own in the same tables.
+	EEC QPType = 6
 )
 
 // MigState is the state of automatic path migration.

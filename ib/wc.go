@@ -83,8 +83,9 @@ type WC struct {
 	VendorErr    uint32
 	ImmData      uint32 // host order
 	InvRKey      RKey
-	QPN          QPN // the local QP
-	SrcQP        QPN // UD receives: the sender's QP
+	QPN          QPN  // the local QP
+	SrcQP        QPN  // UD and RD receives: the sender's QP
+	EEC          EECN // RD receives: the local EE context
 	PKeyIndex    uint16
 	SLID         uint16
 	DLIDPathBits uint8

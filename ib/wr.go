@@ -59,8 +59,9 @@ type SendWR struct {
 	Swap       uint64 // COMPARE&SWAP
 
 	AH         AHHandle // UD: destination
-	RemoteQPN  QPN      // UD
-	RemoteQKey QKey     // UD
+	EEC        EECN     // RD: the local EE context
+	RemoteQPN  QPN      // UD, RD
+	RemoteQKey QKey     // UD, RD
 
 	InlineData []byte // payload with SendInline
 }

@@ -36,6 +36,8 @@ type Set struct {
 	Probes             uint64 // packets sent again to learn whether they had arrived
 	EarlyKept          uint64 // requests and responses kept until those before them came
 	EarlyRefused       uint64 // not kept: a bound was reached
+	Resyncs            uint64 // RD: messages given up half-way, and the channel synchronised anew
+	RDSuspended        uint64 // RD: messages that wait because the peer was not ready for them
 	Drops              [NumDrops]uint64
 }
 
@@ -62,6 +64,7 @@ const (
 	DropAccess    // UC: rkey or rights
 	DropMessage   // UC: rest of a message that was given up
 	DropOpcode    // no such operation here
+	DropNoEEC     // no such EE context
 	DropMigration // of a peer that says it has migrated, at a wrong PSN or over a wrong path
 
 	DropMADVersion // QP1: not a management datagram of a known version
@@ -73,7 +76,7 @@ const (
 var dropNames = [NumDrops]string{
 	"malformed", "icrc_errors", "address", "no_qp", "state", "service", "pkey_violations",
 	"qkey_violations", "duplicate", "sequence", "ghost_ack", "response", "no_wqe", "length",
-	"access", "message", "opcode", "migration", "mad_version", "mad_agent", "mad_answer",
+	"access", "message", "opcode", "no_eec", "migration", "mad_version", "mad_agent", "mad_answer",
 }
 
 // String returns the name of the reason as it appears among the counters.
@@ -105,6 +108,7 @@ func (c *Set) Each(f func(name string, v uint64)) {
 		{"cqe_overflow", c.CQEOverflow}, {"events_lost", c.EventsLost},
 		{"state_changes", c.StateChanges},
 		{"probes", c.Probes}, {"early_kept", c.EarlyKept}, {"early_refused", c.EarlyRefused},
+		{"resyncs", c.Resyncs}, {"rd_suspended", c.RDSuspended},
 	} {
 		f(n.name, n.v)
 	}

@@ -43,18 +43,19 @@ func Prefix(path *fabric.Path, size, id int) roce.Prefix {
 }
 
 // Seal writes the ICRC of the segment that Append returned last, counts the
-// packet and records it for the QP that sends it.
+// packet and records it for the QP, or the EE context, that sends it.
 func (w *Writer) Seal(now clock.Instant, from ib.QPN, seg []byte, pre roce.Prefix) {
 	roce.Seal(seg, pre)
 	w.Counters.SentPkts++
 	if w.Trace != nil {
 		r := trace.Record{Kind: trace.PacketOut, PSN: w.Headers.BTH.PSN, Len: len(seg)}
+		r.EEC = w.Headers.BTH.Opcode.Service() == roce.ServiceRD
 		copy(r.Header[:], seg)
 		w.Record(now, from, r)
 	}
 }
 
-// Record hands a record about a QP to the tracer. The caller has checked that
+// Record hands a record about a QP, or an EE context, to the tracer. The caller has checked that
 // there is one, which keeps the cost out of the data path.
 func (w *Writer) Record(now clock.Instant, n ib.QPN, r trace.Record) {
 	r.At, r.QPN = now, n

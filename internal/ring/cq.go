@@ -203,6 +203,7 @@ func (e *CQE) put(wc *ib.WC, i uint32) {
 	e.ImmData, e.InvRKey, e.VendorErr = wc.ImmData, wc.InvRKey, wc.VendorErr
 	e.PKeyIndex, e.SLID, e.DLIDPathBits, e.SL = wc.PKeyIndex, wc.SLID, wc.DLIDPathBits, wc.SL
 	e.Status, e.Opcode, e.Flags = wc.Status, wc.Opcode, wc.Flags
+	e.EEC = [3]byte{byte(wc.EEC), byte(wc.EEC >> 8), byte(wc.EEC >> 16)}
 	e.Valid.Store(i + 1)
 }
 
@@ -216,6 +217,7 @@ func (e *CQE) get(wc *ib.WC, i uint32) bool {
 		ImmData: e.ImmData, InvRKey: e.InvRKey, VendorErr: e.VendorErr,
 		PKeyIndex: e.PKeyIndex, SLID: e.SLID, DLIDPathBits: e.DLIDPathBits, SL: e.SL,
 		Status: e.Status, Opcode: e.Opcode, Flags: e.Flags,
+		EEC: ib.EECN(e.EEC[0]) | ib.EECN(e.EEC[1])<<8 | ib.EECN(e.EEC[2])<<16,
 	}
 	return true
 }

@@ -71,7 +71,7 @@ type SendWQE struct {
 // SendTo is where a datagram goes: the last bytes of every entry of a send
 // queue of datagrams. Other send queues have none.
 type SendTo struct {
-	AH   uint64  // 0: an ib.AHHandle
+	AH   uint64  // 0: an ib.AHHandle; of reliable datagrams, an ib.EECN
 	QPN  ib.QPN  // 8
 	QKey ib.QKey // 12
 }
@@ -101,6 +101,6 @@ type CQE struct {
 	Flags        ib.WCFlags    // 38
 	SL           uint8         // 39
 	DLIDPathBits uint8         // 40
-	_            [3]byte       // 41
+	EEC          [3]byte       // 41: an ib.EECN, its low byte first
 	Valid        atomic.Uint32 // 44
 }

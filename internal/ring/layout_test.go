@@ -35,7 +35,7 @@ func TestLayout(t *testing.T) {
 		{CQE{}, 48, []field{
 			{"WRID", 0, 8}, {"ByteLen", 8, 4}, {"QPN", 12, 4}, {"SrcQP", 16, 4}, {"ImmData", 20, 4},
 			{"InvRKey", 24, 4}, {"VendorErr", 28, 4}, {"PKeyIndex", 32, 2}, {"SLID", 34, 2}, {"Status", 36, 1},
-			{"Opcode", 37, 1}, {"Flags", 38, 1}, {"SL", 39, 1}, {"DLIDPathBits", 40, 1}, {"Valid", 44, 4},
+			{"Opcode", 37, 1}, {"Flags", 38, 1}, {"SL", 39, 1}, {"DLIDPathBits", 40, 1}, {"EEC", 41, 3}, {"Valid", 44, 4},
 		}},
 	} {
 		typ := reflect.TypeOf(c.entry)

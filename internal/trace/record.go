@@ -34,7 +34,7 @@ const HeaderBytes = max(roce.MaxHeaderLen, madOffset+mad.SummarySize)
 // and DETH.
 const madOffset = roce.BTHLen + 8
 
-// Record is one thing that happened on a queue pair.
+// Record is one thing that happened on a queue pair, or on an EE context.
 type Record struct {
 	At     clock.Instant
 	Kind   Kind
@@ -42,6 +42,7 @@ type Record struct {
 	To     ib.QPState
 	Status ib.WCStatus
 	Event  ib.EventType
+	EEC    bool // it is an EE context that QPN is the number of
 	QPN    ib.QPN
 	PSN    ib.PSN
 	WRID   uint64
@@ -63,25 +64,33 @@ func (r *Record) String() string {
 		if r.Kind == PacketIn {
 			dir = "<-"
 		}
-		return fmt.Sprintf("qp %v %s %s", r.QPN, dir, r.packet())
+		return fmt.Sprintf("%s %s %s", r.whose(), dir, r.packet())
 	case State:
-		return fmt.Sprintf("qp %v %v -> %v (%s)", r.QPN, r.From, r.To, r.Cause)
+		return fmt.Sprintf("%s %v -> %v (%s)", r.whose(), r.From, r.To, r.Cause)
 	case Completion:
-		return fmt.Sprintf("qp %v completion wr_id %d %v", r.QPN, r.WRID, r.Status)
+		return fmt.Sprintf("%s completion wr_id %d %v", r.whose(), r.WRID, r.Status)
 	case Event:
-		return fmt.Sprintf("qp %v event %v", r.QPN, r.Event)
+		return fmt.Sprintf("%s event %v", r.whose(), r.Event)
 	case Retry, Repair:
-		return fmt.Sprintf("qp %v sends again from psn %v (%s)", r.QPN, r.PSN, r.Cause)
+		return fmt.Sprintf("%s sends again from psn %v (%s)", r.whose(), r.PSN, r.Cause)
 	case Drop:
-		return fmt.Sprintf("qp %v drops psn %v (%s)", r.QPN, r.PSN, r.Cause)
+		return fmt.Sprintf("%s drops psn %v (%s)", r.whose(), r.PSN, r.Cause)
 	case Fault:
 		if r.Len == 0 {
-			return fmt.Sprintf("qp %v fault: %s", r.QPN, r.Cause)
+			return fmt.Sprintf("%s fault: %s", r.whose(), r.Cause)
 		}
-		return fmt.Sprintf("to qp %v fault: %s: %s", r.QPN, r.Cause, r.packet())
+		return fmt.Sprintf("to %s fault: %s: %s", r.whose(), r.Cause, r.packet())
 	default:
-		return fmt.Sprintf("qp %v record kind %d", r.QPN, r.Kind)
+		return fmt.Sprintf("%s record kind %d", r.whose(), r.Kind)
 	}
+}
+
+// whose returns what the record is about.
+func (r *Record) whose() string {
+	if r.EEC {
+		return "eec " + r.QPN.String()
+	}
+	return "qp " + r.QPN.String()
 }
 
 // packet describes the packet of the record. The syndrome tells an ACK from a

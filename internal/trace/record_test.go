@@ -31,6 +31,7 @@ func TestRecordStrings(t *testing.T) {
 		{Record{Kind: Fault, QPN: 0x11, PSN: ib.NewPSN(7), Len: 20, Cause: "drop", Header: [HeaderBytes]byte{0: 0x11, 12: 0x2c}},
 			"to qp 0x000011 fault: drop: RC_ACKNOWLEDGE psn 000007 len 20 syndrome RNR_NAK(12) msn 0"},
 		{Record{Kind: Repair, QPN: 0x11, PSN: ib.NewPSN(8), Cause: "probe"}, "qp 0x000011 sends again from psn 000008 (probe)"},
+		{Record{Kind: Event, EEC: true, QPN: 0x12, Event: ib.EventEECFatal}, "eec 0x000012 event EEC_FATAL"},
 		{Record{Kind: Repair + 1, QPN: 0x11}, "qp 0x000011 record kind 9"},
 	} {
 		if got := c.r.String(); got != c.want {

@@ -31,7 +31,7 @@ struct cqe {
 	uint64_t wr_id;
 	uint32_t byte_len, qp_num, src_qp, imm_data, inv_rkey, vendor_err;
 	uint16_t pkey_index, slid;
-	uint8_t status, opcode, wc_flags, sl, dlid_path_bits, unused[3];
+	uint8_t status, opcode, wc_flags, sl, dlid_path_bits, eec[3];
 	_Atomic uint32_t valid;
 };
 
@@ -46,7 +46,7 @@ AT(send_wqe, flags, 45); AT(send_wqe, num_sge, 46);
 AT(recv_wqe, wr_id, 0); AT(recv_wqe, length, 8); AT(recv_wqe, num_sge, 12);
 AT(cqe, wr_id, 0); AT(cqe, byte_len, 8); AT(cqe, qp_num, 12); AT(cqe, src_qp, 16); AT(cqe, imm_data, 20);
 AT(cqe, inv_rkey, 24); AT(cqe, vendor_err, 28); AT(cqe, pkey_index, 32); AT(cqe, slid, 34); AT(cqe, status, 36);
-AT(cqe, opcode, 37); AT(cqe, wc_flags, 38); AT(cqe, sl, 39); AT(cqe, dlid_path_bits, 40); AT(cqe, valid, 44);
+AT(cqe, opcode, 37); AT(cqe, wc_flags, 38); AT(cqe, sl, 39); AT(cqe, dlid_path_bits, 40); AT(cqe, eec, 41); AT(cqe, valid, 44);
 _Static_assert(sizeof(struct header) == 64, "header");
 _Static_assert(sizeof(struct sge) == 16, "sge");
 _Static_assert(sizeof(struct send_wqe) == 48, "send_wqe");
