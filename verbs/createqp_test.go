@@ -218,7 +218,7 @@ func TestV6_CreationErrors(t *testing.T) {
 		{"another PD's SRQ", e.pd, func(a *QPInitAttr) { a.SRQ = otherSRQ }, "invalid SRQ", syscall.EINVAL},
 		{"another adapter's SRQ", e.pd, func(a *QPInitAttr) { a.SRQ = foreignSRQ }, "invalid SRQ", syscall.EINVAL},
 		{"an SRQ that is gone", e.pd, func(a *QPInitAttr) { a.SRQ = deadSRQ }, "invalid SRQ", syscall.EINVAL},
-		{"RD", e.pd, func(a *QPInitAttr) { a.Type = ib.RD }, "invalid service type", syscall.EOPNOTSUPP},
+		{"RD in no domain", e.pd, func(a *QPInitAttr) { a.Type = ib.RD }, "invalid RDD", syscall.EINVAL},
 		{"no such service", e.pd, func(a *QPInitAttr) { a.Type = 99 }, "invalid service type", syscall.EOPNOTSUPP},
 		{"a long send queue", e.pd, func(a *QPInitAttr) { a.Cap.MaxSendWR = d.MaxQPWR + 1 }, "too many WRs", syscall.EINVAL},
 		{"a long receive queue", e.pd, func(a *QPInitAttr) { a.Cap.MaxRecvWR = 1<<32 - 1 }, "too many WRs", syscall.EINVAL},

@@ -120,7 +120,7 @@ func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 	}
 	return q.call("ModifyQP", func(now clock.Instant) error {
 		err := q.qp.Modify(now, attr, mask)
-		q.dev.HCA.Shard().Arm(q.qp)
+		q.dev.HCA.Shard().Arm(&q.qp.End)
 		return err
 	})
 }
@@ -139,7 +139,7 @@ type RateLimit struct {
 func (q *QP) ModifyRateLimit(l RateLimit) error {
 	return q.call("ModifyQPRateLimit", func(clock.Instant) error {
 		err := q.qp.SetRateLimit(qp.RateLimit{Rate: l.Rate, Burst: l.MaxBurst})
-		q.dev.HCA.Shard().Arm(q.qp)
+		q.dev.HCA.Shard().Arm(&q.qp.End)
 		return err
 	})
 }

@@ -239,7 +239,7 @@ func (d *Device) injectAt(now clock.Instant, l *fault.Live, o *Object) error {
 		return nil
 	case l.Action == fault.QP && o.QP != nil:
 		err := o.QP.Force(now, l.State())
-		d.HCA.Shard().Arm(o.QP)
+		d.HCA.Shard().Arm(&o.QP.End)
 		return err
 	}
 	return errNoTarget

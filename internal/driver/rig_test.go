@@ -182,7 +182,7 @@ func (s *side) connect(t testing.TB, peer *side, timeout, retries uint8) {
 		a.State = step.to
 		s.do(t, func(now clock.Instant) {
 			must(t, s.qp.Modify(now, &a, step.mask|ib.AttrState))
-			s.hca.Shard().Arm(s.qp)
+			s.hca.Shard().Arm(&s.qp.End)
 		})
 	}
 }

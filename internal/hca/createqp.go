@@ -26,6 +26,7 @@ type QPConfig struct {
 	SendCQ *qp.CQ
 	RecvCQ *qp.CQ
 	SRQ    *qp.SRQ // nil for a receive queue of its own
+	RDD    *qp.RDD // RD only
 	Cap    ib.QPCap
 	SigAll bool
 }
@@ -36,12 +37,11 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 		return nil, err
 	}
 	s := h.shard
-	var num ib.QPN
+	num := uint32(ib.QPNGSI)
 	if c.Type == ib.GSI {
 		if s.qp1 != nil {
 			return nil, fmt.Errorf("QP1 exists: %w", ib.EINVAL)
 		}
-		num = ib.QPNGSI
 	} else {
 		var ok bool
 		if num, ok = s.qpns.alloc(h.cfg.Rand); !ok || s.count >= h.cfg.Limits.MaxQP {
@@ -49,7 +49,7 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 		}
 	}
 	q, err := qp.New(&s.env, qp.Config{
-		Num: num, Type: c.Type, PD: p.ID, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ,
+		Num: ib.QPN(num), Type: c.Type, PD: p.ID, SendCQ: c.SendCQ, RecvCQ: c.RecvCQ, SRQ: c.SRQ, RDD: c.RDD,
 		Cap: c.Cap, SigAll: c.SigAll,
 	})
 	if err != nil {
@@ -65,12 +65,14 @@ func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 	switch {
 	case !h.valid(p):
 		return ErrInvalidPD
-	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD && c.Type != ib.GSI:
+	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD && c.Type != ib.GSI && c.Type != ib.RD:
 		return fmt.Errorf("%v: %w", c.Type, ErrInvalidServiceType)
 	case c.SendCQ == nil || c.RecvCQ == nil:
 		return ErrInvalidCQ
 	case c.SRQ != nil && c.SRQ.PD() != p.ID:
 		return ErrInvalidSRQ
+	case c.Type == ib.RD && !h.rdds[c.RDD]:
+		return ErrInvalidRDD
 	case c.Cap.MaxSendWR > l.MaxQPWR || c.Cap.MaxRecvWR > l.MaxQPWR:
 		return fmt.Errorf("%d send, %d receive; at most %d: %w", c.Cap.MaxSendWR, c.Cap.MaxRecvWR, l.MaxQPWR, ErrTooManyWRs)
 	case c.Cap.MaxSendSGE > l.MaxSGE || c.Cap.MaxRecvSGE > l.MaxSGE:

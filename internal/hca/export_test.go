@@ -8,7 +8,7 @@ import (
 // What tests of the adapter from outside look at or spoil inside it.
 
 // QPNRest is for how many destroyed queue pairs a number rests.
-const QPNRest = qpnRest
+const QPNRest = numberRest
 
 // Cfg returns the configuration, to change.
 func (h *HCA) Cfg() *Config { return &h.cfg }
@@ -20,7 +20,7 @@ func (h *HCA) Env() *qp.Env { return &h.shard.env }
 func (s *Shard) QPs() int { return s.count }
 
 // Lose makes a queue pair unreachable.
-func (s *Shard) Lose(q *qp.QP) { s.qpns.remove(q.Num()) }
+func (s *Shard) Lose(q *qp.QP) { s.qpns.remove(uint32(q.Num())) }
 
 // Attachments returns the number of multicast groups and of queue pairs in
 // them.

@@ -83,7 +83,7 @@ func FuzzReceive(f *testing.F) {
 		c := v.Counters()
 		counted := c.RcvdPkts
 		for _, drop := range []counters.Drop{
-			counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropService, counters.DropPKey, counters.DropQKey,
+			counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropNoEEC, counters.DropService, counters.DropPKey, counters.DropQKey,
 		} {
 			counted += c.Drops[drop]
 		}

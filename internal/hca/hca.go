@@ -30,6 +30,7 @@ type HCA struct {
 	cfg   Config
 	shard *Shard
 	pds   map[memory.PD]*PD
+	rdds  map[*qp.RDD]bool
 	cqs   int
 	srqs  int
 	next  memory.PD
@@ -45,7 +46,7 @@ func New(c Config) (*HCA, error) {
 	if !ok {
 		return nil, errMTU
 	}
-	h := &HCA{cfg: c, pds: make(map[memory.PD]*PD)}
+	h := &HCA{cfg: c, pds: make(map[memory.PD]*PD), rdds: make(map[*qp.RDD]bool)}
 	h.shard = newShard(&h.cfg, mtu)
 	return h, nil
 }
@@ -84,6 +85,8 @@ func (h *HCA) Count() *counters.Set { return h.shard.counters }
 // Resources are the numbers of objects that an adapter has.
 type Resources struct {
 	PDs, CQs, SRQs, QPs, MRs int
+	// RDDs and EECs are the domains and EE contexts of reliable datagrams.
+	RDDs, EECs int
 	// Conns are the connections and resolutions of the communication manager,
 	// those in TIMEWAIT among them.
 	Conns int
@@ -93,6 +96,7 @@ type Resources struct {
 func (h *HCA) Resources() Resources {
 	return Resources{
 		PDs: len(h.pds), CQs: h.cqs, SRQs: h.srqs, QPs: h.shard.count, MRs: h.shard.env.Mem.Len(), Conns: h.shard.cm.Conns(),
+		RDDs: len(h.rdds), EECs: h.shard.eecs.n,
 	}
 }
 
@@ -163,7 +167,7 @@ func (h *HCA) OverflowCQ(now clock.Instant, c *qp.CQ) bool {
 }
 
 // AddressLost says that the port has lost a local address, or that it is back.
-// Queue pairs whose path is from there migrate if they may (V15); the others
+// Queue pairs and EE contexts whose path is from there migrate if they may (V15); the others
 // find out by their timers.
 func (h *HCA) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
 	h.shard.env.Now = now
@@ -175,6 +179,10 @@ func (h *HCA) AddressLost(now clock.Instant, addr netip.Addr, lost bool) {
 	h.shard.qpns.each(func(q *qp.QP) {
 		q.AddressLost(now, addr)
 		h.shard.timers.arm(&q.End)
+	})
+	h.shard.eecs.each(func(e *qp.EEC) {
+		e.AddressLost(now, addr)
+		h.shard.timers.arm(&e.End)
 	})
 }
 

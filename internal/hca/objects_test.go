@@ -60,7 +60,7 @@ func TestV6_CreateFails(t *testing.T) {
 	}{
 		{"no PD", nil, hca.ErrInvalidPD, func(*hca.QPConfig) {}},
 		{"no send CQ", s.PD, hca.ErrInvalidCQ, func(c *hca.QPConfig) { c.SendCQ = nil }},
-		{"type RD", s.PD, hca.ErrInvalidServiceType, func(c *hca.QPConfig) { c.Type = ib.RD }},
+		{"RD in no domain", s.PD, hca.ErrInvalidRDD, func(c *hca.QPConfig) { c.Type = ib.RD }},
 		{"send WRs", s.PD, hca.ErrTooManyWRs, func(c *hca.QPConfig) { c.Cap.MaxSendWR = limits.MaxQPWR + 1 }},
 		{"SGEs", s.PD, hca.ErrTooManySGEs, func(c *hca.QPConfig) { c.Cap.MaxSendSGE = limits.MaxSGE + 1 }},
 		{"inline", s.PD, hca.ErrTooMuchInline, func(c *hca.QPConfig) { c.Cap.MaxInlineData = limits.MaxInlineData + 1 }},

@@ -490,7 +490,7 @@ func (v *victim) stepModify(p *program, legal bool) {
 	a.State, a.CurState = to, from
 	before := v.QP.Query()
 	err := v.QP.Modify(v.Now, &a, mask)
-	v.HCA.Shard().Arm(v.QP)
+	v.HCA.Shard().Arm(&v.QP.End)
 	if err != nil {
 		if v.QP.Query() != before {
 			v.T.Fatalf("a refused modify (%v) changes %+v to %+v", err, before, v.QP.Query())

@@ -2,30 +2,30 @@ package hca
 
 import (
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/qp"
 )
 
-// qpnRest is how many QPNs are freed before one of them is used again, so
+// numberRest is how many numbers are freed before one of them is used again, so
 // that packets of an old connection find nobody (V13).
-const qpnRest = 2048
+const numberRest = 2048
 
-// qpnTable finds QPs by number: an 8-bit slot that all of an adapter's QPNs
-// share, then 16 random bits through two levels of arrays.
-type qpnTable struct {
-	slot   ib.QPN // already shifted
-	pages  [256]*[256]*qp.QP
-	rest   [qpnRest]ib.QPN // a ring of QPNs that are resting
+// numberTable finds QPs, or EE contexts, by number: an 8-bit slot that all
+// numbers of an adapter share, then 16 random bits through two levels of arrays.
+type numberTable[T any] struct {
+	slot   uint32 // already shifted
+	n      int    // in the table
+	pages  [256]*[256]*T
+	rest   [numberRest]uint32 // a ring of numbers that are resting
 	freed  int
-	inRest map[ib.QPN]struct{}
+	inRest map[uint32]struct{}
 }
 
-func (t *qpnTable) init(slot uint8) {
-	t.slot = ib.QPN(slot) << 16
-	t.inRest = make(map[ib.QPN]struct{})
+func (t *numberTable[T]) init(slot uint8) {
+	t.slot = uint32(slot) << 16
+	t.inRest = make(map[uint32]struct{})
 }
 
-// find returns the QP with number n, nil if there is none.
-func (t *qpnTable) find(n ib.QPN) *qp.QP {
+// find returns the one with number n, nil if there is none.
+func (t *numberTable[T]) find(n uint32) *T {
 	if n&^0xffff != t.slot {
 		return nil
 	}
@@ -37,48 +37,49 @@ func (t *qpnTable) find(n ib.QPN) *qp.QP {
 }
 
 // alloc draws a number that is neither in use nor resting, nor 0 or 1.
-func (t *qpnTable) alloc(rand func() uint32) (ib.QPN, bool) {
-	n := ib.QPN(rand() & 0xffff)
+func (t *numberTable[T]) alloc(rand func() uint32) (uint32, bool) {
+	n := rand() & 0xffff
 	for range 1 << 16 {
 		full := t.slot | n
-		if _, resting := t.inRest[full]; n > 1 && !resting && t.find(full) == nil && full != ib.QPNMulticast {
+		if _, resting := t.inRest[full]; n > 1 && !resting && t.find(full) == nil && full != uint32(ib.QPNMulticast) {
 			return full, true
 		}
 		n = (n + 1) & 0xffff
 		if n&7 == 0 { // do not run through a crowded stretch in order
-			n = ib.QPN(rand() & 0xffff)
+			n = rand() & 0xffff
 		}
 	}
 	return 0, false
 }
 
-func (t *qpnTable) add(q *qp.QP) {
-	n := q.Num()
+func (t *numberTable[T]) add(n uint32, x *T) {
 	page := &t.pages[n>>8&0xff]
 	if *page == nil {
-		*page = new([256]*qp.QP)
+		*page = new([256]*T)
 	}
-	(*page)[n&0xff] = q
+	(*page)[n&0xff] = x
+	t.n++
 }
 
-// each calls f for every QP.
-func (t *qpnTable) each(f func(*qp.QP)) {
+// each calls f for every one.
+func (t *numberTable[T]) each(f func(*T)) {
 	for _, page := range t.pages {
 		if page == nil {
 			continue
 		}
-		for _, q := range page {
-			if q != nil {
-				f(q)
+		for _, x := range page {
+			if x != nil {
+				f(x)
 			}
 		}
 	}
 }
 
-func (t *qpnTable) remove(n ib.QPN) {
+func (t *numberTable[T]) remove(n uint32) {
 	t.pages[n>>8&0xff][n&0xff] = nil
-	i := t.freed % qpnRest
-	if t.freed >= qpnRest {
+	t.n--
+	i := t.freed % numberRest
+	if t.freed >= numberRest {
 		delete(t.inRest, t.rest[i])
 	}
 	t.rest[i] = n

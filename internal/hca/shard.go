@@ -29,7 +29,8 @@ type Shard struct {
 	counters  *counters.Set
 	out       packet.Writer
 	local     map[netip.Addr]struct{}
-	qpns      qpnTable
+	qpns      numberTable[qp.QP]
+	eecs      numberTable[qp.EEC]
 	cm        *cm.Manager
 	gsi       *gsi.Interface // QP1, unless
 	qp1       *qp.QP         // somebody has created it as a queue pair
@@ -59,6 +60,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		s.local[a] = struct{}{}
 	}
 	s.qpns.init(cfg.QPNSlot)
+	s.eecs.init(cfg.QPNSlot)
 	s.env = qp.Env{
 		Settings:     cfg.Settings,
 		Mem:          memory.NewTable(cfg.Rand, cfg.Limits.MaxMR),
@@ -66,6 +68,8 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 		Counters:     s.counters,
 		Out:          &s.out,
 		PKey:         func(i uint16) ib.PKey { return cfg.PKeys[i] },
+		QP:           func(n ib.QPN) *qp.QP { return s.qpns.find(uint32(n)) },
+		EEC:          func(n ib.EECN) *qp.EEC { return s.eecs.find(uint32(n)) },
 		Route:        s.route,
 		FixedSrcPort: cfg.Caps.SrcPort,
 		Gone:         make(map[netip.Addr]bool),
@@ -119,6 +123,10 @@ func (s *Shard) Receive(now clock.Instant, d *fabric.Datagram) {
 // finds the QP and hands the packet on.
 func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
 	p := &s.in
+	if p.Info.Service == roce.ServiceRD {
+		s.receiveRD(now, d, seg, k)
+		return
+	}
 	q := s.find(p.BTH.DestQP)
 	if q == nil && p.BTH.DestQP != ib.QPNGSI {
 		s.counters.Drops[counters.DropNoQP]++
@@ -137,12 +145,30 @@ func (s *Shard) receivePacket(now clock.Instant, d *fabric.Datagram, seg []byte,
 	s.timers.arm(&q.End)
 }
 
+// receiveRD does so for a packet of reliable datagrams, which is for an EE
+// context.
+func (s *Shard) receiveRD(now clock.Instant, d *fabric.Datagram, seg []byte, k int) {
+	p := &s.in
+	e := s.eecs.find(p.RDETH.EEC)
+	if e == nil {
+		s.counters.Drops[counters.DropNoEEC]++
+		return
+	}
+	if !s.verify(d, seg, k) {
+		s.counters.Drops[counters.DropICRC]++
+		return
+	}
+	p.Data, p.Size = d, len(seg)
+	e.Receive(now, p)
+	s.timers.arm(&e.End)
+}
+
 // find returns the QP that packets to n go to, nil if there is none.
 func (s *Shard) find(n ib.QPN) *qp.QP {
 	if n == ib.QPNGSI {
 		return s.qp1
 	}
-	return s.qpns.find(n)
+	return s.qpns.find(uint32(n))
 }
 
 // verify checks the ICRC of segment k of a datagram, the present packet, and
@@ -254,8 +280,9 @@ func (s *Shard) answer(now clock.Instant, q *qp.QP) {
 	}
 }
 
-// Arm makes the shard look at a QP's timers after it was modified.
-func (s *Shard) Arm(q *qp.QP) { s.timers.arm(&q.End) }
+// Arm makes the shard look at the timers of a QP or an EE context after it was
+// modified.
+func (s *Shard) Arm(e *qp.End) { s.timers.arm(e) }
 
 // add makes a QP reachable.
 func (s *Shard) add(q *qp.QP) {
@@ -264,7 +291,7 @@ func (s *Shard) add(q *qp.QP) {
 		s.qp1 = q
 		return
 	}
-	s.qpns.add(q)
+	s.qpns.add(uint32(q.Num()), q)
 }
 
 // remove takes a QP out of every list.
@@ -276,7 +303,7 @@ func (s *Shard) remove(q *qp.QP) {
 		s.qp1 = nil
 		return
 	}
-	s.qpns.remove(q.Num())
+	s.qpns.remove(uint32(q.Num()))
 }
 
 // cqFailed fails the QPs of a CQ that overflowed.

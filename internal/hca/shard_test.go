@@ -33,7 +33,7 @@ func TestV14_KeysAndAddresses(t *testing.T) {
 		{what: "wrong Q_Key", types: []ib.QPType{ib.UD}, drop: counters.DropQKey, p: func(p *roce.Packet) { p.DETH.QKey++ }},
 		{what: "other service", types: []ib.QPType{ib.UC, ib.UD}, drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RCSendOnly }},
 		{what: "XRC", types: []ib.QPType{ib.RC}, drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.XRCSendOnly }},
-		{what: "RD", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RDSendOnly }},
+		{what: "RD", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropNoEEC, p: func(p *roce.Packet) { p.BTH.Opcode = roce.RDSendOnly }},
 		{what: "CNP", types: []ib.QPType{ib.RC}, drop: counters.DropService, p: func(p *roce.Packet) { p.BTH.Opcode = roce.CNP }},
 		{what: "no such QP", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP ^= 1 }},
 		{what: "QP of another slot", types: []ib.QPType{ib.RC, ib.UD}, drop: counters.DropNoQP, p: func(p *roce.Packet) { p.BTH.DestQP |= 1 << 20 }},

@@ -16,73 +16,105 @@ func (q *QP) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error 
 	defer q.sq.mu.Unlock()
 	q.rq.mu.Lock()
 	defer q.rq.mu.Unlock()
-	from := ModifyFrom{
-		Type: q.ep.typ, State: q.State(), Draining: q.sqd.draining, Port: q.ep.attr.Port,
-		Migration: q.ep.mig.state, AltPath: q.ep.mig.loaded,
-	}
-	to, err := CheckModify(from, attr, mask, &q.ep.env.Limits)
+	m, err := q.plan(attr, mask)
 	if err != nil {
 		return err
 	}
-	path, alt := q.ep.path, q.ep.mig.path
-	flow := roce.FlowLabel(q.ep.num, q.ep.attr.DestQPN)
-	if mask&ib.AttrDestQPN != 0 {
-		flow = roce.FlowLabel(q.ep.num, attr.DestQPN)
-	}
-	if mask&ib.AttrAV != 0 {
-		if path, err = q.ep.env.Route(&attr.AV, flow); err != nil {
-			return err
-		}
-	}
-	if mask&ib.AttrAltPath != 0 {
-		if alt, err = q.ep.env.Route(&attr.AltAV, flow); err != nil {
-			return err
-		}
-	}
-	if to == ib.RESET {
+	if m.to == ib.RESET {
 		q.clear()
-		q.ep.attr, q.ep.limit = ib.QPAttr{}, RateLimit{}
-		q.ep.path, q.ep.pkey, q.ep.mtu = fabric.Path{}, 0, 0
+		q.forget()
 		q.setState(ib.RESET, "modify")
 		return nil
 	}
-	q.store(attr, mask)
-	q.ep.path, q.ep.mig.path = path, alt
-	q.ep.setPace()
-	if mask&ib.AttrPathMigState != 0 {
-		q.in.peer = place{next: q.in.epsn}
-		q.ep.mig.set(now, attr.PathMigState)
-	}
-	q.enter(now, from.State, to, mask)
+	q.carryOut(now, &m)
+	q.enter(now, &m)
 	return nil
 }
 
+// change is a modify call that was found legal.
+type change struct {
+	from, to  ib.QPState
+	attr      *ib.QPAttr
+	mask      ib.AttrMask
+	path, alt fabric.Path // of the endpoint afterwards
+}
+
+// plan finds out whether a modify call is legal, and where it leads.
+func (e *End) plan(attr *ib.QPAttr, mask ib.AttrMask) (m change, err error) {
+	from := ModifyFrom{
+		Type: e.ep.typ, State: e.State(), Draining: e.sqd.draining, Port: e.ep.attr.Port,
+		Migration: e.ep.mig.state, AltPath: e.ep.mig.loaded,
+	}
+	m = change{from: from.State, attr: attr, mask: mask, path: e.ep.path, alt: e.ep.mig.path}
+	if m.to, err = CheckModify(from, attr, mask, &e.ep.env.Limits); err != nil {
+		return m, err
+	}
+	flow := roce.FlowLabel(e.ep.num, e.ep.attr.DestQPN)
+	if mask&ib.AttrDestQPN != 0 {
+		flow = roce.FlowLabel(e.ep.num, attr.DestQPN)
+	}
+	if mask&ib.AttrAV != 0 {
+		if m.path, err = e.ep.env.Route(&attr.AV, flow); err != nil {
+			return m, err
+		}
+	}
+	if mask&ib.AttrAltPath != 0 {
+		m.alt, err = e.ep.env.Route(&attr.AltAV, flow)
+	}
+	return m, err
+}
+
+// forget leaves no attribute, as RESET does.
+func (e *End) forget() {
+	e.ep.attr, e.ep.limit = ib.QPAttr{}, RateLimit{}
+	e.ep.path, e.ep.pkey, e.ep.mtu = fabric.Path{}, 0, 0
+}
+
+// carryOut gives the end the attributes of a change.
+func (e *End) carryOut(now clock.Instant, m *change) {
+	e.store(m.attr, m.mask)
+	e.ep.path, e.ep.mig.path = m.path, m.alt
+	e.ep.setPace()
+	if m.mask&ib.AttrPathMigState != 0 {
+		e.in.peer = place{next: e.in.epsn}
+		e.ep.mig.set(now, m.attr.PathMigState)
+	}
+	if m.mask&(ib.AttrPathMTU|ib.AttrAV) != 0 {
+		e.ep.mtu = e.ep.attr.PathMTU.Bytes()
+		if e.ep.reliable() {
+			e.req.chunk = newChunkSize(e.ep.env.Settings.WindowBytes, e.ep.mtu)
+			e.req.share.join(e.ep.env.Peers, e.ep.path.Dst)
+			e.req.repair.peer = e.req.share.peer.known
+		}
+	}
+}
+
 // store copies the attributes that the mask names.
-func (q *QP) store(a *ib.QPAttr, m ib.AttrMask) {
+func (e *End) store(a *ib.QPAttr, m ib.AttrMask) {
 	for _, f := range [...]struct {
 		bit ib.AttrMask
 		set func()
 	}{
-		{ib.AttrEnSQDAsyncNotify, func() { q.ep.attr.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
-		{ib.AttrAccessFlags, func() { q.ep.attr.AccessFlags = a.AccessFlags }},
-		{ib.AttrPKeyIndex, func() { q.ep.attr.PKeyIndex = a.PKeyIndex; q.ep.pkey = q.ep.env.PKey(a.PKeyIndex) }},
-		{ib.AttrPort, func() { q.ep.attr.Port = a.Port }},
-		{ib.AttrQKey, func() { q.ep.attr.QKey = a.QKey }},
-		{ib.AttrAV, func() { q.ep.attr.AV = a.AV; q.ep.prefixes = prefixCache{} }},
-		{ib.AttrPathMTU, func() { q.ep.attr.PathMTU = a.PathMTU }},
-		{ib.AttrTimeout, func() { q.ep.attr.Timeout = a.Timeout }},
-		{ib.AttrRetryCnt, func() { q.ep.attr.RetryCnt = a.RetryCnt; q.req.retries = a.RetryCnt }},
-		{ib.AttrRNRRetry, func() { q.ep.attr.RNRRetry = a.RNRRetry; q.req.rnrLeft = a.RNRRetry }},
-		{ib.AttrRQPSN, func() { q.in.epsn = a.RQPSN }},
-		{ib.AttrMaxRDAtomic, func() { q.ep.attr.MaxRDAtomic = a.MaxRDAtomic }},
-		{ib.AttrMinRNRTimer, func() { q.ep.attr.MinRNRTimer = a.MinRNRTimer }},
-		{ib.AttrSQPSN, func() { q.req.start(a.SQPSN) }},
+		{ib.AttrEnSQDAsyncNotify, func() { e.ep.attr.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
+		{ib.AttrAccessFlags, func() { e.ep.attr.AccessFlags = a.AccessFlags }},
+		{ib.AttrPKeyIndex, func() { e.ep.attr.PKeyIndex = a.PKeyIndex; e.ep.pkey = e.ep.env.PKey(a.PKeyIndex) }},
+		{ib.AttrPort, func() { e.ep.attr.Port = a.Port }},
+		{ib.AttrQKey, func() { e.ep.attr.QKey = a.QKey }},
+		{ib.AttrAV, func() { e.ep.attr.AV = a.AV; e.ep.prefixes = prefixCache{} }},
+		{ib.AttrPathMTU, func() { e.ep.attr.PathMTU = a.PathMTU }},
+		{ib.AttrTimeout, func() { e.ep.attr.Timeout = a.Timeout }},
+		{ib.AttrRetryCnt, func() { e.ep.attr.RetryCnt = a.RetryCnt; e.req.retries = a.RetryCnt }},
+		{ib.AttrRNRRetry, func() { e.ep.attr.RNRRetry = a.RNRRetry; e.req.rnrLeft = a.RNRRetry }},
+		{ib.AttrRQPSN, func() { e.in.epsn = a.RQPSN }},
+		{ib.AttrMaxRDAtomic, func() { e.ep.attr.MaxRDAtomic = a.MaxRDAtomic }},
+		{ib.AttrMinRNRTimer, func() { e.ep.attr.MinRNRTimer = a.MinRNRTimer }},
+		{ib.AttrSQPSN, func() { e.req.start(a.SQPSN) }},
 		{ib.AttrMaxDestRDAtomic, func() {
-			q.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic
-			q.resp.kept.reserve(int(a.MaxDestRDAtomic))
+			e.ep.attr.MaxDestRDAtomic = a.MaxDestRDAtomic
+			e.resp.kept.reserve(int(a.MaxDestRDAtomic))
 		}},
-		{ib.AttrAltPath, func() { q.ep.mig.load(a) }},
-		{ib.AttrDestQPN, func() { q.ep.attr.DestQPN = a.DestQPN }},
+		{ib.AttrAltPath, func() { e.ep.mig.load(a) }},
+		{ib.AttrDestQPN, func() { e.ep.attr.DestQPN = a.DestQPN }},
 	} {
 		if m&f.bit != 0 {
 			f.set()
@@ -91,15 +123,8 @@ func (q *QP) store(a *ib.QPAttr, m ib.AttrMask) {
 }
 
 // enter carries out the move from one state to another.
-func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
-	if mask&(ib.AttrPathMTU|ib.AttrAV) != 0 {
-		q.ep.mtu = q.ep.attr.PathMTU.Bytes()
-		if q.ep.typ == ib.RC {
-			q.req.chunk = newChunkSize(q.ep.env.Settings.WindowBytes, q.ep.mtu)
-			q.req.share.join(q.ep.env.Peers, q.ep.path.Dst)
-			q.req.repair.peer = q.req.share.peer.known
-		}
-	}
+func (q *QP) enter(now clock.Instant, m *change) {
+	from, to := m.from, m.to
 	switch {
 	case from == to:
 		return
@@ -120,24 +145,40 @@ func (q *QP) enter(now clock.Instant, from, to ib.QPState, mask ib.AttrMask) {
 	q.setState(to, "modify")
 	switch to {
 	case ib.SQD:
-		q.sqd = drainState{draining: true, notify: mask&ib.AttrEnSQDAsyncNotify != 0 && q.ep.attr.EnSQDAsyncNotify}
+		if q.rd != nil {
+			q.rd.pause(now)
+		}
+		q.drain(m)
 		q.checkDrained()
 	case ib.RTS:
 		q.sqd = drainState{}
-		q.ep.env.Wake(&q.End)
+		q.sendOn(now)
 	}
+}
+
+// drain begins the draining of SQD.
+func (e *End) drain(m *change) {
+	e.sqd = drainState{draining: true, notify: m.mask&ib.AttrEnSQDAsyncNotify != 0 && e.ep.attr.EnSQDAsyncNotify}
 }
 
 // Query returns the attributes (V12): the state and, except in RESET, where
 // the others are undefined, what was set, with the current PSNs.
 func (q *QP) Query() ib.QPAttr {
-	st := q.State()
+	a := q.End.Query()
+	a.Cap = q.Cap()
+	return a
+}
+
+// Query returns the attributes but for the sizes of queues, which an end alone
+// does not have.
+func (e *End) Query() ib.QPAttr {
+	st := e.State()
 	if st == ib.RESET {
-		return ib.QPAttr{State: st, CurState: st, Cap: q.Cap()}
+		return ib.QPAttr{State: st, CurState: st}
 	}
-	a := q.ep.attr
-	a.State, a.CurState, a.Cap = st, st, q.Cap()
-	a.SQPSN, a.RQPSN = q.req.alloc, q.in.epsn
-	a.SQDraining, a.PathMigState = q.sqd.draining, q.ep.mig.state
+	a := e.ep.attr
+	a.State, a.CurState = st, st
+	a.SQPSN, a.RQPSN = e.req.alloc, e.in.epsn
+	a.SQDraining, a.PathMigState = e.sqd.draining, e.ep.mig.state
 	return a
 }

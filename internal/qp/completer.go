@@ -46,7 +46,7 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	c.catchUp(now)
 	c.req.repair.judge(now)
 	c.req.reapFailed(now)
-	c.req.settled()
+	c.req.settled(now)
 	if c.ep.behaviour().sends() {
 		c.end.wake()
 	}
@@ -235,6 +235,12 @@ func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
 		c.req.fail(now, ib.WCRemAccessErr, "NAK remote access error")
 	case roce.NAKRemoteOperational:
 		c.req.fail(now, ib.WCRemOpErr, "NAK remote operational error")
+	case roce.NAKInvalidRD:
+		if c.end.eec == nil {
+			c.ep.drop(counters.DropResponse, p)
+			return
+		}
+		c.req.fail(now, ib.WCRemInvRDReqErr, "NAK invalid RD request")
 	default:
 		c.ep.drop(counters.DropResponse, p) // reserved code
 	}

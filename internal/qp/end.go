@@ -17,6 +17,8 @@ type End struct {
 	resp responder // how a reliable service answers it
 	sqd  drainState
 
+	eec *EEC // what the end is one of; nil: a queue pair
+
 	Links Links // the shard's
 }
 
@@ -33,7 +35,7 @@ func (e *End) init(env *Env, num ib.QPN, typ ib.QPType) {
 	e.ep.env, e.ep.num, e.ep.typ = env, num, typ
 	e.ep.timers.stopAll()
 	e.ep.mig.ep = &e.ep
-	if typ == ib.RC {
+	if e.ep.reliable() {
 		e.ep.mig.req = &e.req
 	}
 	e.req = requester{ep: &e.ep, end: e, share: share{end: e}}

@@ -13,11 +13,11 @@ import (
 
 // endpoint is one end of a connection, or of the datagrams of a queue pair:
 // who it is, whom it talks to and on which way, what it was told to be, and
-// its timers. The requester, the completer and the receiver of a queue pair
-// work on the same endpoint.
+// its timers. The requester, the completer and the receiver of an end work on
+// the same endpoint.
 type endpoint struct {
 	env *Env
-	num ib.QPN
+	num ib.QPN // of an EE context, its own number
 	typ ib.QPType
 
 	state atomic.Uint32 // ib.QPState; written by the shard's thread only
@@ -71,8 +71,11 @@ func (e *endpoint) State() ib.QPState { return ib.QPState(e.state.Load()) }
 // behaviour returns what the endpoint does in its state.
 func (e *endpoint) behaviour() *behaviour { return behaviourOf(e.State()) }
 
-// connected reports whether the service has one peer.
+// connected reports whether the endpoint has one peer.
 func (e *endpoint) connected() bool { return onConnected.has(e.typ) }
+
+// reliable reports whether what is sent is acknowledged.
+func (e *endpoint) reliable() bool { return e.typ == ib.RC || e.typ == ib.EEC }
 
 // admit checks that a packet may come in: state, service, addresses and keys,
 // in the order of requirement E7 and V14.
@@ -97,6 +100,18 @@ func (e *endpoint) admit(p *Packet) (counters.Drop, bool) {
 	return 0, true
 }
 
+// take counts and records a packet that may come in, and drops another. It
+// reports whether the packet may.
+func (e *endpoint) take(p *Packet) bool {
+	if d, ok := e.admit(p); !ok {
+		e.drop(d, p)
+		return false
+	}
+	e.env.Counters.RcvdPkts++
+	e.tracePacket(p)
+	return true
+}
+
 // pkeyMatches checks a packet's P_Key: QP1 takes any of the port's table.
 func (e *endpoint) pkeyMatches(k ib.PKey) bool {
 	if e.typ != ib.GSI {
@@ -116,6 +131,9 @@ func (e *endpoint) header(op roce.Opcode, psn ib.PSN) *roce.Packet {
 	p := &e.env.Out.Headers
 	p.BTH = roce.BTH{
 		Opcode: op, MigReq: e.mig.bit(), PKey: e.pkey, DestQP: e.attr.DestQPN, PSN: psn,
+	}
+	if e.typ == ib.EEC {
+		p.RDETH = roce.RDETH{EEC: uint32(e.attr.DestQPN)} // the queue pair is the caller's
 	}
 	return p
 }
@@ -150,6 +168,7 @@ func (e *endpoint) seal(seg []byte, pre roce.Prefix) {
 // record hands a record to the tracer. The caller has checked that there is
 // one, which keeps the cost out of the data path.
 func (e *endpoint) record(r trace.Record) {
+	r.EEC = e.typ == ib.EEC
 	e.env.Out.Record(e.env.Now, e.num, r)
 }
 
@@ -182,12 +201,16 @@ func (e *endpoint) countStatus(s ib.WCStatus, failed *uint64) {
 	}
 }
 
-// raise posts an event about the queue pair.
+// raise posts an event about the queue pair, or the like about the EE context.
 func (e *endpoint) raise(t ib.EventType) {
-	if e.env.Trace != nil {
-		e.record(trace.Record{Kind: trace.Event, Event: t})
+	ev := Event{Type: t, QPN: e.num}
+	if e.typ == ib.EEC {
+		ev = Event{Type: t.OfEEC(), EEC: ib.EECN(e.num)}
 	}
-	e.env.Raise(Event{Type: t, QPN: e.num})
+	if e.env.Trace != nil {
+		e.record(trace.Record{Kind: trace.Event, Event: ev.Type})
+	}
+	e.env.Raise(ev)
 }
 
 // prefixCache keeps the ICRC prefixes of the packet sizes last sent on the

@@ -47,6 +47,10 @@ type Env struct {
 	Counters *counters.Set
 	// PKey returns the entry of the port's P_Key table.
 	PKey func(index uint16) ib.PKey
+	// QP returns the queue pair with a number, and EEC the EE context; nil if
+	// there is none.
+	QP  func(ib.QPN) *QP
+	EEC func(ib.EECN) *EEC
 	// Route resolves an address vector. flow overrides a flow label of zero in
 	// the choice of the UDP source port.
 	Route func(av *ib.AHAttr, flow uint32) (fabric.Path, error)
@@ -86,10 +90,11 @@ type Env struct {
 // Event is an asynchronous event: its kind and what it is about.
 type Event struct {
 	Type ib.EventType
-	QPN  ib.QPN // QP events
-	CQ   *CQ    // CQ_ERR
-	SRQ  *SRQ   // SRQ events
-	Port uint8  // port events
+	QPN  ib.QPN  // QP events
+	EEC  ib.EECN // events of EE contexts
+	CQ   *CQ     // CQ_ERR
+	SRQ  *SRQ    // SRQ events
+	Port uint8   // port events
 }
 
 // Packet is an arriving packet that the shard has parsed and verified.

@@ -61,6 +61,9 @@ func (q *QP) Force(now clock.Instant, to ib.QPState) error {
 	case to == ib.SQE && q.ep.typ != ib.RC && (from == ib.RTS || from == ib.SQD):
 		q.setState(ib.SQE, causeInjected)
 		q.sqd = drainState{}
+		if q.rd != nil {
+			q.rd.stopSending(now)
+		}
 		q.req.failed = ib.WCSuccess
 		q.req.flush(now)
 	default:

@@ -24,7 +24,7 @@ import (
 // migration is where an endpoint stands, and its alternate path.
 type migration struct {
 	ep  *endpoint
-	req *requester // RC: sends again what was outstanding on the old path
+	req *requester // of a reliable service: sends again what was outstanding on the old path
 	// used says that software has asked for REARM: whatever MigReq says when
 	// nothing ever migrates, from now on it tells the peer.
 	used  bool
@@ -177,9 +177,9 @@ func (m *migration) mayMigrate() bool {
 
 // AddressLost says that the port has lost a local address: what is armed and has
 // its path from there moves.
-func (q *QP) AddressLost(now clock.Instant, addr netip.Addr) {
-	m := &q.ep.mig
-	if q.ep.path.Src == addr && q.ep.behaviour().sends() && m.mayMigrate() {
+func (e *End) AddressLost(now clock.Instant, addr netip.Addr) {
+	m := &e.ep.mig
+	if e.ep.path.Src == addr && e.ep.behaviour().sends() && m.mayMigrate() {
 		m.migrate(now)
 	}
 }

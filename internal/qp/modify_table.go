@@ -107,6 +107,28 @@ var modifyTable = [...]modifyRows{
 		ib.SQD: datagramRows[ib.SQD],
 		ib.SQE: datagramRows[ib.SQE],
 	},
+	// An EE context is what an RC queue pair is without queues, Q_Key and rights.
+	// Its destination is a context too; it has no SQE.
+	ib.EEC: {
+		ib.RESET: {
+			ib.INIT: {true, aPKey | aPort, 0},
+		},
+		ib.INIT: {
+			ib.INIT: {true, 0, aPKey | aPort},
+			ib.RTR:  {true, aAV | aMTU | aDestQPN | aRQPSN | aMaxDestRD, aAlt | aPKey | aTimers},
+		},
+		ib.RTR: {
+			ib.RTS: {true, aTimers | aSQPSN | aMaxRD, aCurState | aAlt | aMig},
+		},
+		ib.RTS: {
+			ib.RTS: {true, 0, aCurState | aAlt | aMig},
+			ib.SQD: {true, 0, aEnSQD},
+		},
+		ib.SQD: {
+			ib.RTS: {true, 0, aCurState | aAlt | aMig | aAV | aMTU | aTimers | aMaxRD | aMaxDestRD | aPKey | aPort},
+			ib.SQD: {true, 0, aPort | aAV | aTimers | aMaxRD | aMaxDestRD | aAlt | aPKey | aMig},
+		},
+	},
 	// An RD queue pair takes partition, path, sequence numbers and retry
 	// timers from its end-to-end context; the rest is its own.
 	ib.RD: {
@@ -160,8 +182,8 @@ var datagramRows = modifyRows{
 	},
 }
 
-// Transition returns the attributes that a modify call of a queue pair must
-// and may name to move it, STATE aside, and whether the move is legal at all
+// Transition returns the attributes that a modify call of a queue pair, or of an
+// EE context, must and may name to move it, STATE aside, and whether the move is legal at all
 // (V8, Q2, Q3). Types and states that do not exist have no legal move.
 func Transition(t ib.QPType, from, to ib.QPState) (required, optional ib.AttrMask, ok bool) {
 	if int(t) >= len(modifyTable) || from >= ib.NumQPStates || to >= ib.NumQPStates {

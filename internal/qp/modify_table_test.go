@@ -40,7 +40,7 @@ func golden(t *testing.T, name, got string) {
 	t.Fatalf("%s: got %d lines, want %d", file, len(g), len(w))
 }
 
-var allTypes = []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.SMI, ib.GSI}
+var allTypes = []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.SMI, ib.GSI}
 
 // allStates are the states and one number behind them that is none.
 var allStates = []ib.QPState{ib.RESET, ib.INIT, ib.RTR, ib.RTS, ib.SQD, ib.SQE, ib.ERR, ib.NumQPStates}
@@ -156,7 +156,8 @@ SMI SQE RTS | | CUR_STATE QKEY
 `
 
 // verbsTable is what the architecture's verbs let a program give, where Linux
-// does not. RD has nothing but this; what it must give is here too.
+// does not. RD and EE contexts have nothing but this; what they must be given is
+// here too.
 const verbsTable = `
 RC  INIT RTR | | TIMEOUT RETRY_CNT RNR_RETRY CAP
 UC  INIT RTR | | CAP
@@ -186,6 +187,14 @@ RD  RTS SQD | | EN_SQD_ASYNC_NOTIFY
 RD  SQD RTS | | CUR_STATE QKEY ACCESS_FLAGS MIN_RNR_TIMER MAX_QP_RD_ATOMIC MAX_DEST_RD_ATOMIC CAP
 RD  SQD SQD | | QKEY ACCESS_FLAGS MIN_RNR_TIMER MAX_QP_RD_ATOMIC MAX_DEST_RD_ATOMIC
 RD  SQE RTS | | CUR_STATE QKEY ACCESS_FLAGS MIN_RNR_TIMER CAP
+EEC RESET INIT | PKEY_INDEX PORT |
+EEC INIT INIT | | PKEY_INDEX PORT
+EEC INIT RTR | AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC | ALT_PATH PKEY_INDEX TIMEOUT RETRY_CNT RNR_RETRY
+EEC RTR RTS | TIMEOUT RETRY_CNT RNR_RETRY SQ_PSN MAX_QP_RD_ATOMIC | CUR_STATE ALT_PATH PATH_MIG_STATE
+EEC RTS RTS | | CUR_STATE ALT_PATH PATH_MIG_STATE
+EEC RTS SQD | | EN_SQD_ASYNC_NOTIFY
+EEC SQD RTS | | CUR_STATE ALT_PATH PATH_MIG_STATE AV PATH_MTU TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC MAX_DEST_RD_ATOMIC PKEY_INDEX PORT
+EEC SQD SQD | | PORT AV TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC MAX_DEST_RD_ATOMIC ALT_PATH PKEY_INDEX PATH_MIG_STATE
 `
 
 // move is a move in words.
@@ -218,8 +227,8 @@ func parseTable(t *testing.T, text string, moves map[move]rights) {
 }
 
 // TestV8_UnionOfVerbsAndLinux compares the table with its two sources: the
-// union of both is optional, only what Linux requires is required (and for RD,
-// which Linux does not have, what the verbs require).
+// union of both is optional, only what Linux requires is required (and for RD
+// and EE contexts, which Linux does not have, what the verbs require).
 func TestV8_UnionOfVerbsAndLinux(t *testing.T) {
 	want := map[move]rights{}
 	parseTable(t, linuxTable, want)
@@ -266,14 +275,14 @@ func TestQ2_AnyStateToResetAndErr(t *testing.T) {
 }
 
 // TestQ3_LegalMoves: beside those of Q2 exactly the nine that Q3 lists, for
-// every service.
+// every service; an EE context has no SQE to leave.
 func TestQ3_LegalMoves(t *testing.T) {
 	legal := [][2]ib.QPState{
 		{ib.RESET, ib.INIT}, {ib.INIT, ib.INIT}, {ib.INIT, ib.RTR}, {ib.RTR, ib.RTS},
 		{ib.RTS, ib.RTS}, {ib.RTS, ib.SQD}, {ib.SQD, ib.SQD}, {ib.SQD, ib.RTS}, {ib.SQE, ib.RTS},
 	}
 	eachMove(func(ty ib.QPType, from, to ib.QPState) {
-		want := to == ib.RESET || to == ib.ERR || slices.Contains(legal, [2]ib.QPState{from, to})
+		want := to == ib.RESET || to == ib.ERR || slices.Contains(legal, [2]ib.QPState{from, to}) && (ty != ib.EEC || from != ib.SQE)
 		if _, _, ok := Transition(ty, from, to); ok != want {
 			t.Errorf("%v %v->%v: legal is %v", ty, from, to, ok)
 		}
@@ -285,14 +294,14 @@ func TestQ3_NoSuchTypeOrState(t *testing.T) {
 		ty       ib.QPType
 		from, to ib.QPState
 	}{
-		{ib.RD + 1, ib.RESET, ib.INIT}, {0xff, ib.RESET, ib.RESET},
+		{ib.EEC + 1, ib.RESET, ib.INIT}, {0xff, ib.RESET, ib.RESET},
 		{ib.RC, ib.NumQPStates, ib.RESET}, {ib.RC, 0xff, ib.ERR}, {ib.RC, ib.RESET, 0xff},
 	} {
 		if _, _, ok := Transition(m.ty, m.from, m.to); ok {
 			t.Errorf("%v %v->%v is legal", m.ty, m.from, m.to)
 		}
 	}
-	if rows := Transitions(ib.RD + 1); len(rows) != 0 {
+	if rows := Transitions(ib.EEC + 1); len(rows) != 0 {
 		t.Errorf("a type that does not exist has %d moves", len(rows))
 	}
 }

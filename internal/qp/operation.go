@@ -21,9 +21,11 @@ func setOf(ts ...ib.QPType) typeSet {
 func (s typeSet) has(t ib.QPType) bool { return s>>t&1 != 0 }
 
 var (
-	onAll       = setOf(ib.RC, ib.UC, ib.UD, ib.GSI)
-	onConnected = setOf(ib.RC, ib.UC)
+	onAll       = setOf(ib.RC, ib.UC, ib.UD, ib.GSI, ib.RD)
+	onStreams   = setOf(ib.RC, ib.UC, ib.RD)
+	onReliable  = setOf(ib.RC, ib.RD)
 	onRC        = setOf(ib.RC)
+	onConnected = setOf(ib.RC, ib.UC, ib.EEC) // endpoints that have one peer
 )
 
 // operation is what a request asks of both ends, whatever its place in a
@@ -112,10 +114,10 @@ type placesOpcodes struct{ first, middle, last, only roce.Opcode }
 
 // requests is indexed by the opcode of a work request.
 var requests = [...]request{
-	ib.WRRDMAWrite: {onConnected, roce.KindWrite, 0, ib.WCRDMAWrite, placesOpcodes{
+	ib.WRRDMAWrite: {onStreams, roce.KindWrite, 0, ib.WCRDMAWrite, placesOpcodes{
 		roce.RCRDMAWriteFirst, roce.RCRDMAWriteMiddle, roce.RCRDMAWriteLast, roce.RCRDMAWriteOnly,
 	}},
-	ib.WRRDMAWriteWithImm: {onConnected, roce.KindWrite, roce.FlagImm, ib.WCRDMAWrite, placesOpcodes{
+	ib.WRRDMAWriteWithImm: {onStreams, roce.KindWrite, roce.FlagImm, ib.WCRDMAWrite, placesOpcodes{
 		roce.RCRDMAWriteFirst, roce.RCRDMAWriteMiddle, roce.RCRDMAWriteLastWithImm, roce.RCRDMAWriteOnlyWithImm,
 	}},
 	ib.WRSend: {onAll, roce.KindSend, 0, ib.WCSend, placesOpcodes{
@@ -127,9 +129,9 @@ var requests = [...]request{
 	ib.WRSendWithInv: {onRC, roce.KindSend, roce.FlagInv, ib.WCSend, placesOpcodes{
 		roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLastWithInvalidate, roce.RCSendOnlyWithInvalidate,
 	}},
-	ib.WRRDMARead:        {onRC, roce.KindReadRequest, 0, ib.WCRDMARead, placesOpcodes{only: roce.RCRDMAReadRequest}},
-	ib.WRAtomicCmpAndSwp: {onRC, roce.KindCompareSwap, 0, ib.WCCompSwap, placesOpcodes{only: roce.RCCompareSwap}},
-	ib.WRAtomicFetchAdd:  {onRC, roce.KindFetchAdd, 0, ib.WCFetchAdd, placesOpcodes{only: roce.RCFetchAdd}},
+	ib.WRRDMARead:        {onReliable, roce.KindReadRequest, 0, ib.WCRDMARead, placesOpcodes{only: roce.RCRDMAReadRequest}},
+	ib.WRAtomicCmpAndSwp: {onReliable, roce.KindCompareSwap, 0, ib.WCCompSwap, placesOpcodes{only: roce.RCCompareSwap}},
+	ib.WRAtomicFetchAdd:  {onReliable, roce.KindFetchAdd, 0, ib.WCFetchAdd, placesOpcodes{only: roce.RCFetchAdd}},
 }
 
 // requestOf returns the row of a work request's opcode, nil when the operation
@@ -164,14 +166,14 @@ func (r *request) opcode(t ib.QPType, start, end bool) roce.Opcode {
 	return o | roce.Opcode(serviceOf(t))<<5
 }
 
-// serviceOf returns the opcode class of a QP type.
+// serviceOf returns the opcode class of a service.
 func serviceOf(t ib.QPType) roce.Service {
 	switch t {
 	case ib.RC:
 		return roce.ServiceRC
 	case ib.UC:
 		return roce.ServiceUC
-	case ib.RD:
+	case ib.RD, ib.EEC:
 		return roce.ServiceRD
 	default:
 		return roce.ServiceUD

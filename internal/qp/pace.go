@@ -98,10 +98,14 @@ func (e *Env) staticPacer(r ib.Rate) pacer {
 }
 
 // SetRateLimit changes what the QP may send at most. EINVAL in RESET and ERR,
-// where nothing is sent.
+// where nothing is sent, and for a queue pair of reliable datagrams, which sends
+// at the rates of its EE contexts.
 func (q *QP) SetRateLimit(l RateLimit) error {
 	if st := q.State(); st == ib.RESET || st == ib.ERR {
 		return fmt.Errorf("a queue pair in %v has no rate limit: %w", st, ib.EINVAL)
+	}
+	if q.rd != nil {
+		return fmt.Errorf("a queue pair of reliable datagrams has no rate limit: give its EE contexts a static rate: %w", ib.EINVAL)
 	}
 	q.ep.limit = l
 	q.ep.setPace()

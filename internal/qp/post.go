@@ -116,7 +116,7 @@ func (q *QP) checkSend(wr *ib.SendWR) (uint32, error) {
 			return 0, err
 		}
 	}
-	if !q.ep.connected() && wr.AH == 0 {
+	if wr.AH == 0 && !onStreams.has(q.ep.typ) {
 		return 0, errNoAH
 	}
 	return uint32(length), nil
@@ -135,7 +135,7 @@ func (q *QP) checkInline(wr *ib.SendWR, req *request) (uint64, error) {
 }
 
 func (q *QP) checkAnswered(wr *ib.SendWR, req *request, length uint64) error {
-	if q.ep.attr.MaxRDAtomic == 0 && behaviourOf(q.State()).postSend != postFlush {
+	if q.ep.attr.MaxRDAtomic == 0 && q.rd == nil && behaviourOf(q.State()).postSend != postFlush {
 		return fmt.Errorf("post send: %v with max_rd_atomic 0 could never be sent: %w", wr.Opcode, ib.EINVAL)
 	}
 	if req.operation().psns == psnOne && length != atomicSize {

@@ -20,6 +20,7 @@ type QP struct {
 	sq  sendQueue
 	rq  recvQueue // without memory if there is an SRQ
 	srq *SRQ      // nil: the QP has its own receive queue
+	rd  *rdSide   // nil: it is none of reliable datagrams
 
 	Doorbells Doorbells // the shard's
 }
@@ -38,6 +39,7 @@ type Config struct {
 	SendCQ *CQ
 	RecvCQ *CQ
 	SRQ    *SRQ     // nil for a receive queue of its own
+	RDD    *RDD     // RD only
 	Cap    ib.QPCap // actual sizes are rounded up
 	SigAll bool
 }
@@ -61,6 +63,9 @@ func New(env *Env, c Config) (*QP, error) {
 	} else if err := q.rq.init(env.Queues, c.Cap.MaxRecvWR, c.Cap.MaxRecvSGE); err != nil {
 		q.sq.Free(env.Queues)
 		return nil, err
+	}
+	if c.Type == ib.RD {
+		q.rd = newRDSide(q, c.RDD)
 	}
 	c.SendCQ.Hold()
 	c.RecvCQ.Hold()
@@ -105,13 +110,8 @@ func (q *QP) Queues() (send, recv *ring.Header) {
 
 // Receive processes one packet for this QP.
 func (q *QP) Receive(now clock.Instant, p *Packet) {
-	if d, ok := q.ep.admit(p); !ok {
-		q.ep.drop(d, p)
-		return
-	}
-	q.ep.env.Counters.RcvdPkts++
-	q.ep.tracePacket(p)
 	switch {
+	case !q.ep.take(p):
 	case q.ep.typ == ib.UC:
 		q.in.receiveUC(now, p)
 	case q.ep.typ != ib.RC:
@@ -134,8 +134,17 @@ func (q *QP) Doorbell(now clock.Instant) {
 		q.in.flush(now)
 	}
 	if b.sends() {
-		q.wake()
+		q.sendOn(now)
 	}
+}
+
+// sendOn has what was posted sent, as far as it may be.
+func (q *QP) sendOn(now clock.Instant) {
+	if q.rd != nil {
+		q.rd.lineUp(now)
+		return
+	}
+	q.wake()
 }
 
 // OnFirst sets what is called, once, when the next request that is in sequence
@@ -156,6 +165,9 @@ func (q *QP) Destroy() {
 	sq.mu.Unlock()
 	sq.cq.Release()
 	q.in.cq.Release()
+	if q.rd != nil {
+		q.rd.rdd.users--
+	}
 	sq.Free(q.ep.env.Queues)
 	if q.srq != nil {
 		q.srq.Release()

@@ -264,6 +264,9 @@ func (r *receiver) completeMessage(now clock.Instant, p *Packet) {
 	wc := ib.WC{
 		Opcode: ib.WCRecv, ByteLen: r.received, SrcQP: attr.DestQPN, PKeyIndex: attr.PKeyIndex, SL: attr.AV.SL,
 	}
+	if r.ep.typ == ib.EEC {
+		wc.SrcQP, wc.EEC = p.DETH.SrcQP, ib.EECN(r.ep.num)
+	}
 	if p.Info.Kind == roce.KindWrite {
 		wc.Opcode = ib.WCRecvRDMAWithImm
 	}

@@ -16,15 +16,15 @@ const sendQuantum = 64
 // acknowledgement when the window allows more; rxe does the same.
 const ackRun = 64
 
-// requester is the sending side of a QP. Work requests between the queue's
+// requester is the sending side of an end. Work requests between the queue's
 // consumer index and began have PSNs; those after have not been touched. The
 // next packet is the one at psn, which belongs to the work request next; psn
 // is behind fresh while packets are being sent again.
 type requester struct {
 	ep    *endpoint
 	end   *End
-	qp    *QP        // whose work it is, and who is told what becomes of it
-	queue *sendQueue // the QP's
+	qp    *QP        // whose work it is, and who is told what becomes of it; of an EE context nil at times
+	queue *sendQueue // the QP's, or the EE context's own
 	share share
 
 	next     uint32 // index of the work request that psn is in
@@ -119,24 +119,33 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		if !r.inPace(now) {
 			return nil
 		}
-		if r.ep.typ != ib.RC || r.repair.sending() || !r.repair.holding() && r.mayTransmit(now, w, r.psn) {
+		if !r.ep.reliable() || r.repair.sending() || !r.repair.holding() && r.mayTransmit(now, w, r.psn) {
 			return w
 		}
 		return nil
 	}
-	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.waiting(now) || !r.inPace(now) {
+	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.mine() || !r.waiting(now) || !r.inPace(now) {
 		return nil
 	}
-	w := r.queue.note(r.ep.typ, r.next)
+	w := r.queue.note(r.next)
 	w.first, w.last = r.alloc, r.alloc
 	if r.ep.connected() {
 		w.last = w.first.Add(w.request().operation().packets(w.length, r.ep.mtu) - 1)
 	}
-	if r.ep.typ == ib.RC && !(r.mayBegin(w) && r.mayTransmit(now, w, w.first)) {
+	if r.ep.reliable() && !(r.mayBegin(w) && r.mayTransmit(now, w, w.first)) {
 		return nil
 	}
 	r.begin(w)
 	return w
+}
+
+// mine reports whether the next work request is this end's to send: an EE context
+// has one at a time, and queue pairs of reliable datagrams have it sent by those.
+func (r *requester) mine() bool {
+	if r.end.eec != nil {
+		return r.end.eec.turn()
+	}
+	return r.ep.typ != ib.RD
 }
 
 // inPace reports whether the rates of the path, of the queue pair and of the
@@ -201,6 +210,9 @@ func (r *requester) cost(w *begunWR, psn ib.PSN) uint32 {
 func (r *requester) begin(w *begunWR) {
 	r.alloc = w.last.Next()
 	r.began++
+	if r.end.eec != nil && r.qp != nil {
+		r.qp.rd.begun = true
+	}
 	n := uint32(1)
 	if w.kind == begunAnswered {
 		r.rdBegun++
@@ -216,8 +228,14 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 	var n uint32
 	status := ib.WCSuccess
 	switch answered := w.kind == begunAnswered; {
-	case w.kind == begunWild, answered && r.ep.attr.MaxRDAtomic == 0: // taken away after it was posted
+	case w.kind == begunWild:
 		status = ib.WCLocQPOpErr
+	case answered && r.ep.attr.MaxRDAtomic == 0: // taken away after it was posted, or never given to an EE context
+		if status = ib.WCLocQPOpErr; r.end.eec != nil {
+			status = ib.WCLocEECOpErr
+		}
+	case w.kind == begunResync:
+		n = r.sendResync(b, w)
 	case answered:
 		n = r.sendBare(b, w)
 	case r.ep.connected():
@@ -243,7 +261,7 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if r.psn != r.fresh {
 		r.ep.env.Counters.RetransPkts++
-	} else if r.sinceAck == 0 && r.ep.typ == ib.RC && r.repair.stage == repairNone {
+	} else if r.sinceAck == 0 && r.ep.reliable() && r.repair.stage == repairNone {
 		if r.rtt.begin(r.psn, now) { // it asks for an acknowledgement
 			r.share.window.begin()
 		}
@@ -256,7 +274,7 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	if last {
 		r.next++
 	}
-	if r.ep.typ == ib.RC {
+	if r.ep.reliable() {
 		if r.ep.timers[timerAck] == clock.Never {
 			r.startAckTimer(now)
 		}
@@ -270,15 +288,25 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	r.una = r.psn
 	if last {
 		r.complete(now, ib.WCSuccess)
-		r.settled()
+		r.settled(now)
 	}
 }
 
 // settled is called when work requests may have ended.
-func (r *requester) settled() { r.qp.checkDrained() }
+func (r *requester) settled(now clock.Instant) {
+	if r.end.eec != nil {
+		r.end.eec.settled(now)
+		return
+	}
+	r.qp.checkDrained()
+}
 
 // fail ends the oldest work request with an error.
 func (r *requester) fail(now clock.Instant, status ib.WCStatus, cause string) {
+	if r.end.eec != nil {
+		r.end.eec.fail(now, status, cause)
+		return
+	}
 	r.qp.sendError(now, status, cause)
 }
 
@@ -303,7 +331,7 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 	i := r.queue.Cons()
 	e, w := r.queue.At(i), r.queue.at(i)
 	signalled := r.queue.signalled(i)
-	wc := ib.WC{WRID: e.WRID, Status: status, QPN: r.qp.ep.num}
+	wc := ib.WC{WRID: e.WRID, Status: status}
 	if status == ib.WCSuccess {
 		wc.Opcode, wc.ByteLen = w.request().wc, w.length
 		if w.request().kind == roce.KindSend {
@@ -324,6 +352,7 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 		return
 	}
 	r.queue.Release() // before the program knows
+	wc.QPN = r.qp.ep.num
 	r.ep.countStatus(status, &r.ep.env.Counters.ReqCQEError)
 	r.qp.push(now, r.queue.cq, &wc, false)
 }
@@ -351,9 +380,10 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	n := min(rest, uint32(ep.mtu))
 	end := rest == n
 	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
+	r.address(p)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
 	cost := packetCost(n)
-	p.BTH.AckReq = ep.typ == ib.RC && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.last(ep.env.Now, int(n)))
+	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.last(ep.env.Now, int(n)))
 	p.RETH = roce.RETH{VA: e.RemoteAddr, RKey: e.RKey, Length: w.length}
 	p.Imm, p.InvRKey = e.Imm, ib.RKey(e.Imm)
 	seg, payload, id := ep.append(b, &ep.path, n)
@@ -406,6 +436,7 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 		n = r.repair.cutRead(n, w)
 	}
 	p := r.ep.header(w.request().opcode(r.ep.typ, true, true), r.psn)
+	r.address(p)
 	p.BTH.AckReq = true
 	switch w.request().kind {
 	case roce.KindCompareSwap:
@@ -419,17 +450,48 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 			Length: uint32(min(uint64(w.length-done), uint64(n)*uint64(r.ep.mtu))),
 		}
 	}
+	if !r.appendAlone(b, w, n) {
+		return 0
+	}
+	if !r.repair.sending() {
+		r.rdOut++
+	}
+	return n
+}
+
+// sendResync appends the request that has the peer begin anew with the next PSN
+// (RD). It returns 0 when the batch is full.
+func (r *requester) sendResync(b *fabric.Batch, w *begunWR) uint32 {
+	p := r.ep.header(roce.RDResync, r.psn)
+	r.address(p)
+	p.BTH.AckReq = true
+	if !r.appendAlone(b, w, 1) {
+		return 0
+	}
+	return 1
+}
+
+// appendAlone appends a request without payload that takes n PSNs and asks for
+// its answer, and reports whether there was room.
+func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
 	seg := r.ep.appendBare(b)
 	if seg == nil {
-		return 0
+		return false
 	}
 	r.ep.pace.sent(r.ep.env.Now, ipLength(&r.ep.path, seg))
 	r.sinceAck = 0
 	if !r.repair.sending() { // else it is in flight still
 		r.share.charge(r.cost(w, r.psn), n)
-		r.rdOut++
 	}
-	return n
+	return true
+}
+
+// address says in a request which queue pair it is for and whose it is, where
+// the connection alone does not.
+func (r *requester) address(p *roce.Packet) {
+	if e := r.end.eec; e != nil {
+		p.BTH.DestQP, p.DETH = e.dest, e.deth
+	}
 }
 
 // traceBack records that sending goes back: a Retry, or a Repair, which is none.

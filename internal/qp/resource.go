@@ -23,6 +23,8 @@ type resource struct {
 	stop    uint32 // bytes of it that the responses to end carry
 	va      uint64
 	value   uint64 // original value of an atomic
+	qp      *QP    // of a READ: through which memory is read; nil: it has gone
+	peer    ib.QPN // RD: who asked
 }
 
 // resources keeps the last responder-resources READs and atomics, plus those
@@ -94,7 +96,7 @@ func (s *resources) add(p *Packet, msn ib.MSN, n uint32) *resource {
 	e, last := s.at(s.n-1), p.BTH.PSN.Add(n-1)
 	*e = resource{
 		kind: p.Info.Kind, pending: true, msn: msn,
-		first: p.BTH.PSN, next: p.BTH.PSN, last: last, end: last,
+		first: p.BTH.PSN, next: p.BTH.PSN, last: last, end: last, peer: p.DETH.SrcQP,
 	}
 	return e
 }
@@ -142,6 +144,8 @@ func (s *resources) clear() { s.head, s.n, s.out = 0, 0, 0 }
 func (r *responder) duplicate(p *Packet) {
 	r.ep.env.Counters.DuplicateRequest++
 	switch op := operationOf(p.Info.Kind); {
+	case p.Info.Kind == roce.KindResync:
+		r.reply.ack(r.lastExecuted(p.BTH.PSN))
 	case !op.provided():
 		r.ep.drop(counters.DropDuplicate, p)
 	case !op.answered():
@@ -151,11 +155,21 @@ func (r *responder) duplicate(p *Packet) {
 	default:
 		e, i := r.kept.find(p.BTH.PSN)
 		if e == nil || e.kind != p.Info.Kind {
-			r.ep.drop(counters.DropDuplicate, p)
+			r.forgotten(p)
 			return
 		}
 		r.kept.again(i, e.first, e.last, r.msn)
 	}
+}
+
+// forgotten drops a duplicate that cannot be answered. If an EE context has
+// refused it, the peer may not have heard.
+func (r *responder) forgotten(p *Packet) {
+	if r.shut != 0 {
+		r.reply.nak(r.shut, p.BTH.PSN)
+		return
+	}
+	r.ep.drop(counters.DropDuplicate, p)
 }
 
 // lastExecuted returns the PSN to acknowledge for a duplicate at p: the last
@@ -177,7 +191,11 @@ func (r *responder) lastExecuted(p ib.PSN) ib.PSN {
 func (r *responder) duplicateRead(p *Packet) {
 	e, i := r.kept.find(p.BTH.PSN)
 	if e == nil || e.kind != roce.KindReadRequest || e.rkey != p.RETH.RKey {
-		r.ep.drop(counters.DropDuplicate, p)
+		r.forgotten(p)
+		return
+	}
+	if e.qp == nil {
+		r.reply.nak(roce.NAKInvalidRD, p.BTH.PSN)
 		return
 	}
 	done := uint64(p.BTH.PSN.Distance(e.first)) * uint64(e.mtu)

@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// responder answers the requests of an RC peer: it executes them in order,
-// once, and acknowledges them.
+// responder answers the requests of the peer of a reliable service: it executes
+// them in order, once, and acknowledges them.
 type responder struct {
 	ep  *endpoint
 	end *End
@@ -22,6 +22,11 @@ type responder struct {
 	early   *keeper // requests beyond the one that is missing
 	port    uint16  // from which the last request came that was executed; 0: none was
 	first   bool    // responses go before requests in the next batch
+	peer    ib.QPN  // RD: whose request came last
+
+	// shut is the NAK that an EE context has answered with: until its peer begins
+	// anew, nothing more is executed.
+	shut roce.Syndrome
 
 	kept  resources
 	reply reply
@@ -58,6 +63,7 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 		r.ep.drop(counters.DropState, p)
 		return
 	}
+	r.peer = p.DETH.SrcQP
 	expected := r.in.epsn
 	if r.request(now, p); r.early.holds() && r.in.epsn != expected {
 		r.catchUp(now, p.BTH.AckReq)
@@ -89,6 +95,7 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 
 func (r *responder) request(now clock.Instant, p *Packet) {
 	switch d := p.BTH.PSN.Diff(r.in.epsn); {
+	case p.Info.Kind == roce.KindResync && d >= 0:
 	case d > 0:
 		if p.sign != signNone { // the peer begins with one that is expected, or was
 			r.ep.drop(counters.DropMigration, p)
@@ -109,11 +116,14 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if r.ep.mig.state != ib.MIGRATED && !r.ep.mig.follow(now, p) {
 		return
 	}
+	if r.end.eec != nil && !r.end.eec.admit(now, p) {
+		return
+	}
 	if f := r.checkOpcode(p); f.syndrome != 0 {
 		r.refuse(p.BTH.PSN, f)
 		return
 	}
-	if !r.in.established(now) {
+	if !r.in.established(now) || r.end.eec != nil && !r.in.qp.in.established(now) {
 		r.ep.drop(counters.DropState, p)
 		return
 	}
@@ -150,6 +160,10 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 // outOfSequence answers the first packet after a gap with the PSN that is
 // expected, once (E8).
 func (r *responder) outOfSequence(now clock.Instant, p *Packet) {
+	if r.shut != 0 {
+		r.ep.drop(counters.DropSequence, p)
+		return
+	}
 	kept := r.keep(now, p)
 	if r.nakSent {
 		if p.BTH.PSN.Diff(r.ahead) > 0 {
@@ -193,8 +207,12 @@ func (r *responder) keep(now clock.Instant, p *Packet) bool {
 // none (E12). The rest of the burst is dropped in silence.
 func (r *responder) notReady(p *Packet) {
 	r.ep.env.Counters.SendRNRErr++
+	s := roce.RNRNAK(r.in.qp.ep.attr.MinRNRTimer)
+	if r.end.eec != nil {
+		r.close(s)
+	}
 	r.nakSent, r.ahead = true, p.BTH.PSN
-	r.reply.nak(roce.RNRNAK(r.in.qp.ep.attr.MinRNRTimer), p.BTH.PSN)
+	r.reply.nak(s, p.BTH.PSN)
 }
 
 // gapClosed is called when an expected packet was executed. A NAK that has
@@ -219,8 +237,12 @@ func (r *responder) gapClosed() {
 }
 
 // refuse ends the connection: the NAK goes out after the responses that are
-// still owed, and then the QP fails.
+// still owed, and then the QP fails. An EE context goes on.
 func (r *responder) refuse(psn ib.PSN, f fault) {
+	if r.end.eec != nil {
+		r.end.eec.refuse(psn, f)
+		return
+	}
 	r.dying = f
 	r.reply.nak(f.syndrome, psn)
 }
@@ -271,6 +293,7 @@ func (r *responder) execute(p *Packet) fault {
 	case roce.KindReadRequest:
 		count.RxReadRequests++
 		e := r.kept.add(p, r.msn.Next(), packetCount(p.RETH.Length, r.ep.mtu))
+		e.qp = r.in.qp
 		e.va, e.rkey, e.mtu = p.RETH.VA, p.RETH.RKey, uint16(r.ep.mtu)
 		e.length, e.stop = p.RETH.Length, p.RETH.Length
 		return fault{}
@@ -323,7 +346,7 @@ func (r *responder) acknowledge(p *Packet) {
 
 // reset puts the responder at the start of a connection.
 func (r *responder) reset() {
-	r.msn, r.nakSent, r.ahead, r.first, r.port = 0, false, ib.PSN{}, false, 0
+	r.msn, r.nakSent, r.ahead, r.first, r.port, r.shut = 0, false, ib.PSN{}, false, 0, 0
 	r.silence()
 }
 
@@ -415,8 +438,12 @@ func (r *responder) sendResponses(now clock.Instant, b *fabric.Batch) (more bool
 	return false
 }
 
-// syndrome returns the AETH syndrome of a positive answer.
+// syndrome returns the AETH syndrome of a positive answer. An EE context has no
+// receives that it could tell of.
 func (r *responder) syndrome() roce.Syndrome {
+	if r.end.eec != nil {
+		return roce.ACKUnlimited
+	}
 	n, ok := r.in.from.credits()
 	if !ok || !r.ep.env.Settings.Credits {
 		return roce.ACKUnlimited
@@ -427,9 +454,19 @@ func (r *responder) syndrome() roce.Syndrome {
 	return roce.ACKCredits(ib.CreditCode(n))
 }
 
+// header starts a response to a queue pair of the peer's, which names it where
+// the connection alone does not.
+func (r *responder) header(op roce.Opcode, psn ib.PSN, to ib.QPN) *roce.Packet {
+	p := r.ep.header(op|roce.Opcode(serviceOf(r.ep.typ))<<5, psn)
+	if r.end.eec != nil {
+		p.BTH.DestQP = to
+	}
+	return p
+}
+
 // sendAck appends the ACKNOWLEDGE that is owed.
 func (r *responder) sendAck(b *fabric.Batch) bool {
-	p := r.ep.header(roce.RCAcknowledge, r.reply.psn)
+	p := r.header(roce.RCAcknowledge, r.reply.psn, r.peer)
 	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
 	if r.reply.kind == replyACK {
 		p.AETH.Syndrome = r.syndrome()
@@ -443,7 +480,7 @@ func (r *responder) sendAck(b *fabric.Batch) bool {
 
 // sendAtomicAck appends the answer to an atomic.
 func (r *responder) sendAtomicAck(b *fabric.Batch, e *resource) bool {
-	p := r.ep.header(roce.RCAtomicAcknowledge, e.first)
+	p := r.header(roce.RCAtomicAcknowledge, e.first, e.peer)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	p.AtomicAck = e.value
 	if r.ep.appendBare(b) == nil {
@@ -461,7 +498,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	var src []byte
 	if n > 0 {
 		var err memory.Fault
-		src, err = r.ep.env.Mem.Remote(r.in.qp.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
+		src, err = r.ep.env.Mem.Remote(e.qp.pd, e.rkey, e.va+uint64(off), uint64(n), ib.AccessRemoteRead)
 		if err != memory.FaultNone {
 			r.endRead(e, err)
 			return true
@@ -470,7 +507,7 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 	// A READ that is answered again from the middle goes on with MIDDLE or
 	// LAST, as Linux does; one that ends early ends all the same.
 	op := readResponse(e.next == e.first, e.next == e.end)
-	p := r.ep.header(op, e.next)
+	p := r.header(op, e.next, e.peer)
 	p.AETH = roce.AETH{Syndrome: r.syndrome(), MSN: e.msn}
 	seg, payload, id := r.ep.append(b, &r.ep.path, n)
 	if seg == nil {
@@ -491,8 +528,12 @@ func (r *responder) sendReadResponse(b *fabric.Batch, e *resource) bool {
 // endRead ends a READ whose memory is out of reach.
 func (r *responder) endRead(e *resource, err memory.Fault) {
 	e.pending = false
-	if !e.replay { // a duplicate is never refused
+	switch {
+	case !e.replay:
 		r.abandonRead(e, err)
+	case r.end.eec != nil: // the channel outlives the queue pair's fault
+		r.reply.nak(roce.NAKRemoteAccess, e.next)
+	default: // a duplicate is never refused
 	}
 }
 

@@ -137,6 +137,10 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 	if r.waitRNR || r.drained() {
 		return
 	}
+	if r.end.eec != nil {
+		r.end.eec.suspend(now, code)
+		return
+	}
 	if r.ep.attr.RNRRetry != ib.RNRInfiniteRetry {
 		if r.rnrLeft == 0 {
 			r.ep.env.Counters.RetryRNRExceeded++
@@ -158,6 +162,10 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 
 // rnrTimeout ends the wait.
 func (r *requester) rnrTimeout(now clock.Instant) {
+	if r.end.eec != nil {
+		r.end.eec.resume(now)
+		return
+	}
 	if !r.waitRNR {
 		return
 	}

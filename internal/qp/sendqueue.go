@@ -19,6 +19,7 @@ type sendQueue struct {
 	maxInline uint32
 	cq        *CQ
 	sigAll    bool // every work request is signalled
+	typ       ib.QPType
 	datagrams bool // each entry says where it goes
 	foreign   bool // others can write the memory
 }
@@ -42,6 +43,7 @@ const (
 	begunAcked    begunKind = iota // an acknowledgement, of others too; for UC and UD, that it is sent
 	begunAnswered                  // data of its own: a READ or an atomic
 	begunWild                      // an error: the entry makes no sense, and is not sent
+	begunResync                    // an acknowledgement: an EE context's own request
 )
 
 // request returns what the work request is.
@@ -49,6 +51,7 @@ func (w *begunWR) request() *request { return &requests[w.opcode] }
 
 func (s *sendQueue) init(a ring.Allocator, t ib.QPType, c ib.QPCap) error {
 	s.maxSGE, s.maxInline, s.foreign = c.MaxSendSGE, c.MaxInlineData, a.Alloc != nil
+	s.typ = t
 	room := max(ring.SGERoom(s.maxSGE), (s.maxInline+7)&^7)
 	if s.datagrams = !onConnected.has(t); s.datagrams {
 		room += ring.SendToSize
@@ -71,6 +74,9 @@ func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 	}
 	if s.datagrams {
 		*s.To(i) = ring.SendTo{AH: uint64(wr.AH), QPN: wr.RemoteQPN, QKey: wr.RemoteQKey}
+		if s.typ == ib.RD {
+			s.To(i).AH = uint64(wr.EEC)
+		}
 	}
 	copy(s.SGEs(i, uint32(len(wr.SGList))), wr.SGList)
 	if wr.Flags&ib.SendInline != 0 {
@@ -81,10 +87,10 @@ func (s *sendQueue) write(i uint32, wr *ib.SendWR, length uint32) {
 // note returns what the requester needs to know of the entry of index i, but
 // its PSNs. Where others can write the queue's memory the entry is checked:
 // nothing in it can lead the requester astray.
-func (s *sendQueue) note(t ib.QPType, i uint32) *begunWR {
+func (s *sendQueue) note(i uint32) *begunWR {
 	e, w := s.At(i), s.at(i)
 	*w = begunWR{length: e.Length, opcode: e.Opcode, flags: e.Flags, numSGE: e.NumSGE}
-	if s.foreign && !s.sane(t, w, i) {
+	if s.foreign && !s.sane(w, i) {
 		*w = begunWR{opcode: ib.WRSend, kind: begunWild}
 	} else if w.request().operation().answered() {
 		w.kind = begunAnswered
@@ -94,9 +100,9 @@ func (s *sendQueue) note(t ib.QPType, i uint32) *begunWR {
 
 // sane reports whether the opcode, flags, lengths and number of elements of
 // the entry of index i, as noted in w, are as posting lets them be.
-func (s *sendQueue) sane(t ib.QPType, w *begunWR, i uint32) bool {
+func (s *sendQueue) sane(w *begunWR, i uint32) bool {
 	req := requestOf(w.opcode)
-	if req == nil || !req.types.has(t) || uint32(w.numSGE) > s.maxSGE || w.length > MaxMessage {
+	if req == nil || !req.types.has(s.typ) || uint32(w.numSGE) > s.maxSGE || w.length > MaxMessage {
 		return false
 	}
 	switch op := req.operation(); {

@@ -12,19 +12,25 @@ type drainState struct {
 	notify   bool // SQ_DRAINED was asked for
 }
 
-// setState moves the QP and tells who watches (Q25).
+// setState moves the queue pair; who writes its receive queue without calls is
+// told when to ring.
 func (q *QP) setState(to ib.QPState, cause string) {
-	from := q.State()
-	q.ep.state.Store(uint32(to))
-	if from == to {
-		return
-	}
+	q.End.setState(to, cause)
 	if q.srq == nil {
 		q.rq.AskDoorbell(behaviourOf(to).postRecv == postFlush)
 	}
-	q.ep.env.Counters.StateChanges++
-	if q.ep.env.Trace != nil {
-		q.ep.record(trace.Record{Kind: trace.State, From: from, To: to, Cause: cause})
+}
+
+// setState moves the end and tells who watches (Q25).
+func (e *End) setState(to ib.QPState, cause string) {
+	from := e.State()
+	e.ep.state.Store(uint32(to))
+	if from == to {
+		return
+	}
+	e.ep.env.Counters.StateChanges++
+	if e.ep.env.Trace != nil {
+		e.ep.record(trace.Record{Kind: trace.State, From: from, To: to, Cause: cause})
 	}
 }
 
@@ -41,6 +47,9 @@ func (q *QP) fatal(now clock.Instant, cause string) {
 
 // stop ends all activity of a QP that has just entered ERR and flushes it.
 func (q *QP) stop(now clock.Instant) {
+	if q.rd != nil {
+		q.rd.leave(now, ib.WCWRFlushErr)
+	}
 	q.ep.timers.stopAll()
 	q.sqd = drainState{}
 	q.resp.silence()
@@ -54,7 +63,7 @@ func (q *QP) stop(now clock.Instant) {
 }
 
 // sendError ends a send work request with an error: ERR for RC, SQE for the
-// services that have it (Q14, Q18).
+// services that have it (Q14, Q18). No EE context has it in hand.
 func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 	q.req.complete(now, status)
 	if q.State() == ib.ERR { // the completion found its CQ full
@@ -73,21 +82,28 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 // checkDrained ends the draining of SQD when every begun work request is
 // complete (E6, Q12).
 func (q *QP) checkDrained() {
-	if !q.sqd.draining || !q.req.drained() {
+	if q.rd == nil || !q.rd.begun {
+		q.End.checkDrained()
+	}
+}
+
+// checkDrained ends the draining when nothing that the end has begun is left.
+func (e *End) checkDrained() {
+	if !e.sqd.draining || !e.req.drained() {
 		return
 	}
-	q.sqd.draining = false
-	if q.sqd.notify {
-		q.ep.raise(ib.EventSQDrained)
+	e.sqd.draining = false
+	if e.sqd.notify {
+		e.ep.raise(ib.EventSQDrained)
 	}
 }
 
 // clear empties the QP as RESET and destruction do (Q4, Q5): no work request,
 // no completion, no timer. Both posting locks are held.
 func (q *QP) clear() {
-	q.ep.timers.stopAll()
-	q.sqd = drainState{}
-	q.req.share.leave(q.ep.env.Peers)
+	if q.rd != nil {
+		q.rd.leave(q.ep.env.Now, ib.WCSuccess)
+	}
 	q.sq.Reset()
 	if q.srq == nil {
 		q.rq.Reset()
@@ -96,12 +112,20 @@ func (q *QP) clear() {
 	if q.in.cq != q.SendCQ() {
 		q.in.cq.Remove(q.ep.num)
 	}
-	q.req.reset()
-	q.in.reset()
-	q.resp.reset()
-	q.comp.clear()
-	q.ep.prefixes, q.ep.ipid = prefixCache{}, ipidPolicy{}
-	q.ep.mig.alternate, q.ep.mig.used, q.ep.mig.moved, q.ep.pace = alternate{}, false, nil, pacer{}
+	q.End.clear()
+}
+
+// clear puts the end at the start of a connection.
+func (e *End) clear() {
+	e.ep.timers.stopAll()
+	e.sqd = drainState{}
+	e.req.share.leave(e.ep.env.Peers)
+	e.req.reset()
+	e.in.reset()
+	e.resp.reset()
+	e.comp.clear()
+	e.ep.prefixes, e.ep.ipid = prefixCache{}, ipidPolicy{}
+	e.ep.mig.alternate, e.ep.mig.used, e.ep.mig.moved, e.ep.pace = alternate{}, false, nil, pacer{}
 }
 
 // push adds an entry to a CQ. A CQ that is full fails with CQ_ERR and takes

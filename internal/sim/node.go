@@ -257,7 +257,7 @@ func (n *node) receive(p *packet) {
 	n.coming -= p.segs
 	n.tally.delivered += uint64(p.segs)
 	c := n.hca.Count()
-	bad := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP]
+	bad := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropNoEEC]
 	switch {
 	case p.damaged:
 		n.tally.damaged++
@@ -270,7 +270,7 @@ func (n *node) receive(p *packet) {
 	in, kept := n.tally.in, c.EarlyKept
 	n.hca.Shard().Receive(w.now, &p.d)
 	n.quiet = ""
-	if p.damaged && c.Drops[counters.DropMalformed]+c.Drops[counters.DropICRC]+c.Drops[counters.DropNoQP] != bad+1 {
+	if p.damaged && c.Drops[counters.DropMalformed]+c.Drops[counters.DropICRC]+c.Drops[counters.DropNoQP]+c.Drops[counters.DropNoEEC] != bad+1 {
 		w.fail("corrupt", "adapter %d took a damaged packet, or did not count it", n.index)
 	}
 	if p.forged && n.tally.in != in {
@@ -361,7 +361,7 @@ func sameWC(got, want *ib.WC) bool {
 // audit compares the adapter's counters with the tally.
 func (n *node) audit() {
 	c, t := n.hca.Count(), &n.tally
-	early := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropService] +
+	early := c.Drops[counters.DropMalformed] + c.Drops[counters.DropICRC] + c.Drops[counters.DropNoQP] + c.Drops[counters.DropNoEEC] + c.Drops[counters.DropService] +
 		c.Drops[counters.DropPKey] + c.Drops[counters.DropQKey] + c.Drops[counters.DropAddress]
 	for _, x := range []struct {
 		name        string

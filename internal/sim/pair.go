@@ -257,7 +257,7 @@ func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) {
 		e.w.fail("state", "adapter %d qp %v: %v", e.node.index, e.num, err)
 		return
 	}
-	e.node.hca.Shard().Arm(e.qp)
+	e.node.hca.Shard().Arm(&e.qp.End)
 	e.node.wake(nil)
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Types returns the services that have a table, in the order of display.
-func Types() []ib.QPType { return []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.GSI} }
+func Types() []ib.QPType { return []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.GSI} }
 
 // Parse returns the service of a name such as "rc", and false for a name that
 // none has.
@@ -35,6 +35,8 @@ func title(t ib.QPType) string {
 		return "UD: unreliable datagram"
 	case ib.RD:
 		return "RD: reliable datagram"
+	case ib.EEC:
+		return "EEC: end-to-end context of reliable datagrams, whose DEST_QPN is a context too"
 	default:
 		return t.String() + ": general services interface (QP1)"
 	}
@@ -50,8 +52,8 @@ const (
 func Table(w io.Writer, types []ib.QPType) error {
 	var b strings.Builder
 	b.WriteString("A modify call names STATE, all required attributes, and any of the optional ones. Any other attribute\n" +
-		"is refused, and a refused call changes nothing. ALT_PATH and CAP need abilities that the adapter does\n" +
-		"not have yet: it refuses them too.\n")
+		"is refused, and a refused call changes nothing. CAP needs an ability that the adapter does not\n" +
+		"have: it refuses it too.\n")
 	for _, t := range types {
 		fmt.Fprintf(&b, "\n%s\n\n", title(t))
 		row(&b, "from", "to", "required", "optional")
@@ -100,10 +102,16 @@ func at(lines []string, i int) string {
 	return ""
 }
 
+// hasSQE reports whether a service ever gets to SQE (Q14).
+func hasSQE(t ib.QPType) bool { return t != ib.RC && t != ib.EEC }
+
 // automatic says which moves the device makes by itself (Q1, Q14, Q18).
 func automatic(t ib.QPType) string {
-	if t == ib.RC {
+	switch t {
+	case ib.RC:
 		return "to ERR after an error of any kind"
+	case ib.EEC:
+		return "to ERR when its retries are used up"
 	}
 	return "RTS to SQE after a failed send, to ERR after other errors"
 }
@@ -142,17 +150,17 @@ func Dot(w io.Writer, types []ib.QPType) error {
 	for _, t := range types {
 		fmt.Fprintf(&b, "  subgraph cluster_%v {\n    label=%q;\n", t, title(t))
 		for s := ib.RESET; s <= ib.ERR; s++ {
-			if t == ib.RC && s == ib.SQE {
-				continue // RC never gets there
+			if !hasSQE(t) && s == ib.SQE {
+				continue
 			}
 			fmt.Fprintf(&b, "    %v_%v [label=\"%v\"];\n", t, s, s)
 		}
 		for _, r := range qp.Transitions(t) {
-			if !anywhere(r.To) && (t != ib.RC || r.From != ib.SQE) {
+			if !anywhere(r.To) && (hasSQE(t) || r.From != ib.SQE) {
 				fmt.Fprintf(&b, "    %v_%v -> %v_%v [label=%q];\n", t, r.From, t, r.To, strings.Join(r.Required.Names(), "\n"))
 			}
 		}
-		if t != ib.RC {
+		if hasSQE(t) {
 			fmt.Fprintf(&b, "    %v_RTS -> %v_SQE [style=dashed, label=\"failed send\"];\n", t, t)
 		}
 		fmt.Fprintf(&b, "    %v_RTS -> %v_ERR [style=dashed, label=\"error\"];\n  }\n", t, t)

@@ -1,0 +1,325 @@
+package qp
+
+import (
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
+	"github.com/softhca/softhca/internal/ring"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// RDD is a reliable datagram domain: queue pairs and EE contexts of one work
+// together, and no others.
+type RDD struct {
+	users int
+	eecs  []*EEC
+}
+
+// Users returns how many queue pairs and EE contexts are in the domain.
+func (d *RDD) Users() int { return d.users }
+
+// EEC is an end-to-end context (V18): one end of a reliable datagram channel. It
+// is an end as a queue pair of RC is one, and keeps to the same rules, with PSNs,
+// timers and counts of its own; but the work is that of many queue pairs, which
+// take turns. One message is in flight at a time.
+//
+// What goes wrong with one queue pair's work ends that, and not the channel: the
+// message is given up, and a RESYNC has the peer begin anew with the next PSN.
+type EEC struct {
+	End
+	rdd *RDD
+
+	line      line              // queue pairs that wait for their turn
+	suspended deadline.Heap[QP] // those whose message the peer was not ready for
+	at        uint32            // index of the work request in hand, in its queue
+	dest      ib.QPN            // of the message in hand, or given up last: whom it is for,
+	deth      roce.DETH         // and whose it is
+	own       sendQueue         // of the RESYNC
+}
+
+// EECConfig says what a new EE context is made of.
+type EECConfig struct {
+	Num ib.EECN
+	RDD *RDD
+}
+
+// NewEEC returns an EE context in RESET.
+func NewEEC(env *Env, c EECConfig) (*EEC, error) {
+	e := &EEC{rdd: c.RDD, suspended: deadline.New(func(q *QP) *deadline.Link { return &q.rd.timer })}
+	e.eec = e
+	e.init(env, ib.QPN(c.Num), ib.EEC)
+	if err := e.own.init(ring.Allocator{}, ib.EEC, ib.QPCap{MaxSendWR: 1}); err != nil {
+		return nil, err
+	}
+	e.req.queue = &e.own
+	e.req.reset()
+	c.RDD.users++
+	c.RDD.eecs = append(c.RDD.eecs, e)
+	return e, nil
+}
+
+// Num returns the number of the EE context.
+func (e *EEC) Num() ib.EECN { return ib.EECN(e.ep.num) }
+
+// RDD returns the domain.
+func (e *EEC) RDD() *RDD { return e.rdd }
+
+// Receive processes one packet for this EE context.
+func (e *EEC) Receive(now clock.Instant, p *Packet) {
+	switch {
+	case !e.ep.take(p):
+	case p.Info.Flags&roce.FlagResponse != 0:
+		e.comp.receiveResponse(now, p)
+	default:
+		e.resp.receiveRequest(now, p)
+	}
+}
+
+// Modify gives the EE context attributes and, if the mask names it, a new state,
+// as QP.Modify does; DestQPN is the number of the EE context at the other end.
+// What has not ended when it stops ends with an error at its queue pair.
+func (e *EEC) Modify(now clock.Instant, attr *ib.QPAttr, mask ib.AttrMask) error {
+	e.ep.env.Now = now
+	m, err := e.plan(attr, mask)
+	if err != nil {
+		return err
+	}
+	if m.to == ib.RESET {
+		e.stop(now, ib.WCInvEECStateErr, "EE context reset")
+		e.clear()
+		e.forget()
+		e.setState(ib.RESET, "modify")
+		return nil
+	}
+	e.carryOut(now, &m)
+	if m.from == m.to {
+		return nil
+	}
+	if m.to == ib.RTR {
+		e.in.commEst = false
+	}
+	e.setState(m.to, "modify")
+	switch m.to {
+	case ib.ERR:
+		e.stop(now, ib.WCInvEECStateErr, "EE context in ERR")
+	case ib.SQD:
+		e.drain(&m)
+		e.checkDrained()
+	case ib.RTS:
+		e.sqd = drainState{}
+		e.wake()
+	}
+	return nil
+}
+
+// Destroy takes the EE context out of use, whatever its state. The caller sees
+// to it that nobody finds it any more.
+func (e *EEC) Destroy(now clock.Instant) {
+	e.stop(now, ib.WCInvEECNErr, "EE context destroyed")
+	e.clear()
+	e.ep.state.Store(uint32(ib.RESET))
+	i := slices.Index(e.rdd.eecs, e)
+	e.rdd.eecs = slices.Delete(e.rdd.eecs, i, i+1)
+	e.rdd.users--
+}
+
+// turn reports whether the work request next is to be begun. If none is in hand,
+// that of the queue pair is taken which has waited longest.
+func (e *EEC) turn() bool {
+	r := &e.req
+	if r.qp == nil {
+		if !r.drained() || e.line.head == nil {
+			return false
+		}
+		e.takeUp(e.line.pop())
+	}
+	return r.began == e.at
+}
+
+// takeUp takes a queue pair's work request in hand.
+func (e *EEC) takeUp(q *QP) {
+	r, d := &e.req, q.rd
+	d.place = placeTurn
+	if !d.begun {
+		d.rnrLeft = e.ep.attr.RNRRetry
+	}
+	e.dest, e.deth = d.to.QPN&ib.QPNMask, roce.DETH{QKey: d.to.QKey, SrcQP: q.ep.num}
+	if d.to.QKey&ib.QKeyControlled != 0 {
+		e.deth.QKey = q.ep.attr.QKey
+	}
+	r.qp, r.queue, e.at = q, &q.sq, q.sq.Cons()
+	r.next, r.began = e.at, e.at
+}
+
+// handBack gives the queue pair its work request back, and returns it.
+func (e *EEC) handBack() *QP {
+	r := &e.req
+	q := r.qp
+	q.req.next, q.req.began = q.sq.Cons(), q.sq.Cons()
+	q.rd.at, q.rd.place, q.rd.begun = nil, placeQueue, false
+	r.qp, r.queue = nil, &e.own
+	r.next, r.began = e.own.Cons(), e.own.Cons()
+	return q
+}
+
+// settled goes on to the next queue pair when the work request in hand is
+// complete, and ends the draining of SQD.
+func (e *EEC) settled(now clock.Instant) {
+	if q := e.req.qp; q != nil && q.sq.Cons() != e.at {
+		e.handBack()
+		q.rd.lineUp(now)
+		q.checkDrained()
+	}
+	e.checkDrained()
+}
+
+// abandon gives the work request in hand up. If packets of it were sent, and
+// synchronise says so, the peer is told to begin anew.
+func (e *EEC) abandon(now clock.Instant, synchronise bool) {
+	r := &e.req
+	q := r.qp
+	half := r.began != e.at && q.sq.Cons() == e.at && r.fresh.Diff(q.sq.at(e.at).first) > 0
+	e.handBack()
+	e.idle()
+	if half && synchronise {
+		e.resync()
+	}
+	e.wake()
+}
+
+// idle puts the requester where nothing is in flight. The next PSN is the first
+// that was never sent.
+func (e *EEC) idle() {
+	r, t := &e.req, &e.ep.timers
+	if r.share.peer != nil {
+		r.share.goBack()
+	}
+	r.alloc = r.fresh
+	r.idle()
+	r.retries = e.ep.attr.RetryCnt
+	e.comp.clear()
+	t[timerAck], t[timerLoss], t[timerLanding] = clock.Never, clock.Never, clock.Never
+}
+
+// resync begins a RESYNC. It goes the way of a work request, and nothing else is
+// sent until it is acknowledged.
+func (e *EEC) resync() {
+	r, i := &e.req, e.own.Prod()
+	*e.own.At(i) = ring.SendWQE{}
+	w := e.own.at(i)
+	*w = begunWR{opcode: ib.WRRDMAWrite, kind: begunResync, first: r.alloc, last: r.alloc}
+	e.own.Publish(i + 1)
+	r.begin(w)
+	e.ep.env.Counters.Resyncs++
+}
+
+// fail ends the work request in hand with an error: its queue pair goes to SQE,
+// and the channel goes on. If its retries are used up, the peer cannot be reached,
+// and the channel ends.
+func (e *EEC) fail(now clock.Instant, status ib.WCStatus, cause string) {
+	dead := status == ib.WCRetryExcErr
+	if e.req.qp == nil {
+		if dead {
+			e.fatal(now, cause)
+		}
+		return // else the peer refuses a RESYNC, which is sent again
+	}
+	q := e.req.qp
+	e.abandon(now, !dead)
+	q.sendError(now, status, cause)
+	if dead {
+		e.fatal(now, cause)
+	}
+}
+
+// suspend has the message in hand wait, for the peer was not ready, and serves
+// other queue pairs meanwhile. It is sent anew from its beginning.
+func (e *EEC) suspend(now clock.Instant, code uint8) {
+	q := e.req.qp
+	if q == nil {
+		return
+	}
+	d := q.rd
+	if e.ep.attr.RNRRetry != ib.RNRInfiniteRetry {
+		if d.rnrLeft == 0 {
+			e.ep.env.Counters.RetryRNRExceeded++
+			e.fail(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
+			return
+		}
+		d.rnrLeft--
+	}
+	e.ep.env.Counters.RDSuspended++
+	e.req.traceBack(trace.Retry, "receiver not ready")
+	e.abandon(now, true)
+	d.at, d.place, d.begun = e, placeSuspended, true
+	e.suspended.Set(q, now.Add(ib.RNRTimer(code)))
+	e.ep.timers[timerRNR] = e.suspended.Next()
+}
+
+// resume has those line up again that have waited long enough.
+func (e *EEC) resume(now clock.Instant) {
+	for q := e.suspended.Due(now); q != nil; q = e.suspended.Due(now) {
+		q.rd.place = placeLine
+		e.line.push(q)
+	}
+	e.ep.timers[timerRNR] = e.suspended.Next()
+	e.wake()
+}
+
+// unsuspend takes a queue pair out of those that wait.
+func (e *EEC) unsuspend(q *QP) {
+	e.suspended.Remove(q)
+	e.ep.timers[timerRNR] = e.suspended.Next()
+}
+
+// fatal moves the EE context to ERR by itself.
+func (e *EEC) fatal(now clock.Instant, cause string) {
+	if e.State() == ib.ERR {
+		return
+	}
+	e.setState(ib.ERR, cause)
+	e.ep.raise(ib.EventQPFatal)
+	e.stop(now, ib.WCInvEECStateErr, cause)
+}
+
+// stop ends all that the EE context does. The work request in hand, and the
+// receive that a message is being placed in, complete with LOC_EEC_OP_ERR, those
+// that wait with a status.
+func (e *EEC) stop(now clock.Instant, status ib.WCStatus, cause string) {
+	r := &e.req
+	e.ep.timers.stopAll()
+	e.sqd = drainState{}
+	e.resp.silence()
+	r.share.release()
+	e.in.abort(now, ib.WCLocEECOpErr)
+	var q *QP
+	if r.qp != nil {
+		q = e.handBack()
+	}
+	e.own.Reset()
+	r.next, r.began = e.own.Cons(), e.own.Cons()
+	e.idle()
+	if q != nil {
+		q.sendError(now, ib.WCLocEECOpErr, cause)
+	}
+	for q := e.dismiss(); q != nil; q = e.dismiss() {
+		q.sendError(now, status, cause)
+	}
+}
+
+// dismiss takes out one queue pair that waits; nil if none does.
+func (e *EEC) dismiss() *QP {
+	q := e.line.pop()
+	if q == nil {
+		if e.suspended.Len() == 0 {
+			return nil
+		}
+		q = e.suspended.All()[0]
+		e.suspended.Remove(q)
+	}
+	q.rd.at, q.rd.place, q.rd.begun = nil, placeQueue, false
+	return q
+}

@@ -1,0 +1,159 @@
+package qp
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
+	"github.com/softhca/softhca/internal/ring"
+)
+
+// rdSide is what a queue pair of reliable datagrams has beside the queues. It
+// sends and receives nothing itself: EE contexts do it for the queue pair, one
+// work request at a time (Q38).
+type rdSide struct {
+	qp       *QP
+	rdd      *RDD
+	receives receives // what EE contexts take receives from
+
+	at      *EEC // which has the oldest work request; nil: none does
+	place   rdPlace
+	to      ring.SendTo // where that one goes, read once
+	begun   bool        // it was begun: SQD lets it end
+	rnrLeft uint8       // how often the peer may still not be ready for it
+
+	next, prev *QP           // in the line at the EE context
+	timer      deadline.Link // until which it is suspended
+}
+
+// rdPlace is where a work request of reliable datagrams is.
+type rdPlace uint8
+
+const (
+	placeQueue     rdPlace = iota // with the queue pair
+	placeLine                     // in the line of an EE context
+	placeTurn                     // in hand
+	placeSuspended                // to be sent anew, for the peer was not ready
+)
+
+func newRDSide(q *QP, rdd *RDD) *rdSide {
+	rdd.users++
+	d := &rdSide{qp: q, rdd: rdd, receives: atOnce{&q.rq}}
+	if q.srq != nil {
+		d.receives = q.srq
+	}
+	return d
+}
+
+// atOnce is a queue pair's own receive queue for several EE contexts, each of
+// which may be in the middle of a message: a receive leaves it when it is taken.
+type atOnce struct{ *recvQueue }
+
+func (a atOnce) take(s *recvSlot) bool {
+	room := s.sges[:0]
+	if !a.recvQueue.take(s) {
+		return false
+	}
+	s.sges = append(room, s.sges...)
+	a.recvQueue.complete()
+	return true
+}
+
+// complete has nothing to do: the work request left the queue when it was taken.
+func (atOnce) complete() {}
+
+// lineUp takes the next work request to the EE context that it names, if it may
+// be begun and none is under way.
+func (d *rdSide) lineUp(now clock.Instant) {
+	q := d.qp
+	if d.at != nil || q.ep.behaviour().requester != sendAll || !q.req.waiting(now) {
+		return
+	}
+	d.to = *q.sq.To(q.sq.Cons())
+	var e *EEC
+	if n := ib.EECN(d.to.AH); d.to.AH <= uint64(ib.EECNMask) {
+		e = q.ep.env.EEC(n)
+	}
+	switch {
+	case e == nil:
+		q.sendError(now, ib.WCInvEECNErr, "no such EE context")
+	case e.rdd != d.rdd:
+		q.sendError(now, ib.WCLocRDDViolErr, "EE context of another domain")
+	case e.ep.behaviour().requester == sendNothing:
+		q.sendError(now, ib.WCInvEECStateErr, "EE context in "+e.State().String())
+	default:
+		d.at, d.place = e, placeLine
+		e.line.push(q)
+		e.wake()
+	}
+}
+
+// pause takes back a work request that was not begun (Q11).
+func (d *rdSide) pause(now clock.Instant) {
+	if !d.begun {
+		d.stopSending(now)
+	}
+}
+
+// stopSending takes the work request back from where it is.
+func (d *rdSide) stopSending(now clock.Instant) {
+	switch d.place {
+	case placeQueue:
+		return
+	case placeLine:
+		d.at.line.remove(d.qp)
+	case placeTurn:
+		d.at.abandon(now, true)
+	case placeSuspended:
+		d.at.unsuspend(d.qp)
+	}
+	d.at, d.place, d.begun = nil, placeQueue, false
+}
+
+// leave takes the queue pair out of all that EE contexts do for it. What they
+// have in hand of its receives completes with a status, or vanishes with
+// SUCCESS.
+func (d *rdSide) leave(now clock.Instant, status ib.WCStatus) {
+	d.stopSending(now)
+	for _, e := range d.rdd.eecs {
+		e.left(now, d.qp, status)
+	}
+}
+
+// line is the queue pairs that wait for their turn at an EE context, first come
+// first served: each comes again behind the others for its next work request, so
+// they take turns.
+type line struct{ head, tail *QP }
+
+func (l *line) push(q *QP) {
+	q.rd.prev, q.rd.next = l.tail, nil
+	if l.tail == nil {
+		l.head = q
+	} else {
+		l.tail.rd.next = q
+	}
+	l.tail = q
+}
+
+// pop takes the first out; nil if there is none.
+func (l *line) pop() *QP {
+	q := l.head
+	if q != nil {
+		l.remove(q)
+	}
+	return q
+}
+
+func (l *line) remove(q *QP) {
+	d := q.rd
+	if d.prev == nil {
+		l.head = d.next
+	} else {
+		d.prev.rd.next = d.next
+	}
+	if d.next == nil {
+		l.tail = d.prev
+	} else {
+		d.next.rd.prev = d.prev
+	}
+	d.next, d.prev = nil, nil
+}
