@@ -302,7 +302,7 @@ func (w *world) term(s string, in sense) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		return uint64(q.Num()), nil
+		return uint64(q.num()), nil
 	case ourID, peerID:
 		c, err := find[*connection](w, s)
 		if err != nil {

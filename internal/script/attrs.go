@@ -219,14 +219,14 @@ func (w *world) modify(a *args) error {
 
 // modifyOnce makes the call and reports whether it was accepted.
 func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
-	before := q.Query()
+	before := q.query()
 	w.rec.did("modify", Modify{q.name, q.attr, mask})
-	err := q.Modify(w.now, &q.attr, mask)
-	w.hca.Shard().Arm(q.QP)
+	err := q.change(w.now, mask)
+	w.hca.Shard().Arm(q.end())
 	w.settle()
 	if err != nil {
 		w.refused(err)
-		if q.Query() != before {
+		if q.query() != before {
 			w.say("! the refused call changed %s", q.name)
 		}
 		return false
@@ -234,7 +234,7 @@ func (w *world) modifyOnce(q *pair, mask ib.AttrMask) bool {
 	if mask&ib.AttrRQPSN != 0 {
 		q.peerPSN = q.attr.RQPSN
 	}
-	if q.State() == ib.RESET {
+	if q.end().State() == ib.RESET {
 		q.isSent = false
 	}
 	return true
@@ -258,13 +258,13 @@ func (w *world) walk(a *args) error {
 	case to == ib.RESET || to == ib.SQE:
 		return fmt.Errorf("walk leads to INIT, RTR, RTS, SQD or ERR")
 	}
-	st := q.State()
+	st := q.end().State()
 	for st != to {
 		next := st + 1
 		if to == ib.ERR && st == ib.RTS {
 			next = ib.ERR
 		}
-		need, may, ok := qp.Transition(q.Type(), st, next)
+		need, may, ok := qp.Transition(q.service(), st, next)
 		if !ok {
 			return fmt.Errorf("no walk leads from %v to %v", st, to)
 		}
@@ -289,7 +289,7 @@ func (w *world) query(a *args) error {
 	if err != nil {
 		return err
 	}
-	v := q.Query()
+	v := q.query()
 	out := []string{q.name, v.State.String()}
 	if v.SQDraining {
 		out = append(out, "draining")

@@ -63,6 +63,9 @@ func (w *world) addConn(a *args) error {
 	}
 	if a.has("qp") {
 		q, err := find[*pair](w, a.str("qp", ""))
+		if err == nil && q.eec != nil {
+			err = fmt.Errorf("%s is an EE context: want a queue pair", q.name)
+		}
 		if err != nil {
 			return err
 		}

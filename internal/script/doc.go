@@ -5,7 +5,7 @@
 // changed counters. So a script need not say what must not happen.
 //
 // Reading order: script.go (a script and its steps), header.go, world.go (the
-// adapter and the commands), objects.go, attrs.go, post.go, inject.go, time.go
+// adapter and the commands), objects.go, rd.go, attrs.go, post.go, inject.go, time.go
 // (the commands by subject), log.go and show.go (what comes out), args.go and
 // data.go (words, numbers and bytes). Connections: conn.go, calls.go, resolve.go
 // and alternate.go (the commands), fields.go and messages.go (the messages by
@@ -63,12 +63,15 @@
 //	ah NAME [dgid=IP] [hop_limit=N] [traffic_class=N] [flow_label=N] [pd=P]
 //	qp NAME RC|UC|UD|GSI [cq=C] [send_cq=C] [recv_cq=C] [srq=S] [pd=P] [sig_per_wr]
 //	        [send_wr=16] [recv_wr=16] [send_sge=4] [recv_sge=4] [inline=64]
+//	rdd NAME                              a reliable datagram domain; one called rdd comes by itself
+//	eec NAME [rdd=rdd]                    an EE context; qp NAME RD has rdd=rdd too
 //	dereg MR · rereg MR [access=...] [pd=P] · destroy NAME · resize CQ N · limit SRQ N
 //
 // # Queue pairs
 //
 //	walk QP STATE [ATTR=V ...]            by the legal calls, with the required attributes
 //	modify QP [STATE] [ATTR[=V] ...]      one call; a bare ATTR has the default
+//	                                      QP: or an EE context, whose dest_qpn=0x555501 (and on) is one too
 //	query QP [ATTR ...]
 //	deadline QP                           when its next timer fires
 //
@@ -85,7 +88,8 @@
 //
 //	post QP OPERATION id=N|N..M [ELEMENT ...] [signaled] [fence] [solicited] [inline=BYTES] [inlined]
 //	        [va=0x10000] [rkey=0x777] [imm=N] [inv=KEY] [add=N] [compare=N swap=N] [lkey=KEY]
-//	        [ah=AH] [dest=QPN] [qkey=N]   OPERATION: SEND, RDMA_WRITE_WITH_IMM, ATOMIC_FETCH_AND_ADD, ...
+//	        [ah=AH] [dest=QPN] [qkey=N] [eec=EEC]   eec: the first one
+//	                                      OPERATION: SEND, RDMA_WRITE_WITH_IMM, ATOMIC_FETCH_AND_ADD, ...
 //	recv QP|SRQ id=N|N..M [ELEMENT ...]   ELEMENT: MR[+OFFSET][:LENGTH[:KEY]]
 //	poll CQ [N] · arm CQ [solicited]
 //	fill MR[+OFFSET] BYTES · dump MR[+OFFSET] [LENGTH]
@@ -121,6 +125,7 @@
 // # The peer, the network and time
 //
 //	< QP OPCODE [psn=N] [len=N|data=BYTES] [FIELD=V ...]
+//	< EEC OPCODE ...                      destqp: the first queue pair of RD; srcqp=0x777701; eec
 //
 // hands the adapter a packet that is right except for what the fields say.
 // OPCODE is a name with or without its service, 0xNN, or ACK, RNR_NAK,

@@ -64,8 +64,12 @@ func (w *world) inject(a *args) error {
 	return nil
 }
 
-// num and service are those of the queue pair, or of the adapter's own QP1.
+// num and service are those of the queue pair, of the EE context, or of the
+// adapter's own QP1.
 func (q *pair) num() ib.QPN {
+	if q.eec != nil {
+		return ib.QPN(q.eec.Num())
+	}
 	if q.QP == nil {
 		return ib.QPNGSI
 	}
@@ -73,6 +77,9 @@ func (q *pair) num() ib.QPN {
 }
 
 func (q *pair) service() ib.QPType {
+	if q.eec != nil {
+		return ib.EEC
+	}
 	if q.QP == nil {
 		return ib.GSI
 	}
@@ -115,12 +122,16 @@ func (w *world) packet(q *pair, a *args) (*roce.Packet, error) {
 		psn = q.sent
 	}
 	psn = ib.NewPSN(uint32(a.num("psn", uint64(psn.Value()), plainNumber)))
+	reliable, to := info.Service == roce.ServiceRC, q.num()
+	if q.eec != nil {
+		reliable, to = true, w.usualRD()
+	}
 	p.BTH = roce.BTH{
 		Opcode: op, SE: a.boolean("se", false), MigReq: a.boolean("migreq", w.migReq),
 		TVer: uint8(a.small("tver", 0, 4)), PKey: ib.PKey(a.small("pkey", uint64(ib.PKeyDefault), 16)),
 		FECN: a.boolean("fecn", false), BECN: a.boolean("becn", false),
-		DestQP: ib.QPN(a.num("destqp", uint64(q.num()), number)), PSN: psn,
-		AckReq: a.boolean("ackreq", !response && info.Service == roce.ServiceRC && info.Flags&roce.FlagEnd != 0),
+		DestQP: ib.QPN(a.num("destqp", uint64(to), number)), PSN: psn,
+		AckReq: a.boolean("ackreq", !response && reliable && info.Flags&roce.FlagEnd != 0),
 	}
 	if !response && info.Known {
 		q.peerPSN = psn.Add(psnsOf(p, q.attr.PathMTU))
@@ -131,10 +142,17 @@ func (w *world) packet(q *pair, a *args) (*roce.Packet, error) {
 // extended takes the extended headers.
 func (w *world) extended(q *pair, a *args, p *roce.Packet, syndrome roce.Syndrome) {
 	has := func(h roce.Headers) bool { return p.Info.Headers&h != 0 }
+	if has(roce.HasRDETH) {
+		p.RDETH.EEC = uint32(a.num("eec", uint64(q.num()), number))
+	}
 	if has(roce.HasDETH) {
+		src := q.attr.DestQPN
+		if has(roce.HasRDETH) {
+			src = peerQPN + 1
+		}
 		p.DETH = roce.DETH{
 			QKey:  ib.QKey(a.num("qkey", uint64(q.attr.QKey), plainNumber)),
-			SrcQP: ib.QPN(a.num("srcqp", uint64(q.attr.DestQPN), number)),
+			SrcQP: ib.QPN(a.num("srcqp", uint64(src), number)),
 		}
 	}
 	if has(roce.HasRETH | roce.HasAtomicETH) {
@@ -189,6 +207,9 @@ func parsePacketName(t ib.QPType, s string) (roce.Opcode, roce.Syndrome, error) 
 	var known []string
 	for _, n := range acknowledges {
 		if n.name == s {
+			if t == ib.EEC {
+				return roce.RDAcknowledge, n.syndrome, nil
+			}
 			return roce.RCAcknowledge, n.syndrome, nil
 		}
 		known = append(known, n.name)
@@ -201,8 +222,11 @@ func parsePacketName(t ib.QPType, s string) (roce.Opcode, roce.Syndrome, error) 
 		return roce.Opcode(v), roce.ACKUnlimited, nil
 	}
 	service := t.String()
-	if t == ib.GSI {
+	switch t {
+	case ib.GSI:
 		service = ib.UD.String()
+	case ib.EEC:
+		service = ib.RD.String()
 	}
 	for o := range 256 {
 		op := roce.Opcode(o)

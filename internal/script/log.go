@@ -95,6 +95,9 @@ func (w *world) pairOf(n ib.QPN) *pair {
 func (w *world) trace(r *trace.Record) {
 	w.settle()
 	q := w.pairOf(r.QPN)
+	if r.EEC {
+		q = w.eecOf(ib.EECN(r.QPN))
+	}
 	switch r.Kind {
 	case trace.PacketOut:
 		w.packets = append(w.packets, outgoing{q, w.say("> %s", q.name)})
@@ -167,6 +170,10 @@ func (w *world) raise(e qp.Event) {
 			if s, ok := o.(*sharedQueue); ok && s.srq == e.SRQ {
 				who = n
 			}
+		}
+	case e.EEC != 0:
+		if q := w.eecOf(e.EEC); q != nil {
+			who = q.name
 		}
 	case e.Port != 0:
 		who = fmt.Sprintf("port %d", e.Port)
@@ -243,7 +250,7 @@ func (w *world) showCounters() {
 	w.counters = is
 	early := uint64(0) // dropped before they were counted as received
 	for _, d := range []counters.Drop{
-		counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropState, counters.DropService, counters.DropPKey, counters.DropQKey,
+		counters.DropMalformed, counters.DropICRC, counters.DropAddress, counters.DropNoQP, counters.DropNoEEC, counters.DropState, counters.DropService, counters.DropPKey, counters.DropQKey,
 	} {
 		early += is.Drops[d] - was.Drops[d]
 	}

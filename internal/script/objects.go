@@ -214,6 +214,11 @@ func (w *world) addQP(a *args) error {
 			MaxInlineData: uint32(a.small("inline", 64, 32)),
 		},
 	}
+	if typ == ib.RD {
+		if c.RDD, err = w.rddOf(a); err != nil {
+			return err
+		}
+	}
 	if a.has("srq") {
 		s, err := find[*sharedQueue](w, a.str("srq", ""))
 		if err != nil {
@@ -244,8 +249,11 @@ func (w *world) defaults(typ ib.QPType) ib.QPAttr {
 		MaxDestRDAtomic: 4, MaxRDAtomic: 4, MinRNRTimer: 12, Timeout: 14, RetryCnt: 2, RNRRetry: 2,
 		AV: ib.AHAttr{DGID: ib.GIDFromAddr(w.peer), HopLimit: 64, Port: 1},
 	}
-	if typ == ib.GSI {
+	switch typ {
+	case ib.GSI:
 		at.QKey = ib.QKeyGSI
+	case ib.EEC:
+		at.DestQPN = ib.QPN(peerEEC + len(w.eecs) + 1)
 	}
 	return at
 }
@@ -303,8 +311,11 @@ func (w *world) destroy(a *args) error {
 		if o.gone {
 			return fmt.Errorf("%s is destroyed already", name)
 		}
-		w.hca.DestroyQP(o.pd, o.QP)
-		o.gone = true
+		if o.gone = true; o.eec != nil {
+			w.hca.DestroyEEC(w.now, o.eec)
+		} else {
+			w.hca.DestroyQP(o.pd, o.QP)
+		}
 		w.settle()
 		return nil
 	case *connection:
@@ -322,6 +333,8 @@ func (w *world) destroy(a *args) error {
 		return w.outcome(err) // the name stays, for requests that outlive the handle
 	case *domain:
 		err = o.pd.Dealloc()
+	case *domainRD:
+		err = w.hca.DeallocRDD(o.rdd)
 	default:
 		return fmt.Errorf("there is nothing called %q to destroy", name)
 	}

@@ -88,7 +88,7 @@ func (w *world) element(word string) (e ib.SGE, err error) {
 
 // post posts send requests: post QP OPERATION id=N ELEMENT... and fields.
 func (w *world) post(a *args) error {
-	q, err := named[*pair](w, a, "a queue pair")
+	q, err := w.pairNamed(a)
 	if err != nil {
 		return err
 	}
@@ -122,6 +122,11 @@ func (w *world) post(a *args) error {
 		if wr.AH, err = w.ahOf(a); err != nil {
 			return err
 		}
+	}
+	if q.Type() == ib.RD {
+		wr.RemoteQPN = ib.QPN(a.num("dest", peerQPN+1, number))
+		wr.RemoteQKey = ib.QKey(a.num("qkey", uint64(q.attr.QKey), plainNumber))
+		wr.EEC = ib.EECN(a.num("eec", uint64(w.usualEEC()), number))
 	}
 	lo, hi := a.ids()
 	wr.SGList = a.sges()
@@ -183,6 +188,9 @@ func (w *world) recv(a *args) error {
 		}
 		return nil
 	case *pair:
+		if o.eec != nil {
+			return fmt.Errorf("%s is an EE context, which takes no receives", name)
+		}
 		if n, err := o.PostRecv(wrs...); err != nil {
 			w.refusedAt(lo+uint64(n), err)
 		}

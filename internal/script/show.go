@@ -116,7 +116,9 @@ func (w *world) showFields(q *pair, p *roce.Packet) []string {
 	}
 	h := &p.BTH
 	add("psn=%d", h.PSN.Value())
-	if h.DestQP != q.attr.DestQPN || p.Info.Service == roce.ServiceUD {
+	if p.Info.Service == roce.ServiceRD {
+		add("destqp=%s", w.showQPN(h.DestQP))
+	} else if h.DestQP != q.attr.DestQPN || p.Info.Service == roce.ServiceUD {
 		add("destqp=%#x", uint32(h.DestQP))
 	}
 	flag(h.AckReq, "ackreq")
@@ -131,10 +133,13 @@ func (w *world) showFields(q *pair, p *roce.Packet) []string {
 	}
 	flag(h.Resv6 != 0 || h.Resv7 != 0, "reserved_bits")
 	has := func(x roce.Headers) bool { return p.Info.Headers&x != 0 }
+	if has(roce.HasRDETH) && p.RDETH.EEC != uint32(q.attr.DestQPN) {
+		add("eec=%#x", p.RDETH.EEC)
+	}
 	if has(roce.HasDETH) {
 		add("qkey=%#x", uint32(p.DETH.QKey))
 		if p.DETH.SrcQP != q.num() {
-			add("srcqp=%#x", uint32(p.DETH.SrcQP))
+			add("srcqp=%s", w.showQPN(p.DETH.SrcQP))
 		}
 	}
 	return append(f, ShowExtended(p, w.showTarget, w.showKey)...)
@@ -216,6 +221,9 @@ func (w *world) showWC(k *queue, wc *ib.WC) string {
 		}
 		if wc.Opcode >= ib.WCRecv {
 			add("src=%#x", uint32(wc.SrcQP))
+		}
+		if e := w.eecOf(wc.EEC); wc.EEC != 0 && e != nil {
+			add("eec=%s", e.name)
 		}
 		if wc.PKeyIndex != 0 {
 			add("pkey_index=%d", wc.PKeyIndex)

@@ -56,7 +56,7 @@ func (w *world) deadline(a *args) error {
 		return err
 	}
 	w.flush()
-	if d := q.Deadline(); d != clock.Never {
+	if d := q.end().Deadline(); d != clock.Never {
 		w.say("deadline of %s in %v", q.name, d.Sub(w.now))
 	} else {
 		w.say("no timer of %s runs", q.name)
@@ -97,7 +97,7 @@ func (w *world) address(a *args) error {
 
 // rate limits what a queue pair sends: rate QP KBPS [burst=N].
 func (w *world) rate(a *args) error {
-	q, err := named[*pair](w, a, "a queue pair")
+	q, err := w.pairNamed(a)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ type world struct {
 	mrs     []*region
 	cqs     []*queue
 	qps     []*pair
+	eecs    []*pair
 	gsi     pair // stands for the adapter's own QP1
 	conns   []*connection
 	talking *connection // whose message of the peer is being handed in
@@ -69,8 +70,10 @@ type (
 		ah ib.AHHandle
 	}
 
-	pair struct {
-		*qp.QP  // nil: the adapter's own QP1
+	domainRD struct{ rdd *qp.RDD }
+	pair     struct {
+		*qp.QP          // nil: the adapter's own QP1, or
+		eec     *qp.EEC // an EE context
 		name    string
 		pd      *hca.PD
 		sendCQ  *queue
@@ -88,6 +91,7 @@ const (
 	peerPSN   = 100 // first PSN of the peer
 	localPSN  = 200 // first PSN of the adapter
 	peerQPN   = 0x777700
+	peerEEC   = 0x555500
 	peerKey   = 0x777 // rkey of the peer's memory
 	peerAddr  = 0x10000
 	qkey      = 0x11111111
@@ -167,7 +171,7 @@ var verbs = [...]struct {
 	do   func(*world, *args) error
 }{
 	{"adapter", (*world).open}, {"pd", (*world).addPD}, {"mr", (*world).addMR}, {"cq", (*world).addCQ},
-	{"srq", (*world).addSRQ}, {"ah", (*world).addAH}, {"qp", (*world).addQP},
+	{"rdd", (*world).addRDD}, {"eec", (*world).addEEC}, {"srq", (*world).addSRQ}, {"ah", (*world).addAH}, {"qp", (*world).addQP},
 	{"dereg", (*world).dereg}, {"rereg", (*world).rereg}, {"destroy", (*world).destroy},
 	{"resize", (*world).resize}, {"limit", (*world).limit},
 	{"modify", (*world).modify}, {"walk", (*world).walk}, {"query", (*world).query},
@@ -296,7 +300,7 @@ func limits(a *args) hca.Limits {
 		v   *int
 	}{
 		{"max_qp", &l.MaxQP}, {"max_cq", &l.MaxCQ}, {"max_srq", &l.MaxSRQ}, {"max_mr", &l.MaxMR},
-		{"max_pd", &l.MaxPD}, {"max_ah", &l.MaxAH},
+		{"max_pd", &l.MaxPD}, {"max_ah", &l.MaxAH}, {"max_rdd", &l.MaxRDD}, {"max_eec", &l.MaxEEC},
 	} {
 		*f.v = int(a.num(f.key, uint64(*f.v), plainNumber))
 	}

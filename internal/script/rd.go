@@ -1,0 +1,139 @@
+package script
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// usualRDD is the domain of queue pairs and EE contexts that name none. It is
+// allocated for the first of them.
+const usualRDD = "rdd"
+
+// addRDD allocates a reliable datagram domain: rdd NAME.
+func (w *world) addRDD(a *args) error {
+	name := a.word("a name")
+	if a.err != nil {
+		return a.err
+	}
+	return w.newRDD(name)
+}
+
+func (w *world) newRDD(name string) error {
+	d, err := w.hca.AllocRDD()
+	if err != nil {
+		w.refused(err)
+		return nil
+	}
+	return w.add(name, &domainRD{d})
+}
+
+// rddOf takes rdd=NAME; rdd=0 is none.
+func (w *world) rddOf(a *args) (*qp.RDD, error) {
+	name := a.str("rdd", usualRDD)
+	if name == "0" {
+		return nil, nil
+	}
+	if name == usualRDD && w.objects[name] == nil {
+		if err := w.newRDD(name); err != nil {
+			return nil, err
+		}
+	}
+	d, err := find[*domainRD](w, name)
+	if err != nil {
+		return nil, err
+	}
+	return d.rdd, nil
+}
+
+// addEEC creates an EE context: eec NAME rdd=NAME.
+func (w *world) addEEC(a *args) error {
+	name := a.word("a name")
+	rdd, err := w.rddOf(a)
+	if err = firstOf(a.err, err); err != nil {
+		return err
+	}
+	e := &pair{name: name, attr: w.defaults(ib.EEC)}
+	if e.eec, err = w.hca.CreateEEC(rdd); err != nil {
+		w.refused(err)
+		return nil
+	}
+	e.peerPSN = e.attr.RQPSN
+	w.eecs = append(w.eecs, e)
+	return w.add(name, e)
+}
+
+// end is the part that queue pairs and EE contexts have in common.
+func (q *pair) end() *qp.End {
+	if q.eec != nil {
+		return &q.eec.End
+	}
+	return &q.QP.End
+}
+
+// query returns the attributes.
+func (q *pair) query() ib.QPAttr {
+	if q.eec != nil {
+		return q.eec.Query()
+	}
+	return q.Query()
+}
+
+// change makes a modify call.
+func (q *pair) change(now clock.Instant, mask ib.AttrMask) error {
+	if q.eec != nil {
+		return q.eec.Modify(now, &q.attr, mask)
+	}
+	return q.Modify(now, &q.attr, mask)
+}
+
+// eecOf returns the EE context with a number, alive before gone; nil if there is
+// none.
+func (w *world) eecOf(n ib.EECN) *pair {
+	var found *pair
+	for _, e := range w.eecs {
+		if e.eec.Num() == n && (found == nil || found.gone) {
+			found = e
+		}
+	}
+	return found
+}
+
+// pairNamed takes the name of a queue pair that is no EE context from the words.
+func (w *world) pairNamed(a *args) (*pair, error) {
+	q, err := named[*pair](w, a, "a queue pair")
+	if err == nil && q.eec != nil {
+		err = fmt.Errorf("%s is an EE context: want a queue pair", q.name)
+	}
+	return q, err
+}
+
+// showQPN shows the number of a queue pair by its name, if it is one of ours.
+func (w *world) showQPN(n ib.QPN) string {
+	if q := w.pairOf(n); q != nil && n != ib.QPNGSI {
+		return q.name
+	}
+	return fmt.Sprintf("%#x", uint32(n))
+}
+
+// usualRD returns the number of the first queue pair of reliable datagrams, for
+// packets that name none.
+func (w *world) usualRD() ib.QPN {
+	for _, q := range w.qps {
+		if q.Type() == ib.RD {
+			return q.Num()
+		}
+	}
+	return 0
+}
+
+// usualEEC returns the number of the first EE context, for requests that name
+// none.
+func (w *world) usualEEC() ib.EECN {
+	if len(w.eecs) == 0 {
+		return 0
+	}
+	return w.eecs[0].eec.Num()
+}
