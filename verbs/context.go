@@ -82,6 +82,8 @@ type DeviceAttr struct {
 	MaxMR         int    `json:"max_mr"`
 	MaxPD         int    `json:"max_pd"`
 	MaxAH         int    `json:"max_ah"`
+	MaxRDD        int    `json:"max_rdd"`             // reliable datagram domains
+	MaxEE         int    `json:"max_ee"`              // EE contexts
 	MaxQPRDAtom   uint8  `json:"max_qp_rd_atom"`      // as responder
 	MaxQPInitRD   uint8  `json:"max_qp_init_rd_atom"` // as requester
 	MaxMsgSize    uint64 `json:"max_msg_size"`        // bytes
@@ -107,10 +109,10 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 	return DeviceAttr{
 		MaxQP: l.MaxQP, MaxQPWR: l.MaxQPWR, MaxSGE: l.MaxSGE, MaxInlineData: l.MaxInlineData,
 		MaxCQ: l.MaxCQ, MaxCQE: l.MaxCQE, MaxSRQ: l.MaxSRQ, MaxSRQWR: l.MaxSRQWR,
-		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH,
+		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
-		AutoPathMig: true, NodeGUID: ib.GUID(c.d.HCA.NodeGUID()),
+		AutoPathMig: true, ReliableDatagram: true, NodeGUID: ib.GUID(c.d.HCA.NodeGUID()),
 	}, nil
 }
 

@@ -9,11 +9,12 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// AsyncEvent is an asynchronous event: one of QP, CQ and SRQ is set for an
+// AsyncEvent is an asynchronous event: one of QP, EEC, CQ and SRQ is set for an
 // affiliated event, Port for a port event, Err for DEVICE_FATAL.
 type AsyncEvent struct {
 	Type ib.EventType
 	QP   *QP
+	EEC  *EEC
 	CQ   *CQ
 	SRQ  *SRQ
 	Port uint8
@@ -36,6 +37,8 @@ func (e AsyncEvent) String() string {
 	switch {
 	case e.QP != nil:
 		return fmt.Sprintf("%v qp %v", e.Type, e.QP.QPN())
+	case e.EEC != nil:
+		return fmt.Sprintf("%v eec %v", e.Type, e.EEC.EECN())
 	case e.Err != nil:
 		return fmt.Sprintf("%v: %v", e.Type, e.Err)
 	default:
@@ -54,6 +57,8 @@ func (c *Context) take() (AsyncEvent, bool, error) {
 	switch o := a.about.Owner.(type) {
 	case *QP:
 		a.QP = o
+	case *EEC:
+		a.EEC = o
 	case *CQ:
 		a.CQ = o
 	case *SRQ:

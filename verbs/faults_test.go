@@ -163,6 +163,13 @@ func TestRefusedPeer(t *testing.T) {
 	}
 }
 
+// newEEC returns an EE context in RESET.
+func newEEC(e *endpoint) *EEC {
+	d, _ := e.ctx.AllocRDD()
+	c, _ := d.CreateEEC()
+	return c
+}
+
 // TestFailEveryVerb makes each verb fail once with a chosen errno; the next
 // call works.
 func TestFailEveryVerb(t *testing.T) {
@@ -191,6 +198,14 @@ func TestFailEveryVerb(t *testing.T) {
 			h, err := e.pd.CreateAH(e.attrs(e).AV)
 			return errors.Join(err, h.Destroy())
 		},
+		"AllocRDD":   func(e *endpoint, _ *SRQ) error { return second(e.ctx.AllocRDD()) },
+		"DeallocRDD": func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.AllocRDD(); return d.Dealloc() },
+		"CreateEEC":  func(e *endpoint, _ *SRQ) error { d, _ := e.ctx.AllocRDD(); return second(d.CreateEEC()) },
+		"ModifyEEC": func(e *endpoint, _ *SRQ) error {
+			return newEEC(e).Modify(&QPAttr{State: ib.ERR}, ib.AttrState)
+		},
+		"QueryEEC":    func(e *endpoint, _ *SRQ) error { return second(newEEC(e).Query()) },
+		"DestroyEEC":  func(e *endpoint, _ *SRQ) error { return newEEC(e).Destroy() },
 		"CreateQP":    func(e *endpoint, _ *SRQ) error { _, err := e.pd.CreateQP(e.init(ib.RC)); return err },
 		"ModifyQP":    func(e *endpoint, _ *SRQ) error { return e.qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
 		"QueryQP":     func(e *endpoint, _ *SRQ) error { _, err := e.qp.Query(); return err },

@@ -17,6 +17,8 @@ type family struct {
 	*endpoint
 	srq *SRQ
 	ah  *AH
+	rdd *RDD
+	eec *EEC
 }
 
 func newFamily(t *testing.T, e *endpoint) *family {
@@ -24,6 +26,10 @@ func newFamily(t *testing.T, e *endpoint) *family {
 	f := &family{endpoint: e, ah: e.ah(t, e)}
 	var err error
 	f.srq, err = e.pd.CreateSRQ(&SRQInitAttr{MaxWR: 4, MaxSGE: 1})
+	must(t, err)
+	f.rdd, err = e.ctx.AllocRDD()
+	must(t, err)
+	f.eec, err = f.rdd.CreateEEC()
 	must(t, err)
 	return f
 }
@@ -55,6 +61,13 @@ func (f *family) calls() map[string]func() error {
 		"MR.ReregPD":             func() error { return f.mr.ReregPD(f.pd) },
 		"MR.ReregMemory":         func() error { return f.mr.ReregMemory(make([]byte, 8)) },
 		"MR.Dereg":               func() error { return f.mr.Dereg() },
+		"Context.AllocRDD":       func() error { return second(f.ctx.AllocRDD()) },
+		"RDD.CreateEEC":          func() error { return second(f.rdd.CreateEEC()) },
+		"RDD.Dealloc":            func() error { return f.rdd.Dealloc() },
+		"EEC.Modify":             func() error { return f.eec.Modify(&QPAttr{State: ib.ERR}, ib.AttrState) },
+		"EEC.ModifyToRTS":        func() error { return f.eec.ModifyToRTS(QPAttr{}) },
+		"EEC.Query":              func() error { return second(f.eec.Query()) },
+		"EEC.Destroy":            func() error { return f.eec.Destroy() },
 		"AH.Destroy":             func() error { return f.ah.Destroy() },
 		"CQ.Poll":                func() error { return second(f.cq.Poll(make([]WC, 4))) },
 		"CQ.ReqNotify":           func() error { return f.cq.ReqNotify(false) },
@@ -91,7 +104,7 @@ func TestCallsAfterClose(t *testing.T) {
 func TestCallsOnDestroyedObjects(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	f := newFamily(t, a)
-	for _, end := range []func() error{f.qp.Destroy, f.srq.Destroy, f.ah.Destroy, f.mr.Dereg, f.cq.Destroy, f.pd.Dealloc} {
+	for _, end := range []func() error{f.qp.Destroy, f.srq.Destroy, f.ah.Destroy, f.mr.Dereg, f.cq.Destroy, f.pd.Dealloc, f.eec.Destroy, f.rdd.Dealloc} {
 		must(t, end())
 	}
 	for name, call := range f.calls() {

@@ -20,10 +20,11 @@ var (
 
 // QPInitAttr says what a queue pair is made of.
 type QPInitAttr struct {
-	Type   ib.QPType // RC, UC or UD
+	Type   ib.QPType // RC, UC, UD or RD
 	SendCQ *CQ
 	RecvCQ *CQ        // may be SendCQ
 	SRQ    *SRQ       // nil for a receive queue of its own
+	RDD    *RDD       // RD only: the domain of its EE contexts
 	Cap    QPCap      // Create sets the actual sizes, never less than asked
 	SQSig  ib.SigType // SigPerWR: requests choose with SendSignaled
 }
@@ -38,8 +39,8 @@ type QP struct {
 }
 
 // CreateQP returns a queue pair in RESET. It fails with ErrInvalidHCA,
-// ErrInvalidPD, ErrInvalidCQ, ErrInvalidSRQ, ErrInvalidServiceType,
-// ErrTooManyWRs, ErrTooManySGEs, ErrTooMuchInline or
+// ErrInvalidPD, ErrInvalidCQ, ErrInvalidSRQ, ErrInvalidRDD,
+// ErrInvalidServiceType, ErrTooManyWRs, ErrTooManySGEs, ErrTooMuchInline or
 // ErrInsufficientResources.
 func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if p == nil {
@@ -73,6 +74,12 @@ func (q *QP) create(attr *QPInitAttr) (err error) {
 			return ErrInvalidSRQ
 		}
 		c.SRQ = s.srq
+	}
+	if d := attr.RDD; d != nil {
+		if d.dev != q.dev || attr.Type != ib.RD {
+			return ErrInvalidRDD
+		}
+		c.RDD = d.rdd
 	}
 	if q.qp, err = q.dev.HCA.CreateQP(q.pd.pd, c); err != nil {
 		return err
@@ -135,7 +142,7 @@ type RateLimit struct {
 // ModifyRateLimit limits what the QP sends from now on, beside the static rate of
 // its path or of its address handles: the lower one holds. It may be called in
 // any state in which the QP may send later; RESET forgets the limit. EINVAL in
-// RESET and ERR.
+// RESET and ERR, and for RD, which sends at the rates of its EE contexts.
 func (q *QP) ModifyRateLimit(l RateLimit) error {
 	return q.call("ModifyQPRateLimit", func(clock.Instant) error {
 		err := q.qp.SetRateLimit(qp.RateLimit{Rate: l.Rate, Burst: l.MaxBurst})
@@ -155,11 +162,16 @@ func (q *QP) ModifyToRTS(attr QPAttr) error {
 	if err := q.object().Usable(errDestroyed); err != nil {
 		return err
 	}
+	return walkToRTS(q.Type(), attr, q.Modify)
+}
+
+// walkToRTS makes the calls that lead to RTS with what each requires.
+func walkToRTS(t ib.QPType, attr QPAttr, modify func(*QPAttr, ib.AttrMask) error) error {
 	from := ib.RESET
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
-		required, _, _ := qp.Transition(q.Type(), from, to)
+		required, _, _ := qp.Transition(t, from, to)
 		attr.State = to
-		if err := q.Modify(&attr, required|ib.AttrState); err != nil {
+		if err := modify(&attr, required|ib.AttrState); err != nil {
 			return err
 		}
 		from = to

@@ -22,18 +22,21 @@ type SendWR struct {
 	Swap       uint64 // COMPARE&SWAP
 
 	AH         *AH     // UD: destination
-	RemoteQPN  ib.QPN  // UD
-	RemoteQKey ib.QKey // UD
+	EEC        *EEC    // RD: the EE context that it goes by
+	RemoteQPN  ib.QPN  // UD, RD
+	RemoteQKey ib.QKey // UD, RD
 
 	InlineData []byte // payload with SendInline, and only then
 }
 
 // put writes the request as the engine of a device takes it. An address handle
-// of another device names something else there, or nothing: it counts as none.
+// of another device names something else there, or nothing: it counts as none. So
+// does an EE context.
 func (w *SendWR) put(d *device.Device, wr *ib.SendWR) {
 	wr.WRID, wr.SGList, wr.Opcode, wr.Flags, wr.ImmData = w.WRID, w.SGList, w.Opcode, w.Flags, w.ImmData
 	wr.InvRKey, wr.RKey, wr.RemoteAddr, wr.CompareAdd, wr.Swap = w.InvRKey, w.RKey, w.RemoteAddr, w.CompareAdd, w.Swap
 	wr.RemoteQPN, wr.RemoteQKey, wr.InlineData, wr.AH = w.RemoteQPN, w.RemoteQKey, w.InlineData, 0
+	wr.EEC = w.EEC.number(d)
 	if w.AH != nil && w.AH.pd != nil && w.AH.pd.dev == d {
 		wr.AH = w.AH.h
 	}

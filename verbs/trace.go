@@ -28,7 +28,7 @@ const (
 // TraceHeaderBytes is how much of a packet a record keeps.
 const TraceHeaderBytes = 96
 
-// TraceRecord is one thing that happened on a QP; see Config.Trace.
+// TraceRecord is one thing that happened on a QP, or on an EE context; see Config.Trace.
 type TraceRecord struct {
 	At     time.Duration // since the adapter was opened
 	Kind   TraceKind
@@ -36,6 +36,7 @@ type TraceRecord struct {
 	To     ib.QPState
 	Status ib.WCStatus
 	Event  ib.EventType
+	EEC    bool // it is an EE context that QPN is the number of
 	QPN    ib.QPN
 	PSN    ib.PSN
 	WRID   uint64
@@ -52,7 +53,7 @@ func tracer(f func(*TraceRecord)) trace.Tracer {
 	return func(r *trace.Record) {
 		f(&TraceRecord{
 			At: r.At.Sub(0), Kind: TraceKind(r.Kind), From: r.From, To: r.To, Status: r.Status, Event: r.Event,
-			QPN: r.QPN, PSN: r.PSN, WRID: r.WRID, Len: r.Len, Cause: r.Cause, Header: r.Header,
+			EEC: r.EEC, QPN: r.QPN, PSN: r.PSN, WRID: r.WRID, Len: r.Len, Cause: r.Cause, Header: r.Header,
 		})
 	}
 }
@@ -61,7 +62,7 @@ func tracer(f func(*TraceRecord)) trace.Tracer {
 func (r *TraceRecord) engine() *trace.Record {
 	return &trace.Record{
 		At: clock.Instant(r.At), Kind: trace.Kind(r.Kind), From: r.From, To: r.To, Status: r.Status, Event: r.Event,
-		QPN: r.QPN, PSN: r.PSN, WRID: r.WRID, Len: r.Len, Cause: r.Cause, Header: r.Header,
+		EEC: r.EEC, QPN: r.QPN, PSN: r.PSN, WRID: r.WRID, Len: r.Len, Cause: r.Cause, Header: r.Header,
 	}
 }
 

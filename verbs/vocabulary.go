@@ -39,15 +39,16 @@ type (
 	//		VendorErr    uint32
 	//		ImmData      uint32 // host order
 	//		InvRKey      RKey
-	//		QPN          QPN // the local QP
-	//		SrcQP        QPN // UD receives: the sender's QP
+	//		QPN          QPN  // the local QP
+	//		SrcQP        QPN  // UD and RD receives: the sender's QP
+	//		EEC          EECN // RD receives: the local EE context
 	//		PKeyIndex    uint16
 	//		SLID         uint16
 	//		DLIDPathBits uint8
 	//	}
 	WC = ib.WC
 
-	// QPAttr holds the attributes of a queue pair. Of a modify call only the fields
+	// QPAttr holds the attributes of a queue pair, or of an EE context. Of a modify call only the fields
 	// count that the mask names.
 	//
 	//	type QPAttr struct {
@@ -56,9 +57,9 @@ type (
 	//		PathMTU          MTU
 	//		PathMigState     MigState
 	//		QKey             QKey
-	//		RQPSN            PSN // next expected; Query gives the current one
-	//		SQPSN            PSN // next to send; Query gives the current one
-	//		DestQPN          QPN
+	//		RQPSN            PSN    // next expected; Query gives the current one
+	//		SQPSN            PSN    // next to send; Query gives the current one
+	//		DestQPN          QPN    // of an EE context: the number of the one at the other end
 	//		AccessFlags      Access // REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC
 	//		Cap              QPCap
 	//		AV               AHAttr
@@ -145,6 +146,10 @@ type (
 	//	func (m AttrMask) Names() []string
 	//	func (m AttrMask) String() string
 	AttrMask = ib.AttrMask
+	// EECN is the number of an EE context.
+	//
+	//	func (n EECN) String() string
+	EECN = ib.EECN
 	// EventType is the kind of an asynchronous event.
 	//
 	//	func (e EventType) String() string
@@ -189,8 +194,9 @@ const (
 	AccessFlushGlobal, AccessFlushPersistent, AccessRelaxedOrdering                         = ib.AccessFlushGlobal, ib.AccessFlushPersistent, ib.AccessRelaxedOrdering
 )
 
-// The services: reliable connection, unreliable connection, unreliable datagram.
-const RC, UC, UD = ib.RC, ib.UC, ib.UD
+// The services: reliable connection, unreliable connection, unreliable datagram,
+// reliable datagram.
+const RC, UC, UD, RD = ib.RC, ib.UC, ib.UD, ib.RD
 
 // The states of a queue pair. The device itself enters only SQE and ERR.
 const RESET, INIT, RTR, RTS, SQD, SQE, ERR = ib.RESET, ib.INIT, ib.RTR, ib.RTS, ib.SQD, ib.SQE, ib.ERR
@@ -215,6 +221,7 @@ const (
 	EventQPFatal, EventQPReqErr, EventQPAccessErr, EventCommEst, EventSQDrained, EventQPLastWQEReached = ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr, ib.EventCommEst, ib.EventSQDrained, ib.EventQPLastWQEReached
 	EventPathMig, EventPathMigErr, EventWQFatal, EventLIDChange, EventPKeyChange, EventSMChange        = ib.EventPathMig, ib.EventPathMigErr, ib.EventWQFatal, ib.EventLIDChange, ib.EventPKeyChange, ib.EventSMChange
 	EventClientReregister, EventGIDChange                                                              = ib.EventClientReregister, ib.EventGIDChange
+	EventEECFatal, EventEECCommEst, EventEECSQDrained, EventEECPathMig, EventEECPathMigErr             = ib.EventEECFatal, ib.EventEECCommEst, ib.EventEECSQDrained, ib.EventEECPathMig, ib.EventEECPathMigErr
 )
 
 // QPNMulticast is the destination QPN of a message to a multicast group.
@@ -228,7 +235,7 @@ var (
 	ErrInvalidCQ             error = hca.ErrInvalidCQ
 	ErrInvalidSRQ            error = hca.ErrInvalidSRQ
 	ErrInvalidServiceType    error = hca.ErrInvalidServiceType
-	ErrInvalidRDD            error = hca.ErrInvalidRDD // nothing returns it while RD is an invalid service type
+	ErrInvalidRDD            error = hca.ErrInvalidRDD
 	ErrTooManyWRs            error = hca.ErrTooManyWRs
 	ErrTooManySGEs           error = hca.ErrTooManySGEs
 	ErrTooMuchInline         error = hca.ErrTooMuchInline

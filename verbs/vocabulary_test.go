@@ -20,7 +20,7 @@ func TestVocabulary(t *testing.T) {
 	shows := 0
 	for name, d := range ours {
 		original := theirs[name]
-		if d.Tok != token.TYPE || original == nil {
+		if d.Tok != token.TYPE || original == nil || original.Tok != token.TYPE {
 			continue
 		}
 		alias, of := d.Specs[0].(*ast.TypeSpec), original.Specs[0].(*ast.TypeSpec)

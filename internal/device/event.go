@@ -48,6 +48,8 @@ func (e *eventQueue) raise(ev qp.Event) {
 		key = ev.CQ
 	case ev.SRQ != nil:
 		key = ev.SRQ
+	case ev.EEC != 0:
+		key = ev.EEC
 	case ev.QPN != 0:
 		key = ev.QPN
 	}

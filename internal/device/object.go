@@ -11,11 +11,12 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// Object is what the device keeps of a queue pair, a completion queue or a
-// shared receive queue of the verbs: asynchronous events and rules of faults
+// Object is what the device keeps of a queue pair, an EE context, a completion
+// queue or a shared receive queue of the verbs: asynchronous events and rules of faults
 // are about one. A program's object holds it, and has it added and removed.
 type Object struct {
-	QP    *qp.QP // one of the three is set
+	QP    *qp.QP // one of the four is set
+	EEC   *qp.EEC
 	CQ    *qp.CQ
 	SRQ   *qp.SRQ
 	Owner any    // the program's object
@@ -34,6 +35,8 @@ func (o *Object) key() any {
 	switch {
 	case o.QP != nil:
 		return o.QP.Num()
+	case o.EEC != nil:
+		return o.EEC.Num()
 	case o.CQ != nil:
 		return o.CQ
 	default:

@@ -1,0 +1,169 @@
+package verbs
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// errNoEEC is returned for calls on an EE context that is gone.
+var errNoEEC = fmt.Errorf("the EE context is nil or destroyed: %w", ib.EINVAL)
+
+// RDD is a reliable datagram domain: the RD queue pairs and EE contexts of one
+// work together, and with no others.
+type RDD struct {
+	dev *device.Device
+	rdd *qp.RDD
+}
+
+// AllocRDD returns a new reliable datagram domain. ErrInsufficientResources when
+// there are no more.
+func (c *Context) AllocRDD() (*RDD, error) {
+	d := &RDD{dev: c.dev()}
+	err := d.call("AllocRDD", func(clock.Instant) (err error) {
+		d.rdd, err = d.dev.HCA.AllocRDD()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("allocate RDD: %w", err)
+	}
+	return d, nil
+}
+
+// Dealloc ends a reliable datagram domain. ErrBusy while queue pairs or EE
+// contexts are in it, ErrInvalidRDD when it was deallocated before.
+func (d *RDD) Dealloc() error {
+	return wrap("deallocate RDD", d.call("DeallocRDD", func(clock.Instant) error { return d.dev.HCA.DeallocRDD(d.rdd) }))
+}
+
+// call is Device.Call for a verb that is about no other object.
+func (d *RDD) call(verb string, f func(now clock.Instant) error) error {
+	if d == nil {
+		return ErrInvalidRDD
+	}
+	return d.dev.Call(verb, nil, f)
+}
+
+// EEC is an end-to-end (EE) context: one end of a reliable datagram channel
+// between two adapters. It has what a queue pair of RC has of its connection: the
+// path, the PSNs, the timers and retry counts. Any number of RD queue pairs of its
+// domain send and receive over it, each request naming the EE context that it goes
+// by, the queue pair that it is for, and that one's Q_Key.
+//
+// One message of a channel is in flight at a time, and queue pairs take turns. An
+// error of a queue pair's message moves that queue pair to SQE, and the channel
+// goes on; only a peer that cannot be reached moves the EE context to ERR.
+type EEC struct {
+	dev *device.Device
+	eec *qp.EEC
+	obj device.Object
+}
+
+// CreateEEC returns an EE context in RESET. ErrInvalidRDD, or
+// ErrInsufficientResources when there are no more.
+func (d *RDD) CreateEEC() (*EEC, error) {
+	if d == nil {
+		return nil, fmt.Errorf("create EE context: %w", ErrInvalidRDD)
+	}
+	e := &EEC{dev: d.dev}
+	err := d.call("CreateEEC", func(clock.Instant) (err error) {
+		if e.eec, err = d.dev.HCA.CreateEEC(d.rdd); err != nil {
+			return err
+		}
+		e.obj.EEC, e.obj.Owner = e.eec, e
+		e.dev.Add(&e.obj)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create EE context: %w", err)
+	}
+	return e, nil
+}
+
+// EECN returns the 24-bit number of the EE context, which the peer's names as its
+// DestQPN, and which completions of receives have.
+func (e *EEC) EECN() ib.EECN {
+	if e == nil {
+		return 0
+	}
+	return e.eec.Num()
+}
+
+// State returns the present state; RESET of an EE context that is nil or
+// destroyed.
+func (e *EEC) State() ib.QPState {
+	if e == nil {
+		return ib.RESET
+	}
+	return e.eec.State()
+}
+
+// Modify gives the EE context attributes and, if the mask has AttrState, a new
+// state, as QP.Modify does. DestQPN is the number of the EE context at the other
+// end. What is required and allowed is the table that "softhca states --type eec"
+// prints; there is no SQE. When it leaves RTS or SQD for RESET or ERR, the request
+// in flight completes with LOC_EEC_OP_ERR, and those that wait for their turn with
+// INV_EEC_STATE_ERR.
+func (e *EEC) Modify(attr *QPAttr, mask ib.AttrMask) error {
+	if attr == nil {
+		return fmt.Errorf("modify EE context: %w", errNoAttr)
+	}
+	return e.call("ModifyEEC", func(now clock.Instant) error {
+		err := e.eec.Modify(now, attr, mask)
+		e.dev.HCA.Shard().Arm(&e.eec.End)
+		return err
+	})
+}
+
+// ModifyToRTS walks the EE context from RESET through INIT and RTR to RTS, as
+// QP.ModifyToRTS does. It takes the port and the P_Key index; the address vector,
+// path MTU, DestQPN, RQPSN and MaxDestRDAtomic; the timeout, the retry counts,
+// SQPSN and MaxRDAtomic.
+func (e *EEC) ModifyToRTS(attr QPAttr) error {
+	return walkToRTS(ib.EEC, attr, e.Modify)
+}
+
+// Query returns the state and the attributes. In RESET only the state is defined.
+// EINVAL for an EE context that is destroyed.
+func (e *EEC) Query() (QPAttr, error) {
+	var a QPAttr
+	err := e.call("QueryEEC", func(clock.Instant) error {
+		a = e.eec.Query()
+		return nil
+	})
+	return a, err
+}
+
+// Destroy ends the EE context in any state. Requests that it has in hand complete
+// with LOC_EEC_OP_ERR, those that wait for their turn, and later ones that name
+// it, with INV_EECN_ERR. ErrBusy while an event about it is not acknowledged.
+func (e *EEC) Destroy() error {
+	err := e.call("DestroyEEC", func(now clock.Instant) error {
+		return e.obj.Remove(func() error {
+			e.dev.HCA.DestroyEEC(now, e.eec)
+			return nil
+		})
+	})
+	return wrap("destroy EE context", err)
+}
+
+// number returns what names the EE context in requests to a device; 0, which
+// names none, for one of another device.
+func (e *EEC) number(d *device.Device) ib.EECN {
+	if e == nil || e.dev != d {
+		return 0
+	}
+	return e.eec.Num()
+}
+
+// call runs a verb on the device's thread, if the rules of faults let it and
+// the EE context exists.
+func (e *EEC) call(verb string, f func(now clock.Instant) error) error {
+	if e == nil {
+		return errNoEEC
+	}
+	return e.obj.Call(verb, errNoEEC, f)
+}
