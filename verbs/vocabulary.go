@@ -152,6 +152,7 @@ type (
 	EECN = ib.EECN
 	// EventType is the kind of an asynchronous event.
 	//
+	//	func (e EventType) OfEEC() EventType
 	//	func (e EventType) String() string
 	EventType = ib.EventType
 )

@@ -6,7 +6,7 @@ package mutation
 // thing after another that is seldom after it.
 var churnMutants = []mutant{
 	{
-		name: "qpns-at-rest-never-expire", in: "internal/hca.qpnTable.remove",
+		name: "qpns-at-rest-never-expire", in: "internal/hca.numberTable.remove",
 		old:  "delete($t.inRest, $oldest)",
 		new:  "_ = i",
 		test: "internal/hca TestChurnNumbers",

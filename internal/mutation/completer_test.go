@@ -60,7 +60,7 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "answer-that-does-not-fit-ignored", in: "internal/qp.badResponse",
-		old:    "$r.fail(now, ib.WCBadRespErr, cause)",
+		old:    "$c.end.fail(now, ib.WCBadRespErr, cause)",
 		new:    "_ = cause",
 		breaks: "E24",
 	},
@@ -72,7 +72,7 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "other-naks-taken-for-sequence-errors", in: "internal/qp.receiveNAK",
-		old:    "$c.req.fail(now, ib.WCRemAccessErr, $cause)",
+		old:    "$c.end.fail(now, ib.WCRemAccessErr, $cause)",
 		new:    "$c.req.lostPackets(now, $cause, 1, causeTold)",
 		breaks: "E14 E30",
 	},
@@ -120,13 +120,13 @@ var completerMutants = []mutant{
 	},
 	{
 		name: "read-data-that-cannot-be-stored-reported-as-success", in: "internal/qp.receiveReadResponse",
-		old:    "$r.fail(now, ib.WCLocProtErr, $cause); return",
+		old:    "$c.end.fail(now, ib.WCLocProtErr, $cause); return",
 		new:    "_ = off",
 		breaks: "E28", sim: "status memory", profile: "errors",
 	},
 	{
 		name: "atomic-result-that-cannot-be-stored-reported-as-success", in: "internal/qp.receiveAtomicAck",
-		old:    "$r.fail(now, ib.WCLocProtErr, $cause); return",
+		old:    "$c.end.fail(now, ib.WCLocProtErr, $cause); return",
 		new:    "_ = value",
 		breaks: "E28", sim: "status atomic", profile: "errors",
 	},

@@ -144,7 +144,7 @@ var pathMutants = []mutant{
 	},
 	{
 		name: "lost-address-not-noticed", in: "internal/qp.AddressLost",
-		old:    "q.ep.path.Src == addr",
+		old:    "e.ep.path.Src == addr",
 		new:    "false",
 		breaks: "V15",
 	},

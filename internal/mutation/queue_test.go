@@ -24,8 +24,8 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "error-completion-without-qpn", in: "internal/qp.completeNext",
-		old:    "wc := ib.WC{WRID: $id, Status: status, QPN: $num}",
-		new:    "wc := ib.WC{WRID: $id, Status: status}; if status == ib.WCSuccess { wc.QPN = $num }",
+		old:    "wc.QPN = $num",
+		new:    "if status == ib.WCSuccess { wc.QPN = $num }",
 		breaks: "Q23", sim: "poll", profile: "lifecycle",
 	},
 	{

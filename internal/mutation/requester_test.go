@@ -18,8 +18,8 @@ var requesterMutants = []mutant{
 	},
 	{
 		name: "uc-may-post-a-read", in: "internal/qp.requests",
-		old:    "ib.WRRDMARead: {onRC, $*rest}",
-		new:    "ib.WRRDMARead: {onConnected, $*rest}",
+		old:    "ib.WRRDMARead: {onReliable, $*rest}",
+		new:    "ib.WRRDMARead: {onStreams, $*rest}",
 		breaks: "E2",
 	},
 	{
@@ -43,7 +43,7 @@ var requesterMutants = []mutant{
 	{
 		name: "retransmission-from-the-start-of-the-message", in: "internal/qp.rewind",
 		old:    "$r.goTo($r.una)",
-		new:    "$r.goTo($r.oldest().first)",
+		new:    "$r.goTo($r.queue.oldest().first)",
 		breaks: "E4",
 	},
 	{

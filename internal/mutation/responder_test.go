@@ -12,8 +12,8 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "duplicate-write-executed-again", in: "internal/qp.duplicate",
-		old: "$r.reply.ack($last)",
-		new: `if w, msg := $r.in.write, $r.in.msg; p.RETH.Length > 0 && p.Info.Kind == roce.KindWrite {
+		old: "case !op.answered(): $r.reply.ack($last)",
+		new: `case !op.answered(): if w, msg := $r.in.write, $r.in.msg; p.RETH.Length > 0 && p.Info.Kind == roce.KindWrite {
 				$r.in.write, $r.in.received = writeTarget{p.RETH.VA, p.RETH.RKey, p.RETH.Length}, 0
 				$r.in.executeWrite(p)
 				$r.in.write, $r.in.msg = w, msg
@@ -53,7 +53,7 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "duplicate-without-result-refused", in: "internal/qp.duplicate",
-		old:    "if $other { $ep.drop($*drop); return }; $r.kept.again($*args)",
+		old:    "if $other { $r.forgotten(p); return }; $r.kept.again($*args)",
 		new:    `if $other { $r.refuse(p.BTH.PSN, invalidRequest(ib.WCRemInvReqErr, "gone")); return }; $r.kept.again($*args)`,
 		breaks: "E9",
 	},
@@ -125,7 +125,7 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "no-rnr-nak", in: "internal/qp.notReady",
-		old:    "$reply.nak(roce.RNRNAK($attr.MinRNRTimer), $p.BTH.PSN)",
+		old:    "$reply.nak(s, $p.BTH.PSN)",
 		new:    "",
 		breaks: "E12", sim: "status", profile: "slow",
 	},

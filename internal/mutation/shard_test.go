@@ -42,7 +42,7 @@ var shardMutants = []mutant{
 	},
 	{
 		name: "queue-pair-found-after-its-end", in: "internal/hca.Shard.remove",
-		old: "$s.qpns.remove($q.Num())",
+		old: "$s.qpns.remove(uint32($q.Num()))",
 		new: "",
 		sim: "leak state stale counters panic", profile: "lifecycle",
 	},

@@ -89,7 +89,7 @@ var stateMutants = []mutant{
 		breaks: "Q15", sim: "flush", profile: "errors",
 	},
 	{
-		name: "receive-error-in-sqe-stays-there", in: "internal/qp.fatal",
+		name: "receive-error-in-sqe-stays-there", in: "internal/qp.QP.fatal",
 		old:    "$q.State() == ib.ERR",
 		new:    "$q.State() == ib.ERR || $q.State() == ib.SQE",
 		breaks: "Q17",
@@ -137,26 +137,26 @@ var stateMutants = []mutant{
 		breaks: "Q12",
 	},
 	{
-		name: "sq-drained-at-once", in: "internal/qp.QP.checkDrained",
+		name: "sq-drained-at-once", in: "internal/qp.End.checkDrained",
 		old:    "!$q.sqd.draining || $busy",
 		new:    "!$q.sqd.draining",
 		breaks: "E6 Q12", sim: "state wire event", profile: "lifecycle",
 	},
 	{
-		name: "sq-drained-not-raised", in: "internal/qp.QP.checkDrained",
+		name: "sq-drained-not-raised", in: "internal/qp.End.checkDrained",
 		old:    "$ep.raise(ib.EventSQDrained)",
 		new:    "",
 		breaks: "E6 Q12 E29", sim: "event", profile: "lifecycle",
 	},
 	{
 		name: "never-drained", in: "internal/qp.receiveResponse",
-		old:    "$q.settled()",
+		old:    "$q.settled(now)",
 		new:    "",
 		breaks: "E6 Q12", sim: "liveness", profile: "lifecycle",
 	},
 	{
-		name: "resumed-queue-does-not-send", in: "internal/qp.enter",
-		old:    "$env.Wake(&q.End)",
+		name: "resumed-queue-does-not-send", in: "internal/qp.QP.enter",
+		old:    "$q.sendOn(now)",
 		new:    "",
 		breaks: "Q13", sim: "liveness", profile: "lifecycle",
 	},
@@ -203,7 +203,7 @@ var stateMutants = []mutant{
 		breaks: "Q19",
 	},
 	{
-		name: "no-qp-fatal", in: "internal/qp.fatal",
+		name: "no-qp-fatal", in: "internal/qp.QP.fatal",
 		old:    "$q.raise(ib.EventQPFatal)",
 		new:    "",
 		breaks: "Q18 E29", sim: "event", profile: "errors",
@@ -227,7 +227,7 @@ var stateMutants = []mutant{
 		breaks: "Q5", sim: "poll", profile: "lifecycle",
 	},
 	{
-		name: "timers-run-after-reset", in: "internal/qp.QP.clear",
+		name: "timers-run-after-reset", in: "internal/qp.End.clear",
 		old:    "$timers.stopAll()",
 		new:    "",
 		breaks: "Q5",

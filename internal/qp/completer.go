@@ -46,7 +46,7 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	c.catchUp(now)
 	c.req.repair.judge(now)
 	c.req.reapFailed(now)
-	c.req.settled(now)
+	c.end.settled(now)
 	if c.ep.behaviour().sends() {
 		c.end.wake()
 	}
@@ -191,7 +191,7 @@ func (c *completer) answersRead(psn ib.PSN) bool {
 	if c.req.drained() {
 		return false
 	}
-	w := c.req.oldest()
+	w := c.req.queue.oldest()
 	return w.request().kind == roce.KindReadRequest && psn.InWindow(w.first, c.req.una.Distance(w.first))
 }
 
@@ -230,17 +230,17 @@ func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
 		c.ep.env.Counters.RcvdSeqErr++
 		c.req.lostPackets(now, "sequence NAK", 1, causeTold)
 	case roce.NAKInvalidRequest:
-		c.req.fail(now, ib.WCRemInvReqErr, "NAK invalid request")
+		c.end.fail(now, ib.WCRemInvReqErr, "NAK invalid request")
 	case roce.NAKRemoteAccess:
-		c.req.fail(now, ib.WCRemAccessErr, "NAK remote access error")
+		c.end.fail(now, ib.WCRemAccessErr, "NAK remote access error")
 	case roce.NAKRemoteOperational:
-		c.req.fail(now, ib.WCRemOpErr, "NAK remote operational error")
+		c.end.fail(now, ib.WCRemOpErr, "NAK remote operational error")
 	case roce.NAKInvalidRD:
 		if c.end.eec == nil {
 			c.ep.drop(counters.DropResponse, p)
 			return
 		}
-		c.req.fail(now, ib.WCRemInvRDReqErr, "NAK invalid RD request")
+		c.end.fail(now, ib.WCRemInvRDReqErr, "NAK invalid RD request")
 	default:
 		c.ep.drop(counters.DropResponse, p) // reserved code
 	}
@@ -306,11 +306,11 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
 	ends := p.Info.Flags&roce.FlagEnd != 0
 	if len(p.Payload) != int(min(w.length-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
-		c.req.fail(now, ib.WCLocLenErr, "READ response of a wrong length")
+		c.end.fail(now, ib.WCLocLenErr, "READ response of a wrong length")
 		return
 	}
 	if !c.store(p.Payload, off) {
-		c.req.fail(now, ib.WCLocProtErr, "READ data cannot be stored")
+		c.end.fail(now, ib.WCLocProtErr, "READ data cannot be stored")
 		return
 	}
 	c.from(p)
@@ -338,7 +338,7 @@ func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
 	var value [atomicSize]byte
 	binary.NativeEndian.PutUint64(value[:], p.AtomicAck) // atomics exchange numbers, not bytes
 	if !c.store(value[:], 0) {
-		c.req.fail(now, ib.WCLocProtErr, "atomic result cannot be stored")
+		c.end.fail(now, ib.WCLocProtErr, "atomic result cannot be stored")
 		return
 	}
 	c.from(p)
@@ -382,7 +382,7 @@ func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
 func (c *completer) awaiting(now clock.Instant, p *Packet) *begunWR {
 	psn := p.BTH.PSN
 	for !c.req.drained() {
-		w := c.req.oldest()
+		w := c.req.queue.oldest()
 		if psn.Diff(w.last) <= 0 {
 			return w
 		}
@@ -397,7 +397,7 @@ func (c *completer) awaiting(now clock.Instant, p *Packet) *begunWR {
 // badResponse fails the oldest work request: the peer answered with what does
 // not fit (E24).
 func (c *completer) badResponse(now clock.Instant, cause string) {
-	c.req.fail(now, ib.WCBadRespErr, cause)
+	c.end.fail(now, ib.WCBadRespErr, cause)
 }
 
 // impliedNAK goes back to the oldest PSN: a later answer shows that a READ or

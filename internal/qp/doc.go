@@ -1,8 +1,9 @@
-// Package qp is one queue pair: its state machine and its parts. The requester
-// turns send work requests into packets, the completer matches the peer's
-// answers to them, the receiver takes in what the peer sends, and the
-// responder answers the requests of an RC peer. They work on one endpoint:
-// who the queue pair is, whom it talks to, and its timers.
+// Package qp is one queue pair, or one EE context of reliable datagrams: its
+// state machine and its parts. The requester turns send work requests into
+// packets, the completer matches the peer's answers to them, the receiver takes
+// in what the peer sends, and the responder answers the requests of the peer of
+// a reliable service. They work on one endpoint: who the queue pair is, whom it
+// talks to, and its timers.
 //
 // Reading order: qp.go and end.go (the structures and their entry points),
 // endpoint.go, operation.go (the one table of operations); modify_table.go,
@@ -18,6 +19,9 @@
 //   - receiving: receiver.go, and for RC responder.go, resource.go,
 //     for UC and UD unreliable.go; keep.go: what came before its turn, on both
 //     sides; ipid.go: damage that the ICRC lets pass;
+//   - reliable datagrams: rd.go (a queue pair's side), eec.go (the EE context,
+//     which is an end as RC's queue pair is one) and eecrecv.go (what its
+//     requests have beside those of RC);
 //   - cq.go, srq.go and ah.go: the objects that a QP uses; env.go: what all
 //     QPs share; inject.go: failing on demand.
 //

@@ -6,6 +6,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
+	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
@@ -214,6 +215,18 @@ func (e *EEC) resync() {
 	e.own.Publish(i + 1)
 	r.begin(w)
 	e.ep.env.Counters.Resyncs++
+}
+
+// sendResync appends the RESYNC, and returns the PSNs that it takes; 0 when the
+// batch is full.
+func (e *EEC) sendResync(b *fabric.Batch, w *begunWR) uint32 {
+	p := e.ep.header(roce.RDResync, e.req.psn)
+	e.address(p)
+	p.BTH.AckReq = true
+	if !e.req.appendAlone(b, w, 1) {
+		return 0
+	}
+	return 1
 }
 
 // fail ends the work request in hand with an error: its queue pair goes to SQE,

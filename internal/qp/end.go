@@ -5,6 +5,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/roce"
 )
 
 // End is what a shard gives its turns to: one end of a connection, or of the
@@ -101,3 +102,38 @@ func (e *End) Deadline() clock.Instant { return e.ep.timers.next() }
 
 // wake puts the end on the list of those that may have something to transmit.
 func (e *End) wake() { e.ep.env.Wake(e) }
+
+// mine reports whether the next work request is this end's to send: an EE context
+// has one at a time, and queue pairs of reliable datagrams have it sent by those.
+func (e *End) mine() bool {
+	if e.eec != nil {
+		return e.eec.turn()
+	}
+	return e.ep.typ != ib.RD
+}
+
+// address says in a request which queue pair it is for and whose it is, where
+// the connection alone does not.
+func (e *End) address(p *roce.Packet) {
+	if e.eec != nil {
+		p.BTH.DestQP, p.DETH = e.eec.dest, e.eec.deth
+	}
+}
+
+// settled is called when work requests may have ended.
+func (e *End) settled(now clock.Instant) {
+	if e.eec != nil {
+		e.eec.settled(now)
+		return
+	}
+	e.req.qp.checkDrained()
+}
+
+// fail ends the oldest work request with an error.
+func (e *End) fail(now clock.Instant, status ib.WCStatus, cause string) {
+	if e.eec != nil {
+		e.eec.fail(now, status, cause)
+		return
+	}
+	e.req.qp.sendError(now, status, cause)
+}

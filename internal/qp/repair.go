@@ -202,7 +202,7 @@ func (p *repair) begin(n uint32, c repairCause) {
 
 // reads reports whether the oldest packet is of a READ or an atomic.
 func (p *repair) reads() bool {
-	return !p.req.drained() && p.req.oldest().kind == begunAnswered
+	return !p.req.drained() && p.req.queue.oldest().kind == begunAnswered
 }
 
 // missing answers the news that n packets from the oldest on are missing, or

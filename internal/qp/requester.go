@@ -124,7 +124,7 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 		}
 		return nil
 	}
-	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.mine() || !r.waiting(now) || !r.inPace(now) {
+	if r.ep.behaviour().requester != sendAll || r.repair.holding() || !r.end.mine() || !r.waiting(now) || !r.inPace(now) {
 		return nil
 	}
 	w := r.queue.note(r.next)
@@ -137,15 +137,6 @@ func (r *requester) nextRequest(now clock.Instant) *begunWR {
 	}
 	r.begin(w)
 	return w
-}
-
-// mine reports whether the next work request is this end's to send: an EE context
-// has one at a time, and queue pairs of reliable datagrams have it sent by those.
-func (r *requester) mine() bool {
-	if r.end.eec != nil {
-		return r.end.eec.turn()
-	}
-	return r.ep.typ != ib.RD
 }
 
 // inPace reports whether the rates of the path, of the queue pair and of the
@@ -235,7 +226,7 @@ func (r *requester) sendRequest(now clock.Instant, b *fabric.Batch, w *begunWR) 
 			status = ib.WCLocEECOpErr
 		}
 	case w.kind == begunResync:
-		n = r.sendResync(b, w)
+		n = r.end.eec.sendResync(b, w)
 	case answered:
 		n = r.sendBare(b, w)
 	case r.ep.connected():
@@ -288,33 +279,15 @@ func (r *requester) sent(now clock.Instant, w *begunWR, n uint32) {
 	r.una = r.psn
 	if last {
 		r.complete(now, ib.WCSuccess)
-		r.settled(now)
+		r.end.settled(now)
 	}
-}
-
-// settled is called when work requests may have ended.
-func (r *requester) settled(now clock.Instant) {
-	if r.end.eec != nil {
-		r.end.eec.settled(now)
-		return
-	}
-	r.qp.checkDrained()
-}
-
-// fail ends the oldest work request with an error.
-func (r *requester) fail(now clock.Instant, status ib.WCStatus, cause string) {
-	if r.end.eec != nil {
-		r.end.eec.fail(now, status, cause)
-		return
-	}
-	r.qp.sendError(now, status, cause)
 }
 
 // reapFailed completes a work request with a local error when it has become
 // the oldest.
 func (r *requester) reapFailed(now clock.Instant) {
 	if r.failed != ib.WCSuccess && r.next == r.queue.Cons() {
-		r.fail(now, r.failed, "local error: "+r.failed.String())
+		r.end.fail(now, r.failed, "local error: "+r.failed.String())
 	}
 }
 
@@ -380,7 +353,7 @@ func (r *requester) sendData(b *fabric.Batch, w *begunWR) (uint32, ib.WCStatus) 
 	n := min(rest, uint32(ep.mtu))
 	end := rest == n
 	p := ep.header(w.request().opcode(ep.typ, off == 0, end), r.psn)
-	r.address(p)
+	r.end.address(p)
 	p.BTH.SE = end && w.flags&ib.SendSolicited != 0 && w.request().takesReceive()
 	cost := packetCost(n)
 	p.BTH.AckReq = ep.reliable() && (end || r.ackDue(cost) || r.repair.asks(r.psn) || ep.pace.last(ep.env.Now, int(n)))
@@ -436,7 +409,7 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 		n = r.repair.cutRead(n, w)
 	}
 	p := r.ep.header(w.request().opcode(r.ep.typ, true, true), r.psn)
-	r.address(p)
+	r.end.address(p)
 	p.BTH.AckReq = true
 	switch w.request().kind {
 	case roce.KindCompareSwap:
@@ -459,18 +432,6 @@ func (r *requester) sendBare(b *fabric.Batch, w *begunWR) uint32 {
 	return n
 }
 
-// sendResync appends the request that has the peer begin anew with the next PSN
-// (RD). It returns 0 when the batch is full.
-func (r *requester) sendResync(b *fabric.Batch, w *begunWR) uint32 {
-	p := r.ep.header(roce.RDResync, r.psn)
-	r.address(p)
-	p.BTH.AckReq = true
-	if !r.appendAlone(b, w, 1) {
-		return 0
-	}
-	return 1
-}
-
 // appendAlone appends a request without payload that takes n PSNs and asks for
 // its answer, and reports whether there was room.
 func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
@@ -484,14 +445,6 @@ func (r *requester) appendAlone(b *fabric.Batch, w *begunWR, n uint32) bool {
 		r.share.charge(r.cost(w, r.psn), n)
 	}
 	return true
-}
-
-// address says in a request which queue pair it is for and whose it is, where
-// the connection alone does not.
-func (r *requester) address(p *roce.Packet) {
-	if e := r.end.eec; e != nil {
-		p.BTH.DestQP, p.DETH = e.dest, e.deth
-	}
 }
 
 // traceBack records that sending goes back: a Retry, or a Repair, which is none.

@@ -69,7 +69,7 @@ func (r *requester) countRetry(now clock.Instant) bool {
 			return false
 		}
 		r.ep.env.Counters.RetryExceededErr++
-		r.fail(now, ib.WCRetryExcErr, "retries exceeded")
+		r.end.fail(now, ib.WCRetryExcErr, "retries exceeded")
 		return false
 	}
 	r.retries--
@@ -144,7 +144,7 @@ func (r *requester) receiveRNR(now clock.Instant, code uint8) {
 	if r.ep.attr.RNRRetry != ib.RNRInfiniteRetry {
 		if r.rnrLeft == 0 {
 			r.ep.env.Counters.RetryRNRExceeded++
-			r.fail(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
+			r.end.fail(now, ib.WCRNRRetryExcErr, "RNR retries exceeded")
 			return
 		}
 		r.rnrLeft--
@@ -217,6 +217,3 @@ func (r *requester) seek() {
 		r.next++
 	}
 }
-
-// oldest returns the oldest work request, which was begun.
-func (r *requester) oldest() *begunWR { return r.queue.at(r.queue.Cons()) }

@@ -118,6 +118,9 @@ func (s *sendQueue) sane(w *begunWR, i uint32) bool {
 // at returns what was noted of the work request at index i.
 func (s *sendQueue) at(i uint32) *begunWR { return &s.begun[s.Slot(i)] }
 
+// oldest returns what was noted of the oldest work request, which was begun.
+func (s *sendQueue) oldest() *begunWR { return s.at(s.Cons()) }
+
 // sges returns the elements of the begun work request at index i.
 func (s *sendQueue) sges(i uint32) []ib.SGE { return s.SGEs(i, uint32(s.at(i).numSGE)) }
 
