@@ -79,6 +79,9 @@ func allExceptions() (list []exception) {
 	}
 	for v := ib.EventCQErr; !strings.Contains(v.String(), "("); v++ {
 		list = append(list, exception{kind: "event", name: v.String()})
+		if e := v.OfEEC(); !strings.Contains(e.String(), "(") {
+			list = append(list, exception{kind: "event", name: e.String()})
+		}
 	}
 	return list
 }
