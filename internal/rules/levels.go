@@ -88,6 +88,7 @@ var table = []Row{
 	{"internal/driver", 5, Shell, false},
 	{"internal/sim", 5, Shell, false},
 	{"internal/sim/storm", 5, Shell, false},
+	{"internal/sim/channels", 5, Shell, false},
 	{"internal/script", 5, Shell, false},
 	{"internal/victim", 5, Shell, false},
 

@@ -103,6 +103,9 @@ const mixed = "mixed"
 // storms runs another world: that of package storm.
 const storms = "connect"
 
+// datagrams runs another world too: that of package channels.
+const datagrams = "rd"
+
 var profiles = [...]Profile{
 	{mixed, "each seed has some of all troubles, and some have none", 0},
 	{"clean", "no trouble: nothing may be lost, repeated or refused", 0},
@@ -116,6 +119,7 @@ var profiles = [...]Profile{
 	{"chaos", "everything at once", allFeatures &^ longMessages},
 	{"bulk", "long messages over a network that loses a little, for the number of packets", longMessages | loss},
 	{storms, "connection storms: programs connect, refuse, hesitate, part and vanish, and a fifth of all packets is lost", 0},
+	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, which are reset and destroyed with work in flight", 0},
 }
 
 func findProfile(name string) (Profile, bool) {

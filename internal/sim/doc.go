@@ -3,7 +3,8 @@
 // promises.
 //
 // Read config.go and plan.go (what a seed makes of a run), world.go (the
-// clock; connection storms are a world of their own, in package storm),
+// clock; connection storms and reliable datagrams are worlds of their own, in
+// packages storm and channels),
 // network.go and node.go (what carries packets, and what receives them),
 // pair.go, paths.go, space.go and op.go (the model of queue pairs, their paths,
 // memory and work requests), action.go, post.go and datagram.go (what programs do),

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/sim/channels"
 	"github.com/softhca/softhca/internal/sim/storm"
 	"github.com/softhca/softhca/internal/trace"
 )
@@ -29,6 +30,9 @@ const numMarks = len(markNames)
 func MarkNames(profile string) []string {
 	if profile == storms {
 		return storm.MarkNames()
+	}
+	if profile == datagrams {
+		return channels.MarkNames()
 	}
 	return markNames[:]
 }

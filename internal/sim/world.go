@@ -9,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/sim/channels"
 	"github.com/softhca/softhca/internal/sim/storm"
 )
 
@@ -93,6 +94,9 @@ func Run(c Config) (*Result, error) {
 	if c.Profile == storms {
 		return runStorm(c), nil
 	}
+	if c.Profile == datagrams {
+		return runChannels(c), nil
+	}
 	w := newWorld(c)
 	w.run()
 	r := &Result{
@@ -111,6 +115,19 @@ func runStorm(c Config) *Result {
 	r := &Result{
 		Seed: c.Seed, Profile: c.Profile, Ops: c.Ops, Troubles: s.Troubles, Packets: s.Packets, Posted: s.Posted,
 		Completions: s.Completions, Virtual: s.Virtual, Marks: s.Marks, Cells: s.Cells, Ladder: s.Ladder,
+	}
+	if v := s.Violation; v != nil {
+		r.Violation = &Violation{Check: v.Check, Detail: v.Detail, Action: v.Action, At: v.At}
+	}
+	return r
+}
+
+// runChannels makes a run of the profile of reliable datagrams.
+func runChannels(c Config) *Result {
+	s := channels.Run(channels.Config{Seed: c.Seed, Ops: c.Ops, Skip: c.Skip, Trace: c.Trace, Ladder: c.Ladder})
+	r := &Result{
+		Seed: c.Seed, Profile: c.Profile, Ops: c.Ops, Troubles: s.Troubles, Packets: s.Packets, Posted: s.Posted,
+		Completions: s.Completions, Virtual: s.Virtual, Marks: s.Marks, Ladder: s.Ladder,
 	}
 	if v := s.Violation; v != nil {
 		r.Violation = &Violation{Check: v.Check, Detail: v.Detail, Action: v.Action, At: v.At}

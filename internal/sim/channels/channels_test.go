@@ -1,0 +1,60 @@
+package channels
+
+import (
+	"bytes"
+	"flag"
+	"strings"
+	"testing"
+)
+
+var (
+	flagSeed  = flag.Uint64("seed", 0, "run only this seed")
+	flagSeeds = flag.Uint64("seeds", 60, "seeds")
+)
+
+const testOps = 300
+
+// TestChannels runs some seeds, each of which must be clean; and all of them
+// together must come to every situation that is counted.
+func TestChannels(t *testing.T) {
+	first, last := uint64(1), *flagSeeds
+	if *flagSeed != 0 {
+		first, last = *flagSeed, *flagSeed
+	}
+	var marks [numMarks]uint64
+	var packets, completions uint64
+	for seed := first; seed <= last; seed++ {
+		r := Run(Config{Seed: seed, Ops: testOps, Ladder: 200})
+		if v := r.Violation; v != nil {
+			t.Fatalf("seed %d (%s): %s: %s, at %v after action %d\n%s", seed, r.Troubles, v.Check, v.Detail, v.At, v.Action,
+				strings.Join(r.Ladder[max(0, len(r.Ladder)-60):], "\n"))
+		}
+		for i, n := range r.Marks {
+			marks[i] += n
+		}
+		packets, completions = packets+r.Packets, completions+r.Completions
+	}
+	t.Logf("seeds %d to %d: %d packets, %d completions", first, last, packets, completions)
+	for i, n := range marks {
+		t.Logf("%8d %s", n, markNames[i])
+		if n == 0 && *flagSeed == 0 {
+			t.Errorf("%s never happened", markNames[i])
+		}
+	}
+}
+
+// TestSameSeedSameRun compares everything that happens in two runs.
+func TestSameSeedSameRun(t *testing.T) {
+	for seed := uint64(1); seed <= 3; seed++ {
+		var traces [2]bytes.Buffer
+		for i := range traces {
+			Run(Config{Seed: seed, Ops: testOps, Trace: &traces[i]})
+		}
+		if !bytes.Equal(traces[0].Bytes(), traces[1].Bytes()) {
+			t.Fatalf("seed %d made two different runs", seed)
+		}
+		if traces[0].Len() < 10000 {
+			t.Fatalf("seed %d: a run with a trace of only %d bytes", seed, traces[0].Len())
+		}
+	}
+}

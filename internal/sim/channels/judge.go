@@ -1,0 +1,292 @@
+package channels
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// markNames are the situations that are counted, each with the requirement that
+// it is about.
+var markNames = [...]string{
+	"V18 delivered", "V18 REM_INV_RD_REQ_ERR", "V18 REM_ABORT_ERR", "V18 LOC_EEC_OP_ERR", "V18 INV_EECN_ERR", "V18 LOC_RDD_VIOL_ERR",
+	"V18 REM_ACCESS_ERR", "V18 REM_INV_REQ_ERR", "V18 LOC_PROT_ERR", "V18 LOC_LEN_ERR", "V18 RNR_RETRY_EXC_ERR", "V18 WR_FLUSH_ERR",
+	"V18 queue pair reset", "V18 queue pair in ERR", "V18 queue pair destroyed", "V18 channel destroyed",
+	"V18 resync", "V18 suspended", "Q36 queue pair in SQD", "Q36 EE context in SQD",
+}
+
+const numMarks = len(markNames)
+
+// MarkNames returns the situations.
+func MarkNames() []string { return markNames[:] }
+
+func (w *world) mark(name string) {
+	i := slices.Index(markNames[:], name)
+	if i < 0 {
+		panic("channels: no mark " + name)
+	}
+	w.marks[i]++
+}
+
+// poll takes all completions and judges them.
+func (n *node) poll() {
+	for k := n.cq.Poll(n.wcs[:]); k > 0; k = n.cq.Poll(n.wcs[:]) {
+		for i := range k {
+			wc := &n.wcs[i]
+			n.w.completions++
+			n.w.say("%d completion qp %v %v of %#x", n.index, wc.QPN, wc.Status, wc.WRID)
+			if wc.Status != ib.WCSuccess && slices.Contains(markNames[:], "V18 "+wc.Status.String()) {
+				n.w.mark("V18 " + wc.Status.String())
+			}
+			if wc.WRID>>63 != 0 {
+				n.received(wc)
+			} else {
+				n.w.sent(wc)
+			}
+		}
+	}
+}
+
+// sent judges the completion of a send request.
+func (w *world) sent(wc *ib.WC) {
+	o := w.works[wc.WRID]
+	if o == nil || o.over {
+		w.fail("twice", "request %d completes with %v, and was complete, or never was", wc.WRID, wc.Status)
+		return
+	}
+	p := o.from
+	if o.life != p.life || len(p.queue) == 0 || p.queue[0] != o || wc.QPN != p.q.Num() {
+		w.fail("order", "request %d of queue pair %v completes with %v before others", o.id, p.q.Num(), wc.Status)
+		return
+	}
+	o.over, o.status = true, wc.Status
+	p.queue, p.free = p.queue[1:], append(p.free, o.slot)
+	if why := w.unfair(o, wc.Status); why != "" {
+		w.fail("status", "request %d (%v, wrong %d) of queue pair %v in %v completes with %v: %s", o.id, o.op, o.bad, p.q.Num(), p.q.State(), wc.Status, why)
+	}
+	if wc.Status == ib.WCSuccess {
+		w.done(o)
+	}
+	if s := p.q.State(); wc.Status != ib.WCSuccess && s != ib.SQE && s != ib.ERR {
+		w.fail("state", "after %v the queue pair %v is in %v", wc.Status, p.q.Num(), s)
+	}
+}
+
+// unfair says why a request has not earned a status, nothing if it has.
+func (w *world) unfair(o *work, s ib.WCStatus) string {
+	wavered := o.to.trouble || o.to.wavered >= o.at || o.to.life != o.toLife
+	switch s {
+	case ib.WCSuccess:
+		if o.bad != good {
+			return "it is wrong"
+		}
+	case ib.WCWRFlushErr: // another one failed before, or the queue pair was stopped
+	case ib.WCLocEECOpErr, ib.WCInvEECNErr:
+		if !o.via.ch.gone && (o.bad != badEEC || s == ib.WCLocEECOpErr) {
+			return "its channel is there"
+		}
+	case ib.WCRemInvRDReqErr:
+		if o.bad != badQKey && o.bad != badQPN && !wavered {
+			return "it names a queue pair that is there"
+		}
+	case ib.WCRNRRetryExcErr:
+		if w.plan.rnrRetry == ib.RNRInfiniteRetry {
+			return "it may wait for ever"
+		}
+	default:
+		if s != earned[o.bad] {
+			return "nothing is wrong with it that has this status"
+		}
+	}
+	refused := s == ib.WCRemInvRDReqErr || s == ib.WCRNRRetryExcErr || s == ib.WCRemAccessErr || s == ib.WCRemInvReqErr || s == ib.WCLocProtErr
+	if refused && o.got {
+		return "its message was delivered"
+	}
+	return ""
+}
+
+// done looks at what a request that has succeeded has brought about.
+func (w *world) done(o *work) {
+	want := make([]byte, o.n)
+	var have []byte
+	switch o.op {
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:
+		o.fill(want)
+		have = o.to.n.buf[o.there():][:o.n]
+	case ib.WRRDMARead:
+		for i := range want {
+			want[i] = text(i + int(o.id%1000))
+		}
+		have = o.from.n.buf[o.home():][:o.n]
+	}
+	if have != nil && !bytes.Equal(have, want) {
+		w.fail("content", "request %d (%v of %d bytes) is complete, and not where it should be", o.id, o.op, o.n)
+	}
+	if o.takesReceive() && !o.got && o.to.life == o.toLife {
+		w.fail("lost", "request %d (%v) is complete, and its message was not delivered", o.id, o.op)
+	}
+}
+
+func (o *work) takesReceive() bool {
+	return o.op == ib.WRSend || o.op == ib.WRSendWithImm || o.op == ib.WRRDMAWriteWithImm
+}
+
+// received judges the completion of a receive.
+func (n *node) received(wc *ib.WC) {
+	w := n.w
+	p, slot, life := w.programs[wc.WRID>>8&0xff], int(wc.WRID&0xff), int(wc.WRID>>32&0x7fffffff)
+	if p.n != n || p.life != life || slices.Contains(p.room, slot) || wc.QPN != p.q.Num() {
+		w.fail("twice", "receive %d of queue pair %v completes with %v, and was complete, or of another life", slot, wc.QPN, wc.Status)
+		return
+	}
+	p.room = append(p.room, slot)
+	switch wc.Status {
+	case ib.WCSuccess:
+		w.delivered(p, n.buf[atRecv+(p.local*depth+slot)*recvLen:][:recvLen], wc)
+	case ib.WCRemAbortErr, ib.WCLocLenErr:
+	case ib.WCLocEECOpErr:
+		if !n.ended {
+			w.fail("status", "a receive of queue pair %v completes with %v, and every channel is there", wc.QPN, wc.Status)
+		}
+	case ib.WCWRFlushErr:
+		if p.q.State() != ib.ERR {
+			w.fail("status", "a receive of queue pair %v in %v is flushed", wc.QPN, p.q.State())
+		}
+	default:
+		w.fail("status", "a receive of queue pair %v completes with %v", wc.QPN, wc.Status)
+	}
+}
+
+// delivered judges a message that has come: it is one that was sent, to here, is
+// whole, comes once, and after those that its queue pair sent before.
+func (w *world) delivered(p *program, b []byte, wc *ib.WC) {
+	w.mark("V18 delivered")
+	id := binary.LittleEndian.Uint64(b)
+	if wc.Opcode == ib.WCRecvRDMAWithImm {
+		id = uint64(wc.ImmData)
+	}
+	o := w.works[id]
+	switch {
+	case o == nil, o.to != p, o.toLife != p.life, !o.takesReceive(), o.bad != good:
+		w.fail("content", "queue pair %v gets a message that nobody sent to it: %d", p.q.Num(), id)
+		return
+	case o.got:
+		w.fail("twice", "message %d is delivered twice", id)
+		return
+	case wc.EEC != o.via.peer.eec.Num(), wc.ByteLen != o.n:
+		w.fail("content", "message %d of %d bytes by EE context %v is delivered as %d bytes by %v", id, o.n, o.via.peer.eec.Num(), wc.ByteLen, wc.EEC)
+	case o.life == o.from.life && wc.SrcQP != o.from.q.Num():
+		w.fail("content", "message %d of queue pair %v is delivered as one of %v", id, o.from.q.Num(), wc.SrcQP)
+	case (o.op != ib.WRSend) != (wc.Flags&ib.WCWithImm != 0), o.op != ib.WRSend && wc.ImmData != uint32(id):
+		w.fail("content", "message %d is delivered with flags %v and immediate %#x", id, wc.Flags, wc.ImmData)
+	case o.over && o.status != ib.WCGeneralErr && o.status != ib.WCWRFlushErr && o.status != ib.WCLocEECOpErr:
+		w.fail("twice", "message %d is delivered after its request completed with %v", id, o.status)
+	}
+	want := make([]byte, o.n)
+	o.fill(want)
+	if wc.Opcode == ib.WCRecv && !bytes.Equal(want, b[:o.n]) {
+		w.fail("content", "message %d is not what was sent", id)
+	}
+	o.got = true
+	from := met{o.from, o.life}
+	if int(o.seq) <= p.met[from] {
+		w.fail("order", "message %d of queue pair %v comes after a later one", id, wc.SrcQP)
+	}
+	p.met[from] = int(o.seq)
+}
+
+// settleTime is how long a healed network may take to bring everything to its end.
+const settleTime = 20 * time.Second
+
+// settle heals the network and has the programs behave. All that was posted must
+// end, so nobody starves; then the counters must be right, and nothing be left.
+func (w *world) settle() {
+	w.healed = true
+	limit := w.now.Add(settleTime)
+	for w.violation == nil {
+		busy := (*work)(nil)
+		for _, c := range w.channels {
+			for _, e := range c.ends {
+				if e.eec.State() == ib.SQD {
+					_ = e.modify(&ib.QPAttr{State: ib.RTS}, ib.AttrState) // refused while it drains
+				}
+			}
+		}
+		for _, p := range w.programs {
+			p.tend()
+			p.receive(depth)
+			if len(p.queue) > 0 {
+				busy = p.queue[0]
+			}
+		}
+		w.turn()
+		if busy == nil {
+			break
+		}
+		if w.now > limit {
+			w.fail("liveness", "request %d (%v) of queue pair %v waits since %v", busy.id, busy.op, busy.from.q.Num(), time.Duration(busy.at))
+		}
+		for next := w.now.Add(200 * time.Microsecond); w.now < next && w.violation == nil; {
+			w.step(next)
+		}
+	}
+	if w.violation == nil {
+		w.count()
+		w.tearDown()
+	}
+}
+
+// count compares the counters with the FETCH&ADDs that were posted: each was done
+// once if it succeeded, and once at most if not.
+func (w *world) count() {
+	for _, n := range w.nodes {
+		for _, p := range w.programs {
+			least, most := uint64(0), uint64(0)
+			for _, o := range w.works {
+				if o.op != ib.WRAtomicFetchAdd || o.to.n != n || o.from != p {
+					continue
+				}
+				switch {
+				case o.status == ib.WCSuccess:
+					least, most = least+1, most+1
+				case o.status == ib.WCGeneralErr || o.status == ib.WCWRFlushErr || o.status == ib.WCLocEECOpErr || o.status == ib.WCRemInvRDReqErr:
+					most++
+				}
+			}
+			if v := binary.NativeEndian.Uint64(n.buf[atCount+8*p.index:]); v < least || v > most {
+				w.fail("count", "program %d has counted to %d at adapter %d, want %d to %d", p.index, v, n.index, least, most)
+			}
+		}
+		c := n.hca.Counters()
+		w.marks[slices.Index(markNames[:], "V18 resync")] += c.Resyncs
+		w.marks[slices.Index(markNames[:], "V18 suspended")] += c.RDSuspended
+	}
+}
+
+// tearDown destroys everything: nothing is left of it.
+func (w *world) tearDown() {
+	for _, c := range w.channels {
+		for _, e := range c.ends {
+			e.n.hca.DestroyEEC(w.now, e.eec)
+		}
+	}
+	for _, p := range w.programs {
+		p.n.hca.DestroyQP(p.n.pd, p.q)
+	}
+	for _, n := range w.nodes {
+		n.hca.DestroyEEC(w.now, n.alien)
+		w.must(n.hca.DeallocRDD(n.apart))
+		if err := n.hca.DeallocRDD(n.rdd); err != nil {
+			w.fail("leak", "adapter %d: %v", n.index, err)
+		}
+		w.must(n.pd.DeregMR(n.mr))
+		w.must(n.hca.DestroyCQ(n.cq))
+		w.must(n.pd.Dealloc())
+		if r := n.hca.Resources(); r.QPs+r.EECs+r.RDDs+r.CQs+r.PDs+r.MRs != 0 {
+			w.fail("leak", "adapter %d still has %+v", n.index, r)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package channels
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
+)
+
+// program is who has a queue pair.
+type program struct {
+	n     *node
+	index int // among all
+	local int // among those of the adapter
+	q     *qp.QP
+	life  int // counts the queue pair's beginnings
+	qkey  ib.QKey
+
+	queue   []*work // requests that are not complete, in order
+	free    []int   // slots for them
+	room    []int   // slots for receives
+	seq     int     // of the last request
+	met     map[met]int
+	wavered clock.Instant // until when the queue pair was not as peers expect it
+	trouble bool          // it is so now
+}
+
+// met is one life of a sender that a program has heard of; what it heard last is
+// how far that one is.
+type met struct {
+	from *program
+	life int
+}
+
+// work is a send request.
+type work struct {
+	id, seq  uint64
+	from, to *program
+	life     int // of from
+	toLife   int
+	via      *end
+	op       ib.WROpcode
+	bad      bad
+	n        uint32
+	slot     int
+	at       clock.Instant
+	got      bool // its message was delivered
+	over     bool
+	status   ib.WCStatus // if over
+}
+
+// bad is what is wrong with a request.
+type bad uint8
+
+const (
+	good bad = iota
+	badQKey
+	badQPN
+	badRKey
+	badLKey
+	badEEC
+	badRDD
+	badLength
+	numBad
+)
+
+// earned is the status of a bad request.
+var earned = [numBad]ib.WCStatus{
+	good: ib.WCSuccess, badQKey: ib.WCRemInvRDReqErr, badQPN: ib.WCRemInvRDReqErr, badRKey: ib.WCRemAccessErr, badLKey: ib.WCLocProtErr,
+	badEEC: ib.WCInvEECNErr, badRDD: ib.WCLocRDDViolErr, badLength: ib.WCRemInvReqErr,
+}
+
+func (p *program) create() {
+	var err error
+	p.q, err = p.n.hca.CreateQP(p.n.pd, hca.QPConfig{
+		Type: ib.RD, SendCQ: p.n.cq, RecvCQ: p.n.cq, RDD: p.n.rdd, SigAll: true,
+		Cap: ib.QPCap{MaxSendWR: slots, MaxRecvWR: depth, MaxSendSGE: 2, MaxRecvSGE: 1},
+	})
+	p.n.w.must(err)
+	p.begin()
+}
+
+// begin walks a queue pair that is in RESET to RTS.
+func (p *program) begin() {
+	p.life++
+	p.queue, p.met, p.seq = nil, make(map[met]int), 0
+	p.free, p.room = nil, nil
+	for i := range slots {
+		p.free = append(p.free, i)
+	}
+	for i := range depth {
+		p.room = append(p.room, i)
+	}
+	p.qkey = ib.QKey(p.index*1000 + p.life)
+	a := ib.QPAttr{Port: 1, QKey: p.qkey, AccessFlags: ib.AccessRemote, MinRNRTimer: uint8(4 + p.index%8)}
+	from := ib.RESET
+	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
+		required, _, _ := qp.Transition(ib.RD, from, to)
+		if to == ib.RTR {
+			required |= ib.AttrMinRNRTimer
+		}
+		a.State, from = to, to
+		p.n.w.must(p.modify(&a, required|ib.AttrState))
+	}
+	p.trouble, p.wavered = false, p.n.w.now
+}
+
+func (p *program) modify(a *ib.QPAttr, mask ib.AttrMask) error {
+	err := p.q.Modify(p.n.w.now, a, mask)
+	p.n.hca.Shard().Arm(&p.q.End)
+	p.n.poll()
+	return err
+}
+
+func (p *program) move(to ib.QPState) error {
+	return p.modify(&ib.QPAttr{State: to}, ib.AttrState)
+}
+
+// disturb says that peers cannot count on the queue pair.
+func (p *program) disturb() { p.trouble = true }
+
+// act is one action of a program.
+func (w *world) act(r *rand.Rand) {
+	p := w.programs[r.IntN(len(w.programs))]
+	if r.Float64() < w.plan.unrest {
+		w.unrest(p, r)
+		return
+	}
+	p.tend()
+	if r.Float64() >= w.plan.hold {
+		p.receive(1 + r.IntN(depth))
+	}
+	for range 1 + r.IntN(3) {
+		if len(p.free) > 0 {
+			p.send(r)
+		}
+	}
+}
+
+// tend brings a queue pair back to where it works.
+func (p *program) tend() {
+	switch p.q.State() {
+	case ib.SQE:
+		p.n.w.must(p.move(ib.RTS))
+	case ib.SQD:
+		if err := p.move(ib.RTS); err != nil && !errors.Is(err, ib.EINVAL) {
+			p.n.w.fail("status", "SQD is not left: %v", err)
+		}
+	case ib.ERR:
+		p.reset()
+	}
+}
+
+// reset empties the queue pair: its requests vanish.
+func (p *program) reset() {
+	for _, o := range p.queue {
+		o.over, o.status = true, ib.WCGeneralErr
+	}
+	p.n.w.must(p.move(ib.RESET))
+	p.begin()
+}
+
+// unrest moves something, or ends it, with whatever is in flight.
+func (w *world) unrest(p *program, r *rand.Rand) {
+	switch k := r.IntN(16); {
+	case k < 5 && p.q.State() == ib.RTS:
+		w.mark("Q36 queue pair in SQD")
+		w.must(p.move(ib.SQD))
+	case k < 8:
+		w.mark("V18 queue pair reset")
+		p.disturb()
+		p.reset()
+	case k < 10 && p.q.State() != ib.ERR:
+		w.mark("V18 queue pair in ERR")
+		p.disturb()
+		w.must(p.move(ib.ERR))
+	case k < 12:
+		w.mark("V18 queue pair destroyed")
+		p.disturb()
+		for _, o := range p.queue {
+			o.over, o.status = true, ib.WCGeneralErr
+		}
+		p.n.hca.DestroyQP(p.n.pd, p.q)
+		p.n.poll()
+		p.create()
+	case k < 15:
+		e := w.channels[r.IntN(len(w.channels))].ends[r.IntN(2)]
+		if e.eec.State() == ib.RTS {
+			w.mark("Q36 EE context in SQD")
+			w.must(e.modify(&ib.QPAttr{State: ib.SQD}, ib.AttrState))
+		} else if err := e.modify(&ib.QPAttr{State: ib.RTS}, ib.AttrState); err != nil && !errors.Is(err, ib.EINVAL) {
+			w.fail("status", "SQD is not left: %v", err)
+		}
+	default:
+		w.mark("V18 channel destroyed")
+		i := r.IntN(len(w.channels))
+		c := w.channels[i]
+		c.gone = true
+		for _, e := range c.ends {
+			e.n.ended = true
+			e.n.hca.DestroyEEC(w.now, e.eec)
+			e.n.poll()
+		}
+		w.channels = slices.Delete(w.channels, i, i+1)
+		w.connect(new(channel), c.ends[0].n, c.ends[1].n, r)
+	}
+}
+
+// receive posts receives, as many as asked for and there is room.
+func (p *program) receive(n int) {
+	for ; n > 0 && len(p.room) > 0; n-- {
+		slot := p.room[0]
+		addr := p.n.mr.Addr() + uint64(atRecv+(p.local*depth+slot)*recvLen)
+		sge := []ib.SGE{{Addr: addr, Length: recvLen, LKey: p.n.mr.LKey()}}
+		if _, err := p.q.PostRecv(ib.RecvWR{WRID: recvID(p, slot), SGList: sge}); err != nil {
+			p.n.w.fail("status", "post receive: %v", err)
+			return
+		}
+		p.room = p.room[1:]
+	}
+	p.n.hca.Shard().Doorbell(p.n.w.now, p.q)
+	p.n.poll()
+}
+
+// recvID marks the work request of a receive, and says whose and which it is.
+func recvID(p *program, slot int) uint64 {
+	return 1<<63 | uint64(p.life)<<32 | uint64(p.index)<<8 | uint64(slot)
+}
+
+// send posts a request to somebody that a channel leads to.
+func (p *program) send(r *rand.Rand) {
+	w := p.n.w
+	var ends []*end
+	for _, c := range w.channels {
+		for _, e := range c.ends {
+			if e.n == p.n {
+				ends = append(ends, e)
+			}
+		}
+	}
+	e := ends[r.IntN(len(ends))]
+	k := r.IntN(w.plan.programs)
+	to := w.programs[e.peer.n.index*w.plan.programs+k]
+	w.nextID++
+	p.seq++
+	o := &work{id: w.nextID, seq: uint64(p.seq), from: p, to: to, life: p.life, toLife: to.life, via: e, slot: p.free[0], at: w.now}
+	o.op = [...]ib.WROpcode{
+		ib.WRSend, ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicFetchAdd,
+	}[r.IntN(7)]
+	if o.n = 8 + uint32(r.IntN(recvLen-8)); r.IntN(2) == 0 {
+		o.n = 8 + uint32(r.IntN(200))
+	}
+	if r.Float64() < w.plan.wild {
+		o.bad = bad(1 + r.IntN(int(numBad)-1))
+	}
+	wr := p.request(o, r)
+	if _, err := p.q.PostSend(wr); err != nil {
+		w.fail("status", "post send in %v: %v", p.q.State(), err)
+		return
+	}
+	w.posted++
+	p.free = p.free[1:]
+	p.queue = append(p.queue, o)
+	w.works[o.id] = o
+	w.say("%d qp %v posts %d: %v of %d bytes to %d qp %v by %v, wrong %d", p.n.index, p.q.Num(), o.id, o.op, o.n, to.n.index, to.q.Num(), e.eec.Num(), o.bad)
+	p.n.hca.Shard().Doorbell(w.now, p.q)
+	p.n.poll()
+}
+
+// request writes a work request, and what it sends.
+func (p *program) request(o *work, r *rand.Rand) ib.SendWR {
+	at := o.home()
+	there := o.to.n.mr
+	wr := ib.SendWR{
+		WRID: o.id, Opcode: o.op, EEC: o.via.eec.Num(), RemoteQPN: o.to.q.Num(), RemoteQKey: o.to.qkey, RKey: there.RKey(), ImmData: uint32(o.id),
+	}
+	switch o.op {
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:
+		wr.RemoteAddr = there.Addr() + uint64(o.there())
+	case ib.WRRDMARead:
+		wr.RemoteAddr = there.Addr() + atText + uint64(o.id%1000)
+	case ib.WRAtomicFetchAdd:
+		o.n = 8
+		wr.CompareAdd, wr.RemoteAddr = 1, there.Addr()+atCount+uint64(8*p.index)
+	}
+	keyed := o.op != ib.WRSend && o.op != ib.WRSendWithImm
+	switch o.bad {
+	case badQKey:
+		wr.RemoteQKey ^= 1 << 30 // nobody ever has such a one
+	case badQPN:
+		wr.RemoteQPN = 3 // is never given
+	case badRKey:
+		if wr.RKey++; !keyed {
+			o.bad, wr.RKey = good, there.RKey()
+		}
+	case badEEC:
+		wr.EEC = ib.EECN(r.IntN(2) << 20) // no adapter has these
+	case badRDD:
+		wr.EEC = p.n.alien.Num()
+	case badLength:
+		if o.n = recvLen + 1 + uint32(r.IntN(50)); keyed {
+			o.bad, o.n = good, 8
+		}
+	}
+	wr.SGList = []ib.SGE{{Addr: p.n.mr.Addr() + uint64(at), Length: o.n, LKey: p.n.mr.LKey()}}
+	if o.bad == badLKey {
+		wr.SGList[0].LKey++
+		if o.op == ib.WRRDMARead || o.op == ib.WRAtomicFetchAdd {
+			o.bad, wr.SGList[0].LKey = good, p.n.mr.LKey() // told when the answer comes
+		}
+	}
+	o.fill(p.n.buf[at:][:o.n])
+	return wr
+}
+
+// home returns where a request's data is at its sender, there where a WRITE puts
+// it.
+func (o *work) home() int { return atSend + (o.from.local*slots+o.slot)*maxLen }
+
+func (o *work) there() int {
+	return atWrite + ((o.life%lives*everybody+o.from.index)*slots+o.slot)*maxLen
+}
+
+// fill writes what a message carries: its number, and bytes that follow from it.
+func (o *work) fill(b []byte) {
+	for i := range b {
+		b[i] = byte(o.id*31) + byte(i)
+	}
+	binary.LittleEndian.PutUint64(b, o.id)
+}
