@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/mutations.md")
 // every is the mutants of all lists.
 func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants,
-		refusalMutants, connectionMutants, churnMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, altPathMutants)
+		refusalMutants, connectionMutants, churnMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, altPathMutants, datagramMutants)
 }
 
 const (

@@ -38,6 +38,7 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"churn", tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory", "./internal/hca", "./internal/cm", "./internal/gsi")},
 		{"simulation", tool(nil, "run", "./cmd/softhca", "sim", "--seeds", "1..1000")},
 		{"simulation-connect", tool(nil, "run", "./cmd/softhca", "sim", "--profile", "connect", "--seeds", "1..1000")},
+		{"simulation-rd", tool(nil, "run", "./cmd/softhca", "sim", "--profile", "rd", "--seeds", "1..1000")},
 		{"mutations", tool(nil, "test", "-tags=mutation", "-count=1", "-timeout=30m", "./internal/mutation")},
 		{"fuzz", func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
 	}
