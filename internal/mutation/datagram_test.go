@@ -27,13 +27,13 @@ var datagramMutants = []mutant{
 		name: "rd-no-resync", in: "internal/qp.EEC.abandon",
 		old:    "if half && synchronise { e.resync() }",
 		new:    "_ = half",
-		breaks: "V18", sim: "liveness status channel lost twice", profile: "rd",
+		breaks: "V18", sim: "wire liveness status channel lost twice", profile: "rd",
 	},
 	{
 		name: "rd-resync-for-what-was-never-sent", in: "internal/qp.EEC.abandon",
 		old:    "half && synchronise",
 		new:    "(half || true) && synchronise",
-		breaks: "V18 Q36",
+		breaks: "V18",
 	},
 	{
 		name: "rd-resync-after-psns-that-were-never-sent", in: "internal/qp.EEC.idle",

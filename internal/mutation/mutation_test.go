@@ -246,7 +246,7 @@ func requirements() []string {
 	for n := range 10 {
 		ids = append(ids, fmt.Sprint("C", n+1))
 	}
-	return append(ids, "C12", "L1", "L2", "V15", "V17")
+	return append(ids, "C12", "L1", "L2", "V15", "V17", "V18", "Q35", "Q36", "Q37", "Q38")
 }
 
 // summary shows what noticed each mutant that was tried.

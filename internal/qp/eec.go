@@ -188,6 +188,7 @@ func (e *EEC) abandon(now clock.Instant, synchronise bool) {
 	if half && synchronise {
 		e.resync()
 	}
+	e.checkDrained()
 	e.wake()
 }
 
