@@ -229,7 +229,7 @@ var recoveryMutants = []mutant{
 	},
 	{
 		name: "what-lands-wakes-nobody-with-a-full-window", in: "internal/qp.landed",
-		old:  "if $s.window.full { $s.qp.wake() }",
+		old:  "if $s.window.full { $s.end.wake() }",
 		new:  "",
 		test: "internal/qp TestL1_OwnWindow",
 	},
