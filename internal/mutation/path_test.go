@@ -77,8 +77,8 @@ var pathMutants = []mutant{
 		breaks: "V15",
 	},
 	{
-		name: "uc-place-unknown-at-rearm", in: "internal/qp.QP.Modify",
-		old:    "place{next: q.in.epsn}",
+		name: "uc-place-unknown-at-rearm", in: "internal/qp.End.carryOut",
+		old:    "place{next: e.in.epsn}",
 		new:    "place{}",
 		breaks: "V15",
 	},
