@@ -58,7 +58,7 @@ func softhca_modify_qp(h C.handle_t, c *C.struct_softhca_qp_attr, mask C.uint32_
 	q, a := of[*pair](h), attrOf(c)
 	return q.code("modify QP", q.obj.Call("ModifyQP", errGone, func(now instant) error {
 		err := q.qp.Modify(now, &a, ib.AttrMask(mask))
-		q.dev.HCA.Shard().Arm(q.qp)
+		q.dev.HCA.Shard().Arm(&q.qp.End)
 		return err
 	}))
 }
@@ -68,7 +68,7 @@ func softhca_limit_qp(h C.handle_t, rate, burst C.uint32_t) C.int {
 	q := of[*pair](h)
 	return q.code("limit the rate of a QP", q.obj.Call("ModifyQPRateLimit", errGone, func(instant) error {
 		err := q.qp.SetRateLimit(qp.RateLimit{Rate: uint32(rate), Burst: uint32(burst)})
-		q.dev.HCA.Shard().Arm(q.qp)
+		q.dev.HCA.Shard().Arm(&q.qp.End)
 		return err
 	}))
 }

@@ -264,7 +264,7 @@ var datagramMutants = []mutant{
 		breaks: "V18", sim: "event", profile: "rd",
 	},
 	{
-		name: "rd-region-gone-leaves-a-read-unanswered", in: "internal/qp.sendReadResponse",
+		name: "rd-region-gone-leaves-a-read-unanswered", in: "internal/qp.endRead",
 		old:    "case r.end.eec != nil: $*nak",
 		new:    "case r.end.eec != nil:",
 		breaks: "V18",
