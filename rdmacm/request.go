@@ -36,7 +36,7 @@ func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 			_ = c.PrepareMRA(now, cm.DefaultMRATimeout, nil) // allowed in this state
 		}
 	case full:
-		c.Forget()
+		c.Forget(now)
 	case unwanted:
 		c.Destroy(now)
 	}

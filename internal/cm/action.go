@@ -137,7 +137,7 @@ func (x *stimulus) sendREQ(c *Conn) error {
 	ack := mad.AckTimeout(c.m.cfg.AckDelay, life)
 	wait := cmp.Or(p.ResponseTimeout, DefaultResponseTimeout)
 	msg := mad.REQ{
-		ServiceID: p.Service, LocalCAGUID: c.m.cfg.GUID, LocalQPN: p.QPN,
+		ServiceID: p.Service, LocalCAGUID: c.m.cfg.GUID, LocalQPN: p.QPN, LocalQKey: p.QKey,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		RemoteResponseTimeout: wait, LocalResponseTimeout: wait,
 		Transport: p.Transport, EndToEndFlowControl: p.FlowControl,
@@ -152,10 +152,13 @@ func (x *stimulus) sendREQ(c *Conn) error {
 		return fmt.Errorf("retry count %d, RNR retry count %d (0 to 7), CM retries %d (1 to 15), response timeout %d (1 to 31): %w",
 			p.RetryCount, p.RNRRetryCount, p.MaxRetries, wait, ib.EINVAL)
 	}
-	if !path.MTU.Valid() || p.Transport != mad.TransportRC && p.Transport != mad.TransportUC || !connectable(p.QPN) {
-		return fmt.Errorf("path MTU code %d (1 to 5), transport %v (RC or UC), QPN %v: %w", path.MTU, p.Transport, p.QPN, ib.EINVAL)
+	if !path.MTU.Valid() || p.Transport > mad.TransportRD || !connectable(p.QPN) {
+		return fmt.Errorf("path MTU code %d (1 to 5), transport %v (RC, UC or RD), QPN %v: %w", path.MTU, p.Transport, p.QPN, ib.EINVAL)
 	}
 	if err := c.m.cfg.check(&path); err != nil {
+		return err
+	}
+	if err := p.checkChannel(c.m, &path); err != nil {
 		return err
 	}
 	if err := c.begin(x.now); err != nil {
@@ -169,6 +172,13 @@ func (x *stimulus) sendREQ(c *Conn) error {
 	}
 	c.to = path.address()
 	c.retry = retry{max: msg.MaxCMRetries, response: wait, interval: 2*mad.Timeout(life) + mad.Timeout(wait)}
+	if err := x.enterOwn(c); err != nil {
+		c.m.free(x.now, c)
+		return err
+	}
+	if h := c.channel; h != nil {
+		msg.LocalEECN, msg.RemoteEECN, msg.RDCExists = uint32(h.local), uint32(h.far.eecn), c.joins
+	}
 	msg.LocalCommID, msg.StartingPSN = c.localID, c.ep.localPSN
 	x.request(c, build(mad.AttrREQ, c.tid, &msg))
 	return nil
@@ -177,7 +187,7 @@ func (x *stimulus) sendREQ(c *Conn) error {
 func (x *stimulus) sendREP(c *Conn) error {
 	p := x.rep
 	msg := mad.REP{
-		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, StartingPSN: c.ep.localPSN,
+		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, LocalQKey: p.QKey, StartingPSN: c.ep.localPSN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		TargetAckDelay: c.m.cfg.AckDelay, EndToEndFlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount,
 		SRQ: p.SRQ, LocalCAGUID: c.m.cfg.GUID,
@@ -191,6 +201,13 @@ func (x *stimulus) sendREP(c *Conn) error {
 	if p.RNRRetryCount > 7 || !connectable(p.QPN) {
 		return fmt.Errorf("RNR retry count %d (0 to 7), QPN %v: %w", p.RNRRetryCount, p.QPN, ib.EINVAL)
 	}
+	if err := p.agree(c); err != nil {
+		return err
+	}
+	if h := c.channel; h != nil {
+		msg.LocalEECN = uint32(h.local)
+		h.step(x.now, ChannelReady)
+	}
 	c.ep.localQPN = p.QPN
 	c.ep.responderResources, c.ep.initiatorDepth = p.ResponderResources, p.InitiatorDepth
 	c.answer = nil
@@ -202,6 +219,9 @@ func (x *stimulus) sendRTU(c *Conn) error {
 	msg := mad.RTU{LocalCommID: c.localID, RemoteCommID: c.remoteID}
 	if err := private(msg.PrivateData[:], x.private, "RTU"); err != nil {
 		return err
+	}
+	if h := c.channel; h != nil {
+		h.step(x.now, ChannelReady)
 	}
 	c.answer = build(mad.AttrRTU, c.tid, &msg)
 	x.transmit(c, c.answer)
@@ -222,10 +242,11 @@ func (x *stimulus) learnREP(c *Conn) error {
 		return errVetoed
 	}
 	if old := c.m.qps[qpKey{p.LocalQPN, guid, remote}]; old != nil {
-		c.m.answerREJ(x, mad.REJ{
-			LocalCommID: c.localID, RemoteCommID: p.LocalCommID, Message: mad.WhichREP, Reason: mad.RejStaleConnection,
-		})
+		x.rejectStaleREP(c)
 		old.expire(x.now)
+		return errVetoed
+	}
+	if !x.learnChannel(c) {
 		return errVetoed
 	}
 	c.remoteID, c.guid = p.LocalCommID, guid
@@ -238,6 +259,13 @@ func (x *stimulus) learnREP(c *Conn) error {
 	c.stopRetry()
 	c.m.remember(c)
 	return nil
+}
+
+// rejectStaleREP rejects a REP whose QP, or EE context, another connection has.
+func (x *stimulus) rejectStaleREP(c *Conn) {
+	c.m.answerREJ(x, mad.REJ{
+		LocalCommID: c.localID, RemoteCommID: x.ev.REP.LocalCommID, Message: mad.WhichREP, Reason: mad.RejStaleConnection,
+	})
 }
 
 // whichOf names the message that an MRA or REJ in this state is about.
@@ -338,7 +366,8 @@ func (x *stimulus) reject(c *Conn, a Action) error {
 }
 
 func (x *stimulus) sendDREQ(c *Conn) error {
-	msg := mad.DREQ{LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: c.ep.remoteQPN}
+	_, remote := numbersOf(c)
+	msg := mad.DREQ{LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: remote}
 	if err := private(msg.PrivateData[:], x.private, "DREQ"); err != nil {
 		return err
 	}

@@ -33,7 +33,13 @@ type Conn struct {
 	service  mad.ServiceID
 	listener *Listener
 
-	ep     endpoint
+	ep endpoint
+
+	channel *Channel // RD only
+	uses    bool     // it is among the users of the channel,
+	place   int      // here
+	joins   bool     // the channel is not its own: "RDC exists"
+
 	retry  retry
 	timer  deadline.Link
 	sent   *mad.MAD // what waits for an answer
@@ -78,6 +84,10 @@ func (c *Conn) RemoteID() uint32 { return c.remoteID }
 
 // RemoteQPN returns the peer's QPN, 0 if it is not known.
 func (c *Conn) RemoteQPN() ib.QPN { return c.ep.remoteQPN }
+
+// Channel returns the reliable datagram channel of a connection of service RD,
+// nil for others and once the connection is over.
+func (c *Conn) Channel() *Channel { return c.channel }
 
 // Service returns the service ID that was asked for.
 func (c *Conn) Service() mad.ServiceID { return c.service }
@@ -149,7 +159,7 @@ func (c *Conn) step(on Input, x *stimulus) error {
 	}
 	c.move(x.now, e.next)
 	x.raise(c, e.raise)
-	c.settle(x.now)
+	x.settle(c)
 	return nil
 }
 
@@ -171,6 +181,9 @@ func (c *Conn) move(now clock.Instant, to State) {
 		return
 	}
 	c.state = to
+	if to > Established || to == Idle {
+		c.channel.leave(now, c)
+	}
 	switch to {
 	case RepSent:
 		c.m.evictable(c).add(c)
@@ -184,7 +197,7 @@ func (c *Conn) move(now clock.Instant, to State) {
 		c.sent = nil
 		c.await(now, peerWait(c.ep.ackTimeout), 0)
 	case Idle:
-		c.m.free(c)
+		c.m.free(now, c)
 	}
 }
 
@@ -215,9 +228,9 @@ func (x *stimulus) raise(c *Conn, t EventType) {
 
 // settle answers the DREQ for a connection whose consumer is gone: it crossed
 // our own.
-func (c *Conn) settle(now clock.Instant) {
+func (x *stimulus) settle(c *Conn) {
 	if c.destroyed && c.state == DReqRcvd {
-		_ = c.step(CallDestroy, &stimulus{now: now}) // cannot fail in this state
+		_ = c.step(CallDestroy, &stimulus{now: x.now}) // cannot fail in this state
 	}
 }
 
@@ -235,8 +248,8 @@ func (c *Conn) Destroy(now clock.Instant) {
 
 // Forget drops a new connection without a word, from within the handler that
 // got it: the peer repeats its request and asks again.
-func (c *Conn) Forget() {
+func (c *Conn) Forget(now clock.Instant) {
 	c.destroyed, c.handler = true, nil
 	c.state = Idle
-	c.m.free(c)
+	c.m.free(now, c)
 }

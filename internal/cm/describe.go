@@ -6,7 +6,7 @@ type Row struct {
 	Side    string // who can be there: "active", "passive" or "either"
 	Meaning string // of the state
 	Input   string // such as "REP"; of a call the verb
-	Kind    string // of the input: "call", "message" or "timer"
+	Kind    string // of the input: "call", "message" or "timer"; of a channel's, "connection"
 	// Outcome says what happens: Done, or why nothing does.
 	Outcome Outcome
 	// Of what is done:
@@ -48,6 +48,23 @@ func Walk(f func(Row)) {
 			if machine[Established][on].do == lap {
 				f(describeLAP(s, on))
 			}
+		}
+	}
+}
+
+// WalkChannels does so for the states of a reliable datagram channel and what
+// becomes of its connections (C14). Beside the table, the first REQ or REP that
+// names an EE context which another channel of the peer has is rejected as stale,
+// and one that joins names both EE contexts of a channel of its sender.
+func WalkChannels(f func(Row)) {
+	for s := range numChannelStates {
+		for on := range numChannelInputs {
+			w, e := channelStateWords[s], channelMachine[s][on]
+			r := Row{State: s.String(), Side: w.side, Meaning: w.meaning, Input: on.String(), Kind: "connection", Outcome: Impossible}
+			if e.defined {
+				r.Outcome, r.Action, r.Next = Done, e.do.String(), e.next.String()
+			}
+			f(r)
 		}
 	}
 }
@@ -144,6 +161,13 @@ var stateWords = [numStates]words{
 	SIDRReqSent: {active, "waits for SIDR_REP"},
 	SIDRReqRcvd: {passive, "the consumer decides"},
 	Unknown:     {either, "what a message finds that belongs to nothing"},
+}
+
+var channelStateWords = [numChannelStates]words{
+	ChannelOpening: {either, "a reliable datagram channel whose first connection is being made"},
+	ChannelUp:      {either, "connections use it, and others may join them"},
+	ChannelDown:    {either, "nobody uses it any more; packets may still be under way"},
+	ChannelOver:    {either, "its EE context may serve another channel"},
 }
 
 var lapStateWords = [numLAPStates]words{

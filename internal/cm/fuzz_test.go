@@ -214,7 +214,7 @@ func (x *fuzzer) onEvent(now clock.Instant, c *Conn, ev *Event) {
 		c.Destroy(now)
 	case 2:
 		if ev.Type == REQReceived || ev.Type == SIDRREQReceived {
-			c.Forget()
+			c.Forget(now)
 		}
 	case 3:
 		for on := CallREQ; on < CallDestroy; on++ {

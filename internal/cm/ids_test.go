@@ -136,7 +136,7 @@ func TestC6_RequestForgotten(t *testing.T) {
 	b.program = func(now clock.Instant, c *Conn, ev *Event) {
 		if full > 0 {
 			full--
-			c.Forget()
+			c.Forget(now)
 			return
 		}
 		b.polite(now, c, ev)

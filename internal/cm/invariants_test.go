@@ -11,7 +11,7 @@ import (
 // invariants returns the first thing in a manager that contradicts another,
 // nil if all is consistent.
 func invariants(m *Manager) error {
-	for _, check := range []func(*Manager) error{checkMaps, checkHalfOpen, checkWaiters, checkTimers, checkConns, checkListeners} {
+	for _, check := range []func(*Manager) error{checkMaps, checkChannels, checkHalfOpen, checkWaiters, checkTimers, checkConns, checkListeners} {
 		if err := check(m); err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func checkMaps(m *Manager) error {
 			return fmt.Errorf("connection %#x is held in state %v", id, c.state)
 		case (c.remoteID != 0) != (m.peers[peerKeyOf(c)] == c):
 			return fmt.Errorf("connection %#x with the peer's ID %#x: among the peers %v", id, c.remoteID, m.peers[peerKeyOf(c)] == c)
-		case (c.remoteID != 0 && c.state != Timewait) != (m.qps[qpKeyOf(c)] == c):
+		case c.channel == nil && (c.remoteID != 0 && c.state != Timewait) != (m.qps[qpKeyOf(c)] == c):
 			return fmt.Errorf("connection %#x in state %v: among the QPs %v", id, c.state, m.qps[qpKeyOf(c)] == c)
 		}
 		if c.remoteID != 0 {
@@ -53,6 +53,54 @@ func checkMaps(m *Manager) error {
 	}
 	if m.Conns() > m.cfg.Limits.MaxConns {
 		return fmt.Errorf("%d connections, the limit is %d", m.Conns(), m.cfg.Limits.MaxConns)
+	}
+	return nil
+}
+
+// checkChannels wants every channel to be known by both its EE contexts as long as
+// it should be, and to have the users that say so.
+func checkChannels(m *Manager) error {
+	held := map[*Channel]int{}
+	for _, c := range m.local {
+		h := c.channel
+		if (h != nil) != (c.ep.transport == mad.TransportRD && c.state != Idle) {
+			return fmt.Errorf("connection %#x of %v in state %v has channel %v", c.localID, c.ep.transport, c.state, h)
+		}
+		if h == nil {
+			continue
+		}
+		held[h]++
+		alive := c.state >= ReqSent && c.state <= Established
+		if c.uses != alive || alive && h.users[c.place] != c {
+			return fmt.Errorf("connection %#x in state %v uses its channel: %v", c.localID, c.state, c.uses)
+		}
+		up := c.state == Established || c.state == RepSent || c.state == MRARepRcvd
+		if up && h.state != ChannelUp {
+			return fmt.Errorf("connection %#x in state %v on a channel in %v", c.localID, c.state, h.state)
+		}
+	}
+	far := 0
+	for h, n := range held {
+		inUse := h.state == ChannelOpening || h.state == ChannelUp
+		switch {
+		case h.held != n || inUse != (len(h.users) > 0) || h.state == ChannelOver:
+			return fmt.Errorf("channel of %v in %v: %d users, %d held, %d in truth", h.local, h.state, len(h.users), h.held, n)
+		case h.local != 0 && m.channels[h.local] != h:
+			return fmt.Errorf("channel of %v is not found", h.local)
+		case h.far.eecn != 0 && inUse != (m.far[h.far] == h):
+			return fmt.Errorf("channel of %v in %v is found by the peer's: %v", h.local, h.state, m.far[h.far] == h)
+		}
+		if inUse && h.far.eecn != 0 {
+			far++
+		}
+	}
+	for n, h := range m.channels {
+		if h.local != n || held[h] == 0 {
+			return fmt.Errorf("EE context %v leads to a channel of %v that nobody holds", n, h.local)
+		}
+	}
+	if len(m.far) != far {
+		return fmt.Errorf("%d channels are known by the peer's EE context, %d should be", len(m.far), far)
 	}
 	return nil
 }

@@ -69,8 +69,9 @@ func (x *stimulus) sendLAP(c *Conn) error {
 	if err := c.m.cfg.check(&path); err != nil {
 		return err
 	}
+	_, remote := numbersOf(c)
 	msg := mad.LAP{
-		LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: c.ep.remoteQPN,
+		LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: remote,
 		RemoteResponseTimeout: c.retry.response, Alternate: path.wire(mad.AckTimeout(c.m.cfg.AckDelay, path.Lifetime)),
 	}
 	if err := private(msg.PrivateData[:], x.private, "LAP"); err != nil {

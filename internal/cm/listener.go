@@ -12,6 +12,9 @@ import (
 type Listener struct {
 	// Consumer is whatever the consumer wants to find again in its handler.
 	Consumer any
+	// RD says that the consumer knows reliable datagrams: it gets the REQs of that
+	// service, and those of no other.
+	RD bool
 
 	m       *Manager
 	service mad.ServiceID
@@ -52,11 +55,16 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	c := m.NewConn(l.handler)
 	c.role, c.listener, c.service = Passive, l, q.ServiceID
 	c.remoteID, c.guid, c.to, c.tid = q.LocalCommID, q.LocalCAGUID, x.sender(), x.tid
-	if reason, ok := m.checkREQ(q); !ok {
+	if reason, ok := m.checkREQ(l, x); !ok {
 		m.refuse(x, reason)
 		return
 	}
 	if old := m.qps[qpKey{q.LocalQPN, c.guid, c.to.Remote}]; old != nil {
+		m.refuse(x, mad.RejStaleConnection)
+		old.expire(x.now)
+		return
+	}
+	if old := m.far[farEnd{ib.EECN(q.LocalEECN), c.guid, c.to.Remote}]; old != nil && opensRDC(q) {
 		m.refuse(x, mad.RejStaleConnection)
 		old.expire(x.now)
 		return
@@ -73,6 +81,11 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	}
 	c.localID = id
 	x.learnREQ(c, q)
+	if !x.enter(c, q) {
+		m.leaveHalfOpen(c)
+		m.refuse(x, mad.RejRDCNotExist)
+		return
+	}
 	m.local[id] = c
 	m.remember(c)
 	c.state = ReqRcvd
@@ -80,9 +93,10 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 }
 
 // checkREQ returns why a REQ that a listener would take must be rejected.
-func (m *Manager) checkREQ(q *mad.REQ) (mad.RejReason, bool) {
+func (m *Manager) checkREQ(l *Listener, x *stimulus) (mad.RejReason, bool) {
+	q := x.ev.REQ
 	switch {
-	case q.Transport != mad.TransportRC && q.Transport != mad.TransportUC:
+	case !l.takes(q.Transport):
 		return mad.RejInvalidTransport, false
 	case !m.cfg.isLocal(q.Primary.RemoteGID), !m.cfg.isMember(q.PKey): // no reason is for partitions; Linux takes this one
 		return mad.RejInvalidGID, false
@@ -90,8 +104,20 @@ func (m *Manager) checkREQ(q *mad.REQ) (mad.RejReason, bool) {
 		return mad.RejInvalidAltGID, false
 	case !q.PathMTU.Valid() || q.PathMTU > m.cfg.MTU:
 		return mad.RejInvalidMTU, false
+	case q.Transport == mad.TransportRD && q.LocalEECN == 0:
+		return mad.RejNoEEC, false
+	case joinsRDC(q) && x.joinable(m) == nil:
+		return mad.RejRDCNotExist, false
 	}
 	return 0, true
+}
+
+// takes reports whether the consumer of a listener knows a service.
+func (l *Listener) takes(t mad.TransportService) bool {
+	if l.RD {
+		return t == mad.TransportRD
+	}
+	return t == mad.TransportRC || t == mad.TransportUC
 }
 
 func (c *Config) isLocal(g ib.GID) bool {

@@ -47,7 +47,13 @@ type Config struct {
 	// Answer is Send for what a flood of requests makes us send in any number
 	// and peers ask for again; nil takes Send.
 	Answer func(now clock.Instant, to gsi.Address, m *mad.MAD) error
-	Limits Limits
+	// ChannelUsable reports whether the EE context of a reliable datagram channel
+	// works, so that another connection may join it; nil: it always does.
+	ChannelUsable func(*Channel) bool
+	// ChannelDown ends the EE context of a channel that nobody uses any more; nil
+	// leaves that to the consumer. It must not call verbs of connections.
+	ChannelDown func(now clock.Instant, h *Channel)
+	Limits      Limits
 }
 
 // rxeAckDelay is local_ca_ack_delay of Linux rxe.
@@ -60,6 +66,8 @@ type Manager struct {
 	peers         map[peerKey]*Conn
 	qps           map[qpKey]*Conn
 	sidr          map[sidrKey]*Conn
+	channels      map[ib.EECN]*Channel // by our EE context, in any state
+	far           map[farEnd]*Channel  // by the peer's, unless they are down
 	listeners     map[mad.ServiceID]*Listener
 	timers        deadline.Heap[Conn]
 	halfOpen      int
@@ -105,7 +113,8 @@ func New(c Config) *Manager {
 	c.AckDelay = cmp.Or(c.AckDelay, rxeAckDelay)
 	return &Manager{
 		cfg: c, local: make(map[uint32]*Conn), peers: make(map[peerKey]*Conn), qps: make(map[qpKey]*Conn),
-		sidr: make(map[sidrKey]*Conn), listeners: make(map[mad.ServiceID]*Listener), half: make(map[netip.Addr]int),
+		sidr: make(map[sidrKey]*Conn), listeners: make(map[mad.ServiceID]*Listener),
+		channels: make(map[ib.EECN]*Channel), far: make(map[farEnd]*Channel), half: make(map[netip.Addr]int),
 		timers: deadline.New(func(c *Conn) *deadline.Link { return &c.timer }),
 	}
 }
@@ -158,7 +167,9 @@ func (m *Manager) newID(now clock.Instant) (uint32, error) {
 // remember makes a connection known by its peer's ID and QP.
 func (m *Manager) remember(c *Conn) {
 	m.peers[peerKeyOf(c)] = c
-	m.qps[qpKeyOf(c)] = c
+	if c.channel == nil { // a QP of RD may have any number of connections
+		m.qps[qpKeyOf(c)] = c
+	}
 }
 
 func peerKeyOf(c *Conn) peerKey { return peerKey{c.remoteID, c.guid, c.to.Remote} }
@@ -184,8 +195,9 @@ func (c *Conn) forgetPeer() {
 
 // free takes a connection out of the manager, which knows nothing of one in
 // Idle.
-func (m *Manager) free(c *Conn) {
+func (m *Manager) free(now clock.Instant, c *Conn) {
 	c.forgetPeer()
+	c.channel.release(now, c)
 	c.stopTimer()
 	m.evictable(c).remove(c)
 	m.leaveHalfOpen(c)

@@ -57,8 +57,11 @@ const (
 // REQParams is what SendREQ asks for. Slices are copied.
 type REQParams struct {
 	Service            mad.ServiceID
-	Transport          mad.TransportService // RC or UC
+	Transport          mad.TransportService // RC, UC or RD
 	QPN                ib.QPN               // ours
+	QKey               ib.QKey              // RD: of our QP
+	EECN               ib.EECN              // RD: our EE context, for a new channel
+	Channel            *Channel             // RD: one that is up, for the connection to join; nil for a new one
 	Path               Path
 	ResponderResources uint8 // READs and atomics that we serve at a time
 	InitiatorDepth     uint8 // that we have outstanding
@@ -75,7 +78,9 @@ type REQParams struct {
 
 // REPParams is what SendREP offers.
 type REPParams struct {
-	QPN                ib.QPN // ours
+	QPN                ib.QPN  // ours
+	QKey               ib.QKey // RD: of our QP
+	EECN               ib.EECN // RD: our EE context; 0 where the peer joins a channel
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	RNRRetryCount      uint8

@@ -11,9 +11,14 @@ import (
 
 // QPAttr returns the attributes, and their mask, that move the connection's QP
 // to INIT, RTR or RTS as both sides agreed (C8), as ib_cm_init_qp_attr of Linux
-// does. EINVAL in a state in which they are not known yet, or of use no more.
+// does. Of service RD they move its EE context (C14). EINVAL in a state in which
+// they are not known yet, or of use no more, and where the EE context is ready
+// because the connection joins its channel.
 func (c *Conn) QPAttr(to ib.QPState) (ib.QPAttr, ib.AttrMask, error) {
 	alive := c.state >= ReqSent && c.state <= Established
+	if c.joins {
+		return ib.QPAttr{}, 0, fmt.Errorf("attributes for state %v: the EE context of a channel that exists needs none: %w", to, ib.EINVAL)
+	}
 	switch known := alive && c.remoteID != 0; {
 	case to == ib.INIT && alive:
 		return initAttr(c)
@@ -26,7 +31,11 @@ func (c *Conn) QPAttr(to ib.QPState) (ib.QPAttr, ib.AttrMask, error) {
 }
 
 func initAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
-	a := ib.QPAttr{State: ib.INIT, Port: 1, PKeyIndex: pkeyIndexOf(c), AccessFlags: ib.AccessRemoteWrite}
+	a := ib.QPAttr{State: ib.INIT, Port: 1, PKeyIndex: pkeyIndexOf(c)}
+	if c.channel != nil {
+		return a, ib.AttrState | ib.AttrPKeyIndex | ib.AttrPort, nil
+	}
+	a.AccessFlags = ib.AccessRemoteWrite
 	if c.ep.responderResources > 0 {
 		a.AccessFlags |= ib.AccessRemoteRead | ib.AccessRemoteAtomic
 	}
@@ -34,18 +43,23 @@ func initAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 }
 
 func rtrAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
+	_, remote := numbersOf(c)
 	av, err := c.m.cfg.av(&c.path)
 	if err != nil {
 		return ib.QPAttr{}, 0, err
 	}
 	a := ib.QPAttr{
-		State: ib.RTR, PathMTU: min(c.path.MTU, c.m.cfg.MTU), DestQPN: c.ep.remoteQPN, RQPSN: c.ep.localPSN,
+		State: ib.RTR, PathMTU: min(c.path.MTU, c.m.cfg.MTU), DestQPN: remote, RQPSN: c.ep.localPSN,
 		AV: av,
 	}
 	mask := ib.AttrState | ib.AttrAV | ib.AttrPathMTU | ib.AttrDestQPN | ib.AttrRQPSN
-	if c.ep.transport == mad.TransportRC {
+	switch c.ep.transport {
+	case mad.TransportRC:
 		a.MaxDestRDAtomic = c.ep.responderResources
 		mask |= ib.AttrMaxDestRDAtomic | ib.AttrMinRNRTimer
+	case mad.TransportRD: // the RNR timer is that of its QPs
+		a.MaxDestRDAtomic = c.ep.responderResources
+		mask |= ib.AttrMaxDestRDAtomic
 	}
 	return a, mask, nil
 }
@@ -65,7 +79,7 @@ func (c *Config) av(p *Path) (ib.AHAttr, error) {
 func rtsAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	a := ib.QPAttr{State: ib.RTS, SQPSN: c.ep.remotePSN}
 	mask := ib.AttrState | ib.AttrSQPSN
-	if c.ep.transport == mad.TransportRC {
+	if c.ep.transport != mad.TransportUC {
 		a.Timeout, a.RetryCnt, a.RNRRetry = cmp.Or(c.ep.qpTimeout, c.ep.ackTimeout), c.ep.retryCount, c.ep.rnrRetryCount
 		a.MaxRDAtomic = c.ep.initiatorDepth
 		mask |= ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic

@@ -37,8 +37,7 @@ func (m *Manager) Receive(now clock.Instant, r *gsi.Received) bool {
 		x.ev.DREP = decode(&mad.DREP{}, r.MAD)
 		m.deliver(MsgDREP, x.ev.DREP.RemoteCommID, x.ev.DREP.LocalCommID, x)
 	case mad.AttrLAP:
-		x.ev.LAP = decode(&mad.LAP{}, r.MAD)
-		m.deliver(MsgLAP, x.ev.LAP.RemoteCommID, x.ev.LAP.LocalCommID, x)
+		x.receiveLAP(m)
 	case mad.AttrAPR:
 		x.ev.APR = decode(&mad.APR{}, r.MAD)
 		m.deliver(MsgAPR, x.ev.APR.RemoteCommID, x.ev.APR.LocalCommID, x)
@@ -168,7 +167,20 @@ func (m *Manager) receiveMRA(x *stimulus) {
 	m.deliver(mraInputs[a.Message], a.RemoteCommID, a.LocalCommID, x)
 }
 
-// receiveDREQ checks that the peer means our QP.
+// receiveLAP checks that the peer means our EE context; of a QP Linux does not
+// care.
+func (x *stimulus) receiveLAP(m *Manager) {
+	l := decode(&mad.LAP{}, x.from.MAD)
+	x.ev.LAP = l
+	c := m.find(l.RemoteCommID, l.LocalCommID, x)
+	if c != nil && c.channel != nil && !isNamed(c, l.RemoteQPN) {
+		m.counters.Invalid++
+		return
+	}
+	m.hand(MsgLAP, c, x)
+}
+
+// receiveDREQ checks that the peer means our QP, or EE context.
 func (m *Manager) receiveDREQ(x *stimulus) {
 	d := decode(&mad.DREQ{}, x.from.MAD)
 	x.ev.DREQ = d
@@ -176,7 +188,7 @@ func (m *Manager) receiveDREQ(x *stimulus) {
 	switch {
 	case c == nil:
 		m.unmatched(MsgDREQ, x)
-	case d.RemoteQPN != c.ep.localQPN:
+	case !isNamed(c, d.RemoteQPN):
 		m.counters.Invalid++
 	default:
 		c.dreqTID = x.tid

@@ -94,6 +94,15 @@ func TestNames(t *testing.T) {
 	for s := range numLAPStates {
 		name(s.String())
 	}
+	for s := range numChannelStates {
+		name(s.String())
+	}
+	for i := range numChannelInputs {
+		name("channel input " + i.String())
+	}
+	for a := range numChannelActions {
+		name("channel action " + a.String())
+	}
 	for i := range numInputs {
 		name("input " + i.String())
 	}
@@ -118,6 +127,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, s := range []string{
 		numStates.String(), numLAPStates.String(), numInputs.String(), numEvents.String(), numActions.String(), numLAPActions.String(),
+		numChannelStates.String(), numChannelInputs.String(), numChannelActions.String(),
 	} {
 		if len(s) < 8 || s[:8] != "invalid " {
 			t.Errorf("what does not exist is called %q", s)

@@ -36,7 +36,7 @@ func ignores(s *siege) cm.Handler {
 
 // forgets is another one, which has no place left in its backlog.
 func forgets(*siege) cm.Handler {
-	return func(_ clock.Instant, c *cm.Conn, _ *cm.Event) { c.Forget() }
+	return func(now clock.Instant, c *cm.Conn, _ *cm.Event) { c.Forget(now) }
 }
 
 // rejects wants nothing to do with them.
@@ -49,7 +49,7 @@ func accepts(s *siege) cm.Handler {
 	return func(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		request := e.Type == cm.REQReceived || e.Type == cm.SIDRREQReceived
 		if request && s.energy == 0 {
-			c.Forget()
+			c.Forget(now)
 			return
 		}
 		switch e.Type {

@@ -114,7 +114,7 @@ func (v *cmVictim) onEvent(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	case 3:
 		if first {
 			g.over = true
-			c.Forget()
+			c.Forget(now)
 		}
 	case 4:
 		_ = c.SendMRA(now, v.temper>>3, nil) // no use for it in most states

@@ -120,7 +120,7 @@ func (w *world) decide(now clock.Instant, c *connection, l *listening) {
 	switch {
 	case l.forgets:
 		w.cause = "forget"
-		c.conn.Forget()
+		c.conn.Forget(now)
 		w.settle()
 		c.conn = nil
 	case l.refuses:

@@ -114,7 +114,7 @@ func (s *side) forget() {
 	s.destroyed = true
 	s.turn++
 	s.end()
-	s.conn.Forget()
+	s.conn.Forget(w.now)
 }
 
 // weighLAP does so for an alternate path.

@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/internal/cm"
 )
 
-// State is a state of the machine, or of the loading of an alternate path
-// within ESTABLISHED, with all its cells.
+// State is a state of the machine, of the loading of an alternate path within
+// ESTABLISHED, or of a reliable datagram channel, with all its cells.
 type State struct {
 	Name    string
 	Side    string // who can be there: active, passive or either
@@ -21,13 +21,15 @@ type State struct {
 // States returns every state in the order of display.
 func States() []State {
 	var states []State
-	cm.Walk(func(r cm.Row) {
+	add := func(r cm.Row) {
 		if n := len(states); n == 0 || states[n-1].Name != r.State {
 			states = append(states, State{Name: r.State, Side: r.Side, Meaning: r.Meaning})
 		}
 		s := &states[len(states)-1]
 		s.Cells = append(s.Cells, r)
-	})
+	}
+	cm.Walk(add)
+	cm.WalkChannels(add)
 	return states
 }
 
@@ -47,7 +49,7 @@ func Table(w io.Writer, states []State) error {
 	var b strings.Builder
 	b.WriteString("What an input does in a state: a message of the peer, a call of the consumer, or a timer. What is not\n" +
 		"listed cannot occur. Beside the table, a REQ or a REP of a QP that another connection has is rejected\n" +
-		"as stale.\n")
+		"as stale; of an RD connection, one of an EE context that another channel has.\n")
 	for _, s := range states {
 		fmt.Fprintf(&b, "\n%s (%s): %s\n\n", s.Name, s.Side, s.Meaning)
 		for _, c := range s.Cells {
@@ -102,7 +104,7 @@ type Cell struct {
 	State      string `json:"state"`
 	Side       string `json:"side"`
 	Input      string `json:"input"`
-	Kind       string `json:"kind"`    // call, message or timer
+	Kind       string `json:"kind"`    // call, message or timer; of a channel, connection
 	Outcome    string `json:"outcome"` // done, or why nothing is
 	Action     string `json:"action,omitempty"`
 	Next       string `json:"next,omitempty"`

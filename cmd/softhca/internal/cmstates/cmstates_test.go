@@ -62,7 +62,7 @@ func TestJSONIsTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := 0
-	cm.Walk(func(r cm.Row) {
+	same := func(r cm.Row) {
 		if i < len(cells) {
 			c := cells[i]
 			if c.State != r.State || c.Input != r.Input || c.Outcome != string(r.Outcome) || c.Next != r.Next || c.Event != r.Event || c.Repetition != r.Duplicate {
@@ -70,7 +70,9 @@ func TestJSONIsTheMachine(t *testing.T) {
 			}
 		}
 		i++
-	})
+	}
+	cm.Walk(same)
+	cm.WalkChannels(same)
 	if i != len(cells) || i == 0 {
 		t.Errorf("%d cells printed, the machine has %d", len(cells), i)
 	}
@@ -95,7 +97,7 @@ func TestDotHasEveryMove(t *testing.T) {
 			}
 		}
 	}
-	cm.Walk(func(r cm.Row) {
+	leads := func(r cm.Row) {
 		if r.Outcome != cm.Done || r.Next == r.State {
 			return
 		}
@@ -108,7 +110,9 @@ func TestDotHasEveryMove(t *testing.T) {
 		if !found {
 			t.Errorf("no arrow for %s in %s", r.Input, r.State)
 		}
-	})
+	}
+	cm.Walk(leads)
+	cm.WalkChannels(leads)
 }
 
 func TestFind(t *testing.T) {

@@ -21,14 +21,17 @@ var clusters = []cluster{
 	{"active", "Active side: set-up", func(s *State) bool { return s.Side == "active" && !isSIDR(s) && !isLAP(s) }},
 	{"passive", "Passive side: set-up", func(s *State) bool { return s.Side == "passive" && !isSIDR(s) && !isLAP(s) }},
 	{"end", "Either side: connected, and tear-down", func(s *State) bool {
-		return s.Side == "either" && !isLAP(s) && s.Name != cm.Idle.String() && s.Name != cm.Unknown.String()
+		return s.Side == "either" && !isLAP(s) && !isChannel(s) && s.Name != cm.Idle.String() && s.Name != cm.Unknown.String()
 	}},
 	{"sidr", "Resolution of a service", isSIDR},
 	{"lap", "Alternate path, within ESTABLISHED", isLAP},
+	{"channel", "Reliable datagram channel", isChannel},
 }
 
 func isSIDR(s *State) bool { return strings.HasPrefix(s.Name, "SIDR") }
 func isLAP(s *State) bool  { return strings.HasPrefix(s.Name, "LAP") }
+
+func isChannel(s *State) bool { return strings.HasPrefix(s.Name, "CHANNEL") }
 
 // edge is a move between two nodes, with the inputs that make it.
 type edge struct {
@@ -55,7 +58,7 @@ func Dot(w io.Writer, states []State) error {
 				fmt.Fprintf(&b, "    %s [label=%q];\n", s.Name, s.Name)
 			}
 		}
-		if c.id != "lap" {
+		if c.id != "lap" && c.id != "channel" {
 			fmt.Fprintf(&b, "    over_%s [label=\"IDLE\"];\n", c.id)
 		}
 		b.WriteString("  }\n")

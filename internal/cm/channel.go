@@ -1,0 +1,298 @@
+package cm
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/mad"
+)
+
+// Channel is one end of a reliable datagram channel (RDC) that connections of
+// service RD are made over (C14): an EE context of ours, and its peer's. The
+// first connection sets it up, others join it ("RDC exists"), and it ends with
+// the last that uses it.
+type Channel struct {
+	// Consumer is whatever the consumer wants to find again: what it has moved
+	// for the channel.
+	Consumer any
+
+	m     *Manager
+	state ChannelState
+	local ib.EECN // 0: not known yet
+	far   farEnd  // its number is 0: not known yet
+	path  Path
+	users []*Conn // those from REQ to ESTABLISHED; each knows its place
+	held  int     // the users, and those that wait for their end
+}
+
+// farEnd names the EE context at the peer's side of a channel.
+type farEnd struct {
+	eecn ib.EECN
+	guid uint64
+	addr netip.Addr
+}
+
+// State returns where the channel stands.
+func (h *Channel) State() ChannelState { return h.state }
+
+// Local returns the number of our EE context, 0 if there is none yet.
+func (h *Channel) Local() ib.EECN { return h.local }
+
+// Remote returns the number of the peer's EE context, 0 if it is not known.
+func (h *Channel) Remote() ib.EECN { return h.far.eecn }
+
+// Users returns how many connections use the channel.
+func (h *Channel) Users() int { return len(h.users) }
+
+// JoinedBy reports whether the channel was there before a connection that uses it
+// ("RDC exists").
+func (h *Channel) JoinedBy(c *Conn) bool { return c.channel == h && c.joins }
+
+// Path returns the way to the peer.
+func (h *Channel) Path() Path { return h.path }
+
+// step gives the channel an input, and reports false if that is refused.
+func (h *Channel) step(now clock.Instant, on ChannelInput) bool {
+	e := channelMachine[h.state][on]
+	if !e.defined {
+		panic(fmt.Sprintf("cm: channel input %v in state %v", on, h.state))
+	}
+	if on == ChannelJoin && e.do == channelTake && !h.m.cfg.usable(h) {
+		return false
+	}
+	h.state = e.next
+	switch e.do {
+	case channelNone, channelTake:
+	case channelRefuse:
+		return false
+	case channelDown:
+		h.forgetFar()
+		if f := h.m.cfg.ChannelDown; f != nil {
+			f(now, h)
+		}
+	case channelFree:
+		if h.m.channels[h.local] == h {
+			delete(h.m.channels, h.local)
+		}
+	default:
+		panic(fmt.Sprintf("cm: no channel action %d", e.do))
+	}
+	return true
+}
+
+// usable reports whether the EE context of a channel works.
+func (c *Config) usable(h *Channel) bool { return c.ChannelUsable == nil || c.ChannelUsable(h) }
+
+// add makes a connection one that uses the channel.
+func (h *Channel) add(c *Conn) {
+	c.channel, c.uses, c.place = h, true, len(h.users)
+	h.users = append(h.users, c)
+	h.held++
+}
+
+// leave takes a connection out of those that use the channel, if it is among
+// them.
+func (h *Channel) leave(now clock.Instant, c *Conn) {
+	if h == nil || !c.uses {
+		return
+	}
+	c.uses = false
+	last := len(h.users) - 1
+	h.users[c.place] = h.users[last]
+	h.users[c.place].place = c.place
+	h.users[last] = nil
+	if h.users = h.users[:last]; last == 0 {
+		h.step(now, ChannelLeft)
+	}
+}
+
+// release takes a connection that is over out of the channel.
+func (h *Channel) release(now clock.Instant, c *Conn) {
+	if h == nil {
+		return
+	}
+	h.leave(now, c)
+	c.channel = nil
+	if h.held--; h.held == 0 {
+		h.step(now, ChannelGone)
+	}
+}
+
+// expire ends the connections of a channel whose peer has forgotten it: its EE
+// context turned up in another one.
+func (h *Channel) expire(now clock.Instant) {
+	for _, c := range slices.Clone(h.users) {
+		c.expire(now)
+	}
+}
+
+// checkEECN returns why an EE context of ours cannot serve a new channel.
+func checkEECN(m *Manager, n ib.EECN) error {
+	switch {
+	case n == 0 || n > ib.EECNMask:
+		return fmt.Errorf("EE context %v (1 to %v): %w", n, ib.EECNMask, ib.EINVAL)
+	case m.channels[n] != nil:
+		return fmt.Errorf("EE context %v serves another channel until that is out of TIMEWAIT: %w", n, ib.EBUSY)
+	}
+	return nil
+}
+
+// claim gives the channel its own EE context.
+func (h *Channel) claim(n ib.EECN) error {
+	if err := checkEECN(h.m, n); err != nil {
+		return err
+	}
+	h.local = n
+	h.m.channels[n] = h
+	return nil
+}
+
+// meet notes the EE context of the peer.
+func (h *Channel) meet(far farEnd) {
+	h.far = far
+	h.m.far[far] = h
+}
+
+func (h *Channel) forgetFar() {
+	if h.m.far[h.far] == h {
+		delete(h.m.far, h.far)
+	}
+}
+
+// joinsRDC reports whether a REQ asks to use a channel that exists, and opensRDC
+// whether it asks for a new one.
+func joinsRDC(q *mad.REQ) bool { return q.Transport == mad.TransportRD && q.RDCExists }
+func opensRDC(q *mad.REQ) bool { return q.Transport == mad.TransportRD && !q.RDCExists }
+
+// joinable returns the channel that a REQ with "RDC exists" names; nil if there is
+// none, it is not the sender's, or does not work: who guesses numbers learns
+// nothing of what there is.
+func (x *stimulus) joinable(m *Manager) *Channel {
+	q := x.ev.REQ
+	h := m.channels[ib.EECN(q.RemoteEECN)]
+	if h == nil || h.far != (farEnd{ib.EECN(q.LocalEECN), q.LocalCAGUID, x.from.From.Remote}) || !h.step(x.now, ChannelJoin) {
+		return nil
+	}
+	return h
+}
+
+// enter gives a connection that the peer asks for its channel. It reports false
+// if the one that the REQ names has ended since it was checked: what made room for
+// the connection was the last on it.
+func (x *stimulus) enter(c *Conn, q *mad.REQ) bool {
+	if q.Transport != mad.TransportRD {
+		return true
+	}
+	h := &Channel{m: c.m, path: c.path}
+	if c.joins = q.RDCExists; c.joins {
+		if h = x.joinable(c.m); h == nil {
+			return false
+		}
+	} else {
+		h.meet(farEnd{ib.EECN(q.LocalEECN), c.guid, c.to.Remote})
+	}
+	h.add(c)
+	return true
+}
+
+// checkChannel returns why a REQ of ours cannot have the channel that it names,
+// or make one of the EE context.
+func (p *REQParams) checkChannel(m *Manager, path *Path) error {
+	h := p.Channel
+	switch {
+	case p.Transport != mad.TransportRD && (h != nil || p.EECN != 0 || p.QKey != 0):
+		return fmt.Errorf("channel, EE context and Q_Key are for RD, not for %v: %w", p.Transport, ib.EINVAL)
+	case p.Transport != mad.TransportRD:
+		return nil
+	case h == nil:
+		return checkEECN(m, p.EECN)
+	case h.m != m:
+		return fmt.Errorf("the channel is of another adapter: %w", ib.EINVAL)
+	case p.EECN != 0 && p.EECN != h.local:
+		return fmt.Errorf("EE context %v; that of the channel is %v: %w", p.EECN, h.local, ib.EINVAL)
+	case h.path.Local != path.Local || h.path.Remote != path.Remote:
+		return fmt.Errorf("the channel leads from %v to %v, the path from %v to %v: %w",
+			h.path.Local, h.path.Remote, path.Local, path.Remote, ib.EINVAL)
+	}
+	return nil
+}
+
+// enterOwn gives a connection that we ask for its channel.
+func (x *stimulus) enterOwn(c *Conn) error {
+	p := x.req
+	if p.Transport != mad.TransportRD {
+		return nil
+	}
+	h := p.Channel
+	if c.joins = h != nil; c.joins {
+		if !h.step(x.now, ChannelJoin) {
+			return fmt.Errorf("channel of EE context %v in %v, or its EE context has failed: connect without it: %w", h.local, h.state, ib.ENOTCONN)
+		}
+	} else {
+		h = &Channel{m: c.m, path: c.path}
+		if err := h.claim(p.EECN); err != nil {
+			return err
+		}
+	}
+	h.add(c)
+	return nil
+}
+
+// agree has SendREP name the EE context of a connection's channel.
+func (p *REPParams) agree(c *Conn) error {
+	h := c.channel
+	switch {
+	case h == nil && (p.EECN != 0 || p.QKey != 0):
+		return fmt.Errorf("EE context and Q_Key are for RD, not for %v: %w", c.ep.transport, ib.EINVAL)
+	case h == nil:
+		return nil
+	case !c.joins:
+		return h.claim(p.EECN)
+	case p.EECN != 0 && p.EECN != h.local:
+		return fmt.Errorf("EE context %v; the peer asks for %v: %w", p.EECN, h.local, ib.EINVAL)
+	}
+	return nil
+}
+
+// learnChannel notes the peer's EE context, which REP names. It reports false if
+// that cannot be: it has answered the peer, or counted.
+func (x *stimulus) learnChannel(c *Conn) bool {
+	h := c.channel
+	if h == nil {
+		return true
+	}
+	p := x.ev.REP
+	far := farEnd{ib.EECN(p.LocalEECN), p.LocalCAGUID, c.to.Remote}
+	if far.eecn == 0 || c.joins && far != h.far {
+		c.m.counters.Invalid++
+		return false
+	}
+	if c.joins {
+		return true
+	}
+	if old := c.m.far[far]; old != nil {
+		x.rejectStaleREP(c)
+		old.expire(x.now)
+		return false
+	}
+	h.meet(far)
+	return true
+}
+
+// numbersOf returns what DREQ and LAP call the two ends of a connection: their QPs,
+// of RD their EE contexts.
+func numbersOf(c *Conn) (local, remote ib.QPN) {
+	if h := c.channel; h != nil {
+		return ib.QPN(h.local), ib.QPN(h.far.eecn)
+	}
+	return c.ep.localQPN, c.ep.remoteQPN
+}
+
+// isNamed reports whether the peer's number for our end of a connection is right.
+func isNamed(c *Conn, n ib.QPN) bool {
+	local, _ := numbersOf(c)
+	return n == local
+}
