@@ -15,9 +15,14 @@ import (
 func (h *HCA) CM() *cm.Manager { return h.shard.cm }
 
 // Prepare moves a QP to INIT for a connection that is not there yet: it takes
-// receives, and nobody may access memory (C8).
+// receives, and nobody may access memory (C8). One of RD gets a Q_Key that
+// nobody can guess.
 func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
 	a := ib.QPAttr{State: ib.INIT, Port: 1}
+	if q.Type() == ib.RD {
+		a.QKey = ib.QKey(h.cfg.Rand()) &^ ib.QKeyControlled
+		return h.modify(now, q, &a, ib.AttrState|ib.AttrQKey|ib.AttrPort|ib.AttrAccessFlags)
+	}
 	return h.modify(now, q, &a, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags)
 }
 
@@ -38,14 +43,20 @@ func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 		}
 	}
 	q.OnMigrate(func(clock.Instant) { c.Migrated() })
-	if c.Role() == cm.Passive {
-		q.OnFirst(func(now clock.Instant) {
-			if s := c.State(); s == cm.RepSent || s == cm.MRARepRcvd {
-				_ = c.Establish(now) // allowed in these states
-			}
-		})
-	}
+	finishBy(&q.End, c)
 	return nil
+}
+
+// finishBy has the next request that an end takes do what RTU would.
+func finishBy(e *qp.End, c *cm.Conn) {
+	if c.Role() != cm.Passive {
+		return
+	}
+	e.OnFirst(func(now clock.Instant) {
+		if s := c.State(); s == cm.RepSent || s == cm.MRARepRcvd {
+			_ = c.Establish(now) // allowed in these states
+		}
+	})
 }
 
 // Disconnect moves a connection's QP to ERR: what was posted is flushed (C5).
@@ -61,12 +72,14 @@ func (h *HCA) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMask
 
 // newCM returns the communication manager, which is the agent of its class on
 // QP1.
-func newCM(cfg *Config, g *gsi.Interface, mtu ib.MTU) *cm.Manager {
+func (s *Shard) newCM(mtu ib.MTU) *cm.Manager {
+	cfg := s.cfg
 	c := cm.Config{
 		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections,
+		ChannelUsable: channelUsable, ChannelDown: s.channelDown,
 	}
 	var m *cm.Manager
-	a, err := g.Register(gsi.AgentConfig{
+	a, err := s.gsi.Register(gsi.AgentConfig{
 		Class: mad.ClassCM, Version: mad.CMClassVersion, Methods: []mad.Method{mad.MethodSend},
 		Info:    mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: mad.CMClassVersion, RespTimeValue: cm.DefaultResponseTimeout},
 		Receive: func(now clock.Instant, r *gsi.Received) bool { return m.Receive(now, r) },

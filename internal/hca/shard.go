@@ -89,7 +89,7 @@ func newShard(cfg *Config, mtu ib.MTU) *Shard {
 	if cfg.Settings.InOrderOnly {
 		s.env.Keep = nil
 	}
-	s.cm = newCM(cfg, s.gsi, mtu)
+	s.cm = s.newCM(mtu)
 	return s
 }
 

@@ -100,6 +100,11 @@ func (e *End) Advance(now clock.Instant) {
 // Deadline returns when Advance is next needed.
 func (e *End) Deadline() clock.Instant { return e.ep.timers.next() }
 
+// OnFirst sets what is called, once, when the next request that is in sequence
+// arrives, before it is executed. It may end the QP, or the EE context: move it
+// to ERR or RESET, or destroy it; no other move. Nil calls nothing.
+func (e *End) OnFirst(f func(now clock.Instant)) { e.in.onFirst = f }
+
 // wake puts the end on the list of those that may have something to transmit.
 func (e *End) wake() { e.ep.env.Wake(e) }
 

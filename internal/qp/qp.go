@@ -147,11 +147,6 @@ func (q *QP) sendOn(now clock.Instant) {
 	q.wake()
 }
 
-// OnFirst sets what is called, once, when the next request that is in sequence
-// arrives, before it is executed. It may end the QP: move it
-// to ERR or RESET, or destroy it; no other move. Nil calls nothing.
-func (q *QP) OnFirst(f func(now clock.Instant)) { q.in.onFirst = f }
-
 // Destroy takes the QP out of use, whatever its state (V13). Its work
 // requests vanish, and so do its completions that nobody polled. The memory of
 // its queues goes back to the allocator: nobody may post any more.

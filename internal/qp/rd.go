@@ -35,6 +35,14 @@ const (
 	placeSuspended                // to be sent anew, for the peer was not ready
 )
 
+// RDD returns the domain of a queue pair of reliable datagrams, nil for others.
+func (q *QP) RDD() *RDD {
+	if q.rd == nil {
+		return nil
+	}
+	return q.rd.rdd
+}
+
 func newRDSide(q *QP, rdd *RDD) *rdSide {
 	rdd.users++
 	d := &rdSide{qp: q, rdd: rdd, receives: atOnce{&q.rq}}
