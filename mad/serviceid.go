@@ -6,12 +6,14 @@ import "strconv"
 // the values of enum rdma_port_space.
 type PortSpace uint16
 
-// The port spaces.
+// The port spaces. Linux has none for reliable datagrams: PSRD is ours, of the
+// protocol number that is for everyone's own use (RFC 3692).
 const (
 	PSIPoIB PortSpace = 0x0002
 	PSTCP   PortSpace = 0x0106
 	PSUDP   PortSpace = 0x0111
 	PSIB    PortSpace = 0x013f
+	PSRD    PortSpace = 0x01fd
 )
 
 var portSpaceNames = map[PortSpace]string{
@@ -19,6 +21,7 @@ var portSpaceNames = map[PortSpace]string{
 	PSTCP:   "tcp",
 	PSUDP:   "udp",
 	PSIB:    "ib",
+	PSRD:    "rd",
 }
 
 // String returns the short name of the port space, such as "tcp".
