@@ -229,7 +229,7 @@ func (x *stimulus) enterOwn(c *Conn) error {
 	h := p.Channel
 	if c.joins = h != nil; c.joins {
 		if !h.step(x.now, ChannelJoin) {
-			return fmt.Errorf("channel of EE context %v in %v, or its EE context has failed: connect without it: %w", h.local, h.state, ib.ENOTCONN)
+			return fmt.Errorf("EE context %v cannot be joined, in %v or failed: connect over a new channel: %w", h.local, h.state, ib.ENOTCONN)
 		}
 	} else {
 		h = &Channel{m: c.m, path: c.path}

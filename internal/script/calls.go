@@ -56,17 +56,20 @@ func (w *world) connect(a *args) error {
 		PrivateData: a.data("private"),
 	}
 	p.Service, err = parseService(a.word("a service"))
-	if err = firstOf(a.err, err); err != nil {
+	w.prepareQP(w.now, c)
+	if err = firstOf(err, w.askRD(a, c, &p), a.err); err != nil {
 		return err
 	}
-	w.prepareQP(w.now, c)
 	c.service = p.Service
 	return w.outcome(c.conn.SendREQ(w.now, &p))
 }
 
 // transport is the service of the connection's queue pair, RC without one.
 func (c *connection) transport() mad.TransportService {
-	if c.qp != nil && c.qp.Type() == ib.UC {
+	switch {
+	case c.rd:
+		return mad.TransportRD
+	case c.qp != nil && c.qp.Type() == ib.UC:
 		return mad.TransportUC
 	}
 	return mad.TransportRC
@@ -99,10 +102,11 @@ func (w *world) accept(a *args) error {
 		RNRRetryCount:      uint8(a.small("rnr", 7, 8)),
 		FlowControl:        a.boolean("flow_control", false), SRQ: a.boolean("srq", false), PrivateData: a.data("private"),
 	}
+	w.answerRD(a, c, &p)
 	if a.err != nil {
 		return a.err
 	}
-	if c.moves() && c.conn.Role() == cm.Passive {
+	if (c.moves() || c.rd) && c.conn.Role() == cm.Passive {
 		c.conn.SetResources(p.ResponderResources, p.InitiatorDepth)
 	}
 	if !w.establishQP(c) {
@@ -125,7 +129,10 @@ func (w *world) prepareQP(now clock.Instant, c *connection) {
 // establishQP moves the connection's queue pair to RTS, and reports false if
 // that was refused.
 func (w *world) establishQP(c *connection) bool {
-	if !c.moves() {
+	switch {
+	case c.rd && !c.byHand && (c.qp != nil || c.eec != nil):
+		return w.establishRD(c) == nil
+	case !c.moves():
 		return true
 	}
 	err := w.hca.Establish(w.now, c.conn, c.qp.QP)
@@ -140,7 +147,7 @@ func (w *world) establishQP(c *connection) bool {
 // learnAttr notes what a connection has made of a queue pair, so that the peer
 // goes on from there.
 func (w *world) learnAttr(q *pair) {
-	q.attr = q.Query()
+	q.attr = q.query()
 	q.peerPSN, q.isSent = q.attr.RQPSN, false
 }
 
@@ -155,8 +162,8 @@ func (w *world) disconnect(now clock.Instant, c *connection) {
 	w.settle()
 }
 
-// move moves the connection's queue pair by hand with the connection's
-// attributes: move CONN STATE.
+// move moves the connection's queue pair, or EE context, by hand with the
+// connection's attributes: move CONN STATE.
 func (w *world) move(a *args) error {
 	c, err := w.caller(a)
 	if err != nil {
@@ -166,21 +173,25 @@ func (w *world) move(a *args) error {
 	switch {
 	case a.err != nil || err != nil:
 		return firstOf(a.err, err)
-	case c.qp == nil:
+	case c.qp == nil && c.eec == nil:
 		return fmt.Errorf("%s has no queue pair", c.name)
+	}
+	q := c.qp
+	if c.eec != nil {
+		q = c.eec
 	}
 	at, mask, err := c.conn.QPAttr(to)
 	if err != nil {
 		w.refused(err)
 		return nil
 	}
-	kept := c.qp.attr
-	c.qp.attr = at
-	if !w.modifyOnce(c.qp, mask) {
-		c.qp.attr = kept
+	kept := q.attr
+	q.attr = at
+	if !w.modifyOnce(q, mask) {
+		q.attr = kept
 		return nil
 	}
-	c.qp.attr = c.qp.Query()
+	q.attr = q.query()
 	return nil
 }
 

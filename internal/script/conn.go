@@ -17,6 +17,8 @@ type connection struct {
 	id     uint32   // its communication ID, the last that was heard
 	over   bool     // its consumer has destroyed it
 	qp     *pair    // nil for none
+	eec    *pair    // RD: its EE context, nil for none
+	rd     bool     // of service RD
 	byHand bool     // the script moves the queue pair
 	state  cm.State // as last shown
 	lap    cm.LAPState
@@ -33,6 +35,7 @@ type node struct {
 	id   uint32 // communication ID, or request ID
 	qpn  ib.QPN
 	guid uint64
+	eecn ib.EECN
 }
 
 // listening is a listener and what its consumer does with a request at once.
@@ -52,13 +55,13 @@ const (
 	peerQKey    = 0x01234567
 )
 
-// addConn names a connection: conn NAME [qp=QP [by_hand]].
+// addConn names a connection: conn NAME [qp=QP] [eec=EEC] [rd] [by_hand].
 func (w *world) addConn(a *args) error {
 	name := a.word("a name")
 	n := len(w.conns) + 1
 	c := &connection{
 		name: name, byHand: a.flag("by_hand"), service: mad.IPServiceID(mad.PSTCP, peerPort),
-		peer: node{peerCommID + uint32(n), peerConnQPN + ib.QPN(n), peerGUID},
+		peer: node{id: peerCommID + uint32(n), qpn: peerConnQPN + ib.QPN(n), guid: peerGUID},
 		sent: map[mad.AttrID]mad.MAD{}, got: map[mad.AttrID]mad.MAD{},
 	}
 	if a.has("qp") {
@@ -71,6 +74,9 @@ func (w *world) addConn(a *args) error {
 		}
 		c.qp, c.peer.qpn = q, q.attr.DestQPN
 	}
+	if err := w.takeRD(a, c, n); err != nil {
+		return err
+	}
 	if a.err != nil {
 		return a.err
 	}
@@ -78,11 +84,12 @@ func (w *world) addConn(a *args) error {
 	return w.add(name, c)
 }
 
-// addListener takes requests for a service: listen NAME SERVICE
+// addListener takes requests for a service: listen NAME SERVICE [rd]
 // [forget|destroy].
 func (w *world) addListener(a *args) error {
 	name := a.word("a name")
 	l := &listening{forgets: a.flag("forget"), refuses: a.flag("destroy")}
+	rd := a.flag("rd")
 	s, err := parseService(a.word("a service"))
 	if err = firstOf(a.err, err); err != nil {
 		return err
@@ -91,7 +98,7 @@ func (w *world) addListener(a *args) error {
 		w.refused(err)
 		return nil
 	}
-	l.l.Consumer = l
+	l.l.Consumer, l.l.RD = l, rd
 	return w.add(name, l)
 }
 
@@ -157,7 +164,7 @@ func (w *world) another(c *connection) *connection {
 	for i := 2; w.objects[n.name] != nil; i++ {
 		n.name = fmt.Sprintf("%s.%d", base, i)
 	}
-	n.qp, n.sent, n.got = nil, map[mad.AttrID]mad.MAD{}, map[mad.AttrID]mad.MAD{}
+	n.eec, n.qp, n.sent, n.got = nil, nil, map[mad.AttrID]mad.MAD{}, map[mad.AttrID]mad.MAD{}
 	w.objects[n.name] = &n
 	w.conns = append(w.conns, &n)
 	return &n

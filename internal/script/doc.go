@@ -96,11 +96,14 @@
 //
 // # Connections
 //
-//	listen NAME SERVICE [forget|destroy]  SERVICE: tcp:PORT, udp:PORT, ib:PORT, ipoib:PORT or a number;
-//	                                      what is done with every request at once
-//	conn NAME [qp=QP [by_hand]]           a connection or resolution to be, and its queue pair
+//	listen NAME SERVICE [rd] [forget|destroy]  SERVICE: tcp:PORT, udp:PORT, ib:PORT, ipoib:PORT, rd:PORT or a
+//	                                      number; rd: it takes RD and nothing else; what is done with every
+//	                                      request at once
+//	conn NAME [qp=QP] [eec=EEC] [rd] [by_hand]  a connection or resolution to be, its queue pair, and of RD
+//	                                      its EE context
 //	connect CONN SERVICE [resources=4] [depth=4] [retry=7] [rnr=7] [srq] [flow_control] [qp=N]
-//	        [timeout=CODE] [cm_retries=N] [private=BYTES] [PATH]
+//	        [timeout=CODE] [cm_retries=N] [private=BYTES] [PATH]; RD: [eecn=N | channel=CONN] [qkey=N]
+//	                                      channel: that of another connection, which this one joins
 //	                                      PATH: to=IP from=IP mtu=1024 lifetime=CODE pkey=K traffic_class=N
 //	                                      hop_limit=N flow_label=N sl=N
 //	accept CONN [resources=N] [depth=N] [rnr=7] [srq] [flow_control] [qp=N] [private=BYTES]
@@ -111,10 +114,11 @@
 //	lap CONN [PATH] · apr CONN [STATUS] [info=BYTES]   [private=BYTES]
 //	load CONN [answer]                    the alternate path into the queue pair, which asks for REARM; answer: then APR
 //	alternate CONN                        shows the alternate path
+//	channel CONN                          shows the reliable datagram channel
 //	sidr CONN SERVICE [timeout=CODE] [cm_retries=N] [private=BYTES] [PATH]
 //	sidr_answer CONN [STATUS] [qp=N] [qkey=N] [info=BYTES] [private=BYTES]
 //	destroy CONN|LISTENER
-//	move CONN INIT|RTR|RTS                the queue pair, with the connection's attributes
+//	move CONN INIT|RTR|RTS                the queue pair, of RD the EE context, with the connection's attributes
 //	conns                                 what the communication manager holds
 //
 // The queue pair of a connection is moved as rdma_cm does: to INIT when there is
@@ -146,17 +150,17 @@
 //	< QP1 OPCODE ...                      any packet to the adapter's own QP1
 //
 // The peer of the N-th connection has the communication ID 0x5000+N and, without
-// a queue pair of the connection, the QPN 0x777780+N; its node is
+// a queue pair of the connection, the QPN 0x777780+N, of RD the EE context 0x555580+N; its node is
 // 0x020000fffe000002. comm and request are the sender's ID, remote the receiver's:
 // a connection's name stands for either, as known from the messages so far. A
 // message is for the adapter's side of CONN; a REQ or SIDR_REQ that a listener
 // takes makes one, with this name or, if that is taken, CONN.2 and on. Fields
 // have the names of package mad in short:
 //
-//	REQ       comm service transport extended qp psn mtu resources depth retry rnr timeout local_timeout cm_retries
+//	REQ       comm service transport extended qp eecn remote_eecn rdc_exists psn mtu resources depth retry rnr timeout local_timeout cm_retries
 //	          pkey srq flow_control guid qkey vendor private, of the path gid remote_gid ack_timeout flow_label
 //	          traffic_class hop_limit sl rate lid remote_lid subnet_local, of the alternate path alt_gid and so on
-//	REP       comm remote qp psn resources depth rnr ack_delay failover srq flow_control guid qkey vendor private
+//	REP       comm remote qp eecn psn resources depth rnr ack_delay failover srq flow_control guid qkey vendor private
 //	MRA       comm remote message timeout private
 //	REJ       comm remote message reason info info_len private
 //	RTU, DREP comm remote private

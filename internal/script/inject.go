@@ -146,12 +146,15 @@ func (w *world) extended(q *pair, a *args, p *roce.Packet, syndrome roce.Syndrom
 		p.RDETH.EEC = uint32(a.num("eec", uint64(q.num()), number))
 	}
 	if has(roce.HasDETH) {
-		src := q.attr.DestQPN
+		src, secret := q.attr.DestQPN, q.attr.QKey
 		if has(roce.HasRDETH) {
 			src = peerQPN + 1
+			if to := w.pairOf(ib.QPN(a.num("destqp", uint64(w.usualRD()), number))); to != nil {
+				secret = to.attr.QKey
+			}
 		}
 		p.DETH = roce.DETH{
-			QKey:  ib.QKey(a.num("qkey", uint64(q.attr.QKey), plainNumber)),
+			QKey:  ib.QKey(a.num("qkey", uint64(secret), plainNumber)),
 			SrcQP: ib.QPN(a.num("srcqp", uint64(src), number)),
 		}
 	}

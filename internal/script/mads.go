@@ -164,9 +164,9 @@ func findKind(name string) (*kind, error) {
 func (c *connection) learnPeer(m message) {
 	switch m := m.(type) {
 	case *mad.REQ:
-		c.peer, c.service = node{m.LocalCommID, m.LocalQPN, m.LocalCAGUID}, m.ServiceID
+		c.peer, c.service = node{m.LocalCommID, m.LocalQPN, m.LocalCAGUID, ib.EECN(m.LocalEECN)}, m.ServiceID
 	case *mad.REP:
-		c.peer = node{m.LocalCommID, m.LocalQPN, m.LocalCAGUID}
+		c.peer = node{m.LocalCommID, m.LocalQPN, m.LocalCAGUID, ib.EECN(m.LocalEECN)}
 	case *mad.SIDRREQ:
 		c.peer.id, c.service = m.RequestID, m.ServiceID
 	}

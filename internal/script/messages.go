@@ -33,6 +33,9 @@ var reqFields = join([]field[mad.REQ]{
 	enumField("transport", unusual, mad.TransportExtended, func(m *mad.REQ) *mad.TransportService { return &m.Transport }),
 	numberField("extended", unusual, 3, "%d", func(m *mad.REQ) *uint8 { return &m.ExtendedTransport }),
 	qpField("qp", plainly, func(m *mad.REQ) *ib.QPN { return &m.LocalQPN }),
+	eecField("eecn", func(m *mad.REQ) *uint32 { return &m.LocalEECN }),
+	eecField("remote_eecn", func(m *mad.REQ) *uint32 { return &m.RemoteEECN }),
+	flagField("rdc_exists", plainly, func(m *mad.REQ) *bool { return &m.RDCExists }),
 	psnField("psn", func(m *mad.REQ) *ib.PSN { return &m.StartingPSN }),
 	mtuField("mtu", func(m *mad.REQ) *ib.MTU { return &m.PathMTU }),
 	numberField("resources", plainly, 8, "%d", func(m *mad.REQ) *uint8 { return &m.ResponderResources }),
@@ -57,6 +60,7 @@ var repFields = []field[mad.REP]{
 	idField("comm", peerID, func(m *mad.REP) *uint32 { return &m.LocalCommID }),
 	idField("remote", ourID, func(m *mad.REP) *uint32 { return &m.RemoteCommID }),
 	qpField("qp", plainly, func(m *mad.REP) *ib.QPN { return &m.LocalQPN }),
+	eecField("eecn", func(m *mad.REP) *uint32 { return &m.LocalEECN }),
 	psnField("psn", func(m *mad.REP) *ib.PSN { return &m.StartingPSN }),
 	numberField("resources", plainly, 8, "%d", func(m *mad.REP) *uint8 { return &m.ResponderResources }),
 	numberField("depth", plainly, 8, "%d", func(m *mad.REP) *uint8 { return &m.InitiatorDepth }),
@@ -97,7 +101,7 @@ var rtuFields = []field[mad.RTU]{
 var dreqFields = []field[mad.DREQ]{
 	idField("comm", peerID, func(m *mad.DREQ) *uint32 { return &m.LocalCommID }),
 	idField("remote", ourID, func(m *mad.DREQ) *uint32 { return &m.RemoteCommID }),
-	qpField("remote_qp", plainly, func(m *mad.DREQ) *ib.QPN { return &m.RemoteQPN }),
+	endField("remote_qp", func(m *mad.DREQ) *ib.QPN { return &m.RemoteQPN }),
 	dataField(func(m *mad.DREQ) []byte { return m.PrivateData[:] }),
 }
 
@@ -128,7 +132,7 @@ var sidrRepFields = join([]field[mad.SIDRREP]{
 var lapFields = join([]field[mad.LAP]{
 	idField("comm", peerID, func(m *mad.LAP) *uint32 { return &m.LocalCommID }),
 	idField("remote", ourID, func(m *mad.LAP) *uint32 { return &m.RemoteCommID }),
-	qpField("remote_qp", plainly, func(m *mad.LAP) *ib.QPN { return &m.RemoteQPN }),
+	endField("remote_qp", func(m *mad.LAP) *ib.QPN { return &m.RemoteQPN }),
 	numberField("timeout", unusual, 5, "%d", func(m *mad.LAP) *uint8 { return &m.RemoteResponseTimeout }),
 },
 	pathFields("", func(m *mad.LAP) *mad.Path { return &m.Alternate }),
@@ -167,14 +171,14 @@ func serviceField[M any](at func(*M) *mad.ServiceID) field[M] {
 	}
 }
 
-// parseService reads a service: tcp:PORT, udp:PORT, ib:PORT, ipoib:PORT, or
-// any by its number.
+// parseService reads a service: tcp:PORT, udp:PORT, ib:PORT, ipoib:PORT, rd:PORT,
+// or any by its number.
 func parseService(s string) (mad.ServiceID, error) {
 	space, port, ok := strings.Cut(s, ":")
 	if !ok {
 		v, err := strconv.ParseUint(s, 0, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no service: want tcp:PORT, udp:PORT, ib:PORT, ipoib:PORT or a number", s)
+			return 0, fmt.Errorf("%q is no service: want tcp:PORT, udp:PORT, ib:PORT, ipoib:PORT, rd:PORT or a number", s)
 		}
 		return mad.ServiceID(v), nil
 	}
@@ -183,7 +187,7 @@ func parseService(s string) (mad.ServiceID, error) {
 		return 0, fmt.Errorf("%q is no port", port)
 	}
 	var known []string
-	for _, ps := range []mad.PortSpace{mad.PSTCP, mad.PSUDP, mad.PSIB, mad.PSIPoIB} {
+	for _, ps := range []mad.PortSpace{mad.PSTCP, mad.PSUDP, mad.PSIB, mad.PSIPoIB, mad.PSRD} {
 		if ps.String() == space {
 			return mad.IPServiceID(ps, uint16(n)), nil
 		}

@@ -91,6 +91,7 @@ func (w *world) usualREQ(c *connection, from side) mad.REQ {
 		MaxCMRetries: cm.DefaultMaxRetries, Primary: w.usualPath(from),
 	}
 	m.LocalCommID, _ = c.ids(from)
+	w.numbersRD(c, from, &m)
 	if from == adapter {
 		m.LocalCAGUID = w.hca.NodeGUID()
 		return m
@@ -122,6 +123,9 @@ func (w *world) usualREP(c *connection, from side) mad.REP {
 	}
 	m.LocalCAGUID, m.LocalQPN, m.StartingPSN = c.peer.guid, c.peer.qpn, ib.NewPSN(localPSN)
 	m.ResponderResources, m.InitiatorDepth, m.RNRRetryCount = 4, 4, 7
+	if c.rd {
+		m.LocalEECN, m.LocalQKey = uint32(c.peer.eecn), peerQKey
+	}
 	return m
 }
 
@@ -142,13 +146,18 @@ func (w *world) usualRTU(c *connection, from side) mad.RTU {
 
 func (w *world) usualDREQ(c *connection, from side) mad.DREQ {
 	local, remote := c.ids(from)
-	return mad.DREQ{LocalCommID: local, RemoteCommID: remote, RemoteQPN: c.otherQPN(from)}
+	return mad.DREQ{LocalCommID: local, RemoteCommID: remote, RemoteQPN: c.other(from)}
 }
 
-// otherQPN is the queue pair of the receiver.
-func (c *connection) otherQPN(from side) ib.QPN {
-	if from == adapter {
+// other is the queue pair of the receiver, of RD the EE context.
+func (c *connection) other(from side) ib.QPN {
+	switch {
+	case from == adapter && c.rd:
+		return ib.QPN(c.peer.eecn)
+	case from == adapter:
 		return c.peer.qpn
+	case c.rd:
+		return ib.QPN(c.eecn())
 	}
 	return c.qpn()
 }
@@ -161,7 +170,7 @@ func (w *world) usualDREP(c *connection, from side) mad.DREP {
 func (w *world) usualLAP(c *connection, from side) mad.LAP {
 	local, remote := c.ids(from)
 	return mad.LAP{
-		LocalCommID: local, RemoteCommID: remote, RemoteQPN: c.otherQPN(from),
+		LocalCommID: local, RemoteCommID: remote, RemoteQPN: c.other(from),
 		RemoteResponseTimeout: cm.DefaultResponseTimeout, Alternate: w.usualPath(from),
 	}
 }

@@ -185,7 +185,7 @@ var verbs = [...]struct {
 	{"mra", (*world).mra}, {"prepare_mra", (*world).prepareMRA}, {"establish", (*world).establishConn},
 	{"dreq", (*world).dreq}, {"drep", (*world).drep}, {"move", (*world).move},
 	{"lap", (*world).loadPath}, {"apr", (*world).answerPath}, {"load", (*world).load},
-	{"alternate", (*world).alternate},
+	{"alternate", (*world).alternate}, {"channel", (*world).showChannel},
 	{"sidr", (*world).resolve}, {"sidr_answer", (*world).resolved},
 }
 
