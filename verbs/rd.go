@@ -57,6 +57,7 @@ func (d *RDD) call(verb string, f func(now clock.Instant) error) error {
 // error of a queue pair's message moves that queue pair to SQE, and the channel
 // goes on; only a peer that cannot be reached moves the EE context to ERR.
 type EEC struct {
+	door
 	dev *device.Device
 	eec *qp.EEC
 	obj device.Object
@@ -73,7 +74,7 @@ func (d *RDD) CreateEEC() (*EEC, error) {
 		if e.eec, err = d.dev.HCA.CreateEEC(d.rdd); err != nil {
 			return err
 		}
-		e.obj.EEC, e.obj.Owner = e.eec, e
+		e.obj.EEC, e.obj.Owner, e.door = e.eec, e, device.DoorTo(e.dev, &e.obj)
 		e.dev.Add(&e.obj)
 		return nil
 	})

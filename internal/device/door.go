@@ -5,7 +5,7 @@ import "github.com/softhca/softhca/internal/qp"
 // Door is how package rdmacm gets behind an object of verbs without an
 // exported method that has a type of the engine in it. A struct that embeds a
 // Door has its methods, which no other package can call or see; what has them
-// is what Of and QPOf take. Embedded under an alias in small letters, the Door
+// is what Of, EECOf and QPOf take. Embedded under an alias in small letters, the Door
 // is no part of the public interface either.
 type Door struct {
 	dev *Device
@@ -20,6 +20,15 @@ func (d *Door) object() *Object { return d.obj }
 
 // Of returns the device of a context of verbs, which is not nil.
 func Of(context interface{ device() *Device }) *Device { return context.device() }
+
+// EECOf returns the engine's part of an EE context of verbs, which is not nil;
+// nil once it is destroyed.
+func EECOf(e interface{ object() *Object }) *qp.EEC {
+	if o := e.object(); !o.Gone() {
+		return o.EEC
+	}
+	return nil
+}
 
 // QPOf returns the engine's part of a queue pair of verbs, which is not nil;
 // nil once it is destroyed.
