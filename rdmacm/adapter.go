@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -31,9 +32,11 @@ type adapter struct {
 	dev      *device.Device                 // behind ctx
 	hca      *hca.HCA                       // adapter's thread only
 	services map[mad.ServiceID]*serviceUser // adapter's thread only
+	channels map[*qp.EEC]*Channel           // of IDs; adapter's thread only
 
 	pdMu  sync.Mutex // guards what follows
 	pd    *verbs.PD  // of IDs that bring none
+	rdd   *verbs.RDD // of IDs of RD
 	noPDs bool       // the Manager is closed
 
 	removed chan struct{} // closed once gone
@@ -59,7 +62,7 @@ func newAdapter(m *Manager, ctx *verbs.Context) (*adapter, error) {
 	dev := device.Of(ctx)
 	d := &adapter{
 		m: m, ctx: ctx, dev: dev, hca: dev.HCA, mtu: port.ActiveMTU, maxRD: attr.MaxQPRDAtom, inside: port.Transport == "pipe",
-		services: make(map[mad.ServiceID]*serviceUser), removed: make(chan struct{}),
+		services: make(map[mad.ServiceID]*serviceUser), channels: make(map[*qp.EEC]*Channel), removed: make(chan struct{}),
 	}
 	for i := range port.GIDTblLen {
 		d.addrs = append(d.addrs, ctx.QueryGID(i).Addr())
@@ -122,12 +125,38 @@ func (d *adapter) defaultPD() (*verbs.PD, error) {
 	return d.pd, nil
 }
 
-// freePD frees it; of an adapter that is gone there is nothing to free.
-func (d *adapter) freePD() error {
+// defaultRDD returns the reliable datagram domain of IDs of RD.
+func (d *adapter) defaultRDD() (*verbs.RDD, error) {
+	d.pdMu.Lock()
+	defer d.pdMu.Unlock()
+	if d.noPDs {
+		return nil, fmt.Errorf("connection manager: %w", ErrClosed)
+	}
+	if d.rdd == nil {
+		rdd, err := d.ctx.AllocRDD()
+		if err != nil {
+			return nil, err
+		}
+		d.rdd = rdd
+	}
+	return d.rdd, nil
+}
+
+// freeDomains frees both; of an adapter that is gone there is nothing to free.
+func (d *adapter) freeDomains() error {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
 	d.noPDs = true
-	if d.pd == nil || d.isGone() {
+	if d.isGone() {
+		return nil
+	}
+	if d.rdd != nil {
+		if err := d.rdd.Dealloc(); err != nil {
+			return fmt.Errorf("default reliable datagram domain: %w", err)
+		}
+		d.rdd = nil
+	}
+	if d.pd == nil {
 		return nil
 	}
 	if err := d.pd.Dealloc(); err != nil {
@@ -152,6 +181,8 @@ func (d *adapter) open(s mad.ServiceID) error {
 		if err != nil {
 			return err
 		}
+		ps, _, _ := s.IP()
+		l.RD = ps == RD
 		u = &serviceUser{l: l}
 		d.services[s] = u
 	}

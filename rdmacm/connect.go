@@ -25,6 +25,9 @@ const mostRetries = 7
 // errNoQP is returned when the QP of an ID is gone, or was never there.
 var errNoQP = fmt.Errorf("the ID has no queue pair: %w", ib.EINVAL)
 
+// errNotAsked is returned by what answers a request when there is none.
+var errNotAsked = fmt.Errorf("no request waits for the answer: %w", ib.EINVAL)
+
 // Connect asks the peer for a connection, or an ID of UDP for the queue
 // pair of its service. ESTABLISHED tells that both sides may send, for an
 // ID without a QP of CreateQP CONNECT_RESPONSE that it is to be made ready;
@@ -38,7 +41,10 @@ func (id *ID) Connect(p *ConnParam) error {
 		if err := id.room(); err != nil {
 			return err
 		}
-		return id.do(func(now clock.Instant) error { return id.connect(now, p) })
+		if id.typ != ib.RD {
+			return id.do(func(now clock.Instant) error { return id.connect(now, p) })
+		}
+		return id.connectRD(p)
 	}, EventEstablished, EventConnectResponse)
 }
 
@@ -82,13 +88,21 @@ func (id *ID) askConnection(now clock.Instant, c *cm.Conn, p *ConnParam) error {
 		FlowControl: o.FlowControl, SRQ: o.SRQ,
 		ResponseTimeout: id.settings.cmTimeout, MaxRetries: id.settings.cmRetries, PrivateData: data,
 	}
-	if id.typ == ib.UC {
+	switch id.typ {
+	case ib.UC:
 		req.Transport = mad.TransportUC
+	case ib.RD:
+		if err := id.askRD(&req, &o); err != nil {
+			return err
+		}
 	}
 	if err := c.SendREQ(now, &req); err != nil {
 		return err
 	}
 	c.SetAckTimeout(id.settings.ackTimeout)
+	if id.channel != nil {
+		id.channel.conn = c.Channel()
+	}
 	return nil
 }
 
@@ -123,6 +137,9 @@ func (id *ID) offer(p *ConnParam) (ConnParam, error) {
 			return o, errNoQP
 		}
 		o.QPN, o.SRQ = q.Num(), id.qp.srq
+		if id.typ == ib.RD {
+			o.QKey = q.Query().QKey
+		}
 	}
 	for _, n := range [...]uint8{o.ResponderResources, o.InitiatorDepth} {
 		if id.ps == TCP && n != AllResources && n > id.dev.maxRD {
@@ -155,9 +172,12 @@ func (id *ID) private(data []byte, room int) ([]byte, error) {
 // for private data over 196 bytes (UDP: 136), has rejected it.
 func (id *ID) Accept(p *ConnParam) error {
 	connects := false
-	err := id.runOn("accept", func(now clock.Instant) error {
+	err := id.run("accept", func() error {
 		connects = id.typ != ib.UD
-		return id.accept(now, p)
+		if id.typ == ib.RD {
+			return id.acceptRD(p)
+		}
+		return id.do(func(now clock.Instant) error { return id.accept(now, p) })
 	})
 	if err != nil || !connects {
 		return err
@@ -168,7 +188,7 @@ func (id *ID) Accept(p *ConnParam) error {
 // accept runs on the adapter's thread.
 func (id *ID) accept(now clock.Instant, p *ConnParam) error {
 	if !id.asked() {
-		return fmt.Errorf("no request waits for the answer: %w", ib.EINVAL)
+		return errNotAsked
 	}
 	if id.typ == ib.UD {
 		return id.acceptService(now, p)
@@ -210,15 +230,20 @@ func (id *ID) acceptConnection(now clock.Instant, o *ConnParam, chosen bool) err
 	}
 	c.SetResources(served, depth)
 	c.SetAckTimeout(id.settings.ackTimeout)
-	if id.qp != nil {
+	if id.qp != nil || id.typ == ib.RD {
 		if err := id.ready(now); err != nil {
 			return err
 		}
 	}
-	err := c.SendREP(now, &cm.REPParams{
+	rep := cm.REPParams{
 		QPN: o.QPN, ResponderResources: served, InitiatorDepth: depth, RNRRetryCount: min(o.RNRRetryCount, mostRetries),
 		FlowControl: o.FlowControl, SRQ: o.SRQ, PrivateData: o.PrivateData,
-	})
+	}
+	if k := id.channel; k != nil {
+		rep.QKey, rep.EECN = o.QKey, k.eec.EECN()
+		k.conn = c.Channel()
+	}
+	err := c.SendREP(now, &rep)
 	id.accepted = err == nil
 	return err
 }

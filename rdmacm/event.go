@@ -60,8 +60,12 @@ type ConnParam struct {
 	// the peer's.
 	SRQ bool
 	QPN ib.QPN
-	// QKey is what Accept of an ID of UDP tells the peer; 0 takes DefaultQKey.
+	// QKey is what Accept of an ID of UDP tells the peer; 0 takes DefaultQKey. With
+	// RD it is that of the QP, as QPN; in events the peer's.
 	QKey ib.QKey
+	// Channel is what Connect of an ID of RD joins; nil makes a new one. With
+	// CONNECT_REQUEST it is what the peer joins; for Accept it does not count.
+	Channel *Channel
 }
 
 // AllResources asks for as many READs and atomics as there can be.
@@ -141,14 +145,21 @@ func (m *Manager) drain(taken <-chan struct{}) {
 type RejectError struct {
 	Reason      mad.RejReason
 	PrivateData []byte // of the REJ, its full length
+
+	hint string // what to do about it; empty where that is plain
 }
 
-// Error says the reason in words and as a number.
+// Error says the reason in words and as a number, and what to do about it where
+// that is not plain.
 func (e *RejectError) Error() string {
 	if e == nil {
 		return ""
 	}
-	return fmt.Sprintf("rejected by the peer: %v (%d)", e.Reason, uint16(e.Reason))
+	text := fmt.Sprintf("rejected by the peer: %v (%d)", e.Reason, uint16(e.Reason))
+	if e.hint != "" {
+		text += ": " + e.hint
+	}
+	return text
 }
 
 // Unwrap returns ECONNREFUSED.

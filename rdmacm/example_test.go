@@ -146,6 +146,71 @@ func ExampleID_GetRequest() {
 	// Output: hello
 }
 
+// Reliable datagrams: two pairs of queue pairs are connected over one channel. What
+// a queue pair sends names the EE context of the channel, and of the peer's queue
+// pair the number and the Q_Key, which the connection has told.
+func ExampleID_Channel() {
+	n := verbs.NewNetwork()
+	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
+	defer server.Close()
+	defer client.Close()
+	listener, err := server.CreateID(nil, rdmacm.RD)
+	check(err)
+	check(listener.BindAddr(netip.MustParseAddrPort("10.0.0.1:7471")))
+	check(listener.Listen(0))
+
+	connect := func(over *rdmacm.Channel) *rdmacm.ID {
+		id, err := client.CreateID(nil, rdmacm.RD)
+		check(err)
+		check(id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("10.0.0.1:7471"), 2*time.Second))
+		check(id.ResolveRoute(2 * time.Second))
+		check(id.CreateQP(nil, attr()))
+		check(id.Connect(&rdmacm.ConnParam{RetryCount: 7, RNRRetryCount: 7, Channel: over}))
+		return id
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		first := connect(nil)
+		second := connect(first.Channel())
+		fmt.Printf("%d connections, one channel: %v\n", first.Channel().Users(), first.Channel() == second.Channel())
+		for i, id := range []*rdmacm.ID{first, second} {
+			peer := id.Event().Param // of ESTABLISHED
+			check(id.QP().PostSend(verbs.SendWR{
+				Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: fmt.Appendf(nil, "from queue pair %d", i+1),
+				EEC: first.Channel().EEC(), RemoteQPN: peer.QPN, RemoteQKey: peer.QKey,
+			}))
+			_, err := id.GetSendComp(context.Background())
+			check(err)
+		}
+		check(first.Disconnect())
+		check(second.Disconnect())
+	}()
+	var ids [2]*rdmacm.ID
+	var buffers [2]*verbs.MR
+	for i := range ids {
+		id, err := listener.GetRequest(context.Background())
+		check(err)
+		check(id.CreateQP(nil, attr()))
+		ids[i], buffers[i] = id, buffer(id, 64)
+		check(id.Accept(nil))
+	}
+	for i, id := range ids {
+		wc, err := id.GetRecvComp(context.Background())
+		check(err)
+		fmt.Printf("%s\n", buffers[i].Bytes()[:wc.ByteLen])
+	}
+	for i, id := range ids {
+		check(id.Disconnect())
+		check(buffers[i].Dereg())
+	}
+	<-done
+	// Unordered output:
+	// from queue pair 1
+	// from queue pair 2
+	// 2 connections, one channel: true
+}
+
 // A Listener and a Conn, as package net has them.
 func ExampleManager_Listen() {
 	ctx := context.Background()

@@ -32,7 +32,7 @@ func handle(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		id.replied(now, e.REP)
 	case cm.REJReceived:
 		id.fail(now)
-		id.post(rejected(e.REJ))
+		id.post(id.rejected(e.REJ))
 	case cm.RTUReceived, cm.UserEstablished:
 		id.established(now)
 	case cm.DREQError, cm.DREQReceived, cm.DREPReceived:
@@ -56,10 +56,10 @@ func unreachable(errno ib.Errno) *Event {
 }
 
 // rejected is the event of a REJ.
-func rejected(j *mad.REJ) *Event {
+func (id *ID) rejected(j *mad.REJ) *Event {
 	data := slices.Clone(j.PrivateData[:])
 	return &Event{
-		Type: EventRejected, Status: int(j.Reason), Err: &RejectError{Reason: j.Reason, PrivateData: data},
+		Type: EventRejected, Status: int(j.Reason), Err: &RejectError{Reason: j.Reason, PrivateData: data, hint: id.hint(j.Reason)},
 		Param: ConnParam{PrivateData: data},
 	}
 }
@@ -72,14 +72,16 @@ func (id *ID) fail(now clock.Instant) {
 }
 
 // replied goes on after REP: the QP of CreateQP is made ready, RTU sent. The
-// program that has its own does that itself, and has the peer wait for it.
+// program that has its own does that itself, and has the peer wait for it; one of
+// RD needs nothing of the peer.
 func (id *ID) replied(now clock.Instant, rep *mad.REP) {
 	ev := &Event{Type: EventEstablished, Param: ConnParam{
 		PrivateData:        slices.Clone(rep.PrivateData[:]),
 		ResponderResources: rep.InitiatorDepth, InitiatorDepth: rep.ResponderResources,
 		FlowControl: rep.EndToEndFlowControl, RNRRetryCount: rep.RNRRetryCount, SRQ: rep.SRQ, QPN: rep.LocalQPN,
+		QKey: rep.LocalQKey, Channel: id.channel,
 	}}
-	if id.qp == nil {
+	if id.qp == nil && id.typ != ib.RD {
 		_ = id.conn.PrepareMRA(now, cm.DefaultMRATimeout, nil) // allowed in this state
 		ev.Type = EventConnectResponse
 		id.post(ev)
@@ -96,6 +98,9 @@ func (id *ID) replied(now clock.Instant, rep *mad.REP) {
 
 // ready moves the QP of CreateQP to RTS.
 func (id *ID) ready(now clock.Instant) error {
+	if id.typ == ib.RD {
+		return id.readyRD(now)
+	}
 	q := id.qp.engine()
 	if q == nil {
 		return errNoQP

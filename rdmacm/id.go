@@ -25,6 +25,7 @@ type PortSpace = mad.PortSpace
 // The port spaces.
 const (
 	TCP   = mad.PSTCP   // RC queue pairs
+	RD    = mad.PSRD    // RD queue pairs; Linux has no such space, so peers are of this package
 	UDP   = mad.PSUDP   // UD queue pairs
 	IB    = mad.PSIB    // RC or, after SetQPType, UC queue pairs
 	IPoIB = mad.PSIPoIB // UD; an adapter of Ethernet resolves no address in it
@@ -67,7 +68,8 @@ type ID struct {
 
 	// Written with call held and on the adapter's thread: one of them is enough
 	// to read.
-	qp *ownQP
+	qp      *ownQP
+	channel *Channel // RD only
 
 	// Written with call and m.mu held: one of them is enough to read. An ID of a
 	// listener has them from the beginning.
@@ -111,6 +113,8 @@ func (m *Manager) CreateID(ch *EventChannel, ps PortSpace) (*ID, error) {
 		id.typ = ib.RC
 	case UDP, IPoIB:
 		id.typ = ib.UD
+	case RD:
+		id.typ = ib.RD
 	default:
 		return nil, fmt.Errorf("create ID: port space %#x: %w", uint16(ps), ib.EINVAL)
 	}
@@ -336,7 +340,8 @@ func (id *ID) release() {
 // listener's requests that nobody took are rejected, a queue pair of CreateQP
 // that is still there is destroyed, groups are left. It waits until the events
 // that were taken are acknowledged; those that were not vanish. If the queue
-// pair cannot be destroyed, that is the error and the ID stays.
+// pair, or the EE context of a channel that nobody else is connected over, cannot be
+// destroyed, that is the error and the ID stays.
 func (id *ID) Destroy() error {
 	if err := id.end(); err != nil {
 		return fmt.Errorf("destroy ID: %w", err)
@@ -367,19 +372,29 @@ func (id *ID) end() error {
 	if err := id.destroyQP(); err != nil && !errors.Is(err, verbs.ErrInvalidHCA) && !id.dev.isGone() {
 		return err
 	}
+	if id.channel != nil {
+		// Nobody may use the channel any more when its EE context ends.
+		_ = id.do(id.endConn)
+		if err := id.closeChannel(); err != nil {
+			return err
+		}
+	}
 	id.destroyed = true
 	orphans := id.bury()
 	id.stopListening()
 	// Of an adapter that is gone, so are the connections.
-	_ = id.do(func(now clock.Instant) error {
-		if id.conn != nil {
-			id.conn.Destroy(now)
-			id.conn = nil
-		}
-		return nil
-	})
+	_ = id.do(id.endConn)
 	for _, o := range orphans {
 		_ = o.end() // nobody knows of it, so nothing can be in the way
+	}
+	return nil
+}
+
+// endConn ends the connection for good, on the adapter's thread.
+func (id *ID) endConn(now clock.Instant) error {
+	if id.conn != nil {
+		id.conn.Destroy(now)
+		id.conn = nil
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (m *Manager) IDs() int {
 // Close destroys every ID, with its queue pair, as Destroy does but without
 // waiting for events to be acknowledged, ends the event channels, and closes
 // the adapter of Open. Who waits on a channel gets ErrClosed. EBUSY when a
-// default protection domain is still in use; all else is closed then.
+// default domain is still in use; all else is closed then.
 func (m *Manager) Close() error {
 	if m == nil {
 		return errNoManager
@@ -128,7 +128,7 @@ func (m *Manager) Close() error {
 	}
 	m.unwatch()
 	for _, d := range m.devices {
-		errs = append(errs, d.freePD())
+		errs = append(errs, d.freeDomains())
 		if m.owned {
 			errs = append(errs, d.ctx.Close())
 		}

@@ -10,7 +10,7 @@ import (
 // after an error: none panics, and what can fail does.
 func TestNilReceivers(t *testing.T) {
 	wrong, err := rules.NilReceivers(".", nil,
-		(*Conn)(nil), (*Event)(nil), (*EventChannel)(nil), (*ID)(nil), (*Listener)(nil), (*Manager)(nil), (*RejectError)(nil))
+		(*Channel)(nil), (*Conn)(nil), (*Event)(nil), (*EventChannel)(nil), (*ID)(nil), (*Listener)(nil), (*Manager)(nil), (*RejectError)(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,8 @@ func (id *ID) SetAFOnly(on bool) error {
 	return id.set("set AFONLY", func(s idState) bool { return s <= stateBound }, func() { id.settings.afOnly = on })
 }
 
-// SetAckTimeout sets the local ACK timeout of the ID's QP, a code of 5 bits for
+// SetAckTimeout sets the local ACK timeout of the ID's QP, of RD of a new
+// channel's EE context, a code of 5 bits for
 // 4.096 µs · 2^code; 0 is the path's again. Before ResolveRoute it also makes the
 // packet lifetime of the path half of that, from which the waits of the CM
 // follow. EINVAL above 31 and for UD.
@@ -49,8 +50,8 @@ func (id *ID) SetAckTimeout(code uint8) error {
 	if code > mad.MaxTimeout {
 		return fmt.Errorf("set ACK timeout: code %d is above %d: %w", code, mad.MaxTimeout, ib.EINVAL)
 	}
-	isRC := func(idState) bool { return id.typ == ib.RC }
-	return id.set("set ACK timeout", isRC, func() { id.settings.ackTimeout = code })
+	acks := func(idState) bool { return id.typ == ib.RC || id.typ == ib.RD }
+	return id.set("set ACK timeout", acks, func() { id.settings.ackTimeout = code })
 }
 
 // SetResponseTimeout sets how long the peer has to answer a message of the CM,
@@ -66,10 +67,10 @@ func (id *ID) SetResponseTimeout(code, retries uint8) error {
 }
 
 // SetQPType chooses the service of the ID's connections: RC, which is the
-// default, or UC. EINVAL for another one, for IDs of UDP, and unless the ID is
+// default, or UC. EINVAL for another one, for IDs of UDP and RD, and unless the ID is
 // idle.
 func (id *ID) SetQPType(t ib.QPType) error {
-	if ps := id.PortSpace(); t != ib.RC && t != ib.UC || ps == UDP || ps == IPoIB {
+	if ps := id.PortSpace(); t != ib.RC && t != ib.UC || ps == UDP || ps == IPoIB || ps == RD {
 		return fmt.Errorf("set QP type: %v in port space %v: %w", t, ps, ib.EINVAL)
 	}
 	return id.set("set QP type", func(s idState) bool { return s == stateIdle }, func() { id.typ = t })

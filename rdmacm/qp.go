@@ -41,8 +41,9 @@ func (o *ownQP) engine() *qp.QP {
 // protection domain of the adapter. attr.Type may be zero; completion queues
 // that are nil are made, of the sizes of the work queues, for GetSendComp and
 // GetRecvComp. Connected ones are in INIT then and take receives; the calls
-// that connect move them on. UD ones are in RTS with DefaultQKey. The actual
-// sizes are written to attr.Cap.
+// that connect move them on. UD ones are in RTS with DefaultQKey. RD ones have a
+// Q_Key that nobody can guess and attr.RDD, which may be nil, is that of RDD. The
+// actual sizes are written to attr.Cap.
 //
 // Errors: EINVAL before the ID has an adapter, for a second QP, one of another
 // service and the objects of another adapter; those of verbs' CreateQP.
@@ -77,6 +78,16 @@ func (id *ID) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	if attr != nil && attr.Type == 0 {
 		attr.Type = id.typ
 	}
+	var rdd *verbs.RDD
+	if id.typ == ib.RD && id.dev != nil && attr != nil {
+		var err error
+		if rdd, err = id.dev.defaultRDD(); err != nil {
+			return err
+		}
+		if attr.RDD == nil {
+			attr.RDD = rdd
+		}
+	}
 	switch {
 	case id.dev == nil:
 		return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
@@ -84,6 +95,8 @@ func (id *ID) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 		return fmt.Errorf("the ID has one: %w", ib.EINVAL)
 	case attr == nil || attr.Type != id.typ:
 		return fmt.Errorf("the ID takes one of service %v: %w", id.typ, ib.EINVAL)
+	case attr.RDD != rdd:
+		return fmt.Errorf("the ID takes one of the reliable datagram domain that its RDD returns: %w", ib.EINVAL)
 	case pd != nil && pd.Context() != id.dev.ctx:
 		return fmt.Errorf("the protection domain is of another adapter: %w", ib.EINVAL)
 	}

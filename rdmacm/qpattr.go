@@ -10,13 +10,16 @@ import (
 // QPAttr returns the attributes, and their mask, that move a queue pair to
 // INIT, RTR or RTS as the connection says, for programs that move their
 // own. Before there is a connection, INIT gives the peer no rights. EINVAL
-// before the ID has an adapter, for another state, and while the attributes are
+// before the ID has an adapter, for one of RD, for another state, and while the attributes are
 // not known: those of RTR and RTS come with CONNECT_REQUEST or
 // CONNECT_RESPONSE.
 func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
 	err = id.runOn("QP attributes", func(clock.Instant) (err error) {
 		if id.dev == nil {
 			return fmt.Errorf("the ID has no adapter yet: %w", ib.EINVAL)
+		}
+		if id.typ == ib.RD {
+			return fmt.Errorf("an RD queue pair needs nothing of a connection, which moves its EE context by itself: %w", ib.EINVAL)
 		}
 		if id.conn == nil || id.typ == ib.UD {
 			a, mask, err = plainAttr(id.typ, to)

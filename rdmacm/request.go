@@ -27,6 +27,11 @@ func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		src: netip.AddrPortFrom(r.head.DstAddr, port), dst: netip.AddrPortFrom(r.head.SrcAddr, r.head.SrcPort),
 	}
 	r.event.source = c.Path().Remote
+	if !id.joined() {
+		_ = c.SendREJ(now, &cm.REJParams{Reason: mad.RejRDCNotExist}) // allowed in this state
+		return
+	}
+	r.event.Param.Channel = id.channel
 	switch d.m.queue(id, k, r.event) {
 	case queued:
 		c.Consumer = id
@@ -37,8 +42,10 @@ func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		}
 	case full:
 		c.Forget(now)
+		id.left()
 	case unwanted:
 		c.Destroy(now)
+		id.left()
 	}
 }
 
@@ -97,6 +104,8 @@ func parseRequest(e *cm.Event) (arrival, bool) {
 			r.typ = ib.RC
 		case mad.TransportUC:
 			r.typ = ib.UC
+		case mad.TransportRD:
+			r.typ = ib.RD
 		default:
 			return r, false
 		}
@@ -104,7 +113,7 @@ func parseRequest(e *cm.Event) (arrival, bool) {
 			PrivateData:        slices.Clone(data[mad.IPHeaderSize:]),
 			ResponderResources: q.InitiatorDepth, InitiatorDepth: q.ResponderResources,
 			FlowControl: q.EndToEndFlowControl, RetryCount: q.RetryCount, RNRRetryCount: q.RNRRetryCount,
-			SRQ: q.SRQ, QPN: q.LocalQPN,
+			SRQ: q.SRQ, QPN: q.LocalQPN, QKey: q.LocalQKey,
 		}
 	case cm.SIDRREQReceived:
 		q := e.SIDRREQ
