@@ -64,9 +64,9 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 		old.expire(x.now)
 		return
 	}
-	if old := m.far[farEnd{ib.EECN(q.LocalEECN), c.guid, c.to.Remote}]; old != nil && opensRDC(q) {
+	if h := m.far[farEnd{ib.EECN(q.LocalEECN), c.guid, c.to.Remote}]; h != nil && opensRDC(q) {
 		m.refuse(x, mad.RejStaleConnection)
-		old.expire(x.now)
+		h.expire(x.now)
 		return
 	}
 	if !m.admit(x.now, c) {

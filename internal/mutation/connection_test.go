@@ -29,7 +29,7 @@ var connectionMutants = []mutant{
 		breaks: "C4 C6", sim: "answer", profile: "connect",
 	},
 	{
-		name: "data-before-rtu-does-not-connect", in: "internal/hca.Establish",
+		name: "data-before-rtu-does-not-connect", in: "internal/hca.finishBy",
 		old:    "_ = $c.Establish(now)",
 		new:    "",
 		breaks: "C4", sim: "data", profile: "connect",

@@ -21,7 +21,8 @@ var rewrite = flag.Bool("rewrite", false, "write docs/mutations.md")
 // every is the mutants of all lists.
 func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants,
-		refusalMutants, connectionMutants, churnMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, altPathMutants, datagramMutants)
+		refusalMutants, connectionMutants, churnMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, altPathMutants,
+		datagramMutants, channelMutants)
 }
 
 const (
@@ -246,7 +247,7 @@ func requirements() []string {
 	for n := range 10 {
 		ids = append(ids, fmt.Sprint("C", n+1))
 	}
-	return append(ids, "C12", "L1", "L2", "V15", "V17", "V18", "Q35", "Q36", "Q37", "Q38")
+	return append(ids, "C12", "C14", "L1", "L2", "V15", "V17", "V18", "Q35", "Q36", "Q37", "Q38")
 }
 
 // summary shows what noticed each mutant that was tried.
