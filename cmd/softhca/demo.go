@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,7 @@ import (
 func newDemoCommand(g *globals) *cobra.Command {
 	peer := "127.0.0.2"
 	measure := time.Second
-	apm := false
+	apm, service := false, "rc"
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch two adapters talk: data moved and verified, an error provoked and explained",
@@ -35,21 +36,30 @@ what the demonstration then finds not verified is what you asked for.`,
   softhca demo --capture demo.pcapng
   softhca demo --addr 127.0.0.3 --peer 127.0.0.4
   softhca demo --apm                             a connection survives the loss of its path
+  softhca demo --type rd                         two queue pairs share a channel: one waits, the other goes on
   softhca demo --fault 'drop op=REP nth=1'       a message of the connection manager is lost, and sent again`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if apm {
+			switch {
+			case service != "rc" && service != "rd":
+				return usagef("--type %q: want rc or rd", service)
+			case apm && service == "rd":
+				return usagef("--apm shows connections of RC: leave --type out")
+			case apm:
 				return runMigrationDemo(cmd, g, peer)
+			case service == "rd":
+				return runPlay(cmd, g, peer, 0, demo.RunDatagrams)
 			}
 			if g.capture != "" && !cmd.Flags().Changed("measure") {
 				measure = 20 * time.Millisecond // a second would be gigabytes
 			}
-			return runDemo(cmd, g, peer, measure)
+			return runPlay(cmd, g, peer, measure, demo.Run)
 		},
 	}
 	cmd.Flags().StringVar(&peer, "peer", peer, "address of the second adapter")
 	cmd.Flags().DurationVar(&measure, "measure", measure, "how long to measure the throughput; 0: not at all")
 	cmd.Flags().BoolVar(&apm, "apm", false, "show automatic path migration; --addr and --peer are two addresses each, A,B")
+	cmd.Flags().StringVar(&service, "type", service, "rc, or rd for reliable datagrams, which it shows instead")
 	return cmd
 }
 
@@ -88,11 +98,12 @@ func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 	}
 }
 
-func runDemo(cmd *cobra.Command, g *globals, peer string, measure time.Duration) error {
+// runPlay shows one of the plays between two adapters of an address each.
+func runPlay(cmd *cobra.Command, g *globals, peer string, measure time.Duration, play func(context.Context, demo.Options) error) error {
 	second := *g
 	second.capture = "" // one file, one adapter
 	second.faults, second.faultFile = nil, ""
-	return demoError(demo.Run(cmd.Context(), demo.Options{
+	return demoError(play(cmd.Context(), demo.Options{
 		AddrA: cmp.Or(g.addr, "127.0.0.1"), AddrB: peer, OpenA: demoOpener(cmd, g), OpenB: demoOpener(cmd, &second),
 		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Width: columns(cmd.OutOrStdout()), Measure: measure,
 	}))

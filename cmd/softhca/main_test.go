@@ -137,6 +137,8 @@ func TestUsageErrors(t *testing.T) {
 		{"devices", "--transport", "pigeon", "--addr", "127.0.0.1"},
 		{"devices", "--log-level", "shout", "--addr", "127.0.0.1"},
 		{"pingpong", "--type", "xrc"},
+		{"demo", "--type", "uc"},
+		{"demo", "--type", "rd", "--apm"},
 		{"pingpong", "--size", "0"},
 		{"pingpong", "a", "b"},
 		{"pingpong", "--iters", "many"},

@@ -28,7 +28,7 @@ const (
 // listen has n wait for connections.
 func (n *node) listen() (err error) {
 	n.Local = netip.AddrPortFrom(n.ip(), servicePort)
-	if n.listener, err = n.Bind(n.ch, rdmacm.TCP); err != nil {
+	if n.listener, err = n.Bind(n.ch, n.space); err != nil {
 		return err
 	}
 	return n.listener.Listen(1)
@@ -36,7 +36,7 @@ func (n *node) listen() (err error) {
 
 // dial asks peer for a connection.
 func (n *node) dial(ctx context.Context, peer *node) (err error) {
-	if n.id, err = n.NewID(n.ch, rdmacm.TCP); err != nil {
+	if n.id, err = n.NewID(n.ch, n.space); err != nil {
 		return err
 	}
 	if err = n.id.SetAckTimeout(n.timeout); err != nil {
@@ -76,13 +76,14 @@ func (n *node) accept(ctx context.Context) error {
 func (n *node) connParam() *rdmacm.ConnParam {
 	return &rdmacm.ConnParam{
 		ResponderResources: readDepth, InitiatorDepth: readDepth, RetryCount: n.retries, RNRRetryCount: retries,
+		Channel: n.over,
 	}
 }
 
 // createQP makes the queue pair of the node's connection.
 func (n *node) createQP() error {
 	err := n.id.CreateQP(n.pd, &verbs.QPInitAttr{
-		Type: ib.RC, SendCQ: n.cq, RecvCQ: n.cq,
+		SendCQ: n.cq, RecvCQ: n.cq,
 		Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1},
 	})
 	n.qp = n.id.QP()

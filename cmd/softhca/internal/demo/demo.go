@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -33,7 +35,8 @@ var ErrNotVerified = errors.New("not everything was as it should be")
 type stage struct {
 	*printer
 	measure        time.Duration
-	mtu            ib.MTU // of the connection
+	space          rdmacm.PortSpace // of the connections; 0: TCP
+	mtu            ib.MTU           // of the connection
 	a, b           *node
 	aTrace, bTrace recorder
 }
@@ -73,6 +76,9 @@ func (s *stage) open(o *Options) (err error) {
 	}
 	if s.b, err = open("B", o.AddrB, 0x77, traced(o.OpenB, s.bTrace.add)); err != nil {
 		return err
+	}
+	for _, n := range [...]*node{s.a, s.b} {
+		n.space = cmp.Or(s.space, rdmacm.TCP)
 	}
 	return s.b.listen()
 }

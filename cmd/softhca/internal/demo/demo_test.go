@@ -325,3 +325,23 @@ func TestRunMigrationNotCut(t *testing.T) {
 		t.Errorf("without a cut: %v\n%s", err, out.String())
 	}
 }
+
+// TestC14_RunDatagrams shows a channel that two queue pairs share, over the kernel's
+// UDP.
+func TestC14_RunDatagrams(t *testing.T) {
+	var out strings.Builder
+	err := RunDatagrams(t.Context(), Options{
+		AddrA: loopback(15), AddrB: loopback(16), OpenA: opener(unchanged), OpenB: opener(unchanged), Out: &out,
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{
+		"over a new channel", "over the channel that", "A has an EE context", "two connections, one channel", "RNR", "RESYNC",
+		"while the other one waits", "in RTS; connections over it: 1", "in ERR; connections over it: 0", "Everything was verified.",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output has no %q:\n%s", want, out.String())
+		}
+	}
+}

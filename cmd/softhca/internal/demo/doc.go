@@ -5,7 +5,8 @@
 //
 // Reading order: demo.go (the scenes), node.go (one adapter), connect.go,
 // operations.go, throughput.go (the scenes), migration.go (another
-// play, of a path that is lost), ladder.go and explain.go (from trace
+// play, of a path that is lost), datagrams.go (another, of a channel that queue
+// pairs share), ladder.go and explain.go (from trace
 // records to arrows), printer.go.
 //
 // The package opens no adapter: its caller does.

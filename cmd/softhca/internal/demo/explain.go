@@ -31,6 +31,8 @@ func explain(p *roce.Packet, n int) string {
 		return fmt.Sprintf("done: it was %d before", p.AtomicAck)
 	case roce.KindAck:
 		return verdict(p.AETH)
+	case roce.KindResync:
+		return "the message before is put aside: begin anew after this PSN" + please(p)
 	default:
 		return ""
 	}
@@ -107,6 +109,9 @@ func explainMAD(first *[mad.SummarySize]byte) (label, meaning string) {
 	case mad.AttrREQ:
 		var r mad.REQ
 		r.Decode(&m)
+		if r.Transport == mad.TransportRD {
+			return fmt.Sprintf("REQ comm 0x%08x", r.LocalCommID), explainRD(&r)
+		}
 		return fmt.Sprintf("REQ comm 0x%08x", r.LocalCommID),
 			fmt.Sprintf("connect me to %v; my QP is %v, send to it from psn %v on", r.ServiceID, r.LocalQPN, r.StartingPSN)
 	case mad.AttrSIDRREQ:
@@ -125,12 +130,23 @@ func explainMAD(first *[mad.SummarySize]byte) (label, meaning string) {
 	}
 }
 
+// explainRD explains a REQ for reliable datagrams.
+func explainRD(r *mad.REQ) string {
+	if r.RDCExists {
+		return fmt.Sprintf("connect me to %v over the channel that exists; my QP is %v", r.ServiceID, r.LocalQPN)
+	}
+	return fmt.Sprintf("connect me to %v over a new channel; my EE context is %v, my QP %v", r.ServiceID, ib.EECN(r.LocalEECN), r.LocalQPN)
+}
+
 // explainAnswer explains the messages that have both IDs.
 func explainAnswer(m *mad.MAD, attr mad.AttrID) string {
 	switch attr {
 	case mad.AttrREP:
 		var r mad.REP
 		r.Decode(m)
+		if r.LocalEECN != 0 {
+			return fmt.Sprintf("accepted; my EE context is %v, my QP %v", ib.EECN(r.LocalEECN), r.LocalQPN)
+		}
 		return fmt.Sprintf("accepted; my QP is %v, send to it from psn %v on", r.LocalQPN, r.StartingPSN)
 	case mad.AttrRTU:
 		return "ready to use: the connection is set up"
@@ -165,11 +181,17 @@ func explainMove(r *step) string {
 	}
 	switch r.To {
 	case ib.INIT:
+		if r.EEC {
+			return name + " has an EE context"
+		}
 		return name + " has a queue pair"
 	case ib.RTR:
 		return "ready to receive from " + peer
 	case ib.RTS:
 		return "ready to send to " + peer
+	}
+	if r.Cause == "modify" && r.EEC {
+		return name + "'s end of the channel is closed"
 	}
 	if r.Cause == "modify" { // by the CM
 		return name + " is done: nothing moves any more"

@@ -36,6 +36,9 @@ type node struct {
 	events   []verbs.AsyncEvent
 	timeout  uint8 // local ACK timeout that its connection asks for
 	retries  uint8
+	space    rdmacm.PortSpace
+	over     *rdmacm.Channel  // RD: what its connection joins, nil for a new one
+	peer     rdmacm.ConnParam // what it was told last of the peer's queue pair
 }
 
 // rights are what the peer may do to a node's memory.
@@ -118,6 +121,9 @@ func (n *node) wait(ctx context.Context, want rdmacm.EventType) (*rdmacm.Event, 
 	}
 	defer e.Ack()
 	n.told = append(n.told, e.Type)
+	if e.Param.QPN != 0 {
+		n.peer = e.Param
+	}
 	if e.Type != want || e.Status != 0 {
 		return nil, fmt.Errorf("adapter %s: %w: %v, status %d, instead of %v", n.name, cmp.Or(e.Err, errEvent), e.Type, e.Status, want)
 	}

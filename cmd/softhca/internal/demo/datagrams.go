@@ -1,0 +1,153 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// unready is the code of the time that A waits where B has no receive: long enough
+// for B's program to post one, and to be seen.
+const unready = 20 // 10.24 ms
+
+// link is a connection of reliable datagrams: the queue pair and the ID of either
+// side.
+type link struct {
+	a, b *rdmacm.ID
+	peer rdmacm.ConnParam // how A reaches B's queue pair
+}
+
+// RunDatagrams shows reliable datagrams: two pairs of queue pairs share one channel,
+// one of them is not ready, and the other goes on. Else it is as Run.
+func RunDatagrams(ctx context.Context, o Options) (err error) {
+	s := &stage{printer: &printer{w: o.Out, color: o.Color, width: o.Width}, space: rdmacm.RD}
+	s.printer.write(s.paint(bold, "softhca: two queue pairs share one channel of reliable datagrams") + "\n")
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(&o); err != nil {
+		return err
+	}
+	if err := s.adapters(); err != nil {
+		return err
+	}
+	first, err := s.link(ctx, "Connect: a channel", "A reliable datagram channel is what makes messages reliable. Each adapter has one end of it, an EE "+
+		"context, with the path, the PSNs and the retries that a queue pair of RC has. REQ and REP name the EE contexts, the queue "+
+		"pairs and a Q_Key of each, and the connection managers move all four.")
+	if err != nil {
+		return err
+	}
+	s.a.over = first.a.Channel()
+	second, err := s.link(ctx, "Connect: another pair of queue pairs", "The second connection joins the channel: REQ says that it exists. Only the two queue pairs "+
+		"are moved.")
+	if err != nil {
+		return err
+	}
+	s.check(second.a.Channel() == first.a.Channel() && second.b.Channel() == first.b.Channel() && first.a.Channel().Users() == 2,
+		"two connections, one channel: EE context %v of A, %v of B", first.a.Channel().EEC().EECN(), first.b.Channel().EEC().EECN())
+	if err := s.goOn(ctx, first, second); err != nil {
+		return err
+	}
+	if err := s.partOneByOne(ctx, first, second); err != nil {
+		return err
+	}
+	if s.failed > 0 {
+		return fmt.Errorf("%d checks failed: %w", s.failed, ErrNotVerified)
+	}
+	s.printer.write("\n" + s.paint(green, "Everything was verified.") + "\nNext: softhca states --type eec, softhca cm-states --state channel_up\n")
+	return s.err
+}
+
+// link is the scene of one connection.
+func (s *stage) link(ctx context.Context, title, text string) (link, error) {
+	s.title(title)
+	s.text(0, "%s", text)
+	err := s.join(ctx)
+	s.draw()
+	s.end()
+	s.told()
+	l := link{s.a.id, s.b.id, s.a.peer}
+	if err == nil {
+		err = l.b.QP().Modify(&verbs.QPAttr{State: ib.RTS, MinRNRTimer: unready}, ib.AttrState|ib.AttrMinRNRTimer)
+	}
+	return l, err
+}
+
+// send has A send size bytes at an offset to B's queue pair of a connection.
+func (l link) send(s *stage, id, off uint64, size uint32) error {
+	return l.a.QP().PostSend(verbs.SendWR{
+		WRID: id, Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []verbs.SGE{s.a.mr.SGE(off, size)},
+		EEC: l.a.Channel().EEC(), RemoteQPN: l.peer.QPN, RemoteQKey: l.peer.QKey,
+	})
+}
+
+// goOn is the scene in which one queue pair waits and the other does not.
+func (s *stage) goOn(ctx context.Context, first, second link) error {
+	const size = 1500
+	s.title("One waits, the other goes on")
+	s.text(0, "A sends %d bytes to B's first queue pair, which has no receive, and as many to the second, which has one. The first message "+
+		"is put aside for %v; a RESYNC has B begin anew with the next PSN, and the second message has its turn. Then B posts a "+
+		"receive, and the first message is sent again from its beginning.", size, ib.RNRTimer(unready))
+	if err := second.b.QP().PostRecv(verbs.RecvWR{WRID: 2, SGList: []verbs.SGE{s.b.mr.SGE(landing, size)}}); err != nil {
+		return err
+	}
+	if err := errors.Join(first.send(s, 1, source, size), second.send(s, 2, source+size, size)); err != nil {
+		return err
+	}
+	early, err := s.a.next(ctx)
+	if err != nil {
+		return err
+	}
+	if err := first.b.QP().PostRecv(verbs.RecvWR{WRID: 1, SGList: []verbs.SGE{s.b.mr.SGE(target, size)}}); err != nil {
+		return err
+	}
+	late, err := s.a.next(ctx)
+	if err != nil {
+		return err
+	}
+	s.draw()
+	s.end()
+	s.check(early.WRID == 2 && early.Status == ib.WCSuccess, "the second SEND is done first: %v, while the other one waits", early.Status)
+	s.check(late.WRID == 1 && late.Status == ib.WCSuccess, "then the first one: %v", late.Status)
+	for _, want := range [...]struct {
+		id  uint64
+		at  int
+		off int
+	}{{2, landing, source + size}, {1, target, source}} {
+		wc, err := s.b.next(ctx)
+		if err != nil {
+			return err
+		}
+		s.check(wc.WRID == want.id && wc.EEC == first.b.Channel().EEC().EECN() && bytes.Equal(s.a.part(want.off, size), s.b.part(want.at, size)),
+			"B has the message of queue pair %v, over EE context %v", wc.SrcQP, wc.EEC)
+	}
+	return nil
+}
+
+// partOneByOne is the scene in which the connections end, one after the other.
+func (s *stage) partOneByOne(ctx context.Context, first, second link) error {
+	s.title("Disconnect: the channel ends with the last")
+	s.text(0, "The first connection ends and takes its queue pairs with it. The channel stays up for the second, and ends with that.")
+	k := first.a.Channel()
+	for i, l := range [...]link{first, second} {
+		s.a.id, s.b.id = l.a, l.b
+		err := s.hangUp(ctx)
+		s.draw()
+		s.end()
+		if err != nil {
+			return err
+		}
+		want := [...]ib.QPState{ib.RTS, ib.ERR}[i]
+		s.check(k.EEC().State() == want && k.Users() == 1-i, "A's EE context is in %v; connections over it: %d", k.EEC().State(), k.Users())
+	}
+	for _, l := range [...]link{first, second} {
+		s.a.id, s.b.id = l.a, l.b
+		if err := s.leave(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
