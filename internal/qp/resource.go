@@ -53,6 +53,7 @@ func (s *resources) ready(depth, limit uint32) bool {
 	if depth == 0 {
 		return false
 	}
+	s.front() // out may be behind: what was to be answered again has been, or is gone
 	s.forget(min(s.n-int(depth)+1, s.out))
 	most := int(max(depth, limit))
 	// A peer that sends a new request has the answers to those that are older

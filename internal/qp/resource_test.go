@@ -52,6 +52,33 @@ type modelRead struct {
 	again                  bool // it is asked for once more
 }
 
+// TestE11_AnsweredBehindRepeated: what was answered is not kept beyond the depth
+// because an older one was asked for again.
+func TestE11_AnsweredBehindRepeated(t *testing.T) {
+	const depth, limit = 1, 3
+	var s resources
+	for i := range uint32(limit) {
+		if !s.ready(depth, limit) {
+			t.Fatal("no room for what may wait")
+		}
+		s.add(readAt(ib.NewPSN(i)), 0, 1)
+	}
+	for e := s.front(); e != nil; e = s.front() {
+		e.pending = false
+	}
+	_, oldest := s.find(ib.NewPSN(0))
+	s.again(oldest, ib.NewPSN(0), ib.NewPSN(0), 0)
+	for i := range uint32(2) {
+		if !s.ready(depth, limit) {
+			t.Fatal("no room, though all but one were answered")
+		}
+		s.add(readAt(ib.NewPSN(limit+i)), 0, 1)
+	}
+	if e, _ := s.find(ib.NewPSN(2)); e != nil {
+		t.Errorf("%+v is kept, with %d of depth %d", e, s.n, depth)
+	}
+}
+
 // TestE11_Model compares the kept READs with a list of what each still owes,
 // under any order of arrivals, answers and duplicates: what was never answered
 // is not forgotten, nor what is asked for again unless its room is needed; answers go out from the oldest on, and no more are kept
