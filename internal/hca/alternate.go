@@ -22,7 +22,7 @@ func (h *HCA) LoadAlternate(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	if q.Query().PathMigState == ib.ARMED {
 		mask &^= ib.AttrPathMigState
 	}
-	if err := h.modify(now, q, &a, mask); err != nil {
+	if err := h.shard.modify(now, q, &a, mask); err != nil {
 		return fmt.Errorf("connection %#08x: load the alternate path: %w", c.LocalID(), err)
 	}
 	return nil
@@ -36,7 +36,7 @@ func (h *HCA) AnswerLAP(now clock.Instant, c *cm.Conn, q *qp.QP) mad.APRStatus {
 	asked := c.Asked()
 	if c.Strayed() && same(asked, c.Path()) && q.Query().PathMigState == ib.ARMED {
 		a := ib.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}
-		_ = h.modify(now, q, &a, ib.AttrState|ib.AttrPathMigState) // allowed while it is armed in RTS
+		_ = h.shard.modify(now, q, &a, ib.AttrState|ib.AttrPathMigState) // allowed while it is armed in RTS
 	}
 	if same(asked, c.Path()) {
 		return mad.APRCurrentPath

@@ -27,7 +27,7 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 	}
 	if !c.Channel().JoinedBy(c) {
 		c.Channel().Consumer = e
-		if err := h.moveEEC(now, c, e); err != nil {
+		if err := h.shard.moveEEC(now, c, e); err != nil {
 			return fmt.Errorf("connection %#08x: EE context %v: %w", c.LocalID(), e.Num(), err)
 		}
 		finishBy(&e.End, c)
@@ -35,7 +35,7 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 	if q == nil || q.State() != ib.INIT {
 		return nil
 	}
-	if err := h.moveRD(now, c, q); err != nil {
+	if err := h.shard.moveRD(now, c, q); err != nil {
 		return fmt.Errorf("connection %#08x: queue pair %v: %w", c.LocalID(), q.Num(), err)
 	}
 	finishBy(&q.End, c)
@@ -43,15 +43,15 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 }
 
 // moveEEC moves an EE context to RTS with what both sides agreed on.
-func (h *HCA) moveEEC(now clock.Instant, c *cm.Conn, e *qp.EEC) error {
-	defer h.shard.timers.arm(&e.End)
+func (s *Shard) moveEEC(now clock.Instant, c *cm.Conn, e *qp.EEC) error {
+	defer s.timers.arm(&e.End)
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
 		a, mask, err := c.QPAttr(to)
 		if err != nil {
 			return err
 		}
-		a.MaxRDAtomic = min(a.MaxRDAtomic, h.cfg.Limits.MaxRDAtomic)
-		a.MaxDestRDAtomic = min(a.MaxDestRDAtomic, h.cfg.Limits.MaxRDAtomic)
+		a.MaxRDAtomic = min(a.MaxRDAtomic, s.cfg.Limits.MaxRDAtomic)
+		a.MaxDestRDAtomic = min(a.MaxDestRDAtomic, s.cfg.Limits.MaxRDAtomic)
 		if err := e.Modify(now, &a, mask); err != nil {
 			return err
 		}
@@ -61,17 +61,17 @@ func (h *HCA) moveEEC(now clock.Instant, c *cm.Conn, e *qp.EEC) error {
 
 // moveRD moves an RD queue pair from INIT to RTS. It needs nothing of the peer
 // but that it may access memory, as far as the connection has READs and atomics.
-func (h *HCA) moveRD(now clock.Instant, c *cm.Conn, q *qp.QP) error {
+func (s *Shard) moveRD(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 	a := ib.QPAttr{AccessFlags: ib.AccessRemoteWrite, MinRNRTimer: rdRNRTimer}
 	if served, _ := c.Resources(); served > 0 {
 		a.AccessFlags |= ib.AccessRemoteRead | ib.AccessRemoteAtomic
 	}
 	a.State = ib.RTR
-	if err := h.modify(now, q, &a, ib.AttrState|ib.AttrAccessFlags|ib.AttrMinRNRTimer); err != nil {
+	if err := s.modify(now, q, &a, ib.AttrState|ib.AttrAccessFlags|ib.AttrMinRNRTimer); err != nil {
 		return err
 	}
 	a.State = ib.RTS
-	return h.modify(now, q, &a, ib.AttrState)
+	return s.modify(now, q, &a, ib.AttrState)
 }
 
 // contextOf returns the EE context of a channel, nil if the adapter did not move

@@ -21,9 +21,9 @@ func (h *HCA) Prepare(now clock.Instant, q *qp.QP) error {
 	a := ib.QPAttr{State: ib.INIT, Port: 1}
 	if q.Type() == ib.RD {
 		a.QKey = ib.QKey(h.cfg.Rand()) &^ ib.QKeyControlled
-		return h.modify(now, q, &a, ib.AttrState|ib.AttrQKey|ib.AttrPort|ib.AttrAccessFlags)
+		return h.shard.modify(now, q, &a, ib.AttrState|ib.AttrQKey|ib.AttrPort|ib.AttrAccessFlags)
 	}
-	return h.modify(now, q, &a, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags)
+	return h.shard.modify(now, q, &a, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags)
 }
 
 // Establish moves a connection's QP to RTS with what both sides agreed on
@@ -38,7 +38,7 @@ func (h *HCA) Establish(now clock.Instant, c *cm.Conn, q *qp.QP) error {
 		}
 		a.MaxRDAtomic = min(a.MaxRDAtomic, h.cfg.Limits.MaxRDAtomic)
 		a.MaxDestRDAtomic = min(a.MaxDestRDAtomic, h.cfg.Limits.MaxRDAtomic)
-		if err := h.modify(now, q, &a, mask); err != nil {
+		if err := h.shard.modify(now, q, &a, mask); err != nil {
 			return fmt.Errorf("connection %#08x: %w", c.LocalID(), err)
 		}
 	}
@@ -61,12 +61,13 @@ func finishBy(e *qp.End, c *cm.Conn) {
 
 // Disconnect moves a connection's QP to ERR: what was posted is flushed (C5).
 func (h *HCA) Disconnect(now clock.Instant, q *qp.QP) error {
-	return h.modify(now, q, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
+	return h.shard.modify(now, q, &ib.QPAttr{State: ib.ERR}, ib.AttrState)
 }
 
-func (h *HCA) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMask) error {
+// modify moves a QP and has its timers seen to.
+func (s *Shard) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMask) error {
 	err := q.Modify(now, a, mask)
-	h.shard.timers.arm(&q.End)
+	s.timers.arm(&q.End)
 	return err
 }
 
