@@ -117,7 +117,13 @@ func TestPauseBeforeADeadline(t *testing.T) {
 	a, b := newSides(t)
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
-	for kbps, sleeps := range map[uint32]bool{100_000: false, 1_000: true} { // 60 bytes and more: 5 µs, 0.5 ms
+	// 60 bytes and more take 5 µs, and 0.5 ms: in this order, or the next but one
+	// would wait for what is owed for the last.
+	for _, c := range []struct {
+		kbps   uint32
+		sleeps bool
+	}{{100_000, false}, {1_000, true}} {
+		kbps, sleeps := c.kbps, c.sleeps
 		a.do(t, func(now clock.Instant) {
 			must(t, a.qp.SetRateLimit(qp.RateLimit{Rate: kbps, Burst: 1}))
 			sends := a.qp.Sends()
