@@ -53,7 +53,9 @@ var interopMutants = []interopMutant{
 		allCases, `MSN \d+ where \d+ messages are complete`,
 	},
 	{
-		mutant{name: "wrong AETH credit", in: "internal/qp.responder.syndrome", old: "return roce.ACKUnlimited", new: "return roce.ACKCredits(1)"},
+		mutant{name: "wrong AETH credit", in: "internal/qp.responder.syndrome",
+			old: "if !ok || !r.ep.env.Settings.Credits { return roce.ACKUnlimited }",
+			new: "if !ok || !r.ep.env.Settings.Credits { return roce.ACKCredits(1) }"},
 		allCases, `credit code \d+`,
 	},
 	{
