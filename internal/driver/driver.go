@@ -400,10 +400,10 @@ func (d *Driver) await(next wait) error {
 // queue for the lock: they would wait for this thread to be scheduled.
 func (d *Driver) turn() (next wait, alive bool) {
 	if aside := d.pollers.look(d.now()); aside > 0 {
-		d.sendWaiting(coalesceTime)
-		if d.stranded() {
+		if d.stranded() { // before anything is sent whose answer could come just then
 			return wait{look: true}, true
 		}
+		d.sendWaiting(coalesceTime)
 		return wait{aside: aside}, true
 	}
 	if !d.pollers.polling {
