@@ -60,15 +60,20 @@ type Driver struct {
 // the lock held, if an invariant of the engine breaks or the port fails: the
 // device is dead then.
 func Start(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver {
-	d := &Driver{
+	d := newDriver(port, shard, fatal)
+	go d.loop()
+	return d
+}
+
+// newDriver returns a driver whose goroutine does not run yet.
+func newDriver(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver {
+	return &Driver{
 		port: port, shard: shard, fatal: fatal, start: time.Now(), done: make(chan struct{}),
 		batch: fabric.NewBatch(batchBytes, port.Caps()),
 		in:    make([]fabric.Datagram, inbox),
 
 		roused: make(chan struct{}, 1), napEnds: time.NewTimer(0),
 	}
-	go d.loop()
-	return d
 }
 
 // now returns the time since the driver started.

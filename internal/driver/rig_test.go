@@ -112,12 +112,24 @@ type side struct {
 	trace atomic.Pointer[func(*trace.Record)]
 	fatal chan error    // has the cause when the device dies
 	event chan struct{} // has an element when the armed CQ gets a completion
+	still bool          // the driver's goroutine does not run
 }
 
 func newSide(t testing.TB, n *pipe.Network, last byte) *side {
 	t.Helper()
+	s := newStillSide(t, n, last)
+	s.still = false
+	go s.drv.loop()
+	return s
+}
+
+// newStillSide is newSide without the driver's goroutine until the test ends: what
+// that would do, the test does.
+func newStillSide(t testing.TB, n *pipe.Network, last byte) *side {
+	t.Helper()
 	s := &side{
-		addr: netip.AddrFrom4([4]byte{10, 0, 0, last}), buf: make([]byte, 64<<10),
+		still: true,
+		addr:  netip.AddrFrom4([4]byte{10, 0, 0, last}), buf: make([]byte, 64<<10),
 		fatal: make(chan error, 10), event: make(chan struct{}, 10),
 	}
 	p, err := n.Port(s.addr)
@@ -132,8 +144,13 @@ func newSide(t testing.TB, n *pipe.Network, last byte) *side {
 		},
 	})
 	must(t, err)
-	s.drv = Start(s.port, s.hca.Shard(), func(cause error) { s.fatal <- cause })
-	t.Cleanup(func() { _ = s.drv.Close() }) // tests close it too
+	s.drv = newDriver(s.port, s.hca.Shard(), func(cause error) { s.fatal <- cause })
+	t.Cleanup(func() {
+		if s.still {
+			go s.drv.loop() // Close ends it
+		}
+		_ = s.drv.Close() // tests close it too
+	})
 	s.do(t, func(clock.Instant) {
 		s.pd, err = s.hca.AllocPD()
 		must(t, err)
