@@ -14,6 +14,7 @@ var dependencies = []struct {
 	kinds []Kind
 }{
 	{"golang.org/x/sys", []Kind{Engine, Waiter, IO, Shell, Tool}},
+	{"golang.org/x/sync", []Kind{Tool}},
 	{"golang.org/x/tools", []Kind{Tool}},
 	{"github.com/spf13/cobra", []Kind{Shell}},
 	{"github.com/spf13/pflag", []Kind{Shell}},

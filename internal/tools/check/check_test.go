@@ -224,6 +224,37 @@ func TestRunTestsBuildFails(t *testing.T) {
 	}
 }
 
+// TestByThreads has packages that start threads themselves, in their tests, and
+// in what they import, and others that do not.
+func TestByThreads(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	test := file("package x\n")
+	fsys := fstest.MapFS{
+		"go.mod":                  {Data: []byte("module m\n")},
+		"starts/a.go":             file("package x\nfunc f() { go f() }"),
+		"starts/a_test.go":        test,
+		"tests/a_test.go":         file("package x\nimport \"sync\"\nfunc f(w *sync.WaitGroup) { w.Go(nil) }"),
+		"users/a_test.go":         file("package x\nimport _ \"m/between\""),
+		"between/a.go":            file("package x\nimport _ \"m/starts\""),
+		"inc/a.go":                file("package x\nimport \"C\""),
+		"inc/a_test.go":           test,
+		"untested/a.go":           file("package x\nfunc f() { go f() }"),
+		"simple/a.go":             file("package x\nimport _ \"os\""),
+		"simple/a_test.go":        file("package x\nimport _ \"m/beside\""),
+		"beside/a.go":             file("package x"),
+		"beside/a_test.go":        file("package x\nimport \"testing\"\nfunc f(t *testing.T) { t.Parallel() }"),
+		"users/nothing/a.go":      file("package x\nfunc Go() {}"),
+		"users/nothing/a_test.go": test,
+	}
+	several, one, err := byThreads(fsys)
+	if want := []string{"./beside", "./inc", "./starts", "./tests", "./users"}; err != nil || !slices.Equal(several, want) {
+		t.Errorf("several threads in %v, %v; want %v", several, err, want)
+	}
+	if want := []string{"./simple", "./users/nothing"}; !slices.Equal(one, want) {
+		t.Errorf("one thread in %v, want %v", one, want)
+	}
+}
+
 func TestFuzzTargets(t *testing.T) {
 	fsys := fstest.MapFS{
 		"go.mod":      {Data: []byte("module m\n")},

@@ -8,7 +8,7 @@
 //
 //	go run ./internal/tools/check [-only STEP[,STEP...]] [-fuzztime 10s] [-results FILE] [-list]
 //
-// The step proofs reads the results that the step test-race wrote last, so
+// The step proofs reads the results that the step tests wrote last, so
 // that it can be run again by itself.
 //
 // Reading order: main.go (flags, the loop), steps.go (the list of steps),

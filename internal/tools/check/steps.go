@@ -8,8 +8,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/softhca/softhca/internal/rules"
 )
@@ -33,9 +36,9 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"generated", func(ctx context.Context) (string, error) { return outdated(ctx, ".") }},
 		{"modules", tool(nil, "mod", "verify")},
 		{"modules-tidy", tool(nil, "mod", "tidy", "-diff")},
-		{"test-race", func(ctx context.Context) (string, error) { return runTests(ctx, ".", results) }},
+		{"tests", func(ctx context.Context) (string, error) { return runTests(ctx, ".", results) }},
 		{"proofs", tool(nil, "run", "./internal/tools/coverage", "-results", results)},
-		{"churn", tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory", "./internal/hca", "./internal/cm", "./internal/gsi")},
+		{"churn", tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory")},
 		{"simulation", tool(nil, "run", "./cmd/softhca", "sim", "--seeds", "1..1000")},
 		{"simulation-connect", tool(nil, "run", "./cmd/softhca", "sim", "--profile", "connect", "--seeds", "1..1000")},
 		{"simulation-rd", tool(nil, "run", "./cmd/softhca", "sim", "--profile", "rd", "--seeds", "1..1000")},
@@ -61,24 +64,38 @@ func goCommand(ctx context.Context, dir string, env []string, args ...string) (s
 	return string(output), err
 }
 
-// runTests runs the tests of the module in dir with the race detector and
-// writes what go test -json prints to a file. It returns what the failed ones
-// printed, in their order.
+// runTests runs the tests of the module in dir and writes what go test -json
+// prints to a file: with the race detector where several threads run, elsewhere
+// with its checks of pointers only. It returns what the failed ones printed, in
+// their order.
 func runTests(ctx context.Context, dir, results string) (string, error) {
+	several, one, err := byThreads(os.DirFS(dir))
+	if err != nil {
+		return "", err
+	}
 	f, err := os.Create(results)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	var stderr strings.Builder
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-race", "-timeout=6m", "./...")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	cmd.Stdout, cmd.Stderr = f, &stderr
-	if err = cmd.Run(); err == nil {
+	run := func(checks string, pkgs []string) error {
+		if len(pkgs) == 0 {
+			return nil
+		}
+		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", checks, "-timeout=6m"}, pkgs...)...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		cmd.Stdout, cmd.Stderr = f, &stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("go test %s: %w", checks, err)
+		}
+		return nil
+	}
+	err = errors.Join(run("-race", several), run("-gcflags=-d=checkptr", one))
+	if err == nil {
 		return "", f.Close()
 	}
-	err = fmt.Errorf("go test: %w", err)
 	if _, e := f.Seek(0, io.SeekStart); e != nil {
 		return stderr.String(), errors.Join(err, e)
 	}
@@ -127,19 +144,35 @@ func buildEngine(ctx context.Context) (string, error) {
 	return goCommand(ctx, ".", []string{"GOOS=js", "GOARCH=wasm"}, append([]string{"build"}, pkgs...)...)
 }
 
-// fuzzAll runs every fuzz target of the module in dir for the given time.
+// fuzzAll runs every fuzz target of the module in dir for the given time, each
+// on one processor, until one fails.
 func fuzzAll(ctx context.Context, dir string, each time.Duration) (string, error) {
 	targets, err := fuzzTargets(os.DirFS(dir))
 	if err != nil {
 		return "", err
 	}
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.NumCPU())
 	for _, t := range targets {
-		output, err := goCommand(ctx, dir, nil, "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+each.String(), "./"+t.dir)
-		if err != nil && !onlyLate(output) {
-			return output, err
-		}
+		all.Go(func() error {
+			output, err := goCommand(ctx, dir, nil, "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+each.String(), "-parallel=1", "./"+t.dir)
+			if err == nil || onlyLate(output) {
+				return nil
+			}
+			return &fuzzFailure{output, err}
+		})
 	}
-	return "", nil
+	var failed *fuzzFailure
+	if err = all.Wait(); errors.As(err, &failed) {
+		return failed.output, failed.error
+	}
+	return "", err
+}
+
+// fuzzFailure is the end of a fuzz target that failed.
+type fuzzFailure struct {
+	output string
+	error
 }
 
 // onlyLate reports whether a fuzz target failed only because its workers were
