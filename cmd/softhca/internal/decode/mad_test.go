@@ -48,19 +48,18 @@ func TestC2_EveryBitIsTold(t *testing.T) {
 		// counts and no service has addressing in its private data.
 		base := mad.MAD(bytes.Repeat([]byte{0xff}, mad.Size))
 		base.PutHeader(mad.CMHeader(attr, 1))
+		put := func(m *mad.MAD) mad.MAD {
+			v, again := messages[attr](), base
+			v.Decode(m)
+			v.Put(&again)
+			again.PutHeader(m.Header())
+			return again
+		}
+		before, told := put(&base), madJSON(t, &base)
 		for bit := range mad.Size * 8 {
 			m := base
 			m[bit/8] ^= 0x80 >> (bit % 8)
-			h := m.Header()
-			v := messages[attr]()
-			v.Decode(&m)
-			again := base
-			v.Put(&again)
-			again.PutHeader(h)
-			before := base
-			v.Decode(&base)
-			v.Put(&before)
-			if h.IsCM() && again != before && madJSON(t, &m) == madJSON(t, &base) {
+			if h := m.Header(); h.IsCM() && put(&m) != before && madJSON(t, &m) == told {
 				t.Errorf("%v: byte %d bit %d is not told", attr, bit/8, bit%8)
 			}
 		}
