@@ -23,7 +23,7 @@ var recoveryMutants = []mutant{
 		breaks: "L2",
 	},
 	{
-		name: "what-a-peer-does-not-told-to-others", in: "internal/qp.learn",
+		name: "what-a-peer-does-not-told-to-others", in: "internal/qp.repair.learn",
 		old:    "$w.known = $p.peer",
 		new:    "_ = $w",
 		breaks: "L2",
@@ -36,9 +36,27 @@ var recoveryMutants = []mutant{
 	},
 	{
 		name: "peer-that-drops-never-looked-at-again", in: "internal/qp.kindAt",
-		old:    "now.Sub($k.at) >= dropsFor",
+		old:    "now >= $k.until",
 		new:    "false",
 		breaks: "L2",
+	},
+	{
+		name: "peer-that-kept-before-not-looked-at-sooner", in: "internal/qp.knowledge.learn",
+		old:  "$d = doubtFor",
+		new:  "",
+		test: "internal/qp TestL2_KnownPeers",
+	},
+	{
+		name: "repair-waits-for-more-than-was-sent", in: "internal/qp.judge",
+		old:    "case $r.una.Diff($p.goOn) >= 0: $*body",
+		new:    "case false:",
+		breaks: "L1",
+	},
+	{
+		name: "loss-forgotten-when-all-is-sent-again", in: "internal/qp.lostPackets",
+		old:    "$r.rtt.losses = lossyTrips",
+		new:    "",
+		breaks: "L1",
 	},
 	{
 		name: "new-addresses-of-peers-not-remembered", in: "internal/qp.peerMemory.put",

@@ -52,21 +52,35 @@ const (
 	peerDrops
 )
 
-// dropsFor is how long a peer is taken for one that drops what comes beyond a
-// gap. It may have run out of memory for a moment, or run other software now; to
-// look again costs a round trip. That a peer keeps needs no such limit: the first
-// repair shows when it does not.
-const dropsFor = 10 * time.Second
+// A peer is taken for one that drops what comes beyond a gap for dropsFor. It may
+// have run out of memory for a moment, or run other software now; to look again
+// costs a round trip. If it has kept before, it is so for doubtFor at first: where
+// much is lost, what answers a copy of the missing packet looks the same, and to go
+// back costs a window. That a peer keeps needs no such limit: the first repair
+// shows when it does not.
+const (
+	dropsFor = 10 * time.Second
+	doubtFor = 10 * time.Millisecond
+)
 
-// knowledge is what was learnt of a peer, and when.
+// knowledge is what was learnt of a peer.
 type knowledge struct {
-	kind peerKind
-	at   clock.Instant
+	kind  peerKind
+	until clock.Instant // it is taken for one that drops
+}
+
+// learn returns what is known from now on.
+func (k knowledge) learn(now clock.Instant, kind peerKind) knowledge {
+	d := dropsFor
+	if k.kind == peerKeeps {
+		d = doubtFor
+	}
+	return knowledge{kind, now.Add(d)}
 }
 
 // kindAt returns what is still held to be true.
 func (k knowledge) kindAt(now clock.Instant) peerKind {
-	if k.kind == peerDrops && now.Sub(k.at) >= dropsFor {
+	if k.kind == peerDrops && now >= k.until {
 		return peerUnknown
 	}
 	return k.kind

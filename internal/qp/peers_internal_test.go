@@ -22,7 +22,7 @@ func TestL2_KnownPeers(t *testing.T) {
 		w := peers.hold(addr(i))
 		known := w.known.kindAt(0)
 		if k != peerUnknown {
-			w.known = knowledge{kind: k}
+			w.known = knowledge{k, clock.Never}
 		}
 		peers.release(w)
 		return known
@@ -51,14 +51,17 @@ func TestL2_KnownPeers(t *testing.T) {
 
 	at := clock.Instant(time.Hour)
 	for _, c := range []struct {
-		k    peerKind
-		d    time.Duration
-		want peerKind
+		before, k peerKind
+		d         time.Duration
+		want      peerKind
 	}{
-		{peerDrops, dropsFor - 1, peerDrops}, {peerDrops, dropsFor, peerUnknown}, {peerKeeps, 1000 * dropsFor, peerKeeps},
+		{peerUnknown, peerDrops, dropsFor - 1, peerDrops}, {peerUnknown, peerDrops, dropsFor, peerUnknown},
+		{peerKeeps, peerDrops, doubtFor - 1, peerDrops}, {peerKeeps, peerDrops, doubtFor, peerUnknown},
+		{peerDrops, peerDrops, dropsFor - 1, peerDrops}, {peerUnknown, peerKeeps, 1000 * dropsFor, peerKeeps},
 	} {
-		if got := (knowledge{c.k, at}).kindAt(at.Add(c.d)); got != c.want {
-			t.Errorf("of a peer of kind %v %v is known %v later, want %v", c.k, got, c.d, c.want)
+		k := knowledge{}.learn(at, c.before).learn(at, c.k)
+		if got := k.kindAt(at.Add(c.d)); got != c.want {
+			t.Errorf("of a peer of kind %v, which was %v, %v is known %v later, want %v", c.k, c.before, got, c.d, c.want)
 		}
 	}
 }

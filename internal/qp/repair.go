@@ -107,7 +107,7 @@ func (p *repair) kind() peerKind { return p.peer.kindAt(p.req.ep.env.Now) }
 
 // learn remembers what the peer does, for other connections too.
 func (p *repair) learn(now clock.Instant, k peerKind) {
-	p.peer = knowledge{k, now}
+	p.peer = p.peer.learn(now, k)
 	if w := p.req.share.peer; w != nil {
 		w.known = p.peer
 	}
@@ -224,7 +224,6 @@ func (p *repair) missing(now clock.Instant, n uint32, c repairCause) {
 	}
 	p.begin(n, c)
 	r.share.lost(p.run)
-	r.rtt.losses = lossyTrips
 	if c == causeTold && p.kind() == peerKeeps {
 		p.startLanding(now)
 	}
@@ -279,9 +278,11 @@ func (p *repair) judge(now clock.Instant) {
 			p.again(1, "more is missing")
 			r.share.lost(1)
 		}
+	case r.una.Diff(p.goOn) >= 0:
+		p.stage = repairNone // nothing was sent that it could tell more of
 	case past < 0, r.rtt.tooSoon(now.Sub(p.at)), p.stopped:
 		// It is older than the repair, or does not matter.
-	case r.una.Diff(p.goOn) >= 0, p.cause == causeHole, p.cause == causeTold && p.data && p.kind() == peerKeeps:
+	case p.cause == causeHole, p.cause == causeTold && p.data && p.kind() == peerKeeps:
 		p.stage = repairNone
 	case p.data, p.cause == causeProbe && p.kind() != peerKeeps:
 		// More answers may be on their way: those to READs come one by one, and
@@ -307,8 +308,9 @@ func (p *repair) closed(now clock.Instant) (answered bool) {
 			r.rtt.sample(age)
 		}
 	case causeProbe:
-		nothing := r.una.Diff(p.goOn) >= 0 && p.goOn != p.until && r.rtt.losses == 0 // was missing
-		if late = !p.certain && (late || nothing || r.rtt.tooSoon(age)); late {
+		nothing := r.una.Diff(p.goOn) >= 0 && p.goOn != p.until // was missing
+		early := (nothing || r.rtt.tooSoon(age)) && r.rtt.losses == 0
+		if late = !p.certain && (late || early); late {
 			r.rtt.spurious()
 		}
 		answered = !late && (age >= r.rtt.smoothed || p.kind() == peerKeeps && !r.rtt.tooSoon(age))

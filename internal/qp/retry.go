@@ -47,6 +47,7 @@ func (r *requester) lostPackets(now clock.Instant, cause string, n uint32, c rep
 	if r.retrying || r.waitRNR || !r.countRetry(now) {
 		return
 	}
+	r.rtt.losses = lossyTrips
 	if r.repair.possible(c) {
 		r.repair.missing(now, n, c)
 		r.traceBack(trace.Retry, cause)
