@@ -42,12 +42,16 @@ func (e *channelEnd) newQP(t testing.TB) *QP {
 	return q
 }
 
-// join connects the EE contexts of two ends.
-func join(t testing.TB, a, b *channelEnd) {
+// join connects the EE contexts of two ends. change, if not nil, alters the
+// attributes of both.
+func join(t testing.TB, a, b *channelEnd, change func(*QPAttr)) {
 	t.Helper()
 	for _, p := range [][2]*channelEnd{{a, b}, {b, a}} {
 		attr := p[0].attrs(p[1].endpoint)
 		attr.DestQPN = ib.QPN(p[1].eec.EECN())
+		if change != nil {
+			change(&attr)
+		}
 		must(t, p[0].eec.ModifyToRTS(attr))
 	}
 }
@@ -57,7 +61,7 @@ func newChannel(t testing.TB) (a, b *channelEnd) {
 	t.Helper()
 	n := NewNetwork()
 	a, b = newChannelEnd(t, Config{Addr: "10.0.0.1", Network: n}), newChannelEnd(t, Config{Addr: "10.0.0.2", Network: n})
-	join(t, a, b)
+	join(t, a, b, nil)
 	return a, b
 }
 

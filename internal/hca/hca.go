@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/internal/memory"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
 )
 
 // ErrBusy is returned when an object that others use is to be destroyed.
@@ -51,9 +52,9 @@ func New(c Config) (*HCA, error) {
 	return h, nil
 }
 
-// headroom is what the largest packet needs beside its payload, as Linux
-// counts it: BTH, RETH and ICRC.
-const headroom = 32
+// headroom is what the largest packet needs beside a payload of the path MTU: an
+// RD WRITE with immediate data has BTH, RDETH, DETH, RETH, ImmDt and ICRC.
+const headroom = roce.BTHLen + 4 + 8 + 16 + 4 + roce.ICRCLen
 
 // Shard returns the adapter's shard.
 func (h *HCA) Shard() *Shard { return h.shard }
