@@ -86,7 +86,8 @@ func (w *watch) migration(m *meter, own *Report) *Migration {
 	defer w.mu.Unlock()
 	r := &Migration{QPs: w.moved, Pause: float64(m.pause) / float64(time.Millisecond), Again: own.Retransmits}
 	if w.moved > 0 {
-		r.After = w.first.Sub(m.start).Seconds()
+		// The event may be taken after the last completion, which it is older than.
+		r.After = min(w.first.Sub(m.start), m.stopped.Sub(m.start)).Seconds()
 	}
 	return r
 }
