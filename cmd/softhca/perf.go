@@ -73,8 +73,13 @@ A side that fails tells the other one, which then ends too.
 With --type uc or ud nothing is sent again: the rate is what left, and the result says what of it arrived. UD sends
 datagrams of at most the path MTU.
 
-With --alt the queue pairs have an alternate path, to which they migrate when the first one fails; the server needs a
-second address too. HOST is best an address that outlives the first path. The result says when they did and what was sent again.
+With --type rd the queue pairs share one channel of reliable datagrams. It carries one message at a time, and they take
+turns: more queue pairs or a greater depth make it no faster, greater messages do. --static-rate paces the channel; a
+--rate-limit of queue pairs there is not.
+
+With --alt the queue pairs, or the channel that they share, have an alternate path, to which they migrate when the first
+one fails; the server needs a second address too. HOST is best an address that outlives the first path. The result says
+when they did and what was sent again.
 
 With --fault things go wrong on this side (with --local on the client's, and with --server-fault on the other). What
 the rules did and what the protocol made of it is part of the result. A connection that fails is an error, told as both
@@ -88,6 +93,8 @@ sides saw it.`,
   softhca perf write --local --static-rate 2.5
   softhca perf send --local --rate-limit 10M --size 4096
   softhca perf write --local --type uc --static-rate 2.5    what does not arrive is counted
+  softhca perf write --local --type rd --qps 4 --size 1M    queue pairs that share a channel, beside:
+  softhca perf write --local --type rc --qps 4 --size 1M
   softhca perf write --local --alt 127.0.0.3 --timeout 10ms --fault 'drop path=primary after=1s'
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
   softhca perf read --addr 192.0.2.1 --size 1M 192.0.2.2`,

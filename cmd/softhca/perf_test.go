@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// typeOf returns the service that arguments of perf ask for.
+func typeOf(args []string) string {
+	if i := slices.Index(args, "--type"); i >= 0 {
+		return args[i+1]
+	}
+	return "rc"
+}
+
 func TestPerfLocal(t *testing.T) {
 	for _, args := range [][]string{
 		{"write"},
@@ -31,6 +40,9 @@ func TestPerfLocal(t *testing.T) {
 		{"write", "--latency"},
 		{"write", "--type", "uc"},
 		{"send", "--type", "ud", "--rate-limit", "100M"},
+		{"write", "--type", "rd", "--qps", "4", "--static-rate", "2.5"},
+		{"read", "--type", "rd", "--fault", "drop p=0.01 dir=both"},
+		{"send", "--type", "rd", "--latency"},
 	} {
 		line := append([]string{"perf", "--local", "--json", "--duration", "100ms", "--addr", loopback(20)}, args...)
 		code, out, errs := command(t, line...)
@@ -38,7 +50,7 @@ func TestPerfLocal(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK {
 			t.Fatalf("%v: exit code %d, %q, %s", args, code, out, errs)
 		}
-		if s.Op != args[0] || s.Messages == 0 || s.Seconds < 0.1 {
+		if s.Op != args[0] || s.Messages == 0 || s.Seconds < 0.1 || s.Type != typeOf(args) {
 			t.Errorf("%v: %+v", args, s)
 		}
 	}
@@ -121,6 +133,7 @@ func TestPerfRefuses(t *testing.T) {
 		"two hosts":               {"write", "127.0.0.1", "127.0.0.2"},
 		"no such service":         {"write", "--local", "--type", "tcp"},
 		"a READ of UD":            {"read", "--local", "--type", "ud"},
+		"a rate limit of RD":      {"write", "--local", "--type", "rd", "--rate-limit", "10M"},
 		"no second address":       {"write", "--local", "--alt", "second"},
 		"a path from nowhere":     {"write", "--alt", "127.0.0.3", "127.0.0.2"},
 		"paths of two families":   {"write", "--local", "--alt", "fd00::1"},

@@ -92,6 +92,14 @@ func (r *Resources) NewIDQP(id *rdmacm.ID, pd *verbs.PD, attr *verbs.QPInitAttr)
 	return made(r, create, func(*verbs.QP) error { return id.DestroyQP() })
 }
 
+// NewRDD allocates a reliable datagram domain.
+func (r *Resources) NewRDD() *verbs.RDD { return made(r, r.Device.AllocRDD, (*verbs.RDD).Dealloc) }
+
+// NewEEC creates an EE context.
+func (r *Resources) NewEEC(d *verbs.RDD) *verbs.EEC {
+	return made(r, func() (*verbs.EEC, error) { return d.CreateEEC() }, (*verbs.EEC).Destroy)
+}
+
 // NewAH creates an address handle.
 func (r *Resources) NewAH(pd *verbs.PD, attr ib.AHAttr) *verbs.AH {
 	return made(r, func() (*verbs.AH, error) { return pd.CreateAH(attr) }, (*verbs.AH).Destroy)

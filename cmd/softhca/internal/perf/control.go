@@ -44,12 +44,19 @@ type side struct {
 	Addr uint64     `json:"addr"`              // of the first queue pair's message
 	RKey uint32     `json:"rkey"`
 	QPs  []endpoint `json:"queue_pairs"`
+	EEC  *eecEnd    `json:"ee_context,omitempty"` // of RD
 }
 
 // endpoint is one end of a connection.
 type endpoint struct {
 	QPN uint32 `json:"qpn"`
 	PSN uint32 `json:"psn"`
+}
+
+// eecEnd is one end of a channel.
+type eecEnd struct {
+	EECN uint32 `json:"eecn"`
+	PSN  uint32 `json:"psn"`
 }
 
 // request is the client's first message. Pattern chooses the bytes that a

@@ -8,7 +8,8 @@
 // bytes is an error, not a number.
 //
 // Reading order: plan.go and service.go (what is measured), control.go (the
-// agreement), localside.go (one side's buffers and queue pairs), client.go,
-// sprint.go (many messages), pingpong.go (one at a time), server.go, sink.go,
-// watch.go (migrations), summary.go and report.go (the result).
+// agreement), localside.go and channel.go (one side's buffers, queue pairs and,
+// of RD, EE context), client.go, sprint.go (many messages), pingpong.go (one at a
+// time), server.go, sink.go, watch.go (migrations), summary.go and report.go (the
+// result).
 package perf

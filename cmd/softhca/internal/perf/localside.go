@@ -39,6 +39,8 @@ type localSide struct {
 	mr   *verbs.MR
 	qps  []*verbs.QP
 	psns []uint32
+
+	channel *channel // of RD
 }
 
 // newLocalSide makes the objects of one side, with the family of addresses that
@@ -57,16 +59,17 @@ func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 	s.pd = s.NewPD()
 	s.cq = s.NewCQ(p.QPs*p.Depth*(1+recvSlack), nil)
 	s.mr = s.NewMR(s.pd, 2*p.QPs*p.stride(), ib.AccessLocalWrite|ib.AccessRemote)
+	rdd := s.newChannel()
 	for range p.QPs {
 		s.qps = append(s.qps, s.NewQP(s.pd, &verbs.QPInitAttr{
-			Type: p.Type, SendCQ: s.cq, RecvCQ: s.cq,
+			Type: p.Type, SendCQ: s.cq, RecvCQ: s.cq, RDD: rdd,
 			Cap: ib.QPCap{
 				MaxSendWR: uint32(p.Depth), MaxSendSGE: 1,
 				MaxRecvWR: uint32(p.Depth * recvSlack), MaxRecvSGE: 1,
 				MaxInlineData: s.inlineSize(),
 			},
 		}))
-		s.psns = append(s.psns, uint32(random())&0xffffff)
+		s.psns = append(s.psns, randomPSN())
 	}
 	if err := s.Err(); err != nil {
 		return s, errors.Join(err, s.Close())
@@ -107,6 +110,9 @@ func random() uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
+// randomPSN returns the PSN that a connection begins with.
+func randomPSN() uint32 { return uint32(random()) & 0xffffff }
+
 // out returns the message that queue pair i sends, in returns the one that it
 // receives. They end at a multiple of 64 bytes.
 func (s *localSide) out(i int) []byte { return s.mr.Bytes()[s.offset(i):][:s.plan.Size] }
@@ -142,6 +148,9 @@ func (s *localSide) side() side {
 	for i, q := range s.qps {
 		me.QPs = append(me.QPs, endpoint{uint32(q.QPN()), s.psns[i]})
 	}
+	if c := s.channel; c != nil {
+		me.EEC = &eecEnd{uint32(c.eec.EECN()), c.psn}
+	}
 	return me
 }
 
@@ -160,15 +169,17 @@ func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 	if err := s.address(addr); err != nil {
 		return fmt.Errorf("address the peer: %w", err)
 	}
+	attr := ib.QPAttr{
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: mtu, MaxRDAtomic: s.atomics(), MaxDestRDAtomic: s.atomics(),
+		MinRNRTimer: minRNRTimer, Timeout: s.plan.Timeout, RetryCnt: s.plan.retryCount(), RNRRetry: rnrRetry,
+		AV: s.path(addr, s.gid), QKey: qKey,
+	}
+	if s.channel != nil {
+		return s.connectChannel(attr, peer)
+	}
 	for i, q := range s.qps {
-		a := ib.QPAttr{
-			Port: 1, AccessFlags: ib.AccessRemote,
-			PathMTU: mtu, DestQPN: ib.QPN(peer.QPs[i].QPN), RQPSN: ib.NewPSN(peer.QPs[i].PSN),
-			SQPSN: ib.NewPSN(s.psns[i]), MaxRDAtomic: s.atomics(), MaxDestRDAtomic: s.atomics(),
-			MinRNRTimer: minRNRTimer, Timeout: s.plan.Timeout, RetryCnt: s.plan.retryCount(), RNRRetry: rnrRetry,
-			AV: s.path(addr, s.gid), QKey: qKey,
-		}
-		if err := adapter.Move(q, a, ib.INIT, ib.RTR, ib.RTS); err != nil {
+		attr.DestQPN, attr.RQPSN, attr.SQPSN = ib.QPN(peer.QPs[i].QPN), ib.NewPSN(peer.QPs[i].PSN), ib.NewPSN(s.psns[i])
+		if err := adapter.Move(q, attr, ib.INIT, ib.RTR, ib.RTS); err != nil {
 			return fmt.Errorf("connect queue pair %d: %w", i, err)
 		}
 		if err := s.load(q, peer); err != nil {
@@ -191,9 +202,14 @@ func (s *localSide) path(to netip.Addr, from int) ib.AHAttr {
 	}
 }
 
-// load gives a queue pair its alternate path, if the plan has one, and asks for
+// end is a queue pair or an EE context: what has a path.
+type end interface {
+	Modify(*ib.QPAttr, ib.AttrMask) error
+}
+
+// load gives an end its alternate path, if the plan has one, and asks for
 // REARM.
-func (s *localSide) load(q *verbs.QP, peer *side) error {
+func (s *localSide) load(e end, peer *side) error {
 	if !s.plan.Alt {
 		return nil
 	}
@@ -201,7 +217,7 @@ func (s *localSide) load(q *verbs.QP, peer *side) error {
 	if err != nil {
 		return fmt.Errorf("the peer's second address: %w", err)
 	}
-	return q.Modify(&ib.QPAttr{
+	return e.Modify(&ib.QPAttr{
 		State: ib.RTS, PathMigState: ib.REARM, AltAV: s.path(to, s.alt), AltPort: 1, AltTimeout: s.plan.Timeout,
 	}, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState)
 }

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,11 +31,13 @@ type Report struct {
 	ErrorsAsPeer uint64            `json:"receive_errors"` // receive completions with another error
 	CQOverflow   uint64            `json:"cqe_overflow"`   // completions lost to a full CQ
 	States       string            `json:"states"`         // of the queue pairs
-	ExpectedPSN  string            `json:"expected_psn"`   // of the first queue pair, as responder
+	ExpectedPSN  string            `json:"expected_psn"`   // of the first queue pair or the EE context, as responder
 	Messages     uint64            `json:"messages"`       // received, by receives
-	Migrations   uint64            `json:"migrations"`     // of queue pairs to their alternate path
+	Migrations   uint64            `json:"migrations"`     // to alternate paths
 	Seed         uint64            `json:"fault_seed"`     // 0 without rules
 	Faults       []verbs.FaultStat `json:"faults,omitempty"`
+	// Channel is the state of the EE context, with RD.
+	Channel string `json:"ee_context,omitempty"`
 }
 
 // fields names the counters of the adapter that a report is made of.
@@ -69,22 +72,22 @@ func (s *localSide) count(before Report) (Report, error) {
 		*fields[name] -= *was
 	}
 	r.Damaged -= before.Damaged
-	r.States, r.ExpectedPSN, err = s.states()
+	err = s.states(&r)
 	return r, err
 }
 
-// states says in which states the queue pairs are, and which PSN the first of
-// them waits for.
-func (s *localSide) states() (states, psn string, err error) {
+// states reports in which states the queue pairs are, and which PSN the first of
+// them waits for, or the EE context that they share.
+func (s *localSide) states(r *Report) error {
 	count := map[ib.QPState]int{}
 	for i, q := range s.qps {
 		a, err := q.Query()
 		if err != nil {
-			return "", "", err
+			return err
 		}
 		count[a.State]++
 		if i == 0 {
-			psn = a.RQPSN.String()
+			r.ExpectedPSN = a.RQPSN.String()
 		}
 	}
 	var list []string
@@ -96,7 +99,22 @@ func (s *localSide) states() (states, psn string, err error) {
 			list = append(list, fmt.Sprintf("%d in %v", n, state))
 		}
 	}
-	return strings.Join(list, ", "), psn, nil
+	r.States = strings.Join(list, ", ")
+	if s.channel == nil {
+		return nil
+	}
+	a, err := s.channel.eec.Query()
+	r.Channel, r.ExpectedPSN = a.State.String(), a.RQPSN.String()
+	return err
+}
+
+// ends says in which states a side's ends are.
+func (r *Report) ends() string {
+	text := "its queue pairs: " + r.States
+	if r.Channel != "" {
+		text += "; its EE context: " + r.Channel
+	}
+	return text
 }
 
 // sanitize makes what a peer sent fit to be shown.
@@ -104,7 +122,7 @@ func (r *Report) sanitize() {
 	if r == nil {
 		return
 	}
-	r.States, r.ExpectedPSN = printable(r.States), printable(r.ExpectedPSN)
+	r.States, r.Channel, r.ExpectedPSN = printable(r.States), printable(r.Channel), printable(r.ExpectedPSN)
 	r.Faults = r.Faults[:min(len(r.Faults), maxFaults)]
 	for i := range r.Faults {
 		r.Faults[i].Rule = printable(r.Faults[i].Rule)
@@ -152,7 +170,7 @@ func (r *Report) happenings() string {
 		{r.Duplicates, "duplicate request", "duplicate requests"},
 		{r.RNRNAKsSent, "RNR NAK sent", "RNR NAKs sent"},
 		{r.Damaged, "damaged packet dropped", "damaged packets dropped"},
-		{r.Migrations, "queue pair migrated", "queue pairs migrated"},
+		{r.Migrations, "migration", "migrations"},
 	} {
 		if h.n > 0 {
 			list = append(list, plural(h.n, h.one, h.many))
@@ -291,6 +309,9 @@ func (f *Failure) end() string {
 		ib.WCRemInvReqErr:   "the peer refused: NAK invalid request",
 		ib.WCRemOpErr:       "the peer could not do it: NAK remote operational error",
 		ib.WCWRFlushErr:     "the queue pair had left RTS",
+		ib.WCRemInvRDReqErr: "the peer refused: NAK invalid RD request",
+		ib.WCLocEECOpErr:    "the EE context stopped in the middle of it",
+		ib.WCInvEECStateErr: "the EE context had left RTS",
 	}[f.status]
 	switch {
 	case f.overrun:
@@ -298,14 +319,14 @@ func (f *Failure) end() string {
 	case why == "":
 		why = "the work request could not be carried out"
 	}
-	return fmt.Sprintf("%s; its queue pairs: %s; %s flushed", why, f.Client.States, plural(f.Client.Flushed, "other request", "other requests"))
+	return fmt.Sprintf("%s; %s; %s flushed", why, f.Client.ends(), plural(f.Client.Flushed, "other request", "other requests"))
 }
 
 // responder says what the server saw of it.
 func (f *Failure) responder() string {
 	s := f.Server
-	text := fmt.Sprintf("received %d packets, sent %d; %s; its queue pairs: %s", s.Received, s.Sent, s.happenings(), s.States)
-	if s.States == ib.RTS.String() {
+	text := fmt.Sprintf("received %d packets, sent %d; %s; %s", s.Received, s.Sent, s.happenings(), s.ends())
+	if cmp.Or(s.Channel, s.States) == ib.RTS.String() {
 		text += fmt.Sprintf("; it was told nothing and waits for PSN %s", s.ExpectedPSN)
 	}
 	return text

@@ -19,6 +19,7 @@ type service struct {
 	reliable bool // what is sent arrives, or fails
 	header   int  // bytes in front of a message that is received
 	datagram bool // each request names its destination, and is a packet
+	channel  bool // each request names its destination, and the EE context that all share
 }
 
 // services are those that can be measured; the first is the default.
@@ -26,6 +27,7 @@ var services = [...]service{
 	{name: "rc", typ: ib.RC, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd}, reliable: true},
 	{name: "uc", typ: ib.UC, ops: []Op{Write, WriteImm, Send}},
 	{name: "ud", typ: ib.UD, ops: []Op{Send}, header: grhBytes, datagram: true},
+	{name: "rd", typ: ib.RD, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd}, reliable: true, channel: true},
 }
 
 // grhBytes is what UD places before each message.
@@ -76,6 +78,8 @@ func (p *Plan) checkService() error {
 		return fmt.Errorf("size %d: a datagram has at most %d bytes", p.Size, ib.MTU4096.Bytes())
 	case p.Alt && !s.reliable:
 		return fmt.Errorf("an alternate path: %s hears no answer, and would not notice that the first one is lost", strings.ToUpper(s.name))
+	case s.channel && p.Limit != 0:
+		return fmt.Errorf("a rate limit of %s queue pairs: they share a channel, which a static rate of its path paces", strings.ToUpper(s.name))
 	}
 	return nil
 }
@@ -85,8 +89,11 @@ func (s *localSide) begin(i int, peer *side) verbs.SendWR {
 	wr := verbs.SendWR{
 		Opcode: s.plan.Op.info().wr, SGList: s.outSGE(i), RemoteAddr: peer.Addr + uint64(i*s.plan.stride()), RKey: ib.RKey(peer.RKey),
 	}
-	if s.plan.service().datagram {
+	switch sv := s.plan.service(); {
+	case sv.datagram:
 		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ahs[i], ib.QPN(peer.QPs[i].QPN), qKey
+	case sv.channel:
+		wr.EEC, wr.RemoteQPN, wr.RemoteQKey = s.channel.eec, ib.QPN(peer.QPs[i].QPN), qKey
 	}
 	return wr
 }

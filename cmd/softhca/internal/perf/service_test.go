@@ -78,7 +78,8 @@ func TestServiceBounds(t *testing.T) {
 		"a WRITE of UD":             {Type: ib.UD, Op: Write},
 		"a datagram of two packets": {Type: ib.UD, Op: Send, Size: 4097},
 		"an alternate path of UC":   {Type: ib.UC, Op: Write, Alt: true},
-		"RD":                        {Type: ib.RD, Op: Send},
+		"a rate limit of RD":        {Type: ib.RD, Op: Send, Limit: 1000},
+		"a management queue pair":   {Type: ib.GSI, Op: Send},
 	} {
 		if err := p.Check(); err == nil {
 			t.Errorf("%s: %+v is accepted", why, p)
@@ -89,7 +90,7 @@ func TestServiceBounds(t *testing.T) {
 	if _, client, server := r.measure(t.Context(), p, Send); server == nil || client == nil || !strings.Contains(client.Error(), "at most the path MTU") {
 		t.Errorf("a datagram beyond the path MTU: client: %v; server: %v", client, server)
 	}
-	if _, err := ParseType("rd"); err == nil || !strings.Contains(err.Error(), "rc, uc, ud") {
+	if _, err := ParseType("xrc"); err == nil || !strings.Contains(err.Error(), "rc, uc, ud, rd") {
 		t.Errorf("an unknown type: %v", err)
 	}
 }

@@ -89,7 +89,7 @@ func (m *meter) gbps(n uint64, d time.Duration) float64 {
 // Summary is the result of a measurement, in the form of --json.
 type Summary struct {
 	Op          string  `json:"op"`
-	Type        string  `json:"type"` // of the queue pairs: rc, uc or ud
+	Type        string  `json:"type"` // of the queue pairs: rc, uc, ud or rd
 	Size        int     `json:"size"` // bytes of a message
 	QPs         int     `json:"qps"`
 	PostList    int     `json:"post_list"` // requests that a post carried

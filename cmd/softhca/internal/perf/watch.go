@@ -10,9 +10,9 @@ import (
 )
 
 // Migration is what a client saw of its queue pairs' move to their alternate
-// path.
+// path, or that of the EE context that they share.
 type Migration struct {
-	QPs   uint64  `json:"queue_pairs"`      // that moved
+	QPs   uint64  `json:"queue_pairs"`      // that moved; of RD the EE contexts
 	After float64 `json:"after_s"`          // when the first did, from the start of the measurement
 	Pause float64 `json:"longest_pause_ms"` // without a completion, in the whole measurement
 	Again uint64  `json:"retransmits"`      // packets that the client sent again
@@ -21,10 +21,10 @@ type Migration struct {
 // String says it in a line.
 func (m *Migration) String() string {
 	if m.QPs == 0 {
-		return "no queue pair has migrated"
+		return "nothing has migrated"
 	}
 	return fmt.Sprintf("%s to the alternate path, the first after %.3f s; nothing completed for %.1f ms; %s sent again",
-		plural(m.QPs, "queue pair migrated", "queue pairs migrated"), m.After, m.Pause, plural(m.Again, "packet", "packets"))
+		plural(m.QPs, "migration", "migrations"), m.After, m.Pause, plural(m.Again, "packet", "packets"))
 }
 
 // watch takes the asynchronous events of an adapter and notes migrations.
@@ -33,7 +33,7 @@ type watch struct {
 	done sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
-	moved uint64     // queue pairs
+	moved uint64     // queue pairs, or EE contexts
 	first time.Time  // when the first did
 }
 
@@ -51,7 +51,7 @@ func newWatch(own *localSide) *watch {
 				return // ended, or the adapter was closed
 			}
 			ev.Ack()
-			if ev.Type == ib.EventPathMig {
+			if ev.Type == ib.EventPathMig || ev.Type == ib.EventEECPathMig {
 				w.note(time.Now())
 			}
 		}
@@ -67,7 +67,7 @@ func (w *watch) note(now time.Time) {
 	}
 }
 
-// count returns how many queue pairs have migrated.
+// count returns how many queue pairs, or EE contexts, have migrated.
 func (w *watch) count() uint64 {
 	if w == nil {
 		return 0

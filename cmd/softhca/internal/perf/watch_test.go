@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/softhca/softhca/ib"
 )
 
 // TestV15_Migration cuts the first path in the middle of measurements: they end
@@ -18,6 +20,7 @@ func TestV15_Migration(t *testing.T) {
 		{"drop path=primary after=100ms", Plan{Op: Write, QPs: 3}, 3},
 		{"drop path=primary after=100ms dir=in", Plan{Op: Read}, 1},
 		{"drop path=primary after=100ms", Plan{Op: Send, Latency: true}, 1},
+		{"drop path=primary after=100ms", Plan{Type: ib.RD, Op: Write, QPs: 3}, 1}, // the channel that they share
 		{"drop path=alternate", Plan{Op: Write}, 0},
 	} {
 		r := newRigAt(t, addrs, c.rules, "")
