@@ -22,7 +22,8 @@ func newPingpongCommand(g *globals) *cobra.Command {
 		Short: "Send a message to and fro, also with rdma-core's ibv_*_pingpong",
 		Long: `pingpong sends a message to and fro: it is the server without HOST, and with HOST the client of the server
 there. It speaks the TCP exchange of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and
-ibv_srq_pingpong, so that either side may be the Linux program (which needs its -g option with RoCE).
+ibv_srq_pingpong, so that either side may be the Linux program (which needs its -g option with RoCE). Reliable
+datagrams (rd) are between two of this program: Linux has none.
 
 Both sides must agree on --type, --size, --iters and, with srq, --qps. The client checks that what comes back is
 what it sent. Without --addr the adapter opens on the local address of the TCP connection. A side that fails tells
@@ -30,12 +31,14 @@ the other one, which then ends too; the Linux programs cannot be told.`,
 		Example: `  softhca pingpong --addr 127.0.0.1                         a server, and in another terminal its client:
   softhca pingpong --addr 127.0.0.2 127.0.0.1
   softhca pingpong --type ud --size 1024 --addr eth0        a server for ibv_ud_pingpong -g 1 -s 1024 HOST
+  softhca pingpong --type rd --addr 127.0.0.1               reliable datagrams: a server, and its client:
+  softhca pingpong --type rd --addr 127.0.0.2 127.0.0.1
   softhca pingpong --type srq --events 192.0.2.7            a client of ibv_srq_pingpong -g 1 there`,
 		Args: maxArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.kind, "type", "rc", "rc, uc, ud, or srq (rc with a shared receive queue)")
+	fs.StringVar(&f.kind, "type", "rc", "rc, uc, ud, srq (rc with a shared receive queue), or rd")
 	fs.IntVar(&f.GIDIndex, "gid-index", -1, "entry of the GID table, in the order of --addr; -1: the address of the TCP connection, or its family's first")
 	fs.Var(byteSize{&f.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 4K, with ud 2K)")
 	fs.IntVar(&f.Iters, "iters", 1000, "messages each way")

@@ -1,6 +1,7 @@
 // Package pingpong sends a message to and fro between two adapters, in the way
 // of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and
-// ibv_srq_pingpong: either side may be the Linux program.
+// ibv_srq_pingpong: either side may be the Linux program. Reliable datagrams, for
+// which Linux has none, go the same way; the EE contexts are told like queue pairs.
 //
 // The client sends first; each side sends after it has received. The server
 // sends back the bytes that it got, and the client checks them.

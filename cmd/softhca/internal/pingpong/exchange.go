@@ -15,7 +15,7 @@ import (
 // dest is one end of a connection as the programs tell it to each other.
 type dest struct {
 	lid uint16 // 0 on RoCE
-	qpn ib.QPN
+	qpn ib.QPN // of an EE context its number
 	psn ib.PSN
 	gid ib.GID
 }
@@ -50,8 +50,11 @@ func parseDest(b *[destLen]byte) (dest, error) {
 }
 
 // String returns the line that the programs print.
-func (d *dest) String() string {
-	return fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x, GID %v", d.lid, uint32(d.qpn), d.psn.Value(), netip.AddrFrom16(d.gid))
+func (d *dest) String() string { return d.text("QPN") }
+
+// text is String with another name for the number.
+func (d *dest) text(number string) string {
+	return fmt.Sprintf("LID 0x%04x, %s 0x%06x, PSN 0x%06x, GID %v", d.lid, number, uint32(d.qpn), d.psn.Value(), netip.AddrFrom16(d.gid))
 }
 
 // done is what the client says when it has read the server's addresses.
@@ -63,10 +66,14 @@ const srqDests = 256
 
 // dests returns how many ends each side tells the other.
 func (o *Options) dests() int {
-	if o.Kind == SRQ {
+	switch o.Kind {
+	case SRQ:
 		return srqDests
+	case RD:
+		return 2 // the EE context after the queue pair
+	default:
+		return 1
 	}
-	return 1
 }
 
 // clientExchange sends the client's ends and reads as many of the server's,
@@ -101,6 +108,9 @@ func serverExchange(conn io.ReadWriter, mine []dest, connect func([]dest) error)
 	var last [len(done)]byte
 	if err := read(conn, last[:]); err != nil {
 		return nil, fmt.Errorf("wait for the client: %w", err)
+	}
+	if string(last[:]) != done {
+		return nil, fmt.Errorf("the client says %q after its address, not %q: do both sides have the same --type?", last[:], done)
 	}
 	return theirs, nil
 }

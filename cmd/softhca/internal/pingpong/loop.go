@@ -114,8 +114,11 @@ func (s *session) send(i int) error {
 	s.turns[i].send, s.turns[i].recv = true, true
 	sge := [1]ib.SGE{s.mr.SGE(off, uint32(s.o.Size))}
 	wr := verbs.SendWR{WRID: sendID, SGList: sge[:], Opcode: ib.WRSend, Flags: ib.SendSignaled}
-	if s.o.Kind == UD {
+	switch s.o.Kind {
+	case UD:
 		wr.AH, wr.RemoteQPN, wr.RemoteQKey = s.ah, s.peers[i].qpn, qkey
+	case RD:
+		wr.EEC, wr.RemoteQPN, wr.RemoteQKey = s.eec, s.peers[i].qpn, qkey
 	}
 	return s.qps[i].PostSend(wr)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Kind is which of the four programs to be.
+// Kind is which of the programs to be.
 type Kind uint8
 
 // The kinds.
@@ -17,9 +17,10 @@ const (
 	UC
 	UD
 	SRQ // RC queue pairs that share a receive queue
+	RD  // no program of Linux
 )
 
-var kindNames = [...]string{"rc", "uc", "ud", "srq"}
+var kindNames = [...]string{"rc", "uc", "ud", "srq", "rd"}
 
 // ParseKind returns the kind of a name.
 func ParseKind(name string) (Kind, error) {
@@ -28,7 +29,7 @@ func ParseKind(name string) (Kind, error) {
 			return Kind(i), nil
 		}
 	}
-	return 0, fmt.Errorf("type %q: want rc, uc, ud or srq", name)
+	return 0, fmt.Errorf("type %q: want rc, uc, ud, srq or rd", name)
 }
 
 func (k Kind) service() ib.QPType {
@@ -37,6 +38,8 @@ func (k Kind) service() ib.QPType {
 		return ib.UC
 	case UD:
 		return ib.UD
+	case RD:
+		return ib.RD
 	default:
 		return ib.RC
 	}

@@ -117,7 +117,7 @@ func (s Side) exchange(conn net.Conn, e *session) error {
 		return fmt.Errorf("exchange of addresses: %w", err)
 	}
 	for i := range e.local {
-		fmt.Fprintf(s.Out, "  local address:  %v\n", &e.local[i])
+		fmt.Fprintf(s.Out, "  local address:  %s\n", e.show(i, &e.local[i]))
 	}
 	mine := make([]dest, s.dests())
 	copy(mine, e.local)
@@ -134,7 +134,7 @@ func (s Side) exchange(conn net.Conn, e *session) error {
 		return err
 	}
 	for i := range e.local {
-		fmt.Fprintf(s.Out, "  remote address: %v\n", &theirs[i])
+		fmt.Fprintf(s.Out, "  remote address: %s\n", e.show(i, &theirs[i]))
 	}
 	return conn.SetDeadline(time.Time{}) // how the peer ends is heard whenever that is
 }

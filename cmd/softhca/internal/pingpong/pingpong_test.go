@@ -58,7 +58,7 @@ func both(t *testing.T, server, client Side) (s, c Result, serverErr, clientErr 
 }
 
 func TestKinds(t *testing.T) {
-	for _, k := range []Kind{RC, UC, UD, SRQ} {
+	for _, k := range []Kind{RC, UC, UD, SRQ, RD} {
 		for _, events := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s events %v", kindNames[k], events), func(t *testing.T) {
 				o := options(k)
@@ -74,6 +74,9 @@ func TestKinds(t *testing.T) {
 					t.Errorf("server %+v, client %+v", s, c)
 				}
 				compareEnds(t, serverOut.String(), clientOut.String())
+				if told := strings.Contains(serverOut.String(), ", EECN 0x"); told != (k == RD) {
+					t.Errorf("of %s the server prints an EE context: %v", kindNames[k], told)
+				}
 			})
 		}
 	}
@@ -108,6 +111,22 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// TestV18_ChannelLosesPackets has messages of several packets go over a channel that
+// loses some.
+func TestV18_ChannelLosesPackets(t *testing.T) {
+	o := options(RD)
+	o.Size = 5000
+	_, _, serverErr, clientErr := both(t,
+		Side{Options: o, Open: opener(loopback(1)), Out: io.Discard},
+		Side{Options: o, Out: io.Discard, Open: func(netip.Addr) (*verbs.Context, func() error, error) {
+			hca, err := verbs.Open(verbs.Config{Addr: loopback(2)}, verbs.WithFaults("drop every=20 dir=both", 5))
+			return hca, hca.Close, err
+		}})
+	if serverErr != nil || clientErr != nil {
+		t.Errorf("server: %v; client: %v", serverErr, clientErr)
+	}
+}
+
 // TestOptionsDiffer runs a server that expects shorter messages: both sides
 // end with an error that says what happened.
 func TestOptionsDiffer(t *testing.T) {
@@ -118,6 +137,18 @@ func TestOptionsDiffer(t *testing.T) {
 		Side{Options: large, Open: opener(loopback(2)), Out: io.Discard})
 	if serverErr == nil || clientErr == nil || !strings.Contains(clientErr.Error(), "REM_INV_REQ_ERR") {
 		t.Errorf("server: %v; client: %v", serverErr, clientErr)
+	}
+}
+
+// TestKindsDiffer has a client of another type: both sides end at once, and say why.
+func TestKindsDiffer(t *testing.T) {
+	_, _, serverErr, clientErr := both(t,
+		Side{Options: options(RC), Open: opener(loopback(1)), Out: io.Discard},
+		Side{Options: options(RD), Open: opener(loopback(2)), Out: io.Discard})
+	for who, err := range map[string]error{"server": serverErr, "client": clientErr} {
+		if err == nil || !strings.Contains(err.Error(), "do both sides have the same --type?") {
+			t.Errorf("the %s says %v", who, err)
+		}
 	}
 }
 
@@ -348,7 +379,7 @@ func TestGIDIndex(t *testing.T) {
 }
 
 func TestParseKind(t *testing.T) {
-	for _, k := range []Kind{RC, UC, UD, SRQ} {
+	for _, k := range []Kind{RC, UC, UD, SRQ, RD} {
 		if got, err := ParseKind(strings.ToUpper(kindNames[k])); err != nil || got != k {
 			t.Errorf("%s: %v, %v", kindNames[k], got, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// qkey is the Q_Key of the UD program.
+// qkey is the Q_Key of the UD program, and of RD.
 const qkey ib.QKey = 0x11111111
 
 // session is what one side has: its adapter's objects and how far it is.
@@ -31,7 +31,8 @@ type session struct {
 	qps     []*verbs.QP
 	index   map[ib.QPN]int // of the local QPs
 	peers   []dest
-	ah      *verbs.AH // UD
+	ah      *verbs.AH  // UD
+	eec     *verbs.EEC // RD
 
 	progress
 }
@@ -101,9 +102,14 @@ func (s *session) create() error {
 		recvDepth = 0
 	}
 	s.mr = s.NewMR(s.pd, s.o.Size+s.slots*s.o.slotBytes(), ib.AccessLocalWrite)
+	var rdd *verbs.RDD
+	if s.o.Kind == RD {
+		rdd = s.NewRDD()
+		s.eec = s.NewEEC(rdd)
+	}
 	for range s.o.QPs {
 		s.qps = append(s.qps, s.NewQP(s.pd, &verbs.QPInitAttr{
-			Type: s.o.Kind.service(), SendCQ: s.cq, RecvCQ: s.cq, SRQ: s.srq,
+			Type: s.o.Kind.service(), SendCQ: s.cq, RecvCQ: s.cq, SRQ: s.srq, RDD: rdd,
 			Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: recvDepth, MaxSendSGE: 1, MaxRecvSGE: 1},
 		}))
 	}
@@ -119,9 +125,25 @@ func (s *session) create() error {
 			return err
 		}
 		s.index[q.QPN()] = i
-		s.local = append(s.local, dest{qpn: q.QPN(), psn: ib.NewPSN(rand.Uint32()), gid: s.Device.QueryGID(s.gid)})
+		s.addLocal(q.QPN())
+	}
+	if s.eec != nil {
+		s.addLocal(ib.QPN(s.eec.EECN()))
 	}
 	return nil
+}
+
+// addLocal adds the end with a number to those that the peer is told.
+func (s *session) addLocal(n ib.QPN) {
+	s.local = append(s.local, dest{qpn: n, psn: ib.NewPSN(rand.Uint32()), gid: s.Device.QueryGID(s.gid)})
+}
+
+// show returns an end of either side, the i-th, as it is printed.
+func (s *session) show(i int, d *dest) string {
+	if i < len(s.qps) {
+		return d.String()
+	}
+	return d.text("EECN")
 }
 
 // connect brings every QP to RTS with its peer, with the attributes of the
@@ -137,13 +159,28 @@ func (s *session) connect(peers []dest) error {
 			SQPSN: s.local[i].psn, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRDAtomic: 1,
 		}
 		err := adapter.Move(q, attr, ib.RTR, ib.RTS)
-		if err == nil && s.o.Kind == UD {
+		switch {
+		case err != nil:
+		case s.o.Kind == UD:
 			s.ah = s.NewAH(s.pd, attr.AV)
 			err = s.Err()
+		case s.o.Kind == RD:
+			err = s.connectChannel(attr, &peers[len(s.qps)])
 		}
 		if err != nil {
 			return fmt.Errorf("connect to %v: %w", peer, err)
 		}
 	}
 	return nil
+}
+
+// connectChannel brings the EE context to RTS with the peer's, and gives the queue
+// pair of RD the timer that no move requires.
+func (s *session) connectChannel(attr verbs.QPAttr, peer *dest) error {
+	attr.Port, attr.DestQPN, attr.RQPSN, attr.SQPSN = 1, peer.qpn, peer.psn, s.local[len(s.qps)].psn
+	if err := s.eec.ModifyToRTS(attr); err != nil {
+		return err
+	}
+	attr.State = ib.RTS
+	return s.qps[0].Modify(&attr, ib.AttrState|ib.AttrMinRNRTimer)
 }
