@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy interop interop-gate capi capi-check install
+.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check install
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -38,6 +38,9 @@ transfer: ## 1 GiB between two processes by WRITE, READ and SEND at each path MT
 
 transfer-lossy: ## the same with 1 % of packets lost and 1 % reordered at both ends
 	go test -count=1 -v -timeout 60m -run 'TestTransferLossy$$' ./verbs -transfer-lossy-bytes 1073741824
+
+transfer-rd: ## 1 GiB over a channel of reliable datagrams that four queue pairs share, also with 1 % of packets lost at both ends
+	go test -count=1 -v -timeout 60m -run 'TestV18_Transfer$$' ./verbs -transfer-rd-bytes 1073741824
 
 capi-check: ## Debian's RDMA programs on our libibverbs.so.1
 	go run ./capi/check

@@ -20,6 +20,7 @@ import (
 var (
 	transferBytes = flag.Uint64("transfer-bytes", 8<<20, "bytes that each operation moves between two processes")
 	lossyBytes    = flag.Uint64("transfer-lossy-bytes", 1<<20, "bytes that each operation moves with loss and reordering")
+	channelBytes  = flag.Uint64("transfer-rd-bytes", 16<<20, "bytes that each operation moves over a channel of reliable datagrams")
 	transferSeed  = flag.Uint64("transfer-seed", 0, "seed of loss and reordering; 0 draws one")
 )
 
@@ -63,13 +64,21 @@ func (p *peer) tell(o order) answer {
 	return a
 }
 
+// way is how a transfer goes.
+type way struct {
+	mtu     ib.MTU
+	timeout uint8
+	size    uint64    // bytes that each operation moves
+	faults  [2]Faults // here and there
+	rd      bool      // over a channel
+}
+
 // transfer is one connection between the two processes.
 type transfer struct {
 	t    *testing.T
 	peer *peer
 	own  *mover
 	to   remote
-	size uint64 // bytes that each operation moves
 
 	moving time.Duration // of the operation, without making and hashing the bytes
 }
@@ -81,7 +90,7 @@ func TestTransfer(t *testing.T) {
 	for mtu := ib.MTU256; mtu <= ib.MTU4096; mtu++ {
 		t.Run(fmt.Sprint(mtu.Bytes()), func(t *testing.T) {
 			p.t = t
-			testTransfer(t, p, remote{PathMTU: mtu, Timeout: 16}, [2]Faults{})
+			testTransfer(t, p, way{mtu: mtu, timeout: 16, size: *transferBytes})
 		})
 	}
 	p.t = t
@@ -93,39 +102,68 @@ const lossy = "drop p=0.01 dir=in; reorder p=0.01 dir=in"
 // TestTransferLossy is TestTransfer in a network that loses and reorders
 // packets at both ends.
 func TestTransferLossy(t *testing.T) {
-	seed := *transferSeed
-	if seed == 0 {
-		seed = rand.Uint64()>>1 + 1
-	}
+	seed := transferSeedOf(t)
 	p := startPeer(t)
 	for mtu := ib.MTU256; mtu <= ib.MTU4096; mtu++ {
 		t.Run(fmt.Sprint(mtu.Bytes()), func(t *testing.T) {
-			t.Logf("-transfer-seed %d", seed)
 			p.t = t
-			testTransfer(t, p, remote{PathMTU: mtu, Timeout: 12}, [2]Faults{
-				{Rules: lossy, Seed: seed}, {Rules: lossy, Seed: seed + 1},
-			})
+			testTransfer(t, p, way{mtu: mtu, timeout: 12, size: *lossyBytes, faults: bothWays(lossy, seed)})
 		})
 	}
 	p.t = t
 }
 
-func testTransfer(t *testing.T, p *peer, how remote, faults [2]Faults) {
+// transferSeedOf returns the seed of a test's faults, which it prints.
+func transferSeedOf(t *testing.T) uint64 {
 	t.Helper()
-	x := &transfer{t: t, peer: p, size: *transferBytes}
-	if faults[0] != (Faults{}) {
-		x.size = *lossyBytes
+	seed := *transferSeed
+	if seed == 0 {
+		seed = rand.Uint64()>>1 + 1
 	}
-	region := min(x.size, transferRegion)
+	t.Logf("-transfer-seed %d", seed)
+	return seed
+}
+
+// bothWays returns faults at both ends.
+func bothWays(rules string, seed uint64) [2]Faults {
+	return [2]Faults{{Rules: rules, Seed: seed}, {Rules: rules, Seed: seed + 1}}
+}
+
+// TestV18_Transfer moves bytes between two processes over UDP as TestTransfer does,
+// but over a channel of reliable datagrams that several queue pairs share, also with
+// one packet of a hundred lost each way.
+func TestV18_Transfer(t *testing.T) {
+	seed := transferSeedOf(t)
+	p := startPeer(t)
+	for _, c := range []struct {
+		name string
+		way  way
+	}{
+		{"lossless", way{timeout: 16}},
+		{"lossy", way{timeout: 12, faults: bothWays("drop p=0.01 dir=in", seed)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p.t = t
+			c.way.mtu, c.way.size, c.way.rd = ib.MTU4096, *channelBytes, true
+			testTransfer(t, p, c.way)
+		})
+	}
+	p.t = t
+}
+
+func testTransfer(t *testing.T, p *peer, w way) {
+	t.Helper()
+	x := &transfer{t: t, peer: p}
+	region := min(w.size, transferRegion)
 	var err error
-	x.own, err = openMover(&order{Addr: loopback(), Faults: faults[0], Bytes: region})
+	x.own, err = openMover(&order{Addr: loopback(), Faults: w.faults[0], Bytes: region, RD: w.rd})
 	must(t, err)
 	defer func() { must(t, x.own.ctx.Close()) }()
 	own := x.own.local()
-	own.PathMTU, own.Timeout = how.PathMTU, how.Timeout
-	x.to = p.tell(order{Do: "open", Addr: loopback(), Faults: faults[1], Bytes: region, Remote: own}).Remote
+	own.PathMTU, own.Timeout = w.mtu, w.timeout
+	x.to = p.tell(order{Do: "open", Addr: loopback(), Faults: w.faults[1], Bytes: region, RD: w.rd, Remote: own}).Remote
 	defer p.tell(order{Do: "close"})
-	x.to.PathMTU, x.to.Timeout = how.PathMTU, how.Timeout
+	x.to.PathMTU, x.to.Timeout = w.mtu, w.timeout
 	must(t, x.own.connect(&x.to))
 	before := [2]map[string]uint64{}
 	for _, op := range []struct {
@@ -133,8 +171,8 @@ func testTransfer(t *testing.T, p *peer, how remote, faults [2]Faults) {
 		move func(x *transfer, n, seed uint64)
 	}{{"WRITE", (*transfer).write}, {"READ", (*transfer).read}, {"SEND", (*transfer).send}} {
 		start := time.Now()
-		for done := uint64(0); done < x.size; done += region {
-			op.move(x, min(x.size-done, region), done+uint64(len(op.name)))
+		for done := uint64(0); done < w.size; done += region {
+			op.move(x, min(w.size-done, region), done+uint64(len(op.name)))
 		}
 		took := time.Since(start)
 		a := p.tell(order{Do: "sum"})
@@ -143,8 +181,8 @@ func testTransfer(t *testing.T, p *peer, how remote, faults [2]Faults) {
 		}
 		own, err := x.own.counters()
 		must(t, err)
-		t.Logf("%-5s %d MiB in %v, moving %v: %.2f Gb/s; here %s; there %s", op.name, x.size>>20, took.Round(time.Millisecond),
-			x.moving.Round(time.Millisecond), float64(x.size)*8/x.moving.Seconds()/1e9, trouble(own, before[0]), trouble(a.Counters, before[1]))
+		t.Logf("%-5s %d MiB in %v, moving %v: %.2f Gb/s; here %s; there %s", op.name, w.size>>20, took.Round(time.Millisecond),
+			x.moving.Round(time.Millisecond), float64(w.size)*8/x.moving.Seconds()/1e9, trouble(own, before[0]), trouble(a.Counters, before[1]))
 		x.moving = 0
 		before = [2]map[string]uint64{own, a.Counters}
 	}
@@ -166,7 +204,7 @@ func (x *transfer) post(n uint64, op ib.WROpcode) {
 	x.t.Helper()
 	start := time.Now()
 	for off := uint64(0); off < n; off += transferMessage {
-		must(x.t, x.own.qp.PostSend(SendWR{
+		must(x.t, x.own.send(&x.to, off, SendWR{
 			WRID: off, Opcode: op, SGList: []SGE{x.own.mr.SGE(off, uint32(min(n-off, transferMessage)))},
 			RemoteAddr: x.to.Addr + off, RKey: x.to.RKey,
 		}))

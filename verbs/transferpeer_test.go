@@ -20,6 +20,10 @@ const (
 	transferMessage = 1 << 20
 )
 
+// channelQPs is how many queue pairs share a channel; its messages go over one
+// after the other.
+const channelQPs = 4
+
 // order is what the test tells its peer process, a line of JSON each.
 type order struct {
 	Do     string // "open", "fill", "recv", "take", "hash", "sum" or "close"
@@ -27,13 +31,15 @@ type order struct {
 	Faults Faults
 	Remote remote // open: whom to connect to
 	Bytes  uint64 // open: of the region; others: how many of it
+	RD     bool   // open: for a channel
 	Seed   uint64 // fill
 }
 
 // remote is what one side must know of the other.
 type remote struct {
 	GID     ib.GID
-	QPN     ib.QPN
+	QPNs    []ib.QPN
+	EECN    ib.EECN // with RD
 	PathMTU ib.MTU
 	Timeout uint8
 	Addr    uint64 // of the region
@@ -48,13 +54,14 @@ type answer struct {
 	Counters map[string]uint64
 }
 
-// mover is one side of a transfer: an adapter, a QP, a region and a hash of
-// all that went through it.
+// mover is one side of a transfer: an adapter, a QP or several with an EE context,
+// a region and a hash of all that went through it.
 type mover struct {
 	ctx *Context
 	ch  *CompChannel
 	cq  *CQ
-	qp  *QP
+	qps []*QP
+	eec *EEC // RD
 	mr  *MR
 	sum hash.Hash
 }
@@ -64,14 +71,14 @@ func openMover(o *order) (m *mover, err error) {
 	if m.ctx, err = Open(Config{Addr: o.Addr, Faults: o.Faults}); err != nil {
 		return nil, err
 	}
-	if err := m.fill(o.Bytes); err != nil {
+	if err := m.fill(o); err != nil {
 		return nil, errors.Join(err, m.ctx.Close())
 	}
 	return m, nil
 }
 
 // fill creates the objects.
-func (m *mover) fill(size uint64) error {
+func (m *mover) fill(o *order) error {
 	pd, err := m.ctx.AllocPD()
 	if err != nil {
 		return err
@@ -79,36 +86,75 @@ func (m *mover) fill(size uint64) error {
 	if m.cq, err = m.ctx.CreateCQ(256, m.ch); err != nil {
 		return err
 	}
-	if m.mr, err = pd.RegMR(make([]byte, size), ib.AccessLocalWrite|ib.AccessRemote); err != nil {
+	if m.mr, err = pd.RegMR(make([]byte, o.Bytes), ib.AccessLocalWrite|ib.AccessRemote); err != nil {
 		return err
 	}
-	m.qp, err = pd.CreateQP(&QPInitAttr{
+	init := &QPInitAttr{
 		Type: ib.RC, SendCQ: m.cq, RecvCQ: m.cq, SQSig: ib.SigAll,
 		Cap: QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1},
-	})
-	return err
+	}
+	n := 1
+	if o.RD {
+		n, init.Type = channelQPs, ib.RD
+		if init.RDD, err = m.ctx.AllocRDD(); err != nil {
+			return err
+		}
+		if m.eec, err = init.RDD.CreateEEC(); err != nil {
+			return err
+		}
+	}
+	for range n {
+		q, err := pd.CreateQP(init)
+		if err != nil {
+			return err
+		}
+		m.qps = append(m.qps, q)
+	}
+	return nil
 }
 
-// connect walks the QP to RTS.
+// connect walks the QP to RTS, or the EE context and all QPs.
 func (m *mover) connect(to *remote) error {
 	attr := QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: to.PathMTU, DestQPN: to.QPN,
+		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: to.PathMTU, DestQPN: to.QPNs[0],
 		RQPSN: ib.NewPSN(0xfffff0), SQPSN: ib.NewPSN(0xfffff0), MaxDestRDAtomic: 8, MaxRDAtomic: 8,
-		MinRNRTimer: 12, Timeout: to.Timeout, RetryCnt: 7, RNRRetry: 7,
+		MinRNRTimer: 12, Timeout: to.Timeout, RetryCnt: 7, RNRRetry: 7, QKey: testQKey,
 		AV: AHAttr{DGID: to.GID, HopLimit: 64, Port: 1},
 	}
-	for _, s := range steps[ib.RC] {
-		attr.State = s.to
-		if err := m.qp.Modify(&attr, s.mask|ib.AttrState); err != nil {
+	if m.eec != nil {
+		path := attr
+		path.DestQPN = ib.QPN(to.EECN)
+		if err := m.eec.ModifyToRTS(path); err != nil {
+			return err
+		}
+	}
+	for _, q := range m.qps {
+		if err := q.ModifyToRTS(attr); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// at returns which QP has the message at an offset.
+func (m *mover) at(off uint64) int { return int(off/transferMessage) % len(m.qps) }
+
+// send posts the request of the message at an offset.
+func (m *mover) send(to *remote, off uint64, wr SendWR) error {
+	i := m.at(off)
+	if m.eec != nil {
+		wr.EEC, wr.RemoteQPN, wr.RemoteQKey = m.eec, to.QPNs[i], testQKey
+	}
+	return m.qps[i].PostSend(wr)
+}
+
 // local describes this side to the other.
 func (m *mover) local() remote {
-	return remote{GID: m.ctx.QueryGID(0), QPN: m.qp.QPN(), Addr: m.mr.Addr(), RKey: m.mr.RKey()}
+	r := remote{GID: m.ctx.QueryGID(0), Addr: m.mr.Addr(), RKey: m.mr.RKey(), EECN: m.eec.EECN()}
+	for _, q := range m.qps {
+		r.QPNs = append(r.QPNs, q.QPN())
+	}
+	return r
 }
 
 // make writes n bytes that follow from seed to the region and adds them to
@@ -164,7 +210,7 @@ func (m *mover) take(n int) error {
 func (m *mover) recv(n uint64) error {
 	for off := uint64(0); off < n; off += transferMessage {
 		size := uint32(min(n-off, transferMessage))
-		if err := m.qp.PostRecv(RecvWR{WRID: off, SGList: []SGE{m.mr.SGE(off, size)}}); err != nil {
+		if err := m.qps[m.at(off)].PostRecv(RecvWR{WRID: off, SGList: []SGE{m.mr.SGE(off, size)}}); err != nil {
 			return err
 		}
 	}
