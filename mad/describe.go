@@ -101,7 +101,9 @@ func describeMessage(b *strings.Builder, m *MAD, attr AttrID) {
 }
 
 func describeREQ(b *strings.Builder, r *REQ) {
-	fmt.Fprintf(b, " %s pkey %s mtu %s", transportText(r), hexText(uint64(r.PKey), 4), mtuText(r.PathMTU))
+	fmt.Fprintf(b, " %s", transportText(r))
+	describeChannel(b, r)
+	fmt.Fprintf(b, " pkey %s mtu %s", hexText(uint64(r.PKey), 4), mtuText(r.PathMTU))
 	fmt.Fprintf(b, " resources %d depth %d retry %d rnr %d ack timeout %d", r.ResponderResources, r.InitiatorDepth,
 		r.RetryCount, r.RNRRetryCount, r.Primary.LocalAckTimeout)
 	h, ok := ipHeader(r.ServiceID, r.PrivateData[:])
@@ -126,6 +128,18 @@ func describeREP(b *strings.Builder, r *REP) {
 	}
 	describeVendor(b, r.VendorID)
 	describePrivate(b, r.PrivateData[:])
+}
+
+// describeChannel shows what a REQ for reliable datagrams says of the channel.
+func describeChannel(b *strings.Builder, r *REQ) {
+	if r.Transport != TransportRD {
+		return
+	}
+	fmt.Fprintf(b, " eecn %v", ib.EECN(r.LocalEECN))
+	if r.RDCExists {
+		fmt.Fprintf(b, " of a channel to eecn %v", ib.EECN(r.RemoteEECN))
+	}
+	fmt.Fprintf(b, " qkey %s", hexText(uint64(r.LocalQKey), 8))
 }
 
 // transportText returns the name of the service of a REQ; an extended one is
