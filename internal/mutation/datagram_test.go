@@ -175,15 +175,21 @@ var datagramMutants = []mutant{
 	},
 	{
 		name: "rd-resync-must-be-in-sequence", in: "internal/qp.responder.request",
-		old:    "p.Info.Kind == roce.KindResync && d >= 0",
+		old:    "p.Info.Kind == roce.KindResync && d >= 0 && d < resyncPSNs",
 		new:    "p.Info.Kind == roce.KindResync && d == 0",
 		breaks: "V18", sim: "channel liveness status", profile: "rd",
 	},
 	{
 		name: "rd-late-resync-begins-anew", in: "internal/qp.responder.request",
-		old:    "p.Info.Kind == roce.KindResync && d >= 0",
-		new:    "p.Info.Kind == roce.KindResync",
+		old:    "p.Info.Kind == roce.KindResync && d >= 0 && d < resyncPSNs",
+		new:    "p.Info.Kind == roce.KindResync && d < resyncPSNs",
 		breaks: "V18",
+	},
+	{
+		name: "rd-resync-from-anywhere-ahead", in: "internal/qp.responder.request",
+		old:    "p.Info.Kind == roce.KindResync && d >= 0 && d < resyncPSNs",
+		new:    "p.Info.Kind == roce.KindResync && d >= 0",
+		breaks: "V18", sim: "forged", profile: "rd",
 	},
 	{
 		name: "rd-resync-answered-once", in: "internal/qp.duplicate",

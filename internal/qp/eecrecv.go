@@ -77,6 +77,11 @@ func (e *EEC) refuse(psn ib.PSN, f fault) {
 	}
 }
 
+// resyncPSNs is how far ahead a RESYNC may be: further than what any window has
+// in flight, all of which may be lost. Who only knows the addresses of the channel
+// must guess one of so many.
+const resyncPSNs = 1 << 15
+
 // resynced executes a RESYNC: a message that is half received is aborted, and
 // the PSN after this one is expected next.
 func (e *EEC) resynced(now clock.Instant, p *Packet) {

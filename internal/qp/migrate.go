@@ -19,7 +19,7 @@ import (
 // What a packet says of migration counts only at a PSN that the peer's next
 // packet has, or one that it may send again, or in answer to what is
 // outstanding: who only knows the addresses of both paths must guess one of
-// replayPSNs, and gains that the endpoint moves early.
+// replayPSNs, or of resyncPSNs, and gains that the endpoint moves early.
 
 // migration is where an endpoint stands, and its alternate path.
 type migration struct {
