@@ -30,7 +30,9 @@ const (
 	// AutoAltPath loads what the two sides agree on into the QP of CreateQP, and
 	// asks for REARM. After a migration the side that connected asks its peer for
 	// the path that was left, so that the connection can go back to it. Without a
-	// QP of CreateQP it is TellAltPath.
+	// QP of CreateQP it is TellAltPath. Of RD, where the path is that of the EE
+	// context of the channel, and so of all connections over it, nobody asks for
+	// the one that was left unless the program does.
 	AutoAltPath
 )
 

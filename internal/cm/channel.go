@@ -23,7 +23,8 @@ type Channel struct {
 	state ChannelState
 	local ib.EECN // 0: not known yet
 	far   farEnd  // its number is 0: not known yet
-	path  Path
+	path  Path    // on which the EE context is
+	moved bool    // it has migrated, once at least
 	users []*Conn // those from REQ to ESTABLISHED; each knows its place
 	held  int     // the users, and those that wait for their end
 }
@@ -53,6 +54,33 @@ func (h *Channel) JoinedBy(c *Conn) bool { return c.channel == h && c.joins }
 
 // Path returns the way to the peer.
 func (h *Channel) Path() Path { return h.path }
+
+// Migrated says that the EE context has moved to another path: the messages of all
+// connections that are over the channel follow, whichever of them had agreed on
+// that path with the peer, and none of them has an alternate path any more. Others
+// may join from there.
+func (h *Channel) Migrated(to Path) {
+	h.path, h.moved = h.path.over(&to), true
+	for _, c := range h.m.local {
+		if c.channel == h {
+			h.lead(c)
+		}
+	}
+}
+
+// lead has a connection follow the channel to where that has migrated, once it is
+// established: before, its peer knows it by where its REQ went.
+func (h *Channel) lead(c *Conn) {
+	if h != nil && h.moved && c.state >= Established {
+		c.follow(c.path.over(&h.path))
+	}
+}
+
+// isFar reports whether an EE context is that of the peer, which speaks from where
+// the channel began or from where it is.
+func (h *Channel) isFar(f farEnd) bool {
+	return f.eecn == h.far.eecn && f.guid == h.far.guid && (f.addr == h.far.addr || f.addr == h.path.Remote)
+}
 
 // step gives the channel an input, and reports false if that is refused.
 func (h *Channel) step(now clock.Instant, on ChannelInput) bool {
@@ -173,7 +201,7 @@ func opensRDC(q *mad.REQ) bool { return q.Transport == mad.TransportRD && !q.RDC
 func (x *stimulus) joinable(m *Manager) *Channel {
 	q := x.ev.REQ
 	h := m.channels[ib.EECN(q.RemoteEECN)]
-	if h == nil || h.far != (farEnd{ib.EECN(q.LocalEECN), q.LocalCAGUID, x.from.From.Remote}) || !h.step(x.now, ChannelJoin) {
+	if h == nil || !h.isFar(farEnd{ib.EECN(q.LocalEECN), q.LocalCAGUID, x.from.From.Remote}) || !h.step(x.now, ChannelJoin) {
 		return nil
 	}
 	return h
@@ -266,7 +294,7 @@ func (x *stimulus) learnChannel(c *Conn) bool {
 	}
 	p := x.ev.REP
 	far := farEnd{ib.EECN(p.LocalEECN), p.LocalCAGUID, c.to.Remote}
-	if far.eecn == 0 || c.joins && far != h.far {
+	if far.eecn == 0 || c.joins && !h.isFar(far) {
 		c.m.counters.Invalid++
 		return false
 	}

@@ -189,6 +189,7 @@ func (c *Conn) move(now clock.Instant, to State) {
 		c.m.evictable(c).add(c)
 	case Established:
 		c.m.leaveHalfOpen(c)
+		c.channel.lead(c)
 	case DReqRcvd:
 		c.m.evictable(c).remove(c)
 	case Timewait:

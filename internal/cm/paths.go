@@ -38,13 +38,21 @@ func (p *paths) Asked() Path { return p.seen(&p.asked) }
 // seen returns a path of the wire as this side sees it, in the partition of the
 // connection.
 func (p *paths) seen(w *mad.Path) Path {
-	own := p.path
-	own.Local, own.Remote = w.LocalGID.Addr(), w.RemoteGID.Addr()
-	if p.role == Passive {
-		own.Local, own.Remote = own.Remote, own.Local
+	to := Path{
+		Local: w.LocalGID.Addr(), Remote: w.RemoteGID.Addr(),
+		FlowLabel: w.FlowLabel, TClass: w.TrafficClass, HopLimit: w.HopLimit, SL: w.SL,
 	}
-	own.FlowLabel, own.TClass, own.HopLimit, own.SL = w.FlowLabel, w.TrafficClass, w.HopLimit, w.SL
-	return own
+	if p.role == Passive {
+		to.Local, to.Remote = to.Remote, to.Local
+	}
+	return p.path.over(&to)
+}
+
+// over returns the path with another way in the network.
+func (p Path) over(to *Path) Path {
+	p.Local, p.Remote = to.Local, to.Remote
+	p.FlowLabel, p.TClass, p.HopLimit, p.SL = to.FlowLabel, to.TClass, to.HopLimit, to.SL
+	return p
 }
 
 // alternate returns the alternate path that was agreed on, and whether there is
@@ -101,9 +109,14 @@ func (p *paths) Migrated() bool {
 	if !ok {
 		return false
 	}
-	p.path, p.alt, p.moved, p.strayed = alt, mad.Path{}, true, false
-	p.via = alt.address()
+	p.follow(alt)
 	return true
+}
+
+// follow has messages take the path that the connection is on now.
+func (p *paths) follow(to Path) {
+	p.path, p.alt, p.moved, p.strayed = to, mad.Path{}, true, false
+	p.via = to.address()
 }
 
 // AltAttr returns the attributes, and their mask, that load the alternate path

@@ -17,7 +17,8 @@ const rdRNRTimer = 12
 // EE context is moved to RTS, unless the connection joins a channel where it is,
 // and the queue pair, if there is one that is not further than INIT. From then on
 // the EE context is the channel's: when nobody uses that any more, it moves to
-// ERR. If one of the two has another domain, nothing has changed.
+// ERR, and when it migrates, the messages of all connections over the channel
+// follow. If one of the two has another domain, nothing has changed.
 func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) error {
 	if c.Channel() == nil {
 		return fmt.Errorf("connection %#08x has no channel: %w", c.LocalID(), ib.EINVAL)
@@ -30,6 +31,8 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 		if err := h.shard.moveEEC(now, c, e); err != nil {
 			return fmt.Errorf("connection %#08x: EE context %v: %w", c.LocalID(), e.Num(), err)
 		}
+		k := c.Channel()
+		e.OnMigrate(func(clock.Instant) { k.Migrated(h.shard.pathOf(&e.End)) })
 		finishBy(&e.End, c)
 	}
 	if q == nil || q.State() != ib.INIT {
@@ -40,6 +43,14 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 	}
 	finishBy(&q.End, c)
 	return nil
+}
+
+// pathOf returns the way in the network that an end is on.
+func (s *Shard) pathOf(e *qp.End) cm.Path {
+	a := e.Query().AV
+	return cm.Path{
+		Local: s.cfg.Caps.Addrs[a.SGIDIndex], Remote: a.DGID.Addr(), FlowLabel: a.FlowLabel, TClass: a.TrafficClass, HopLimit: a.HopLimit, SL: a.SL,
+	}
 }
 
 // moveEEC moves an EE context to RTS with what both sides agreed on.

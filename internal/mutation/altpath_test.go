@@ -12,8 +12,8 @@ var altPathMutants = []mutant{
 		breaks: "C10",
 	},
 	{
-		name: "messages-stay-on-the-path-that-was-left", in: "internal/cm.Migrated",
-		old:    "p.via = alt.address()",
+		name: "messages-stay-on-the-path-that-was-left", in: "internal/cm.follow",
+		old:    "p.via = to.address()",
 		new:    "",
 		breaks: "C10",
 	},
@@ -42,9 +42,9 @@ var altPathMutants = []mutant{
 		breaks: "C10",
 	},
 	{
-		name: "path-that-is-in-use-stays-the-alternate-one", in: "internal/cm.Migrated",
-		old:    "p.path, p.alt, p.moved, p.strayed = alt, mad.Path{}, true, false",
-		new:    "p.path, p.moved, p.strayed = alt, true, false",
+		name: "path-that-is-in-use-stays-the-alternate-one", in: "internal/cm.follow",
+		old:    "p.path, p.alt, p.moved, p.strayed = to, mad.Path{}, true, false",
+		new:    "p.path, p.moved, p.strayed = to, true, false",
 		breaks: "C10",
 	},
 	{
@@ -79,19 +79,19 @@ var altPathMutants = []mutant{
 	},
 	{
 		name: "lap-over-the-primary-path-migrates", in: "internal/hca.AnswerLAP",
-		old:    "c.Strayed() && same($*a) && q.Query().PathMigState == ib.ARMED",
-		new:    "same($*a) && q.Query().PathMigState == ib.ARMED",
+		old:    "c.Strayed() && same($*a) && m.Query().PathMigState == ib.ARMED",
+		new:    "same($*a) && m.Query().PathMigState == ib.ARMED",
 		breaks: "C10",
 	},
 	{
 		name: "lap-never-migrates", in: "internal/hca.AnswerLAP",
-		old:    "c.Strayed() && same($*a) && q.Query().PathMigState == ib.ARMED",
+		old:    "c.Strayed() && same($*a) && m.Query().PathMigState == ib.ARMED",
 		new:    "false && same($*a)",
 		breaks: "C10",
 	},
 	{
 		name: "armed-queue-pair-keeps-its-alternate-path", in: "internal/hca.LoadAlternate",
-		old:    "q.Query().PathMigState == ib.ARMED",
+		old:    "m.Query().PathMigState == ib.ARMED",
 		new:    "false",
 		breaks: "C10",
 	},

@@ -43,8 +43,44 @@ var channelMutants = []mutant{
 	},
 	{
 		name: "channel-of-another-peer-joined", in: "internal/cm.joinable",
-		old:    "$h.far != (farEnd{$*fields})",
+		old:    "!h.isFar($*args)",
 		new:    "false",
+		breaks: "C14",
+	},
+	{
+		name: "channel-of-another-address-joined", in: "internal/cm.isFar",
+		old:    "(f.addr == h.far.addr || f.addr == h.path.Remote)",
+		new:    "true",
+		breaks: "C14",
+	},
+	{
+		name: "channel-not-joined-from-where-it-is", in: "internal/cm.isFar",
+		old:    "f.addr == h.far.addr || f.addr == h.path.Remote",
+		new:    "f.addr == h.far.addr",
+		breaks: "C14",
+	},
+	{
+		name: "channel-does-not-follow-its-ee-context", in: "internal/hca.EstablishRD",
+		old:    "e.OnMigrate($*f)",
+		new:    "_ = k",
+		breaks: "C14",
+	},
+	{
+		name: "one-connection-follows-the-channel", in: "internal/cm.Channel.Migrated",
+		old:    "for _, c := range h.m.local { $*each }",
+		new:    "for _, c := range h.m.local { if c.channel == h { h.lead(c); break } }",
+		breaks: "C14",
+	},
+	{
+		name: "late-connection-does-not-follow-the-channel", in: "internal/cm.move",
+		old:    "c.channel.lead(c)",
+		new:    "",
+		breaks: "C14",
+	},
+	{
+		name: "path-of-a-channel-loaded-into-the-queue-pair", in: "internal/hca.moverOf",
+		old:    "e != nil",
+		new:    "e != nil && false",
 		breaks: "C14",
 	},
 	{

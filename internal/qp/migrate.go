@@ -137,9 +137,9 @@ func (m *migration) migrate(now clock.Instant) {
 	}
 }
 
-// OnMigrate sets what is called each time that the QP has migrated, until it is
-// reset. It must not move the QP; nil calls nothing.
-func (q *QP) OnMigrate(f func(now clock.Instant)) { q.ep.mig.moved = f }
+// OnMigrate sets what is called each time that the QP, or the EE context, has
+// migrated, until it is reset. It must not move that; nil calls nothing.
+func (e *End) OnMigrate(f func(now clock.Instant)) { e.ep.mig.moved = f }
 
 // load takes an alternate path. What its address leads to is the caller's.
 func (m *migration) load(a *ib.QPAttr) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -36,22 +37,25 @@ func (w *world) answerPath(a *args) error {
 	return w.outcome(c.conn.SendAPR(w.now, &p))
 }
 
-// load loads the alternate path into the connection's queue pair and arms it:
-// load CONN. With answer, after the peer's LAP, it says in APR what came of it.
+// load loads the alternate path into the connection's queue pair, or the EE context
+// of its channel, and arms it: load CONN. With answer, after the peer's LAP, it says in APR what came of it.
 func (w *world) load(a *args) error {
 	c, err := w.caller(a)
 	answer := a.flag("answer")
 	if err = firstOf(err, a.err); err != nil {
 		return err
 	}
-	if c.qp == nil {
-		return fmt.Errorf("%s has no queue pair", c.name)
+	var q *qp.QP
+	if _, ok := w.contextOf(c.conn.Channel()); c.qp != nil {
+		q = c.qp.QP
+	} else if !ok {
+		return fmt.Errorf("%s has neither queue pair nor EE context", c.name)
 	}
 	if answer {
-		p := cm.APRParams{Status: w.hca.AnswerLAP(w.now, c.conn, c.qp.QP)}
+		p := cm.APRParams{Status: w.hca.AnswerLAP(w.now, c.conn, q)}
 		return w.outcome(c.conn.SendAPR(w.now, &p))
 	}
-	return w.outcome(w.hca.LoadAlternate(w.now, c.conn, c.qp.QP))
+	return w.outcome(w.hca.LoadAlternate(w.now, c.conn, q))
 }
 
 // alternate shows the alternate path: alternate CONN.

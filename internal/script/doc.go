@@ -112,7 +112,7 @@
 //	mra CONN [CODE] · prepare_mra CONN [CODE]    [private=BYTES]; CODE: 24, 69 s
 //	establish CONN                        data has come in place of RTU
 //	lap CONN [PATH] · apr CONN [STATUS] [info=BYTES]   [private=BYTES]
-//	load CONN [answer]                    the alternate path into the queue pair, which asks for REARM; answer: then APR
+//	load CONN [answer]                    the alternate path into the queue pair, or the EE context, which asks for REARM; answer: then APR
 //	alternate CONN                        shows the alternate path
 //	channel CONN                          shows the reliable datagram channel
 //	sidr CONN SERVICE [timeout=CODE] [cm_retries=N] [private=BYTES] [PATH]
