@@ -119,7 +119,7 @@ var profiles = [...]Profile{
 	{"chaos", "everything at once", allFeatures &^ longMessages},
 	{"bulk", "long messages over a network that loses a little, for the number of packets", longMessages | loss},
 	{storms, "connection storms: programs connect, refuse, hesitate, part and vanish, and a fifth of all packets is lost", 0},
-	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, which are reset and destroyed with work in flight", 0},
+	{datagrams, "reliable datagrams: many queue pairs over few EE contexts, reset and destroyed with work in flight; paths fail, strangers forge", 0},
 }
 
 func findProfile(name string) (Profile, bool) {

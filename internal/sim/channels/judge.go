@@ -15,7 +15,8 @@ var markNames = [...]string{
 	"V18 delivered", "V18 REM_INV_RD_REQ_ERR", "V18 REM_ABORT_ERR", "V18 LOC_EEC_OP_ERR", "V18 INV_EECN_ERR", "V18 LOC_RDD_VIOL_ERR",
 	"V18 REM_ACCESS_ERR", "V18 REM_INV_REQ_ERR", "V18 LOC_PROT_ERR", "V18 LOC_LEN_ERR", "V18 RNR_RETRY_EXC_ERR", "V18 WR_FLUSH_ERR",
 	"V18 queue pair reset", "V18 queue pair in ERR", "V18 queue pair destroyed", "V18 channel destroyed",
-	"V18 resync", "V18 suspended", "Q36 queue pair in SQD", "Q36 EE context in SQD",
+	"V18 resync", "V18 suspended", "V18 shared receive", "V18 forged", "Q36 queue pair in SQD", "Q36 EE context in SQD",
+	"V15 REARM", "V15 PATH_MIG", "V15 path cut", "V15 both ends at once", "V15 address lost", "V15 packet over a path that was left",
 }
 
 const numMarks = len(markNames)
@@ -37,7 +38,12 @@ func (n *node) poll() {
 		for i := range k {
 			wc := &n.wcs[i]
 			n.w.completions++
-			n.w.say("%d completion qp %v %v of %#x", n.index, wc.QPN, wc.Status, wc.WRID)
+			if n.w.quiet != "" {
+				n.w.fail("forged", "adapter %d: request %#x completes with %v by %s", n.index, wc.WRID, wc.Status, n.w.quiet)
+			}
+			if n.w.telling {
+				n.w.say("%d completion qp %v %v of %#x", n.index, wc.QPN, wc.Status, wc.WRID)
+			}
 			if wc.Status != ib.WCSuccess && slices.Contains(markNames[:], "V18 "+wc.Status.String()) {
 				n.w.mark("V18 " + wc.Status.String())
 			}
@@ -89,7 +95,7 @@ func (w *world) unfair(o *work, s ib.WCStatus) string {
 			return "its channel is there"
 		}
 	case ib.WCRemInvRDReqErr:
-		if o.bad != badQKey && o.bad != badQPN && !wavered {
+		if earned[o.bad] != s && !wavered {
 			return "it names a queue pair that is there"
 		}
 	case ib.WCRNRRetryExcErr:
@@ -137,15 +143,17 @@ func (o *work) takesReceive() bool {
 // received judges the completion of a receive.
 func (n *node) received(wc *ib.WC) {
 	w := n.w
-	p, slot, life := w.programs[wc.WRID>>8&0xff], int(wc.WRID&0xff), int(wc.WRID>>32&0x7fffffff)
-	if p.n != n || p.life != life || slices.Contains(p.room, slot) || wc.QPN != p.q.Num() {
-		w.fail("twice", "receive %d of queue pair %v completes with %v, and was complete, or of another life", slot, wc.QPN, wc.Status)
+	p, v, slot := n.owner(wc)
+	if p == nil || !v.done(slot) {
+		w.fail("twice", "receive %#x of queue pair %v completes with %v, and was complete, or of another life", wc.WRID, wc.QPN, wc.Status)
 		return
 	}
-	p.room = append(p.room, slot)
+	if v == n.shared {
+		w.mark("V18 shared receive")
+	}
 	switch wc.Status {
 	case ib.WCSuccess:
-		w.delivered(p, n.buf[atRecv+(p.local*depth+slot)*recvLen:][:recvLen], wc)
+		w.delivered(p, v.slot(n, slot), wc)
 	case ib.WCRemAbortErr, ib.WCLocLenErr:
 	case ib.WCLocEECOpErr:
 		if !n.ended {
@@ -205,6 +213,9 @@ const settleTime = 20 * time.Second
 // end, so nobody starves; then the counters must be right, and nothing be left.
 func (w *world) settle() {
 	w.healed = true
+	for _, c := range w.channels {
+		c.cut.until = min(c.cut.until, w.now)
+	}
 	limit := w.now.Add(settleTime)
 	for w.violation == nil {
 		busy := (*work)(nil)
@@ -217,7 +228,7 @@ func (w *world) settle() {
 		}
 		for _, p := range w.programs {
 			p.tend()
-			p.receive(depth)
+			p.receive(common)
 			if len(p.queue) > 0 {
 				busy = p.queue[0]
 			}
@@ -278,6 +289,9 @@ func (w *world) tearDown() {
 	}
 	for _, n := range w.nodes {
 		n.hca.DestroyEEC(w.now, n.alien)
+		n.hca.DestroyQP(n.pd, n.outsider)
+		n.hca.DestroyQP(n.pd, n.connected)
+		w.must(n.pd.DestroySRQ(n.shared.srq))
 		w.must(n.hca.DeallocRDD(n.apart))
 		if err := n.hca.DeallocRDD(n.rdd); err != nil {
 			w.fail("leak", "adapter %d: %v", n.index, err)
@@ -285,7 +299,7 @@ func (w *world) tearDown() {
 		w.must(n.pd.DeregMR(n.mr))
 		w.must(n.hca.DestroyCQ(n.cq))
 		w.must(n.pd.Dealloc())
-		if r := n.hca.Resources(); r.QPs+r.EECs+r.RDDs+r.CQs+r.PDs+r.MRs != 0 {
+		if r := n.hca.Resources(); r.QPs+r.EECs+r.RDDs+r.CQs+r.SRQs+r.PDs+r.MRs != 0 {
 			w.fail("leak", "adapter %d still has %+v", n.index, r)
 		}
 	}

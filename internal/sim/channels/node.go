@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
@@ -18,7 +19,8 @@ import (
 // through; each has slots for its requests, at home and at every peer.
 const (
 	slots     = 4
-	depth     = 6 // receives of a program
+	depth     = 6  // receives of a program
+	common    = 16 // receives that programs of an adapter share
 	maxLen    = 2600
 	recvLen   = 2500 // of a receive; a longer SEND does not fit
 	textLen   = 1 << 13
@@ -26,25 +28,34 @@ const (
 	mine      = 6  // of one
 	lives     = 3  // of a program, whose late WRITEs do not meet
 
-	atText  = 0
-	atSend  = atText + textLen
-	atRecv  = atSend + mine*slots*maxLen
-	atWrite = atRecv + mine*depth*recvLen
-	atCount = atWrite + lives*everybody*slots*maxLen
-	memSize = atCount + everybody*8
+	atText   = 0
+	atSend   = atText + textLen
+	atRecv   = atSend + mine*slots*maxLen
+	atCommon = atRecv + mine*depth*recvLen
+	atWrite  = atCommon + common*recvLen
+	atCount  = atWrite + lives*everybody*slots*maxLen
+	memSize  = atCount + everybody*8
 )
 
 // node is an adapter.
 type node struct {
-	w     *world
-	index int
-	addr  netip.Addr
-	hca   *hca.HCA
-	pd    *hca.PD
-	cq    *qp.CQ
-	rdd   *qp.RDD
-	apart *qp.RDD // another domain,
-	alien *qp.EEC // and an EE context of it
+	w      *world
+	index  int
+	addrs  [numPaths]netip.Addr
+	hca    *hca.HCA
+	pd     *hca.PD
+	cq     *qp.CQ
+	rdd    *qp.RDD
+	ends   map[ib.EECN]*end // of the channels that are there
+	shared *receives        // of programs that share them
+
+	// What is not for the programs' peers: another domain, an EE context and a
+	// queue pair in it, and a queue pair of another service.
+	apart     *qp.RDD
+	alien     *qp.EEC
+	outsider  *qp.QP
+	connected *qp.QP
+
 	buf   []byte
 	mr    *memory.Region
 	batch *fabric.Batch
@@ -52,18 +63,57 @@ type node struct {
 	ended bool // an EE context was destroyed
 }
 
+// path returns which path has one of the adapter's addresses.
+func (n *node) path(a netip.Addr) int { return slices.Index(n.addrs[:], a) }
+
+// shape is what a packet that has no effect leaves as it is.
+type shape struct {
+	eecs [maxEnds]struct {
+		state    ib.QPState
+		mig      ib.MigState
+		to       ib.GID
+		rpsn, ps ib.PSN
+	}
+	qps [mine]ib.QPState
+}
+
+// maxEnds is no less than the channels of an adapter.
+const maxEnds = 4
+
+func (n *node) shape() (s shape) {
+	i := 0
+	for _, c := range n.w.channels {
+		for _, e := range c.ends {
+			if e.n != n {
+				continue
+			}
+			a, x := e.eec.Query(), &s.eecs[i]
+			x.state, x.mig, x.to, x.rpsn, x.ps = a.State, a.PathMigState, a.AV.DGID, a.RQPSN, a.SQPSN
+			i++
+		}
+	}
+	for _, p := range n.w.programs {
+		if p.n == n {
+			s.qps[p.local] = p.q.State()
+		}
+	}
+	return s
+}
+
 // channel is a pair of EE contexts.
 type channel struct {
 	ends [2]*end
 	gone bool
+	cut  cut
 }
 
 // end is one of them.
 type end struct {
-	ch   *channel
-	n    *node
-	eec  *qp.EEC
-	peer *end
+	ch    *channel
+	n     *node
+	eec   *qp.EEC
+	peer  *end
+	route route
 
 	sent  bool
 	high  ib.PSN // the last that was sent
@@ -76,35 +126,13 @@ func text(i int) byte { return byte(i*7 + i>>8) }
 func (w *world) setUp() {
 	r := rand.New(rand.NewPCG(w.cfg.Seed, streamSetup<<8))
 	for i := range w.plan.nodes {
-		n := &node{w: w, index: i, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), buf: make([]byte, memSize)}
-		caps := fabric.Caps{Name: "channels", Addrs: []netip.Addr{n.addr}, MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
-		cfg := hca.Config{
-			Caps: caps, Rand: rand.New(rand.NewPCG(w.cfg.Seed, uint64(100+i))).Uint32, NodeGUID: uint64(i + 1), Raise: n.raise,
-			Settings: qp.Settings{MigReq: true, InOrderOnly: w.plan.inOrderOnly},
+		n := &node{w: w, index: i, buf: make([]byte, memSize), ends: make(map[ib.EECN]*end)}
+		for k := range n.addrs {
+			n.addrs[k] = netip.AddrFrom4([4]byte{10, 0, byte(k), byte(i + 1)})
+			w.byAddr[n.addrs[k]] = n
 		}
-		if w.cfg.Ladder > 0 || w.cfg.Trace != nil {
-			cfg.Trace = func(t *trace.Record) {
-				if t.Kind != trace.PacketIn && t.Kind != trace.Completion {
-					w.say("%d %s", n.index, t)
-				}
-			}
-		}
-		var err [7]error
-		n.hca, err[0] = hca.New(cfg)
-		n.batch = fabric.NewBatch(64<<10, caps)
-		n.pd, err[1] = n.hca.AllocPD()
-		n.cq, err[2] = n.hca.CreateCQ(4096, nil)
-		n.rdd, err[3] = n.hca.AllocRDD()
-		n.apart, err[4] = n.hca.AllocRDD()
-		n.alien, err[5] = n.hca.CreateEEC(n.apart)
-		for k := range textLen {
-			n.buf[atText+k] = text(k)
-		}
-		n.mr, err[6] = n.pd.RegMR(memory.RegionConfig{Buf: n.buf, IOVA: 1 << 32, Access: ib.AccessLocalWrite | ib.AccessRemote})
-		for _, e := range err {
-			w.must(e)
-		}
-		w.nodes, w.byAddr[n.addr] = append(w.nodes, n), n
+		w.nodes = append(w.nodes, n)
+		n.open()
 	}
 	for a, n := range w.nodes {
 		for range w.plan.programs {
@@ -120,12 +148,87 @@ func (w *world) setUp() {
 	}
 }
 
+// open starts the adapter.
+func (n *node) open() {
+	w := n.w
+	caps := fabric.Caps{Name: "channels", Addrs: n.addrs[:], MTU: 65507, MaxSegments: 64, MaxRunBytes: 65000}
+	cfg := hca.Config{
+		Caps: caps, Rand: rand.New(rand.NewPCG(w.cfg.Seed, uint64(100+n.index))).Uint32, NodeGUID: uint64(n.index + 1), Raise: n.raise,
+		Settings: qp.Settings{MigReq: true, InOrderOnly: w.plan.inOrderOnly},
+	}
+	if w.telling {
+		cfg.Trace = func(t *trace.Record) {
+			if t.Kind != trace.PacketIn && t.Kind != trace.Completion {
+				w.say("%d %s", n.index, t)
+			}
+		}
+	}
+	var err error
+	n.hca, err = hca.New(cfg)
+	w.must(err)
+	n.batch = fabric.NewBatch(64<<10, caps)
+	n.pd, err = n.hca.AllocPD()
+	w.must(err)
+	n.cq, err = n.hca.CreateCQ(4096, nil)
+	w.must(err)
+	n.rdd, err = n.hca.AllocRDD()
+	w.must(err)
+	for k := range textLen {
+		n.buf[atText+k] = text(k)
+	}
+	n.mr, err = n.pd.RegMR(memory.RegionConfig{Buf: n.buf, IOVA: 1 << 32, Access: ib.AccessLocalWrite | ib.AccessRemote})
+	w.must(err)
+	srq, err := n.pd.CreateSRQ(common, 1, 0)
+	w.must(err)
+	n.shared = newReceives(atCommon, common)
+	n.shared.srq = srq
+	n.openOthers()
+}
+
+// openOthers makes what is not for the programs' peers.
+func (n *node) openOthers() {
+	w := n.w
+	var err error
+	n.apart, err = n.hca.AllocRDD()
+	w.must(err)
+	n.alien, err = n.hca.CreateEEC(n.apart)
+	w.must(err)
+	few := ib.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}
+	n.outsider, err = n.hca.CreateQP(n.pd, hca.QPConfig{Type: ib.RD, SendCQ: n.cq, RecvCQ: n.cq, RDD: n.apart, Cap: few})
+	w.must(err)
+	w.must(walk(w, n.outsider, &ib.QPAttr{Port: 1, QKey: outsiderKey, AccessFlags: ib.AccessRemote}))
+	n.connected, err = n.hca.CreateQP(n.pd, hca.QPConfig{Type: ib.RC, SendCQ: n.cq, RecvCQ: n.cq, Cap: few})
+	w.must(err)
+}
+
+// outsiderKey is the Q_Key of the queue pair in another domain.
+const outsiderKey ib.QKey = 0x2222
+
+// walk takes a queue pair of reliable datagrams from RESET to RTS.
+func walk(w *world, q *qp.QP, a *ib.QPAttr) error {
+	from := ib.RESET
+	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
+		required, _, _ := qp.Transition(ib.RD, from, to)
+		if to == ib.RTR && a.MinRNRTimer != 0 {
+			required |= ib.AttrMinRNRTimer
+		}
+		a.State, from = to, to
+		if err := q.Modify(w.now, a, required|ib.AttrState); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // must is for what cannot fail.
 func (w *world) must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("channels: %v", err))
 	}
 }
+
+// timeout is the code of the local ACK timeout: 16.8 ms.
+const timeout = 12
 
 // connect makes the EE contexts of a channel and moves them to RTS.
 func (w *world) connect(c *channel, a, b *node, r *rand.Rand) {
@@ -134,14 +237,14 @@ func (w *world) connect(c *channel, a, b *node, r *rand.Rand) {
 		eec, err := n.hca.CreateEEC(n.rdd)
 		w.must(err)
 		c.ends[i] = &end{ch: c, n: n, eec: eec}
+		n.ends[eec.Num()] = c.ends[i]
 	}
 	c.ends[0].peer, c.ends[1].peer = c.ends[1], c.ends[0]
 	first := [2]ib.PSN{ib.NewPSN(r.Uint32()), ib.NewPSN(r.Uint32())}
 	for i, e := range c.ends {
 		attr := ib.QPAttr{
 			Port: 1, PathMTU: ib.MTU(w.plan.mtu), DestQPN: ib.QPN(e.peer.eec.Num()), RQPSN: first[1-i], SQPSN: first[i],
-			MaxDestRDAtomic: 2, MaxRDAtomic: 2, Timeout: 13, RetryCnt: 7, RNRRetry: w.plan.rnrRetry,
-			AV: ib.AHAttr{DGID: ib.GIDFromAddr(e.peer.n.addr), HopLimit: 64, Port: 1},
+			MaxDestRDAtomic: 2, MaxRDAtomic: 2, Timeout: timeout, RetryCnt: 7, RNRRetry: w.plan.rnrRetry, AV: *e.addressOf(0),
 		}
 		from := ib.RESET
 		for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
@@ -160,49 +263,35 @@ func (e *end) modify(a *ib.QPAttr, mask ib.AttrMask) error {
 
 // raise hears the adapter's events. No channel may die, and no queue pair.
 func (n *node) raise(e qp.Event) {
-	n.w.say("%d event %v", n.index, e.Type)
+	if n.w.telling {
+		n.w.say("%d event %v", n.index, e.Type)
+	}
+	if n.w.quiet != "" {
+		n.w.fail("forged", "adapter %d: %v by %s", n.index, e.Type, n.w.quiet)
+	}
 	switch e.Type {
-	case ib.EventEECFatal, ib.EventEECPathMig, ib.EventEECPathMigErr:
+	case ib.EventEECPathMig:
+		n.ends[e.EEC].migrated()
+	case ib.EventEECPathMigErr:
+		n.ends[e.EEC].astray()
+	case ib.EventEECFatal:
 		n.w.fail("channel", "adapter %d: %v of EE context %v", n.index, e.Type, e.EEC)
 	case ib.EventCQErr, ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr:
 		n.w.fail("event", "adapter %d: %v of queue pair %v", n.index, e.Type, e.QPN)
 	}
 }
 
-// endOf returns the end of a channel that has an EE context with a number.
-func (w *world) endOf(n *node, num ib.EECN) *end {
-	for _, c := range w.channels {
-		for _, e := range c.ends {
-			if e.n == n && e.eec.Num() == num && !c.gone {
-				return e
-			}
-		}
-	}
-	return nil
-}
-
-// sniff looks at a packet that an adapter sends: of each EE context, one message
-// at a time is in flight.
-func (w *world) sniff(from *node, seg []byte) {
-	w.tell(from, "sends", seg)
-	var p roce.Packet
-	if p.Parse(seg) != roce.FaultNone || p.Info.Service != roce.ServiceRD {
-		w.fail("wire", "adapter %d sends what is no packet of reliable datagrams", from.index)
-		return
+// sniff looks at a packet that the adapter of an end sends to the other one: it
+// takes the path that the end is on, and says whether it has migrated; and one
+// message at a time is in flight.
+func (e *end) sniff(from *node, p *roce.Packet, path *fabric.Path) {
+	w := from.w
+	if at := e.route.at; e.n != from || path.Src != from.addrs[at] || path.Dst != e.peer.n.addrs[at] || p.BTH.MigReq == e.route.asked {
+		w.fail("path", "EE context %v of adapter %d is on path %d, ready to leave it %v, and there is a packet from %v to %v with MigReq %v",
+			e.eec.Num(), e.n.index, at, e.route.asked, path.Src, path.Dst, p.BTH.MigReq)
 	}
 	if p.Info.Flags&roce.FlagResponse != 0 {
 		return
-	}
-	var e *end
-	for _, c := range w.channels {
-		for _, x := range c.ends {
-			if x.n == from && !c.gone && uint32(x.peer.eec.Num()) == p.RDETH.EEC {
-				e = x
-			}
-		}
-	}
-	if e == nil {
-		return // it is destroyed
 	}
 	last := p.BTH.PSN
 	if p.Info.Kind == roce.KindReadRequest {
@@ -222,13 +311,8 @@ func (w *world) sniff(from *node, seg []byte) {
 }
 
 // heed notes what an answer that arrives acknowledges.
-func (w *world) heed(to *node, seg []byte) {
-	var p roce.Packet
-	if p.Parse(seg) != roce.FaultNone || p.Info.Service != roce.ServiceRD || p.Info.Flags&roce.FlagResponse == 0 {
-		return
-	}
-	e := w.endOf(to, ib.EECN(p.RDETH.EEC))
-	if e == nil || !e.sent || p.BTH.PSN.Diff(e.high) > 0 {
+func (e *end) heed(p *roce.Packet) {
+	if p.Info.Flags&roce.FlagResponse == 0 || !e.sent || p.BTH.PSN.Diff(e.high) > 0 {
 		return
 	}
 	psn := p.BTH.PSN

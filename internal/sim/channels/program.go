@@ -23,8 +23,8 @@ type program struct {
 
 	queue   []*work // requests that are not complete, in order
 	free    []int   // slots for them
-	room    []int   // slots for receives
-	seq     int     // of the last request
+	recvs   *receives
+	seq     int // of the last request
 	met     map[met]int
 	wavered clock.Instant // until when the queue pair was not as peers expect it
 	trouble bool          // it is so now
@@ -66,21 +66,28 @@ const (
 	badEEC
 	badRDD
 	badLength
+	badDomain  // the queue pair at the peer is in another one
+	badService // or of another service
 	numBad
 )
 
 // earned is the status of a bad request.
 var earned = [numBad]ib.WCStatus{
 	good: ib.WCSuccess, badQKey: ib.WCRemInvRDReqErr, badQPN: ib.WCRemInvRDReqErr, badRKey: ib.WCRemAccessErr, badLKey: ib.WCLocProtErr,
-	badEEC: ib.WCInvEECNErr, badRDD: ib.WCLocRDDViolErr, badLength: ib.WCRemInvReqErr,
+	badEEC: ib.WCInvEECNErr, badRDD: ib.WCLocRDDViolErr, badLength: ib.WCRemInvReqErr, badDomain: ib.WCRemInvRDReqErr,
+	badService: ib.WCRemInvRDReqErr,
 }
 
 func (p *program) create() {
-	var err error
-	p.q, err = p.n.hca.CreateQP(p.n.pd, hca.QPConfig{
+	c := hca.QPConfig{
 		Type: ib.RD, SendCQ: p.n.cq, RecvCQ: p.n.cq, RDD: p.n.rdd, SigAll: true,
 		Cap: ib.QPCap{MaxSendWR: slots, MaxRecvWR: depth, MaxSendSGE: 2, MaxRecvSGE: 1},
-	})
+	}
+	if p.n.w.plan.shared && p.local%2 == 0 {
+		p.recvs, c.SRQ = p.n.shared, p.n.shared.srq
+	}
+	var err error
+	p.q, err = p.n.hca.CreateQP(p.n.pd, c)
 	p.n.w.must(err)
 	p.begin()
 }
@@ -89,24 +96,15 @@ func (p *program) create() {
 func (p *program) begin() {
 	p.life++
 	p.queue, p.met, p.seq = nil, make(map[met]int), 0
-	p.free, p.room = nil, nil
+	p.free = p.free[:0]
 	for i := range slots {
 		p.free = append(p.free, i)
 	}
-	for i := range depth {
-		p.room = append(p.room, i)
+	if p.recvs != p.n.shared {
+		p.recvs = newReceives(atRecv+p.local*depth*recvLen, depth)
 	}
 	p.qkey = ib.QKey(p.index*1000 + p.life)
-	a := ib.QPAttr{Port: 1, QKey: p.qkey, AccessFlags: ib.AccessRemote, MinRNRTimer: uint8(4 + p.index%8)}
-	from := ib.RESET
-	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
-		required, _, _ := qp.Transition(ib.RD, from, to)
-		if to == ib.RTR {
-			required |= ib.AttrMinRNRTimer
-		}
-		a.State, from = to, to
-		p.n.w.must(p.modify(&a, required|ib.AttrState))
-	}
+	p.n.w.must(walk(p.n.w, p.q, &ib.QPAttr{Port: 1, QKey: p.qkey, AccessFlags: ib.AccessRemote, MinRNRTimer: uint8(4 + p.index%8)}))
 	p.trouble, p.wavered = false, p.n.w.now
 }
 
@@ -127,8 +125,15 @@ func (p *program) disturb() { p.trouble = true }
 // act is one action of a program.
 func (w *world) act(r *rand.Rand) {
 	p := w.programs[r.IntN(len(w.programs))]
-	if r.Float64() < w.plan.unrest {
+	switch v := r.Float64(); {
+	case v < w.plan.unrest:
 		w.unrest(p, r)
+		return
+	case v < w.plan.unrest+w.plan.roam:
+		w.rove(r)
+		return
+	case v < w.plan.unrest+w.plan.roam+w.plan.forgery:
+		w.forge(r)
 		return
 	}
 	p.tend()
@@ -158,11 +163,20 @@ func (p *program) tend() {
 
 // reset empties the queue pair: its requests vanish.
 func (p *program) reset() {
+	p.giveUp()
+	p.n.w.must(p.move(ib.RESET))
+	p.begin()
+}
+
+// giveUp is what precedes the end of a queue pair: its requests vanish. A receive
+// that others have too must not: the queue pair fails before, which completes it.
+func (p *program) giveUp() {
+	if p.recvs == p.n.shared && p.q.State() != ib.ERR {
+		p.n.w.must(p.move(ib.ERR))
+	}
 	for _, o := range p.queue {
 		o.over, o.status = true, ib.WCGeneralErr
 	}
-	p.n.w.must(p.move(ib.RESET))
-	p.begin()
 }
 
 // unrest moves something, or ends it, with whatever is in flight.
@@ -182,9 +196,7 @@ func (w *world) unrest(p *program, r *rand.Rand) {
 	case k < 12:
 		w.mark("V18 queue pair destroyed")
 		p.disturb()
-		for _, o := range p.queue {
-			o.over, o.status = true, ib.WCGeneralErr
-		}
+		p.giveUp()
 		p.n.hca.DestroyQP(p.n.pd, p.q)
 		p.n.poll()
 		p.create()
@@ -203,35 +215,13 @@ func (w *world) unrest(p *program, r *rand.Rand) {
 		c.gone = true
 		for _, e := range c.ends {
 			e.n.ended = true
+			delete(e.n.ends, e.eec.Num())
 			e.n.hca.DestroyEEC(w.now, e.eec)
 			e.n.poll()
 		}
 		w.channels = slices.Delete(w.channels, i, i+1)
 		w.connect(new(channel), c.ends[0].n, c.ends[1].n, r)
 	}
-}
-
-// receive posts receives, as many as asked for and there is room.
-func (p *program) receive(n int) {
-	for ; n > 0 && len(p.room) > 0; n-- {
-		slot := p.room[0]
-		addr := p.n.mr.Addr() + uint64(atRecv+(p.local*depth+slot)*recvLen)
-		sge := []ib.SGE{{Addr: addr, Length: recvLen, LKey: p.n.mr.LKey()}}
-		if _, err := p.q.PostRecv(ib.RecvWR{WRID: recvID(p, slot), SGList: sge}); err != nil {
-			p.n.w.fail("status", "post receive: %v", err)
-			return
-		}
-		p.room = p.room[1:]
-	}
-	if p.q.State() == ib.ERR { // flushed by the shard; nobody rings for receives else
-		p.n.hca.Shard().Doorbell(p.n.w.now, p.q)
-		p.n.poll()
-	}
-}
-
-// recvID marks the work request of a receive, and says whose and which it is.
-func recvID(p *program, slot int) uint64 {
-	return 1<<63 | uint64(p.life)<<32 | uint64(p.index)<<8 | uint64(slot)
 }
 
 // send posts a request to somebody that a channel leads to.
@@ -269,7 +259,9 @@ func (p *program) send(r *rand.Rand) {
 	p.free = p.free[1:]
 	p.queue = append(p.queue, o)
 	w.works[o.id] = o
-	w.say("%d qp %v posts %d: %v of %d bytes to %d qp %v by %v, wrong %d", p.n.index, p.q.Num(), o.id, o.op, o.n, to.n.index, to.q.Num(), e.eec.Num(), o.bad)
+	if w.telling {
+		w.say("%d qp %v posts %d: %v of %d bytes to %d qp %v by %v, wrong %d", p.n.index, p.q.Num(), o.id, o.op, o.n, to.n.index, to.q.Num(), e.eec.Num(), o.bad)
+	}
 	p.n.hca.Shard().Doorbell(w.now, p.q)
 	p.n.poll()
 }
@@ -296,6 +288,10 @@ func (p *program) request(o *work, r *rand.Rand) ib.SendWR {
 		wr.RemoteQKey ^= 1 << 30 // nobody ever has such a one
 	case badQPN:
 		wr.RemoteQPN = 3 // is never given
+	case badDomain:
+		wr.RemoteQPN, wr.RemoteQKey = o.to.n.outsider.Num(), outsiderKey
+	case badService:
+		wr.RemoteQPN = o.to.n.connected.Num()
 	case badRKey:
 		if wr.RKey++; !keyed {
 			o.bad, wr.RKey = good, there.RKey()

@@ -10,8 +10,6 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
-	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/roce"
 )
 
 // Config says what to run.
@@ -68,11 +66,17 @@ type world struct {
 	nextID   uint64
 	acted    int
 	nextAct  clock.Instant
+	pause    time.Duration // that the programs make before the next action
 
 	packets, posted, completions uint64
 
+	// quiet says why the packet that an adapter is given may have no effect; empty:
+	// it may.
+	quiet string
+
 	marks     [numMarks]uint64
 	violation *Violation
+	telling   bool // what happens is written down
 	ladder    []string
 }
 
@@ -86,6 +90,9 @@ type plan struct {
 	hold                      float64 // how often receives come late
 	wild                      float64 // how often requests are bad
 	unrest                    float64 // how often objects are moved, reset or destroyed
+	roam                      float64 // how often paths are agreed on, left, and fail
+	forgery                   float64 // how often strangers send
+	shared                    bool    // half of the programs of an adapter share their receives
 	inOrderOnly               bool
 }
 
@@ -101,7 +108,8 @@ func newPlan(seed uint64) plan {
 		nodes: 2 + r.IntN(2), programs: 2 + r.IntN(5), channels: 1 + r.IntN(2), mtu: 1 + r.IntN(3),
 		loss: some(.7, .08), dup: some(.6, .05), late: some(.6, .08), damage: some(.3, .03),
 		rnrRetry: 7, pace: time.Duration(20+r.IntN(200)) * time.Microsecond,
-		hold: some(.6, .6), wild: some(.6, .25), unrest: some(.6, .12), inOrderOnly: r.IntN(4) == 0,
+		hold: some(.6, .6), wild: some(.6, .25), unrest: some(.6, .12), roam: some(.5, .15), forgery: some(.4, .1),
+		shared: r.IntN(2) == 0, inOrderOnly: r.IntN(4) == 0,
 	}
 	if r.IntN(4) == 0 {
 		p.rnrRetry = uint8(r.IntN(3))
@@ -111,33 +119,39 @@ func newPlan(seed uint64) plan {
 
 func (p *plan) String() string {
 	return fmt.Sprintf("%d adapters, %d programs on each, %d channels between two, loss %.1f%%, repeated %.1f%%, late %.1f%%, damaged %.1f%%, "+
-		"receives held %.0f%%, bad requests %.0f%%, unrest %.0f%%", p.nodes, p.programs, p.channels, 100*p.loss, 100*p.dup, 100*p.late, 100*p.damage,
-		100*p.hold, 100*p.wild, 100*p.unrest)
+		"receives held %.0f%%, shared %v, bad requests %.0f%%, unrest %.0f%%, path changes %.0f%%, forgeries %.0f%%",
+		p.nodes, p.programs, p.channels, 100*p.loss, 100*p.dup, 100*p.late, 100*p.damage,
+		100*p.hold, p.shared, 100*p.wild, 100*p.unrest, 100*p.roam, 100*p.forgery)
 }
 
-// packet is a segment on its way.
-type packet struct {
-	arrival deadline.Link
-	to      *node
-	damaged bool
-	d       fabric.Datagram
-}
-
-// Run makes one run. A panic of the engine is a violation like any other.
+// Run makes one run. A panic of the engine is a violation like any other. What
+// happened last is found by making a run that failed once more, as it is the same
+// to the last packet: to write it down each time would take longer than the rest.
 func Run(c Config) *Result {
-	w := &world{
-		cfg: c, plan: newPlan(c.Seed), net: rand.New(rand.NewPCG(c.Seed, streamNet)), byAddr: make(map[netip.Addr]*node),
-		works: make(map[uint64]*work), flight: deadline.New(func(p *packet) *deadline.Link { return &p.arrival }),
-	}
+	w := newWorld(c)
 	w.run()
 	r := &Result{
 		Troubles: w.plan.String(), Packets: w.packets, Posted: w.posted, Completions: w.completions, Virtual: time.Duration(w.now),
 		Marks: w.marks[:], Violation: w.violation,
 	}
-	if w.violation != nil {
-		r.Ladder = w.ladder
+	if w.violation == nil || c.Ladder == 0 {
+		return r
 	}
+	if !w.telling {
+		w = newWorld(c)
+		w.telling = true
+		w.run()
+	}
+	r.Ladder = w.ladder
 	return r
+}
+
+func newWorld(c Config) *world {
+	return &world{
+		cfg: c, plan: newPlan(c.Seed), net: rand.New(rand.NewPCG(c.Seed, streamNet)), byAddr: make(map[netip.Addr]*node),
+		works: make(map[uint64]*work), flight: deadline.New(func(p *packet) *deadline.Link { return &p.arrival }),
+		telling: c.Trace != nil,
+	}
 }
 
 func (w *world) run() {
@@ -156,7 +170,7 @@ func (w *world) run() {
 			w.act(rand.New(rand.NewPCG(w.cfg.Seed, streamAction<<32+uint64(w.acted))))
 		}
 		w.acted++
-		w.nextAct = w.now.Add(w.plan.pace)
+		w.nextAct, w.pause = w.now.Add(w.plan.pace+w.pause), 0
 		w.turn()
 	}
 	w.settle()
@@ -172,7 +186,7 @@ func (w *world) fail(check, format string, args ...any) {
 
 // say adds a line to the ladder.
 func (w *world) say(format string, args ...any) {
-	if w.cfg.Ladder == 0 && w.cfg.Trace == nil {
+	if !w.telling {
 		return
 	}
 	line := fmt.Sprintf("%10v  %s", time.Duration(w.now), fmt.Sprintf(format, args...))
@@ -222,89 +236,4 @@ func (w *world) turn() {
 			}
 		}
 	}
-}
-
-// carry takes a run that an adapter has sent.
-func (w *world) carry(from *node, run *fabric.Run) {
-	to := w.byAddr[run.Path.Dst]
-	for i := range run.Count {
-		seg := run.Segment(i)
-		w.packets++
-		w.sniff(from, seg)
-		if to == nil {
-			continue
-		}
-		v := w.net.Float64()
-		if w.healed {
-			v = 1
-		}
-		p := &w.plan
-		switch {
-		case v < p.loss:
-			w.tell(from, "lost", seg)
-		case v < p.loss+p.dup:
-			w.ship(to, run, i, 0)
-			w.ship(to, run, i, w.delay())
-		case v < p.loss+p.dup+p.late:
-			w.ship(to, run, i, w.delay())
-		case v < p.loss+p.dup+p.late+p.damage:
-			k := w.ship(to, run, i, 0)
-			bit := w.net.IntN(8 * len(k.d.Bytes))
-			if k.damaged = bit/8 != 4; k.damaged { // the ICRC does not cover byte 4
-				k.d.Bytes[bit/8] ^= 1 << (bit % 8)
-			}
-		default:
-			w.ship(to, run, i, 0)
-		}
-	}
-}
-
-// delay draws how much longer than others a packet takes.
-func (w *world) delay() time.Duration {
-	most := int64(300 * time.Microsecond)
-	if w.net.IntN(20) == 0 {
-		most = int64(10 * time.Millisecond)
-	}
-	return time.Duration(w.net.Int64N(most))
-}
-
-// latency is what every packet takes.
-const latency = 5 * time.Microsecond
-
-func (w *world) ship(to *node, run *fabric.Run, i int, delay time.Duration) *packet {
-	p := &packet{to: to, d: fabric.Datagram{
-		Bytes: append([]byte(nil), run.Segment(i)...), Src: run.Path.Src, Dst: run.Path.Dst, SrcPort: run.Path.SrcPort, DstPort: fabric.RoCEPort,
-		ID: uint16(i), IDKnown: true, TClass: run.Path.TClass, HopLimit: run.Path.HopLimit,
-	}}
-	w.flight.Set(p, w.now.Add(latency+delay))
-	return p
-}
-
-// arrive hands a packet to an adapter.
-func (w *world) arrive(p *packet) {
-	if p.damaged {
-		w.tell(p.to, "gets damaged", p.d.Bytes)
-	} else {
-		w.tell(p.to, "gets", p.d.Bytes)
-		w.heed(p.to, p.d.Bytes)
-	}
-	p.to.hca.Shard().Receive(w.now, &p.d)
-	p.to.poll()
-}
-
-// tell notes what happens to a packet.
-func (w *world) tell(n *node, what string, seg []byte) {
-	if w.cfg.Ladder == 0 && w.cfg.Trace == nil {
-		return
-	}
-	var p roce.Packet
-	if p.Parse(seg) != roce.FaultNone {
-		w.say("%d %s what is no packet", n.index, what)
-		return
-	}
-	more := ""
-	if p.Info.Headers&roce.HasAETH != 0 {
-		more = " " + p.AETH.Syndrome.String()
-	}
-	w.say("%d %s %v psn %d eec %#x qp %v from %v%s len %d", n.index, what, p.BTH.Opcode, p.BTH.PSN.Value(), p.RDETH.EEC, p.BTH.DestQP, p.DETH.SrcQP, more, len(p.Payload))
 }
