@@ -32,8 +32,8 @@ func attackOn(t testing.TB, b []byte) *victim {
 	return v
 }
 
-// FuzzShard lets arbitrary programs attack a live queue pair of every type and
-// state: packets of any content in any order, mixed with time, posts, modify
+// FuzzShard lets arbitrary programs attack a live queue pair of every type, and an
+// EE context, in every state: packets of any content in any order, mixed with time, posts, modify
 // calls and regions that come and go. The adapter must not panic, nor touch
 // memory that the peer has no right to, nor give it away, nor move but where
 // the rules lead, nor complete anything twice or out of order, nor grow; what
@@ -41,7 +41,7 @@ func attackOn(t testing.TB, b []byte) *victim {
 // send completes.
 func FuzzShard(f *testing.F) {
 	for i, seed := range programSeeds(f) {
-		f.Add(append([]byte{byte(i), byte(i / 4), byte(i * 7), byte(i * 5)}, seed...))
+		f.Add(append([]byte{byte(i), byte(i / 5), byte(i * 7), byte(i * 5)}, seed...))
 		f.Add(append([]byte{byte(i), 3, 0, 0}, seed...)) // in RTS
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { attack(t, b) })
@@ -52,7 +52,7 @@ func FuzzShard(f *testing.F) {
 // was changed on the way. Every segment is counted once, as received or as
 // dropped, and nothing that is wrong gets further than that.
 func FuzzReceive(f *testing.F) {
-	for choice := range byte(len(rig.Types)) {
+	for choice := range byte(len(victimTypes)) {
 		for op := range 256 {
 			if !roce.Opcode(op).Info().Known {
 				continue
@@ -130,6 +130,53 @@ func TestV15_MigrationAttacks(t *testing.T) {
 	if *attackPackets >= 100_000 && (migrated == 0 || failed == 0) {
 		t.Error("the attacks show nothing")
 	}
+}
+
+// TestV18_ChannelAttacks runs such programs against an EE context and its queue pair:
+// numbers that are guessed, other queue pairs' numbers, RESYNCs by the dozen, from
+// the right path and wrong ones, while it is reset, drained, and migrates.
+func TestV18_ChannelAttacks(t *testing.T) {
+	seeds := slices.Concat(migrationSeeds(), channelSeeds())
+	packets, migrated, resynced, n := 0, 0, uint64(0), *attackSeed
+	for ; packets < *attackPackets/4; n++ {
+		b := randomProgram(rand.New(rand.NewPCG(n, 18)), seeds)
+		b[0] = byte(slices.Index(victimTypes, ib.RD))
+		v := attackOn(t, b)
+		packets, migrated, resynced = packets+v.arrivals, migrated+v.migrated, resynced+v.counts.Resyncs
+	}
+	t.Logf("%d packets, %d migrations, %d RESYNCs of the victim", packets, migrated, resynced)
+	if *attackPackets >= 100_000 && (migrated == 0 || resynced == 0) {
+		t.Error("the attacks show nothing")
+	}
+}
+
+// channelSeeds returns instructions against an EE context: every opcode as it
+// should be, for another EE context, for another queue pair, and from elsewhere;
+// RESYNCs at PSNs around the expected one, and in the middle of messages; and
+// messages of its own that are refused.
+func channelSeeds() (seeds [][]byte) {
+	packet := func(op roce.Opcode, dpsn, size, how byte) []byte {
+		return []byte{byte(stepPacket), byte(op), dpsn, 0x10, size, 1, byte(roce.ACKUnlimited), 1, how}
+	}
+	recv := []byte{byte(stepRecv), 0, byte(stepRecv), 1}
+	for op := roce.RDSendFirst; op <= roce.RDResync; op++ {
+		for _, how := range []byte{0, 6, 7, 8} {
+			seeds = append(seeds, slices.Concat(recv, packet(op, 0, 0, how), packet(op, 0xff, 0, how)))
+		}
+	}
+	for _, dpsn := range []byte{0, 1, 100, 0xff} {
+		resync := packet(roce.RDResync, dpsn, 0, 0)
+		seeds = append(seeds, slices.Concat(recv, packet(roce.RDSendFirst, 0, 0, 0), resync, resync, packet(roce.RDSendOnly, 0, 4, 0)))
+		seeds = append(seeds, bytes.Repeat(resync, 12), slices.Concat(packet(roce.RDRDMAReadRequest, 0, 0xb0, 0), resync))
+	}
+	for _, nak := range []roce.Syndrome{roce.RNRNAK(1), roce.NAKInvalidRequest, roce.NAKRemoteAccess, roce.NAKInvalidRD, roce.NAKSequence} {
+		seeds = append(seeds, []byte{
+			byte(stepSend), 1, 5, 1, 2, byte(stepSend), 0, 5, 1, 2, byte(stepAnswer), 1, 0, byte(nak), 1, byte(stepTimer), byte(stepAnswer), 0, 0, byte(roce.ACKUnlimited), 2,
+			byte(stepModify), byte(ib.RTS), 16, 0, 0, 0, 1,
+		})
+	}
+	armed := []byte{byte(stepMove), byte(ib.RTS), 0, 0, 4, 0x40, 0}
+	return append(seeds, slices.Concat(armed, []byte{byte(stepPacket), byte(roce.RDResync), 0, 0, 0, 1, 0, 0, 0}, []byte{byte(stepPacket), byte(roce.RDResync), 0, 0, 0, 5, 0, 0, 5}))
 }
 
 // randomProgram makes a program of parts of the seeds and of random bytes.

@@ -123,7 +123,14 @@ func (v *victim) arrive(b []byte) {
 func (v *victim) stepPacket(p *program) {
 	q, count := v.build(p)
 	how := p.byte()
+	value := byte(q.Imm)
 	var all []byte
+	switch how & 15 {
+	case 6: // it names an EE context that is not there,
+		q.RDETH.EEC ^= uint32(value) + 1
+	case 7: // or another queue pair
+		q.BTH.DestQP ^= ib.QPN(value) + 1
+	}
 	for range count {
 		out := make([]byte, roce.Size(q.BTH.Opcode, len(q.Payload)))
 		q.Build(out)
@@ -138,8 +145,10 @@ func (v *victim) stepPacket(p *program) {
 			out = append(out, make([]byte, p.byte()&7)...)
 		}
 		d := v.Sealed(out)
-		if how&15 == 5 { // somebody else sends it
-			d.Src = d.Src.Next()
+		if how&15 == 5 || how&15 == 8 { // somebody else sends it, perhaps from where the peer may go
+			if d.Src = d.Src.Next(); how&15 == 8 {
+				d.Src = d.Src.Next()
+			}
 			roce.Seal(out, roce.NewPrefix(d.Src, d.Dst, d.SrcPort, d.DstPort, len(out)).WithID(d.ID))
 		}
 		if count == 1 || how&15 > 2 {
@@ -162,7 +171,7 @@ func (v *victim) stepPacket(p *program) {
 func (v *victim) build(p *program) (q roce.Packet, count int) {
 	op, dpsn, where, size, flags, syndrome, value := roce.Opcode(p.byte()), p.byte(), p.byte(), p.byte(), p.byte(), p.byte(), p.byte()
 	info := op.Info()
-	a := v.QP.Query()
+	a := v.End().Query()
 	base := a.RQPSN
 	if info.Flags&roce.FlagResponse != 0 {
 		base = a.SQPSN.Add(uint32(-(int(value) & 15)))
@@ -194,7 +203,7 @@ func (v *victim) build(p *program) (q roce.Packet, count int) {
 // payload returns as many bytes as the low bits of a code say: around the
 // path MTU, or few.
 func (v *victim) payload(code byte) []byte {
-	mtu := max(256, v.QP.Query().PathMTU.Bytes())
+	mtu := max(256, v.End().Query().PathMTU.Bytes())
 	n := []int{mtu, 0, 1, 4, 8, mtu - 1, mtu + 1, mtu / 2, 24, 3, mtu, mtu, 16, mtu * 2, 5, 256}[code&15]
 	return bytes.Repeat([]byte{code | 1}, n)
 }
@@ -202,7 +211,7 @@ func (v *victim) payload(code byte) []byte {
 // length returns a DMA length: what the payload has, or some packets, or far
 // too much.
 func (v *victim) length(code, value byte) uint32 {
-	mtu := uint32(max(256, v.QP.Query().PathMTU.Bytes()))
+	mtu := uint32(max(256, v.End().Query().PathMTU.Bytes()))
 	switch code >> 4 {
 	case 0, 1, 2, 3:
 		return uint32(len(v.payload(code)))
@@ -276,7 +285,7 @@ func (v *victim) aim(b []byte) []byte {
 // legal but for one accident.
 func (v *victim) stepMessage(p *program) {
 	kind, size, where, accident := p.byte(), p.byte(), p.byte(), p.byte()
-	mtu := max(256, v.QP.Query().PathMTU.Bytes())
+	mtu := max(256, v.End().Query().PathMTU.Bytes())
 	n := []int{0, 1, mtu, mtu + 1, 3 * mtu, 4 * mtu, 100, 8}[size&7]
 	ops := [][4]roce.Opcode{
 		{roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLast, roce.RCSendOnly},
@@ -285,7 +294,7 @@ func (v *victim) stepMessage(p *program) {
 		{roce.RCSendFirst, roce.RCSendMiddle, roce.RCSendLastWithInvalidate, roce.RCSendOnlyWithInvalidate},
 	}[kind&3]
 	var list []roce.Packet
-	psn := v.QP.Query().RQPSN.Value()
+	psn := v.End().Query().RQPSN.Value()
 	for off := 0; off == 0 || off < n; off += mtu {
 		part := bytes.Repeat([]byte{kind | 1}, min(n-off, mtu))
 		i := 1
@@ -298,9 +307,12 @@ func (v *victim) stepMessage(p *program) {
 			i = 2
 		}
 		op := ops[i]
-		if v.QP.Type() == ib.UC {
+		switch {
+		case v.QP.Type() == ib.UC:
 			op |= roce.UCSendFirst
-		} else if v.handle != 0 {
+		case v.EEC != nil:
+			op |= roce.RDSendFirst
+		case v.handle != 0:
 			op = roce.UDSendOnly + roce.Opcode(kind>>2&1)
 		}
 		q := v.Packet(op, psn+uint32(len(list)), part)
@@ -379,13 +391,16 @@ func (v *victim) stepAnswer(p *program) {
 	}
 	for i := range list {
 		list[i].AETH = roce.AETH{Syndrome: roce.Syndrome(syndrome), MSN: ib.MSN(msn)}
+		if v.EEC != nil {
+			list[i].BTH.Opcode |= roce.RDSendFirst
+		}
 		v.deliverWire(v.Datagram(list[i]))
 	}
 }
 
 // readResponses returns the responses to a READ of n bytes.
 func (v *victim) readResponses(psn uint32, n int) (list []roce.Packet) {
-	mtu := max(256, v.QP.Query().PathMTU.Bytes())
+	mtu := max(256, v.End().Query().PathMTU.Bytes())
 	for first := true; first || n > 0; first = false {
 		part := min(n, mtu)
 		n -= part
@@ -415,10 +430,10 @@ func (v *victim) stepDamaged(p *program) {
 	}
 	d.Bytes = bytes.Clone(d.Bytes)
 	d.Bytes[at%len(d.Bytes)] ^= flip
-	before, attr := v.Counters(), v.QP.Query()
+	before, attr := v.Counters(), v.End().Query()
 	v.arrivals++
 	v.Deliver(d)
-	if after := v.Counters(); !v.hidden && (after.RcvdPkts != before.RcvdPkts || v.QP.Query() != attr) {
+	if after := v.Counters(); !v.hidden && (after.RcvdPkts != before.RcvdPkts || v.End().Query() != attr) {
 		v.T.Fatalf("a packet with byte %d changed by %#x has an effect: %+v, before %+v", at%len(d.Bytes), flip, after, before)
 	}
 }
@@ -438,8 +453,12 @@ func (v *victim) stepSend(p *program) {
 	if op&16 != 0 {
 		wr.SGList, wr.Flags, wr.InlineData = nil, wr.Flags|ib.SendInline, make([]byte, n)
 	}
-	if op&32 != 0 && where&1 != 0 {
-		wr.AH += 1 << 24 // a handle that is gone
+	if v.EEC != nil {
+		wr.EEC = v.EEC.Num()
+	}
+	if op&32 != 0 && where&1 != 0 { // a handle, or an EE context, that is gone
+		wr.AH += 1 << 24
+		wr.EEC ^= 1
 	}
 	if _, err := v.QP.PostSend(wr); err == nil {
 		v.nextID++
@@ -476,24 +495,28 @@ func (v *victim) stepRecv(p *program) {
 	v.HCA.Shard().RingDoorbell(v.QP)
 }
 
-// stepModify makes a modify call: a legal one, or one with any mask. A call
-// that is refused changes nothing (V9).
+// stepModify makes a modify call, of the queue pair or its EE context: a legal one,
+// or one with any mask. A call that is refused changes nothing (V9).
 func (v *victim) stepModify(p *program, legal bool) {
 	to, what := ib.QPState(p.byte()%(ib.NumQPStates+1)), p.byte()
-	from := v.QP.State()
-	need, may, _ := qp.Transition(v.QP.Type(), from, to)
+	e, typ, modify := &v.QP.End, v.QP.Type(), v.QP.Modify
+	if v.EEC != nil && what&16 == 0 {
+		e, typ, modify = &v.EEC.End, ib.EEC, v.EEC.Modify
+	}
+	from := e.State()
+	need, may, _ := qp.Transition(typ, from, to)
 	mask := ib.AttrMask(uint32(p.uint16())<<16|uint32(p.uint16())) & ib.AttrAll
 	if legal {
 		mask = need | may&mask&^(ib.AttrCap|ib.AttrCurState) | ib.AttrState
 	}
 	a := v.variant(what)
 	a.State, a.CurState = to, from
-	before := v.QP.Query()
-	err := v.QP.Modify(v.Now, &a, mask)
-	v.HCA.Shard().Arm(&v.QP.End)
+	before := e.Query()
+	err := modify(v.Now, &a, mask)
+	v.HCA.Shard().Arm(e)
 	if err != nil {
-		if v.QP.Query() != before {
-			v.T.Fatalf("a refused modify (%v) changes %+v to %+v", err, before, v.QP.Query())
+		if e.Query() != before {
+			v.T.Fatalf("a refused modify (%v) changes %+v to %+v", err, before, e.Query())
 		}
 		return
 	}
@@ -503,7 +526,7 @@ func (v *victim) stepModify(p *program, legal bool) {
 	if mask&ib.AttrPathMigState != 0 && a.PathMigState == ib.REARM {
 		v.rearms++
 	}
-	if mask&ib.AttrState != 0 && to == ib.RESET {
+	if mask&ib.AttrState != 0 && to == ib.RESET && e == &v.QP.End {
 		v.sends, v.sent = nil, nil
 		v.recvs.lose()
 		if v.SRQ == nil {

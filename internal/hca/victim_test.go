@@ -44,7 +44,8 @@ type victim struct {
 	recvs    backlog
 	nextID   uint64
 	counts   counters.Set // after the last step
-	state    ib.QPState   // after the last step
+	state    ib.QPState   // after the last step, of the EE context if there is one
+	ofQP     ib.QPState   // likewise, of the queue pair
 	arrivals int
 	loads    int // of alternate paths,
 	rearms   int // and how often REARM was asked for
@@ -78,10 +79,16 @@ const (
 // and atomics that wait to be answered and the keys that rest.
 const maxFootprint = 192 << 10
 
+// victimTypes are the services under attack.
+var victimTypes = append(slices.Clone(rig.Types), ib.RD)
+
 // newVictim makes a victim as the first bytes of a program choose.
 func newVictim(t testing.TB, p *program) *victim {
-	typ := rig.Types[int(p.byte())%len(rig.Types)]
+	typ := victimTypes[int(p.byte())%len(victimTypes)]
 	states := rig.Reachable(typ)
+	if typ == ib.RD { // those of its EE context
+		states = rig.Reachable(ib.RC)
+	}
 	where, opts, more := p.byte(), p.byte(), p.byte()
 	state := states[int(where&31)%len(states)]
 	c := rig.SoloConfig{
@@ -106,7 +113,10 @@ func newVictim(t testing.TB, p *program) *victim {
 		c.HCA.Settings.WindowBytes = 1 // as little as there is
 	}
 	v := &victim{Solo: rig.NewSolo(t, c), unsig: c.Unsig, hidden: more&128 != 0}
-	if state == ib.RESET {
+	switch {
+	case state == ib.RESET && v.EEC != nil:
+		rig.Must(t, v.EEC.Modify(v.Now, &ib.QPAttr{State: ib.RESET}, ib.AttrState))
+	case state == ib.RESET:
 		v.Modify(ib.RESET)
 	}
 	v.Poll()
@@ -119,7 +129,7 @@ func newVictim(t testing.TB, p *program) *victim {
 		v.handle = v.AH()
 	}
 	v.Moves, v.Events, v.nextID = nil, nil, 1
-	v.state = v.QP.State()
+	v.state, v.ofQP = v.End().State(), v.QP.State()
 	return v
 }
 
@@ -190,7 +200,7 @@ func (v *victim) flush() {
 		if rounds == 1<<13 {
 			v.T.Fatal("the adapter does not stop sending")
 		}
-		before, count := v.QP.State(), v.Counters().SentPkts
+		before, count := v.End().State(), v.Counters().SentPkts
 		more := v.HCA.Shard().Transmit(v.Now, v.Batch)
 		for _, run := range v.Batch.Pending() {
 			for k := range run.Count {
@@ -211,7 +221,7 @@ func (v *victim) flush() {
 
 // services are the opcode classes of the QP types.
 var services = map[ib.QPType]roce.Service{
-	ib.RC: roce.ServiceRC, ib.UC: roce.ServiceUC, ib.UD: roce.ServiceUD, ib.GSI: roce.ServiceUD,
+	ib.RC: roce.ServiceRC, ib.UC: roce.ServiceUC, ib.UD: roce.ServiceUD, ib.GSI: roce.ServiceUD, ib.RD: roce.ServiceRD,
 }
 
 // inspect looks at a packet that left in state st: requests leave in RTS and
@@ -219,14 +229,16 @@ var services = map[ib.QPType]roce.Service{
 // the path MTU and the sequence numbers given out, and without a byte of what
 // the peer may not read.
 func (v *victim) inspect(p *roce.Packet, st ib.QPState) {
-	a := v.QP.Query()
+	a := v.End().Query()
 	response := p.Info.Flags&roce.FlagResponse != 0
 	switch {
 	case st < ib.RTR || st == ib.ERR, !response && st != ib.RTS && st != ib.SQD:
 		v.T.Fatalf("%v leaves in %v", p.BTH.Opcode, st)
 	case p.Info.Service != services[v.QP.Type()]:
 		v.T.Fatalf("%v leaves from a %v queue pair", p.BTH.Opcode, v.QP.Type())
-	case v.handle == 0 && p.BTH.DestQP != a.DestQPN:
+	case v.EEC != nil && p.RDETH.EEC != uint32(a.DestQPN):
+		v.T.Fatalf("a packet for EE context %v, that of the peer is %v", p.RDETH.EEC, a.DestQPN)
+	case v.handle == 0 && v.EEC == nil && p.BTH.DestQP != a.DestQPN:
 		v.T.Fatalf("a packet for QP %v, the peer is %v", p.BTH.DestQP, a.DestQPN)
 	case bytes.Contains(p.Payload, []byte(fuzzSecret)):
 		v.T.Fatalf("%v carries memory that nobody may read", p.BTH.Opcode)
@@ -260,15 +272,19 @@ func (v *victim) check() {
 	v.checkMemory()
 	v.checkMoves()
 	v.checkCounters()
-	if st := v.QP.State(); v.state != st {
+	if st := v.End().State(); v.state != st {
 		v.T.Fatalf("the state is %v, the moves that were recorded lead to %v", st, v.state)
+	}
+	if st := v.QP.State(); v.EEC != nil && v.ofQP != st {
+		v.T.Fatalf("the queue pair is in %v, the moves that were recorded lead to %v", st, v.ofQP)
 	}
 }
 
-// told returns how often the program was told of an event.
+// told returns how often the program was told of an event, or of the like of an EE
+// context.
 func (v *victim) told(t ib.EventType) (n int) {
 	for _, e := range v.Events {
-		if e.Type == t {
+		if e.Type == t || e.EEC != 0 && e.Type == t.OfEEC() {
 			n++
 		}
 	}
@@ -291,7 +307,7 @@ func (v *victim) checkMigrations() {
 // follow makes the peer go where the queue pair went.
 func (v *victim) follow() {
 	if n := v.told(ib.EventPathMig); n > v.migrated {
-		v.migrated, v.Peer = n, v.QP.Query().AV.DGID.Addr()
+		v.migrated, v.Peer = n, v.End().Query().AV.DGID.Addr()
 	}
 }
 
@@ -326,20 +342,27 @@ var (
 )
 
 // checkMoves follows the moves since the last step. Only a CQ that overflowed
-// takes a QP from INIT to ERR, and RC never enters SQE.
+// takes a QP from INIT to ERR, and RC and EE contexts never enter SQE.
 func (v *victim) checkMoves() {
 	for _, m := range v.Moves {
-		legal := slices.Contains(deviceMoves[m.From], m.To) && !(m.To == ib.SQE && v.QP.Type() == ib.RC)
+		typ, state := v.QP.Type(), &v.state
+		switch {
+		case m.EEC:
+			typ = ib.EEC
+		case v.EEC != nil:
+			state = &v.ofQP
+		}
+		legal := slices.Contains(deviceMoves[m.From], m.To) && !(m.To == ib.SQE && (typ == ib.RC || typ == ib.EEC))
 		switch {
 		case m.Cause == "modify":
-			legal = slices.Contains(softwareMoves[m.From], m.To)
+			legal = slices.Contains(softwareMoves[m.From], m.To) && !(m.From == ib.SQE && typ == ib.EEC)
 		case m.From == ib.INIT && m.To == ib.ERR:
 			legal = v.CQ.Failed()
 		}
-		if !legal || m.From != v.state || m.Kind != trace.State {
-			v.T.Fatalf("a %v queue pair in %v moves from %v to %v: %s", v.QP.Type(), v.state, m.From, m.To, m.Cause)
+		if !legal || m.From != *state || m.Kind != trace.State {
+			v.T.Fatalf("a %v queue pair in %v moves from %v to %v: %s", typ, *state, m.From, m.To, m.Cause)
 		}
-		v.state = m.To
+		*state = m.To
 	}
 	v.Moves = v.Moves[:0]
 }
@@ -358,20 +381,54 @@ func (v *victim) checkCounters() {
 	v.counts = now
 }
 
-// deliverWire hands a sealed datagram to the adapter. It takes the queue pair to
-// its alternate path only if it comes from there and says so.
+// deliverWire hands a sealed datagram to the adapter. It takes the queue pair, or
+// EE context, to its alternate path only if it comes from there and says so, and
+// changes nothing there at all if it comes from elsewhere.
 func (v *victim) deliverWire(d fabric.Datagram) {
 	d.IDKnown = !v.hidden
 	v.last = d
 	v.arrivals++
-	before, told := v.QP.Query(), v.told(ib.EventPathMig)
+	before, told := v.End().Query(), v.told(ib.EventPathMig)
 	v.Deliver(d)
+	after := v.End().Query()
+	if v.End().State() == ib.RESET || before.State == ib.RESET {
+		return
+	}
+	if a := before.AltAV.DGID.Addr(); v.reliable() && d.Src != v.Peer && d.Src != a && after != before {
+		v.T.Fatalf("a datagram from %v, which is neither %v nor %v, has an effect: %+v, before %+v", d.Src, v.Peer, a, after, before)
+	}
+	if v.reliable() && after.RQPSN != before.RQPSN && !v.inReach(&d, before.RQPSN) {
+		v.T.Fatalf("PSN %v was expected, and is %v after a datagram without it", before.RQPSN, after.RQPSN)
+	}
 	if v.told(ib.EventPathMig) == told {
 		return
 	}
 	if before.PathMigState == ib.MIGRATED || d.Src != before.AltAV.DGID.Addr() || !saysMoved(&d) {
 		v.T.Fatalf("a datagram from %v takes a queue pair that is %v to its path to %v", d.Src, before.PathMigState, before.AltAV.DGID.Addr())
 	}
+}
+
+// reliable reports whether the victim is of a connected service that acknowledges.
+func (v *victim) reliable() bool { return v.QP.Type() == ib.RC || v.EEC != nil }
+
+// resyncReach is how far ahead a RESYNC may be.
+const resyncReach = 1 << 15
+
+// inReach reports whether a packet of a datagram has the PSN that is expected, or
+// is a RESYNC that is ahead of it by no more than what can be under way.
+func (v *victim) inReach(d *fabric.Datagram, expected ib.PSN) bool {
+	for off := 0; off < len(d.Bytes); {
+		seg, next := d.Segment(off)
+		var p roce.Packet
+		if p.Parse(seg) == roce.FaultNone {
+			ahead := p.BTH.PSN.Diff(expected)
+			if ahead == 0 || p.Info.Kind == roce.KindResync && ahead > 0 && ahead < resyncReach {
+				return true
+			}
+		}
+		off = next
+	}
+	return false
 }
 
 // saysMoved reports whether a packet of a datagram has MigReq set.
@@ -424,11 +481,26 @@ func (v *victim) finish() {
 	}
 	v.checkRest()
 	v.HCA.DestroyQP(v.PD, v.QP)
+	if v.EEC != nil {
+		v.destroyEEC()
+	}
 	before := v.Counters()
 	v.Deliver(v.Datagram(v.Packet(roce.RCSendOnly, 0, nil)))
 	after := v.Counters()
 	if before.Drops[deadDrop(v.Solo)]++; after != before || len(v.Out()) != 0 || len(v.Poll()) != 0 {
 		v.T.Fatalf("a queue pair that was destroyed acts: %+v, before %+v", after, before)
+	}
+}
+
+// destroyEEC ends the EE context, and with it all that acts for the peer.
+func (v *victim) destroyEEC() {
+	v.T.Helper()
+	v.HCA.DestroyEEC(v.Now, v.EEC)
+	rig.Must(v.T, v.HCA.DeallocRDD(v.RDD))
+	before := v.Counters().Drops[counters.DropNoEEC]
+	v.Deliver(v.Datagram(v.Packet(roce.RDSendOnly, 0, nil)))
+	if n := v.Counters().Drops[counters.DropNoEEC] - before; n != 1 || len(v.Out()) != 0 {
+		v.T.Fatalf("an EE context that was destroyed acts: %d packets are for nobody, want 1", n)
 	}
 }
 
@@ -452,9 +524,15 @@ func (v *victim) weigh() {
 // send that the state lets begin, the draining of SQD, both queues in ERR.
 func (v *victim) checkRest() {
 	v.T.Helper()
-	a := v.QP.Query()
-	if v.CQ.Failed() || a.Timeout == 0 && v.QP.Type() == ib.RC {
+	a := v.End().Query()
+	if v.CQ.Failed() || a.Timeout == 0 && v.reliable() {
 		return // completions were lost, or the program asked for no timeout
+	}
+	if v.EEC != nil && v.End().State() == ib.SQD {
+		if a.SQDraining {
+			v.T.Fatal("the EE context never drains")
+		}
+		return // what was posted waits
 	}
 	st := v.QP.State()
 	switch {
@@ -462,7 +540,7 @@ func (v *victim) checkRest() {
 		v.T.Fatalf("sends %v never complete in %v", v.sends, st)
 	case st == ib.ERR && v.SRQ == nil && v.recvs.waits():
 		v.T.Fatalf("receives %v are never flushed", v.recvs)
-	case st == ib.SQD && a.SQDraining:
+	case st == ib.SQD && v.QP.Query().SQDraining:
 		v.T.Fatal("the send queue never drains")
 	}
 }

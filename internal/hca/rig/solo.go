@@ -44,6 +44,8 @@ type Solo struct {
 	T     testing.TB
 	Now   clock.Instant
 	SRQ   *qp.SRQ
+	RDD   *qp.RDD // of an RD queue pair,
+	EEC   *qp.EEC // and what it sends and receives by; it has Attr and the state
 	Peer  netip.Addr
 	Attr  ib.QPAttr
 	Moves []trace.Record // state transitions, in order
@@ -141,10 +143,25 @@ func (s *Solo) open(c *SoloConfig) {
 		s.SRQ, err = s.PD.CreateSRQ(c.SRQ, 2, 0)
 		Must(t, err)
 	}
+	if c.Type == ib.RD {
+		s.RDD, err = s.HCA.AllocRDD()
+		Must(t, err)
+		s.EEC, err = s.HCA.CreateEEC(s.RDD)
+		Must(t, err)
+	}
 	s.QP, err = s.HCA.CreateQP(s.PD, hca.QPConfig{
-		Type: c.Type, SendCQ: s.CQ, RecvCQ: s.CQ, SRQ: s.SRQ, Cap: Cap, SigAll: !c.Unsig,
+		Type: c.Type, SendCQ: s.CQ, RecvCQ: s.CQ, SRQ: s.SRQ, RDD: s.RDD, Cap: Cap, SigAll: !c.Unsig,
 	})
 	Must(t, err)
+}
+
+// End is what the connection's attributes and state are of: the queue pair, or its
+// EE context.
+func (s *Solo) End() *qp.End {
+	if s.EEC != nil {
+		return &s.EEC.End
+	}
+	return &s.QP.End
 }
 
 // WalkMask is the mask with which a queue pair goes to a state from the one before.
@@ -157,10 +174,14 @@ func WalkMask(typ ib.QPType, to ib.QPState) ib.AttrMask {
 }
 
 // Walk takes the queue pair from RESET to a state by way of RTS, if it lies
-// beyond.
+// beyond. One of RD goes to RTS, and its EE context to the state.
 func (s *Solo) Walk(to ib.QPState) {
 	s.T.Helper()
 	typ := s.QP.Type()
+	if s.EEC != nil {
+		s.walkEEC(to)
+		to = ib.RTS
+	}
 	for st := ib.INIT; st <= min(to, ib.RTS); st++ {
 		s.Attr.State = st
 		Must(s.T, s.QP.Modify(s.Now, &s.Attr, WalkMask(typ, st)))
@@ -170,6 +191,17 @@ func (s *Solo) Walk(to ib.QPState) {
 		s.Modify(to)
 	case ib.SQE:
 		s.failSend()
+	}
+}
+
+func (s *Solo) walkEEC(to ib.QPState) {
+	s.T.Helper()
+	for st := ib.INIT; st <= min(to, ib.RTS); st++ {
+		s.Attr.State = st
+		Must(s.T, s.EEC.Modify(s.Now, &s.Attr, WalkMask(ib.EEC, st)))
+	}
+	if to > ib.RTS {
+		Must(s.T, s.EEC.Modify(s.Now, &ib.QPAttr{State: to}, ib.AttrState))
 	}
 }
 
@@ -185,7 +217,7 @@ func (s *Solo) failSend() {
 
 // AH returns an address handle of the peer; 0 for connected services.
 func (s *Solo) AH() ib.AHHandle {
-	if t := s.QP.Type(); t == ib.RC || t == ib.UC {
+	if t := s.QP.Type(); t == ib.RC || t == ib.UC || t == ib.RD {
 		return 0
 	}
 	h, err := s.PD.CreateAH(&s.Attr.AV)
@@ -201,7 +233,12 @@ func (s *Solo) Modify(to ib.QPState) {
 
 // Packet returns a packet for the queue pair, as its peer would send it.
 func (s *Solo) Packet(op roce.Opcode, psn uint32, payload []byte) roce.Packet {
+	var h roce.RDETH
+	if s.EEC != nil {
+		h.EEC = uint32(s.EEC.Num())
+	}
 	return roce.Packet{
+		RDETH: h,
 		BTH: roce.BTH{
 			Opcode: op, PKey: ib.PKeyDefault, DestQP: s.QP.Num(), PSN: ib.NewPSN(psn),
 			AckReq: op.Info().Flags&(roce.FlagEnd|roce.FlagResponse) == roce.FlagEnd,
