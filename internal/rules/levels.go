@@ -87,6 +87,7 @@ var table = []Row{
 
 	{"internal/driver", 5, Shell, false},
 	{"internal/sim", 5, Shell, false},
+	{"internal/sim/run", 4, Shell, false},
 	{"internal/sim/storm", 5, Shell, false},
 	{"internal/sim/channels", 5, Shell, false},
 	{"internal/script", 5, Shell, false},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/sim/run"
 )
 
 var (
@@ -43,18 +44,20 @@ func TestProfiles(t *testing.T) {
 
 // TestSameSeedSameRun compares everything that happens in two runs.
 func TestSameSeedSameRun(t *testing.T) {
-	for seed := uint64(1); seed <= 4; seed++ {
-		var traces [2]bytes.Buffer
-		for i := range traces {
-			if _, err := Run(Config{Seed: seed, Profile: "chaos", Trace: &traces[i]}); err != nil {
-				t.Fatal(err)
+	for _, profile := range []string{"chaos", storms, datagrams} {
+		for seed := uint64(1); seed <= 4; seed++ {
+			var traces [2]bytes.Buffer
+			for i := range traces {
+				if _, err := Run(Config{Seed: seed, Profile: profile, Trace: &traces[i]}); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		if !bytes.Equal(traces[0].Bytes(), traces[1].Bytes()) {
-			t.Fatalf("seed %d made two different runs", seed)
-		}
-		if traces[0].Len() < 10000 {
-			t.Fatalf("seed %d: a run with a trace of only %d bytes", seed, traces[0].Len())
+			if !bytes.Equal(traces[0].Bytes(), traces[1].Bytes()) {
+				t.Fatalf("seed %d of profile %s made two different runs", seed, profile)
+			}
+			if traces[0].Len() < 10000 {
+				t.Fatalf("seed %d of profile %s: a run with a trace of only %d bytes", seed, profile, traces[0].Len())
+			}
 		}
 	}
 }
@@ -133,7 +136,7 @@ func failAtSend(c Config, n uint64) *Result {
 			w.fail("test", "sent %d times", n)
 		}
 	}
-	return &Result{Seed: c.Seed, Ops: c.Ops, Violation: w.violation, Ladder: w.ladder.lines()}
+	return &Result{Seed: c.Seed, Ops: c.Ops, Result: run.Result{Violation: w.violation, Ladder: w.ladder.lines()}}
 }
 
 // TestDamageIsAlwaysSeen damages packets in every way and asks the ICRC.

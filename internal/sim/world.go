@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/sim/channels"
+	"github.com/softhca/softhca/internal/sim/run"
 	"github.com/softhca/softhca/internal/sim/storm"
 )
 
@@ -47,7 +48,7 @@ type world struct {
 	wcs   []ib.WC
 	ids   uint64
 
-	violation   *Violation
+	violation   *run.Violation
 	ladder      ladder
 	marks       [numMarks]uint64
 	did         [numActions]uint64
@@ -58,31 +59,10 @@ type world struct {
 
 // Result is what a run came to.
 type Result struct {
-	Seed        uint64
-	Profile     string
-	Ops         int
-	Troubles    string        // what the seed made of the profile
-	Packets     uint64        // sent by all adapters
-	Posted      uint64        // work requests
-	Completions uint64        // of work requests
-	Virtual     time.Duration // how long the run took in its own time
-	Marks       Marks
-	Cells       Marks      // in the order of CellNames
-	Violation   *Violation // nil: every promise was kept
-	Ladder      []string   // with a violation: what happened last
-}
-
-// Violation is a promise that was not kept.
-type Violation struct {
-	Check  string // name of the check, one of Checks
-	Detail string
-	Action int           // number of the last action
-	At     time.Duration // virtual time
-}
-
-// Error tells everything on one line.
-func (v *Violation) Error() string {
-	return fmt.Sprintf("%s: %s (at %v, after action %d)", v.Check, v.Detail, v.At, v.Action)
+	run.Result
+	Seed    uint64
+	Profile string
+	Ops     int
 }
 
 // Run makes one run. The error is about the configuration; what the adapters
@@ -91,46 +71,29 @@ func Run(c Config) (*Result, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
-	if c.Profile == storms {
-		return runStorm(c), nil
-	}
-	if c.Profile == datagrams {
-		return runChannels(c), nil
-	}
-	w := newWorld(c)
-	w.run()
-	r := &Result{
-		Seed: c.Seed, Profile: c.Profile, Ops: c.Ops, Troubles: w.plan.has.String(), Packets: w.packets,
-		Posted: w.posted, Completions: w.completions, Virtual: time.Duration(w.now), Marks: w.marks[:], Violation: w.violation,
-	}
-	if w.violation != nil {
-		r.Ladder = w.ladder.lines()
+	r := &Result{Seed: c.Seed, Profile: c.Profile, Ops: c.Ops}
+	other := run.Config{Seed: c.Seed, Ops: c.Ops, Skip: c.Skip, Trace: c.Trace, Ladder: c.Ladder}
+	switch c.Profile {
+	case storms:
+		r.Result = *storm.Run(other)
+	case datagrams:
+		r.Result = *channels.Run(other)
+	default:
+		r.Result = runPairs(c)
 	}
 	return r, nil
 }
 
-// runStorm makes a run of the profile of connection storms.
-func runStorm(c Config) *Result {
-	s := storm.Run(storm.Config{Seed: c.Seed, Ops: c.Ops, Skip: c.Skip, Trace: c.Trace, Ladder: c.Ladder})
-	r := &Result{
-		Seed: c.Seed, Profile: c.Profile, Ops: c.Ops, Troubles: s.Troubles, Packets: s.Packets, Posted: s.Posted,
-		Completions: s.Completions, Virtual: s.Virtual, Marks: s.Marks, Cells: s.Cells, Ladder: s.Ladder,
+// runPairs makes a run of a profile of this package's world.
+func runPairs(c Config) run.Result {
+	w := newWorld(c)
+	w.run()
+	r := run.Result{
+		Troubles: w.plan.has.String(), Packets: w.packets, Posted: w.posted, Completions: w.completions,
+		Virtual: time.Duration(w.now), Marks: w.marks[:], Violation: w.violation,
 	}
-	if v := s.Violation; v != nil {
-		r.Violation = &Violation{Check: v.Check, Detail: v.Detail, Action: v.Action, At: v.At}
-	}
-	return r
-}
-
-// runChannels makes a run of the profile of reliable datagrams.
-func runChannels(c Config) *Result {
-	s := channels.Run(channels.Config{Seed: c.Seed, Ops: c.Ops, Skip: c.Skip, Trace: c.Trace, Ladder: c.Ladder})
-	r := &Result{
-		Seed: c.Seed, Profile: c.Profile, Ops: c.Ops, Troubles: s.Troubles, Packets: s.Packets, Posted: s.Posted,
-		Completions: s.Completions, Virtual: s.Virtual, Marks: s.Marks, Ladder: s.Ladder,
-	}
-	if v := s.Violation; v != nil {
-		r.Violation = &Violation{Check: v.Check, Detail: v.Detail, Action: v.Action, At: v.At}
+	if w.violation != nil {
+		r.Ladder = w.ladder.lines()
 	}
 	return r
 }
@@ -426,7 +389,7 @@ func (w *world) fail(check, format string, args ...any) {
 	if w.violation != nil {
 		return
 	}
-	w.violation = &Violation{
+	w.violation = &run.Violation{
 		Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted - 1, At: time.Duration(w.now),
 	}
 	w.sayf("VIOLATION %v", w.violation)

@@ -2,7 +2,6 @@ package channels
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/netip"
 	"runtime/debug"
@@ -10,38 +9,8 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
+	"github.com/softhca/softhca/internal/sim/run"
 )
-
-// Config says what to run.
-type Config struct {
-	Seed uint64
-	Ops  int // actions of the programs
-	// Skip names actions, by their number from 0, that are left out.
-	Skip map[int]bool
-	// Trace, if set, gets a line for everything that happens.
-	Trace  io.Writer
-	Ladder int // how many of the last lines a failed run keeps
-}
-
-// Result is what a run came to.
-type Result struct {
-	Troubles    string
-	Packets     uint64
-	Posted      uint64
-	Completions uint64
-	Virtual     time.Duration
-	Marks       []uint64 // in the order of MarkNames
-	Violation   *Violation
-	Ladder      []string
-}
-
-// Violation is a promise that was not kept.
-type Violation struct {
-	Check  string
-	Detail string
-	Action int
-	At     time.Duration
-}
 
 // Streams of random numbers of a seed.
 const (
@@ -52,7 +21,7 @@ const (
 
 // world is one run.
 type world struct {
-	cfg      Config
+	cfg      run.Config
 	now      clock.Instant
 	plan     plan
 	net      *rand.Rand
@@ -75,7 +44,7 @@ type world struct {
 	quiet string
 
 	marks     [numMarks]uint64
-	violation *Violation
+	violation *run.Violation
 	telling   bool // what happens is written down
 	ladder    []string
 }
@@ -127,10 +96,10 @@ func (p *plan) String() string {
 // Run makes one run. A panic of the engine is a violation like any other. What
 // happened last is found by making a run that failed once more, as it is the same
 // to the last packet: to write it down each time would take longer than the rest.
-func Run(c Config) *Result {
+func Run(c run.Config) *run.Result {
 	w := newWorld(c)
 	w.run()
-	r := &Result{
+	r := &run.Result{
 		Troubles: w.plan.String(), Packets: w.packets, Posted: w.posted, Completions: w.completions, Virtual: time.Duration(w.now),
 		Marks: w.marks[:], Violation: w.violation,
 	}
@@ -146,7 +115,7 @@ func Run(c Config) *Result {
 	return r
 }
 
-func newWorld(c Config) *world {
+func newWorld(c run.Config) *world {
 	return &world{
 		cfg: c, plan: newPlan(c.Seed), net: rand.New(rand.NewPCG(c.Seed, streamNet)), byAddr: make(map[netip.Addr]*node),
 		works: make(map[uint64]*work), flight: deadline.New(func(p *packet) *deadline.Link { return &p.arrival }),
@@ -179,7 +148,7 @@ func (w *world) run() {
 // fail notes the first violation.
 func (w *world) fail(check, format string, args ...any) {
 	if w.violation == nil {
-		w.violation = &Violation{check, fmt.Sprintf(format, args...), w.acted, time.Duration(w.now)}
+		w.violation = &run.Violation{Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted, At: time.Duration(w.now)}
 		w.say("VIOLATION %s: %s", check, w.violation.Detail)
 	}
 }

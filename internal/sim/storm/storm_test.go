@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/internal/sim/run"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -26,7 +27,7 @@ func runAll(t *testing.T, first, last uint64) sum {
 	t.Helper()
 	all := sum{make([]uint64, numMarks), make([]uint64, len(spots))}
 	for seed := first; seed <= last; seed++ {
-		r := Run(Config{Seed: seed, Ops: testOps, Ladder: 200})
+		r := Run(run.Config{Seed: seed, Ops: testOps, Ladder: 200})
 		if v := r.Violation; v != nil {
 			t.Fatalf("seed %d (%s): %s: %s, at %v after action %d\n%s", seed, r.Troubles, v.Check, v.Detail, v.At, v.Action,
 				strings.Join(r.Ladder[max(0, len(r.Ladder)-40):], "\n"))
@@ -69,22 +70,6 @@ func TestC3_C4_C5_C6_C7_C8_C9_C10_Storms(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameRun compares everything that happens in two runs.
-func TestSameSeedSameRun(t *testing.T) {
-	for seed := uint64(1); seed <= 3; seed++ {
-		var traces [2]bytes.Buffer
-		for i := range traces {
-			Run(Config{Seed: seed, Ops: testOps, Ladder: 1, Trace: &traces[i]})
-		}
-		if !bytes.Equal(traces[0].Bytes(), traces[1].Bytes()) {
-			t.Fatalf("seed %d made two different runs", seed)
-		}
-		if traces[0].Len() < 10000 {
-			t.Fatalf("seed %d: a run with a trace of only %d bytes", seed, traces[0].Len())
-		}
-	}
-}
-
 // TestSkip leaves every action but one out, which then does what it did.
 func TestSkip(t *testing.T) {
 	skip := make(map[int]bool)
@@ -92,7 +77,7 @@ func TestSkip(t *testing.T) {
 		skip[i] = i != 7
 	}
 	var trace bytes.Buffer
-	r := Run(Config{Seed: 2, Ops: testOps, Skip: skip, Ladder: 1, Trace: &trace})
+	r := Run(run.Config{Seed: 2, Ops: testOps, Skip: skip, Ladder: 1, Trace: &trace})
 	if r.Violation != nil || strings.Count(trace.String(), "action ") != 1 || !strings.Contains(trace.String(), "action 7: ") {
 		t.Errorf("violation %v; trace:\n%.500s", r.Violation, trace.String())
 	}
@@ -101,7 +86,7 @@ func TestSkip(t *testing.T) {
 // storming returns a world in the midst of a storm in which a side fits.
 func storming(t *testing.T, fit func(*side) bool) (*world, *side) {
 	t.Helper()
-	w := newWorld(Config{Seed: 5, Ops: testOps, Ladder: 50})
+	w := newWorld(run.Config{Seed: 5, Ops: testOps, Ladder: 50})
 	w.setUp()
 	for w.acted < w.cfg.Ops && w.violation == nil {
 		w.step(1 << 62)

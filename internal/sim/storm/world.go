@@ -2,7 +2,6 @@ package storm
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/netip"
 	"runtime/debug"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/deadline"
+	"github.com/softhca/softhca/internal/sim/run"
 )
 
 // The streams of random numbers of a run. Each is independent of the others,
@@ -22,21 +22,9 @@ const (
 	streamSide   = 1 << 48
 )
 
-// Config says which run to make. The same Config makes the same run, to the
-// last packet.
-type Config struct {
-	Seed uint64
-	Ops  int // actions of the programs
-	// Skip names actions, by their number from 0, that are left out.
-	Skip map[int]bool
-	// Trace, if set, gets a line for everything that happens.
-	Trace  io.Writer
-	Ladder int // how many of the last lines a failed run keeps
-}
-
 // world is one run.
 type world struct {
-	cfg    Config
+	cfg    run.Config
 	plan   plan
 	now    clock.Instant
 	net    network
@@ -51,7 +39,7 @@ type world struct {
 	nextAct   clock.Instant
 	healed    clock.Instant // when the network became whole; Never before
 
-	violation   *Violation
+	violation   *run.Violation
 	ladder      ladder
 	marks       [numMarks]uint64
 	cells       cells
@@ -61,32 +49,11 @@ type world struct {
 	completions uint64
 }
 
-// Result is what a run came to.
-type Result struct {
-	Troubles    string        // what the seed made of the profile
-	Packets     uint64        // sent by all adapters
-	Posted      uint64        // messages over queue pairs
-	Completions uint64        // of work requests
-	Virtual     time.Duration // how long the run took in its own time
-	Marks       []uint64      // in the order of MarkNames
-	Cells       []uint64      // in the order of CellNames
-	Violation   *Violation    // nil: every promise was kept
-	Ladder      []string      // with a violation: what happened last
-}
-
-// Violation is a promise that was not kept.
-type Violation struct {
-	Check  string // name of the check
-	Detail string
-	Action int           // number of the last action
-	At     time.Duration // virtual time
-}
-
 // Run makes one run.
-func Run(c Config) *Result {
+func Run(c run.Config) *run.Result {
 	w := newWorld(c)
 	w.run()
-	r := &Result{
+	r := &run.Result{
 		Troubles: w.plan.about, Packets: w.packets, Posted: w.posted, Completions: w.completions,
 		Virtual: time.Duration(w.now), Marks: w.marks[:], Cells: w.cells.list(), Violation: w.violation,
 	}
@@ -96,7 +63,7 @@ func Run(c Config) *Result {
 	return r
 }
 
-func newWorld(c Config) *world {
+func newWorld(c run.Config) *world {
 	w := &world{
 		cfg: c, plan: newPlan(c.Seed), byAddr: make(map[netip.Addr]*host), sides: make(map[uint64]*side),
 		actSource: rand.NewPCG(0, 0), healed: clock.Never,
@@ -190,7 +157,7 @@ func (w *world) fail(check, format string, args ...any) {
 	if w.violation != nil {
 		return
 	}
-	w.violation = &Violation{
+	w.violation = &run.Violation{
 		Check: check, Detail: fmt.Sprintf(format, args...), Action: w.acted - 1, At: time.Duration(w.now),
 	}
 	w.sayf("VIOLATION %s: %s", check, w.violation.Detail)
