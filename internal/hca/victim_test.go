@@ -3,6 +3,7 @@ package hca_test
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -610,13 +611,19 @@ func TestVictimNotices(t *testing.T) {
 		"that were recorded lead": func(v *victim) { v.state = ib.SQD },
 		"counter 0 went from":     func(v *victim) { v.counts.SentPkts = 1 << 40 },
 		"posted are sends":        func(v *victim) { v.stepRecv(&program{}); v.recvs = nil; v.Modify(ib.ERR); v.check(); v.reap() },
-		"1 migrations after 0":    func(v *victim) { v.Events = append(v.Events, qp.Event{Type: ib.EventPathMig}); v.check() },
-		"1 times PATH_MIG_ERR":    func(v *victim) { v.Events = append(v.Events, qp.Event{Type: ib.EventPathMigErr}); v.check() },
-		"never complete":          func(v *victim) { v.sends = append(v.sends, posted{id: 7}); v.finish() },
-		"the adapter has grown":   func(v *victim) { v.HCA.Cfg().PKeys = make([]ib.PKey, maxFootprint/2); v.weigh() },
-		"leaves in RTR":           func(v *victim) { p := v.packetOut(roce.RCSendOnly); v.inspect(&p, ib.RTR) },
-		"leaves in ERR":           func(v *victim) { p := v.packetOut(roce.RCAcknowledge); v.inspect(&p, ib.ERR) },
-		"leaves from a RC":        func(v *victim) { p := v.packetOut(roce.UCSendOnly); v.inspect(&p, ib.RTS) },
+		"which is neither 10.0.0.7": func(v *victim) {
+			v.stepRecv(&program{})
+			d := v.Datagram(v.Packet(roce.RCSendOnly, rig.PeerPSN, nil))
+			v.Peer = netip.MustParseAddr("10.0.0.7") // who sends is not the peer
+			v.deliverWire(d)
+		},
+		"1 migrations after 0":  func(v *victim) { v.Events = append(v.Events, qp.Event{Type: ib.EventPathMig}); v.check() },
+		"1 times PATH_MIG_ERR":  func(v *victim) { v.Events = append(v.Events, qp.Event{Type: ib.EventPathMigErr}); v.check() },
+		"never complete":        func(v *victim) { v.sends = append(v.sends, posted{id: 7}); v.finish() },
+		"the adapter has grown": func(v *victim) { v.HCA.Cfg().PKeys = make([]ib.PKey, maxFootprint/2); v.weigh() },
+		"leaves in RTR":         func(v *victim) { p := v.packetOut(roce.RCSendOnly); v.inspect(&p, ib.RTR) },
+		"leaves in ERR":         func(v *victim) { p := v.packetOut(roce.RCAcknowledge); v.inspect(&p, ib.ERR) },
+		"leaves from a RC":      func(v *victim) { p := v.packetOut(roce.UCSendOnly); v.inspect(&p, ib.RTS) },
 		"memory that nobody may": func(v *victim) {
 			p := v.packetOut(roce.RCSendOnly)
 			p.Payload = []byte("-" + fuzzSecret)

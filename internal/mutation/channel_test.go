@@ -157,7 +157,7 @@ var channelMutants = []mutant{
 	},
 	{
 		name: "rep-of-another-channel-taken", in: "internal/cm.learnChannel",
-		old:    "$c.joins && $far != $h.far",
+		old:    "$c.joins && !$h.isFar($far)",
 		new:    "false",
 		breaks: "C14",
 	},

@@ -8,7 +8,7 @@ var pathMutants = []mutant{
 		name: "rearm-not-told-to-the-peer", in: "internal/qp.bit",
 		old:    "$m.state == ib.MIGRATED",
 		new:    "true",
-		breaks: "V15",
+		breaks: "V15", sim: "path channel liveness", profile: "rd",
 	},
 	{
 		name: "armed-by-a-peer-that-is-not", in: "internal/qp.follow",
@@ -26,7 +26,7 @@ var pathMutants = []mutant{
 		name: "armed-asks-for-any-path", in: "internal/qp.admit",
 		old:    "comesBy(&$m.path, p.Data) && $m.pkey.Matches(p.BTH.PKey)",
 		new:    "$m.pkey.Matches(p.BTH.PKey)",
-		breaks: "V15",
+		breaks: "V15", sim: "forged path", profile: "rd",
 	},
 	{
 		name: "alternate-pkey-not-compared", in: "internal/qp.admit",
@@ -50,7 +50,7 @@ var pathMutants = []mutant{
 		name: "copy-from-long-ago-migrates", in: "internal/qp.followReplay",
 		old:    "p.sign == signMoved && behind <= replayPSNs",
 		new:    "p.sign == signMoved",
-		breaks: "V15",
+		breaks: "V15", sim: "forged path", profile: "rd",
 	},
 	{
 		name: "copy-never-migrates", in: "internal/qp.followReplay",
@@ -122,7 +122,7 @@ var pathMutants = []mutant{
 		name: "outstanding-left-on-the-old-path", in: "internal/qp.migrate",
 		old:    "$m.req.moved(now)",
 		new:    "",
-		breaks: "V15",
+		breaks: "V15", sim: "channel liveness path wire", profile: "rd",
 	},
 	{
 		name: "retries-not-reloaded-on-the-new-path", in: "internal/qp.moved",
@@ -134,7 +134,7 @@ var pathMutants = []mutant{
 		name: "retries-end-an-armed-connection", in: "internal/qp.countRetry",
 		old:    "$r.ep.mig.mayMigrate()",
 		new:    "false",
-		breaks: "V15",
+		breaks: "V15", sim: "channel", profile: "rd",
 	},
 	{
 		name: "lost-address-migrates-to-a-lost-one", in: "internal/qp.mayMigrate",
