@@ -50,10 +50,14 @@ func (e *rdEnd) send(to *rdEnd, text string) {
 	must(e.t, to.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{to.mr.SGE(0, 64)}}))
 }
 
-// connectRD connects IDs of a and b, over a channel of a's if there is one.
-func connectRD2(t testing.TB, a, b *host, over *Channel) (client, server *rdEnd) {
+// connectRD2 connects IDs of a and b, each set as said, over a channel of a's if
+// there is one.
+func connectRD2(t testing.TB, a, b *host, over *Channel, set ...func(*ID)) (client, server *rdEnd) {
 	t.Helper()
 	x := withQP(t, a.resolved(RD, b.at(port)))
+	for _, f := range set {
+		f(x)
+	}
 	must(t, x.Connect(&ConnParam{
 		ResponderResources: AllResources, InitiatorDepth: AllResources, RetryCount: 7, RNRRetryCount: 7, Channel: over, PrivateData: []byte("hello"),
 	}))
@@ -61,6 +65,9 @@ func connectRD2(t testing.TB, a, b *host, over *Channel) (client, server *rdEnd)
 	y := withQP(t, e.ID)
 	if e.Param.QPN != x.QP().QPN() || e.Param.QKey == 0 || (e.Param.Channel != nil) != (over != nil) || !bytes.HasPrefix(e.Param.PrivateData, []byte("hello")) {
 		t.Errorf("CONNECT_REQUEST says %+v", e.Param)
+	}
+	for _, f := range set {
+		f(y)
 	}
 	must(t, y.Accept(nil))
 	answer := a.take(EventEstablished)
@@ -133,6 +140,45 @@ func TestC14_SharedChannel(t *testing.T) {
 		t.Errorf("REJECTED with %d", e.Status)
 	}
 	destroy(t, x, request.ID, la, lb)
+}
+
+// TestC14_V15_ChannelMigrates has one of two connections over a channel agree on an
+// alternate path, and cuts the first: the messages of both go on over the other one,
+// and both end there.
+func TestC14_V15_ChannelMigrates(t *testing.T) {
+	n := verbs.NewNetwork()
+	a := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1,10.0.1.1", Faults: verbs.Faults{Rules: "drop path=primary nth=60 every=1", Seed: 1}})
+	b := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2,10.0.1.2"})
+	l := b.listener(RD, 0)
+	set := func(id *ID) {
+		must(t, id.SetAckTimeout(14))
+		must(t, id.SetAltPath(AutoAltPath))
+	}
+	a1, b1 := connectRD2(t, a, b, nil, set)
+	a2, b2 := connectRD2(t, a, b, a1.Channel(), set)
+	must(t, a2.LoadAltPath(AltPath{a.m.devices[0].addrs[1], b.m.devices[0].addrs[1]}))
+	a.take(EventAltPathLoaded)
+	b.take(EventAltPathLoaded)
+	for range 40 {
+		a1.send(b1, "from one")
+		b2.send(a2, "and the other")
+	}
+	for who, h := range map[string]*host{"client": a, "server": b} {
+		e, err := h.m.Devices()[0].GetAsyncEvent(soon(t))
+		if err != nil || e.Type != ib.EventEECPathMig {
+			t.Fatalf("the %s is told %v, %v", who, e, err)
+		}
+		e.Ack()
+	}
+	for _, p := range [][2]*rdEnd{{a1, b1}, {a2, b2}} {
+		must(t, p[0].Disconnect())
+		b.take(EventDisconnected)
+		must(t, p[1].Disconnect())
+		if e := a.take(EventDisconnected); e.Status != 0 {
+			t.Errorf("disconnected with %v", e.Err)
+		}
+	}
+	destroy(t, a1.ID, a2.ID, b1.ID, b2.ID, l)
 }
 
 // TestC14_OverUDP does so between sockets.
