@@ -50,6 +50,11 @@ connection and nothing else, that whoever gives up says so, that what is repeate
 a request leads to one connection, and that data comes from its peer. When the network is healed, both ends must agree, and
 in the end nothing may be left.
 
+The profile rd is about reliable datagrams: two or three adapters with up to six queue pairs each over a few EE contexts, which
+migrate between two paths while these fail and heal. The oracle checks that each message comes once and in the order of its
+queue pair, that nobody starves, that a channel stays up whatever its queue pairs do, and that what strangers forge, and what
+comes over a path that was left, has no effect.
+
 Without --seed or --seeds it runs seeds 1..100. The same seed, ops and profile always make the same run. When a run
 fails, the smallest run that still fails in the same way is looked for and printed with its last packets; the exit
 code is 1.
