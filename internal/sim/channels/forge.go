@@ -36,8 +36,11 @@ func (w *world) forge(r *rand.Rand) {
 	for range n {
 		p := w.forgery(e, op, r)
 		d := fabric.Datagram{
-			Src: e.peer.n.addrs[e.route.at], Dst: e.n.addrs[e.route.at], SrcPort: uint16(0xc000 + r.IntN(0x4000)), DstPort: fabric.RoCEPort,
+			Src: e.peer.n.addrs[e.route.at], Dst: e.n.addrs[e.route.at], SrcPort: e.peer.port, DstPort: fabric.RoCEPort,
 			IDKnown: true, HopLimit: 64,
+		}
+		if r.IntN(2) == 0 {
+			d.SrcPort ^= uint16(1 + r.IntN(0x3fff))
 		}
 		switch r.IntN(5) {
 		case 0:

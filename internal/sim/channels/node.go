@@ -115,6 +115,7 @@ type end struct {
 	peer  *end
 	route route
 
+	port  uint16 // from which it sent last
 	sent  bool
 	high  ib.PSN // the last that was sent
 	acked ib.PSN // the last that is answered
@@ -290,6 +291,7 @@ func (e *end) sniff(from *node, p *roce.Packet, path *fabric.Path) {
 		w.fail("path", "EE context %v of adapter %d is on path %d, ready to leave it %v, and there is a packet from %v to %v with MigReq %v",
 			e.eec.Num(), e.n.index, at, e.route.asked, path.Src, path.Dst, p.BTH.MigReq)
 	}
+	e.port = path.SrcPort
 	if p.Info.Flags&roce.FlagResponse != 0 {
 		return
 	}
