@@ -82,6 +82,13 @@ func (e *EEC) refuse(psn ib.PSN, f fault) {
 // must guess one of so many.
 const resyncPSNs = 1 << 15
 
+// resyncs reports whether a RESYNC is in sequence, as far as it is ahead. What is not
+// at the expected PSN must come from the port of the peer, while that is known: a
+// process on the peer's host that has another one would soon have guessed.
+func (r *responder) resyncs(p *Packet, ahead int32) bool {
+	return ahead == 0 || ahead > 0 && ahead < resyncPSNs && (r.port == 0 || r.port == p.Data.SrcPort)
+}
+
 // resynced executes a RESYNC: a message that is half received is aborted, and
 // the PSN after this one is expected next.
 func (e *EEC) resynced(now clock.Instant, p *Packet) {

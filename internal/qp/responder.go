@@ -95,7 +95,7 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 
 func (r *responder) request(now clock.Instant, p *Packet) {
 	switch d := p.BTH.PSN.Diff(r.in.epsn); {
-	case p.Info.Kind == roce.KindResync && d >= 0 && d < resyncPSNs:
+	case p.Info.Kind == roce.KindResync && r.resyncs(p, d):
 	case d > 0:
 		if p.sign != signNone { // the peer begins with one that is expected, or was
 			r.ep.drop(counters.DropMigration, p)
