@@ -3,10 +3,7 @@
 package qp
 
 import (
-	"sync"
-	"sync/atomic"
 	"testing"
-	"unsafe"
 
 	"github.com/softhca/softhca/internal/ring/cpeer"
 )
@@ -23,17 +20,11 @@ func TestEntryChangesMeanwhile(t *testing.T) {
 	}
 	defer q.Free(m.Allocator())
 	q.Publish(1)
-	elements := (*atomic.Uint32)(unsafe.Pointer(&q.At(0).NumSGE))
-	var writer sync.WaitGroup
-	var stop atomic.Bool
-	defer writer.Wait()
-	defer stop.Store(true)
-	writer.Go(func() {
-		for !stop.Load() {
-			elements.Store(1 << 27)
-			elements.Store(most)
-		}
-	})
+	writer := cpeer.StartFlicker(&q.At(0).NumSGE, 1<<27, most)
+	if writer == nil {
+		t.Fatal("no thread of C")
+	}
+	defer writer.Stop()
 	for range takes {
 		s := recvSlot{}
 		if !q.take(&s) {

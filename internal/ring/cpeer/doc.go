@@ -4,5 +4,5 @@
 // declaration of its own, not from package ring.
 //
 // Reading order: peer.h (the layout as C declares it), peer.c (the threads),
-// memory.go, reader.go, producer.go. Without cgo the package is empty.
+// memory.go, reader.go, producer.go, flicker.go (a writer of one word). Without cgo the package is empty.
 package cpeer

@@ -247,10 +247,10 @@ func TestByThreads(t *testing.T) {
 		"users/nothing/a_test.go": test,
 	}
 	several, one, err := byThreads(fsys)
-	if want := []string{"./beside", "./inc", "./starts", "./tests", "./users"}; err != nil || !slices.Equal(several, want) {
+	if want := []string{"./beside", "./starts", "./tests", "./users"}; err != nil || !slices.Equal(several, want) {
 		t.Errorf("several threads in %v, %v; want %v", several, err, want)
 	}
-	if want := []string{"./simple", "./users/nothing"}; !slices.Equal(one, want) {
+	if want := []string{"./inc", "./simple", "./users/nothing"}; !slices.Equal(one, want) {
 		t.Errorf("one thread in %v, want %v", one, want)
 	}
 }

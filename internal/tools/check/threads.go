@@ -35,19 +35,17 @@ func byThreads(root fs.FS) (several, one []string, err error) {
 	return several, one, nil
 }
 
-// threaded reports whether f, or a package that it imports, may start a thread.
-// What is found of packages is known from then on.
+// threaded reports whether f, or a package that it imports, may start a thread of
+// Go, which are those that the race detector sees. What is found of packages is
+// known from then on.
 func threaded(f *rules.File, pkgs map[string]*rules.Package, known map[string]bool) bool {
 	if startsThread(f.AST) {
 		return true
 	}
 	for _, spec := range f.AST.Imports {
 		path, err := strconv.Unquote(spec.Path.Value)
-		if err != nil || path == "C" {
-			return true
-		}
 		p := pkgs[path]
-		if p == nil {
+		if err != nil || p == nil {
 			continue // of others, which work on what they are called with
 		}
 		if _, ok := known[path]; !ok {
