@@ -71,6 +71,15 @@ const (
 	WCWithInv  WCFlags = 1 << 3 // InvRKey is valid
 )
 
+// RoCE v2 has no service levels. The SL of a UD receive says instead which IP
+// header the GRH area has, as ConnectX adapters do: bit 3 that UDP follows, the
+// others the kind of header. Programs rely on it, since the bytes of the area that
+// an IPv4 header leaves may hold anything.
+const (
+	SLIPv6 uint8 = 1<<3 | 1
+	SLIPv4 uint8 = 1<<3 | 2
+)
+
 // WC is a work completion. With a status other than SUCCESS only WRID,
 // Status, QPN and VendorErr are valid. It holds no pointer.
 type WC struct {
@@ -78,7 +87,7 @@ type WC struct {
 	Status       WCStatus
 	Opcode       WCOpcode
 	Flags        WCFlags
-	SL           uint8
+	SL           uint8  // UD receives: SLIPv4 or SLIPv6
 	ByteLen      uint32 // bytes received, read or sent; UD receives count the 40-byte GRH area
 	VendorErr    uint32
 	ImmData      uint32 // host order

@@ -43,7 +43,7 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *ibv)
 	char path[4096], text[64] = "";
 	const char *root = getenv("SOFTHCA_SYSFS");
 	if (root != NULL && *root) {
-		snprintf(path, sizeof path, "%s/class/infiniband/%s", root, ibv->name);
+		snprintf(path, sizeof path, "%s/sys/class/infiniband/%s", root, ibv->name);
 		if (ibv_read_sysfs_file(path, "node_guid", text, sizeof text) > 0 && guid_of(text) != 0)
 			return htobe64(guid_of(text));
 	}

@@ -264,7 +264,7 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_w
 	if (!(wc->wc_flags & IBV_WC_GRH))
 		goto invalid;
 	out->is_global = 1;
-	out->dlid = wc->slid, out->sl = wc->sl, out->port_num = port, out->grh.hop_limit = HOP_LIMIT;
+	out->dlid = wc->slid, out->port_num = port, out->grh.hop_limit = HOP_LIMIT; // wc->sl is the kind of header
 	if (b[0] >> 4 == 6) {
 		uint32_t word = ntohl(*(const uint32_t *)b);
 		out->grh.flow_label = word & 0xfffff, out->grh.traffic_class = (uint8_t)(word >> 20);

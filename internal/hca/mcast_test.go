@@ -120,7 +120,10 @@ func TestV14_MulticastCopies(t *testing.T) {
 		for i, wc := range got {
 			want := ib.WC{
 				WRID: uint64(i), Opcode: ib.WCRecv, Flags: ib.WCGRH | ib.WCWithImm, ByteLen: uint32(40 + len(payload)),
-				ImmData: 0xbeef, QPN: a.qps[i].Num(), SrcQP: rig.PeerQPN,
+				ImmData: 0xbeef, QPN: a.qps[i].Num(), SrcQP: rig.PeerQPN, SL: ib.SLIPv4,
+			}
+			if v6 {
+				want.SL = ib.SLIPv6
 			}
 			if wc != want {
 				t.Errorf("completion %+v, want %+v", wc, want)

@@ -160,7 +160,10 @@ func (r *receiver) receiveUD(now clock.Instant, p *Packet) {
 	}
 	wc := ib.WC{
 		Opcode: ib.WCRecv, Flags: ib.WCGRH, ByteLen: uint32(grhBytes + len(p.Payload)),
-		SrcQP: p.DETH.SrcQP, PKeyIndex: r.ep.attr.PKeyIndex,
+		SrcQP: p.DETH.SrcQP, PKeyIndex: r.ep.attr.PKeyIndex, SL: ib.SLIPv6,
+	}
+	if p.Data.Src.Is4() {
+		wc.SL = ib.SLIPv4
 	}
 	if p.Info.Flags&roce.FlagImm != 0 {
 		wc.Flags |= ib.WCWithImm

@@ -90,6 +90,10 @@ func TestV14_GRHArea(t *testing.T) {
 		got := s.Poll()
 		want := ib.WC{
 			WRID: 1, Opcode: ib.WCRecv, Flags: ib.WCGRH | ib.WCWithImm, ByteLen: 57, ImmData: 0xfeed, QPN: s.QP.Num(), SrcQP: rig.PeerQPN,
+			SL: ib.SLIPv4,
+		}
+		if v6 {
+			want.SL = ib.SLIPv6
 		}
 		if len(got) != 1 || got[0] != want {
 			t.Fatalf("completion %+v, want %+v", got, want)
