@@ -160,8 +160,10 @@ int empty_poll(struct cq *q)
 	int code = ENGINE(q->dev, progress, q->handle, &waits);
 	if (code == 0)
 		waiting(q->dev, waits);
-	if (atomic_fetch_add_explicit(&q->idle, 1, memory_order_relaxed) % IDLE_POLLS == IDLE_POLLS - 1)
+	if (atomic_fetch_add_explicit(&q->idle, 1, memory_order_relaxed) % IDLE_POLLS == IDLE_POLLS - 1) {
+		keep_faults();
 		sched_yield();
+	}
 	return code;
 }
 

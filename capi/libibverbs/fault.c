@@ -1,19 +1,51 @@
 // Faults of memory that the engine touches for the program, and which is not
 // there any more, are the engine's to handle: its operation fails. A program that
 // sets a handler of its own after the engine was loaded (as crash reporters do)
-// would get them; it is to get its own faults only.
+// would get them; it is to get its own faults only. So the library's handler
+// stays in front of the program's: the preload library says when one is set, and
+// without it keep_faults looks from time to time.
 #define _GNU_SOURCE
 #include "softhca.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <ucontext.h>
 
 static const int signals_of[] = {SIGSEGV, SIGBUS};
 enum { SIGNALS = sizeof signals_of / sizeof *signals_of };
 
+typedef int sigaction_call(int, const struct sigaction *, struct sigaction *);
+
+// told is set if the preload library tells of handlers; then set is the sigaction
+// that comes after its own.
+static sigaction_call *set = sigaction;
+static _Atomic bool told;
+
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; // of who changes what follows
-static struct sigaction engines[SIGNALS], programs[SIGNALS];
+static struct sigaction engines[SIGNALS];
 static uintptr_t text, text_end; // of the engine that was loaded last
+
+// What the program has set, in one of two places: a handler that runs meanwhile
+// reads the other.
+static struct sigaction programs[SIGNALS][2];
+static _Atomic int place[SIGNALS];
+static _Atomic bool spent[SIGNALS]; // it was to be called once, and was
+
+static void lock(sigset_t *old)
+{
+	sigset_t all;
+	sigfillset(&all); // a handler may set handlers
+	pthread_sigmask(SIG_SETMASK, &all, old);
+	pthread_mutex_lock(&mu);
+}
+
+static void unlock(const sigset_t *old)
+{
+	pthread_mutex_unlock(&mu);
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+void faults_in_child(void) { pthread_mutex_init(&mu, NULL); }
 
 // interrupted returns where the program was when a signal came, 0 if that is
 // not known for the machine.
@@ -31,15 +63,25 @@ static uintptr_t interrupted(const ucontext_t *u)
 
 static void call(const struct sigaction *a, int sig, siginfo_t *info, void *u)
 {
-	if (a->sa_flags & SA_SIGINFO) {
+	if (a->sa_flags & SA_SIGINFO)
 		a->sa_sigaction(sig, info, u);
-	} else if (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN) {
+	else
 		a->sa_handler(sig);
-	} else {
-		// It happens again, and ends the program.
+}
+
+// call_program does with a signal what the program has asked for.
+static void call_program(int i, int sig, siginfo_t *info, void *u)
+{
+	const struct sigaction *a = &programs[i][place[i]];
+	bool none = a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN;
+	if (none || (a->sa_flags & SA_RESETHAND && atomic_exchange(&spent[i], true))) {
 		static const struct sigaction deadly = {.sa_handler = SIG_DFL};
-		sigaction(sig, &deadly, NULL);
+		set(sig, &deadly, NULL);
+		if (info->si_code <= 0) // it was sent; a fault happens again by itself
+			raise(sig);
+		return;
 	}
+	call(a, sig, info, u);
 }
 
 static void on_fault(int sig, siginfo_t *info, void *u)
@@ -48,7 +90,7 @@ static void on_fault(int sig, siginfo_t *info, void *u)
 	int i = sig == SIGBUS;
 	uintptr_t pc = interrupted(u);
 	if (pc < text || pc >= text_end || inside) {
-		call(&programs[i], sig, info, u);
+		call_program(i, sig, info, u);
 		return;
 	}
 	inside = true;
@@ -76,27 +118,68 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *in)
 	return 0;
 }
 
+// keep puts the library's handler where the program's is to be. The lock is
+// held.
+static int keep(int i, const struct sigaction *act)
+{
+	int next = !place[i];
+	programs[i][next] = *act;
+	place[i] = next;
+	spent[i] = false;
+	struct sigaction ours = *act;
+	ours.sa_sigaction = on_fault;
+	ours.sa_flags = (act->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
+	return set(signals_of[i], &ours, NULL);
+}
+
+// handler_set takes the place of sigaction for the signals of faults. The program
+// finds what it has set itself.
+static int handler_set(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	int i = sig == SIGBUS;
+	struct sigaction now;
+	sigset_t mask;
+	lock(&mask);
+	int code = set(sig, NULL, &now);
+	if (now.sa_sigaction == on_fault) {
+		now = programs[i][place[i]];
+		if (spent[i])
+			now.sa_handler = SIG_DFL;
+	}
+	if (code == 0 && act != NULL)
+		code = keep(i, act);
+	if (code == 0 && old != NULL)
+		*old = now;
+	unlock(&mask);
+	return code;
+}
+
 // engine_loaded notes the handlers that the engine has just set.
 void engine_loaded(const void *in)
 {
 	dl_iterate_phdr(find_text, (void *)in);
 	for (int i = 0; i < SIGNALS; i++)
-		sigaction(signals_of[i], NULL, &engines[i]);
+		set(signals_of[i], NULL, &engines[i]);
+	void (*tell)(sigaction_call *, sigaction_call **) = dlsym(RTLD_DEFAULT, "softhca_tell_handlers");
+	if (tell != NULL && !told) {
+		tell(handler_set, &set);
+		told = true;
+	}
 }
 
-// keep_faults puts the engine's handler in front of one that the program has
+// keep_faults puts the library's handler in front of one that the program has
 // set since.
 void keep_faults(void)
 {
-	pthread_mutex_lock(&mu);
+	struct sigaction now;
+	sigset_t mask;
+	if (told)
+		return;
 	for (int i = 0; i < SIGNALS; i++) {
-		struct sigaction now;
-		if (sigaction(signals_of[i], NULL, &now) != 0 || now.sa_sigaction == on_fault || now.sa_sigaction == engines[i].sa_sigaction)
+		if (set(signals_of[i], NULL, &now) != 0 || now.sa_sigaction == on_fault || now.sa_sigaction == engines[i].sa_sigaction)
 			continue;
-		programs[i] = now;
-		now.sa_sigaction = on_fault;
-		now.sa_flags = (now.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
-		sigaction(signals_of[i], &now, NULL);
+		lock(&mask);
+		keep(i, &now);
+		unlock(&mask);
 	}
-	pthread_mutex_unlock(&mu);
 }

@@ -202,6 +202,7 @@ uint64_t now_ns(void);
 // fault.c
 void engine_loaded(const void *in);
 void keep_faults(void);
+void faults_in_child(void);
 
 // context.c
 void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));

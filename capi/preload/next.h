@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -66,7 +67,12 @@ typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 	NEXT(char *, canonicalize_file_name, (const char *)) \
 	NEXT(int, chdir, (const char *)) \
 	NEXT(char *, getcwd, (char *, size_t)) \
-	NEXT(char *, __getcwd_chk, (char *, size_t, size_t))
+	NEXT(char *, __getcwd_chk, (char *, size_t, size_t)) \
+	NEXT(int, sigaction, (int, const struct sigaction *, struct sigaction *)) \
+	NEXT(int, __sigaction, (int, const struct sigaction *, struct sigaction *)) \
+	NEXT(sighandler_t, signal, (int, sighandler_t)) \
+	NEXT(sighandler_t, bsd_signal, (int, sighandler_t)) \
+	NEXT(sighandler_t, ssignal, (int, sighandler_t))
 
 #define NEXT_NUMBER(result, name, parameters) NEXT_##name,
 enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };

@@ -2,11 +2,13 @@
 // says "ok" if it went as it should, and else what did not.
 #include "rig.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -40,6 +42,45 @@ static void transfer(void)
 	want(r.cq[0], IBV_WC_SUCCESS);
 	must(*(uint64_t *)r.buf[0] == 9 && *(uint64_t *)r.buf[1] == 14);
 	must(ibv_dealloc_pd(r.pd) == EBUSY && ibv_destroy_cq(r.cq[0]) == EBUSY && ibv_destroy_comp_channel(r.channel) == EBUSY);
+	rig_close(&r);
+}
+
+// Datagrams, and a reply to where one came from. UCX looks into sl for which IP
+// header the first 40 bytes have.
+static void post_datagram(struct rig *r, int side, struct ibv_ah *ah, uint32_t n)
+{
+	struct ibv_sge s = {(uintptr_t)r->buf[side], n, r->mr[side]->lkey};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = n, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = {ah, r->qp[1 - side]->qp_num, 0x1234},
+	};
+	must(ibv_post_send(r->qp[side], &wr, &bad) == 0);
+}
+
+static void datagrams(void)
+{
+	enum { GRH = 40, IPV4_WITH_UDP = 8 | 2 };
+	struct rig r = {0};
+	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .flow_label = UINT32_MAX}};
+	rig_open(&r, IBV_QPT_UD);
+	must(ibv_query_gid(r.ctx, 1, 0, &a.grh.dgid) == 0);
+	struct ibv_ah *ah = ibv_create_ah(r.pd, &a);
+	must(ah != NULL);
+	strcpy(r.buf[0], "to whom it concerns");
+	receive(&r, 1, GRH + 100);
+	post_datagram(&r, 0, ah, 20);
+	struct ibv_wc wc = wait_wc(r.cq[1]);
+	must(wc.status == IBV_WC_SUCCESS && wc.byte_len == GRH + 20 && wc.wc_flags == IBV_WC_GRH && wc.src_qp == r.qp[0]->qp_num);
+	must(wc.sl == IPV4_WITH_UDP && strcmp(r.buf[1] + GRH, "to whom it concerns") == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	struct ibv_ah *back = ibv_create_ah_from_wc(r.pd, &wc, (struct ibv_grh *)r.buf[1], 1);
+	must(back != NULL);
+	receive(&r, 0, GRH + 100);
+	post_datagram(&r, 1, back, 30);
+	wc = wait_wc(r.cq[0]);
+	must(wc.status == IBV_WC_SUCCESS && wc.byte_len == GRH + 30);
+	want(r.cq[1], IBV_WC_SUCCESS);
+	must(ibv_destroy_ah(ah) == 0 && ibv_destroy_ah(back) == 0);
 	rig_close(&r);
 }
 
@@ -98,6 +139,27 @@ static void gone(void)
 	rig_close(&r);
 }
 
+// The GUID of an adapter that is in sysfs is read there: it is not opened, which
+// another process may have done.
+static void guid(void)
+{
+	char root[] = "/tmp/softhca-guid-XXXXXX", path[256];
+	const char *const parts[] = {"/sys", "/class", "/infiniband", "/softhca0", NULL};
+	must(mkdtemp(root) != NULL);
+	strcpy(path, root);
+	for (int i = 0; parts[i] != NULL; i++)
+		must(mkdir(strcat(path, parts[i]), 0700) == 0);
+	FILE *f = fopen(strcat(path, "/node_guid"), "w");
+	must(f != NULL && fputs("0212:3456:789a:bcde\n", f) >= 0 && fclose(f) == 0);
+	must(setenv("SOFTHCA_SYSFS", root, 1) == 0 && setenv("SOFTHCA_ENGINE", "/no/such/engine", 1) == 0);
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	must(list != NULL && be64toh(ibv_get_device_guid(list[0])) == 0x02123456789abcdeULL);
+	ibv_free_device_list(list);
+	do
+		must(remove(path) == 0);
+	while ((*strrchr(path, '/') = 0, strcmp(path, "/tmp") != 0));
+}
+
 static sigjmp_buf out;
 static volatile sig_atomic_t faults;
 static void on_fault(int sig)
@@ -148,6 +210,68 @@ static void handler(bool before)
 
 static void handler_before(void) { handler(true); }
 static void handler_after(void) { handler(false); }
+
+// A handler that is set when all memory is registered. Without the preload
+// library, which tells of it, some polls come before the fault.
+static void handler_late(void)
+{
+	struct sigaction a = {.sa_handler = on_fault, .sa_flags = SA_NODEFER}, had;
+	struct rig r = {0};
+	struct ibv_wc wc;
+	rig_open(&r, IBV_QPT_RC);
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mine = r.mr[0], *m = ibv_reg_mr(r.pd, p, 4096, ALL_ACCESS);
+	char *buf = r.buf[0];
+	must(m != NULL && signal(SIGBUS, on_fault) != SIG_ERR && sigaction(SIGSEGV, &a, NULL) == 0);
+	for (int i = 0; getenv("LD_PRELOAD") == NULL && i < 1000; i++)
+		must(ibv_poll_cq(r.cq[0], 1, &wc) == 0);
+	if (getenv("LD_PRELOAD") != NULL) {
+		must(sigaction(SIGSEGV, NULL, &had) == 0 && had.sa_handler == on_fault && had.sa_flags == SA_NODEFER);
+		must(signal(SIGBUS, on_fault) == on_fault);
+	}
+	r.mr[0] = m, r.buf[0] = p;
+	must(mprotect(p, 4096, PROT_NONE) == 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
+	want(r.cq[0], IBV_WC_LOC_PROT_ERR);
+	must(faults == 0 && ibv_dereg_mr(m) == 0);
+	own_fault();
+	own_fault();
+	r.mr[0] = mine, r.buf[0] = buf;
+	rig_close(&r);
+}
+
+// A handler that is for one fault, after which the default comes back: the second
+// ends the program. So does a signal that is sent.
+static void once(int sig) { faults += sig == SIGSEGV; }
+
+static void handler_once(void)
+{
+	struct rig r = {0};
+	for (int sent = 0; sent < 2; sent++) {
+		int status;
+		pid_t pid = fork();
+		must(pid >= 0);
+		if (pid > 0) {
+			must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+			continue;
+		}
+		struct rlimit none = {0, 0};
+		struct sigaction a = {.sa_handler = once, .sa_flags = (int)SA_RESETHAND};
+		must(setrlimit(RLIMIT_CORE, &none) == 0);
+		rig_open(&r, IBV_QPT_RC);
+		must(sigaction(SIGSEGV, &a, NULL) == 0);
+		struct ibv_mr *m = ibv_reg_mr(r.pd, r.buf[0], 100, 0); // now the library's handler is in front
+		must(m != NULL);
+		if (sent) {
+			raise(SIGSEGV);
+			must(faults == 1);
+			raise(SIGSEGV);
+		} else {
+			*(volatile int *)8 = 1; // again and again
+		}
+		_exit(0);
+	}
+}
 
 static volatile sig_atomic_t ticks;
 static void deep(int sig)
@@ -462,7 +586,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } scenarios[] = {
-	{"transfer", transfer}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before}, {"handler-after", handler_after},
+	{"transfer", transfer}, {"datagrams", datagrams}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before}, {"handler-after", handler_after},
+	{"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid},
 	{"signals", signals}, {"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"asleep", asleep}, {"fork-before", fork_before},
 	{"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once},
 };
