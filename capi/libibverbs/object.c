@@ -221,13 +221,9 @@ static int free_ah(struct object *o)
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	struct softhca_av av = {
-		.flow_label = attr->grh.flow_label, .sgid_index = attr->grh.sgid_index, .hop_limit = attr->grh.hop_limit,
-		.traffic_class = attr->grh.traffic_class, .sl = attr->sl, .static_rate = attr->static_rate, .port = attr->port_num,
-	};
+	struct softhca_av av = av_of(attr);
 	if (!attr->is_global)
 		return fail(EINVAL); // RoCE finds nobody by a LID
-	memcpy(av.dgid, attr->grh.dgid.raw, sizeof av.dgid);
 	struct ah *a = calloc(1, sizeof *a);
 	if (a == NULL)
 		return fail(ENOMEM);

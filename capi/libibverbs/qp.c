@@ -86,16 +86,6 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 	return q->extended ? &q->ex : NULL;
 }
 
-static struct softhca_av av_of(const struct ibv_ah_attr *a)
-{
-	struct softhca_av v = {
-		.flow_label = a->grh.flow_label, .sgid_index = a->grh.sgid_index, .hop_limit = a->grh.hop_limit,
-		.traffic_class = a->grh.traffic_class, .sl = a->sl, .static_rate = a->static_rate, .port = a->port_num,
-	};
-	memcpy(v.dgid, a->grh.dgid.raw, sizeof v.dgid);
-	return v;
-}
-
 static struct ibv_ah_attr attr_of(const struct softhca_av *v)
 {
 	struct ibv_ah_attr a = {

@@ -192,6 +192,18 @@ static inline void *fail(int code)
 // What libibverbs has beside what its header shows.
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
+// av_of returns an address vector as the engine has it. A flow label has 20 bits;
+// programs that want none in particular may set them all, and more (UCX does).
+static inline struct softhca_av av_of(const struct ibv_ah_attr *a)
+{
+	struct softhca_av v = {
+		.flow_label = a->grh.flow_label & 0xfffff, .sgid_index = a->grh.sgid_index, .hop_limit = a->grh.hop_limit,
+		.traffic_class = a->grh.traffic_class, .sl = a->sl, .static_rate = a->static_rate, .port = a->port_num,
+	};
+	memcpy(v.dgid, a->grh.dgid.raw, sizeof v.dgid);
+	return v;
+}
+
 // loader.c
 struct node **nodes(int *count);
 struct device *open_device(struct node *n);

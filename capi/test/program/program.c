@@ -16,7 +16,10 @@
 static void transfer(void)
 {
 	struct rig r = {0};
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr init;
 	rig_open(&r, IBV_QPT_RC);
+	must(ibv_query_qp(r.qp[0], &a, IBV_QP_AV, &init) == 0 && a.ah_attr.grh.flow_label == 0xfffff); // of more bits that were set
 	strcpy(r.buf[0], "through the queues");
 	receive(&r, 1, 64);
 	must(post(&r, 0, IBV_WR_SEND, 19) == 0);

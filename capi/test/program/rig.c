@@ -30,7 +30,7 @@ void connect_qp(struct rig *r, struct ibv_qp *q, struct ibv_qp *to)
 	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) == 0);
 	a = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num, .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .flow_label = UINT32_MAX}},
 	};
 	must(ibv_query_gid(r->ctx, 1, 0, &a.ah_attr.grh.dgid) == 0);
 	must(ibv_modify_qp(q, &a, IBV_QP_STATE | (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
