@@ -2,7 +2,10 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // test is a program that is run: its server, and its client, which is given the
 // server's address as the last argument.
@@ -10,8 +13,11 @@ type test struct {
 	Section string
 	Name    string // the program and its arguments, as a user would write them
 	Args    []string
-	GID     string // the option that names the entry of the GID table
+	GID     string // the option that names the entry of the GID table, if there is one
 	V6      bool
+	Env     []string
+	Run     bool   // by softhca run: it reads /sys
+	Skip    string // why it is not run
 }
 
 // tests returns all programs that are a server and a client.
@@ -72,17 +78,85 @@ func tests() []test {
 	}
 	perf("ib_send_lat", "-n", "500", "-c", "UD", "-e")
 	perf("ib_write_lat", "-n", "500", "-c", "UC", "-s", "2048")
+	return append(all, ucx()...)
+}
+
+// ucx returns UCX's own test program: over one transport without UCX's protocols
+// (rc_verbs, ud_verbs), and with these (UCX_TLS).
+func ucx() []test {
+	var all []test
+	add := func(skip, tls, what string, args ...string) {
+		t := test{Section: "ucx-utils", Run: true, Skip: skip}
+		t.Args = append([]string{"ucx_perftest", "-t", what}, args...)
+		if t.Name = strings.Join(t.Args, " "); tls != "" {
+			t.Env = []string{"UCX_TLS=" + tls}
+			t.Name = t.Env[0] + " " + t.Name
+		}
+		t.Args = append(t.Args, "-n", "1000", "-w", "100", "-f")
+		all = append(all, t)
+	}
+	for _, what := range []string{"am_lat", "am_bw", "put_lat", "put_bw", "get", "add_lat", "add_mr", "fadd", "swap", "cswap"} {
+		layouts := []string{"short", "bcopy", "zcopy"}
+		switch what {
+		case "am_lat", "am_bw":
+			layouts = append(layouts, "shortiov")
+		case "get":
+			layouts = layouts[1:]
+		case "add_lat", "add_mr", "fadd", "swap", "cswap":
+			layouts = layouts[:1]
+		}
+		for _, layout := range layouts {
+			for _, transport := range []string{"rc_verbs", "ud_verbs"} {
+				args, skip := []string{"-d", "softhca0:1", "-x", transport, "-D", layout}, ""
+				switch {
+				case transport == "ud_verbs" && !strings.HasPrefix(what, "am_"):
+					skip = "UCX has messages only over datagrams"
+				case what == "swap":
+					skip = "verbs have no swap, and this does without UCX's protocols"
+				case what == "get" && layout == "zcopy":
+					args = append(args, "-s", "1000") // UCX copies shorter ones
+				}
+				add(skip, "", what, args...)
+			}
+		}
+	}
+	for _, tls := range []string{"rc_v", "ud_v"} {
+		for _, what := range []string{
+			"tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_add", "ucp_fadd",
+			"ucp_swap", "ucp_cswap", "stream_bw", "stream_lat", "ucp_am_lat", "ucp_am_bw",
+		} {
+			add("", tls, what)
+		}
+		add("", tls, "tag_lat", "-s", "100000")
+		add("", tls, "tag_lat", "-E", "sleep", "-I")
+	}
 	return all
 }
 
-// alone are programs that need no partner, and what their output holds if they
-// ran.
-var alone = []struct {
-	name string
-	args []string
-	want string
-}{
-	{"ibv_devices", []string{"ibv_devices"}, "softhca0"},
-	{"ibv_devinfo -v", []string{"ibv_devinfo", "-v"}, "RoCE v2"},
-	{"ibv_devinfo -l", []string{"ibv_devinfo", "-l"}, "1 HCA found"},
+// lone is a program that needs no partner.
+type lone struct {
+	section, name string
+	args          []string
+	want          string // what its output holds if it ran
+	env           []string
+	addrs         []string // of its adapters; the usual one if there are none
+	stays         bool     // it runs until it is ended
+}
+
+// alone are all of these.
+var alone = []lone{
+	{section: "ibverbs-utils", name: "ibv_devices", args: []string{"ibv_devices"}, want: "softhca0"},
+	{section: "ibverbs-utils", name: "ibv_devices with two adapters", args: []string{"ibv_devices"}, want: "softhca1", addrs: addrs4[:]},
+	{section: "ibverbs-utils", name: "ibv_devinfo -v", args: []string{"ibv_devinfo", "-v"}, want: "RoCE v2"},
+	{section: "ibverbs-utils", name: "ibv_devinfo -l", args: []string{"ibv_devinfo", "-l"}, want: "1 HCA found"},
+	{
+		section: "ibverbs-utils", name: "ibv_devinfo -d softhca1 with two adapters", args: []string{"ibv_devinfo", "-v", "-d", "softhca1"},
+		want: "::ffff:127.0.0.2, RoCE v2", addrs: addrs4[:],
+	},
+	{
+		section: "ibverbs-utils", name: "ibv_asyncwatch", args: []string{"stdbuf", "-oL", "ibv_asyncwatch", "-d", "softhca0"},
+		want: "IBV_EVENT_PORT_ERR", env: []string{"SOFTHCA_FAULT=event type=PORT_ERR after=200ms"}, stays: true,
+	},
+	{section: "ucx-utils", name: "ucx_info -d: rc_verbs", args: []string{"ucx_info", "-d"}, want: "#      Transport: rc_verbs\n#         Device: softhca0:1"},
+	{section: "ucx-utils", name: "ucx_info -d: ud_verbs", args: []string{"ucx_info", "-d"}, want: "#      Transport: ud_verbs\n#         Device: softhca0:1"},
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -103,10 +104,15 @@ func (c *checker) all(ctx context.Context) error {
 		s.lib = dir
 	}
 	for _, p := range alone {
-		c.one("ibverbs-utils", p.name, func() (string, error) { return "ok", s.runAlone(ctx, p.want, p.args...) })
+		c.one(p.section, p.name, func() (string, error) { return "ok", s.runAlone(ctx, &p) })
 	}
 	for _, t := range tests() {
-		c.one(t.Section, t.Name, func() (string, error) { return "ok", s.run(ctx, &t) })
+		c.one(t.Section, t.Name, func() (string, error) {
+			if t.Skip != "" {
+				return "skipped: " + t.Skip, nil
+			}
+			return "ok", s.run(ctx, &t)
+		})
 	}
 	var skipped []string
 	c.one("python3-pyverbs", "rdma-core's unit tests", func() (line string, err error) {
@@ -125,7 +131,8 @@ func (c *checker) all(ctx context.Context) error {
 const head = `# Programs that run on our libibverbs.so.1
 
 Unmodified, from Debian 12, in a network namespace without RDMA devices, as written by ` + "`go run ./capi/check -write`" + `.
-Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table.
+Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table. Those of UCX, which
+reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `.
 
 | package | program | outcome |
 |---|---|---|
@@ -154,9 +161,9 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 
 // prepare builds the libraries, and gives the namespace its addresses.
 func prepare(ctx context.Context, dir string) error {
-	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat"} {
+	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest python3-pyverbs: %w", tool, err)
+			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs: %w", tool, err)
 		}
 	}
 	for _, args := range [][]string{
@@ -167,6 +174,9 @@ func prepare(ctx context.Context, dir string) error {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
 		}
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "softhca"), "./cmd/softhca").CombinedOutput(); err != nil {
+		return fmt.Errorf("go build ./cmd/softhca: %w: %s", err, out)
 	}
 	return libraries.Build(ctx, ".", dir)
 }

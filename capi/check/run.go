@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +22,7 @@ const limit = 2 * time.Minute
 
 // stand is where programs run.
 type stand struct {
-	lib  string // the directory of the library and its engine
+	lib  string // the directory of the libraries and of softhca
 	port int    // the next TCP port
 }
 
@@ -30,7 +32,19 @@ var (
 	addrs6 = [2]string{"fd00::1", "fd00::2"}
 )
 
-// command returns a program that will run on the library.
+// launched returns a program that softhca run will run.
+func (s *stand) launched(ctx context.Context, addrs []string, out *bytes.Buffer, args ...string) *exec.Cmd {
+	run := []string{"run"}
+	for _, a := range addrs {
+		run = append(run, "--addr", a)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(s.lib, "softhca"), append(append(run, "--"), args...)...)
+	cmd.Env = os.Environ()
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd
+}
+
+// command returns a program that will run on the library, without the command.
 func (s *stand) command(ctx context.Context, addr string, out *bytes.Buffer, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+s.lib, "SOFTHCA_ADDR="+addr)
@@ -47,9 +61,20 @@ func (s *stand) run(ctx context.Context, t *test) error {
 	if t.V6 {
 		addrs = addrs6
 	}
-	args := append(t.Args, t.GID, "0", "-p", strconv.Itoa(s.port))
+	args := append(t.Args, "-p", strconv.Itoa(s.port))
+	if t.GID != "" {
+		args = append(args, t.GID, "0")
+	}
 	var served, said bytes.Buffer
-	server := s.command(ctx, addrs[0], &served, args...)
+	start := func(at int, out *bytes.Buffer, args ...string) *exec.Cmd {
+		cmd := s.command(ctx, addrs[at], out, args...)
+		if t.Run {
+			cmd = s.launched(ctx, addrs[at:at+1], out, args...)
+		}
+		cmd.Env = append(cmd.Env, t.Env...)
+		return cmd
+	}
+	server := start(0, &served, args...)
 	if err := server.Start(); err != nil {
 		return err
 	}
@@ -57,7 +82,7 @@ func (s *stand) run(ctx context.Context, t *test) error {
 		cancel() // which ends the server
 		return errors.Join(err, server.Wait(), errors.New(served.String()))
 	}
-	client := s.command(ctx, addrs[1], &said, append(args, "127.0.0.1")...)
+	client := start(1, &said, append(args, "127.0.0.1")...)
 	cerr := client.Run()
 	if cerr != nil {
 		cancel()
@@ -70,17 +95,50 @@ func (s *stand) run(ctx context.Context, t *test) error {
 }
 
 // runAlone runs a program that needs no partner.
-func (s *stand) runAlone(ctx context.Context, want string, args ...string) error {
+func (s *stand) runAlone(ctx context.Context, p *lone) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	addrs := p.addrs
+	if addrs == nil {
+		addrs = addrs4[:1]
+	}
 	var out bytes.Buffer
-	if err := s.command(ctx, addrs4[0], &out, args...).Run(); err != nil {
+	cmd := s.launched(ctx, addrs, &out, p.args...)
+	cmd.Env = append(cmd.Env, p.env...)
+	var err error
+	if p.stays {
+		cmd.Stdout = nil
+		err = await(cmd, p.want)
+	} else {
+		err = cmd.Run()
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %s", err, last(out.String()))
 	}
-	if !strings.Contains(out.String(), want) {
-		return fmt.Errorf("there is no %q in its output: %s", want, last(out.String()))
+	if !p.stays && !strings.Contains(out.String(), p.want) {
+		return fmt.Errorf("there is no %q in its output: %s", p.want, last(out.String()))
 	}
 	return nil
+}
+
+// await runs a program until a line of its output has some text, and then ends it.
+func await(cmd *exec.Cmd, want string) error {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	found := false
+	for lines := bufio.NewScanner(out); !found && lines.Scan(); {
+		found = strings.Contains(lines.Text(), want)
+	}
+	err = errors.Join(cmd.Process.Kill(), cmd.Wait())
+	if found {
+		return nil
+	}
+	return fmt.Errorf("there is no %q in its output: %w", want, err)
 }
 
 // pause is how long to wait before looking again.
