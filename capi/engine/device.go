@@ -71,6 +71,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	cfg := device.Config{
 		Settings: qp.Settings{MigReq: true},
 		Queues:   ring.Allocator{Alloc: alloc, Free: free},
+		Adapter:  int(c.adapter),
 		Faults:   device.Faults{Rules: C.GoString(c.fault), File: C.GoString(c.fault_file)},
 	}
 	if level <= slog.LevelDebug {
@@ -87,7 +88,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	}
 	if root := C.GoString(c.sysfs); root != "" {
 		var err error
-		if a.board, err = sysfs.Attach(root); err != nil {
+		if a.board, err = sysfs.Attach(root, int(c.adapter)); err != nil {
 			a.log.Warn("softhca: counters in /sys stay what they are", "err", err)
 		} else {
 			cfg.Board = a.board.Board

@@ -14,7 +14,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
 // an engine of another build.
-#define SOFTHCA_ENGINE_ABI 1
+#define SOFTHCA_ENGINE_ABI 2
 
 typedef uint64_t handle_t;
 
@@ -25,6 +25,7 @@ enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 struct softhca_config {
 	char *addr, *fault, *fault_file, *capture, *log_level;
 	char *sysfs; // the root of the adapter's picture, whose counters it moves
+	int adapter; // its number there, from 0
 	// The library's functions that the engine calls, from threads of its own or
 	// from one that calls it. They do not call the engine and do not block.
 	void (*completed)(void *cq); // the queue was armed and has a completion

@@ -81,7 +81,8 @@ static COLD bool statx_led(int dirfd, const char *path, int flags, unsigned mask
 	    stands_for_device(plain.st_mode, plain.st_dev)) {
 		s->stx_mode = DEVICE_MODE;
 		s->stx_rdev_major = DEVICE_MAJOR;
-		s->stx_rdev_minor = DEVICE_MINOR;
+		s->stx_rdev_minor = DEVICE_MINOR + (unsigned)plain.st_size;
+		s->stx_size = 0;
 	}
 	return true;
 }

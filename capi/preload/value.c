@@ -17,7 +17,7 @@
 enum { SPEC_MAX = 256, VALUE_MAX = 64 };
 
 /* A file that stands for a device is a regular one with the sticky bit, which
- * means nothing there otherwise. */
+ * means nothing there otherwise. Its size is the number of the device. */
 bool stands_for_device(unsigned mode, unsigned long long dev)
 {
 	char room[ROOT_MAX];
@@ -35,7 +35,8 @@ void dress(struct stat *s)
 	if (likely(!stands_for_device(s->st_mode, s->st_dev)))
 		return;
 	s->st_mode = DEVICE_MODE;
-	s->st_rdev = makedev(DEVICE_MAJOR, DEVICE_MINOR);
+	s->st_rdev = makedev(DEVICE_MAJOR, DEVICE_MINOR + (unsigned)s->st_size);
+	s->st_size = 0;
 }
 
 /* decimal writes a number and returns what follows it. */

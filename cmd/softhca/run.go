@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 const defaultDevice = "softhca0"
 
 func newRunCommand(g *globals) *cobra.Command {
-	device := ""
+	device, addrs := "", []string(nil)
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] PROGRAM [ARGUMENT...]",
 		Short: "Run a program that uses RDMA, unmodified, on an adapter of its own",
@@ -28,9 +29,12 @@ MPI. It finds a RoCE adapter by the name of softhca0, in libibverbs and in /sys/
 It needs no kernel module, no hardware and no privilege, and it sees no other adapter of the host.
 
 The adapter is on --addr, else on SOFTHCA_ADDR, else on the first address from 127.0.0.1 on that is free: each process that
-opens it needs an address of its own, so processes that MPI starts each need a run of their own. --fault and --fault-file make it go wrong, --capture writes every packet, --device
-gives it another name; the environment has SOFTHCA_FAULT, SOFTHCA_FAULT_FILE, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and
-SOFTHCA_DEVICE for the same, and the program's children inherit it.
+opens it needs an address of its own, so processes that MPI starts each need a run of their own. More than one --addr gives the
+program as many adapters, softhca0, softhca1 and so on; SOFTHCA_ADDR has a semicolon between them.
+
+--fault and --fault-file make it go wrong, --capture writes every packet, --device gives it another name; the environment has
+SOFTHCA_FAULT, SOFTHCA_FAULT_FILE, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and SOFTHCA_DEVICE for the same, and the program's children
+inherit it.
 
 The libraries are beside this command or in ../lib/softhca; in a source tree they are built when they are needed first.
 Programs that are linked statically, or that the system gives more rights than you have, cannot be run so: run says so.
@@ -41,6 +45,7 @@ it cannot be run, and 125 if something else failed before it ran.`,
   softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
   softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
   softhca run --addr eth0 -- ./my_server                          reachable from other hosts
+  softhca run --addr eth0 --addr eth1 -- ibv_devices              two adapters
   softhca run -- mpirun -n 2 softhca run -- ./my_program
   softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
   softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
@@ -55,6 +60,7 @@ it cannot be run, and 125 if something else failed before it ran.`,
 			if err != nil {
 				return err
 			}
+			o.Addrs = slices.DeleteFunc(addrs, func(a string) bool { return strings.TrimSpace(a) == "" })
 			o.Device = cmp.Or(device, os.Getenv(launch.DeviceEnv), defaultDevice)
 			err = o.Run(cmd.Context())
 			if not := (*launch.Error)(nil); errors.As(err, &not) {
@@ -64,6 +70,8 @@ it cannot be run, and 125 if something else failed before it ran.`,
 		},
 	}
 	cmd.Flags().StringVar(&device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
+	cmd.Flags().StringArrayVar(&addrs, "addr", nil,
+		"local address, addresses (a,b) or network interface of the adapter; they become its GID table; again for another adapter")
 	cmd.Flags().SetInterspersed(false) // what follows the program's name is its own
 	return cmd
 }
@@ -83,7 +91,7 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 		return nil, fmt.Errorf("run: find this command: %w", err)
 	}
 	o := &launch.Options{
-		Program: args, Addr: strings.TrimSpace(g.addr), Env: os.Environ(), Command: command,
+		Program: args, Env: os.Environ(), Command: command,
 		Log: log, Say: func(format string, args ...any) { say(cmd.ErrOrStderr(), format, args...) },
 	}
 	set := func(name, value string) { o.Set = append(o.Set, launch.Var{Name: name, Value: value}) }

@@ -78,13 +78,18 @@ func (i *installation) run(t *testing.T, args ...string) (state *os.ProcessState
 	return cmd.ProcessState, out.String(), errs.String()
 }
 
+// gidLine returns what the file of the GID of an IPv4 address says.
+func gidLine(addr string) string {
+	gid := netip.MustParseAddr(addr).As4()
+	return fmt.Sprintf("0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n", gid[0], gid[1], gid[2], gid[3])
+}
+
 const sysClass = "/sys/class/infiniband"
 
 // TestRun runs programs that look at the adapter.
 func TestRun(t *testing.T) {
 	i := install(t)
 	addr := loopback(60)
-	gid := netip.MustParseAddr(addr).As4()
 	for _, c := range []struct {
 		args []string
 		code int
@@ -95,9 +100,13 @@ func TestRun(t *testing.T) {
 		{[]string{"ls", sysClass}, 0, "softhca0\n", ""},
 		{[]string{"--device", "mlx5_0", "--", "ls", sysClass}, 0, "mlx5_0\n", ""},
 		{[]string{"--addr", addr, "--", "cat", sysClass + "/softhca0/ports/1/gids/0"}, 0,
-			fmt.Sprintf("0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x\n", gid[0], gid[1], gid[2], gid[3]), ""},
+			gidLine(addr), ""},
 		{[]string{"--addr", addr + "," + loopback(61), "--", "sh", "-c", "ls " + sysClass + "/*/ports/1/gids; echo $SOFTHCA_ADDR"}, 0,
 			"0\n1\n" + addr + "," + loopback(61) + "\n", ""},
+		{[]string{"--addr", addr, "--addr", loopback(61), "--", "sh", "-c", "cd " + sysClass + "; ls; cat softhca1/ports/1/gids/0; ls /dev/infiniband; " +
+			"stat -Lc %T /dev/infiniband/*; echo $SOFTHCA_ADDR"}, 0,
+			"softhca0\nsofthca1\n" + gidLine(loopback(61)) + "uverbs0\nuverbs1\nc0\nc1\n" + addr + ";" + loopback(61) + "\n", ""},
+		{[]string{"--addr", addr, "--addr", loopback(61) + "," + addr, "--", "true"}, 125, "", "an address belongs to one adapter"},
 		{[]string{"--", "sh", "-c", "cat " + sysClass + "/softhca0/ports/1/hw_counters/sent_pkts"}, 0, "0\n", ""},
 		{[]string{"sh", "-c", "exit 7"}, 7, "", ""},
 		{[]string{"--", "no such program"}, 127, "", "softhca: run: exec: \"no such program\": executable file not found in $PATH\n"},

@@ -35,9 +35,11 @@ type Config struct {
 	Queues         ring.Allocator // of the memory of queues; zero is Go's heap
 	Faults         Faults
 	Board          *Board // nil is one of the adapter's own
+	Adapter        int    // its number, from 0, among several that share an environment
 }
 
-// guidEnv is the environment variable with the GUID of adapters.
+// guidEnv is the environment variable with the GUID of the first adapter; those of
+// others count on from it.
 const guidEnv = "SOFTHCA_GUID"
 
 // guid returns the GUID of the adapter on an address, and whether another process
@@ -51,7 +53,7 @@ func (c *Config) guid(addr netip.Addr) (guid uint64, stays bool, err error) {
 		if err != nil || g == 0 {
 			return 0, false, fmt.Errorf("%s=%q: want a GUID such as 0200:0000:0000:0001: %w", guidEnv, env, ib.EINVAL)
 		}
-		return g, true, nil
+		return g + uint64(c.Adapter), true, nil
 	}
 	secret, stays := identity.OfUser()
 	return secret.GUID(addr, c.QPNSlot), stays, nil

@@ -16,75 +16,80 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// The file of the board: a word that says which layout it has, and from
-// boardStart on the board.
+// The file of the boards has boardSize bytes for each adapter: a word that says
+// which layout it has, and from boardStart on the board.
 const (
 	boardName  = "board"
 	boardStart = 64
-	boardSize  = boardStart + unsafe.Sizeof(device.Board{})
+	boardSize  = (boardStart + unsafe.Sizeof(device.Board{}) + boardStart - 1) &^ (boardStart - 1)
 )
 
 // layout returns a number that is another one if the words mean anything else.
 func layout() uint64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, boardSize, portWords(), engineWords()) // a hash takes everything
+	_, _ = fmt.Fprint(h, boardSize, boardOf(0).portWords(), boardOf(0).engineWords()) // a hash takes everything
 	return h.Sum64()
 }
 
-// newBoard makes the file of a board that is all 0. Its memory is reserved, so
-// that who maps it never finds the disk full.
-func newBoard(root string) (err error) {
+// newBoards makes the file of the boards of some adapters, which are all 0. Its
+// memory is reserved, so that who maps it never finds the disk full.
+func newBoards(root string, adapters int) (err error) {
 	f, err := os.OpenFile(filepath.Join(root, boardName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := reserve(f); err != nil {
-		return fmt.Errorf("reserve %d bytes: %w", boardSize, err)
+	size := adapters * int(boardSize)
+	if err := reserve(f, size); err != nil {
+		return fmt.Errorf("reserve %d bytes: %w", size, err)
 	}
 	number := layout()
-	_, err = f.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&number)), unsafe.Sizeof(number)), 0)
+	for at := 0; at < size && err == nil; at += int(boardSize) {
+		_, err = f.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&number)), unsafe.Sizeof(number)), int64(at))
+	}
 	return err
 }
 
-// reserve gives a file the size of a board, by writing where the file system
-// cannot reserve.
-func reserve(f *os.File) error {
-	err := unix.Fallocate(int(f.Fd()), 0, 0, int64(boardSize))
+// reserve gives a file its size, by writing where the file system cannot reserve.
+func reserve(f *os.File, size int) error {
+	err := unix.Fallocate(int(f.Fd()), 0, 0, int64(size))
 	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
 		return err
 	}
-	_, err = f.WriteAt(make([]byte, boardSize), 0)
+	_, err = f.WriteAt(make([]byte, size), 0)
 	return err
 }
 
-// Attached is the board of a picture, which this process writes.
+// Attached is a board of a picture, which this process writes.
 type Attached struct {
 	*device.Board
 	file *os.File
 	mem  []byte
 }
 
-// Attach maps the board of the picture at root, for the adapter that the caller
-// is about to open with it. One process at a time has it: EBUSY if another does.
+// Attach maps the board of the adapter of a number, from 0, in the picture at
+// root, for the caller to open it with. One process at a time has it: EBUSY if
+// another does.
 // The error is also EINVAL for a board of another version of softhca. Without
 // a board an adapter works as well, and its counters stay what they were.
-func Attach(root string) (*Attached, error) {
+func Attach(root string, adapter int) (*Attached, error) {
 	f, err := os.OpenFile(filepath.Join(root, boardName), os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("the counters that programs see: %w", err)
 	}
 	a := &Attached{file: f}
-	if err := a.take(); err != nil {
+	if err := a.take(adapter * int(boardSize)); err != nil {
 		return nil, errors.Join(fmt.Errorf("the counters that programs see, %s: %w", f.Name(), err), f.Close())
 	}
 	return a, nil
 }
 
-func (a *Attached) take() error {
+// take takes the board that begins at an offset in the file.
+func (a *Attached) take(at int) error {
 	fd := int(a.file.Fd())
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
+	own := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(at), Len: int64(boardSize)}
+	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &own); err != nil {
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 			return fmt.Errorf("another process counts there: %w", ib.EBUSY)
 		}
 		return err
@@ -93,13 +98,15 @@ func (a *Attached) take() error {
 	if err != nil {
 		return err
 	}
-	if info.Size() != int64(boardSize) {
-		return fmt.Errorf("%d bytes instead of %d: the library and the command are of different versions: %w", info.Size(), boardSize, ib.EINVAL)
+	size := int(info.Size())
+	if size%int(boardSize) != 0 || at+int(boardSize) > size {
+		return fmt.Errorf("%d bytes, of which %d from %d on are wanted: the library and the command are of different versions: %w",
+			size, boardSize, at, ib.EINVAL)
 	}
-	if a.mem, err = unix.Mmap(fd, 0, int(boardSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if a.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("map: %w", err)
 	}
-	base := unsafe.Pointer(unsafe.SliceData(a.mem))
+	base := unsafe.Pointer(&a.mem[at])
 	if *(*uint64)(base) != layout() {
 		return errors.Join(fmt.Errorf("the library and the command are of different versions: %w", ib.EINVAL), unix.Munmap(a.mem))
 	}

@@ -53,7 +53,8 @@ const (
 // The numbers that the kernel gives to the first device of RDMA's verbs, and
 // the versions of what it would speak.
 const (
-	uverbsDev     = "231:192"
+	uverbsMajor   = 231
+	uverbsMinor   = 192
 	verbsABI      = "6"
 	deviceABI     = "1"
 	madABI        = "5"
@@ -65,19 +66,32 @@ const (
 	maxInterfaces = 16   // shown of a device with many addresses
 )
 
-// entries returns the files of the picture of d, in order.
-func entries(d *Description) []entry {
-	ca := class + "/" + d.Name
-	guid := ib.GUID(d.Identity.NodeGUID).String()
+// entries returns the files of the picture of some adapters, in order.
+func entries(ds []Description) []entry {
 	all := []entry{
-		{path: "dev/infiniband/uverbs0", kind: character},
 		{path: class + "_cm", kind: directory},
 		{path: class + "_mad/abi_version", text: madABI},
 		{path: class + "_verbs/abi_version", text: verbsABI},
-		{path: class + "_verbs/uverbs0/abi_version", text: deviceABI},
-		{path: class + "_verbs/uverbs0/dev", text: uverbsDev},
-		{path: class + "_verbs/uverbs0/device", text: "../../infiniband/" + d.Name + "/device", kind: symlink},
-		{path: class + "_verbs/uverbs0/ibdev", text: d.Name},
+	}
+	for i := range ds {
+		all = append(all, adapter(&ds[i], i)...)
+	}
+	return all
+}
+
+// adapter returns the files of the adapter of a number.
+func adapter(d *Description, number int) []entry {
+	ca := class + "/" + d.Name
+	guid := ib.GUID(d.Identity.NodeGUID).String()
+	uverbs := fmt.Sprintf("uverbs%d", number)
+	verbs := class + "_verbs/" + uverbs
+	all := []entry{
+		// Its size is what the preload library adds to the minor number.
+		{path: "dev/infiniband/" + uverbs, text: strings.Repeat(" ", number), kind: character},
+		{path: verbs + "/abi_version", text: deviceABI},
+		{path: verbs + "/dev", text: fmt.Sprintf("%d:%d", uverbsMajor, uverbsMinor+number)},
+		{path: verbs + "/device", text: "../../infiniband/" + d.Name + "/device", kind: symlink},
+		{path: verbs + "/ibdev", text: d.Name},
 		{path: ca + "/board_id", text: "softhca"},
 		{path: ca + "/fw_ver", text: firmware},
 		{path: ca + "/hca_type", text: "softhca"},
@@ -89,22 +103,22 @@ func entries(d *Description) []entry {
 		{path: ca + "/device/infiniband/" + d.Name, text: "../../../" + d.Name, kind: symlink},
 	}
 	all = append(all, host(d, ca+"/device/")...)
-	return append(all, port(d, ca+"/ports/1/")...)
+	return append(all, port(d, ca+"/ports/1/", boardOf(number))...)
 }
 
 // port returns the files of the port, in the directory at.
-func port(d *Description, at string) []entry {
+func port(d *Description, at string, board boardAt) []entry {
 	all := []entry{
 		{path: at + "cap_mask", text: capabilities},
 		{path: at + "lid", text: "0x0"}, // RoCE has no LIDs and no subnet manager
 		{path: at + "lid_mask_count", text: "0"},
 		{path: at + "link_layer", text: "Ethernet"},
-		{path: at + "phys_state", text: downWord("5: LinkUp", "3: Disabled")},
+		{path: at + "phys_state", text: board.downWord("5: LinkUp", "3: Disabled")},
 		{path: at + "pkeys/0", text: fmt.Sprintf("%#04x", uint16(ib.PKeyDefault))},
 		{path: at + "rate", text: portRate},
 		{path: at + "sm_lid", text: "0x0"},
 		{path: at + "sm_sl", text: "0"},
-		{path: at + "state", text: downWord("4: ACTIVE", "1: DOWN")},
+		{path: at + "state", text: board.downWord("4: ACTIVE", "1: DOWN")},
 	}
 	for i, a := range d.Identity.Addrs {
 		n := strconv.Itoa(i)
@@ -113,10 +127,10 @@ func port(d *Description, at string) []entry {
 			entry{path: at + "gid_attrs/types/" + n, text: "RoCE v2"},
 			entry{path: at + "gid_attrs/ndevs/" + n, text: d.Identity.Interfaces[i]})
 	}
-	for _, w := range portWords() {
+	for _, w := range board.portWords() {
 		all = append(all, entry{path: at + "counters/" + w.name, text: w.spec})
 	}
-	for _, w := range engineWords() {
+	for _, w := range board.engineWords() {
 		all = append(all, entry{path: at + "hw_counters/" + w.name, text: w.spec})
 	}
 	return all
@@ -212,7 +226,7 @@ func (e *entry) make(name string) error {
 	case symlink:
 		return os.Symlink(e.text, name)
 	case character:
-		return errors.Join(os.WriteFile(name, nil, fileMode), os.Chmod(name, deviceMode))
+		return errors.Join(os.WriteFile(name, []byte(e.text), fileMode), os.Chmod(name, deviceMode))
 	default:
 		return os.WriteFile(name, []byte(e.text+"\n"), fileMode)
 	}

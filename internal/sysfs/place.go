@@ -30,17 +30,20 @@ type Picture struct {
 // closed the file of the lock, like all that it did not open.
 const keep = 24 * time.Hour
 
-// Show makes the picture of d, or finds the one that others use. If nobody does,
-// its counters begin at 0. It removes pictures that nobody has used for a day.
-func Show(d *Description) (*Picture, error) {
-	if err := d.Check(); err != nil {
-		return nil, err
+// Show makes the picture of some adapters, or finds the one that others use. If
+// nobody does, its counters begin at 0. It removes pictures that nobody has used
+// for a day.
+func Show(ds ...Description) (*Picture, error) {
+	for i := range ds {
+		if err := ds[i].Check(); err != nil {
+			return nil, err
+		}
 	}
 	base, err := home()
 	if err != nil {
 		return nil, err
 	}
-	p, err := show(base, d, time.Now())
+	p, err := show(base, ds, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("the picture of /sys in %s: %w; TMPDIR names another place", base, err)
 	}
@@ -77,19 +80,19 @@ func private(dir string) error {
 	return nil
 }
 
-func show(base string, d *Description, now time.Time) (*Picture, error) {
+func show(base string, ds []Description, now time.Time) (*Picture, error) {
 	setup, err := alone(filepath.Join(base, "setup"))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = setup.Close() }() // which only unlocks it
-	all := entries(d)
-	root := filepath.Join(base, d.Name+"@"+hash(all))
+	all := entries(ds)
+	root := filepath.Join(base, ds[0].Name+"@"+hash(all))
 	lock, err := os.OpenFile(root+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err = claim(lock, root, all); err == nil {
+	if err = claim(lock, root, all, len(ds)); err == nil {
 		// From its age others see that it is in use.
 		err = os.Chtimes(lock.Name(), now, now)
 	}
@@ -108,14 +111,14 @@ func hash(all []entry) string {
 }
 
 // claim locks a picture as one of its users, and makes it unless others use it.
-func claim(lock *os.File, root string, all []entry) error {
+func claim(lock *os.File, root string, all []entry, adapters int) error {
 	fd := int(lock.Fd())
 	err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
 		return err
 	}
 	if _, gone := os.Lstat(filepath.Join(root, boardName)); err == nil || gone != nil {
-		if err := remake(root, all); err != nil {
+		if err := remake(root, all, adapters); err != nil {
 			return err
 		}
 	}
@@ -123,7 +126,7 @@ func claim(lock *os.File, root string, all []entry) error {
 }
 
 // remake replaces a picture. Who has files of the old one open keeps them.
-func remake(root string, all []entry) error {
+func remake(root string, all []entry, adapters int) error {
 	if err := os.RemoveAll(root); err != nil {
 		return err
 	}
@@ -131,7 +134,7 @@ func remake(root string, all []entry) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(write(made, all), newBoard(made))
+	err = errors.Join(write(made, all), newBoards(made, adapters))
 	if err == nil {
 		err = os.Rename(made, root)
 	}

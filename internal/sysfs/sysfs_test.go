@@ -39,9 +39,13 @@ func pictures(t *testing.T) string {
 	return base
 }
 
-func mustShow(t *testing.T, base string, d *Description, now time.Time) *Picture {
+func mustShow(t *testing.T, base string, d *Description, now time.Time, more ...*Description) *Picture {
 	t.Helper()
-	p, err := show(base, d, now)
+	ds := []Description{*d}
+	for _, d := range more {
+		ds = append(ds, *d)
+	}
+	p, err := show(base, ds, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +91,11 @@ func TestPicture(t *testing.T) {
 }
 
 // value evaluates the spec of a file as the preload library does.
-func value(t *testing.T, p *Picture, name string) uint64 {
+func value(t *testing.T, p *Picture, name string) uint64 { return valueOf(t, p, "softhca0", name) }
+
+func valueOf(t *testing.T, p *Picture, device, name string) uint64 {
 	t.Helper()
-	spec, err := os.ReadFile(filepath.Join(p.Root, "sys/class/infiniband/softhca0/ports/1", name))
+	spec, err := os.ReadFile(filepath.Join(p.Root, "sys/class/infiniband", device, "ports/1", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,11 +129,11 @@ func value(t *testing.T, p *Picture, name string) uint64 {
 // TestBoardWords counts as an adapter does, and finds each count under its name.
 func TestBoardWords(t *testing.T) {
 	p := mustShow(t, pictures(t), describe("127.0.0.1"), time.Now())
-	b, err := Attach(p.Root)
+	b, err := Attach(p.Root, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Attach(p.Root); !errors.Is(err, ib.EBUSY) {
+	if _, err := Attach(p.Root, 0); !errors.Is(err, ib.EBUSY) {
 		t.Errorf("the board is attached twice: %v", err)
 	}
 	b.Engine.SentPkts, b.Engine.RDMARecvs = 11, 12
@@ -152,7 +158,7 @@ func TestBoardWords(t *testing.T) {
 			t.Errorf("%s is %d, not %d", name, got, want)
 		}
 	}
-	again, err := Attach(p.Root)
+	again, err := Attach(p.Root, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +167,46 @@ func TestBoardWords(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSeveral shows several adapters in one picture. Each counts for itself, in a
+// process of its own or not.
+func TestSeveral(t *testing.T) {
+	second := describe("127.0.0.2")
+	second.Name = "softhca1"
+	p := mustShow(t, pictures(t), describe("127.0.0.1"), time.Now(), second)
+	for name, want := range map[string]string{
+		"infiniband/softhca0/ports/1/gids/0": "0000:0000:0000:0000:0000:ffff:7f00:0001",
+		"infiniband/softhca1/ports/1/gids/0": "0000:0000:0000:0000:0000:ffff:7f00:0002",
+		"infiniband_verbs/uverbs1/ibdev":     "softhca1",
+		"infiniband_verbs/uverbs1/dev":       "231:193",
+	} {
+		if text, err := os.ReadFile(filepath.Join(p.Root, "sys/class", name)); err != nil || string(text) != want+"\n" {
+			t.Errorf("%s: %q, %v; want %q", name, text, err, want)
+		}
+	}
+	var boards [2]*Attached
+	for i := range boards {
+		var err error
+		if boards[i], err = Attach(p.Root, i); err != nil {
+			t.Fatal(err)
+		}
+		boards[i].Engine.SentPkts = uint64(11 + i)
+	}
+	if _, err := Attach(p.Root, 1); !errors.Is(err, ib.EBUSY) {
+		t.Errorf("a board is attached twice: %v", err)
+	}
+	if _, err := Attach(p.Root, 2); !errors.Is(err, ib.EINVAL) {
+		t.Errorf("a third board is attached: %v", err)
+	}
+	if err := errors.Join(boards[0].Close(), boards[1].Close()); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint64{11, 12} {
+		if got := valueOf(t, p, fmt.Sprintf("softhca%d", i), "hw_counters/sent_pkts"); got != want {
+			t.Errorf("adapter %d has sent %d packets, want %d", i, got, want)
+		}
 	}
 }
 
@@ -177,11 +223,11 @@ func TestAttachRefuses(t *testing.T) {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Attach(p.Root); !errors.Is(err, ib.EINVAL) {
+		if _, err := Attach(p.Root, 0); !errors.Is(err, ib.EINVAL) {
 			t.Errorf("%s: %v", why, err)
 		}
 	}
-	if _, err := Attach(t.TempDir()); err == nil {
+	if _, err := Attach(t.TempDir(), 0); err == nil {
 		t.Error("no board is attached")
 	}
 }
@@ -191,7 +237,7 @@ func TestAttachRefuses(t *testing.T) {
 func TestShared(t *testing.T) {
 	base := pictures(t)
 	first := mustShow(t, base, describe("127.0.0.1"), time.Now())
-	b, err := Attach(first.Root)
+	b, err := Attach(first.Root, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +289,7 @@ func TestShowAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			p, err := show(base, describe("127.0.0.1"), time.Now())
+			p, err := show(base, []Description{*describe("127.0.0.1")}, time.Now())
 			if err != nil {
 				t.Error(err)
 				return

@@ -16,21 +16,26 @@ import (
 // the word at A is 0, and else Y.
 type word struct{ name, spec string }
 
+// boardAt is where in the file of the boards that of an adapter begins.
+type boardAt uintptr
+
+func boardOf(adapter int) boardAt { return boardAt(uintptr(adapter)*boardSize + boardStart) }
+
 // at returns the spec of the sum of the words at some offsets in the Board.
-func at(offsets ...uintptr) string {
+func (b boardAt) at(offsets ...uintptr) string {
 	spec := "@"
 	for i, o := range offsets {
 		if i > 0 {
 			spec += "+"
 		}
-		spec += fmt.Sprint(boardStart + o)
+		spec += fmt.Sprint(uintptr(b) + o)
 	}
 	return spec
 }
 
 // downWord returns the spec of a text that depends on whether the port is up.
-func downWord(up, down string) string {
-	return at(unsafe.Offsetof(device.Board{}.Down)) + "?" + up + "|" + down
+func (b boardAt) downWord(up, down string) string {
+	return b.at(unsafe.Offsetof(device.Board{}.Down)) + "?" + up + "|" + down
 }
 
 // dataUnit is what ports count data in: octets divided by 4.
@@ -39,22 +44,22 @@ const dataUnit = "/4"
 // portWords are the counters of a port, as InfiniBand knows them. Those of a
 // physical link, or of a subnet's management, that Ethernet does not have are 0;
 // those that would not be true are left out.
-func portWords() []word {
+func (o boardAt) portWords() []word {
 	var b device.Board
 	port := unsafe.Offsetof(b.Port)
 	drops := unsafe.Offsetof(b.Engine) + unsafe.Offsetof(b.Engine.Drops)
 	drop := func(d counters.Drop) uintptr { return drops + uintptr(d)*unsafe.Sizeof(b.Engine.Drops[0]) }
 	sentBytes, receivedBytes := port+unsafe.Offsetof(b.Port.SentBytes), port+unsafe.Offsetof(b.Port.ReceivedBytes)
 	all := []word{
-		{"excessive_buffer_overrun_errors", at(port + unsafe.Offsetof(b.Port.Overflows))},
-		{"port_rcv_data", at(receivedBytes) + dataUnit},
-		{"port_rcv_errors", at(drop(counters.DropMalformed), drop(counters.DropICRC),
+		{"excessive_buffer_overrun_errors", o.at(port + unsafe.Offsetof(b.Port.Overflows))},
+		{"port_rcv_data", o.at(receivedBytes) + dataUnit},
+		{"port_rcv_errors", o.at(drop(counters.DropMalformed), drop(counters.DropICRC),
 			port+unsafe.Offsetof(b.Port.Truncated), port+unsafe.Offsetof(b.Port.BadChecksums))},
-		{"port_rcv_packets", at(port + unsafe.Offsetof(b.Port.ReceivedPackets))},
-		{"port_xmit_data", at(sentBytes) + dataUnit},
-		{"port_xmit_discards", at(port + unsafe.Offsetof(b.Port.SendErrors))},
-		{"port_xmit_packets", at(port + unsafe.Offsetof(b.Port.SentPackets))},
-		{"link_downed", at(unsafe.Offsetof(b.Engine) + unsafe.Offsetof(b.Engine.LinkDowned))},
+		{"port_rcv_packets", o.at(port + unsafe.Offsetof(b.Port.ReceivedPackets))},
+		{"port_xmit_data", o.at(sentBytes) + dataUnit},
+		{"port_xmit_discards", o.at(port + unsafe.Offsetof(b.Port.SendErrors))},
+		{"port_xmit_packets", o.at(port + unsafe.Offsetof(b.Port.SentPackets))},
+		{"link_downed", o.at(unsafe.Offsetof(b.Engine) + unsafe.Offsetof(b.Engine.LinkDowned))},
 	}
 	for _, name := range []string{
 		"VL15_dropped", "link_error_recovery", "local_link_integrity_errors", "port_rcv_constraint_errors",
@@ -68,7 +73,7 @@ func portWords() []word {
 
 // engineWords are the counters of the adapter under their own names, but for the
 // one that the engine does not count.
-func engineWords() (all []word) {
+func (o boardAt) engineWords() (all []word) {
 	var s counters.Set
 	// All of a Set are words: with its place in each, Each tells where a name's is.
 	words := unsafe.Slice((*uint64)(unsafe.Pointer(&s)), unsafe.Sizeof(s)/unsafe.Sizeof(uint64(0)))
@@ -85,7 +90,7 @@ func engineWords() (all []word) {
 		case "send_err":
 			where = append(where, unsafe.Offsetof(b.Port)+unsafe.Offsetof(b.Port.SendErrors))
 		}
-		all = append(all, word{name, at(where...)})
+		all = append(all, word{name, o.at(where...)})
 	})
 	return all
 }

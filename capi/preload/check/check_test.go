@@ -45,14 +45,14 @@ func newBench(t *testing.T, flags ...string) *bench {
 	if err := libraries.BuildPreload(t.Context(), "../../..", dir, flags...); err != nil {
 		t.Fatal(err)
 	}
-	p, err := sysfs.Show(&sysfs.Description{Name: "softhca0", Identity: device.Identity{
+	p, err := sysfs.Show(sysfs.Description{Name: "softhca0", Identity: device.Identity{
 		NodeGUID: nodeGUID, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Interfaces: []string{"lo"},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{lib: filepath.Join(dir, libraries.Preload), root: p.Root}
-	if b.board, err = sysfs.Attach(p.Root); err != nil {
+	if b.board, err = sysfs.Attach(p.Root, 0); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

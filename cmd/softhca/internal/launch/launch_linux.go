@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -78,38 +80,42 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 	if err := os.Setenv(verbs.GUIDEnv, get(env, verbs.GUIDEnv)); err != nil { // where the identity comes from
 		return nil, nil, err
 	}
-	addr := cmp.Or(o.Addr, strings.TrimSpace(get(env, AddrEnv)))
-	identity, reserved, err := o.adapter(addr)
+	asked := o.Addrs
+	if named := strings.TrimSpace(get(env, AddrEnv)); len(asked) == 0 && named != "" {
+		asked = strings.Split(named, ";")
+	}
+	all, kept, err := o.adapters(asked)
 	if err != nil {
 		return nil, nil, err
 	}
-	picture, err := sysfs.Show(&sysfs.Description{Name: o.Device, Identity: identity})
+	picture, err := sysfs.Show(all...)
 	if err != nil {
 		return nil, nil, err
 	}
-	addrs := make([]string, len(identity.Addrs))
-	for i, a := range identity.Addrs {
-		addrs[i] = a.String()
+	addrs := make([]string, len(all))
+	for i := range all {
+		addrs[i] = list(all[i].Identity.Addrs)
 	}
 	for _, v := range append([]Var{
-		{AddrEnv, strings.Join(addrs, ",")}, {DeviceEnv, o.Device}, {SysfsEnv, picture.Root},
+		{AddrEnv, strings.Join(addrs, ";")}, {DeviceEnv, o.Device}, {SysfsEnv, picture.Root},
 	}, o.Set...) {
 		env = set(env, v.Name, v.Value)
 	}
 	var chosen []string
-	if addr == "" {
+	if len(asked) == 0 {
 		chosen = append(chosen, addrs...)
 	}
-	if !identity.GUIDStays { // else the program's libraries find it themselves
-		guid := ib.GUID(identity.NodeGUID).String()
+	first := &all[0].Identity
+	if !first.GUIDStays { // else the program's libraries find it themselves
+		guid := ib.GUID(first.NodeGUID).String()
 		env, chosen = set(env, verbs.GUIDEnv, guid), append(chosen, guid)
 	}
 	if len(chosen) > 0 {
 		env = set(env, ChosenEnv, strings.Join(chosen, " "))
 	}
-	o.Log.Info("run", "device", o.Device, "addr", strings.Join(addrs, ","), "guid", ib.GUID(identity.NodeGUID),
+	o.Log.Info("run", "device", o.Device, "addr", strings.Join(addrs, ";"), "guid", ib.GUID(first.NodeGUID),
 		"libraries", dir, "sysfs", picture.Root)
-	return env, append(reserved, picture.Lock), nil
+	return env, append(kept, picture.Lock), nil
 }
 
 // libraries returns the directory with the libraries.
@@ -134,23 +140,71 @@ func (l lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// adapter returns which adapter the program will find on addresses or an interface, or
-// else on a free address, and what reserves these.
-func (o *Options) adapter(addr string) (device.Identity, []*os.File, error) {
-	if addr == "" {
-		free, reserved, err := freeAddress()
+// list returns addresses as the environment has them.
+func list(addrs []netip.Addr) string {
+	words := make([]string, len(addrs))
+	for i, a := range addrs {
+		words[i] = a.String()
+	}
+	return strings.Join(words, ",")
+}
+
+// maxAdapters bounds the adapters of a program, as libibverbs does.
+const maxAdapters = 16
+
+// adapters returns which adapters the program will find, on addresses or an interface
+// each, or else one on a free address, and what reserves these.
+func (o *Options) adapters(asked []string) (all []sysfs.Description, reserved []*os.File, err error) {
+	if len(asked) > maxAdapters {
+		return nil, nil, fmt.Errorf("%d adapters: a program can have %d: %w", len(asked), maxAdapters, ib.EINVAL)
+	}
+	if len(asked) == 0 {
+		free, file, err := freeAddress()
 		if err != nil {
-			return device.Identity{}, nil, err
+			return nil, nil, err
 		}
-		identity, err := device.Identify(device.Config{Addr: free.String()})
-		return identity, []*os.File{reserved}, err
+		asked, reserved = []string{free.String()}, []*os.File{file}
 	}
-	identity, err := device.Identify(device.Config{Addr: addr})
-	if err != nil {
-		return identity, nil, err
+	owners := make(map[netip.Addr]string)
+	for i, addr := range asked {
+		d := sysfs.Description{Name: numbered(o.Device, i)}
+		d.Identity, err = device.Identify(device.Config{Addr: strings.TrimSpace(addr), Adapter: i})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, a := range d.Identity.Addrs {
+			if other, ok := owners[a]; ok {
+				return nil, nil, fmt.Errorf("%v is an address of %s and of %s: an address belongs to one adapter: %w", a, other, d.Name, ib.EINVAL)
+			}
+			owners[a] = d.Name
+		}
+		if i == 0 && !d.Identity.GUIDStays { // those of the others count on from it
+			if err := os.Setenv(verbs.GUIDEnv, ib.GUID(d.Identity.NodeGUID).String()); err != nil {
+				return nil, nil, err
+			}
+		}
+		if len(reserved) == 0 || i > 0 {
+			reserved = append(reserved, o.look(d.Identity.Addrs)...)
+		}
+		all = append(all, d)
 	}
-	var reserved []*os.File
-	for _, a := range identity.Addrs {
+	return all, reserved, nil
+}
+
+// numbered returns the name of the adapter of a number if the first one has this name.
+func numbered(name string, number int) string {
+	base := strings.TrimRight(name, "0123456789")
+	from, err := strconv.ParseUint(cmp.Or(name[len(base):], "0"), 10, 32)
+	if number == 0 || err != nil {
+		return name
+	}
+	return base + strconv.FormatUint(from+uint64(number), 10)
+}
+
+// look says which of the addresses that were asked for are taken, and returns what
+// reserves the others.
+func (o *Options) look(addrs []netip.Addr) (reserved []*os.File) {
+	for _, a := range addrs {
 		if err := tryPort(a); errors.Is(err, unix.EADDRINUSE) {
 			o.Say("softhca: %v; programs that only look at the adapter work, one that opens it fails", busy(a))
 		}
@@ -160,7 +214,7 @@ func (o *Options) adapter(addr string) (device.Identity, []*os.File, error) {
 			reserved = append(reserved, f)
 		}
 	}
-	return identity, reserved, nil
+	return reserved
 }
 
 // firstKept is where files go that the program inherits, so that they are not in the

@@ -7,8 +7,8 @@ import (
 // Options say what to run, and on which adapter.
 type Options struct {
 	Program []string // and its arguments
-	Addr    string   // as Config.Addr of package verbs; empty is that of Env, else a free one of the loopback network
-	Device  string   // name of the adapter
+	Addrs   []string // of each adapter, as Config.Addr of package verbs; without any those of Env, else a free one of the loopback network
+	Device  string   // name of the adapter, or of the first
 	Env     []string // of the program, as os.Environ returns it
 	Set     []Var    // more of it
 	Command string   // path of the running command, beside which the libraries are
@@ -19,7 +19,8 @@ type Options struct {
 // Var is a variable of the environment.
 type Var struct{ Name, Value string }
 
-// The environment that the libraries read. What a program starts inherits it.
+// The environment that the libraries read. What a program starts inherits it. The
+// addresses of one adapter have commas between them, those of several semicolons.
 const (
 	AddrEnv      = "SOFTHCA_ADDR"
 	DeviceEnv    = "SOFTHCA_DEVICE"
