@@ -19,6 +19,8 @@ enum {
 	RING_DOORBELL = 2, // receive queue: who publishes rings the doorbell
 };
 
+enum { RING_ARMED = 2 }; // in armed: any entry raises an event
+
 struct ring_sge {
 	uint64_t addr;
 	uint32_t length, lkey;

@@ -73,6 +73,7 @@ void completed(void *p)
 	if (q->ibv.channel == NULL)
 		return;
 	struct channel *ch = CONTAINER(q->ibv.channel, struct channel, ibv);
+	q->told = 1;
 	pthread_mutex_lock(&ch->source.mu);
 	if (q->pending++ == 0) {
 		q->next = NULL;

@@ -117,6 +117,7 @@ struct cq {
 	struct ring *ring;
 	struct device *dev;
 	_Atomic int armed; // since the last poll of the empty queue
+	_Atomic int told;  // of an entry, by an event, since the last poll
 	_Atomic unsigned idle;
 
 	// Guarded by the lock of the channel: completion events that wait to be

@@ -18,7 +18,8 @@ import (
 // scenarios are those of program.c: what a program in C relies on, and what it
 // may do to the library.
 var scenarios = []string{
-	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once", "signals", "cycles", "many", "threads", "channel",
+	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
+	"signals", "cycles", "many", "threads", "channel", "arm-late",
 	"asleep", "fork-before", "fork-after", "fork-keeps", "exit", "_exit",
 }
 

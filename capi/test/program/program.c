@@ -445,6 +445,40 @@ static void channel(void)
 	rig_close(&r);
 }
 
+// An entry that comes before the queue is armed raises an event then, unless there
+// was one already since the last poll.
+static void arm_late(void)
+{
+	struct rig r = {0};
+	struct ibv_cq *q;
+	struct ibv_wc wc;
+	void *context;
+	rig_open(&r, IBV_QPT_RC);
+	struct pollfd p = {r.channel->fd, POLLIN, 0};
+	must(ibv_req_notify_cq(r.cq[1], 0) == 0);
+	for (int i = 0; i < 2; i++)
+		receive(&r, 1, 64);
+	must(ibv_poll_cq(r.cq[0], 1, &wc) == 0);
+	must(post(&r, 0, IBV_WR_SEND, 8) == 0 && poll(&p, 1, 10000) == 1); // of the receive
+	while (ibv_poll_cq(r.cq[1], 1, &wc) == 0) {
+	}
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[1] && poll(&p, 1, 0) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(post(&r, 0, IBV_WR_SEND, 8) == 0);
+	want(r.cq[1], IBV_WC_SUCCESS); // after the other end's, which nobody polls
+	must(poll(&p, 1, 100) == 0 && ibv_req_notify_cq(r.cq[0], 1) == 0 && poll(&p, 1, 0) == 0); // not solicited
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 10000) == 1);
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && poll(&p, 1, 0) == 0);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 0) == 0); // the program knows
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0 && poll(&p, 1, 10000) == 1);
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0]);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	ibv_ack_cq_events(r.cq[0], 2);
+	ibv_ack_cq_events(r.cq[1], 1);
+	rig_close(&r);
+}
+
 // Signals while the program sleeps for a completion: one whose handler was set
 // without SA_RESTART ends the sleep, others do not, and one without a handler
 // ends the program.
@@ -591,7 +625,7 @@ static const struct {
 } scenarios[] = {
 	{"transfer", transfer}, {"datagrams", datagrams}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before}, {"handler-after", handler_after},
 	{"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid},
-	{"signals", signals}, {"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"asleep", asleep}, {"fork-before", fork_before},
+	{"signals", signals}, {"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"asleep", asleep}, {"fork-before", fork_before},
 	{"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once},
 };
 
