@@ -13,6 +13,7 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -177,8 +178,34 @@ static int copy_path(char *path, size_t size)
 	return to;
 }
 
-// load loads the engine. The threads that it starts inherit the mask. The lock
-// is held.
+// slice is what of the kernel's struct sched_attr an ordinary thread has.
+struct slice {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+enum { SHORT_SLICE = 100000 }; // ns, the least
+
+// shorten has the threads that this one starts get short slices of a processor, and
+// returns what it had. A thread of the engine that is woken then runs at once (from
+// Linux 6.12 on), though it be that programs spin on all processors, as those do
+// that watch their memory for what a peer writes there.
+static struct slice shorten(void)
+{
+	struct slice had = {.size = sizeof had}, now;
+	if (syscall(SYS_sched_getattr, 0, &had, sizeof had, 0) != 0 || had.policy != SCHED_OTHER)
+		return (struct slice){0};
+	now = had;
+	now.runtime = SHORT_SLICE;
+	syscall(SYS_sched_setattr, 0, &now, 0); // without it they are as others
+	return had;
+}
+
+// load loads the engine. The threads that it starts inherit the mask and the
+// slice. The lock is held.
 static const struct softhca_calls *load(void)
 {
 	char path[4096];
@@ -191,8 +218,11 @@ static const struct softhca_calls *load(void)
 		return NULL;
 	}
 	pthread_sigmask(SIG_SETMASK, &mask, &old);
+	struct slice had = shorten();
 	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	const struct softhca_calls *c = so != NULL ? dlsym(so, "softhca_calls") : NULL;
+	if (had.size != 0)
+		syscall(SYS_sched_setattr, 0, &had, 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (copy >= 0)
 		close(copy);

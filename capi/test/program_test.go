@@ -19,7 +19,7 @@ import (
 // may do to the library.
 var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
-	"signals", "cycles", "many", "threads", "channel", "arm-late",
+	"signals", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "fork-before", "fork-after", "fork-keeps", "exit", "_exit",
 }
 

@@ -2,6 +2,7 @@
 // says "ok" if it went as it should, and else what did not.
 #include "rig.h"
 
+#include <dirent.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -455,6 +457,8 @@ static void arm_late(void)
 	void *context;
 	rig_open(&r, IBV_QPT_RC);
 	struct pollfd p = {r.channel->fd, POLLIN, 0};
+	struct ibv_cq *small = ibv_create_cq(r.ctx, 1, NULL, NULL, 0);
+	must(small != NULL && small->cqe > 1 && ibv_destroy_cq(small) == 0); // perftest with events needs it
 	must(ibv_req_notify_cq(r.cq[1], 0) == 0);
 	for (int i = 0; i < 2; i++)
 		receive(&r, 1, 64);
@@ -476,6 +480,35 @@ static void arm_late(void)
 	want(r.cq[0], IBV_WC_SUCCESS);
 	ibv_ack_cq_events(r.cq[0], 2);
 	ibv_ack_cq_events(r.cq[1], 1);
+	rig_close(&r);
+}
+
+// Threads of the engine that are woken run before those that compute. The
+// program's own are as they were.
+static void slices(void)
+{
+	struct slice {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} before = {0}, now = {0};
+	struct rig r = {0};
+	must(syscall(SYS_sched_getattr, 0, &before, sizeof before, 0) == 0);
+	rig_open(&r, IBV_QPT_RC);
+	DIR *d = opendir("/proc/self/task");
+	must(d != NULL);
+	int engines = 0;
+	for (struct dirent *e; (e = readdir(d)) != NULL;) {
+		int tid = atoi(e->d_name);
+		if (tid == 0 || syscall(SYS_sched_getattr, tid, &now, sizeof now, 0) != 0)
+			continue;
+		engines += tid != getpid();
+		// Kernels before 6.12 have no slices of a thread's own: 0.
+		must(now.runtime == (tid == getpid() || before.runtime == 0 || before.policy != SCHED_OTHER ? before.runtime : 100000));
+	}
+	must(closedir(d) == 0 && engines > 0);
 	rig_close(&r);
 }
 
@@ -625,7 +658,7 @@ static const struct {
 } scenarios[] = {
 	{"transfer", transfer}, {"datagrams", datagrams}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before}, {"handler-after", handler_after},
 	{"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid},
-	{"signals", signals}, {"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"asleep", asleep}, {"fork-before", fork_before},
+	{"signals", signals}, {"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"slices", slices}, {"asleep", asleep}, {"fork-before", fork_before},
 	{"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once},
 };
 
