@@ -5,7 +5,6 @@
 
 #include "next.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,20 +14,15 @@ static COLD bool readlink_led(int dirfd, const char *path, char *target, size_t 
 	char led[LED_MAX];
 	const enum way way = lead(dirfd, path, led);
 
-	if (way == WAY_PAST)
-		return false;
-	*result = -1;
-	if (way == WAY_LOST)
-		errno = ENAMETOOLONG;
-	else
+	if (way == WAY_INTO)
 		*result = syscall(SYS_readlinkat, AT_FDCWD, led, target, size);
-	return true;
+	return way != WAY_PAST;
 }
 
 #define READLINK(name, dirfd, parameters, arguments) \
 	SHOWN ssize_t name parameters \
 	{ \
-		ssize_t result; \
+		ssize_t result = -1; \
 		if (unlikely(suspect(path)) && readlink_led(dirfd, path, target, size, &result)) \
 			return result; \
 		return NEXT_CALL(name) arguments; \
@@ -42,7 +36,7 @@ READLINK(readlinkat, dirfd, (int dirfd, const char *path, char *target, size_t s
 #define READLINK_CHK(name, dirfd, parameters, arguments) \
 	SHOWN ssize_t name parameters \
 	{ \
-		ssize_t result; \
+		ssize_t result = -1; \
 		if (unlikely(suspect(path)) && size <= room && readlink_led(dirfd, path, target, size, &result)) \
 			return result; \
 		return NEXT_CALL(name) arguments; \
@@ -56,14 +50,7 @@ READLINK_CHK(__readlinkat_chk, dirfd, (int dirfd, const char *path, char *target
 #define REALPATH(name, parameters, arguments) \
 	SHOWN char *name parameters \
 	{ \
-		char led[LED_MAX]; \
-		const enum way way = suspect(path) ? lead(AT_FDCWD, path, led) : WAY_PAST; \
-		if (unlikely(way == WAY_LOST)) { \
-			errno = ENAMETOOLONG; \
-			return NULL; \
-		} \
-		if (unlikely(way == WAY_INTO)) \
-			path = led; \
+		LEAD(AT_FDCWD, NULL) \
 		char *result = NEXT_CALL(name) arguments; \
 		if (unlikely(way == WAY_INTO || been_inside()) && result != NULL) \
 			without_root(result); \
@@ -81,11 +68,7 @@ SHOWN int chdir(const char *path)
 
 	if (likely(way == WAY_PAST))
 		return NEXT_CALL(chdir)(path);
-	if (way == WAY_LOST) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	if (syscall(SYS_chdir, led) != 0)
+	if (way == WAY_LOST || syscall(SYS_chdir, led) != 0)
 		return -1;
 	went_inside();
 	return 0;

@@ -45,15 +45,8 @@ COLD bool open_led(int dirfd, const char *path, int flags, int *fd)
 	char led[LED_MAX];
 	const enum way way = lead(dirfd, path, led);
 
-	if (way == WAY_PAST)
-		return false;
-	if (way == WAY_INTO) {
-		*fd = open_in_picture(led, flags);
-		return true;
-	}
-	errno = ENAMETOOLONG;
-	*fd = -1;
-	return true;
+	*fd = way == WAY_INTO ? open_in_picture(led, flags) : -1;
+	return way != WAY_PAST;
 }
 
 /* opened is told of a file that was opened by a name that was not led anywhere. A
@@ -165,20 +158,9 @@ static COLD bool fopen_led(const char *path, const char *mode, FILE **file)
 FOPEN(fopen)
 FOPEN(fopen64)
 
-/* LED is the path that a function of the C library gets. */
-#define LED(dirfd, failure) \
-	char led[LED_MAX]; \
-	const enum way way = suspect(path) ? lead(dirfd, path, led) : WAY_PAST; \
-	if (unlikely(way == WAY_LOST)) { \
-		errno = ENAMETOOLONG; \
-		return failure; \
-	} \
-	if (unlikely(way == WAY_INTO)) \
-		path = led;
-
 SHOWN DIR *opendir(const char *path)
 {
-	LED(AT_FDCWD, NULL)
+	LEAD(AT_FDCWD, NULL)
 	if (unlikely(way == WAY_INTO))
 		went_inside();
 	return NEXT_CALL(opendir)(path);
@@ -186,25 +168,25 @@ SHOWN DIR *opendir(const char *path)
 
 SHOWN int scandir(const char *path, struct dirent ***names, selector *choose, sorter *compare)
 {
-	LED(AT_FDCWD, -1)
+	LEAD(AT_FDCWD, -1)
 	return NEXT_CALL(scandir)(path, names, choose, compare);
 }
 
 SHOWN int scandir64(const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare)
 {
-	LED(AT_FDCWD, -1)
+	LEAD(AT_FDCWD, -1)
 	return NEXT_CALL(scandir64)(path, names, choose, compare);
 }
 
 SHOWN int scandirat(int dirfd, const char *path, struct dirent ***names, selector *choose, sorter *compare)
 {
-	LED(dirfd, -1)
+	LEAD(dirfd, -1)
 	return NEXT_CALL(scandirat)(dirfd, path, names, choose, compare);
 }
 
 SHOWN int scandirat64(int dirfd, const char *path, struct dirent64 ***names, selector64 *choose, sorter64 *compare)
 {
-	LED(dirfd, -1)
+	LEAD(dirfd, -1)
 	return NEXT_CALL(scandirat64)(dirfd, path, names, choose, compare);
 }
 

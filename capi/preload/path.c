@@ -148,8 +148,10 @@ enum way lead(int dirfd, const char *path, char led[LED_MAX])
 		if (*top == '\0')
 			break;
 		const size_t n = strlen(entry);
-		if (n >= PATH_MAX - 32)
+		if (n >= PATH_MAX - 32) {
+			errno = ENAMETOOLONG;
 			return WAY_LOST;
+		}
 		led = stpcpy(led, top);
 		for (int k = 0; places[i].parts[k] != NULL; k++) {
 			*led++ = '/';

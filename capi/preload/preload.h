@@ -32,7 +32,7 @@ enum { ROOT_MAX = 512, LED_MAX = ROOT_MAX + PATH_MAX };
 enum way {
 	WAY_PAST, /* it is not about RDMA: the C library has it */
 	WAY_INTO, /* it was led there */
-	WAY_LOST  /* it would be, but is too long */
+	WAY_LOST  /* it would be, but is too long: errno says so */
 };
 
 /* lead writes where a path leads in the picture. */
@@ -62,6 +62,16 @@ static inline bool suspect(const char *path)
 		return false;
 	}
 }
+
+/* LEAD has the path of a function that returns failure if it is lost; the function
+ * of the C library gets the path that it leads to. */
+#define LEAD(dirfd, failure) \
+	char led[LED_MAX]; \
+	const enum way way = suspect(path) ? lead(dirfd, path, led) : WAY_PAST; \
+	if (unlikely(way == WAY_LOST)) \
+		return failure; \
+	if (unlikely(way == WAY_INTO)) \
+		path = led;
 
 /* Whether the process has been in the picture: it has opened a directory there,
  * or has it as its working directory. Then names without a path may be there too. */

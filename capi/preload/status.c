@@ -6,7 +6,6 @@
 
 #include "next.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -20,16 +19,11 @@ static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, 
 	char led[LED_MAX];
 	const enum way way = lead(dirfd, path, led);
 
-	if (way == WAY_PAST)
-		return false;
-	*result = -1;
-	if (way == WAY_LOST)
-		errno = ENAMETOOLONG;
-	else
+	if (way == WAY_INTO)
 		*result = (int)syscall(SYS_newfstatat, AT_FDCWD, led, status, flags & AT_SYMLINK_NOFOLLOW);
 	if (*result == 0)
 		dress(status);
-	return true;
+	return way != WAY_PAST;
 }
 
 /* dressed does so after a call whose path may have led into the picture without one. */
@@ -43,7 +37,7 @@ static inline int dressed(int result, void *status)
 #define STATUS(name, dirfd, flags, parameters, arguments) \
 	SHOWN int name parameters \
 	{ \
-		int result; \
+		int result = -1; \
 		if (unlikely(suspect(path)) && stat_led(dirfd, path, s, flags, &result)) \
 			return result; \
 		return dressed(NEXT_CALL(name) arguments, s); \
@@ -70,12 +64,7 @@ static COLD bool statx_led(int dirfd, const char *path, int flags, unsigned mask
 	struct stat plain;
 	const enum way way = lead(dirfd, path, led);
 
-	if (way == WAY_PAST)
-		return false;
-	*result = -1;
-	if (way == WAY_LOST)
-		errno = ENAMETOOLONG;
-	else
+	if (way == WAY_INTO)
 		*result = (int)syscall(SYS_statx, AT_FDCWD, led, flags, mask, s);
 	if (*result == 0 && syscall(SYS_newfstatat, AT_FDCWD, led, &plain, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    stands_for_device(plain.st_mode, plain.st_dev)) {
@@ -84,12 +73,12 @@ static COLD bool statx_led(int dirfd, const char *path, int flags, unsigned mask
 		s->stx_rdev_minor = DEVICE_MINOR + (unsigned)plain.st_size;
 		s->stx_size = 0;
 	}
-	return true;
+	return way != WAY_PAST;
 }
 
 SHOWN int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *s)
 {
-	int result;
+	int result = -1;
 
 	if (unlikely(suspect(path)) && statx_led(dirfd, path, flags, mask, s, &result))
 		return result;
@@ -101,20 +90,15 @@ static COLD bool access_led(int dirfd, const char *path, int wanted, int *result
 	char led[LED_MAX];
 	const enum way way = lead(dirfd, path, led);
 
-	if (way == WAY_PAST)
-		return false;
-	*result = -1;
-	if (way == WAY_LOST)
-		errno = ENAMETOOLONG;
-	else
+	if (way == WAY_INTO)
 		*result = (int)syscall(SYS_faccessat, AT_FDCWD, led, wanted);
-	return true;
+	return way != WAY_PAST;
 }
 
 #define ACCESS(name, dirfd, parameters, arguments) \
 	SHOWN int name parameters \
 	{ \
-		int result; \
+		int result = -1; \
 		if (unlikely(suspect(path)) && access_led(dirfd, path, wanted, &result)) \
 			return result; \
 		return NEXT_CALL(name) arguments; \
@@ -130,14 +114,7 @@ ACCESS(faccessat, dirfd, (int dirfd, const char *path, int wanted, int flags), (
 #define XATTR(name, parameters, arguments) \
 	SHOWN ssize_t name parameters \
 	{ \
-		char led[LED_MAX]; \
-		const enum way way = suspect(path) ? lead(AT_FDCWD, path, led) : WAY_PAST; \
-		if (unlikely(way == WAY_LOST)) { \
-			errno = ENAMETOOLONG; \
-			return -1; \
-		} \
-		if (unlikely(way == WAY_INTO)) \
-			path = led; \
+		LEAD(AT_FDCWD, -1) \
 		return NEXT_CALL(name) arguments; \
 	}
 
