@@ -3,10 +3,10 @@
 // Command engine is what libibverbs.so.1 loads: a shared object that has the adapter in it
 // and gives a program in C one table of calls, softhca_calls of engine.h.
 //
-// Reading order: engine.h (the calls) and ring.h (the queues, which C reads
-// and writes itself), table.c; main.go (handles and error numbers), host.go
-// (what the engine calls in C), device.go, pd.go, mr.go, cq.go, sleep.go, srq.go,
-// qp.go, attr.go, ah.go and mcast.go.
+// Reading order: engine.h (the calls; the queues, which C reads and writes
+// itself, are in ring.h of internal/ring/cpeer), table.c; main.go (handles and
+// error numbers), host.go (what the engine calls in C), device.go, pd.go, mr.go,
+// cq.go, sleep.go, srq.go, qp.go, attr.go, ah.go and mcast.go.
 //
 // It is over what package verbs is over, internal/device. It keeps no list of
 // anything: whoever has a handle has the object. A handle that is used after

@@ -10,13 +10,14 @@
 
 #include <stdint.h>
 
-#include "ring.h"
-
 // SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
 // an engine of another build.
 #define SOFTHCA_ENGINE_ABI 2
 
 typedef uint64_t handle_t;
+
+// ring is a queue in memory: internal/ring/cpeer/ring.h.
+struct ring;
 
 enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 

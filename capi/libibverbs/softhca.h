@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../internal/ring/cpeer/ring.h"
 #include "../engine/engine.h"
 
 #undef ibv_query_port

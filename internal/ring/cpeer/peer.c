@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void lock(struct header *h)
+static void lock(struct ring *h)
 {
 	uint32_t free = 0;
 	while (!atomic_compare_exchange_weak(&h->lock, &free, 1)) {
@@ -16,15 +16,15 @@ static void lock(struct header *h)
 	}
 }
 
-static void unlock(struct header *h) { atomic_store(&h->lock, 0); }
+static void unlock(struct ring *h) { atomic_store(&h->lock, 0); }
 
-static void *entry(const struct header *h, uint32_t i)
+static void *entry(const struct ring *h, uint32_t i)
 {
 	return (uint8_t *)(uintptr_t)h->entries + (size_t)(i & h->mask) * h->stride;
 }
 
 struct reader {
-	struct header *h;
+	struct ring *h;
 	const struct board *board;
 	struct taken *taken;
 	size_t count, room;
@@ -35,13 +35,13 @@ struct reader {
 // poll takes up to four entries.
 static size_t poll(struct reader *r)
 {
-	struct header *h = r->h;
+	struct ring *h = r->h;
 	size_t n = 0;
 
 	lock(h);
 	uint32_t cons = atomic_load(&h->cons);
 	for (; n < 4 && r->count < r->room; n++, cons++) {
-		const struct cqe *e = entry(h, cons);
+		const struct ring_cqe *e = entry(h, cons);
 		if (atomic_load(&e->valid) != cons + 1)
 			break;
 		r->taken[r->count++] = (struct taken){
@@ -59,7 +59,7 @@ static void *read_until_stopped(void *arg)
 	struct reader *r = arg;
 	for (;;) {
 		int last = atomic_load(&r->stop);
-		if (atomic_load(&r->h->flags) & 1)
+		if (atomic_load(&r->h->flags) & RING_OVERFLOW)
 			atomic_store(&r->overflow, 1);
 		if (poll(r) != 0)
 			continue;
@@ -69,7 +69,7 @@ static void *read_until_stopped(void *arg)
 	}
 }
 
-struct reader *reader_start(struct header *h, const struct board *b, size_t room)
+struct reader *reader_start(struct ring *h, const struct board *b, size_t room)
 {
 	struct reader *r = calloc(1, sizeof *r);
 	if (r == NULL)
@@ -100,7 +100,7 @@ const struct taken *reader_taken(const struct reader *r) { return r->taken; }
 int reader_overflow(const struct reader *r) { return atomic_load(&r->overflow); }
 
 // locked_add counts to n with the lock held for each step, not atomically.
-void locked_add(struct header *h, uint64_t *counter, uint64_t n)
+void locked_add(struct ring *h, uint64_t *counter, uint64_t n)
 {
 	for (; n > 0; n--) {
 		lock(h);
@@ -110,7 +110,7 @@ void locked_add(struct header *h, uint64_t *counter, uint64_t n)
 }
 
 // post returns the entry at the producer's index once there is one.
-static void *post(struct header *h)
+static void *post(struct ring *h)
 {
 	uint32_t prod = atomic_load(&h->prod);
 	while (prod - atomic_load(&h->cons) > h->mask)
@@ -118,26 +118,26 @@ static void *post(struct header *h)
 	return entry(h, prod);
 }
 
-static void publish(struct header *h) { atomic_fetch_add(&h->prod, 1); }
+static void publish(struct ring *h) { atomic_fetch_add(&h->prod, 1); }
 
-void post_send(struct header *h, const struct send_wqe *w, const struct sge *s)
+void post_send(struct ring *h, const struct ring_send *w, const struct ring_sge *s)
 {
-	struct send_wqe *e = post(h);
+	struct ring_send *e = post(h);
 	*e = *w;
 	memcpy(e + 1, s, w->num_sge * sizeof *s);
 	publish(h);
 }
 
-void post_recv(struct header *h, const struct recv_wqe *w, const struct sge *s)
+void post_recv(struct ring *h, const struct ring_recv *w, const struct ring_sge *s)
 {
-	struct recv_wqe *e = post(h);
+	struct ring_recv *e = post(h);
 	*e = *w;
 	memcpy(e + 1, s, w->num_sge * sizeof *s);
 	publish(h);
 }
 
 struct producer {
-	struct header *h;
+	struct ring *h;
 	int receives;
 	uint64_t n;
 	pthread_t thread;
@@ -147,11 +147,11 @@ static void *produce(void *arg)
 {
 	struct producer *p = arg;
 	for (uint64_t i = 0; i < p->n; i++) {
-		struct sge s = {~i, (uint32_t)i, (uint32_t)i * 3};
+		struct ring_sge s = {~i, (uint32_t)i, (uint32_t)i * 3};
 		if (p->receives)
-			post_recv(p->h, &(struct recv_wqe){.wr_id = i, .length = (uint32_t)i, .num_sge = 1}, &s);
+			post_recv(p->h, &(struct ring_recv){.wr_id = i, .length = (uint32_t)i, .num_sge = 1}, &s);
 		else
-			post_send(p->h, &(struct send_wqe){
+			post_send(p->h, &(struct ring_send){
 				.wr_id = i, .remote_addr = i * 5, .compare_add = i * 7, .swap = i * 11, .length = (uint32_t)i,
 				.rkey = (uint32_t)i * 13, .imm = (uint32_t)i * 17, .opcode = (uint8_t)i, .flags = (uint8_t)(i >> 8), .num_sge = 1,
 			}, &s);
@@ -159,7 +159,7 @@ static void *produce(void *arg)
 	return NULL;
 }
 
-struct producer *producer_start(struct header *h, int receives, uint64_t n)
+struct producer *producer_start(struct ring *h, int receives, uint64_t n)
 {
 	struct producer *p = calloc(1, sizeof *p);
 	if (p == NULL)

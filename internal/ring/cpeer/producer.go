@@ -23,7 +23,7 @@ func StartProducer(h *ring.Header, receives bool, n int) *Producer {
 	if receives {
 		kind = 1
 	}
-	p := C.producer_start((*C.struct_header)(unsafe.Pointer(h)), kind, C.uint64_t(n))
+	p := C.producer_start((*C.struct_ring)(unsafe.Pointer(h)), kind, C.uint64_t(n))
 	if p == nil {
 		return nil
 	}
@@ -54,11 +54,11 @@ func element(i uint64) ib.SGE {
 // PostSend has C add a work request of one element to a send queue. It blocks
 // until there is room.
 func PostSend(h *ring.Header, w ring.SendWQE, s ib.SGE) {
-	C.post_send((*C.struct_header)(unsafe.Pointer(h)), (*C.struct_send_wqe)(unsafe.Pointer(&w)), (*C.struct_sge)(unsafe.Pointer(&s)))
+	C.post_send((*C.struct_ring)(unsafe.Pointer(h)), (*C.struct_ring_send)(unsafe.Pointer(&w)), (*C.struct_ring_sge)(unsafe.Pointer(&s)))
 }
 
 // PostRecv has C add a work request of one element to a receive queue. It
 // blocks until there is room.
 func PostRecv(h *ring.Header, w ring.RecvWQE, s ib.SGE) {
-	C.post_recv((*C.struct_header)(unsafe.Pointer(h)), (*C.struct_recv_wqe)(unsafe.Pointer(&w)), (*C.struct_sge)(unsafe.Pointer(&s)))
+	C.post_recv((*C.struct_ring)(unsafe.Pointer(h)), (*C.struct_ring_recv)(unsafe.Pointer(&w)), (*C.struct_ring_sge)(unsafe.Pointer(&s)))
 }

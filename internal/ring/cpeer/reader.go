@@ -52,7 +52,7 @@ type Reader struct{ c *C.struct_reader }
 // StartReader starts a reader that has room for so many completions, nil if
 // there is no memory or thread.
 func StartReader(h *ring.Header, b *Board, room int) *Reader {
-	r := C.reader_start((*C.struct_header)(unsafe.Pointer(h)), b.c, C.size_t(room))
+	r := C.reader_start((*C.struct_ring)(unsafe.Pointer(h)), b.c, C.size_t(room))
 	if r == nil {
 		return nil
 	}
@@ -75,5 +75,5 @@ func (r *Reader) Stop() []Taken {
 // LockedAdd adds 1 to counter n times, each time with the readers' lock of a
 // queue held. It blocks until done. counter is in memory of C.
 func LockedAdd(h *ring.Header, counter *uint64, n int) {
-	C.locked_add((*C.struct_header)(unsafe.Pointer(h)), (*C.uint64_t)(unsafe.Pointer(counter)), C.uint64_t(n))
+	C.locked_add((*C.struct_ring)(unsafe.Pointer(h)), (*C.uint64_t)(unsafe.Pointer(counter)), C.uint64_t(n))
 }
