@@ -9,7 +9,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 )
@@ -17,29 +16,23 @@ import (
 // completions is a completion queue.
 type completions struct {
 	*adapter
-	cq   *qp.CQ
-	obj  device.Object
-	user unsafe.Pointer
+	subject
+	cq *qp.CQ
 
 	mu   sync.Mutex // guards gone
 	gone bool       // C knows it no more
 }
-
-func (q *completions) object() unsafe.Pointer { return q.user }
 
 // ringOf returns the memory of a queue as C has it.
 func ringOf(h *ring.Header) *C.struct_ring { return (*C.struct_ring)(unsafe.Pointer(h)) }
 
 //export softhca_create_cq
 func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
-	q := &completions{adapter: of[*adapter](dev), user: unsafe.Pointer(c.object)}
-	err := q.dev.Call("CreateCQ", nil, func(instant) (err error) {
-		if q.cq, err = q.dev.HCA.CreateCQ(uint32(c.cqe), q.notify); err != nil {
-			return err
-		}
-		q.obj.CQ, q.obj.Owner, q.obj.Wake = q.cq, q, q.wake
-		q.dev.Add(&q.obj)
-		return nil
+	q := &completions{adapter: of[*adapter](dev), subject: subject{user: unsafe.Pointer(c.object)}}
+	err := q.create("CreateCQ", &q.subject, func() (err error) {
+		q.cq, err = q.dev.HCA.CreateCQ(uint32(c.cqe), q.notify)
+		q.obj.CQ, q.obj.Wake = q.cq, q.wake
+		return err
 	})
 	if err == nil {
 		c.handle, c.ring, c.cqe = newHandle(q), ringOf(q.cq.Header()), C.uint32_t(q.cq.Cap())
@@ -87,7 +80,7 @@ func softhca_arm_cq(cq C.handle_t, solicited C.int) C.int {
 //export softhca_destroy_cq
 func softhca_destroy_cq(cq C.handle_t) C.int {
 	q := of[*completions](cq)
-	code := q.destroy("DestroyCQ", &q.obj, func() error { return q.dev.HCA.DestroyCQ(q.cq) })
+	code := q.destroy("DestroyCQ", &q.subject, func() error { return q.dev.HCA.DestroyCQ(q.cq) })
 	if code == 0 {
 		q.mu.Lock()
 		q.gone = true

@@ -36,7 +36,7 @@ type adapter struct {
 	done    chan struct{}
 
 	// taking is held from when an event is taken until the program has it, and
-	// by who ends an object: its events are the program's by then, or vanish.
+	// by who ends a subject.
 	taking sync.Mutex
 }
 
@@ -181,21 +181,9 @@ func (a *adapter) deliverAll() bool {
 			a.host.event(nil, ev.Type)
 			continue
 		}
-		a.host.event(ev.About.Owner.(owner).object(), ev.Type)
+		a.host.event(ev.About.Owner.(*subject).user, ev.Type)
 		ev.About.Ack() // the library waits for the program's acknowledgement
 	}
-}
-
-// owner is what events are about.
-type owner interface {
-	object() unsafe.Pointer // as C knows it
-}
-
-// destroy ends what events can be about.
-func (a *adapter) destroy(verb string, o *device.Object, f func() error) C.int {
-	a.taking.Lock()
-	defer a.taking.Unlock()
-	return a.code(verb, o.Call(verb, errGone, func(instant) error { return o.Remove(f) }))
 }
 
 //export softhca_describe

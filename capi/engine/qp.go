@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
@@ -18,31 +17,25 @@ import (
 // pair is a queue pair.
 type pair struct {
 	*domain
-	qp   *qp.QP
-	obj  device.Object
-	user unsafe.Pointer
+	subject
+	qp *qp.QP
 }
-
-func (q *pair) object() unsafe.Pointer { return q.user }
 
 //export softhca_create_qp
 func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
-	q := &pair{domain: of[*domain](pd), user: unsafe.Pointer(c.object)}
+	q := &pair{domain: of[*domain](pd), subject: subject{user: unsafe.Pointer(c.object)}}
 	cfg := hca.QPConfig{Type: ib.QPType(c._type), Cap: capOf(&c.cap), SigAll: c.sig_all != 0}
 	cfg.SendCQ, cfg.RecvCQ = of[*completions](c.send_cq).cq, of[*completions](c.recv_cq).cq
 	if c.srq != 0 {
 		cfg.SRQ = of[*shared](c.srq).srq
 	}
-	err := q.dev.Call("CreateQP", nil, func(instant) (err error) {
+	err := q.create("CreateQP", &q.subject, func() (err error) {
 		if cfg.Type == ib.GSI { // the adapter's own
 			return hca.ErrInvalidServiceType
 		}
-		if q.qp, err = q.dev.HCA.CreateQP(q.pd, cfg); err != nil {
-			return err
-		}
-		q.obj.QP, q.obj.Owner = q.qp, q
-		q.dev.Add(&q.obj)
-		return nil
+		q.qp, err = q.dev.HCA.CreateQP(q.pd, cfg)
+		q.obj.QP = q.qp
+		return err
 	})
 	if err == nil {
 		send, recv := q.qp.Queues()
@@ -87,7 +80,7 @@ func softhca_query_qp(h C.handle_t, c *C.struct_softhca_qp_attr) C.int {
 func softhca_destroy_qp(h C.handle_t) C.int {
 	q := of[*pair](h)
 	var groups []netip.Addr
-	code := q.destroy("DestroyQP", &q.obj, func() error {
+	code := q.destroy("DestroyQP", &q.subject, func() error {
 		groups = q.dev.HCA.LeaveGroups(q.qp)
 		q.dev.HCA.DestroyQP(q.pd, q.qp)
 		return nil

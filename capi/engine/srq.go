@@ -8,30 +8,23 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 )
 
 // shared is a shared receive queue.
 type shared struct {
 	*domain
-	srq  *qp.SRQ
-	obj  device.Object
-	user unsafe.Pointer
+	subject
+	srq *qp.SRQ
 }
-
-func (s *shared) object() unsafe.Pointer { return s.user }
 
 //export softhca_create_srq
 func softhca_create_srq(pd C.handle_t, c *C.struct_softhca_srq) C.int {
-	s := &shared{domain: of[*domain](pd), user: unsafe.Pointer(c.object)}
-	err := s.dev.Call("CreateSRQ", nil, func(instant) (err error) {
-		if s.srq, err = s.pd.CreateSRQ(uint32(c.max_wr), uint32(c.max_sge), uint32(c.limit)); err != nil {
-			return err
-		}
-		s.obj.SRQ, s.obj.Owner = s.srq, s
-		s.dev.Add(&s.obj)
-		return nil
+	s := &shared{domain: of[*domain](pd), subject: subject{user: unsafe.Pointer(c.object)}}
+	err := s.create("CreateSRQ", &s.subject, func() (err error) {
+		s.srq, err = s.pd.CreateSRQ(uint32(c.max_wr), uint32(c.max_sge), uint32(c.limit))
+		s.obj.SRQ = s.srq
+		return err
 	})
 	if err == nil {
 		wr, sge := s.srq.Cap()
@@ -69,5 +62,5 @@ func softhca_check_srq(srq C.handle_t) C.int {
 //export softhca_destroy_srq
 func softhca_destroy_srq(srq C.handle_t) C.int {
 	s := of[*shared](srq)
-	return end(srq, s.destroy("DestroySRQ", &s.obj, func() error { return s.pd.DestroySRQ(s.srq) }))
+	return end(srq, s.destroy("DestroySRQ", &s.subject, func() error { return s.pd.DestroySRQ(s.srq) }))
 }
