@@ -147,7 +147,7 @@ static enum sleep sleep_in_engine(struct channel *ch)
 {
 	struct device *d = device_of(ch->ibv.context);
 	enum sleep how = NOT_HERE;
-	sigset_t old;
+	sigset_t old = {0}; // of which the kernel writes a part
 	if (d->gone || fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || atomic_exchange(&ch->asleep, 1))
 		return NOT_HERE;
 	pthread_sigmask(SIG_SETMASK, engine_mask(), &old);
