@@ -3,41 +3,128 @@
 package test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/softhca/softhca/internal/libraries"
 )
 
-// build builds the library and the scenarios beside an engine, with more flags
-// for the C compiler, and returns the program.
-func build(t *testing.T, dir string, flags ...string) (program string) {
-	t.Helper()
-	program = filepath.Join(dir, "program")
-	common := append([]string{"-std=gnu11", "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror"}, flags...)
-	library := append(append(common, "-shared", "-fvisibility=hidden", "-Wl,-soname,libibverbs.so.1", "-Wl,-z,nodelete,-z,defs",
-		"-Wl,--version-script=../libibverbs/libibverbs.map", "-o", filepath.Join(dir, "libibverbs.so.1")), sources(t, "../libibverbs")...)
-	run(t, "gcc", append(library, "-ldl")...)
-	run(t, "gcc", append(append(common, "-o", program), append(sources(t, "program"), "-L"+dir, "-l:libibverbs.so.1")...)...)
-	return program
+// variant is a way to compile the library and the program.
+type variant struct {
+	name    string
+	flags   []string // for the C compiler
+	standin bool     // on the engine in C
 }
 
-// buildEngine builds the engine into a directory, which it returns. It skips the
-// test on a machine where programs for libibverbs cannot be built.
-func buildEngine(t *testing.T) string {
+// The variants of the tests: as users have it, and for tools. The sanitizers of
+// threads and memory know nothing of Go's runtime: the former looks at the C side
+// alone, on an engine in C, and so does valgrind.
+var (
+	plain     = variant{name: "plain"}
+	sanitized = variant{name: "sanitized", flags: []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=all"}}
+	threads   = variant{name: "threads", flags: []string{"-fsanitize=thread"}, standin: true}
+	inC       = variant{name: "in-c", standin: true}
+)
+
+// The files of the engine and of the stand-in.
+const (
+	engineFile  = "softhca-engine.so"
+	standinFile = "standin.so"
+)
+
+// builds is a directory with the engine and one for each variant.
+type builds struct {
+	dir  string
+	runs atomic.Uint32 // of addresses that were given out
+}
+
+// newBuilds builds the engine and the variants side by side. It skips the test on
+// a machine where programs for libibverbs cannot be built.
+func newBuilds(t *testing.T) *builds {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("no C compiler: install gcc") // nothing in C can be tried
 	}
-	probe := exec.Command("gcc", "-E", "-x", "c", "-o", "/dev/null", "-")
-	probe.Stdin = strings.NewReader("#include <infiniband/verbs.h>\n")
-	if probe.Run() != nil {
+	if !compiles("#include <infiniband/verbs.h>\n", "-E") {
 		// The library is compiled against them.
 		t.Skip("no headers of libibverbs: install libibverbs-dev (Debian, Ubuntu) or rdma-core-devel (Fedora)")
 	}
-	dir := t.TempDir()
-	run(t, "go", "build", "-buildmode=c-shared", "-o", filepath.Join(dir, "softhca-engine.so"), "../engine")
-	return dir
+	b := &builds{dir: t.TempDir()}
+	t.Run("build", func(t *testing.T) {
+		t.Run("engine", func(t *testing.T) {
+			t.Parallel()
+			// What debuggers want takes the linker seconds.
+			run(t, "go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", filepath.Join(b.dir, engineFile), "../engine")
+		})
+		t.Run("preload", func(t *testing.T) {
+			t.Parallel()
+			if err := libraries.BuildPreload(t.Context(), "../..", b.dir); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, v := range []variant{plain, sanitized, threads, inC} {
+			t.Run(v.name, func(t *testing.T) {
+				t.Parallel()
+				b.build(t, v)
+			})
+		}
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return b
+}
+
+// compiles reports whether the C compiler can do something with a source. Small
+// compilers have no sanitizers.
+func compiles(source string, flags ...string) bool {
+	cmd := exec.Command("gcc", append(slices.Clone(flags), "-x", "c", "-o", os.DevNull, "-")...)
+	cmd.Stdin = strings.NewReader(source)
+	return cmd.Run() == nil
+}
+
+// has reports whether a variant was built: the compiler has what it takes.
+func (b *builds) has(v variant) bool {
+	_, err := os.Stat(filepath.Join(b.dir, v.name, "program"))
+	return err == nil
+}
+
+// build builds a variant into a directory of its own.
+func (b *builds) build(t *testing.T, v variant) {
+	t.Helper()
+	if len(v.flags) > 0 && !compiles("int main(void) { return 0; }\n", v.flags...) {
+		return
+	}
+	dir := filepath.Join(b.dir, v.name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	common := append([]string{"-std=gnu11", "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror"}, v.flags...)
+	shared := append(slices.Clone(common), "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete")
+	library := append(slices.Clone(shared), "-Wl,-soname,libibverbs.so.1", "-Wl,-z,defs", "-Wl,--version-script=../libibverbs/libibverbs.map",
+		"-o", filepath.Join(dir, "libibverbs.so.1"))
+	if len(v.flags) > 0 { // the sanitizers' functions are those of the program
+		library = slices.DeleteFunc(library, func(f string) bool { return f == "-Wl,-z,defs" })
+	}
+	run(t, "gcc", append(append(library, sources(t, "../libibverbs")...), "-ldl")...)
+	program := append(slices.Clone(common), "-o", filepath.Join(dir, "program"))
+	run(t, "gcc", append(append(program, sources(t, "program")...), "-L"+dir, "-l:libibverbs.so.1")...)
+	if v.standin {
+		run(t, "gcc", append(append(shared, "-o", filepath.Join(dir, standinFile)), sources(t, "standin")...)...)
+	}
+}
+
+// engine returns the file of the engine that a variant runs on.
+func (b *builds) engine(v variant) string {
+	if v.standin {
+		return filepath.Join(b.dir, v.name, standinFile)
+	}
+	return filepath.Join(b.dir, engineFile)
 }
 
 // sources returns the C files of a directory.

@@ -20,71 +20,142 @@ import (
 var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
 	"signals", "cycles", "many", "threads", "channel", "arm-late", "slices",
-	"asleep", "fork-before", "fork-after", "fork-keeps", "exit", "_exit",
+	"asleep", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd",
 }
 
-// sanitized are those that run with the library compiled for the sanitizers of
+// checked are those that run with the library compiled for the sanitizers of
 // addresses and of undefined behaviour. The others handle faults, fork, or end
 // in the middle, which the sanitizers do not like.
-var sanitized = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many"}
+var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd"}
 
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "fork-after", "transfer"}
 
-// TestProgram runs each scenario on the library, as a program of its own.
-func TestProgram(t *testing.T) {
-	dir := buildEngine(t)
-	s := stand{dir: dir, program: build(t, dir)}
+// TestD1_Program runs each scenario on the library, as a program of its own.
+func TestD1_Program(t *testing.T) {
+	b := newBuilds(t)
+	s := b.stand(plain)
+	t.Run("library", func(t *testing.T) { wantSymbols(t, b) })
 	for _, name := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.pass(t, name)
+		})
+	}
+	for _, name := range preloaded {
+		t.Run("preloaded/"+name, func(t *testing.T) {
+			t.Parallel()
+			s.pass(t, name, "LD_PRELOAD="+filepath.Join(b.dir, libraries.Preload))
+		})
+	}
+	t.Run("unknown", func(t *testing.T) {
+		t.Parallel()
+		if out, err := s.run(t, "no-such-scenario"); err == nil || strings.HasSuffix(out, "ok\n") {
+			t.Errorf("what is no scenario passes: %s", out)
+		}
+	})
+	t.Run("errors", func(t *testing.T) {
+		t.Parallel()
+		seeErrors(t, s)
+	})
+	t.Run("taken", func(t *testing.T) {
+		t.Parallel()
+		seeTaken(t, s)
+	})
+	t.Run("sanitized", func(t *testing.T) {
+		t.Parallel()
+		look(t, b.stand(sanitized), checked, "stray", "heap-use-after-free")
+	})
+	t.Run("threads-sanitized", func(t *testing.T) {
+		t.Parallel()
+		look(t, b.stand(threads), []string{"crowd"}, "race", "data race")
+	})
+	t.Run("valgrind", func(t *testing.T) {
+		t.Parallel()
+		look(t, b.stand(inC), []string{"crowd"}, "stray", "Invalid read")
+	})
+}
+
+// look runs scenarios under the eyes of a tool, which must see what is wrong with
+// one more.
+func look(t *testing.T, s *stand, names []string, wrong, says string) {
+	if why := s.missing(); why != "" {
+		t.Skip(why) // it is a tool for developers
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) { s.pass(t, name) })
 	}
-	if out, err := s.run("no-such-scenario"); err == nil || strings.HasSuffix(out, "ok\n") {
-		t.Errorf("what is no scenario passes: %s", out)
-	}
-	if err := libraries.BuildPreload(t.Context(), "../..", dir); err != nil {
-		t.Fatal(err)
-	}
-	s.env = []string{"LD_PRELOAD=" + filepath.Join(dir, libraries.Preload)}
-	for _, name := range preloaded {
-		t.Run("preloaded/"+name, func(t *testing.T) { s.pass(t, name) })
-	}
-	s.env = nil
-	s.program = build(t, dir, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-	for _, name := range sanitized {
-		t.Run("sanitized/"+name, func(t *testing.T) { s.pass(t, name) })
+	if out, err := s.run(t, wrong); err == nil || !strings.Contains(out, says) {
+		t.Errorf("the tool does not see what is wrong with %s: %v\n%s", wrong, err, out)
 	}
 }
 
-// stand is where scenarios run.
+// stand is where scenarios run: on a variant.
 type stand struct {
-	dir, program string
-	env          []string // more of it
-	runs         int
+	*builds
+	variant variant
+	tool    []string // that runs the program
 }
 
-// address returns an address of the loopback network that no other test has.
-func (s *stand) address() string {
-	s.runs++
+// stand returns where a variant runs.
+func (b *builds) stand(v variant) *stand {
+	s := &stand{builds: b, variant: v}
+	switch v.name {
+	case inC.name:
+		s.tool = []string{"valgrind", "-q", "--fair-sched=yes", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"}
+	case threads.name:
+		// It wants to have its memory where it expects it.
+		s.tool = []string{"setarch", "-R"}
+	}
+	return s
+}
+
+// missing says what a variant cannot run without, if it is not there.
+func (s *stand) missing() string {
+	if !s.has(s.variant) {
+		return "the C compiler has no such sanitizer"
+	}
+	for _, t := range s.tool[:min(1, len(s.tool))] {
+		if _, err := exec.LookPath(t); err != nil {
+			return fmt.Sprintf("no %s: install it", t)
+		}
+	}
+	return ""
+}
+
+// addresses returns addresses of the loopback network that no other test has.
+func (s *stand) addresses(n int) string {
 	pid := os.Getpid()
-	return fmt.Sprintf("127.%d.%d.%d", 2+pid>>8&0x7f, pid&0xff, s.runs)
+	var all []string
+	for range n {
+		all = append(all, fmt.Sprintf("127.%d.%d.%d", 2+pid>>8&0x7f, pid&0xff, s.runs.Add(1)))
+	}
+	return strings.Join(all, ",")
 }
 
 // pass runs a scenario, which is to say that it went well.
-func (s *stand) pass(t *testing.T, name string) {
+func (s *stand) pass(t *testing.T, name string, env ...string) {
 	t.Helper()
-	if out, err := s.run(name); err != nil || !strings.HasSuffix(out, "ok\n") {
+	if out, err := s.run(t, name, env...); err != nil || !strings.HasSuffix(out, "ok\n") {
 		t.Errorf("%s: %v\n%s", name, err, out)
 	}
 }
 
+// patience bounds a scenario.
+const patience = 3 * time.Minute
+
 // run runs a scenario to its end.
-func (s *stand) run(name string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+func (s *stand) run(t *testing.T, name string, env ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.program, name)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+s.dir, "SOFTHCA_ADDR="+s.address(), "ASAN_OPTIONS=detect_leaks=0")
-	cmd.Env = append(cmd.Env, s.env...)
+	dir := filepath.Join(s.dir, s.variant.name)
+	args := append(append([]string{}, s.tool...), filepath.Join(dir, "program"), name)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+s.engine(s.variant), "SOFTHCA_ADDR="+s.addresses(2),
+		"ASAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=halt_on_error=1")
+	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

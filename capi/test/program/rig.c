@@ -23,23 +23,38 @@ struct ibv_qp *make_qp(struct rig *r, enum ibv_qp_type t, int side)
 	return q;
 }
 
-void connect_qp(struct rig *r, struct ibv_qp *q, struct ibv_qp *to)
+void to_init(struct ibv_qp *q)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS, .qkey = QKEY};
+	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (q->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) == 0);
+}
+
+void to_rtr(struct rig *r, struct ibv_qp *q, struct ibv_qp *to)
 {
 	bool rc = q->qp_type == IBV_QPT_RC, ud = q->qp_type == IBV_QPT_UD;
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL_ACCESS, .qkey = 0x1234};
-	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) == 0);
-	a = (struct ibv_qp_attr){
+	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num, .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .flow_label = UINT32_MAX}},
 	};
 	must(ibv_query_gid(r->ctx, 1, 0, &a.ah_attr.grh.dgid) == 0);
 	must(ibv_modify_qp(q, &a, IBV_QP_STATE | (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
 					  (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
-	a = (struct ibv_qp_attr){
+}
+
+void to_rts(struct rig *r, struct ibv_qp *q)
+{
+	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS, .timeout = r->timeout, .retry_cnt = r->retry, .rnr_retry = r->rnr_retry, .max_rd_atomic = 4,
 	};
-	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN |
-					  (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0)) == 0);
+	must(ibv_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (q->qp_type != IBV_QPT_RC ? 0 :
+					  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)) == 0);
+}
+
+void connect_qp(struct rig *r, struct ibv_qp *q, struct ibv_qp *to)
+{
+	to_init(q);
+	to_rtr(r, q, to);
+	to_rts(r, q);
 }
 
 void rig_open(struct rig *r, enum ibv_qp_type t)
@@ -49,8 +64,11 @@ void rig_open(struct rig *r, enum ibv_qp_type t)
 	r->ctx = open_first();
 	must((r->pd = ibv_alloc_pd(r->ctx)) != NULL);
 	must((r->channel = ibv_create_comp_channel(r->ctx)) != NULL);
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = DEPTH, .max_sge = 2}};
+	must(!r->shared || (r->srq = ibv_create_srq(r->pd, &srq)) != NULL);
 	for (int i = 0; i < SIDES; i++) {
-		must((r->cq[i] = ibv_create_cq(r->ctx, 4 * DEPTH, r, r->channel, 0)) != NULL);
+		int cqe = i == 0 && r->cqe > 0 ? r->cqe : 4 * DEPTH;
+		must((r->cq[i] = ibv_create_cq(r->ctx, cqe, r, r->channel, 0)) != NULL);
 		must((r->buf[i] = calloc(1, BUF)) != NULL);
 		must((r->mr[i] = ibv_reg_mr(r->pd, r->buf[i], BUF, ALL_ACCESS)) != NULL);
 		r->qp[i] = make_qp(r, t, i);

@@ -22,7 +22,7 @@
 		}                                                                              \
 	} while (0)
 
-enum { BUF = 1 << 16, DEPTH = 64, SIDES = 2 };
+enum { BUF = 1 << 16, DEPTH = 64, SIDES = 2, QKEY = 0x1234 };
 
 struct rig {
 	struct ibv_context *ctx;
@@ -33,13 +33,27 @@ struct rig {
 	struct ibv_mr *mr[SIDES];
 	char *buf[SIDES];
 	struct ibv_srq *srq; // of side 1, if any
+	bool shared;         // side 1 is to have one
+	int cqe;             // of the completion queue of side 0; 0: room for all
 	uint8_t retry, timeout, rnr_retry;
 };
+
+// scenario is what the program does if it is named.
+struct scenario {
+	const char *name;
+	void (*run)(void);
+};
+
+// The scenarios of the other files; the last has no name.
+extern const struct scenario errors[], crowds[];
 
 enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
 struct ibv_context *open_first(void);
 struct ibv_qp *make_qp(struct rig *r, enum ibv_qp_type t, int side);
+void to_init(struct ibv_qp *q);
+void to_rtr(struct rig *r, struct ibv_qp *q, struct ibv_qp *to);
+void to_rts(struct rig *r, struct ibv_qp *q);
 void connect_qp(struct rig *r, struct ibv_qp *q, struct ibv_qp *to);
 void rig_open(struct rig *r, enum ibv_qp_type t);
 void rig_close(struct rig *r);

@@ -1,0 +1,217 @@
+//go:build linux && cgo
+
+package test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fault"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// errorsPage says what a program in C sees, and for what.
+const errorsPage = "../../docs/errors-in-c.md"
+
+// badResponse has a READ answered as if it had been an atomic.
+const badResponse = "corrupt byte=0 xor=2 reseal op=RDMA_READ_RESPONSE_ONLY nth=1"
+
+// raised are the events that come by rules, in the order of errors.c.
+var raised = []string{
+	"PORT_ERR", "PORT_ACTIVE", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "CLIENT_REREGISTER", "GID_CHANGE", "SRQ_ERR", "WQ_FATAL", "DEVICE_FATAL",
+}
+
+// failing are the calls that fail by rules, and with which error numbers, in the
+// order of errors.c.
+var failing = [][2]string{
+	{"AllocPD", "EACCES"}, {"RegMR", "ENOMEM"}, {"ReregMR", "EPERM"}, {"DeregMR", "EBUSY"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"},
+	{"ReqNotify", "EACCES"}, {"CreateSRQ", "ENOMEM"}, {"SetSRQLimit", "EPERM"}, {"PostSRQRecv", "EAGAIN"}, {"DestroySRQ", "EBUSY"},
+	{"CreateQP", "ENODEV"}, {"ModifyQP", "EFAULT"}, {"QueryQP", "ENOENT"}, {"PostRecv", "ENOMEM"}, {"CreateAH", "EOPNOTSUPP"}, {"PostSend", "EIO"},
+	{"AttachMcast", "EACCES"}, {"DetachMcast", "EPERM"}, {"DestroyAH", "EBUSY"}, {"DestroyQP", "EAGAIN"}, {"DestroyCQ", "EINVAL"}, {"DeallocPD", "EFAULT"},
+}
+
+const (
+	noRD = "of reliable datagrams: libibverbs has no calls for them, Go's package `verbs` has"
+	noEE = "of EE contexts: libibverbs has no calls for them and no number, Go's package `verbs` has"
+)
+
+// unseen are the statuses that no program in C sees, and why.
+var unseen = map[string]string{
+	"LOC_EEC_OP_ERR": noRD, "LOC_RDD_VIOL_ERR": noRD, "REM_INV_RD_REQ_ERR": noRD, "REM_ABORT_ERR": noRD, "INV_EECN_ERR": noRD, "INV_EEC_STATE_ERR": noRD,
+	"MW_BIND_ERR":        "the adapter has no memory windows",
+	"FATAL_ERR":          "Soft-RoCE gives it for a response of the wrong kind; here that is BAD_RESP_ERR",
+	"RESP_TIMEOUT_ERR":   "no transport gives it: drivers of management classes do",
+	"GENERAL_ERR":        "for errors without a status of their own: here every one has",
+	"TM_ERR":             "tag matching is an extension of one vendor",
+	"TM_RNDV_INCOMPLETE": "tag matching is an extension of one vendor",
+}
+
+// sight is a line that a scenario of errors.c prints, with the rule for it.
+type sight struct{ kind, name, who, how, rule string }
+
+// seeErrors runs the scenarios of errors.c, and wants every status and every event
+// of the verbs that there are calls for, and every call that rules know.
+func seeErrors(t *testing.T, s *stand) {
+	var all []sight
+	see := func(name string, rules ...string) {
+		out, err := s.run(t, name, "SOFTHCA_FAULT="+strings.Join(rules, "\n"))
+		if err != nil || !strings.HasSuffix(out, "ok\n") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+			return
+		}
+		all = append(all, sights(out, rules)...)
+	}
+	see("statuses", badResponse)
+	see("events")
+	var rules []string
+	for i, e := range raised {
+		rules = append(rules, fmt.Sprintf("event type=%s op=QueryQP nth=%d", e, i+1))
+	}
+	see("raised-events", rules...)
+	rules = nil
+	for _, f := range failing {
+		rules = append(rules, fmt.Sprintf("fail op=%s errno=%s nth=1", f[0], f[1]))
+	}
+	see("failing-calls", rules...)
+	if t.Failed() {
+		return
+	}
+	wantAll(t, all)
+	golden(t, errorsPage, render(all))
+}
+
+// sights reads what a scenario printed. Its rules are those of its lines, in their
+// order, or of the line that names one.
+func sights(out string, rules []string) (all []sight) {
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 4 {
+			continue // of the engine's log
+		}
+		s := sight{kind: f[0], name: f[1], who: f[2], how: f[3]}
+		if len(rules) > 0 && (s.kind == "call" || strings.HasPrefix(s.how, "a rule")) {
+			s.rule, rules = rules[0], rules[1:]
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// wantAll wants each status and event to be seen, or to be known as one that no
+// program in C sees, and each call to fail.
+func wantAll(t *testing.T, all []sight) {
+	t.Helper()
+	saw := func(kind, name string) bool {
+		return slices.ContainsFunc(all, func(s sight) bool { return s.kind == kind && s.name == name })
+	}
+	known := 0
+	for s := ib.WCSuccess; !strings.Contains(s.String(), "("); s++ {
+		known++
+		if why := unseen[s.String()]; saw("status", s.String()) == (why != "") {
+			t.Errorf("status %v: seen, or said not to be (%s)", s, why)
+		}
+	}
+	for e := ib.EventCQErr; !strings.Contains(e.String(), "("); e++ {
+		known++
+		if !saw("event", e.String()) {
+			t.Errorf("event %v is not seen", e)
+		}
+	}
+	for _, call := range fault.Calls() {
+		ofC := !strings.Contains(call, "EEC") && !strings.Contains(call, "RDD")
+		if ofC {
+			known++
+		}
+		if ofC != slices.ContainsFunc(failing, func(f [2]string) bool { return f[0] == call }) {
+			t.Errorf("rules know the call %s: is it of libibverbs?", call)
+		}
+	}
+	if got := len(all) + len(unseen); got != known {
+		t.Errorf("%d statuses, events and calls, want %d, each once", got, known)
+	}
+}
+
+const errorsHead = `# What programs in C see go wrong
+
+<!-- Generated: go test ./capi/test -run TestD1_Program -rewrite -->
+
+A program that is run by [softhca run](run.md) sees every completion status and every asynchronous event that libibverbs has calls
+for, by wrong use or by [rules](faults.md), and each of its calls can be made to fail. Each line was seen by
+[a small program](../capi/test/program/errors.c) through libibverbs.
+`
+
+// render returns the page.
+func render(all []sight) []byte {
+	var b bytes.Buffer
+	b.WriteString(errorsHead)
+	table := func(kind, head string, row func(s *sight)) {
+		fmt.Fprintf(&b, "\n%s\n|---|---|---|\n", head)
+		for i := range all {
+			if all[i].kind == kind {
+				row(&all[i])
+			}
+		}
+	}
+	how := func(s *sight) string {
+		switch {
+		case s.rule == "":
+			return s.how
+		case s.how == "" || s.how == "a rule":
+			return "`" + s.rule + "`"
+		default:
+			return s.how + ": `" + s.rule + "`"
+		}
+	}
+	table("status", "| completion status | seen by the | after |", func(s *sight) { fmt.Fprintf(&b, "| %s | %s | %s |\n", s.name, s.who, how(s)) })
+	table("event", "| asynchronous event | about | after |", func(s *sight) { fmt.Fprintf(&b, "| %s | %s | %s |\n", s.name, s.who, how(s)) })
+	table("call", "| call | fails with | after |", func(s *sight) { fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, s.who, how(s)) })
+	b.WriteString("\nThese a program in C does not see:\n\n| | why not |\n|---|---|\n")
+	for s := ib.WCSuccess; !strings.Contains(s.String(), "("); s++ {
+		if why := unseen[s.String()]; why != "" {
+			fmt.Fprintf(&b, "| status %v | %s |\n", s, why)
+		}
+	}
+	for e := ib.EventCQErr; !strings.Contains(e.String(), "("); e++ {
+		if eec := e.OfEEC(); !strings.Contains(eec.String(), "(") {
+			fmt.Fprintf(&b, "| event %v | %s |\n", eec, noEE)
+		}
+	}
+	return b.Bytes()
+}
+
+// golden compares a file with what it should be, or writes it.
+func golden(t *testing.T, name string, want []byte) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if have, err := os.ReadFile(name); err != nil || !bytes.Equal(have, want) {
+		t.Errorf("%s is not what the program sees now (-rewrite writes it): %v\n%s", name, err, want)
+	}
+}
+
+// seeTaken opens an adapter on an address that somebody else has.
+func seeTaken(t *testing.T, s *stand) {
+	addr := s.addresses(1)
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 4791)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.run(t, "taken", "SOFTHCA_ADDR="+addr)
+	if err = errors.Join(err, c.Close()); err != nil || !strings.Contains(out, addr) || !strings.Contains(out, "4791") {
+		t.Errorf("an address that is taken: %v, and the program says\n%s", err, out)
+	}
+}

@@ -1,0 +1,167 @@
+// Many threads at once: who posts and polls what others post and poll, sleeps for
+// completions, takes events, makes and ends objects, opens and closes adapters,
+// while all the others do. The scenario is short, for tools that slow it down.
+#include "rig.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+enum { ROUNDS = 200, POSTERS = 2 };
+
+static struct rig all;
+static _Atomic long polled;
+static _Atomic int over;
+
+// Threads that post to one queue pair and poll one completion queue.
+static void *post_and_poll(void *arg)
+{
+	struct ibv_wc wc[4];
+	(void)arg;
+	for (int posted = 0; posted < ROUNDS || atomic_load(&polled) < POSTERS * ROUNDS;) {
+		if (posted < ROUNDS && post(&all, 0, IBV_WR_RDMA_WRITE, 8) == 0)
+			posted++;
+		int n = ibv_poll_cq(all.cq[0], 4, wc);
+		must(n >= 0);
+		for (int i = 0; i < n; i++)
+			must(wc[i].status == IBV_WC_SUCCESS);
+		atomic_fetch_add(&polled, n);
+	}
+	return NULL;
+}
+
+// A thread that sleeps for each completion, in a context of its own.
+static void *sleep_for_each(void *arg)
+{
+	struct rig r = {0};
+	struct ibv_cq *q;
+	void *context;
+	(void)arg;
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < ROUNDS; i++) {
+		must(ibv_req_notify_cq(r.cq[0], 0) == 0 && post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+		must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && context == &r);
+		ibv_ack_cq_events(q, 1);
+		want(q, IBV_WC_SUCCESS);
+	}
+	rig_close(&r);
+	return NULL;
+}
+
+// A thread that makes objects in the context of the others, and ends them.
+static void *make_and_end(void *arg)
+{
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 8, .max_sge = 1}};
+	struct ibv_ah_attr aa = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	struct ibv_port_attr port;
+	static char buf[4096];
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		struct ibv_pd *pd = ibv_alloc_pd(all.ctx);
+		struct ibv_cq *cq = ibv_create_cq(all.ctx, 8, NULL, all.channel, 0);
+		must(pd != NULL && cq != NULL && ibv_query_gid(all.ctx, 1, 0, &aa.grh.dgid) == 0);
+		struct ibv_qp_init_attr qa = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .cap = {8, 8, 1, 1, 0}};
+		struct ibv_mr *mr = ibv_reg_mr(pd, buf, sizeof buf, IBV_ACCESS_LOCAL_WRITE);
+		struct ibv_srq *srq = ibv_create_srq(pd, &sa);
+		struct ibv_qp *qp = ibv_create_qp(pd, &qa);
+		struct ibv_ah *ah = ibv_create_ah(pd, &aa);
+		must(mr != NULL && srq != NULL && qp != NULL && ah != NULL);
+		must(ibv_query_port(all.ctx, 1, &port) == 0);
+		must(ibv_destroy_ah(ah) == 0 && ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
+		must(ibv_dereg_mr(mr) == 0 && ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(pd) == 0);
+	}
+	return NULL;
+}
+
+// A thread that takes asynchronous events until the others are done.
+static void *take_events(void *arg)
+{
+	struct pollfd p = {all.ctx->async_fd, POLLIN, 0};
+	struct ibv_async_event e;
+	(void)arg;
+	must(fcntl(p.fd, F_SETFL, O_NONBLOCK) == 0);
+	while (!atomic_load(&over)) {
+		if (poll(&p, 1, 10) == 1 && ibv_get_async_event(all.ctx, &e) == 0)
+			ibv_ack_async_event(&e);
+	}
+	return NULL;
+}
+
+// A thread that posts and polls by the extended calls, in a context of its own.
+static void *extended(void *arg)
+{
+	struct rig r = {0};
+	struct ibv_poll_cq_attr none = {0};
+	(void)arg;
+	rig_open(&r, IBV_QPT_RC);
+	struct ibv_cq_init_attr_ex ca = {.cqe = DEPTH, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(r.ctx, &ca);
+	must(cq != NULL);
+	struct ibv_qp_init_attr_ex qa = {
+		.send_cq = ibv_cq_ex_to_cq(cq), .recv_cq = ibv_cq_ex_to_cq(cq), .qp_type = IBV_QPT_RC, .cap = {DEPTH, 1, 1, 1, 0}, .sq_sig_all = 1,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .pd = r.pd, .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(r.ctx, &qa);
+	must(qp != NULL);
+	struct ibv_qp_ex *q = ibv_qp_to_qp_ex(qp);
+	connect_qp(&r, qp, qp);
+	for (int i = 0; i < ROUNDS; i++) {
+		ibv_wr_start(q);
+		q->wr_id = (uint64_t)i;
+		ibv_wr_rdma_write(q, r.mr[1]->rkey, (uintptr_t)r.buf[1]);
+		ibv_wr_set_sge(q, r.mr[0]->lkey, (uintptr_t)r.buf[0], 8);
+		must(ibv_wr_complete(q) == 0);
+		int code;
+		while ((code = ibv_start_poll(cq, &none)) == ENOENT) {
+		}
+		must(code == 0 && cq->status == IBV_WC_SUCCESS && cq->wr_id == (uint64_t)i && ibv_wc_read_qp_num(cq) == qp->qp_num);
+		ibv_end_poll(cq);
+	}
+	must(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+	rig_close(&r);
+	return NULL;
+}
+
+static void crowd(void)
+{
+	static void *(*const work[])(void *) = {post_and_poll, post_and_poll, sleep_for_each, sleep_for_each, make_and_end, make_and_end, extended};
+	enum { WORKERS = sizeof work / sizeof *work };
+	pthread_t t[WORKERS], events;
+	rig_open(&all, IBV_QPT_RC);
+	must(pthread_create(&events, NULL, take_events, NULL) == 0);
+	for (int i = 0; i < WORKERS; i++)
+		must(pthread_create(&t[i], NULL, work[i], NULL) == 0);
+	for (int i = 0; i < WORKERS; i++)
+		must(pthread_join(t[i], NULL) == 0);
+	atomic_store(&over, 1);
+	must(pthread_join(events, NULL) == 0 && polled == POSTERS * ROUNDS);
+	rig_close(&all);
+}
+
+// What tools must find: memory that two threads write, and memory that is free.
+static volatile long unguarded;
+
+static void *count(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++)
+		unguarded++;
+	return arg;
+}
+
+static void race(void)
+{
+	pthread_t t;
+	must(pthread_create(&t, NULL, count, NULL) == 0);
+	count(NULL);
+	must(pthread_join(t, NULL) == 0);
+}
+
+static void stray(void)
+{
+	char *volatile p = malloc(64);
+	must(p != NULL);
+	memset(p, 1, 64);
+	free(p);
+	must(*(volatile char *)(p + 32) != 2);
+}
+
+const struct scenario crowds[] = {{"crowd", crowd}, {"race", race}, {"stray", stray}, {NULL, NULL}};

@@ -1,0 +1,408 @@
+// Every completion status, every asynchronous event, and calls that fail: what a
+// program in C sees of them, by wrong use where that suffices and by rules of
+// faults where it does not. For each, the program prints a line: what it is, its
+// name, who saw it, and what was done for it, with tabs between.
+#include "rig.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+static void say(const char *kind, const char *name, const char *who, const char *how) { printf("%s\t%s\t%s\t%s\n", kind, name, who, how); }
+
+// post_wrong posts a request while the program is wrong about a region: of its
+// keys, or by so many bytes about where it begins.
+static void post_wrong(struct rig *r, int whose, int bytes, enum ibv_wr_opcode op)
+{
+	struct ibv_mr *right = r->mr[whose], wrong = *right;
+	if (bytes == 0)
+		wrong.lkey ^= 0xff, wrong.rkey ^= 0xff;
+	wrong.addr = (char *)wrong.addr + bytes;
+	r->mr[whose] = &wrong;
+	must(post(r, 0, op, 8) == 0);
+	r->mr[whose] = right;
+}
+
+static void send_to_receive(struct rig *r)
+{
+	receive(r, 1, 64);
+	must(post(r, 0, IBV_WR_SEND, 64) == 0);
+}
+
+static void send_too_much(struct rig *r)
+{
+	receive(r, 1, 8);
+	must(post(r, 0, IBV_WR_SEND, 64) == 0);
+}
+
+static void send_by_foreign_handle(struct rig *r)
+{
+	struct ibv_pd *other = ibv_alloc_pd(r->ctx);
+	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	must(other != NULL && ibv_query_gid(r->ctx, 1, 0, &a.grh.dgid) == 0);
+	struct ibv_ah *ah = ibv_create_ah(other, &a);
+	must(ah != NULL);
+	struct ibv_sge s = {(uintptr_t)r->buf[0], 8, r->mr[0]->lkey};
+	struct ibv_send_wr *bad, wr = {.sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = {ah, r->qp[1]->qp_num, QKEY}};
+	must(ibv_post_send(r->qp[0], &wr, &bad) == 0);
+}
+
+static void write_from_elsewhere(struct rig *r) { post_wrong(r, 0, 0, IBV_WR_RDMA_WRITE); }
+static void write_elsewhere(struct rig *r) { post_wrong(r, 1, 0, IBV_WR_RDMA_WRITE); }
+static void atomic_between(struct rig *r) { post_wrong(r, 1, 1, IBV_WR_ATOMIC_FETCH_AND_ADD); }
+
+static void write_elsewhere_and_tell(struct rig *r)
+{
+	receive(r, 1, 8);
+	post_wrong(r, 1, 0, IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
+static void receive_elsewhere(struct rig *r)
+{
+	struct ibv_sge s = {(uintptr_t)r->buf[1], 64, r->mr[1]->lkey ^ 0xff};
+	struct ibv_recv_wr *bad, wr = {.sg_list = &s, .num_sge = 1};
+	must(ibv_post_recv(r->qp[1], &wr, &bad) == 0 && post(r, 0, IBV_WR_SEND, 64) == 0);
+}
+
+static void end_with_receives(struct rig *r)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
+	receive(r, 1, 64);
+	must(ibv_modify_qp(r->qp[1], &a, IBV_QP_STATE) == 0);
+}
+
+static void read_eight(struct rig *r) { must(post(r, 0, IBV_WR_RDMA_READ, 8) == 0); }
+
+static void send_to_nobody(struct rig *r)
+{
+	must(ibv_destroy_qp(r->qp[1]) == 0);
+	must(post(r, 0, IBV_WR_SEND, 8) == 0);
+	r->qp[1] = make_qp(r, IBV_QPT_RC, 1);
+}
+
+static void send_to_no_receive(struct rig *r) { must(post(r, 0, IBV_WR_SEND, 8) == 0); }
+
+#define STATUS(name) IBV_WC_##name, #name
+
+static const struct {
+	enum ibv_wc_status status;
+	const char *name;
+	int side; // that sees it: 0 is the requester
+	void (*provoke)(struct rig *r);
+	const char *how;
+	enum ibv_qp_type type;
+} statuses[] = {
+	{STATUS(SUCCESS), 0, send_to_receive, "SEND to a receive that fits", IBV_QPT_RC},
+	{STATUS(LOC_LEN_ERR), 1, send_too_much, "SEND of more than the receive holds", IBV_QPT_RC},
+	{STATUS(LOC_QP_OP_ERR), 0, send_by_foreign_handle, "UD SEND by an address handle of another protection domain", IBV_QPT_UD},
+	{STATUS(LOC_PROT_ERR), 0, write_from_elsewhere, "an lkey that is none", IBV_QPT_RC},
+	{STATUS(WR_FLUSH_ERR), 1, end_with_receives, "the queue pair is moved to ERR with a receive posted", IBV_QPT_RC},
+	{STATUS(BAD_RESP_ERR), 0, read_eight, "a rule that changes the opcode of what answers a READ", IBV_QPT_RC},
+	{STATUS(LOC_ACCESS_ERR), 1, write_elsewhere_and_tell, "WRITE with immediate by an rkey that is none", IBV_QPT_RC},
+	{STATUS(REM_INV_REQ_ERR), 0, atomic_between, "atomic on an address that is no multiple of 8", IBV_QPT_RC},
+	{STATUS(REM_ACCESS_ERR), 0, write_elsewhere, "an rkey that is none", IBV_QPT_RC},
+	{STATUS(REM_OP_ERR), 0, receive_elsewhere, "SEND to a receive whose lkey is none", IBV_QPT_RC},
+	{STATUS(RETRY_EXC_ERR), 0, send_to_nobody, "the peer has destroyed its queue pair", IBV_QPT_RC},
+	{STATUS(RNR_RETRY_EXC_ERR), 0, send_to_no_receive, "SEND without a receive, rnr_retry 0", IBV_QPT_RC},
+};
+
+static void each_status(void)
+{
+	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+		enum ibv_wc_status s = statuses[i].status;
+		struct rig r = {.timeout = 14, .retry = 7, .rnr_retry = s == IBV_WC_RNR_RETRY_EXC_ERR ? 0 : 7};
+		if (s == IBV_WC_RETRY_EXC_ERR)
+			r.timeout = 8, r.retry = 1;
+		rig_open(&r, statuses[i].type);
+		statuses[i].provoke(&r);
+		want(r.cq[statuses[i].side], s);
+		say("status", statuses[i].name, statuses[i].side == 0 ? "requester" : "responder", statuses[i].how);
+		must(ibv_close_device(r.ctx) == 0); // with all that is in it
+		free(r.buf[0]);
+		free(r.buf[1]);
+	}
+}
+
+// What events are about.
+enum about { QP0, QP1, CQ0, SRQ, PORT, DEVICE };
+
+static const char *const about_names[] = {
+	[QP0] = "the requester's queue pair", [QP1] = "the responder's queue pair", [CQ0] = "the completion queue",
+	[SRQ] = "the SRQ", [PORT] = "the port", [DEVICE] = "the device",
+};
+
+static void same_object(struct rig *r, const struct ibv_async_event *e, enum about a)
+{
+	switch (a) {
+	case QP0:
+	case QP1:
+		must(e->element.qp == r->qp[a]);
+		break;
+	case CQ0:
+		must(e->element.cq == r->cq[0]);
+		break;
+	case SRQ:
+		must(e->element.srq == r->srq);
+		break;
+	case PORT:
+		must(e->element.port_num == 1);
+		break;
+	case DEVICE:
+		break;
+	}
+}
+
+// take waits for an event about an object. What others come with it, it
+// acknowledges too.
+static void take(struct rig *r, enum ibv_event_type t, enum about a)
+{
+	struct pollfd p = {r->ctx->async_fd, POLLIN, 0};
+	struct ibv_async_event e;
+	do {
+		if (poll(&p, 1, 10000) != 1 || ibv_get_async_event(r->ctx, &e) != 0) {
+			fprintf(stderr, "there is no event \"%s\"\n", ibv_event_type_str(t));
+			exit(1);
+		}
+		if (e.event_type == t)
+			same_object(r, &e, a);
+		ibv_ack_async_event(&e);
+	} while (e.event_type != t);
+}
+
+static void overflow(struct rig *r)
+{
+	must(r->cq[0]->cqe < DEPTH);
+	for (int i = 0; i <= r->cq[0]->cqe; i++)
+		must(post(r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+}
+
+static void write_before_ready(struct rig *r)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
+	must(ibv_modify_qp(r->qp[1], &a, IBV_QP_STATE) == 0);
+	to_init(r->qp[1]);
+	to_rtr(r, r->qp[1], r->qp[0]);
+	must(post(r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+}
+
+static void drain(struct rig *r)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	must(post(r, 0, IBV_WR_RDMA_WRITE, BUF) == 0);
+	must(ibv_modify_qp(r->qp[0], &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+}
+
+// arm loads an alternate path into each queue pair, from and to entries of the GID
+// table, and has both told that the other one has it.
+static void arm(struct rig *r, const uint8_t gid[SIDES])
+{
+	struct ibv_qp_init_attr init;
+	for (int i = 0; i < SIDES; i++) {
+		struct ibv_qp_attr a = {
+			.path_mig_state = IBV_MIG_REARM, .alt_port_num = 1, .alt_timeout = 14,
+			.alt_ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .sgid_index = gid[i]}},
+		};
+		must(ibv_query_gid(r->ctx, 1, gid[i], &a.alt_ah_attr.grh.dgid) == 0);
+		must(ibv_modify_qp(r->qp[i], &a, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE) == 0);
+	}
+	for (int i = 0; i < SIDES; i++) {
+		struct ibv_qp_attr a = {0};
+		do {
+			must(post(r, i, IBV_WR_RDMA_WRITE, 8) == 0);
+			want(r->cq[i], IBV_WC_SUCCESS);
+			must(ibv_query_qp(r->qp[i], &a, IBV_QP_PATH_MIG_STATE, &init) == 0);
+		} while (a.path_mig_state != IBV_MIG_ARMED);
+	}
+}
+
+static void migrate(struct rig *r)
+{
+	struct ibv_qp_attr a = {.path_mig_state = IBV_MIG_MIGRATED};
+	must(ibv_modify_qp(r->qp[0], &a, IBV_QP_PATH_MIG_STATE) == 0);
+}
+
+static void migrate_together(struct rig *r)
+{
+	arm(r, (uint8_t[SIDES]){1, 1});
+	migrate(r);
+}
+
+static void migrate_apart(struct rig *r)
+{
+	arm(r, (uint8_t[SIDES]){0, 1});
+	migrate(r);
+	must(post(r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+}
+
+static void run_low(struct rig *r)
+{
+	struct ibv_srq_attr limit = {.srq_limit = 2};
+	receive(r, 1, 64);
+	receive(r, 1, 64);
+	must(ibv_modify_srq(r->srq, &limit, IBV_SRQ_LIMIT) == 0);
+	must(post(r, 0, IBV_WR_SEND, 8) == 0);
+}
+
+#define EVENT(name) IBV_EVENT_##name, #name
+
+static const struct {
+	enum ibv_event_type type;
+	const char *name;
+	enum about about;
+	void (*provoke)(struct rig *r);
+	const char *how;
+} events[] = {
+	{EVENT(CQ_ERR), CQ0, overflow, "a completion more than the queue holds"},
+	{EVENT(QP_FATAL), QP0, write_from_elsewhere, "an lkey that is none"},
+	{EVENT(QP_REQ_ERR), QP1, atomic_between, "atomic on an address that is no multiple of 8"},
+	{EVENT(QP_ACCESS_ERR), QP1, write_elsewhere, "an rkey that is none"},
+	{EVENT(COMM_EST), QP1, write_before_ready, "WRITE while the responder is in RTR"},
+	{EVENT(SQ_DRAINED), QP0, drain, "the queue pair is moved to SQD, and the event asked for"},
+	{EVENT(PATH_MIG), QP0, migrate_together, "the queue pair is moved to its alternate path"},
+	{EVENT(PATH_MIG_ERR), QP1, migrate_apart, "the peer migrates by a path that is not the alternate one here"},
+	{EVENT(SRQ_LIMIT_REACHED), SRQ, run_low, "a SEND takes the receive that leaves fewer than the limit"},
+	{EVENT(QP_LAST_WQE_REACHED), QP1, end_with_receives, "a queue pair with an SRQ is moved to ERR"},
+};
+
+static void each_event(void)
+{
+	for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+		enum ibv_event_type t = events[i].type;
+		struct rig r = {.cqe = t == IBV_EVENT_CQ_ERR, .shared = t == IBV_EVENT_SRQ_LIMIT_REACHED || t == IBV_EVENT_QP_LAST_WQE_REACHED};
+		rig_open(&r, IBV_QPT_RC);
+		events[i].provoke(&r);
+		take(&r, t, events[i].about);
+		say("event", events[i].name, about_names[events[i].about], events[i].how);
+		must(ibv_close_device(r.ctx) == 0);
+		free(r.buf[0]);
+		free(r.buf[1]);
+	}
+}
+
+// Events that a program cannot cause, or not everywhere, come by rules that raise
+// one each time that a queue pair is asked for its attributes, in this order.
+static const struct {
+	enum ibv_event_type type;
+	const char *name;
+	enum about about;
+} raised[] = {
+	{EVENT(PORT_ERR), PORT}, {EVENT(PORT_ACTIVE), PORT}, {EVENT(LID_CHANGE), PORT}, {EVENT(PKEY_CHANGE), PORT}, {EVENT(SM_CHANGE), PORT},
+	{EVENT(CLIENT_REREGISTER), PORT}, {EVENT(GID_CHANGE), PORT}, {EVENT(SRQ_ERR), SRQ}, {EVENT(WQ_FATAL), QP1}, {EVENT(DEVICE_FATAL), DEVICE},
+};
+
+static void raised_events(void)
+{
+	struct rig r = {.shared = true};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+	rig_open(&r, IBV_QPT_RC);
+	for (size_t i = 0; i < sizeof raised / sizeof *raised; i++) {
+		must(ibv_query_qp(r.qp[1], &a, IBV_QP_STATE, &init) == 0); // nothing but the event comes of it
+		take(&r, raised[i].type, raised[i].about);
+		say("event", raised[i].name, about_names[raised[i].about], "a rule");
+	}
+	must(ibv_close_device(r.ctx) == 0);
+	free(r.buf[0]);
+	free(r.buf[1]);
+}
+
+// Calls that rules make fail, each the first time: failed prints it. ERRNO is what
+// a call says in errno if it has failed.
+#define ERRNO(has_failed) ({ errno = 0; (has_failed) ? errno : 0; })
+
+static void failed(const char *call, int code, int want)
+{
+	if (code != want) {
+		fprintf(stderr, "%s: errno %d (%s), want %d (%s)\n", call, code, strerror(code), want, strerror(want));
+		exit(1);
+	}
+	say("call", call, strerror(want), "");
+}
+
+static void failing_queues(struct rig *r)
+{
+	struct ibv_qp_init_attr q = {.qp_type = IBV_QPT_UD, .cap = {DEPTH, DEPTH, 2, 2, 64}};
+	struct ibv_srq_init_attr s = {.attr = {.max_wr = DEPTH, .max_sge = 2}};
+	struct ibv_srq_attr limit = {.srq_limit = 1};
+	struct ibv_recv_wr *badr, rw = {0};
+	failed("ibv_create_cq", ERRNO(ibv_create_cq(r->ctx, DEPTH, NULL, NULL, 0) == NULL), ENOSPC);
+	must((r->cq[0] = ibv_create_cq(r->ctx, DEPTH, NULL, NULL, 0)) != NULL);
+	failed("ibv_resize_cq", ibv_resize_cq(r->cq[0], 2 * DEPTH), EIO);
+	failed("ibv_req_notify_cq", ibv_req_notify_cq(r->cq[0], 0), EACCES);
+	failed("ibv_create_srq", ERRNO(ibv_create_srq(r->pd, &s) == NULL), ENOMEM);
+	must((r->srq = ibv_create_srq(r->pd, &s)) != NULL);
+	failed("ibv_modify_srq", ibv_modify_srq(r->srq, &limit, IBV_SRQ_LIMIT), EPERM);
+	failed("ibv_post_srq_recv", ibv_post_srq_recv(r->srq, &rw, &badr), EAGAIN);
+	must(badr == &rw && ibv_post_srq_recv(r->srq, &rw, &badr) == 0);
+	failed("ibv_destroy_srq", ibv_destroy_srq(r->srq), EBUSY);
+	must(ibv_destroy_srq(r->srq) == 0);
+	q.send_cq = q.recv_cq = r->cq[0];
+	failed("ibv_create_qp", ERRNO(ibv_create_qp(r->pd, &q) == NULL), ENODEV);
+	must((r->qp[0] = ibv_create_qp(r->pd, &q)) != NULL);
+}
+
+static void failing_pair(struct rig *r)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
+	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+	struct ibv_qp_init_attr qi;
+	struct ibv_recv_wr *badr, rw = {0};
+	struct ibv_ah_attr aa = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}};
+	failed("ibv_modify_qp", ibv_modify_qp(r->qp[0], &a, init), EFAULT);
+	must(ibv_modify_qp(r->qp[0], &a, init) == 0);
+	failed("ibv_query_qp", ibv_query_qp(r->qp[0], &a, IBV_QP_STATE, &qi), ENOENT);
+	failed("ibv_post_recv", ibv_post_recv(r->qp[0], &rw, &badr), ENOMEM);
+	must(badr == &rw && ibv_post_recv(r->qp[0], &rw, &badr) == 0);
+	must(ibv_query_gid(r->ctx, 1, 0, &aa.grh.dgid) == 0);
+	failed("ibv_create_ah", ERRNO(ibv_create_ah(r->pd, &aa) == NULL), EOPNOTSUPP);
+	struct ibv_ah *ah = ibv_create_ah(r->pd, &aa);
+	must(ah != NULL);
+	to_rtr(r, r->qp[0], r->qp[0]);
+	to_rts(r, r->qp[0]);
+	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .wr.ud = {ah, r->qp[0]->qp_num, QKEY}};
+	failed("ibv_post_send", ibv_post_send(r->qp[0], &wr, &bad), EIO);
+	must(bad == &wr && ibv_post_send(r->qp[0], &wr, &bad) == 0);
+	failed("ibv_attach_mcast", ibv_attach_mcast(r->qp[0], &group, 0), EACCES);
+	failed("ibv_detach_mcast", ibv_detach_mcast(r->qp[0], &group, 0), EPERM);
+	failed("ibv_destroy_ah", ibv_destroy_ah(ah), EBUSY);
+	must(ibv_destroy_ah(ah) == 0);
+	failed("ibv_destroy_qp", ibv_destroy_qp(r->qp[0]), EAGAIN);
+	must(ibv_destroy_qp(r->qp[0]) == 0);
+}
+
+static void failing_calls(void)
+{
+	struct rig r = {.ctx = open_first()};
+	static char buf[64];
+	failed("ibv_alloc_pd", ERRNO(ibv_alloc_pd(r.ctx) == NULL), EACCES);
+	must((r.pd = ibv_alloc_pd(r.ctx)) != NULL);
+	failed("ibv_reg_mr", ERRNO(ibv_reg_mr(r.pd, buf, sizeof buf, 0) == NULL), ENOMEM);
+	must((r.mr[0] = ibv_reg_mr(r.pd, buf, sizeof buf, 0)) != NULL);
+	failed("ibv_rereg_mr", ERRNO(ibv_rereg_mr(r.mr[0], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) != 0), EPERM);
+	failed("ibv_dereg_mr", ibv_dereg_mr(r.mr[0]), EBUSY);
+	must(ibv_dereg_mr(r.mr[0]) == 0);
+	failing_queues(&r);
+	failing_pair(&r);
+	failed("ibv_destroy_cq", ibv_destroy_cq(r.cq[0]), EINVAL);
+	must(ibv_destroy_cq(r.cq[0]) == 0);
+	failed("ibv_dealloc_pd", ibv_dealloc_pd(r.pd), EFAULT);
+	must(ibv_dealloc_pd(r.pd) == 0 && ibv_close_device(r.ctx) == 0);
+}
+
+// An address that somebody else has.
+static void taken(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	must(list != NULL && list[0] != NULL);
+	errno = 0;
+	if (ibv_open_device(list[0]) != NULL || errno != EADDRINUSE) {
+		fprintf(stderr, "an address that is taken: errno %d, want EADDRINUSE\n", errno);
+		exit(1);
+	}
+	ibv_free_device_list(list);
+}
+
+const struct scenario errors[] = {
+	{"statuses", each_status}, {"events", each_event}, {"raised-events", raised_events}, {"failing-calls", failing_calls}, {"taken", taken},
+	{NULL, NULL},
+};

@@ -1,0 +1,369 @@
+// An engine in C that stands in for the adapter, for tools that look at the
+// library and at the program, and would lose their way in Go's runtime: what a
+// sanitizer of threads or valgrind sees of it is all there is. It makes each
+// request complete at once, and nothing leaves the process. Its threads write the
+// queues and call the library as those of the engine do, with the memory order
+// that package ring has.
+#include "../../../internal/ring/cpeer/ring.h"
+#include "../../engine/engine.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SIGNALED = 2, OP_SEND = 2, WC_SEND = 0, WC_WRITE = 1, WC_RECV = 128, COMM_EST = 4, EVERY = 64, PAUSE_NS = 200000 };
+
+struct cq {
+	struct adapter *a;
+	struct ring *ring;
+	void *object;
+	pthread_mutex_t mu; // of who writes the queue, and guards armed
+	int armed;
+};
+
+struct qp {
+	struct adapter *a;
+	struct qp *next;
+	struct ring *send, *recv;
+	struct cq *send_cq, *recv_cq;
+	void *object;
+	uint32_t num;
+	bool all;
+};
+
+struct adapter {
+	struct softhca_config c;
+	pthread_mutex_t mu; // guards what follows
+	struct qp *first;
+	uint32_t qps;
+	uint64_t completions;
+	bool closing;
+	pthread_t worker;
+};
+
+static struct ring *new_ring(uint32_t entries, uint32_t stride)
+{
+	uint32_t n = 1;
+	while (n < entries)
+		n *= 2;
+	struct ring *r = calloc(1, sizeof *r + (size_t)n * stride);
+	r->mask = n - 1, r->stride = stride, r->entries = (uintptr_t)(r + 1);
+	return r;
+}
+
+static void *entry(const struct ring *r, uint32_t i) { return (char *)(uintptr_t)r->entries + (size_t)(i & r->mask) * r->stride; }
+
+// complete writes a completion, and says so if the queue is armed.
+static void complete(struct cq *q, const struct ring_cqe *what)
+{
+	pthread_mutex_lock(&q->mu);
+	struct ring *r = q->ring;
+	uint32_t prod = atomic_load_explicit(&r->prod, memory_order_relaxed);
+	if (prod - atomic_load_explicit(&r->cons, memory_order_acquire) > r->mask)
+		abort(); // the scenarios poll what they post
+	struct ring_cqe *e = entry(r, prod);
+	memcpy(e, what, offsetof(struct ring_cqe, valid));
+	atomic_store_explicit(&e->valid, prod + 1, memory_order_release);
+	atomic_store_explicit(&r->prod, prod + 1, memory_order_release);
+	bool tell = q->armed;
+	q->armed = 0;
+	if (tell)
+		q->a->c.completed(q->object);
+	pthread_mutex_unlock(&q->mu);
+}
+
+// take_receive completes a receive, if one is there. The lock of the adapter is
+// held.
+static void take_receive(struct qp *q, uint32_t length)
+{
+	uint32_t cons = atomic_load_explicit(&q->recv->cons, memory_order_relaxed);
+	if (atomic_load_explicit(&q->recv->prod, memory_order_acquire) == cons)
+		return;
+	const struct ring_recv *e = entry(q->recv, cons);
+	struct ring_cqe done = {.wr_id = e->wr_id, .qp_num = q->num, .byte_len = length, .opcode = WC_RECV};
+	atomic_store_explicit(&q->recv->cons, cons + 1, memory_order_release);
+	complete(q->recv_cq, &done);
+}
+
+// serve completes what is in a send queue. The lock of the adapter is held.
+static void serve(struct qp *q)
+{
+	uint32_t cons = atomic_load_explicit(&q->send->cons, memory_order_relaxed);
+	for (; cons != atomic_load_explicit(&q->send->prod, memory_order_acquire); cons++) {
+		const struct ring_send *e = entry(q->send, cons);
+		struct ring_cqe done = {.wr_id = e->wr_id, .qp_num = q->num, .byte_len = e->length, .opcode = e->opcode == OP_SEND ? WC_SEND : WC_WRITE};
+		bool tell = q->all || e->flags & SIGNALED;
+		if (e->opcode == OP_SEND)
+			take_receive(q, e->length);
+		atomic_store_explicit(&q->send->cons, cons + 1, memory_order_release);
+		if (tell)
+			complete(q->send_cq, &done);
+		if (++q->a->completions % EVERY == 0)
+			q->a->c.event(q->a->c.device, q->object, COMM_EST);
+	}
+}
+
+static void serve_all(struct adapter *a)
+{
+	pthread_mutex_lock(&a->mu);
+	for (struct qp *q = a->first; q != NULL; q = q->next)
+		serve(q);
+	pthread_mutex_unlock(&a->mu);
+}
+
+// work serves those who do not poll.
+static void *work(void *arg)
+{
+	struct adapter *a = arg;
+	for (bool closing = false; !closing;) {
+		nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+		serve_all(a);
+		pthread_mutex_lock(&a->mu);
+		closing = a->closing;
+		pthread_mutex_unlock(&a->mu);
+	}
+	return NULL;
+}
+
+#define OF(type, handle) ((struct type *)(uintptr_t)(handle))
+
+static int open_adapter(struct softhca_config *c, handle_t *dev)
+{
+	struct adapter *a = calloc(1, sizeof *a);
+	a->c = *c;
+	pthread_mutex_init(&a->mu, NULL);
+	*dev = (uintptr_t)a;
+	return pthread_create(&a->worker, NULL, work, a);
+}
+
+static int close_adapter(handle_t dev)
+{
+	struct adapter *a = OF(adapter, dev);
+	pthread_mutex_lock(&a->mu);
+	a->closing = true;
+	pthread_mutex_unlock(&a->mu);
+	pthread_join(a->worker, NULL);
+	free(a);
+	return 0;
+}
+
+static int describe(handle_t dev, struct softhca_adapter *out)
+{
+	(void)dev;
+	*out = (struct softhca_adapter){.node_guid = 1, .max_msg_size = 1u << 31, .port_state = 4, .active_mtu = 3, .gids = 1, .pkeys = 1, .pkey = {0xffff}};
+	return 0;
+}
+
+// What needs no memory of its own has the adapter as its handle.
+static int alloc_pd(handle_t dev, handle_t *pd)
+{
+	*pd = dev;
+	return 0;
+}
+
+static int reg_mr(handle_t pd, struct softhca_mr *m)
+{
+	m->handle = pd, m->lkey = m->rkey = 1;
+	return 0;
+}
+
+static int rereg_mr(struct softhca_mr *m, uint32_t what, handle_t pd)
+{
+	(void)m, (void)what, (void)pd;
+	return 0;
+}
+
+static int nothing(handle_t object)
+{
+	(void)object;
+	return 0;
+}
+
+static int create_cq(handle_t dev, struct softhca_cq *c)
+{
+	struct cq *q = calloc(1, sizeof *q);
+	q->a = OF(adapter, dev), q->object = c->object, q->ring = new_ring(c->cqe, sizeof(struct ring_cqe));
+	pthread_mutex_init(&q->mu, NULL);
+	c->handle = (uintptr_t)q, c->ring = q->ring, c->cqe = q->ring->mask + 1;
+	return 0;
+}
+
+static int resize_cq(handle_t cq, uint32_t *cqe)
+{
+	*cqe = OF(cq, cq)->ring->mask + 1;
+	return 0;
+}
+
+static int arm_cq(handle_t cq, int solicited)
+{
+	struct cq *q = OF(cq, cq);
+	(void)solicited;
+	pthread_mutex_lock(&q->mu);
+	q->armed = 1;
+	pthread_mutex_unlock(&q->mu);
+	return 0;
+}
+
+static int destroy_cq(handle_t cq)
+{
+	struct cq *q = OF(cq, cq);
+	pthread_mutex_lock(&q->a->mu); // nobody writes it any more
+	pthread_mutex_unlock(&q->a->mu);
+	free(q->ring);
+	free(q);
+	return 0;
+}
+
+static int create_srq(handle_t pd, struct softhca_srq *s)
+{
+	(void)pd;
+	s->ring = new_ring(s->max_wr, sizeof(struct ring_recv) + s->max_sge * sizeof(struct ring_sge));
+	s->handle = (uintptr_t)s->ring;
+	return 0;
+}
+
+static int limit_srq(handle_t srq, uint32_t limit)
+{
+	(void)srq, (void)limit;
+	return 0;
+}
+
+static int query_srq(handle_t srq, struct softhca_srq *s)
+{
+	*s = (struct softhca_srq){.max_wr = OF(ring, srq)->mask + 1};
+	return 0;
+}
+
+static int destroy_srq(handle_t srq)
+{
+	free(OF(ring, srq));
+	return 0;
+}
+
+static int create_qp(handle_t pd, struct softhca_qp *c)
+{
+	struct adapter *a = OF(adapter, pd);
+	struct qp *q = calloc(1, sizeof *q);
+	uint32_t room = c->cap.send_sge * (uint32_t)sizeof(struct ring_sge);
+	if (room < c->cap.inline_data)
+		room = c->cap.inline_data;
+	q->a = a, q->object = c->object, q->all = c->sig_all;
+	q->send = new_ring(c->cap.send_wr, (uint32_t)(sizeof(struct ring_send) + sizeof(struct ring_to) + room + 7) & ~7u);
+	q->recv = new_ring(c->cap.recv_wr, (uint32_t)(sizeof(struct ring_recv) + c->cap.recv_sge * sizeof(struct ring_sge)));
+	q->send_cq = OF(cq, c->send_cq), q->recv_cq = OF(cq, c->recv_cq);
+	pthread_mutex_lock(&a->mu);
+	q->num = ++a->qps;
+	q->next = a->first;
+	a->first = q;
+	pthread_mutex_unlock(&a->mu);
+	c->handle = (uintptr_t)q, c->send = q->send, c->recv = c->srq == 0 ? q->recv : NULL, c->qpn = q->num;
+	return 0;
+}
+
+static int modify_qp(handle_t qp, struct softhca_qp_attr *a, uint32_t mask)
+{
+	(void)qp, (void)a, (void)mask;
+	return 0;
+}
+
+static int query_qp(handle_t qp, struct softhca_qp_attr *a)
+{
+	(void)qp;
+	memset(a, 0, sizeof *a);
+	return 0;
+}
+
+static int limit_qp(handle_t qp, uint32_t rate, uint32_t burst)
+{
+	(void)qp, (void)rate, (void)burst;
+	return 0;
+}
+
+static int destroy_qp(handle_t qp)
+{
+	struct qp *q = OF(qp, qp), **at;
+	pthread_mutex_lock(&q->a->mu);
+	for (at = &q->a->first; *at != q; at = &(*at)->next) {
+	}
+	*at = q->next;
+	pthread_mutex_unlock(&q->a->mu);
+	free(q->send);
+	free(q->recv);
+	free(q);
+	return 0;
+}
+
+static int create_ah(handle_t pd, struct softhca_av *av, uint64_t *ah)
+{
+	(void)pd, (void)av;
+	*ah = 1;
+	return 0;
+}
+
+static int destroy_ah(handle_t pd, uint64_t ah)
+{
+	(void)pd, (void)ah;
+	return 0;
+}
+
+static int group(handle_t qp, uint8_t *gid)
+{
+	(void)qp, (void)gid;
+	return 0;
+}
+
+static int check(handle_t qp, int kind)
+{
+	(void)qp, (void)kind;
+	return 0;
+}
+
+static int doorbell(handle_t qp, struct softhca_posted *p, int *waits)
+{
+	struct qp *q = OF(qp, qp);
+	(void)p;
+	pthread_mutex_lock(&q->a->mu);
+	if (q->a->completions % 2 == 0) // else it waits for who polls, or for the worker
+		serve(q);
+	*waits = atomic_load(&q->send->prod) != atomic_load(&q->send->cons);
+	pthread_mutex_unlock(&q->a->mu);
+	return 0;
+}
+
+static int sleep_for(handle_t dev, int *awake, int channel, int signals)
+{
+	struct pollfd fds[] = {{channel, POLLIN, 0}, {signals, POLLIN, 0}};
+	(void)dev;
+	if (__atomic_load_n(awake, __ATOMIC_SEQ_CST) == 0)
+		poll(fds, 2, -1);
+	return 0;
+}
+
+static int progress(handle_t cq, int *waits)
+{
+	serve_all(OF(cq, cq)->a);
+	*waits = 0;
+	return 0;
+}
+
+static int overdue(handle_t dev, int *waits)
+{
+	serve_all(OF(adapter, dev));
+	*waits = 0;
+	return 0;
+}
+
+__attribute__((visibility("default"))) const struct softhca_calls softhca_calls = {
+	.abi = SOFTHCA_ENGINE_ABI,
+	.open = open_adapter, .close = close_adapter, .describe = describe,
+	.alloc_pd = alloc_pd, .dealloc_pd = nothing, .reg_mr = reg_mr, .rereg_mr = rereg_mr, .dereg_mr = nothing,
+	.create_cq = create_cq, .resize_cq = resize_cq, .arm_cq = arm_cq, .destroy_cq = destroy_cq,
+	.create_srq = create_srq, .limit_srq = limit_srq, .query_srq = query_srq, .destroy_srq = destroy_srq,
+	.create_qp = create_qp, .modify_qp = modify_qp, .query_qp = query_qp, .limit_qp = limit_qp, .destroy_qp = destroy_qp,
+	.create_ah = create_ah, .destroy_ah = destroy_ah, .attach = group, .detach = group,
+	.check = check, .check_srq = nothing, .doorbell = doorbell, .progress = progress, .overdue = overdue, .sleep = sleep_for,
+};
