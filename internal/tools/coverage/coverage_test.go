@@ -12,8 +12,8 @@ import (
 )
 
 // module returns the files of a small module: three requirements that are
-// done, of which V1 is proved, one that is open, and a reason for every
-// status and event.
+// done, of which V1 is proved, one that is done where there is gcc, one that is
+// open, and a reason for every status and event.
 func module(files map[string]string) fstest.MapFS {
 	var why strings.Builder
 	for _, x := range allExceptions() {
@@ -22,9 +22,10 @@ func module(files map[string]string) fstest.MapFS {
 		}
 	}
 	all := map[string]string{
-		requirementsFile:    "V1\topen\tdone\nE8\tgap\tdone\nQ25\tvisible\tdone\nV15\tmigration\topen\n",
+		requirementsFile:    "V1\topen\tdone\nE8\tgap\tdone\nQ25\tvisible\tdone\nV15\tmigration\topen\nD1\tprograms in C\tdone with gcc\n",
 		unprovableFile:      why.String(),
 		"v/v_test.go":       "package v\nfunc TestV1_Q25_Open() {}\n",
+		"c/c_test.go":       "package c\nfunc TestD1_Program() {}\n",
 		"s/testdata/gap.qp": gapScript,
 	}
 	maps.Copy(all, files)
@@ -78,7 +79,8 @@ func TestRender(t *testing.T) {
 	}
 	got := string(c.render(nil))
 	for _, want := range []string{
-		"3 of 4 requirements are done, by 2 tests and 1 scripts.",
+		"4 of 5 requirements are done, by 3 tests and 1 scripts.",
+		"| D1 | programs in C | done with gcc | `c` TestD1_Program |  |\n",
 		"| E8 | gap | done | `a` TestE8_Q25_Once | [`gap.qp`](../s/testdata/gap.qp) |\n",
 		"| Q25 | visible | done | `a` TestE8_Q25_Once<br>`v` TestV1_Q25_Open |  |\n",
 		"| V15 | migration | open |  |  |\n",
@@ -101,6 +103,7 @@ func TestLoadRejects(t *testing.T) {
 		"a requirement twice":           {requirementsFile: "E8\ta\tdone\nE8\tb\tdone\n"},
 		"a line without a state":        {requirementsFile: "E8\ta\n"},
 		"a state that does not exist":   {requirementsFile: "E8\ta\tsoon\n"},
+		"a state without what it needs": {requirementsFile: "E8\ta\tdone with\n"},
 		"a line without a title":        {requirementsFile: "E8\t\tdone\n"},
 		"a reason twice":                {unprovableFile: "status\tTM_ERR\ta\nstatus\tTM_ERR\tb\n"},
 		"no reason":                     {unprovableFile: "status\tTM_ERR\t\n"},
@@ -144,6 +147,7 @@ const ran = `{"Action":"start","Package":"github.com/softhca/softhca/v"}
 {"Action":"output","Package":"github.com/softhca/softhca/s","Test":"TestScripts/gap","Output":"fail"}
 {"Action":"pass","Package":"github.com/softhca/softhca/s","Test":"TestScripts/gap"}
 {"Action":"pass","Package":"github.com/softhca/softhca/s"}
+{"Action":"pass","Package":"github.com/softhca/softhca/c","Test":"TestD1_Program"}
 `
 
 // TestVerify shows that the page says pass when every proof did, and that one
@@ -173,6 +177,18 @@ func TestVerify(t *testing.T) {
 		}
 		if !strings.Contains(page.String(), c.state) {
 			t.Errorf("a proof that %s: the page lacks %q:\n%s", c.why, c.state, page.String())
+		}
+	}
+	// What needs something may be skipped, but is no pass then, and may not fail.
+	for outcome, accepted := range map[string]bool{"skip": true, "fail": false} {
+		text := strings.Replace(ran, `"pass","Package":"github.com/softhca/softhca/c"`, `"`+outcome+`","Package":"github.com/softhca/softhca/c"`, 1)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var page strings.Builder
+		err := verify(&page, root, file)
+		if (err == nil) != accepted || !strings.Contains(page.String(), "| D1 | programs in C | needs gcc:<br>TestD1_Program: "+outcome+" |") {
+			t.Errorf("a proof that needs something, and its outcome is %s: %v\n%s", outcome, err, page.String())
 		}
 	}
 	if err := verify(&strings.Builder{}, root, file+"2"); err == nil {

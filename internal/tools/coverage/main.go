@@ -81,6 +81,6 @@ func verify(w io.Writer, root, file string) error {
 	if _, err := w.Write(c.render(r)); err != nil {
 		return err
 	}
-	c.problems = append(c.problems, r.verify(c.evidence)...)
+	c.problems = append(c.problems, r.verify(c.reqs, c.evidence)...)
 	return c.err()
 }

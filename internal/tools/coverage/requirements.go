@@ -12,7 +12,13 @@ type requirement struct {
 	id    string
 	title string
 	done  bool // due now: it must have a proof; an open one must have none
+	// What a machine must have for the proofs to run: on others they are skipped.
+	// Empty: each has it.
+	needs string
 }
+
+// doneWith is before what the proofs need, in the third column.
+const doneWith = "done with "
 
 // needsScript reports whether a requirement needs a script beside its tests:
 // E1 to E30 and Q1 to Q24, which are about what peers exchange.
@@ -25,7 +31,8 @@ func (r *requirement) needsScript() bool {
 	return kind == 'E' || kind == 'Q' && n <= 24
 }
 
-// readRequirements reads lines of an id, a title and "done" or "open".
+// readRequirements reads lines of an id, a title and "done", "open" or "done with"
+// what the proofs need.
 func readRequirements(fsys fs.FS) ([]requirement, error) {
 	rows, err := readTable(fsys, requirementsFile, 3)
 	if err != nil {
@@ -35,11 +42,15 @@ func readRequirements(fsys fs.FS) ([]requirement, error) {
 	seen := map[string]bool{}
 	for i, row := range rows {
 		id, title, state := row[0], row[1], row[2]
-		if !idPattern.MatchString(id) || title == "" || seen[id] || state != "done" && state != "open" {
-			return nil, fmt.Errorf("%s:%d: want an id that is new, a title, and done or open", requirementsFile, i+1)
+		needs, limited := strings.CutPrefix(state, doneWith)
+		if !limited {
+			needs = ""
+		}
+		if !idPattern.MatchString(id) || title == "" || seen[id] || !limited && state != "done" && state != "open" {
+			return nil, fmt.Errorf("%s:%d: want an id that is new, a title, and done, open or done with what is needed", requirementsFile, i+1)
 		}
 		seen[id] = true
-		reqs = append(reqs, requirement{id, title, state == "done"})
+		reqs = append(reqs, requirement{id, title, state != "open", needs})
 	}
 	return reqs, nil
 }

@@ -38,7 +38,8 @@ const preface = `<!-- Written by internal/tools/coverage from the tests and the 
 
 A requirement that is *done* is named by the tests and the scripts that prove it: each of them fails when the requirement is
 broken. ` + "`make check`" + ` runs them all and lets nothing pass in which one of them failed, was skipped or did not run. One that is
-*open* has no proof yet.
+*done with* something is proved where that is installed; elsewhere its proofs are skipped, and prove nothing. One that is *open*
+has no proof yet.
 `
 
 // render returns the page. With results it says of each requirement whether
@@ -67,11 +68,14 @@ func (c *catalogue) render(r results) []byte {
 	return b.Bytes()
 }
 
-// state is done or open; with results pass, or what did not.
+// state is done or open; with results pass, or what did not. What was skipped is
+// never a pass.
 func state(req *requirement, r results, proofs []*proof) string {
 	switch {
 	case !req.done:
 		return "open"
+	case r == nil && req.needs != "":
+		return doneWith + req.needs
 	case r == nil:
 		return "done"
 	}
@@ -81,8 +85,11 @@ func state(req *requirement, r results, proofs []*proof) string {
 			bad = append(bad, fmt.Sprintf("%s: %s", p.test, s))
 		}
 	}
-	if len(bad) == 0 {
+	switch {
+	case len(bad) == 0:
 		return "pass"
+	case req.needs != "":
+		return "needs " + req.needs + ":<br>" + strings.Join(bad, "<br>")
 	}
 	return strings.Join(bad, "<br>")
 }
