@@ -58,8 +58,7 @@ func newBuilds(t *testing.T) *builds {
 	t.Run("build", func(t *testing.T) {
 		t.Run("engine", func(t *testing.T) {
 			t.Parallel()
-			// What debuggers want takes the linker seconds.
-			run(t, "go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", filepath.Join(b.dir, engineFile), "../engine")
+			run(t, "go", "build", "-buildmode=c-shared", "-o", filepath.Join(b.dir, engineFile), "../engine")
 		})
 		t.Run("preload", func(t *testing.T) {
 			t.Parallel()
