@@ -15,15 +15,13 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-const guid = "0212:3456:789a:bcde" // as files have it
-
 // seed returns one that calls prints.
 func seed() string { return strconv.FormatUint(uint64(rand.Uint32()), 10) }
 
 // TestCalls makes every call that the library takes the place of.
 func TestCalls(t *testing.T) {
 	b := newBench(t)
-	if got := b.output(t, compile(t, "calls"), guid, seed()); !strings.HasSuffix(got, "\n0 failures\n") {
+	if got := b.output(t, compile(t, "calls"), b.guid, seed()); !strings.HasSuffix(got, "\n0 failures\n") {
 		t.Error(got)
 	}
 }
@@ -54,7 +52,7 @@ func TestSanitized(t *testing.T) {
 	runtime := sanitizer(t)
 	flags := []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"}
 	b := newBench(t, flags...)
-	for name, args := range map[string][]string{"calls": {guid, seed()}, "storm": {"10"}} {
+	for name, args := range map[string][]string{"calls": {b.guid, seed()}, "storm": {"10"}} {
 		cmd := b.command(t, runtime+" ", append([]string{compile(t, name)}, args...)...)
 		cmd.Env = append(cmd.Env, "ASAN_OPTIONS=detect_leaks=0")
 		out, err := cmd.CombinedOutput()

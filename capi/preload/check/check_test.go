@@ -6,52 +6,87 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/libraries"
 	"github.com/softhca/softhca/internal/sysfs"
 )
 
 const (
-	nodeGUID = 0x0212_3456_789a_bcde
-	class    = "/sys/class/infiniband"
-	dev      = class + "/softhca0"
-	counts   = dev + "/ports/1/hw_counters/"
+	firstGUID = 0x0212_3456_789a_bc00
+	class     = "/sys/class/infiniband"
+	dev       = class + "/softhca0"
+	counts    = dev + "/ports/1/hw_counters/"
 )
+
+// TestMain gives the tests, which run side by side, a place for pictures and for the
+// library that most of them use.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "softhca-preload-")
+	if err == nil {
+		err = errors.Join(os.Setenv("TMPDIR", dir), os.Unsetenv("XDG_RUNTIME_DIR"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir) // what is left is in a directory for what is left
+	os.Exit(code)
+}
+
+// plain is the library as users have it, built once.
+var plain = sync.OnceValues(func() (string, error) { return build(os.TempDir()) })
+
+// build builds the library, with more flags for the compiler.
+func build(dir string, flags ...string) (string, error) {
+	return filepath.Join(dir, libraries.Preload), libraries.BuildPreload(context.Background(), "../../..", dir, flags...)
+}
 
 // bench is a preload library and a picture.
 type bench struct {
 	lib, root string
+	guid      string // as files have it
 	board     *sysfs.Attached
 }
 
-// newBench builds the library, with more flags for the compiler, and makes a picture
-// with some counts.
+// benches counts them: each has a picture of its own.
+var benches atomic.Uint64
+
+// newBench returns the library, compiled with more flags if there are any, and a
+// picture with some counts. Other tests run beside the one that has it.
 func newBench(t *testing.T, flags ...string) *bench {
 	t.Helper()
+	t.Parallel()
 	if _, err := libraries.Compiler(); err != nil {
 		// The library is in C. What needs no compiler is tested elsewhere.
 		t.Skip(err)
 	}
-	t.Setenv("XDG_RUNTIME_DIR", "")
-	t.Setenv("TMPDIR", t.TempDir())
-	dir := t.TempDir()
-	if err := libraries.BuildPreload(t.Context(), "../../..", dir, flags...); err != nil {
+	lib, err := plain()
+	if len(flags) > 0 {
+		lib, err = build(t.TempDir(), flags...)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+	guid := ib.GUID(firstGUID + benches.Add(1))
 	p, err := sysfs.Show(sysfs.Description{Name: "softhca0", Identity: device.Identity{
-		NodeGUID: nodeGUID, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Interfaces: []string{"lo"},
+		NodeGUID: uint64(guid), Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Interfaces: []string{"lo"},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{lib: filepath.Join(dir, libraries.Preload), root: p.Root}
+	b := &bench{lib: lib, root: p.Root, guid: guid.String()}
 	if b.board, err = sysfs.Attach(p.Root, 0); err != nil {
 		t.Fatal(err)
 	}
