@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 // TestD1_Program runs each scenario on the library, as a program of its own.
 func TestD1_Program(t *testing.T) {
 	b := newBuilds(t)
-	s := b.stand(plain)
+	s := &stand{builds: b, variant: plain}
 	t.Run("library", func(t *testing.T) { wantSymbols(t, b) })
 	for _, name := range scenarios {
 		t.Run(name, func(t *testing.T) {
@@ -65,15 +66,15 @@ func TestD1_Program(t *testing.T) {
 	})
 	t.Run("sanitized", func(t *testing.T) {
 		t.Parallel()
-		look(t, b.stand(sanitized), checked, "stray", "heap-use-after-free")
+		look(t, &stand{builds: b, variant: sanitized}, checked, "stray", "heap-use-after-free")
 	})
 	t.Run("threads-sanitized", func(t *testing.T) {
 		t.Parallel()
-		look(t, b.stand(threads), []string{"crowd"}, "race", "data race")
+		look(t, &stand{builds: b, variant: threads, tool: unmoved}, []string{"crowd"}, "race", "data race")
 	})
 	t.Run("valgrind", func(t *testing.T) {
 		t.Parallel()
-		look(t, b.stand(inC), []string{"crowd"}, "stray", "Invalid read")
+		look(t, &stand{builds: b, variant: inC, tool: valgrind}, []string{"crowd"}, "stray", "Invalid read")
 	})
 }
 
@@ -98,18 +99,12 @@ type stand struct {
 	tool    []string // that runs the program
 }
 
-// stand returns where a variant runs.
-func (b *builds) stand(v variant) *stand {
-	s := &stand{builds: b, variant: v}
-	switch v.name {
-	case inC.name:
-		s.tool = []string{"valgrind", "-q", "--fair-sched=yes", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"}
-	case threads.name:
-		// It wants to have its memory where it expects it.
-		s.tool = []string{"setarch", "-R"}
-	}
-	return s
-}
+// Tools that run programs. The sanitizer of threads wants to have memory where it
+// expects it.
+var (
+	unmoved  = []string{"setarch", "-R"}
+	valgrind = []string{"valgrind", "-q", "--fair-sched=yes", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"}
+)
 
 // missing says what a variant cannot run without, if it is not there.
 func (s *stand) missing() string {
@@ -151,7 +146,7 @@ func (s *stand) run(t *testing.T, name string, env ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	dir := filepath.Join(s.dir, s.variant.name)
-	args := append(append([]string{}, s.tool...), filepath.Join(dir, "program"), name)
+	args := append(slices.Clone(s.tool), filepath.Join(dir, "program"), name)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+s.engine(s.variant), "SOFTHCA_ADDR="+s.addresses(2),
 		"ASAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=halt_on_error=1")
