@@ -3,6 +3,7 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -70,11 +71,11 @@ func TestD1_Program(t *testing.T) {
 	})
 	t.Run("threads-sanitized", func(t *testing.T) {
 		t.Parallel()
-		look(t, &stand{builds: b, variant: threads, tool: unmoved}, []string{"crowd"}, "race", "data race")
+		look(t, &stand{builds: b, variant: threads, engine: filepath.Join(threads.name, standinFile), tool: unmoved}, []string{"crowd"}, "race", "data race")
 	})
 	t.Run("valgrind", func(t *testing.T) {
 		t.Parallel()
-		look(t, &stand{builds: b, variant: inC, tool: valgrind}, []string{"crowd"}, "stray", "Invalid read")
+		look(t, &stand{builds: b, variant: plain, engine: filepath.Join(plain.name, standinFile), tool: valgrind}, []string{"crowd"}, "stray", "Invalid read")
 	})
 }
 
@@ -96,6 +97,7 @@ func look(t *testing.T, s *stand, names []string, wrong, says string) {
 type stand struct {
 	*builds
 	variant variant
+	engine  string   // its file, below the directory of the builds; the adapter if empty
 	tool    []string // that runs the program
 }
 
@@ -148,7 +150,7 @@ func (s *stand) run(t *testing.T, name string, env ...string) (string, error) {
 	dir := filepath.Join(s.dir, s.variant.name)
 	args := append(slices.Clone(s.tool), filepath.Join(dir, "program"), name)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+s.engine(s.variant), "SOFTHCA_ADDR="+s.addresses(2),
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+filepath.Join(s.dir, cmp.Or(s.engine, engineFile)), "SOFTHCA_ADDR="+s.addresses(2),
 		"ASAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=halt_on_error=1")
 	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()

@@ -10,12 +10,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { SIGNALED = 2, OP_SEND = 2, WC_SEND = 0, WC_WRITE = 1, WC_RECV = 128, COMM_EST = 4, EVERY = 64, PAUSE_NS = 200000 };
+enum { SIGNALED = 2, OP_SEND = 2, WC_SEND = 0, WC_WRITE = 1, WC_RECV = 128, COMM_EST = 4, EVERY = 64, PAUSE_NS = 20000 };
 
 struct cq {
 	struct adapter *a;
@@ -115,7 +116,8 @@ static void serve_all(struct adapter *a)
 	pthread_mutex_unlock(&a->mu);
 }
 
-// work serves those who do not poll.
+// work serves the queues. Nobody else does: what orders what it and the library
+// read and write is the queues alone, and no lock hides what the library forgets.
 static void *work(void *arg)
 {
 	struct adapter *a = arg;
@@ -324,13 +326,8 @@ static int check(handle_t qp, int kind)
 
 static int doorbell(handle_t qp, struct softhca_posted *p, int *waits)
 {
-	struct qp *q = OF(qp, qp);
-	(void)p;
-	pthread_mutex_lock(&q->a->mu);
-	if (q->a->completions % 2 == 0) // else it waits for who polls, or for the worker
-		serve(q);
-	*waits = atomic_load(&q->send->prod) != atomic_load(&q->send->cons);
-	pthread_mutex_unlock(&q->a->mu);
+	(void)qp, (void)p;
+	*waits = 1;
 	return 0;
 }
 
@@ -345,15 +342,16 @@ static int sleep_for(handle_t dev, int *awake, int channel, int signals)
 
 static int progress(handle_t cq, int *waits)
 {
-	serve_all(OF(cq, cq)->a);
-	*waits = 0;
+	(void)cq;
+	sched_yield();
+	*waits = 1;
 	return 0;
 }
 
 static int overdue(handle_t dev, int *waits)
 {
-	serve_all(OF(adapter, dev));
-	*waits = 0;
+	(void)dev;
+	*waits = 1;
 	return 0;
 }
 
