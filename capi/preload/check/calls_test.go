@@ -50,7 +50,7 @@ func TestBeforeConstructors(t *testing.T) {
 // wrong accesses to memory and undefined behaviour.
 func TestSanitized(t *testing.T) {
 	runtime := sanitizer(t)
-	flags := []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"}
+	flags := []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"}
 	b := newBench(t, flags...)
 	for name, args := range map[string][]string{"calls": {b.guid, seed()}, "storm": {"10"}} {
 		cmd := b.command(t, runtime+" ", append([]string{compile(t, name)}, args...)...)
