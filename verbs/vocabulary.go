@@ -34,7 +34,7 @@ type (
 	//		Status       WCStatus
 	//		Opcode       WCOpcode
 	//		Flags        WCFlags
-	//		SL           uint8
+	//		SL           uint8  // UD receives: SLIPv4 or SLIPv6
 	//		ByteLen      uint32 // bytes received, read or sent; UD receives count the 40-byte GRH area
 	//		VendorErr    uint32
 	//		ImmData      uint32 // host order
