@@ -53,7 +53,7 @@ func (a action) String() string { return actionNames[a] }
 // act does action number i. Its choices come from its own number, so that
 // leaving another action out does not change them.
 func (w *world) act(i int) {
-	r := w.actRand
+	r := w.dice.Rand
 	a := w.plan.draw(r)
 	w.did[a]++
 	if w.verbose() {

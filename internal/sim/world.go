@@ -17,13 +17,12 @@ import (
 // The streams of random numbers of a run. Each is independent of the others,
 // so that leaving out an action changes as little as possible.
 const (
-	streamPlan   = 1
-	streamNet    = 2
-	streamSetup  = 3
-	streamMend   = 4
-	streamKeys   = 1 << 40
-	streamWays   = 1 << 41
-	streamAction = 1 << 32
+	streamPlan  = 1
+	streamNet   = 2
+	streamSetup = 3
+	streamMend  = 4
+	streamKeys  = 1 << 40
+	streamWays  = 1 << 41
 )
 
 // world is one run.
@@ -38,10 +37,9 @@ type world struct {
 	pairs  []*pair
 	routes map[route]*end
 
-	actSource *rand.PCG
-	actRand   *rand.Rand
-	acted     int // actions done or left out
-	nextAct   clock.Instant
+	dice    run.Dice
+	acted   int // actions done or left out
+	nextAct clock.Instant
 
 	text  []byte
 	loose map[uint32]message // of UC and UD, by their place in the text
@@ -101,9 +99,8 @@ func runPairs(c Config) run.Result {
 func newWorld(c Config) *world {
 	w := &world{
 		cfg: c, plan: newPlan(&c), byAddr: make(map[netip.Addr]*node), routes: make(map[route]*end),
-		actSource: rand.NewPCG(0, 0), loose: make(map[uint32]message), wcs: make([]ib.WC, 16),
+		dice: run.NewDice(c.Seed), loose: make(map[uint32]message), wcs: make([]ib.WC, 16),
 	}
-	w.actRand = rand.New(w.actSource)
 	w.text = newText(w.plan.slot)
 	w.net.init(w.plan.net, c.Seed)
 	w.ladder.init(c.Ladder)
@@ -187,9 +184,7 @@ func (w *world) step(limit clock.Instant) bool {
 func (w *world) takeTurn() {
 	i := w.acted
 	w.acted++
-	w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
-	// Before the action's own choices, so that leaving it out moves no other.
-	gap := time.Duration(w.actRand.Int64N(int64(2 * w.plan.gap)))
+	gap := w.dice.Turn(i, w.plan.gap)
 	if !w.cfg.Skip[i] {
 		w.act(i)
 	}

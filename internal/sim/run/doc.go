@@ -1,3 +1,5 @@
 // Package run is what all simulations have in common: what one run is asked for,
-// and what it came to. It makes none.
+// what it chooses by, and what it came to. It makes none.
+//
+// Reading order: run.go, dice.go.
 package run

@@ -70,7 +70,7 @@ func (w *world) doAction(i int) {
 		w.call(uint64(i+1) << sideBits)
 		return
 	}
-	actionTable[a].do(w, w.act)
+	actionTable[a].do(w, w.dice.Rand)
 }
 
 // drawAction draws an action by weight.
@@ -79,7 +79,7 @@ func (w *world) drawAction() action {
 	for _, n := range w.plan.acts {
 		sum += n
 	}
-	v := w.act.IntN(sum)
+	v := w.dice.IntN(sum)
 	for a, n := range w.plan.acts {
 		if v -= n; v < 0 {
 			return action(a)
@@ -90,7 +90,7 @@ func (w *world) drawAction() action {
 
 // call makes one host ask another, or itself, for a connection or a service.
 func (w *world) call(id uint64) {
-	r := w.act
+	r := w.dice.Rand
 	from := w.hosts[r.IntN(len(w.hosts))]
 	to := w.hosts[(from.index+1+r.IntN(len(w.hosts)-1))%len(w.hosts)]
 	if r.IntN(12) == 0 {
@@ -288,3 +288,14 @@ func (w *world) actCutWay(r *rand.Rand) {
 }
 
 func (w *world) actBurst(r *rand.Rand) { w.net.burst = w.now.Add(w.trouble(r) / 4) }
+
+// takeTurn does the next action and says when the one after it is.
+func (w *world) takeTurn() {
+	i := w.acted
+	w.acted++
+	gap := w.dice.Turn(i, w.plan.gap)
+	if !w.cfg.Skip[i] {
+		w.doAction(i)
+	}
+	w.nextAct = w.now.Add(gap)
+}

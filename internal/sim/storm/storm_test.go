@@ -90,7 +90,7 @@ func storming(t *testing.T, fit func(*side) bool) (*world, *side) {
 	w.setUp()
 	for w.acted < w.cfg.Ops && w.violation == nil {
 		w.step(1 << 62)
-		if s := w.pick(w.act, fit); s != nil {
+		if s := w.pick(w.dice.Rand, fit); s != nil {
 			return w, s
 		}
 	}

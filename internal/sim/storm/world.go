@@ -2,7 +2,6 @@ package storm
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"runtime/debug"
 	"time"
@@ -15,11 +14,10 @@ import (
 // The streams of random numbers of a run. Each is independent of the others,
 // so that leaving out an action changes as little as possible.
 const (
-	streamPlan   = 1
-	streamNet    = 2
-	streamAction = 1 << 32
-	streamHost   = 1 << 40
-	streamSide   = 1 << 48
+	streamPlan = 1
+	streamNet  = 2
+	streamHost = 1 << 40
+	streamSide = 1 << 48
 )
 
 // world is one run.
@@ -33,11 +31,10 @@ type world struct {
 	sides  map[uint64]*side    // all there ever were, by number
 	tasks  deadline.Heap[task] // what programs will do
 
-	actSource *rand.PCG
-	act       *rand.Rand
-	acted     int // actions done or left out
-	nextAct   clock.Instant
-	healed    clock.Instant // when the network became whole; Never before
+	dice    run.Dice
+	acted   int // actions done or left out
+	nextAct clock.Instant
+	healed  clock.Instant // when the network became whole; Never before
 
 	violation   *run.Violation
 	ladder      ladder
@@ -66,10 +63,9 @@ func Run(c run.Config) *run.Result {
 func newWorld(c run.Config) *world {
 	w := &world{
 		cfg: c, plan: newPlan(c.Seed), byAddr: make(map[netip.Addr]*host), sides: make(map[uint64]*side),
-		actSource: rand.NewPCG(0, 0), healed: clock.Never,
+		dice: run.NewDice(c.Seed), healed: clock.Never,
 		tasks: deadline.New(func(t *task) *deadline.Link { return &t.time }),
 	}
-	w.act = rand.New(w.actSource)
 	w.net.init(w.plan.net, c.Seed)
 	w.ladder.init(max(c.Ladder, 1))
 	return w
@@ -137,19 +133,6 @@ func (w *world) step(limit clock.Instant) bool {
 		w.net.release(p)
 	}
 	return true
-}
-
-// takeTurn does the next action and says when the one after it is.
-func (w *world) takeTurn() {
-	i := w.acted
-	w.acted++
-	w.actSource.Seed(w.cfg.Seed, streamAction+uint64(i))
-	// Before the action's own choices, so that leaving it out moves no other.
-	gap := time.Duration(w.act.Int64N(int64(2 * w.plan.gap)))
-	if !w.cfg.Skip[i] {
-		w.doAction(i)
-	}
-	w.nextAct = w.now.Add(gap)
 }
 
 // fail records the first violation; the run ends with it.

@@ -1,0 +1,31 @@
+package run
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// StreamAction and more are the streams of random numbers of the actions.
+const StreamAction = 1 << 32
+
+// Dice are what the actions of a run choose by. Each has choices of its own, so
+// that leaving one out moves no other.
+type Dice struct {
+	*rand.Rand
+	source *rand.PCG
+	seed   uint64
+}
+
+// NewDice returns the dice of a run.
+func NewDice(seed uint64) Dice {
+	source := rand.NewPCG(0, 0)
+	return Dice{rand.New(source), source, seed}
+}
+
+// Turn begins the choices of an action. It returns how long it is until the next
+// one, less than twice the mean, which is drawn first: it is the same if the action
+// is left out.
+func (d *Dice) Turn(action int, mean time.Duration) time.Duration {
+	d.source.Seed(d.seed, StreamAction+uint64(action))
+	return time.Duration(d.Int64N(int64(2 * mean)))
+}
