@@ -88,6 +88,9 @@ func TestTargets(t *testing.T) {
 		"WRITE 8 B round trip":                       {{10, 2, true}, {1, 2.01, false}},
 		"SEND 64 B round trip, both programs asleep": {{80, 1.5, true}, {1, 1.51, false}},
 	}
+	for _, m := range paced() {
+		want[m.name] = []verdict{{0.98, 0.98, true}, {1, 1, true}, {0.979, 0.979, false}, {1.01, 1.01, false}}
+	}
 	for _, m := range measurements() {
 		if m.name == crowded {
 			continue
@@ -195,4 +198,19 @@ func TestRevision(t *testing.T) {
 	if _, err := revision("bench_test.go"); err == nil {
 		t.Error("a source file is taken for a program")
 	}
+}
+
+// TestPacedShare wants the whole of the rate as a share of 1: 64 KiB in 16
+// packets of 4096 bytes, whose IP packets have 45 bytes more each.
+func TestPacedShare(t *testing.T) {
+	for _, m := range paced() {
+		if m.name != "RC WRITE 64 KiB, static rate 5 Gb/s" {
+			continue
+		}
+		if got := m.own.of(&outcome{Gbps: 5 * 4096 / 4141.0}); got < 0.99999 || got > 1.00001 {
+			t.Errorf("the share is %v", got)
+		}
+		return
+	}
+	t.Error("it is not measured")
 }

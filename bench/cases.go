@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // subject is something that is measured: a program, its arguments, and what
 // of its output counts.
@@ -146,7 +149,7 @@ func measurements() []measurement {
 			target: target{"no timeout", func(r *result) bool { return r.Timeouts == 0 }},
 		},
 	}
-	return append(append(list, faulty()...), overPaths()...)
+	return slices.Concat(list, paced(), faulty(), overPaths())
 }
 
 // faulty are streams with faults at the client's port, beside the same without.
