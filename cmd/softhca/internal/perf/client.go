@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"time"
 
@@ -161,6 +162,10 @@ func (c *client) agree() error {
 
 // measure runs the measurement and returns what there is to tell the server.
 func (c *client) measure(ctx context.Context) (*done, error) {
+	// Each time slice that is over, the Go scheduler may move this loop to
+	// another processor, where the server's thread waits then for the next tick.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if c.plan.Latency && !c.plan.Op.info().fetches {
 		return c.pingpong(ctx)
 	}
