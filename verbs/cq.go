@@ -73,10 +73,6 @@ func (q *CQ) object() *device.Object {
 // Poll moves completions, oldest first, to out and returns how many. It never
 // blocks. A poll of an empty queue also lets the adapter receive and send, on
 // the caller's thread: a program that polls needs no other to make progress.
-// A goroutine that polls without a pause is best locked to its thread
-// (runtime.LockOSThread): the Go scheduler moves one that is not between
-// processors, and where few are free, threads of the network wait for it.
-//
 // When there are none, and never will be, the error says why: ErrInvalidHCA
 // once the adapter is closed, EIO once it has failed, ErrInvalidCQ for a CQ
 // that is nil or destroyed.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -70,10 +69,6 @@ func (s *session) run(ctx context.Context) (Result, error) {
 	defer s.late.Stop()
 	for i := range s.turns {
 		s.turns[i] = turn{recv: true}
-	}
-	if s.channel == nil { // it polls without a pause; see verbs.CQ
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
 	}
 	start := time.Now()
 	if s.client {
