@@ -136,7 +136,7 @@ func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
 // acknowledgements counted as IP packets.
 type RateLimit struct {
 	Rate     uint32 // kilobits per second; 0 is no limit
-	MaxBurst uint32 // bytes that may go at once after a pause; 0 is 64 KiB, or what the rate gives in 50 µs
+	MaxBurst uint32 // bytes that may go at once after a pause; 0 is 64 KiB, or what the rate gives in 100 µs
 }
 
 // ModifyRateLimit limits what the QP sends from now on, beside the static rate of

@@ -11,10 +11,11 @@ import (
 )
 
 // A pacer that is late, because its thread had other work, may catch up by so
-// much: what one system call sends. It is the burst of a limit that names none.
+// much: what one system call sends, or, of a high rate, what it gives in the
+// time that a thread is usually late. It is the burst of a limit that names none.
 const (
 	burstBytes = 64 << 10
-	burstTime  = 50 * time.Microsecond
+	burstTime  = 100 * time.Microsecond
 )
 
 // pacer spaces packets so that they keep to a rate (V17). Its zero value has no
@@ -84,7 +85,7 @@ func ipLength(path *fabric.Path, seg []byte) int {
 // RateLimit is what a queue pair may send at most (V17).
 type RateLimit struct {
 	Rate  uint32 // kilobits per second; 0: no limit
-	Burst uint32 // bytes that may go at once; 0: 64 KiB, or 50 µs at the rate
+	Burst uint32 // bytes that may go at once; 0: 64 KiB, or 100 µs at the rate
 }
 
 // staticPacer returns the pacer of a static rate. One that is not below the

@@ -67,12 +67,16 @@ func (w *window) begin() {
 	w.mark, w.full, w.together.most = w.delivered, false, 0
 }
 
+// wakeTime is what it takes to wake the peer's thread: a round trip that was
+// seen of a peer that was awake is shorter by as much.
+const wakeTime = 50 * time.Microsecond
+
 // end ends a round, which took so long. What was delivered in it says what the
 // least round trip that was seen takes to deliver; beside that a burst may wait
 // for the peer, and what comes at once, because the peer could not look before.
 func (w *window) end(d, least time.Duration) {
 	bytes := int64(w.delivered - w.mark)
-	target := int(bytes*int64(least+burstTime)/int64(d)) + burstBytes + w.together.most
+	target := int(bytes*int64(least+wakeTime)/int64(d)) + burstBytes + w.together.most
 	if w.rounds++; w.rounds > rateRounds {
 		w.best, w.rounds = [2]int{0, w.best[0]}, 1
 	}
