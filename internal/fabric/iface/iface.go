@@ -88,10 +88,12 @@ func Payload(mtu int, a netip.Addr) int {
 const maxStack = 8
 
 // Virtual reports whether an interface is known to have no hardware behind it:
-// loopback, or on Linux one without a device in /sys, all the interfaces it
-// stands on included (a bridge's ports, a VLAN's or bond's links).
+// loopback, or on Linux one of a driver that never has, or one without a device
+// in /sys, all the interfaces it stands on included (a bridge's ports, a VLAN's
+// or bond's links). The driver is asked first: /sys may be that of another
+// network namespace.
 func Virtual(nif *net.Interface) bool {
-	return nif.Flags&net.FlagLoopback != 0 || virtual("/sys/class/net", nif.Name, maxStack)
+	return nif.Flags&net.FlagLoopback != 0 || software(nif.Name) || virtual("/sys/class/net", nif.Name, maxStack)
 }
 
 // virtual looks for name in the directory sys of interfaces.
