@@ -12,6 +12,11 @@ type subject struct {
 	run  runner
 	args []string
 	of   func(*outcome) float64
+
+	// Of what is a server and its client, and prints text: what of it counts, and how
+	// many round trips are made for each second that other measurements take.
+	reads func(printed string) (float64, error)
+	rate  int
 }
 
 // runner says how a subject is run.
@@ -22,7 +27,7 @@ const (
 	runBaseline               // bench/baseline, both sides on loopback
 	runPerf                   // softhca perf, both sides on loopback
 	runUser                   // the same as a user without privilege, whose socket buffers are small
-	runPingpong               // softhca pingpong between programs that sleep, on loopback
+	runPingpong               // softhca pingpong, both sides on loopback
 	runPathPerf               // softhca perf over a network that loses packets
 	runPathTCP                // bench/baseline -tcp over the same
 )
@@ -30,11 +35,11 @@ const (
 // The segments of the baseline are as long as those of the adapter: BTH and
 // ICRC take 16 bytes, the RETH of an RDMA WRITE another 16.
 var (
-	bandwidth    = subject{"UDP", runBaseline, []string{"-payload", "4096", "-overhead", "16"}, gbps}
-	packetRate   = subject{"UDP", runBaseline, []string{"-payload", "64", "-overhead", "32"}, mpps}
-	roundTrip    = subject{"UDP", runBaseline, []string{"-pingpong", "-payload", "8", "-overhead", "32"}, medianTrip}
-	sleepingTrip = subject{"UDP", runBaseline, []string{"-pingpong", "-sleep", "-payload", "64", "-overhead", "16"}, meanTrip}
-	equalShares  = subject{"equal shares", runConstant, nil, nil}
+	bandwidth    = baseline(gbps, "-payload", "4096", "-overhead", "16")
+	packetRate   = baseline(mpps, "-payload", "64", "-overhead", "32")
+	roundTrip    = baseline(medianTrip, "-pingpong", "-payload", "8", "-overhead", "32")
+	sleepingTrip = baseline(meanTrip, "-pingpong", "-sleep", "-payload", "64", "-overhead", "16")
+	equalShares  = subject{name: "equal shares"}
 )
 
 // target is what a case must reach.
@@ -90,7 +95,20 @@ func wholeTrip(r *outcome) float64 { return 2 * r.Latency.P50 }
 func evenness(r *outcome) float64 { return float64(r.Least) / float64(r.Most) }
 
 // perf is a subject: softhca perf with arguments.
-func perf(of func(*outcome) float64, args ...string) subject { return subject{"", runPerf, args, of} }
+func perf(of func(*outcome) float64, args ...string) subject {
+	return subject{run: runPerf, args: args, of: of}
+}
+
+// baseline is a subject: UDP without RDMA.
+func baseline(of func(*outcome) float64, args ...string) subject {
+	return subject{name: "UDP", run: runBaseline, args: args, of: of}
+}
+
+// pingpong is a subject: softhca pingpong with arguments, so many round trips for each
+// second.
+func pingpong(rate int, args ...string) subject {
+	return subject{run: runPingpong, args: args, reads: tripTime, rate: rate}
+}
 
 // as returns the subject under a name, for what is measured beside.
 func (s subject) as(name string) subject {
@@ -135,7 +153,7 @@ func measurements() []measurement {
 			beside: roundTrip, target: atMost(2),
 		},
 		{
-			name: "SEND 64 B round trip, both programs asleep", unit: "µs", own: subject{"", runPingpong, nil, nil},
+			name: "SEND 64 B round trip, both programs asleep", unit: "µs", own: pingpong(20_000, "--events", "--size", "64"),
 			beside: sleepingTrip, target: atMost(1.5),
 		},
 		{
@@ -186,7 +204,7 @@ func overPaths() []measurement {
 	for _, share := range []float64{0, 0.001, 0.01, 0.05} {
 		m := measurement{
 			name: fmt.Sprintf("WRITE 1 MiB, veth, %g %% lost each way", 100*share), unit: "Gb/s", few: true,
-			own: bulk("write").by(runPathPerf), beside: subject{"TCP", runPathTCP, nil, gbps},
+			own: bulk("write").by(runPathPerf), beside: subject{name: "TCP", run: runPathTCP, of: gbps},
 			loss: loss{line: "WRITE over veth", other: "TCP over veth", share: share},
 		}
 		if share > 0 {

@@ -27,7 +27,7 @@
 // Programs that sleep are measured with softhca pingpong --events.
 //
 // Reading order: cases.go (what is measured, and the targets), main.go,
-// programs.go (building and running both sides), path.go and path_linux.go (a
-// network that loses packets), series.go (medians and spread), report.go,
-// plot.go, machine.go.
+// programs.go (building and running both sides), pair.go (a server and its
+// client), path.go and path_linux.go (a network that loses packets), series.go
+// (medians and spread), report.go, plot.go, machine.go.
 package main

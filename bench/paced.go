@@ -47,7 +47,7 @@ func paced() []measurement {
 			list = append(list, measurement{
 				name: fmt.Sprintf("%s, %s", s.name, l.text), unit: "",
 				own:    perf(func(r *outcome) float64 { return r.Gbps * s.headers / l.gbps }, s.args...).with(l.option, l.value),
-				beside: subject{"the rate", runConstant, nil, nil}, target: share,
+				beside: subject{name: "the rate"}, target: share,
 			})
 		}
 	}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"debug/buildinfo"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,8 +83,7 @@ func (p *programs) command(s *subject, share float64) []string {
 	case runPerf, runUser:
 		return append(measured, "--local")
 	case runPingpong:
-		iters := max(int(p.seconds*sleepingRate), 1)
-		return []string{p.softhca, "pingpong", "--events", "--size", "64", "--iters", strconv.Itoa(iters)}
+		return slices.Concat([]string{p.softhca, "pingpong"}, s.args, []string{"--iters", strconv.Itoa(p.trips(s))})
 	case runPathPerf:
 		return overPath(share, []string{p.softhca, "perf", s.args[0], "--addr", pathServer}, append(measured, "--addr", pathClient, pathServer))
 	case runPathTCP:
@@ -131,7 +128,7 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 	case runConstant:
 		return 1, r, nil
 	case runPingpong:
-		v, err := measureTrip(ctx, args)
+		v, err := p.measurePair(ctx, s)
 		return v, r, err
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -149,62 +146,6 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 		return 0, r, fmt.Errorf("%s: nothing measured: %+v", told(args), r)
 	}
 	return v, r, nil
-}
-
-// sleepingRate is how many round trips between programs that sleep are made
-// for each second that other measurements take.
-const sleepingRate = 20_000
-
-// measureTrip runs both sides of a ping-pong and returns the mean round trip
-// in microseconds. The client is tried until the server listens.
-func measureTrip(ctx context.Context, args []string) (float64, error) {
-	const client, server = "127.0.0.1", "127.0.0.2"
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	port, err := freePort()
-	if err != nil {
-		return 0, err
-	}
-	softhca := args[0]
-	args = slices.Concat(args[1:], []string{"--port", port, "--addr"})
-	echo := exec.CommandContext(ctx, softhca, append(slices.Clone(args), server)...)
-	if err := echo.Start(); err != nil {
-		return 0, err
-	}
-	var out []byte
-	for {
-		cmd := exec.CommandContext(ctx, softhca, append(slices.Clone(args), client, server)...)
-		if out, err = cmd.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("connection refused")) {
-			break
-		}
-	}
-	if err != nil {
-		cancel() // the server waits
-	}
-	if err = errors.Join(err, echo.Wait()); err != nil {
-		return 0, fmt.Errorf("softhca %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return tripTime(string(out))
-}
-
-// freePort returns a TCP port that nobody listens on.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
-}
-
-// tripTime finds the time of a round trip in what pingpong prints.
-func tripTime(out string) (float64, error) {
-	words := strings.Fields(out)
-	if i := slices.Index(words, "usec/iter"); i > 0 {
-		return strconv.ParseFloat(words[i-1], 64)
-	}
-	return 0, fmt.Errorf("pingpong prints no time: %q", out)
 }
 
 // runJSON runs a program and decodes its output. What it wrote to standard

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The ends of a pair: a server and its client, two programs on loopback.
+const (
+	pairClient = "127.0.0.1"
+	pairServer = "127.0.0.2"
+)
+
+// pairLimit is how long a pair may take.
+const pairLimit = time.Minute
+
+// trips returns how many round trips of a subject take about as long as other
+// measurements.
+func (p *programs) trips(s *subject) int { return max(int(p.seconds*float64(s.rate)), 1) }
+
+// side returns the command of one end of a pair.
+func (p *programs) side(s *subject, server bool, port string) []string {
+	own := pairClient
+	if server {
+		own = pairServer
+	}
+	args := slices.Concat(p.command(s, 0), []string{"--port", port, "--addr", own})
+	if !server {
+		args = append(args, pairServer)
+	}
+	return args
+}
+
+// measurePair runs both ends and returns what counts of what the client prints. The
+// client is begun when the server listens.
+func (p *programs) measurePair(ctx context.Context, s *subject) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, pairLimit)
+	defer cancel()
+	port, err := freePort()
+	if err != nil {
+		return 0, err
+	}
+	var said, served bytes.Buffer
+	start := func(server bool, out *bytes.Buffer) (*exec.Cmd, error) {
+		args := p.side(s, server, strconv.Itoa(port))
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Stdout, cmd.Stderr = out, out
+		return cmd, cmd.Start()
+	}
+	far, err := start(true, &served)
+	if err != nil {
+		return 0, err
+	}
+	serves, gone := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- far.Wait()
+		gone()
+	}()
+	near := far
+	if err = awaitServer(serves, port); err == nil {
+		if near, err = start(false, &said); err == nil {
+			err = near.Wait()
+		}
+	}
+	if err != nil {
+		cancel() // the server waits
+	}
+	if err = errors.Join(err, <-ended); err != nil {
+		return 0, fmt.Errorf("%s: %w\nclient: %s\nserver: %s", told(near.Args), err, lastLines(said.String()), lastLines(served.String()))
+	}
+	return s.reads(said.String())
+}
+
+// lastLines returns the end of what a program printed.
+func lastLines(text string) string {
+	const most = 5
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-most):], "\n")
+}
+
+// freePort returns a TCP port that nobody listens on.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// pause is how long to wait before looking again.
+const pause = 5 * time.Millisecond
+
+// awaitServer waits until somebody listens on a TCP port, without connecting to it:
+// programs take one connection.
+func awaitServer(ctx context.Context, port int) error {
+	for !listens(port) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("nobody listens on TCP port %d: %w", port, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// tripTime finds the time of a round trip in what ping-pongs print.
+func tripTime(out string) (float64, error) {
+	words := strings.Fields(out)
+	if i := slices.Index(words, "usec/iter"); i > 0 {
+		return strconv.ParseFloat(words[i-1], 64)
+	}
+	return 0, fmt.Errorf("a ping-pong prints no time: %q", lastLines(out))
+}
