@@ -120,6 +120,7 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 		return
 	}
 	now := d.now()
+	d.pollers.latest.Store(int64(now)) // who has much to post polls when it is posted
 	if alone {
 		d.shard.Doorbell(now, q)
 	}

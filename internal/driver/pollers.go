@@ -32,7 +32,7 @@ const lentAside = 200 * time.Microsecond
 // A program may poll for some completion and then watch its memory for what the
 // peer writes there, without polling. What arrives meanwhile lies in the port
 // until the goroutine looks. Where it finds something so, and nobody has polled
-// for awayTime, it stays at the port: for leastAlone, and up to mostAlone when
+// or posted for awayTime, it stays at the port: for leastAlone, and up to mostAlone when
 // that happens again and again.
 const (
 	awayTime   = 50 * time.Microsecond
@@ -55,7 +55,7 @@ const forever = time.Duration(math.MaxInt64)
 type pollers struct {
 	state atomic.Uint64 // rounds of others since the last look, and the flags below
 
-	latest atomic.Int64 // clock.Instant of the last of these rounds
+	latest atomic.Int64 // clock.Instant of the last of these rounds, or of a post
 
 	// Used by the goroutine only.
 	polling bool          // in the last looks there were rounds
@@ -166,7 +166,7 @@ func (p *pollers) aside() bool { return p.state.Load()&(asideFlag|guestFlag) == 
 func (p *pollers) attended() bool { return p.state.Load()&(asideFlag|lentFlag|guestFlag) == asideFlag }
 
 // away reports whether the goroutine has stepped aside for threads that poll,
-// and none has for a while.
+// and none has for a while, nor posted.
 func (p *pollers) away(now clock.Instant) bool {
 	return p.attended() && now.Sub(clock.Instant(p.latest.Load())) >= awayTime
 }

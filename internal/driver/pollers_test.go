@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/pipe"
 )
 
 // TestPollers walks through what may happen to the port, look by look.
@@ -176,5 +177,26 @@ func TestRecallIsNeverLost(t *testing.T) {
 			return
 		default:
 		}
+	}
+}
+
+// TestWhoPostsIsThere has a program that polls post for longer than awayTime before it
+// polls again: the goroutine must not take the port from it. Who posts one by one does so
+// for longer than that, and then both would be at the port and the shard.
+func TestWhoPostsIsThere(t *testing.T) {
+	n := pipe.NewNetwork(pipe.Options{})
+	s, peer := newStillSide(t, n, 1), newStillSide(t, n, 2)
+	s.connect(t, peer, 0, 7)
+	s.drv.Progress()
+	s.drv.pollers.state.Store(asideFlag)
+	polled := clock.Instant(s.drv.pollers.latest.Load())
+	await(t, "the time after which who does not poll is away", func() bool { return s.drv.pollers.away(s.drv.now()) })
+	posted := s.drv.now()
+	s.postSend(t, peer, 64)
+	if there := posted.Add(awayTime - 1); s.drv.pollers.away(there) {
+		t.Errorf("polled at %v and posted at %v, a program is taken for away at %v", polled, posted, there)
+	}
+	if late := s.drv.now().Add(awayTime); !s.drv.pollers.away(late) {
+		t.Errorf("who has neither polled nor posted for %v is not taken for away", awayTime)
 	}
 }
