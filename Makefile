@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check install
+.PHONY: check test fuzz generate bench bench-libraries demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check install
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -16,6 +16,9 @@ generate: ## write generated code and tables anew
 
 bench: ## measure the adapter beside UDP without RDMA, beside itself under loss, and beside TCP
 	go run ./bench
+
+bench-libraries: ## measure Debian's programs on our libibverbs.so.1 beside Go, UDP, UCX over TCP and libfabric: writes docs/programs-speed.md
+	go run ./bench -libraries -page docs/programs-speed.md
 
 demo: ## two adapters talk over UDP
 	go run ./cmd/softhca demo

@@ -45,9 +45,15 @@ func TestCrowdedTarget(t *testing.T) {
 // TestMeasurements wants each name once, something beside each, and no command
 // that is empty.
 func TestMeasurements(t *testing.T) {
+	for _, all := range [][]measurement{measurements(), programMeasurements()} {
+		checkMeasurements(t, all)
+	}
+}
+
+func checkMeasurements(t *testing.T, all []measurement) {
 	p := programs{baseline: "/x/baseline", softhca: "/x/softhca", seconds: 1}
 	seen := map[string]bool{}
-	for _, m := range measurements() {
+	for _, m := range all {
 		if seen[m.name] || m.beside.name == "" {
 			t.Errorf("%q is there twice, or nothing is beside it", m.name)
 		}
@@ -60,7 +66,7 @@ func TestMeasurements(t *testing.T) {
 		}
 	}
 	var text strings.Builder
-	if err := list(&text); err != nil || strings.Count(text.String(), "\n") != len(seen) {
+	if err := list(&text, all); err != nil || strings.Count(text.String(), "\n") != len(seen) {
 		t.Errorf("the list of %d is (%v):\n%s", len(seen), err, text.String())
 	}
 }

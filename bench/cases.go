@@ -28,6 +28,9 @@ const (
 	runPerf                   // softhca perf, both sides on loopback
 	runUser                   // the same as a user without privilege, whose socket buffers are small
 	runPingpong               // softhca pingpong, both sides on loopback
+	runOver                   // a program over our libraries, both sides on loopback
+	runPlain                  // ucx_perftest over TCP, both sides on loopback
+	runFabric                 // fi_pingpong, both sides on loopback
 	runPathPerf               // softhca perf over a network that loses packets
 	runPathTCP                // bench/baseline -tcp over the same
 )

@@ -8,9 +8,11 @@
 // Usage:
 //
 //	go run ./bench [-rounds 9] [-seconds 1] [-only NAME] [-before PROGRAM] [-no-targets] [-results DIR]
-//	go run ./bench -list
+//	go run ./bench -libraries [-page docs/programs-speed.md] ...
+//	go run ./bench -list [-libraries]
 //
-// With -before, an older build of softhca is measured in the same rounds.
+// With -before, an older build of softhca is measured in the same rounds; with
+// -libraries too, if its libraries are beside it.
 //
 // It prints a table and writes bench/results/DATE-MACHINE.json, and a figure of
 // throughput against loss beside it. The exit code is 1 if a target is missed or
@@ -26,8 +28,15 @@
 //
 // Programs that sleep are measured with softhca pingpong --events.
 //
+// With -libraries it measures something else: unmodified programs of Debian's
+// packages on our libibverbs.so.1, beside the same in Go, beside UDP, and
+// beside UCX over TCP and libfabric's provider of UDP. Two processes each, run
+// by softhca run as users do it. This needs gcc, libibverbs-dev, ibverbs-utils,
+// perftest, ucx-utils and libfabric-bin; the table says what is missing.
+//
 // Reading order: cases.go (what is measured, and the targets), main.go,
-// programs.go (building and running both sides), pair.go (a server and its
-// client), path.go and path_linux.go (a network that loses packets), series.go
-// (medians and spread), report.go, plot.go, machine.go.
+// debian.go (what is measured with -libraries), programs.go (building and
+// running both sides), pair.go (a server and its client), path.go and
+// path_linux.go (a network that loses packets), series.go (medians and spread),
+// report.go, page.go, plot.go, machine.go.
 package main

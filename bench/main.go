@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -23,6 +24,8 @@ type options struct {
 	results   string
 	before    string
 	list      bool
+	libraries bool
+	page      string
 	path      float64
 }
 
@@ -34,6 +37,8 @@ func main() {
 	flag.BoolVar(&o.noTargets, "no-targets", false, "only measure: a missed target is no failure")
 	flag.StringVar(&o.results, "results", "bench/results", "directory for the results; empty for none")
 	flag.StringVar(&o.before, "before", "", "another softhca `program`, of an older commit, to be measured in the same rounds")
+	flag.BoolVar(&o.libraries, "libraries", false, "measure Debian's programs over the libraries for programs in C instead")
+	flag.StringVar(&o.page, "page", "", "with -libraries: write the table to this `file` as Markdown too")
 	flag.BoolVar(&o.list, "list", false, "only list what is measured")
 	flag.Float64Var(&o.path, "path", -1, "for this program itself: run a server and a client where this `share` of packets is lost")
 	flag.Parse()
@@ -46,6 +51,14 @@ func main() {
 	}
 }
 
+// measurements returns everything that the options could choose by name.
+func (o *options) measurements() []measurement {
+	if o.libraries {
+		return programMeasurements()
+	}
+	return measurements()
+}
+
 // do does what the command line says.
 func do(ctx context.Context, o options, args []string) error {
 	switch {
@@ -54,7 +67,9 @@ func do(ctx context.Context, o options, args []string) error {
 	case len(args) > 0:
 		return fmt.Errorf("%q is no flag: -only chooses by name, -help shows all", args[0])
 	case o.list:
-		return list(os.Stdout)
+		return list(os.Stdout, o.measurements())
+	case o.page != "" && (!o.libraries || o.only != ""):
+		return errors.New("-page is for all of -libraries")
 	}
 	return run(ctx, o)
 }
@@ -69,7 +84,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	p, err := build(ctx, dir)
+	p, err := build(ctx, dir, o.libraries)
 	if err != nil {
 		return err
 	}
@@ -88,6 +103,11 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		fmt.Println("written to", strings.Join(names, " and "))
 	}
+	if o.page != "" {
+		if err := os.WriteFile(o.page, []byte(r.markdown()), 0o644); err != nil {
+			return err
+		}
+	}
 	if failed := r.failed(); len(failed) > 0 {
 		return fmt.Errorf("not measured: %s", strings.Join(failed, "; "))
 	}
@@ -101,7 +121,7 @@ func run(ctx context.Context, o options) (err error) {
 func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 	r := &report{
 		Date: time.Now().Format(time.DateOnly), Machine: thisMachine(), Rounds: o.rounds, Seconds: o.seconds,
-		Command: strings.Join(append([]string{"go run ./bench"}, os.Args[1:]...), " "),
+		Command: strings.Join(append([]string{"go run ./bench"}, os.Args[1:]...), " "), libraries: o.libraries,
 	}
 	if o.before != "" {
 		var err error
@@ -110,7 +130,7 @@ func (p *programs) compare(ctx context.Context, o options) (*report, error) {
 		}
 		r.Command = strings.ReplaceAll(r.Command, o.before, filepath.Base(o.before)) // who reads it has another disk
 	}
-	for _, m := range measurements() {
+	for _, m := range o.measurements() {
 		if !strings.Contains(m.name, o.only) {
 			continue
 		}
@@ -137,7 +157,7 @@ func (p *programs) rounds(ctx context.Context, m *measurement, n int) (*result, 
 		n = (n + 2) / 3
 	}
 	x := &result{Name: m.name, Unit: m.unit, Rounds: n, Beside: m.beside.name}
-	if x.Skipped = m.own.missing(); x.Skipped != "" {
+	if x.Skipped = cmp.Or(m.own.missing(), m.beside.missing()); x.Skipped != "" {
 		return x, nil
 	}
 	x.BaselineRun, x.SofthcaRun = told(p.command(&m.beside, m.loss.share)), told(p.command(&m.own, m.loss.share))
@@ -183,9 +203,9 @@ func (p *programs) measureBefore(ctx context.Context, m *measurement) (float64, 
 }
 
 // list writes what can be measured.
-func list(w io.Writer) error {
+func list(w io.Writer, all []measurement) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, m := range measurements() {
+	for _, m := range all {
 		// The writer keeps everything until Flush, which returns the error.
 		_, _ = fmt.Fprintf(t, "%s\tbeside %s\t%s\n", m.name, m.beside.name, m.target.text)
 	}

@@ -28,11 +28,23 @@ func (p *programs) trips(s *subject) int { return max(int(p.seconds*float64(s.ra
 
 // side returns the command of one end of a pair.
 func (p *programs) side(s *subject, server bool, port string) []string {
-	own := pairClient
+	own, portFlag := pairClient, "-p"
 	if server {
 		own = pairServer
 	}
-	args := slices.Concat(p.command(s, 0), []string{"--port", port, "--addr", own})
+	args := p.command(s, 0)
+	switch s.run {
+	case runPingpong:
+		args, portFlag = append(args, "--addr", own), "--port"
+	case runOver:
+		args = slices.Insert(args, slices.Index(args, "--"), "--addr", own)
+	case runFabric:
+		portFlag = "-P"
+		if server {
+			portFlag = "-B"
+		}
+	}
+	args = append(args, portFlag, port)
 	if !server {
 		args = append(args, pairServer)
 	}

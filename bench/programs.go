@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/softhca/softhca/internal/libraries"
 )
 
 // revision returns the commit that a program was built from, "unknown" if it
@@ -55,8 +57,9 @@ type programs struct {
 	seconds           float64
 }
 
-// build compiles both into dir. The working directory is in the module.
-func build(ctx context.Context, dir string) (programs, error) {
+// build compiles both into dir, and the libraries if they are wanted. The working
+// directory is in the module.
+func build(ctx context.Context, dir string, libs bool) (programs, error) {
 	p := programs{baseline: filepath.Join(dir, "baseline"), softhca: filepath.Join(dir, "softhca")}
 	for out, pkg := range map[string]string{
 		p.baseline: "github.com/softhca/softhca/bench/baseline",
@@ -68,7 +71,14 @@ func build(ctx context.Context, dir string) (programs, error) {
 			return p, fmt.Errorf("build %s: %w", pkg, err)
 		}
 	}
-	return p, nil
+	if !libs {
+		return p, nil
+	}
+	tree, ok := libraries.Tree()
+	if !ok {
+		return p, libraries.ErrNotFound
+	}
+	return p, libraries.Build(ctx, tree, dir) // softhca run finds them beside itself
 }
 
 // command returns the program of a subject and its arguments; share is the loss
@@ -76,14 +86,24 @@ func build(ctx context.Context, dir string) (programs, error) {
 func (p *programs) command(s *subject, share float64) []string {
 	seconds := strconv.FormatFloat(p.seconds, 'f', -1, 64)
 	duration := time.Duration(p.seconds * float64(time.Second)).String()
+	trips := strconv.Itoa(p.trips(s))
 	measured := slices.Concat([]string{p.softhca, "perf"}, s.args, []string{"--json", "--duration", duration})
 	switch s.run {
 	case runBaseline:
+		if s.rate > 0 {
+			return slices.Concat([]string{p.baseline, "-local", "-seconds", "60"}, s.args, []string{"-trips", trips})
+		}
 		return slices.Concat([]string{p.baseline, "-local", "-seconds", seconds}, s.args)
 	case runPerf, runUser:
 		return append(measured, "--local")
 	case runPingpong:
-		return slices.Concat([]string{p.softhca, "pingpong"}, s.args, []string{"--iters", strconv.Itoa(p.trips(s))})
+		return slices.Concat([]string{p.softhca, "pingpong"}, s.args, []string{"--iters", trips})
+	case runOver:
+		return slices.Concat([]string{p.softhca, "run", "--"}, s.args, []string{"-n", trips})
+	case runPlain:
+		return slices.Concat(s.args, []string{"-n", trips})
+	case runFabric:
+		return slices.Concat(s.args, []string{"-I", trips})
 	case runPathPerf:
 		return overPath(share, []string{p.softhca, "perf", s.args[0], "--addr", pathServer}, append(measured, "--addr", pathClient, pathServer))
 	case runPathTCP:
@@ -116,7 +136,7 @@ func (s *subject) missing() string {
 	case runPathPerf, runPathTCP:
 		return pathMissing()
 	default:
-		return ""
+		return s.programMissing()
 	}
 }
 
@@ -127,7 +147,7 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 	switch s.run {
 	case runConstant:
 		return 1, r, nil
-	case runPingpong:
+	case runPingpong, runOver, runPlain, runFabric:
 		v, err := p.measurePair(ctx, s)
 		return v, r, err
 	}

@@ -21,6 +21,8 @@ type report struct {
 	Rounds  int      `json:"rounds"`
 	Seconds float64  `json:"seconds"` // of each measurement
 	Results []result `json:"results"`
+
+	libraries bool // of programs over these
 }
 
 // result is one line of the table. Ratio is of the rounds, each of which
@@ -50,6 +52,18 @@ func (r *result) judge(t target) {
 	if t.met != nil {
 		met := t.met(r)
 		r.Target, r.Met = t.text, &met
+	}
+}
+
+// verdict says whether the target is met, nothing if there is none.
+func (r *result) verdict() string {
+	switch {
+	case r.Met == nil:
+		return ""
+	case *r.Met:
+		return "ok"
+	default:
+		return "MISSED"
 	}
 }
 
@@ -111,14 +125,7 @@ func (r *report) print(w io.Writer) error {
 		if !x.measured() {
 			continue
 		}
-		verdict := ""
-		if x.Met != nil {
-			verdict = "MISSED"
-			if *x.Met {
-				verdict = "ok"
-			}
-		}
-		line(x.Name, x.Beside, x.Baseline.in(x.Unit), x.Softhca.in(x.Unit), x.Ratio.in(""), x.Target, verdict)
+		line(x.Name, x.Beside, x.Baseline.in(x.Unit), x.Softhca.in(x.Unit), x.Ratio.in(""), x.Target, x.verdict())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -155,6 +162,9 @@ func (r *report) write(dir string, now time.Time) (names []string, err error) {
 		return nil, err
 	}
 	base := filepath.Join(dir, now.Format(time.DateOnly)+"-"+r.Machine.kind())
+	if r.libraries {
+		base += "-programs"
+	}
 	names = append(names, base+".json")
 	if err := os.WriteFile(names[0], append(b, '\n'), 0o644); err != nil {
 		return nil, err

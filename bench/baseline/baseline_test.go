@@ -93,12 +93,16 @@ func TestPingpong(t *testing.T) {
 			}
 		}
 		start(t, server, func() error { return echo(server) })
-		r, err := pingpong(client, at, 40, 200*time.Millisecond)
+		r, err := pingpong(client, at, 40, maxSamples, 200*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Samples == 0 || r.P50 <= 0 || r.P50 > r.P99 || r.P99 > r.Max || r.Mean <= 0 || r.Mean > r.Max {
 			t.Errorf("asleep: %v: latencies out of order: %+v", asleep, *r)
+		}
+		const few = 10
+		if r, err = pingpong(client, at, 40, few, time.Minute); err != nil || r.Samples != few {
+			t.Errorf("asleep: %v: %+v (%v), want %d round trips", asleep, r, err, few)
 		}
 	}
 }
@@ -109,7 +113,7 @@ func TestSilence(t *testing.T) {
 	defer server.close()
 	client, _ := open(t, "127.0.0.1", false)
 	defer client.close()
-	if _, err := pingpong(client, at, 40, time.Second); err == nil {
+	if _, err := pingpong(client, at, 40, maxSamples, time.Second); err == nil {
 		t.Error("a ping-pong with nobody succeeds")
 	}
 }

@@ -14,7 +14,7 @@
 // Usage:
 //
 //	go run ./bench/baseline -local [-payload 4096] [-overhead 16] [-seconds 3]
-//	go run ./bench/baseline -local -pingpong [-sleep] [-payload 8] [-overhead 32]
+//	go run ./bench/baseline -local -pingpong [-sleep] [-payload 8] [-overhead 32] [-trips N]
 //	baseline -listen ADDR:PORT [-pingpong]   (the receiver, on another machine)
 //	baseline -peer ADDR:PORT [-bind ADDR] ...
 //	baseline -tcp -listen ADDR:PORT          (and its receiver, for one sender)

@@ -30,6 +30,7 @@ type config struct {
 	overhead int
 	window   int
 	seconds  float64
+	trips    int
 }
 
 func main() {
@@ -46,6 +47,7 @@ func main() {
 	flag.IntVar(&c.overhead, "overhead", minOverhead, "bytes of headers and checksum in a segment")
 	flag.IntVar(&c.window, "window", 256<<10, "bytes that may be on their way")
 	flag.Float64Var(&c.seconds, "seconds", 3, "how long to measure")
+	flag.IntVar(&c.trips, "trips", maxSamples, "end a ping-pong after so many round trips, if -seconds are not over before")
 	flag.Parse()
 	if err := run(c); err != nil {
 		fmt.Fprintln(os.Stderr, "baseline:", err)
@@ -62,6 +64,9 @@ func run(c config) error {
 	}
 	if c.payload < 1 || c.overhead < minOverhead || c.payload+c.overhead > maxRunBytes {
 		return fmt.Errorf("a segment needs a payload, %d bytes beside it, and at most %d in all", minOverhead, maxRunBytes)
+	}
+	if c.trips < 1 || c.trips > maxSamples {
+		return fmt.Errorf("-trips %d: want 1 to %d", c.trips, maxSamples)
 	}
 	if c.local {
 		stop, err := startReceiver(&c)
@@ -91,7 +96,7 @@ func run(c config) error {
 	var result any
 	duration := time.Duration(c.seconds * float64(time.Second))
 	if c.pingpong {
-		result, err = pingpong(sock, peer, c.payload+c.overhead, duration)
+		result, err = pingpong(sock, peer, c.payload+c.overhead, c.trips, duration)
 	} else {
 		result, err = newSender(sock, peer, c).run(duration)
 	}

@@ -32,14 +32,14 @@ type latency struct {
 	Max     float64 `json:"max_us"`
 }
 
-// pingpong sends a segment, spins or sleeps until it is back, and so on for the given
-// time. A lost one ends it with an error: nothing else is on the way.
-func pingpong(sock *socket, peer netip.AddrPort, segment int, d time.Duration) (*latency, error) {
+// pingpong sends a segment, spins or sleeps until it is back, and so on until that many
+// round trips were measured, or the time is over. A lost one ends it with an error: nothing else is on the way.
+func pingpong(sock *socket, peer netip.AddrPort, segment, most int, d time.Duration) (*latency, error) {
 	sock.direct(peer)
 	b := make([]byte, segment)
 	trips := make([]time.Duration, 0, 1<<16)
 	begin := time.Now()
-	for seq := uint64(0); time.Since(begin) < d && len(trips) < maxSamples; seq++ {
+	for seq := uint64(0); time.Since(begin) < d && len(trips) < most; seq++ {
 		header{kind: kindPing, seq: seq}.put(b)
 		start := time.Now()
 		if err := sock.sendTo(b); err != nil {

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Programs of Debian's packages, over the libraries for programs in C, or without.
+
+// What is the same of both sides of what is compared, where they could differ.
+const (
+	sameMTU   = "4096"
+	sameDepth = "128"
+)
+
+// over is a subject: a program over our libraries, so many iterations for each second.
+func over(rate int, reads func(string) (float64, error), args ...string) subject {
+	return subject{run: runOver, args: args, reads: reads, rate: rate}
+}
+
+// ibvPingpong is ibv_rc_pingpong; beside it stand softhca pingpong and UDP with segments
+// as long, for as many round trips.
+func ibvPingpong(rate, size int, args ...string) subject {
+	return over(rate, tripTime, append([]string{"ibv_rc_pingpong", "-g", "0", "-s", strconv.Itoa(size), "-m", sameMTU}, args...)...)
+}
+
+func besideGo(rate, size int, args ...string) subject {
+	return pingpong(rate, append([]string{"--size", strconv.Itoa(size), "--mtu", sameMTU}, args...)...).as("softhca pingpong")
+}
+
+func besideUDP(rate, size int, args ...string) subject {
+	s := baseline(meanTrip, append([]string{"-pingpong", "-payload", strconv.Itoa(size), "-overhead", "16"}, args...)...)
+	s.rate = rate
+	return s
+}
+
+// perftest is a program of perftest; reads finds what counts in its table.
+func perftest(rate int, column, program string, args ...string) subject {
+	return over(rate, func(out string) (float64, error) { return columnOf(out, column) },
+		append([]string{program, "-F", "-x", "0", "-m", sameMTU}, args...)...)
+}
+
+// The columns that count.
+const (
+	bandwidthColumn = "BW average[Gb/sec]"
+	rateColumn      = "MsgRate[Mpps]"
+	halfTripColumn  = "t_avg[usec]"
+)
+
+// writeBW is ib_write_bw, which posts one request at a time.
+func writeBW(rate int, column string, size int, args ...string) subject {
+	return perftest(rate, column, "ib_write_bw",
+		append([]string{"-s", strconv.Itoa(size), "-t", sameDepth, "--report_gbits", "-N"}, args...)...)
+}
+
+// besidePerf is softhca perf write that posts as many at a time, to the same depth.
+func besidePerf(of func(*outcome) float64, size int) subject {
+	return perf(of, "write", "--size", strconv.Itoa(size), "--mtu", sameMTU, "--depth", sameDepth, "--post-list", "1").as("softhca perf")
+}
+
+func sendLat(rate, size int, args ...string) subject {
+	return perftest(rate, halfTripColumn, "ib_send_lat", append([]string{"-s", strconv.Itoa(size)}, args...)...)
+}
+
+// overTCP is UCX's own test program over TCP, and fabric libfabric's over its UDP
+// provider.
+func overTCP(rate, size int, args ...string) subject {
+	all := []string{"env", "UCX_TLS=tcp", "UCX_NET_DEVICES=lo", "ucx_perftest", "-t", "tag_lat", "-f", "-s", strconv.Itoa(size)}
+	return subject{name: "UCX over TCP", run: runPlain, args: append(all, args...), reads: ucxHalfTrip, rate: rate}
+}
+
+func fabric(name, endpoint string, rate, size int) subject {
+	return subject{
+		name: name, run: runFabric, rate: rate, reads: fabricHalfTrip,
+		args: []string{"fi_pingpong", "-p", "udp", "-e", endpoint, "-S", strconv.Itoa(size)},
+	}
+}
+
+// programMeasurements returns what is measured of programs over our libraries, in the
+// order of the table.
+func programMeasurements() []measurement {
+	var list []measurement
+	add := func(name, unit string, own, beside subject, t target) {
+		list = append(list, measurement{name: name + ", beside " + beside.name, unit: unit, own: own, beside: beside, target: t})
+	}
+	const spinning, asleep = 60_000, 20_000
+	for _, size := range []int{64, 4096} {
+		name, own := fmt.Sprintf("ibv_rc_pingpong %s", sizeName(size)), ibvPingpong(spinning, size)
+		add(name, "µs", own, besideGo(spinning, size), atMost(1.15))
+		add(name, "µs", own, besideUDP(spinning, size), only(size == 64, atMost(2.2)))
+	}
+	name, own := "ibv_rc_pingpong -e 64 B", ibvPingpong(asleep, 64, "-e")
+	add(name, "µs", own, besideGo(asleep, 64, "--events"), target{})
+	add(name, "µs", own, besideUDP(asleep, 64, "-sleep"), atMost(2))
+	for _, w := range []struct{ size, rate int }{{64 << 10, 60_000}, {256 << 10, 15_000}, {1 << 20, 4_000}} {
+		add("ib_write_bw "+sizeName(w.size), "Gb/s", writeBW(w.rate, bandwidthColumn, w.size), besidePerf(gbps, w.size), atLeast(0.85))
+	}
+	add("ib_write_bw 64 B", "M/s", writeBW(1_000_000, rateColumn, 64), besidePerf(mpps, 64), atLeast(0.6))
+	add("ib_write_bw 64 B, each signalled", "M/s", writeBW(1_000_000, rateColumn, 64, "-Q", "1"), besidePerf(mpps, 64), atLeast(0.6))
+	for _, size := range []int{64, 4096} {
+		name, own := "ib_send_lat "+sizeName(size), sendLat(spinning, size)
+		add(name, "µs", own, overTCP(spinning, size), target{})
+		add(name, "µs", own, fabric("libfabric udp;ofi_rxd", "rdm", spinning, size), atMost(1))
+	}
+	add("ib_send_lat -c UD 64 B", "µs", sendLat(spinning, 64, "-c", "UD"), fabric("libfabric udp", "dgram", spinning, 64), target{})
+	for _, size := range []int{64, 4096} {
+		add("ib_send_lat -e "+sizeName(size), "µs", sendLat(asleep, size, "-e"), overTCP(asleep, size, "-E", "sleep", "-I"), target{})
+	}
+	return list
+}
+
+// only returns a target if it is one.
+func only(is bool, t target) target {
+	if is {
+		return t
+	}
+	return target{}
+}
+
+// sizeName returns a size as people write it.
+func sizeName(bytes int) string {
+	switch {
+	case bytes >= 1<<20:
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	case bytes >= 1<<10:
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	default:
+		return fmt.Sprintf("%d B", bytes)
+	}
+}
+
+// program returns the program that a subject runs beside ours, and Debian's package that
+// has it; "" if there is none.
+func (s *subject) program() (name, pkg string) {
+	switch s.run {
+	case runPlain:
+		return "ucx_perftest", "ucx-utils"
+	case runFabric:
+		return s.args[0], "libfabric-bin"
+	case runOver:
+		if strings.HasPrefix(s.args[0], "ibv_") {
+			return s.args[0], "ibverbs-utils"
+		}
+		return s.args[0], "perftest"
+	default:
+		return "", ""
+	}
+}
+
+// programMissing returns why the program of a subject cannot be run here, empty if it
+// can.
+func (s *subject) programMissing() string {
+	name, pkg := s.program()
+	if name == "" {
+		return ""
+	}
+	if runtime.GOOS != "linux" {
+		return "needs Linux, and Debian's " + pkg
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		return fmt.Sprintf("needs the program %s: apt install %s", name, pkg)
+	}
+	return ""
+}
+
+// columnOf returns what stands in a column of the table that perftest prints. Names of
+// columns may have a blank, values have none.
+func columnOf(out, column string) (float64, error) {
+	lines := strings.Split(out, "\n")
+	joined := func(s string) string { return strings.ReplaceAll(s, "BW ", "BW_") }
+	for i, l := range lines[:len(lines)-1] {
+		if !strings.HasPrefix(strings.TrimSpace(l), "#bytes") {
+			continue
+		}
+		at := slices.Index(strings.Fields(joined(l)), joined(column))
+		values := strings.Fields(lines[i+1])
+		if at >= 0 && at < len(values) {
+			return strconv.ParseFloat(values[at], 64)
+		}
+	}
+	return 0, fmt.Errorf("perftest prints no %s: %q", column, lastLines(out))
+}
+
+// ucxHalfTrip returns the average of half a round trip in the last line that
+// ucx_perftest prints: iterations, median, average, overall and more.
+func ucxHalfTrip(out string) (float64, error) {
+	const average = 2
+	for _, l := range slices.Backward(strings.Split(out, "\n")) {
+		words := strings.Fields(l)
+		if len(words) < 8 {
+			continue
+		}
+		if v, err := strconv.ParseFloat(words[average], 64); err == nil {
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("ucx_perftest prints no latency: %q", lastLines(out))
+}
+
+// fabricHalfTrip returns the time of a transfer, half a round trip, in the table that
+// fi_pingpong prints.
+func fabricHalfTrip(out string) (float64, error) {
+	lines := strings.Split(out, "\n")
+	for i, l := range lines[:len(lines)-1] {
+		at := slices.Index(strings.Fields(l), "usec/xfer")
+		if values := strings.Fields(lines[i+1]); at >= 0 && at < len(values) {
+			return strconv.ParseFloat(values[at], 64)
+		}
+	}
+	return 0, fmt.Errorf("fi_pingpong prints no latency: %q", lastLines(out))
+}
