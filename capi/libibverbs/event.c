@@ -73,6 +73,7 @@ void completed(void *p)
 	if (q->ibv.channel == NULL)
 		return;
 	struct channel *ch = CONTAINER(q->ibv.channel, struct channel, ibv);
+	q->told_to = atomic_load(&q->ring->prod);
 	q->told = 1;
 	pthread_mutex_lock(&ch->source.mu);
 	if (q->pending++ == 0) {

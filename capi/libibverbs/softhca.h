@@ -118,7 +118,8 @@ struct cq {
 	struct ring *ring;
 	struct device *dev;
 	_Atomic int armed; // since the last poll of the empty queue
-	_Atomic int told;  // of an entry, by an event, since the last poll
+	_Atomic int told;  // of entries, by an event, since the last poll,
+	_Atomic uint32_t told_to; // of those before this index
 	_Atomic unsigned idle;
 
 	// Guarded by the lock of the channel: completion events that wait to be

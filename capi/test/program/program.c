@@ -478,7 +478,15 @@ static void arm_late(void)
 	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0 && poll(&p, 1, 10000) == 1);
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0]);
 	want(r.cq[0], IBV_WC_SUCCESS);
-	ibv_ack_cq_events(r.cq[0], 2);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0 && poll(&p, 1, 10000) == 1);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0 && poll(NULL, 0, 100) == 0); // of this the event knows nothing
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && poll(&p, 1, 0) == 0);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 10000) == 1);
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0]);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 0) == 0); // the program knows of both
+	want(r.cq[0], IBV_WC_SUCCESS);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	ibv_ack_cq_events(r.cq[0], 4);
 	ibv_ack_cq_events(r.cq[1], 1);
 	rig_close(&r);
 }
