@@ -47,6 +47,12 @@ var coalesceMutants = []mutant{
 		test: "internal/driver TestGuests",
 	},
 	{
+		name: "who-posts-taken-for-away", in: "internal/driver.Post",
+		old:  "$d.pollers.latest.Store(int64($n))",
+		new:  "",
+		test: "internal/driver TestWhoPostsIsThere",
+	},
+	{
 		name: "acknowledged-requests-taken-for-in-flight", in: "internal/ring.Ring.Idle",
 		old:  "i == $r.hdr.Cons.Load()",
 		new:  "false",
