@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/roce"
 )
@@ -51,5 +52,29 @@ func TestAnswerBeforeWhatTheProgramPosts(t *testing.T) {
 		mu.Unlock()
 		a.completion(t)
 		b.completion(t)
+	}
+}
+
+// TestAnswerOfWhoSleepsAtThePort has the program itself take the packet, sleeping
+// at the port, and then post, as it does in Sleep: the acknowledgement that its
+// thread still owes leaves before the request.
+func TestAnswerOfWhoSleepsAtThePort(t *testing.T) {
+	n := pipe.NewNetwork(pipe.Options{})
+	a, b := newStillSide(t, n, 1), newStillSide(t, n, 2)
+	a.connect(t, b, 0, 7)
+	b.connect(t, a, 0, 7)
+	var got []roce.Opcode
+	take := func(r *trace.Record) {
+		if r.Kind == trace.PacketIn {
+			got = append(got, roce.Opcode(r.Header[0]))
+		}
+	}
+	a.trace.Store(&take)
+	a.postSend(t, b, 8)
+	b.drv.afterWait()
+	b.postSend(t, a, 8)
+	a.drv.afterWait()
+	if want := []roce.Opcode{roce.RCAcknowledge, roce.RCRDMAWriteOnly}; !slices.Equal(got, want) {
+		t.Errorf("the peer is sent %v, want %v", got, want)
 	}
 }

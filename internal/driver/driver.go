@@ -125,7 +125,7 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 		d.shard.Doorbell(now, q)
 	}
 	if !d.coalesce.posted(now, work, d.pollers.attended()) {
-		d.transmit(now)
+		d.sendPosted(now)
 	}
 }
 
@@ -252,7 +252,7 @@ func (d *Driver) answerDoorbells() {
 		}
 	}()
 	if d.dead == nil { // another holder may have seen it die
-		d.transmit(d.now())
+		d.sendPosted(d.now())
 	}
 }
 
@@ -323,6 +323,17 @@ func (d *Driver) answer(now clock.Instant) (more bool) {
 	d.shard.AnswersFirst(true)
 	defer d.shard.AnswersFirst(false)
 	return d.transmit(now)
+}
+
+// sendPosted is transmit for what a program posted. Where programs sleep the
+// peer's may too, until this one answers, and count on the completion of its
+// request by then: the acknowledgement leaves before what is posted.
+func (d *Driver) sendPosted(now clock.Instant) {
+	if d.pollers.attended() {
+		d.transmit(now)
+	} else {
+		d.answer(now)
+	}
 }
 
 // sendBatches does so for a number of batches.
