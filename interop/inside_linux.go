@@ -32,9 +32,7 @@ type order struct {
 const (
 	orderFD = 3
 	eventFD = 4
-	// 5 is the file of our command, which has no name: the child is the first
-	// process of its namespace.
-	softhcaFile = "/proc/1/fd/5"
+	filesFD = 5 // and those that follow: our files
 )
 
 // event is something that happened in a child; one of its fields is set.
@@ -91,7 +89,10 @@ func work(ctx context.Context, o *order, events *json.Encoder) error {
 	if err := netns.Setup(); err != nil {
 		return err
 	}
-	l, err := lab.Setup(ctx, &o.Image, softhcaFile)
+	if err := install(netns.Files); err != nil {
+		return err
+	}
+	l, err := lab.Setup(ctx, &o.Image, netns.Files)
 	if err != nil {
 		return err
 	}

@@ -67,15 +67,15 @@ func (o *options) do(ctx context.Context) (ok bool, err error) {
 		return false, err
 	}
 	begun := time.Now()
-	softhca, images, err := o.prepare(ctx)
+	ours, images, err := o.prepare(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = softhca.Close() }()
+	defer ours.close()
 	whole.Dir = filepath.Join(o.cache, "failed", begun.Format("2006-01-02-150405")+fmt.Sprintf("-%d", os.Getpid()))
 	p := newProgress(os.Stderr, cases)
 	p.again = o.again
-	if err := o.children(ctx, whole, images, softhca, p); err != nil {
+	if err := o.children(ctx, whole, images, ours, p); err != nil {
 		return false, err
 	}
 	results := p.results()
@@ -83,15 +83,14 @@ func (o *options) do(ctx context.Context) (ok bool, err error) {
 	return p.failed() == 0 && len(results) == len(cases), o.report(begun, images, results)
 }
 
-// prepare builds our command, the guest's agent and the images. The command's
-// file has no name any more: nothing is left of it when we are killed.
-func (o *options) prepare(ctx context.Context) (*os.File, map[string]*image.Image, error) {
+// prepare builds our files, the guest's agent and the images.
+func (o *options) prepare(ctx context.Context) (files, map[string]*image.Image, error) {
 	tmp, err := os.MkdirTemp("", "softhca-interop-")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	for name, pkg := range map[string]string{"softhca": "./cmd/softhca", "agent": "./interop/agent"} {
+	for name, pkg := range map[string]string{command: "./cmd/softhca", "agent": "./interop/agent"} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(tmp, name), pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -102,15 +101,16 @@ func (o *options) prepare(ctx context.Context) (*os.File, map[string]*image.Imag
 	if err != nil {
 		return nil, nil, err
 	}
-	softhca, err := os.Open(filepath.Join(tmp, "softhca"))
+	ours, err := openFiles(ctx, tmp)
 	if err != nil {
 		return nil, nil, err
 	}
 	images, err := o.images(ctx, agent)
 	if err != nil {
-		return nil, nil, errors.Join(err, softhca.Close())
+		ours.close()
+		return nil, nil, err
 	}
-	return softhca, images, nil
+	return ours, images, nil
 }
 
 // images returns what the guests boot, by the kernels' versions.
@@ -131,7 +131,7 @@ func (o *options) images(ctx context.Context, agent []byte) (map[string]*image.I
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "interop: "+format+"\n", args...) }
 
 // children runs a child for each kernel, side by side or one after the other.
-func (o *options) children(ctx context.Context, whole order, images map[string]*image.Image, softhca *os.File, p *progress) error {
+func (o *options) children(ctx context.Context, whole order, images map[string]*image.Image, ours files, p *progress) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards errs
 	var errs []error
@@ -139,7 +139,7 @@ func (o *options) children(ctx context.Context, whole order, images map[string]*
 		mine := whole
 		mine.Kernel, mine.Image = version, *images[version]
 		run := func() {
-			if err := child(ctx, &mine, softhca, p); err != nil {
+			if err := child(ctx, &mine, ours, p); err != nil {
 				if ctx.Err() == nil {
 					say("kernel %s: no more cases: %v", version, err)
 				}
@@ -159,7 +159,7 @@ func (o *options) children(ctx context.Context, whole order, images map[string]*
 }
 
 // child runs the cases of one kernel in namespaces of their own.
-func child(ctx context.Context, o *order, softhca *os.File, p *progress) error {
+func child(ctx context.Context, o *order, ours files, p *progress) error {
 	orders, tell, err := os.Pipe()
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func child(ctx context.Context, o *order, softhca *os.File, p *progress) error {
 		return errors.Join(err, orders.Close(), tell.Close())
 	}
 	done := make(chan error, 1)
-	go func() { done <- netns.Run(ctx, nil, []*os.File{orders, events, softhca}) }()
+	go func() { done <- netns.Run(ctx, nil, append([]*os.File{orders, events}, ours...)) }()
 	ended := make(chan error, 1)
 	go func() {
 		err := json.NewEncoder(tell).Encode(o)

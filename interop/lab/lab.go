@@ -29,7 +29,7 @@ type Lab struct {
 	Dir string
 
 	img     *image.Image
-	softhca string // our command's file
+	files   string // the directory of our command and its libraries
 	tap     *frames.Tap
 	machine *guest.Machine
 	mtu     int // of both ends
@@ -42,14 +42,18 @@ type Lab struct {
 	own     *Own     // what our adapters counted in this case
 }
 
+// Command is the name of our command's file.
+const Command = "softhca"
+
 // Setup boots a guest and returns the lab around it. It must be called in the
-// network that netns.Setup made.
-func Setup(ctx context.Context, img *image.Image, softhca string) (*Lab, error) {
+// network that netns.Setup made. Our command and its libraries are in the directory
+// files, which is this user's alone.
+func Setup(ctx context.Context, img *image.Image, files string) (*Lab, error) {
 	tap, err := frames.Watch(netns.Tap)
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	l := &Lab{Guest: &guest.Guest{Addr: netns.Peer4}, img: img, softhca: softhca, tap: tap, mtu: netns.MaxMTU}
+	l := &Lab{Guest: &guest.Guest{Addr: netns.Peer4}, img: img, files: files, tap: tap, mtu: netns.MaxMTU}
 	if l.machine, err = guest.Boot(ctx, img, netns.Tap); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}

@@ -2,11 +2,17 @@ package lab
 
 import (
 	"context"
+	"errors"
+	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/interop/frames"
 	"github.com/softhca/softhca/interop/matrix"
@@ -67,7 +73,10 @@ func TestAddressesOfACell(t *testing.T) {
 // A program that runs here ends as it ends, hears signals, and does not
 // outlive its context.
 func TestLocalProcesses(t *testing.T) {
-	l := &Lab{Dir: t.TempDir(), softhca: "/bin/echo", own: newOwn()}
+	l := &Lab{Dir: t.TempDir(), files: t.TempDir(), own: newOwn()}
+	if err := os.Symlink("/bin/echo", filepath.Join(l.files, Command)); err != nil {
+		t.Fatal(err)
+	}
 	p, err := l.Ours(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -130,5 +139,65 @@ func TestParseTold(t *testing.T) {
 	}
 	if text := withoutLog(open + "a\n" + end + "b\n"); text != "a\nb\n" {
 		t.Errorf("beside the log: %q", text)
+	}
+}
+
+// What a program on our library counted is told when it has ended; one that was
+// killed leaves the case without.
+func TestParseObserved(t *testing.T) {
+	const ended = "Failed status\ninterop: ended 1900000000.678000000\n"
+	const counted = "interop: rcvd_pkts 9\ninterop: drop_malformed 1\ninterop: drop_icrc_errors 2\ninterop: excessive_buffer_overrun_errors 3\ninterop: port_rcv_errors 7\n"
+	for text, ok := range map[string]bool{
+		ended + counted: true, ended: false, counted: false, "": false,
+		"interop: ended noon\n" + counted: false, ended + counted + "interop: sent_pkts many\n": false,
+	} {
+		got, good := parseObserved(text)
+		c := got.Counters
+		if good != ok || ok && (got.At.UnixMilli() != 1900000000678 || c["rcvd_pkts"] != 9 || c["port_overflows"] != 3 || c["port_truncated"] != 4) {
+			t.Errorf("%q: %+v, %v", text, got, good)
+		}
+	}
+	if text := withoutLog("a\n" + counted + "b\n"); text != "a\nb\n" {
+		t.Errorf("beside the counters: %q", text)
+	}
+}
+
+// A program on our library ends with its context, like the shell that looks after it.
+func TestOnLibraryEnds(t *testing.T) {
+	l := &Lab{Dir: t.TempDir(), files: t.TempDir(), own: newOwn()}
+	const command = "#!/bin/sh\nwhile [ $1 != -- ]; do shift; done; shift; exec \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(l.files, Command), []byte(command), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fifo := filepath.Join(l.Dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(l.Dir, "ours-1.pcapng")
+	if err := os.WriteFile(old, []byte("of an earlier try"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p, err := l.OnLibrary(ctx, netns.Host4, "sh", "-c", "exec sleep 1000 >"+fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); l.Capture() != old || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the capture of an earlier try is still in %s: %v", l.Capture(), err)
+	}
+	held, err := os.Open(fifo) // when the program has opened it
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if n, err := held.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("%d, %v: want the end, as nobody has it open", n, err)
+	}
+	if r, err := p.Wait(); err == nil || r.Exit != 137 || l.own.Silent != 1 {
+		t.Errorf("%+v, %v: %d told nothing", r, err, l.own.Silent)
+	}
+	if err := held.Close(); err != nil {
+		t.Error(err)
 	}
 }

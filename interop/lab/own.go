@@ -59,6 +59,14 @@ func (o *Own) clone() Own {
 	return c
 }
 
+// OwnCounters returns what those adapters of ours counted in this case that have
+// told it.
+func (l *Lab) OwnCounters() Counters {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.own.clone().Counters
+}
+
 // Arriving reports whether a rule of faults may act on what arrives.
 func Arriving(rule string) bool { return !strings.Contains(rule, "dir=out") }
 
@@ -99,7 +107,7 @@ func logged(line string) (time.Time, error) {
 func withoutLog(stderr string) string {
 	var b strings.Builder
 	for line := range strings.Lines(stderr) {
-		if !strings.Contains(line, opened) && !strings.Contains(line, told) {
+		if !strings.Contains(line, opened) && !strings.Contains(line, told) && !strings.HasPrefix(line, mark) {
 			b.WriteString(line)
 		}
 	}
@@ -130,10 +138,9 @@ func (l *Lab) count(ctx context.Context, own *Own, t Told) error {
 // syncLimit bounds the wait for our own mark on the wire.
 const syncLimit = 10 * time.Second
 
-// ended notes in a case's counters what a command of ours said until it ended.
-// That may have been the end of its context.
-func (l *Lab) ended(ctx context.Context, own *Own, stderr string) {
-	t, ok := parseTold(stderr)
+// ended notes in a case's counters what a command of ours told until it ended; ok
+// is false if it did not tell. That may have been the end of its context.
+func (l *Lab) ended(ctx context.Context, own *Own, t Told, ok bool) {
 	if ok && t.Counters != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), syncLimit)
 		defer cancel()

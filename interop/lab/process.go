@@ -41,17 +41,38 @@ type local struct {
 // Ours starts our command, with a capture of its own if it opens an adapter,
 // whose counters the case then has. When ctx ends it is killed.
 func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
-	l.mu.Lock()
-	l.opened++
-	name := fmt.Sprintf("ours-%d.pcapng", l.opened)
-	own := l.own
-	own.Silent++ // until it tells what it counted
-	l.mu.Unlock()
-	cmd := exec.CommandContext(ctx, l.softhca, append(args, "--capture", filepath.Join(l.Dir, name), "--log-level", "info")...)
-	cmd.Args[0] = "softhca"
+	capture, own := l.opening()
+	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), append(args, "--capture", capture, "--log-level", "info")...)
+	cmd.Args[0] = Command
 	p := &local{cmd: cmd}
-	p.ended = func() { l.ended(ctx, own, p.Result(0).Stderr) }
+	p.ended = func() {
+		t, ok := parseTold(p.Result(0).Stderr)
+		l.ended(ctx, own, t, ok)
+	}
 	return p, l.start(ctx, p)
+}
+
+// opening returns the file for the capture of one more adapter of ours, and where
+// what it counted is kept.
+func (l *Lab) opening() (capture string, own *Own) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opened++
+	l.own.Silent++ // until it tells what it counted
+	return l.captureFile(), l.own
+}
+
+// captureFile returns the file for the capture of the last adapter, with the lock
+// held.
+func (l *Lab) captureFile() string {
+	return filepath.Join(l.Dir, fmt.Sprintf("ours-%d.pcapng", l.opened))
+}
+
+// Capture returns the file that our last command in this case captured to.
+func (l *Lab) Capture() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.captureFile()
 }
 
 // start starts a program here.

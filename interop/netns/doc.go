@@ -1,6 +1,6 @@
 // Package netns gives the interop runner a place of its own: network, process
-// and mount namespaces that end with its process, and in the network a tap
-// interface.
+// and mount namespaces that end with its process, in the network a tap
+// interface, and among the mounts a place for files.
 //
 // Reading order: enter.go (outside), network.go (inside).
 //

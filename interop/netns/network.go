@@ -16,6 +16,11 @@ import (
 // Tap is the name of the interface whose other end is the guest's.
 const Tap = "tap0"
 
+// Files is an empty directory in memory that nobody outside sees, and that ends
+// with the namespaces. It stands in the place of one that every /sys has and no case
+// reads.
+const Files = "/sys/firmware"
+
 // MaxMTU is the largest MTU of the network.
 const MaxMTU = 9000
 
@@ -37,8 +42,8 @@ func Setup() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("netns: make mounts private: %w", err)
 	}
-	for _, m := range []struct{ kind, dir string }{{"proc", "/proc"}, {"sysfs", "/sys"}} {
-		if err := unix.Mount(m.kind, m.dir, m.kind, 0, ""); err != nil {
+	for _, m := range []struct{ kind, dir, data string }{{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"tmpfs", Files, "mode=0700"}} {
+		if err := unix.Mount(m.kind, m.dir, m.kind, 0, m.data); err != nil {
 			return fmt.Errorf("netns: mount %s: %w", m.dir, err)
 		}
 	}

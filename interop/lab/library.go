@@ -1,0 +1,98 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// mark begins the lines of observe.
+const mark = "interop: "
+
+// observe runs a program and then tells when it had ended, and what stands in the
+// files of the adapter's counters, in which the program itself counted.
+const observe = `"$@"
+status=$?
+echo "` + mark + `ended $(date +%s.%N)" >&2
+cd /sys/class/infiniband/softhca0/ports/1 || exit 125
+for f in hw_counters/* counters/excessive_buffer_overrun_errors counters/port_rcv_errors; do
+	read value <$f && echo "` + mark + `${f##*/} $value" >&2
+done
+exit $status
+`
+
+// OnLibrary starts a program that is written for libibverbs on ours, with an adapter
+// on the address, and with a capture of its own. The case has what the adapter
+// counted. When ctx ends the program is killed.
+func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, program ...string) (Process, error) {
+	capture, own := l.opening()
+	pictures := filepath.Join(l.files, "run") // of /sys: other guests' adapters have the same address
+	if err := os.MkdirAll(pictures, 0o700); err != nil {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	// The library appends, and an earlier try of the case may have left a capture.
+	if err := os.Remove(capture); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	args := []string{"run", "--addr", addr.String(), "--capture", capture, "--", "sh", "-c", observe, "sh"}
+	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), append(args, program...)...)
+	cmd.Args[0] = Command
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+pictures)
+	// The shell and the program end together.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	p := &local{cmd: cmd}
+	begun := time.Now()
+	p.ended = func() {
+		t, ok := parseObserved(p.Result(0).Stderr)
+		t.Opened = begun
+		l.ended(ctx, own, t, ok)
+	}
+	return p, l.start(ctx, p)
+}
+
+// parseObserved returns what observe told. ok is false if it told no counters:
+// it was killed.
+func parseObserved(stderr string) (t Told, ok bool) {
+	t.Counters = Counters{}
+	for line := range strings.Lines(stderr) {
+		text, ours := strings.CutPrefix(strings.TrimSpace(line), mark)
+		name, value, _ := strings.Cut(text, " ")
+		if !ours {
+			continue
+		}
+		if name == "ended" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return t, false
+			}
+			t.At = time.UnixMicro(int64(seconds * 1e6))
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return t, false
+		}
+		t.Counters[name] = n
+	}
+	c := t.Counters
+	// What the files have of the port, by the names that the adapter has for it. Of
+	// the errors, those that no other file has are the port's.
+	c["port_overflows"] = c["excessive_buffer_overrun_errors"]
+	c["port_truncated"] = c["port_rcv_errors"] - c["drop_malformed"] - c["drop_icrc_errors"]
+	delete(c, "excessive_buffer_overrun_errors")
+	delete(c, "port_rcv_errors")
+	_, ok = c["rcvd_pkts"]
+	return t, ok && !t.At.IsZero()
+}
