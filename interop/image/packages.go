@@ -15,7 +15,7 @@ import (
 
 // programs are the packages whose programs the guest has.
 var programs = []string{
-	"busybox-static", "dash", "libc6", "libgcc-s1", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "iproute2", "tcpdump", "strace",
+	"busybox-static", "dash", "libc6", "libgcc-s1", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "iproute2", "tcpdump", "strace",
 }
 
 // Keyring is what Debian's archives are signed with. The package

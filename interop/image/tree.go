@@ -17,7 +17,7 @@ import (
 // packages. What they need comes with them.
 var binaries = []string{
 	"usr/bin/ibv_*", "usr/bin/rping", "usr/bin/ucmatose", "usr/bin/udaddy", "usr/bin/mckey", "usr/bin/rdma_client", "usr/bin/rdma_server",
-	"usr/bin/cmtime", "bin/dash", "bin/ip", "bin/ss", "bin/rdma", "usr/bin/rdma", "sbin/tc", "usr/bin/tcpdump", "usr/bin/strace",
+	"usr/bin/cmtime", "usr/bin/ib_*_bw", "bin/dash", "bin/ip", "bin/ss", "bin/rdma", "usr/bin/rdma", "sbin/tc", "usr/bin/tcpdump", "usr/bin/strace",
 	"usr/lib/x86_64-linux-gnu/libibverbs/librxe*.so",
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // shown are the packages that the head of the report names.
-var shown = []string{"linux-image-amd64", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "libc6"}
+var shown = []string{"linux-image-amd64", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "libc6"}
 
 // headings are the names of dimensions in tables, where they differ.
 var headings = map[string]string{"dir": "ours", "ip": "IP", "mtu": "path MTU"}
