@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strings"
 	"syscall"
@@ -27,8 +28,10 @@ func said(ctx context.Context, p lab.Process) error { return p.Await(ctx, listen
 // pair is a server and a client, one of them ours and the other in the guest.
 type pair struct {
 	*lab.Lab
-	ours  []string // arguments of our command
-	guest string   // command line in the guest
+	ours []string // arguments of our command, or a program and its arguments
+	// library is the address of the adapter on which our library runs that program.
+	library netip.Addr
+	guest   string // command line in the guest
 	// ready waits until the guest's program serves, and ourReady until ours
 	// does.
 	ready    func(ctx context.Context) error
@@ -58,11 +61,15 @@ type side struct {
 // start starts one side.
 func (p *pair) start(ctx context.Context, ours bool) (s *side, err error) {
 	s = &side{who: "guest", done: make(chan struct{})}
-	if ours {
+	switch {
+	case !ours:
+		s.Process, err = p.Peers(ctx, p.guest)
+	case p.library.IsValid():
+		s.who = "ours"
+		s.Process, err = p.OnLibrary(ctx, p.library, p.ours...)
+	default:
 		s.who = "ours"
 		s.Process, err = p.Ours(ctx, p.ours...)
-	} else {
-		s.Process, err = p.Peers(ctx, p.guest)
 	}
 	if err != nil {
 		return nil, err

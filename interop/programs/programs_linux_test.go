@@ -1,6 +1,8 @@
 package programs
 
 import (
+	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +121,9 @@ func TestFamiliesAreComplete(t *testing.T) {
 		if v := c.Cell.Get("program"); c.Name == "volume" && volumes[v] == nil {
 			t.Errorf("%s: no transfer", c.ID())
 		}
+		if v := c.Cell.Get("program"); strings.HasPrefix(c.Name, "library-") && natives[v].says == nil {
+			t.Errorf("%s: no program", c.ID())
+		}
 	}
 	if len(all) < 1000 || len(short) < 50 || len(short) > 100 {
 		t.Errorf("%d cases in all, %d in a short run", len(all), len(short))
@@ -134,5 +139,124 @@ func TestFamiliesAreComplete(t *testing.T) {
 func TestSpoiledNeedsASender(t *testing.T) {
 	if m := received.FindStringSubmatch("softhca: mckey: 1 of 50 messages received: wait"); m == nil || m[1] != "1" || m[2] != "50" {
 		t.Errorf("%q", m)
+	}
+}
+
+// What Debian's programs are told, in both roles.
+func TestNativeCommandLines(t *testing.T) {
+	cells := map[string]matrix.Cell{}
+	for _, f := range library() {
+		for _, c := range matrix.All(f.Dims, f.Skip) {
+			cells[c.String()] = c
+		}
+	}
+	for name, want := range map[string][2]string{
+		"ibv_rc_pingpong/server/ipv6/4096/events": {"ibv_rc_pingpong -n 40 -s 8192 -c -m 4096 -e -g 0", "exec ibv_rc_pingpong -n 40 -s 8192 -c -m 4096 -e -g 2 10.77.0.1"},
+		"ibv_ud_pingpong/client/ipv4/1024/poll":   {"ibv_ud_pingpong -n 40 -s 1024 -c -g 0 10.77.0.2", "exec ibv_ud_pingpong -n 40 -s 1024 -c -g 1"},
+		"ib_read_bw/client/ipv6/1024/poll":        {"ib_read_bw -F -n 100 -s 65536 -m 1024 -x 0 10.77.0.2", "exec ib_read_bw -F -n 100 -s 65536 -m 1024 -x 2"},
+	} {
+		c, ok := cells[name]
+		n := natives[c.Get("program")]
+		p := n.pair(&lab.Lab{}, c)
+		if got := strings.Join(p.ours, " "); !ok || got != want[0] || p.guest != want[1] || p.library != p.Own(c) {
+			t.Errorf("%s, which is a case: %v: on %v\n%s\n%s\nwant\n%s\n%s", name, ok, p.library, got, p.guest, want[0], want[1])
+		}
+	}
+	for _, name := range []string{"ib_write_bw/client/ipv4/1024/events", "ibv_ud_pingpong/client/ipv4/4096/poll"} {
+		if _, ok := cells[name]; ok {
+			t.Errorf("%s is a case, and the program has no such option", name)
+		}
+	}
+}
+
+// What programs print that ended well can still be wrong.
+func TestNativeOutput(t *testing.T) {
+	const pinged = "655360 bytes in 0.05 seconds = 108.90 Mbit/sec\n40 iters in 0.05 seconds = 1203.60 usec/iter\n"
+	const table = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 65536      100              27.12              26.97  \t\t   0.000432\n"
+	dims := []matrix.Dim{matrix.Direction()}
+	client := matrix.All(dims, nil)[1]
+	const clock = "Correlation coefficient r^2: 0.866065 < 0.9\n"
+	zero := strings.ReplaceAll(strings.ReplaceAll(table, "26.97", "0.00"), "27.12", "0.00")
+	for _, c := range []struct {
+		n           native
+		ours, guest string
+		good        bool
+	}{
+		{natives["ibv_rc_pingpong"], pinged, pinged, true},
+		{natives["ibv_rc_pingpong"], "invalid data in page 1\n" + pinged, pinged, false},
+		{natives["ibv_rc_pingpong"], pinged, "invalid data in page 0\n" + pinged, false},
+		{natives["ibv_rc_pingpong"], pinged, "", false},
+		{natives["ib_send_bw"], table, strings.Replace(table, "27.12", "0.00", 1), true},
+		{natives["ib_send_bw"], table, strings.Replace(table, "26.97", "0.00", 1), false},
+		{natives["ib_send_bw"], strings.Replace(table, "100", "99", 1), table, false},
+	} {
+		e := ends{ours: remote.Result{Stdout: c.ours}, guest: remote.Result{Stdout: c.guest}}
+		o := c.n.check(&e, client)
+		if (o.Verdict == suite.Pass) != c.good || c.good && c.ours == table && o.Measured != "26.97 MB/s" {
+			t.Errorf("%q, %q: %+v", c.ours, c.guest, o)
+		}
+	}
+	n := natives["ib_read_bw"]
+	for stderr, spoiled := range map[string]bool{clock: true, "": false} {
+		e := ends{ours: remote.Result{Stdout: zero}, guest: remote.Result{Stdout: zero, Stderr: stderr}}
+		if o := n.check(&e, client); o.Verdict != suite.Fail || o.Spoiled != spoiled {
+			t.Errorf("rates of 0, and %q: %+v", stderr, o)
+		}
+	}
+}
+
+// Where nothing is lost, packets are sent again for a reason.
+func TestRepeated(t *testing.T) {
+	for _, c := range []struct {
+		own      lab.Counters
+		verdict  suite.Verdict
+		measured string
+	}{
+		{lab.Counters{}, suite.Pass, "9 MB/s"},
+		{lab.Counters{"retrans_pkts": 2}, suite.Fail, ""},
+		{lab.Counters{"retrans_pkts": 2, "probes": 1}, suite.Pass, "9 MB/s; 2 packets sent again: probes 1"},
+	} {
+		if o := repeated(suite.Passed("").With("9 MB/s"), c.own); o.Verdict != c.verdict || o.Measured != c.measured {
+			t.Errorf("%v: %+v", c.own, o)
+		}
+	}
+}
+
+// A capture has what was on the wire, and nothing else.
+func TestCompareCapture(t *testing.T) {
+	own, peer := netip.MustParseAddr("10.77.0.1"), netip.MustParseAddr("10.77.0.2")
+	frame := func(out bool, psn byte) frames.Frame {
+		ip := []byte{0x45, 0, 0, 44, 0, 0, 0x40, 0, 64, 17, 0, 0}
+		src, dst := own, peer
+		if !out {
+			src, dst = peer, own
+		}
+		ip = append(append(ip, src.AsSlice()...), dst.AsSlice()...)
+		ip = append(ip, 0xC0, 0, 4791>>8, 4791&0xFF, 0, 24, 0, 0)
+		payload := []byte{4, 0, 0xFF, 0xFF, 0, 0, 0, 7, 0, 0, 0, psn, 1, 2, 3, 4}
+		return frames.Frame{Out: out, Raw: slices.Concat(make([]byte, 12), []byte{8, 0}, ip, payload), Payload: payload}
+	}
+	all := []frames.Frame{frame(true, 1), frame(false, 1), frame(true, 2), frame(false, 2)}
+	for name, c := range map[string]struct {
+		captured []frames.Frame
+		good     bool
+	}{
+		"all":                 {all, true},
+		"without the last":    {all[:3], true},
+		"one of ours less":    {all[1:], false},
+		"one of ours twice":   {slices.Concat(all, all[:1]), false},
+		"one that never came": {slices.Concat(all, []frames.Frame{frame(false, 3)}), false},
+		"one the other way":   {slices.Concat(all[:3], []frames.Frame{frame(true, 3)}), false},
+	} {
+		file := filepath.Join(t.TempDir(), "x.pcap")
+		if err := frames.WriteFile(file, c.captured); err != nil {
+			t.Fatal(err)
+		}
+		if err := compareCapture(file, own, all); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := compareCapture(filepath.Join(t.TempDir(), "none"), own, all); err == nil {
+		t.Error("a capture that is not there is right")
 	}
 }

@@ -1,0 +1,184 @@
+//go:build linux
+
+package programs
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// native is a program of Debian's that runs on our library here and on rdma_rxe in
+// the guest.
+type native struct {
+	flags    string         // that both sides get
+	gid, mtu string         // options of the GID's index and of the path MTU; "" for the latter: there is none
+	polls    bool           // it has no option to wait for events
+	says     *regexp.Regexp // what each side prints when it did what it was told to
+}
+
+// What pingpongs print in the end, and the line of perftest's table with the average
+// rate, which is not 0.
+var (
+	pinged = regexp.MustCompile(`(?m)^\d+ bytes in \S+ seconds = \S+ Mbit/sec$`)
+	rated  = regexp.MustCompile(`(?m)^ *65536 +100 +\S+ +(\d*[1-9]\d*\.\d+|0\.\d*[1-9]\d*)\s`)
+)
+
+// natives are the programs. Those that ping send few messages, so that nothing is
+// repeated when a side gets no processor for a while: UC and UD would lose it.
+var natives = map[string]native{
+	"ibv_rc_pingpong":  {flags: "-n 40 -s 8192 -c", gid: "-g", mtu: "-m", says: pinged},
+	"ibv_uc_pingpong":  {flags: "-n 40 -s 8192 -c", gid: "-g", mtu: "-m", says: pinged},
+	"ibv_ud_pingpong":  {flags: "-n 40 -s 1024 -c", gid: "-g", says: pinged},
+	"ibv_srq_pingpong": {flags: "-n 40 -s 8192 -c", gid: "-g", mtu: "-m", says: pinged},
+	"ib_write_bw":      {flags: "-F -n 100 -s 65536", gid: "-x", mtu: "-m", says: rated, polls: true},
+	"ib_send_bw":       {flags: "-F -n 100 -s 65536", gid: "-x", mtu: "-m", says: rated},
+	"ib_read_bw":       {flags: "-F -n 100 -s 65536", gid: "-x", mtu: "-m", says: rated},
+}
+
+// library are the cases in which the same program, which is not ours, runs on both
+// sides.
+func library() []suite.Family {
+	pings := libraryFamily("library-pingpong", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
+	pings.About += "the pingpongs of ibverbs-utils, whose servers look at a byte of each page that they receive"
+	pings.Loose = suite.Gone // they end with their last message
+	pings.Short = func(c matrix.Cell) bool {
+		return c.Is("program", "ibv_rc_pingpong") && c.Is("ip", "ipv4") && c.Is("mtu", "1024") && c.Is("wait", "events")
+	}
+	perf := libraryFamily("library-perftest", "ib_write_bw", "ib_send_bw", "ib_read_bw")
+	perf.About += "100 messages of 64 KiB of perftest, which looks at none; measured is the rate that the client tells"
+	perf.Short = func(c matrix.Cell) bool {
+		return c.Is("program", "ib_write_bw") && c.Is("ip", "ipv4") && c.Is("mtu", "1024")
+	}
+	return []suite.Family{pings, perf}
+}
+
+// libraryFamily returns what families of some programs have in common.
+func libraryFamily(name string, programs ...string) suite.Family {
+	return suite.Family{
+		Name:  name,
+		About: "Debian's own binaries on our libibverbs.so.1, by softhca run, with the same on rdma_rxe: ",
+		Dims: []matrix.Dim{
+			{Name: "program", Values: programs}, matrix.Direction(), matrix.IP(), matrix.MTU(), {Name: "wait", Values: []string{"poll", "events"}},
+		},
+		Skip: func(c matrix.Cell) bool {
+			n := natives[c.Get("program")]
+			return n.polls && c.Is("wait", "events") || n.mtu == "" && c.Is("mtu", "4096")
+		},
+		Always: true,
+		Cost:   time.Second,
+		Run:    runLibrary,
+	}
+}
+
+// runLibrary runs a program on both sides. What it prints, our counters and our
+// capture must be as they should.
+func runLibrary(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+	n := natives[c.Get("program")]
+	p := n.pair(l, c)
+	e, err := p.run(ctx, c)
+	o := e.outcome(err)
+	fs, unseen := l.Frames(ctx)
+	switch {
+	case unseen != nil:
+		return suite.Failed("%v", unseen)
+	case o.Verdict != suite.Pass && e.left(fs):
+		return suite.Passed("").With("one side had ended when an acknowledgement of its was lost")
+	case o.Verdict != suite.Pass:
+		return o
+	}
+	if o = n.check(&e, c); o.Verdict != suite.Pass {
+		return o
+	}
+	if err := compareCapture(l.Capture(), l.Own(c), fs); err != nil {
+		return suite.Failed("our capture: %v", err)
+	}
+	return repeated(o, l.OwnCounters())
+}
+
+// pair returns the two sides of a cell, which meet over TCP and IPv4 whatever they
+// use then.
+func (n *native) pair(l *lab.Lab, c matrix.Cell) *pair {
+	line := c.Get("program") + " " + n.flags
+	if n.mtu != "" {
+		line += " " + n.mtu + " " + c.Get("mtu")
+	}
+	if c.Is("wait", "events") {
+		line += " -e"
+	}
+	ours, guest := fmt.Sprintf("%s %s 0", line, n.gid), fmt.Sprintf("exec %s %s %d", line, n.gid, l.GIDIndex(c))
+	if c.Is("dir", "server") {
+		guest += " " + l.Own(matrix.Cell{}).String()
+	} else {
+		ours += " " + l.Peer(matrix.Cell{}).String()
+	}
+	return &pair{Lab: l, library: l.Own(c), ours: strings.Fields(ours), guest: guest,
+		ready:    func(ctx context.Context) error { return l.TCPListener(ctx, pingpongPort) },
+		ourReady: func(ctx context.Context, _ lab.Process) error { return l.OwnTCPListener(ctx, pingpongPort) },
+	}
+}
+
+// invalid is what a pingpong says of a page, and goes on.
+var invalid = regexp.MustCompile(`invalid data in page \d+`)
+
+// unclocked is what perftest says when it could not measure its clock, since others
+// had the processor. Every rate is 0 then, also at the other side, which is told it.
+var unclocked = regexp.MustCompile(`Correlation coefficient r\^2: \S+ < \S+`)
+
+// check is the outcome by what programs printed that ended well.
+func (n *native) check(e *ends, c matrix.Cell) suite.Outcome {
+	clock := unclocked.FindString(e.ours.Stderr + e.guest.Stderr)
+	for _, s := range []struct{ who, text string }{{"ours", e.ours.Stdout}, {"guest", e.guest.Stdout}} {
+		if !n.says.MatchString(s.text) {
+			o := suite.Failed("%s: it prints no result: %s", s.who, lastLines(s.text))
+			if clock != "" {
+				o = suite.Failed("no clock: %s", clock)
+				o.Spoiled = true
+			}
+			return o
+		}
+		if found := invalid.FindString(s.text); found != "" {
+			return suite.Failed("%s: %s", s.who, found)
+		}
+	}
+	o := suite.Passed("")
+	if n.says == rated {
+		o = o.With("%s MB/s", rated.FindStringSubmatch(e.client(c).Stdout)[1])
+	}
+	return o
+}
+
+// lastLines returns the last lines that a program printed, in one.
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-3):], " | ")
+}
+
+// asked are our counters of what packets are sent again for: the peer's silence, or
+// its word.
+var asked = []string{"probes", "local_ack_timeout_err", "rcvd_seq_err", "rcvd_rnr_err", "implied_nak_seq_err"}
+
+// repeated is the outcome of a case in which nothing is lost: packets that we sent
+// again need a reason.
+func repeated(o suite.Outcome, own lab.Counters) suite.Outcome {
+	again := own["retrans_pkts"]
+	if again == 0 {
+		return o
+	}
+	var why []string
+	for _, name := range asked {
+		if v := own[name]; v > 0 {
+			why = append(why, fmt.Sprintf("%s %d", name, v))
+		}
+	}
+	if len(why) == 0 {
+		return suite.Failed("we sent %d packets again, and neither did the peer ask for it nor was it silent", again)
+	}
+	return o.With("%s", strings.TrimPrefix(fmt.Sprintf("%s; %d packets sent again: %s", o.Measured, again, strings.Join(why, ", ")), "; "))
+}
