@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/softhca/softhca/interop/frames"
 	"github.com/softhca/softhca/interop/lab"
 	"github.com/softhca/softhca/interop/matrix"
 	"github.com/softhca/softhca/interop/suite"
@@ -91,6 +92,10 @@ func runLibrary(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
 	case o.Verdict != suite.Pass && e.left(fs):
 		return suite.Passed("").With("one side had ended when an acknowledgement of its was lost")
 	case o.Verdict != suite.Pass:
+		if f := frames.Reshaped(fs); f != nil {
+			o.Spoiled = true
+			o.Note += fmt.Sprintf("; Linux had sent a packet again as another operation: %v", f)
+		}
 		return o
 	}
 	if o = n.check(&e, c); o.Verdict != suite.Pass {
