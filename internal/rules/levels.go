@@ -100,6 +100,7 @@ var table = []Row{
 
 	{"rdmacm", 8, Shell, true},
 	{"internal/judge", 8, Shell, false},
+	{"internal/explain", 8, Shell, false},
 
 	{"cmd/softhca/...", 9, Shell, false},
 	{"bench/...", 9, Shell, false},

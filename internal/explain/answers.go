@@ -1,0 +1,270 @@
+package explain
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
+)
+
+// answer follows an answer to the requests of a side.
+func (c *conversation) answer(f *Follower, side int) {
+	h, p := &c.halves[side], &f.pkt
+	h.answers++
+	if !h.seen {
+		h.beyond++
+		return
+	}
+	h.refine(c.mtu, p)
+	switch p.Info.Kind {
+	case roce.KindReadResponse:
+		c.response(f, side)
+	case roce.KindAtomicAck:
+		c.atomicAnswer(f, side)
+	default:
+		c.acknowledge(f, side)
+	}
+}
+
+// refine corrects the length of a last READ that was a guess, as the path MTU is
+// known by now, or there was one response only.
+func (h *half) refine(mtu int, p *roce.Packet) {
+	if len(h.ops) == 0 || !h.ops[len(h.ops)-1].vague {
+		return
+	}
+	o := &h.ops[len(h.ops)-1]
+	switch {
+	case mtu != 0:
+		o.n = min(uint32(o.length-1)/uint32(mtu)+1, maxJump)
+	case p.Info.Kind == roce.KindReadResponse && p.Info.Payload == roce.PayloadUpToMTU && p.BTH.PSN == o.first:
+		o.n = 1
+	default:
+		return
+	}
+	o.vague, h.next = false, o.end()
+}
+
+// progress notes a good answer.
+func (h *half) progress(now instant) {
+	h.good++
+	h.lastGood = now
+	h.timeouts, h.ignored = 0, 0
+}
+
+// acknowledge follows an ACK or a NAK.
+func (c *conversation) acknowledge(f *Follower, side int) {
+	h, p := &c.halves[side], &f.pkt
+	psn, syndrome := p.BTH.PSN, p.AETH.Syndrome
+	defer func() { h.msn = int(p.AETH.MSN) }()
+	switch {
+	case psn.Diff(h.una) < 0 || psn.Diff(h.next) >= 0:
+		h.outside(p)
+	case syndrome.IsACK():
+		h.progress(f.now)
+		c.complete(f, side, psn.Next())
+	case syndrome.IsRNR():
+		h.good++
+		h.lastGood = f.now
+		c.complete(f, side, psn)
+		h.rnr.n++
+		if h.missed.on && h.missed.psn == psn { // the NAK before came instead of an RNR NAK that was lost
+			c.retract(requestLost)
+		}
+		h.missed.on = false
+		h.rnr.on, h.rnr.psn, h.rnr.in, h.timer = true, psn, f.now, syndrome.Value()
+	case syndrome == roce.NAKSequence:
+		h.good++
+		h.lastGood = f.now
+		if !h.rnr.on { // a responder that is not ready may ask for the same again
+			c.complete(f, side, psn)
+			h.nak.on, h.nak.psn, h.nak.in = true, psn, f.now
+			h.ask(psn)
+		}
+	default:
+		c.complete(f, side, psn)
+		c.refused(f, side, psn, syndrome)
+	}
+}
+
+// outside notes an answer that is about nothing in flight.
+func (h *half) outside(p *roce.Packet) {
+	psn, virgin := p.BTH.PSN, p.AETH.MSN == 0 && h.done.messages == 0
+	switch {
+	case virgin && p.AETH.Syndrome == roce.NAKSequence && psn.Diff(h.first) < 0:
+		h.ahead = true
+	case virgin && p.AETH.Syndrome.IsACK():
+		h.stale++
+	case psn.Diff(h.next) >= 0:
+		h.beyond++
+	}
+}
+
+// ask notes that a NAK named a gap.
+func (h *half) ask(psn ib.PSN) {
+	for i := range h.gaps {
+		if psn.InWindow(h.gaps[i].from, h.gaps[i].n) {
+			h.gaps[i].asked = true
+		}
+	}
+}
+
+// complete ends the messages before a PSN, up to the first that only its own
+// response ends.
+func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
+	h := &c.halves[side]
+	n := 0
+	for n < len(h.ops) {
+		o := &h.ops[n]
+		if o.first.Diff(before) >= 0 {
+			break
+		}
+		if o.answered() && o.rsp < o.n {
+			if !o.skipped {
+				o.skipped = true
+				c.find(f.now, answerMissing, "%v at PSN 0x%v, sent in record %d", o.kind, o.first, o.begun.record)
+			}
+			h.una = o.first
+			h.drop(n)
+			return
+		}
+		if !o.whole || o.end().Diff(before) > 0 {
+			break
+		}
+		if o.inv && f.pkt.AETH.Syndrome.IsACK() && int(f.pkt.AETH.MSN) == max(h.msn, 0) {
+			c.find(f.now, invalidateFailed, "PSN 0x%v, MSN %d", o.first, f.pkt.AETH.MSN)
+		}
+		h.finish(f.now, o)
+		n++
+	}
+	if before.Diff(h.una) > 0 {
+		h.una = before
+	}
+	h.drop(n)
+	h.closed(before)
+}
+
+// finish counts a completed message.
+func (h *half) finish(now instant, o *op) {
+	took := now.since(o.begun)
+	h.repeats = 0
+	h.done.messages++
+	h.done.bytes += o.length
+	h.done.total += took
+	h.done.longest = max(h.done.longest, took)
+}
+
+// drop forgets the first n messages.
+func (h *half) drop(n int) {
+	if n > 0 {
+		h.ops = h.ops[:copy(h.ops, h.ops[n:])]
+	}
+}
+
+// closed forgets gaps before a PSN: what the responder acknowledged it has got,
+// whatever was seen here.
+func (h *half) closed(before ib.PSN) {
+	n := 0
+	for n < len(h.gaps) && h.gaps[n].from.Add(h.gaps[n].n).Diff(before) <= 0 && !h.gaps[n].asked {
+		h.beyond++
+		n++
+	}
+	if n > 0 {
+		h.gaps = h.gaps[:copy(h.gaps, h.gaps[n:])]
+	}
+	if h.rnr.on && h.rnr.psn.Diff(before) < 0 {
+		h.rnr.on = false
+	}
+	if h.nak.on && h.nak.psn.Diff(before) < 0 {
+		h.nak.on = false
+	}
+}
+
+// locate returns the index of the message in flight that has a PSN, or -1.
+func (h *half) locate(psn ib.PSN) int {
+	for i := range h.ops {
+		if psn.InWindow(h.ops[i].first, h.ops[i].n) {
+			return i
+		}
+	}
+	return -1
+}
+
+// response follows a response to a READ, an ATOMIC WRITE or a FLUSH.
+func (c *conversation) response(f *Follower, side int) {
+	h, p := &c.halves[side], &f.pkt
+	i := h.locate(p.BTH.PSN)
+	if i < 0 || !h.ops[i].answered() {
+		if i < 0 && p.BTH.PSN.Diff(h.next) >= 0 {
+			h.beyond++
+		}
+		return
+	}
+	h.progress(f.now)
+	c.complete(f, side, h.ops[i].first)
+	if i = h.locate(p.BTH.PSN); i < 0 {
+		return
+	}
+	o := &h.ops[i]
+	at := p.BTH.PSN.Distance(o.first)
+	switch {
+	case at == o.rsp:
+		o.rsp++
+	case at > o.rsp:
+		o.rspGap = true // what is missing will be asked for
+		return
+	}
+	if o.rsp == o.n && i == 0 {
+		h.finish(f.now, o)
+		h.una = o.end()
+		h.drop(1)
+	}
+}
+
+// atomicAnswer follows the answer to an atomic.
+func (c *conversation) atomicAnswer(f *Follower, side int) {
+	h, p := &c.halves[side], &f.pkt
+	psn := p.BTH.PSN
+	if h.atomic.known && h.atomic.psn == psn && h.atomic.value == p.AtomicAck {
+		c.find(f.now, atomicReplayed, "PSN 0x%v, original value %#x", psn, p.AtomicAck)
+	}
+	i := h.locate(psn)
+	if i < 0 {
+		return
+	}
+	h.atomic.known, h.atomic.psn, h.atomic.value = true, psn, p.AtomicAck
+	h.progress(f.now)
+	c.complete(f, side, psn)
+	if i = h.locate(psn); i >= 0 {
+		h.ops[i].rsp = h.ops[i].n
+		c.complete(f, side, psn.Next())
+	}
+}
+
+// refused follows a NAK that ends a request.
+func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrome) {
+	h := &c.halves[side]
+	h.failed = true
+	rule, what := operationalError, "PSN 0x"+psn.String()
+	kind := roce.KindSend
+	if i := h.locate(psn); i >= 0 {
+		kind, what = h.ops[i].kind, h.ops[i].String()
+	}
+	switch s {
+	case roce.NAKInvalidRequest:
+		rule = invalidRequest
+	case roce.NAKRemoteAccess:
+		switch kind {
+		case roce.KindReadRequest:
+			rule = readRefused
+		case roce.KindCompareSwap, roce.KindFetchAdd:
+			rule = atomicRefused
+		default:
+			rule = writeRefused
+		}
+	case roce.NAKRemoteOperational:
+	case roce.NAKInvalidRD:
+		rule = invalidRDRequest
+	default:
+		rule = unknownNAK
+		what += ": " + s.String()
+	}
+	c.find(f.now, rule, "%s", what)
+}

@@ -1,0 +1,291 @@
+package explain
+
+import (
+	"container/list"
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// linkKey names a connection, or the look-up of a service, by its active side.
+type linkKey struct {
+	addr netip.Addr
+	id   uint32
+	sidr bool
+}
+
+// link is what two connection managers said about a connection.
+type link struct {
+	key     linkKey
+	peer    netip.Addr
+	passive uint32 // the peer's communication ID; 0 if not known
+	service string
+	req     mad.REQ
+	asked   sent // REQ or SIDR_REQ
+	reply   sent // REP or SIDR_REP
+	ready   sent // RTU
+	leave   [2]sent
+	left    bool // DREP
+	over    bool // REJ
+	slow    bool // MRA
+	log     conversation
+	element *list.Element
+}
+
+// sent counts how often a message was.
+type sent struct {
+	n        int
+	in, last instant // the first and the last
+}
+
+// again counts a message and reports whether it is a repeat. One that comes at
+// once is a copy that the capture has, as no timer is so short.
+func (s *sent) again(now instant) bool {
+	copied := s.n > 0 && now.since(s.last) < prompt
+	s.last = now
+	if copied {
+		return false
+	}
+	s.n++
+	if s.n == 1 {
+		s.in = now
+	}
+	return s.n > 1
+}
+
+// manage follows a management datagram.
+func (f *Follower) manage(p *pcapfile.Packet, m *mad.MAD) {
+	h := m.Header()
+	if h.Class != mad.ClassCM {
+		return
+	}
+	switch h.AttrID {
+	case mad.AttrREQ:
+		f.connectRequest(p, m)
+	case mad.AttrSIDRREQ:
+		f.lookUp(p, m)
+	case mad.AttrSIDRREP:
+		f.lookedUp(p, m)
+	case mad.AttrREP:
+		f.connectReply(p, m)
+	case mad.AttrMRA, mad.AttrREJ, mad.AttrRTU, mad.AttrDREQ, mad.AttrDREP, mad.AttrLAP, mad.AttrAPR:
+		f.further(p, m, h.AttrID)
+	}
+}
+
+// open returns the link with a key, made if there is none.
+func (f *Follower) open(p *pcapfile.Packet, key linkKey) *link {
+	if l := f.links[key]; l != nil {
+		return l
+	}
+	if len(f.links) >= f.cfg.Conversations {
+		f.endLink(f.order.Back())
+		f.report.Ended++
+	}
+	f.ids++
+	l := &link{key: key, peer: p.Dst}
+	l.log = conversation{id: f.ids, service: roce.ServiceUD, first: f.now, paired: "cm", ends: [2]end{{p.Src, ib.QPNGSI}, {p.Dst, ib.QPNGSI}}}
+	l.element = f.order.PushFront(l)
+	f.links[key] = l
+	return l
+}
+
+// log adds a message to what is kept of a link.
+func (f *Follower) log(l *link, p *pcapfile.Packet, text string) {
+	side := 0
+	if p.Src != l.key.addr {
+		side = 1
+	}
+	l.log.packets++
+	l.log.last = f.now
+	l.log.bytes += len(f.pkt.Payload)
+	l.log.ladder.add(rung{Record: f.now.record, At: f.now.at, Side: side, text: text})
+}
+
+func (f *Follower) connectRequest(p *pcapfile.Packet, m *mad.MAD) {
+	var req mad.REQ
+	req.Decode(m)
+	l := f.open(p, linkKey{addr: p.Src, id: req.LocalCommID})
+	f.log(l, p, mad.Describe(m))
+	if l.asked.again(f.now) {
+		if !l.slow {
+			l.log.find(f.now, cmREQRepeated, "to %v, %v after the first", req.ServiceID, round(f.now.since(l.asked.in)))
+		}
+		return
+	}
+	if l.asked.in == f.now {
+		l.req, l.service = req, req.ServiceID.String()
+	}
+}
+
+func (f *Follower) connectReply(p *pcapfile.Packet, m *mad.MAD) {
+	var rep mad.REP
+	rep.Decode(m)
+	l := f.links[linkKey{addr: p.Dst, id: rep.RemoteCommID}]
+	if l == nil {
+		return // the REQ was before the capture
+	}
+	f.log(l, p, mad.Describe(m))
+	l.passive = rep.LocalCommID
+	if l.reply.again(f.now) {
+		if !l.slow {
+			l.log.find(f.now, cmREPRepeated, "%v after the first", round(f.now.since(l.reply.in)))
+		}
+		return
+	}
+	if l.reply.in == f.now {
+		f.agree(l, p, &rep)
+	}
+}
+
+// agree makes the conversation of the queue pairs that a connection is between.
+func (f *Follower) agree(l *link, p *pcapfile.Packet, rep *mad.REP) {
+	service, active, passive := roce.ServiceRC, l.req.LocalQPN, rep.LocalQPN
+	switch l.req.Transport {
+	case mad.TransportUC:
+		service = roce.ServiceUC
+	case mad.TransportRD:
+		service, active, passive = roce.ServiceRD, ib.QPN(l.req.LocalEECN), ib.QPN(rep.LocalEECN)
+	case mad.TransportRC:
+	default:
+		return
+	}
+	there := flowKey{src: p.Dst, dst: p.Src, to: passive, service: service}
+	back := flowKey{src: p.Src, dst: p.Dst, to: active, service: service}
+	for _, k := range [...]flowKey{there, back} {
+		if old, ok := f.flows[k]; ok {
+			f.end(old.conv) // of before: the number is given anew
+		}
+	}
+	c := &conversation{service: service, paired: "cm", ends: [2]end{{p.Dst, active}, {p.Src, passive}}}
+	f.admit(c)
+	f.flows[there], f.flows[back] = flow{c, 0}, flow{c, 1}
+	f.byQPN[active], f.byQPN[passive] = c, c
+	if l.req.PathMTU.Valid() {
+		c.mtu = l.req.PathMTU.Bytes()
+	}
+}
+
+// find returns the link that a message between two addresses is about, by the
+// IDs of its sender and of its receiver.
+func (f *Follower) find(p *pcapfile.Packet, local, remote uint32) *link {
+	if l := f.links[linkKey{addr: p.Dst, id: remote}]; l != nil && l.peer == p.Src {
+		return l
+	}
+	if l := f.links[linkKey{addr: p.Src, id: local}]; l != nil && l.peer == p.Dst {
+		return l
+	}
+	return nil
+}
+
+// further follows what comes after REQ and REP.
+func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
+	var rtu mad.RTU // all of them begin with both IDs
+	rtu.Decode(m)
+	l := f.find(p, rtu.LocalCommID, rtu.RemoteCommID)
+	if l == nil {
+		return
+	}
+	f.log(l, p, mad.Describe(m))
+	side := 0
+	if p.Src != l.key.addr {
+		side = 1
+	}
+	switch attr {
+	case mad.AttrMRA:
+		l.slow = true
+		l.log.find(f.now, cmSlow, "from %v", p.Src)
+	case mad.AttrREJ:
+		var rej mad.REJ
+		rej.Decode(m)
+		l.over = true
+		l.log.find(f.now, rejectRule(rej.Reason), "%v (%d), about a %v, from %v; for %s", rej.Reason, uint16(rej.Reason), rej.Message, p.Src, l.service)
+	case mad.AttrRTU:
+		l.ready.again(f.now)
+	case mad.AttrDREQ:
+		if l.leave[side].again(f.now) {
+			l.log.find(f.now, cmDREQRepeated, "%v after the first", round(f.now.since(l.leave[side].in)))
+		}
+	case mad.AttrDREP:
+		l.left = true
+	case mad.AttrAPR:
+		var apr mad.APR
+		apr.Decode(m)
+		if apr.Status != mad.APRAccepted {
+			l.log.find(f.now, cmAlternateRefused, "%v, from %v", apr.Status, p.Src)
+		}
+	}
+}
+
+// rejectRule returns the rule for a reason.
+func rejectRule(r mad.RejReason) ruleID {
+	switch r {
+	case mad.RejInvalidServiceID:
+		return cmNobodyListens
+	case mad.RejConsumer:
+		return cmRefused
+	case mad.RejTimeout:
+		return cmGaveUp
+	case mad.RejStaleConnection, mad.RejDuplicateCommID:
+		return cmStale
+	case mad.RejNoQP, mad.RejNoEEC, mad.RejNoResources, mad.RejInsufficientResponderResources, mad.RejRDCNotExist:
+		return cmNoResources
+	case mad.RejUnsupportedRequest, mad.RejInvalidTransport, mad.RejInvalidMTU, mad.RejInvalidRNRRetry,
+		mad.RejInvalidClassVersion, mad.RejVendorOptionUnsupported:
+		return cmUnsupported
+	}
+	if r >= mad.RejInvalidGID && r <= mad.RejPortRedirect || r == mad.RejInvalidFlowLabel || r == mad.RejInvalidAltFlowLabel {
+		return cmBadPath
+	}
+	return cmOtherReject
+}
+
+func (f *Follower) lookUp(p *pcapfile.Packet, m *mad.MAD) {
+	var req mad.SIDRREQ
+	req.Decode(m)
+	l := f.open(p, linkKey{p.Src, req.RequestID, true})
+	l.service = req.ServiceID.String()
+	f.log(l, p, mad.Describe(m))
+	if l.asked.again(f.now) {
+		l.log.find(f.now, sidrRepeated, "%s, %v after the first", l.service, round(f.now.since(l.asked.in)))
+	}
+}
+
+func (f *Follower) lookedUp(p *pcapfile.Packet, m *mad.MAD) {
+	var rep mad.SIDRREP
+	rep.Decode(m)
+	l := f.links[linkKey{p.Dst, rep.RequestID, true}]
+	if l == nil {
+		return
+	}
+	f.log(l, p, mad.Describe(m))
+	if !l.reply.again(f.now) && rep.Status != mad.SIDRValid {
+		l.log.find(f.now, sidrRefused, "%v (%d), from %v; for %s", rep.Status, uint8(rep.Status), p.Src, l.service)
+	}
+}
+
+// endLink says what stayed unanswered and adds the link to the report.
+func (f *Follower) endLink(e *list.Element) {
+	l := f.order.Remove(e).(*link)
+	delete(f.links, l.key)
+	log := &l.log
+	switch {
+	case l.over:
+	case l.asked.n > 1 && l.reply.n == 0 && !l.slow && l.key.sidr:
+		log.find(log.last, sidrUnanswered, "%d times, for %s at %v", l.asked.n, l.service, l.peer)
+	case l.asked.n > 1 && l.reply.n == 0 && !l.slow:
+		log.find(log.last, cmREQUnanswered, "%d times, for %s at %v", l.asked.n, l.service, l.peer)
+	case l.asked.n == 1 && l.reply.n == 0:
+		log.note(fmt.Sprintf("the answer to the request for %s was not seen", l.service))
+	}
+	for side := range l.leave {
+		if l.leave[side].n > 1 && !l.left {
+			log.find(log.last, cmDREQUnanswered, "%d times, from %v", l.leave[side].n, log.ends[side].addr)
+		}
+	}
+	f.report.addLink(l)
+}

@@ -1,0 +1,332 @@
+package explain
+
+import (
+	"container/list"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/roce"
+)
+
+// flowKey tells the packets of one direction apart: what they are addressed to.
+type flowKey struct {
+	src, dst netip.Addr
+	to       ib.QPN // destination QP; for RD the EE context
+	from     ib.QPN // UD: the source QP
+	service  roce.Service
+}
+
+// flow is where packets with a key belong: to a conversation, of which the
+// sender is end side.
+type flow struct {
+	conv *conversation
+	side int
+}
+
+// addrPair is a direction between two addresses.
+type addrPair struct {
+	src, dst netip.Addr
+	service  roce.Service
+}
+
+const (
+	maxAlone = 64        // conversations of which one direction is known, per pair of addresses
+	noQPN    = 1<<32 - 1 // not known
+)
+
+// conversation is two queue pairs, or two EE contexts, that talk. Of one whose
+// answers were not seen yet the second number is not known.
+type conversation struct {
+	id       int
+	service  roce.Service
+	ends     [2]end
+	paired   string // how the two ends were found to belong together; "" if they were not
+	halves   [2]half
+	streams  [2]stream // of UC
+	qkeys    [2]uint64 // of UD: the first Q_Key of each direction, with a bit above that says there is one
+	pkeys    [2]uint32 // likewise
+	mtu      int       // payload of FIRST and MIDDLE packets, 0 if not known
+	port     uint16    // UDP source port of the last packet
+	copies   [2]int    // packets that are the last one of their side again, to the bit
+	sums     [2]uint32 // ICRC of the last
+	packets  int
+	bytes    int
+	first    instant
+	last     instant
+	findings []*Finding
+	notes    []string
+	ladder   ladder
+	element  *list.Element
+}
+
+// end is one end of a conversation.
+type end struct {
+	addr netip.Addr
+	qpn  ib.QPN
+}
+
+// qpnOf returns what tells a connected packet's destination apart.
+func qpnOf(p *roce.Packet) ib.QPN {
+	if p.Info.Service == roce.ServiceRD {
+		return ib.QPN(p.RDETH.EEC)
+	}
+	return p.BTH.DestQP
+}
+
+// connected finds the conversation of the packet, or begins one.
+func (f *Follower) connected(p *pcapfile.Packet) flow {
+	key := flowKey{src: p.Src, dst: p.Dst, to: qpnOf(&f.pkt), service: f.pkt.Info.Service}
+	fl, ok := f.flows[key]
+	if ok && !fl.conv.wants(&f.pkt, fl.side) {
+		ok = !f.adopt(fl)
+		if !ok {
+			fl = f.flows[key]
+			ok = true
+		}
+	}
+	if !ok {
+		if fl, ok = f.partner(key, p.SrcPort); !ok {
+			if fl, ok = f.moved(key); !ok {
+				fl = f.begin(key)
+			}
+		}
+	}
+	f.heard(fl, p)
+	return fl
+}
+
+// begin makes a conversation of which this is the first packet.
+func (f *Follower) begin(key flowKey) flow {
+	c := &conversation{service: key.service, ends: [2]end{{key.src, noQPN}, {key.dst, key.to}}}
+	f.admit(c)
+	fl := flow{c, 0}
+	f.flows[key] = fl
+	if key.service == roce.ServiceUD {
+		return fl
+	}
+	pair := addrPair{key.src, key.dst, key.service}
+	if list := f.alone[pair]; len(list) < maxAlone {
+		f.alone[pair] = append(list, c)
+	}
+	f.byQPN[key.to] = c
+	return fl
+}
+
+// admit counts a new conversation, and ends the one that was silent longest if
+// there are too many.
+func (f *Follower) admit(c *conversation) {
+	if f.alive.Len() >= f.cfg.Conversations {
+		f.end(f.alive.Back().Value.(*conversation))
+		f.report.Ended++
+	}
+	f.ids++
+	c.id, c.first = f.ids, f.now
+	c.element = f.alive.PushFront(c)
+}
+
+// wants reports whether a packet makes sense from a side: an answer needs
+// requests of the other side.
+func (c *conversation) wants(p *roce.Packet, side int) bool {
+	return p.Info.Flags&roce.FlagResponse == 0 || c.paired != "" || c.halves[1-side].seen
+}
+
+// partner looks for the conversation whose other direction is the packet's.
+func (f *Follower) partner(key flowKey, port uint16) (flow, bool) {
+	pair := addrPair{key.dst, key.src, key.service}
+	list := f.alone[pair]
+	c, how := f.match(list, port)
+	if c == nil {
+		return flow{}, false
+	}
+	c.ends[0].qpn, c.paired = key.to, how
+	fl := flow{c, 1}
+	f.flows[key] = fl
+	f.byQPN[key.to] = c
+	f.leave(pair, c)
+	return fl, true
+}
+
+// leave takes a conversation out of those of which one direction is known.
+func (f *Follower) leave(pair addrPair, c *conversation) {
+	list := slices.DeleteFunc(f.alone[pair], func(d *conversation) bool { return c == d })
+	if len(list) == 0 {
+		delete(f.alone, pair)
+		return
+	}
+	f.alone[pair] = list
+}
+
+// match returns the conversation of list to which a packet of the other
+// direction belongs: the only one that waits for this answer, else the only one
+// there is. It returns how that was found.
+func (f *Follower) match(list []*conversation, port uint16) (*conversation, string) {
+	answer := f.pkt.Info.Flags&roce.FlagResponse != 0
+	var found *conversation
+	n := 0
+	for _, c := range list {
+		if h := &c.halves[0]; answer && (!h.seen || !h.inFlight(f.pkt.BTH.PSN)) {
+			continue
+		}
+		if n == 0 || c.port == port {
+			found = c
+		}
+		if n++; n > 1 && found.port != port {
+			found = nil
+		}
+	}
+	switch {
+	case found != nil && answer:
+		return found, "answers"
+	case found != nil && (n == 1 || found.port == port):
+		return found, "addresses"
+	case n == 0 && len(list) == 1 && list[0].halves[0].seen:
+		return list[0], "addresses"
+	default:
+		return nil, ""
+	}
+}
+
+// adopt joins a conversation that has requests in one direction only with the
+// one whose requests the packet, an answer, is for. It reports whether it did.
+func (f *Follower) adopt(fl flow) bool {
+	c := fl.conv
+	e := c.ends[fl.side]
+	pair := addrPair{c.ends[1-fl.side].addr, e.addr, c.service}
+	other, _ := f.match(slices.DeleteFunc(slices.Clone(f.alone[pair]), func(d *conversation) bool { return d == c }), c.port)
+	if other == nil || c.paired != "" {
+		return false
+	}
+	f.leave(pair, other)
+	f.leave(addrPair{e.addr, c.ends[1-fl.side].addr, c.service}, c)
+	c.halves[1-fl.side] = other.halves[0]
+	c.ends[fl.side].qpn, c.paired = other.ends[1].qpn, "answers"
+	c.packets, c.bytes = c.packets+other.packets, c.bytes+other.bytes
+	if other.first.record < c.first.record {
+		c.first = other.first
+	}
+	c.mtu = max(c.mtu, other.mtu)
+	c.findings = append(c.findings, other.findings...)
+	f.flows[flowKey{src: other.ends[0].addr, dst: other.ends[1].addr, to: other.ends[1].qpn, service: c.service}] = flow{c, 1 - fl.side}
+	f.byQPN[other.ends[1].qpn] = c
+	f.alive.Remove(other.element)
+	return true
+}
+
+// moved looks for the conversation that goes on between other addresses with
+// this packet: a request to the same queue pair that fits its PSNs.
+func (f *Follower) moved(key flowKey) (flow, bool) {
+	c := f.byQPN[key.to]
+	if c == nil || c.service != key.service || !f.pkt.BTH.MigReq || f.pkt.Info.Flags&roce.FlagResponse != 0 {
+		return flow{}, false
+	}
+	side := 0
+	if c.ends[0].qpn == key.to {
+		side = 1
+	}
+	h := &c.halves[side]
+	if !h.seen || !h.inFlight(f.pkt.BTH.PSN) && f.pkt.BTH.PSN != h.next {
+		return flow{}, false
+	}
+	c.find(f.now, migrated, "from %v > %v to %v > %v", c.ends[side].addr, c.ends[1-side].addr, key.src, key.dst)
+	f.flows[key] = flow{c, side}
+	if q := c.ends[side].qpn; q != noQPN {
+		f.flows[flowKey{src: key.dst, dst: key.src, to: q, service: key.service}] = flow{c, 1 - side}
+	}
+	return flow{c, side}, true
+}
+
+// heard counts a packet and looks at what all services have.
+func (f *Follower) heard(fl flow, p *pcapfile.Packet) {
+	c := fl.conv
+	if f.alive.Front() != c.element {
+		f.alive.MoveToFront(c.element)
+	}
+	if c.sums[fl.side] == f.pkt.ICRC && !p.Truncated && f.now.since(c.last) < prompt {
+		c.copies[fl.side]++
+	}
+	c.sums[fl.side] = f.pkt.ICRC
+	c.packets++
+	c.bytes += len(f.pkt.Payload)
+	c.last, c.port = f.now, p.SrcPort
+	c.ladder.add(rung{
+		Record: f.now.record, At: f.now.at, Side: fl.side, op: f.pkt.BTH.Opcode, psn: f.pkt.BTH.PSN,
+		size: len(f.pkt.Payload), aeth: f.pkt.Info.Headers&roce.HasAETH != 0, syndrome: f.pkt.AETH.Syndrome,
+	})
+	if marked(p.IP) {
+		c.find(f.now, congestionMark, "%v > %v", p.Src, p.Dst)
+	}
+	key := uint32(f.pkt.BTH.PKey)&0x7fff | 1<<16
+	if c.pkeys[fl.side] = key; c.pkeys[1-fl.side] != 0 && c.pkeys[1-fl.side] != key {
+		c.find(f.now, pkeysDiffer, "%#04x and %#04x", key&0x7fff, c.pkeys[1-fl.side]&0x7fff)
+	}
+}
+
+// marked reports whether an IP header says that the packet met congestion.
+func marked(ip []byte) bool {
+	const ce = 3
+	if ip[0]>>4 == 4 {
+		return ip[1]&ce == ce
+	}
+	return ip[1]>>4&ce == ce
+}
+
+// notice looks at a congestion notification: it goes to a sender.
+func (f *Follower) notice(p *pcapfile.Packet) {
+	c := f.byQPN[f.pkt.BTH.DestQP]
+	if c == nil {
+		c = &f.wire
+	}
+	c.find(f.now, congestionNotice, "from %v to QP %#06x of %v", p.Src, uint32(f.pkt.BTH.DestQP), p.Dst)
+}
+
+// end ends a conversation and adds it to the report.
+func (f *Follower) end(c *conversation) {
+	f.alive.Remove(c.element)
+	for side := range c.halves {
+		c.finish(side)
+	}
+	for key, fl := range f.ownFlows(c) {
+		if f.flows[key].conv == fl.conv {
+			delete(f.flows, key)
+		}
+	}
+	for side := range c.ends {
+		if q := c.ends[side].qpn; f.byQPN[q] == c {
+			delete(f.byQPN, q)
+		}
+	}
+	f.leave(addrPair{c.ends[0].addr, c.ends[1].addr, c.service}, c)
+	c.forgive()
+	f.report.add(c)
+}
+
+// forgive takes back what was found because each packet is twice in the capture.
+func (c *conversation) forgive() {
+	if c.packets < minMerged || 20*(c.copies[0]+c.copies[1]) < 9*c.packets {
+		return
+	}
+	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == requestDuplicated || f.id == atomicReplayed })
+	c.note("nearly every packet is here twice: captures of two places were merged, or of two interfaces of one host")
+}
+
+// minMerged is how many packets tell that.
+const minMerged = 4
+
+// ownFlows returns the keys that lead to a conversation.
+func (f *Follower) ownFlows(c *conversation) map[flowKey]flow {
+	m := map[flowKey]flow{}
+	for side := range c.ends {
+		from := ib.QPN(0)
+		if c.service == roce.ServiceUD {
+			from = c.ends[side].qpn
+		}
+		m[flowKey{c.ends[side].addr, c.ends[1-side].addr, c.ends[1-side].qpn, from, c.service}] = flow{c, side}
+	}
+	return m
+}
+
+// since returns the time from then to now.
+func (n instant) since(then instant) time.Duration { return n.at - then.at }

@@ -1,0 +1,187 @@
+package explain
+
+import (
+	"cmp"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/roce"
+)
+
+const (
+	maxSenders  = 1024 // whose ICRCs are counted
+	maxSearches = 256  // wrong ICRCs that are looked into; each costs up to 150 more
+	minWrong    = 4    // packets, all of them wrong, are a sender that is
+)
+
+// damage is what is known of wrong ICRCs.
+type damage struct {
+	senders  map[netip.Addr]*senderSums
+	searches int
+}
+
+// senderSums counts the packets of an address by their ICRCs.
+type senderSums struct {
+	good, bad int
+	first     instant
+}
+
+// malformed notes what is no RoCEv2 packet.
+func (f *Follower) malformed(p *pcapfile.Packet, fault roce.Fault) {
+	f.report.Malformed++
+	rule := badLength
+	switch fault {
+	case roce.FaultOpcode:
+		rule = badOpcode
+	case roce.FaultVersion:
+		rule = badVersion
+	case roce.FaultPad:
+		rule = badPad
+	}
+	f.wire.find(f.now, rule, "%d bytes from %v to %v", len(p.Payload), p.Src, p.Dst)
+}
+
+// sound checks the ICRC, and reports whether it is right.
+func (f *Follower) sound(p *pcapfile.Packet) bool {
+	s := f.damage.senders[p.Src]
+	if s == nil {
+		s = &senderSums{first: f.now}
+		if len(f.damage.senders) < maxSenders {
+			f.damage.senders[p.Src] = s
+		}
+	}
+	if sum, ok := roce.HeaderICRC(p.IP, p.UDP, p.Payload); ok && sum == f.pkt.ICRC {
+		s.good++
+		return true
+	}
+	s.bad++
+	f.report.BadICRC++
+	rule, detail := icrcDamaged, "the ICRC of "+f.pkt.BTH.Opcode.String()+" is wrong"
+	if f.damage.searches < maxSearches {
+		f.damage.searches++
+		if r, d := f.rewritten(p); d != "" {
+			rule, detail = r, d
+		}
+	}
+	f.wire.find(f.now, rule, "%s; from %v to %v", detail, p.Src, p.Dst)
+	return false
+}
+
+// rewritten looks for a change on the way that explains a wrong ICRC: with the
+// field as it was before, the ICRC is right.
+func (f *Follower) rewritten(p *pcapfile.Packet) (ruleID, string) {
+	const dfBit = 0x40
+	v4, df := p.Src.Is4(), false
+	if v4 {
+		id := binary.BigEndian.Uint16(p.IP[4:])
+		df = p.IP[6]&dfBit != 0
+		with := roce.NewPrefix(p.Src, p.Dst, p.SrcPort, p.DstPort, len(p.Payload))
+		other := with.WithoutDF()
+		if !df {
+			with, other = other, with
+		}
+		if roce.Check(p.Payload, other.WithID(id)) {
+			return icrcFragmentFlag, "the flag was the other way round"
+		}
+		if was, ok := roce.DeriveID(p.Payload, with, id); ok {
+			return icrcID, "it was " + hex16(was) + " and is " + hex16(id)
+		}
+	}
+	if a, ok := f.translated(p, v4); ok {
+		return icrcAddress, "it was " + a.String()
+	}
+	return f.translatedPort(p)
+}
+
+// translated looks for an address of the capture with which the ICRC is right.
+func (f *Follower) translated(p *pcapfile.Packet, v4 bool) (netip.Addr, bool) {
+	ip := slices.Clone(p.IP)
+	at, size := 8, 16
+	if v4 {
+		at, size = 12, 4
+	}
+	for _, a := range f.addrs {
+		if a.Is4() != v4 {
+			continue
+		}
+		for k := range 2 {
+			copy(ip, p.IP)
+			copy(ip[at+k*size:], a.AsSlice())
+			if sum, ok := roce.HeaderICRC(ip, p.UDP, p.Payload); ok && sum == f.pkt.ICRC {
+				return a, true
+			}
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// translatedPort looks for a source port with which the ICRC is right. A CRC is
+// linear: each bit of the port changes it by the same amount, whatever the
+// others are, so the bits that must change are the solution of 32 equations.
+func (f *Follower) translatedPort(p *pcapfile.Packet) (ruleID, string) {
+	base, ok := roce.HeaderICRC(p.IP, p.UDP, p.Payload)
+	if !ok {
+		return 0, ""
+	}
+	var rows [16]effect
+	udp := slices.Clone(p.UDP)
+	for bit := range rows {
+		binary.BigEndian.PutUint16(udp, p.SrcPort^1<<bit)
+		sum, _ := roce.HeaderICRC(p.IP, udp, p.Payload)
+		rows[bit] = effect{sum ^ base, 1 << bit}
+	}
+	if flips, ok := solve(rows[:], base^f.pkt.ICRC); ok {
+		return icrcPort, "it was " + hex16(p.SrcPort^flips) + " and is " + hex16(p.SrcPort)
+	}
+	return 0, ""
+}
+
+// effect is what changing some bits of a port does to the ICRC.
+type effect struct {
+	sum  uint32
+	bits uint16
+}
+
+// solve returns the bits whose effects add up to want, which it takes apart by
+// Gaussian elimination.
+func solve(rows []effect, want uint32) (flips uint16, ok bool) {
+	for i := range rows {
+		lead := rows[i].sum & -rows[i].sum
+		if lead == 0 {
+			continue
+		}
+		for k := range rows[i+1:] {
+			if r := &rows[i+1+k]; r.sum&lead != 0 {
+				r.sum, r.bits = r.sum^rows[i].sum, r.bits^rows[i].bits
+			}
+		}
+		if want&lead != 0 {
+			want, flips = want^rows[i].sum, flips^rows[i].bits
+		}
+	}
+	return flips, want == 0
+}
+
+func hex16(v uint16) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{'0', 'x', digits[v>>12], digits[v>>8&15], digits[v>>4&15], digits[v&15]})
+}
+
+// endDamage says which senders had no right ICRC at all.
+func (f *Follower) endDamage() {
+	var addrs []netip.Addr
+	for a, s := range f.damage.senders {
+		if s.good == 0 && s.bad >= minWrong {
+			addrs = append(addrs, a)
+		}
+	}
+	slices.SortFunc(addrs, func(a, b netip.Addr) int {
+		return cmp.Compare(f.damage.senders[a].first.record, f.damage.senders[b].first.record)
+	})
+	for _, a := range addrs {
+		s := f.damage.senders[a]
+		f.wire.find(s.first, icrcSender, "%d packets from %v", s.bad, a)
+	}
+}

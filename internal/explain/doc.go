@@ -1,0 +1,15 @@
+// Package explain follows the packets of RoCEv2 connections and says what
+// happened to them: which packets were lost, refused, late or damaged, what broke
+// first, on which side to look, and which status each program will have seen.
+//
+// Reading order: follower.go (a packet in, a report out), conversation.go (which
+// packets belong together), half.go (the requests of one side), answers.go (what
+// the other side says to them), repeat.go (why a request comes again), ending.go
+// (what is left at the end), datagram.go (UC and UD), connect.go (the connection
+// manager), damage.go (wrong ICRCs and malformed packets), rule.go and rules.go
+// (what can be found, as a table), report.go, verdict.go and text.go.
+//
+// The package never reports as lost what a capture merely does not show, never
+// keeps payload, and needs memory for the connections alive only. What it is
+// given may be damaged in any way.
+package explain

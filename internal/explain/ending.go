@@ -1,0 +1,58 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/softhca/softhca/ib"
+)
+
+const (
+	// lateAnswer is when a repeat is no longer what an answer asked for.
+	lateAnswer = 50 * time.Millisecond
+	// enough is how many repeats without an answer are taken for the end.
+	enough = 2
+)
+
+// finish says what became of the requests of a side, as no more of them will be
+// seen.
+func (c *conversation) finish(side int) {
+	h := &c.halves[side]
+	if !h.seen || h.failed || h.una == h.next && h.ignored < enough {
+		return
+	}
+	what := "PSN 0x" + h.una.String()
+	if len(h.ops) > 0 {
+		what = h.ops[0].String()
+	}
+	silence := h.timeouts >= enough
+	switch {
+	case h.ahead && silence:
+		c.find(c.last, psnAhead, "the first PSN that was sent is 0x%v", h.first)
+	case h.stale > 0 && silence:
+		c.find(c.last, psnBehind, "the first PSN that was sent is 0x%v", h.first)
+	case h.rnr.on && h.una == h.rnr.psn:
+		c.find(h.rnr.in, rnrUnresolved, "%s; %d RNR NAKs with a timer of %v", what, h.rnr.n, ib.RNRTimer(h.timer))
+	case h.nak.on && h.repeats >= enough:
+		c.find(h.nak.in, retriesUsedUp, "%s; %d repeats in vain; the last NAK was in record %d", what, h.repeats, h.nak.in.record)
+	case h.ignored >= enough:
+		c.find(c.last, answersIgnored, "%d repeats of what was answered, from %v", h.ignored, c.ends[side].addr)
+	case silence && h.answers == 0:
+		c.find(c.last, noAnswer, "%s; %d repeats, to QP %#06x of %v", what, h.timeouts, uint32(c.ends[1-side].qpn), c.ends[1-side].addr)
+	case silence && h.beyond == 0:
+		c.find(c.last, wentSilent, "%s; %d repeats; the last answer was in record %d", what, h.timeouts, h.lastGood.record)
+	default:
+		c.note("requests were in flight when the capture ended: " + what)
+	}
+}
+
+// round shortens a duration to what people read.
+func round(d time.Duration) time.Duration {
+	switch {
+	case d > 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d > 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	default:
+		return d.Round(100 * time.Nanosecond)
+	}
+}

@@ -1,0 +1,289 @@
+package explain
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
+)
+
+var (
+	rewrite = flag.Bool("rewrite", false, "write the page of the documentation anew")
+	seed    = flag.Uint64("damage-seed", 1, "of the damaged files")
+)
+
+// truth is what a capture of Linux is known to show from how it was made.
+type truth struct {
+	name, outcome, cause, made string
+}
+
+// truths reads what is known.
+func truths(t testing.TB) (all []truth) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/captures.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for lines.Scan() {
+		if f := strings.Split(lines.Text(), "|"); len(f) == 4 {
+			all = append(all, truth{strings.TrimSpace(f[0]), strings.TrimSpace(f[1]), strings.TrimSpace(f[2]), strings.TrimSpace(f[3])})
+		}
+	}
+	return all
+}
+
+// TestLinuxCaptures explains every capture of Linux: the verdict is what is
+// known from how it was made, and a clean one has no finding.
+func TestLinuxCaptures(t *testing.T) {
+	known := map[string]truth{}
+	for _, k := range truths(t) {
+		known[k.name] = k
+	}
+	files, err := filepath.Glob(captures + "*.pcap")
+	if err != nil || len(files) != len(known) {
+		t.Fatalf("%d captures, %d are known; %v", len(files), len(known), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".pcap")
+		r := load(t, name).explain()
+		if k := known[name]; r.Verdict.Outcome != k.outcome || r.Verdict.Cause != k.cause {
+			t.Errorf("%s (%s): %s %s, want %s %s; found %s", name, k.made, r.Verdict.Outcome, r.Verdict.Cause, k.outcome, k.cause, names(r))
+		}
+	}
+}
+
+// clean returns the captures in which nothing went wrong.
+func clean(t testing.TB) (names []string) {
+	for _, k := range truths(t) {
+		if k.outcome == "clean" {
+			names = append(names, k.name)
+		}
+	}
+	if len(names) < 80 {
+		t.Fatalf("only %d clean captures", len(names))
+	}
+	return names
+}
+
+// TestPartsOfCleanCaptures explains parts of captures in which nothing went
+// wrong: what is not in the file is not taken for lost.
+func TestPartsOfCleanCaptures(t *testing.T) {
+	for _, name := range clean(t) {
+		all := load(t, name)
+		for _, who := range []byte{client, server} {
+			if strings.Contains(name, "6") { // the addresses are of IPv6
+				continue
+			}
+			s := &scene{t, slices.Clone(all.frames)}
+			s.keep(func(_ int, f *frame) bool { return f.from() == who })
+			if r := s.explain(); len(r.Findings) > 0 {
+				t.Errorf("%s, only what .%d sends: %s: %s", name, who, names(r), r.Findings[0].Detail)
+			}
+		}
+		step := max(1, len(all.frames)/40)
+		for k := 0; k < len(all.frames); k += step {
+			for part, frames := range map[string][]frame{"from": all.frames[k:], "up to": all.frames[:k]} {
+				if r := (&scene{t, frames}).explain(); len(r.Findings) > 0 {
+					t.Errorf("%s, %s packet %d: %s: %s", name, part, k, names(r), r.Findings[0].Detail)
+				}
+			}
+		}
+	}
+}
+
+// TestTruncatedCaptures cuts the packets of every capture at 80 bytes: the
+// verdict is not worse than that of the whole, and says so.
+func TestTruncatedCaptures(t *testing.T) {
+	const snap = 80
+	for _, k := range truths(t) {
+		s := load(t, k.name)
+		s.each(0, func(f *frame) { f.data = f.data[:min(len(f.data), snap)] })
+		r, err := Read(bytes.NewReader(s.file()), Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.outcome == "clean" && len(r.Findings) > 0 {
+			t.Errorf("%s: %s", k.name, names(r))
+		}
+		if r.Truncated > 0 && len(r.Verdict.Caveats) == 0 {
+			t.Errorf("%s: nothing says that %d packets are cut", k.name, r.Truncated)
+		}
+	}
+}
+
+// TestMergedCaptures merges captures: of two connections, and of one connection
+// at two places.
+func TestMergedCaptures(t *testing.T) {
+	list := clean(t)
+	for i, name := range list {
+		a, b := load(t, name), load(t, list[(i+7)%len(list)])
+		if len(a.frames) < minMerged || len(b.frames) == 0 {
+			continue
+		}
+		shift := a.frames[0].at.Sub(b.frames[0].at)
+		for k := range b.frames {
+			b.frames[k].at = b.frames[k].at.Add(shift)
+		}
+		both := &scene{t, append(slices.Clone(a.frames), b.frames...)}
+		both.sort()
+		if r := both.explain(); len(r.Findings) > 0 {
+			t.Errorf("%s and %s: %s: %s", name, list[(i+7)%len(list)], names(r), r.Findings[0].Detail)
+		}
+		twice := &scene{t: t}
+		for _, f := range a.frames {
+			twice.frames = append(twice.frames, f, frame{f.at.Add(20 * time.Microsecond), f.data})
+		}
+		if r := twice.explain(); len(r.Findings) > 0 {
+			t.Errorf("%s, each packet twice: %s: %s", name, names(r), r.Findings[0].Detail)
+		}
+	}
+}
+
+func (s *scene) sort() {
+	slices.SortStableFunc(s.frames, func(a, b frame) int { return a.at.Compare(b.at) })
+}
+
+// TestDamagedFiles explains 20,000 captures with bytes changed, cut out and
+// doubled: there is a report or an error, and no more kept than there is.
+func TestDamagedFiles(t *testing.T) {
+	t.Logf("seed %d (-damage-seed)", *seed)
+	rnd := rand.New(rand.NewPCG(*seed, 0))
+	var files [][]byte
+	for _, k := range truths(t) {
+		if f := load(t, k.name).file(); len(f) < 4000 {
+			files = append(files, f)
+		}
+	}
+	reports := 0
+	for range 20_000 {
+		b := slices.Clone(files[rnd.IntN(len(files))])
+		for range 1 + rnd.IntN(12) {
+			at := rnd.IntN(len(b))
+			switch rnd.IntN(4) {
+			case 0, 1:
+				b[at] ^= 1 << rnd.IntN(8)
+			case 2:
+				b = append(b[:at:at], b[min(len(b), at+rnd.IntN(40)):]...)
+			default:
+				b = append(b[:at:at], append(slices.Clone(b[max(0, at-rnd.IntN(300)):]), b[at:]...)...)
+			}
+			if len(b) == 0 {
+				b = []byte{0}
+			}
+		}
+		r, err := Read(bytes.NewReader(b), Config{Conversations: 4})
+		if r == nil && err == nil {
+			t.Fatalf("neither a report nor an error for % x", b)
+		}
+		if r == nil {
+			continue
+		}
+		reports++
+		if r.Packets > r.Records || len(r.Conversations) > r.Packets {
+			t.Fatalf("%d conversations of %d packets of %d records in % x", len(r.Conversations), r.Packets, r.Records, b)
+		}
+	}
+	if reports < 10_000 {
+		t.Errorf("only %d files could be read at all", reports)
+	}
+}
+
+// TestBounds shows a follower more connections than it may keep.
+func TestBounds(t *testing.T) {
+	const many, limit = 3000, 100
+	s := &scene{t: t}
+	for i := range many {
+		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, ib.QPN(100+i), uint32(i)*100)})
+		s.add(server, time.Microsecond, &roce.Packet{
+			BTH: bth(roce.RCAcknowledge, ib.QPN(100_000+i), uint32(i)*100), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1},
+		})
+		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.UDSendOnly, ib.QPN(200_000+i), 0), DETH: roce.DETH{SrcQP: 7}})
+	}
+	f := New(Config{Conversations: limit})
+	s.follow(f, func() {
+		if n := max(f.alive.Len(), len(f.flows)/2, len(f.byQPN)/2, len(f.alone)); n > limit {
+			t.Fatalf("%d are kept, more than %d", n, limit)
+		}
+	})
+	r := f.Report()
+	if r.Ended != 2*many-limit || len(r.Conversations)+r.Unlisted != 2*many {
+		t.Errorf("%d ended early, %d listed, %d not; of %d", r.Ended, len(r.Conversations), r.Unlisted, 2*many)
+	}
+	if len(r.Findings) > 0 {
+		t.Errorf("found %s", names(r))
+	}
+}
+
+// TestPage compares the page of the documentation with the rules and the
+// captures.
+func TestPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	for i := range table {
+		r := &table[i]
+		fmt.Fprintf(&b, "### %s\n\n**%s** (%v; look at: %v). %s\n", r.Name, r.Title, r.Severity, r.Side, r.Means)
+		for _, s := range [...]struct{ who, status string }{{"requester", status(r.Requester)}, {"responder", status(r.Responder)}} {
+			if s.status != "" {
+				fmt.Fprintf(&b, "The program at the %s gets %s.\n", s.who, s.status)
+			}
+		}
+		fmt.Fprintf(&b, "\n*Try:* %s\n\n", r.Try)
+	}
+	b.WriteString(captureHead)
+	for _, k := range truths(t) {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", k.name, k.made, k.outcome, k.cause)
+	}
+	const page = "../../docs/explain.md"
+	if *rewrite {
+		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(page); err != nil || string(got) != b.String() {
+		t.Errorf("%s is not what the rules say (run with -rewrite); %v", page, err)
+	}
+}
+
+const pageHead = `<!-- Written by "go test ./internal/explain -run TestPage -rewrite". Do not edit. -->
+# What explain finds
+
+    softhca explain FILE
+
+says of a capture what went wrong and why: the verdict, the conversations, the findings, and the packets around what explains the
+verdict. A finding is *repaired* (it cost time), *lost* (a message is gone and no program is told) or *failed* (a program saw an error).
+A capture in which nothing went wrong has no findings. What a capture does not show is not called lost: the verdict's caveats say what it cannot tell.
+
+` + "`--json`" + ` prints one object:
+
+| field | |
+|---|---|
+| ` + "`version`" + ` | 1; grows when a field changes its meaning or goes |
+| ` + "`verdict`" + ` | ` + "`outcome`" + ` (clean, repaired, lost, failed, empty), ` + "`headline`, `cause`" + ` (the name of a finding below), ` + "`means`, `side`, `where`, `record`, `requester_status`, `responder_status`, `try`, `page`, `caveats`" + ` |
+| ` + "`conversations`" + ` | each with ` + "`id`, `service`" + ` (CM: what connection managers say), both ends (` + "`addr`, `qpn`" + `: null where no packet to it was seen), how they were paired, and what each side asked for |
+| ` + "`findings`" + ` | each with ` + "`rule`, `severity`, `side`, `title`, `conversation`" + ` (0: none), ` + "`count`, `first_record`, `last_record`, `at_ns`, `detail`, `page`" + ` |
+| ` + "`records`, `packets`, `bad_icrc`, `malformed`, `truncated`, `ended_early`, `unlisted`, `start`, `duration_ns`" + ` | counts, and when |
+
+Names that end in ` + "`_ns`" + ` are nanoseconds; records are numbered from 1, as Wireshark does.
+
+## Findings
+
+`
+
+const captureHead = `## Captures of Linux
+
+What is said of each capture between Linux's own adapters. Where there are two, one was taken at each end, and what was lost between them is in one only.
+
+| capture | how it was made | verdict | cause |
+|---|---|---|---|
+`

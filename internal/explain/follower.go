@@ -1,0 +1,181 @@
+package explain
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// Config bounds what a Follower keeps. A zero field means its default.
+type Config struct {
+	Conversations int // alive at once; the one that was silent longest is ended for another
+	Kept          int // conversations with findings that the report has one by one
+}
+
+// The defaults.
+const (
+	defaultConversations = 16384
+	defaultKept          = 4096
+	maxAddrs             = 64 // addresses remembered, to explain wrong ICRCs
+)
+
+// Follower follows packets. It is not safe for concurrent use.
+type Follower struct {
+	cfg   Config
+	flows map[flowKey]flow
+	alone map[addrPair][]*conversation // of which one direction is known
+	byQPN map[ib.QPN]*conversation     // the last, by the QP that requests name
+	alive *list.List                   // of *conversation, the last heard first
+	links map[linkKey]*link            // what the connection managers agree on
+	order *list.List                   // of *link, the newest first
+	addrs []netip.Addr
+
+	pkt    roce.Packet
+	now    instant
+	start  time.Time
+	wire   conversation // findings that belong to no conversation
+	damage damage
+	report Report
+	ids    int
+}
+
+// instant is when and where in the file a packet was seen.
+type instant struct {
+	record int
+	at     time.Duration // since the first packet
+}
+
+// New returns a Follower.
+func New(c Config) *Follower {
+	if c.Conversations <= 0 {
+		c.Conversations = defaultConversations
+	}
+	if c.Kept <= 0 {
+		c.Kept = defaultKept
+	}
+	return &Follower{
+		cfg: c, flows: map[flowKey]flow{}, alone: map[addrPair][]*conversation{}, byQPN: map[ib.QPN]*conversation{},
+		alive: list.New(), links: map[linkKey]*link{}, order: list.New(),
+		damage: damage{senders: map[netip.Addr]*senderSums{}},
+	}
+}
+
+// Read follows all packets of a capture file and returns the report. A damaged
+// file gives the report of what stands before the damage, and an error. It
+// blocks as r does.
+func Read(r io.Reader, c Config) (*Report, error) {
+	f := New(c)
+	file, err := pcapfile.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		p, err := file.Next()
+		f.report.Records = file.Records()
+		if errors.Is(err, io.EOF) {
+			return f.Report(), nil
+		}
+		if err != nil {
+			return f.Report(), fmt.Errorf("explain: after record %d: %w", file.Records(), err)
+		}
+		f.Add(p)
+	}
+}
+
+// Add follows one packet, in the order of capture. It keeps nothing of p.
+func (f *Follower) Add(p *pcapfile.Packet) {
+	if f.report.Packets == 0 {
+		f.start = p.Time
+	}
+	f.report.Packets++
+	f.now = instant{p.Record, p.Time.Sub(f.start)}
+	if f.now.at > f.report.Duration {
+		f.report.Duration = f.now.at
+	}
+	if p.Truncated && f.cut(p) {
+		return
+	}
+	if !p.Truncated {
+		fault := f.pkt.Parse(p.Payload)
+		if fault != roce.FaultNone {
+			f.malformed(p, fault)
+			return
+		}
+		if !f.sound(p) {
+			return
+		}
+	}
+	f.know(p.Src)
+	f.dispatch(p)
+}
+
+// cut reads the headers of a packet whose end was not captured, and reports
+// whether too much of them is missing, too. UC needs the first header only.
+func (f *Follower) cut(p *pcapfile.Packet) bool {
+	f.report.Truncated++
+	switch f.pkt.ParseHeaders(p.Payload) {
+	case roce.FaultNone:
+		return false
+	case roce.FaultLength:
+		return f.pkt.Info.Service != roce.ServiceUC
+	default:
+		return true
+	}
+}
+
+// dispatch gives the packet to what follows its service.
+func (f *Follower) dispatch(p *pcapfile.Packet) {
+	switch f.pkt.Info.Service {
+	case roce.ServiceRC, roce.ServiceXRC, roce.ServiceRD:
+		f.reliable(p)
+	case roce.ServiceUC:
+		f.unreliable(p)
+	case roce.ServiceUD:
+		if f.pkt.BTH.DestQP == ib.QPNGSI {
+			if len(f.pkt.Payload) == mad.Size {
+				f.manage(p, (*mad.MAD)(f.pkt.Payload))
+			}
+			return
+		}
+		f.datagram(p)
+	case roce.ServiceCNP:
+		f.notice(p)
+	}
+}
+
+// know remembers an address, to explain wrong ICRCs.
+func (f *Follower) know(a netip.Addr) {
+	if n := len(f.addrs); n > 0 && f.addrs[n-1] == a || n >= maxAddrs {
+		return
+	}
+	for _, b := range f.addrs {
+		if a == b {
+			return
+		}
+	}
+	f.addrs = append(f.addrs, a)
+}
+
+// Report ends all conversations and returns what was found. The Follower is not
+// to be used again.
+func (f *Follower) Report() *Report {
+	for e := f.order.Back(); e != nil; e = f.order.Back() {
+		f.endLink(e)
+	}
+	for e := f.alive.Back(); e != nil; e = f.alive.Back() {
+		f.end(e.Value.(*conversation))
+	}
+	f.endDamage()
+	f.report.Start = f.start
+	f.report.add(&f.wire)
+	f.report.conclude()
+	return &f.report
+}

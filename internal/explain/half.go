@@ -1,0 +1,267 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/roce"
+)
+
+// Bounds of what a half keeps. What exceeds them is counted, not explained.
+const (
+	maxOps  = 1024
+	maxGaps = 64
+	// maxJump is how far a PSN may be from what is expected to be of the same
+	// life of a queue pair.
+	maxJump = 1 << 16
+	// prompt is how soon after an event what it caused follows at the latest; a
+	// retry timer takes longer.
+	prompt = time.Millisecond
+	// unasked is how late a packet may be that was overtaken.
+	unasked = 20 * time.Millisecond
+	// smallestMTU divides the bytes of a READ into as many PSNs as it can have.
+	smallestMTU = 256
+)
+
+// half is the requests of one side of a reliable conversation, with the answers
+// to them.
+type half struct {
+	seen     bool   // a request was
+	first    ib.PSN // the lowest seen
+	next     ib.PSN // after the highest seen
+	una      ib.PSN // the lowest that is not acknowledged
+	ops      []op   // in flight, in the order of their PSNs
+	skipped  int    // requests that were not kept in ops
+	gaps     []gap
+	inside   bool // a message has begun, and not ended
+	answers  int  // of any kind
+	good     int  // that said something about what is in flight
+	msn      int  // of the last answer; -1 before
+	stale    int  // answers of a responder that has executed nothing, to what was never sent
+	ahead    bool // a NAK asked for a PSN before the first that was sent
+	beyond   int  // answers to requests that were not seen
+	failed   bool // a NAK ended it
+	lastSend instant
+	lastGood instant
+	nak      wait // a NAK for a missing PSN
+	rnr      wait // an RNR NAK
+	missed   wait // what a NAK asked for was sent again
+	timer    uint8
+	repeat   struct {
+		active bool
+		next   ib.PSN
+	}
+	timeouts int // since the last good answer
+	repeats  int // since the last message that was completed
+	ignored  int // repeats of what was answered, from again on
+	again    ib.PSN
+	atomic   struct {
+		known bool
+		psn   ib.PSN
+		value uint64
+	}
+	done tally
+}
+
+// wait is an answer that asks for a repeat.
+type wait struct {
+	on  bool
+	psn ib.PSN
+	in  instant
+	n   int
+}
+
+// gap is PSNs that were skipped.
+type gap struct {
+	from  ib.PSN
+	n     uint32
+	in    instant
+	asked bool // a NAK named it
+}
+
+// op is a message in flight.
+type op struct {
+	kind    roce.Kind
+	first   ib.PSN
+	n       uint32 // PSNs that it takes; those seen so far, until it ended
+	whole   bool   // its last packet was seen, or it has one only
+	vague   bool   // a READ of which n is a guess, as the path MTU is not known
+	inv     bool
+	rkey    ib.RKey
+	va      uint64
+	length  int // bytes; of SENDs those seen
+	begun   instant
+	sends   int    // 1 and the repeats
+	rsp     uint32 // PSNs that were answered in order; READ
+	rspGap  bool
+	skipped bool // a later one was answered before
+}
+
+// end returns the PSN after the last one of the message that is known.
+func (o *op) end() ib.PSN { return o.first.Add(o.n) }
+
+// answered reports whether only a response of its own ends the message.
+func (o *op) answered() bool {
+	switch o.kind {
+	case roce.KindReadRequest, roce.KindCompareSwap, roce.KindFetchAdd, roce.KindFlush, roce.KindAtomicWrite:
+		return true
+	default:
+		return false
+	}
+}
+
+// tally counts messages that were completed.
+type tally struct {
+	messages, bytes int
+	total, longest  time.Duration
+}
+
+// inFlight reports whether a PSN was sent and is not acknowledged.
+func (h *half) inFlight(p ib.PSN) bool {
+	return h.seen && p.Diff(h.una) >= 0 && p.Diff(h.next) < 0
+}
+
+// reliable follows a packet of RC, XRC or RD.
+func (f *Follower) reliable(p *pcapfile.Packet) {
+	fl := f.connected(p)
+	c := fl.conv
+	if f.pkt.Info.Flags&roce.FlagResponse != 0 {
+		c.learnMTU(&f.pkt)
+		c.answer(f, 1-fl.side)
+		return
+	}
+	if f.pkt.Info.Kind == roce.KindResync {
+		c.find(f.now, resync, "at PSN 0x%v", f.pkt.BTH.PSN)
+	}
+	c.learnMTU(&f.pkt)
+	c.request(f, fl.side)
+}
+
+// learnMTU takes the path MTU from a packet that must fill it, and notes one
+// that does not.
+func (c *conversation) learnMTU(p *roce.Packet) {
+	n := len(p.Payload)
+	if p.Info.Payload != roce.PayloadMTU || n == 0 {
+		return
+	}
+	if mtu, ok := ib.MTUFor(n); ok && mtu.Bytes() == n && n > c.mtu {
+		c.mtu = n
+	}
+}
+
+// request follows a request of a side.
+func (c *conversation) request(f *Follower, side int) {
+	h, p := &c.halves[side], &f.pkt
+	psn := p.BTH.PSN
+	n := c.psns(p)
+	if p.Info.Payload == roce.PayloadMTU && len(p.Payload) > 0 && c.mtu != 0 && len(p.Payload) != c.mtu {
+		c.find(f.now, lengthWrong, "%v with %d bytes at PSN 0x%v, others have %d", p.BTH.Opcode, len(p.Payload), psn, c.mtu)
+	}
+	d := psn.Diff(h.next)
+	switch {
+	case !h.seen, d > maxJump, d < -maxJump:
+		h.restart(psn)
+	case d > 0 && h.settle(psn):
+	case d > 0:
+		h.skip(f.now, uint32(d))
+	case d < 0 && psn.Diff(h.first) < 0:
+		if h.una == h.next && p.Info.Flags&roce.FlagStart != 0 && h.first.Diff(psn) > maxGaps {
+			h.restart(psn) // the number was given to another queue pair
+			break
+		}
+		h.gaps = append(h.gaps, gap{from: psn, n: h.first.Distance(psn), in: f.now})
+		h.first = psn
+		fallthrough
+	case d < 0:
+		c.again(f, side, n)
+		h.lastSend = f.now
+		return
+	}
+	h.repeat.active = false
+	h.extend(f.now, p, n, c.vague(p))
+	h.lastSend = f.now
+}
+
+// restart begins to follow a half with its first request.
+func (h *half) restart(psn ib.PSN) {
+	*h = half{seen: true, first: psn, next: psn, una: psn, msn: -1, done: h.done, answers: h.answers, ops: h.ops[:0]}
+}
+
+// settle corrects the length of a READ that was a guess by the PSN of what
+// follows it, and reports whether that explains the PSN.
+func (h *half) settle(psn ib.PSN) bool {
+	if len(h.ops) == 0 {
+		return false
+	}
+	o := &h.ops[len(h.ops)-1]
+	n := psn.Distance(o.first)
+	if !o.vague || n > uint32(o.length/smallestMTU)+1 {
+		return false
+	}
+	o.n, o.vague, h.next = n, false, psn
+	return true
+}
+
+// skip notes a gap before a request.
+func (h *half) skip(now instant, n uint32) {
+	if len(h.gaps) < maxGaps {
+		h.gaps = append(h.gaps, gap{from: h.next, n: n, in: now})
+	}
+	h.next = h.next.Add(n)
+	h.inside = false
+}
+
+// extend adds a new request: a message, or more of the last one.
+func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
+	psn := h.next
+	h.next, h.ignored = psn.Add(n), 0
+	flags := p.Info.Flags
+	if h.inside && flags&roce.FlagStart == 0 && len(h.ops) > 0 && h.ops[len(h.ops)-1].end() == psn {
+		o := &h.ops[len(h.ops)-1]
+		o.n += n
+		o.whole = flags&roce.FlagEnd != 0
+		o.inv = o.inv || flags&roce.FlagInv != 0
+		if o.kind == roce.KindSend {
+			o.length += len(p.Payload)
+		}
+		h.inside = !o.whole
+		return
+	}
+	if len(h.ops) >= maxOps {
+		h.skipped++
+		h.inside = flags&roce.FlagEnd == 0
+		return
+	}
+	o := op{
+		kind: p.Info.Kind, first: psn, n: n, begun: now, sends: 1, vague: vague,
+		whole: flags&roce.FlagEnd != 0 || p.Info.Kind == roce.KindReadRequest, inv: flags&roce.FlagInv != 0,
+	}
+	switch {
+	case p.Info.Headers&roce.HasRETH != 0:
+		o.rkey, o.va, o.length = p.RETH.RKey, p.RETH.VA, int(p.RETH.Length)
+	case p.Info.Headers&roce.HasAtomicETH != 0:
+		o.rkey, o.va, o.length = p.AtomicETH.RKey, p.AtomicETH.VA, 8
+	default:
+		o.length = len(p.Payload)
+	}
+	h.ops = append(h.ops, o)
+	h.inside = !o.whole
+}
+
+// psns returns how many PSNs a request takes.
+func (c *conversation) psns(p *roce.Packet) uint32 {
+	if p.Info.Kind != roce.KindReadRequest || p.RETH.Length == 0 {
+		return 1
+	}
+	mtu := uint32(c.mtu)
+	if mtu == 0 {
+		mtu = uint32(ib.MTU4096.Bytes())
+	}
+	return min((p.RETH.Length-1)/mtu+1, maxJump)
+}
+
+// vague reports whether psns is a guess.
+func (c *conversation) vague(p *roce.Packet) bool {
+	return c.mtu == 0 && p.Info.Kind == roce.KindReadRequest && p.RETH.Length > smallestMTU
+}

@@ -1,0 +1,194 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
+)
+
+// again follows a request of a side that is not new: one that fills a gap, or a
+// repeat. It takes n PSNs.
+func (c *conversation) again(f *Follower, side int, n uint32) {
+	h, psn := &c.halves[side], f.pkt.BTH.PSN
+	if c.fill(f, side, n) {
+		return
+	}
+	i := h.locate(psn)
+	if i >= 0 {
+		h.ops[i].sends++
+	}
+	if h.continues(f.now, psn) {
+		if psn != h.repeat.next {
+			c.find(f.now, requestLostUpstream, "the repeat of PSN 0x%v", h.repeat.next)
+		}
+		h.repeat.next = h.follow(i, psn, n)
+		h.reread(i, psn)
+		return
+	}
+	c.blame(f, side, i)
+	h.reread(i, psn)
+	h.repeat.active, h.repeat.next = true, h.follow(i, psn, n)
+}
+
+// continues reports whether a packet goes on with the repeat under way, which may
+// have lost some packets itself.
+func (h *half) continues(now instant, psn ib.PSN) bool {
+	ahead := psn.Diff(h.repeat.next)
+	return h.repeat.active && (ahead == 0 || ahead > 0 && ahead <= maxGaps && now.since(h.lastSend) < prompt)
+}
+
+// ignore counts repeats that begin at the same PSN, which was answered.
+func (h *half) ignore(psn ib.PSN) {
+	if h.ignored == 0 || psn != h.again {
+		h.again, h.ignored = psn, 0
+	}
+	h.ignored++
+}
+
+// follow returns the PSN that a repeat goes on with after a packet.
+func (h *half) follow(i int, psn ib.PSN, n uint32) ib.PSN {
+	if i >= 0 && h.ops[i].kind == roce.KindReadRequest {
+		return h.ops[i].end()
+	}
+	return psn.Add(n)
+}
+
+// reread notes from where on a READ is answered anew.
+func (h *half) reread(i int, psn ib.PSN) {
+	if i >= 0 && h.ops[i].answered() {
+		h.ops[i].rsp, h.ops[i].rspGap = psn.Distance(h.ops[i].first), false
+	}
+}
+
+// blame says why a repeat begins.
+func (c *conversation) blame(f *Follower, side int, i int) {
+	h, psn, op := &c.halves[side], f.pkt.BTH.PSN, f.pkt.BTH.Opcode
+	quiet := f.now.since(later(h.lastSend, h.lastGood))
+	h.repeats++
+	switch {
+	case h.rnr.on:
+		h.rnr.on, h.nak.on = false, false
+		c.find(f.now, rnrWait, "%v at PSN 0x%v came again %v after an RNR NAK with a timer of %v", op, psn, round(f.now.since(h.rnr.in)), ib.RNRTimer(h.timer))
+	case h.nak.on && f.now.since(h.nak.in) > lateAnswer:
+		h.nak.on = false
+		h.timeouts++
+		c.find(f.now, nakLost, "the NAK for PSN 0x%v was in record %d", h.nak.psn, h.nak.in.record)
+	case h.nak.on && slices.ContainsFunc(h.gaps, func(g gap) bool { return h.nak.psn.InWindow(g.from, g.n) }):
+		h.nak.on = false
+		c.find(f.now, requestLostUpstream, "PSN 0x%v, twice, which the NAK in record %d asks for", h.nak.psn, h.nak.in.record)
+	case h.nak.on:
+		h.nak.on = false
+		h.missed.on, h.missed.psn = true, h.nak.psn
+		c.find(f.now, requestLost, "PSN 0x%v, which the NAK in record %d asks for", h.nak.psn, h.nak.in.record)
+	case i >= 0 && (h.ops[i].rspGap || h.ops[i].rsp > 0 && psn == h.ops[i].first.Add(h.ops[i].rsp)):
+		c.find(f.now, readResponseGap, "the response at PSN 0x%v", h.ops[i].first.Add(h.ops[i].rsp))
+	case f.now.since(h.lastSend) < prompt && h.next.Diff(psn) <= maxGaps:
+		c.find(f.now, requestDuplicated, "%v at PSN 0x%v", op, psn)
+	case i >= 0 && h.ops[i].answered() && h.ops[i].rsp > psn.Distance(h.ops[i].first):
+		c.find(f.now, readResponseLost, "from PSN 0x%v on", psn)
+	case psn.Diff(h.una) < 0 && f.pkt.Info.Kind == roce.KindReadRequest:
+		h.ignore(psn)
+		c.find(f.now, readResponseLost, "READ at PSN 0x%v was answered, and came again %v later", psn, round(quiet))
+	case psn.Diff(h.una) < 0:
+		h.ignore(psn)
+		c.find(f.now, answerLost, "%v at PSN 0x%v was answered, and came again %v later", op, psn, round(quiet))
+	case i >= 0 && h.ops[i].skipped:
+		h.repeat.active = true
+	default:
+		h.timeouts++
+		c.find(f.now, timeoutRepeat, "%v at PSN 0x%v came again after %v of silence", op, psn, round(quiet))
+	}
+}
+
+// fill follows a request that was missing, and reports whether it was.
+func (c *conversation) fill(f *Follower, side int, n uint32) bool {
+	h, psn := &c.halves[side], f.pkt.BTH.PSN
+	k := slices.IndexFunc(h.gaps, func(g gap) bool { return psn.InWindow(g.from, g.n) })
+	if k < 0 {
+		return false
+	}
+	g := h.gaps[k]
+	at := psn.Distance(g.from)
+	h.gaps = slices.Delete(h.gaps, k, k+1)
+	if at > 0 {
+		h.gaps = slices.Insert(h.gaps, k, gap{g.from, at, g.in, g.asked})
+	}
+	if left := int(g.n) - int(at) - int(n); left > 0 && len(h.gaps) < maxGaps {
+		h.gaps = slices.Insert(h.gaps, k+min(int(at), 1), gap{psn.Add(n), uint32(left), g.in, g.asked})
+	}
+	rule := requestLostUpstream
+	if !g.asked && f.now.since(g.in) < unasked && !(h.repeat.active && psn == h.repeat.next) {
+		rule = requestLate
+	}
+	c.find(f.now, rule, "PSN 0x%v, missing since record %d, came %v later", psn, g.in.record, round(f.now.since(g.in)))
+	h.insert(f, n)
+	h.nak.on = false
+	h.repeat.active, h.repeat.next = rule == requestLostUpstream, psn.Add(n)
+	return true
+}
+
+// insert puts a message that comes late among those in flight.
+func (h *half) insert(f *Follower, n uint32) {
+	p := &f.pkt
+	psn := p.BTH.PSN
+	if psn.Diff(h.una) < 0 || len(h.ops) >= maxOps {
+		return
+	}
+	at := slices.IndexFunc(h.ops, func(o op) bool { return o.first.Diff(psn) > 0 })
+	if at < 0 {
+		at = len(h.ops)
+	}
+	if at > 0 && p.Info.Flags&roce.FlagStart == 0 && h.ops[at-1].end() == psn && !h.ops[at-1].whole {
+		o := &h.ops[at-1]
+		o.n, o.whole = o.n+n, p.Info.Flags&roce.FlagEnd != 0
+		at--
+	} else {
+		o := op{kind: p.Info.Kind, first: psn, n: n, begun: f.now, sends: 1, length: len(p.Payload), inv: p.Info.Flags&roce.FlagInv != 0}
+		o.whole = p.Info.Flags&roce.FlagEnd != 0 || o.answered()
+		if p.Info.Headers&roce.HasRETH != 0 {
+			o.rkey, o.va, o.length = p.RETH.RKey, p.RETH.VA, int(p.RETH.Length)
+		}
+		h.ops = slices.Insert(h.ops, at, o)
+	}
+	h.join(at)
+}
+
+// join makes one of a message and what was taken for the beginning of another,
+// as what is between them was missing.
+func (h *half) join(at int) {
+	for at+1 < len(h.ops) {
+		o, next := &h.ops[at], &h.ops[at+1]
+		if o.whole || o.answered() || next.answered() || o.kind != next.kind || o.end() != next.first {
+			return
+		}
+		o.n, o.whole = o.n+next.n, next.whole
+		if o.kind == roce.KindSend {
+			o.length += next.length
+		}
+		h.ops = slices.Delete(h.ops, at+1, at+2)
+	}
+}
+
+// later returns the later of two instants.
+func later(a, b instant) instant {
+	if a.at > b.at {
+		return a
+	}
+	return b
+}
+
+// String returns the message in words, such as "WRITE of 64 bytes to 0x7f… with
+// R_Key 0x0000ab at PSN 0x123450".
+func (o *op) String() string {
+	psn := fmt.Sprintf("at PSN 0x%v, in record %d", o.first, o.begun.record)
+	switch o.kind {
+	case roce.KindSend:
+		return fmt.Sprintf("SEND of %d bytes %s", o.length, psn)
+	case roce.KindReadRequest:
+		return fmt.Sprintf("READ of %d bytes from %#x with R_Key %#08x %s", o.length, o.va, uint32(o.rkey), psn)
+	default:
+		return fmt.Sprintf("%v of %d bytes to %#x with R_Key %#08x %s", o.kind, o.length, o.va, uint32(o.rkey), psn)
+	}
+}

@@ -1,0 +1,246 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
+)
+
+// Version is that of the JSON form of a Report. It grows when a field changes
+// its meaning or goes; new fields do not change it.
+const Version = 1
+
+// Finding is something that happened, once or more, in one conversation.
+type Finding struct {
+	Rule         string        `json:"rule"`
+	Severity     Severity      `json:"severity"`
+	Side         Side          `json:"side"` // where to look
+	Title        string        `json:"title"`
+	Conversation int           `json:"conversation"` // ID; 0 for none
+	Count        int           `json:"count"`
+	First        int           `json:"first_record"` // number in the file, from 1
+	Last         int           `json:"last_record"`
+	At           time.Duration `json:"at_ns"` // of the first, since the first packet of the file
+	Detail       string        `json:"detail"`
+	Page         string        `json:"page"`
+	id           ruleID
+}
+
+// Conversation is what is told of two ends that talk.
+type Conversation struct {
+	ID        int           `json:"id"`
+	Service   string        `json:"service"` // RC, UC, RD, UD, XRC; CM for what connection managers say
+	A         End           `json:"a"`       // who was heard first
+	B         End           `json:"b"`
+	Paired    string        `json:"paired,omitempty"` // how the ends were found to belong together: cm, answers, addresses, datagrams
+	PathMTU   int           `json:"path_mtu,omitempty"`
+	Packets   int           `json:"packets"`
+	Bytes     int           `json:"payload_bytes"`
+	First     int           `json:"first_record"`
+	Last      int           `json:"last_record"`
+	Start     time.Duration `json:"start_ns"`
+	Length    time.Duration `json:"length_ns"`
+	AToB      Requests      `json:"a_to_b"`
+	BToA      Requests      `json:"b_to_a"`
+	Notes     []string      `json:"notes,omitempty"`
+	ladder    []rung
+	unmatched int
+}
+
+// End is one end of a conversation.
+type End struct {
+	Addr string `json:"addr"`
+	QPN  *int   `json:"qpn"` // null if no packet to it was seen
+}
+
+// Requests is what one side asked for.
+type Requests struct {
+	Messages int           `json:"messages"` // completed, as far as seen
+	Bytes    int           `json:"bytes"`
+	Mean     time.Duration `json:"mean_ns"` // from the first packet to the answer; 0 where nothing answers
+	Longest  time.Duration `json:"longest_ns"`
+	Answers  int           `json:"answers"`
+}
+
+// Report is what was found in all packets.
+type Report struct {
+	Version       int            `json:"version"`
+	Verdict       Verdict        `json:"verdict"`
+	Conversations []Conversation `json:"conversations"` // the first Config.Kept, and those with findings
+	Findings      []*Finding     `json:"findings"`      // the gravest first; empty for a clean capture
+	Records       int            `json:"records"`       // of the file, of any kind
+	Packets       int            `json:"packets"`       // to UDP port 4791
+	BadICRC       int            `json:"bad_icrc"`
+	Malformed     int            `json:"malformed"`
+	Truncated     int            `json:"truncated"` // cut off by the capture; their headers were followed
+	Ended         int            `json:"ended_early"`
+	Unlisted      int            `json:"unlisted"` // conversations beyond those in the list
+	Start         time.Time      `json:"start"`
+	Duration      time.Duration  `json:"duration_ns"`
+	kept          int
+}
+
+// find adds a finding to the conversation, or counts it if it is known.
+func (c *conversation) find(now instant, id ruleID, format string, args ...any) {
+	for _, f := range c.findings {
+		if f.id == id {
+			f.Count++
+			f.Last = max(f.Last, now.record)
+			return
+		}
+	}
+	r := &table[id]
+	c.findings = append(c.findings, &Finding{
+		Rule: r.Name, Severity: r.Severity, Side: r.Side, Title: r.Title, Conversation: c.id, Count: 1,
+		First: now.record, Last: now.record, At: now.at, Detail: fmt.Sprintf(format, args...), Page: r.Page(), id: id,
+	})
+	c.ladder.keep(r.Severity)
+}
+
+// retract takes back the last finding of a rule.
+func (c *conversation) retract(id ruleID) {
+	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
+	if i < 0 {
+		return
+	}
+	if c.findings[i].Count--; c.findings[i].Count == 0 {
+		c.findings = slices.Delete(c.findings, i, i+1)
+	}
+}
+
+// note adds something that the capture does not tell.
+func (c *conversation) note(s string) { c.notes = append(c.notes, s) }
+
+// defaultListed is how many conversations without findings are listed.
+const defaultListed = 256
+
+// add adds a conversation that ended.
+func (r *Report) add(c *conversation) {
+	for _, f := range c.findings {
+		f.Conversation = c.id
+	}
+	if c.packets == 0 {
+		r.Findings = append(r.Findings, c.findings...)
+		return
+	}
+	if len(c.findings) == 0 && r.kept >= defaultListed || r.kept >= defaultKept {
+		r.Unlisted++
+		if len(c.findings) > 0 {
+			r.merge(c.findings)
+		}
+		return
+	}
+	r.kept++
+	r.Findings = append(r.Findings, c.findings...)
+	r.Conversations = append(r.Conversations, c.summary())
+}
+
+// merge counts findings of a conversation that is not listed with those of one
+// that is.
+func (r *Report) merge(fs []*Finding) {
+	for _, f := range fs {
+		i := slices.IndexFunc(r.Findings, func(g *Finding) bool { return f.id == g.id })
+		if i < 0 {
+			f.Conversation = 0
+			r.Findings = append(r.Findings, f)
+			continue
+		}
+		r.Findings[i].Count += f.Count
+	}
+}
+
+// addLink adds what connection managers said.
+func (r *Report) addLink(l *link) {
+	before := len(r.Conversations)
+	r.add(&l.log)
+	if len(r.Conversations) > before {
+		c := &r.Conversations[before]
+		c.Service, c.A.QPN, c.B.QPN = "CM", nil, nil
+		c.Notes = append(c.Notes, "a connection to "+l.service)
+		if l.key.sidr {
+			c.Notes[len(c.Notes)-1] = "a look-up of " + l.service
+		}
+	}
+}
+
+// summary returns what is told of a conversation.
+func (c *conversation) summary() Conversation {
+	s := Conversation{
+		ID: c.id, Service: c.service.String(), A: c.ends[0].told(), B: c.ends[1].told(), Paired: c.paired, PathMTU: c.mtu,
+		Packets: c.packets, Bytes: c.bytes, First: c.first.record, Last: c.last.record,
+		Start: c.first.at, Length: c.last.since(c.first), AToB: c.requests(0), BToA: c.requests(1), Notes: c.notes,
+		ladder: c.ladder.rungs(),
+	}
+	switch c.service {
+	case roce.ServiceRC, roce.ServiceXRC, roce.ServiceRD:
+		for side := range c.halves {
+			h := &c.halves[side]
+			s.unmatched += h.beyond + h.skipped
+			if h.seen && h.answers == 0 && len(h.ops) > 0 {
+				s.Notes = append(s.Notes, fmt.Sprintf("no answer to %v was seen: the capture may show one direction only", c.ends[side].addr))
+			}
+		}
+	case roce.ServiceUC:
+		s.Notes = append(s.Notes, "nothing answers on an unreliable connection: what the receiver dropped is not seen")
+	}
+	if s.unmatched > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d answers are to requests that were not seen: the capture missed packets, or began in the middle", s.unmatched))
+	}
+	return s
+}
+
+func (e end) told() End {
+	t := End{Addr: e.addr.String()}
+	if e.qpn != noQPN {
+		n := int(e.qpn & ib.QPNMask)
+		t.QPN = &n
+	}
+	return t
+}
+
+// requests returns what a side asked for.
+func (c *conversation) requests(side int) Requests {
+	t := c.halves[side].done
+	if c.streams[side].seen {
+		t = c.streams[side].done
+	}
+	r := Requests{Messages: t.messages, Bytes: t.bytes, Longest: t.longest, Answers: c.halves[side].answers}
+	if t.messages > 0 {
+		r.Mean = t.total / time.Duration(t.messages)
+	}
+	return r
+}
+
+// conclude sorts what was found and draws the verdict.
+func (r *Report) conclude() {
+	r.Version = Version
+	if r.Findings == nil {
+		r.Findings = []*Finding{}
+	}
+	if r.Conversations == nil {
+		r.Conversations = []Conversation{}
+	}
+	slices.SortFunc(r.Conversations, func(a, b Conversation) int { return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(r.Findings, func(a, b *Finding) int {
+		return cmp.Or(-cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.First, b.First), cmp.Compare(a.id, b.id))
+	})
+	r.number()
+	r.Verdict = r.judge()
+}
+
+// number gives the conversations their numbers in the order of their first
+// packets.
+func (r *Report) number() {
+	to := map[int]int{}
+	for i := range r.Conversations {
+		to[r.Conversations[i].ID] = i + 1
+		r.Conversations[i].ID = i + 1
+	}
+	for _, f := range r.Findings {
+		f.Conversation = to[f.Conversation]
+	}
+}

@@ -1,0 +1,61 @@
+package explain
+
+import "github.com/softhca/softhca/ib"
+
+// Severity is how bad a finding is for the programs.
+type Severity uint8
+
+// The severities, from harmless to fatal.
+const (
+	Repaired Severity = iota // cost time only
+	Lost                     // a message is gone, or will be, and nobody tells the programs
+	Failed                   // a program saw an error
+)
+
+var severityNames = [...]string{"repaired", "lost", "failed"}
+
+// String returns the name of the severity, such as "failed".
+func (s Severity) String() string { return severityNames[s] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Side is where to look for the cause.
+type Side uint8
+
+// The sides.
+const (
+	Network Side = iota
+	Requester
+	Responder
+	Both
+)
+
+var sideNames = [...]string{"network", "requester", "responder", "both"}
+
+// String returns the name of the side, such as "network".
+func (s Side) String() string { return sideNames[s] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Side) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Rule is one thing that can be found. It is data: what is written about it is
+// printed, put into JSON, and makes the page of documentation.
+type Rule struct {
+	Name     string
+	Severity Severity
+	Side     Side
+	Title    string
+	Means    string // what it means, and how one knows
+	// Requester and Responder are the statuses that the programs see:
+	// ib.WCSuccess means nothing in particular.
+	Requester, Responder ib.WCStatus
+	Try                  string
+}
+
+// Page returns where the documentation describes the rule.
+func (r *Rule) Page() string { return "docs/explain.md#" + r.Name }
+
+// Rules returns all rules, in the order of the documentation. The caller must
+// not change them.
+func Rules() []Rule { return table[:] }

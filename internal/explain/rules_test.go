@@ -1,0 +1,237 @@
+package explain
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// Where things are in a frame.
+const (
+	atID       = ethernet + 4
+	atFlags    = ethernet + 6
+	atTOS      = ethernet + 1
+	atPort     = ethernet + ipudp.IPv4Len
+	atPad      = headers + 1
+	atPKey     = headers + 2
+	atSyndrome = headers + roce.BTHLen
+	atQKey     = headers + roce.BTHLen
+	atMAD      = headers + roce.BTHLen + 8
+	atCM       = atMAD + mad.HeaderSize
+)
+
+// one returns a change of the frame with an index.
+func one(i int, change func(f *frame)) func(s *scene) {
+	return func(s *scene) { change(&s.frames[i]) }
+}
+
+// reject makes the REJ of a capture say another reason.
+func reject(reason mad.RejReason) func(s *scene) {
+	return one(1, func(f *frame) {
+		binary.BigEndian.PutUint16(f.data[atCM+10:], uint16(reason))
+		f.seal()
+	})
+}
+
+// silent loses what the server sends from the frame with an index on.
+func silent(from int) func(s *scene) {
+	return func(s *scene) { s.keep(func(i int, f *frame) bool { return i < from || f.from() == client }) }
+}
+
+// cases has, for each rule, a capture that shows it: one of Linux as it is, or
+// changed as a network or an adapter would change what passes.
+var cases = []struct {
+	rule    ruleID
+	capture string
+	change  func(s *scene)
+	detail  string // is in what is told
+}{
+	{requestLost, "loss_send_middle.client", nil, "which the NAK in record"},
+	{requestLostUpstream, "loss_send_middle.server", nil, "PSN 0x12345a"},
+	{requestLostUpstream, "netem_loss.client", nil, ""},
+	{requestLate, "netem_reorder.client", nil, "later"},
+	{requestDuplicated, "netem_dup.client", nil, ""},
+	{timeoutRepeat, "loss_ack.client", nil, "of silence"},
+	{timeoutRepeat, "loss_read_req.client", nil, "READ_REQUEST"},
+	{answerLost, "loss_ack.server", nil, ""},
+	{answerLost, "netem_delay_spurious.client", nil, ""},
+	{nakLost, "netem_loss.client", nil, "the NAK for PSN"},
+	{readResponseLost, "loss_read_rsp_last.server", nil, ""},
+	{readResponseGap, "loss_read_rsp_middle.client", nil, "the response at PSN 0x12345a"},
+	{answerMissing, "loss_read_pipe_rsp.client", nil, ""},
+	{atomicReplayed, "loss_atomic_ack.server", nil, "original value"},
+	{atomicReplayed, "loss_cas_ack.server", nil, "original value"},
+	{noAnswer, "errs_peer_reset", nil, "2 repeats, to QP 0x0000bd of 10.77.0.2"},
+	{noAnswer, "errs_peer_destroyed", nil, "WRITE of 100 bytes"},
+	{wentSilent, "loss_every5_send.client", silent(12), "the last answer was in record"},
+	{answersIgnored, "loss_ack.server", func(s *scene) {
+		s.frames = s.frames[:7] // up to the repeat and the answer to it
+		s.repeat(6, 300*time.Millisecond)
+		s.repeat(6, 300*time.Millisecond)
+	}, "from 10.77.0.3"},
+	{retriesUsedUp, "loss_every5_send.client", nil, "repeats in vain"},
+	{retriesUsedUp, "loss_every5_send.server", nil, "repeats in vain"},
+	{psnAhead, "errs_psn_ahead", nil, "0x123455"},
+	{psnBehind, "errs_psn_behind", nil, "0x12344d"},
+	{psnBehind, "errs_psn_behind_read", nil, "0x12344d"},
+	{rnrWait, "errs_rnr_then_ok", nil, "after an RNR NAK"},
+	{rnrWait, "errs6_rnr_then_ok", nil, "after an RNR NAK"},
+	{rnrUnresolved, "errs_rnr_exceeded", nil, "3 RNR NAKs"},
+	{rnrUnresolved, "errs_rnr_zero_retry", nil, "1 RNR NAKs"},
+	{writeRefused, "errs_bad_rkey_write", nil, "WRITE of 100 bytes"},
+	{writeRefused, "errs_bad_rkey_write_multi", nil, "WRITE of 3072 bytes"},
+	{readRefused, "errs_read_noperm", nil, "READ of 100 bytes"},
+	{atomicRefused, "errs_atomic_noperm", nil, "FETCH_ADD"},
+	{invalidRequest, "errs_qp_noperm_write", nil, "WRITE"},
+	{invalidRequest, "errs_mtu_mismatch_write", nil, "WRITE"},
+	{operationalError, "errs_recv_bad_lkey", nil, "SEND"},
+	{operationalError, "errs_send_too_long", nil, "SEND of 100 bytes"},
+	{invalidRDRequest, "", refusedRD, "SEND"},
+	{resync, "", refusedRD, "000102"},
+	{unknownNAK, "errs_bad_rkey_write", func(s *scene) {
+		s.each(0, func(f *frame) {
+			if f.op() == roce.RCAcknowledge {
+				f.data[atSyndrome] = 0x6a
+				f.seal()
+			}
+		})
+	}, "NAK(10)"},
+	{invalidateFailed, "errs_wr_inv_bad_rkey", nil, "MSN 0"},
+	{migrated, "errs_send", func(s *scene) {
+		s.each(10, func(f *frame) {
+			f.data[ethernet+13]++ // another net, for both
+			f.data[ethernet+17]++
+			f.data[atPad] |= 0x40
+			f.seal()
+		})
+	}, "to 10.78.0.3 > 10.78.0.2"},
+	{lengthWrong, "errs_send", func(s *scene) {
+		s.each(0, func(f *frame) {
+			if f.op() == roce.RCSendMiddle {
+				f.cut(8)
+			}
+		})
+	}, "1016 bytes"},
+	{ucGap, "loss_uc_middle.server", nil, "1 from PSN"},
+	{ucCut, "loss_uc_last.server", nil, "another begins"},
+	{ucCut, "loss_uc_first.server", nil, "has no beginning"},
+	{udQKeys, "errs_ud_send", one(2, func(f *frame) { f.data[atQKey+3] ^= 1; f.seal() }), "0x"},
+	{pkeysDiffer, "errs_send", one(1, func(f *frame) { f.data[atPKey+1] = 1; f.seal() }), "0x7f01 and 0x7fff"},
+	{congestionMark, "errs_send", one(2, func(f *frame) { f.data[atTOS] |= 3 }), "10.77.0.3 > 10.77.0.2"},
+	{congestionNotice, "", func(s *scene) {
+		s.add(client, 0, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x11, 5)})
+		s.add(server, time.Millisecond, &roce.Packet{BTH: bth(roce.CNP, 0x12, 0), Payload: make([]byte, 16)})
+	}, "to QP 0x000012"},
+	{icrcID, "errs_send", one(2, func(f *frame) { f.data[atID] ^= 0x12 }), "it was 0x"},
+	{icrcFragmentFlag, "errs_send", one(2, func(f *frame) { f.data[atFlags] ^= 0x40 }), ""},
+	{icrcPort, "errs_send", one(2, func(f *frame) { f.data[atPort] ^= 0x40 }), "it was 0x"},
+	{icrcAddress, "errs_send", one(2, func(f *frame) { f.data[ethernet+14] ^= 0x40 }), "it was 10.77.0.3"},
+	{icrcDamaged, "errs_send", one(2, func(f *frame) { f.data[headers+roce.BTHLen] ^= 1 }), "RC_SEND_ONLY"},
+	{icrcSender, "errs_send", func(s *scene) {
+		s.each(0, func(f *frame) { f.data[len(f.data)-1] ^= 0xff; f.data[len(f.data)-2] ^= 0x55 })
+	}, ""},
+	{badOpcode, "errs_send", one(2, func(f *frame) { f.data[headers] = 0x1f }), ""},
+	{badVersion, "errs_send", one(2, func(f *frame) { f.data[atPad] |= 1 }), ""},
+	{badLength, "errs_send", one(2, func(f *frame) { f.cut(2) }), ""},
+	{badPad, "errs_send", one(0, func(f *frame) { f.data[atPad] |= 0x30 }), ""},
+	{cmNobodyListens, "cm_rping_noserver", nil, "tcp:9999"},
+	{cmNobodyListens, "cm_rping_noserver_v6", nil, "invalid service"},
+	{cmRefused, "cm_cmx_reject", nil, "consumer reject (28)"},
+	{cmGaveUp, "cm_cmx_abort", nil, "timeout (4)"},
+	{cmStale, "cm_cmx_reject", reject(mad.RejStaleConnection), "(10)"},
+	{cmBadPath, "cm_cmx_reject", reject(mad.RejInvalidGID), "invalid GID (12)"},
+	{cmNoResources, "cm_cmx_reject", reject(mad.RejNoQP), "(1)"},
+	{cmUnsupported, "cm_cmx_reject", reject(mad.RejInvalidMTU), "(26)"},
+	{cmOtherReject, "cm_cmx_reject", reject(mad.RejInvalidCommID), "(6)"},
+	{cmREQRepeated, "loss_cm_req.client", nil, "after the first"},
+	{cmREQUnanswered, "loss_cm_req.client", silent(0), "times, for tcp:"},
+	{cmREPRepeated, "loss_cm_rtu.client", nil, "after the first"},
+	{cmDREQRepeated, "cm_cmx_accept", func(s *scene) { s.repeat(message(s, mad.AttrDREQ), time.Second) }, "after the first"},
+	{cmDREQUnanswered, "cm_cmx_accept", func(s *scene) {
+		k := message(s, mad.AttrDREQ)
+		s.frames = s.frames[:k+1]
+		s.repeat(k, time.Second)
+	}, "2 times"},
+	{cmSlow, "cm_cmx_slow", nil, "from 10.77.0.2"},
+	{cmAlternateRefused, "cm_cmx_accept", func(s *scene) { // the RTU becomes an APR
+		f := &s.frames[message(s, mad.AttrRTU)]
+		binary.BigEndian.PutUint16(f.data[atMAD+16:], uint16(mad.AttrAPR))
+		f.data[atCM+9] = byte(mad.APRInvalidGID)
+		f.seal()
+	}, "GID"},
+	{sidrRefused, "cm_udaddy_noserver", nil, "for udp:"},
+	{sidrRepeated, "loss_cm_sidr_req.client", nil, "after the first"},
+	{sidrUnanswered, "loss_cm_sidr_req.client", silent(0), "times, for"},
+}
+
+// message returns the index of the first CM message of a kind.
+func message(s *scene, attr mad.AttrID) int {
+	return slices.IndexFunc(s.frames, func(f frame) bool {
+		return f.op() == roce.UDSendOnly && binary.BigEndian.Uint16(f.data[atMAD+16:]) == uint16(attr)
+	})
+}
+
+// refusedRD is a reliable datagram that is refused, and what follows.
+func refusedRD(s *scene) {
+	rd := func(op roce.Opcode, eec uint32, psn uint32) *roce.Packet {
+		return &roce.Packet{BTH: bth(op, 0x21, psn), RDETH: roce.RDETH{EEC: eec}}
+	}
+	s.add(client, 0, rd(roce.RDSendOnly, 0x11, 0x100))
+	s.add(server, time.Millisecond, &roce.Packet{
+		BTH: bth(roce.RDAcknowledge, 0x22, 0x100), RDETH: roce.RDETH{EEC: 0x12}, AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1},
+	})
+	s.add(client, time.Millisecond, rd(roce.RDSendOnly, 0x11, 0x101))
+	s.add(server, time.Millisecond, &roce.Packet{
+		BTH: bth(roce.RDAcknowledge, 0x22, 0x101), RDETH: roce.RDETH{EEC: 0x12}, AETH: roce.AETH{Syndrome: roce.NAKInvalidRD, MSN: 1},
+	})
+	s.add(client, time.Millisecond, rd(roce.RDResync, 0x11, 0x102))
+}
+
+// TestRules shows every rule a capture in which it is to be found.
+func TestRules(t *testing.T) {
+	shown := map[ruleID]bool{}
+	for _, c := range cases {
+		shown[c.rule] = true
+		rule := &table[c.rule]
+		t.Run(rule.Name+"/"+c.capture, func(t *testing.T) {
+			s := &scene{t: t}
+			if c.capture != "" {
+				s = load(t, c.capture)
+			}
+			if c.change != nil {
+				c.change(s)
+			}
+			r := s.explain()
+			i := slices.IndexFunc(r.Findings, func(f *Finding) bool { return f.id == c.rule })
+			if i < 0 {
+				t.Fatalf("not found, but %s", names(r))
+			}
+			if f := r.Findings[i]; !strings.Contains(f.Detail, c.detail) {
+				t.Errorf("the detail is %q, not %q", f.Detail, c.detail)
+			}
+			if rule.Severity == Failed && r.Verdict.Outcome != "failed" {
+				t.Errorf("the verdict is %+v", r.Verdict)
+			}
+		})
+	}
+	for id := range numRules {
+		if !shown[id] {
+			t.Errorf("no capture shows %s", table[id].Name)
+		}
+	}
+}
+
+// names lists the rules of the findings.
+func names(r *Report) string {
+	var all []string
+	for _, f := range r.Findings {
+		all = append(all, f.Rule)
+	}
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(all))), " ")
+}

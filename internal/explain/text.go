@@ -1,0 +1,155 @@
+package explain
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+const (
+	bold   = "\x1b[1m"
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+	green  = "\x1b[32m"
+	faint  = "\x1b[2m"
+	plain  = "\x1b[0m"
+)
+
+// maxShown is how many conversations and findings the text has.
+const maxShown = 40
+
+// printer writes the text of a report.
+type printer struct {
+	*bufio.Writer
+	colors bool
+}
+
+// Text writes the report for people: the verdict first, then conversations and
+// findings, and the packets around what explains the verdict. It blocks as w does.
+func (r *Report) Text(w io.Writer, colors bool) error {
+	p := &printer{bufio.NewWriter(w), colors}
+	p.verdict(&r.Verdict)
+	p.conversations(r)
+	p.findings(r)
+	p.ladder(r)
+	return p.Flush()
+}
+
+// JSON writes the report as one object. It blocks as w does.
+func (r *Report) JSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(r)
+}
+
+// in returns s in a color.
+func (p *printer) in(color, s string) string {
+	if !p.colors || s == "" {
+		return s
+	}
+	return color + s + plain
+}
+
+// shade returns the color of an outcome.
+func shade(outcome string) string {
+	switch outcome {
+	case Failed.String(), Lost.String():
+		return red
+	case Repaired.String():
+		return yellow
+	default:
+		return green
+	}
+}
+
+func (p *printer) verdict(v *Verdict) {
+	fmt.Fprintf(p, "%s %s\n", p.in(bold+shade(v.Outcome), "VERDICT "+v.Outcome+":"), p.in(bold, v.Headline))
+	for _, line := range [...]struct{ name, text string }{
+		{"why", v.Means}, {"where", v.Where}, {"look at", v.Side}, {"requester sees", v.Requester},
+		{"responder sees", v.Responder}, {"try", v.Try}, {"more", v.Page},
+	} {
+		if line.text != "" {
+			fmt.Fprintf(p, "  %-15s %s\n", line.name, line.text)
+		}
+	}
+	for _, c := range v.Caveats {
+		fmt.Fprintf(p, "  %-15s %s\n", "not shown", c)
+	}
+}
+
+func (p *printer) conversations(r *Report) {
+	if len(r.Conversations) == 0 {
+		return
+	}
+	fmt.Fprintf(p, "\n%s\n", p.in(bold, "CONVERSATIONS"))
+	for i := range r.Conversations[:min(len(r.Conversations), maxShown)] {
+		c := &r.Conversations[i]
+		fmt.Fprintf(p, "%3d  %-3s %s > %s  %d packets, %d bytes in %v", c.ID, c.Service, c.A, c.B, c.Packets, c.Bytes, round(c.Length))
+		if c.PathMTU > 0 {
+			fmt.Fprintf(p, ", path MTU %d", c.PathMTU)
+		}
+		p.WriteByte('\n')
+		p.requests("> ", &c.AToB)
+		p.requests("< ", &c.BToA)
+		for _, n := range c.Notes {
+			fmt.Fprintf(p, "     %s\n", p.in(faint, n))
+		}
+	}
+	if more := len(r.Conversations) - maxShown + r.Unlisted; more > 0 && len(r.Conversations) > maxShown || r.Unlisted > 0 {
+		fmt.Fprintf(p, "     and %d more\n", max(more, r.Unlisted))
+	}
+}
+
+func (p *printer) requests(arrow string, q *Requests) {
+	if q.Messages == 0 {
+		return
+	}
+	fmt.Fprintf(p, "     %s%d messages of %d bytes", arrow, q.Messages, q.Bytes)
+	if q.Mean > 0 {
+		fmt.Fprintf(p, ", answered after %v, %v at most", round(q.Mean), round(q.Longest))
+	}
+	p.WriteByte('\n')
+}
+
+func (p *printer) findings(r *Report) {
+	if len(r.Findings) == 0 {
+		return
+	}
+	fmt.Fprintf(p, "\n%s\n", p.in(bold, "FINDINGS"))
+	for _, f := range r.Findings[:min(len(r.Findings), maxShown)] {
+		fmt.Fprintf(p, "%s %s: %s\n", p.in(shade(f.Severity.String()), fmt.Sprintf("%-8v", f.Severity)), f.Rule, f.Title)
+		times := "once"
+		if f.Count > 1 {
+			times = fmt.Sprintf("%d times, up to record %d", f.Count, f.Last)
+		}
+		fmt.Fprintf(p, "         conversation %d, record %d at %v, %s: %s\n", f.Conversation, f.First, round(f.At), times, f.Detail)
+	}
+	if more := len(r.Findings) - maxShown; more > 0 {
+		fmt.Fprintf(p, "         and %d more\n", more)
+	}
+}
+
+// ladder draws the packets around the finding of the verdict.
+func (p *printer) ladder(r *Report) {
+	var c *Conversation
+	for _, f := range r.Findings {
+		if f.Rule == r.Verdict.Cause && f.Conversation > 0 {
+			c = &r.Conversations[f.Conversation-1]
+			break
+		}
+	}
+	if c == nil || len(c.ladder) == 0 {
+		return
+	}
+	fmt.Fprintf(p, "\n%s  %s ... %s\n", p.in(bold, "PACKETS"), c.A, c.B)
+	for i := range c.ladder {
+		g := &c.ladder[i]
+		arrow, color := "------->", ""
+		if g.Side == 1 {
+			arrow, color = "<-------", faint
+		}
+		fmt.Fprintf(p, "%6d %12.6f  %s\n", g.Record, g.At.Seconds(), p.in(color, arrow+"  "+g.String()))
+	}
+}

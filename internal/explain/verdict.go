@@ -1,0 +1,116 @@
+package explain
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Verdict is what became of everything: what broke first, and what to do.
+type Verdict struct {
+	Outcome   string `json:"outcome"` // clean, repaired, lost, failed; empty if no RoCEv2 packet was there
+	Headline  string `json:"headline"`
+	Cause     string `json:"cause,omitempty"` // the rule of the finding that explains it
+	Means     string `json:"means,omitempty"`
+	Side      string `json:"side,omitempty"`  // where to look
+	Where     string `json:"where,omitempty"` // addresses and queue pairs
+	Record    int    `json:"record,omitempty"`
+	Requester string `json:"requester_status,omitempty"` // completion status at the side that sent the request
+	Responder string `json:"responder_status,omitempty"`
+	Try       string `json:"try,omitempty"`
+	Page      string `json:"page,omitempty"`
+	// Caveats say what the capture cannot show.
+	Caveats []string `json:"caveats"`
+}
+
+// Bad reports whether a program saw an error or a message was lost.
+func (v *Verdict) Bad() bool { return v.Outcome == Failed.String() || v.Outcome == Lost.String() }
+
+// judge draws the verdict from the findings, which are sorted.
+func (r *Report) judge() Verdict {
+	v := Verdict{Caveats: r.caveats()}
+	switch {
+	case r.Packets == 0:
+		v.Outcome, v.Headline = "empty", "no RoCEv2 packet (UDP port 4791) is in this capture"
+		return v
+	case len(r.Findings) == 0:
+		v.Outcome, v.Headline = "clean", fmt.Sprintf("nothing went wrong in %d packets", r.Packets)
+		return v
+	}
+	f := r.cause()
+	rule := &table[f.id]
+	v.Outcome, v.Headline, v.Cause, v.Record = rule.Severity.String(), rule.Title, rule.Name, f.First
+	v.Means, v.Side, v.Try, v.Page = rule.Means, rule.Side.String(), rule.Try, rule.Page()
+	v.Requester, v.Responder = status(rule.Requester), status(rule.Responder)
+	if f.Conversation > 0 {
+		v.Where = r.Conversations[f.Conversation-1].ends()
+	}
+	if f.Detail != "" {
+		v.Where += "; " + f.Detail
+	}
+	return v
+}
+
+// cause returns the finding that explains the outcome: the first of the
+// gravest, unless something on the way, found earlier, explains that.
+func (r *Report) cause() *Finding {
+	f := r.Findings[0]
+	if f.Severity != Failed {
+		return f
+	}
+	for _, g := range r.Findings[1:] {
+		if g.Severity == Failed && (g.id >= icrcID && g.id <= icrcSender) && g.First < f.First {
+			return g
+		}
+	}
+	return f
+}
+
+// status names a completion status with its number, as programs print it.
+func status(s ib.WCStatus) string {
+	if s == ib.WCSuccess {
+		return ""
+	}
+	return fmt.Sprintf("%v (%d)", s, uint8(s))
+}
+
+// caveats say what the capture cannot show.
+func (r *Report) caveats() []string {
+	c := []string{}
+	if r.Truncated > 0 {
+		c = append(c, fmt.Sprintf("%d packets were cut off by the capture (snap length): their ICRCs were not checked", r.Truncated))
+	}
+	alone, missed := 0, 0
+	for i := range r.Conversations {
+		s := &r.Conversations[i]
+		if s.Paired == "" && s.Service != "UC" {
+			alone++
+		}
+		if s.unmatched > 0 {
+			missed++
+		}
+	}
+	if alone > 0 {
+		c = append(c, fmt.Sprintf("of %d connections one direction only was seen: what is missing there may merely not be in this capture", alone))
+	}
+	if missed > 0 {
+		c = append(c, fmt.Sprintf("in %d connections answers are to requests that were not seen: the capture missed packets, or began in the middle", missed))
+	}
+	if r.Ended > 0 {
+		c = append(c, fmt.Sprintf("%d connections were ended early, as too many were alive at once", r.Ended))
+	}
+	return c
+}
+
+// ends names both ends.
+func (c *Conversation) ends() string {
+	return fmt.Sprintf("%s conversation %d, %s and %s", c.Service, c.ID, c.A, c.B)
+}
+
+// String returns the address and the number of the queue pair.
+func (e End) String() string {
+	if e.QPN == nil {
+		return e.Addr
+	}
+	return fmt.Sprintf("%s QP %#06x", e.Addr, *e.QPN)
+}
