@@ -18,6 +18,9 @@ const (
 	// prompt is how soon after an event what it caused follows at the latest; a
 	// retry timer takes longer.
 	prompt = time.Millisecond
+	// together is how soon the second copy follows that a network makes; adapters
+	// that probe a quiet peer wait longer.
+	together = 250 * time.Microsecond
 	// unasked is how late a packet may be that was overtaken.
 	unasked = 20 * time.Millisecond
 	// smallestMTU divides the bytes of a READ into as many PSNs as it can have.
@@ -132,10 +135,26 @@ func (f *Follower) reliable(p *pcapfile.Packet) {
 		return
 	}
 	if f.pkt.Info.Kind == roce.KindResync {
-		c.find(f.now, resync, "at PSN 0x%v", f.pkt.BTH.PSN)
+		c.resync(f, fl.side)
 	}
 	c.learnMTU(&f.pkt)
 	c.request(f, fl.side)
+}
+
+// resync follows the first RESYNC after a message: the requester abandons it, or
+// puts it off until the receiver is ready, and goes on with the PSN that it names.
+func (c *conversation) resync(f *Follower, side int) {
+	h, psn := &c.halves[side], f.pkt.BTH.PSN
+	if d := psn.Diff(h.next); !h.seen || d < 0 || d > maxJump {
+		return
+	}
+	c.find(f.now, resync, "at PSN 0x%v", psn)
+	if h.rnr.on {
+		c.find(f.now, rnrWait, "the message at PSN 0x%v was put off; the timer is %v", h.rnr.psn, ib.RNRTimer(h.timer))
+	}
+	h.ops, h.gaps = h.ops[:0], h.gaps[:0]
+	h.rnr.on, h.nak.on, h.failed, h.inside = false, false, false, false
+	h.una, h.next = psn, psn
 }
 
 // learnMTU takes the path MTU from a packet that must fill it, and notes one

@@ -84,7 +84,7 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 		c.find(f.now, requestLost, "PSN 0x%v, which the NAK in record %d asks for", h.nak.psn, h.nak.in.record)
 	case i >= 0 && (h.ops[i].rspGap || h.ops[i].rsp > 0 && psn == h.ops[i].first.Add(h.ops[i].rsp)):
 		c.find(f.now, readResponseGap, "the response at PSN 0x%v", h.ops[i].first.Add(h.ops[i].rsp))
-	case f.now.since(h.lastSend) < prompt && h.next.Diff(psn) <= maxGaps:
+	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps:
 		c.find(f.now, requestDuplicated, "%v at PSN 0x%v", op, psn)
 	case i >= 0 && h.ops[i].answered() && h.ops[i].rsp > psn.Distance(h.ops[i].first):
 		c.find(f.now, readResponseLost, "from PSN 0x%v on", psn)

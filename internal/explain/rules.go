@@ -91,12 +91,12 @@ var table = [numRules]Rule{
 	},
 	requestDuplicated: {
 		Name: "request-duplicated", Severity: Repaired, Side: Network, Title: "the network delivered requests twice",
-		Means: "The same request was seen twice within a millisecond, and nothing had asked for it again.",
+		Means: "The same request was seen twice at once, and nothing had asked for it again.",
 		Try:   "Look for a mirror port or a loop that feeds copies back; a capture on two interfaces at once shows the same.",
 	},
 	timeoutRepeat: {
 		Name: "timeout-repeat", Severity: Repaired, Side: Network, Title: "a request was repeated after silence",
-		Means: "Nothing answered until the retry timer ended. Either the request or its answer was lost; this capture does not tell which.",
+		Means: "Nothing answered until a timer of the requester ended. Either the request or its answer was lost; this capture does not tell which.",
 		Try:   "Capture at the other end too: where the request is missing, it was lost on its way; where its answer stands, that was.",
 	},
 	answerLost: {
@@ -223,8 +223,8 @@ var table = [numRules]Rule{
 		Try:       "Check which R_Key the request invalidates: it must be a bound memory window of type 2 of that queue pair.",
 	},
 	resync: {
-		Name: "rd-resync", Severity: Failed, Side: Requester, Title: "a reliable datagram was abandoned and the channel resynchronised",
-		Means: "The requester gave up the message in flight and told the responder by a RESYNC. The channel goes on.",
+		Name: "rd-resync", Severity: Repaired, Side: Requester, Title: "a reliable datagram was abandoned or put off, and the channel resynchronised",
+		Means: "The requester told the responder by a RESYNC that it does not go on with the message in flight: it failed, or it comes again when the receiver is ready.",
 		Try:   "See the completion of the message before it: it failed, was not received for want of a receive, or its queue pair was reset.",
 	},
 	migrated: {
