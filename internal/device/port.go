@@ -33,19 +33,38 @@ func (c *Config) openPort(faults *injector) (fabric.Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open adapter on %s: %w", strings.Trim(fmt.Sprint(addrs), "[]"), err)
 	}
+	var w *capture.Port
 	if faults != nil {
-		p = fault.Wrap(p, fault.Config{Rules: faults.all, Now: faults.now, Trace: c.Trace})
+		f := fault.Config{Rules: faults.all, Now: faults.now, Trace: c.Trace}
+		if c.Capture != nil {
+			f.Mark = func(m *fault.Mark) { record(w, m) }
+		}
+		p = fault.Wrap(p, f)
 	}
 	if c.Capture == nil {
 		return p, nil
 	}
-	w, err := capture.Wrap(p, c.Capture, capture.Options{})
+	w, err = capture.Wrap(p, c.Capture, capture.Options{})
 	if err != nil {
 		_ = p.Close() // the error that matters is the capture's
 		return nil, err
 	}
 	return w, nil
 }
+
+// record has the capture say what a fault does to a packet. One that is lost or
+// changed on its way in is not received as it was: it is recorded nevertheless.
+func record(w *capture.Port, m *fault.Mark) {
+	if m.Dir == fault.In && (m.Lost || m.Changed) {
+		w.Arrived(&fabric.Datagram{Src: m.Src, Dst: m.Dst, SrcPort: m.SrcPort, DstPort: fabric.RoCEPort, Bytes: m.Bytes, HopLimit: hopLimit}, m.Text)
+		return
+	}
+	w.Note(m.Bytes, m.Text)
+}
+
+// hopLimit stands in the record of a packet whose own is not known any more; no
+// checksum of RoCEv2 covers it.
+const hopLimit = 64
 
 // CaptureErr returns the first error of writing Config.Capture, after which
 // nothing more was written; nil without a capture.

@@ -44,6 +44,7 @@ func (p *Port) judge(now clock.Instant, seg []byte, s *Subject) *fate {
 		}
 		l.Applied()
 		p.note(now, l, seg, s)
+		p.mark(l, seg, s)
 		switch l.Action {
 		case Drop, Partition:
 			f.drop = true

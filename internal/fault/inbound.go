@@ -60,7 +60,7 @@ func (p *Port) refill(ds []fabric.Datagram) (n int, done bool, err error) {
 
 // take applies the rules to a datagram. What no rule changes stays together.
 func (p *Port) take(now clock.Instant, d *fabric.Datagram) {
-	s := Subject{Dir: In, Src: d.Src, Dst: d.Dst, Way: wayOf(d.Dst, p.addrs)}
+	s := Subject{Dir: In, Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, Way: wayOf(d.Dst, p.addrs)}
 	lo := 0
 	for off := 0; off < len(d.Bytes); {
 		seg, next := d.Segment(off)

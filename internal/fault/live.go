@@ -48,6 +48,7 @@ type Subject struct {
 	QPN      ib.QPN
 	PSN      ib.PSN
 	Src, Dst netip.Addr
+	SrcPort  uint16
 	Way      Way
 	Call     string // the name of a verb
 }

@@ -68,7 +68,7 @@ func (p *Port) apply(now clock.Instant, b *fabric.Batch) (changed bool) {
 	skip := p.passed
 	for i := range runs {
 		r := &runs[i]
-		s := Subject{Dir: Out, Src: r.Path.Src, Dst: r.Path.Dst, Way: wayOf(r.Path.Src, p.addrs)}
+		s := Subject{Dir: Out, Src: r.Path.Src, Dst: r.Path.Dst, SrcPort: r.Path.SrcPort, Way: wayOf(r.Path.Src, p.addrs)}
 		for k := range r.Count {
 			seg := r.Segment(k)
 			if skip > 0 {

@@ -17,6 +17,7 @@ type Config struct {
 	Rules []*Live              // those on packets
 	Now   func() clock.Instant // since the adapter was opened; any thread calls it
 	Trace trace.Tracer         // gets a record of each packet that a rule acts on; may be nil
+	Mark  func(*Mark)          // is told of each packet that a rule acts on, from within Send and Receive; may be nil
 }
 
 // Port is a port with faults. Packets that no rule acts on pass in the runs

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -33,20 +34,17 @@ type Packet struct {
 	UDP       []byte // the UDP header, 8 bytes
 	Payload   []byte // the UDP payload, without what the link layer added
 	Truncated bool   // the payload is shorter than the UDP header says
+	Comment   string // of the record, in pcapng; several are joined by "; "
 }
 
 // Reader reads a capture file. It is not safe for concurrent use.
 type Reader struct {
-	source  source
+	classic *pcapgo.Reader // of pcap
+	ng      *pcapgo.NgReader
 	link    layers.LinkType // of all records, unless mixed
 	mixed   bool            // each record names its link type
 	records int
 	packet  Packet
-}
-
-// source is what the readers of both formats offer.
-type source interface {
-	ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
 }
 
 // NewReader reads the head of a capture file; r is read ahead of need.
@@ -80,7 +78,7 @@ func newClassic(r io.Reader) (*Reader, error) {
 	if !supported(s.LinkType()) {
 		return nil, fmt.Errorf("%w %d", ErrLinkType, s.LinkType())
 	}
-	return &Reader{source: s, link: s.LinkType()}, nil
+	return &Reader{classic: s, link: s.LinkType()}, nil
 }
 
 func newNg(r *bufio.Reader) (*Reader, error) {
@@ -88,7 +86,7 @@ func newNg(r *bufio.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pcapfile: pcapng header: %w", err)
 	}
-	return &Reader{source: s, mixed: true}, nil
+	return &Reader{ng: s, mixed: true}, nil
 }
 
 // Next returns the next datagram to the RoCE port, passing over every other
@@ -97,7 +95,7 @@ func newNg(r *bufio.Reader) (*Reader, error) {
 // does.
 func (r *Reader) Next() (*Packet, error) {
 	for {
-		data, info, err := r.source.ZeroCopyReadPacketData()
+		data, info, comment, err := r.read()
 		if errors.Is(err, io.EOF) && info.CaptureLength == 0 {
 			return nil, io.EOF
 		}
@@ -112,11 +110,21 @@ func (r *Reader) Next() (*Packet, error) {
 		if !supported(link) {
 			continue
 		}
-		r.packet = Packet{Record: r.records, Time: info.Timestamp.UTC()}
+		r.packet = Packet{Record: r.records, Time: info.Timestamp.UTC(), Comment: comment}
 		if r.packet.split(network(link, data)) {
 			return &r.packet, nil
 		}
 	}
+}
+
+// read returns the next record, with its comments.
+func (r *Reader) read() (data []byte, info gopacket.CaptureInfo, comment string, err error) {
+	if r.ng == nil {
+		data, info, err = r.classic.ZeroCopyReadPacketData()
+		return data, info, "", err
+	}
+	data, info, options, err := r.ng.ZeroCopyReadPacketDataWithOptions()
+	return data, info, strings.Join(options.Comments, "; "), err
 }
 
 // linkOf returns the link type that the pcapng reader attached to a record.

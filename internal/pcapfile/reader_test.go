@@ -120,7 +120,7 @@ func ng(t testing.TB) []byte {
 	}
 	write := func(id int, data []byte) {
 		info := gopacket.CaptureInfo{Timestamp: captureTime, CaptureLength: len(data), Length: len(data), InterfaceIndex: id}
-		if err := w.WritePacket(info, data); err != nil {
+		if err := w.WritePacketWithOptions(info, data, pcapgo.NgPacketOptions{Comments: []string{"one", "two"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,6 +197,9 @@ func TestMixedLinkLayers(t *testing.T) {
 			t.Errorf("%s is record %d, want %d", f.name, p.Record, i+2)
 		}
 		checkPacket(t, p, f.ip)
+		if p.Comment != "one; two" {
+			t.Errorf("the comment is %q", p.Comment)
+		}
 	}
 	if p, err := r.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the last packet: %v %v", p, err)

@@ -33,12 +33,14 @@ type Port struct {
 	clock func() time.Time
 	out   stage // what Send may have to write; used by Send only
 	in    stage // what Receive writes; used by Receive only
+	gone  stage // what Arrived writes; used by Receive only
 
 	mu      sync.Mutex // guards what follows
 	file    *pcapgo.NgWriter
 	dirty   bool  // something is in the file's buffer
 	err     error // the first of the file; the capture ended there
 	missing uint64
+	notes   []note // for packets that are about to be recorded
 }
 
 var _ fabric.Port = (*Port)(nil)
@@ -119,6 +121,10 @@ func (p *Port) write(s *stage, n int, now time.Time, direction pcapgo.NgEpbFlag)
 			continue
 		}
 		frame := s.frame(i)
+		options.Comments = nil
+		if len(p.notes) > 0 {
+			options.Comments = p.comments(frame)
+		}
 		info := gopacket.CaptureInfo{Timestamp: now, CaptureLength: len(frame), Length: len(frame)}
 		p.fail(p.file.WritePacketWithOptions(info, frame, options))
 		p.dirty = true
