@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -114,6 +115,9 @@ func (f *Follower) Add(p *pcapfile.Packet) {
 		}
 	}
 	f.know(p.Src)
+	if strings.Contains(p.Comment, byRule) {
+		f.asked(p)
+	}
 	f.dispatch(p)
 }
 
@@ -148,6 +152,17 @@ func (f *Follower) dispatch(p *pcapfile.Packet) {
 		f.datagram(p)
 	case roce.ServiceCNP:
 		f.notice(p)
+	}
+}
+
+// byRule is in the comments of packets to which a rule of faults did something.
+const byRule = " by rule '"
+
+// asked notes that a fault was asked for.
+func (f *Follower) asked(p *pcapfile.Packet) {
+	f.wire.find(f.now, faultAsked, "%v, %s", f.pkt.BTH.Opcode, p.Comment)
+	if f.report.asked == "" {
+		f.report.asked = fmt.Sprintf("record %d, %v: %s", f.now.record, f.pkt.BTH.Opcode, p.Comment)
 	}
 }
 

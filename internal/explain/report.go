@@ -82,6 +82,7 @@ type Report struct {
 	Start         time.Time      `json:"start"`
 	Duration      time.Duration  `json:"duration_ns"`
 	kept          int
+	asked         string // the first fault that was asked for
 }
 
 // find adds a finding to the conversation, or counts it if it is known.

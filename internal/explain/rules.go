@@ -52,6 +52,7 @@ const (
 	badVersion
 	badLength
 	badPad
+	faultAsked
 	cmNobodyListens
 	cmRefused
 	cmGaveUp
@@ -316,6 +317,11 @@ var table = [numRules]Rule{
 		Name: "malformed-pad", Severity: Repaired, Side: Network, Title: "packets with more padding than payload",
 		Means: "The pad count is wrong: the packet was damaged on the way.",
 		Try:   "See who sends it.",
+	},
+	faultAsked: {
+		Name: "fault-asked-for", Severity: Repaired, Side: Both, Title: "a rule of faults, which somebody asked for, did this",
+		Means: "Comments in the capture name the rule that lost, delayed or changed packets.",
+		Try:   "Run without --fault.",
 	},
 	cmNobodyListens: {
 		Name: "cm-nobody-listens", Severity: Failed, Side: Responder, Title: "nobody listens on that port: REJ, invalid service ID",

@@ -67,7 +67,7 @@ func shade(outcome string) string {
 func (p *printer) verdict(v *Verdict) {
 	fmt.Fprintf(p, "%s %s\n", p.in(bold+shade(v.Outcome), "VERDICT "+v.Outcome+":"), p.in(bold, v.Headline))
 	for _, line := range [...]struct{ name, text string }{
-		{"why", v.Means}, {"where", v.Where}, {"look at", v.Side}, {"requester sees", v.Requester},
+		{"why", v.Means}, {"where", v.Where}, {"asked for", v.Fault}, {"look at", v.Side}, {"requester sees", v.Requester},
 		{"responder sees", v.Responder}, {"try", v.Try}, {"more", v.Page},
 	} {
 		if line.text != "" {

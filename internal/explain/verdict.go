@@ -12,6 +12,7 @@ type Verdict struct {
 	Headline  string `json:"headline"`
 	Cause     string `json:"cause,omitempty"` // the rule of the finding that explains it
 	Means     string `json:"means,omitempty"`
+	Fault     string `json:"fault,omitempty"` // the first that somebody asked for, by a rule
 	Side      string `json:"side,omitempty"`  // where to look
 	Where     string `json:"where,omitempty"` // addresses and queue pairs
 	Record    int    `json:"record,omitempty"`
@@ -28,7 +29,7 @@ func (v *Verdict) Bad() bool { return v.Outcome == Failed.String() || v.Outcome 
 
 // judge draws the verdict from the findings, which are sorted.
 func (r *Report) judge() Verdict {
-	v := Verdict{Caveats: r.caveats()}
+	v := Verdict{Caveats: r.caveats(), Fault: r.asked}
 	switch {
 	case r.Packets == 0:
 		v.Outcome, v.Headline = "empty", "no RoCEv2 packet (UDP port 4791) is in this capture"
