@@ -90,7 +90,7 @@ func (h *half) outside(p *roce.Packet) {
 	switch {
 	case virgin && p.AETH.Syndrome == roce.NAKSequence && psn.Diff(h.first) < 0:
 		h.ahead = true
-	case virgin && p.AETH.Syndrome.IsACK():
+	case virgin && p.AETH.Syndrome.IsACK() && psn.Distance(h.first) >= h.next.Distance(h.first):
 		h.stale++
 	case psn.Diff(h.next) >= 0:
 		h.beyond++

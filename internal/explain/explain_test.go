@@ -269,7 +269,7 @@ A capture in which nothing went wrong has no findings. What a capture does not s
 | field | |
 |---|---|
 | ` + "`version`" + ` | 1; grows when a field changes its meaning or goes |
-| ` + "`verdict`" + ` | ` + "`outcome`" + ` (clean, repaired, lost, failed, empty), ` + "`headline`, `cause`" + ` (the name of a finding below), ` + "`means`, `side`, `where`, `record`, `requester_status`, `responder_status`, `try`, `page`, `caveats`" + ` |
+| ` + "`verdict`" + ` | ` + "`outcome`" + ` (clean, repaired, lost, failed, empty), ` + "`headline`, `cause`" + ` (the name of a finding below), ` + "`means`, `fault`, `side`, `where`, `record`, `requester_status`, `responder_status`, `try`, `page`, `caveats`" + ` |
 | ` + "`conversations`" + ` | each with ` + "`id`, `service`" + ` (CM: what connection managers say), both ends (` + "`addr`, `qpn`" + `: null where no packet to it was seen), how they were paired, and what each side asked for |
 | ` + "`findings`" + ` | each with ` + "`rule`, `severity`, `side`, `title`, `conversation`" + ` (0: none), ` + "`count`, `first_record`, `last_record`, `at_ns`, `detail`, `page`" + ` |
 | ` + "`records`, `packets`, `bad_icrc`, `malformed`, `truncated`, `ended_early`, `unlisted`, `start`, `duration_ns`" + ` | counts, and when |
