@@ -241,7 +241,7 @@ func TestEndOfTheAdapterWakes(t *testing.T) {
 	}{
 		{"closed", func(e *endpoint) error { return e.ctx.Close() }, ErrInvalidHCA},
 		{"failed", func(e *endpoint) error {
-			err := e.ctx.d.Do(func(clock.Instant) error { panic("an invariant is broken") })
+			err := e.ctx.dev().Do(func(clock.Instant) error { panic("an invariant is broken") })
 			if errors.Is(err, syscall.EIO) {
 				return nil
 			}

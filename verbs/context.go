@@ -19,10 +19,7 @@ var ErrInvalidHCA error = device.ErrInvalid
 var errNetwork = fmt.Errorf("open adapter: the Network is not one of NewNetwork: %w", ib.EINVAL)
 
 // Context is an open adapter.
-type Context struct {
-	door
-	d *device.Device
-}
+type Context struct{ door }
 
 // door lets package rdmacm reach what is behind an object.
 type door = device.Door
@@ -44,7 +41,7 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Context{device.DoorTo(d, nil), d}, nil
+	return &Context{device.DoorTo(d, nil)}, nil
 }
 
 // dev returns the device; nil for no context, which calls take for a closed
@@ -53,7 +50,7 @@ func (c *Context) dev() *device.Device {
 	if c == nil {
 		return nil
 	}
-	return c.d
+	return device.Of(c)
 }
 
 // Close closes the adapter: its port is free again and every call on its
@@ -105,14 +102,14 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 	if !c.dev().Usable() {
 		return DeviceAttr{}, ErrInvalidHCA
 	}
-	l := c.d.HCA.Limits()
+	l := c.dev().HCA.Limits()
 	return DeviceAttr{
 		MaxQP: l.MaxQP, MaxQPWR: l.MaxQPWR, MaxSGE: l.MaxSGE, MaxInlineData: l.MaxInlineData,
 		MaxCQ: l.MaxCQ, MaxCQE: l.MaxCQE, MaxSRQ: l.MaxSRQ, MaxSRQWR: l.MaxSRQWR,
 		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
-		AutoPathMig: true, ReliableDatagram: true, NodeGUID: ib.GUID(c.d.HCA.NodeGUID()),
+		AutoPathMig: true, ReliableDatagram: true, NodeGUID: ib.GUID(c.dev().HCA.NodeGUID()),
 	}, nil
 }
 
@@ -142,13 +139,13 @@ func (c *Context) QueryPort() (PortAttr, error) {
 	if !c.dev().Usable() {
 		return PortAttr{}, ErrInvalidHCA
 	}
-	p := c.d.Port.Caps()
+	p := c.dev().Port.Caps()
 	state := ib.PortActive
-	if c.d.PortDown() {
+	if c.dev().PortDown() {
 		state = ib.PortDown
 	}
 	return PortAttr{
-		State: state, ActiveMTU: c.d.HCA.ActiveMTU(), GIDTblLen: c.d.HCA.GIDs(), PKeyTblLen: len(c.d.HCA.PKeys()),
+		State: state, ActiveMTU: c.dev().HCA.ActiveMTU(), GIDTblLen: c.dev().HCA.GIDs(), PKeyTblLen: len(c.dev().HCA.PKeys()),
 		Transport: p.Name, Interface: p.Interface, MaxSegments: p.MaxSegments, GRO: p.GRO,
 		Verification: p.Verify.String(), RecvBuffer: p.RecvBuffer, SrcPort: p.SrcPort,
 	}, nil
@@ -160,15 +157,15 @@ func (c *Context) QueryGID(index int) ib.GID {
 	if !c.dev().Usable() {
 		return ib.GID{}
 	}
-	return c.d.HCA.GID(index)
+	return c.dev().HCA.GID(index)
 }
 
 // QueryPKey returns an entry of the port's P_Key table, 0 past its end.
 func (c *Context) QueryPKey(index int) ib.PKey {
-	if !c.dev().Usable() || index < 0 || index >= len(c.d.HCA.PKeys()) {
+	if !c.dev().Usable() || index < 0 || index >= len(c.dev().HCA.PKeys()) {
 		return 0
 	}
-	return c.d.HCA.PKeys()[index]
+	return c.dev().HCA.PKeys()[index]
 }
 
 // Counter is a named count.
@@ -202,7 +199,7 @@ type Resources struct {
 // what a program has not destroyed.
 func (c *Context) Resources() (r Resources, err error) {
 	err = c.dev().Do(func(clock.Instant) error {
-		n := c.d.HCA.Resources()
+		n := c.dev().HCA.Resources()
 		r = Resources{PDs: n.PDs, CQs: n.CQs, SRQs: n.SRQs, QPs: n.QPs, MRs: n.MRs, CMIDs: n.Conns}
 		return nil
 	})

@@ -258,8 +258,8 @@ func (e *endpoint) doomed(t *testing.T) []doomed {
 
 // raise raises an event that nothing has caused.
 func (e *endpoint) raise(ev qp.Event) error {
-	return e.ctx.d.Do(func(clock.Instant) error {
-		e.ctx.d.HCA.Raise(ev)
+	return e.ctx.dev().Do(func(clock.Instant) error {
+		e.ctx.dev().HCA.Raise(ev)
 		return nil
 	})
 }

@@ -26,7 +26,7 @@ func TestC1_C12_MADsOverUDP(t *testing.T) {
 		want error
 	}{{b.ctx.QueryGID(0).Addr().String(), nil}, {nowhere, gsi.ErrTimeout}} {
 		ended := make(chan error, 1)
-		must(t, a.ctx.d.Do(func(now clock.Instant) error { return ask(a.ctx, now, c.to, ended) }))
+		must(t, a.ctx.dev().Do(func(now clock.Instant) error { return ask(a.ctx, now, c.to, ended) }))
 		select {
 		case err := <-ended:
 			if !errors.Is(err, c.want) {
@@ -46,7 +46,7 @@ func TestC1_C12_MADsOverUDP(t *testing.T) {
 
 // ask sends a request of a class that b has no agent for.
 func ask(c *Context, now clock.Instant, to string, ended chan<- error) error {
-	a, err := c.d.HCA.GSI().Register(gsi.AgentConfig{Class: mad.ClassPerf, Version: 1})
+	a, err := c.dev().HCA.GSI().Register(gsi.AgentConfig{Class: mad.ClassPerf, Version: 1})
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func TestC3_C7_CMCounters(t *testing.T) {
 	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
 	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
 	path := cm.Path{Local: a.ctx.QueryGID(0).Addr(), Remote: b.ctx.QueryGID(0).Addr(), MTU: ib.MTU1024}
-	must(t, a.ctx.d.Do(func(now clock.Instant) error {
-		return a.ctx.d.HCA.CM().NewConn(nil).SendREQ(now, &cm.REQParams{Service: 1, QPN: a.qp.QPN(), Path: path})
+	must(t, a.ctx.dev().Do(func(now clock.Instant) error {
+		return a.ctx.dev().HCA.CM().NewConn(nil).SendREQ(now, &cm.REQParams{Service: 1, QPN: a.qp.QPN(), Path: path})
 	}))
 	a.reaches(t, "cm_rx_msgs_rej", 1) // nobody listens
 	for e, name := range map[*endpoint]string{a: "cm_tx_msgs_req", b: "cm_tx_msgs_rej"} {
