@@ -69,6 +69,16 @@ func (ch *EventChannel) Ready() <-chan struct{} {
 	return ch.ready
 }
 
+// Len returns how many events wait.
+func (ch *EventChannel) Len() int {
+	if ch == nil {
+		return 0
+	}
+	ch.m.mu.Lock()
+	defer ch.m.mu.Unlock()
+	return len(ch.queue)
+}
+
 // Close ends the channel. EBUSY while IDs use it.
 func (ch *EventChannel) Close() error {
 	if ch == nil {

@@ -215,3 +215,23 @@ func TestC11_NewManager(t *testing.T) {
 	_, err = Open(verbs.Config{Addr: "nowhere"})
 	want(t, err, ib.EINVAL, "Open of a bad address")
 }
+
+// TestChannelLen wants Len to count what waits, and no more what the end of an ID took
+// with it.
+func TestChannelLen(t *testing.T) {
+	a, b := newPair(t)
+	id := a.id(TCP)
+	must(t, id.ResolveAddr(netip.AddrPort{}, b.at(port), 0))
+	must(t, id.ResolveRoute(0))
+	if n := a.ch.Len(); n != 2 {
+		t.Errorf("%d events wait after two calls", n)
+	}
+	a.take(EventAddrResolved)
+	if n := a.ch.Len(); n != 1 {
+		t.Errorf("%d events wait after one of two was taken", n)
+	}
+	must(t, id.Destroy())
+	if n := a.ch.Len(); n != 0 {
+		t.Errorf("%d events wait of an ID that is gone", n)
+	}
+}

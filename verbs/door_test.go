@@ -18,3 +18,16 @@ func TestDoor(t *testing.T) {
 		t.Error("a QP that is destroyed has an engine")
 	}
 }
+
+// TestDoorShares shows that a context can be made of a device that is open, and is the
+// same adapter.
+func TestDoorShares(t *testing.T) {
+	a, _ := newPair(t, ib.RC)
+	var again Context
+	device.Share(&again, device.Of(a.ctx))
+	want, err := a.ctx.QueryDevice()
+	must(t, err)
+	if got, err := again.QueryDevice(); err != nil || got != want || device.Of(&again) != device.Of(a.ctx) {
+		t.Errorf("a context of the same device has %+v, %v, not %+v", got, err, want)
+	}
+}

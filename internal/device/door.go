@@ -17,6 +17,12 @@ func DoorTo(d *Device, o *Object) Door { return Door{d, o} }
 
 func (d *Door) device() *Device { return d.dev }
 func (d *Door) object() *Object { return d.obj }
+func (d *Door) enter(dev *Device) { d.dev = dev }
+
+// Share puts a device that is open behind a new context of verbs, so that package
+// rdmacm connects over an adapter that programs use otherwise. The device stays the
+// caller's, who closes it.
+func Share(context interface{ enter(*Device) }, d *Device) { context.enter(d) }
 
 // Of returns the device of a context of verbs, which is not nil.
 func Of(context interface{ device() *Device }) *Device { return context.device() }
