@@ -1,0 +1,112 @@
+//go:build linux
+
+package ucm
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/rdmacm"
+)
+
+// rdma returns the parameters of a connection as rdmacm has them.
+func (p *connParam) rdma() *rdmacm.ConnParam {
+	return &rdmacm.ConnParam{
+		PrivateData:        p.PrivateData[:p.PrivateDataLen],
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		FlowControl: p.FlowControl != 0, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount,
+		SRQ: p.SRQ != 0, QPN: ib.QPN(p.QPNum & 0xffffff), QKey: ib.QKey(p.QKey),
+	}
+}
+
+func (f *File) connect(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *connect) uint32 { return c.ID }, func(n *node, c *connect) error {
+		if c.Param.Valid == 0 {
+			return fmt.Errorf("connect without parameters: %w", ib.EINVAL)
+		}
+		return n.id.Connect(c.Param.rdma())
+	})
+}
+
+func (f *File) listen(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *listen) uint32 { return c.ID }, func(n *node, c *listen) error {
+		return n.id.Listen(int(int32(c.Backlog)))
+	})
+}
+
+// accept accepts a request or, without parameters, finishes a connection of which
+// CONNECT_RESPONSE has told: the program has readied its queue pair.
+func (f *File) accept(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *accept) uint32 { return c.ID }, func(n *node, c *accept) error {
+		if c.Param.Valid == 0 {
+			return n.id.Establish()
+		}
+		// The event that follows may come at once, and is to have it.
+		f.m.mu.Lock()
+		before := n.uid
+		n.uid = c.UID
+		f.m.mu.Unlock()
+		err := n.id.Accept(c.Param.rdma())
+		if err != nil {
+			f.m.mu.Lock()
+			n.uid = before
+			f.m.mu.Unlock()
+		}
+		return err
+	})
+}
+
+func (f *File) reject(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *reject) uint32 { return c.ID }, func(n *node, c *reject) error {
+		reason := cmp.Or(mad.RejReason(c.Reason), mad.RejConsumer)
+		if reason != mad.RejConsumer && reason != mad.RejVendorOptionUnsupported {
+			return fmt.Errorf("reject for reason %d, which is not the program's to give: %w", c.Reason, ib.EINVAL)
+		}
+		return n.id.RejectWith(reason, c.PrivateData[:c.PrivateDataLen])
+	})
+}
+
+func (f *File) disconnect(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *disconnect) uint32 { return c.ID }, func(n *node, _ *disconnect) error {
+		return n.id.Disconnect()
+	})
+}
+
+func (f *File) notify(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *notify) uint32 { return c.ID }, func(n *node, c *notify) error {
+		return n.id.Notify(ib.EventType(c.Event))
+	})
+}
+
+// initQPAttr tells how the program's queue pair gets to a state.
+func (f *File) initQPAttr(in []byte, room int) (a answer, err error) {
+	err = on(f, in, func(c *initQPAttr) uint32 { return c.ID }, func(n *node, c *initQPAttr) error {
+		if c.QPState > uint32(ib.ERR) {
+			return fmt.Errorf("attributes for queue pair state %d: %w", c.QPState, ib.EINVAL)
+		}
+		q, mask, err := n.id.QPAttr(ib.QPState(c.QPState))
+		if err != nil {
+			return err
+		}
+		const size = 144
+		a.at = c.Response
+		a.bytes, err = encode(qpAttr{
+			Mask: uint32(mask), State: uint32(q.State), PathMTU: uint32(q.PathMTU), QKey: uint32(q.QKey),
+			RQPSN: q.RQPSN.Value(), SQPSN: q.SQPSN.Value(), DestQPNum: uint32(q.DestQPN), AccessFlags: uint32(q.AccessFlags),
+			AH: ahOf(&q.AV), PKeyIndex: q.PKeyIndex, MaxRDAtomic: q.MaxRDAtomic, MaxDestRDAtomic: q.MaxDestRDAtomic,
+			MinRNRTimer: q.MinRNRTimer, Port: q.Port, Timeout: q.Timeout, RetryCnt: q.RetryCnt, RNRRetry: q.RNRRetry,
+		}, room, size)
+		return err
+	})
+	return a, err
+}
+
+// ahOf returns an address vector as the kernel has it.
+func ahOf(v *ib.AHAttr) ahAttr {
+	return ahAttr{
+		DGID: v.DGID, FlowLabel: v.FlowLabel, SGIDIndex: v.SGIDIndex, HopLimit: v.HopLimit, TrafficClass: v.TrafficClass,
+		SL: v.SL, StaticRate: uint8(v.StaticRate), IsGlobal: 1, Port: v.Port,
+	}
+}

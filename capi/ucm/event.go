@@ -1,0 +1,101 @@
+//go:build linux
+
+package ucm
+
+import (
+	"encoding/binary"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+)
+
+// getEvent takes the oldest event. A request for a connection has an ID that the program
+// does not know yet: it gets its number here.
+func (f *File) getEvent(in []byte, room int) (answer, error) {
+	c, err := decode[getEvent](in)
+	if err != nil {
+		return answer{}, err
+	}
+	if room < shortEvent {
+		return answer{}, errNoRoom
+	}
+	e, ok := f.take()
+	if !ok {
+		return answer{}, ErrAgain
+	}
+	r := eventResp{Event: uint32(e.Type), Status: uint32(int32(e.Status))}
+	if !f.name(&r, e) {
+		return answer{}, ErrAgain
+	}
+	if e.ID.PortSpace() == rdmacm.UDP || e.ID.PortSpace() == rdmacm.IPoIB {
+		err = putParam(&r, udParamOf(&e.UD))
+	} else {
+		err = putParam(&r, connParamOf(&e.Param))
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	b, err := encode(r, room, shortEvent)
+	return answer{at: c.Response, bytes: b}, err
+}
+
+// name says whose event it is, by the numbers and the program's own. It reports false for
+// one of an ID that the program has destroyed, or has not accepted.
+func (f *File) name(r *eventResp, e *rdmacm.Event) bool {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	whose := e.ID
+	if e.Type == rdmacm.EventConnectRequest {
+		whose = e.Listener
+	}
+	n := f.m.of[whose]
+	if n == nil || n.uid == 0 {
+		return false
+	}
+	n.taken++
+	r.UID, r.ID = n.uid, n.number
+	switch e.Type {
+	case rdmacm.EventConnectRequest:
+		n = f.m.add(n.file, e.ID, 0) // until the program accepts
+		n.routed = true
+		r.ID = n.number
+	case rdmacm.EventMulticastJoin, rdmacm.EventMulticastError:
+		if g, ok := e.Context.(*group); ok {
+			g.taken++
+			r.UID, r.ID = g.uid, g.number
+		}
+	}
+	return true
+}
+
+// putParam writes the parameters of an event, of which there are two kinds.
+func putParam(r *eventResp, p any) error {
+	_, err := binary.Encode(r.Param[:], binary.NativeEndian, p)
+	return err
+}
+
+func connParamOf(p *rdmacm.ConnParam) *connParam {
+	c := &connParam{
+		QPNum: uint32(p.QPN), QKey: uint32(p.QKey), PrivateDataLen: uint8(len(p.PrivateData)), SRQ: flag(p.SRQ),
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, FlowControl: flag(p.FlowControl),
+		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount,
+	}
+	copy(c.PrivateData[:], p.PrivateData)
+	return c
+}
+
+func udParamOf(p *rdmacm.UDParam) *udParam {
+	u := &udParam{QPNum: uint32(p.QPN), QKey: uint32(p.QKey), PrivateDataLen: uint8(len(p.PrivateData))}
+	if p.AH != (ib.AHAttr{}) {
+		u.AH = ahOf(&p.AH)
+	}
+	copy(u.PrivateData[:], p.PrivateData)
+	return u
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}

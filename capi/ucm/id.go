@@ -1,0 +1,181 @@
+//go:build linux
+
+package ucm
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+)
+
+func (f *File) createID(in []byte, room int) (answer, error) {
+	c, err := decode[createID](in)
+	if err != nil {
+		return answer{}, err
+	}
+	ps := rdmacm.PortSpace(c.PS)
+	if ps == rdmacm.RD {
+		return answer{}, fmt.Errorf("port space %#x: %w", c.PS, ib.EINVAL) // which Linux does not have
+	}
+	if room < binary4 {
+		return answer{}, errNoRoom
+	}
+	id, err := f.m.cm.CreateID(f.ch, ps)
+	if err != nil {
+		return answer{}, err
+	}
+	if ps == rdmacm.IB {
+		if err := id.SetQPType(ib.QPType(c.QPType)); err != nil {
+			_ = id.Destroy() // it is new: nothing can be in the way
+			return answer{}, err
+		}
+	}
+	f.m.mu.Lock()
+	n := f.m.add(f, id, c.UID)
+	f.m.mu.Unlock()
+	a, err := numbered(c.Response, n.number, room)
+	a.undo = func() { n.destroy(f.m) }
+	return a, err
+}
+
+// binary4 is the size of an answer of one number.
+const binary4 = 4
+
+var errNoRoom = fmt.Errorf("no room for the answer: %w", ib.ENOSPC)
+
+// numbered returns an answer of one number.
+func numbered(at uint64, n uint32, room int) (answer, error) {
+	b, err := encode(numberResp{n}, room, binary4)
+	return answer{at: at, bytes: b}, err
+}
+
+func (f *File) destroyID(in []byte, room int) (a answer, err error) {
+	if room < binary4 {
+		return a, errNoRoom
+	}
+	err = on(f, in, func(c *destroyID) uint32 { return c.ID }, func(n *node, c *destroyID) error {
+		if !n.destroy(f.m) { // another thread has, at the same time
+			return fmt.Errorf("ID %d is gone: %w", n.number, ib.ENOENT)
+		}
+		f.m.mu.Lock()
+		defer f.m.mu.Unlock()
+		a, err = numbered(c.Response, n.taken, room)
+		return err
+	})
+	return a, err
+}
+
+// destroy ends an ID, and reports false if that has been done.
+func (n *node) destroy(m *Manager) bool {
+	m.mu.Lock()
+	is := m.ids[n.number] == n
+	if is {
+		m.remove(n)
+	}
+	m.mu.Unlock()
+	if is {
+		_ = n.id.Destroy() // with an adapter that is gone, it is gone
+	}
+	return is
+}
+
+func (f *File) bindIP(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *bindIP) uint32 { return c.ID }, func(n *node, c *bindIP) error {
+		a, err := named(parseSockaddr(c.Addr[:]))
+		if err != nil {
+			return err
+		}
+		return n.id.BindAddr(a)
+	})
+}
+
+func (f *File) bind(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *bind) uint32 { return c.ID }, func(n *node, c *bind) error {
+		a, err := named(parseSized(c.Addr[:], c.AddrSize))
+		if err != nil {
+			return err
+		}
+		return n.id.BindAddr(a)
+	})
+}
+
+func (f *File) resolveIP(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *resolveIP) uint32 { return c.ID }, func(n *node, c *resolveIP) error {
+		src, err := parseSockaddr(c.Src[:])
+		if err != nil {
+			return err
+		}
+		dst, err := named(parseSockaddr(c.Dst[:]))
+		if err != nil {
+			return err
+		}
+		return n.resolve(src, dst, c.TimeoutMS)
+	})
+}
+
+func (f *File) resolveAddr(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *resolveAddr) uint32 { return c.ID }, func(n *node, c *resolveAddr) (err error) {
+		var src netip.AddrPort
+		if c.SrcSize > 0 {
+			if src, err = parseSized(c.Src[:], c.SrcSize); err != nil {
+				return err
+			}
+		}
+		dst, err := named(parseSized(c.Dst[:], c.DstSize))
+		if err != nil {
+			return err
+		}
+		return n.resolve(src, dst, c.TimeoutMS)
+	})
+}
+
+// resolve resolves an address: nothing takes any time.
+func (n *node) resolve(src, dst netip.AddrPort, ms uint32) error {
+	return n.id.ResolveAddr(src, dst, time.Duration(ms)*time.Millisecond)
+}
+
+func (f *File) resolveRoute(in []byte, _ int) (answer, error) {
+	return answer{}, on(f, in, func(c *resolveRoute) uint32 { return c.ID }, func(n *node, c *resolveRoute) error {
+		if err := n.id.ResolveRoute(time.Duration(c.TimeoutMS) * time.Millisecond); err != nil {
+			return err
+		}
+		f.m.mu.Lock()
+		defer f.m.mu.Unlock()
+		n.routed = true
+		return nil
+	})
+}
+
+// migrateID moves an ID to the file that the command was written to.
+func (f *File) migrateID(in []byte, room int) (answer, error) {
+	c, err := decode[migrateID](in)
+	if err != nil {
+		return answer{}, err
+	}
+	f.m.mu.Lock()
+	n := f.m.ids[c.ID]
+	var from *File
+	if n != nil {
+		from = n.file
+	}
+	f.m.mu.Unlock()
+	switch {
+	case n == nil:
+		return answer{}, fmt.Errorf("there is no ID %d: %w", c.ID, ib.ENOENT)
+	case room < binary4:
+		return answer{}, errNoRoom
+	case from != f:
+		if err := n.id.Migrate(f.ch); err != nil {
+			return answer{}, err
+		}
+	}
+	f.m.mu.Lock()
+	n.file = f
+	a, err := numbered(c.Response, n.taken, room)
+	f.m.mu.Unlock()
+	from.settle()
+	return a, err
+}

@@ -1,0 +1,164 @@
+//go:build linux
+
+package ucm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/verbs"
+)
+
+// where is an ID's place as queries tell it: addresses, adapter and path.
+type where struct {
+	src, dst netip.AddrPort
+	dev      *verbs.Context // nil: none yet
+	guid     be64
+	index    uint32 // of the device
+	port     uint8
+	routed   bool
+	mtu      ib.MTU
+	service  func(port uint16) mad.ServiceID
+}
+
+func (f *File) where(n *node) (w where, err error) {
+	w = where{
+		src: n.id.LocalAddr(), dst: n.id.PeerAddr(), dev: n.id.Device(), port: n.id.Port(),
+		service: func(port uint16) mad.ServiceID { return mad.IPServiceID(n.id.PortSpace(), port) },
+	}
+	f.m.mu.Lock()
+	w.routed = n.routed
+	f.m.mu.Unlock()
+	if w.dev == nil {
+		return w, nil
+	}
+	attr, err := w.dev.QueryDevice()
+	if err != nil {
+		return w, err
+	}
+	port, err := w.dev.QueryPort()
+	w.mtu, w.index = port.ActiveMTU, f.m.devices[w.dev]
+	binary.BigEndian.PutUint64(w.guid[:], uint64(attr.NodeGUID))
+	return w, err
+}
+
+// The path of RoCE, which nobody needs to ask for: IBA's codes.
+const (
+	exactly     = 2  // of a selector
+	rate100Gbps = 16 // of the port, as /sys says
+	anyPKey     = "\xff\xff"
+)
+
+func gidOf(a netip.AddrPort) ib.GID {
+	if !a.IsValid() {
+		return ib.GID{}
+	}
+	return ib.GIDFromAddr(a.Addr())
+}
+
+// paths returns how many paths there are to the peer, and what is known of them.
+func (w *where) paths() (n uint32, p userPath) {
+	p = userPath{DGID: gidOf(w.dst), SGID: gidOf(w.src), PKey: be16([]byte(anyPKey))}
+	if !w.routed {
+		return 0, p
+	}
+	p.Reversible, p.MTU, p.HopLimit, p.NumbPath = 1, uint32(w.mtu), cm.DefaultHopLimit, 1
+	p.MTUSelector, p.RateSelector, p.Rate = exactly, exactly, rate100Gbps
+	p.PacketLifeTimeSelector, p.PacketLifeTime = exactly, cm.DefaultLifetime
+	return 1, p
+}
+
+func (f *File) queryRoute(in []byte, room int) (a answer, err error) {
+	err = on(f, in, func(c *query) uint32 { return c.ID }, func(n *node, c *query) error {
+		w, err := f.where(n)
+		if err != nil {
+			return err
+		}
+		r := queryRouteResp{NodeGUID: w.guid, Port: w.port, IBDevIndex: w.index}
+		putSockaddr(r.Src[:], w.src)
+		putSockaddr(r.Dst[:], w.dst)
+		if w.dev != nil {
+			r.NumPaths, r.Route[0] = w.paths()
+		}
+		a.at = c.Response
+		a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
+		return err
+	})
+	return a, err
+}
+
+func (f *File) query(in []byte, room int) (a answer, err error) {
+	err = on(f, in, func(c *query) uint32 { return c.ID }, func(n *node, c *query) error {
+		w, err := f.where(n)
+		if err != nil {
+			return err
+		}
+		a.at = c.Response
+		switch c.Option {
+		case queryAddr:
+			r := w.addrs(putSockaddr)
+			a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
+		case queryPath:
+			r := w.pathRecord()
+			a.bytes, err = encode(r, room, binary.Size(r)-binary.Size(r.Path)-8)
+		case queryGID:
+			r := w.addrs(w.putGID)
+			a.bytes, err = encode(r, room, binary.Size(r)-indexedBefore)
+		default:
+			err = fmt.Errorf("query %d: %w", c.Option, unix.ENOSYS)
+		}
+		return err
+	})
+	return a, err
+}
+
+// addrs returns both addresses, as put writes them.
+func (w *where) addrs(put func([]byte, netip.AddrPort) uint16) queryAddrResp {
+	r := queryAddrResp{NodeGUID: w.guid, Port: w.port, IBDevIndex: w.index}
+	if w.dev != nil {
+		r.PKey = be16([]byte(anyPKey))
+	}
+	r.SrcSize, r.DstSize = put(r.Src[:], w.src), put(r.Dst[:], w.dst)
+	return r
+}
+
+// sizeIB is the size of an address of InfiniBand, AF_IB.
+const sizeIB = 48
+
+// putGID writes an address by its GID and the service ID of its port.
+func (w *where) putGID(b []byte, a netip.AddrPort) uint16 {
+	binary.NativeEndian.PutUint16(b, unix.AF_IB)
+	copy(b[2:], anyPKey)
+	gid := gidOf(a)
+	copy(b[8:], gid[:])
+	binary.BigEndian.PutUint64(b[24:], uint64(w.service(a.Port())))
+	binary.BigEndian.PutUint64(b[32:], ^uint64(0))
+	return sizeIB
+}
+
+// pathRecord returns the path as a subnet manager's record.
+func (w *where) pathRecord() queryPathResp {
+	n, p := w.paths()
+	r := queryPathResp{NumPaths: n, Flags: ibPathGMP | ibPathPrimary | ibPathBoth}
+	b := r.Path[:]
+	copy(b[8:], p.DGID[:])
+	copy(b[24:], p.SGID[:])
+	b[47] = p.HopLimit // behind LIDs, of which there are none, and the flow label
+	b[49] = 1<<7 | p.NumbPath
+	copy(b[50:], p.PKey[:])
+	b[54], b[55], b[56] = exactly<<6|uint8(p.MTU), exactly<<6|p.Rate, exactly<<6|p.PacketLifeTime
+	return r
+}
+
+// What a path is for: management datagrams, data, both directions.
+const (
+	ibPathGMP     = 1
+	ibPathPrimary = 1 << 1
+	ibPathBoth    = 1<<3 | 1<<5
+)

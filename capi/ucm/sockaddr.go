@@ -1,0 +1,68 @@
+//go:build linux
+
+package ucm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// The sizes of socket addresses.
+const (
+	sizeIn4 = 16
+	sizeIn6 = 28
+)
+
+// parseSockaddr reads a socket address: IPv4 or IPv6, or the zero value for none. EINVAL
+// for another family; AF_IB, addresses of InfiniBand's own, is one, so librdmacm asks by
+// IP addresses only.
+func parseSockaddr(b []byte) (netip.AddrPort, error) {
+	port := func() uint16 { return binary.BigEndian.Uint16(b[2:]) }
+	switch family := binary.NativeEndian.Uint16(b); {
+	case family == unix.AF_UNSPEC:
+		return netip.AddrPort{}, nil
+	case family == unix.AF_INET && len(b) >= sizeIn4:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:])), port()), nil
+	case family == unix.AF_INET6 && len(b) >= sizeIn6:
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:])), port()), nil
+	default:
+		return netip.AddrPort{}, fmt.Errorf("an address of family %d in %d bytes: want IPv4 or IPv6: %w", family, len(b), ib.EINVAL)
+	}
+}
+
+// parseSized reads an address of a size that the program says.
+func parseSized(b []byte, size uint16) (netip.AddrPort, error) {
+	if size < sizeIn4 || int(size) > len(b) {
+		return netip.AddrPort{}, fmt.Errorf("an address of %d bytes: %w", size, ib.EINVAL)
+	}
+	return parseSockaddr(b[:size])
+}
+
+// named returns an address that has to be there.
+func named(a netip.AddrPort, err error) (netip.AddrPort, error) {
+	if err == nil && !a.IsValid() {
+		err = fmt.Errorf("no address: %w", ib.EINVAL)
+	}
+	return a, err
+}
+
+// putSockaddr writes a socket address and returns its size, 0 for none.
+func putSockaddr(b []byte, a netip.AddrPort) uint16 {
+	if !a.IsValid() {
+		return 0
+	}
+	binary.BigEndian.PutUint16(b[2:], a.Port())
+	if a.Addr().Is4() {
+		binary.NativeEndian.PutUint16(b, unix.AF_INET)
+		copy(b[4:], a.Addr().AsSlice())
+		return sizeIn4
+	}
+	binary.NativeEndian.PutUint16(b, unix.AF_INET6)
+	copy(b[8:], a.Addr().AsSlice())
+	return sizeIn6
+}

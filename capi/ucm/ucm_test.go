@@ -1,0 +1,358 @@
+//go:build linux
+
+package ucm
+
+import (
+	"encoding/binary"
+	"errors"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// TestSizes compares the structures with those of <rdma/rdma_user_cm.h>.
+func TestSizes(t *testing.T) {
+	for want, c := range map[int][]any{
+		8:   {header{}, resolveRoute{}, listen{}, notify{}, getEvent{}, ece{}},
+		24:  {createID{}, setOption{}},
+		16:  {destroyID{}, query{}, initQPAttr{}, migrateID{}},
+		40:  {bindIP{}},
+		136: {bind{}},
+		64:  {resolveIP{}, userPath{}},
+		272: {resolveAddr{}, connParam{}},
+		208: {queryRouteResp{}},
+		280: {queryAddrResp{}},
+		80:  {queryPathResp{}},
+		304: {udParam{}},
+		32:  {ahAttr{}},
+		288: {connect{}},
+		296: {accept{}},
+		264: {reject{}},
+		144: {qpAttr{}},
+		48:  {joinIPMcast{}},
+		152: {joinMcast{}},
+		336: {eventResp{}},
+		4:   {disconnect{}, numberResp{}},
+	} {
+		for _, s := range c {
+			if n := binary.Size(s); n != want {
+				t.Errorf("%T has %d bytes, want %d", s, n, want)
+			}
+		}
+	}
+}
+
+// connected has a connect to b, over queue pairs that they move themselves, and returns
+// their IDs.
+func connected(t *testing.T, a, b *user, qa, qb *verbs.QP) (ida, idb uint32) {
+	t.Helper()
+	const offers, answers = "what a offers", "what b answers"
+	l := b.create(rdmacm.TCP, 100)
+	must(t, b.bind(l, port))
+	must(t, b.do(7, listen{l, 3}))
+	ida = a.create(rdmacm.TCP, 7)
+	a.resolve(ida, b.host)
+	a.move(qa, ida, ib.INIT)
+	c := connect{ID: ida, Param: connParam{
+		QPNum: uint32(qa.QPN()), ResponderResources: 4, InitiatorDepth: 3, RetryCount: 5, RNRRetryCount: 6, Valid: 1, PrivateDataLen: uint8(len(offers)),
+	}}
+	copy(c.Param.PrivateData[:], offers)
+	must(t, a.do(6, c))
+
+	r := b.event(rdmacm.EventConnectRequest)
+	p := params[connParam](t, r)
+	if r.UID != 100 || r.ID == l || string(p.PrivateData[:len(offers)]) != offers || p.ResponderResources != 3 || p.InitiatorDepth != 4 ||
+		p.RetryCount != 5 || p.QPNum != uint32(qa.QPN()) {
+		t.Errorf("the request is of uid %d, ID %d, with %+v", r.UID, r.ID, p)
+	}
+	idb = r.ID
+	b.move(qb, idb, ib.INIT, ib.RTR, ib.RTS)
+	d := accept{ID: idb, UID: 101, Param: connParam{
+		QPNum: uint32(qb.QPN()), ResponderResources: 3, InitiatorDepth: 4, RNRRetryCount: 7, Valid: 1, PrivateDataLen: uint8(len(answers)),
+	}}
+	copy(d.Param.PrivateData[:], answers)
+	must(t, b.do(8, d))
+
+	r = a.event(rdmacm.EventConnectResponse)
+	if p = params[connParam](t, r); r.UID != 7 || r.ID != ida || string(p.PrivateData[:len(answers)]) != answers || p.QPNum != uint32(qb.QPN()) {
+		t.Errorf("the response is of uid %d, ID %d, with %+v", r.UID, r.ID, p)
+	}
+	a.move(qa, ida, ib.RTR, ib.RTS)
+	must(t, a.do(8, accept{ID: ida}))
+	if r = b.event(rdmacm.EventEstablished); r.UID != 101 || r.ID != idb {
+		t.Errorf("uid %d, ID %d is established, want 101, %d", r.UID, r.ID, idb)
+	}
+	if n := b.destroy(l); n != 1 {
+		t.Errorf("%d events of the listener were taken, want 1", n)
+	}
+	return ida, idb
+}
+
+// TestD2_Connection connects queue pairs that the programs move themselves, sends over
+// them and parts.
+func TestD2_Connection(t *testing.T) {
+	ha, hb := newPair(t)
+	a, b := ha.open(), hb.open()
+	qa, cqa := ha.newQP(ib.RC)
+	qb, cqb := hb.newQP(ib.RC)
+	ida, idb := connected(t, a, b, qa, qb)
+
+	must(t, qb.PostRecv(verbs.RecvWR{WRID: 1}))
+	must(t, qa.PostSend(verbs.SendWR{WRID: 2, Opcode: ib.WRSend, Flags: ib.SendSignaled}))
+	for _, cq := range []*verbs.CQ{cqa, cqb} {
+		wc := make([]verbs.WC, 1)
+		for n := 0; n == 0; {
+			var err error
+			n, err = cq.Poll(wc)
+			must(t, err)
+		}
+		if wc[0].Status != ib.WCSuccess {
+			t.Errorf("the message ended with %v", wc[0].Status)
+		}
+	}
+
+	must(t, a.do(10, disconnect{ida}))
+	if r := b.event(rdmacm.EventDisconnected); r.ID != idb || r.UID != 101 {
+		t.Errorf("uid %d, ID %d is disconnected, want 101, %d", r.UID, r.ID, idb)
+	}
+	must(t, b.do(10, disconnect{idb}))
+	a.event(rdmacm.EventDisconnected)
+	if n := a.destroy(ida); n != 4 {
+		t.Errorf("%d events of the active side were taken, want 4", n)
+	}
+	if n := b.destroy(idb); n != 2 {
+		t.Errorf("%d events of the passive side were taken, want 2", n)
+	}
+	must(t, qa.Destroy())
+	must(t, qb.Destroy())
+}
+
+// TestD2_FileOfADeadProgram wants peers to hear of it when the last copy of a descriptor
+// is closed, and the ports of the program to be free.
+func TestD2_FileOfADeadProgram(t *testing.T) {
+	ha, hb := newPair(t)
+	a, b := ha.open(), hb.open()
+	qa, _ := ha.newQP(ib.RC)
+	qb, _ := hb.newQP(ib.RC)
+	_, idb := connected(t, a, b, qa, qb)
+	l := a.create(rdmacm.TCP, 1)
+	must(t, a.bind(l, port))
+
+	second, err := unix.Dup(a.fd)
+	must(t, err)
+	must(t, unix.Close(a.fd))
+	other := ha.open()
+	want(t, other.bind(other.create(rdmacm.TCP, 1), port), ib.EADDRINUSE, "a port of which a copy of the descriptor is open")
+	a.fd = second
+	a.close()
+	if r := b.event(rdmacm.EventDisconnected); r.ID != idb {
+		t.Errorf("ID %d is disconnected, want %d", r.ID, idb)
+	}
+	must(t, other.bind(other.create(rdmacm.TCP, 2), port))
+	must(t, qa.Destroy())
+	must(t, qb.Destroy())
+}
+
+// TestD2_Reject wants a request to be rejected for the reasons that the kernel lets a
+// program give.
+func TestD2_Reject(t *testing.T) {
+	ha, hb := newPair(t)
+	a, b := ha.open(), hb.open()
+	l := b.create(rdmacm.TCP, 1)
+	must(t, b.bind(l, port))
+	must(t, b.do(7, listen{l, 0}))
+	for reason, told := range map[uint8]uint32{0: 28, 28: 28, 35: 35} {
+		id := a.create(rdmacm.TCP, 2)
+		a.resolve(id, hb)
+		must(t, a.do(6, connect{ID: id, Param: connParam{QPNum: 5, Valid: 1}}))
+		r := b.event(rdmacm.EventConnectRequest)
+		want(t, b.do(9, reject{ID: r.ID, Reason: 1}), ib.EINVAL, "a reason that is not the program's to give")
+		must(t, b.do(9, reject{ID: r.ID, Reason: reason, PrivateDataLen: 2, PrivateData: [256]byte{'n', 'o'}}))
+		b.destroy(r.ID)
+		r = a.event(rdmacm.EventRejected)
+		if p := params[connParam](t, r); r.Status != told || string(p.PrivateData[:2]) != "no" {
+			t.Errorf("rejected for %d with %q, want %d with no", r.Status, p.PrivateData[:2], told)
+		}
+		a.destroy(id)
+	}
+}
+
+// TestD2_Datagrams resolves a UD service, whose answer says how to reach it.
+func TestD2_Datagrams(t *testing.T) {
+	ha, hb := newPair(t)
+	a, b := ha.open(), hb.open()
+	l := b.create(rdmacm.UDP, 1)
+	must(t, b.bind(l, port))
+	must(t, b.do(7, listen{l, 0}))
+	id := a.create(rdmacm.UDP, 2)
+	a.resolve(id, hb)
+	must(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, PrivateDataLen: 2, PrivateData: [256]byte{'h', 'i'}}}))
+	r := b.event(rdmacm.EventConnectRequest)
+	if p := params[udParam](t, r); string(p.PrivateData[:2]) != "hi" || p.PrivateDataLen != 180 {
+		t.Errorf("the request has %d bytes: %q", p.PrivateDataLen, p.PrivateData[:2])
+	}
+	must(t, b.do(8, accept{ID: r.ID, UID: 3, Param: connParam{QPNum: 0x1234, QKey: 0x77, Valid: 1}}))
+	p := params[udParam](t, a.event(rdmacm.EventEstablished))
+	if p.QPNum != 0x1234 || p.QKey != 0x77 || p.AH.IsGlobal != 1 || p.AH.DGID.Addr() != hb.addr || p.AH.Port != 1 {
+		t.Errorf("the service is %+v", p)
+	}
+}
+
+// TestD2_Groups joins groups: the event is that of the join, and both it and the ID count
+// it.
+func TestD2_Groups(t *testing.T) {
+	ha, _ := newPair(t)
+	a := ha.open()
+	id := a.create(rdmacm.UDP, 2)
+	must(t, a.bind(id, 0))
+	g := new(numberResp)
+	join := func(flags uint16) error {
+		s, size := sockaddr(addrOf("239.1.2.3"), 0)
+		return a.f.Write(command(22, joinMcast{Response: a.at(g), UID: 9, ID: id, AddrSize: size, JoinFlags: flags, Addr: s}, 4))
+	}
+	want(t, join(2), ib.EINVAL, "flags that there are not")
+	must(t, join(joinSendOnly))
+	r := a.event(rdmacm.EventMulticastJoin)
+	if p := params[udParam](t, r); r.UID != 9 || r.ID != g.N || p.AH.DGID.Addr() != addrOf("239.1.2.3") || p.QPNum != 0xffffff {
+		t.Errorf("join %d of uid %d: %+v", r.ID, r.UID, p)
+	}
+	left := new(numberResp)
+	must(t, a.f.Write(command(17, destroyID{Response: a.at(left), ID: g.N}, 4)))
+	want(t, a.f.Write(command(17, destroyID{Response: a.at(left), ID: g.N}, 4)), ib.ENOENT, "to leave a group twice")
+	if n := a.destroy(id); left.N != 1 || n != 1 {
+		t.Errorf("%d events of the join and %d of the ID were taken, want 1 and 1", left.N, n)
+	}
+}
+
+// TestD2_EventsThatGo wants the descriptor to say exactly what waits, also when an ID goes
+// or moves to another file.
+func TestD2_EventsThatGo(t *testing.T) {
+	ha, hb := newPair(t)
+	a, other := ha.open(), ha.open()
+	s, size := sockaddr(hb.addr, port)
+	first, second := a.create(rdmacm.TCP, 1), a.create(rdmacm.TCP, 2)
+	for _, id := range []uint32{first, second} {
+		must(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
+		must(t, a.do(4, resolveRoute{ID: id}))
+	}
+	if n := a.waits(); n != 4 {
+		t.Errorf("%d events wait, want 4", n)
+	}
+	if n := a.destroy(first); n != 0 || a.waits() != 2 {
+		t.Errorf("%d events were taken and %d wait after the end of one of two IDs", n, a.waits())
+	}
+	moved := new(numberResp)
+	must(t, other.f.Write(command(18, migrateID{Response: a.at(moved), ID: second, FD: uint32(a.fd)}, 4)))
+	if moved.N != 0 || a.waits() != 0 || other.waits() != 2 {
+		t.Errorf("%d events were taken, %d and %d wait after an ID has moved", moved.N, a.waits(), other.waits())
+	}
+	want(t, a.do(4, resolveRoute{ID: second}), ib.EINVAL, "an ID of another file")
+	other.event(rdmacm.EventAddrResolved)
+	if n := other.destroy(second); n != 1 || other.waits() != 0 {
+		t.Errorf("%d events were taken, %d wait", n, other.waits())
+	}
+	// A byte of an event that has gone, for a reader who was too late.
+	third := a.create(rdmacm.TCP, 3)
+	must(t, a.do(21, resolveAddr{ID: third, DstSize: size, Dst: s}))
+	_, err := unix.Read(a.fd, make([]byte, 1))
+	must(t, err)
+	a.destroy(third)
+	r := new(eventResp)
+	want(t, a.f.Write(command(12, getEvent{a.at(r)}, int(unsafe.Sizeof(*r)))), ErrAgain, "an event that has gone")
+	if n := a.waits(); n != 0 {
+		t.Errorf("%d bytes are in the pipe, and no event waits", n)
+	}
+}
+
+// TestD2_Queries wants an ID to tell its place in both ways of asking.
+func TestD2_Queries(t *testing.T) {
+	ha, hb := newPair(t)
+	a := ha.open()
+	id := a.create(rdmacm.TCP, 1)
+	var route queryRouteResp
+	ask := func() {
+		must(t, a.f.Write(command(5, query{Response: a.at(&route), ID: id}, int(unsafe.Sizeof(route)))))
+	}
+	if ask(); route.Port != 0 || route.NumPaths != 0 || route.Src != (sockaddrIn6{}) {
+		t.Errorf("an ID without an address has %+v", route)
+	}
+	a.resolve(id, hb)
+	ask()
+	dst, _ := parseSockaddr(route.Dst[:])
+	if route.Port != 1 || route.IBDevIndex != 1 || route.NumPaths != 1 || dst.Addr() != hb.addr || dst.Port() != port ||
+		route.Route[0].DGID.Addr() != hb.addr || route.Route[0].SGID.Addr() != ha.addr || route.NodeGUID == (be64{}) {
+		t.Errorf("the route is %+v", route)
+	}
+	var addr queryAddrResp
+	must(t, a.f.Write(command(19, query{Response: a.at(&addr), ID: id, Option: queryAddr}, int(unsafe.Sizeof(addr)))))
+	if src, _ := parseSockaddr(addr.Src[:]); src.Addr() != ha.addr || addr.SrcSize != sizeIn4 || addr.NodeGUID != route.NodeGUID {
+		t.Errorf("the addresses are %+v", addr)
+	}
+	must(t, a.f.Write(command(19, query{Response: a.at(&addr), ID: id, Option: queryGID}, int(unsafe.Sizeof(addr)))))
+	if addr.DstSize != sizeIB || ib.GID(addr.Dst[8:24]).Addr() != hb.addr {
+		t.Errorf("the GIDs are %+v", addr)
+	}
+	var path queryPathResp
+	must(t, a.f.Write(command(19, query{Response: a.at(&path), ID: id, Option: queryPath}, int(unsafe.Sizeof(path)))))
+	if path.NumPaths != 1 || ib.GID(path.Path[8:24]).Addr() != hb.addr {
+		t.Errorf("the path is %+v", path)
+	}
+	want(t, a.f.Write(command(19, query{Response: a.at(&path), ID: id, Option: 3}, 512)), syscall.ENOSYS, "another query")
+}
+
+// TestD2_Options sets what the kernel lets a program set, of the sizes that it wants.
+func TestD2_Options(t *testing.T) {
+	ha, _ := newPair(t)
+	a := ha.open()
+	id := a.create(rdmacm.TCP, 1)
+	v := new(uint32)
+	*v = 1
+	for name, size := range map[uint32]uint32{optionTOS: 1, optionReuseAddr: 4, optionAFOnly: 4, optionACKTimeout: 1} {
+		must(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: name, Optlen: size}))
+		want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: name, Optlen: 5 - size}), ib.EINVAL, "a size that is another option's")
+	}
+	want(t, a.do(14, setOption{Optval: 8, ID: id, Optname: optionTOS, Optlen: 1}), ib.EFAULT, "an option that is nowhere")
+	want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: 9, Optlen: 4}), syscall.ENOSYS, "an option that there is not")
+	want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Level: 1, Optname: 1, Optlen: 4}), syscall.ENOSYS, "a path of InfiniBand")
+
+	// REUSEADDR was set: another ID that has it may have the port, others not.
+	must(t, a.bind(id, port))
+	want(t, a.bind(a.create(rdmacm.TCP, 1), port), ib.EADDRINUSE, "a port that is taken")
+}
+
+// TestGarbage wants whatever is written to be refused, or done, and never more.
+func TestGarbage(t *testing.T) {
+	ha, _ := newPair(t)
+	a := ha.open()
+	id := a.create(rdmacm.TCP, 1)
+	for cmd := range uint32(len(commands) + 2) {
+		for _, n := range []int{0, 3, 4, 8, 15, 16, 40, 64, 300} {
+			in := make([]byte, n)
+			for i := 0; i+4 <= n; i += 4 {
+				binary.NativeEndian.PutUint32(in[i:], id)
+			}
+			if err := a.f.Write(command(cmd, in, 512)); err != nil && !errors.As(err, new(syscall.Errno)) {
+				t.Errorf("command %d with %d bytes: error %v without a number", cmd, n, err)
+			}
+		}
+	}
+	for _, b := range [][]byte{nil, make([]byte, 7), command(0, createID{PS: uint16(rdmacm.TCP)}, 4)[:20]} {
+		want(t, a.f.Write(b), ib.EINVAL, "what is cut short")
+	}
+	want(t, a.f.Write(command(13, destroyID{}, 4)), syscall.ENOSYS, "GET_OPTION")
+	ids := ha.cm.IDs()
+	want(t, a.f.Write(command(0, createID{UID: 1, Response: 8, PS: uint16(rdmacm.TCP)}, 4)), ib.EFAULT, "an answer that can go nowhere")
+	if n := ha.cm.IDs(); n != ids {
+		t.Errorf("%d IDs after one that nobody has heard of, and %d before", n, ids)
+	}
+	want(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.RD)}, 4)), ib.EINVAL, "a port space that Linux does not have")
+	want(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.TCP)}, 3)), ib.ENOSPC, "an answer without room")
+	id = a.create(rdmacm.TCP, 1)
+	want(t, a.do(20, bind{ID: id, AddrSize: 48, Addr: sockaddrStorage{27}}), ib.EINVAL, "an address of InfiniBand")
+}
