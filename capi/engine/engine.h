@@ -8,11 +8,12 @@
 #ifndef SOFTHCA_ENGINE_H
 #define SOFTHCA_ENGINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 // SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
 // an engine of another build.
-#define SOFTHCA_ENGINE_ABI 2
+#define SOFTHCA_ENGINE_ABI 3
 
 typedef uint64_t handle_t;
 
@@ -105,6 +106,22 @@ struct softhca_posted {
 	int behind; // the queue was not empty
 };
 
+// softhca_cm_file is an open file of /dev/infiniband/rdma_cm. The program has the
+// reading end of a pipe, in which there is a byte for each event that waits; pipe is
+// the other end, which the engine closes.
+struct softhca_cm_file {
+	handle_t handle;
+	int pipe;
+	void *object;
+	// gone is called from a thread of the engine's when nobody has the program's end
+	// any more. The handle is none when it returns.
+	void (*gone)(void *object);
+};
+
+// SOFTHCA_CM_AGAIN is what write_cm returns for GET_EVENT if there is no event after
+// all: the next byte is to be read.
+enum { SOFTHCA_CM_AGAIN = -1 };
+
 struct softhca_calls {
 	uint32_t abi;
 
@@ -154,6 +171,13 @@ struct softhca_calls {
 	// waits to be sent with more.
 	int (*progress)(handle_t cq, int *waits);
 	int (*overdue)(handle_t dev, int *waits);
+
+	// The connection manager of the kernel's user interface, over some adapters, which
+	// stay open. write_cm does the command that a program has written; before GET_EVENT
+	// a byte has been read from the pipe.
+	int (*open_cm)(handle_t *devs, int n, handle_t *cm);
+	int (*open_cm_file)(handle_t cm, struct softhca_cm_file *f);
+	int (*write_cm)(handle_t file, void *command, size_t size);
 };
 
 #endif

@@ -22,4 +22,5 @@ const struct softhca_calls softhca_calls = {
 	.check = softhca_check, .check_srq = softhca_check_srq,
 	.doorbell = softhca_doorbell, .progress = softhca_progress, .overdue = softhca_overdue,
 	.sleep = softhca_sleep,
+	.open_cm = softhca_open_cm, .open_cm_file = softhca_open_cm_file, .write_cm = softhca_write_cm,
 };

@@ -36,8 +36,17 @@ uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void before_fork(void) { pthread_mutex_lock(&loading); }
-static void after_fork(void) { pthread_mutex_unlock(&loading); }
+static void before_fork(void)
+{
+	pthread_mutex_lock(&loading);
+	cm_before_fork();
+}
+
+static void after_fork(void)
+{
+	cm_after_fork();
+	pthread_mutex_unlock(&loading);
+}
 
 // close_ports closes what a child has of its parent's ports: else the parent's
 // addresses would be taken for as long as the child lives.
@@ -70,6 +79,7 @@ static void in_child(void)
 	for (struct device *d = devices; d != NULL; d = d->next)
 		atomic_store(&d->gone, 1);
 	faults_in_child();
+	cm_in_child();
 	if (calls != NULL)
 		forks++;
 	if (calls != NULL)

@@ -219,6 +219,11 @@ void engine_loaded(const void *in);
 void keep_faults(void);
 void faults_in_child(void);
 
+// ucm.c
+void cm_before_fork(void);
+void cm_after_fork(void);
+void cm_in_child(void);
+
 // context.c
 void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));
 void remove_object(struct ibv_context *c, struct object *o);

@@ -47,6 +47,11 @@ typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 	NEXT(int, __xstat64, (int, const char *, struct stat64 *)) \
 	NEXT(int, __lxstat, (int, const char *, struct stat *)) \
 	NEXT(int, __lxstat64, (int, const char *, struct stat64 *)) \
+	NEXT(int, fstat, (int, struct stat *)) \
+	NEXT(int, fstat64, (int, struct stat64 *)) \
+	NEXT(int, __fxstat, (int, int, struct stat *)) \
+	NEXT(int, __fxstat64, (int, int, struct stat64 *)) \
+	NEXT(ssize_t, write, (int, const void *, size_t)) \
 	NEXT(int, __fxstatat, (int, int, const char *, struct stat *, int)) \
 	NEXT(int, __fxstatat64, (int, int, const char *, struct stat64 *, int)) \
 	NEXT(int, statx, (int, const char *, int, unsigned, struct statx *)) \

@@ -26,10 +26,20 @@ static int refuse_writing(const char *led, int flags)
 	return -1;
 }
 
+/* is_rdma_cm reports whether a path leads to what stands for the connection manager. */
+static bool is_rdma_cm(const char *led)
+{
+	struct stat s;
+
+	return syscall(SYS_newfstatat, AT_FDCWD, led, &s, 0) == 0 && stands_for_device(s.st_mode, s.st_dev) && s.st_size == RDMA_CM_MINOR;
+}
+
 static int open_in_picture(const char *led, int flags)
 {
 	struct stat s;
 
+	if ((flags & (O_PATH | O_DIRECTORY)) == 0 && is_rdma_cm(led))
+		return open_rdma_cm(flags);
 	if ((flags & O_CREAT) != 0 || ((flags & O_ACCMODE) != O_RDONLY && (flags & O_PATH) == 0))
 		return refuse_writing(led, flags);
 	const int fd = (int)syscall(SYS_openat, AT_FDCWD, led, flags & ~O_TRUNC, 0);

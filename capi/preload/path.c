@@ -74,10 +74,11 @@ static const char *after(const char *p, const char *name)
 
 /* The directories of which the picture has some entries, in parts, and these. */
 static const struct place {
-	const char *parts[3];
+	const char *parts[4];
 	const char *entries[5];
 } places[] = {
 	{ { "sys", "class" }, { "infiniband", "infiniband_verbs", "infiniband_cm", "infiniband_mad" } },
+	{ { "sys", "class", "misc" }, { "rdma_cm" } },
 	{ { "dev" }, { "infiniband" } },
 };
 

@@ -1,12 +1,14 @@
 /* What a program sees of an adapter in /sys/class/infiniband and
  * /dev/infiniband: this library, preloaded, leads paths below these into the
  * picture whose root the environment variable SOFTHCA_SYSFS names, and shows
- * counters as they are at the moment. All other paths go where they went.
+ * counters as they are at the moment. All other paths go where they went, and all
+ * descriptors but those of /dev/infiniband/rdma_cm.
  *
  * Reading order: path.c (which paths are led where), value.c (files whose text is
  * made when they are opened, devices), next.c (the C library's functions), and
- * the functions that take their place: open.c, status.c, name.c. handler.c has
- * nothing to do with paths.
+ * the functions that take their place: open.c, status.c, name.c. rdma_cm.c has the
+ * device of the connection manager, and its descriptors; handler.c has nothing to do
+ * with paths.
  *
  * Nothing here allocates memory, takes a lock or keeps what a fork could leave
  * half done, except that the C library's own function does so. Functions work
@@ -96,7 +98,21 @@ int present(int fd, int flags);
 /* dress makes a device of what stands for one in the picture. */
 void dress(struct stat *s);
 bool stands_for_device(unsigned mode, unsigned long long dev);
-enum { DEVICE_MODE = S_IFCHR | 0666, DEVICE_MAJOR = 231, DEVICE_MINOR = 192 };
+unsigned long long device_number(unsigned long long size);
+
+/* The numbers of devices: the size of the file that stands for one counts on from the
+ * first of the verbs or, if it is that of rdma_cm, is its minor number. */
+enum {
+	DEVICE_MODE = S_IFCHR | 0666,
+	DEVICE_MAJOR = 231,
+	DEVICE_MINOR = 192,
+	MISC_MAJOR = 10,
+	RDMA_CM_MINOR = 121,
+};
+
+/* open_rdma_cm opens the device of the connection manager: ENXIO if there is none, for
+ * the program has no libibverbs. */
+int open_rdma_cm(int flags);
 
 /* open_led opens a path if it leads into the picture; false if it does not. The
  * buffer for a path is on the stack of such functions alone, not of those that the

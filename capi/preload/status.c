@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -69,8 +70,8 @@ static COLD bool statx_led(int dirfd, const char *path, int flags, unsigned mask
 	if (*result == 0 && syscall(SYS_newfstatat, AT_FDCWD, led, &plain, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    stands_for_device(plain.st_mode, plain.st_dev)) {
 		s->stx_mode = DEVICE_MODE;
-		s->stx_rdev_major = DEVICE_MAJOR;
-		s->stx_rdev_minor = DEVICE_MINOR + (unsigned)plain.st_size;
+		s->stx_rdev_major = major(device_number((unsigned long long)plain.st_size));
+		s->stx_rdev_minor = minor(device_number((unsigned long long)plain.st_size));
 		s->stx_size = 0;
 	}
 	return way != WAY_PAST;

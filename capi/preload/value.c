@@ -30,12 +30,17 @@ bool stands_for_device(unsigned mode, unsigned long long dev)
 	return *top != '\0' && syscall(SYS_newfstatat, AT_FDCWD, top, &s, 0) == 0 && s.st_dev == dev;
 }
 
+unsigned long long device_number(unsigned long long size)
+{
+	return size == RDMA_CM_MINOR ? makedev(MISC_MAJOR, RDMA_CM_MINOR) : makedev(DEVICE_MAJOR, DEVICE_MINOR + (unsigned)size);
+}
+
 void dress(struct stat *s)
 {
 	if (likely(!stands_for_device(s->st_mode, s->st_dev)))
 		return;
 	s->st_mode = DEVICE_MODE;
-	s->st_rdev = makedev(DEVICE_MAJOR, DEVICE_MINOR + (unsigned)s->st_size);
+	s->st_rdev = device_number((unsigned long long)s->st_size);
 	s->st_size = 0;
 }
 

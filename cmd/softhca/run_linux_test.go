@@ -105,7 +105,7 @@ func TestRun(t *testing.T) {
 			"0\n1\n" + addr + "," + loopback(61) + "\n", ""},
 		{[]string{"--addr", addr, "--addr", loopback(61), "--", "sh", "-c", "cd " + sysClass + "; ls; cat softhca1/ports/1/gids/0; ls /dev/infiniband; " +
 			"stat -Lc %T /dev/infiniband/*; echo $SOFTHCA_ADDR"}, 0,
-			"softhca0\nsofthca1\n" + gidLine(loopback(61)) + "uverbs0\nuverbs1\nc0\nc1\n" + addr + ";" + loopback(61) + "\n", ""},
+			"softhca0\nsofthca1\n" + gidLine(loopback(61)) + "rdma_cm\nuverbs0\nuverbs1\n79\nc0\nc1\n" + addr + ";" + loopback(61) + "\n", ""},
 		{[]string{"--addr", addr, "--addr", loopback(61) + "," + addr, "--", "true"}, 125, "", "an address belongs to one adapter"},
 		{[]string{"--", "sh", "-c", "cat " + sysClass + "/softhca0/ports/1/hw_counters/sent_pkts"}, 0, "0\n", ""},
 		{[]string{"sh", "-c", "exit 7"}, 7, "", ""},

@@ -50,12 +50,15 @@ const (
 	character // what the preload library shows as a character device
 )
 
-// The numbers that the kernel gives to the first device of RDMA's verbs, and
-// the versions of what it would speak.
+// The numbers that the kernel gives to the first device of RDMA's verbs, and to that of
+// the connection manager, and the versions of what it would speak.
 const (
 	uverbsMajor   = 231
 	uverbsMinor   = 192
+	miscMajor     = 10
+	connectMinor  = 121
 	verbsABI      = "6"
+	connectABI    = "4"
 	deviceABI     = "1"
 	madABI        = "5"
 	capabilities  = "0x04010000" // of the port: a connection manager, GIDs that are IP addresses
@@ -72,6 +75,10 @@ func entries(ds []Description) []entry {
 		{path: class + "_cm", kind: directory},
 		{path: class + "_mad/abi_version", text: madABI},
 		{path: class + "_verbs/abi_version", text: verbsABI},
+		{path: "sys/class/misc/rdma_cm/abi_version", text: connectABI},
+		{path: "sys/class/misc/rdma_cm/dev", text: fmt.Sprintf("%d:%d", miscMajor, connectMinor)},
+		// Its size is the minor number.
+		{path: "dev/infiniband/rdma_cm", text: strings.Repeat(" ", connectMinor), kind: character},
 	}
 	for i := range ds {
 		all = append(all, adapter(&ds[i], i)...)

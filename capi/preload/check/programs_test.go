@@ -17,7 +17,10 @@ func TestPrograms(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"ls " + class, "softhca0\n"},
 		{"ls " + dev + "/device/net/", "lo\n"},
-		{"ls /dev/infiniband", "uverbs0\n"},
+		{"ls /dev/infiniband", "rdma_cm\nuverbs0\n"},
+		{"stat -Lc '%F %t:%T' /dev/infiniband/rdma_cm", "character special file a:79\n"},
+		{"cat /sys/class/misc/rdma_cm/abi_version /sys/class/misc/rdma_cm/dev", "4\n10:121\n"},
+		{"cat /dev/infiniband/rdma_cm 2>&1 | grep -o 'No such device'", "No such device\n"}, // there is no libibverbs
 		{"ls -lL /dev/infiniband/uverbs0 | cut -c-10", "crw-rw-rw-\n"},
 		{"cat " + dev + "/node_guid", b.guid + "\n"},
 		{"cat " + dev + "/ports/1/gids/0 " + dev + "/ports/1/gid_attrs/types/0", "0000:0000:0000:0000:0000:ffff:7f00:0001\nRoCE v2\n"},

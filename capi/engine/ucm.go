@@ -1,0 +1,78 @@
+//go:build linux && cgo
+
+package main
+
+// #include "engine.h"
+// static void gone(void (*f)(void *), void *file) { f(file); }
+import "C"
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/softhca/softhca/capi/ucm"
+	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/rdmacm"
+	"github.com/softhca/softhca/verbs"
+)
+
+// connections are what the program connects over its adapters.
+type connections struct {
+	*adapter // whose log it is
+	cm       *ucm.Manager
+}
+
+// userFile is an open file of /dev/infiniband/rdma_cm.
+type userFile struct {
+	*connections
+	file *ucm.File
+}
+
+//export softhca_open_cm
+func softhca_open_cm(devs *C.handle_t, n C.int, cm *C.handle_t) C.int {
+	handles := unsafe.Slice(devs, n)
+	c := &connections{adapter: of[*adapter](handles[0])}
+	numbers := make(map[*verbs.Context]uint32)
+	all := make([]*verbs.Context, len(handles))
+	for i, h := range handles {
+		a := of[*adapter](h)
+		all[i] = new(verbs.Context)
+		device.Share(all[i], a.dev)
+		numbers[all[i]] = uint32(a.host.c.adapter) + 1 // as ibv_get_device_index has it
+	}
+	m, err := rdmacm.New(all...)
+	if err == nil {
+		c.cm = ucm.New(m, numbers)
+		*cm = newHandle(c)
+	}
+	return c.code("open connection manager", err)
+}
+
+//export softhca_open_cm_file
+func softhca_open_cm_file(cm C.handle_t, f *C.struct_softhca_cm_file) C.int {
+	c := of[*connections](cm)
+	u := &userFile{connections: c}
+	h := newHandle(u)
+	tell, object := f.gone, f.object
+	var err error
+	u.file, err = c.cm.Open(int(f.pipe), func() {
+		C.gone(tell, object) // from now on nobody has the handle
+		end(h, 0)
+	})
+	if err != nil {
+		end(h, 0)
+		return c.code("open connection manager", err)
+	}
+	f.handle = h
+	return 0
+}
+
+//export softhca_write_cm
+func softhca_write_cm(file C.handle_t, b unsafe.Pointer, n C.size_t) C.int {
+	u := of[*userFile](file)
+	err := u.file.Write(unsafe.Slice((*byte)(b), n))
+	if errors.Is(err, ucm.ErrAgain) {
+		return C.SOFTHCA_CM_AGAIN
+	}
+	return u.code("connection manager", err)
+}

@@ -1,0 +1,218 @@
+// The open files of /dev/infiniband/rdma_cm. The preload library leads open and write
+// here; the engine does the commands. A program's descriptor is the reading end of a
+// pipe: it can be polled, made one that does not block, copied and closed without anybody
+// being told, and the engine sees at the other end when the last copy is closed.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <rdma/rdma_user_cm.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../preload/rdma_cm.h"
+
+// The most descriptors that a process can have, as the kernel has it unless it is told
+// otherwise.
+enum { MAX_FILES = 1 << 20 };
+
+struct cm_file {
+	int fd;
+	dev_t dev; // of the pipe, by which it is known again: others may get its number
+	ino_t ino;
+	struct device *device; // through which the engine is called
+	handle_t handle;
+};
+
+// lock guards what follows, and that handles are there as long as they are used.
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static void *_Atomic files[MAX_FILES]; // by descriptors; read without the lock, too
+static handle_t manager;
+static struct device *first; // of its adapters, which stay open
+
+void cm_before_fork(void) { pthread_rwlock_wrlock(&lock); }
+void cm_after_fork(void) { pthread_rwlock_unlock(&lock); }
+
+// In the child the files are the parent's, and the next one gets a new engine's manager.
+void cm_in_child(void)
+{
+	static const pthread_rwlock_t unlocked = PTHREAD_RWLOCK_INITIALIZER;
+	lock = unlocked;
+	manager = 0;
+}
+
+// open_manager opens all adapters that can be opened, and the connection manager over
+// them.
+static int open_manager(void)
+{
+	int n, opened = 0;
+	struct node **list = nodes(&n);
+	struct device *all[MAX_DEVICES];
+	handle_t handles[MAX_DEVICES], made;
+	for (int i = 0; i < n; i++)
+		if ((all[opened] = open_device(list[i])) != NULL)
+			opened++;
+	if (opened == 0)
+		return errno != 0 ? errno : ENODEV;
+	for (int i = 0; i < opened; i++)
+		handles[i] = all[i]->handle;
+	pthread_rwlock_wrlock(&lock);
+	bool kept = false;
+	int code = manager != 0 ? 0 : ENGINE(all[0], open_cm, handles, opened, &made);
+	if (code == 0 && manager == 0) {
+		kept = true;
+		manager = made, first = all[0];
+	}
+	pthread_rwlock_unlock(&lock);
+	for (int i = 0; i < opened && !kept; i++)
+		close_device(all[i]);
+	return code;
+}
+
+static bool is_file(const struct cm_file *f, int fd)
+{
+	struct stat s;
+	return f != NULL && syscall(SYS_newfstatat, fd, "", &s, AT_EMPTY_PATH) == 0 && s.st_dev == f->dev && s.st_ino == f->ino;
+}
+
+// gone is called by the engine: the program has closed all copies of the descriptor.
+static void gone(void *p)
+{
+	struct cm_file *f = p;
+	void *same = f;
+	pthread_rwlock_wrlock(&lock);
+	atomic_compare_exchange_strong(&files[f->fd], &same, NULL); // else another has the number by now
+	pthread_rwlock_unlock(&lock);
+	free(f);
+}
+
+// begin has the engine make a file of a pipe.
+static int begin(struct cm_file *f, const int ends[2])
+{
+	struct stat s;
+	if (fstat(ends[0], &s) != 0)
+		return errno;
+	f->fd = ends[0], f->dev = s.st_dev, f->ino = s.st_ino;
+	struct softhca_cm_file c = {.pipe = ends[1], .object = f, .gone = gone};
+	pthread_rwlock_wrlock(&lock);
+	f->device = first;
+	int code = ENGINE(first, open_cm_file, manager, &c);
+	if (code == 0) {
+		f->handle = c.handle;
+		atomic_store(&files[f->fd], f);
+	}
+	pthread_rwlock_unlock(&lock);
+	return code;
+}
+
+static int open_file(int flags)
+{
+	int ends[2], code = 0;
+	pthread_rwlock_rdlock(&lock);
+	bool have = manager != 0;
+	pthread_rwlock_unlock(&lock);
+	errno = 0;
+	if (!have && (code = open_manager()) != 0) {
+		errno = code;
+		return -1;
+	}
+	struct cm_file *f = calloc(1, sizeof *f);
+	if (f == NULL || pipe2(ends, O_CLOEXEC) != 0) {
+		free(f);
+		return -1;
+	}
+	code = ends[0] >= MAX_FILES ? EMFILE : begin(f, ends);
+	if (code != 0) {
+		close(ends[0]);
+		close(ends[1]);
+		free(f);
+		errno = code;
+		return -1;
+	}
+	if ((flags & O_NONBLOCK) != 0)
+		fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	if ((flags & O_CLOEXEC) == 0)
+		fcntl(ends[0], F_SETFD, 0);
+	return ends[0];
+}
+
+static bool is_cm(int fd)
+{
+	pthread_rwlock_rdlock(&lock);
+	bool is = is_file(atomic_load(&files[fd]), fd);
+	pthread_rwlock_unlock(&lock);
+	return is;
+}
+
+// command has the engine do a command: EBADF if the file is closed.
+static int command(int fd, const void *b, size_t n)
+{
+	int code = EBADF;
+	pthread_rwlock_rdlock(&lock);
+	struct cm_file *f = atomic_load(&files[fd]);
+	if (is_file(f, fd))
+		code = ENGINE(f->device, write_cm, f->handle, (void *)(uintptr_t)b, n);
+	pthread_rwlock_unlock(&lock);
+	return code;
+}
+
+// alive reports whether a file's engine is there: it is not in the child of a fork.
+static bool alive(int fd)
+{
+	pthread_rwlock_rdlock(&lock);
+	struct cm_file *f = atomic_load(&files[fd]);
+	bool is = f != NULL && !f->device->gone;
+	pthread_rwlock_unlock(&lock);
+	return is;
+}
+
+// takes_event reports whether a command is GET_EVENT, which waits until there is one. One
+// without room for it is refused before.
+static bool takes_event(const void *b, size_t n)
+{
+	struct rdma_ucm_cmd_hdr h;
+	if (n < sizeof h)
+		return false;
+	memcpy(&h, b, sizeof h);
+	return h.cmd == RDMA_USER_CM_CMD_GET_EVENT && h.in >= sizeof(struct rdma_ucm_get_event) && h.in <= n - sizeof h &&
+	       h.out >= offsetof(struct rdma_ucm_event_resp, reserved);
+}
+
+static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
+{
+	int code;
+	if (!is_cm(fd))
+		return false;
+	*result = -1;
+	do {
+		char byte;
+		if (!alive(fd)) {
+			errno = EIO;
+			return true;
+		}
+		// As a system call of the program's own, it can be interrupted.
+		if (takes_event(b, n) && read(fd, &byte, 1) != 1)
+			return true;
+		code = command(fd, b, n);
+	} while (code == SOFTHCA_CM_AGAIN);
+	if (code == 0)
+		*result = (ssize_t)n;
+	else
+		errno = code;
+	return true;
+}
+
+static const struct rdma_cm_calls calls = {.files = files, .max = MAX_FILES, .open = open_file, .is = is_cm, .write = write_file};
+
+#define NAME(x) NAME_(x)
+#define NAME_(x) #x
+
+__attribute__((constructor)) static void tell_preload(void)
+{
+	void (*tell)(const struct rdma_cm_calls *) = dlsym(RTLD_DEFAULT, NAME(TELL_RDMA_CM));
+	if (tell != NULL)
+		tell(&calls);
+}

@@ -1,0 +1,83 @@
+/* /dev/infiniband/rdma_cm: libibverbs has the connection manager, and is told of what
+ * the program does with its descriptors. */
+
+#define _GNU_SOURCE
+#include "rdma_cm.h"
+
+#include "next.h"
+#include "preload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+static const struct rdma_cm_calls *_Atomic told;
+
+SHOWN void TELL_RDMA_CM(const struct rdma_cm_calls *calls)
+{
+	atomic_store_explicit(&told, calls, memory_order_release);
+}
+
+int open_rdma_cm(int flags)
+{
+	const struct rdma_cm_calls *calls = atomic_load_explicit(&told, memory_order_acquire);
+
+	if (calls != NULL)
+		return calls->open(flags);
+	errno = ENXIO;
+	return -1;
+}
+
+/* suspected returns whom to ask about a descriptor, NULL if it cannot be one of the
+ * device. It is all that most calls cost. */
+static inline const struct rdma_cm_calls *suspected(int fd)
+{
+	const struct rdma_cm_calls *calls = atomic_load_explicit(&told, memory_order_acquire);
+
+	if (calls == NULL || fd < 0 || fd >= calls->max)
+		return NULL;
+	return unlikely(atomic_load_explicit(&calls->files[fd], memory_order_relaxed) != NULL) ? calls : NULL;
+}
+
+SHOWN ssize_t write(int fd, const void *b, size_t n)
+{
+	const struct rdma_cm_calls *calls = suspected(fd);
+	ssize_t result;
+
+	if (unlikely(calls != NULL) && calls->write(fd, b, n, &result))
+		return result;
+	return NEXT_CALL(write)(fd, b, n);
+}
+
+/* as_device makes a character device of the file behind a descriptor if it is one: on a
+ * host that has the device itself, the same, since the kernel tells programs its number. */
+static COLD void as_device(const struct rdma_cm_calls *calls, int fd, struct stat *s)
+{
+	struct stat own;
+
+	if (!calls->is(fd))
+		return;
+	s->st_mode = DEVICE_MODE;
+	s->st_rdev = makedev(MISC_MAJOR, RDMA_CM_MINOR);
+	s->st_size = 0;
+	if (syscall(SYS_newfstatat, AT_FDCWD, "/dev/infiniband/rdma_cm", &own, 0) == 0 && S_ISCHR(own.st_mode))
+		s->st_rdev = own.st_rdev;
+}
+
+#define FSTAT(name, parameters, arguments) \
+	SHOWN int name parameters \
+	{ \
+		const struct rdma_cm_calls *calls = suspected(fd); \
+		const int result = NEXT_CALL(name) arguments; \
+		if (unlikely(calls != NULL) && result == 0) \
+			as_device(calls, fd, (struct stat *)s); \
+		return result; \
+	}
+
+FSTAT(fstat, (int fd, struct stat *s), (fd, s))
+FSTAT(fstat64, (int fd, struct stat64 *s), (fd, s))
+FSTAT(__fxstat, (int version, int fd, struct stat *s), (version, fd, s))
+FSTAT(__fxstat64, (int version, int fd, struct stat64 *s), (version, fd, s))

@@ -1,0 +1,27 @@
+/* What libibverbs, which has the connection manager, tells the preload library, which
+ * has the path and the descriptors of /dev/infiniband/rdma_cm. */
+
+#ifndef SOFTHCA_RDMA_CM_H
+#define SOFTHCA_RDMA_CM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct rdma_cm_calls {
+	/* By descriptors: not NULL for what may be one of the device. */
+	void *_Atomic *files;
+	int max;
+
+	/* open returns a descriptor, or -1 with errno. */
+	int (*open)(int flags);
+	/* is reports whether a descriptor is one of the device. */
+	bool (*is)(int fd);
+	/* write does what is written to one; false if it is another file's. */
+	bool (*write)(int fd, const void *b, size_t n, ssize_t *result);
+};
+
+/* The name of the function of the preload library that is told. */
+#define TELL_RDMA_CM softhca_tell_rdma_cm
+
+#endif
