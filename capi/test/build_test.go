@@ -44,9 +44,9 @@ type builds struct {
 	runs atomic.Uint32 // of addresses that were given out
 }
 
-// newBuilds builds the engine and the variants side by side. It skips the test on
+// newBuilds builds the engine and some variants side by side. It skips the test on
 // a machine where programs for libibverbs cannot be built.
-func newBuilds(t *testing.T) *builds {
+func newBuilds(t *testing.T, variants ...variant) *builds {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("no C compiler: install gcc") // nothing in C can be tried
@@ -67,7 +67,7 @@ func newBuilds(t *testing.T) *builds {
 				t.Error(err)
 			}
 		})
-		for _, v := range []variant{plain, sanitized, threads} {
+		for _, v := range variants {
 			t.Run(v.name, func(t *testing.T) {
 				t.Parallel()
 				b.build(t, v)

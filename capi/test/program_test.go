@@ -36,7 +36,7 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 
 // TestD1_Program runs each scenario on the library, as a program of its own.
 func TestD1_Program(t *testing.T) {
-	b := newBuilds(t)
+	b := newBuilds(t, plain, sanitized, threads)
 	s := &stand{builds: b, variant: plain}
 	t.Run("library", func(t *testing.T) { wantSymbols(t, b) })
 	for _, name := range scenarios {

@@ -1,0 +1,110 @@
+//go:build linux && cgo
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/libraries"
+	"github.com/softhca/softhca/internal/sysfs"
+)
+
+// over returns the environment of a program that finds an adapter on an address, as
+// softhca run gives it.
+func (s *stand) over(t *testing.T, addr string) []string {
+	t.Helper()
+	t.Setenv("TMPDIR", s.dir) // where the picture is
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	id, err := device.Identify(device.Config{Addr: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sysfs.Show(sysfs.Description{Name: "softhca0", Identity: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Lock.Close() }) // which says that the picture is not used any more
+	return []string{
+		"LD_PRELOAD=" + filepath.Join(s.dir, libraries.Preload), "SOFTHCA_SYSFS=" + p.Root, "SOFTHCA_ADDR=" + addr,
+		"LD_LIBRARY_PATH=" + filepath.Join(s.dir, s.variant.name), "SOFTHCA_ENGINE=" + filepath.Join(s.dir, engineFile),
+	}
+}
+
+// TestD2_Programs runs Debian's programs over librdmacm.so.1, each with its server, and
+// scenarios of what else a program does with the descriptor.
+func TestD2_Programs(t *testing.T) {
+	s := &stand{builds: newBuilds(t, plain), variant: plain}
+	for _, name := range []string{"rdma-cm", "rdma-cm-fork"} {
+		t.Run(name, func(t *testing.T) { s.pass(t, name, s.over(t, s.addresses(1))...) })
+	}
+	for _, p := range []struct{ server, client string }{
+		{"rping -s -C 10 -v -a ADDR", "rping -c -C 10 -v -a ADDR"},
+		{"ucmatose -c 4 -C 10 -b ADDR", "ucmatose -c 4 -C 10 -s ADDR"},
+		{"ucmatose -m -b ADDR", "ucmatose -m -s ADDR"},
+		{"udaddy -c 2 -b ADDR", "udaddy -c 2 -s ADDR"},
+		{"rdma_server", "rdma_client -s ADDR"},
+		{"rstream -S 10000 -C 10 -b ADDR", "rstream -S 10000 -C 10 -s ADDR"},
+		{"riostream -S 1000 -I 1 -C 5 -b ADDR", "riostream -S 1000 -I 1 -C 5 -s ADDR"},
+	} {
+		t.Run(p.server, func(t *testing.T) { s.meet(t, p.server, p.client) })
+	}
+}
+
+// bound reports whether an adapter is on an address.
+func bound(t *testing.T, addr string) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/net/udp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := netip.MustParseAddr(addr).As4()
+	return bytes.Contains(text, fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a[:]), 4791))
+}
+
+// meet runs a server, and clients until it listens.
+func (s *stand) meet(t *testing.T, server, client string) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	addr := s.addresses(1)
+	program := func(line string, env []string, out *bytes.Buffer) *exec.Cmd {
+		args := strings.Fields(strings.ReplaceAll(line, "ADDR", addr))
+		if _, err := exec.LookPath(args[0]); err != nil {
+			t.Skip("no " + args[0] + ": install rdmacm-utils") // it is Debian's, not ours
+		}
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), env...)
+		cmd.Stdout, cmd.Stderr = out, out
+		return cmd
+	}
+	var served, said bytes.Buffer
+	srv := program(server, s.over(t, addr), &served)
+	env := s.over(t, s.addresses(1))
+	if err := srv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !bound(t, addr) && ctx.Err() == nil { // nobody would answer
+		runtime.Gosched()
+	}
+	var err error
+	for found := false; !found && ctx.Err() == nil; found = err == nil {
+		said.Reset()
+		err = program(client, env, &said).Run()
+	}
+	if err != nil {
+		cancel()
+	}
+	if serr := srv.Wait(); err != nil || serr != nil {
+		t.Errorf("client: %v\n%s\nserver: %v\n%s", err, said.String(), serr, served.String())
+	}
+}

@@ -1,0 +1,124 @@
+// The descriptor of /dev/infiniband/rdma_cm: what a program does with it besides what
+// librdmacm does.
+#define _GNU_SOURCE
+#include "rig.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <rdma/rdma_user_cm.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#define DEVICE "/dev/infiniband/rdma_cm"
+
+// command writes a command; in is its size, out that of the answer.
+static ssize_t command(int fd, uint32_t cmd, const void *c, uint16_t in, uint16_t out)
+{
+	char b[512];
+	struct rdma_ucm_cmd_hdr h = {.cmd = cmd, .in = in, .out = out};
+	memcpy(b, &h, sizeof h);
+	memcpy(b + sizeof h, c, in);
+	return write(fd, b, sizeof h + in);
+}
+
+static uint32_t create_id(int fd)
+{
+	struct rdma_ucm_create_id_resp r = {0};
+	struct rdma_ucm_create_id c = {.uid = 7, .response = (uintptr_t)&r, .ps = RDMA_PS_TCP};
+	must(command(fd, RDMA_USER_CM_CMD_CREATE_ID, &c, sizeof c, sizeof r) == sizeof(struct rdma_ucm_cmd_hdr) + sizeof c);
+	return r.id;
+}
+
+// resolve resolves the first address of the adapter, which is an event.
+static void resolve(int fd, uint32_t id)
+{
+	struct rdma_ucm_resolve_addr c = {.id = id, .timeout_ms = 1000, .dst_size = sizeof(struct sockaddr_in)};
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(7471)};
+	char addr[64];
+	snprintf(addr, sizeof addr, "%.*s", (int)strcspn(getenv("SOFTHCA_ADDR"), ","), getenv("SOFTHCA_ADDR"));
+	must(inet_pton(AF_INET, addr, &to.sin_addr) == 1);
+	memcpy(&c.dst_addr, &to, sizeof to);
+	must(command(fd, RDMA_USER_CM_CMD_RESOLVE_ADDR, &c, sizeof c, 0) > 0);
+}
+
+static ssize_t get_event(int fd, struct rdma_ucm_event_resp *r)
+{
+	struct rdma_ucm_get_event c = {.response = (uintptr_t)r};
+	return command(fd, RDMA_USER_CM_CMD_GET_EVENT, &c, sizeof c, sizeof *r);
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	return poll(&p, 1, 0) == 1 && p.revents == POLLIN;
+}
+
+static void want_resolved(int fd, uint32_t id)
+{
+	struct rdma_ucm_event_resp r;
+	must(readable(fd));
+	must(get_event(fd, &r) > 0 && r.id == id && r.uid == 7 && r.event == 0);
+	must(!readable(fd));
+}
+
+static void on_alarm(int sig) { (void)sig; }
+
+static void descriptor(void)
+{
+	struct stat s;
+	struct rdma_ucm_event_resp r;
+	int fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	must(fd >= 0 && fstat(fd, &s) == 0 && S_ISCHR(s.st_mode));
+	must(fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	uint32_t id = create_id(fd);
+
+	must(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+	must(get_event(fd, &r) == -1 && errno == EAGAIN);
+	must(fcntl(fd, F_SETFL, 0) == 0);
+	must(sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL) == 0);
+	must(setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 20000}, NULL) == 0);
+	must(get_event(fd, &r) == -1 && errno == EINTR);
+
+	int copy = dup(fd);
+	resolve(fd, id);
+	must(readable(copy));
+	want_resolved(fd, id);
+	must(write(fd, "x", 1) == -1 && errno == EINVAL);
+	must(command(fd, 99, "", 0, 0) == -1 && errno == EINVAL);
+	must(command(fd, RDMA_USER_CM_CMD_GET_OPTION, "", 0, 0) == -1 && errno == ENOSYS);
+
+	// What gets the number next is a file like any other.
+	close(fd);
+	int file = memfd_create("file", MFD_CLOEXEC);
+	must(file == fd && write(file, "hello", 5) == 5 && fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size == 5);
+	close(file);
+	int again = open(DEVICE, O_RDWR | O_NONBLOCK);
+	must(again == fd && fcntl(again, F_GETFD) == 0 && get_event(again, &r) == -1 && errno == EAGAIN);
+	resolve(again, id = create_id(again));
+	want_resolved(again, id);
+	close(again);
+	close(copy);
+}
+
+// The child of a fork has its parent's descriptor, but not its engine.
+static void descriptor_fork(void)
+{
+	int fd = open(DEVICE, O_RDWR), status;
+	must(fd >= 0);
+	uint32_t id = create_id(fd);
+	resolve(fd, id);
+	pid_t child = fork();
+	if (child == 0) {
+		struct rdma_ucm_event_resp r;
+		must(get_event(fd, &r) == -1 && errno == EIO);
+		_exit(0);
+	}
+	must(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+	want_resolved(fd, id); // which the child has not taken
+	close(fd);
+}
+
+const struct scenario connects[] = {{"rdma-cm", descriptor}, {"rdma-cm-fork", descriptor_fork}, {NULL, NULL}};
