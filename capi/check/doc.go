@@ -2,7 +2,7 @@
 // unmodified, and writes docs/programs.md, which says what became of each.
 //
 // Reading order: cases.go (the programs), run.go (a server and its client),
-// faults.go (programs that have to fail), pyverbs.go (rdma-core's own unit
+// connect.go (those that connect by rdma_cm), faults.go (programs that have to fail), pyverbs.go (rdma-core's own unit
 // tests), main.go.
 //
 // The programs run in a network namespace of their own, with the rights of an

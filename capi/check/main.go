@@ -114,6 +114,14 @@ func (c *checker) all(ctx context.Context) error {
 			return "ok", s.run(ctx, &t)
 		})
 	}
+	for _, m := range meetings {
+		c.one(m.section, m.client, func() (string, error) {
+			if m.skip != "" {
+				return "skipped: " + m.skip, nil
+			}
+			return "ok", s.meet(ctx, &m)
+		})
+	}
 	for _, b := range brokenPrograms {
 		c.one(b.section, b.name(), func() (string, error) { return s.runBroken(ctx, &b) })
 	}
@@ -164,9 +172,9 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 
 // prepare builds the libraries, and gives the namespace its addresses.
 func prepare(ctx context.Context, dir string) error {
-	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest"} {
+	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest", "rping", "fio"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs: %w", tool, err)
+			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs rdmacm-utils fio: %w", tool, err)
 		}
 	}
 	for _, args := range [][]string{

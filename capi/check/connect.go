@@ -1,0 +1,112 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// meeting is a server and its client that connect by rdma_cm. SERVER and CLIENT in their
+// arguments stand for the addresses, DIR for a directory of theirs.
+type meeting struct {
+	section, server, client string
+	stays                   bool // the server goes on when its client has ended
+	skip                    string
+}
+
+// meetings are all of these.
+var meetings = []meeting{
+	{section: "rdmacm-utils", server: "rping -s -C 100 -v -a SERVER", client: "rping -c -C 100 -v -a SERVER"},
+	{section: "rdmacm-utils", server: "ucmatose -c 16 -C 20 -b SERVER", client: "ucmatose -c 16 -C 20 -s SERVER"},
+	{section: "rdmacm-utils", server: "ucmatose -m -b SERVER", client: "ucmatose -m -s SERVER"},
+	{section: "rdmacm-utils", server: "udaddy -c 4 -b SERVER", client: "udaddy -c 4 -s SERVER"},
+	{section: "rdmacm-utils", server: "mckey -m 239.1.2.3 -b SERVER", client: "mckey -m 239.1.2.3 -b CLIENT -s"},
+	{section: "rdmacm-utils", server: "rdma_server", client: "rdma_client -s SERVER"},
+	{section: "rdmacm-utils", server: "cmtime -b SERVER", client: "cmtime -c 100 -s SERVER", stays: true},
+	{section: "rdmacm-utils", server: "rstream -b SERVER", client: "rstream -s SERVER"},
+	{section: "rdmacm-utils", server: "riostream -S 1000 -I 10 -C 10 -b SERVER", client: "riostream -S 1000 -I 10 -C 10 -s SERVER"},
+	{section: "rdmacm-utils", server: "rcopy", client: "rcopy DIR/softhca-engine.so SERVER:DIR/copied", stays: true},
+	{
+		section: "rdmacm-utils", server: "udpong", client: "udpong -s SERVER",
+		skip: "librdmacm makes address handles without a GRH for datagrams of rsockets, which RoCE cannot have",
+	},
+	{section: "perftest", server: "ib_write_bw -R -n 500 -F", client: "ib_write_bw -R -n 500 -F SERVER"},
+	{section: "perftest", server: "ib_read_bw -R -n 500 -F", client: "ib_read_bw -R -n 500 -F SERVER"},
+	{section: "perftest", server: "ib_send_lat -R -n 500 -F", client: "ib_send_lat -R -n 500 -F SERVER"},
+	{section: "perftest", server: "ib_send_bw -R -c UD -n 200 -F", client: "ib_send_bw -R -c UD -n 200 -F SERVER"},
+	{section: "fio", server: fio("write", "read"), client: fio("write", "write")},
+	{section: "fio", server: fio("read", "read"), client: fio("read", "write")},
+	{section: "fio", server: fio("send", "read"), client: fio("send", "write")},
+}
+
+// fio returns a side of fio's RDMA engine: what reads is the server.
+func fio(verb, rw string) string {
+	return "fio --name=job --ioengine=rdma --hostname=SERVER --port=8321 --bs=64k --size=8m --iodepth=16 --verb=" + verb + " --rw=" + rw
+}
+
+// grace is how long a server may take to listen after it has opened the adapter: perftest's
+// clients crash when they are rejected.
+const grace = time.Second
+
+// meet runs a server, and its client when the server's adapter is there.
+func (s *stand) meet(ctx context.Context, m *meeting) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	args := func(line string) []string {
+		return strings.Fields(strings.NewReplacer("SERVER", addrs4[0], "CLIENT", addrs4[1], "DIR", s.lib).Replace(line))
+	}
+	var served, said bytes.Buffer
+	server := s.launched(ctx, addrs4[:1], &served, args(m.server)...)
+	if err := server.Start(); err != nil {
+		return err
+	}
+	err := open(ctx, netip.MustParseAddr(addrs4[0]))
+	if err == nil {
+		err = s.launched(ctx, addrs4[1:], &said, args(m.client)...).Run()
+	}
+	if m.stays || err != nil {
+		_ = server.Process.Kill() // else it has ended
+	}
+	serr := server.Wait()
+	if ended := new(exec.ExitError); m.stays && errors.As(serr, &ended) && !ended.Exited() {
+		serr = nil
+	}
+	if err != nil || serr != nil {
+		return fmt.Errorf("client: %v: %s\nserver: %v: %s", err, last(said.String()), serr, last(served.String()))
+	}
+	return nil
+}
+
+// open waits until an adapter is on an address, before which nobody answers, and for the
+// grace.
+func open(ctx context.Context, addr netip.Addr) error {
+	a := addr.As4()
+	line := fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a[:]), 4791)
+	for {
+		sockets, err := os.ReadFile("/proc/net/udp")
+		if err != nil {
+			return err
+		}
+		found, next := bytes.Contains(sockets, line), pause
+		if found {
+			next = grace
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no adapter on %v: %w", addr, ctx.Err())
+		case <-time.After(next):
+		}
+		if found {
+			return nil
+		}
+	}
+}
