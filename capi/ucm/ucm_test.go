@@ -94,9 +94,9 @@ func connected(t *testing.T, a, b *user, qa, qb *verbs.QP) (ida, idb uint32) {
 	return ida, idb
 }
 
-// TestD2_Connection connects queue pairs that the programs move themselves, sends over
+// TestCMConnection connects queue pairs that the programs move themselves, sends over
 // them and parts.
-func TestD2_Connection(t *testing.T) {
+func TestCMConnection(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	qa, cqa := ha.newQP(ib.RC)
@@ -133,9 +133,9 @@ func TestD2_Connection(t *testing.T) {
 	must(t, qb.Destroy())
 }
 
-// TestD2_FileOfADeadProgram wants peers to hear of it when the last copy of a descriptor
+// TestCMFileOfADeadProgram wants peers to hear of it when the last copy of a descriptor
 // is closed, and the ports of the program to be free.
-func TestD2_FileOfADeadProgram(t *testing.T) {
+func TestCMFileOfADeadProgram(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	qa, _ := ha.newQP(ib.RC)
@@ -159,9 +159,9 @@ func TestD2_FileOfADeadProgram(t *testing.T) {
 	must(t, qb.Destroy())
 }
 
-// TestD2_Reject wants a request to be rejected for the reasons that the kernel lets a
+// TestCMReject wants a request to be rejected for the reasons that the kernel lets a
 // program give.
-func TestD2_Reject(t *testing.T) {
+func TestCMReject(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	l := b.create(rdmacm.TCP, 1)
@@ -183,8 +183,8 @@ func TestD2_Reject(t *testing.T) {
 	}
 }
 
-// TestD2_Datagrams resolves a UD service, whose answer says how to reach it.
-func TestD2_Datagrams(t *testing.T) {
+// TestCMDatagrams resolves a UD service, whose answer says how to reach it.
+func TestCMDatagrams(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
 	l := b.create(rdmacm.UDP, 1)
@@ -204,9 +204,9 @@ func TestD2_Datagrams(t *testing.T) {
 	}
 }
 
-// TestD2_Groups joins groups: the event is that of the join, and both it and the ID count
+// TestCMGroups joins groups: the event is that of the join, and both it and the ID count
 // it.
-func TestD2_Groups(t *testing.T) {
+func TestCMGroups(t *testing.T) {
 	ha, _ := newPair(t)
 	a := ha.open()
 	id := a.create(rdmacm.UDP, 2)
@@ -230,9 +230,9 @@ func TestD2_Groups(t *testing.T) {
 	}
 }
 
-// TestD2_EventsThatGo wants the descriptor to say exactly what waits, also when an ID goes
+// TestCMEventsThatGo wants the descriptor to say exactly what waits, also when an ID goes
 // or moves to another file.
-func TestD2_EventsThatGo(t *testing.T) {
+func TestCMEventsThatGo(t *testing.T) {
 	ha, hb := newPair(t)
 	a, other := ha.open(), ha.open()
 	s, size := sockaddr(hb.addr, port)
@@ -270,8 +270,8 @@ func TestD2_EventsThatGo(t *testing.T) {
 	}
 }
 
-// TestD2_Queries wants an ID to tell its place in both ways of asking.
-func TestD2_Queries(t *testing.T) {
+// TestCMQueries wants an ID to tell its place in both ways of asking.
+func TestCMQueries(t *testing.T) {
 	ha, hb := newPair(t)
 	a := ha.open()
 	id := a.create(rdmacm.TCP, 1)
@@ -306,8 +306,8 @@ func TestD2_Queries(t *testing.T) {
 	want(t, a.f.Write(command(19, query{Response: a.at(&path), ID: id, Option: 3}, 512)), syscall.ENOSYS, "another query")
 }
 
-// TestD2_Options sets what the kernel lets a program set, of the sizes that it wants.
-func TestD2_Options(t *testing.T) {
+// TestCMOptions sets what the kernel lets a program set, of the sizes that it wants.
+func TestCMOptions(t *testing.T) {
 	ha, _ := newPair(t)
 	a := ha.open()
 	id := a.create(rdmacm.TCP, 1)
