@@ -42,6 +42,12 @@ var churnMutants = []mutant{
 		test: "internal/driver TestDoorbellWhileTheHolderSends",
 	},
 	{
+		name: "who-sleeps-posts-before-it-answers", in: "internal/driver.sendPosted",
+		old:  "$d.answer($now)",
+		new:  "$d.transmit($now)",
+		test: "internal/driver TestAnswerOfWhoSleepsAtThePort",
+	},
+	{
 		name: "event-signal-not-given-again", in: "internal/device.TakeEvent",
 		old:  "if $more || $e.shut { $e.signal() }",
 		new:  "",
