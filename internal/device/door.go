@@ -15,8 +15,8 @@ type Door struct {
 // DoorTo returns the Door of an object, or for nil of the device itself.
 func DoorTo(d *Device, o *Object) Door { return Door{d, o} }
 
-func (d *Door) device() *Device { return d.dev }
-func (d *Door) object() *Object { return d.obj }
+func (d *Door) device() *Device   { return d.dev }
+func (d *Door) object() *Object   { return d.obj }
 func (d *Door) enter(dev *Device) { d.dev = dev }
 
 // Share puts a device that is open behind a new context of verbs, so that package
