@@ -30,7 +30,7 @@ The exit code is 1 if a program saw an error or a message was lost, or if the fi
 damage is explained.`,
 		Example: `  softhca explain capture.pcapng
   softhca explain --json capture.pcap.gz
-  tcpdump -i eth0 -w - udp port 4791 | softhca explain -`,
+  softhca explain -                          of standard input, as from tcpdump -w - udp port 4791`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("explain needs one FILE, not %d", len(args))

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,6 +114,9 @@ func failures(r io.Reader) (string, error) {
 		var e struct{ Action, Package, ImportPath, Test, Output string }
 		switch err := d.Decode(&e); {
 		case errors.Is(err, io.EOF):
+			for _, key := range slices.Sorted(maps.Keys(printed)) { // of tests that did not end
+				out.WriteString(strings.Join(printed[key], ""))
+			}
 			return out.String(), nil
 		case err != nil:
 			return out.String(), err
