@@ -40,7 +40,7 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("accepted without addresses: %+v", r.head)
 		}
 		switch data, ud := r.event.Param.PrivateData, r.event.UD.PrivateData; {
-		case connected && (len(data) != reqData || r.typ != ib.RC && r.typ != ib.UC):
+		case connected && (len(data) != reqData || r.typ == ib.UD):
 			t.Errorf("%d bytes of private data, service %v", len(data), r.typ)
 		case !connected && (len(ud) != sidrREQData || r.typ != ib.UD):
 			t.Errorf("%d bytes of private data, service %v", len(ud), r.typ)
