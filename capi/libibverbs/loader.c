@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -36,14 +37,35 @@ uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+// A pipe of which nothing is read but its end, which comes when a child has let go of
+// what it has of its parent's ports. -1: there is none.
+static int letting[2] = {-1, -1};
+
+enum { LETTING_MS = 1000 }; // a child that was stopped does not stop its parent
+
 static void before_fork(void)
 {
 	pthread_mutex_lock(&loading);
 	cm_before_fork();
+	if (calls == NULL || pipe2(letting, O_CLOEXEC) != 0)
+		letting[0] = letting[1] = -1;
 }
 
+// The parent may close its adapter now and open it again on the same address: that is
+// free when fork returns.
 static void after_fork(void)
 {
+	if (letting[0] >= 0) {
+		int why = errno; // of a fork that failed
+		struct pollfd end = {.fd = letting[0]};
+		close(letting[1]);
+		letting[1] = -1;
+		while (poll(&end, 1, LETTING_MS) < 0 && errno == EINTR)
+			;
+		close(letting[0]);
+		letting[0] = -1;
+		errno = why;
+	}
 	cm_after_fork();
 	pthread_mutex_unlock(&loading);
 }
@@ -84,6 +106,11 @@ static void in_child(void)
 		forks++;
 	if (calls != NULL)
 		close_ports();
+	if (letting[0] >= 0) {
+		close(letting[0]);
+		close(letting[1]);
+		letting[0] = letting[1] = -1;
+	}
 	devices = NULL;
 	calls = NULL;
 	known = 0; // the child may have changed its environment

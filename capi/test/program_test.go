@@ -153,6 +153,7 @@ func (s *stand) run(t *testing.T, name string, env ...string) (string, error) {
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+filepath.Join(s.dir, cmp.Or(s.engine, engineFile)), "SOFTHCA_ADDR="+s.addresses(2),
 		"ASAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=halt_on_error=1")
 	cmd.Env = append(cmd.Env, env...)
+	cmd.WaitDelay = 10 * time.Second // a child of one that failed may live on, and have its output
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
