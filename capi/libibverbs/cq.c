@@ -13,9 +13,9 @@ enum { RANK_CQ = 2 };
 // polled for may wait for it.
 enum { IDLE_POLLS = 32 };
 
-// Requests that wait to leave with more are sent by a poll that finds
-// completions when they have waited for so long, in ns.
-enum { OVERDUE = 20000 };
+// Every so many it is looked whether the program catches signals: that takes as long
+// as a few of them.
+enum { SEEK_POLLS = 32 << 10 };
 
 // A queue has room for more than a program asks for, as those of adapters do.
 // perftest takes an event of one queue and polls another: it counts on room for a
@@ -169,7 +169,7 @@ void overdue(struct device *d)
 	int waits = 0;
 	if (since == 0 || now_ns() - since < OVERDUE)
 		return;
-	ENGINE(d, overdue, d->handle, &waits);
+	HOT(d, overdue, d->handle, &waits);
 	atomic_store_explicit(&d->waits, 0, memory_order_relaxed);
 	waiting(d, waits);
 }
@@ -180,11 +180,14 @@ int empty_poll(struct cq *q)
 	// Who arms looks once more, and then sleeps.
 	if (atomic_load_explicit(&q->armed, memory_order_relaxed) && atomic_exchange(&q->armed, 0))
 		return 0;
-	int code = ENGINE(q->dev, progress, q->handle, &waits);
+	int code = HOT(q->dev, progress, q->handle, &waits);
 	if (code == 0)
 		waiting(q->dev, waits);
-	if (atomic_fetch_add_explicit(&q->idle, 1, memory_order_relaxed) % IDLE_POLLS == IDLE_POLLS - 1) {
+	unsigned idle = atomic_fetch_add_explicit(&q->idle, 1, memory_order_relaxed);
+	if (idle % IDLE_POLLS == IDLE_POLLS - 1) {
 		keep_faults();
+		if (idle % SEEK_POLLS == SEEK_POLLS - 1)
+			seek_handlers();
 		sched_yield();
 	}
 	return code;

@@ -61,6 +61,8 @@ static uintptr_t interrupted(const ucontext_t *u)
 #endif
 }
 
+bool of_engine(uintptr_t pc) { return pc >= text && pc < text_end; }
+
 static void call(const struct sigaction *a, int sig, siginfo_t *info, void *u)
 {
 	if (a->sa_flags & SA_SIGINFO)
@@ -89,7 +91,7 @@ static void on_fault(int sig, siginfo_t *info, void *u)
 	static __thread bool inside; // the engine's handler does not want it
 	int i = sig == SIGBUS;
 	uintptr_t pc = interrupted(u);
-	if (pc < text || pc >= text_end || inside) {
+	if (!of_engine(pc) || inside) {
 		call_program(i, sig, info, u);
 		return;
 	}
@@ -165,6 +167,7 @@ void engine_loaded(const void *in)
 		tell(handler_set, &set);
 		told = true;
 	}
+	seek_signals();
 }
 
 // keep_faults puts the library's handler in front of one that the program has

@@ -101,6 +101,7 @@ static void in_child(void)
 	for (struct device *d = devices; d != NULL; d = d->next)
 		atomic_store(&d->gone, 1);
 	faults_in_child();
+	signals_in_child();
 	cm_in_child();
 	if (calls != NULL)
 		forks++;

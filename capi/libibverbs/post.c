@@ -102,17 +102,42 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr, u
 	return 0;
 }
 
+// A producer is spared the doorbell of so many requests, or bytes of payload, at most:
+// half of what has the engine send.
+enum { SPARED_REQUESTS = 32, SPARED_BYTES = 8 << 10 };
+
+// publish has the engine see the requests before index prod, and reports whether the
+// doorbell is to be rung for them: not while the engine spares it, unless it has done
+// so for long. p is what was posted; the doorbell is told that and what it was spared.
+// The lock is held.
+static bool publish(struct qp *q, uint32_t prod, struct softhca_posted *p)
+{
+	atomic_store(&q->send->prod, prod);
+	if (atomic_load(&q->send->flags) & RING_SPARE) {
+		uint64_t since = atomic_load_explicit(&q->dev->waits, memory_order_relaxed);
+		p->requests += q->spared.requests;
+		p->bytes += q->spared.bytes;
+		if (p->requests < SPARED_REQUESTS && p->bytes < SPARED_BYTES && now_ns() - since < OVERDUE) {
+			q->spared = *p;
+			return false;
+		}
+	}
+	q->spared = (struct softhca_posted){0};
+	return p->requests > 0;
+}
+
 int ring_doorbell(struct qp *q, struct softhca_posted *p)
 {
 	int waits = 0;
-	int code = ENGINE(q->dev, doorbell, q->handle, p, &waits);
+	int code = HOT(q->dev, doorbell, q->handle, p, &waits);
 	if (waits && atomic_load_explicit(&q->dev->waits, memory_order_relaxed) == 0)
 		atomic_store_explicit(&q->dev->waits, now_ns(), memory_order_relaxed);
 	return code;
 }
 
-// post_list posts a list, and says of what was taken what the doorbell is told.
-static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct softhca_posted *p)
+// post_list posts a list, and says whether the doorbell is to be rung, and what it is
+// told.
+static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct softhca_posted *p, bool *ring)
 {
 	uint32_t allowed = operations(q->ibv.qp_type);
 	int code = 0;
@@ -134,7 +159,7 @@ static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **
 		p->requests++;
 		prod++;
 	}
-	atomic_store(&q->send->prod, prod);
+	*ring = publish(q, prod, p);
 	spin_unlock(&q->send_lock);
 	return code;
 }
@@ -146,11 +171,12 @@ static int post_watched(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr
 	for (struct ibv_send_wr *next; wr != NULL; wr = next) {
 		struct softhca_posted p = {0}, none = {0};
 		struct ibv_send_wr one = *wr, *refused;
+		bool ring;
 		next = wr->next;
 		one.next = NULL;
 		int code = ENGINE(q->dev, check, q->handle, SOFTHCA_SEND);
 		if (code == 0)
-			code = post_list(q, &one, &refused, &p);
+			code = post_list(q, &one, &refused, &p, &ring);
 		if (code != 0) {
 			*bad = wr;
 			return code;
@@ -166,8 +192,9 @@ int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **b
 	struct softhca_posted p = {0};
 	if (UNLIKELY(q->watched))
 		return post_watched(q, wr, bad);
-	int code = post_list(q, wr, bad, &p);
-	if (p.requests > 0) {
+	bool ring;
+	int code = post_list(q, wr, bad, &p, &ring);
+	if (ring) {
 		int dead = ring_doorbell(q, &p);
 		if (code == 0)
 			code = dead;
@@ -358,9 +385,9 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		.requests = q->prod - q->first, .bytes = q->bytes,
 		.behind = q->first != atomic_load_explicit(&q->send->cons, memory_order_relaxed),
 	};
-	atomic_store(&q->send->prod, q->prod);
+	bool ring = publish(q, q->prod, &p);
 	spin_unlock(&q->send_lock);
-	return p.requests > 0 ? ring_doorbell(q, &p) : 0;
+	return ring ? ring_doorbell(q, &p) : 0;
 }
 
 uint64_t wr_ops(enum ibv_qp_type t)

@@ -42,6 +42,7 @@ static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 	q->ibv.state = IBV_QPS_RESET, q->ibv.qp_type = a->qp_type;
 	pthread_mutex_init(&q->ibv.mutex, NULL);
 	pthread_cond_init(&q->ibv.cond, NULL);
+	seek_handlers();
 	int code = ENGINE(q->dev, create_qp, CONTAINER(pd, struct pd, ibv)->handle, &c);
 	if (code != 0) {
 		free(q);

@@ -26,6 +26,10 @@
 
 enum { MAX_DEVICES = 16, PORT = 1 };
 
+// Requests that wait to leave with more are sent by a poll that finds completions,
+// or the next post, when they have waited for so long, in ns.
+enum { OVERDUE = 20000 };
+
 // node is what ibv_get_device_list shows: an adapter that can be opened. It is
 // there as long as the process.
 struct node {
@@ -157,6 +161,7 @@ struct qp {
 	struct device *dev;
 	_Atomic uint32_t send_lock, recv_lock; // of who posts
 	struct softhca_cap cap;
+	struct softhca_posted spared; // without a doorbell; guarded by send_lock
 	bool watched, sig_all, extended;
 	unsigned async_taken; // guarded by the source of the context
 
@@ -183,6 +188,20 @@ extern const sigset_t *engine_mask(void);
 			pthread_sigmask(SIG_SETMASK, &old_, NULL);                             \
 		}                                                                              \
 		result_;                                                                       \
+	})
+
+// HOT is ENGINE for calls that are made all the time, and are short.
+#define HOT(d, call, ...)                                                                      \
+	({                                                                                     \
+		int code_ = EIO;                                                               \
+		if (UNLIKELY((d)->gone))                                                       \
+			;                                                                      \
+		else if (enter_bare()) {                                                       \
+			code_ = (d)->calls->call(__VA_ARGS__);                                 \
+			leave_bare();                                                          \
+		} else                                                                         \
+			code_ = ENGINE(d, call, __VA_ARGS__);                                  \
+		code_;                                                                         \
 	})
 
 // A failure of a call that returns a pointer.
@@ -218,6 +237,14 @@ uint64_t now_ns(void);
 void engine_loaded(const void *in);
 void keep_faults(void);
 void faults_in_child(void);
+bool of_engine(uintptr_t pc);
+
+// signals.c
+bool enter_bare(void);
+void leave_bare(void);
+void seek_signals(void);
+void seek_handlers(void);
+void signals_in_child(void);
 
 // ucm.c
 void cm_before_fork(void);

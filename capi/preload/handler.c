@@ -1,6 +1,7 @@
-/* Handlers of faults. The adapter's own faults, of memory that the program has taken
+/* Handlers of signals. The adapter's own faults, of memory that the program has taken
  * away from it, must reach the adapter also when the program sets a handler:
- * libibverbs keeps one in front of the program's, and is told here of what is set. */
+ * libibverbs keeps one in front of the program's, and is told here of what is set. Of
+ * handlers of other signals it is told that there are some. */
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -19,6 +20,23 @@ SHOWN void softhca_tell_handlers(next_sigaction *f, next_sigaction **next)
 	atomic_store_explicit(&told, f, memory_order_release);
 }
 
+static _Atomic(void (*)(void)) told_caught;
+
+/* softhca_tell_signals has f called before a handler is set for a signal that is not
+ * one of faults. */
+SHOWN void softhca_tell_signals(void (*f)(void))
+{
+	atomic_store_explicit(&told_caught, f, memory_order_release);
+}
+
+static inline void catches(int sig, sighandler_t handler)
+{
+	bool fault = sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGTRAP;
+	void (*f)(void) = atomic_load_explicit(&told_caught, memory_order_acquire);
+	if (f != NULL && !fault && handler != SIG_DFL && handler != SIG_IGN)
+		f();
+}
+
 static inline next_sigaction *told_of(int sig)
 {
 	if (likely(sig != SIGSEGV && sig != SIGBUS))
@@ -30,6 +48,8 @@ static inline next_sigaction *told_of(int sig)
 	SHOWN int name(int sig, const struct sigaction *act, struct sigaction *old) \
 	{ \
 		next_sigaction *f = told_of(sig); \
+		if (act != NULL) \
+			catches(sig, act->sa_handler); \
 		return likely(f == NULL) ? NEXT_CALL(name)(sig, act, old) : f(sig, act, old); \
 	}
 
@@ -41,6 +61,7 @@ SIGACTION(__sigaction)
 	{ \
 		next_sigaction *f = told_of(sig); \
 		struct sigaction old, act = { .sa_handler = handler, .sa_flags = SA_RESTART }; \
+		catches(sig, handler); \
 		if (likely(f == NULL) || handler == SIG_ERR) \
 			return NEXT_CALL(name)(sig, handler); \
 		sigaddset(&act.sa_mask, sig); \
@@ -50,3 +71,15 @@ SIGACTION(__sigaction)
 SIGNAL(signal)
 SIGNAL(bsd_signal)
 SIGNAL(ssignal)
+
+/* Old ways to set one, whose handlers libibverbs finds itself if they are of faults. */
+#define OLD_SIGNAL(name) \
+	SHOWN sighandler_t name(int sig, sighandler_t handler) \
+	{ \
+		catches(sig, handler); \
+		return NEXT_CALL(name)(sig, handler); \
+	}
+
+OLD_SIGNAL(sysv_signal)
+OLD_SIGNAL(__sysv_signal)
+OLD_SIGNAL(sigset)

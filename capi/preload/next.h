@@ -77,7 +77,10 @@ typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 	NEXT(int, __sigaction, (int, const struct sigaction *, struct sigaction *)) \
 	NEXT(sighandler_t, signal, (int, sighandler_t)) \
 	NEXT(sighandler_t, bsd_signal, (int, sighandler_t)) \
-	NEXT(sighandler_t, ssignal, (int, sighandler_t))
+	NEXT(sighandler_t, ssignal, (int, sighandler_t)) \
+	NEXT(sighandler_t, sysv_signal, (int, sighandler_t)) \
+	NEXT(sighandler_t, __sysv_signal, (int, sighandler_t)) \
+	NEXT(sighandler_t, sigset, (int, sighandler_t))
 
 #define NEXT_NUMBER(result, name, parameters) NEXT_##name,
 enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };

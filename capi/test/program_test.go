@@ -21,7 +21,7 @@ import (
 // may do to the library.
 var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
-	"signals", "cycles", "many", "threads", "channel", "arm-late", "slices",
+	"signals", "signals-unseen", "signals-sudden", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd",
 }
 
@@ -32,7 +32,9 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.
-var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "fork-after", "transfer"}
+var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "fork-after", "transfer",
+	"signals", "signals-unseen", "signals-sudden",
+}
 
 // TestD1_Program runs each scenario on the library, as a program of its own.
 func TestD1_Program(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -44,7 +45,9 @@ type coalescer struct {
 	requests int           // that wait
 	bytes    uint64        // of payload of these
 
-	posts int           // that could wait, since the last poll
+	spared spared
+
+	posts int           // that could wait, since the last poll; those without a doorbell as one
 	last  clock.Instant // when the latest of them was made
 	score int           // posts wait while it is positive
 }
@@ -72,8 +75,11 @@ func (c *coalescer) posted(now clock.Instant, work qp.Posted, attended bool) (wa
 	return true
 }
 
-// left is told that what was posted is being sent.
-func (c *coalescer) left() {
+// left is told that what was posted is about to be sent.
+func (c *coalescer) left(now clock.Instant, shard *hca.Shard) {
+	if len(c.spared) > 0 {
+		c.spared.end(now, shard)
+	}
 	if c.requests, c.bytes = 0, 0; c.waiting.Load() {
 		c.waiting.Store(false)
 	}
@@ -81,6 +87,7 @@ func (c *coalescer) left() {
 
 // polled learns from a poll whether it paid, or would have, that posts wait.
 func (c *coalescer) polled(now clock.Instant) {
+	c.posts += c.spared.posted()
 	switch {
 	case c.posts == 0:
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/internal/ring"
 )
 
 // TestCoalescer walks through what programs do: posts wait for those that
@@ -28,7 +29,7 @@ func TestCoalescer(t *testing.T) {
 		if got := c.posted(now, work, attended); got != want {
 			t.Errorf("%s: it waits: %v, want %v", why, got, want)
 		} else if !got {
-			c.left()
+			c.left(now, nil)
 		}
 	}
 	round := func(times, posts int, each, poll time.Duration) {
@@ -36,7 +37,7 @@ func TestCoalescer(t *testing.T) {
 			for range posts {
 				now = now.Add(each)
 				c.posted(now, one, false)
-				c.left()
+				c.left(now, nil)
 			}
 			now = now.Add(poll)
 			c.polled(now)
@@ -48,7 +49,7 @@ func TestCoalescer(t *testing.T) {
 	round(-leastCoalesce+1, 3, 5*us, coalesceTime)
 	post("one that polls after three", one, true, true)
 	post("the next one", one, true, true)
-	if c.left(); c.waiting.Load() {
+	if c.left(now, nil); c.waiting.Load() {
 		t.Error("posts that were sent still wait")
 	}
 	post("nobody polls any more", one, false, false)
@@ -99,6 +100,13 @@ func (s *side) absent(t *testing.T) {
 	s.locked(func() { s.drv.coalesce.score, s.drv.coalesce.posts = mostCoalesce, 0 })
 }
 
+// eachProducer runs a test with producers that ring the doorbell of each post, and
+// with those that are spared it.
+func eachProducer(t *testing.T, test func(t *testing.T, heeds bool)) {
+	t.Run("ringing", func(t *testing.T) { test(t, false) })
+	t.Run("spared", func(t *testing.T) { test(t, true) })
+}
+
 // postSend posts a WRITE of n bytes to peer as the verbs do: it may wait.
 func (s *side) postSend(t testing.TB, peer *side, n uint32) {
 	t.Helper()
@@ -109,7 +117,19 @@ func (s *side) postSend(t testing.TB, peer *side, n uint32) {
 	})
 	sends.Done()
 	must(t, err)
-	s.drv.Post(s.qp, sends.Posted())
+	work := sends.Posted()
+	if work.Heeds = s.heeds; s.heeds && s.spared() {
+		return
+	}
+	s.drv.Post(s.qp, work)
+}
+
+// spared reports whether the engine spares the producer of s's queue pair the doorbell.
+func (s *side) spared() bool { return s.sendRing().Flags.Load()&ring.FlagSpare != 0 }
+
+func (s *side) sendRing() *ring.Header {
+	send, _ := s.qp.Queues()
+	return send
 }
 
 // locked calls f as the shard's thread, which answers doorbells when it lets go.
@@ -155,8 +175,11 @@ func (s *side) drain(t testing.TB, n int, want ib.WCStatus) {
 // at once, as nothing is in flight, the others with the poll, in one call of
 // the port. The goroutine sends them if the machine keeps this thread from
 // polling, so it may take a few tries to see.
-func TestPostsLeaveWithThePoll(t *testing.T) {
+func TestPostsLeaveWithThePoll(t *testing.T) { eachProducer(t, postsLeaveWithThePoll) }
+
+func postsLeaveWithThePoll(t *testing.T, heeds bool) {
 	a, b := newSides(t)
+	a.heeds = heeds
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	const posts = 8
@@ -187,8 +210,11 @@ func TestPostsLeaveWithThePoll(t *testing.T) {
 
 // TestPostsOfWhoDoesNotPoll polls until posts wait, and then posts and never
 // polls: the goroutine sends what waits.
-func TestPostsOfWhoDoesNotPoll(t *testing.T) {
+func TestPostsOfWhoDoesNotPoll(t *testing.T) { eachProducer(t, postsOfWhoDoesNotPoll) }
+
+func postsOfWhoDoesNotPoll(t *testing.T, heeds bool) {
 	a, b := newSides(t)
+	a.heeds = heeds
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	for range 20 {
@@ -257,7 +283,9 @@ func TestOverduePosts(t *testing.T) {
 // TestPostsDoNotOutlast lets posts wait while their program does something
 // else than poll, which sends them. The goroutine may be at it just then, and
 // sends them a moment later: not each time.
-func TestPostsDoNotOutlast(t *testing.T) {
+func TestPostsDoNotOutlast(t *testing.T) { eachProducer(t, postsDoNotOutlast) }
+
+func postsDoNotOutlast(t *testing.T, heeds bool) {
 	defer goleak.VerifyNone(t)
 	for name, c := range map[string]struct {
 		then func(t *testing.T, a *side)
@@ -279,6 +307,7 @@ func TestPostsDoNotOutlast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newSides(t)
+			a.heeds = heeds
 			a.connect(t, b, 0, 7)
 			b.connect(t, a, 0, 7)
 			const rounds = 20
@@ -310,9 +339,12 @@ func TestPostsDoNotOutlast(t *testing.T) {
 }
 
 // TestPostsLeaveBeforeTheClose closes an adapter while posts wait.
-func TestPostsLeaveBeforeTheClose(t *testing.T) {
+func TestPostsLeaveBeforeTheClose(t *testing.T) { eachProducer(t, postsLeaveBeforeTheClose) }
+
+func postsLeaveBeforeTheClose(t *testing.T, heeds bool) {
 	defer goleak.VerifyNone(t)
 	a, b := newSides(t)
+	a.heeds = heeds
 	a.connect(t, b, 0, 7)
 	a.absent(t)
 	for range 5 {
@@ -326,8 +358,11 @@ func TestPostsLeaveBeforeTheClose(t *testing.T) {
 }
 
 // TestPostsWaitAsTheAdapterFails has the port fail when posts that wait are sent.
-func TestPostsWaitAsTheAdapterFails(t *testing.T) {
+func TestPostsWaitAsTheAdapterFails(t *testing.T) { eachProducer(t, postsWaitAsTheAdapterFails) }
+
+func postsWaitAsTheAdapterFails(t *testing.T, heeds bool) {
 	a, b := newSides(t)
+	a.heeds = heeds
 	a.connect(t, b, 0, 7)
 	a.absent(t)
 	for range 5 {
@@ -344,7 +379,8 @@ func TestPostsWaitAsTheAdapterFails(t *testing.T) {
 // TestPostsInErrorDoNotWait posts to a queue pair that is in ERR, behind
 // others: they are flushed at once.
 func TestPostsInErrorDoNotWait(t *testing.T) {
-	a, b := newSides(t)
+	n := pipe.NewNetwork(pipe.Options{})
+	a, b := newStillSide(t, n, 1), newSide(t, n, 2) // the test is a's goroutine
 	a.connect(t, b, 0, 7)
 	a.do(t, func(now clock.Instant) { must(t, a.qp.Modify(now, &ib.QPAttr{State: ib.ERR}, ib.AttrState)) })
 	a.absent(t)
@@ -364,7 +400,8 @@ func TestPostsInErrorDoNotWait(t *testing.T) {
 // TestUnansweredPostsDoNotWait posts to a queue pair whose requests complete
 // when they are sent: nothing is ever in flight, so none waits.
 func TestUnansweredPostsDoNotWait(t *testing.T) {
-	a, b := newSides(t)
+	n := pipe.NewNetwork(pipe.Options{})
+	a, b := newStillSide(t, n, 1), newSide(t, n, 2) // the test is a's goroutine
 	q := a.silentQP(t, b)
 	a.absent(t)
 	for range 5 {
@@ -382,8 +419,11 @@ func TestUnansweredPostsDoNotWait(t *testing.T) {
 
 // TestManyPosters has threads post to one queue pair, while one polls or none
 // does: all that they post completes.
-func TestManyPosters(t *testing.T) {
+func TestManyPosters(t *testing.T) { eachProducer(t, manyPosters) }
+
+func manyPosters(t *testing.T, heeds bool) {
 	a, b := newSides(t)
+	a.heeds = heeds
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	const threads, each, rounds = 4, 4, 200 // the queue takes 16
@@ -408,8 +448,11 @@ func TestManyPosters(t *testing.T) {
 }
 
 // TestWaitingAllocatesNothing counts allocations of posts that wait.
-func TestWaitingAllocatesNothing(t *testing.T) {
+func TestWaitingAllocatesNothing(t *testing.T) { eachProducer(t, waitingAllocatesNothing) }
+
+func waitingAllocatesNothing(t *testing.T, heeds bool) {
 	a, b := newSides(t)
+	a.heeds = heeds
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	wr := ib.SendWR{Opcode: ib.WRRDMAWrite, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
@@ -422,7 +465,10 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			sends.Done()
-			a.drv.Post(a.qp, sends.Posted())
+			work := sends.Posted()
+			if work.Heeds = heeds; !heeds || !a.spared() {
+				a.drv.Post(a.qp, work)
+			}
 		}
 		for n := 0; n < 8; n += a.cq.Poll(wcs) {
 			b.drv.Progress()

@@ -21,7 +21,9 @@
 // leaves with it. Posts wait only of programs whose polls have followed several
 // posts at a time, and soon: see coalesce.go. A queue pair that flushes has none
 // that wait, nor one whose requests complete when they are sent, as those of UD.
+// As long as a post waits, producers outside Go, to whom the way here is long, need
+// not ring the doorbell for more to the same queue: whoever transmits looks there.
 //
 // Reading order: driver.go, pollers.go (who reads the port), linger.go (between
-// arrivals), sleep.go, coalesce.go (posts that wait).
+// arrivals), sleep.go, coalesce.go (posts that wait), spared.go (and ring no doorbell).
 package driver

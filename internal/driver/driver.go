@@ -93,7 +93,7 @@ func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 		return d.dead
 	}
 	now := d.now()
-	if d.shard.Pending() {
+	if d.shard.Pending() || d.coalesce.waiting.Load() {
 		d.transmit(now) // what is owed leaves before f can end what owes it
 	}
 	f(now)
@@ -124,8 +124,11 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 	if alone {
 		d.shard.Doorbell(now, q)
 	}
-	if !d.coalesce.posted(now, work, d.pollers.attended()) {
+	switch {
+	case !d.coalesce.posted(now, work, d.pollers.attended()):
 		d.sendPosted(now)
+	case alone && work.Heeds:
+		d.coalesce.spared.add(q)
 	}
 }
 
@@ -307,7 +310,7 @@ func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 // transmit sends what there is until the port blocks, and reports whether
 // there is more.
 func (d *Driver) transmit(now clock.Instant) (more bool) {
-	d.coalesce.left()
+	d.coalesce.left(now, d.shard)
 	sent := d.sent
 	more = d.sendBatches(now)
 	if d.sent != sent {

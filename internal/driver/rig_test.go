@@ -113,6 +113,7 @@ type side struct {
 	fatal chan error    // has the cause when the device dies
 	event chan struct{} // has an element when the armed CQ gets a completion
 	still bool          // the driver's goroutine does not run
+	heeds bool          // postSend rings no doorbell that it is spared
 }
 
 func newSide(t testing.TB, n *pipe.Network, last byte) *side {

@@ -58,4 +58,28 @@ var coalesceMutants = []mutant{
 		new:  "false",
 		test: "internal/qp TestPosted",
 	},
+	{
+		name: "doorbells-spared-for-ever", in: "internal/ring.Header.WantDoorbell",
+		old:  "$h.Flags.And(^FlagSpare)",
+		new:  "",
+		test: "internal/driver TestSparedIsBounded",
+	},
+	{
+		name: "posts-without-a-doorbell-forgotten", in: "internal/driver.spared.end",
+		old:  "$s.Doorbell(now, $q)",
+		new:  "_ = $s",
+		test: "internal/driver TestSparedPostsInError",
+	},
+	{
+		name: "posts-without-a-doorbell-not-counted", in: "internal/driver.coalescer.polled",
+		old:  "$c.posts += $c.spared.posted()",
+		new:  "",
+		test: "internal/driver TestSparedPostsPay",
+	},
+	{
+		name: "posts-wait-while-a-verb-is-called", in: "internal/driver.Do",
+		old:  "$d.shard.Pending() || $d.coalesce.waiting.Load()",
+		new:  "false",
+		test: "internal/driver TestPostsDoNotOutlast",
+	},
 }

@@ -46,6 +46,7 @@ type Posted struct {
 	Requests int
 	Bytes    uint64 // of payload, of all requests; of a READ, asked for
 	Behind   bool   // others were in the queue: something is in flight, or about to be
+	Heeds    bool   // who posts heeds ring.FlagSpare
 }
 
 // Sends returns the posting side of the send queue. It waits for others who

@@ -29,7 +29,7 @@ type Header struct {
 	Cons    atomic.Uint32 // 4: the oldest index in use; equal to Prod when the queue is empty
 	Lock    atomic.Uint32 // 8: completion queue: 1 while a reader is at work, else 0; taken by compare-and-swap
 	Armed   atomic.Uint32 // 12: completion queue: one of ArmNone, ArmSolicited, ArmAny
-	Flags   atomic.Uint32 // 16: FlagOverflow, FlagDoorbell
+	Flags   atomic.Uint32 // 16: FlagOverflow, FlagDoorbell, FlagSpare
 	Mask    uint32        // 20: number of entries less 1
 	Stride  uint32        // 24: bytes from one entry to the next
 	_       uint32
@@ -52,6 +52,28 @@ const FlagOverflow uint32 = 1
 // flushes what is posted: a producer that finds it after it has published rings
 // the doorbell. Nobody need know of a receive that is posted otherwise.
 const FlagDoorbell uint32 = 2
+
+// FlagSpare is set in Header.Flags of a send queue while what was posted waits to
+// leave with more: the engine looks at the queue again before it sends. A producer
+// that finds it after it has published is spared the doorbell for a few requests.
+const FlagSpare uint32 = 4
+
+// SpareDoorbell has producers that heed FlagSpare keep the doorbell to themselves
+// until WantDoorbell, and returns the index that is published next; false if they
+// do so already.
+func (h *Header) SpareDoorbell() (prod uint32, first bool) {
+	if h.Flags.Or(FlagSpare)&FlagSpare != 0 {
+		return 0, false
+	}
+	return h.Prod.Load(), true
+}
+
+// WantDoorbell ends what SpareDoorbell began: who publishes afterwards sees it, and
+// what was published before is before the index that it returns.
+func (h *Header) WantDoorbell() (prod uint32) {
+	h.Flags.And(^FlagSpare)
+	return h.Prod.Load()
+}
 
 // SendWQE is an entry of a send queue: what a program asks for.
 type SendWQE struct {

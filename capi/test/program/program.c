@@ -1,6 +1,6 @@
 // Scenarios for the tests of the library: each is a name on the command line,
 // says "ok" if it went as it should, and else what did not. Those about errors
-// are in errors.c, about many threads in crowd.c.
+// are in errors.c, about many threads in crowd.c, about signals in signals.c.
 #include "rig.h"
 
 #include <dirent.h>
@@ -279,38 +279,6 @@ static void handler_once(void)
 	}
 }
 
-static volatile sig_atomic_t ticks;
-static void deep(int sig)
-{
-	volatile char room[48 << 10];
-	for (size_t i = 0; i < sizeof room; i += 512)
-		room[i] = (char)sig;
-	ticks++;
-}
-
-// Signals 5,000 times a second, whose handler uses the thread's own stack, and
-// much of it.
-static void signals(void)
-{
-	struct rig r = {0};
-	struct sigaction a = {.sa_handler = deep, .sa_flags = SA_RESTART};
-	struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
-	rig_open(&r, IBV_QPT_RC);
-	must(sigaction(SIGALRM, &a, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
-	for (int i = 0; i < 1000 || ticks < 2500; i++) {
-		receive(&r, 1, 64);
-		must(post(&r, 0, IBV_WR_SEND, 64) == 0);
-		want(r.cq[0], IBV_WC_SUCCESS);
-		want(r.cq[1], IBV_WC_SUCCESS);
-	}
-	for (int i = 0; i < 50; i++) {
-		struct ibv_mr *m = ibv_reg_mr(r.pd, r.buf[0], 100, 0);
-		must(m != NULL && ibv_dereg_mr(m) == 0);
-	}
-	must(setitimer(ITIMER_REAL, &never, NULL) == 0);
-	rig_close(&r);
-}
-
 // Adapters come and go, and leave nothing behind.
 static long descriptors(void)
 {
@@ -520,59 +488,6 @@ static void slices(void)
 	rig_close(&r);
 }
 
-// Signals while the program sleeps for a completion: one whose handler was set
-// without SA_RESTART ends the sleep, others do not, and one without a handler
-// ends the program.
-static void *write_later(void *arg)
-{
-	usleep(150000);
-	must(post(arg, 0, IBV_WR_RDMA_WRITE, 8) == 0);
-	return NULL;
-}
-
-static void tick_in(long us)
-{
-	struct itimerval once = {{0, 0}, {0, us}};
-	must(setitimer(ITIMER_REAL, &once, NULL) == 0);
-}
-
-static void asleep(void)
-{
-	struct rig r = {0};
-	struct ibv_cq *q;
-	void *context;
-	pthread_t t;
-	int status;
-	pid_t pid = fork();
-	must(pid >= 0);
-	if (pid == 0)
-		unsetenv("SOFTHCA_ADDR");
-	rig_open(&r, IBV_QPT_RC);
-	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
-	if (pid == 0)
-		ibv_get_cq_event(r.channel, &q, &context);
-
-	struct sigaction a = {.sa_handler = deep};
-	must(sigaction(SIGALRM, &a, NULL) == 0);
-	tick_in(50000);
-	int rc = ibv_get_cq_event(r.channel, &q, &context), why = errno;
-	must(rc == -1 && ticks == 1);
-	errno = why;
-	if (errno != EINTR) {
-		fprintf(stderr, "a signal ends the sleep with errno %d, want EINTR\n", errno);
-		exit(1);
-	}
-	a.sa_flags = SA_RESTART;
-	must(sigaction(SIGALRM, &a, NULL) == 0 && pthread_create(&t, NULL, write_later, &r) == 0);
-	tick_in(50000);
-	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && ticks == 2);
-	ibv_ack_cq_events(q, 1);
-	want(r.cq[0], IBV_WC_SUCCESS);
-	must(pthread_join(t, NULL) == 0 && kill(pid, SIGINT) == 0);
-	must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
-	rig_close(&r);
-}
-
 // Forks: the child of a process that has used its adapter opens one of its own.
 static void child(int next)
 {
@@ -664,14 +579,14 @@ static void exits_at_once(void) { leave(&common); }
 
 static const struct scenario basics[] = {
 	{"transfer", transfer}, {"datagrams", datagrams}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before},
-	{"handler-after", handler_after}, {"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid}, {"signals", signals},
-	{"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"slices", slices}, {"asleep", asleep},
+	{"handler-after", handler_after}, {"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid},
+	{"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"slices", slices},
 	{"fork-before", fork_before}, {"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)
 {
-	const struct scenario *all[] = {basics, errors, crowds, connects};
+	const struct scenario *all[] = {basics, errors, crowds, connects, caught};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; argc == 2 && s->name != NULL; s++) {
 			if (strcmp(argv[1], s->name) == 0) {

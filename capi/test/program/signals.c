@@ -1,0 +1,186 @@
+// Signals that the program catches: its handlers run on its own stacks, of which
+// they may use much.
+#define _GNU_SOURCE
+#include "rig.h"
+
+#include <dlfcn.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static volatile sig_atomic_t ticks;
+static void deep(int sig)
+{
+	volatile char room[48 << 10];
+	for (size_t i = 0; i < sizeof room; i += 512)
+		room[i] = (char)sig;
+	ticks++;
+}
+
+// Signals 5,000 times a second, whose handler uses the thread's own stack, and
+// much of it.
+static void signals(void)
+{
+	struct rig r = {0};
+	struct sigaction a = {.sa_handler = deep, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+	rig_open(&r, IBV_QPT_RC);
+	must(sigaction(SIGALRM, &a, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
+	for (int i = 0; i < 1000 || ticks < 2500; i++) {
+		receive(&r, 1, 64);
+		must(post(&r, 0, IBV_WR_SEND, 64) == 0);
+		want(r.cq[0], IBV_WC_SUCCESS);
+		want(r.cq[1], IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i < 50; i++) {
+		struct ibv_mr *m = ibv_reg_mr(r.pd, r.buf[0], 100, 0);
+		must(m != NULL && ibv_dereg_mr(m) == 0);
+	}
+	must(setitimer(ITIMER_REAL, &never, NULL) == 0);
+	rig_close(&r);
+}
+
+// Signals while the program sleeps for a completion: one whose handler was set
+// without SA_RESTART ends the sleep, others do not, and one without a handler
+// ends the program.
+static void *write_later(void *arg)
+{
+	usleep(150000);
+	must(post(arg, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	return NULL;
+}
+
+static void tick_in(long us)
+{
+	struct itimerval once = {{0, 0}, {0, us}};
+	must(setitimer(ITIMER_REAL, &once, NULL) == 0);
+}
+
+static void asleep(void)
+{
+	struct rig r = {0};
+	struct ibv_cq *q;
+	void *context;
+	pthread_t t;
+	int status;
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0)
+		unsetenv("SOFTHCA_ADDR");
+	rig_open(&r, IBV_QPT_RC);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
+	if (pid == 0)
+		ibv_get_cq_event(r.channel, &q, &context);
+
+	struct sigaction a = {.sa_handler = deep};
+	must(sigaction(SIGALRM, &a, NULL) == 0);
+	tick_in(50000);
+	int rc = ibv_get_cq_event(r.channel, &q, &context), why = errno;
+	must(rc == -1 && ticks == 1);
+	errno = why;
+	if (errno != EINTR) {
+		fprintf(stderr, "a signal ends the sleep with errno %d, want EINTR\n", errno);
+		exit(1);
+	}
+	a.sa_flags = SA_RESTART;
+	must(sigaction(SIGALRM, &a, NULL) == 0 && pthread_create(&t, NULL, write_later, &r) == 0);
+	tick_in(50000);
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && ticks == 2);
+	ibv_ack_cq_events(q, 1);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(pthread_join(t, NULL) == 0 && kill(pid, SIGINT) == 0);
+	must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+	rig_close(&r);
+}
+
+// A handler that nobody sees being set, and no libibverbs is told of: it is found when
+// a queue pair is made.
+static void unseen(void)
+{
+	int (*set)(int, const struct sigaction *, struct sigaction *) = NULL;
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+	struct sigaction a = {.sa_handler = deep, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, 200}, {0, 200}};
+	struct rig r = {0};
+	must(libc != NULL);
+	*(void **)&set = dlsym(libc, "sigaction");
+	must(set != NULL && ibv_close_device(open_first()) == 0); // the engine is loaded
+	must(set(SIGALRM, &a, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < 1000 || ticks < 2500; i++) {
+		must(post(&r, 0, IBV_WR_RDMA_WRITE, 64) == 0);
+		want(r.cq[0], IBV_WC_SUCCESS);
+	}
+	rig_close(&r);
+}
+
+// Threads poll, which find nothing, when the program sets its first handler, and at
+// once get signals.
+enum { POLLERS = 2, ROUNDS = 20, KILLS = 100 };
+static struct rig polled;
+static _Atomic long polls[POLLERS];
+static _Atomic bool enough;
+static _Atomic long handled, astray;
+
+static __thread char *lowest, *highest; // of the thread's stack
+
+static void where(int sig)
+{
+	char here = (char)sig;
+	atomic_fetch_add(&handled, 1);
+	if (&here < lowest || &here >= highest)
+		atomic_fetch_add(&astray, 1);
+}
+
+static void *poll_on(void *count)
+{
+	pthread_attr_t a;
+	size_t size;
+	void *from;
+	struct ibv_wc wc;
+	must(pthread_getattr_np(pthread_self(), &a) == 0 && pthread_attr_getstack(&a, &from, &size) == 0);
+	lowest = from, highest = lowest + size;
+	while (!enough) {
+		must(ibv_poll_cq(polled.cq[0], 1, &wc) == 0);
+		atomic_fetch_add((_Atomic long *)count, 1);
+	}
+	return NULL;
+}
+
+static void sudden_once(bool old_way)
+{
+	pthread_t t[POLLERS];
+	struct sigaction a = {.sa_handler = where};
+	rig_open(&polled, IBV_QPT_RC);
+	for (int i = 0; i < POLLERS; i++) {
+		must(pthread_create(&t[i], NULL, poll_on, (void *)&polls[i]) == 0);
+		while (polls[i] < 200)
+			sched_yield();
+	}
+	if (old_way)
+		must(signal(SIGUSR1, where) != SIG_ERR);
+	else
+		must(sigaction(SIGUSR1, &a, NULL) == 0);
+	for (int i = 0; i < KILLS * POLLERS; i++)
+		must(pthread_kill(t[i % POLLERS], SIGUSR1) == 0);
+	enough = true;
+	for (int i = 0; i < POLLERS; i++)
+		must(pthread_join(t[i], NULL) == 0);
+	must(handled >= POLLERS && astray == 0);
+	rig_close(&polled);
+}
+
+static void sudden(void)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		int status;
+		pid_t pid = fork();
+		must(pid >= 0);
+		if (pid == 0) {
+			sudden_once(i % 2 == 0);
+			_exit(0);
+		}
+		must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+}
+
+const struct scenario caught[] = {{"signals", signals}, {"signals-unseen", unseen}, {"signals-sudden", sudden}, {"asleep", asleep}, {NULL, NULL}};
