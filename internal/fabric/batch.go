@@ -10,6 +10,9 @@ type Path struct {
 	TClass    uint8      // IPv4 TOS or IPv6 traffic class
 	HopLimit  uint8      // IPv4 TTL or IPv6 hop limit
 	FlowLabel uint32     // IPv6; sent as 0 by ports that cannot set it
+	// Slot is the upper byte of the destination QPN. A network delivers a run to
+	// one process, and processes that share an address have a slot each.
+	Slot uint8
 }
 
 // Run is a number of consecutive segments with one path: all of Size bytes

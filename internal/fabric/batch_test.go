@@ -33,6 +33,8 @@ type segment struct {
 func TestCoalescing(t *testing.T) {
 	tos := pathA
 	tos.TClass = 8
+	process := pathA
+	process.Slot = 8
 	caps := Caps{MaxSegments: 3, MaxRunBytes: 250}
 	for _, c := range []struct {
 		why  string
@@ -49,6 +51,7 @@ func TestCoalescing(t *testing.T) {
 		{"another destination begins a run", caps,
 			[]segment{{&pathA, 50, 0}, {&pathB, 50, 0}, {&pathA, 50, 0}}, []shape{{50, 1, 50}, {50, 1, 50}, {50, 1, 50}}},
 		{"another traffic class begins a run", caps, []segment{{&pathA, 50, 0}, {&tos, 50, 0}}, []shape{{50, 1, 50}, {50, 1, 50}}},
+		{"another process begins a run", caps, []segment{{&pathA, 50, 0}, {&process, 50, 0}}, []shape{{50, 1, 50}, {50, 1, 50}}},
 		{"a run has at most MaxSegments", caps,
 			[]segment{{&pathA, 9, 0}, {&pathA, 9, 1}, {&pathA, 9, 2}, {&pathA, 9, 0}}, []shape{{9, 3, 27}, {9, 1, 9}}},
 		{"a run has at most MaxRunBytes", caps,

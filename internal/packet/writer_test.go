@@ -26,7 +26,7 @@ func TestWriter(t *testing.T) {
 		copy(seg, fill) // what was in the batch before
 		b.Unappend()
 		n := i % 10
-		w.Headers.BTH = roce.BTH{Opcode: roce.UDSendOnly, DestQP: 7, PSN: ib.NewPSN(uint32(i))}
+		w.Headers.BTH = roce.BTH{Opcode: roce.UDSendOnly, DestQP: 7<<16 | 9, PSN: ib.NewPSN(uint32(i))}
 		w.Headers.DETH = roce.DETH{QKey: 1, SrcQP: 9}
 		seg, payload, id := w.Append(b, path, n)
 		if seg == nil {
@@ -34,6 +34,9 @@ func TestWriter(t *testing.T) {
 				t.Errorf("%d packets fit, %d are counted, %d recorded", i, w.Counters.SentPkts, len(records))
 			}
 			return
+		}
+		if path.Slot != 7 {
+			t.Fatalf("the run is for slot %d", path.Slot)
 		}
 		copy(payload, "something")
 		w.Seal(5, 9, seg, Prefix(path, len(seg), id))
