@@ -41,6 +41,21 @@ func TestC3_IDsAreDrawn(t *testing.T) {
 	}
 }
 
+// TestD3_IDsTellTheSlot: where processes share an address, the upper byte of an
+// ID says whose it is, on either side, and the rest is drawn.
+func TestD3_IDsTellTheSlot(t *testing.T) {
+	r := newRig(t)
+	r.listen()
+	r.m.cfg.Slot = 5
+	r.m.cfg.Rand = deal(t, 0xff123456, 1, 0xee123456, 0xabcdef, 2)
+	if c := r.active(ReqSent); c.LocalID() != 0x5123456 || last(r, mad.AttrREQ, &mad.REQ{}).LocalCommID != 0x5123456 {
+		t.Errorf("active: ID %#x", c.LocalID())
+	}
+	if c := r.passive(RepSent); c.LocalID() != 0x5abcdef {
+		t.Errorf("passive: ID %#x", c.LocalID())
+	}
+}
+
 // TestC3_NoIDLeft: a source that gives nothing new is an error, not a loop.
 func TestC3_NoIDLeft(t *testing.T) {
 	r := newRig(t)

@@ -40,6 +40,9 @@ type Config struct {
 	MTU      ib.MTU        // the largest path MTU of the port
 	PKeys    []ib.PKey     // of the port's table; empty takes the default partition
 	Addrs    []netip.Addr  // of the port, in the order of its GID table
+	// Slot, if not 0, is the upper byte of every communication ID: where processes
+	// share an address, it tells whose a message is.
+	Slot uint8
 	// TID makes the transaction ID of a request from a communication ID.
 	TID func(id uint32) uint64
 	// Send takes one MAD for the wire and copies it. An error is a lost packet.
@@ -157,11 +160,19 @@ func (m *Manager) newID(now clock.Instant) (uint32, error) {
 		return 0, fmt.Errorf("%d connections are all there can be: %w", m.Conns(), ib.ENOMEM)
 	}
 	for range drawn {
-		if id := m.cfg.Rand(); id != 0 && m.local[id] == nil {
+		if id := m.cfg.inSlot(m.cfg.Rand()); id != 0 && m.local[id] == nil {
 			return id, nil
 		}
 	}
 	return 0, fmt.Errorf("no communication ID was found: %w", ib.ENOMEM)
+}
+
+// inSlot returns id in the slot of this process.
+func (c *Config) inSlot(id uint32) uint32 {
+	if c.Slot == 0 {
+		return id
+	}
+	return uint32(c.Slot)<<24 | id&0xffffff
 }
 
 // remember makes a connection known by its peer's ID and QP.
