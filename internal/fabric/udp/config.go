@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"syscall"
 
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/iface"
@@ -24,6 +25,15 @@ type Config struct {
 	DisableGRO bool
 	// Counts are where the port counts; nil is memory of its own.
 	Counts *fabric.Counts
+	// Seat are sockets that others opened, in place of the port's own; Linux.
+	Seat *Seat
+}
+
+// Seat is a place on addresses that several processes share. The port that is
+// opened with it owns its descriptors, whether that succeeds or not.
+type Seat struct {
+	Sockets []int // of a slot of the groups of Config.Addrs, in their order
+	Mail    int   // a Unix socket with what PutForwarded wrote, or -1
 }
 
 // GSO says whether runs leave with UDP segmentation offload. A network card
@@ -66,6 +76,9 @@ func (c Config) normal() (Config, error) {
 		return c, fmt.Errorf("udp: %w", err)
 	}
 	c.Addrs = addrs
+	if c.Seat != nil && len(c.Seat.Sockets) != len(addrs) {
+		return c, fmt.Errorf("udp: %d sockets for %d addresses: %w", len(c.Seat.Sockets), len(addrs), syscall.EINVAL)
+	}
 	c.RecvBuffer = cmp.Or(max(c.RecvBuffer, 0), defaultBuffer)
 	c.SendBuffer = cmp.Or(max(c.SendBuffer, 0), defaultBuffer)
 	if c.Counts == nil {

@@ -4,7 +4,8 @@
 // Reading order: config.go, errors.go; on Linux port_linux.go,
 // socket_linux.go, group_linux.go, send_linux.go, segments_linux.go,
 // receive_linux.go, message_linux.go, control_linux.go; on other systems
-// port_other.go.
+// port_other.go. steer_linux.go, seat_linux.go and forward.go are for addresses
+// that processes share.
 //
 // On Linux every address has one nonblocking socket that is never connected:
 // with path MTU discovery on, such a socket sends IPv4 identification 0, and
@@ -21,6 +22,11 @@
 // A UDP socket does not show the identification of what arrives, so an IPv4
 // port verifies with fabric.VerifyDerivedID: the identification is derived from
 // the ICRC, and a damaged packet passes one time in 65536.
+//
+// Processes that share an address have a socket each, of a group (OpenGroup) with
+// a program in the kernel that finds the socket by the destination QPN. Somebody
+// else, internal/broker, opens the group, gives each process its socket, and
+// forwards what came for QP1, which all of them have.
 //
 // The package never connects a socket and never starts a goroutine on Linux.
 package udp

@@ -38,8 +38,10 @@ const gsoSegments = 64
 // Open opens a port on UDP port 4791 of every address of c. It fails when one
 // of them is not local or in use.
 func Open(c Config) (*Port, error) {
+	seat := c.Seat
 	c, err := c.normal()
 	if err != nil {
+		seat.close()
 		return nil, err
 	}
 	p := &Port{Counts: c.Counts, cfg: c}
@@ -47,11 +49,19 @@ func Open(c Config) (*Port, error) {
 	for _, a := range c.Addrs {
 		s, err := openSocket(a, &c)
 		if err != nil {
-			closeAll(p.socks)
+			if seat == nil {
+				closeAll(p.socks)
+			}
+			seat.close()
 			return nil, err
 		}
 		p.socks = append(p.socks, s)
 		fds = append(fds, s.fd)
+	}
+	p.caps = capsOf(p.socks, &c)
+	if mail := seat.mailbox(); mail != nil {
+		p.socks = append(p.socks, mail)
+		fds = append(fds, mail.fd)
 	}
 	if p.member.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		closeAll(p.socks)
@@ -61,7 +71,6 @@ func Open(c Config) (*Port, error) {
 		return nil, err
 	}
 	p.member.heard = slices.Clone(p.socks)
-	p.caps = capsOf(p.socks, &c)
 	p.send = newSender(p.caps.MaxSegments > 1)
 	p.recv = newReceiver()
 	p.blocked.Store(poll.NoSocket)

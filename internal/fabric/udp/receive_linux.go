@@ -124,6 +124,9 @@ func (p *Port) datagram(i int, s *socket, d *fabric.Datagram) bool {
 		p.Truncated.Add(1)
 		return false
 	}
+	if s.mail {
+		return forwarded(d, p.recv.buf(i)[:m.len:m.len])
+	}
 	*d = fabric.Datagram{Bytes: p.recv.buf(i)[:m.len:m.len], Dst: s.addr, DstPort: fabric.RoCEPort}
 	d.Src, d.SrcPort = p.recv.v.name(i)
 	drops, told := p.recv.v.ctrls[i].parse(int(m.hdr.Controllen), d)

@@ -30,6 +30,7 @@ type socket struct {
 	rcvbuf  int    // as the kernel counts it
 	gso     bool
 	gro     bool
+	mail    bool   // a Unix socket with what others forward
 	depth   int    // messages to ask for at once
 	drops   uint32 // datagrams that the kernel says it dropped, wrapping
 }
@@ -40,11 +41,10 @@ func openSocket(a netip.Addr, c *Config) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("udp: %w", err)
 	}
-	s := &socket{addr: a, depth: 1, ifname: nif.Name, ifindex: nif.Index, mtu: iface.Payload(nif.MTU, a)}
-	for s.index = 0; c.Addrs[s.index] != a; s.index++ {
-	}
-	if a.IsLinkLocalUnicast() && a.Is6() {
-		s.scope = uint32(nif.Index)
+	s := newSocket(a, nif, c)
+	if c.Seat != nil {
+		s.adopt(nif, c)
+		return s, nil
 	}
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("udp: %w", err)
@@ -53,6 +53,17 @@ func openSocket(a netip.Addr, c *Config) (*socket, error) {
 		return nil, errors.Join(err, unix.Close(s.fd))
 	}
 	return s, nil
+}
+
+// newSocket returns the socket of address a, which is to be opened.
+func newSocket(a netip.Addr, nif *net.Interface, c *Config) *socket {
+	s := &socket{addr: a, depth: 1, ifname: nif.Name, ifindex: nif.Index, mtu: iface.Payload(nif.MTU, a)}
+	for s.index = 0; c.Addrs[s.index] != a; s.index++ {
+	}
+	if a.IsLinkLocalUnicast() && a.Is6() {
+		s.scope = uint32(nif.Index)
+	}
+	return s
 }
 
 // open makes a socket of the family of the address.

@@ -1,0 +1,45 @@
+//go:build !portable
+
+package udp
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// adopt takes the next socket of the seat as that of an address: it is bound and
+// has its options, but whether it merges what arrives is its present owner's to
+// say. Beyond the loopback interface the system would merge packets of several
+// peers to several processes, which come from one port and go to one, and all of
+// them would go where the first goes.
+func (s *socket) adopt(nif *net.Interface, c *Config) {
+	s.fd = c.Seat.Sockets[s.index]
+	if n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil {
+		s.rcvbuf = n
+	}
+	merge := 0
+	if !c.DisableGRO && nif.Flags&net.FlagLoopback != 0 {
+		merge = 1
+	}
+	s.gro = unix.SetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_GRO, merge) == nil && merge == 1
+	s.gso = s.offload(nif, c.GSO)
+}
+
+// mailbox returns the socket of what is forwarded, nil if the seat has none.
+func (t *Seat) mailbox() *socket {
+	if t == nil || t.Mail < 0 {
+		return nil
+	}
+	return &socket{fd: t.Mail, mail: true, depth: 1, index: int32(len(t.Sockets))}
+}
+
+// close closes what no port came to own.
+func (t *Seat) close() {
+	if t == nil {
+		return
+	}
+	for _, fd := range append([]int{t.Mail}, t.Sockets...) {
+		_ = unix.Close(fd) // sockets without linger: nothing to report
+	}
+}

@@ -1,0 +1,208 @@
+//go:build !portable
+
+package udp_test
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/roce"
+)
+
+// openGroup opens a group on a loopback address that no other test has.
+func openGroup(t *testing.T, slots int) (netip.Addr, []int) {
+	t.Helper()
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, t.Name(), os.Getpid())
+	for salt := range uint32(64) {
+		v := h.Sum32() + salt
+		a := netip.AddrFrom4([4]byte{127, byte(v>>16) | 1, byte(v >> 8), byte(v)})
+		fds, err := udp.OpenGroup(a, slots)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a, fds
+	}
+	t.Fatal("no loopback address is free")
+	return netip.Addr{}, nil
+}
+
+// take opens the port of one socket of a group.
+func take(t *testing.T, a netip.Addr, fd, mail int) *udp.Port {
+	t.Helper()
+	p, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: &udp.Seat{Sockets: []int{fd}, Mail: mail}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// packetTo appends a packet to a queue pair.
+func packetTo(t *testing.T, b *fabric.Batch, path fabric.Path, qpn uint32) {
+	t.Helper()
+	path.Slot = uint8(qpn >> 16)
+	seg, index := b.Append(&path, 64)
+	if seg == nil {
+		t.Fatal("the batch is too small")
+	}
+	clear(seg)
+	seg[5], seg[6], seg[7] = byte(qpn>>16), byte(qpn>>8), byte(qpn)
+	roce.Seal(seg, prefix(&path, len(seg)).WithID(uint16(index)))
+}
+
+// TestD3_Steering sends to queue pairs of every slot of an address: each packet
+// comes to the process of its slot, and what is for QP1, for no slot, or too short
+// to tell, to the first socket. A process that dies and one that comes in its
+// place change nothing for the others, as long as somebody keeps the socket open.
+func TestD3_Steering(t *testing.T) {
+	const slots = 5
+	addr, fds := openGroup(t, slots)
+	ports := make([]*udp.Port, len(fds))
+	for i, fd := range fds {
+		kept, err := unix.Dup(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(kept) })
+		ports[i] = take(t, addr, fd, -1)
+		if i == 2 { // it dies
+			_ = ports[i].Close()
+			again, _ := unix.Dup(kept)
+			ports[i] = take(t, addr, again, -1)
+		}
+	}
+	peer := open(t, udp.Config{})
+	to := fabric.Path{Src: peer.Caps().Addrs[0], Dst: addr, HopLimit: 64}
+	b := fabric.NewBatch(1<<20, peer.Caps())
+	want := make([]int, len(fds))
+	for round := range uint32(8) {
+		for top := range uint32(256) {
+			packetTo(t, b, to, top<<16|0x100+round)
+			if top > slots {
+				top = 0
+			}
+			want[top]++
+			if b.Room() == 0 { // a batch has few runs
+				sendAll(t, peer, b)
+			}
+		}
+		packetTo(t, b, to, 1)
+		want[0]++
+		sendAll(t, peer, b)
+	}
+	for i, p := range ports {
+		for _, g := range collect(t, p, want[i]) {
+			if top := int(g.bytes[5]); top != i && (i != 0 || top != 0 && top <= slots) {
+				t.Fatalf("socket %d got a packet of slot %d", i, top)
+			}
+		}
+		ds := make([]fabric.Datagram, 1)
+		if n, _ := p.Receive(ds); n != 0 {
+			t.Errorf("socket %d got more than %d packets", i, want[i])
+		}
+	}
+	short, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(short)
+	for n := range 6 {
+		if err := unix.Sendto(short, []byte{3, 3, 3, 3, 3, 3}[:n], 0, &unix.SockaddrInet4{Port: fabric.RoCEPort, Addr: addr.As4()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	collect(t, ports[0], 5) // an empty datagram has no segment
+}
+
+// TestD3_NobodyElseJoins shows that an address in use is given to no second
+// group, also one of the same user, and that members cannot change the program.
+func TestD3_NobodyElseJoins(t *testing.T) {
+	addr, fds := openGroup(t, 2)
+	for _, fd := range fds {
+		defer unix.Close(fd)
+	}
+	if _, err := udp.OpenGroup(addr, 2); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a second group: %v", err)
+	}
+	if _, err := udp.Open(udp.Config{Addrs: []netip.Addr{addr}}); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a lone port: %v", err)
+	}
+	f := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 1}}
+	for i, fd := range fds {
+		err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &unix.SockFprog{Len: 1, Filter: &f[0]})
+		if !errors.Is(err, unix.EPERM) {
+			t.Errorf("socket %d replaces the program: %v", i, err)
+		}
+	}
+	for _, slots := range []int{0, udp.MaxSlots + 1} {
+		if _, err := udp.OpenGroup(addr, slots); !errors.Is(err, unix.EINVAL) {
+			t.Errorf("%d slots: %v", slots, err)
+		}
+	}
+}
+
+// TestD3_Mail shows that a port receives what another forwards as if it had come
+// itself, and nothing of what cannot have been forwarded.
+func TestD3_Mail(t *testing.T) {
+	addr, fds := openGroup(t, 1)
+	first := take(t, addr, fds[0], -1)
+	mail, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(mail[1])
+	member := take(t, addr, fds[1], mail[0])
+	peer := open(t, udp.Config{})
+	b := fabric.NewBatch(1<<16, peer.Caps())
+	path := fabric.Path{Src: peer.Caps().Addrs[0], Dst: addr, HopLimit: 7, TClass: 0x20}
+	packetTo(t, b, path, 1)
+	sendAll(t, peer, b)
+	if err := first.Wait(waitLimit, true, false); err != nil {
+		t.Fatal(err)
+	}
+	ds := make([]fabric.Datagram, 4)
+	if n, err := first.Receive(ds); n != 1 || err != nil {
+		t.Fatalf("%d datagrams, %v", n, err)
+	}
+	buf := make([]byte, 4096)
+	if n := udp.PutForwarded(buf[:udp.ForwardHeader+63], &ds[0]); n != 0 {
+		t.Errorf("%d bytes where there is no room", n)
+	}
+	n := udp.PutForwarded(buf, &ds[0])
+	for _, m := range [][]byte{buf[:0], buf[:10], buf[:udp.ForwardHeader], buf[:n]} {
+		if err := unix.Sendto(mail[1], m, 0, nil); err != nil && len(m) > 0 {
+			t.Fatal(err)
+		}
+	}
+	g := collect(t, member, 1)[0]
+	if got, want := g.d, ds[0]; got.Src != want.Src || got.Dst != addr || got.SrcPort != want.SrcPort || got.DstPort != fabric.RoCEPort ||
+		got.TClass != 0x20 || got.HopLimit != 7 || string(g.bytes) != string(want.Bytes) {
+		t.Errorf("forwarded %+v\nof        %+v", got, want)
+	}
+}
+
+// TestD3_SeatIsClosed shows that a port that cannot be opened closes the sockets
+// that it was given.
+func TestD3_SeatIsClosed(t *testing.T) {
+	addr, fds := openGroup(t, 1)
+	defer unix.Close(fds[1])
+	if _, err := udp.Open(udp.Config{Addrs: []netip.Addr{addr, netip.MustParseAddr("127.0.0.1")}, Seat: &udp.Seat{Sockets: fds[:1], Mail: -1}}); err == nil {
+		t.Fatal("one socket for two addresses is enough")
+	}
+	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+		t.Errorf("the socket is open: %v", err)
+	}
+}
