@@ -86,6 +86,7 @@ var table = []Row{
 	{"internal/hca", 4, Engine, false},
 
 	{"internal/driver", 5, Shell, false},
+	{"internal/broker", 5, Shell, false},
 	{"internal/sim", 5, Shell, false},
 	{"internal/sim/run", 4, Shell, false},
 	{"internal/sim/storm", 5, Shell, false},

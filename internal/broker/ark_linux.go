@@ -1,0 +1,119 @@
+//go:build !portable
+
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric"
+)
+
+// newArk returns a socket in whose queue a message with the sockets of the groups
+// lies. It holds them as long as anybody has it open. The groups come one after
+// the other.
+func newArk(label *message, groups [][]int) (int, error) {
+	all := slices.Concat(groups...)
+	if len(all) > maxPassed {
+		return -1, fmt.Errorf("broker: %d addresses with %d slots each need %d sockets, and %d are possible: name fewer: %w",
+			len(groups), label.Slots, len(all), maxPassed, unix.EINVAL)
+	}
+	b, err := label.encode()
+	if err != nil {
+		return -1, err
+	}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("broker: socket pair: %w", err)
+	}
+	defer unix.Close(ends[1])
+	if err := unix.Sendmsg(ends[1], b, unix.UnixRights(all...), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
+		if errors.Is(err, unix.ETOOMANYREFS) {
+			err = fmt.Errorf("raise the limit of open files (ulimit -n) above the sockets of all brokers of this user: %w", err)
+		}
+		return -1, errors.Join(fmt.Errorf("broker: keep %d sockets: %w", len(all), err), unix.Close(ends[0]))
+	}
+	return ends[0], nil
+}
+
+// openArk returns the label of an ark and the sockets in it, which stay there,
+// too. They are for these addresses, or it is refused.
+func openArk(ark int, addrs []netip.Addr) (label *message, groups [][]int, err error) {
+	if err := isMail(ark); err != nil {
+		return nil, nil, err
+	}
+	b, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxPassed))
+	n, oobn, _, _, err := unix.Recvmsg(ark, b, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return nil, nil, fmt.Errorf("broker: look into what a member brought: %w", err)
+	}
+	fds, err := passed(oob[:oobn])
+	if err != nil {
+		return nil, nil, err
+	}
+	label, err = decode(b[:n])
+	if err == nil && (label.Version != version || label.Slots < 1 || !slices.Equal(label.Addrs, addrs) || len(fds) != (label.Slots+1)*len(addrs)) {
+		err = fmt.Errorf("broker: a member brought %d sockets of version %d for %v: %w", len(fds), label.Version, label.Addrs, unix.EINVAL)
+	}
+	if err == nil {
+		groups = slices.Collect(slices.Chunk(fds, label.Slots+1))
+		err = genuine(groups, addrs)
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, nil, err
+	}
+	return label, groups, nil
+}
+
+// genuine returns an error if sockets are not those of groups on the addresses.
+func genuine(groups [][]int, addrs []netip.Addr) error {
+	for i, group := range groups {
+		for _, fd := range group {
+			kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+			shared, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT)
+			at, err3 := boundTo(fd)
+			if err := errors.Join(err, err2, err3); err != nil {
+				return fmt.Errorf("broker: descriptor %d of a member: %w", fd, err)
+			}
+			if kind != unix.IPPROTO_UDP || shared == 0 || at != netip.AddrPortFrom(addrs[i], fabric.RoCEPort) {
+				return fmt.Errorf("broker: descriptor %d of a member is no socket of %v: %w", fd, addrs[i], unix.EINVAL)
+			}
+		}
+	}
+	return nil
+}
+
+// boundTo returns where a socket is bound.
+func boundTo(fd int) (netip.AddrPort, error) {
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)), nil
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port)), nil
+	default:
+		return netip.AddrPort{}, unix.EAFNOSUPPORT
+	}
+}
+
+// drain takes what waits in a socket, so that the next owner of its slot gets
+// nothing of the last one's.
+func drain(fd int) {
+	var b [1]byte
+	for range maxDrained {
+		if _, _, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC); err != nil {
+			return
+		}
+	}
+}
+
+// maxDrained bounds what is taken from a socket: more than its buffer holds.
+const maxDrained = 1 << 16

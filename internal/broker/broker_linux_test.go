@@ -1,0 +1,292 @@
+//go:build !portable
+
+package broker
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/mad"
+)
+
+const service = mad.ServiceID(0x0000000001061234)
+
+// reqFor is a REQ from a peer.
+func reqFor(s mad.ServiceID, id uint32) *mad.REQ {
+	return &mad.REQ{LocalCommID: id, ServiceID: s, LocalQPN: 0x123, LocalCAGUID: 9}
+}
+
+// TestD3_Forwarding shows who gets which message for QP1: a REQ and a SIDR_REQ who
+// listens, what has a communication ID its owner; and that what is for nobody is
+// refused in the broker's name.
+func TestD3_Forwarding(t *testing.T) {
+	b := serve(t, 4)
+	p := newPeer(t, b)
+	m := []*process{join(t, b), join(t, b), join(t, b)}
+	for i, x := range m {
+		if x.Slot != uint8(i+1) || x.GUID != rigGUID {
+			t.Fatalf("member %d has slot %d and GUID %#x", i, x.Slot, x.GUID)
+		}
+		if err := x.Claim(service + mad.ServiceID(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, x := range m {
+		s, id := service+mad.ServiceID(i), uint32(x.Slot)<<24|0x777
+		p.send(mad.AttrREQ, reqFor(s, uint32(100+i)))
+		if q := expect(t, x.port, mad.AttrREQ, &mad.REQ{}); q.LocalCommID != uint32(100+i) {
+			t.Errorf("member %d gets REQ %d", i, q.LocalCommID)
+		}
+		p.send(mad.AttrSIDRREQ, &mad.SIDRREQ{RequestID: uint32(i), ServiceID: s})
+		if q := expect(t, x.port, mad.AttrSIDRREQ, &mad.SIDRREQ{}); q.RequestID != uint32(i) {
+			t.Errorf("member %d gets SIDR_REQ %d", i, q.RequestID)
+		}
+		p.send(mad.AttrSIDRREP, &mad.SIDRREP{RequestID: id})
+		expect(t, x.port, mad.AttrSIDRREP, &mad.SIDRREP{})
+		p.send(mad.AttrREP, &mad.REP{LocalCommID: uint32(200 + i), RemoteCommID: id})
+		expect(t, x.port, mad.AttrREP, &mad.REP{})
+		p.send(mad.AttrMRA, &mad.MRA{LocalCommID: uint32(200 + i), RemoteCommID: id})
+		expect(t, x.port, mad.AttrMRA, &mad.MRA{})
+		p.send(mad.AttrRTU, &mad.RTU{LocalCommID: uint32(100 + i), RemoteCommID: id + 1})
+		expect(t, x.port, mad.AttrRTU, &mad.RTU{})
+		p.send(mad.AttrREJ, &mad.REJ{LocalCommID: uint32(100 + i), Message: mad.WhichOther}) // of who never learnt our ID
+		expect(t, x.port, mad.AttrREJ, &mad.REJ{})
+		p.send(mad.AttrDREQ, &mad.DREQ{LocalCommID: uint32(200 + i), RemoteCommID: id})
+		expect(t, x.port, mad.AttrDREQ, &mad.DREQ{})
+	}
+	nobody := reqFor(service+9, 5)
+	nobody.Primary.LocalGID = ib.GIDFromAddr(p.port.Caps().Addrs[0])
+	p.send(mad.AttrREQ, nobody)
+	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.Reason != mad.RejInvalidServiceID || r.RemoteCommID != 5 {
+		t.Errorf("a REQ to a service that nobody has: %+v", r)
+	}
+	p.send(mad.AttrDREQ, &mad.DREQ{LocalCommID: 6, RemoteCommID: 4 << 24})
+	if r := expect(t, p.port, mad.AttrDREP, &mad.DREP{}); r.RemoteCommID != 6 {
+		t.Errorf("a DREQ to a slot that nobody has: %+v", r)
+	}
+}
+
+// TestD3_DamagedMADs shows that the broker forwards, and learns from, nothing that
+// an adapter would not take.
+func TestD3_DamagedMADs(t *testing.T) {
+	b := serve(t, 1)
+	p, x := newPeer(t, b), join(t, b)
+	if err := x.Claim(service); err != nil {
+		t.Fatal(err)
+	}
+	var q mad.MAD
+	q.PutHeader(mad.CMHeader(mad.AttrREQ, 1))
+	reqFor(service, 66).Put(&q)
+	for _, at := range []int{2, 12, 30, 100, -1} { // P_Key, Q_Key, MAD, its data, ICRC
+		p.packet(1, q[:], func(seg []byte) {
+			i := (at + len(seg)) % len(seg)
+			seg[i] ^= 0x55
+			seg[(i+1)%len(seg)] ^= 0x55
+		})
+	}
+	p.packet(1, q[:100], func([]byte) {})
+	p.packet(2, q[:], func([]byte) {}) // to no queue pair of anybody
+	p.send(mad.AttrREQ, reqFor(service, 77))
+	if got := expect(t, x.port, mad.AttrREQ, &mad.REQ{}); got.LocalCommID != 77 {
+		t.Errorf("REQ %d is forwarded", got.LocalCommID)
+	}
+}
+
+// TestD3_Ports shows that two processes cannot listen to one service, and that it
+// is free as soon as one gives it up or dies.
+func TestD3_Ports(t *testing.T) {
+	b := serve(t, 3)
+	x, y := join(t, b), join(t, b)
+	for range 2 { // two of its listeners
+		if err := x.Claim(service); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := func() bool {
+		err := y.Claim(service)
+		if err != nil && !errors.Is(err, unix.EADDRINUSE) {
+			t.Fatalf("the second process: %v", err)
+		}
+		return err != nil
+	}
+	x.Release(service)
+	if !taken() {
+		t.Error("both processes listen")
+	}
+	x.Release(service)
+	settle(t, "a service is free that was released", func() bool { return !taken() })
+	if err := x.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("the first process again: %v", err)
+	}
+	y.die()
+	settle(t, "a service is free whose process died", func() bool { return x.Claim(service) == nil })
+}
+
+// TestD3_Death shows what peers of a process that dies hear within a second: DREQ
+// who was connected, on either side, and REJ who waited for an answer; and nobody
+// whose connection was over.
+func TestD3_Death(t *testing.T) {
+	b := serve(t, 2)
+	p, x := newPeer(t, b), join(t, b)
+	if err := x.Claim(service); err != nil {
+		t.Fatal(err)
+	}
+	own := uint32(x.Slot) << 24
+	p.send(mad.AttrREQ, reqFor(service, 10)) // connected, passive
+	p.send(mad.AttrRTU, &mad.RTU{LocalCommID: 10, RemoteCommID: own | 1})
+	p.send(mad.AttrREP, &mad.REP{LocalCommID: 20, RemoteCommID: own | 2, LocalQPN: 0x456}) // connected, active
+	p.send(mad.AttrREQ, reqFor(service, 30))                                               // waits
+	p.send(mad.AttrREP, &mad.REP{LocalCommID: 40, RemoteCommID: own | 4})                  // over
+	p.send(mad.AttrDREQ, &mad.DREQ{LocalCommID: 40, RemoteCommID: own | 4})
+	for range 6 {
+		receive(t, x.port)
+	}
+	begin := time.Now()
+	x.die()
+	got := map[uint32]mad.DREQ{}
+	refused := false
+	for len(got) < 2 || !refused {
+		m, _ := receive(t, p.port)
+		switch h := m.Header(); h.AttrID {
+		case mad.AttrDREQ:
+			var d mad.DREQ
+			d.Decode(m)
+			got[d.RemoteCommID] = d
+			p.send(mad.AttrDREP, &mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID})
+		case mad.AttrREJ:
+			var r mad.REJ
+			r.Decode(m)
+			refused = r.RemoteCommID == 30 && r.Message == mad.WhichREQ && r.Reason == mad.RejConsumer
+		default:
+			t.Fatalf("%s came", mad.Describe(m))
+		}
+	}
+	if d := time.Since(begin); d > time.Second {
+		t.Errorf("the peers heard after %v", d)
+	}
+	if a, c := got[10], got[20]; a.LocalCommID != own|1 || a.RemoteQPN != 0x123 || c.LocalCommID != own|2 || c.RemoteQPN != 0x456 {
+		t.Errorf("DREQs %+v and %+v", a, c)
+	}
+	settle(t, "the broker insists no more", func() bool {
+		b.engine.mu.Lock()
+		defer b.engine.mu.Unlock()
+		return len(b.engine.leaving) == 0
+	})
+}
+
+// TestD3_Slots shows that there are as many places as was said, that the one that
+// comes too many is told so, and that each that is left is given again, the one
+// that is free for longest first.
+func TestD3_Slots(t *testing.T) {
+	const slots = 3
+	b := serve(t, slots)
+	var all []*process
+	for range slots {
+		all = append(all, join(t, b))
+	}
+	if _, _, err := Join(b.cfg.Addrs); !errors.Is(err, unix.EAGAIN) || errors.Is(err, ErrNone) {
+		t.Errorf("one process too many: %v", err)
+	}
+	p := newPeer(t, b)
+	for i, x := range []*process{all[1], all[0]} {
+		p.packet(uint32(x.Slot)<<16|5, nil, func([]byte) {}) // of the one that dies
+		x.die()
+		settle(t, "the slot is free", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.free) == i+1
+		})
+	}
+	for _, want := range []uint8{2, 1} {
+		if x := join(t, b); x.Slot != want {
+			t.Errorf("slot %d is given, not %d", x.Slot, want)
+		} else if n, _ := x.port.Receive(make([]fabric.Datagram, 1)); n != 0 {
+			t.Errorf("slot %d has packets of its last owner", want)
+		}
+	}
+	if served, n, who, err := Who(b.cfg.Addrs[0]); err != nil || n != slots || len(served) != 1 || len(who) != slots || who[0].PID != unix.Getpid() {
+		t.Errorf("%v, %d, %+v, %v are on", served, n, who, err)
+	}
+}
+
+// TestD3_OneBroker shows that a second broker is refused, and one where a lone
+// process has the port.
+func TestD3_OneBroker(t *testing.T) {
+	b := serve(t, 1)
+	if _, err := Open(b.cfg); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a second broker: %v", err)
+	}
+	c := b.cfg
+	p := newPeer(t, b)
+	c.Addrs = p.port.Caps().Addrs
+	begin := time.Now()
+	if _, err := Open(c); !errors.Is(err, unix.EADDRINUSE) || time.Since(begin) > 2*recoverTime {
+		t.Errorf("a broker where a lone process is: %v after %v", err, time.Since(begin))
+	}
+	if _, _, err := Join(c.Addrs); !errors.Is(err, ErrNone) {
+		t.Errorf("join without a broker: %v", err)
+	}
+	if _, _, err := Join([]netip.Addr{b.cfg.Addrs[0], c.Addrs[0]}); !errors.Is(err, unix.EADDRNOTAVAIL) {
+		t.Errorf("join with an address that the broker does not serve: %v", err)
+	}
+	if _, err := Open(Config{Addrs: []netip.Addr{c.Addrs[0].Next().Next()}, Slots: udp.MaxSlots, Log: t.Logf}); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a broker with more sockets than can be kept: %v", err)
+	}
+}
+
+// TestD3_BrokerDies shows that members go on when the broker dies, that what comes
+// for QP1 meanwhile waits, that the next broker has the same sockets, slots,
+// services and GUID, and that nobody takes the address or a slot in between.
+func TestD3_BrokerDies(t *testing.T) {
+	b := serve(t, 4)
+	p, x, y := newPeer(t, b), join(t, b), join(t, b)
+	for i, m := range []*process{x, y} {
+		if err := m.Claim(service + mad.ServiceID(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Close(); err != nil { // all that the kernel does for one that is killed
+		t.Fatal(err)
+	}
+	p.send(mad.AttrREQ, reqFor(service, 1))
+	p.send(mad.AttrREQ, reqFor(service+1, 2))
+	claimed := make(chan error, 1)
+	go func() { claimed <- x.Claim(service + 2) }()
+	for _, m := range []*process{y, x} {
+		p.packet(uint32(m.Slot)<<16|5, make([]byte, mad.Size), func([]byte) {})
+		receive(t, m.port)
+	}
+	if _, err := udp.Open(udp.Config{Addrs: b.cfg.Addrs}); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("somebody has the address of those who live: %v", err)
+	}
+	c := b.cfg
+	c.Slots, c.GUID = 2, 1 // what it finds counts
+	next, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !next.Recovered() || next.cfg.Slots != 4 || next.cfg.GUID != rigGUID {
+		t.Errorf("recovered %v, %d slots, GUID %#x", next.Recovered(), next.cfg.Slots, next.cfg.GUID)
+	}
+	begin(t, next)
+	for i, m := range []*process{x, y} {
+		if q := expect(t, m.port, mad.AttrREQ, &mad.REQ{}); q.LocalCommID != uint32(i+1) {
+			t.Errorf("member %d gets REQ %d", i, q.LocalCommID)
+		}
+	}
+	if err := <-claimed; err != nil {
+		t.Errorf("a claim that waited: %v", err)
+	}
+	if z := join(t, next); z.Slot == x.Slot || z.Slot == y.Slot {
+		t.Errorf("a new member has slot %d of one that lives", z.Slot)
+	} else if err := z.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a new member claims an old one's service: %v", err)
+	}
+}

@@ -1,0 +1,64 @@
+// Package broker lets processes of one user share an address: one of them, the
+// broker, opens the sockets and hands them out; data never passes through it.
+//
+// # Who owns what
+//
+// The broker makes a group of sockets for each address (udp.OpenGroup): one for
+// QP1, and one for each slot, which is the upper byte of a QPN. The kernel steers
+// by the place of a socket in its group, and a socket that is closed changes the
+// places of others. So none is ever closed: beside the socket of its slot, each
+// member has the ark, a Unix socket in whose queue a message with all sockets of
+// the groups lies, unread. As long as one member lives the groups stay as they are.
+//
+// What comes for QP1 comes to the broker. It checks it as every adapter does, and
+// forwards a message of the connection manager to the member that listens to the
+// service, or whose slot is the upper byte of the communication ID. All else it
+// answers as an adapter without listeners and connections does. Members send their
+// own MADs from their own sockets.
+//
+// # The protocol
+//
+// It is spoken over a Unix socket that keeps the bounds of messages
+// (SOCK_SEQPACKET), whose name is in the abstract name space: one for each address
+// and network namespace, whatever directories are shared. A message is a JSON
+// object of at most maxMessage bytes. Both sides have the kernel tell the user of
+// the other and refuse any user but their own.
+//
+//	join     version, addresses, program; with the descriptor of the mail. One
+//	         who was a member before adds its slot, and the ark
+//	welcome  version, slot, node GUID; with the sockets of the slot in the order
+//	         of the addresses, and the ark, unless the member has them
+//	refused  why
+//	claim    a number, and the service ID to listen to
+//	claimed  the number, and an errno, 0 if the member has the service now
+//	release  the service ID
+//	who      asks, of one who is no member, for who is
+//	members  the answer
+//
+// # What can go wrong
+//
+// A member dies: the kernel closes its connection. The broker releases its
+// services, tells its peers (DREQ; REJ to those whose request it had not
+// answered), empties its sockets and puts the slot at the end of the line.
+//
+// The broker dies: the members' packets come and go as before. What comes for QP1
+// waits in its socket, which is in the ark. Members look for the next broker
+// several times a second. Claims wait for it.
+//
+// A broker begins where the address is in use: for recoverTime it takes members
+// that bring the ark. If none comes, the address is somebody else's. Otherwise it
+// takes over the groups, lets members come for settleTime and then begins to read
+// what waited. Of connections from before it knows nothing until a message passes,
+// so that peers of a member that dies learn of those by their own timers.
+//
+// Somebody sends garbage, nothing, or wrong descriptors: he is refused, at the
+// latest after helloTime; no more than maxStrangers wait at a time. Descriptors are
+// looked at before they are used, and none is ever waited for.
+//
+// Reading order: message.go, router.go (who gets a message), farewell.go (what
+// peers of the dead are told), config.go, engine.go (QP1), broker_linux.go with ark_linux.go and part_linux.go, seat_linux.go
+// (the other side); wire_linux.go is what both have.
+//
+// The package never starts a process, and has no opinion on when a broker begins
+// or ends.
+package broker

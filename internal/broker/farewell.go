@@ -1,0 +1,51 @@
+package broker
+
+import (
+	"errors"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// insistence is how often a peer is told that a member has died, and when again:
+// all of it within a second.
+func insistence() gsi.Retry { return gsi.Retry{Timeout: 300 * time.Millisecond, Retries: 2} }
+
+// farewell tells the peer of a connection that its member has died: DREQ if it
+// knows our ID, as who closes a connection does; otherwise it waits for the answer
+// to a REQ and gets a REJ, as from who destroys an ID that was asked.
+func (e *engine) farewell(now clock.Instant, c *connection) error {
+	var m mad.MAD
+	if c.localID == 0 {
+		m.PutHeader(mad.CMHeader(mad.AttrREJ, e.agent.TID(c.key.id)))
+		(&mad.REJ{RemoteCommID: c.key.id, Message: mad.WhichREQ, Reason: mad.RejConsumer}).Put(&m)
+		return e.agent.Send(now, c.peer, &m)
+	}
+	m.PutHeader(mad.CMHeader(mad.AttrDREQ, e.agent.TID(c.localID)))
+	(&mad.DREQ{LocalCommID: c.localID, RemoteCommID: c.key.id, RemoteQPN: c.qpn}).Put(&m)
+	var request *gsi.Transaction
+	request, err := e.agent.Request(now, c.peer, &m, insistence(), func(clock.Instant, *gsi.Received, error) {
+		delete(e.leaving, c.localID)
+	})
+	switch {
+	case errors.Is(err, gsi.ErrTooManyTransactions): // then it is told once
+		return e.agent.Send(now, c.peer, &m)
+	case err != nil:
+		return err
+	}
+	e.leaving[c.localID] = request
+	return nil
+}
+
+// heard ends the farewell to a peer that has answered with a DREP.
+func (e *engine) heard(now clock.Instant, m *mad.MAD) {
+	if h := m.Header(); h.AttrID != mad.AttrDREP {
+		return
+	}
+	_, to := ids(m)
+	if t := e.leaving[to]; t != nil {
+		t.Cancel(now)
+	}
+}

@@ -1,0 +1,89 @@
+package broker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/softhca/softhca/mad"
+)
+
+// version is that of the protocol. Both sides must have the same.
+const version = 1
+
+// The bounds of the protocol.
+const (
+	maxMessage   = 32 << 10               // bytes
+	maxServices  = 4096                   // of a member, as of a connection manager
+	maxStrangers = 32                     // connections that have not joined
+	helloTime    = 2 * time.Second        // until a stranger says what it wants
+	replyTime    = 2 * time.Second        // until the broker answers
+	recoverTime  = 2 * time.Second        // until a member brings the ark
+	settleTime   = 500 * time.Millisecond // until all others are there, too
+)
+
+// ErrNone says that no broker of this user serves the address.
+var ErrNone = errors.New("no broker serves the address")
+
+// errAway says that there is no broker, for now.
+var errAway = fmt.Errorf("the broker is away: start it again by softhca broker with the same --addr: %w", syscall.EAGAIN)
+
+// The kinds of messages.
+const (
+	opJoin    = "join"
+	opWelcome = "welcome"
+	opRefused = "refused"
+	opClaim   = "claim"
+	opClaimed = "claimed"
+	opRelease = "release"
+	opWho     = "who"
+	opMembers = "members"
+)
+
+// message is every message; which fields count depends on Op.
+type message struct {
+	Op      string        `json:"op"`
+	Version int           `json:"version,omitempty"`
+	Addrs   []netip.Addr  `json:"addrs,omitempty"`
+	Program string        `json:"program,omitempty"`
+	Slot    uint8         `json:"slot,omitempty"`
+	GUID    uint64        `json:"guid,omitempty"`
+	Error   string        `json:"error,omitempty"`
+	Seq     uint64        `json:"seq,omitempty"`
+	Service mad.ServiceID `json:"service,omitempty"`
+	Errno   syscall.Errno `json:"errno,omitempty"`
+	Slots   int           `json:"slots,omitempty"`
+	Members []Member      `json:"members,omitempty"`
+}
+
+// Member is a process that has joined.
+type Member struct {
+	Slot     uint8  `json:"slot"`
+	PID      int    `json:"pid"`
+	Program  string `json:"program"`
+	Services int    `json:"services"` // that it listens to
+}
+
+// encode returns the bytes of a message.
+func (m *message) encode() ([]byte, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("broker: %s: %w", m.Op, err)
+	}
+	if len(b) > maxMessage {
+		return nil, fmt.Errorf("broker: %s of %d bytes: at most %d are allowed: %w", m.Op, len(b), maxMessage, syscall.EMSGSIZE)
+	}
+	return b, nil
+}
+
+// decode reads a message.
+func decode(b []byte) (*message, error) {
+	m := new(message)
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("broker: a message that is none: %w", err)
+	}
+	return m, nil
+}

@@ -1,0 +1,54 @@
+//go:build !linux || portable
+
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/mad"
+)
+
+// errHere says that this is not Linux.
+var errHere = fmt.Errorf("processes share addresses on Linux only: give each an --addr of its own: %w", errors.ErrUnsupported)
+
+// Broker serves addresses that processes share: nowhere but on Linux.
+type Broker struct{}
+
+// Open fails.
+func Open(Config) (*Broker, error) { return nil, errHere }
+
+// Recovered reports false.
+func (b *Broker) Recovered() bool { return false }
+
+// Serve fails.
+func (b *Broker) Serve(context.Context) error { return errHere }
+
+// Close does nothing.
+func (b *Broker) Close() error { return nil }
+
+// Seat is a process's place on addresses that it shares.
+type Seat struct {
+	Slot uint8
+	GUID uint64
+}
+
+// Join returns ErrNone.
+func Join([]netip.Addr) (*Seat, *udp.Seat, error) { return nil, nil, ErrNone }
+
+// Claim does nothing.
+func (s *Seat) Claim(mad.ServiceID) error { return nil }
+
+// Release does nothing.
+func (s *Seat) Release(mad.ServiceID) {}
+
+// Close does nothing.
+func (s *Seat) Close() {}
+
+// Who returns ErrNone.
+func Who(netip.Addr) (served []netip.Addr, slots int, all []Member, err error) {
+	return nil, 0, nil, ErrNone
+}

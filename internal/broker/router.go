@@ -1,0 +1,257 @@
+package broker
+
+import (
+	"container/list"
+	"net/netip"
+	"syscall"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// maxKnown bounds the connections that are remembered of a member; the oldest
+// gives way.
+const maxKnown = 4096
+
+// router knows who gets a message of the connection manager.
+type router struct {
+	members  [256]*account // by slot
+	services map[mad.ServiceID]*account
+	remote   map[remoteKey]*connection
+	local    map[uint32]*connection
+}
+
+// account is what is known of a member.
+type account struct {
+	slot     uint8
+	services map[mad.ServiceID]bool
+	known    list.List // of *connection, the oldest first
+}
+
+// remoteKey names a connection as its peer does.
+type remoteKey struct {
+	id   uint32
+	addr netip.Addr
+}
+
+// connection is what messages from its peer told of a connection.
+type connection struct {
+	of      *account
+	at      *list.Element
+	key     remoteKey
+	localID uint32 // 0 until the peer names it
+	qpn     ib.QPN // the peer's; its EE context for RD
+	peer    gsi.Address
+}
+
+func newRouter() *router {
+	return &router{
+		services: make(map[mad.ServiceID]*account), remote: make(map[remoteKey]*connection), local: make(map[uint32]*connection),
+	}
+}
+
+// join adds the member of a slot.
+func (r *router) join(slot uint8) {
+	r.members[slot] = &account{slot: slot, services: make(map[mad.ServiceID]bool)}
+}
+
+// leave takes the member of a slot out and returns its connections.
+func (r *router) leave(slot uint8) []*connection {
+	a := r.members[slot]
+	if a == nil {
+		return nil
+	}
+	r.members[slot] = nil
+	for s := range a.services {
+		delete(r.services, s)
+	}
+	var left []*connection
+	for e := a.known.Front(); e != nil; e = a.known.Front() {
+		c := e.Value.(*connection)
+		left = append(left, c)
+		r.forget(c)
+	}
+	return left
+}
+
+// claim has the member of a slot get what is for a service.
+func (r *router) claim(slot uint8, s mad.ServiceID) syscall.Errno {
+	a := r.members[slot]
+	switch {
+	case r.services[s] == a:
+		return 0
+	case r.services[s] != nil:
+		return syscall.EADDRINUSE
+	case len(a.services) >= maxServices:
+		return syscall.ENOMEM
+	}
+	r.services[s], a.services[s] = a, true
+	return 0
+}
+
+// release takes a claim back, if it is the member's.
+func (r *router) release(slot uint8, s mad.ServiceID) {
+	if a := r.members[slot]; r.services[s] == a {
+		delete(r.services, s)
+		delete(a.services, s)
+	}
+}
+
+// route returns the slot of the member that gets a message, 0 if there is none,
+// and remembers what the message says of its connection.
+func (r *router) route(m *mad.MAD, from *gsi.Address) uint8 {
+	h := m.Header()
+	switch h.AttrID {
+	case mad.AttrREQ:
+		return r.request(m, from)
+	case mad.AttrSIDRREQ:
+		var q mad.SIDRREQ
+		q.Decode(m)
+		return r.services[q.ServiceID].number()
+	case mad.AttrSIDRREP:
+		var p mad.SIDRREP
+		p.Decode(m)
+		return r.owner(p.RequestID).number()
+	case mad.AttrREP:
+		return r.reply(m, from)
+	case mad.AttrRTU:
+		return r.ready(m, from)
+	case mad.AttrDREQ, mad.AttrDREP, mad.AttrREJ:
+		return r.end(m, from)
+	case mad.AttrMRA, mad.AttrLAP, mad.AttrAPR:
+		_, to := ids(m)
+		if to == 0 {
+			return r.ofPeer(m, from)
+		}
+		return r.owner(to).number()
+	}
+	return 0
+}
+
+// number returns the slot, 0 of nobody.
+func (a *account) number() uint8 {
+	if a == nil {
+		return 0
+	}
+	return a.slot
+}
+
+// owner returns the member whose communication ID this is.
+func (r *router) owner(id uint32) *account { return r.members[id>>24] }
+
+// ids returns the communication IDs of a message that begins with them: that of
+// who sent it, and ours.
+func ids(m *mad.MAD) (from, to uint32) {
+	var t mad.RTU
+	t.Decode(m)
+	return t.LocalCommID, t.RemoteCommID
+}
+
+// ofPeer returns the slot of the connection that the peer alone names.
+func (r *router) ofPeer(m *mad.MAD, from *gsi.Address) uint8 {
+	id, _ := ids(m)
+	if c := r.remote[remoteKey{id, from.Remote}]; c != nil {
+		return c.of.slot
+	}
+	return 0
+}
+
+// request routes a REQ. One that is repeated goes where the first went, though
+// nobody may listen any more.
+func (r *router) request(m *mad.MAD, from *gsi.Address) uint8 {
+	var q mad.REQ
+	q.Decode(m)
+	k := remoteKey{q.LocalCommID, from.Remote}
+	a, c := r.services[q.ServiceID], r.remote[k]
+	switch {
+	case a == nil && c == nil:
+		return 0
+	case a == nil || c != nil && c.of == a:
+		return c.of.slot
+	case c != nil:
+		r.forget(c)
+	}
+	qpn := q.LocalQPN
+	if q.Transport == mad.TransportRD {
+		qpn = ib.QPN(q.LocalEECN)
+	}
+	r.learn(&connection{of: a, key: k, qpn: qpn, peer: *from})
+	return a.slot
+}
+
+// reply routes a REP, which names both ends.
+func (r *router) reply(m *mad.MAD, from *gsi.Address) uint8 {
+	var p mad.REP
+	p.Decode(m)
+	a := r.owner(p.RemoteCommID)
+	if a == nil {
+		return 0
+	}
+	k := remoteKey{p.LocalCommID, from.Remote}
+	if c := r.remote[k]; c != nil {
+		r.forget(c)
+	}
+	if c := r.local[p.RemoteCommID]; c != nil {
+		r.forget(c)
+	}
+	qpn := p.LocalQPN
+	if p.LocalEECN != 0 {
+		qpn = ib.QPN(p.LocalEECN)
+	}
+	r.learn(&connection{of: a, key: k, localID: p.RemoteCommID, qpn: qpn, peer: *from})
+	return a.slot
+}
+
+// ready routes an RTU, the first message that tells our ID of a connection that
+// the peer asked for.
+func (r *router) ready(m *mad.MAD, from *gsi.Address) uint8 {
+	id, to := ids(m)
+	a := r.owner(to)
+	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of == a && c.localID == 0 && r.local[to] == nil {
+		c.localID = to
+		r.local[to] = c
+	}
+	return a.number()
+}
+
+// end routes what ends a connection. A REJ may come from a peer that never learnt
+// our ID.
+func (r *router) end(m *mad.MAD, from *gsi.Address) uint8 {
+	id, to := ids(m)
+	slot := r.owner(to).number()
+	if to == 0 {
+		slot = r.ofPeer(m, from)
+	}
+	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of.slot == slot {
+		r.forget(c)
+	}
+	if c := r.local[to]; c != nil && c.peer.Remote == from.Remote {
+		r.forget(c)
+	}
+	return slot
+}
+
+// learn remembers a connection.
+func (r *router) learn(c *connection) {
+	known := &c.of.known
+	if known.Len() >= maxKnown {
+		r.forget(known.Front().Value.(*connection))
+	}
+	c.at = known.PushBack(c)
+	r.remote[c.key] = c
+	if c.localID != 0 {
+		r.local[c.localID] = c
+	}
+}
+
+// forget removes a connection.
+func (r *router) forget(c *connection) {
+	c.of.known.Remove(c.at)
+	if r.remote[c.key] == c {
+		delete(r.remote, c.key)
+	}
+	if r.local[c.localID] == c {
+		delete(r.local, c.localID)
+	}
+}

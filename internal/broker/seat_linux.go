@@ -1,0 +1,314 @@
+//go:build !portable
+
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/mad"
+)
+
+// Seat is a process's place on addresses that it shares. Its methods may be called
+// by any goroutine.
+type Seat struct {
+	Slot uint8  // of the QPNs and communication IDs
+	GUID uint64 // of the node
+
+	addrs   []netip.Addr
+	program string
+	ark     int
+	mail    int // the end that the broker writes to
+	closing chan struct{}
+	ended   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	wire    *wire      // nil while the broker is away
+	seq     uint64
+	waiting map[uint64]chan syscall.Errno
+	claims  map[mad.ServiceID]int // how often
+	changed chan struct{}         // closed when wire changes
+}
+
+// Join takes a seat on addresses that a broker of this user serves, or returns
+// ErrNone. The caller opens its port with the udp.Seat, and closes it before the
+// Seat.
+func Join(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
+	w, err := dial(addrs[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &Seat{
+		addrs: addrs, program: programName(), ark: -1, mail: -1, closing: make(chan struct{}), wire: w,
+		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), changed: make(chan struct{}),
+	}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("broker: socket pair: %w", err), w.Close())
+	}
+	s.mail = ends[1]
+	sockets, err := s.join(w)
+	if err != nil {
+		closeAll(ends[:])
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	n := len(sockets) - 1
+	s.ark = sockets[n]
+	s.ended.Go(s.stay)
+	return s, &udp.Seat{Sockets: sockets[:n], Mail: ends[0]}, nil
+}
+
+// programName returns what this process is called among members.
+func programName() string {
+	name := filepath.Base(os.Args[0])
+	return name[:min(len(name), maxProgram)]
+}
+
+// dial connects to the broker of an address.
+func dial(a netip.Addr) (*wire, error) {
+	c, err := net.DialUnix("unixpacket", nil, socketName(a))
+	if err != nil {
+		return nil, fmt.Errorf("%w %v: %w", ErrNone, a, err)
+	}
+	w := newWire(c)
+	if _, err := w.peer(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w %v for this user: %w", ErrNone, a, err), w.Close())
+	}
+	return w, nil
+}
+
+// join says to a broker who this is, and returns the descriptors that it gives to
+// one who is new.
+func (s *Seat) join(w *wire) (fds []int, err error) {
+	m := &message{Op: opJoin, Version: version, Addrs: s.addrs, Program: s.program, Slot: s.Slot}
+	give, want := []int{s.mail}, len(s.addrs)+1
+	if s.Slot != 0 {
+		give, want = append(give, s.ark), 0
+	}
+	if err := w.SetReadDeadline(time.Now().Add(replyTime)); err != nil {
+		return nil, err
+	}
+	if err := w.send(m, give...); err != nil {
+		return nil, err
+	}
+	answer, fds, err := w.receive()
+	if err != nil {
+		return nil, fmt.Errorf("broker: no answer: %w", err)
+	}
+	switch {
+	case answer.Op == opRefused:
+		err = fmt.Errorf("%s: %w", answer.Error, answer.Errno)
+	case answer.Op != opWelcome || answer.Version != version || len(fds) != want || answer.Slot == 0 || s.Slot != 0 && answer.Slot != s.Slot:
+		err = fmt.Errorf("broker: %q with %d descriptors instead of a welcome: %w", answer.Op, len(fds), unix.EPROTO)
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, err
+	}
+	s.Slot, s.GUID = answer.Slot, answer.GUID
+	return fds, w.SetReadDeadline(time.Time{})
+}
+
+// stay reads what the broker says, and looks for the next one when it is gone.
+func (s *Seat) stay() {
+	for w := s.wire; w != nil; w = s.again() {
+		for {
+			m, fds, err := w.receive()
+			if err != nil {
+				break
+			}
+			closeAll(fds)
+			s.answer(m)
+		}
+		s.set(nil)
+		_ = w.Close()
+	}
+}
+
+// answer gives an answer to who waits for it.
+func (s *Seat) answer(m *message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.waiting[m.Seq]; c != nil && m.Op == opClaimed {
+		c <- m.Errno
+		delete(s.waiting, m.Seq)
+	}
+}
+
+// set changes the connection to the broker, and tells who waits for that.
+func (s *Seat) set(w *wire) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wire = w
+	s.hurry()
+	for _, c := range s.waiting {
+		close(c)
+	}
+	clear(s.waiting)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// The pauses between looks for the next broker.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 200 * time.Millisecond
+)
+
+// again returns a connection to the next broker, nil once the seat is closed.
+func (s *Seat) again() *wire {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-s.closing:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		w, err := dial(s.addrs[0])
+		if err != nil {
+			continue
+		}
+		if _, err := s.join(w); err == nil && s.reclaim(w) == nil {
+			s.set(w)
+			return w
+		}
+		_ = w.Close()
+	}
+}
+
+// reclaim tells a new broker which services this process listens to. Nobody else
+// can have them, as nobody joins before those who were there.
+func (s *Seat) reclaim(w *wire) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.claims {
+		s.seq++
+		if err := w.send(&message{Op: opClaim, Seq: s.seq, Service: id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimTime is how long a claim waits for the broker.
+const claimTime = 5 * time.Second
+
+// Claim has this process get what peers send to a service, until as many calls of
+// Release. It waits for a broker
+// that is away. Errors: EADDRINUSE when another process listens there, EAGAIN
+// when the broker stays away.
+func (s *Seat) Claim(id mad.ServiceID) error {
+	timer := time.NewTimer(claimTime)
+	defer timer.Stop()
+	s.mu.Lock()
+	s.claims[id]++
+	s.mu.Unlock()
+	for {
+		reply, changed := s.ask(id)
+		select {
+		case errno, answered := <-reply:
+			switch {
+			case !answered:
+			case errno == 0:
+				return nil
+			default:
+				s.Release(id)
+				return fmt.Errorf("another process at %v listens on service %v: %w", s.addrs[0], id, errno)
+			}
+		case <-changed:
+		case <-timer.C:
+			s.Release(id)
+			return errAway
+		}
+	}
+}
+
+// ask sends a claim. Without a broker there will be no reply; changed tells when
+// to ask again.
+func (s *Seat) ask(id mad.ServiceID) (reply chan syscall.Errno, changed chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wire == nil {
+		return nil, s.changed
+	}
+	s.seq++
+	reply = make(chan syscall.Errno, 1)
+	s.waiting[s.seq] = reply
+	_ = s.wire.send(&message{Op: opClaim, Seq: s.seq, Service: id}) // who reads finds out that the broker is gone
+	return reply, s.changed
+}
+
+// Release takes a claim back.
+func (s *Seat) Release(id mad.ServiceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims[id]--; s.claims[id] > 0 {
+		return
+	}
+	delete(s.claims, id)
+	if s.wire != nil {
+		_ = s.wire.send(&message{Op: opRelease, Service: id}) // a broker that is gone has released it
+	}
+}
+
+// Close gives the seat up. Closing none does nothing.
+func (s *Seat) Close() {
+	if s == nil {
+		return
+	}
+	close(s.closing)
+	s.mu.Lock()
+	s.hurry()
+	s.mu.Unlock()
+	s.ended.Wait()
+	closeAll([]int{s.mail, s.ark})
+}
+
+// hurry has who reads from the broker stop, if the seat is being closed.
+func (s *Seat) hurry() {
+	select {
+	case <-s.closing:
+		if s.wire != nil {
+			_ = s.wire.SetReadDeadline(time.Unix(1, 0)) // who reads closes it
+		}
+	default:
+	}
+}
+
+// Who returns what the broker of an address serves and who is on; ErrNone without
+// one.
+func Who(a netip.Addr) (served []netip.Addr, slots int, all []Member, err error) {
+	w, err := dial(a)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	defer w.Close()
+	if err := w.SetReadDeadline(time.Now().Add(replyTime)); err != nil {
+		return nil, 0, nil, err
+	}
+	if err := w.send(&message{Op: opWho, Version: version}); err != nil {
+		return nil, 0, nil, err
+	}
+	m, fds, err := w.receive()
+	if err != nil {
+		return nil, 0, nil, fmt.Errorf("broker: no answer: %w", err)
+	}
+	closeAll(fds)
+	if m.Op != opMembers {
+		return nil, 0, nil, fmt.Errorf("broker: %s: %w", m.Error, m.Errno)
+	}
+	slices.SortFunc(m.Members, func(x, y Member) int { return int(x.Slot) - int(y.Slot) })
+	return m.Addrs, m.Slots, m.Members, nil
+}

@@ -1,0 +1,128 @@
+//go:build !portable
+
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxPassed bounds the descriptors of a message, as the kernel does.
+const maxPassed = 253
+
+// socketName returns the name of the broker's socket for an address. It is no
+// file's: this network has it, and nobody else.
+func socketName(a netip.Addr) *net.UnixAddr {
+	return &net.UnixAddr{Name: "@softhca/broker/" + a.String(), Net: "unixpacket"}
+}
+
+// wire is a connection between broker and member.
+type wire struct {
+	*net.UnixConn
+	buf []byte
+	oob []byte
+}
+
+func newWire(c *net.UnixConn) *wire {
+	return &wire{UnixConn: c, buf: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*maxPassed))}
+}
+
+// peer returns who is at the other end. An error says that it is another user.
+func (w *wire) peer() (*unix.Ucred, error) {
+	raw, err := w.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var who *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) { who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(err, failed); err != nil {
+		return nil, fmt.Errorf("broker: who is at the other end: %w", err)
+	}
+	if int(who.Uid) != os.Geteuid() {
+		return who, fmt.Errorf("broker: user %d is at the other end, this is user %d: an address is shared by processes of one user: %w", who.Uid, os.Geteuid(), unix.EPERM)
+	}
+	return who, nil
+}
+
+// send sends a message with descriptors. It waits for room for replyTime at most.
+func (w *wire) send(m *message, fds ...int) error {
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	if err := w.SetWriteDeadline(time.Now().Add(replyTime)); err != nil {
+		return err
+	}
+	_, _, err = w.WriteMsgUnix(b, oob, nil)
+	return err
+}
+
+// receive returns the next message and the descriptors that came with it, which
+// are the caller's to close.
+func (w *wire) receive() (m *message, fds []int, err error) {
+	n, oobn, flags, _, err := w.ReadMsgUnix(w.buf, w.oob)
+	if err != nil {
+		return nil, nil, err
+	}
+	if fds, err = passed(w.oob[:oobn]); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case n == 0:
+		err = net.ErrClosed
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		err = fmt.Errorf("broker: a message longer than %d bytes: %w", maxMessage, unix.EMSGSIZE)
+	default:
+		m, err = decode(w.buf[:n])
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, nil, err
+	}
+	return m, fds, nil
+}
+
+// passed returns the descriptors in control messages.
+func passed(oob []byte) (fds []int, err error) {
+	all, err := unix.ParseSocketControlMessage(oob)
+	for i := range all {
+		more, e := unix.ParseUnixRights(&all[i])
+		if e == nil { // else it is of another kind
+			fds = append(fds, more...)
+		}
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, fmt.Errorf("broker: control messages: %w", err)
+	}
+	return fds, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd) // sockets without linger: nothing to report
+	}
+}
+
+// isMail returns an error if a descriptor is no Unix socket that keeps the bounds
+// of messages.
+func isMail(fd int) error {
+	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err = errors.Join(err, err2); err != nil || family != unix.AF_UNIX || kind != unix.SOCK_SEQPACKET {
+		return fmt.Errorf("broker: descriptor %d takes no mail: %w", fd, errors.Join(syscall.EINVAL, err))
+	}
+	return nil
+}
