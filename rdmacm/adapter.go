@@ -172,6 +172,19 @@ func (d *adapter) isGone() bool {
 	return d.gone
 }
 
+// claim opens a service that no process has with which the adapter shares its
+// address.
+func (d *adapter) claim(s mad.ServiceID) error {
+	if err := d.dev.Claim(s); err != nil {
+		return err
+	}
+	err := d.do(func(clock.Instant) error { return d.open(s) })
+	if err != nil {
+		d.dev.Release(s)
+	}
+	return err
+}
+
 // open has the adapter take requests for a service. It runs on the adapter's
 // thread.
 func (d *adapter) open(s mad.ServiceID) error {

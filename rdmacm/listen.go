@@ -55,7 +55,7 @@ func (id *ID) startListening(backlog int) error {
 		return err
 	}
 	for _, d := range id.adapters() {
-		err := d.do(func(clock.Instant) error { return d.open(id.service()) })
+		err := d.claim(id.service())
 		switch {
 		case err == nil:
 			id.listensOn = append(id.listensOn, d)
@@ -83,6 +83,7 @@ func (id *ID) stopListening() {
 			d.shut(id.service())
 			return nil
 		})
+		d.dev.Release(id.service())
 	}
 	id.listensOn = nil
 }

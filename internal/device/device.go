@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/broker"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
@@ -29,6 +30,7 @@ type Device struct {
 	Port fabric.Port // as the driver sees it: in all its wrappings
 
 	drv    *driver.Driver
+	seat   *broker.Seat // nil for a lone process
 	closed atomic.Bool
 	faults *injector // nil without rules
 	board  *Board
@@ -50,15 +52,17 @@ func Open(cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := cfg.openPort(faults)
+	port, seat, err := cfg.openPort(faults)
 	if err != nil {
 		return nil, err
 	}
 	guid, _, err := cfg.guid(port.Caps().Addrs[0])
 	if err != nil {
-		return nil, errors.Join(err, port.Close())
+		err = errors.Join(err, port.Close())
+		seat.Close()
+		return nil, err
 	}
-	d := &Device{Port: port, faults: faults, board: cfg.Board}
+	d := &Device{Port: port, seat: seat, faults: faults, board: cfg.Board}
 	d.events.init()
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
@@ -67,7 +71,9 @@ func Open(cfg Config) (*Device, error) {
 		Counters: &cfg.Board.Engine,
 	})
 	if err != nil {
-		return nil, errors.Join(err, port.Close())
+		err = errors.Join(err, port.Close())
+		seat.Close()
+		return nil, err
 	}
 	faults.attach(d.HCA)
 	d.drv = driver.Start(port, d.HCA.Shard(), d.fatal)
@@ -89,6 +95,7 @@ func (d *Device) Close() error {
 	// An adapter that has failed has told its watchers already.
 	_ = d.drv.Do(func(now clock.Instant) { d.watchers.tell(now, nil) })
 	err := d.drv.Close()
+	d.seat.Close()
 	d.events.close()
 	return err
 }

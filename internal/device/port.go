@@ -1,23 +1,30 @@
 package device
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
+	"os"
 	"strings"
 
+	"github.com/softhca/softhca/internal/broker"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/mad"
 )
 
 // openPort opens what the configuration names. Faults happen between the
 // network and the capture: it shows what the adapter sends and receives.
-func (c *Config) openPort(faults *injector) (fabric.Port, error) {
+//
+// The seat is that of the port's addresses, which the caller closes after the port;
+// nil for a lone process.
+func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, err error) {
 	addrs, err := resolve(c.Addr)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var p fabric.Port
 	switch {
 	case c.Network != nil:
 		p, err = c.Network.Port(addrs...)
@@ -28,10 +35,13 @@ func (c *Config) openPort(faults *injector) (fabric.Port, error) {
 		if c.DisableOffload {
 			u.GSO = udp.GSOOff
 		}
-		p, err = udp.Open(u)
+		if seat, err = c.join(addrs, &u); err == nil {
+			p, err = udp.Open(u)
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open adapter on %s: %w", strings.Trim(fmt.Sprint(addrs), "[]"), err)
+		seat.Close()
+		return nil, nil, fmt.Errorf("open adapter on %s: %w", strings.Trim(fmt.Sprint(addrs), "[]"), err)
 	}
 	var w *capture.Port
 	if faults != nil {
@@ -42,14 +52,53 @@ func (c *Config) openPort(faults *injector) (fabric.Port, error) {
 		p = fault.Wrap(p, f)
 	}
 	if c.Capture == nil {
-		return p, nil
+		return p, seat, nil
 	}
 	w, err = capture.Wrap(p, c.Capture, capture.Options{})
 	if err != nil {
 		_ = p.Close() // the error that matters is the capture's
+		seat.Close()
+		return nil, nil, err
+	}
+	return w, seat, nil
+}
+
+// join takes a seat on the addresses if a broker of this user serves them. Who
+// asks for a slot of its own wants the addresses for itself.
+func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
+	if c.QPNSlot != 0 {
+		return nil, nil
+	}
+	seat, sockets, err := broker.Join(addrs)
+	switch {
+	case errors.Is(err, broker.ErrNone):
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
-	return w, nil
+	u.Seat, c.QPNSlot = sockets, seat.Slot
+	if c.NodeGUID == 0 && os.Getenv(guidEnv) == "" {
+		c.NodeGUID = seat.GUID
+	}
+	return seat, nil
+}
+
+// Claim has the device get what peers send to a service: a process that shares its
+// address with others must, before its connection manager listens. It may wait for
+// the broker. Errors: EADDRINUSE when another process has the service, EAGAIN
+// without a broker.
+func (d *Device) Claim(s mad.ServiceID) error {
+	if d.seat == nil {
+		return nil
+	}
+	return d.seat.Claim(s)
+}
+
+// Release takes a Claim back.
+func (d *Device) Release(s mad.ServiceID) {
+	if d.seat != nil {
+		d.seat.Release(s)
+	}
 }
 
 // record has the capture say what a fault does to a packet. One that is lost or

@@ -1,0 +1,141 @@
+//go:build !portable
+
+package rdmacm
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/broker"
+	"github.com/softhca/softhca/verbs"
+)
+
+// share serves an address until the test ends, or end is called.
+func share(t testing.TB, addr string) (end func()) {
+	t.Helper()
+	b, err := broker.Open(broker.Config{Addrs: []netip.Addr{netip.MustParseAddr(addr)}, Slots: 8, GUID: 0x0200_0000_0000_0077, Log: t.Logf})
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Serve(ctx) }()
+	end = sync.OnceFunc(func() {
+		cancel()
+		must(t, <-ended)
+	})
+	t.Cleanup(end)
+	return end
+}
+
+// flow sends much over a connection, in both directions, and returns when all of
+// it has come.
+func flow(t testing.TB, c1, c2 *Conn, meanwhile func()) {
+	t.Helper()
+	const size = 64 << 10
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for _, way := range [][2]*Conn{{c1, c2}, {c2, c1}} {
+		sent, got := sha256.New(), sha256.New()
+		done := make(chan error, 1)
+		wg.Go(func() {
+			b := make([]byte, size)
+			for i := 0; ; i++ {
+				for j := range b {
+					b[j] = byte(i*j + i)
+				}
+				sent.Write(b)
+				if _, err := way[0].Write(b); err != nil {
+					done <- err
+					return
+				}
+				select {
+				case <-stop:
+					done <- way[0].CloseWrite()
+					return
+				default:
+				}
+			}
+		})
+		wg.Go(func() {
+			n, err := io.Copy(got, way[1])
+			if err = errors.Join(err, <-done); err != nil || n == 0 || string(got.Sum(nil)) != string(sent.Sum(nil)) {
+				t.Errorf("%d bytes came, and not what was sent (%v)", n, err)
+			}
+		})
+	}
+	meanwhile()
+	close(stop)
+	wg.Wait()
+}
+
+// TestD3_OneAddress has programs on one address connect to each other and to one
+// elsewhere, and send while the broker dies and the next one comes. Nothing is
+// lost, connections stay, new ones wait for the broker and come, and a port has
+// one listener.
+func TestD3_OneAddress(t *testing.T) {
+	shared := loopback()
+	end := share(t, shared)
+	a, b, far := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: loopback()})
+	if x, y := guidOf(t, a), guidOf(t, b); x != y || x != 0x0200_0000_0000_0077 {
+		t.Errorf("the node GUIDs of one address are %v and %v", x, y)
+	}
+	c1, c2, near := newConns(t, a, b)
+	d1, d2, l := newConns(t, b, far)
+	e1, e2, fromFar := newConns(t, far, a)
+	id := a.id(TCP)
+	must(t, id.BindAddr(netip.AddrPortFrom(a.addr, netip.MustParseAddrPort(near.Addr().String()).Port())))
+	want(t, id.Listen(1), ib.EADDRINUSE, "a second program on a port")
+	must(t, id.Destroy())
+
+	flow(t, c1, c2, func() {
+		flow(t, d1, d2, func() {
+			flow(t, e1, e2, func() {
+				end()
+				dialing := make(chan error, 1)
+				go func() {
+					c, err := far.m.Dial(soon(t), fromFar.Addr().String())
+					if err == nil {
+						err = c.Close()
+					}
+					dialing <- err
+				}()
+				accepting := make(chan error, 1)
+				go func() {
+					c, err := fromFar.Accept(soon(t))
+					if err == nil {
+						err = c.Close()
+					}
+					accepting <- err
+				}()
+				select {
+				case err := <-dialing:
+					t.Errorf("a connection comes without the broker: %v", err)
+				case <-time.After(300 * time.Millisecond):
+				}
+				share(t, shared)
+				must(t, <-dialing)
+				must(t, <-accepting)
+			})
+		})
+	})
+	closeBoth(t, c1, c2)
+	closeBoth(t, d1, d2)
+	closeBoth(t, e1, e2)
+	for _, x := range []*Listener{near, l, fromFar} {
+		must(t, x.Close())
+	}
+}
+
+// guidOf returns the node GUID of a host.
+func guidOf(t testing.TB, h *host) ib.GUID {
+	t.Helper()
+	attr, err := h.m.devices[0].ctx.QueryDevice()
+	must(t, err)
+	return attr.NodeGUID
+}
