@@ -173,6 +173,9 @@ func (b *Broker) bring(w *wire) bool {
 // Recovered reports whether the broker took over from one that has died.
 func (b *Broker) Recovered() bool { return b.recovered }
 
+// Slots returns how many processes can join at a time.
+func (b *Broker) Slots() int { return b.cfg.Slots }
+
 // Serve serves until the context ends or Close.
 func (b *Broker) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = b.Close() })

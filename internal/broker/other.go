@@ -24,6 +24,9 @@ func Open(Config) (*Broker, error) { return nil, errHere }
 // Recovered reports false.
 func (b *Broker) Recovered() bool { return false }
 
+// Slots returns 0.
+func (b *Broker) Slots() int { return 0 }
+
 // Serve fails.
 func (b *Broker) Serve(context.Context) error { return errHere }
 

@@ -287,6 +287,16 @@ func (s *Seat) hurry() {
 	}
 }
 
+// Serves reports whether a broker of this user serves an address.
+func Serves(a netip.Addr) bool {
+	w, err := dial(a)
+	if err != nil {
+		return false
+	}
+	_ = w.Close()
+	return true
+}
+
 // Who returns what the broker of an address serves and who is on; ErrNone without
 // one.
 func Who(a netip.Addr) (served []netip.Addr, slots int, all []Member, err error) {

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/broker"
+	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -18,6 +21,14 @@ type Device struct {
 	Error string            `json:"error,omitempty"`
 	Port  *Port             `json:"port,omitempty"`
 	Attr  *verbs.DeviceAttr `json:"attr,omitempty"`
+	Share *Share            `json:"share,omitempty"`
+}
+
+// Share says which processes have the adapter open that share its address. This
+// process is not among them.
+type Share struct {
+	Slots     int             `json:"slots"` // how many there can be
+	Processes []broker.Member `json:"processes"`
 }
 
 // Port describes the only port of an adapter.
@@ -65,16 +76,30 @@ func Names() ([]string, error) {
 // Probe opens the adapter cfg under the name, describes it and closes it. The
 // error is also in the result.
 func Probe(name string, cfg verbs.Config) (Device, error) {
+	share := sharing(cfg.Addr)
 	hca, err := verbs.Open(cfg)
 	if err != nil {
-		return Device{Name: name, Error: err.Error()}, err
+		return Device{Name: name, Error: err.Error(), Share: share}, err
 	}
-	d := Device{Name: name}
+	d := Device{Name: name, Share: share}
 	err = errors.Join(d.query(hca), hca.Close())
 	if err != nil {
 		return Device{Name: name, Error: err.Error()}, err
 	}
 	return d, nil
+}
+
+// sharing asks the broker of an adapter's address who is on; nil if there is none.
+func sharing(addr string) *Share {
+	who, err := device.Identify(device.Config{Addr: addr})
+	if err != nil {
+		return nil // opening it tells why
+	}
+	_, slots, all, err := broker.Who(who.Addrs[0])
+	if err != nil {
+		return nil
+	}
+	return &Share{Slots: slots, Processes: append([]broker.Member{}, all...)}
 }
 
 func (d *Device) query(hca *verbs.Context) error {
@@ -119,8 +144,10 @@ func (d *Device) text(b *strings.Builder) {
 	fmt.Fprintf(b, "hca_id: %s\n", d.Name)
 	if d.Error != "" {
 		fmt.Fprintf(b, "    not usable: %s\n", d.Error)
+		d.Share.text(b)
 		return
 	}
+	d.Share.text(b)
 	a, p := d.Attr, d.Port
 	line := func(indent int, name, format string, args ...any) {
 		fmt.Fprintf(b, "%*s%-*s %s\n", indent, "", 30-indent, name+":", fmt.Sprintf(format, args...))
@@ -159,6 +186,16 @@ func (d *Device) text(b *strings.Builder) {
 	}
 	for i, k := range p.PKeys {
 		line(8, fmt.Sprintf("PKey[%2d]", i), "%#04x", k)
+	}
+}
+
+func (s *Share) text(b *strings.Builder) {
+	if s == nil {
+		return
+	}
+	fmt.Fprintf(b, "    shared by %d processes, of at most %d\n", len(s.Processes), s.Slots)
+	for _, m := range s.Processes {
+		fmt.Fprintf(b, "        slot %3d: %s (process %d), listens on %d services\n", m.Slot, strconv.Quote(m.Program), m.PID, m.Services)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/broker"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/libraries"
 	"github.com/softhca/softhca/internal/sysfs"
@@ -205,7 +206,7 @@ func numbered(name string, number int) string {
 // reserves the others.
 func (o *Options) look(addrs []netip.Addr) (reserved []*os.File) {
 	for _, a := range addrs {
-		if err := tryPort(a); errors.Is(err, unix.EADDRINUSE) {
+		if err := tryPort(a); errors.Is(err, unix.EADDRINUSE) && !broker.Serves(a) {
 			o.Say("softhca: %v; programs that only look at the adapter work, one that opens it fails", busy(a))
 		}
 		// Nobody is to be given an address that was asked for here. If somebody was

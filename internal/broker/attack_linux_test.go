@@ -1,0 +1,294 @@
+//go:build !portable
+
+package broker
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/mad"
+)
+
+// knock connects to a broker.
+func knock(t *testing.T, b *Broker) *wire {
+	t.Helper()
+	c, err := net.DialUnix("unixpacket", nil, socketName(b.cfg.Addrs[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(c)
+	t.Cleanup(func() { _ = w.Close() })
+	if err := w.SetReadDeadline(time.Now().Add(waitLimit)); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// descriptors returns how many this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// TestD3_Attacks sends garbage and wrong descriptors to a broker, of one who has
+// not joined and of a member. Each is refused; nothing stays open; and those who
+// behave notice nothing.
+func TestD3_Attacks(t *testing.T) {
+	b := serve(t, 3)
+	p, x := newPeer(t, b), join(t, b)
+	if err := x.Claim(service); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	null := int(pipe.Fd())
+	mail := func(kind int) int {
+		ends, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeAll(ends[:]) })
+		return ends[0]
+	}
+	good, stream := mail(unix.SOCK_SEQPACKET), mail(unix.SOCK_STREAM)
+	text := func(m message) string {
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	joining := message{Op: opJoin, Version: version, Addrs: b.cfg.Addrs}
+	with := func(change func(*message)) string {
+		m := joining
+		change(&m)
+		return text(m)
+	}
+	before := descriptors(t)
+	for name, c := range map[string]struct {
+		say  string
+		give []int
+	}{
+		"no JSON":               {"\x00\xff{", nil},
+		"other JSON":            {`["join"]`, nil},
+		"a huge number":         {`{"op":"join","slot":4711}`, []int{good}},
+		"no address":            {`{"op":"join","version":1,"addrs":["nowhere"]}`, []int{good}},
+		"no operation":          {`{}`, []int{good}},
+		"a member's message":    {text(message{Op: opClaim, Service: service}), nil},
+		"a broker's message":    {text(message{Op: opWelcome, Version: version, Slot: 1}), []int{good}},
+		"another version":       {with(func(m *message) { m.Version = 2 }), []int{good}},
+		"a long name":           {with(func(m *message) { m.Program = strings.Repeat("x", maxProgram+1) }), []int{good}},
+		"a long message":        {strings.Repeat(" ", maxMessage) + text(joining), []int{good}},
+		"no descriptor":         {text(joining), nil},
+		"too many descriptors":  {text(joining), []int{good, good, good}},
+		"a file":                {text(joining), []int{null}},
+		"a stream":              {text(joining), []int{stream}},
+		"a member's slot":       {with(func(m *message) { m.Slot = x.Slot }), []int{good, good}},
+		"no such slot":          {with(func(m *message) { m.Slot = 4 }), []int{good, good}},
+		"a slot without an ark": {with(func(m *message) { m.Slot = 2 }), []int{good}},
+	} {
+		w := knock(t, b)
+		_, _, err := w.WriteMsgUnix([]byte(c.say), unix.UnixRights(c.give...), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		m, fds, err := w.receive()
+		if err == nil && (m.Op != opRefused || m.Error == "" || len(fds) != 0) {
+			t.Errorf("%s: the broker says %+v and gives %d descriptors", name, m, len(fds))
+		}
+		if err == nil {
+			_, _, err = w.receive()
+		}
+		if err == nil {
+			t.Errorf("%s: the broker goes on", name)
+		}
+		_ = w.Close()
+	}
+	settle(t, "what attackers brought is closed", func() bool { return descriptors(t) <= before })
+
+	y := join(t, b) // a member that goes mad
+	y.mu.Lock()
+	w := y.wire
+	y.mu.Unlock()
+	if err := w.send(&message{Op: "nonsense"}, null, good); err != nil {
+		t.Fatal(err)
+	}
+	p.send(mad.AttrREQ, reqFor(service, 3))
+	if q := expect(t, x.port, mad.AttrREQ, &mad.REQ{}); q.LocalCommID != 3 {
+		t.Errorf("REQ %d comes", q.LocalCommID)
+	}
+	if err := x.Claim(service + 1); err != nil {
+		t.Errorf("a member that behaves: %v", err)
+	}
+}
+
+// TestD3_Strangers opens ten thousand connections, and some that never say
+// anything. The broker keeps a bounded number of them and gets rid of them; in the
+// end there is place again.
+func TestD3_Strangers(t *testing.T) {
+	b := serve(t, 2)
+	before := descriptors(t)
+	for range 10_000 {
+		c, err := net.DialUnix("unixpacket", nil, socketName(b.cfg.Addrs[0]))
+		if err != nil {
+			continue // the queue of the socket is full
+		}
+		_ = c.Close()
+	}
+	var silent []*wire
+	for range 2 * maxStrangers {
+		silent = append(silent, knock(t, b))
+	}
+	settle(t, "strangers wait", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.strangers > maxStrangers {
+			t.Fatalf("%d strangers wait", b.strangers)
+		}
+		return b.strangers == maxStrangers
+	})
+	settle(t, "the broker got rid of who says nothing", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.strangers == 0
+	})
+	join(t, b)
+	for _, w := range silent {
+		_ = w.Close()
+	}
+	settle(t, "the descriptors are closed", func() bool { return descriptors(t) < before+16 })
+}
+
+// TestD3_DeafMember shows that a member that never reads its mail keeps nobody
+// waiting.
+func TestD3_DeafMember(t *testing.T) {
+	b := serve(t, 2)
+	p, deaf, x := newPeer(t, b), join(t, b), join(t, b)
+	for range 3000 {
+		p.send(mad.AttrMRA, &mad.MRA{RemoteCommID: uint32(deaf.Slot) << 24})
+	}
+	settle(t, "the deaf member's mail is full", func() bool {
+		p.send(mad.AttrMRA, &mad.MRA{RemoteCommID: uint32(deaf.Slot) << 24})
+		b.mail.Lock()
+		defer b.mail.Unlock()
+		return b.unmailed > 0
+	})
+	p.send(mad.AttrMRA, &mad.MRA{LocalCommID: 5, RemoteCommID: uint32(x.Slot) << 24})
+	if m := expect(t, x.port, mad.AttrMRA, &mad.MRA{}); m.LocalCommID != 5 {
+		t.Errorf("MRA %d comes", m.LocalCommID)
+	}
+}
+
+// TestD3_FalseArk shows that a broker that begins where somebody has the port
+// takes nothing over from one who only says that he had a place there.
+func TestD3_FalseArk(t *testing.T) {
+	b := serve(t, 1)
+	lone := newPeer(t, b)
+	addrs := lone.port.Caps().Addrs
+	plain, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(plain)
+	label := &message{Version: version, Addrs: addrs, Slots: 1}
+	for name, groups := range map[string][][]int{
+		"other sockets":           {{plain, plain}},
+		"another address's":       b.groups,
+		"too few":                 {{plain}},
+		"what are no sockets":     {{0, 1}},
+		"those of nobody":         {{}},
+		"more than was said":      {{plain, plain, plain}},
+		"Unix sockets, and so on": {{b.ark, plain}},
+	} {
+		ark, err := newArk(label, groups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := openArk(ark, addrs); err == nil {
+			t.Errorf("%s are taken over: %v", name, got)
+		}
+		closeAll([]int{ark})
+	}
+	if _, _, err := openArk(plain, addrs); err == nil {
+		t.Error("a UDP socket is an ark")
+	}
+	var stop sync.WaitGroup
+	ended := make(chan struct{})
+	stop.Go(func() { // he tries for as long as the broker waits
+		ark, err := newArk(label, [][]int{{plain, plain}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer closeAll([]int{ark})
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			w, err := dial(addrs[0])
+			if err != nil {
+				continue
+			}
+			_ = w.send(&message{Op: opJoin, Version: version, Addrs: addrs, Slot: 1}, ark, ark) // refused or not
+			_ = w.SetReadDeadline(time.Now().Add(replyTime))
+			_, _, _ = w.receive()
+			_ = w.Close()
+		}
+	})
+	if got, err := Open(Config{Addrs: addrs, Slots: 1, Log: func(string, ...any) {}}); err == nil {
+		t.Error("a broker took over what was none's")
+		_ = got.Close()
+	}
+	close(ended)
+	stop.Wait()
+}
+
+// TestD3_AnotherUser has a process of another user ask for a place, or for the
+// address: it gets neither.
+func TestD3_AnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		// Only root can be another user.
+		t.Skip("not root")
+	}
+	b := serve(t, 2)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/fd/3", "-test.run", "TestD3_OtherUserHelper", "-test.v")
+	f, err := os.Open(self) // the file may be where nobody may look
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd.ExtraFiles = []*os.File{f}
+	cmd.Env = append(os.Environ(), "BROKER_ADDR="+b.cfg.Addrs[0].String())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Dir = "/"
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if all := b.Members(); len(all) != 0 {
+		t.Errorf("%+v are on", all)
+	}
+}

@@ -1,0 +1,229 @@
+//go:build !portable
+
+package broker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/mad"
+)
+
+// addrVar is how a test tells a helper, which is another process, the address.
+const addrVar = "BROKER_ADDR"
+
+// told returns the address of a helper; in a test run there is none, and the
+// helper has nothing to show.
+func told(t *testing.T) netip.Addr {
+	t.Helper()
+	a, err := netip.ParseAddr(os.Getenv(addrVar))
+	if err != nil {
+		// It is the other process of a test.
+		t.Skip("no address")
+	}
+	return a
+}
+
+// TestD3_OtherUserHelper is another user's process.
+func TestD3_OtherUserHelper(t *testing.T) {
+	a := told(t)
+	if _, _, err := Join([]netip.Addr{a}); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
+		t.Errorf("join: %v", err)
+	}
+	c, err := net.DialUnix("unixpacket", nil, socketName(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w := newWire(c)
+	if err := w.SetReadDeadline(time.Now().Add(waitLimit)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.send(&message{Op: opWho}); err == nil {
+		if m, _, err := w.receive(); err == nil && m.Op != opRefused {
+			t.Errorf("who: %+v", m)
+		}
+	}
+	for what, open := range map[string]func() error{
+		"a socket of its own": func() error { _, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}}); return err },
+		"a group":             func() error { _, err := udp.OpenGroup(a, 1); return err },
+		"a broker":            func() error { _, err := Open(Config{Addrs: []netip.Addr{a}, Slots: 1}); return err },
+	} {
+		if err := open(); !errors.Is(err, unix.EADDRINUSE) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: 4791, Addr: a.As4()}); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a socket of the port: %v", err)
+	}
+}
+
+// helper starts another process that runs a helper, and returns its output.
+func helper(t *testing.T, name string, a netip.Addr) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+name+"$", "-test.timeout", "60s")
+	cmd.Env = append(os.Environ(), addrVar+"="+a.String())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd, bufio.NewScanner(out)
+}
+
+// says waits until a helper says something.
+func says(t *testing.T, out *bufio.Scanner, what string) {
+	t.Helper()
+	for out.Scan() {
+		if strings.Contains(out.Text(), what) {
+			return
+		}
+	}
+	t.Fatalf("the other process never says %q", what)
+}
+
+// TestD3_BrokerHelper is a broker in a process of its own.
+func TestD3_BrokerHelper(t *testing.T) {
+	b, err := Open(Config{Addrs: []netip.Addr{told(t)}, Slots: 8, GUID: rigGUID, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("broker serves")
+	if err := b.Serve(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestD3_MemberHelper is a member in a process of its own, with a connection.
+func TestD3_MemberHelper(t *testing.T) {
+	a := told(t)
+	seat, sockets, err := Join([]netip.Addr{a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: sockets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := seat.Claim(service); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("member listens")
+	expect(t, port, mad.AttrREQ, &mad.REQ{})
+	fmt.Println("member was asked")
+	select {}
+}
+
+// TestD3_Killed kills processes: a member, whose peer is told within a second and
+// whose service is free; and again and again the broker, while a member's packets
+// come. None of these is lost, and each broker finds what the last one left.
+func TestD3_Killed(t *testing.T) {
+	b := serve(t, 1) // finds an address
+	a := b.cfg.Addrs[0]
+	p := newPeer(t, b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	broker, out := helper(t, "TestD3_BrokerHelper", a)
+	says(t, out, "broker serves")
+	x := join(t, b)
+	member, said := helper(t, "TestD3_MemberHelper", a)
+	says(t, said, "member listens")
+	p.send(mad.AttrREQ, reqFor(service, 0x99))
+	says(t, said, "member was asked")
+	killed := time.Now()
+	if err := member.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 0x99 || time.Since(killed) > time.Second {
+		t.Errorf("%+v after %v", r, time.Since(killed))
+	}
+	settle(t, "the service of who was killed is free", func() bool { return x.Claim(service) == nil })
+
+	payload := make([]byte, mad.Size)
+	for range 3 {
+		if err := broker.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		p.send(mad.AttrREQ, reqFor(service, 0x55)) // some of it may come to the broker that dies
+		_ = broker.Wait()
+		for range 200 {
+			p.packet(uint32(x.Slot)<<16|7, payload, func([]byte) {})
+			if m, _ := receive(t, x.port); m.Header().AttrID == mad.AttrREQ {
+				receive(t, x.port)
+			}
+		}
+		broker, out = helper(t, "TestD3_BrokerHelper", a)
+		says(t, out, "broker serves")
+		if err := x.Claim(service + 5); err != nil {
+			t.Fatalf("the next broker: %v", err)
+		}
+	}
+}
+
+// TestD3_ManyComeAndGo has a thousand members come and go, 64 of them at a time at
+// most. In the end all slots are free.
+func TestD3_ManyComeAndGo(t *testing.T) {
+	const slots = 64
+	b := serve(t, slots)
+	before := descriptors(t)
+	var all []*process
+	for i := range 1000 {
+		if len(all) == slots {
+			all[0].die()
+			all = all[1:]
+			settle(t, "a slot is free", func() bool {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return len(b.free) > 0
+			})
+		}
+		x := join(t, b)
+		if err := x.Claim(service + mad.ServiceID(i)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, x)
+	}
+	for _, x := range all {
+		x.die()
+	}
+	settle(t, "all slots are free", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.free) == slots
+	})
+	b.engine.mu.Lock()
+	defer b.engine.mu.Unlock()
+	if r := b.engine.router; len(r.services)+len(r.remote)+len(r.local) != 0 {
+		t.Errorf("%d services and %d connections are left", len(r.services), len(r.remote))
+	}
+	if n := descriptors(t); n > before+4 {
+		t.Errorf("%d descriptors are open, %d were", n, before)
+	}
+}
