@@ -18,7 +18,7 @@ const version = 1
 const (
 	maxMessage   = 32 << 10               // bytes
 	maxServices  = 4096                   // of a member, as of a connection manager
-	maxStrangers = 32                     // connections that have not joined
+	maxStrangers = 256                    // connections that have not joined
 	helloTime    = 2 * time.Second        // until a stranger says what it wants
 	replyTime    = 2 * time.Second        // until the broker answers
 	recoverTime  = 2 * time.Second        // until a member brings the ark

@@ -41,10 +41,31 @@ type Seat struct {
 	changed chan struct{}         // closed when wire changes
 }
 
+// joinTime is how long Join waits for a broker that has too much to do.
+const joinTime = 5 * time.Second
+
+// refusal is the last word of a broker.
+type refusal struct{ error }
+
+// Unwrap returns why.
+func (r *refusal) Unwrap() error { return r.error }
+
 // Join takes a seat on addresses that a broker of this user serves, or returns
 // ErrNone. The caller opens its port with the udp.Seat, and closes it before the
 // Seat.
 func Join(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
+	end := time.Now().Add(joinTime)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		s, sockets, err := try(addrs)
+		if err == nil || errors.Is(err, ErrNone) || errors.As(err, new(*refusal)) || time.Now().After(end) {
+			return s, sockets, err
+		}
+		time.Sleep(pause) // it has closed the connection: it has all it takes at a time
+	}
+}
+
+// try is Join that does not wait.
+func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 	w, err := dial(addrs[0])
 	if err != nil {
 		return nil, nil, err
@@ -55,7 +76,7 @@ func Join(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 	}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("broker: socket pair: %w", err), w.Close())
+		return nil, nil, errors.Join(&refusal{fmt.Errorf("broker: socket pair: %w", err)}, w.Close())
 	}
 	s.mail = ends[1]
 	sockets, err := s.join(w)
@@ -78,8 +99,11 @@ func programName() string {
 // dial connects to the broker of an address.
 func dial(a netip.Addr) (*wire, error) {
 	c, err := net.DialUnix("unixpacket", nil, socketName(a))
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
 		return nil, fmt.Errorf("%w %v: %w", ErrNone, a, err)
+	case err != nil:
+		return nil, fmt.Errorf("broker: %w", err)
 	}
 	w := newWire(c)
 	if _, err := w.peer(); err != nil {
@@ -108,7 +132,7 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 	}
 	switch {
 	case answer.Op == opRefused:
-		err = fmt.Errorf("%s: %w", answer.Error, answer.Errno)
+		err = &refusal{fmt.Errorf("%s: %w", answer.Error, answer.Errno)}
 	case answer.Op != opWelcome || answer.Version != version || len(fds) != want || answer.Slot == 0 || s.Slot != 0 && answer.Slot != s.Slot:
 		err = fmt.Errorf("broker: %q with %d descriptors instead of a welcome: %w", answer.Op, len(fds), unix.EPROTO)
 	}
@@ -116,7 +140,9 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 		closeAll(fds)
 		return nil, err
 	}
-	s.Slot, s.GUID = answer.Slot, answer.GUID
+	if s.Slot == 0 {
+		s.Slot, s.GUID = answer.Slot, answer.GUID
+	}
 	return fds, w.SetReadDeadline(time.Time{})
 }
 
