@@ -274,9 +274,9 @@ func TestD3_FalseArk(t *testing.T) {
 	stop.Wait()
 }
 
-// TestD3_AnotherUser has a process of another user ask for a place, or for the
+// TestAnotherUser has a process of another user ask for a place, or for the
 // address: it gets neither.
-func TestD3_AnotherUser(t *testing.T) {
+func TestAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		// Only root can be another user.
 		t.Skip("not root")
@@ -286,7 +286,7 @@ func TestD3_AnotherUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/proc/self/fd/3", "-test.run", "TestD3_OtherUserHelper", "-test.v")
+	cmd := exec.Command("/proc/self/fd/3", "-test.run", "TestHelperOfAnotherUser", "-test.v")
 	f, err := os.Open(self) // the file may be where nobody may look
 	if err != nil {
 		t.Fatal(err)

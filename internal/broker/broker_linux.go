@@ -297,7 +297,9 @@ func (b *Broker) admit(c *net.UnixConn) bool {
 			_ = w.send(&message{Op: opRefused, Version: version, Error: err.Error(), Errno: errnoOf(err)}) // it may be gone
 		}
 		if r != nil {
+			stop := watch(r)
 			b.attend(r)
+			stop()
 			b.part(r)
 		}
 		b.mu.Lock()

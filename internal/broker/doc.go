@@ -37,7 +37,8 @@
 //
 // # What can go wrong
 //
-// A member dies: the kernel closes its connection. The broker releases its
+// A member dies: the kernel closes its connection, or tells that the process has
+// ended, if a child of it goes on. The broker releases its
 // services, tells its peers (DREQ; REJ to those whose request it had not
 // answered), empties its sockets and puts the slot at the end of the line.
 //
@@ -56,7 +57,7 @@
 // looked at before they are used, and none is ever waited for.
 //
 // Reading order: message.go, router.go (who gets a message), farewell.go (what
-// peers of the dead are told), config.go, engine.go (QP1), broker_linux.go with ark_linux.go and part_linux.go, seat_linux.go
+// peers of the dead are told), config.go, engine.go (QP1), broker_linux.go with ark_linux.go, watch_linux.go and part_linux.go, seat_linux.go
 // (the other side); wire_linux.go is what both have.
 //
 // The package never starts a process, and has no opinion on when a broker begins

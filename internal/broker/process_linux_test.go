@@ -36,8 +36,8 @@ func told(t *testing.T) netip.Addr {
 	return a
 }
 
-// TestD3_OtherUserHelper is another user's process.
-func TestD3_OtherUserHelper(t *testing.T) {
+// TestHelperOfAnotherUser is another user's process.
+func TestHelperOfAnotherUser(t *testing.T) {
 	a := told(t)
 	if _, _, err := Join([]netip.Addr{a}); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
 		t.Errorf("join: %v", err)
@@ -108,8 +108,8 @@ func says(t *testing.T, out *bufio.Scanner, what string) {
 	t.Fatalf("the other process never says %q", what)
 }
 
-// TestD3_BrokerHelper is a broker in a process of its own.
-func TestD3_BrokerHelper(t *testing.T) {
+// TestHelperBroker is a broker in a process of its own.
+func TestHelperBroker(t *testing.T) {
 	b, err := Open(Config{Addrs: []netip.Addr{told(t)}, Slots: 8, GUID: rigGUID, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
@@ -120,8 +120,8 @@ func TestD3_BrokerHelper(t *testing.T) {
 	}
 }
 
-// TestD3_MemberHelper is a member in a process of its own, with a connection.
-func TestD3_MemberHelper(t *testing.T) {
+// TestHelperMember is a member in a process of its own, with a connection.
+func TestHelperMember(t *testing.T) {
 	a := told(t)
 	seat, sockets, err := Join([]netip.Addr{a})
 	if err != nil {
@@ -134,13 +134,25 @@ func TestD3_MemberHelper(t *testing.T) {
 	if err := seat.Claim(service); err != nil {
 		t.Fatal(err)
 	}
+	// A child that inherits all that a fork leaves in it, and lives on.
+	seat.mu.Lock()
+	conn, err := seat.wire.File()
+	seat.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("sleep", "5")
+	child.ExtraFiles = []*os.File{conn}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
 	fmt.Println("member listens")
 	expect(t, port, mad.AttrREQ, &mad.REQ{})
 	fmt.Println("member was asked")
 	select {}
 }
 
-// TestD3_Killed kills processes: a member, whose peer is told within a second and
+// TestD3_Killed kills processes: a member with a child that goes on, whose peer is told within a second and
 // whose service is free; and again and again the broker, while a member's packets
 // come. None of these is lost, and each broker finds what the last one left.
 func TestD3_Killed(t *testing.T) {
@@ -150,10 +162,10 @@ func TestD3_Killed(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	broker, out := helper(t, "TestD3_BrokerHelper", a)
+	broker, out := helper(t, "TestHelperBroker", a)
 	says(t, out, "broker serves")
 	x := join(t, b)
-	member, said := helper(t, "TestD3_MemberHelper", a)
+	member, said := helper(t, "TestHelperMember", a)
 	says(t, said, "member listens")
 	p.send(mad.AttrREQ, reqFor(service, 0x99))
 	says(t, said, "member was asked")
@@ -179,7 +191,7 @@ func TestD3_Killed(t *testing.T) {
 				receive(t, x.port)
 			}
 		}
-		broker, out = helper(t, "TestD3_BrokerHelper", a)
+		broker, out = helper(t, "TestHelperBroker", a)
 		says(t, out, "broker serves")
 		if err := x.Claim(service + 5); err != nil {
 			t.Fatalf("the next broker: %v", err)

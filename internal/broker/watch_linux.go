@@ -1,0 +1,38 @@
+//go:build !portable
+
+package broker
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// watch closes a member's connection when its process has ended, and returns what
+// ends that. The kernel does so, too, but only once its children are gone that
+// inherited the connection.
+func watch(r *resident) (stop func()) {
+	fd, err := unix.PidfdOpen(r.PID, unix.PIDFD_NONBLOCK)
+	if err != nil { // an old kernel, or a process of another PID namespace
+		return func() {}
+	}
+	f := os.NewFile(uintptr(fd), "process")
+	raw, err := f.SyscallConn()
+	if err != nil {
+		_ = f.Close()
+		return func() {}
+	}
+	go func() {
+		if raw.Read(ended) == nil { // else it was stopped
+			_ = r.wire.Close()
+		}
+	}()
+	return func() { _ = f.Close() }
+}
+
+// ended reports whether the process of a descriptor has ended.
+func ended(fd uintptr) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n > 0
+}
