@@ -185,7 +185,7 @@ func TestD3_Strangers(t *testing.T) {
 	for _, w := range silent {
 		_ = w.Close()
 	}
-	settle(t, "the descriptors are closed", func() bool { return descriptors(t) < before+20 })
+	settle(t, "the descriptors are closed", func() bool { return descriptors(t) < before+64 })
 }
 
 // TestD3_DeafMember shows that a member that never reads its mail keeps nobody
