@@ -57,8 +57,9 @@
 // looked at before they are used, and none is ever waited for.
 //
 // Reading order: message.go, router.go (who gets a message), farewell.go (what
-// peers of the dead are told), config.go, engine.go (QP1), broker_linux.go with ark_linux.go, watch_linux.go and part_linux.go, seat_linux.go
-// (the other side); wire_linux.go is what both have.
+// peers of the dead are told), config.go, engine.go (QP1), broker_linux.go with
+// ark_linux.go, watch_linux.go and part_linux.go, seat_linux.go (the other side);
+// wire_linux.go is what both have.
 //
 // The package never starts a process, and has no opinion on when a broker begins
 // or ends.
