@@ -17,7 +17,8 @@ func newBrokerCommand(g *globals) *cobra.Command {
 		Short: "Let many processes share one address",
 		Long: `broker serves an address, until it is interrupted, for processes of the same user: each that opens an adapter on it
 afterwards, in Go or through libibverbs, shares the address with the others, with UDP port 4791 and the node GUID. They need no
-option but the same --addr. Without a broker an address belongs to one process at a time.
+option but the same --addr. Without a broker an address belongs to one process at a time. Nothing starts a broker by itself, and it
+takes over no address that a process already has for itself: start it by hand, first.
 
 The broker opens the sockets and hands them out; the kernel finds the process of a packet by the upper 8 bits of the
 destination QPN, so data passes the broker by. Only connection messages come to it, and it forwards them to the process that
