@@ -14,9 +14,9 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/devices"
 )
 
-// TestD3_Broker serves an address by the command, looks at it with devices, and
+// TestBroker serves an address by the command, looks at it with devices, and
 // is refused a second time.
-func TestD3_Broker(t *testing.T) {
+func TestBroker(t *testing.T) {
 	const addr = "127.83.19.7"
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

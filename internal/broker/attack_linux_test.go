@@ -85,10 +85,10 @@ func newMail(t *testing.T, kind int) int {
 	return ends[0]
 }
 
-// TestD3_Attacks sends garbage and wrong descriptors to a broker, of one who has
+// TestAttacks sends garbage and wrong descriptors to a broker, of one who has
 // not joined and of a member. Each is refused; nothing stays open; and those who
 // behave notice nothing.
-func TestD3_Attacks(t *testing.T) {
+func TestAttacks(t *testing.T) {
 	b := serve(t, 3)
 	p, x := newPeer(t, b), join(t, b)
 	if err := x.Claim(service); err != nil {
@@ -152,10 +152,10 @@ func TestD3_Attacks(t *testing.T) {
 	}
 }
 
-// TestD3_Strangers opens ten thousand connections, and some that never say
+// TestStrangers opens ten thousand connections, and some that never say
 // anything. The broker keeps a bounded number of them and gets rid of them; who
 // joins meanwhile comes to a place.
-func TestD3_Strangers(t *testing.T) {
+func TestStrangers(t *testing.T) {
 	b := serve(t, 2)
 	before := descriptors(t)
 	for range 10_000 {
@@ -188,9 +188,9 @@ func TestD3_Strangers(t *testing.T) {
 	settle(t, "the descriptors are closed", func() bool { return descriptors(t) < before+64 })
 }
 
-// TestD3_DeafMember shows that a member that never reads its mail keeps nobody
+// TestDeafMember shows that a member that never reads its mail keeps nobody
 // waiting.
-func TestD3_DeafMember(t *testing.T) {
+func TestDeafMember(t *testing.T) {
 	b := serve(t, 2)
 	p, deaf, x := newPeer(t, b), join(t, b), join(t, b)
 	for range 3000 {
@@ -208,9 +208,9 @@ func TestD3_DeafMember(t *testing.T) {
 	}
 }
 
-// TestD3_FalseArk shows that a broker that begins where somebody has the port
+// TestFalseArk shows that a broker that begins where somebody has the port
 // takes nothing over from one who only says that he had a place there.
-func TestD3_FalseArk(t *testing.T) {
+func TestFalseArk(t *testing.T) {
 	b := serve(t, 1)
 	lone := newPeer(t, b)
 	addrs := lone.port.Caps().Addrs

@@ -23,10 +23,10 @@ func reqFor(s mad.ServiceID, id uint32) *mad.REQ {
 	return &mad.REQ{LocalCommID: id, ServiceID: s, LocalQPN: 0x123, LocalCAGUID: 9}
 }
 
-// TestD3_Forwarding shows who gets which message for QP1: a REQ and a SIDR_REQ who
+// TestForwarding shows who gets which message for QP1: a REQ and a SIDR_REQ who
 // listens, what has a communication ID its owner; and that what is for nobody is
 // refused in the broker's name.
-func TestD3_Forwarding(t *testing.T) {
+func TestForwarding(t *testing.T) {
 	b := serve(t, 4)
 	p := newPeer(t, b)
 	m := []*process{join(t, b), join(t, b), join(t, b)}
@@ -73,9 +73,9 @@ func TestD3_Forwarding(t *testing.T) {
 	}
 }
 
-// TestD3_DamagedMADs shows that the broker forwards, and learns from, nothing that
+// TestDamagedMADs shows that the broker forwards, and learns from, nothing that
 // an adapter would not take.
-func TestD3_DamagedMADs(t *testing.T) {
+func TestDamagedMADs(t *testing.T) {
 	b := serve(t, 1)
 	p, x := newPeer(t, b), join(t, b)
 	if err := x.Claim(service); err != nil {
@@ -99,9 +99,9 @@ func TestD3_DamagedMADs(t *testing.T) {
 	}
 }
 
-// TestD3_Ports shows that two processes cannot listen to one service, and that it
+// TestPorts shows that two processes cannot listen to one service, and that it
 // is free as soon as one gives it up or dies.
-func TestD3_Ports(t *testing.T) {
+func TestPorts(t *testing.T) {
 	b := serve(t, 3)
 	x, y := join(t, b), join(t, b)
 	for range 2 { // two of its listeners
@@ -129,10 +129,10 @@ func TestD3_Ports(t *testing.T) {
 	settle(t, "a service is free whose process died", func() bool { return x.Claim(service) == nil })
 }
 
-// TestD3_Death shows what peers of a process that dies hear within a second: DREQ
+// TestDeath shows what peers of a process that dies hear within a second: DREQ
 // who was connected, on either side, and REJ who waited for an answer; and nobody
 // whose connection was over.
-func TestD3_Death(t *testing.T) {
+func TestDeath(t *testing.T) {
 	b := serve(t, 2)
 	p, x := newPeer(t, b), join(t, b)
 	if err := x.Claim(service); err != nil {
@@ -181,10 +181,10 @@ func TestD3_Death(t *testing.T) {
 	})
 }
 
-// TestD3_Slots shows that there are as many places as was said, that the one that
+// TestSlots shows that there are as many places as was said, that the one that
 // comes too many is told so, and that each that is left is given again, the one
 // that is free for longest first.
-func TestD3_Slots(t *testing.T) {
+func TestSlots(t *testing.T) {
 	const slots = 3
 	b := serve(t, slots)
 	var all []*process
@@ -216,9 +216,9 @@ func TestD3_Slots(t *testing.T) {
 	}
 }
 
-// TestD3_OneBroker shows that a second broker is refused, and one where a lone
+// TestOneBroker shows that a second broker is refused, and one where a lone
 // process has the port.
-func TestD3_OneBroker(t *testing.T) {
+func TestOneBroker(t *testing.T) {
 	b := serve(t, 1)
 	if _, err := Open(b.cfg); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("a second broker: %v", err)
@@ -241,10 +241,10 @@ func TestD3_OneBroker(t *testing.T) {
 	}
 }
 
-// TestD3_BrokerDies shows that members go on when the broker dies, that what comes
+// TestBrokerDies shows that members go on when the broker dies, that what comes
 // for QP1 meanwhile waits, that the next broker has the same sockets, slots,
 // services and GUID, and that nobody takes the address or a slot in between.
-func TestD3_BrokerDies(t *testing.T) {
+func TestBrokerDies(t *testing.T) {
 	b := serve(t, 4)
 	p, x, y := newPeer(t, b), join(t, b), join(t, b)
 	for i, m := range []*process{x, y} {

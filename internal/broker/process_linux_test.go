@@ -152,10 +152,10 @@ func TestHelperMember(t *testing.T) {
 	select {}
 }
 
-// TestD3_Killed kills processes: a member with a child that goes on, whose peer is told within a second and
+// TestKilled kills processes: a member with a child that goes on, whose peer is told within a second and
 // whose service is free; and again and again the broker, while a member's packets
 // come. None of these is lost, and each broker finds what the last one left.
-func TestD3_Killed(t *testing.T) {
+func TestKilled(t *testing.T) {
 	b := serve(t, 1) // finds an address
 	a := b.cfg.Addrs[0]
 	p := newPeer(t, b)
@@ -199,9 +199,9 @@ func TestD3_Killed(t *testing.T) {
 	}
 }
 
-// TestD3_ManyComeAndGo has a thousand members come and go, 64 of them at a time at
+// TestManyComeAndGo has a thousand members come and go, 64 of them at a time at
 // most. In the end all slots are free.
-func TestD3_ManyComeAndGo(t *testing.T) {
+func TestManyComeAndGo(t *testing.T) {
 	const slots = 64
 	b := serve(t, slots)
 	before := descriptors(t)

@@ -41,9 +41,9 @@ func TestC3_IDsAreDrawn(t *testing.T) {
 	}
 }
 
-// TestD3_IDsTellTheSlot: where processes share an address, the upper byte of an
+// TestIDsTellTheSlot: where processes share an address, the upper byte of an
 // ID says whose it is, on either side, and the rest is drawn.
-func TestD3_IDsTellTheSlot(t *testing.T) {
+func TestIDsTellTheSlot(t *testing.T) {
 	r := newRig(t)
 	r.listen()
 	r.m.cfg.Slot = 5

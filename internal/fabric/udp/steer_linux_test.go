@@ -63,11 +63,11 @@ func packetTo(t *testing.T, b *fabric.Batch, path fabric.Path, qpn uint32) {
 	roce.Seal(seg, prefix(&path, len(seg)).WithID(uint16(index)))
 }
 
-// TestD3_Steering sends to queue pairs of every slot of an address: each packet
+// TestSteering sends to queue pairs of every slot of an address: each packet
 // comes to the process of its slot, and what is for QP1, for no slot, or too short
 // to tell, to the first socket. A process that dies and one that comes in its
 // place change nothing for the others, as long as somebody keeps the socket open.
-func TestD3_Steering(t *testing.T) {
+func TestSteering(t *testing.T) {
 	const slots = 5
 	addr, fds := openGroup(t, slots)
 	ports := make([]*udp.Port, len(fds))
@@ -127,9 +127,9 @@ func TestD3_Steering(t *testing.T) {
 	collect(t, ports[0], 5) // an empty datagram has no segment
 }
 
-// TestD3_NobodyElseJoins shows that an address in use is given to no second
+// TestNobodyElseJoins shows that an address in use is given to no second
 // group, also one of the same user, and that members cannot change the program.
-func TestD3_NobodyElseJoins(t *testing.T) {
+func TestNobodyElseJoins(t *testing.T) {
 	addr, fds := openGroup(t, 2)
 	for _, fd := range fds {
 		defer unix.Close(fd)
@@ -154,9 +154,9 @@ func TestD3_NobodyElseJoins(t *testing.T) {
 	}
 }
 
-// TestD3_Mail shows that a port receives what another forwards as if it had come
+// TestMail shows that a port receives what another forwards as if it had come
 // itself, and nothing of what cannot have been forwarded.
-func TestD3_Mail(t *testing.T) {
+func TestMail(t *testing.T) {
 	addr, fds := openGroup(t, 1)
 	first := take(t, addr, fds[0], -1)
 	mail, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -194,9 +194,9 @@ func TestD3_Mail(t *testing.T) {
 	}
 }
 
-// TestD3_SeatIsClosed shows that a port that cannot be opened closes the sockets
+// TestSeatIsClosed shows that a port that cannot be opened closes the sockets
 // that it was given.
-func TestD3_SeatIsClosed(t *testing.T) {
+func TestSeatIsClosed(t *testing.T) {
 	addr, fds := openGroup(t, 1)
 	defer unix.Close(fds[1])
 	if _, err := udp.Open(udp.Config{Addrs: []netip.Addr{addr, netip.MustParseAddr("127.0.0.1")}, Seat: &udp.Seat{Sockets: fds[:1], Mail: -1}}); err == nil {
