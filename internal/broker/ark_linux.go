@@ -14,13 +14,13 @@ import (
 )
 
 // newArk returns a socket in whose queue a message with the sockets of the groups
-// lies. It holds them as long as anybody has it open. The groups come one after
-// the other.
-func newArk(label *message, groups [][]int) (int, error) {
-	all := slices.Concat(groups...)
+// and the ledger lies. It holds them as long as anybody has it open. The groups
+// come one after the other.
+func newArk(label *message, groups [][]int, ledger int) (int, error) {
+	all := append(slices.Concat(groups...), ledger)
 	if len(all) > maxPassed {
 		return -1, fmt.Errorf("broker: %d addresses with %d slots each need %d sockets, and %d are possible: name fewer: %w",
-			len(groups), label.Slots, len(all), maxPassed, unix.EINVAL)
+			len(groups), label.Slots, len(all)-1, maxPassed-1, unix.EINVAL)
 	}
 	b, err := label.encode()
 	if err != nil {
@@ -40,34 +40,44 @@ func newArk(label *message, groups [][]int) (int, error) {
 	return ends[0], nil
 }
 
-// openArk returns the label of an ark and the sockets in it, which stay there,
-// too. They are for these addresses, or it is refused.
-func openArk(ark int, addrs []netip.Addr) (label *message, groups [][]int, err error) {
+// cargo is what an ark holds.
+type cargo struct {
+	groups [][]int // by address
+	ledger *ledger
+}
+
+// openArk returns the label of an ark and what is in it, which stays there, too.
+// It is for these addresses, or it is refused.
+func openArk(ark int, addrs []netip.Addr) (label *message, c cargo, err error) {
 	if err := isMail(ark); err != nil {
-		return nil, nil, err
+		return nil, c, err
 	}
 	b, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxPassed))
 	n, oobn, _, _, err := unix.Recvmsg(ark, b, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
-		return nil, nil, fmt.Errorf("broker: look into what a member brought: %w", err)
+		return nil, c, fmt.Errorf("broker: look into what a member brought: %w", err)
 	}
 	fds, err := passed(oob[:oobn])
 	if err != nil {
-		return nil, nil, err
+		return nil, c, err
 	}
 	label, err = decode(b[:n])
-	if err == nil && (label.Version != version || label.Slots < 1 || !slices.Equal(label.Addrs, addrs) || len(fds) != (label.Slots+1)*len(addrs)) {
-		err = fmt.Errorf("broker: a member brought %d sockets of version %d for %v: %w", len(fds), label.Version, label.Addrs, unix.EINVAL)
+	if err == nil && (label.Version != version || label.Slots < 1 || !slices.Equal(label.Addrs, addrs) || len(fds) != (label.Slots+1)*len(addrs)+1) {
+		err = fmt.Errorf("broker: a member brought %d descriptors of version %d for %v: %w", len(fds), label.Version, label.Addrs, unix.EINVAL)
 	}
 	if err == nil {
-		groups = slices.Collect(slices.Chunk(fds, label.Slots+1))
-		err = genuine(groups, addrs)
+		n := len(fds) - 1
+		c.groups = slices.Collect(slices.Chunk(fds[:n], label.Slots+1))
+		c.ledger, err = openLedger(fds[n])
+	}
+	if err == nil {
+		err = genuine(c.groups, addrs)
 	}
 	if err != nil {
 		closeAll(fds)
-		return nil, nil, err
+		return nil, cargo{}, err
 	}
-	return label, groups, nil
+	return label, c, nil
 }
 
 // genuine returns an error if sockets are not those of groups on the addresses.

@@ -229,7 +229,7 @@ func TestFalseArk(t *testing.T) {
 		"more than was said":      {{plain, plain, plain}},
 		"Unix sockets, and so on": {{b.ark, plain}},
 	} {
-		ark, err := newArk(label, groups)
+		ark, err := newArk(label, groups, b.ledger.fd)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,7 @@ func TestFalseArk(t *testing.T) {
 	var stop sync.WaitGroup
 	ended := make(chan struct{})
 	stop.Go(func() { // he tries for as long as the broker waits
-		ark, err := newArk(label, [][]int{{plain, plain}})
+		ark, err := newArk(label, [][]int{{plain, plain}}, b.ledger.fd)
 		if err != nil {
 			t.Error(err)
 			return

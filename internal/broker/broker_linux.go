@@ -23,16 +23,19 @@ type Broker struct {
 	cfg       Config
 	listeners []*net.UnixListener
 	groups    [][]int // by address, then slot; 0 is QP1
+	ledger    *ledger
 	ark       int
 	port      *udp.Port
 	engine    *engine
 	recovered bool
 	settled   chan struct{} // closed once members from before had their time
+	ending    chan struct{} // closed by Close
 
 	conns sync.WaitGroup
 
 	mu        sync.Mutex // guards what follows; engine.mu may be taken while it is held
-	free      []uint8    // slots, the one that is free for longest first
+	free      []uint8    // slots without a member, the one without for longest first
+	absent    []uint8    // slots that had one when the broker took over, and nobody has come from there
 	strangers int
 	open      map[*wire]bool
 	closed    bool
@@ -57,7 +60,7 @@ func Open(c Config) (*Broker, error) {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
 	c.Addrs = addrs
-	b := &Broker{cfg: c, ark: -1, settled: make(chan struct{}), open: make(map[*wire]bool)}
+	b := &Broker{cfg: c, ark: -1, settled: make(chan struct{}), ending: make(chan struct{}), open: make(map[*wire]bool)}
 	if err := b.begin(); err != nil {
 		b.release()
 		return nil, err
@@ -96,8 +99,10 @@ func (b *Broker) begin() error {
 	if b.port, err = udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: seat, DisableGRO: true}); err != nil {
 		return err
 	}
-	b.engine, err = newEngine(b.port, b.cfg.GUID, b.forward)
-	return err
+	if b.engine, err = newEngine(b.port, b.cfg.GUID, b.ledger, b.forward); err != nil || !b.recovered {
+		return err
+	}
+	return b.restore()
 }
 
 // openGroups opens the groups, or takes those over that members have.
@@ -117,7 +122,10 @@ func (b *Broker) openGroups() error {
 		b.groups = append(b.groups, group)
 	}
 	var err error
-	b.ark, err = newArk(&message{Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, GUID: b.cfg.GUID}, b.groups)
+	if b.ledger, err = newLedger(); err != nil {
+		return err
+	}
+	b.ark, err = newArk(&message{Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, GUID: b.cfg.GUID}, b.groups, b.ledger.fd)
 	return err
 }
 
@@ -160,13 +168,13 @@ func (b *Broker) bring(w *wire) bool {
 		return false
 	}
 	_ = unix.Close(fds[0]) // its mail
-	label, groups, err := openArk(fds[1], b.cfg.Addrs)
+	label, found, err := openArk(fds[1], b.cfg.Addrs)
 	if err != nil {
 		b.cfg.Log("%v", err)
 		_ = unix.Close(fds[1])
 		return false
 	}
-	b.ark, b.groups, b.cfg.Slots, b.cfg.GUID = fds[1], groups, label.Slots, label.GUID
+	b.ark, b.groups, b.ledger, b.cfg.Slots, b.cfg.GUID = fds[1], found.groups, found.ledger, label.Slots, label.GUID
 	return true
 }
 
@@ -190,6 +198,7 @@ func (b *Broker) Serve(ctx context.Context) error {
 		case <-settle.C:
 		case <-ctx.Done():
 		}
+		b.conns.Go(b.mourn)
 	}
 	close(b.settled)
 	err := b.engine.run()
@@ -224,9 +233,13 @@ func (b *Broker) release() {
 	for _, g := range b.groups {
 		closeAll(g)
 	}
+	if b.ledger != nil {
+		_ = unix.Close(b.ledger.fd)
+	}
 	if b.ark >= 0 {
 		_ = unix.Close(b.ark)
 	}
+	close(b.ending)
 }
 
 // Members returns who has joined, by slot.
@@ -346,11 +359,25 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 		<-b.settled // it may take no place of who is to come
 	}
 	r := &resident{Member: Member{PID: int(who.Pid), Program: m.Program}, wire: w, mail: mail}
-	if err := b.seat(r, m); err != nil {
+	err = b.seat(r, m)
+	for end := time.Now().Add(vacateTime); errors.Is(err, errHeld) && time.Now().Before(end); err = b.seat(r, m) {
+		time.Sleep(vacatePause)
+	}
+	if err != nil {
 		return nil, errors.Join(err, unix.Close(mail))
 	}
 	return r, nil
 }
+
+// vacateTime is how long who joins waits for a process that has lost its
+// connection to end; vacatePause is between looks.
+const (
+	vacateTime  = 500 * time.Millisecond
+	vacatePause = 10 * time.Millisecond
+)
+
+// errHeld says that slots are left, but that processes still have their sockets.
+var errHeld = fmt.Errorf("broker: all slots are taken, some by processes that have stopped, or by children of some that have ended: end these, or begin with a larger --slots: %w", unix.EAGAIN)
 
 // inspect looks at what a stranger that wants to join brings, and returns its
 // mail.
@@ -389,34 +416,33 @@ func (b *Broker) seat(r *resident, m *message) error {
 	if b.closed {
 		return net.ErrClosed
 	}
-	i := 0
-	if m.Slot != 0 {
-		i = slices.Index(b.free, m.Slot)
-	}
-	switch {
-	case i < 0:
-		return fmt.Errorf("broker: another process has slot %d: %w", m.Slot, unix.EBUSY)
-	case len(b.free) == 0:
-		return fmt.Errorf("broker: all %d slots are taken: end a process, or begin with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
+	i, err := b.vacancy(m.Slot)
+	if err != nil {
+		return err
 	}
 	r.Slot = b.free[i]
-	welcome := &message{Op: opWelcome, Version: version, Slot: r.Slot, GUID: b.cfg.GUID}
 	var fds []int
 	if m.Slot == 0 {
+		tenure, err := b.ledger.hold(r.Slot)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(tenure)
 		for _, a := range m.Addrs {
 			fd := b.groups[slices.Index(b.cfg.Addrs, a)][r.Slot]
 			drain(fd)
 			fds = append(fds, fd)
 		}
-		fds = append(fds, b.ark)
+		fds = append(fds, b.ark, tenure)
 	}
 	if err := r.wire.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if err := r.wire.send(welcome, fds...); err != nil {
+	if err := r.wire.send(&message{Op: opWelcome, Version: version, Slot: r.Slot, GUID: b.cfg.GUID}, fds...); err != nil {
 		return err
 	}
 	b.free = slices.Delete(b.free, i, i+1)
+	b.absent = slices.DeleteFunc(b.absent, func(s uint8) bool { return s == r.Slot })
 	b.engine.mu.Lock()
 	b.engine.router.join(r.Slot)
 	b.mail.Lock()
@@ -424,6 +450,26 @@ func (b *Broker) seat(r *resident, m *message) error {
 	b.mail.Unlock()
 	b.engine.mu.Unlock()
 	return nil
+}
+
+// vacancy returns where in free the slot is that was asked for, or, if that is 0,
+// one whose sockets nobody has any more.
+func (b *Broker) vacancy(slot uint8) (int, error) {
+	if slot != 0 {
+		i := slices.Index(b.free, slot)
+		if i < 0 {
+			return 0, fmt.Errorf("broker: another process has slot %d: %w", slot, unix.EBUSY)
+		}
+		return i, nil
+	}
+	if len(b.free) == 0 {
+		return 0, fmt.Errorf("broker: all %d slots are taken: end a process, or begin with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
+	}
+	i := slices.IndexFunc(b.free, func(s uint8) bool { return !b.ledger.held(s) })
+	if i < 0 {
+		return 0, errHeld
+	}
+	return i, nil
 }
 
 // attend does what a member asks for, until it is gone.

@@ -9,6 +9,8 @@
 // places of others. So none is ever closed: beside the socket of its slot, each
 // member has the ark, a Unix socket in whose queue a message with all sockets of
 // the groups lies, unread. As long as one member lives the groups stay as they are.
+// In the ark is the ledger, too: memory with the connections of all members, and with
+// locks that tell which slots are held by somebody who lives.
 //
 // What comes for QP1 comes to the broker. It checks it as every adapter does, and
 // forwards a message of the connection manager to the member that listens to the
@@ -27,7 +29,8 @@
 //	join     version, addresses, program; with the descriptor of the mail. One
 //	         who was a member before adds its slot, and the ark
 //	welcome  version, slot, node GUID; with the sockets of the slot in the order
-//	         of the addresses, and the ark, unless the member has them
+//	         of the addresses, the ark, and the lock of the slot, unless the
+//	         member has them
 //	refused  why
 //	claim    a number, and the service ID to listen to
 //	claimed  the number, and an errno, 0 if the member has the service now
@@ -40,7 +43,8 @@
 // A member dies: the kernel closes its connection, or tells that the process has
 // ended, if a child of it goes on. The broker releases its
 // services, tells its peers (DREQ; REJ to those whose request it had not
-// answered), empties its sockets and puts the slot at the end of the line.
+// answered), empties its sockets and puts the slot at the end of the line. Nobody
+// gets the slot while a child has the sockets.
 //
 // The broker dies: the members' packets come and go as before. What comes for QP1
 // waits in its socket, which is in the ark. Members look for the next broker
@@ -49,17 +53,19 @@
 // A broker begins where the address is in use: for recoverTime it takes members
 // that bring the ark. If none comes, the address is somebody else's. Otherwise it
 // takes over the groups, lets members come for settleTime and then begins to read
-// what waited. Of connections from before it knows nothing until a message passes,
-// so that peers of a member that dies learn of those by their own timers.
+// what waited. Connections are in the ledger: peers of members that have died in
+// between are told. A member that has been stopped, and so does not come, keeps its
+// slot and connections for as long as it lives; what its services were is
+// everybody's until it goes on.
 //
 // Somebody sends garbage, nothing, or wrong descriptors: he is refused, at the
 // latest after helloTime; no more than maxStrangers wait at a time. Descriptors are
 // looked at before they are used, and none is ever waited for.
 //
 // Reading order: message.go, router.go (who gets a message), farewell.go (what
-// peers of the dead are told), config.go, engine.go (QP1), broker_linux.go with
-// ark_linux.go, watch_linux.go and part_linux.go, seat_linux.go (the other side);
-// wire_linux.go is what both have.
+// peers of the dead are told), record.go, config.go, engine.go (QP1),
+// broker_linux.go with ark_linux.go, ledger_linux.go, watch_linux.go and
+// part_linux.go, seat_linux.go (the other side); wire_linux.go is what both have.
 //
 // The package never starts a process, and has no opinion on when a broker begins
 // or ends.

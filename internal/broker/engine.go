@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -48,12 +49,13 @@ type engine struct {
 	buf     [maxForward]byte
 }
 
-// newEngine returns the QP1 of a port. deliver is called with what a member is to
+// newEngine returns the QP1 of a port, which writes what it learns to a ledger.
+// deliver is called with what a member is to
 // get, which is not to be kept.
-func newEngine(port fabric.Port, guid uint64, deliver func(slot uint8, forwarded []byte)) (*engine, error) {
+func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(slot uint8, forwarded []byte)) (*engine, error) {
 	caps := port.Caps()
 	e := &engine{
-		port: port, start: time.Now(), batch: fabric.NewBatch(batchBytes, caps), router: newRouter(),
+		port: port, start: time.Now(), batch: fabric.NewBatch(batchBytes, caps), router: newRouter(ledger),
 		leaving: make(map[uint32]*gsi.Transaction), deliver: deliver,
 	}
 	e.gsi = gsi.New(gsi.Config{

@@ -3,6 +3,9 @@
 package broker
 
 import (
+	"slices"
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/clock"
@@ -20,15 +23,71 @@ func (b *Broker) part(r *resident) {
 	if b.closed { // it is the broker that goes
 		return
 	}
+	b.bury(r.Slot)
+	b.free = append(b.free, r.Slot)
+}
+
+// bury tells the peers of a slot's member that it is gone, and empties its
+// sockets. The caller holds mu.
+func (b *Broker) bury(slot uint8) {
 	b.engine.do(func(now clock.Instant, rt *router) {
-		for _, c := range rt.leave(r.Slot) {
+		for _, c := range rt.leave(slot) {
 			if err := b.engine.farewell(now, c); err != nil {
-				b.cfg.Log("the peer %v of process %d, which is gone, is not told: %v", c.peer.Remote, r.PID, err)
+				b.cfg.Log("the peer %v of a process that is gone, in slot %d, is not told: %v", c.peer.Remote, slot, err)
 			}
 		}
 	})
 	for _, group := range b.groups {
-		drain(group[r.Slot])
+		drain(group[slot])
 	}
-	b.free = append(b.free, r.Slot)
+}
+
+// restore reads what the broker before this one knew of its members.
+func (b *Broker) restore() error {
+	for _, slot := range b.free {
+		all, err := b.ledger.connections(slot)
+		if err != nil {
+			return err
+		}
+		if len(all) > 0 || b.ledger.held(slot) {
+			b.engine.router.restore(slot, all)
+			b.absent = append(b.absent, slot)
+		}
+	}
+	return nil
+}
+
+// mournPause is how often the broker looks who of those that have not come is
+// alive.
+const mournPause = 100 * time.Millisecond
+
+// mourn takes leave of members from before the broker that have not come, as soon
+// as they have ended. One that has only been stopped keeps what it has.
+func (b *Broker) mourn() {
+	tick := time.NewTicker(mournPause)
+	defer tick.Stop()
+	for b.mourned() > 0 {
+		select {
+		case <-tick.C:
+		case <-b.ending:
+			return
+		}
+	}
+}
+
+// mourned returns how many there are still to be waited for.
+func (b *Broker) mourned() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0
+	}
+	b.absent = slices.DeleteFunc(b.absent, func(slot uint8) bool {
+		gone := !b.ledger.held(slot)
+		if gone {
+			b.bury(slot)
+		}
+		return gone
+	})
+	return len(b.absent)
 }

@@ -239,3 +239,58 @@ func TestManyComeAndGo(t *testing.T) {
 		t.Errorf("%d descriptors are open, %d were", n, before)
 	}
 }
+
+// TestNextBrokerKnows shows what the next broker does for members that do not
+// come to it. One that died while there was no broker: its peer is told, though
+// its connection is from before. One that has been stopped: it keeps its slot and
+// its connections until it is killed.
+func TestNextBrokerKnows(t *testing.T) {
+	b := serve(t, 3)
+	a, p, x := b.cfg.Addrs[0], newPeer(t, b), join(t, b)
+	stopped, said := helper(t, "TestHelperMember", a)
+	says(t, said, "member listens")
+	p.send(mad.AttrREQ, reqFor(service, 1))
+	says(t, said, "member was asked")
+	if err := stopped.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	dies := join(t, b)
+	if err := dies.Claim(service + 1); err != nil {
+		t.Fatal(err)
+	}
+	id := uint32(dies.Slot)<<24 | 7
+	p.send(mad.AttrREQ, reqFor(service+1, 2))
+	p.send(mad.AttrRTU, &mad.RTU{LocalCommID: 2, RemoteCommID: id})
+	p.send(mad.AttrREQ, reqFor(service+1, 3))
+	p.send(mad.AttrREJ, &mad.REJ{LocalCommID: 3, RemoteCommID: id + 1})
+	for range 4 {
+		receive(t, dies.port)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dies.die()
+	next, err := Open(b.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, next)
+	if d := expect(t, p.port, mad.AttrDREQ, &mad.DREQ{}); d.RemoteCommID != 2 || d.LocalCommID != id || d.RemoteQPN != 0x123 {
+		t.Errorf("of the one that died: %+v", d)
+	}
+	p.send(mad.AttrDREP, &mad.DREP{LocalCommID: 2, RemoteCommID: id})
+	if y := join(t, next); y.Slot != dies.Slot {
+		t.Errorf("slot %d is given, not %d of the one that died; %d is stopped, %d is here", y.Slot, dies.Slot, 6-x.Slot-dies.Slot, x.Slot)
+	}
+	if _, _, err := Join([]netip.Addr{a}); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("who wants the slot of the one that is stopped gets %v", err)
+	}
+	killed := time.Now()
+	if err := stopped.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 1 || time.Since(killed) > time.Second {
+		t.Errorf("%+v after %v", r, time.Since(killed))
+	}
+	join(t, next)
+}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"container/list"
+	"io"
 	"net/netip"
 	"syscall"
 
@@ -16,6 +17,7 @@ const maxKnown = 4096
 
 // router knows who gets a message of the connection manager.
 type router struct {
+	ledger   io.WriterAt   // outlives the broker
 	members  [256]*account // by slot
 	services map[mad.ServiceID]*account
 	remote   map[remoteKey]*connection
@@ -27,6 +29,8 @@ type account struct {
 	slot     uint8
 	services map[mad.ServiceID]bool
 	known    list.List // of *connection, the oldest first
+	vacant   []uint16  // places in the ledger where a connection was
+	used     uint16    // those where one ever was
 }
 
 // remoteKey names a connection as its peer does.
@@ -39,21 +43,41 @@ type remoteKey struct {
 type connection struct {
 	of      *account
 	at      *list.Element
+	place   uint16 // in the ledger
 	key     remoteKey
 	localID uint32 // 0 until the peer names it
 	qpn     ib.QPN // the peer's; its EE context for RD
 	peer    gsi.Address
 }
 
-func newRouter() *router {
+func newRouter(ledger io.WriterAt) *router {
 	return &router{
-		services: make(map[mad.ServiceID]*account), remote: make(map[remoteKey]*connection), local: make(map[uint32]*connection),
+		ledger: ledger, services: make(map[mad.ServiceID]*account), remote: make(map[remoteKey]*connection), local: make(map[uint32]*connection),
 	}
 }
 
-// join adds the member of a slot.
+// join adds the member of a slot, unless it is known from before.
 func (r *router) join(slot uint8) {
-	r.members[slot] = &account{slot: slot, services: make(map[mad.ServiceID]bool)}
+	if r.members[slot] == nil {
+		r.members[slot] = &account{slot: slot, services: make(map[mad.ServiceID]bool)}
+	}
+}
+
+// restore adds the member of a slot with the connections that a broker before
+// this one wrote down, in the order of their places.
+func (r *router) restore(slot uint8, all []*connection) {
+	r.join(slot)
+	for _, c := range all {
+		if r.remote[c.key] != nil || r.local[c.localID] != nil {
+			continue // no broker wrote that
+		}
+		c.of = r.members[slot]
+		for ; c.of.used < c.place; c.of.used++ {
+			c.of.vacant = append(c.of.vacant, c.of.used)
+		}
+		c.of.used++
+		r.add(c)
+	}
 }
 
 // leave takes the member of a slot out and returns its connections.
@@ -211,6 +235,7 @@ func (r *router) ready(m *mad.MAD, from *gsi.Address) uint8 {
 	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of == a && c.localID == 0 && r.local[to] == nil {
 		c.localID = to
 		r.local[to] = c
+		r.note(c)
 	}
 	return a.number()
 }
@@ -234,20 +259,41 @@ func (r *router) end(m *mad.MAD, from *gsi.Address) uint8 {
 
 // learn remembers a connection.
 func (r *router) learn(c *connection) {
-	known := &c.of.known
-	if known.Len() >= maxKnown {
-		r.forget(known.Front().Value.(*connection))
+	a := c.of
+	if a.known.Len() >= maxKnown {
+		r.forget(a.known.Front().Value.(*connection))
 	}
-	c.at = known.PushBack(c)
+	if n := len(a.vacant); n > 0 {
+		c.place, a.vacant = a.vacant[n-1], a.vacant[:n-1]
+	} else {
+		c.place = a.used
+		a.used++
+	}
+	r.add(c)
+	r.note(c)
+}
+
+// add enters a connection that has its place.
+func (r *router) add(c *connection) {
+	c.at = c.of.known.PushBack(c)
 	r.remote[c.key] = c
 	if c.localID != 0 {
 		r.local[c.localID] = c
 	}
 }
 
+// note writes a connection to the ledger. What there is no memory for, the next
+// broker does not know.
+func (r *router) note(c *connection) {
+	b := c.record()
+	_, _ = r.ledger.WriteAt(b[:], recordAt(c.of.slot, c.place))
+}
+
 // forget removes a connection.
 func (r *router) forget(c *connection) {
 	c.of.known.Remove(c.at)
+	c.of.vacant = append(c.of.vacant, c.place)
+	_, _ = r.ledger.WriteAt(make([]byte, recordSize), recordAt(c.of.slot, c.place)) // there is memory for it
 	if r.remote[c.key] == c {
 		delete(r.remote, c.key)
 	}

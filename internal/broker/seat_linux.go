@@ -29,6 +29,7 @@ type Seat struct {
 	addrs   []netip.Addr
 	program string
 	ark     int
+	tenure  int // what keeps the slot
 	mail    int // the end that the broker writes to
 	closing chan struct{}
 	ended   sync.WaitGroup
@@ -71,7 +72,7 @@ func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 		return nil, nil, err
 	}
 	s := &Seat{
-		addrs: addrs, program: programName(), ark: -1, mail: -1, closing: make(chan struct{}), wire: w,
+		addrs: addrs, program: programName(), ark: -1, tenure: -1, mail: -1, closing: make(chan struct{}), wire: w,
 		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), changed: make(chan struct{}),
 	}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -84,8 +85,8 @@ func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 		closeAll(ends[:])
 		return nil, nil, errors.Join(err, w.Close())
 	}
-	n := len(sockets) - 1
-	s.ark = sockets[n]
+	n := len(addrs)
+	s.ark, s.tenure = sockets[n], sockets[n+1]
 	s.ended.Go(s.stay)
 	return s, &udp.Seat{Sockets: sockets[:n], Mail: ends[0]}, nil
 }
@@ -116,7 +117,7 @@ func dial(a netip.Addr) (*wire, error) {
 // one who is new.
 func (s *Seat) join(w *wire) (fds []int, err error) {
 	m := &message{Op: opJoin, Version: version, Addrs: s.addrs, Program: s.program, Slot: s.Slot}
-	give, want := []int{s.mail}, len(s.addrs)+1
+	give, want := []int{s.mail}, len(s.addrs)+2
 	if s.Slot != 0 {
 		give, want = append(give, s.ark), 0
 	}
@@ -294,6 +295,7 @@ func (s *Seat) Close() {
 	if s == nil {
 		return
 	}
+	_ = unix.Close(s.tenure) // before the broker learns of it: the slot is free at once
 	close(s.closing)
 	s.mu.Lock()
 	s.hurry()

@@ -1,0 +1,87 @@
+//go:build !portable
+
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// ledger is memory in the ark, so that it outlives a broker: the connections of
+// members, and who has which slot. The latter are locks, one byte for each slot,
+// which the kernel takes back when nobody is left who has the descriptor: the
+// process has ended, and what it forked.
+type ledger struct{ fd int }
+
+var _ io.WriterAt = (*ledger)(nil)
+
+// ledgerSeals keep who has the ledger from changing its size.
+const ledgerSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+func newLedger() (*ledger, error) {
+	fd, err := unix.MemfdCreate("softhca-broker", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("broker: memory that members share: %w", err)
+	}
+	err = unix.Ftruncate(fd, ledgerSize)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, ledgerSeals)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: memory that members share: %w", err), unix.Close(fd))
+	}
+	return &ledger{fd}, nil
+}
+
+// openLedger returns the ledger of a descriptor that somebody brought.
+func openLedger(fd int) (*ledger, error) {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	var is unix.Stat_t
+	if err = errors.Join(err, unix.Fstat(fd, &is)); err != nil || seals&ledgerSeals != ledgerSeals || is.Size != ledgerSize {
+		return nil, fmt.Errorf("broker: descriptor %d of a member is no ledger: %w", fd, errors.Join(unix.EINVAL, err))
+	}
+	return &ledger{fd}, nil
+}
+
+// hold returns a descriptor that keeps a slot until it is closed everywhere.
+func (l *ledger) hold(slot uint8) (int, error) {
+	// A lock belongs to what open returns, not to a process, so each needs its own.
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", l.fd), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("broker: a descriptor for slot %d (is /proc mounted?): %w", slot, err)
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(slot), Len: 1}
+	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock); err != nil {
+		return -1, errors.Join(fmt.Errorf("broker: slot %d: %w", slot, err), unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// held reports whether somebody has a slot.
+func (l *ledger) held(slot uint8) bool {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(slot), Len: 1}
+	err := unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &lock)
+	return err != nil || lock.Type != unix.F_UNLCK
+}
+
+// WriteAt implements io.WriterAt.
+func (l *ledger) WriteAt(b []byte, off int64) (int, error) { return unix.Pwrite(l.fd, b, off) }
+
+// connections returns those in the records of a slot, in the order of their places.
+func (l *ledger) connections(slot uint8) ([]*connection, error) {
+	b := make([]byte, maxKnown*recordSize)
+	if _, err := unix.Pread(l.fd, b, recordAt(slot, 0)); err != nil {
+		return nil, fmt.Errorf("broker: read what the last broker wrote: %w", err)
+	}
+	var all []*connection
+	for place := range uint16(maxKnown) {
+		if c := recorded((*[recordSize]byte)(b[int(place)*recordSize:])); c != nil {
+			c.place = place
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
