@@ -10,9 +10,6 @@ type Path struct {
 	TClass    uint8      // IPv4 TOS or IPv6 traffic class
 	HopLimit  uint8      // IPv4 TTL or IPv6 hop limit
 	FlowLabel uint32     // IPv6; sent as 0 by ports that cannot set it
-	// Slot is the upper byte of the destination QPN. A network delivers a run to
-	// one process, and processes that share an address have a slot each.
-	Slot uint8
 }
 
 // Run is a number of consecutive segments with one path: all of Size bytes
@@ -40,6 +37,7 @@ type Batch struct {
 	runs    []Run
 	sent    int // runs already taken by the port
 	closed  bool
+	slot    uint8
 	maxSegs int
 	maxRun  int
 }
@@ -55,6 +53,15 @@ func NewBatch(size int, c Caps) *Batch {
 		runs:    make([]Run, 0, batchRuns),
 		maxSegs: max(c.MaxSegments, 1),
 		maxRun:  max(c.MaxRunBytes, 1),
+	}
+}
+
+// Aim says that the segments appended from now on are for this slot, the upper byte
+// of the destination QPN. A network delivers a run to one process, and processes that
+// share an address have a slot each: a run is for one.
+func (b *Batch) Aim(slot uint8) {
+	if b.slot != slot {
+		b.slot, b.closed = slot, true
 	}
 }
 

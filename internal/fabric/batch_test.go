@@ -3,6 +3,7 @@ package fabric
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,11 +31,28 @@ type segment struct {
 	index int // the index that Append must return; -1 for no room
 }
 
+// TestAim appends segments for one process, then for another on the same path: each
+// run is for one.
+func TestAim(t *testing.T) {
+	b := NewBatch(400, Caps{MaxSegments: 9, MaxRunBytes: 400})
+	for _, slot := range []uint8{0, 0, 8, 8, 8, 0, 8} {
+		b.Aim(slot)
+		if seg, _ := b.Append(&pathA, 50); seg == nil {
+			t.Fatal("the batch is too small")
+		}
+	}
+	b.Unappend() // the run that was for 8
+	b.Aim(8)
+	b.Append(&pathA, 50)
+	want := []shape{{50, 2, 100}, {50, 3, 150}, {50, 1, 50}, {50, 1, 50}}
+	if got := shapes(b); !slices.Equal(got, want) {
+		t.Errorf("runs are %v, want %v", got, want)
+	}
+}
+
 func TestCoalescing(t *testing.T) {
 	tos := pathA
 	tos.TClass = 8
-	process := pathA
-	process.Slot = 8
 	caps := Caps{MaxSegments: 3, MaxRunBytes: 250}
 	for _, c := range []struct {
 		why  string
@@ -51,7 +69,6 @@ func TestCoalescing(t *testing.T) {
 		{"another destination begins a run", caps,
 			[]segment{{&pathA, 50, 0}, {&pathB, 50, 0}, {&pathA, 50, 0}}, []shape{{50, 1, 50}, {50, 1, 50}, {50, 1, 50}}},
 		{"another traffic class begins a run", caps, []segment{{&pathA, 50, 0}, {&tos, 50, 0}}, []shape{{50, 1, 50}, {50, 1, 50}}},
-		{"another process begins a run", caps, []segment{{&pathA, 50, 0}, {&process, 50, 0}}, []shape{{50, 1, 50}, {50, 1, 50}}},
 		{"a run has at most MaxSegments", caps,
 			[]segment{{&pathA, 9, 0}, {&pathA, 9, 1}, {&pathA, 9, 2}, {&pathA, 9, 0}}, []shape{{9, 3, 27}, {9, 1, 9}}},
 		{"a run has at most MaxRunBytes", caps,

@@ -136,11 +136,17 @@ func (p *Port) emit(now clock.Instant, r *fabric.Run, k int, fl flow) {
 
 func (p *Port) putHeld(e *held) { p.put(&e.path, e.id, e.bytes) }
 
+// destSlotAt is where a packet has the upper byte of its destination QPN.
+const destSlotAt = 5
+
 // put appends a packet to out, with its ICRC moved from the identification
 // that it was sealed with to the one that it gets.
 func (p *Port) put(path *fabric.Path, id uint16, b []byte) {
 	if len(b) == 0 {
 		return // cut to nothing
+	}
+	if len(b) >= roce.MinSize {
+		p.out.Aim(b[destSlotAt])
 	}
 	seg, k := p.out.Append(path, len(b))
 	if seg == nil {

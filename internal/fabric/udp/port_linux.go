@@ -21,7 +21,8 @@ type Port struct {
 	*fabric.Counts
 	cfg    Config
 	caps   fabric.Caps
-	socks  []*socket // of the addresses
+	socks  []*socket // of the addresses, and last, if there is one,
+	mail   bool      // that of the mail
 	member membership
 	poll   *poll.Poller
 	send   *sender
@@ -60,7 +61,7 @@ func Open(c Config) (*Port, error) {
 	}
 	p.caps = capsOf(p.socks, &c)
 	if mail := seat.mailbox(); mail != nil {
-		p.socks = append(p.socks, mail)
+		p.socks, p.mail = append(p.socks, mail), true
 		fds = append(fds, mail.fd)
 	}
 	if p.member.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {

@@ -63,12 +63,13 @@ const mailTurn = 16
 
 // due returns the sockets of the addresses that have their turn.
 func (p *Port) due() []*socket {
-	if last := len(p.socks) - 1; p.socks[last].mail {
-		if p.recv.calls++; p.recv.calls%mailTurn != 0 {
-			return p.socks[:last]
-		}
+	if !p.mail {
+		return p.socks
 	}
-	return p.socks
+	if p.recv.calls++; p.recv.calls%mailTurn == 0 {
+		return p.socks
+	}
+	return p.socks[:len(p.socks)-1]
 }
 
 // receive fills ds with what waits in socks, which take turns.

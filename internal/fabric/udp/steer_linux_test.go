@@ -53,7 +53,7 @@ func take(t *testing.T, a netip.Addr, fd, mail int) *udp.Port {
 // packetTo appends a packet to a queue pair.
 func packetTo(t *testing.T, b *fabric.Batch, path fabric.Path, qpn uint32) {
 	t.Helper()
-	path.Slot = uint8(qpn >> 16)
+	b.Aim(uint8(qpn >> 16))
 	seg, index := b.Append(&path, 64)
 	if seg == nil {
 		t.Fatal("the batch is too small")
