@@ -131,7 +131,7 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 		if o.inv && f.pkt.AETH.Syndrome.IsACK() && int(f.pkt.AETH.MSN) == max(h.msn, 0) {
 			c.find(f.now, invalidateFailed, "PSN 0x%v, MSN %d", o.first, f.pkt.AETH.MSN)
 		}
-		h.finish(f.now, o)
+		c.finish(f, side, o)
 		n++
 	}
 	if before.Diff(h.una) > 0 {
@@ -142,8 +142,9 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 }
 
 // finish counts a completed message.
-func (h *half) finish(now instant, o *op) {
-	took := now.since(o.begun)
+func (c *conversation) finish(f *Follower, side int, o *op) {
+	h, took := &c.halves[side], f.now.since(o.begun)
+	c.tell(f, side, o, completed)
 	h.repeats = 0
 	h.done.messages++
 	h.done.bytes += o.length
@@ -212,7 +213,7 @@ func (c *conversation) response(f *Follower, side int) {
 		return
 	}
 	if o.rsp == o.n && i == 0 {
-		h.finish(f.now, o)
+		c.finish(f, side, o)
 		h.una = o.end()
 		h.drop(1)
 	}
@@ -246,6 +247,10 @@ func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrom
 	kind := roce.KindSend
 	if i := h.locate(psn); i >= 0 {
 		kind, what = h.ops[i].kind, h.ops[i].String()
+		if !h.ops[i].refused {
+			h.ops[i].refused = true
+			c.tell(f, side, &h.ops[i], refused)
+		}
 	}
 	switch s {
 	case roce.NAKInvalidRequest:

@@ -286,7 +286,8 @@ func (f *Follower) notice(p *pcapfile.Packet) {
 func (f *Follower) end(c *conversation) {
 	f.alive.Remove(c.element)
 	for side := range c.halves {
-		c.finish(side)
+		c.conclude(side)
+		c.giveUp(f, side)
 	}
 	for key, fl := range f.ownFlows(c) {
 		if f.flows[key].conv == fl.conv {

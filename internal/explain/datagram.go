@@ -13,6 +13,8 @@ type stream struct {
 	next   ib.PSN
 	inside bool // a message has begun, and not ended
 	broken bool // a part of a message was missing; until the next one begins
+	holed  bool // in the message that has begun a PSN was skipped
+	op     op   // that message
 	done   tally
 }
 
@@ -29,6 +31,7 @@ func (f *Follower) unreliable(p *pcapfile.Packet) {
 	case d > maxJump || d < -maxJump:
 		s.inside, s.broken = false, flags&roce.FlagStart == 0
 	case d > 0:
+		s.holed, s.op.n = true, s.op.n+uint32(d)
 		c.find(f.now, ucGap, "%d from PSN 0x%v on", d, s.next)
 	case d < 0:
 		c.find(f.now, requestDuplicated, "%v at PSN 0x%v, or it came late", f.pkt.BTH.Opcode, psn)
@@ -43,7 +46,13 @@ func (f *Follower) unreliable(p *pcapfile.Packet) {
 		c.find(f.now, ucCut, "%v at PSN 0x%v has no beginning", f.pkt.BTH.Opcode, psn)
 	}
 	if start {
-		s.broken = false
+		s.broken, s.holed = false, false
+		s.op = begun(f.now, &f.pkt)
+	} else if s.inside {
+		s.op.extend(&f.pkt)
+	}
+	if end && (start || s.inside) {
+		c.tell(f, fl.side, &s.op, map[bool]string{false: unheard, true: incomplete}[s.holed])
 	}
 	s.inside = !end && (start || s.inside)
 	s.broken = !s.inside && !end
@@ -73,6 +82,8 @@ func (f *Follower) datagram(p *pcapfile.Packet) {
 	s.seen = true
 	s.done.messages++
 	s.done.bytes += len(f.pkt.Payload)
+	o := begun(f.now, &f.pkt)
+	c.tell(f, fl.side, &o, unheard)
 	q := uint64(f.pkt.DETH.QKey) | 1<<32
 	if c.qkeys[fl.side] == 0 {
 		c.qkeys[fl.side] = q

@@ -4,8 +4,8 @@
 //
 // Reading order: follower.go (a packet in, a report out), conversation.go (which
 // packets belong together), half.go (the requests of one side), answers.go (what
-// the other side says to them), repeat.go (why a request comes again), ending.go
-// (what is left at the end), datagram.go (UC and UD), connect.go (the connection
+// the other side says to them), repeat.go (why a request comes again), message.go
+// (the messages one by one), ending.go (what is left at the end), datagram.go (UC and UD), connect.go (the connection
 // manager), damage.go (wrong ICRCs and malformed packets), rule.go and rules.go
 // (what can be found, as a table), report.go, verdict.go and text.go.
 //

@@ -13,9 +13,9 @@ const (
 	enough = 2
 )
 
-// finish says what became of the requests of a side, as no more of them will be
+// conclude says what became of the requests of a side, as no more of them will be
 // seen.
-func (c *conversation) finish(side int) {
+func (c *conversation) conclude(side int) {
 	h := &c.halves[side]
 	if !h.seen || h.failed || h.una == h.next && h.ignored < enough {
 		return

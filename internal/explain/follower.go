@@ -19,12 +19,14 @@ import (
 type Config struct {
 	Conversations int // alive at once; the one that was silent longest is ended for another
 	Kept          int // conversations with findings that the report has one by one
+	Messages      int // the first that the report has one by one, and as many more with which something was wrong
 }
 
 // The defaults.
 const (
 	defaultConversations = 16384
 	defaultKept          = 4096
+	defaultMessages      = 500
 	maxAddrs             = 64 // addresses remembered, to explain wrong ICRCs
 )
 
@@ -46,6 +48,8 @@ type Follower struct {
 	damage damage
 	report Report
 	ids    int
+
+	messages messages
 }
 
 // instant is when and where in the file a packet was seen.
@@ -62,8 +66,12 @@ func New(c Config) *Follower {
 	if c.Kept <= 0 {
 		c.Kept = defaultKept
 	}
+	if c.Messages <= 0 {
+		c.Messages = defaultMessages
+	}
 	return &Follower{
-		cfg: c, flows: map[flowKey]flow{}, alone: map[addrPair][]*conversation{}, byQPN: map[ib.QPN]*conversation{},
+		messages: messages{room: c.Messages},
+		cfg:      c, flows: map[flowKey]flow{}, alone: map[addrPair][]*conversation{}, byQPN: map[ib.QPN]*conversation{},
 		alive: list.New(), links: map[linkKey]*link{}, order: list.New(),
 		damage: damage{senders: map[netip.Addr]*senderSums{}},
 	}
@@ -191,6 +199,6 @@ func (f *Follower) Report() *Report {
 	f.endDamage()
 	f.report.Start = f.start
 	f.report.add(&f.wire)
-	f.report.conclude()
+	f.report.conclude(&f.messages)
 	return &f.report
 }

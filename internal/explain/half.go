@@ -95,10 +95,11 @@ type op struct {
 	va      uint64
 	length  int // bytes; of SENDs those seen
 	begun   instant
-	sends   int    // 1 and the repeats
+	again   int    // packets of it that came more than once
 	rsp     uint32 // PSNs that were answered in order; READ
 	rspGap  bool
 	skipped bool // a later one was answered before
+	refused bool // by a NAK
 }
 
 // end returns the PSN after the last one of the message that is known.
@@ -152,7 +153,8 @@ func (c *conversation) resync(f *Follower, side int) {
 	if h.rnr.on {
 		c.find(f.now, rnrWait, "the message at PSN 0x%v was put off; the timer is %v", h.rnr.psn, ib.RNRTimer(h.timer))
 	}
-	h.ops, h.gaps = h.ops[:0], h.gaps[:0]
+	c.giveUp(f, side)
+	h.gaps = h.gaps[:0]
 	h.rnr.on, h.nak.on, h.failed, h.inside = false, false, false, false
 	h.una, h.next = psn, psn
 }
@@ -180,13 +182,13 @@ func (c *conversation) request(f *Follower, side int) {
 	d := psn.Diff(h.next)
 	switch {
 	case !h.seen, d > maxJump, d < -maxJump:
-		h.restart(psn)
+		c.restart(f, side, psn)
 	case d > 0 && h.settle(psn):
 	case d > 0:
 		h.skip(f.now, uint32(d))
 	case d < 0 && psn.Diff(h.first) < 0:
 		if h.una == h.next && p.Info.Flags&roce.FlagStart != 0 && h.first.Diff(psn) > maxGaps {
-			h.restart(psn) // the number was given to another queue pair
+			c.restart(f, side, psn) // the number was given to another queue pair
 			break
 		}
 		h.gaps = append(h.gaps, gap{from: psn, n: h.first.Distance(psn), in: f.now})
@@ -203,7 +205,9 @@ func (c *conversation) request(f *Follower, side int) {
 }
 
 // restart begins to follow a half with its first request.
-func (h *half) restart(psn ib.PSN) {
+func (c *conversation) restart(f *Follower, side int, psn ib.PSN) {
+	c.giveUp(f, side)
+	h := &c.halves[side]
 	*h = half{seen: true, first: psn, next: psn, una: psn, msn: -1, done: h.done, answers: h.answers, ops: h.ops[:0]}
 }
 
@@ -238,12 +242,7 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 	flags := p.Info.Flags
 	if h.inside && flags&roce.FlagStart == 0 && len(h.ops) > 0 && h.ops[len(h.ops)-1].end() == psn {
 		o := &h.ops[len(h.ops)-1]
-		o.n += n
-		o.whole = flags&roce.FlagEnd != 0
-		o.inv = o.inv || flags&roce.FlagInv != 0
-		if o.kind == roce.KindSend {
-			o.length += len(p.Payload)
-		}
+		o.extend(p)
 		h.inside = !o.whole
 		return
 	}
@@ -252,9 +251,18 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 		h.inside = flags&roce.FlagEnd == 0
 		return
 	}
+	o := begun(now, p)
+	o.n, o.vague = n, vague
+	h.ops = append(h.ops, o)
+	h.inside = !o.whole
+}
+
+// begun returns the message that a packet begins, which may be in the middle of
+// it if the rest was not seen.
+func begun(now instant, p *roce.Packet) op {
 	o := op{
-		kind: p.Info.Kind, first: psn, n: n, begun: now, sends: 1, vague: vague,
-		whole: flags&roce.FlagEnd != 0 || p.Info.Kind == roce.KindReadRequest, inv: flags&roce.FlagInv != 0,
+		kind: p.Info.Kind, first: p.BTH.PSN, n: 1, begun: now,
+		whole: p.Info.Flags&roce.FlagEnd != 0 || p.Info.Kind == roce.KindReadRequest, inv: p.Info.Flags&roce.FlagInv != 0,
 	}
 	switch {
 	case p.Info.Headers&roce.HasRETH != 0:
@@ -264,8 +272,17 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 	default:
 		o.length = len(p.Payload)
 	}
-	h.ops = append(h.ops, o)
-	h.inside = !o.whole
+	return o
+}
+
+// extend adds a packet to a message that takes one PSN a packet.
+func (o *op) extend(p *roce.Packet) {
+	o.n++
+	o.whole = p.Info.Flags&roce.FlagEnd != 0
+	o.inv = o.inv || p.Info.Flags&roce.FlagInv != 0
+	if o.kind == roce.KindSend {
+		o.length += len(p.Payload)
+	}
 }
 
 // psns returns how many PSNs a request takes.

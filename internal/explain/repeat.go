@@ -17,7 +17,7 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	}
 	i := h.locate(psn)
 	if i >= 0 {
-		h.ops[i].sends++
+		h.ops[i].again++
 	}
 	if h.continues(f.now, psn) {
 		if psn != h.repeat.next {
@@ -145,7 +145,7 @@ func (h *half) insert(f *Follower, n uint32) {
 		o.n, o.whole = o.n+n, p.Info.Flags&roce.FlagEnd != 0
 		at--
 	} else {
-		o := op{kind: p.Info.Kind, first: psn, n: n, begun: f.now, sends: 1, length: len(p.Payload), inv: p.Info.Flags&roce.FlagInv != 0}
+		o := op{kind: p.Info.Kind, first: psn, n: n, begun: f.now, length: len(p.Payload), inv: p.Info.Flags&roce.FlagInv != 0}
 		o.whole = p.Info.Flags&roce.FlagEnd != 0 || o.answered()
 		if p.Info.Headers&roce.HasRETH != 0 {
 			o.rkey, o.va, o.length = p.RETH.RKey, p.RETH.VA, int(p.RETH.Length)

@@ -72,6 +72,7 @@ type Report struct {
 	Verdict       Verdict        `json:"verdict"`
 	Conversations []Conversation `json:"conversations"` // the first Config.Kept, and those with findings
 	Findings      []*Finding     `json:"findings"`      // the gravest first; empty for a clean capture
+	Messages      []Message      `json:"messages"`      // the first Config.Messages, and as many more with which something was wrong
 	Records       int            `json:"records"`       // of the file, of any kind
 	Packets       int            `json:"packets"`       // to UDP port 4791
 	BadICRC       int            `json:"bad_icrc"`
@@ -79,10 +80,12 @@ type Report struct {
 	Truncated     int            `json:"truncated"` // cut off by the capture; their headers were followed
 	Ended         int            `json:"ended_early"`
 	Unlisted      int            `json:"unlisted"` // conversations beyond those in the list
-	Start         time.Time      `json:"start"`
-	Duration      time.Duration  `json:"duration_ns"`
-	kept          int
-	asked         string // the first fault that was asked for
+	// UnlistedMessages are those beyond Messages.
+	UnlistedMessages int           `json:"unlisted_messages"`
+	Start            time.Time     `json:"start"`
+	Duration         time.Duration `json:"duration_ns"`
+	kept             int
+	asked            string // the first fault that was asked for
 }
 
 // find adds a finding to the conversation, or counts it if it is known.
@@ -217,7 +220,7 @@ func (c *conversation) requests(side int) Requests {
 }
 
 // conclude sorts what was found and draws the verdict.
-func (r *Report) conclude() {
+func (r *Report) conclude(l *messages) {
 	r.Version = Version
 	if r.Findings == nil {
 		r.Findings = []*Finding{}
@@ -229,13 +232,13 @@ func (r *Report) conclude() {
 	slices.SortStableFunc(r.Findings, func(a, b *Finding) int {
 		return cmp.Or(-cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.First, b.First), cmp.Compare(a.id, b.id))
 	})
-	r.number()
+	r.listMessages(l, r.number())
 	r.Verdict = r.judge()
 }
 
 // number gives the conversations their numbers in the order of their first
-// packets.
-func (r *Report) number() {
+// packets, and returns the new numbers by the old.
+func (r *Report) number() map[int]int {
 	to := map[int]int{}
 	for i := range r.Conversations {
 		to[r.Conversations[i].ID] = i + 1
@@ -244,4 +247,5 @@ func (r *Report) number() {
 	for _, f := range r.Findings {
 		f.Conversation = to[f.Conversation]
 	}
+	return to
 }

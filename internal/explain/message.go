@@ -1,0 +1,113 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/softhca/softhca/roce"
+)
+
+// Message is one request of a program, as its packets tell.
+type Message struct {
+	Conversation int           `json:"conversation"` // ID
+	From         string        `json:"from"`         // a or b: who asked
+	Operation    string        `json:"operation"`    // SEND, WRITE, READ, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE
+	Bytes        int           `json:"bytes"`        // of SENDs those seen
+	VA           string        `json:"va,omitempty"` // in hexadecimal; of SENDs there is none
+	RKey         *uint32       `json:"rkey,omitempty"`
+	PSN          int           `json:"psn"`     // the first
+	Packets      int           `json:"packets"` // PSNs that it takes
+	Record       int           `json:"first_record"`
+	At           time.Duration `json:"at_ns"` // of the first packet
+	Outcome      string        `json:"outcome"`
+	Took         time.Duration `json:"took_ns"`       // to the answer that ended it; 0 if none did
+	Again        int           `json:"packets_again"` // that came more than once before it ended
+}
+
+// What becomes of a message.
+const (
+	completed  = "completed"  // an answer says so
+	refused    = "refused"    // by a NAK
+	unanswered = "unanswered" // up to the end, as far as seen
+	unheard    = "sent"       // nothing answers on its service
+	incomplete = "incomplete" // likewise, and a part of it is missing here
+)
+
+// messages lists messages: the first, and among those behind them the ones with
+// which something was wrong.
+type messages struct {
+	list  []Message
+	room  int // for the first; and as many more
+	notes int // of the others
+	more  int // not listed
+}
+
+// take counts a message, and reports whether there is room for it. Nothing is
+// wrong with a plain one.
+func (l *messages) take(plain bool) bool {
+	switch {
+	case len(l.list)-l.notes < l.room:
+	case !plain && l.notes < l.room:
+		l.notes++
+	default:
+		l.more++
+		return false
+	}
+	return true
+}
+
+// giveUp lists the messages of a side of which no more will be seen.
+func (c *conversation) giveUp(f *Follower, side int) {
+	h := &c.halves[side]
+	for i := range h.ops {
+		if !h.ops[i].refused {
+			c.tell(f, side, &h.ops[i], unanswered)
+		}
+	}
+	h.ops = h.ops[:0]
+}
+
+// tell adds a message of a side to the list.
+func (c *conversation) tell(f *Follower, side int, o *op, outcome string) {
+	if !f.messages.take(o.again == 0 && (outcome == completed || outcome == unheard)) {
+		return
+	}
+	m := Message{
+		Conversation: c.id, From: [...]string{"a", "b"}[side], Operation: operation(o.kind), Bytes: o.length, PSN: int(o.first.Value()),
+		Packets: int(o.n), Record: o.begun.record, At: o.begun.at, Outcome: outcome, Again: o.again,
+	}
+	if o.kind != roce.KindSend {
+		key := uint32(o.rkey)
+		m.VA, m.RKey = fmt.Sprintf("%#x", o.va), &key
+	}
+	if outcome == completed || outcome == refused {
+		m.Took = max(f.now.since(o.begun), 0)
+	}
+	f.messages.list = append(f.messages.list, m)
+}
+
+// operation returns the name of what a request does.
+func operation(k roce.Kind) string {
+	if k == roce.KindReadRequest {
+		return "READ"
+	}
+	return k.String()
+}
+
+// listMessages puts the messages into the report, which has numbered its
+// conversations: those of conversations that it does not list are left out.
+func (r *Report) listMessages(l *messages, number map[int]int) {
+	r.Messages, r.UnlistedMessages = []Message{}, l.more
+	for _, m := range l.list {
+		if m.Conversation = number[m.Conversation]; m.Conversation == 0 {
+			r.UnlistedMessages++
+			continue
+		}
+		r.Messages = append(r.Messages, m)
+	}
+	slices.SortStableFunc(r.Messages, func(a, b Message) int {
+		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.Conversation, b.Conversation))
+	})
+}
