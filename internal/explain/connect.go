@@ -100,6 +100,7 @@ func (f *Follower) log(l *link, p *pcapfile.Packet, text string) {
 	if p.Src != l.key.addr {
 		side = 1
 	}
+	f.sight.conv, f.sight.side = &l.log, side
 	l.log.packets++
 	l.log.last = f.now
 	l.log.bytes += len(f.pkt.Payload)

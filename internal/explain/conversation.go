@@ -57,9 +57,13 @@ type conversation struct {
 	first    instant
 	last     instant
 	findings []*Finding
-	notes    []string
-	ladder   ladder
-	element  *list.Element
+	latest   struct { // of them
+		rule *Rule
+		in   instant
+	}
+	notes   []string
+	ladder  ladder
+	element *list.Element
 }
 
 // end is one end of a conversation.
@@ -212,6 +216,7 @@ func (f *Follower) adopt(fl flow) bool {
 	f.flows[flowKey{src: other.ends[0].addr, dst: other.ends[1].addr, to: other.ends[1].qpn, service: c.service}] = flow{c, 1 - fl.side}
 	f.byQPN[other.ends[1].qpn] = c
 	f.alive.Remove(other.element)
+	f.keeper.join(other.id, c.id, fl.side == 0)
 	return true
 }
 
@@ -241,6 +246,7 @@ func (f *Follower) moved(key flowKey) (flow, bool) {
 // heard counts a packet and looks at what all services have.
 func (f *Follower) heard(fl flow, p *pcapfile.Packet) {
 	c := fl.conv
+	f.sight.conv, f.sight.side = c, fl.side
 	if f.alive.Front() != c.element {
 		f.alive.MoveToFront(c.element)
 	}

@@ -31,6 +31,7 @@ type senderSums struct {
 // malformed notes what is no RoCEv2 packet.
 func (f *Follower) malformed(p *pcapfile.Packet, fault roce.Fault) {
 	f.report.Malformed++
+	f.sight.marks |= Malformed
 	rule := badLength
 	switch fault {
 	case roce.FaultOpcode:
@@ -58,6 +59,7 @@ func (f *Follower) sound(p *pcapfile.Packet) bool {
 	}
 	s.bad++
 	f.report.BadICRC++
+	f.sight.marks |= WrongICRC
 	rule, detail := icrcDamaged, "the ICRC of "+f.pkt.BTH.Opcode.String()+" is wrong"
 	if f.damage.searches < maxSearches {
 		f.damage.searches++

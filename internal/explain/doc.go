@@ -2,7 +2,8 @@
 // happened to them: which packets were lost, refused, late or damaged, what broke
 // first, on which side to look, and which status each program will have seen.
 //
-// Reading order: follower.go (a packet in, a report out), conversation.go (which
+// Reading order: follower.go (a packet in, a report out), keep.go
+// (packets that the report keeps), conversation.go (which
 // packets belong together), half.go (the requests of one side), answers.go (what
 // the other side says to them), repeat.go (why a request comes again), message.go
 // (the messages one by one), ending.go (what is left at the end), datagram.go (UC and UD), connect.go (the connection

@@ -19,6 +19,8 @@ import (
 type Config struct {
 	Conversations int // alive at once; the one that was silent longest is ended for another
 	Kept          int // conversations with findings that the report has one by one
+	Packets       int // that the report keeps, for pages that show packets; 0: none
+	Around        int // the record around which these are, if not all can be; 0: the first are
 	Messages      int // the first that the report has one by one, and as many more with which something was wrong
 }
 
@@ -50,6 +52,8 @@ type Follower struct {
 	ids    int
 
 	messages messages
+	keeper   keeper
+	sight    sight
 }
 
 // instant is when and where in the file a packet was seen.
@@ -71,6 +75,7 @@ func New(c Config) *Follower {
 	}
 	return &Follower{
 		messages: messages{room: c.Messages},
+		keeper:   keeper{limit: c.Packets, around: c.Around, joined: map[int]joined{}},
 		cfg:      c, flows: map[flowKey]flow{}, alone: map[addrPair][]*conversation{}, byQPN: map[ib.QPN]*conversation{},
 		alive: list.New(), links: map[linkKey]*link{}, order: list.New(),
 		damage: damage{senders: map[netip.Addr]*senderSums{}},
@@ -109,6 +114,15 @@ func (f *Follower) Add(p *pcapfile.Packet) {
 	if f.now.at > f.report.Duration {
 		f.report.Duration = f.now.at
 	}
+	f.sight = sight{}
+	f.follow(p)
+	if f.cfg.Packets > 0 {
+		f.keep(p)
+	}
+}
+
+// follow looks at a packet.
+func (f *Follower) follow(p *pcapfile.Packet) {
 	if p.Truncated && f.cut(p) {
 		return
 	}
@@ -168,6 +182,7 @@ const byRule = " by rule '"
 
 // asked notes that a fault was asked for.
 func (f *Follower) asked(p *pcapfile.Packet) {
+	f.sight.marks |= marksOf(p.Comment)
 	f.wire.find(f.now, faultAsked, "%v, %s", f.pkt.BTH.Opcode, p.Comment)
 	if f.report.asked == "" {
 		f.report.asked = fmt.Sprintf("record %d, %v: %s", f.now.record, f.pkt.BTH.Opcode, p.Comment)
@@ -199,6 +214,6 @@ func (f *Follower) Report() *Report {
 	f.endDamage()
 	f.report.Start = f.start
 	f.report.add(&f.wire)
-	f.report.conclude(&f.messages)
+	f.conclude()
 	return &f.report
 }

@@ -19,6 +19,7 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	if i >= 0 {
 		h.ops[i].again++
 	}
+	f.sight.marks |= Repeated
 	if h.continues(f.now, psn) {
 		if psn != h.repeat.next {
 			c.find(f.now, requestLostUpstream, "the repeat of PSN 0x%v", h.repeat.next)
@@ -109,6 +110,7 @@ func (c *conversation) fill(f *Follower, side int, n uint32) bool {
 	if k < 0 {
 		return false
 	}
+	f.sight.marks |= Filled
 	g := h.gaps[k]
 	at := psn.Distance(g.from)
 	h.gaps = slices.Delete(h.gaps, k, k+1)

@@ -80,6 +80,8 @@ type Report struct {
 	Truncated     int            `json:"truncated"` // cut off by the capture; their headers were followed
 	Ended         int            `json:"ended_early"`
 	Unlisted      int            `json:"unlisted"` // conversations beyond those in the list
+	// Kept are packets, Config.Packets at most.
+	Kept []Packet `json:"-"`
 	// UnlistedMessages are those beyond Messages.
 	UnlistedMessages int           `json:"unlisted_messages"`
 	Start            time.Time     `json:"start"`
@@ -90,6 +92,7 @@ type Report struct {
 
 // find adds a finding to the conversation, or counts it if it is known.
 func (c *conversation) find(now instant, id ruleID, format string, args ...any) {
+	c.latest.rule, c.latest.in = &table[id], now
 	for _, f := range c.findings {
 		if f.id == id {
 			f.Count++
@@ -220,7 +223,8 @@ func (c *conversation) requests(side int) Requests {
 }
 
 // conclude sorts what was found and draws the verdict.
-func (r *Report) conclude(l *messages) {
+func (f *Follower) conclude() {
+	r := &f.report
 	r.Version = Version
 	if r.Findings == nil {
 		r.Findings = []*Finding{}
@@ -232,7 +236,9 @@ func (r *Report) conclude(l *messages) {
 	slices.SortStableFunc(r.Findings, func(a, b *Finding) int {
 		return cmp.Or(-cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.First, b.First), cmp.Compare(a.id, b.id))
 	})
-	r.listMessages(l, r.number())
+	number := r.number()
+	r.listMessages(&f.messages, number)
+	r.Kept = f.keeper.finish(number)
 	r.Verdict = r.judge()
 }
 

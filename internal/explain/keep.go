@@ -1,0 +1,241 @@
+package explain
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/roce"
+)
+
+// Packet is a packet that a report keeps, for pages that show packets.
+type Packet struct {
+	Record       int
+	At           time.Duration // since the first of the file; negative if it stands behind a later one
+	Src, Dst     netip.Addr
+	SrcPort      uint16
+	TClass, TTL  uint8 // TTL or hop limit
+	ID           uint16
+	Length       int      // bytes of the UDP payload that were captured
+	Head         []byte   // of them the headers, and all of a management datagram
+	Conversation int      // ID; 0 if it belongs to none that is listed
+	Side         int      // who sent it: 0 is end A
+	Marks        Marks    // what is known of it
+	Finding      string   // the rule of what was found in it first
+	Comment      string   // of the record
+	Ends         [2]State // the requests of A and of B, after it
+}
+
+// Marks say what is known of a packet.
+type Marks uint8
+
+// The marks.
+const (
+	Repeated      Marks = 1 << iota // a request that was seen before
+	Filled                          // a request that was missing
+	WrongICRC                       // damaged, or changed on the way
+	Malformed                       // no RoCEv2 packet
+	CutOff                          // its end was not captured
+	LostByRule                      // a rule of faults dropped it
+	ChangedByRule                   // a rule of faults did something else to it
+)
+
+// Phase is what a side with requests is doing, as far as its packets tell.
+type Phase uint8
+
+// The phases.
+const (
+	Unseen    Phase = iota // no request yet
+	Idle                   // everything was answered
+	Waiting                // for answers
+	AskedFor               // a NAK names a missing packet
+	NotReady               // an RNR NAK tells it to wait
+	Repeating              // it sends again
+	Unheard                // it sent again after silence, and hears nothing
+	Refused                // a NAK ended it: the queue pair is in ERR
+)
+
+// State is where the requests of one side are.
+type State struct {
+	Phase    Phase
+	Next     uint32 // PSN after the highest that was sent
+	Una      uint32 // the lowest PSN that is not acknowledged
+	Messages int    // in flight
+	MSN      int    // of the last answer; -1 before
+}
+
+// keeper keeps packets for the report: the first, or those around a record.
+type keeper struct {
+	limit, around int
+	packets       []Packet
+	full          bool
+	arena         []byte
+	joined        map[int]joined
+}
+
+// joined says which conversation another one turned out to belong to, and
+// whether the sides are the other way round.
+type joined struct {
+	id   int
+	flip bool
+}
+
+// sight is what the packet under way turned out to be.
+type sight struct {
+	conv  *conversation
+	side  int
+	marks Marks
+}
+
+// arenaSize is how many bytes of heads are allocated at once.
+const arenaSize = 1 << 16
+
+// keep keeps the packet that was just followed, if there is room.
+func (f *Follower) keep(p *pcapfile.Packet) {
+	k := &f.keeper
+	if !k.room() {
+		return
+	}
+	kept := Packet{
+		Record: f.now.record, At: f.now.at, Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, Length: len(p.Payload),
+		Head: k.head(p.Payload), Marks: f.sight.marks, Side: f.sight.side, Comment: shorten(p.Comment),
+	}
+	if p.Src.Is4() {
+		kept.TClass, kept.TTL, kept.ID = p.IP[1], p.IP[8], binary.BigEndian.Uint16(p.IP[4:])
+	} else {
+		kept.TClass, kept.TTL = p.IP[0]<<4|p.IP[1]>>4, p.IP[7]
+	}
+	if p.Truncated {
+		kept.Marks |= CutOff
+	}
+	if c := f.sight.conv; c != nil {
+		kept.Conversation = c.id
+		kept.Finding = c.foundIn(f.now)
+		for side := range c.halves {
+			kept.Ends[side] = c.state(side)
+		}
+	}
+	if kept.Finding == "" {
+		kept.Finding = f.wire.foundIn(f.now)
+	}
+	k.packets = append(k.packets, kept)
+}
+
+// head copies the headers of a UDP payload.
+func (k *keeper) head(b []byte) []byte {
+	n := min(len(b), roce.MaxHeaderLen)
+	if len(b) >= roce.BTHLen {
+		if i := roce.Opcode(b[0]).Info(); i.Service != roce.ServiceUD || len(b) != int(i.HeaderLen)+mad.Size+roce.ICRCLen {
+			n = min(n, int(i.HeaderLen))
+		} else {
+			n = len(b)
+		}
+	}
+	if len(k.arena)+n > cap(k.arena) {
+		k.arena = make([]byte, 0, arenaSize)
+	}
+	at := len(k.arena)
+	k.arena = append(k.arena, b[:n]...)
+	return k.arena[at : at+n : at+n]
+}
+
+// room reports whether another packet is kept. If there are too many, half of
+// them may go, up to the record around which packets are wanted.
+func (k *keeper) room() bool {
+	if len(k.packets) < k.limit {
+		return true
+	}
+	if k.full {
+		return false
+	}
+	at := sort.Search(len(k.packets), func(i int) bool { return k.packets[i].Record >= k.around })
+	drop := min(at-k.limit/2, k.limit-k.limit/2)
+	if drop <= 0 {
+		k.full = true
+		return false
+	}
+	k.packets = k.packets[:copy(k.packets, k.packets[drop:])]
+	return true
+}
+
+// join notes that a conversation is a part of another.
+func (k *keeper) join(from, to int, flip bool) {
+	if len(k.joined) < 2*k.limit {
+		k.joined[from] = joined{to, flip}
+	}
+}
+
+// finish gives the packets the numbers of the conversations in the report.
+func (k *keeper) finish(number map[int]int) []Packet {
+	for i := range k.packets {
+		p := &k.packets[i]
+		if j, ok := k.joined[p.Conversation]; ok {
+			p.Conversation = j.id
+			if j.flip {
+				p.Side = 1 - p.Side
+				p.Ends[0], p.Ends[1] = p.Ends[1], p.Ends[0]
+			}
+		}
+		p.Conversation = number[p.Conversation]
+	}
+	return k.packets
+}
+
+// foundIn returns the rule of what was found last, if that was in this packet.
+func (c *conversation) foundIn(now instant) string {
+	if c.latest.in != now || c.latest.rule == nil {
+		return ""
+	}
+	return c.latest.rule.Name
+}
+
+// state returns where the requests of a side are.
+func (c *conversation) state(side int) State {
+	h := &c.halves[side]
+	s := State{Next: h.next.Value(), Una: h.una.Value(), Messages: len(h.ops), MSN: h.msn}
+	switch {
+	case !h.seen:
+		s = State{MSN: -1}
+		if u := &c.streams[side]; u.seen {
+			s.Phase, s.Next, s.Una = Idle, u.next.Value(), u.next.Value()
+		}
+	case h.failed:
+		s.Phase = Refused
+	case h.rnr.on:
+		s.Phase = NotReady
+	case h.nak.on:
+		s.Phase = AskedFor
+	case h.timeouts > 0 && h.una != h.next:
+		s.Phase = Unheard
+	case h.repeat.active && h.una != h.next:
+		s.Phase = Repeating
+	case h.una != h.next:
+		s.Phase = Waiting
+	default:
+		s.Phase = Idle
+	}
+	return s
+}
+
+// maxComment is how much of a record's comment is kept.
+const maxComment = 400
+
+// shorten returns the beginning of a comment, which may be as long as a record.
+func shorten(s string) string {
+	if len(s) > maxComment {
+		s = strings.ToValidUTF8(s[:maxComment], "") + "…"
+	}
+	return s
+}
+
+// marksOf returns the mark for a comment that says what a rule did.
+func marksOf(comment string) Marks {
+	if strings.Contains(comment, "lost"+byRule) {
+		return LostByRule
+	}
+	return ChangedByRule
+}
