@@ -4,17 +4,20 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/page"
 	"github.com/softhca/softhca/internal/explain"
 )
 
 func newExplainCommand() *cobra.Command {
-	asJSON := false
+	x := &explaining{}
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
 		Short: "Say what went wrong in a capture file, and why",
@@ -26,10 +29,15 @@ What a capture does not show is not called lost: the lines "not shown" say what 
 and memory is needed for the connections that are alive only. Every finding is described in docs/explain.md, and so
 is what --json prints.
 
+--html writes a page that needs no network: a ladder of the packets to scroll, filter and search, their PSNs and the
+throughput over time, the messages, every packet's fields and the states of both queue pairs. It shows 100,000 packets;
+of a greater capture those around what explains the verdict.
+
 The exit code is 1 if a program saw an error or a message was lost, or if the file is damaged; what comes before the
 damage is explained.`,
 		Example: `  softhca explain capture.pcapng
   softhca explain --json capture.pcap.gz
+  softhca explain --html page.html capture.pcapng
   softhca explain -                          of standard input, as from tcpdump -w - udp port 4791`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -38,36 +46,98 @@ damage is explained.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runExplain(cmd, args[0], asJSON)
+			if x.page == "-" {
+				return usagef("--html -: want the name of a file to write")
+			}
+			return x.run(cmd, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&x.page, "html", "", "also write a page for browsers to this `file.html`")
 	return cmd
 }
 
-func runExplain(cmd *cobra.Command, name string, asJSON bool) error {
-	in := cmd.InOrStdin()
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("explain: %w", err)
-		}
-		defer f.Close()
-		in = f
+// explaining is a run of explain.
+type explaining struct {
+	asJSON bool
+	page   string // the file to write it to; "" for none
+}
+
+func (x *explaining) run(cmd *cobra.Command, name string) error {
+	if name == "-" && x.page == "" {
+		report, err := explainStream(cmd.InOrStdin(), explain.Config{})
+		return x.tell(cmd, "-", report, err)
 	}
+	f, done, err := openAgain(cmd.InOrStdin(), name)
+	if err != nil {
+		return fmt.Errorf("explain: %w", err)
+	}
+	defer done()
+	config := explain.Config{}
+	if x.page != "" {
+		config = explain.Config{Packets: page.MaxPackets, Messages: page.MaxMessages}
+	}
+	report, err := explainStream(f, config)
+	if x.page != "" && report != nil && report.Packets > page.MaxPackets && report.Verdict.Record > 0 {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("explain %s: read it again: %w", name, err)
+		}
+		config.Around = report.Verdict.Record
+		report, err = explainStream(f, config)
+	}
+	return x.tell(cmd, name, report, err)
+}
+
+// openAgain opens a file that can be read more than once: of standard input a
+// copy. The caller calls done once.
+func openAgain(stdin io.Reader, name string) (f *os.File, done func(), err error) {
+	if name != "-" {
+		if f, err = os.Open(name); err != nil {
+			return nil, nil, err
+		}
+		return f, func() { _ = f.Close() }, nil
+	}
+	if f, err = os.CreateTemp("", "softhca-explain-*"); err != nil {
+		return nil, nil, err
+	}
+	done = func() {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}
+	if _, err = io.Copy(f, stdin); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		done()
+		return nil, nil, fmt.Errorf("copy standard input: %w", err)
+	}
+	return f, done, nil
+}
+
+// explainStream reads a capture that may be compressed.
+func explainStream(in io.Reader, c explain.Config) (*explain.Report, error) {
 	in, err := unzipped(in)
 	if err != nil {
-		return fmt.Errorf("explain %s: %w", name, err)
+		return nil, err
 	}
-	report, readErr := explain.Read(in, explain.Config{})
+	return explain.Read(in, c)
+}
+
+// tell prints a report, and writes its page. readErr is what ended the reading of
+// the file before its end.
+func (x *explaining) tell(cmd *cobra.Command, name string, report *explain.Report, readErr error) error {
 	if report == nil {
 		return fmt.Errorf("explain %s: %w", name, readErr)
 	}
 	out := cmd.OutOrStdout()
-	if asJSON {
+	var err error
+	if x.asJSON {
 		err = report.JSON(out)
 	} else {
 		err = report.Text(out, colored(out))
+	}
+	if err == nil && x.page != "" {
+		err = x.writePage(report, name)
 	}
 	switch {
 	case err != nil:
@@ -78,6 +148,16 @@ func runExplain(cmd *cobra.Command, name string, asJSON bool) error {
 		return fmt.Errorf("explain %s: %s", name, report.Verdict.Headline)
 	}
 	return nil
+}
+
+// writePage writes the page of a report.
+func (x *explaining) writePage(report *explain.Report, name string) error {
+	f, err := os.Create(x.page)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(f, 1<<16)
+	return errors.Join(page.Write(b, report, filepath.Base(name)), b.Flush(), f.Close())
 }
 
 // unzipped returns what a file holds that may be compressed. It is read as it is

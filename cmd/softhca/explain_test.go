@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,5 +87,45 @@ func TestExplainJSON(t *testing.T) {
 	c := r.Conversations[0]
 	if c.Service != "RC" || c.B.Addr != "10.77.0.2" || c.B.QPN == nil || c.AToB.Messages != 8 || c.AToB.Bytes != 7242 {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestExplainHTML writes a page, of a file and of standard input, beside the text.
+func TestExplainHTML(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.html")
+	text, err := explained(t, "loss_send_middle.client", true, "--html", page)
+	if err != nil || !strings.HasPrefix(text, "VERDICT repaired: ") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	fromFile, err := os.ReadFile(page)
+	if err != nil || !bytes.Contains(fromFile, []byte("which the NAK in record")) {
+		t.Errorf("the page has %d bytes and no detail of the finding; %v", len(fromFile), err)
+	}
+	in, err := os.Open("../../internal/testdata/captures/loss_send_middle.client.pcap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	cmd := newExplainCommand()
+	cmd.SetIn(in)
+	cmd.SetOut(io.Discard)
+	cmd.SetArgs([]string{"--html", page, "-"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	fromInput, err := os.ReadFile(page)
+	if err != nil || len(fromInput) < len(fromFile)-100 {
+		t.Errorf("the page has %d bytes of a file and %d of the same on standard input; %v", len(fromFile), len(fromInput), err)
+	}
+	if left, err := os.ReadDir(temp); len(left) > 0 || err != nil {
+		t.Errorf("%v is left behind; %v", left, err)
+	}
+	if _, err := explained(t, "errs_send", false, "--html", "-"); err == nil || !strings.Contains(err.Error(), "want the name of a file") {
+		t.Errorf("a page to standard output: %v", err)
+	}
+	if _, err := explained(t, "errs_send", false, "--html", filepath.Join(temp, "none", "page.html")); err == nil {
+		t.Error("a page in a directory that is not there was written")
 	}
 }

@@ -277,6 +277,10 @@ A capture in which nothing went wrong has no findings. What a capture does not s
 
 Names that end in ` + "`_ns`" + ` are nanoseconds; records are numbered from 1, as Wireshark does.
 
+` + "`--html FILE`" + ` writes a page that needs no network, and may be passed on as it is: the verdict, a ladder of the packets to scroll, filter and search
+(a word with a minus is not to be there), their PSNs and the throughput over time, the messages (5000 and as many), every packet's fields, and what both queue
+pairs are doing after it. The keys are those of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with something to say, ` + "`/`" + ` to filter.
+
 ## Findings
 
 `

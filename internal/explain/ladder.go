@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -78,4 +79,28 @@ func (r *rung) String() string {
 		s += fmt.Sprintf(" %d bytes", r.size)
 	}
 	return s
+}
+
+// Rung is a packet in the ladder of a report.
+type Rung struct {
+	Record int
+	At     time.Duration
+	Side   int // who sent it: 0 is the first end
+	Text   string
+}
+
+// Ladder returns the packets around what explains the verdict, and the two ends.
+// There are none if that belongs to no conversation.
+func (r *Report) Ladder() ([]Rung, [2]End) {
+	i := slices.IndexFunc(r.Findings, func(f *Finding) bool { return f.Rule == r.Verdict.Cause && f.Conversation > 0 })
+	if i < 0 {
+		return nil, [2]End{}
+	}
+	c := &r.Conversations[r.Findings[i].Conversation-1]
+	var rungs []Rung
+	for k := range c.ladder {
+		g := &c.ladder[k]
+		rungs = append(rungs, Rung{g.Record, g.At, g.Side, g.String()})
+	}
+	return rungs, [2]End{c.A, c.B}
 }

@@ -133,23 +133,16 @@ func (p *printer) findings(r *Report) {
 
 // ladder draws the packets around the finding of the verdict.
 func (p *printer) ladder(r *Report) {
-	var c *Conversation
-	for _, f := range r.Findings {
-		if f.Rule == r.Verdict.Cause && f.Conversation > 0 {
-			c = &r.Conversations[f.Conversation-1]
-			break
-		}
-	}
-	if c == nil || len(c.ladder) == 0 {
+	rungs, ends := r.Ladder()
+	if len(rungs) == 0 {
 		return
 	}
-	fmt.Fprintf(p, "\n%s  %s ... %s\n", p.in(bold, "PACKETS"), c.A, c.B)
-	for i := range c.ladder {
-		g := &c.ladder[i]
+	fmt.Fprintf(p, "\n%s  %s ... %s\n", p.in(bold, "PACKETS"), ends[0], ends[1])
+	for _, g := range rungs {
 		arrow, color := "------->", ""
 		if g.Side == 1 {
 			arrow, color = "<-------", faint
 		}
-		fmt.Fprintf(p, "%6d %12.6f  %s\n", g.Record, g.At.Seconds(), p.in(color, arrow+"  "+g.String()))
+		fmt.Fprintf(p, "%6d %12.6f  %s\n", g.Record, g.At.Seconds(), p.in(color, arrow+"  "+g.Text))
 	}
 }

@@ -1,0 +1,44 @@
+// What programs asked for, message by message.
+
+class Messages {
+  constructor(store, pick) {
+    this.store = store;
+    this.list = new List(byId("messages"), m => this.row(m));
+    this.list.scroll.addEventListener("click", e => {
+      const row = e.target.closest(".row");
+      if (row) pick(Number(row.dataset.record));
+    });
+  }
+
+  show(conversation, words) {
+    this.list.set(this.store.messages.filter(m => (!conversation || m.conversation === conversation) && matches(words, Messages.text(m).toLowerCase())));
+    return this.list.items.length;
+  }
+
+  static what(m) {
+    const to = m.operation === "READ" ? " from " : " to ";
+    return m.operation + " of " + amount(m.bytes) + (m.va ? to + m.va + " with R_Key 0x" + hex(m.rkey, 8) : "");
+  }
+
+  static became(m) {
+    const again = m.packets_again ? ", " + count(m.packets_again, "packet") + " again" : "";
+    switch (m.outcome) {
+      case "completed": return "acknowledged after " + duration(m.took_ns) + again;
+      case "refused": return "refused after " + duration(m.took_ns) + again;
+      case "unanswered": return "no answer seen" + again;
+      case "incomplete": return "a part is missing";
+      default: return "sent; nothing answers";
+    }
+  }
+
+  static text(m) { return "#" + m.first_record + " " + Messages.what(m) + " " + Messages.became(m) + " " + m.outcome + " 0x" + hex(m.psn, 6); }
+
+  row(m) {
+    const cells = ["n:" + m.first_record, "t:" + seconds(m.at_ns), ":" + m.conversation, ":" + (m.from === "a" ? "A → B  " : "B → A  ") + Messages.what(m), ":0x" + hex(m.psn, 6)];
+    const row = make("div", "row", ...cells.map(c => make("span", c.slice(0, c.indexOf(":")), c.slice(c.indexOf(":") + 1))));
+    row.append(make("span", m.packets_again ? "slow" : m.outcome, Messages.became(m)));
+    row.dataset.record = m.first_record;
+    row.setAttribute("role", "option");
+    return row;
+  }
+}

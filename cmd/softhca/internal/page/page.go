@@ -1,0 +1,140 @@
+package page
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"time"
+
+	"github.com/softhca/softhca/internal/explain"
+)
+
+// MaxPackets is how many packets a page shows; a report may keep that many.
+const MaxPackets = 100_000
+
+// MaxMessages is how many messages of each kind a report may list for a page.
+const MaxMessages = 5_000
+
+// maxListed is how many findings a page has.
+const maxListed = 1000
+
+//go:embed page.html style.css *.js
+var files embed.FS
+
+// scripts are the files of the script, in their order.
+var scripts = [...]string{"store.js", "format.js", "plot.js", "ladder.js", "details.js", "messages.js", "main.js"}
+
+// view is what the template shows.
+type view struct {
+	Name          string
+	Report        *explain.Report
+	Findings      []*explain.Finding
+	MoreFindings  int
+	Part          string // what of the packets is shown, if not all
+	Began         string
+	Lasted        time.Duration
+	Ladder        []explain.Rung
+	LadderEnds    [2]explain.End
+	Style         template.CSS
+	Script        template.JS
+	Data          string
+	StylePolicy   string
+	ScriptPolicy  string
+	Status        []line
+	Conversations []conversation
+}
+
+// line is a line of the verdict.
+type line struct{ Name, Text string }
+
+// conversation is a line of the list of conversations.
+type conversation struct {
+	explain.Conversation
+	Severity string // of its gravest finding
+}
+
+// Write writes the page of a report of the capture with a name. It blocks as w
+// does.
+func Write(w io.Writer, r *explain.Report, name string) error {
+	c := collect(r)
+	v := &view{Name: name, Report: r, Findings: c.Findings, MoreFindings: len(r.Findings) - len(c.Findings), Part: part(r), Lasted: r.Duration}
+	var err error
+	if v.Data, err = c.encode(); err != nil {
+		return err
+	}
+	style, err := files.ReadFile("style.css")
+	if err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	script := []byte("\"use strict\";\n")
+	for _, name := range scripts {
+		b, err := files.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("page: %w", err)
+		}
+		script = append(script, b...)
+	}
+	// Both are ours, and hold nothing of the capture.
+	v.Style, v.Script = template.CSS(style), template.JS(script)
+	v.StylePolicy, v.ScriptPolicy = policy(style), policy(script)
+	v.fill(r)
+	t, err := template.New("page.html").ParseFS(files, "page.html")
+	if err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	if err := t.Execute(w, v); err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	return nil
+}
+
+// policy returns the source by which a content security policy allows a script or
+// a style.
+func policy(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// part says which packets are shown, if not all of them are.
+func part(r *explain.Report) string {
+	if len(r.Kept) == 0 || len(r.Kept) == r.Packets {
+		return ""
+	}
+	first, last := r.Kept[0].Record, r.Kept[len(r.Kept)-1].Record
+	return fmt.Sprintf("The packets of records %d to %d, %d of %d, are shown here; the verdict and the lists are about all.", first, last, len(r.Kept), r.Packets)
+}
+
+// fill fills in what the template shows beside the data.
+func (v *view) fill(r *explain.Report) {
+	if !r.Start.IsZero() {
+		v.Began = r.Start.UTC().Format("2006-01-02 15:04:05.000000 UTC")
+	}
+	d := &r.Verdict
+	for _, l := range []line{
+		{"Where", d.Where}, {"Look at", d.Side}, {"Asked for", d.Fault}, {"Requester sees", d.Requester}, {"Responder sees", d.Responder}, {"Try", d.Try},
+	} {
+		if l.Text != "" {
+			v.Status = append(v.Status, l)
+		}
+	}
+	for _, c := range d.Caveats {
+		v.Status = append(v.Status, line{"Not shown", c})
+	}
+	worst := map[int]explain.Severity{}
+	found := map[int]bool{}
+	for _, f := range r.Findings {
+		worst[f.Conversation] = max(worst[f.Conversation], f.Severity)
+		found[f.Conversation] = true
+	}
+	for i := range r.Conversations {
+		c := conversation{Conversation: r.Conversations[i]}
+		if found[c.ID] {
+			c.Severity = worst[c.ID].String()
+		}
+		v.Conversations = append(v.Conversations, c)
+	}
+	v.Ladder, v.LadderEnds = r.Ladder()
+}
