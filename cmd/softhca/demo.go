@@ -34,6 +34,7 @@ measures for a moment only, unless --measure says otherwise. With --fault it is 
 what the demonstration then finds not verified is what you asked for.`,
 		Example: `  softhca demo
   softhca demo --capture demo.pcapng
+  softhca demo --explain                         and what explain makes of the error
   softhca demo --addr 127.0.0.3 --peer 127.0.0.4
   softhca demo --apm                             a connection survives the loss of its path
   softhca demo --type rd                         two queue pairs share a channel: one waits, the other goes on
@@ -75,7 +76,7 @@ func runMigrationDemo(cmd *cobra.Command, g *globals, peer string) error {
 	first, second := *g, *g
 	primary, _, _ := strings.Cut(peer, ",")
 	first.faults = append(slices.Clone(g.faults), demo.PathCut(primary))
-	second.capture, second.faults, second.faultFile = "", nil, ""
+	second.capture, second.faults, second.faultFile, second.explain = "", nil, "", false
 	return demoError(demo.RunMigration(cmd.Context(), demo.Options{
 		AddrA: addr, AddrB: peer, OpenA: demoOpener(cmd, &first), OpenB: demoOpener(cmd, &second),
 		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Width: columns(cmd.OutOrStdout()),
@@ -101,7 +102,7 @@ func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 // runPlay shows one of the plays between two adapters of an address each.
 func runPlay(cmd *cobra.Command, g *globals, peer string, measure time.Duration, play func(context.Context, demo.Options) error) error {
 	second := *g
-	second.capture = "" // one file, one adapter
+	second.capture, second.explain = "", false // one file, one adapter
 	second.faults, second.faultFile = nil, ""
 	return demoError(play(cmd.Context(), demo.Options{
 		AddrA: cmp.Or(g.addr, "127.0.0.1"), AddrB: peer, OpenA: demoOpener(cmd, g), OpenB: demoOpener(cmd, &second),

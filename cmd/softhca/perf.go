@@ -89,6 +89,7 @@ sides saw it.`,
   softhca perf write --local --size 64 --post-list 1        each request posted alone, and signalled
   softhca perf write --local --fault 'drop nth=100'
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --timeout 20ms --retry 3
+  softhca perf write --local --fault 'drop p=1 dir=out after=1s' --explain    what it looks like from the wire
   softhca perf write --local --loss-ratio 0.01
   softhca perf write --local --static-rate 2.5
   softhca perf send --local --rate-limit 10M --size 4096

@@ -21,6 +21,7 @@ import (
 type globals struct {
 	addr      string
 	capture   string
+	explain   bool
 	logLevel  string
 	transport string
 	faults    []string
@@ -52,6 +53,7 @@ no kernel module, no root, no RDMA hardware.`,
 	f := root.PersistentFlags()
 	f.StringVar(&g.addr, "addr", "", "local address, addresses (a,b) or network interface of the adapter; they become its GID table")
 	f.StringVar(&g.capture, "capture", "", "write every packet of the adapter to this `file.pcapng`")
+	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter, and say at the end what went wrong and why")
 	f.StringVar(&g.logLevel, "log-level", "warn", "debug (every packet), info, warn or error; logs go to standard error")
 	f.StringVar(&g.transport, "transport", "udp", "udp (a socket), or raw (whole IP packets; Linux, privileged)")
 	f.StringArrayVar(&g.faults, "fault", nil, "make things go wrong by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
@@ -63,6 +65,9 @@ no kernel module, no root, no RDMA hardware.`,
 		}
 		if withoutAdapter[cmd.Name()] && (len(g.faults) > 0 || g.faultFile != "") {
 			return usagef("%s opens no adapter that could go wrong: --fault has no effect here", cmd.CommandPath())
+		}
+		if withoutAdapter[cmd.Name()] && g.explain {
+			return usagef("%s opens no adapter: --explain has no effect here", cmd.CommandPath())
 		}
 		return g.checkFaults()
 	}
@@ -188,8 +193,19 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 			return nil, nil, err
 		}
 	}
+	told, lost := func() error { return nil }, func() {}
+	if g.explain {
+		l := explainLive()
+		told, lost = func() error { return l.end(stderr) }, l.drop
+		if cfg.Capture == nil {
+			cfg.Capture = l
+		} else {
+			cfg.Capture = io.MultiWriter(cfg.Capture, l)
+		}
+	}
 	hca, err = verbs.Open(cfg)
 	if err != nil {
+		lost()
 		return nil, nil, errors.Join(err, file())
 	}
 	log.Info("adapter open", "addr", cfg.Addr, "gid0", hca.QueryGID(0), "transport", cfg.Transport)
@@ -203,7 +219,7 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 				say(stderr, "fault %q acted %d times", s.Rule, s.Applied)
 			}
 		}
-		return errors.Join(hca.Close(), file())
+		return errors.Join(hca.Close(), file(), told())
 	}, nil
 }
 

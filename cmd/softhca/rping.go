@@ -26,7 +26,8 @@ a server without -P refuses others. An interrupted client disconnects before it 
   softhca rping -c -a 127.0.0.1 --addr 127.0.0.2 -v -V -C 10
   softhca rping -s -P --addr eth0                           a server on all addresses of eth0, for many clients
   softhca rping -c -a 192.0.2.7 -S 3000 -C 100 -V           a client of rping -s there
-  softhca rping -c -a 192.0.2.7 -C 3 --fault 'drop nth=2'   the same on a bad network`,
+  softhca rping -c -a 192.0.2.7 -C 3 --fault 'drop nth=2'   the same on a bad network
+  softhca rping -c -a 192.0.2.7 -C 3 --explain              and what went wrong there, if anything did`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

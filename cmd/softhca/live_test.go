@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestExplainFlag explains the packets of a command while they pass: an error that
+// the demonstration provokes, and what a rule makes of a measurement.
+func TestExplainFlag(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.pcapng")
+	code, out, errs := command(t, "demo", "--addr", loopback(80), "--peer", loopback(81), "--measure", "0", "--explain", "--capture", file)
+	if code != exitOK || strings.Contains(out, "VERDICT") || strings.Count(errs, "VERDICT") != 1 ||
+		!strings.Contains(errs, "VERDICT failed: a WRITE was refused: remote access error") || !strings.Contains(errs, "REM_ACCESS_ERR (10)") {
+		t.Errorf("exit code %d, standard error:\n%s", code, errs)
+	}
+	text, _ := explainedFile(t, file)
+	if live := errs[strings.Index(errs, "VERDICT"):]; !strings.HasPrefix(live, text) {
+		t.Errorf("of the file explain says\n%s\nand of what passes\n%s", text, live)
+	}
+	code, _, errs = command(t, "perf", "write", "--local", "--addr", loopback(82), "--duration", "5s", "--explain", "--timeout", "30ms", "--retry", "2",
+		"--fault", "drop p=1 dir=out")
+	if code != exitFailed || !strings.Contains(errs, "VERDICT failed: ") || !strings.Contains(errs, "RETRY_EXC_ERR (12)") || !strings.Contains(errs, "lost by rule 'drop") {
+		t.Errorf("exit code %d, standard error:\n%s", code, errs)
+	}
+	if code, _, errs = command(t, "demo", "--addr", "192.0.2.99", "--explain"); code != exitFailed || strings.Contains(errs, "VERDICT") {
+		t.Errorf("an adapter that does not open: exit code %d, %s", code, errs)
+	}
+	for _, name := range []string{"sim", "states", "devices"} {
+		if code, _, errs = command(t, name, "--explain"); code != exitUsage || !strings.Contains(errs, "--explain has no effect here") {
+			t.Errorf("%s --explain: exit code %d, %s", name, code, errs)
+		}
+	}
+}
+
+// explainedFile runs explain on a file.
+func explainedFile(t *testing.T, name string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newExplainCommand()
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs([]string{name})
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+// TestLive writes a capture in pieces of any size, and one that is none.
+func TestLive(t *testing.T) {
+	file, err := os.ReadFile("../../internal/testdata/captures/errs_rnr_exceeded.pcap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := explainedFile(t, "../../internal/testdata/captures/errs_rnr_exceeded.pcap")
+	for _, piece := range []int{1, 7, 1000, len(file)} {
+		l := explainLive()
+		for b := file; len(b) > 0; b = b[min(piece, len(b)):] {
+			if n, err := l.Write(b[:min(piece, len(b))]); err != nil || n != min(piece, len(b)) {
+				t.Fatal(n, err)
+			}
+		}
+		var out bytes.Buffer
+		if err := l.end(&out); err != nil || out.String() != want {
+			t.Errorf("in pieces of %d bytes: %v\n%s", piece, err, out.String())
+		}
+	}
+	l := explainLive()
+	for range 10 * liveBlocks { // more than it holds: nobody may wait for it
+		if _, err := l.Write([]byte("this is no capture")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.end(new(bytes.Buffer)); err == nil {
+		t.Error("what is no capture was explained")
+	}
+}
