@@ -9,6 +9,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -31,7 +32,7 @@ type adapter struct {
 	dev     *device.Device
 	log     *slog.Logger
 	host    host
-	capture *os.File        // nil without one
+	capture io.WriteCloser  // nil without one
 	board   *sysfs.Attached // nil without a picture
 	done    chan struct{}
 
@@ -78,13 +79,11 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		cfg.Trace = func(r *trace.Record) { a.log.Debug(r.String()) }
 	}
 	if name := C.GoString(c.capture); name != "" {
-		// What several adapters append, one after the other, is one capture.
 		var err error
-		name = strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid()))
-		if a.capture, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666); err != nil {
+		if a.capture, err = openCapture(name); err != nil {
 			return fmt.Errorf("capture: %w", err)
 		}
-		cfg.Capture = a.capture
+		cfg.Capture, cfg.PromptCapture = a.capture, true // programs in C end without closing anything
 	}
 	if root := C.GoString(c.sysfs); root != "" {
 		var err error
@@ -99,6 +98,17 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	}
 	go a.deliver()
 	return nil
+}
+
+// openCapture opens what an adapter writes its capture to: a file, or a socket where
+// somebody reads it.
+func openCapture(name string) (io.WriteCloser, error) {
+	if path, ok := strings.CutPrefix(name, "unix:"); ok {
+		return net.Dial("unix", path)
+	}
+	// What several adapters append, one after the other, is one capture.
+	name = strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid()))
+	return os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 }
 
 // loopbacks is how many addresses of the loopback network are tried.

@@ -26,6 +26,7 @@ type Config struct {
 	Network        *pipe.Network // replaces sockets
 	DisableOffload bool
 	Capture        io.Writer
+	PromptCapture  bool // nothing waits to be captured: for a process that may end at any time
 	Trace          trace.Tracer
 	Seed           uint64
 	NodeGUID       uint64

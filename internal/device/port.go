@@ -54,7 +54,7 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, e
 	if c.Capture == nil {
 		return p, seat, nil
 	}
-	w, err = capture.Wrap(p, c.Capture, capture.Options{})
+	w, err = capture.Wrap(p, c.Capture, capture.Options{Prompt: c.PromptCapture})
 	if err != nil {
 		_ = p.Close() // the error that matters is the capture's
 		seat.Close()

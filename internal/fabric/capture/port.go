@@ -20,6 +20,7 @@ import (
 type Options struct {
 	Clock  func() time.Time // stamps the packets; default time.Now
 	Buffer int              // bytes gathered before a write; default 64 KiB
+	Prompt bool             // hand over what each Send and Receive moved at once: for who may end without Close
 }
 
 // defaultBuffer is how much is gathered before a write.
@@ -31,6 +32,7 @@ type Port struct {
 	fabric.Port
 	caps  fabric.Caps
 	clock func() time.Time
+	quick bool  // everything is handed over at once
 	out   stage // what Send may have to write; used by Send only
 	in    stage // what Receive writes; used by Receive only
 	gone  stage // what Arrived writes; used by Receive only
@@ -48,7 +50,7 @@ var _ fabric.Port = (*Port)(nil)
 // Wrap returns a port that works like p and writes a capture to w, beginning
 // with the file's header. The wrapper owns p: closing it closes p. The caller
 // owns w and may close it after Close returned. w is written to by one
-// goroutine at a time, up to Options.Buffer late; before a Wait everything is
+// goroutine at a time, up to Options.Buffer late unless Options.Prompt is set; before a Wait everything is
 // handed over.
 func Wrap(p fabric.Port, w io.Writer, o Options) (*Port, error) {
 	if o.Clock == nil {
@@ -72,7 +74,7 @@ func Wrap(p fabric.Port, w io.Writer, o Options) (*Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("capture: write header: %w", err)
 	}
-	return &Port{Port: p, caps: caps, clock: o.Clock, file: file}, nil
+	return &Port{Port: p, caps: caps, clock: o.Clock, quick: o.Prompt, file: file}, nil
 }
 
 // Send implements fabric.Port. It records the segments that the port took out
@@ -129,6 +131,9 @@ func (p *Port) write(s *stage, n int, now time.Time, direction pcapgo.NgEpbFlag)
 		p.fail(p.file.WritePacketWithOptions(info, frame, options))
 		p.dirty = true
 	}
+	if p.quick {
+		p.flushHeld()
+	}
 }
 
 // fail ends the capture if err is an error. The mutex is held.
@@ -143,6 +148,11 @@ func (p *Port) fail(err error) {
 func (p *Port) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.flushHeld()
+}
+
+// flushHeld is flush with the mutex held.
+func (p *Port) flushHeld() {
 	if p.dirty && p.err == nil {
 		p.dirty = false
 		p.fail(p.file.Flush())

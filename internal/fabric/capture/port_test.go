@@ -420,3 +420,34 @@ func TestTsharkUnderstandsTheFile(t *testing.T) {
 		}
 	}
 }
+
+// TestPrompt captures for who may end at any time: every packet is with the writer
+// as soon as Send or Receive returns.
+func TestPrompt(t *testing.T) {
+	a, b := network(t, "10.0.0.1", "10.0.0.2")
+	var files [2]bytes.Buffer
+	var ports [2]*capture.Port
+	for i, p := range []fabric.Port{a, b} {
+		c, err := capture.Wrap(p, &files[i], capture.Options{Clock: ticking(), Prompt: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[i] = c
+	}
+	p := fabric.Path{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), SrcPort: 0xC123, HopLimit: 64}
+	for n := 1; n <= 3; n++ {
+		batch := fabric.NewBatch(1<<12, ports[0].Caps())
+		put(t, batch, p, 1)
+		if err := ports[0].Send(batch); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ports[1].Receive(make([]fabric.Datagram, 4)); err != nil {
+			t.Fatal(err)
+		}
+		for i, side := range []string{"sent", "received"} {
+			if rs := read(t, files[i].Bytes()); len(rs) != n {
+				t.Errorf("%d packets were %s, and %d are in the file", n, side, len(rs))
+			}
+		}
+	}
+}
