@@ -40,7 +40,9 @@ inherit it.
 The libraries are beside this command or in ../lib/softhca; in a source tree they are built when they are needed first.
 Programs that are linked statically, or that the system gives more rights than you have, cannot be run so: run says so.
 
-The program takes the place of this command: its exit code is the program's. It is 127 if there is no such program, 126 if
+--explain follows the packets of the program and of all that it starts, and says in the end what went wrong on the wire, and why.
+
+The program takes the place of this command, unless --explain has it stay: the exit code is the program's. It is 127 if there is no such program, 126 if
 it cannot be run, and 125 if something else failed before it ran.`,
 		Example: `  softhca run -- ibv_devinfo -v
   softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
@@ -49,6 +51,7 @@ it cannot be run, and 125 if something else failed before it ran.`,
   softhca run --addr eth0 --addr eth1 -- ibv_devices              two adapters
   softhca run -- mpirun -n 2 softhca run -- ./my_program
   softhca run --fault 'drop p=0.01' --capture x.pcapng -- ./my_server
+  softhca run --explain -- ./my_client 192.0.2.7
   softhca run --addr 127.0.0.1 -- sh -c 'cat /sys/class/infiniband/softhca0/ports/1/hw_counters/*'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -63,7 +66,11 @@ it cannot be run, and 125 if something else failed before it ran.`,
 			}
 			o.Addrs = slices.DeleteFunc(addrs, func(a string) bool { return strings.TrimSpace(a) == "" })
 			o.Device = cmp.Or(device, os.Getenv(launch.DeviceEnv), defaultDevice)
-			err = o.Run(cmd.Context())
+			if g.explain {
+				err = runExplained(cmd.Context(), cmd, o)
+			} else {
+				err = o.Run(cmd.Context())
+			}
 			if not := (*launch.Error)(nil); errors.As(err, &not) {
 				return &exitError{not.Code, named(cmd, err)}
 			}
@@ -83,6 +90,9 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	log, err := g.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
+	}
+	if g.explain && g.capture != "" {
+		return nil, usagef("--explain and --capture: want one of them; softhca explain reads what --capture wrote")
 	}
 	if g.transport != verbs.UDP.String() {
 		return nil, usagef("--transport %s: programs run over udp", g.transport)

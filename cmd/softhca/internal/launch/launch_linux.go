@@ -27,13 +27,28 @@ import (
 // Run runs the program in place of this process. It returns only if it cannot: an
 // Error.
 func (o *Options) Run(ctx context.Context) error {
-	path, err := exec.LookPath(o.Program[0])
+	path, env, err := o.find(ctx)
 	if err != nil {
-		return notRun(err)
+		return err
+	}
+	// Signals go back to what they were when this command began.
+	signal.Reset()
+	err = unix.Exec(path, o.Program, env)
+	if errors.Is(err, unix.ENOEXEC) { // a script that does not say for whom
+		err = unix.Exec("/bin/sh", append([]string{"sh", path}, o.Program[1:]...), env)
+	}
+	return notRun(fmt.Errorf("%s: %w", path, err))
+}
+
+// find finds the program and returns its path and environment. The files that have
+// to stay open as long as it runs are inherited.
+func (o *Options) find(ctx context.Context) (path string, env []string, err error) {
+	if path, err = exec.LookPath(o.Program[0]); err != nil {
+		return "", nil, notRun(err)
 	}
 	p, err := inspect(path)
 	if err != nil {
-		return &Error{CodeCannot, err}
+		return "", nil, &Error{CodeCannot, err}
 	}
 	for _, w := range p.warnings {
 		o.Say("softhca: %s", w)
@@ -43,15 +58,9 @@ func (o *Options) Run(ctx context.Context) error {
 		err = inherit(kept)
 	}
 	if err != nil {
-		return &Error{CodeFailed, err}
+		return "", nil, &Error{CodeFailed, err}
 	}
-	// Signals go back to what they were when this command began.
-	signal.Reset()
-	err = unix.Exec(path, o.Program, env)
-	if errors.Is(err, unix.ENOEXEC) { // a script that does not say for whom
-		err = unix.Exec("/bin/sh", append([]string{"sh", path}, o.Program[1:]...), env)
-	}
-	return notRun(fmt.Errorf("%s: %w", path, err))
+	return path, env, nil
 }
 
 // notRun gives an error of finding or starting a program the exit code that shells

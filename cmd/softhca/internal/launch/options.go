@@ -31,6 +31,10 @@ const (
 	LogLevelEnv  = "SOFTHCA_LOG_LEVEL"
 )
 
+// CaptureSocket is in front of the path of a Unix socket in CaptureEnv: each adapter
+// connects to it and writes its capture there.
+const CaptureSocket = "unix:"
+
 // ChosenEnv has the values of other variables that nobody asked for, separated by
 // blanks: what runs inside of a program that runs chooses for itself.
 const ChosenEnv = "SOFTHCA_CHOSEN"

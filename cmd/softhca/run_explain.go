@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/launch"
+	"github.com/softhca/softhca/internal/explain"
+)
+
+const (
+	// maxListened is how many adapters are followed; what others write is passed over.
+	maxListened = 256
+	// maxTold is how many reports are printed one by one.
+	maxTold = 8
+	// lastWords is how long an adapter of a process that outlives the program is
+	// heard.
+	lastWords = time.Second
+)
+
+// runExplained runs a program and tells in the end what went wrong on the wire, for
+// each adapter that it or its children opened.
+func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) error {
+	dir, err := os.MkdirTemp("", "softhca-run-*")
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "capture")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("run: listen for packets (a shorter TMPDIR may help): %w", err)
+	}
+	e := &ears{listener: l}
+	go e.listen()
+	o.Set = append(o.Set, launch.Var{Name: launch.CaptureEnv, Value: launch.CaptureSocket + path})
+	code, err := o.RunBeside(ctx)
+	reports := e.close()
+	if err != nil {
+		return err
+	}
+	if err := tellAll(cmd.ErrOrStderr(), reports); err != nil {
+		return err
+	}
+	if code != 0 {
+		return &exitError{code, fmt.Errorf("run: %s ended with exit code %d", o.Program[0], code)}
+	}
+	return nil
+}
+
+// ears listen to the adapters of programs.
+type ears struct {
+	listener net.Listener
+	group    sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	closing bool
+	conns   map[net.Conn]bool
+	reports []*explain.Report // in the order in which the adapters ended
+	heard   int
+}
+
+func (e *ears) listen() {
+	for {
+		conn, err := e.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		if !e.add(conn) {
+			_ = conn.Close()
+			continue
+		}
+		go e.follow(conn)
+	}
+}
+
+// add counts an adapter, and reports whether anybody still listens.
+func (e *ears) add(conn net.Conn) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		return false
+	}
+	if e.conns == nil {
+		e.conns = map[net.Conn]bool{}
+	}
+	e.conns[conn] = true
+	e.group.Add(1)
+	return true
+}
+
+// follow follows an adapter up to its end.
+func (e *ears) follow(conn net.Conn) {
+	defer e.group.Done()
+	e.mu.Lock()
+	e.heard++
+	follow := e.heard <= maxListened
+	e.mu.Unlock()
+	var r *explain.Report
+	if follow {
+		// An adapter that ends at once leaves half of a packet; the report is of what
+		// stands before that.
+		r, _ = explain.Read(conn, explain.Config{})
+	}
+	_, _ = io.Copy(io.Discard, conn) // so that it never waits for nobody
+	_ = conn.Close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.conns, conn)
+	if r != nil {
+		e.reports = append(e.reports, r)
+	}
+}
+
+// close stops listening and returns what was heard.
+func (e *ears) close() []*explain.Report {
+	_ = e.listener.Close()
+	e.mu.Lock()
+	e.closing = true
+	for conn := range e.conns {
+		_ = conn.SetReadDeadline(time.Now().Add(lastWords))
+	}
+	e.mu.Unlock()
+	e.group.Wait()
+	return e.reports
+}
+
+// tellAll writes the reports: of one adapter its own, of several those first in
+// which something went wrong.
+func tellAll(w io.Writer, reports []*explain.Report) (err error) {
+	var bad, good []*explain.Report
+	for _, r := range reports {
+		switch {
+		case r.Packets == 0:
+		case len(r.Findings) > 0:
+			bad = append(bad, r)
+		default:
+			good = append(good, r)
+		}
+	}
+	all := append(bad, good...)
+	if len(all) == 0 {
+		say(w, "softhca: no packet passed: the program opened no adapter, or did not send")
+	}
+	for i, r := range all[:min(len(all), maxTold)] {
+		if len(all) > 1 {
+			say(w, "ADAPTER %d of %d", i+1, len(all))
+		}
+		err = errors.Join(err, tellLive(w, r))
+	}
+	if more := all[min(len(all), maxTold):]; len(more) > 0 {
+		say(w, "and %d adapters more, %d of them with findings", len(more), max(0, len(bad)-maxTold))
+	}
+	return err
+}
