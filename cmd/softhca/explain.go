@@ -9,21 +9,29 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/page"
+	"github.com/softhca/softhca/cmd/softhca/internal/sniff"
 	"github.com/softhca/softhca/internal/explain"
 )
 
 func newExplainCommand() *cobra.Command {
 	x := &explaining{}
 	cmd := &cobra.Command{
-		Use:   "explain FILE",
+		Use:   "explain {FILE | --live INTERFACE}",
 		Short: "Say what went wrong in a capture file, and why",
 		Long: `explain follows the RoCEv2 connections of a pcap or pcapng file, also compressed with gzip, and says what happened:
 the verdict first (what broke, on which side to look, which status the programs have seen, what to try), then the
 conversations, the findings, and the packets around what explains the verdict. FILE may be - for standard input.
+
+With --live it follows what passes a network interface (Linux, CAP_NET_RAW) until it is interrupted by Ctrl-C, and then
+says it. The packets of one adapter every command follows with --explain, without privilege.
 
 What a capture does not show is not called lost: the lines "not shown" say what it cannot tell. The file is read once,
 and memory is needed for the connections that are alive only. Every finding is described in docs/explain.md, and so
@@ -38,10 +46,16 @@ damage is explained.`,
 		Example: `  softhca explain capture.pcapng
   softhca explain --json capture.pcap.gz
   softhca explain --html page.html capture.pcapng
+  softhca explain --live eth0                as root, until Ctrl-C
   softhca explain -                          of standard input, as from tcpdump -w - udp port 4791`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			switch {
+			case x.live == "" && len(args) != 1:
 				return usagef("explain needs one FILE, not %d", len(args))
+			case x.live != "" && len(args) > 0:
+				return usagef("explain --live takes no FILE")
+			case x.live != "" && x.page != "":
+				return usagef("--html is for a FILE; have tcpdump write one")
 			}
 			return nil
 		},
@@ -49,9 +63,13 @@ damage is explained.`,
 			if x.page == "-" {
 				return usagef("--html -: want the name of a file to write")
 			}
+			if x.live != "" {
+				return x.hear(cmd)
+			}
 			return x.run(cmd, args[0])
 		},
 	}
+	cmd.Flags().StringVar(&x.live, "live", "", "follow what passes this network `interface`, until Ctrl-C")
 	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&x.page, "html", "", "also write a page for browsers to this `file.html`")
 	return cmd
@@ -61,6 +79,7 @@ damage is explained.`,
 type explaining struct {
 	asJSON bool
 	page   string // the file to write it to; "" for none
+	live   string // an interface, instead of a file
 }
 
 func (x *explaining) run(cmd *cobra.Command, name string) error {
@@ -86,6 +105,33 @@ func (x *explaining) run(cmd *cobra.Command, name string) error {
 		report, err = explainStream(f, config)
 	}
 	return x.tell(cmd, name, report, err)
+}
+
+// hear follows what passes an interface until the command is interrupted.
+func (x *explaining) hear(cmd *cobra.Command) error {
+	s, err := sniff.Open(x.live)
+	if err != nil {
+		return fmt.Errorf("explain --live: %w", err)
+	}
+	say(cmd.ErrOrStderr(), "following interface %s until Ctrl-C", x.live)
+	l := explainLive()
+	b := bufio.NewWriterSize(l, 1<<16)
+	w := pcapgo.NewWriterNanos(b)
+	if err = w.WriteFileHeader(1<<16, layers.LinkTypeRaw); err == nil {
+		err = s.Listen(cmd.Context(), func(ip []byte, at time.Time) error {
+			return w.WritePacket(gopacket.CaptureInfo{Timestamp: at, CaptureLength: len(ip), Length: len(ip)}, ip)
+		})
+	}
+	err = errors.Join(err, b.Flush())
+	missed, closeErr := s.Close()
+	report := l.end()
+	if err = errors.Join(err, closeErr); err != nil {
+		return fmt.Errorf("explain --live: %w", err)
+	}
+	if missed > 0 {
+		say(cmd.ErrOrStderr(), "%d packets were not heard: they came faster than they were followed", missed)
+	}
+	return x.tell(cmd, "--live "+x.live, report, nil)
 }
 
 // openAgain opens a file that can be read more than once: of standard input a

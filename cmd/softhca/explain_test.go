@@ -129,3 +129,21 @@ func TestExplainHTML(t *testing.T) {
 		t.Error("a page in a directory that is not there was written")
 	}
 }
+
+// TestExplainLive refuses what cannot be followed.
+func TestExplainLive(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--live", "no0"}, exitFailed, "explain --live: interface no0: "},
+		{[]string{"--live", "lo", "x.pcap"}, exitUsage, "--live takes no FILE"},
+		{[]string{"--live", "lo", "--html", "x.html"}, exitUsage, "--html is for a FILE"},
+		{nil, exitUsage, "needs one FILE"},
+	} {
+		if code, _, errs := command(t, append([]string{"explain"}, c.args...)...); code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("explain %q: exit code %d, want %d; %s", c.args, code, c.code, errs)
+		}
+	}
+}

@@ -37,16 +37,11 @@ func (l *live) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end ends the capture and writes the verdict, once.
-func (l *live) end(w io.Writer) error {
+// end ends the capture and returns what was found, nil if it was none. It is called
+// once.
+func (l *live) end() *explain.Report {
 	close(l.blocks)
-	return tellLive(w, <-l.report)
-}
-
-// drop ends it without a word: there is no adapter.
-func (l *live) drop() {
-	close(l.blocks)
-	<-l.report
+	return <-l.report
 }
 
 // tellLive writes a report for people.

@@ -196,7 +196,7 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 	told, lost := func() error { return nil }, func() {}
 	if g.explain {
 		l := explainLive()
-		told, lost = func() error { return l.end(stderr) }, l.drop
+		told, lost = func() error { return tellLive(stderr, l.end()) }, func() { l.end() }
 		if cfg.Capture == nil {
 			cfg.Capture = l
 		} else {

@@ -281,6 +281,9 @@ Names that end in ` + "`_ns`" + ` are nanoseconds; records are numbered from 1, 
 (a word with a minus is not to be there), their PSNs and the throughput over time, the messages (5000 and as many), every packet's fields, and what both queue
 pairs are doing after it. The keys are those of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with something to say, ` + "`/`" + ` to filter.
 
+` + "`softhca explain --live INTERFACE`" + ` follows what passes a network interface of Linux, and says it when it is interrupted; it needs CAP_NET_RAW. Without
+privilege the packets of one adapter can be followed: every command that opens one has ` + "`--explain`" + `, and so has ` + "`softhca run`" + ` for programs in C.
+
 ## Findings
 
 `

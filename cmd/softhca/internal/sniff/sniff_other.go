@@ -1,0 +1,27 @@
+//go:build !linux
+
+package sniff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Sniffer hears an interface.
+type Sniffer struct{}
+
+// Open fails: interfaces are heard on Linux only.
+func Open(name string) (*Sniffer, error) {
+	return nil, fmt.Errorf("interface %s can be heard on Linux; elsewhere tcpdump can (tcpdump -i %s -U -w - udp port 4791 | softhca explain -): %w",
+		name, name, errors.ErrUnsupported)
+}
+
+// Listen fails: there is no Sniffer.
+func (*Sniffer) Listen(context.Context, func(ip []byte, at time.Time) error) error {
+	return errors.ErrUnsupported
+}
+
+// Close fails: there is no Sniffer.
+func (*Sniffer) Close() (missed int, err error) { return 0, errors.ErrUnsupported }
