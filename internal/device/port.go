@@ -105,7 +105,7 @@ func (d *Device) Release(s mad.ServiceID) {
 // changed on its way in is not received as it was: it is recorded nevertheless.
 func record(w *capture.Port, m *fault.Mark) {
 	if m.Dir == fault.In && (m.Lost || m.Changed) {
-		w.Arrived(&fabric.Datagram{Src: m.Src, Dst: m.Dst, SrcPort: m.SrcPort, DstPort: fabric.RoCEPort, Bytes: m.Bytes, HopLimit: hopLimit}, m.Text)
+		w.Arrived(&fabric.Datagram{Src: m.Src, Dst: m.Dst, SrcPort: m.SrcPort, DstPort: fabric.RoCEPort, Bytes: m.Bytes, HopLimit: hopLimit}, m.Text, m.Before)
 		return
 	}
 	w.Note(m.Bytes, m.Text)

@@ -44,7 +44,7 @@ func newWire(t *testing.T, rule string) *wire {
 		Rules: []*fault.Live{fault.NewLive(parsed[0], 1, 0)}, Now: func() clock.Instant { return w.now },
 		Mark: func(m *fault.Mark) {
 			if m.Dir == fault.In && (m.Lost || m.Changed) {
-				w.near.Arrived(&fabric.Datagram{Src: m.Src, Dst: m.Dst, SrcPort: m.SrcPort, DstPort: fabric.RoCEPort, Bytes: m.Bytes}, m.Text)
+				w.near.Arrived(&fabric.Datagram{Src: m.Src, Dst: m.Dst, SrcPort: m.SrcPort, DstPort: fabric.RoCEPort, Bytes: m.Bytes}, m.Text, m.Before)
 				return
 			}
 			w.near.Note(m.Bytes, m.Text)

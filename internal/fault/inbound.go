@@ -64,6 +64,10 @@ func (p *Port) take(now clock.Instant, d *fabric.Datagram) {
 	lo := 0
 	for off := 0; off < len(d.Bytes); {
 		seg, next := d.Segment(off)
+		p.ahead = 0
+		if lo < off {
+			p.ahead = (off - lo) / d.Stride
+		}
 		f := p.judge(now, seg, &s)
 		if !f.plain() || p.isLate() {
 			p.pass(d, lo, off)

@@ -11,6 +11,7 @@ type Mark struct {
 	Text     string // such as "lost by rule 'drop nth=3'"
 	Lost     bool
 	Changed  bool // what goes on has other bytes
+	Before   int  // of one that arrives: packets that Receive has still to return before it
 }
 
 // deeds say what rules on packets do to them.
@@ -28,8 +29,15 @@ func (p *Port) mark(l *Live, seg []byte, s *Subject) {
 	if lost {
 		deed = deeds[Drop]
 	}
+	before := 0
+	if s.Dir == In {
+		before = p.ahead
+		for i := range p.ready[p.given:] {
+			before += p.ready[p.given+i].Segments()
+		}
+	}
 	p.cfg.Mark(&Mark{
 		Dir: s.Dir, Src: s.Src, Dst: s.Dst, SrcPort: s.SrcPort, Bytes: seg, Text: deed + " by rule '" + l.text + "'",
-		Lost: lost, Changed: l.Action == Corrupt || l.Action == Truncate,
+		Before: before, Lost: lost, Changed: l.Action == Corrupt || l.Action == Truncate,
 	})
 }

@@ -44,6 +44,7 @@ type Port struct {
 	inner  []fabric.Datagram // what the wrapped port delivered
 	ready  []fabric.Datagram // what the rules have made of it
 	given  int               // of ready
+	ahead  int               // packets of the datagram in hand that come before the one that is judged, and are not ready yet
 	arrive hold              // packets that are to arrive later
 
 	due    atomic.Int64 // clock.Instant: when something that is held back goes on

@@ -25,6 +25,19 @@ type stage struct {
 
 func (s *stage) reset() { s.buf, s.ends = s.buf[:0], s.ends[:0] }
 
+// drop forgets the first k frames.
+func (s *stage) drop(k int) {
+	if k == 0 {
+		return
+	}
+	n := s.ends[k-1]
+	s.buf = s.buf[:copy(s.buf, s.buf[n:])]
+	s.ends = s.ends[:copy(s.ends, s.ends[k:])]
+	for i := range s.ends {
+		s.ends[i] -= n
+	}
+}
+
 // frame returns frame i.
 func (s *stage) frame(i int) []byte {
 	lo := 0

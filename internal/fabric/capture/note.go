@@ -3,8 +3,6 @@ package capture
 import (
 	"bytes"
 
-	"github.com/gopacket/gopacket/pcapgo"
-
 	"github.com/softhca/softhca/internal/fabric"
 )
 
@@ -30,14 +28,13 @@ func (p *Port) Note(b []byte, text string) {
 	p.notes = append(p.notes, note{bytes.Clone(b), text})
 }
 
-// Arrived records a packet that Receive will not return as it is, with a
-// comment. It is for ports that are wrapped, which call it from within Receive; d is
-// the caller's again when it returns.
-func (p *Port) Arrived(d *fabric.Datagram, text string) {
-	p.gone.reset()
+// Arrived records a packet that Receive will not return as it is, with a comment: in
+// its place, behind so many that Receive has still to return. It is for ports that are
+// wrapped, which call it from within Receive; d is the caller's again when it returns.
+func (p *Port) Arrived(d *fabric.Datagram, text string, before int) {
 	p.gone.datagram(d)
+	p.places = append(p.places, before)
 	p.Note(d.Bytes, text)
-	p.write(&p.gone, len(p.gone.ends), p.clock(), pcapgo.NgEpbFlagDirectionInbound)
 }
 
 // comments takes the comments for a frame out of those that wait. The mutex is

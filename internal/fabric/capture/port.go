@@ -30,12 +30,13 @@ const defaultBuffer = 64 << 10
 // and the abilities are those of the wrapped port.
 type Port struct {
 	fabric.Port
-	caps  fabric.Caps
-	clock func() time.Time
-	quick bool  // everything is handed over at once
-	out   stage // what Send may have to write; used by Send only
-	in    stage // what Receive writes; used by Receive only
-	gone  stage // what Arrived writes; used by Receive only
+	caps   fabric.Caps
+	clock  func() time.Time
+	quick  bool  // everything is handed over at once
+	out    stage // what Send may have to write; used by Send only
+	in     stage // what Receive writes; used by Receive only
+	gone   stage // what Arrived was told of; used by Receive only
+	places []int // of each, how many packets come before it
 
 	mu      sync.Mutex // guards what follows
 	file    *pcapgo.NgWriter
@@ -93,14 +94,14 @@ func (p *Port) Send(b *fabric.Batch) error {
 	for _, r := range b.Pending() {
 		left += r.Count
 	}
-	p.write(&p.out, max(all-left, 0), now, pcapgo.NgEpbFlagDirectionOutbound)
+	p.write(&p.out, 0, max(all-left, 0), now, pcapgo.NgEpbFlagDirectionOutbound)
 	return err
 }
 
 // Receive implements fabric.Port.
 func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	n, err := p.Port.Receive(ds)
-	if n == 0 {
+	if n == 0 && len(p.places) == 0 {
 		return n, err
 	}
 	now := p.clock()
@@ -108,16 +109,34 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	for i := range ds[:n] {
 		p.in.datagram(&ds[i])
 	}
-	p.write(&p.in, len(p.in.ends), now, pcapgo.NgEpbFlagDirectionInbound)
+	p.arrived(now)
 	return n, err
 }
 
-// write appends the first n frames of s to the file.
-func (p *Port) write(s *stage, n int, now time.Time, direction pcapgo.NgEpbFlag) {
+// arrived writes what arrived in its order: what is in, and of what is gone that which
+// does not come behind packets that Receive has still to return.
+func (p *Port) arrived(now time.Time) {
+	all, written, k := len(p.in.ends), 0, 0
+	for ; k < len(p.places) && p.places[k] <= all; k++ {
+		upTo := max(p.places[k], written)
+		p.write(&p.in, written, upTo, now, pcapgo.NgEpbFlagDirectionInbound)
+		p.write(&p.gone, k, k+1, now, pcapgo.NgEpbFlagDirectionInbound)
+		written = upTo
+	}
+	p.write(&p.in, written, all, now, pcapgo.NgEpbFlagDirectionInbound)
+	p.gone.drop(k)
+	p.places = p.places[:copy(p.places, p.places[k:])]
+	for i := range p.places {
+		p.places[i] -= all
+	}
+}
+
+// write appends frames lo to hi of s to the file.
+func (p *Port) write(s *stage, lo, hi int, now time.Time, direction pcapgo.NgEpbFlag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	options := pcapgo.NgPacketOptions{Flags: &pcapgo.NgEpbFlags{Direction: direction}}
-	for i := range n {
+	for i := lo; i < hi; i++ {
 		if p.err != nil {
 			p.missing++
 			continue

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -448,6 +449,77 @@ func TestPrompt(t *testing.T) {
 			if rs := read(t, files[i].Bytes()); len(rs) != n {
 				t.Errorf("%d packets were %s, and %d are in the file", n, side, len(rs))
 			}
+		}
+	}
+}
+
+// lossy is a port that loses packets that arrive, and says so.
+type lossy struct {
+	fabric.Port
+	lost func(d *fabric.Datagram, before int) bool
+}
+
+func (l *lossy) Receive(ds []fabric.Datagram) (int, error) {
+	all := make([]fabric.Datagram, 16)
+	n, err := l.Port.Receive(all)
+	k := 0
+	for i := range all[:n] {
+		if !l.lost(&all[i], k) {
+			ds[k] = all[i]
+			k++
+		}
+	}
+	return k, err
+}
+
+// TestArrivedInItsPlace records packets that a wrapped port loses between those that
+// it returns, also if it returns none or says of a packet before it returns those in
+// front of it.
+func TestArrivedInItsPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost   string // of the packets by their numbers
+		before int    // more packets that are said to come before
+		want   string
+	}{
+		"some": {"024", 0, "0123456701234567"}, "all": {"01234567", 0, "0123456701234567"}, "none": {"", 0, "0123456701234567"},
+		"the last": {"7", 0, "0123456701234567"}, "later": {"3", 7, "0124567012334567"},
+	} {
+		a, b := network(t, "10.0.0.1", "10.0.0.2")
+		var file bytes.Buffer
+		var to *capture.Port
+		rounds := 0
+		to = wrap(t, &lossy{b, func(d *fabric.Datagram, before int) bool {
+			number := strconv.Itoa(int(d.Bytes[11]))
+			if !strings.Contains(c.lost, number) || c.before > 0 && rounds > 0 {
+				return false
+			}
+			to.Arrived(d, "lost", before+c.before)
+			return true
+		}}, &file)
+		p := fabric.Path{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), SrcPort: 0xC123, HopLimit: 64}
+		for ; rounds < 2; rounds++ {
+			for n := range 8 {
+				batch := fabric.NewBatch(1<<12, a.Caps())
+				put(t, batch, p, 1)
+				copy(batch.Pending()[0].Segment(0)[11:], []byte{byte(n)})
+				if err := a.Send(batch); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := to.Receive(make([]fabric.Datagram, 16)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := to.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, r := range read(t, file.Bytes()) {
+			_, payload, _ := ipudp.Parse(r.frame[14:])
+			got += strconv.Itoa(int(payload[11]))
+		}
+		if got != c.want {
+			t.Errorf("%s: recorded in the order %s, not %s", name, got, c.want)
 		}
 	}
 }
