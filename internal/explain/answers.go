@@ -223,14 +223,14 @@ func (c *conversation) response(f *Follower, side int) {
 func (c *conversation) atomicAnswer(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	psn := p.BTH.PSN
-	if h.atomic.known && h.atomic.psn == psn && h.atomic.value == p.AtomicAck {
+	if h.atomic.again && h.atomic.psn == psn && h.atomic.value == p.AtomicAck {
 		c.find(f.now, atomicReplayed, "PSN 0x%v, original value %#x", psn, p.AtomicAck)
 	}
 	i := h.locate(psn)
 	if i < 0 {
 		return
 	}
-	h.atomic.known, h.atomic.psn, h.atomic.value = true, psn, p.AtomicAck
+	h.atomic.known, h.atomic.again, h.atomic.psn, h.atomic.value = true, h.atomic.again && h.atomic.psn == psn, psn, p.AtomicAck
 	h.progress(f.now)
 	c.complete(f, side, psn)
 	if i = h.locate(psn); i >= 0 {

@@ -244,6 +244,10 @@ func TestPage(t *testing.T) {
 	for _, k := range truths(t) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", k.name, k.made, k.outcome, k.cause)
 	}
+	b.WriteString(faultHead)
+	for _, k := range faultTruths(t) {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", k.rule, k.at, k.seen, k.outcome, k.cause)
+	}
 	const page = "../../docs/explain.md"
 	if *rewrite {
 		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
@@ -294,4 +298,14 @@ What is said of each capture between Linux's own adapters. Where there are two, 
 
 | capture | how it was made | verdict | cause |
 |---|---|---|---|
+`
+
+const faultHead = `
+## Captures with faults
+
+What is said of captures between two adapters of ours, one of which has a rule of [faults](faults.md) and captures, as with ` + "`--fault` and `--capture`" + `. The verdict also
+names the rule where packets passed it. What a rule does to a packet that leaves, it does behind the capture; what comes in is captured as it came.
+
+| rule | at the | what it does | verdict | cause |
+|---|---|---|---|---|
 `

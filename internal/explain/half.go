@@ -61,6 +61,7 @@ type half struct {
 	again    ib.PSN
 	atomic   struct {
 		known bool
+		again bool // the request came again
 		psn   ib.PSN
 		value uint64
 	}

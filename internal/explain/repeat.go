@@ -20,6 +20,7 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 		h.ops[i].again++
 	}
 	f.sight.marks |= Repeated
+	h.atomic.again = h.atomic.again || h.atomic.known && psn == h.atomic.psn
 	if h.continues(f.now, psn) {
 		if psn != h.repeat.next {
 			c.find(f.now, requestLostUpstream, "the repeat of PSN 0x%v", h.repeat.next)
@@ -85,8 +86,6 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 		c.find(f.now, requestLost, "PSN 0x%v, which the NAK in record %d asks for", h.nak.psn, h.nak.in.record)
 	case i >= 0 && (h.ops[i].rspGap || h.ops[i].rsp > 0 && psn == h.ops[i].first.Add(h.ops[i].rsp)):
 		c.find(f.now, readResponseGap, "the response at PSN 0x%v", h.ops[i].first.Add(h.ops[i].rsp))
-	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps:
-		c.find(f.now, requestDuplicated, "%v at PSN 0x%v", op, psn)
 	case i >= 0 && h.ops[i].answered() && h.ops[i].rsp > psn.Distance(h.ops[i].first):
 		c.find(f.now, readResponseLost, "from PSN 0x%v on", psn)
 	case psn.Diff(h.una) < 0 && f.pkt.Info.Kind == roce.KindReadRequest:
@@ -97,6 +96,8 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 		c.find(f.now, answerLost, "%v at PSN 0x%v was answered, and came again %v later", op, psn, round(quiet))
 	case i >= 0 && h.ops[i].skipped:
 		h.repeat.active = true
+	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps:
+		c.find(f.now, requestDuplicated, "%v at PSN 0x%v", op, psn)
 	default:
 		h.timeouts++
 		c.find(f.now, timeoutRepeat, "%v at PSN 0x%v came again after %v of silence", op, psn, round(quiet))

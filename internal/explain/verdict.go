@@ -53,9 +53,20 @@ func (r *Report) judge() Verdict {
 }
 
 // cause returns the finding that explains the outcome: the first of the
-// gravest, unless something on the way, found earlier, explains that.
+// gravest, unless something on the way, found earlier, explains that. That a fault
+// was asked for the verdict says beside it.
 func (r *Report) cause() *Finding {
 	f := r.Findings[0]
+	if f.id == faultAsked && len(r.Findings) > 1 && r.Findings[1].Severity == f.Severity {
+		f = r.Findings[1]
+	}
+	if f.Severity == Repaired { // what damages packets explains why they are missing
+		for _, g := range r.Findings {
+			if g.id >= icrcID && g.id <= icrcSender {
+				return g
+			}
+		}
+	}
 	if f.Severity != Failed {
 		return f
 	}

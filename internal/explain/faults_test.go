@@ -1,0 +1,290 @@
+package explain
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/capture"
+	"github.com/softhca/softhca/internal/fabric/pipe"
+	"github.com/softhca/softhca/internal/fault"
+	"github.com/softhca/softhca/internal/hca/rig"
+	"github.com/softhca/softhca/internal/qp"
+	"github.com/softhca/softhca/roce"
+)
+
+// faultTruth is what a capture with a fault is known to show.
+type faultTruth struct {
+	rule, at, outcome, cause, seen string
+}
+
+// faultTruths reads what is known.
+func faultTruths(t testing.TB) (all []faultTruth) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/faults.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for lines.Scan() {
+		if f := strings.Split(lines.Text(), "|"); len(f) == 5 && !strings.HasPrefix(lines.Text(), "#") {
+			all = append(all, faultTruth{
+				strings.TrimSpace(f[0]), strings.TrimSpace(f[1]), strings.TrimSpace(f[2]), strings.TrimSpace(f[3]), strings.TrimSpace(f[4]),
+			})
+		}
+	}
+	return all
+}
+
+// The two sides of a play, and what the requester asks for.
+const (
+	requester = iota
+	responder
+	works       = 200 // messages, of four operations in turn
+	workBytes   = 3000
+	workAtOnce  = 4
+	playSeed    = 5
+	playLimit   = 20 * time.Second // of virtual time
+	playTick    = time.Millisecond
+	recvsPosted = 64
+)
+
+// play is a requester and a responder in virtual time, one of which has a fault and
+// captures.
+type play struct {
+	t      *testing.T
+	rig    *rig.Rig
+	ports  [2]fabric.Port
+	side   int // with the fault
+	live   *fault.Live
+	timed  bool // it waits for a time, and has not acted
+	file   bytes.Buffer
+	posted int
+	done   int
+	failed bool // a work request did
+}
+
+// newPlay returns a play with a rule at a side. UC is for rules that do nothing to RC.
+func newPlay(t *testing.T, rule string, side int) *play {
+	t.Helper()
+	parsed, err := fault.Parse(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typ := ib.RC
+	if strings.Contains(rule, "SQE") {
+		typ = ib.UC
+	}
+	p := &play{t: t, side: side, live: fault.NewLive(parsed[0], playSeed, 0)}
+	p.rig = rig.New(t, typ, ib.QPCap{MaxSendWR: 16, MaxRecvWR: recvsPosted, MaxSendSGE: 1, MaxRecvSGE: 1})
+	for i := range p.rig.Sides {
+		a := p.rig.Attrs(i, ib.MTU1024)
+		a.RetryCnt, a.RNRRetry = 3, 3
+		p.rig.Walk(i, a, ib.RTS)
+	}
+	p.connect()
+	switch p.live.Action.Layer() {
+	case fault.Responder:
+		p.rig.Sides[side].HCA.Inject(p.inject)
+	case fault.Verbs:
+		p.timed = p.live.Timed()
+	case fault.Packets:
+	}
+	for range recvsPosted {
+		p.rig.Recv(responder, ib.RecvWR{SGList: []ib.SGE{p.rig.Sides[responder].SGE(1<<20, 4096)}})
+	}
+	return p
+}
+
+// connect gives both sides ports, of which one has the fault and the capture as
+// adapters open them.
+func (p *play) connect() {
+	n := pipe.NewNetwork(pipe.Options{})
+	for i, s := range p.rig.Sides {
+		port, err := n.Port(s.Addr)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.ports[i] = port
+	}
+	var near *capture.Port
+	faulty := fault.Wrap(p.ports[p.side], fault.Config{
+		Rules: []*fault.Live{p.live}, Now: func() clock.Instant { return p.rig.Now },
+		Mark: func(m *fault.Mark) {
+			if m.Dir == fault.In && (m.Lost || m.Changed) {
+				near.Arrived(&fabric.Datagram{Src: m.Src, Dst: m.Dst, SrcPort: m.SrcPort, DstPort: fabric.RoCEPort, Bytes: m.Bytes}, m.Text, m.Before)
+				return
+			}
+			near.Note(m.Bytes, m.Text)
+		},
+	})
+	near, err := capture.Wrap(faulty, &p.file, capture.Options{Clock: func() time.Time { return time.Unix(1, int64(p.rig.Now)) }})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.ports[p.side] = near
+}
+
+// inject has the rule answer requests.
+func (p *play) inject(q *qp.QP, in *qp.Packet) roce.Syndrome {
+	s := fault.Subject{Dir: fault.In, Op: in.BTH.Opcode, Readable: true, QPN: q.Num(), PSN: in.BTH.PSN, Src: in.Data.Src, Dst: in.Data.Dst}
+	if p.live.Action == fault.RNR && !in.TakesReceive() || !p.live.Fires(p.rig.Now, &s) {
+		return 0
+	}
+	p.live.Applied()
+	return p.live.Syndrome()
+}
+
+// called tells a rule on verbs of a PostSend of the requester, and reports whether it
+// lets it pass.
+func (p *play) called() bool {
+	s := fault.Subject{Call: "PostSend", QPN: p.rig.Sides[requester].QP.Num()}
+	if p.live.Action.Layer() != fault.Verbs || p.live.Timed() || p.side != requester || !p.live.Fires(p.rig.Now, &s) {
+		return true
+	}
+	if p.live.Action == fault.Fail {
+		return false
+	}
+	p.act()
+	return true
+}
+
+// act carries a rule on verbs out.
+func (p *play) act() {
+	s := p.rig.Sides[p.side]
+	switch p.live.Action {
+	case fault.QP:
+		rig.Must(p.t, s.QP.Force(p.rig.Now, p.live.State()))
+		s.HCA.Shard().Arm(&s.QP.End)
+	case fault.FillCQ:
+		if !s.HCA.OverflowCQ(p.rig.Now, s.CQ) {
+			p.t.Fatal("the completion queue does not overflow")
+		}
+	case fault.Event: // changes nothing
+	default:
+		p.t.Fatalf("%v is no rule on verbs that acts", p.live.Action)
+	}
+}
+
+// post posts the next message, if few enough are outstanding.
+func (p *play) post() {
+	for !p.failed && p.posted < works && p.posted-p.done < workAtOnce {
+		k := p.posted
+		p.posted++
+		if !p.called() {
+			p.done++ // the program goes on with the next
+			continue
+		}
+		near, far := p.rig.Sides[requester], p.rig.Sides[responder]
+		wr := ib.SendWR{WRID: uint64(k), SGList: []ib.SGE{near.SGE(0, workBytes)}, RKey: far.MR.RKey(), RemoteAddr: far.MR.Addr()}
+		wr.Opcode = [...]ib.WROpcode{ib.WRRDMAWrite, ib.WRSend, ib.WRRDMARead, ib.WRAtomicFetchAdd}[k%4]
+		if near.QP.Type() == ib.UC {
+			wr.Opcode = [...]ib.WROpcode{ib.WRRDMAWrite, ib.WRSend}[k%2]
+		}
+		if wr.Opcode == ib.WRAtomicFetchAdd {
+			wr.SGList = []ib.SGE{near.SGE(0, 8)}
+		}
+		if _, err := near.QP.PostSend(wr); err != nil {
+			p.failed = true // the queue pair is in ERR
+			return
+		}
+		near.HCA.Shard().RingDoorbell(near.QP)
+	}
+}
+
+// step moves packets, and reports whether any moved.
+func (p *play) step() (moved bool) {
+	ds := make([]fabric.Datagram, 16)
+	for i, s := range p.rig.Sides {
+		s.HCA.Shard().Transmit(p.rig.Now, s.Batch)
+		moved = moved || len(s.Batch.Pending()) > 0
+		rig.Must(p.t, p.ports[i].Send(s.Batch)) // also what a rule held back until now
+		s.Batch.Reset()
+	}
+	p.rig.Now = p.rig.Now.Add(rig.Latency)
+	for i, s := range p.rig.Sides {
+		n, err := p.ports[i].Receive(ds)
+		rig.Must(p.t, err)
+		for k := range ds[:n] {
+			s.HCA.Shard().Receive(p.rig.Now, &ds[k])
+		}
+		moved = moved || n > 0
+		for _, wc := range p.rig.Poll(i) {
+			if i == requester {
+				p.done++
+			}
+			p.failed = p.failed || wc.Status != ib.WCSuccess
+		}
+	}
+	return moved
+}
+
+// run plays until all is done or nothing more happens, and explains what was captured.
+func (p *play) run() *Report {
+	end := p.rig.Now.Add(playLimit)
+	for idle := 0; idle < 3 && p.rig.Now < end; {
+		if p.timed && p.live.Active(p.rig.Now) {
+			p.timed = false
+			p.act()
+		}
+		p.post()
+		if p.step() {
+			idle = 0
+			continue
+		}
+		if p.failed || p.done == works {
+			idle++ // what is held back may still come
+		}
+		next := p.rig.Now.Add(playTick)
+		for _, s := range p.rig.Sides {
+			next = min(next, max(s.HCA.Shard().Deadline(), p.rig.Now))
+		}
+		p.rig.Now = next
+		for _, s := range p.rig.Sides {
+			s.HCA.Shard().Advance(p.rig.Now)
+		}
+	}
+	if err := p.ports[p.side].Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	r, err := Read(&p.file, Config{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+// TestFaultCaptures captures two adapters in virtual time, one of which has a fault of
+// the catalogue: the verdict is what is known from the rule.
+func TestFaultCaptures(t *testing.T) {
+	shown := map[fault.Action]bool{}
+	for _, k := range faultTruths(t) {
+		side := requester
+		if k.at == "responder" {
+			side = responder
+		}
+		p := newPlay(t, k.rule, side)
+		shown[p.live.Action] = true
+		r := p.run()
+		if r.Verdict.Outcome != k.outcome || r.Verdict.Cause != k.cause {
+			t.Errorf("%s at the %s: %s %s, want %s %s; found %s: %s", k.rule, k.at, r.Verdict.Outcome, r.Verdict.Cause, k.outcome, k.cause, names(r), r.Verdict.Where)
+		}
+		if marked := p.live.Action.Layer() == fault.Packets; marked != strings.Contains(r.Verdict.Fault, "by rule '"+p.live.String()+"'") {
+			t.Errorf("%s at the %s: asked for is said to be %q", k.rule, k.at, r.Verdict.Fault)
+		}
+		if r.Packets < 5 {
+			t.Errorf("%s at the %s: only %d packets", k.rule, k.at, r.Packets)
+		}
+	}
+	for a := range fault.NumActions {
+		if !shown[a] {
+			t.Errorf("no capture shows what %v makes of packets", a)
+		}
+	}
+}
