@@ -47,6 +47,12 @@ function step(span, ticks) {
   return 10 * power;
 }
 
+// tick returns a time on an axis, with the digits that tell it from the next one.
+function tick(ns, by) {
+  const [unit, size] = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]].find(([, size]) => Math.abs(ns) >= size) ?? ["ns", 1];
+  return (ns / size).toFixed(Math.max(0, -Math.floor(Math.log10(by / size) + 1e-9))) + " " + unit;
+}
+
 // make returns an element with a class and children, of which strings become text.
 function make(tag, name, ...children) {
   const e = document.createElement(tag);

@@ -122,7 +122,7 @@ class Ladder {
     const words = make("span", "words", s.words(i));
     for (const tag of s.tags(i)) words.append(make("span", "tag", tag));
     const since = before >= 0 ? s.time[i] - s.time[before] : 0;
-    const gap = since >= 1e7 ? make("span", "gap", "+" + duration(since)) : before < 0 ? "" : "+" + duration(since);
+    const gap = since >= 1e7 ? make("span", "gap", "+" + duration(since)) : before < 0 || !since ? "" : "+" + duration(since);
     const row = make("div", name.join(" "), make("span", "n", String(s.record[i])), make("span", "t", seconds(s.time[i]) + " ", gap), make("span", "lane", words));
     row.dataset.i = i;
     row.setAttribute("role", "option");

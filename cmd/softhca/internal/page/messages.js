@@ -38,6 +38,7 @@ class Messages {
     const row = make("div", "row", ...cells.map(c => make("span", c.slice(0, c.indexOf(":")), c.slice(c.indexOf(":") + 1))));
     row.append(make("span", m.packets_again ? "slow" : m.outcome, Messages.became(m)));
     row.dataset.record = m.first_record;
+    row.title = Messages.text(m);
     row.setAttribute("role", "option");
     return row;
   }

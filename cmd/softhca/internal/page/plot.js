@@ -257,7 +257,7 @@ class Plot {
     g.stroke();
     g.textAlign = "center";
     for (let t = Math.ceil(from / by) * by; t <= to; t += by) {
-      if (x(t) > left + 12 && x(t) < width - 24) g.fillText(duration(t), x(t), bottom + 9);
+      if (x(t) > left + 12 && x(t) < width - 24) g.fillText(tick(t, by), x(t), bottom + 9);
     }
   }
 
