@@ -17,6 +17,8 @@ type subject struct {
 	// many round trips are made for each second that other measurements take.
 	reads func(printed string) (float64, error)
 	rate  int
+	// Its server serves until it is ended, and does not listen on a TCP port.
+	serves bool
 }
 
 // runner says how a subject is run.
@@ -31,6 +33,7 @@ const (
 	runOver                   // a program over our libraries, both sides on loopback
 	runPlain                  // ucx_perftest over TCP, both sides on loopback
 	runFabric                 // fi_pingpong, both sides on loopback
+	runConnect                // softhca cmtime, both sides on loopback
 	runPathPerf               // softhca perf over a network that loses packets
 	runPathTCP                // bench/baseline -tcp over the same
 )

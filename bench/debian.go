@@ -66,6 +66,18 @@ func sendLat(rate, size int, args ...string) subject {
 	return perftest(rate, halfTripColumn, "ib_send_lat", append([]string{"-s", strconv.Itoa(size)}, args...)...)
 }
 
+// connects is Debian's cmtime, and besideConnects ours: all connections of a round go
+// through each step together, and what counts is the time of the one that connects.
+func connects(rate int) subject {
+	s := over(rate, connectTime, "cmtime")
+	s.serves = true
+	return s
+}
+
+func besideConnects(rate int) subject {
+	return subject{name: "softhca cmtime", run: runConnect, reads: connectTime, rate: rate, serves: true}
+}
+
 // overTCP is UCX's own test program over TCP, and fabric libfabric's over its UDP
 // provider.
 func overTCP(rate, size int, args ...string) subject {
@@ -87,7 +99,7 @@ func programMeasurements() []measurement {
 	add := func(name, unit string, own, beside subject, t target) {
 		list = append(list, measurement{name: name + ", beside " + beside.name, unit: unit, own: own, beside: beside, target: t})
 	}
-	const spinning, asleep = 60_000, 20_000
+	const spinning, asleep, connections = 60_000, 20_000, 500
 	for _, size := range []int{64, 4096} {
 		name, own := fmt.Sprintf("ibv_rc_pingpong %s", sizeName(size)), ibvPingpong(spinning, size)
 		add(name, "µs", own, besideGo(spinning, size), atMost(1.15))
@@ -110,6 +122,7 @@ func programMeasurements() []measurement {
 	for _, size := range []int{64, 4096} {
 		add("ib_send_lat -e "+sizeName(size), "µs", sendLat(asleep, size, "-e"), overTCP(asleep, size, "-E", "sleep", "-I"), target{})
 	}
+	add("cmtime, a connection", "µs", connects(connections), besideConnects(connections), target{})
 	return list
 }
 
@@ -144,6 +157,9 @@ func (s *subject) program() (name, pkg string) {
 	case runOver:
 		if strings.HasPrefix(s.args[0], "ibv_") {
 			return s.args[0], "ibverbs-utils"
+		}
+		if s.serves {
+			return s.args[0], "rdmacm-utils"
 		}
 		return s.args[0], "perftest"
 	default:
@@ -212,4 +228,16 @@ func fabricHalfTrip(out string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("fi_pingpong prints no latency: %q", lastLines(out))
+}
+
+// connectTime returns the microseconds that a connection took in the step of cmtime that
+// connects them: the last column of its table, in ours before those of what follows.
+func connectTime(out string) (float64, error) {
+	const perConnection = 5 // after the name, its colon and three more
+	for l := range strings.Lines(out) {
+		if words := strings.Fields(l); len(words) > perConnection && words[0] == "connect" && words[1] == ":" {
+			return strconv.ParseFloat(words[perConnection], 64)
+		}
+	}
+	return 0, fmt.Errorf("cmtime prints no time of the step that connects: %q", lastLines(out))
 }

@@ -31,6 +31,12 @@ const (
 	fabricLat = `bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec
 64      10k     =10k     1.2m        0.15s      8.30       7.71       0.13
 `
+	cmtimeTable = `connecting
+step              total ms     max ms     min us  us / conn
+create qp    :       10.79       0.78       9.00      21.58
+connect      :      118.73     112.09    6759.00     237.46
+disconnect   :       30.52      20.75    3994.00      61.05
+`
 )
 
 // TestReads finds what counts in what the programs print, and nothing in what they print
@@ -50,6 +56,7 @@ func TestReads(t *testing.T) {
 		{ucxLat, ucxHalfTrip, 4.722},
 		{ucxSleepLat, ucxHalfTrip, 37.964},
 		{fabricLat, fabricHalfTrip, 7.71},
+		{cmtimeTable, connectTime, 237.46},
 	} {
 		if got, err := c.reads(c.out); err != nil || got != c.want {
 			t.Errorf("%v, %v of what has %v: %s", got, err, c.want, c.out)
@@ -86,7 +93,7 @@ func TestSides(t *testing.T) {
 			if client[len(client)-1] != pairServer || server[len(server)-1] == pairServer {
 				t.Errorf("%s: %q and %q", m.name, server, client)
 			}
-			if addressed := slices.Contains(server, "--addr"); addressed != (s.run == runOver || s.run == runPingpong) ||
+			if addressed := slices.Contains(server, "--addr"); addressed != (s.run == runOver || s.run == runPingpong || s.run == runConnect) ||
 				addressed && !slices.Contains(client, pairClient) {
 				t.Errorf("%s: the adapters are not on addresses of their own: %q and %q", m.name, server, client)
 			}
@@ -100,6 +107,9 @@ func TestSameOnBothSides(t *testing.T) {
 	for _, m := range programMeasurements() {
 		if m.beside.rate != 0 && m.own.rate != m.beside.rate {
 			t.Errorf("%s: %d round trips and %d", m.name, m.own.rate, m.beside.rate)
+		}
+		if m.own.serves {
+			continue // connections have no messages
 		}
 		after := func(args []string, flags ...string) string {
 			for i, a := range args[:len(args)-1] {
@@ -121,6 +131,7 @@ func TestMissingProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for want, s := range map[string]subject{
 		"ibverbs-utils": ibvPingpong(1, 64), "perftest": sendLat(1, 64), "ucx-utils": overTCP(1, 64), "libfabric-bin": fabric("", "rdm", 1, 64),
+		"rdmacm-utils": connects(1),
 	} {
 		if got := s.missing(); !strings.Contains(got, want) {
 			t.Errorf("without %s it is said that it %q", want, got)

@@ -34,6 +34,8 @@ func (p *programs) side(s *subject, server bool, port string) []string {
 	}
 	args := p.command(s, 0)
 	switch s.run {
+	case runConnect:
+		args = append(args, "--addr", own)
 	case runPingpong:
 		args, portFlag = append(args, "--addr", own), "--port"
 	case runOver:
@@ -45,6 +47,9 @@ func (p *programs) side(s *subject, server bool, port string) []string {
 		}
 	}
 	args = append(args, portFlag, port)
+	if !server && s.serves {
+		args = append(args, "-s")
+	}
 	if !server {
 		args = append(args, pairServer)
 	}
@@ -78,18 +83,47 @@ func (p *programs) measurePair(ctx context.Context, s *subject) (float64, error)
 		gone()
 	}()
 	near := far
-	if err = awaitServer(serves, port); err == nil {
+	client := func() (err error) {
+		said.Reset()
 		if near, err = start(false, &said); err == nil {
 			err = near.Wait()
 		}
+		return err
 	}
-	if err != nil {
+	if s.serves {
+		err = untilServed(serves, client)
+	} else if err = awaitServer(serves, port); err == nil {
+		err = client()
+	}
+	if err != nil || s.serves {
 		cancel() // the server waits
 	}
-	if err = errors.Join(err, <-ended); err != nil {
+	if end := <-ended; !s.serves {
+		err = errors.Join(err, end)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("%s: %w\nclient: %s\nserver: %s", told(near.Args), err, lastLines(said.String()), lastLines(served.String()))
 	}
 	return s.reads(said.String())
+}
+
+// serveLimit is how long a server may take until it serves.
+const serveLimit = 5 * time.Second
+
+// untilServed runs a client again until its server serves it: nothing tells when one of
+// the connection manager listens.
+func untilServed(ctx context.Context, client func() error) error {
+	for end := time.Now().Add(serveLimit); ; {
+		err := client()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(10 * pause):
+		}
+	}
 }
 
 // lastLines returns the end of what a program printed.

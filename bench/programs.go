@@ -98,8 +98,14 @@ func (p *programs) command(s *subject, share float64) []string {
 		return append(measured, "--local")
 	case runPingpong:
 		return slices.Concat([]string{p.softhca, "pingpong"}, s.args, []string{"--iters", trips})
+	case runConnect:
+		return []string{p.softhca, "cmtime", "-c", trips}
 	case runOver:
-		return slices.Concat([]string{p.softhca, "run", "--"}, s.args, []string{"-n", trips})
+		count := "-n"
+		if s.serves {
+			count = "-c"
+		}
+		return slices.Concat([]string{p.softhca, "run", "--"}, s.args, []string{count, trips})
 	case runPlain:
 		return slices.Concat(s.args, []string{"-n", trips})
 	case runFabric:
@@ -147,7 +153,7 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 	switch s.run {
 	case runConstant:
 		return 1, r, nil
-	case runPingpong, runOver, runPlain, runFabric:
+	case runPingpong, runOver, runPlain, runFabric, runConnect:
 		v, err := p.measurePair(ctx, s)
 		return v, r, err
 	}
