@@ -122,6 +122,9 @@ func (c *checker) all(ctx context.Context) error {
 			return "ok", s.meet(ctx, &m)
 		})
 	}
+	for _, j := range jobs {
+		c.one("openmpi-bin", j.name(), func() (string, error) { return "ok", s.runJob(ctx, &j) })
+	}
 	for _, b := range brokenPrograms {
 		c.one(b.section, b.name(), func() (string, error) { return s.runBroken(ctx, &b) })
 	}
@@ -142,7 +145,8 @@ func (c *checker) all(ctx context.Context) error {
 const head = `# Programs that run on our libibverbs.so.1
 
 Unmodified, from Debian 12, in a network namespace without RDMA devices, as written by ` + "`go run ./capi/check -write`" + `.
-Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table. Those of UCX, which
+Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table. The ranks of Open MPI
+share one address, and reach each other by UCX over our library only. Those of UCX, which
 reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `.
 
 | package | program | outcome |
@@ -172,9 +176,9 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 
 // prepare builds the libraries, and gives the namespace its addresses.
 func prepare(ctx context.Context, dir string) error {
-	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest", "rping", "fio"} {
+	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest", "rping", "fio", "mpirun", "mpicc"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs rdmacm-utils fio: %w", tool, err)
+			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs rdmacm-utils fio openmpi-bin libopenmpi-dev: %w", tool, err)
 		}
 	}
 	for _, args := range [][]string{

@@ -7,6 +7,7 @@ package main
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -88,7 +89,11 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	if root := C.GoString(c.sysfs); root != "" {
 		var err error
 		if a.board, err = sysfs.Attach(root, int(c.adapter)); err != nil {
-			a.log.Warn("softhca: counters in /sys stay what they are", "err", err)
+			level := slog.LevelWarn
+			if errors.Is(err, ib.EBUSY) {
+				level = slog.LevelInfo // of processes that share an address the first one counts there
+			}
+			a.log.Log(context.Background(), level, "softhca: the counters in /sys are not this process's", "err", err)
 		} else {
 			cfg.Board = a.board.Board
 		}
