@@ -21,6 +21,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
@@ -165,6 +166,12 @@ func softhca_close(dev C.handle_t) C.int {
 	err := a.dev.Close()
 	<-a.done
 	return end(dev, a.code("close adapter", errors.Join(err, a.closeFiles())))
+}
+
+//export softhca_flush
+func softhca_flush(dev C.handle_t) C.int {
+	a := of[*adapter](dev)
+	return a.code("flush", a.dev.Do(func(clock.Instant) error { return nil }))
 }
 
 // deliver hands the program its asynchronous events until the adapter is

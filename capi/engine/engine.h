@@ -13,7 +13,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
 // an engine of another build.
-#define SOFTHCA_ENGINE_ABI 3
+#define SOFTHCA_ENGINE_ABI 4
 
 typedef uint64_t handle_t;
 
@@ -127,6 +127,8 @@ struct softhca_calls {
 
 	int (*open)(struct softhca_config *c, handle_t *dev);
 	int (*close)(handle_t dev);
+	// flush sends what is owed still, for a program that ends with the adapter open.
+	int (*flush)(handle_t dev);
 	int (*describe)(handle_t dev, struct softhca_adapter *a);
 
 	int (*alloc_pd)(handle_t dev, handle_t *pd);
@@ -174,10 +176,12 @@ struct softhca_calls {
 
 	// The connection manager of the kernel's user interface, over some adapters, which
 	// stay open. write_cm does the command that a program has written; before GET_EVENT
-	// a byte has been read from the pipe.
+	// a byte has been read from the pipe. part_cm ends all connections of a program
+	// that ends.
 	int (*open_cm)(handle_t *devs, int n, handle_t *cm);
 	int (*open_cm_file)(handle_t cm, struct softhca_cm_file *f);
 	int (*write_cm)(handle_t file, void *command, size_t size);
+	int (*part_cm)(handle_t cm);
 };
 
 #endif

@@ -8,7 +8,7 @@
 
 const struct softhca_calls softhca_calls = {
 	.abi = SOFTHCA_ENGINE_ABI,
-	.open = softhca_open, .close = softhca_close, .describe = softhca_describe,
+	.open = softhca_open, .close = softhca_close, .flush = softhca_flush, .describe = softhca_describe,
 	.alloc_pd = softhca_alloc_pd, .dealloc_pd = softhca_dealloc_pd,
 	.reg_mr = softhca_reg_mr, .rereg_mr = softhca_rereg_mr, .dereg_mr = softhca_dereg_mr,
 	.create_cq = softhca_create_cq, .resize_cq = softhca_resize_cq, .arm_cq = softhca_arm_cq,
@@ -22,5 +22,5 @@ const struct softhca_calls softhca_calls = {
 	.check = softhca_check, .check_srq = softhca_check_srq,
 	.doorbell = softhca_doorbell, .progress = softhca_progress, .overdue = softhca_overdue,
 	.sleep = softhca_sleep,
-	.open_cm = softhca_open_cm, .open_cm_file = softhca_open_cm_file, .write_cm = softhca_write_cm,
+	.open_cm = softhca_open_cm, .open_cm_file = softhca_open_cm_file, .write_cm = softhca_write_cm, .part_cm = softhca_part_cm,
 };

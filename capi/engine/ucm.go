@@ -67,6 +67,12 @@ func softhca_open_cm_file(cm C.handle_t, f *C.struct_softhca_cm_file) C.int {
 	return 0
 }
 
+//export softhca_part_cm
+func softhca_part_cm(cm C.handle_t) C.int {
+	of[*connections](cm).cm.Part()
+	return 0
+}
+
 //export softhca_write_cm
 func softhca_write_cm(file C.handle_t, b unsafe.Pointer, n C.size_t) C.int {
 	u := of[*userFile](file)

@@ -22,6 +22,7 @@ enum { ROCE_PORT = 4791 };
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER; // guards what follows
 static const struct softhca_calls *calls;
+static atomic_bool loaded;     // calls is not NULL; read without the lock
 static int forks;              // since the engine's file was loaded as itself
 static struct device *devices; // that are open
 static struct node all[MAX_DEVICES];
@@ -114,6 +115,7 @@ static void in_child(void)
 	}
 	devices = NULL;
 	calls = NULL;
+	atomic_store(&loaded, false);
 	known = 0; // the child may have changed its environment
 	pthread_mutex_unlock(&loading);
 }
@@ -280,6 +282,7 @@ static struct device *open_new(struct node *n)
 {
 	if (calls == NULL && (calls = load()) == NULL)
 		return fail(ENOSYS);
+	atomic_store(&loaded, true);
 	struct device *d = calloc(1, sizeof *d);
 	if (d == NULL)
 		return fail(ENOMEM);
@@ -343,4 +346,14 @@ int close_device(struct device *d)
 	}
 	pthread_mutex_unlock(&loading);
 	return code == EIO ? 0 : code; // an adapter that has failed is closed all the same
+}
+
+bool engine_is_loaded(void) { return atomic_load(&loaded); }
+
+void flush_devices(void)
+{
+	pthread_mutex_lock(&loading);
+	for (struct device *d = devices; d != NULL; d = d->next)
+		ENGINE(d, flush, d->handle);
+	pthread_mutex_unlock(&loading);
 }

@@ -232,6 +232,8 @@ struct device *open_device(struct node *n);
 int close_device(struct device *d);
 struct node *node_where(bool (*is)(struct device *, const void *), const void *arg);
 uint64_t now_ns(void);
+void flush_devices(void);
+bool engine_is_loaded(void);
 
 // fault.c
 void engine_loaded(const void *in);
@@ -250,6 +252,7 @@ void signals_in_child(void);
 void cm_before_fork(void);
 void cm_after_fork(void);
 void cm_in_child(void);
+void cm_part(void);
 
 // context.c
 void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));

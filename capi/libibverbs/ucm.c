@@ -44,6 +44,15 @@ void cm_in_child(void)
 	manager = 0;
 }
 
+// cm_part ends what the program leaves.
+void cm_part(void)
+{
+	pthread_rwlock_rdlock(&lock);
+	if (manager != 0)
+		ENGINE(first, part_cm, manager);
+	pthread_rwlock_unlock(&lock);
+}
+
 // open_manager opens all adapters that can be opened, and the connection manager over
 // them.
 static int open_manager(void)

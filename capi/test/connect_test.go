@@ -48,6 +48,9 @@ func TestCMPrograms(t *testing.T) {
 	for _, name := range []string{"rdma-cm", "rdma-cm-fork"} {
 		t.Run(name, func(t *testing.T) { s.pass(t, name, s.over(t, s.addresses(1))...) })
 	}
+	t.Run("rdma-cm-exit", func(t *testing.T) {
+		s.pass(t, "rdma-cm-exit", append(s.over(t, s.addresses(1)), "LEAVING_ADDR="+s.addresses(1))...)
+	})
 	for _, p := range []struct{ server, client string }{
 		{"rping -s -C 10 -v -a ADDR", "rping -c -C 10 -v -a ADDR"},
 		{"ucmatose -c 4 -C 10 -b ADDR", "ucmatose -c 4 -C 10 -s ADDR"},

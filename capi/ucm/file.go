@@ -143,16 +143,8 @@ func (f *File) unread() bool {
 func (f *File) close() {
 	f.m.mu.Lock()
 	delete(f.m.files, f)
-	var left []*node
-	for _, n := range f.m.ids {
-		if n.file == f {
-			left = append(left, n)
-		}
-	}
 	f.m.mu.Unlock()
-	for _, n := range left {
-		n.destroy(f.m)
-	}
+	f.m.destroyAll(func(n *node) bool { return n.file == f })
 	close(f.closed)
 	f.mu.Lock()
 	defer f.mu.Unlock()

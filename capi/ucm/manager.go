@@ -91,3 +91,23 @@ func (m *Manager) find(f *File, number uint32) (*node, error) {
 	}
 	return n, nil
 }
+
+// destroyAll destroys the IDs of which is says that they are meant. mu is held while it
+// is asked.
+func (m *Manager) destroyAll(is func(*node) bool) {
+	m.mu.Lock()
+	var meant []*node
+	for _, n := range m.ids {
+		if is(n) {
+			meant = append(meant, n)
+		}
+	}
+	m.mu.Unlock()
+	for _, n := range meant {
+		n.destroy(m)
+	}
+}
+
+// Part destroys the IDs of all files, for a program that ends: its peers are told, as
+// the kernel does it. Commands of other threads find no ID from then on.
+func (m *Manager) Part() { m.destroyAll(func(*node) bool { return true }) }

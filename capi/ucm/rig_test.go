@@ -159,19 +159,26 @@ func (u *user) waits() (n int) {
 // event waits for the next event, which must be of a type.
 func (u *user) event(want rdmacm.EventType) *eventResp {
 	u.t.Helper()
+	r := u.anyEvent()
+	if rdmacm.EventType(r.Event) != want {
+		u.t.Fatalf("event %v with status %d, want %v", rdmacm.EventType(r.Event), int32(r.Status), want)
+	}
+	return r
+}
+
+// anyEvent waits for the next event.
+func (u *user) anyEvent() *eventResp {
+	u.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(u.fd), Events: unix.POLLIN}}
 	for n, err := 0, error(syscall.EINTR); errors.Is(err, syscall.EINTR); {
 		if n, err = unix.Poll(fds, waitMS); err == nil && n == 0 {
-			u.t.Fatalf("no event, where %v was to come", want)
+			u.t.Fatal("no event, where one was to come")
 		}
 	}
 	_, err := unix.Read(u.fd, make([]byte, 1))
 	must(u.t, err)
 	r := new(eventResp)
 	must(u.t, u.f.Write(command(12, getEvent{u.at(r)}, int(unsafe.Sizeof(*r)))))
-	if rdmacm.EventType(r.Event) != want {
-		u.t.Fatalf("event %v with status %d, want %v", rdmacm.EventType(r.Event), int32(r.Status), want)
-	}
 	return r
 }
 

@@ -159,6 +159,42 @@ func TestCMFileOfADeadProgram(t *testing.T) {
 	must(t, qb.Destroy())
 }
 
+// TestCMPart wants peers of a program that ends to hear of it, whatever is left: a
+// connection, a request that nobody has taken, and one that waits for an answer.
+func TestCMPart(t *testing.T) {
+	ha, hb := newPair(t)
+	a, b := ha.open(), hb.open()
+	qa, _ := ha.newQP(ib.RC)
+	qb, _ := hb.newQP(ib.RC)
+	_, idb := connected(t, a, b, qa, qb)
+	l := a.create(rdmacm.TCP, 1)
+	must(t, a.bind(l, port))
+	must(t, a.do(7, listen{ID: l, Backlog: 4}))
+	var asks []uint32
+	for i := range uint64(2) {
+		id := b.create(rdmacm.TCP, i+1)
+		b.resolve(id, ha)
+		must(t, b.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
+		asks = append(asks, id)
+	}
+	a.event(rdmacm.EventConnectRequest)
+	ha.m.Part()
+	heard := make(map[uint32]rdmacm.EventType)
+	for range 3 {
+		r := b.anyEvent()
+		heard[r.ID] = rdmacm.EventType(r.Event)
+	}
+	if heard[idb] != rdmacm.EventDisconnected || heard[asks[0]] != rdmacm.EventRejected || heard[asks[1]] != rdmacm.EventRejected {
+		t.Errorf("the peer of a program that has ended heard %v of the connection %d and the requests %v", heard, idb, asks)
+	}
+	if n := ha.cm.IDs(); n != 0 {
+		t.Errorf("%d IDs are left of a program that has ended", n)
+	}
+	want(t, a.do(7, listen{ID: l}), ib.ENOENT, "an ID of a program that has ended")
+	must(t, qa.Destroy())
+	must(t, qb.Destroy())
+}
+
 // TestCMReject wants a request to be rejected for the reasons that the kernel lets a
 // program give.
 func TestCMReject(t *testing.T) {

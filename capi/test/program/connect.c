@@ -121,4 +121,91 @@ static void descriptor_fork(void)
 	close(fd);
 }
 
-const struct scenario connects[] = {{"rdma-cm", descriptor}, {"rdma-cm-fork", descriptor_fork}, {NULL, NULL}};
+// want_event waits for an event of a type, which is the enumeration's of librdmacm.
+enum { ADDR_RESOLVED = 0, ROUTE_RESOLVED = 2, CONNECT_REQUEST = 4, CONNECT_RESPONSE = 5, REJECTED = 8, ESTABLISHED = 9, DISCONNECTED = 10 };
+
+static uint32_t want_event(int fd, uint32_t type)
+{
+	struct rdma_ucm_event_resp r;
+	must(get_event(fd, &r) > 0);
+	must(r.event == type);
+	return r.id;
+}
+
+static struct sockaddr_in server_at(const char *addr)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7472)};
+	must(inet_pton(AF_INET, addr, &a.sin_addr) == 1);
+	return a;
+}
+
+static struct rdma_ucm_conn_param parameters(void)
+{
+	return (struct rdma_ucm_conn_param){.qp_num = 0x1234, .valid = 1, .retry_count = 7, .rnr_retry_count = 7};
+}
+
+// leave connects, or begins to, and ends without a word.
+static void leave(const char *server, bool establish)
+{
+	int fd = open(DEVICE, O_RDWR);
+	must(fd >= 0);
+	uint32_t id = create_id(fd);
+	struct sockaddr_in to = server_at(server);
+	struct rdma_ucm_resolve_addr addr = {.id = id, .timeout_ms = 1000, .dst_size = sizeof to};
+	memcpy(&addr.dst_addr, &to, sizeof to);
+	must(command(fd, RDMA_USER_CM_CMD_RESOLVE_ADDR, &addr, sizeof addr, 0) > 0);
+	want_event(fd, ADDR_RESOLVED);
+	struct rdma_ucm_resolve_route route = {.id = id, .timeout_ms = 1000};
+	must(command(fd, RDMA_USER_CM_CMD_RESOLVE_ROUTE, &route, sizeof route, 0) > 0);
+	want_event(fd, ROUTE_RESOLVED);
+	struct rdma_ucm_connect c = {.id = id, .conn_param = parameters()};
+	must(command(fd, RDMA_USER_CM_CMD_CONNECT, &c, sizeof c, 0) > 0);
+	want_event(fd, CONNECT_RESPONSE);
+	if (establish) {
+		struct rdma_ucm_accept a = {.id = id};
+		must(command(fd, RDMA_USER_CM_CMD_ACCEPT, &a, sizeof a, 0) > 0);
+	}
+	exit(3);
+}
+
+// A program that ends without rdma_disconnect: its peer hears of it, whether the
+// connection was there or only half of it.
+static void leaving(void)
+{
+	char server[64];
+	snprintf(server, sizeof server, "%s", getenv("SOFTHCA_ADDR"));
+	for (int establish = 0; establish <= 1; establish++) {
+		int listens[2], status;
+		must(pipe(listens) == 0);
+		pid_t child = fork();
+		if (child == 0) {
+			char c;
+			setenv("SOFTHCA_ADDR", getenv("LEAVING_ADDR"), 1);
+			setenv("SOFTHCA_SYSFS", "", 1);
+			must(read(listens[0], &c, 1) == 1);
+			leave(server, establish);
+		}
+		must(child > 0);
+		int fd = open(DEVICE, O_RDWR);
+		must(fd >= 0);
+		struct sockaddr_in at = server_at(server);
+		struct rdma_ucm_bind b = {.id = create_id(fd), .addr_size = sizeof at};
+		memcpy(&b.addr, &at, sizeof at);
+		must(command(fd, RDMA_USER_CM_CMD_BIND, &b, sizeof b, 0) > 0);
+		struct rdma_ucm_listen l = {.id = b.id, .backlog = 5};
+		must(command(fd, RDMA_USER_CM_CMD_LISTEN, &l, sizeof l, 0) > 0);
+		must(write(listens[1], "x", 1) == 1);
+		uint32_t id = want_event(fd, CONNECT_REQUEST);
+		struct rdma_ucm_accept a = {.uid = 9, .id = id, .conn_param = parameters()};
+		must(command(fd, RDMA_USER_CM_CMD_ACCEPT, &a, sizeof a, 0) > 0);
+		if (establish)
+			must(want_event(fd, ESTABLISHED) == id);
+		must(want_event(fd, establish ? DISCONNECTED : REJECTED) == id);
+		must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+		close(fd);
+		close(listens[0]);
+		close(listens[1]);
+	}
+}
+
+const struct scenario connects[] = {{"rdma-cm", descriptor}, {"rdma-cm-fork", descriptor_fork}, {"rdma-cm-exit", leaving}, {NULL, NULL}};

@@ -357,7 +357,7 @@ static int overdue(handle_t dev, int *waits)
 
 __attribute__((visibility("default"))) const struct softhca_calls softhca_calls = {
 	.abi = SOFTHCA_ENGINE_ABI,
-	.open = open_adapter, .close = close_adapter, .describe = describe,
+	.open = open_adapter, .close = close_adapter, .flush = nothing, .describe = describe,
 	.alloc_pd = alloc_pd, .dealloc_pd = nothing, .reg_mr = reg_mr, .rereg_mr = rereg_mr, .dereg_mr = nothing,
 	.create_cq = create_cq, .resize_cq = resize_cq, .arm_cq = arm_cq, .destroy_cq = destroy_cq,
 	.create_srq = create_srq, .limit_srq = limit_srq, .query_srq = query_srq, .destroy_srq = destroy_srq,
