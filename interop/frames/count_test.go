@@ -58,6 +58,38 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// TestLateParting wants the DREP to be late that answers what we sent last, and no other.
+func TestLateParting(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	alive := []frames.Life{{Opened: at.Add(-time.Second), Told: at.Add(time.Minute), Passed: 100}}
+	dreq, drep, req, data := cmFrame(frames.DREQ, true), cmFrame(frames.DREP, false), cmFrame(frames.REQ, true), frames.Frame{Out: true}
+	for _, c := range []struct {
+		why  string
+		fs   []frames.Frame
+		want int
+	}{
+		{"the end", []frames.Frame{req, data, dreq, drep}, 1},
+		{"a next life", []frames.Frame{dreq, drep, req, data}, 1},
+		{"it goes on", []frames.Frame{dreq, drep, data}, 0},
+		{"it had gone on", []frames.Frame{dreq, data, drep}, 0},
+	} {
+		for i := range c.fs {
+			c.fs[i].Time = at
+		}
+		if n := frames.Late(c.fs, alive); n != c.want {
+			t.Errorf("%s: %d late, want %d", c.why, n, c.want)
+		}
+	}
+}
+
+// cmFrame returns a frame with a message of the connection manager.
+func cmFrame(m frames.Message, out bool) frames.Frame {
+	f := frames.Frame{Out: out, Opcode: 0x64, DestQP: 1, Payload: make([]byte, 300)}
+	f.Payload[21] = 7
+	f.Payload[36], f.Payload[37] = byte(m>>8), byte(m)
+	return f
+}
+
 func TestToGroups(t *testing.T) {
 	group := frames.Frame{Out: true, Src: server4, Dst: addr("239.1.1.1")}
 	if n := frames.ToGroups([]frames.Frame{group, {Src: server4, Dst: group.Dst}, {Out: true, Src: server4, Dst: client4}}); n != 1 {

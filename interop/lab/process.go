@@ -162,6 +162,28 @@ func (l *Lab) OwnTCPListener(ctx context.Context, port int) error {
 	}
 }
 
+// OwnAdapter waits until an adapter of ours has its port, from when on it answers
+// connection managers.
+func (l *Lab) OwnAdapter(ctx context.Context) error {
+	for {
+		for _, file := range []string{"/proc/net/udp", "/proc/net/udp6"} {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return fmt.Errorf("lab: %w", err)
+			}
+			if strings.Contains(string(text), fmt.Sprintf(":%04X ", rocePort)) {
+				return nil
+			}
+		}
+		if err := l.Pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// rocePort is the UDP port of RoCE v2.
+const rocePort = 4791
+
 // Pause waits a moment, between two looks at something that tells nobody when
 // it changes.
 func (l *Lab) Pause(ctx context.Context) error {

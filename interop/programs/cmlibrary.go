@@ -1,0 +1,110 @@
+//go:build linux
+
+package programs
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/softhca/softhca/interop/lab"
+	"github.com/softhca/softhca/interop/matrix"
+	"github.com/softhca/softhca/interop/suite"
+)
+
+// connecting is a program of Debian's that connects through
+// librdmacm.so.1, over our library here and over the kernel in the guest. In its command
+// lines OWN is the address of the server, whichever side that is.
+type connecting struct {
+	server, server6, client string
+	says                    *regexp.Regexp // what each side prints when it did what it was told to
+	noV6                    bool
+}
+
+// What the programs print in the end.
+var (
+	validated = regexp.MustCompile(`(?s)ping data:.*ping data:`)
+	returned  = regexp.MustCompile(`return status 0`)
+	ended     = regexp.MustCompile(`(rdma_client|rdma_server): end 0`)
+)
+
+// connectings are the programs.
+var connectings = map[string]connecting{
+	"rping": {
+		server: "rping -s -a OWN -v -C 10 -S 3000", client: "rping -c -a OWN -v -V -C 10 -S 3000", says: validated,
+	},
+	"ucmatose": {server: "ucmatose -b OWN -c 5 -C 30 -S 10000", client: "ucmatose -s OWN -c 5 -C 30 -S 10000", says: returned},
+	"udaddy":   {server: "udaddy -b OWN -c 3 -C 10", client: "udaddy -s OWN -c 3 -C 10", says: returned},
+	"rdma_client": {
+		server: "rdma_server", server6: "rdma_server -s OWN", client: "rdma_client -s OWN", says: ended,
+	},
+	"ib_write_bw": {
+		server: "ib_write_bw -R -F -n 100 -s 65536", client: "ib_write_bw -R -F -n 100 -s 65536 OWN", says: rated, noV6: true,
+	},
+}
+
+// libraryCM are the cases in which the same program connects to itself, here through our
+// imitation of the kernel's rdma_cm.
+func libraryCM() []suite.Family {
+	return []suite.Family{{
+		Name: "library-rdmacm",
+		About: "Debian's own binaries and librdmacm.so.1 on our libibverbs.so.1 and our /dev/infiniband/rdma_cm, by softhca run, " +
+			"with the same on rdma_rxe: messages of all sizes, READ and WRITE, datagrams by SIDR, perftest's -R",
+		Dims: []matrix.Dim{
+			{Name: "program", Values: []string{"rping", "ucmatose", "udaddy", "rdma_client", "ib_write_bw"}}, matrix.Direction(), matrix.IP(),
+		},
+		Skip:   func(c matrix.Cell) bool { return connectings[c.Get("program")].noV6 && c.Is("ip", "ipv6") },
+		Short:  func(c matrix.Cell) bool { return c.Is("program", "rping") && c.Is("ip", "ipv4") },
+		Always: true,
+		Cost:   2 * time.Second,
+		Run:    runConnecting,
+	}}
+}
+
+// runConnecting runs a program on both sides. Both must end well and print what they do
+// then.
+func runConnecting(ctx context.Context, l *lab.Lab, c matrix.Cell) suite.Outcome {
+	pr := connectings[c.Get("program")]
+	e, err := pr.pair(l, c).run(ctx, c)
+	if o := e.outcome(err); o.Verdict != suite.Pass {
+		return o
+	}
+	for _, s := range []struct{ who, text string }{{"ours", e.ours.Stdout}, {"guest", e.guest.Stdout}} {
+		if !pr.says.MatchString(s.text) {
+			return suite.Failed("%s: it prints no result: %s", s.who, lastLines(s.text))
+		}
+	}
+	fs, err := l.Frames(ctx)
+	if err != nil {
+		return suite.Failed("%v", err)
+	}
+	if err := compareCapture(l.Capture(), l.Own(c), fs); err != nil {
+		return suite.Failed("our capture: %v", err)
+	}
+	return repeated(suite.Passed(""), l.OwnCounters())
+}
+
+// again runs a client in the guest as often as nobody listens yet: the adapter of our
+// server is there before, and answers.
+const again = `n=0; until %s; do n=$((n+1)); [ $n -lt 25 ] || exit 1; sleep 0.2; done`
+
+// pair returns the two sides of a cell.
+func (pr *connecting) pair(l *lab.Lab, c matrix.Cell) *pair {
+	server, at := pr.server, l.Peer(c)
+	if pr.server6 != "" && c.Is("ip", "ipv6") {
+		server = pr.server6
+	}
+	if c.Is("dir", "server") {
+		at = l.Own(c)
+	}
+	fill := func(line string) string { return strings.ReplaceAll(line, "OWN", at.String()) }
+	ours, guest := fill(pr.client), "exec "+fill(server)
+	if c.Is("dir", "server") {
+		ours, guest = fill(server), fmt.Sprintf(again, fill(pr.client))
+	}
+	return &pair{Lab: l, library: l.Own(c), ours: strings.Fields(ours), guest: guest, ready: l.CMListener,
+		ourReady: func(ctx context.Context, _ lab.Process) error { return l.OwnAdapter(ctx) },
+	}
+}
