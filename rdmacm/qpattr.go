@@ -25,6 +25,8 @@ func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
 			a, mask, err = plainAttr(id.typ, to)
 			return err
 		}
+		// A passive side may have set it since the request came.
+		id.conn.SetAckTimeout(id.settings.ackTimeout)
 		a, mask, err = id.conn.QPAttr(to)
 		a.MaxRDAtomic, a.MaxDestRDAtomic = min(a.MaxRDAtomic, id.dev.maxRD), min(a.MaxDestRDAtomic, id.dev.maxRD)
 		return err

@@ -159,6 +159,34 @@ func TestCMFileOfADeadProgram(t *testing.T) {
 	must(t, qb.Destroy())
 }
 
+// TestCMAckTimeout wants the option of a passive side, set when the request is there, to
+// be in the attributes with which the program moves its queue pair before it accepts.
+func TestCMAckTimeout(t *testing.T) {
+	ha, hb := newPair(t)
+	a, b := ha.open(), hb.open()
+	l := b.create(rdmacm.TCP, 1)
+	must(t, b.bind(l, port))
+	must(t, b.do(7, listen{l, 1}))
+	id := a.create(rdmacm.TCP, 2)
+	a.resolve(id, hb)
+	must(t, a.do(6, connect{ID: id, Param: connParam{Valid: 1, QPNum: 0x123}}))
+	asked := b.event(rdmacm.EventConnectRequest).ID
+	timeout := func() uint8 {
+		var r qpAttr
+		must(t, b.f.Write(command(11, initQPAttr{Response: b.at(&r), ID: asked, QPState: uint32(ib.RTS)}, int(unsafe.Sizeof(r)))))
+		return r.Timeout
+	}
+	path := timeout()
+	v := new(uint8)
+	for _, code := range []uint8{path + 3, path + 1} {
+		*v = code
+		must(t, b.do(14, setOption{Optval: b.at(v), ID: asked, Optname: optionACKTimeout, Optlen: 1}))
+		if got := timeout(); got != code {
+			t.Errorf("the ACK timeout is %d after the option was set to %d", got, code)
+		}
+	}
+}
+
 // TestCMPart wants peers of a program that ends to hear of it, whatever is left: a
 // connection, a request that nobody has taken, and one that waits for an answer.
 func TestCMPart(t *testing.T) {
