@@ -35,8 +35,10 @@ __attribute__((destructor)) static void at_exit(void)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += PARTING_S;
 	pthread_sigmask(SIG_SETMASK, engine_mask(), &old);
-	bool begun = pthread_create(&thread, NULL, part, NULL) == 0;
+	int code = pthread_create(&thread, NULL, part, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	while (begun && sem_timedwait(&parted, &until) != 0 && errno == EINTR)
-		;
+	while (code == 0 && sem_timedwait(&parted, &until) != 0)
+		code = errno == EINTR ? 0 : errno;
+	if (code == 0)
+		pthread_join(thread, NULL);
 }
