@@ -30,7 +30,7 @@ func TestExplainFlag(t *testing.T) {
 	if code, _, errs = command(t, "demo", "--addr", "192.0.2.99", "--explain"); code != exitFailed || strings.Contains(errs, "VERDICT") {
 		t.Errorf("an adapter that does not open: exit code %d, %s", code, errs)
 	}
-	for _, name := range []string{"sim", "states", "devices"} {
+	for _, name := range []string{"sim", "states", "devices", "faults"} {
 		if code, _, errs = command(t, name, "--explain"); code != exitUsage || !strings.Contains(errs, "--explain has no effect here") {
 			t.Errorf("%s --explain: exit code %d, %s", name, code, errs)
 		}

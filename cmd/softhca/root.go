@@ -66,7 +66,7 @@ no kernel module, no root, no RDMA hardware.`,
 		if withoutAdapter[cmd.Name()] && (len(g.faults) > 0 || g.faultFile != "") {
 			return usagef("%s opens no adapter that could go wrong: --fault has no effect here", cmd.CommandPath())
 		}
-		if withoutAdapter[cmd.Name()] && g.explain {
+		if g.explain && (withoutAdapter[cmd.Name()] || cmd.Name() == "faults") {
 			return usagef("%s opens no adapter: --explain has no effect here", cmd.CommandPath())
 		}
 		return g.checkFaults()
