@@ -81,11 +81,15 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		cfg.Trace = func(r *trace.Record) { a.log.Debug(r.String()) }
 	}
 	if name := C.GoString(c.capture); name != "" {
-		var err error
-		if a.capture, err = openCapture(name); err != nil {
+		w, err := openCapture(name)
+		switch {
+		case err == nil:
+			a.capture, cfg.Capture, cfg.PromptCapture = w, w, true // programs in C end without closing anything
+		case strings.HasPrefix(name, captureSocket): // who listened has ended before this process
+			a.log.Warn("softhca: nobody follows the packets", "err", err)
+		default:
 			return fmt.Errorf("capture: %w", err)
 		}
-		cfg.Capture, cfg.PromptCapture = a.capture, true // programs in C end without closing anything
 	}
 	if root := C.GoString(c.sysfs); root != "" {
 		var err error
@@ -106,10 +110,13 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	return nil
 }
 
+// captureSocket is in front of the path of a Unix socket that takes a capture.
+const captureSocket = "unix:"
+
 // openCapture opens what an adapter writes its capture to: a file, or a socket where
 // somebody reads it.
 func openCapture(name string) (io.WriteCloser, error) {
-	if path, ok := strings.CutPrefix(name, "unix:"); ok {
+	if path, ok := strings.CutPrefix(name, captureSocket); ok {
 		return net.Dial("unix", path)
 	}
 	// What several adapters append, one after the other, is one capture.

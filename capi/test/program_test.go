@@ -67,6 +67,10 @@ func TestD1_Program(t *testing.T) {
 		t.Parallel()
 		seeTaken(t, s)
 	})
+	t.Run("captured", func(t *testing.T) {
+		t.Parallel()
+		seeCaptured(t, s)
+	})
 	t.Run("sanitized", func(t *testing.T) {
 		t.Parallel()
 		look(t, &stand{builds: b, variant: sanitized}, checked, "stray", "heap-use-after-free")

@@ -1,0 +1,77 @@
+//go:build linux && cgo
+
+package test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/internal/explain"
+)
+
+// seeCaptured captures what a program sends, in a file and over a socket: all that it
+// asked for is there.
+func seeCaptured(t *testing.T, s *stand) {
+	file := filepath.Join(t.TempDir(), "capture.pcapng")
+	if out, err := s.run(t, "transfer", "SOFTHCA_CAPTURE="+file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTransfer(t, bytes.NewReader(b))
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan []byte, 1)
+	go func() {
+		var all []byte
+		if conn, err := l.Accept(); err == nil {
+			all, _ = io.ReadAll(conn) // what is missing is missed below
+			_ = conn.Close()
+		}
+		got <- all
+	}()
+	out, err := s.run(t, "transfer", "SOFTHCA_CAPTURE=unix:"+l.Addr().String())
+	_ = l.Close()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wantTransfer(t, bytes.NewReader(<-got))
+	// A program may outlive who listened: it works, and says so.
+	if out, err := s.run(t, "transfer", "SOFTHCA_CAPTURE=unix:"+l.Addr().String()); err != nil || !strings.HasSuffix(out, "ok\n") || !strings.Contains(out, "nobody follows the packets") {
+		t.Errorf("nobody listens: %v\n%s", err, out)
+	}
+	if out, err := s.run(t, "transfer", "SOFTHCA_CAPTURE="+t.TempDir()); err == nil || !strings.Contains(out, "capture") {
+		t.Errorf("a capture that cannot be written: %v\n%s", err, out)
+	}
+}
+
+// wantTransfer fails unless a capture has what the scenario asks for.
+func wantTransfer(t *testing.T, r io.Reader) {
+	t.Helper()
+	report, err := explain.Read(r, explain.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	for _, m := range report.Messages {
+		asked = append(asked, m.Operation+" "+m.Outcome)
+	}
+	for _, want := range []string{"SEND completed", "WRITE completed", "READ completed", "COMPARE_SWAP completed", "FETCH_ADD completed"} {
+		if !slices.Contains(asked, want) {
+			t.Errorf("no %s is captured, but %q", want, asked)
+		}
+	}
+	if report.Verdict.Bad() {
+		t.Errorf("the verdict is %+v", report.Verdict)
+	}
+}
