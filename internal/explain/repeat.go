@@ -21,6 +21,9 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	}
 	f.sight.marks |= Repeated
 	h.atomic.again = h.atomic.again || h.atomic.known && psn == h.atomic.psn
+	if h.una.Diff(h.repeat.next) > 0 && f.now.since(h.lastGood) < prompt && !h.nak.on && !h.rnr.on {
+		h.repeat.next = h.una // what was acknowledged just now need not come again
+	}
 	if h.continues(f.now, psn) {
 		if psn != h.repeat.next {
 			c.find(f.now, requestLostUpstream, "the repeat of PSN 0x%v", h.repeat.next)
@@ -35,10 +38,11 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 }
 
 // continues reports whether a packet goes on with the repeat under way, which may
-// have lost some packets itself.
+// have lost some packets itself. What a NAK asks for is a repeat of its own: a requester
+// may send only that.
 func (h *half) continues(now instant, psn ib.PSN) bool {
 	ahead := psn.Diff(h.repeat.next)
-	return h.repeat.active && (ahead == 0 || ahead > 0 && ahead <= maxGaps && now.since(h.lastSend) < prompt)
+	return h.repeat.active && (ahead == 0 || !h.nak.on || h.nak.psn != psn) && (ahead == 0 || ahead > 0 && ahead <= maxGaps && now.since(h.lastSend) < prompt)
 }
 
 // ignore counts repeats that begin at the same PSN, which was answered.

@@ -1,0 +1,68 @@
+package explain
+
+import (
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/roce"
+)
+
+// TestSelectiveRepeats follows a requester that sends only what is missing again, or
+// one packet after silence and then the next that is not acknowledged: what it leaves
+// out was not lost on the way to here.
+func TestSelectiveRepeats(t *testing.T) {
+	send := func(s *scene, after time.Duration, psns ...uint32) {
+		for _, psn := range psns {
+			s.add(client, after, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, psn)})
+			after = time.Microsecond
+		}
+	}
+	answer := func(s *scene, psn uint32, syndrome roce.Syndrome) {
+		s.add(server, 10*time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, psn), AETH: roce.AETH{Syndrome: syndrome, MSN: 1}})
+	}
+	for name, c := range map[string]struct {
+		play  func(s *scene)
+		found map[string]int // and how often
+	}{
+		"two gaps, a NAK each": {func(s *scene) {
+			send(s, 0, 0, 1, 2, 3, 4, 5, 6, 7)
+			answer(s, 1, roce.NAKSequence)
+			send(s, time.Microsecond, 1)
+			answer(s, 5, roce.NAKSequence)
+			send(s, time.Microsecond, 5)
+			answer(s, 7, roce.ACKUnlimited)
+		}, map[string]int{"request-lost": 2}},
+		"probes": {func(s *scene) {
+			send(s, 0, 0, 1, 2, 3, 4, 5, 6, 7)
+			send(s, 5*time.Millisecond, 0)
+			answer(s, 3, roce.ACKUnlimited)
+			send(s, time.Microsecond, 4)
+			answer(s, 7, roce.ACKUnlimited)
+		}, map[string]int{"timeout-repeat": 1}},
+		"probes, and silence between": {func(s *scene) {
+			send(s, 0, 0, 1, 2, 3, 4, 5, 6, 7)
+			send(s, 5*time.Millisecond, 0)
+			answer(s, 3, roce.ACKUnlimited)
+			send(s, 5*time.Millisecond, 4)
+			answer(s, 7, roce.ACKUnlimited)
+		}, map[string]int{"timeout-repeat": 2}},
+		"all from the gap on, of which some is missing": {func(s *scene) {
+			send(s, 0, 0, 1, 2, 3, 4, 5, 6, 7)
+			answer(s, 1, roce.NAKSequence)
+			send(s, time.Microsecond, 1, 2, 5, 6, 7)
+			answer(s, 7, roce.ACKUnlimited)
+		}, map[string]int{"request-lost": 1, "request-lost-upstream": 1}},
+	} {
+		s := &scene{t: t}
+		c.play(s)
+		r := s.explain()
+		for _, f := range r.Findings {
+			if c.found[f.Rule] != f.Count {
+				t.Errorf("%s: %s %d times, not %d: %s", name, f.Rule, f.Count, c.found[f.Rule], f.Detail)
+			}
+		}
+		if len(r.Findings) != len(c.found) {
+			t.Errorf("%s: found %s, want %v", name, names(r), c.found)
+		}
+	}
+}
