@@ -204,14 +204,7 @@ func (c *conversation) response(f *Follower, side int) {
 		return
 	}
 	o := &h.ops[i]
-	at := p.BTH.PSN.Distance(o.first)
-	switch {
-	case at == o.rsp:
-		o.rsp++
-	case at > o.rsp:
-		o.rspGap = true // what is missing will be asked for
-		return
-	}
+	o.receive(p.BTH.PSN.Distance(o.first))
 	if o.rsp == o.n && i == 0 {
 		c.finish(f, side, o)
 		h.una = o.end()

@@ -252,6 +252,7 @@ func (f *Follower) heard(fl flow, p *pcapfile.Packet) {
 	}
 	if c.sums[fl.side] == f.pkt.ICRC && !p.Truncated && f.now.since(c.last) < prompt {
 		c.copies[fl.side]++
+		f.sight.copy = true
 	}
 	c.sums[fl.side] = f.pkt.ICRC
 	c.packets++

@@ -98,6 +98,7 @@ type op struct {
 	begun   instant
 	again   int    // packets of it that came more than once
 	rsp     uint32 // PSNs that were answered in order; READ
+	ahead   []span // that came before their turn
 	rspGap  bool
 	skipped bool // a later one was answered before
 	refused bool // by a NAK

@@ -89,6 +89,7 @@ type sight struct {
 	conv  *conversation
 	side  int
 	marks Marks
+	copy  bool // of the packet before it from this side, to the bit
 }
 
 // arenaSize is how many bytes of heads are allocated at once.

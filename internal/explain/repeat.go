@@ -25,15 +25,15 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 		h.repeat.next = h.una // what was acknowledged just now need not come again
 	}
 	if h.continues(f.now, psn) {
-		if psn != h.repeat.next {
+		if psn != h.repeat.next && i >= 0 && !h.ops[i].answered() { // of READs and atomics any may be missing
 			c.find(f.now, requestLostUpstream, "the repeat of PSN 0x%v", h.repeat.next)
 		}
 		h.repeat.next = h.follow(i, psn, n)
-		h.reread(i, psn)
+		h.reread(i, psn, n)
 		return
 	}
 	c.blame(f, side, i)
-	h.reread(i, psn)
+	h.reread(i, psn, n)
 	h.repeat.active, h.repeat.next = true, h.follow(i, psn, n)
 }
 
@@ -61,10 +61,10 @@ func (h *half) follow(i int, psn ib.PSN, n uint32) ib.PSN {
 	return psn.Add(n)
 }
 
-// reread notes from where on a READ is answered anew.
-func (h *half) reread(i int, psn ib.PSN) {
+// reread notes which part of a READ is answered anew.
+func (h *half) reread(i int, psn ib.PSN, n uint32) {
 	if i >= 0 && h.ops[i].answered() {
-		h.ops[i].rsp, h.ops[i].rspGap = psn.Distance(h.ops[i].first), false
+		h.ops[i].reread(psn.Distance(h.ops[i].first), n)
 	}
 }
 
@@ -100,8 +100,10 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 		c.find(f.now, answerLost, "%v at PSN 0x%v was answered, and came again %v later", op, psn, round(quiet))
 	case i >= 0 && h.ops[i].skipped:
 		h.repeat.active = true
-	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps:
+	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps && (f.sight.copy || i < 0 || !h.ops[i].answered()):
 		c.find(f.now, requestDuplicated, "%v at PSN 0x%v", op, psn)
+	case i >= 0 && h.ops[i].answered() && quiet < prompt:
+		c.find(f.now, answerMissing, "%v at PSN 0x%v came again %v after an answer to another", op, psn, round(quiet))
 	default:
 		h.timeouts++
 		c.find(f.now, timeoutRepeat, "%v at PSN 0x%v came again after %v of silence", op, psn, round(quiet))

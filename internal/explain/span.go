@@ -1,0 +1,60 @@
+package explain
+
+import "slices"
+
+// span is responses to a READ, counted from its first: up to, but not including, to.
+type span struct{ from, to uint32 }
+
+// receive notes a response to a message: rsp counts those in order, ahead has what
+// came before its turn. A requester may ask for what is missing between only.
+func (o *op) receive(at uint32) {
+	switch {
+	case at < o.rsp:
+	case at == o.rsp:
+		o.rsp++
+		for len(o.ahead) > 0 && o.ahead[0].from <= o.rsp {
+			o.rsp = max(o.rsp, o.ahead[0].to)
+			o.ahead = slices.Delete(o.ahead, 0, 1)
+		}
+	default:
+		o.rspGap = true // what is missing will be asked for
+		o.insert(span{at, at + 1})
+	}
+}
+
+// insert adds a span to those ahead, which ascend and do not touch.
+func (o *op) insert(s span) {
+	k := 0
+	for k < len(o.ahead) && o.ahead[k].to < s.from {
+		k++
+	}
+	end := k
+	for end < len(o.ahead) && o.ahead[end].from <= s.to {
+		s.from, s.to = min(s.from, o.ahead[end].from), max(s.to, o.ahead[end].to)
+		end++
+	}
+	if end == k && len(o.ahead) >= maxGaps {
+		return
+	}
+	o.ahead = slices.Replace(o.ahead, k, end, s)
+}
+
+// reread notes that n responses are asked for again, from one on.
+func (o *op) reread(from, n uint32) {
+	var kept []span
+	for _, s := range append([]span{{0, o.rsp}}, o.ahead...) {
+		for _, part := range [...]span{{s.from, min(s.to, from)}, {max(s.from, from+n), s.to}} {
+			if part.from < part.to {
+				kept = append(kept, part)
+			}
+		}
+	}
+	o.rsp, o.ahead, o.rspGap = 0, nil, false
+	for _, s := range kept {
+		if s.from <= o.rsp {
+			o.rsp = max(o.rsp, s.to)
+		} else {
+			o.insert(s)
+		}
+	}
+}
