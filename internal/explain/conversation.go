@@ -221,7 +221,8 @@ func (f *Follower) adopt(fl flow) bool {
 }
 
 // moved looks for the conversation that goes on between other addresses with
-// this packet: a request to the same queue pair that fits its PSNs.
+// this packet: a request to the same queue pair that fits its PSNs, or comes again
+// once more.
 func (f *Follower) moved(key flowKey) (flow, bool) {
 	c := f.byQPN[key.to]
 	if c == nil || c.service != key.service || !f.pkt.BTH.MigReq || f.pkt.Info.Flags&roce.FlagResponse != 0 {
@@ -232,7 +233,8 @@ func (f *Follower) moved(key flowKey) (flow, bool) {
 		side = 1
 	}
 	h := &c.halves[side]
-	if !h.seen || !h.inFlight(f.pkt.BTH.PSN) && f.pkt.BTH.PSN != h.next {
+	psn := f.pkt.BTH.PSN
+	if !h.seen || !h.inFlight(psn) && psn != h.next && (h.ignored == 0 || psn != h.again) {
 		return flow{}, false
 	}
 	c.find(f.now, migrated, "from %v > %v to %v > %v", c.ends[side].addr, c.ends[1-side].addr, key.src, key.dst)

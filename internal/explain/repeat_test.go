@@ -66,3 +66,26 @@ func TestSelectiveRepeats(t *testing.T) {
 		}
 	}
 }
+
+// TestMigrationAfterLostAnswers follows a requester whose answers pass here and get
+// lost, and which goes on over its alternate path: it did not fail.
+func TestMigrationAfterLostAnswers(t *testing.T) {
+	s := &scene{t: t}
+	for range 4 {
+		s.add(client, 100*time.Millisecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 7)})
+		s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 7), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
+	}
+	for psn := range uint32(3) {
+		s.add(client, 100*time.Millisecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 7+psn)})
+		s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 7+psn), AETH: roce.AETH{Syndrome: roce.ACKUnlimited, MSN: 1}})
+	}
+	s.each(8, func(f *frame) {
+		f.data[ethernet+13]++ // another net, for both
+		f.data[ethernet+17]++
+		f.data[atPad] |= 0x40
+		f.seal()
+	})
+	if r := s.explain(); names(r) != "answer-lost migrated" || len(r.Conversations) != 1 {
+		t.Errorf("%s, in %d conversations", names(r), len(r.Conversations))
+	}
+}
