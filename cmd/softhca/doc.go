@@ -1,7 +1,7 @@
 // Command softhca is the software RDMA adapter as a command: a demonstration,
 // the adapters of this host, programs of others run over one, the table of queue
 // pair states, ping-pong and performance tests that also talk to Linux's own
-// programs, and a decoder of captured packets.
+// programs, a decoder of captured packets, and protocol scripts played for people.
 //
 // Reading order: main.go, root.go (the command tree, the flags that all
 // commands have, exit codes), then a file for each command. What a command

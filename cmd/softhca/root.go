@@ -78,13 +78,13 @@ no kernel module, no root, no RDMA hardware.`,
 		newPerfCommand(g), newRpingCommand(g), newCmtimeCommand(g),
 		newRDMAClientCommand(g), newRDMAServerCommand(g), newUcmatoseCommand(g), newUdaddyCommand(g), newMckeyCommand(g),
 		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
-		newBrokerCommand(g),
+		newBrokerCommand(g), newPlayCommand(),
 	)
 	return root
 }
 
 // withoutAdapter are the commands that open no adapter.
-var withoutAdapter = map[string]bool{"sim": true, "states": true, "cm-states": true, "decode": true, "explain": true, "devices": true, "judge": true, "broker": true}
+var withoutAdapter = map[string]bool{"sim": true, "states": true, "cm-states": true, "decode": true, "explain": true, "devices": true, "judge": true, "broker": true, "play": true}
 
 // named returns an error with the name of the command in front, unless it is a
 // usageError, which names its flag.

@@ -1,0 +1,144 @@
+package play
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/softhca/softhca/internal/script"
+)
+
+// maxText is the most that a script may have: several times the longest there is.
+const maxText = 1 << 20
+
+// Script is a script that can be played.
+type Script struct{ Name, Text string }
+
+// Find returns the script that is built in by that name, with or without .qp, or
+// else the file of that name.
+func Find(name string, readFile func(string) ([]byte, error)) (Script, error) {
+	if text, err := script.Text(strings.TrimSuffix(name, ".qp")); err == nil {
+		return Script{name, text}, nil
+	}
+	b, err := readFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Script{}, fmt.Errorf("there is neither a script nor a file %q; softhca play --list lists the scripts", name)
+	case err != nil:
+		return Script{}, err
+	case len(b) > maxText:
+		return Script{}, fmt.Errorf("%s has %d bytes: a script has at most %d", name, len(b), maxText)
+	}
+	return Script{name, string(b)}, nil
+}
+
+// outcome is what came of a script, as JSON has it.
+type outcome struct {
+	Script    string   `json:"script"`
+	Title     string   `json:"title"`
+	Statuses  []string `json:"statuses"`
+	Events    []string `json:"events"`
+	Provoked  string   `json:"provoked,omitempty"`
+	Requester string   `json:"requester,omitempty"`
+	Responder string   `json:"responder,omitempty"`
+	Text      string   `json:"text,omitempty"` // with all that happened
+	Error     string   `json:"error,omitempty"`
+}
+
+// played runs a script.
+func played(s Script) (outcome, error) {
+	r, err := script.Run(s.Name, s.Text)
+	o := outcome{
+		Script: s.Name, Title: r.Title, Statuses: []string{}, Events: []string{},
+		Provoked: r.Provoked, Requester: r.Requester, Responder: r.Responder, Text: r.Text,
+	}
+	for _, v := range r.Statuses {
+		o.Statuses = append(o.Statuses, v.String())
+	}
+	for _, v := range r.Events {
+		o.Events = append(o.Events, v.String())
+	}
+	if err != nil {
+		o.Error = err.Error()
+	}
+	return o, err
+}
+
+// Run plays scripts and writes what happened. It returns the errors of those in
+// which something else happened than they say.
+func Run(w io.Writer, scripts []Script, asJSON bool) error {
+	all := []outcome{}
+	var errs []error
+	for i, s := range scripts {
+		o, err := played(s)
+		errs = append(errs, err)
+		all = append(all, o)
+		if asJSON {
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprint(w, o.Text)
+		o.summary(w)
+	}
+	if asJSON {
+		errs = append(errs, write(w, all))
+	}
+	return errors.Join(errs...)
+}
+
+// summary writes what the script provoked.
+func (o *outcome) summary(w io.Writer) {
+	line := func(name, what string) {
+		if what != "" {
+			fmt.Fprintf(w, "%-10s %s\n", name, what)
+		}
+	}
+	fmt.Fprintln(w)
+	line("statuses", strings.Join(o.Statuses, ", "))
+	line("events", strings.Join(o.Events, ", "))
+	line("provoked", o.Provoked)
+	line("requester", o.Requester)
+	line("responder", o.Responder)
+}
+
+// List writes the names of the scripts that are built in, their titles, and the
+// statuses and events that they provoke.
+func List(w io.Writer, asJSON bool) error {
+	all := []outcome{}
+	for _, name := range script.Names() {
+		text, err := script.Text(name)
+		if err != nil {
+			return err
+		}
+		o, err := played(Script{name, text})
+		if err != nil {
+			return err
+		}
+		o.Text = ""
+		all = append(all, o)
+	}
+	if asJSON {
+		return write(w, all)
+	}
+	for _, o := range all {
+		provokes := strings.Join(slices.Concat(o.Statuses, o.Events), ", ")
+		if provokes != "" {
+			provokes = " (" + provokes + ")"
+		}
+		fmt.Fprintf(w, "%-32s %s%s\n", o.Script, o.Title, provokes)
+	}
+	return nil
+}
+
+func write(w io.Writer, all []outcome) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(all)
+}

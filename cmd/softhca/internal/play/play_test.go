@@ -1,0 +1,82 @@
+package play
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/internal/script"
+)
+
+// files has one file, which expects what does not happen, and one that is too
+// long.
+func files(name string) ([]byte, error) {
+	switch name {
+	case "mine.qp":
+		return []byte("# title: t\n# covers: E1\nqp a RC\nwalk a INIT\n"), nil
+	case "long":
+		return make([]byte, maxText+1), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+// TestRun plays a script that is built in: its output has the packets and, at the
+// end, what they brought about.
+func TestRun(t *testing.T) {
+	s, err := Find("e15_send_too_long", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, data bytes.Buffer
+	if err := Run(&text, []Script{s}, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"> a RC_ACKNOWLEDGE psn=101 NAK_INVALID_REQUEST", "\nstatuses   LOC_LEN_ERR, WR_FLUSH_ERR\n", "\nevents     QP_FATAL\n", "\nrequester  REM_INV_REQ_ERR\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the output has no %q:\n%s", want, text.String())
+		}
+	}
+	if err := Run(&data, []Script{s}, true); err != nil {
+		t.Fatal(err)
+	}
+	var got []outcome
+	if err := json.Unmarshal(data.Bytes(), &got); err != nil || len(got) != 1 || got[0].Text != s.Text {
+		t.Errorf("as JSON: %v, %+v", err, got)
+	}
+}
+
+// TestRefuses wants a script that does not come true to be an error, after what
+// happened was printed, and one that is not there to be told by name.
+func TestRefuses(t *testing.T) {
+	mine, err := Find("mine.qp", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Run(&out, []Script{mine}, false); err == nil || !strings.Contains(out.String(), "a: RESET -> INIT") {
+		t.Errorf("error %v, and the output is\n%s", err, out.String())
+	}
+	for _, name := range []string{"nobody", "long"} {
+		if _, err := Find(name, files); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestList wants each script that is built in to be listed.
+func TestList(t *testing.T) {
+	var out bytes.Buffer
+	if err := List(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range script.Names() {
+		if !strings.Contains("\n"+out.String(), "\n"+name+" ") {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+	if !strings.Contains(out.String(), "(WR_FLUSH_ERR, RNR_RETRY_EXC_ERR, QP_FATAL)") {
+		t.Error("the list does not say what e12_rnr_exceeded provokes")
+	}
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/play"
+)
+
+func newPlayCommand() *cobra.Command {
+	var list, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "play SCRIPT...",
+		Short: "Play protocol scripts to an adapter in virtual time, and show all that happens",
+		Long: `play runs protocol scripts. A script builds one adapter and is its peer, packet by packet: it shows what makes a
+completion status or an event come about, and what the packets look like. A SCRIPT is one of those that are built in, by
+its name, or a file. No network is used and no time passes.
+
+In what is printed, a line that begins with < is a packet that the adapter gets. Below each step, further to the right, is
+what the adapter does: with > a packet that it sends, wc a completion, event an asynchronous event, a move of a queue pair
+or a connection, what counters say.
+
+The exit code is 0 if all that the script says happened and nothing else, 1 if not, 2 if there is no such script.`,
+		Example: `  softhca play --list                       the scripts that are built in, and what they provoke
+  softhca play e08_retries_exceeded
+  softhca play --json e15_send_too_long
+  softhca play my.qp`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			switch {
+			case list && len(args) > 0:
+				return usagef("--list takes no script: %q", args[0])
+			case list:
+				return play.List(out, asJSON)
+			case len(args) == 0:
+				return usagef("which script? softhca play --list lists them")
+			}
+			var scripts []play.Script
+			for _, name := range args {
+				s, err := play.Find(name, os.ReadFile)
+				if err != nil {
+					return &usageError{err}
+				}
+				scripts = append(scripts, s)
+			}
+			return play.Run(out, scripts, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&list, "list", false, "list the scripts that are built in")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: an array of scripts")
+	return cmd
+}
