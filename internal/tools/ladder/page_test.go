@@ -28,6 +28,8 @@ query a
     > c RD_RESYNC psn=202
 < c ACK
     wc a 1 SUCCESS SEND len=300
+    > c RD_ACKNOWLEDGE psn=100 destqp=0x777701 NAK_INVALID_RD msn=0
+    > c REJ remote=0x5001 message=REQ reason=12 (invalid GID) info=0x00*10
 post a SEND id=2 m:300
 `
 
@@ -42,6 +44,8 @@ const picture = `adapter                                           peer
  │─ RESYNC psn 202 ──────────────────────────────▶│
  │◀───────────────────────────────────────── ACK ─│
  │ wc a 1 SUCCESS SEND len=300                    │
+ │─ NAK_INVALID_RD psn 100 ──────────────────────▶│
+ │─ REJ ─────────────────────────────────────────▶│  reason 12: invalid GID
 `
 
 // read returns the one script that there is.
@@ -52,7 +56,7 @@ func read(name string) (string, error) {
 	return script, nil
 }
 
-const mark = `<!-- ladder a.qp "post a" "wc a 1" -->` + "\n"
+const mark = `<!-- ladder a.qp "post a" "> c REJ" -->` + "\n"
 
 // TestUpdate draws a picture in the place of another one.
 func TestUpdate(t *testing.T) {

@@ -80,6 +80,10 @@ func center(s string) string {
 // payload; and notes what else is particular to it.
 func label(s string) (name, note string) {
 	words := strings.Fields(s)
+	op := words[1]
+	for _, service := range [...]string{"RC_", "UC_", "RD_", "UD_"} {
+		op = strings.TrimPrefix(op, service)
+	}
 	of, psn, size := "", "", ""
 	var notes []string
 	for _, w := range words[2:] {
@@ -100,10 +104,19 @@ func label(s string) (name, note string) {
 		case "dst":
 			notes = append(notes, "to "+v)
 		}
+		if op == "ACKNOWLEDGE" && isAnswer(w) {
+			op = w
+		}
 	}
-	op := words[1]
-	for _, service := range [...]string{"RC_", "UC_", "RD_", "UD_"} {
-		op = strings.TrimPrefix(op, service)
+	if reason := strings.Index(s, " reason="); reason >= 0 { // a number, and words in parentheses
+		text, _, _ := strings.Cut(s[reason+len(" reason="):], ")")
+		notes = append(notes, "reason "+strings.Replace(text, " (", ": ", 1))
 	}
 	return of + op + psn + size, strings.Join(notes, ", ")
+}
+
+// isAnswer reports whether a word says what an acknowledgement answers: ACK, or a
+// NAK with its cause.
+func isAnswer(word string) bool {
+	return word == "ACK" || strings.HasPrefix(word, "NAK_") || strings.HasPrefix(word, "RNR_NAK")
 }
