@@ -114,6 +114,7 @@ var table = []Row{
 	{"internal/hca/rig", toolLevel, Tool, false},
 	{"internal/ring/cpeer", toolLevel, Tool, false},
 	{"internal/mutation/...", toolLevel, Tool, false},
+	{"internal/pages", toolLevel, Tool, false},
 	{"internal/rules", toolLevel, Tool, false},
 	{"internal/tools/...", toolLevel, Tool, false},
 }

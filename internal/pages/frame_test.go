@@ -1,0 +1,160 @@
+package pages
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/explain"
+	"github.com/softhca/softhca/internal/script"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the frames anew")
+
+const docs = "../../docs"
+
+// scriptsBegin is what stands before the scripts that provoke the subject.
+const scriptsBegin = "Scripts that provoke it: "
+
+// subject is what a section is about, and what tables know of it.
+type subject struct{ heading, frame string }
+
+// framedPage is a page whose sections a table gives.
+type framedPage struct {
+	file     string
+	subjects func(t *testing.T) []subject
+	parts    []string // what each section must say, each in a paragraph that begins so
+}
+
+func framedPages() []framedPage {
+	return []framedPage{
+		{"statuses.md", statuses, []string{"**Means.**", "**Comes about.**", "**On hardware.**"}},
+	}
+}
+
+// TestFrames compares the sections of the pages with the tables: all are there, in
+// order, none else, each with its frame and with prose.
+func TestFrames(t *testing.T) {
+	for _, p := range framedPages() {
+		name := filepath.Join(docs, p.file)
+		have, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		head, all := sections(string(have))
+		want := p.subjects(t)
+		for i, s := range want {
+			if i >= len(all) || all[i].heading != s.heading {
+				t.Fatalf("%s: want the section %q after %d others; headings are %q", p.file, s.heading, i, headings(all))
+			}
+			if all[i], err = all[i].framed(s.frame); err != nil {
+				t.Fatalf("%s: %v", p.file, err)
+			}
+			for _, part := range p.parts {
+				if !strings.Contains(all[i].body, "\n"+part+" ") {
+					t.Errorf("%s: the section %s has no paragraph %s", p.file, s.heading, part)
+				}
+			}
+			provoked(t, p.file, all[i])
+		}
+		if len(all) > len(want) {
+			t.Errorf("%s: there is no %q", p.file, all[len(want)].heading)
+		}
+		text := join(head, all)
+		if *rewrite {
+			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if text != string(have) {
+			t.Errorf("%s: the frames are not what the tables say (-rewrite writes them)", p.file)
+		}
+	}
+}
+
+func headings(all []section) (list []string) {
+	for _, s := range all {
+		list = append(list, s.heading)
+	}
+	return list
+}
+
+// provoked wants a section to have a command, or to say why there is none, and a
+// picture if a script provokes the subject.
+func provoked(t *testing.T, file string, s section) {
+	if !strings.Contains(s.body, "```console\n") && !strings.Contains(s.body, "\n**Not here.** ") {
+		t.Errorf("%s: %s has neither a command that provokes it nor a paragraph **Not here.**", file, s.heading)
+	}
+	if strings.Contains(s.body, "\n"+scriptsBegin) && !strings.Contains(s.body, "<!-- ladder ") {
+		t.Errorf("%s: %s has no picture, and there are scripts", file, s.heading)
+	}
+}
+
+// reports are those of all scripts.
+func reports(t *testing.T) map[string]script.Report {
+	all := map[string]script.Report{}
+	for _, name := range script.Names() {
+		text, err := script.Text(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[name], err = script.Run(name, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// words are how libibverbs names a value, from the source of our own.
+func words(t *testing.T) map[string]string {
+	b, err := os.ReadFile("../../capi/libibverbs/names.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for part := range strings.SplitSeq(string(b), "[IBV_") {
+		if name, rest, ok := strings.Cut(part, "] = \""); ok {
+			all["IBV_"+name], _, _ = strings.Cut(rest, `"`)
+		}
+	}
+	return all
+}
+
+// scriptList links the scripts that say that they provoke something.
+func scriptList(all map[string]script.Report, provokes func(h script.Header) []string, name string) string {
+	var list []string
+	for _, s := range script.Names() {
+		if slices.Contains(provokes(all[s].Header), name) {
+			list = append(list, fmt.Sprintf("[%s](../internal/script/testdata/%s.qp)", s, s))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return scriptsBegin + strings.Join(list, ", ") + ".\n"
+}
+
+func statuses(t *testing.T) (list []subject) {
+	all, named := reports(t), words(t)
+	for s := ib.WCSuccess; !strings.Contains(s.String(), "("); s++ {
+		var b strings.Builder
+		fmt.Fprintf(&b, "`IBV_WC_%v`, %d: \"%s\".", s, s, named["IBV_WC_"+s.String()])
+		var found []string
+		for _, r := range explain.Rules() {
+			if s != ib.WCSuccess && (r.Requester == s || r.Responder == s) {
+				found = append(found, fmt.Sprintf("[%s](explain.md#%s)", r.Name, r.Name))
+			}
+		}
+		if len(found) > 0 {
+			fmt.Fprintf(&b, " What `softhca explain` finds: %s.", strings.Join(found, ", "))
+		}
+		b.WriteString("\n" + scriptList(all, func(h script.Header) []string { return h.Status }, s.String()))
+		list = append(list, subject{s.String(), b.String()})
+	}
+	return list
+}
