@@ -1,7 +1,8 @@
 // Package pages holds the documentation for people to what is true. It has no
 // code but tests.
 //
-// The page of completion statuses (docs/statuses.md) has a section for each that
+// The pages of completion statuses and asynchronous events (docs/statuses.md,
+// events.md) have a section for each that
 // there is. What tables know stands between marks, and is written anew by
 //
 //	go test ./internal/pages -run TestFrames -rewrite

@@ -34,6 +34,7 @@ type framedPage struct {
 func framedPages() []framedPage {
 	return []framedPage{
 		{"statuses.md", statuses, []string{"**Means.**", "**Comes about.**", "**On hardware.**"}},
+		{"events.md", events, []string{"**Means.**", "**Comes about.**", "**On hardware.**"}},
 	}
 }
 
@@ -157,4 +158,28 @@ func statuses(t *testing.T) (list []subject) {
 		list = append(list, subject{s.String(), b.String()})
 	}
 	return list
+}
+
+func events(t *testing.T) (list []subject) {
+	all, named := reports(t), words(t)
+	rows := func(name string) string {
+		return scriptList(all, func(h script.Header) []string { return h.Event }, name)
+	}
+	for v := ib.EventCQErr; !strings.Contains(v.String(), "("); v++ {
+		list = append(list, subject{v.String(), fmt.Sprintf("`IBV_EVENT_%v`, %d: \"%s\".\n%s", v, v, named["IBV_EVENT_"+v.String()], rows(v.String()))})
+	}
+	for v := ib.EventCQErr; !strings.Contains(v.String(), "("); v++ {
+		if e := v.OfEEC(); !strings.Contains(e.String(), "(") {
+			list = append(list, subject{e.String(), fmt.Sprintf("`verbs.Event%s` in Go: of an EE context what %v is of a queue pair.\n%s", goName(e.String()), v, rows(e.String()))})
+		}
+	}
+	return list
+}
+
+// goName is how package verbs names an event of EE contexts.
+func goName(name string) string {
+	return map[string]string{
+		"EEC_FATAL": "EECFatal", "EEC_COMM_EST": "EECCommEst", "EEC_SQ_DRAINED": "EECSQDrained",
+		"EEC_PATH_MIG": "EECPathMig", "EEC_PATH_MIG_ERR": "EECPathMigErr",
+	}[name]
 }
