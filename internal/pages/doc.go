@@ -1,8 +1,8 @@
 // Package pages holds the documentation for people to what is true. It has no
 // code but tests.
 //
-// The pages of completion statuses and asynchronous events (docs/statuses.md,
-// events.md) have a section for each that
+// The pages of completion statuses, asynchronous events and reasons of rejected
+// connections (docs/statuses.md, events.md, rejects.md) have a section for each that
 // there is. What tables know stands between marks, and is written anew by
 //
 //	go test ./internal/pages -run TestFrames -rewrite

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"encoding/csv"
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/explain"
 	"github.com/softhca/softhca/internal/script"
+	"github.com/softhca/softhca/mad"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the frames anew")
@@ -35,6 +37,7 @@ func framedPages() []framedPage {
 	return []framedPage{
 		{"statuses.md", statuses, []string{"**Means.**", "**Comes about.**", "**On hardware.**"}},
 		{"events.md", events, []string{"**Means.**", "**Comes about.**", "**On hardware.**"}},
+		{"rejects.md", rejects, []string{"**Means.**", "**Look at.**"}},
 	}
 }
 
@@ -182,4 +185,48 @@ func goName(name string) string {
 		"EEC_FATAL": "EECFatal", "EEC_COMM_EST": "EECCommEst", "EEC_SQ_DRAINED": "EECSQDrained",
 		"EEC_PATH_MIG": "EECPathMig", "EEC_PATH_MIG_ERR": "EECPathMigErr",
 	}[name]
+}
+
+// rejects are the reasons, and how to see what a program makes of each: a REJ for
+// want of a listener, which is 8, is made one of another reason on its way in.
+func rejects(t *testing.T) (list []subject) {
+	names := linuxRejects(t)
+	for r := mad.RejNoQP; r <= mad.RejVendorOptionUnsupported; r++ {
+		if strings.Contains(r.String(), "(") {
+			continue
+		}
+		fault := fmt.Sprintf(" --fault 'corrupt byte=55 xor=%d reseal op=REJ'", r^mad.RejInvalidServiceID)
+		says := "refused the connection: " + r.String()
+		if r == mad.RejInvalidServiceID {
+			fault, says = "", "nothing listens on 127.0.0.1:7175…"
+		}
+		list = append(list, subject{
+			fmt.Sprintf("%d %v", r, r),
+			fmt.Sprintf("`%s`. What a program makes of it:\n\n```console\n$ softhca rping -s -a 127.0.0.1 &\nrping: listening on 127.0.0.1, port 7174\n"+
+				"$ softhca rping -c -a 127.0.0.1 -p 7175 --addr 127.0.0.2%s\ncma event RDMA_CM_EVENT_REJECTED, error %d\n…%s\n(exit code 1)\n```\n", names[r], fault, r, says),
+		})
+	}
+	return list
+}
+
+// linuxRejects are the names of the reasons in Linux.
+func linuxRejects(t *testing.T) map[mad.RejReason]string {
+	f, err := os.Open("testdata/linux-rejects.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[mad.RejReason]string{}
+	for _, row := range rows {
+		var r mad.RejReason
+		if _, err := fmt.Sscan(row[0], &r); err != nil {
+			t.Fatal(err)
+		}
+		names[r] = "IB_CM_REJ_" + row[1]
+	}
+	return names
 }
