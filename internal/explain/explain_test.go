@@ -235,7 +235,8 @@ func TestPage(t *testing.T) {
 		fmt.Fprintf(&b, "### %s\n\n**%s** (%v; look at: %v). %s\n", r.Name, r.Title, r.Severity, r.Side, r.Means)
 		for _, s := range [...]struct{ who, status string }{{"requester", status(r.Requester)}, {"responder", status(r.Responder)}} {
 			if s.status != "" {
-				fmt.Fprintf(&b, "The program at the %s gets %s.\n", s.who, s.status)
+				name, _, _ := strings.Cut(s.status, " ")
+				fmt.Fprintf(&b, "The program at the %s gets [%s](statuses.md#%s).\n", s.who, s.status, strings.ToLower(name))
 			}
 		}
 		fmt.Fprintf(&b, "\n*Try:* %s\n\n", r.Try)
@@ -267,6 +268,7 @@ const pageHead = `<!-- Written by "go test ./internal/explain -run TestPage -rew
 says of a capture what went wrong and why: the verdict, the conversations, the findings, and the packets around what explains the
 verdict. A finding is *repaired* (it cost time), *lost* (a message is gone and no program is told) or *failed* (a program saw an error).
 A capture in which nothing went wrong has no findings. What a capture does not show is not called lost: the verdict's caveats say what it cannot tell.
+Statuses, events and reasons of rejected connections have pages of their own: [statuses](statuses.md), [events](events.md), [rejects](rejects.md).
 
 ` + "`--json`" + ` prints one object:
 
