@@ -17,6 +17,9 @@
 // addresses of its own in place of 127.0.0.1 and so on. What it needs and the
 // machine lacks is told when it is skipped.
 //
+// Programs of examples/ stand whole in a page between marks, written by -rewrite, and
+// the page's commands compile and run them.
+//
 // Reading order: section_test.go (a page in parts), frame_test.go (what tables know),
-// console_test.go (a block, and what it must print), run_test.go.
+// listing_test.go (programs), console_test.go (a block, and what it must print), run_test.go.
 package pages

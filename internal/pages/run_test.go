@@ -20,7 +20,7 @@ import (
 )
 
 // peoplesPages are the pages whose commands are run.
-var peoplesPages = []string{"statuses.md", "events.md", "rejects.md"}
+var peoplesPages = []string{"statuses.md", "events.md", "rejects.md", "guide.md"}
 
 // patience is how long a command may take, on a machine that does much else.
 const patience = 2 * time.Minute
@@ -109,7 +109,7 @@ func (s *stage) lacks(t *testing.T, c console) {
 				t.Skipf("no %s: install %s", w, pkg) // it is not ours
 			}
 		}
-		if slices.Contains(words, "python3") && exec.Command("python3", "-c", "import pyverbs.device").Run() != nil {
+		if slices.Contains(words, "python3") && exec.Command("/usr/bin/python3", "-c", "import pyverbs.device").Run() != nil {
 			t.Skip("python3 has no pyverbs: install python3-pyverbs") // it is not ours
 		}
 	}
@@ -133,7 +133,7 @@ func on(text string, slot int) string {
 // run runs a block.
 func (s *stage) run(t *testing.T, c console, slot int) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	dir := t.TempDir()
+	dir := linked(t)
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer cancel()
@@ -147,7 +147,7 @@ func (s *stage) run(t *testing.T, c console, slot int) {
 		}
 		sh := exec.CommandContext(ctx, "bash", "-c", "exec 2>&1; "+on(line, slot))
 		sh.Dir = dir
-		sh.Env = append(os.Environ(), "PATH="+s.bin+":"+os.Getenv("PATH"), "SOFTHCA_ADDR="+on("127.0.0.40", slot))
+		sh.Env = append(os.Environ(), "PATH="+s.bin+":/usr/bin:"+os.Getenv("PATH"), "SOFTHCA_ADDR="+on("127.0.0.40", slot))
 		sh.WaitDelay = 10 * time.Second
 		inGroup(sh)
 		if cmd.background {
@@ -165,6 +165,26 @@ func (s *stage) run(t *testing.T, c console, slot int) {
 			t.Errorf("$ %s\nprints no %q; it printed\n%s", line, m, out)
 		}
 	}
+}
+
+// linked returns a directory in which the tree can be read as if it were there, and
+// files be made.
+func linked(t *testing.T) string {
+	dir := t.TempDir()
+	tree, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadDir(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if err := os.Symlink(filepath.Join(tree, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // beside starts a command that goes on, and waits until it has printed what the page

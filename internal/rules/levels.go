@@ -105,6 +105,7 @@ var table = []Row{
 
 	{"cmd/softhca/...", 9, Shell, false},
 	{"bench/...", 9, Shell, false},
+	{"examples/...", 9, Shell, false},
 	{"lab/...", 9, Shell, false},
 	{"capi/...", 9, Shell, false},
 	{"interop/...", 9, Shell, false},
