@@ -20,7 +20,7 @@ import (
 )
 
 // peoplesPages are the pages whose commands are run.
-var peoplesPages = []string{"statuses.md", "events.md", "rejects.md", "guide.md"}
+var peoplesPages = []string{"statuses.md", "events.md", "rejects.md", "guide.md", "troubleshooting.md", "faq.md", "ci.md"}
 
 // patience is how long a command may take, on a machine that does much else.
 const patience = 2 * time.Minute
