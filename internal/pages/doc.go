@@ -21,5 +21,6 @@
 // the page's commands compile and run them.
 //
 // Reading order: section_test.go (a page in parts), frame_test.go (what tables know),
-// listing_test.go (programs), console_test.go (a block, and what it must print), run_test.go.
+// listing_test.go (programs), link_test.go,
+// console_test.go (a block, and what it must print), run_test.go.
 package pages
