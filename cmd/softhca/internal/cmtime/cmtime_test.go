@@ -207,6 +207,9 @@ func TestC3_C5_CyclesLeaveNothing(t *testing.T) {
 			if s.Samples != 200 {
 				t.Errorf("events %t: %d times of %s", events, s.Samples, s.Name)
 			}
+			if s.TotalMs < s.MaxMs || s.ConnUs < s.MinUs || s.ConnUs > s.MaxMs*1e3 || s.Times.P999 > s.Times.Max {
+				t.Errorf("events %t: the mean of %s is not between its shortest and longest: %+v", events, s.Name, s)
+			}
 		}
 		if r.Exchanges != leastExchanges || r.Bytes != 280 || r.Window != 4 || sum.CycleRatio != c.PerSecond/r.PerSecond {
 			t.Errorf("events %t: %+v, ratio %v", events, r, sum.CycleRatio)

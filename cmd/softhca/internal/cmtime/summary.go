@@ -31,7 +31,9 @@ type Summary struct {
 type Step struct {
 	Name    string    `json:"name"`
 	Samples int       `json:"samples"`
-	TotalMs float64   `json:"total_ms"` // for all connections
+	// TotalMs is how long the step took for all connections. Those of cycles
+	// are in different steps at once, so there it is the sum of their times.
+	TotalMs float64   `json:"total_ms"`
 	MaxMs   float64   `json:"max_ms"`
 	MinUs   float64   `json:"min_us"`
 	ConnUs  float64   `json:"us_per_connection"` // the total over the connections
@@ -57,8 +59,8 @@ func (t *timings) steps(connections int) []Step {
 			continue
 		}
 		all = append(all, Step{
-			Name: step(i).String(), Samples: s.n, TotalMs: milliseconds(s.wall), MaxMs: milliseconds(s.max),
-			MinUs: s.shortest(), ConnUs: microseconds(s.wall) / float64(connections), Times: s.quantiles(),
+			Name: step(i).String(), Samples: s.n, TotalMs: milliseconds(s.total()), MaxMs: milliseconds(s.max),
+			MinUs: s.shortest(), ConnUs: microseconds(s.total()) / float64(connections), Times: s.quantiles(),
 		})
 	}
 	return all
@@ -131,7 +133,8 @@ const (
 
 // timing collects the times of one step.
 type timing struct {
-	wall time.Duration // of the step for all connections
+	wall time.Duration // of the step for all connections; 0 where each goes its own way
+	sum  time.Duration // of the connections' times
 	n    int
 	max  time.Duration
 	min  time.Duration
@@ -145,9 +148,18 @@ func (t *timing) add(d time.Duration) {
 		t.min = d
 	}
 	t.n++
+	t.sum += d
 	t.max, t.min = max(t.max, d), min(t.min, d)
 	// The value is within the bounds of the histogram, so it is taken.
 	_ = t.h.RecordValue(min(max(int64(d), 1), int64(longest)))
+}
+
+// total returns how long the step took for all connections.
+func (t *timing) total() time.Duration {
+	if t.wall > 0 {
+		return t.wall
+	}
+	return t.sum
 }
 
 // timings are those of all steps.
@@ -171,7 +183,8 @@ func (t *timing) quantiles() Quantiles {
 	if t.h == nil {
 		return Quantiles{}
 	}
-	us := func(q float64) float64 { return float64(t.h.ValueAtQuantile(q)) / 1e3 }
+	// The histogram rounds up, past the longest time.
+	us := func(q float64) float64 { return microseconds(min(time.Duration(t.h.ValueAtQuantile(q)), t.max)) }
 	return Quantiles{us(50), us(90), us(99), us(99.9), microseconds(t.max)}
 }
 
