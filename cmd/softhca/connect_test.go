@@ -57,7 +57,7 @@ func listen(t *testing.T, args ...string) *listener {
 func TestC11_RpingCommand(t *testing.T) {
 	server := listen(t, "rping", "-sv", "-a", loopback(20), "-S100", "-p", "7175")
 	code, out, errs := command(t, "rping", "-c", "-vV", "-a", loopback(20), "-I", loopback(21), "-C2", "-S", "100", "-p7175", "--fault", "delay 1ms op=REP dir=in")
-	if code != exitOK || !strings.HasPrefix(out, "ping data: rdma-ping-0: ABC") || strings.Count(out, "\n") != 2 || !strings.Contains(errs, "acted 1 times") {
+	if code != exitOK || !strings.HasPrefix(out, "ping data: rdma-ping-0: ABC") || strings.Count(out, "\n") != 2 || !strings.Contains(errs, "acted 1 time") {
 		t.Errorf("client: exit code %d, %q, %q", code, out, errs)
 	}
 	if code := <-server.code; code != exitOK || !strings.HasPrefix(server.out.String(), "server ping data: rdma-ping-0: ABC") {

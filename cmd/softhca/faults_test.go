@@ -147,7 +147,7 @@ func TestFaultFlags(t *testing.T) {
 func TestDemoFault(t *testing.T) {
 	code, out, errs := command(t, "demo", "--addr", loopback(38), "--peer", loopback(39), "--measure", "0s",
 		"--fault", "drop nth=2 op=RC_SEND", "--fault-seed", "3")
-	if code != exitFailed || !strings.Contains(out, "NOT TRUE") || !strings.Contains(errs, `fault "drop nth=2 op=RC_SEND" acted 1 times`) ||
+	if code != exitFailed || !strings.Contains(out, "NOT TRUE") || !strings.Contains(errs, `fault "drop nth=2 op=RC_SEND" acted 1 time`+"\n") ||
 		!strings.Contains(errs, "--fault-seed 3") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}

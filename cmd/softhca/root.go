@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/internal/fault"
 	"github.com/softhca/softhca/verbs"
 )
@@ -210,13 +211,13 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 	}
 	log.Info("adapter open", "addr", cfg.Addr, "gid0", hca.QueryGID(0), "transport", cfg.Transport)
 	if seed := hca.FaultSeed(); seed != 0 && !g.ownFaults {
-		say(stderr, "faults at adapter %v: %d rules, --fault-seed %d", hca.QueryGID(0).Addr(), len(hca.FaultStats()), seed)
+		say(stderr, "faults at adapter %v: %s, --fault-seed %d", hca.QueryGID(0).Addr(), text.Count(len(hca.FaultStats()), "rule", "rules"), seed)
 	}
 	return hca, func() error {
 		logCounters(log, hca)
 		for _, s := range hca.FaultStats() {
 			if !g.ownFaults {
-				say(stderr, "fault %q acted %d times", s.Rule, s.Applied)
+				say(stderr, "fault %q acted %s", s.Rule, text.Count(s.Applied, "time", "times"))
 			}
 		}
 		return errors.Join(hca.Close(), file(), told())

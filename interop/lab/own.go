@@ -32,7 +32,7 @@ const (
 )
 
 // acted is what our command says of a rule of faults.
-var acted = regexp.MustCompile(`(?m)^fault "(.*)" acted ([0-9]+) times$`)
+var acted = regexp.MustCompile(`(?m)^fault "(.*)" acted ([0-9]+) times?$`)
 
 // Told is what an adapter of ours told just before it was closed.
 type Told struct {

@@ -68,7 +68,7 @@ func (lo loss) run(ctx context.Context, l *lab.Lab, c matrix.Cell, message strin
 	switch {
 	case err != nil:
 		return suite.Failed("%s%s", firstLine(err.Error()), e.tell())
-	case !strings.Contains(e.ours.Stderr, "acted 1 times"):
+	case !strings.Contains(e.ours.Stderr, "acted 1 time\n"):
 		return suite.Failed("nothing was lost: %s", lastLine(e.ours))
 	case defect.note != "":
 		fs, err := l.Frames(ctx)

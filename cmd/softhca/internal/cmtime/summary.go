@@ -29,8 +29,8 @@ type Summary struct {
 
 // Step is what one step took.
 type Step struct {
-	Name    string    `json:"name"`
-	Samples int       `json:"samples"`
+	Name    string `json:"name"`
+	Samples int    `json:"samples"`
 	// TotalMs is how long the step took for all connections. Those of cycles
 	// are in different steps at once, so there it is the sum of their times.
 	TotalMs float64   `json:"total_ms"`

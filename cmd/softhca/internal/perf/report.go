@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
 )
@@ -110,11 +111,11 @@ func (s *localSide) states(r *Report) error {
 
 // ends says in which states a side's ends are.
 func (r *Report) ends() string {
-	text := "its queue pairs: " + r.States
+	line := "its queue pairs: " + r.States
 	if r.Channel != "" {
-		text += "; its EE context: " + r.Channel
+		line += "; its EE context: " + r.Channel
 	}
-	return text
+	return line
 }
 
 // sanitize makes what a peer sent fit to be shown.
@@ -173,20 +174,13 @@ func (r *Report) happenings() string {
 		{r.Migrations, "migration", "migrations"},
 	} {
 		if h.n > 0 {
-			list = append(list, plural(h.n, h.one, h.many))
+			list = append(list, text.Count(h.n, h.one, h.many))
 		}
 	}
 	if len(list) == 0 {
 		return "nothing unusual counted"
 	}
 	return strings.Join(list, ", ")
-}
-
-func plural(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // faultLines says what each rule of a side did.
@@ -197,9 +191,9 @@ func (r *Report) faultLines(side string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  faults at the %s, seed %d:", side, r.Seed)
 	for _, f := range r.Faults {
-		fmt.Fprintf(&b, "\n    %s: acted %s of %d that fitted", f.Rule, plural(f.Applied, "time", "times"), f.Matched)
+		fmt.Fprintf(&b, "\n    %s: acted %s of %d that fitted", f.Rule, text.Count(f.Applied, "time", "times"), f.Matched)
 		if f.Overflow > 0 {
-			fmt.Fprintf(&b, ", %d packets lost to full queues", f.Overflow)
+			fmt.Fprintf(&b, ", %s lost to full queues", text.Count(f.Overflow, "packet", "packets"))
 		}
 	}
 	return b.String()
@@ -274,8 +268,8 @@ func (f *Failure) Error() string {
 	if f.status == ib.WCRetryExcErr {
 		n := uint64(f.Retries)
 		fmt.Fprintf(&b, "\n  configured: local ACK timeout %.1f ms (code %d) and %s: %s in a row make %.1f ms"+
-			"\n  measured:   %.1f ms from the last success to the error", f.Timeout, f.Code, plural(n, "retry", "retries"),
-			plural(n+1, "timeout", "timeouts"), f.Timeout*float64(n+1), f.Stalled)
+			"\n  measured:   %.1f ms from the last success to the error", f.Timeout, f.Code, text.Count(n, "retry", "retries"),
+			text.Count(n+1, "timeout", "timeouts"), f.Timeout*float64(n+1), f.Stalled)
 	}
 	b.WriteString("\n  requester:  " + f.requester())
 	b.WriteString("\n              " + f.end())
@@ -297,7 +291,7 @@ func (f *Failure) Error() string {
 
 // requester says what the client sent and what it heard of that.
 func (f *Failure) requester() string {
-	return fmt.Sprintf("sent %d packets, received %d; %s", f.Client.Sent, f.Client.Received, f.Client.happenings())
+	return fmt.Sprintf("sent %s, received %d; %s", text.Count(f.Client.Sent, "packet", "packets"), f.Client.Received, f.Client.happenings())
 }
 
 // end says why the requester gave up and what came of it.
@@ -319,15 +313,15 @@ func (f *Failure) end() string {
 	case why == "":
 		why = "the work request could not be carried out"
 	}
-	return fmt.Sprintf("%s; %s; %s flushed", why, f.Client.ends(), plural(f.Client.Flushed, "other request", "other requests"))
+	return fmt.Sprintf("%s; %s; %s flushed", why, f.Client.ends(), text.Count(f.Client.Flushed, "other request", "other requests"))
 }
 
 // responder says what the server saw of it.
 func (f *Failure) responder() string {
 	s := f.Server
-	text := fmt.Sprintf("received %d packets, sent %d; %s; %s", s.Received, s.Sent, s.happenings(), s.ends())
+	line := fmt.Sprintf("received %s, sent %d; %s; %s", text.Count(s.Received, "packet", "packets"), s.Sent, s.happenings(), s.ends())
 	if cmp.Or(s.Channel, s.States) == ib.RTS.String() {
-		text += fmt.Sprintf("; it was told nothing and waits for PSN %s", s.ExpectedPSN)
+		line += fmt.Sprintf("; it was told nothing and waits for PSN %s", s.ExpectedPSN)
 	}
-	return text
+	return line
 }

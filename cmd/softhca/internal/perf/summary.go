@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 )
 
 // Interval is the progress of about a second.
@@ -123,11 +125,11 @@ type Loss struct {
 
 // String says it in a line.
 func (l *Loss) String() string {
-	text := fmt.Sprintf("%d of %s lost", l.Packets, plural(l.PacketsSent, "packet", "packets"))
+	line := fmt.Sprintf("%d of %s lost", l.Packets, text.Count(l.PacketsSent, "packet", "packets"))
 	if l.Messages != nil {
-		text += fmt.Sprintf(", %d of %s", *l.Messages, plural(l.Sent, "message", "messages"))
+		line += fmt.Sprintf(", %d of %s", *l.Messages, text.Count(l.Sent, "message", "messages"))
 	}
-	return text + fmt.Sprintf("; %.2f Gb/s arrived", l.Gbps)
+	return line + fmt.Sprintf("; %.2f Gb/s arrived", l.Gbps)
 }
 
 // count fills Lost from what both sides counted.
@@ -167,23 +169,24 @@ type Latency struct {
 // String returns the summary for people: one line, and more if something was
 // out of the ordinary.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%s: %d messages of %d bytes on %d QPs in %.2f s: %.2f Gb/s, %.3f M messages/s",
-		s.Op, s.Messages, s.Size, s.QPs, s.Seconds, s.Gbps, s.Mpps)
+	line := fmt.Sprintf("%s: %s of %s on %s in %.2f s: %.2f Gb/s, %.3f M messages/s", s.Op, text.Count(s.Messages, "message", "messages"),
+		text.Count(s.Size, "byte", "bytes"), text.Count(s.QPs, "QP", "QPs"), s.Seconds, s.Gbps, s.Mpps)
 	if l := s.Latency; l.Max > 0 {
-		text += fmt.Sprintf("; latency p50 %.2f µs, p90 %.2f, p99 %.2f, p99.9 %.2f, max %.2f", l.P50, l.P90, l.P99, l.P999, l.Max)
+		line += fmt.Sprintf("; latency p50 %s, p90 %s, p99 %s, p99.9 %s, max %s",
+			text.Period(l.P50), text.Period(l.P90), text.Period(l.P99), text.Period(l.P999), text.Period(l.Max))
 	}
-	text += fmt.Sprintf("; %s sent again", plural(s.Retransmits, "packet", "packets"))
+	line += fmt.Sprintf("; %s sent again", text.Count(s.Retransmits, "packet", "packets"))
 	if s.Lost != nil {
-		text += "\n  " + s.Lost.String()
+		line += "\n  " + s.Lost.String()
 	}
 	if s.Migrated != nil {
-		text += "\n  " + s.Migrated.String()
+		line += "\n  " + s.Migrated.String()
 	}
 	if s.Client != nil && s.Server != nil && (s.Client.eventful() || s.Server.eventful()) {
-		text += "\n  client: " + s.Client.happenings() + "\n  server: " + s.Server.happenings() +
+		line += "\n  client: " + s.Client.happenings() + "\n  server: " + s.Server.happenings() +
 			s.Client.faultLines("client") + s.Server.faultLines("server")
 	}
-	return text
+	return line
 }
 
 // Bounds of the histogram.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 )
 
@@ -24,7 +25,7 @@ func (m *Migration) String() string {
 		return "nothing has migrated"
 	}
 	return fmt.Sprintf("%s to the alternate path, the first after %.3f s; nothing completed for %.1f ms; %s sent again",
-		plural(m.QPs, "migration", "migrations"), m.After, m.Pause, plural(m.Again, "packet", "packets"))
+		text.Count(m.QPs, "migration", "migrations"), m.After, m.Pause, text.Count(m.Again, "packet", "packets"))
 }
 
 // watch takes the asynchronous events of an adapter and notes migrations.

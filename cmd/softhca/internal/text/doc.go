@@ -1,2 +1,4 @@
-// Package text breaks text for people into lines. wrap.go is all of it.
+// Package text writes text for people: lines that are not too long (wrap.go),
+// numbers with their nouns (count.go), and times in units that suit them
+// (period.go).
 package text
