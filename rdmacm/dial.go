@@ -66,10 +66,11 @@ func (o *options) openFor(peer netip.Addr) (*Manager, error) {
 // Dial connects to a Listener at an address such as "10.0.0.1:7471" from an
 // adapter of the Manager, the one that ResolveAddr finds. Of the addresses of a
 // name it takes the first that an adapter can reach. When ctx ends before the
-// connection is there, the attempt is taken back. Errors: ctx.Err; one that
-// unwraps to ECONNREFUSED when nobody listens or the listener says no
-// (RejectError), or to ETIMEDOUT when nobody answers; those of ResolveAddr, and
-// of the objects that a connection takes.
+// connection is there, the attempt is taken back. Errors: one that unwraps to
+// ctx.Err and says what was going on; one that unwraps to ECONNREFUSED when
+// nobody listens or the listener says no (RejectError), or to ETIMEDOUT when
+// nobody answers; those of ResolveAddr, and of the objects that a connection
+// takes.
 func (m *Manager) Dial(ctx context.Context, addr string, opts ...Option) (*Conn, error) {
 	o, err := newOptions(opts)
 	if m == nil {
@@ -107,13 +108,13 @@ func connect(ctx context.Context, id *ID, to netip.AddrPort, o *options) (*Conn,
 		return nil, err
 	}
 	if _, err := await(ctx, id.ch, EventAddrResolved); err != nil {
-		return nil, err
+		return nil, meanwhile(ctx, err, "resolving the address")
 	}
 	if err := id.ResolveRoute(0); err != nil {
 		return nil, err
 	}
 	if _, err := await(ctx, id.ch, EventRouteResolved); err != nil {
-		return nil, err
+		return nil, meanwhile(ctx, err, "resolving the route")
 	}
 	c, err := newConn(id, o)
 	if err != nil {
@@ -126,6 +127,15 @@ func connect(ctx context.Context, id *ID, to netip.AddrPort, o *options) (*Conn,
 	return c, nil
 }
 
+// meanwhile returns the error of a wait. If it is the end of ctx, which alone
+// does not tell a wrong address from a short deadline, it says what was going on.
+func meanwhile(ctx context.Context, err error, doing string) error {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
 // connect asks the peer and waits for its answer.
 func (c *Conn) connect(ctx context.Context) error {
 	if err := c.id.Connect(c.param()); err != nil {
@@ -133,7 +143,7 @@ func (c *Conn) connect(ctx context.Context) error {
 	}
 	e, err := await(ctx, c.ch, EventEstablished)
 	if err != nil {
-		return err
+		return meanwhile(ctx, err, "no answer to the request to connect: is an adapter open there, does UDP port 4791 pass, and does its program accept?")
 	}
 	peer, err := parseGreeting(e.Param.PrivateData)
 	if err != nil {

@@ -69,7 +69,11 @@ func TestC11_DialCanceled(t *testing.T) {
 	}()
 	server := withQP(t, b.take(EventConnectRequest).ID)
 	cancel()
-	want(t, <-got, context.Canceled, "Dial that is taken back")
+	err := <-got
+	want(t, err, context.Canceled, "Dial that is taken back")
+	if text := err.Error(); !strings.HasPrefix(text, "dial 10.0.0.2:") || !strings.Contains(text, "no answer to the request to connect") {
+		t.Errorf("Dial that is taken back does not say what it waited for: %s", text)
+	}
 	waitUntil(t, func() bool { return b.counters().Received[2] == 1 }) // its REJ
 	want(t, server.Accept(nil), ib.EINVAL, "Accept of a request that is taken back")
 	destroy(t, server, l)
