@@ -280,6 +280,27 @@ func TestExpect(t *testing.T) {
 	}
 }
 
+// TestWaiting reads what a wait that lasts says: a client's, the first time, what
+// may be wrong.
+func TestWaiting(t *testing.T) {
+	client, server := &Adapter{Peer: netip.MustParseAddrPort("10.0.0.1:7174")}, &Adapter{}
+	for _, c := range []struct {
+		a     *Adapter
+		event rdmacm.EventType
+		after time.Duration
+		want  string
+	}{
+		{client, rdmacm.EventEstablished, noticeAfter, "still waiting for RDMA_CM_EVENT_ESTABLISHED after 5s: 10.0.0.1:7174 does not answer: is an adapter open on that address, and does UDP port 4791 pass?"},
+		{client, rdmacm.EventEstablished, 2 * noticeAfter, "still waiting for RDMA_CM_EVENT_ESTABLISHED after 10s"},
+		{client, rdmacm.EventDisconnected, noticeAfter, "still waiting for RDMA_CM_EVENT_DISCONNECTED after 5s"},
+		{server, rdmacm.EventEstablished, noticeAfter, "still waiting for RDMA_CM_EVENT_ESTABLISHED after 5s"},
+	} {
+		if got := c.a.waiting(c.event, c.after); got != c.want {
+			t.Errorf("%v after %v: %q, want %q", c.event, c.after, got, c.want)
+		}
+	}
+}
+
 // TestExpectOther gets another event than it waits for.
 func TestExpectOther(t *testing.T) {
 	st, ch := listening(t, verbs.NewNetwork())

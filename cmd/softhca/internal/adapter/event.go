@@ -101,7 +101,7 @@ func (f *Failure) meaning() string {
 	case f.Type == rdmacm.EventUnreachable && f.Status > 0:
 		return fmt.Sprintf("%v refused the request: SIDR status %v", f.Peer, mad.SIDRStatus(f.Status))
 	case f.Type == rdmacm.EventUnreachable:
-		return fmt.Sprintf("%v does not answer: is an adapter open on that address, and does UDP port 4791 pass?", f.Peer)
+		return noAnswer(f.Peer)
 	case f.Type == rdmacm.EventDisconnected && f.Status == 0:
 		return fmt.Sprintf("%v ended the connection", f.Peer)
 	case f.Type == rdmacm.EventDeviceRemoval:
@@ -154,7 +154,7 @@ func (a *Adapter) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdma
 		case ctx.Err() != nil && err != nil:
 			return nil, context.Cause(ctx)
 		case errors.Is(err, context.DeadlineExceeded):
-			a.tell("still waiting for %v after %v", want, time.Since(begin).Round(time.Second))
+			a.tell("%s", a.waiting(want, time.Since(begin)))
 			continue
 		case err != nil:
 			return nil, err
@@ -165,6 +165,22 @@ func (a *Adapter) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdma
 		defer e.Ack()
 		return nil, NewFailure(e)
 	}
+}
+
+// waiting says that an event has not come for so long. The first time that a
+// client says so, which with the default timeout is after one request without an
+// answer, it names what is usually wrong: the last one may be a minute away.
+func (a *Adapter) waiting(want rdmacm.EventType, d time.Duration) string {
+	line := fmt.Sprintf("still waiting for %v after %v", want, d.Round(time.Second))
+	if want == rdmacm.EventEstablished && a.Peer.IsValid() && d < 2*noticeAfter {
+		line += ": " + noAnswer(a.Peer)
+	}
+	return line
+}
+
+// noAnswer says what may be wrong with a peer that is silent.
+func noAnswer(peer netip.AddrPort) string {
+	return fmt.Sprintf("%v does not answer: is an adapter open on that address, and does UDP port 4791 pass?", peer)
 }
 
 // tell passes a line on to the user, if there is one to listen.
