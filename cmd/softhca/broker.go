@@ -45,9 +45,6 @@ The exit code is 1 if the address is in use by a process that does not share it,
 			if slots < 0 {
 				return usagef("--slots %d: want 1 or more", slots)
 			}
-			if g.transport != "udp" || g.capture != "" {
-				return usagef("%s opens no adapter: --transport and --capture have no effect here", cmd.CommandPath())
-			}
 			who, err := device.Identify(device.Config{Addr: g.addr})
 			if err != nil {
 				return err

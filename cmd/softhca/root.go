@@ -64,14 +64,12 @@ no kernel module, no root, no RDMA hardware.`,
 		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check makes it no usage error
 			return &usageError{err}
 		}
-		if withoutAdapter[cmd.Name()] && (len(g.faults) > 0 || g.faultFile != "") {
-			return usagef("%s opens no adapter that could go wrong: --fault has no effect here", cmd.CommandPath())
-		}
-		if g.explain && (withoutAdapter[cmd.Name()] || cmd.Name() == "faults") {
-			return usagef("%s opens no adapter: --explain has no effect here", cmd.CommandPath())
+		if err := refuseIgnored(cmd); err != nil {
+			return err
 		}
 		return g.checkFaults()
 	}
+	setHelp(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
@@ -83,9 +81,6 @@ no kernel module, no root, no RDMA hardware.`,
 	)
 	return root
 }
-
-// withoutAdapter are the commands that open no adapter.
-var withoutAdapter = map[string]bool{"sim": true, "states": true, "cm-states": true, "decode": true, "explain": true, "devices": true, "judge": true, "broker": true, "play": true}
 
 // named returns an error with the name of the command in front, unless it is a
 // usageError, which names its flag.

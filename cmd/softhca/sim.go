@@ -37,7 +37,7 @@ func newSimCommand() *cobra.Command {
 	f := &simFlags{}
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "Run adapters on a faulty network in virtual time and check every promise that they make",
+		Short: "Run adapters on a faulty network in virtual time and check all that they promise",
 		Long: `sim runs two to four adapters with the programs that use them on a network that loses, repeats, delays, damages and
 forges packets, in virtual time, all from one seed. After every step an oracle checks that each work request completes
 once, in order and with a status that the faults explain, that memory holds what was written and nothing else, that

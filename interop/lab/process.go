@@ -42,7 +42,11 @@ type local struct {
 // whose counters the case then has. When ctx ends it is killed.
 func (l *Lab) Ours(ctx context.Context, args ...string) (Process, error) {
 	capture, own := l.opening()
-	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), append(args, "--capture", capture, "--log-level", "info")...)
+	args = append(args, "--capture", capture)
+	if args[0] != "judge" { // which has no adapter that logs
+		args = append(args, "--log-level", "info")
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(l.files, Command), args...)
 	cmd.Args[0] = Command
 	p := &local{cmd: cmd}
 	p.ended = func() {

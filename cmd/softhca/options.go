@@ -1,0 +1,137 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
+)
+
+// partial are the commands that have not all options of adapters, with those
+// that they have. Other options are refused, and their help does not name them.
+var partial = map[string][]string{
+	"softhca":    nil,
+	"broker":     {"addr"},
+	"cm-states":  nil,
+	"completion": nil,
+	"decode":     nil,
+	"devices":    {"addr", "log-level", "transport"},
+	"explain":    nil,
+	"faults":     {"fault", "fault-file"},
+	"help":       nil,
+	"judge":      {"addr", "capture", "transport"},
+	"play":       nil,
+	"sim":        nil,
+	"states":     nil,
+	"version":    nil,
+}
+
+// ignored returns those options of adapters that a command does not have.
+func ignored(cmd *cobra.Command) (all []*pflag.Flag) {
+	own := cmd
+	for own.HasParent() && own.Parent().HasParent() {
+		own = own.Parent()
+	}
+	has, some := partial[own.Name()]
+	if !some {
+		return nil
+	}
+	cmd.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(has, f.Name) && cmd.Flags().Lookup(f.Name) == f {
+			all = append(all, f)
+		}
+	})
+	return all
+}
+
+// refuseIgnored returns a usageError for an option that would have no effect.
+func refuseIgnored(cmd *cobra.Command) error {
+	for _, f := range ignored(cmd) {
+		if !f.Changed {
+			continue
+		}
+		if has := partial[cmd.Name()]; len(has) > 0 {
+			return usagef("--%s has no effect here: of the options of adapters %s has --%s", f.Name, cmd.CommandPath(), strings.Join(has, ", --"))
+		}
+		return usagef("--%s has no effect here: %s opens no adapter", f.Name, cmd.CommandPath())
+	}
+	return nil
+}
+
+// helpWidth is how many columns help has.
+const helpWidth = 100
+
+// setHelp has help tell only the options that a command has, in lines that fit a
+// terminal.
+func setHelp(root *cobra.Command) {
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		for _, f := range ignored(cmd) {
+			f.Hidden = true
+			defer func() { f.Hidden = false }()
+		}
+		long, example := cmd.Long, cmd.Example
+		defer func() { cmd.Long, cmd.Example = long, example }()
+		cmd.Long, cmd.Example = fill(long), fill(example)
+		help(cmd, args)
+	})
+}
+
+// fill breaks the paragraphs of s into lines anew, and those lines that begin
+// with a blank and are too long.
+func fill(s string) string {
+	var lines []string
+	paragraph := ""
+	end := func() {
+		if paragraph != "" {
+			lines = append(lines, text.Wrap(paragraph, helpWidth, 0)...)
+			paragraph = ""
+		}
+	}
+	for line := range strings.SplitSeq(s, "\n") {
+		switch {
+		case line == "" || line[0] == ' ':
+			end()
+			lines = append(lines, fold(line)...)
+		case paragraph == "":
+			paragraph = line
+		default:
+			paragraph += " " + line
+		}
+	}
+	end()
+	return strings.Join(lines, "\n")
+}
+
+// Of an indented line that explains something.
+const (
+	gap       = "   "          // before the explanation, at least
+	farRight  = helpWidth - 40 // from here on an explanation goes below
+	belowLeft = 6              // where it begins there
+)
+
+// fold breaks a line that is too long: a command or a word, and, behind a gap, its
+// explanation, which goes on in its own column.
+func fold(line string) []string {
+	at := strings.LastIndex(line, gap) + len(gap)
+	if utf8.RuneCountInString(line) <= helpWidth || at == len(gap)-1 || strings.TrimSpace(line[:at]) == "" {
+		return []string{line}
+	}
+	first, column := line[:at], utf8.RuneCountInString(line[:at])
+	var lines []string
+	if column > farRight {
+		lines = append(lines, strings.TrimRight(first, " "))
+		column = belowLeft
+		first = strings.Repeat(" ", column)
+	}
+	for _, part := range text.Wrap(line[at:], helpWidth-column, 0) {
+		lines = append(lines, first+part)
+		first = strings.Repeat(" ", column)
+	}
+	return lines
+}
