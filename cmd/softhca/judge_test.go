@@ -34,7 +34,7 @@ func TestJudgeUsage(t *testing.T) {
 		"--run":         {"judge", "--list", "--run", "("},
 		"no script has": {"judge", "--list", "--run", "zzz"},
 		"--peer":        {"judge", "--peer", "nonsense"},
-		"at least one":  {"judge"},
+		"want one of --peer":  {"judge"},
 		"more than 0":   {"judge", "--list", "--quiet", "0"},
 	} {
 		code, _, errs := command(t, args...)

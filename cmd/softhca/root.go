@@ -48,8 +48,10 @@ no kernel module, no root, no RDMA hardware.`,
   softhca decode capture.pcapng           look into captured packets`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noArgs,
+		Args:          noCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&g.addr, "addr", "", "local address, addresses (a,b) or network interface of the adapter; they become its GID table")
@@ -62,7 +64,7 @@ no kernel module, no root, no RDMA hardware.`,
 	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of what rules choose at random; 0 draws one")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check makes it no usage error
-			return &usageError{err}
+			return groupError(err)
 		}
 		if err := refuseIgnored(cmd); err != nil {
 			return err
@@ -70,7 +72,7 @@ no kernel module, no root, no RDMA hardware.`,
 		return g.checkFaults()
 	}
 	setHelp(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPingpongCommand(g),

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagError returns the usageError for what the parser of options says, in our
+// words: which option, what was given, what is wanted.
+func flagError(_ *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &value):
+		f := value.GetFlag()
+		if want := wanted(f.Value.Type()); want != "" {
+			return usagef("--%s %q: want %s", f.Name, value.GetValue(), want)
+		}
+		return usagef("--%s: %w", f.Name, errors.Unwrap(err))
+	case errors.As(err, &missing):
+		kind, _ := pflag.UnquoteUsage(missing.GetFlag())
+		return usagef("--%s needs a value: %s", missing.GetFlag().Name, kind)
+	}
+	return &usageError{err}
+}
+
+// wanted says what values an option of a type of the parser takes; "" for types
+// of our own, whose errors say it.
+func wanted(kind string) string {
+	bits := map[string]int{"uint8": 8, "uint16": 16, "uint32": 32}[kind]
+	switch {
+	case bits != 0:
+		return fmt.Sprintf("a number from 0 to %d", uint64(math.MaxUint64)>>(64-bits))
+	case kind == "int":
+		return "a number"
+	case kind == "uint64" || kind == "uint":
+		return "a number that is not negative"
+	case kind == "float64":
+		return "a number such as 0.01"
+	case kind == "bool":
+		return "true or false"
+	case kind == "duration":
+		return "a time with its unit, such as 20ms, 5s or 1m30s"
+	default:
+		return ""
+	}
+}
+
+// groupError returns the usageError for options of which one must be given, or
+// which exclude each other, as cobra says it.
+func groupError(err error) error {
+	options := regexp.MustCompile(`\[([a-z -]+)\]`).FindAllStringSubmatch(err.Error(), 2)
+	switch {
+	case len(options) == 1:
+		return usagef("want one of %s", dashed(options[0][1]))
+	case len(options) == 2:
+		return usagef("%s exclude each other", dashed(options[1][1]))
+	}
+	return &usageError{err}
+}
+
+// dashed returns the names of options, which blanks part, as users write them.
+func dashed(names string) string {
+	all := strings.Fields(names)
+	last := len(all) - 1
+	for i := range all {
+		all[i] = "--" + all[i]
+	}
+	if last == 0 {
+		return all[0]
+	}
+	return strings.Join(all[:last], ", ") + " and " + all[last]
+}
+
+// noCommand refuses a word that is no command, and names those that it resembles.
+func noCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	like := root.SuggestionsFor(args[0])
+	for i := range like {
+		like[i] = strconv.Quote(like[i])
+	}
+	if len(like) == 0 {
+		return usagef("there is no command %q", args[0])
+	}
+	return usagef("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
+}
