@@ -74,12 +74,14 @@ no kernel module, no root, no RDMA hardware.`,
 	setHelp(root)
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Version = newVersion().String()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
 		newDemoCommand(g), newDevicesCommand(g), newStatesCommand(), newCMStatesCommand(), newPingpongCommand(g),
 		newPerfCommand(g), newRpingCommand(g), newCmtimeCommand(g),
 		newRDMAClientCommand(g), newRDMAServerCommand(g), newUcmatoseCommand(g), newUdaddyCommand(g), newMckeyCommand(g),
 		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
-		newBrokerCommand(g), newPlayCommand(),
+		newBrokerCommand(g), newPlayCommand(), newVersionCommand(),
 	)
 	return root
 }
