@@ -31,11 +31,11 @@ func TestJudgePrintsTheVictim(t *testing.T) {
 
 func TestJudgeUsage(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--run":         {"judge", "--list", "--run", "("},
-		"no script has": {"judge", "--list", "--run", "zzz"},
-		"--peer":        {"judge", "--peer", "nonsense"},
-		"want one of --peer":  {"judge"},
-		"more than 0":   {"judge", "--list", "--quiet", "0"},
+		"--run":              {"judge", "--list", "--run", "("},
+		"no script has":      {"judge", "--list", "--run", "zzz"},
+		"--peer":             {"judge", "--peer", "nonsense"},
+		"want one of --peer": {"judge"},
+		"more than 0":        {"judge", "--list", "--quiet", "0"},
 	} {
 		code, _, errs := command(t, args...)
 		if code != exitUsage || !strings.Contains(errs, want) {

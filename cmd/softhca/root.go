@@ -73,7 +73,6 @@ no kernel module, no root, no RDMA hardware.`,
 	}
 	setHelp(root)
 	root.SetFlagErrorFunc(flagError)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.Version = newVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(
@@ -83,6 +82,7 @@ no kernel module, no root, no RDMA hardware.`,
 		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
 		newBrokerCommand(g), newPlayCommand(), newVersionCommand(),
 	)
+	completeValues(root)
 	return root
 }
 
