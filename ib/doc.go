@@ -7,4 +7,4 @@ package ib
 
 // For readers of the source: psn.go and keys.go (the distinct integer types), state.go,
 // attr.go (QP states, types and attributes), wr.go and wc.go (work requests
-// and completions), event.go, gid.go and guid.go, timer.go, errno.go.
+// and completions), event.go, gid.go and guid.go, timer.go, errno.go; wcerror.go (what a completion that failed means).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"syscall"
 
 	"github.com/softhca/softhca/ib"
@@ -210,4 +211,27 @@ func ExamplePD_CreateAH() {
 	fmt.Printf("%q from the sender's QP: %v\n", b.mr.Bytes()[40:wc.ByteLen], wc.SrcQP == a.qp.QPN())
 	// Output:
 	// "a datagram" from the sender's QP: true
+}
+
+// The error of a completion says what its status means, and errors.Is finds the
+// status in it.
+func ExampleWCError() {
+	a, b := pair()
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	must(a.qp.PostSend(verbs.SendWR{
+		WRID: 3, Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{a.mr.SGE(0, 8)},
+		RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() + 1,
+	}))
+	err := a.poll().Err()
+	fmt.Println("refused by the peer:", errors.Is(err, verbs.WCRemAccessErr))
+	_, means, _ := strings.Cut(err.Error(), "REM_ACCESS_ERR: ") // the QPN before it is a random one
+	means, look, _ := strings.Cut(means, "; ")
+	fmt.Println(means)
+	fmt.Println(look)
+	// Output:
+	// refused by the peer: true
+	// the peer's memory region does not allow this access
+	// check RKey, RemoteAddr and length, that the region is registered still, of the PD of the peer's QP, and has the remote rights; the QP's AccessFlags count too
 }

@@ -46,7 +46,22 @@ type (
 	//		SLID         uint16
 	//		DLIDPathBits uint8
 	//	}
+	//	func (wc WC) Err() error
 	WC = ib.WC
+
+	// WCError is a work request that failed. It unwraps to the status, so that
+	// errors.Is(err, WCRetryExcErr) works, and its text says what that means and what
+	// to look at.
+	//
+	//	type WCError struct {
+	//		WRID      uint64
+	//		Status    WCStatus
+	//		VendorErr uint32
+	//		QPN       QPN // the local QP
+	//	}
+	//	func (e WCError) Error() string
+	//	func (e WCError) Unwrap() error
+	WCError = ib.WCError
 
 	// QPAttr holds the attributes of a queue pair, or of an EE context. Of a modify call only the fields
 	// count that the mask names.
@@ -119,6 +134,7 @@ type (
 	SendFlags = ib.SendFlags
 	// WCStatus is the outcome of a work request.
 	//
+	//	func (s WCStatus) Error() string
 	//	func (s WCStatus) String() string
 	WCStatus = ib.WCStatus
 	// WCOpcode says which operation a completion belongs to.

@@ -30,6 +30,9 @@ func TestVocabulary(t *testing.T) {
 		shows++
 		shown := ""
 		for line := range strings.SplitSeq(alias.Doc.Text(), "\n") {
+			if strings.HasPrefix(line, "\tfunc ") {
+				break // the methods follow the structure
+			}
 			if strings.HasPrefix(line, "\t") || shown != "" && line == "" {
 				shown += strings.TrimPrefix(line, "\t") + "\n"
 			}
@@ -39,8 +42,8 @@ func TestVocabulary(t *testing.T) {
 			t.Errorf("the comment on %s shows\n%s\nwhere package ib has\n%s", name, got, want)
 		}
 	}
-	if shows != 6 {
-		t.Errorf("%d structures are shown, want 6", shows)
+	if shows != 7 {
+		t.Errorf("%d structures are shown, want 7", shows)
 	}
 	for name, d := range theirs {
 		if d.Tok != token.CONST || ours[name] != nil {
