@@ -15,22 +15,28 @@ type CQ struct {
 	dev     *device.Device
 	cq      *qp.CQ
 	obj     device.Object
-	channel *CompChannel
-	left    atomic.Bool // it has no place in the channel any more; set before the place is free
+	channel *CompChannel // what it was created with, or that of waiter; never nil
+	waiter  *waiter      // nil if it was created with a channel
+	left    atomic.Bool  // it has no place in the channel any more; set before the place is free
 	yield   yielder
 	armed   atomic.Bool // since the last poll of the empty queue
 }
 
 // CreateCQ returns a completion queue of at least n entries; its events go to
-// ch, which may be nil. EINVAL when n is 0 or over the adapter's limit, ENOMEM
+// ch. If that is nil, the CQ has none, and Wait sleeps until it has completions. EINVAL when n is 0 or over the adapter's limit, ENOMEM
 // when there are no more CQs or ch has as many as it can.
 func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
-	q := &CQ{dev: c.dev(), channel: ch}
+	q := &CQ{dev: c.dev()}
 	if n < 0 || uint64(n) > 1<<31 {
 		return nil, fmt.Errorf("create CQ of %d entries: %w", n, ib.EINVAL)
 	}
+	if ch == nil {
+		q.waiter = newWaiter()
+		ch = q.waiter.events
+	}
+	q.channel = ch
 	err := q.dev.Call("CreateCQ", nil, func(clock.Instant) (err error) {
-		if ch != nil && !ch.join(q.dev) {
+		if !ch.join(q.dev) {
 			return fmt.Errorf("the completion channel has %d: %w", ch.most, ErrInsufficientResources)
 		}
 		if q.cq, err = q.dev.HCA.CreateCQ(uint32(n), q.notify); err != nil {
@@ -49,18 +55,12 @@ func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 
 // notify is called on the device's thread when the armed CQ has an entry.
 func (q *CQ) notify() {
-	if q.channel != nil {
-		q.dev.Woke()
-		q.channel.put(q)
-	}
+	q.dev.Woke()
+	q.channel.put(q)
 }
 
 // wake wakes who sleeps until the CQ has an entry. Any thread may call it.
-func (q *CQ) wake() {
-	if q.channel != nil {
-		q.channel.put(q)
-	}
-}
+func (q *CQ) wake() { q.channel.put(q) }
 
 // object returns the device's side of the CQ, nil for nil.
 func (q *CQ) object() *device.Object {
@@ -104,15 +104,19 @@ func (q *CQ) Poll(out []WC) (int, error) {
 // completion channel.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	err := q.object().Called("ReqNotify", ErrInvalidCQ)
-	if err == nil && q.channel == nil {
+	if err == nil && q.waiter != nil {
 		err = fmt.Errorf("it was created without a completion channel: %w", ib.EINVAL)
 	}
 	if err == nil {
-		q.cq.Arm(solicitedOnly)
-		q.armed.Store(true)
-		q.dev.Armed()
+		q.arm(solicitedOnly)
 	}
 	return wrap("arm CQ", err)
+}
+
+func (q *CQ) arm(solicitedOnly bool) {
+	q.cq.Arm(solicitedOnly)
+	q.armed.Store(true)
+	q.dev.Armed()
 }
 
 // Cap returns the number of entries.
@@ -145,6 +149,9 @@ func (q *CQ) Destroy() error {
 	err := q.object().Call("DestroyCQ", ErrInvalidCQ, func(clock.Instant) error {
 		return q.obj.Remove(func() error { return q.dev.HCA.DestroyCQ(q.cq) })
 	})
+	if err == nil && q.waiter != nil {
+		q.waiter.destroyed(q)
+	}
 	if q != nil && (err == nil || q.dev.Alive() != nil) && !q.left.Swap(true) {
 		q.channel.leave()
 	}

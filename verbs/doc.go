@@ -9,7 +9,7 @@
 // Soft-RoCE.
 //
 // Everything here may be used from several goroutines at once. No call waits
-// for a peer but CompChannel.Get and GetAsyncEvent. Those that make, change or
+// for a peer but CQ.Wait, CompChannel.Get and GetAsyncEvent. Those that make, change or
 // end an object wait until the thread that moves packets lets go of the adapter,
 // which is soon; AttachMcast and DetachMcast wait for the system too. Errors
 // unwrap to the errno that libibverbs would return, so that errors.Is(err,
@@ -17,6 +17,6 @@
 package verbs
 
 // For readers of the source: config.go and context.go, pd.go, mr.go and ah.go,
-// cq.go and channel.go, qp.go and sendwr.go, rd.go, mcast.go, srq.go, event.go, faults.go,
+// cq.go, channel.go and wait.go, qp.go and sendwr.go, rd.go, mcast.go, srq.go, event.go, faults.go,
 // trace.go; vocabulary.go has the words that come from package ib, and the
 // errors. All of it is thin over package internal/device.

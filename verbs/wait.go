@@ -1,0 +1,82 @@
+package verbs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// waiter is how goroutines sleep until a CQ without a completion channel of the
+// program's has entries.
+type waiter struct {
+	turn   chan struct{} // holds one while a goroutine arms and sleeps
+	events *CompChannel  // of this CQ alone
+}
+
+func newWaiter() *waiter {
+	return &waiter{turn: make(chan struct{}, 1), events: NewCompChannel(1)}
+}
+
+// Wait sleeps until the CQ has a completion, and leaves it to Poll to take it:
+//
+//	for {
+//		n, err := cq.Poll(wcs)
+//		if err != nil { ... }
+//		if n == 0 {
+//			if err := cq.Wait(ctx); err != nil { ... }
+//			continue
+//		}
+//		...
+//	}
+//
+// If several goroutines poll the CQ, another may have taken it; each that waits
+// returns while there are any left. When ctx ends first, its cause is the error;
+// when there will be no completion any more, that of Poll, and EIO once the CQ
+// has overflowed and what it had was polled. It is for a CQ
+// without a completion channel: EINVAL for one whose events go to a channel,
+// where CompChannel.Get waits for them. Wait starts no goroutine, and its caller's
+// thread waits for what the network brings.
+func (q *CQ) Wait(ctx context.Context) error {
+	if q == nil {
+		return wrap("wait for CQ", ErrInvalidCQ)
+	}
+	w := q.waiter
+	if w == nil {
+		return fmt.Errorf("wait for CQ: its events go to its completion channel, wait with CompChannel.Get: %w", ib.EINVAL)
+	}
+	// One goroutine at a time sleeps for the event. It is the next one's turn when it
+	// returns, who sees by itself whether completions were left.
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return wrap("wait for CQ", context.Cause(ctx))
+	}
+	defer func() { <-w.turn }()
+	for {
+		if q.cq.Pending() > 0 {
+			return nil
+		}
+		if err := q.obj.Usable(ErrInvalidCQ); err != nil {
+			return wrap("wait for CQ", err)
+		}
+		if q.Overrun() {
+			return fmt.Errorf("wait for CQ: it overflowed, and completions were lost: create it with more entries: %w", ib.EIO)
+		}
+		q.arm(false)
+		if q.cq.Pending() > 0 {
+			return nil
+		}
+		// An event that an earlier call left makes this return at once, and the loop
+		// go round once more.
+		if _, err := w.events.Get(ctx); err != nil {
+			return wrap("wait for CQ", err)
+		}
+	}
+}
+
+// destroyed wakes who waits, to be told that the CQ is no more.
+func (w *waiter) destroyed(q *CQ) {
+	w.events.put(q)
+	q.dev.Port.Wake()
+}
