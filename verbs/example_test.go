@@ -20,15 +20,22 @@ type side struct {
 // newSide opens an adapter on addr of a network in memory. Without Network it
 // would be a UDP socket, on an address of the host.
 func newSide(n *verbs.Network, addr string, typ ib.QPType) *side {
-	s := &side{}
+	ctx, err := verbs.Open(verbs.Config{Network: n, Addr: addr})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return newSideOn(ctx, typ)
+}
+
+// newSideOn does so on an open adapter.
+func newSideOn(ctx *verbs.Context, typ ib.QPType) *side {
+	s := &side{ctx: ctx}
 	var err error
 	check := func() {
 		if err != nil {
 			log.Fatal(err)
 		}
 	}
-	s.ctx, err = verbs.Open(verbs.Config{Network: n, Addr: addr})
-	check()
 	s.pd, err = s.ctx.AllocPD()
 	check()
 	s.cq, err = s.ctx.CreateCQ(16, nil)

@@ -7,6 +7,7 @@ import (
 	"log"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
@@ -234,4 +235,73 @@ func ExampleWCError() {
 	// refused by the peer: true
 	// the peer's memory region does not allow this access
 	// check RKey, RemoteAddr and length, that the region is registered still, of the PD of the peer's QP, and has the remote rights; the QP's AccessFlags count too
+}
+
+// A program that sleeps until its CQ has completions polls first, and waits when
+// there are none.
+func ExampleCQ_Wait() {
+	a, b := pair()
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	must(b.qp.PostRecv(verbs.RecvWR{WRID: 7, SGList: []verbs.SGE{b.mr.SGE(0, 4096)}}))
+	must(a.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend, SGList: []verbs.SGE{a.mr.SGE(0, 5)}}))
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	wcs := make([]verbs.WC, 16)
+	n := 0
+	for n == 0 {
+		var err error
+		if n, err = b.cq.Poll(wcs); n == 0 && err == nil {
+			err = b.cq.Wait(ctx)
+		}
+		must(err)
+	}
+	fmt.Printf("receive %d: %v, %d bytes\n", wcs[0].WRID, wcs[0].Status, wcs[0].ByteLen)
+	// Output:
+	// receive 7: SUCCESS, 5 bytes
+}
+
+// A rule loses the first packet of a WRITE, as a bad network may. The adapter
+// sends it again, and the program only sees that it takes longer.
+func ExampleFaults() {
+	n := verbs.NewNetwork()
+	a, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.1"}, verbs.WithFaults("drop nth=1 op=RDMA_WRITE_ONLY", 1))
+	must(err)
+	defer a.Close()
+	from, to := newSideOn(a, ib.RC), newSide(n, "10.0.0.2", ib.RC)
+	defer to.ctx.Close()
+	from.connect(to)
+	to.connect(from)
+
+	must(from.qp.PostSend(verbs.SendWR{
+		Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{from.mr.SGE(0, 8)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey(),
+	}))
+	fmt.Println("the WRITE:", from.poll().Status)
+	for _, s := range a.FaultStats() {
+		fmt.Printf("%q acted %d time\n", s.Rule, s.Applied)
+	}
+	// Output:
+	// the WRITE: SUCCESS
+	// "drop nth=1 op=RDMA_WRITE_ONLY" acted 1 time
+}
+
+// A rule makes a verb fail with an errno that is hard to get otherwise, to try
+// what the program does then.
+func ExampleWithFaults() {
+	ctx, err := verbs.Open(verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"},
+		verbs.WithFaults("fail op=RegMR errno=ENOMEM nth=2", 1))
+	must(err)
+	defer ctx.Close()
+	pd, err := ctx.AllocPD()
+	must(err)
+	for range 3 {
+		_, err := pd.RegMR(make([]byte, 4096), ib.AccessLocalWrite)
+		fmt.Println("no memory:", errors.Is(err, syscall.ENOMEM))
+	}
+	// Output:
+	// no memory: false
+	// no memory: true
+	// no memory: false
 }
