@@ -10,7 +10,7 @@ import (
 // after an error: none panics, and what can fail does.
 func TestNilReceivers(t *testing.T) {
 	wrong, err := rules.NilReceivers(".", []string{"Context.CaptureErr", "PostError.Unwrap"},
-		(*AH)(nil), (*CQ)(nil), (*CompChannel)(nil), (*Context)(nil), (*EEC)(nil), (*MR)(nil), (*PD)(nil), (*PostError)(nil), (*QP)(nil),
+		(*AH)(nil), (*CQ)(nil), (*CompChannel)(nil), (*Context)(nil), (*EEC)(nil), (*Endpoint)(nil), (*MR)(nil), (*PD)(nil), (*PostError)(nil), (*QP)(nil),
 		(*RDD)(nil), (*SRQ)(nil), (*TraceRecord)(nil))
 	must(t, err)
 	for _, w := range wrong {

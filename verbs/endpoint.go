@@ -1,0 +1,120 @@
+package verbs
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+)
+
+// Endpoint is what the two sides of a connection tell each other before they
+// connect by hand: the queue pair, the PSN of its first packet, and the
+// address. It has a form as text, which JSON takes too, such as
+//
+//	qpn=0x00002a psn=0x5a3c01 gid=10.0.0.1
+type Endpoint struct {
+	QPN ib.QPN
+	PSN ib.PSN // of its first packet: its SQPSN, and the peer's RQPSN
+	GID ib.GID
+}
+
+// endpointText bounds the text that is read: more than that of any endpoint.
+const endpointText = 128
+
+// Endpoint returns the end of a connection that the queue pair is, with psn as
+// the first PSN and the GID of entry gidIndex of its adapter's table. EINVAL for
+// a queue pair that is nil or destroyed, and for an entry that is empty.
+func (q *QP) Endpoint(psn ib.PSN, gidIndex int) (Endpoint, error) {
+	if err := q.object().Usable(errDestroyed); err != nil {
+		return Endpoint{}, wrap("endpoint of QP", err)
+	}
+	gid := q.dev.HCA.GID(gidIndex)
+	if gid.IsZero() {
+		return Endpoint{}, fmt.Errorf("endpoint of QP %v: the port has no GID with index %d: %w", q.QPN(), gidIndex, ib.EINVAL)
+	}
+	return Endpoint{QPN: q.QPN(), PSN: psn, GID: gid}, nil
+}
+
+// Connected returns attr with what the end of a connection takes to reach the
+// other one, for ModifyToRTS: the peer's QPN, GID and first PSN, the own first
+// PSN, and a hop limit of 64 and port 1 where attr has none.
+func (e Endpoint) Connected(peer Endpoint, attr QPAttr) QPAttr {
+	attr.DestQPN, attr.RQPSN, attr.SQPSN, attr.AV.DGID = peer.QPN, peer.PSN, e.PSN, peer.GID
+	if attr.AV.HopLimit == 0 {
+		attr.AV.HopLimit = 64
+	}
+	if attr.AV.Port == 0 {
+		attr.AV.Port = 1
+	}
+	if attr.Port == 0 {
+		attr.Port = 1
+	}
+	return attr
+}
+
+// String returns the endpoint as text.
+func (e Endpoint) String() string {
+	return fmt.Sprintf("qpn=%v psn=0x%06x gid=%v", e.QPN, e.PSN.Value(), e.GID.Addr())
+}
+
+// MarshalText returns the endpoint as text. It never fails.
+func (e Endpoint) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText reads what MarshalText writes, in any order; numbers may be
+// decimal too. The error says which part is wrong, and e is as it was then.
+func (e *Endpoint) UnmarshalText(text []byte) error {
+	if e == nil {
+		return fmt.Errorf("no endpoint to read into: %w", ib.EINVAL)
+	}
+	if len(text) > endpointText {
+		return fmt.Errorf("endpoint of %d bytes: want at most %d: %w", len(text), endpointText, ib.EINVAL)
+	}
+	var read Endpoint
+	seen := map[string]bool{}
+	for part := range bytes.FieldsSeq(text) {
+		name, value, _ := strings.Cut(string(part), "=")
+		if seen[name] {
+			return fmt.Errorf("endpoint: %s is there twice: %w", name, ib.EINVAL)
+		}
+		seen[name] = true
+		if err := read.set(name, value); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"qpn", "psn", "gid"} {
+		if !seen[name] {
+			return fmt.Errorf("endpoint %q has no %s=: want such as %v: %w", text, name,
+				Endpoint{0x2a, ib.NewPSN(0x5a3c01), ib.GIDFromAddr(netip.AddrFrom4([4]byte{10, 0, 0, 1}))}, ib.EINVAL)
+		}
+	}
+	*e = read
+	return nil
+}
+
+// set reads one part.
+func (e *Endpoint) set(name, value string) error {
+	switch name {
+	case "qpn", "psn":
+		n, err := strconv.ParseUint(value, 0, 24)
+		if err != nil {
+			return fmt.Errorf("endpoint: %s=%q: want a number of up to 24 bits: %w", name, value, ib.EINVAL)
+		}
+		if name == "qpn" {
+			e.QPN = ib.QPN(n)
+		} else {
+			e.PSN = ib.NewPSN(uint32(n))
+		}
+	case "gid":
+		a, err := netip.ParseAddr(value)
+		if err != nil || a.Zone() != "" {
+			return fmt.Errorf("endpoint: gid=%q: want an IP address without a zone: %w", value, ib.EINVAL)
+		}
+		e.GID = ib.GIDFromAddr(a)
+	default:
+		return fmt.Errorf("endpoint: %q: want qpn=, psn= and gid=: %w", name, ib.EINVAL)
+	}
+	return nil
+}
