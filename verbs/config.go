@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"io"
+	"log/slog"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
@@ -39,7 +40,9 @@ func NewNetwork() *Network { return &Network{pipe.NewNetwork(pipe.Options{})} }
 type Config struct {
 	// Addr names the local addresses, which become the GID table in this
 	// order: IP addresses separated by commas, or a network interface, which
-	// means its link-local address, its IPv4 and its other IPv6 addresses.
+	// means its link-local address, its IPv4 and its other IPv6 addresses. So GID
+	// index 0 of an interface with IPv6 is mostly link-local, as on Linux, and reaches
+	// peers on the same link only; IPv4 has the next index.
 	// Empty is the first usable address. One process at a time can have an
 	// address; use 127.0.0.1, 127.0.0.2, … for several adapters on one host.
 	Addr string
@@ -54,6 +57,12 @@ type Config struct {
 	// thread that does it. It must not block, call the adapter, or keep the
 	// record.
 	Trace func(*TraceRecord)
+	// Log, if set, gets what happens: that the adapter was opened and its queue pairs
+	// change their states, retries, drops and faults at level Info; completions with an
+	// error other than a flush, and events that tell of one, at Warn; packets and other
+	// completions at Debug. It is called on the thread that moves packets, which a
+	// handler that blocks holds up. A handler must not call the adapter.
+	Log *slog.Logger
 	// Seed, if not zero, makes keys and QPNs repeatable. Zero draws them from
 	// the system's cryptographic source.
 	Seed uint64
@@ -99,7 +108,7 @@ type Option func(*Config)
 // device returns what the device is opened with.
 func (c *Config) device() device.Config {
 	d := device.Config{
-		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(c.Trace),
+		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
 		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
 		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly},
 	}

@@ -41,7 +41,9 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Context{device.DoorTo(d, nil)}, nil
+	c := &Context{device.DoorTo(d, nil)}
+	c.logOpen(cfg.Log)
+	return c, nil
 }
 
 // dev returns the device; nil for no context, which calls take for a closed
