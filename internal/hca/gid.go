@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// activeMTU returns the largest path MTU that a port carries.
-func activeMTU(c fabric.Caps) (ib.MTU, bool) { return ib.MTUFor(c.MTU - headroom) }
+// ActiveMTU returns the largest path MTU that a port carries, false if there is none.
+func ActiveMTU(c fabric.Caps) (ib.MTU, bool) { return ib.MTUFor(c.MTU - headroom) }
 
 // GID returns the entry of the port's GID table, the zero GID past its end.
 func (h *HCA) GID(index int) ib.GID {

@@ -43,7 +43,7 @@ func New(c Config) (*HCA, error) {
 		return nil, errGUID
 	}
 	c.fill()
-	mtu, ok := activeMTU(c.Caps)
+	mtu, ok := ActiveMTU(c.Caps)
 	if !ok {
 		return nil, errMTU
 	}
