@@ -16,7 +16,7 @@
 // syscall.ENOMEM) works.
 package verbs
 
-// For readers of the source: config.go and context.go, pd.go, mr.go and ah.go,
+// For readers of the source: config.go, devices.go and context.go, pd.go, mr.go and ah.go,
 // cq.go, channel.go and wait.go, endpoint.go, qp.go and sendwr.go, rd.go, mcast.go, srq.go, event.go, faults.go,
 // trace.go and log.go; vocabulary.go has the words that come from package ib, and the
 // errors. All of it is thin over package internal/device.
