@@ -278,6 +278,9 @@ func TestFaultCaptures(t *testing.T) {
 		if marked := p.live.Action.Layer() == fault.Packets; marked != strings.Contains(r.Verdict.Fault, "by rule '"+p.live.String()+"'") {
 			t.Errorf("%s at the %s: asked for is said to be %q", k.rule, k.at, r.Verdict.Fault)
 		}
+		if strings.HasPrefix(r.Verdict.Where, ";") {
+			t.Errorf("%s at the %s: the place begins with what divides its parts: %q", k.rule, k.at, r.Verdict.Where)
+		}
 		if r.Packets < 5 {
 			t.Errorf("%s at the %s: only %d packets", k.rule, k.at, r.Packets)
 		}

@@ -46,9 +46,10 @@ func (r *Report) judge() Verdict {
 	if f.Conversation > 0 {
 		v.Where = r.Conversations[f.Conversation-1].ends()
 	}
-	if f.Detail != "" {
-		v.Where += "; " + f.Detail
+	if v.Where != "" && f.Detail != "" {
+		v.Where += "; "
 	}
+	v.Where += f.Detail
 	return v
 }
 
