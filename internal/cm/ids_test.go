@@ -54,6 +54,11 @@ func TestIDsTellTheSlot(t *testing.T) {
 	if c := r.passive(RepSent); c.LocalID() != 0x5abcdef {
 		t.Errorf("passive: ID %#x", c.LocalID())
 	}
+	r.m.cfg.Slot, r.m.cfg.Shared = 0, true
+	r.m.cfg.Rand = deal(t, 0xff654321, 1)
+	if c := r.active(ReqSent); c.LocalID() != 0x654321 {
+		t.Errorf("the first of those who share: ID %#x", c.LocalID())
+	}
 }
 
 // TestC3_NoIDLeft: a source that gives nothing new is an error, not a loop.

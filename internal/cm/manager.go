@@ -43,6 +43,8 @@ type Config struct {
 	// Slot, if not 0, is the upper byte of every communication ID: where processes
 	// share an address, it tells whose a message is.
 	Slot uint8
+	// Shared makes it so for slot 0, too.
+	Shared bool
 	// TID makes the transaction ID of a request from a communication ID.
 	TID func(id uint32) uint64
 	// Send takes one MAD for the wire and copies it. An error is a lost packet.
@@ -169,7 +171,7 @@ func (m *Manager) newID(now clock.Instant) (uint32, error) {
 
 // inSlot returns id in the slot of this process.
 func (c *Config) inSlot(id uint32) uint32 {
-	if c.Slot == 0 {
+	if c.Slot == 0 && !c.Shared {
 		return id
 	}
 	return uint32(c.Slot)<<24 | id&0xffffff

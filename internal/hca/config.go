@@ -48,6 +48,7 @@ type Config struct {
 	Caps    fabric.Caps   // of its port
 	Rand    func() uint32 // unpredictable in production, seeded in simulation
 	QPNSlot uint8         // upper 8 bits of every QPN
+	Shared  bool          // others can have the address: QPNSlot begins every communication ID, also if it is 0
 	// NodeGUID names the adapter to peers. It is not 0, it should be the same each
 	// time the adapter is opened, and a stranger should not be able to guess it:
 	// with it, and our address, a peer's connection with us can be ended (C7).

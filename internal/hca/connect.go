@@ -76,7 +76,7 @@ func (s *Shard) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMa
 func (s *Shard) newCM(mtu ib.MTU) *cm.Manager {
 	cfg := s.cfg
 	c := cm.Config{
-		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections, Slot: cfg.QPNSlot,
+		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections, Slot: cfg.QPNSlot, Shared: cfg.Shared,
 		ChannelUsable: channelUsable, ChannelDown: s.channelDown,
 	}
 	var m *cm.Manager
