@@ -191,7 +191,7 @@ func TestC11_OwnAdapters(t *testing.T) {
 		t.Errorf("%v to %v", c1.LocalAddr(), c1.RemoteAddr())
 	}
 	must(t, l.Close())
-	if _, err := verbs.Open(verbs.Config{Addr: addr}); !errors.Is(err, ib.EADDRINUSE) {
+	if _, err := verbs.Open(verbs.Config{Addr: addr, Exclusive: true}); !errors.Is(err, ib.EADDRINUSE) {
 		t.Errorf("the listener's adapter did not stay for its connection: %v", err)
 	}
 	closeBoth(t, c1, c2)

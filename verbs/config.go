@@ -43,8 +43,9 @@ type Config struct {
 	// means its link-local address, its IPv4 and its other IPv6 addresses. So GID
 	// index 0 of an interface with IPv6 is mostly link-local, as on Linux, and reaches
 	// peers on the same link only; IPv4 has the next index.
-	// Empty is the first usable address. One process at a time can have an
-	// address; use 127.0.0.1, 127.0.0.2, … for several adapters on one host.
+	// Empty is the first usable address. Processes of one user share an address
+	// on Linux; elsewhere, and of several users, one at a time can have it, and
+	// 127.0.0.1, 127.0.0.2, … are several.
 	Addr string
 	// Transport is the kind of port.
 	Transport Transport
@@ -88,8 +89,13 @@ type Config struct {
 	// send in the adapter's name can end its connections. If that file cannot be
 	// written or read, the GUID changes with the process.
 	NodeGUID ib.GUID
-	// QPNSlot is the upper 8 bits of every QPN.
+	// QPNSlot is the upper 8 bits of every QPN. If it is 0, the adapter takes the
+	// next that is free among those that share its address, 0 if it is the first.
+	// Otherwise it is as with Exclusive.
 	QPNSlot uint8
+	// Exclusive keeps others from sharing the addresses: who has them, and who comes
+	// later, gets EADDRINUSE.
+	Exclusive bool
 	// DisableOffload keeps the UDP port from using GSO and GRO.
 	DisableOffload bool
 	// Privileged allows Q_Keys with bit 31 set.
@@ -109,7 +115,7 @@ type Option func(*Config)
 func (c *Config) device() device.Config {
 	d := device.Config{
 		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
-		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
+		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
 		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly},
 	}
 	if c.Network != nil {

@@ -55,7 +55,7 @@ func TestV1_OpenErrors(t *testing.T) {
 	}{
 		{"an address that is none", Config{Addr: "no-such-thing"}, syscall.EINVAL, "no-such-thing"},
 		{"an empty element", Config{Addr: loopback() + ","}, syscall.EINVAL, "neither"},
-		{"an address in use", Config{Addr: used}, syscall.EADDRINUSE, used},
+		{"an address in use", Config{Addr: used, Exclusive: true}, syscall.EADDRINUSE, used},
 		{"an address of another host", Config{Addr: "192.0.2.1"}, syscall.EADDRNOTAVAIL, "192.0.2.1"},
 		{"loss of more than all", Config{Addr: loopback(), Faults: Faults{Rules: "drop p=1.5"}}, syscall.EINVAL, "1.5"},
 		{"a fault that is none", Config{Addr: loopback(), Faults: Faults{Rules: "dorp"}}, syscall.EINVAL, "did you mean drop?"},

@@ -134,6 +134,7 @@ func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
 		a.dev, err = device.Open(cfg)
 		return err
 	}
+	cfg.Exclusive = true
 	ip := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	for range loopbacks {
 		cfg.Addr = ip.String()

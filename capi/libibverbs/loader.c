@@ -9,12 +9,14 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,8 +73,28 @@ static void after_fork(void)
 	pthread_mutex_unlock(&loading);
 }
 
+// is_shared reports whether a descriptor belongs to what processes have that share an
+// address: sockets whose name, or that of their peer, is ours, and the memory.
+static int is_shared(int fd)
+{
+	static const char prefix[] = "softhca/", memory[] = "/memfd:softhca-broker";
+	struct sockaddr_un name;
+	int (*const ask[])(int, struct sockaddr *, socklen_t *) = {getsockname, getpeername};
+	for (int i = 0; i < 2; i++) {
+		socklen_t size = sizeof name;
+		if (ask[i](fd, (struct sockaddr *)&name, &size) == 0 && name.sun_family == AF_UNIX &&
+		    size > offsetof(struct sockaddr_un, sun_path) + sizeof prefix && name.sun_path[0] == 0 &&
+		    memcmp(name.sun_path + 1, prefix, sizeof prefix - 1) == 0)
+			return 1;
+	}
+	char link[32], to[sizeof memory];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	return readlink(link, to, sizeof to - 1) == sizeof to - 1 && memcmp(to, memory, sizeof to - 1) == 0;
+}
+
 // close_ports closes what a child has of its parent's ports: else the parent's
-// addresses would be taken for as long as the child lives.
+// addresses, and its place among others, would be taken for as long as the child
+// lives.
 static void close_ports(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -86,6 +108,10 @@ static void close_ports(void)
 		} name;
 		socklen_t size = sizeof name, type_size = sizeof(int);
 		int fd = atoi(e->d_name), type = 0;
+		if (fd > 2 && is_shared(fd)) {
+			close(fd);
+			continue;
+		}
 		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_DGRAM || getsockname(fd, &name.any, &size) != 0)
 			continue;
 		// The port is in the same place of both.

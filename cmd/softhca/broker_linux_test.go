@@ -42,7 +42,7 @@ func TestBroker(t *testing.T) {
 		t.Errorf("shared by %+v", s)
 	}
 	var second bytes.Buffer
-	if code := run(ctx, []string{"broker", "--addr", addr}, new(bytes.Buffer), &second); code != exitFailed || !strings.Contains(second.String(), "another broker serves") {
+	if code := run(ctx, []string{"broker", "--addr", addr}, new(bytes.Buffer), &second); code != exitFailed || !strings.Contains(second.String(), "processes share") {
 		t.Errorf("a second broker: code %d, %s", code, &second)
 	}
 	cancel()

@@ -87,7 +87,7 @@ func runMigrationDemo(cmd *cobra.Command, g *globals, peer string) error {
 func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 	return func(addr string, trace func(*verbs.TraceRecord)) (*verbs.Context, func() error, error) {
 		return g.open(cmd.ErrOrStderr(), func(c *verbs.Config) {
-			c.Addr = addr
+			c.Addr, c.Exclusive = addr, true // both are in this process, and are to be two hosts
 			logged := c.Trace
 			c.Trace = func(r *verbs.TraceRecord) {
 				trace(r)
@@ -117,7 +117,7 @@ func demoError(err error) error {
 		return fmt.Errorf("demo: %w\nThe demonstration needs two addresses of this host. On macOS: sudo ifconfig lo0 alias 127.0.0.2 up\n"+
 			"Or name two others: softhca demo --addr A --peer B", err)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("demo: %w\nAn address belongs to one process at a time. Try: softhca demo --addr 127.0.0.3 --peer 127.0.0.4", err)
+		return fmt.Errorf("demo: %w\nThe adapters of the demonstration need an address each that nobody has. Try: softhca demo --addr 127.0.0.3 --peer 127.0.0.4", err)
 	case err != nil:
 		return fmt.Errorf("demo: %w", err)
 	}

@@ -248,7 +248,7 @@ func TestDemoHints(t *testing.T) {
 		t.Errorf("foreign address: exit code %d, %q", code, errs)
 	}
 	code, _, errs = command(t, "demo", "--addr", loopback(4), "--peer", loopback(4))
-	if code != exitFailed || !strings.Contains(errs, "one process at a time") {
+	if code != exitFailed || !strings.Contains(errs, "need an address each") {
 		t.Errorf("one address twice: exit code %d, %q", code, errs)
 	}
 }

@@ -138,7 +138,7 @@ func TestNodesFail(t *testing.T) {
 		want   string // on standard error
 	}{
 		{"ucmatose -s " + loopback(70) + " --addr " + loopback(71), "8", "nothing listens on"},
-		{"ucmatose -s " + loopback(70) + " --addr " + loopback(70), "-1", "need an address each"},
+		{"ucmatose -s " + loopback(70) + " --addr " + loopback(70), "8", "nothing listens on"},
 		{"ucmatose -s " + loopback(70) + " -p nonsense", "-2", "neither a number"},
 		{"ucmatose -b 192.0.2.99", "-1", "cannot assign requested address"},
 		{"udaddy -s " + loopback(70) + " --addr " + loopback(71) + " -P ipoib", "-22", "ADDR_ERROR"},

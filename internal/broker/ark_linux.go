@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/fabric/udp"
 )
 
 // newArk returns a socket in whose queue a message with the sockets of the groups
@@ -26,18 +27,18 @@ func newArk(label *message, groups [][]int, ledger int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	ends, err := socketPair()
 	if err != nil {
-		return -1, fmt.Errorf("broker: socket pair: %w", err)
+		return -1, err
 	}
-	defer unix.Close(ends[1])
-	if err := unix.Sendmsg(ends[1], b, unix.UnixRights(all...), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
+	defer unix.Close(ends[0])
+	if err := unix.Sendmsg(ends[0], b, unix.UnixRights(all...), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
 		if errors.Is(err, unix.ETOOMANYREFS) {
 			err = fmt.Errorf("raise the limit of open files (ulimit -n) above the sockets of all brokers of this user: %w", err)
 		}
-		return -1, errors.Join(fmt.Errorf("broker: keep %d sockets: %w", len(all), err), unix.Close(ends[0]))
+		return -1, errors.Join(fmt.Errorf("broker: keep %d sockets: %w", len(all), err), unix.Close(ends[1]))
 	}
-	return ends[0], nil
+	return ends[1], nil
 }
 
 // cargo is what an ark holds.
@@ -47,7 +48,7 @@ type cargo struct {
 }
 
 // openArk returns the label of an ark and what is in it, which stays there, too.
-// It is for these addresses, or it is refused.
+// It is for these addresses, if any are named, or it is refused.
 func openArk(ark int, addrs []netip.Addr) (label *message, c cargo, err error) {
 	if err := isMail(ark); err != nil {
 		return nil, c, err
@@ -62,16 +63,16 @@ func openArk(ark int, addrs []netip.Addr) (label *message, c cargo, err error) {
 		return nil, c, err
 	}
 	label, err = decode(b[:n])
-	if err == nil && (label.Version != version || label.Slots < 1 || !slices.Equal(label.Addrs, addrs) || len(fds) != (label.Slots+1)*len(addrs)+1) {
+	if err == nil && (label.Version != version || label.Slots < 1 || addrs != nil && !slices.Equal(label.Addrs, addrs) || len(fds) != (label.Slots+1+udp.QP1Socket)*len(label.Addrs)+1) {
 		err = fmt.Errorf("broker: a member brought %d descriptors of version %d for %v: %w", len(fds), label.Version, label.Addrs, unix.EINVAL)
 	}
 	if err == nil {
 		n := len(fds) - 1
-		c.groups = slices.Collect(slices.Chunk(fds[:n], label.Slots+1))
+		c.groups = slices.Collect(slices.Chunk(fds[:n], label.Slots+1+udp.QP1Socket))
 		c.ledger, err = openLedger(fds[n])
 	}
 	if err == nil {
-		err = genuine(c.groups, addrs)
+		err = genuine(c.groups, label.Addrs)
 	}
 	if err != nil {
 		closeAll(fds)

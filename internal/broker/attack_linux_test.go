@@ -130,9 +130,9 @@ func TestAttacks(t *testing.T) {
 		"too many descriptors":  {text(joining), []int{good, good, good}},
 		"a file":                {text(joining), []int{null}},
 		"a stream":              {text(joining), []int{stream}},
-		"a member's slot":       {with(func(m *message) { m.Slot = x.Slot }), []int{good, good}},
-		"no such slot":          {with(func(m *message) { m.Slot = 4 }), []int{good, good}},
-		"a slot without an ark": {with(func(m *message) { m.Slot = 2 }), []int{good}},
+		"a member's slot":       {with(func(m *message) { m.Slot, m.Back = x.Slot, true }), []int{good, good}},
+		"no such slot":          {with(func(m *message) { m.Slot, m.Back = 4, true }), []int{good, good}},
+		"a slot without an ark": {with(func(m *message) { m.Slot, m.Back = 2, true }), []int{good}},
 	})
 	settle(t, "what attackers brought is closed", func() bool { return descriptors(t) <= before })
 
@@ -221,13 +221,13 @@ func TestFalseArk(t *testing.T) {
 	defer unix.Close(plain)
 	label := &message{Version: version, Addrs: addrs, Slots: 1}
 	for name, groups := range map[string][][]int{
-		"other sockets":           {{plain, plain}},
+		"other sockets":           {{plain, plain, plain}},
 		"another address's":       b.groups,
 		"too few":                 {{plain}},
-		"what are no sockets":     {{0, 1}},
+		"what are no sockets":     {{0, 1, 2}},
 		"those of nobody":         {{}},
-		"more than was said":      {{plain, plain, plain}},
-		"Unix sockets, and so on": {{b.ark, plain}},
+		"more than was said":      {{plain, plain, plain, plain}},
+		"Unix sockets, and so on": {{b.ark, plain, plain}},
 	} {
 		ark, err := newArk(label, groups, b.ledger.fd)
 		if err != nil {
@@ -244,7 +244,7 @@ func TestFalseArk(t *testing.T) {
 	var stop sync.WaitGroup
 	ended := make(chan struct{})
 	stop.Go(func() { // he tries for as long as the broker waits
-		ark, err := newArk(label, [][]int{{plain, plain}}, b.ledger.fd)
+		ark, err := newArk(label, [][]int{{plain, plain, plain}}, b.ledger.fd)
 		if err != nil {
 			t.Error(err)
 			return

@@ -22,20 +22,22 @@ import (
 type Broker struct {
 	cfg       Config
 	listeners []*net.UnixListener
-	groups    [][]int // by address, then slot; 0 is QP1
-	ledger    *ledger
-	ark       int
-	port      *udp.Port
-	engine    *engine
+	host      *Seat // of the member that has it, nil if that is none
 	recovered bool
 	settled   chan struct{} // closed once members from before had their time
 	ending    chan struct{} // closed by Close
 
 	conns sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows; engine.mu may be taken while it is held
-	free      []uint8    // slots without a member, the one without for longest first
-	absent    []uint8    // slots that had one when the broker took over, and nobody has come from there
+	mu     sync.Mutex // guards what follows; engine.mu and host.mu may be taken while it is held
+	groups [][]int    // by address, as udp.OpenGroup returns them; the first of each alone while the host is
+	ledger *ledger
+	ark    int
+	port   *udp.Port
+	engine *engine // nil while the host is alone; all that opens with it does not change then
+
+	free      []uint8 // slots without a member, the one without for longest first
+	absent    []uint8 // slots that had one when the broker took over, and nobody has come from there and said what it listens to
 	strangers int
 	open      map[*wire]bool
 	closed    bool
@@ -52,6 +54,11 @@ type resident struct {
 	mail int
 }
 
+// newBroker returns a broker of nothing.
+func newBroker(c Config) *Broker {
+	return &Broker{cfg: c, ark: -1, settled: make(chan struct{}), ending: make(chan struct{}), open: make(map[*wire]bool)}
+}
+
 // Open begins to serve addresses; Serve goes on. It fails with EADDRINUSE where
 // another broker does, or somebody else has the port.
 func Open(c Config) (*Broker, error) {
@@ -60,35 +67,39 @@ func Open(c Config) (*Broker, error) {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
 	c.Addrs = addrs
-	b := &Broker{cfg: c, ark: -1, settled: make(chan struct{}), ending: make(chan struct{}), open: make(map[*wire]bool)}
-	if err := b.begin(); err != nil {
-		b.release()
-		return nil, err
+	b := newBroker(c)
+	for _, begin := range []func() error{b.listen, b.openGroups, b.start} {
+		if err := begin(); err != nil {
+			b.release()
+			return nil, err
+		}
 	}
 	return b, nil
 }
 
-// begin opens what a broker has.
-func (b *Broker) begin() error {
+// listen takes the names of the addresses, which one broker at a time can have.
+func (b *Broker) listen() error {
 	for _, a := range b.cfg.Addrs {
 		l, err := net.ListenUnix("unixpacket", socketName(a))
 		if errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Errorf("broker: another broker serves %v: end it first, or use it: %w", a, err)
+			return fmt.Errorf("broker: processes share %v already, or can: use it, or end them first: %w", a, err)
 		}
 		if err != nil {
 			return fmt.Errorf("broker: %w", err)
 		}
 		b.listeners = append(b.listeners, l)
 	}
-	if err := b.openGroups(); err != nil {
-		return err
-	}
+	return nil
+}
+
+// start opens QP1 in the groups.
+func (b *Broker) start() error {
 	for i := range b.cfg.Slots {
 		b.free = append(b.free, uint8(i+1))
 	}
 	seat := &udp.Seat{Mail: -1}
 	for _, group := range b.groups {
-		fd, err := unix.FcntlInt(uintptr(group[0]), unix.F_DUPFD_CLOEXEC, 0)
+		fd, err := unix.FcntlInt(uintptr(group[udp.QP1Socket]), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			closeAll(seat.Sockets)
 			return fmt.Errorf("broker: %w", err)
@@ -99,16 +110,34 @@ func (b *Broker) begin() error {
 	if b.port, err = udp.Open(udp.Config{Addrs: b.cfg.Addrs, Seat: seat, DisableGRO: true}); err != nil {
 		return err
 	}
-	if b.engine, err = newEngine(b.port, b.cfg.GUID, b.ledger, b.forward); err != nil || !b.recovered {
+	e, err := newEngine(b.port, b.cfg.GUID, b.ledger, b.forward)
+	if err != nil {
 		return err
 	}
-	return b.restore()
+	b.engine = e
+	if b.recovered {
+		return b.restore()
+	}
+	return nil
+}
+
+// label returns what is written on the ark.
+func (b *Broker) label() *message {
+	return &message{Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, GUID: b.cfg.GUID, Hosted: b.cfg.hosted}
+}
+
+// socketOf returns the socket of a slot in a group.
+func socketOf(group []int, slot uint8) int {
+	if slot == 0 {
+		return group[udp.FirstSocket]
+	}
+	return group[int(slot)+udp.QP1Socket]
 }
 
 // openGroups opens the groups, or takes those over that members have.
 func (b *Broker) openGroups() error {
 	for _, a := range b.cfg.Addrs {
-		group, err := udp.OpenGroup(a, b.cfg.Slots)
+		first, err := udp.OpenFirst(a)
 		if errors.Is(err, unix.EADDRINUSE) {
 			for _, g := range b.groups {
 				closeAll(g)
@@ -119,13 +148,22 @@ func (b *Broker) openGroups() error {
 		if err != nil {
 			return err
 		}
-		b.groups = append(b.groups, group)
+		b.groups = append(b.groups, []int{first})
 	}
-	var err error
+	return b.expand()
+}
+
+// expand makes groups of the first sockets of the addresses.
+func (b *Broker) expand() (err error) {
+	for i, a := range b.cfg.Addrs {
+		if b.groups[i], err = udp.OpenGroup(a, b.groups[i][0], b.cfg.Slots); err != nil {
+			return err
+		}
+	}
 	if b.ledger, err = newLedger(); err != nil {
 		return err
 	}
-	b.ark, err = newArk(&message{Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, GUID: b.cfg.GUID}, b.groups, b.ledger.fd)
+	b.ark, err = newArk(b.label(), b.groups, b.ledger.fd)
 	return err
 }
 
@@ -143,7 +181,6 @@ func (b *Broker) recover(inUse error) error {
 			return inUse
 		}
 		if b.bring(newWire(c)) {
-			b.recovered = true
 			return l.SetDeadline(time.Time{})
 		}
 	}
@@ -163,7 +200,7 @@ func (b *Broker) bring(w *wire) bool {
 	if err != nil {
 		return false
 	}
-	if m.Op != opJoin || m.Version != version || m.Slot == 0 || len(fds) != 2 {
+	if m.Op != opJoin || m.Version != version || !m.Back || len(fds) != 2 {
 		closeAll(fds)
 		return false
 	}
@@ -174,8 +211,14 @@ func (b *Broker) bring(w *wire) bool {
 		_ = unix.Close(fds[1])
 		return false
 	}
-	b.ark, b.groups, b.ledger, b.cfg.Slots, b.cfg.GUID = fds[1], found.groups, found.ledger, label.Slots, label.GUID
+	b.inherit(fds[1], label, found)
 	return true
+}
+
+// inherit takes over what is in an ark.
+func (b *Broker) inherit(ark int, label *message, found cargo) {
+	b.ark, b.groups, b.ledger = ark, found.groups, found.ledger
+	b.cfg.Slots, b.cfg.GUID, b.cfg.hosted, b.recovered = label.Slots, label.GUID, label.Hosted, true
 }
 
 // Recovered reports whether the broker took over from one that has died.
@@ -188,16 +231,9 @@ func (b *Broker) Slots() int { return b.cfg.Slots }
 func (b *Broker) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = b.Close() })
 	defer stop()
-	for _, l := range b.listeners {
-		b.conns.Go(func() { b.accept(l) })
-	}
+	b.admitAll()
 	if b.recovered {
-		settle := time.NewTimer(settleTime)
-		defer settle.Stop()
-		select {
-		case <-settle.C:
-		case <-ctx.Done():
-		}
+		b.settle()
 		b.conns.Go(b.mourn)
 	}
 	close(b.settled)
@@ -205,6 +241,13 @@ func (b *Broker) Serve(ctx context.Context) error {
 	_ = b.Close() // if it was not the reason
 	b.conns.Wait()
 	return err
+}
+
+// admitAll begins to accept.
+func (b *Broker) admitAll() {
+	for _, l := range b.listeners {
+		b.conns.Go(func() { b.accept(l) })
+	}
 }
 
 // Close ends the broker. Members keep their addresses until they close, too.
@@ -230,20 +273,40 @@ func (b *Broker) release() {
 	if b.port != nil {
 		_ = b.port.Close()
 	}
-	for _, g := range b.groups {
-		closeAll(g)
+	b.closeGroups(0)
+	b.mail.Lock()
+	if b.host != nil && b.members[b.host.Slot] != nil { // the others' are closed with their connections
+		_ = unix.Close(b.members[b.host.Slot].mail)
+		b.members[b.host.Slot] = nil
+	}
+	b.mail.Unlock()
+	close(b.ending)
+}
+
+// closeGroups closes the sockets of the groups but the first so many of each, and
+// what belongs to them.
+func (b *Broker) closeGroups(but int) {
+	for i, g := range b.groups {
+		closeAll(g[but:])
+		b.groups[i] = g[:but]
 	}
 	if b.ledger != nil {
 		_ = unix.Close(b.ledger.fd)
+		b.ledger = nil
 	}
 	if b.ark >= 0 {
 		_ = unix.Close(b.ark)
+		b.ark = -1
 	}
-	close(b.ending)
 }
 
 // Members returns who has joined, by slot.
 func (b *Broker) Members() []Member {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.engine == nil {
+		return []Member{b.host.member()}
+	}
 	var all []Member
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
@@ -355,7 +418,7 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 		return nil, err
 	}
 	closeAll(fds[1:]) // the ark that this broker has already
-	if m.Slot == 0 {
+	if !m.Back {
 		<-b.settled // it may take no place of who is to come
 	}
 	r := &resident{Member: Member{PID: int(who.Pid), Program: m.Program}, wire: w, mail: mail}
@@ -383,7 +446,7 @@ var errHeld = fmt.Errorf("broker: all slots are taken, some by processes that ha
 // mail.
 func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
 	want := 1
-	if m.Slot != 0 {
+	if m.Back {
 		want = 2
 	}
 	switch {
@@ -416,20 +479,22 @@ func (b *Broker) seat(r *resident, m *message) error {
 	if b.closed {
 		return net.ErrClosed
 	}
-	i, err := b.vacancy(m.Slot)
-	if err != nil {
+	if err := b.awake(); err != nil {
 		return err
 	}
-	r.Slot = b.free[i]
+	var err error
+	if r.Slot, err = b.vacancy(m); err != nil {
+		return err
+	}
 	var fds []int
-	if m.Slot == 0 {
+	if !m.Back {
 		tenure, err := b.ledger.hold(r.Slot)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(tenure)
 		for _, a := range m.Addrs {
-			fd := b.groups[slices.Index(b.cfg.Addrs, a)][r.Slot]
+			fd := socketOf(b.groups[slices.Index(b.cfg.Addrs, a)], r.Slot)
 			drain(fd)
 			fds = append(fds, fd)
 		}
@@ -438,38 +503,48 @@ func (b *Broker) seat(r *resident, m *message) error {
 	if err := r.wire.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if err := r.wire.send(&message{Op: opWelcome, Version: version, Slot: r.Slot, GUID: b.cfg.GUID}, fds...); err != nil {
+	if err := r.wire.send(&message{Op: opWelcome, Version: version, Slot: r.Slot, GUID: b.cfg.GUID, Hosted: b.cfg.hosted}, fds...); err != nil {
 		return err
 	}
-	b.free = slices.Delete(b.free, i, i+1)
-	b.absent = slices.DeleteFunc(b.absent, func(s uint8) bool { return s == r.Slot })
+	if !m.Back {
+		b.arrived(r.Slot)
+	}
+	b.enter(r)
+	return nil
+}
+
+// arrived ends the wait for a member of the slot. The caller holds mu.
+func (b *Broker) arrived(slot uint8) {
+	b.absent = slices.DeleteFunc(b.absent, func(s uint8) bool { return s == slot })
+}
+
+// enter makes a member of who has a slot. The caller holds mu.
+func (b *Broker) enter(r *resident) {
+	b.free = slices.DeleteFunc(b.free, func(s uint8) bool { return s == r.Slot })
 	b.engine.mu.Lock()
 	b.engine.router.join(r.Slot)
 	b.mail.Lock()
 	b.members[r.Slot] = r
 	b.mail.Unlock()
 	b.engine.mu.Unlock()
-	return nil
 }
 
-// vacancy returns where in free the slot is that was asked for, or, if that is 0,
-// one whose sockets nobody has any more.
-func (b *Broker) vacancy(slot uint8) (int, error) {
-	if slot != 0 {
-		i := slices.Index(b.free, slot)
-		if i < 0 {
-			return 0, fmt.Errorf("broker: another process has slot %d: %w", slot, unix.EBUSY)
-		}
-		return i, nil
-	}
-	if len(b.free) == 0 {
+// vacancy returns the slot that one who comes back has, or, for one who is new, one
+// whose sockets nobody has any more. Nobody new gets slot 0.
+func (b *Broker) vacancy(m *message) (uint8, error) {
+	switch {
+	case m.Back && b.members[m.Slot] != nil:
+		return 0, fmt.Errorf("broker: another process has slot %d: %w", m.Slot, unix.EBUSY)
+	case m.Back:
+		return m.Slot, nil
+	case len(b.free) == 0:
 		return 0, fmt.Errorf("broker: all %d slots are taken: end a process, or begin with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
 	}
 	i := slices.IndexFunc(b.free, func(s uint8) bool { return !b.ledger.held(s) })
 	if i < 0 {
 		return 0, errHeld
 	}
-	return i, nil
+	return b.free[i], nil
 }
 
 // attend does what a member asks for, until it is gone.
@@ -480,6 +555,12 @@ func (b *Broker) attend(r *resident) {
 			return
 		}
 		closeAll(fds) // members have nothing to bring
+		if m.Op == opReady {
+			b.mu.Lock()
+			b.arrived(r.Slot)
+			b.mu.Unlock()
+			continue
+		}
 		b.engine.mu.Lock()
 		answer := &message{Op: opClaimed, Seq: m.Seq}
 		switch m.Op {

@@ -8,4 +8,6 @@ type Config struct {
 	Slots int          // processes that can join at a time
 	GUID  uint64       // node GUID of all of them
 	Log   func(format string, args ...any)
+
+	hosted bool // by members, of which another one follows one that ends
 }

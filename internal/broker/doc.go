@@ -35,6 +35,7 @@
 //	claim    a number, and the service ID to listen to
 //	claimed  the number, and an errno, 0 if the member has the service now
 //	release  the service ID
+//	ready    one who came back has said what it listens to
 //	who      asks, of one who is no member, for who is
 //	members  the answer
 //

@@ -160,12 +160,12 @@ func (e *engine) receive(now clock.Instant, d *fabric.Datagram) {
 // knows no service and no connection.
 func (e *engine) take(now clock.Instant, r *gsi.Received) bool {
 	e.heard(now, r.MAD)
-	slot := e.router.route(r.MAD, &r.From)
-	if slot == 0 {
+	to := e.router.route(r.MAD, &r.From)
+	if to == nil {
 		return e.cm.Receive(now, r)
 	}
 	if n := udp.PutForwarded(e.buf[:], &e.current); n > 0 {
-		e.deliver(slot, e.buf[:n])
+		e.deliver(to.slot, e.buf[:n])
 	}
 	return true
 }

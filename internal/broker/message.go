@@ -16,20 +16,20 @@ const version = 1
 
 // The bounds of the protocol.
 const (
-	maxMessage   = 32 << 10               // bytes
-	maxServices  = 4096                   // of a member, as of a connection manager
-	maxStrangers = 256                    // connections that have not joined
-	helloTime    = 2 * time.Second        // until a stranger says what it wants
-	replyTime    = 2 * time.Second        // until the broker answers
-	recoverTime  = 2 * time.Second        // until a member brings the ark
-	settleTime   = 500 * time.Millisecond // until all others are there, too
+	maxMessage   = 32 << 10                // bytes
+	maxServices  = 4096                    // of a member, as of a connection manager
+	maxStrangers = 256                     // connections that have not joined
+	helloTime    = 2 * time.Second         // until a stranger says what it wants
+	replyTime    = 2 * time.Second         // until the broker answers
+	recoverTime  = 2 * time.Second         // until a member brings the ark
+	settleTime   = 1500 * time.Millisecond // until all others are there, too, that live
 )
 
 // ErrNone says that no broker of this user serves the address.
 var ErrNone = errors.New("no broker serves the address")
 
 // errAway says that there is no broker, for now.
-var errAway = fmt.Errorf("the broker is away: start it again by softhca broker with the same --addr: %w", syscall.EAGAIN)
+var errAway = fmt.Errorf("the broker is away: if it was softhca broker, start it again with the same --addr: %w", syscall.EAGAIN)
 
 // The kinds of messages.
 const (
@@ -39,6 +39,7 @@ const (
 	opClaim   = "claim"
 	opClaimed = "claimed"
 	opRelease = "release"
+	opReady   = "ready"
 	opWho     = "who"
 	opMembers = "members"
 )
@@ -50,6 +51,8 @@ type message struct {
 	Addrs   []netip.Addr  `json:"addrs,omitempty"`
 	Program string        `json:"program,omitempty"`
 	Slot    uint8         `json:"slot,omitempty"`
+	Back    bool          `json:"back,omitempty"`   // a member of an earlier broker joins
+	Hosted  bool          `json:"hosted,omitempty"` // by members
 	GUID    uint64        `json:"guid,omitempty"`
 	Error   string        `json:"error,omitempty"`
 	Seq     uint64        `json:"seq,omitempty"`

@@ -39,8 +39,11 @@ type Seat struct {
 	GUID uint64
 }
 
-// Join returns ErrNone.
-func Join([]netip.Addr) (*Seat, *udp.Seat, error) { return nil, nil, ErrNone }
+// Enter returns no seat.
+func Enter([]netip.Addr, uint64) (*Seat, *udp.Seat, error) { return nil, nil, nil }
+
+// Introduce does nothing.
+func (s *Seat) Introduce(func() []Connection) {}
 
 // Claim does nothing.
 func (s *Seat) Claim(mad.ServiceID) error { return nil }

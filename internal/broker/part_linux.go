@@ -23,8 +23,11 @@ func (b *Broker) part(r *resident) {
 	if b.closed { // it is the broker that goes
 		return
 	}
+	b.arrived(r.Slot)
 	b.bury(r.Slot)
-	b.free = append(b.free, r.Slot)
+	if r.Slot != 0 {
+		b.free = append(b.free, r.Slot)
+	}
 }
 
 // bury tells the peers of a slot's member that it is gone, and empties its
@@ -38,13 +41,14 @@ func (b *Broker) bury(slot uint8) {
 		}
 	})
 	for _, group := range b.groups {
-		drain(group[slot])
+		drain(socketOf(group, slot))
 	}
 }
 
 // restore reads what the broker before this one knew of its members.
 func (b *Broker) restore() error {
-	for _, slot := range b.free {
+	for i := range b.cfg.Slots + 1 {
+		slot := uint8(i)
 		all, err := b.ledger.connections(slot)
 		if err != nil {
 			return err
@@ -55,6 +59,34 @@ func (b *Broker) restore() error {
 		}
 	}
 	return nil
+}
+
+// settle waits until all members from before that live have come, or had their
+// time.
+func (b *Broker) settle() {
+	tick := time.NewTicker(settlePause)
+	defer tick.Stop()
+	end := time.NewTimer(settleTime)
+	defer end.Stop()
+	for b.awaited() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			return
+		case <-b.ending:
+			return
+		}
+	}
+}
+
+// settlePause is how often the broker looks whether all are there.
+const settlePause = 5 * time.Millisecond
+
+// awaited reports whether there is a process that has not come.
+func (b *Broker) awaited() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.closed && slices.ContainsFunc(b.absent, b.ledger.held)
 }
 
 // mournPause is how often the broker looks who of those that have not come is

@@ -58,7 +58,7 @@ func TestHelperOfAnotherUser(t *testing.T) {
 	}
 	for what, open := range map[string]func() error{
 		"a socket of its own": func() error { _, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}}); return err },
-		"a group":             func() error { _, err := udp.OpenGroup(a, 1); return err },
+		"a group":             func() error { _, err := udp.OpenFirst(a); return err },
 		"a broker":            func() error { _, err := Open(Config{Addrs: []netip.Addr{a}, Slots: 1}); return err },
 	} {
 		if err := open(); !errors.Is(err, unix.EADDRINUSE) {

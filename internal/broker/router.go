@@ -122,9 +122,9 @@ func (r *router) release(slot uint8, s mad.ServiceID) {
 	}
 }
 
-// route returns the slot of the member that gets a message, 0 if there is none,
+// route returns the member that gets a message, nil if there is none,
 // and remembers what the message says of its connection.
-func (r *router) route(m *mad.MAD, from *gsi.Address) uint8 {
+func (r *router) route(m *mad.MAD, from *gsi.Address) *account {
 	h := m.Header()
 	switch h.AttrID {
 	case mad.AttrREQ:
@@ -132,11 +132,11 @@ func (r *router) route(m *mad.MAD, from *gsi.Address) uint8 {
 	case mad.AttrSIDRREQ:
 		var q mad.SIDRREQ
 		q.Decode(m)
-		return r.services[q.ServiceID].number()
+		return r.services[q.ServiceID]
 	case mad.AttrSIDRREP:
 		var p mad.SIDRREP
 		p.Decode(m)
-		return r.owner(p.RequestID).number()
+		return r.owner(p.RequestID)
 	case mad.AttrREP:
 		return r.reply(m, from)
 	case mad.AttrRTU:
@@ -148,17 +148,9 @@ func (r *router) route(m *mad.MAD, from *gsi.Address) uint8 {
 		if to == 0 {
 			return r.ofPeer(m, from)
 		}
-		return r.owner(to).number()
+		return r.owner(to)
 	}
-	return 0
-}
-
-// number returns the slot, 0 of nobody.
-func (a *account) number() uint8 {
-	if a == nil {
-		return 0
-	}
-	return a.slot
+	return nil
 }
 
 // owner returns the member whose communication ID this is.
@@ -172,27 +164,27 @@ func ids(m *mad.MAD) (from, to uint32) {
 	return t.LocalCommID, t.RemoteCommID
 }
 
-// ofPeer returns the slot of the connection that the peer alone names.
-func (r *router) ofPeer(m *mad.MAD, from *gsi.Address) uint8 {
+// ofPeer returns the member with the connection that the peer alone names.
+func (r *router) ofPeer(m *mad.MAD, from *gsi.Address) *account {
 	id, _ := ids(m)
 	if c := r.remote[remoteKey{id, from.Remote}]; c != nil {
-		return c.of.slot
+		return c.of
 	}
-	return 0
+	return nil
 }
 
 // request routes a REQ. One that is repeated goes where the first went, though
 // nobody may listen any more.
-func (r *router) request(m *mad.MAD, from *gsi.Address) uint8 {
+func (r *router) request(m *mad.MAD, from *gsi.Address) *account {
 	var q mad.REQ
 	q.Decode(m)
 	k := remoteKey{q.LocalCommID, from.Remote}
 	a, c := r.services[q.ServiceID], r.remote[k]
 	switch {
 	case a == nil && c == nil:
-		return 0
+		return nil
 	case a == nil || c != nil && c.of == a:
-		return c.of.slot
+		return c.of
 	case c != nil:
 		r.forget(c)
 	}
@@ -201,16 +193,16 @@ func (r *router) request(m *mad.MAD, from *gsi.Address) uint8 {
 		qpn = ib.QPN(q.LocalEECN)
 	}
 	r.learn(&connection{of: a, key: k, qpn: qpn, peer: *from})
-	return a.slot
+	return a
 }
 
 // reply routes a REP, which names both ends.
-func (r *router) reply(m *mad.MAD, from *gsi.Address) uint8 {
+func (r *router) reply(m *mad.MAD, from *gsi.Address) *account {
 	var p mad.REP
 	p.Decode(m)
 	a := r.owner(p.RemoteCommID)
 	if a == nil {
-		return 0
+		return nil
 	}
 	k := remoteKey{p.LocalCommID, from.Remote}
 	if c := r.remote[k]; c != nil {
@@ -224,12 +216,12 @@ func (r *router) reply(m *mad.MAD, from *gsi.Address) uint8 {
 		qpn = ib.QPN(p.LocalEECN)
 	}
 	r.learn(&connection{of: a, key: k, localID: p.RemoteCommID, qpn: qpn, peer: *from})
-	return a.slot
+	return a
 }
 
 // ready routes an RTU, the first message that tells our ID of a connection that
 // the peer asked for.
-func (r *router) ready(m *mad.MAD, from *gsi.Address) uint8 {
+func (r *router) ready(m *mad.MAD, from *gsi.Address) *account {
 	id, to := ids(m)
 	a := r.owner(to)
 	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of == a && c.localID == 0 && r.local[to] == nil {
@@ -237,24 +229,24 @@ func (r *router) ready(m *mad.MAD, from *gsi.Address) uint8 {
 		r.local[to] = c
 		r.note(c)
 	}
-	return a.number()
+	return a
 }
 
 // end routes what ends a connection. A REJ may come from a peer that never learnt
 // our ID.
-func (r *router) end(m *mad.MAD, from *gsi.Address) uint8 {
+func (r *router) end(m *mad.MAD, from *gsi.Address) *account {
 	id, to := ids(m)
-	slot := r.owner(to).number()
+	a := r.owner(to)
 	if to == 0 {
-		slot = r.ofPeer(m, from)
+		a = r.ofPeer(m, from)
 	}
-	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of.slot == slot {
+	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of == a {
 		r.forget(c)
 	}
 	if c := r.local[to]; c != nil && c.peer.Remote == from.Remote {
 		r.forget(c)
 	}
-	return slot
+	return a
 }
 
 // learn remembers a connection.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,18 +29,25 @@ type Seat struct {
 
 	addrs   []netip.Addr
 	program string
-	ark     int
-	tenure  int // what keeps the slot
-	mail    int // the end that the broker writes to
+	shared  *atomic.Bool // the port's, of who was the first
+	joined  bool         // once, so that it can come back
+	hosted  bool         // by members
+	mail    int          // the end that the broker writes to
 	closing chan struct{}
 	ended   sync.WaitGroup
+	serving sync.WaitGroup // the broker that this process became
 
-	mu      sync.Mutex // guards what follows
-	wire    *wire      // nil while the broker is away
-	seq     uint64
-	waiting map[uint64]chan syscall.Errno
-	claims  map[mad.ServiceID]int // how often
-	changed chan struct{}         // closed when wire changes
+	mu     sync.Mutex // guards what follows
+	wire   *wire      // nil while the broker is away
+	host   *Broker    // that this process is itself
+	ark    int        // -1 of who is alone
+	tenure int        // what keeps the slot; -1 of who is alone
+	seq    uint64
+
+	connections func() []Connection // nil before Introduce
+	waiting     map[uint64]chan syscall.Errno
+	claims      map[mad.ServiceID]int // how often
+	changed     chan struct{}         // closed when wire changes
 }
 
 // joinTime is how long Join waits for a broker that has too much to do.
@@ -71,24 +79,32 @@ func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &Seat{
-		addrs: addrs, program: programName(), ark: -1, tenure: -1, mail: -1, closing: make(chan struct{}), wire: w,
-		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), changed: make(chan struct{}),
-	}
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	s, mail, err := newSeat(addrs)
 	if err != nil {
-		return nil, nil, errors.Join(&refusal{fmt.Errorf("broker: socket pair: %w", err)}, w.Close())
+		return nil, nil, errors.Join(&refusal{err}, w.Close())
 	}
-	s.mail = ends[1]
+	s.wire = w
 	sockets, err := s.join(w)
 	if err != nil {
-		closeAll(ends[:])
+		closeAll([]int{s.mail, mail})
 		return nil, nil, errors.Join(err, w.Close())
 	}
 	n := len(addrs)
 	s.ark, s.tenure = sockets[n], sockets[n+1]
 	s.ended.Go(s.stay)
-	return s, &udp.Seat{Sockets: sockets[:n], Mail: ends[0]}, nil
+	return s, &udp.Seat{Sockets: sockets[:n], Mail: mail}, nil
+}
+
+// newSeat returns a seat without a slot, and what its port gets mail from.
+func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
+	ends, err := socketPair()
+	if err != nil {
+		return nil, -1, err
+	}
+	return &Seat{
+		addrs: addrs, program: programName(), ark: -1, tenure: -1, mail: ends[1], closing: make(chan struct{}),
+		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), changed: make(chan struct{}),
+	}, ends[0], nil
 }
 
 // programName returns what this process is called among members.
@@ -116,9 +132,9 @@ func dial(a netip.Addr) (*wire, error) {
 // join says to a broker who this is, and returns the descriptors that it gives to
 // one who is new.
 func (s *Seat) join(w *wire) (fds []int, err error) {
-	m := &message{Op: opJoin, Version: version, Addrs: s.addrs, Program: s.program, Slot: s.Slot}
+	m := &message{Op: opJoin, Version: version, Addrs: s.addrs, Program: s.program, Slot: s.Slot, Back: s.joined}
 	give, want := []int{s.mail}, len(s.addrs)+2
-	if s.Slot != 0 {
+	if s.joined {
 		give, want = append(give, s.ark), 0
 	}
 	if err := w.SetReadDeadline(time.Now().Add(replyTime)); err != nil {
@@ -134,22 +150,22 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 	switch {
 	case answer.Op == opRefused:
 		err = &refusal{fmt.Errorf("%s: %w", answer.Error, answer.Errno)}
-	case answer.Op != opWelcome || answer.Version != version || len(fds) != want || answer.Slot == 0 || s.Slot != 0 && answer.Slot != s.Slot:
+	case answer.Op != opWelcome || answer.Version != version || len(fds) != want || s.joined && answer.Slot != s.Slot:
 		err = fmt.Errorf("broker: %q with %d descriptors instead of a welcome: %w", answer.Op, len(fds), unix.EPROTO)
 	}
 	if err != nil {
 		closeAll(fds)
 		return nil, err
 	}
-	if s.Slot == 0 {
-		s.Slot, s.GUID = answer.Slot, answer.GUID
+	if !s.joined {
+		s.Slot, s.GUID, s.joined, s.hosted = answer.Slot, answer.GUID, true, answer.Hosted
 	}
 	return fds, w.SetReadDeadline(time.Time{})
 }
 
 // stay reads what the broker says, and looks for the next one when it is gone.
 func (s *Seat) stay() {
-	for w := s.wire; w != nil; w = s.again() {
+	for w := s.wire; w != nil; w = s.again() { // nobody else sets it
 		for {
 			m, fds, err := w.receive()
 			if err != nil {
@@ -193,7 +209,8 @@ const (
 	lastPause  = 200 * time.Millisecond
 )
 
-// again returns a connection to the next broker, nil once the seat is closed.
+// again returns a connection to the next broker, nil once the seat is closed or this
+// process is the broker.
 func (s *Seat) again() *wire {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		timer := time.NewTimer(pause)
@@ -204,6 +221,9 @@ func (s *Seat) again() *wire {
 		case <-timer.C:
 		}
 		w, err := dial(s.addrs[0])
+		if s.hosted && errors.Is(err, ErrNone) && s.succeed() {
+			return nil
+		}
 		if err != nil {
 			continue
 		}
@@ -226,7 +246,7 @@ func (s *Seat) reclaim(w *wire) error {
 			return err
 		}
 	}
-	return nil
+	return w.send(&message{Op: opReady})
 }
 
 // claimTime is how long a claim waits for the broker.
@@ -243,16 +263,14 @@ func (s *Seat) Claim(id mad.ServiceID) error {
 	s.claims[id]++
 	s.mu.Unlock()
 	for {
+		if host := s.hosts(); host != nil {
+			return s.claimed(id, host.adjust(id))
+		}
 		reply, changed := s.ask(id)
 		select {
 		case errno, answered := <-reply:
-			switch {
-			case !answered:
-			case errno == 0:
-				return nil
-			default:
-				s.Release(id)
-				return fmt.Errorf("another process at %v listens on service %v: %w", s.addrs[0], id, errno)
+			if answered {
+				return s.claimed(id, errno)
 			}
 		case <-changed:
 		case <-timer.C:
@@ -260,6 +278,16 @@ func (s *Seat) Claim(id mad.ServiceID) error {
 			return errAway
 		}
 	}
+}
+
+// claimed returns what is to be said of a claim, which is taken back unless it was
+// granted.
+func (s *Seat) claimed(id mad.ServiceID, errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	s.Release(id)
+	return fmt.Errorf("another process at %v listens on service %v: %w", s.addrs[0], id, errno)
 }
 
 // ask sends a claim. Without a broker there will be no reply; changed tells when
@@ -280,13 +308,16 @@ func (s *Seat) ask(id mad.ServiceID) (reply chan syscall.Errno, changed chan str
 // Release takes a claim back.
 func (s *Seat) Release(id mad.ServiceID) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.claims[id]--; s.claims[id] > 0 {
-		return
+	if s.claims[id]--; s.claims[id] <= 0 {
+		delete(s.claims, id)
+		if s.wire != nil {
+			_ = s.wire.send(&message{Op: opRelease, Service: id}) // a broker that is gone has released it
+		}
 	}
-	delete(s.claims, id)
-	if s.wire != nil {
-		_ = s.wire.send(&message{Op: opRelease, Service: id}) // a broker that is gone has released it
+	host := s.host
+	s.mu.Unlock()
+	if host != nil {
+		host.adjust(id)
 	}
 }
 
@@ -295,13 +326,15 @@ func (s *Seat) Close() {
 	if s == nil {
 		return
 	}
-	_ = unix.Close(s.tenure) // before the broker learns of it: the slot is free at once
 	close(s.closing)
 	s.mu.Lock()
+	_ = unix.Close(s.tenure) // before the broker learns of it: the slot is free at once
+	s.tenure = -1
 	s.hurry()
 	s.mu.Unlock()
 	s.ended.Wait()
-	closeAll([]int{s.mail, s.ark})
+	s.leave()
+	closeAll([]int{s.mail, s.ark, s.tenure}) // others may have come a moment ago
 }
 
 // hurry has who reads from the broker stop, if the seat is being closed.

@@ -3,6 +3,7 @@
 package broker
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -21,6 +22,20 @@ const maxPassed = 253
 // file's: this network has it, and nobody else.
 func socketName(a netip.Addr) *net.UnixAddr {
 	return &net.UnixAddr{Name: "@softhca/broker/" + a.String(), Net: "unixpacket"}
+}
+
+// socketPair returns two connected sockets that keep the bounds of messages. The
+// second has a name, by which a child of a fork finds what it need not keep of its
+// parent's: that of everything here begins with softhca/.
+func socketPair() (ends [2]int, err error) {
+	if ends, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+		return ends, fmt.Errorf("broker: socket pair: %w", err)
+	}
+	if err := unix.Bind(ends[1], &unix.SockaddrUnix{Name: "@softhca/" + rand.Text()}); err != nil {
+		closeAll(ends[:])
+		return ends, fmt.Errorf("broker: name a socket: %w", err)
+	}
+	return ends, nil
 }
 
 // wire is a connection between broker and member.

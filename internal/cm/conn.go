@@ -89,6 +89,14 @@ func (c *Conn) RemoteQPN() ib.QPN { return c.ep.remoteQPN }
 // nil for others and once the connection is over.
 func (c *Conn) Channel() *Channel { return c.channel }
 
+// Peer returns where the other side is and what it calls its QP, or the EE context
+// of RD: with the IDs, what is needed to end the connection in the name of a
+// process that has died.
+func (c *Conn) Peer() (to gsi.Address, number ib.QPN) {
+	_, number = numbersOf(c)
+	return c.to, number
+}
+
 // Service returns the service ID that was asked for.
 func (c *Conn) Service() mad.ServiceID { return c.service }
 

@@ -31,6 +31,7 @@ type Config struct {
 	Seed           uint64
 	NodeGUID       uint64
 	QPNSlot        uint8
+	Exclusive      bool // nobody shares the addresses
 	Privileged     bool
 	Settings       qp.Settings
 	Queues         ring.Allocator // of the memory of queues; zero is Go's heap

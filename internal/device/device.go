@@ -66,7 +66,7 @@ func Open(cfg Config) (*Device, error) {
 	d.events.init()
 	d.watchers.all = make(map[*func(clock.Instant, error)]struct{})
 	d.HCA, err = hca.New(hca.Config{
-		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, NodeGUID: guid, Raise: d.events.raise,
+		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: seat != nil, NodeGUID: guid, Raise: d.events.raise,
 		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged,
 		Counters: &cfg.Board.Engine,
 	})
@@ -77,6 +77,9 @@ func Open(cfg Config) (*Device, error) {
 	}
 	faults.attach(d.HCA)
 	d.drv = driver.Start(port, d.HCA.Shard(), d.fatal)
+	if seat != nil {
+		seat.Introduce(d.connections)
+	}
 	faults.begin(d)
 	if cfg.Network == nil {
 		d.watchAddresses()

@@ -1,13 +1,14 @@
 package device
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"strings"
 
 	"github.com/softhca/softhca/internal/broker"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/capture"
 	"github.com/softhca/softhca/internal/fabric/udp"
@@ -63,17 +64,18 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, e
 	return w, seat, nil
 }
 
-// join takes a seat on the addresses if a broker of this user serves them. Who
-// asks for a slot of its own wants the addresses for itself.
+// join takes a seat on the addresses, which processes of one user share. Who asks
+// for a slot of its own, or for the addresses alone, gets none.
 func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
-	if c.QPNSlot != 0 {
+	if c.QPNSlot != 0 || c.Exclusive {
 		return nil, nil
 	}
-	seat, sockets, err := broker.Join(addrs)
-	switch {
-	case errors.Is(err, broker.ErrNone):
-		return nil, nil
-	case err != nil:
+	guid, _, err := c.guid(addrs[0])
+	if err != nil {
+		return nil, err
+	}
+	seat, sockets, err := broker.Enter(addrs, guid)
+	if err != nil || seat == nil {
 		return nil, err
 	}
 	u.Seat, c.QPNSlot = sockets, seat.Slot
@@ -81,6 +83,26 @@ func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
 		c.NodeGUID = seat.GUID
 	}
 	return seat, nil
+}
+
+// connections returns what the broker is to know of the device's connections.
+func (d *Device) connections() (all []broker.Connection) {
+	_ = d.Do(func(clock.Instant) error { // of a device that has failed there are none to be ended
+		d.HCA.CM().EachConn(func(c *cm.Conn) {
+			k := broker.Connection{LocalID: c.LocalID(), RemoteID: c.RemoteID()}
+			switch c.State() {
+			case cm.ReqRcvd, cm.MRAReqSent, cm.RepSent, cm.MRARepRcvd:
+				k.LocalID = 0
+			case cm.RepRcvd, cm.MRARepSent, cm.Established, cm.DReqSent, cm.DReqRcvd:
+			default: // it has no peer yet, or no more
+				return
+			}
+			k.Peer, k.QPN = c.Peer()
+			all = append(all, k)
+		})
+		return nil
+	})
+	return all
 }
 
 // Claim has the device get what peers send to a service: a process that shares its

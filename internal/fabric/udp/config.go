@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/softhca/softhca/internal/fabric"
@@ -34,7 +35,14 @@ type Config struct {
 type Seat struct {
 	Sockets []int // of a slot of the groups of Config.Addrs, in their order
 	Mail    int   // a Unix socket with what PutForwarded wrote, or -1
+	// Shared is set when others come to the addresses of who was alone there. Until
+	// then nothing is in the mail, and what arrives is merged as for a lone process.
+	// Nil is as if it were set.
+	Shared *atomic.Bool
 }
+
+// shared reports whether there are others on the addresses, for all that is known.
+func (t *Seat) shared() bool { return t.Shared == nil || t.Shared.Load() }
 
 // GSO says whether runs leave with UDP segmentation offload. A network card
 // that segments by itself may number IPv4 identifications in its own way,

@@ -66,8 +66,10 @@ func (p *Port) due() []*socket {
 	if !p.mail {
 		return p.socks
 	}
-	if p.recv.calls++; p.recv.calls%mailTurn == 0 {
-		return p.socks
+	if p.cfg.Seat.shared() {
+		if p.recv.calls++; p.recv.calls%mailTurn == 0 {
+			return p.socks
+		}
 	}
 	return p.socks[:len(p.socks)-1]
 }
@@ -82,6 +84,10 @@ func (p *Port) receive(socks []*socket, ds []fabric.Datagram) (int, error) {
 			r.next = 0
 		}
 		s := socks[r.next]
+		if s.mail && !p.cfg.Seat.shared() {
+			r.next++
+			continue
+		}
 		room := min(len(ds)-n, vectorLen-used, s.depth)
 		if room == 0 {
 			break

@@ -19,7 +19,7 @@ func (s *socket) adopt(nif *net.Interface, c *Config) {
 		s.rcvbuf = n
 	}
 	merge := 0
-	if !c.DisableGRO && nif.Flags&net.FlagLoopback != 0 {
+	if !c.DisableGRO && (nif.Flags&net.FlagLoopback != 0 || !c.Seat.shared()) {
 		merge = 1
 	}
 	s.gro = unix.SetsockoptInt(s.fd, unix.IPPROTO_UDP, unix.UDP_GRO, merge) == nil && merge == 1

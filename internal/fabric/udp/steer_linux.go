@@ -17,53 +17,97 @@ import (
 // one byte for the slot, slot 0 is nobody's, and 255 is that of multicast.
 const MaxSlots = 254
 
-// OpenGroup opens the sockets of address a for processes that share it: first
-// the one that gets what is for QP1 and for nobody, then one for each slot from 1
-// on, which gets what is for queue pairs with that slot. They share the address
-// only with each other. Which socket a packet goes to depends on the order in
-// which they were opened, so none of them may be closed while others are used.
-// The caller owns them.
-func OpenGroup(a netip.Addr, slots int) (fds []int, err error) {
+// The first sockets of a group; that of slot n follows n places after QP1's.
+const (
+	FirstSocket = 0 // of slot 0, and of what is for nobody
+	QP1Socket   = 1
+)
+
+// Vacant returns an error if address a cannot be had: EADDRINUSE if somebody has
+// it.
+func Vacant(a netip.Addr) error {
+	s, _, _, err := groupSocket(a)
+	if err != nil {
+		return err
+	}
+	return s.vacant()
+}
+
+// OpenFirst opens the socket of address a for a process that has it alone, and can
+// share it later: the first of a group. It fails where somebody has the address.
+// The caller owns it, and lets nobody else call OpenFirst at the same time.
+func OpenFirst(a netip.Addr) (fd int, err error) {
+	s, nif, c, err := groupSocket(a)
+	if err != nil {
+		return -1, err
+	}
+	// Before this socket can share: one of somebody else that is here must be found
+	// out.
+	if err := s.vacant(); err != nil {
+		return -1, err
+	}
+	if err := s.open(); err != nil {
+		return -1, fmt.Errorf("udp: %w", err)
+	}
+	if err := errors.Join(share(s.fd), s.bind(nif, c)); err != nil {
+		return -1, errors.Join(err, unix.Close(s.fd))
+	}
+	return s.fd, nil
+}
+
+// OpenGroup opens the sockets of address a for processes that share it, around the
+// one of OpenFirst, which may be in use: for QP1, and for each slot from 1 on, which
+// gets what is for queue pairs with that slot. They share the address only with each
+// other. Which socket a packet goes to depends on the order in which they were
+// opened, so none of them may be closed while others are used. The caller owns them;
+// the first in fds is the one that was given, also if there is an error.
+func OpenGroup(a netip.Addr, first, slots int) (fds []int, err error) {
+	fds = []int{first}
 	if slots < 1 || slots > MaxSlots {
-		return nil, fmt.Errorf("udp: %d processes on one address: want 1 to %d: %w", slots, MaxSlots, unix.EINVAL)
+		return fds, fmt.Errorf("udp: %d processes on one address: want 1 to %d: %w", slots, MaxSlots, unix.EINVAL)
 	}
-	c, err := Config{Addrs: []netip.Addr{a}}.normal()
+	_, nif, _, err := groupSocket(a)
 	if err != nil {
-		return nil, err
+		return fds, err
 	}
-	nif, err := iface.Owner(c.Addrs[0])
-	if err != nil {
-		return nil, fmt.Errorf("udp: %w", err)
+	if err := steer(first, nif, slots); err != nil {
+		return fds, err
 	}
 	defer func() {
 		if err != nil {
-			for _, fd := range fds {
+			for _, fd := range fds[1:] {
 				_ = unix.Close(fd)
 			}
-			fds = nil
+			fds = fds[:1]
 		}
 	}()
-	for i := range slots + 1 {
-		s := newSocket(c.Addrs[0], nif, &c)
+	for range slots + QP1Socket {
+		s, nif, c, err := groupSocket(a)
+		if err != nil {
+			return fds, err
+		}
 		if err := s.open(); err != nil {
 			return fds, fmt.Errorf("udp: %w", err)
 		}
 		fds = append(fds, s.fd)
-		// Not before the first is bound: a socket of somebody else that is here
-		// must be found out.
-		if i == 0 {
-			err = s.bindFirst(nif, &c, slots)
-		} else {
-			err = errors.Join(share(s.fd), s.bind(nif, &c))
-		}
-		if err == nil {
-			err = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_LOCK_FILTER, 1)
-		}
-		if err != nil {
+		if err := errors.Join(share(s.fd), s.bind(nif, c), lockFilter(s.fd)); err != nil {
 			return fds, err
 		}
 	}
 	return fds, nil
+}
+
+// groupSocket returns the socket of address a for a group, which is to be opened.
+func groupSocket(a netip.Addr) (*socket, *net.Interface, *Config, error) {
+	c, err := Config{Addrs: []netip.Addr{a}}.normal()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	nif, err := iface.Owner(c.Addrs[0])
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("udp: %w", err)
+	}
+	return newSocket(c.Addrs[0], nif, &c), nif, &c, nil
 }
 
 // share makes a socket one of several on its address.
@@ -74,20 +118,31 @@ func share(fd int) error {
 	return nil
 }
 
-// bindFirst binds the first socket of a group, which has the program.
-func (s *socket) bindFirst(nif *net.Interface, c *Config, slots int) error {
-	if err := s.vacant(); err != nil {
-		return err
+// lockFilter keeps who has a socket from changing what steers its group.
+func lockFilter(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LOCK_FILTER, 1); err != nil {
+		return fmt.Errorf("udp: SO_LOCK_FILTER: %w", err)
 	}
-	if err := errors.Join(share(s.fd), s.bind(nif, c)); err != nil {
-		return err
+	return nil
+}
+
+// steer gives the first socket of a group the program. As long as it is alone it
+// gets everything: a choice that is not there counts for none. It is the last moment
+// at which packets of several processes are merged.
+func steer(first int, nif *net.Interface, slots int) error {
+	if nif.Flags&net.FlagLoopback == 0 {
+		_ = unix.SetsockoptInt(first, unix.IPPROTO_UDP, unix.UDP_GRO, 0) // old kernels do not merge
+	}
+	locked, err := unix.GetsockoptInt(first, unix.SOL_SOCKET, unix.SO_LOCK_FILTER)
+	if err == nil && locked == 1 { // by an attempt before this one
+		return nil
 	}
 	filter := steering(slots)
 	p := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if err := unix.SetsockoptSockFprog(s.fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &p); err != nil {
+	if err := unix.SetsockoptSockFprog(first, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &p); err != nil {
 		return fmt.Errorf("udp: the system cannot steer packets to the sockets of one port (SO_ATTACH_REUSEPORT_CBPF): %w", err)
 	}
-	return nil
+	return lockFilter(first)
 }
 
 // vacant returns an error if somebody has the address, another group of the same
@@ -108,13 +163,18 @@ func (s *socket) vacant() error {
 const topByte = 5
 
 // steering returns the program that chooses the socket of a packet: that of the
-// slot in its destination QPN, or the first. A packet that is too short makes it
-// return 0, too.
+// slot in its destination QPN, or QP1's, or the first. A packet that is too short
+// makes it return 0, too.
 func steering(slots int) []unix.SockFilter {
 	return []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: topByte},
-		{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: uint32(slots), Jt: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 0, Jt: 3},
+		{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: uint32(slots), Jt: 5},
+		{Code: unix.BPF_ALU | unix.BPF_ADD | unix.BPF_K, K: QP1Socket},
 		{Code: unix.BPF_RET | unix.BPF_A},
-		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: topByte + 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 1, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: QP1Socket},
+		{Code: unix.BPF_RET | unix.BPF_K, K: FirstSocket},
 	}
 }

@@ -26,10 +26,14 @@ func openGroup(t *testing.T, slots int) (netip.Addr, []int) {
 	for salt := range uint32(64) {
 		v := h.Sum32() + salt
 		a := netip.AddrFrom4([4]byte{127, byte(v>>16) | 1, byte(v >> 8), byte(v)})
-		fds, err := udp.OpenGroup(a, slots)
+		first, err := udp.OpenFirst(a)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds, err := udp.OpenGroup(a, first, slots)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,12 +68,12 @@ func packetTo(t *testing.T, b *fabric.Batch, path fabric.Path, qpn uint32) {
 }
 
 // TestSteering sends to queue pairs of every slot of an address: each packet
-// comes to the process of its slot, and what is for QP1, for no slot, or too short
-// to tell, to the first socket. A process that dies and one that comes in its
+// comes to the process of its slot, what is for QP1 to the socket of that, and what
+// is for no slot, or too short to tell, to the first. A process that dies and one that comes in its
 // place change nothing for the others, as long as somebody keeps the socket open.
 func TestSteering(t *testing.T) {
-	const slots = 5
-	addr, fds := openGroup(t, slots)
+	const slots = uint32(5)
+	addr, fds := openGroup(t, int(slots))
 	ports := make([]*udp.Port, len(fds))
 	for i, fd := range fds {
 		kept, err := unix.Dup(fd)
@@ -91,22 +95,23 @@ func TestSteering(t *testing.T) {
 	for round := range uint32(8) {
 		for top := range uint32(256) {
 			packetTo(t, b, to, top<<16|0x100+round)
-			if top > slots {
-				top = 0
-			}
-			want[top]++
+			want[socketOf(top, slots)]++
 			if b.Room() == 0 { // a batch has few runs
 				sendAll(t, peer, b)
 			}
 		}
 		packetTo(t, b, to, 1)
-		want[0]++
+		want[udp.QP1Socket]++
 		sendAll(t, peer, b)
 	}
 	for i, p := range ports {
 		for _, g := range collect(t, p, want[i]) {
-			if top := int(g.bytes[5]); top != i && (i != 0 || top != 0 && top <= slots) {
-				t.Fatalf("socket %d got a packet of slot %d", i, top)
+			at := int(socketOf(uint32(g.bytes[5]), slots))
+			if g.bytes[5] == 0 && g.bytes[6] == 0 && g.bytes[7] == 1 {
+				at = udp.QP1Socket
+			}
+			if at != i {
+				t.Fatalf("socket %d got a packet of slot %d", i, g.bytes[5])
 			}
 		}
 		ds := make([]fabric.Datagram, 1)
@@ -127,6 +132,75 @@ func TestSteering(t *testing.T) {
 	collect(t, ports[0], 5) // an empty datagram has no segment
 }
 
+// socketOf returns the place of the socket of a slot.
+func socketOf(slot, slots uint32) uint32 {
+	if slot == 0 || slot > slots {
+		return udp.FirstSocket
+	}
+	return slot + udp.QP1Socket
+}
+
+// TestHandingOver has a process that is alone on an address get packets while a
+// group is made around its socket. All of them come to it, and those for others
+// that come afterwards to them.
+func TestHandingOver(t *testing.T) {
+	const slots = 64
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, t.Name(), os.Getpid())
+	v := h.Sum32()
+	addr := netip.AddrFrom4([4]byte{127, byte(v>>16) | 1, byte(v >> 8), byte(v)})
+	first, err := udp.OpenFirst(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lone := take(t, addr, first, -1)
+	peer := open(t, udp.Config{})
+	to := fabric.Path{Src: peer.Caps().Addrs[0], Dst: addr, HopLimit: 64}
+	made := make(chan []int, 1)
+	go func() {
+		fds, err := udp.OpenGroup(addr, first, slots)
+		if err != nil {
+			t.Error(err)
+		}
+		made <- fds
+	}()
+	b := fabric.NewBatch(1<<16, peer.Caps())
+	var fds []int
+	for sent := 0; fds == nil; {
+		for range 16 {
+			packetTo(t, b, to, 0x1234)
+			sent++
+		}
+		sendAll(t, peer, b)
+		collect(t, lone, 16)
+		select {
+		case fds = <-made:
+			t.Logf("%d packets came", sent)
+		default:
+		}
+	}
+	defer func() {
+		for _, fd := range fds[1:] {
+			_ = unix.Close(fd)
+		}
+	}()
+	packetTo(t, b, to, slots<<16)
+	packetTo(t, b, to, 0x4321)
+	sendAll(t, peer, b)
+	collect(t, lone, 1)
+	collect(t, take(t, addr, dup(t, fds[slots+udp.QP1Socket]), -1), 1)
+}
+
+// dup returns a copy of a descriptor.
+func dup(t *testing.T, fd int) int {
+	t.Helper()
+	again, err := unix.Dup(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
 // TestNobodyElseJoins shows that an address in use is given to no second
 // group, also one of the same user, and that members cannot change the program.
 func TestNobodyElseJoins(t *testing.T) {
@@ -134,7 +208,7 @@ func TestNobodyElseJoins(t *testing.T) {
 	for _, fd := range fds {
 		defer unix.Close(fd)
 	}
-	if _, err := udp.OpenGroup(addr, 2); !errors.Is(err, unix.EADDRINUSE) {
+	if _, err := udp.OpenFirst(addr); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("a second group: %v", err)
 	}
 	if _, err := udp.Open(udp.Config{Addrs: []netip.Addr{addr}}); !errors.Is(err, unix.EADDRINUSE) {
@@ -148,7 +222,7 @@ func TestNobodyElseJoins(t *testing.T) {
 		}
 	}
 	for _, slots := range []int{0, udp.MaxSlots + 1} {
-		if _, err := udp.OpenGroup(addr, slots); !errors.Is(err, unix.EINVAL) {
+		if _, err := udp.OpenGroup(addr, fds[0], slots); !errors.Is(err, unix.EINVAL) {
 			t.Errorf("%d slots: %v", slots, err)
 		}
 	}
@@ -158,13 +232,14 @@ func TestNobodyElseJoins(t *testing.T) {
 // itself, and nothing of what cannot have been forwarded.
 func TestMail(t *testing.T) {
 	addr, fds := openGroup(t, 1)
-	first := take(t, addr, fds[0], -1)
+	defer unix.Close(fds[udp.FirstSocket])
+	first := take(t, addr, fds[udp.QP1Socket], -1)
 	mail, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(mail[1])
-	member := take(t, addr, fds[1], mail[0])
+	member := take(t, addr, fds[2], mail[0])
 	peer := open(t, udp.Config{})
 	b := fabric.NewBatch(1<<16, peer.Caps())
 	path := fabric.Path{Src: peer.Caps().Addrs[0], Dst: addr, HopLimit: 7, TClass: 0x20}
@@ -199,6 +274,7 @@ func TestMail(t *testing.T) {
 func TestSeatIsClosed(t *testing.T) {
 	addr, fds := openGroup(t, 1)
 	defer unix.Close(fds[1])
+	defer unix.Close(fds[2])
 	if _, err := udp.Open(udp.Config{Addrs: []netip.Addr{addr, netip.MustParseAddr("127.0.0.1")}, Seat: &udp.Seat{Sockets: fds[:1], Mail: -1}}); err == nil {
 		t.Fatal("one socket for two addresses is enough")
 	}

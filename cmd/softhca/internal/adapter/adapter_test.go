@@ -109,7 +109,7 @@ func TestClientAdapter(t *testing.T) {
 
 // TestRefusals asks for what cannot be.
 func TestRefusals(t *testing.T) {
-	taken, err := verbs.Open(verbs.Config{Addr: loopback(2)})
+	taken, err := verbs.Open(verbs.Config{Addr: loopback(2), Exclusive: true})
 	if err != nil {
 		t.Fatal(err)
 	}

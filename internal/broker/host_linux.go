@@ -1,0 +1,290 @@
+//go:build !portable
+
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric/iface"
+	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/mad"
+)
+
+// hostedSlots is how many processes can come to one that was alone; fewer if it
+// has many addresses.
+const hostedSlots = 64
+
+// enterTime is how long Enter waits while an address is in use and nobody can be
+// asked: between two hosts.
+const enterTime = time.Second
+
+// Enter takes a seat on addresses with the processes of this user that are there, or
+// as the first, who is the host of those that come later; guid is the node GUID
+// then. Without a seat and an error the addresses cannot be shared here, and the
+// caller opens them for itself. It opens its port with the udp.Seat, and closes it
+// before the Seat.
+func Enter(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
+	addrs, err := iface.Clean(addrs)
+	if err != nil {
+		return nil, nil, fmt.Errorf("broker: %w", err)
+	}
+	end := time.Now().Add(enterTime)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		s, sockets, err := Join(addrs)
+		switch {
+		case errors.Is(err, unix.EPERM): // another user's process has the name
+			return nil, nil, nil
+		case !errors.Is(err, ErrNone):
+			return s, sockets, err
+		}
+		s, sockets, err = first(addrs, guid)
+		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
+			return s, sockets, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// first makes this process the first on addresses. It fails with EADDRINUSE if
+// there is somebody. Without a seat and an error, it cannot share them.
+func first(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
+	slots := min(hostedSlots, (maxPassed-1)/len(addrs)-1-udp.QP1Socket)
+	if slots < 1 {
+		return nil, nil, nil
+	}
+	for _, a := range addrs { // else who tries would keep the name from who is to be the next host
+		if err := udp.Vacant(a); errors.Is(err, unix.EADDRINUSE) {
+			return nil, nil, err
+		}
+	}
+	b := newBroker(Config{Addrs: addrs, Slots: slots, GUID: guid, Log: func(string, ...any) {}, hosted: true})
+	sockets, err := b.hostAlone()
+	if err != nil {
+		b.release()
+		if errors.Is(err, unix.EADDRINUSE) {
+			return nil, nil, err
+		}
+		return nil, nil, nil // what is wrong, who opens the addresses for itself finds, too
+	}
+	close(b.settled)
+	b.admitAll()
+	return b.host, sockets, nil
+}
+
+// hostAlone opens what a process has that is alone on addresses.
+func (b *Broker) hostAlone() (*udp.Seat, error) {
+	if err := b.listen(); err != nil {
+		return nil, err
+	}
+	sockets := &udp.Seat{Mail: -1, Shared: new(atomic.Bool)}
+	open := func() error {
+		for _, a := range b.cfg.Addrs {
+			fd, err := udp.OpenFirst(a)
+			if err != nil {
+				return err
+			}
+			b.groups = append(b.groups, []int{fd})
+			if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+				return err
+			}
+			sockets.Sockets = append(sockets.Sockets, fd)
+		}
+		s, mail, err := newSeat(b.cfg.Addrs)
+		if err != nil {
+			return err
+		}
+		s.GUID, s.joined, s.hosted, s.host, s.shared = b.cfg.GUID, true, true, b, sockets.Shared
+		b.host, sockets.Mail = s, mail
+		return nil
+	}
+	if err := open(); err != nil {
+		closeAll(sockets.Sockets)
+		return nil, err
+	}
+	return sockets, nil
+}
+
+// awake opens what a host needs once it is not alone any more. Its packets go on
+// coming to its sockets. The caller holds mu.
+func (b *Broker) awake() error {
+	if b.engine != nil {
+		return nil
+	}
+	err := b.expand()
+	if err == nil {
+		err = b.start()
+	}
+	var keys [2]int // of the host: ark and tenure
+	if err == nil {
+		keys, err = b.keys(0)
+	}
+	if err != nil {
+		if b.port != nil {
+			_ = b.port.Close()
+		}
+		b.port, b.engine, b.free = nil, nil, nil
+		b.closeGroups(1)
+		return err
+	}
+	b.host.give(keys)
+	b.host.shared.Store(true)
+	b.conns.Go(func() { _ = b.engine.run() }) // without it there is no QP1, as after the end of the host
+	return b.install()
+}
+
+// keys returns copies for the host of what members have.
+func (b *Broker) keys(slot uint8) (keys [2]int, err error) {
+	if keys[0], err = unix.FcntlInt(uintptr(b.ark), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return keys, fmt.Errorf("broker: %w", err)
+	}
+	if keys[1], err = b.ledger.hold(slot); err != nil {
+		return keys, errors.Join(err, unix.Close(keys[0]))
+	}
+	return keys, nil
+}
+
+// install makes the host a member, with its services and connections. The caller
+// holds mu.
+func (b *Broker) install() error {
+	s := b.host
+	mail, err := unix.FcntlInt(uintptr(s.mail), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	b.arrived(s.Slot)
+	b.enter(&resident{Member: Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program}, mail: mail})
+	for _, id := range s.services() {
+		b.engine.mu.Lock()
+		b.engine.router.claim(s.Slot, id)
+		b.engine.mu.Unlock()
+	}
+	all := s.past()
+	b.engine.mu.Lock()
+	defer b.engine.mu.Unlock()
+	for i := range all {
+		b.engine.router.introduce(s.Slot, &all[i])
+	}
+	return nil
+}
+
+// adjust has the host listen to a service if it claims it, and not otherwise.
+func (b *Broker) adjust(id mad.ServiceID) syscall.Errno {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.engine == nil || b.closed {
+		return 0
+	}
+	s := b.host
+	wanted := s.wants(id)
+	b.engine.mu.Lock()
+	defer b.engine.mu.Unlock()
+	if wanted {
+		return b.engine.router.claim(s.Slot, id)
+	}
+	b.engine.router.release(s.Slot, id)
+	return 0
+}
+
+// succeed makes this process the host after one that has ended, and reports whether
+// it is.
+func (s *Seat) succeed() bool {
+	label, found, err := openArk(s.ark, nil)
+	if err != nil {
+		return false
+	}
+	b := newBroker(Config{Addrs: label.Addrs, Log: func(string, ...any) {}})
+	b.host = s
+	ark, err := unix.FcntlInt(uintptr(s.ark), unix.F_DUPFD_CLOEXEC, 0)
+	b.inherit(ark, label, found)
+	for _, begin := range []func() error{b.listen, b.start, b.install} {
+		if err == nil {
+			err = begin()
+		}
+	}
+	if err != nil {
+		b.release()
+		return false
+	}
+	s.mu.Lock()
+	s.host = b
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	s.serving.Go(func() { _ = b.Serve(context.Background()) }) // leave ends it; if it fails, there is no QP1
+	return true
+}
+
+// hosts returns the broker that this process is, nil if it is none.
+func (s *Seat) hosts() *Broker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.host
+}
+
+// give has the seat keep what a member has.
+func (s *Seat) give(keys [2]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ark, s.tenure = keys[0], keys[1]
+}
+
+// wants reports whether this process listens to a service.
+func (s *Seat) wants(id mad.ServiceID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims[id] > 0
+}
+
+// services returns what this process listens to.
+func (s *Seat) services() []mad.ServiceID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.claims))
+}
+
+// Introduce says how to find the connections of this process, which is done when
+// somebody comes to it, so that their peers hear of its end, too. connections is
+// called by another goroutine, until Close.
+func (s *Seat) Introduce(connections func() []Connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connections = connections
+}
+
+// past returns the connections of this process.
+func (s *Seat) past() []Connection {
+	s.mu.Lock()
+	f := s.connections
+	s.mu.Unlock()
+	if f == nil {
+		return nil // it has none yet
+	}
+	return f()
+}
+
+// member returns what others see of this process while it is alone.
+func (s *Seat) member() Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program, Services: len(s.claims)}
+}
+
+// leave ends the broker that this process is.
+func (s *Seat) leave() {
+	if b := s.hosts(); b != nil {
+		_ = b.Close() // if it has failed, it is closed
+		s.serving.Wait()
+		b.conns.Wait()
+	}
+}

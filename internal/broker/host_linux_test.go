@@ -1,0 +1,208 @@
+//go:build !portable
+
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric/udp"
+	"github.com/softhca/softhca/mad"
+)
+
+// freeAddress returns a loopback address that no other test has.
+func freeAddress(t *testing.T) netip.Addr {
+	t.Helper()
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, t.Name(), os.Getpid())
+	for salt := range uint32(64) {
+		v := h.Sum32() + salt
+		if a := netip.AddrFrom4([4]byte{127, byte(v>>16) | 1, byte(v >> 8), byte(v)}); udp.Vacant(a) == nil {
+			return a
+		}
+	}
+	t.Fatal("no loopback address is free")
+	return netip.Addr{}
+}
+
+// enter returns a process that shares an address with whoever is there.
+func enter(t *testing.T, a netip.Addr) *process {
+	t.Helper()
+	addrs := []netip.Addr{a}
+	seat, sockets, err := Enter(addrs, rigGUID+uint64(time.Now().UnixNano()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := udp.Open(udp.Config{Addrs: addrs, Seat: sockets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, Seat: seat, port: port}
+	t.Cleanup(p.die)
+	return p
+}
+
+// peerOf returns a peer of processes that share an address.
+func peerOf(t *testing.T, a netip.Addr) *peer {
+	t.Helper()
+	return newPeer(t, &Broker{cfg: Config{Addrs: []netip.Addr{a}}})
+}
+
+// asked shows that a REQ comes to a process.
+func asked(t *testing.T, p *peer, x *process, s mad.ServiceID, id uint32) {
+	t.Helper()
+	p.send(mad.AttrREQ, reqFor(s, id))
+	if q := expect(t, x.port, mad.AttrREQ, &mad.REQ{}); q.LocalCommID != id {
+		t.Errorf("the process in slot %d gets REQ %d, not %d", x.Slot, q.LocalCommID, id)
+	}
+}
+
+// TestSecondComes has a process that is alone on an address get company, which it
+// has not asked for: its services stay its own, each gets what is for it, and
+// all have one GUID.
+func TestSecondComes(t *testing.T) {
+	a := freeAddress(t)
+	p, x := peerOf(t, a), enter(t, a)
+	if err := errors.Join(x.Claim(service), x.Claim(service+1)); err != nil {
+		t.Fatal(err)
+	}
+	x.Release(service + 1)
+	asked(t, p, x, service, 1) // alone
+	if _, _, who, err := Who(a); err != nil || len(who) != 1 || who[0].PID != os.Getpid() || who[0].Services != 1 {
+		t.Errorf("alone: %+v, %v", who, err)
+	}
+	y, z := enter(t, a), enter(t, a)
+	if x.Slot != 0 || y.Slot == 0 || z.Slot == y.Slot || x.GUID != y.GUID || y.GUID != z.GUID {
+		t.Errorf("slots %d, %d, %d and GUIDs %x, %x, %x", x.Slot, y.Slot, z.Slot, x.GUID, y.GUID, z.GUID)
+	}
+	if err := y.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("the first one's service: %v", err)
+	}
+	if err := errors.Join(y.Claim(service+1), z.Claim(service+2)); err != nil {
+		t.Errorf("services that are free: %v", err)
+	}
+	if err := x.Claim(service + 2); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("the first one takes another's service: %v", err)
+	}
+	if err := x.Claim(service + 3); err != nil {
+		t.Errorf("the first one's next service: %v", err)
+	}
+	for i, m := range []*process{x, y, z, x} {
+		asked(t, p, m, service+mad.ServiceID(i), uint32(10+i))
+		p.packet(uint32(m.Slot)<<16|5, make([]byte, mad.Size), func([]byte) {})
+		receive(t, m.port)
+	}
+	if _, slots, who, err := Who(a); err != nil || slots != hostedSlots || len(who) != 3 {
+		t.Errorf("%+v, %v", who, err)
+	}
+	x.Release(service)
+	settle(t, "another has the service that the first gave up", func() bool { return z.Claim(service) == nil })
+	if _, err := Open(Config{Addrs: []netip.Addr{a}, Slots: 1}); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a broker where processes share: %v", err)
+	}
+}
+
+// TestHostGoes has host after host end, by itself and in the middle of what others
+// do. The next one is there within a second, knows services and connections, and
+// tells the peers of the last one; the address is free when all are gone.
+func TestHostGoes(t *testing.T) {
+	a := freeAddress(t)
+	p := peerOf(t, a)
+	all := []*process{enter(t, a), enter(t, a), enter(t, a), enter(t, a)}
+	for i, x := range all {
+		if err := x.Claim(service + mad.ServiceID(i)); err != nil {
+			t.Fatal(err)
+		}
+		id := uint32(100 + i)
+		asked(t, p, x, service+mad.ServiceID(i), id)
+		p.send(mad.AttrRTU, &mad.RTU{LocalCommID: id, RemoteCommID: uint32(x.Slot)<<24 | id})
+		expect(t, x.port, mad.AttrRTU, &mad.RTU{})
+	}
+	for len(all) > 1 {
+		i := slices.IndexFunc(all, func(x *process) bool { return x.hosts() != nil })
+		if i < 0 {
+			t.Fatal("nobody is the host")
+		}
+		host := all[i]
+		all = slices.Delete(all, i, i+1)
+		began := time.Now()
+		host.die()
+		d := expect(t, p.port, mad.AttrDREQ, &mad.DREQ{})
+		if d.LocalCommID>>24 != uint32(host.Slot) || time.Since(began) > time.Second {
+			t.Errorf("%+v after %v, when slot %d died", d, time.Since(began), host.Slot)
+		}
+		p.send(mad.AttrDREP, &mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID})
+		for _, x := range all {
+			s := mad.ServiceID(0)
+			for id := range x.claims {
+				s = id
+			}
+			id := 1000 + uint32(len(all)*100) + uint32(x.Slot)
+			asked(t, p, x, s, id)
+			p.send(mad.AttrREJ, &mad.REJ{LocalCommID: id, Message: mad.WhichOther}) // it has thought better of it
+			expect(t, x.port, mad.AttrREJ, &mad.REJ{})
+		}
+		settle(t, "one is the host", func() bool {
+			return slices.ContainsFunc(all, func(x *process) bool { return x.hosts() != nil })
+		})
+		fresh := enter(t, a)
+		if fresh.Slot == 0 || slices.ContainsFunc(all, func(x *process) bool { return x.Slot == fresh.Slot }) {
+			t.Errorf("who comes gets slot %d of somebody", fresh.Slot)
+		}
+		fresh.die()
+	}
+	all[0].die()
+	if err := udp.Vacant(a); err != nil {
+		t.Errorf("all are gone: %v", err)
+	}
+}
+
+// TestAllAtOnce has many processes begin at once on an address that nobody has.
+// One is the first, each gets its own slot, and all of them what is for it.
+func TestAllAtOnce(t *testing.T) {
+	a := freeAddress(t)
+	p := peerOf(t, a)
+	all := make([]*process, 24)
+	var began sync.WaitGroup
+	for i := range all {
+		began.Go(func() {
+			seat, sockets, err := Enter([]netip.Addr{a}, rigGUID)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			port, err := udp.Open(udp.Config{Addrs: []netip.Addr{a}, Seat: sockets})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all[i] = &process{t: t, Seat: seat, port: port}
+			t.Cleanup(all[i].die)
+		})
+	}
+	began.Wait()
+	if t.Failed() {
+		return
+	}
+	seen := make(map[uint8]bool)
+	for _, x := range all {
+		if seen[x.Slot] {
+			t.Fatalf("two processes have slot %d", x.Slot)
+		}
+		seen[x.Slot] = true
+		p.packet(uint32(x.Slot)<<16|9, make([]byte, mad.Size), func([]byte) {})
+		receive(t, x.port)
+	}
+	if !seen[0] {
+		t.Error("nobody is the first")
+	}
+}

@@ -1,0 +1,25 @@
+package broker
+
+import (
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/gsi"
+)
+
+// Connection is one that a process made while it was alone, so that no broker
+// heard of it.
+type Connection struct {
+	LocalID  uint32 // 0 if the peer does not know it yet
+	RemoteID uint32
+	QPN      ib.QPN // the peer's; its EE context for RD
+	Peer     gsi.Address
+}
+
+// introduce enters a connection of a member from before it was one.
+func (r *router) introduce(slot uint8, k *Connection) {
+	c := &connection{
+		of: r.members[slot], key: remoteKey{k.RemoteID, k.Peer.Remote}, localID: k.LocalID, qpn: k.QPN, peer: k.Peer,
+	}
+	if r.remote[c.key] == nil && r.local[c.localID] == nil {
+		r.learn(c)
+	}
+}

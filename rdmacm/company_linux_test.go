@@ -1,0 +1,145 @@
+//go:build !portable
+
+package rdmacm
+
+import (
+	"bufio"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// retransmitted returns how many packets a host has sent again.
+func retransmitted(t testing.TB, h *host) uint64 {
+	t.Helper()
+	all, err := h.m.devices[0].ctx.Counters()
+	must(t, err)
+	for _, c := range all {
+		if c.Name == "retrans_pkts" {
+			return c.Value
+		}
+	}
+	t.Fatal("no such counter")
+	return 0
+}
+
+// TestCompanyComes has programs come to the address of one that was alone, in
+// mid-transfer, and go. It loses nothing and stays connected; what was sent again is
+// next to nothing; and who came connects to it, and it to them.
+func TestCompanyComes(t *testing.T) {
+	shared := loopback()
+	a, far := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: loopback()})
+	c1, c2, l := newConns(t, a, far)
+	e1, e2, fromFar := newConns(t, far, a)
+	flow(t, c1, c2, func() {
+		flow(t, e1, e2, func() {
+			quiet := retransmitted(t, a) + retransmitted(t, far)
+			began := time.Now()
+			b := newHost(t, verbs.Config{Addr: shared})
+			t.Logf("the second is there after %v; %d packets were sent again before, %d meanwhile", time.Since(began), quiet,
+				retransmitted(t, a)+retransmitted(t, far)-quiet)
+			if n := retransmitted(t, a) + retransmitted(t, far) - quiet; n > 512 {
+				t.Errorf("%d packets were sent again", n)
+			}
+			if x, y := guidOf(t, a), guidOf(t, b); x != y {
+				t.Errorf("the node GUIDs of one address are %v and %v", x, y)
+			}
+			d1, d2, near := newConns(t, b, a)
+			f1, f2, back := newConns(t, a, b)
+			flow(t, d1, d2, func() { flow(t, f1, f2, func() {}) })
+			closeBoth(t, d1, d2)
+			closeBoth(t, f1, f2)
+			must(t, near.Close())
+			must(t, back.Close())
+			must(t, b.m.Close())
+		})
+	})
+	closeBoth(t, c1, c2)
+	closeBoth(t, e1, e2)
+	must(t, l.Close())
+	must(t, fromFar.Close())
+}
+
+// roleVar is how TestKilledHost tells the other process what to do.
+const roleVar = "COMPANY_ADDR"
+
+// TestHelperListener is the other process: it accepts one connection, says so, and
+// waits to be killed.
+func TestHelperListener(t *testing.T) {
+	addr := os.Getenv(roleVar)
+	if addr == "" {
+		// It is the other process of a test.
+		t.Skip("no address")
+	}
+	h := newHost(t, verbs.Config{Addr: addr})
+	l, err := h.m.Listen(t.Context(), addr+":7")
+	must(t, err)
+	fmt.Println("listens")
+	_, err = l.Accept(t.Context())
+	must(t, err)
+	fmt.Println("accepted")
+	select {}
+}
+
+// TestKilledHost kills the program that was first on an address, which is connected
+// from a time when it was alone. Its peer hears so within a second from those
+// who came later, whose own connections stay.
+func TestKilledHost(t *testing.T) {
+	shared := loopback()
+	far := newHost(t, verbs.Config{Addr: loopback()})
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(self, "-test.run", "^TestHelperListener$", "-test.timeout", "60s")
+	cmd.Env = append(os.Environ(), roleVar+"="+shared)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	says := func(what string, s *bufio.Scanner) {
+		t.Helper()
+		for s.Scan() {
+			if strings.Contains(s.Text(), what) {
+				return
+			}
+		}
+		t.Fatalf("the other process never says %q", what)
+	}
+	said := bufio.NewScanner(out)
+	says("listens", said)
+	c, err := far.m.Dial(soon(t), shared+":7")
+	must(t, err)
+	says("accepted", said)
+
+	b, d := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: shared})
+	id := b.id(TCP)
+	must(t, id.BindAddr(netip.MustParseAddrPort(shared+":7")))
+	want(t, id.Listen(1), ib.EADDRINUSE, "the port of the one who was alone")
+	must(t, id.Destroy())
+	c1, c2, l := newConns(t, b, d)
+	flow(t, c1, c2, func() {
+		killed := time.Now()
+		must(t, cmd.Process.Kill())
+		b := make([]byte, 1)
+		_, err := c.Read(b)
+		if err == nil || time.Since(killed) > time.Second {
+			t.Errorf("the peer of who was killed reads %v after %v", err, time.Since(killed))
+		}
+		t.Logf("%v after %v", err, time.Since(killed))
+	})
+	_ = c.Close() // it is over
+	x1, x2, again := newConns(t, far, b)
+	closeBoth(t, x1, x2)
+	closeBoth(t, c1, c2)
+	must(t, l.Close())
+	must(t, again.Close())
+}
