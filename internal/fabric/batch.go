@@ -1,6 +1,10 @@
 package fabric
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/softhca/softhca/ib"
+)
 
 // Path is where the segments of a run come from and go to.
 type Path struct {
@@ -56,10 +60,15 @@ func NewBatch(size int, c Caps) *Batch {
 	}
 }
 
-// Aim says that the segments appended from now on are for this slot, the upper byte
-// of the destination QPN. A network delivers a run to one process, and processes that
-// share an address have a slot each: a run is for one.
-func (b *Batch) Aim(slot uint8) {
+// Aim says to which queue pair the segments go that are appended from now on. A
+// network delivers a run to one process, and processes that share an address have a
+// slot each, the upper byte of a QPN: a run is for one. What is for QP1 may be for
+// any of them.
+func (b *Batch) Aim(to ib.QPN) {
+	slot := uint8(to >> 16)
+	if to == ib.QPNGSI {
+		slot = uint8(ib.QPNMulticast >> 16) // which no process has
+	}
 	if b.slot != slot {
 		b.slot, b.closed = slot, true
 	}

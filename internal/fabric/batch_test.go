@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/softhca/softhca/ib"
 	"pgregory.net/rapid"
 )
 
@@ -35,14 +36,14 @@ type segment struct {
 // run is for one.
 func TestAim(t *testing.T) {
 	b := NewBatch(400, Caps{MaxSegments: 9, MaxRunBytes: 400})
-	for _, slot := range []uint8{0, 0, 8, 8, 8, 0, 8} {
-		b.Aim(slot)
+	for _, to := range []ib.QPN{5, 6, 8<<16 | 1, 8<<16 | 2, 8 << 16, ib.QPNGSI, 8 << 16} {
+		b.Aim(to)
 		if seg, _ := b.Append(&pathA, 50); seg == nil {
 			t.Fatal("the batch is too small")
 		}
 	}
 	b.Unappend() // the run that was for 8
-	b.Aim(8)
+	b.Aim(8 << 16)
 	b.Append(&pathA, 50)
 	want := []shape{{50, 2, 100}, {50, 3, 150}, {50, 1, 50}, {50, 1, 50}}
 	if got := shapes(b); !slices.Equal(got, want) {

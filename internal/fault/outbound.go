@@ -1,9 +1,11 @@
 package fault
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/roce"
@@ -136,8 +138,8 @@ func (p *Port) emit(now clock.Instant, r *fabric.Run, k int, fl flow) {
 
 func (p *Port) putHeld(e *held) { p.put(&e.path, e.id, e.bytes) }
 
-// destSlotAt is where a packet has the upper byte of its destination QPN.
-const destSlotAt = 5
+// destQPAt is where a packet has its destination QPN, after a byte of other things.
+const destQPAt = 4
 
 // put appends a packet to out, with its ICRC moved from the identification
 // that it was sealed with to the one that it gets.
@@ -146,7 +148,7 @@ func (p *Port) put(path *fabric.Path, id uint16, b []byte) {
 		return // cut to nothing
 	}
 	if len(b) >= roce.MinSize {
-		p.out.Aim(b[destSlotAt])
+		p.out.Aim(ib.QPN(binary.BigEndian.Uint32(b[destQPAt:]) & uint32(ib.QPNMask)))
 	}
 	seg, k := p.out.Append(path, len(b))
 	if seg == nil {

@@ -26,7 +26,7 @@ type Writer struct {
 // with the batch's Unappend.
 func (w *Writer) Append(b *fabric.Batch, path *fabric.Path, n int) (seg, payload []byte, id int) {
 	p := &w.Headers
-	b.Aim(uint8(p.BTH.DestQP >> 16))
+	b.Aim(p.BTH.DestQP)
 	seg, id = b.Append(path, roce.Size(p.BTH.Opcode, n))
 	if seg == nil {
 		return nil, nil, 0

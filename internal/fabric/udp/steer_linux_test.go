@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/roce"
@@ -57,7 +58,7 @@ func take(t *testing.T, a netip.Addr, fd, mail int) *udp.Port {
 // packetTo appends a packet to a queue pair.
 func packetTo(t *testing.T, b *fabric.Batch, path fabric.Path, qpn uint32) {
 	t.Helper()
-	b.Aim(uint8(qpn >> 16))
+	b.Aim(ib.QPN(qpn))
 	seg, index := b.Append(&path, 64)
 	if seg == nil {
 		t.Fatal("the batch is too small")
