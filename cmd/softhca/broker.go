@@ -17,8 +17,11 @@ func newBrokerCommand(g *globals) *cobra.Command {
 		Short: "Let many processes share one address",
 		Long: `broker serves an address, until it is interrupted, for processes of the same user: each that opens an adapter on it
 afterwards, in Go or through libibverbs, shares the address with the others, with UDP port 4791 and the node GUID. They need no
-option but the same --addr. Without a broker an address belongs to one process at a time. Nothing starts a broker by itself, and it
-takes over no address that a process already has for itself: start it by hand, first.
+option but the same --addr.
+
+Processes share addresses without it, too: the first is the broker of those that come later, and another takes over when it ends.
+This command is for who wants the broker to be a process of its own: that no program can stop, or with more --slots. It is to be
+started before the others are.
 
 The broker opens the sockets and hands them out; the kernel finds the process of a packet by the upper 8 bits of the
 destination QPN, so data passes the broker by. Only connection messages come to it, and it forwards them to the process that
@@ -28,13 +31,13 @@ When the broker itself ends or is killed, the processes' data goes on. New conne
 is there; it finds the sockets with those who use them.
 
 --addr is an address, several (a,b) that processes use together or one by one, or a network interface. --slots and addresses
-multiply: they need (slots + 1) x addresses sockets, 253 at most. Containers with network namespaces of their own have brokers
+multiply: they need (slots + 2) x addresses sockets, 252 at most. Containers with network namespaces of their own have brokers
 of their own.
 
-The exit code is 1 if the address is in use by a process that does not share it, or by another broker.`,
+The exit code is 1 if the address is in use, also by processes that share it already.`,
 		Example: `  softhca broker --addr 127.0.0.1
   softhca broker --addr eth0 --slots 100
-  softhca rping --addr 127.0.0.1 -s                in other terminals: two processes on one address
+  softhca rping --addr 127.0.0.1 -s                in other terminals
   softhca rping --addr 127.0.0.1 -c -a 127.0.0.1
   softhca devices --addr 127.0.0.1                 who is on`,
 		Args: noArgs,

@@ -15,8 +15,8 @@ func newDevicesCommand(g *globals) *cobra.Command {
 		Use:   "devices",
 		Short: "Describe the adapters of this host and what their ports can do",
 		Long: `devices describes adapters as ibv_devinfo does: the one on --addr, or one for each network interface that is
-up. An address belongs to one process at a time, and an adapter that another process has open is shown as not usable; where
-softhca broker serves the address, the processes that are on are shown.
+up. Where processes have the address of an adapter, they are shown. An adapter whose address another user's process has is shown as
+not usable.
 
 The exit code is 1 if none could be opened.`,
 		Example: `  softhca devices

@@ -28,9 +28,8 @@ func newRunCommand(g *globals) *cobra.Command {
 MPI. It finds a RoCE adapter by the name of softhca0, in libibverbs and in /sys/class/infiniband, and so does what it starts.
 It needs no kernel module, no hardware and no privilege, and it sees no other adapter of the host.
 
-The adapter is on --addr, else on SOFTHCA_ADDR, else on the first address from 127.0.0.1 on that is free: each process that
-opens it needs an address of its own, so processes that MPI starts each need a run of their own, unless softhca broker serves the
-address: then any number of processes open it. More than one --addr gives the
+The adapter is on --addr, else on SOFTHCA_ADDR, else on the first address from 127.0.0.1 on that is free. Processes of
+the same user share it, those that MPI starts for one. More than one --addr gives the
 program as many adapters, softhca0, softhca1 and so on; SOFTHCA_ADDR has a semicolon between them.
 
 --fault and --fault-file make it go wrong, --capture writes every packet, --device gives it another name; the environment has

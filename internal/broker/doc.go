@@ -4,7 +4,9 @@
 // # Who owns what
 //
 // The broker makes a group of sockets for each address (udp.OpenGroup): one for
-// QP1, and one for each slot, which is the upper byte of a QPN. The kernel steers
+// QP1, and one for each slot, which is the upper byte of a QPN. Slot 0 is that of
+// the first process, if that is the broker itself; no other process gets it. The
+// kernel steers
 // by the place of a socket in its group, and a socket that is closed changes the
 // places of others. So none is ever closed: beside the socket of its slot, each
 // member has the ark, a Unix socket in whose queue a message with all sockets of
@@ -17,6 +19,16 @@
 // service, or whose slot is the upper byte of the communication ID. All else it
 // answers as an adapter without listeners and connections does. Members send their
 // own MADs from their own sockets.
+//
+// # Who is the broker
+//
+// It is either a process that does nothing else (Open), or one of the members, the
+// host. Who enters an address (Enter) asks the broker there for a seat. If there is
+// none, it takes the broker's name and the address for itself, alone: it has no group
+// yet, just the first socket of one, and no ark. When somebody joins, the host makes
+// the group around this socket, tells itself its services and connections, and
+// becomes a member. When the host ends, whichever of the members takes the name first
+// is the next one, with the ark that it has.
 //
 // # The protocol
 //
@@ -48,8 +60,9 @@
 // gets the slot while a child has the sockets.
 //
 // The broker dies: the members' packets come and go as before. What comes for QP1
-// waits in its socket, which is in the ark. Members look for the next broker
-// several times a second. Claims wait for it.
+// waits in its socket, which is in the ark. If it was a host, a member becomes
+// the next one. Otherwise members look for the next broker several times a second,
+// and claims wait for it.
 //
 // A broker begins where the address is in use: for recoverTime it takes members
 // that bring the ark. If none comes, the address is somebody else's. Otherwise it
@@ -66,8 +79,8 @@
 // Reading order: message.go, router.go (who gets a message), farewell.go (what
 // peers of the dead are told), record.go, config.go, engine.go (QP1),
 // broker_linux.go with ark_linux.go, ledger_linux.go, watch_linux.go and
-// part_linux.go, seat_linux.go (the other side); wire_linux.go is what both have.
+// part_linux.go, seat_linux.go (the other side), host_linux.go with known.go (both in
+// one process); wire_linux.go is what all have.
 //
-// The package never starts a process, and has no opinion on when a broker begins
-// or ends.
+// The package never starts a process.
 package broker
