@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -275,13 +276,31 @@ func TestFalseArk(t *testing.T) {
 }
 
 // TestAnotherUser has a process of another user ask for a place, or for the
-// address: it gets neither.
+// address, which a broker serves, a process has alone, or several share: it gets
+// neither.
 func TestAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		// Only root can be another user.
 		t.Skip("not root")
 	}
 	b := serve(t, 2)
+	alone := freeAddress(t)
+	enter(t, alone)
+	foreign(t, b.cfg.Addrs[0])
+	foreign(t, alone)
+	enter(t, alone)
+	foreign(t, alone)
+	if all := b.Members(); len(all) != 0 {
+		t.Errorf("%+v are on", all)
+	}
+	if _, _, all, err := Who(alone); err != nil || len(all) != 2 {
+		t.Errorf("%+v are on (%v)", all, err)
+	}
+}
+
+// foreign has another user's process try all that it can to get an address.
+func foreign(t *testing.T, a netip.Addr) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -293,14 +312,11 @@ func TestAnotherUser(t *testing.T) {
 	}
 	defer f.Close()
 	cmd.ExtraFiles = []*os.File{f}
-	cmd.Env = append(os.Environ(), "BROKER_ADDR="+b.cfg.Addrs[0].String())
+	cmd.Env = append(os.Environ(), "BROKER_ADDR="+a.String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Dir = "/"
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
 		t.Errorf("%v\n%s", err, out)
-	}
-	if all := b.Members(); len(all) != 0 {
-		t.Errorf("%+v are on", all)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/fabric/sandbox"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/mad"
 )
@@ -204,5 +205,33 @@ func TestAllAtOnce(t *testing.T) {
 	}
 	if !seen[0] {
 		t.Error("nobody is the first")
+	}
+}
+
+// TestNamespaces has a process in each of two network namespaces open the same
+// address: they do not meet, and others come to each of them.
+func TestNamespaces(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	a := netip.AddrFrom4([4]byte{127, 0, 0, 9})
+	here, there := enter(t, a), (*Seat)(nil)
+	sandbox.NewPlace(t).Do(t, "enter", func() (err error) {
+		var sockets *udp.Seat
+		if there, sockets, err = Enter([]netip.Addr{a}, rigGUID); err == nil {
+			closeAll(append(sockets.Sockets, sockets.Mail))
+		}
+		return err
+	})
+	if there == nil || there.Slot != 0 || there.GUID == here.GUID {
+		t.Fatalf("in another network there is %+v", there)
+	}
+	there.Close()
+	second := enter(t, a)
+	if second.Slot == 0 || second.GUID != here.GUID {
+		t.Errorf("who comes to the first has slot %d and GUID %x", second.Slot, second.GUID)
+	}
+	if _, _, all, err := Who(a); err != nil || len(all) != 2 {
+		t.Errorf("%+v are on (%v)", all, err)
 	}
 }

@@ -42,6 +42,9 @@ func TestHelperOfAnotherUser(t *testing.T) {
 	if _, _, err := Join([]netip.Addr{a}); !errors.Is(err, ErrNone) || !errors.Is(err, unix.EPERM) {
 		t.Errorf("join: %v", err)
 	}
+	if s, _, err := Enter([]netip.Addr{a}, rigGUID); s != nil || err != nil {
+		t.Errorf("enter: %v, %v", s, err)
+	}
 	c, err := net.DialUnix("unixpacket", nil, socketName(a))
 	if err != nil {
 		t.Fatal(err)
