@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/softhca/softhca/ib"
 )
 
@@ -91,7 +93,7 @@ func TestMemoryThatIsGone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := syscall.Mprotect(pages, syscall.PROT_NONE); err != nil {
+			if err := unix.Mprotect(pages, syscall.PROT_NONE); err != nil {
 				t.Fatal(err)
 			}
 			err := a.qp.PostSend(SendWR{Opcode: c.op, SGList: []SGE{local}, RemoteAddr: remote.Addr(), RKey: remote.RKey()})

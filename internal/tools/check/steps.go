@@ -28,6 +28,7 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"gofmt", func(context.Context) (string, error) { return unformatted(root) }},
 		{"build", tool(nil, "build", "./...")},
 		{"build-nocgo", tool([]string{"CGO_ENABLED=0"}, "build", "./...")},
+		{"build-portable", tool(nil, "build", "-tags=portable", "./...")},
 		{"build-darwin", tool([]string{"CGO_ENABLED=0", "GOOS=darwin", "GOARCH=arm64"}, "build", "./...")},
 		{"build-windows", tool([]string{"CGO_ENABLED=0", "GOOS=windows", "GOARCH=amd64"}, "build", "./...")},
 		{"build-js-engine", buildEngine},
