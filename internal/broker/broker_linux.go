@@ -530,7 +530,8 @@ func (b *Broker) enter(r *resident) {
 }
 
 // vacancy returns the slot that one who comes back has, or, for one who is new, one
-// whose sockets nobody has any more. Nobody new gets slot 0.
+// whose sockets nobody has any more, and whose last member's peers have been told.
+// Nobody new gets slot 0.
 func (b *Broker) vacancy(m *message) (uint8, error) {
 	switch {
 	case m.Back && b.members[m.Slot] != nil:
@@ -540,7 +541,7 @@ func (b *Broker) vacancy(m *message) (uint8, error) {
 	case len(b.free) == 0:
 		return 0, fmt.Errorf("broker: all %d slots are taken: end a process, or begin with a larger --slots: %w", b.cfg.Slots, unix.EAGAIN)
 	}
-	i := slices.IndexFunc(b.free, func(s uint8) bool { return !b.ledger.held(s) })
+	i := slices.IndexFunc(b.free, func(s uint8) bool { return !slices.Contains(b.absent, s) && !b.ledger.held(s) })
 	if i < 0 {
 		return 0, errHeld
 	}
@@ -566,6 +567,9 @@ func (b *Broker) attend(r *resident) {
 		switch m.Op {
 		case opClaim:
 			answer.Errno = b.engine.router.claim(r.Slot, m.Service)
+			if m.Seq == 0 {
+				answer = nil
+			}
 		case opRelease:
 			b.engine.router.release(r.Slot, m.Service)
 			answer = nil

@@ -44,7 +44,7 @@
 //	         of the addresses, the ark, and the lock of the slot, unless the
 //	         member has them
 //	refused  why
-//	claim    a number, and the service ID to listen to
+//	claim    a number, 0 for no answer, and the service ID to listen to
 //	claimed  the number, and an errno, 0 if the member has the service now
 //	release  the service ID
 //	ready    one who came back has said what it listens to

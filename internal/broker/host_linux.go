@@ -27,7 +27,7 @@ const hostedSlots = 64
 
 // enterTime is how long Enter waits while an address is in use and nobody can be
 // asked: between two hosts.
-const enterTime = time.Second
+const enterTime = 2 * time.Second
 
 // Enter takes a seat on addresses with the processes of this user that are there, or
 // as the first, who is the host of those that come later; guid is the node GUID
@@ -125,9 +125,9 @@ func (b *Broker) awake() error {
 	if err == nil {
 		err = b.start()
 	}
-	var keys [2]int // of the host: ark and tenure
+	var k keys
 	if err == nil {
-		keys, err = b.keys(0)
+		k, err = b.keysFor(b.host)
 	}
 	if err != nil {
 		if b.port != nil {
@@ -137,31 +137,37 @@ func (b *Broker) awake() error {
 		b.closeGroups(1)
 		return err
 	}
-	b.host.give(keys)
+	b.host.give(k)
 	b.host.shared.Store(true)
+	b.install(k.mail)                         // before QP1 is read: else who asks for a service meanwhile is told that there is none
 	b.conns.Go(func() { _ = b.engine.run() }) // without it there is no QP1, as after the end of the host
-	return b.install()
+	return nil
 }
 
-// keys returns copies for the host of what members have.
-func (b *Broker) keys(slot uint8) (keys [2]int, err error) {
-	if keys[0], err = unix.FcntlInt(uintptr(b.ark), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-		return keys, fmt.Errorf("broker: %w", err)
+// keys are descriptors that make the host a member.
+type keys struct {
+	mail        int // the broker's
+	ark, tenure int // the member's
+}
+
+// keysFor returns keys for the host.
+func (b *Broker) keysFor(s *Seat) (k keys, err error) {
+	if k.mail, err = unix.FcntlInt(uintptr(s.mail), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return k, fmt.Errorf("broker: %w", err)
 	}
-	if keys[1], err = b.ledger.hold(slot); err != nil {
-		return keys, errors.Join(err, unix.Close(keys[0]))
+	if k.ark, err = unix.FcntlInt(uintptr(b.ark), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return k, errors.Join(fmt.Errorf("broker: %w", err), unix.Close(k.mail))
 	}
-	return keys, nil
+	if k.tenure, err = b.ledger.hold(s.Slot); err != nil {
+		return k, errors.Join(err, unix.Close(k.mail), unix.Close(k.ark))
+	}
+	return k, nil
 }
 
 // install makes the host a member, with its services and connections. The caller
-// holds mu.
-func (b *Broker) install() error {
+// holds mu; the broker owns mail.
+func (b *Broker) install(mail int) {
 	s := b.host
-	mail, err := unix.FcntlInt(uintptr(s.mail), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("broker: %w", err)
-	}
 	b.arrived(s.Slot)
 	b.enter(&resident{Member: Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program}, mail: mail})
 	for _, id := range s.services() {
@@ -175,7 +181,6 @@ func (b *Broker) install() error {
 	for i := range all {
 		b.engine.router.introduce(s.Slot, &all[i])
 	}
-	return nil
 }
 
 // adjust has the host listen to a service if it claims it, and not otherwise.
@@ -207,15 +212,20 @@ func (s *Seat) succeed() bool {
 	b.host = s
 	ark, err := unix.FcntlInt(uintptr(s.ark), unix.F_DUPFD_CLOEXEC, 0)
 	b.inherit(ark, label, found)
-	for _, begin := range []func() error{b.listen, b.start, b.install} {
+	for _, begin := range []func() error{b.listen, b.start} {
 		if err == nil {
 			err = begin()
 		}
+	}
+	mail := -1
+	if err == nil {
+		mail, err = unix.FcntlInt(uintptr(s.mail), unix.F_DUPFD_CLOEXEC, 0)
 	}
 	if err != nil {
 		b.release()
 		return false
 	}
+	b.install(mail)
 	s.mu.Lock()
 	s.host = b
 	close(s.changed)
@@ -233,10 +243,10 @@ func (s *Seat) hosts() *Broker {
 }
 
 // give has the seat keep what a member has.
-func (s *Seat) give(keys [2]int) {
+func (s *Seat) give(k keys) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ark, s.tenure = keys[0], keys[1]
+	s.ark, s.tenure = k.ark, k.tenure
 }
 
 // wants reports whether this process listens to a service.

@@ -103,6 +103,8 @@ func (r *router) leave(slot uint8) []*connection {
 func (r *router) claim(slot uint8, s mad.ServiceID) syscall.Errno {
 	a := r.members[slot]
 	switch {
+	case a == nil: // it has ended, and this was on its way
+		return syscall.ESHUTDOWN
 	case r.services[s] == a:
 		return 0
 	case r.services[s] != nil:
@@ -116,7 +118,7 @@ func (r *router) claim(slot uint8, s mad.ServiceID) syscall.Errno {
 
 // release takes a claim back, if it is the member's.
 func (r *router) release(slot uint8, s mad.ServiceID) {
-	if a := r.members[slot]; r.services[s] == a {
+	if a := r.members[slot]; a != nil && r.services[s] == a {
 		delete(r.services, s)
 		delete(a.services, s)
 	}

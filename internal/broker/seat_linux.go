@@ -236,13 +236,13 @@ func (s *Seat) again() *wire {
 }
 
 // reclaim tells a new broker which services this process listens to. Nobody else
-// can have them, as nobody joins before those who were there.
+// can have them, as nobody joins before those who were there, so it asks for no
+// answers, which it does not read meanwhile.
 func (s *Seat) reclaim(w *wire) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range s.claims {
-		s.seq++
-		if err := w.send(&message{Op: opClaim, Seq: s.seq, Service: id}); err != nil {
+		if err := w.send(&message{Op: opClaim, Service: id}); err != nil {
 			return err
 		}
 	}
