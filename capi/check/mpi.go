@@ -5,9 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -31,18 +29,13 @@ func (j *job) name() string {
 const exchanges = "capi/check/mpi/exchange.c"
 
 // runJob compiles the program, and runs it.
-func (s *stand) runJob(ctx context.Context, j *job) (err error) {
+func (s *stand) runJob(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	program := filepath.Join(s.lib, "exchange")
 	if out, err := exec.CommandContext(ctx, "mpicc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, exchanges).CombinedOutput(); err != nil {
 		return fmt.Errorf("mpicc: %w: %s", err, out)
 	}
-	end, err := s.serve(ctx, addrs4[0])
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
 	var said bytes.Buffer
 	cmd := s.launched(ctx, addrs4[:1], &said, "mpirun", "--oversubscribe", "-np", strconv.Itoa(j.ranks), "--mca", "pml", "ucx",
 		"-x", "UCX_TLS="+j.tls, "-x", "UCX_NET_DEVICES=softhca0:1", program)
@@ -55,24 +48,4 @@ func (s *stand) runJob(ctx context.Context, j *job) (err error) {
 		return fmt.Errorf("there is no %q in its output: %s", want, last(said.String()))
 	}
 	return nil
-}
-
-// serve starts a broker, so that processes share an address, and returns what ends it.
-func (s *stand) serve(ctx context.Context, addr string) (end func() error, err error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(s.lib, "softhca"), "broker", "--addr", addr)
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	end = func() error {
-		return errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait())
-	}
-	ready := make([]byte, 256)
-	if n, err := out.Read(ready); !strings.HasPrefix(string(ready[:n]), "broker on") {
-		return nil, errors.Join(fmt.Errorf("the broker says %q: %w", ready[:n], err), end())
-	}
-	return end, nil
 }
