@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -44,6 +45,45 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 	c := &Context{device.DoorTo(d, nil)}
 	c.logOpen(cfg.Log)
 	return c, nil
+}
+
+// Description is what an adapter says about itself.
+type Description struct {
+	Device DeviceAttr
+	Port   PortAttr
+	GIDs   []ib.GID
+	PKeys  []ib.PKey
+}
+
+// Describe returns what the adapter says about itself that Open opens with the same
+// configuration. On Linux it takes no UDP address, and does not disturb who has it.
+// Errors: those of Open.
+func Describe(cfg Config) (*Description, error) {
+	if cfg.Network != nil && cfg.Network.pipe == nil {
+		return nil, errNetwork
+	}
+	idle := cfg.device()
+	idle.Idle = true
+	d, err := device.Open(idle)
+	if err != nil {
+		return nil, err
+	}
+	c := &Context{device.DoorTo(d, nil)}
+	is := new(Description)
+	is.Device, err = c.QueryDevice()
+	if err == nil {
+		is.Port, err = c.QueryPort()
+	}
+	for i := range is.Port.GIDTblLen {
+		is.GIDs = append(is.GIDs, c.QueryGID(i))
+	}
+	for i := range is.Port.PKeyTblLen {
+		is.PKeys = append(is.PKeys, c.QueryPKey(i))
+	}
+	if err = errors.Join(err, c.Close()); err != nil {
+		return nil, err
+	}
+	return is, nil
 }
 
 // dev returns the device; nil for no context, which calls take for a closed

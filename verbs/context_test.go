@@ -73,6 +73,8 @@ func TestV1_OpenErrors(t *testing.T) {
 		if !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: the error %q does not name %q", c.what, err, c.text)
 		}
+		_, described := Describe(c.cfg)
+		want(t, described, c.want, "describe "+c.what)
 	}
 	must(t, ctx.Close())
 	ctx, err = Open(Config{Addr: used})

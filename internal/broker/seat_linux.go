@@ -348,6 +348,17 @@ func (s *Seat) hurry() {
 	}
 }
 
+// Look returns EADDRINUSE if one of the addresses is somebody's; unless it can be
+// shared with him, if that is wanted. It takes none, and disturbs nobody.
+func Look(addrs []netip.Addr, share bool) error {
+	for _, a := range addrs {
+		if err := udp.Vacant(a); errors.Is(err, unix.EADDRINUSE) && !(share && Serves(a)) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Serves reports whether a broker of this user serves an address.
 func Serves(a netip.Addr) bool {
 	w, err := dial(a)

@@ -32,6 +32,7 @@ type Config struct {
 	NodeGUID       uint64
 	QPNSlot        uint8
 	Exclusive      bool // nobody shares the addresses
+	Idle           bool // it is only asked what it can do, and takes no address where there are Linux's sockets
 	Privileged     bool
 	Settings       qp.Settings
 	Queues         ring.Allocator // of the memory of queues; zero is Go's heap

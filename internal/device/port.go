@@ -32,7 +32,7 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, e
 	case c.Raw:
 		p, err = openRaw(addrs)
 	default:
-		u := udp.Config{Addrs: addrs, DisableGRO: c.DisableOffload, Counts: &c.Board.Port}
+		u := udp.Config{Addrs: addrs, DisableGRO: c.DisableOffload, Counts: &c.Board.Port, Idle: c.Idle}
 		if c.DisableOffload {
 			u.GSO = udp.GSOOff
 		}
@@ -67,7 +67,11 @@ func (c *Config) openPort(faults *injector) (p fabric.Port, seat *broker.Seat, e
 // join takes a seat on the addresses, which processes of one user share. Who asks
 // for a slot of its own, or for the addresses alone, gets none.
 func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
-	if c.QPNSlot != 0 || c.Exclusive {
+	alone := c.QPNSlot != 0 || c.Exclusive
+	if c.Idle {
+		return nil, broker.Look(addrs, !alone)
+	}
+	if alone {
 		return nil, nil
 	}
 	guid, _, err := c.guid(addrs[0])

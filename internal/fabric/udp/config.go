@@ -26,6 +26,9 @@ type Config struct {
 	DisableGRO bool
 	// Counts are where the port counts; nil is memory of its own.
 	Counts *fabric.Counts
+	// Idle is for a port that only tells what others can do: it takes no address, and
+	// nothing comes to it. Elsewhere than on Linux it is a port like others.
+	Idle bool
 	// Seat are sockets that others opened, in place of the port's own; Linux.
 	Seat *Seat
 }

@@ -79,13 +79,17 @@ func (s *socket) open() (err error) {
 	return nil
 }
 
-// bind sets the options of the socket of an address and binds it.
+// bind sets the options of the socket of an address and binds it, unless the port
+// takes none.
 func (s *socket) bind(nif *net.Interface, c *Config) error {
 	if err := s.setup(c); err != nil {
 		return err
 	}
 	s.leaveBy(nif)
 	s.gso = s.offload(nif, c.GSO)
+	if c.Idle {
+		return nil
+	}
 	if err := unix.Bind(s.fd, s.sockaddr()); err != nil {
 		return bindError(s.addr, err)
 	}

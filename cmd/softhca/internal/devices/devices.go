@@ -8,14 +8,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/broker"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/verbs"
 )
 
-// Device describes an adapter. If Error is set, it could not be opened and
-// the rest is empty.
+// Device describes an adapter. If Error is set, it cannot be opened, and Port and
+// Attr are nil.
 type Device struct {
 	Name  string            `json:"name"` // network interface, or addresses
 	Error string            `json:"error,omitempty"`
@@ -73,58 +74,64 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// Probe opens the adapter cfg under the name, describes it and closes it. The
-// error is also in the result.
+// Probe describes the adapter cfg under the name, and who has it. The error is also
+// in the result.
 func Probe(name string, cfg verbs.Config) (Device, error) {
-	share := sharing(cfg.Addr)
-	hca, err := verbs.Open(cfg)
+	d := Device{Name: name}
+	err := d.ask(cfg)
 	if err != nil {
-		return Device{Name: name, Error: err.Error(), Share: share}, err
+		d.Error = err.Error()
 	}
-	d := Device{Name: name, Share: share}
-	err = errors.Join(d.query(hca), hca.Close())
-	if err != nil {
-		return Device{Name: name, Error: err.Error()}, err
-	}
-	return d, nil
+	return d, err
 }
 
-// sharing asks the broker of an adapter's address who is on; nil if there is none.
-func sharing(addr string) *Share {
+// ask finds out all about the adapter cfg.
+func (d *Device) ask(cfg verbs.Config) (err error) {
+	if cfg.Network == nil && cfg.Transport == verbs.UDP {
+		if d.Share, err = sharing(cfg.Addr); err != nil {
+			return err
+		}
+	}
+	is, err := verbs.Describe(cfg)
+	if err != nil {
+		return err
+	}
+	d.describe(is)
+	return nil
+}
+
+// sharing asks who is on an adapter's address; nil if nobody is with whom this user
+// could share it.
+func sharing(addr string) (*Share, error) {
 	who, err := device.Identify(device.Config{Addr: addr})
 	if err != nil {
-		return nil // opening it tells why
+		return nil, nil // describing it tells why
 	}
 	_, slots, all, err := broker.Who(who.Addrs[0])
-	if err != nil {
-		return nil
+	if errors.Is(err, broker.ErrNone) {
+		return nil, nil
 	}
-	return &Share{Slots: slots, Processes: append([]broker.Member{}, all...)}
+	if err != nil {
+		return nil, err
+	}
+	return &Share{Slots: slots, Processes: append([]broker.Member{}, all...)}, nil
 }
 
-func (d *Device) query(hca *verbs.Context) error {
-	attr, err := hca.QueryDevice()
-	if err != nil {
-		return err
-	}
-	p, err := hca.QueryPort()
-	if err != nil {
-		return err
-	}
-	d.Attr = &attr
+// describe fills in what the adapter says about itself.
+func (d *Device) describe(is *verbs.Description) {
+	p := &is.Port
+	d.Attr = &is.Device
 	d.Port = &Port{
 		State: p.State.String(), LinkLayer: "Ethernet", Transport: p.Transport, Interface: p.Interface,
 		ActiveMTU: p.ActiveMTU.Bytes(), GSOSegments: p.MaxSegments, GRO: p.GRO, Verification: p.Verification,
 		RecvBuffer: p.RecvBuffer, SourceUDPPort: p.SrcPort, GIDs: []GID{}, PKeys: []uint16{},
 	}
-	for i := range p.GIDTblLen {
-		g := hca.QueryGID(i)
+	for i, g := range is.GIDs {
 		d.Port.GIDs = append(d.Port.GIDs, GID{i, g.String(), g.Addr().String()})
 	}
-	for i := range p.PKeyTblLen {
-		d.Port.PKeys = append(d.Port.PKeys, uint16(hca.QueryPKey(i)))
+	for _, k := range is.PKeys {
+		d.Port.PKeys = append(d.Port.PKeys, uint16(k))
 	}
-	return nil
 }
 
 // Text prints the devices for people.
@@ -193,9 +200,9 @@ func (s *Share) text(b *strings.Builder) {
 	if s == nil {
 		return
 	}
-	fmt.Fprintf(b, "    shared by %d processes, of at most %d\n", len(s.Processes), s.Slots)
+	fmt.Fprintf(b, "    open in %s, of at most %d\n", text.Count(len(s.Processes), "process", "processes"), s.Slots)
 	for _, m := range s.Processes {
-		fmt.Fprintf(b, "        slot %3d: %s (process %d), listens on %d services\n", m.Slot, strconv.Quote(m.Program), m.PID, m.Services)
+		fmt.Fprintf(b, "        slot %3d: %s (process %d), listens on %s\n", m.Slot, strconv.Quote(m.Program), m.PID, text.Count(m.Services, "service", "services"))
 	}
 }
 

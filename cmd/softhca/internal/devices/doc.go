@@ -3,5 +3,6 @@
 //
 // Reading order: devices.go is all of it.
 //
-// The package opens an adapter only to ask it, and closes it again.
+// The package takes no address: who has an adapter, or is about to open it, is not
+// disturbed.
 package devices
