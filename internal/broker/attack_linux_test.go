@@ -133,6 +133,7 @@ func TestAttacks(t *testing.T) {
 		"a stream":              {text(joining), []int{stream}},
 		"a member's slot":       {with(func(m *message) { m.Slot, m.Back = x.Slot, true }), []int{good, good}},
 		"no such slot":          {with(func(m *message) { m.Slot, m.Back = 4, true }), []int{good, good}},
+		"a slot of nobody":      {with(func(m *message) { m.Slot, m.Back = 3, true }), []int{good, good}},
 		"a slot without an ark": {with(func(m *message) { m.Slot, m.Back = 2, true }), []int{good}},
 	})
 	settle(t, "what attackers brought is closed", func() bool { return descriptors(t) <= before })

@@ -479,6 +479,9 @@ func (b *Broker) seat(r *resident, m *message) error {
 	if b.closed {
 		return net.ErrClosed
 	}
+	if m.Back && (b.engine == nil || !b.ledger.held(m.Slot)) {
+		return fmt.Errorf("broker: no process has slot %d: %w", m.Slot, unix.EPROTO)
+	}
 	if err := b.awake(); err != nil {
 		return err
 	}

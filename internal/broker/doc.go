@@ -72,6 +72,9 @@
 // slot and connections for as long as it lives; what its services were is
 // everybody's until it goes on.
 //
+// The broker is stopped (SIGSTOP): nothing tells that it will not go on, so nobody
+// takes its place. Who waits for an answer gets an error with its process ID.
+//
 // Somebody sends garbage, nothing, or wrong descriptors: he is refused, at the
 // latest after helloTime; no more than maxStrangers wait at a time. Descriptors are
 // looked at before they are used, and none is ever waited for.

@@ -123,6 +123,17 @@ func TestHelperBroker(t *testing.T) {
 	}
 }
 
+// TestHelperHost is a process that is the first on an address.
+func TestHelperHost(t *testing.T) {
+	a := told(t)
+	x := enter(t, a)
+	if err := x.Claim(service); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("host is here")
+	select {}
+}
+
 // TestHelperMember is a member in a process of its own, with a connection.
 func TestHelperMember(t *testing.T) {
 	a := told(t)

@@ -145,7 +145,7 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 	}
 	answer, fds, err := w.receive()
 	if err != nil {
-		return nil, fmt.Errorf("broker: no answer: %w", err)
+		return nil, w.silent(err)
 	}
 	switch {
 	case answer.Op == opRefused:
@@ -275,9 +275,19 @@ func (s *Seat) Claim(id mad.ServiceID) error {
 		case <-changed:
 		case <-timer.C:
 			s.Release(id)
-			return errAway
+			return s.away()
 		}
 	}
+}
+
+// away returns why the broker does not answer.
+func (s *Seat) away() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wire == nil {
+		return errAway
+	}
+	return fmt.Errorf("%w (%w)", s.wire.silent(os.ErrDeadlineExceeded), unix.EAGAIN)
 }
 
 // claimed returns what is to be said of a claim, which is taken back unless it was
@@ -385,7 +395,7 @@ func Who(a netip.Addr) (served []netip.Addr, slots int, all []Member, err error)
 	}
 	m, fds, err := w.receive()
 	if err != nil {
-		return nil, 0, nil, fmt.Errorf("broker: no answer: %w", err)
+		return nil, 0, nil, w.silent(err)
 	}
 	closeAll(fds)
 	if m.Op != opMembers {

@@ -67,6 +67,19 @@ func (w *wire) peer() (*unix.Ucred, error) {
 	return who, nil
 }
 
+// silent returns why there is no answer. A process that has been stopped gives none.
+func (w *wire) silent(cause error) error {
+	if !errors.Is(cause, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("broker: no answer: %w", cause)
+	}
+	who, err := w.peer()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("process %d, which was here first and through which others connect, gives no answer: if it has been stopped (Ctrl-Z, a debugger), let it go on, or end it: %w",
+		who.Pid, unix.ETIMEDOUT)
+}
+
 // send sends a message with descriptors. It waits for room for replyTime at most.
 func (w *wire) send(m *message, fds ...int) error {
 	b, err := m.encode()
