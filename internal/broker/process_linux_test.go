@@ -100,6 +100,18 @@ func helper(t *testing.T, name string, a netip.Addr) (*exec.Cmd, *bufio.Scanner)
 	return cmd, bufio.NewScanner(out)
 }
 
+// stop stops a helper, all of its threads.
+func stop(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var is unix.WaitStatus
+	if _, err := unix.Wait4(cmd.Process.Pid, &is, unix.WUNTRACED, nil); err != nil || !is.Stopped() {
+		t.Fatalf("the other process is not stopped: %v, %v", is, err)
+	}
+}
+
 // says waits until a helper says something.
 func says(t *testing.T, out *bufio.Scanner, what string) {
 	t.Helper()
@@ -265,9 +277,7 @@ func TestNextBrokerKnows(t *testing.T) {
 	says(t, said, "member listens")
 	p.send(mad.AttrREQ, reqFor(service, 1))
 	says(t, said, "member was asked")
-	if err := stopped.Process.Signal(unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, stopped)
 	dies := join(t, b)
 	if err := dies.Claim(service + 1); err != nil {
 		t.Fatal(err)

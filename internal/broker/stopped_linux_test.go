@@ -27,9 +27,7 @@ func TestStoppedHost(t *testing.T) {
 	host, out := helper(t, "TestHelperHost", a)
 	says(t, out, "host is here")
 	p, x := peerOf(t, a), enter(t, a)
-	if err := host.Process.Signal(unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, host)
 	p.packet(uint32(x.Slot)<<16|5, make([]byte, mad.Size), func([]byte) {})
 	receive(t, x.port)
 	began, pid := time.Now(), "process "+strconv.Itoa(host.Process.Pid)
