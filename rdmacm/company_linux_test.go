@@ -5,6 +5,7 @@ package rdmacm
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -67,6 +68,53 @@ func TestCompanyComes(t *testing.T) {
 	must(t, fromFar.Close())
 }
 
+// another is another process of a test.
+type another struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// other starts another process, which runs a test with something in its environment,
+// and is killed in the end.
+func other(t *testing.T, name string, env ...string) *another {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(self, "-test.run", "^"+name+"$", "-test.timeout", "120s")
+	cmd.Env = append(os.Environ(), env...)
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return &another{cmd, in, bufio.NewScanner(out)}
+}
+
+// says waits until the process says something.
+func (p *another) says(t *testing.T, what string) {
+	t.Helper()
+	var all strings.Builder
+	for p.out.Scan() {
+		if strings.Contains(p.out.Text(), what) {
+			return
+		}
+		fmt.Fprintln(&all, p.out.Text())
+	}
+	t.Fatalf("process %d never says %q:\n%s", p.cmd.Process.Pid, what, &all)
+}
+
+// tell has the process do the next thing.
+func (p *another) tell(t *testing.T) {
+	t.Helper()
+	_, err := p.in.Write([]byte("\n"))
+	must(t, err)
+}
+
 // roleVar is how TestKilledHost tells the other process what to do.
 const roleVar = "COMPANY_ADDR"
 
@@ -94,31 +142,11 @@ func TestHelperListener(t *testing.T) {
 func TestKilledHost(t *testing.T) {
 	shared := loopback()
 	far := newHost(t, verbs.Config{Addr: loopback()})
-	self, err := os.Executable()
-	must(t, err)
-	cmd := exec.Command(self, "-test.run", "^TestHelperListener$", "-test.timeout", "60s")
-	cmd.Env = append(os.Environ(), roleVar+"="+shared)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	says := func(what string, s *bufio.Scanner) {
-		t.Helper()
-		for s.Scan() {
-			if strings.Contains(s.Text(), what) {
-				return
-			}
-		}
-		t.Fatalf("the other process never says %q", what)
-	}
-	said := bufio.NewScanner(out)
-	says("listens", said)
+	first := other(t, "TestHelperListener", roleVar+"="+shared)
+	first.says(t, "listens")
 	c, err := far.m.Dial(soon(t), shared+":7")
 	must(t, err)
-	says("accepted", said)
+	first.says(t, "accepted")
 
 	b, d := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: shared})
 	id := b.id(TCP)
@@ -128,7 +156,7 @@ func TestKilledHost(t *testing.T) {
 	c1, c2, l := newConns(t, b, d)
 	flow(t, c1, c2, func() {
 		killed := time.Now()
-		must(t, cmd.Process.Kill())
+		must(t, first.cmd.Process.Kill())
 		b := make([]byte, 1)
 		_, err := c.Read(b)
 		if err == nil || time.Since(killed) > time.Second {

@@ -1,0 +1,124 @@
+//go:build !portable
+
+package rdmacm
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/verbs"
+)
+
+// The environment of TestHelperOfCrowd: the address, its number, and how many there
+// are.
+const (
+	crowdAddr  = "CROWD_ADDR"
+	crowdPlace = "CROWD_PLACE"
+	crowdSize  = "CROWD_SIZE"
+)
+
+// crowdPort is the port of the first.
+const crowdPort = 2000
+
+// TestHelperOfCrowd is one of many processes on an address: it returns to everybody
+// who connects what he sends, and connects to the next one, when it is told to, and
+// once more.
+func TestHelperOfCrowd(t *testing.T) {
+	addr := os.Getenv(crowdAddr)
+	if addr == "" {
+		// It is the other process of a test.
+		t.Skip("no address")
+	}
+	place, err := strconv.Atoi(os.Getenv(crowdPlace))
+	must(t, err)
+	size, err := strconv.Atoi(os.Getenv(crowdSize))
+	must(t, err)
+	h := newHost(t, verbs.Config{Addr: addr})
+	l, err := h.m.Listen(t.Context(), fmt.Sprintf("%s:%d", addr, crowdPort+place))
+	must(t, err)
+	go func() {
+		for {
+			c, err := l.Accept(t.Context())
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c) }() // who sends sees what became of it
+		}
+	}()
+	told := bufio.NewScanner(os.Stdin)
+	fmt.Println("listens")
+	told.Scan()
+	next := fmt.Sprintf("%s:%d", addr, crowdPort+(place+1)%size)
+	c := echoed(t, h, next, nil, byte(place))
+	fmt.Println("connected")
+	told.Scan()
+	echoed(t, h, next, c, byte(place+1))
+	echoed(t, h, next, nil, byte(place+2))
+	fmt.Println("still connected, and again")
+	told.Scan() // until it is killed
+}
+
+// echoed sends something over a connection, a new one to an address if there is none,
+// and gets it back.
+func echoed(t *testing.T, h *host, to string, c *Conn, fill byte) *Conn {
+	t.Helper()
+	if c == nil {
+		var err error
+		c, err = h.m.Dial(soon(t), to)
+		must(t, err)
+	}
+	sent, got := bytes.Repeat([]byte{fill}, 100<<10), make([]byte, 100<<10)
+	written := make(chan error, 1)
+	go func() {
+		_, err := c.Write(sent)
+		written <- err
+	}()
+	_, err := io.ReadFull(c, got)
+	must(t, err)
+	must(t, <-written)
+	if !bytes.Equal(sent, got) {
+		t.Errorf("%x… came back, not %x…", got[:8], sent[:8])
+	}
+	return c
+}
+
+// TestManyProcesses has as many processes as can share an address do so. Each
+// listens, and each is connected to the next; then the one through which they connect
+// is killed, while they send. All connections of the others stay, and new ones come.
+func TestManyProcesses(t *testing.T) {
+	size := 64
+	began := time.Now()
+	addr := loopback()
+	all := make([]*another, size)
+	for i := range all {
+		all[i] = other(t, "TestHelperOfCrowd", crowdAddr+"="+addr, crowdPlace+"="+strconv.Itoa(i), crowdSize+"="+strconv.Itoa(size))
+		if i == 0 {
+			all[i].says(t, "listens") // it is the first there
+		}
+	}
+	for _, p := range all[1:] {
+		p.says(t, "listens")
+	}
+	t.Logf("%d processes are there after %v", size, time.Since(began))
+	for _, p := range all {
+		p.tell(t)
+	}
+	for _, p := range all {
+		p.says(t, "connected")
+	}
+	t.Logf("all are connected after %v", time.Since(began))
+	for _, p := range all[1 : size-1] { // the last is connected to the first
+		p.tell(t)
+	}
+	must(t, all[0].cmd.Process.Kill())
+	for _, p := range all[1 : size-1] {
+		p.says(t, "still connected, and again")
+	}
+	t.Logf("all others are connected once more after %v", time.Since(began))
+}
