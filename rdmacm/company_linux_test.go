@@ -4,6 +4,7 @@ package rdmacm
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -136,6 +137,10 @@ func TestHelperListener(t *testing.T) {
 	select {}
 }
 
+// toldLimit is within what time the peer of a program that was killed is told: a
+// second, and more where the machine has much else to do.
+const toldLimit = 3 * time.Second
+
 // TestKilledHost kills the program that was first on an address, which is connected
 // from a time when it was alone. Its peer hears so within a second from those
 // who came later, whose own connections stay.
@@ -159,7 +164,7 @@ func TestKilledHost(t *testing.T) {
 		must(t, first.cmd.Process.Kill())
 		b := make([]byte, 1)
 		_, err := c.Read(b)
-		if err == nil || time.Since(killed) > time.Second {
+		if !errors.Is(err, ib.ECONNRESET) || time.Since(killed) > toldLimit {
 			t.Errorf("the peer of who was killed reads %v after %v", err, time.Since(killed))
 		}
 		t.Logf("%v after %v", err, time.Since(killed))

@@ -39,8 +39,8 @@ func Enter(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("broker: %w", err)
 	}
-	end := time.Now().Add(enterTime)
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	began := time.Now()
+	for pause := firstPause; ; pause = nextPause(pause, began) {
 		s, sockets, err := Join(addrs)
 		switch {
 		case errors.Is(err, unix.EPERM): // another user's process has the name
@@ -49,7 +49,7 @@ func Enter(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
 			return s, sockets, err
 		}
 		s, sockets, err = first(addrs, guid)
-		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
+		if !errors.Is(err, unix.EADDRINUSE) || time.Since(began) > enterTime {
 			return s, sockets, err
 		}
 		time.Sleep(pause)

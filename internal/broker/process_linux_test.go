@@ -199,7 +199,7 @@ func TestKilled(t *testing.T) {
 	if err := member.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 0x99 || time.Since(killed) > time.Second {
+	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 0x99 || time.Since(killed) > toldLimit {
 		t.Errorf("%+v after %v", r, time.Since(killed))
 	}
 	settle(t, "the service of who was killed is free", func() bool { return x.Claim(service) == nil })
@@ -313,7 +313,7 @@ func TestNextBrokerKnows(t *testing.T) {
 	if err := stopped.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 1 || time.Since(killed) > time.Second {
+	if r := expect(t, p.port, mad.AttrREJ, &mad.REJ{}); r.RemoteCommID != 1 || time.Since(killed) > toldLimit {
 		t.Errorf("%+v after %v", r, time.Since(killed))
 	}
 	join(t, next)

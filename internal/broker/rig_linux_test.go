@@ -24,6 +24,10 @@ import (
 // waitLimit is how long a test waits for what happens at once.
 const waitLimit = 10 * time.Second
 
+// toldLimit is within what time peers of a process that ends are told: a second, and
+// more where the machine has much else to do.
+const toldLimit = 3 * time.Second
+
 // rigGUID is the node GUID of the tests' brokers.
 const rigGUID = 0x0200_0000_0000_0042
 

@@ -63,10 +63,10 @@ func (r *refusal) Unwrap() error { return r.error }
 // ErrNone. The caller opens its port with the udp.Seat, and closes it before the
 // Seat.
 func Join(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
-	end := time.Now().Add(joinTime)
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	began := time.Now()
+	for pause := firstPause; ; pause = nextPause(pause, began) {
 		s, sockets, err := try(addrs)
-		if err == nil || errors.Is(err, ErrNone) || errors.As(err, new(*refusal)) || time.Now().After(end) {
+		if err == nil || errors.Is(err, ErrNone) || errors.As(err, new(*refusal)) || time.Since(began) > joinTime {
 			return s, sockets, err
 		}
 		time.Sleep(pause) // it has closed the connection: it has all it takes at a time
@@ -203,16 +203,28 @@ func (s *Seat) set(w *wire) {
 	s.changed = make(chan struct{})
 }
 
-// The pauses between looks for the next broker.
+// The pauses between looks for the next broker: longer ones, once soonTime has passed,
+// in which most have found it.
 const (
 	firstPause = 10 * time.Millisecond
+	soonPause  = 40 * time.Millisecond
 	lastPause  = 200 * time.Millisecond
+	soonTime   = time.Second
 )
+
+// nextPause returns the pause after another one, of who has looked since some time.
+func nextPause(pause time.Duration, since time.Time) time.Duration {
+	if time.Since(since) < soonTime {
+		return min(2*pause, soonPause)
+	}
+	return min(2*pause, lastPause)
+}
 
 // again returns a connection to the next broker, nil once the seat is closed or this
 // process is the broker.
 func (s *Seat) again() *wire {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	began := time.Now()
+	for pause := firstPause; ; pause = nextPause(pause, began) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-s.closing:
