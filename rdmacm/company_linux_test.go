@@ -32,10 +32,10 @@ func retransmitted(t testing.TB, h *host) uint64 {
 	return 0
 }
 
-// TestCompanyComes has programs come to the address of one that was alone, in
+// TestD3_CompanyComes has programs come to the address of one that was alone, in
 // mid-transfer, and go. It loses nothing and stays connected; what was sent again is
 // next to nothing; and who came connects to it, and it to them.
-func TestCompanyComes(t *testing.T) {
+func TestD3_CompanyComes(t *testing.T) {
 	shared := loopback()
 	a, far := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: loopback()})
 	c1, c2, l := newConns(t, a, far)
@@ -116,7 +116,7 @@ func (p *another) tell(t *testing.T) {
 	must(t, err)
 }
 
-// roleVar is how TestKilledHost tells the other process what to do.
+// roleVar is how TestD3_KilledHost tells the other process what to do.
 const roleVar = "COMPANY_ADDR"
 
 // TestHelperListener is the other process: it accepts one connection, says so, and
@@ -141,10 +141,10 @@ func TestHelperListener(t *testing.T) {
 // second, and more where the machine has much else to do.
 const toldLimit = 3 * time.Second
 
-// TestKilledHost kills the program that was first on an address, which is connected
+// TestD3_KilledHost kills the program that was first on an address, which is connected
 // from a time when it was alone. Its peer hears so within a second from those
 // who came later, whose own connections stay.
-func TestKilledHost(t *testing.T) {
+func TestD3_KilledHost(t *testing.T) {
 	shared := loopback()
 	far := newHost(t, verbs.Config{Addr: loopback()})
 	first := other(t, "TestHelperListener", roleVar+"="+shared)

@@ -88,10 +88,10 @@ func echoed(t *testing.T, h *host, to string, c *Conn, fill byte) *Conn {
 	return c
 }
 
-// TestManyProcesses has as many processes as can share an address do so. Each
+// TestD3_ManyProcesses has as many processes as can share an address do so. Each
 // listens, and each is connected to the next; then the one through which they connect
 // is killed, while they send. All connections of the others stay, and new ones come.
-func TestManyProcesses(t *testing.T) {
+func TestD3_ManyProcesses(t *testing.T) {
 	size := 64
 	began := time.Now()
 	addr := loopback()

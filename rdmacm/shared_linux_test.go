@@ -74,11 +74,11 @@ func flow(t testing.TB, c1, c2 *Conn, meanwhile func()) {
 	wg.Wait()
 }
 
-// TestOneAddress has programs on one address connect to each other and to one
+// TestD3_OneAddress has programs on one address connect to each other and to one
 // elsewhere, and send while the broker dies and the next one comes. Nothing is
 // lost, connections stay, new ones wait for the broker and come, and a port has
 // one listener.
-func TestOneAddress(t *testing.T) {
+func TestD3_OneAddress(t *testing.T) {
 	shared := loopback()
 	end := share(t, shared)
 	a, b, far := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: loopback()})

@@ -41,9 +41,9 @@ func (s *stand) over(t *testing.T, addr string) []string {
 	}
 }
 
-// TestCMPrograms runs Debian's programs over librdmacm.so.1, each with its server, and
+// TestD2_CMPrograms runs Debian's programs over librdmacm.so.1, each with its server, and
 // scenarios of what else a program does with the descriptor.
-func TestCMPrograms(t *testing.T) {
+func TestD2_CMPrograms(t *testing.T) {
 	s := &stand{builds: newBuilds(t, plain), variant: plain}
 	for _, name := range []string{"rdma-cm", "rdma-cm-fork"} {
 		t.Run(name, func(t *testing.T) { s.pass(t, name, s.over(t, s.addresses(1))...) })

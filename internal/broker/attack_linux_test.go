@@ -86,10 +86,10 @@ func newMail(t *testing.T, kind int) int {
 	return ends[0]
 }
 
-// TestAttacks sends garbage and wrong descriptors to a broker, of one who has
+// TestD3_Attacks sends garbage and wrong descriptors to a broker, of one who has
 // not joined and of a member. Each is refused; nothing stays open; and those who
 // behave notice nothing.
-func TestAttacks(t *testing.T) {
+func TestD3_Attacks(t *testing.T) {
 	b := serve(t, 3)
 	p, x := newPeer(t, b), join(t, b)
 	if err := x.Claim(service); err != nil {

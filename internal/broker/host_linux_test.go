@@ -67,10 +67,10 @@ func asked(t *testing.T, p *peer, x *process, s mad.ServiceID, id uint32) {
 	}
 }
 
-// TestSecondComes has a process that is alone on an address get company, which it
+// TestD3_SecondComes has a process that is alone on an address get company, which it
 // has not asked for: its services stay its own, each gets what is for it, and
 // all have one GUID.
-func TestSecondComes(t *testing.T) {
+func TestD3_SecondComes(t *testing.T) {
 	a := freeAddress(t)
 	p, x := peerOf(t, a), enter(t, a)
 	if err := errors.Join(x.Claim(service), x.Claim(service+1)); err != nil {
@@ -112,10 +112,10 @@ func TestSecondComes(t *testing.T) {
 	}
 }
 
-// TestHostGoes has host after host end, by itself and in the middle of what others
+// TestD3_HostGoes has host after host end, by itself and in the middle of what others
 // do. The next one is there within a second, knows services and connections, and
 // tells the peers of the last one; the address is free when all are gone.
-func TestHostGoes(t *testing.T) {
+func TestD3_HostGoes(t *testing.T) {
 	a := freeAddress(t)
 	p := peerOf(t, a)
 	all := []*process{enter(t, a), enter(t, a), enter(t, a), enter(t, a)}

@@ -103,10 +103,10 @@ func TestLoneHostIsAttacked(t *testing.T) {
 	}
 }
 
-// TestThousandComeAndGo has a thousand processes come to an address and go, 24 of them
+// TestD3_ThousandComeAndGo has a thousand processes come to an address and go, 24 of them
 // at a time at most, the host of the moment as often as others. Each gets what is for
 // it, also when the host has gone; at the end nothing is left.
-func TestThousandComeAndGo(t *testing.T) {
+func TestD3_ThousandComeAndGo(t *testing.T) {
 	const atATime = 24
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
