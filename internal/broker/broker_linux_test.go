@@ -73,6 +73,22 @@ func TestForwarding(t *testing.T) {
 	}
 }
 
+// TestBurst has hundreds of peers speak to a member at once that is busy: it gets all
+// they say, as from a socket of its own.
+func TestBurst(t *testing.T) {
+	const count = 300 // for which systems grant memory without being asked
+	b := serve(t, 1)
+	p, x := newPeer(t, b), join(t, b)
+	for i := range uint32(count) {
+		p.send(mad.AttrMRA, &mad.MRA{LocalCommID: i, RemoteCommID: uint32(x.Slot) << 24})
+	}
+	for i := range uint32(count) {
+		if m := expect(t, x.port, mad.AttrMRA, &mad.MRA{}); m.LocalCommID != i {
+			t.Fatalf("MRA %d comes, not %d", m.LocalCommID, i)
+		}
+	}
+}
+
 // TestDamagedMADs shows that the broker forwards, and learns from, nothing that
 // an adapter would not take.
 func TestDamagedMADs(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/mad"
 )
@@ -95,12 +96,17 @@ func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 	return s, &udp.Seat{Sockets: sockets[:n], Mail: mail}, nil
 }
 
+// mailBuffer is the bytes of mail that may wait: as many MADs as in the socket of who
+// is alone. The system may grant less.
+const mailBuffer = 4 << 20
+
 // newSeat returns a seat without a slot, and what its port gets mail from.
 func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
 	ends, err := socketPair()
 	if err != nil {
 		return nil, -1, err
 	}
+	iface.SendBuffer(ends[1], mailBuffer)
 	return &Seat{
 		addrs: addrs, program: programName(), ark: -1, tenure: -1, mail: ends[1], closing: make(chan struct{}),
 		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), changed: make(chan struct{}),
