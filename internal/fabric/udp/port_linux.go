@@ -28,6 +28,7 @@ type Port struct {
 	send   *sender
 	recv   *receiver
 
+	waited  atomic.Bool  // and nobody has looked into the mail since
 	blocked atomic.Int32 // the socket that had no room last, or poll.NoSocket
 }
 
@@ -122,6 +123,9 @@ func (p *Port) socketOf(a netip.Addr) *socket {
 // Wait implements fabric.Port. It occupies its thread while it sleeps. Room to
 // send means room in the socket that had none at the last Send.
 func (p *Port) Wait(timeout time.Duration, read, write bool) error {
+	if p.mail && read && timeout != 0 {
+		defer p.waited.Store(true)
+	}
 	return p.poll.WaitRoom(timeout, read, write, int(p.blocked.Load()))
 }
 

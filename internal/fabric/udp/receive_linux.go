@@ -56,10 +56,10 @@ func (p *Port) Receive(ds []fabric.Datagram) (int, error) {
 	return p.receive(p.due(), ds)
 }
 
-// mailTurn is how often the mail is looked into: once in as many calls. Who polls
-// should not pay for a second system call each time, and who waits is not kept
-// waiting: until the mail is empty no Wait lasts.
-const mailTurn = 16
+// mailTurn is how often the mail is looked into: once in as many calls, and after
+// each Wait, which may have ended because of it. Who polls should not pay for a
+// second system call each time.
+const mailTurn = 64
 
 // due returns the sockets of the addresses that have their turn.
 func (p *Port) due() []*socket {
@@ -67,7 +67,11 @@ func (p *Port) due() []*socket {
 		return p.socks
 	}
 	if p.cfg.Seat.shared() {
-		if p.recv.calls++; p.recv.calls%mailTurn == 0 {
+		waited := p.waited.Load()
+		if waited {
+			p.waited.Store(false)
+		}
+		if p.recv.calls++; waited || p.recv.calls%mailTurn == 0 {
 			return p.socks
 		}
 	}

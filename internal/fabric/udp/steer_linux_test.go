@@ -270,6 +270,52 @@ func TestMail(t *testing.T) {
 	}
 }
 
+// TestMailAfterWait shows that who was waiting gets what another forwards with the
+// next call, and who polls soon.
+func TestMailAfterWait(t *testing.T) {
+	addr, fds := openGroup(t, 1)
+	defer unix.Close(fds[udp.FirstSocket])
+	defer unix.Close(fds[udp.QP1Socket])
+	mail, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(mail[1])
+	member := take(t, addr, fds[2], mail[0])
+	buf := make([]byte, 256)
+	d := fabric.Datagram{Bytes: make([]byte, 64), Src: addr, Dst: addr, SrcPort: fabric.RoCEPort, DstPort: fabric.RoCEPort}
+	forward := func() {
+		if err := unix.Sendto(mail[1], buf[:udp.PutForwarded(buf, &d)], 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ds := make([]fabric.Datagram, 4)
+	calls := func() int {
+		for i := 1; ; i++ {
+			n, err := member.Receive(ds)
+			if err != nil || i > 1000 {
+				t.Fatalf("%d calls: %v", i, err)
+			}
+			if n == 1 {
+				return i
+			}
+		}
+	}
+	for range 3 {
+		forward()
+		if err := member.Wait(waitLimit, true, false); err != nil {
+			t.Fatal(err)
+		}
+		if n := calls(); n != 1 {
+			t.Errorf("it comes with call %d after Wait", n)
+		}
+	}
+	forward()
+	if n := calls(); n > 64 {
+		t.Errorf("who polls gets it with call %d", n)
+	}
+}
+
 // TestSeatIsClosed shows that a port that cannot be opened closes the sockets
 // that it was given.
 func TestSeatIsClosed(t *testing.T) {
