@@ -93,6 +93,9 @@ func TestTargets(t *testing.T) {
 		"WRITE 64 B, 1 QP":                           {{1, 0.1, true}, {0.9, 0.15, true}, {0.99, 0.14, false}},
 		"WRITE 8 B round trip":                       {{10, 2, true}, {1, 2.01, false}},
 		"SEND 64 B round trip, both programs asleep": {{80, 1.5, true}, {1, 1.51, false}},
+		"WRITE 1 MiB, addresses shared":              {{1, 0.95, true}, {99, 0.94, false}},
+		"WRITE 64 B, addresses shared":               {{0.1, 0.95, true}, {9, 0.94, false}},
+		"WRITE 8 B round trip, addresses shared":     {{99, 1.05, true}, {1, 1.06, false}},
 	}
 	for _, m := range paced() {
 		want[m.name] = []verdict{{0.98, 0.98, true}, {1, 1, true}, {0.979, 0.979, false}, {1.01, 1.01, false}}

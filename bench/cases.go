@@ -28,6 +28,7 @@ const (
 	runConstant runner = iota // nothing is run: the value is 1
 	runBaseline               // bench/baseline, both sides on loopback
 	runPerf                   // softhca perf, both sides on loopback
+	runShared                 // the same on addresses that processes share
 	runUser                   // the same as a user without privilege, whose socket buffers are small
 	runPingpong               // softhca pingpong, both sides on loopback
 	runOver                   // a program over our libraries, both sides on loopback
@@ -173,7 +174,25 @@ func measurements() []measurement {
 			target: target{"no timeout", func(r *result) bool { return r.Timeouts == 0 }},
 		},
 	}
-	return slices.Concat(list, paced(), faulty(), overPaths())
+	return slices.Concat(list, shared(), paced(), faulty(), overPaths())
+}
+
+// shared are streams and round trips of processes that share their addresses with
+// others, beside those of processes that are alone there.
+func shared() []measurement {
+	trip := perf(wholeTrip, "write", "--latency", "--size", "8")
+	small := perf(mpps, "write", "--size", "64")
+	return []measurement{
+		{
+			name: "WRITE 1 MiB, addresses shared", unit: "Gb/s", own: bulk("write").by(runShared),
+			beside: bulk("write").as("alone"), target: atLeast(0.95),
+		},
+		{name: "WRITE 64 B, addresses shared", unit: "M/s", own: small.by(runShared), beside: small.as("alone"), target: atLeast(0.95)},
+		{
+			name: "WRITE 8 B round trip, addresses shared", unit: "µs", own: trip.by(runShared),
+			beside: trip.as("alone"), target: atMost(1.05),
+		},
+	}
 }
 
 // faulty are streams with faults at the client's port, beside the same without.

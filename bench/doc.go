@@ -36,7 +36,8 @@
 //
 // Reading order: cases.go (what is measured, and the targets), main.go,
 // debian.go (what is measured with -libraries), programs.go (building and
-// running both sides), pair.go (a server and its client), path.go and
+// running both sides), pair.go (a server and its client), shared.go (addresses that
+// processes share), path.go and
 // path_linux.go (a network that loses packets), series.go (medians and spread),
 // report.go, page.go, plot.go, machine.go.
 package main

@@ -94,7 +94,7 @@ func (p *programs) command(s *subject, share float64) []string {
 			return slices.Concat([]string{p.baseline, "-local", "-seconds", "60"}, s.args, []string{"-trips", trips})
 		}
 		return slices.Concat([]string{p.baseline, "-local", "-seconds", seconds}, s.args)
-	case runPerf, runUser:
+	case runPerf, runUser, runShared:
 		return append(measured, "--local")
 	case runPingpong:
 		return slices.Concat([]string{p.softhca, "pingpong"}, s.args, []string{"--iters", trips})
@@ -139,6 +139,8 @@ func (s *subject) missing() string {
 	switch s.run {
 	case runUser:
 		return userMissing()
+	case runShared:
+		return sharedMissing()
 	case runPathPerf, runPathTCP:
 		return pathMissing()
 	default:
@@ -156,6 +158,12 @@ func (p *programs) measure(ctx context.Context, s *subject, share float64) (floa
 	case runPingpong, runOver, runPlain, runFabric, runConnect:
 		v, err := p.measurePair(ctx, s)
 		return v, r, err
+	case runShared:
+		end, err := p.share(ctx)
+		if err != nil {
+			return 0, r, err
+		}
+		defer end()
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	switch s.run {
