@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -41,8 +42,8 @@ func (s *stand) over(t *testing.T, addr string) []string {
 	}
 }
 
-// TestD2_CMPrograms runs Debian's programs over librdmacm.so.1, each with its server, and
-// scenarios of what else a program does with the descriptor.
+// TestD2_CMPrograms runs Debian's programs over librdmacm.so.1, each with its server, which
+// is on another address and then on the same, and scenarios of what else a program does with the descriptor.
 func TestD2_CMPrograms(t *testing.T) {
 	s := &stand{builds: newBuilds(t, plain), variant: plain}
 	for _, name := range []string{"rdma-cm", "rdma-cm-fork"} {
@@ -60,7 +61,8 @@ func TestD2_CMPrograms(t *testing.T) {
 		{"rstream -S 10000 -C 10 -b ADDR", "rstream -S 10000 -C 10 -s ADDR"},
 		{"riostream -S 1000 -I 1 -C 5 -b ADDR", "riostream -S 1000 -I 1 -C 5 -s ADDR"},
 	} {
-		t.Run(p.server, func(t *testing.T) { s.meet(t, p.server, p.client) })
+		t.Run(p.server, func(t *testing.T) { s.meet(t, p.server, p.client, s.addresses(1)) })
+		t.Run(p.server+" on one address", func(t *testing.T) { s.meet(t, p.server, p.client, "") })
 	}
 }
 
@@ -75,8 +77,9 @@ func bound(t *testing.T, addr string) bool {
 	return bytes.Contains(text, fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a[:]), 4791))
 }
 
-// meet runs a server, and clients until it listens.
-func (s *stand) meet(t *testing.T, server, client string) {
+// meet runs a server, and clients until it listens; from an address, or from the server's
+// if that is empty.
+func (s *stand) meet(t *testing.T, server, client, from string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	addr := s.addresses(1)
@@ -92,7 +95,7 @@ func (s *stand) meet(t *testing.T, server, client string) {
 	}
 	var served, said bytes.Buffer
 	srv := program(server, s.over(t, addr), &served)
-	env := s.over(t, s.addresses(1))
+	env := s.over(t, cmp.Or(from, addr))
 	if err := srv.Start(); err != nil {
 		t.Fatal(err)
 	}
