@@ -169,17 +169,23 @@ func (u *user) event(want rdmacm.EventType) *eventResp {
 // anyEvent waits for the next event.
 func (u *user) anyEvent() *eventResp {
 	u.t.Helper()
+	u.await()
+	_, err := unix.Read(u.fd, make([]byte, 1))
+	must(u.t, err)
+	r := new(eventResp)
+	must(u.t, u.f.Write(command(12, getEvent{u.at(r)}, int(unsafe.Sizeof(*r)))))
+	return r
+}
+
+// await waits until an event waits, which must come.
+func (u *user) await() {
+	u.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(u.fd), Events: unix.POLLIN}}
 	for n, err := 0, error(syscall.EINTR); errors.Is(err, syscall.EINTR); {
 		if n, err = unix.Poll(fds, waitMS); err == nil && n == 0 {
 			u.t.Fatal("no event, where one was to come")
 		}
 	}
-	_, err := unix.Read(u.fd, make([]byte, 1))
-	must(u.t, err)
-	r := new(eventResp)
-	must(u.t, u.f.Write(command(12, getEvent{u.at(r)}, int(unsafe.Sizeof(*r)))))
-	return r
 }
 
 // params reads the parameters of an event.
