@@ -13,13 +13,16 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/softhca/softhca/internal/libraries"
 )
 
 // meeting is a server and its client that connect by rdma_cm. SERVER and CLIENT in their
 // arguments stand for the addresses, DIR for a directory of theirs.
 type meeting struct {
 	section, server, client string
-	stays                   bool // the server goes on when its client has ended
+	stays                   bool   // the server goes on when its client has ended
+	says                    string // by the server, as arguments
 	skip                    string
 }
 
@@ -39,6 +42,10 @@ var meetings = []meeting{
 		section: "rdmacm-utils", server: "udpong", client: "udpong -s SERVER",
 		skip: "librdmacm makes address handles without a GRH for datagrams of rsockets, which RoCE cannot have",
 	},
+	{
+		section: "iperf", server: overRsockets + "iperf -s -P 1 -B SERVER", client: overRsockets + "iperf -n 100M -c SERVER",
+		says: "connected with CLIENT", // over TCP, it would come from the server's own address
+	},
 	{section: "perftest", server: "ib_write_bw -R -n 500 -F", client: "ib_write_bw -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_read_bw -R -n 500 -F", client: "ib_read_bw -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_send_lat -R -n 500 -F", client: "ib_send_lat -R -n 500 -F SERVER"},
@@ -47,6 +54,9 @@ var meetings = []meeting{
 	{section: "fio", server: fio("read", "read"), client: fio("read", "write")},
 	{section: "fio", server: fio("send", "read"), client: fio("send", "write")},
 }
+
+// overRsockets begins a command whose sockets of TCP are to be rsockets.
+const overRsockets = "env LD_PRELOAD=/usr/$LIB/rsocket/librspreload.so:DIR/" + libraries.Preload + " "
 
 // fio returns a side of fio's RDMA engine: what reads is the server.
 func fio(verb, rw string) string {
@@ -61,9 +71,8 @@ const grace = time.Second
 func (s *stand) meet(ctx context.Context, m *meeting) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	args := func(line string) []string {
-		return strings.Fields(strings.NewReplacer("SERVER", addrs4[0], "CLIENT", addrs4[1], "DIR", s.lib).Replace(line))
-	}
+	names := strings.NewReplacer("SERVER", addrs4[0], "CLIENT", addrs4[1], "DIR", s.lib)
+	args := func(line string) []string { return strings.Fields(names.Replace(line)) }
 	var served, said bytes.Buffer
 	server := s.launched(ctx, addrs4[:1], &served, args(m.server)...)
 	if err := server.Start(); err != nil {
@@ -82,6 +91,9 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 	}
 	if err != nil || serr != nil {
 		return fmt.Errorf("client: %v: %s\nserver: %v: %s", err, last(said.String()), serr, last(served.String()))
+	}
+	if want := names.Replace(m.says); !strings.Contains(served.String(), want) {
+		return fmt.Errorf("the server does not say %q: %s", want, last(served.String()))
 	}
 	return nil
 }

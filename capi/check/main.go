@@ -176,9 +176,9 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 
 // prepare builds the libraries, and gives the namespace its addresses.
 func prepare(ctx context.Context, dir string) error {
-	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest", "rping", "fio", "mpirun", "mpicc"} {
+	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest", "rping", "iperf", "fio", "mpirun", "mpicc"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs rdmacm-utils fio openmpi-bin libopenmpi-dev: %w", tool, err)
+			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs rdmacm-utils iperf fio openmpi-bin libopenmpi-dev: %w", tool, err)
 		}
 	}
 	for _, args := range [][]string{
