@@ -161,14 +161,14 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *q, enum ibv_wr_opcode op, u
 	return 0;
 }
 
+// Nothing of it is negotiated, and a program is told so, as with other devices that have no
+// options: librdmacm takes no offer of nobody's.
 EXPORT int ibv_query_ece(struct ibv_qp *q, struct ibv_ece *e)
 {
-	(void)q;
-	memset(e, 0, sizeof *e);
-	return 0;
+	(void)q, (void)e;
+	return EOPNOTSUPP;
 }
 
-// Nothing of it is negotiated, as with other devices that have no options.
 EXPORT int ibv_set_ece(struct ibv_qp *q, struct ibv_ece *e)
 {
 	(void)q;

@@ -113,6 +113,8 @@ static void refusals(void)
 	struct ibv_qp *fresh = make_qp(&r, IBV_QPT_RC, 0);
 	second = (struct ibv_send_wr){.opcode = IBV_WR_SEND};
 	must(ibv_post_send(fresh, &second, &bad) == EINVAL && ibv_post_recv(fresh, &rw, &badr) == EINVAL);
+	struct ibv_ece ece;
+	must(ibv_query_ece(fresh, &ece) == EOPNOTSUPP);
 	must(ibv_destroy_qp(fresh) == 0);
 	rig_close(&r);
 }
