@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	_ "embed"
@@ -10,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,10 +23,10 @@ import (
 //go:embed skips.txt
 var skips string
 
-// The tests that are of no vendor, and need no connection manager.
+// The tests that are of no vendor.
 var modules = []string{
 	"addr", "atomic", "cq", "cq_events", "cqex", "device", "flow", "fork", "mr", "odp", "parent_domain", "pd", "qp", "qpex",
-	"relaxed_ordering", "rss_traffic", "shared_pd", "tag_matching",
+	"rdmacm", "relaxed_ordering", "rss_traffic", "shared_pd", "tag_matching",
 }
 
 // pyTests is where Debian's package has them.
@@ -45,20 +45,21 @@ func (s *stand) pyverbs(ctx context.Context, dir string) (line string, skipped [
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*limit)
 	defer cancel()
-	args := []string{"tests/run_tests.py", "-v", "--dev", "softhca0", "--gid", "0"}
+	args := []string{"/usr/bin/python3", "tests/run_tests.py", "-v", "--dev", "softhca0", "--gid", "0"}
 	for _, m := range modules {
 		args = append(args, "tests.test_"+m)
 	}
-	cmd := exec.CommandContext(ctx, "/usr/bin/python3", args...)
+	var said bytes.Buffer
+	cmd := s.launched(ctx, addrs4[:1], &said, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+s.lib, "SOFTHCA_ADDR="+addrs4[0])
-	out, err := cmd.CombinedOutput()
-	if !ran.Match(out) {
-		return "", nil, fmt.Errorf("%w: %s", errors.Join(err, ctx.Err()), last(string(out)))
+	err = cmd.Run()
+	out := said.String()
+	if !ran.MatchString(out) {
+		return "", nil, fmt.Errorf("%w: %s", errors.Join(err, ctx.Err()), last(out))
 	}
 	counts := map[string]int{}
 	var failed []string
-	for _, m := range result.FindAllStringSubmatch(string(out), -1) {
+	for _, m := range result.FindAllStringSubmatch(out, -1) {
 		what, why, _ := strings.Cut(m[3], " ")
 		switch counts[what]++; what {
 		case "skipped":
