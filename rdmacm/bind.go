@@ -3,13 +3,15 @@ package rdmacm
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
 // BindAddr gives the ID a local address and port, and with the address its
-// adapter. An unspecified address stands for all adapters, port 0 for any that
+// adapter. An unspecified address stands for all adapters, and so does a loopback
+// address, as on Linux, where no adapter of the Manager has one; port 0 for any that
 // is free. Errors: EINVAL when the ID is bound already or a is not valid,
 // EADDRNOTAVAIL for an address that the host has not, ENODEV for one without
 // an adapter of the Manager, EADDRINUSE when the port is taken at this address,
@@ -27,7 +29,7 @@ func (id *ID) bind(a netip.AddrPort) error {
 	if err := id.in(stateIdle); err != nil {
 		return err
 	}
-	a = plain(a)
+	a = id.m.local(plain(a))
 	var dev *adapter
 	if !a.Addr().IsUnspecified() {
 		if dev = id.m.find(a.Addr()); dev == nil {
@@ -56,6 +58,16 @@ func (id *ID) settle(a netip.AddrPort, dev *adapter) error {
 		id.m.mu.Unlock()
 	}
 	return err
+}
+
+// local returns an address of this side as it is bound to: unspecified for a loopback
+// address that stands for all adapters.
+func (m *Manager) local(a netip.AddrPort) netip.AddrPort {
+	onLoopback := func(d *adapter) bool { return slices.ContainsFunc(d.addrs, netip.Addr.IsLoopback) }
+	if !a.Addr().IsLoopback() || slices.ContainsFunc(m.devices, onLoopback) {
+		return a
+	}
+	return netip.AddrPortFrom(unspecified(a.Addr()), a.Port())
 }
 
 // plain returns an address as GID tables have it: IPv4 as such, IPv6 without

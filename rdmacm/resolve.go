@@ -19,7 +19,8 @@ import (
 // or, if that is the zero value or unspecified, to a free port; of one that is
 // bound src is not looked at. Without an address to begin from, it is the one
 // from which the host would send there, if an adapter has it, else the first of
-// the same family. An unspecified dst is this side itself.
+// the same family. A dst that stands for all adapters when bound to is this side
+// itself.
 //
 // Nothing is sent and nothing waits: the timeout is librdmacm's. Errors: EINVAL
 // in another state, for addresses of different families and for an invalid
@@ -37,7 +38,7 @@ func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
 	if err := id.room(); err != nil {
 		return err
 	}
-	dst = plain(dst)
+	dst = id.m.local(plain(dst))
 	if err := id.bindFor(src, dst); err != nil {
 		return err
 	}
