@@ -178,15 +178,24 @@ static bool alive(int fd)
 	return is;
 }
 
-// takes_event reports whether a command is GET_EVENT, which waits until there is one. One
-// without room for it is refused before.
-static bool takes_event(const void *b, size_t n)
+static bool of_command(const void *b, size_t n, uint32_t cmd)
 {
 	struct rdma_ucm_cmd_hdr h;
 	if (n < sizeof h)
 		return false;
 	memcpy(&h, b, sizeof h);
-	return h.cmd == RDMA_USER_CM_CMD_GET_EVENT && h.in >= sizeof(struct rdma_ucm_get_event) && h.in <= n - sizeof h &&
+	return h.cmd == cmd;
+}
+
+// takes_event reports whether a command is GET_EVENT, which waits until there is one. One
+// without room for it is refused before.
+static bool takes_event(const void *b, size_t n)
+{
+	struct rdma_ucm_cmd_hdr h;
+	if (!of_command(b, n, RDMA_USER_CM_CMD_GET_EVENT))
+		return false;
+	memcpy(&h, b, sizeof h);
+	return h.in >= sizeof(struct rdma_ucm_get_event) && h.in <= n - sizeof h &&
 	       h.out >= offsetof(struct rdma_ucm_event_resp, reserved);
 }
 
@@ -211,6 +220,10 @@ static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
 		*result = (ssize_t)n;
 	else
 		errno = code;
+	// The kernel sleeps in this one. So who has acknowledged the ID's last event, for
+	// which the program waited, is back at waiting for the next, when it closes the file.
+	if (of_command(b, n, RDMA_USER_CM_CMD_DESTROY_ID))
+		sched_yield();
 	return true;
 }
 
