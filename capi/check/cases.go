@@ -163,6 +163,14 @@ var alone = []lone{
 		section: "ibverbs-utils", name: "ibv_asyncwatch", args: []string{"stdbuf", "-oL", "ibv_asyncwatch", "-d", "softhca0"},
 		want: "IBV_EVENT_PORT_ERR", env: []string{"SOFTHCA_FAULT=event type=PORT_ERR after=200ms"}, stays: true,
 	},
+	{
+		section: "libfabric-bin", name: "fi_info -p verbs", args: []string{"fi_info", "-p", "verbs"},
+		want: "type: FI_EP_MSG", addrs: outside[:1],
+	},
+	{
+		section: "libfabric-bin", name: "fi_info -p 'verbs;ofi_rxm'", args: []string{"fi_info", "-p", "verbs;ofi_rxm"},
+		want: "type: FI_EP_RDM", addrs: outside[:1],
+	},
 	{section: "ucx-utils", name: "ucx_info -d: rc_verbs", args: []string{"ucx_info", "-d"}, want: "#      Transport: rc_verbs\n#         Device: softhca0:1"},
 	{section: "ucx-utils", name: "ucx_info -d: ud_verbs", args: []string{"ucx_info", "-d"}, want: "#      Transport: ud_verbs\n#         Device: softhca0:1"},
 }

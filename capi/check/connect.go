@@ -21,8 +21,10 @@ import (
 // arguments stand for the addresses, DIR for a directory of theirs.
 type meeting struct {
 	section, server, client string
-	stays                   bool   // the server goes on when its client has ended
-	says                    string // by the server, as arguments
+	addrs                   [2]string // of server and client; two of the loopback network if there are none
+	port                    int       // of TCP, where the server listens before it opens the adapter
+	stays                   bool      // the server goes on when its client has ended
+	says                    string    // by the server, as arguments
 	skip                    string
 }
 
@@ -50,6 +52,19 @@ var meetings = []meeting{
 	{section: "perftest", server: "ib_read_bw -R -n 500 -F", client: "ib_read_bw -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_send_lat -R -n 500 -F", client: "ib_send_lat -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_send_bw -R -c UD -n 200 -F", client: "ib_send_bw -R -c UD -n 200 -F SERVER"},
+	pingpong("msg", "verbs"),
+	pingpong("rdm", "verbs;ofi_rxm"),
+	pingpong("dgram", "verbs"),
+	qperf("rc_lat"),
+	qperf("rc_bw"),
+	qperf("rc_bi_bw"),
+	qperf("rc_rdma_read_lat"),
+	qperf("rc_rdma_read_bw"),
+	qperf("rc_rdma_write_lat"),
+	qperf("rc_rdma_write_poll_lat"),
+	qperf("rc_rdma_write_bw"),
+	qperf("rc_compare_swap_mr"),
+	qperf("rc_fetch_add_mr"),
 	{section: "fio", server: fio("write", "read"), client: fio("write", "write")},
 	{section: "fio", server: fio("read", "read"), client: fio("read", "write")},
 	{section: "fio", server: fio("send", "read"), client: fio("send", "write")},
@@ -63,6 +78,25 @@ func fio(verb, rw string) string {
 	return "fio --name=job --ioengine=rdma --hostname=SERVER --port=8321 --bs=64k --size=8m --iodepth=16 --verb=" + verb + " --rw=" + rw
 }
 
+// pingpong returns libfabric's own program.
+func pingpong(endpoint, provider string) meeting {
+	const program = "fi_pingpong -I 100 -c -e "
+	return meeting{
+		section: "libfabric-bin", server: program + endpoint + " -p " + provider, client: program + endpoint + " -p " + provider + " SERVER",
+		addrs: outside, port: 47592,
+	}
+}
+
+// qperf returns a test of qperf's. The process that serves it dies of a fault at its end,
+// as it does on any adapter: it destroys the queue pair of the ID that listens, which has
+// none. Its peer is told, as by the kernel, since somebody else is on the address.
+func qperf(test string) meeting {
+	return meeting{
+		section: "qperf", server: "qperf", client: "qperf -cm 1 -t 1 SERVER " + test,
+		addrs: [2]string{addrs4[0], addrs4[0]}, port: 19765, stays: true,
+	}
+}
+
 // grace is how long a server may take to listen after it has opened the adapter: perftest's
 // clients crash when they are rejected.
 const grace = time.Second
@@ -71,16 +105,25 @@ const grace = time.Second
 func (s *stand) meet(ctx context.Context, m *meeting) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	names := strings.NewReplacer("SERVER", addrs4[0], "CLIENT", addrs4[1], "DIR", s.lib)
+	addrs := m.addrs
+	if addrs[0] == "" {
+		addrs = addrs4
+	}
+	names := strings.NewReplacer("SERVER", addrs[0], "CLIENT", addrs[1], "DIR", s.lib)
 	args := func(line string) []string { return strings.Fields(names.Replace(line)) }
 	var served, said bytes.Buffer
-	server := s.launched(ctx, addrs4[:1], &served, args(m.server)...)
+	server := s.launched(ctx, addrs[:1], &served, args(m.server)...)
 	if err := server.Start(); err != nil {
 		return err
 	}
-	err := open(ctx, netip.MustParseAddr(addrs4[0]))
+	var err error
+	if m.port != 0 {
+		err = listening(ctx, m.port)
+	} else {
+		err = open(ctx, netip.MustParseAddr(addrs[0]))
+	}
 	if err == nil {
-		err = s.launched(ctx, addrs4[1:], &said, args(m.client)...).Run()
+		err = s.launched(ctx, addrs[1:], &said, args(m.client)...).Run()
 	}
 	if m.stays || err != nil {
 		_ = server.Process.Kill() // else it has ended

@@ -176,15 +176,20 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 
 // prepare builds the libraries, and gives the namespace its addresses.
 func prepare(ctx context.Context, dir string) error {
-	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest", "rping", "iperf", "fio", "mpirun", "mpicc"} {
+	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest", "rping", "iperf", "fi_pingpong", "qperf", "fio", "mpirun", "mpicc"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs rdmacm-utils iperf fio openmpi-bin libopenmpi-dev: %w", tool, err)
+			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs rdmacm-utils iperf libfabric-bin qperf fio openmpi-bin libopenmpi-dev: %w", tool, err)
 		}
 	}
 	for _, args := range [][]string{
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "-6", "addr", "add", addrs6[0] + "/128", "dev", "lo", "nodad"},
 		{"ip", "-6", "addr", "add", addrs6[1] + "/128", "dev", "lo", "nodad"},
+		{"ip", "link", "add", "out", "type", "veth", "peer", "name", "far"},
+		{"ip", "addr", "add", outside[0] + "/24", "dev", "out"},
+		{"ip", "addr", "add", outside[1] + "/24", "dev", "out"},
+		{"ip", "link", "set", "far", "up"},
+		{"ip", "link", "set", "out", "up"},
 	} {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)

@@ -28,8 +28,9 @@ type stand struct {
 
 // The addresses of the two adapters.
 var (
-	addrs4 = [2]string{"127.0.0.1", "127.0.0.2"}
-	addrs6 = [2]string{"fd00::1", "fd00::2"}
+	addrs4  = [2]string{"127.0.0.1", "127.0.0.2"}
+	addrs6  = [2]string{"fd00::1", "fd00::2"}
+	outside = [2]string{"10.77.0.1", "10.77.0.2"} // not of the loopback network, where libfabric looks for no adapters
 )
 
 // launched returns a program that softhca run will run.
