@@ -6,32 +6,50 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/decode"
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 )
 
 func newDecodeCommand() *cobra.Command {
-	asJSON := false
+	d := &decoding{}
 	cmd := &cobra.Command{
 		Use:   "decode FILE",
 		Short: "Print the RoCEv2 packets of a capture file and check their ICRC",
 		Long: `decode prints a line for each RoCEv2 packet (UDP port 4791) of a pcap or pcapng file: Ethernet, VLAN,
 raw IP, Linux cooked and BSD loopback. FILE may be - for standard input.
 
+--qp, --op, --time and --addr choose packets. Each takes a list with commas, or is repeated; a packet must suit one
+value of each kind:
+
+  --qp 0x11,18                 to this queue pair, or a datagram from it
+  --op WRITE,NAK               an opcode (RC_SEND_ONLY), some of its words (SEND, WRITE, UD), a kind of acknowledgement (ACK, NAK, RNR_NAK, NAK_SEQUENCE) or a message of the connection manager (REQ, REJ)
+  --time 1.5..2 or ..20ms      from and to, since the first RoCE packet, as the second column shows; or dates: 2026-01-31T12:00:00Z.. (UTC if no zone is given)
+  --addr 10.0.0.1,fd00::/8     to or from this address or network
+
+-x prints the payload as tcpdump -X does: offset, bytes, text; of a malformed packet all that follows the UDP header.
+With --json the member "data" has it.
+
 Of a packet to QP1 it shows the management datagram, and of one of the connection manager the message: REQ, REP, RTU,
 REJ and so on. The line has what tells connections apart, --json has every field. The zeros at the end of private data,
 which always fills its field, are left out.
 
 The last line counts: every packet to port 4791 has a right ICRC, a wrong one, or is malformed, which includes
-packets that the capture cut off ("truncated"). With --json it goes to standard error and standard output has
-one object per packet and nothing else.
+packets that the capture cut off ("truncated"), or is left out, because it was not chosen. With --json it goes to standard error and standard output has
+one object per packet and nothing else. Colors are for terminals only, and not if NO_COLOR is set. The file may
+be compressed with gzip.
 
-The exit code is 1 if any packet is bad or the file is damaged.`,
+The exit code is 1 if any packet that was chosen is bad or the file is damaged.`,
 		Example: `  softhca decode capture.pcapng
   softhca decode --json capture.pcap
-  softhca decode - < capture.pcap`,
+  softhca decode - < capture.pcap
+  softhca decode --op NAK,RNR_NAK capture.pcap       what was refused
+  softhca decode --qp 0x11 --time 1.5..2 capture.pcap
+  softhca decode --op SEND -x capture.pcap           and what it carried
+  softhca decode --addr 10.0.0.0/8 --json capture.pcap`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("decode needs one FILE, not %d", len(args))
@@ -39,14 +57,51 @@ The exit code is 1 if any packet is bad or the file is damaged.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runDecode(cmd, args[0], asJSON)
+			return d.run(cmd, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per packet")
+	fs := cmd.Flags()
+	fs.BoolVar(&d.asJSON, "json", false, "print one JSON object per packet")
+	fs.BoolVarP(&d.options.Payload, "hex", "x", false, "print what the packets carry, too")
+	f := &d.options.Filter
+	fs.Var(&terms{kind: "numbers", add: f.AddQP}, "qp", "only packets of these queue pairs, such as 0x11,18")
+	fs.Var(&terms{kind: "operations", add: f.AddOp}, "op", "only these operations, such as SEND,NAK,REQ")
+	fs.Var(&terms{kind: "ranges", add: f.AddTime}, "time", "only packets from one time to another, such as 1.5..2 or ..20ms")
+	fs.Var(&terms{kind: "addresses", add: f.AddAddr}, "addr", "only packets to or from these, such as 10.0.0.1,fd00::/8")
 	return cmd
 }
 
-func runDecode(cmd *cobra.Command, name string, asJSON bool) (err error) {
+// terms is an option that takes a list with commas, and may be repeated.
+type terms struct {
+	kind  string
+	add   func(string) error
+	given []string
+}
+
+// Set adds the values of a list.
+func (t *terms) Set(list string) error {
+	for s := range strings.SplitSeq(list, ",") {
+		if err := t.add(strings.TrimSpace(s)); err != nil {
+			return err
+		}
+	}
+	t.given = append(t.given, list)
+	return nil
+}
+
+// String returns what was given.
+func (t *terms) String() string { return strings.Join(t.given, ",") }
+
+// Type returns what the help says of the values.
+func (t *terms) Type() string { return t.kind }
+
+// decoding is a run of decode.
+type decoding struct {
+	asJSON  bool
+	options decode.Options
+}
+
+func (d *decoding) run(cmd *cobra.Command, name string) (err error) {
 	in := cmd.InOrStdin()
 	if name != "-" {
 		f, err := os.Open(name)
@@ -56,18 +111,22 @@ func runDecode(cmd *cobra.Command, name string, asJSON bool) (err error) {
 		defer f.Close()
 		in = f
 	}
+	if in, err = unzipped(in); err != nil {
+		return fmt.Errorf("decode %s: %w", name, err)
+	}
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	emit, last := decode.Text, io.Writer(out)
-	if asJSON {
+	if d.asJSON {
 		emit, last = decode.JSON, cmd.ErrOrStderr()
 	}
-	sum, err := emit(in, out)
+	d.options.Colors = colored(cmd.OutOrStdout())
+	sum, err := emit(in, out, d.options)
 	_, lastErr := fmt.Fprintln(last, sum)
 	if err := errors.Join(err, lastErr, out.Flush()); err != nil {
 		return fmt.Errorf("decode %s: %w", name, err)
 	}
 	if bad := sum.Bad(); bad > 0 {
-		return fmt.Errorf("decode %s: %d of %d RoCE packets are bad", name, bad, sum.RoCE)
+		return fmt.Errorf("decode %s: %d of %s bad", name, bad, text.Count(sum.RoCE-sum.LeftOut, "RoCE packet is", "RoCE packets are"))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,42 +12,65 @@ import (
 )
 
 // Summary counts what a file holds. Every RoCE packet is counted in one of
-// the last three.
+// the last four.
 type Summary struct {
 	Packets   int // records of any kind
 	RoCE      int // UDP datagrams to port 4791
 	ICRCOK    int // well-formed, with the right ICRC
 	ICRCBad   int // well-formed, with a wrong ICRC
 	Malformed int // no RoCEv2 packet, or cut off by the capture
+	LeftOut   int // RoCE packets that the filter left out
 }
 
-// String returns the counts as "packets=9 roce=8 icrc_ok=7 icrc_bad=0 malformed=1".
+// String returns the counts as "packets=9 roce=8 icrc_ok=7 icrc_bad=0 malformed=1",
+// and " left_out=3" if a filter left some out.
 func (s Summary) String() string {
-	return fmt.Sprintf("packets=%d roce=%d icrc_ok=%d icrc_bad=%d malformed=%d",
+	text := fmt.Sprintf("packets=%d roce=%d icrc_ok=%d icrc_bad=%d malformed=%d",
 		s.Packets, s.RoCE, s.ICRCOK, s.ICRCBad, s.Malformed)
+	if s.LeftOut > 0 {
+		text += fmt.Sprintf(" left_out=%d", s.LeftOut)
+	}
+	return text
 }
 
 // Bad returns how many RoCE packets are not what a receiver accepts.
 func (s Summary) Bad() int { return s.ICRCBad + s.Malformed }
 
+// Options say what is told, and how.
+type Options struct {
+	Filter
+	Payload bool // tell what the packets carry
+	Colors  bool // of the text
+}
+
 // Text prints a line for each RoCE packet of the capture file r to w. It
 // returns the counts so far with any error of reading or writing. It blocks
 // as r and w do.
-func Text(r io.Reader, w io.Writer) (Summary, error) {
-	return walk(r, func(p *Packet, sinceFirst time.Duration) error {
-		_, err := fmt.Fprintln(w, p.line(sinceFirst))
+func Text(r io.Reader, w io.Writer, o Options) (Summary, error) {
+	return walk(r, &o, func(p *Packet, sinceFirst time.Duration) error {
+		_, err := fmt.Fprintln(w, p.line(sinceFirst, style(o.Colors)))
+		if err == nil && o.Payload {
+			_, err = io.WriteString(w, dump(p.payload))
+		}
 		return err
 	})
 }
 
 // JSON is Text with a JSON object instead of each line.
-func JSON(r io.Reader, w io.Writer) (Summary, error) {
+func JSON(r io.Reader, w io.Writer, o Options) (Summary, error) {
 	enc := json.NewEncoder(w)
-	return walk(r, func(p *Packet, _ time.Duration) error { return enc.Encode(p) })
+	return walk(r, &o, func(p *Packet, _ time.Duration) error {
+		if o.Payload {
+			data := hex.EncodeToString(p.payload)
+			p.Data = &data
+		}
+		return enc.Encode(p)
+	})
 }
 
-// walk calls emit with each RoCE packet and the time since the first.
-func walk(r io.Reader, emit func(p *Packet, sinceFirst time.Duration) error) (s Summary, err error) {
+// walk calls emit with each RoCE packet that the filter chooses and the time since
+// the first.
+func walk(r io.Reader, o *Options, emit func(p *Packet, sinceFirst time.Duration) error) (s Summary, err error) {
 	file, err := pcapfile.NewReader(r)
 	if err != nil {
 		return s, err
@@ -64,16 +88,20 @@ func walk(r io.Reader, emit func(p *Packet, sinceFirst time.Duration) error) (s 
 		if s.RoCE == 0 {
 			first = raw.Time
 		}
-		p := newPacket(raw)
+		s.RoCE++
+		p, sinceFirst := newPacket(raw), raw.Time.Sub(first)
+		if !o.chooses(p, sinceFirst) {
+			s.LeftOut++
+			continue
+		}
 		s.count(p)
-		if err := emit(p, raw.Time.Sub(first)); err != nil {
+		if err := emit(p, sinceFirst); err != nil {
 			return s, fmt.Errorf("print packet %d: %w", raw.Record, err)
 		}
 	}
 }
 
 func (s *Summary) count(p *Packet) {
-	s.RoCE++
 	switch {
 	case p.Malformed != "":
 		s.Malformed++

@@ -26,12 +26,12 @@ func TestLinuxCaptures(t *testing.T) {
 	total := 0
 	for _, name := range names {
 		data := read(t, name)
-		text, err := Text(bytes.NewReader(data), io.Discard)
+		text, err := Text(bytes.NewReader(data), io.Discard, Options{})
 		if err != nil || text.Bad() != 0 || text.RoCE != text.ICRCOK {
 			t.Errorf("%s: %v, %v", name, text, err)
 		}
 		var out bytes.Buffer
-		obj, err := JSON(bytes.NewReader(data), &out)
+		obj, err := JSON(bytes.NewReader(data), &out, Options{})
 		if err != nil || obj != text {
 			t.Errorf("%s: as JSON %v, %v; as text %v", name, obj, err, text)
 		}
@@ -74,12 +74,12 @@ func TestGolden(t *testing.T) {
 		"cm_rdma_client", "cm_udaddy", "cm_cmx_slow", "cm_cmx_reject_v6", "cm_cmx_abort"} {
 		data := read(t, captures+name+".pcap")
 		var text, obj bytes.Buffer
-		sum, err := Text(bytes.NewReader(data), &text)
+		sum, err := Text(bytes.NewReader(data), &text, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		text.WriteString(sum.String() + "\n")
-		if _, err := JSON(bytes.NewReader(data), &obj); err != nil {
+		if _, err := JSON(bytes.NewReader(data), &obj, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "testdata/"+name+".txt", text.Bytes())
@@ -133,19 +133,19 @@ func TestVerdicts(t *testing.T) {
 		want   Summary
 		text   string
 	}{
-		{"intact", func([]byte) {}, size, Summary{1, 1, 1, 0, 0}, "payload 5  icrc ok"},
-		{"payload changed", func(ip []byte) { ip[40]++ }, size, Summary{1, 1, 0, 1, 0}, "icrc 9cd4a0fe BAD"},
-		{"TTL changed, as routers do", func(ip []byte) { ip[8]-- }, size, Summary{1, 1, 1, 0, 0}, "icrc ok"},
-		{"unassigned opcode", func(ip []byte) { ip[28] = 0x1f }, size, Summary{1, 1, 0, 0, 1}, "UNKNOWN_0x1f               qp 0x000011 psn 00abcd ack_req pad 3  24 bytes  MALFORMED: opcode"},
-		{"version 1", func(ip []byte) { ip[29] |= 1 }, size, Summary{1, 1, 0, 0, 1}, "tver 1  24 bytes  MALFORMED: version"},
-		{"cut off in the payload", func([]byte) {}, size - 6, Summary{1, 1, 0, 0, 1}, "RC_SEND_ONLY               qp 0x000011 psn 00abcd ack_req pad 3  18 bytes  MALFORMED: truncated"},
-		{"cut off in the BTH", func([]byte) {}, 32, Summary{1, 1, 0, 0, 1}, "10.0.0.2  4 bytes  MALFORMED: truncated"},
-		{"another port", func(ip []byte) { ip[23]++ }, size, Summary{1, 0, 0, 0, 0}, ""},
+		{"intact", func([]byte) {}, size, Summary{1, 1, 1, 0, 0, 0}, "payload 5  icrc ok"},
+		{"payload changed", func(ip []byte) { ip[40]++ }, size, Summary{1, 1, 0, 1, 0, 0}, "icrc 9cd4a0fe BAD"},
+		{"TTL changed, as routers do", func(ip []byte) { ip[8]-- }, size, Summary{1, 1, 1, 0, 0, 0}, "icrc ok"},
+		{"unassigned opcode", func(ip []byte) { ip[28] = 0x1f }, size, Summary{1, 1, 0, 0, 1, 0}, "UNKNOWN_0x1f               qp 0x000011 psn 00abcd ack_req pad 3  24 bytes  MALFORMED: opcode"},
+		{"version 1", func(ip []byte) { ip[29] |= 1 }, size, Summary{1, 1, 0, 0, 1, 0}, "tver 1  24 bytes  MALFORMED: version"},
+		{"cut off in the payload", func([]byte) {}, size - 6, Summary{1, 1, 0, 0, 1, 0}, "RC_SEND_ONLY               qp 0x000011 psn 00abcd ack_req pad 3  18 bytes  MALFORMED: truncated"},
+		{"cut off in the BTH", func([]byte) {}, 32, Summary{1, 1, 0, 0, 1, 0}, "10.0.0.2  4 bytes  MALFORMED: truncated"},
+		{"another port", func(ip []byte) { ip[23]++ }, size, Summary{1, 0, 0, 0, 0, 0}, ""},
 	} {
 		ip := intact()
 		c.change(ip)
 		var out strings.Builder
-		sum, err := Text(bytes.NewReader(pcap(ip, c.kept)), &out)
+		sum, err := Text(bytes.NewReader(pcap(ip, c.kept)), &out, Options{})
 		if err != nil || sum != c.want || !strings.Contains(out.String(), c.text) {
 			t.Errorf("%s: %v, %v\n%s, want %v and %q", c.why, sum, err, out.String(), c.want, c.text)
 		}
@@ -156,11 +156,11 @@ func TestVerdicts(t *testing.T) {
 // some.
 func TestDamagedFile(t *testing.T) {
 	data := pcap(intact(), len(intact()))
-	sum, err := Text(bytes.NewReader(append(data, 1, 2, 3)), io.Discard)
+	sum, err := Text(bytes.NewReader(append(data, 1, 2, 3)), io.Discard, Options{})
 	if err == nil || sum.ICRCOK != 1 {
 		t.Errorf("file that breaks off: %v, %v", sum, err)
 	}
-	if _, err := Text(strings.NewReader("not a capture"), io.Discard); err == nil {
+	if _, err := Text(strings.NewReader("not a capture"), io.Discard, Options{}); err == nil {
 		t.Error("text decodes as a capture")
 	}
 }
@@ -176,8 +176,8 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		text, textErr := Text(bytes.NewReader(b), io.Discard)
-		obj, objErr := JSON(bytes.NewReader(b), io.Discard)
+		text, textErr := Text(bytes.NewReader(b), io.Discard, Options{})
+		obj, objErr := JSON(bytes.NewReader(b), io.Discard, Options{})
 		if text != obj || (textErr == nil) != (objErr == nil) {
 			t.Errorf("text %v, %v; JSON %v, %v", text, textErr, obj, objErr)
 		}

@@ -3,7 +3,7 @@
 //
 // Reading order: decode.go (a file, its packets, the counts), packet.go (what
 // is told of one packet), message.go (of management datagrams and CM messages),
-// line.go (its text).
+// line.go (its text), dump.go (its payload), filter.go (which packets).
 //
 // The package never keeps packets, and input of any kind gives counts or an
 // error.

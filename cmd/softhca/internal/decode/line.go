@@ -6,34 +6,57 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
 )
+
+// style says whether text is colored.
+type style bool
+
+const (
+	bold   = "\x1b[1m"
+	faint  = "\x1b[2m"
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	cyan   = "\x1b[36m"
+	plain  = "\x1b[0m"
+)
+
+// in returns s in a color, if there are any.
+func (st style) in(color, s string) string {
+	if !st {
+		return s
+	}
+	return color + s + plain
+}
 
 // line returns the packet as a line of text: where and when, the operation,
 // the BTH, the extended headers, the MAD, the payload and the verdict. Fields that have
 // their usual value are left out.
-func (p *Packet) line(sinceFirst time.Duration) string {
+func (p *Packet) line(sinceFirst time.Duration, st style) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%5d %11.6f  %v:%d > %v", p.Record, sinceFirst.Seconds(), p.Src, p.SrcPort, p.Dst)
+	b.WriteString(st.in(faint, fmt.Sprintf("%5d %11.6f", p.Record, sinceFirst.Seconds())))
+	fmt.Fprintf(&b, "  %v:%d > %v", p.Src, p.SrcPort, p.Dst)
 	if p.TClass != 0 {
 		fmt.Fprintf(&b, " tclass %#02x", p.TClass)
 	}
 	if p.BTH != nil {
-		p.BTH.text(&b)
-		p.extensions(&b)
+		p.BTH.text(&b, st)
+		p.extensions(&b, st)
 	}
 	switch {
 	case p.Malformed != "":
-		fmt.Fprintf(&b, "  %d bytes  MALFORMED: %s", p.Length, p.Malformed)
+		fmt.Fprintf(&b, "  %d bytes  %s", p.Length, st.in(red, "MALFORMED: "+p.Malformed))
 	case p.ICRCOK:
-		fmt.Fprintf(&b, "  payload %d  icrc ok", p.Payload)
+		fmt.Fprintf(&b, "  payload %d  %s", p.Payload, st.in(faint, "icrc ok"))
 	default:
-		fmt.Fprintf(&b, "  payload %d  icrc %s BAD", p.Payload, p.ICRC)
+		fmt.Fprintf(&b, "  payload %d  %s", p.Payload, st.in(red, "icrc "+p.ICRC+" BAD"))
 	}
 	return b.String()
 }
 
-func (h *BTH) text(b *strings.Builder) {
-	fmt.Fprintf(b, "  %-26s qp %#06x psn %06x", h.Name, h.DestQPN, h.PSN)
+func (h *BTH) text(b *strings.Builder, st style) {
+	fmt.Fprintf(b, "  %s qp %#06x psn %06x", st.in(bold, fmt.Sprintf("%-26s", h.Name)), h.DestQPN, h.PSN)
 	for _, flag := range [...]struct {
 		set  bool
 		name string
@@ -53,7 +76,7 @@ func (h *BTH) text(b *strings.Builder) {
 	}
 }
 
-func (p *Packet) extensions(b *strings.Builder) {
+func (p *Packet) extensions(b *strings.Builder, st style) {
 	if h := p.RDETH; h != nil {
 		fmt.Fprintf(b, "  eec %#06x", h.EEC)
 	}
@@ -73,7 +96,11 @@ func (p *Packet) extensions(b *strings.Builder) {
 		fmt.Fprintf(b, "  va %#x rkey %#08x swap_add %#x compare %#x", h.VA, h.RKey, h.SwapAdd, h.Compare)
 	}
 	if h := p.AETH; h != nil {
-		fmt.Fprintf(b, "  %s msn %d", h.Name, h.MSN)
+		color := green
+		if !roce.Syndrome(h.Syndrome).IsACK() {
+			color = yellow
+		}
+		fmt.Fprintf(b, "  %s msn %d", st.in(color, h.Name), h.MSN)
 	}
 	if p.AtomicAck != nil {
 		fmt.Fprintf(b, " original %#x", *p.AtomicAck)
@@ -85,6 +112,6 @@ func (p *Packet) extensions(b *strings.Builder) {
 		fmt.Fprintf(b, "  inv_rkey %#08x", *p.InvRKey)
 	}
 	if p.MAD != nil {
-		b.WriteString("  " + p.MAD.text)
+		b.WriteString("  " + st.in(cyan, p.MAD.text))
 	}
 }

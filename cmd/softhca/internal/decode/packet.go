@@ -39,6 +39,9 @@ type Packet struct {
 	Payload   int     `json:"payload"`       // bytes, without padding
 	ICRC      string  `json:"icrc,omitempty"`
 	ICRCOK    bool    `json:"icrc_ok"`
+	Data      *string `json:"data,omitempty"` // the payload, if it is wanted, two digits a byte
+
+	payload []byte // without padding, of a malformed packet all after the UDP header; the reader's, until the next packet
 }
 
 // BTH is the base transport header.
@@ -108,7 +111,7 @@ type Hex64 uint64
 // MarshalText returns the number as "0x1f".
 func (h Hex64) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%#x", uint64(h)), nil }
 
-// newPacket tells of raw, of which it keeps nothing.
+// newPacket tells of raw, of which it keeps the payload.
 func newPacket(raw *pcapfile.Packet) *Packet {
 	p := &Packet{
 		Record: raw.Record, Time: raw.Time, Src: raw.Src, SrcPort: raw.SrcPort, Dst: raw.Dst, Length: len(raw.Payload),
@@ -128,7 +131,7 @@ func newPacket(raw *pcapfile.Packet) *Packet {
 	p.base(&pkt)
 	p.extended(&pkt)
 	p.MAD = madOf(&pkt)
-	p.Payload = len(pkt.Payload)
+	p.payload, p.Payload = pkt.Payload, len(pkt.Payload)
 	icrc, ok := roce.HeaderICRC(raw.IP, raw.UDP, raw.Payload)
 	p.ICRCOK = ok && icrc == pkt.ICRC
 	p.ICRC = fmt.Sprintf("%08x", pkt.ICRC)
@@ -139,7 +142,7 @@ func newPacket(raw *pcapfile.Packet) *Packet {
 func (p *Packet) cut(raw *pcapfile.Packet, fault roce.Fault) {
 	var pkt roce.Packet
 	headFault := pkt.ParseHeaders(raw.Payload)
-	p.Malformed = fault.String()
+	p.Malformed, p.payload = fault.String(), raw.Payload
 	if raw.Truncated {
 		p.Malformed = "truncated"
 	}

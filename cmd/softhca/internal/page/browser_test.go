@@ -229,7 +229,7 @@ func TestFieldsInABrowser(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lines bytes.Buffer
-		if _, err := decode.JSON(bytes.NewReader(file), &lines); err != nil {
+		if _, err := decode.JSON(bytes.NewReader(file), &lines, decode.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		b.open(written(t, reported(t, c), c+".pcap"))

@@ -1,0 +1,63 @@
+package text
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxLike is how many words Like returns.
+const maxLike = 3
+
+// Like returns those of all that a user may have meant by word, whatever the
+// case: first those with the fewest letters to change, of which there may be a
+// third of the letters of word, then those that begin with it.
+func Like(word string, all []string) (like []string) {
+	word = strings.ToLower(word)
+	near, begin := map[string]int{}, []string{}
+	for _, candidate := range all {
+		lower := strings.ToLower(candidate)
+		if d := distance(word, lower); d <= max(1, len(word)/3) {
+			near[candidate] = d
+			like = append(like, candidate)
+		} else if len(word) > 1 && strings.HasPrefix(lower, word) {
+			begin = append(begin, candidate)
+		}
+	}
+	slices.SortStableFunc(like, func(a, b string) int { return near[a] - near[b] })
+	like = append(like, begin...)
+	return like[:min(len(like), maxLike)]
+}
+
+// DidYouMean returns "; did you mean --this or --that?" for the words that are
+// like one that there is not, each behind prefix; "" if none is.
+func DidYouMean(word, prefix string, all []string) string {
+	like := Like(word, all)
+	if len(like) == 0 {
+		return ""
+	}
+	return "; did you mean " + prefix + strings.Join(like, " or "+prefix) + "?"
+}
+
+// distance returns how many letters must be put in, left out, changed or swapped
+// with their neighbor to make b of a.
+func distance(a, b string) int {
+	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			changed := last[j]
+			if a[i] != b[j] {
+				changed++
+			}
+			next[j+1] = min(changed, last[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, last, next = last, next, before
+	}
+	return last[len(b)]
+}
