@@ -24,6 +24,7 @@ var partial = map[string][]string{
 	"faults":     {"fault", "fault-file"},
 	"help":       nil,
 	"judge":      {"addr", "capture", "transport"},
+	"man":        nil,
 	"play":       nil,
 	"sim":        nil,
 	"states":     nil,

@@ -80,7 +80,7 @@ no kernel module, no root, no RDMA hardware.`,
 		newPerfCommand(g), newRpingCommand(g), newCmtimeCommand(g),
 		newRDMAClientCommand(g), newRDMAServerCommand(g), newUcmatoseCommand(g), newUdaddyCommand(g), newMckeyCommand(g),
 		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
-		newBrokerCommand(g), newPlayCommand(), newVersionCommand(),
+		newBrokerCommand(g), newPlayCommand(), newManCommand(), newVersionCommand(),
 	)
 	completeValues(root)
 	return root
