@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -18,10 +19,21 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { cancel(interruption(<-signals)) }()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// interruption returns why a command ends that a signal ended. Its exit code is
+// that which shells give to a program that dies of the signal: 130 for Ctrl-C.
+func interruption(s os.Signal) error {
+	code := exitFailed
+	if n, ok := s.(syscall.Signal); ok {
+		code = 128 + int(n)
+	}
+	return &exitError{code, context.Canceled}
 }
 
 // run executes the command line args and returns the exit code. It ends early
@@ -35,13 +47,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	why, interrupted := err.Error(), ctx.Err() != nil && errors.Is(err, context.Canceled)
+	if interrupted {
+		why = strings.ReplaceAll(why, context.Canceled.Error(), "interrupted")
+	}
 	// If standard error is gone there is nobody left to tell.
-	_, _ = fmt.Fprintln(stderr, "softhca:", err)
+	_, _ = fmt.Fprintln(stderr, "softhca:", why)
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
 		return exitUsage
 	}
-	if exit := (*exitError)(nil); errors.As(err, &exit) {
+	exit := (*exitError)(nil)
+	if errors.As(err, &exit) || interrupted && errors.As(context.Cause(ctx), &exit) {
 		return exit.code
 	}
 	return exitFailed

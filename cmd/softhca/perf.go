@@ -294,13 +294,13 @@ func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server stri
 	if failed := (*perf.Failure)(nil); f.asJSON && errors.As(err, &failed) {
 		return errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(failed))
 	}
-	if err != nil {
+	if err != nil && !sum.Interrupted {
 		return err
 	}
-	return printResult(cmd.OutOrStdout(), f.asJSON, sum)
+	return errors.Join(err, printResult(cmd.OutOrStdout(), f.asJSON, sum))
 }
 
-// client measures.
+// client measures. What an interrupted measurement has shown comes with the error.
 func (f *perfFlags) client(ctx context.Context, cmd *cobra.Command, server string) (sum perf.Summary, err error) {
 	dev, closer, err := f.openPerf(cmd)
 	if err != nil {

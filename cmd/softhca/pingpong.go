@@ -78,7 +78,11 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("pingpong: %w", err)
+		err = fmt.Errorf("pingpong: %w", err)
+		if cmd.Context().Err() != nil && r.Iters > 0 { // interrupted: what was done is printed all the same
+			err = errors.Join(err, r.Text(cmd.OutOrStdout()))
+		}
+		return err
 	}
 	return r.Text(cmd.OutOrStdout())
 }

@@ -34,7 +34,9 @@ var errServerEnded = errors.New("the server ended the measurement")
 // Run measures against the server at the other end of conn, until the time of
 // the plan is over or ctx ends. report, if not nil, is called about once a
 // second, on the caller's thread. Errors say what the server refused, which
-// work request failed, or which byte arrived wrong. Run closes conn.
+// work request failed, or which byte arrived wrong. When ctx has ended, what was
+// measured until then comes with its error; what was counted is missing. Run
+// closes conn.
 func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report func(Interval)) (Summary, error) {
 	release := closeWith(ctx, conn)
 	defer release()
@@ -50,11 +52,23 @@ func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report 
 	c.watch.close()
 	if err != nil && ctx.Err() != nil { // it closed the connection, which is no cause
 		err = ctx.Err()
+		s = c.partial()
 	}
-	if err := errors.Join(err, own.Close()); err != nil {
-		return Summary{}, err
+	return s, errors.Join(err, own.Close())
+}
+
+// partial returns what was measured until the measurement was interrupted.
+func (c *client) partial() Summary {
+	m := c.meter
+	if m.messages == 0 {
+		return Summary{}
 	}
-	return s, nil
+	if m.stopped.IsZero() {
+		m.stop()
+	}
+	s := m.summary(&c.plan, c.trips)
+	s.Interrupted = true
+	return s
 }
 
 // closeWith closes conn when ctx ends or the returned function is called.

@@ -108,6 +108,9 @@ type Summary struct {
 	Lost *Loss `json:"lost,omitempty"`
 	// Migrated says what became of the first path, if there was another one.
 	Migrated *Migration `json:"migrated,omitempty"`
+	// Interrupted says that the time was not over: only what was complete is told,
+	// and nothing of what both sides counted.
+	Interrupted bool `json:"interrupted,omitempty"`
 
 	Client *Report `json:"client,omitempty"`
 	Server *Report `json:"server,omitempty"`
@@ -174,6 +177,9 @@ func (s Summary) String() string {
 	if l := s.Latency; l.Max > 0 {
 		line += fmt.Sprintf("; latency p50 %s, p90 %s, p99 %s, p99.9 %s, max %s",
 			text.Period(l.P50), text.Period(l.P90), text.Period(l.P99), text.Period(l.P999), text.Period(l.Max))
+	}
+	if s.Interrupted {
+		return line + "; interrupted"
 	}
 	line += fmt.Sprintf("; %s sent again", text.Count(s.Retransmits, "packet", "packets"))
 	if s.Lost != nil {

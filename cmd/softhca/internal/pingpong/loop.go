@@ -61,7 +61,8 @@ func (s *session) postRecvs(n int) error {
 	return s.qps[0].PostRecv(s.wrs...)
 }
 
-// run sends and receives until both counts are reached.
+// run sends and receives until both counts are reached. With an error comes what
+// was done before.
 func (s *session) run(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -82,7 +83,7 @@ func (s *session) run(ctx context.Context) (Result, error) {
 	for s.received < s.o.Iters || s.sent < s.o.Iters {
 		n, err := s.wait(ctx, wcs[:])
 		if err != nil {
-			return Result{}, err
+			return Result{Size: s.o.Size, Iters: min(s.sent, s.received), Elapsed: time.Since(start)}, err
 		}
 		for i := range wcs[:n] {
 			if err := s.complete(&wcs[i]); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
+	words "github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/rdmacm"
 )
 
@@ -85,6 +86,10 @@ func (s Side) Client(ctx context.Context) (err error) {
 		return e.explain(err)
 	}
 	n, err := e.pings(ctx)
+	if s.Count == 0 && ctx.Err() != nil {
+		// If standard error is gone there is nobody left to tell.
+		_, _ = fmt.Fprintf(s.Err, "interrupted after %s\n", words.Count(n, "ping", "pings"))
+	}
 	gone := e.hangUp(ctx)
 	return errors.Join(s.outcome(ctx, n, err), gone)
 }
