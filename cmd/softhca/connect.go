@@ -27,6 +27,7 @@ const (
 func (f *connectFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.DurationVar(&f.timeout, "cm-timeout", ib.AckTimeout(cmTimeout), "client: repeat a message of the connection manager after so long; rounded up to a step of the protocol, 4.096 µs times a power of two")
+	fs.Lookup("cm-timeout").DefValue = readable(ib.AckTimeout(cmTimeout))
 	fs.IntVar(&f.retries, "cm-retries", cmRetries, "client: how often, 1 to 15")
 }
 
@@ -44,7 +45,7 @@ func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
 	}
 	code, ok := timeoutCode(f.timeout)
 	if !ok {
-		return o, usagef("--cm-timeout %v: want more than nothing and at most %v", f.timeout, ib.AckTimeout(31))
+		return o, usagef("--cm-timeout %v: want more than nothing and at most %s", f.timeout, readable(ib.AckTimeout(31)))
 	}
 	if f.retries < 1 || f.retries > cmRetries {
 		return o, usagef("--cm-retries %d: want 1 to %d", f.retries, cmRetries)

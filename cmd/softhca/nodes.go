@@ -155,6 +155,7 @@ but for a server's wait for its first client. A burst of more than some hundred 
 	fs := cmd.Flags()
 	fs.StringVarP(&f.space, "port-space", "P", "udp", "`port space`: udp; ipoib does not exist with RoCE")
 	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "the same as a `number`: 0x111 or 0x2")
+	fs.Lookup("port-space-number").DefValue = portSpaceNumber
 	cmd.MarkFlagsMutuallyExclusive("port-space", "port-space-number")
 	return cmd
 }
@@ -219,6 +220,7 @@ The adapter is on --addr, else on -b, else on the address from which the way to 
 	fs.StringVarP(&f.Bind, "bind", "b", "", "own `address` (default: that of the route to the group)")
 	registerLoad(cmd, &f.Load, "queue pairs")
 	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "port space, a `number`: 0x111 for UDP; 0x2, IPoIB, does not exist with RoCE")
+	fs.Lookup("port-space-number").DefValue = portSpaceNumber
 	fs.BoolVarP(&f.SendOnly, "send-only", "o", false, "join as a member that only sends")
 	fs.BoolVarP(&f.NoLoop, "no-loopback", "l", false, "leave out what this side sends itself; not supported, nor is it by Linux's Soft-RoCE")
 	fs.DurationVar(&f.Pause, "pause", 3*time.Second, "time between joining and sending")

@@ -125,6 +125,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.DurationVar(&f.duration, "duration", 5*time.Second, "how long to measure")
 	s.BoolVar(&f.plan.Latency, "latency", false, "measure the latency of single messages")
 	s.DurationVar(&f.timeout, "timeout", ib.AckTimeout(perf.DefaultTimeout), "local ACK timeout; rounded up to a step of the protocol, 4.096 µs times a power of two")
+	s.Lookup("timeout").DefValue = readable(ib.AckTimeout(perf.DefaultTimeout))
 	s.IntVar(&f.retry, "retry", perf.DefaultRetry, "retries before RETRY_EXC_ERR, 0 to 7")
 	s.Float64Var(&f.loss, "loss-ratio", 0, "with --local: measure without faults and with this `share` of packets lost each way, and print the ratio")
 	s.StringVar(&f.rate, "static-rate", ib.RateMax.String(), "static rate of the paths in `Gb/s`: 2.5, 5, 10 and so on; counts whole IP packets")
@@ -225,7 +226,7 @@ func (f *perfFlags) parseRetries() error {
 	}
 	code, ok := timeoutCode(f.timeout)
 	if !ok {
-		return usagef("--timeout %v: want more than nothing and at most %v", f.timeout, ib.AckTimeout(31))
+		return usagef("--timeout %v: want more than nothing and at most %s", f.timeout, readable(ib.AckTimeout(31)))
 	}
 	f.plan.Timeout = code
 	return nil

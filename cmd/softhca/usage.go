@@ -5,19 +5,30 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 )
 
 // flagError returns the usageError for what the parser of options says, in our
 // words: which option, what was given, what is wanted.
-func flagError(_ *cobra.Command, err error) error {
+func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
 	switch {
+	case errors.As(err, &unknown):
+		if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+			return usagef("%s has no option -%s", cmd.CommandPath(), unknown.GetSpecifiedName())
+		}
+		name := unknown.GetSpecifiedName()
+		return usagef("%s has no option --%s%s", cmd.CommandPath(), name, text.DidYouMean(name, "--", optionNames(cmd)))
 	case errors.As(err, &value):
 		f := value.GetFlag()
 		if want := wanted(f.Value.Type()); want != "" {
@@ -29,6 +40,17 @@ func flagError(_ *cobra.Command, err error) error {
 		return usagef("--%s needs a value: %s", missing.GetFlag().Name, kind)
 	}
 	return &usageError{err}
+}
+
+// optionNames returns the options that a command has.
+func optionNames(cmd *cobra.Command) (names []string) {
+	refused := ignored(cmd)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && !slices.Contains(refused, f) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
 }
 
 // wanted says what values an option of a type of the parser takes; "" for types
@@ -92,4 +114,17 @@ func noCommand(root *cobra.Command, args []string) error {
 		return usagef("there is no command %q", args[0])
 	}
 	return usagef("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
+}
+
+// portSpaceNumber is the default of --port-space-number as its help writes it.
+const portSpaceNumber = "0x111"
+
+// readable returns a time with so many digits as a person reads: the steps of the
+// protocol's times have nine.
+func readable(d time.Duration) string {
+	step := time.Duration(1)
+	for d/step >= 1000 {
+		step *= 10
+	}
+	return d.Round(step).String()
 }

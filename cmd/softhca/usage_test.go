@@ -3,12 +3,18 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestUsageWords reads what wrong command lines are told: the option, what was
 // given and what is wanted, and nothing of the libraries that parse it.
 func TestUsageWords(t *testing.T) {
 	for line, want := range map[string]string{
+		"perf write --siez 3":       "softhca perf has no option --siez; did you mean --size?",
+		"decode --frobnicate x":     "softhca decode has no option --frobnicate\n",
+		"decode --captur x":         "softhca decode has no option --captur\n",
+		"decode -q x":               "softhca decode has no option -q\n",
+		"perf write --timeout 5h":   "--timeout 5h0m0s: want more than nothing and at most 2h26m",
 		"prf write":                 `there is no command "prf"; did you mean "perf"?`,
 		"xyzzy":                     `there is no command "xyzzy"`,
 		"perf write --qps many":     `--qps "many": want a number`,
@@ -29,10 +35,23 @@ func TestUsageWords(t *testing.T) {
 		if code != exitUsage || out != "" || !strings.HasPrefix(errs, "softhca: "+want) {
 			t.Errorf("%s: exit code %d, %q, want %q", line, code, errs, want)
 		}
-		for _, raw := range []string{"strconv", "group", "time:", "invalid argument"} {
+		for _, raw := range []string{"strconv", "group", "time:", "invalid argument", "unknown flag"} {
 			if strings.Contains(errs, raw) {
 				t.Errorf("%s: %q is a word of a library: %s", line, raw, errs)
 			}
 		}
+	}
+}
+
+// TestReadable rounds to three digits.
+func TestReadable(t *testing.T) {
+	for d, want := range map[time.Duration]string{67108864: "67.1ms", 4294967296: "4.29s", 4096: "4.1µs", 1: "1ns", time.Second: "1s", 0: "0s"} {
+		if got := readable(d); got != want {
+			t.Errorf("%d ns are %s, want %s", d, got, want)
+		}
+	}
+	code, out, _ := command(t, "udaddy", "--help")
+	if code != exitOK || !strings.Contains(out, "(default 0x111)") || !strings.Contains(out, "(default 4.29s)") {
+		t.Errorf("defaults are not as people read them:\n%s", out)
 	}
 }

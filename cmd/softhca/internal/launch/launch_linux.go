@@ -44,7 +44,7 @@ func (o *Options) Run(ctx context.Context) error {
 // to stay open as long as it runs are inherited.
 func (o *Options) find(ctx context.Context) (path string, env []string, err error) {
 	if path, err = exec.LookPath(o.Program[0]); err != nil {
-		return "", nil, notRun(err)
+		return "", nil, notRun(notFound(o.Program[0], err))
 	}
 	p, err := inspect(path)
 	if err != nil {
@@ -61,6 +61,22 @@ func (o *Options) find(ctx context.Context) (path string, env []string, err erro
 		return "", nil, &Error{CodeFailed, err}
 	}
 	return path, env, nil
+}
+
+// notFound says in a user's words that a program cannot be found or run.
+func notFound(name string, err error) error {
+	words := errors.Unwrap(err)
+	if where := (*fs.PathError)(nil); errors.As(err, &where) {
+		words = where.Err
+	}
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("%q: %w: is it installed?", name, words)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%q: %w: is it a program, and executable?", name, words)
+	default:
+		return fmt.Errorf("%q: %w", name, words)
+	}
 }
 
 // notRun gives an error of finding or starting a program the exit code that shells
