@@ -40,7 +40,7 @@ var described = []struct {
 	{
 		CMHeader(AttrREQ, 0),
 		&REQ{LocalCommID: 1, ServiceID: 5, Transport: TransportExtended, ExtendedTransport: 1, Primary: describedPath, VendorID: 2},
-		"REQ comm 0x00000001 service 0x0000000000000005 qp 0x000000 psn 000000 XRC pkey 0x0000 mtu code 0 " +
+		"REQ comm 0x00000001 service 0x0000000000000005 qp 0x000000 psn 0x000000 XRC pkey 0x0000 mtu code 0 " +
 			"resources 0 depth 0 retry 0 rnr 0 ack timeout 19 path ::1 > ::2 vendor 0x000002",
 	},
 	{
@@ -50,24 +50,24 @@ var described = []struct {
 			PathMTU: ib.MTU4096, Primary: describedPath, Alternate: Path{LocalGID: ib.GID{15: 3}},
 			PrivateData: [REQPrivateData]byte{1: 0x40},
 		},
-		"REQ comm 0x00000000 service ib:5 qp 0x000000 psn 000000 extended 3 pkey 0x0000 mtu 4096 " +
+		"REQ comm 0x00000000 service ib:5 qp 0x000000 psn 0x000000 extended 3 pkey 0x0000 mtu 4096 " +
 			"resources 0 depth 0 retry 0 rnr 0 ack timeout 19 path ::1 > ::2 alternate ::3 > :: private 2 bytes",
 	},
 	{
 		CMHeader(AttrREQ, 0),
 		&REQ{ServiceID: 5, Transport: TransportRD, LocalEECN: 0x11, LocalQKey: 0x22, Primary: describedPath},
-		"REQ comm 0x00000000 service 0x0000000000000005 qp 0x000000 psn 000000 RD eecn 0x000011 qkey 0x00000022 pkey 0x0000 mtu code 0 " +
+		"REQ comm 0x00000000 service 0x0000000000000005 qp 0x000000 psn 0x000000 RD eecn 0x000011 qkey 0x00000022 pkey 0x0000 mtu code 0 " +
 			"resources 0 depth 0 retry 0 rnr 0 ack timeout 19 path ::1 > ::2",
 	},
 	{
 		CMHeader(AttrREQ, 0),
 		&REQ{ServiceID: 5, Transport: TransportRD, LocalEECN: 0x11, RemoteEECN: 0x33, RDCExists: true, Primary: describedPath},
-		"REQ comm 0x00000000 service 0x0000000000000005 qp 0x000000 psn 000000 RD eecn 0x000011 of a channel to eecn 0x000033 qkey 0x00000000 " +
+		"REQ comm 0x00000000 service 0x0000000000000005 qp 0x000000 psn 0x000000 RD eecn 0x000011 of a channel to eecn 0x000033 qkey 0x00000000 " +
 			"pkey 0x0000 mtu code 0 resources 0 depth 0 retry 0 rnr 0 ack timeout 19 path ::1 > ::2",
 	},
 	{
 		CMHeader(AttrREP, 0), &REP{LocalEECN: 0x11, FailoverAccepted: FailoverRejected, SRQ: true, VendorID: 0x010203},
-		"REP comm 0x00000000 remote 0x00000000 qp 0x000000 psn 000000 eecn 0x000011 " +
+		"REP comm 0x00000000 remote 0x00000000 qp 0x000000 psn 0x000000 eecn 0x000011 " +
 			"resources 0 depth 0 rnr 0 ack delay 0 failover rejected vendor 0x010203",
 	},
 	{

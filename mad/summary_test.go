@@ -49,7 +49,7 @@ func TestSummary(t *testing.T) {
 		attr AttrID
 		data message
 	}{
-		{"REQ comm 0x00000001 service tcp:7472 qp 0x000003 psn 000004", AttrREQ,
+		{"REQ comm 0x00000001 service tcp:7472 qp 0x000003 psn 0x000004", AttrREQ,
 			&REQ{LocalCommID: 1, ServiceID: IPServiceID(PSTCP, 7472), LocalQPN: 3, StartingPSN: ib.NewPSN(4), PKey: 5}},
 		{"DREQ comm 0x00000001 remote 0x00000002 remote qp 0x000003", AttrDREQ,
 			&DREQ{LocalCommID: 1, RemoteCommID: 2, RemoteQPN: 3, PrivateData: [DREQPrivateData]byte{1}}},

@@ -346,7 +346,7 @@ func TestTrace(t *testing.T) {
 	}
 	r := &x.records[1]
 	if r.Kind != trace.Fault || r.QPN != 0x11 || r.PSN != ib.NewPSN(3) || r.Len != 80 || r.Header[0] != byte(roce.RCSendOnly) ||
-		r.String() != "to qp 0x000011 fault: drop every=2: RC_SEND_ONLY psn 000003 len 80" {
+		r.String() != "to qp 0x000011 fault: drop every=2: RC_SEND_ONLY psn 0x000003 len 80" {
 		t.Errorf("the record is %v", r)
 	}
 	if s := x.port.rules[0].Stat(); s.Matched != 4 || s.Applied != 2 || s.Rule != "drop every=2" {

@@ -14,23 +14,23 @@ func TestRecordStrings(t *testing.T) {
 		want string
 	}{
 		{Record{Kind: PacketOut, QPN: 0x11, PSN: ib.NewPSN(0xabc), Len: 20, Header: [HeaderBytes]byte{0x04}},
-			"qp 0x000011 -> RC_SEND_ONLY psn 000abc len 20"},
+			"qp 0x000011 -> RC_SEND_ONLY psn 0x000abc len 20"},
 		{Record{Kind: PacketIn, QPN: 0x11, PSN: ib.NewPSN(0xabd), Len: 20, Header: [HeaderBytes]byte{0: 0x11, 12: 0x1f, 15: 7}},
-			"qp 0x000011 <- RC_ACKNOWLEDGE psn 000abd len 20 syndrome ACK(31) msn 7"},
+			"qp 0x000011 <- RC_ACKNOWLEDGE psn 0x000abd len 20 syndrome ACK(31) msn 7"},
 		{Record{Kind: PacketOut, QPN: 0x11, PSN: ib.NewPSN(0xabe), Len: 20, Header: [HeaderBytes]byte{0: 0x11, 12: 0x60, 15: 7}},
-			"qp 0x000011 -> RC_ACKNOWLEDGE psn 000abe len 20 syndrome NAK_SEQUENCE msn 7"},
+			"qp 0x000011 -> RC_ACKNOWLEDGE psn 0x000abe len 20 syndrome NAK_SEQUENCE msn 7"},
 		{Record{Kind: PacketIn, QPN: 0x11, PSN: ib.NewPSN(0xabf), Len: 28, Header: [HeaderBytes]byte{0: 0x12, 12: 0x1f}},
-			"qp 0x000011 <- RC_ATOMIC_ACKNOWLEDGE psn 000abf len 28 syndrome ACK(31) msn 0"},
+			"qp 0x000011 <- RC_ATOMIC_ACKNOWLEDGE psn 0x000abf len 28 syndrome ACK(31) msn 0"},
 		{Record{Kind: State, QPN: 0x11, From: ib.RTS, To: ib.ERR, Cause: "retry_cnt used up"},
 			"qp 0x000011 RTS -> ERR (retry_cnt used up)"},
 		{Record{Kind: Completion, QPN: 0x11, WRID: 7, Status: ib.WCWRFlushErr}, "qp 0x000011 completion wr_id 7 WR_FLUSH_ERR"},
 		{Record{Kind: Event, QPN: 0x11, Event: ib.EventCommEst}, "qp 0x000011 event COMM_EST"},
-		{Record{Kind: Retry, QPN: 0x11, PSN: ib.NewPSN(5), Cause: "timeout"}, "qp 0x000011 sends again from psn 000005 (timeout)"},
-		{Record{Kind: Drop, QPN: 0x11, PSN: ib.NewPSN(6), Cause: "rnr_wait"}, "qp 0x000011 drops psn 000006 (rnr_wait)"},
+		{Record{Kind: Retry, QPN: 0x11, PSN: ib.NewPSN(5), Cause: "timeout"}, "qp 0x000011 sends again from psn 0x000005 (timeout)"},
+		{Record{Kind: Drop, QPN: 0x11, PSN: ib.NewPSN(6), Cause: "rnr_wait"}, "qp 0x000011 drops psn 0x000006 (rnr_wait)"},
 		{Record{Kind: Fault, QPN: 0x11, Cause: "qp to=ERR"}, "qp 0x000011 fault: qp to=ERR"},
 		{Record{Kind: Fault, QPN: 0x11, PSN: ib.NewPSN(7), Len: 20, Cause: "drop", Header: [HeaderBytes]byte{0: 0x11, 12: 0x2c}},
-			"to qp 0x000011 fault: drop: RC_ACKNOWLEDGE psn 000007 len 20 syndrome RNR_NAK(12) msn 0"},
-		{Record{Kind: Repair, QPN: 0x11, PSN: ib.NewPSN(8), Cause: "probe"}, "qp 0x000011 sends again from psn 000008 (probe)"},
+			"to qp 0x000011 fault: drop: RC_ACKNOWLEDGE psn 0x000007 len 20 syndrome RNR_NAK(12) msn 0"},
+		{Record{Kind: Repair, QPN: 0x11, PSN: ib.NewPSN(8), Cause: "probe"}, "qp 0x000011 sends again from psn 0x000008 (probe)"},
 		{Record{Kind: Event, EEC: true, QPN: 0x12, Event: ib.EventEECFatal}, "eec 0x000012 event EEC_FATAL"},
 		{Record{Kind: Repair + 1, QPN: 0x11}, "qp 0x000011 record kind 9"},
 	} {
@@ -57,21 +57,21 @@ func TestC13_MessagesOfTheCM(t *testing.T) {
 	(&mad.REQ{LocalCommID: 1, ServiceID: mad.IPServiceID(mad.PSTCP, 7471), LocalQPN: 0x11, StartingPSN: ib.NewPSN(0xabc)}).Put(&m)
 	other := m
 	other.PutHeader(mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, TID: 9})
-	req := ": REQ comm 0x00000001 service tcp:7471 qp 0x000011 psn 000abc"
+	req := ": REQ comm 0x00000001 service tcp:7471 qp 0x000011 psn 0x000abc"
 	dropped := packet(Fault, ib.QPNGSI, m[:])
 	dropped.Cause = "drop op=REQ"
 	for _, c := range []struct {
 		r    Record
 		want string
 	}{
-		{packet(PacketOut, ib.QPNGSI, m[:]), "qp 0x000001 -> UD_SEND_ONLY psn 000003 len 280" + req},
-		{packet(PacketIn, ib.QPNGSI, m[:]), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 280" + req},
-		{dropped, "to qp 0x000001 fault: drop op=REQ: UD_SEND_ONLY psn 000003 len 280" + req},
-		{packet(PacketIn, ib.QPNGSI, other[:]), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 280: " +
+		{packet(PacketOut, ib.QPNGSI, m[:]), "qp 0x000001 -> UD_SEND_ONLY psn 0x000003 len 280" + req},
+		{packet(PacketIn, ib.QPNGSI, m[:]), "qp 0x000001 <- UD_SEND_ONLY psn 0x000003 len 280" + req},
+		{dropped, "to qp 0x000001 fault: drop op=REQ: UD_SEND_ONLY psn 0x000003 len 280" + req},
+		{packet(PacketIn, ib.QPNGSI, other[:]), "qp 0x000001 <- UD_SEND_ONLY psn 0x000003 len 280: " +
 			"MAD class PERF version 1.1 method Get attribute 0x0000 modifier 0x00000000 status ok tid 0x0000000000000009"},
-		{packet(PacketIn, 2, m[:]), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 280"},
-		{packet(PacketIn, ib.QPNGSI, m[:252]), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 276"},
-		{packet(PacketIn, ib.QPNGSI, make([]byte, mad.Size)), "qp 0x000001 <- UD_SEND_ONLY psn 000003 len 280"},
+		{packet(PacketIn, 2, m[:]), "qp 0x000001 <- UD_SEND_ONLY psn 0x000003 len 280"},
+		{packet(PacketIn, ib.QPNGSI, m[:252]), "qp 0x000001 <- UD_SEND_ONLY psn 0x000003 len 276"},
+		{packet(PacketIn, ib.QPNGSI, make([]byte, mad.Size)), "qp 0x000001 <- UD_SEND_ONLY psn 0x000003 len 280"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("the record prints as\n%s, want\n%s", got, c.want)

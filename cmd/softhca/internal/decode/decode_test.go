@@ -136,9 +136,9 @@ func TestVerdicts(t *testing.T) {
 		{"intact", func([]byte) {}, size, Summary{1, 1, 1, 0, 0, 0}, "payload 5  icrc ok"},
 		{"payload changed", func(ip []byte) { ip[40]++ }, size, Summary{1, 1, 0, 1, 0, 0}, "icrc 9cd4a0fe BAD"},
 		{"TTL changed, as routers do", func(ip []byte) { ip[8]-- }, size, Summary{1, 1, 1, 0, 0, 0}, "icrc ok"},
-		{"unassigned opcode", func(ip []byte) { ip[28] = 0x1f }, size, Summary{1, 1, 0, 0, 1, 0}, "UNKNOWN_0x1f               qp 0x000011 psn 00abcd ack_req pad 3  24 bytes  MALFORMED: opcode"},
+		{"unassigned opcode", func(ip []byte) { ip[28] = 0x1f }, size, Summary{1, 1, 0, 0, 1, 0}, "UNKNOWN_0x1f               qp 0x000011 psn 0x00abcd ack_req pad 3  24 bytes  MALFORMED: opcode"},
 		{"version 1", func(ip []byte) { ip[29] |= 1 }, size, Summary{1, 1, 0, 0, 1, 0}, "tver 1  24 bytes  MALFORMED: version"},
-		{"cut off in the payload", func([]byte) {}, size - 6, Summary{1, 1, 0, 0, 1, 0}, "RC_SEND_ONLY               qp 0x000011 psn 00abcd ack_req pad 3  18 bytes  MALFORMED: truncated"},
+		{"cut off in the payload", func([]byte) {}, size - 6, Summary{1, 1, 0, 0, 1, 0}, "RC_SEND_ONLY               qp 0x000011 psn 0x00abcd ack_req pad 3  18 bytes  MALFORMED: truncated"},
 		{"cut off in the BTH", func([]byte) {}, 32, Summary{1, 1, 0, 0, 1, 0}, "10.0.0.2  4 bytes  MALFORMED: truncated"},
 		{"another port", func(ip []byte) { ip[23]++ }, size, Summary{1, 0, 0, 0, 0, 0}, ""},
 	} {

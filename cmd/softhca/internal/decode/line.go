@@ -56,7 +56,7 @@ func (p *Packet) line(sinceFirst time.Duration, st style) string {
 }
 
 func (h *BTH) text(b *strings.Builder, st style) {
-	fmt.Fprintf(b, "  %s qp %#06x psn %06x", st.in(bold, fmt.Sprintf("%-26s", h.Name)), h.DestQPN, h.PSN)
+	fmt.Fprintf(b, "  %s qp %#06x psn %#06x", st.in(bold, fmt.Sprintf("%-26s", h.Name)), h.DestQPN, h.PSN)
 	for _, flag := range [...]struct {
 		set  bool
 		name string
