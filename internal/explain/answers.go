@@ -54,6 +54,9 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	psn, syndrome := p.BTH.PSN, p.AETH.Syndrome
 	defer func() { h.msn = int(p.AETH.MSN) }()
+	if !syndrome.IsACK() {
+		c.twins.recent[side].forget() // what was asked for again is no copy
+	}
 	switch {
 	case psn.Diff(h.una) < 0 || psn.Diff(h.next) >= 0:
 		h.outside(p)

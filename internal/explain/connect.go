@@ -45,9 +45,9 @@ type sent struct {
 // again counts a message and reports whether it is a repeat. One that comes at
 // once is a copy that the capture has, as no timer is so short.
 func (s *sent) again(now instant) bool {
-	copied := s.n > 0 && now.since(s.last) < prompt
+	again := s.n > 0 && now.since(s.last) < copied
 	s.last = now
-	if copied {
+	if again {
 		return false
 	}
 	s.n++

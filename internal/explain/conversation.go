@@ -50,8 +50,7 @@ type conversation struct {
 	pkeys    [2]uint32 // likewise
 	mtu      int       // payload of FIRST and MIDDLE packets, 0 if not known
 	port     uint16    // UDP source port of the last packet
-	copies   [2]int    // packets that are the last one of their side again, to the bit
-	sums     [2]uint32 // ICRC of the last
+	twins    twins
 	packets  int
 	bytes    int
 	first    instant
@@ -82,7 +81,7 @@ func qpnOf(p *roce.Packet) ib.QPN {
 
 // connected finds the conversation of the packet, or begins one.
 func (f *Follower) connected(p *pcapfile.Packet) flow {
-	key := flowKey{src: p.Src, dst: p.Dst, to: qpnOf(&f.pkt), service: f.pkt.Info.Service}
+	key := f.flowOf(p)
 	fl, ok := f.flows[key]
 	if ok && !fl.conv.wants(&f.pkt, fl.side) {
 		ok = !f.adopt(fl)
@@ -252,11 +251,7 @@ func (f *Follower) heard(fl flow, p *pcapfile.Packet) {
 	if f.alive.Front() != c.element {
 		f.alive.MoveToFront(c.element)
 	}
-	if c.sums[fl.side] == f.pkt.ICRC && !p.Truncated && f.now.since(c.last) < prompt {
-		c.copies[fl.side]++
-		f.sight.copy = true
-	}
-	c.sums[fl.side] = f.pkt.ICRC
+	f.twin(c, fl.side, p)
 	c.packets++
 	c.bytes += len(f.pkt.Payload)
 	c.last, c.port = f.now, p.SrcPort
@@ -310,20 +305,9 @@ func (f *Follower) end(c *conversation) {
 	}
 	f.leave(addrPair{c.ends[0].addr, c.ends[1].addr, c.service}, c)
 	c.forgive()
+	f.noteOwn(c)
 	f.report.add(c)
 }
-
-// forgive takes back what was found because each packet is twice in the capture.
-func (c *conversation) forgive() {
-	if c.packets < minMerged || 20*(c.copies[0]+c.copies[1]) < 9*c.packets {
-		return
-	}
-	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == requestDuplicated || f.id == atomicReplayed })
-	c.note("nearly every packet is here twice: captures of two places were merged, or of two interfaces of one host")
-}
-
-// minMerged is how many packets tell that.
-const minMerged = 4
 
 // ownFlows returns the keys that lead to a conversation.
 func (f *Follower) ownFlows(c *conversation) map[flowKey]flow {

@@ -22,6 +22,10 @@ type stream struct {
 func (f *Follower) unreliable(p *pcapfile.Packet) {
 	fl := f.connected(p)
 	c, s := fl.conv, &fl.conv.streams[fl.side]
+	if f.sight.copy {
+		c.copied(f, fl.side)
+		return
+	}
 	psn, flags := f.pkt.BTH.PSN, f.pkt.Info.Flags
 	c.learnMTU(&f.pkt)
 	d := psn.Diff(s.next)
@@ -64,7 +68,7 @@ func (f *Follower) unreliable(p *pcapfile.Packet) {
 
 // datagram follows a packet of UD that is not for QP1.
 func (f *Follower) datagram(p *pcapfile.Packet) {
-	key := flowKey{src: p.Src, dst: p.Dst, to: f.pkt.BTH.DestQP, from: f.pkt.DETH.SrcQP, service: roce.ServiceUD}
+	key := f.flowOf(p)
 	fl, ok := f.flows[key]
 	if !ok {
 		back, known := f.flows[flowKey{src: p.Dst, dst: p.Src, to: key.from, from: key.to, service: roce.ServiceUD}]

@@ -3,7 +3,7 @@
 // first, on which side to look, and which status each program will have seen.
 //
 // Reading order: follower.go (a packet in, a report out), keep.go
-// (packets that the report keeps), conversation.go (which
+// (packets that the report keeps), copies.go (packets that were captured twice), conversation.go (which
 // packets belong together), half.go (the requests of one side), answers.go (what
 // the other side says to them), repeat.go (why a request comes again), span.go
 // (which responses to a READ came), message.go

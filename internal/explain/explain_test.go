@@ -279,7 +279,7 @@ Statuses, events and reasons of rejected connections have pages of their own: [s
 | ` + "`conversations`" + ` | each with ` + "`id`, `service`" + ` (CM: what connection managers say), both ends (` + "`addr`, `qpn`" + `: null where no packet to it was seen), how they were paired, and what each side asked for |
 | ` + "`findings`" + ` | each with ` + "`rule`, `severity`, `side`, `title`, `conversation`" + ` (0: none), ` + "`count`, `first_record`, `last_record`, `at_ns`, `detail`, `page`" + ` |
 | ` + "`messages`" + ` | what programs asked for, one by one: ` + "`conversation`, `from` (a or b), `operation`, `bytes`, `va`, `rkey`, `psn`, `packets`, `first_record`, `at_ns`, `outcome`, `took_ns`, `packets_again`" + `; the outcome is completed, refused, unanswered, or on services without answers sent or incomplete. The first 500, and as many more with which something was wrong; ` + "`unlisted_messages`" + ` counts the others |
-| ` + "`records`, `packets`, `bad_icrc`, `malformed`, `truncated`, `ended_early`, `unlisted`, `start`, `duration_ns`" + ` | counts, and when |
+| ` + "`records`, `packets`, `bad_icrc`, `malformed`, `truncated`, `captured_twice` (that came in where they had left: an adapter talks to itself), `ended_early`, `unlisted`, `start`, `duration_ns`" + ` | counts, and when |
 
 Names that end in ` + "`_ns`" + ` are nanoseconds; records are numbered from 1, as Wireshark does.
 

@@ -42,6 +42,7 @@ type Follower struct {
 	links map[linkKey]*link            // what the connection managers agree on
 	order *list.List                   // of *link, the newest first
 	addrs []netip.Addr
+	own   []netip.Addr // from which packets leave the place of capture
 
 	pkt    roce.Packet
 	now    instant
@@ -116,7 +117,7 @@ func (f *Follower) Add(p *pcapfile.Packet) {
 	}
 	f.sight = sight{}
 	f.follow(p)
-	if f.cfg.Packets > 0 {
+	if f.cfg.Packets > 0 && (!f.sight.twice || p.Comment != "") {
 		f.keep(p)
 	}
 }
@@ -140,7 +141,9 @@ func (f *Follower) follow(p *pcapfile.Packet) {
 	if strings.Contains(p.Comment, byRule) {
 		f.asked(p)
 	}
-	f.dispatch(p)
+	if !f.arrival(p) {
+		f.dispatch(p)
+	}
 }
 
 // cut reads the headers of a packet whose end was not captured, and reports

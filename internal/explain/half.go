@@ -132,6 +132,10 @@ func (h *half) inFlight(p ib.PSN) bool {
 func (f *Follower) reliable(p *pcapfile.Packet) {
 	fl := f.connected(p)
 	c := fl.conv
+	if f.sight.copy {
+		c.copied(f, fl.side)
+		return
+	}
 	if f.pkt.Info.Flags&roce.FlagResponse != 0 {
 		c.learnMTU(&f.pkt)
 		c.answer(f, 1-fl.side)

@@ -89,7 +89,11 @@ type sight struct {
 	conv  *conversation
 	side  int
 	marks Marks
-	copy  bool // of the packet before it from this side, to the bit
+	copy  bool // of a packet that this side sent just now, to the bit
+	// turned: which passed the other way.
+	turned bool
+	// twice: it was followed when it left.
+	twice bool
 }
 
 // arenaSize is how many bytes of heads are allocated at once.

@@ -20,6 +20,7 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 		h.ops[i].again++
 	}
 	f.sight.marks |= Repeated
+	c.twins.recent[1-side].forget() // it may be answered as before
 	h.atomic.again = h.atomic.again || h.atomic.known && psn == h.atomic.psn
 	if h.una.Diff(h.repeat.next) > 0 && f.now.since(h.lastGood) < prompt && !h.nak.on && !h.rnr.on {
 		h.repeat.next = h.una // what was acknowledged just now need not come again
@@ -100,7 +101,7 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 		c.find(f.now, answerLost, "%v at PSN 0x%v was answered, and came again %v later", op, psn, round(quiet))
 	case i >= 0 && h.ops[i].skipped:
 		h.repeat.active = true
-	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps && (f.sight.copy || i < 0 || !h.ops[i].answered()):
+	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps && (i < 0 || !h.ops[i].answered()):
 		c.find(f.now, requestDuplicated, "%v at PSN 0x%v", op, psn)
 	case i >= 0 && h.ops[i].answered() && quiet < prompt:
 		c.find(f.now, answerMissing, "%v at PSN 0x%v came again %v after an answer to another", op, psn, round(quiet))

@@ -77,7 +77,8 @@ type Report struct {
 	Packets       int            `json:"packets"`       // to UDP port 4791
 	BadICRC       int            `json:"bad_icrc"`
 	Malformed     int            `json:"malformed"`
-	Truncated     int            `json:"truncated"` // cut off by the capture; their headers were followed
+	Truncated     int            `json:"truncated"`      // cut off by the capture; their headers were followed
+	Twice         int            `json:"captured_twice"` // that came in after they were followed when they left
 	Ended         int            `json:"ended_early"`
 	Unlisted      int            `json:"unlisted"` // conversations beyond those in the list
 	// Kept are packets, Config.Packets at most.

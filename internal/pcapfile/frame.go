@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 )
 
 const (
@@ -55,6 +56,37 @@ func network(link layers.LinkType, frame []byte) []byte {
 		return from(frame, 4)
 	default:
 		return frame
+	}
+}
+
+// direction returns which way a frame passed: as the record says, else as the
+// header does that Linux writes for a capture of all interfaces.
+func direction(link layers.LinkType, frame []byte, flags *pcapgo.NgEpbFlags) Direction {
+	if flags != nil {
+		switch flags.Direction {
+		case pcapgo.NgEpbFlagDirectionInbound:
+			return Inbound
+		case pcapgo.NgEpbFlagDirectionOutbound:
+			return Outbound
+		}
+	}
+	const multicast, outgoing = 2, 4 // of the packet types of Linux; what is between is for somebody else
+	var kind uint16
+	switch {
+	case link == layers.LinkTypeLinuxSLL && len(frame) >= 2:
+		kind = binary.BigEndian.Uint16(frame)
+	case link == layers.LinkTypeLinuxSLL2 && len(frame) >= 11:
+		kind = uint16(frame[10])
+	default:
+		return Unmarked
+	}
+	switch {
+	case kind == outgoing:
+		return Outbound
+	case kind <= multicast:
+		return Inbound
+	default:
+		return Unmarked
 	}
 }
 

@@ -22,6 +22,16 @@ var ErrFormat = errors.New("pcapfile: neither pcap nor pcapng")
 // passed over.
 var ErrLinkType = errors.New("pcapfile: unsupported link type")
 
+// Direction says which way a packet passed the place of capture.
+type Direction uint8
+
+// The directions.
+const (
+	Unmarked Direction = iota // the file does not say
+	Inbound
+	Outbound
+)
+
 // Packet is one UDP datagram to port 4791. The slices belong to the Reader
 // and are valid until its next call.
 type Packet struct {
@@ -34,6 +44,7 @@ type Packet struct {
 	UDP       []byte // the UDP header, 8 bytes
 	Payload   []byte // the UDP payload, without what the link layer added
 	Truncated bool   // the payload is shorter than the UDP header says
+	Direction Direction
 	Comment   string // of the record, in pcapng; several are joined by "; "
 }
 
@@ -95,7 +106,7 @@ func newNg(r *bufio.Reader) (*Reader, error) {
 // does.
 func (r *Reader) Next() (*Packet, error) {
 	for {
-		data, info, comment, err := r.read()
+		data, info, options, err := r.read()
 		if errors.Is(err, io.EOF) && info.CaptureLength == 0 {
 			return nil, io.EOF
 		}
@@ -110,21 +121,22 @@ func (r *Reader) Next() (*Packet, error) {
 		if !supported(link) {
 			continue
 		}
-		r.packet = Packet{Record: r.records, Time: info.Timestamp.UTC(), Comment: comment}
+		r.packet = Packet{
+			Record: r.records, Time: info.Timestamp.UTC(), Direction: direction(link, data, options.Flags), Comment: strings.Join(options.Comments, "; "),
+		}
 		if r.packet.split(network(link, data)) {
 			return &r.packet, nil
 		}
 	}
 }
 
-// read returns the next record, with its comments.
-func (r *Reader) read() (data []byte, info gopacket.CaptureInfo, comment string, err error) {
+// read returns the next record, with what pcapng says beside it.
+func (r *Reader) read() (data []byte, info gopacket.CaptureInfo, options pcapgo.NgPacketOptions, err error) {
 	if r.ng == nil {
 		data, info, err = r.classic.ZeroCopyReadPacketData()
-		return data, info, "", err
+		return data, info, options, err
 	}
-	data, info, options, err := r.ng.ZeroCopyReadPacketDataWithOptions()
-	return data, info, strings.Join(options.Comments, "; "), err
+	return r.ng.ZeroCopyReadPacketDataWithOptions()
 }
 
 // linkOf returns the link type that the pcapng reader attached to a record.

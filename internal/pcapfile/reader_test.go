@@ -183,6 +183,56 @@ func TestLinkLayers(t *testing.T) {
 	}
 }
 
+// TestDirections reads which way packets passed: as pcapng says, or the header of a
+// capture of all interfaces.
+func TestDirections(t *testing.T) {
+	cooked := func(kind byte) []byte { return edit(frame(16, 14, etherIPv4, v4), 1, kind) }
+	cooked2 := func(kind byte) []byte { return edit(frame(20, 0, etherIPv4, v4), 10, kind) }
+	in, out := &pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionInbound}, &pcapgo.NgEpbFlags{Direction: pcapgo.NgEpbFlagDirectionOutbound}
+	for _, c := range []struct {
+		link  layers.LinkType
+		data  []byte
+		flags *pcapgo.NgEpbFlags
+		want  Direction
+	}{
+		{layers.LinkTypeRaw, v4, nil, Unmarked},
+		{layers.LinkTypeRaw, v4, new(pcapgo.NgEpbFlags), Unmarked},
+		{layers.LinkTypeRaw, v4, in, Inbound},
+		{layers.LinkTypeEthernet, frame(14, 12, etherIPv4, v4), out, Outbound},
+		{layers.LinkTypeLinuxSLL, cooked(0), nil, Inbound},
+		{layers.LinkTypeLinuxSLL, cooked(2), nil, Inbound},
+		{layers.LinkTypeLinuxSLL, cooked(3), nil, Unmarked},
+		{layers.LinkTypeLinuxSLL, cooked(4), nil, Outbound},
+		{layers.LinkTypeLinuxSLL, cooked(4), in, Inbound},
+		{layers.LinkTypeLinuxSLL2, cooked2(0), nil, Inbound},
+		{layers.LinkTypeLinuxSLL2, cooked2(4), nil, Outbound},
+	} {
+		var file bytes.Buffer
+		w, err := pcapgo.NewNgWriterInterface(&file, pcapgo.NgInterface{LinkType: c.link}, pcapgo.DefaultNgWriterOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := gopacket.CaptureInfo{Timestamp: captureTime, CaptureLength: len(c.data), Length: len(c.data)}
+		if err := errors.Join(w.WritePacketWithOptions(info, c.data, pcapgo.NgPacketOptions{Flags: c.flags}), w.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		p, err := open(t, file.Bytes()).Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Direction != c.want {
+			t.Errorf("%v, flags %v, head % x: direction %d, not %d", c.link, c.flags, c.data[:min(20, len(c.data))], p.Direction, c.want)
+		}
+	}
+	for _, link := range []layers.LinkType{layers.LinkTypeLinuxSLL, layers.LinkTypeLinuxSLL2} {
+		for n := range 20 {
+			if got := direction(link, make([]byte, n), nil); got != Unmarked && got != Inbound {
+				t.Errorf("%d bytes: %d", n, got)
+			}
+		}
+	}
+}
+
 func TestMixedLinkLayers(t *testing.T) {
 	r := open(t, ng(t))
 	for i, f := range frames {
