@@ -6,7 +6,9 @@ import "fmt"
 // a syscall.Errno is one, which makes errors.Is(err, WCRetryExcErr) work.
 func (s WCStatus) Error() string { return s.String() }
 
-// Err returns nil for a completion with SUCCESS, and a WCError for any other.
+// Err returns nil for a completion with SUCCESS, and a WCError for any other. The
+// page docs/statuses.md tells of each status how it comes about, how to provoke it, and
+// what to check.
 func (wc WC) Err() error {
 	if wc.Status == WCSuccess {
 		return nil

@@ -204,7 +204,9 @@ func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
 		var rej mad.REJ
 		rej.Decode(m)
 		l.over = true
-		l.log.find(f.now, rejectRule(rej.Reason), "%v (%d), about a %v, from %v; for %s", rej.Reason, uint16(rej.Reason), rej.Message, p.Src, l.service)
+		rule := rejectRule(rej.Reason)
+		l.log.find(f.now, rule, "%v (%d), about a %v, from %v; for %s", rej.Reason, uint16(rej.Reason), rej.Message, p.Src, l.service)
+		l.log.onPage(rule, rejectPage(rej.Reason))
 	case mad.AttrRTU:
 		l.ready.again(f.now)
 	case mad.AttrDREQ:

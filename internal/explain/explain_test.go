@@ -275,9 +275,9 @@ Statuses, events and reasons of rejected connections have pages of their own: [s
 | field | |
 |---|---|
 | ` + "`version`" + ` | 1; grows when a field changes its meaning or goes |
-| ` + "`verdict`" + ` | ` + "`outcome`" + ` (clean, repaired, lost, failed, empty), ` + "`headline`, `cause`" + ` (the name of a finding below), ` + "`means`, `fault`, `side`, `where`, `record`, `requester_status`, `responder_status`, `try`, `page`, `caveats`" + ` |
+| ` + "`verdict`" + ` | ` + "`outcome`" + ` (clean, repaired, lost, failed, empty), ` + "`headline`, `cause`" + ` (the name of a finding below), ` + "`means`, `fault`, `side`, `where`, `record`, `requester_status`, `responder_status`, `try`, `page`, `error_pages`, `caveats`" + ` |
 | ` + "`conversations`" + ` | each with ` + "`id`, `service`" + ` (CM: what connection managers say), both ends (` + "`addr`, `qpn`" + `: null where no packet to it was seen), how they were paired, and what each side asked for |
-| ` + "`findings`" + ` | each with ` + "`rule`, `severity`, `side`, `title`, `conversation`" + ` (0: none), ` + "`count`, `first_record`, `last_record`, `at_ns`, `detail`, `page`" + ` |
+| ` + "`findings`" + ` | each with ` + "`rule`, `severity`, `side`, `title`, `conversation`" + ` (0: none), ` + "`count`, `first_record`, `last_record`, `at_ns`, `detail`, `page`, `error_pages`" + ` (what describes the statuses, or the reason of a REJ, that programs see) |
 | ` + "`messages`" + ` | what programs asked for, one by one: ` + "`conversation`, `from` (a or b), `operation`, `bytes`, `va`, `rkey`, `psn`, `packets`, `first_record`, `at_ns`, `outcome`, `took_ns`, `packets_again`" + `; the outcome is completed, refused, unanswered, or on services without answers sent or incomplete. The first 500, and as many more with which something was wrong; ` + "`unlisted_messages`" + ` counts the others |
 | ` + "`records`, `packets`, `bad_icrc`, `malformed`, `truncated`, `captured_twice` (that came in where they had left: an adapter talks to itself), `ended_early`, `unlisted`, `start`, `duration_ns`" + ` | counts, and when |
 

@@ -27,6 +27,7 @@ type Finding struct {
 	At           time.Duration `json:"at_ns"` // of the first, since the first packet of the file
 	Detail       string        `json:"detail"`
 	Page         string        `json:"page"`
+	ErrorPages   []string      `json:"error_pages,omitempty"` // of what the programs see
 	id           ruleID
 }
 
@@ -104,9 +105,17 @@ func (c *conversation) find(now instant, id ruleID, format string, args ...any) 
 	r := &table[id]
 	c.findings = append(c.findings, &Finding{
 		Rule: r.Name, Severity: r.Severity, Side: r.Side, Title: r.Title, Conversation: c.id, Count: 1,
-		First: now.record, Last: now.record, At: now.at, Detail: fmt.Sprintf(format, args...), Page: r.Page(), id: id,
+		First: now.record, Last: now.record, At: now.at, Detail: fmt.Sprintf(format, args...), Page: r.Page(), ErrorPages: r.ErrorPages(), id: id,
 	})
 	c.ladder.keep(r.Severity)
+}
+
+// onPage says where the documentation describes the code behind a finding.
+func (c *conversation) onPage(id ruleID, page string) {
+	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
+	if f := c.findings[i]; len(f.ErrorPages) == 0 {
+		f.ErrorPages = []string{page}
+	}
 }
 
 // retract takes back the last finding of a rule.

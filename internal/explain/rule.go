@@ -1,6 +1,12 @@
 package explain
 
-import "github.com/softhca/softhca/ib"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/mad"
+)
 
 // Severity is how bad a finding is for the programs.
 type Severity uint8
@@ -55,6 +61,25 @@ type Rule struct {
 
 // Page returns where the documentation describes the rule.
 func (r *Rule) Page() string { return "docs/explain.md#" + r.Name }
+
+// ErrorPages returns where the documentation describes the statuses that the
+// programs see.
+func (r *Rule) ErrorPages() (pages []string) {
+	for _, s := range [...]ib.WCStatus{r.Requester, r.Responder} {
+		if s != ib.WCSuccess {
+			pages = append(pages, "docs/statuses.md#"+strings.ToLower(s.String()))
+		}
+	}
+	return pages
+}
+
+// rejectPage returns where the documentation describes the reason of a REJ.
+func rejectPage(r mad.RejReason) string {
+	if strings.Contains(r.String(), "(") {
+		return "docs/rejects.md" // it has no name
+	}
+	return fmt.Sprintf("docs/rejects.md#%d-%s", uint16(r), strings.ReplaceAll(strings.ToLower(r.String()), " ", "-"))
+}
 
 // Rules returns all rules, in the order of the documentation. The caller must
 // not change them.

@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"bytes"
 	"encoding/binary"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +151,7 @@ var cases = []struct {
 	{cmNoResources, "cm_cmx_reject", reject(mad.RejNoQP), "(1)"},
 	{cmUnsupported, "cm_cmx_reject", reject(mad.RejInvalidMTU), "(26)"},
 	{cmOtherReject, "cm_cmx_reject", reject(mad.RejInvalidCommID), "(6)"},
+	{cmOtherReject, "cm_cmx_reject", reject(200), "(200)"},
 	{cmREQRepeated, "loss_cm_req.client", nil, "after the first"},
 	{cmREQUnanswered, "loss_cm_req.client", silent(0), "times, for tcp:"},
 	{cmREPRepeated, "loss_cm_rtu.client", nil, "after the first"},
@@ -168,6 +171,65 @@ var cases = []struct {
 	{sidrRefused, "cm_udaddy_noserver", nil, "for udp:"},
 	{sidrRepeated, "loss_cm_sidr_req.client", nil, "after the first"},
 	{sidrUnanswered, "loss_cm_sidr_req.client", silent(0), "times, for"},
+}
+
+// TestErrorPages follows what findings name: there are such headings, and a page of
+// its own for each reason of a REJ that has a name.
+func TestErrorPages(t *testing.T) {
+	headings := func(page string) string {
+		b, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for line := range strings.Lines(string(b)) {
+			if name, ok := strings.CutPrefix(line, "## "); ok {
+				all.WriteString("#" + strings.ReplaceAll(strings.ToLower(name), " ", "-"))
+			}
+		}
+		return all.String()
+	}
+	var pages []string
+	for i := range table {
+		pages = append(pages, table[i].ErrorPages()...)
+	}
+	statuses := len(pages)
+	for r := range mad.RejReason(64) {
+		if name := r.String(); !strings.ContainsAny(name, "0123456789") && name != "" {
+			pages = append(pages, rejectPage(r))
+		}
+	}
+	if statuses < 15 || len(pages)-statuses < 30 {
+		t.Errorf("only %d pages of statuses, %d of reasons", statuses, len(pages)-statuses)
+	}
+	known := map[string]string{}
+	for _, p := range pages {
+		file, anchor, _ := strings.Cut(p, "#")
+		if known[file] == "" {
+			known[file] = headings(file)
+		}
+		if !strings.Contains(known[file], "#"+anchor+"\n") {
+			t.Errorf("there is no %s", p)
+		}
+	}
+	if got := rejectPage(200); got != "docs/rejects.md" {
+		t.Errorf("a reason without a name is on %s", got)
+	}
+	for _, c := range []struct{ capture, page string }{
+		{"errs_peer_reset", "docs/statuses.md#retry_exc_err"},
+		{"cm_rping_noserver", "docs/rejects.md#8-invalid-service-id"},
+		{"cm_cmx_reject", "docs/rejects.md#28-consumer-reject"},
+		{"loss_ack.client", ""},
+	} {
+		r := load(t, c.capture).explain()
+		if got := strings.Join(r.Verdict.ErrorPages, " "); got != c.page {
+			t.Errorf("%s: %q, want %q", c.capture, got, c.page)
+		}
+		var text bytes.Buffer
+		if err := r.Text(&text, false); err != nil || c.page != "" && !strings.Contains(text.String(), " "+c.page+"\n") {
+			t.Errorf("%s: %q is missing in\n%s", c.capture, c.page, text.String())
+		}
+	}
 }
 
 // message returns the index of the first CM message of a kind.

@@ -74,6 +74,9 @@ func (p *printer) verdict(v *Verdict) {
 			fmt.Fprintf(p, "  %-15s %s\n", line.name, line.text)
 		}
 	}
+	for _, page := range v.ErrorPages {
+		fmt.Fprintf(p, "  %-15s %s\n", "", page)
+	}
 	for _, c := range v.Caveats {
 		fmt.Fprintf(p, "  %-15s %s\n", "not shown", c)
 	}

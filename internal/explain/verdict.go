@@ -20,6 +20,8 @@ type Verdict struct {
 	Responder string `json:"responder_status,omitempty"`
 	Try       string `json:"try,omitempty"`
 	Page      string `json:"page,omitempty"`
+	// ErrorPages describe the statuses, or the reason of a REJ, that the programs see.
+	ErrorPages []string `json:"error_pages,omitempty"`
 	// Caveats say what the capture cannot show.
 	Caveats []string `json:"caveats"`
 }
@@ -42,6 +44,7 @@ func (r *Report) judge() Verdict {
 	rule := &table[f.id]
 	v.Outcome, v.Headline, v.Cause, v.Record = rule.Severity.String(), rule.Title, rule.Name, f.First
 	v.Means, v.Side, v.Try, v.Page = rule.Means, rule.Side.String(), rule.Try, rule.Page()
+	v.ErrorPages = f.ErrorPages
 	v.Requester, v.Responder = status(rule.Requester), status(rule.Responder)
 	if f.Conversation > 0 {
 		v.Where = r.Conversations[f.Conversation-1].ends()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/softhca/softhca/internal/explain"
@@ -107,6 +108,14 @@ func part(r *explain.Report) string {
 	return fmt.Sprintf("The packets of records %d to %d, %d of %d, are shown here; the verdict and the lists are about all.", first, last, len(r.Kept), r.Packets)
 }
 
+// readOn names the pages of the documentation that say more.
+func readOn(d *explain.Verdict) string {
+	if d.Page == "" {
+		return ""
+	}
+	return strings.Join(append([]string{d.Page}, d.ErrorPages...), ", ")
+}
+
 // fill fills in what the template shows beside the data.
 func (v *view) fill(r *explain.Report) {
 	if !r.Start.IsZero() {
@@ -114,7 +123,7 @@ func (v *view) fill(r *explain.Report) {
 	}
 	d := &r.Verdict
 	for _, l := range []line{
-		{"Where", d.Where}, {"Look at", d.Side}, {"Asked for", d.Fault}, {"Requester sees", d.Requester}, {"Responder sees", d.Responder}, {"Try", d.Try},
+		{"Where", d.Where}, {"Look at", d.Side}, {"Asked for", d.Fault}, {"Requester sees", d.Requester}, {"Responder sees", d.Responder}, {"Try", d.Try}, {"Read on in", readOn(d)},
 	} {
 		if l.Text != "" {
 			v.Status = append(v.Status, l)
