@@ -27,7 +27,8 @@ type (
 	SGE = ib.SGE
 
 	// WC is a work completion. With a status other than SUCCESS only WRID, Status,
-	// QPN and VendorErr are valid.
+	// QPN and VendorErr are valid; Err has them with what they mean. The page
+	// docs/statuses.md tells of each status how it comes about and what to check.
 	//
 	//	type WC struct {
 	//		WRID         uint64

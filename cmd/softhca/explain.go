@@ -31,7 +31,7 @@ the verdict first (what broke, on which side to look, which status the programs 
 conversations, the findings, and the packets around what explains the verdict. FILE may be - for standard input.
 
 With --live it follows what passes a network interface (Linux, CAP_NET_RAW) until it is interrupted by Ctrl-C, and then
-says it. The packets of one adapter every command follows with --explain, without privilege.
+says it; of a connection that fails it tells at once. The packets of one adapter every command follows with --explain, without privilege.
 
 What a capture does not show is not called lost: the lines "not shown" say what it cannot tell. The file is read once,
 and memory is needed for the connections that are alive only. Every finding is described in docs/explain.md, and so
@@ -114,7 +114,7 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 		return fmt.Errorf("explain --live: %w", err)
 	}
 	say(cmd.ErrOrStderr(), "following interface %s until Ctrl-C", x.live)
-	l := explainLive()
+	l := explainLive(&deaths{w: cmd.ErrOrStderr()})
 	b := bufio.NewWriterSize(l, 1<<16)
 	w := pcapgo.NewWriterNanos(b)
 	if err = w.WriteFileHeader(1<<16, layers.LinkTypeRaw); err == nil {

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/softhca/softhca/internal/explain"
 )
@@ -12,20 +15,57 @@ import (
 // that is faster waits.
 const liveBlocks = 64
 
+const (
+	// maxDeaths is how many connections that failed are told of at once; of others
+	// the report in the end tells.
+	maxDeaths = 100
+	// idle is how often the time is looked at while no packet passes.
+	idle = 500 * time.Millisecond
+)
+
+// deaths tells of connections when they fail. It is safe for concurrent use.
+type deaths struct {
+	w io.Writer
+
+	mu sync.Mutex // guards what follows
+	n  int        // that were told of
+}
+
+// tell tells of one.
+func (d *deaths) tell(v explain.Verdict) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.n++; d.n > maxDeaths {
+		if d.n == maxDeaths+1 {
+			say(d.w, "softhca: more connections fail; the report in the end tells of them")
+		}
+		return
+	}
+	more := []string{v.Headline}
+	for _, part := range [...]struct{ name, text string }{{"the requester sees ", v.Requester}, {"the responder sees ", v.Responder}, {"", v.Fault}, {"see ", v.Page}} {
+		if part.text != "" {
+			more = append(more, part.name+part.text)
+		}
+	}
+	say(d.w, "softhca: failed now: %s\n  %s", v.Where, strings.Join(more, "; "))
+}
+
 // live explains the packets of an adapter while they pass: it is what the adapter
 // writes its capture to.
 type live struct {
-	blocks chan []byte
-	rest   []byte // of the block that is being read
-	report chan *explain.Report
+	blocks   chan []byte
+	rest     []byte // of the block that is being read
+	report   chan *explain.Report
+	follower *explain.Follower
 }
 
-// explainLive returns a live that follows what is written to it.
-func explainLive() *live {
-	l := &live{blocks: make(chan []byte, liveBlocks), report: make(chan *explain.Report, 1)}
+// explainLive returns a live that follows what is written to it, and has told tell of
+// connections that fail.
+func explainLive(told *deaths) *live {
+	l := &live{blocks: make(chan []byte, liveBlocks), report: make(chan *explain.Report, 1), follower: explain.New(explain.Config{Died: told.tell})}
 	go func() {
-		r, _ := explain.Read(blockReader{l}, explain.Config{}) // what is damaged is the adapter's last, half of a packet
-		_, _ = io.Copy(io.Discard, blockReader{l})             // so that the adapter never waits for nobody
+		r, _ := l.follower.Read(blockReader{l})    // what is damaged is the adapter's last, half of a packet
+		_, _ = io.Copy(io.Discard, blockReader{l}) // so that the adapter never waits for nobody
 		l.report <- r
 	}()
 	return l
@@ -61,7 +101,7 @@ type blockReader struct{ *live }
 // Read implements io.Reader.
 func (r blockReader) Read(b []byte) (int, error) {
 	for len(r.rest) == 0 {
-		block, ok := <-r.blocks
+		block, ok := r.next()
 		if !ok {
 			return 0, io.EOF
 		}
@@ -70,4 +110,18 @@ func (r blockReader) Read(b []byte) (int, error) {
 	n := copy(b, r.rest)
 	r.rest = r.rest[n:]
 	return n, nil
+}
+
+// next waits for a block, and tells the follower the time meanwhile.
+func (r blockReader) next() (block []byte, ok bool) {
+	tick := time.NewTicker(idle)
+	defer tick.Stop()
+	for {
+		select {
+		case block, ok = <-r.blocks:
+			return block, ok
+		case now := <-tick.C:
+			r.follower.Idle(now)
+		}
+	}
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/softhca/softhca/internal/explain"
 )
 
 // TestExplainFlag explains the packets of a command while they pass: an error that
@@ -20,6 +23,9 @@ func TestExplainFlag(t *testing.T) {
 	text, _ := explainedFile(t, file)
 	if live := errs[strings.Index(errs, "VERDICT"):]; !strings.HasPrefix(live, text) {
 		t.Errorf("of the file explain says\n%s\nand of what passes\n%s", text, live)
+	}
+	if n := strings.Count(errs, "softhca: failed now: RC, "); n != 1 || strings.Index(errs, "failed now") > strings.Index(errs, "VERDICT") {
+		t.Errorf("of a connection that failed was told %d times before the end:\n%s", n, errs)
 	}
 	var code int
 	code, _, errs = command(t, "perf", "write", "--local", "--addr", loopback(82), "--duration", "5s", "--explain", "--timeout", "30ms", "--retry", "2",
@@ -58,7 +64,7 @@ func TestLive(t *testing.T) {
 	}
 	want, _ := explainedFile(t, "../../internal/testdata/captures/errs_rnr_exceeded.pcap")
 	for _, piece := range []int{1, 7, 1000, len(file)} {
-		l := explainLive()
+		l := explainLive(&deaths{w: io.Discard})
 		for b := file; len(b) > 0; b = b[min(piece, len(b)):] {
 			if n, err := l.Write(b[:min(piece, len(b))]); err != nil || n != min(piece, len(b)) {
 				t.Fatal(n, err)
@@ -69,7 +75,7 @@ func TestLive(t *testing.T) {
 			t.Errorf("in pieces of %d bytes: %v\n%s", piece, err, out.String())
 		}
 	}
-	l := explainLive()
+	l := explainLive(&deaths{w: io.Discard})
 	for range 10 * liveBlocks { // more than it holds: nobody may wait for it
 		if _, err := l.Write([]byte("this is no capture")); err != nil {
 			t.Fatal(err)
@@ -79,3 +85,46 @@ func TestLive(t *testing.T) {
 		t.Error("what is no capture was explained")
 	}
 }
+
+// TestDeaths tells of so many connections that fail, and then of those no more.
+func TestDeaths(t *testing.T) {
+	var out bytes.Buffer
+	d := &deaths{w: &out}
+	for range 3 * maxDeaths {
+		d.tell(explain.Verdict{Where: "here", Headline: "it broke", Requester: "RETRY_EXC_ERR (12)", Page: "docs/x.md"})
+	}
+	if n := strings.Count(out.String(), "failed now: here\n  it broke; the requester sees RETRY_EXC_ERR (12); see docs/x.md\n"); n != maxDeaths {
+		t.Errorf("of %d is told, not of %d:\n%s", n, maxDeaths, out.String())
+	}
+	if n := strings.Count(out.String(), "more connections fail"); n != 1 {
+		t.Errorf("that there are more is said %d times", n)
+	}
+}
+
+// TestDeathInSilence writes a capture that ends with a request that nobody answers,
+// and then nothing: that it failed is told while the adapter is open.
+func TestDeathInSilence(t *testing.T) {
+	file, err := os.ReadFile("../../internal/testdata/captures/errs_peer_reset.pcap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan string, 1)
+	l := explainLive(&deaths{w: writerFunc(func(b []byte) (int, error) {
+		told <- string(b)
+		return len(b), nil
+	})})
+	if _, err := l.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-told; !strings.Contains(text, "never got an answer; the requester sees RETRY_EXC_ERR (12)") {
+		t.Errorf("told is %s", text)
+	}
+	if r := l.end(); r.Verdict.Cause != "no-answer" {
+		t.Errorf("%+v", r.Verdict)
+	}
+}
+
+// writerFunc is an io.Writer.
+type writerFunc func(b []byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

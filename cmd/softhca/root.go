@@ -56,7 +56,7 @@ no kernel module, no root, no RDMA hardware.`,
 	f := root.PersistentFlags()
 	f.StringVar(&g.addr, "addr", "", "local address, addresses (a,b) or network interface of the adapter; they become its GID table")
 	f.StringVar(&g.capture, "capture", "", "write every packet of the adapter to this `file.pcapng`")
-	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter, and say at the end what went wrong and why")
+	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter: say when a connection fails and, at the end, what went wrong and why")
 	f.StringVar(&g.logLevel, "log-level", "warn", "debug (every packet), info, warn or error; logs go to standard error")
 	f.StringVar(&g.transport, "transport", "udp", "udp (a socket), or raw (whole IP packets; Linux, privileged)")
 	f.StringArrayVar(&g.faults, "fault", nil, "make things go wrong by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
@@ -195,7 +195,7 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 	}
 	told, lost := func() error { return nil }, func() {}
 	if g.explain {
-		l := explainLive()
+		l := explainLive(&deaths{w: stderr})
 		told, lost = func() error { return tellLive(stderr, l.end()) }, func() { l.end() }
 		if cfg.Capture == nil {
 			cfg.Capture = l

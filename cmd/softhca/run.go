@@ -39,7 +39,8 @@ inherit it.
 The libraries are beside this command or in ../lib/softhca; in a source tree they are built when they are needed first.
 Programs that are linked statically, or that the system gives more rights than you have, cannot be run so: run says so.
 
---explain follows the packets of the program and of all that it starts, and says in the end what went wrong on the wire, and why.
+--explain follows the packets of the program and of all that it starts, tells of a connection when it
+fails, and says in the end what went wrong on the wire, and why.
 
 The program takes the place of this command, unless --explain has it stay: the exit code is the program's. It is 127 if there is no such program, 126 if
 it cannot be run, and 125 if something else failed before it ran.`,

@@ -40,7 +40,7 @@ func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) er
 	if err != nil {
 		return fmt.Errorf("run: listen for packets (a shorter TMPDIR may help): %w", err)
 	}
-	e := &ears{listener: l}
+	e := &ears{listener: l, told: &deaths{w: cmd.ErrOrStderr()}}
 	go e.listen()
 	o.Set = append(o.Set, launch.Var{Name: launch.CaptureEnv, Value: launch.CaptureSocket + path})
 	code, err := o.RunBeside(ctx)
@@ -60,6 +60,7 @@ func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) er
 // ears listen to the adapters of programs.
 type ears struct {
 	listener net.Listener
+	told     *deaths
 	group    sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
@@ -109,7 +110,9 @@ func (e *ears) follow(conn net.Conn) {
 	if follow {
 		// An adapter that ends at once leaves half of a packet; the report is of what
 		// stands before that.
-		r, _ = explain.Read(conn, explain.Config{})
+		l := explainLive(e.told)
+		_, _ = io.Copy(l, conn)
+		r = l.end()
 	}
 	_, _ = io.Copy(io.Discard, conn) // so that it never waits for nobody
 	_ = conn.Close()

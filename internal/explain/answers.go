@@ -46,7 +46,7 @@ func (h *half) refine(mtu int, p *roce.Packet) {
 func (h *half) progress(now instant) {
 	h.good++
 	h.lastGood = now
-	h.timeouts, h.ignored = 0, 0
+	h.timeouts, h.ignored, h.silence = 0, 0, 0
 }
 
 // acknowledge follows an ACK or a NAK.

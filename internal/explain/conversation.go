@@ -51,6 +51,7 @@ type conversation struct {
 	mtu      int       // payload of FIRST and MIDDLE packets, 0 if not known
 	port     uint16    // UDP source port of the last packet
 	twins    twins
+	told     bool // that it died
 	packets  int
 	bytes    int
 	first    instant

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/softhca/softhca/ib"
@@ -16,9 +17,21 @@ const (
 // conclude says what became of the requests of a side, as no more of them will be
 // seen.
 func (c *conversation) conclude(side int) {
+	id, in, detail := c.outcome(side)
+	switch {
+	case id < numRules:
+		c.find(in, id, "%s", detail)
+	case detail != "":
+		c.note(detail)
+	}
+}
+
+// outcome returns what became of the requests of a side if no more of them are seen:
+// a finding or, with numRules, a note.
+func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) {
 	h := &c.halves[side]
 	if !h.seen || h.failed || h.una == h.next && h.ignored < enough {
-		return
+		return numRules, c.last, ""
 	}
 	what := "PSN 0x" + h.una.String()
 	if len(h.ops) > 0 {
@@ -27,21 +40,21 @@ func (c *conversation) conclude(side int) {
 	silence := h.timeouts >= enough
 	switch {
 	case h.ahead && silence:
-		c.find(c.last, psnAhead, "the first PSN that was sent is 0x%v", h.first)
+		return psnAhead, c.last, fmt.Sprintf("the first PSN that was sent is 0x%v", h.first)
 	case h.stale > 0 && silence:
-		c.find(c.last, psnBehind, "the first PSN that was sent is 0x%v", h.first)
+		return psnBehind, c.last, fmt.Sprintf("the first PSN that was sent is 0x%v", h.first)
 	case h.rnr.on && h.una == h.rnr.psn:
-		c.find(h.rnr.in, rnrUnresolved, "%s; %d RNR NAKs with a timer of %v", what, h.rnr.n, ib.RNRTimer(h.timer))
+		return rnrUnresolved, h.rnr.in, fmt.Sprintf("%s; %d RNR NAKs with a timer of %v", what, h.rnr.n, ib.RNRTimer(h.timer))
 	case h.nak.on && h.repeats >= enough:
-		c.find(h.nak.in, retriesUsedUp, "%s; %d repeats in vain; the last NAK was in record %d", what, h.repeats, h.nak.in.record)
+		return retriesUsedUp, h.nak.in, fmt.Sprintf("%s; %d repeats in vain; the last NAK was in record %d", what, h.repeats, h.nak.in.record)
 	case h.ignored >= enough:
-		c.find(c.last, answersIgnored, "%d repeats of what was answered, from %v", h.ignored, c.ends[side].addr)
+		return answersIgnored, c.last, fmt.Sprintf("%d repeats of what was answered, from %v", h.ignored, c.ends[side].addr)
 	case silence && h.answers == 0:
-		c.find(c.last, noAnswer, "%s; %d repeats, to QP %#06x of %v", what, h.timeouts, uint32(c.ends[1-side].qpn), c.ends[1-side].addr)
+		return noAnswer, c.last, fmt.Sprintf("%s; %d repeats, to QP %#06x of %v", what, h.timeouts, uint32(c.ends[1-side].qpn), c.ends[1-side].addr)
 	case silence && h.beyond == 0:
-		c.find(c.last, wentSilent, "%s; %d repeats; the last answer was in record %d", what, h.timeouts, h.lastGood.record)
+		return wentSilent, c.last, fmt.Sprintf("%s; %d repeats; the last answer was in record %d", what, h.timeouts, h.lastGood.record)
 	default:
-		c.note("requests were in flight when the capture ended: " + what)
+		return numRules, c.last, "requests were in flight when the capture ended: " + what
 	}
 }
 

@@ -289,6 +289,8 @@ pairs are doing after it. The keys are those of a pager: arrows, ` + "`n`" + ` a
 
 ` + "`softhca explain --live INTERFACE`" + ` follows what passes a network interface of Linux, and says it when it is interrupted; it needs CAP_NET_RAW. Without
 privilege the packets of one adapter can be followed: every command that opens one has ` + "`--explain`" + `, and so has ` + "`softhca run`" + ` for programs in C.
+While they go on, each connection that fails is told of at once: when it is refused, or when it was silent for four times as long as before its
+last repeats, and a second at least.
 
 ## Findings
 

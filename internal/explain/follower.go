@@ -17,11 +17,12 @@ import (
 
 // Config bounds what a Follower keeps. A zero field means its default.
 type Config struct {
-	Conversations int // alive at once; the one that was silent longest is ended for another
-	Kept          int // conversations with findings that the report has one by one
-	Packets       int // that the report keeps, for pages that show packets; 0: none
-	Around        int // the record around which these are, if not all can be; 0: the first are
-	Messages      int // the first that the report has one by one, and as many more with which something was wrong
+	Conversations int           // alive at once; the one that was silent longest is ended for another
+	Kept          int           // conversations with findings that the report has one by one
+	Packets       int           // that the report keeps, for pages that show packets; 0: none
+	Around        int           // the record around which these are, if not all can be; 0: the first are
+	Died          func(Verdict) // called when a connection has failed, once for each; it must not use the Follower
+	Messages      int           // the first that the report has one by one, and as many more with which something was wrong
 }
 
 // The defaults.
@@ -55,6 +56,7 @@ type Follower struct {
 	messages messages
 	keeper   keeper
 	sight    sight
+	swept    time.Duration // when those that hear nothing were looked for
 }
 
 // instant is when and where in the file a packet was seen.
@@ -86,8 +88,11 @@ func New(c Config) *Follower {
 // Read follows all packets of a capture file and returns the report. A damaged
 // file gives the report of what stands before the damage, and an error. It
 // blocks as r does.
-func Read(r io.Reader, c Config) (*Report, error) {
-	f := New(c)
+func Read(r io.Reader, c Config) (*Report, error) { return New(c).Read(r) }
+
+// Read is Read of a Follower that has followed nothing yet. While it waits for r, r
+// may call Idle.
+func (f *Follower) Read(r io.Reader) (*Report, error) {
 	file, err := pcapfile.NewReader(r)
 	if err != nil {
 		return nil, err
@@ -117,6 +122,9 @@ func (f *Follower) Add(p *pcapfile.Packet) {
 	}
 	f.sight = sight{}
 	f.follow(p)
+	if f.cfg.Died != nil {
+		f.watch()
+	}
 	if f.cfg.Packets > 0 && (!f.sight.twice || p.Comment != "") {
 		f.keep(p)
 	}

@@ -55,9 +55,10 @@ type half struct {
 		active bool
 		next   ib.PSN
 	}
-	timeouts int // since the last good answer
-	repeats  int // since the last message that was completed
-	ignored  int // repeats of what was answered, from again on
+	timeouts int           // since the last good answer
+	silence  time.Duration // before a repeat, the longest since the last good answer
+	repeats  int           // since the last message that was completed
+	ignored  int           // repeats of what was answered, from again on
 	again    ib.PSN
 	atomic   struct {
 		known bool

@@ -74,6 +74,7 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 	h, psn, op := &c.halves[side], f.pkt.BTH.PSN, f.pkt.BTH.Opcode
 	quiet := f.now.since(later(h.lastSend, h.lastGood))
 	h.repeats++
+	h.silence = max(h.silence, quiet)
 	switch {
 	case h.rnr.on:
 		h.rnr.on, h.nak.on = false, false

@@ -102,12 +102,17 @@ func (c *conversation) find(now instant, id ruleID, format string, args ...any) 
 			return
 		}
 	}
+	c.findings = append(c.findings, newFinding(c.id, now, id, fmt.Sprintf(format, args...)))
+	c.ladder.keep(table[id].Severity)
+}
+
+// newFinding returns a finding that was made once.
+func newFinding(conversation int, now instant, id ruleID, detail string) *Finding {
 	r := &table[id]
-	c.findings = append(c.findings, &Finding{
-		Rule: r.Name, Severity: r.Severity, Side: r.Side, Title: r.Title, Conversation: c.id, Count: 1,
-		First: now.record, Last: now.record, At: now.at, Detail: fmt.Sprintf(format, args...), Page: r.Page(), ErrorPages: r.ErrorPages(), id: id,
-	})
-	c.ladder.keep(r.Severity)
+	return &Finding{
+		Rule: r.Name, Severity: r.Severity, Side: r.Side, Title: r.Title, Conversation: conversation, Count: 1,
+		First: now.record, Last: now.record, At: now.at, Detail: detail, Page: r.Page(), ErrorPages: r.ErrorPages(), id: id,
+	}
 }
 
 // onPage says where the documentation describes the code behind a finding.

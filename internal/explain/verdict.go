@@ -31,29 +31,32 @@ func (v *Verdict) Bad() bool { return v.Outcome == Failed.String() || v.Outcome 
 
 // judge draws the verdict from the findings, which are sorted.
 func (r *Report) judge() Verdict {
-	v := Verdict{Caveats: r.caveats(), Fault: r.asked}
 	switch {
 	case r.Packets == 0:
-		v.Outcome, v.Headline = "empty", "no RoCEv2 packet (UDP port 4791) is in this capture"
-		return v
+		return Verdict{Outcome: "empty", Headline: "no RoCEv2 packet (UDP port 4791) is in this capture", Fault: r.asked, Caveats: r.caveats()}
 	case len(r.Findings) == 0:
-		v.Outcome, v.Headline = "clean", fmt.Sprintf("nothing went wrong in %d packets", r.Packets)
-		return v
+		return Verdict{Outcome: "clean", Headline: fmt.Sprintf("nothing went wrong in %d packets", r.Packets), Fault: r.asked, Caveats: r.caveats()}
 	}
-	f := r.cause()
-	rule := &table[f.id]
-	v.Outcome, v.Headline, v.Cause, v.Record = rule.Severity.String(), rule.Title, rule.Name, f.First
-	v.Means, v.Side, v.Try, v.Page = rule.Means, rule.Side.String(), rule.Try, rule.Page()
-	v.ErrorPages = f.ErrorPages
-	v.Requester, v.Responder = status(rule.Requester), status(rule.Responder)
+	f, where := r.cause(), ""
 	if f.Conversation > 0 {
-		v.Where = r.Conversations[f.Conversation-1].ends()
+		where = r.Conversations[f.Conversation-1].ends()
 	}
-	if v.Where != "" && f.Detail != "" {
-		v.Where += "; "
-	}
-	v.Where += f.Detail
+	v := f.verdict(where, r.asked)
+	v.Caveats = r.caveats()
 	return v
+}
+
+// verdict returns what a finding is as the cause of everything, between two ends.
+// fault is what somebody asked for.
+func (f *Finding) verdict(where, fault string) Verdict {
+	if where != "" && f.Detail != "" {
+		where += "; "
+	}
+	rule := &table[f.id]
+	return Verdict{
+		Outcome: rule.Severity.String(), Headline: rule.Title, Cause: rule.Name, Means: rule.Means, Fault: fault, Side: rule.Side.String(), Where: where + f.Detail,
+		Record: f.First, Requester: status(rule.Requester), Responder: status(rule.Responder), Try: rule.Try, Page: rule.Page(), ErrorPages: f.ErrorPages,
+	}
 }
 
 // cause returns the finding that explains the outcome: the first of the
