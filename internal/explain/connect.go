@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/pcapfile"
@@ -105,6 +106,11 @@ func (f *Follower) log(l *link, p *pcapfile.Packet, text string) {
 	l.log.last = f.now
 	l.log.bytes += len(f.pkt.Payload)
 	l.log.ladder.add(rung{Record: f.now.record, At: f.now.at, Side: side, text: text})
+}
+
+// patience returns how long its sender may be silent before it comes again.
+func (s *sent) patience() time.Duration {
+	return max(sweep, patience*s.last.since(s.in)/time.Duration(max(s.n-1, 1)))
 }
 
 func (f *Follower) connectRequest(p *pcapfile.Packet, m *mad.MAD) {
@@ -280,8 +286,10 @@ func (f *Follower) endLink(e *list.Element) {
 	case l.over:
 	case l.asked.n > 1 && l.reply.n == 0 && !l.slow && l.key.sidr:
 		log.find(log.last, sidrUnanswered, "%d times, for %s at %v", l.asked.n, l.service, l.peer)
+		log.awaits(sidrUnanswered, log.last.at, l.asked.patience())
 	case l.asked.n > 1 && l.reply.n == 0 && !l.slow:
 		log.find(log.last, cmREQUnanswered, "%d times, for %s at %v", l.asked.n, l.service, l.peer)
+		log.awaits(cmREQUnanswered, log.last.at, l.asked.patience())
 	case l.asked.n == 1 && l.reply.n == 0:
 		log.note(fmt.Sprintf("the answer to the request for %s was not seen", l.service))
 	}

@@ -21,6 +21,7 @@ func (c *conversation) conclude(side int) {
 	switch {
 	case id < numRules:
 		c.find(in, id, "%s", detail)
+		c.awaits(id, c.halves[side].last(), c.halves[side].patience())
 	case detail != "":
 		c.note(detail)
 	}
@@ -51,7 +52,7 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 		return answersIgnored, c.last, fmt.Sprintf("%d repeats of what was answered, from %v", h.ignored, c.ends[side].addr)
 	case silence && h.answers == 0:
 		return noAnswer, c.last, fmt.Sprintf("%s; %d repeats, to QP %#06x of %v", what, h.timeouts, uint32(c.ends[1-side].qpn), c.ends[1-side].addr)
-	case silence && h.beyond == 0:
+	case silence && h.beyond == 0 && h.good > 0:
 		return wentSilent, c.last, fmt.Sprintf("%s; %d repeats; the last answer was in record %d", what, h.timeouts, h.lastGood.record)
 	default:
 		return numRules, c.last, "requests were in flight when the capture ended: " + what

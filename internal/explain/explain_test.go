@@ -82,9 +82,6 @@ func TestPartsOfCleanCaptures(t *testing.T) {
 	for _, name := range clean(t) {
 		all := load(t, name)
 		for _, who := range []byte{client, server} {
-			if strings.Contains(name, "6") { // the addresses are of IPv6
-				continue
-			}
 			s := &scene{t, slices.Clone(all.frames)}
 			s.keep(func(_ int, f *frame) bool { return f.from() == who })
 			if r := s.explain(); len(r.Findings) > 0 {

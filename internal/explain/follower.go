@@ -223,7 +223,7 @@ func (f *Follower) Report() *Report {
 		f.end(e.Value.(*conversation))
 	}
 	f.endDamage()
-	f.report.Start = f.start
+	f.report.Start, f.report.listened = f.start, max(f.report.Duration, f.swept)
 	f.report.add(&f.wire)
 	f.conclude()
 	return &f.report

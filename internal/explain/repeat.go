@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/roce"
@@ -46,8 +47,12 @@ func (h *half) continues(now instant, psn ib.PSN) bool {
 	return h.repeat.active && (ahead == 0 || !h.nak.on || h.nak.psn != psn) && (ahead == 0 || ahead > 0 && ahead <= maxGaps && now.since(h.lastSend) < prompt)
 }
 
-// ignore counts repeats that begin at the same PSN, which was answered.
-func (h *half) ignore(psn ib.PSN) {
+// ignore counts repeats that begin at the same PSN, which was answered. One that came
+// sooner than a timer ends is not for want of an answer.
+func (h *half) ignore(psn ib.PSN, quiet time.Duration) {
+	if quiet < prompt {
+		return
+	}
 	if h.ignored == 0 || psn != h.again {
 		h.again, h.ignored = psn, 0
 	}
@@ -95,10 +100,10 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 	case i >= 0 && h.ops[i].answered() && h.ops[i].rsp > psn.Distance(h.ops[i].first):
 		c.find(f.now, readResponseLost, "from PSN 0x%v on", psn)
 	case psn.Diff(h.una) < 0 && f.pkt.Info.Kind == roce.KindReadRequest:
-		h.ignore(psn)
+		h.ignore(psn, quiet)
 		c.find(f.now, readResponseLost, "READ at PSN 0x%v was answered, and came again %v later", psn, round(quiet))
 	case psn.Diff(h.una) < 0:
-		h.ignore(psn)
+		h.ignore(psn, quiet)
 		c.find(f.now, answerLost, "%v at PSN 0x%v was answered, and came again %v later", op, psn, round(quiet))
 	case i >= 0 && h.ops[i].skipped:
 		h.repeat.active = true

@@ -29,6 +29,7 @@ type Finding struct {
 	Page         string        `json:"page"`
 	ErrorPages   []string      `json:"error_pages,omitempty"` // of what the programs see
 	id           ruleID
+	heard, until time.Duration // when its end was heard last, and could have been again
 }
 
 // Conversation is what is told of two ends that talk.
@@ -89,7 +90,8 @@ type Report struct {
 	Start            time.Time     `json:"start"`
 	Duration         time.Duration `json:"duration_ns"`
 	kept             int
-	asked            string // the first fault that was asked for
+	asked            string        // the first fault that was asked for
+	listened         time.Duration // up to when packets would have been seen
 }
 
 // find adds a finding to the conversation, or counts it if it is known.
@@ -120,6 +122,16 @@ func (c *conversation) onPage(id ruleID, page string) {
 	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
 	if f := c.findings[i]; len(f.ErrorPages) == 0 {
 		f.ErrorPages = []string{page}
+	}
+}
+
+// awaits notes that a finding is of silence: when its end was heard last, and for how
+// long it may be silent and go on all the same.
+func (c *conversation) awaits(id ruleID, heard, patience time.Duration) {
+	for _, f := range c.findings {
+		if f.id == id {
+			f.heard, f.until = heard, heard+patience
+		}
 	}
 }
 

@@ -88,8 +88,13 @@ func (s *scene) explain() *Report {
 	return r
 }
 
-// from returns the last byte of the IPv4 source address.
-func (f *frame) from() byte { return f.data[ethernet+15] }
+// from returns the last byte of the source address.
+func (f *frame) from() byte {
+	if f.data[ethernet]>>4 == 6 {
+		return f.data[ethernet+23]
+	}
+	return f.data[ethernet+15]
+}
 
 // op returns the opcode.
 func (f *frame) op() roce.Opcode { return roce.Opcode(f.data[headers]) }

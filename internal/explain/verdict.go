@@ -43,6 +43,9 @@ func (r *Report) judge() Verdict {
 	}
 	v := f.verdict(where, r.asked)
 	v.Caveats = r.caveats()
+	if r.listened < f.until {
+		v.Caveats = append(v.Caveats, fmt.Sprintf("the capture ends %v after what was heard last of that end: whether it went on is not in it", round(r.listened-f.heard)))
+	}
 	return v
 }
 
