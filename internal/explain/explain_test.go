@@ -280,6 +280,9 @@ Statuses, events and reasons of rejected connections have pages of their own: [s
 
 Names that end in ` + "`_ns`" + ` are nanoseconds; records are numbered from 1, as Wireshark does.
 
+A file is read once and followed at more than a million packets a second: 2.8 million packets of 64 bytes and their answers, a pcapng of 468 MB, in 1.1 s on one core of
+an AMD EPYC with two of them busy (2.1 to 3.1 million a second by ` + "`go test ./internal/explain -run - -bench Read`" + `).
+
 ` + "`--html FILE`" + ` writes a page that needs no network, and may be passed on as it is: the verdict, a ladder of the packets to scroll, filter and search
 (a word with a minus is not to be there), their PSNs and the throughput over time, the messages (5000 and as many), every packet's fields, and what both queue
 pairs are doing after it. The keys are those of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with something to say, ` + "`/`" + ` to filter.

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 )
@@ -44,7 +45,7 @@ func (r *Report) judge() Verdict {
 	v := f.verdict(where, r.asked)
 	v.Caveats = r.caveats()
 	if r.listened < f.until {
-		v.Caveats = append(v.Caveats, fmt.Sprintf("the capture ends %v after what was heard last of that end: whether it went on is not in it", round(r.listened-f.heard)))
+		v.Caveats = append(v.Caveats, "the capture ends "+gapAfter(r.listened-f.heard)+" what was heard last of that end: whether it went on is not in it")
 	}
 	return v
 }
@@ -60,6 +61,14 @@ func (f *Finding) verdict(where, fault string) Verdict {
 		Outcome: rule.Severity.String(), Headline: rule.Title, Cause: rule.Name, Means: rule.Means, Fault: fault, Side: rule.Side.String(), Where: where + f.Detail,
 		Record: f.First, Requester: status(rule.Requester), Responder: status(rule.Responder), Try: rule.Try, Page: rule.Page(), ErrorPages: f.ErrorPages,
 	}
+}
+
+// gapAfter returns a time after something in words.
+func gapAfter(d time.Duration) string {
+	if d <= 0 {
+		return "with"
+	}
+	return round(d).String() + " after"
 }
 
 // cause returns the finding that explains the outcome: the first of the

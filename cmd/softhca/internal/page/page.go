@@ -61,7 +61,7 @@ type conversation struct {
 // does.
 func Write(w io.Writer, r *explain.Report, name string) error {
 	c := collect(r)
-	v := &view{Name: name, Report: r, Findings: c.Findings, MoreFindings: len(r.Findings) - len(c.Findings), Part: part(r), Lasted: r.Duration}
+	v := &view{Name: name, Report: r, Findings: c.Findings, MoreFindings: len(r.Findings) - len(c.Findings), Part: part(r), Lasted: r.Duration.Round(time.Microsecond)}
 	var err error
 	if v.Data, err = c.encode(); err != nil {
 		return err
