@@ -102,15 +102,26 @@ func (s *stand) meet(t *testing.T, server, client, from string) {
 	for !bound(t, addr) && ctx.Err() == nil { // nobody would answer
 		runtime.Gosched()
 	}
-	var err error
-	for found := false; !found && ctx.Err() == nil; found = err == nil {
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Wait() }()
+	var err, serr error
+	over := false
+	for found := false; !found && !over && ctx.Err() == nil; found = err == nil {
 		said.Reset()
 		err = program(client, env, &said).Run()
+		select {
+		case serr = <-ended: // nobody will listen any more
+			over = true
+		default:
+		}
 	}
 	if err != nil {
 		cancel()
 	}
-	if serr := srv.Wait(); err != nil || serr != nil {
+	if !over {
+		serr = <-ended
+	}
+	if err != nil || serr != nil {
 		t.Errorf("client: %v\n%s\nserver: %v\n%s", err, said.String(), serr, served.String())
 	}
 }

@@ -26,9 +26,11 @@ type File struct {
 	pipe   *os.File // its end for writing
 	fd     int      // the same
 	closed chan struct{}
+	once   sync.Once // closes it
 
-	mu   sync.Mutex // guards told
+	mu   sync.Mutex // guards what follows
 	told int        // bytes in the pipe, and read by who has not taken an event yet
+	over bool       // fd is closed, or is somebody else's
 }
 
 // Open returns a file whose program has the reading end of a pipe, of which fd, the
@@ -67,6 +69,9 @@ func (f *File) tell() {
 func (f *File) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.over {
+		return
+	}
 	switch waiting := f.ch.Len(); {
 	case waiting > f.told:
 		f.told += f.fill(waiting - f.told)
@@ -139,15 +144,34 @@ func (f *File) unread() bool {
 	return n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLNVAL) != 0
 }
 
-// close destroys the file's IDs, as the kernel does with what a program has left.
+// close destroys the file's IDs, as the kernel does with what a program has left. Who
+// comes second waits until the first has done it.
 func (f *File) close() {
-	f.m.mu.Lock()
-	delete(f.m.files, f)
-	f.m.mu.Unlock()
-	f.m.destroyAll(func(n *node) bool { return n.file == f })
-	close(f.closed)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_ = f.ch.Close() // requests that came meanwhile went with their listeners
-	_ = f.pipe.Close()
+	f.once.Do(func() {
+		f.m.destroyAll(func(n *node) bool { return n.file == f })
+		f.m.mu.Lock()
+		delete(f.m.files, f)
+		f.m.mu.Unlock()
+		close(f.closed)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.over = true
+		_ = f.ch.Close() // requests that came meanwhile went with their listeners
+		_ = f.pipe.Close()
+	})
+}
+
+// closeUnread closes the files that the program has closed a moment ago.
+func (m *Manager) closeUnread() {
+	var unread []*File
+	m.mu.Lock()
+	for f := range m.files {
+		if f.unread() {
+			unread = append(unread, f)
+		}
+	}
+	m.mu.Unlock()
+	for _, f := range unread {
+		f.close()
+	}
 }

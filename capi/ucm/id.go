@@ -3,6 +3,7 @@
 package ucm
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -88,7 +89,7 @@ func (f *File) bindIP(in []byte, _ int) (answer, error) {
 		if err != nil {
 			return err
 		}
-		return n.id.BindAddr(a)
+		return f.m.claim(func() error { return n.id.BindAddr(a) })
 	})
 }
 
@@ -98,8 +99,19 @@ func (f *File) bind(in []byte, _ int) (answer, error) {
 		if err != nil {
 			return err
 		}
-		return n.id.BindAddr(a)
+		return f.m.claim(func() error { return n.id.BindAddr(a) })
 	})
+}
+
+// claim does what takes a port. One may still be that of a file that the program has
+// just closed; the kernel closes those while the program waits.
+func (m *Manager) claim(take func() error) error {
+	err := take()
+	if errors.Is(err, ib.EADDRINUSE) || errors.Is(err, ib.EADDRNOTAVAIL) {
+		m.closeUnread()
+		return take() // though there was none: it may have gone a moment ago
+	}
+	return err
 }
 
 func (f *File) resolveIP(in []byte, _ int) (answer, error) {
@@ -112,7 +124,7 @@ func (f *File) resolveIP(in []byte, _ int) (answer, error) {
 		if err != nil {
 			return err
 		}
-		return n.resolve(src, dst, c.TimeoutMS)
+		return f.m.claim(func() error { return n.resolve(src, dst, c.TimeoutMS) })
 	})
 }
 
@@ -128,7 +140,7 @@ func (f *File) resolveAddr(in []byte, _ int) (answer, error) {
 		if err != nil {
 			return err
 		}
-		return n.resolve(src, dst, c.TimeoutMS)
+		return f.m.claim(func() error { return n.resolve(src, dst, c.TimeoutMS) })
 	})
 }
 

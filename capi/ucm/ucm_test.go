@@ -159,6 +159,21 @@ func TestCMFileOfADeadProgram(t *testing.T) {
 	must(t, qb.Destroy())
 }
 
+// TestCMPortOfAClosedFile binds to the port of a file as soon as that is closed, time and
+// again: the program does not know that there is anything to wait for.
+func TestCMPortOfAClosedFile(t *testing.T) {
+	a, _ := newPair(t)
+	for i := range 300 {
+		u := a.open()
+		if err := u.bind(u.create(rdmacm.TCP, 1), port); err != nil {
+			t.Fatalf("file %d: %v", i, err)
+		}
+		must(t, unix.Close(u.fd))
+		u.fd = -1
+		defer func() { <-u.gone }()
+	}
+}
+
 // TestCMAckTimeout wants the option of a passive side, set when the request is there, to
 // be in the attributes with which the program moves its queue pair before it accepts.
 func TestCMAckTimeout(t *testing.T) {
