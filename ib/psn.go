@@ -39,5 +39,5 @@ func (p PSN) Distance(o PSN) uint32 { return (p.v - o.v) & psnMask }
 // InWindow reports whether p is one of the n PSNs that begin with start.
 func (p PSN) InWindow(start PSN, n uint32) bool { return p.Distance(start) < n }
 
-// String returns the PSN as six hexadecimal digits.
-func (p PSN) String() string { return fmt.Sprintf("%06x", p.v) }
+// String returns the PSN as 0x and six hexadecimal digits.
+func (p PSN) String() string { return fmt.Sprintf("0x%06x", p.v) }

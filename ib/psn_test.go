@@ -86,7 +86,7 @@ func TestPSNWraps(t *testing.T) {
 		{"the last is one behind 0", last.Diff(NewPSN(0)), int32(-1)},
 		{"half the space away is behind", NewPSN(PSNWindow).Diff(NewPSN(0)), int32(-PSNWindow)},
 		{"one less than half is ahead", NewPSN(PSNWindow - 1).Diff(NewPSN(0)), int32(PSNWindow - 1)},
-		{"six digits", NewPSN(0xabc).String(), "000abc"},
+		{"six digits", NewPSN(0xabc).String(), "0x000abc"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)

@@ -33,7 +33,7 @@ func summarize(b *strings.Builder, m *MAD, attr AttrID) {
 	switch attr {
 	case AttrREQ:
 		r := decoded[REQ](m)
-		fmt.Fprintf(b, " comm %s service %v qp %v psn 0x%v", hexText(uint64(r.LocalCommID), 8), r.ServiceID, r.LocalQPN, r.StartingPSN)
+		fmt.Fprintf(b, " comm %s service %v qp %v psn %v", hexText(uint64(r.LocalCommID), 8), r.ServiceID, r.LocalQPN, r.StartingPSN)
 	case AttrSIDRREQ:
 		r := decoded[SIDRREQ](m)
 		fmt.Fprintf(b, " request %s service %v pkey %s", hexText(uint64(r.RequestID), 8), r.ServiceID, hexText(uint64(r.PKey), 4))
@@ -59,7 +59,7 @@ func summarizeConnected(b *strings.Builder, m *MAD, attr AttrID) {
 		fmt.Fprintf(b, " message %v reason %d (%v)", r.Message, uint16(r.Reason), r.Reason)
 	case AttrREP:
 		r := decoded[REP](m)
-		fmt.Fprintf(b, " qp %v psn 0x%v", r.LocalQPN, r.StartingPSN)
+		fmt.Fprintf(b, " qp %v psn %v", r.LocalQPN, r.StartingPSN)
 	case AttrDREQ:
 		r := decoded[DREQ](m)
 		fmt.Fprintf(b, " remote qp %v", r.RemoteQPN)

@@ -57,7 +57,7 @@ func (e Endpoint) Connected(peer Endpoint, attr QPAttr) QPAttr {
 
 // String returns the endpoint as text.
 func (e Endpoint) String() string {
-	return fmt.Sprintf("qpn=%v psn=0x%06x gid=%v", e.QPN, e.PSN.Value(), e.GID.Addr())
+	return fmt.Sprintf("qpn=%v psn=%v gid=%v", e.QPN, e.PSN, e.GID.Addr())
 }
 
 // MarshalText returns the endpoint as text. It never fails.

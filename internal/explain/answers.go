@@ -122,7 +122,7 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 		if o.answered() && o.rsp < o.n {
 			if !o.skipped {
 				o.skipped = true
-				c.find(f.now, answerMissing, "%v at PSN 0x%v, sent in record %d", o.kind, o.first, o.begun.record)
+				c.find(f.now, answerMissing, "%v at PSN %v, sent in record %d", o.kind, o.first, o.begun.record)
 			}
 			h.una = o.first
 			h.drop(n)
@@ -132,7 +132,7 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 			break
 		}
 		if o.inv && f.pkt.AETH.Syndrome.IsACK() && int(f.pkt.AETH.MSN) == max(h.msn, 0) {
-			c.find(f.now, invalidateFailed, "PSN 0x%v, MSN %d", o.first, f.pkt.AETH.MSN)
+			c.find(f.now, invalidateFailed, "PSN %v, MSN %d", o.first, f.pkt.AETH.MSN)
 		}
 		c.finish(f, side, o)
 		n++
@@ -220,7 +220,7 @@ func (c *conversation) atomicAnswer(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	psn := p.BTH.PSN
 	if h.atomic.again && h.atomic.psn == psn && h.atomic.value == p.AtomicAck {
-		c.find(f.now, atomicReplayed, "PSN 0x%v, original value %#x", psn, p.AtomicAck)
+		c.find(f.now, atomicReplayed, "PSN %v, original value %#x", psn, p.AtomicAck)
 	}
 	i := h.locate(psn)
 	if i < 0 {
@@ -239,7 +239,7 @@ func (c *conversation) atomicAnswer(f *Follower, side int) {
 func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrome) {
 	h := &c.halves[side]
 	h.failed = true
-	rule, what := operationalError, "PSN 0x"+psn.String()
+	rule, what := operationalError, "PSN "+psn.String()
 	kind := roce.KindSend
 	if i := h.locate(psn); i >= 0 {
 		kind, what = h.ops[i].kind, h.ops[i].String()

@@ -146,7 +146,7 @@ func (c *conversation) copied(f *Follower, side int) {
 	h, psn := &c.halves[side], f.pkt.BTH.PSN
 	h.atomic.again = h.atomic.again || h.atomic.known && psn == h.atomic.psn
 	f.sight.marks |= Repeated
-	c.find(f.now, requestDuplicated, "%v at PSN 0x%v", f.pkt.BTH.Opcode, psn)
+	c.find(f.now, requestDuplicated, "%v at PSN %v", f.pkt.BTH.Opcode, psn)
 }
 
 // forgive takes back what was found because each packet is twice in the capture.

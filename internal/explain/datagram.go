@@ -36,18 +36,18 @@ func (f *Follower) unreliable(p *pcapfile.Packet) {
 		s.inside, s.broken = false, flags&roce.FlagStart == 0
 	case d > 0:
 		s.holed, s.op.n = true, s.op.n+uint32(d)
-		c.find(f.now, ucGap, "%d from PSN 0x%v on", d, s.next)
+		c.find(f.now, ucGap, "%d from PSN %v on", d, s.next)
 	case d < 0:
-		c.find(f.now, requestDuplicated, "%v at PSN 0x%v, or it came late", f.pkt.BTH.Opcode, psn)
+		c.find(f.now, requestDuplicated, "%v at PSN %v, or it came late", f.pkt.BTH.Opcode, psn)
 		return
 	}
 	s.seen, s.next = true, psn.Next()
 	start, end := flags&roce.FlagStart != 0, flags&roce.FlagEnd != 0
 	switch {
 	case start && s.inside:
-		c.find(f.now, ucCut, "another begins at PSN 0x%v", psn)
+		c.find(f.now, ucCut, "another begins at PSN %v", psn)
 	case !start && !s.inside && !s.broken:
-		c.find(f.now, ucCut, "%v at PSN 0x%v has no beginning", f.pkt.BTH.Opcode, psn)
+		c.find(f.now, ucCut, "%v at PSN %v has no beginning", f.pkt.BTH.Opcode, psn)
 	}
 	if start {
 		s.broken, s.holed = false, false

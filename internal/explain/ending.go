@@ -34,16 +34,16 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	if !h.seen || h.failed || h.una == h.next && h.ignored < enough {
 		return numRules, c.last, ""
 	}
-	what := "PSN 0x" + h.una.String()
+	what := "PSN " + h.una.String()
 	if len(h.ops) > 0 {
 		what = h.ops[0].String()
 	}
 	silence := h.timeouts >= enough
 	switch {
 	case h.ahead && silence:
-		return psnAhead, c.last, fmt.Sprintf("the first PSN that was sent is 0x%v", h.first)
+		return psnAhead, c.last, fmt.Sprintf("the first PSN that was sent is %v", h.first)
 	case h.stale > 0 && silence:
-		return psnBehind, c.last, fmt.Sprintf("the first PSN that was sent is 0x%v", h.first)
+		return psnBehind, c.last, fmt.Sprintf("the first PSN that was sent is %v", h.first)
 	case h.rnr.on && h.una == h.rnr.psn:
 		return rnrUnresolved, h.rnr.in, fmt.Sprintf("%s; %d RNR NAKs with a timer of %v", what, h.rnr.n, ib.RNRTimer(h.timer))
 	case h.nak.on && h.repeats >= enough:

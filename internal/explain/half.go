@@ -156,9 +156,9 @@ func (c *conversation) resync(f *Follower, side int) {
 	if d := psn.Diff(h.next); !h.seen || d < 0 || d > maxJump {
 		return
 	}
-	c.find(f.now, resync, "at PSN 0x%v", psn)
+	c.find(f.now, resync, "at PSN %v", psn)
 	if h.rnr.on {
-		c.find(f.now, rnrWait, "the message at PSN 0x%v was put off; the timer is %v", h.rnr.psn, ib.RNRTimer(h.timer))
+		c.find(f.now, rnrWait, "the message at PSN %v was put off; the timer is %v", h.rnr.psn, ib.RNRTimer(h.timer))
 	}
 	c.giveUp(f, side)
 	h.gaps = h.gaps[:0]
@@ -184,7 +184,7 @@ func (c *conversation) request(f *Follower, side int) {
 	psn := p.BTH.PSN
 	n := c.psns(p)
 	if p.Info.Payload == roce.PayloadMTU && len(p.Payload) > 0 && c.mtu != 0 && len(p.Payload) != c.mtu {
-		c.find(f.now, lengthWrong, "%v with %d bytes at PSN 0x%v, others have %d", p.BTH.Opcode, len(p.Payload), psn, c.mtu)
+		c.find(f.now, lengthWrong, "%v with %d bytes at PSN %v, others have %d", p.BTH.Opcode, len(p.Payload), psn, c.mtu)
 	}
 	d := psn.Diff(h.next)
 	switch {

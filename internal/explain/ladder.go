@@ -71,7 +71,7 @@ func (r *rung) String() string {
 	if r.text != "" {
 		return r.text
 	}
-	s := fmt.Sprintf("%v psn 0x%v", r.op, r.psn)
+	s := fmt.Sprintf("%v psn %v", r.op, r.psn)
 	if r.aeth {
 		s += " " + r.syndrome.String()
 	}

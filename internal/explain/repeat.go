@@ -28,7 +28,7 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	}
 	if h.continues(f.now, psn) {
 		if psn != h.repeat.next && i >= 0 && !h.ops[i].answered() { // of READs and atomics any may be missing
-			c.find(f.now, requestLostUpstream, "the repeat of PSN 0x%v", h.repeat.next)
+			c.find(f.now, requestLostUpstream, "the repeat of PSN %v", h.repeat.next)
 		}
 		h.repeat.next = h.follow(i, psn, n)
 		h.reread(i, psn, n)
@@ -83,37 +83,37 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 	switch {
 	case h.rnr.on:
 		h.rnr.on, h.nak.on = false, false
-		c.find(f.now, rnrWait, "%v at PSN 0x%v came again %v after an RNR NAK with a timer of %v", op, psn, round(f.now.since(h.rnr.in)), ib.RNRTimer(h.timer))
+		c.find(f.now, rnrWait, "%v at PSN %v came again %v after an RNR NAK with a timer of %v", op, psn, round(f.now.since(h.rnr.in)), ib.RNRTimer(h.timer))
 	case h.nak.on && f.now.since(h.nak.in) > lateAnswer:
 		h.nak.on = false
 		h.timeouts++
-		c.find(f.now, nakLost, "the NAK for PSN 0x%v was in record %d", h.nak.psn, h.nak.in.record)
+		c.find(f.now, nakLost, "the NAK for PSN %v was in record %d", h.nak.psn, h.nak.in.record)
 	case h.nak.on && slices.ContainsFunc(h.gaps, func(g gap) bool { return h.nak.psn.InWindow(g.from, g.n) }):
 		h.nak.on = false
-		c.find(f.now, requestLostUpstream, "PSN 0x%v, twice, which the NAK in record %d asks for", h.nak.psn, h.nak.in.record)
+		c.find(f.now, requestLostUpstream, "PSN %v, twice, which the NAK in record %d asks for", h.nak.psn, h.nak.in.record)
 	case h.nak.on:
 		h.nak.on = false
 		h.missed.on, h.missed.psn = true, h.nak.psn
-		c.find(f.now, requestLost, "PSN 0x%v, which the NAK in record %d asks for", h.nak.psn, h.nak.in.record)
+		c.find(f.now, requestLost, "PSN %v, which the NAK in record %d asks for", h.nak.psn, h.nak.in.record)
 	case i >= 0 && (h.ops[i].rspGap || h.ops[i].rsp > 0 && psn == h.ops[i].first.Add(h.ops[i].rsp)):
-		c.find(f.now, readResponseGap, "the response at PSN 0x%v", h.ops[i].first.Add(h.ops[i].rsp))
+		c.find(f.now, readResponseGap, "the response at PSN %v", h.ops[i].first.Add(h.ops[i].rsp))
 	case i >= 0 && h.ops[i].answered() && h.ops[i].rsp > psn.Distance(h.ops[i].first):
-		c.find(f.now, readResponseLost, "from PSN 0x%v on", psn)
+		c.find(f.now, readResponseLost, "from PSN %v on", psn)
 	case psn.Diff(h.una) < 0 && f.pkt.Info.Kind == roce.KindReadRequest:
 		h.ignore(psn, quiet)
-		c.find(f.now, readResponseLost, "READ at PSN 0x%v was answered, and came again %v later", psn, round(quiet))
+		c.find(f.now, readResponseLost, "READ at PSN %v was answered, and came again %v later", psn, round(quiet))
 	case psn.Diff(h.una) < 0:
 		h.ignore(psn, quiet)
-		c.find(f.now, answerLost, "%v at PSN 0x%v was answered, and came again %v later", op, psn, round(quiet))
+		c.find(f.now, answerLost, "%v at PSN %v was answered, and came again %v later", op, psn, round(quiet))
 	case i >= 0 && h.ops[i].skipped:
 		h.repeat.active = true
 	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps && (i < 0 || !h.ops[i].answered()):
-		c.find(f.now, requestDuplicated, "%v at PSN 0x%v", op, psn)
+		c.find(f.now, requestDuplicated, "%v at PSN %v", op, psn)
 	case i >= 0 && h.ops[i].answered() && quiet < prompt:
-		c.find(f.now, answerMissing, "%v at PSN 0x%v came again %v after an answer to another", op, psn, round(quiet))
+		c.find(f.now, answerMissing, "%v at PSN %v came again %v after an answer to another", op, psn, round(quiet))
 	default:
 		h.timeouts++
-		c.find(f.now, timeoutRepeat, "%v at PSN 0x%v came again after %v of silence", op, psn, round(quiet))
+		c.find(f.now, timeoutRepeat, "%v at PSN %v came again after %v of silence", op, psn, round(quiet))
 	}
 }
 
@@ -138,7 +138,7 @@ func (c *conversation) fill(f *Follower, side int, n uint32) bool {
 	if !g.asked && f.now.since(g.in) < unasked && !(h.repeat.active && psn == h.repeat.next) {
 		rule = requestLate
 	}
-	c.find(f.now, rule, "PSN 0x%v, missing since record %d, came %v later", psn, g.in.record, round(f.now.since(g.in)))
+	c.find(f.now, rule, "PSN %v, missing since record %d, came %v later", psn, g.in.record, round(f.now.since(g.in)))
 	h.insert(f, n)
 	h.nak.on = false
 	h.repeat.active, h.repeat.next = rule == requestLostUpstream, psn.Add(n)
@@ -198,7 +198,7 @@ func later(a, b instant) instant {
 // String returns the message in words, such as "WRITE of 64 bytes to 0x7f… with
 // R_Key 0x0000ab at PSN 0x123450".
 func (o *op) String() string {
-	psn := fmt.Sprintf("at PSN 0x%v, in record %d", o.first, o.begun.record)
+	psn := fmt.Sprintf("at PSN %v, in record %d", o.first, o.begun.record)
 	switch o.kind {
 	case roce.KindSend:
 		return fmt.Sprintf("SEND of %d bytes %s", o.length, psn)

@@ -72,9 +72,9 @@ func (r *Record) String() string {
 	case Event:
 		return fmt.Sprintf("%s event %v", r.whose(), r.Event)
 	case Retry, Repair:
-		return fmt.Sprintf("%s sends again from psn 0x%v (%s)", r.whose(), r.PSN, r.Cause)
+		return fmt.Sprintf("%s sends again from psn %v (%s)", r.whose(), r.PSN, r.Cause)
 	case Drop:
-		return fmt.Sprintf("%s drops psn 0x%v (%s)", r.whose(), r.PSN, r.Cause)
+		return fmt.Sprintf("%s drops psn %v (%s)", r.whose(), r.PSN, r.Cause)
 	case Fault:
 		if r.Len == 0 {
 			return fmt.Sprintf("%s fault: %s", r.whose(), r.Cause)
@@ -96,7 +96,7 @@ func (r *Record) whose() string {
 // packet describes the packet of the record. The syndrome tells an ACK from a
 // NAK: both have the same opcode.
 func (r *Record) packet() string {
-	s := fmt.Sprintf("%v psn 0x%v len %d", roce.Opcode(r.Header[0]), r.PSN, r.Len)
+	s := fmt.Sprintf("%v psn %v len %d", roce.Opcode(r.Header[0]), r.PSN, r.Len)
 	var p roce.Packet
 	if fault := p.ParseHeaders(r.Header[:]); fault == roce.FaultNone && p.Info.Headers&roce.HasAETH != 0 {
 		s += fmt.Sprintf(" syndrome %v msn %d", p.AETH.Syndrome, p.AETH.MSN)

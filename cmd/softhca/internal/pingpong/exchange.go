@@ -54,7 +54,7 @@ func (d *dest) String() string { return d.text("QPN") }
 
 // text is String with another name for the number.
 func (d *dest) text(number string) string {
-	return fmt.Sprintf("LID 0x%04x, %s 0x%06x, PSN 0x%06x, GID %v", d.lid, number, uint32(d.qpn), d.psn.Value(), netip.AddrFrom16(d.gid))
+	return fmt.Sprintf("LID 0x%04x, %s 0x%06x, PSN %v, GID %v", d.lid, number, uint32(d.qpn), d.psn, netip.AddrFrom16(d.gid))
 }
 
 // done is what the client says when it has read the server's addresses.
