@@ -292,6 +292,9 @@ func TestPingpong(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+	if want := "waiting on TCP port " + port + " for the other side, with the same options: softhca pingpong HOST, or ibv_rc_pingpong"; !strings.Contains(s.errs, want) {
+		t.Errorf("the server does not say %q: %s", want, s.errs)
+	}
 	if code, out, _ := command(t, "decode", file); code != exitOK || !strings.Contains(out, "RC_SEND_FIRST") {
 		t.Errorf("the server's capture: exit code %d\n%s", code, out)
 	}

@@ -74,6 +74,7 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 	} else {
 		var l net.Listener
 		if l, err = net.Listen("tcp", net.JoinHostPort("", port)); err == nil {
+			say(cmd.ErrOrStderr(), "waiting on TCP port %s for the other side, with the same options: %s", port, f.client())
 			r, err = side.Server(cmd.Context(), l)
 		}
 	}
@@ -85,6 +86,14 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	return r.Text(cmd.OutOrStdout())
+}
+
+// client says what the other side of a server is.
+func (f *pingpongFlags) client() string {
+	if f.Kind == pingpong.RD {
+		return "softhca pingpong HOST"
+	}
+	return fmt.Sprintf("softhca pingpong HOST, or ibv_%s_pingpong -g INDEX HOST", f.kind)
 }
 
 // opener opens the adapter on --addr, or on the local address of the TCP
