@@ -26,6 +26,8 @@ const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and says
   go run ./capi/check -list              their names
   go run ./capi/check -write             all, and write docs/programs.md and the list of skipped tests anew
 
+Packages of Debian's that are missing it installs if it is root.
+
 It ends with status 1 if a program failed, and 2 if it cannot run any.
 
 `
@@ -49,7 +51,9 @@ func main() {
 	defer stop()
 	c := &checker{want: want, list: *list, write: *write}
 	if !*inside && !*list {
-		err = enter(ctx)
+		if err = install(ctx); err == nil {
+			err = enter(ctx)
+		}
 	} else {
 		err = c.all(ctx)
 	}
@@ -176,11 +180,6 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 
 // prepare builds the libraries, and gives the namespace its addresses.
 func prepare(ctx context.Context, dir string) error {
-	for _, tool := range []string{"gcc", "ip", "ibv_rc_pingpong", "ib_send_lat", "ucx_perftest", "rping", "iperf", "fi_pingpong", "qperf", "fio", "mpirun", "mpicc"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("no %s: apt-get install gcc iproute2 libibverbs-dev ibverbs-utils perftest ucx-utils python3-pyverbs rdmacm-utils iperf libfabric-bin qperf fio openmpi-bin libopenmpi-dev: %w", tool, err)
-		}
-	}
 	for _, args := range [][]string{
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "-6", "addr", "add", addrs6[0] + "/128", "dev", "lo", "nodad"},
