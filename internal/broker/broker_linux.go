@@ -506,13 +506,14 @@ func (b *Broker) seat(r *resident, m *message) error {
 	if err := r.wire.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
+	b.enter(r) // before it can send: what is answered at once is for it
 	if err := r.wire.send(&message{Op: opWelcome, Version: version, Slot: r.Slot, GUID: b.cfg.GUID, Hosted: b.cfg.hosted}, fds...); err != nil {
+		b.vacate(r)
+		if !m.Back {
+			b.bury(r.Slot)
+		}
 		return err
 	}
-	if !m.Back {
-		b.arrived(r.Slot)
-	}
-	b.enter(r)
 	return nil
 }
 

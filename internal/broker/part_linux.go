@@ -16,15 +16,21 @@ import (
 func (b *Broker) part(r *resident) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mail.Lock()
-	b.members[r.Slot] = nil
-	b.mail.Unlock()
+	b.vacate(r)
 	_ = unix.Close(r.mail)
 	if b.closed { // it is the broker that goes
 		return
 	}
 	b.arrived(r.Slot)
 	b.bury(r.Slot)
+}
+
+// vacate takes a member out, whose slot is free then, though its connections are there
+// still. The caller holds mu.
+func (b *Broker) vacate(r *resident) {
+	b.mail.Lock()
+	b.members[r.Slot] = nil
+	b.mail.Unlock()
 	if r.Slot != 0 {
 		b.free = append(b.free, r.Slot)
 	}
