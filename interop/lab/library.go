@@ -21,8 +21,10 @@ import (
 const mark = "interop: "
 
 // observe runs a program and then tells when it had ended, and what stands in the
-// files of the adapter's counters, in which the program itself counted.
-const observe = `"$@"
+// files of the adapter's counters, in which the program itself counted. An interrupt is
+// for the program, which is told what is sent to both.
+const observe = `trap : INT
+"$@"
 status=$?
 echo "` + mark + `ended $(date +%s.%N)" >&2
 cd /sys/class/infiniband/softhca0/ports/1 || exit 125
@@ -52,7 +54,7 @@ func (l *Lab) OnLibrary(ctx context.Context, addr netip.Addr, program ...string)
 	// The shell and the program end together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	p := &local{cmd: cmd}
+	p := &local{cmd: cmd, group: true}
 	begun := time.Now()
 	p.ended = func() {
 		t, ok := parseObserved(p.Result(0).Stderr)

@@ -33,6 +33,7 @@ type Process interface {
 type local struct {
 	remote.Transcript
 	cmd   *exec.Cmd
+	group bool          // it leads a process group, which gets its signals
 	ended func()        // called when the program has ended, if set
 	done  chan struct{} // closed when what follows is set
 	err   error
@@ -104,7 +105,12 @@ func (l *Lab) start(ctx context.Context, p *local) error {
 }
 
 // Signal sends a signal to the program.
-func (p *local) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+func (p *local) Signal(s syscall.Signal) error {
+	if p.group {
+		return syscall.Kill(-p.cmd.Process.Pid, s)
+	}
+	return p.cmd.Process.Signal(s)
+}
 
 // Wait waits for the end of the program.
 func (p *local) Wait() (remote.Result, error) {

@@ -78,7 +78,7 @@ func (a acceptance) check(t *lab.Traffic, loose Loose, refusal string) error {
 	}
 	// The answer to a packet that was sent twice, because the peer was slow, may
 	// find a queue pair that has ended.
-	slack := faulty + t.Own.Counters["probes"]
+	slack := faulty + t.Own.Counters[sentTwice]
 	if n, refused := a.refusals(t, toEnded, refusal); n > slack && loose&Gone == 0 {
 		errs = append(errs, fmt.Errorf("our adapters refused packets of the peer: %s", refused))
 	}

@@ -172,6 +172,10 @@ func rules(fs []frames.Frame, loose Loose) error {
 	return errors.New(strings.Join(lines, "; "))
 }
 
+// sentTwice is our counter of packets that were sent again, and may so come behind the
+// end of a queue pair, as may their answers.
+const sentTwice = "retrans_pkts"
+
 // judge holds the traffic of a case to what every case must do.
 func judge(t *lab.Traffic, loose Loose) error {
 	var errs []error
@@ -190,7 +194,7 @@ func judge(t *lab.Traffic, loose Loose) error {
 	}
 	// A packet that we sent twice, because the peer was slow to answer, may find a
 	// queue pair that has ended.
-	taken, twice := t.Taken(), t.Own.Counters["probes"]
+	taken, twice := t.Taken(), t.Own.Counters[sentTwice]
 	if taken > int64(t.Out) || loose&Gone == 0 && taken < int64(t.Out)-twice {
 		errs = append(errs, fmt.Errorf("the peer's kernel took %d packets of the %d that we sent", taken, t.Out))
 	}

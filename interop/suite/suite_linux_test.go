@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 		{"a packet of ours was not taken", func(x *lab.Traffic) { x.Peer["rcvd_pkts"]-- }, []Loose{0, Damaging}},
 		{"and it had been sent twice", func(x *lab.Traffic) {
 			x.Peer["rcvd_pkts"]--
-			x.Own.Counters = lab.Counters{"probes": 1}
+			x.Own.Counters = lab.Counters{sentTwice: 1}
 		}, nil},
 		{"more were taken than sent", func(x *lab.Traffic) { x.Peer["rcvd_pkts"]++ }, []Loose{0, Gone, Damaging}},
 		{"its own to a group", func(x *lab.Traffic) { x.Peer["rcvd_pkts"]++; x.InGroup = 1 }, nil},
@@ -139,7 +139,7 @@ func TestAccepted(t *testing.T) {
 		{"more than came", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"] = 5 }, []Loose{0, Gone, Damaging}, true},
 		{"one was for a queue pair that had ended", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_no_qp"] = 2, 1 }, []Loose{0, Damaging}, true},
 		{"and we had sent twice what it answers", func(x *lab.Traffic) {
-			x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_no_qp"], x.Own.Counters["probes"] = 2, 1, 1
+			x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_no_qp"], x.Own.Counters[sentTwice] = 2, 1, 1
 		}, nil, true},
 		{"one was refused for its ICRC", func(x *lab.Traffic) { x.Own.Counters["rcvd_pkts"], x.Own.Counters["drop_icrc_errors"] = 2, 1 }, []Loose{0, Gone, Damaging}, true},
 		{"and a fault had damaged it", func(x *lab.Traffic) {
