@@ -25,6 +25,7 @@ struct cm_file {
 	ino_t ino;
 	struct device *device; // through which the engine is called
 	handle_t handle;
+	pthread_t _Atomic taker; // who took the last event, and has not come back for the next; 0: nobody
 };
 
 // lock guards what follows, and that handles are there as long as they are used.
@@ -199,31 +200,104 @@ static bool takes_event(const void *b, size_t n)
 	       h.out >= offsetof(struct rdma_ucm_event_resp, reserved);
 }
 
+// waiter is who waits for an event, with a copy of the descriptor: as in the kernel, the
+// file stays as long as somebody sleeps on it, though it is closed meanwhile, and though
+// another one has its number by then.
+struct waiter {
+	int copy;
+	struct cm_file *file; // NULL: it was closed before
+};
+
+static struct waiter begin_wait(int fd)
+{
+	struct waiter w = {.copy = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+	if (w.copy < 0)
+		return w;
+	pthread_rwlock_rdlock(&lock);
+	struct cm_file *f = atomic_load(&files[fd]);
+	if (is_file(f, w.copy)) {
+		w.file = f;
+		atomic_store(&f->taker, 0);
+	}
+	pthread_rwlock_unlock(&lock);
+	return w;
+}
+
+static void end_wait(void *p)
+{
+	close(((struct waiter *)p)->copy);
+}
+
+// wait_for_event does GET_EVENT. The wait, as a system call of the program's own, can be
+// interrupted. The event may be gone when the engine is asked for it.
+static int wait_for_event(const struct waiter *w, const void *b, size_t n)
+{
+	int code;
+	do {
+		char byte;
+		ssize_t got = read(w->copy, &byte, 1);
+		if (got != 1)
+			return got == 0 ? EIO : errno;
+		code = ENGINE(w->file->device, write_cm, w->file->handle, (void *)(uintptr_t)b, n);
+	} while (code == SOFTHCA_CM_AGAIN);
+	if (code == 0)
+		atomic_store(&w->file->taker, pthread_self());
+	return code;
+}
+
+static int take_event(int fd, const void *b, size_t n)
+{
+	struct waiter w = begin_wait(fd);
+	int code = w.copy < 0 ? errno : EBADF;
+	if (w.copy < 0)
+		return code;
+	pthread_cleanup_push(end_wait, &w); // who waits can be cancelled
+	if (w.file != NULL)
+		code = wait_for_event(&w, b, n);
+	pthread_cleanup_pop(true);
+	return code;
+}
+
+// away reports whether another thread has taken an event and is not back. forget has it
+// be waited for no more.
+static bool away(int fd, bool forget)
+{
+	pthread_rwlock_rdlock(&lock);
+	struct cm_file *f = atomic_load(&files[fd]);
+	pthread_t who = f != NULL ? atomic_load(&f->taker) : 0;
+	if (forget && who != 0)
+		atomic_store(&f->taker, 0);
+	pthread_rwlock_unlock(&lock);
+	return who != 0 && !pthread_equal(who, pthread_self());
+}
+
+// let_return gives the thread that takes events the time to come back that the kernel
+// does, which sleeps while it destroys an ID: programs close the file next, and a thread
+// that comes later would find no file, and end the program. One that does not come is
+// waited for once.
+static void let_return(int fd)
+{
+	enum { LOOKS = 20 };
+	const struct timespec pause = {.tv_nsec = 50000};
+	int n = 0;
+	while (away(fd, n == LOOKS) && n++ < LOOKS)
+		nanosleep(&pause, NULL);
+}
+
 static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
 {
 	int code;
 	if (!is_cm(fd))
 		return false;
-	*result = -1;
-	do {
-		char byte;
-		if (!alive(fd)) {
-			errno = EIO;
-			return true;
-		}
-		// As a system call of the program's own, it can be interrupted.
-		if (takes_event(b, n) && read(fd, &byte, 1) != 1)
-			return true;
-		code = command(fd, b, n);
-	} while (code == SOFTHCA_CM_AGAIN);
-	if (code == 0)
-		*result = (ssize_t)n;
+	if (!alive(fd))
+		code = EIO;
 	else
-		errno = code;
-	// The kernel sleeps in this one. So who has acknowledged the ID's last event, for
-	// which the program waited, is back at waiting for the next, when it closes the file.
+		code = takes_event(b, n) ? take_event(fd, b, n) : command(fd, b, n);
 	if (of_command(b, n, RDMA_USER_CM_CMD_DESTROY_ID))
-		sched_yield();
+		let_return(fd);
+	*result = code == 0 ? (ssize_t)n : -1;
+	if (code != 0)
+		errno = code;
 	return true;
 }
 

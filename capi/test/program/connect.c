@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/rdma_user_cm.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -121,6 +123,69 @@ static void descriptor_fork(void)
 	close(fd);
 }
 
+// sleeper waits for an event, and ends with what came of it.
+struct sleeper {
+	int fd;
+	_Atomic pid_t thread;
+};
+
+static void *sleep_for_event(void *arg)
+{
+	struct sleeper *s = arg;
+	struct rdma_ucm_event_resp r;
+	atomic_store(&s->thread, gettid());
+	return (void *)(intptr_t)(get_event(s->fd, &r) > 0 ? 0 : errno);
+}
+
+// await_read returns when a thread sleeps in read.
+static void await_read(pid_t thread)
+{
+	char path[64];
+	long call = -1;
+	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread);
+	while (call != SYS_read) {
+		FILE *f = fopen(path, "r");
+		must(f != NULL);
+		if (fscanf(f, "%ld", &call) != 1)
+			call = -1; // it runs
+		fclose(f);
+		sched_yield();
+	}
+}
+
+// A thread that waits for an event is not told that the file has been closed, as by the
+// kernel, though it may have been woken for an event whose ID was destroyed: programs end
+// when they are told so. It takes nothing from the file that has the number next, either.
+static void descriptor_closed(void)
+{
+	for (int i = 0; i < 500; i++) {
+		struct sleeper s = {.fd = open(DEVICE, O_RDWR)};
+		struct rdma_ucm_destroy_id_resp none;
+		struct rdma_ucm_destroy_id d = {.response = (uintptr_t)&none};
+		pthread_t thread;
+		void *code;
+		must(s.fd >= 0);
+		d.id = create_id(s.fd);
+		must(pthread_create(&thread, NULL, sleep_for_event, &s) == 0);
+		while (atomic_load(&s.thread) == 0)
+			sched_yield();
+		await_read(s.thread);
+		if (i % 2 != 0) {
+			resolve(s.fd, d.id);
+			must(command(s.fd, RDMA_USER_CM_CMD_DESTROY_ID, &d, sizeof d, sizeof none) > 0);
+		}
+		close(s.fd);
+		int next = open(DEVICE, O_RDWR);
+		must(next >= 0); // mostly the same number
+		uint32_t id = create_id(next);
+		resolve(next, id);
+		want_resolved(next, id);
+		must(pthread_cancel(thread) == 0 && pthread_join(thread, &code) == 0);
+		must(code == PTHREAD_CANCELED || code == NULL); // NULL: it had taken the event before
+		close(next);
+	}
+}
+
 // want_event waits for an event of a type, which is the enumeration's of librdmacm.
 enum { ADDR_RESOLVED = 0, ROUTE_RESOLVED = 2, CONNECT_REQUEST = 4, CONNECT_RESPONSE = 5, REJECTED = 8, ESTABLISHED = 9, DISCONNECTED = 10 };
 
@@ -208,4 +273,4 @@ static void leaving(void)
 	}
 }
 
-const struct scenario connects[] = {{"rdma-cm", descriptor}, {"rdma-cm-fork", descriptor_fork}, {"rdma-cm-exit", leaving}, {NULL, NULL}};
+const struct scenario connects[] = {{"rdma-cm", descriptor}, {"rdma-cm-fork", descriptor_fork}, {"rdma-cm-closed", descriptor_closed}, {"rdma-cm-exit", leaving}, {NULL, NULL}};
