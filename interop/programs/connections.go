@@ -53,7 +53,7 @@ func connections() []suite.Family {
 		},
 		Always: true,
 		Cost:   5 * time.Second,
-		Loose:  suite.Gone,
+		Loose:  suite.Gone | suite.Within,
 		Run:    runPace,
 	}}
 }

@@ -63,6 +63,9 @@ const (
 	Damaging
 	// Hostile: our side sends wrong frames on purpose.
 	Hostile
+	// Within: in some cells both programs are on one side, and no packet of theirs
+	// is on the wire.
+	Within
 )
 
 // Family is a kind of case, over a matrix of its own.
@@ -94,6 +97,9 @@ func (f *Family) Counting() string {
 	var all []string
 	if f.Loose&Hostile != 0 {
 		return "Our side sends wrong packets on purpose: what either side counts is not compared."
+	}
+	if f.Loose&Within != 0 {
+		return "In some cells both programs are on one side, and nothing is on the wire: what either side counts is not compared."
 	}
 	if f.Loose&Gone != 0 {
 		all = append(all, "Packets for queue pairs that have just ended are counted as accepted by neither side.")

@@ -189,7 +189,7 @@ func judge(t *lab.Traffic, loose Loose) error {
 		}
 		errs = append(errs, errors.New(text))
 	}
-	if t.Reset || loose&Hostile != 0 {
+	if t.Reset || loose&(Hostile|Within) != 0 {
 		return errors.Join(errs...)
 	}
 	// A packet that we sent twice, because the peer was slow to answer, may find a
@@ -206,7 +206,7 @@ func judge(t *lab.Traffic, loose Loose) error {
 // its own: a guest that gets no processor for long may lose a packet.
 func undelivered(t *lab.Traffic, loose Loose) (guests bool, err error) {
 	sent, came := t.Arrived()
-	if sent == came || t.Reset || loose&Hostile != 0 {
+	if sent == came || t.Reset || loose&(Hostile|Within) != 0 {
 		return false, nil
 	}
 	return sent > came && t.Missed == 0, fmt.Errorf("the peer's kernel sent %d packets, of which %d came", sent, came)

@@ -75,12 +75,11 @@ func TestJudge(t *testing.T) {
 		}, nil},
 		{"more were taken than sent", func(x *lab.Traffic) { x.Peer["rcvd_pkts"]++ }, []Loose{0, Gone, Damaging}},
 		{"its own to a group", func(x *lab.Traffic) { x.Peer["rcvd_pkts"]++; x.InGroup = 1 }, nil},
-		{"a wrong ICRC of ours", func(x *lab.Traffic) { x.BadOut++ }, []Loose{0, Gone}},
-		{"a wrong ICRC of the peer's", func(x *lab.Traffic) { x.BadIn++; x.In-- }, []Loose{0, Gone, Damaging, Hostile}},
-		{"frames missed", func(x *lab.Traffic) { x.Missed++ }, []Loose{0, Gone, Damaging, Hostile}},
+		{"a wrong ICRC of ours", func(x *lab.Traffic) { x.BadOut++ }, []Loose{0, Gone, Within}},
+		{"a wrong ICRC of the peer's", func(x *lab.Traffic) { x.BadIn++; x.In-- }, XX, func(x *lab.Traffic) { x.Missed++ }, []Loose{0, Gone, Damaging, Hostile, Within}},
 		{"the guest was restarted", func(x *lab.Traffic) { x.Reset = true; x.Peer["rcvd_pkts"] = -5 }, nil},
 	} {
-		for _, loose := range []Loose{0, Gone, Damaging, Hostile} {
+		for _, loose := range []Loose{0, Gone, Damaging, Hostile, Within} {
 			if err := judge(good(c.change), loose); (err != nil) != slices.Contains(c.fails, loose) {
 				t.Errorf("%s, family %b: %v", c.what, loose, err)
 			}
