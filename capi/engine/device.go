@@ -21,7 +21,6 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
@@ -179,7 +178,7 @@ func softhca_close(dev C.handle_t) C.int {
 //export softhca_flush
 func softhca_flush(dev C.handle_t) C.int {
 	a := of[*adapter](dev)
-	return a.code("flush", a.dev.Do(func(clock.Instant) error { return nil }))
+	return a.code("flush", a.dev.Leave())
 }
 
 // deliver hands the program its asynchronous events until the adapter is

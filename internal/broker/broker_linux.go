@@ -577,6 +577,9 @@ func (b *Broker) attend(r *resident) {
 		case opRelease:
 			b.engine.router.release(r.Slot, m.Service)
 			answer = nil
+		case opLeave:
+			b.engine.router.settle(r.Slot)
+			answer = nil
 		default:
 			answer = &message{Op: opRefused, Error: fmt.Sprintf("broker: a member said %.20q", m.Op)}
 		}

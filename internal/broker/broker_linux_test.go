@@ -154,8 +154,8 @@ func TestPorts(t *testing.T) {
 }
 
 // TestDeath shows what peers of a process that dies hear within a second: DREQ
-// who was connected, on either side, and REJ who waited for an answer; and nobody
-// whose connection was over.
+// who was connected, on either side, REJ who waited for an answer, and DREP who had
+// asked to end a connection, by its last DREQ; and nobody whose connection was over.
 func TestDeath(t *testing.T) {
 	b := serve(t, 2)
 	p, x := newPeer(t, b), join(t, b)
@@ -168,15 +168,19 @@ func TestDeath(t *testing.T) {
 	p.send(mad.AttrREP, &mad.REP{LocalCommID: 20, RemoteCommID: own | 2, LocalQPN: 0x456}) // connected, active
 	p.send(mad.AttrREQ, reqFor(service, 30))                                               // waits
 	p.send(mad.AttrREP, &mad.REP{LocalCommID: 40, RemoteCommID: own | 4})                  // over
-	p.send(mad.AttrDREQ, &mad.DREQ{LocalCommID: 40, RemoteCommID: own | 4})
-	for range 6 {
+	p.send(mad.AttrDREP, &mad.DREP{LocalCommID: 40, RemoteCommID: own | 4})
+	p.send(mad.AttrREP, &mad.REP{LocalCommID: 50, RemoteCommID: own | 5}) // ends
+	p.send(mad.AttrDREQ, &mad.DREQ{LocalCommID: 50, RemoteCommID: own | 5})
+	p.send(mad.AttrDREQ, &mad.DREQ{LocalCommID: 50, RemoteCommID: own | 5})
+	asked := p.tid
+	for range 9 {
 		receive(t, x.port)
 	}
 	begin := time.Now()
 	x.die()
 	got := map[uint32]mad.DREQ{}
-	refused := false
-	for len(got) < 2 || !refused {
+	refused, answered := false, false
+	for len(got) < 2 || !refused || !answered {
 		m, _ := receive(t, p.port)
 		switch h := m.Header(); h.AttrID {
 		case mad.AttrDREQ:
@@ -188,6 +192,10 @@ func TestDeath(t *testing.T) {
 			var r mad.REJ
 			r.Decode(m)
 			refused = r.RemoteCommID == 30 && r.Message == mad.WhichREQ && r.Reason == mad.RejConsumer
+		case mad.AttrDREP:
+			var d mad.DREP
+			d.Decode(m)
+			answered = d.RemoteCommID == 50 && d.LocalCommID == own|5 && h.TID == asked
 		default:
 			t.Fatalf("%s came", mad.Describe(m))
 		}

@@ -48,6 +48,7 @@
 //	claimed  the number, and an errno, 0 if the member has the service now
 //	release  the service ID
 //	ready    one who came back has said what it listens to
+//	leave    it ends, and has answered its peers
 //	who      asks, of one who is no member, for who is
 //	members  the answer
 //
@@ -56,7 +57,7 @@
 // A member dies: the kernel closes its connection, or tells that the process has
 // ended, if a child of it goes on. The broker releases its
 // services, tells its peers (DREQ; REJ to those whose request it had not
-// answered), empties its sockets and puts the slot at the end of the line. Nobody
+// answered; DREP to those that have asked to end a connection), empties its sockets and puts the slot at the end of the line. Nobody
 // gets the slot while a child has the sockets.
 //
 // The broker dies: the members' packets come and go as before. What comes for QP1
@@ -79,7 +80,7 @@
 // latest after helloTime; no more than maxStrangers wait at a time. Descriptors are
 // looked at before they are used, and none is ever waited for.
 //
-// Reading order: message.go, router.go (who gets a message), farewell.go (what
+// Reading order: message.go, router.go (who gets a message), ending.go and farewell.go (what
 // peers of the dead are told), record.go, config.go, engine.go (QP1),
 // broker_linux.go with ark_linux.go, ledger_linux.go, watch_linux.go and
 // part_linux.go, seat_linux.go (the other side), host_linux.go with known.go (both in

@@ -160,7 +160,7 @@ func (e *engine) receive(now clock.Instant, d *fabric.Datagram) {
 // knows no service and no connection.
 func (e *engine) take(now clock.Instant, r *gsi.Received) bool {
 	e.heard(now, r.MAD)
-	to := e.router.route(r.MAD, &r.From)
+	to := e.router.route(now, r.MAD, &r.From)
 	if to == nil {
 		return e.cm.Receive(now, r)
 	}

@@ -14,10 +14,15 @@ import (
 func insistence() gsi.Retry { return gsi.Retry{Timeout: 300 * time.Millisecond, Retries: 2} }
 
 // farewell tells the peer of a connection that its member has died: DREQ if it
-// knows our ID, as who closes a connection does; otherwise it waits for the answer
-// to a REQ and gets a REJ, as from who destroys an ID that was asked.
+// knows our ID, as who closes a connection does, or the answer to its own; otherwise it
+// waits for the answer to a REQ and gets a REJ, as from who destroys an ID that was asked.
 func (e *engine) farewell(now clock.Instant, c *connection) error {
 	var m mad.MAD
+	if c.ending.asked {
+		m.PutHeader(mad.CMHeader(mad.AttrDREP, c.ending.tid))
+		(&mad.DREP{LocalCommID: c.localID, RemoteCommID: c.key.id}).Put(&m)
+		return e.agent.Send(now, c.peer, &m)
+	}
 	if c.localID == 0 {
 		m.PutHeader(mad.CMHeader(mad.AttrREJ, e.agent.TID(c.key.id)))
 		(&mad.REJ{RemoteCommID: c.key.id, Message: mad.WhichREQ, Reason: mad.RejConsumer}).Put(&m)

@@ -201,6 +201,17 @@ func (b *Broker) adjust(id mad.ServiceID) syscall.Errno {
 	return 0
 }
 
+// answered forgets what peers of a member have asked it to end.
+func (b *Broker) answered(slot uint8) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.engine != nil && !b.closed {
+		b.engine.mu.Lock()
+		defer b.engine.mu.Unlock()
+		b.engine.router.settle(slot)
+	}
+}
+
 // succeed makes this process the host after one that has ended, and reports whether
 // it is.
 func (s *Seat) succeed() bool {

@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/clock"
 )
 
 // ledger is memory in the ark, so that it outlives a broker: the connections of
@@ -71,14 +73,14 @@ func (l *ledger) held(slot uint8) bool {
 func (l *ledger) WriteAt(b []byte, off int64) (int, error) { return unix.Pwrite(l.fd, b, off) }
 
 // connections returns those in the records of a slot, in the order of their places.
-func (l *ledger) connections(slot uint8) ([]*connection, error) {
+func (l *ledger) connections(now clock.Instant, slot uint8) ([]*connection, error) {
 	b := make([]byte, maxKnown*recordSize)
 	if _, err := unix.Pread(l.fd, b, recordAt(slot, 0)); err != nil {
 		return nil, fmt.Errorf("broker: read what the last broker wrote: %w", err)
 	}
 	var all []*connection
 	for place := range uint16(maxKnown) {
-		if c := recorded((*[recordSize]byte)(b[int(place)*recordSize:])); c != nil {
+		if c := recorded(now, (*[recordSize]byte)(b[int(place)*recordSize:])); c != nil {
 			c.place = place
 			all = append(all, c)
 		}

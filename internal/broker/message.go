@@ -40,6 +40,7 @@ const (
 	opClaimed = "claimed"
 	opRelease = "release"
 	opReady   = "ready"
+	opLeave   = "leave"
 	opWho     = "who"
 	opMembers = "members"
 )

@@ -54,6 +54,9 @@ func (s *Seat) Claim(mad.ServiceID) error { return nil }
 // Release does nothing.
 func (s *Seat) Release(mad.ServiceID) {}
 
+// Leave does nothing.
+func (s *Seat) Leave() {}
+
 // Close does nothing.
 func (s *Seat) Close() {}
 

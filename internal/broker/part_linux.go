@@ -40,7 +40,7 @@ func (b *Broker) vacate(r *resident) {
 // sockets. The caller holds mu.
 func (b *Broker) bury(slot uint8) {
 	b.engine.do(func(now clock.Instant, rt *router) {
-		for _, c := range rt.leave(slot) {
+		for _, c := range rt.leave(now, slot) {
 			if err := b.engine.farewell(now, c); err != nil {
 				b.cfg.Log("the peer %v of a process that is gone, in slot %d, is not told: %v", c.peer.Remote, slot, err)
 			}
@@ -55,7 +55,7 @@ func (b *Broker) bury(slot uint8) {
 func (b *Broker) restore() error {
 	for i := range b.cfg.Slots + 1 {
 		slot := uint8(i)
-		all, err := b.ledger.connections(slot)
+		all, err := b.ledger.connections(b.engine.now(), slot)
 		if err != nil {
 			return err
 		}

@@ -5,23 +5,31 @@ import (
 	"net/netip"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 )
 
 // recordSize is the bytes of a connection in the ledger, big endian:
 //
-//	 0     1 if there is one
+//	 0     1 if there is one, 2 if its peer has sent a DREQ
 //	 1     traffic class
 //	 2     hop limit
 //	 4-5   P_Key
 //	 6-7   zero
 //	 8-11  the peer's communication ID
 //	12-15  ours, 0 if the peer has not named it
-//	16-19  the peer's QPN
+//	16-19  the peer's QPN; of one that ends, the first half of the DREQ's transaction ID
 //	20-23  QPN of the peer's connection manager
 //	24-27  flow label
+//	28-31  the other half of the transaction ID
 //	32-47  our address, IPv4 as v4-mapped
 //	48-63  the peer's
 const recordSize = 64
+
+// What a record begins with.
+const (
+	recordIs   = 1
+	recordEnds = 2
+)
 
 // ledgerSize is the bytes of a ledger: for each slot as many records as
 // connections are remembered of a member. Where none was, it takes no memory.
@@ -35,27 +43,36 @@ func recordAt(slot uint8, place uint16) int64 {
 // record returns the record of a connection.
 func (c *connection) record() (b [recordSize]byte) {
 	p := &c.peer
-	b[0], b[1], b[2] = 1, p.TClass, p.HopLimit
+	b[0], b[1], b[2] = recordIs, p.TClass, p.HopLimit
 	binary.BigEndian.PutUint16(b[4:], uint16(p.PKey))
 	binary.BigEndian.PutUint32(b[8:], c.key.id)
 	binary.BigEndian.PutUint32(b[12:], c.localID)
 	binary.BigEndian.PutUint32(b[16:], uint32(c.qpn))
 	binary.BigEndian.PutUint32(b[20:], uint32(p.QPN))
 	binary.BigEndian.PutUint32(b[24:], p.FlowLabel)
+	if c.ending.asked {
+		b[0] = recordEnds
+		binary.BigEndian.PutUint32(b[16:], uint32(c.ending.tid>>32))
+		binary.BigEndian.PutUint32(b[28:], uint32(c.ending.tid))
+	}
 	local, remote := p.Local.As16(), p.Remote.As16()
 	copy(b[32:], local[:])
 	copy(b[48:], remote[:])
 	return b
 }
 
-// recorded returns the connection of a record, nil if there is none.
-func recorded(b *[recordSize]byte) *connection {
-	if b[0] != 1 {
+// recorded returns the connection of a record, nil if there is none. Whether the
+// peer of one that ends still waits is not known: it is taken to have asked now.
+func recorded(now clock.Instant, b *[recordSize]byte) *connection {
+	if b[0] != recordIs && b[0] != recordEnds {
 		return nil
 	}
 	c := &connection{
 		localID: binary.BigEndian.Uint32(b[12:]),
 		qpn:     ib.QPN(binary.BigEndian.Uint32(b[16:])) & ib.QPNMask,
+	}
+	if b[0] == recordEnds {
+		c.ending = ending{asked: true, tid: uint64(binary.BigEndian.Uint32(b[16:]))<<32 | uint64(binary.BigEndian.Uint32(b[28:])), since: now}
 	}
 	p := &c.peer
 	p.TClass, p.HopLimit, p.PKey = b[1], b[2], ib.PKey(binary.BigEndian.Uint16(b[4:]))

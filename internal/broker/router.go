@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/gsi"
 	"github.com/softhca/softhca/mad"
 )
@@ -29,6 +30,7 @@ type account struct {
 	slot     uint8
 	services map[mad.ServiceID]bool
 	known    list.List // of *connection, the oldest first
+	asked    list.List // those of them that the peer has asked to end, the one that asked last at the end
 	vacant   []uint16  // places in the ledger where a connection was
 	used     uint16    // those where one ever was
 }
@@ -48,6 +50,7 @@ type connection struct {
 	localID uint32 // 0 until the peer names it
 	qpn     ib.QPN // the peer's; its EE context for RD
 	peer    gsi.Address
+	ending  ending
 }
 
 func newRouter(ledger io.WriterAt) *router {
@@ -77,11 +80,13 @@ func (r *router) restore(slot uint8, all []*connection) {
 		}
 		c.of.used++
 		r.add(c)
+		c.ending.enter(c)
 	}
 }
 
-// leave takes the member of a slot out and returns its connections.
-func (r *router) leave(slot uint8) []*connection {
+// leave takes the member of a slot out and returns its connections whose peers are to be
+// told.
+func (r *router) leave(now clock.Instant, slot uint8) []*connection {
 	a := r.members[slot]
 	if a == nil {
 		return nil
@@ -93,7 +98,9 @@ func (r *router) leave(slot uint8) []*connection {
 	var left []*connection
 	for e := a.known.Front(); e != nil; e = a.known.Front() {
 		c := e.Value.(*connection)
-		left = append(left, c)
+		if !c.ending.over(now) {
+			left = append(left, c)
+		}
 		r.forget(c)
 	}
 	return left
@@ -126,7 +133,7 @@ func (r *router) release(slot uint8, s mad.ServiceID) {
 
 // route returns the member that gets a message, nil if there is none,
 // and remembers what the message says of its connection.
-func (r *router) route(m *mad.MAD, from *gsi.Address) *account {
+func (r *router) route(now clock.Instant, m *mad.MAD, from *gsi.Address) *account {
 	h := m.Header()
 	switch h.AttrID {
 	case mad.AttrREQ:
@@ -143,7 +150,9 @@ func (r *router) route(m *mad.MAD, from *gsi.Address) *account {
 		return r.reply(m, from)
 	case mad.AttrRTU:
 		return r.ready(m, from)
-	case mad.AttrDREQ, mad.AttrDREP, mad.AttrREJ:
+	case mad.AttrDREQ:
+		return r.ask(now, m, from)
+	case mad.AttrDREP, mad.AttrREJ:
 		return r.end(m, from)
 	case mad.AttrMRA, mad.AttrLAP, mad.AttrAPR:
 		_, to := ids(m)
@@ -235,20 +244,52 @@ func (r *router) ready(m *mad.MAD, from *gsi.Address) *account {
 }
 
 // end routes what ends a connection. A REJ may come from a peer that never learnt
-// our ID.
+// our ID, or has none of its own.
 func (r *router) end(m *mad.MAD, from *gsi.Address) *account {
 	id, to := ids(m)
 	a := r.owner(to)
 	if to == 0 {
 		a = r.ofPeer(m, from)
 	}
-	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of == a {
-		r.forget(c)
+	c := r.remote[remoteKey{id, from.Remote}]
+	if c == nil && id == 0 {
+		c = r.local[to]
 	}
-	if c := r.local[to]; c != nil && c.peer.Remote == from.Remote {
+	if c != nil && c.of == a && c.peer.Remote == from.Remote && (to == 0 || c.localID == 0 || c.localID == to) {
 		r.forget(c)
 	}
 	return a
+}
+
+// ask routes a DREQ. The connection is over when the member has answered, which the
+// broker does not see.
+func (r *router) ask(now clock.Instant, m *mad.MAD, from *gsi.Address) *account {
+	id, to := ids(m)
+	a := r.owner(to)
+	c := r.remote[remoteKey{id, from.Remote}]
+	if c == nil || c.of != a || c.localID != 0 && c.localID != to {
+		return a
+	}
+	if c.localID == 0 && r.local[to] == nil {
+		c.localID = to
+		r.local[to] = c
+	}
+	c.ending.ask(now, c, m.Header().TID)
+	if a.asked.Len() > maxAsked {
+		r.forget(a.asked.Front().Value.(*connection))
+	}
+	r.note(c)
+	return a
+}
+
+// settle forgets the connections of a member that their peers have asked to end: it has
+// answered all.
+func (r *router) settle(slot uint8) {
+	if a := r.members[slot]; a != nil {
+		for e := a.asked.Front(); e != nil; e = a.asked.Front() {
+			r.forget(e.Value.(*connection))
+		}
+	}
 }
 
 // learn remembers a connection.
@@ -286,6 +327,7 @@ func (r *router) note(c *connection) {
 // forget removes a connection.
 func (r *router) forget(c *connection) {
 	c.of.known.Remove(c.at)
+	c.ending.end(c)
 	c.of.vacant = append(c.of.vacant, c.place)
 	_, _ = r.ledger.WriteAt(make([]byte, recordSize), recordAt(c.of.slot, c.place)) // there is memory for it
 	if r.remote[c.key] == c {

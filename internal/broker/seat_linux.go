@@ -349,6 +349,23 @@ func (s *Seat) Release(id mad.ServiceID) {
 	}
 }
 
+// Leave says that this process ends, and has sent an answer to all peers that asked it to
+// end a connection, so that nobody answers them again.
+func (s *Seat) Leave() {
+	if s == nil {
+		return
+	}
+	if host := s.hosts(); host != nil {
+		host.answered(s.Slot)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wire != nil {
+		_ = s.wire.send(&message{Op: opLeave}) // without a broker, nobody answers
+	}
+}
+
 // Close gives the seat up. Closing none does nothing.
 func (s *Seat) Close() {
 	if s == nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch closes a member's connection when its process has ended, and returns what
+// watch ends a member's connection when its process has ended, and returns what
 // ends that. The kernel does so, too, but only once its children are gone that
 // inherited the connection.
 func watch(r *resident) (stop func()) {
@@ -24,7 +24,7 @@ func watch(r *resident) (stop func()) {
 	}
 	go func() {
 		if raw.Read(ended) == nil { // else it was stopped
-			_ = r.wire.Close()
+			_ = r.wire.CloseRead() // after what it said last
 		}
 	}()
 	return func() { _ = f.Close() }

@@ -97,9 +97,22 @@ func (d *Device) Close() error {
 	d.addresses.stop()
 	// An adapter that has failed has told its watchers already.
 	_ = d.drv.Do(func(now clock.Instant) { d.watchers.tell(now, nil) })
+	if !d.drv.Failed() {
+		d.seat.Leave()
+	}
 	err := d.drv.Close()
 	d.seat.Close()
 	d.events.close()
+	return err
+}
+
+// Leave is called before a process ends that leaves d open: it returns when what is to be
+// sent has been, and no peer waits for an answer.
+func (d *Device) Leave() error {
+	err := d.Do(func(clock.Instant) error { return nil })
+	if err == nil {
+		d.seat.Leave()
+	}
 	return err
 }
 
