@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -41,15 +42,30 @@ func (s *stand) launched(ctx context.Context, addrs []string, out *bytes.Buffer,
 	cmd := exec.CommandContext(ctx, filepath.Join(s.lib, "softhca"), append(append(run, "--"), args...)...)
 	cmd.Env = os.Environ()
 	cmd.Stdout, cmd.Stderr = out, out
+	return together(cmd)
+}
+
+// outputDelay is how long the output of a program is waited for that has ended: what it
+// started may have it, too.
+const outputDelay = 10 * time.Second
+
+// together has a program end with all that it starts, when its context does or by end.
+func together(cmd *exec.Cmd) *exec.Cmd {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return end(cmd) }
+	cmd.WaitDelay = outputDelay
 	return cmd
 }
+
+// end kills a program and what it has started.
+func end(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
 // command returns a program that will run on the library, without the command.
 func (s *stand) command(ctx context.Context, addr string, out *bytes.Buffer, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+s.lib, "SOFTHCA_ADDR="+addr)
 	cmd.Stdout, cmd.Stderr = out, out
-	return cmd
+	return together(cmd)
 }
 
 // run runs a server and its client and returns what went wrong.
@@ -134,7 +150,7 @@ func await(cmd *exec.Cmd, want string) error {
 	for lines := bufio.NewScanner(out); !found && lines.Scan(); {
 		found = strings.Contains(lines.Text(), want)
 	}
-	err = errors.Join(cmd.Process.Kill(), cmd.Wait())
+	err = errors.Join(end(cmd), cmd.Wait())
 	if found {
 		return nil
 	}

@@ -570,7 +570,7 @@ func (b *Broker) attend(r *resident) {
 		answer := &message{Op: opClaimed, Seq: m.Seq}
 		switch m.Op {
 		case opClaim:
-			answer.Errno = b.engine.router.claim(r.Slot, m.Service)
+			answer.Errno = b.engine.claim(r.Slot, m.Service)
 			if m.Seq == 0 {
 				answer = nil
 			}

@@ -17,7 +17,8 @@
 // What comes for QP1 comes to the broker. It checks it as every adapter does, and
 // forwards a message of the connection manager to the member that listens to the
 // service, or whose slot is the upper byte of the communication ID. All else it
-// answers as an adapter without listeners and connections does. Members send their
+// answers as an adapter without listeners and connections does; a request for a service
+// waits a moment for somebody to listen (early.go). Members send their
 // own MADs from their own sockets.
 //
 // # Who is the broker
@@ -57,8 +58,9 @@
 // A member dies: the kernel closes its connection, or tells that the process has
 // ended, if a child of it goes on. The broker releases its
 // services, tells its peers (DREQ; REJ to those whose request it had not
-// answered; DREP to those that have asked to end a connection), empties its sockets and puts the slot at the end of the line. Nobody
-// gets the slot while a child has the sockets.
+// answered; DREP to those that have asked to end a connection), empties its
+// sockets and puts the slot at the end of the line. Nobody gets the slot while a
+// child has the sockets.
 //
 // The broker dies: the members' packets come and go as before. What comes for QP1
 // waits in its socket, which is in the ark. If it was a host, a member becomes
@@ -81,7 +83,7 @@
 // looked at before they are used, and none is ever waited for.
 //
 // Reading order: message.go, router.go (who gets a message), ending.go and farewell.go (what
-// peers of the dead are told), record.go, config.go, engine.go (QP1),
+// peers of the dead are told), record.go, config.go, engine.go and early.go (QP1),
 // broker_linux.go with ark_linux.go, ledger_linux.go, watch_linux.go and
 // part_linux.go, seat_linux.go (the other side), host_linux.go with known.go (both in
 // one process); wire_linux.go is what all have.

@@ -42,6 +42,7 @@ type engine struct {
 	gsi     *gsi.Interface
 	agent   *gsi.Agent
 	cm      *cm.Manager // without listeners and connections
+	early   cm.Early[*visit]
 	leaving map[uint32]*gsi.Transaction
 	deliver func(slot uint8, forwarded []byte)
 	in      roce.Packet
@@ -56,7 +57,7 @@ func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(s
 	caps := port.Caps()
 	e := &engine{
 		port: port, start: time.Now(), batch: fabric.NewBatch(batchBytes, caps), router: newRouter(ledger),
-		leaving: make(map[uint32]*gsi.Transaction), deliver: deliver,
+		leaving: make(map[uint32]*gsi.Transaction), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
 	}
 	e.gsi = gsi.New(gsi.Config{
 		Addrs: caps.Addrs, SrcPort: caps.SrcPort, MigReq: true, MaxQueue: maxQueue, MaxTransactions: maxLeaving,
@@ -123,6 +124,7 @@ func (e *engine) round(ds []fabric.Datagram) (n int, blocked bool, wait time.Dur
 	for i := range ds[:n] {
 		e.receive(now, &ds[i])
 	}
+	e.takeEarly(now)
 	e.gsi.Advance(now)
 	for more := true; more; {
 		more = e.gsi.Transmit(now, e.batch)
@@ -134,7 +136,7 @@ func (e *engine) round(ds []fabric.Datagram) (n int, blocked bool, wait time.Dur
 			return n, false, 0, err
 		}
 	}
-	return n, blocked, min(max(e.gsi.Deadline().Sub(now), 0), longestWait), nil
+	return n, blocked, min(max(min(e.gsi.Deadline(), e.early.Deadline()).Sub(now), 0), longestWait), nil
 }
 
 // receive checks the packets of a datagram as an adapter does and gives those for
@@ -160,9 +162,17 @@ func (e *engine) receive(now clock.Instant, d *fabric.Datagram) {
 // knows no service and no connection.
 func (e *engine) take(now clock.Instant, r *gsi.Received) bool {
 	e.heard(now, r.MAD)
+	if e.forward(now, r) || e.keep(now, r) {
+		return true
+	}
+	return e.cm.Receive(now, r)
+}
+
+// forward forwards a message and reports whether there is somebody for it.
+func (e *engine) forward(now clock.Instant, r *gsi.Received) bool {
 	to := e.router.route(now, r.MAD, &r.From)
 	if to == nil {
-		return e.cm.Receive(now, r)
+		return false
 	}
 	if n := udp.PutForwarded(e.buf[:], &e.current); n > 0 {
 		e.deliver(to.slot, e.buf[:n])

@@ -172,7 +172,7 @@ func (b *Broker) install(mail int) {
 	b.enter(&resident{Member: Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program}, mail: mail})
 	for _, id := range s.services() {
 		b.engine.mu.Lock()
-		b.engine.router.claim(s.Slot, id)
+		b.engine.claim(s.Slot, id)
 		b.engine.mu.Unlock()
 	}
 	all := s.past()
@@ -195,7 +195,7 @@ func (b *Broker) adjust(id mad.ServiceID) syscall.Errno {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	if wanted {
-		return b.engine.router.claim(s.Slot, id)
+		return b.engine.claim(s.Slot, id)
 	}
 	b.engine.router.release(s.Slot, id)
 	return 0

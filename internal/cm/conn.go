@@ -125,6 +125,8 @@ type stimulus struct {
 	// foreign says that a message names a connection whose peer has another
 	// address than its sender.
 	foreign bool
+	// late says that a request has waited for a listener.
+	late bool
 
 	req     *REQParams
 	rep     *REPParams

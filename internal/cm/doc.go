@@ -8,7 +8,7 @@
 //
 // Reading order: state.go and input.go (the words), table.go (the machine),
 // action.go (what its steps do), conn.go and manager.go (the objects),
-// receive.go (from a MAD to an input), listener.go and halfopen.go (what peers
+// receive.go (from a MAD to an input), listener.go, early.go and halfopen.go (what peers
 // may ask for), verbs.go, sidr.go and lap.go (from a call to an input), event.go
 // (what the consumer hears), params.go and qpattr.go (what is asked for and what
 // a QP gets), paths.go (a QP that changes its path), timer.go, counters.go, describe.go (the machine in words).

@@ -33,6 +33,7 @@ func (m *Manager) Listen(s mad.ServiceID, h Handler) (*Listener, error) {
 	}
 	l := &Listener{m: m, service: s, handler: h}
 	m.listeners[s] = l
+	m.early.Listened(s)
 	return l, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -58,6 +59,9 @@ type Config struct {
 	// ChannelDown ends the EE context of a channel that nobody uses any more; nil
 	// leaves that to the consumer. It must not call verbs of connections.
 	ChannelDown func(now clock.Instant, h *Channel)
+	// ListenGrace is how long a request for a service waits for somebody to listen,
+	// before it is refused; 0: it is refused at once.
+	ListenGrace time.Duration
 	Limits      Limits
 }
 
@@ -74,6 +78,7 @@ type Manager struct {
 	channels      map[ib.EECN]*Channel // by our EE context, in any state
 	far           map[farEnd]*Channel  // by the peer's, unless they are down
 	listeners     map[mad.ServiceID]*Listener
+	early         Early[*request]
 	timers        deadline.Heap[Conn]
 	halfOpen      int
 	half          map[netip.Addr]int // half-open connections by peer
@@ -120,7 +125,7 @@ func New(c Config) *Manager {
 		cfg: c, local: make(map[uint32]*Conn), peers: make(map[peerKey]*Conn), qps: make(map[qpKey]*Conn),
 		sidr: make(map[sidrKey]*Conn), listeners: make(map[mad.ServiceID]*Listener),
 		channels: make(map[ib.EECN]*Channel), far: make(map[farEnd]*Channel), half: make(map[netip.Addr]int),
-		timers: deadline.New(func(c *Conn) *deadline.Link { return &c.timer }),
+		timers: deadline.New(func(c *Conn) *deadline.Link { return &c.timer }), early: Early[*request]{Grace: c.ListenGrace},
 	}
 }
 

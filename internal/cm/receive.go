@@ -125,7 +125,9 @@ func (m *Manager) receiveREQ(x *stimulus) {
 	}
 	l := m.listeners[q.ServiceID]
 	if l == nil {
-		m.unmatched(MsgREQ, x)
+		if !x.keep(m, q.ServiceID) {
+			m.unmatched(MsgREQ, x)
+		}
 		return
 	}
 	m.accept(l, x)
@@ -211,7 +213,9 @@ func (m *Manager) receiveSIDRREQ(x *stimulus) {
 	}
 	l := m.listeners[q.ServiceID]
 	if l == nil {
-		m.unmatched(MsgSIDRREQ, x)
+		if !x.keep(m, q.ServiceID) {
+			m.unmatched(MsgSIDRREQ, x)
+		}
 		return
 	}
 	m.acceptSIDR(l, x)

@@ -40,6 +40,9 @@ func (c *Conn) stopTimer() { c.m.timers.Remove(c) }
 
 // Advance fires the timers that are due.
 func (m *Manager) Advance(now clock.Instant) {
+	for r, ok := m.early.Due(now); ok; r, ok = m.early.Due(now) {
+		r.take(now, m)
+	}
 	for c := m.timers.Due(now); c != nil; c = m.timers.Due(now) {
 		on := TimerExhausted
 		switch {
@@ -53,4 +56,4 @@ func (m *Manager) Advance(now clock.Instant) {
 }
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
-func (m *Manager) Deadline() clock.Instant { return m.timers.Next() }
+func (m *Manager) Deadline() clock.Instant { return min(m.timers.Next(), m.early.Deadline()) }

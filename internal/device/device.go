@@ -68,7 +68,7 @@ func Open(cfg Config) (*Device, error) {
 	d.HCA, err = hca.New(hca.Config{
 		Caps: port.Caps(), Rand: cfg.source(), QPNSlot: cfg.QPNSlot, Shared: seat != nil, NodeGUID: guid, Raise: d.events.raise,
 		Settings: cfg.Settings, Queues: cfg.Queues, Trace: cfg.Trace, Privileged: cfg.Privileged,
-		Counters: &cfg.Board.Engine,
+		Counters: &cfg.Board.Engine, ListenGrace: cm.DefaultListenGrace,
 	})
 	if err != nil {
 		err = errors.Join(err, port.Close())

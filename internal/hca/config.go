@@ -1,6 +1,8 @@
 package hca
 
 import (
+	"time"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/internal/counters"
@@ -57,6 +59,8 @@ type Config struct {
 	Limits   Limits      // zero takes DefaultLimits
 	// Connections bound the communication manager; zero takes cm.DefaultLimits.
 	Connections cm.Limits
+	// ListenGrace is how long its requests wait for somebody to listen; 0: not at all.
+	ListenGrace time.Duration
 	PKeys       []ib.PKey      // P_Key table; empty takes the default key
 	Raise       func(qp.Event) // asynchronous events; must not block
 	Queues      ring.Allocator // of the memory of queues; zero is Go's heap

@@ -77,7 +77,7 @@ func (s *Shard) newCM(mtu ib.MTU) *cm.Manager {
 	cfg := s.cfg
 	c := cm.Config{
 		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections, Slot: cfg.QPNSlot, Shared: cfg.Shared,
-		ChannelUsable: channelUsable, ChannelDown: s.channelDown,
+		ChannelUsable: channelUsable, ChannelDown: s.channelDown, ListenGrace: cfg.ListenGrace,
 	}
 	var m *cm.Manager
 	a, err := s.gsi.Register(gsi.AgentConfig{

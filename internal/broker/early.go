@@ -1,0 +1,67 @@
+package broker
+
+import (
+	"bytes"
+	"syscall"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// visit is a request that waits, with the packet that it came in.
+type visit struct {
+	mad    mad.MAD
+	from   gsi.Received
+	packet fabric.Datagram
+}
+
+// keep keeps a request for a service that no member listens to, and reports whether it
+// does.
+func (e *engine) keep(now clock.Instant, r *gsi.Received) bool {
+	s, ok := wanted(r.MAD)
+	if !ok {
+		return false
+	}
+	v := &visit{mad: *r.MAD, from: *r, packet: e.current}
+	v.from.MAD = &v.mad
+	v.packet.Bytes = bytes.Clone(e.current.Bytes)
+	return e.early.Keep(now, s, v)
+}
+
+// wanted returns the service that a message asks for.
+func wanted(m *mad.MAD) (s mad.ServiceID, ok bool) {
+	switch m.Header().AttrID {
+	case mad.AttrREQ:
+		var q mad.REQ
+		q.Decode(m)
+		return q.ServiceID, true
+	case mad.AttrSIDRREQ:
+		var q mad.SIDRREQ
+		q.Decode(m)
+		return q.ServiceID, true
+	}
+	return 0, false
+}
+
+// claim has a member get what is for a service, and what has waited for that.
+func (e *engine) claim(slot uint8, s mad.ServiceID) syscall.Errno {
+	errno := e.router.claim(slot, s)
+	if errno == 0 {
+		e.early.Listened(s)
+		e.takeEarly(e.now())
+	}
+	return errno
+}
+
+// takeEarly forwards the requests for which there is somebody now, and refuses those
+// whose wait is over.
+func (e *engine) takeEarly(now clock.Instant) {
+	for v, ok := e.early.Due(now); ok; v, ok = e.early.Due(now) {
+		e.current = v.packet
+		if !e.forward(now, &v.from) {
+			e.cm.Receive(now, &v.from)
+		}
+	}
+}

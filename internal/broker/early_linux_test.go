@@ -1,0 +1,56 @@
+//go:build !portable
+
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// waiting returns how many requests wait for somebody to listen.
+func waiting(b *Broker) int {
+	b.engine.mu.Lock()
+	defer b.engine.mu.Unlock()
+	n := 0
+	for e := b.engine.early; ; n++ {
+		if _, ok := e.Due(e.Deadline()); !ok {
+			return n
+		}
+	}
+}
+
+// TestListenedInTime shows that a request which comes before any member listens is for the
+// one that listens next; and that the others are refused when they have waited.
+func TestListenedInTime(t *testing.T) {
+	b := serve(t, 1)
+	p, x := newPeer(t, b), join(t, b)
+	b.engine.mu.Lock()
+	b.engine.early.Grace = waitLimit
+	b.engine.mu.Unlock()
+	p.send(mad.AttrSIDRREQ, &mad.SIDRREQ{RequestID: 5, ServiceID: service})
+	p.send(mad.AttrREQ, reqFor(service, 6))
+	settle(t, "both wait", func() bool { return waiting(b) == 2 })
+	if err := x.Claim(service); err != nil {
+		t.Fatal(err)
+	}
+	if q := expect(t, x.port, mad.AttrSIDRREQ, &mad.SIDRREQ{}); q.RequestID != 5 {
+		t.Errorf("%+v", q)
+	}
+	if q := expect(t, x.port, mad.AttrREQ, &mad.REQ{}); q.LocalCommID != 6 {
+		t.Errorf("%+v", q)
+	}
+	b.engine.mu.Lock()
+	b.engine.early.Grace = cm.DefaultListenGrace
+	b.engine.mu.Unlock()
+	begun := time.Now()
+	p.send(mad.AttrSIDRREQ, &mad.SIDRREQ{RequestID: 7, ServiceID: service + 1})
+	if r := expect(t, p.port, mad.AttrSIDRREP, &mad.SIDRREP{}); r.RequestID != 7 || r.Status != mad.SIDRUnsupportedService {
+		t.Errorf("%+v", r)
+	}
+	if d := time.Since(begun); d < cm.DefaultListenGrace {
+		t.Errorf("refused after %v", d)
+	}
+}

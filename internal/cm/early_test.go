@@ -1,0 +1,76 @@
+package cm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/mad"
+)
+
+// graceful returns a rig whose requests wait for a listener.
+func graceful(t *testing.T) *rig {
+	r := newRig(t)
+	r.m.early.Grace = DefaultListenGrace
+	return r
+}
+
+// TestC7_ListenedInTime: a request that comes a moment before somebody listens is taken
+// then, as if it came then, once; it is neither answered nor refused before.
+func TestC7_ListenedInTime(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ask  func(r *rig)
+		want EventType
+	}{
+		{"REQ", func(r *rig) { r.receive(mad.AttrREQ, r.req()) }, REQReceived},
+		{"SIDR_REQ", func(r *rig) { r.receive(mad.AttrSIDRREQ, r.sidrReq()) }, SIDRREQReceived},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := graceful(t)
+			c.ask(r)
+			r.now = r.now.Add(DefaultListenGrace - time.Millisecond)
+			c.ask(r) // again: the peer waits for an answer
+			r.m.Advance(r.now)
+			r.wantSent("nobody listens yet")
+			r.listen()
+			if r.m.Deadline() > r.now {
+				t.Errorf("what waits is due at %v, not at once", r.m.Deadline())
+			}
+			r.m.Advance(r.now)
+			r.wantEvents("somebody listens", c.want)
+			r.wantSent("the program is asked")
+			r.now = r.now.Add(time.Minute)
+			r.m.Advance(r.now)
+			r.wantEvents("later", c.want)
+		})
+	}
+}
+
+// TestC7_NobodyListens: what nobody listens to is refused after the grace, and what there is
+// no room for at once; others' listeners change nothing.
+func TestC7_NobodyListens(t *testing.T) {
+	r := graceful(t)
+	for i := range maxEarly {
+		q := r.req()
+		q.ServiceID, q.LocalCommID = service+1, uint32(i+1)
+		r.receive(mad.AttrREQ, q)
+	}
+	r.wantSent("all wait")
+	q := r.sidrReq()
+	q.ServiceID = service + 1
+	r.receive(mad.AttrSIDRREQ, q)
+	r.wantSent("one too many", "SIDR_REP: unsupported service id")
+	r.listen()
+	r.clear()
+	if at := r.m.Deadline(); at != clock.Instant(DefaultListenGrace) {
+		t.Errorf("they wait until %v", at)
+	}
+	r.fire()
+	if len(r.sent) != maxEarly || r.m.Deadline() != clock.Never {
+		t.Errorf("%d of %d are refused, the next at %v", len(r.sent), maxEarly, r.m.Deadline())
+	}
+	if k := r.kinds()[0]; k != "REJ: invalid service id" || r.m.HalfOpen() != 0 {
+		t.Errorf("%s, %d are half open", k, r.m.HalfOpen())
+	}
+}
