@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type meeting struct {
 	port                    int       // of TCP, where the server listens before it opens the adapter
 	stays                   bool      // the server goes on when its client has ended
 	says                    string    // by the server, as arguments
+	source                  string    // in C, of a program of ours in DIR that both are, if any
 	skip                    string
 }
 
@@ -52,6 +54,8 @@ var meetings = []meeting{
 	{section: "perftest", server: "ib_read_bw -R -n 500 -F", client: "ib_read_bw -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_send_lat -R -n 500 -F", client: "ib_send_lat -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_send_bw -R -c UD -n 200 -F", client: "ib_send_bw -R -c UD -n 200 -F SERVER"},
+	overUCX("SERVER"),
+	overUCX("CLIENT"),
 	pingpong("msg", "verbs"),
 	pingpong("rdm", "verbs;ofi_rxm"),
 	pingpong("dgram", "verbs"),
@@ -76,6 +80,26 @@ const overRsockets = "env LD_PRELOAD=/usr/$LIB/rsocket/librspreload.so:DIR/" + l
 // fio returns a side of fio's RDMA engine: what reads is the server.
 func fio(verb, rw string) string {
 	return "fio --name=job --ioengine=rdma --hostname=SERVER --port=8321 --bs=64k --size=8m --iodepth=16 --verb=" + verb + " --rw=" + rw
+}
+
+// overUCX returns a program that connects by UCX's own use of rdma_cm, from an address.
+func overUCX(client string) meeting {
+	const program = "env UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_TLS=rc_verbs,ud_verbs DIR/meet "
+	m := meeting{section: "libucx0", source: "capi/check/ucx/meet.c", server: program + "SERVER", client: program + "-c SERVER"}
+	if client == "SERVER" {
+		m.addrs = [2]string{addrs4[0], addrs4[0]}
+		m.client += " # on one address"
+	}
+	return m
+}
+
+// compile compiles the program of a meeting.
+func (s *stand) compile(ctx context.Context, source string) error {
+	name := strings.TrimSuffix(filepath.Base(source), ".c")
+	if out, err := exec.CommandContext(ctx, "gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(s.lib, name), source, "-lucp", "-lucs").CombinedOutput(); err != nil {
+		return fmt.Errorf("gcc: %w: %s", err, out)
+	}
+	return nil
 }
 
 // pingpong returns libfabric's own program.
@@ -105,12 +129,20 @@ const grace = time.Second
 func (s *stand) meet(ctx context.Context, m *meeting) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if m.source != "" {
+		if err := s.compile(ctx, m.source); err != nil {
+			return err
+		}
+	}
 	addrs := m.addrs
 	if addrs[0] == "" {
 		addrs = addrs4
 	}
 	names := strings.NewReplacer("SERVER", addrs[0], "CLIENT", addrs[1], "DIR", s.lib)
-	args := func(line string) []string { return strings.Fields(names.Replace(line)) }
+	args := func(line string) []string {
+		line, _, _ = strings.Cut(line, " #")
+		return strings.Fields(names.Replace(line))
+	}
 	var served, said bytes.Buffer
 	server := s.launched(ctx, addrs[:1], &served, args(m.server)...)
 	if err := server.Start(); err != nil {

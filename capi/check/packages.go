@@ -20,6 +20,7 @@ var packages = []struct{ name, brings string }{
 	{"ibverbs-utils", "ibv_rc_pingpong"},
 	{"perftest", "ib_send_lat"},
 	{"ucx-utils", "ucx_perftest"},
+	{"libucx-dev", "/usr/include/ucp/api/ucp.h"},
 	{"python3-pyverbs", pyTests},
 	{"rdmacm-utils", "rping"},
 	{"iperf", "iperf"},
