@@ -5,51 +5,54 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/internal/script"
 )
 
 // completeValues has shells complete values of options, of all commands that
-// have them, and the operations of perf.
+// have them, the operations of perf, and the scripts of play.
 func completeValues(root *cobra.Command) {
 	words := func(list ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 	}
 	values := map[string]cobra.CompletionFunc{
-		"addr":      completeAddr,
-		"log-level": words("debug", "info", "warn", "error"),
-		"mtu":       words("256", "512", "1024", "2048", "4096"),
-		"transport": words("udp", "raw"),
-		"fault":     words("drop nth=", "drop p=", "delay 5ms p=", "dup p="),
+		"addr":  completeAddr,
+		"alt":   completeAddr,
+		"fault": words("drop nth=", "drop p=", "delay 5ms p=", "dup p="),
+		"live":  completeInterface,
+		"mtu":   words("256", "512", "1024", "2048", "4096"),
+		"peer":  completeAddr,
 	}
-	types := map[string]cobra.CompletionFunc{
-		"demo":     words("rc", "rd"),
-		"perf":     words(perf.TypeNames()...),
-		"pingpong": words("rc", "uc", "ud", "srq", "rd"),
-		"states":   words("rc", "uc", "ud", "rd", "gsi"),
-	}
-	for name, complete := range values {
-		if root.PersistentFlags().Lookup(name) != nil {
-			must(root.RegisterFlagCompletionFunc(name, complete))
-		}
-	}
-	for _, cmd := range root.Commands() {
-		for name, complete := range values {
-			if cmd.LocalNonPersistentFlags().Lookup(name) != nil {
-				must(cmd.RegisterFlagCompletionFunc(name, complete))
+	register := func(cmd *cobra.Command, flags *pflag.FlagSet) {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if c, ok := f.Value.(choice); ok {
+				must(cmd.RegisterFlagCompletionFunc(f.Name, c.complete))
+			} else if complete := values[f.Name]; complete != nil {
+				must(cmd.RegisterFlagCompletionFunc(f.Name, complete))
 			}
-		}
-		if complete, ok := types[cmd.Name()]; ok {
-			must(cmd.RegisterFlagCompletionFunc("type", complete))
-		}
-		if cmd.Name() == "perf" {
+		})
+	}
+	register(root, root.PersistentFlags())
+	for _, cmd := range root.Commands() {
+		register(cmd, cmd.LocalNonPersistentFlags())
+		switch cmd.Name() {
+		case "perf":
 			cmd.ValidArgsFunction = completeOperation
+		case "play":
+			cmd.ValidArgsFunction = completeScript
+		case "ucmatose":
+			must(cmd.RegisterFlagCompletionFunc("format", words(hostFormats()...)))
+			must(cmd.RegisterFlagCompletionFunc("port-space", words("tcp", "ib")))
+		case "udaddy":
+			must(cmd.RegisterFlagCompletionFunc("format", words(hostFormats()...)))
 		}
 	}
 }
 
-// must reports a bug of the tables above: an option that there is not, or two
-// ways to complete one.
+// must reports a bug of what is above: an option that there is not, or two ways to
+// complete one.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -62,6 +65,26 @@ func completeOperation(_ *cobra.Command, args []string, _ string) ([]cobra.Compl
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return perf.OpNames(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeScript completes the scripts of play, of which there may be several, and
+// files.
+func completeScript(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return script.Names(), cobra.ShellCompDirectiveDefault
+}
+
+// completeInterface completes the network interfaces that are up.
+func completeInterface(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp != 0 {
+			names = append(names, i.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeAddr completes addresses and network interfaces of this host, and the

@@ -42,8 +42,6 @@ what the demonstration then finds not verified is what you asked for.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case service != "rc" && service != "rd":
-				return usagef("--type %q: want rc or rd", service)
 			case apm && service == "rd":
 				return usagef("--apm shows connections of RC: leave --type out")
 			case apm:
@@ -57,10 +55,10 @@ what the demonstration then finds not verified is what you asked for.`,
 			return runPlay(cmd, g, peer, measure, demo.Run)
 		},
 	}
-	cmd.Flags().StringVar(&peer, "peer", peer, "address of the second adapter")
+	cmd.Flags().StringVar(&peer, "peer", peer, "`address` of the second adapter")
 	cmd.Flags().DurationVar(&measure, "measure", measure, "how long to measure the throughput; 0: not at all")
 	cmd.Flags().BoolVar(&apm, "apm", false, "show automatic path migration; --addr and --peer are two addresses each, A,B")
-	cmd.Flags().StringVar(&service, "type", service, "rc, or rd for reliable datagrams, which it shows instead")
+	addChoice(cmd.Flags(), &service, "type", "`service`: rc, or rd for reliable datagrams, which it shows instead", "rc", "rd")
 	return cmd
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/softhca/softhca/internal/judge"
 	"github.com/softhca/softhca/internal/script"
 	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/verbs"
 )
 
 // judgeFlags are the flags of judge.
@@ -212,13 +213,10 @@ func localAddr(given string, peer netip.Addr) (netip.Addr, error) {
 
 // openJudgePort opens the port, with its capture; end closes both.
 func openJudgePort(g *globals, local netip.Addr) (p fabric.Port, end func() error, err error) {
-	switch g.transport {
-	case "udp":
-		p, err = udp.Open(udp.Config{Addrs: []netip.Addr{local}})
-	case "raw":
+	if g.transport == verbs.Raw.String() {
 		p, err = raw.Open(raw.Config{Addrs: []netip.Addr{local}})
-	default:
-		return nil, nil, usagef("--transport %q: want udp or raw", g.transport)
+	} else {
+		p, err = udp.Open(udp.Config{Addrs: []netip.Addr{local}})
 	}
 	if err != nil || g.capture == "" {
 		return p, func() error { return p.Close() }, err

@@ -10,6 +10,7 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 	"github.com/softhca/softhca/cmd/softhca/internal/mckey"
 	"github.com/softhca/softhca/cmd/softhca/internal/nodes"
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/cmd/softhca/internal/ucmatose"
 	"github.com/softhca/softhca/cmd/softhca/internal/udaddy"
 	"github.com/softhca/softhca/ib"
@@ -33,9 +34,12 @@ func (f *nodesFlags) register(cmd *cobra.Command, o *nodes.Options, nodes string
 	f.connectFlags.register(cmd)
 }
 
+// hostFormats returns the ways to give a host.
+func hostFormats() []string { return []string{"name", "ip", "ipv6"} }
+
 // check completes the options, and checks the load, and the hosts, as far as they
-// are given, by the format that the user asks for. One that is unknown is warned
-// of, as in rdma-core's programs.
+// are given, by the format that the user asks for. rdma-core's programs warn of one
+// that is unknown, and go on without.
 func (f *nodesFlags) check(cmd *cobra.Command, o *nodes.Options) error {
 	if err := o.Check(); err != nil {
 		return &usageError{err}
@@ -54,21 +58,20 @@ func (f *nodesFlags) check(cmd *cobra.Command, o *nodes.Options) error {
 			}
 		}
 	default:
-		say(cmd.ErrOrStderr(), "Warning: unknown address format")
+		return usagef("--format %q: %s", f.format, text.Want(f.format, hostFormats()))
 	}
 	return nil
 }
 
 // portSpace returns the index of the first of some names that begins what -P
-// asks for; if none does, it warns and returns the last.
-func (f *nodesFlags) portSpace(cmd *cobra.Command, names ...string) int {
+// asks for.
+func (f *nodesFlags) portSpace(names ...string) (int, error) {
 	for i, name := range names {
 		if strings.HasPrefix(strings.ToLower(f.space), name) {
-			return i
+			return i, nil
 		}
 	}
-	say(cmd.ErrOrStderr(), "Warning: unknown port space format")
-	return len(names) - 1
+	return 0, usagef("--port-space %q: %s", f.space, text.Want(f.space, names))
 }
 
 // registerLoad adds the flags of programs that connect several nodes, which are
@@ -120,7 +123,11 @@ func (f *ucmatoseFlags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd, &f.Options.Options); err != nil {
 		return err
 	}
-	f.Space = []rdmacm.PortSpace{rdmacm.IB, rdmacm.TCP}[f.portSpace(cmd, "ib", "tcp")]
+	space, err := f.portSpace("tcp", "ib")
+	if err != nil {
+		return err
+	}
+	f.Space = []rdmacm.PortSpace{rdmacm.TCP, rdmacm.IB}[space]
 	if cmd.Flags().Changed("ack-timeout") {
 		if f.ackTimeout > 31 {
 			return usagef("--ack-timeout %d: want a code of 5 bits, 0 to 31", f.ackTimeout)
@@ -154,7 +161,7 @@ but for a server's wait for its first client. A burst of more than some hundred 
 	f.register(cmd, &f.Options, "queue pairs")
 	fs := cmd.Flags()
 	fs.StringVarP(&f.space, "port-space", "P", "udp", "`port space`: udp; ipoib does not exist with RoCE")
-	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "the same as a `number`: 0x111 or 0x2")
+	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "the same as a `number`: 0x111 is UDP; 0x2, IPoIB, does not exist with RoCE")
 	fs.Lookup("port-space-number").DefValue = portSpaceNumber
 	cmd.MarkFlagsMutuallyExclusive("port-space", "port-space-number")
 	return cmd
@@ -167,12 +174,16 @@ type udaddyFlags struct {
 	number uint16
 }
 
-func (f *udaddyFlags) run(cmd *cobra.Command) (err error) {
+func (f *udaddyFlags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd, &f.Options); err != nil {
 		return err
 	}
+	space, err := f.portSpace("udp", "ipoib")
+	if err != nil {
+		return err
+	}
 	f.Space = rdmacm.IPoIB
-	if f.portSpace(cmd, "ipoib", "udp") == 1 {
+	if space == 0 {
 		if f.Space, err = datagramSpace(f.number); err != nil {
 			return err
 		}

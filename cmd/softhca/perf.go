@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
 )
@@ -116,7 +117,8 @@ sides saw it.`,
 
 func (f *perfFlags) register(cmd *cobra.Command) {
 	s := cmd.Flags()
-	s.StringVar(&f.typ, "type", "rc", "service of the queue pairs: "+strings.Join(perf.TypeNames(), ", "))
+	f.typ = perf.TypeNames()[0]
+	addChoice(s, &f.typ, "type", "`service` of the queue pairs: "+text.Or(perf.TypeNames()), perf.TypeNames()...)
 	s.Var(byteSize{&f.plan.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 64K, 1K for ud, 8 with --latency; atomics have 8)")
 	s.IntVar(&f.plan.Depth, "depth", 0, "messages outstanding on each queue pair (default 128; 1 with --latency)")
 	s.IntVar(&f.plan.PostList, "post-list", 0, "requests that a post carries, the last of them signalled (default 1 from 16K on; below, a quarter of the depth, at most 32)")
@@ -132,7 +134,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.StringVar(&f.limit, "rate-limit", "", "most that each queue pair sends, in `bits/s` such as 10M or 2.5G; counts whole IP packets")
 	s.StringVar(&f.alt, "alt", "", "`address` of an alternate path, beside --addr, on both sides (with --local the address after it is the server's)")
 	s.StringArrayVar(&f.server, "server-fault", nil, "with --local: a `rule` for the server's side; --fault is for the client's")
-	s.Uint16Var(&f.port, "port", perfPort, "TCP port of the server")
+	s.Uint16Var(&f.port, "port", perfPort, "TCP `port` of the server")
 	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
 	s.BoolVar(&f.local, "local", false, "run both sides on this host")
 	s.BoolVar(&f.forever, "forever", false, "as server, serve one client after another until interrupted")

@@ -38,15 +38,16 @@ the other one, which then ends too; the Linux programs cannot be told.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.kind, "type", "rc", "rc, uc, ud, srq (rc with a shared receive queue), or rd")
+	f.kind = pingpong.KindNames()[0]
+	addChoice(fs, &f.kind, "type", "`service`: rc, uc, ud, srq (rc with a shared receive queue), or rd", pingpong.KindNames()...)
 	fs.IntVar(&f.GIDIndex, "gid-index", -1, "entry of the GID table, in the order of --addr; -1: the address of the TCP connection, or its family's first")
 	fs.Var(byteSize{&f.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 4K, with ud 2K)")
 	fs.IntVar(&f.Iters, "iters", 1000, "messages each way")
-	fs.IntVar(&f.MTU, "mtu", 1024, "path MTU in bytes: 256, 512, 1024, 2048 or 4096")
+	fs.IntVar(&f.MTU, "mtu", 1024, "path MTU in `bytes`: 256, 512, 1024, 2048 or 4096")
 	fs.IntVar(&f.RxDepth, "rx-depth", 500, "receives to keep posted")
 	fs.IntVar(&f.QPs, "qps", 16, "queue pairs, with srq")
 	fs.BoolVar(&f.Events, "events", false, "sleep until something completes instead of polling")
-	fs.Uint16Var(&f.port, "port", 18515, "TCP port of the server")
+	fs.Uint16Var(&f.port, "port", 18515, "TCP `port` of the server")
 	fs.DurationVar(&f.Idle, "idle", 30*time.Second, "give up when nothing completes for so long; 0: never")
 	return cmd
 }

@@ -34,7 +34,7 @@ type globals struct {
 
 // newRootCommand returns the whole command tree.
 func newRootCommand() *cobra.Command {
-	g := &globals{}
+	g := &globals{logLevel: "warn", transport: verbs.UDP.String()}
 	root := &cobra.Command{
 		Use:   "softhca",
 		Short: "A software RDMA adapter that speaks RoCEv2 over UDP",
@@ -54,11 +54,11 @@ no kernel module, no root, no RDMA hardware.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&g.addr, "addr", "", "local address, addresses (a,b) or network interface of the adapter; they become its GID table")
+	f.StringVar(&g.addr, "addr", "", "local `address`, addresses (a,b) or network interface of the adapter; they become its GID table")
 	f.StringVar(&g.capture, "capture", "", "write every packet of the adapter to this `file.pcapng`")
 	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter: say when a connection fails and, at the end, what went wrong and why")
-	f.StringVar(&g.logLevel, "log-level", "warn", "debug (every packet), info, warn or error; logs go to standard error")
-	f.StringVar(&g.transport, "transport", "udp", "udp (a socket), or raw (whole IP packets; Linux, privileged)")
+	addChoice(f, &g.logLevel, "log-level", "`level`: debug (every packet), info, warn or error; logs go to standard error", "debug", "info", "warn", "error")
+	addChoice(f, &g.transport, "transport", "`kind`: udp (a socket), or raw (whole IP packets; Linux, privileged)", verbs.UDP.String(), verbs.Raw.String())
 	f.StringArrayVar(&g.faults, "fault", nil, "make things go wrong by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
 	f.StringVar(&g.faultFile, "fault-file", "", "a `file` with more rules")
 	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of what rules choose at random; 0 draws one")
@@ -107,7 +107,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func maxArgs(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
-			return usagef("%s takes at most %d argument(s); %q is too many", cmd.CommandPath(), n, args[n])
+			return usagef("%s takes at most %s; %q is too many", cmd.CommandPath(), text.Count(n, "argument", "arguments"), args[n])
 		}
 		return nil
 	}
@@ -136,12 +136,8 @@ func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 // config returns the adapter that the flags describe, without its capture.
 func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
 	c := verbs.Config{Addr: g.addr, Faults: verbs.Faults{Rules: strings.Join(g.faults, "\n"), File: g.faultFile, Seed: g.faultSeed}}
-	switch g.transport {
-	case "udp":
-	case "raw":
+	if g.transport == verbs.Raw.String() {
 		c.Transport = verbs.Raw
-	default:
-		return c, usagef("--transport %q: want udp or raw", g.transport)
 	}
 	if ctx := context.Background(); log.Enabled(ctx, slog.LevelDebug) {
 		c.Trace = func(r *verbs.TraceRecord) { log.Debug(r.String()) }

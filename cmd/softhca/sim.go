@@ -75,7 +75,8 @@ Profiles:
 	s.Uint64Var(&f.seed, "seed", 0, "run only this `seed`")
 	s.StringVar(&f.seeds, "seeds", "", "run the seeds `A..B`, or from A on with A..")
 	s.IntVar(&f.ops, "ops", sim.DefaultOps, "actions of the programs in a run")
-	s.StringVar(&f.profile, "profile", sim.Profiles()[0].Name, "which troubles there are")
+	f.profile = sim.Profiles()[0].Name
+	addChoice(s, &f.profile, "profile", "which troubles there are: a `profile` of those above", profileNames()...)
 	s.BoolVar(&f.trace, "trace", false, "print everything that happens (with --seed)")
 	s.BoolVar(&f.minimize, "minimize", true, "when a run fails, look for the smallest that does")
 	s.Uint64Var(&f.packets, "packets", 0, "stop when so many packets were simulated")
@@ -86,6 +87,14 @@ Profiles:
 	s.Float64Var(&f.lossRatio, "loss-ratio", 0, "measure the WRITE throughput with this `share` of packets lost beside that without loss")
 	cmd.MarkFlagsMutuallyExclusive("seed", "seeds", "loss-ratio")
 	return cmd
+}
+
+// profileNames returns the names of the profiles.
+func profileNames() (names []string) {
+	for _, p := range sim.Profiles() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // simProfiles lists the profiles.

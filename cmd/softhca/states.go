@@ -8,12 +8,13 @@ import (
 
 	"github.com/softhca/softhca/cmd/softhca/internal/cmstates"
 	"github.com/softhca/softhca/cmd/softhca/internal/states"
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 )
 
 func newStatesCommand() *cobra.Command {
 	typ := ""
-	format := formats[ib.QPType]{"table": states.Table, "json": states.JSON, "dot": states.Dot}
+	format := formats[ib.QPType]{states.Table, states.JSON, states.Dot}
 	cmd := &cobra.Command{
 		Use:   "states",
 		Short: "Print the table of queue pair states and the attributes of each move",
@@ -27,40 +28,44 @@ which, and the attributes that the call must and may name.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			types := states.Types()
 			if typ != "" {
-				t, ok := states.Parse(typ)
-				if !ok {
-					return usagef("--type %q: want rc, uc, ud, rd or gsi", typ)
-				}
+				t, _ := states.Parse(typ) // the option takes no other
 				types = []ib.QPType{t}
 			}
 			return format.print(cmd, types)
 		},
 	}
-	cmd.Flags().StringVar(&typ, "type", "", "only one service: rc, uc, ud, rd or gsi")
+	var names []string
+	for _, t := range states.Types() {
+		names = append(names, strings.ToLower(t.String()))
+	}
+	addChoice(cmd.Flags(), &typ, "type", "only one `service`: "+text.Or(names), names...)
 	format.register(cmd)
 	return cmd
 }
 
-// formats are the ways to print a list, by the names that --format takes.
-type formats[T any] map[string]func(io.Writer, []T) error
+// formats are the ways to print a list.
+type formats[T any] struct{ table, json, dot func(io.Writer, []T) error }
 
 func (f formats[T]) register(cmd *cobra.Command) {
-	cmd.Flags().String("format", "table", "table, json or dot (Graphviz)")
+	name := "table"
+	addChoice(cmd.Flags(), &name, "format", "`format`: table, json or dot (Graphviz)", "table", "json", "dot")
 }
 
 // print prints the list as --format asks for.
 func (f formats[T]) print(cmd *cobra.Command, list []T) error {
-	name := cmd.Flag("format").Value.String()
-	print, ok := f[strings.ToLower(name)]
-	if !ok {
-		return usagef("--format %q: want table, json or dot", name)
+	switch cmd.Flag("format").Value.String() {
+	case "json":
+		return f.json(cmd.OutOrStdout(), list)
+	case "dot":
+		return f.dot(cmd.OutOrStdout(), list)
+	default:
+		return f.table(cmd.OutOrStdout(), list)
 	}
-	return print(cmd.OutOrStdout(), list)
 }
 
 func newCMStatesCommand() *cobra.Command {
 	name := ""
-	format := formats[cmstates.State]{"table": cmstates.Table, "json": cmstates.JSON, "dot": cmstates.Dot}
+	format := formats[cmstates.State]{cmstates.Table, cmstates.JSON, cmstates.Dot}
 	cmd := &cobra.Command{
 		Use:   "cm-states",
 		Short: "Print the machines of the connection manager",
@@ -74,24 +79,20 @@ the passive side: the table that the adapter executes. JSON has the inputs too t
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			states := cmstates.States()
 			if name != "" {
-				s, ok := cmstates.Find(name)
-				if !ok {
-					return usagef("--state %q: want one of %s", name, stateNames(states))
-				}
+				s, _ := cmstates.Find(name) // the option takes no other
 				states = []cmstates.State{s}
 			}
 			return format.print(cmd, states)
 		},
 	}
-	cmd.Flags().StringVar(&name, "state", "", "only this state, such as REQ_SENT")
+	addChoice(cmd.Flags(), &name, "state", "only this `state`, such as REQ_SENT", stateNames(cmstates.States())...)
 	format.register(cmd)
 	return cmd
 }
 
-func stateNames(states []cmstates.State) string {
-	var names []string
+func stateNames(states []cmstates.State) (names []string) {
 	for _, s := range states {
 		names = append(names, s.Name)
 	}
-	return strings.Join(names, ", ")
+	return names
 }

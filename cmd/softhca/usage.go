@@ -31,13 +31,16 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("%s has no option --%s%s", cmd.CommandPath(), name, text.DidYouMean(name, "--", optionNames(cmd)))
 	case errors.As(err, &value):
 		f := value.GetFlag()
+		if c, ok := f.Value.(choice); ok {
+			return usagef("--%s %q: %s", f.Name, value.GetValue(), c.want(value.GetValue()))
+		}
 		if want := wanted(f.Value.Type()); want != "" {
 			return usagef("--%s %q: want %s", f.Name, value.GetValue(), want)
 		}
 		return usagef("--%s: %w", f.Name, errors.Unwrap(err))
 	case errors.As(err, &missing):
-		kind, _ := pflag.UnquoteUsage(missing.GetFlag())
-		return usagef("--%s needs a value: %s", missing.GetFlag().Name, kind)
+		kind, about := pflag.UnquoteUsage(missing.GetFlag())
+		return usagef("--%s needs a value: %s", missing.GetFlag().Name, strings.TrimPrefix(about, kind+": "))
 	}
 	return &usageError{err}
 }

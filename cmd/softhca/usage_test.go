@@ -29,6 +29,12 @@ func TestUsageWords(t *testing.T) {
 		"rping -c -s -a 127.0.0.1":  `--client and --server exclude each other`,
 		"judge":                     `want one of --peer, --list, --victim-source and --page`,
 		"udaddy -c x":               `--connections "x": want a number`,
+		"perf wrte --local":         `operation "wrte": want write, write-imm, send, read, cmp-swap or fetch-add; did you mean write?`,
+		"perf --type rdx write":     `--type "rdx": want rc, uc, ud or rd; did you mean rd?`,
+		"sim --profile mixd":        `--profile "mixd": did you mean mixed?`,
+		"play e08_retries_exceded":  `there is neither a script nor a file "e08_retries_exceded"; did you mean e08_retries_exceeded?`,
+		"perf write --log-level":    `--log-level needs a value: debug (every packet), info, warn or error`,
+		"perf write --qps":          `--qps needs a value: queue pairs`,
 		"sim --seed 1 --seeds 1..2": `--seed and --seeds exclude each other`,
 	} {
 		code, out, errs := command(t, strings.Fields(line)...)

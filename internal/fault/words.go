@@ -212,16 +212,25 @@ func (s *OpSet) opcodes() bool { return s.bits != [4]uint64{} }
 // acks reports whether the set holds an ACKNOWLEDGE.
 func (s *OpSet) acks() bool { return s.bits[0]>>roce.RCAcknowledge&1 != 0 }
 
-// opWords returns the names that op= takes, for hints.
+// opWords returns the names that op= takes, for hints: of two that are as near,
+// the one that stands in front.
 func opWords() []string {
 	var names []string
 	for _, a := range opAliases {
 		names = append(names, a.name)
 	}
 	for o := range 256 {
-		if op := roce.Opcode(o); op.Info().Known && op.Service() <= roce.ServiceUD {
-			names = append(names, bareOp(op), op.String())
+		op := roce.Opcode(o)
+		if !op.Info().Known || op.Service() > roce.ServiceUD {
+			continue
 		}
+		name := bareOp(op)
+		for i, c := range name {
+			if c == '_' {
+				names = append(names, name[:i])
+			}
+		}
+		names = append(names, name, op.String())
 	}
 	return append(append(names, messageNames()...), allMessages)
 }

@@ -3,9 +3,9 @@ package perf
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 )
 
@@ -68,7 +68,7 @@ func ParseOp(name string) (Op, error) {
 			return o, nil
 		}
 	}
-	return 0, fmt.Errorf("operation %q: want one of %s", name, strings.Join(OpNames(), ", "))
+	return 0, fmt.Errorf("operation %q: %s", name, text.Want(name, OpNames()))
 }
 
 // Bounds of a plan. They also bound what a client can make a server allocate.

@@ -22,6 +22,9 @@ const (
 
 var kindNames = [...]string{"rc", "uc", "ud", "srq", "rd"}
 
+// KindNames returns the names that ParseKind takes; the first is the default.
+func KindNames() []string { return kindNames[:] }
+
 // ParseKind returns the kind of a name.
 func ParseKind(name string) (Kind, error) {
 	for i, n := range kindNames {
@@ -29,7 +32,7 @@ func ParseKind(name string) (Kind, error) {
 			return Kind(i), nil
 		}
 	}
-	return 0, fmt.Errorf("type %q: want rc, uc, ud, srq or rd", name)
+	return 0, fmt.Errorf("type %q: want one of %s", name, strings.Join(kindNames[:], ", "))
 }
 
 func (k Kind) service() ib.QPType {

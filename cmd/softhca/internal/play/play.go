@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/internal/script"
 )
 
@@ -27,7 +28,7 @@ func Find(name string, readFile func(string) ([]byte, error)) (Script, error) {
 	b, err := readFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Script{}, fmt.Errorf("there is neither a script nor a file %q; softhca play --list lists the scripts", name)
+		return Script{}, fmt.Errorf("there is neither a script nor a file %q%s; softhca play --list lists the scripts", name, text.DidYouMean(name, "", script.Names()))
 	case err != nil:
 		return Script{}, err
 	case len(b) > maxText:

@@ -38,6 +38,23 @@ func DidYouMean(word, prefix string, all []string) string {
 	return "; did you mean " + prefix + strings.Join(like, " or "+prefix) + "?"
 }
 
+// maxShort is how many words are listed even if one of them is likely meant.
+const maxShort = 8
+
+// Want says which of all the words is wanted, for one that there is not: those
+// that are like it and, if there are few or none is like it, all.
+func Want(word string, all []string) string {
+	like := Like(word, all)
+	switch {
+	case len(like) == 0:
+		return "want " + Or(all)
+	case len(all) > maxShort:
+		return "did you mean " + Or(like) + "?"
+	default:
+		return "want " + Or(all) + "; did you mean " + Or(like) + "?"
+	}
+}
+
 // distance returns how many letters must be put in, left out, changed or swapped
 // with their neighbor to make b of a.
 func distance(a, b string) int {

@@ -2,6 +2,7 @@ package text
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -23,5 +24,23 @@ func TestDidYouMean(t *testing.T) {
 	}
 	if got := DidYouMean("frobnicate", "--", []string{"size"}); got != "" {
 		t.Error(got)
+	}
+}
+
+func TestWant(t *testing.T) {
+	many := strings.Fields("mixed clean loss corrupt slow errors lifecycle restart chaos")
+	for _, c := range []struct {
+		word string
+		all  []string
+		want string
+	}{
+		{"upd", []string{"udp", "raw"}, "want udp or raw; did you mean udp?"},
+		{"tcp", []string{"udp", "raw"}, "want udp or raw"},
+		{"mixd", many, "did you mean mixed?"},
+		{"tcp", many, "want mixed, clean, loss, corrupt, slow, errors, lifecycle, restart or chaos"},
+	} {
+		if got := Want(c.word, c.all); got != c.want {
+			t.Errorf("%q: %q, want %q", c.word, got, c.want)
+		}
 	}
 }
