@@ -21,6 +21,7 @@ type cut struct {
 	name  string
 	fault string // of the client
 	do    func(t *testing.T, server *sandbox.Place, near, far string)
+	needs string // a program
 	told  bool // the hosts tell the adapters: nobody waits for retries
 }
 
@@ -36,7 +37,7 @@ var cuts = []cut{
 			return netlink.LinkSetDown(link)
 		})
 	}},
-	{name: "nftables", do: func(t *testing.T, server *sandbox.Place, _, far string) { server.DropFrom(t, far) }},
+	{name: "nftables", needs: "nft", do: func(t *testing.T, server *sandbox.Place, _, far string) { server.DropFrom(t, far) }},
 }
 
 func setDown(t *testing.T, ifname string) {
@@ -73,6 +74,9 @@ func TestV15_TwoPaths(t *testing.T) {
 
 // run measures over two pairs of interfaces, numbered apart from those of others.
 func (c *cut) run(t *testing.T, n byte) {
+	if _, err := exec.LookPath(c.needs); c.needs != "" && err != nil {
+		t.Skipf("it needs a program: %v", err)
+	}
 	server := sandbox.NewPlace(t)
 	var near, far [2]string // interfaces
 	addr := func(path, host int) netip.Addr { return netip.AddrFrom4([4]byte{10, 70 + n, byte(path), byte(host)}) }
