@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,8 +64,8 @@ func (f *cmtimeFlags) run(cmd *cobra.Command) error {
 	if err := f.Check(); err != nil {
 		return &usageError{err}
 	}
-	if f.Cycles > 0 && !f.local {
-		return usagef("--cycles needs --local")
+	if err := f.refuseIgnored(cmd); err != nil {
+		return err
 	}
 	opener, err := f.opener(cmd)
 	if err != nil {
@@ -91,6 +90,25 @@ func (f *cmtimeFlags) run(cmd *cobra.Command) error {
 	return named(cmd, err)
 }
 
+// refuseIgnored refuses options that have no effect on the side that the command
+// is, or without another option.
+func (f *cmtimeFlags) refuseIgnored(cmd *cobra.Command) error {
+	switch {
+	case f.local && f.Cycles == 0:
+		return refuseGiven(cmd, "it is about --cycles", "window")
+	case f.local:
+		return nil
+	case f.Host == "":
+		if err := refuseGiven(cmd, "the client, with -s HOST, has the result", "json"); err != nil {
+			return err
+		}
+		if err := f.refuseAtServer(cmd); err != nil {
+			return err
+		}
+	}
+	return refuseGiven(cmd, "it needs --local", "cycles", "window", "events")
+}
+
 // localConnections are enough for a measurement to last some time, and fewer
 // than what a listener takes of one address before it forgets requests.
 const localConnections = 500
@@ -102,9 +120,9 @@ func (f *cmtimeFlags) runLocal(cmd *cobra.Command, side cmtime.Side) (sum cmtime
 	if !cmd.Flags().Changed("connections") {
 		side.Connections = localConnections
 	}
-	server, err := netip.ParseAddr(f.addr)
+	server, err := oneAddr("addr", f.addr)
 	if err != nil {
-		return sum, usagef("--local takes one IP address as --addr: %w", err)
+		return sum, err
 	}
 	// Faults and the capture are the client's.
 	plain := f.connectFlags

@@ -54,6 +54,11 @@ func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
 	return o, nil
 }
 
+// refuseAtServer refuses the options that only a client heeds.
+func (f *connectFlags) refuseAtServer(cmd *cobra.Command) error {
+	return refuseGiven(cmd, "it is for the client, which says how long both sides wait", "cm-timeout", "cm-retries")
+}
+
 // run runs a command that connects, with what it opens its adapter with.
 func (f *connectFlags) run(cmd *cobra.Command, do func(adapter.Opener) error) error {
 	opener, err := f.opener(cmd)

@@ -44,6 +44,8 @@ what the demonstration then finds not verified is what you asked for.`,
 			switch {
 			case apm && service == "rd":
 				return usagef("--apm shows connections of RC: leave --type out")
+			case (apm || service == "rd") && cmd.Flags().Changed("measure"):
+				return usagef("--measure has no effect here: --apm and --type rd measure nothing")
 			case apm:
 				return runMigrationDemo(cmd, g, peer)
 			case service == "rd":

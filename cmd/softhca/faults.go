@@ -32,6 +32,9 @@ every fault, argument and selector with an example.`,
 				}
 				text += "\n" + string(b)
 			}
+			if list && strings.TrimSpace(text) != "" {
+				return usagef("--list lists every fault: leave it out to have rules explained")
+			}
 			out := cmd.OutOrStdout()
 			if list || strings.TrimSpace(text) == "" {
 				if asJSON {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -98,6 +99,9 @@ func (f *judgeFlags) do(cmd *cobra.Command, g *globals) error {
 	if f.quiet <= 0 || f.wait <= 0 || f.runs <= 0 {
 		return usagef("--quiet, --wait and --runs are more than 0")
 	}
+	if err := f.refuseIgnored(cmd); err != nil {
+		return err
+	}
 	switch {
 	case f.source:
 		_, err := io.WriteString(out, victim.Source())
@@ -118,6 +122,21 @@ func (f *judgeFlags) do(cmd *cobra.Command, g *globals) error {
 		return nil
 	}
 	return f.judge(cmd, g, plans)
+}
+
+// refuseIgnored refuses options that what is asked for has no use for.
+func (f *judgeFlags) refuseIgnored(cmd *cobra.Command) error {
+	var page, peer, scripts error
+	if len(f.pages) == 0 {
+		page = refuseGiven(cmd, "it goes with --page", "topics")
+	}
+	if f.peer == "" {
+		peer = refuseGiven(cmd, "it goes with --peer", "victim", "json", "verbose", "quiet", "wait", "runs", "addr", "capture", "transport")
+	}
+	if f.peer == "" && !f.list {
+		scripts = refuseGiven(cmd, "it goes with --peer or --list", "run", "hostile")
+	}
+	return cmp.Or(page, peer, scripts)
 }
 
 // plans reads the scripts that --run chooses.

@@ -44,6 +44,11 @@ func (f *nodesFlags) check(cmd *cobra.Command, o *nodes.Options) error {
 	if err := o.Check(); err != nil {
 		return &usageError{err}
 	}
+	if o.Host == "" {
+		if err := f.refuseAtServer(cmd); err != nil {
+			return err
+		}
+	}
 	if cmd.Flags().Changed("tos") {
 		o.TOS = &f.tos
 	}

@@ -92,9 +92,9 @@ func TestC11_UcmatoseCommand(t *testing.T) {
 func TestUcmatoseFaults(t *testing.T) {
 	server, client := loopback(62), loopback(63)
 	file := filepath.Join(t.TempDir(), "rtu.pcapng")
-	args := []string{"ucmatose", "--idle", "20s", "--cm-timeout", "50ms"}
+	args := []string{"ucmatose", "--idle", "20s"}
 	bothSides(t, append(args, "-b", server),
-		append(args, "-s", server, "-b", client, "--fault", "drop op=RTU nth=1", "--capture", file))
+		append(args, "-s", server, "-b", client, "--cm-timeout", "50ms", "--fault", "drop op=RTU nth=1", "--capture", file))
 	code, out, errs := command(t, "decode", file)
 	if code != exitOK || strings.Count(out, "  RTU comm") != 2 {
 		t.Errorf("one RTU was lost and one arrived; the capture, taken before the loss: exit code %d, %q\n%s", code, errs, out)
@@ -168,7 +168,7 @@ func TestNodesUsage(t *testing.T) {
 		{"ucmatose -f nmae", `--format "nmae": want name, ip or ipv6; did you mean name?`},
 		{"ucmatose -P tpc", `--port-space "tpc": want tcp or ib; did you mean tcp?`},
 		{"udaddy -P tcp", `--port-space "tcp": want udp or ipoib`},
-		{"ucmatose --cm-retries 16", "1 to 15"},
+		{"ucmatose -s 127.0.0.1 --cm-retries 16", "1 to 15"},
 		{"udaddy -p 7174", "the port cannot be chosen"},
 		{"udaddy -P udp -p 0x111", "port-space"},
 		{"udaddy -S -1", "size -1"},

@@ -63,6 +63,37 @@ func refuseIgnored(cmd *cobra.Command) error {
 	return nil
 }
 
+// refuseGiven returns a usageError for the first of some options that is given,
+// though it has no effect: why says where it has.
+func refuseGiven(cmd *cobra.Command, why string, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			return usagef("--%s has no effect here: %s", name, why)
+		}
+	}
+	return nil
+}
+
+// checkGiven returns a usageError for the first option that is given a value that
+// no option of its type takes: no time is negative, and a name that is empty, as
+// of a variable of a shell that is not set, names nothing. Without a value --addr
+// is any address.
+func checkGiven(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		value := f.Value.String()
+		_, isWord := f.Value.(choice)
+		switch {
+		case err != nil || f.Name == "addr" || isWord:
+		case f.Value.Type() == "duration" && strings.HasPrefix(value, "-"):
+			err = usagef("--%s %s: a time is not negative", f.Name, value)
+		case f.Value.Type() == "string" && strings.TrimSpace(value) == "":
+			kind, about := pflag.UnquoteUsage(f)
+			err = usagef("--%s is empty: want %s", f.Name, strings.TrimPrefix(about, kind+": "))
+		}
+	})
+	return err
+}
+
 // helpWidth is how many columns help has.
 const helpWidth = 100
 

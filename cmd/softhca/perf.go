@@ -147,7 +147,7 @@ func (f *perfFlags) run(cmd *cobra.Command, args []string) error {
 	if err := refuseZero(cmd, "size", "depth", "post-list", "qps"); err != nil {
 		return err
 	}
-	host, err := f.parse(args)
+	host, err := f.parse(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -160,14 +160,14 @@ func (f *perfFlags) run(cmd *cobra.Command, args []string) error {
 	default:
 		err = f.measure(ctx, cmd, net.JoinHostPort(host, strconv.Itoa(int(f.port))))
 	}
-	if err != nil {
-		return fmt.Errorf("perf %v: %w", f.plan.Op, err)
+	if err == nil || errors.As(err, new(*usageError)) {
+		return err
 	}
-	return nil
+	return fmt.Errorf("perf %v: %w", f.plan.Op, err)
 }
 
 // parse turns flags and arguments into a plan.
-func (f *perfFlags) parse(args []string) (host string, err error) {
+func (f *perfFlags) parse(cmd *cobra.Command, args []string) (host string, err error) {
 	if f.plan.Op, err = perf.ParseOp(args[0]); err != nil {
 		return "", &usageError{err}
 	}
@@ -200,17 +200,33 @@ func (f *perfFlags) parse(args []string) (host string, err error) {
 	if len(args) == 2 {
 		host = args[1]
 	}
-	if f.local && (host != "" || f.forever || f.child) {
-		return "", usagef("--local runs both sides: no HOST, no --forever")
-	}
-	if !f.local && (f.loss != 0 || len(f.server) > 0) {
-		return "", usagef("--loss-ratio and --server-fault are for --local")
+	if err := f.refuseIgnored(cmd, host); err != nil {
+		return "", err
 	}
 	if !(f.loss >= 0 && f.loss < 1) || f.loss > 0 && f.otherFaults() {
 		return "", usagef("--loss-ratio takes a share below 1, and no other faults")
 	}
 	f.ownFaults = f.local || f.child || host != "" // the result tells
 	return host, checkRules("--server-fault", f.server)
+}
+
+// refuseIgnored refuses options that have no effect on the side that the command
+// is: host is empty unless it is the client.
+func (f *perfFlags) refuseIgnored(cmd *cobra.Command, host string) error {
+	switch {
+	case f.local && host != "":
+		return usagef("--local runs both sides: no HOST")
+	case f.local:
+		return refuseGiven(cmd, "--local runs both sides, once", "forever", "port", "child")
+	}
+	if err := refuseGiven(cmd, "it is for --local", "loss-ratio", "server-fault"); err != nil {
+		return err
+	}
+	if host != "" {
+		return refuseGiven(cmd, "it is for the server", "forever", "child")
+	}
+	return refuseGiven(cmd, "it is for the client, with HOST, and the server has it from there",
+		"depth", "duration", "json", "latency", "mtu", "post-list", "qps", "rate-limit", "retry", "size", "static-rate", "timeout", "type")
 }
 
 // otherFaults reports whether there are rules beside those of --loss-ratio.
@@ -265,14 +281,14 @@ func (f *perfFlags) parseAlt(client bool) error {
 	if f.local {
 		f.addr = cmp.Or(f.addr, perfAddr)
 	}
-	alt, err := netip.ParseAddr(f.alt)
+	alt, err := oneAddr("alt", f.alt)
 	if err != nil {
-		return usagef("--alt: %w", err)
+		return err
 	}
 	own, err := netip.ParseAddr(f.addr)
 	switch {
 	case err != nil:
-		return usagef("--alt goes with one IP address as --addr: %w", err)
+		return usagef("--alt goes with one IP address as --addr, which is %q", f.addr)
 	case own.Is4() != alt.Is4():
 		return usagef("--alt %v: want an address of the same family as %v", alt, own)
 	case own == alt, f.local && (own.Next() == alt || alt.Next() == own):

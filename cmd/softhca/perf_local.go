@@ -28,9 +28,9 @@ const perfAddr = "127.0.0.1"
 // environment too, unless --server-fault names some for the server.
 func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
 	f.addr = cmp.Or(f.addr, perfAddr)
-	own, err := netip.ParseAddr(f.addr)
+	own, err := oneAddr("addr", f.addr)
 	if err != nil {
-		return usagef("--local takes one IP address as --addr: %w", err)
+		return err
 	}
 	beside := func(do func(server string) error) error {
 		server, stop, err := f.startServer(ctx, cmd, own.Next())

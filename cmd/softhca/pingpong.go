@@ -67,6 +67,11 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err := refuseZero(cmd, "size"); err != nil {
 		return err
 	}
+	if f.Kind != pingpong.SRQ {
+		if err := refuseGiven(cmd, "only --type srq has more queue pairs than one", "qps"); err != nil {
+			return err
+		}
+	}
 	side := pingpong.Side{Options: f.Options, Open: f.opener(cmd), OpenFirst: strings.TrimSpace(f.addr) != "", Out: cmd.OutOrStdout()}
 	port := strconv.Itoa(int(f.port))
 	var r pingpong.Result

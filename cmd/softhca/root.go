@@ -69,6 +69,9 @@ no kernel module, no root, no RDMA hardware.`,
 		if err := refuseIgnored(cmd); err != nil {
 			return err
 		}
+		if err := checkGiven(cmd); err != nil {
+			return err
+		}
 		return g.checkFaults()
 	}
 	setHelp(root)

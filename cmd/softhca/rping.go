@@ -66,6 +66,9 @@ func (f *rpingFlags) run(cmd *cobra.Command) error {
 	case f.server && f.Source != "":
 		return usagef("-I is for the client: a server binds to -a")
 	case f.server:
+		if err := f.refuseAtServer(cmd); err != nil {
+			return err
+		}
 	case f.Host == "":
 		return usagef("the client needs -a with the address of the server")
 	case f.Persistent:

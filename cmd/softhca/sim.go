@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/internal/sim"
 )
 
@@ -230,8 +231,8 @@ func (f *simFlags) print(w io.Writer, s *sim.Summary, small *sim.Smallest) error
 	if s.Failed != nil {
 		what = "FAILED"
 	}
-	fmt.Fprintf(&b, "%s: %d runs (profile %s, %d ops, seeds up to %d), %d packets, %d work requests, %d completions, %v of virtual time\n",
-		what, s.Runs, f.profile, f.ops, s.NextSeed-1, s.Packets, s.Posted, s.Completions, s.Virtual.Round(time.Millisecond))
+	fmt.Fprintf(&b, "%s: %s (profile %s, %d ops, seeds up to %d), %d packets, %d work requests, %d completions, %v of virtual time\n",
+		what, text.Count(s.Runs, "run", "runs"), f.profile, f.ops, s.NextSeed-1, s.Packets, s.Posted, s.Completions, s.Virtual.Round(time.Millisecond))
 	fmt.Fprintf(&b, "took %v: %.0f packets/s/core\n", s.Elapsed.Round(time.Millisecond), s.PerCore())
 	fmt.Fprintf(&b, "what came up, and how often:\n")
 	for i, name := range sim.MarkNames(f.profile) {
@@ -331,6 +332,9 @@ type simFailure struct {
 func (f *simFlags) measure(cmd *cobra.Command) error {
 	if !(f.lossRatio > 0 && f.lossRatio < 1) {
 		return usagef("--loss-ratio %v: want a share of packets between 0 and 1, such as 0.01", f.lossRatio)
+	}
+	if err := refuseGiven(cmd, "--loss-ratio measures one run of its own", "ops", "profile", "trace", "minimize", "packets", "for", "only", "jobs"); err != nil {
+		return err
 	}
 	r, err := sim.MeasureLoss(f.lossRatio)
 	if err != nil {

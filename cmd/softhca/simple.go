@@ -11,7 +11,8 @@ import (
 
 func newRDMAClientCommand(g *globals) *cobra.Command {
 	var side simple.Side
-	cmd := newSimpleCommand(g, &side, func(cmd *cobra.Command) error { return side.Client(cmd.Context()) })
+	f := &connectFlags{globals: g}
+	cmd := newSimpleCommand(f, &side, func(cmd *cobra.Command) error { return side.Client(cmd.Context()) })
 	cmd.Use, cmd.Aliases = "rdma-client [-s HOST]", []string{"rdma_client"}
 	cmd.Short = "Connect, send one message and get one back, as rdma-core's rdma_client does"
 	cmd.Long = `rdma-client connects to rdma-server, or to rdma-core's rdma_server, sends 16 bytes, waits for 16 bytes and disconnects.
@@ -21,6 +22,7 @@ The adapter is on --addr, else on the address from which the way to the server b
 	cmd.Example = `  softhca rdma-server -s 127.0.0.1          in one terminal, and in another:
   softhca rdma-client -s 127.0.0.1 --addr 127.0.0.2
   softhca rdma-client -s 192.0.2.7          with rdma_server running there`
+	f.register(cmd)
 	cmd.Flags().StringVarP(&side.Host, "server", "s", "127.0.0.1", "`address` or name of the server")
 	cmd.Flags().Lookup("idle").Usage = "give up when the server sends nothing for so long; 0: never"
 	return cmd
@@ -28,7 +30,7 @@ The adapter is on --addr, else on the address from which the way to the server b
 
 func newRDMAServerCommand(g *globals) *cobra.Command {
 	var side simple.Side
-	cmd := newSimpleCommand(g, &side, func(cmd *cobra.Command) error { return side.Server(cmd.Context()) })
+	cmd := newSimpleCommand(&connectFlags{globals: g}, &side, func(cmd *cobra.Command) error { return side.Server(cmd.Context()) })
 	cmd.Use, cmd.Aliases = "rdma-server [-s ADDRESS]", []string{"rdma_server"}
 	cmd.Short = "Take one connection and answer one message, as rdma-core's rdma_server does"
 	cmd.Long = `rdma-server waits for one rdma-client, or rdma-core's rdma_client, takes 16 bytes from it, sends 16 bytes back and ends.
@@ -45,8 +47,7 @@ The adapter is on --addr, else on -s, else on the first network interface that i
 
 // newSimpleCommand returns what both commands have: side is filled by the flags
 // before run is called.
-func newSimpleCommand(g *globals, side *simple.Side, run func(*cobra.Command) error) *cobra.Command {
-	f := &connectFlags{globals: g}
+func newSimpleCommand(f *connectFlags, side *simple.Side, run func(*cobra.Command) error) *cobra.Command {
 	cmd := &cobra.Command{Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return f.run(cmd, func(opener adapter.Opener) error {
 			side.Opener, side.Out, side.Err = opener, cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -56,6 +57,5 @@ func newSimpleCommand(g *globals, side *simple.Side, run func(*cobra.Command) er
 	fs := cmd.Flags()
 	fs.StringVarP(&side.Port, "port", "p", "7471", "`port` number or service name")
 	fs.DurationVar(&side.Idle, "idle", 30*time.Second, "")
-	f.register(cmd)
 	return cmd
 }

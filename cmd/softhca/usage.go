@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,7 +35,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		if c, ok := f.Value.(choice); ok {
 			return usagef("--%s %q: %s", f.Name, value.GetValue(), c.want(value.GetValue()))
 		}
-		if want := wanted(f.Value.Type()); want != "" {
+		if want := wanted(f.Value.Type(), errors.Is(err, strconv.ErrRange)); want != "" {
 			return usagef("--%s %q: want %s", f.Name, value.GetValue(), want)
 		}
 		return usagef("--%s: %w", f.Name, errors.Unwrap(err))
@@ -57,12 +58,17 @@ func optionNames(cmd *cobra.Command) (names []string) {
 }
 
 // wanted says what values an option of a type of the parser takes; "" for types
-// of our own, whose errors say it.
-func wanted(kind string) string {
+// of our own, whose errors say it. A value that is far off is a number, but not one
+// that can be stored.
+func wanted(kind string, far bool) string {
 	bits := map[string]int{"uint8": 8, "uint16": 16, "uint32": 32}[kind]
 	switch {
 	case bits != 0:
 		return fmt.Sprintf("a number from 0 to %d", uint64(math.MaxUint64)>>(64-bits))
+	case kind == "int" && far:
+		return fmt.Sprintf("a number from %d to %d", math.MinInt, math.MaxInt)
+	case kind == "uint64" && far:
+		return fmt.Sprintf("a number from 0 to %d", uint64(math.MaxUint64))
 	case kind == "int":
 		return "a number"
 	case kind == "uint64" || kind == "uint":
@@ -117,6 +123,15 @@ func noCommand(root *cobra.Command, args []string) error {
 		return usagef("there is no command %q", args[0])
 	}
 	return usagef("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
+}
+
+// oneAddr returns the IP address that an option names.
+func oneAddr(flag, value string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(value)
+	if err != nil {
+		return addr, usagef("--%s %q: want one IP address, such as 127.0.0.3", flag, value)
+	}
+	return addr, nil
 }
 
 // portSpaceNumber is the default of --port-space-number as its help writes it.
