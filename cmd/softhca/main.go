@@ -43,6 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	initCompletion(root) // it keeps where to print to
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK

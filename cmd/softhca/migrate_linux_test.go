@@ -22,7 +22,7 @@ type cut struct {
 	fault string // of the client
 	do    func(t *testing.T, server *sandbox.Place, near, far string)
 	needs string // a program
-	told  bool // the hosts tell the adapters: nobody waits for retries
+	told  bool   // the hosts tell the adapters: nobody waits for retries
 }
 
 var cuts = []cut{

@@ -85,6 +85,7 @@ no kernel module, no root, no RDMA hardware.`,
 		newDecodeCommand(), newExplainCommand(), newSimCommand(), newFaultsCommand(g), newJudgeCommand(g), newRunCommand(g),
 		newBrokerCommand(g), newPlayCommand(), newManCommand(), newVersionCommand(),
 	)
+	root.SetHelpCommand(newHelpCommand())
 	completeValues(root)
 	return root
 }

@@ -25,6 +25,10 @@ func TestUsageWords(t *testing.T) {
 		"perf write --local=maybe":              `--local "maybe": want true or false`,
 		"sim --loss-ratio much":                 `--loss-ratio "much": want a number such as 0.01`,
 		"demo --fault-seed -1":                  `--fault-seed "-1": want a number that is not negative`,
+		"help prf":                              `there is no command "prf"; did you mean "perf"?`,
+		"help perf x":                           `softhca perf has no command "x"`,
+		"completion bsh":                        `there is no completion for "bsh": want bash, fish, powershell or zsh; did you mean bash`,
+		"completion zsh x":                      `softhca completion zsh takes no argument "x"`,
 		"rping":                                 `want one of --server and --client`,
 		"rping -c -s -a 127.0.0.1":              `--client and --server exclude each other`,
 		"judge":                                 `want one of --peer, --list, --victim-source and --page`,
@@ -66,5 +70,19 @@ func TestReadable(t *testing.T) {
 	code, out, _ := command(t, "udaddy", "--help")
 	if code != exitOK || !strings.Contains(out, "(default 0x111)") || !strings.Contains(out, "(default 4.29s)") {
 		t.Errorf("defaults are not as people read them:\n%s", out)
+	}
+}
+
+// TestHelpCommand shows what --help does.
+func TestHelpCommand(t *testing.T) {
+	for _, line := range []string{"", "perf", "completion bash", "help"} {
+		code, out, errs := command(t, append([]string{"help"}, strings.Fields(line)...)...)
+		_, want, _ := command(t, append(strings.Fields(line), "--help")...)
+		if code != exitOK || errs != "" || out != want || !strings.Contains(out, "Flags:") {
+			t.Errorf("help %s: exit code %d, %q; it is not what --help shows:\n%s", line, code, errs, out)
+		}
+	}
+	if _, out, _ := command(t, "__complete", "help", "per"); !strings.Contains(out, "\nperf\t") {
+		t.Errorf("help per is completed by %q", out)
 	}
 }

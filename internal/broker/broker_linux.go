@@ -463,7 +463,7 @@ func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
 	}
 	for _, a := range m.Addrs {
 		if !slices.Contains(b.cfg.Addrs, a) {
-			return -1, fmt.Errorf("broker: the broker serves %v and not %v: %w", b.cfg.Addrs, a, unix.EADDRNOTAVAIL)
+			return -1, fmt.Errorf("broker: the broker serves %v and not %v: name only addresses that it serves: %w", b.cfg.Addrs, a, unix.EADDRNOTAVAIL)
 		}
 	}
 	return fds[0], isMail(fds[0])

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -155,7 +156,8 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 	}
 	switch {
 	case answer.Op == opRefused:
-		err = &refusal{fmt.Errorf("%s: %w", answer.Error, answer.Errno)}
+		why := strings.TrimSuffix(answer.Error, ": "+answer.Errno.Error())
+		err = &refusal{fmt.Errorf("%s: %w", why, answer.Errno)}
 	case answer.Op != opWelcome || answer.Version != version || len(fds) != want || s.joined && answer.Slot != s.Slot:
 		err = fmt.Errorf("broker: %q with %d descriptors instead of a welcome: %w", answer.Op, len(fds), unix.EPROTO)
 	}

@@ -101,7 +101,7 @@ func (n *node) event(ctx context.Context, want ib.EventType) error {
 	for {
 		e, err := n.Device.GetAsyncEvent(ctx)
 		if err != nil {
-			return fmt.Errorf("adapter %s: no event %v: %w", n.name, want, err)
+			return fmt.Errorf("adapter %s: wait for event %v: %w", n.name, want, err)
 		}
 		e.Ack()
 		n.events = append(n.events, e)
@@ -117,7 +117,7 @@ func (n *node) wait(ctx context.Context, want rdmacm.EventType) (*rdmacm.Event, 
 	defer cancel()
 	e, err := n.ch.Get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("adapter %s: no %v: %w", n.name, want, err)
+		return nil, fmt.Errorf("adapter %s: wait for %v: %w", n.name, want, err)
 	}
 	defer e.Ack()
 	n.told = append(n.told, e.Type)

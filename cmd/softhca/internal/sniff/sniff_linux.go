@@ -43,6 +43,9 @@ type Sniffer struct {
 func Open(name string) (*Sniffer, error) {
 	nif, err := net.InterfaceByName(name)
 	if err != nil {
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = op.Err // it is no matter of routes, as the whole says
+		}
 		return nil, fmt.Errorf("interface %s: %w (ip link lists those of this host)", name, err)
 	}
 	// Without a protocol it hears nothing until the filter is in place and it is bound.
