@@ -52,7 +52,7 @@ func TestCtrlC(t *testing.T) {
 			&trigger{word: "serving", do: func() { close(ready) }})
 	}()
 	<-ready
-	code, out, errs := interrupt([]string{"perf", "write", "--json", "--addr", loopback(30), "--port", port, "--duration", "5m", loopback(31)}, "Gb/s")
+	code, out, errs := interrupt([]string{"perf", "write", "--json", "--addr", loopback(30), "--port", port, "--duration", "5m", loopback(31)}, "b/s")
 	var sum struct {
 		Messages    uint64
 		Seconds     float64

@@ -328,11 +328,11 @@ func (f *perfFlags) client(ctx context.Context, cmd *cobra.Command, server strin
 	defer func() { err = errors.Join(err, closer()) }()
 	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", server)
 	if err != nil {
-		return sum, fmt.Errorf("reach the server: %w", err)
+		return sum, fmt.Errorf("no server at %s: is it running, and its --port the same? %w", server, text.Bare(err))
 	}
 	return perf.Run(ctx, dev, conn, f.plan, func(i perf.Interval) {
 		// Progress that nobody can read is no reason to stop.
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%3.0f s  %8.2f Gb/s  %8.3f M messages/s\n", i.Elapsed.Seconds(), i.Gbps, i.Mpps)
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%3.0f s  %12s  %20s\n", i.Elapsed.Seconds(), text.Rate(i.Gbps*1e9, "b/s"), text.Rate(i.Mpps*1e6, " messages/s"))
 	})
 }
 

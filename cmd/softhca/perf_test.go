@@ -147,7 +147,7 @@ func TestPerfRefuses(t *testing.T) {
 	}
 	addr := loopback(24)
 	code, _, errs := command(t, "perf", "write", "--addr", addr, "--port", freePort(t, addr), addr)
-	if code != exitFailed || !strings.Contains(errs, "reach the server") {
+	if code != exitFailed || !strings.Contains(errs, "no server at ") {
 		t.Errorf("without a server: exit code %d: %s", code, errs)
 	}
 }

@@ -24,7 +24,7 @@ The server ends with its first client; with -P it serves any number at once unti
 a server without -P refuses others. An interrupted client disconnects before it ends.`,
 		Example: `  softhca rping -s -a 127.0.0.1 -v                          a server, and in another terminal its client:
   softhca rping -c -a 127.0.0.1 --addr 127.0.0.2 -v -V -C 10
-  softhca rping -s -P --addr eth0                           a server on all addresses of eth0, for many clients
+  softhca rping -s -P -S 3000 --addr eth0                   a server on all addresses of eth0, for many clients
   softhca rping -c -a 192.0.2.7 -S 3000 -C 100 -V           a client of rping -s there
   softhca rping -c -a 192.0.2.7 -C 3 --fault 'drop nth=2'   the same on a bad network
   softhca rping -c -a 192.0.2.7 -C 3 --explain              and what went wrong there, if anything did`,
@@ -37,7 +37,7 @@ a server without -P refuses others. An interrupted client disconnects before it 
 	fs.StringVarP(&f.Host, "host", "a", "", "server: `address` to bind to (default any; 0.0.0.0 is any of IPv4); client: the server")
 	fs.StringVarP(&f.Source, "source", "I", "", "client: own `address` (default chosen by route)")
 	fs.StringVarP(&f.Port, "port", "p", "7174", "`port` number or service name")
-	fs.IntVarP(&f.Size, "size", "S", 64, "`bytes` of a ping's text, 23 to 65535; what the server has is the most that it takes")
+	fs.IntVarP(&f.Size, "size", "S", rping.DefaultSize, "`bytes` of a ping's text, 23 to 65535; what the server has is the most that it takes")
 	fs.IntVarP(&f.Count, "count", "C", 0, "client: `pings`; 0 goes on until interrupted")
 	fs.BoolVarP(&f.Verbose, "verbose", "v", false, "print the text of each ping")
 	fs.BoolVarP(&f.Validate, "validate", "V", false, "client: check that each text comes back as it was sent")

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/roce"
 )
@@ -49,7 +50,7 @@ func route(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
 	// Connecting a UDP socket looks up the route and sends nothing.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", netip.AddrPortFrom(peer, roce.Port).String())
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("no way to %v: %w", peer, err)
+		return netip.Addr{}, fmt.Errorf("no way to %v: %w", peer, text.Bare(err))
 	}
 	local := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 	if err := conn.Close(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -58,16 +59,16 @@ func (l *Leaks) growth() int64 {
 
 // String says what is left over.
 func (l *Leaks) String() string {
-	text, last := "nothing is left over", &l.After[parts-1]
+	line, last := "nothing is left over", &l.After[parts-1]
 	if !l.Clean {
-		text = fmt.Sprintf("SOMETHING IS LEFT OVER: before %+v, after %+v", l.Before, *last)
+		line = fmt.Sprintf("SOMETHING IS LEFT OVER: before %+v, after %+v", l.Before, *last)
 	}
-	text += fmt.Sprintf(": %d IDs, %d + %d queue pairs, %d + %d connections, %d goroutines as before; heap", last.IDs,
+	line += fmt.Sprintf(": %s of a listener, %d + %d queue pairs, %d + %d connections, %d goroutines as before; heap", text.Count(last.IDs, "ID", "IDs"),
 		last.Client.QPs, last.Server.QPs, last.Client.CMIDs, last.Server.CMIDs, last.Goroutines)
 	for _, c := range l.After {
-		text += fmt.Sprintf(" %d", c.HeapBytes>>10)
+		line += fmt.Sprintf(" %d", c.HeapBytes>>10)
 	}
-	return text + " kB after each third"
+	return line + " kB after each third"
 }
 
 // Bounds of the wait for connections in TIMEWAIT, which takes 2.2 s with the

@@ -65,7 +65,7 @@ func ListJSON(w io.Writer) error {
 // example, by where it acts, and after them the selectors of that place.
 func List(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(fault.Grammar)
+	paragraph(&b, 0, fault.Grammar)
 	where := ""
 	var selectors []param
 	end := func() {

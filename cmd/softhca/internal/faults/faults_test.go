@@ -28,7 +28,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(line); n > 112 {
+		if n := utf8.RuneCountInString(line); n > 101 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

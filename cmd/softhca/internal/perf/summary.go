@@ -132,7 +132,7 @@ func (l *Loss) String() string {
 	if l.Messages != nil {
 		line += fmt.Sprintf(", %d of %s", *l.Messages, text.Count(l.Sent, "message", "messages"))
 	}
-	return line + fmt.Sprintf("; %.2f Gb/s arrived", l.Gbps)
+	return line + fmt.Sprintf("; %s arrived", text.Rate(l.Gbps*1e9, "b/s"))
 }
 
 // count fills Lost from what both sides counted.
@@ -172,8 +172,8 @@ type Latency struct {
 // String returns the summary for people: one line, and more if something was
 // out of the ordinary.
 func (s Summary) String() string {
-	line := fmt.Sprintf("%s: %s of %s on %s in %.2f s: %.2f Gb/s, %.3f M messages/s", s.Op, text.Count(s.Messages, "message", "messages"),
-		text.Count(s.Size, "byte", "bytes"), text.Count(s.QPs, "QP", "QPs"), s.Seconds, s.Gbps, s.Mpps)
+	line := fmt.Sprintf("%s: %s of %s on %s in %.2f s: %s, %s", s.Op, text.Count(s.Messages, "message", "messages"),
+		text.Count(s.Size, "byte", "bytes"), text.Count(s.QPs, "QP", "QPs"), s.Seconds, text.Rate(s.Gbps*1e9, "b/s"), text.Rate(s.Mpps*1e6, " messages/s"))
 	if l := s.Latency; l.Max > 0 {
 		line += fmt.Sprintf("; latency p50 %s, p90 %s, p99 %s, p99.9 %s, max %s",
 			text.Period(l.P50), text.Period(l.P90), text.Period(l.P99), text.Period(l.P999), text.Period(l.Max))

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -38,7 +39,7 @@ func (s Side) Client(ctx context.Context, addr string) (Result, error) {
 		d := net.Dialer{Timeout: exchangeTimeout}
 		conn, err := d.DialContext(ctx, "tcp", addr)
 		if err != nil {
-			return nil, fmt.Errorf("connect to the server: %w", err)
+			return nil, fmt.Errorf("no server at %s: is it running, and its port the same? %w", addr, text.Bare(err))
 		}
 		return conn, nil
 	})

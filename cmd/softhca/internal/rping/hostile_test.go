@@ -104,6 +104,23 @@ func TestRpingServerEnds(t *testing.T) {
 	}
 }
 
+// TestRpingServerTakesLess has the server end the connection, as its texts are
+// shorter: the client says that it may be so.
+func TestRpingServerTakesLess(t *testing.T) {
+	at, from := hosts()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	done := start(ctx, at.side())
+	client := from.side()
+	client.Host, client.Count, client.Size = "10.0.0.1", 1, 3000
+	client.Out, client.Err = io.Discard, io.Discard
+	err := client.Client(t.Context())
+	if !errors.Is(err, errDisconnected) || !strings.Contains(err.Error(), "after 0 of 1 ping: ") || !strings.Contains(err.Error(), "if its own -S is below 3000") {
+		t.Errorf("the client ends with %v", err)
+	}
+	<-done
+}
+
 // writer calls itself with what is written.
 type writer func([]byte)
 

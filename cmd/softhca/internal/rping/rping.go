@@ -30,6 +30,9 @@ type Options struct {
 	Idle time.Duration // give up when nothing happens for so long; 0: never
 }
 
+// DefaultSize is that of Options.Size, as in the Linux program.
+const DefaultSize = 64
+
 // Limits of Options.Size: the shortest holds the longest number of a ping.
 const (
 	minSize = len("rdma-ping-2147483647: ") + 1
@@ -97,15 +100,18 @@ func (s Side) Client(ctx context.Context) (err error) {
 // outcome says what a client's pings came to.
 func (s Side) outcome(ctx context.Context, n int, err error) error {
 	endless := s.Count == 0
+	if n == 0 && s.Size > DefaultSize && errors.Is(err, errDisconnected) {
+		err = fmt.Errorf("%w: it does so if its own -S is below %d", err, s.Size)
+	}
 	switch {
 	case err == nil:
 		return nil
 	case endless && (ctx.Err() != nil || errors.Is(err, errDisconnected)):
 		return nil
 	case endless:
-		return fmt.Errorf("after %d pings: %w", n, err)
+		return fmt.Errorf("after %s: %w", words.Count(n, "ping", "pings"), err)
 	default:
-		return fmt.Errorf("after %d of %d pings: %w", n, s.Count, err)
+		return fmt.Errorf("after %d of %s: %w", n, words.Count(s.Count, "ping", "pings"), err)
 	}
 }
 

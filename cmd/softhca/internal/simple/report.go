@@ -1,6 +1,7 @@
 package simple
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +63,7 @@ func (e *callError) Unwrap() error { return e.err }
 // perror returns the line that perror prints: the call and the text of its
 // error number.
 func (e *callError) perror() string {
-	text := e.err.Error()
+	text := strings.ReplaceAll(e.err.Error(), context.Canceled.Error(), "interrupted")
 	if errno := syscall.Errno(0); errors.As(e.err, &errno) {
 		text = errno.Error()
 		text = strings.ToUpper(text[:1]) + text[1:]

@@ -1,0 +1,20 @@
+package text
+
+import (
+	"errors"
+	"net"
+	"os"
+)
+
+// Bare returns the cause of an error of package net, without the call and the
+// addresses that its text has in front: what was to be done the caller says
+// better. Others it returns as they are.
+func Bare(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err
+	}
+	if call := (*os.SyscallError)(nil); errors.As(err, &call) {
+		err = call.Err
+	}
+	return err
+}
