@@ -1,13 +1,16 @@
 package main
 
 import (
+	"math"
 	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/decode"
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/script"
 )
 
@@ -40,6 +43,9 @@ func completeValues(root *cobra.Command) {
 		switch cmd.Name() {
 		case "perf":
 			cmd.ValidArgsFunction = completeOperation
+			must(cmd.RegisterFlagCompletionFunc("static-rate", words(rateNames()...)))
+		case "decode":
+			must(cmd.RegisterFlagCompletionFunc("op", words(decode.Words()...)))
 		case "play":
 			cmd.ValidArgsFunction = completeScript
 		case "ucmatose":
@@ -65,6 +71,31 @@ func completeOperation(_ *cobra.Command, args []string, _ string) ([]cobra.Compl
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return perf.OpNames(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// rateNames returns the static rates that there are.
+func rateNames() (names []string) {
+	for r := range ib.Rate(math.MaxUint8) {
+		if name := r.String(); !strings.Contains(name, "(") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// hideIgnored has shells complete no option that the command would refuse. The
+// tree of commands is of no other use after it.
+func hideIgnored(root *cobra.Command, args []string) {
+	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
+		return
+	}
+	cmd, _, err := root.Find(args[1:])
+	if err != nil {
+		return // it completes nothing
+	}
+	for _, f := range ignored(cmd) {
+		f.Hidden = true
+	}
 }
 
 // completeScript completes the scripts of play, of which there may be several, and

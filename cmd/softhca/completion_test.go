@@ -18,6 +18,13 @@ func TestCompletion(t *testing.T) {
 		{"demo --log-level |", "debug"},
 		{"demo --addr |", "127.0.0.1"},
 		{"run --addr |", "127.0.0.2"},
+		{"perf write --static-rate |", "2.5"},
+		{"decode --op |", "RNR"},
+		{"decode --op |", "RC_SEND_ONLY"},
+		{"play e08|", "e08_retries_exceeded"},
+		{"explain --live |", "lo"},
+		{"ucmatose -f |", "ipv6"},
+		{"sim --|", "--profile"},
 	} {
 		args := append([]string{"__complete"}, strings.Split(strings.TrimSuffix(c.line, "|"), " ")...)
 		code, out, _ := command(t, args...)
@@ -28,6 +35,11 @@ func TestCompletion(t *testing.T) {
 		}
 		if code != exitOK || !found {
 			t.Errorf("%s: exit code %d, no %s in\n%s", c.line, code, c.want, out)
+		}
+	}
+	for line, not := range map[string]string{"sim --": "--addr", "decode --": "--capture", "--": "--fault", "completion bash --": "--addr"} {
+		if _, out, _ := command(t, append([]string{"__complete"}, strings.Fields(line)...)...); strings.Contains(out, not+"\t") {
+			t.Errorf("%s is completed by %s, which would be refused:\n%s", line, not, out)
 		}
 	}
 	if _, out, _ := command(t, "--help"); !strings.Contains(out, "completion") {

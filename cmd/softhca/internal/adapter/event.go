@@ -101,7 +101,7 @@ func (f *Failure) meaning() string {
 	case f.Type == rdmacm.EventUnreachable && f.Status > 0:
 		return fmt.Sprintf("%v refused the request: SIDR status %v", f.Peer, mad.SIDRStatus(f.Status))
 	case f.Type == rdmacm.EventUnreachable:
-		return noAnswer(f.Peer)
+		return NoAnswer(f.Peer)
 	case f.Type == rdmacm.EventDisconnected && f.Status == 0:
 		return fmt.Sprintf("%v ended the connection", f.Peer)
 	case f.Type == rdmacm.EventDeviceRemoval:
@@ -173,13 +173,13 @@ func (a *Adapter) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdma
 func (a *Adapter) waiting(want rdmacm.EventType, d time.Duration) string {
 	line := fmt.Sprintf("still waiting for %v after %v", want, d.Round(time.Second))
 	if want == rdmacm.EventEstablished && a.Peer.IsValid() && d < 2*noticeAfter {
-		line += ": " + noAnswer(a.Peer)
+		line += ": " + NoAnswer(a.Peer)
 	}
 	return line
 }
 
-// noAnswer says what may be wrong with a peer that is silent.
-func noAnswer(peer netip.AddrPort) string {
+// NoAnswer says what may be wrong with a peer that is silent.
+func NoAnswer(peer netip.AddrPort) string {
 	return fmt.Sprintf("%v does not answer: is an adapter open on that address, and does UDP port 4791 pass?", peer)
 }
 

@@ -101,7 +101,7 @@ func (r *rerun) count(ctx context.Context) (c Counts, err error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return c, fmt.Errorf("wait for connections to be over (client %+v, server %+v): %w", c.Client, c.Server, context.Cause(ctx))
+			return c, fmt.Errorf("wait for connections to be over: the client still has %d, the server %d: %w", c.Client.CMIDs, c.Server.CMIDs, context.Cause(ctx))
 		}
 	}
 	c.IDs = r.client.IDs() + r.server.st.IDs()

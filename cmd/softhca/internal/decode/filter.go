@@ -62,6 +62,9 @@ func (f *Filter) AddOp(s string) error {
 	return bounded(len(f.ops))
 }
 
+// Words returns the words that AddOp takes, but for those of several words.
+func Words() []string { return vocabulary(operations()) }
+
 // AddAddr chooses what goes to or comes from an address or a network, such as
 // 10.0.0.1 or fd00::/8.
 func (f *Filter) AddAddr(s string) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -79,5 +80,26 @@ func TestTell(t *testing.T) {
 	want := "cmatose: connection 2 of 2: 2 of 9 messages sent\ncmatose: connection 2 of 2: 4 of 9 messages sent\n"
 	if errs.String() != want {
 		t.Errorf("it says %q, want %q", errs.String(), want)
+	}
+}
+
+// TestStill has a client say once what may be wrong with a server that does not
+// answer.
+func TestStill(t *testing.T) {
+	client := &Test{Adapter: &adapter.Adapter{Peer: netip.MustParseAddrPort("192.0.2.7:7471")}}
+	const hint = ": 192.0.2.7:7471 does not answer: is an adapter open on that address, and does UDP port 4791 pass?"
+	connected := &Test{Adapter: client.Adapter}
+	connected.tally[Connected]++
+	for _, c := range []struct {
+		side   *Test
+		waited time.Duration
+		want   string
+	}{
+		{client, noticeAfter, "still waiting for it after 5s" + hint}, {client, 3 * noticeAfter, "still waiting for it after 15s"},
+		{connected, noticeAfter, "still waiting for it after 5s"}, {&Test{Adapter: &adapter.Adapter{}}, noticeAfter, "still waiting for it after 5s"},
+	} {
+		if got := c.side.still("it", c.waited); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

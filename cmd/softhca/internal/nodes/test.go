@@ -283,8 +283,18 @@ func (t *Test) wait(ctx context.Context, limit time.Duration, what string, try f
 		case limit > 0 && waited >= limit:
 			return fmt.Errorf("wait for %s: %w (%v)", what, ErrIdle, limit)
 		}
-		t.notice("still waiting for %s after %v", what, waited.Round(time.Second))
+		t.notice("%s", t.still(what, waited))
 	}
+}
+
+// still says that a wait has lasted for so long. The first time that a client says
+// so it names what is usually wrong, if nobody has answered.
+func (t *Test) still(what string, waited time.Duration) string {
+	line := fmt.Sprintf("still waiting for %s after %v", what, waited.Round(time.Second))
+	if t.Peer.IsValid() && t.tally[Connected] == 0 && waited < 2*noticeAfter {
+		line += ": " + adapter.NoAnswer(t.Peer)
+	}
+	return line
 }
 
 // Migrate moves the events of all IDs to a new channel.
