@@ -256,6 +256,8 @@ func (id *ID) readyRD(now clock.Instant) error {
 // hint says what to do about a REJ, where the reason alone does not.
 func (id *ID) hint(r mad.RejReason) string {
 	switch {
+	case id.typ != ib.RD && r == mad.RejInvalidServiceID:
+		return "nothing listens on that port there, in port space " + id.ps.String()
 	case id.typ != ib.RD:
 	case r == mad.RejInvalidServiceID || r == mad.RejInvalidTransport:
 		return "nobody there takes reliable datagrams; Linux's rdma_cm never does: connect in port space TCP"

@@ -12,9 +12,9 @@ import (
 )
 
 // Dial opens an adapter of its own and connects to a Listener at an address
-// such as "10.0.0.1:7471". The adapter closes with the Conn. As an address
-// serves one adapter at a time, a program with several connections does better
-// with a Manager. Errors as those of Manager.Dial and verbs.Open.
+// such as "10.0.0.1:7471". The adapter closes with the Conn. A program with several
+// connections does better with a Manager, whose adapter they share. Errors as those
+// of Manager.Dial and verbs.Open.
 func Dial(ctx context.Context, addr string, opts ...Option) (*Conn, error) {
 	o, err := newOptions(opts)
 	if err != nil {

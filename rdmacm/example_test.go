@@ -3,6 +3,7 @@ package rdmacm_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -406,4 +407,20 @@ func ExampleID_LoadAltPath() {
 	// beside the first path there is one from 10.0.1.2 to 10.0.1.1
 	// received: armed
 	// beside the second path there is one from 10.0.0.2 to 10.0.0.1
+}
+
+// A Dial that finds nobody says, when its deadline comes, what it waited for.
+func ExampleManager_Dial() {
+	n := verbs.NewNetwork()
+	m := open(n, "10.0.0.2")
+	defer m.Close()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := m.Dial(ctx, "10.0.0.1:7471")
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// dial 10.0.0.1:7471: no answer to the request to connect: is an adapter open there, does UDP port 4791 pass, and does its program accept?: context deadline exceeded
+	// true
 }

@@ -34,9 +34,9 @@ var errNoListener = fmt.Errorf("no listener: %w", ib.EINVAL)
 
 // Listen opens an adapter of its own on an address such as "10.0.0.1:7471" and
 // listens there; without a host, on the first usable address. The adapter
-// closes with the Listener and the last of its Conns. As an address serves one
-// adapter at a time, Dial from the same program takes another one, or the
-// Manager of the Listener's adapter.
+// closes with the Listener and the last of its Conns. Where adapters do not share
+// an address (verbs.Config.Addr says where), Dial from the same program takes
+// another one, or the Manager of the Listener's adapter.
 func Listen(ctx context.Context, addr string, opts ...Option) (*Listener, error) {
 	o, err := newOptions(opts)
 	if err != nil {

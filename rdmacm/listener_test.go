@@ -41,6 +41,10 @@ func TestC11_DialErrors(t *testing.T) {
 			t.Errorf("dial %s: %v, want %v", tt.addr, err, tt.err)
 		}
 	}
+	const closed = "nothing listens on that port there, in port space tcp"
+	if _, err := a.m.Dial(soon(t), "10.0.0.2:9"); err == nil || !strings.Contains(err.Error(), closed) {
+		t.Errorf("dial a port that nobody listens on: %v, want %q", err, closed)
+	}
 	got := make(chan error, 1)
 	go func() {
 		_, err := a.m.Dial(soon(t), b.at(port).String())
@@ -318,5 +322,15 @@ func TestC11_AcceptAfterRemoval(t *testing.T) {
 		_, err = l.Accept(soon(t))
 		want(t, err, ib.ENODEV, "Accept without an adapter")
 		must(t, l.Close())
+	}
+}
+
+// TestAddrErrorSaysWhy names the address that no adapter has a way to, and the
+// port space that there is not.
+func TestAddrErrorSaysWhy(t *testing.T) {
+	for ps, why := range map[PortSpace]string{TCP: "no adapter here has a way to 192.0.2.9: ", IPoIB: "port space ipoib does not exist with RoCE: "} {
+		if e := addrError(ps, netip.MustParseAddr("192.0.2.9")); e.Err == nil || !strings.HasPrefix(e.Err.Error(), why) {
+			t.Errorf("port space %v: %v, want %q", ps, e.Err, why)
+		}
 	}
 }

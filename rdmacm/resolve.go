@@ -47,7 +47,7 @@ func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
 		return err
 	}
 	if dev == nil || id.ps == IPoIB {
-		id.post(addrError(id.ps))
+		id.post(addrError(id.ps, dst.Addr()))
 		return nil
 	}
 	if dst.Addr().IsUnspecified() {
@@ -60,14 +60,14 @@ func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
 }
 
 // addrError is the event of an address that no adapter can resolve.
-func addrError(ps PortSpace) *Event {
+func addrError(ps PortSpace, dst netip.Addr) *Event {
+	err := fmt.Errorf("no adapter here has a way to %v: open one on the address that packets to it leave from: %w", dst, ib.ENODEV)
 	errno := ib.ENODEV
 	if ps == IPoIB {
 		errno = ib.EINVAL
+		err = fmt.Errorf("port space %v does not exist with RoCE: %w", ps, errno)
 	}
-	return &Event{
-		Type: EventAddrError, Status: -int(errno), Err: fmt.Errorf("no adapter resolves the address in port space %v: %w", ps, errno),
-	}
+	return &Event{Type: EventAddrError, Status: -int(errno), Err: err}
 }
 
 // bindFor makes sure that the ID is bound before it is resolved, and to an

@@ -1,0 +1,80 @@
+package verbs_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/verbs"
+)
+
+// Two sides that connect by hand tell each other where they are, as a line of
+// text over a connection of any kind.
+func ExampleEndpoint() {
+	n := verbs.NewNetwork()
+	a, b := newSide(n, "10.0.0.1", ib.RC), newSide(n, "10.0.0.2", ib.RC)
+	defer a.ctx.Close()
+	defer b.ctx.Close()
+
+	own, err := a.qp.Endpoint(ib.NewPSN(0x5a3c01), 0) // a real program draws the PSN
+	must(err)
+	other, err := b.qp.Endpoint(ib.NewPSN(0x000007), 0)
+	must(err)
+	said := other.String() // the line that came from the other side
+
+	var peer verbs.Endpoint
+	must(peer.UnmarshalText([]byte(said)))
+	common := verbs.QPAttr{AccessFlags: ib.AccessRemote, PathMTU: ib.MTU1024, Timeout: 14, RetryCnt: 7, RNRRetry: 7}
+	must(a.qp.ModifyToRTS(own.Connected(peer, common)))
+	must(b.qp.ModifyToRTS(other.Connected(own, common)))
+
+	must(b.qp.PostRecv(verbs.RecvWR{WRID: 7, SGList: []verbs.SGE{b.mr.SGE(0, 4096)}}))
+	must(a.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend, SGList: []verbs.SGE{a.mr.SGE(0, 5)}}))
+	fmt.Printf("the peer is at %v, PSN %v\n", peer.GID.Addr(), peer.PSN)
+	fmt.Printf("its receive: %v\n", b.poll().Status)
+	// Output:
+	// the peer is at 10.0.0.2, PSN 0x000007
+	// its receive: SUCCESS
+}
+
+// The adapters of this host, and of each the GID index by which others reach it.
+// It prints what there is.
+func ExampleDevices() {
+	devices, err := verbs.Devices()
+	must(err)
+	for _, d := range devices {
+		i := d.GIDIndex() // 0 may be link-local
+		fmt.Printf("%s: GID index %d, %v\n", d.Name, i, d.GIDs[i].Addr())
+	}
+}
+
+// A log at level Warn tells of what goes wrong only, such as a WRITE that the peer
+// refuses.
+func ExampleConfig_log() {
+	n := verbs.NewNetwork()
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		Level: slog.LevelWarn,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "at" { // the example is to print the same each time
+				return slog.Attr{}
+			}
+			return a
+		},
+	})
+	ctx, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.1", Log: slog.New(handler), Seed: 1})
+	must(err)
+	a, b := newSideOn(ctx, ib.RC), newSide(n, "10.0.0.2", ib.RC)
+	defer b.ctx.Close()
+	a.connect(b)
+	b.connect(a)
+
+	must(a.qp.PostSend(verbs.SendWR{
+		Opcode: ib.WRRDMAWrite, SGList: []verbs.SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() + 1,
+	}))
+	a.poll()
+	must(ctx.Close()) // nothing is logged any more
+	// Output:
+	// level=WARN msg="qp 0x001e60 completion wr_id 0 REM_ACCESS_ERR" qpn=0x001e60
+	// level=WARN msg="qp 0x001e60 event QP_FATAL" qpn=0x001e60
+}
