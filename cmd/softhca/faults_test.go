@@ -119,6 +119,13 @@ func TestFaultFlags(t *testing.T) {
 			t.Errorf("%s: a mistake in a file: exit code %d: %s", cmd, code, errs)
 		}
 	}
+	capture := filepath.Join(filepath.Dir(wrong), "x.pcapng")
+	if err := os.WriteFile(capture, []byte("\n\r\r\n\x00\x01"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := command(t, "demo", "--fault-file", capture); code != exitUsage || !strings.Contains(errs, "x.pcapng: want text with a rule on each line") || strings.Contains(errs, "\x00") {
+		t.Errorf("a file that is no text: exit code %d: %q", code, errs)
+	}
 	for why, args := range map[string][]string{
 		"no such fault":           {"perf", "write", "--local", "--fault", "dorp"},
 		"no such fault there":     {"perf", "write", "--local", "--server-fault", "dorp"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -158,6 +160,9 @@ func (g *globals) checkFaults() error {
 	text, err := os.ReadFile(g.faultFile)
 	if err != nil {
 		return fmt.Errorf("--fault-file: %w", err)
+	}
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		return usagef("--fault-file %s: want text with a rule on each line; this is something else", g.faultFile)
 	}
 	return checkRules(g.faultFile, []string{string(text)})
 }
