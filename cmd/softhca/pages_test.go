@@ -71,6 +71,7 @@ func TestPagesCommands(t *testing.T) {
 		for _, m := range inline.FindAllStringSubmatch(string(page), -1) {
 			n++
 			root := newRootCommand()
+			initCompletion(root)
 			cmd, rest, err := root.Find(words(m[1])[1:])
 			if err == nil {
 				if wrong := cmd.ParseFlags(rest); errors.As(wrong, new(*pflag.NotExistError)) {
