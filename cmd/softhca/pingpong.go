@@ -72,6 +72,9 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 			return err
 		}
 	}
+	if err := f.Check(); err != nil {
+		return &usageError{err}
+	}
 	side := pingpong.Side{Options: f.Options, Open: f.opener(cmd), OpenFirst: strings.TrimSpace(f.addr) != "", Out: cmd.OutOrStdout()}
 	port := strconv.Itoa(int(f.port))
 	var r pingpong.Result

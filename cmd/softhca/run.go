@@ -60,6 +60,9 @@ it cannot be run, and 125 if something else failed before it ran.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.HasPrefix(device, "-") {
+				return usagef("--device %q: want a name; options stand before it", device)
+			}
 			o, err := runOptions(cmd, g, args)
 			if err != nil {
 				return err

@@ -77,6 +77,8 @@ func wanted(kind string, far bool) string {
 		return "a number such as 0.01"
 	case kind == "bool":
 		return "true or false"
+	case kind == "intSlice":
+		return "numbers with commas between them, such as 3,17"
 	case kind == "duration":
 		return "a time with its unit, such as 20ms, 5s or 1m30s"
 	default:

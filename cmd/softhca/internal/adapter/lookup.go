@@ -33,6 +33,20 @@ func LookupHost(ctx context.Context, host string, like netip.Addr) (netip.Addr, 
 	return all[0].Unmap(), nil // without an error there is an answer
 }
 
+// portError is a port that there is not. Its cause says nothing more.
+type portError struct {
+	port  string
+	cause error
+}
+
+// Error says what a port is.
+func (e *portError) Error() string {
+	return fmt.Sprintf("port %q is neither a number below 65536 nor a service (/etc/services has those)", e.port)
+}
+
+// Unwrap returns the cause.
+func (e *portError) Unwrap() error { return e.cause }
+
 // LookupPort returns a port: a number, or the name of a service.
 func LookupPort(ctx context.Context, port string) (uint16, error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
@@ -40,7 +54,7 @@ func LookupPort(ctx context.Context, port string) (uint16, error) {
 	}
 	n, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
 	if err != nil {
-		return 0, fmt.Errorf("port %q is neither a number below 65536 nor a service: %w", port, err)
+		return 0, &portError{port, err}
 	}
 	return uint16(n), nil
 }

@@ -73,8 +73,8 @@ const (
 // grhBytes stand before the payload of a UD message in the receive buffer.
 const grhBytes = 40
 
-// check fills in what depends on the kind and refuses what cannot be.
-func (o *Options) check() error {
+// Check fills in what depends on the kind and refuses what cannot be.
+func (o *Options) Check() error {
 	if o.Size == 0 {
 		o.Size = 4096
 		if o.Kind == UD {

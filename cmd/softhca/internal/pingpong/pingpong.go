@@ -65,7 +65,7 @@ func (s Side) Server(ctx context.Context, l net.Listener) (Result, error) {
 // run opens the adapter and the connection, in the order that OpenFirst asks
 // for, and plays.
 func (s Side) run(ctx context.Context, client bool, meet func() (net.Conn, error)) (r Result, err error) {
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return r, err
 	}
 	if s.OpenFirst {

@@ -341,7 +341,7 @@ func TestCheck(t *testing.T) {
 	} {
 		o := options(RC)
 		c.change(&o)
-		err := o.check()
+		err := o.Check()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", o, err, c.want)
 		}
