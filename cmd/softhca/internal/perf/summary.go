@@ -169,26 +169,29 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// String returns the summary for people: one line, and more if something was
-// out of the ordinary.
+// String returns the summary for people, in lines that fit a terminal: what was
+// measured, how long it took, and more if something was out of the ordinary.
 func (s Summary) String() string {
 	line := fmt.Sprintf("%s: %s of %s on %s in %.2f s: %s, %s", s.Op, text.Count(s.Messages, "message", "messages"),
 		text.Count(s.Size, "byte", "bytes"), text.Count(s.QPs, "QP", "QPs"), s.Seconds, text.Rate(s.Gbps*1e9, "b/s"), text.Rate(s.Mpps*1e6, " messages/s"))
 	if l := s.Latency; l.Max > 0 {
-		line += fmt.Sprintf("; latency p50 %s, p90 %s, p99 %s, p99.9 %s, max %s",
+		line += fmt.Sprintf("\n  latency p50 %s, p90 %s, p99 %s, p99.9 %s, max %s",
 			text.Period(l.P50), text.Period(l.P90), text.Period(l.P99), text.Period(l.P999), text.Period(l.Max))
 	}
 	if s.Interrupted {
 		return line + "; interrupted"
 	}
-	line += fmt.Sprintf("; %s sent again", text.Count(s.Retransmits, "packet", "packets"))
+	told := s.Client != nil && s.Server != nil && (s.Client.eventful() || s.Server.eventful())
+	if !told {
+		line += fmt.Sprintf("\n  %s sent again", text.Count(s.Retransmits, "packet", "packets"))
+	}
 	if s.Lost != nil {
 		line += "\n  " + s.Lost.String()
 	}
 	if s.Migrated != nil {
 		line += "\n  " + s.Migrated.String()
 	}
-	if s.Client != nil && s.Server != nil && (s.Client.eventful() || s.Server.eventful()) {
+	if told {
 		line += "\n  client: " + s.Client.happenings() + "\n  server: " + s.Server.happenings() +
 			s.Client.faultLines("client") + s.Server.faultLines("server")
 	}

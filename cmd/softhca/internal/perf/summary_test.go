@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/softhca/softhca/ib"
 )
@@ -41,6 +42,23 @@ func TestSummaryJSON(t *testing.T) {
 	for _, part := range []string{`"lat_us":{"p50":1,"p90":1,"p99":1,"p999":1,"max":`, `"retransmits":0}`} {
 		if err != nil || !strings.Contains(string(b), part) {
 			t.Errorf("the summary has no %s: %s (%v)", part, b, err)
+		}
+	}
+}
+
+// TestSummaryFits wants the lines of a long measurement to fit a terminal.
+func TestSummaryFits(t *testing.T) {
+	s := Summary{
+		Op: "write", Type: "rc", Size: 1048576, QPs: 16, Seconds: 600, Messages: 13107200, Gbps: 122.88, Mpps: 0.0437, Retransmits: 1234567,
+		Latency: Latency{P50: 2571.1, P90: 13391.1, P99: 105723.2, P999: 210042.8, Max: 311652.6},
+	}
+	lines := strings.Split(s.String(), "\n")
+	if len(lines) != 3 || lines[2] != "  1234567 packets sent again" || !strings.HasPrefix(lines[1], "  latency p50 2.57 ms, p90 13.39 ms, ") {
+		t.Errorf("it has other lines: %q", lines)
+	}
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 }
