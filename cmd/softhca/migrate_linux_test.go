@@ -75,7 +75,7 @@ func TestV15_TwoPaths(t *testing.T) {
 // run measures over two pairs of interfaces, numbered apart from those of others.
 func (c *cut) run(t *testing.T, n byte) {
 	if _, err := exec.LookPath(c.needs); c.needs != "" && err != nil {
-		t.Skipf("it needs a program: %v", err)
+		t.Skipf("it needs a program: %v", err) // it is not ours
 	}
 	server := sandbox.NewPlace(t)
 	var near, far [2]string // interfaces
