@@ -114,7 +114,7 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 		return fmt.Errorf("explain --live: %w", err)
 	}
 	say(cmd.ErrOrStderr(), "following interface %s until Ctrl-C", x.live)
-	l := explainLive(&deaths{w: cmd.ErrOrStderr()})
+	l := explainLive(&newsroom{w: cmd.ErrOrStderr()})
 	b := bufio.NewWriterSize(l, 1<<16)
 	w := pcapgo.NewWriterNanos(b)
 	if err = w.WriteFileHeader(1<<16, layers.LinkTypeRaw); err == nil {

@@ -16,15 +16,16 @@ import (
 const liveBlocks = 64
 
 const (
-	// maxDeaths is how many connections that failed are told of at once; of others
+	// maxNews is how often connections are told of while packets pass; of the others
 	// the report in the end tells.
-	maxDeaths = 100
+	maxNews = 100
 	// idle is how often the time is looked at while no packet passes.
 	idle = 500 * time.Millisecond
 )
 
-// deaths tells of connections when they fail. It is safe for concurrent use.
-type deaths struct {
+// newsroom tells of connections when they fail, and when a message of theirs has to be
+// repeated. It is safe for concurrent use.
+type newsroom struct {
 	w io.Writer
 
 	mu sync.Mutex // guards what follows
@@ -32,22 +33,22 @@ type deaths struct {
 }
 
 // tell tells of one.
-func (d *deaths) tell(v explain.Verdict) {
+func (d *newsroom) tell(n explain.News) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.n++; d.n > maxDeaths {
-		if d.n == maxDeaths+1 {
-			say(d.w, "softhca: more connections fail; the report in the end tells of them")
+	if d.n++; d.n > maxNews {
+		if d.n == maxNews+1 {
+			say(d.w, "softhca: there is more; the report in the end tells of it")
 		}
 		return
 	}
-	more := []string{v.Headline}
-	for _, part := range [...]struct{ name, text string }{{"the requester sees ", v.Requester}, {"the responder sees ", v.Responder}, {"", v.Fault}, {"see ", v.Page}} {
+	more := []string{n.Headline}
+	for _, part := range [...]struct{ name, text string }{{"the requester sees ", n.Requester}, {"the responder sees ", n.Responder}, {"", n.Fault}, {"see ", n.Page}} {
 		if part.text != "" {
 			more = append(more, part.name+part.text)
 		}
 	}
-	say(d.w, "softhca: failed now: %s\n  %s", v.Where, strings.Join(more, "; "))
+	say(d.w, "softhca: %v: %s\n  %s", n.Turn, n.Where, strings.Join(more, "; "))
 }
 
 // live explains the packets of an adapter while they pass: it is what the adapter
@@ -61,8 +62,8 @@ type live struct {
 
 // explainLive returns a live that follows what is written to it, and has told tell of
 // connections that fail.
-func explainLive(told *deaths) *live {
-	l := &live{blocks: make(chan []byte, liveBlocks), report: make(chan *explain.Report, 1), follower: explain.New(explain.Config{Died: told.tell})}
+func explainLive(told *newsroom) *live {
+	l := &live{blocks: make(chan []byte, liveBlocks), report: make(chan *explain.Report, 1), follower: explain.New(explain.Config{Tell: told.tell})}
 	go func() {
 		r, _ := l.follower.Read(blockReader{l})    // what is damaged is the adapter's last, half of a packet
 		_, _ = io.Copy(io.Discard, blockReader{l}) // so that the adapter never waits for nobody

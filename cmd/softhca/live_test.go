@@ -64,7 +64,7 @@ func TestLive(t *testing.T) {
 	}
 	want, _ := explainedFile(t, "../../internal/testdata/captures/errs_rnr_exceeded.pcap")
 	for _, piece := range []int{1, 7, 1000, len(file)} {
-		l := explainLive(&deaths{w: io.Discard})
+		l := explainLive(&newsroom{w: io.Discard})
 		for b := file; len(b) > 0; b = b[min(piece, len(b)):] {
 			if n, err := l.Write(b[:min(piece, len(b))]); err != nil || n != min(piece, len(b)) {
 				t.Fatal(n, err)
@@ -75,7 +75,7 @@ func TestLive(t *testing.T) {
 			t.Errorf("in pieces of %d bytes: %v\n%s", piece, err, out.String())
 		}
 	}
-	l := explainLive(&deaths{w: io.Discard})
+	l := explainLive(&newsroom{w: io.Discard})
 	for range 10 * liveBlocks { // more than it holds: nobody may wait for it
 		if _, err := l.Write([]byte("this is no capture")); err != nil {
 			t.Fatal(err)
@@ -86,17 +86,17 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestDeaths tells of so many connections that fail, and then of those no more.
-func TestDeaths(t *testing.T) {
+// TestNews tells of so many connections that fail, and then of those no more.
+func TestNews(t *testing.T) {
 	var out bytes.Buffer
-	d := &deaths{w: &out}
-	for range 3 * maxDeaths {
-		d.tell(explain.Verdict{Where: "here", Headline: "it broke", Requester: "RETRY_EXC_ERR (12)", Page: "docs/x.md"})
+	d := &newsroom{w: &out}
+	for range 3 * maxNews {
+		d.tell(explain.News{Verdict: explain.Verdict{Where: "here", Headline: "it broke", Requester: "RETRY_EXC_ERR (12)", Page: "docs/x.md"}})
 	}
-	if n := strings.Count(out.String(), "failed now: here\n  it broke; the requester sees RETRY_EXC_ERR (12); see docs/x.md\n"); n != maxDeaths {
-		t.Errorf("of %d is told, not of %d:\n%s", n, maxDeaths, out.String())
+	if n := strings.Count(out.String(), "failed now: here\n  it broke; the requester sees RETRY_EXC_ERR (12); see docs/x.md\n"); n != maxNews {
+		t.Errorf("of %d is told, not of %d:\n%s", n, maxNews, out.String())
 	}
-	if n := strings.Count(out.String(), "more connections fail"); n != 1 {
+	if n := strings.Count(out.String(), "there is more"); n != 1 {
 		t.Errorf("that there are more is said %d times", n)
 	}
 }
@@ -109,7 +109,7 @@ func TestDeathInSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := make(chan string, 1)
-	l := explainLive(&deaths{w: writerFunc(func(b []byte) (int, error) {
+	l := explainLive(&newsroom{w: writerFunc(func(b []byte) (int, error) {
 		told <- string(b)
 		return len(b), nil
 	})})

@@ -200,7 +200,7 @@ func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *ve
 	}
 	told, lost := func() error { return nil }, func() {}
 	if g.explain {
-		l := explainLive(&deaths{w: stderr})
+		l := explainLive(&newsroom{w: stderr})
 		told, lost = func() error { return tellLive(stderr, l.end()) }, func() { l.end() }
 		if cfg.Capture == nil {
 			cfg.Capture = l

@@ -40,7 +40,7 @@ func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) er
 	if err != nil {
 		return fmt.Errorf("run: listen for packets (a shorter TMPDIR may help): %w", err)
 	}
-	e := &ears{listener: l, told: &deaths{w: cmd.ErrOrStderr()}}
+	e := &ears{listener: l, told: &newsroom{w: cmd.ErrOrStderr()}}
 	go e.listen()
 	o.Set = append(o.Set, launch.Var{Name: launch.CaptureEnv, Value: launch.CaptureSocket + path})
 	code, err := o.RunBeside(ctx)
@@ -60,7 +60,7 @@ func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) er
 // ears listen to the adapters of programs.
 type ears struct {
 	listener net.Listener
-	told     *deaths
+	told     *newsroom
 	group    sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows

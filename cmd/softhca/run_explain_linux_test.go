@@ -51,7 +51,7 @@ func TestEars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &ears{listener: l, told: &deaths{w: io.Discard}}
+	e := &ears{listener: l, told: &newsroom{w: io.Discard}}
 	done := make(chan struct{})
 	go func() {
 		e.listen()

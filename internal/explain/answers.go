@@ -11,6 +11,7 @@ func (c *conversation) answer(f *Follower, side int) {
 	h.answers++
 	if !h.seen {
 		h.beyond++
+		c.unasked(f)
 		return
 	}
 	h.refine(c.mtu, p)
@@ -21,6 +22,28 @@ func (c *conversation) answer(f *Follower, side int) {
 		c.atomicAnswer(f, side)
 	default:
 		c.acknowledge(f, side)
+	}
+}
+
+// unasked follows an answer to requests that are not in the capture.
+func (c *conversation) unasked(f *Follower) {
+	p := &f.pkt
+	if p.Info.Headers&roce.HasAETH == 0 || p.Info.Kind != roce.KindAck {
+		return
+	}
+	const unseen = "the NAK for PSN %v; the requests are not in this capture"
+	switch s := p.AETH.Syndrome; {
+	case s.IsACK():
+	case s.IsRNR():
+		c.find(f.now, rnrWait, "the RNR NAK for PSN %v, with a timer of %v; the requests are not in this capture", p.BTH.PSN, ib.RNRTimer(s.Value()))
+	case s == roce.NAKSequence:
+		c.find(f.now, sequenceNAK, unseen, p.BTH.PSN)
+	case s == roce.NAKRemoteAccess:
+		c.find(f.now, accessRefused, unseen, p.BTH.PSN)
+	case s == roce.NAKInvalidRequest:
+		c.find(f.now, invalidRequest, unseen, p.BTH.PSN)
+	case s == roce.NAKRemoteOperational:
+		c.find(f.now, operationalError, unseen, p.BTH.PSN)
 	}
 }
 

@@ -39,8 +39,8 @@ type link struct {
 
 // sent counts how often a message was.
 type sent struct {
-	n        int
-	in, last instant // the first and the last
+	n                int
+	in, second, last instant // the first, the first repeat and the last
 }
 
 // again counts a message and reports whether it is a repeat. One that comes at
@@ -51,9 +51,11 @@ func (s *sent) again(now instant) bool {
 	if again {
 		return false
 	}
-	s.n++
-	if s.n == 1 {
+	switch s.n++; s.n {
+	case 1:
 		s.in = now
+	case 2:
+		s.second = now
 	}
 	return s.n > 1
 }
@@ -207,12 +209,7 @@ func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
 		l.slow = true
 		l.log.find(f.now, cmSlow, "from %v", p.Src)
 	case mad.AttrREJ:
-		var rej mad.REJ
-		rej.Decode(m)
-		l.over = true
-		rule := rejectRule(rej.Reason)
-		l.log.find(f.now, rule, "%v (%d), about a %v, from %v; for %s", rej.Reason, uint16(rej.Reason), rej.Message, p.Src, l.service)
-		l.log.onPage(rule, rejectPage(rej.Reason))
+		f.rejected(l, p, m, side)
 	case mad.AttrRTU:
 		l.ready.again(f.now)
 	case mad.AttrDREQ:
@@ -228,6 +225,24 @@ func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
 			l.log.find(f.now, cmAlternateRefused, "%v, from %v", apr.Status, p.Src)
 		}
 	}
+}
+
+// rejected follows a REJ from a side. If its sender gives up what nobody answered,
+// that is what went wrong.
+func (f *Follower) rejected(l *link, p *pcapfile.Packet, m *mad.MAD, side int) {
+	var rej mad.REJ
+	rej.Decode(m)
+	rule, vain := rejectRule(rej.Reason), ""
+	if id := l.unanswered(); rule == cmGaveUp && side == 0 && id < numRules {
+		rule, vain = id, l.vain()+"; then "
+	}
+	about := "about its " + rej.Message.String()
+	if rej.Message == mad.WhichOther {
+		about = "about no message"
+	}
+	l.over = true
+	l.log.find(f.now, rule, "%s%v (%d), %s, from %v; for %s", vain, rej.Reason, uint16(rej.Reason), about, p.Src, l.service)
+	l.log.onPage(rule, rejectPage(rej.Reason))
 }
 
 // rejectRule returns the rule for a reason.
@@ -282,21 +297,33 @@ func (f *Follower) endLink(e *list.Element) {
 	l := f.order.Remove(e).(*link)
 	delete(f.links, l.key)
 	log := &l.log
-	switch {
-	case l.over:
-	case l.asked.n > 1 && l.reply.n == 0 && !l.slow && l.key.sidr:
-		log.find(log.last, sidrUnanswered, "%d times, for %s at %v", l.asked.n, l.service, l.peer)
-		log.awaits(sidrUnanswered, log.last.at, l.asked.patience())
-	case l.asked.n > 1 && l.reply.n == 0 && !l.slow:
-		log.find(log.last, cmREQUnanswered, "%d times, for %s at %v", l.asked.n, l.service, l.peer)
-		log.awaits(cmREQUnanswered, log.last.at, l.asked.patience())
-	case l.asked.n == 1 && l.reply.n == 0:
+	if id := l.unanswered(); id < numRules {
+		log.find(l.asked.second, id, "%s", l.vain())
+		log.awaits(id, l.asked.last.at, l.asked.patience())
+	} else if l.asked.n == 1 && l.reply.n == 0 && !l.over {
 		log.note(fmt.Sprintf("the answer to the request for %s was not seen", l.service))
 	}
 	for side := range l.leave {
-		if l.leave[side].n > 1 && !l.left {
-			log.find(log.last, cmDREQUnanswered, "%d times, from %v", l.leave[side].n, log.ends[side].addr)
+		if s := &l.leave[side]; s.n > 1 && !l.left {
+			log.find(s.second, cmDREQUnanswered, "%d times in %v, from %v", s.n, round(s.last.since(s.in)), log.ends[side].addr)
 		}
 	}
 	f.report.addLink(l)
+}
+
+// unanswered returns the rule for what was asked again and not answered; numRules if
+// there is nothing.
+func (l *link) unanswered() ruleID {
+	switch {
+	case l.over || l.slow || l.asked.n < 2 || l.reply.n > 0:
+		return numRules
+	case l.key.sidr:
+		return sidrUnanswered
+	}
+	return cmREQUnanswered
+}
+
+// vain says what was asked in vain.
+func (l *link) vain() string {
+	return fmt.Sprintf("%d times in %v, for %s at %v", l.asked.n, round(l.asked.last.since(l.asked.in)), l.service, l.peer)
 }

@@ -52,6 +52,7 @@ type conversation struct {
 	port     uint16    // UDP source port of the last packet
 	twins    twins
 	told     bool // that it died
+	waits    bool // told: for an answer
 	packets  int
 	bytes    int
 	first    instant

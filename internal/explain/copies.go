@@ -116,7 +116,8 @@ func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
 		return
 	}
 	f.sight.turned = way != p.Direction && way != pcapfile.Unmarked && p.Direction != pcapfile.Unmarked
-	f.sight.copy = f.sight.turned || c.doubled() || ago < together && !c.halves[side].settled(&f.pkt)
+	f.sight.left = p.Direction == pcapfile.Outbound
+	f.sight.copy = f.sight.turned || c.doubled() || ago < together && !f.sight.left && !c.halves[side].settled(&f.pkt)
 	t.n++
 	if f.sight.turned {
 		t.own++

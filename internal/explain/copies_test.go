@@ -76,8 +76,8 @@ func never(int) bool { return false }
 func TestAdapterThatTalksToItself(t *testing.T) {
 	for _, k := range truths(t) {
 		s := load(t, k.name)
-		if k.outcome == "empty" {
-			continue
+		if k.outcome == "empty" || k.cause == table[requestDuplicated].Name {
+			continue // what a network doubled did not leave an adapter twice
 		}
 		want := s.explain()
 		for _, batch := range []int{1, 5, 400} {

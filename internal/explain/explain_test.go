@@ -119,6 +119,19 @@ func TestTruncatedCaptures(t *testing.T) {
 	}
 }
 
+// TestRunsOfPackets explains what was captured on the sending host, where a packet of the
+// file may be a run of them: nothing went wrong.
+func TestRunsOfPackets(t *testing.T) {
+	b, err := os.ReadFile("../../cmd/softhca/internal/decode/testdata/gso.pcap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read(bytes.NewReader(b), Config{Packets: 100})
+	if err != nil || len(r.Findings) > 0 || r.Records != 8 || r.Packets != 23 || len(r.Kept) != 23 || r.Conversations[0].AToB.Messages != 16 {
+		t.Errorf("%v; found %s; %d packets in %d records, %d kept; %+v", err, names(r), r.Packets, r.Records, len(r.Kept), r.Conversations)
+	}
+}
+
 // TestMergedCaptures merges captures: of two connections, and of one connection
 // at two places.
 func TestMergedCaptures(t *testing.T) {

@@ -114,3 +114,24 @@ func TestFaultsLeaveMarks(t *testing.T) {
 		}
 	}
 }
+
+// TestRuleLosesForGood has a rule lose what nobody repeats: a message is gone, and that
+// is the verdict.
+func TestRuleLosesForGood(t *testing.T) {
+	for _, op := range []roce.Opcode{roce.UCSendOnly, roce.UDSendOnly} {
+		w := newWire(t, "drop nth=1 dir=out")
+		for psn := range uint32(2) {
+			w.send(w.near, w.far, &roce.Packet{BTH: bth(op, 0x22, psn), Payload: []byte("sent")})
+		}
+		if err := w.near.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read(&w.file, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict.Outcome != "lost" || r.Verdict.Cause != "fault-lost-message" || !strings.Contains(r.Verdict.Fault, "lost by rule 'drop nth=1 dir=out'") {
+			t.Errorf("%v: %+v", op, r.Verdict)
+		}
+	}
+}

@@ -17,12 +17,12 @@ import (
 
 // Config bounds what a Follower keeps. A zero field means its default.
 type Config struct {
-	Conversations int           // alive at once; the one that was silent longest is ended for another
-	Kept          int           // conversations with findings that the report has one by one
-	Packets       int           // that the report keeps, for pages that show packets; 0: none
-	Around        int           // the record around which these are, if not all can be; 0: the first are
-	Died          func(Verdict) // called when a connection has failed, once for each; it must not use the Follower
-	Messages      int           // the first that the report has one by one, and as many more with which something was wrong
+	Conversations int        // alive at once; the one that was silent longest is ended for another
+	Kept          int        // conversations with findings that the report has one by one
+	Packets       int        // that the report keeps, for pages that show packets; 0: none
+	Around        int        // the record around which these are, if not all can be; 0: the first are
+	Tell          func(News) // called when a connection fails, or may be about to, once for each; it must not use the Follower
+	Messages      int        // the first that the report has one by one, and as many more with which something was wrong
 }
 
 // The defaults.
@@ -112,6 +112,10 @@ func (f *Follower) Read(r io.Reader) (*Report, error) {
 
 // Add follows one packet, in the order of capture. It keeps nothing of p.
 func (f *Follower) Add(p *pcapfile.Packet) {
+	fault, right := f.parse(p)
+	if !right && !p.Truncated && p.Split(f.Add) {
+		return
+	}
 	if f.report.Packets == 0 {
 		f.start = p.Time
 	}
@@ -121,8 +125,8 @@ func (f *Follower) Add(p *pcapfile.Packet) {
 		f.report.Duration = f.now.at
 	}
 	f.sight = sight{}
-	f.follow(p)
-	if f.cfg.Died != nil {
+	f.follow(p, fault, right)
+	if f.cfg.Tell != nil {
 		f.watch()
 	}
 	if f.cfg.Packets > 0 && (!f.sight.twice || p.Comment != "") {
@@ -130,20 +134,31 @@ func (f *Follower) Add(p *pcapfile.Packet) {
 	}
 }
 
-// follow looks at a packet.
-func (f *Follower) follow(p *pcapfile.Packet) {
-	if p.Truncated && f.cut(p) {
-		return
+// parse reads a packet, unless its end is missing, and reports whether its ICRC is
+// right.
+func (f *Follower) parse(p *pcapfile.Packet) (fault roce.Fault, right bool) {
+	if p.Truncated {
+		return roce.FaultNone, false
 	}
-	if !p.Truncated {
-		fault := f.pkt.Parse(p.Payload)
-		if fault != roce.FaultNone {
-			f.malformed(p, fault)
+	if fault = f.pkt.Parse(p.Payload); fault != roce.FaultNone {
+		return fault, false
+	}
+	sum, ok := roce.HeaderICRC(p.IP, p.UDP, p.Payload)
+	return fault, ok && sum == f.pkt.ICRC
+}
+
+// follow looks at a packet that was parsed.
+func (f *Follower) follow(p *pcapfile.Packet, fault roce.Fault, right bool) {
+	switch {
+	case p.Truncated:
+		if f.cut(p) {
 			return
 		}
-		if !f.sound(p) {
-			return
-		}
+	case fault != roce.FaultNone:
+		f.malformed(p, fault)
+		return
+	case !f.sound(p, right):
+		return
 	}
 	f.know(p.Src)
 	if strings.Contains(p.Comment, byRule) {
@@ -194,10 +209,19 @@ const byRule = " by rule '"
 // asked notes that a fault was asked for.
 func (f *Follower) asked(p *pcapfile.Packet) {
 	f.sight.marks |= marksOf(p.Comment)
-	f.wire.find(f.now, faultAsked, "%v, %s", f.pkt.BTH.Opcode, p.Comment)
+	rule := faultAsked
+	if f.sight.marks&LostByRule != 0 && f.unrepeated() {
+		rule = faultLost
+	}
+	f.wire.find(f.now, rule, "%v, %s", f.pkt.BTH.Opcode, p.Comment)
 	if f.report.asked == "" {
 		f.report.asked = fmt.Sprintf("record %d, %v: %s", f.now.record, f.pkt.BTH.Opcode, p.Comment)
 	}
+}
+
+// unrepeated reports whether nobody sends the packet again when it is lost.
+func (f *Follower) unrepeated() bool {
+	return f.pkt.Info.Service == roce.ServiceUC || f.pkt.Info.Service == roce.ServiceUD && f.pkt.BTH.DestQP != ib.QPNGSI
 }
 
 // know remembers an address, to explain wrong ICRCs.

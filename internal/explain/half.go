@@ -56,6 +56,7 @@ type half struct {
 		next   ib.PSN
 	}
 	timeouts int           // since the last good answer
+	stuck    ib.PSN        // what the last of them repeated
 	silence  time.Duration // before a repeat, the longest since the last good answer
 	repeats  int           // since the last message that was completed
 	ignored  int           // repeats of what was answered, from again on

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
@@ -44,6 +45,68 @@ func TestPartsOfRepairedCaptures(t *testing.T) {
 	}
 	if ended == 0 {
 		t.Error("no capture ends where something is awaited")
+	}
+}
+
+// TestOneDirection leaves of captures in which losses were repaired what one host sends:
+// who goes on after a repeat has had an answer, though none is there.
+func TestOneDirection(t *testing.T) {
+	for _, k := range truths(t) {
+		for _, host := range []byte{client, server} {
+			if k.outcome != "repaired" && k.outcome != "clean" {
+				continue
+			}
+			s := load(t, k.name)
+			from(host)(s)
+			if r := s.explain(); r.Verdict.Bad() && !strings.Contains(strings.Join(r.Verdict.Caveats, " "), "the capture ends ") {
+				t.Errorf("%s, what .%d sends: %s, %s, %q", k.name, host, r.Verdict.Cause, r.Verdict.Where, r.Verdict.Caveats)
+			}
+		}
+	}
+	s := &scene{t: t}
+	send := func(psn uint32, after time.Duration) {
+		s.add(client, after, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, psn)})
+	}
+	for psn := range uint32(20) { // each is repeated once
+		send(psn, time.Millisecond)
+		send(psn, 50*time.Millisecond)
+	}
+	if r := s.explain(); r.Verdict.Cause != "timeout-repeat" {
+		t.Errorf("repeats of ever other requests: %s", r.Verdict.Cause)
+	}
+	for range 3 {
+		send(19, 50*time.Millisecond)
+	}
+	if r := s.explain(); r.Verdict.Cause != "no-answer" {
+		t.Errorf("the last is repeated in vain: %s", r.Verdict.Cause)
+	}
+}
+
+// TestRepeatsAtOnceFromHere has an adapter that captures repeat at once: what leaves
+// twice no network has doubled.
+func TestRepeatsAtOnceFromHere(t *testing.T) {
+	for way, want := range map[pcapfile.Direction]string{pcapfile.Outbound: "timeout-repeat", pcapfile.Unmarked: "request-duplicated"} {
+		s := &scene{t: t}
+		for psn := range uint32(10) {
+			s.add(client, time.Millisecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, psn)})
+			s.add(server, time.Millisecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, psn), AETH: roce.AETH{Syndrome: roce.ACKUnlimited}})
+		}
+		s.add(client, time.Millisecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 10)})
+		s.repeat(len(s.frames)-1, 90*time.Microsecond)
+		file, err := pcapfile.NewReader(bytes.NewReader(s.file()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := New(Config{})
+		for p, err := file.Next(); err == nil; p, err = file.Next() {
+			if p.Direction = way; way == pcapfile.Outbound && p.Src.As4()[3] == server {
+				p.Direction = pcapfile.Inbound
+			}
+			f.Add(p)
+		}
+		if r := f.Report(); names(r) != want {
+			t.Errorf("direction %v: found %s, want %s", way, names(r), want)
+		}
 	}
 }
 

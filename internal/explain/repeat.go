@@ -107,11 +107,15 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 		c.find(f.now, answerLost, "%v at PSN %v was answered, and came again %v later", op, psn, round(quiet))
 	case i >= 0 && h.ops[i].skipped:
 		h.repeat.active = true
-	case f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps && (i < 0 || !h.ops[i].answered()):
+	case !f.sight.left && f.now.since(h.lastSend) < together && h.next.Diff(psn) <= maxGaps && (i < 0 || !h.ops[i].answered()):
 		c.find(f.now, requestDuplicated, "%v at PSN %v", op, psn)
 	case i >= 0 && h.ops[i].answered() && quiet < prompt:
 		c.find(f.now, answerMissing, "%v at PSN %v came again %v after an answer to another", op, psn, round(quiet))
 	default:
+		if h.answers == 0 && psn.Diff(h.stuck) > 0 { // what it repeated before it has an answer to, which was not captured
+			h.timeouts = 0
+		}
+		h.stuck = psn
 		h.timeouts++
 		c.find(f.now, timeoutRepeat, "%v at PSN %v came again after %v of silence", op, psn, round(quiet))
 	}

@@ -10,6 +10,7 @@ const (
 	requestLostUpstream
 	requestLate
 	requestDuplicated
+	sequenceNAK
 	timeoutRepeat
 	answerLost
 	nakLost
@@ -28,6 +29,7 @@ const (
 	writeRefused
 	readRefused
 	atomicRefused
+	accessRefused
 	invalidRequest
 	operationalError
 	invalidRDRequest
@@ -53,6 +55,7 @@ const (
 	badLength
 	badPad
 	faultAsked
+	faultLost
 	cmNobodyListens
 	cmRefused
 	cmGaveUp
@@ -95,9 +98,14 @@ var table = [numRules]Rule{
 		Means: "The same request was seen twice at once, and nothing had asked for it again.",
 		Try:   "Look for a mirror port or a loop that feeds copies back; a capture on two interfaces at once shows the same.",
 	},
+	sequenceNAK: {
+		Name: "sequence-nak", Severity: Repaired, Side: Network, Title: "a responder asked for requests that did not reach it",
+		Means: "A NAK for a missing PSN was seen. The requests are not in this capture, so it does not tell where they were lost, nor whether they came again.",
+		Try:   "Capture both directions, at the responder.",
+	},
 	timeoutRepeat: {
 		Name: "timeout-repeat", Severity: Repaired, Side: Network, Title: "a request was repeated after silence",
-		Means: "Nothing answered until a timer of the requester ended. Either the request or its answer was lost; this capture does not tell which.",
+		Means: "Nothing answered until a timer of the requester ended. The request or its answer was lost, or the answer was late, as from a host that is busy; this capture does not tell which.",
 		Try:   "Capture at the other end too: where the request is missing, it was lost on its way; where its answer stands, that was.",
 	},
 	answerLost: {
@@ -195,6 +203,12 @@ var table = [numRules]Rule{
 		Name: "atomic-refused", Severity: Failed, Side: Both, Title: "an atomic was refused: remote access error",
 		Means:     "The R_Key is wrong, the address lies outside the region, or the region lacks REMOTE_ATOMIC.",
 		Requester: ib.WCRemAccessErr, Try: "Compare R_Key and address with the region that the responder registered, and its access flags.",
+	},
+	accessRefused: {
+		Name: "access-refused", Severity: Failed, Side: Both, Title: "a request was refused: remote access error",
+		Means:     "The R_Key is wrong or not of this protection domain, the range lies outside the region, or the region lacks the right. Whether it was a WRITE, a READ or an atomic is not in this capture.",
+		Requester: ib.WCRemAccessErr,
+		Try:       "Capture both directions. Compare R_Key, address and length in the request with the region that the responder registered, and its access flags.",
 	},
 	invalidRequest: {
 		Name: "invalid-request", Severity: Failed, Side: Both, Title: "a request was refused: remote invalid request",
@@ -321,6 +335,11 @@ var table = [numRules]Rule{
 	faultAsked: {
 		Name: "fault-asked-for", Severity: Repaired, Side: Both, Title: "a rule of faults, which somebody asked for, did this",
 		Means: "Comments in the capture name the rule that lost, delayed or changed packets.",
+		Try:   "Run without --fault.",
+	},
+	faultLost: {
+		Name: "fault-lost-message", Severity: Lost, Side: Both, Title: "a rule of faults, which somebody asked for, lost a message that nobody repeats",
+		Means: "Comments in the capture name the rule. On UC and UD nothing is sent again.",
 		Try:   "Run without --fault.",
 	},
 	cmNobodyListens: {

@@ -46,6 +46,27 @@ func silent(from int) func(s *scene) {
 	return func(s *scene) { s.keep(func(i int, f *frame) bool { return i < from || f.from() == client }) }
 }
 
+// from leaves only what one host sends.
+func from(host byte) func(s *scene) {
+	return func(s *scene) { s.keep(func(_ int, f *frame) bool { return f.from() == host }) }
+}
+
+// gaveUp has the client say so, after requests that nobody answers.
+func gaveUp(s *scene) {
+	silent(0)(s)
+	last := len(s.frames) - 1
+	s.repeat(last, time.Second)
+	f := &s.frames[last+1]
+	var rej mad.REJ
+	rej.LocalCommID = binary.BigEndian.Uint32(f.data[atCM:])
+	rej.Message, rej.Reason = mad.WhichOther, mad.RejTimeout
+	m := (*mad.MAD)(f.data[atMAD : atMAD+mad.Size])
+	binary.BigEndian.PutUint16(f.data[atMAD+16:], uint16(mad.AttrREJ))
+	clear(m[mad.HeaderSize:])
+	rej.Put(m)
+	f.seal()
+}
+
 // cases has, for each rule, a capture that shows it: one of Linux as it is, or
 // changed as a network or an adapter would change what passes.
 var cases = []struct {
@@ -59,6 +80,7 @@ var cases = []struct {
 	{requestLostUpstream, "netem_loss.client", nil, ""},
 	{requestLate, "netem_reorder.client", nil, "later"},
 	{requestDuplicated, "netem_dup.client", nil, ""},
+	{sequenceNAK, "loss_send_middle.client", from(server), "the NAK for PSN 0x"},
 	{timeoutRepeat, "loss_ack.client", nil, "of silence"},
 	{timeoutRepeat, "loss_read_req.client", nil, "READ_REQUEST"},
 	{answerLost, "loss_ack.server", nil, ""},
@@ -84,16 +106,20 @@ var cases = []struct {
 	{psnBehind, "errs_psn_behind_read", nil, "0x12344d"},
 	{rnrWait, "errs_rnr_then_ok", nil, "after an RNR NAK"},
 	{rnrWait, "errs6_rnr_then_ok", nil, "after an RNR NAK"},
+	{rnrWait, "errs_rnr_then_ok", from(server), "not in this capture"},
 	{rnrUnresolved, "errs_rnr_exceeded", nil, "3 RNR NAKs"},
 	{rnrUnresolved, "errs_rnr_zero_retry", nil, "1 RNR NAKs"},
 	{writeRefused, "errs_bad_rkey_write", nil, "WRITE of 100 bytes"},
 	{writeRefused, "errs_bad_rkey_write_multi", nil, "WRITE of 3072 bytes"},
 	{readRefused, "errs_read_noperm", nil, "READ of 100 bytes"},
 	{atomicRefused, "errs_atomic_noperm", nil, "FETCH_ADD"},
+	{accessRefused, "errs_bad_rkey_write", from(server), "the NAK for PSN 0x"},
 	{invalidRequest, "errs_qp_noperm_write", nil, "WRITE"},
+	{invalidRequest, "errs_qp_noperm_write", from(server), "not in this capture"},
 	{invalidRequest, "errs_mtu_mismatch_write", nil, "WRITE"},
 	{operationalError, "errs_recv_bad_lkey", nil, "SEND"},
 	{operationalError, "errs_send_too_long", nil, "SEND of 100 bytes"},
+	{operationalError, "errs_send_too_long", from(server), "not in this capture"},
 	{invalidRDRequest, "", refusedRD, "SEND"},
 	{resync, "", refusedRD, "000102"},
 	{unknownNAK, "errs_bad_rkey_write", func(s *scene) {
@@ -153,7 +179,8 @@ var cases = []struct {
 	{cmOtherReject, "cm_cmx_reject", reject(mad.RejInvalidCommID), "(6)"},
 	{cmOtherReject, "cm_cmx_reject", reject(200), "(200)"},
 	{cmREQRepeated, "loss_cm_req.client", nil, "after the first"},
-	{cmREQUnanswered, "loss_cm_req.client", silent(0), "times, for tcp:"},
+	{cmREQUnanswered, "loss_cm_req.client", silent(0), "2 times in 6.33s, for tcp:"},
+	{cmREQUnanswered, "loss_cm_req.client", gaveUp, "then timeout (4), about no message, from 10.77.0.3"},
 	{cmREPRepeated, "loss_cm_rtu.client", nil, "after the first"},
 	{cmDREQRepeated, "cm_cmx_accept", func(s *scene) { s.repeat(message(s, mad.AttrDREQ), time.Second) }, "after the first"},
 	{cmDREQUnanswered, "cm_cmx_accept", func(s *scene) {
@@ -170,7 +197,7 @@ var cases = []struct {
 	}, "GID"},
 	{sidrRefused, "cm_udaddy_noserver", nil, "for udp:"},
 	{sidrRepeated, "loss_cm_sidr_req.client", nil, "after the first"},
-	{sidrUnanswered, "loss_cm_sidr_req.client", silent(0), "times, for"},
+	{sidrUnanswered, "loss_cm_sidr_req.client", silent(0), "2 times in 4.0774s, for"},
 }
 
 // TestErrorPages follows what findings name: there are such headings, and a page of
@@ -257,7 +284,7 @@ func refusedRD(s *scene) {
 
 // TestRules shows every rule a capture in which it is to be found.
 func TestRules(t *testing.T) {
-	shown := map[ruleID]bool{faultAsked: true} // by TestFaultsLeaveMarks
+	shown := map[ruleID]bool{faultAsked: true, faultLost: true} // by TestFaultsLeaveMarks
 	for _, c := range cases {
 		shown[c.rule] = true
 		rule := &table[c.rule]

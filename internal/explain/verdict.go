@@ -73,15 +73,16 @@ func gapAfter(d time.Duration) string {
 
 // cause returns the finding that explains the outcome: the first of the
 // gravest, unless something on the way, found earlier, explains that. That a fault
-// was asked for the verdict says beside it.
+// was asked for the verdict says beside it, and no connection ends because an
+// alternate path was refused.
 func (r *Report) cause() *Finding {
 	f := r.Findings[0]
-	if f.id == faultAsked && len(r.Findings) > 1 && r.Findings[1].Severity == f.Severity {
+	if aside := f.id == faultAsked || f.id == cmAlternateRefused; aside && len(r.Findings) > 1 && r.Findings[1].Severity == f.Severity {
 		f = r.Findings[1]
 	}
-	if f.Severity == Repaired { // what damages packets explains why they are missing
+	if f.Severity == Repaired { // what damages packets explains why they are missing, and a way that failed more than the repeats before it was left
 		for _, g := range r.Findings {
-			if g.id >= icrcID && g.id <= icrcSender {
+			if g.id >= icrcID && g.id <= icrcSender || g.id == migrated {
 				return g
 			}
 		}

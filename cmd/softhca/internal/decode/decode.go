@@ -88,14 +88,20 @@ func walk(r io.Reader, o *Options, emit func(p *Packet, sinceFirst time.Duration
 		if s.RoCE == 0 {
 			first = raw.Time
 		}
-		s.RoCE++
-		p, sinceFirst := newPacket(raw), raw.Time.Sub(first)
-		if !o.chooses(p, sinceFirst) {
-			s.LeftOut++
-			continue
+		one := func(raw *pcapfile.Packet) {
+			s.RoCE++
+			p, sinceFirst := newPacket(raw), raw.Time.Sub(first)
+			if err != nil || !o.chooses(p, sinceFirst) {
+				s.LeftOut++
+				return
+			}
+			s.count(p)
+			err = emit(p, sinceFirst)
 		}
-		s.count(p)
-		if err := emit(p, sinceFirst); err != nil {
+		if newPacket(raw).ICRCOK || !raw.Split(one) {
+			one(raw)
+		}
+		if err != nil {
 			return s, fmt.Errorf("print packet %d: %w", raw.Record, err)
 		}
 	}

@@ -1,0 +1,62 @@
+package pcapfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/roce"
+)
+
+// Split calls each with each packet of what was captured as one, and reports whether
+// it was several. Where a network interface cuts up what is sent, or joins what
+// arrives (GSO and GRO), captures have runs of packets behind the headers of one, all
+// but the last of the same size. A run shows by the ICRC of its first packet being
+// right for a smaller size, behind which the next one goes to the same queue pair.
+//
+// It is for what is not right as it stands. What each gets is valid during the call.
+func (p *Packet) Split(each func(*Packet)) bool {
+	if p.Truncated {
+		return false
+	}
+	for size := roce.MinSize; size+roce.MinSize <= len(p.Payload); size += 4 {
+		const from, to = 5, 8 // of the BTH: the destination QPN
+		if bytes.Equal(p.Payload[from:to], p.Payload[size+from:size+to]) && p.segment(0, size).right() {
+			for at := 0; at < len(p.Payload); at += size {
+				each(p.segment(at, size))
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// segment returns the packet of a run that begins at a place in the payload.
+func (p *Packet) segment(at, size int) *Packet {
+	s := *p
+	s.Payload = p.Payload[at:min(at+size, len(p.Payload))]
+	s.IP, s.UDP = slices.Clone(p.IP), slices.Clone(p.UDP)
+	n := ipudp.UDPLen + len(s.Payload)
+	binary.BigEndian.PutUint16(s.UDP[4:], uint16(n))
+	if s.IP[0]>>4 == 6 {
+		binary.BigEndian.PutUint16(s.IP[4:], uint16(n))
+		return &s
+	}
+	binary.BigEndian.PutUint16(s.IP[2:], uint16(len(s.IP)+n))
+	id := binary.BigEndian.Uint16(p.IP[4:])
+	binary.BigEndian.PutUint16(s.IP[4:], id+uint16(at/size)) // as Linux numbers them
+	if at > 0 && !s.right() {
+		binary.BigEndian.PutUint16(s.IP[4:], id) // others give all of them one
+		if !s.right() {
+			binary.BigEndian.PutUint16(s.IP[4:], id+uint16(at/size))
+		}
+	}
+	return &s
+}
+
+// right reports whether the ICRC is right.
+func (p *Packet) right() bool {
+	sum, ok := roce.HeaderICRC(p.IP, p.UDP, p.Payload)
+	return ok && sum == binary.LittleEndian.Uint32(p.Payload[len(p.Payload)-roce.ICRCLen:])
+}
