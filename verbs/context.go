@@ -110,23 +110,23 @@ type DeviceAttr struct {
 	// NodeGUID is the same each time the adapter is opened on its addresses.
 	NodeGUID ib.GUID `json:"node_guid"`
 
-	MaxQP         int    `json:"max_qp"`
-	MaxQPWR       uint32 `json:"max_qp_wr"`
-	MaxSGE        uint32 `json:"max_sge"`
-	MaxInlineData uint32 `json:"max_inline_data"` // bytes
-	MaxCQ         int    `json:"max_cq"`
-	MaxCQE        uint32 `json:"max_cqe"`
-	MaxSRQ        int    `json:"max_srq"`
-	MaxSRQWR      uint32 `json:"max_srq_wr"`
-	MaxMR         int    `json:"max_mr"`
-	MaxPD         int    `json:"max_pd"`
-	MaxAH         int    `json:"max_ah"`
+	MaxQP         int    `json:"max_qp"`              // queue pairs
+	MaxQPWR       uint32 `json:"max_qp_wr"`           // work requests of a queue
+	MaxSGE        uint32 `json:"max_sge"`             // entries of a scatter list
+	MaxInlineData uint32 `json:"max_inline_data"`     // bytes
+	MaxCQ         int    `json:"max_cq"`              // completion queues
+	MaxCQE        uint32 `json:"max_cqe"`             // entries of one
+	MaxSRQ        int    `json:"max_srq"`             // shared receive queues
+	MaxSRQWR      uint32 `json:"max_srq_wr"`          // work requests of one
+	MaxMR         int    `json:"max_mr"`              // memory regions
+	MaxPD         int    `json:"max_pd"`              // protection domains
+	MaxAH         int    `json:"max_ah"`              // address handles
 	MaxRDD        int    `json:"max_rdd"`             // reliable datagram domains
 	MaxEE         int    `json:"max_ee"`              // EE contexts
 	MaxQPRDAtom   uint8  `json:"max_qp_rd_atom"`      // as responder
 	MaxQPInitRD   uint8  `json:"max_qp_init_rd_atom"` // as requester
 	MaxMsgSize    uint64 `json:"max_msg_size"`        // bytes
-	PhysPortCnt   uint8  `json:"phys_port_cnt"`
+	PhysPortCnt   uint8  `json:"phys_port_cnt"`       // ports
 
 	MaxMcastGrp           int `json:"max_mcast_grp"`             // multicast groups
 	MaxMcastQPAttach      int `json:"max_mcast_qp_attach"`       // QPs of a group
@@ -134,9 +134,9 @@ type DeviceAttr struct {
 
 	// The optional abilities.
 	ResizeQP         bool `json:"resize_qp"`
-	AutoPathMig      bool `json:"auto_path_mig"`
-	ChangePhyPort    bool `json:"change_phy_port"`
-	ReliableDatagram bool `json:"reliable_datagram"`
+	AutoPathMig      bool `json:"auto_path_mig"`     // automatic path migration
+	ChangePhyPort    bool `json:"change_phy_port"`   // a queue pair can move to another port
+	ReliableDatagram bool `json:"reliable_datagram"` // service RD
 }
 
 // QueryDevice returns the limits and abilities of the adapter.
@@ -227,11 +227,11 @@ func (c *Context) Counters() (all []Counter, err error) {
 // Resources are the numbers of objects that an adapter has, as "rdma resource"
 // of Linux shows them.
 type Resources struct {
-	PDs  int `json:"pd"`
-	CQs  int `json:"cq"`
-	SRQs int `json:"srq"`
-	QPs  int `json:"qp"`
-	MRs  int `json:"mr"`
+	PDs  int `json:"pd"`  // protection domains
+	CQs  int `json:"cq"`  // completion queues
+	SRQs int `json:"srq"` // shared receive queues
+	QPs  int `json:"qp"`  // queue pairs
+	MRs  int `json:"mr"`  // memory regions
 	// CMIDs are the connections that the communication manager holds. Long after
 	// the last call for it one may be in TIMEWAIT.
 	CMIDs int `json:"cm_id"`

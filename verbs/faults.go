@@ -25,7 +25,7 @@ const (
 
 // FaultStat is what a rule has done so far.
 type FaultStat struct {
-	Rule     string `json:"rule"`
+	Rule     string `json:"rule"`               // as it is written
 	Matched  uint64 `json:"matched"`            // what its selectors that do not count fitted
 	Applied  uint64 `json:"applied"`            // how often it acted
 	Overflow uint64 `json:"overflow,omitempty"` // packets lost because too many were held back

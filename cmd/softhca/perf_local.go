@@ -51,10 +51,10 @@ func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
 
 // lossRatio is the result of --loss-ratio.
 type lossRatio struct {
-	Loss     float64      `json:"loss"`  // share of packets, each way
-	Ratio    float64      `json:"ratio"` // of the payload rates
-	Lossless perf.Summary `json:"lossless"`
-	Lossy    perf.Summary `json:"lossy"`
+	Loss     float64      `json:"loss"`     // share of packets, each way
+	Ratio    float64      `json:"ratio"`    // of the payload rates
+	Lossless perf.Summary `json:"lossless"` // the measurement without loss
+	Lossy    perf.Summary `json:"lossy"`    // the measurement with it
 }
 
 // String returns the result for people.

@@ -299,15 +299,7 @@ func (f *simFlags) printJSON(w io.Writer, s *sim.Summary, small *sim.Smallest) e
 		}
 		return m
 	}
-	v := struct {
-		*sim.Summary
-		Profile string            `json:"profile"`
-		Ops     int               `json:"ops"`
-		PerCore float64           `json:"packets_per_second_per_core"`
-		Marks   map[string]uint64 `json:"marks"`
-		Cells   map[string]uint64 `json:"cells,omitempty"` // places of the connection manager's machine
-		Failure *simFailure       `json:"failure,omitempty"`
-	}{
+	v := simResult{
 		s, f.profile, f.ops, s.PerCore(), byName(sim.MarkNames(f.profile), s.Marks), byName(sim.CellNames(f.profile), s.Cells), nil,
 	}
 	if r := s.Failed; r != nil {
@@ -319,13 +311,24 @@ func (f *simFlags) printJSON(w io.Writer, s *sim.Summary, small *sim.Smallest) e
 	return json.NewEncoder(w).Encode(v)
 }
 
+// simResult is what came of simulations as JSON.
+type simResult struct {
+	*sim.Summary
+	Profile string            `json:"profile"`                     // which troubles there were
+	Ops     int               `json:"ops"`                         // actions of the programs in a run
+	PerCore float64           `json:"packets_per_second_per_core"` // of real time
+	Marks   map[string]uint64 `json:"marks"`                       // how often what came up
+	Cells   map[string]uint64 `json:"cells,omitempty"`             // places of the connection manager's machine, and how often they were reached
+	Failure *simFailure       `json:"failure,omitempty"`           // the run that failed
+}
+
 // simFailure is a failed run as JSON.
 type simFailure struct {
-	Seed    uint64   `json:"seed"`
-	Check   string   `json:"check"`
-	Detail  string   `json:"detail"`
+	Seed    uint64   `json:"seed"`                       // of the run
+	Check   string   `json:"check"`                      // what was violated
+	Detail  string   `json:"detail"`                     // how
 	Actions []int    `json:"smallest_actions,omitempty"` // their numbers, as --only takes them
-	Ladder  []string `json:"ladder"`
+	Ladder  []string `json:"ladder"`                     // the last packets
 }
 
 // measure prints the throughput with and without loss.

@@ -11,12 +11,12 @@ import (
 
 // version says which build this is.
 type version struct {
-	Version  string `json:"version"` // of the module; "(devel)" if it was not built from a tagged one
-	Revision string `json:"revision,omitempty"`
+	Version  string `json:"version"`            // of the module; "(devel)" if it was not built from a tagged one
+	Revision string `json:"revision,omitempty"` // of the source, if it is known
 	Time     string `json:"time,omitempty"`     // of the revision
 	Modified bool   `json:"modified,omitempty"` // since the revision
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
+	Go       string `json:"go"`                 // release that built it
+	Platform string `json:"platform"`           // operating system and architecture
 }
 
 // newVersion returns what the linker left in the program.

@@ -65,9 +65,9 @@ type message struct {
 
 // Member is a process that has joined.
 type Member struct {
-	Slot     uint8  `json:"slot"`
-	PID      int    `json:"pid"`
-	Program  string `json:"program"`
+	Slot     uint8  `json:"slot"`     // top byte of its QPNs
+	PID      int    `json:"pid"`      // process ID
+	Program  string `json:"program"`  // its name
 	Services int    `json:"services"` // that it listens to
 }
 

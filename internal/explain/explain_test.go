@@ -280,18 +280,8 @@ verdict. A finding is *repaired* (it cost time), *lost* (a message is gone and n
 A capture in which nothing went wrong has no findings. What a capture does not show is not called lost: the verdict's caveats say what it cannot tell.
 Statuses, events and reasons of rejected connections have pages of their own: [statuses](statuses.md), [events](events.md), [rejects](rejects.md).
 
-` + "`--json`" + ` prints one object:
-
-| field | |
-|---|---|
-| ` + "`version`" + ` | 1; grows when a field changes its meaning or goes |
-| ` + "`verdict`" + ` | ` + "`outcome`" + ` (clean, repaired, lost, failed, empty), ` + "`headline`, `cause`" + ` (the name of a finding below), ` + "`means`, `fault`, `side`, `where`, `record`, `requester_status`, `responder_status`, `try`, `page`, `error_pages`, `caveats`" + ` |
-| ` + "`conversations`" + ` | each with ` + "`id`, `service`" + ` (CM: what connection managers say), both ends (` + "`addr`, `qpn`" + `: null where no packet to it was seen), how they were paired, and what each side asked for |
-| ` + "`findings`" + ` | each with ` + "`rule`, `severity`, `side`, `title`, `conversation`" + ` (0: none), ` + "`count`, `first_record`, `last_record`, `at_ns`, `detail`, `page`, `error_pages`" + ` (what describes the statuses, or the reason of a REJ, that programs see) |
-| ` + "`messages`" + ` | what programs asked for, one by one: ` + "`conversation`, `from` (a or b), `operation`, `bytes`, `va`, `rkey`, `psn`, `packets`, `first_record`, `at_ns`, `outcome`, `took_ns`, `packets_again`" + `; the outcome is completed, refused, unanswered, or on services without answers sent or incomplete. The first 500, and as many more with which something was wrong; ` + "`unlisted_messages`" + ` counts the others |
-| ` + "`records`, `packets`, `bad_icrc`, `malformed`, `truncated`, `captured_twice` (that came in where they had left: an adapter talks to itself), `ended_early`, `unlisted`, `start`, `duration_ns`" + ` | counts, and when |
-
-Names that end in ` + "`_ns`" + ` are nanoseconds; records are numbered from 1, as Wireshark does.
+` + "`--json`" + ` prints one object with all of it: [its fields](json.md#softhca-explain---json-file). Records are numbered from 1, as Wireshark does. A record
+may be several packets where the host that captured sends or receives them in runs (GSO, GRO).
 
 A file is read once and followed at more than a million packets a second: 2.8 million packets of 64 bytes and their answers, a pcapng of 468 MB, in 1.1 s on one core of
 an AMD EPYC with two of them busy (2.1 to 3.1 million a second by ` + "`go test ./internal/explain -run - -bench Read`" + `).

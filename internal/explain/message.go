@@ -11,19 +11,19 @@ import (
 
 // Message is one request of a program, as its packets tell.
 type Message struct {
-	Conversation int           `json:"conversation"` // ID
-	From         string        `json:"from"`         // a or b: who asked
-	Operation    string        `json:"operation"`    // SEND, WRITE, READ, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE
-	Bytes        int           `json:"bytes"`        // of SENDs those seen
-	VA           string        `json:"va,omitempty"` // in hexadecimal; of SENDs there is none
-	RKey         *uint32       `json:"rkey,omitempty"`
-	PSN          int           `json:"psn"`     // the first
-	Packets      int           `json:"packets"` // PSNs that it takes
-	Record       int           `json:"first_record"`
-	At           time.Duration `json:"at_ns"` // of the first packet
-	Outcome      string        `json:"outcome"`
-	Took         time.Duration `json:"took_ns"`       // to the answer that ended it; 0 if none did
-	Again        int           `json:"packets_again"` // that came more than once before it ended
+	Conversation int           `json:"conversation"`   // ID
+	From         string        `json:"from"`           // a or b: who asked
+	Operation    string        `json:"operation"`      // SEND, WRITE, READ, COMPARE_SWAP, FETCH_ADD, FLUSH, ATOMIC_WRITE
+	Bytes        int           `json:"bytes"`          // of SENDs those seen
+	VA           string        `json:"va,omitempty"`   // in hexadecimal; of SENDs there is none
+	RKey         *uint32       `json:"rkey,omitempty"` // of the memory at the responder; of SENDs there is none
+	PSN          int           `json:"psn"`            // the first
+	Packets      int           `json:"packets"`        // PSNs that it takes
+	Record       int           `json:"first_record"`   // number in the file, from 1
+	At           time.Duration `json:"at_ns"`          // of the first packet
+	Outcome      string        `json:"outcome"`        // completed, refused or unanswered; where nothing answers sent or incomplete
+	Took         time.Duration `json:"took_ns"`        // to the answer that ended it; 0 if none did
+	Again        int           `json:"packets_again"`  // that came more than once before it ended
 }
 
 // What becomes of a message.

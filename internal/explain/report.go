@@ -16,17 +16,17 @@ const Version = 1
 
 // Finding is something that happened, once or more, in one conversation.
 type Finding struct {
-	Rule         string        `json:"rule"`
-	Severity     Severity      `json:"severity"`
-	Side         Side          `json:"side"` // where to look
-	Title        string        `json:"title"`
-	Conversation int           `json:"conversation"` // ID; 0 for none
-	Count        int           `json:"count"`
-	First        int           `json:"first_record"` // number in the file, from 1
-	Last         int           `json:"last_record"`
-	At           time.Duration `json:"at_ns"` // of the first, since the first packet of the file
-	Detail       string        `json:"detail"`
-	Page         string        `json:"page"`
+	Rule         string        `json:"rule"`                  // its name, a heading of docs/explain.md
+	Severity     Severity      `json:"severity"`              // repaired, lost or failed
+	Side         Side          `json:"side"`                  // where to look
+	Title        string        `json:"title"`                 // the rule in words
+	Conversation int           `json:"conversation"`          // ID; 0 for none
+	Count        int           `json:"count"`                 // how often it happened
+	First        int           `json:"first_record"`          // number in the file, from 1
+	Last         int           `json:"last_record"`           // of the last
+	At           time.Duration `json:"at_ns"`                 // of the first, since the first packet of the file
+	Detail       string        `json:"detail"`                // of the first: which packet, and when
+	Page         string        `json:"page"`                  // where the documentation describes the rule
 	ErrorPages   []string      `json:"error_pages,omitempty"` // of what the programs see
 	id           ruleID
 	heard, until time.Duration // when its end was heard last, and could have been again
@@ -34,61 +34,60 @@ type Finding struct {
 
 // Conversation is what is told of two ends that talk.
 type Conversation struct {
-	ID        int           `json:"id"`
-	Service   string        `json:"service"` // RC, UC, RD, UD, XRC; CM for what connection managers say
-	A         End           `json:"a"`       // who was heard first
-	B         End           `json:"b"`
-	Paired    string        `json:"paired,omitempty"` // how the ends were found to belong together: cm, answers, addresses, datagrams
-	PathMTU   int           `json:"path_mtu,omitempty"`
-	Packets   int           `json:"packets"`
-	Bytes     int           `json:"payload_bytes"`
-	First     int           `json:"first_record"`
-	Last      int           `json:"last_record"`
-	Start     time.Duration `json:"start_ns"`
-	Length    time.Duration `json:"length_ns"`
-	AToB      Requests      `json:"a_to_b"`
-	BToA      Requests      `json:"b_to_a"`
-	Notes     []string      `json:"notes,omitempty"`
+	ID        int           `json:"id"`                 // from 1, in the order of the first packets
+	Service   string        `json:"service"`            // RC, UC, RD, UD, XRC; CM for what connection managers say
+	A         End           `json:"a"`                  // who was heard first
+	B         End           `json:"b"`                  // the other end
+	Paired    string        `json:"paired,omitempty"`   // how the ends were found to belong together: cm, answers, addresses, datagrams
+	PathMTU   int           `json:"path_mtu,omitempty"` // in bytes; missing if no packet tells it
+	Packets   int           `json:"packets"`            // of both directions
+	Bytes     int           `json:"payload_bytes"`      // of both directions
+	First     int           `json:"first_record"`       // number of the record in the file, from 1
+	Last      int           `json:"last_record"`        // likewise
+	Start     time.Duration `json:"start_ns"`           // of its first packet, since the first of the file
+	Length    time.Duration `json:"length_ns"`          // from its first packet to its last
+	AToB      Requests      `json:"a_to_b"`             // what A asked for
+	BToA      Requests      `json:"b_to_a"`             // what B asked for
+	Notes     []string      `json:"notes,omitempty"`    // what the capture tells otherwise, or cannot tell
 	ladder    []rung
 	unmatched int
 }
 
 // End is one end of a conversation.
 type End struct {
-	Addr string `json:"addr"`
-	QPN  *int   `json:"qpn"` // null if no packet to it was seen
+	Addr string `json:"addr"` // its IP address
+	QPN  *int   `json:"qpn"`  // null if no packet to it was seen
 }
 
 // Requests is what one side asked for.
 type Requests struct {
-	Messages int           `json:"messages"` // completed, as far as seen
-	Bytes    int           `json:"bytes"`
-	Mean     time.Duration `json:"mean_ns"` // from the first packet to the answer; 0 where nothing answers
-	Longest  time.Duration `json:"longest_ns"`
-	Answers  int           `json:"answers"`
+	Messages int           `json:"messages"`   // completed, as far as seen
+	Bytes    int           `json:"bytes"`      // of these messages
+	Mean     time.Duration `json:"mean_ns"`    // from the first packet to the answer; 0 where nothing answers
+	Longest  time.Duration `json:"longest_ns"` // likewise
+	Answers  int           `json:"answers"`    // packets that answer this side
 }
 
 // Report is what was found in all packets.
 type Report struct {
-	Version       int            `json:"version"`
-	Verdict       Verdict        `json:"verdict"`
-	Conversations []Conversation `json:"conversations"` // the first Config.Kept, and those with findings
-	Findings      []*Finding     `json:"findings"`      // the gravest first; empty for a clean capture
-	Messages      []Message      `json:"messages"`      // the first Config.Messages, and as many more with which something was wrong
-	Records       int            `json:"records"`       // of the file, of any kind
-	Packets       int            `json:"packets"`       // to UDP port 4791
-	BadICRC       int            `json:"bad_icrc"`
-	Malformed     int            `json:"malformed"`
+	Version       int            `json:"version"`        // of the form of this object; it grows when a field changes its meaning or goes
+	Verdict       Verdict        `json:"verdict"`        // what became of everything
+	Conversations []Conversation `json:"conversations"`  // the first 256, and those with findings, 4096 at most
+	Findings      []*Finding     `json:"findings"`       // the gravest first; empty for a clean capture
+	Messages      []Message      `json:"messages"`       // the first 500, and as many more with which something was wrong; --html lists 5000
+	Records       int            `json:"records"`        // of the file, of any kind
+	Packets       int            `json:"packets"`        // to UDP port 4791
+	BadICRC       int            `json:"bad_icrc"`       // packets with a wrong ICRC
+	Malformed     int            `json:"malformed"`      // packets that are none of RoCEv2
 	Truncated     int            `json:"truncated"`      // cut off by the capture; their headers were followed
 	Twice         int            `json:"captured_twice"` // that came in after they were followed when they left
-	Ended         int            `json:"ended_early"`
-	Unlisted      int            `json:"unlisted"` // conversations beyond those in the list
+	Ended         int            `json:"ended_early"`    // conversations that were ended for others, as too many were alive
+	Unlisted      int            `json:"unlisted"`       // conversations beyond those in the list
 	// Kept are packets, Config.Packets at most.
-	Kept []Packet `json:"-"`
-	// UnlistedMessages are those beyond Messages.
-	UnlistedMessages int           `json:"unlisted_messages"`
-	Start            time.Time     `json:"start"`
-	Duration         time.Duration `json:"duration_ns"`
+	Kept             []Packet      `json:"-"`
+	UnlistedMessages int           `json:"unlisted_messages"` // beyond those in the list
+	Start            time.Time     `json:"start"`             // of the first packet
+	Duration         time.Duration `json:"duration_ns"`       // from the first packet to the last
 	kept             int
 	asked            string        // the first fault that was asked for
 	listened         time.Duration // up to when packets would have been seen

@@ -28,7 +28,7 @@ type Plan struct {
 type Left struct {
 	QP     string `json:"qp,omitempty"` // empty: every queue pair
 	Line   int    `json:"line"`         // from here on
-	Reason string `json:"reason"`
+	Reason string `json:"reason"`       // why
 }
 
 // planner walks through a script without an adapter.

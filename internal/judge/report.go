@@ -19,45 +19,45 @@ const Schema = "softhca-judge/1"
 // Report is what came of a number of scripts, for machines, and for us when
 // somebody else has judged an adapter.
 type Report struct {
-	Schema  string    `json:"schema"`
-	Date    time.Time `json:"date"`
-	Adapter Adapter   `json:"adapter"`
-	Setting Setting   `json:"setting"`
-	Summary Summary   `json:"summary"`
-	Results []*Result `json:"results"`
+	Schema  string    `json:"schema"`  // softhca-judge/1
+	Date    time.Time `json:"date"`    // of the run
+	Adapter Adapter   `json:"adapter"` // who was judged
+	Setting Setting   `json:"setting"` // how it was judged
+	Summary Summary   `json:"summary"` // what came of it, in numbers
+	Results []*Result `json:"results"` // what came of each script
 }
 
 // Adapter describes who was judged, without saying where it is.
 type Adapter struct {
-	Device    string            `json:"device"`
-	Kernel    string            `json:"kernel"`
-	Firmware  string            `json:"firmware"`
-	ActiveMTU int               `json:"active_mtu"`
-	Numbers   map[string]uint64 `json:"attributes"`
+	Device    string            `json:"device"`     // name of the RDMA device
+	Kernel    string            `json:"kernel"`     // of its host
+	Firmware  string            `json:"firmware"`   // as the device says
+	ActiveMTU int               `json:"active_mtu"` // of its port
+	Numbers   map[string]uint64 `json:"attributes"` // what ibv_query_device says
 }
 
 // Setting is how it was judged.
 type Setting struct {
 	Version   string `json:"version,omitempty"` // of this program
 	IP        int    `json:"ip"`                // 4 or 6
-	Transport string `json:"transport"`
-	QuietMS   int64  `json:"quiet_ms"`
-	WaitMS    int64  `json:"wait_ms"`
-	Timeout   uint8  `json:"timeout_code"`
-	Runs      int    `json:"runs"`
-	Hostile   bool   `json:"hostile"` // packets that end within their headers were sent
+	Transport string `json:"transport"`         // of our own adapter: udp, raw or pipe
+	QuietMS   int64  `json:"quiet_ms"`          // silence that is taken for the end of a step
+	WaitMS    int64  `json:"wait_ms"`           // the most that was waited for something
+	Timeout   uint8  `json:"timeout_code"`      // of the local ACK timeout
+	Runs      int    `json:"runs"`              // of each script
+	Hostile   bool   `json:"hostile"`           // packets that end within their headers were sent
 }
 
 // Summary counts.
 type Summary struct {
-	Agree     int `json:"agree"`
-	Differ    int `json:"differ"`
-	NotJudged int `json:"not_judged"`
-	Requester int `json:"requester_judged"`
-	Responder int `json:"responder_judged"`
-	Same      int `json:"expectations_met"`
-	Different int `json:"expectations_not_met"`
-	Unseen    int `json:"not_observable"`
+	Agree     int `json:"agree"`                // scripts that the adapter agrees with
+	Differ    int `json:"differ"`               // scripts that it differs from
+	NotJudged int `json:"not_judged"`           // scripts that say nothing about it
+	Requester int `json:"requester_judged"`     // scripts that judge it as requester
+	Responder int `json:"responder_judged"`     // scripts that judge it as responder
+	Same      int `json:"expectations_met"`     // in all scripts
+	Different int `json:"expectations_not_met"` // in all scripts
+	Unseen    int `json:"not_observable"`       // in all scripts: lines that nobody can see from outside
 }
 
 // Add counts a result.

@@ -24,15 +24,15 @@ const (
 
 // Difference is an expectation that the adapter does not meet.
 type Difference struct {
-	Line   int      `json:"line"`
-	Step   string   `json:"step"` // its commands
-	QP     string   `json:"qp"`
-	Kind   Kind     `json:"kind"`
-	Want   string   `json:"want"`
-	Got    string   `json:"got"`
-	Ladder []string `json:"ladder,omitempty"` // > to the adapter, < from it, the newest last
-	Sent   []string `json:"sent,omitempty"`   // packets of this step, hex, from the BTH on
-	Hex    []string `json:"got_hex,omitempty"`
+	Line   int      `json:"line"`              // of the script
+	Step   string   `json:"step"`              // its commands
+	QP     string   `json:"qp"`                // the queue pair, by its name in the script
+	Kind   Kind     `json:"kind"`              // packet, completion, event, state or memory
+	Want   string   `json:"want"`              // what the script says
+	Got    string   `json:"got"`               // what came
+	Ladder []string `json:"ladder,omitempty"`  // > to the adapter, < from it, the newest last
+	Sent   []string `json:"sent,omitempty"`    // packets of this step, hex, from the BTH on
+	Hex    []string `json:"got_hex,omitempty"` // packets that came, from the BTH on
 }
 
 // same reports whether two differences are of the same expectation and look the
@@ -43,19 +43,19 @@ func (d *Difference) same(o *Difference) bool {
 
 // Result is what came of one script.
 type Result struct {
-	Script       string       `json:"script"`
-	Title        string       `json:"title"`
-	Covers       []string     `json:"covers"`
-	Verdict      Verdict      `json:"verdict"`
-	Reason       string       `json:"reason,omitempty"` // why it is not judged
-	Requester    bool         `json:"requester"`        // roles in which it was judged
-	Responder    bool         `json:"responder"`
-	Runs         int          `json:"runs"`
-	Same         int          `json:"same"`           // expectations that were met
-	NotSeen      int          `json:"not_observable"` // lines of the script's output that nobody can see from outside
-	Differences  []Difference `json:"differences,omitempty"`
-	Unstable     []Difference `json:"unstable,omitempty"` // seen in some runs only
-	LeftOut      []Left       `json:"left_out,omitempty"`
-	Damaged      int          `json:"damaged,omitempty"` // packets of the adapter with a wrong ICRC, which nobody looked at
-	Milliseconds int64        `json:"ms"`
+	Script       string       `json:"script"`                // its name
+	Title        string       `json:"title"`                 // its first line
+	Covers       []string     `json:"covers"`                // requirements that it is about
+	Verdict      Verdict      `json:"verdict"`               // agrees, differs or not judged
+	Reason       string       `json:"reason,omitempty"`      // why it is not judged
+	Requester    bool         `json:"requester"`             // roles in which it was judged
+	Responder    bool         `json:"responder"`             // likewise
+	Runs         int          `json:"runs"`                  // how often it was played
+	Same         int          `json:"same"`                  // expectations that were met
+	NotSeen      int          `json:"not_observable"`        // lines of the script's output that nobody can see from outside
+	Differences  []Difference `json:"differences,omitempty"` // expectations that were not met
+	Unstable     []Difference `json:"unstable,omitempty"`    // seen in some runs only
+	LeftOut      []Left       `json:"left_out,omitempty"`    // parts that cannot be judged
+	Damaged      int          `json:"damaged,omitempty"`     // packets of the adapter with a wrong ICRC, which nobody looked at
+	Milliseconds int64        `json:"ms"`                    // that it took
 }

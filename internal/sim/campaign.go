@@ -21,14 +21,14 @@ type Campaign struct {
 
 // Summary is what the runs of a campaign came to so far.
 type Summary struct {
-	Runs        uint64        `json:"runs"`
-	NextSeed    uint64        `json:"next_seed"`
-	Packets     uint64        `json:"packets"`
-	Posted      uint64        `json:"work_requests"`
-	Completions uint64        `json:"completions"`
-	Virtual     time.Duration `json:"virtual_ns"` // of all runs
-	Busy        time.Duration `json:"busy_ns"`    // real time of all runs
-	Elapsed     time.Duration `json:"elapsed_ns"`
+	Runs        uint64        `json:"runs"`          // that ended
+	NextSeed    uint64        `json:"next_seed"`     // that was not run
+	Packets     uint64        `json:"packets"`       // that all adapters sent
+	Posted      uint64        `json:"work_requests"` // that were posted
+	Completions uint64        `json:"completions"`   // that were polled
+	Virtual     time.Duration `json:"virtual_ns"`    // of all runs
+	Busy        time.Duration `json:"busy_ns"`       // real time of all runs
+	Elapsed     time.Duration `json:"elapsed_ns"`    // real time
 	Marks       Marks         `json:"-"`
 	Cells       Marks         `json:"-"` // in the order of CellNames
 	Failed      *Result       `json:"-"` // the one with the lowest seed that failed

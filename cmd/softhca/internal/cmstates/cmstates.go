@@ -101,15 +101,15 @@ func list(b *strings.Builder, o cm.Outcome, cells []cm.Row) {
 
 // Cell is an input in a state, for programs.
 type Cell struct {
-	State      string `json:"state"`
-	Side       string `json:"side"`
-	Input      string `json:"input"`
-	Kind       string `json:"kind"`    // call, message or timer; of a channel, connection
-	Outcome    string `json:"outcome"` // done, or why nothing is
-	Action     string `json:"action,omitempty"`
-	Next       string `json:"next,omitempty"`
-	Event      string `json:"event,omitempty"` // that the consumer hears
-	Repetition bool   `json:"repetition,omitempty"`
+	State      string `json:"state"`                // the machine's
+	Side       string `json:"side"`                 // who can be there: active, passive or either
+	Input      string `json:"input"`                // what comes
+	Kind       string `json:"kind"`                 // call, message or timer; of a channel, connection
+	Outcome    string `json:"outcome"`              // done, or why nothing is
+	Action     string `json:"action,omitempty"`     // what is done
+	Next       string `json:"next,omitempty"`       // the state after it
+	Event      string `json:"event,omitempty"`      // that the consumer hears
+	Repetition bool   `json:"repetition,omitempty"` // it is something that came before
 }
 
 // JSON prints every cell of the states as one array of Cell.

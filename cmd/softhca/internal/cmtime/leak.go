@@ -13,10 +13,10 @@ import (
 
 // Counts are what connections could leave behind.
 type Counts struct {
-	IDs        int             `json:"ids"`    // of rdmacm, both sides together
-	Client     verbs.Resources `json:"client"` // the adapter's objects
-	Server     verbs.Resources `json:"server"`
-	Goroutines int             `json:"goroutines"`
+	IDs        int             `json:"ids"`        // of rdmacm, both sides together
+	Client     verbs.Resources `json:"client"`     // the adapter's objects
+	Server     verbs.Resources `json:"server"`     // likewise
+	Goroutines int             `json:"goroutines"` // of the process
 	HeapBytes  uint64          `json:"heap_bytes"` // that are reachable
 }
 
@@ -27,9 +27,9 @@ const parts = 3
 
 // Leaks compares what there was before the cycles and after each part of them.
 type Leaks struct {
-	Before Counts        `json:"before"`
-	After  [parts]Counts `json:"after"`
-	Clean  bool          `json:"clean"`
+	Before Counts        `json:"before"` // the cycles
+	After  [parts]Counts `json:"after"`  // each third of them
+	Clean  bool          `json:"clean"`  // nothing is left over
 }
 
 // What the heap may grow by in each part but the first: noise, among it the

@@ -31,11 +31,11 @@ const (
 // Raw is what three messages cost without RDMA: what a program would do that
 // sets up its connections by itself, over the same sockets.
 type Raw struct {
-	Exchanges int     `json:"exchanges"` // of three messages
-	Bytes     int     `json:"bytes"`     // of a message
-	Window    int     `json:"window"`    // exchanges at a time
-	Seconds   float64 `json:"seconds"`
-	PerSecond float64 `json:"per_second"`
+	Exchanges int     `json:"exchanges"`  // of three messages
+	Bytes     int     `json:"bytes"`      // of a message
+	Window    int     `json:"window"`     // exchanges at a time
+	Seconds   float64 `json:"seconds"`    // for all
+	PerSecond float64 `json:"per_second"` // exchanges
 }
 
 // exchange says what to measure: n exchanges between two sockets, window of them

@@ -11,43 +11,43 @@ import (
 
 // Summary is the result of a measurement, in the form of --json.
 type Summary struct {
-	Connections int    `json:"connections"`
-	Failed      int    `json:"failed"`
-	Steps       []Step `json:"steps"` // of all connections at once, one step after the other
+	Connections int    `json:"connections"` // of the first part, at once
+	Failed      int    `json:"failed"`      // of these
+	Steps       []Step `json:"steps"`       // of all connections at once, one step after the other
 	// ConnectsPerSecond is how many connections were established a second while
 	// all were being established.
 	ConnectsPerSecond float64 `json:"connects_per_second"`
 
-	Cycles *Cycles `json:"cycles,omitempty"`
-	Leaks  *Leaks  `json:"leaks,omitempty"`
-	Raw    *Raw    `json:"raw_udp,omitempty"`
+	Cycles *Cycles `json:"cycles,omitempty"`  // of the second part, with --cycles
+	Leaks  *Leaks  `json:"leaks,omitempty"`   // what that left behind
+	Raw    *Raw    `json:"raw_udp,omitempty"` // plain messages beside it, with --local
 	// ConnectRatio and CycleRatio compare with plain messages: establishing, and
 	// whole lives.
 	ConnectRatio float64 `json:"connect_ratio,omitempty"`
-	CycleRatio   float64 `json:"cycle_ratio,omitempty"`
+	CycleRatio   float64 `json:"cycle_ratio,omitempty"` // of cycles a second to exchanges of plain messages
 }
 
 // Step is what one step took.
 type Step struct {
-	Name    string `json:"name"`
-	Samples int    `json:"samples"`
+	Name    string `json:"name"`    // as the Linux program calls it
+	Samples int    `json:"samples"` // connections that finished it
 	// TotalMs is how long the step took for all connections. Those of cycles
 	// are in different steps at once, so there it is the sum of their times.
 	TotalMs float64   `json:"total_ms"`
-	MaxMs   float64   `json:"max_ms"`
-	MinUs   float64   `json:"min_us"`
+	MaxMs   float64   `json:"max_ms"`            // of the slowest connection
+	MinUs   float64   `json:"min_us"`            // of the fastest connection; 10^9 if none finished
 	ConnUs  float64   `json:"us_per_connection"` // the total over the connections
-	Times   Quantiles `json:"us"`
+	Times   Quantiles `json:"us"`                // of a connection, in microseconds
 }
 
 // Cycles are whole lives: create, resolve, connect, one message, disconnect,
 // destroy.
 type Cycles struct {
-	Count     int     `json:"count"`
-	Window    int     `json:"window"` // connections at a time
-	Seconds   float64 `json:"seconds"`
-	PerSecond float64 `json:"per_second"`
-	Steps     []Step  `json:"steps"`
+	Count     int     `json:"count"`      // lives that ended well
+	Window    int     `json:"window"`     // connections at a time
+	Seconds   float64 `json:"seconds"`    // for all
+	PerSecond float64 `json:"per_second"` // connections
+	Steps     []Step  `json:"steps"`      // each of a life
 }
 
 // steps returns the results of the steps that there were.
@@ -167,11 +167,11 @@ type timings [numSteps]timing
 
 // Quantiles are times in microseconds.
 type Quantiles struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
+	P50  float64 `json:"p50"`  // half of the connections took at most so long
+	P90  float64 `json:"p90"`  // nine tenths
+	P99  float64 `json:"p99"`  // 99 of a hundred
+	P999 float64 `json:"p999"` // 999 of a thousand
+	Max  float64 `json:"max"`  // all of them
 }
 
 // String returns the times for people.

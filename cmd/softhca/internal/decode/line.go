@@ -50,7 +50,7 @@ func (p *Packet) line(sinceFirst time.Duration, st style) string {
 	case p.ICRCOK:
 		fmt.Fprintf(&b, "  payload %d  %s", p.Payload, st.in(faint, "icrc ok"))
 	default:
-		fmt.Fprintf(&b, "  payload %d  %s", p.Payload, st.in(red, "icrc "+p.ICRC+" BAD"))
+		fmt.Fprintf(&b, "  payload %d  %s", p.Payload, st.in(red, fmt.Sprintf("icrc %08x BAD", *p.ICRC)))
 	}
 	return b.String()
 }

@@ -19,18 +19,18 @@ import (
 // MAD is a management datagram: its header, and its data if it is a message of
 // the communication manager.
 type MAD struct {
-	BaseVersion   uint8  `json:"base_version"`
-	Class         uint8  `json:"class"`
-	ClassName     string `json:"class_name"`
-	ClassVersion  uint8  `json:"class_version"`
-	Method        uint8  `json:"method"`
-	MethodName    string `json:"method_name"`
-	Status        uint16 `json:"status"`
-	ClassSpecific uint16 `json:"class_specific"`
-	TID           Hex64  `json:"tid"`
-	AttrID        uint16 `json:"attr_id"`
-	AttrMod       uint32 `json:"attr_mod"`
-	Message       string `json:"message,omitempty"`
+	BaseVersion   uint8  `json:"base_version"`      // 1
+	Class         uint8  `json:"class"`             // 7 is the connection manager
+	ClassName     string `json:"class_name"`        // the same in words
+	ClassVersion  uint8  `json:"class_version"`     // 2 of the connection manager
+	Method        uint8  `json:"method"`            // 3 is Send
+	MethodName    string `json:"method_name"`       // the same in words
+	Status        uint16 `json:"status"`            // of the datagram
+	ClassSpecific uint16 `json:"class_specific"`    // 16 bits that are the class's
+	TID           Hex64  `json:"tid"`               // transaction ID
+	AttrID        uint16 `json:"attr_id"`           // which message
+	AttrMod       uint32 `json:"attr_mod"`          // attribute modifier
+	Message       string `json:"message,omitempty"` // REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP or APR; missing in datagrams of other classes
 
 	data object // of the message
 
@@ -155,12 +155,14 @@ func members(message reflect.Value, name string, field any) []member {
 	case [mad.InfoSize]byte:
 		length := message.FieldByName("InfoLength").Uint()
 		return []member{{name, hex.EncodeToString(f[:min(length, mad.InfoSize)])}}
+	case ib.MTU:
+		return []member{{name + "_code", f}} // a path_mtu of others is in bytes
 	case uint64:
-		return []member{{name, Hex64(f)}}
+		return []member{{name, ib.GUID(f)}}
 	case ib.PSN:
 		return []member{{name, f.Value()}}
 	case ib.GID:
-		return []member{{name, netip.AddrFrom16(f)}}
+		return []member{{name, f.String()}}
 	}
 	if name == "private_data" {
 		return privateData(message)
@@ -183,9 +185,9 @@ func privateData(message reflect.Value) (all []member) {
 
 // IP is the addressing in the private data of a REQ or a SIDR_REQ.
 type IP struct {
-	Src     netip.Addr `json:"src"`
-	SrcPort uint16     `json:"src_port"`
-	Dst     netip.Addr `json:"dst"`
+	Src     netip.Addr `json:"src"`      // of the client
+	SrcPort uint16     `json:"src_port"` // of the client
+	Dst     netip.Addr `json:"dst"`      // of the server
 }
 
 // ipOf takes private data apart: the addressing, nil if the service has none,

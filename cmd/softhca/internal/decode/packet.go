@@ -13,95 +13,95 @@ import (
 // Packet is what is told of one packet. Extended headers that it does not
 // have are nil. When it is malformed, what comes after the fault is missing.
 type Packet struct {
-	Record    int        `json:"packet"` // number of the record in the file, from 1
-	Time      time.Time  `json:"time"`
-	Src       netip.Addr `json:"src"`
-	SrcPort   uint16     `json:"src_port"`
-	Dst       netip.Addr `json:"dst"`
-	TClass    uint8      `json:"tclass"`          // IPv4 TOS or IPv6 traffic class
-	TTL       uint8      `json:"ttl"`             // IPv4 TTL or IPv6 hop limit
-	ID        *uint16    `json:"ip_id,omitempty"` // IPv4 only
-	Length    int        `json:"length"`          // bytes of the UDP payload that were captured
-	Malformed string     `json:"malformed,omitempty"`
+	Record    int        `json:"packet"`              // number of the record in the file, from 1
+	Time      time.Time  `json:"time"`                // of capture
+	Src       netip.Addr `json:"src"`                 // who sent it
+	SrcPort   uint16     `json:"src_port"`            // UDP source port
+	Dst       netip.Addr `json:"dst"`                 // for whom it is
+	TClass    uint8      `json:"tclass"`              // IPv4 TOS or IPv6 traffic class
+	TTL       uint8      `json:"ttl"`                 // IPv4 TTL or IPv6 hop limit
+	ID        *uint16    `json:"ip_id,omitempty"`     // IPv4 only
+	Length    int        `json:"length"`              // bytes of the UDP payload that were captured
+	Malformed string     `json:"malformed,omitempty"` // why it is no RoCEv2 packet, or truncated
 
-	BTH       *BTH    `json:"bth,omitempty"`
-	RDETH     *RDETH  `json:"rdeth,omitempty"`
-	DETH      *DETH   `json:"deth,omitempty"`
-	XRCETH    *XRCETH `json:"xrceth,omitempty"`
-	FETH      *FETH   `json:"feth,omitempty"`
-	RETH      *RETH   `json:"reth,omitempty"`
-	Atomic    *Atomic `json:"atomic,omitempty"`
-	AETH      *AETH   `json:"aeth,omitempty"`
+	BTH       *BTH    `json:"bth,omitempty"`        // base transport header
+	RDETH     *RDETH  `json:"rdeth,omitempty"`      // of RD
+	DETH      *DETH   `json:"deth,omitempty"`       // of UD and RD
+	XRCETH    *XRCETH `json:"xrceth,omitempty"`     // of XRC requests
+	FETH      *FETH   `json:"feth,omitempty"`       // of FLUSH
+	RETH      *RETH   `json:"reth,omitempty"`       // of RDMA requests
+	Atomic    *Atomic `json:"atomic,omitempty"`     // of atomic requests
+	AETH      *AETH   `json:"aeth,omitempty"`       // of acknowledges and of most responses
 	AtomicAck *Hex64  `json:"atomic_ack,omitempty"` // the value before the operation
-	Imm       *uint32 `json:"imm,omitempty"`
-	InvRKey   *uint32 `json:"inv_rkey,omitempty"`
-	MAD       *MAD    `json:"mad,omitempty"` // in a packet to QP1
-	Payload   int     `json:"payload"`       // bytes, without padding
-	ICRC      string  `json:"icrc,omitempty"`
-	ICRCOK    bool    `json:"icrc_ok"`
-	Data      *string `json:"data,omitempty"` // the payload, if it is wanted, two digits a byte
+	Imm       *uint32 `json:"imm,omitempty"`        // immediate data
+	InvRKey   *uint32 `json:"inv_rkey,omitempty"`   // that SEND with invalidate invalidates
+	MAD       *MAD    `json:"mad,omitempty"`        // in a packet to QP1
+	Payload   int     `json:"payload"`              // bytes, without padding
+	ICRC      *uint32 `json:"icrc,omitempty"`       // that the packet has, 32 bits
+	ICRCOK    bool    `json:"icrc_ok"`              // it is right
+	Data      *string `json:"data,omitempty"`       // the payload, if it is wanted, two digits a byte
 
 	payload []byte // without padding, of a malformed packet all after the UDP header; the reader's, until the next packet
 }
 
 // BTH is the base transport header.
 type BTH struct {
-	Opcode  uint8  `json:"opcode"`
-	Name    string `json:"name"`
-	SE      bool   `json:"se"`
-	MigReq  bool   `json:"migreq"`
-	Pad     uint8  `json:"pad"`
-	TVer    uint8  `json:"tver"`
-	PKey    uint16 `json:"pkey"`
-	FECN    bool   `json:"fecn"`
-	BECN    bool   `json:"becn"`
-	DestQPN uint32 `json:"dest_qpn"`
-	AckReq  bool   `json:"ack_req"`
-	PSN     uint32 `json:"psn"`
+	Opcode  uint8  `json:"opcode"`   // 8 bits
+	Name    string `json:"name"`     // of the opcode, such as RC_SEND_ONLY
+	SE      bool   `json:"se"`       // solicited event
+	MigReq  bool   `json:"migreq"`   // path migration: 1 is MIGRATED
+	Pad     uint8  `json:"pad"`      // bytes behind the payload
+	TVer    uint8  `json:"tver"`     // transport version
+	PKey    uint16 `json:"pkey"`     // partition
+	FECN    bool   `json:"fecn"`     // congestion on the way
+	BECN    bool   `json:"becn"`     // congestion on the way back
+	DestQPN uint32 `json:"dest_qpn"` // for which queue pair it is
+	AckReq  bool   `json:"ack_req"`  // an acknowledge is asked for
+	PSN     uint32 `json:"psn"`      // its number
 }
 
 // RDETH is the extended header of RD packets.
 type RDETH struct {
-	EEC uint32 `json:"eec"`
+	EEC uint32 `json:"eec"` // the EE context at the destination
 }
 
 // DETH is the datagram extended header.
 type DETH struct {
-	QKey   uint32 `json:"qkey"`
-	SrcQPN uint32 `json:"src_qpn"`
+	QKey   uint32 `json:"qkey"`    // what the receiver must have
+	SrcQPN uint32 `json:"src_qpn"` // of the sender
 }
 
 // XRCETH is the extended header of XRC requests.
 type XRCETH struct {
-	SRQN uint32 `json:"srqn"`
+	SRQN uint32 `json:"srqn"` // the shared receive queue
 }
 
 // FETH is the extended header of FLUSH.
 type FETH struct {
-	Placement   uint8 `json:"placement"`
-	Selectivity uint8 `json:"selectivity"`
+	Placement   uint8 `json:"placement"`   // 4 bits: how far data must be
+	Selectivity uint8 `json:"selectivity"` // 2 bits: of which memory
 }
 
 // RETH is the extended header of RDMA requests.
 type RETH struct {
-	VA     Hex64  `json:"va"`
-	RKey   uint32 `json:"rkey"`
+	VA     Hex64  `json:"va"`     // of the memory at the responder
+	RKey   uint32 `json:"rkey"`   // of that memory
 	Length uint32 `json:"length"` // bytes of the whole message
 }
 
 // Atomic is the extended header of atomic requests.
 type Atomic struct {
-	VA      Hex64  `json:"va"`
-	RKey    uint32 `json:"rkey"`
-	SwapAdd Hex64  `json:"swap_add"`
-	Compare Hex64  `json:"compare"`
+	VA      Hex64  `json:"va"`       // of the 8 bytes at the responder
+	RKey    uint32 `json:"rkey"`     // of that memory
+	SwapAdd Hex64  `json:"swap_add"` // what is swapped in or added
+	Compare Hex64  `json:"compare"`  // with what COMPARE & SWAP compares
 }
 
 // AETH is the acknowledge extended header.
 type AETH struct {
-	Syndrome uint8  `json:"syndrome"`
-	Name     string `json:"name"`
-	MSN      uint32 `json:"msn"`
+	Syndrome uint8  `json:"syndrome"` // 8 bits
+	Name     string `json:"name"`     // of the syndrome, such as ACK(31) or NAK_SEQUENCE
+	MSN      uint32 `json:"msn"`      // messages that the responder has completed, 24 bits
 }
 
 // Hex64 is a number of 64 bits. In JSON it is a hexadecimal string: many
@@ -134,7 +134,8 @@ func newPacket(raw *pcapfile.Packet) *Packet {
 	p.payload, p.Payload = pkt.Payload, len(pkt.Payload)
 	icrc, ok := roce.HeaderICRC(raw.IP, raw.UDP, raw.Payload)
 	p.ICRCOK = ok && icrc == pkt.ICRC
-	p.ICRC = fmt.Sprintf("%08x", pkt.ICRC)
+	sum := pkt.ICRC
+	p.ICRC = &sum
 	return p
 }
 

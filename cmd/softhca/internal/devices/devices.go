@@ -18,41 +18,41 @@ import (
 // Device describes an adapter. If Error is set, it cannot be opened, and Port and
 // Attr are nil.
 type Device struct {
-	Name  string            `json:"name"` // network interface, or addresses
-	Error string            `json:"error,omitempty"`
-	Port  *Port             `json:"port,omitempty"`
-	Attr  *verbs.DeviceAttr `json:"attr,omitempty"`
-	Share *Share            `json:"share,omitempty"`
+	Name  string            `json:"name"`            // network interface, or addresses
+	Error string            `json:"error,omitempty"` // why it cannot be opened
+	Port  *Port             `json:"port,omitempty"`  // its only one
+	Attr  *verbs.DeviceAttr `json:"attr,omitempty"`  // its limits and abilities
+	Share *Share            `json:"share,omitempty"` // who has it open; missing if nobody shares it
 }
 
 // Share says which processes have the adapter open that share its address. This
 // process is not among them.
 type Share struct {
-	Slots     int             `json:"slots"` // how many there can be
-	Processes []broker.Member `json:"processes"`
+	Slots     int             `json:"slots"`     // how many there can be
+	Processes []broker.Member `json:"processes"` // that have it open
 }
 
 // Port describes the only port of an adapter.
 type Port struct {
-	State         string   `json:"state"`
-	LinkLayer     string   `json:"link_layer"`
-	Transport     string   `json:"transport"` // how packets reach the network
-	Interface     string   `json:"interface,omitempty"`
-	ActiveMTU     int      `json:"active_mtu"`      // bytes of payload
-	GSOSegments   int      `json:"gso_segments"`    // packets in one call; 1 without GSO
-	GRO           bool     `json:"gro"`             // arriving packets are merged
-	Verification  string   `json:"icrc_ipv4"`       // "full" or "derived-id"; on IPv6 always full
-	RecvBuffer    int      `json:"recv_buffer"`     // bytes
-	SourceUDPPort uint16   `json:"source_udp_port"` // 0: each path has its own
-	GIDs          []GID    `json:"gids"`
-	PKeys         []uint16 `json:"pkeys"`
+	State         string   `json:"state"`               // ACTIVE or DOWN
+	LinkLayer     string   `json:"link_layer"`          // Ethernet
+	Transport     string   `json:"transport"`           // how packets reach the network
+	Interface     string   `json:"interface,omitempty"` // of the network
+	ActiveMTU     int      `json:"active_mtu"`          // bytes of payload
+	GSOSegments   int      `json:"gso_segments"`        // packets in one call; 1 without GSO
+	GRO           bool     `json:"gro"`                 // arriving packets are merged
+	Verification  string   `json:"icrc_ipv4"`           // "full" or "derived-id"; on IPv6 always full
+	RecvBuffer    int      `json:"recv_buffer"`         // bytes
+	SourceUDPPort uint16   `json:"source_udp_port"`     // 0: each path has its own
+	GIDs          []GID    `json:"gids"`                // the GID table
+	PKeys         []uint16 `json:"pkeys"`               // the P_Key table
 }
 
 // GID is an entry of a GID table.
 type GID struct {
-	Index int    `json:"index"`
-	GID   string `json:"gid"`
-	Addr  string `json:"addr"`
+	Index int    `json:"index"` // in the table
+	GID   string `json:"gid"`   // the entry
+	Addr  string `json:"addr"`  // the IP address that it stands for
 }
 
 // Names returns what the adapters of this host can be opened on: the network

@@ -15,20 +15,20 @@ const width = 100
 
 // entry is one fault of the catalogue, in the form of --json.
 type entry struct {
-	Fault     string  `json:"fault"`
-	Where     string  `json:"where"`
-	Usage     string  `json:"usage"`
-	Text      string  `json:"text"`
-	Example   string  `json:"example"`
-	Explained string  `json:"explained"` // what the example does
-	Arguments []param `json:"arguments,omitempty"`
-	Selectors []param `json:"selectors"`
+	Fault     string  `json:"fault"`               // its name
+	Where     string  `json:"where"`               // packets, responder or verbs
+	Usage     string  `json:"usage"`               // the name with its arguments
+	Text      string  `json:"text"`                // what it does
+	Example   string  `json:"example"`             // a rule
+	Explained string  `json:"explained"`           // what the example does
+	Arguments []param `json:"arguments,omitempty"` // that it takes
+	Selectors []param `json:"selectors"`           // that choose what it is done to
 }
 
 // param is an argument or a selector.
 type param struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
+	Name string `json:"name"` // as it is typed
+	Text string `json:"text"` // what it says
 }
 
 // catalogue returns every fault.
@@ -110,7 +110,7 @@ func paragraph(b *strings.Builder, column int, s string) {
 // Rule is a rule and what it will do.
 type Rule struct {
 	Rule string `json:"rule"` // in its canonical spelling
-	Does string `json:"does"`
+	Does string `json:"does"` // what it will do
 }
 
 // Explain reads rules and says what each will do. The error points at the

@@ -16,27 +16,27 @@ import (
 // Report is what one side counted during a measurement, and what it looks
 // like at its end.
 type Report struct {
-	Sent         uint64            `json:"sent"`           // packets
-	Received     uint64            `json:"received"`       // packets that passed every check up to the queue pair
-	Retries      uint64            `json:"retries"`        // times that sending went back
-	Retransmits  uint64            `json:"retransmits"`    // packets sent again
-	Timeouts     uint64            `json:"timeouts"`       // retry timers that fired
-	SequenceNAKs uint64            `json:"sequence_naks"`  // received
-	RNRNAKs      uint64            `json:"rnr_naks"`       // received
-	ImpliedNAKs  uint64            `json:"implied_naks"`   // responses found missing
-	Gaps         uint64            `json:"gaps"`           // found as responder, each answered with a sequence NAK
-	Duplicates   uint64            `json:"duplicates"`     // requests that came again, as responder
-	RNRNAKsSent  uint64            `json:"rnr_naks_sent"`  // as responder
-	Damaged      uint64            `json:"damaged"`        // packets dropped as malformed or for their ICRC
-	Flushed      uint64            `json:"flushed"`        // completions with WR_FLUSH_ERR
-	ErrorsAsPeer uint64            `json:"receive_errors"` // receive completions with another error
-	CQOverflow   uint64            `json:"cqe_overflow"`   // completions lost to a full CQ
-	States       string            `json:"states"`         // of the queue pairs
-	ExpectedPSN  string            `json:"expected_psn"`   // of the first queue pair or the EE context, as responder
-	Messages     uint64            `json:"messages"`       // received, by receives
-	Migrations   uint64            `json:"migrations"`     // to alternate paths
-	Seed         uint64            `json:"fault_seed"`     // 0 without rules
-	Faults       []verbs.FaultStat `json:"faults,omitempty"`
+	Sent         uint64            `json:"sent"`             // packets
+	Received     uint64            `json:"received"`         // packets that passed every check up to the queue pair
+	Retries      uint64            `json:"retries"`          // times that sending went back
+	Retransmits  uint64            `json:"retransmits"`      // packets sent again
+	Timeouts     uint64            `json:"timeouts"`         // retry timers that fired
+	SequenceNAKs uint64            `json:"sequence_naks"`    // received
+	RNRNAKs      uint64            `json:"rnr_naks"`         // received
+	ImpliedNAKs  uint64            `json:"implied_naks"`     // responses found missing
+	Gaps         uint64            `json:"gaps"`             // found as responder, each answered with a sequence NAK
+	Duplicates   uint64            `json:"duplicates"`       // requests that came again, as responder
+	RNRNAKsSent  uint64            `json:"rnr_naks_sent"`    // as responder
+	Damaged      uint64            `json:"damaged"`          // packets dropped as malformed or for their ICRC
+	Flushed      uint64            `json:"flushed"`          // completions with WR_FLUSH_ERR
+	ErrorsAsPeer uint64            `json:"receive_errors"`   // receive completions with another error
+	CQOverflow   uint64            `json:"cqe_overflow"`     // completions lost to a full CQ
+	States       string            `json:"states"`           // of the queue pairs
+	ExpectedPSN  uint32            `json:"expected_psn"`     // of the first queue pair or the EE context, as responder
+	Messages     uint64            `json:"messages"`         // received, by receives
+	Migrations   uint64            `json:"migrations"`       // to alternate paths
+	Seed         uint64            `json:"fault_seed"`       // 0 without rules
+	Faults       []verbs.FaultStat `json:"faults,omitempty"` // what rules of faults did at this side
 	// Channel is the state of the EE context, with RD.
 	Channel string `json:"ee_context,omitempty"`
 }
@@ -88,7 +88,7 @@ func (s *localSide) states(r *Report) error {
 		}
 		count[a.State]++
 		if i == 0 {
-			r.ExpectedPSN = a.RQPSN.String()
+			r.ExpectedPSN = a.RQPSN.Value()
 		}
 	}
 	var list []string
@@ -105,7 +105,7 @@ func (s *localSide) states(r *Report) error {
 		return nil
 	}
 	a, err := s.channel.eec.Query()
-	r.Channel, r.ExpectedPSN = a.State.String(), a.RQPSN.String()
+	r.Channel, r.ExpectedPSN = a.State.String(), a.RQPSN.Value()
 	return err
 }
 
@@ -123,7 +123,7 @@ func (r *Report) sanitize() {
 	if r == nil {
 		return
 	}
-	r.States, r.Channel, r.ExpectedPSN = printable(r.States), printable(r.Channel), printable(r.ExpectedPSN)
+	r.States, r.Channel = printable(r.States), printable(r.Channel)
 	r.Faults = r.Faults[:min(len(r.Faults), maxFaults)]
 	for i := range r.Faults {
 		r.Faults[i].Rule = printable(r.Faults[i].Rule)
@@ -234,13 +234,13 @@ func failure(wc *ib.WC) error { return &completionError{qpn: wc.QPN, status: wc.
 // Failure is a measurement that ended because a work request of the client
 // did not complete with success, as both sides saw it.
 type Failure struct {
-	Status  string  `json:"status"`
-	QPN     string  `json:"qpn"`
-	Stalled float64 `json:"stalled_ms"`     // from when a completion was last taken to the error
-	Timeout float64 `json:"ack_timeout_ms"` // configured
-	Code    uint8   `json:"ack_timeout_code"`
-	Retries uint8   `json:"retry_cnt"` // configured
-	Client  Report  `json:"client"`
+	Status  string  `json:"status"`            // completion status of the work request, or CQ_ERR
+	QPN     ib.QPN  `json:"qpn"`               // of the client
+	Stalled float64 `json:"stalled_ms"`        // from when a completion was last taken to the error
+	Timeout float64 `json:"ack_timeout_ms"`    // configured
+	Code    uint8   `json:"ack_timeout_code"`  // the same as the protocol codes it
+	Retries uint8   `json:"retry_cnt"`         // configured
+	Client  Report  `json:"client"`            // what the client counted
 	Server  *Report `json:"server,omitempty"`  // nil if it could not be asked
 	Problem string  `json:"problem,omitempty"` // what the server said, or why it said nothing
 
@@ -256,7 +256,7 @@ func newFailure(e *completionError, p *Plan, stalled time.Duration) *Failure {
 		status = ib.EventCQErr.String()
 	}
 	return &Failure{
-		Status: status, QPN: e.qpn.String(), Stalled: ms(stalled), Timeout: ms(ib.AckTimeout(p.Timeout)),
+		Status: status, QPN: e.qpn, Stalled: ms(stalled), Timeout: ms(ib.AckTimeout(p.Timeout)),
 		Code: p.Timeout, Retries: p.retryCount(), status: e.status, overrun: e.overrun,
 	}
 }
@@ -264,7 +264,7 @@ func newFailure(e *completionError, p *Plan, stalled time.Duration) *Failure {
 // Error tells the story of both sides, in several lines.
 func (f *Failure) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "queue pair %s failed with %s", f.QPN, f.Status)
+	fmt.Fprintf(&b, "queue pair %v failed with %s", f.QPN, f.Status)
 	if f.status == ib.WCRetryExcErr {
 		n := uint64(f.Retries)
 		fmt.Fprintf(&b, "\n  configured: local ACK timeout %.1f ms (code %d) and %s: %s in a row make %.1f ms"+
@@ -321,7 +321,7 @@ func (f *Failure) responder() string {
 	s := f.Server
 	line := fmt.Sprintf("received %s, sent %d; %s; %s", text.Count(s.Received, "packet", "packets"), s.Sent, s.happenings(), s.ends())
 	if cmp.Or(s.Channel, s.States) == ib.RTS.String() {
-		line += fmt.Sprintf("; it was told nothing and waits for PSN %s", s.ExpectedPSN)
+		line += fmt.Sprintf("; it was told nothing and waits for PSN %v", ib.NewPSN(s.ExpectedPSN))
 	}
 	return line
 }

@@ -90,19 +90,19 @@ func (m *meter) gbps(n uint64, d time.Duration) float64 {
 
 // Summary is the result of a measurement, in the form of --json.
 type Summary struct {
-	Op          string  `json:"op"`
-	Type        string  `json:"type"` // of the queue pairs: rc, uc, ud or rd
-	Size        int     `json:"size"` // bytes of a message
-	QPs         int     `json:"qps"`
-	PostList    int     `json:"post_list"` // requests that a post carried
-	Seconds     float64 `json:"seconds"`
-	Messages    uint64  `json:"messages"`
-	Least       uint64  `json:"qp_least"` // messages of the queue pair that had the fewest,
-	Most        uint64  `json:"qp_most"`  // and the most
-	Bytes       uint64  `json:"bytes"`
-	Gbps        float64 `json:"gbps"` // of payload
-	Mpps        float64 `json:"mpps"` // messages, in millions a second
-	Latency     Latency `json:"lat_us"`
+	Op          string  `json:"op"`          // write, write-imm, send, read, cmp-swap or fetch-add
+	Type        string  `json:"type"`        // of the queue pairs: rc, uc, ud or rd
+	Size        int     `json:"size"`        // bytes of a message
+	QPs         int     `json:"qps"`         // queue pairs
+	PostList    int     `json:"post_list"`   // requests that a post carried
+	Seconds     float64 `json:"seconds"`     // from the first post to the last completion
+	Messages    uint64  `json:"messages"`    // completed
+	Least       uint64  `json:"qp_least"`    // messages of the queue pair that had the fewest,
+	Most        uint64  `json:"qp_most"`     // and the most
+	Bytes       uint64  `json:"bytes"`       // of these messages
+	Gbps        float64 `json:"gbps"`        // of payload
+	Mpps        float64 `json:"mpps"`        // messages, in millions a second
+	Latency     Latency `json:"lat_us"`      // in microseconds
 	Retransmits uint64  `json:"retransmits"` // packets, both sides together
 	// Lost says what an unreliable service did not deliver.
 	Lost *Loss `json:"lost,omitempty"`
@@ -112,17 +112,17 @@ type Summary struct {
 	// and nothing of what both sides counted.
 	Interrupted bool `json:"interrupted,omitempty"`
 
-	Client *Report `json:"client,omitempty"`
-	Server *Report `json:"server,omitempty"`
+	Client *Report `json:"client,omitempty"` // what the client counted
+	Server *Report `json:"server,omitempty"` // what the server counted
 }
 
 // Loss is what became of what an unreliable service sent, the copies of the last
 // messages included.
 type Loss struct {
 	Packets     uint64  `json:"packets"`            // that did not arrive
-	PacketsSent uint64  `json:"packets_sent"`       //
+	PacketsSent uint64  `json:"packets_sent"`       // of them all
 	Messages    *uint64 `json:"messages,omitempty"` // that no receive got; nil for WRITEs, which nobody counts
-	Sent        uint64  `json:"messages_sent"`      //
+	Sent        uint64  `json:"messages_sent"`      // of them all
 	Gbps        float64 `json:"delivered_gbps"`     // Summary.Gbps without the share of the packets that were lost
 }
 
@@ -162,11 +162,11 @@ func (s *Summary) count(p *Plan, end *done) {
 // completion of the requests that are signalled, which includes the wait behind
 // those posted before.
 type Latency struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
+	P50  float64 `json:"p50"`  // half of the messages took at most so long
+	P90  float64 `json:"p90"`  // nine tenths
+	P99  float64 `json:"p99"`  // 99 of a hundred
+	P999 float64 `json:"p999"` // 999 of a thousand
+	Max  float64 `json:"max"`  // all of them
 }
 
 // String returns the summary for people, in lines that fit a terminal: what was

@@ -39,15 +39,15 @@ func Find(name string, readFile func(string) ([]byte, error)) (Script, error) {
 
 // outcome is what came of a script, as JSON has it.
 type outcome struct {
-	Script    string   `json:"script"`
-	Title     string   `json:"title"`
-	Statuses  []string `json:"statuses"`
-	Events    []string `json:"events"`
-	Provoked  string   `json:"provoked,omitempty"`
-	Requester string   `json:"requester,omitempty"`
-	Responder string   `json:"responder,omitempty"`
-	Text      string   `json:"text,omitempty"` // with all that happened
-	Error     string   `json:"error,omitempty"`
+	Script    string   `json:"script"`              // its name, or that of the file
+	Title     string   `json:"title"`               // its first line
+	Statuses  []string `json:"statuses"`            // completion statuses that it brings about
+	Events    []string `json:"events"`              // asynchronous events that it brings about
+	Provoked  string   `json:"provoked,omitempty"`  // what provokes them
+	Requester string   `json:"requester,omitempty"` // what the requester gets
+	Responder string   `json:"responder,omitempty"` // what the responder gets
+	Text      string   `json:"text,omitempty"`      // with all that happened
+	Error     string   `json:"error,omitempty"`     // what happened otherwise than the script says
 }
 
 // played runs a script.

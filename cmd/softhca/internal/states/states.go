@@ -118,11 +118,11 @@ func automatic(t ib.QPType) string {
 
 // Move is a legal move, for programs. STATE is always given and not listed.
 type Move struct {
-	Type     string   `json:"type"`
-	From     string   `json:"from"`
-	To       string   `json:"to"`
-	Required []string `json:"required"`
-	Optional []string `json:"optional"`
+	Type     string   `json:"type"`     // the service: RC, UC, UD, RD, EEC or GSI
+	From     string   `json:"from"`     // state
+	To       string   `json:"to"`       // state
+	Required []string `json:"required"` // attributes that the call must name
+	Optional []string `json:"optional"` // attributes that it may name
 }
 
 // JSON prints every move of the services as one array of Move.

@@ -1,0 +1,29 @@
+package main
+
+// output is what a command prints as JSON.
+type output struct {
+	command string // as it is typed
+	form    string // how the objects come; %s is the object
+	version string // what is said of versions; "" if there is none
+	pkg     string // where the object is declared, below the root
+	object  string
+}
+
+var outputs = []output{
+	{"softhca explain --json FILE", "One object, %s.", "`version`, which grows when a field changes its meaning or goes; new fields do not change it.", "internal/explain", "Report"},
+	{"softhca decode --json FILE", "An object for each packet, on a line of its own: %s.", "", "cmd/softhca/internal/decode", "Packet"},
+	{"softhca perf OPERATION --json", "One object, %s, of a client.", "", "cmd/softhca/internal/perf", "Summary"},
+	{"softhca perf OPERATION --json, when the connection fails", "One object, %s; the exit code is 1.", "", "cmd/softhca/internal/perf", "Failure"},
+	{"softhca perf OPERATION --json --local --loss-ratio SHARE", "One object, %s.", "", "cmd/softhca", "lossRatio"},
+	{"softhca cmtime --json", "One object, %s, of a client.", "", "cmd/softhca/internal/cmtime", "Summary"},
+	{"softhca sim --json", "One object, %s.", "", "cmd/softhca", "simResult"},
+	{"softhca sim --json --loss-ratio SHARE", "One object, %s.", "", "internal/sim", "LossRatio"},
+	{"softhca judge --json REPORT", "One object, %s, in the file REPORT.", "`schema`, `softhca-judge/1`: the number grows when a field changes its meaning or goes.", "internal/judge", "Report"},
+	{"softhca play --json SCRIPT", "An array of objects, %s; with `--list` too.", "", "cmd/softhca/internal/play", "outcome"},
+	{"softhca states --format json", "An array of objects, %s.", "", "cmd/softhca/internal/states", "Move"},
+	{"softhca cm-states --format json", "An array of objects, %s.", "", "cmd/softhca/internal/cmstates", "Cell"},
+	{"softhca faults --json --list", "An array of objects, %s.", "", "cmd/softhca/internal/faults", "entry"},
+	{"softhca faults --json RULE", "An array of objects, %s.", "", "cmd/softhca/internal/faults", "Rule"},
+	{"softhca devices --json", "An array of objects, %s.", "", "cmd/softhca/internal/devices", "Device"},
+	{"softhca version --json", "One object, %s.", "", "cmd/softhca", "version"},
+}
