@@ -99,6 +99,7 @@ func (f *Follower) flowOf(p *pcapfile.Packet) flowKey {
 // twin notes whether the packet is one that the side sent just now, to the bit. In
 // that case nothing is to be learnt from it, as long as nothing asked for it again.
 func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
+	f.sight.left = p.Direction == pcapfile.Outbound
 	sum := f.pkt.ICRC
 	if p.Truncated {
 		sum = crc32.ChecksumIEEE(p.Payload[:min(len(p.Payload), roce.MaxHeaderLen)])
@@ -116,7 +117,6 @@ func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
 		return
 	}
 	f.sight.turned = way != p.Direction && way != pcapfile.Unmarked && p.Direction != pcapfile.Unmarked
-	f.sight.left = p.Direction == pcapfile.Outbound
 	f.sight.copy = f.sight.turned || c.doubled() || ago < together && !f.sight.left && !c.halves[side].settled(&f.pkt)
 	t.n++
 	if f.sight.turned {

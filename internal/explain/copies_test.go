@@ -76,10 +76,10 @@ func never(int) bool { return false }
 func TestAdapterThatTalksToItself(t *testing.T) {
 	for _, k := range truths(t) {
 		s := load(t, k.name)
-		if k.outcome == "empty" || k.cause == table[requestDuplicated].Name {
+		want := s.explain()
+		if k.outcome == "empty" || strings.Contains(names(want), table[requestDuplicated].Name) {
 			continue // what a network doubled did not leave an adapter twice
 		}
-		want := s.explain()
 		for _, batch := range []int{1, 5, 400} {
 			if batch > 1 && k.outcome != "clean" {
 				continue // the answers that matter would come before the requests

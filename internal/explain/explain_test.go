@@ -288,7 +288,8 @@ an AMD EPYC with two of them busy (2.1 to 3.1 million a second by ` + "`go test 
 
 ` + "`--html FILE`" + ` writes a page that needs no network, and may be passed on as it is: the verdict, a ladder of the packets to scroll, filter and search
 (a word with a minus is not to be there), their PSNs and the throughput over time, the messages (5000 and as many), every packet's fields, and what both queue
-pairs are doing after it. The keys are those of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with something to say, ` + "`/`" + ` to filter.
+pairs are doing after it. The keys are those of a pager: arrows, ` + "`n`" + ` and ` + "`N`" + ` for the next and the previous packet with something to say, ` + "`/`" + ` to filter;
+in the list of messages arrows choose one and Enter goes to its packets. It links to these pages on the project's site, as it is passed on without them.
 
 ` + "`softhca explain --live INTERFACE`" + ` follows what passes a network interface of Linux, and says it when it is interrupted; it needs CAP_NET_RAW. Without
 privilege the packets of one adapter can be followed: every command that opens one has ` + "`--explain`" + `, and so has ` + "`softhca run`" + ` for programs in C.

@@ -92,7 +92,7 @@ type sight struct {
 	copy  bool // of a packet that this side sent just now, to the bit
 	// turned: which passed the other way.
 	turned bool
-	// left: it is such a copy, and left here: its adapter sent it twice, no network.
+	// left: the adapter that captures sent it. If it did twice, that was no network.
 	left bool
 	// twice: it was followed when it left.
 	twice bool

@@ -93,6 +93,8 @@ func TestRepeatsAtOnceFromHere(t *testing.T) {
 		}
 		s.add(client, time.Millisecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 10)})
 		s.repeat(len(s.frames)-1, 90*time.Microsecond)
+		s.repeat(len(s.frames)-1, 90*time.Microsecond)
+		s.add(server, time.Millisecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 10), AETH: roce.AETH{Syndrome: roce.ACKUnlimited}})
 		file, err := pcapfile.NewReader(bytes.NewReader(s.file()))
 		if err != nil {
 			t.Fatal(err)

@@ -147,9 +147,59 @@ func TestPageInABrowser(t *testing.T) {
 	b.want("#messages", "SEND of", "acknowledged after", "again")
 	b.click(`#messages .scroll .row:nth-child(4)`)
 	b.want("#details h3", "RC_SEND")
+	b.click(`#tabs button[data-tab="messages"]`)
+	b.eval(`document.activeElement.blur()`)
+	for _, key := range []string{"Home", "ArrowDown", "ArrowDown"} {
+		b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": key}, nil)
+	}
+	third := b.eval(`document.querySelector("#messages .row.chosen").dataset.record`)
+	if n := b.number(`[...document.querySelectorAll("#messages .scroll .row")].findIndex(e => e.classList.contains("chosen"))`); n != 2 {
+		t.Errorf("Home and two arrows choose row %d", n)
+	}
+	b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter"}, nil)
+	b.want("#details h3", fmt.Sprintf("#%v ", third))
 	b.click("#fold")
 	if b.number(`byId("why").clientHeight`) != 0 {
 		t.Error("a click does not fold the reasons")
+	}
+	b.quiet()
+}
+
+// TestLinksInABrowser looks where the pages of the documentation are linked: such links
+// work wherever the file is.
+func TestLinksInABrowser(t *testing.T) {
+	b := launch(t)
+	b.screen(1366, 768, "light")
+	b.open(written(t, reported(t, "errs_bad_rkey_write"), "errs_bad_rkey_write.pcap"))
+	const site = "https://github.com/softhca/softhca/blob/main/docs/"
+	want := site + "explain.md#write-refused " + site + "statuses.md#rem_access_err"
+	for _, in := range []string{"#links", "#details .pages"} {
+		if got := b.eval(`[...document.querySelectorAll("` + in + ` a")].map(a => a.href).join(" ")`); got != want {
+			t.Errorf("%s: links to %v, want %s", in, got, want)
+		}
+	}
+	b.quiet()
+}
+
+// TestControlsHaveRoom looks at the bar over the lists on a laptop: what is typed can be
+// seen.
+func TestControlsHaveRoom(t *testing.T) {
+	b := launch(t)
+	b.screen(1366, 768, "light")
+	r := reported(t, "netem_loss.client")
+	r.UnlistedMessages = 123456 // which takes room
+	b.open(written(t, r, "netem_loss.client.pcap"))
+	for _, id := range []string{"filter", "search"} {
+		if n := b.number(`byId("` + id + `").clientWidth`); n < 95 {
+			t.Errorf("packets: %s is %d pixels wide", id, n)
+		}
+	}
+	b.click(`#tabs button[data-tab="messages"]`)
+	if n := b.number(`byId("filter").clientWidth`); n < 95 {
+		t.Errorf("messages: the filter is %d pixels wide", n)
+	}
+	if n := b.number(`document.documentElement.scrollWidth - innerWidth`); n > 0 {
+		t.Errorf("the page is %d pixels wider than the screen", n)
 	}
 	b.quiet()
 }
@@ -348,6 +398,12 @@ func TestManyPacketsInABrowser(t *testing.T) {
 	if n := b.number(`document.querySelectorAll("*").length`); n > 2000 {
 		t.Errorf("the page has %d elements", n)
 	}
+	b.screen(720, 1020, "light")
+	b.eval(drawn)
+	if n := b.number(`document.querySelectorAll("*").length`); n > 2000 {
+		t.Errorf("on a narrow screen the page has %d elements", n)
+	}
+	b.screen(1366, 768, "light")
 	b.write("#filter", "again")
 	b.want("#count", "49 of 100,000 packets")
 	b.write("#filter", "")

@@ -35,6 +35,7 @@ type tables struct {
 	Management    map[int]*decode.MAD    `json:"management"`  // by the index of the packet
 	Descriptions  map[int]string         `json:"description"` // of these
 	Columns       []column               `json:"columns"`
+	Docs          string                 `json:"docs"` // where the documentation is
 }
 
 // rule is what the script says about a finding.
@@ -43,6 +44,7 @@ type rule struct {
 	Title     string `json:"title"`
 	Requester string `json:"requester,omitempty"`
 	Responder string `json:"responder,omitempty"`
+	Page      string `json:"page"` // of the documentation
 }
 
 // column is one number of every packet, little-endian.
@@ -77,7 +79,7 @@ func collect(r *explain.Report) *collector {
 		tables: tables{
 			Conversations: r.Conversations, Findings: r.Findings[:min(len(r.Findings), maxListed)], Messages: r.Messages,
 			Cause: r.Verdict.Cause, Record: r.Verdict.Record, Unlisted: r.UnlistedMessages, Rules: map[string]rule{}, Comments: []string{""}, Names: []string{""}, Packets: len(r.Kept),
-			Operations: operations(), Headers: headers[:], Management: map[int]*decode.MAD{}, Descriptions: map[int]string{},
+			Operations: operations(), Headers: headers[:], Management: map[int]*decode.MAD{}, Descriptions: map[int]string{}, Docs: docs,
 			Columns: append([]column(nil), columnTypes[:]...),
 		},
 		addrs: map[netip.Addr]int{}, comments: map[string]int{"": 0}, rules: map[string]int{"": 0},
@@ -91,7 +93,7 @@ func collect(r *explain.Report) *collector {
 	for i, known := range explain.Rules() {
 		c.rules[known.Name] = i + 1
 		c.Names = append(c.Names, known.Name)
-		c.Rules[known.Name] = rule{known.Severity.String(), known.Title, status(known.Requester), status(known.Responder)}
+		c.Rules[known.Name] = rule{known.Severity.String(), known.Title, status(known.Requester), status(known.Responder), known.Page()}
 	}
 	for i := range r.Kept {
 		c.add(i, &r.Kept[i])

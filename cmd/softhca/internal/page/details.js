@@ -42,10 +42,22 @@ class Details {
     const s = this.store, here = s.findings.filter(f => f.first_record === s.record[i]);
     const rule = s.finding[i] && s.names[s.finding[i]];
     if (rule && !here.some(f => f.rule === rule)) here.push({rule, severity: s.rules[rule].severity, title: s.rules[rule].title, detail: ""});
-    for (const f of here) parts.push(make("div", "found " + f.severity, make("b", "", f.title), make("div", "", f.rule + (f.detail ? ": " + f.detail : ""))));
+    for (const f of here) {
+      const pages = [s.rules[f.rule].page, ...(f.error_pages ?? [])].map(page => this.link(page));
+      parts.push(make("div", "found " + f.severity, make("b", "", f.title), make("div", "", f.rule + (f.detail ? ": " + f.detail : "")), make("div", "pages", ...pages)));
+    }
     const tags = s.tags(i);
     if (tags.length && !here.length) parts.push(make("div", "found", tags.join(", ")));
     if (s.comment[i]) parts.push(make("div", "found", "comment in the file: " + s.comments[s.comment[i]]));
+  }
+
+  // link leads to a page of the documentation.
+  link(page) {
+    const a = make("a", "", page.replace(/^docs\//, ""));
+    a.href = this.store.docs + page;
+    a.target = "_blank";
+    a.rel = "noopener noreferrer";
+    return a;
   }
 
   // pair shows both queue pairs.

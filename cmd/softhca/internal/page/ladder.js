@@ -125,6 +125,7 @@ class Ladder {
     const gap = since >= 1e7 ? make("span", "gap", "+" + duration(since)) : before < 0 || !since ? "" : "+" + duration(since);
     const row = make("div", name.join(" "), make("span", "n", String(s.record[i])), make("span", "t", seconds(s.time[i]) + " ", gap), make("span", "lane", words));
     row.dataset.i = i;
+    row.title = s.words(i); // of which a narrow window shows a part
     row.setAttribute("role", "option");
     return row;
   }

@@ -110,6 +110,7 @@ class Page {
     for (const b of byId("tabs").children) b.classList.toggle("chosen", b.dataset.tab === name);
     byId("ladder").hidden = name !== "ladder";
     byId("messages").hidden = name !== "messages";
+    byId("hunt").hidden = name === "messages"; // it is about packets
     this.filter();
   }
 
@@ -156,8 +157,8 @@ class Page {
     on("next", "click", () => this.step(1));
     on("smaller", "click", () => this.ladder.zoom(-1));
     on("larger", "click", () => this.ladder.zoom(1));
-    on("zoom-in", "click", () => this.plot.zoom(.5));
-    on("zoom-out", "click", () => this.plot.zoom(2));
+    on("zoom-in", "click", () => this.plot.zoom(.5, this.plot.chosen()));
+    on("zoom-out", "click", () => this.plot.zoom(2, this.plot.chosen()));
     on("zoom-all", "click", () => this.plot.reset());
     document.addEventListener("keydown", e => this.key(e));
     window.addEventListener("resize", () => this.plot.draw());
@@ -182,7 +183,14 @@ class Page {
       ArrowDown: () => this.walk(1), ArrowUp: () => this.walk(-1), PageDown: () => this.walk(page), PageUp: () => this.walk(-page),
       Home: () => this.walk(-Infinity), End: () => this.walk(Infinity), n: () => this.step(1), N: () => this.step(-1), "/": () => byId("filter").focus(),
     };
-    if (!keys[e.key] || this.tabbed !== "ladder") return;
+    if (this.tabbed === "messages") {
+      const rows = Math.max(1, this.messages.list.range()[1] - this.messages.list.range()[0] - 2), walk = n => () => this.messages.walk(n);
+      Object.assign(keys, {
+        ArrowDown: walk(1), ArrowUp: walk(-1), PageDown: walk(rows), PageUp: walk(-rows), Home: walk(-Infinity), End: walk(Infinity), n: null, N: null,
+      });
+      if (!e.target.closest("button, a, input")) keys.Enter = () => this.messages.open();
+    }
+    if (!keys[e.key]) return;
     e.preventDefault();
     keys[e.key]();
   }

@@ -3,6 +3,8 @@
 class Messages {
   constructor(store, pick) {
     this.store = store;
+    this.pick = pick;
+    this.at = -1; // the row that the keys have chosen
     this.list = new List(byId("messages"), m => this.row(m));
     this.list.scroll.addEventListener("click", e => {
       const row = e.target.closest(".row");
@@ -11,9 +13,22 @@ class Messages {
   }
 
   show(conversation, words) {
+    this.at = -1;
     this.list.set(this.store.messages.filter(m => (!conversation || m.conversation === conversation) && matches(words, Messages.text(m).toLowerCase())));
     return this.list.items.length;
   }
+
+  // walk chooses a row so many further on.
+  walk(rows) {
+    const n = this.list.items.length;
+    if (!n) return;
+    this.at = Math.min(n - 1, Math.max(0, this.at + rows));
+    this.list.refresh();
+    this.list.reveal(this.at);
+  }
+
+  // open shows the packets of the row that the keys have chosen.
+  open() { if (this.at >= 0) this.pick(this.list.items[this.at].first_record); }
 
   static what(m) {
     const to = m.operation === "READ" ? " from " : " to ";
@@ -35,7 +50,7 @@ class Messages {
 
   row(m) {
     const cells = ["n:" + m.first_record, "t:" + seconds(m.at_ns), ":" + m.conversation, ":" + (m.from === "a" ? "A → B  " : "B → A  ") + Messages.what(m), ":0x" + hex(m.psn, 6)];
-    const row = make("div", "row", ...cells.map(c => make("span", c.slice(0, c.indexOf(":")), c.slice(c.indexOf(":") + 1))));
+    const row = make("div", m === this.list.items[this.at] ? "row chosen" : "row", ...cells.map(c => make("span", c.slice(0, c.indexOf(":")), c.slice(c.indexOf(":") + 1))));
     row.append(make("span", m.packets_again ? "slow" : m.outcome, Messages.became(m)));
     row.dataset.record = m.first_record;
     row.title = Messages.text(m);

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/softhca/softhca/internal/explain"
@@ -45,6 +44,7 @@ type view struct {
 	StylePolicy   string
 	ScriptPolicy  string
 	Status        []line
+	Links         []link
 	Conversations []conversation
 }
 
@@ -108,12 +108,22 @@ func part(r *explain.Report) string {
 	return fmt.Sprintf("The packets of records %d to %d, %d of %d, are shown here; the verdict and the lists are about all.", first, last, len(r.Kept), r.Packets)
 }
 
-// readOn names the pages of the documentation that say more.
-func readOn(d *explain.Verdict) string {
+// docs is where the documentation is. A page is passed on without the repository, so
+// its links are to the project's site: nothing is fetched before one is followed.
+const docs = "https://github.com/softhca/softhca/blob/main/"
+
+// link leads to a page of the documentation.
+type link struct{ Page, URL string }
+
+// readOn returns the pages of the documentation that say more.
+func readOn(d *explain.Verdict) (links []link) {
 	if d.Page == "" {
-		return ""
+		return nil
 	}
-	return strings.Join(append([]string{d.Page}, d.ErrorPages...), ", ")
+	for _, page := range append([]string{d.Page}, d.ErrorPages...) {
+		links = append(links, link{page, docs + page})
+	}
+	return links
 }
 
 // fill fills in what the template shows beside the data.
@@ -123,12 +133,13 @@ func (v *view) fill(r *explain.Report) {
 	}
 	d := &r.Verdict
 	for _, l := range []line{
-		{"Where", d.Where}, {"Look at", d.Side}, {"Asked for", d.Fault}, {"Requester sees", d.Requester}, {"Responder sees", d.Responder}, {"Try", d.Try}, {"Read on in", readOn(d)},
+		{"Where", d.Where}, {"Look at", d.Side}, {"Asked for", d.Fault}, {"Requester sees", d.Requester}, {"Responder sees", d.Responder}, {"Try", d.Try},
 	} {
 		if l.Text != "" {
 			v.Status = append(v.Status, l)
 		}
 	}
+	v.Links = readOn(d)
 	for _, c := range d.Caveats {
 		v.Status = append(v.Status, line{"Not shown", c})
 	}

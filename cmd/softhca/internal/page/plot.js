@@ -77,7 +77,7 @@ class Plot {
     };
     const there = new Set(this.points.map(p => p.kind)), c = this.colors();
     byId("legend").replaceChildren(...Object.keys(names).filter(k => there.has(k)).map(k => {
-      const dot = make("i");
+      const dot = make("i", k === "nak" || k === "rnr" ? "wedge" : "");
       dot.style.background = c[k];
       return make("li", "", dot, names[k]);
     }));
@@ -189,10 +189,14 @@ class Plot {
     g.stroke();
     const bar = Math.max(2.5, y(0) - y(1)), [from, to] = this.window;
     for (const late of [false, true]) {
+      let [lastX, lastY] = [-1, -1];
       for (const p of this.points) {
         if (p.t < from || p.t > to || p.kind === "ack" || ["request", "response"].includes(p.kind) === late) continue;
+        const [px, py] = [x(p.t), y(p.y)];
+        if (!late && Math.abs(px - lastX) < .5 && Math.abs(py - lastY) < .5) continue; // it would be drawn over itself
+        [lastX, lastY] = [px, py];
         g.fillStyle = c[p.kind];
-        Plot.dot(g, p.kind, x(p.t), y(p.y), bar);
+        Plot.dot(g, p.kind, px, py, bar);
       }
     }
     g.restore();
@@ -267,6 +271,12 @@ class Plot {
     const span = Math.min(Math.max((to - from) * factor, 200), this.whole[1] - this.whole[0]);
     const share = (t - from) / (to - from);
     this.move(t - share * span, span);
+  }
+
+  // chosen returns the time of the packet that is selected, if it is in the window.
+  chosen() {
+    const t = this.selected >= 0 ? this.store.time[this.selected] : NaN;
+    return t >= this.window[0] && t <= this.window[1] ? t : undefined;
   }
 
   move(from, span) {
