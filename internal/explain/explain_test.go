@@ -283,8 +283,8 @@ Statuses, events and reasons of rejected connections have pages of their own: [s
 ` + "`--json`" + ` prints one object with all of it: [its fields](json.md#softhca-explain---json-file). Records are numbered from 1, as Wireshark does. A record
 may be several packets where the host that captured sends or receives them in runs (GSO, GRO).
 
-A file is read once and followed at more than a million packets a second: 2.8 million packets of 64 bytes and their answers, a pcapng of 468 MB, in 1.1 s on one core of
-an AMD EPYC with two of them busy (2.1 to 3.1 million a second by ` + "`go test ./internal/explain -run - -bench Read`" + `).
+A file is read once. It is followed at 1.6 to 1.9 million packets a second of one core's time, in 23 MB of memory: a pcapng with two million packets of 64 bytes and
+their answers ([measured](../bench/results/2026-11-23-explain.json)); what is kept grows with the connections that are alive, not with the packets.
 
 ` + "`--html FILE`" + ` writes a page that needs no network, and may be passed on as it is: the verdict, a ladder of the packets to scroll, filter and search
 (a word with a minus is not to be there), their PSNs and the throughput over time, the messages (5000 and as many), every packet's fields, and what both queue

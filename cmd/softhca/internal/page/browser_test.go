@@ -194,6 +194,9 @@ func TestControlsHaveRoom(t *testing.T) {
 			t.Errorf("packets: %s is %d pixels wide", id, n)
 		}
 	}
+	if n := b.number(`byId("packets").querySelector(".bar").clientHeight`); n > 40 {
+		t.Errorf("the bar is %d pixels high: it takes two lines", n)
+	}
 	b.click(`#tabs button[data-tab="messages"]`)
 	if n := b.number(`byId("filter").clientWidth`); n < 95 {
 		t.Errorf("messages: the filter is %d pixels wide", n)
