@@ -113,11 +113,11 @@ func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
 	}
 	ago, way, again := t.recent[side].find(sum, f.now.at)
 	t.recent[side].add(sum, f.now.at, p.Direction)
-	if !again {
-		return
+	if !again || f.sight.left && way == pcapfile.Outbound {
+		return // an adapter that sends a packet again has not captured it twice
 	}
 	f.sight.turned = way != p.Direction && way != pcapfile.Unmarked && p.Direction != pcapfile.Unmarked
-	f.sight.copy = f.sight.turned || c.doubled() || ago < together && !f.sight.left && !c.halves[side].settled(&f.pkt)
+	f.sight.copy = f.sight.turned || c.doubled() || ago < together && !c.halves[side].settled(&f.pkt)
 	t.n++
 	if f.sight.turned {
 		t.own++

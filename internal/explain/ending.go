@@ -53,7 +53,7 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	case silence && h.answers == 0:
 		return noAnswer, c.last, fmt.Sprintf("%s; %d repeats, to QP %#06x of %v", what, h.timeouts, uint32(c.ends[1-side].qpn), c.ends[1-side].addr)
 	case silence && h.beyond == 0 && h.good > 0:
-		return wentSilent, c.last, fmt.Sprintf("%s; %d repeats; the last answer was in record %d", what, h.timeouts, h.lastGood.record)
+		return wentSilent, c.last, fmt.Sprintf("%s; %d repeats, to QP %#06x of %v; the last answer was in record %d", what, h.timeouts, uint32(c.ends[1-side].qpn), c.ends[1-side].addr, h.lastGood.record)
 	default:
 		return numRules, c.last, "requests were in flight when the capture ended: " + what
 	}

@@ -255,6 +255,10 @@ func TestPage(t *testing.T) {
 	for _, k := range truths(t) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", k.name, k.made, k.outcome, k.cause)
 	}
+	b.WriteString(programHead)
+	for _, k := range programTruths(t) {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", strings.TrimSuffix(strings.TrimSuffix(k.name, "ng"), ".pcap"), k.made, k.outcome, k.cause)
+	}
 	b.WriteString(faultHead)
 	for _, k := range faultTruths(t) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", k.rule, k.at, k.seen, k.outcome, k.cause)
@@ -294,7 +298,7 @@ in the list of messages arrows choose one and Enter goes to its packets. It link
 ` + "`softhca explain --live INTERFACE`" + ` follows what passes a network interface of Linux, and says it when it is interrupted; it needs CAP_NET_RAW. Without
 privilege the packets of one adapter can be followed: every command that opens one has ` + "`--explain`" + `, and so has ` + "`softhca run`" + ` for programs in C.
 While they go on, each connection that fails is told of at once: when it is refused, or when it was silent for four times as long as before its
-last repeats, and a second at least.
+last repeats, and a second at least. A message of the connection manager that has to be repeated is told of when it is: nobody has answered so far.
 
 ## Findings
 
@@ -303,6 +307,16 @@ last repeats, and a second at least.
 const captureHead = `## Captures of Linux
 
 What is said of each capture between Linux's own adapters. Where there are two, one was taken at each end, and what was lost between them is in one only.
+
+| capture | how it was made | verdict | cause |
+|---|---|---|---|
+`
+
+const programHead = `
+## Captures of programs
+
+What is said of captures of our own programs, taken while they were killed, had one fault or two, or in part. Those of "what one side sends" and of killed processes are
+of the host's interface, the others of the adapter that has the fault, or connects.
 
 | capture | how it was made | verdict | cause |
 |---|---|---|---|

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopacket/gopacket/pcapgo"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/internal/pcapfile"
@@ -109,6 +111,28 @@ func TestRepeatsAtOnceFromHere(t *testing.T) {
 		if r := f.Report(); names(r) != want {
 			t.Errorf("direction %v: found %s, want %s", way, names(r), want)
 		}
+	}
+}
+
+// TestRepeatsOfAllFromHere has an adapter that captures repeat each request: it did not
+// capture each packet twice.
+func TestRepeatsOfAllFromHere(t *testing.T) {
+	s := &scene{t: t}
+	for psn := range uint32(20) {
+		s.add(client, time.Millisecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, psn)})
+		s.repeat(len(s.frames)-1, 5*time.Millisecond)
+		s.repeat(len(s.frames)-1, 5*time.Millisecond)
+		s.add(server, time.Millisecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, psn), AETH: roce.AETH{Syndrome: roce.ACKUnlimited}})
+	}
+	flags := make([]pcapgo.NgEpbFlag, len(s.frames))
+	for i := range flags {
+		if flags[i] = pcapgo.NgEpbFlagDirectionOutbound; s.frames[i].from() == server {
+			flags[i] = pcapgo.NgEpbFlagDirectionInbound
+		}
+	}
+	r := read(t, ng(t, s.frames, flags), Config{})
+	if names(r) != "timeout-repeat" || r.Findings[0].Count != 40 || len(r.Conversations[0].Notes) > 0 {
+		t.Errorf("found %s; notes %q", names(r), r.Conversations[0].Notes)
 	}
 }
 

@@ -94,9 +94,9 @@ var table = [numRules]Rule{
 		Try:   "Look for several paths without a fixed hash of the flow (the UDP source port), or for a bond that sprays packets.",
 	},
 	requestDuplicated: {
-		Name: "request-duplicated", Severity: Repaired, Side: Network, Title: "the network delivered requests twice",
-		Means: "The same request was seen twice at once, and nothing had asked for it again.",
-		Try:   "Look for a mirror port or a loop that feeds copies back; a capture on two interfaces at once shows the same.",
+		Name: "request-duplicated", Severity: Repaired, Side: Network, Title: "requests came twice at once",
+		Means: "The same request was seen twice within a quarter of a millisecond, and nothing had asked for it again: the network delivered it twice, or its sender repeated it while this host was too busy to take the first.",
+		Try:   "Look for a mirror port or a loop that feeds copies back; a capture on two interfaces at once shows the same. On a busy host, nothing.",
 	},
 	sequenceNAK: {
 		Name: "sequence-nak", Severity: Repaired, Side: Network, Title: "a responder asked for requests that did not reach it",

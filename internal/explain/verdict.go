@@ -80,9 +80,9 @@ func (r *Report) cause() *Finding {
 	if aside := f.id == faultAsked || f.id == cmAlternateRefused; aside && len(r.Findings) > 1 && r.Findings[1].Severity == f.Severity {
 		f = r.Findings[1]
 	}
-	if f.Severity == Repaired { // what damages packets explains why they are missing, and a way that failed more than the repeats before it was left
+	if f.Severity == Repaired {
 		for _, g := range r.Findings {
-			if g.id >= icrcID && g.id <= icrcSender || g.id == migrated {
+			if g.telling() {
 				return g
 			}
 		}
@@ -96,6 +96,13 @@ func (r *Report) cause() *Finding {
 		}
 	}
 	return f
+}
+
+// telling reports whether a finding explains more than others that were repaired: what
+// damages packets why they are missing; that a way was left, or that a peer was gone, what
+// the repeats before it were of.
+func (f *Finding) telling() bool {
+	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered
 }
 
 // status names a completion status with its number, as programs print it.
