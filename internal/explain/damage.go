@@ -41,7 +41,7 @@ func (f *Follower) malformed(p *pcapfile.Packet, fault roce.Fault) {
 	case roce.FaultPad:
 		rule = badPad
 	}
-	f.wire.find(f.now, rule, "%d bytes from %v to %v", len(p.Payload), p.Src, p.Dst)
+	f.wire.find(f.now, rule, "%s from %v to %v", count(len(p.Payload), "byte"), p.Src, p.Dst)
 }
 
 // sound notes whether the ICRC is right, which it reports.
@@ -184,6 +184,6 @@ func (f *Follower) endDamage() {
 	})
 	for _, a := range addrs {
 		s := f.damage.senders[a]
-		f.wire.find(s.first, icrcSender, "%d packets from %v", s.bad, a)
+		f.wire.find(s.first, icrcSender, "%s from %v", count(s.bad, "packet"), a)
 	}
 }

@@ -45,15 +45,15 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	case h.stale > 0 && silence:
 		return psnBehind, c.last, fmt.Sprintf("the first PSN that was sent is %v", h.first)
 	case h.rnr.on && h.una == h.rnr.psn:
-		return rnrUnresolved, h.rnr.in, fmt.Sprintf("%s; %d RNR NAKs with a timer of %v", what, h.rnr.n, ib.RNRTimer(h.timer))
+		return rnrUnresolved, h.rnr.in, fmt.Sprintf("%s; %s with a timer of %v", what, count(h.rnr.n, "RNR NAK"), ib.RNRTimer(h.timer))
 	case h.nak.on && h.repeats >= enough:
-		return retriesUsedUp, h.nak.in, fmt.Sprintf("%s; %d repeats in vain; the last NAK was in record %d", what, h.repeats, h.nak.in.record)
+		return retriesUsedUp, h.nak.in, fmt.Sprintf("%s; %s in vain; the last NAK was in record %d", what, count(h.repeats, "repeat"), h.nak.in.record)
 	case h.ignored >= enough:
-		return answersIgnored, c.last, fmt.Sprintf("%d repeats of what was answered, from %v", h.ignored, c.ends[side].addr)
+		return answersIgnored, c.last, fmt.Sprintf("%s of what was answered, from %v", count(h.ignored, "repeat"), c.ends[side].addr)
 	case silence && h.answers == 0:
-		return noAnswer, c.last, fmt.Sprintf("%s; %d repeats, to QP %#06x of %v", what, h.timeouts, uint32(c.ends[1-side].qpn), c.ends[1-side].addr)
+		return noAnswer, c.last, fmt.Sprintf("%s; %s, to QP %#06x of %v", what, count(h.timeouts, "repeat"), uint32(c.ends[1-side].qpn), c.ends[1-side].addr)
 	case silence && h.beyond == 0 && h.good > 0:
-		return wentSilent, c.last, fmt.Sprintf("%s; %d repeats, to QP %#06x of %v; the last answer was in record %d", what, h.timeouts, uint32(c.ends[1-side].qpn), c.ends[1-side].addr, h.lastGood.record)
+		return wentSilent, c.last, fmt.Sprintf("%s; %s, to QP %#06x of %v; the last answer was in record %d", what, count(h.timeouts, "repeat"), uint32(c.ends[1-side].qpn), c.ends[1-side].addr, h.lastGood.record)
 	default:
 		return numRules, c.last, "requests were in flight when the capture ended: " + what
 	}

@@ -221,7 +221,7 @@ func (c *conversation) summary() Conversation {
 		s.Notes = append(s.Notes, "nothing answers on an unreliable connection: what the receiver dropped is not seen")
 	}
 	if s.unmatched > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d answers are to requests that were not seen: the capture missed packets, or began in the middle", s.unmatched))
+		s.Notes = append(s.Notes, count(s.unmatched, "answer")+" to requests that were not seen: the capture missed packets, or began in the middle")
 	}
 	return s
 }

@@ -108,7 +108,7 @@ var cases = []struct {
 	{rnrWait, "errs6_rnr_then_ok", nil, "after an RNR NAK"},
 	{rnrWait, "errs_rnr_then_ok", from(server), "not in this capture"},
 	{rnrUnresolved, "errs_rnr_exceeded", nil, "3 RNR NAKs"},
-	{rnrUnresolved, "errs_rnr_zero_retry", nil, "1 RNR NAKs"},
+	{rnrUnresolved, "errs_rnr_zero_retry", nil, "1 RNR NAK with"},
 	{writeRefused, "errs_bad_rkey_write", nil, "WRITE of 100 bytes"},
 	{writeRefused, "errs_bad_rkey_write_multi", nil, "WRITE of 3072 bytes"},
 	{readRefused, "errs_read_noperm", nil, "READ of 100 bytes"},

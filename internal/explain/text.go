@@ -89,7 +89,7 @@ func (p *printer) conversations(r *Report) {
 	fmt.Fprintf(p, "\n%s\n", p.in(bold, "CONVERSATIONS"))
 	for i := range r.Conversations[:min(len(r.Conversations), maxShown)] {
 		c := &r.Conversations[i]
-		fmt.Fprintf(p, "%3d  %-3s %s > %s  %d packets, %d bytes in %v", c.ID, c.Service, c.A, c.B, c.Packets, c.Bytes, round(c.Length))
+		fmt.Fprintf(p, "%3d  %-3s %s > %s  %s, %s in %v", c.ID, c.Service, c.A, c.B, count(c.Packets, "packet"), count(c.Bytes, "byte"), round(c.Length))
 		if c.PathMTU > 0 {
 			fmt.Fprintf(p, ", path MTU %d", c.PathMTU)
 		}
@@ -105,11 +105,19 @@ func (p *printer) conversations(r *Report) {
 	}
 }
 
+// count returns a number of things, such as "1 packet" or "2 packets".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 func (p *printer) requests(arrow string, q *Requests) {
 	if q.Messages == 0 {
 		return
 	}
-	fmt.Fprintf(p, "     %s%d messages of %d bytes", arrow, q.Messages, q.Bytes)
+	fmt.Fprintf(p, "     %s%s of %s", arrow, count(q.Messages, "message"), count(q.Bytes, "byte"))
 	if q.Mean > 0 {
 		fmt.Fprintf(p, ", answered after %v, %v at most", round(q.Mean), round(q.Longest))
 	}

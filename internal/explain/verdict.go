@@ -36,7 +36,7 @@ func (r *Report) judge() Verdict {
 	case r.Packets == 0:
 		return Verdict{Outcome: "empty", Headline: "no RoCEv2 packet (UDP port 4791) is in this capture", Fault: r.asked, Caveats: r.caveats()}
 	case len(r.Findings) == 0:
-		return Verdict{Outcome: "clean", Headline: fmt.Sprintf("nothing went wrong in %d packets", r.Packets), Fault: r.asked, Caveats: r.caveats()}
+		return Verdict{Outcome: "clean", Headline: "nothing went wrong in " + count(r.Packets, "packet"), Fault: r.asked, Caveats: r.caveats()}
 	}
 	f, where := r.cause(), ""
 	if f.Conversation > 0 {
@@ -117,7 +117,7 @@ func status(s ib.WCStatus) string {
 func (r *Report) caveats() []string {
 	c := []string{}
 	if r.Truncated > 0 {
-		c = append(c, fmt.Sprintf("%d packets were cut off by the capture (snap length): their ICRCs were not checked", r.Truncated))
+		c = append(c, count(r.Truncated, "packet")+" cut off by the capture (snap length): no ICRC was checked there")
 	}
 	alone, missed := 0, 0
 	for i := range r.Conversations {
@@ -130,13 +130,13 @@ func (r *Report) caveats() []string {
 		}
 	}
 	if alone > 0 {
-		c = append(c, fmt.Sprintf("of %d connections one direction only was seen: what is missing there may merely not be in this capture", alone))
+		c = append(c, "of "+count(alone, "connection")+" one direction only was seen: what is missing there may merely not be in this capture")
 	}
 	if missed > 0 {
-		c = append(c, fmt.Sprintf("in %d connections answers are to requests that were not seen: the capture missed packets, or began in the middle", missed))
+		c = append(c, "in "+count(missed, "connection")+" answers are to requests that were not seen: the capture missed packets, or began in the middle")
 	}
 	if r.Ended > 0 {
-		c = append(c, fmt.Sprintf("%d connections were ended early, as too many were alive at once", r.Ended))
+		c = append(c, count(r.Ended, "connection")+" ended early, as too many were alive at once")
 	}
 	return c
 }

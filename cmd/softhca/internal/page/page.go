@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/softhca/softhca/cmd/softhca/internal/text"
 	"github.com/softhca/softhca/internal/explain"
 )
 
@@ -36,6 +37,7 @@ type view struct {
 	Part          string // what of the packets is shown, if not all
 	Began         string
 	Lasted        time.Duration
+	Counted       string // packets and records
 	Ladder        []explain.Rung
 	LadderEnds    [2]explain.End
 	Style         template.CSS
@@ -55,6 +57,7 @@ type line struct{ Name, Text string }
 type conversation struct {
 	explain.Conversation
 	Severity string // of its gravest finding
+	Counted  string // packets and bytes
 }
 
 // Write writes the page of a report of the capture with a name. It blocks as w
@@ -131,6 +134,7 @@ func (v *view) fill(r *explain.Report) {
 	if !r.Start.IsZero() {
 		v.Began = r.Start.UTC().Format("2006-01-02 15:04:05.000000 UTC")
 	}
+	v.Counted = text.Count(r.Packets, "packet", "packets") + " in " + text.Count(r.Records, "record", "records")
 	d := &r.Verdict
 	for _, l := range []line{
 		{"Where", d.Where}, {"Look at", d.Side}, {"Asked for", d.Fault}, {"Requester sees", d.Requester}, {"Responder sees", d.Responder}, {"Try", d.Try},
@@ -151,6 +155,7 @@ func (v *view) fill(r *explain.Report) {
 	}
 	for i := range r.Conversations {
 		c := conversation{Conversation: r.Conversations[i]}
+		c.Counted = text.Count(c.Packets, "packet", "packets") + ", " + text.Count(c.Bytes, "byte", "bytes")
 		if found[c.ID] {
 			c.Severity = worst[c.ID].String()
 		}
