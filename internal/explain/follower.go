@@ -11,6 +11,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/pcapfile/runs"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
 )
@@ -113,7 +114,7 @@ func (f *Follower) Read(r io.Reader) (*Report, error) {
 // Add follows one packet, in the order of capture. It keeps nothing of p.
 func (f *Follower) Add(p *pcapfile.Packet) {
 	fault, right := f.parse(p)
-	if !right && !p.Truncated && p.Split(f.Add) {
+	if !right && !p.Truncated && runs.Split(p, f.Add) {
 		return
 	}
 	if f.report.Packets == 0 {

@@ -82,6 +82,7 @@ var table = []Row{
 
 	{"internal/qp", 3, Engine, false},
 	{"internal/cm", 3, Engine, false},
+	{"internal/pcapfile/runs", 3, IO, false},
 
 	{"internal/hca", 4, Engine, false},
 

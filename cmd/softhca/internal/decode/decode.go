@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/pcapfile"
+	"github.com/softhca/softhca/internal/pcapfile/runs"
 )
 
 // Summary counts what a file holds. Every RoCE packet is counted in one of
@@ -98,7 +99,7 @@ func walk(r io.Reader, o *Options, emit func(p *Packet, sinceFirst time.Duration
 			s.count(p)
 			err = emit(p, sinceFirst)
 		}
-		if newPacket(raw).ICRCOK || !raw.Split(one) {
+		if newPacket(raw).ICRCOK || !runs.Split(raw, one) {
 			one(raw)
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-package pcapfile
+package runs
 
 import (
 	"bytes"
@@ -6,25 +6,26 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
 
-// Split calls each with each packet of what was captured as one, and reports whether
-// it was several. Where a network interface cuts up what is sent, or joins what
+// Split calls each with each packet of p, which was captured as one, and reports whether
+// it is several. Where a network interface cuts up what is sent, or joins what
 // arrives (GSO and GRO), captures have runs of packets behind the headers of one, all
 // but the last of the same size. A run shows by the ICRC of its first packet being
 // right for a smaller size, behind which the next one goes to the same queue pair.
 //
 // It is for what is not right as it stands. What each gets is valid during the call.
-func (p *Packet) Split(each func(*Packet)) bool {
+func Split(p *pcapfile.Packet, each func(*pcapfile.Packet)) bool {
 	if p.Truncated {
 		return false
 	}
 	for size := roce.MinSize; size+roce.MinSize <= len(p.Payload); size += 4 {
 		const from, to = 5, 8 // of the BTH: the destination QPN
-		if bytes.Equal(p.Payload[from:to], p.Payload[size+from:size+to]) && p.segment(0, size).right() {
+		if bytes.Equal(p.Payload[from:to], p.Payload[size+from:size+to]) && right(segment(p, 0, size)) {
 			for at := 0; at < len(p.Payload); at += size {
-				each(p.segment(at, size))
+				each(segment(p, at, size))
 			}
 			return true
 		}
@@ -33,7 +34,7 @@ func (p *Packet) Split(each func(*Packet)) bool {
 }
 
 // segment returns the packet of a run that begins at a place in the payload.
-func (p *Packet) segment(at, size int) *Packet {
+func segment(p *pcapfile.Packet, at, size int) *pcapfile.Packet {
 	s := *p
 	s.Payload = p.Payload[at:min(at+size, len(p.Payload))]
 	s.IP, s.UDP = slices.Clone(p.IP), slices.Clone(p.UDP)
@@ -46,9 +47,9 @@ func (p *Packet) segment(at, size int) *Packet {
 	binary.BigEndian.PutUint16(s.IP[2:], uint16(len(s.IP)+n))
 	id := binary.BigEndian.Uint16(p.IP[4:])
 	binary.BigEndian.PutUint16(s.IP[4:], id+uint16(at/size)) // as Linux numbers them
-	if at > 0 && !s.right() {
+	if at > 0 && !right(&s) {
 		binary.BigEndian.PutUint16(s.IP[4:], id) // others give all of them one
-		if !s.right() {
+		if !right(&s) {
 			binary.BigEndian.PutUint16(s.IP[4:], id+uint16(at/size))
 		}
 	}
@@ -56,7 +57,7 @@ func (p *Packet) segment(at, size int) *Packet {
 }
 
 // right reports whether the ICRC is right.
-func (p *Packet) right() bool {
+func right(p *pcapfile.Packet) bool {
 	sum, ok := roce.HeaderICRC(p.IP, p.UDP, p.Payload)
 	return ok && sum == binary.LittleEndian.Uint32(p.Payload[len(p.Payload)-roce.ICRCLen:])
 }

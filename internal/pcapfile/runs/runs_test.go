@@ -1,4 +1,4 @@
-package pcapfile
+package runs
 
 import (
 	"bytes"
@@ -8,12 +8,13 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
+	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
 
 // run returns packets of the sizes as an offloading sender leaves them: one packet
 // with all of them. Their identifications go up by step.
-func run(t *testing.T, v6 bool, step int, sizes ...int) (whole *Packet, parts [][]byte) {
+func run(t *testing.T, v6 bool, step int, sizes ...int) (whole *pcapfile.Packet, parts [][]byte) {
 	t.Helper()
 	h := ipudp.Header{Src: netip.MustParseAddr("10.77.0.3"), Dst: netip.MustParseAddr("10.77.0.2"), SrcPort: 0xc123, DstPort: roce.Port, ID: 0xfffe}
 	if v6 {
@@ -37,7 +38,7 @@ func run(t *testing.T, v6 bool, step int, sizes ...int) (whole *Packet, parts []
 	}
 	n := h.Put(head[:], len(all))
 	ip := bytes.Clone(head[:n-ipudp.UDPLen])
-	return &Packet{Record: 9, Src: h.Src, Dst: h.Dst, SrcPort: h.SrcPort, DstPort: h.DstPort, IP: ip, UDP: bytes.Clone(head[n-ipudp.UDPLen : n]), Payload: all}, parts
+	return &pcapfile.Packet{Record: 9, Src: h.Src, Dst: h.Dst, SrcPort: h.SrcPort, DstPort: h.DstPort, IP: ip, UDP: bytes.Clone(head[n-ipudp.UDPLen : n]), Payload: all}, parts
 }
 
 // TestSplit takes runs of packets apart, whatever their identifications are, and
@@ -58,9 +59,9 @@ func TestSplit(t *testing.T) {
 		whole, parts := run(t, c.v6, c.step, c.sizes...)
 		before := bytes.Clone(whole.IP)
 		n := 0
-		ok := whole.Split(func(p *Packet) {
-			if n >= len(parts) || !bytes.Equal(p.Payload, parts[n]) || !p.right() || p.Record != 9 {
-				t.Errorf("%s: packet %d has %d bytes, right is %v", c.name, n, len(p.Payload), p.right())
+		ok := Split(whole, func(p *pcapfile.Packet) {
+			if n >= len(parts) || !bytes.Equal(p.Payload, parts[n]) || !right(p) || p.Record != 9 {
+				t.Errorf("%s: packet %d has %d bytes, right is %v", c.name, n, len(p.Payload), right(p))
 			}
 			n++
 		})
@@ -73,10 +74,10 @@ func TestSplit(t *testing.T) {
 	damaged.Payload[40]++
 	cut, _ := run(t, false, 1, 1024, 1024)
 	cut.Truncated = true
-	for name, p := range map[string]*Packet{
+	for name, p := range map[string]*pcapfile.Packet{
 		"one packet": alone, "the first is damaged": damaged, "cut off": cut, "nothing": {IP: alone.IP, UDP: alone.UDP}, "a byte": {IP: alone.IP, UDP: alone.UDP, Payload: []byte{1}},
 	} {
-		if p.Split(func(*Packet) { t.Errorf("%s was split", name) }) {
+		if Split(p, func(*pcapfile.Packet) { t.Errorf("%s was split", name) }) {
 			t.Errorf("%s: was several", name)
 		}
 	}
@@ -86,9 +87,9 @@ func TestSplit(t *testing.T) {
 func TestSplitOneDamaged(t *testing.T) {
 	whole, parts := run(t, false, 1, 64, 64, 64)
 	whole.Payload[len(parts[0])+20]++
-	var right []bool
-	whole.Split(func(p *Packet) { right = append(right, p.right()) })
-	if len(right) != 3 || !right[0] || right[1] || !right[2] {
-		t.Errorf("right are %v", right)
+	var sound []bool
+	Split(whole, func(p *pcapfile.Packet) { sound = append(sound, right(p)) })
+	if len(sound) != 3 || !sound[0] || sound[1] || !sound[2] {
+		t.Errorf("right are %v", sound)
 	}
 }
