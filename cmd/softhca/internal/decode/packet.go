@@ -13,7 +13,7 @@ import (
 // Packet is what is told of one packet. Extended headers that it does not
 // have are nil. When it is malformed, what comes after the fault is missing.
 type Packet struct {
-	Record    int        `json:"packet"`              // number of the record in the file, from 1
+	Record    int        `json:"packet"`              // number of the record in the file, from 1; packets that were captured as one have the same
 	Time      time.Time  `json:"time"`                // of capture
 	Src       netip.Addr `json:"src"`                 // who sent it
 	SrcPort   uint16     `json:"src_port"`            // UDP source port
