@@ -232,16 +232,20 @@ func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
 func (f *Follower) rejected(l *link, p *pcapfile.Packet, m *mad.MAD, side int) {
 	var rej mad.REJ
 	rej.Decode(m)
-	rule, vain := rejectRule(rej.Reason), ""
-	if id := l.unanswered(); rule == cmGaveUp && side == 0 && id < numRules {
-		rule, vain = id, l.vain()+"; then "
-	}
+	rule, unanswered := rejectRule(rej.Reason), l.unanswered()
 	about := "about its " + rej.Message.String()
 	if rej.Message == mad.WhichOther {
 		about = "about no message"
 	}
+	said := fmt.Sprintf("%v (%d), %s, from %v", rej.Reason, uint16(rej.Reason), about, p.Src)
+	if rule == cmGaveUp && side == 0 && unanswered < numRules {
+		rule = unanswered
+		l.log.find(f.now, rule, "%s; then %s", l.vain(), said)
+		l.log.began(rule, l.asked.second)
+	} else {
+		l.log.find(f.now, rule, "%s; for %s", said, l.service)
+	}
 	l.over = true
-	l.log.find(f.now, rule, "%s%v (%d), %s, from %v; for %s", vain, rej.Reason, uint16(rej.Reason), about, p.Src, l.service)
 	l.log.onPage(rule, rejectPage(rej.Reason))
 }
 

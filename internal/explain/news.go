@@ -111,11 +111,10 @@ func (f *Follower) died(c *conversation, found *Finding) {
 
 // tell tells of a connection.
 func (f *Follower) tell(c *conversation, turn Turn, found *Finding) {
-	service := c.service.String()
+	where := fmt.Sprintf("%v, %v and %v", c.service, c.ends[0].told(), c.ends[1].told())
 	if c.ends[0].qpn == ib.QPNGSI {
-		service = "CM"
+		where = fmt.Sprintf("CM, %v and %v", c.ends[0].addr, c.ends[1].addr)
 	}
-	where := fmt.Sprintf("%s, %s and %s", service, c.ends[0].told(), c.ends[1].told())
 	f.cfg.Tell(News{turn, found.verdict(where, f.report.asked)})
 }
 

@@ -3,6 +3,7 @@ package explain
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +118,7 @@ func TestNewsOfRequests(t *testing.T) {
 		dies          string
 	}{
 		{"no REQ is answered", "loss_cm_req.client", silent(0), []string{"cm-req-repeated", "cm-req-unanswered"}, []Turn{Waits, Died}, 2, "cm-req-unanswered"},
+		{"the client gives up", "loss_cm_req.client", gaveUp, []string{"cm-req-repeated", "cm-req-unanswered"}, []Turn{Waits, Died}, 2, "cm-req-unanswered"},
 		{"the second is", "loss_cm_req.client", nil, []string{"cm-req-repeated"}, []Turn{Waits}, 2, ""},
 		{"no SIDR_REQ is", "loss_cm_sidr_req.client", silent(0), []string{"sidr-repeated", "sidr-unanswered"}, []Turn{Waits, Died}, 2, "sidr-unanswered"},
 		{"no DREQ is", "cm_cmx_accept", func(s *scene) {
@@ -145,6 +147,9 @@ func TestNewsOfRequests(t *testing.T) {
 		first := 0
 		f := New(Config{Tell: func(n News) {
 			causes, turns = append(causes, n.Cause), append(turns, n.Turn)
+			if !strings.HasPrefix(n.Where, "CM, 10.77.0.3 and 10.77.0.2; ") {
+				t.Errorf("%s: the news is of %s", c.name, n.Where)
+			}
 			if first == 0 {
 				first = n.Record
 			}

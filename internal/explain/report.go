@@ -116,6 +116,12 @@ func newFinding(conversation int, now instant, id ruleID, detail string) *Findin
 	}
 }
 
+// began says when what was found now has begun.
+func (c *conversation) began(id ruleID, in instant) {
+	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
+	c.findings[i].First, c.findings[i].At = in.record, in.at
+}
+
 // onPage says where the documentation describes the code behind a finding.
 func (c *conversation) onPage(id ruleID, page string) {
 	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
