@@ -158,7 +158,7 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 		err = s.launched(ctx, addrs[1:], &said, args(m.client)...).Run()
 	}
 	if m.stays || err != nil {
-		_ = end(server) // else it has ended
+		_ = server.kill() // else it has ended
 	}
 	serr := server.Wait()
 	if ended := new(exec.ExitError); m.stays && errors.As(serr, &ended) && !ended.Exited() {

@@ -1,7 +1,8 @@
 // Command check runs programs of Debian's packages on our libibverbs.so.1,
 // unmodified, and writes docs/programs.md, which says what became of each.
 //
-// Reading order: cases.go (the programs), run.go (a server and its client),
+// Reading order: cases.go (the programs), program.go (a process and what it starts),
+// run.go (a server and its client),
 // connect.go (those that connect by rdma_cm), faults.go (programs that have to fail), pyverbs.go (rdma-core's own unit
 // tests), main.go.
 //

@@ -9,11 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -33,41 +30,6 @@ var (
 	outside = [2]string{"10.77.0.1", "10.77.0.2"} // not of the loopback network, where libfabric looks for no adapters
 )
 
-// launched returns a program that softhca run will run.
-func (s *stand) launched(ctx context.Context, addrs []string, out *bytes.Buffer, args ...string) *exec.Cmd {
-	run := []string{"run"}
-	for _, a := range addrs {
-		run = append(run, "--addr", a)
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(s.lib, "softhca"), append(append(run, "--"), args...)...)
-	cmd.Env = os.Environ()
-	cmd.Stdout, cmd.Stderr = out, out
-	return together(cmd)
-}
-
-// outputDelay is how long the output of a program is waited for that has ended: what it
-// started may have it, too.
-const outputDelay = 10 * time.Second
-
-// together has a program end with all that it starts, when its context does or by end.
-func together(cmd *exec.Cmd) *exec.Cmd {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return end(cmd) }
-	cmd.WaitDelay = outputDelay
-	return cmd
-}
-
-// end kills a program and what it has started.
-func end(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-
-// command returns a program that will run on the library, without the command.
-func (s *stand) command(ctx context.Context, addr string, out *bytes.Buffer, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+s.lib, "SOFTHCA_ADDR="+addr)
-	cmd.Stdout, cmd.Stderr = out, out
-	return together(cmd)
-}
-
 // run runs a server and its client and returns what went wrong.
 func (s *stand) run(ctx context.Context, t *test) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -82,7 +44,7 @@ func (s *stand) run(ctx context.Context, t *test) error {
 		args = append(args, t.GID, "0")
 	}
 	var served, said bytes.Buffer
-	start := func(at int, out *bytes.Buffer, args ...string) *exec.Cmd {
+	start := func(at int, out *bytes.Buffer, args ...string) *program {
 		cmd := s.command(ctx, addrs[at], out, args...)
 		if t.Run {
 			cmd = s.launched(ctx, addrs[at:at+1], out, args...)
@@ -138,7 +100,7 @@ func (s *stand) runAlone(ctx context.Context, p *lone) error {
 }
 
 // await runs a program until a line of its output has some text, and then ends it.
-func await(cmd *exec.Cmd, want string) error {
+func await(cmd *program, want string) error {
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -150,7 +112,7 @@ func await(cmd *exec.Cmd, want string) error {
 	for lines := bufio.NewScanner(out); !found && lines.Scan(); {
 		found = strings.Contains(lines.Text(), want)
 	}
-	err = errors.Join(end(cmd), cmd.Wait())
+	err = errors.Join(cmd.kill(), cmd.Wait())
 	if found {
 		return nil
 	}

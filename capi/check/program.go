@@ -1,0 +1,80 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// program is a process that will run, and all that it starts. It is a process group of its
+// own: children that outlive their parent, as those of servers do that fork for each
+// client, would go on with its output and keep who waits for the end of that.
+type program struct {
+	*exec.Cmd
+	ctx context.Context
+}
+
+// farewell is how long what a program has left may keep its output.
+const farewell = 5 * time.Second
+
+// newProgram returns a program that ends with ctx, with all that it has started.
+func newProgram(ctx context.Context, out *bytes.Buffer, args ...string) *program {
+	p := &program{Cmd: exec.CommandContext(ctx, args[0], args[1:]...), ctx: ctx}
+	p.Env = os.Environ()
+	p.Stdout, p.Stderr = out, out
+	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.Cancel = p.kill
+	p.WaitDelay = farewell
+	return p
+}
+
+// launched returns a program that softhca run will run.
+func (s *stand) launched(ctx context.Context, addrs []string, out *bytes.Buffer, args ...string) *program {
+	run := []string{filepath.Join(s.lib, "softhca"), "run"}
+	for _, a := range addrs {
+		run = append(run, "--addr", a)
+	}
+	return newProgram(ctx, out, append(append(run, "--"), args...)...)
+}
+
+// command returns a program that will run on the library, without the command.
+func (s *stand) command(ctx context.Context, addr string, out *bytes.Buffer, args ...string) *program {
+	p := newProgram(ctx, out, args...)
+	p.Env = append(p.Env, "LD_LIBRARY_PATH="+s.lib, "SOFTHCA_ADDR="+addr)
+	return p
+}
+
+// kill ends a program that has begun, and all that it has started.
+func (p *program) kill() error { return syscall.Kill(-p.Process.Pid, syscall.SIGKILL) }
+
+// Run is Start and Wait.
+func (p *program) Run() error {
+	if err := p.Start(); err != nil {
+		return err
+	}
+	return p.Wait()
+}
+
+// Wait waits for the end of a program, at the latest until its time is up and it is
+// killed, and says so if that was needed.
+func (p *program) Wait() error {
+	err := p.Cmd.Wait()
+	if err != nil {
+		_ = p.kill() // what is left of the group; often nothing is
+	}
+	switch {
+	case errors.Is(p.ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%s did not end, and was killed: %w", filepath.Base(p.Path), errors.Join(p.ctx.Err(), err))
+	case errors.Is(err, exec.ErrWaitDelay):
+		return fmt.Errorf("what %s had started went on for %v after its end, and was killed: %w", filepath.Base(p.Path), farewell, err)
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// soon is far less than what the programs would take that are killed here.
+const soon = time.Minute
+
+// TestProgramIsKilled has programs not end, or leave something that does not and that
+// has their output: each is waited for in bounded time, nothing of it goes on, and the
+// error says what was done.
+func TestProgramIsKilled(t *testing.T) {
+	for _, c := range []struct {
+		what, script string
+		time         time.Duration
+		says         string
+	}{
+		{"it does not end", "sleep 1000 & echo $!; wait", time.Second, "did not end, and was killed"},
+		{"it does not end, and takes no notice", "trap '' TERM INT HUP; sleep 1000 & echo $!; wait", time.Second, "did not end, and was killed"},
+		{"its child does not", "sleep 1000 & echo $!", soon, "was killed"},
+		{"it fails, and its child does not", "sleep 1000 & echo $!; exit 3", soon, "exit status 3"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), c.time)
+			defer cancel()
+			var said bytes.Buffer
+			began := time.Now()
+			err := newProgram(ctx, &said, "sh", "-c", c.script).Run()
+			if took := time.Since(began); took > soon/2 {
+				t.Errorf("that took %v", took)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("the error %v does not say %q", err, c.says)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(said.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			await := time.NewTicker(time.Millisecond)
+			defer await.Stop()
+			for !dead(t, pid) {
+				if <-await.C; time.Since(began) > soon {
+					t.Fatalf("process %d, which it started, goes on", pid)
+				}
+			}
+		})
+	}
+}
+
+// dead reports whether a process has ended.
+func dead(t *testing.T, pid int) bool {
+	t.Helper()
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return len(state) == 0 || strings.HasPrefix(string(state), "Z")
+}
+
+// TestProgramEnds has programs end as they do, which nobody disturbs.
+func TestProgramEnds(t *testing.T) {
+	var said bytes.Buffer
+	if err := newProgram(t.Context(), &said, "sh", "-c", "echo well").Run(); err != nil || said.String() != "well\n" {
+		t.Errorf("%q and %v", said.String(), err)
+	}
+	var status *exec.ExitError
+	if err := newProgram(t.Context(), &said, "sh", "-c", "exit 3").Run(); !errors.As(err, &status) || status.ExitCode() != 3 {
+		t.Errorf("a program that fails: %v", err)
+	}
+	if err := newProgram(t.Context(), &said, "sh", "-c", "kill -SEGV $$").Run(); !errors.As(err, &status) || status.Sys().(syscall.WaitStatus).Signal() != syscall.SIGSEGV {
+		t.Errorf("a program that crashes: %v", err)
+	}
+}
