@@ -43,7 +43,7 @@ type engine struct {
 	agent   *gsi.Agent
 	cm      *cm.Manager // without listeners and connections
 	early   cm.Early[*visit]
-	leaving map[uint32]*gsi.Transaction
+	leaving map[uint32]*parting // by the ID that the member had, who is gone
 	deliver func(slot uint8, forwarded []byte)
 	in      roce.Packet
 	current fabric.Datagram // the packet being processed, alone
@@ -57,7 +57,7 @@ func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(s
 	caps := port.Caps()
 	e := &engine{
 		port: port, start: time.Now(), batch: fabric.NewBatch(batchBytes, caps), router: newRouter(ledger),
-		leaving: make(map[uint32]*gsi.Transaction), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
+		leaving: make(map[uint32]*parting), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
 	}
 	e.gsi = gsi.New(gsi.Config{
 		Addrs: caps.Addrs, SrcPort: caps.SrcPort, MigReq: true, MaxQueue: maxQueue, MaxTransactions: maxLeaving,
@@ -161,7 +161,7 @@ func (e *engine) receive(now clock.Instant, d *fabric.Datagram) {
 // take has a message of the connection manager forwarded, or answers it as who
 // knows no service and no connection.
 func (e *engine) take(now clock.Instant, r *gsi.Received) bool {
-	e.heard(now, r.MAD)
+	e.heard(now, r.MAD, &r.From)
 	if e.forward(now, r) || e.keep(now, r) {
 		return true
 	}

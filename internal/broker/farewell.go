@@ -13,6 +13,12 @@ import (
 // all of it within a second.
 func insistence() gsi.Retry { return gsi.Retry{Timeout: 300 * time.Millisecond, Retries: 2} }
 
+// parting is a farewell that is repeated until the peer answers.
+type parting struct {
+	request *gsi.Transaction
+	peer    remoteKey
+}
+
 // farewell tells the peer of a connection that its member has died: DREQ if it
 // knows our ID, as who closes a connection does, or the answer to its own; otherwise it
 // waits for the answer to a REQ and gets a REJ, as from who destroys an ID that was asked.
@@ -30,7 +36,6 @@ func (e *engine) farewell(now clock.Instant, c *connection) error {
 	}
 	m.PutHeader(mad.CMHeader(mad.AttrDREQ, e.agent.TID(c.localID)))
 	(&mad.DREQ{LocalCommID: c.localID, RemoteCommID: c.key.id, RemoteQPN: c.qpn}).Put(&m)
-	var request *gsi.Transaction
 	request, err := e.agent.Request(now, c.peer, &m, insistence(), func(clock.Instant, *gsi.Received, error) {
 		delete(e.leaving, c.localID)
 	})
@@ -40,17 +45,17 @@ func (e *engine) farewell(now clock.Instant, c *connection) error {
 	case err != nil:
 		return err
 	}
-	e.leaving[c.localID] = request
+	e.leaving[c.localID] = &parting{request, c.key}
 	return nil
 }
 
 // heard ends the farewell to a peer that has answered with a DREP.
-func (e *engine) heard(now clock.Instant, m *mad.MAD) {
+func (e *engine) heard(now clock.Instant, m *mad.MAD, from *gsi.Address) {
 	if h := m.Header(); h.AttrID != mad.AttrDREP {
 		return
 	}
-	_, to := ids(m)
-	if t := e.leaving[to]; t != nil {
-		t.Cancel(now)
+	id, to := ids(m)
+	if p := e.leaving[to]; p != nil && p.peer == (remoteKey{id, from.Remote}) {
+		p.request.Cancel(now)
 	}
 }

@@ -191,6 +191,10 @@ func (r *router) request(m *mad.MAD, from *gsi.Address) *account {
 	q.Decode(m)
 	k := remoteKey{q.LocalCommID, from.Remote}
 	a, c := r.services[q.ServiceID], r.remote[k]
+	if c != nil && c.ending.asked { // the peer has its ID for another connection now
+		r.forget(c)
+		c = nil
+	}
 	switch {
 	case a == nil && c == nil:
 		return nil
@@ -235,21 +239,35 @@ func (r *router) reply(m *mad.MAD, from *gsi.Address) *account {
 func (r *router) ready(m *mad.MAD, from *gsi.Address) *account {
 	id, to := ids(m)
 	a := r.owner(to)
-	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of == a && c.localID == 0 && r.local[to] == nil {
-		c.localID = to
-		r.local[to] = c
+	if c := r.remote[remoteKey{id, from.Remote}]; c != nil && c.of == a && c.localID == 0 && r.name(c, to) {
 		r.note(c)
 	}
 	return a
 }
 
+// name gives a connection our ID, unless another one has it that does not end.
+func (r *router) name(c *connection, id uint32) bool {
+	switch old := r.local[id]; {
+	case id == 0 || old != nil && !old.ending.asked:
+		return false
+	case old != nil:
+		r.forget(old)
+	}
+	c.localID, r.local[id] = id, c
+	return true
+}
+
 // end routes what ends a connection. A REJ may come from a peer that never learnt
-// our ID, or has none of its own.
+// our ID, or has none of its own. Of a member whose peer is on the broker's own address,
+// the answer to a DREQ passes here, too, and ends what was asked.
 func (r *router) end(m *mad.MAD, from *gsi.Address) *account {
 	id, to := ids(m)
 	a := r.owner(to)
 	if to == 0 {
 		a = r.ofPeer(m, from)
+	}
+	if c := r.local[id]; c != nil && m.Header().AttrID == mad.AttrDREP && c.answeredBy(to, from) {
+		r.forget(c)
 	}
 	c := r.remote[remoteKey{id, from.Remote}]
 	if c == nil && id == 0 {
@@ -261,6 +279,12 @@ func (r *router) end(m *mad.MAD, from *gsi.Address) *account {
 	return a
 }
 
+// answeredBy reports whether a DREP to a communication ID, which came from an address
+// of ours to another, is the member's to its peer.
+func (c *connection) answeredBy(to uint32, from *gsi.Address) bool {
+	return c.ending.asked && c.key == remoteKey{to, from.Local} && c.peer.Local == from.Remote
+}
+
 // ask routes a DREQ. The connection is over when the member has answered, which the
 // broker does not see.
 func (r *router) ask(now clock.Instant, m *mad.MAD, from *gsi.Address) *account {
@@ -270,9 +294,8 @@ func (r *router) ask(now clock.Instant, m *mad.MAD, from *gsi.Address) *account 
 	if c == nil || c.of != a || c.localID != 0 && c.localID != to {
 		return a
 	}
-	if c.localID == 0 && r.local[to] == nil {
-		c.localID = to
-		r.local[to] = c
+	if c.localID == 0 && !r.name(c, to) {
+		return a // it names another one, too
 	}
 	c.ending.ask(now, c, m.Header().TID)
 	if a.asked.Len() > maxAsked {

@@ -1,0 +1,261 @@
+//go:build !portable
+
+package broker
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/gsi"
+	"github.com/softhca/softhca/mad"
+)
+
+// The addresses of a broker, of a peer and of somebody else, and the slot of a member.
+var (
+	ourAddr   = netip.AddrFrom4([4]byte{10, 0, 0, 1})
+	peerAddr  = netip.AddrFrom4([4]byte{10, 0, 0, 2})
+	otherAddr = netip.AddrFrom4([4]byte{10, 0, 0, 3})
+)
+
+const partingSlot = 3
+
+// partings is a router with a member in partingSlot, in virtual time.
+type partings struct {
+	t      *testing.T
+	r      *router
+	ledger *ledger
+	now    clock.Instant
+	tid    uint64
+}
+
+func newPartings(t *testing.T) *partings {
+	t.Helper()
+	l, err := newLedger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll([]int{l.fd}) })
+	p := &partings{t: t, r: newRouter(l), ledger: l}
+	p.r.join(partingSlot)
+	p.r.claim(partingSlot, service)
+	return p
+}
+
+// comes has a message come from an address, with the next transaction ID.
+func (p *partings) comes(from netip.Addr, attr mad.AttrID, msg interface{ Put(*mad.MAD) }) {
+	p.tid++
+	var m mad.MAD
+	m.PutHeader(mad.CMHeader(attr, p.tid))
+	msg.Put(&m)
+	p.r.route(p.now, &m, &gsi.Address{Local: ourAddr, Remote: from})
+}
+
+// connected has the member be connected to a peer, with IDs that end alike.
+func (p *partings) connected(from netip.Addr, n uint32) {
+	p.comes(from, mad.AttrREQ, reqFor(service, n))
+	p.comes(from, mad.AttrRTU, &mad.RTU{LocalCommID: n, RemoteCommID: partingSlot<<24 | n})
+}
+
+// dies returns what the peers hear of the member's death, a word for each.
+func (p *partings) dies() string { return hear(p.r.leave(p.now, partingSlot)) }
+
+func hear(left []*connection) string {
+	var words []string
+	for _, c := range left {
+		switch {
+		case c.ending.asked:
+			words = append(words, fmt.Sprintf("DREP %d to %d", c.ending.tid, c.key.id))
+		case c.localID != 0:
+			words = append(words, fmt.Sprintf("DREQ to %d", c.key.id))
+		default:
+			words = append(words, fmt.Sprintf("REJ to %d", c.key.id))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestParting shows what the peer of a connection that it has ended hears when the
+// member dies that was to answer: the DREP, if nothing tells that it has it or does not
+// want it. What strangers say changes nothing of that.
+func TestParting(t *testing.T) {
+	const ours = partingSlot<<24 | 7
+	dreq := &mad.DREQ{LocalCommID: 7, RemoteCommID: ours}
+	drep := &mad.DREP{LocalCommID: ours, RemoteCommID: 7}
+	for _, c := range []struct {
+		what  string
+		peer  netip.Addr
+		then  func(p *partings)
+		hears string
+	}{
+		{"nothing has come from the peer", peerAddr, func(*partings) {}, "DREQ to 7"},
+		{"the peer has ended it", peerAddr, func(p *partings) { p.comes(peerAddr, mad.AttrDREQ, dreq) }, "DREP 3 to 7"},
+		{"and says so again", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.now = p.now.Add(askedTime)
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.now = p.now.Add(askedTime)
+		}, "DREP 4 to 7"},
+		{"long ago", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.now = p.now.Add(askedTime + 1)
+		}, ""},
+		{"it has answered", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours})
+		}, ""},
+		{"both have ended it, and it has answered", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.comes(peerAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours})
+		}, ""},
+		{"the member has answered a peer on its own address", ourAddr, func(p *partings) {
+			p.comes(ourAddr, mad.AttrDREQ, dreq)
+			p.comes(ourAddr, mad.AttrDREP, drep)
+		}, ""},
+		{"the peer knows nothing of it any more", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.comes(peerAddr, mad.AttrREJ, &mad.REJ{LocalCommID: 7, RemoteCommID: ours, Message: mad.WhichOther})
+		}, ""},
+		{"the peer asks for another one, under the same ID", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.comes(peerAddr, mad.AttrREQ, reqFor(service, 7))
+		}, "REJ to 7"},
+		{"and has it, though our ID is the same", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.connected(peerAddr, 7)
+		}, "DREQ to 7"},
+		{"of nobody", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.comes(peerAddr, mad.AttrREQ, reqFor(service+1, 7))
+		}, ""},
+		{"the peer accepts one, under the same ID", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.comes(peerAddr, mad.AttrREP, &mad.REP{LocalCommID: 7, RemoteCommID: ours + 1})
+		}, "DREQ to 7"},
+		{"the member's ID is that of its next connection", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.comes(peerAddr, mad.AttrREQ, reqFor(service, 8))
+			p.comes(peerAddr, mad.AttrRTU, &mad.RTU{LocalCommID: 8, RemoteCommID: ours})
+		}, "DREQ to 8"},
+
+		{"a stranger ends it", peerAddr, func(p *partings) { p.comes(otherAddr, mad.AttrDREQ, dreq) }, "DREQ to 7"},
+		{"a stranger answers for the peer", peerAddr, func(p *partings) {
+			p.comes(otherAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours})
+		}, "DREQ to 7"},
+		{"who does not know our ID", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 7, RemoteCommID: ours + 1})
+			p.comes(peerAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours + 1})
+		}, "DREQ to 7"},
+		{"who does not know the peer's ID", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 8, RemoteCommID: ours})
+			p.comes(peerAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 8, RemoteCommID: ours})
+		}, "DREQ to 7"},
+		{"who names another member's connection", peerAddr, func(p *partings) {
+			p.r.join(partingSlot + 1)
+			p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 7, RemoteCommID: (partingSlot+1)<<24 | 7})
+		}, "DREQ to 7"},
+		{"a stranger answers for the member", peerAddr, func(p *partings) {
+			p.comes(peerAddr, mad.AttrDREQ, dreq)
+			p.comes(peerAddr, mad.AttrDREP, drep)
+			p.comes(otherAddr, mad.AttrDREP, drep)
+			p.comes(ourAddr, mad.AttrDREP, drep) // to another peer than this one
+		}, "DREP 3 to 7"},
+		{"or does not know whom", ourAddr, func(p *partings) {
+			p.comes(ourAddr, mad.AttrDREQ, dreq)
+			p.comes(ourAddr, mad.AttrDREP, &mad.DREP{LocalCommID: ours, RemoteCommID: 8})
+		}, "DREP 3 to 7"},
+		{"a DREP before anybody has ended it, in the member's name", ourAddr, func(p *partings) {
+			p.comes(ourAddr, mad.AttrDREP, drep)
+		}, "DREQ to 7"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			p := newPartings(t)
+			p.connected(c.peer, 7)
+			c.then(p)
+			if got := p.dies(); got != c.hears {
+				t.Errorf("the peer hears %q, want %q", got, c.hears)
+			}
+			if n := len(p.r.remote) + len(p.r.local); n != 0 {
+				t.Errorf("%d entries are left of the dead", n)
+			}
+			if all, err := p.ledger.connections(p.now, partingSlot); err != nil || len(all) != 0 {
+				t.Errorf("the ledger has %d of the dead (%v)", len(all), err)
+			}
+		})
+	}
+}
+
+// TestPartingBeforeRTU has a peer end a connection whose RTU was lost: its DREQ is the
+// first that tells our ID. One that names another's ID ends nothing.
+func TestPartingBeforeRTU(t *testing.T) {
+	p := newPartings(t)
+	p.connected(peerAddr, 1)
+	for _, n := range []uint32{2, 3} {
+		p.comes(peerAddr, mad.AttrREQ, reqFor(service, n))
+	}
+	p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 2, RemoteCommID: partingSlot<<24 | 2})
+	p.comes(peerAddr, mad.AttrDREQ, &mad.DREQ{LocalCommID: 3, RemoteCommID: partingSlot<<24 | 1})
+	if got := p.dies(); got != "DREQ to 1, DREP 5 to 2, REJ to 3" {
+		t.Errorf("the peers hear %q", got)
+	}
+}
+
+// TestAskedHostDies has the host be told that its connections are over, and die before
+// it answers: whoever is the next host answers.
+func TestAskedHostDies(t *testing.T) {
+	a := freeAddress(t)
+	p, x := peerOf(t, a), enter(t, a)
+	if err := x.Claim(service); err != nil {
+		t.Fatal(err)
+	}
+	enter(t, a)
+	asked(t, p, x, service, 1)
+	own := uint32(x.Slot)<<24 | 1
+	p.send(mad.AttrRTU, &mad.RTU{LocalCommID: 1, RemoteCommID: own})
+	p.send(mad.AttrDREQ, &mad.DREQ{LocalCommID: 1, RemoteCommID: own})
+	want := p.tid
+	for range 2 {
+		receive(t, x.port)
+	}
+	began := time.Now()
+	x.die()
+	m, _ := receive(t, p.port)
+	var d mad.DREP
+	d.Decode(m)
+	if h := m.Header(); h.AttrID != mad.AttrDREP || h.TID != want || d.LocalCommID != own || d.RemoteCommID != 1 || time.Since(began) > toldLimit {
+		t.Errorf("%s comes after %v", mad.Describe(m), time.Since(began))
+	}
+}
+
+// TestFarewellIsThePeersToEnd has strangers answer for the peer of who has died: the
+// peer is told until it answers itself.
+func TestFarewellIsThePeersToEnd(t *testing.T) {
+	b := serve(t, 2)
+	p, x := newPeer(t, b), join(t, b)
+	own := uint32(x.Slot)<<24 | 1
+	p.send(mad.AttrREP, &mad.REP{LocalCommID: 20, RemoteCommID: own})
+	receive(t, x.port)
+	x.die()
+	d := expect(t, p.port, mad.AttrDREQ, &mad.DREQ{})
+	b.engine.mu.Lock()
+	before := b.engine.leaving[own] != nil
+	var m mad.MAD
+	m.PutHeader(mad.CMHeader(mad.AttrDREP, 1))
+	(&mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}).Put(&m)
+	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: otherAddr})
+	(&mad.DREP{LocalCommID: d.RemoteCommID + 1, RemoteCommID: d.LocalCommID}).Put(&m)
+	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
+	after := b.engine.leaving[own] != nil
+	(&mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}).Put(&m)
+	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
+	ended := b.engine.leaving[own] == nil
+	b.engine.mu.Unlock()
+	if before && !after { // on a busy machine all may have been said before
+		t.Error("a stranger's answer has ended the farewell")
+	}
+	if !ended {
+		t.Error("the peer's answer has not ended the farewell")
+	}
+}
