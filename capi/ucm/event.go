@@ -63,6 +63,9 @@ func (f *File) name(r *eventResp, e *rdmacm.Event) bool {
 		if g, ok := e.Context.(*group); ok {
 			g.taken++
 			r.UID, r.ID = g.uid, g.number
+			if e.Type == rdmacm.EventMulticastError {
+				f.m.keepFailed(g)
+			}
 		}
 	}
 	return true

@@ -46,7 +46,8 @@ type node struct {
 	file   *File
 	uid    uint64 // the program's
 	routed bool
-	taken  uint32 // events
+	taken  uint32   // events
+	failed []*group // joins that have, and nobody has left, the oldest first
 }
 
 // number returns a number that no ID and no join has. mu is held.

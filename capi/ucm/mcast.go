@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/softhca/softhca/ib"
 )
@@ -55,7 +56,7 @@ func (f *File) join(g *group, at uint64, room int) (answer, error) {
 	f.m.mu.Unlock()
 	forget := func() {
 		f.m.mu.Lock()
-		delete(f.m.joins, g.number)
+		f.m.forgetJoin(g)
 		f.m.mu.Unlock()
 	}
 	if err := g.of.id.JoinMulticast(g.addr, g); err != nil {
@@ -70,6 +71,33 @@ func (f *File) join(g *group, at uint64, room int) (answer, error) {
 	return a, err
 }
 
+// maxFailed bounds the joins of an ID that have failed and that the program may still
+// leave. It should, but one that only tries again and again need not stop.
+const maxFailed = 64
+
+// keepFailed notes that a join has failed, as the program learns now. mu is held.
+func (m *Manager) keepFailed(g *group) {
+	if m.joins[g.number] != g {
+		return // it has been left
+	}
+	n := g.of
+	n.failed = append(n.failed, g)
+	if len(n.failed) > maxFailed {
+		m.forgetJoin(n.failed[0])
+	}
+}
+
+// forgetJoin takes a join's number back, and reports whether the program knows that it
+// has failed. mu is held.
+func (m *Manager) forgetJoin(g *group) bool {
+	delete(m.joins, g.number)
+	i := slices.Index(g.of.failed, g)
+	if i >= 0 {
+		g.of.failed = slices.Delete(g.of.failed, i, i+1)
+	}
+	return i >= 0
+}
+
 // leaveMcast takes a join back. Its command is that of DESTROY_ID, with the number of the
 // join.
 func (f *File) leaveMcast(in []byte, room int) (answer, error) {
@@ -82,8 +110,9 @@ func (f *File) leaveMcast(in []byte, room int) (answer, error) {
 	}
 	f.m.mu.Lock()
 	g := f.m.joins[c.ID]
+	failed := false
 	if g != nil && g.of.file == f {
-		delete(f.m.joins, c.ID)
+		failed = f.m.forgetJoin(g)
 	}
 	f.m.mu.Unlock()
 	switch {
@@ -92,9 +121,12 @@ func (f *File) leaveMcast(in []byte, room int) (answer, error) {
 	case g.of.file != f:
 		return answer{}, fmt.Errorf("join %d is of another event channel: %w", c.ID, ib.EINVAL)
 	}
-	// Of a join that has failed nothing is left but its number.
-	if err := g.of.id.LeaveMulticast(g.addr); err != nil && !errors.Is(err, ib.EADDRNOTAVAIL) {
-		return answer{}, err
+	// Of a join that has failed nothing is left but its number, and another join of the
+	// group is not meant.
+	if !failed {
+		if err := g.of.id.LeaveMulticast(g.addr); err != nil && !errors.Is(err, ib.EADDRNOTAVAIL) {
+			return answer{}, err
+		}
 	}
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()

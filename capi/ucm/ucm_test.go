@@ -283,6 +283,50 @@ func TestCMDatagrams(t *testing.T) {
 	}
 }
 
+// TestCMGroupsInVain joins what is no group, again and again, and does not leave it: the
+// numbers that are kept are bounded, and the last ones can still be left.
+func TestCMGroupsInVain(t *testing.T) {
+	h, _ := newPair(t)
+	a := h.open()
+	id := a.create(rdmacm.UDP, 7)
+	must(t, a.bind(id, 0))
+	s, size := sockaddr(addrOf("10.0.0.2"), 0)
+	var numbers []uint32
+	for range 10 * maxFailed {
+		var r numberResp
+		must(t, a.f.Write(command(22, joinMcast{Response: a.at(&r), UID: 9, ID: id, AddrSize: size, JoinFlags: joinFull, Addr: s}, 4)))
+		h.kept = nil
+		if e := a.event(rdmacm.EventMulticastError); e.ID != r.N || e.UID != 9 {
+			t.Fatalf("the event is of %d of uid %d, not of join %d", e.ID, e.UID, r.N)
+		}
+		numbers = append(numbers, r.N)
+	}
+	if n := len(h.m.joins); n != maxFailed {
+		t.Errorf("%d joins that have failed are kept, want %d", n, maxFailed)
+	}
+	leave := func(number uint32) error {
+		var left numberResp
+		err := a.f.Write(command(17, destroyID{Response: a.at(&left), ID: number}, 4))
+		if err == nil && left.N != 1 {
+			t.Errorf("%d events of join %d were taken, want 1", left.N, number)
+		}
+		return err
+	}
+	kept := numbers[len(numbers)-maxFailed:]
+	want(t, leave(numbers[0]), ib.ENOENT, "the first join is left, long after it failed")
+	for _, n := range []uint32{kept[0], kept[maxFailed/2], kept[maxFailed-1]} {
+		must(t, leave(n))
+		want(t, leave(n), ib.ENOENT, "a join is left twice")
+	}
+	if n := len(h.m.joins); n != maxFailed-3 {
+		t.Errorf("%d joins are kept once three have been left, want %d", n, maxFailed-3)
+	}
+	a.destroy(id)
+	if n := len(h.m.joins); n != 0 {
+		t.Errorf("%d joins are left without an ID", n)
+	}
+}
+
 // TestCMGroups joins groups: the event is that of the join, and both it and the ID count
 // it.
 func TestCMGroups(t *testing.T) {
