@@ -566,6 +566,9 @@ func (b *Broker) attend(r *resident) {
 			b.mu.Unlock()
 			continue
 		}
+		if m.Op == opClaim && m.Seq != 0 {
+			b.awaitOthers()
+		}
 		b.engine.mu.Lock()
 		answer := &message{Op: opClaimed, Seq: m.Seq}
 		switch m.Op {

@@ -187,11 +187,12 @@ func (b *Broker) install(mail int) {
 func (b *Broker) adjust(id mad.ServiceID) syscall.Errno {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.engine == nil || b.closed {
-		return 0
-	}
 	s := b.host
 	wanted := s.wants(id)
+	if b.engine == nil || b.closed {
+		s.grant(id) // before somebody comes
+		return 0
+	}
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	if wanted {
@@ -271,7 +272,7 @@ func (s *Seat) wants(id mad.ServiceID) bool {
 func (s *Seat) services() []mad.ServiceID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.claims))
+	return slices.Collect(maps.Keys(s.granted))
 }
 
 // Introduce says how to find the connections of this process, which is done when

@@ -43,6 +43,64 @@ func TestManyServices(t *testing.T) {
 	}
 }
 
+// TestClaimIsKept has a process claim what it has already: it needs no answer, which
+// nobody could give while the broker is away.
+func TestClaimIsKept(t *testing.T) {
+	b := serve(t, 2)
+	x, y := join(t, b), join(t, b)
+	if err := x.Claim(service); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Claim(service); err != nil {
+		t.Errorf("what it has, without a broker: %v", err)
+	}
+	x.Release(service)
+	next, err := Open(b.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, next)
+	if err := y.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("another process takes what was released once of twice: %v", err)
+	}
+	x.Release(service)
+	settle(t, "what was released twice is free", func() bool { return y.Claim(service) == nil })
+	if err := x.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("the first one again: %v", err)
+	}
+}
+
+// TestClaimWaitsForOthers has the next broker meet one of two members first: it takes no
+// service of the other, who has not said yet what it listens to.
+func TestClaimWaitsForOthers(t *testing.T) {
+	for range 10 {
+		b := serve(t, 2)
+		x, y := join(t, b), join(t, b)
+		if err := x.Claim(service); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		next, err := Open(b.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin(t, next)
+		if err := y.Claim(service); !errors.Is(err, unix.EADDRINUSE) {
+			t.Fatalf("a member from before takes another one's service: %v", err)
+		}
+		x.die()
+		y.die()
+		if err := next.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestSlotOfTheDead shows that a slot whose member died while there was no broker is
 // nobody's until that one's peers have been told: they would meet the next owner.
 func TestSlotOfTheDead(t *testing.T) {

@@ -85,6 +85,15 @@ func (b *Broker) settle() {
 	}
 }
 
+// awaitOthers waits until members from before have said what they listen to: whoever
+// claims something in between might take it from one of them, who would not know.
+func (b *Broker) awaitOthers() {
+	select {
+	case <-b.settled:
+	case <-b.ending:
+	}
+}
+
 // settlePause is how often the broker looks whether all are there.
 const settlePause = 5 * time.Millisecond
 

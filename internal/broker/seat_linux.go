@@ -48,8 +48,9 @@ type Seat struct {
 
 	connections func() []Connection // nil before Introduce
 	waiting     map[uint64]chan syscall.Errno
-	claims      map[mad.ServiceID]int // how often
-	changed     chan struct{}         // closed when wire changes
+	claims      map[mad.ServiceID]int  // how often
+	granted     map[mad.ServiceID]bool // those that nobody else has
+	changed     chan struct{}          // closed when wire changes
 }
 
 // joinTime is how long Join waits for a broker that has too much to do.
@@ -110,7 +111,7 @@ func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
 	iface.SendBuffer(ends[1], mailBuffer)
 	return &Seat{
 		addrs: addrs, program: programName(), ark: -1, tenure: -1, mail: ends[1], closing: make(chan struct{}),
-		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), changed: make(chan struct{}),
+		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), granted: make(map[mad.ServiceID]bool), changed: make(chan struct{}),
 	}, ends[0], nil
 }
 
@@ -261,7 +262,7 @@ func (s *Seat) again() *wire {
 func (s *Seat) reclaim(w *wire) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id := range s.claims {
+	for id := range s.granted {
 		if err := w.send(&message{Op: opClaim, Service: id}); err != nil {
 			return err
 		}
@@ -281,9 +282,14 @@ func (s *Seat) Claim(id mad.ServiceID) error {
 	defer timer.Stop()
 	s.mu.Lock()
 	s.claims[id]++
+	has := s.granted[id]
 	s.mu.Unlock()
+	if has {
+		return nil
+	}
 	for {
 		if host := s.hosts(); host != nil {
+			host.awaitOthers()
 			return s.claimed(id, host.adjust(id))
 		}
 		reply, changed := s.ask(id)
@@ -314,10 +320,20 @@ func (s *Seat) away() error {
 // granted.
 func (s *Seat) claimed(id mad.ServiceID, errno syscall.Errno) error {
 	if errno == 0 {
+		s.grant(id)
 		return nil
 	}
 	s.Release(id)
 	return fmt.Errorf("another process at %v listens on service %v: %w", s.addrs[0], id, errno)
+}
+
+// grant notes that this process has a service that it has claimed.
+func (s *Seat) grant(id mad.ServiceID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims[id] > 0 { // and has not released it meanwhile
+		s.granted[id] = true
+	}
 }
 
 // ask sends a claim. Without a broker there will be no reply; changed tells when
@@ -340,6 +356,7 @@ func (s *Seat) Release(id mad.ServiceID) {
 	s.mu.Lock()
 	if s.claims[id]--; s.claims[id] <= 0 {
 		delete(s.claims, id)
+		delete(s.granted, id)
 		if s.wire != nil {
 			_ = s.wire.send(&message{Op: opRelease, Service: id}) // a broker that is gone has released it
 		}
