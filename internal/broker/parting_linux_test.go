@@ -78,19 +78,39 @@ func hear(left []*connection) string {
 	return strings.Join(words, ", ")
 }
 
+// parted is what may happen before a member dies that is connected to a peer, and what
+// that hears then.
+type parted struct {
+	what  string
+	peer  netip.Addr
+	then  func(p *partings)
+	hears string
+}
+
+// run shows it.
+func (c *parted) run(t *testing.T) {
+	p := newPartings(t)
+	p.connected(c.peer, 7)
+	c.then(p)
+	if got := p.dies(); got != c.hears {
+		t.Errorf("the peer hears %q, want %q", got, c.hears)
+	}
+	if n := len(p.r.remote) + len(p.r.local); n != 0 {
+		t.Errorf("%d entries are left of the dead", n)
+	}
+	if all, err := p.ledger.connections(p.now, partingSlot); err != nil || len(all) != 0 {
+		t.Errorf("the ledger has %d of the dead (%v)", len(all), err)
+	}
+}
+
 // TestParting shows what the peer of a connection that it has ended hears when the
 // member dies that was to answer: the DREP, if nothing tells that it has it or does not
-// want it. What strangers say changes nothing of that.
+// want it.
 func TestParting(t *testing.T) {
 	const ours = partingSlot<<24 | 7
 	dreq := &mad.DREQ{LocalCommID: 7, RemoteCommID: ours}
 	drep := &mad.DREP{LocalCommID: ours, RemoteCommID: 7}
-	for _, c := range []struct {
-		what  string
-		peer  netip.Addr
-		then  func(p *partings)
-		hears string
-	}{
+	for _, c := range []parted{
 		{"nothing has come from the peer", peerAddr, func(*partings) {}, "DREQ to 7"},
 		{"the peer has ended it", peerAddr, func(p *partings) { p.comes(peerAddr, mad.AttrDREQ, dreq) }, "DREP 3 to 7"},
 		{"and says so again", peerAddr, func(p *partings) {
@@ -139,7 +159,18 @@ func TestParting(t *testing.T) {
 			p.comes(peerAddr, mad.AttrREQ, reqFor(service, 8))
 			p.comes(peerAddr, mad.AttrRTU, &mad.RTU{LocalCommID: 8, RemoteCommID: ours})
 		}, "DREQ to 8"},
+	} {
+		t.Run(c.what, c.run)
+	}
+}
 
+// TestPartingStrangers shows that what others say of a connection, or what who knows one
+// of its IDs says, changes nothing of what the peer hears.
+func TestPartingStrangers(t *testing.T) {
+	const ours = partingSlot<<24 | 7
+	dreq := &mad.DREQ{LocalCommID: 7, RemoteCommID: ours}
+	drep := &mad.DREP{LocalCommID: ours, RemoteCommID: 7}
+	for _, c := range []parted{
 		{"a stranger ends it", peerAddr, func(p *partings) { p.comes(otherAddr, mad.AttrDREQ, dreq) }, "DREQ to 7"},
 		{"a stranger answers for the peer", peerAddr, func(p *partings) {
 			p.comes(otherAddr, mad.AttrDREP, &mad.DREP{LocalCommID: 7, RemoteCommID: ours})
@@ -170,20 +201,7 @@ func TestParting(t *testing.T) {
 			p.comes(ourAddr, mad.AttrDREP, drep)
 		}, "DREQ to 7"},
 	} {
-		t.Run(c.what, func(t *testing.T) {
-			p := newPartings(t)
-			p.connected(c.peer, 7)
-			c.then(p)
-			if got := p.dies(); got != c.hears {
-				t.Errorf("the peer hears %q, want %q", got, c.hears)
-			}
-			if n := len(p.r.remote) + len(p.r.local); n != 0 {
-				t.Errorf("%d entries are left of the dead", n)
-			}
-			if all, err := p.ledger.connections(p.now, partingSlot); err != nil || len(all) != 0 {
-				t.Errorf("the ledger has %d of the dead (%v)", len(all), err)
-			}
-		})
+		t.Run(c.what, c.run)
 	}
 }
 

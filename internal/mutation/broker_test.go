@@ -14,7 +14,7 @@ var brokerMutants = []mutant{
 		name: "dreq-with-another-id-ends-a-connection", in: "internal/broker.ask",
 		old:  "$c.localID != 0 && $c.localID != to",
 		new:  "false",
-		test: "internal/broker TestParting",
+		test: "internal/broker TestPartingStrangers",
 	},
 	{
 		name: "connections-that-end-without-a-bound", in: "internal/broker.ask",
