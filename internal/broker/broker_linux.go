@@ -50,8 +50,9 @@ type Broker struct {
 // resident is a member as the broker sees it.
 type resident struct {
 	Member
-	wire *wire
+	wire *wire // nil: of the host
 	mail int
+	turn sync.Mutex // who reads from wire has it, and does what was read
 }
 
 // newBroker returns a broker of nothing.
@@ -555,40 +556,43 @@ func (b *Broker) vacancy(m *message) (uint8, error) {
 // attend does what a member asks for, until it is gone.
 func (b *Broker) attend(r *resident) {
 	for {
-		m, fds, err := r.wire.receive()
-		if err != nil {
-			return
+		m, answer, ok := b.next(r)
+		if answer != nil && answer.Op == opClaimed && answer.Errno == syscall.EADDRINUSE && b.catchUp(m.Service) {
+			answer.Errno = b.claim(r.Slot, m.Service)
 		}
-		closeAll(fds) // members have nothing to bring
-		if m.Op == opReady {
-			b.mu.Lock()
-			b.arrived(r.Slot)
-			b.mu.Unlock()
-			continue
-		}
-		if m.Op == opClaim && m.Seq != 0 {
-			b.awaitOthers()
-		}
-		b.engine.mu.Lock()
-		answer := &message{Op: opClaimed, Seq: m.Seq}
-		switch m.Op {
-		case opClaim:
-			answer.Errno = b.engine.claim(r.Slot, m.Service)
-			if m.Seq == 0 {
-				answer = nil
-			}
-		case opRelease:
-			b.engine.router.release(r.Slot, m.Service)
-			answer = nil
-		case opLeave:
-			b.engine.router.settle(r.Slot)
-			answer = nil
-		default:
-			answer = &message{Op: opRefused, Error: fmt.Sprintf("broker: a member said %.20q", m.Op)}
-		}
-		b.engine.mu.Unlock()
-		if answer != nil && r.wire.send(answer) != nil || answer != nil && answer.Op == opRefused {
+		if answer != nil && r.wire.send(answer) != nil || !ok {
 			return
 		}
 	}
+}
+
+// obey does what a member says, and returns the answer, nil if there is to be none. It
+// reports false for what members do not say.
+func (b *Broker) obey(r *resident, m *message) (answer *message, ok bool) {
+	if m.Op == opReady {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.arrived(r.Slot)
+		return nil, true
+	}
+	if m.Op == opClaim && m.Seq != 0 {
+		b.awaitOthers()
+	}
+	b.engine.mu.Lock()
+	defer b.engine.mu.Unlock()
+	switch m.Op {
+	case opClaim:
+		errno := b.engine.claim(r.Slot, m.Service)
+		if m.Seq == 0 {
+			return nil, true
+		}
+		return &message{Op: opClaimed, Seq: m.Seq, Errno: errno}, true
+	case opRelease:
+		b.engine.router.release(r.Slot, m.Service)
+	case opLeave:
+		b.engine.router.settle(r.Slot)
+	default:
+		return &message{Op: opRefused, Error: fmt.Sprintf("broker: a member said %.20q", m.Op)}, false
+	}
+	return nil, true
 }

@@ -185,6 +185,14 @@ func (b *Broker) install(mail int) {
 
 // adjust has the host listen to a service if it claims it, and not otherwise.
 func (b *Broker) adjust(id mad.ServiceID) syscall.Errno {
+	errno := b.adjustTo(id)
+	if errno == syscall.EADDRINUSE && b.catchUp(id) {
+		errno = b.adjustTo(id)
+	}
+	return errno
+}
+
+func (b *Broker) adjustTo(id mad.ServiceID) syscall.Errno {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.host
