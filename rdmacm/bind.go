@@ -35,6 +35,9 @@ func (id *ID) bind(a netip.AddrPort) error {
 		if dev = id.m.find(a.Addr()); dev == nil {
 			return noAdapter(a.Addr())
 		}
+		if id.ps == IPoIB {
+			return fmt.Errorf("%v is an address of Ethernet: %w", a.Addr(), ib.EINVAL)
+		}
 	}
 	return id.settle(a, dev)
 }

@@ -24,6 +24,7 @@ func (h *host) bound(ps PortSpace, addr string, set func(*ID)) (*ID, error) {
 func TestC11_Bind(t *testing.T) {
 	reuse := func(id *ID) { must(t, id.SetReuseAddr(true)) }
 	only := func(id *ID) { must(t, id.SetAFOnly(true)) }
+	both := func(id *ID) { must(t, id.SetAFOnly(false)) }
 	for _, tt := range []struct {
 		what          string
 		first, second string
@@ -39,6 +40,10 @@ func TestC11_Bind(t *testing.T) {
 		{"one after all", "0.0.0.0:5", "10.0.0.1:5", nil, nil, TCP, ib.EADDRNOTAVAIL},
 		{"all after all", "0.0.0.0:5", "[::]:5", nil, nil, TCP, ib.EADDRNOTAVAIL},
 		{"all after all of another family only", "0.0.0.0:5", "[::]:5", only, only, TCP, nil},
+		{"all of IPv6 only after all of IPv4", "0.0.0.0:5", "[::]:5", nil, only, TCP, nil},
+		{"all of IPv4 after all of IPv6 only", "[::]:5", "0.0.0.0:5", only, nil, TCP, nil},
+		{"all of IPv6 only after all of both", "0.0.0.0:5", "[::]:5", both, only, TCP, ib.EADDRNOTAVAIL},
+		{"of IPoIB", "10.0.0.1:5", "10.0.0.1:6", nil, nil, IPoIB, ib.EINVAL},
 		{"with one reuse", "10.0.0.1:5", "10.0.0.1:5", reuse, nil, TCP, ib.EADDRINUSE},
 		{"with reuse", "10.0.0.1:5", "10.0.0.1:5", reuse, reuse, TCP, nil},
 		{"mapped", "10.0.0.1:5", "[::ffff:10.0.0.1]:5", nil, nil, TCP, ib.EADDRINUSE},
@@ -55,7 +60,7 @@ func TestC11_Bind(t *testing.T) {
 				t.Errorf("bind to %s after %s: %v, want %v", tt.second, tt.first, err, tt.err)
 			}
 			destroy(t, id)
-			if err != nil && tt.second != "192.0.2.1:5" {
+			if err != nil && tt.second != "192.0.2.1:5" && tt.ps != IPoIB {
 				must(t, other.BindAddr(netip.MustParseAddrPort(tt.second))) // it is free now
 			}
 			destroy(t, other)
@@ -94,8 +99,12 @@ func TestC11_ReuseListen(t *testing.T) {
 	two, err := a.bound(TCP, "10.0.0.1:5", reuse)
 	must(t, err)
 	want(t, one.Listen(0), ib.EADDRINUSE, "Listen on a port that is shared")
+	want(t, two.SetReuseAddr(false), ib.EINVAL, "a port shared and then not")
 	destroy(t, two)
 	must(t, one.Listen(0))
+	three, err := a.bound(TCP, "10.0.0.1:5", reuse)
+	want(t, err, ib.EADDRINUSE, "a listener's port")
+	destroy(t, three)
 	destroy(t, one)
 }
 
@@ -106,25 +115,30 @@ func TestC11_Listeners(t *testing.T) {
 	for _, tt := range []struct {
 		what      string
 		listen    []string // addresses of IDs that listen
-		only      bool     // with AFONLY
+		only      string   // what SetAFOnly said: "only", "both", or nothing at all
 		to        string
 		wantIndex int // of listen; -1 is rejected by the consumer, -2 for no service
 	}{
-		{"one address", []string{"10.0.0.2:5"}, false, "10.0.0.2:5", 0},
-		{"another port", []string{"10.0.0.2:5"}, false, "10.0.0.2:6", -2},
-		{"another address", []string{"10.0.0.2:5"}, false, "[fd00::2]:5", -1},
-		{"two addresses", []string{"10.0.0.2:5", "[fd00::2]:5"}, false, "[fd00::2]:5", 1},
-		{"all of IPv4", []string{"0.0.0.0:5"}, false, "10.0.0.2:5", 0},
-		{"all of IPv4, by IPv6", []string{"0.0.0.0:5"}, false, "[fd00::2]:5", -1},
-		{"all", []string{"[::]:5"}, false, "10.0.0.2:5", 0},
-		{"all of IPv6 only", []string{"[::]:5"}, true, "10.0.0.2:5", -1},
-		{"all of each family", []string{"[::]:5", "0.0.0.0:5"}, true, "10.0.0.2:5", 1},
+		{"one address", []string{"10.0.0.2:5"}, "", "10.0.0.2:5", 0},
+		{"another port", []string{"10.0.0.2:5"}, "", "10.0.0.2:6", -2},
+		{"another address", []string{"10.0.0.2:5"}, "", "[fd00::2]:5", -1},
+		{"two addresses", []string{"10.0.0.2:5", "[fd00::2]:5"}, "", "[fd00::2]:5", 1},
+		{"all of IPv4", []string{"0.0.0.0:5"}, "", "10.0.0.2:5", 0},
+		{"all of IPv4, by IPv6", []string{"0.0.0.0:5"}, "", "[fd00::2]:5", -1},
+		{"all", []string{"[::]:5"}, "", "10.0.0.2:5", 0},
+		{"all of IPv6 only", []string{"[::]:5"}, "only", "10.0.0.2:5", -1},
+		{"all of each family", []string{"[::]:5", "0.0.0.0:5"}, "only", "10.0.0.2:5", 1},
+		{"all of IPv4, said to be of both, by IPv6", []string{"0.0.0.0:5"}, "both", "[fd00::2]:5", 0},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			a, b := newPair(t)
 			var all []*ID
 			for _, addr := range tt.listen {
-				id, err := b.bound(TCP, addr, func(id *ID) { must(t, id.SetAFOnly(tt.only)) })
+				id, err := b.bound(TCP, addr, func(id *ID) {
+					if tt.only != "" {
+						must(t, id.SetAFOnly(tt.only == "only"))
+					}
+				})
 				must(t, err)
 				must(t, id.Listen(0))
 				all = append(all, id)

@@ -97,6 +97,7 @@ type settings struct {
 
 	// Written with m.mu held too.
 	reuse  bool
+	afSet  bool // afOnly is what SetAFOnly said
 	afOnly bool
 }
 

@@ -30,15 +30,19 @@ func (id *ID) SetTOS(tos uint8) error {
 }
 
 // SetReuseAddr lets several IDs that have it set be bound to one address and
-// port; only one of them can listen. EINVAL for a listener.
+// port; only one that has it alone can listen, and shares no more. EINVAL for a listener, and for an ID that is not
+// idle any more and shall share no more.
 func (id *ID) SetReuseAddr(on bool) error {
-	return id.set("set REUSEADDR", func(s idState) bool { return s != stateListen }, func() { id.settings.reuse = on })
+	may := func(s idState) bool { return s == stateIdle || on && s != stateListen }
+	return id.set("set REUSEADDR", may, func() { id.settings.reuse = on })
 }
 
-// SetAFOnly keeps a listener on the unspecified IPv6 address from taking
-// requests by IPv4. EINVAL unless the ID is idle or bound.
+// SetAFOnly says whether an ID that is bound to an unspecified address is of that
+// address family only: it shares its port with one of the other family that is too,
+// and does not take requests of the other. That is so by default with IPv4, and not
+// with IPv6. EINVAL unless the ID is idle or bound.
 func (id *ID) SetAFOnly(on bool) error {
-	return id.set("set AFONLY", func(s idState) bool { return s <= stateBound }, func() { id.settings.afOnly = on })
+	return id.set("set AFONLY", func(s idState) bool { return s <= stateBound }, func() { id.settings.afSet, id.settings.afOnly = true, on })
 }
 
 // SetAckTimeout sets the local ACK timeout of the ID's QP, of RD of a new

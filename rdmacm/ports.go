@@ -62,7 +62,7 @@ func (t portTable) check(k portKey, id *ID, a netip.Addr, reuse bool) error {
 		b := o.src.Addr()
 		switch {
 		case o == id, reuse && o.settings.reuse:
-		case id.settings.afOnly && o.settings.afOnly && a.Is4() != b.Is4():
+		case a.Is4() != b.Is4() && id.settings.only(a) && o.settings.only(b):
 		case a.IsUnspecified() || b.IsUnspecified():
 			return fmt.Errorf("port %d of %v is taken at %v: %w", k.port, k.ps, b, ib.EADDRNOTAVAIL)
 		case a == b:
@@ -94,16 +94,21 @@ func (t portTable) listener(k portKey, a netip.Addr) *ID {
 	return nil
 }
 
-// takes reports whether a listener's address covers a. An unspecified IPv6
-// address covers IPv4 too, unless AFOnly was set.
+// takes reports whether a listener's address covers a. An unspecified address covers
+// the other family too, unless the ID is of one only.
 func (id *ID) takes(a netip.Addr) bool {
 	own := id.src.Addr()
-	switch {
-	case !own.IsUnspecified():
+	if !own.IsUnspecified() {
 		return own == a
-	case own.Is4():
-		return a.Is4()
-	default:
-		return a.Is6() || !id.settings.afOnly
 	}
+	return a.Is4() == own.Is4() || !id.settings.only(own)
+}
+
+// only reports whether an ID that is bound to an address is of that family only: as
+// SetAFOnly said or, if it was not called, with IPv4.
+func (s *settings) only(a netip.Addr) bool {
+	if s.afSet {
+		return s.afOnly
+	}
+	return a.Is4()
 }
