@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,14 +16,16 @@ import (
 // is free. Errors: EINVAL when the ID is bound already or a is not valid,
 // EADDRNOTAVAIL for an address that the host has not, ENODEV for one without
 // an adapter of the Manager, EADDRINUSE when the port is taken at this address,
-// EADDRNOTAVAIL when at another and one of the two is unspecified. Unlike on
+// EADDRNOTAVAIL when at another and one of the two is unspecified; EINVAL for an address
+// of an adapter and an ID of IPoIB. Of the processes that share an address one has a port,
+// and EADDRINUSE is for the others, unless SetReuseAddr was called. Unlike on
 // Linux, ports below 1024 take no privilege.
 func (id *ID) BindAddr(a netip.AddrPort) error {
-	return id.run(fmt.Sprintf("bind to %v", a), func() error { return id.bind(a) })
+	return id.run(fmt.Sprintf("bind to %v", a), func() error { return id.bind(a, true) })
 }
 
-// bind binds an idle ID. call is held.
-func (id *ID) bind(a netip.AddrPort) error {
+// bind binds an idle ID, alone if no other process is to have the port. call is held.
+func (id *ID) bind(a netip.AddrPort, alone bool) error {
 	if !a.IsValid() {
 		return fmt.Errorf("no address: %w", ib.EINVAL)
 	}
@@ -39,12 +42,23 @@ func (id *ID) bind(a netip.AddrPort) error {
 			return fmt.Errorf("%v is an address of Ethernet: %w", a.Addr(), ib.EINVAL)
 		}
 	}
-	return id.settle(a, dev)
+	return id.settle(a, dev, alone)
 }
 
 // settle claims a port and makes the ID a bound one, of an adapter unless dev
-// is nil.
-func (id *ID) settle(a netip.AddrPort, dev *adapter) error {
+// is nil. Where the ID is to have it alone, no other process has it with which the
+// adapters share their addresses; who asked for any port gets another then.
+func (id *ID) settle(a netip.AddrPort, dev *adapter, alone bool) error {
+	const attempts = 64 // at random: so many in vain say that few ports are free
+	for range attempts {
+		if err := id.settleOnce(a, dev, alone); a.Port() != 0 || !errors.Is(err, ib.EADDRINUSE) {
+			return err
+		}
+	}
+	return fmt.Errorf("other processes have the ports of %v: %w", id.ps, ib.EADDRNOTAVAIL)
+}
+
+func (id *ID) settleOnce(a netip.AddrPort, dev *adapter, alone bool) error {
 	id.m.mu.Lock()
 	got, err := id.m.ports.claim(id, a)
 	if err == nil {
@@ -54,13 +68,48 @@ func (id *ID) settle(a netip.AddrPort, dev *adapter) error {
 	if err != nil {
 		return err
 	}
-	if err = id.become(stateBound); err != nil { // the adapter is gone
+	if alone {
+		err = id.reserve()
+	}
+	if err == nil {
+		err = id.become(stateBound) // unless the adapter is gone
+	}
+	if err != nil {
+		id.giveBack()
 		id.m.mu.Lock()
 		id.m.ports.release(id)
 		id.src, id.dev = netip.AddrPort{}, nil
 		id.m.mu.Unlock()
 	}
 	return err
+}
+
+// reserve keeps other processes from the port: EADDRINUSE if one has it. Beyond as many
+// ports as a process can keep, which is for Listen to say, it does without.
+func (id *ID) reserve() error {
+	if id.settings.reuse {
+		return nil
+	}
+	for _, d := range id.adapters() {
+		if d.isGone() {
+			continue // which becoming bound finds out, if it matters
+		}
+		switch err := d.dev.Claim(id.service()); {
+		case err == nil:
+			id.boundOn = append(id.boundOn, d)
+		case !errors.Is(err, ib.ENOMEM):
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack lets other processes have the port.
+func (id *ID) giveBack() {
+	for _, d := range id.boundOn {
+		d.dev.Release(id.service())
+	}
+	id.boundOn = nil
 }
 
 // local returns an address of this side as it is bound to: unspecified for a loopback

@@ -155,8 +155,7 @@ func TestD3_KilledHost(t *testing.T) {
 
 	b, d := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: shared})
 	id := b.id(TCP)
-	must(t, id.BindAddr(netip.MustParseAddrPort(shared+":7")))
-	want(t, id.Listen(1), ib.EADDRINUSE, "the port of the one who was alone")
+	want(t, id.BindAddr(netip.MustParseAddrPort(shared+":7")), ib.EADDRINUSE, "the port of the one who was alone")
 	must(t, id.Destroy())
 	c1, c2, l := newConns(t, b, d)
 	flow(t, c1, c2, func() {

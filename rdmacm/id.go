@@ -55,6 +55,7 @@ type ID struct {
 	settings  settings
 	joins     []*join
 	listensOn []*adapter
+	boundOn   []*adapter // whose other processes cannot have the port
 
 	// The state is that of the adapter's thread. While there is no adapter, call
 	// guards it.
@@ -383,6 +384,7 @@ func (id *ID) end() error {
 	id.destroyed = true
 	orphans := id.bury()
 	id.stopListening()
+	id.giveBack()
 	// Of an adapter that is gone, so are the connections.
 	_ = id.do(id.endConn)
 	for _, o := range orphans {

@@ -27,7 +27,7 @@ func (id *ID) Listen(backlog int) error {
 
 func (id *ID) listen(backlog int) error {
 	if id.in(stateIdle) == nil {
-		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
+		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0), true); err != nil {
 			return err
 		}
 	}

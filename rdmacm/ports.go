@@ -1,8 +1,9 @@
 package rdmacm
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 
@@ -41,10 +42,14 @@ func (t portTable) claim(id *ID, a netip.AddrPort) (netip.AddrPort, error) {
 	return a, nil
 }
 
-// ephemeral gives an ID a port that nobody has, chosen at random.
+// ephemeral gives an ID a port that nobody has, chosen at random. The processes of a
+// program that has forked before it came here must not choose the same ones, as they
+// would by the runtime's generator, which they seed alike.
 func (t portTable) ephemeral(id *ID, a netip.Addr) (netip.AddrPort, error) {
 	const n = lastEphemeral - firstEphemeral + 1
-	begin := rand.IntN(n)
+	var seed [4]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	begin := int(binary.NativeEndian.Uint32(seed[:]) % n)
 	for i := range n {
 		k := portKey{id.ps, uint16(firstEphemeral + (begin+i)%n)}
 		if len(t[k]) == 0 {

@@ -88,7 +88,8 @@ func (id *ID) bindFor(src, dst netip.AddrPort) error {
 	if bound {
 		return nil
 	}
-	return id.bind(src)
+	// Nobody connects to a port that was not asked for, so others may have it too.
+	return id.bind(src, src.Port() != 0)
 }
 
 // unspecified returns the unspecified address of the family of a.

@@ -89,8 +89,11 @@ func TestD3_OneAddress(t *testing.T) {
 	d1, d2, l := newConns(t, b, far)
 	e1, e2, fromFar := newConns(t, far, a)
 	id := a.id(TCP)
-	must(t, id.BindAddr(netip.AddrPortFrom(a.addr, netip.MustParseAddrPort(near.Addr().String()).Port())))
-	want(t, id.Listen(1), ib.EADDRINUSE, "a second program on a port")
+	port := netip.AddrPortFrom(a.addr, netip.MustParseAddrPort(near.Addr().String()).Port())
+	want(t, id.BindAddr(port), ib.EADDRINUSE, "a second program on a port")
+	must(t, id.SetReuseAddr(true))
+	must(t, id.BindAddr(port))
+	want(t, id.Listen(1), ib.EADDRINUSE, "a second listener on a port")
 	must(t, id.Destroy())
 
 	flow(t, c1, c2, func() {
@@ -130,6 +133,43 @@ func TestD3_OneAddress(t *testing.T) {
 	for _, x := range []*Listener{near, l, fromFar} {
 		must(t, x.Close())
 	}
+}
+
+// TestD3_Ports binds IDs of two programs on one address to ports: the programs have none
+// in common, unless they want to, or it is one that nobody has asked for.
+func TestD3_Ports(t *testing.T) {
+	const many = 1000
+	shared := loopback()
+	share(t, shared)
+	a, b := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: shared})
+	seen := map[uint16]bool{}
+	for range many {
+		for _, h := range []*host{a, b} {
+			id := h.id(TCP)
+			must(t, id.BindAddr(h.at(0)))
+			if p := id.LocalAddr().Port(); seen[p] {
+				t.Fatalf("both programs have port %d", p)
+			} else {
+				seen[p] = true
+			}
+		}
+	}
+	x, y := a.id(TCP), b.id(TCP)
+	must(t, x.BindAddr(a.at(7)))
+	want(t, y.BindAddr(b.at(7)), ib.EADDRINUSE, "a port that another program's ID is bound to")
+	want(t, y.ResolveAddr(b.at(7), a.at(port), time.Second), ib.EADDRINUSE, "to connect from it")
+	if p := y.LocalAddr(); p.IsValid() {
+		t.Errorf("the ID that is not bound has %v", p)
+	}
+	must(t, y.BindAddr(b.at(8)))
+	want(t, y.BindAddr(b.at(9)), ib.EINVAL, "a second port")
+	destroy(t, x, y)
+	y = b.id(TCP)
+	must(t, y.ResolveAddr(b.at(7), a.at(port), time.Second)) // it was given back
+	b.take(EventAddrResolved)
+	x = a.id(TCP)
+	want(t, x.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 7)), ib.EADDRINUSE, "the port at all addresses")
+	destroy(t, x, y)
 }
 
 // guidOf returns the node GUID of a host.
