@@ -163,6 +163,6 @@ func (id *ID) ahAttr() ib.AHAttr {
 	sgid, _ := id.dev.index(id.path.Local)
 	return ib.AHAttr{
 		DGID: ib.GIDFromAddr(id.path.Remote), SGIDIndex: sgid, Port: 1, FlowLabel: id.path.FlowLabel,
-		HopLimit: cm.DefaultHopLimit, TrafficClass: id.path.TClass, SL: id.path.SL,
+		HopLimit: id.path.HopLimit, TrafficClass: id.path.TClass, SL: id.path.SL,
 	}
 }

@@ -182,15 +182,14 @@ func (id *ID) resolveRoute() error {
 		if id.state != stateAddrResolved {
 			return id.state.refuses()
 		}
-		id.path = cm.Path{
-			Local: id.src.Addr(), Remote: id.dst.Addr(), FlowLabel: flowLabel(id.src.Port(), id.dst.Port()),
-			TClass: id.settings.tos, MTU: id.dev.mtu, Lifetime: cm.DefaultLifetime,
+		r := Route{
+			FlowLabel: flowLabel(id.src.Port(), id.dst.Port()), TrafficClass: id.settings.tos, HopLimit: cm.DefaultHopLimit,
+			MTU: id.dev.mtu, Lifetime: cm.DefaultLifetime,
 		}
 		if t := id.settings.ackTimeout; t != 0 {
-			id.path.Lifetime = max(t-1, 1)
+			r.Lifetime = max(t-1, 1)
 		}
-		id.state = stateRouteResolved
-		id.post(&Event{Type: EventRouteResolved})
+		id.goBy(r)
 		return nil
 	})
 }

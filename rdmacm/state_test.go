@@ -127,6 +127,7 @@ var calls = []struct {
 	{"BindAddr", func(id *ID, _ netip.AddrPort) error { return id.BindAddr(netip.MustParseAddrPort("10.0.0.1:0")) }},
 	{"ResolveAddr", func(id *ID, p netip.AddrPort) error { return id.ResolveAddr(netip.AddrPort{}, p, time.Second) }},
 	{"ResolveRoute", func(id *ID, _ netip.AddrPort) error { return id.ResolveRoute(time.Second) }},
+	{"SetRoute", func(id *ID, _ netip.AddrPort) error { return id.SetRoute(ownRoute) }},
 	{"Listen", func(id *ID, _ netip.AddrPort) error { return id.Listen(0) }},
 	{"GetRequest", func(id *ID, _ netip.AddrPort) error {
 		_, err := id.GetRequest(context.Background())

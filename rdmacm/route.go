@@ -1,0 +1,83 @@
+package rdmacm
+
+import (
+	"fmt"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
+	"github.com/softhca/softhca/mad"
+)
+
+// Route is how packets of a connection go, besides from where to where: what of a path
+// record counts on RoCE.
+type Route struct {
+	FlowLabel    uint32 // 20 bits
+	TrafficClass uint8  // of IP
+	HopLimit     uint8
+	SL           uint8 // 4 bits
+	MTU          ib.MTU
+	Lifetime     uint8 // of a packet: a code of 5 bits for 4.096 µs · 2^code; 0 takes that of ResolveRoute
+}
+
+// check returns why a route is none of an adapter.
+func (r *Route) check(d *adapter) error {
+	const maxFlowLabel, maxSL = 1<<20 - 1, 15
+	switch {
+	case r.MTU < ib.MTU256 || r.MTU > d.mtu:
+		return fmt.Errorf("a path MTU of %v, and the port has %v: %w", r.MTU, d.mtu, ib.EINVAL)
+	case r.FlowLabel > maxFlowLabel || r.SL > maxSL || r.HopLimit == 0 || r.Lifetime > mad.MaxTimeout:
+		return fmt.Errorf("flow label %#x (20 bits), SL %d (0 to %d), hop limit %d, packet lifetime %d (0 to %d): %w",
+			r.FlowLabel, r.SL, maxSL, r.HopLimit, r.Lifetime, mad.MaxTimeout, ib.EINVAL)
+	}
+	return nil
+}
+
+// Route returns the route that ResolveRoute or SetRoute gave the ID, of one that came
+// with a request the peer's; false before.
+func (id *ID) Route() (r Route, ok bool) {
+	// Of an ID that is gone, or its adapter, there is none.
+	_ = id.runOn("route", func(clock.Instant) error {
+		p := id.path
+		if id.conn != nil {
+			p = id.conn.Path()
+		}
+		if ok = p.Remote.IsValid(); ok {
+			r = Route{FlowLabel: p.FlowLabel, TrafficClass: p.TClass, HopLimit: p.HopLimit, SL: p.SL, MTU: p.MTU, Lifetime: p.Lifetime}
+		}
+		return nil
+	})
+	return r, ok
+}
+
+// SetRoute is ResolveRoute with a route that the program knows, whatever SetTOS and
+// SetAckTimeout said. EINVAL for what is no route of the adapter.
+func (id *ID) SetRoute(r Route) error {
+	return id.start("set route", func() error { return id.setRoute(r) }, EventRouteResolved)
+}
+
+func (id *ID) setRoute(r Route) error {
+	if err := id.room(); err != nil {
+		return err
+	}
+	return id.do(func(clock.Instant) error {
+		if id.state != stateAddrResolved {
+			return id.state.refuses()
+		}
+		if err := r.check(id.dev); err != nil {
+			return err
+		}
+		id.goBy(r)
+		return nil
+	})
+}
+
+// goBy makes r the route of an ID whose address is resolved, on the adapter's thread.
+func (id *ID) goBy(r Route) {
+	id.path = cm.Path{
+		Local: id.src.Addr(), Remote: id.dst.Addr(), FlowLabel: r.FlowLabel, TClass: r.TrafficClass, HopLimit: r.HopLimit,
+		SL: r.SL, MTU: r.MTU, Lifetime: r.Lifetime,
+	}
+	id.state = stateRouteResolved
+	id.post(&Event{Type: EventRouteResolved})
+}

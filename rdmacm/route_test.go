@@ -1,0 +1,102 @@
+package rdmacm
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/cm"
+)
+
+var ownRoute = Route{FlowLabel: 0x12345, TrafficClass: 0x20, HopLimit: 7, SL: 2, MTU: ib.MTU512, Lifetime: 13}
+
+// addressed returns an ID whose address is resolved.
+func (h *host) addressed(ps PortSpace, to netip.AddrPort) *ID {
+	h.t.Helper()
+	id := h.id(ps)
+	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
+	h.take(EventAddrResolved)
+	return id
+}
+
+// TestC11_Route connects along a route of the program's, which is that of both queue
+// pairs then.
+func TestC11_Route(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	client := a.id(TCP)
+	if r, ok := client.Route(); ok {
+		t.Errorf("an idle ID has the route %+v", r)
+	}
+	want(t, client.SetRoute(ownRoute), ib.EINVAL, "a route before the address")
+	destroy(t, client)
+	client = a.addressed(TCP, b.at(port))
+	must(t, client.SetTOS(0x11)) // which the route overrules
+	must(t, client.SetRoute(ownRoute))
+	a.take(EventRouteResolved)
+	want(t, client.SetRoute(ownRoute), ib.EINVAL, "a second route")
+	withQP(t, client)
+	must(t, client.Connect(nil))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	b.take(EventEstablished)
+	for name, id := range map[string]*ID{"client": client, "server": server} {
+		ownRoute := ownRoute
+		if id == server {
+			ownRoute.HopLimit = cm.DefaultHopLimit // which each side chooses
+		}
+		q, err := id.QP().Query()
+		must(t, err)
+		if v := q.AV; q.PathMTU != ownRoute.MTU || v.FlowLabel != ownRoute.FlowLabel || v.TrafficClass != ownRoute.TrafficClass || v.SL != ownRoute.SL || v.HopLimit != ownRoute.HopLimit {
+			t.Errorf("the %s's queue pair has MTU %v and the address vector %+v, want those of %+v", name, q.PathMTU, v, ownRoute)
+		}
+		r, ok := id.Route()
+		if r.Lifetime = ownRoute.Lifetime; r != ownRoute || !ok {
+			t.Errorf("the %s's route is %+v, %v", name, r, ok)
+		}
+	}
+	destroy(t, client)
+	b.take(EventDisconnected)
+	destroy(t, server, l)
+	if r, ok := client.Route(); ok {
+		t.Errorf("a destroyed ID has the route %+v", r)
+	}
+}
+
+// TestC9_Route reaches a service of datagrams along a route of the program's.
+func TestC9_Route(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(UDP, 0)
+	client := a.addressed(UDP, b.at(port))
+	must(t, client.SetRoute(ownRoute))
+	a.take(EventRouteResolved)
+	withQP(t, client)
+	must(t, client.Connect(nil))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	if v := a.take(EventEstablished).UD.AH; v.FlowLabel != ownRoute.FlowLabel || v.TrafficClass != ownRoute.TrafficClass || v.HopLimit != ownRoute.HopLimit || v.SL != ownRoute.SL {
+		t.Errorf("the address vector is %+v, want that of %+v", v, ownRoute)
+	}
+	destroy(t, client, server, l)
+}
+
+// TestC11_RouteRefused gives an ID routes that its adapter does not have.
+func TestC11_RouteRefused(t *testing.T) {
+	a, b := newPair(t)
+	id := a.addressed(TCP, b.at(port))
+	for what, change := range map[string]func(*Route){
+		"no MTU": func(r *Route) { r.MTU = 0 }, "an MTU beyond the port's": func(r *Route) { r.MTU = ib.MTU4096 + 1 },
+		"a flow label of 21 bits": func(r *Route) { r.FlowLabel = 1 << 20 }, "SL 16": func(r *Route) { r.SL = 16 },
+		"no hop": func(r *Route) { r.HopLimit = 0 }, "a lifetime of 6 bits": func(r *Route) { r.Lifetime = 32 },
+	} {
+		r := ownRoute
+		change(&r)
+		want(t, id.SetRoute(r), ib.EINVAL, what)
+	}
+	a.quiet("no route")
+	must(t, id.ResolveRoute(time.Second))
+	a.take(EventRouteResolved)
+	destroy(t, id)
+}
