@@ -27,7 +27,7 @@ const (
 	TCP   = mad.PSTCP   // RC queue pairs
 	RD    = mad.PSRD    // RD queue pairs; Linux has no such space, so peers are of this package
 	UDP   = mad.PSUDP   // UD queue pairs
-	IB    = mad.PSIB    // RC or, after SetQPType, UC queue pairs
+	IB    = mad.PSIB    // RC or, after SetQPType, UC or UD queue pairs
 	IPoIB = mad.PSIPoIB // UD; an adapter of Ethernet resolves no address in it
 )
 

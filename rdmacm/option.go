@@ -71,10 +71,11 @@ func (id *ID) SetResponseTimeout(code, retries uint8) error {
 }
 
 // SetQPType chooses the service of the ID's connections: RC, which is the
-// default, or UC. EINVAL for another one, for IDs of UDP and RD, and unless the ID is
-// idle.
+// default, or UC; of IB also UD, for what an ID of UDP does. EINVAL for another one, for
+// IDs of UDP and RD, and unless the ID is idle.
 func (id *ID) SetQPType(t ib.QPType) error {
-	if ps := id.PortSpace(); t != ib.RC && t != ib.UC || ps == UDP || ps == IPoIB || ps == RD {
+	ps := id.PortSpace()
+	if ud := t == ib.UD && ps == IB; t != ib.RC && t != ib.UC && !ud || ps == UDP || ps == IPoIB || ps == RD {
 		return fmt.Errorf("set QP type: %v in port space %v: %w", t, ps, ib.EINVAL)
 	}
 	return id.set("set QP type", func(s idState) bool { return s == stateIdle }, func() { id.typ = t })

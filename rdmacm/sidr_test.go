@@ -160,10 +160,42 @@ func TestC9_OwnQP(t *testing.T) {
 	}
 	want(t, id.SetAckTimeout(3), ib.EINVAL, "an ACK timeout of UD")
 	want(t, id.SetQPType(ib.RC), ib.EINVAL, "RC in port space UDP")
+	tcp := a.id(TCP)
+	want(t, tcp.SetQPType(ib.UD), ib.EINVAL, "UD in port space TCP")
+	destroy(t, tcp)
 	attr := small()
 	attr.Type = ib.RC
 	want(t, id.CreateQP(nil, attr), ib.EINVAL, "an RC QP in port space UDP")
 	destroy(t, id)
+}
+
+// TestC9_PortSpaceIB resolves a service of datagrams in port space IB, of which listeners
+// of connections are not.
+func TestC9_PortSpaceIB(t *testing.T) {
+	a, b := newPair(t)
+	ud := func(h *host) *ID {
+		id := h.id(IB)
+		must(t, id.SetQPType(ib.UD))
+		return id
+	}
+	client := withQP(t, a.resolve(ud(a), b.at(port)))
+	l := b.listener(IB, 0)
+	must(t, client.Connect(nil))
+	a.take(EventUnreachable)
+	destroy(t, client, l)
+	l = ud(b)
+	must(t, l.BindAddr(b.at(port)))
+	must(t, l.Listen(0))
+	client = withQP(t, a.resolve(ud(a), b.at(port)))
+	must(t, client.Connect(&ConnParam{PrivateData: []byte("hello")}))
+	e := b.take(EventConnectRequest)
+	if string(e.UD.PrivateData[:5]) != "hello" {
+		t.Errorf("the request has the private data %q", e.UD.PrivateData)
+	}
+	server := withQP(t, e.ID)
+	must(t, server.Accept(nil))
+	datagram(t, client, server, a.take(EventEstablished).UD, "by the port space IB")
+	destroy(t, client, server, l)
 }
 
 // TestC11_UC connects UC queue pairs, which RC listeners do not take.
