@@ -124,7 +124,7 @@ type queryPathResp struct {
 	_        uint32
 	Flags    uint32
 	_        uint32
-	Path     [64]byte // of SA: InfiniBand's PathRecord
+	Path     pathRecord
 }
 
 type connParam struct {
@@ -244,11 +244,14 @@ type setOption struct {
 // The options.
 const (
 	levelID = 0
+	levelIB = 1
 
 	optionTOS        = 0
 	optionReuseAddr  = 1
 	optionAFOnly     = 2
 	optionACKTimeout = 3
+
+	optionPath = 1 // of levelIB
 )
 
 type migrateID struct {

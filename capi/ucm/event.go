@@ -24,10 +24,11 @@ func (f *File) getEvent(in []byte, room int) (answer, error) {
 		return answer{}, ErrAgain
 	}
 	r := eventResp{Event: uint32(e.Type), Status: uint32(int32(e.Status))}
-	if !f.name(&r, e) {
+	n := f.name(&r, e)
+	if n == nil {
 		return answer{}, ErrAgain
 	}
-	if e.ID.PortSpace() == rdmacm.UDP || e.ID.PortSpace() == rdmacm.IPoIB {
+	if n.datagrams {
 		err = putParam(&r, udParamOf(&e.UD))
 	} else {
 		err = putParam(&r, connParamOf(&e.Param))
@@ -39,9 +40,9 @@ func (f *File) getEvent(in []byte, room int) (answer, error) {
 	return answer{at: c.Response, bytes: b}, err
 }
 
-// name says whose event it is, by the numbers and the program's own. It reports false for
-// one of an ID that the program has destroyed, or has not accepted.
-func (f *File) name(r *eventResp, e *rdmacm.Event) bool {
+// name says whose event it is, by the numbers and the program's own, and returns its ID:
+// nil for one that the program has destroyed, or has not accepted.
+func (f *File) name(r *eventResp, e *rdmacm.Event) *node {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	whose := e.ID
@@ -50,14 +51,15 @@ func (f *File) name(r *eventResp, e *rdmacm.Event) bool {
 	}
 	n := f.m.of[whose]
 	if n == nil || n.uid == 0 {
-		return false
+		return nil
 	}
 	n.taken++
 	r.UID, r.ID = n.uid, n.number
 	switch e.Type {
 	case rdmacm.EventConnectRequest:
+		listener := n
 		n = f.m.add(n.file, e.ID, 0) // until the program accepts
-		n.routed = true
+		n.datagrams = listener.datagrams
 		r.ID = n.number
 	case rdmacm.EventMulticastJoin, rdmacm.EventMulticastError:
 		if g, ok := e.Context.(*group); ok {
@@ -68,7 +70,7 @@ func (f *File) name(r *eventResp, e *rdmacm.Event) bool {
 			}
 		}
 	}
-	return true
+	return n
 }
 
 // putParam writes the parameters of an event, of which there are two kinds.

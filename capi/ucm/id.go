@@ -36,6 +36,7 @@ func (f *File) createID(in []byte, room int) (answer, error) {
 	}
 	f.m.mu.Lock()
 	n := f.m.add(f, id, c.UID)
+	n.datagrams = ps == rdmacm.UDP || ps == rdmacm.IPoIB || ps == rdmacm.IB && ib.QPType(c.QPType) == ib.UD
 	f.m.mu.Unlock()
 	a, err := numbered(c.Response, n.number, room)
 	a.undo = func() { n.destroy(f.m) }
@@ -151,13 +152,10 @@ func (n *node) resolve(src, dst netip.AddrPort, ms uint32) error {
 
 func (f *File) resolveRoute(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *resolveRoute) uint32 { return c.ID }, func(n *node, c *resolveRoute) error {
-		if err := n.id.ResolveRoute(time.Duration(c.TimeoutMS) * time.Millisecond); err != nil {
-			return err
+		if c.TimeoutMS == 0 {
+			return fmt.Errorf("no time to resolve a route in: %w", ib.EINVAL)
 		}
-		f.m.mu.Lock()
-		defer f.m.mu.Unlock()
-		n.routed = true
-		return nil
+		return n.id.ResolveRoute(time.Duration(c.TimeoutMS) * time.Millisecond)
 	})
 }
 

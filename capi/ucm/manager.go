@@ -39,15 +39,16 @@ const maxFiles = 1 << 16
 
 // node is an ID as the program names it.
 type node struct {
-	id     *rdmacm.ID
-	number uint32
+	id        *rdmacm.ID
+	number    uint32
+	datagrams bool // it is of UD
 
 	// The Manager's mu guards what follows.
 	file   *File
-	uid    uint64 // the program's
-	routed bool
-	taken  uint32   // events
-	failed []*group // joins that have, and nobody has left, the oldest first
+	uid    uint64        // the program's
+	taken  uint32        // events
+	route  *rdmacm.Route // nil: none was seen yet; it outlives the connection
+	failed []*group      // joins that have, and nobody has left, the oldest first
 }
 
 // number returns a number that no ID and no join has. mu is held.

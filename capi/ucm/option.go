@@ -10,38 +10,51 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// setOption sets an option of an ID. Paths of a subnet manager's there are none of.
+// maxOption bounds the value of an option, as the most memory that the kernel takes at once does.
+const maxOption = 4 << 20
+
+// setOption sets an option of an ID. As the kernel, it reads the value before it asks
+// what it is for.
 func (f *File) setOption(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *setOption) uint32 { return c.ID }, func(n *node, c *setOption) error {
-		if c.Level != levelID {
-			return fmt.Errorf("option level %d: %w", c.Level, syscall.ENOSYS)
+		if c.Optlen > maxOption {
+			return fmt.Errorf("%d bytes of an option: %w", c.Optlen, ib.EINVAL)
 		}
-		size := uint32(4)
-		if c.Optname == optionTOS || c.Optname == optionACKTimeout {
-			size = 1
-		}
-		if c.Optlen != size {
-			return fmt.Errorf("%d bytes of option %d, which has %d: %w", c.Optlen, c.Optname, size, ib.EINVAL)
-		}
-		v, err := fetch(c.Optval, int(size))
+		v, err := fetch(c.Optval, int(c.Optlen))
 		if err != nil {
 			return err
 		}
-		return n.set(c.Optname, v)
+		switch {
+		case c.Level == levelID:
+			return n.set(c.Optname, v)
+		case c.Level == levelIB && c.Optname == optionPath:
+			return n.setPath(v)
+		default:
+			return fmt.Errorf("option %d of level %d: %w", c.Optname, c.Level, syscall.ENOSYS)
+		}
 	})
 }
 
 func (n *node) set(option uint32, v []byte) error {
+	size := 4
+	switch option {
+	case optionTOS, optionACKTimeout:
+		size = 1
+	case optionReuseAddr, optionAFOnly:
+	default:
+		return fmt.Errorf("option %d: %w", option, syscall.ENOSYS)
+	}
+	if len(v) != size {
+		return fmt.Errorf("%d bytes of option %d, which has %d: %w", len(v), option, size, ib.EINVAL)
+	}
 	switch option {
 	case optionTOS:
 		return n.id.SetTOS(v[0])
-	case optionReuseAddr:
-		return n.id.SetReuseAddr(binary.NativeEndian.Uint32(v) != 0)
-	case optionAFOnly:
-		return n.id.SetAFOnly(binary.NativeEndian.Uint32(v) != 0)
 	case optionACKTimeout:
 		return n.id.SetAckTimeout(v[0])
+	case optionReuseAddr:
+		return n.id.SetReuseAddr(binary.NativeEndian.Uint32(v) != 0)
 	default:
-		return fmt.Errorf("option %d: %w", option, syscall.ENOSYS)
+		return n.id.SetAFOnly(binary.NativeEndian.Uint32(v) != 0)
 	}
 }

@@ -16,6 +16,9 @@ import (
 
 // fetch reads n bytes of the process at an address.
 func fetch(addr uint64, n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
 	b := make([]byte, n)
 	local := []unix.Iovec{{Base: &b[0]}}
 	local[0].SetLen(n)

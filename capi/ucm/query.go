@@ -3,6 +3,7 @@
 package ucm
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
+	"github.com/softhca/softhca/rdmacm"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -22,8 +24,7 @@ type where struct {
 	guid     be64
 	index    uint32 // of the device
 	port     uint8
-	routed   bool
-	mtu      ib.MTU
+	route    *rdmacm.Route // nil: none yet
 	service  func(port uint16) mad.ServiceID
 }
 
@@ -32,8 +33,12 @@ func (f *File) where(n *node) (w where, err error) {
 		src: n.id.LocalAddr(), dst: n.id.PeerAddr(), dev: n.id.Device(), port: n.id.Port(),
 		service: func(port uint16) mad.ServiceID { return mad.IPServiceID(n.id.PortSpace(), port) },
 	}
+	route, ok := n.id.Route()
 	f.m.mu.Lock()
-	w.routed = n.routed
+	if ok {
+		n.route = &route
+	}
+	w.route = n.route
 	f.m.mu.Unlock()
 	if w.dev == nil {
 		return w, nil
@@ -42,10 +47,9 @@ func (f *File) where(n *node) (w where, err error) {
 	if err != nil {
 		return w, err
 	}
-	port, err := w.dev.QueryPort()
-	w.mtu, w.index = port.ActiveMTU, f.m.devices[w.dev]
+	w.index = f.m.devices[w.dev]
 	binary.BigEndian.PutUint64(w.guid[:], uint64(attr.NodeGUID))
-	return w, err
+	return w, nil
 }
 
 // The path of RoCE, which nobody needs to ask for: IBA's codes.
@@ -65,12 +69,15 @@ func gidOf(a netip.AddrPort) ib.GID {
 // paths returns how many paths there are to the peer, and what is known of them.
 func (w *where) paths() (n uint32, p userPath) {
 	p = userPath{DGID: gidOf(w.dst), SGID: gidOf(w.src), PKey: be16([]byte(anyPKey))}
-	if !w.routed {
+	r := w.route
+	if r == nil {
 		return 0, p
 	}
-	p.Reversible, p.MTU, p.HopLimit, p.NumbPath = 1, uint32(w.mtu), cm.DefaultHopLimit, 1
+	p.Reversible, p.MTU, p.HopLimit, p.NumbPath = 1, uint32(r.MTU), r.HopLimit, 1
+	binary.BigEndian.PutUint32(p.FlowLabel[:], r.FlowLabel)
+	p.TrafficClass, p.SL = r.TrafficClass, r.SL
 	p.MTUSelector, p.RateSelector, p.Rate = exactly, exactly, rate100Gbps
-	p.PacketLifeTimeSelector, p.PacketLifeTime = exactly, cm.DefaultLifetime
+	p.PacketLifeTimeSelector, p.PacketLifeTime = exactly, cmp.Or(r.Lifetime, cm.DefaultLifetime)
 	return 1, p
 }
 
@@ -145,20 +152,5 @@ func (w *where) putGID(b []byte, a netip.AddrPort) uint16 {
 // pathRecord returns the path as a subnet manager's record.
 func (w *where) pathRecord() queryPathResp {
 	n, p := w.paths()
-	r := queryPathResp{NumPaths: n, Flags: ibPathGMP | ibPathPrimary | ibPathBoth}
-	b := r.Path[:]
-	copy(b[8:], p.DGID[:])
-	copy(b[24:], p.SGID[:])
-	b[47] = p.HopLimit // behind LIDs, of which there are none, and the flow label
-	b[49] = 1<<7 | p.NumbPath
-	copy(b[50:], p.PKey[:])
-	b[54], b[55], b[56] = exactly<<6|uint8(p.MTU), exactly<<6|p.Rate, exactly<<6|p.PacketLifeTime
-	return r
+	return queryPathResp{NumPaths: n, Flags: pathFlags, Path: recordOf(&p)}
 }
-
-// What a path is for: management datagrams, data, both directions.
-const (
-	ibPathGMP     = 1
-	ibPathPrimary = 1 << 1
-	ibPathBoth    = 1<<3 | 1<<5
-)

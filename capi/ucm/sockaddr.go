@@ -37,7 +37,11 @@ func parseSockaddr(b []byte) (netip.AddrPort, error) {
 
 // parseSized reads an address of a size that the program says.
 func parseSized(b []byte, size uint16) (netip.AddrPort, error) {
-	if size < sizeIn4 || int(size) > len(b) {
+	want := uint16(sizeIn4)
+	if binary.NativeEndian.Uint16(b) == unix.AF_INET6 {
+		want = sizeIn6
+	}
+	if size != want {
 		return netip.AddrPort{}, fmt.Errorf("an address of %d bytes: %w", size, ib.EINVAL)
 	}
 	return parseSockaddr(b[:size])

@@ -362,7 +362,7 @@ func TestCMEventsThatGo(t *testing.T) {
 	first, second := a.create(rdmacm.TCP, 1), a.create(rdmacm.TCP, 2)
 	for _, id := range []uint32{first, second} {
 		must(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
-		must(t, a.do(4, resolveRoute{ID: id}))
+		must(t, a.do(4, resolveRoute{id, 1}))
 	}
 	if n := a.waits(); n != 4 {
 		t.Errorf("%d events wait, want 4", n)
@@ -441,12 +441,58 @@ func TestCMOptions(t *testing.T) {
 		want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: name, Optlen: 5 - size}), ib.EINVAL, "a size that is another option's")
 	}
 	want(t, a.do(14, setOption{Optval: 8, ID: id, Optname: optionTOS, Optlen: 1}), ib.EFAULT, "an option that is nowhere")
-	want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: 9, Optlen: 4}), syscall.ENOSYS, "an option that there is not")
-	want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Level: 1, Optname: 1, Optlen: 4}), syscall.ENOSYS, "a path of InfiniBand")
+	for _, size := range []uint32{0, 1, 4} {
+		want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: 9, Optlen: size}), syscall.ENOSYS, "an option that there is not")
+		want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Level: 1, Optname: 2, Optlen: size}), syscall.ENOSYS, "an option of InfiniBand that there is not")
+	}
+	want(t, a.do(14, setOption{Optval: a.at(v), ID: id, Optname: optionTOS, Optlen: maxOption + 1}), ib.EINVAL, "an option without end")
 
 	// REUSEADDR was set: another ID that has it may have the port, others not.
 	must(t, a.bind(id, port))
 	want(t, a.bind(a.create(rdmacm.TCP, 1), port), ib.EADDRINUSE, "a port that is taken")
+}
+
+// TestCMPath gives an ID a route by the record of a path, which queries tell afterwards.
+func TestCMPath(t *testing.T) {
+	ha, hb := newPair(t)
+	a := ha.open()
+	id := a.create(rdmacm.TCP, 1)
+	good := userPath{
+		DGID: ib.GIDFromAddr(hb.addr), SGID: ib.GIDFromAddr(ha.addr), HopLimit: 9, TrafficClass: 0x48, FlowLabel: [4]byte{0, 0xa, 0xbc, 0xde}, SL: 3,
+		MTU: uint32(ib.MTU512), PacketLifeTime: 14,
+	}
+	set := func(flags, size uint32, p userPath) error {
+		v := &[2]pathData{{Flags: pathFlags | 4, Path: recordOf(&userPath{})}, {Flags: flags, Path: recordOf(&p)}}
+		b, err := binary.Append(nil, binary.NativeEndian, v)
+		must(t, err)
+		return a.do(14, setOption{Optval: a.at(b), ID: id, Level: levelIB, Optname: optionPath, Optlen: size})
+	}
+	want(t, set(pathFlags, 144, good), ib.EINVAL, "a path of an ID without an adapter")
+	s, size := sockaddr(hb.addr, port)
+	must(t, a.do(21, resolveAddr{ID: id, DstSize: size, Dst: s}))
+	a.event(rdmacm.EventAddrResolved)
+	other := good
+	other.DGID = good.SGID
+	wide := good
+	wide.MTU = 9
+	for what, err := range map[string]error{
+		"no path": set(pathFlags, 0, good), "half a path": set(pathFlags, 108, good), "paths for something else": set(pathFlags, 72, good),
+		"a path for one direction": set(pathGMP|pathPrimary, 144, good), "a path to elsewhere": set(pathFlags, 144, other), "an MTU that there is not": set(pathFlags, 144, wide),
+	} {
+		want(t, err, ib.EINVAL, what)
+	}
+	must(t, set(pathFlags, 144, good))
+	a.event(rdmacm.EventRouteResolved)
+	want(t, set(pathFlags, 144, good), ib.EINVAL, "a second route")
+	var r queryRouteResp
+	must(t, a.f.Write(command(5, query{Response: a.at(&r), ID: id}, int(unsafe.Sizeof(r)))))
+	var q queryPathResp
+	must(t, a.f.Write(command(19, query{Response: a.at(&q), ID: id, Option: queryPath}, int(unsafe.Sizeof(q)))))
+	p := r.Route[0]
+	if q.Path != recordOf(&p) || q.Path.route() != (rdmacm.Route{FlowLabel: 0xabcde, TrafficClass: 0x48, HopLimit: 9, SL: 3, MTU: ib.MTU512, Lifetime: 14}) {
+		t.Errorf("the path is %+v and its record %x, want those that were set", p, q.Path)
+	}
+	a.destroy(id)
 }
 
 // TestGarbage wants whatever is written to be refused, or done, and never more.
@@ -478,4 +524,7 @@ func TestGarbage(t *testing.T) {
 	want(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.TCP)}, 3)), ib.ENOSPC, "an answer without room")
 	id = a.create(rdmacm.TCP, 1)
 	want(t, a.do(20, bind{ID: id, AddrSize: 48, Addr: sockaddrStorage{27}}), ib.EINVAL, "an address of InfiniBand")
+	four, _ := sockaddr(ha.addr, port)
+	want(t, a.do(20, bind{ID: id, AddrSize: sizeIn6, Addr: four}), ib.EINVAL, "an address of IPv4 with the size of IPv6")
+	want(t, a.do(4, resolveRoute{ID: id}), ib.EINVAL, "a route in no time")
 }
