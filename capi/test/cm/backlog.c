@@ -1,0 +1,111 @@
+// Requests beyond a listener's backlog: they are not answered, as on Linux, and the
+// client's repetition finds room once the program has taken others.
+#include "cm.h"
+
+enum { OTHER = PORT + 1, MANY = 40 };
+
+static int nonblocking(struct rdma_event_channel *ch, bool on) { return fcntl(ch->fd, F_SETFL, on ? O_NONBLOCK : 0); }
+
+// waiting takes the requests that wait, and returns how many there were.
+static int waiting(struct rdma_event_channel *ch, struct rdma_cm_id **taken)
+{
+	struct rdma_cm_event *e;
+	int n = 0;
+	must(nonblocking(ch, true) == 0);
+	while (rdma_get_cm_event(ch, &e) == 0) {
+		must(e->event == RDMA_CM_EVENT_CONNECT_REQUEST);
+		taken[n++] = e->id;
+		must(rdma_ack_cm_event(e) == 0);
+	}
+	must(nonblocking(ch, false) == 0);
+	return n;
+}
+
+// overtake connects some clients to a listener, and one to another. When that one's
+// request has come, those before it have.
+static void overtake(struct rdma_event_channel *clients, struct rdma_cm_id **id, int n)
+{
+	struct rdma_conn_param p = params(NULL, 0);
+	struct rdma_event_channel *own = open_channel();
+	struct rdma_cm_id *listener = listen_on(own, RDMA_PS_TCP, OTHER, 1);
+	id[n] = ready(clients, RDMA_PS_TCP, OTHER);
+	for (int i = 0; i <= n; i++)
+		must(rdma_connect(id[i], &p) == 0);
+	struct rdma_cm_id *last = pass(own, RDMA_CM_EVENT_CONNECT_REQUEST);
+	must(rdma_destroy_id(last) == 0 && rdma_destroy_id(listener) == 0);
+	rdma_destroy_event_channel(own);
+	struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED); // for its request's ID is gone
+	must(e->id == id[n] && rdma_ack_cm_event(e) == 0);
+}
+
+static void destroy_all(struct rdma_cm_id **id, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (id[i]->qp != NULL)
+			rdma_destroy_qp(id[i]);
+		must(rdma_destroy_id(id[i]) == 0);
+	}
+}
+
+static void backlog(void)
+{
+	enum { PLACES = 2, CLIENTS = 4 };
+	struct rdma_event_channel *ch = open_channel(), *clients = open_channel();
+	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, PLACES), *id[CLIENTS + 1], *taken[CLIENTS];
+	for (int i = 0; i < CLIENTS; i++)
+		id[i] = ready(clients, RDMA_PS_TCP, PORT);
+	overtake(clients, id, CLIENTS);
+	must(waiting(ch, taken) == PLACES);
+	quiet(clients); // nobody is rejected
+	for (int i = PLACES; i < CLIENTS; i++)
+		taken[i] = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST); // by repetition, some seconds later
+	destroy_all(taken, CLIENTS);
+	for (int i = 0; i < CLIENTS; i++) {
+		struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED);
+		must(e->status == 28 && rdma_ack_cm_event(e) == 0); // by the consumer
+	}
+	destroy_all(id, CLIENTS + 1);
+	must(rdma_destroy_id(listener) == 0);
+}
+
+// A backlog of 0 or less is as large as can be.
+static void unbounded(void)
+{
+	const int backlogs[] = {0, -1};
+	for (int i = 0; i < 2; i++) {
+		struct rdma_event_channel *ch = open_channel(), *clients = open_channel();
+		struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, backlogs[i]), *id[MANY + 1], *taken[MANY];
+		for (int k = 0; k < MANY; k++)
+			id[k] = ready(clients, RDMA_PS_TCP, PORT);
+		overtake(clients, id, MANY);
+		must(waiting(ch, taken) == MANY);
+		destroy_all(taken, MANY);
+		for (int k = 0; k < MANY; k++) {
+			struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED);
+			must(rdma_ack_cm_event(e) == 0);
+		}
+		destroy_all(id, MANY + 1);
+		must(rdma_destroy_id(listener) == 0);
+		rdma_destroy_event_channel(ch);
+		rdma_destroy_event_channel(clients);
+	}
+}
+
+// What nobody has taken goes with the listener: its clients are rejected.
+static void abandoned(void)
+{
+	struct rdma_event_channel *ch = open_channel(), *clients = open_channel();
+	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, 8), *id[3];
+	id[0] = ready(clients, RDMA_PS_TCP, PORT);
+	id[1] = ready(clients, RDMA_PS_TCP, PORT);
+	overtake(clients, id, 2);
+	must(rdma_destroy_id(listener) == 0);
+	quiet(ch);
+	for (int i = 0; i < 2; i++) {
+		struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED);
+		must(e->status == 28 && rdma_ack_cm_event(e) == 0);
+	}
+	destroy_all(id, 3);
+}
+
+const struct scenario backlogs[] = {{"backlog", backlog}, {"backlog-unbounded", unbounded}, {"backlog-abandoned", abandoned}, {NULL, NULL}};

@@ -1,0 +1,177 @@
+#include "cm.h"
+
+// here returns a port of the program's own address.
+struct sockaddr_in here(int port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	must(inet_pton(AF_INET, getenv("SOFTHCA_ADDR"), &a.sin_addr) == 1);
+	return a;
+}
+
+struct rdma_event_channel *open_channel(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	must(ch != NULL);
+	return ch;
+}
+
+struct rdma_cm_id *make_id(struct rdma_event_channel *ch, enum rdma_port_space ps)
+{
+	struct rdma_cm_id *id;
+	must(rdma_create_id(ch, &id, NULL, ps) == 0);
+	return id;
+}
+
+int bind_to(struct rdma_cm_id *id, int port)
+{
+	struct sockaddr_in a = here(port);
+	return rdma_bind_addr(id, (struct sockaddr *)&a);
+}
+
+struct rdma_cm_id *listen_on(struct rdma_event_channel *ch, enum rdma_port_space ps, int port, int backlog)
+{
+	struct rdma_cm_id *id = make_id(ch, ps);
+	must(bind_to(id, port) == 0);
+	must(rdma_listen(id, backlog) == 0);
+	return id;
+}
+
+// event_of waits for the next event, which has to be of a type. The caller
+// acknowledges it.
+struct rdma_cm_event *event_of(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+	must(rdma_get_cm_event(ch, &e) == 0);
+	if (e->event != type) {
+		fprintf(stderr, "the event is %s with status %d, want %s\n", rdma_event_str(e->event), e->status, rdma_event_str(type));
+		exit(1);
+	}
+	return e;
+}
+
+// pass takes an event that has nothing to say but its type, and returns its ID.
+struct rdma_cm_id *pass(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e = event_of(ch, type);
+	struct rdma_cm_id *id = e->id;
+	must(e->status == 0 && rdma_ack_cm_event(e) == 0);
+	return id;
+}
+
+// quiet makes sure that no event waits.
+void quiet(struct rdma_event_channel *ch)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+	must(poll(&p, 1, 0) == 0);
+}
+
+// resolve brings an ID, which has an event channel, to where it may connect.
+void resolve(struct rdma_cm_id *id, int port)
+{
+	struct sockaddr_in to = here(port);
+	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
+	must(pass(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED) == id);
+	must(rdma_resolve_route(id, TIMEOUT_MS) == 0);
+	must(pass(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED) == id);
+}
+
+void add_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr a = {.qp_type = id->qp_type, .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
+	must(rdma_create_qp(id, NULL, &a) == 0);
+}
+
+struct rdma_cm_id *ready(struct rdma_event_channel *ch, enum rdma_port_space ps, int port)
+{
+	struct rdma_cm_id *id = make_id(ch, ps);
+	resolve(id, port);
+	add_qp(id);
+	return id;
+}
+
+// params returns what to connect or accept with, beside private data.
+struct rdma_conn_param params(const void *data, int n)
+{
+	return (struct rdma_conn_param){.private_data = data, .private_data_len = (uint8_t)n, .retry_count = 7, .rnr_retry_count = 7};
+}
+
+// link_up connects the program with itself.
+void link_up(struct link *l, enum rdma_port_space ps)
+{
+	struct rdma_conn_param p = params(NULL, 0);
+	l->ch = open_channel();
+	l->listener = listen_on(l->ch, ps, PORT, 1);
+	l->client = ready(l->ch, ps, PORT);
+	must(rdma_connect(l->client, &p) == 0);
+	l->server = pass(l->ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(l->server);
+	must(rdma_accept(l->server, &p) == 0);
+	struct rdma_cm_id *first = pass(l->ch, RDMA_CM_EVENT_ESTABLISHED), *second = pass(l->ch, RDMA_CM_EVENT_ESTABLISHED);
+	must(first != second && (first == l->client || first == l->server) && (second == l->client || second == l->server));
+}
+
+void link_down(struct link *l)
+{
+	struct rdma_cm_id *all[] = {l->client, l->server, l->listener};
+	for (int i = 0; i < 3; i++) {
+		if (all[i]->qp != NULL)
+			rdma_destroy_qp(all[i]);
+		must(rdma_destroy_id(all[i]) == 0);
+	}
+	quiet(l->ch);
+	rdma_destroy_event_channel(l->ch);
+}
+
+// start runs a function in a process of its own, which must not have opened
+// anything before. The two talk by say and hear.
+pid_t start(void (*child)(int to_parent, int from_parent), int *from_child, int *to_child)
+{
+	int up[2], down[2];
+	must(pipe(up) == 0 && pipe(down) == 0);
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		alarm(120);
+		close(up[0]);
+		close(down[1]);
+		child(up[1], down[0]);
+		exit(0);
+	}
+	close(up[1]);
+	close(down[0]);
+	*from_child = up[0], *to_child = down[1];
+	return pid;
+}
+
+void say(int fd) { must(write(fd, "x", 1) == 1); }
+
+void hear(int fd)
+{
+	char c;
+	must(read(fd, &c, 1) == 1);
+}
+
+// ends waits for a process that has to end well.
+void ends(pid_t child)
+{
+	int status;
+	must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders};
+	alarm(150); // who waits for what does not come
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		for (const struct scenario *s = all[i]; s->name != NULL; s++) {
+			if (argc == 1) {
+				printf("%s\n", s->name);
+			} else if (strcmp(argv[1], s->name) == 0) {
+				s->run();
+				printf("ok\n");
+				return 0;
+			}
+		}
+	}
+	return argc == 1 ? 0 : 2;
+}

@@ -1,0 +1,141 @@
+// How events come: by poll and epoll, from a channel that does not block, and what
+// becomes of those of an ID that goes.
+#include "cm.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+static void begin_resolve(struct rdma_cm_id *id)
+{
+	struct sockaddr_in to = here(PORT);
+	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
+}
+
+static void nonblocking(void)
+{
+	struct rdma_event_channel *ch = open_channel();
+	struct rdma_cm_id *id = make_id(ch, RDMA_PS_TCP);
+	struct rdma_cm_event *e;
+	must(fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK) == 0);
+	refused(rdma_get_cm_event(ch, &e), EAGAIN);
+	begin_resolve(id);
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN | POLLOUT};
+	must(poll(&p, 1, 20000) == 1 && (p.revents & POLLIN) != 0);
+	pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	refused(rdma_get_cm_event(ch, &e), EAGAIN);
+	quiet(ch);
+	must(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(ch);
+}
+
+// Several channels in one epoll, by level and by edge.
+static void by_epoll(void)
+{
+	enum { CHANNELS = 3 };
+	struct rdma_event_channel *ch[CHANNELS];
+	struct rdma_cm_id *id[CHANNELS];
+	struct epoll_event got[CHANNELS + 1];
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	must(ep >= 0);
+	for (int i = 0; i < CHANNELS; i++) {
+		struct epoll_event want = {.events = EPOLLIN | (i == 0 ? EPOLLET : 0), .data.u32 = (uint32_t)i};
+		ch[i] = open_channel();
+		id[i] = make_id(ch[i], RDMA_PS_TCP);
+		must(epoll_ctl(ep, EPOLL_CTL_ADD, ch[i]->fd, &want) == 0);
+	}
+	must(epoll_wait(ep, got, CHANNELS + 1, 0) == 0);
+	begin_resolve(id[0]);
+	must(epoll_wait(ep, got, CHANNELS + 1, 20000) == 1 && got[0].data.u32 == 0 && got[0].events == EPOLLIN);
+	must(epoll_wait(ep, got, CHANNELS + 1, 0) == 0); // it was told once
+	begin_resolve(id[2]);
+	for (int i = 0; i < 2; i++)
+		must(epoll_wait(ep, got, CHANNELS + 1, 20000) == 1 && got[0].data.u32 == 2);
+	must(pass(ch[2], RDMA_CM_EVENT_ADDR_RESOLVED) == id[2]);
+	must(epoll_wait(ep, got, CHANNELS + 1, 0) == 0);
+	must(rdma_resolve_route(id[2], TIMEOUT_MS) == 0);
+	must(pass(ch[0], RDMA_CM_EVENT_ADDR_RESOLVED) == id[0] && rdma_resolve_route(id[0], TIMEOUT_MS) == 0);
+	must(pass(ch[0], RDMA_CM_EVENT_ROUTE_RESOLVED) == id[0] && pass(ch[2], RDMA_CM_EVENT_ROUTE_RESOLVED) == id[2]);
+	for (int i = 0; i < CHANNELS; i++) {
+		must(rdma_destroy_id(id[i]) == 0);
+		rdma_destroy_event_channel(ch[i]);
+	}
+	close(ep);
+}
+
+// Events that nobody took go with their ID, and others stay.
+static void vanish(void)
+{
+	struct rdma_event_channel *ch = open_channel();
+	struct rdma_cm_id *id[3];
+	for (int i = 0; i < 3; i++)
+		begin_resolve(id[i] = make_id(ch, RDMA_PS_TCP));
+	must(rdma_destroy_id(id[0]) == 0 && rdma_destroy_id(id[2]) == 0);
+	must(pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED) == id[1]);
+	quiet(ch);
+	must(fcntl(ch->fd, F_SETFL, O_NONBLOCK) == 0);
+	struct rdma_cm_event *e;
+	refused(rdma_get_cm_event(ch, &e), EAGAIN);
+	must(rdma_destroy_id(id[1]) == 0);
+}
+
+// Who destroys an ID waits for the events of it that were taken.
+struct destroyer {
+	struct rdma_cm_id *id;
+	atomic_int destroyed;
+};
+
+static void *destroy(void *arg)
+{
+	struct destroyer *d = arg;
+	must(rdma_destroy_id(d->id) == 0);
+	atomic_store(&d->destroyed, 1);
+	return NULL;
+}
+
+static void unacknowledged(void)
+{
+	struct rdma_event_channel *ch = open_channel();
+	struct destroyer d = {.id = make_id(ch, RDMA_PS_TCP)};
+	pthread_t t;
+	begin_resolve(d.id);
+	struct rdma_cm_event *first = event_of(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	must(rdma_resolve_route(d.id, TIMEOUT_MS) == 0);
+	struct rdma_cm_event *second = event_of(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	must(pthread_create(&t, NULL, destroy, &d) == 0);
+	must(rdma_ack_cm_event(second) == 0);
+	for (int i = 0; i < 50; i++) { // long enough for one that does not wait
+		must(!atomic_load(&d.destroyed));
+		usleep(1000);
+	}
+	must(rdma_ack_cm_event(first) == 0);
+	must(pthread_join(t, NULL) == 0 && atomic_load(&d.destroyed));
+	quiet(ch);
+}
+
+// A request counts for the listener, not for the ID that it comes with.
+static void of_listeners(void)
+{
+	struct rdma_event_channel *ch = open_channel();
+	struct destroyer d = {.id = listen_on(ch, RDMA_PS_TCP, PORT, 1)};
+	struct rdma_cm_id *client = ready(ch, RDMA_PS_TCP, PORT);
+	struct rdma_conn_param p = params(NULL, 0);
+	pthread_t t;
+	must(rdma_connect(client, &p) == 0);
+	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	must(e->listen_id == d.id && rdma_destroy_id(e->id) == 0);
+	must(pthread_create(&t, NULL, destroy, &d) == 0);
+	for (int i = 0; i < 50; i++) {
+		must(!atomic_load(&d.destroyed));
+		usleep(1000);
+	}
+	must(rdma_ack_cm_event(e) == 0 && pthread_join(t, NULL) == 0);
+	e = event_of(ch, RDMA_CM_EVENT_REJECTED);
+	must(rdma_ack_cm_event(e) == 0);
+	rdma_destroy_qp(client);
+	must(rdma_destroy_id(client) == 0);
+}
+
+const struct scenario events[] = {
+	{"events-nonblocking", nonblocking}, {"events-epoll", by_epoll}, {"events-vanish", vanish}, {"events-unacknowledged", unacknowledged},
+	{"events-listener", of_listeners}, {NULL, NULL},
+};
