@@ -382,7 +382,7 @@ func (id *ID) end() error {
 		}
 	}
 	id.destroyed = true
-	orphans := id.bury()
+	orphans := id.detach()
 	id.stopListening()
 	id.giveBack()
 	// Of an adapter that is gone, so are the connections.
@@ -402,9 +402,9 @@ func (id *ID) endConn(now clock.Instant) error {
 	return nil
 }
 
-// bury takes the ID out of the Manager. It returns the IDs of requests that
+// detach takes the ID out of the Manager. It returns the IDs of requests that
 // nobody took.
-func (id *ID) bury() (orphans []*ID) {
+func (id *ID) detach() (orphans []*ID) {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	id.dead = true

@@ -22,8 +22,8 @@ type program struct {
 	ctx context.Context
 }
 
-// farewell is how long what a program has left may keep its output.
-const farewell = 5 * time.Second
+// outputDelay is how long what a program has left may keep its output.
+const outputDelay = 5 * time.Second
 
 // newProgram returns a program that ends with ctx, with all that it has started.
 func newProgram(ctx context.Context, out *bytes.Buffer, args ...string) *program {
@@ -32,7 +32,7 @@ func newProgram(ctx context.Context, out *bytes.Buffer, args ...string) *program
 	p.Stdout, p.Stderr = out, out
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.Cancel = p.kill
-	p.WaitDelay = farewell
+	p.WaitDelay = outputDelay
 	return p
 }
 
@@ -74,7 +74,7 @@ func (p *program) Wait() error {
 	case errors.Is(p.ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s did not end, and was killed: %w", filepath.Base(p.Path), errors.Join(p.ctx.Err(), err))
 	case errors.Is(err, exec.ErrWaitDelay):
-		return fmt.Errorf("what %s had started went on for %v after its end, and was killed: %w", filepath.Base(p.Path), farewell, err)
+		return fmt.Errorf("what %s had started went on for %v after its end, and was killed: %w", filepath.Base(p.Path), outputDelay, err)
 	}
 	return err
 }

@@ -117,24 +117,24 @@ func TestD3_Attacks(t *testing.T) {
 	}
 	before := descriptors(t)
 	attack(t, b, map[string]lie{
-		"no JSON":               {"\x00\xff{", nil},
-		"other JSON":            {`["join"]`, nil},
-		"a huge number":         {`{"op":"join","slot":4711}`, []int{good}},
-		"no address":            {`{"op":"join","version":1,"addrs":["nowhere"]}`, []int{good}},
-		"no operation":          {`{}`, []int{good}},
-		"a member's message":    {text(message{Op: opClaim, Service: service}), nil},
-		"a broker's message":    {text(message{Op: opWelcome, Version: version, Slot: 1}), []int{good}},
-		"another version":       {with(func(m *message) { m.Version = 2 }), []int{good}},
-		"a long name":           {with(func(m *message) { m.Program = strings.Repeat("x", maxProgram+1) }), []int{good}},
-		"a long message":        {strings.Repeat(" ", maxMessage) + text(joining), []int{good}},
-		"no descriptor":         {text(joining), nil},
-		"too many descriptors":  {text(joining), []int{good, good, good}},
-		"a file":                {text(joining), []int{null}},
-		"a stream":              {text(joining), []int{stream}},
-		"a member's slot":       {with(func(m *message) { m.Slot, m.Back = x.Slot, true }), []int{good, good}},
-		"no such slot":          {with(func(m *message) { m.Slot, m.Back = 4, true }), []int{good, good}},
-		"a slot of nobody":      {with(func(m *message) { m.Slot, m.Back = 3, true }), []int{good, good}},
-		"a slot without an ark": {with(func(m *message) { m.Slot, m.Back = 2, true }), []int{good}},
+		"no JSON":                {"\x00\xff{", nil},
+		"other JSON":             {`["join"]`, nil},
+		"a huge number":          {`{"op":"join","slot":4711}`, []int{good}},
+		"no address":             {`{"op":"join","version":1,"addrs":["nowhere"]}`, []int{good}},
+		"no operation":           {`{}`, []int{good}},
+		"a member's message":     {text(message{Op: opClaim, Service: service}), nil},
+		"a broker's message":     {text(message{Op: opWelcome, Version: version, Slot: 1}), []int{good}},
+		"another version":        {with(func(m *message) { m.Version = 2 }), []int{good}},
+		"a long name":            {with(func(m *message) { m.Program = strings.Repeat("x", maxProgram+1) }), []int{good}},
+		"a long message":         {strings.Repeat(" ", maxMessage) + text(joining), []int{good}},
+		"no descriptor":          {text(joining), nil},
+		"too many descriptors":   {text(joining), []int{good, good, good}},
+		"a file":                 {text(joining), []int{null}},
+		"a stream":               {text(joining), []int{stream}},
+		"a member's slot":        {with(func(m *message) { m.Slot, m.Back = x.Slot, true }), []int{good, good}},
+		"no such slot":           {with(func(m *message) { m.Slot, m.Back = 4, true }), []int{good, good}},
+		"a slot of nobody":       {with(func(m *message) { m.Slot, m.Back = 3, true }), []int{good, good}},
+		"a slot without a store": {with(func(m *message) { m.Slot, m.Back = 2, true }), []int{good}},
 	})
 	settle(t, "what attackers brought is closed", func() bool { return descriptors(t) <= before })
 
@@ -209,9 +209,9 @@ func TestDeafMember(t *testing.T) {
 	}
 }
 
-// TestFalseArk shows that a broker that begins where somebody has the port
+// TestFalseStore shows that a broker that begins where somebody has the port
 // takes nothing over from one who only says that he had a place there.
-func TestFalseArk(t *testing.T) {
+func TestFalseStore(t *testing.T) {
 	b := serve(t, 1)
 	lone := newPeer(t, b)
 	addrs := lone.port.Caps().Addrs
@@ -228,29 +228,29 @@ func TestFalseArk(t *testing.T) {
 		"what are no sockets":     {{0, 1, 2}},
 		"those of nobody":         {{}},
 		"more than was said":      {{plain, plain, plain, plain}},
-		"Unix sockets, and so on": {{b.ark, plain, plain}},
+		"Unix sockets, and so on": {{b.store, plain, plain}},
 	} {
-		ark, err := newArk(label, groups, b.ledger.fd)
+		store, err := newStore(label, groups, b.ledger.fd)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, got, err := openArk(ark, addrs); err == nil {
+		if _, got, err := openStore(store, addrs); err == nil {
 			t.Errorf("%s are taken over: %v", name, got)
 		}
-		closeAll([]int{ark})
+		closeAll([]int{store})
 	}
-	if _, _, err := openArk(plain, addrs); err == nil {
-		t.Error("a UDP socket is an ark")
+	if _, _, err := openStore(plain, addrs); err == nil {
+		t.Error("a UDP socket is a store")
 	}
 	var stop sync.WaitGroup
 	ended := make(chan struct{})
 	stop.Go(func() { // he tries for as long as the broker waits
-		ark, err := newArk(label, [][]int{{plain, plain, plain}}, b.ledger.fd)
+		store, err := newStore(label, [][]int{{plain, plain, plain}}, b.ledger.fd)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer closeAll([]int{ark})
+		defer closeAll([]int{store})
 		for {
 			select {
 			case <-ended:
@@ -261,7 +261,7 @@ func TestFalseArk(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			_ = w.send(&message{Op: opJoin, Version: version, Addrs: addrs, Slot: 1}, ark, ark) // refused or not
+			_ = w.send(&message{Op: opJoin, Version: version, Addrs: addrs, Slot: 1}, store, store) // refused or not
 			_ = w.SetReadDeadline(time.Now().Add(replyTime))
 			_, _, _ = w.receive()
 			_ = w.Close()

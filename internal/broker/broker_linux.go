@@ -32,7 +32,7 @@ type Broker struct {
 	mu     sync.Mutex // guards what follows; engine.mu and host.mu may be taken while it is held
 	groups [][]int    // by address, as udp.OpenGroup returns them; the first of each alone while the host is
 	ledger *ledger
-	ark    int
+	store  int
 	port   *udp.Port
 	engine *engine // nil while the host is alone; all that opens with it does not change then
 
@@ -57,7 +57,7 @@ type resident struct {
 
 // newBroker returns a broker of nothing.
 func newBroker(c Config) *Broker {
-	return &Broker{cfg: c, ark: -1, settled: make(chan struct{}), ending: make(chan struct{}), open: make(map[*wire]bool)}
+	return &Broker{cfg: c, store: -1, settled: make(chan struct{}), ending: make(chan struct{}), open: make(map[*wire]bool)}
 }
 
 // Open begins to serve addresses; Serve goes on. It fails with EADDRINUSE where
@@ -122,7 +122,7 @@ func (b *Broker) start() error {
 	return nil
 }
 
-// label returns what is written on the ark.
+// label returns what is written on the store.
 func (b *Broker) label() *message {
 	return &message{Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, GUID: b.cfg.GUID, Hosted: b.cfg.hosted}
 }
@@ -164,7 +164,7 @@ func (b *Broker) expand() (err error) {
 	if b.ledger, err = newLedger(); err != nil {
 		return err
 	}
-	b.ark, err = newArk(b.label(), b.groups, b.ledger.fd)
+	b.store, err = newStore(b.label(), b.groups, b.ledger.fd)
 	return err
 }
 
@@ -187,10 +187,10 @@ func (b *Broker) recover(inUse error) error {
 	}
 }
 
-// bringTime is how long a member has to bring the ark.
+// bringTime is how long a member has to bring the store.
 const bringTime = 100 * time.Millisecond
 
-// bring takes the ark that a member of an earlier broker brings. The member comes
+// bring takes the store that a member of an earlier broker brings. The member comes
 // again to join.
 func (b *Broker) bring(w *wire) bool {
 	defer w.Close()
@@ -206,7 +206,7 @@ func (b *Broker) bring(w *wire) bool {
 		return false
 	}
 	_ = unix.Close(fds[0]) // its mail
-	label, found, err := openArk(fds[1], b.cfg.Addrs)
+	label, found, err := openStore(fds[1], b.cfg.Addrs)
 	if err != nil {
 		b.cfg.Log("%v", err)
 		_ = unix.Close(fds[1])
@@ -216,9 +216,9 @@ func (b *Broker) bring(w *wire) bool {
 	return true
 }
 
-// inherit takes over what is in an ark.
-func (b *Broker) inherit(ark int, label *message, found cargo) {
-	b.ark, b.groups, b.ledger = ark, found.groups, found.ledger
+// inherit takes over what is in a store.
+func (b *Broker) inherit(store int, label *message, found stored) {
+	b.store, b.groups, b.ledger = store, found.groups, found.ledger
 	b.cfg.Slots, b.cfg.GUID, b.cfg.hosted, b.recovered = label.Slots, label.GUID, label.Hosted, true
 }
 
@@ -235,7 +235,7 @@ func (b *Broker) Serve(ctx context.Context) error {
 	b.admitAll()
 	if b.recovered {
 		b.settle()
-		b.conns.Go(b.mourn)
+		b.conns.Go(b.retireAbsent)
 	}
 	close(b.settled)
 	err := b.engine.run()
@@ -295,9 +295,9 @@ func (b *Broker) closeGroups(but int) {
 		_ = unix.Close(b.ledger.fd)
 		b.ledger = nil
 	}
-	if b.ark >= 0 {
-		_ = unix.Close(b.ark)
-		b.ark = -1
+	if b.store >= 0 {
+		_ = unix.Close(b.store)
+		b.store = -1
 	}
 }
 
@@ -418,7 +418,7 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 		closeAll(fds)
 		return nil, err
 	}
-	closeAll(fds[1:]) // the ark that this broker has already
+	closeAll(fds[1:]) // the store that this broker has already
 	if !m.Back {
 		<-b.settled // it may take no place of who is to come
 	}
@@ -492,17 +492,17 @@ func (b *Broker) seat(r *resident, m *message) error {
 	}
 	var fds []int
 	if !m.Back {
-		tenure, err := b.ledger.hold(r.Slot)
+		slotLock, err := b.ledger.hold(r.Slot)
 		if err != nil {
 			return err
 		}
-		defer unix.Close(tenure)
+		defer unix.Close(slotLock)
 		for _, a := range m.Addrs {
 			fd := socketOf(b.groups[slices.Index(b.cfg.Addrs, a)], r.Slot)
 			drain(fd)
 			fds = append(fds, fd)
 		}
-		fds = append(fds, b.ark, tenure)
+		fds = append(fds, b.store, slotLock)
 	}
 	if err := r.wire.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -511,7 +511,7 @@ func (b *Broker) seat(r *resident, m *message) error {
 	if err := r.wire.send(&message{Op: opWelcome, Version: version, Slot: r.Slot, GUID: b.cfg.GUID, Hosted: b.cfg.hosted}, fds...); err != nil {
 		b.vacate(r)
 		if !m.Back {
-			b.bury(r.Slot)
+			b.retire(r.Slot)
 		}
 		return err
 	}

@@ -209,7 +209,7 @@ func TestDeath(t *testing.T) {
 	settle(t, "the broker insists no more", func() bool {
 		b.engine.mu.Lock()
 		defer b.engine.mu.Unlock()
-		return len(b.engine.leaving) == 0
+		return len(b.engine.disconnecting) == 0
 	})
 }
 

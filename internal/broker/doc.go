@@ -9,9 +9,9 @@
 // kernel steers
 // by the place of a socket in its group, and a socket that is closed changes the
 // places of others. So none is ever closed: beside the socket of its slot, each
-// member has the ark, a Unix socket in whose queue a message with all sockets of
+// member has the descriptor store, a Unix socket in whose queue a message with all sockets of
 // the groups lies, unread. As long as one member lives the groups stay as they are.
-// In the ark is the ledger, too: memory with the connections of all members, and with
+// In the store is the ledger, too: memory with the connections of all members, and with
 // locks that tell which slots are held by somebody who lives.
 //
 // What comes for QP1 comes to the broker. It checks it as every adapter does, and
@@ -26,10 +26,10 @@
 // It is either a process that does nothing else (Open), or one of the members, the
 // host. Who enters an address (Enter) asks the broker there for a seat. If there is
 // none, it takes the broker's name and the address for itself, alone: it has no group
-// yet, just the first socket of one, and no ark. When somebody joins, the host makes
+// yet, just the first socket of one, and no store. When somebody joins, the host makes
 // the group around this socket, tells itself its services and connections, and
 // becomes a member. When the host ends, whichever of the members takes the name first
-// is the next one, with the ark that it has.
+// is the next one, with the store that it has.
 //
 // # The protocol
 //
@@ -40,9 +40,9 @@
 // the other and refuse any user but their own.
 //
 //	join     version, addresses, program; with the descriptor of the mail. One
-//	         who was a member before adds its slot, and the ark
+//	         who was a member before adds its slot, and the store
 //	welcome  version, slot, node GUID; with the sockets of the slot in the order
-//	         of the addresses, the ark, and the lock of the slot, unless the
+//	         of the addresses, the store, and the lock of the slot, unless the
 //	         member has them
 //	refused  why
 //	claim    a number, 0 for no answer, and the service ID to listen to
@@ -63,12 +63,12 @@
 // child has the sockets.
 //
 // The broker dies: the members' packets come and go as before. What comes for QP1
-// waits in its socket, which is in the ark. If it was a host, a member becomes
+// waits in its socket, which is in the store. If it was a host, a member becomes
 // the next one. Otherwise members look for the next broker several times a second,
 // and claims wait for it.
 //
 // A broker begins where the address is in use: for recoverTime it takes members
-// that bring the ark. If none comes, the address is somebody else's. Otherwise it
+// that bring the store. If none comes, the address is somebody else's. Otherwise it
 // takes over the groups, lets members come for settleTime and then begins to read
 // what waited. Connections are in the ledger: peers of members that have died in
 // between are told. A member that has been stopped, and so does not come, keeps its
@@ -82,9 +82,9 @@
 // latest after helloTime; no more than maxStrangers wait at a time. Descriptors are
 // looked at before they are used, and none is ever waited for.
 //
-// Reading order: message.go, router.go (who gets a message), ending.go and farewell.go (what
+// Reading order: message.go, router.go (who gets a message), ending.go and disconnect.go (what
 // peers of the dead are told), record.go, config.go, engine.go and early.go (QP1),
-// broker_linux.go with ark_linux.go, ledger_linux.go, watch_linux.go and
+// broker_linux.go with store_linux.go, ledger_linux.go, watch_linux.go and
 // part_linux.go, seat_linux.go (the other side), host_linux.go with known.go (both in
 // one process); wire_linux.go is what all have.
 //

@@ -37,17 +37,17 @@ type engine struct {
 	start time.Time
 	batch *fabric.Batch
 
-	mu      sync.Mutex // guards what follows
-	router  *router
-	gsi     *gsi.Interface
-	agent   *gsi.Agent
-	cm      *cm.Manager // without listeners and connections
-	early   cm.Early[*visit]
-	leaving map[uint32]*parting // by the ID that the member had, who is gone
-	deliver func(slot uint8, forwarded []byte)
-	in      roce.Packet
-	current fabric.Datagram // the packet being processed, alone
-	buf     [maxForward]byte
+	mu            sync.Mutex // guards what follows
+	router        *router
+	gsi           *gsi.Interface
+	agent         *gsi.Agent
+	cm            *cm.Manager // without listeners and connections
+	early         cm.Early[*visit]
+	disconnecting map[uint32]*parting // by the ID that the member had, who is gone
+	deliver       func(slot uint8, forwarded []byte)
+	in            roce.Packet
+	current       fabric.Datagram // the packet being processed, alone
+	buf           [maxForward]byte
 }
 
 // newEngine returns the QP1 of a port, which writes what it learns to a ledger.
@@ -57,7 +57,7 @@ func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(s
 	caps := port.Caps()
 	e := &engine{
 		port: port, start: time.Now(), batch: fabric.NewBatch(batchBytes, caps), router: newRouter(ledger),
-		leaving: make(map[uint32]*parting), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
+		disconnecting: make(map[uint32]*parting), deliver: deliver, early: cm.Early[*visit]{Grace: cm.DefaultListenGrace},
 	}
 	e.gsi = gsi.New(gsi.Config{
 		Addrs: caps.Addrs, SrcPort: caps.SrcPort, MigReq: true, MaxQueue: maxQueue, MaxTransactions: maxLeaving,

@@ -146,8 +146,8 @@ func (b *Broker) awake() error {
 
 // keys are descriptors that make the host a member.
 type keys struct {
-	mail        int // the broker's
-	ark, tenure int // the member's
+	mail            int // the broker's
+	store, slotLock int // the member's
 }
 
 // keysFor returns keys for the host.
@@ -155,11 +155,11 @@ func (b *Broker) keysFor(s *Seat) (k keys, err error) {
 	if k.mail, err = unix.FcntlInt(uintptr(s.mail), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		return k, fmt.Errorf("broker: %w", err)
 	}
-	if k.ark, err = unix.FcntlInt(uintptr(b.ark), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+	if k.store, err = unix.FcntlInt(uintptr(b.store), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		return k, errors.Join(fmt.Errorf("broker: %w", err), unix.Close(k.mail))
 	}
-	if k.tenure, err = b.ledger.hold(s.Slot); err != nil {
-		return k, errors.Join(err, unix.Close(k.mail), unix.Close(k.ark))
+	if k.slotLock, err = b.ledger.hold(s.Slot); err != nil {
+		return k, errors.Join(err, unix.Close(k.mail), unix.Close(k.store))
 	}
 	return k, nil
 }
@@ -224,14 +224,14 @@ func (b *Broker) answered(slot uint8) {
 // succeed makes this process the host after one that has ended, and reports whether
 // it is.
 func (s *Seat) succeed() bool {
-	label, found, err := openArk(s.ark, nil)
+	label, found, err := openStore(s.store, nil)
 	if err != nil {
 		return false
 	}
 	b := newBroker(Config{Addrs: label.Addrs, Log: func(string, ...any) {}})
 	b.host = s
-	ark, err := unix.FcntlInt(uintptr(s.ark), unix.F_DUPFD_CLOEXEC, 0)
-	b.inherit(ark, label, found)
+	store, err := unix.FcntlInt(uintptr(s.store), unix.F_DUPFD_CLOEXEC, 0)
+	b.inherit(store, label, found)
 	for _, begin := range []func() error{b.listen, b.start} {
 		if err == nil {
 			err = begin()
@@ -266,7 +266,7 @@ func (s *Seat) hosts() *Broker {
 func (s *Seat) give(k keys) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ark, s.tenure = k.ark, k.tenure
+	s.store, s.slotLock = k.store, k.slotLock
 }
 
 // wants reports whether this process listens to a service.

@@ -12,7 +12,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// ledger is memory in the ark, so that it outlives a broker: the connections of
+// ledger is memory in the store, so that it outlives a broker: the connections of
 // members, and who has which slot. The latter are locks, one byte for each slot,
 // which the kernel takes back when nobody is left who has the descriptor: the
 // process has ended, and what it forked.

@@ -21,7 +21,7 @@ const (
 	maxStrangers = 256                     // connections that have not joined
 	helloTime    = 2 * time.Second         // until a stranger says what it wants
 	replyTime    = 2 * time.Second         // until the broker answers
-	recoverTime  = 2 * time.Second         // until a member brings the ark
+	recoverTime  = 2 * time.Second         // until a member brings the store
 	settleTime   = 1500 * time.Millisecond // until all others are there, too, that live
 )
 

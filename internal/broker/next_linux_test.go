@@ -144,7 +144,7 @@ func TestLastWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.mu.Lock()
-	b.bury(x.Slot)
+	b.retire(x.Slot)
 	b.mu.Unlock()
 	if err := x.Claim(service + 1); !errors.Is(err, unix.ESHUTDOWN) {
 		t.Errorf("a claim of the dead: %v", err)

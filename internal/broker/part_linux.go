@@ -22,7 +22,7 @@ func (b *Broker) part(r *resident) {
 		return
 	}
 	b.arrived(r.Slot)
-	b.bury(r.Slot)
+	b.retire(r.Slot)
 }
 
 // vacate takes a member out, whose slot is free then, though its connections are there
@@ -36,12 +36,12 @@ func (b *Broker) vacate(r *resident) {
 	}
 }
 
-// bury tells the peers of a slot's member that it is gone, and empties its
+// retire tells the peers of a slot's member that it is gone, and empties its
 // sockets. The caller holds mu.
-func (b *Broker) bury(slot uint8) {
+func (b *Broker) retire(slot uint8) {
 	b.engine.do(func(now clock.Instant, rt *router) {
 		for _, c := range rt.leave(now, slot) {
-			if err := b.engine.farewell(now, c); err != nil {
+			if err := b.engine.disconnect(now, c); err != nil {
 				b.cfg.Log("the peer %v of a process that is gone, in slot %d, is not told: %v", c.peer.Remote, slot, err)
 			}
 		}
@@ -104,16 +104,16 @@ func (b *Broker) awaited() bool {
 	return !b.closed && slices.ContainsFunc(b.absent, b.ledger.held)
 }
 
-// mournPause is how often the broker looks who of those that have not come is
+// absentPause is how often the broker looks who of those that have not come is
 // alive.
-const mournPause = 100 * time.Millisecond
+const absentPause = 100 * time.Millisecond
 
-// mourn takes leave of members from before the broker that have not come, as soon
+// retireAbsent takes leave of members from before the broker that have not come, as soon
 // as they have ended. One that has only been stopped keeps what it has.
-func (b *Broker) mourn() {
-	tick := time.NewTicker(mournPause)
+func (b *Broker) retireAbsent() {
+	tick := time.NewTicker(absentPause)
 	defer tick.Stop()
-	for b.mourned() > 0 {
+	for b.retireGone() > 0 {
 		select {
 		case <-tick.C:
 		case <-b.ending:
@@ -122,8 +122,8 @@ func (b *Broker) mourn() {
 	}
 }
 
-// mourned returns how many there are still to be waited for.
-func (b *Broker) mourned() int {
+// retireGone returns how many there are still to be waited for.
+func (b *Broker) retireGone() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -132,7 +132,7 @@ func (b *Broker) mourned() int {
 	b.absent = slices.DeleteFunc(b.absent, func(slot uint8) bool {
 		gone := !b.ledger.held(slot)
 		if gone {
-			b.bury(slot)
+			b.retire(slot)
 		}
 		return gone
 	})

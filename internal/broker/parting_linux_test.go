@@ -247,9 +247,9 @@ func TestAskedHostDies(t *testing.T) {
 	}
 }
 
-// TestFarewellIsThePeersToEnd has strangers answer for the peer of who has died: the
+// TestDisconnectIsThePeersToEnd has strangers answer for the peer of who has died: the
 // peer is told until it answers itself.
-func TestFarewellIsThePeersToEnd(t *testing.T) {
+func TestDisconnectIsThePeersToEnd(t *testing.T) {
 	b := serve(t, 2)
 	p, x := newPeer(t, b), join(t, b)
 	own := uint32(x.Slot)<<24 | 1
@@ -258,22 +258,22 @@ func TestFarewellIsThePeersToEnd(t *testing.T) {
 	x.die()
 	d := expect(t, p.port, mad.AttrDREQ, &mad.DREQ{})
 	b.engine.mu.Lock()
-	before := b.engine.leaving[own] != nil
+	before := b.engine.disconnecting[own] != nil
 	var m mad.MAD
 	m.PutHeader(mad.CMHeader(mad.AttrDREP, 1))
 	(&mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}).Put(&m)
 	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: otherAddr})
 	(&mad.DREP{LocalCommID: d.RemoteCommID + 1, RemoteCommID: d.LocalCommID}).Put(&m)
 	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
-	after := b.engine.leaving[own] != nil
+	after := b.engine.disconnecting[own] != nil
 	(&mad.DREP{LocalCommID: d.RemoteCommID, RemoteCommID: d.LocalCommID}).Put(&m)
 	b.engine.heard(b.engine.now(), &m, &gsi.Address{Remote: p.port.Caps().Addrs[0]})
-	ended := b.engine.leaving[own] == nil
+	ended := b.engine.disconnecting[own] == nil
 	b.engine.mu.Unlock()
 	if before && !after { // on a busy machine all may have been said before
-		t.Error("a stranger's answer has ended the farewell")
+		t.Error("a stranger's answer has ended the disconnect")
 	}
 	if !ended {
-		t.Error("the peer's answer has not ended the farewell")
+		t.Error("the peer's answer has not ended the disconnect")
 	}
 }

@@ -39,12 +39,12 @@ type Seat struct {
 	ended   sync.WaitGroup
 	serving sync.WaitGroup // the broker that this process became
 
-	mu     sync.Mutex // guards what follows
-	wire   *wire      // nil while the broker is away
-	host   *Broker    // that this process is itself
-	ark    int        // -1 of who is alone
-	tenure int        // what keeps the slot; -1 of who is alone
-	seq    uint64
+	mu       sync.Mutex // guards what follows
+	wire     *wire      // nil while the broker is away
+	host     *Broker    // that this process is itself
+	store    int        // -1 of who is alone
+	slotLock int        // what keeps the slot; -1 of who is alone
+	seq      uint64
 
 	connections func() []Connection // nil before Introduce
 	waiting     map[uint64]chan syscall.Errno
@@ -93,7 +93,7 @@ func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 		return nil, nil, errors.Join(err, w.Close())
 	}
 	n := len(addrs)
-	s.ark, s.tenure = sockets[n], sockets[n+1]
+	s.store, s.slotLock = sockets[n], sockets[n+1]
 	s.ended.Go(s.stay)
 	return s, &udp.Seat{Sockets: sockets[:n], Mail: mail}, nil
 }
@@ -110,7 +110,7 @@ func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
 	}
 	iface.SendBuffer(ends[1], mailBuffer)
 	return &Seat{
-		addrs: addrs, program: programName(), ark: -1, tenure: -1, mail: ends[1], closing: make(chan struct{}),
+		addrs: addrs, program: programName(), store: -1, slotLock: -1, mail: ends[1], closing: make(chan struct{}),
 		waiting: make(map[uint64]chan syscall.Errno), claims: make(map[mad.ServiceID]int), granted: make(map[mad.ServiceID]bool), changed: make(chan struct{}),
 	}, ends[0], nil
 }
@@ -143,7 +143,7 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 	m := &message{Op: opJoin, Version: version, Addrs: s.addrs, Program: s.program, Slot: s.Slot, Back: s.joined}
 	give, want := []int{s.mail}, len(s.addrs)+2
 	if s.joined {
-		give, want = append(give, s.ark), 0
+		give, want = append(give, s.store), 0
 	}
 	if err := w.SetReadDeadline(time.Now().Add(replyTime)); err != nil {
 		return nil, err
@@ -392,13 +392,13 @@ func (s *Seat) Close() {
 	}
 	close(s.closing)
 	s.mu.Lock()
-	_ = unix.Close(s.tenure) // before the broker learns of it: the slot is free at once
-	s.tenure = -1
+	_ = unix.Close(s.slotLock) // before the broker learns of it: the slot is free at once
+	s.slotLock = -1
 	s.hurry()
 	s.mu.Unlock()
 	s.ended.Wait()
 	s.leave()
-	closeAll([]int{s.mail, s.ark, s.tenure}) // others may have come a moment ago
+	closeAll([]int{s.mail, s.store, s.slotLock}) // others may have come a moment ago
 }
 
 // hurry has who reads from the broker stop, if the seat is being closed.

@@ -29,9 +29,9 @@ var brokerMutants = []mutant{
 		test: "internal/broker TestParting",
 	},
 	{
-		name: "farewell-answered-by-strangers", in: "internal/broker.heard",
+		name: "disconnect-answered-by-strangers", in: "internal/broker.heard",
 		old:  "$p.peer == (remoteKey{$id, from.Remote})",
 		new:  "id != 0",
-		test: "internal/broker TestFarewellIsThePeersToEnd",
+		test: "internal/broker TestDisconnectIsThePeersToEnd",
 	},
 }

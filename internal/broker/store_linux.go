@@ -14,10 +14,10 @@ import (
 	"github.com/softhca/softhca/internal/fabric/udp"
 )
 
-// newArk returns a socket in whose queue a message with the sockets of the groups
+// newStore returns a socket in whose queue a message with the sockets of the groups
 // and the ledger lies. It holds them as long as anybody has it open. The groups
 // come one after the other.
-func newArk(label *message, groups [][]int, ledger int) (int, error) {
+func newStore(label *message, groups [][]int, ledger int) (int, error) {
 	all := append(slices.Concat(groups...), ledger)
 	if len(all) > maxPassed {
 		return -1, fmt.Errorf("broker: %d addresses with %d slots each need %d sockets, and %d are possible: name fewer: %w",
@@ -41,20 +41,20 @@ func newArk(label *message, groups [][]int, ledger int) (int, error) {
 	return ends[1], nil
 }
 
-// cargo is what an ark holds.
-type cargo struct {
+// stored is what a store holds.
+type stored struct {
 	groups [][]int // by address
 	ledger *ledger
 }
 
-// openArk returns the label of an ark and what is in it, which stays there, too.
+// openStore returns the label of a store and what is in it, which stays there, too.
 // It is for these addresses, if any are named, or it is refused.
-func openArk(ark int, addrs []netip.Addr) (label *message, c cargo, err error) {
-	if err := isMail(ark); err != nil {
+func openStore(store int, addrs []netip.Addr) (label *message, c stored, err error) {
+	if err := isMail(store); err != nil {
 		return nil, c, err
 	}
 	b, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxPassed))
-	n, oobn, _, _, err := unix.Recvmsg(ark, b, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	n, oobn, _, _, err := unix.Recvmsg(store, b, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
 		return nil, c, fmt.Errorf("broker: look into what a member brought: %w", err)
 	}
@@ -76,7 +76,7 @@ func openArk(ark int, addrs []netip.Addr) (label *message, c cargo, err error) {
 	}
 	if err != nil {
 		closeAll(fds)
-		return nil, cargo{}, err
+		return nil, stored{}, err
 	}
 	return label, c, nil
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// insistence is how often a peer is told that a member has died, and when again:
+// disconnectRetry is how often a peer is told that a member has died, and when again:
 // all of it within a second.
-func insistence() gsi.Retry { return gsi.Retry{Timeout: 300 * time.Millisecond, Retries: 2} }
+func disconnectRetry() gsi.Retry { return gsi.Retry{Timeout: 300 * time.Millisecond, Retries: 2} }
 
-// parting is a farewell that is repeated until the peer answers.
+// parting is a disconnect that is repeated until the peer answers.
 type parting struct {
 	request *gsi.Transaction
 	peer    remoteKey
 }
 
-// farewell tells the peer of a connection that its member has died: DREQ if it
+// disconnect tells the peer of a connection that its member has died: DREQ if it
 // knows our ID, as who closes a connection does, or the answer to its own; otherwise it
 // waits for the answer to a REQ and gets a REJ, as from who destroys an ID that was asked.
-func (e *engine) farewell(now clock.Instant, c *connection) error {
+func (e *engine) disconnect(now clock.Instant, c *connection) error {
 	var m mad.MAD
 	if c.ending.asked {
 		m.PutHeader(mad.CMHeader(mad.AttrDREP, c.ending.tid))
@@ -36,8 +36,8 @@ func (e *engine) farewell(now clock.Instant, c *connection) error {
 	}
 	m.PutHeader(mad.CMHeader(mad.AttrDREQ, e.agent.TID(c.localID)))
 	(&mad.DREQ{LocalCommID: c.localID, RemoteCommID: c.key.id, RemoteQPN: c.qpn}).Put(&m)
-	request, err := e.agent.Request(now, c.peer, &m, insistence(), func(clock.Instant, *gsi.Received, error) {
-		delete(e.leaving, c.localID)
+	request, err := e.agent.Request(now, c.peer, &m, disconnectRetry(), func(clock.Instant, *gsi.Received, error) {
+		delete(e.disconnecting, c.localID)
 	})
 	switch {
 	case errors.Is(err, gsi.ErrTooManyTransactions): // then it is told once
@@ -45,17 +45,17 @@ func (e *engine) farewell(now clock.Instant, c *connection) error {
 	case err != nil:
 		return err
 	}
-	e.leaving[c.localID] = &parting{request, c.key}
+	e.disconnecting[c.localID] = &parting{request, c.key}
 	return nil
 }
 
-// heard ends the farewell to a peer that has answered with a DREP.
+// heard ends the disconnect to a peer that has answered with a DREP.
 func (e *engine) heard(now clock.Instant, m *mad.MAD, from *gsi.Address) {
 	if h := m.Header(); h.AttrID != mad.AttrDREP {
 		return
 	}
 	id, to := ids(m)
-	if p := e.leaving[to]; p != nil && p.peer == (remoteKey{id, from.Remote}) {
+	if p := e.disconnecting[to]; p != nil && p.peer == (remoteKey{id, from.Remote}) {
 		p.request.Cancel(now)
 	}
 }
