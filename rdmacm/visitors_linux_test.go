@@ -24,7 +24,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-var visitors = flag.Int("visitors", 60, "processes of TestD3_VisitorsComeAndGo, one after the other")
+var visitors = flag.Int("visitors", 20, "processes of TestD3_VisitorsComeAndGo, one after the other")
 
 // The environment of TestHelperVisitor: the address, and the port that it listens on.
 const (

@@ -32,6 +32,7 @@ func TestProgramIsKilled(t *testing.T) {
 		{"it fails, and its child does not", "sleep 1000 & echo $!; exit 3", soon, "exit status 3"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), c.time)
 			defer cancel()
 			var said bytes.Buffer
