@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -118,13 +119,15 @@ func (c *checker) all(ctx context.Context) error {
 			return "ok", s.run(ctx, &t)
 		})
 	}
-	for _, m := range meetings {
-		c.one(m.section, m.client, func() (string, error) {
-			if m.skip != "" {
-				return "skipped: " + m.skip, nil
-			}
-			return "ok", s.meet(ctx, &m)
-		})
+	for _, both := range slices.Concat(meetings, tcp) {
+		for _, m := range both.variants() {
+			c.one(m.section, m.client, func() (string, error) {
+				if m.skip != "" {
+					return "skipped: " + m.skip, nil
+				}
+				return "ok", s.meet(ctx, &m)
+			})
+		}
 	}
 	for _, j := range jobs {
 		c.one("openmpi-bin", j.name(), func() (string, error) { return "ok", s.runJob(ctx, &j) })
