@@ -52,6 +52,8 @@ var meetings = []meeting{
 	{section: "rdmacm-utils", server: "udaddy -c 4 -b SERVER", client: "udaddy -c 4 -s SERVER"},
 	{section: "rdmacm-utils", server: "mckey -m 239.1.2.3 -b SERVER", client: "mckey -m 239.1.2.3 -b CLIENT -s"},
 	{section: "rdmacm-utils", server: "rdma_server", client: "rdma_client -s SERVER"},
+	{section: "rdmacm-utils", server: "rdma_xserver", client: "rdma_xclient -s SERVER"},
+	{section: "rdmacm-utils", server: "rdma_xserver -c x", client: "rdma_xclient -c x -s SERVER", skip: "the adapter has no XRC"},
 	{section: "rdmacm-utils", server: "cmtime -b SERVER", client: "cmtime -c 100 -s SERVER", stays: true},
 	{section: "rdmacm-utils", server: "rstream -b SERVER", client: "rstream -s SERVER"},
 	{section: "rdmacm-utils", server: "riostream -S 1000 -I 10 -C 10 -b SERVER", client: "riostream -S 1000 -I 10 -C 10 -s SERVER"},
@@ -81,12 +83,18 @@ var meetings = []meeting{
 	{section: "fio", server: fio("write", "read"), client: fio("write", "write")},
 	{section: "fio", server: fio("read", "read"), client: fio("read", "write")},
 	{section: "fio", server: fio("send", "read"), client: fio("send", "write")},
+	{section: "fio", server: fio("send", "read") + " --verify=crc32c", client: fio("send", "write") + " --verify=crc32c --do_verify=0"},
+	{section: "fio", server: fio("write", "read") + fioAgain, client: fio("write", "write") + fioAgain},
 }
 
 // fio returns a side of fio's RDMA engine: what reads is the server.
 func fio(verb, rw string) string {
 	return "fio --name=job --ioengine=rdma --hostname=SERVER --port=8321 --bs=64k --size=8m --iodepth=16 --verb=" + verb + " --rw=" + rw
 }
+
+// fioAgain has fio fork two jobs. A server's listen on a port each: fio gives those of
+// --numjobs the same one, which the second finds in use.
+const fioAgain = " --name=another --port=8322"
 
 // overUCX returns a program that connects by UCX's own use of rdma_cm.
 func overUCX() meeting {

@@ -23,6 +23,15 @@ static int free_qp(struct object *o) { return end_qp(CONTAINER(o, struct qp, o),
 
 static handle_t cq_handle(struct ibv_cq *q) { return CONTAINER(q, struct cq, ibv)->handle; }
 
+// inline_data returns how much inline data an entry of the send queue holds: what was
+// asked for, or the room of its list, as drivers of hardware and rxe give it. There are
+// programs which rely on that: rdma_xclient asks for none, and sends 16 bytes.
+static uint32_t inline_data(const struct ibv_qp_cap *cap)
+{
+	uint64_t list = (uint64_t)cap->max_send_sge * sizeof(struct ibv_sge);
+	return list <= UINT32_MAX && list > cap->max_inline_data ? (uint32_t)list : cap->max_inline_data;
+}
+
 static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 {
 	if (a->send_cq == NULL || a->recv_cq == NULL)
@@ -34,7 +43,7 @@ static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 		.send_cq = cq_handle(a->send_cq), .recv_cq = cq_handle(a->recv_cq), .object = q, .type = a->qp_type, .sig_all = a->sq_sig_all,
 		.srq = a->srq != NULL ? CONTAINER(a->srq, struct srq, ibv)->handle : 0,
 		.cap = {a->cap.max_send_wr, a->srq != NULL ? 0 : a->cap.max_recv_wr, a->cap.max_send_sge,
-			a->srq != NULL ? 0 : a->cap.max_recv_sge, a->cap.max_inline_data},
+			a->srq != NULL ? 0 : a->cap.max_recv_sge, inline_data(&a->cap)},
 	};
 	q->dev = device_of(pd->context);
 	q->ibv.context = pd->context, q->ibv.qp_context = a->qp_context, q->ibv.pd = pd;

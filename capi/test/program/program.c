@@ -116,6 +116,13 @@ static void refusals(void)
 	struct ibv_ece ece;
 	must(ibv_query_ece(fresh, &ece) == EOPNOTSUPP);
 	must(ibv_destroy_qp(fresh) == 0);
+	struct ibv_qp_init_attr plain = {
+		.qp_type = IBV_QPT_RC, .send_cq = r.cq[0], .recv_cq = r.cq[0],
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1},
+	};
+	fresh = ibv_create_qp(r.pd, &plain);
+	must(fresh != NULL && plain.cap.max_inline_data == 2 * sizeof(struct ibv_sge)); // as their room is there
+	must(ibv_destroy_qp(fresh) == 0);
 	rig_close(&r);
 }
 
