@@ -84,7 +84,11 @@ var meetings = []meeting{
 	{section: "fio", server: fio("read", "read"), client: fio("read", "write")},
 	{section: "fio", server: fio("send", "read"), client: fio("send", "write")},
 	{section: "fio", server: fio("send", "read") + " --verify=crc32c", client: fio("send", "write") + " --verify=crc32c --do_verify=0"},
-	{section: "fio", server: fio("write", "read") + fioAgain, client: fio("write", "write") + fioAgain},
+	{
+		// Each of two forked jobs has a port: fio gives those of --numjobs the same one,
+		// where the second cannot listen.
+		section: "fio", server: fio("write", "read") + " " + fioAgain("read"), client: fio("write", "write") + " " + fioAgain("write"),
+	},
 }
 
 // fio returns a side of fio's RDMA engine: what reads is the server.
@@ -92,9 +96,10 @@ func fio(verb, rw string) string {
 	return "fio --name=job --ioengine=rdma --hostname=SERVER --port=8321 --bs=64k --size=8m --iodepth=16 --verb=" + verb + " --rw=" + rw
 }
 
-// fioAgain has fio fork two jobs. A server's listen on a port each: fio gives those of
-// --numjobs the same one, which the second finds in use.
-const fioAgain = " --name=another --port=8322"
+// fioAgain returns the options of a side's second job.
+func fioAgain(rw string) string {
+	return "--name=again --ioengine=rdma --hostname=SERVER --port=8322 --bs=64k --size=8m --iodepth=16 --verb=write --rw=" + rw
+}
 
 // overUCX returns a program that connects by UCX's own use of rdma_cm.
 func overUCX() meeting {
