@@ -83,7 +83,7 @@ var meetings = []meeting{
 	{section: "fio", server: fio("write", "read"), client: fio("write", "write")},
 	{section: "fio", server: fio("read", "read"), client: fio("read", "write")},
 	{section: "fio", server: fio("send", "read"), client: fio("send", "write")},
-	{section: "fio", server: fio("send", "read") + " --verify=crc32c", client: fio("send", "write") + " --verify=crc32c --do_verify=0"},
+	{section: "fio", server: fio("send", "read") + " --verify=crc32c --verify_state_save=0", client: fio("send", "write") + " --verify=crc32c --verify_state_save=0 --do_verify=0"},
 	{
 		// Each of two forked jobs has a port: fio gives those of --numjobs the same one,
 		// where the second cannot listen.
