@@ -154,7 +154,9 @@ const head = `# Programs that run on our libibverbs.so.1
 Unmodified, from Debian 12, in a network namespace without RDMA devices, as written by ` + "`go run ./capi/check -write`" + `.
 Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table. The ranks of Open MPI
 share one address, and reach each other by UCX over our library only. Those of UCX, which
-reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `.
+reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `, and so are those that connect
+by rdma_cm: between two addresses, and on one. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
+[a program of ours](../capi/check/ucx/meet.c), as no package has one that uses UCX's listeners. There is no package of libfabric's fabtests.
 
 | package | program | outcome |
 |---|---|---|
