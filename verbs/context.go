@@ -96,7 +96,9 @@ func (c *Context) dev() *device.Device {
 }
 
 // Close closes the adapter: its port is free again and every call on its
-// objects fails with ENODEV. What was posted is not completed; programs that
+// objects fails with ENODEV. What was posted is not completed; what was received is
+// acknowledged, which a program that ends without Close may leave undone, because an
+// acknowledgement waits a moment for the next request to leave with. Programs that
 // sleep on a completion channel are woken. If packets were captured and the
 // capture could not be written, that is the error.
 func (c *Context) Close() error { return c.dev().Close() }

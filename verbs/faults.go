@@ -32,7 +32,9 @@ type FaultStat struct {
 }
 
 // FaultStats returns what each rule has done so far, in the order of the
-// rules; nothing if there are none.
+// rules; nothing if there are none. A request of an unreliable service is complete
+// before its last packet leaves, which may not be counted yet; any call that asks
+// the adapter, such as QP.Query, comes after it.
 func (c *Context) FaultStats() (stats []FaultStat) {
 	for _, s := range c.dev().FaultStats() {
 		stats = append(stats, FaultStat(s))

@@ -319,6 +319,8 @@ func TestSameSeedSameFaults(t *testing.T) {
 			must(t, a.qp.PostSend(a.write(i, 8, b)))
 		}
 		a.wait(t, 200)
+		_, err := a.qp.Query() // by when the last has left
+		must(t, err)
 		return a.ctx.FaultStats()[0].Applied
 	}
 	one, two := lost(5), lost(5)

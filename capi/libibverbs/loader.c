@@ -24,7 +24,6 @@ enum { ROCE_PORT = 4791 };
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER; // guards what follows
 static const struct softhca_calls *calls;
-static atomic_bool loaded;     // calls is not NULL; read without the lock
 static int forks;              // since the engine's file was loaded as itself
 static struct device *devices; // that are open
 static struct node all[MAX_DEVICES];
@@ -141,7 +140,6 @@ static void in_child(void)
 	}
 	devices = NULL;
 	calls = NULL;
-	atomic_store(&loaded, false);
 	known = 0; // the child may have changed its environment
 	pthread_mutex_unlock(&loading);
 }
@@ -154,6 +152,7 @@ static void init(void)
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
 		sigdelset(&mask, faults[i]);
 	pthread_atfork(before_fork, after_fork, in_child);
+	watch_exits();
 }
 
 const sigset_t *engine_mask(void) { return &mask; }
@@ -270,8 +269,8 @@ static struct slice shorten(void)
 	return had;
 }
 
-// load loads the engine. The threads that it starts inherit the mask and the
-// slice. The lock is held.
+// load loads the engine, and has the end of the program watched. The threads that are
+// started inherit the mask and the slice. The lock is held.
 static const struct softhca_calls *load(void)
 {
 	char path[4096];
@@ -287,6 +286,8 @@ static const struct softhca_calls *load(void)
 	struct slice had = shorten();
 	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	const struct softhca_calls *c = so != NULL ? dlsym(so, "softhca_calls") : NULL;
+	if (c != NULL && c->abi == SOFTHCA_ENGINE_ABI)
+		watch_end();
 	if (had.size != 0)
 		syscall(SYS_sched_setattr, 0, &had, 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -308,7 +309,6 @@ static struct device *open_new(struct node *n)
 {
 	if (calls == NULL && (calls = load()) == NULL)
 		return fail(ENOSYS);
-	atomic_store(&loaded, true);
 	struct device *d = calloc(1, sizeof *d);
 	if (d == NULL)
 		return fail(ENOMEM);
@@ -373,8 +373,6 @@ int close_device(struct device *d)
 	pthread_mutex_unlock(&loading);
 	return code == EIO ? 0 : code; // an adapter that has failed is closed all the same
 }
-
-bool engine_is_loaded(void) { return atomic_load(&loaded); }
 
 void flush_devices(void)
 {

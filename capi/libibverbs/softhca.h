@@ -233,7 +233,10 @@ int close_device(struct device *d);
 struct node *node_where(bool (*is)(struct device *, const void *), const void *arg);
 uint64_t now_ns(void);
 void flush_devices(void);
-bool engine_is_loaded(void);
+
+// exit.c
+void watch_end(void);
+void watch_exits(void);
 
 // fault.c
 void engine_loaded(const void *in);

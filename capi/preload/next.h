@@ -80,7 +80,9 @@ typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 	NEXT(sighandler_t, ssignal, (int, sighandler_t)) \
 	NEXT(sighandler_t, sysv_signal, (int, sighandler_t)) \
 	NEXT(sighandler_t, __sysv_signal, (int, sighandler_t)) \
-	NEXT(sighandler_t, sigset, (int, sighandler_t))
+	NEXT(sighandler_t, sigset, (int, sighandler_t)) \
+	NEXT(void, _exit, (int)) \
+	NEXT(void, _Exit, (int))
 
 #define NEXT_NUMBER(result, name, parameters) NEXT_##name,
 enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };

@@ -1,0 +1,33 @@
+/* Ends of a program that no destructor of a library sees. libibverbs is told: it has to
+ * say to the peers of the program what the kernel would. */
+
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include "next.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static _Atomic(void (*)(void)) told_end;
+
+/* softhca_tell_end has f called before the program ends by _exit, by any thread, in a
+ * handler of a signal, in the child of a fork or of vfork. */
+SHOWN void softhca_tell_end(void (*f)(void))
+{
+	atomic_store_explicit(&told_end, f, memory_order_release);
+}
+
+#define EXIT(name) \
+	SHOWN void name(int status) \
+	{ \
+		void (*f)(void) = atomic_load_explicit(&told_end, memory_order_acquire); \
+		if (f != NULL) \
+			f(); \
+		NEXT_CALL(name)(status); \
+		__builtin_unreachable(); \
+	}
+
+EXIT(_exit)
+EXIT(_Exit)
