@@ -80,7 +80,7 @@ func enter(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, self, append([]string{"-inside"}, os.Args[1:]...)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
@@ -156,7 +156,7 @@ Servers and their clients are two processes on the loopback network, with the en
 share one address, and reach each other by UCX over our library only. Those of UCX, which
 reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `, and so are those that connect
 by rdma_cm: between two addresses, and on one. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
-[a program of ours](../capi/check/ucx/meet.c), as no package has one that uses UCX's listeners. There is no package of libfabric's fabtests.
+[a program of ours](../capi/check/ucx/meet.c): what packages have that uses UCX's listeners is an example in source. There is no package of libfabric's fabtests.
 
 | package | program | outcome |
 |---|---|---|
@@ -183,9 +183,12 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 	fmt.Fprintf(&c.table, "| %s | `%s` | %s |\n", section, name, line)
 }
 
-// prepare builds the libraries, and gives the namespace its addresses.
+// prepare builds the libraries, and gives the namespace its addresses, and a place for
+// shared memory: librspreload keeps a semaphore there, which one user's processes leave to
+// no other's, and which stays taken when its taker is killed.
 func prepare(ctx context.Context, dir string) error {
 	for _, args := range [][]string{
+		{"mount", "-t", "tmpfs", "none", "/dev/shm"},
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "-6", "addr", "add", addrs6[0] + "/128", "dev", "lo", "nodad"},
 		{"ip", "-6", "addr", "add", addrs6[1] + "/128", "dev", "lo", "nodad"},
