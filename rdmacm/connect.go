@@ -99,7 +99,7 @@ func (id *ID) askConnection(now clock.Instant, c *cm.Conn, p *ConnParam) error {
 	if err := c.SendREQ(now, &req); err != nil {
 		return err
 	}
-	c.SetAckTimeout(id.settings.ackTimeout)
+	id.settings.chooseTimeout(c)
 	if id.channel != nil {
 		id.channel.conn = c.Channel()
 	}
@@ -229,7 +229,7 @@ func (id *ID) acceptConnection(now clock.Instant, o *ConnParam, chosen bool) err
 		depth = min(o.InitiatorDepth, id.dev.maxRD)
 	}
 	c.SetResources(served, depth)
-	c.SetAckTimeout(id.settings.ackTimeout)
+	id.settings.chooseTimeout(c)
 	if id.qp != nil || id.typ == ib.RD {
 		if err := id.ready(now); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/verbs"
 )
@@ -113,6 +114,34 @@ func TestC8_Attributes(t *testing.T) {
 	}
 	if c.DestQPN != server.QP().QPN() || s.DestQPN != client.QP().QPN() || c.PathMTU != ib.MTU4096 {
 		t.Errorf("the QPs are for %v and %v, path MTU %v", c.DestQPN, s.DestQPN, c.PathMTU)
+	}
+	destroy(t, client, server, l)
+}
+
+// TestC8_NoAckTimeout: 0 is no timeout, as Linux has it, and says nothing about the path.
+func TestC8_NoAckTimeout(t *testing.T) {
+	a, b := newPair(t)
+	l := b.listener(TCP, 0)
+	client := a.id(TCP)
+	must(t, client.SetAckTimeout(0))
+	withQP(t, a.resolve(client, b.at(port)))
+	if r, _ := client.Route(); r.Lifetime != cm.DefaultLifetime {
+		t.Errorf("the path's lifetime is %d, want the usual one, %d", r.Lifetime, cm.DefaultLifetime)
+	}
+	must(t, client.Connect(nil))
+	server := withQP(t, b.take(EventConnectRequest).ID)
+	must(t, server.Accept(nil))
+	a.take(EventEstablished)
+	b.take(EventEstablished)
+	for _, tt := range []struct {
+		id   *ID
+		none bool
+	}{{client, true}, {server, false}} {
+		attr, err := tt.id.QP().Query()
+		must(t, err)
+		if none := attr.Timeout == 0; none != tt.none {
+			t.Errorf("the QP of %v has the ACK timeout %d", tt.id.LocalAddr(), attr.Timeout)
+		}
 	}
 	destroy(t, client, server, l)
 }

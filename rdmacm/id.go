@@ -91,7 +91,8 @@ type ID struct {
 // settings are what SetTOS and the like change.
 type settings struct {
 	tos        uint8
-	ackTimeout uint8 // 5-bit code; 0: the path's
+	ackTimeout uint8 // 5-bit code
+	ackSet     bool  // ackTimeout is what SetAckTimeout said, not the path's
 	cmTimeout  uint8 // 5-bit code; 0: the default
 	cmRetries  uint8 // 0: the default
 	altPath    AltPathPolicy

@@ -5,6 +5,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/cm"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -47,7 +48,8 @@ func (id *ID) SetAFOnly(on bool) error {
 
 // SetAckTimeout sets the local ACK timeout of the ID's QP, of RD of a new
 // channel's EE context, a code of 5 bits for
-// 4.096 µs · 2^code; 0 is the path's again. Before ResolveRoute it also makes the
+// 4.096 µs · 2^code; 0 is no timeout: what is lost is never sent again. Without it the
+// timeout follows from the path. Unless it is 0, before ResolveRoute it also makes the
 // packet lifetime of the path half of that, from which the waits of the CM
 // follow. EINVAL above 31 and for UD.
 func (id *ID) SetAckTimeout(code uint8) error {
@@ -55,7 +57,14 @@ func (id *ID) SetAckTimeout(code uint8) error {
 		return fmt.Errorf("set ACK timeout: code %d is above %d: %w", code, mad.MaxTimeout, ib.EINVAL)
 	}
 	acks := func(idState) bool { return id.typ == ib.RC || id.typ == ib.RD }
-	return id.set("set ACK timeout", acks, func() { id.settings.ackTimeout = code })
+	return id.set("set ACK timeout", acks, func() { id.settings.ackTimeout, id.settings.ackSet = code, true })
+}
+
+// chooseTimeout hands what SetAckTimeout said to a connection.
+func (s *settings) chooseTimeout(c *cm.Conn) {
+	if s.ackSet {
+		c.SetAckTimeout(s.ackTimeout)
+	}
 }
 
 // SetResponseTimeout sets how long the peer has to answer a message of the CM,

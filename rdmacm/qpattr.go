@@ -26,7 +26,7 @@ func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
 			return err
 		}
 		// A passive side may have set it since the request came.
-		id.conn.SetAckTimeout(id.settings.ackTimeout)
+		id.settings.chooseTimeout(id.conn)
 		a, mask, err = id.conn.QPAttr(to)
 		a.MaxRDAtomic, a.MaxDestRDAtomic = min(a.MaxRDAtomic, id.dev.maxRD), min(a.MaxDestRDAtomic, id.dev.maxRD)
 		return err

@@ -61,7 +61,8 @@ type endpoint struct {
 	retryCount         uint8
 	rnrRetryCount      uint8
 	ackTimeout         uint8 // 5-bit code of the QP's local ACK timeout
-	qpTimeout          uint8 // the consumer's choice in place of it, if not 0
+	qpTimeout          uint8 // the consumer's choice in place of it, if chosen
+	chosen             bool
 }
 
 // prepared is an MRA that is sent when the peer repeats itself.

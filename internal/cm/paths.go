@@ -1,7 +1,6 @@
 package cm
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/softhca/softhca/ib"
@@ -134,7 +133,7 @@ func (c *Conn) AltAttr() (ib.QPAttr, ib.AttrMask, error) {
 	}
 	a := ib.QPAttr{
 		State: ib.RTS, PathMigState: ib.REARM, AltAV: av, AltPort: 1, AltPKeyIndex: pkeyIndexOf(c),
-		AltTimeout: cmp.Or(c.ep.qpTimeout, w.LocalAckTimeout),
+		AltTimeout: c.ep.timeout(w.LocalAckTimeout),
 	}
 	return a, ib.AttrState | ib.AttrAltPath | ib.AttrPathMigState, nil
 }

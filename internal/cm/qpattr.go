@@ -1,7 +1,6 @@
 package cm
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -80,7 +79,7 @@ func rtsAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 	a := ib.QPAttr{State: ib.RTS, SQPSN: c.ep.remotePSN}
 	mask := ib.AttrState | ib.AttrSQPSN
 	if c.ep.transport != mad.TransportUC {
-		a.Timeout, a.RetryCnt, a.RNRRetry = cmp.Or(c.ep.qpTimeout, c.ep.ackTimeout), c.ep.retryCount, c.ep.rnrRetryCount
+		a.Timeout, a.RetryCnt, a.RNRRetry = c.ep.timeout(c.ep.ackTimeout), c.ep.retryCount, c.ep.rnrRetryCount
 		a.MaxRDAtomic = c.ep.initiatorDepth
 		mask |= ib.AttrTimeout | ib.AttrRetryCnt | ib.AttrRNRRetry | ib.AttrMaxRDAtomic
 	}
@@ -88,8 +87,17 @@ func rtsAttr(c *Conn) (ib.QPAttr, ib.AttrMask, error) {
 }
 
 // SetAckTimeout makes QPAttr say this local ACK timeout, a 5-bit code, in place
-// of the one that follows from the path; 0 takes that back.
-func (c *Conn) SetAckTimeout(code uint8) { c.ep.qpTimeout = code & mad.MaxTimeout }
+// of the one that follows from the path; 0 is none.
+func (c *Conn) SetAckTimeout(code uint8) { c.ep.qpTimeout, c.ep.chosen = code&mad.MaxTimeout, true }
+
+// timeout returns the local ACK timeout of the QP on a path for which another
+// follows, unless the consumer has chosen one.
+func (e *endpoint) timeout(ofPath uint8) uint8 {
+	if e.chosen {
+		return e.qpTimeout
+	}
+	return ofPath
+}
 
 // Resources returns how many READs and atomics our QP serves at a time and has
 // outstanding, as far as the two sides have come: what the peer asks for in REQ,

@@ -190,6 +190,9 @@ func TestC8_ConsumersChoice(t *testing.T) {
 	if responder, depth := c.Resources(); responder != 2 || depth != 4 {
 		t.Errorf("the peer asks for %d and %d", responder, depth)
 	}
+	if rts, _, _ := c.QPAttr(ib.RTS); rts.Timeout != 18 {
+		t.Errorf("timeout %d, want that of the path", rts.Timeout)
+	}
 	c.SetResources(1, 3)
 	c.SetAckTimeout(23)
 	rtr, _, _ := c.QPAttr(ib.RTR)
@@ -198,7 +201,7 @@ func TestC8_ConsumersChoice(t *testing.T) {
 		t.Errorf("%+v, %+v", rtr, rts)
 	}
 	c.SetAckTimeout(0)
-	if rts, _, _ = c.QPAttr(ib.RTS); rts.Timeout != 18 {
-		t.Errorf("timeout %d, want that of the path", rts.Timeout)
+	if rts, _, _ = c.QPAttr(ib.RTS); rts.Timeout != 0 {
+		t.Errorf("timeout %d after none was chosen", rts.Timeout)
 	}
 }

@@ -156,7 +156,7 @@ func (a *Adapter) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.I
 		return id, err
 	}
 	err = id.SetResponseTimeout(r.Timeout, r.Retries)
-	if err == nil && r.Timeout < cmTimeout && ps != rdmacm.UDP && ps != rdmacm.IPoIB {
+	if err == nil && r.Timeout > 0 && r.Timeout < cmTimeout && ps != rdmacm.UDP && ps != rdmacm.IPoIB {
 		err = id.SetAckTimeout(r.Timeout)
 	}
 	if err != nil {
