@@ -82,7 +82,7 @@ func (id *ID) bindFor(src, dst netip.AddrPort) error {
 		src = netip.AddrPortFrom(unspecified(dst.Addr()), src.Port())
 	}
 	src = plain(src)
-	if a := src.Addr(); a.Is4() != dst.Addr().Is4() && (!bound || !a.IsUnspecified()) {
+	if a := src.Addr(); a.Is4() != dst.Addr().Is4() {
 		return fmt.Errorf("source %v is of another family: %w", a, ib.EINVAL)
 	}
 	if bound {
