@@ -51,7 +51,7 @@ type bindIP struct {
 type bind struct {
 	ID       uint32
 	AddrSize uint16
-	_        uint16
+	Reserved uint16
 	Addr     sockaddrStorage
 }
 
@@ -63,7 +63,7 @@ type resolveIP struct {
 type resolveAddr struct {
 	ID, TimeoutMS    uint32
 	SrcSize, DstSize uint16
-	_                uint32
+	Reserved         uint32
 	Src, Dst         sockaddrStorage
 }
 

@@ -48,6 +48,9 @@ const binary4 = 4
 
 var errNoRoom = fmt.Errorf("no room for the answer: %w", ib.ENOSPC)
 
+// errReserved is of commands that begin to say what no kernel knows yet.
+var errReserved = fmt.Errorf("a reserved field is not 0: %w", ib.EINVAL)
+
 // numbered returns an answer of one number.
 func numbered(at uint64, n uint32, room int) (answer, error) {
 	b, err := encode(numberResp{n}, room, binary4)
@@ -86,7 +89,7 @@ func (n *node) destroy(m *Manager) bool {
 
 func (f *File) bindIP(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *bindIP) uint32 { return c.ID }, func(n *node, c *bindIP) error {
-		a, err := named(parseSockaddr(c.Addr[:]))
+		a, err := named(local(parseSockaddr(c.Addr[:])))
 		if err != nil {
 			return err
 		}
@@ -96,7 +99,10 @@ func (f *File) bindIP(in []byte, _ int) (answer, error) {
 
 func (f *File) bind(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *bind) uint32 { return c.ID }, func(n *node, c *bind) error {
-		a, err := named(parseSized(c.Addr[:], c.AddrSize))
+		if c.Reserved != 0 {
+			return errReserved
+		}
+		a, err := named(local(parseSized(c.Addr[:], c.AddrSize)))
 		if err != nil {
 			return err
 		}
@@ -117,7 +123,7 @@ func (m *Manager) claim(take func() error) error {
 
 func (f *File) resolveIP(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *resolveIP) uint32 { return c.ID }, func(n *node, c *resolveIP) error {
-		src, err := parseSockaddr(c.Src[:])
+		src, err := local(parseSockaddr(c.Src[:]))
 		if err != nil {
 			return err
 		}
@@ -131,9 +137,12 @@ func (f *File) resolveIP(in []byte, _ int) (answer, error) {
 
 func (f *File) resolveAddr(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *resolveAddr) uint32 { return c.ID }, func(n *node, c *resolveAddr) (err error) {
+		if c.Reserved != 0 {
+			return errReserved
+		}
 		var src netip.AddrPort
 		if c.SrcSize > 0 {
-			if src, err = parseSized(c.Src[:], c.SrcSize); err != nil {
+			if src, err = local(parseSized(c.Src[:], c.SrcSize)); err != nil {
 				return err
 			}
 		}

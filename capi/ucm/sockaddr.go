@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -29,10 +30,28 @@ func parseSockaddr(b []byte) (netip.AddrPort, error) {
 	case family == unix.AF_INET && len(b) >= sizeIn4:
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:])), port()), nil
 	case family == unix.AF_INET6 && len(b) >= sizeIn6:
-		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:])), port()), nil
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:])).WithZone(zone(b)), port()), nil
 	default:
 		return netip.AddrPort{}, fmt.Errorf("an address of family %d in %d bytes: want IPv4 or IPv6: %w", family, len(b), ib.EINVAL)
 	}
+}
+
+// zone returns the number of the interface of a socket address of IPv6 as a zone, and
+// nothing if it names none.
+func zone(b []byte) string {
+	if n := binary.NativeEndian.Uint32(b[24:]); n != 0 {
+		return strconv.FormatUint(uint64(n), 10)
+	}
+	return ""
+}
+
+// local returns an address to bind to. A link-local one is one of an interface, which the
+// program has to name.
+func local(a netip.AddrPort, err error) (netip.AddrPort, error) {
+	if err == nil && a.Addr().Is6() && a.Addr().IsLinkLocalUnicast() && a.Addr().Zone() == "" {
+		err = fmt.Errorf("%v without an interface: %w", a.Addr(), ib.EINVAL)
+	}
+	return a, err
 }
 
 // parseSized reads an address of a size that the program says.
