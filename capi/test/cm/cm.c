@@ -1,10 +1,13 @@
 #include "cm.h"
 
-// here returns a port of the program's own address.
+// here returns a port of the program's own address, the first if there are several.
 struct sockaddr_in here(int port)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-	must(inet_pton(AF_INET, getenv("SOFTHCA_ADDR"), &a.sin_addr) == 1);
+	char first[INET_ADDRSTRLEN];
+	const char *all = getenv("SOFTHCA_ADDR");
+	snprintf(first, sizeof first, "%.*s", (int)strcspn(all, ","), all);
+	must(inet_pton(AF_INET, first, &a.sin_addr) == 1);
 	return a;
 }
 
@@ -160,7 +163,7 @@ void ends(pid_t child)
 
 int main(int argc, char **argv)
 {
-	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders, endings};
+	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders, parameters, threads, deaths, sixes, endings};
 	alarm(150); // who waits for what does not come
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; s->name != NULL; s++) {

@@ -1,0 +1,114 @@
+// Processes that are killed: who was connected with them, or wanted to be, is told as
+// Linux tells it when it cleans up behind them.
+#include "cm.h"
+
+#include <signal.h>
+#include <time.h>
+
+enum { SECOND = 1000000000 };
+
+static int64_t now(void)
+{
+	struct timespec t;
+	must(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
+	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
+}
+
+static void kill_off(pid_t child)
+{
+	int status;
+	must(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
+// soon makes sure that not much time has gone since something: no more than a machine
+// with much to do needs for what is to come at once.
+static void soon(int64_t since) { must(now() - since < (int64_t)10 * SECOND); }
+
+// The server: of two connections it accepts one, and lets the other wait.
+static void serves(int parent, int from)
+{
+	struct rdma_event_channel *ch = open_channel();
+	struct rdma_conn_param p = params(NULL, 0);
+	listen_on(ch, RDMA_PS_TCP, PORT, 2);
+	say(parent);
+	struct rdma_cm_id *id = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(id);
+	must(rdma_accept(id, &p) == 0);
+	must(pass(ch, RDMA_CM_EVENT_ESTABLISHED) == id);
+	pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	say(parent);
+	hear(from);
+}
+
+static void of_servers(void)
+{
+	int from, to;
+	pid_t child = start(serves, &from, &to);
+	hear(from);
+	struct rdma_event_channel *ch = open_channel();
+	struct rdma_conn_param p = params(NULL, 0);
+	struct rdma_cm_id *connected = ready(ch, RDMA_PS_TCP, PORT), *waits = ready(ch, RDMA_PS_TCP, PORT);
+	must(rdma_connect(connected, &p) == 0);
+	must(pass(ch, RDMA_CM_EVENT_ESTABLISHED) == connected);
+	must(rdma_connect(waits, &p) == 0);
+	hear(from);
+	quiet(ch);
+	int64_t since = now();
+	kill_off(child);
+	for (int i = 0; i < 2; i++) {
+		struct rdma_cm_event *e;
+		must(rdma_get_cm_event(ch, &e) == 0);
+		must((e->id == connected && e->event == RDMA_CM_EVENT_DISCONNECTED && e->status == 0) || (e->id == waits && e->event == RDMA_CM_EVENT_REJECTED));
+		must(rdma_ack_cm_event(e) == 0);
+	}
+	soon(since);
+
+	// Nobody listens there any more.
+	struct rdma_cm_id *late = ready(ch, RDMA_PS_TCP, PORT);
+	must(rdma_connect(late, &p) == 0);
+	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
+	must(e->id == late && e->status == 8 && rdma_ack_cm_event(e) == 0); // invalid service ID
+	struct rdma_cm_id *all[] = {connected, waits, late};
+	for (int i = 0; i < 3; i++) {
+		rdma_destroy_qp(all[i]);
+		must(rdma_destroy_id(all[i]) == 0);
+	}
+}
+
+// The client: it has a connection, and asks for another.
+static void asks(int parent, int from)
+{
+	hear(from);
+	struct rdma_event_channel *ch = open_channel();
+	struct rdma_conn_param p = params(NULL, 0);
+	must(rdma_connect(ready(ch, RDMA_PS_TCP, PORT), &p) == 0);
+	pass(ch, RDMA_CM_EVENT_ESTABLISHED);
+	must(rdma_connect(ready(ch, RDMA_PS_TCP, PORT), &p) == 0);
+	say(parent);
+	hear(from);
+}
+
+static void of_clients(void)
+{
+	int from, to;
+	pid_t child = start(asks, &from, &to);
+	struct rdma_event_channel *ch = open_channel();
+	struct rdma_conn_param p = params(NULL, 0);
+	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, 2);
+	say(to);
+	struct rdma_cm_id *connected = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	add_qp(connected);
+	must(rdma_accept(connected, &p) == 0);
+	must(pass(ch, RDMA_CM_EVENT_ESTABLISHED) == connected);
+	struct rdma_cm_id *waits = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	hear(from);
+	int64_t since = now();
+	kill_off(child);
+	must(pass(ch, RDMA_CM_EVENT_DISCONNECTED) == connected);
+	soon(since);
+	quiet(ch); // of a request that was not accepted no event comes
+	rdma_destroy_qp(connected);
+	must(rdma_destroy_id(connected) == 0 && rdma_destroy_id(waits) == 0 && rdma_destroy_id(listener) == 0);
+}
+
+const struct scenario deaths[] = {{"death-server", of_servers}, {"death-client", of_clients}, {NULL, NULL}};
