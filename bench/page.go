@@ -28,7 +28,9 @@ Both sides of a row send messages of the same size, over RC with a path MTU of 4
   of the kernel's UDP that nobody checks or acknowledges, stands beside UD for the record: adapters of RoCE compute an ICRC
   over each packet, and look at its P_Key and Q_Key. Nor is there a row of it with 4 KiB, which it does not send.
 - **cmtime** takes 500 connections through each of its steps together; a figure is the time of the step that connects them, by
-  connection. Ours takes its turns in one thread that polls, Debian's sleeps until there is an event.
+  connection. Ours takes its turns in one thread that polls, Debian's sleeps until there is an event. What cmtime and rping take
+  between two adapters of rdma_rxe, in a guest that is emulated, and between these and ours, is [beside the other meetings with
+  Linux](interop.md#connections).
 - With **-e** both programs sleep until something arrives; libfabric's has no such mode.
 `
 

@@ -8,13 +8,14 @@ import (
 )
 
 // TestC11_BacklogShares wants a quarter of a backlog, rounded down, to be left
-// for others than the address that fills it.
+// for others than the address that fills it, unless that is the adapter's own.
 func TestC11_BacklogShares(t *testing.T) {
+	own := netip.MustParseAddr("10.0.0.2")
 	hog, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
 	for most, share := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 8: 6, maxBacklog: maxBacklog * 3 / 4} {
 		b := backlog{most: most}
 		fill := func(a netip.Addr) (n int) {
-			for b.add(a) {
+			for b.add(a, own) {
 				n++
 			}
 			return n
@@ -36,6 +37,12 @@ func TestC11_BacklogShares(t *testing.T) {
 		}
 		for range share {
 			b.remove(hog)
+		}
+		if n := fill(own); n != most {
+			t.Errorf("backlog %d: the adapter's own address takes %d places", most, n)
+		}
+		for range most {
+			b.remove(own)
 		}
 		if b.waiting != 0 || len(b.from) != 0 {
 			t.Errorf("backlog %d: at the end %d wait, of %d addresses", most, b.waiting, len(b.from))

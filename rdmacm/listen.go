@@ -17,7 +17,8 @@ const maxBacklog = 1024
 // own, or GetRequest of a synchronous one. An idle ID is bound to a free port
 // of all IPv4 addresses first. backlog is how many requests may wait to be
 // taken, at most and by default 1024; a quarter of the places is kept from the
-// address that has the others. Beyond that, peers repeat their requests.
+// address that has the others, if it is another host's. Beyond that, peers repeat
+// their requests.
 // Errors: EINVAL in another state; EADDRINUSE and EADDRNOTAVAIL when the port,
 // which SetReuseAddr let several have, is not the ID's alone, or another
 // Manager of the adapter has it; ENODEV without an adapter.

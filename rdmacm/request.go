@@ -66,7 +66,7 @@ func (m *Manager) queue(id *ID, k portKey, e *Event) verdict {
 	switch {
 	case l == nil || l.typ != id.typ || id.dev.gone: // nobody would tell the ID that it is gone
 		return unwanted
-	case !l.backlog.add(e.source):
+	case !l.backlog.add(e.source, id.src.Addr()):
 		return full
 	case m.add(id) != nil:
 		l.backlog.remove(e.source)

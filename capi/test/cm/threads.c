@@ -84,8 +84,7 @@ static void *cycle(void *arg)
 static void cycles(void)
 {
 	struct rdma_event_channel *ch = open_channel();
-	// One address may have three quarters of the places.
-	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, 2 * THREADS);
+	struct rdma_cm_id *listener = listen_on(ch, RDMA_PS_TCP, PORT, THREADS);
 	struct rdma_conn_param p = params(NULL, 0);
 	pthread_t thread[THREADS];
 	for (int i = 0; i < THREADS; i++)
