@@ -26,9 +26,10 @@ type link struct {
 	passive uint32 // the peer's communication ID; 0 if not known
 	service string
 	req     mad.REQ
-	asked   sent // REQ or SIDR_REQ
-	reply   sent // REP or SIDR_REP
-	ready   sent // RTU
+	asked   sent  // REQ or SIDR_REQ
+	reply   sent  // REP or SIDR_REP
+	ready   sent  // RTU
+	offered offer // LAP
 	leave   [2]sent
 	left    bool // DREP
 	over    bool // REJ
@@ -41,6 +42,13 @@ type link struct {
 type sent struct {
 	n                int
 	in, second, last instant // the first, the first repeat and the last
+}
+
+// offer is that of an alternate path.
+type offer struct {
+	sent
+	transaction uint64 // which repetitions have in common
+	answered    bool   // by an APR
 }
 
 // again counts a message and reports whether it is a repeat. One that comes at
@@ -218,12 +226,26 @@ func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
 		}
 	case mad.AttrDREP:
 		l.left = true
+	case mad.AttrLAP:
+		l.offer(f.now, m.Header().TID)
 	case mad.AttrAPR:
+		l.offered.answered = true
 		var apr mad.APR
 		apr.Decode(m)
 		if apr.Status != mad.APRAccepted {
 			l.log.find(f.now, cmAlternateRefused, "%v, from %v", apr.Status, p.Src)
 		}
+	}
+}
+
+// offer follows a LAP.
+func (l *link) offer(now instant, transaction uint64) {
+	o := &l.offered
+	if o.transaction != transaction {
+		*o = offer{transaction: transaction}
+	}
+	if o.again(now) && !l.slow {
+		l.log.find(now, cmLAPRepeated, "%v after the first", round(now.since(o.in)))
 	}
 }
 
@@ -311,6 +333,9 @@ func (f *Follower) endLink(e *list.Element) {
 		if s := &l.leave[side]; s.n > 1 && !l.left {
 			log.find(s.second, cmDREQUnanswered, "%d times in %v, from %v", s.n, round(s.last.since(s.in)), log.ends[side].addr)
 		}
+	}
+	if o := &l.offered; o.n > 1 && !o.answered && !l.slow {
+		log.find(o.second, cmLAPUnanswered, "%d times in %v", o.n, round(o.last.since(o.in)))
 	}
 	f.report.addLink(l)
 }

@@ -70,6 +70,8 @@ const (
 	cmDREQRepeated
 	cmDREQUnanswered
 	cmSlow
+	cmLAPRepeated
+	cmLAPUnanswered
 	cmAlternateRefused
 	sidrRefused
 	sidrRepeated
@@ -411,6 +413,16 @@ var table = [numRules]Rule{
 		Name: "cm-slow", Severity: Repaired, Side: Responder, Title: "a program takes long to answer a connection request (MRA)",
 		Means: "Its host asked the other side for patience by an MRA.",
 		Try:   "See what the program does between the request and rdma_accept.",
+	},
+	cmLAPRepeated: {
+		Name: "cm-lap-repeated", Severity: Repaired, Side: Network, Title: "an alternate path was offered again (LAP)",
+		Means: "The LAP or its APR was lost.",
+		Try:   "Look for drops between the two.",
+	},
+	cmLAPUnanswered: {
+		Name: "cm-lap-unanswered", Severity: Repaired, Side: Responder, Title: "an alternate path was offered again and never answered (LAP)",
+		Means: "The peer's connection manager does not answer, or its program has not said yes or no. The connection goes on without an alternate path.",
+		Try:   "See whether the peer takes alternate paths at all: programs over Linux's rdma_cm have no call for it.",
 	},
 	cmAlternateRefused: {
 		Name: "cm-alternate-refused", Severity: Failed, Side: Responder, Title: "an alternate path was refused (APR)",

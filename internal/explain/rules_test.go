@@ -189,6 +189,8 @@ var cases = []struct {
 		s.repeat(k, time.Second)
 	}, "2 times"},
 	{cmSlow, "cm_cmx_slow", nil, "from 10.77.0.2"},
+	{cmLAPRepeated, "cm_cmx_accept", func(s *scene) { offered(s); s.repeat(message(s, mad.AttrLAP), time.Second) }, "1.6077s after the first"},
+	{cmLAPUnanswered, "cm_cmx_accept", func(s *scene) { offered(s); s.repeat(message(s, mad.AttrLAP), time.Second) }, "2 times in 1.6077s"},
 	{cmAlternateRefused, "cm_cmx_accept", func(s *scene) { // the RTU becomes an APR
 		f := &s.frames[message(s, mad.AttrRTU)]
 		binary.BigEndian.PutUint16(f.data[atMAD+16:], uint16(mad.AttrAPR))
@@ -198,6 +200,47 @@ var cases = []struct {
 	{sidrRefused, "cm_udaddy_noserver", nil, "for udp:"},
 	{sidrRepeated, "loss_cm_sidr_req.client", nil, "after the first"},
 	{sidrUnanswered, "loss_cm_sidr_req.client", silent(0), "2 times in 4.0774s, for"},
+}
+
+// offered makes a LAP of the RTU.
+func offered(s *scene) {
+	f := &s.frames[message(s, mad.AttrRTU)]
+	binary.BigEndian.PutUint16(f.data[atMAD+16:], uint16(mad.AttrLAP))
+	f.seal()
+}
+
+// TestAlternateOffered: who gets an answer, late, has offered no path in vain, and who
+// offers another one repeats nothing.
+func TestAlternateOffered(t *testing.T) {
+	for name, change := range map[string]func(s *scene){
+		"once": offered,
+		"answered": func(s *scene) {
+			offered(s)
+			k := message(s, mad.AttrLAP)
+			s.repeat(k, time.Second)
+			s.repeat(k, time.Second)
+			f := &s.frames[len(s.frames)-1]
+			binary.BigEndian.PutUint16(f.data[atMAD+16:], uint16(mad.AttrAPR))
+			f.data[atCM+9] = byte(mad.APRAccepted)
+			f.seal()
+		},
+		"two": func(s *scene) {
+			offered(s)
+			k := message(s, mad.AttrLAP)
+			s.repeat(k, time.Second)
+			f := &s.frames[len(s.frames)-1]
+			f.data[atMAD+15]++
+			f.seal()
+		},
+	} {
+		s := load(t, "cm_cmx_accept")
+		change(s)
+		for _, found := range s.explain().Findings {
+			if found.id == cmLAPUnanswered || found.id == cmLAPRepeated && name != "answered" {
+				t.Errorf("%s: %v", name, found.Rule)
+			}
+		}
+	}
 }
 
 // TestErrorPages follows what findings name: there are such headings, and a page of

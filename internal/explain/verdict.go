@@ -99,10 +99,10 @@ func (r *Report) cause() *Finding {
 }
 
 // telling reports whether a finding explains more than others that were repaired: what
-// damages packets why they are missing; that a way was left, or that a peer was gone, what
-// the repeats before it were of.
+// damages packets why they are missing; that a way was left, or that a peer was gone or does
+// not answer, what the repeats before it were of.
 func (f *Finding) telling() bool {
-	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered
+	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered || f.id == cmLAPUnanswered
 }
 
 // status names a completion status with its number, as programs print it.
