@@ -152,8 +152,10 @@ func TestV10_Ranges(t *testing.T) {
 		{"access as Linux", ib.AttrAccessFlags, func(a *ib.QPAttr, _ *ModifyLimits) {
 			a.AccessFlags = ib.AccessRemote | ib.AccessLocalWrite | ib.AccessFlushGlobal | ib.AccessFlushPersistent
 		}, none},
+		{"access of memory", ib.AttrAccessFlags, func(a *ib.QPAttr, _ *ModifyLimits) {
+			a.AccessFlags = ib.AccessMWBind | ib.AccessZeroBased | ib.AccessOnDemand | ib.AccessHugeTLB | ib.AccessRelaxedOrdering
+		}, none},
 		{"access none", ib.AttrAccessFlags, func(a *ib.QPAttr, _ *ModifyLimits) { a.AccessFlags = 0 }, none},
-		{"access bind", ib.AttrAccessFlags, func(a *ib.QPAttr, _ *ModifyLimits) { a.AccessFlags = ib.AccessMWBind }, ib.EINVAL},
 		{"access unknown", ib.AttrAccessFlags, func(a *ib.QPAttr, _ *ModifyLimits) { a.AccessFlags = 1 << 31 }, ib.EINVAL},
 		{"state as believed", ib.AttrCurState, func(a *ib.QPAttr, _ *ModifyLimits) { a.CurState = ib.SQD }, none},
 		{"state not as believed", ib.AttrCurState, func(a *ib.QPAttr, _ *ModifyLimits) { a.CurState = ib.RTS }, ib.EINVAL},

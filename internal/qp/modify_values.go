@@ -12,8 +12,10 @@ const (
 )
 
 // accessOfQP are the rights that a queue pair can be given. Only the remote
-// ones have a meaning for it; Linux takes the others without effect.
-const accessOfQP = ib.AccessRemote | ib.AccessLocalWrite | ib.AccessFlushGlobal | ib.AccessFlushPersistent
+// ones have a meaning for it; Linux takes the others without effect, and there
+// are programs that give it all that they know (uDAPL).
+const accessOfQP = ib.AccessRemote | ib.AccessLocalWrite | ib.AccessFlushGlobal | ib.AccessFlushPersistent |
+	ib.AccessMWBind | ib.AccessZeroBased | ib.AccessOnDemand | ib.AccessHugeTLB | ib.AccessRelaxedOrdering
 
 // valueChecks holds the check of every attribute that has a range. PSNs cannot
 // be out of theirs.
