@@ -129,8 +129,8 @@ func (c *checker) all(ctx context.Context) error {
 			})
 		}
 	}
-	for _, j := range jobs {
-		c.one("openmpi-bin", j.name(), func() (string, error) { return "ok", s.runJob(ctx, &j) })
+	for _, j := range jobs() {
+		c.one(j.mpi.section, j.name(), func() (string, error) { return "ok", s.runJob(ctx, &j) })
 	}
 	for _, b := range brokenPrograms {
 		c.one(b.section, b.name(), func() (string, error) { return s.runBroken(ctx, &b) })
@@ -152,7 +152,7 @@ func (c *checker) all(ctx context.Context) error {
 const head = `# Programs that run on our libibverbs.so.1
 
 Unmodified, from Debian 12, in a network namespace without RDMA devices, as written by ` + "`go run ./capi/check -write`" + `.
-Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table. The ranks of Open MPI
+Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table. The ranks of MPI
 share one address, and reach each other by UCX over our library only. Those of UCX, which
 reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `, and so are those that connect
 by rdma_cm: between two addresses, and on one. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is

@@ -8,21 +8,53 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// job is a run of Open MPI over UCX, of so many ranks, which share one address and reach
-// each other over these transports only.
+// mpi is an implementation of MPI, by the names that Debian gives to its programs.
+type mpi struct {
+	section, compiler, launcher string
+	options, env                []string
+}
+
+// In the namespace it is root, who is nobody outside.
+var openMPI = mpi{
+	section: "openmpi-bin", compiler: "mpicc.openmpi", launcher: "mpirun.openmpi",
+	options: []string{"--oversubscribe", "--mca", "pml", "ucx"},
+	env:     []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
+}
+
+// MPICH has shared memory of its own, beside UCX's, for ranks of one host.
+var mpich = mpi{
+	section: "mpich", compiler: "mpicc.mpich", launcher: "mpirun.mpich",
+	env: []string{"MPIR_CVAR_NOLOCAL=1"},
+}
+
+// job is a run of MPI over UCX, of so many ranks, which share one address and reach each
+// other over these transports only.
 type job struct {
+	mpi   *mpi
 	ranks int
 	tls   string
 }
 
-var jobs = []job{{2, "rc_verbs,ud_verbs,self"}, {8, "rc_verbs,ud_verbs,self"}, {32, "rc_verbs,ud_verbs,self"}, {8, "ud_verbs,self"}}
+// jobs returns those of both implementations.
+func jobs() []job {
+	const all, datagrams = "rc_verbs,ud_verbs,self", "ud_verbs,self"
+	var js []job
+	for _, m := range []*mpi{&openMPI, &mpich} {
+		js = append(js, job{m, 2, all}, job{m, 8, all}, job{m, 32, all}, job{m, 8, datagrams})
+	}
+	return js
+}
+
+// exchanged is what the ranks do.
+const exchanged = "ring, all-reduce, all-to-all, one-sided"
 
 func (j *job) name() string {
-	return fmt.Sprintf("UCX_TLS=%s mpirun -np %d: ring, all-reduce, all-to-all", j.tls, j.ranks)
+	return fmt.Sprintf("UCX_TLS=%s %s -np %d: %s", j.tls, j.mpi.launcher, j.ranks, exchanged)
 }
 
 // exchanges is the program whose ranks talk to each other, and check what they get.
@@ -33,18 +65,18 @@ func (s *stand) runJob(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	program := filepath.Join(s.lib, "exchange")
-	if out, err := exec.CommandContext(ctx, "mpicc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, exchanges).CombinedOutput(); err != nil {
-		return fmt.Errorf("mpicc: %w: %s", err, out)
+	if out, err := exec.CommandContext(ctx, j.mpi.compiler, "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, exchanges).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", j.mpi.compiler, err, out)
 	}
 	var said bytes.Buffer
-	cmd := s.launched(ctx, addrs4[:1], &said, "mpirun", "--oversubscribe", "-np", strconv.Itoa(j.ranks), "--mca", "pml", "ucx",
-		"-x", "UCX_TLS="+j.tls, "-x", "UCX_NET_DEVICES=softhca0:1", program)
-	// In the namespace it is root, who is nobody outside.
-	cmd.Env = append(cmd.Env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	args := slices.Concat([]string{j.mpi.launcher}, j.mpi.options, []string{"-np", strconv.Itoa(j.ranks), program})
+	cmd := s.launched(ctx, addrs4[:1], &said, args...)
+	cmd.Env = append(cmd.Env, "UCX_TLS="+j.tls, "UCX_NET_DEVICES=softhca0:1")
+	cmd.Env = append(cmd.Env, j.mpi.env...)
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("mpirun: %w: %s", err, last(said.String()))
+		return fmt.Errorf("%s: %w: %s", j.mpi.launcher, err, last(said.String()))
 	}
-	if want := fmt.Sprintf("%d ranks: ring, all-reduce, all-to-all: ok", j.ranks); !strings.Contains(said.String(), want) {
+	if want := fmt.Sprintf("%d ranks: %s: ok", j.ranks, exchanged); !strings.Contains(said.String(), want) {
 		return fmt.Errorf("there is no %q in its output: %s", want, last(said.String()))
 	}
 	return nil

@@ -31,8 +31,10 @@ var packages = []struct{ name, brings string }{
 	{"libfabric-bin", "fi_pingpong"},
 	{"qperf", "qperf"},
 	{"fio", "fio"},
-	{"openmpi-bin", "mpirun"},
-	{"libopenmpi-dev", "mpicc"},
+	{"openmpi-bin", "mpirun.openmpi"},
+	{"libopenmpi-dev", "mpicc.openmpi"},
+	{"mpich", "mpirun.mpich"},
+	{"libmpich-dev", "mpicc.mpich"},
 }
 
 // missing returns the packages that are not installed.

@@ -50,6 +50,26 @@ static void all_to_all(int n, int round, int *out, int *in)
 			want("all-to-all", n, in[from * n + i], value(from, rank, round, i));
 }
 
+// Each writes into the memory of the next, and reads there what it has written.
+static void one_sided(int n, int round, int *out, int *in)
+{
+	int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+	MPI_Win win;
+	for (int i = 0; i < n; i++)
+		out[i] = value(rank, next, round, i), in[i] = -1;
+	MPI_Win_create(in, (MPI_Aint)n * (MPI_Aint)sizeof *in, sizeof *in, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+	MPI_Win_fence(0, win);
+	MPI_Put(out, n, MPI_INT, next, 0, n, MPI_INT, win);
+	MPI_Win_fence(0, win);
+	for (int i = 0; i < n; i++)
+		want("put", n, in[i], value(before, rank, round, i)), out[i] = -1;
+	MPI_Get(out, n, MPI_INT, next, 0, n, MPI_INT, win);
+	MPI_Win_fence(0, win);
+	for (int i = 0; i < n; i++)
+		want("get", n, out[i], value(rank, next, round, i));
+	MPI_Win_free(&win);
+}
+
 int main(int argc, char **argv)
 {
 	MPI_Init(&argc, &argv);
@@ -65,13 +85,14 @@ int main(int argc, char **argv)
 			ring(n, round, out, in);
 			all_reduce(n, round, out, in);
 			all_to_all(each, round, out, in);
+			one_sided(n, round, out, in);
 		}
 		free(out);
 		free(in);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 0)
-		printf("%d ranks: ring, all-reduce, all-to-all: ok\n", ranks);
+		printf("%d ranks: ring, all-reduce, all-to-all, one-sided: ok\n", ranks);
 	MPI_Finalize();
 	return 0;
 }
