@@ -27,6 +27,7 @@ type meeting struct {
 	same                    [2]string // files of DIR whose content is the same in the end, if any
 	segments                uint64    // that TCP sends meanwhile at most, if there is a bound
 	source                  string    // in C, of a program of ours in DIR that both are, if any
+	libs                    []string  // that it needs, as gcc's options
 	skip                    string
 }
 
@@ -67,6 +68,8 @@ var meetings = []meeting{
 	{section: "perftest", server: "ib_send_lat -R -n 500 -F", client: "ib_send_lat -R -n 500 -F SERVER"},
 	{section: "perftest", server: "ib_send_bw -R -c UD -n 200 -F", client: "ib_send_bw -R -c UD -n 200 -F SERVER"},
 	overUCX(),
+	overRPMA(false),
+	overRPMA(true),
 	pingpong("msg", "verbs"),
 	pingpong("rdm", "verbs;ofi_rxm"),
 	pingpong("dgram", "verbs"),
@@ -104,13 +107,31 @@ func fioAgain(rw string) string {
 // overUCX returns a program that connects by UCX's own use of rdma_cm.
 func overUCX() meeting {
 	const program = "env UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_TLS=rc_verbs,ud_verbs DIR/meet "
-	return meeting{section: "libucx0", source: "capi/check/ucx/meet.c", server: program + "SERVER", client: program + "-c SERVER"}
+	return meeting{
+		section: "libucx0", source: "capi/check/ucx/meet.c", libs: []string{"-lucp", "-lucs"},
+		server: program + "SERVER", client: program + "-c SERVER",
+	}
+}
+
+// overRPMA returns a program whose server shares memory by librpma, and that of a server
+// with a shared receive queue.
+func overRPMA(sharedQueue bool) meeting {
+	m := meeting{
+		section: "librpma0", source: "capi/check/rpma/pool.c", libs: []string{"-lrpma", "-libverbs"},
+		server: "DIR/pool SERVER", client: "DIR/pool -c SERVER",
+	}
+	if sharedQueue {
+		m.server = "DIR/pool -s SERVER"
+		m.client += " # and a server with a shared receive queue"
+	}
+	return m
 }
 
 // compile compiles the program of a meeting.
-func (s *stand) compile(ctx context.Context, source string) error {
-	name := strings.TrimSuffix(filepath.Base(source), ".c")
-	if out, err := exec.CommandContext(ctx, "gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(s.lib, name), source, "-lucp", "-lucs").CombinedOutput(); err != nil {
+func (s *stand) compile(ctx context.Context, m *meeting) error {
+	name := strings.TrimSuffix(filepath.Base(m.source), ".c")
+	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(s.lib, name), m.source}, m.libs...)
+	if out, err := exec.CommandContext(ctx, "gcc", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("gcc: %w: %s", err, out)
 	}
 	return nil
@@ -144,7 +165,7 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if m.source != "" {
-		if err := s.compile(ctx, m.source); err != nil {
+		if err := s.compile(ctx, m); err != nil {
 			return err
 		}
 	}

@@ -156,7 +156,8 @@ Servers and their clients are two processes on the loopback network, with the en
 share one address, and reach each other by UCX over our library only. Those of UCX, which
 reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `, and so are those that connect
 by rdma_cm: between two addresses, and on one. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
-[a program of ours](../capi/check/ucx/meet.c): what packages have that uses UCX's listeners is an example in source. There is no package of libfabric's fabtests.
+[a program of ours](../capi/check/ucx/meet.c): what packages have that uses UCX's listeners is an example in source. So is
+[DIR/pool](../capi/check/rpma/pool.c), as librpma comes without programs. There is no package of libfabric's fabtests.
 
 | package | program | outcome |
 |---|---|---|

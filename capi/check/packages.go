@@ -21,6 +21,7 @@ var packages = []struct{ name, brings string }{
 	{"perftest", "ib_send_lat"},
 	{"ucx-utils", "ucx_perftest"},
 	{"libucx-dev", "/usr/include/ucp/api/ucp.h"},
+	{"librpma-dev", "/usr/include/librpma.h"},
 	{"python3-pyverbs", pyTests},
 	{"rdmacm-utils", "rping"},
 	{"iperf", "iperf"},
