@@ -132,6 +132,9 @@ func (c *checker) all(ctx context.Context) error {
 	for _, j := range jobs() {
 		c.one(j.mpi.section, j.name(), func() (string, error) { return "ok", s.runJob(ctx, &j) })
 	}
+	for _, g := range migrations {
+		c.one("qemu-system-x86", g.name(), func() (string, error) { return s.migrate(ctx, &g) })
+	}
 	for _, b := range brokenPrograms {
 		c.one(b.section, b.name(), func() (string, error) { return s.runBroken(ctx, &b) })
 	}

@@ -36,6 +36,7 @@ var packages = []struct{ name, brings string }{
 	{"libopenmpi-dev", "mpicc.openmpi"},
 	{"mpich", "mpirun.mpich"},
 	{"libmpich-dev", "mpicc.mpich"},
+	{"qemu-system-x86", "qemu-system-x86_64"},
 }
 
 // missing returns the packages that are not installed.
