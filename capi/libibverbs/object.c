@@ -211,7 +211,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *m) { return free_mr(&CONTAINER(m, struct 
 static int free_ah(struct object *o)
 {
 	struct ah *a = CONTAINER(o, struct ah, o);
-	int code = ENGINE(device_of(a->ibv.context), destroy_ah, CONTAINER(a->ibv.pd, struct pd, ibv)->handle, a->handle);
+	int code = ENGINE(device_of(a->ibv.context), destroy_ah, a->pd, a->handle);
 	if (code != 0)
 		return code;
 	remove_object(a->ibv.context, o);
@@ -227,7 +227,8 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct ah *a = calloc(1, sizeof *a);
 	if (a == NULL)
 		return fail(ENOMEM);
-	int code = ENGINE(device_of(pd->context), create_ah, CONTAINER(pd, struct pd, ibv)->handle, &av, &a->handle);
+	a->pd = CONTAINER(pd, struct pd, ibv)->handle;
+	int code = ENGINE(device_of(pd->context), create_ah, a->pd, &av, &a->handle);
 	if (code != 0) {
 		free(a);
 		return fail(code);

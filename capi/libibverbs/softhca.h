@@ -98,6 +98,7 @@ struct mr {
 struct ah {
 	struct ibv_ah ibv;
 	struct object o;
+	handle_t pd; // whatever becomes of the name by which the program knew it
 	uint64_t handle;
 };
 

@@ -22,13 +22,13 @@ import (
 var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
 	"signals", "signals-unseen", "signals-sudden", "cycles", "many", "threads", "channel", "arm-late", "slices",
-	"asleep", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd",
+	"asleep", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 }
 
 // checked are those that run with the library compiled for the sanitizers of
 // addresses and of undefined behaviour. The others handle faults, fork, or end
 // in the middle, which the sanitizers do not like.
-var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd"}
+var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains"}
 
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.

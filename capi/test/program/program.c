@@ -90,6 +90,22 @@ static void datagrams(void)
 	rig_close(&r);
 }
 
+// An address handle goes as it came, though the name by which its protection domain was
+// known, a parent domain, is gone before.
+static void domains(void)
+{
+	struct rig r = {0};
+	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	rig_open(&r, IBV_QPT_UD);
+	must(ibv_query_gid(r.ctx, 1, 0, &a.grh.dgid) == 0);
+	struct ibv_parent_domain_init_attr of = {.pd = r.pd};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(r.ctx, &of);
+	must(parent != NULL && ibv_dealloc_pd(r.pd) == EBUSY);
+	struct ibv_ah *ah = ibv_create_ah(parent, &a);
+	must(ah != NULL && ibv_dealloc_pd(parent) == 0 && ibv_destroy_ah(ah) == 0);
+	rig_close(&r);
+}
+
 // What posting refuses at once.
 static void refusals(void)
 {
@@ -587,7 +603,7 @@ static void exits(void) { leave(NULL); }
 static void exits_at_once(void) { leave(&common); }
 
 static const struct scenario basics[] = {
-	{"transfer", transfer}, {"datagrams", datagrams}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before},
+	{"transfer", transfer}, {"datagrams", datagrams}, {"domains", domains}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before},
 	{"handler-after", handler_after}, {"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid},
 	{"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"slices", slices},
 	{"fork-before", fork_before}, {"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once}, {NULL, NULL},
