@@ -223,6 +223,23 @@ static void engine_path(char *path, size_t size)
 	snprintf(path, size, "%.*s/softhca-engine.so", (int)(slash - here.dli_fname), here.dli_fname);
 }
 
+// name_new names an open file by a path that nothing was loaded from yet, and returns
+// its descriptor, which may be another one then; -1 if there is none. The copy that a
+// parent made, and which is loaded still, has the name of what was its descriptor: by
+// that name the loader would find the copy of the parent.
+static int name_new(int fd, char *path, size_t size)
+{
+	for (void *old; fd >= 0; dlclose(old)) {
+		snprintf(path, size, "/proc/self/fd/%d", fd);
+		if ((old = dlopen(path, RTLD_LAZY | RTLD_NOLOAD)) == NULL)
+			break;
+		int next = fcntl(fd, F_DUPFD_CLOEXEC, fd + 1);
+		close(fd);
+		fd = next;
+	}
+	return fd;
+}
+
 // copy_path copies the file of the engine into memory: a file that is loaded
 // cannot be loaded again, a copy can.
 static int copy_path(char *path, size_t size)
@@ -239,8 +256,7 @@ static int copy_path(char *path, size_t size)
 			close(to);
 		return -1;
 	}
-	snprintf(path, size, "/proc/self/fd/%d", to);
-	return to;
+	return name_new(to, path, size);
 }
 
 // slice is what of the kernel's struct sched_attr an ordinary thread has.
