@@ -250,6 +250,19 @@ static int free_channel(struct object *o)
 	return 0;
 }
 
+// events_in_child makes new locks for what the child of a fork may close: who held them
+// in its parent, a thread of the engine say, is not there to give them back.
+void events_in_child(struct device *d)
+{
+	pthread_mutex_init(&d->mu, NULL);
+	for (struct context *c = d->first; c != NULL; c = c->next) {
+		pthread_mutex_init(&c->source.mu, NULL);
+		for (struct object *o = c->objects; o != NULL; o = o->next)
+			if (o->destroy == free_channel)
+				pthread_mutex_init(&CONTAINER(o, struct channel, o)->source.mu, NULL);
+	}
+}
+
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {
 	struct channel *ch = calloc(1, sizeof *ch);

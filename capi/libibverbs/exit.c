@@ -70,6 +70,10 @@ static void at_end(void)
 		;
 }
 
+// end_in_child has the child of a fork wait for nobody, whatever number it has: that of
+// its parent, if both are the first process of a container.
+void end_in_child(void) { atomic_store(&whose, 0); }
+
 __attribute__((destructor)) static void at_exit(void) { at_end(); }
 
 // watch_exits has the other ends told, where that can be done.

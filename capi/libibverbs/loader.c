@@ -124,10 +124,13 @@ static void close_ports(void)
 // is of no use any more, and what is opened next gets an engine of its own.
 static void in_child(void)
 {
-	for (struct device *d = devices; d != NULL; d = d->next)
+	for (struct device *d = devices; d != NULL; d = d->next) {
 		atomic_store(&d->gone, 1);
+		events_in_child(d);
+	}
 	faults_in_child();
 	signals_in_child();
+	end_in_child();
 	cm_in_child();
 	if (calls != NULL)
 		forks++;

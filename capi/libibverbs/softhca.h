@@ -238,6 +238,7 @@ void flush_devices(void);
 // exit.c
 void watch_end(void);
 void watch_exits(void);
+void end_in_child(void);
 
 // fault.c
 void engine_loaded(const void *in);
@@ -280,6 +281,7 @@ void event(void *device, void *object, uint32_t type);
 void forget_async(struct ibv_context *c, void *object);
 void forget_completions(struct cq *q);
 void drop_notes(struct context *c);
+void events_in_child(struct device *d);
 
 // What ibv_context.ops and verbs_context name.
 int poll_cq(struct ibv_cq *q, int n, struct ibv_wc *wc);

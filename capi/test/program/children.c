@@ -1,6 +1,8 @@
 // Children of a process with an adapter, and their children.
+#define _GNU_SOURCE
 #include "rig.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,6 +40,99 @@ static void generation(int n)
 
 static void generations(void) { generation(3); }
 
+// A thread has events come all the time.
+static void *have_events(void *arg)
+{
+	struct rig *r = arg;
+	for (;;) {
+		struct ibv_cq *q;
+		struct ibv_wc wc[16];
+		void *context;
+		must(ibv_req_notify_cq(r->cq[0], 0) == 0);
+		post(r, 0, IBV_WR_RDMA_WRITE, 8);
+		must(ibv_get_cq_event(r->channel, &q, &context) == 0);
+		ibv_ack_cq_events(q, 1);
+		must(ibv_poll_cq(q, 16, wc) >= 0);
+	}
+	return NULL;
+}
+
+// A child may close what it has of its parent's, as libraries do when it exits, whatever
+// other threads of the parent were at.
+static void fork_closes(void)
+{
+	enum { FORKS = 150, HANGS_S = 20 };
+	struct rig r = {0};
+	pthread_t t;
+	rig_open(&r, IBV_QPT_RC);
+	must(pthread_create(&t, NULL, have_events, &r) == 0);
+	for (int i = 0; i < FORKS; i++) {
+		int status;
+		pid_t pid = fork();
+		must(pid >= 0);
+		if (pid == 0) {
+			alarm(HANGS_S);
+			ibv_close_device(r.ctx);
+			_exit(0);
+		}
+		must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	puts("ok");
+	fflush(stdout);
+	_exit(0);
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+enum { REFUSED = 77 };
+
+// in_child has a child do something, and returns its status.
+static int in_child(int (*f)(void))
+{
+	int status;
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0)
+		exit(f());
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int none(void) { return 0; }
+
+// In a container of its own a process is the first, as in another its child.
+static int as_first(void)
+{
+	struct rig r = {0};
+	must(getpid() == 1);
+	rig_open(&r, IBV_QPT_RC);
+	must(unshare(CLONE_NEWPID) == 0);
+	double from = now();
+	must(in_child(none) == 0);
+	bool quick = now() - from < 0.9;
+	rig_close(&r);
+	return quick ? 0 : 1;
+}
+
+static int in_container(void) { return unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0 ? in_child(as_first) : REFUSED; }
+
+// A child has nothing to say for its parent when it ends, and does not wait for that,
+// though it has the same number. The second that it would take is as long on any machine.
+static void first_process(void)
+{
+	int status = 1;
+	for (int i = 0; i < 3 && status == 1; i++)
+		status = in_child(in_container);
+	if (status == REFUSED)
+		puts("this user may make no container: nothing was tried");
+	must(status == 0 || status == REFUSED);
+}
+
 const struct scenario children[] = {
-	{"generations", generations}, {NULL, NULL},
+	{"generations", generations}, {"fork-closes", fork_closes}, {"first-process", first_process}, {NULL, NULL},
 };
