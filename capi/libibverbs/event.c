@@ -4,6 +4,7 @@
 #include "softhca.h"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/uio.h>
@@ -125,18 +126,32 @@ static bool interrupts(const sigset_t *blocked)
 	return false;
 }
 
-// signals_of returns a descriptor that tells of signals that wait, but for
-// those that the program has blocked itself; -1 if there is none.
-static int signals_of(struct channel *ch, const sigset_t *blocked)
+// ends_of returns a descriptor that can be read when a thread which sleeps is to wake:
+// signals wait, but for those that the program has blocked itself, or all are woken. -1
+// if there is none.
+static int ends_of(struct channel *ch, const sigset_t *blocked)
 {
-	if (ch->signals >= 0 && memcmp(&ch->blocked, blocked, sizeof *blocked) == 0)
-		return ch->signals;
+	if (ch->ends >= 0 && memcmp(&ch->blocked, blocked, sizeof *blocked) == 0)
+		return ch->ends;
 	sigset_t told = *engine_mask();
 	for (int sig = 1; sig < NSIG; sig++)
 		if (sigismember(blocked, sig) == 1)
 			sigdelset(&told, sig);
+	int signals = signalfd(ch->ends >= 0 ? ch->signals : -1, &told, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signals < 0)
+		return -1;
 	ch->blocked = *blocked;
-	return ch->signals = signalfd(ch->signals, &told, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (ch->ends >= 0)
+		return ch->ends;
+	struct epoll_event in = {.events = EPOLLIN};
+	int ends = epoll_create1(EPOLL_CLOEXEC);
+	if (ends < 0 || epoll_ctl(ends, EPOLL_CTL_ADD, signals, &in) != 0 || epoll_ctl(ends, EPOLL_CTL_ADD, sleep_off(), &in) != 0) {
+		close(signals);
+		close(ends);
+		return -1;
+	}
+	ch->signals = signals;
+	return ch->ends = ends;
 }
 
 enum sleep { SLEPT, NOT_HERE, INTERRUPTED };
@@ -149,13 +164,18 @@ static enum sleep sleep_in_engine(struct channel *ch)
 	struct device *d = device_of(ch->ibv.context);
 	enum sleep how = NOT_HERE;
 	sigset_t old = {0}; // of which the kernel writes a part
-	if (d->gone || fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || atomic_exchange(&ch->asleep, 1))
+	if (d->gone || fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || !enter_sleep())
 		return NOT_HERE;
+	if (atomic_exchange(&ch->asleep, 1)) {
+		leave_sleep();
+		return NOT_HERE;
+	}
 	pthread_sigmask(SIG_SETMASK, engine_mask(), &old);
-	int signals = signals_of(ch, &old);
-	if (signals >= 0 && d->calls->sleep(d->handle, &ch->ready, ch->ibv.fd, signals) == 0)
+	int ends = ends_of(ch, &old);
+	if (ends >= 0 && d->calls->sleep(d->handle, &ch->ready, ch->ibv.fd, ends) == 0)
 		how = !__atomic_load_n(&ch->ready, __ATOMIC_SEQ_CST) && interrupts(&old) ? INTERRUPTED : SLEPT;
 	atomic_store(&ch->asleep, 0);
+	leave_sleep();
 	pthread_sigmask(SIG_SETMASK, &old, NULL); // now the signals come
 	return how;
 }
@@ -244,8 +264,10 @@ static int free_channel(struct object *o)
 		return EBUSY;
 	remove_object(ch->ibv.context, o);
 	source_free(&ch->source);
-	if (ch->signals >= 0)
+	if (ch->ends >= 0) {
+		close(ch->ends);
 		close(ch->signals);
+	}
 	free(ch);
 	return 0;
 }
@@ -273,7 +295,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 		free(ch);
 		return fail(code);
 	}
-	ch->signals = -1;
+	ch->ends = -1;
 	ch->ibv.context = c;
 	ch->ibv.fd = ch->source.fd;
 	add_object(c, &ch->o, RANK_CHANNEL, free_channel);

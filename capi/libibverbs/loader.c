@@ -131,6 +131,7 @@ static void in_child(void)
 	faults_in_child();
 	signals_in_child();
 	end_in_child();
+	cancels_in_child();
 	cm_in_child();
 	if (calls != NULL)
 		forks++;
@@ -319,6 +320,7 @@ static const struct softhca_calls *load(void)
 		c = NULL;
 	} else {
 		engine_loaded(c);
+		seek_cancels();
 	}
 	return c;
 }

@@ -109,7 +109,8 @@ struct channel {
 	struct cq *head, *tail;
 	int ready;           // head is not NULL; written with the lock held, atomically
 	_Atomic int asleep;  // a thread sleeps in the engine, and uses what follows
-	int signals;         // tells of signals that wait, but for those of blocked; -1: not made yet
+	int ends;            // is readable when the thread is to wake: by signals, or because all are; -1: not made yet
+	int signals;         // tells of signals that wait, but for those of blocked
 	sigset_t blocked;    // by the program itself
 };
 
@@ -252,6 +253,13 @@ void leave_bare(void);
 void seek_signals(void);
 void seek_handlers(void);
 void signals_in_child(void);
+
+// cancel.c
+bool enter_sleep(void);
+void leave_sleep(void);
+int sleep_off(void);
+void seek_cancels(void);
+void cancels_in_child(void);
 
 // ucm.c
 void cm_before_fork(void);

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <glob.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -82,7 +83,8 @@ typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 	NEXT(sighandler_t, __sysv_signal, (int, sighandler_t)) \
 	NEXT(sighandler_t, sigset, (int, sighandler_t)) \
 	NEXT(void, _exit, (int)) \
-	NEXT(void, _Exit, (int))
+	NEXT(void, _Exit, (int)) \
+	NEXT(int, pthread_cancel, (pthread_t))
 
 #define NEXT_NUMBER(result, name, parameters) NEXT_##name,
 enum { NEXT_FUNCTIONS(NEXT_NUMBER) NEXT_COUNT };

@@ -7,8 +7,8 @@
  * Reading order: path.c (which paths are led where), value.c (files whose text is
  * made when they are opened, devices), next.c (the C library's functions), and
  * the functions that take their place: open.c, status.c, name.c. rdma_cm.c has the
- * device of the connection manager, and its descriptors; handler.c and exit.c have
- * nothing to do with paths.
+ * device of the connection manager, and its descriptors; handler.c, cancel.c and exit.c
+ * have nothing to do with paths.
  *
  * Nothing here allocates memory, takes a lock or keeps what a fork could leave
  * half done, except that the C library's own function does so. Functions work

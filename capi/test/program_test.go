@@ -22,7 +22,7 @@ import (
 var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
 	"signals", "signals-unseen", "signals-sudden", "cycles", "many", "threads", "channel", "arm-late", "slices",
-	"asleep", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
+	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "first-process",
 }
 
@@ -34,7 +34,7 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "fork-after", "transfer",
-	"signals", "signals-unseen", "signals-sudden",
+	"signals", "signals-unseen", "signals-sudden", "asleep", "cancelled",
 }
 
 // TestD1_Program runs each scenario on the library, as a program of its own.

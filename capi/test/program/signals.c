@@ -183,4 +183,41 @@ static void sudden(void)
 	}
 }
 
-const struct scenario caught[] = {{"signals", signals}, {"signals-unseen", unseen}, {"signals-sudden", sudden}, {"asleep", asleep}, {NULL, NULL}};
+// Threads that wait for completions can be cancelled: one waits for what the network
+// brings, the other for somebody to wake it. What they did not take is there, and a
+// third one, who is not meant, goes on waiting.
+static struct ibv_comp_channel *second_channel;
+
+static void *wait_for_event(void *channel)
+{
+	struct ibv_cq *q;
+	void *context;
+	must(ibv_get_cq_event(channel, &q, &context) == 0);
+	return q;
+}
+
+static void cancelled(void)
+{
+	struct rig r = {0};
+	pthread_t t[3];
+	void *how;
+	rig_open(&r, IBV_QPT_RC);
+	must((second_channel = ibv_create_comp_channel(r.ctx)) != NULL);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
+	for (int i = 0; i < 3; i++) {
+		must(pthread_create(&t[i], NULL, wait_for_event, i == 1 ? second_channel : r.channel) == 0);
+		usleep(50000);
+	}
+	for (int i = 0; i < 2; i++)
+		must(pthread_cancel(t[i]) == 0 && pthread_join(t[i], &how) == 0 && how == PTHREAD_CANCELED);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	must(pthread_join(t[2], &how) == 0 && how == r.cq[0]);
+	ibv_ack_cq_events(r.cq[0], 1);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	must(pthread_create(&t[0], NULL, wait_for_event, second_channel) == 0);
+	must(pthread_cancel(t[0]) == 0 && pthread_join(t[0], &how) == 0 && how == PTHREAD_CANCELED);
+	must(ibv_destroy_comp_channel(second_channel) == 0);
+	rig_close(&r);
+}
+
+const struct scenario caught[] = {{"signals", signals}, {"signals-unseen", unseen}, {"signals-sudden", sudden}, {"asleep", asleep}, {"cancelled", cancelled}, {NULL, NULL}};
