@@ -20,14 +20,15 @@ import (
 // arguments stand for the addresses, DIR for a directory of theirs.
 type meeting struct {
 	section, server, client string
-	addrs                   [2]string // of server and client; two of the loopback network, and then one, if there are none
-	port                    int       // of TCP, where the server listens before it opens the adapter
-	stays                   bool      // the server goes on when its client has ended
-	says                    string    // by the server, as arguments
-	same                    [2]string // files of DIR whose content is the same in the end, if any
-	segments                uint64    // that TCP sends meanwhile at most, if there is a bound
-	source                  string    // in C, of a program of ours in DIR that both are, if any
-	libs                    []string  // that it needs, as gcc's options
+	addrs                   [2]string   // of server and client; two of the loopback network, and then one, if there are none
+	port                    int         // of TCP, where the server listens before it opens the adapter
+	stays                   bool        // the server goes on when its client has ended
+	says                    string      // by the server, as arguments
+	same                    [2]string   // files of DIR whose content is the same in the end, if any
+	segments                uint64      // that TCP sends meanwhile at most, if there is a bound
+	source                  string      // in C, of a program of ours in DIR that both are, if any
+	libs                    []string    // that it needs, as gcc's options
+	files                   [][2]string // names and texts of files of DIR that it needs
 	skip                    string
 }
 
@@ -170,6 +171,11 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 		}
 	}
 	names := strings.NewReplacer("SERVER", m.addrs[0], "CLIENT", m.addrs[1], "DIR", s.lib)
+	for _, f := range m.files {
+		if err := os.WriteFile(filepath.Join(s.lib, f[0]), []byte(names.Replace(f[1])), 0o600); err != nil {
+			return err
+		}
+	}
 	args := func(line string) []string {
 		line, _, _ = strings.Cut(line, " #")
 		return strings.Fields(names.Replace(line))

@@ -2,7 +2,7 @@
 // unmodified, and writes docs/programs.md, which says what became of each.
 //
 // Reading order: cases.go (the programs), program.go (a process and what it starts),
-// run.go (a server and its client), connect.go (those that connect by rdma_cm), mpi.go,
+// run.go (a server and its client), connect.go (those that connect by rdma_cm), dapl.go, mpi.go, iser.go,
 // machine.go and migration.go (virtual machines that are moved), faults.go (programs that
 // have to fail), pyverbs.go (rdma-core's own unit tests), main.go.
 //

@@ -119,7 +119,7 @@ func (c *checker) all(ctx context.Context) error {
 			return "ok", s.run(ctx, &t)
 		})
 	}
-	for _, both := range slices.Concat(meetings, tcp) {
+	for _, both := range slices.Concat(meetings, overDAPL(), tcp) {
 		for _, m := range both.variants() {
 			c.one(m.section, m.client, func() (string, error) {
 				if m.skip != "" {
@@ -131,6 +131,9 @@ func (c *checker) all(ctx context.Context) error {
 	}
 	for _, j := range jobs() {
 		c.one(j.mpi.section, j.name(), func() (string, error) { return "ok", s.runJob(ctx, &j) })
+	}
+	for _, d := range disks {
+		c.one("tgt", d.name(), func() (string, error) { return s.serve(ctx, &d) })
 	}
 	for _, g := range migrations {
 		c.one("qemu-system-x86", g.name(), func() (string, error) { return s.migrate(ctx, &g) })

@@ -37,6 +37,8 @@ var packages = []struct{ name, brings string }{
 	{"mpich", "mpirun.mpich"},
 	{"libmpich-dev", "mpicc.mpich"},
 	{"qemu-system-x86", "qemu-system-x86_64"},
+	{"dapl2-utils", "dapltest"},
+	{"libiscsi-bin", "iscsi-test-cu"},
 }
 
 // missing returns the packages that are not installed.

@@ -1,0 +1,110 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// disk is a disk of tgtd's, which initiators of libiscsi reach by iSER.
+type disk struct {
+	addrs  [2]string // of the target and of the initiators
+	called string    // what tells it from others
+}
+
+var disks = []disk{{addrs: addrs4}, {addrs: [2]string{addrs4[0], addrs4[0]}, called: " # on one address"}}
+
+// The names of the target and of the initiator: tgtd lets none in that it was not told of.
+const (
+	targetName    = "iqn.2026-01.org.softhca:disk"
+	initiatorName = "iqn.2026-01.org.softhca:check"
+)
+
+// initiators are programs that read and write the disk. Those of iscsi-test-cu check what
+// they read, and that what the disk must refuse is refused.
+var initiators = []string{
+	"iscsi-inq", "iscsi-readcapacity16", "iscsi-perf -t 2",
+	"iscsi-test-cu -d -n -f -t SCSI.Write10.Simple", "iscsi-test-cu -d -n -f -t SCSI.WriteVerify10.Simple",
+	"iscsi-test-cu -d -n -f -t SCSI.Read10.BeyondEol", "iscsi-test-cu -d -n -f -t SCSI.CompareAndWrite.Simple",
+}
+
+func (d *disk) name() string {
+	return "tgtd and libiscsi's iscsi-perf, iscsi-test-cu over iser://SERVER" + d.called
+}
+
+const diskSize = 16 << 20
+
+// serve runs the target, and the initiators one after the other.
+func (s *stand) serve(ctx context.Context, d *disk) (string, error) {
+	if _, err := exec.LookPath("tgtd"); err != nil {
+		return "skipped: the package tgt is not installed, which would start a service on this machine", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	image := filepath.Join(s.lib, "disk.img")
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, diskSize)); err != nil {
+		return "", err
+	}
+	socket := "TGT_IPC_SOCKET=" + filepath.Join(s.lib, "tgtd")
+	var served bytes.Buffer
+	target := s.launched(ctx, d.addrs[:1], &served, "tgtd", "-f", "--iscsi", "portal="+d.addrs[0]+":3261", "--iser", "port=3260")
+	target.Env = append(target.Env, socket)
+	if err := target.Start(); err != nil {
+		return "", err
+	}
+	err := open(ctx, netip.MustParseAddr(d.addrs[0]))
+	if err == nil {
+		err = prepareDisk(ctx, socket, image)
+	}
+	for _, i := range initiators {
+		if err == nil {
+			err = s.initiate(ctx, d, i)
+		}
+	}
+	_ = target.kill() // it goes on until it is
+	if serr := target.Wait(); err != nil {
+		return "", fmt.Errorf("%w\ntgtd: %v: %s", err, serr, last(served.String()))
+	}
+	return "ok", nil
+}
+
+// prepareDisk has a target that runs serve an image.
+func prepareDisk(ctx context.Context, socket, image string) error {
+	for _, line := range []string{
+		"target --op new --tid 1 --targetname " + targetName,
+		"logicalunit --op new --tid 1 --lun 1 -b " + image,
+		"target --op bind --tid 1 -I ALL",
+		"target --op bind --tid 1 -Q " + initiatorName,
+	} {
+		cmd := exec.CommandContext(ctx, "tgtadm", append([]string{"--lld", "iser", "--mode"}, strings.Fields(line)...)...)
+		cmd.Env = append(os.Environ(), socket)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("tgtadm: %s: %w: %s", line, err, out)
+		}
+	}
+	return nil
+}
+
+// patientInitiator is how long one may take: those of libiscsi wait for ever.
+const patientInitiator = 20 * time.Second
+
+// initiate runs one initiator.
+func (s *stand) initiate(ctx context.Context, d *disk, line string) error {
+	ctx, cancel := context.WithTimeout(ctx, patientInitiator)
+	defer cancel()
+	var said bytes.Buffer
+	args := append(strings.Fields(line), "-i", initiatorName, "iser://"+d.addrs[0]+":3260/"+targetName+"/1")
+	if err := s.launched(ctx, d.addrs[1:], &said, args...).Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", line, err, last(said.String()))
+	}
+	return nil
+}
