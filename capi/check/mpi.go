@@ -19,32 +19,32 @@ type mpi struct {
 	options, env                []string
 }
 
-// In the namespace it is root, who is nobody outside.
-var openMPI = mpi{
-	section: "openmpi-bin", compiler: "mpicc.openmpi", launcher: "mpirun.openmpi",
-	options: []string{"--oversubscribe", "--mca", "pml", "ucx"},
-	env:     []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
-}
-
-// MPICH has shared memory of its own, beside UCX's, for ranks of one host.
-var mpich = mpi{
-	section: "mpich", compiler: "mpicc.mpich", launcher: "mpirun.mpich",
-	env: []string{"MPIR_CVAR_NOLOCAL=1"},
+var implementations = []mpi{
+	{
+		section: "openmpi-bin", compiler: "mpicc.openmpi", launcher: "mpirun.openmpi",
+		options: []string{"--oversubscribe", "--mca", "pml", "ucx"},
+		// In the namespace it is root, who is nobody outside.
+		env: []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
+	},
+	{
+		section: "mpich", compiler: "mpicc.mpich", launcher: "mpirun.mpich",
+		env: []string{"MPIR_CVAR_NOLOCAL=1"}, // else it has shared memory of its own, beside UCX's
+	},
 }
 
 // job is a run of MPI over UCX, of so many ranks, which share one address and reach each
 // other over these transports only.
 type job struct {
-	mpi   *mpi
+	mpi   mpi
 	ranks int
 	tls   string
 }
 
-// jobs returns those of both implementations.
+// jobs returns those of all implementations.
 func jobs() []job {
 	const all, datagrams = "rc_verbs,ud_verbs,self", "ud_verbs,self"
 	var js []job
-	for _, m := range []*mpi{&openMPI, &mpich} {
+	for _, m := range implementations {
 		js = append(js, job{m, 2, all}, job{m, 8, all}, job{m, 32, all}, job{m, 8, datagrams})
 	}
 	return js
