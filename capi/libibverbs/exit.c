@@ -70,8 +70,8 @@ static void at_end(void)
 		;
 }
 
-// end_in_child has the child of a fork wait for nobody, whatever number it has: that of
-// its parent, if both are the first process of a container.
+// end_in_child has the child of a fork wait for nobody, whatever number it gets: that of
+// its parent, if both are the first of a container, or of an ancestor that has ended.
 void end_in_child(void) { atomic_store(&whose, 0); }
 
 __attribute__((destructor)) static void at_exit(void) { at_end(); }
