@@ -196,8 +196,10 @@ int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **b
 	int code = post_list(q, wr, bad, &p, &ring);
 	if (ring) {
 		int dead = ring_doorbell(q, &p);
-		if (code == 0)
+		if (code == 0 && dead != 0) {
+			*bad = wr; // nothing of the list is sent
 			code = dead;
+		}
 	}
 	return code;
 }

@@ -566,6 +566,8 @@ static void fork_keeps(void)
 	if (pid == 0) {
 		char c;
 		struct ibv_wc wc;
+		struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE}, *bad = NULL;
+		must(ibv_post_send(r.qp[0], &wr, &bad) != 0 && bad == &wr);
 		must(ibv_alloc_pd(r.ctx) == NULL && post(&r, 0, IBV_WR_RDMA_WRITE, 8) != 0 && ibv_poll_cq(r.cq[0], 1, &wc) < 0);
 		must(read(go[0], &c, 1) == 1);
 		_exit(0);
