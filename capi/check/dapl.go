@@ -18,6 +18,9 @@ func overDAPL() (ms []meeting) {
 			},
 		} {
 			m.section = "dapl2-utils"
+			if provider == "scm" && strings.HasPrefix(m.server, "dtestx") {
+				m.skip = "scm speaks TCP as before its version 8 now and then, to a peer that does not"
+			}
 			m.server = "env DAT_OVERRIDE=DIR/server.conf " + strings.ReplaceAll(m.server, "PROVIDER", provider)
 			m.client = "env DAT_OVERRIDE=DIR/client.conf " + strings.ReplaceAll(m.client, "PROVIDER", provider)
 			m.files = [][2]string{{"server.conf", daplConf("SERVER")}, {"client.conf", daplConf("CLIENT")}}
