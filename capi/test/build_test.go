@@ -59,7 +59,8 @@ func newBuilds(t *testing.T, variants ...variant) *builds {
 	t.Run("build", func(t *testing.T) {
 		t.Run("engine", func(t *testing.T) {
 			t.Parallel()
-			run(t, "go", "build", "-buildmode=c-shared", "-o", filepath.Join(b.dir, engineFile), "../engine")
+			args := append([]string{"build", "-o", filepath.Join(b.dir, engineFile)}, libraries.EngineFlags()...)
+			run(t, "go", append(args, "../engine")...)
 		})
 		t.Run("preload", func(t *testing.T) {
 			t.Parallel()

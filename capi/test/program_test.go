@@ -21,7 +21,7 @@ import (
 // may do to the library.
 var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
-	"signals", "signals-unseen", "signals-sudden", "cycles", "many", "threads", "channel", "arm-late", "slices",
+	"signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number",
 }

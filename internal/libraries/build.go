@@ -135,13 +135,23 @@ func hasHeader(ctx context.Context, cc, name string) bool {
 	return cmd.Run() == nil
 }
 
+// EngineFlags are what the engine is built with. Go's runtime interrupts threads that
+// are in Go for long by SIGURG. One that comes late finds the thread back in the program,
+// and poll and others like it fail with EINTR there, although the program catches no
+// signals. So the runtime does without: what is long in the engine calls functions, at
+// which it takes turns too.
+func EngineFlags() []string {
+	return []string{"-buildmode=c-shared", "-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1"}
+}
+
 func buildEngine(ctx context.Context, tree, dir string) error {
 	gotool, err := exec.LookPath("go")
 	if err != nil {
 		return fmt.Errorf("building %s needs Go, from https://go.dev/dl or your distribution: %w", Engine, err)
 	}
 	file := filepath.Join(dir, Engine)
-	if err := run(ctx, tree, Engine, gotool, "build", "-buildmode=c-shared", "-o", file, enginePackage); err != nil {
+	args := append([]string{"build", "-o", file}, EngineFlags()...)
+	if err := run(ctx, tree, Engine, gotool, append(args, enginePackage)...); err != nil {
 		return err
 	}
 	// Go writes a header for C programs that are linked with it; nobody is.
