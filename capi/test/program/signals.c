@@ -225,8 +225,6 @@ static void cancelled(void)
 	rig_close(&r);
 }
 
-// spared has Go's runtime busy with its memory, and threads of the program's in the
-// engine and out of it. No thread is sent a signal: outside, it would end a system call.
 static void *in_and_out(void *arg)
 {
 	struct rig *r = arg;
@@ -238,6 +236,8 @@ static void *in_and_out(void *arg)
 	return NULL;
 }
 
+// Go's runtime is busy with its memory, and threads of the program go into the engine and
+// out of it. None is sent a signal: outside, it would end a system call.
 static void spared(void)
 {
 	struct sock_filter code[] = {
