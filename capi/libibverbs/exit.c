@@ -3,7 +3,8 @@
 // arrived, and closes what a program leaves: the peers of its connections get a DREQ or
 // a REJ. Here this has to be done before the process is gone; an acknowledgement of what
 // the program has just received may be owed still, so that it goes with what the program
-// sends next. What is killed cannot do it.
+// sends next. The handler of fault.c does it for a process that
+// crashes; a process that another signal kills cannot do it.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -58,7 +59,7 @@ void watch_end(void)
 
 // at_end has everything said that is owed to others. Any thread may call it, in a handler of
 // a signal too. The child of a fork, or of vfork, has nothing to say for its parent.
-static void at_end(void)
+void at_end(void)
 {
 	struct timespec until;
 	if (atomic_load(&whose) != getpid())

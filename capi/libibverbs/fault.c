@@ -3,7 +3,8 @@
 // sets a handler of its own after the engine was loaded (as crash reporters do)
 // would get them; it is to get its own faults only. So the library's handler
 // stays in front of the program's: the preload library says when one is set, and
-// without it keep_faults looks from time to time.
+// without it keep_faults looks from time to time. The handler is also there when the
+// program has none: a process that crashes disconnects first, as the kernel would do for it.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -23,6 +24,7 @@ static _Atomic bool told;
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; // of who changes what follows
 static struct sigaction engines[SIGNALS];
+static struct sigaction before[SIGNALS]; // what was set when the engine was loaded
 static uintptr_t text, text_end; // of the engine that was loaded last
 
 // What the program has set, in one of two places: a handler that runs meanwhile
@@ -46,6 +48,12 @@ static void unlock(const sigset_t *old)
 }
 
 void faults_in_child(void) { pthread_mutex_init(&mu, NULL); }
+
+#if defined(__x86_64__) || defined(__aarch64__)
+enum { TELLS_PLACE = 1 };
+#else
+enum { TELLS_PLACE = 0 };
+#endif
 
 // interrupted returns where the program was when a signal came, 0 if that is
 // not known for the machine.
@@ -78,6 +86,8 @@ static void call_program(int i, int sig, siginfo_t *info, void *u)
 	bool none = a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN;
 	if (none || (a->sa_flags & SA_RESETHAND && atomic_exchange(&spent[i], true))) {
 		static const struct sigaction deadly = {.sa_handler = SIG_DFL};
+		if (a->sa_handler != SIG_IGN || info->si_code > 0) // a fault kills though it is ignored
+			at_end();
 		set(sig, &deadly, NULL);
 		if (info->si_code <= 0) // it was sent; a fault happens again by itself
 			raise(sig);
@@ -156,12 +166,35 @@ static int handler_set(int sig, const struct sigaction *act, struct sigaction *o
 	return code;
 }
 
-// engine_loaded notes the handlers that the engine has just set.
+// engine_loading notes the handlers that are set before the engine sets its own.
+void engine_loading(void)
+{
+	for (int i = 0; i < SIGNALS; i++)
+		set(signals_of[i], NULL, &before[i]);
+}
+
+// come_first puts the library's handler in front of the engine's. The child of a fork
+// inherits the library's handler, and programs has what the program set.
+static void come_first(int i)
+{
+	sigset_t mask;
+	lock(&mask);
+	struct sigaction was = before[i].sa_sigaction == on_fault ? programs[i][place[i]] : before[i];
+	bool used = before[i].sa_sigaction == on_fault && spent[i];
+	keep(i, &was);
+	spent[i] = used;
+	unlock(&mask);
+}
+
+// engine_loaded notes the handlers that the engine has just set, and puts the library's in
+// front on machines where it can tell the engine's faults from the program's.
 void engine_loaded(const void *in)
 {
 	dl_iterate_phdr(find_text, (void *)in);
 	for (int i = 0; i < SIGNALS; i++)
 		set(signals_of[i], NULL, &engines[i]);
+	for (int i = 0; i < SIGNALS && TELLS_PLACE; i++)
+		come_first(i);
 	void (*tell)(sigaction_call *, sigaction_call **) = dlsym(RTLD_DEFAULT, "softhca_tell_handlers");
 	if (tell != NULL && !told) {
 		tell(handler_set, &set);

@@ -304,6 +304,7 @@ static const struct softhca_calls *load(void)
 	}
 	pthread_sigmask(SIG_SETMASK, &mask, &old);
 	struct slice had = shorten();
+	engine_loading();
 	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	const struct softhca_calls *c = so != NULL ? dlsym(so, "softhca_calls") : NULL;
 	if (c != NULL && c->abi == SOFTHCA_ENGINE_ABI)

@@ -239,9 +239,11 @@ void flush_devices(void);
 // exit.c
 void watch_end(void);
 void watch_exits(void);
+void at_end(void);
 void end_in_child(void);
 
 // fault.c
+void engine_loading(void);
 void engine_loaded(const void *in);
 void keep_faults(void);
 void faults_in_child(void);

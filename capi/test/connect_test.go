@@ -49,9 +49,11 @@ func TestD2_CMPrograms(t *testing.T) {
 	for _, name := range []string{"rdma-cm", "rdma-cm-fork", "rdma-cm-closed"} {
 		t.Run(name, func(t *testing.T) { s.pass(t, name, s.over(t, s.addresses(1))...) })
 	}
-	t.Run("rdma-cm-exit", func(t *testing.T) {
-		s.pass(t, "rdma-cm-exit", append(s.over(t, s.addresses(1)), "LEAVING_ADDR="+s.addresses(1))...)
-	})
+	for _, name := range []string{"rdma-cm-exit", "rdma-cm-crash"} {
+		t.Run(name, func(t *testing.T) {
+			s.pass(t, name, append(s.over(t, s.addresses(1)), "LEAVING_ADDR="+s.addresses(1))...)
+		})
+	}
 	for _, p := range []struct{ server, client string }{
 		{"rping -s -C 10 -v -a ADDR", "rping -c -C 10 -v -a ADDR"},
 		{"ucmatose -c 4 -C 10 -b ADDR", "ucmatose -c 4 -C 10 -s ADDR"},

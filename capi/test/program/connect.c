@@ -9,6 +9,7 @@
 #include <rdma/rdma_user_cm.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -209,8 +210,19 @@ static struct rdma_ucm_conn_param parameters(void)
 	return (struct rdma_ucm_conn_param){.qp_num = 0x1234, .valid = 1, .retry_count = 7, .rnr_retry_count = 7};
 }
 
-// leave connects, or begins to, and ends without a word.
-static void leave(const char *server, bool establish)
+// exits and crashes are ways to end without disconnecting.
+static void exits(void) { exit(3); }
+
+static void crashes(void)
+{
+	struct rlimit none = {0, 0};
+	struct ibv_qp *volatile missing = NULL;
+	must(setrlimit(RLIMIT_CORE, &none) == 0);
+	ibv_destroy_qp(missing); // as qperf's server destroys that of the ID that listens
+}
+
+// leave connects, or begins to, and ends.
+static void leave(const char *server, bool establish, void (*end)(void))
 {
 	int fd = open(DEVICE, O_RDWR);
 	must(fd >= 0);
@@ -230,12 +242,18 @@ static void leave(const char *server, bool establish)
 		struct rdma_ucm_accept a = {.id = id};
 		must(command(fd, RDMA_USER_CM_CMD_ACCEPT, &a, sizeof a, 0) > 0);
 	}
-	exit(3);
+	end();
+}
+
+// left_by checks how a child has ended.
+static bool left_by(void (*end)(void), int status)
+{
+	return end == exits ? WIFEXITED(status) && WEXITSTATUS(status) == 3 : WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
 }
 
 // A program that ends without rdma_disconnect: its peer hears of it, whether the
 // connection was there or only half of it.
-static void leaving(void)
+static void leaving(void (*end)(void))
 {
 	char server[64];
 	snprintf(server, sizeof server, "%s", getenv("SOFTHCA_ADDR"));
@@ -248,7 +266,7 @@ static void leaving(void)
 			setenv("SOFTHCA_ADDR", getenv("LEAVING_ADDR"), 1);
 			setenv("SOFTHCA_SYSFS", "", 1);
 			must(read(listens[0], &c, 1) == 1);
-			leave(server, establish);
+			leave(server, establish, end);
 		}
 		must(child > 0);
 		int fd = open(DEVICE, O_RDWR);
@@ -266,11 +284,17 @@ static void leaving(void)
 		if (establish)
 			must(want_event(fd, ESTABLISHED) == id);
 		must(want_event(fd, establish ? DISCONNECTED : REJECTED) == id);
-		must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+		must(waitpid(child, &status, 0) == child && left_by(end, status));
 		close(fd);
 		close(listens[0]);
 		close(listens[1]);
 	}
 }
 
-const struct scenario connects[] = {{"rdma-cm", descriptor}, {"rdma-cm-fork", descriptor_fork}, {"rdma-cm-closed", descriptor_closed}, {"rdma-cm-exit", leaving}, {NULL, NULL}};
+static void by_exit(void) { leaving(exits); }
+static void by_crash(void) { leaving(crashes); }
+
+const struct scenario connects[] = {
+	{"rdma-cm", descriptor}, {"rdma-cm-fork", descriptor_fork}, {"rdma-cm-closed", descriptor_closed}, {"rdma-cm-exit", by_exit},
+	{"rdma-cm-crash", by_crash}, {NULL, NULL},
+};
