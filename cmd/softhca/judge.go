@@ -242,7 +242,7 @@ func openJudgePort(g *globals, local netip.Addr) (p fabric.Port, end func() erro
 	}
 	file, err := os.Create(g.capture)
 	if err != nil {
-		return nil, nil, errors.Join(err, p.Close())
+		return nil, nil, errors.Join(captureError("--capture", g.capture, err), p.Close())
 	}
 	w, err := capture.Wrap(p, file, capture.Options{})
 	if err != nil {

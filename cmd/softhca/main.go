@@ -9,6 +9,10 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/softhca/softhca/cmd/softhca/internal/launch"
 )
 
 // The exit codes.
@@ -57,13 +61,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	_, _ = fmt.Fprintln(stderr, "softhca:", why)
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
-		return exitUsage
+		return exitCode(cmd, exitUsage)
 	}
 	exit := (*exitError)(nil)
 	if errors.As(err, &exit) || interrupted && errors.As(context.Cause(ctx), &exit) {
 		return exit.code
 	}
-	return exitFailed
+	return exitCode(cmd, exitFailed)
+}
+
+// exitCode returns the exit code of a command that fails with this one. A program under
+// run may end with any of the usual codes, so run itself fails with one of its own, as
+// env, nice and timeout do.
+func exitCode(cmd *cobra.Command, code int) int {
+	if cmd.Name() == runName {
+		return launch.CodeFailed
+	}
+	return code
 }
 
 // exitError is an error with an exit code of its own.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -154,17 +155,34 @@ func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
 // checkFaults returns a usageError for the first mistake in the rules of the
 // flags that all commands have, before a command opens or starts anything.
 func (g *globals) checkFaults() error {
-	if err := checkRules("--fault", g.faults); err != nil || g.faultFile == "" {
+	if err := checkRules("--fault", g.faults); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(g.faultFile)
+	return checkFaultFile("--fault-file", g.faultFile)
+}
+
+// checkFaultFile returns an error for a file of rules, "" for none, that cannot be read or
+// has a mistake in it. from is the option or variable that names it.
+func checkFaultFile(from, name string) error {
+	if name == "" {
+		return nil
+	}
+	text, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("--fault-file: %w", err)
+		return fmt.Errorf("%s %s: %w: name a file with a rule on each line", from, name, cause(err))
 	}
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		return usagef("--fault-file %s: want text with a rule on each line; this is something else", g.faultFile)
+		return usagef("%s %s: want text with a rule on each line; this is something else", from, name)
 	}
-	return checkRules(g.faultFile, []string{string(text)})
+	return checkRules(name, []string{string(text)})
+}
+
+// cause returns why a file cannot be used, without its name.
+func cause(err error) error {
+	if where := (*fs.PathError)(nil); errors.As(err, &where) {
+		return where.Err
+	}
+	return err
 }
 
 // checkRules returns a usageError for the first mistake in rules.
@@ -262,8 +280,37 @@ func logCounters(log *slog.Logger, hca *verbs.Context) {
 func createCapture(name string) (w io.Writer, done func() error, err error) {
 	f, err := os.Create(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("capture: %w", err)
+		return nil, nil, captureError("--capture", name, err)
 	}
 	b := bufio.NewWriterSize(f, 1<<20)
 	return b, func() error { return errors.Join(b.Flush(), f.Close()) }, nil
+}
+
+// captureError says that a capture file cannot be written. from is the option or variable
+// that names it.
+func captureError(from, name string, err error) error {
+	return fmt.Errorf("%s %s: %w: name a file that you may write, in a directory that exists", from, name, cause(err))
+}
+
+// checkCapture returns an error if a capture file cannot be written. It leaves no file
+// behind, and does not wait for the reader of a pipe.
+func checkCapture(from, name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && !info.Mode().IsRegular() && !info.IsDir():
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return captureError(from, name, err)
+	}
+	f, failed := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+	if failed == nil {
+		failed = f.Close()
+	}
+	if failed == nil && err != nil {
+		failed = os.Remove(name)
+	}
+	if failed != nil {
+		return captureError(from, name, failed)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,16 +14,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/launch"
+	"github.com/softhca/softhca/internal/sysfs"
 	"github.com/softhca/softhca/verbs"
 )
 
 // defaultDevice is what programs find the adapter under.
 const defaultDevice = "softhca0"
 
+// runName is the name of the command.
+const runName = "run"
+
 func newRunCommand(g *globals) *cobra.Command {
 	device, addrs := "", []string(nil)
 	cmd := &cobra.Command{
-		Use:   "run [flags] [--] PROGRAM [ARGUMENT...]",
+		Use:   runName + " [flags] [--] PROGRAM [ARGUMENT...]",
 		Short: "Run a program that uses RDMA, unmodified, on an adapter of its own",
 		Long: `run runs a program that was written for RDMA hardware: in C, C++, Python or Rust, over libibverbs, UCX, libfabric or
 MPI. It finds a RoCE adapter by the name of softhca0, in libibverbs and in /sys/class/infiniband, and so does what it starts.
@@ -42,8 +47,9 @@ Programs that are linked statically, or that the system gives more rights than y
 --explain follows the packets of the program and of all that it starts, tells of a connection when it
 fails, and says in the end what went wrong on the wire, and why.
 
-The program takes the place of this command, unless --explain has it stay: the exit code is the program's. It is 127 if there is no such program, 126 if
-it cannot be run, and 125 if something else failed before it ran.`,
+The program replaces this command; with --explain it is a child of this command. Either way the exit code is the program's. It
+is 127 if there is no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable
+is wrong, the address or the capture file cannot be used, or the libraries are missing.`,
 		Example: `  softhca run -- ibv_devinfo -v
   softhca run -- ibv_rc_pingpong -g 0                             a server, and in another terminal its client:
   softhca run -- ibv_rc_pingpong -g 0 127.0.0.1
@@ -59,26 +65,7 @@ it cannot be run, and 125 if something else failed before it ran.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.HasPrefix(device, "-") {
-				return usagef("--device %q: want a name; options stand before it", device)
-			}
-			o, err := runOptions(cmd, g, args)
-			if err != nil {
-				return err
-			}
-			o.Addrs = slices.DeleteFunc(addrs, func(a string) bool { return strings.TrimSpace(a) == "" })
-			o.Device = cmp.Or(device, os.Getenv(launch.DeviceEnv), defaultDevice)
-			if g.explain {
-				err = runExplained(cmd.Context(), cmd, o)
-			} else {
-				err = o.Run(cmd.Context())
-			}
-			if not := (*launch.Error)(nil); errors.As(err, &not) {
-				return &exitError{not.Code, named(cmd, err)}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runProgram(cmd, g, args, device, addrs) },
 	}
 	cmd.Flags().StringVar(&device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
 	cmd.Flags().StringArrayVar(&addrs, "addr", nil,
@@ -87,8 +74,42 @@ it cannot be run, and 125 if something else failed before it ran.`,
 	return cmd
 }
 
-// runOptions returns what the flags ask for. What is given by the environment is
-// checked too, but left there.
+// runProgram runs a program on adapters of these addresses.
+func runProgram(cmd *cobra.Command, g *globals, args []string, device string, addrs []string) error {
+	if strings.HasPrefix(device, "-") {
+		return usagef("--device %q: want a name; options stand before it", device)
+	}
+	o, err := runOptions(cmd, g, args)
+	if err != nil {
+		return err
+	}
+	o.Addrs = slices.DeleteFunc(addrs, func(a string) bool { return strings.TrimSpace(a) == "" })
+	from, name := given("--device", device, launch.DeviceEnv)
+	o.Device = cmp.Or(name, defaultDevice)
+	if err := (&sysfs.Description{Name: o.Device}).Check(); err != nil {
+		return usagef("%s: %w", from, err)
+	}
+	if g.explain {
+		err = runExplained(cmd.Context(), cmd, o)
+	} else {
+		err = o.Run(cmd.Context())
+	}
+	if not := (*launch.Error)(nil); errors.As(err, &not) {
+		return &exitError{not.Code, named(cmd, err)}
+	}
+	return err
+}
+
+// given returns the value of a setting and what gave it: the option, or else the variable.
+func given(option, value, env string) (from, text string) {
+	if value != "" {
+		return option, value
+	}
+	return env, os.Getenv(env)
+}
+
+// runOptions returns what the flags ask for. What the environment gives is checked too, but
+// left there.
 func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options, error) {
 	log, err := g.logger(cmd.ErrOrStderr())
 	if err != nil {
@@ -98,11 +119,14 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 		return nil, usagef("--explain and --capture: want one of them; softhca explain reads what --capture wrote")
 	}
 	if g.transport != verbs.UDP.String() {
-		return nil, usagef("--transport %s: programs run over udp", g.transport)
+		return nil, usagef("--transport %s: programs run over udp; leave --transport out", g.transport)
+	}
+	if err := g.checkRunSettings(); err != nil {
+		return nil, err
 	}
 	command, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("run: find this command: %w", err)
+		return nil, fmt.Errorf("find this command: %w", err)
 	}
 	o := &launch.Options{
 		Program: args, Env: os.Environ(), Command: command,
@@ -111,8 +135,6 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	set := func(name, value string) { o.Set = append(o.Set, launch.Var{Name: name, Value: value}) }
 	if len(g.faults) > 0 {
 		set(launch.FaultEnv, strings.Join(g.faults, "\n"))
-	} else if err := checkRules(launch.FaultEnv, []string{os.Getenv(launch.FaultEnv)}); err != nil {
-		return nil, err
 	}
 	if g.faultSeed != 0 {
 		set(verbs.FaultsSeedEnv, strconv.FormatUint(g.faultSeed, 10))
@@ -127,12 +149,38 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 		}
 		name, err := filepath.Abs(f.name)
 		if err != nil {
-			return nil, fmt.Errorf("run: %w", err)
-		}
-		if _, err := os.Stat(filepath.Dir(name)); err != nil {
-			return nil, fmt.Errorf("run: %w", err)
+			return nil, err
 		}
 		set(f.env, name)
 	}
 	return o, nil
+}
+
+// checkRunSettings returns an error for the first setting, of an option or of the
+// environment, that the program's adapter could not use: the program would only find no
+// adapter.
+func (g *globals) checkRunSettings() error {
+	if len(g.faults) == 0 { // those of the option have been checked
+		if err := checkRules(launch.FaultEnv, []string{os.Getenv(launch.FaultEnv)}); err != nil {
+			return err
+		}
+	}
+	if g.faultFile == "" {
+		if err := checkFaultFile(launch.FaultFileEnv, os.Getenv(launch.FaultFileEnv)); err != nil {
+			return err
+		}
+	}
+	if level := os.Getenv(launch.LogLevelEnv); level != "" && new(slog.LevelVar).UnmarshalText([]byte(level)) != nil {
+		return usagef("%s %q: want debug, info, warn or error", launch.LogLevelEnv, level)
+	}
+	if seed := os.Getenv(verbs.FaultsSeedEnv); seed != "" {
+		if _, err := strconv.ParseUint(seed, 0, 64); err != nil {
+			return usagef("%s %q: want a number that is not negative", verbs.FaultsSeedEnv, seed)
+		}
+	}
+	from, name := given("--capture", g.capture, launch.CaptureEnv)
+	if name == "" || strings.HasPrefix(name, launch.CaptureSocket) {
+		return nil
+	}
+	return checkCapture(from, strings.ReplaceAll(name, launch.CaptureProcess, strconv.Itoa(os.Getpid())))
 }

@@ -32,7 +32,7 @@ const (
 func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) error {
 	dir, err := os.MkdirTemp("", "softhca-run-*")
 	if err != nil {
-		return fmt.Errorf("run: %w", err)
+		return fmt.Errorf("run: a directory for packets: %w; TMPDIR names another place", err)
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "capture")

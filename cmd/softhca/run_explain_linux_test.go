@@ -29,7 +29,7 @@ func TestRunExplain(t *testing.T) {
 		{[]string{"--", "sh", "-c", "kill -TERM $$"}, 143, "", "ended with exit code 143"},
 		{[]string{"--", "/no/such/program"}, 127, "", "no such file or directory"},
 		{[]string{"--", "/etc/passwd"}, 126, "", "permission denied"},
-		{[]string{"--capture", "x.pcapng", "--", "true"}, 2, "", "want one of them"},
+		{[]string{"--capture", "x.pcapng", "--", "true"}, 125, "", "want one of them"},
 		{[]string{"--", "sh", "-c", "test -S ${SOFTHCA_CAPTURE#unix:} && echo $SOFTHCA_CAPTURE | cut -c1-5"}, 0, "unix:\n", "no packet passed"},
 		// The signal is sent to the command, not to the program, which says which it is.
 		{[]string{"--", "sh", "-c", `trap 'echo passed on; exit 5' TERM; kill -TERM $PPID; while :; do sleep 0.05; done`}, 5, "passed on\n", "exit code 5"},

@@ -112,12 +112,6 @@ func TestRun(t *testing.T) {
 		{[]string{"--", "no such program"}, 127, "", "softhca: run: \"no such program\": executable file not found in $PATH: is it installed?\n"},
 		{[]string{"--", "/no/such/program"}, 127, "", "softhca: run: \"/no/such/program\": no such file or directory\n"},
 		{[]string{"--", "/etc/passwd"}, 126, "", "permission denied: is it a program, and executable?\n"},
-		{[]string{"--addr", "192.0.2.99", "--", "true"}, 125, "", "no interface has address 192.0.2.99"},
-		{[]string{"--device", "a/b", "--", "true"}, 125, "", "device name \"a/b\""},
-		{[]string{"--capture", "/no/such/directory/x.pcapng", "--", "true"}, 1, "", "no such file or directory"},
-		{[]string{"--fault", "dorp", "--", "true"}, 2, "", "did you mean drop?"},
-		{[]string{"--transport", "raw", "--", "true"}, 2, "", "over udp"},
-		{nil, 2, "", "needs a program"},
 	} {
 		state, out, errs := i.run(t, c.args...)
 		if state.ExitCode() != c.code || out != c.want || !strings.Contains(errs, c.errs) || (errs == "") != (c.errs == "") {
@@ -127,6 +121,91 @@ func TestRun(t *testing.T) {
 	state, _, _ := i.run(t, "--", "sh", "-c", "kill -TERM $$")
 	if status, ok := state.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
 		t.Errorf("a program that a signal ends: %v", state)
+	}
+}
+
+// failure is a way in which run itself fails, by a variable and options.
+type failure struct {
+	env  string
+	args []string
+	errs []string // of what is printed
+}
+
+// failsBefore are such ways; dir has files with rules.
+func failsBefore(dir string) []failure {
+	return []failure{
+		{"", []string{"--capture", "/no/such/x.pcapng"}, []string{"--capture /no/such/x.pcapng: ", "no such file or directory", "directory that exists"}},
+		{"", []string{"--capture", dir}, []string{"--capture " + dir + ": ", "is a directory"}},
+		{"", []string{"--capture", ""}, []string{"--capture is empty"}},
+		{"", []string{"--explain", "--capture", "x"}, []string{"--explain and --capture"}},
+		{"", []string{"--fault", "dorp"}, []string{"--fault: ", `"dorp"`, "did you mean drop?"}},
+		{"", []string{"--fault-file", "nothing"}, []string{"--fault-file nothing: ", "no such file", "name a file"}},
+		{"", []string{"--fault-file", dir}, []string{"--fault-file " + dir + ": ", "is a directory", "name a file"}},
+		{"", []string{"--fault-file", "rules"}, []string{"rules: ", "did you mean drop?"}},
+		{"", []string{"--fault-file", "binary"}, []string{"--fault-file binary: want text"}},
+		{"", []string{"--fault-seed", "x"}, []string{`--fault-seed "x": want a number`}},
+		{"", []string{"--log-level", "loud"}, []string{`--log-level "loud": want debug`}},
+		{"", []string{"--transport", "raw"}, []string{"--transport raw", "leave --transport out"}},
+		{"", []string{"--device", "a/b"}, []string{"--device: ", `"a/b": want 1 to 63 letters`}},
+		{"", []string{"--addr", "192.0.2.99"}, []string{"--addr 192.0.2.99: ", "`ip address` lists"}},
+		{"", []string{"--addr", "nosuch0"}, []string{"--addr nosuch0: ", "neither an IP address nor a network interface", "`ip address` lists"}},
+		{"", []string{"--addr", "224.0.0.1"}, []string{"--addr 224.0.0.1: ", "`ip address` lists"}},
+		{"", []string{"--no-such-option"}, []string{"has no option --no-such-option"}},
+		{"SOFTHCA_CAPTURE=/no/such/x.pcapng", nil, []string{"SOFTHCA_CAPTURE /no/such/x.pcapng: "}},
+		{"SOFTHCA_FAULT=dorp", nil, []string{"SOFTHCA_FAULT: ", "did you mean drop?"}},
+		{"SOFTHCA_FAULT_FILE=nothing", nil, []string{"SOFTHCA_FAULT_FILE nothing: "}},
+		{"SOFTHCA_FAULTS_SEED=x", nil, []string{`SOFTHCA_FAULTS_SEED "x": want a number`}},
+		{"SOFTHCA_LOG_LEVEL=loud", nil, []string{`SOFTHCA_LOG_LEVEL "loud": want debug`}},
+		{"SOFTHCA_DEVICE=a/b", nil, []string{"SOFTHCA_DEVICE: ", `"a/b": want 1 to 63 letters`}},
+		{"SOFTHCA_ADDR=192.0.2.99", nil, []string{"SOFTHCA_ADDR 192.0.2.99: ", "`ip address` lists"}},
+		{"SOFTHCA_GUID=x", nil, []string{`SOFTHCA_GUID="x": want a GUID`}},
+		{"TMPDIR=/no/such", nil, []string{"/no/such", "TMPDIR names another place"}},
+		{"TMPDIR=/no/such", []string{"--explain"}, []string{"/no/such", "TMPDIR names another place"}},
+	}
+}
+
+// TestRunFailsBefore makes run itself fail in every way: the exit code is one that no program
+// is likely to have, and the message names what was given, and by what.
+func TestRunFailsBefore(t *testing.T) {
+	i := install(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := errors.Join(os.WriteFile("rules", []byte("dorp\n"), 0o600), os.WriteFile("binary", []byte{0}, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range failsBefore(dir) {
+		t.Run(c.env+strings.Join(c.args, " "), func(t *testing.T) {
+			if name, value, ok := strings.Cut(c.env, "="); ok {
+				t.Setenv(name, value)
+			}
+			state, out, errs := i.run(t, append(slices.Clone(c.args), "--", "echo", "ran")...)
+			if state.ExitCode() != 125 || out != "" {
+				t.Errorf("exit code %d, want 125, and %q is printed", state.ExitCode(), out)
+			}
+			for _, want := range c.errs {
+				if !strings.Contains(errs, want) {
+					t.Errorf("%q is not in %s", want, errs)
+				}
+			}
+		})
+	}
+	if state, _, errs := i.run(t); state.ExitCode() != 125 || !strings.Contains(errs, "needs a program") {
+		t.Errorf("without a program: %v, %s", state, errs)
+	}
+	// What can be written is left as it was.
+	if err := os.WriteFile("old.pcapng", []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"new.pcapng", "old.pcapng", "of-%p.pcapng", "/dev/null"} {
+		if state, out, errs := i.run(t, "--capture", name, "--", "echo", "ran"); state.ExitCode() != 0 || out != "ran\n" {
+			t.Errorf("--capture %s: %v, %q, %s", name, state, out, errs)
+		}
+	}
+	if left, err := filepath.Glob("*.pcapng"); err != nil || !slices.Equal(left, []string{"old.pcapng"}) {
+		t.Errorf("programs without an adapter leave %q, %v", left, err)
+	}
+	if b, err := os.ReadFile("old.pcapng"); err != nil || string(b) != "old" {
+		t.Errorf("a capture that was there has %q, %v", b, err)
 	}
 }
 
@@ -173,7 +252,7 @@ func TestRunEnvironment(t *testing.T) {
 		t.Errorf("two free addresses, and GUIDs that were drawn, inside of each other: %q; %s", out, errs)
 	}
 	t.Setenv("SOFTHCA_FAULT", "dorp")
-	if state, _, errs := i.run(t, "--", "true"); state.ExitCode() != exitUsage || !strings.Contains(errs, "SOFTHCA_FAULT: unknown fault") {
+	if state, _, errs := i.run(t, "--", "true"); state.ExitCode() != 125 || !strings.Contains(errs, "SOFTHCA_FAULT: unknown fault") {
 		t.Errorf("a mistake in the environment: %v, %s", state, errs)
 	}
 }

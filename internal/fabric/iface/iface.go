@@ -30,7 +30,7 @@ func Clean(addrs []netip.Addr) ([]netip.Addr, error) {
 	for i, a := range addrs {
 		own[i] = a.Unmap().WithZone("")
 		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() {
-			return nil, fmt.Errorf("%v is not the address of an interface", a)
+			return nil, fmt.Errorf("%v is not the address of an interface; `ip address` lists those there are", a)
 		}
 		if seen[own[i]] {
 			return nil, fmt.Errorf("address %v is given twice", a)

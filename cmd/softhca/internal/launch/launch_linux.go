@@ -106,11 +106,14 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 	if err := os.Setenv(verbs.GUIDEnv, get(env, verbs.GUIDEnv)); err != nil { // where the identity comes from
 		return nil, nil, err
 	}
-	asked := o.Addrs
+	asked, from := o.Addrs, "--addr"
 	if named := strings.TrimSpace(get(env, AddrEnv)); len(asked) == 0 && named != "" {
-		asked = strings.Split(named, ";")
+		asked, from = strings.Split(named, ";"), AddrEnv
 	}
 	all, kept, err := o.adapters(asked)
+	if err != nil && len(asked) > 0 {
+		err = fmt.Errorf("%s %s: %w", from, strings.Join(asked, ";"), err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -35,6 +35,9 @@ const (
 // connects to it and writes its capture there.
 const CaptureSocket = "unix:"
 
+// CaptureProcess is what the adapter replaces by the number of its process in CaptureEnv.
+const CaptureProcess = "%p"
+
 // ChosenEnv has the values of other variables that nobody asked for, separated by
 // blanks: what runs inside of a program that runs chooses for itself.
 const ChosenEnv = "SOFTHCA_CHOSEN"
