@@ -64,13 +64,13 @@ static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 	return q;
 }
 
-EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+EXPORT VERB(struct ibv_qp *, ibv_create_qp, (struct ibv_pd *pd, struct ibv_qp_init_attr *a), pd, a)
 {
 	struct qp *q = create(pd, a);
 	return q != NULL ? &q->ibv : NULL;
 }
 
-struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *a)
+VERB(struct ibv_qp *, create_qp_ex, (struct ibv_context *c, struct ibv_qp_init_attr_ex *a), c, a)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	(void)c;
@@ -106,7 +106,7 @@ static struct ibv_ah_attr attr_of(const struct softhca_av *v)
 	return a;
 }
 
-EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
+EXPORT VERB(int, ibv_modify_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask), ibv, a, mask)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
 	// RoCE finds nobody by a LID.
@@ -128,7 +128,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 	return code;
 }
 
-int modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *a)
+VERB(int, modify_qp_rate_limit, (struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *a), ibv, a)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
 	if (a->comp_mask != 0)
@@ -136,11 +136,11 @@ int modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *a)
 	return ENGINE(q->dev, limit_qp, q->handle, a->rate_limit, a->max_burst_sz);
 }
 
-EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
+EXPORT VERB(int, ibv_query_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init),
+	ibv, a, mask, init)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
 	struct softhca_qp_attr s;
-	(void)mask; // all is known
 	int code = ENGINE(q->dev, query_qp, q->handle, &s);
 	if (code != 0)
 		return code;
@@ -154,7 +154,10 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, str
 		.port_num = s.port, .timeout = s.timeout, .retry_cnt = s.retry_cnt, .rnr_retry = s.rnr_retry,
 		.alt_port_num = s.alt_port, .alt_timeout = s.alt_timeout, .rate_limit = s.rate_limit,
 	};
-	ibv->state = a->qp_state;
+	// All attributes are known, but the program is told its queue pair's state only if
+	// it asks: it may compare qp->state with what it set itself.
+	if (mask & IBV_QP_STATE)
+		ibv->state = a->qp_state;
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = ibv->qp_context, .send_cq = ibv->send_cq, .recv_cq = ibv->recv_cq, .srq = ibv->srq, .cap = cap,
 		.qp_type = ibv->qp_type, .sq_sig_all = q->sig_all,
@@ -172,13 +175,13 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *q, enum ibv_wr_opcode op, u
 
 // Nothing of it is negotiated, and a program is told so, as with other devices that have no
 // options: librdmacm takes no offer of nobody's.
-EXPORT int ibv_query_ece(struct ibv_qp *q, struct ibv_ece *e)
+EXPORT VERB(int, ibv_query_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
 {
 	(void)q, (void)e;
 	return EOPNOTSUPP;
 }
 
-EXPORT int ibv_set_ece(struct ibv_qp *q, struct ibv_ece *e)
+EXPORT VERB(int, ibv_set_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
 {
 	(void)q;
 	if (e->vendor_id == 0)
@@ -186,4 +189,7 @@ EXPORT int ibv_set_ece(struct ibv_qp *q, struct ibv_ece *e)
 	return EOPNOTSUPP;
 }
 
-EXPORT int ibv_destroy_qp(struct ibv_qp *q) { return end_qp(CONTAINER(q, struct qp, ibv), true); }
+EXPORT VERB(int, ibv_destroy_qp, (struct ibv_qp *q), q)
+{
+	return end_qp(CONTAINER(q, struct qp, ibv), true);
+}
