@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-EXPORT struct ibv_device **ibv_get_device_list(int *num)
+EXPORT VERB(struct ibv_device **, ibv_get_device_list, (int *num), num)
 {
 	int n;
 	struct node **list = nodes(&n);
@@ -55,7 +55,7 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *ibv)
 	return htobe64(guid);
 }
 
-EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+EXPORT VERB(struct ibv_context *, ibv_open_device, (struct ibv_device *ibv), ibv)
 {
 	int fd = command_fd();
 	struct ibv_context *c = open_context((struct node *)ibv, fd);
@@ -113,7 +113,7 @@ static void destroy_left(struct context *c)
 	}
 }
 
-EXPORT int ibv_close_device(struct ibv_context *ibv)
+EXPORT VERB(int, ibv_close_device, (struct ibv_context *ibv), ibv)
 {
 	struct context *c = context_of(ibv), **at;
 	pthread_mutex_lock(&c->dev->mu);
@@ -152,7 +152,7 @@ void remove_object(struct ibv_context *ibv, struct object *o)
 	pthread_mutex_unlock(&c->source.mu);
 }
 
-EXPORT int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
+EXPORT VERB(int, ibv_query_device, (struct ibv_context *c, struct ibv_device_attr *a), c, a)
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
 	*a = (struct ibv_device_attr){
@@ -173,7 +173,8 @@ EXPORT int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 	return 0;
 }
 
-int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in, struct ibv_device_attr_ex *out, size_t size)
+VERB(int, query_device_ex, (struct ibv_context *c, const struct ibv_query_device_ex_input *in,
+	struct ibv_device_attr_ex *out, size_t size), c, in, out, size)
 {
 	struct ibv_device_attr_ex a = {.phys_port_cnt_ex = 1};
 	if (in != NULL && in->comp_mask != 0)
@@ -190,7 +191,7 @@ int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_inpu
 	return 0;
 }
 
-int query_rt_values(struct ibv_context *c, struct ibv_values_ex *v)
+VERB(int, query_rt_values, (struct ibv_context *c, struct ibv_values_ex *v), c, v)
 {
 	(void)c;
 	if (v->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
@@ -204,7 +205,7 @@ int query_rt_values(struct ibv_context *c, struct ibv_values_ex *v)
 // to that.
 enum { WIDTH_4X = 2, SPEED_EDR = 32, PHYS_LINK_UP = 5, PHYS_DISABLED = 3 };
 
-int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *out, size_t size)
+VERB(int, query_port, (struct ibv_context *c, uint8_t port, struct ibv_port_attr *out, size_t size), c, port, out, size)
 {
 	struct device *d = device_of(c);
 	struct softhca_adapter i;
@@ -230,12 +231,13 @@ int query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *out, s
 // had in their day.
 enum { OLD_PORT_ATTR = 48 };
 
-EXPORT int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a)
+EXPORT VERB(int, ibv_query_port, (struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a), c, port, a)
 {
 	return query_port(c, port, (struct ibv_port_attr *)a, OLD_PORT_ATTR);
 }
 
-EXPORT int ibv_query_gid(struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid)
+EXPORT VERB(int, ibv_query_gid, (struct ibv_context *c, uint8_t port, int index, union ibv_gid *gid),
+	c, port, index, gid)
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
 	if (port != PORT || index < 0 || index >= (int)i->gids) {
@@ -253,7 +255,8 @@ static struct ibv_gid_entry gid_entry(const struct softhca_adapter *i, uint32_t 
 	return e;
 }
 
-EXPORT int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, struct ibv_gid_entry *out, uint32_t flags, size_t size)
+EXPORT VERB(int, _ibv_query_gid_ex, (struct ibv_context *c, uint32_t port, uint32_t index,
+	struct ibv_gid_entry *out, uint32_t flags, size_t size), c, port, index, out, flags, size)
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
 	if (flags != 0)
@@ -294,7 +297,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned inde
 	return 0;
 }
 
-EXPORT int ibv_query_pkey(struct ibv_context *c, uint8_t port, int index, __be16 *pkey)
+EXPORT VERB(int, ibv_query_pkey, (struct ibv_context *c, uint8_t port, int index, __be16 *pkey), c, port, index, pkey)
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
 	if (port != PORT || index < 0 || index >= (int)i->pkeys) {

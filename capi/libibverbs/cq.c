@@ -70,7 +70,8 @@ static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, 
 	return q;
 }
 
-EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *cq_context, struct ibv_comp_channel *channel, int vector)
+EXPORT VERB(struct ibv_cq *, ibv_create_cq, (struct ibv_context *c, int cqe, void *cq_context,
+	struct ibv_comp_channel *channel, int vector), c, cqe, cq_context, channel, vector)
 {
 	if (cqe <= 0 || vector < 0 || vector >= c->num_comp_vectors)
 		return fail(EINVAL);
@@ -78,7 +79,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *cq_con
 	return q != NULL ? &q->ibv : NULL;
 }
 
-EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+EXPORT VERB(int, ibv_resize_cq, (struct ibv_cq *ibv, int cqe), ibv, cqe)
 {
 	struct cq *q = CONTAINER(ibv, struct cq, ibv);
 	uint32_t n = (uint32_t)cqe;
@@ -90,9 +91,12 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	return code;
 }
 
-EXPORT int ibv_destroy_cq(struct ibv_cq *q) { return end_cq(CONTAINER(q, struct cq, ibv), true); }
+EXPORT VERB(int, ibv_destroy_cq, (struct ibv_cq *q), q)
+{
+	return end_cq(CONTAINER(q, struct cq, ibv), true);
+}
 
-int req_notify_cq(struct ibv_cq *ibv, int solicited)
+VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 {
 	struct cq *q = CONTAINER(ibv, struct cq, ibv);
 	uint32_t any = RING_ARMED;
@@ -233,7 +237,7 @@ static bool take_one(struct cq *q)
 	return true;
 }
 
-static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a)
+static VERB(int, start_poll, (struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a), ex, a)
 {
 	struct cq *q = CONTAINER(ex, struct cq, ex);
 	if (a->comp_mask != 0)
@@ -249,7 +253,10 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a)
 	return code;
 }
 
-static int next_poll(struct ibv_cq_ex *ex) { return take_one(CONTAINER(ex, struct cq, ex)) ? 0 : ENOENT; }
+static VERB(int, next_poll, (struct ibv_cq_ex *ex), ex)
+{
+	return take_one(CONTAINER(ex, struct cq, ex)) ? 0 : ENOENT;
+}
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
@@ -286,7 +293,7 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - (now_ns() - read_ts(ex));
 }
 
-struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *a)
+VERB(struct ibv_cq_ex *, create_cq_ex, (struct ibv_context *c, struct ibv_cq_init_attr_ex *a), c, a)
 {
 	const uint64_t readable = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;

@@ -188,7 +188,8 @@ static void more(struct source *s, const void *head, bool waited)
 		raise_fd(s);
 }
 
-EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
+EXPORT VERB(int, ibv_get_cq_event, (struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context),
+	ibv, cq, cq_context)
 {
 	struct channel *ch = CONTAINER(ibv, struct channel, ibv);
 	for (bool waited = false;;) {
@@ -285,7 +286,7 @@ void events_in_child(struct device *d)
 	}
 }
 
-EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
+EXPORT VERB(struct ibv_comp_channel *, ibv_create_comp_channel, (struct ibv_context *c), c)
 {
 	struct channel *ch = calloc(1, sizeof *ch);
 	if (ch == NULL)
@@ -302,7 +303,10 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 	return &ch->ibv;
 }
 
-EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv) { return free_channel(&CONTAINER(ibv, struct channel, ibv)->o); }
+EXPORT VERB(int, ibv_destroy_comp_channel, (struct ibv_comp_channel *ibv), ibv)
+{
+	return free_channel(&CONTAINER(ibv, struct channel, ibv)->o);
+}
 
 // about is what an event is about: which counters its acknowledgement moves.
 struct about {
@@ -382,7 +386,7 @@ void event(void *device, void *object, uint32_t type)
 	pthread_mutex_unlock(&d->mu);
 }
 
-EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *e)
+EXPORT VERB(int, ibv_get_async_event, (struct ibv_context *ibv, struct ibv_async_event *e), ibv, e)
 {
 	struct context *c = context_of(ibv);
 	for (bool waited = false;; waited = true) {

@@ -27,7 +27,7 @@ static bool has_file(struct device *d, const void *file)
 	return found;
 }
 
-EXPORT struct ibv_context *ibv_import_device(int fd)
+EXPORT VERB(struct ibv_context *, ibv_import_device, (int fd), fd)
 {
 	struct stat file;
 	if (fstat(fd, &file) != 0)
@@ -59,7 +59,7 @@ static struct object *find(struct ibv_context *in, int (*destroy)(struct object 
 static bool is_pd(struct object *o, uint32_t handle) { return CONTAINER(o, struct pd, o)->ibv.handle == handle; }
 static bool is_mr(struct object *o, uint32_t handle) { return CONTAINER(o, struct mr, o)->ibv.handle == handle; }
 
-EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle)
+EXPORT VERB(struct ibv_pd *, ibv_import_pd, (struct ibv_context *c, uint32_t handle), c, handle)
 {
 	struct object *o = find(c, free_pd, is_pd, handle);
 	if (o == NULL)
@@ -69,7 +69,7 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *c, uint32_t handle)
 
 EXPORT void ibv_unimport_pd(struct ibv_pd *p) { free_pd(&CONTAINER(p, struct pd, ibv)->o); }
 
-EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+EXPORT VERB(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle), pd, handle)
 {
 	struct object *o = find(pd->context, free_mr, is_mr, handle);
 	struct ibv_mr *m = o != NULL ? malloc(sizeof *m) : NULL;

@@ -29,7 +29,7 @@ int free_pd(struct object *o)
 	return 0;
 }
 
-EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
+EXPORT VERB(struct ibv_pd *, ibv_alloc_pd, (struct ibv_context *c), c)
 {
 	struct device *d = device_of(c);
 	struct pd *p = calloc(1, sizeof *p);
@@ -46,7 +46,10 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 	return &p->ibv;
 }
 
-EXPORT int ibv_dealloc_pd(struct ibv_pd *p) { return free_pd(&CONTAINER(p, struct pd, ibv)->o); }
+EXPORT VERB(int, ibv_dealloc_pd, (struct ibv_pd *p), p)
+{
+	return free_pd(&CONTAINER(p, struct pd, ibv)->o);
+}
 
 // A thread domain promises that one thread uses what is in it. The locks that
 // it would spare are held for some copying only, so it changes nothing.
@@ -54,7 +57,7 @@ struct td {
 	struct ibv_td ibv;
 };
 
-struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a)
+VERB(struct ibv_td *, alloc_td, (struct ibv_context *c, struct ibv_td_init_attr *a), c, a)
 {
 	if (a->comp_mask != 0)
 		return fail(EINVAL);
@@ -65,7 +68,7 @@ struct ibv_td *alloc_td(struct ibv_context *c, struct ibv_td_init_attr *a)
 	return &t->ibv;
 }
 
-int dealloc_td(struct ibv_td *t)
+VERB(int, dealloc_td, (struct ibv_td *t), t)
 {
 	free(CONTAINER(t, struct td, ibv));
 	return 0;
@@ -73,7 +76,7 @@ int dealloc_td(struct ibv_td *t)
 
 // A parent domain is its protection domain under another name. The program's
 // allocators are not used: the queues are the engine's.
-struct ibv_pd *alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *a)
+VERB(struct ibv_pd *, alloc_parent_domain, (struct ibv_context *c, struct ibv_parent_domain_init_attr *a), c, a)
 {
 	enum { KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT };
 	if (a->pd == NULL || a->comp_mask & ~(uint32_t)KNOWN)
@@ -161,28 +164,33 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
 	return &m->ibv;
 }
 
-EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+EXPORT VERB(struct ibv_mr *, ibv_reg_mr, (struct ibv_pd *pd, void *addr, size_t length, int access),
+	pd, addr, length, access)
 {
 	return reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 
-EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+EXPORT VERB(struct ibv_mr *, ibv_reg_mr_iova, (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access),
+	pd, addr, length, iova, access)
 {
 	return reg(pd, addr, length, iova, (unsigned)access);
 }
 
-EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+EXPORT VERB(struct ibv_mr *, ibv_reg_mr_iova2, (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+	unsigned access), pd, addr, length, iova, access)
 {
 	return reg(pd, addr, length, iova, access);
 }
 
-EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+EXPORT VERB(struct ibv_mr *, ibv_reg_dmabuf_mr, (struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+	int fd, int access), pd, offset, length, iova, fd, access)
 {
 	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
 	return fail(EOPNOTSUPP);
 }
 
-EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
+	ibv, flags, pd, addr, length, access)
 {
 	struct mr *m = CONTAINER(ibv, struct mr, ibv);
 	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION, pds = flags & IBV_REREG_MR_CHANGE_PD;
@@ -206,7 +214,10 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 	return 0;
 }
 
-EXPORT int ibv_dereg_mr(struct ibv_mr *m) { return free_mr(&CONTAINER(m, struct mr, ibv)->o); }
+EXPORT VERB(int, ibv_dereg_mr, (struct ibv_mr *m), m)
+{
+	return free_mr(&CONTAINER(m, struct mr, ibv)->o);
+}
 
 static int free_ah(struct object *o)
 {
@@ -219,7 +230,7 @@ static int free_ah(struct object *o)
 	return 0;
 }
 
-EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+EXPORT VERB(struct ibv_ah *, ibv_create_ah, (struct ibv_pd *pd, struct ibv_ah_attr *attr), pd, attr)
 {
 	struct softhca_av av = av_of(attr);
 	if (!attr->is_global)
@@ -238,7 +249,10 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	return &a->ibv;
 }
 
-EXPORT int ibv_destroy_ah(struct ibv_ah *a) { return free_ah(&CONTAINER(a, struct ah, ibv)->o); }
+EXPORT VERB(int, ibv_destroy_ah, (struct ibv_ah *a), a)
+{
+	return free_ah(&CONTAINER(a, struct ah, ibv)->o);
+}
 
 // The GRH area of a message: an IPv6 header, or an IPv4 header in its second
 // half. A reply has the hop limit of a new packet, for what is left of the
@@ -252,7 +266,8 @@ static void mapped_gid(uint8_t *gid, const uint8_t *ipv4)
 	memcpy(gid + 12, ipv4, 4);
 }
 
-EXPORT int ibv_init_ah_from_wc(struct ibv_context *c, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *out)
+EXPORT VERB(int, ibv_init_ah_from_wc, (struct ibv_context *c, uint8_t port, struct ibv_wc *wc,
+	struct ibv_grh *grh, struct ibv_ah_attr *out), c, port, wc, grh, out)
 {
 	const uint8_t *b = (const uint8_t *)grh;
 	const struct softhca_adapter *info = &device_of(c)->info;
@@ -286,7 +301,8 @@ invalid:
 	return -1;
 }
 
-EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+EXPORT VERB(struct ibv_ah *, ibv_create_ah_from_wc, (struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+	uint8_t port), pd, wc, grh, port)
 {
 	struct ibv_ah_attr a;
 	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &a) != 0)
@@ -296,7 +312,8 @@ EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 
 // The address on Ethernet is the system's to find. What a program gets follows
 // from the GID: of no use but to compare.
-EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *c, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
+EXPORT VERB(int, ibv_resolve_eth_l2_from_gid, (struct ibv_context *c, struct ibv_ah_attr *attr,
+	uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid), c, attr, mac, vid)
 {
 	(void)c, (void)attr, (void)mac, (void)vid;
 	return EOPNOTSUPP;
@@ -319,7 +336,7 @@ static int end_srq(struct srq *s, bool wait)
 
 static int free_srq(struct object *o) { return end_srq(CONTAINER(o, struct srq, o), false); }
 
-EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a)
+EXPORT VERB(struct ibv_srq *, ibv_create_srq, (struct ibv_pd *pd, struct ibv_srq_init_attr *a), pd, a)
 {
 	struct srq *s = calloc(1, sizeof *s);
 	if (s == NULL)
@@ -340,7 +357,7 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	return &s->ibv;
 }
 
-struct ibv_srq *create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *a)
+VERB(struct ibv_srq *, create_srq_ex, (struct ibv_context *c, struct ibv_srq_init_attr_ex *a), c, a)
 {
 	enum { KNOWN = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD };
 	(void)c;
@@ -350,7 +367,7 @@ struct ibv_srq *create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex
 	return ibv_create_srq(a->pd, (struct ibv_srq_init_attr *)a);
 }
 
-EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int flags)
+EXPORT VERB(int, ibv_modify_srq, (struct ibv_srq *ibv, struct ibv_srq_attr *a, int flags), ibv, a, flags)
 {
 	struct srq *s = CONTAINER(ibv, struct srq, ibv);
 	if (flags & IBV_SRQ_MAX_WR)
@@ -360,7 +377,7 @@ EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int flags
 	return ENGINE(device_of(ibv->context), limit_srq, s->handle, a->srq_limit);
 }
 
-EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
+EXPORT VERB(int, ibv_query_srq, (struct ibv_srq *ibv, struct ibv_srq_attr *a), ibv, a)
 {
 	struct srq *s = CONTAINER(ibv, struct srq, ibv);
 	struct softhca_srq c;
@@ -370,15 +387,18 @@ EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
 	return code;
 }
 
-EXPORT int ibv_destroy_srq(struct ibv_srq *s) { return end_srq(CONTAINER(s, struct srq, ibv), true); }
+EXPORT VERB(int, ibv_destroy_srq, (struct ibv_srq *s), s)
+{
+	return end_srq(CONTAINER(s, struct srq, ibv), true);
+}
 
-EXPORT int ibv_attach_mcast(struct ibv_qp *q, const union ibv_gid *gid, uint16_t lid)
+EXPORT VERB(int, ibv_attach_mcast, (struct ibv_qp *q, const union ibv_gid *gid, uint16_t lid), q, gid, lid)
 {
 	(void)lid;
 	return ENGINE(device_of(q->context), attach, CONTAINER(q, struct qp, ibv)->handle, (uint8_t *)gid->raw);
 }
 
-EXPORT int ibv_detach_mcast(struct ibv_qp *q, const union ibv_gid *gid, uint16_t lid)
+EXPORT VERB(int, ibv_detach_mcast, (struct ibv_qp *q, const union ibv_gid *gid, uint16_t lid), q, gid, lid)
 {
 	(void)lid;
 	return ENGINE(device_of(q->context), detach, CONTAINER(q, struct qp, ibv)->handle, (uint8_t *)gid->raw);

@@ -186,7 +186,7 @@ static int post_watched(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr
 	return 0;
 }
 
-int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+VERB(int, post_send, (struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad), ibv, wr, bad)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
 	struct softhca_posted p = {0};
@@ -223,7 +223,7 @@ static int put_recv(struct ring *r, uint32_t prod, const struct ibv_recv_wr *wr,
 	return 0;
 }
 
-int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad), ibv, wr, bad)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
 	int code = 0;
@@ -252,7 +252,7 @@ int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **b
 	return code;
 }
 
-int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+VERB(int, post_srq_recv, (struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad), ibv, wr, bad)
 {
 	struct srq *s = CONTAINER(ibv, struct srq, ibv);
 	int code = 0;
@@ -373,7 +373,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 static void wr_abort(struct ibv_qp_ex *ex) { spin_unlock(&CONTAINER(ex, struct qp, ex)->send_lock); }
 
 // A list is posted whole or not at all, so a rule of faults is asked before.
-static int wr_complete(struct ibv_qp_ex *ex)
+static VERB(int, wr_complete, (struct ibv_qp_ex *ex), ex)
 {
 	struct qp *q = CONTAINER(ex, struct qp, ex);
 	int code = q->failed;

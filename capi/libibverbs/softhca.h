@@ -192,10 +192,10 @@ extern const sigset_t *engine_mask(void);
 		result_;                                                                       \
 	})
 
-// HOT is ENGINE for calls that are made all the time, and are short.
+// HOT is ENGINE for calls that are made all the time, and are short. It preserves errno.
 #define HOT(d, call, ...)                                                                      \
 	({                                                                                     \
-		int code_ = EIO;                                                               \
+		int code_ = EIO, errno_ = errno;                                               \
 		if (UNLIKELY((d)->gone))                                                       \
 			;                                                                      \
 		else if (enter_bare()) {                                                       \
@@ -203,6 +203,7 @@ extern const sigset_t *engine_mask(void);
 			leave_bare();                                                          \
 		} else                                                                         \
 			code_ = ENGINE(d, call, __VA_ARGS__);                                  \
+		errno = errno_;                                                                \
 		code_;                                                                         \
 	})
 
@@ -212,6 +213,30 @@ static inline void *fail(int code)
 	errno = code;
 	return NULL;
 }
+
+// VERB defines a function that programs call. When it fails, errno is the code that it
+// returns; functions that return NULL or -1 set errno themselves. When it succeeds,
+// errno keeps the value that it had before the call, whatever the library did meanwhile.
+#define VERB(type, name, params, ...)                                                          \
+	type name params;                                                                      \
+	static type name##_verb params;                                                        \
+	type name params                                                                       \
+	{                                                                                      \
+		int before_ = errno;                                                           \
+		type result_ = name##_verb(__VA_ARGS__);                                       \
+		errno = _Generic(result_, int: errno_of_code, default: errno_of_pointer)(result_, before_); \
+		return result_;                                                                \
+	}                                                                                      \
+	static type name##_verb params
+
+static inline int errno_of_code(int code, int before)
+{
+	if (code == 0)
+		return before;
+	return code > 0 ? code : errno;
+}
+
+static inline int errno_of_pointer(const void *p, int before) { return p != NULL ? before : errno; }
 
 // What libibverbs has beside what its header shows.
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);

@@ -309,6 +309,17 @@ static void raised_events(void)
 // a call says in errno if it has failed.
 #define ERRNO(has_failed) ({ errno = 0; (has_failed) ? errno : 0; })
 
+// CODE is what a call returns, which errno is to be too.
+#define CODE(call) ({ errno = 0; int code_ = (call); must_be(#call, code_); code_; })
+
+static void must_be(const char *call, int code)
+{
+	if (errno != code) {
+		fprintf(stderr, "%s returns %d, and errno is %d\n", call, code, errno);
+		exit(1);
+	}
+}
+
 static void failed(const char *call, int code, int want)
 {
 	if (code != want) {
@@ -326,14 +337,14 @@ static void failing_queues(struct rig *r)
 	struct ibv_recv_wr *badr, rw = {0};
 	failed("ibv_create_cq", ERRNO(ibv_create_cq(r->ctx, DEPTH, NULL, NULL, 0) == NULL), ENOSPC);
 	must((r->cq[0] = ibv_create_cq(r->ctx, DEPTH, NULL, NULL, 0)) != NULL);
-	failed("ibv_resize_cq", ibv_resize_cq(r->cq[0], 2 * DEPTH), EIO);
-	failed("ibv_req_notify_cq", ibv_req_notify_cq(r->cq[0], 0), EACCES);
+	failed("ibv_resize_cq", CODE(ibv_resize_cq(r->cq[0], 2 * DEPTH)), EIO);
+	failed("ibv_req_notify_cq", CODE(ibv_req_notify_cq(r->cq[0], 0)), EACCES);
 	failed("ibv_create_srq", ERRNO(ibv_create_srq(r->pd, &s) == NULL), ENOMEM);
 	must((r->srq = ibv_create_srq(r->pd, &s)) != NULL);
-	failed("ibv_modify_srq", ibv_modify_srq(r->srq, &limit, IBV_SRQ_LIMIT), EPERM);
-	failed("ibv_post_srq_recv", ibv_post_srq_recv(r->srq, &rw, &badr), EAGAIN);
+	failed("ibv_modify_srq", CODE(ibv_modify_srq(r->srq, &limit, IBV_SRQ_LIMIT)), EPERM);
+	failed("ibv_post_srq_recv", CODE(ibv_post_srq_recv(r->srq, &rw, &badr)), EAGAIN);
 	must(badr == &rw && ibv_post_srq_recv(r->srq, &rw, &badr) == 0);
-	failed("ibv_destroy_srq", ibv_destroy_srq(r->srq), EBUSY);
+	failed("ibv_destroy_srq", CODE(ibv_destroy_srq(r->srq)), EBUSY);
 	must(ibv_destroy_srq(r->srq) == 0);
 	q.send_cq = q.recv_cq = r->cq[0];
 	failed("ibv_create_qp", ERRNO(ibv_create_qp(r->pd, &q) == NULL), ENODEV);
@@ -348,10 +359,10 @@ static void failing_pair(struct rig *r)
 	struct ibv_recv_wr *badr, rw = {0};
 	struct ibv_ah_attr aa = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
 	union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}};
-	failed("ibv_modify_qp", ibv_modify_qp(r->qp[0], &a, init), EFAULT);
+	failed("ibv_modify_qp", CODE(ibv_modify_qp(r->qp[0], &a, init)), EFAULT);
 	must(ibv_modify_qp(r->qp[0], &a, init) == 0);
-	failed("ibv_query_qp", ibv_query_qp(r->qp[0], &a, IBV_QP_STATE, &qi), ENOENT);
-	failed("ibv_post_recv", ibv_post_recv(r->qp[0], &rw, &badr), ENOMEM);
+	failed("ibv_query_qp", CODE(ibv_query_qp(r->qp[0], &a, IBV_QP_STATE, &qi)), ENOENT);
+	failed("ibv_post_recv", CODE(ibv_post_recv(r->qp[0], &rw, &badr)), ENOMEM);
 	must(badr == &rw && ibv_post_recv(r->qp[0], &rw, &badr) == 0);
 	must(ibv_query_gid(r->ctx, 1, 0, &aa.grh.dgid) == 0);
 	failed("ibv_create_ah", ERRNO(ibv_create_ah(r->pd, &aa) == NULL), EOPNOTSUPP);
@@ -360,13 +371,13 @@ static void failing_pair(struct rig *r)
 	to_rtr(r, r->qp[0], r->qp[0]);
 	to_rts(r, r->qp[0]);
 	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND, .wr.ud = {ah, r->qp[0]->qp_num, QKEY}};
-	failed("ibv_post_send", ibv_post_send(r->qp[0], &wr, &bad), EIO);
+	failed("ibv_post_send", CODE(ibv_post_send(r->qp[0], &wr, &bad)), EIO);
 	must(bad == &wr && ibv_post_send(r->qp[0], &wr, &bad) == 0);
-	failed("ibv_attach_mcast", ibv_attach_mcast(r->qp[0], &group, 0), EACCES);
-	failed("ibv_detach_mcast", ibv_detach_mcast(r->qp[0], &group, 0), EPERM);
-	failed("ibv_destroy_ah", ibv_destroy_ah(ah), EBUSY);
+	failed("ibv_attach_mcast", CODE(ibv_attach_mcast(r->qp[0], &group, 0)), EACCES);
+	failed("ibv_detach_mcast", CODE(ibv_detach_mcast(r->qp[0], &group, 0)), EPERM);
+	failed("ibv_destroy_ah", CODE(ibv_destroy_ah(ah)), EBUSY);
 	must(ibv_destroy_ah(ah) == 0);
-	failed("ibv_destroy_qp", ibv_destroy_qp(r->qp[0]), EAGAIN);
+	failed("ibv_destroy_qp", CODE(ibv_destroy_qp(r->qp[0])), EAGAIN);
 	must(ibv_destroy_qp(r->qp[0]) == 0);
 }
 
@@ -379,14 +390,145 @@ static void failing_calls(void)
 	failed("ibv_reg_mr", ERRNO(ibv_reg_mr(r.pd, buf, sizeof buf, 0) == NULL), ENOMEM);
 	must((r.mr[0] = ibv_reg_mr(r.pd, buf, sizeof buf, 0)) != NULL);
 	failed("ibv_rereg_mr", ERRNO(ibv_rereg_mr(r.mr[0], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) != 0), EPERM);
-	failed("ibv_dereg_mr", ibv_dereg_mr(r.mr[0]), EBUSY);
+	failed("ibv_dereg_mr", CODE(ibv_dereg_mr(r.mr[0])), EBUSY);
 	must(ibv_dereg_mr(r.mr[0]) == 0);
 	failing_queues(&r);
 	failing_pair(&r);
-	failed("ibv_destroy_cq", ibv_destroy_cq(r.cq[0]), EINVAL);
+	failed("ibv_destroy_cq", CODE(ibv_destroy_cq(r.cq[0])), EINVAL);
 	must(ibv_destroy_cq(r.cq[0]) == 0);
-	failed("ibv_dealloc_pd", ibv_dealloc_pd(r.pd), EFAULT);
+	failed("ibv_dealloc_pd", CODE(ibv_dealloc_pd(r.pd)), EFAULT);
 	must(ibv_dealloc_pd(r.pd) == 0 && ibv_close_device(r.ctx) == 0);
+}
+
+// KEEPS makes a call that succeeds, and wants errno to be as it was.
+#define KEEPS(succeeds)                                                                        \
+	do {                                                                                   \
+		errno = KEPT;                                                                  \
+		bool done_ = (succeeds);                                                       \
+		if (!done_ || errno != KEPT) {                                                 \
+			fprintf(stderr, "%s: %s, and errno is %d\n", #succeeds, done_ ? "succeeds" : "fails", errno); \
+			exit(1);                                                               \
+		}                                                                              \
+	} while (0)
+
+enum { KEPT = 4242 };
+
+static void keep_of_context(struct rig *r)
+{
+	struct ibv_device_attr d;
+	struct ibv_device_attr_ex dx;
+	struct ibv_values_ex v = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
+	struct ibv_port_attr p;
+	union ibv_gid gid;
+	struct ibv_gid_entry e, table[256];
+	__be16 pkey;
+	KEEPS(ibv_query_device(r->ctx, &d) == 0);
+	KEEPS(ibv_query_device_ex(r->ctx, NULL, &dx) == 0);
+	KEEPS(ibv_query_rt_values_ex(r->ctx, &v) == 0);
+	KEEPS(ibv_query_port(r->ctx, 1, &p) == 0);
+	KEEPS(ibv_query_gid(r->ctx, 1, 0, &gid) == 0);
+	KEEPS(ibv_query_gid_ex(r->ctx, 1, 0, &e, 0) == 0);
+	KEEPS(ibv_query_gid_table(r->ctx, table, 256, 0) > 0);
+	KEEPS(ibv_query_pkey(r->ctx, 1, 0, &pkey) == 0);
+	KEEPS(ibv_get_pkey_index(r->ctx, 1, pkey) == 0);
+}
+
+static void keep_of_queues(struct rig *r)
+{
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *cq, *told;
+	struct ibv_wc wc;
+	void *context;
+	KEEPS((ch = ibv_create_comp_channel(r->ctx)) != NULL);
+	KEEPS((cq = ibv_create_cq(r->ctx, DEPTH, NULL, ch, 0)) != NULL);
+	KEEPS(ibv_poll_cq(cq, 1, &wc) == 0);
+	KEEPS(ibv_destroy_cq(cq) == 0);
+	KEEPS(ibv_destroy_comp_channel(ch) == 0);
+	receive(r, 1, 64);
+	KEEPS(ibv_req_notify_cq(r->cq[1], 0) == 0);
+	KEEPS(post(r, 0, IBV_WR_SEND, 64) == 0);
+	KEEPS(ibv_get_cq_event(r->channel, &told, &context) == 0);
+	KEEPS((ibv_ack_cq_events(told, 1), true));
+	KEEPS(ibv_poll_cq(r->cq[1], 1, &wc) == 1);
+}
+
+static void keep_of_objects(struct rig *r)
+{
+	static char buf[2][64];
+	struct ibv_ah_attr aa = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = DEPTH, .max_sge = 2}};
+	struct ibv_srq_attr limit = {.srq_limit = 1};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp_init_attr qi;
+	struct ibv_async_event e;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_ah *ah;
+	struct ibv_srq *srq;
+	must(ibv_query_gid(r->ctx, 1, 0, &aa.grh.dgid) == 0);
+	KEEPS((pd = ibv_alloc_pd(r->ctx)) != NULL);
+	KEEPS((mr = ibv_reg_mr(pd, buf[0], sizeof buf[0], 0)) != NULL);
+	KEEPS(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf[1], sizeof buf[1], 0) == 0);
+	KEEPS(ibv_dereg_mr(mr) == 0);
+	KEEPS((ah = ibv_create_ah(pd, &aa)) != NULL);
+	KEEPS(ibv_destroy_ah(ah) == 0);
+	KEEPS((srq = ibv_create_srq(pd, &sa)) != NULL);
+	KEEPS(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT) == 0);
+	KEEPS(ibv_query_srq(srq, &limit) == 0);
+	KEEPS(ibv_destroy_srq(srq) == 0);
+	KEEPS(ibv_dealloc_pd(pd) == 0);
+	KEEPS(ibv_modify_qp(r->qp[0], &a, IBV_QP_STATE) == 0);
+	KEEPS(ibv_query_qp(r->qp[0], &a, IBV_QP_STATE, &qi) == 0);
+	must(r->shared && (a.qp_state = IBV_QPS_ERR, ibv_modify_qp(r->qp[1], &a, IBV_QP_STATE) == 0));
+	KEEPS(ibv_get_async_event(r->ctx, &e) == 0); // the last WQE of the SRQ
+	KEEPS((ibv_ack_async_event(&e), true));
+}
+
+// What succeeds leaves errno as it was: there are programs that look at it only at the
+// end of several calls.
+static void errno_kept(void)
+{
+	struct rig r = {.shared = true};
+	rig_open(&r, IBV_QPT_RC);
+	keep_of_context(&r);
+	keep_of_queues(&r);
+	keep_of_objects(&r);
+	KEEPS(ibv_destroy_qp(r.qp[0]) == 0);
+	KEEPS(ibv_close_device(r.ctx) == 0);
+	struct ibv_device **list;
+	KEEPS((list = ibv_get_device_list(NULL)) != NULL);
+	KEEPS((r.ctx = ibv_open_device(list[0])) != NULL);
+	ibv_free_device_list(list);
+	must(ibv_close_device(r.ctx) == 0);
+	free(r.buf[0]);
+	free(r.buf[1]);
+}
+
+// fail_unseen moves a queue pair to ERR by an error, which the program does not ask for.
+static void fail_unseen(struct rig *r)
+{
+	write_from_elsewhere(r);
+	want(r->cq[0], IBV_WC_LOC_PROT_ERR);
+	take(r, IBV_EVENT_QP_FATAL, QP0);
+}
+
+// What the library knows of a queue pair's state is what the program was told of it: by
+// ibv_modify_qp, or by ibv_query_qp if it asked for the state.
+static void state_told(void)
+{
+	struct rig r = {0};
+	struct ibv_qp_attr a, wrong = {.qp_state = IBV_QPS_RTR};
+	struct ibv_qp_init_attr init;
+	rig_open(&r, IBV_QPT_RC);
+	must(r.qp[0]->state == IBV_QPS_RTS);
+	fail_unseen(&r);
+	must(r.qp[0]->state == IBV_QPS_RTS);
+	must(ibv_query_qp(r.qp[0], &a, IBV_QP_AV | IBV_QP_DEST_QPN, &init) == 0);
+	must(a.qp_state == IBV_QPS_ERR && r.qp[0]->state == IBV_QPS_RTS);
+	must(ibv_modify_qp(r.qp[0], &wrong, IBV_QP_STATE) != 0 && r.qp[0]->state == IBV_QPS_RTS);
+	must(ibv_query_qp(r.qp[0], &a, IBV_QP_STATE, &init) == 0);
+	must(a.qp_state == IBV_QPS_ERR && r.qp[0]->state == IBV_QPS_ERR);
+	rig_close(&r);
 }
 
 // An address that somebody else has.
@@ -404,5 +546,6 @@ static void taken(void)
 
 const struct scenario errors[] = {
 	{"statuses", each_status}, {"events", each_event}, {"raised-events", raised_events}, {"failing-calls", failing_calls}, {"taken", taken},
+	{"errno-kept", errno_kept}, {"state-told", state_told},
 	{NULL, NULL},
 };
