@@ -15,9 +15,28 @@ type test struct {
 	Args    []string
 	GID     string // the option that names the entry of the GID table, if there is one
 	V6      bool
+	Addrs   [2]string // of server and client
 	Env     []string
 	Run     bool   // by softhca run: it reads /sys
 	Skip    string // why it is not run
+}
+
+// onOne ends the names of the variants whose processes share one address.
+const onOne = " # on one address"
+
+// variants returns a test between two addresses, and on one.
+func (t *test) variants() []test {
+	two := *t
+	if two.Addrs = addrs4; t.V6 {
+		two.Addrs = addrs6
+	}
+	if t.Skip != "" {
+		return []test{two}
+	}
+	one := two
+	one.Addrs[1] = one.Addrs[0]
+	one.Name += onOne
+	return []test{two, one}
 }
 
 // tests returns all programs that are a server and a client.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -20,15 +21,16 @@ import (
 // arguments stand for the addresses, DIR for a directory of theirs.
 type meeting struct {
 	section, server, client string
-	addrs                   [2]string   // of server and client; two of the loopback network, and then one, if there are none
-	port                    int         // of TCP, where the server listens before it opens the adapter
-	stays                   bool        // the server goes on when its client has ended
-	says                    string      // by the server, as arguments
-	same                    [2]string   // files of DIR whose content is the same in the end, if any
-	segments                uint64      // that TCP sends meanwhile at most, if there is a bound
-	source                  string      // in C, of a program of ours in DIR that both are, if any
-	libs                    []string    // that it needs, as gcc's options
-	files                   [][2]string // names and texts of files of DIR that it needs
+	addrs                   [2]string     // of server and client; two of the loopback network, and then one, if there are none
+	port                    int           // of TCP, where the server listens before it opens the adapter
+	stays                   bool          // the server goes on when its client has ended
+	says                    string        // by the server, as arguments
+	same                    [2]string     // files of DIR whose content is the same in the end, if any
+	segments                uint64        // that TCP sends meanwhile at most, if there is a bound
+	source                  string        // in C, of a program of ours in DIR that both are, if any
+	libs                    []string      // that it needs, as gcc's options
+	files                   [][2]string   // names and texts of files of DIR that it needs
+	within                  time.Duration // the client ends; as long as any program may take if 0
 	skip                    string
 }
 
@@ -42,7 +44,7 @@ func (m *meeting) variants() []meeting {
 		two.addrs = addrs4
 	}
 	one.addrs = [2]string{two.addrs[0], two.addrs[0]}
-	one.client += " # on one address"
+	one.client += onOne
 	return []meeting{two, one}
 }
 
@@ -147,13 +149,13 @@ func pingpong(endpoint, provider string) meeting {
 	}
 }
 
-// qperf returns a test of qperf's. The process that serves it dies of a fault at its end,
-// as it does on any adapter: it destroys the queue pair of the ID that listens, which has
-// none. Its peer is told, as by the kernel, since somebody else is on the address.
+// qperf returns a test of qperf's. The server forks a process for each client, and that
+// process crashes at the end, on every adapter: it destroys the queue pair of the ID that
+// listens, which has none. Its client must be disconnected all the same, and at once.
 func qperf(test string) meeting {
 	return meeting{
 		section: "qperf", server: "qperf", client: "qperf -cm 1 -t 1 SERVER " + test,
-		addrs: [2]string{addrs4[0], addrs4[0]}, port: 19765, stays: true,
+		port: 19765, stays: true, within: 30 * time.Second,
 	}
 }
 
@@ -195,15 +197,11 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 		err = open(ctx, netip.MustParseAddr(m.addrs[0]))
 	}
 	if err == nil {
-		err = s.launched(ctx, m.addrs[1:], &said, args(m.client)...).Run()
+		soon, cancel := context.WithTimeout(ctx, cmp.Or(m.within, limit))
+		err = s.launched(soon, m.addrs[1:], &said, args(m.client)...).Run()
+		cancel()
 	}
-	if m.stays || err != nil {
-		_ = server.kill() // else it has ended
-	}
-	serr := server.Wait()
-	if ended := new(exec.ExitError); m.stays && errors.As(serr, &ended) && !ended.Exited() {
-		serr = nil
-	}
+	serr := server.end(m.stays, err)
 	if err != nil || serr != nil {
 		return fmt.Errorf("client: %v: %s\nserver: %v: %s", err, last(said.String()), serr, last(served.String()))
 	}

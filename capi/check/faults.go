@@ -18,16 +18,34 @@ type broken struct {
 	args          []string
 	served        bool // with a server, which has no such rule
 	says          string
+	addrs         [2]string // of server and client
+}
+
+// variants returns a program with a server on another address, and one on the same.
+func (b *broken) variants() []broken {
+	two, one := *b, *b
+	two.addrs, one.addrs = addrs4, [2]string{addrs4[0], addrs4[0]}
+	if !b.served {
+		return []broken{one}
+	}
+	return []broken{two, one}
 }
 
 // brokenPrograms are all of them.
 var brokenPrograms = []broken{
-	{"perftest", "drop p=1 after=1s", []string{"ib_write_bw", "-F", "-x", "0", "-D", "10"}, true, "Failed status 12"},
-	{"ibverbs-utils", "fail op=AllocPD errno=ENOMEM", []string{"ibv_rc_pingpong", "-g", "0"}, false, "Couldn't allocate PD"},
+	{
+		section: "perftest", rule: "drop p=1 after=1s", args: []string{"ib_write_bw", "-F", "-x", "0", "-D", "10"}, served: true,
+		says: "Failed status 12",
+	},
+	{section: "ibverbs-utils", rule: "fail op=AllocPD errno=ENOMEM", args: []string{"ibv_rc_pingpong", "-g", "0"}, says: "Couldn't allocate PD"},
 }
 
 func (b *broken) name() string {
-	return fmt.Sprintf("softhca run --fault '%s' -- %s", b.rule, strings.Join(b.args, " "))
+	name := fmt.Sprintf("softhca run --fault '%s' -- %s", b.rule, strings.Join(b.args, " "))
+	if b.served && b.addrs[0] == b.addrs[1] {
+		name += onOne
+	}
+	return name
 }
 
 // runBroken runs a program, which must fail in its own words.
@@ -38,7 +56,7 @@ func (s *stand) runBroken(ctx context.Context, b *broken) (string, error) {
 	args := append(append([]string{}, b.args...), "-p", strconv.Itoa(s.port))
 	var said, served bytes.Buffer
 	if b.served {
-		server := s.command(ctx, addrs4[0], &served, args...)
+		server := s.command(ctx, b.addrs[0], &served, args...)
 		if err := server.Start(); err != nil {
 			return "", err
 		}
@@ -49,7 +67,7 @@ func (s *stand) runBroken(ctx context.Context, b *broken) (string, error) {
 		}
 		args = append(args, "127.0.0.1")
 	}
-	client := s.command(ctx, addrs4[1], &said, append([]string{filepath.Join(s.lib, "softhca"), "run", "--fault", b.rule, "--"}, args...)...)
+	client := s.command(ctx, b.addrs[1], &said, append([]string{filepath.Join(s.lib, "softhca"), "run", "--fault", b.rule, "--"}, args...)...)
 	err := client.Run()
 	if err == nil || !strings.Contains(said.String(), b.says) {
 		return "", fmt.Errorf("it ends with %v, and does not say %q: %s", err, b.says, last(said.String()))

@@ -21,7 +21,7 @@ type disk struct {
 	called string    // what tells it from others
 }
 
-var disks = []disk{{addrs: addrs4}, {addrs: [2]string{addrs4[0], addrs4[0]}, called: " # on one address"}}
+var disks = []disk{{addrs: addrs4}, {addrs: [2]string{addrs4[0], addrs4[0]}, called: onOne}}
 
 // The names of the target and of the initiator: tgtd lets none in that it was not told of.
 const (
@@ -70,9 +70,8 @@ func (s *stand) serve(ctx context.Context, d *disk) (string, error) {
 			err = s.initiate(ctx, d, i)
 		}
 	}
-	_ = target.kill() // it goes on until it is
-	if serr := target.Wait(); err != nil {
-		return "", fmt.Errorf("%w\ntgtd: %v: %s", err, serr, last(served.String()))
+	if serr := target.end(true, err); err != nil || serr != nil {
+		return "", fmt.Errorf("%v\ntgtd: %v: %s", err, serr, last(served.String()))
 	}
 	return "ok", nil
 }

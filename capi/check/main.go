@@ -22,7 +22,7 @@ import (
 
 const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and says what became of each.
 
-  go run ./capi/check                    all, about 10 minutes
+  go run ./capi/check                    all, about 15 minutes
   go run ./capi/check -run 'pingpong'    those whose names match
   go run ./capi/check -list              their names
   go run ./capi/check -write             all, and write docs/programs.md and the list of skipped tests anew
@@ -111,13 +111,15 @@ func (c *checker) all(ctx context.Context) error {
 	for _, p := range alone {
 		c.one(p.section, p.name, func() (string, error) { return "ok", s.runAlone(ctx, &p) })
 	}
-	for _, t := range tests() {
-		c.one(t.Section, t.Name, func() (string, error) {
-			if t.Skip != "" {
-				return "skipped: " + t.Skip, nil
-			}
-			return "ok", s.run(ctx, &t)
-		})
+	for _, both := range tests() {
+		for _, t := range both.variants() {
+			c.one(t.Section, t.Name, func() (string, error) {
+				if t.Skip != "" {
+					return "skipped: " + t.Skip, nil
+				}
+				return "ok", s.run(ctx, &t)
+			})
+		}
 	}
 	for _, both := range slices.Concat(meetings, overDAPL(), tcp) {
 		for _, m := range both.variants() {
@@ -138,8 +140,10 @@ func (c *checker) all(ctx context.Context) error {
 	for _, g := range migrations {
 		c.one("qemu-system-x86", g.name(), func() (string, error) { return s.migrate(ctx, &g) })
 	}
-	for _, b := range brokenPrograms {
-		c.one(b.section, b.name(), func() (string, error) { return s.runBroken(ctx, &b) })
+	for _, both := range brokenPrograms {
+		for _, b := range both.variants() {
+			c.one(b.section, b.name(), func() (string, error) { return s.runBroken(ctx, &b) })
+		}
 	}
 	var skipped []string
 	c.one("python3-pyverbs", "rdma-core's unit tests", func() (line string, err error) {
@@ -158,10 +162,11 @@ func (c *checker) all(ctx context.Context) error {
 const head = `# Programs that run on our libibverbs.so.1
 
 Unmodified, from Debian 12, in a network namespace without RDMA devices, as written by ` + "`go run ./capi/check -write`" + `.
-Servers and their clients are two processes on the loopback network, with the entry 0 of the GID table. The ranks of MPI
-share one address, and reach each other by UCX over our library only. Those of UCX, which
+Servers and their clients are two processes, with the entry 0 of the GID table: each pair runs between two addresses, and on one. So do
+the ranks of MPI, which reach each other by UCX over our library only. A case fails if its server crashes or ends with an error, also
+after its client has its result. Those of UCX, which
 reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `, and so are those that connect
-by rdma_cm: between two addresses, and on one. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
+by rdma_cm. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
 [a program of ours](../capi/check/ucx/meet.c): what packages have that uses UCX's listeners is an example in source. So is
 [DIR/pool](../capi/check/rpma/pool.c), as librpma comes without programs. There is no package of libfabric's fabtests.
 

@@ -31,7 +31,7 @@ func (g *migration) name() string {
 		name += " with rdma-pin-all"
 	}
 	if g.addrs[0] == g.addrs[1] {
-		name += " # on one address"
+		name += onOne
 	}
 	return name
 }

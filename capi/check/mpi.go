@@ -32,12 +32,13 @@ var implementations = []mpi{
 	},
 }
 
-// job is a run of MPI over UCX, of so many ranks, which share one address and reach each
-// other over these transports only.
+// job is a run of MPI over UCX: a number of ranks, which reach each other over some
+// transports only. They share one address, or half of them have another.
 type job struct {
 	mpi   mpi
 	ranks int
 	tls   string
+	addrs []string
 }
 
 // jobs returns those of all implementations.
@@ -45,7 +46,9 @@ func jobs() []job {
 	const all, datagrams = "rc_verbs,ud_verbs,self", "ud_verbs,self"
 	var js []job
 	for _, m := range implementations {
-		js = append(js, job{m, 2, all}, job{m, 8, all}, job{m, 32, all}, job{m, 8, datagrams})
+		for _, addrs := range [][]string{addrs4[:], addrs4[:1]} {
+			js = append(js, job{m, 2, all, addrs}, job{m, 8, all, addrs}, job{m, 32, all, addrs}, job{m, 8, datagrams, addrs})
+		}
 	}
 	return js
 }
@@ -54,7 +57,11 @@ func jobs() []job {
 const exchanged = "ring, all-reduce, all-to-all, one-sided"
 
 func (j *job) name() string {
-	return fmt.Sprintf("UCX_TLS=%s %s -np %d: %s", j.tls, j.mpi.launcher, j.ranks, exchanged)
+	name := fmt.Sprintf("UCX_TLS=%s %s -np %d: %s", j.tls, j.mpi.launcher, j.ranks, exchanged)
+	if len(j.addrs) == 1 {
+		name += onOne
+	}
+	return name
 }
 
 // exchanges is the program whose ranks talk to each other, and check what they get.
@@ -69,8 +76,15 @@ func (s *stand) runJob(ctx context.Context, j *job) error {
 		return fmt.Errorf("%s: %w: %s", j.mpi.compiler, err, out)
 	}
 	var said bytes.Buffer
-	args := slices.Concat([]string{j.mpi.launcher}, j.mpi.options, []string{"-np", strconv.Itoa(j.ranks), program})
-	cmd := s.launched(ctx, addrs4[:1], &said, args...)
+	args := slices.Concat([]string{j.mpi.launcher}, j.mpi.options)
+	for i, addr := range j.addrs {
+		if i > 0 {
+			args = append(args, ":")
+		}
+		args = append(args, "-np", strconv.Itoa(j.ranks/len(j.addrs)))
+		args = append(args, filepath.Join(s.lib, "softhca"), "run", "--addr", addr, "--", program)
+	}
+	cmd := newProgram(ctx, &said, args...)
 	cmd.Env = append(cmd.Env, "UCX_TLS="+j.tls, "UCX_NET_DEVICES=softhca0:1")
 	cmd.Env = append(cmd.Env, j.mpi.env...)
 	if err := cmd.Run(); err != nil {

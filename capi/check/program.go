@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // program is a process that will run, and all that it starts. It is a process group of its
@@ -54,6 +57,36 @@ func (s *stand) command(ctx context.Context, addr string, out *bytes.Buffer, arg
 
 // kill ends a program that has begun, and all that it has started.
 func (p *program) kill() error { return syscall.Kill(-p.Process.Pid, syscall.SIGKILL) }
+
+// afterwards is how long a server that stays is watched when its client has ended.
+const afterwards = 200 * time.Millisecond
+
+// end ends a server whose client has ended with an error, or without one. If the server
+// stays, it must be there still, and is killed; else it has to end by itself, and well.
+func (p *program) end(stays bool, client error) error {
+	if client != nil {
+		_ = p.kill() // it may wait for the client for ever, or have ended
+		return p.Wait()
+	}
+	if !stays {
+		return p.Wait()
+	}
+	for until := time.Now().Add(afterwards); time.Now().Before(until); time.Sleep(pause) {
+		if p.ended() {
+			return fmt.Errorf("%s ended, and was to serve other clients: %w", filepath.Base(p.Path), cmp.Or(p.Wait(), errors.New("exit status 0")))
+		}
+	}
+	_ = p.kill()
+	_ = p.Wait() // which says that it was killed
+	return nil
+}
+
+// ended reports whether a program has ended. Wait still has to be called.
+func (p *program) ended() bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, p.Process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err != nil || info.Signo != 0
+}
 
 // Run is Start and Wait.
 func (p *program) Run() error {

@@ -83,3 +83,46 @@ func TestProgramEnds(t *testing.T) {
 		t.Errorf("a program that crashes: %v", err)
 	}
 }
+
+// TestServerEnds has servers end when their clients have ended: one that crashes or fails
+// fails its case, also after its client has all it wanted.
+func TestServerEnds(t *testing.T) {
+	failed := errors.New("the client's")
+	for _, c := range []struct {
+		what, script string
+		stays        bool
+		client       error
+		says         string // nothing: it ended as it should
+	}{
+		{"it ends well", "exit 0", false, nil, ""},
+		{"it fails", "exit 3", false, nil, "exit status 3"},
+		{"it crashes", "kill -SEGV $$", false, nil, "segmentation fault"},
+		{"it stays", "sleep 1000", true, nil, ""},
+		{"it is to stay, and ends", "exit 0", true, nil, "was to serve other clients: exit status 0"},
+		{"it is to stay, and crashes", "kill -SEGV $$", true, nil, "was to serve other clients: signal: segmentation fault"},
+		{"it is to stay, and is killed", "kill -KILL $$", true, nil, "was to serve other clients: signal: killed"},
+		{"its client failed", "sleep 1000", false, failed, "killed"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			var said bytes.Buffer
+			server := newProgram(ctx, &said, "sh", "-c", c.script)
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for c.stays && c.says != "" && !server.ended() { // what comes later is not seen
+				if ctx.Err() != nil {
+					t.Fatal("it has not ended")
+				}
+			}
+			switch err := server.end(c.stays, c.client); {
+			case c.says == "" && err != nil:
+				t.Errorf("its end is an error: %v", err)
+			case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
+				t.Errorf("the error %v does not say %q", err, c.says)
+			}
+		})
+	}
+}

@@ -35,19 +35,15 @@ func (s *stand) run(ctx context.Context, t *test) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s.port++
-	addrs := addrs4
-	if t.V6 {
-		addrs = addrs6
-	}
 	args := append(t.Args, "-p", strconv.Itoa(s.port))
 	if t.GID != "" {
 		args = append(args, t.GID, "0")
 	}
 	var served, said bytes.Buffer
 	start := func(at int, out *bytes.Buffer, args ...string) *program {
-		cmd := s.command(ctx, addrs[at], out, args...)
+		cmd := s.command(ctx, t.Addrs[at], out, args...)
 		if t.Run {
-			cmd = s.launched(ctx, addrs[at:at+1], out, args...)
+			cmd = s.launched(ctx, t.Addrs[at:at+1], out, args...)
 		}
 		cmd.Env = append(cmd.Env, t.Env...)
 		return cmd
