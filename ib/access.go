@@ -12,17 +12,17 @@ type Access uint32
 // The rights, with the values of enum ibv_access_flags. Local read is always
 // granted.
 const (
-	AccessLocalWrite      Access = 1 << 0
-	AccessRemoteWrite     Access = 1 << 1
-	AccessRemoteRead      Access = 1 << 2
-	AccessRemoteAtomic    Access = 1 << 3
-	AccessMWBind          Access = 1 << 4
-	AccessZeroBased       Access = 1 << 5
-	AccessOnDemand        Access = 1 << 6
-	AccessHugeTLB         Access = 1 << 7
-	AccessFlushGlobal     Access = 1 << 8
-	AccessFlushPersistent Access = 1 << 9
-	AccessRelaxedOrdering Access = 1 << 20
+	AccessLocalWrite      Access = 1 << 0  // receives, READs and atomics may write to the region
+	AccessRemoteWrite     Access = 1 << 1  // peers may write with RDMA WRITE
+	AccessRemoteRead      Access = 1 << 2  // peers may read with RDMA READ
+	AccessRemoteAtomic    Access = 1 << 3  // peers may use COMPARE&SWAP and FETCH&ADD
+	AccessMWBind          Access = 1 << 4  // memory windows may be bound to the region
+	AccessZeroBased       Access = 1 << 5  // addresses count from the start of the region
+	AccessOnDemand        Access = 1 << 6  // the memory is not pinned
+	AccessHugeTLB         Access = 1 << 7  // the memory is in huge pages
+	AccessFlushGlobal     Access = 1 << 8  // peers may flush to global visibility
+	AccessFlushPersistent Access = 1 << 9  // peers may flush to persistence
+	AccessRelaxedOrdering Access = 1 << 20 // the bus may reorder writes
 )
 
 // AccessRemote is every right that a remote peer can use.

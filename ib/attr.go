@@ -8,28 +8,28 @@ type AttrMask uint32
 
 // The attribute bits, with the values of enum ibv_qp_attr_mask.
 const (
-	AttrState            AttrMask = 1 << 0
-	AttrCurState         AttrMask = 1 << 1
-	AttrEnSQDAsyncNotify AttrMask = 1 << 2
-	AttrAccessFlags      AttrMask = 1 << 3
-	AttrPKeyIndex        AttrMask = 1 << 4
-	AttrPort             AttrMask = 1 << 5
-	AttrQKey             AttrMask = 1 << 6
-	AttrAV               AttrMask = 1 << 7
-	AttrPathMTU          AttrMask = 1 << 8
-	AttrTimeout          AttrMask = 1 << 9
-	AttrRetryCnt         AttrMask = 1 << 10
-	AttrRNRRetry         AttrMask = 1 << 11
-	AttrRQPSN            AttrMask = 1 << 12
-	AttrMaxRDAtomic      AttrMask = 1 << 13
-	AttrAltPath          AttrMask = 1 << 14
-	AttrMinRNRTimer      AttrMask = 1 << 15
-	AttrSQPSN            AttrMask = 1 << 16
-	AttrMaxDestRDAtomic  AttrMask = 1 << 17
-	AttrPathMigState     AttrMask = 1 << 18
-	AttrCap              AttrMask = 1 << 19
-	AttrDestQPN          AttrMask = 1 << 20
-	AttrRateLimit        AttrMask = 1 << 25
+	AttrState            AttrMask = 1 << 0  // State
+	AttrCurState         AttrMask = 1 << 1  // CurState
+	AttrEnSQDAsyncNotify AttrMask = 1 << 2  // EnSQDAsyncNotify
+	AttrAccessFlags      AttrMask = 1 << 3  // AccessFlags
+	AttrPKeyIndex        AttrMask = 1 << 4  // PKeyIndex
+	AttrPort             AttrMask = 1 << 5  // Port
+	AttrQKey             AttrMask = 1 << 6  // QKey
+	AttrAV               AttrMask = 1 << 7  // AV
+	AttrPathMTU          AttrMask = 1 << 8  // PathMTU
+	AttrTimeout          AttrMask = 1 << 9  // Timeout
+	AttrRetryCnt         AttrMask = 1 << 10 // RetryCnt
+	AttrRNRRetry         AttrMask = 1 << 11 // RNRRetry
+	AttrRQPSN            AttrMask = 1 << 12 // RQPSN
+	AttrMaxRDAtomic      AttrMask = 1 << 13 // MaxRDAtomic
+	AttrAltPath          AttrMask = 1 << 14 // AltAV, AltPKeyIndex, AltPort and AltTimeout
+	AttrMinRNRTimer      AttrMask = 1 << 15 // MinRNRTimer
+	AttrSQPSN            AttrMask = 1 << 16 // SQPSN
+	AttrMaxDestRDAtomic  AttrMask = 1 << 17 // MaxDestRDAtomic
+	AttrPathMigState     AttrMask = 1 << 18 // PathMigState
+	AttrCap              AttrMask = 1 << 19 // Cap
+	AttrDestQPN          AttrMask = 1 << 20 // DestQPN
+	AttrRateLimit        AttrMask = 1 << 25 // RateLimit
 )
 
 // attrNames holds the names of the attribute bits in bit order.

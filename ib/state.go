@@ -5,13 +5,13 @@ type QPState uint8
 
 // The states. The device itself enters only SQE and ERR.
 const (
-	RESET QPState = iota
-	INIT
-	RTR
-	RTS
-	SQD
-	SQE
-	ERR
+	RESET QPState = iota // as created; the only state from which INIT is reached
+	INIT                 // receives may be posted, but nothing is received or sent
+	RTR                  // ready to receive: answers the peer, but sends no requests
+	RTS                  // ready to send: works in both directions
+	SQD                  // send queue drained: finishes what is begun, begins nothing new
+	SQE                  // send queue error of UC and UD: sends are flushed, receives work
+	ERR                  // every work request completes with WR_FLUSH_ERR
 )
 
 // NumQPStates is the number of states.
@@ -23,12 +23,12 @@ type QPType uint8
 // The services. SMI, GSI and RD have no number in the user verbs of
 // rdma-core; GSI and SMI have the kernel's, RD one that nothing else uses.
 const (
-	SMI QPType = 0
-	GSI QPType = 1
-	RC  QPType = 2
-	UC  QPType = 3
-	UD  QPType = 4
-	RD  QPType = 5
+	SMI QPType = 0 // QP0; RoCE has none
+	GSI QPType = 1 // QP1, which the adapter keeps to itself
+	RC  QPType = 2 // reliable connection
+	UC  QPType = 3 // unreliable connection
+	UD  QPType = 4 // unreliable datagram
+	RD  QPType = 5 // reliable datagram
 	// EEC is no queue pair but the EE context of reliable datagrams, which has
 	// states, attributes and moves of its own in the same tables.
 	EEC QPType = 6
@@ -39,9 +39,9 @@ type MigState uint8
 
 // The migration states; software sets only MIGRATED and REARM.
 const (
-	MIGRATED MigState = iota
-	REARM
-	ARMED
+	MIGRATED MigState = iota // on the path in use; no alternate path is armed
+	REARM                    // asks the peer to arm the alternate path
+	ARMED                    // both sides may migrate to the alternate path
 )
 
 // PortState is the logical state of a port.
@@ -49,12 +49,12 @@ type PortState uint8
 
 // The port states.
 const (
-	PortNop PortState = iota
-	PortDown
-	PortInit
-	PortArmed
-	PortActive
-	PortActiveDefer
+	PortNop         PortState = iota // no state
+	PortDown                         // no link
+	PortInit                         // link, not configured
+	PortArmed                        // configured, not yet active
+	PortActive                       // carries data
+	PortActiveDefer                  // active, link failing
 )
 
 // SigType says which send work requests complete with an entry in the CQ.
@@ -62,6 +62,6 @@ type SigType uint8
 
 // Signalling types: each request chooses, or all are signalled.
 const (
-	SigPerWR SigType = iota
-	SigAll
+	SigPerWR SigType = iota // those with SendSignaled
+	SigAll                  // all of them
 )

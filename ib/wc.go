@@ -5,30 +5,30 @@ type WCStatus uint8
 
 // The statuses, with the values of enum ibv_wc_status.
 const (
-	WCSuccess WCStatus = iota
-	WCLocLenErr
-	WCLocQPOpErr
-	WCLocEECOpErr
-	WCLocProtErr
-	WCWRFlushErr
-	WCMWBindErr
-	WCBadRespErr
-	WCLocAccessErr
-	WCRemInvReqErr
-	WCRemAccessErr
-	WCRemOpErr
-	WCRetryExcErr
-	WCRNRRetryExcErr
-	WCLocRDDViolErr
-	WCRemInvRDReqErr
-	WCRemAbortErr
-	WCInvEECNErr
-	WCInvEECStateErr
-	WCFatalErr
-	WCRespTimeoutErr
-	WCGeneralErr
-	WCTMErr
-	WCTMRndvIncomplete
+	WCSuccess          WCStatus = iota // the request is complete
+	WCLocLenErr                        // a length does not fit the receive, the MTU or the READ
+	WCLocQPOpErr                       // the adapter cannot carry out the request as posted
+	WCLocEECOpErr                      // the EE context failed while it carried out the request
+	WCLocProtErr                       // an element of the SGList is outside of the memory that it names
+	WCWRFlushErr                       // not carried out: the QP is in ERR or SQE
+	WCMWBindErr                        // the memory window was not bound
+	WCBadRespErr                       // the peer sent a response that does not fit the request
+	WCLocAccessErr                     // a receive could not write its memory
+	WCRemInvReqErr                     // the peer refused the request as invalid
+	WCRemAccessErr                     // the peer refused the access: key, address, length or right
+	WCRemOpErr                         // the peer failed to complete the request
+	WCRetryExcErr                      // the peer did not acknowledge, even after RetryCnt retries
+	WCRNRRetryExcErr                   // the peer had no receive, even after RNRRetry retries
+	WCLocRDDViolErr                    // QP and EE context are of different domains
+	WCRemInvRDReqErr                   // the peer refused the reliable datagram
+	WCRemAbortErr                      // the peer aborted the message
+	WCInvEECNErr                       // no EE context has this number
+	WCInvEECStateErr                   // the EE context is in a state that does not send
+	WCFatalErr                         // the adapter has failed
+	WCRespTimeoutErr                   // a timer of the responder expired
+	WCGeneralErr                       // the adapter gives no reason
+	WCTMErr                            // an error of tag matching
+	WCTMRndvIncomplete                 // tag matching: software must finish the rendezvous
 )
 
 var wcStatusNames = [...]string{
@@ -46,18 +46,18 @@ type WCOpcode uint8
 
 // The completion opcodes, with the values of enum ibv_wc_opcode.
 const (
-	WCSend            WCOpcode = 0
-	WCRDMAWrite       WCOpcode = 1
-	WCRDMARead        WCOpcode = 2
-	WCCompSwap        WCOpcode = 3
-	WCFetchAdd        WCOpcode = 4
-	WCBindMW          WCOpcode = 5
-	WCLocalInv        WCOpcode = 6
-	WCTSO             WCOpcode = 7
-	WCFlush           WCOpcode = 8
-	WCAtomicWrite     WCOpcode = 9
-	WCRecv            WCOpcode = 128
-	WCRecvRDMAWithImm WCOpcode = 129
+	WCSend            WCOpcode = 0   // SEND, with or without immediate data or invalidation
+	WCRDMAWrite       WCOpcode = 1   // RDMA WRITE, with or without immediate data
+	WCRDMARead        WCOpcode = 2   // RDMA READ
+	WCCompSwap        WCOpcode = 3   // COMPARE&SWAP
+	WCFetchAdd        WCOpcode = 4   // FETCH&ADD
+	WCBindMW          WCOpcode = 5   // binding of a memory window
+	WCLocalInv        WCOpcode = 6   // local invalidation
+	WCTSO             WCOpcode = 7   // segmented send
+	WCFlush           WCOpcode = 8   // FLUSH
+	WCAtomicWrite     WCOpcode = 9   // ATOMIC WRITE
+	WCRecv            WCOpcode = 128 // receive of a SEND
+	WCRecvRDMAWithImm WCOpcode = 129 // receive of an RDMA WRITE with immediate data
 )
 
 // WCFlags say which optional fields of a completion are valid.
@@ -67,7 +67,7 @@ type WCFlags uint8
 const (
 	WCGRH      WCFlags = 1 << 0 // the first 40 bytes of a UD receive are the GRH area
 	WCWithImm  WCFlags = 1 << 1 // ImmData is valid
-	WCIPCsumOK WCFlags = 1 << 2
+	WCIPCsumOK WCFlags = 1 << 2 // the IP checksums were right
 	WCWithInv  WCFlags = 1 << 3 // InvRKey is valid
 )
 

@@ -5,19 +5,19 @@ type WROpcode uint8
 
 // The operations, with the values of enum ibv_wr_opcode.
 const (
-	WRRDMAWrite        WROpcode = 0
-	WRRDMAWriteWithImm WROpcode = 1
-	WRSend             WROpcode = 2
-	WRSendWithImm      WROpcode = 3
-	WRRDMARead         WROpcode = 4
-	WRAtomicCmpAndSwp  WROpcode = 5
-	WRAtomicFetchAdd   WROpcode = 6
-	WRLocalInv         WROpcode = 7
-	WRBindMW           WROpcode = 8
-	WRSendWithInv      WROpcode = 9
-	WRTSO              WROpcode = 10
-	WRFlush            WROpcode = 14
-	WRAtomicWrite      WROpcode = 15
+	WRRDMAWrite        WROpcode = 0  // writes to memory of the peer
+	WRRDMAWriteWithImm WROpcode = 1  // writes to memory of the peer, and completes one of its receives
+	WRSend             WROpcode = 2  // message to a receive of the peer
+	WRSendWithImm      WROpcode = 3  // message with 4 bytes of immediate data
+	WRRDMARead         WROpcode = 4  // reads memory of the peer
+	WRAtomicCmpAndSwp  WROpcode = 5  // replaces 8 bytes of the peer with Swap if they equal CompareAdd
+	WRAtomicFetchAdd   WROpcode = 6  // adds CompareAdd to 8 bytes of the peer
+	WRLocalInv         WROpcode = 7  // invalidates a local key
+	WRBindMW           WROpcode = 8  // binds a memory window
+	WRSendWithInv      WROpcode = 9  // message that invalidates InvRKey at the peer
+	WRTSO              WROpcode = 10 // segmented send
+	WRFlush            WROpcode = 14 // flushes earlier writes to memory of the peer
+	WRAtomicWrite      WROpcode = 15 // writes 8 bytes of the peer atomically
 )
 
 // SendFlags modify a send work request.
@@ -25,10 +25,10 @@ type SendFlags uint8
 
 // The flags, with the values of enum ibv_send_flags.
 const (
-	SendFence     SendFlags = 1 << 0 // wait for earlier READs and atomics
-	SendSignaled  SendFlags = 1 << 1 // complete with an entry in the CQ
-	SendSolicited SendFlags = 1 << 2 // raise a solicited event at the peer
-	SendInline    SendFlags = 1 << 3 // payload is InlineData, copied by the post
+	SendFence     SendFlags = 1 << 0 // waits for earlier READs and atomics
+	SendSignaled  SendFlags = 1 << 1 // completes with an entry in the CQ
+	SendSolicited SendFlags = 1 << 2 // raises a solicited event at the peer
+	SendInline    SendFlags = 1 << 3 // the payload is InlineData, copied by the post
 )
 
 // SGE is a scatter/gather element: Length bytes at Addr of the region LKey.

@@ -47,14 +47,14 @@ func (c *Context) InitAHFromWC(wc *WC, grh []byte) (AHAttr, error) {
 	if !ok || wc == nil || wc.Flags&ib.WCGRH == 0 {
 		return AHAttr{}, fmt.Errorf("address vector of a message: no GRH: %w", ib.EINVAL)
 	}
-	a := AHAttr{DGID: ib.GIDFromAddr(src), HopLimit: hopLimit, Port: 1} // the completion's SL is none
+	a := AHAttr{DGID: GIDFromAddr(src), HopLimit: hopLimit, Port: 1} // the completion's SL is none
 	if word := binary.BigEndian.Uint32(grh); src.Is6() {
 		a.FlowLabel, a.TrafficClass = word&0xfffff, uint8(word>>20)
 	} else {
 		a.TrafficClass = grh[grhIPv4+1]
 	}
 	for i := range math.MaxUint8 + 1 {
-		if c.QueryGID(i) == ib.GIDFromAddr(dst) {
+		if c.QueryGID(i) == GIDFromAddr(dst) {
 			a.SGIDIndex = uint8(i)
 			return a, nil
 		}

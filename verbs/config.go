@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/qp"
@@ -88,7 +87,7 @@ type Config struct {
 	// peers learn of it, and no stranger can compute it: whoever knows it and can
 	// send in the adapter's name can end its connections. If that file cannot be
 	// written or read, the GUID changes with the process.
-	NodeGUID ib.GUID
+	NodeGUID GUID
 	// QPNSlot is the upper 8 bits of every QPN. If it is 0, the adapter takes the
 	// next that is free among those that share its address, 0 if it is the first.
 	// Otherwise it is as with Exclusive.

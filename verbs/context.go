@@ -11,10 +11,6 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// ErrInvalidHCA is returned for a device context that is nil or closed. It
-// unwraps to ENODEV.
-var ErrInvalidHCA error = device.ErrInvalid
-
 // errNetwork is returned for a Network without an inside: without one an adapter
 // would open sockets.
 var errNetwork = fmt.Errorf("open adapter: the Network is not one of NewNetwork: %w", ib.EINVAL)
@@ -51,8 +47,8 @@ func Open(cfg Config, opts ...Option) (*Context, error) {
 type Description struct {
 	Device DeviceAttr
 	Port   PortAttr
-	GIDs   []ib.GID
-	PKeys  []ib.PKey
+	GIDs   []GID
+	PKeys  []PKey
 }
 
 // Describe returns what the adapter says about itself that Open opens with the same
@@ -110,7 +106,7 @@ func (c *Context) CaptureErr() error { return c.dev().CaptureErr() }
 // DeviceAttr describes an adapter, as ibv_query_device does.
 type DeviceAttr struct {
 	// NodeGUID is the same each time the adapter is opened on its addresses.
-	NodeGUID ib.GUID `json:"node_guid"`
+	NodeGUID GUID `json:"node_guid"`
 
 	MaxQP         int    `json:"max_qp"`              // queue pairs
 	MaxQPWR       uint32 `json:"max_qp_wr"`           // work requests of a queue
@@ -153,15 +149,15 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 		MaxMR: l.MaxMR, MaxPD: l.MaxPD, MaxAH: l.MaxAH, MaxRDD: l.MaxRDD, MaxEE: l.MaxEEC,
 		MaxQPRDAtom: l.MaxRDAtomic, MaxQPInitRD: l.MaxRDAtomic, MaxMsgSize: qp.MaxMessage, PhysPortCnt: 1,
 		MaxMcastGrp: l.MaxMcastGrp, MaxMcastQPAttach: l.MaxMcastQPAttach, MaxTotalMcastQPAttach: l.MaxTotalMcastQPAttach,
-		AutoPathMig: true, ReliableDatagram: true, NodeGUID: ib.GUID(c.dev().HCA.NodeGUID()),
+		AutoPathMig: true, ReliableDatagram: true, NodeGUID: GUID(c.dev().HCA.NodeGUID()),
 	}, nil
 }
 
 // PortAttr describes the adapter's port, as ibv_query_port does, and how it
 // reaches the network.
 type PortAttr struct {
-	State       ib.PortState
-	ActiveMTU   ib.MTU
+	State       PortState
+	ActiveMTU   MTU
 	GIDTblLen   int
 	PKeyTblLen  int
 	Transport   string // "udp", "raw" or "pipe"
@@ -197,15 +193,15 @@ func (c *Context) QueryPort() (PortAttr, error) {
 
 // QueryGID returns an entry of the port's GID table, the zero GID if the index
 // is past its end.
-func (c *Context) QueryGID(index int) ib.GID {
+func (c *Context) QueryGID(index int) GID {
 	if !c.dev().Usable() {
-		return ib.GID{}
+		return GID{}
 	}
 	return c.dev().HCA.GID(index)
 }
 
 // QueryPKey returns an entry of the port's P_Key table, 0 past its end.
-func (c *Context) QueryPKey(index int) ib.PKey {
+func (c *Context) QueryPKey(index int) PKey {
 	if !c.dev().Usable() || index < 0 || index >= len(c.dev().HCA.PKeys()) {
 		return 0
 	}

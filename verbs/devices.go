@@ -12,8 +12,8 @@ type DeviceInfo struct {
 	Name string // of the network interface
 	// GIDs is what will be the GID table. Where the interface has IPv6, index 0 is
 	// mostly a link-local address: GIDIndex finds another.
-	GIDs      []ib.GID
-	ActiveMTU ib.MTU
+	GIDs      []GID
+	ActiveMTU MTU
 	Loopback  bool // it reaches this host only
 }
 
@@ -34,7 +34,7 @@ func Devices() ([]DeviceInfo, error) {
 	for i, n := range all {
 		list[i] = DeviceInfo{Name: n.Name, ActiveMTU: n.MTU, Loopback: n.Loopback}
 		for _, a := range n.Addrs {
-			list[i].GIDs = append(list[i].GIDs, ib.GIDFromAddr(a))
+			list[i].GIDs = append(list[i].GIDs, GIDFromAddr(a))
 		}
 	}
 	return list, nil

@@ -16,9 +16,9 @@ import (
 //
 //	qpn=0x00002a psn=0x5a3c01 gid=10.0.0.1
 type Endpoint struct {
-	QPN ib.QPN
-	PSN ib.PSN // of its first packet: its SQPSN, and the peer's RQPSN
-	GID ib.GID
+	QPN QPN
+	PSN PSN // of its first packet: its SQPSN, and the peer's RQPSN
+	GID GID
 }
 
 // endpointText bounds the text that is read: more than that of any endpoint.
@@ -27,7 +27,7 @@ const endpointText = 128
 // Endpoint returns the end of a connection that the queue pair is, with psn as
 // the first PSN and the GID of entry gidIndex of its adapter's table. EINVAL for
 // a queue pair that is nil or destroyed, and for an entry that is empty.
-func (q *QP) Endpoint(psn ib.PSN, gidIndex int) (Endpoint, error) {
+func (q *QP) Endpoint(psn PSN, gidIndex int) (Endpoint, error) {
 	if err := q.object().Usable(errDestroyed); err != nil {
 		return Endpoint{}, wrap("endpoint of QP", err)
 	}
@@ -87,7 +87,7 @@ func (e *Endpoint) UnmarshalText(text []byte) error {
 	for _, name := range []string{"qpn", "psn", "gid"} {
 		if !seen[name] {
 			return fmt.Errorf("endpoint %q has no %s=: want such as %v: %w", text, name,
-				Endpoint{0x2a, ib.NewPSN(0x5a3c01), ib.GIDFromAddr(netip.AddrFrom4([4]byte{10, 0, 0, 1}))}, ib.EINVAL)
+				Endpoint{0x2a, NewPSN(0x5a3c01), GIDFromAddr(netip.AddrFrom4([4]byte{10, 0, 0, 1}))}, ib.EINVAL)
 		}
 	}
 	*e = read
@@ -103,16 +103,16 @@ func (e *Endpoint) set(name, value string) error {
 			return fmt.Errorf("endpoint: %s=%q: want a number of up to 24 bits: %w", name, value, ib.EINVAL)
 		}
 		if name == "qpn" {
-			e.QPN = ib.QPN(n)
+			e.QPN = QPN(n)
 		} else {
-			e.PSN = ib.NewPSN(uint32(n))
+			e.PSN = NewPSN(uint32(n))
 		}
 	case "gid":
 		a, err := netip.ParseAddr(value)
 		if err != nil || a.Zone() != "" {
 			return fmt.Errorf("endpoint: gid=%q: want an IP address without a zone: %w", value, ib.EINVAL)
 		}
-		e.GID = ib.GIDFromAddr(a)
+		e.GID = GIDFromAddr(a)
 	default:
 		return fmt.Errorf("endpoint: %q: want qpn=, psn= and gid=: %w", name, ib.EINVAL)
 	}

@@ -12,7 +12,7 @@ import (
 // AsyncEvent is an asynchronous event: one of QP, EEC, CQ and SRQ is set for an
 // affiliated event, Port for a port event, Err for DEVICE_FATAL.
 type AsyncEvent struct {
-	Type ib.EventType
+	Type EventType
 	QP   *QP
 	EEC  *EEC
 	CQ   *CQ

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
@@ -27,14 +26,14 @@ import (
 // ENOMEM beyond the limits that QueryDevice tells, EADDRNOTAVAIL when the
 // adapter has no address of that family, and EOPNOTSUPP where the port has no
 // multicast: on other systems than Linux.
-func (q *QP) AttachMcast(gid ib.GID, lid uint16) error {
+func (q *QP) AttachMcast(gid GID, lid uint16) error {
 	return wrap("attach to multicast group", q.attachMcast(gid))
 }
 
 // attachMcast joins the group, as the port counts who does, and then attaches
 // the queue pair: so whatever comes between, each attachment has one join, and
 // who ends the one takes back the other.
-func (q *QP) attachMcast(gid ib.GID) error {
+func (q *QP) attachMcast(gid GID) error {
 	if err := q.object().Called("AttachMcast", errDestroyed); err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func (q *QP) attachMcast(gid ib.GID) error {
 
 // DetachMcast ends an attachment: EINVAL if there is none. What has arrived
 // and was not looked at is dropped.
-func (q *QP) DetachMcast(gid ib.GID, lid uint16) error {
+func (q *QP) DetachMcast(gid GID, lid uint16) error {
 	err := q.call("DetachMcast", func(clock.Instant) error { return q.dev.HCA.DetachMcast(q.qp, gid) })
 	if err != nil {
 		return fmt.Errorf("detach from multicast group: %w", err)

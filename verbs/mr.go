@@ -28,8 +28,8 @@ type MR struct {
 type mrView struct {
 	buf  []byte
 	addr uint64
-	lkey ib.LKey
-	rkey ib.RKey
+	lkey LKey
+	rkey RKey
 }
 
 // publish shows the program the region as it is now, on the device's thread.
@@ -55,19 +55,19 @@ func (m *MR) get() mrView {
 // What a peer's RDMA WRITE changes is there for the program once something
 // told it so: a completion, such as that of a WRITE with immediate. To watch
 // the memory itself, use sync/atomic.
-func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
+func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	return p.RegMRIova(buf, 0, access)
 }
 
 // RegMRIova registers buf under addresses that begin with iova instead of the
 // memory's own; 0 means the memory's own.
-func (p *PD) RegMRIova(buf []byte, iova uint64, access ib.Access) (*MR, error) {
+func (p *PD) RegMRIova(buf []byte, iova uint64, access Access) (*MR, error) {
 	return p.reg(memory.RegionConfig{Buf: buf, IOVA: iova, Access: access})
 }
 
 // RegMRInvalidatable registers buf as a region that the peer's SEND with
 // invalidate may end, as a fast-registered region is.
-func (p *PD) RegMRInvalidatable(buf []byte, access ib.Access) (*MR, error) {
+func (p *PD) RegMRInvalidatable(buf []byte, access Access) (*MR, error) {
 	return p.reg(memory.RegionConfig{Buf: buf, Access: access, Invalidatable: true})
 }
 
@@ -76,7 +76,7 @@ func (p *PD) RegMRInvalidatable(buf []byte, access ib.Access) (*MR, error) {
 // until Dereg: what is done with memory that is not fails, here with
 // LOC_PROT_ERR, at the peer with REM_ACCESS_ERR. EINVAL when the range wraps or is more
 // than an address space holds.
-func (p *PD) RegMRAddr(addr uintptr, length uint64, access ib.Access) (*MR, error) {
+func (p *PD) RegMRAddr(addr uintptr, length uint64, access Access) (*MR, error) {
 	buf, err := memory.RawBuf(addr, length)
 	if err != nil {
 		return nil, fmt.Errorf("register MR at %#x: %w", addr, err)
@@ -101,10 +101,10 @@ func (p *PD) reg(c memory.RegionConfig) (*MR, error) {
 }
 
 // LKey returns the key for scatter/gather elements.
-func (m *MR) LKey() ib.LKey { return m.get().lkey }
+func (m *MR) LKey() LKey { return m.get().lkey }
 
 // RKey returns the key for the peer; 0 if the region gives it no rights.
-func (m *MR) RKey() ib.RKey { return m.get().rkey }
+func (m *MR) RKey() RKey { return m.get().rkey }
 
 // Addr returns the address of the region's first byte.
 func (m *MR) Addr() uint64 { return m.get().addr }
@@ -124,7 +124,7 @@ func (m *MR) SGE(off uint64, n uint32) SGE {
 // ReregAccess gives the region other rights; its keys stay. Errors are those of
 // RegMR, and EINVAL for a region that is deregistered or was invalidated; nothing
 // has changed then. So it is with the other two.
-func (m *MR) ReregAccess(access ib.Access) error {
+func (m *MR) ReregAccess(access Access) error {
 	return m.rereg(memory.ChangeAccess, memory.RegionConfig{Access: access}, nil)
 }
 

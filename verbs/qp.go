@@ -20,13 +20,13 @@ var (
 
 // QPInitAttr says what a queue pair is made of.
 type QPInitAttr struct {
-	Type   ib.QPType // RC, UC, UD or RD
+	Type   QPType // RC, UC, UD or RD
 	SendCQ *CQ
-	RecvCQ *CQ        // may be SendCQ
-	SRQ    *SRQ       // nil for a receive queue of its own
-	RDD    *RDD       // RD only: the domain of its EE contexts
-	Cap    QPCap      // Create sets the actual sizes, never less than asked
-	SQSig  ib.SigType // SigPerWR: requests choose with SendSignaled
+	RecvCQ *CQ     // may be SendCQ
+	SRQ    *SRQ    // nil for a receive queue of its own
+	RDD    *RDD    // RD only: the domain of its EE contexts
+	Cap    QPCap   // Create sets the actual sizes, never less than asked
+	SQSig  SigType // SigPerWR: requests choose with SendSignaled
 }
 
 // QP is a queue pair.
@@ -93,7 +93,7 @@ func (q *QP) create(attr *QPInitAttr) (err error) {
 func (q *CQ) usableIn(d *device.Device) bool { return q != nil && q.dev == d && !q.obj.Gone() }
 
 // QPN returns the 24-bit queue pair number.
-func (q *QP) QPN() ib.QPN {
+func (q *QP) QPN() QPN {
 	if q == nil {
 		return 0
 	}
@@ -101,7 +101,7 @@ func (q *QP) QPN() ib.QPN {
 }
 
 // Type returns the transport service.
-func (q *QP) Type() ib.QPType {
+func (q *QP) Type() QPType {
 	if q == nil {
 		return 0
 	}
@@ -109,7 +109,7 @@ func (q *QP) Type() ib.QPType {
 }
 
 // State returns the present state; RESET of a QP that is nil or destroyed.
-func (q *QP) State() ib.QPState {
+func (q *QP) State() QPState {
 	if q == nil {
 		return ib.RESET
 	}
@@ -121,7 +121,7 @@ func (q *QP) State() ib.QPState {
 // states" prints. A call that is refused changes nothing and says which
 // attributes were missing or too many. Errors unwrap to EINVAL, EOPNOTSUPP or
 // EPERM.
-func (q *QP) Modify(attr *QPAttr, mask ib.AttrMask) error {
+func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify QP: %w", errNoAttr)
 	}
@@ -166,9 +166,9 @@ func (q *QP) ModifyToRTS(attr QPAttr) error {
 }
 
 // walkToRTS makes the calls that lead to RTS with what each requires.
-func walkToRTS(t ib.QPType, attr QPAttr, modify func(*QPAttr, ib.AttrMask) error) error {
+func walkToRTS(t QPType, attr QPAttr, modify func(*QPAttr, AttrMask) error) error {
 	from := ib.RESET
-	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
+	for _, to := range [...]QPState{ib.INIT, ib.RTR, ib.RTS} {
 		required, _, _ := qp.Transition(t, from, to)
 		attr.State = to
 		if err := modify(&attr, required|ib.AttrState); err != nil {

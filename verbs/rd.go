@@ -86,7 +86,7 @@ func (d *RDD) CreateEEC() (*EEC, error) {
 
 // EECN returns the 24-bit number of the EE context, which the peer's names as its
 // DestQPN, and which completions of receives have.
-func (e *EEC) EECN() ib.EECN {
+func (e *EEC) EECN() EECN {
 	if e == nil {
 		return 0
 	}
@@ -95,7 +95,7 @@ func (e *EEC) EECN() ib.EECN {
 
 // State returns the present state; RESET of an EE context that is nil or
 // destroyed.
-func (e *EEC) State() ib.QPState {
+func (e *EEC) State() QPState {
 	if e == nil {
 		return ib.RESET
 	}
@@ -108,7 +108,7 @@ func (e *EEC) State() ib.QPState {
 // prints; there is no SQE. When it leaves RTS or SQD for RESET or ERR, the request
 // in flight completes with LOC_EEC_OP_ERR, and those that wait for their turn with
 // INV_EEC_STATE_ERR.
-func (e *EEC) Modify(attr *QPAttr, mask ib.AttrMask) error {
+func (e *EEC) Modify(attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify EE context: %w", errNoAttr)
 	}
@@ -153,7 +153,7 @@ func (e *EEC) Destroy() error {
 
 // number returns what names the EE context in requests to a device; 0, which
 // names none, for one of another device.
-func (e *EEC) number(d *device.Device) ib.EECN {
+func (e *EEC) number(d *device.Device) EECN {
 	if e == nil || e.dev != d {
 		return 0
 	}

@@ -11,20 +11,20 @@ import (
 type SendWR struct {
 	WRID       uint64
 	SGList     []SGE
-	Opcode     ib.WROpcode
-	Flags      ib.SendFlags
-	ImmData    uint32  // immediate, host order; big-endian on the wire
-	InvRKey    ib.RKey // SEND with invalidate
-	RKey       ib.RKey // RDMA and atomics
-	RemoteAddr uint64  // RDMA and atomics
+	Opcode     WROpcode
+	Flags      SendFlags
+	ImmData    uint32 // immediate, host order; big-endian on the wire
+	InvRKey    RKey   // SEND with invalidate
+	RKey       RKey   // RDMA and atomics
+	RemoteAddr uint64 // RDMA and atomics
 
 	CompareAdd uint64 // COMPARE&SWAP: compare; FETCH&ADD: what to add
 	Swap       uint64 // COMPARE&SWAP
 
-	AH         *AH     // UD: destination
-	EEC        *EEC    // RD: the EE context that it goes by
-	RemoteQPN  ib.QPN  // UD, RD
-	RemoteQKey ib.QKey // UD, RD
+	AH         *AH  // UD: destination
+	EEC        *EEC // RD: the EE context that it goes by
+	RemoteQPN  QPN  // UD, RD
+	RemoteQKey QKey // UD, RD
 
 	InlineData []byte // payload with SendInline, and only then
 }

@@ -3,7 +3,6 @@ package verbs
 import (
 	"time"
 
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/trace"
 	"github.com/softhca/softhca/mad"
@@ -32,13 +31,13 @@ const TraceHeaderBytes = 96
 type TraceRecord struct {
 	At     time.Duration // since the adapter was opened
 	Kind   TraceKind
-	From   ib.QPState
-	To     ib.QPState
-	Status ib.WCStatus
-	Event  ib.EventType
+	From   QPState
+	To     QPState
+	Status WCStatus
+	Event  EventType
 	EEC    bool // it is an EE context that QPN is the number of
-	QPN    ib.QPN
-	PSN    ib.PSN
+	QPN    QPN
+	PSN    PSN
 	WRID   uint64
 	Len    int // bytes of the whole UDP payload
 	Cause  string

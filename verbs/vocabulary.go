@@ -1,8 +1,11 @@
 package verbs
 
 import (
+	"crypto/rand"
+	"encoding/binary"
+	"net/netip"
+
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/hca"
 )
 
 // The structures that package ib has in common for all packages.
@@ -163,10 +166,43 @@ type (
 	//	func (m AttrMask) Names() []string
 	//	func (m AttrMask) String() string
 	AttrMask = ib.AttrMask
+	// QPN is the number of a queue pair, of 24 bits.
+	//
+	//	func (q QPN) String() string
+	QPN = ib.QPN
 	// EECN is the number of an EE context.
 	//
 	//	func (n EECN) String() string
 	EECN = ib.EECN
+	// LKey names a memory region to the own adapter; see MR.SGE.
+	LKey = ib.LKey
+	// RKey names a memory region to the peer; see MR.RKey.
+	RKey = ib.RKey
+	// QKey protects UD and RD queue pairs: a message is accepted if its Q_Key is the QP's.
+	QKey = ib.QKey
+	// PKey is a partition key.
+	//
+	//	func (p PKey) Matches(o PKey) bool
+	PKey = ib.PKey
+	// MTU is the code of a path MTU.
+	//
+	//	func (m MTU) Bytes() int
+	//	func (m MTU) Valid() bool
+	MTU = ib.MTU
+	// MigState is the state of path migration.
+	//
+	//	func (m MigState) String() string
+	MigState = ib.MigState
+	// PortState is the state of a port.
+	//
+	//	func (p PortState) String() string
+	PortState = ib.PortState
+	// Rate is the code of a static rate.
+	//
+	//	func (r Rate) Mbps() uint32
+	//	func (r Rate) String() string
+	//	func (r Rate) Valid() bool
+	Rate = ib.Rate
 	// EventType is the kind of an asynchronous event.
 	//
 	//	func (e EventType) OfEEC() EventType
@@ -174,90 +210,47 @@ type (
 	EventType = ib.EventType
 )
 
-// The operations of SendWR.Opcode.
-const (
-	WRSend, WRSendWithImm, WRSendWithInv, WRRDMAWrite, WRRDMAWriteWithImm, WRRDMARead        = ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead
-	WRAtomicCmpAndSwp, WRAtomicFetchAdd, WRAtomicWrite, WRLocalInv, WRBindMW, WRTSO, WRFlush = ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAdd, ib.WRAtomicWrite, ib.WRLocalInv, ib.WRBindMW, ib.WRTSO, ib.WRFlush
+// The identifiers.
+type (
+	// PSN is a 24-bit packet sequence number. It wraps, so it has methods where a
+	// number has operators; NewPSN and RandomPSN return one.
+	//
+	//	func (p PSN) Add(n uint32) PSN
+	//	func (p PSN) Diff(o PSN) int32
+	//	func (p PSN) Distance(o PSN) uint32
+	//	func (p PSN) InWindow(start PSN, n uint32) bool
+	//	func (p PSN) Next() PSN
+	//	func (p PSN) Prev() PSN
+	//	func (p PSN) String() string
+	//	func (p PSN) Value() uint32
+	PSN = ib.PSN
+	// GID is the address of a port: an IP address in 16 bytes. GIDFromAddr returns one.
+	//
+	//	func (g GID) Addr() netip.Addr
+	//	func (g GID) IsMulticast() bool
+	//	func (g GID) IsZero() bool
+	//	func (g GID) String() string
+	GID = ib.GID
+	// GUID identifies an adapter, whatever its addresses are.
+	//
+	//	func (g GUID) MarshalText() ([]byte, error)
+	//	func (g GUID) String() string
+	GUID = ib.GUID
 )
 
-// The flags of SendWR.Flags: wait for earlier READs and atomics; complete with an
-// entry in the CQ; raise a solicited event at the peer; the payload is InlineData.
-const SendFence, SendSignaled, SendSolicited, SendInline = ib.SendFence, ib.SendSignaled, ib.SendSolicited, ib.SendInline
+// NewPSN returns the PSN with the low 24 bits of v.
+func NewPSN(v uint32) PSN { return ib.NewPSN(v) }
 
-// The statuses of WC.Status.
-const (
-	WCSuccess, WCLocLenErr, WCLocQPOpErr, WCLocEECOpErr, WCLocProtErr            = ib.WCSuccess, ib.WCLocLenErr, ib.WCLocQPOpErr, ib.WCLocEECOpErr, ib.WCLocProtErr
-	WCWRFlushErr, WCMWBindErr, WCBadRespErr, WCLocAccessErr, WCRemInvReqErr      = ib.WCWRFlushErr, ib.WCMWBindErr, ib.WCBadRespErr, ib.WCLocAccessErr, ib.WCRemInvReqErr
-	WCRemAccessErr, WCRemOpErr, WCRetryExcErr, WCRNRRetryExcErr, WCLocRDDViolErr = ib.WCRemAccessErr, ib.WCRemOpErr, ib.WCRetryExcErr, ib.WCRNRRetryExcErr, ib.WCLocRDDViolErr
-	WCRemInvRDReqErr, WCRemAbortErr, WCInvEECNErr, WCInvEECStateErr, WCFatalErr  = ib.WCRemInvRDReqErr, ib.WCRemAbortErr, ib.WCInvEECNErr, ib.WCInvEECStateErr, ib.WCFatalErr
-	WCRespTimeoutErr, WCGeneralErr, WCTMErr, WCTMRndvIncomplete                  = ib.WCRespTimeoutErr, ib.WCGeneralErr, ib.WCTMErr, ib.WCTMRndvIncomplete
-)
+// RandomPSN returns an unpredictable PSN, for the first packet of a connection.
+func RandomPSN() PSN {
+	var b [4]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return ib.NewPSN(binary.NativeEndian.Uint32(b[:]))
+}
 
-// The operations of WC.Opcode.
-const (
-	WCSend, WCRDMAWrite, WCRDMARead, WCCompSwap, WCFetchAdd = ib.WCSend, ib.WCRDMAWrite, ib.WCRDMARead, ib.WCCompSwap, ib.WCFetchAdd
-	WCBindMW, WCLocalInv, WCTSO, WCFlush, WCAtomicWrite     = ib.WCBindMW, ib.WCLocalInv, ib.WCTSO, ib.WCFlush, ib.WCAtomicWrite
-	WCRecv, WCRecvRDMAWithImm                               = ib.WCRecv, ib.WCRecvRDMAWithImm
-)
+// GIDFromAddr returns the GID of an IP address.
+func GIDFromAddr(a netip.Addr) GID { return ib.GIDFromAddr(a) }
 
-// The flags of WC.Flags: the first 40 bytes of a UD receive are the GRH area; ImmData
-// is valid; the checksums were right; InvRKey is valid.
-const WCGRH, WCWithImm, WCIPCsumOK, WCWithInv = ib.WCGRH, ib.WCWithImm, ib.WCIPCsumOK, ib.WCWithInv
-
-// The access rights. Local read is always granted; AccessRemote is every right that
-// a peer can use.
-const (
-	AccessLocalWrite, AccessRemoteWrite, AccessRemoteRead, AccessRemoteAtomic, AccessRemote = ib.AccessLocalWrite, ib.AccessRemoteWrite, ib.AccessRemoteRead, ib.AccessRemoteAtomic, ib.AccessRemote
-	AccessMWBind, AccessZeroBased, AccessOnDemand, AccessHugeTLB                            = ib.AccessMWBind, ib.AccessZeroBased, ib.AccessOnDemand, ib.AccessHugeTLB
-	AccessFlushGlobal, AccessFlushPersistent, AccessRelaxedOrdering                         = ib.AccessFlushGlobal, ib.AccessFlushPersistent, ib.AccessRelaxedOrdering
-)
-
-// The services: reliable connection, unreliable connection, unreliable datagram,
-// reliable datagram.
-const RC, UC, UD, RD = ib.RC, ib.UC, ib.UD, ib.RD
-
-// The states of a queue pair. The device itself enters only SQE and ERR.
-const RESET, INIT, RTR, RTS, SQD, SQE, ERR = ib.RESET, ib.INIT, ib.RTR, ib.RTS, ib.SQD, ib.SQE, ib.ERR
-
-// Which send work requests complete with an entry: those with SendSignaled, or all.
-const SigPerWR, SigAll = ib.SigPerWR, ib.SigAll
-
-// The attributes that a modify call names.
-const (
-	AttrState, AttrCurState, AttrEnSQDAsyncNotify, AttrAccessFlags, AttrPKeyIndex, AttrPort  = ib.AttrState, ib.AttrCurState, ib.AttrEnSQDAsyncNotify, ib.AttrAccessFlags, ib.AttrPKeyIndex, ib.AttrPort
-	AttrQKey, AttrAV, AttrPathMTU, AttrTimeout, AttrRetryCnt, AttrRNRRetry                   = ib.AttrQKey, ib.AttrAV, ib.AttrPathMTU, ib.AttrTimeout, ib.AttrRetryCnt, ib.AttrRNRRetry
-	AttrRQPSN, AttrMaxRDAtomic, AttrMinRNRTimer, AttrSQPSN, AttrMaxDestRDAtomic, AttrDestQPN = ib.AttrRQPSN, ib.AttrMaxRDAtomic, ib.AttrMinRNRTimer, ib.AttrSQPSN, ib.AttrMaxDestRDAtomic, ib.AttrDestQPN
-	AttrCap, AttrAltPath, AttrPathMigState, AttrRateLimit                                    = ib.AttrCap, ib.AttrAltPath, ib.AttrPathMigState, ib.AttrRateLimit
-)
-
-// The path MTUs, named by their size in bytes.
-const MTU256, MTU512, MTU1024, MTU2048, MTU4096 = ib.MTU256, ib.MTU512, ib.MTU1024, ib.MTU2048, ib.MTU4096
-
-// The asynchronous events.
-const (
-	EventCQErr, EventSRQErr, EventSRQLimitReached, EventDeviceFatal, EventPortActive, EventPortErr     = ib.EventCQErr, ib.EventSRQErr, ib.EventSRQLimitReached, ib.EventDeviceFatal, ib.EventPortActive, ib.EventPortErr
-	EventQPFatal, EventQPReqErr, EventQPAccessErr, EventCommEst, EventSQDrained, EventQPLastWQEReached = ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr, ib.EventCommEst, ib.EventSQDrained, ib.EventQPLastWQEReached
-	EventPathMig, EventPathMigErr, EventWQFatal, EventLIDChange, EventPKeyChange, EventSMChange        = ib.EventPathMig, ib.EventPathMigErr, ib.EventWQFatal, ib.EventLIDChange, ib.EventPKeyChange, ib.EventSMChange
-	EventClientReregister, EventGIDChange                                                              = ib.EventClientReregister, ib.EventGIDChange
-	EventEECFatal, EventEECCommEst, EventEECSQDrained, EventEECPathMig, EventEECPathMigErr             = ib.EventEECFatal, ib.EventEECCommEst, ib.EventEECSQDrained, ib.EventEECPathMig, ib.EventEECPathMigErr
-)
-
-// QPNMulticast is the destination QPN of a message to a multicast group.
-const QPNMulticast = ib.QPNMulticast
-
-// The ways in which creating an object fails. Each unwraps to an errno of its
-// own kind: ENOMEM, ENODEV, EINVAL or EOPNOTSUPP.
-var (
-	ErrInsufficientResources error = hca.ErrNoResources
-	ErrInvalidPD             error = hca.ErrInvalidPD
-	ErrInvalidCQ             error = hca.ErrInvalidCQ
-	ErrInvalidSRQ            error = hca.ErrInvalidSRQ
-	ErrInvalidServiceType    error = hca.ErrInvalidServiceType
-	ErrInvalidRDD            error = hca.ErrInvalidRDD
-	ErrTooManyWRs            error = hca.ErrTooManyWRs
-	ErrTooManySGEs           error = hca.ErrTooManySGEs
-	ErrTooMuchInline         error = hca.ErrTooMuchInline
-	// ErrBusy says that an object still serves others, or that events about
-	// it were taken but not acknowledged. It unwraps to EBUSY.
-	ErrBusy error = hca.ErrBusy
-)
+// MTUFor returns the largest path MTU whose payload is at most n bytes, and false
+// if n is below 256.
+func MTUFor(n int) (MTU, bool) { return ib.MTUFor(n) }

@@ -12,8 +12,8 @@ import (
 
 // TestVocabulary compares this package with package ib: the comment on the
 // alias of a structure shows the structure, which go doc does not (that it shows
-// the methods is a rule of package rules), and every constant that a program
-// needs has its name here too.
+// the methods is a rule of package rules), and every constant of a type that has
+// an alias has its name, its type and its comment here too.
 func TestVocabulary(t *testing.T) {
 	fset := token.NewFileSet()
 	theirs, ours := declarations(t, fset, "../ib"), declarations(t, fset, ".")
@@ -24,7 +24,7 @@ func TestVocabulary(t *testing.T) {
 			continue
 		}
 		alias, of := d.Specs[0].(*ast.TypeSpec), original.Specs[0].(*ast.TypeSpec)
-		if _, ok := of.Type.(*ast.StructType); !ok || !alias.Assign.IsValid() {
+		if st, ok := of.Type.(*ast.StructType); !ok || !alias.Assign.IsValid() || !ast.IsExported(st.Fields.List[0].Names[0].Name) {
 			continue
 		}
 		shows++
@@ -46,13 +46,71 @@ func TestVocabulary(t *testing.T) {
 		t.Errorf("%d structures are shown, want 7", shows)
 	}
 	for name, d := range theirs {
-		if d.Tok != token.CONST || ours[name] != nil {
+		if typ := constant(d); typ != "" {
+			aliased := ours[typ] != nil && ours[typ].Tok == token.TYPE
+			switch here := ours[name]; {
+			case !aliased || !ast.IsExported(name) || notForPrograms[name]:
+			case here == nil:
+				t.Errorf("package verbs has no %s", name)
+			case constant(here) != typ:
+				t.Errorf("%s has the type %q, want %s: go doc %s would not show it", name, constant(here), typ, typ)
+			case note(here) != note(d):
+				t.Errorf("the comment on %s is %q where package ib has %q", name, note(here), note(d))
+			}
+		}
+	}
+}
+
+// notForPrograms are the constants that programs have no use for.
+var notForPrograms = map[string]bool{
+	"AttrAll": true, "EECNMask": true, "QPNMask": true, "QPNGSI": true, "QKeyGSI": true, "QKeyControlled": true, "SMI": true, "GSI": true, "EEC": true,
+	"PortNop": true, "PortInit": true, "PortArmed": true, "PortActiveDefer": true,
+}
+
+// constant returns the type of a constant, "" for anything else.
+func constant(d *ast.GenDecl) string {
+	if d.Tok == token.CONST {
+		if id, ok := d.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); ok {
+			return id.Name
+		}
+	}
+	return ""
+}
+
+// note returns the comment on the line of a constant.
+func note(d *ast.GenDecl) string { return d.Specs[0].(*ast.ValueSpec).Comment.Text() }
+
+// TestExportedNamesAreOfThisPackage wants the fields, parameters and results of
+// exported names to be of types that go doc of this package shows: package ib is
+// named only where a name stands for its original.
+func TestExportedNamesAreOfThisPackage(t *testing.T) {
+	fset := token.NewFileSet()
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		for _, prefix := range []string{"WR", "WC", "Send", "Access", "Attr", "Event", "MTU", "Sig"} {
-			if strings.HasPrefix(name, prefix) && name != "AttrAll" {
-				t.Errorf("package verbs has no %s", name)
+		f, err := parser.ParseFile(fset, name, nil, 0)
+		must(t, err)
+		ast.FileExports(f)
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				fn.Body = nil
 			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.TypeSpec:
+					return !n.Assign.IsValid()
+				case *ast.ValueSpec:
+					return n.Type == nil
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && x.Name == "ib" {
+						t.Errorf("%v: exported, and of type ib.%s", fset.Position(n.Pos()), n.Sel.Name)
+					}
+				}
+				return true
+			})
 		}
 	}
 }
@@ -75,13 +133,20 @@ func declarations(t *testing.T, fset *token.FileSet, dir string) map[string]*ast
 			if !ok {
 				continue
 			}
+			var last ast.Expr
 			for _, s := range g.Specs {
 				switch s := s.(type) {
 				case *ast.TypeSpec:
 					all[s.Name.Name] = &ast.GenDecl{Tok: token.TYPE, Specs: []ast.Spec{s}}
 				case *ast.ValueSpec:
+					typ := s.Type
+					if typ == nil && len(s.Values) == 0 && g.Tok == token.CONST {
+						typ = last // of an enumeration by iota
+					}
+					last = typ
 					for _, n := range s.Names {
-						all[n.Name] = &ast.GenDecl{Tok: g.Tok}
+						one := &ast.ValueSpec{Names: []*ast.Ident{n}, Type: typ, Comment: s.Comment}
+						all[n.Name] = &ast.GenDecl{Tok: g.Tok, Specs: []ast.Spec{one}}
 					}
 				}
 			}

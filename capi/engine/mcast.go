@@ -11,7 +11,6 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/fabric"
 	"github.com/softhca/softhca/internal/hca"
 )
@@ -34,7 +33,7 @@ func (q *pair) attach(gid ib.GID) error {
 	}
 	if err := q.dev.Port.Join(group); err != nil {
 		if errors.Is(err, fabric.ErrClosed) {
-			return device.ErrInvalid
+			return ib.ErrInvalidHCA
 		}
 		return err
 	}

@@ -31,7 +31,7 @@ func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
 	}
 	err := q.create("CreateQP", &q.subject, func() (err error) {
 		if cfg.Type == ib.GSI { // the adapter's own
-			return hca.ErrInvalidServiceType
+			return ib.ErrInvalidServiceType
 		}
 		q.qp, err = q.dev.HCA.CreateQP(q.pd, cfg)
 		q.obj.QP = q.qp

@@ -3,7 +3,6 @@ package device
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -18,10 +17,6 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
-
-// ErrInvalid is returned by calls on no device, or one that is closed. It
-// unwraps to ENODEV.
-var ErrInvalid = fmt.Errorf("invalid HCA: the device context is nil or closed: %w", ib.ENODEV)
 
 // Device is an open adapter. Calls on a nil one fail like those on a closed
 // one; any goroutine may make them.
@@ -91,7 +86,7 @@ func Open(cfg Config) (*Device, error) {
 // one of its completion queues has something is told.
 func (d *Device) Close() error {
 	if d == nil || d.closed.Swap(true) {
-		return ErrInvalid
+		return ib.ErrInvalidHCA
 	}
 	d.faults.stop()
 	d.addresses.stop()
@@ -130,7 +125,7 @@ func (d *Device) Usable() bool { return d != nil && !d.closed.Load() }
 func (d *Device) Alive() error {
 	switch {
 	case !d.Usable():
-		return ErrInvalid
+		return ib.ErrInvalidHCA
 	case d.drv.Failed():
 		return driver.ErrDead
 	}
@@ -138,11 +133,11 @@ func (d *Device) Alive() error {
 }
 
 // Do runs f as the device's thread and sends what comes of it. f must not
-// block and not call Do. Errors: f's, ErrInvalid, or that of a device that has
+// block and not call Do. Errors: f's, ib.ErrInvalidHCA, or that of a device that has
 // failed.
 func (d *Device) Do(f func(now clock.Instant) error) error {
 	if !d.Usable() {
-		return ErrInvalid
+		return ib.ErrInvalidHCA
 	}
 	var err error
 	if e := d.drv.Do(func(now clock.Instant) { err = f(now) }); e != nil {

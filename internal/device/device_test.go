@@ -35,7 +35,7 @@ func TestDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{"Do": d.Do(nil), "Call": d.Call("AllocPD", nil, nil), "Close": d.Close(), "Alive": d.Alive()} {
-		if !errors.Is(err, ErrInvalid) {
+		if !errors.Is(err, ib.ErrInvalidHCA) {
 			t.Errorf("%s of a closed device returns %v", name, err)
 		}
 	}

@@ -85,10 +85,10 @@ func (e *eventQueue) signal() {
 }
 
 // TakeEvent removes the oldest event and counts it for the object that it is
-// about until Object.Ack. It reports false if none waits; after Close, ErrInvalid.
+// about until Object.Ack. It reports false if none waits; after Close, ib.ErrInvalidHCA.
 func (d *Device) TakeEvent() (a Event, ok bool, err error) {
 	if d == nil {
-		return a, false, ErrInvalid
+		return a, false, ib.ErrInvalidHCA
 	}
 	e := &d.events
 	e.mu.Lock()
@@ -105,7 +105,7 @@ func (d *Device) TakeEvent() (a Event, ok bool, err error) {
 	case e.death != nil:
 		a, e.death = *e.death, nil
 	case e.shut:
-		err = ErrInvalid
+		err = ib.ErrInvalidHCA
 	default:
 		return a, false, nil
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
-	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -110,7 +109,7 @@ func (d *Device) Add(o *Object) {
 }
 
 // Remove ends the object, on the device's thread: end takes it out of the
-// engine and must not raise events. ErrBusy while an event about it was taken
+// engine and must not raise events. ib.ErrBusy while an event about it was taken
 // and not acknowledged. As events are taken under the same lock, none is taken
 // of an object that is gone; those that wait vanish with it.
 func (o *Object) Remove(end func() error) error {
@@ -118,7 +117,7 @@ func (o *Object) Remove(end func() error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if o.unacked > 0 {
-		return fmt.Errorf("%d events are not acknowledged: %w", o.unacked, hca.ErrBusy)
+		return fmt.Errorf("%d events are not acknowledged: %w", o.unacked, ib.ErrBusy)
 	}
 	if err := end(); err != nil {
 		return err

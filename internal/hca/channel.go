@@ -24,7 +24,7 @@ func (h *HCA) EstablishRD(now clock.Instant, c *cm.Conn, e *qp.EEC, q *qp.QP) er
 		return fmt.Errorf("connection %#08x has no channel: %w", c.LocalID(), ib.EINVAL)
 	}
 	if q != nil && q.RDD() != e.RDD() {
-		return fmt.Errorf("connection %#08x: queue pair %v is in another domain than EE context %v: %w", c.LocalID(), q.Num(), e.Num(), ErrInvalidRDD)
+		return fmt.Errorf("connection %#08x: queue pair %v is in another domain than EE context %v: %w", c.LocalID(), q.Num(), e.Num(), ib.ErrInvalidRDD)
 	}
 	if !c.Channel().JoinedBy(c) {
 		c.Channel().Consumer = e

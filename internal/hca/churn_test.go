@@ -110,7 +110,7 @@ func (w *world) ends(what string, err error, users int) bool {
 		w.must(err)
 		return true
 	}
-	if !errors.Is(err, hca.ErrBusy) {
+	if !errors.Is(err, ib.ErrBusy) {
 		w.t.Fatalf("%s with %d users is destroyed: %v", what, users, err)
 	}
 	return false
@@ -153,7 +153,7 @@ func (w *world) endPD() {
 	if w.rng.IntN(16) > 0 {
 		return
 	}
-	if err := p.pd.Dealloc(); !errors.Is(err, hca.ErrInvalidPD) {
+	if err := p.pd.Dealloc(); !errors.Is(err, ib.ErrInvalidPD) {
 		w.t.Fatalf("a protection domain ends twice: %v", err)
 	}
 }
@@ -427,7 +427,7 @@ func (w *world) attach() {
 		if added || err != nil {
 			w.t.Fatalf("a queue pair is attached twice: %v", err)
 		}
-	case full != errors.Is(err, hca.ErrNoResources), added == full:
+	case full != errors.Is(err, ib.ErrInsufficientResources), added == full:
 		w.t.Fatalf("%d attachments in %d groups, %d in this: added %v, %v", w.mc.attached, len(w.mc.groups), w.mc.groups[g], added, err)
 	case added:
 		if m.groups == nil {

@@ -225,7 +225,7 @@ func TestChurnNumbers(t *testing.T) {
 	for range most {
 		w.makeQP()
 	}
-	if _, err := w.hca.CreateQP(w.home().pd, hca.QPConfig{Type: ib.RC, SendCQ: w.cqs.All[0].cq, RecvCQ: w.cqs.All[0].cq}); !errors.Is(err, hca.ErrNoResources) {
+	if _, err := w.hca.CreateQP(w.home().pd, hca.QPConfig{Type: ib.RC, SendCQ: w.cqs.All[0].cq, RecvCQ: w.cqs.All[0].cq}); !errors.Is(err, ib.ErrInsufficientResources) {
 		t.Fatalf("one queue pair more than %d: %v", most, err)
 	}
 	for range churn.Objects() / 4 {

@@ -7,19 +7,6 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// The ways in which creating a QP fails (V6). Each is a value of its own and
-// unwraps to an errno.
-var (
-	ErrInvalidPD          = fmt.Errorf("invalid protection domain: %w", ib.EINVAL)
-	ErrInvalidCQ          = fmt.Errorf("invalid completion queue: %w", ib.EINVAL)
-	ErrInvalidSRQ         = fmt.Errorf("invalid shared receive queue: %w", ib.EINVAL)
-	ErrInvalidServiceType = fmt.Errorf("invalid service type: %w", ib.EOPNOTSUPP)
-	ErrInvalidRDD         = fmt.Errorf("invalid reliable datagram domain: %w", ib.EINVAL)
-	ErrTooManyWRs         = fmt.Errorf("more work requests than the adapter's queues hold: %w", ib.EINVAL)
-	ErrTooManySGEs        = fmt.Errorf("more scatter/gather elements than a work request has: %w", ib.EINVAL)
-	ErrTooMuchInline      = fmt.Errorf("more inline data than a work request has: %w", ib.EINVAL)
-)
-
 // QPConfig says what a new QP is made of (V4).
 type QPConfig struct {
 	Type   ib.QPType
@@ -45,7 +32,7 @@ func (h *HCA) CreateQP(p *PD, c QPConfig) (*qp.QP, error) {
 	} else {
 		var ok bool
 		if num, ok = s.qpns.alloc(h.cfg.Rand); !ok || s.count >= h.cfg.Limits.MaxQP {
-			return nil, ErrNoResources
+			return nil, ib.ErrInsufficientResources
 		}
 	}
 	q, err := qp.New(&s.env, qp.Config{
@@ -64,21 +51,21 @@ func (h *HCA) checkQP(p *PD, c *QPConfig) error {
 	l := &h.cfg.Limits
 	switch {
 	case !h.valid(p):
-		return ErrInvalidPD
+		return ib.ErrInvalidPD
 	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD && c.Type != ib.GSI && c.Type != ib.RD:
-		return fmt.Errorf("%v: %w", c.Type, ErrInvalidServiceType)
+		return fmt.Errorf("%v: %w", c.Type, ib.ErrInvalidServiceType)
 	case c.SendCQ == nil || c.RecvCQ == nil:
-		return ErrInvalidCQ
+		return ib.ErrInvalidCQ
 	case c.SRQ != nil && c.SRQ.PD() != p.ID:
-		return ErrInvalidSRQ
+		return ib.ErrInvalidSRQ
 	case c.Type == ib.RD && !h.rdds[c.RDD]:
-		return ErrInvalidRDD
+		return ib.ErrInvalidRDD
 	case c.Cap.MaxSendWR > l.MaxQPWR || c.Cap.MaxRecvWR > l.MaxQPWR:
-		return fmt.Errorf("%d send, %d receive; at most %d: %w", c.Cap.MaxSendWR, c.Cap.MaxRecvWR, l.MaxQPWR, ErrTooManyWRs)
+		return fmt.Errorf("%d send, %d receive; at most %d: %w", c.Cap.MaxSendWR, c.Cap.MaxRecvWR, l.MaxQPWR, ib.ErrTooManyWRs)
 	case c.Cap.MaxSendSGE > l.MaxSGE || c.Cap.MaxRecvSGE > l.MaxSGE:
-		return fmt.Errorf("%d gather, %d scatter; at most %d: %w", c.Cap.MaxSendSGE, c.Cap.MaxRecvSGE, l.MaxSGE, ErrTooManySGEs)
+		return fmt.Errorf("%d gather, %d scatter; at most %d: %w", c.Cap.MaxSendSGE, c.Cap.MaxRecvSGE, l.MaxSGE, ib.ErrTooManySGEs)
 	case c.Cap.MaxInlineData > l.MaxInlineData:
-		return fmt.Errorf("%d bytes; at most %d: %w", c.Cap.MaxInlineData, l.MaxInlineData, ErrTooMuchInline)
+		return fmt.Errorf("%d bytes; at most %d: %w", c.Cap.MaxInlineData, l.MaxInlineData, ib.ErrTooMuchInline)
 	}
 	return nil
 }

@@ -14,12 +14,6 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// ErrBusy is returned when an object that others use is to be destroyed.
-var ErrBusy = fmt.Errorf("object is in use: %w", ib.EBUSY)
-
-// ErrNoResources is returned when the adapter holds no more of an object.
-var ErrNoResources = fmt.Errorf("insufficient resources: %w", ib.ENOMEM)
-
 // errGUID is returned by New for a configuration without a GUID.
 var errGUID = fmt.Errorf("the adapter has no node GUID: %w", ib.EINVAL)
 
@@ -104,7 +98,7 @@ func (h *HCA) Resources() Resources {
 // AllocPD returns a new protection domain (V2).
 func (h *HCA) AllocPD() (*PD, error) {
 	if len(h.pds) >= h.cfg.Limits.MaxPD {
-		return nil, ErrNoResources
+		return nil, ib.ErrInsufficientResources
 	}
 	for h.next++; h.next == 0 || h.pds[h.next] != nil; h.next++ {
 	}
@@ -123,7 +117,7 @@ func (h *HCA) CreateCQ(n uint32, onEvent func()) (*qp.CQ, error) {
 	case n == 0 || n > h.cfg.Limits.MaxCQE:
 		return nil, fmt.Errorf("CQ of %d entries: the adapter takes 1 to %d: %w", n, h.cfg.Limits.MaxCQE, ib.EINVAL)
 	case h.cqs >= h.cfg.Limits.MaxCQ:
-		return nil, ErrNoResources
+		return nil, ib.ErrInsufficientResources
 	}
 	c, err := qp.NewCQ(h.cfg.Queues, n, onEvent)
 	if err == nil {
@@ -143,7 +137,7 @@ func (h *HCA) ResizeCQ(c *qp.CQ, n uint32) error {
 // DestroyCQ ends a completion queue; EBUSY while QPs complete to it.
 func (h *HCA) DestroyCQ(c *qp.CQ) error {
 	if n := c.Users(); n != 0 {
-		return fmt.Errorf("completion queue serves %d work queues: %w", n, ErrBusy)
+		return fmt.Errorf("completion queue serves %d work queues: %w", n, ib.ErrBusy)
 	}
 	h.cqs--
 	c.Free()

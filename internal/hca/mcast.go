@@ -46,11 +46,11 @@ func (h *HCA) AttachMcast(q *qp.QP, gid ib.GID) (added bool, err error) {
 	case slices.Contains(members, q):
 		return false, nil
 	case members == nil && len(t.groups) >= l.MaxMcastGrp:
-		return false, fmt.Errorf("the adapter is in %d multicast groups: %w", l.MaxMcastGrp, ErrNoResources)
+		return false, fmt.Errorf("the adapter is in %d multicast groups: %w", l.MaxMcastGrp, ib.ErrInsufficientResources)
 	case len(members) >= l.MaxMcastQPAttach:
-		return false, fmt.Errorf("the group has %d queue pairs: %w", l.MaxMcastQPAttach, ErrNoResources)
+		return false, fmt.Errorf("the group has %d queue pairs: %w", l.MaxMcastQPAttach, ib.ErrInsufficientResources)
 	case t.attached >= l.MaxTotalMcastQPAttach:
-		return false, fmt.Errorf("the adapter has %d attachments to multicast groups: %w", l.MaxTotalMcastQPAttach, ErrNoResources)
+		return false, fmt.Errorf("the adapter has %d attachments to multicast groups: %w", l.MaxTotalMcastQPAttach, ib.ErrInsufficientResources)
 	case t.groups == nil:
 		t.groups = make(map[netip.Addr][]*qp.QP)
 	}

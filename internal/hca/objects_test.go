@@ -58,12 +58,12 @@ func TestV6_CreateFails(t *testing.T) {
 		want error
 		edit func(*hca.QPConfig)
 	}{
-		{"no PD", nil, hca.ErrInvalidPD, func(*hca.QPConfig) {}},
-		{"no send CQ", s.PD, hca.ErrInvalidCQ, func(c *hca.QPConfig) { c.SendCQ = nil }},
-		{"RD in no domain", s.PD, hca.ErrInvalidRDD, func(c *hca.QPConfig) { c.Type = ib.RD }},
-		{"send WRs", s.PD, hca.ErrTooManyWRs, func(c *hca.QPConfig) { c.Cap.MaxSendWR = limits.MaxQPWR + 1 }},
-		{"SGEs", s.PD, hca.ErrTooManySGEs, func(c *hca.QPConfig) { c.Cap.MaxSendSGE = limits.MaxSGE + 1 }},
-		{"inline", s.PD, hca.ErrTooMuchInline, func(c *hca.QPConfig) { c.Cap.MaxInlineData = limits.MaxInlineData + 1 }},
+		{"no PD", nil, ib.ErrInvalidPD, func(*hca.QPConfig) {}},
+		{"no send CQ", s.PD, ib.ErrInvalidCQ, func(c *hca.QPConfig) { c.SendCQ = nil }},
+		{"RD in no domain", s.PD, ib.ErrInvalidRDD, func(c *hca.QPConfig) { c.Type = ib.RD }},
+		{"send WRs", s.PD, ib.ErrTooManyWRs, func(c *hca.QPConfig) { c.Cap.MaxSendWR = limits.MaxQPWR + 1 }},
+		{"SGEs", s.PD, ib.ErrTooManySGEs, func(c *hca.QPConfig) { c.Cap.MaxSendSGE = limits.MaxSGE + 1 }},
+		{"inline", s.PD, ib.ErrTooMuchInline, func(c *hca.QPConfig) { c.Cap.MaxInlineData = limits.MaxInlineData + 1 }},
 	} {
 		cfg := good
 		c.edit(&cfg)
@@ -80,13 +80,13 @@ func TestV6_CreateFails(t *testing.T) {
 		want error
 		edit func(*hca.QPConfig)
 	}{
-		"a PD that was deallocated": {dead, hca.ErrInvalidPD, func(*hca.QPConfig) {}},
-		"a PD of another adapter":   {o.PD, hca.ErrInvalidPD, func(*hca.QPConfig) {}},
-		"no receive CQ":             {s.PD, hca.ErrInvalidCQ, func(c *hca.QPConfig) { c.RecvCQ = nil }},
-		"type SMI":                  {s.PD, hca.ErrInvalidServiceType, func(c *hca.QPConfig) { c.Type = ib.SMI }},
-		"type 99":                   {s.PD, hca.ErrInvalidServiceType, func(c *hca.QPConfig) { c.Type = 99 }},
-		"receive WRs":               {s.PD, hca.ErrTooManyWRs, func(c *hca.QPConfig) { c.Cap.MaxRecvWR = limits.MaxQPWR + 1 }},
-		"receive SGEs":              {s.PD, hca.ErrTooManySGEs, func(c *hca.QPConfig) { c.Cap.MaxRecvSGE = limits.MaxSGE + 1 }},
+		"a PD that was deallocated": {dead, ib.ErrInvalidPD, func(*hca.QPConfig) {}},
+		"a PD of another adapter":   {o.PD, ib.ErrInvalidPD, func(*hca.QPConfig) {}},
+		"no receive CQ":             {s.PD, ib.ErrInvalidCQ, func(c *hca.QPConfig) { c.RecvCQ = nil }},
+		"type SMI":                  {s.PD, ib.ErrInvalidServiceType, func(c *hca.QPConfig) { c.Type = ib.SMI }},
+		"type 99":                   {s.PD, ib.ErrInvalidServiceType, func(c *hca.QPConfig) { c.Type = 99 }},
+		"receive WRs":               {s.PD, ib.ErrTooManyWRs, func(c *hca.QPConfig) { c.Cap.MaxRecvWR = limits.MaxQPWR + 1 }},
+		"receive SGEs":              {s.PD, ib.ErrTooManySGEs, func(c *hca.QPConfig) { c.Cap.MaxRecvSGE = limits.MaxSGE + 1 }},
 	} {
 		cfg := good
 		c.edit(&cfg)
@@ -96,12 +96,12 @@ func TestV6_CreateFails(t *testing.T) {
 	}
 	foreignCfg := good
 	foreignCfg.SRQ = foreign
-	if _, err := s.HCA.CreateQP(s.PD, foreignCfg); !errors.Is(err, hca.ErrInvalidSRQ) {
+	if _, err := s.HCA.CreateQP(s.PD, foreignCfg); !errors.Is(err, ib.ErrInvalidSRQ) {
 		t.Errorf("an SRQ of another domain: %v", err)
 	}
 	_, err = s.HCA.CreateQP(s.PD, good)
 	rig.Must(t, err)
-	if _, err := s.HCA.CreateQP(s.PD, good); !errors.Is(err, hca.ErrNoResources) || !errors.Is(err, ib.ENOMEM) {
+	if _, err := s.HCA.CreateQP(s.PD, good); !errors.Is(err, ib.ErrInsufficientResources) || !errors.Is(err, ib.ENOMEM) {
 		t.Errorf("a third queue pair of two: %v, want insufficient resources", err)
 	}
 	if n := s.CQ.Users(); n != 4 {
@@ -264,7 +264,7 @@ func TestV2_V3_Busy(t *testing.T) {
 	for what, err := range map[string]error{
 		"PD": s.PD.Dealloc(), "CQ": s.HCA.DestroyCQ(s.CQ), "SRQ": s.PD.DestroySRQ(s.SRQ),
 	} {
-		if !errors.Is(err, hca.ErrBusy) || !errors.Is(err, ib.EBUSY) {
+		if !errors.Is(err, ib.ErrBusy) || !errors.Is(err, ib.EBUSY) {
 			t.Errorf("a %s in use is destroyed: %v", what, err)
 		}
 	}
@@ -273,7 +273,7 @@ func TestV2_V3_Busy(t *testing.T) {
 	rig.Must(t, s.HCA.DestroyCQ(s.CQ))
 	rig.Must(t, s.PD.DeregMR(s.MR))
 	rig.Must(t, s.PD.Dealloc())
-	if _, err := s.PD.RegMR(memory.RegionConfig{Buf: make([]byte, 8)}); !errors.Is(err, hca.ErrInvalidPD) {
+	if _, err := s.PD.RegMR(memory.RegionConfig{Buf: make([]byte, 8)}); !errors.Is(err, ib.ErrInvalidPD) {
 		t.Errorf("a region in a domain that is gone: %v", err)
 	}
 }

@@ -19,10 +19,10 @@ type PD struct {
 // handles are in it.
 func (p *PD) Dealloc() error {
 	if !p.hca.valid(p) {
-		return ErrInvalidPD
+		return ib.ErrInvalidPD
 	}
 	if p.users != 0 {
-		return fmt.Errorf("protection domain has %d objects: %w", p.users, ErrBusy)
+		return fmt.Errorf("protection domain has %d objects: %w", p.users, ib.ErrBusy)
 	}
 	delete(p.hca.pds, p.ID)
 	return nil
@@ -32,7 +32,7 @@ func (p *PD) Dealloc() error {
 // c.PD. The region keeps c.Buf until DeregMR. Errors as memory.Table.Register.
 func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 	if !p.hca.valid(p) {
-		return nil, ErrInvalidPD
+		return nil, ib.ErrInvalidPD
 	}
 	c.PD = p.ID
 	r, err := p.hca.shard.env.Mem.Register(c)
@@ -45,7 +45,7 @@ func (p *PD) RegMR(c memory.RegionConfig) (*memory.Region, error) {
 // ReregMR changes a region; a new protection domain of it counts from then on.
 func (p *PD) ReregMR(r *memory.Region, what memory.Change, c memory.RegionConfig, to *PD) error {
 	if !p.hca.valid(to) {
-		return ErrInvalidPD
+		return ib.ErrInvalidPD
 	}
 	c.PD = to.ID
 	if err := p.hca.shard.env.Mem.Reregister(r, what, c); err != nil {
@@ -73,13 +73,13 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 	l := &h.cfg.Limits
 	switch {
 	case !h.valid(p):
-		return nil, ErrInvalidPD
+		return nil, ib.ErrInvalidPD
 	case wr == 0 || wr > l.MaxSRQWR:
 		return nil, fmt.Errorf("SRQ of %d work requests: the adapter takes 1 to %d: %w", wr, l.MaxSRQWR, ib.EINVAL)
 	case sge > l.MaxSGE:
 		return nil, fmt.Errorf("SRQ of %d scatter elements: the adapter takes %d: %w", sge, l.MaxSGE, ib.EINVAL)
 	case h.srqs >= l.MaxSRQ:
-		return nil, ErrNoResources
+		return nil, ib.ErrInsufficientResources
 	}
 	var s *qp.SRQ
 	s, err := qp.NewSRQ(h.cfg.Queues, p.ID, wr, max(sge, 1), func() {
@@ -100,7 +100,7 @@ func (p *PD) CreateSRQ(wr, sge, limit uint32) (*qp.SRQ, error) {
 // DestroySRQ ends a shared receive queue; EBUSY while QPs use it.
 func (p *PD) DestroySRQ(s *qp.SRQ) error {
 	if n := s.Users(); n != 0 {
-		return fmt.Errorf("shared receive queue serves %d QPs: %w", n, ErrBusy)
+		return fmt.Errorf("shared receive queue serves %d QPs: %w", n, ib.ErrBusy)
 	}
 	p.hca.srqs--
 	p.users--
@@ -111,7 +111,7 @@ func (p *PD) DestroySRQ(s *qp.SRQ) error {
 // CreateAH resolves an address vector into an address handle.
 func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
 	if !p.hca.valid(p) {
-		return 0, ErrInvalidPD
+		return 0, ib.ErrInvalidPD
 	}
 	if !av.StaticRate.Valid() {
 		return 0, fmt.Errorf("no static rate has the code %d: %w", uint8(av.StaticRate), ib.EINVAL)
@@ -122,7 +122,7 @@ func (p *PD) CreateAH(av *ib.AHAttr) (ib.AHHandle, error) {
 	}
 	h, ok := p.hca.shard.env.AHs.Add(qp.NewAH(&p.hca.shard.env, p.ID, path, av.StaticRate))
 	if !ok {
-		return 0, ErrNoResources
+		return 0, ib.ErrInsufficientResources
 	}
 	p.users++
 	return h, nil

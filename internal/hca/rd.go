@@ -11,7 +11,7 @@ import (
 // AllocRDD returns a new reliable datagram domain (V18).
 func (h *HCA) AllocRDD() (*qp.RDD, error) {
 	if len(h.rdds) >= h.cfg.Limits.MaxRDD {
-		return nil, ErrNoResources
+		return nil, ib.ErrInsufficientResources
 	}
 	d := new(qp.RDD)
 	h.rdds[d] = true
@@ -22,10 +22,10 @@ func (h *HCA) AllocRDD() (*qp.RDD, error) {
 // contexts are in it.
 func (h *HCA) DeallocRDD(d *qp.RDD) error {
 	if !h.rdds[d] {
-		return ErrInvalidRDD
+		return ib.ErrInvalidRDD
 	}
 	if n := d.Users(); n != 0 {
-		return fmt.Errorf("reliable datagram domain has %d objects: %w", n, ErrBusy)
+		return fmt.Errorf("reliable datagram domain has %d objects: %w", n, ib.ErrBusy)
 	}
 	delete(h.rdds, d)
 	return nil
@@ -35,11 +35,11 @@ func (h *HCA) DeallocRDD(d *qp.RDD) error {
 func (h *HCA) CreateEEC(d *qp.RDD) (*qp.EEC, error) {
 	s := h.shard
 	if !h.rdds[d] {
-		return nil, ErrInvalidRDD
+		return nil, ib.ErrInvalidRDD
 	}
 	n, ok := s.eecs.alloc(h.cfg.Rand)
 	if !ok || s.eecs.n >= h.cfg.Limits.MaxEEC {
-		return nil, ErrNoResources
+		return nil, ib.ErrInsufficientResources
 	}
 	e, err := qp.NewEEC(&s.env, qp.EECConfig{Num: ib.EECN(n), RDD: d})
 	if err != nil {

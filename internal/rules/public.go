@@ -10,8 +10,8 @@ import (
 
 // checkPublicTypes wants no internal type in what a public package exports:
 // parameters and results, fields, methods of interfaces, aliases, what types
-// are made of, variables and constants. A variable that takes its value from an
-// internal package says its type. What an exported struct embeds under an
+// are made of, variables and constants. The value of a variable or a constant
+// names no internal package either. What an exported struct embeds under an
 // unexported name must not bring exported methods or fields along.
 func checkPublicTypes(m *Module, report reporter) {
 	for _, p := range m.publicPackages() {
@@ -217,22 +217,16 @@ func (m *Module) methods(t ast.Expr, names map[string]string) (heads []string) {
 	return heads
 }
 
+// checkValue looks at the value too, whatever its type is: go doc shows it as it
+// is written.
 func (x *exports) checkValue(s *ast.ValueSpec) {
 	if s.Type != nil {
 		x.check(s.Type, s.Names[0].Name)
-		return
 	}
 	for _, v := range s.Values {
-		switch e := v.(type) { // what gives the value its type
-		case *ast.CallExpr:
-			v = e.Fun
-		case *ast.UnaryExpr:
-			v = e.X
+		if name := x.internal(v); name != "" {
+			x.report(v.Pos(), "exported %s shows the internal name %s in its value", s.Names[0].Name, name)
 		}
-		if lit, ok := v.(*ast.CompositeLit); ok {
-			v = lit.Type
-		}
-		x.check(v, s.Names[0].Name)
 	}
 }
 

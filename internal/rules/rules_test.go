@@ -138,6 +138,8 @@ var rejected = []struct {
 	{"public-types", "a method of an interface", source{"verbs/a.go": imports("clock") + "type T interface{ M(clock.Instant) }"}},
 	{"public-types", "a variable", source{"verbs/a.go": imports("clock") + "var V = clock.Never"}},
 	{"public-types", "a variable with its type", source{"verbs/a.go": imports("clock") + "var V clock.Instant = 1"}},
+	{"public-types", "a value of the type error", source{"verbs/a.go": imports("clock") + "var V error = clock.Err"}},
+	{"public-types", "a value of a type of its own", source{"verbs/a.go": imports("clock") + "const V, W T = 1, T(clock.Never)"}},
 	{"public-types", "a constant", source{"verbs/a.go": imports("clock") + "const V = clock.Instant(1)"}},
 	{"public-types", "a literal", source{"verbs/a.go": imports("clock") + "var V = []clock.Instant{1}"}},
 	{"public-types", "an unexported alias", source{"verbs/a.go": imports("clock") + "type instant = clock.Instant\nfunc F(instant) {}"}},
@@ -262,7 +264,9 @@ type door = clock.Door
 // T is it.
 type T struct { door; at clock.Instant }
 // Err is it.
-var Err error = clock.Err
+const Err Failure = 1
+// Failure is it.
+type Failure int
 func (*T) hidden(clock.Instant) {}
 // F is it.
 func F() error { return clock.Err } // E8
