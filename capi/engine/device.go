@@ -74,7 +74,9 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		Settings: qp.Settings{MigReq: true},
 		Queues:   ring.Allocator{Alloc: alloc, Free: free},
 		Adapter:  int(c.adapter),
-		Faults:   device.Faults{Rules: C.GoString(c.fault), File: C.GoString(c.fault_file)},
+		// softhca_modify_qp asks for the capability at each call, as Linux does.
+		Privileged: true,
+		Faults:     device.Faults{Rules: C.GoString(c.fault), File: C.GoString(c.fault_file)},
 	}
 	if level <= slog.LevelDebug {
 		cfg.Trace = func(r *trace.Record) { a.log.Debug(r.String()) }

@@ -6,13 +6,20 @@ package main
 import "C"
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/qp"
 )
+
+// errControlled is the error of a controlled Q_Key without the capability.
+var errControlled = fmt.Errorf("a Q_Key with bit 31 set needs CAP_NET_RAW: %w", ib.EPERM)
 
 // pair is a queue pair.
 type pair struct {
@@ -50,10 +57,31 @@ func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
 func softhca_modify_qp(h C.handle_t, c *C.struct_softhca_qp_attr, mask C.uint32_t) C.int {
 	q, a := of[*pair](h), attrOf(c)
 	return q.code("modify QP", q.obj.Call("ModifyQP", errGone, func(now instant) error {
+		if ib.AttrMask(mask)&ib.AttrQKey != 0 && a.QKey&ib.QKeyControlled != 0 && !hasNetRaw() {
+			return errControlled
+		}
 		err := q.qp.Modify(now, &a, ib.AttrMask(mask))
 		q.dev.HCA.Shard().Arm(&q.qp.End)
 		return err
 	}))
+}
+
+// hasNetRaw reports whether the calling thread has CAP_NET_RAW over its network
+// namespace, which is the adapter's too. Linux asks the same of a thread that sets a
+// controlled Q_Key and of a thread that opens a raw socket, so this opens one.
+func hasNetRaw() bool {
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} { // a host may lack either
+		fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+		switch {
+		case err == nil:
+			return unix.Close(fd) == nil
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE): // the capability was asked for first
+			return true
+		case errors.Is(err, unix.EPERM):
+			return false
+		}
+	}
+	return false
 }
 
 //export softhca_limit_qp

@@ -5,7 +5,9 @@
 #include "rig.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
+#include <sys/syscall.h>
 
 static void say(const char *kind, const char *name, const char *who, const char *how) { printf("%s\t%s\t%s\t%s\n", kind, name, who, how); }
 
@@ -531,6 +533,46 @@ static void state_told(void)
 	rig_close(&r);
 }
 
+// set_net_raw adds CAP_NET_RAW to the effective capabilities of the thread, or removes it,
+// and reports whether the thread has it then.
+static bool set_net_raw(bool on)
+{
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct c[_LINUX_CAPABILITY_U32S_3] = {{0}};
+	must(syscall(SYS_capget, &h, c) == 0);
+	uint32_t mask = 1u << CAP_NET_RAW;
+	c[0].effective = (c[0].effective & ~mask) | (on ? c[0].permitted & mask : 0);
+	must(syscall(SYS_capset, &h, c) == 0);
+	return c[0].effective & mask;
+}
+
+static int set_qkey(struct ibv_qp *q, uint32_t qkey)
+{
+	struct ibv_qp_attr a = {.qkey = qkey};
+	return CODE(ibv_modify_qp(q, &a, IBV_QP_QKEY));
+}
+
+// A controlled Q_Key is for threads with CAP_NET_RAW.
+static void controlled_qkey(void)
+{
+	enum { CONTROLLED = (int)0x80010000 };
+	struct rig r = {0};
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr init;
+	rig_open(&r, IBV_QPT_UD);
+	set_net_raw(false);
+	must(set_qkey(r.qp[0], (uint32_t)CONTROLLED) == EPERM);
+	must(ibv_query_qp(r.qp[0], &a, IBV_QP_QKEY, &init) == 0 && a.qkey == QKEY);
+	must(set_qkey(r.qp[0], QKEY + 1) == 0);
+	if (set_net_raw(true)) {
+		must(set_qkey(r.qp[0], (uint32_t)CONTROLLED) == 0);
+		must(ibv_query_qp(r.qp[0], &a, IBV_QP_QKEY, &init) == 0 && a.qkey == (uint32_t)CONTROLLED);
+	} else {
+		puts("without CAP_NET_RAW");
+	}
+	rig_close(&r);
+}
+
 // An address that somebody else has.
 static void taken(void)
 {
@@ -546,6 +588,6 @@ static void taken(void)
 
 const struct scenario errors[] = {
 	{"statuses", each_status}, {"events", each_event}, {"raised-events", raised_events}, {"failing-calls", failing_calls}, {"taken", taken},
-	{"errno-kept", errno_kept}, {"state-told", state_told},
+	{"errno-kept", errno_kept}, {"state-told", state_told}, {"controlled-qkey", controlled_qkey},
 	{NULL, NULL},
 };
