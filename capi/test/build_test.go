@@ -40,13 +40,14 @@ const (
 
 // builds is a directory with the engine and one for each variant.
 type builds struct {
-	dir  string
-	runs atomic.Uint32 // of addresses that were given out
+	dir     string
+	program string        // the directory of its sources, and its name
+	runs    atomic.Uint32 // of addresses that were given out
 }
 
-// newBuilds builds the engine and some variants side by side. It skips the test on
-// a machine where programs for libibverbs cannot be built.
-func newBuilds(t *testing.T, variants ...variant) *builds {
+// newBuilds builds the engine, and some variants of the library and of a program, side
+// by side. It skips the test on a machine where programs for libibverbs cannot be built.
+func newBuilds(t *testing.T, program string, variants ...variant) *builds {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("no C compiler: install gcc") // nothing in C can be tried
@@ -55,7 +56,7 @@ func newBuilds(t *testing.T, variants ...variant) *builds {
 		// The library is compiled against them.
 		t.Skip("no headers of libibverbs: install libibverbs-dev (Debian, Ubuntu) or rdma-core-devel (Fedora)")
 	}
-	b := &builds{dir: t.TempDir()}
+	b := &builds{dir: t.TempDir(), program: program}
 	t.Run("build", func(t *testing.T) {
 		t.Run("engine", func(t *testing.T) {
 			t.Parallel()
@@ -91,7 +92,7 @@ func compiles(source string, flags ...string) bool {
 
 // has reports whether a variant was built: the compiler has what it takes.
 func (b *builds) has(v variant) bool {
-	_, err := os.Stat(filepath.Join(b.dir, v.name, "program"))
+	_, err := os.Stat(filepath.Join(b.dir, v.name, b.program))
 	return err == nil
 }
 
@@ -113,8 +114,8 @@ func (b *builds) build(t *testing.T, v variant) {
 		library = slices.DeleteFunc(library, func(f string) bool { return f == "-Wl,-z,defs" })
 	}
 	run(t, "gcc", append(append(library, sources(t, "../libibverbs")...), "-ldl")...)
-	program := append(slices.Clone(common), "-o", filepath.Join(dir, "program"))
-	run(t, "gcc", append(append(program, sources(t, "program")...), "-L"+dir, "-l:libibverbs.so.1")...)
+	program := append(slices.Clone(common), "-o", filepath.Join(dir, b.program))
+	run(t, "gcc", append(append(program, sources(t, b.program)...), "-L"+dir, "-l:libibverbs.so.1")...)
 	if v.standin {
 		run(t, "gcc", append(append(shared, "-o", filepath.Join(dir, standinFile)), sources(t, "standin")...)...)
 	}

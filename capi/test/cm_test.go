@@ -24,7 +24,7 @@ type cmProgram struct {
 // our libibverbs.so.1. It skips the test where they cannot be built.
 func newCM(t *testing.T) *cmProgram {
 	t.Helper()
-	s := &stand{builds: newBuilds(t, plain), variant: plain}
+	s := &stand{builds: newBuilds(t, "program", plain), variant: plain}
 	if !compiles("#include <rdma/rdma_cma.h>\n", "-E") {
 		// They are of programs over librdmacm, which is not ours.
 		t.Skip("no headers of librdmacm: install librdmacm-dev (Debian, Ubuntu) or rdma-core-devel (Fedora)")

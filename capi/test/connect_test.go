@@ -45,7 +45,7 @@ func (s *stand) over(t *testing.T, addr string) []string {
 // TestD2_CMPrograms runs Debian's programs over librdmacm.so.1, each with its server, which
 // is on another address and then on the same, and scenarios of what else a program does with the descriptor.
 func TestD2_CMPrograms(t *testing.T) {
-	s := &stand{builds: newBuilds(t, plain), variant: plain}
+	s := &stand{builds: newBuilds(t, "program", plain), variant: plain}
 	for _, name := range []string{"rdma-cm", "rdma-cm-fork", "rdma-cm-closed"} {
 		t.Run(name, func(t *testing.T) { s.pass(t, name, s.over(t, s.addresses(1))...) })
 	}

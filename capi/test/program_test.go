@@ -39,7 +39,7 @@ var preloaded = []string{"handler-before", "handler-after", "handler-late", "han
 
 // TestD1_Program runs each scenario on the library, as a program of its own.
 func TestD1_Program(t *testing.T) {
-	b := newBuilds(t, plain, sanitized, threads)
+	b := newBuilds(t, "program", plain, sanitized, threads)
 	s := &stand{builds: b, variant: plain}
 	t.Run("library", func(t *testing.T) { wantSymbols(t, b) })
 	for _, name := range scenarios {
@@ -152,11 +152,17 @@ const patience = 3 * time.Minute
 // run runs a scenario to its end.
 func (s *stand) run(t *testing.T, name string, env ...string) (string, error) {
 	t.Helper()
+	return s.runArgs(t, []string{name}, env...)
+}
+
+// runArgs runs the program with arguments.
+func (s *stand) runArgs(t *testing.T, args []string, env ...string) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	dir := filepath.Join(s.dir, s.variant.name)
-	args := append(slices.Clone(s.tool), filepath.Join(dir, "program"), name)
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	line := append(append(slices.Clone(s.tool), filepath.Join(dir, s.program)), args...)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+filepath.Join(s.dir, cmp.Or(s.engine, engineFile)), "SOFTHCA_ADDR="+s.addresses(2),
 		"ASAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=halt_on_error=1")
 	cmd.Env = append(cmd.Env, env...)

@@ -1,0 +1,126 @@
+// Batches: requests of all kinds on a link, of which one may be wrong. All that come
+// before it are done, with every completion and every byte as foreseen.
+#include "link.h"
+
+// post_receives posts a receive for each request that takes one, of the right size or
+// more, of one piece or two of which the second comes first.
+static void post_receives(struct link *l, struct end *to, const struct request *r, unsigned n, struct ibv_recv_wr *wr)
+{
+	static __thread struct ibv_sge sge[BATCH][2];
+	struct ibv_recv_wr *bad = NULL, *last = NULL;
+	uint32_t grh = l->type == IBV_QPT_UD ? GRH : 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (!is_received(r[i].op))
+			continue;
+		uint32_t room = grh + draw(50) + (r[i].length <= MOST ? r[i].length : 0), first = chance(50) ? room : draw(room + 1);
+		uintptr_t at = (uintptr_t)to->buf + RECEIVED + i * SLOT;
+		sge[i][0] = (struct ibv_sge){at + room - first, first, to->mr->lkey};
+		sge[i][1] = (struct ibv_sge){at, room - first, to->mr->lkey};
+		wr[i] = (struct ibv_recv_wr){.wr_id = draw64(), .sg_list = sge[i], .num_sge = 2};
+		if (last != NULL)
+			last->next = &wr[i];
+		last = &wr[i];
+	}
+	if (last == NULL)
+		return;
+	struct ibv_recv_wr *head = wr;
+	while (head->num_sge == 0)
+		head++;
+	if (to->srq != NULL)
+		WORKS(ibv_post_srq_recv(to->srq, head, &bad));
+	else
+		WORKS(ibv_post_recv(to->qp, head, &bad));
+	WANT("posting receives", bad, NULL);
+}
+
+// Whoever reads must be done before what it read may change.
+static void fence(struct request *r, unsigned n)
+{
+	bool read = false;
+	for (unsigned i = 0; i < n; i++) {
+		if (read)
+			r[i].flags |= IBV_SEND_FENCE;
+		read = read || is_answered(r[i].op);
+	}
+}
+
+// take_grh checks the header that a datagram came with, and has the shadow hold it.
+static void take_grh(struct end *e, struct end *to, const struct ibv_recv_wr *wr)
+{
+	uint8_t grh[GRH];
+	struct ibv_ah_attr a;
+	union ibv_gid from;
+	struct ibv_wc wc = {.wc_flags = IBV_WC_GRH, .slid = 0};
+	uint32_t n = 0;
+	for (int i = 0; i < wr->num_sge && n < GRH; i++)
+		for (uint32_t k = 0; k < wr->sg_list[i].length && n < GRH; k++) {
+			uintptr_t at = wr->sg_list[i].addr - (uintptr_t)to->buf + k;
+			grh[n++] = to->shadow[at] = to->buf[at];
+		}
+	poison(&a, sizeof a);
+	WORKS(ibv_init_ah_from_wc(to->ctx, 1, &wc, (struct ibv_grh *)grh, &a));
+	WORKS(ibv_query_gid(e->ctx, 1, 0, &from));
+	const char *call = "ibv_init_ah_from_wc";
+	want_bytes(call, "dgid", &a.grh.dgid, &from, sizeof from);
+	WANT(call, a.grh.sgid_index, 0);
+	WANT(call, a.grh.traffic_class, e->av.grh.traffic_class);
+	WANT(call, a.is_global, 1);
+	WANT(call, a.port_num, 1);
+	WANT(call, a.dlid, 0);
+	WANT(call, a.sl, 0);
+	WANT(call, a.src_path_bits, 0);
+	WANT(call, a.static_rate, 0);
+	WANT(call, a.grh.hop_limit > 0, true);
+	wc.wc_flags = 0;
+	REFUSES_MINUS(ibv_init_ah_from_wc(to->ctx, 1, &wc, (struct ibv_grh *)grh, &a), EINVAL);
+}
+
+static void want_memory(struct link *l)
+{
+	for (int i = 0; i < (l->self ? 1 : 2); i++)
+		want_bytes("a batch", i == 0 ? "memory of the first end" : "memory of the second end", l->end[i].buf, l->end[i].shadow, BUF);
+}
+
+// one_wrong makes one request of a list wrong, and returns how many are taken.
+static unsigned one_wrong(struct end *e, struct request *r, unsigned n)
+{
+	unsigned wrong = draw(n);
+	spoil_request(e, &r[wrong]);
+	if (wrong > 0) // what tells that the others are done
+		r[wrong - 1].flags |= IBV_SEND_SIGNALED;
+	return wrong;
+}
+
+void step_batch(void)
+{
+	struct link *l = some_link();
+	struct end *e = &l->end[l->self ? 0 : draw(2)], *to = peer_of(l, e);
+	struct request r[BATCH];
+	struct ibv_recv_wr wr[BATCH] = {0};
+	unsigned n = 1 + draw(BATCH), taken = n, bad;
+	for (unsigned i = 0; i < n; i++)
+		draw_request(l, e, &r[i], i);
+	r[n - 1].flags |= IBV_SEND_SIGNALED;
+	fence(r, n);
+	bool wrong = chance(20);
+	bool extended = e->qpx != NULL && chance(60);
+	if (wrong)
+		taken = one_wrong(e, r, n);
+	if (wrong && extended)
+		taken = 0; // a list is taken whole or not at all
+	// Only a receive says that what was written without acknowledgement is there.
+	if (l->type == IBV_QPT_UC && taken > 0 && r[taken - 1].op == IBV_WR_RDMA_WRITE)
+		r[taken - 1].op = IBV_WR_RDMA_WRITE_WITH_IMM;
+	post_receives(l, to, r, taken, wr);
+	for (unsigned i = 0; i < taken; i++)
+		foresee(l, e, &r[i], &wr[i]);
+	int code = extended ? post_new(l, e, r, n, &bad) : post_old(l, e, r, n, &bad);
+	WANT("posting a list", code, wrong ? EINVAL : 0);
+	WANT("posting a list: the first that is refused", bad, wrong ? taken : n);
+	for (unsigned i = 0; i < n; i++) // what is sent inline was copied
+		memset(r[i].data, 0xee, sizeof r[i].data);
+	drain(l);
+	for (unsigned i = 0; l->type == IBV_QPT_UD && i < taken; i++)
+		take_grh(e, to, &wr[i]);
+	want_memory(l);
+}

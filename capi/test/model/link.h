@@ -1,0 +1,97 @@
+// Queue pairs that are connected with each other, and what is to come of what is
+// posted to them.
+#ifndef LINK_H
+#define LINK_H
+
+#include "model.h"
+
+enum {
+	LINKS = 4, DEPTH = 16, MAX_SGE = 4, INLINE = 100, BATCH = 10, GRH = 40,
+	// A buffer has four parts: what is sent, what is read, what the peer reaches and
+	// what is received. The second and the last have a slot for each request.
+	PART = 1 << 14, BUF = 4 * PART, SENT = 0, READ = PART, REACHED = 2 * PART, RECEIVED = 3 * PART,
+	SLOT = PART / BATCH, MOST = 1000, MOST_WRITTEN = 5000,
+};
+
+// expected is a completion that is to come.
+struct expected {
+	struct ibv_wc wc;
+	bool failed;     // the opcode and what follows of it are not defined
+	uint64_t posted; // not before that time, in ns
+	uint64_t posted_wall;
+};
+
+// line is what is to come of one queue, in order.
+struct line {
+	struct expected e[4 * DEPTH];
+	unsigned head, tail;
+};
+
+struct end {
+	int adapter;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	uint8_t *buf, *shadow; // what is in memory, and what is to be there
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *send_cq, *recv_cq; // may be the same
+	bool ex;                          // they are extended
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+	struct ibv_qp_ex *qpx; // NULL: posted to by the old calls
+	struct ibv_qp_cap cap;
+	struct ibv_ah_attr av; // of the way to the peer
+	struct ibv_ah *ah;
+	struct line send, recv;
+	uint64_t last_ts; // of a completion
+	struct ibv_qp_attr attr;
+};
+
+struct link {
+	enum ibv_qp_type type; // 0: there is no link
+	bool sig_all, self;    // self: of a queue pair with itself, end 0
+	enum ibv_mtu mtu;
+	struct end end[2];
+};
+
+struct links {
+	struct link link[LINKS];
+};
+
+static inline struct end *peer_of(struct link *l, struct end *e) { return l->self || e == &l->end[1] ? &l->end[0] : &l->end[1]; }
+
+// link.c
+struct link *some_link(void);
+void connect_link(struct link *l);
+void close_link(struct link *l);
+
+// drain.c
+struct expected *expect(struct line *l, uint64_t wr_id, enum ibv_wc_opcode op);
+void drain(struct link *l);
+bool is_drained(const struct link *l);
+void forget_lines(struct link *l);
+
+// request.c
+struct request {
+	enum ibv_wr_opcode op;
+	uint64_t wr_id, remote, compare, swap;
+	uint32_t length, rkey, lkey;
+	__be32 imm;
+	int flags, num_sge;
+	struct ibv_sge sge[MAX_SGE + 1];
+	uint8_t data[2 * INLINE]; // what is sent inline
+	bool wrong;               // refused when it is posted
+};
+
+bool is_answered(enum ibv_wr_opcode op);
+bool is_received(enum ibv_wr_opcode op);
+void draw_request(struct link *l, struct end *e, struct request *r, unsigned i);
+void spoil_request(struct end *e, struct request *r);
+void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_wr *into);
+int post_old(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad);
+int post_new(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad);
+
+// batch.c
+void step_batch(void);
+
+#endif

@@ -1,0 +1,147 @@
+// A test of the library against a model of it: threads make random calls, and a model
+// says what each call must return and what must be delivered. Every thread has objects
+// and a stream of random numbers of its own, so a seed repeats what it does.
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_THREADS = 16, ADAPTERS = 2 };
+
+// thread is what a thread of the test has.
+struct thread {
+	int id;
+	uint64_t random;       // state of its stream of numbers
+	const char *step;      // what it does
+	unsigned long steps;   // done so far
+	pthread_t handle;
+
+	// The watchdog reads them.
+	const char *_Atomic waits; // for what; NULL: it does not wait
+	_Atomic unsigned long moves; // grows with everything that it does
+
+	struct ibv_context *ctx[ADAPTERS]; // of its own
+	struct ibv_device_attr dev;        // the same for both
+	struct zoo *zoo;
+	struct links *links;
+};
+
+extern __thread struct thread *me;
+
+// check.c
+_Noreturn void differs(const char *call, const char *field, uint64_t got, uint64_t want);
+_Noreturn void fails(const char *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void want_bytes(const char *call, const char *field, const void *got, const void *want, size_t n);
+void refused(const char *call, long got, int error, int want);
+void refused_null(const char *call, const void *got, int error, int want);
+void refused_minus(const char *call, long got, int error, int want);
+uint64_t draw64(void);
+unsigned draw(unsigned n);
+bool chance(unsigned percent);
+void scribble(void *p, size_t n);
+void poison(void *p, size_t n);
+bool is_poison(const void *p, size_t n);
+void waits_for(const char *what);
+uint64_t now_in(clockid_t clock);
+uint64_t now_ns(void);
+void until_blocked(pid_t tid);
+bool readable(int fd);
+
+// The calls under test. In a mismatch the text of the call or of the field is its name.
+#define WANT(call, got, want)                                                                  \
+	do {                                                                                   \
+		uint64_t got_ = (uint64_t)(got), want_ = (uint64_t)(want);                     \
+		if (got_ != want_)                                                             \
+			differs(call, #got, got_, want_);                                      \
+	} while (0)
+
+// WORKS is for calls that return 0, MADE for those that return an object.
+#define WORKS(expr)                                                                            \
+	do {                                                                                   \
+		errno = 0;                                                                     \
+		long code_ = (long)(expr);                                                     \
+		if (code_ != 0)                                                                \
+			fails(#expr, "returned %ld (errno %d), want 0", code_, errno);         \
+	} while (0)
+
+#define MADE(expr)                                                                             \
+	({                                                                                     \
+		errno = 0;                                                                     \
+		__auto_type made_ = (expr);                                                    \
+		if (made_ == NULL)                                                             \
+			fails(#expr, "returned NULL (errno %d, %s)", errno, strerror(errno));  \
+		made_;                                                                         \
+	})
+
+// REFUSES wants an error number that is returned and in errno, REFUSES_NULL and
+// REFUSES_MINUS one in errno.
+#define REFUSES(expr, code)                                                                    \
+	do {                                                                                   \
+		errno = 0;                                                                     \
+		long code_ = (long)(expr);                                                     \
+		refused(#expr, code_, errno, code);                                            \
+	} while (0)
+
+#define REFUSES_NULL(expr, code)                                                               \
+	do {                                                                                   \
+		errno = 0;                                                                     \
+		const void *got_ = (expr);                                                     \
+		refused_null(#expr, got_, errno, code);                                        \
+	} while (0)
+
+#define REFUSES_MINUS(expr, code)                                                              \
+	do {                                                                                   \
+		errno = 0;                                                                     \
+		long code_ = (long)(expr);                                                     \
+		refused_minus(#expr, code_, errno, code);                                      \
+	} while (0)
+
+// step is something that a thread does, as often as its weight says.
+struct step {
+	const char *name;
+	unsigned weight;
+	void (*run)(void);
+};
+
+// The steps of the other files; the last has no name.
+extern const struct step object_steps[], queue_steps[], link_steps[], event_steps[], waiter_steps[];
+
+enum {
+	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	QKEY = 0x1234,
+};
+
+// zoo.c: objects that come and go, with nothing to do with each other but what they
+// are made of.
+void zoo_open(void);
+void zoo_close(void);
+
+// moves.c: queue pairs between states.
+void fill_av(struct ibv_ah_attr *a, int adapter);
+void want_av(const char *call, const struct ibv_ah_attr *got, const struct ibv_ah_attr *want);
+
+// link.c
+void links_open(void);
+void links_close(void);
+
+// source.c: completions at will.
+struct source {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_qp *qp; // in ERR: what is posted is flushed at once
+	struct ibv_cq *cq;
+};
+
+void source_open(struct source *s, struct ibv_context *ctx, struct ibv_cq *cq);
+void source_emit(struct source *s, unsigned n);
+void source_close(struct source *s);
+
+#endif

@@ -1,0 +1,274 @@
+// Requests: drawn, posted by the old calls or the extended ones, and what each does
+// to memory.
+#include "link.h"
+
+bool is_answered(enum ibv_wr_opcode op) { return op == IBV_WR_RDMA_READ || op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD; }
+
+bool is_received(enum ibv_wr_opcode op) { return op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM || op == IBV_WR_RDMA_WRITE_WITH_IMM; }
+
+static bool is_atomic(enum ibv_wr_opcode op) { return is_answered(op) && op != IBV_WR_RDMA_READ; }
+
+static enum ibv_wr_opcode draw_op(enum ibv_qp_type t)
+{
+	static const enum ibv_wr_opcode ops[] = {
+		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
+	};
+	return ops[draw(t == IBV_QPT_UD ? 2 : t == IBV_QPT_UC ? 4 : 7)];
+}
+
+// Pieces of what is sent may be anywhere, also inline ones.
+static void draw_source(struct end *e, struct request *r)
+{
+	uint32_t most = r->flags & IBV_SEND_INLINE ? INLINE : r->op == IBV_WR_RDMA_WRITE ? MOST_WRITTEN : MOST;
+	r->num_sge = (int)draw(MAX_SGE + 1);
+	for (int i = 0; i < r->num_sge; i++) {
+		uint32_t n = draw(most / MAX_SGE + 1);
+		r->sge[i] = (struct ibv_sge){(uintptr_t)e->buf + SENT + draw(PART - n), n, e->mr->lkey};
+		if (r->flags & IBV_SEND_INLINE) // no region has it
+			r->sge[i].addr = (uintptr_t)r->data + r->length + 3 * (unsigned)i, r->sge[i].lkey = 0xbad;
+		r->length += n;
+	}
+	scribble(r->data, sizeof r->data);
+}
+
+// What is read goes to the request's slot, the second piece first.
+static void draw_target(struct end *e, struct request *r, unsigned i)
+{
+	uintptr_t at = (uintptr_t)e->buf + READ + i * SLOT;
+	r->length = is_atomic(r->op) ? 8 : draw(MOST + 1);
+	uint32_t first = is_atomic(r->op) ? 8 : draw(r->length + 1);
+	r->sge[0] = (struct ibv_sge){at + r->length - first, first, e->mr->lkey};
+	r->sge[1] = (struct ibv_sge){at, r->length - first, e->mr->lkey};
+	r->num_sge = first == r->length ? 1 : 2;
+}
+
+void draw_request(struct link *l, struct end *e, struct request *r, unsigned i)
+{
+	struct end *to = peer_of(l, e);
+	*r = (struct request){
+		.op = draw_op(l->type), .wr_id = draw64(), .imm = (__be32)draw64(), .compare = draw(3), .swap = draw64(), .rkey = to->mr->rkey,
+		.flags = (chance(40) ? IBV_SEND_SIGNALED : 0) | (chance(20) ? IBV_SEND_SOLICITED : 0),
+	};
+	if (is_answered(r->op)) {
+		draw_target(e, r, i);
+	} else {
+		r->flags |= chance(40) ? IBV_SEND_INLINE : 0;
+		draw_source(e, r);
+	}
+	r->remote = (uintptr_t)to->buf + REACHED + draw(PART - MOST_WRITTEN) / 8 * 8;
+	if (!is_atomic(r->op))
+		r->remote += draw(8);
+}
+
+// spoil_request makes a request one that posting refuses.
+void spoil_request(struct end *e, struct request *r)
+{
+	r->wrong = true;
+	switch (draw(3)) {
+	case 0:
+		for (int i = r->num_sge; i <= MAX_SGE; i++)
+			r->sge[i] = (struct ibv_sge){(uintptr_t)e->buf, 1, e->mr->lkey};
+		r->num_sge = (int)e->cap.max_send_sge + 1;
+		r->flags &= ~IBV_SEND_INLINE;
+		break;
+	case 1: // one byte more than there is room for, in two pieces
+		r->op = IBV_WR_SEND;
+		r->flags |= IBV_SEND_INLINE;
+		r->num_sge = 2;
+		r->sge[0] = (struct ibv_sge){(uintptr_t)e->buf, e->cap.max_inline_data, 0};
+		r->sge[1] = (struct ibv_sge){(uintptr_t)e->buf, 1, 0};
+		break;
+	case 2: // more than 2^31 bytes
+		r->op = IBV_WR_SEND;
+		r->flags &= ~IBV_SEND_INLINE;
+		r->num_sge = 2;
+		r->sge[0] = (struct ibv_sge){(uintptr_t)e->buf, 1u << 31, e->mr->lkey};
+		r->sge[1] = (struct ibv_sge){(uintptr_t)e->buf, 1, e->mr->lkey};
+		break;
+	}
+}
+
+// gather and scatter copy between bytes and the shadow of what a list names.
+static void gather(const struct end *e, const struct request *r, uint8_t *to)
+{
+	for (int i = 0; i < r->num_sge; to += r->sge[i++].length) {
+		const uint8_t *from = r->flags & IBV_SEND_INLINE ? (const uint8_t *)(uintptr_t)r->sge[i].addr : e->shadow + (r->sge[i].addr - (uintptr_t)e->buf);
+		memcpy(to, from, r->sge[i].length);
+	}
+}
+
+static void scatter(struct end *e, const struct ibv_sge *list, const uint8_t *from, uint32_t n)
+{
+	for (; n > 0; list++) {
+		uint32_t part = n < list->length ? n : list->length;
+		memcpy(e->shadow + (list->addr - (uintptr_t)e->buf), from, part);
+		from += part, n -= part;
+	}
+}
+
+static enum ibv_wc_opcode completed_as(enum ibv_wr_opcode op)
+{
+	switch (op) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+// foresee_receive says what a receive is to complete with, and what it is to hold.
+static void foresee_receive(struct link *l, struct end *e, const struct request *r, const struct ibv_recv_wr *into)
+{
+	enum { UDP_IPV4 = 8 | 2 }; // in sl: the kind of header that a datagram came with
+	struct end *to = peer_of(l, e);
+	uint8_t data[GRH + MOST + 8] = {0};
+	struct expected *x = expect(&to->recv, into->wr_id, r->op == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
+	uint32_t grh = l->type == IBV_QPT_UD ? GRH : 0;
+	x->wc.qp_num = to->qp->qp_num, x->wc.src_qp = e->qp->qp_num;
+	x->wc.byte_len = grh + r->length;
+	x->wc.sl = grh != 0 ? UDP_IPV4 : to->av.sl;
+	x->wc.wc_flags = grh != 0 ? IBV_WC_GRH : 0;
+	if (r->op != IBV_WR_SEND)
+		x->wc.wc_flags |= IBV_WC_WITH_IMM, x->wc.imm_data = r->imm;
+	if (r->op == IBV_WR_RDMA_WRITE_WITH_IMM)
+		return;
+	gather(e, r, data + grh);
+	scatter(to, into->sg_list, data, grh + r->length);
+}
+
+// foresee says what comes of a request; into is the receive that it takes, if any.
+void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_wr *into)
+{
+	struct end *to = peer_of(l, e);
+	uint8_t data[MOST_WRITTEN + 8];
+	uint8_t *there = to->shadow + (r->remote - (uintptr_t)to->buf);
+	if (l->sig_all || r->flags & IBV_SEND_SIGNALED) {
+		struct expected *x = expect(&e->send, r->wr_id, completed_as(r->op));
+		x->wc.byte_len = r->length, x->wc.qp_num = e->qp->qp_num;
+	}
+	if (is_received(r->op))
+		foresee_receive(l, e, r, into);
+	if (is_answered(r->op)) {
+		memcpy(data, there, r->length);
+		scatter(e, r->sge, data, r->length);
+	}
+	if (r->op == IBV_WR_RDMA_WRITE || r->op == IBV_WR_RDMA_WRITE_WITH_IMM) {
+		gather(e, r, data);
+		memcpy(there, data, r->length);
+	}
+	uint64_t word;
+	memcpy(&word, there, sizeof word);
+	if (r->op == IBV_WR_ATOMIC_CMP_AND_SWP && word == r->compare)
+		word = r->swap;
+	else if (r->op == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		word += r->compare;
+	if (is_atomic(r->op))
+		memcpy(there, &word, sizeof word);
+}
+
+// post_old and post_new post a list. They return what the call does, and how many
+// requests were taken.
+int post_old(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad)
+{
+	struct ibv_send_wr wr[2 * DEPTH], *refused = NULL;
+	struct end *to = peer_of(l, e);
+	for (unsigned i = 0; i < n; i++) {
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = r[i].wr_id, .next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = r[i].sge, .num_sge = r[i].num_sge, .opcode = r[i].op,
+			.send_flags = (unsigned)r[i].flags, .imm_data = r[i].imm,
+		};
+		if (r[i].op == IBV_WR_SEND_WITH_INV)
+			wr[i].invalidate_rkey = r[i].rkey;
+		if (l->type == IBV_QPT_UD) {
+			wr[i].wr.ud.ah = e->ah, wr[i].wr.ud.remote_qpn = to->qp->qp_num, wr[i].wr.ud.remote_qkey = QKEY;
+		} else if (is_atomic(r[i].op)) {
+			wr[i].wr.atomic.remote_addr = r[i].remote, wr[i].wr.atomic.rkey = r[i].rkey;
+			wr[i].wr.atomic.compare_add = r[i].compare, wr[i].wr.atomic.swap = r[i].swap;
+		} else {
+			wr[i].wr.rdma.remote_addr = r[i].remote, wr[i].wr.rdma.rkey = r[i].rkey;
+		}
+	}
+	errno = 0;
+	int code = ibv_post_send(e->qp, wr, &refused);
+	*bad = code != 0 ? (unsigned)(refused - wr) : n;
+	return code;
+}
+
+static void build(struct ibv_qp_ex *q, const struct request *r)
+{
+	q->wr_id = r->wr_id;
+	q->wr_flags = (unsigned)r->flags & ~(unsigned)IBV_SEND_INLINE;
+	switch (r->op) {
+	case IBV_WR_SEND:
+		ibv_wr_send(q);
+		break;
+	case IBV_WR_SEND_WITH_IMM:
+		ibv_wr_send_imm(q, r->imm);
+		break;
+	case IBV_WR_SEND_WITH_INV:
+		ibv_wr_send_inv(q, r->rkey);
+		break;
+	case IBV_WR_RDMA_WRITE:
+		ibv_wr_rdma_write(q, r->rkey, r->remote);
+		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		ibv_wr_rdma_write_imm(q, r->rkey, r->remote, r->imm);
+		break;
+	case IBV_WR_RDMA_READ:
+		ibv_wr_rdma_read(q, r->rkey, r->remote);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		ibv_wr_atomic_cmp_swp(q, r->rkey, r->remote, r->compare, r->swap);
+		break;
+	default:
+		ibv_wr_atomic_fetch_add(q, r->rkey, r->remote, r->compare);
+	}
+}
+
+static void build_payload(struct ibv_qp_ex *q, const struct request *r)
+{
+	struct ibv_data_buf list[MAX_SGE + 1];
+	for (int i = 0; i < r->num_sge; i++)
+		list[i] = (struct ibv_data_buf){(void *)(uintptr_t)r->sge[i].addr, r->sge[i].length};
+	if (r->flags & IBV_SEND_INLINE && r->num_sge == 1 && chance(50))
+		ibv_wr_set_inline_data(q, list[0].addr, list[0].length);
+	else if (r->flags & IBV_SEND_INLINE)
+		ibv_wr_set_inline_data_list(q, (size_t)r->num_sge, list);
+	else if (r->num_sge == 1 && chance(50))
+		ibv_wr_set_sge(q, r->sge[0].lkey, r->sge[0].addr, r->sge[0].length);
+	else
+		ibv_wr_set_sge_list(q, (size_t)r->num_sge, r->sge);
+}
+
+int post_new(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad)
+{
+	struct end *to = peer_of(l, e);
+	while (chance(20)) { // all of this is taken back
+		ibv_wr_start(e->qpx);
+		build(e->qpx, &r[0]);
+		build_payload(e->qpx, &r[0]);
+		ibv_wr_abort(e->qpx);
+	}
+	ibv_wr_start(e->qpx);
+	for (unsigned i = 0; i < n; i++) {
+		bool first = chance(50);
+		build(e->qpx, &r[i]);
+		if (l->type == IBV_QPT_UD && first)
+			ibv_wr_set_ud_addr(e->qpx, e->ah, to->qp->qp_num, QKEY);
+		build_payload(e->qpx, &r[i]);
+		if (l->type == IBV_QPT_UD && !first)
+			ibv_wr_set_ud_addr(e->qpx, e->ah, to->qp->qp_num, QKEY);
+	}
+	errno = 0;
+	int code = ibv_wr_complete(e->qpx);
+	*bad = code != 0 ? 0 : n;
+	return code;
+}

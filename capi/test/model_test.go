@@ -1,0 +1,70 @@
+//go:build linux && cgo
+
+package test
+
+import (
+	"cmp"
+	"flag"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/internal/libraries"
+)
+
+var (
+	modelSeed  = flag.Int("model-seed", 0, "run the model test with this seed alone; 0 runs those of the gate")
+	modelSteps = flag.Int("model-steps", 0, "steps of each thread of the model test; 0 takes as many as the gate does")
+)
+
+// modelRun is how the model test runs on a variant: each seed is a program of its own.
+type modelRun struct {
+	name    string
+	variant variant
+	preload bool // with the preload library, as softhca run has it
+	seeds   []int
+	steps   int
+}
+
+// Half of the CPU time of the test is the compilation of the program for the sanitizers.
+var modelRuns = []modelRun{
+	{name: "plain", variant: variant{name: "plain"}, seeds: []int{1, 2, 3, 4}, steps: 300},
+	{name: "preloaded", variant: variant{name: "plain"}, preload: true, seeds: []int{5}, steps: 300},
+	{name: "sanitized", variant: sanitized, seeds: []int{6, 7}, steps: 150},
+}
+
+// TestD1_Model has threads make random calls of the library, and compares what the
+// calls return, and all that is delivered, with a model.
+func TestD1_Model(t *testing.T) {
+	b := newBuilds(t, "model", modelRuns[0].variant, sanitized)
+	for _, r := range modelRuns {
+		t.Run(r.name, func(t *testing.T) {
+			s := &stand{builds: b, variant: r.variant}
+			if why := s.missing(); why != "" {
+				t.Skip(why) // it is a tool for developers
+			}
+			var env []string
+			if r.preload {
+				env = append(env, "LD_PRELOAD="+filepath.Join(b.dir, libraries.Preload))
+			}
+			if *modelSeed != 0 {
+				r.seeds = []int{*modelSeed}
+			}
+			for _, seed := range r.seeds {
+				s.passModel(t, seed, cmp.Or(*modelSteps, r.steps), env...)
+			}
+		})
+	}
+}
+
+// passModel runs the program of the model, on two adapters.
+func (s *stand) passModel(t *testing.T, seed, steps int, env ...string) {
+	t.Helper()
+	args := []string{"-seed", strconv.Itoa(seed), "-steps", strconv.Itoa(steps)}
+	env = append(env, "SOFTHCA_ADDR="+strings.ReplaceAll(s.addresses(2), ",", ";"))
+	if out, err := s.runArgs(t, args, env...); err != nil || !strings.HasSuffix(out, "ok\n") {
+		t.Errorf("%v\n%s", err, out)
+		t.Logf("again with: -run '^%s$' -model-seed %d -model-steps %d", t.Name(), seed, steps)
+	}
+}
