@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,7 +66,7 @@ func build(ctx context.Context, dir string, libs bool) (programs, error) {
 		p.baseline: "github.com/softhca/softhca/bench/baseline",
 		p.softhca:  "github.com/softhca/softhca/cmd/softhca",
 	} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", out, pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", libraries.NoVCS, "-o", out, pkg)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
 			return p, fmt.Errorf("build %s: %w", pkg, err)
@@ -78,7 +79,7 @@ func build(ctx context.Context, dir string, libs bool) (programs, error) {
 	if !ok {
 		return p, libraries.ErrNotFound
 	}
-	return p, libraries.Build(ctx, tree, dir) // softhca run finds them beside itself
+	return p, libraries.Build(ctx, tree, dir, io.Discard) // softhca run finds them beside itself
 }
 
 // command returns the program of a subject and its arguments; share is the loss

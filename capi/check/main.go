@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -214,8 +215,8 @@ func prepare(ctx context.Context, dir string) error {
 			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
 		}
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "softhca"), "./cmd/softhca").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", libraries.NoVCS, "-o", filepath.Join(dir, "softhca"), "./cmd/softhca").CombinedOutput(); err != nil {
 		return fmt.Errorf("go build ./cmd/softhca: %w: %s", err, out)
 	}
-	return libraries.Build(ctx, ".", dir)
+	return libraries.Build(ctx, ".", dir, io.Discard)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -45,11 +46,18 @@ var parts = []part{
 // enginePackage is the engine as a library.
 const enginePackage = "./capi/engine"
 
-// Build builds the libraries of a source tree into a directory, which it makes. It
-// replaces files as a whole: programs that run keep those that they have. Errors say
-// what to install if a compiler or a header is missing.
-func Build(ctx context.Context, tree, dir string) (err error) {
+// Build builds the libraries of a source tree into a directory, which it makes, and names
+// each library to w before it builds it. It replaces files as a whole: programs that run keep
+// those that they have. Errors say what to install if a compiler or a header is missing.
+func Build(ctx context.Context, tree, dir string, w io.Writer) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if err := Check(ctx); err != nil {
+		return err
+	}
+	sources, err := fingerprint(tree)
+	if err != nil {
 		return err
 	}
 	if err = os.MkdirAll(dir, 0o755); err != nil {
@@ -62,12 +70,17 @@ func Build(ctx context.Context, tree, dir string) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
 	files := []string{Engine}
 	for i := range parts {
+		told(w, parts[i].file, "")
 		if err := parts[i].build(ctx, tree, made); err != nil {
 			return err
 		}
 		files = append(files, parts[i].file)
 	}
+	told(w, Engine, "; compiling it for the first time takes minutes")
 	if err := buildEngine(ctx, tree, made); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(dir, sourcesFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, f := range files {
@@ -75,7 +88,43 @@ func Build(ctx context.Context, tree, dir string) (err error) {
 			return err
 		}
 	}
-	return nil
+	return os.WriteFile(filepath.Join(dir, sourcesFile), []byte(sources), 0o644)
+}
+
+// told names a library that is being built; a reader that is gone is no reason to stop.
+func told(w io.Writer, file, more string) { _, _ = fmt.Fprintf(w, "building %s%s\n", file, more) }
+
+// Check returns an error that says what to install if the compiler, Go or a header is missing.
+func Check(ctx context.Context) error {
+	cc, err := Compiler()
+	if err != nil {
+		return err
+	}
+	for i := range parts {
+		if err := parts[i].check(ctx, cc); err != nil {
+			return err
+		}
+	}
+	_, err = goTool()
+	return err
+}
+
+// check returns an error if the header that a library needs is missing.
+func (p *part) check(ctx context.Context, cc string) error {
+	if p.header == "" || hasHeader(ctx, cc, p.header) {
+		return nil
+	}
+	return fmt.Errorf("building %s needs the header %s: install it by `apt install libibverbs-dev` (Debian, Ubuntu) or `dnf install rdma-core-devel` (Fedora, RHEL): %w",
+		p.file, p.header, fs.ErrNotExist)
+}
+
+// goTool returns the go command.
+func goTool() (string, error) {
+	path, err := exec.LookPath("go")
+	if err != nil {
+		return "", fmt.Errorf("building %s needs Go, from https://go.dev/dl or your distribution: %w", Engine, err)
+	}
+	return path, nil
 }
 
 func exists(name string) bool {
@@ -95,10 +144,6 @@ func (p *part) build(ctx context.Context, tree, dir string) error {
 	cc, err := Compiler()
 	if err != nil {
 		return err
-	}
-	if p.header != "" && !hasHeader(ctx, cc, p.header) {
-		return fmt.Errorf("building %s needs the header %s: install it by `apt install libibverbs-dev` (Debian, Ubuntu) or `dnf install rdma-core-devel` (Fedora, RHEL): %w",
-			p.file, p.header, fs.ErrNotExist)
 	}
 	sources, err := fs.Glob(os.DirFS(tree), p.dir+"/*.c")
 	if err != nil {
@@ -135,19 +180,23 @@ func hasHeader(ctx context.Context, cc, name string) bool {
 	return cmd.Run() == nil
 }
 
+// NoVCS makes the go command build a program without asking which revision it is of: in a
+// tree that belongs to another user git refuses to tell, and the build would fail.
+const NoVCS = "-buildvcs=false"
+
 // EngineFlags are what the engine is built with. Go's runtime interrupts threads that
 // are in Go for long by SIGURG. One that comes late finds the thread back in the program,
 // and poll and others like it fail with EINTR there, although the program catches no
 // signals. So the runtime does without: what is long in the engine calls functions, at
 // which it takes turns too.
 func EngineFlags() []string {
-	return []string{"-buildmode=c-shared", "-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1"}
+	return []string{NoVCS, "-buildmode=c-shared", "-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1"}
 }
 
 func buildEngine(ctx context.Context, tree, dir string) error {
-	gotool, err := exec.LookPath("go")
+	gotool, err := goTool()
 	if err != nil {
-		return fmt.Errorf("building %s needs Go, from https://go.dev/dl or your distribution: %w", Engine, err)
+		return err
 	}
 	file := filepath.Join(dir, Engine)
 	args := append([]string{"build", "-o", file}, EngineFlags()...)

@@ -17,13 +17,28 @@ import (
 // keep is how long a build stays that nobody uses.
 const keep = 7 * 24 * time.Hour
 
+// sourcesFile is the file beside libraries that tells which sources they were built from.
+const sourcesFile = ".sources"
+
+// InTree returns the directory with the libraries of a source tree: that which `make capi`
+// makes if it has been built from the sources as they are, else that of Cached.
+func InTree(ctx context.Context, tree string, w io.Writer) (string, error) {
+	dir := filepath.Join(tree, "build", "lib")
+	if built, err := os.ReadFile(filepath.Join(dir, sourcesFile)); err == nil && complete(dir) {
+		if sources, err := fingerprint(tree); err == nil && sources == string(built) {
+			return dir, nil
+		}
+	}
+	return Cached(ctx, tree, w)
+}
+
 // Cached returns the directory with the libraries of a source tree, in the user's
 // cache. If they are not there, or the sources have changed since, it says so to w
 // and builds them. Several processes may do so at once.
 func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no place to build the libraries in: %w", err)
+		return "", fmt.Errorf("no directory to build the libraries in: %w: set HOME", err)
 	}
 	base := filepath.Join(cache, "softhca", "lib")
 	key, err := fingerprint(tree)
@@ -44,7 +59,7 @@ func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(made) }() // what is left of it is swept later
 	_, _ = fmt.Fprintf(w, "softhca: building the libraries of %s in %s, once until they change\n", tree, dir)
-	if err := Build(ctx, tree, made); err != nil {
+	if err := Build(ctx, tree, made, prefixed{w}); err != nil {
 		return "", err
 	}
 	// Who was faster has built the same.
@@ -53,6 +68,15 @@ func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	}
 	sweep(base, now)
 	return dir, nil
+}
+
+// prefixed is a writer of lines of the command.
+type prefixed struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (p prefixed) Write(line []byte) (int, error) {
+	_, err := fmt.Fprintf(p.w, "softhca: %s", line)
+	return len(line), err
 }
 
 // sweep removes builds that nobody has used for long. What cannot be removed stays: it
@@ -72,17 +96,21 @@ var sourceKinds = []string{".go", ".c", ".h", ".map", ".s", ".mod", ".sum"}
 // fingerprint returns a name that changes with the sources of a tree and with what
 // compiles them.
 func fingerprint(tree string) (string, error) {
+	tree, err := filepath.Abs(tree)
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
 	for _, name := range []string{"CC", "CGO_CFLAGS", "GOFLAGS"} {
 		_, _ = fmt.Fprintf(h, "%q\n", os.Getenv(name)) // a hash takes everything
 	}
-	err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if path != tree && (name[0] == '.' || name == "testdata" || name == "docs") {
+			if path != tree && (name[0] == '.' || name == "testdata" || name == "docs" || name == "build") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -20,11 +20,16 @@ func Installed(command string) (string, bool) {
 	}
 	here := filepath.Dir(command)
 	for _, dir := range []string{here, filepath.Join(filepath.Dir(here), "lib", "softhca")} {
-		if exists(filepath.Join(dir, Verbs)) && exists(filepath.Join(dir, Engine)) && exists(filepath.Join(dir, Preload)) {
+		if complete(dir) {
 			return dir, true
 		}
 	}
 	return "", false
+}
+
+// complete reports whether a directory has all libraries.
+func complete(dir string) bool {
+	return exists(filepath.Join(dir, Verbs)) && exists(filepath.Join(dir, Engine)) && exists(filepath.Join(dir, Preload))
 }
 
 // Tree returns the source tree that this program was built from, if it is still there.

@@ -3,8 +3,10 @@ package libraries
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,22 +65,33 @@ func TestBuild(t *testing.T) {
 	}
 	header := parts[0].header
 	if cc, err := Compiler(); err != nil || !hasHeader(t.Context(), cc, header) {
-		if err := Build(t.Context(), src, lib); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "libibverbs-dev") {
+		if err := Build(t.Context(), src, lib, io.Discard); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "libibverbs-dev") {
 			t.Errorf("without %s: %v", header, err)
 		}
 		// The library that stands for libibverbs needs its headers.
 		t.Skipf("no %s here", header)
 	}
 	for range 2 {
-		if err := Build(t.Context(), src, lib); err != nil {
+		var said strings.Builder
+		if err := Build(t.Context(), src, lib, &said); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := files(t, lib), []string{Verbs, Preload, Engine}; !slices.Equal(got, want) {
+		for _, file := range []string{Verbs, Preload, Engine} {
+			if !strings.Contains(said.String(), "building "+file) {
+				t.Errorf("%s is built in silence: %q", file, said.String())
+			}
+		}
+		if got, want := files(t, lib), []string{sourcesFile, Verbs, Preload, Engine}; !slices.Equal(got, want) {
 			t.Errorf("built %q, want %q", got, want)
 		}
 	}
 	if dir, ok := Installed(command); !ok || dir != lib {
 		t.Errorf("found %q, want %q", dir, lib)
+	}
+	if sources, err := fingerprint(src); err != nil {
+		t.Fatal(err)
+	} else if b, err := os.ReadFile(filepath.Join(lib, sourcesFile)); err != nil || string(b) != sources {
+		t.Errorf("the libraries are said to be of the sources %q, %v, want %q", b, err, sources)
 	}
 	link := filepath.Join(t.TempDir(), "softhca")
 	if err := os.Symlink(command, link); err != nil {
@@ -88,10 +101,10 @@ func TestBuild(t *testing.T) {
 		t.Errorf("by a symbolic link: found %q, want %q", dir, lib)
 	}
 	write(t, filepath.Join(src, "capi/preload/preload.c"), "int answer(void) { return nonsense; }\n")
-	if err := Build(t.Context(), src, lib); err == nil || !strings.Contains(err.Error(), "nonsense") {
+	if err := Build(t.Context(), src, lib, io.Discard); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("what the compiler says is not in the error: %v", err)
 	}
-	if got := files(t, lib); len(got) != 3 {
+	if got := files(t, lib); len(got) != 4 {
 		t.Errorf("a build that failed leaves %q", got)
 	}
 }
@@ -146,6 +159,78 @@ func TestCached(t *testing.T) {
 	}
 	if got := files(t, base); len(got) != 1 {
 		t.Errorf("a build that is interrupted leaves %q", got)
+	}
+}
+
+// TestInTree finds the libraries that were built in the source tree, as long as the sources
+// are the same.
+func TestInTree(t *testing.T) {
+	src := tree(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	built := filepath.Join(src, "build", "lib")
+	build := func() { // TestBuild builds for real
+		t.Helper()
+		sources, err := fingerprint(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{Verbs, Engine, Preload} {
+			write(t, filepath.Join(built, name), "")
+		}
+		write(t, filepath.Join(built, sourcesFile), sources)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // what is not built yet is not built
+	found := func() bool {
+		dir, err := InTree(ctx, src, io.Discard)
+		return err == nil && dir == built
+	}
+	build()
+	if !found() {
+		t.Error("the libraries are built anew")
+	}
+	write(t, filepath.Join(src, "capi/preload/new.h"), "\n")
+	if found() {
+		t.Error("a change of the sources is not seen")
+	}
+	build()
+	if !found() {
+		t.Error("the libraries are built anew after they were built again")
+	}
+	if err := os.Remove(filepath.Join(built, Engine)); err != nil {
+		t.Fatal(err)
+	}
+	if found() {
+		t.Error("nobody misses the engine")
+	}
+}
+
+// TestForeignTree builds in a tree under version control that belongs to another user: git
+// refuses to tell its revision.
+func TestForeignTree(t *testing.T) {
+	if os.Getuid() != 0 {
+		// Only root can give files away.
+		t.Skip("root only")
+	}
+	src, dir := tree(t), t.TempDir()
+	t.Setenv("GOFLAGS", "-buildvcs=auto")
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull) // which might call the tree safe
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", src).CombinedOutput(); err != nil {
+		// Without git there is no revision to ask for.
+		t.Skipf("no git: %v: %s", err, out)
+	}
+	if err := filepath.WalkDir(src, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, 12345, 12345))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	plain := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "plain"), enginePackage)
+	plain.Dir = src
+	if out, err := plain.CombinedOutput(); err == nil || !strings.Contains(string(out), "VCS") {
+		t.Fatalf("the tree is not one where the revision is asked for in vain: %v, %s", err, out)
+	}
+	if err := buildEngine(t.Context(), src, dir); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -117,7 +117,7 @@ func (b *overlay) program(pkg string) (string, error) {
 // goCommand runs the go command with the changed files. All that is wrong
 // with them is in the error.
 func (b *overlay) goCommand(what string, args ...string) error {
-	args = append([]string{what, "-gcflags=./...=-e", "-overlay", filepath.Join(b.dir, "overlay.json")}, args...)
+	args = append([]string{what, "-buildvcs=false", "-gcflags=./...=-e", "-overlay", filepath.Join(b.dir, "overlay.json")}, args...)
 	cmd := exec.Command("go", args...)
 	cmd.Dir = b.root
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,11 +42,11 @@ func newStage(t *testing.T) *stage {
 	for i := range cap(s.slots) {
 		s.slots <- i
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", s.bin+"/", "../../cmd/softhca").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", libraries.NoVCS, "-o", s.bin+"/", "../../cmd/softhca").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	err = libraries.Build(t.Context(), "../..", filepath.Join(dir, "lib", "softhca"))
+	err = libraries.Build(t.Context(), "../..", filepath.Join(dir, "lib", "softhca"), io.Discard)
 	switch _, compiler := libraries.Compiler(); {
 	case compiler != nil:
 		s.noRun = compiler.Error()

@@ -15,7 +15,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := libraries.Build(ctx, ".", os.Args[1])
+	err := libraries.Build(ctx, ".", os.Args[1], os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "capi:", err)

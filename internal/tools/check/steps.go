@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/softhca/softhca/internal/libraries"
 	"github.com/softhca/softhca/internal/rules"
 )
 
@@ -26,11 +27,11 @@ func allSteps(fuzztime time.Duration, results string) []step {
 	root := os.DirFS(".")
 	return []step{
 		{"gofmt", func(context.Context) (string, error) { return unformatted(root) }},
-		{"build", tool(nil, "build", "./...")},
-		{"build-nocgo", tool([]string{"CGO_ENABLED=0"}, "build", "./...")},
-		{"build-portable", tool(nil, "build", "-tags=portable", "./...")},
-		{"build-darwin", tool([]string{"CGO_ENABLED=0", "GOOS=darwin", "GOARCH=arm64"}, "build", "./...")},
-		{"build-windows", tool([]string{"CGO_ENABLED=0", "GOOS=windows", "GOARCH=amd64"}, "build", "./...")},
+		{"build", tool(nil, "build", libraries.NoVCS, "./...")},
+		{"build-nocgo", tool([]string{"CGO_ENABLED=0"}, "build", libraries.NoVCS, "./...")},
+		{"build-portable", tool(nil, "build", libraries.NoVCS, "-tags=portable", "./...")},
+		{"build-darwin", tool([]string{"CGO_ENABLED=0", "GOOS=darwin", "GOARCH=arm64"}, "build", libraries.NoVCS, "./...")},
+		{"build-windows", tool([]string{"CGO_ENABLED=0", "GOOS=windows", "GOARCH=amd64"}, "build", libraries.NoVCS, "./...")},
 		{"build-js-engine", buildEngine},
 		{"vet", tool(nil, "vet", "./...")},
 		{"vet-darwin", tool([]string{"CGO_ENABLED=0", "GOOS=darwin", "GOARCH=arm64"}, "vet", "./...")},

@@ -153,7 +153,7 @@ func (o *Options) libraries(ctx context.Context) (string, error) {
 		return dir, nil
 	}
 	if tree, ok := libraries.Tree(); ok {
-		return libraries.Cached(ctx, tree, lines(o.Say))
+		return libraries.InTree(ctx, tree, lines(o.Say))
 	}
 	return "", libraries.ErrNotFound
 }
