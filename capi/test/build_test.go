@@ -3,6 +3,7 @@
 package test
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,10 @@ import (
 
 	"github.com/softhca/softhca/internal/libraries"
 )
+
+// buildsDir is of tests that run again and again on the same builds, or on others than
+// those of this tree: internal/mutation puts libraries with seeded bugs there.
+var buildsDir = flag.String("builds", "", "test the libraries and programs in this directory, which TestBuilds fills, instead of building them")
 
 // variant is a way to compile the library and the program.
 type variant struct {
@@ -56,7 +61,32 @@ func newBuilds(t *testing.T, program string, variants ...variant) *builds {
 		// The library is compiled against them.
 		t.Skip("no headers of libibverbs: install libibverbs-dev (Debian, Ubuntu) or rdma-core-devel (Fedora)")
 	}
+	if *buildsDir != "" {
+		return &builds{dir: *buildsDir, program: program}
+	}
 	b := &builds{dir: t.TempDir(), program: program}
+	b.buildAll(t, variants...)
+	return b
+}
+
+// TestBuilds fills the directory of the flag -builds, unless the flag is not there. Other
+// tests then begin at once, on the plain variant alone:
+//
+//	go test ./capi/test -run TestBuilds -builds /tmp/builds
+//	go test ./capi/test -run TestD1_Program/transfer -builds /tmp/builds
+func TestBuilds(t *testing.T) {
+	if *buildsDir == "" {
+		t.Skip("-builds names no directory") // the other tests build for themselves
+	}
+	b := newBuilds(t, "program")
+	b.buildAll(t, plain)
+	b.buildProgram(t, plain, "model")
+	b.buildCM(t, filepath.Join(b.dir, "cm"))
+}
+
+// buildAll builds the engine, the preload library and some variants.
+func (b *builds) buildAll(t *testing.T, variants ...variant) {
+	t.Helper()
 	t.Run("build", func(t *testing.T) {
 		t.Run("engine", func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +109,6 @@ func newBuilds(t *testing.T, program string, variants ...variant) *builds {
 	if t.Failed() {
 		t.FailNow()
 	}
-	return b
 }
 
 // compiles reports whether the C compiler can do something with a source. Small
@@ -103,22 +132,33 @@ func (b *builds) build(t *testing.T, v variant) {
 		return
 	}
 	dir := filepath.Join(b.dir, v.name)
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	common := append([]string{"-std=gnu11", "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror"}, v.flags...)
-	shared := append(slices.Clone(common), "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete")
+	shared := append(v.compiler(), "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete")
 	library := append(slices.Clone(shared), "-Wl,-soname,libibverbs.so.1", "-Wl,-z,defs", "-Wl,--version-script=../libibverbs/libibverbs.map",
 		"-o", filepath.Join(dir, "libibverbs.so.1"))
 	if len(v.flags) > 0 { // the sanitizers' functions are those of the program
 		library = slices.DeleteFunc(library, func(f string) bool { return f == "-Wl,-z,defs" })
 	}
 	run(t, "gcc", append(append(library, sources(t, "../libibverbs")...), "-ldl")...)
-	program := append(slices.Clone(common), "-o", filepath.Join(dir, b.program))
-	run(t, "gcc", append(append(program, sources(t, b.program)...), "-L"+dir, "-l:libibverbs.so.1")...)
+	b.buildProgram(t, v, b.program)
 	if v.standin {
 		run(t, "gcc", append(append(shared, "-o", filepath.Join(dir, standinFile)), sources(t, "standin")...)...)
 	}
+}
+
+// compiler returns how a variant is compiled.
+func (v *variant) compiler() []string {
+	return append([]string{"-std=gnu11", "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror"}, v.flags...)
+}
+
+// buildProgram builds the program of a directory over the library of a variant.
+func (b *builds) buildProgram(t *testing.T, v variant, program string) {
+	t.Helper()
+	dir := filepath.Join(b.dir, v.name)
+	args := append(append(v.compiler(), "-o", filepath.Join(dir, program)), sources(t, program)...)
+	run(t, "gcc", append(args, "-L"+dir, "-l:libibverbs.so.1")...)
 }
 
 // sources returns the C files of a directory.

@@ -24,20 +24,28 @@ type cmProgram struct {
 // our libibverbs.so.1. It skips the test where they cannot be built.
 func newCM(t *testing.T) *cmProgram {
 	t.Helper()
-	s := &stand{builds: newBuilds(t, "program", plain), variant: plain}
+	b := newBuilds(t, "program", plain)
+	p := &cmProgram{stand: &stand{builds: b, variant: plain}, path: filepath.Join(b.dir, "cm")}
+	if *buildsDir == "" {
+		b.buildCM(t, p.path)
+	}
+	return p
+}
+
+// buildCM builds the program with the scenarios of librdmacm's calls.
+func (b *builds) buildCM(t *testing.T, path string) {
+	t.Helper()
 	if !compiles("#include <rdma/rdma_cma.h>\n", "-E") {
 		// They are of programs over librdmacm, which is not ours.
 		t.Skip("no headers of librdmacm: install librdmacm-dev (Debian, Ubuntu) or rdma-core-devel (Fedora)")
 	}
-	p := &cmProgram{stand: s, path: filepath.Join(s.dir, "cm")}
-	args := append([]string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", p.path}, sources(t, "cm")...)
-	run(t, "gcc", append(args, "-L"+filepath.Join(s.dir, s.variant.name), "-lrdmacm", "-l:libibverbs.so.1")...)
-	return p
+	args := append([]string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", path}, sources(t, "cm")...)
+	run(t, "gcc", append(args, "-L"+filepath.Join(b.dir, plain.name), "-lrdmacm", "-l:libibverbs.so.1")...)
 }
 
 // do runs the program: with the name of a scenario, or with nothing to have it name all.
 func (p *cmProgram) do(t *testing.T, env []string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), *patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Env = append(os.Environ(), env...)

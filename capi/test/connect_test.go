@@ -82,7 +82,7 @@ func bound(t *testing.T, addr string) bool {
 // meet runs a server, and clients until it listens; from an address, or from the server's
 // if that is empty.
 func (s *stand) meet(t *testing.T, server, client, from string) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), *patience)
 	defer cancel()
 	addr := s.addresses(1)
 	program := func(line string, env []string, out *bytes.Buffer) *exec.Cmd {

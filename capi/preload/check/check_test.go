@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -45,8 +46,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+var library = flag.String("library", "", "test this library instead of building it: internal/mutation has some with seeded bugs")
+
 // plain is the library as users have it, built once.
-var plain = sync.OnceValues(func() (string, error) { return build(os.TempDir()) })
+var plain = sync.OnceValues(func() (string, error) {
+	if *library != "" {
+		return *library, nil
+	}
+	return build(os.TempDir())
+})
 
 // build builds the library, with more flags for the compiler.
 func build(dir string, flags ...string) (string, error) {
