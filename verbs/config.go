@@ -79,6 +79,11 @@ type Config struct {
 	// soon asks a silent peer what has arrived. Peers of either kind understand
 	// both.
 	InOrderOnly bool
+	// FatalEvents raises EventQPFatal for every queue pair that moves to ERR by
+	// itself. Without it the event comes only for errors that neither a completion
+	// nor EventQPReqErr or EventQPAccessErr reports, such as a completion queue
+	// that overflows: the architecture's local work queue catastrophic error.
+	FatalEvents bool
 	// NodeGUID names the adapter to its peers. 0 takes that of the environment
 	// variable SOFTHCA_GUID or, without one, derives it from the adapter's first
 	// address, QPNSlot, and a secret of the user: random bytes that the first
@@ -115,7 +120,7 @@ func (c *Config) device() device.Config {
 	d := device.Config{
 		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
 		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
-		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly},
+		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, FatalEvents: c.FatalEvents},
 	}
 	if c.Network != nil {
 		d.Network = c.Network.pipe

@@ -76,5 +76,4 @@ func ExampleConfig_log() {
 	must(ctx.Close()) // nothing is logged any more
 	// Output:
 	// level=WARN msg="qp 0x001e60 completion wr_id 0 REM_ACCESS_ERR" qpn=0x001e60
-	// level=WARN msg="qp 0x001e60 event QP_FATAL" qpn=0x001e60
 }

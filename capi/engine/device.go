@@ -71,7 +71,7 @@ func logLevel(word string) (level slog.Level, err error) {
 
 func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	cfg := device.Config{
-		Settings: qp.Settings{MigReq: true},
+		Settings: qp.Settings{MigReq: true, FatalEvents: c.fatal_events != 0},
 		Queues:   ring.Allocator{Alloc: alloc, Free: free},
 		Adapter:  int(c.adapter),
 		// softhca_modify_qp asks for the capability at each call, as Linux does.

@@ -13,7 +13,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
 // an engine of another build.
-#define SOFTHCA_ENGINE_ABI 4
+#define SOFTHCA_ENGINE_ABI 5
 
 typedef uint64_t handle_t;
 
@@ -26,6 +26,7 @@ enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 // 127.0.0.0/8 that no other adapter has. Empty strings are nothing.
 struct softhca_config {
 	char *addr, *fault, *fault_file, *capture, *log_level;
+	int fatal_events; // raise QP_FATAL also for errors that a completion or another event reports
 	char *sysfs; // the root of the adapter's picture, whose counters it moves
 	int adapter; // its number there, from 0
 	// The library's functions that the engine calls, from threads of its own or

@@ -339,6 +339,7 @@ static struct device *open_new(struct node *n)
 	struct softhca_config c = {
 		.addr = n->addr, .fault = (char *)setting("SOFTHCA_FAULT"), .fault_file = (char *)setting("SOFTHCA_FAULT_FILE"),
 		.capture = (char *)setting("SOFTHCA_CAPTURE"), .log_level = (char *)setting("SOFTHCA_LOG_LEVEL"),
+		.fatal_events = strcmp(setting("SOFTHCA_FATAL_EVENTS"), "1") == 0,
 		.sysfs = (char *)setting("SOFTHCA_SYSFS"), .adapter = n->index,
 		.completed = completed, .event = event, .device = d,
 	};

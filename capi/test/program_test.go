@@ -24,7 +24,7 @@ var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
 	"signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
-	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey",
+	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once",
 }
 
 // checked are those that run with the library compiled for the sanitizers of
@@ -55,6 +55,10 @@ func TestD1_Program(t *testing.T) {
 			s.pass(t, name, "LD_PRELOAD="+filepath.Join(b.dir, libraries.Preload))
 		})
 	}
+	t.Run("fatal-events", func(t *testing.T) {
+		t.Parallel()
+		s.pass(t, "fatal-events", "SOFTHCA_FATAL_EVENTS=1")
+	})
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		if out, err := s.run(t, "no-such-scenario"); err == nil || strings.HasSuffix(out, "ok\n") {

@@ -203,10 +203,22 @@ var stateMutants = []mutant{
 		breaks: "Q19",
 	},
 	{
-		name: "no-qp-fatal", in: "internal/qp.QP.fatal",
+		name: "no-qp-fatal", in: "internal/qp.QP.enterError",
 		old:    "$q.raise(ib.EventQPFatal)",
 		new:    "",
 		breaks: "Q18 E29", sim: "event", profile: "errors",
+	},
+	{
+		name: "qp-fatal-for-what-a-completion-reports", in: "internal/qp.QP.fail",
+		old:    "$q.env.Settings.FatalEvents",
+		new:    "true",
+		breaks: "E8 E14", sim: "event", profile: "errors",
+	},
+	{
+		name: "qp-fatal-whatever-the-setting", in: "internal/qp.QP.fail",
+		old:    "$q.env.Settings.FatalEvents",
+		new:    "false",
+		breaks: "Q18",
 	},
 	{
 		name: "no-last-wqe-reached", in: "internal/qp.stop",

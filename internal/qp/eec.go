@@ -289,7 +289,8 @@ func (e *EEC) unsuspend(q *QP) {
 	e.ep.timers[timerRNR] = e.suspended.Next()
 }
 
-// fatal moves the EE context to ERR by itself.
+// fatal moves the EE context to ERR by itself. No completion names an EE context,
+// so EEC_FATAL always reports it.
 func (e *EEC) fatal(now clock.Instant, cause string) {
 	if e.State() == ib.ERR {
 		return

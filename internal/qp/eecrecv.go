@@ -69,10 +69,15 @@ func (e *EEC) refuse(psn ib.PSN, f fault) {
 	in, now := &e.in, e.ep.env.Now
 	e.resp.close(f.syndrome)
 	e.resp.reply.nak(f.syndrome, psn)
-	if in.slot.taken && (f.status == ib.WCLocLenErr || f.status == ib.WCLocProtErr) {
+	reported := in.slot.taken && (f.status == ib.WCLocLenErr || f.status == ib.WCLocProtErr)
+	if reported {
 		in.complete(now, &ib.WC{Status: f.status}, false)
 	}
-	if f.syndrome == roce.NAKRemoteOperational && in.qp != nil {
+	switch {
+	case f.syndrome != roce.NAKRemoteOperational || in.qp == nil:
+	case reported:
+		in.qp.fail(now, f.cause)
+	default:
 		in.qp.fatal(now, f.cause)
 	}
 }

@@ -34,6 +34,9 @@ type Settings struct {
 	// what comes beyond a gap, where else they keep it until the gap is closed,
 	// and send everything again from there, when told or at the end of the timer.
 	InOrderOnly bool
+	// FatalEvents raises QP_FATAL for every QP that moves to ERR by itself, also
+	// where a completion, QP_REQ_ERR or QP_ACCESS_ERR has reported the error.
+	FatalEvents bool
 	// WindowBytes bounds the unacknowledged bytes towards one peer address.
 	WindowBytes int
 }

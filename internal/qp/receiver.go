@@ -297,7 +297,7 @@ func (r *receiver) complete(now clock.Instant, wc *ib.WC, solicited bool) {
 // fail ends the receive in hand with an error, and the QP.
 func (r *receiver) fail(now clock.Instant) {
 	r.complete(now, &ib.WC{Status: ib.WCLocProtErr}, false)
-	r.qp.fatal(now, "receive scatter element cannot be written")
+	r.qp.fail(now, "receive scatter element cannot be written")
 }
 
 // flush completes every receive work request of the QP's own queue with a

@@ -256,7 +256,7 @@ func (r *responder) die(now clock.Instant) {
 	} else {
 		r.ep.raise(f.event)
 	}
-	r.in.qp.fatal(now, f.cause)
+	r.in.qp.fail(now, f.cause)
 }
 
 // checkOpcode checks that the opcode follows the one before, that the

@@ -27,7 +27,7 @@ func TestE8_RetryCount(t *testing.T) {
 			t.Errorf("retry_cnt %d: %d packets, want each of 2 sent %d times", n, sent, n+1)
 		}
 		s.WantWCs("retries exceeded", rig.WC(1, ib.WCRetryExcErr), rig.WC(2, ib.WCWRFlushErr), rig.WC(10, ib.WCWRFlushErr), rig.WC(11, ib.WCWRFlushErr))
-		s.WantEvents("retries exceeded", ib.EventQPFatal)
+		s.WantEvents("retries exceeded: the completion reports it")
 		s.WantState("retries exceeded", ib.ERR)
 		if c := s.Counters(); c.RetryExceededErr != 1 {
 			t.Errorf("RETRY_EXC_ERR counts as %d", c.RetryExceededErr)
@@ -92,6 +92,6 @@ func TestE12_E25_RNR(t *testing.T) {
 			t.Errorf("rnr_retry %d: %d transmissions, want %d", n, naks, n+1)
 		}
 		s.WantWCs("RNR retries exceeded", rig.WC(1, ib.WCRNRRetryExcErr), rig.WC(2, ib.WCWRFlushErr))
-		s.WantEvents("RNR retries exceeded", ib.EventQPFatal)
+		s.WantEvents("RNR retries exceeded: the completion reports it")
 	}
 }

@@ -34,14 +34,29 @@ func (e *End) setState(to ib.QPState, cause string) {
 	}
 }
 
-// fatal moves the QP to ERR by itself (Q18, Q19): QP_FATAL, then both queues
-// are flushed. The work request that failed has been completed by the caller.
+// fail moves the QP to ERR by itself and flushes both queues (Q18, Q19). The
+// caller has reported the error: by the completion of the work request that
+// failed or, if none was in hand, by QP_REQ_ERR or QP_ACCESS_ERR. QP_FATAL would
+// report it a second time, and follows only if the settings ask for it.
+func (q *QP) fail(now clock.Instant, cause string) {
+	q.enterError(now, cause, q.ep.env.Settings.FatalEvents)
+}
+
+// fatal moves the QP to ERR by itself, because of an error that no completion can
+// report. QP_FATAL reports it: it is the architecture's local work queue
+// catastrophic error (IBA 11.6.3.1).
 func (q *QP) fatal(now clock.Instant, cause string) {
+	q.enterError(now, cause, true)
+}
+
+func (q *QP) enterError(now clock.Instant, cause string, event bool) {
 	if q.State() == ib.ERR {
 		return
 	}
 	q.setState(ib.ERR, cause)
-	q.ep.raise(ib.EventQPFatal)
+	if event {
+		q.ep.raise(ib.EventQPFatal)
+	}
 	q.stop(now)
 }
 
@@ -70,7 +85,7 @@ func (q *QP) sendError(now clock.Instant, status ib.WCStatus, cause string) {
 		return
 	}
 	if q.ep.typ == ib.RC {
-		q.fatal(now, cause)
+		q.fail(now, cause)
 		return
 	}
 	q.setState(ib.SQE, cause)

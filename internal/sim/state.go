@@ -34,7 +34,7 @@ func (e *end) moved(r *trace.Record) {
 		switch r.To {
 		case ib.ERR:
 			legal = e.trouble && r.From != ib.RESET
-			e.fatalDue = true
+			e.fatalDue = e.sendQ.failed || e.recvQ.failed // no completion can report that
 		case ib.SQE:
 			legal = e.typ() != ib.RC && e.failed && (r.From == ib.RTS || r.From == ib.SQD)
 		default:
@@ -125,7 +125,7 @@ func (e *end) checkFlushed() {
 		w.fail("flush", "adapter %d qp %v: ERR leaves %d receives without completion", e.node.index, e.num, len(e.rq))
 	}
 	if e.fatalDue {
-		w.fail("event", "adapter %d qp %v went to ERR by itself without QP_FATAL", e.node.index, e.num)
+		w.fail("event", "adapter %d qp %v went to ERR because its completion queue overflowed, without QP_FATAL", e.node.index, e.num)
 	}
 	if e.lastWQE {
 		w.fail("event", "adapter %d qp %v: ERR with a shared receive queue and no LAST_WQE_REACHED", e.node.index, e.num)

@@ -30,10 +30,10 @@ func reported(nak roce.Syndrome) *answer {
 	if nak == roce.NAKRemoteAccess {
 		event = ib.EventQPAccessErr
 	}
-	return &answer{nak: nak, state: ib.ERR, events: []ib.EventType{event, ib.EventQPFatal}}
+	return &answer{nak: nak, state: ib.ERR, events: []ib.EventType{event}}
 }
 
-const tells = "rxe puts the queue pair into ERR and tells nobody; we raise the event that the specification has for it, and QP_FATAL"
+const tells = "rxe puts the queue pair into ERR and tells nobody; we raise the event that the specification has for it"
 
 func request(op ib.WROpcode, n uint32, off uint64, key ib.RKey) func(*stand) ends.Send {
 	return func(s *stand) ends.Send {
@@ -118,7 +118,6 @@ const none13 = "-"
 // receiveExceptions is the table: what receives there are.
 func receiveExceptions() []exception {
 	inv, op, acc := roce.NAKInvalidRequest, roce.NAKRemoteOperational, roce.NAKRemoteAccess
-	fatal := []ib.EventType{ib.EventQPFatal}
 	unfit := outcome{
 		asker{statuses: []ib.WCStatus{ib.WCRemOpErr, flushed}, state: ib.ERR},
 		answer{nak: op, statuses: []ib.WCStatus{ib.WCLocQPOpErr, flushed}, state: ib.ERR},
@@ -131,16 +130,16 @@ func receiveExceptions() []exception {
 	return []exception{
 		{
 			name: "send_too_long", about: "SEND of 100 bytes into a receive of 64", rule: "E15", receives: []receive{{n: 64}, {n: 64}}, post: send(100), linux: unfit,
-			ours: &answer{nak: inv, statuses: []ib.WCStatus{ib.WCLocLenErr, flushed}, state: ib.ERR, events: fatal}, why: tooLong,
+			ours: &answer{nak: inv, statuses: []ib.WCStatus{ib.WCLocLenErr, flushed}, state: ib.ERR}, why: tooLong,
 		},
 		{
 			name: "send_too_long_multi", about: "SEND of three packets into a receive of two", rule: "E15", receives: []receive{{mtus: 2}, {mtus: 2}}, post: packets(ib.WRSend, 3, 0, 0, 0), linux: unfitLater,
-			ours: &answer{nak: inv, at: 2, statuses: []ib.WCStatus{ib.WCLocLenErr, flushed}, state: ib.ERR, events: fatal}, why: tooLong,
+			ours: &answer{nak: inv, at: 2, statuses: []ib.WCStatus{ib.WCLocLenErr, flushed}, state: ib.ERR}, why: tooLong,
 		},
 		{
 			name: "recv_bad_lkey", about: "SEND into a receive whose own key is none", rule: "E16", receives: []receive{{n: 4096, badLKey: true}, {n: 4096}}, post: send(100), alone: true,
 			linux: outcome{asker{statuses: []ib.WCStatus{ib.WCRemOpErr}, state: ib.ERR}, unfit.answer},
-			ours:  &answer{nak: op, statuses: []ib.WCStatus{ib.WCLocProtErr, flushed}, state: ib.ERR, events: fatal}, why: "the receive's status is the specification's; rxe's LOC_QP_OP_ERR means a malformed request",
+			ours:  &answer{nak: op, statuses: []ib.WCStatus{ib.WCLocProtErr, flushed}, state: ib.ERR}, why: "the receive's status is the specification's; rxe's LOC_QP_OP_ERR means a malformed request",
 		},
 		{name: "rnr_then_ok", about: "SEND of three packets; the receive comes after an RNR NAK", rule: "E12", adapt: rnr(7), receives: []receive{{mtus: 3}}, late: true, post: packets(ib.WRSend, 2, 10, 0, 0), alone: true, linux: late},
 		{
@@ -152,7 +151,7 @@ func receiveExceptions() []exception {
 		{
 			name: "wr_inv_bad_rkey", about: "SEND with invalidate of a key that is none", rule: "E14", receives: []receive{{n: 4096}}, post: request(ib.WRSendWithInv, 33, 0, 0), alone: true,
 			linux: outcome{asker{statuses: []ib.WCStatus{ok}, state: ib.RTS}, answer{statuses: []ib.WCStatus{ib.WCRemInvReqErr}, state: ib.ERR}},
-			ours:  &answer{nak: acc, statuses: []ib.WCStatus{ib.WCLocAccessErr}, state: ib.ERR, events: fatal}, why: "rxe acknowledges it and then fails alone, so the requester believes it done; we refuse it with NAK remote access error",
+			ours:  &answer{nak: acc, statuses: []ib.WCStatus{ib.WCLocAccessErr}, state: ib.ERR}, why: "rxe acknowledges it and then fails alone, so the requester believes it done; we refuse it with NAK remote access error",
 		},
 	}
 }
@@ -198,7 +197,7 @@ func stateExceptions() []exception {
 		},
 		{
 			name: "mtu_mismatch", about: "SEND of two packets to a responder whose path MTU is 256", rule: "E15", adapt: mismatch, receives: []receive{{mtus: 2}}, post: packets(ib.WRSend, 2, 0, 0, 0), linux: fine,
-			newer: &refused, ours: &answer{nak: inv, statuses: []ib.WCStatus{ib.WCLocLenErr}, state: ib.ERR, events: []ib.EventType{ib.EventQPFatal}},
+			newer: &refused, ours: &answer{nak: inv, statuses: []ib.WCStatus{ib.WCLocLenErr}, state: ib.ERR},
 			why: "rxe before 6.12 does not compare the lengths of a SEND's packets with the path MTU; later it does, with another status of the receive than the specification's",
 		},
 		{

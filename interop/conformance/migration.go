@@ -81,11 +81,7 @@ func (s *stand) migrate(ctx context.Context, j *judge, cut bool) error {
 		j.wrong("the WRITE over the new path completes with %v, not %v", statuses(wcs), ib.WCRetryExcErr)
 		return nil
 	}
-	events := []ib.EventType{ib.EventPathMig}
-	if isOurs(s.Requester) {
-		events = append(events, ib.EventQPFatal)
-	}
-	if err := checkEvents(ctx, j, own, events); err != nil {
+	if err := checkEvents(ctx, j, own, []ib.EventType{ib.EventPathMig}); err != nil {
 		return err
 	}
 	j.inTime(took, cut)

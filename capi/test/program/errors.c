@@ -254,7 +254,7 @@ static const struct {
 	const char *how;
 } events[] = {
 	{EVENT(CQ_ERR), CQ0, overflow, "a completion more than the queue holds"},
-	{EVENT(QP_FATAL), QP0, write_from_elsewhere, "an lkey that is none"},
+	{EVENT(QP_FATAL), QP0, overflow, "a completion more than the queue holds"},
 	{EVENT(QP_REQ_ERR), QP1, atomic_between, "atomic on an address that is no multiple of 8"},
 	{EVENT(QP_ACCESS_ERR), QP1, write_elsewhere, "an rkey that is none"},
 	{EVENT(COMM_EST), QP1, write_before_ready, "WRITE while the responder is in RTR"},
@@ -269,7 +269,7 @@ static void each_event(void)
 {
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
 		enum ibv_event_type t = events[i].type;
-		struct rig r = {.cqe = t == IBV_EVENT_CQ_ERR, .shared = t == IBV_EVENT_SRQ_LIMIT_REACHED || t == IBV_EVENT_QP_LAST_WQE_REACHED};
+		struct rig r = {.cqe = t == IBV_EVENT_CQ_ERR || t == IBV_EVENT_QP_FATAL, .shared = t == IBV_EVENT_SRQ_LIMIT_REACHED || t == IBV_EVENT_QP_LAST_WQE_REACHED};
 		rig_open(&r, IBV_QPT_RC);
 		events[i].provoke(&r);
 		take(&r, t, events[i].about);
@@ -511,7 +511,6 @@ static void fail_unseen(struct rig *r)
 {
 	write_from_elsewhere(r);
 	want(r->cq[0], IBV_WC_LOC_PROT_ERR);
-	take(r, IBV_EVENT_QP_FATAL, QP0);
 }
 
 // What the library knows of a queue pair's state is what the program was told of it: by
@@ -586,8 +585,32 @@ static void taken(void)
 	ibv_free_device_list(list);
 }
 
+// first_event fails a QP with an error that a completion reports, has the other one
+// drain its send queue, and compares the first event with what it has to be.
+static void first_event(enum ibv_event_type first)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct ibv_async_event e;
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	write_from_elsewhere(&r);
+	want(r.cq[0], IBV_WC_LOC_PROT_ERR);
+	must(ibv_modify_qp(r.qp[1], &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+	must(ibv_get_async_event(r.ctx, &e) == 0);
+	if (e.event_type != first) {
+		fprintf(stderr, "the first event is \"%s\", want \"%s\"\n", ibv_event_type_str(e.event_type), ibv_event_type_str(first));
+		exit(1);
+	}
+	ibv_ack_async_event(&e);
+	rig_close(&r);
+}
+
+static void reported_once(void) { first_event(IBV_EVENT_SQ_DRAINED); }
+static void fatal_events(void) { first_event(IBV_EVENT_QP_FATAL); }
+
 const struct scenario errors[] = {
 	{"statuses", each_status}, {"events", each_event}, {"raised-events", raised_events}, {"failing-calls", failing_calls}, {"taken", taken},
 	{"errno-kept", errno_kept}, {"state-told", state_told}, {"controlled-qkey", controlled_qkey},
+	{"reported-once", reported_once}, {"fatal-events", fatal_events},
 	{NULL, NULL},
 };
