@@ -191,6 +191,16 @@ func (c *Context) QueryPort() (PortAttr, error) {
 	}, nil
 }
 
+// GIDIndex returns the index of the first GID that peers beyond the link can
+// reach, which is the first that is not link-local; 0 if all are.
+func (c *Context) GIDIndex() int {
+	var gids []GID
+	for g := c.QueryGID(0); !g.IsZero(); g = c.QueryGID(len(gids)) {
+		gids = append(gids, g)
+	}
+	return routable(gids)
+}
+
 // QueryGID returns an entry of the port's GID table, the zero GID if the index
 // is past its end.
 func (c *Context) QueryGID(index int) GID {

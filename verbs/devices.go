@@ -42,8 +42,11 @@ func Devices() ([]DeviceInfo, error) {
 
 // GIDIndex returns the index of the first GID that peers beyond the link can
 // reach, which is the first that is not link-local; 0 if all are.
-func (d DeviceInfo) GIDIndex() int {
-	for i, g := range d.GIDs {
+func (d DeviceInfo) GIDIndex() int { return routable(d.GIDs) }
+
+// routable returns the index of the first GID that is not link-local, 0 if all are.
+func routable(gids []GID) int {
+	for i, g := range gids {
 		if !g.Addr().IsLinkLocalUnicast() {
 			return i
 		}

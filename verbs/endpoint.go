@@ -10,9 +10,10 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Endpoint is what the two sides of a connection tell each other before they
-// connect by hand: the queue pair, the PSN of its first packet, and the
-// address. It has a form as text, which JSON takes too, such as
+// Endpoint is one end of a connection: the queue pair, the PSN of its first
+// packet, and its address. Two programs that connect without package rdmacm send
+// each other theirs, over TCP for example, and call QP.Connect. The form as text,
+// which JSON takes too, is such as
 //
 //	qpn=0x00002a psn=0x5a3c01 gid=10.0.0.1
 type Endpoint struct {
@@ -24,9 +25,10 @@ type Endpoint struct {
 // endpointText bounds the text that is read: more than that of any endpoint.
 const endpointText = 128
 
-// Endpoint returns the end of a connection that the queue pair is, with psn as
-// the first PSN and the GID of entry gidIndex of its adapter's table. EINVAL for
-// a queue pair that is nil or destroyed, and for an entry that is empty.
+// Endpoint returns the queue pair's end of a connection, for the peer: psn is the
+// PSN of the first packet, such as RandomPSN(), and gidIndex an entry of the
+// adapter's GID table (Context.GIDIndex). EINVAL for a queue pair that is nil or
+// destroyed, and for an entry that is empty.
 func (q *QP) Endpoint(psn PSN, gidIndex int) (Endpoint, error) {
 	if err := q.object().Usable(errDestroyed); err != nil {
 		return Endpoint{}, wrap("endpoint of QP", err)
@@ -38,9 +40,9 @@ func (q *QP) Endpoint(psn PSN, gidIndex int) (Endpoint, error) {
 	return Endpoint{QPN: q.QPN(), PSN: psn, GID: gid}, nil
 }
 
-// Connected returns attr with what the end of a connection takes to reach the
-// other one, for ModifyToRTS: the peer's QPN, GID and first PSN, the own first
-// PSN, and a hop limit of 64 and port 1 where attr has none.
+// Connected returns attr with the peer's QPN, GID and first PSN and the own first
+// PSN filled in, for ModifyToRTS, and with a hop limit of 64 and port 1 where attr
+// has none. The own GID index remains the caller's; Connect finds it.
 func (e Endpoint) Connected(peer Endpoint, attr QPAttr) QPAttr {
 	attr.DestQPN, attr.RQPSN, attr.SQPSN, attr.AV.DGID = peer.QPN, peer.PSN, e.PSN, peer.GID
 	if attr.AV.HopLimit == 0 {
@@ -53,6 +55,40 @@ func (e Endpoint) Connected(peer Endpoint, attr QPAttr) QPAttr {
 		attr.Port = 1
 	}
 	return attr
+}
+
+// ConnectionAttr returns attributes that suit most RC and UC connections, for
+// Connect: a path MTU of 1024 bytes, which every Ethernet link carries; an ACK
+// timeout of 67 ms; 7 retries; RNR retries without limit, 0.64 ms apart; up to 16
+// READs and atomics outstanding in each direction; and every remote right, so
+// that the access flags of the MRs decide.
+func ConnectionAttr() QPAttr {
+	return QPAttr{
+		AccessFlags: AccessRemote, PathMTU: MTU1024, Port: 1, Timeout: 14, RetryCnt: 7, RNRRetry: ib.RNRInfiniteRetry, MinRNRTimer: 12,
+		MaxRDAtomic: 16, MaxDestRDAtomic: 16,
+	}
+}
+
+// Connect connects the queue pair, which is in RESET, to the peer: it moves it to
+// RTS, as ModifyToRTS does, with own.Connected(peer, attr) and the GID index of
+// own. Both sides need the same path MTU. EINVAL if own is not an Endpoint of this
+// queue pair.
+func (q *QP) Connect(own, peer Endpoint, attr QPAttr) error {
+	if err := q.object().Usable(errDestroyed); err != nil {
+		return wrap("connect QP", err)
+	}
+	if own.QPN != q.QPN() {
+		return fmt.Errorf("connect QP %v: the own end is that of QP %v: %w", q.QPN(), own.QPN, ib.EINVAL)
+	}
+	for i := 0; ; i++ {
+		switch gid := q.dev.HCA.GID(i); gid {
+		case GID{}:
+			return fmt.Errorf("connect QP %v: %v is not an address of its adapter: %w", q.QPN(), own.GID.Addr(), ib.EINVAL)
+		case own.GID:
+			attr.AV.SGIDIndex = uint8(i)
+			return q.ModifyToRTS(own.Connected(peer, attr))
+		}
+	}
 }
 
 // String returns the endpoint as text.

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"os"
 
-	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -31,32 +31,37 @@ func open(addr string) (*side, error) {
 	if s.cq, err = ctx.CreateCQ(16, nil); err != nil {
 		return nil, err
 	}
-	if s.mr, err = pd.RegMR(s.buf, ib.AccessLocalWrite|ib.AccessRemoteWrite); err != nil {
+	if s.mr, err = pd.RegMR(s.buf, verbs.AccessLocalWrite|verbs.AccessRemoteWrite); err != nil {
 		return nil, err
 	}
 	s.qp, err = pd.CreateQP(&verbs.QPInitAttr{
-		Type: ib.RC, SendCQ: s.cq, RecvCQ: s.cq,
+		Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq,
 		Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1},
 	})
 	return s, err
 }
 
-// connect takes the queue pair from RESET to RTS. A real program learns the peer's QP
-// number, GID and first PSN (0 here) from the peer, over TCP or by package rdmacm.
-func (s *side) connect(peer *side) error {
-	return s.qp.ModifyToRTS(verbs.QPAttr{
-		Port: 1, AccessFlags: ib.AccessRemoteWrite,
-		PathMTU: ib.MTU1024, DestQPN: peer.qp.QPN(), MaxDestRDAtomic: 1,
-		AV:      verbs.AHAttr{DGID: peer.ctx.QueryGID(0), HopLimit: 64, Port: 1},
-		Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRDAtomic: 1,
-	})
+// connect connects the queue pairs. Two programs would send each other their
+// Endpoint over TCP, or connect by package rdmacm.
+func connect(a, b *side) error {
+	ends := make([]verbs.Endpoint, 2)
+	for i, s := range []*side{a, b} {
+		var err error
+		if ends[i], err = s.qp.Endpoint(verbs.RandomPSN(), s.ctx.GIDIndex()); err != nil {
+			return err
+		}
+	}
+	if err := a.qp.Connect(ends[0], ends[1], verbs.ConnectionAttr()); err != nil {
+		return err
+	}
+	return b.qp.Connect(ends[1], ends[0], verbs.ConnectionAttr())
 }
 
 // write posts an RDMA WRITE and waits for its completion.
-func (s *side) write(text string, peer *side, key ib.RKey) (ib.WCStatus, error) {
+func (s *side) write(text string, peer *side, key verbs.RKey) (verbs.WCStatus, error) {
 	n := copy(s.buf, text)
 	err := s.qp.PostSend(verbs.SendWR{
-		Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled,
+		Opcode: verbs.WRRDMAWrite, Flags: verbs.SendSignaled,
 		SGList:     []verbs.SGE{s.mr.SGE(0, uint32(n))},
 		RemoteAddr: peer.mr.Addr(), RKey: key,
 	})
@@ -67,6 +72,9 @@ func (s *side) write(text string, peer *side, key ib.RKey) (ib.WCStatus, error) 
 	for {
 		if n, err := s.cq.Poll(wc); n > 0 || err != nil {
 			return wc[0].Status, err
+		}
+		if err := s.cq.Wait(context.Background()); err != nil {
+			return 0, err
 		}
 	}
 }
@@ -82,10 +90,7 @@ func run(addrs []string) error {
 		return err
 	}
 	defer b.ctx.Close()
-	if err := a.connect(b); err != nil {
-		return err
-	}
-	if err := b.connect(a); err != nil {
+	if err := connect(a, b); err != nil {
 		return err
 	}
 	const text = "hello, world"
