@@ -120,6 +120,7 @@ func (c *Config) device() device.Config {
 	d := device.Config{
 		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
 		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
+		Env:      device.ProcessEnvironment(),
 		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, FatalEvents: c.FatalEvents},
 	}
 	if c.Network != nil {

@@ -77,6 +77,10 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		// softhca_modify_qp asks for the capability at each call, as Linux does.
 		Privileged: true,
 		Faults:     device.Faults{Rules: C.GoString(c.fault), File: C.GoString(c.fault_file)},
+		Env: device.Environment{
+			ConfigDir: C.GoString(c.config_dir), GUID: C.GoString(c.guid),
+			Faults: C.GoString(c.faults), FaultsSeed: C.GoString(c.faults_seed),
+		},
 	}
 	if level <= slog.LevelDebug {
 		cfg.Trace = func(r *trace.Record) { a.log.Debug(r.String()) }

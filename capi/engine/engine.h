@@ -13,7 +13,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
 // an engine of another build.
-#define SOFTHCA_ENGINE_ABI 5
+#define SOFTHCA_ENGINE_ABI 6
 
 typedef uint64_t handle_t;
 
@@ -27,6 +27,10 @@ enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 struct softhca_config {
 	char *addr, *fault, *fault_file, *capture, *log_level;
 	int fatal_events; // raise QP_FATAL also for errors that a completion or another event reports
+	// What Go programs have in their environment: the library reads it, as the engine's
+	// runtime would find the memory that the kernel filled when the program began.
+	char *config_dir; // of the user: $XDG_CONFIG_HOME or $HOME/.config
+	char *guid, *faults, *faults_seed;
 	char *sysfs; // the root of the adapter's picture, whose counters it moves
 	int adapter; // its number there, from 0
 	// The library's functions that the engine calls, from threads of its own or

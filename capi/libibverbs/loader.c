@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stddef.h>
@@ -165,6 +166,18 @@ static const char *setting(const char *name)
 {
 	const char *s = getenv(name);
 	return s != NULL ? s : "";
+}
+
+// config_dir writes the directory of the user's configuration, or nothing if the user has
+// none.
+static void config_dir(char *path, size_t size)
+{
+	const char *named = setting("XDG_CONFIG_HOME"), *home = setting("HOME");
+	*path = 0;
+	if (*named == '/')
+		snprintf(path, size, "%s", named);
+	else if (!*named && *home)
+		snprintf(path, size, "%s/.config", home);
 }
 
 // find_nodes reads which adapters there are: SOFTHCA_ADDR has the addresses of
@@ -336,11 +349,15 @@ static struct device *open_new(struct node *n)
 		return fail(ENOMEM);
 	d->node = n, d->calls = calls;
 	pthread_mutex_init(&d->mu, NULL);
+	char dir[PATH_MAX];
+	config_dir(dir, sizeof dir);
 	struct softhca_config c = {
 		.addr = n->addr, .fault = (char *)setting("SOFTHCA_FAULT"), .fault_file = (char *)setting("SOFTHCA_FAULT_FILE"),
 		.capture = (char *)setting("SOFTHCA_CAPTURE"), .log_level = (char *)setting("SOFTHCA_LOG_LEVEL"),
 		.fatal_events = strcmp(setting("SOFTHCA_FATAL_EVENTS"), "1") == 0,
 		.sysfs = (char *)setting("SOFTHCA_SYSFS"), .adapter = n->index,
+		.config_dir = dir, .guid = (char *)setting("SOFTHCA_GUID"),
+		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.completed = completed, .event = event, .device = d,
 	};
 	int code = ENGINE(d, open, &c, &d->handle);

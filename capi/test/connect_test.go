@@ -27,7 +27,7 @@ func (s *stand) over(t *testing.T, addr string) []string {
 	t.Helper()
 	t.Setenv("TMPDIR", s.dir) // where the picture is
 	t.Setenv("XDG_RUNTIME_DIR", "")
-	id, err := device.Identify(device.Config{Addr: addr})
+	id, err := device.Identify(device.Config{Addr: addr, Env: device.ProcessEnvironment()})
 	if err != nil {
 		t.Fatal(err)
 	}

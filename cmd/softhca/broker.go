@@ -48,7 +48,7 @@ The exit code is 1 if the address is in use, also by processes that share it alr
 			if slots < 0 {
 				return usagef("--slots %d: want 1 or more", slots)
 			}
-			who, err := device.Identify(device.Config{Addr: g.addr})
+			who, err := device.Identify(device.Config{Addr: g.addr, Env: device.ProcessEnvironment()})
 			if err != nil {
 				return err
 			}

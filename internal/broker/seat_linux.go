@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -115,10 +114,14 @@ func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
 	}, ends[0], nil
 }
 
-// programName returns what this process is called among members.
+// programName returns what this process is called among members: the name that the kernel
+// has, as programs may write over their arguments, and empty without one.
 func programName() string {
-	name := filepath.Base(os.Args[0])
-	return name[:min(len(name), maxProgram)]
+	name, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(strings.TrimSuffix(string(name), "\n"), "?")
 }
 
 // dial connects to the broker of an address.

@@ -7,7 +7,6 @@ import (
 	"io"
 	mrand "math/rand/v2"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 
@@ -37,13 +36,10 @@ type Config struct {
 	Settings       qp.Settings
 	Queues         ring.Allocator // of the memory of queues; zero is Go's heap
 	Faults         Faults
+	Env            Environment
 	Board          *Board // nil is one of the adapter's own
 	Adapter        int    // its number, from 0, among several that share an environment
 }
-
-// guidEnv is the environment variable with the GUID of the first adapter; those of
-// others count on from it.
-const guidEnv = "SOFTHCA_GUID"
 
 // guid returns the GUID of the adapter on an address, and whether another process
 // that opens it gives it the same one.
@@ -51,14 +47,14 @@ func (c *Config) guid(addr netip.Addr) (guid uint64, stays bool, err error) {
 	if c.NodeGUID != 0 {
 		return c.NodeGUID, true, nil
 	}
-	if env := os.Getenv(guidEnv); env != "" {
+	if env := c.Env.GUID; env != "" {
 		g, err := strconv.ParseUint(strings.ReplaceAll(env, ":", ""), 16, 64)
 		if err != nil || g == 0 {
 			return 0, false, fmt.Errorf("%s=%q: want a GUID such as 0200:0000:0000:0001: %w", guidEnv, env, ib.EINVAL)
 		}
 		return g + uint64(c.Adapter), true, nil
 	}
-	secret, stays := identity.OfUser()
+	secret, stays := identity.OfUser(c.Env.ConfigDir)
 	return secret.GUID(addr, c.QPNSlot), stays, nil
 }
 

@@ -31,12 +31,12 @@ type injector struct {
 
 // newInjector returns the rules of a configuration, nil if there are none.
 func newInjector(cfg *Config) (*injector, error) {
-	rules, err := cfg.Faults.rules()
+	rules, err := cfg.rules()
 	if err != nil || len(rules) == 0 {
 		return nil, err
 	}
 	i := &injector{start: time.Now(), trace: cfg.Trace, calls: make(map[string][]*fault.Live)}
-	if i.seed, err = cfg.Faults.seed(); err != nil {
+	if i.seed, err = cfg.seed(); err != nil {
 		return nil, err
 	}
 	for n, r := range rules {

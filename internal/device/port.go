@@ -3,7 +3,6 @@ package device
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 
 	"github.com/softhca/softhca/internal/broker"
@@ -83,7 +82,7 @@ func (c *Config) join(addrs []netip.Addr, u *udp.Config) (*broker.Seat, error) {
 		return nil, err
 	}
 	u.Seat, c.QPNSlot = sockets, seat.Slot
-	if c.NodeGUID == 0 && os.Getenv(guidEnv) == "" {
+	if c.NodeGUID == 0 && c.Env.GUID == "" {
 		c.NodeGUID = seat.GUID
 	}
 	return seat, nil

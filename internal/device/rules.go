@@ -17,19 +17,13 @@ type Faults struct {
 	Seed  uint64 // of what the rules choose at random; 0 draws one
 }
 
-// The environment of a program adds rules to every adapter that it opens:
-// rules, or the name of a file with rules after an @.
-const (
-	faultsEnv     = "SOFTHCA_FAULTS"
-	faultsSeedEnv = "SOFTHCA_FAULTS_SEED"
-)
-
 // rules returns all rules: of the configuration, of its file, of the
 // environment.
-func (f *Faults) rules() ([]fault.Rule, error) {
+func (c *Config) rules() ([]fault.Rule, error) {
+	f := &c.Faults
 	texts := []struct{ from, text string }{{"faults", f.Rules}}
 	files := []string{f.File}
-	if env := os.Getenv(faultsEnv); strings.HasPrefix(env, "@") {
+	if env := c.Env.Faults; strings.HasPrefix(env, "@") {
 		files = append(files, env[1:])
 	} else {
 		texts = append(texts, struct{ from, text string }{faultsEnv, env})
@@ -59,11 +53,11 @@ func (f *Faults) rules() ([]fault.Rule, error) {
 }
 
 // seed returns the seed that is to be used.
-func (f *Faults) seed() (uint64, error) {
-	if f.Seed != 0 {
-		return f.Seed, nil
+func (c *Config) seed() (uint64, error) {
+	if c.Faults.Seed != 0 {
+		return c.Faults.Seed, nil
 	}
-	if env := os.Getenv(faultsSeedEnv); env != "" {
+	if env := c.Env.FaultsSeed; env != "" {
 		n, err := strconv.ParseUint(env, 0, 64)
 		if err != nil || n == 0 {
 			return 0, fmt.Errorf("%s=%q: want a number from 1 on: %w", faultsSeedEnv, env, ib.EINVAL)

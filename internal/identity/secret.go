@@ -29,10 +29,10 @@ func (s *Secret) GUID(addr netip.Addr, slot uint8) uint64 {
 
 // OfUser returns the secret of the user who runs this process, from the file
 // softhca/secret in the directory of the user's configuration. Where there is
-// none and none can be made, it is one that lives as long as the process, and
-// not kept: another process has another one.
-func OfUser() (s Secret, kept bool) {
-	if dir, err := os.UserConfigDir(); err == nil {
+// none and none can be made, or the directory is "", it is one that lives as long
+// as the process, and not kept: another process has another one.
+func OfUser(dir string) (s Secret, kept bool) {
+	if dir != "" {
 		if s, err := load(filepath.Join(dir, "softhca")); err == nil {
 			return s, true
 		}

@@ -103,7 +103,7 @@ func (d *Device) ask(cfg verbs.Config) (err error) {
 // sharing asks who is on an adapter's address; nil if nobody is with whom this user
 // could share it.
 func sharing(addr string) (*Share, error) {
-	who, err := device.Identify(device.Config{Addr: addr})
+	who, err := device.Identify(device.Config{Addr: addr, Env: device.ProcessEnvironment()})
 	if err != nil {
 		return nil, nil // describing it tells why
 	}

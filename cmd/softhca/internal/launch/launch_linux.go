@@ -197,7 +197,7 @@ func (o *Options) adapters(asked []string) (all []sysfs.Description, reserved []
 	owners := make(map[netip.Addr]string)
 	for i, addr := range asked {
 		d := sysfs.Description{Name: numbered(o.Device, i)}
-		d.Identity, err = device.Identify(device.Config{Addr: strings.TrimSpace(addr), Adapter: i})
+		d.Identity, err = device.Identify(device.Config{Addr: strings.TrimSpace(addr), Adapter: i, Env: device.ProcessEnvironment()})
 		if err != nil {
 			return nil, nil, err
 		}
