@@ -9,8 +9,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/softhca/softhca/internal/debian"
 	"github.com/softhca/softhca/interop/guest"
-	"github.com/softhca/softhca/interop/image"
 	"github.com/softhca/softhca/interop/netns"
 )
 
@@ -24,7 +24,7 @@ var tools = []struct{ program, pkg string }{
 
 // files that a run needs, and Debian's packages that have them.
 var hostFiles = []struct{ path, pkg string }{
-	{image.Keyring, "debian-archive-keyring"},
+	{debian.Keyring, "debian-archive-keyring"},
 	{"/usr/share/seabios/bios-256k.bin", "seabios"},
 	{"/usr/include/stdio.h", "libc6-dev"},
 	{"/usr/include/infiniband/verbs.h", "libibverbs-dev"},

@@ -79,6 +79,7 @@ var table = []Row{
 	{"internal/pcapfile", 2, IO, false},
 	{"internal/identity", 2, IO, false},
 	{"internal/libraries", 2, IO, false},
+	{"internal/debian", 2, IO, false},
 
 	{"internal/qp", 3, Engine, false},
 	{"internal/cm", 3, Engine, false},

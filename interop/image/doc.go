@@ -1,8 +1,8 @@
 // Package image makes what a guest of the interop runner boots: a kernel and
 // an initial file system with Linux's RDMA programs, from Debian packages that
-// apt fetches into a directory of our own. Nothing is installed on the host.
+// internal/debian fetches into a directory of our own. Nothing is installed on the host.
 //
-// Reading order: image.go (the steps), packages.go (apt), tree.go (files and
+// Reading order: image.go (the steps), packages.go (the packages), tree.go (files and
 // their libraries), modules.go (kernel modules), kernel.go (the bare kernel),
 // cpio.go (the archive).
 //

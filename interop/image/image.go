@@ -10,11 +10,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/debian"
 )
 
 // Image is what a guest boots.
@@ -171,8 +172,8 @@ func (b *Builder) make(ctx context.Context, dir, version string) (*Image, error)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	apt := &apt{dir: filepath.Join(b.Dir, "apt"), say: b.Say}
-	if err := apt.update(ctx); err != nil {
+	apt := bookworm(filepath.Join(b.Dir, "apt"), b.Say)
+	if err := apt.Update(ctx); err != nil {
 		return nil, err
 	}
 	img := &Image{Packages: map[string]string{}}
@@ -180,20 +181,20 @@ func (b *Builder) make(ctx context.Context, dir, version string) (*Image, error)
 	if err != nil {
 		return nil, err
 	}
-	name, err := apt.kernelPackage(ctx, suite)
+	name, err := kernelPackage(ctx, apt, suite)
 	if err != nil {
 		return nil, err
 	}
-	deb, err := apt.download(ctx, suite, name)
+	deb, err := apt.Download(ctx, suite, name)
 	if err != nil {
 		return nil, err
 	}
 	kernel := filepath.Join(dir, "kernel")
 	b.Say("unpacking %s", filepath.Base(deb))
-	if err := extract(ctx, []string{deb}, kernel); err != nil {
+	if err := debian.Unpack(ctx, []string{deb}, kernel); err != nil {
 		return nil, err
 	}
-	if img.Packages["linux-image-amd64"], err = field(ctx, deb, "Version"); err != nil {
+	if img.Packages["linux-image-amd64"], err = debian.Field(ctx, deb, "Version"); err != nil {
 		return nil, err
 	}
 	img.Kernel = filepath.Join(dir, "vmlinux")
@@ -219,17 +220,17 @@ func (b *Builder) make(ctx context.Context, dir, version string) (*Image, error)
 
 // unpacked returns a directory with the files of the programs' packages and of
 // all that they depend on, and notes their versions.
-func (b *Builder) unpacked(ctx context.Context, apt *apt, versions map[string]string) (string, error) {
-	debs, err := apt.closure(ctx)
+func (b *Builder) unpacked(ctx context.Context, apt *debian.Archive, versions map[string]string) (string, error) {
+	debs, err := closure(ctx, apt)
 	if err != nil {
 		return "", err
 	}
 	for _, deb := range debs {
-		name, err := field(ctx, deb, "Package")
+		name, err := debian.Field(ctx, deb, "Package")
 		if err != nil {
 			return "", err
 		}
-		if versions[name], err = field(ctx, deb, "Version"); err != nil {
+		if versions[name], err = debian.Field(ctx, deb, "Version"); err != nil {
 			return "", err
 		}
 	}
@@ -243,45 +244,10 @@ func (b *Builder) unpacked(ctx context.Context, apt *apt, versions map[string]st
 	if err := os.RemoveAll(part); err != nil {
 		return "", err
 	}
-	if err := extract(ctx, debs, part); err != nil {
+	if err := debian.Unpack(ctx, debs, part); err != nil {
 		return "", err
 	}
 	return dir, os.Rename(part, dir)
-}
-
-// extract unpacks Debian packages into dir.
-func extract(ctx context.Context, debs []string, dir string) error {
-	for _, deb := range debs {
-		if err := run(ctx, "dpkg-deb", "-x", deb, dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// field returns a field of a Debian package.
-func field(ctx context.Context, deb, name string) (string, error) {
-	out, err := output(ctx, "dpkg-deb", "-f", deb, name)
-	return strings.TrimSpace(string(out)), err
-}
-
-// output runs a program and returns what it prints.
-func output(ctx context.Context, name string, args ...string) ([]byte, error) {
-	out, err := exec.CommandContext(ctx, name, args...).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, exit.Stderr)
-	}
-	return out, err
-}
-
-// run runs a program that says nothing when it succeeds.
-func run(ctx context.Context, name string, args ...string) error {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return nil
 }
 
 // modulesDir returns where a kernel's package has its modules.

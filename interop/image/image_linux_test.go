@@ -70,10 +70,6 @@ func TestWhatAptPrints(t *testing.T) {
 	if m := kernelName.FindStringSubmatch(depends); m == nil || m[1] != "linux-image-6.1.0-56-amd64" {
 		t.Errorf("%q", m)
 	}
-	const uris = "Reading...\n'http://x/a/libc6_2.36-9+deb12u14_amd64.deb' libc6_2.36-9+deb12u14_amd64.deb 2748 SHA256:00\n"
-	if m := uri.FindStringSubmatch(uris); m == nil || m[1] != "libc6_2.36-9+deb12u14_amd64.deb" {
-		t.Errorf("%q", m)
-	}
 	for name, want := range map[string]bool{"perl-base_5.36.deb": true, "libc6_2.36.deb": false, "libibverbs1_44.0-2_amd64.deb": false, "udev_252.deb": true} {
 		if unused.MatchString(name) != want {
 			t.Errorf("%s is left out: %v", name, !want)
@@ -166,32 +162,6 @@ func programsAre(t *testing.T, scripts map[string]string) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-// Who cannot reach Debian's archive is told what to do, unless an earlier run
-// has left what is needed.
-func TestNoNetwork(t *testing.T) {
-	programsAre(t, map[string]string{"apt-get": `echo "Temporary failure resolving"; exit 100`, "apt-cache": "exit 0"})
-	a := &apt{dir: t.TempDir(), say: t.Logf}
-	err := a.update(t.Context())
-	for _, want := range []string{"Temporary failure resolving", "http://deb.debian.org", "http_proxy", "-cache"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("without a network, update does not say %q: %v", want, err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(a.dir, "state/lists/x_Packages"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.update(t.Context()); err != nil {
-		t.Errorf("the lists of an earlier run are not used: %v", err)
-	}
-	programsAre(t, map[string]string{"apt-get": `case "$*" in *print-uris*) echo "'http://x/a.deb' a.deb 1 SHA256:0";; *) echo "404 Not Found"; exit 100;; esac`})
-	if err := os.MkdirAll(filepath.Join(a.dir, "cache/archives"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.download(t.Context(), "", "a"); err == nil || !strings.Contains(err.Error(), "404 Not Found") || !strings.Contains(err.Error(), "see that this machine reaches it") {
-		t.Errorf("a package cannot be fetched: %v", err)
-	}
-}
-
 // A suite that is gone is named, and what does without it.
 func TestNoBackports(t *testing.T) {
 	for _, c := range []struct{ script, suite, want string }{
@@ -201,7 +171,7 @@ func TestNoBackports(t *testing.T) {
 		{"exit 0", "", "have no linux-image-amd64"},
 	} {
 		programsAre(t, map[string]string{"apt-cache": c.script})
-		if _, err := (&apt{dir: t.TempDir(), say: t.Logf}).kernelPackage(t.Context(), c.suite); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := kernelPackage(t.Context(), bookworm(t.TempDir(), t.Logf), c.suite); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("suite %q, %s: %v", c.suite, c.script, err)
 		}
 	}
