@@ -1,5 +1,6 @@
 // Devices and contexts: what there is, opening, closing, and what can be asked.
 #define _GNU_SOURCE
+#include "private.h"
 #include "softhca.h"
 
 #include <arpa/inet.h>
@@ -227,6 +228,20 @@ VERB(int, query_port, (struct ibv_context *c, uint8_t port, struct ibv_port_attr
 	return 0;
 }
 
+// The width and speed of a port as ibv_query_port_speed counts: lanes, and 100 Mb/s of one.
+enum { LANES = 4, LANE_SPEED = 250 };
+
+LATER(int, ibv_query_port_speed, struct ibv_context *c, uint32_t port, uint64_t *speed)
+{
+	struct ibv_port_attr a;
+	int code = port > UINT8_MAX ? EINVAL : query_port(c, (uint8_t)port, &a, sizeof a);
+	if (code == 0)
+		*speed = LANES * LANE_SPEED;
+	else
+		errno = code;
+	return code;
+}
+
 // Programs that know no query_port of the context give room for what a port
 // had in their day.
 enum { OLD_PORT_ATTR = 48 };
@@ -287,7 +302,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry 
 // The kinds of GIDs as sysfs counts them, not as ibv_gid_entry does.
 enum { SYSFS_ROCE_V2 = 1 };
 
-EXPORT int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned index, int *type)
+EXPORT int query_gid_type(struct ibv_context *c, uint8_t port, unsigned index, int *type)
 {
 	if (port != PORT || index >= device_of(c)->info.gids) {
 		errno = EINVAL;
@@ -296,6 +311,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *c, uint8_t port, unsigned inde
 	*type = SYSFS_ROCE_V2;
 	return 0;
 }
+PRIVATE(query_gid_type, ibv_query_gid_type)
 
 EXPORT VERB(int, ibv_query_pkey, (struct ibv_context *c, uint8_t port, int index, __be16 *pkey), c, port, index, pkey)
 {

@@ -1,5 +1,6 @@
 // Names of what the verbs count, and rates.
 #define _GNU_SOURCE
+#include "private.h"
 #include "softhca.h"
 
 #define NAME(table, i) ((size_t)(i) < sizeof(table) / sizeof *(table) && (table)[i] != NULL ? (table)[i] : "unknown")
@@ -55,6 +56,19 @@ EXPORT const char *ibv_wc_status_str(enum ibv_wc_status s)
 	};
 	return NAME(names, s);
 }
+
+// The newest operations are given as numbers: older headers lack their names.
+EXPORT const char *wr_opcode_str(int opcode)
+{
+	static const char *const names[] = {
+		[IBV_WR_RDMA_WRITE] = "rdma-write", [IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm", [IBV_WR_SEND] = "send",
+		[IBV_WR_SEND_WITH_IMM] = "send-with-imm", [IBV_WR_RDMA_READ] = "rdma-read", [IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add", [IBV_WR_LOCAL_INV] = "local-inv", [IBV_WR_BIND_MW] = "bind-mw",
+		[IBV_WR_SEND_WITH_INV] = "send-with-inv", [IBV_WR_TSO] = "tso", [IBV_WR_DRIVER1] = "driver1", [14] = "flush", [15] = "atomic-write",
+	};
+	return NAME(names, opcode);
+}
+PRIVATE(wr_opcode_str, ibv_wr_opcode_str)
 
 // The rates of links: by code, in Mb/s, and as multiples of 2.5 Gb/s, which
 // only the older ones are.

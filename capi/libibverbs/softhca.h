@@ -21,6 +21,12 @@
 #undef ibv_get_device_list
 
 #define EXPORT __attribute__((visibility("default")))
+// LATER defines a function of libibverbs that only some headers declare: in C it has a
+// name of its own, so that it goes with all of them.
+#define LATER(result, name, ...)                                     \
+	EXPORT result later_##name(__VA_ARGS__) __asm__(#name);      \
+	result later_##name(__VA_ARGS__)
+
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define CONTAINER(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 
@@ -237,6 +243,13 @@ static inline int errno_of_code(int code, int before)
 }
 
 static inline int errno_of_pointer(const void *p, int before) { return p != NULL ? before : errno; }
+
+// A call of something that the adapter cannot do.
+static inline int unsupported(void)
+{
+	errno = EOPNOTSUPP;
+	return EOPNOTSUPP;
+}
 
 // What libibverbs has beside what its header shows.
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);

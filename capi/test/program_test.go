@@ -24,13 +24,13 @@ var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
 	"signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
-	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once",
+	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later",
 }
 
 // checked are those that run with the library compiled for the sanitizers of
 // addresses and of undefined behaviour. The others handle faults, fork, or end
 // in the middle, which the sanitizers do not like.
-var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains"}
+var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later"}
 
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.

@@ -17,7 +17,7 @@ import (
 // need.
 const newestGLIBC = 34
 
-// wantSymbols wants the library to export what that of rdma-core 44 does, under
+// wantSymbols wants the library to export what those of rdma-core 44 to 65 do, under
 // the same versions, to load wherever glibc 2.34 is, and to have no way to ask the
 // kernel for devices: whatever the host has, programs find ours alone.
 func wantSymbols(t *testing.T, b *builds) {
@@ -59,42 +59,108 @@ func wantSymbols(t *testing.T, b *builds) {
 	wantOldGLIBC(t, engine, imported)
 }
 
-// wantExports compares what a library exports with testdata/symbols.txt.
-func wantExports(t *testing.T, f *elf.File) {
+// suites are the suites of Debian whose symbols are in testdata/symbols.
+var suites = []string{"bookworm", "trixie", "sid"}
+
+// privateVersions are those of the private part of libibverbs since rdma-core 35. Each has
+// a function of its own that registers providers.
+var privateVersions = []string{"34", "57", "59", "64", "65"}
+
+const (
+	private  = "IBVERBS_PRIVATE_"
+	register = "verbs_register_driver_"
+)
+
+// recorded are the symbols of a file of testdata/symbols, as "version name": what the
+// suite's own library exports, and what packages need.
+type recorded struct {
+	exports []string
+	imports map[string]string // the packages, by the symbol
+}
+
+func readSymbols(t *testing.T, suite string) *recorded {
 	t.Helper()
-	text, err := os.ReadFile("testdata/symbols.txt")
+	text, err := os.ReadFile(filepath.Join("testdata/symbols", suite+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want, have []string
+	r := &recorded{imports: map[string]string{}}
 	for line := range strings.Lines(string(text)) {
-		if line[0] != '#' {
-			want = append(want, strings.TrimSpace(line))
+		switch what, rest, _ := strings.Cut(strings.TrimSpace(line), " "); what {
+		case "export":
+			r.exports = append(r.exports, rest)
+		case "import":
+			symbol, packages, _ := strings.Cut(rest, ": ")
+			r.imports[symbol] = packages
 		}
 	}
+	if len(r.exports) == 0 || len(r.imports) == 0 {
+		t.Fatalf("%s: %d exports, %d imports", suite, len(r.exports), len(r.imports))
+	}
+	return r
+}
+
+// wanted returns what the library is to export: what that of any suite does, each private
+// symbol under every private version. The versions before 1.1 of functions that have a
+// later one are for programs from before 2007.
+func (r *recorded) wanted() []string {
+	var want []string
+	for _, symbol := range r.exports {
+		version, name, _ := strings.Cut(symbol, " ")
+		switch {
+		case version == "IBVERBS_1.0" && slices.Contains(r.exports, "IBVERBS_1.1 "+name):
+		case strings.HasPrefix(name, register):
+		case strings.HasPrefix(version, private):
+			for _, v := range privateVersions {
+				want = append(want, private+v+" "+name)
+			}
+		default:
+			want = append(want, symbol)
+		}
+	}
+	for _, v := range privateVersions {
+		want = append(want, private+v+" "+register+v)
+	}
+	return want
+}
+
+// wantExports compares what the library exports with what the libraries of Debian's suites
+// export, and with what their packages need.
+func wantExports(t *testing.T, f *elf.File) {
+	t.Helper()
 	symbols, err := f.DynamicSymbols()
 	if err != nil {
 		t.Fatal(err)
 	}
+	have, want := map[string]bool{}, map[string]bool{}
 	for _, s := range symbols {
 		if s.Section == elf.SHN_UNDEF || s.Section == elf.SHN_ABS {
 			continue
 		}
-		have = append(have, s.Version+" "+s.Name)
+		have[s.Version+" "+s.Name] = true
 		data := s.Name == "verbs_allow_disassociate_destroy"
 		if is := elf.ST_TYPE(s.Info) == elf.STT_OBJECT; is != data {
 			t.Errorf("%s is data: %v, want %v", s.Name, is, data)
 		}
 	}
-	slices.Sort(want)
-	slices.Sort(have)
-	for _, s := range want {
-		if _, ok := slices.BinarySearch(have, s); !ok {
+	for _, suite := range suites {
+		r := readSymbols(t, suite)
+		for _, s := range r.wanted() {
+			want[s] = true
+		}
+		for s, packages := range r.imports {
+			if !have[s] {
+				t.Errorf("it lacks %s, which these packages of %s need: %s", s, suite, packages)
+			}
+		}
+	}
+	for s := range want {
+		if !have[s] {
 			t.Errorf("it does not export %s", s)
 		}
 	}
-	for _, s := range have {
-		if _, ok := slices.BinarySearch(want, s); !ok {
+	for s := range have {
+		if !want[s] {
 			t.Errorf("it exports %s, which rdma-core's does not", s)
 		}
 	}

@@ -1,7 +1,7 @@
 // Scenarios for the tests of the library: each is a name on the command line,
 // says "ok" if it went as it should, and else what did not. Those about errors
 // are in errors.c, about many threads in crowd.c, about signals in signals.c, about
-// children in children.c.
+// children in children.c, the newest verbs in later.c.
 #include "rig.h"
 
 #include <dirent.h>
@@ -614,7 +614,7 @@ static const struct scenario basics[] = {
 
 int main(int argc, char **argv)
 {
-	const struct scenario *all[] = {basics, errors, crowds, connects, caught, children};
+	const struct scenario *all[] = {basics, errors, crowds, connects, caught, children, laters};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; argc == 2 && s->name != NULL; s++) {
 			if (strcmp(argv[1], s->name) == 0) {

@@ -1,0 +1,152 @@
+// Verbs that rdma-core 59 and later have. Programs are compiled with newer headers than
+// this library, so what they pass is declared here.
+#define _GNU_SOURCE
+#include "softhca.h"
+
+#include <unistd.h>
+
+// A buffer that the library allocates for a program: here ordinary memory.
+struct buf {
+	void *addr;
+	size_t length;
+	struct ibv_pd *pd;
+};
+
+LATER(void *, ibv_alloc_buf, struct ibv_pd *pd, size_t size, struct buf **out)
+{
+	struct buf *b = calloc(1, sizeof *b);
+	if (b == NULL)
+		return fail(ENOMEM);
+	int code = posix_memalign(&b->addr, (size_t)sysconf(_SC_PAGESIZE), size);
+	if (code != 0) {
+		free(b);
+		return fail(code);
+	}
+	b->length = size, b->pd = pd;
+	*out = b;
+	return b->addr;
+}
+
+LATER(void, ibv_free_buf, struct buf *b)
+{
+	free(b->addr);
+	free(b);
+}
+
+// No buffer comes from a DMA-buf.
+LATER(int, ibv_export_buf_dmabuf_fd, struct buf *b)
+{
+	(void)b;
+	errno = ENODATA;
+	return -1;
+}
+
+// What a region can be made of, by the bits of mr_init.mask.
+enum { HAS_IOVA = 1 << 0, HAS_ADDR = 1 << 1, HAS_FD = 1 << 2, HAS_FD_OFFSET = 1 << 3, HAS_DMAH = 1 << 4, HAS_BUF = 1 << 5 };
+
+struct mr_init {
+	size_t length;
+	int access;
+	uint64_t mask, iova;
+	void *addr;
+	int fd;
+	uint64_t fd_offset;
+	void *dmah;
+	struct buf *buf;
+};
+
+// within reports whether a region is in the buffer that it names.
+static bool within(const struct ibv_pd *pd, const struct mr_init *a)
+{
+	uintptr_t from = (uintptr_t)a->buf->addr, at = (uintptr_t)a->addr;
+	return a->buf->pd == pd && at >= from && at - from <= a->buf->length && a->length <= a->buf->length - (at - from);
+}
+
+LATER(struct ibv_mr *, ibv_reg_mr_ex, struct ibv_pd *pd, const struct mr_init *a)
+{
+	enum { KNOWN = HAS_IOVA | HAS_ADDR | HAS_FD | HAS_FD_OFFSET | HAS_BUF };
+	bool addr = a->mask & HAS_ADDR, fd = a->mask & (HAS_FD | HAS_FD_OFFSET);
+	if (a->mask & ~(uint64_t)KNOWN)
+		return fail(EOPNOTSUPP);
+	if (addr == fd || (a->mask & HAS_BUF && (!addr || !within(pd, a))))
+		return fail(EINVAL);
+	uint64_t iova = a->mask & HAS_IOVA ? a->iova : (uintptr_t)a->addr;
+	if (fd)
+		return ibv_reg_dmabuf_mr(pd, a->fd_offset, a->length, iova, a->fd, a->access);
+	return ibv_reg_mr_iova2(pd, a->addr, a->length, iova, (unsigned)a->access);
+}
+
+LATER(struct ibv_mr *, ibv_reg_buf_mr, struct ibv_pd *pd, struct buf *b, void *addr, size_t length, int access)
+{
+	struct mr_init a = {.length = length, .access = access, .mask = HAS_ADDR | HAS_BUF, .addr = addr, .buf = b};
+	return later_ibv_reg_mr_ex(pd, &a);
+}
+
+// There is no memory of the device's own, no bus that takes hints, and no counter in
+// place of a completion queue.
+
+LATER(int, ibv_dm_export_dmabuf_fd, struct ibv_dm *d)
+{
+	(void)d;
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+LATER(void *, ibv_alloc_dmah, struct ibv_context *c, const void *attr)
+{
+	(void)c, (void)attr;
+	return fail(EOPNOTSUPP);
+}
+
+LATER(int, ibv_dealloc_dmah, void *dmah)
+{
+	(void)dmah;
+	return unsupported();
+}
+
+LATER(int, _ibv_query_comp_cntr_caps, struct ibv_context *c, void *caps, size_t size)
+{
+	(void)c;
+	memset(caps, 0, size);
+	return unsupported();
+}
+
+LATER(void *, ibv_create_comp_cntr, struct ibv_context *c, const void *attr)
+{
+	(void)c, (void)attr;
+	return fail(EOPNOTSUPP);
+}
+
+LATER(int, ibv_destroy_comp_cntr, void *counter)
+{
+	(void)counter;
+	return unsupported();
+}
+
+LATER(int, ibv_qp_attach_comp_cntr, struct ibv_qp *q, void *counter, const void *attr)
+{
+	(void)q, (void)counter, (void)attr;
+	return unsupported();
+}
+
+#define CHANGE(name)                                         \
+	LATER(int, name, void *counter, uint64_t value)      \
+	{                                                    \
+		(void)counter, (void)value;                  \
+		return unsupported();                        \
+	}
+
+CHANGE(ibv_set_comp_cntr)
+CHANGE(ibv_set_err_comp_cntr)
+CHANGE(ibv_inc_comp_cntr)
+CHANGE(ibv_inc_err_comp_cntr)
+
+#define READ(name)                                           \
+	LATER(int, name, void *counter, uint64_t *value)     \
+	{                                                    \
+		(void)counter, (void)value;                  \
+		return unsupported();                        \
+	}
+
+READ(ibv_read_comp_cntr)
+READ(ibv_read_err_comp_cntr)
