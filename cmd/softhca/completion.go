@@ -3,6 +3,9 @@ package main
 import (
 	"math"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,6 +51,8 @@ func completeValues(root *cobra.Command) {
 			must(cmd.RegisterFlagCompletionFunc("op", words(decode.Words()...)))
 		case "play":
 			cmd.ValidArgsFunction = completeScript
+		case runName:
+			cmd.ValidArgsFunction = completeProgram
 		case "ucmatose":
 			must(cmd.RegisterFlagCompletionFunc("format", words(hostFormats()...)))
 			must(cmd.RegisterFlagCompletionFunc("port-space", words("tcp", "ib")))
@@ -83,9 +88,10 @@ func rateNames() (names []string) {
 	return names
 }
 
-// hideIgnored has shells complete no option that the command would refuse. The
-// tree of commands is of no other use after it.
-func hideIgnored(root *cobra.Command, args []string) {
+// prepareCompletion prepares the tree of commands for a shell that asks what may come
+// next: options that the command would refuse are hidden, and descriptions lose the quotes
+// that help takes the name of a value from. The tree is of no other use after it.
+func prepareCompletion(root *cobra.Command, args []string) {
 	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
 		return
 	}
@@ -96,6 +102,34 @@ func hideIgnored(root *cobra.Command, args []string) {
 	for _, f := range ignored(cmd) {
 		f.Hidden = true
 	}
+	unquote := func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) }
+	root.PersistentFlags().VisitAll(unquote)
+	cmd.LocalFlags().VisitAll(unquote)
+}
+
+// completeProgram completes the program that run is to run, as a shell completes a command:
+// by the programs in PATH, or by files if it has a slash. Its arguments are files.
+func completeProgram(_ *cobra.Command, args []string, start string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	if len(args) > 0 || strings.ContainsRune(start, filepath.Separator) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			continue // a shell would find nothing there either
+		}
+		for _, f := range files {
+			if !strings.HasPrefix(f.Name(), start) {
+				continue
+			}
+			info, err := os.Stat(filepath.Join(dir, f.Name()))
+			if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				names = append(names, f.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), cobra.ShellCompDirectiveDefault
 }
 
 // completeScript completes the scripts of play, of which there may be several, and

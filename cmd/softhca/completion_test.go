@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -25,6 +28,9 @@ func TestCompletion(t *testing.T) {
 		{"explain --live |", "lo"},
 		{"ucmatose -f |", "ipv6"},
 		{"sim --|", "--profile"},
+		{"run -- gre|", "grep"},
+		{"run gre|", "grep"},
+		{"run --addr 127.0.0.1 -- gre|", "grep"},
 	} {
 		args := append([]string{"__complete"}, strings.Split(strings.TrimSuffix(c.line, "|"), " ")...)
 		code, out, _ := command(t, args...)
@@ -42,10 +48,83 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s is completed by %s, which would be refused:\n%s", line, not, out)
 		}
 	}
+	for _, line := range []string{"run -- /bin/gre", "run -- ./", "run -- grep /etc/hos"} { // files are the shell's business
+		if _, out, _ := command(t, append([]string{"__complete"}, strings.Fields(line)...)...); out != ":0\n" {
+			t.Errorf("%s is completed by %q, want files", line, out)
+		}
+	}
+	for _, c := range commands(newRootCommand()) { // by each option, with what it is for
+		line := append(strings.Fields(c.CommandPath())[1:], "-")
+		if _, out, _ := command(t, append([]string{"__complete"}, line...)...); strings.Contains(out, "`") || !strings.Contains(out, "--") {
+			t.Errorf("%s has descriptions with quotes, or none:\n%s", strings.Join(line, " "), out)
+		}
+	}
 	if _, out, _ := command(t, "--help"); !strings.Contains(out, "completion") {
 		t.Error("help does not tell of completion")
 	}
 	if code, out, errs := command(t, "completion", "bash"); code != exitOK || errs != "" || !strings.Contains(out, "complete") {
 		t.Errorf("exit code %d, %q", code, errs)
+	}
+}
+
+// TestCompletionInShells has real shells complete a command line by the script that they are
+// given.
+func TestCompletionInShells(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "softhca")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "rdma-program-of-mine"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	t.Setenv("HOME", t.TempDir())
+	for _, shell := range []struct{ name, script string }{
+		// What bash-completion's function of this name does, for a shell that has it not.
+		{"bash", `_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}") cword=$COMP_CWORD cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}; }
+compopt() { :; }
+source <(softhca completion bash)
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
+read -ra COMP_WORDS <<<"$1"; [[ $1 == *" " ]] && COMP_WORDS+=("")
+COMP_CWORD=$((${#COMP_WORDS[@]}-1))
+__start_softhca
+printf '%s\n' "${COMPREPLY[@]}"`},
+		{"fish", `softhca completion fish | source
+complete --do-complete "$argv[1]"`},
+		// zsh completes at a terminal only: in one of its own, whose output is read.
+		{"zsh", `zmodload zsh/zpty
+zpty terminal "TERM=dumb PS1= zsh -f -i"
+zpty -w terminal $'autoload -U compinit; compinit -u -D; source <(softhca completion zsh); print RE""ADY'
+zpty -r -m terminal _ '*READY*'
+zpty -w -n terminal "$1"$'\t'
+zpty -w -n terminal $'\C-A: \C-E; print DO""NE\n'
+zpty -r -m terminal seen '*DONE*'
+print -r -- "$seen"`},
+	} {
+		t.Run(shell.name, func(t *testing.T) {
+			path, err := exec.LookPath(shell.name)
+			if err != nil {
+				// Few have all of them.
+				t.Skip(err)
+			}
+			for line, want := range map[string]string{
+				"softhca per": "perf", "softhca perf write --type u": "uc", "softhca run -- rdma-program-of": "rdma-program-of-mine",
+				"softhca run --fault-s": "--fault-seed",
+			} {
+				args := []string{"-c", shell.script, shell.name, line}
+				if shell.name == "fish" {
+					args = []string{"-c", shell.script, line}
+				}
+				cmd := exec.CommandContext(t.Context(), path, args...)
+				out, err := cmd.CombinedOutput()
+				if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "`") {
+					t.Errorf("%s: %v, no %s in\n%s", line, err, want, out)
+				}
+			}
+		})
 	}
 }

@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	initCompletion(root) // it keeps where to print to
-	hideIgnored(root, args)
+	prepareCompletion(root, args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK

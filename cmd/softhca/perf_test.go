@@ -11,13 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/softhca/softhca/cmd/softhca/internal/perf"
 )
 
-// TestMain lets perf --local start this binary again as its server, and tests of run
-// have it as a process whose place a program can take.
+// TestMain lets perf --local start this binary again as its server, tests of run have it as
+// a process whose place a program can take, and shells ask it what may come next.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "perf" || os.Args[1] == "run") {
+	if len(os.Args) > 1 && slices.Contains([]string{"perf", "run", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, os.Args[1]) {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
