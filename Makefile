@@ -60,7 +60,5 @@ capi: ## the libraries that unmodified programs run on, into LIBDIR: needs gcc a
 	go run ./internal/tools/capi $(LIBDIR)
 
 PREFIX ?= /usr/local
-install: ## the command into PREFIX/bin, those libraries into PREFIX/lib/softhca, manual pages into PREFIX/share/man/man1
-	go build -trimpath -o $(DESTDIR)$(PREFIX)/bin/softhca ./cmd/softhca
-	go run ./internal/tools/capi $(DESTDIR)$(PREFIX)/lib/softhca
-	go run ./cmd/softhca man $(DESTDIR)$(PREFIX)/share/man/man1
+install: ## the command into PREFIX/bin, those libraries into PREFIX/lib/softhca, manual pages and completions into PREFIX/share
+	go run ./internal/tools/install $(PREFIX) $(DESTDIR)

@@ -1,0 +1,10 @@
+// Command install builds softhca and what belongs to it, and installs it:
+//
+//	go run ./internal/tools/install PREFIX [DESTDIR]
+//
+// The command goes into PREFIX/bin, the C libraries into PREFIX/lib/softhca, manual pages
+// into PREFIX/share/man/man1, and completions where bash, zsh and fish look for them. With
+// DESTDIR all of it goes below that directory, for packages.
+//
+// Reading order: main.go (the command line, and what to do next), install.go (the steps).
+package main
