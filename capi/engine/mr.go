@@ -16,7 +16,8 @@ type region struct {
 	r *memory.Region
 
 	// The device's thread guards what follows.
-	d *domain
+	d    *domain
+	zero bool // registered at address 0, without the right ZERO_BASED
 }
 
 // regionConfig returns what is to be registered.
@@ -52,9 +53,32 @@ func softhca_reg_mr(pd C.handle_t, m *C.struct_softhca_mr) C.int {
 	}
 	if err == nil {
 		m.handle = newHandle(r)
+		r.zero = m.zero_iova != 0 && ib.Access(m.access)&ib.AccessZeroBased == 0
 		r.putKeys(m)
 	}
 	return r.code("register MR", err)
+}
+
+// change returns what of a region is to change, and to what. The call's address and
+// length count only with a new translation, and its rights only if they change. A region
+// at address 0 is zero-based for the engine until it gets a new translation.
+func (r *region) change(m *C.struct_softhca_mr, what memory.Change) (memory.RegionConfig, memory.Change, error) {
+	moves := what&memory.ChangeTranslation != 0
+	if !moves {
+		m.addr, m.length = 0, 0
+	}
+	if what&memory.ChangeAccess == 0 {
+		m.access = C.uint32_t(r.r.Access())
+		if r.zero {
+			m.access &^= C.uint32_t(ib.AccessZeroBased)
+		}
+		if moves {
+			what |= memory.ChangeAccess
+		}
+	}
+	m.zero_iova = flag(r.zero && !moves)
+	c, err := regionConfig(m)
+	return c, what, err
 }
 
 //export softhca_rereg_mr
@@ -64,17 +88,19 @@ func softhca_rereg_mr(m *C.struct_softhca_mr, what C.uint32_t, pd C.handle_t) C.
 	if pd != 0 {
 		to = of[*domain](pd)
 	}
-	c, err := regionConfig(m)
-	if err == nil {
-		err = r.dev.Call("ReregMR", nil, func(instant) error {
-			if err := r.d.pd.ReregMR(r.r, memory.Change(what), c, to.pd); err != nil {
-				return err
-			}
-			r.d = to
-			r.putKeys(m)
-			return nil
-		})
-	}
+	err := r.dev.Call("ReregMR", nil, func(instant) error {
+		c, change, err := r.change(m, memory.Change(what))
+		if err != nil {
+			return err
+		}
+		if err := r.d.pd.ReregMR(r.r, change, c, to.pd); err != nil {
+			return err
+		}
+		r.d = to
+		r.zero = r.zero && change&memory.ChangeTranslation == 0
+		r.putKeys(m)
+		return nil
+	})
 	return r.code("re-register MR", err)
 }
 
