@@ -29,9 +29,9 @@ type modelRun struct {
 
 // Half of the CPU time of the test is the compilation of the program for the sanitizers.
 var modelRuns = []modelRun{
-	{name: "plain", variant: variant{name: "plain"}, seeds: []int{1, 2, 3, 4}, steps: 300},
-	{name: "preloaded", variant: variant{name: "plain"}, preload: true, seeds: []int{5}, steps: 300},
-	{name: "sanitized", variant: sanitized, seeds: []int{6, 7}, steps: 150},
+	{name: "plain", variant: variant{name: "plain"}, seeds: []int{1, 2, 3, 4, 5, 6}, steps: 600},
+	{name: "preloaded", variant: variant{name: "plain"}, preload: true, seeds: []int{7, 8}, steps: 300},
+	{name: "sanitized", variant: sanitized, seeds: []int{9, 10, 11}, steps: 300},
 }
 
 // TestD1_Model has threads make random calls of the library, and compares what the

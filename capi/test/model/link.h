@@ -65,6 +65,9 @@ struct link *some_link(void);
 void connect_link(struct link *l);
 void close_link(struct link *l);
 
+// break.c
+void reset_link(struct link *l);
+
 // drain.c
 struct expected *expect(struct line *l, uint64_t wr_id, enum ibv_wc_opcode op);
 void drain(struct link *l);

@@ -144,6 +144,17 @@ static void foresee_receive(struct link *l, struct end *e, const struct request 
 	scatter(to, into->sg_list, data, grh + r->length);
 }
 
+static void foresee_atomic(const struct request *r, uint8_t *there)
+{
+	uint64_t word;
+	memcpy(&word, there, sizeof word);
+	if (r->op == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		word += r->compare;
+	else if (word == r->compare)
+		word = r->swap;
+	memcpy(there, &word, sizeof word);
+}
+
 // foresee says what comes of a request; into is the receive that it takes, if any.
 void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_wr *into)
 {
@@ -164,14 +175,8 @@ void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_w
 		gather(e, r, data);
 		memcpy(there, data, r->length);
 	}
-	uint64_t word;
-	memcpy(&word, there, sizeof word);
-	if (r->op == IBV_WR_ATOMIC_CMP_AND_SWP && word == r->compare)
-		word = r->swap;
-	else if (r->op == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		word += r->compare;
 	if (is_atomic(r->op))
-		memcpy(there, &word, sizeof word);
+		foresee_atomic(r, there);
 }
 
 // post_old and post_new post a list. They return what the call does, and how many

@@ -167,8 +167,10 @@ static void rereg(struct zoo_mr *m)
 		code = 0; // nor are the rights
 	if (flags == 0)
 		code = EINVAL;
+	if (!(flags & TRANSLATION) && chance(50))
+		a.addr = chance(50) ? NULL : (void *)1;
 	errno = 0;
-	int got = ibv_rereg_mr(m->mr, flags, p->pd, a.addr, a.length, a.access);
+	int got = ibv_rereg_mr(m->mr, flags, flags & PD ? p->pd : NULL, a.addr, a.length, flags & ACCESS ? a.access : (int)draw(1 << 12));
 	if (code != 0) {
 		if (got != IBV_REREG_MR_ERR_INPUT && got != IBV_REREG_MR_ERR_CMD)
 			fails("ibv_rereg_mr", "returned %d for flags %#x and access %#x, want an error with errno %d", got, flags, a.access, code);
