@@ -6,7 +6,8 @@
 // program is a child instead, to which signals are passed on.
 //
 // Reading order: options.go (what is asked for), launch_linux.go (the steps),
-// beside_linux.go (the program as a child), program_linux.go (which programs cannot work), address_linux.go and
+// beside_linux.go (the program as a child), program_linux.go (which programs cannot work),
+// symbols_linux.go (symbols of libibverbs that they would miss), address_linux.go and
 // owner_linux.go (addresses that are free, and who has those that are not),
 // environment.go.
 //

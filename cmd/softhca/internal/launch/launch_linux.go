@@ -96,6 +96,9 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 		return nil, nil, err
 	}
 	env, err = overLibraries(o.Env, dir)
+	if err == nil {
+		err = o.fits(p, dir, env)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

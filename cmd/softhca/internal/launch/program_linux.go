@@ -21,6 +21,7 @@ import (
 
 // program is what is known of a program before it runs.
 type program struct {
+	file      string   // the one that the loader loads, "" if that is not known
 	warnings  []string // why it may not work
 	sanitized bool     // it needs the address sanitizer's library
 }
@@ -125,7 +126,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // examine says what may keep a program from finding the adapter.
 func examine(name string, e *elf.File) *program {
-	p := &program{}
+	p := &program{file: name}
 	interp := ""
 	for _, s := range e.Progs {
 		if s.Type == elf.PT_INTERP {

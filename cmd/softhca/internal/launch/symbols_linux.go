@@ -1,0 +1,170 @@
+package launch
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/libraries"
+)
+
+// maxLibraries bounds the libraries of a program that are looked at.
+const maxLibraries = 1000
+
+// systemDirs are where the loader finds libraries by default, in several distributions.
+var systemDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib", "/usr/lib"}
+
+// lack is something that a file needs of libibverbs and our library does not have.
+type lack struct {
+	file, version, symbol string
+	fatal                 bool // the loader stops at once
+}
+
+func (l *lack) String() string {
+	return fmt.Sprintf("%s needs %s (version %s) of %s, which the one of softhca does not have: "+
+		"it is probably from a newer rdma-core; update softhca, or use that file from the rdma-core of an older distribution",
+		l.file, l.symbol, l.version, libraries.Verbs)
+}
+
+// closure finds the libraries that a program is linked with, directly and through
+// others, as the loader does. It passes over those that it does not find.
+type closure struct {
+	dirs  []string // of the environment
+	have  map[string]bool
+	seen  map[string]bool
+	lacks []lack
+}
+
+// lacking returns what a program and its libraries need of libibverbs that our library in
+// dir does not have. path is the loader's LD_LIBRARY_PATH.
+func lacking(program, dir, path string) ([]lack, error) {
+	e, err := elf.Open(filepath.Join(dir, libraries.Verbs))
+	if err != nil {
+		return nil, err
+	}
+	symbols, err := e.DynamicSymbols()
+	if err = errors.Join(err, e.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, libraries.Verbs), err)
+	}
+	c := &closure{dirs: filepath.SplitList(path), have: map[string]bool{}, seen: map[string]bool{libraries.Verbs: true}}
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF {
+			c.have[s.Version], c.have[s.Version+" "+s.Name] = true, true
+		}
+	}
+	c.visit(program)
+	return c.lacks, nil
+}
+
+// visit looks at a file and at the libraries that it needs. What is no ELF file, or a
+// damaged one, is the loader's business.
+func (c *closure) visit(file string) {
+	e, err := elf.Open(file)
+	if err != nil {
+		return
+	}
+	defer func() { _ = e.Close() }() // it was only read
+	needed, _ := e.ImportedLibraries()
+	if slices.Contains(needed, libraries.Verbs) {
+		c.compare(file, e)
+	}
+	dirs := c.search(file, e)
+	for _, name := range needed {
+		if c.seen[name] || len(c.seen) >= maxLibraries {
+			continue
+		}
+		c.seen[name] = true
+		if found := find(name, dirs, e); found != "" {
+			c.visit(found)
+		}
+	}
+}
+
+// compare notes the symbols that a file needs and the library lacks.
+func (c *closure) compare(file string, e *elf.File) {
+	symbols, _ := e.DynamicSymbols()
+	now := bindsNow(e)
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF || s.Library != libraries.Verbs || elf.ST_BIND(s.Info) == elf.STB_WEAK || c.have[s.Version+" "+s.Name] {
+			continue
+		}
+		c.lacks = append(c.lacks, lack{file: file, version: s.Version, symbol: s.Name, fatal: now || !c.have[s.Version]})
+	}
+}
+
+// bindsNow reports whether the loader resolves all symbols of a file before it runs.
+func bindsNow(e *elf.File) bool {
+	flags, _ := e.DynValue(elf.DT_FLAGS)
+	flags1, _ := e.DynValue(elf.DT_FLAGS_1)
+	is := func(values []uint64, bit uint64) bool {
+		return slices.ContainsFunc(values, func(v uint64) bool { return v&bit != 0 })
+	}
+	return is(flags, uint64(elf.DF_BIND_NOW)) || is(flags1, uint64(elf.DF_1_NOW))
+}
+
+// search returns the directories where the loader looks for the libraries of a file.
+func (c *closure) search(file string, e *elf.File) []string {
+	var own []string
+	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		paths, _ := e.DynString(tag)
+		for _, p := range paths {
+			for _, origin := range []string{"$ORIGIN", "${ORIGIN}"} {
+				p = strings.ReplaceAll(p, origin, filepath.Dir(file))
+			}
+			own = append(own, filepath.SplitList(p)...)
+		}
+	}
+	return slices.Concat(c.dirs, own, systemDirs)
+}
+
+// find returns the file of a library for the machine of a program, "" if there is none.
+func find(name string, dirs []string, e *elf.File) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	for _, pattern := range dirs {
+		files, _ := filepath.Glob(filepath.Join(pattern, name))
+		for _, file := range files {
+			if l, err := elf.Open(file); err == nil {
+				fits := l.Machine == e.Machine && l.Class == e.Class
+				_ = l.Close() // it was only read
+				if fits {
+					return file
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// fits says which symbols of libibverbs a program would miss. The error is that the loader
+// would not start it.
+func (o *Options) fits(p *program, dir string, env []string) error {
+	if p.file == "" {
+		return nil
+	}
+	lacks, err := lacking(p.file, dir, get(env, "LD_LIBRARY_PATH"))
+	if errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	told := map[string]bool{}
+	for i := range lacks {
+		switch l := &lacks[i]; {
+		case l.fatal:
+			return fmt.Errorf("%v: %w", l, unix.ELIBBAD)
+		case !told[l.file]:
+			told[l.file] = true
+			o.Say("softhca: %v", l)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/internal/libraries"
+)
+
+// rdmaCore compiles a libibverbs.so.1 of ours into the directory softhca of dir, a later
+// one into the directory later, a provider that needs the later one, and programs that are
+// linked with the provider.
+func rdmaCore(t *testing.T) (dir string) {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no C compiler: install gcc") // nothing else makes ELF files
+	}
+	dir = t.TempDir()
+	const stated, known = "IBVERBS_1.1 { global: ibv_open; };\n", "IBVERBS_PRIVATE_1 { global: ibv_cmd_old; };\n"
+	for name, text := range map[string]string{
+		"softhca/map": stated + known,
+		"softhca/l.c": "void ibv_open(void) {} void ibv_cmd_old(void) {}",
+		"later/map":   stated + "IBVERBS_PRIVATE_1 { global: ibv_cmd_old; ibv_cmd_more; };\nIBVERBS_PRIVATE_2 { global: ibv_cmd_new; };\n",
+		"later/l.c":   "void ibv_open(void) {} void ibv_cmd_old(void) {} void ibv_cmd_more(void) {} void ibv_cmd_new(void) {}",
+		"fits.c":      "void ibv_open(void), ibv_cmd_old(void); void f(void) { ibv_open(); ibv_cmd_old(); }",
+		"symbol.c":    "void ibv_cmd_more(void); void f(void) { ibv_cmd_more(); }",
+		"version.c":   "void ibv_cmd_new(void); void f(void) { ibv_cmd_new(); }",
+		"weak.c":      "void __attribute__((weak)) ibv_cmd_more(void); void f(void) { if (ibv_cmd_more) ibv_cmd_more(); }",
+		"main.c":      "void f(void); int main(void) { f(); }",
+	} {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compile := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(gcc, args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	for _, d := range []string{"softhca", "later"} {
+		compile("-shared", "-fPIC", "-o", d+"/"+libraries.Verbs, d+"/l.c", "-Wl,--version-script="+d+"/map", "-Wl,-soname,"+libraries.Verbs)
+	}
+	for name, bind := range map[string]string{"fits": "now", "symbol": "now", "version": "lazy", "weak": "now", "lazy": "lazy"} {
+		source := name + ".c"
+		if name == "lazy" {
+			source = "symbol.c"
+		}
+		provider := fmt.Sprintf("lib%s.so.1", name)
+		compile("-shared", "-fPIC", "-o", provider, source, "later/"+libraries.Verbs, "-Wl,-z,"+bind, "-Wl,-soname,"+provider)
+		compile("-o", name, "main.c", provider, "-Wl,-rpath,$ORIGIN", "-Wl,--allow-shlib-undefined")
+	}
+	return dir
+}
+
+// A program whose libraries need more of libibverbs than ours has is refused before the
+// loader refuses it, with what to do; one that only may miss something is warned of.
+func TestSymbols(t *testing.T) {
+	dir := rdmaCore(t)
+	ours := filepath.Join(dir, "softhca")
+	for _, c := range []struct{ name, says, refused string }{
+		{name: "fits"},
+		{name: "weak"},
+		{name: "lazy", says: "liblazy.so.1 needs ibv_cmd_more (version IBVERBS_PRIVATE_1)"},
+		{name: "symbol", refused: "libsymbol.so.1 needs ibv_cmd_more (version IBVERBS_PRIVATE_1)"},
+		{name: "version", refused: "libversion.so.1 needs ibv_cmd_new (version IBVERBS_PRIVATE_2)"},
+	} {
+		p, err := inspect(filepath.Join(dir, c.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		o := Options{Say: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}
+		err = o.fits(p, ours, []string{"LD_LIBRARY_PATH=" + ours})
+		switch {
+		case (err != nil) != (c.refused != ""), err != nil && !strings.Contains(err.Error(), c.refused):
+			t.Errorf("%s: %v, want %q", c.name, err, c.refused)
+		case err != nil && !strings.Contains(err.Error(), "update softhca"):
+			t.Errorf("%s: the error does not say what to do: %v", c.name, err)
+		case (said.Len() > 0) != (c.says != ""), !strings.Contains(said.String(), c.says):
+			t.Errorf("%s: it says %q, want %q", c.name, &said, c.says)
+		}
+		if c.refused == "" {
+			continue
+		}
+		// The loader agrees.
+		cmd := exec.Command(filepath.Join(dir, c.name))
+		cmd.Env = []string{"LD_LIBRARY_PATH=" + ours}
+		if out, err := cmd.CombinedOutput(); err == nil {
+			t.Errorf("%s starts all the same: %s", c.name, out)
+		}
+	}
+}
