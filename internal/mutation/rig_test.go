@@ -238,6 +238,9 @@ func run(ctx context.Context, dir string, number int, program string, args ...st
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what a test that failed has left; mostly nothing
+	}
 	if ctx.Err() != nil {
 		err = errHangs
 	}
