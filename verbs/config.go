@@ -3,6 +3,7 @@ package verbs
 import (
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/softhca/softhca/internal/device"
 	"github.com/softhca/softhca/internal/fabric/pipe"
@@ -79,6 +80,12 @@ type Config struct {
 	// soon asks a silent peer what has arrived. Peers of either kind understand
 	// both.
 	InOrderOnly bool
+	// ProbeAfter is the minimum time after which a requester asks a silent peer what
+	// has arrived, by sending a packet again. 0 is 1 ms, and 4 ms until a round trip
+	// was measured; longer round trips lengthen it by themselves. A higher value
+	// avoids packets sent in vain to hosts that are slow to answer, and makes
+	// recovery from loss slower. The queue pair's own timeout is not affected.
+	ProbeAfter time.Duration
 	// FatalEvents raises EventQPFatal for every queue pair that moves to ERR by
 	// itself. Without it the event comes only for errors that neither a completion
 	// nor EventQPReqErr or EventQPAccessErr reports, such as a completion queue
@@ -121,7 +128,7 @@ func (c *Config) device() device.Config {
 		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
 		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
 		Env:      device.ProcessEnvironment(),
-		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, FatalEvents: c.FatalEvents},
+		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, ProbeAfter: c.ProbeAfter, FatalEvents: c.FatalEvents},
 	}
 	if c.Network != nil {
 		d.Network = c.Network.pipe

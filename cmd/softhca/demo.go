@@ -88,6 +88,7 @@ func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 	return func(addr string, trace func(*verbs.TraceRecord)) (*verbs.Context, func() error, error) {
 		return g.open(cmd.ErrOrStderr(), func(c *verbs.Config) {
 			c.Addr, c.Exclusive = addr, true // both are in this process, and are to be two hosts
+			c.ProbeAfter = demo.ProbeAfter
 			logged := c.Trace
 			c.Trace = func(r *verbs.TraceRecord) {
 				trace(r)

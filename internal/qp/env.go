@@ -2,6 +2,7 @@ package qp
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -37,6 +38,9 @@ type Settings struct {
 	// FatalEvents raises QP_FATAL for every QP that moves to ERR by itself, also
 	// where a completion, QP_REQ_ERR or QP_ACCESS_ERR has reported the error.
 	FatalEvents bool
+	// ProbeAfter is how long at least an answer is waited for before a probe. 0 leaves
+	// it to the round trips that were measured.
+	ProbeAfter time.Duration
 	// WindowBytes bounds the unacknowledged bytes towards one peer address.
 	WindowBytes int
 }

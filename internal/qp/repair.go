@@ -357,7 +357,8 @@ func (p *repair) refused() {
 // timer never runs out is one that waits for ever, and in silence.
 func (p *repair) startProbe(now clock.Instant) {
 	if p.on() && p.req.ep.attr.Timeout != 0 {
-		p.req.ep.timers[timerLoss] = now.Add(p.req.rtt.timeout(p.stage == repairWaiting && p.certain))
+		wait := p.req.rtt.timeout(p.stage == repairWaiting && p.certain)
+		p.req.ep.timers[timerLoss] = now.Add(max(wait, p.req.ep.env.Settings.ProbeAfter))
 	}
 }
 

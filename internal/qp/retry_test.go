@@ -51,6 +51,21 @@ func TestE8_L1_ProbesAreNoRetries(t *testing.T) {
 	}
 }
 
+// TestProbeAfter shows that a probe waits as long as the adapter was told, though the round
+// trips are short.
+func TestProbeAfter(t *testing.T) {
+	const after = rig.Timeout / 2
+	s := rig.NewSolo(t, rig.SoloConfig{HCA: hca.Config{Settings: qp.Settings{ProbeAfter: after}}})
+	s.Send(s.WR(ib.WRSend, 1, 0, 8))
+	s.Inject(s.AckTo(0x200, roce.ACKUnlimited))
+	s.Send(s.WR(ib.WRSend, 2, 0, 8))
+	s.WantPackets("it is not time yet", s.Pass(after-rig.Tick))
+	s.Pass(2 * rig.Tick)
+	if c := s.Counters(); c.Probes != 1 || c.LocalAckTimeoutErr != 0 {
+		t.Errorf("after %v: %d probes, %d timeouts", after, c.Probes, c.LocalAckTimeoutErr)
+	}
+}
+
 // TestE8_ProgressReloadsTheCount shows that only retries in a row count.
 func TestE8_ProgressReloadsTheCount(t *testing.T) {
 	s := rig.NewSolo(t, rig.SoloConfig{Attr: func(a *ib.QPAttr) { a.RetryCnt = 1 }})

@@ -12,8 +12,8 @@ import (
 )
 
 // unready is the code of the time that A waits where B has no receive: long enough
-// for B's program to post one, and to be seen.
-const unready = 20 // 10.24 ms
+// for B's program to post one, on a busy host too, and to be seen.
+const unready = 31 // 491.52 ms
 
 // link is a connection of reliable datagrams: the queue pair and the ID of either
 // side.

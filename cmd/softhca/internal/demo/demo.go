@@ -18,6 +18,11 @@ import (
 // Open opens an adapter on an IP address. trace is its Config.Trace.
 type Open func(addr string, trace func(*verbs.TraceRecord)) (hca *verbs.Context, closer func() error, err error)
 
+// ProbeAfter is the Config.ProbeAfter of both adapters. On a busy host either may have to wait
+// for a processor, and what is shown must be the same there: only a packet that is lost is
+// sent again.
+const ProbeAfter = 500 * time.Millisecond
+
 // Options say where and how to show.
 type Options struct {
 	AddrA, AddrB string

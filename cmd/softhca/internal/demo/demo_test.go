@@ -209,13 +209,13 @@ func TestLadder(t *testing.T) {
 	p := &printer{w: &out}
 	p.ladder(&node{addr: "10.0.0.1"}, &node{addr: "10.0.0.2"}, interleave(a, nil))
 	want := `
-   A 10.0.0.1                              B 10.0.0.2
-    │─ SEND_ONLY psn 0x000abc 5 B ─────────────────▶│  the whole message
-    │◀─────── ACKNOWLEDGE psn 0x000abc RNR_NAK(12) ─│  no receive is posted: wait 640µs
-    │◀────── ACKNOWLEDGE psn 0x000abc NAK_SEQUENCE ─│  a packet before this one is missing
-    │         sends again from psn 0x000abc         │  timeout
-    │              drops psn 0x000abd               │  ghost_ack
-    │              unreadable: opcode               │
+   A 10.0.0.1                                B 10.0.0.2
+    │─ SEND_ONLY psn 0x000abc 5 B ───────────────────▶│  the whole message
+    │◀───────── ACKNOWLEDGE psn 0x000abc RNR_NAK(12) ─│  no receive is posted: wait 640µs
+    │◀──────── ACKNOWLEDGE psn 0x000abc NAK_SEQUENCE ─│  a packet before this one is missing
+    │          sends again from psn 0x000abc          │  timeout
+    │               drops psn 0x000abd                │  ghost_ack
+    │               unreadable: opcode                │
 `
 	if out.String() != want {
 		t.Errorf("the ladder is\n%s\nwant\n%s", out.String(), want)
@@ -255,26 +255,26 @@ func TestC3_LadderOfConnection(t *testing.T) {
 	p := &printer{w: &out, width: 80}
 	p.ladder(&node{addr: "10.0.0.1"}, &node{addr: "10.0.0.2"}, interleave(a, b))
 	want := `
-   A 10.0.0.1                              B 10.0.0.2
-    │ RESET → INIT                                  │  A has a queue pair
-    │─ REQ comm 0x0000000a ────────────────────────▶│  connect me to tcp:7471;
-    │                                               │  my QP is 0x000011, send
-    │                                               │  to it from psn 0x000111
-    │                                               │  on
-    │                                  RESET → INIT │  B has a queue pair
-    │                                    INIT → RTR │  ready to receive from A
-    │                                     RTR → RTS │  ready to send to A
-    │    ✗ REP comm 0x0000000b remote 0x0000000a    │  fault on demand: drop
-    │                                               │  op=REP nth=1
-    │◀────── REP comm 0x0000000b remote 0x0000000a ─│  accepted; my QP is
-    │                                               │  0x000022, send to it from
-    │                                               │  psn 0x000222 on
-    │ INIT → RTR                                    │  ready to receive from B
-    │ RTR → RTS                                     │  ready to send to B
-    │─ RTU comm 0x0000000a remote 0x0000000b ──────▶│  ready to use: the
-    │                                               │  connection is set up
-    │                                     RTS → ERR │  B is done: nothing moves
-    │                                               │  any more
+   A 10.0.0.1                                B 10.0.0.2
+    │ RESET → INIT                                    │  A has a queue pair
+    │─ REQ comm 0x0000000a ──────────────────────────▶│  connect me to tcp:7471;
+    │                                                 │  my QP is 0x000011, send
+    │                                                 │  to it from psn 0x000111
+    │                                                 │  on
+    │                                    RESET → INIT │  B has a queue pair
+    │                                      INIT → RTR │  ready to receive from A
+    │                                       RTR → RTS │  ready to send to A
+    │     ✗ REP comm 0x0000000b remote 0x0000000a     │  fault on demand: drop
+    │                                                 │  op=REP nth=1
+    │◀──────── REP comm 0x0000000b remote 0x0000000a ─│  accepted; my QP is
+    │                                                 │  0x000022, send to it
+    │                                                 │  from psn 0x000222 on
+    │ INIT → RTR                                      │  ready to receive from B
+    │ RTR → RTS                                       │  ready to send to B
+    │─ RTU comm 0x0000000a remote 0x0000000b ────────▶│  ready to use: the
+    │                                                 │  connection is set up
+    │                                       RTS → ERR │  B is done: nothing
+    │                                                 │  moves any more
 `
 	if out.String() != want {
 		t.Errorf("the ladder is\n%s\nwant\n%s", out.String(), want)

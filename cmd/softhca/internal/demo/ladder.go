@@ -51,7 +51,7 @@ func (r *recorder) record(on bool) {
 }
 
 // ladderWidth is the columns between the two uprights of a ladder.
-const ladderWidth = 47
+const ladderWidth = 49
 
 // step is a record of one side.
 type step struct {
@@ -117,11 +117,14 @@ func (p *printer) ladder(a, b *node, steps []step) {
 	p.line("")
 	p.line("%s%*s%s", p.paint(bold, left), gap, "", p.paint(bold, right))
 	var last time.Duration // of A
+	waits := false         // for a timer, and not for a processor
 	for i := range steps {
 		r := &steps[i]
 		if !r.right {
-			p.pause(last, r.At)
-			last = r.At
+			if waits && p.pause(last, r.At) {
+				waits = false
+			}
+			last, waits = r.At, waits || missing(r)
 		}
 		switch r.Kind {
 		case verbs.TracePacketOut, verbs.TracePacketIn:
@@ -142,6 +145,16 @@ func (p *printer) ladder(a, b *node, steps []step) {
 	}
 }
 
+// missing reports whether something does not arrive, or finds no receive: then A waits until a
+// timer fires.
+func missing(r *step) bool {
+	if r.Kind != verbs.TracePacketIn {
+		return r.Kind == verbs.TraceFault
+	}
+	var pkt roce.Packet
+	return pkt.ParseHeaders(r.Header[:]) == roce.FaultNone && pkt.Info.Headers&roce.HasAETH != 0 && pkt.AETH.Syndrome.IsRNR()
+}
+
 // sideOf names the side that a step is of.
 func sideOf(r *step) string {
 	if r.right {
@@ -150,11 +163,14 @@ func sideOf(r *step) string {
 	return "A"
 }
 
-// pause shows that nothing happened for long.
-func (p *printer) pause(from, to time.Duration) {
-	if d := to - from; from != 0 && d >= notable {
-		p.rung(dim, center("· · ·"), d.Round(time.Millisecond).String()+" later")
+// pause shows that nothing happened for long, and reports whether it was long.
+func (p *printer) pause(from, to time.Duration) bool {
+	d := to - from
+	if from == 0 || d < notable {
+		return false
 	}
+	p.rung(dim, center("· · ·"), d.Round(time.Millisecond).String()+" later")
+	return true
 }
 
 // notable is how long a pause is shown from.

@@ -13,7 +13,7 @@ import (
 
 // The connection of the demonstration of path migration gives up a path soon.
 const (
-	hastyTimeout = 14 // 67 ms
+	hastyTimeout = 16 // 268 ms
 	hastyRetries = 1
 )
 
