@@ -47,6 +47,9 @@ func completeValues(root *cobra.Command) {
 		case "perf":
 			cmd.ValidArgsFunction = completeOperation
 			must(cmd.RegisterFlagCompletionFunc("static-rate", words(rateNames()...)))
+		case "explain":
+			cmd.ValidArgsFunction = completeCapture
+			must(cmd.MarkFlagFilename("html", "html"))
 		case "decode":
 			must(cmd.RegisterFlagCompletionFunc("op", words(decode.Words()...)))
 		case "play":
@@ -130,6 +133,14 @@ func completeProgram(_ *cobra.Command, args []string, start string) (names []cob
 	}
 	slices.Sort(names)
 	return slices.Compact(names), cobra.ShellCompDirectiveDefault
+}
+
+// completeCapture completes the capture file of a command that takes one.
+func completeCapture(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []cobra.Completion{"pcap", "pcapng", "pcap.gz", "pcapng.gz"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // completeScript completes the scripts of play, of which there may be several, and

@@ -43,6 +43,16 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: exit code %d, no %s in\n%s", c.line, code, c.want, out)
 		}
 	}
+	for line, want := range map[string]string{
+		"explain |":        "pcap\npcapng\npcap.gz\npcapng.gz\n:8\n", // files with these ends only
+		"explain x.pcap |": ":4\n",                                   // nothing
+		"explain --html |": "html\n:8\n",
+	} {
+		args := append([]string{"__complete"}, strings.Split(strings.TrimSuffix(line, "|"), " ")...)
+		if _, out, _ := command(t, args...); out != want {
+			t.Errorf("%s: completed by %q, want %q", line, out, want)
+		}
+	}
 	for line, not := range map[string]string{"sim --": "--addr", "decode --": "--capture", "--": "--fault", "completion bash --": "--addr"} {
 		if _, out, _ := command(t, append([]string{"__complete"}, strings.Fields(line)...)...); strings.Contains(out, not+"\t") {
 			t.Errorf("%s is completed by %s, which would be refused:\n%s", line, not, out)
