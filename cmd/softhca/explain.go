@@ -27,8 +27,9 @@ func newExplainCommand() *cobra.Command {
 		Use:   "explain {FILE | --live INTERFACE}",
 		Short: "Say what went wrong in a capture file, and why",
 		Long: `explain follows the RoCEv2 connections of a pcap or pcapng file, also compressed with gzip, and says what happened:
-the verdict first (what broke, on which side to look, which status the programs have seen, what to try), then the
-conversations, the findings, and the packets around what explains the verdict. FILE may be - for standard input.
+the verdict and a summary first (what broke, on which side to look, which status the programs have seen, what to try), then
+the conversations, the findings, and the packets around what explains the verdict. The lists have 10 lines each, with --all
+everything. FILE may be - for standard input. Colors are for terminals only, and not if NO_COLOR is set.
 
 With --live it follows what passes a network interface (Linux, CAP_NET_RAW) until it is interrupted by Ctrl-C, and then
 says it; of a connection that fails it tells at once. The packets of one adapter every command follows with --explain, without privilege.
@@ -41,8 +42,12 @@ is what --json prints.
 throughput over time, the messages, every packet's fields and the states of both queue pairs. It shows 100,000 packets;
 of a greater capture those around what explains the verdict.
 
-The exit code is 1 if a program saw an error or a message was lost, or if the file is damaged; what comes before the
-damage is explained.`,
+The exit code tells the verdict:
+
+  0  clean or repaired: every request in the capture was answered
+  1  failed or lost: a program saw an error, or a message is gone
+  2  wrong command line, or the capture cannot be read; what comes before the damage is explained
+  3  unknown or empty: nothing tells what became of requests, or no RoCEv2 packet is there`,
 		Example: `  softhca explain capture.pcapng
   softhca explain --json capture.pcap.gz
   softhca explain --html page.html capture.pcapng
@@ -71,6 +76,7 @@ damage is explained.`,
 	}
 	cmd.Flags().StringVar(&x.live, "live", "", "follow what passes this network `interface`, until Ctrl-C")
 	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&x.all, "all", false, "list all conversations and findings, not only 10 of each")
 	cmd.Flags().StringVar(&x.page, "html", "", "also write a page for browsers to this `file.html`")
 	return cmd
 }
@@ -78,6 +84,7 @@ damage is explained.`,
 // explaining is a run of explain.
 type explaining struct {
 	asJSON bool
+	all    bool
 	page   string // the file to write it to; "" for none
 	live   string // an interface, instead of a file
 }
@@ -89,7 +96,7 @@ func (x *explaining) run(cmd *cobra.Command, name string) error {
 	}
 	f, done, err := openAgain(cmd.InOrStdin(), name)
 	if err != nil {
-		return fmt.Errorf("explain: %w", err)
+		return unreadable(fmt.Errorf("explain: %w", err))
 	}
 	defer done()
 	config := explain.Config{}
@@ -97,11 +104,11 @@ func (x *explaining) run(cmd *cobra.Command, name string) error {
 		config = explain.Config{Packets: page.MaxPackets, Messages: page.MaxMessages}
 	}
 	report, err := explainStream(f, config)
-	if x.page != "" && report != nil && report.Packets > page.MaxPackets && report.Verdict.Record > 0 {
+	if x.page != "" && report != nil && report.Packets > page.MaxPackets && report.Notable() > 0 {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return fmt.Errorf("explain %s: read it again: %w", name, err)
+			return unreadable(fmt.Errorf("explain %s: read it again: %w", name, err))
 		}
-		config.Around = report.Verdict.Record
+		config.Around = report.Notable()
 		report, err = explainStream(f, config)
 	}
 	return x.tell(cmd, name, report, err)
@@ -111,7 +118,7 @@ func (x *explaining) run(cmd *cobra.Command, name string) error {
 func (x *explaining) hear(cmd *cobra.Command) error {
 	s, err := sniff.Open(x.live)
 	if err != nil {
-		return fmt.Errorf("explain --live: %w", err)
+		return unreadable(fmt.Errorf("explain --live: %w", err))
 	}
 	say(cmd.ErrOrStderr(), "following interface %s until Ctrl-C", x.live)
 	l := explainLive(&newsroom{w: cmd.ErrOrStderr()})
@@ -126,7 +133,7 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 	missed, closeErr := s.Close()
 	report := l.end()
 	if err = errors.Join(err, closeErr); err != nil {
-		return fmt.Errorf("explain --live: %w", err)
+		return unreadable(fmt.Errorf("explain --live: %w", err))
 	}
 	if missed > 0 {
 		say(cmd.ErrOrStderr(), "%d packets were not heard: they came faster than they were followed", missed)
@@ -169,18 +176,24 @@ func explainStream(in io.Reader, c explain.Config) (*explain.Report, error) {
 	return explain.Read(in, c)
 }
 
+// exitUntold is the exit code if the capture does not tell what became of the requests.
+const exitUntold = 3
+
+// unreadable returns an error about a capture that cannot be read, with its exit code.
+func unreadable(err error) error { return &exitError{exitUsage, err} }
+
 // tell prints a report, and writes its page. readErr is what ended the reading of
 // the file before its end.
 func (x *explaining) tell(cmd *cobra.Command, name string, report *explain.Report, readErr error) error {
 	if report == nil {
-		return fmt.Errorf("explain %s: %w", name, readErr)
+		return unreadable(fmt.Errorf("explain %s: %w", name, readErr))
 	}
 	out := cmd.OutOrStdout()
 	var err error
 	if x.asJSON {
 		err = report.JSON(out)
 	} else {
-		err = report.Text(out, colored(out))
+		err = report.Text(out, explain.TextOptions{Colors: colored(out), All: x.all, More: "--all shows them"})
 	}
 	if err == nil && x.page != "" {
 		err = x.writePage(report, name)
@@ -189,9 +202,11 @@ func (x *explaining) tell(cmd *cobra.Command, name string, report *explain.Repor
 	case err != nil:
 		return fmt.Errorf("explain %s: %w", name, err)
 	case readErr != nil:
-		return fmt.Errorf("explain %s: the file is damaged: %w", name, readErr)
+		return unreadable(fmt.Errorf("explain %s: the file is damaged: %w", name, readErr))
 	case report.Verdict.Bad():
 		return fmt.Errorf("explain %s: %s", name, report.Verdict.Headline)
+	case !report.Verdict.Told():
+		return &exitError{exitUntold, fmt.Errorf("explain %s: %s", name, report.Verdict.Headline)}
 	}
 	return nil
 }
@@ -223,5 +238,5 @@ func unzipped(r io.Reader) (io.Reader, error) {
 // colored reports whether w is a terminal whose user wants colors.
 func colored(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && terminalColumns(f) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return ok && isTerminal(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

@@ -51,7 +51,7 @@ func TestExplainHTMLAround(t *testing.T) {
 	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, text, errs := command(t, "explain", "--html", out, name); code != exitOK || !strings.HasPrefix(text, "VERDICT repaired: a request was repeated after silence") {
+	if code, text, errs := command(t, "explain", "--html", out, name); code != exitUntold || !strings.HasPrefix(text, "VERDICT unknown: only one direction") {
 		t.Fatalf("exit code %d: %s%s", code, text, errs)
 	}
 	html, err := os.ReadFile(out)

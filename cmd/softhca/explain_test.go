@@ -55,6 +55,36 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
+	for _, c := range []struct {
+		capture, outcome string
+		code             int
+	}{
+		{"errs_send", "clean", exitOK},
+		{"loss_send_middle.client", "repaired", exitOK},
+		{"errs_rnr_exceeded", "failed", exitFailed},
+		{"loss_uc_middle.server", "lost", exitFailed},
+		{"errs_ud_bad_qkey", "unknown", exitUntold},
+		{"errs_uc_bad_rkey", "unknown", exitUntold},
+		{"errs_post_wrong_state", "empty", exitUntold},
+	} {
+		code, out, errs := command(t, "explain", "../../internal/testdata/captures/"+c.capture+".pcap")
+		if code != c.code || !strings.HasPrefix(out, "VERDICT "+c.outcome+": ") || strings.Contains(out, "conversation 0") {
+			t.Errorf("%s: exit code %d, want %d; %s\n%s", c.capture, code, c.code, errs, out)
+		}
+	}
+	half := filepath.Join(t.TempDir(), "half.pcap")
+	b, err := os.ReadFile("../../internal/testdata/captures/errs_send.pcap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(half, b[:len(b)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{half, "no-such-file.pcap", "explain_test.go"} {
+		if code, _, errs := command(t, "explain", file); code != exitUsage || errs == "" || strings.Contains(errs, "--help") {
+			t.Errorf("%s: exit code %d, want %d; %s", file, code, exitUsage, errs)
+		}
+	}
 	if text, err = explained(t, "loss_send_middle.client", true); err != nil || !strings.HasPrefix(text, "VERDICT repaired: ") {
 		t.Errorf("what was repaired, compressed: %v\n%s", err, text)
 	}
@@ -81,12 +111,43 @@ func TestExplainJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Version != 1 || r.Verdict.Outcome != "clean" || r.Findings == nil || len(r.Findings) > 0 || len(r.Conversations) != 1 {
+	if r.Version != 2 || r.Verdict.Outcome != "clean" || r.Findings == nil || len(r.Findings) > 0 || len(r.Conversations) != 1 {
 		t.Fatalf("%s", text)
 	}
 	c := r.Conversations[0]
 	if c.Service != "RC" || c.B.Addr != "10.77.0.2" || c.B.QPN == nil || c.AToB.Messages != 8 || c.AToB.Bytes != 7242 {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestExplainAll lists what a text leaves out, if it is asked for: eleven captures in one
+// have as many conversations.
+func TestExplainAll(t *testing.T) {
+	merged := filepath.Join(t.TempDir(), "merged.pcap")
+	var all []byte
+	for i, name := range []string{
+		"errs_send", "errs_read", "errs_atomic", "errs_write_imm", "errs_m256_read", "errs_m256_send", "errs_psn_wrap", "pp_rc_64", "pp_rc_4096", "pf_read_lat",
+		"errs_bad_rkey_write",
+	} {
+		b, err := os.ReadFile("../../internal/testdata/captures/" + name + ".pcap")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			b = b[24:] // without the file's header
+		}
+		all = append(all, b...)
+	}
+	if err := os.WriteFile(merged, all, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, short, _ := command(t, "explain", merged)
+	_, long, _ := command(t, "explain", "--all", merged)
+	if want := "and 1 more (--all shows them)\n"; !strings.Contains(short, want) || strings.Contains(long, want) || len(long) <= len(short) {
+		t.Errorf("%q is to be in\n%s\nand not in\n%s", want, short, long)
+	}
+	if want := "\n 11  RC  failed "; !strings.Contains(short, want) || !strings.Contains(short, "11: 1 failed, 10 clean") {
+		t.Errorf("%q, the only one that failed, is missing in\n%s", want, short)
 	}
 }
 
@@ -137,7 +198,7 @@ func TestExplainLive(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--live", "no0"}, exitFailed, "explain --live: interface no0: "},
+		{[]string{"--live", "no0"}, exitUsage, "explain --live: interface no0: "},
 		{[]string{"--live", "lo", "x.pcap"}, exitUsage, "--live takes no FILE"},
 		{[]string{"--live", "lo", "--html", "x.html"}, exitUsage, "--html is for a FILE"},
 		{nil, exitUsage, "needs one FILE"},

@@ -90,7 +90,7 @@ func tellLive(w io.Writer, r *explain.Report) error {
 	if r == nil {
 		return errors.New("explain: the packets could not be followed")
 	}
-	if err := r.Text(w, colored(w)); err != nil {
+	if err := r.Text(w, explain.TextOptions{Colors: colored(w)}); err != nil {
 		return fmt.Errorf("explain: %w", err)
 	}
 	return nil

@@ -6,3 +6,6 @@ import "os"
 
 // terminalColumns returns the width of a terminal, 0 where nobody tells.
 func terminalColumns(*os.File) int { return 0 }
+
+// isTerminal reports false where nobody tells.
+func isTerminal(*os.File) bool { return false }

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"slices"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/roce"
 )
@@ -15,6 +17,7 @@ func (c *conversation) answer(f *Follower, side int) {
 		return
 	}
 	h.refine(c.mtu, p)
+	h.spoil(f)
 	switch p.Info.Kind {
 	case roce.KindReadResponse:
 		c.response(f, side)
@@ -22,6 +25,21 @@ func (c *conversation) answer(f *Follower, side int) {
 		c.atomicAnswer(f, side)
 	default:
 		c.acknowledge(f, side)
+	}
+}
+
+// spoil notes an answer that a rule of faults lost or changed, or that makes good those
+// before it.
+func (h *half) spoil(f *Follower) {
+	psn, own := f.pkt.BTH.PSN, f.pkt.Info.Kind != roce.KindAck
+	if f.sight.deed == delayed {
+		h.held.note(f.now)
+	}
+	switch {
+	case f.sight.deed != spoiled:
+		h.spoiled = slices.DeleteFunc(h.spoiled, func(s spoilt) bool { return s.psn == psn || !s.own && s.psn.Diff(psn) <= 0 })
+	case len(h.spoiled) < maxGaps:
+		h.spoiled = append(h.spoiled, spoilt{psn, own, f.now})
 	}
 }
 
@@ -90,7 +108,10 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 		h.good++
 		h.lastGood = f.now
 		c.complete(f, side, psn)
-		h.rnr.n++
+		if h.waits.naks == 0 || h.waits.psn != psn {
+			h.waits = waits{psn: psn}
+		}
+		h.waits.naks++
 		if h.missed.on && h.missed.psn == psn { // the NAK before came instead of an RNR NAK that was lost
 			c.retract(requestLost)
 		}
@@ -154,8 +175,9 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 		if !o.whole || o.end().Diff(before) > 0 {
 			break
 		}
-		if o.inv && f.pkt.AETH.Syndrome.IsACK() && int(f.pkt.AETH.MSN) == max(h.msn, 0) {
+		if o.inv.record > 0 && f.pkt.AETH.Syndrome.IsACK() && int(f.pkt.AETH.MSN) == max(h.msn, 0) {
 			c.find(f.now, invalidateFailed, "PSN %v, MSN %d", o.first, f.pkt.AETH.MSN)
+			o.inv = instant{}
 		}
 		c.finish(f, side, o)
 		n++
@@ -171,6 +193,7 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 func (c *conversation) finish(f *Follower, side int, o *op) {
 	h, took := &c.halves[side], f.now.since(o.begun)
 	c.tell(f, side, o, completed)
+	f.keys.executed(c.ends[1-side].addr, o)
 	h.repeats = 0
 	h.done.messages++
 	h.done.bytes += o.length
@@ -198,6 +221,9 @@ func (h *half) closed(before ib.PSN) {
 	}
 	if h.rnr.on && h.rnr.psn.Diff(before) < 0 {
 		h.rnr.on = false
+	}
+	if h.waits.naks > 0 && h.waits.psn.Diff(before) < 0 {
+		h.waits = waits{}
 	}
 	if h.nak.on && h.nak.psn.Diff(before) < 0 {
 		h.nak.on = false
@@ -262,10 +288,11 @@ func (c *conversation) atomicAnswer(f *Follower, side int) {
 func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrome) {
 	h := &c.halves[side]
 	h.failed = true
-	rule, what := operationalError, "PSN "+psn.String()
-	kind := roce.KindSend
+	rule, what, history := operationalError, "PSN "+psn.String(), ""
+	kind, invalidated := roce.KindSend, false
 	if i := h.locate(psn); i >= 0 {
 		kind, what = h.ops[i].kind, h.ops[i].String()
+		history, invalidated = f.keys.history(c.ends[1-side].addr, &h.ops[i])
 		if !h.ops[i].refused {
 			h.ops[i].refused = true
 			c.tell(f, side, &h.ops[i], refused)
@@ -275,10 +302,13 @@ func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrom
 	case roce.NAKInvalidRequest:
 		rule = invalidRequest
 	case roce.NAKRemoteAccess:
-		switch kind {
-		case roce.KindReadRequest:
+		what += history
+		switch {
+		case invalidated:
+			rule = keyInvalidated
+		case kind == roce.KindReadRequest:
 			rule = readRefused
-		case roce.KindCompareSwap, roce.KindFetchAdd:
+		case kind == roce.KindCompareSwap, kind == roce.KindFetchAdd:
 			rule = atomicRefused
 		default:
 			rule = writeRefused
@@ -290,5 +320,6 @@ func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrom
 		rule = unknownNAK
 		what += ": " + s.String()
 	}
+	h.refusal = refusal{rule: rule, in: f.now, detail: what, deed: f.sight.deed}
 	c.find(f.now, rule, "%s", what)
 }

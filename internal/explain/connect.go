@@ -182,6 +182,8 @@ func (f *Follower) agree(l *link, p *pcapfile.Packet, rep *mad.REP) {
 	f.admit(c)
 	f.flows[there], f.flows[back] = flow{c, 0}, flow{c, 1}
 	f.byQPN[active], f.byQPN[passive] = c, c
+	// Each side says how often the other one's queue pair is to repeat.
+	c.rnrRetry = [2]retryCount{{rep.RNRRetryCount, true}, {l.req.RNRRetryCount, true}}
 	if l.req.PathMTU.Valid() {
 		c.mtu = l.req.PathMTU.Bytes()
 	}
@@ -313,7 +315,11 @@ func (f *Follower) lookedUp(p *pcapfile.Packet, m *mad.MAD) {
 		return
 	}
 	f.log(l, p, mad.Describe(m))
-	if !l.reply.again(f.now) && rep.Status != mad.SIDRValid {
+	switch {
+	case l.reply.again(f.now):
+	case rep.Status == mad.SIDRValid:
+		f.qkeys.announce(qpAt{p.Src, rep.QPN}, qkeyOf{rep.QKey, f.now.record, true})
+	default:
 		l.log.find(f.now, sidrRefused, "%v (%d), from %v; for %s", rep.Status, uint8(rep.Status), p.Src, l.service)
 	}
 }
@@ -327,7 +333,7 @@ func (f *Follower) endLink(e *list.Element) {
 		log.find(l.asked.second, id, "%s", l.vain())
 		log.awaits(id, l.asked.last.at, l.asked.patience())
 	} else if l.asked.n == 1 && l.reply.n == 0 && !l.over {
-		log.note(fmt.Sprintf("the answer to the request for %s was not seen", l.service))
+		log.find(l.asked.in, unfinished, "the request for %s", l.service)
 	}
 	for side := range l.leave {
 		if s := &l.leave[side]; s.n > 1 && !l.left {

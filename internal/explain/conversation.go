@@ -46,11 +46,11 @@ type conversation struct {
 	paired   string // how the two ends were found to belong together; "" if they were not
 	halves   [2]half
 	streams  [2]stream // of UC
-	qkeys    [2]uint64 // of UD: the first Q_Key of each direction, with a bit above that says there is one
-	pkeys    [2]uint32 // likewise
+	pkeys    [2]uint32 // the P_Key of each direction, with a bit above that says there is one
 	mtu      int       // payload of FIRST and MIDDLE packets, 0 if not known
 	port     uint16    // UDP source port of the last packet
 	twins    twins
+	rnrRetry [2]retryCount
 	told     bool // that it died
 	waits    bool // told: for an answer
 	packets  int
@@ -65,6 +65,12 @@ type conversation struct {
 	notes   []string
 	ladder  ladder
 	element *list.Element
+}
+
+// retryCount is what connection managers agreed on for a requester, if they did.
+type retryCount struct {
+	count uint8
+	ok    bool
 }
 
 // end is one end of a conversation.
@@ -293,8 +299,10 @@ func (f *Follower) end(c *conversation) {
 	f.alive.Remove(c.element)
 	for side := range c.halves {
 		c.conclude(side)
+		c.unheard(side)
 		c.giveUp(f, side)
 	}
+	c.untold()
 	for key, fl := range f.ownFlows(c) {
 		if f.flows[key].conv == fl.conv {
 			delete(f.flows, key)

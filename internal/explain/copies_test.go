@@ -94,8 +94,8 @@ func TestAdapterThatTalksToItself(t *testing.T) {
 			}
 		}
 		if frames, _ := twice(s.frames, 1, 10*time.Microsecond, never); k.outcome == "clean" {
-			if r := read(t, ng(t, frames, nil), Config{}); len(r.Findings) > 0 {
-				t.Errorf("%s, without marks: %s: %s", k.name, names(r), r.Findings[0].Detail)
+			if r := read(t, ng(t, frames, nil), Config{}); len(troubles(r)) > 0 {
+				t.Errorf("%s, without marks: %s: %s", k.name, names(r), troubles(r)[0].Detail)
 			}
 		}
 	}
@@ -135,12 +135,12 @@ func TestDelayedCopies(t *testing.T) {
 				both.frames = append(both.frames, frame{f.at.Add(apart), f.data})
 			}
 			both.sort()
-			if r := both.explain(); len(r.Findings) > 0 {
-				t.Errorf("%s, %v apart: %s: %s", name, apart, names(r), r.Findings[0].Detail)
+			if r := both.explain(); len(troubles(r)) > 0 {
+				t.Errorf("%s, %v apart: %s: %s", name, apart, names(r), troubles(r)[0].Detail)
 			}
 			both.each(0, func(f *frame) { f.data = f.data[:min(len(f.data), snap)] })
-			if r := both.explain(); len(r.Findings) > 0 {
-				t.Errorf("%s, %v apart and cut off: %s: %s", name, apart, names(r), r.Findings[0].Detail)
+			if r := both.explain(); len(troubles(r)) > 0 {
+				t.Errorf("%s, %v apart and cut off: %s: %s", name, apart, names(r), troubles(r)[0].Detail)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func TestCopiesThatSomethingAskedFor(t *testing.T) {
 			send(s, 1)
 			answer(s, 1, roce.ACKUnlimited, 1)
 			for range 3 {
-				send(s, 2)
+				s.add(client, ib.RNRTimer(1), &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 2)})
 				answer(s, 2, roce.RNRNAK(1), 1)
 			}
 		}, "rnr-unresolved rnr-wait", true},

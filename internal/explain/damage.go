@@ -44,6 +44,20 @@ func (f *Follower) malformed(p *pcapfile.Packet, fault roce.Fault) {
 	f.wire.find(f.now, rule, "%s from %v to %v", count(len(p.Payload), "byte"), p.Src, p.Dst)
 }
 
+// endWire looks at the packets that are none of RoCEv2 once all conversations have
+// ended. If these have repaired a loss and nothing is open, that was the loss.
+func (f *Follower) endWire() {
+	r := &f.report
+	if r.Tally.Repaired == 0 || r.Tally.Repaired+r.Tally.Clean < r.Tally.Conversations {
+		return
+	}
+	for _, found := range f.wire.findings {
+		if found.id >= badOpcode && found.id <= badPad {
+			found.Severity = Repaired
+		}
+	}
+}
+
 // sound notes whether the ICRC is right, which it reports.
 func (f *Follower) sound(p *pcapfile.Packet, right bool) bool {
 	s := f.damage.senders[p.Src]
@@ -66,6 +80,9 @@ func (f *Follower) sound(p *pcapfile.Packet, right bool) bool {
 		if r, d := f.rewritten(p); d != "" {
 			rule, detail = r, d
 		}
+	}
+	if rule == icrcDamaged && f.unrepeated() {
+		rule = icrcLost
 	}
 	f.wire.find(f.now, rule, "%s; from %v to %v", detail, p.Src, p.Dst)
 	return false

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"net/netip"
+
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
@@ -14,6 +16,8 @@ type stream struct {
 	inside bool // a message has begun, and not ended
 	broken bool // a part of a message was missing; until the next one begins
 	holed  bool // in the message that has begun a PSN was skipped
+	bytes  int  // of that message, seen
+	short  bool // a packet of it was cut off by the capture
 	op     op   // that message
 	done   tally
 }
@@ -53,7 +57,10 @@ func (f *Follower) unreliable(p *pcapfile.Packet) {
 		s.broken, s.holed = false, false
 		s.op = begun(f.now, &f.pkt)
 	} else if s.inside {
-		s.op.extend(&f.pkt)
+		s.op.extend(f.now, &f.pkt)
+	}
+	if s.short = p.Truncated || s.short && !start; !s.short {
+		s.measure(f, c, start, end)
 	}
 	if end && (start || s.inside) {
 		c.tell(f, fl.side, &s.op, map[bool]string{false: unheard, true: incomplete}[s.holed])
@@ -64,6 +71,22 @@ func (f *Follower) unreliable(p *pcapfile.Packet) {
 		s.done.messages++
 	}
 	s.done.bytes += len(f.pkt.Payload)
+}
+
+// measure compares the lengths of packets and messages with what they have to be. The
+// receiver drops a message of another length.
+func (s *stream) measure(f *Follower, c *conversation, start, end bool) {
+	n, psn := len(f.pkt.Payload), f.pkt.BTH.PSN
+	if f.pkt.Info.Payload == roce.PayloadMTU && c.mtu != 0 && n != c.mtu {
+		c.find(f.now, ucLength, "%v with %s at PSN %v, others have %d", f.pkt.BTH.Opcode, count(n, "byte"), psn, c.mtu)
+	}
+	if start {
+		s.bytes = 0
+	}
+	s.bytes += n
+	if end && (start || s.inside) && !s.holed && s.op.kind != roce.KindSend && s.bytes != s.op.length {
+		c.find(f.now, ucLength, "%v; its packets have %s", &s.op, count(s.bytes, "byte"))
+	}
 }
 
 // datagram follows a packet of UD that is not for QP1.
@@ -88,11 +111,52 @@ func (f *Follower) datagram(p *pcapfile.Packet) {
 	s.done.bytes += len(f.pkt.Payload)
 	o := begun(f.now, &f.pkt)
 	c.tell(f, fl.side, &o, unheard)
-	q := uint64(f.pkt.DETH.QKey) | 1<<32
-	if c.qkeys[fl.side] == 0 {
-		c.qkeys[fl.side] = q
+	f.checkQKey(c, qpAt{p.Dst, key.to})
+	if n := len(f.pkt.Payload); n > ib.MTU4096.Bytes() {
+		c.find(f.now, udTooLong, "%s at PSN %v", count(n, "byte"), f.pkt.BTH.PSN)
 	}
-	if first := c.qkeys[fl.side]; first != q {
-		c.find(f.now, udQKeys, "%#08x and %#08x to QP %#06x", uint32(first), uint32(q), uint32(key.to))
+}
+
+// maxQKeys is how many queue pairs of UD are remembered by their Q_Keys.
+const maxQKeys = 4096
+
+// qpAt is a queue pair of the adapter at an address.
+type qpAt struct {
+	addr netip.Addr
+	qpn  ib.QPN
+}
+
+// qkeyOf is the Q_Key of a queue pair, as a record of the capture has it.
+type qkeyOf struct {
+	qkey      ib.QKey
+	record    int
+	announced bool // by a SIDR_REP; else a datagram had it
+}
+
+// qkeys are the Q_Keys of queue pairs of UD.
+type qkeys struct{ known map[qpAt]qkeyOf }
+
+// announce notes the Q_Key of a queue pair.
+func (k *qkeys) announce(at qpAt, q qkeyOf) {
+	if _, ok := k.known[at]; !ok && len(k.known) >= maxQKeys {
+		return
+	}
+	if k.known == nil {
+		k.known = map[qpAt]qkeyOf{}
+	}
+	k.known[at] = q
+}
+
+// checkQKey compares the Q_Key of a datagram with what is known of its destination.
+func (f *Follower) checkQKey(c *conversation, to qpAt) {
+	q := f.pkt.DETH.QKey
+	switch known, ok := f.qkeys.known[to]; {
+	case !ok:
+		f.qkeys.announce(to, qkeyOf{q, f.now.record, false})
+	case known.qkey == q:
+	case known.announced:
+		c.find(f.now, udQKeyWrong, "%#08x to QP %#06x, whose Q_Key is %#08x by the SIDR_REP in record %d", uint32(q), uint32(to.qpn), uint32(known.qkey), known.record)
+	default:
+		c.find(f.now, udQKeys, "%#08x and %#08x (record %d) to QP %#06x", uint32(q), uint32(known.qkey), known.record, uint32(to.qpn))
 	}
 }

@@ -2,9 +2,11 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
 )
 
 const (
@@ -18,20 +20,66 @@ const (
 // seen.
 func (c *conversation) conclude(side int) {
 	id, in, detail := c.outcome(side)
-	switch {
-	case id < numRules:
-		c.find(in, id, "%s", detail)
+	if id == numRules || id == unfinished && c.paired == "" {
+		return
+	}
+	c.find(in, id, "%s", detail)
+	if table[id].Severity == Failed {
 		c.awaits(id, c.halves[side].last(), c.halves[side].patience())
-	case detail != "":
-		c.note(detail)
+	}
+}
+
+// unheard corrects what was found of a NAK that ended a request, but did not reach the
+// requester, or not in time.
+func (c *conversation) unheard(side int) {
+	r := &c.halves[side].refusal
+	if !c.halves[side].failed || r.deed == spared && r.deaf == 0 {
+		return
+	}
+	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == r.rule })
+	if r.deed == spoiled || r.deaf >= enough {
+		c.find(r.in, refusalUnheard, "%s: %s", table[r.rule].Name, r.detail)
+		return
+	}
+	c.find(r.in, refusalLate, "%s: %s", table[r.rule].Name, r.detail)
+	f := c.findings[slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == refusalLate })]
+	f.requester = slices.Concat(table[r.rule].Requester, f.requester)
+	f.ErrorPages = slices.Concat(table[r.rule].ErrorPages(), f.ErrorPages)
+}
+
+// untold notes what nothing in the capture tells of a conversation that ended: what
+// became of messages that nothing answers, or whose answers are not in the capture.
+func (c *conversation) untold() {
+	switch c.service {
+	case roce.ServiceUC, roce.ServiceUD:
+		a, b := c.streams[0].done.messages, c.streams[1].done.messages
+		if c.packets == 0 {
+			return
+		}
+		c.find(c.first, nothingAnswers, "%s from %v, %d from %v", count(a, "message"), c.ends[0].told(), b, c.ends[1].told())
+		f := c.findings[len(c.findings)-1]
+		f.Count, f.Last = a+b, c.last.record
+	default:
+		if c.paired == "" && c.packets > 0 {
+			c.find(c.first, oneDirection, "nothing from %v to %v", c.ends[1].told(), c.ends[0].told())
+		}
 	}
 }
 
 // outcome returns what became of the requests of a side if no more of them are seen:
-// a finding or, with numRules, a note.
+// a finding, or numRules if all of them were answered.
 func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) {
 	h := &c.halves[side]
-	if !h.seen || h.failed || h.una == h.next && h.ignored < enough {
+	switch {
+	case !h.seen || h.failed:
+		return numRules, c.last, ""
+	case h.una != h.next || h.ignored >= enough:
+	case len(h.spoiled) > 0:
+		s := h.spoiled[0]
+		return answerSpoilt, s.in, fmt.Sprintf("the answer at PSN %v, in record %d", s.psn, s.in.record)
+	case !h.held.overcome():
+		return faultDelayed, h.held.in, fmt.Sprintf("the last of them was record %d", h.held.in.record)
+	default:
 		return numRules, c.last, ""
 	}
 	what := "PSN " + h.una.String()
@@ -45,9 +93,12 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	case h.stale > 0 && silence:
 		return psnBehind, c.last, fmt.Sprintf("the first PSN that was sent is %v", h.first)
 	case h.rnr.on && h.una == h.rnr.psn:
-		return rnrUnresolved, h.rnr.in, fmt.Sprintf("%s; %s with a timer of %v", what, count(h.rnr.n, "RNR NAK"), ib.RNRTimer(h.timer))
+		id, retry := c.notReady(side)
+		return id, h.rnr.in, fmt.Sprintf("%s; %s with a timer of %v%s", what, count(h.waits.naks, "RNR NAK"), ib.RNRTimer(h.timer), retry)
 	case h.nak.on && h.repeats >= enough:
 		return retriesUsedUp, h.nak.in, fmt.Sprintf("%s; %s in vain; the last NAK was in record %d", what, count(h.repeats, "repeat"), h.nak.in.record)
+	case h.ignored >= enough && len(h.spoiled) > 0:
+		return answersLost, c.last, fmt.Sprintf("%s of what was answered, from %v", count(h.ignored, "repeat"), c.ends[side].addr)
 	case h.ignored >= enough:
 		return answersIgnored, c.last, fmt.Sprintf("%s of what was answered, from %v", count(h.ignored, "repeat"), c.ends[side].addr)
 	case silence && h.answers == 0:
@@ -55,7 +106,43 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	case silence && h.beyond == 0 && h.good > 0:
 		return wentSilent, c.last, fmt.Sprintf("%s; %s, to QP %#06x of %v; the last answer was in record %d", what, count(h.timeouts, "repeat"), uint32(c.ends[1-side].qpn), c.ends[1-side].addr, h.lastGood.record)
 	default:
-		return numRules, c.last, "requests were in flight when the capture ended: " + what
+		return unfinished, c.oldest(side), what
+	}
+}
+
+// oldest returns when the oldest request that was not answered was sent.
+func (c *conversation) oldest(side int) instant {
+	if h := &c.halves[side]; len(h.ops) > 0 {
+		return h.ops[0].begun
+	}
+	return c.last
+}
+
+const (
+	forever = 7 // as rnr_retry: send again after RNR NAKs without end
+	// maxHeeded is how many RNR NAKs in a row a requester heeds that does not do so
+	// forever.
+	maxHeeded = forever - 1
+)
+
+// notReady returns what a requester ended with whose last answer is an RNR NAK, and in
+// words its rnr_retry if connection managers agreed on one. A requester that waits as
+// long as RNR NAKs ask for gets them, and ends when it has had too many. The retry timer
+// runs in a requester that repeats at other times.
+func (c *conversation) notReady(side int) (id ruleID, retry string) {
+	w, endless := &c.halves[side].waits, false
+	if known := c.rnrRetry[side]; known.ok {
+		retry, endless = fmt.Sprintf(", rnr_retry %d", known.count), known.count == forever
+	}
+	switch endless = endless || w.heeded > maxHeeded; {
+	case endless && w.other >= enough:
+		return rnrUnheard, retry
+	case endless:
+		return rnrWaits, retry
+	case w.other > 0:
+		return rnrOrSilence, retry
+	default:
+		return rnrUnresolved, retry
 	}
 }
 

@@ -63,10 +63,15 @@ func TestLinuxCaptures(t *testing.T) {
 	}
 }
 
-// clean returns the captures in which nothing went wrong.
+// troubles returns the findings that say more than that the capture does not tell something.
+func troubles(r *Report) []*Finding {
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f *Finding) bool { return !f.trouble() })
+}
+
+// clean returns the captures in which nothing is seen to go wrong.
 func clean(t testing.TB) (names []string) {
 	for _, k := range truths(t) {
-		if k.outcome == "clean" {
+		if k.outcome == "clean" || k.outcome == "unknown" && k.name != "loss_cm_sidr_req.client" {
 			names = append(names, k.name)
 		}
 	}
@@ -84,15 +89,15 @@ func TestPartsOfCleanCaptures(t *testing.T) {
 		for _, who := range []byte{client, server} {
 			s := &scene{t, slices.Clone(all.frames)}
 			s.keep(func(_ int, f *frame) bool { return f.from() == who })
-			if r := s.explain(); len(r.Findings) > 0 {
-				t.Errorf("%s, only what .%d sends: %s: %s", name, who, names(r), r.Findings[0].Detail)
+			if r := s.explain(); len(troubles(r)) > 0 {
+				t.Errorf("%s, only what .%d sends: %s: %s", name, who, names(r), troubles(r)[0].Detail)
 			}
 		}
 		step := max(1, len(all.frames)/40)
 		for k := 0; k < len(all.frames); k += step {
 			for part, frames := range map[string][]frame{"from": all.frames[k:], "up to": all.frames[:k]} {
-				if r := (&scene{t, frames}).explain(); len(r.Findings) > 0 {
-					t.Errorf("%s, %s packet %d: %s: %s", name, part, k, names(r), r.Findings[0].Detail)
+				if r := (&scene{t, frames}).explain(); len(troubles(r)) > 0 {
+					t.Errorf("%s, %s packet %d: %s: %s", name, part, k, names(r), troubles(r)[0].Detail)
 				}
 			}
 		}
@@ -110,7 +115,7 @@ func TestTruncatedCaptures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k.outcome == "clean" && len(r.Findings) > 0 {
+		if k.outcome == "clean" && len(troubles(r)) > 0 {
 			t.Errorf("%s: %s", k.name, names(r))
 		}
 		if r.Truncated > 0 && len(r.Verdict.Caveats) == 0 {
@@ -127,7 +132,7 @@ func TestRunsOfPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Read(bytes.NewReader(b), Config{Packets: 100})
-	if err != nil || len(r.Findings) > 0 || r.Records != 8 || r.Packets != 23 || len(r.Kept) != 23 || r.Conversations[0].AToB.Messages != 16 {
+	if err != nil || len(troubles(r)) > 0 || r.Records != 8 || r.Packets != 23 || len(r.Kept) != 23 || r.Conversations[0].AToB.Messages != 16 {
 		t.Errorf("%v; found %s; %d packets in %d records, %d kept; %+v", err, names(r), r.Packets, r.Records, len(r.Kept), r.Conversations)
 	}
 }
@@ -147,15 +152,15 @@ func TestMergedCaptures(t *testing.T) {
 		}
 		both := &scene{t, append(slices.Clone(a.frames), b.frames...)}
 		both.sort()
-		if r := both.explain(); len(r.Findings) > 0 {
-			t.Errorf("%s and %s: %s: %s", name, list[(i+7)%len(list)], names(r), r.Findings[0].Detail)
+		if r := both.explain(); len(troubles(r)) > 0 {
+			t.Errorf("%s and %s: %s: %s", name, list[(i+7)%len(list)], names(r), troubles(r)[0].Detail)
 		}
 		twice := &scene{t: t}
 		for _, f := range a.frames {
 			twice.frames = append(twice.frames, f, frame{f.at.Add(20 * time.Microsecond), f.data})
 		}
-		if r := twice.explain(); len(r.Findings) > 0 {
-			t.Errorf("%s, each packet twice: %s: %s", name, names(r), r.Findings[0].Detail)
+		if r := twice.explain(); len(troubles(r)) > 0 {
+			t.Errorf("%s, each packet twice: %s: %s", name, names(r), troubles(r)[0].Detail)
 		}
 	}
 }
@@ -230,7 +235,7 @@ func TestBounds(t *testing.T) {
 	if r.Ended != 2*many-limit || len(r.Conversations)+r.Unlisted != 2*many {
 		t.Errorf("%d ended early, %d listed, %d not; of %d", r.Ended, len(r.Conversations), r.Unlisted, 2*many)
 	}
-	if len(r.Findings) > 0 {
+	if len(troubles(r)) > 0 {
 		t.Errorf("found %s", names(r))
 	}
 }
@@ -243,10 +248,16 @@ func TestPage(t *testing.T) {
 	for i := range table {
 		r := &table[i]
 		fmt.Fprintf(&b, "### %s\n\n**%s** (%v; look at: %v). %s\n", r.Name, r.Title, r.Severity, r.Side, r.Means)
-		for _, s := range [...]struct{ who, status string }{{"requester", status(r.Requester)}, {"responder", status(r.Responder)}} {
-			if s.status != "" {
-				name, _, _ := strings.Cut(s.status, " ")
-				fmt.Fprintf(&b, "The program at the %s gets [%s](statuses.md#%s).\n", s.who, s.status, strings.ToLower(name))
+		for _, s := range [...]struct {
+			who string
+			are Statuses
+		}{{"requester", r.Requester}, {"responder", r.Responder}} {
+			var links []string
+			for _, status := range s.are {
+				links = append(links, fmt.Sprintf("[%v](statuses.md#%s)", Statuses{status}, strings.ToLower(status.String())))
+			}
+			if len(links) > 0 {
+				fmt.Fprintf(&b, "The program at the %s gets %s.\n", s.who, strings.Join(links, " or "))
 			}
 		}
 		fmt.Fprintf(&b, "\n*Try:* %s\n\n", r.Try)
@@ -279,9 +290,14 @@ const pageHead = `<!-- Written by "go test ./internal/explain -run TestPage -rew
 
     softhca explain FILE
 
-says of a capture what went wrong and why: the verdict, the conversations, the findings, and the packets around what explains the
-verdict. A finding is *repaired* (it cost time), *lost* (a message is gone and no program is told) or *failed* (a program saw an error).
-A capture in which nothing went wrong has no findings. What a capture does not show is not called lost: the verdict's caveats say what it cannot tell.
+says of a capture what went wrong and why: the verdict, a summary, the conversations, the findings, and the packets around what explains the
+verdict. A finding is *repaired* (it cost time), *unknown* (the capture does not tell what became of a request), *lost* (a message is gone and no program
+gets an error) or *failed* (a program saw an error). Only a capture in which every request was answered, without any finding, is *clean*; one without a RoCEv2
+packet is *empty*. Nothing answers messages of UC and UD, so a capture that has any is never clean. What a capture does not show is not called lost: the
+verdict's caveats say what it cannot tell.
+
+The exit code is 0 for clean and repaired, 1 for failed and lost, 2 if the command line is wrong or the capture cannot be read, and 3 for unknown and empty.
+
 Statuses, events and reasons of rejected connections have pages of their own: [statuses](statuses.md), [events](events.md), [rejects](rejects.md).
 
 ` + "`--json`" + ` prints one object with all of it: [its fields](json.md#softhca-explain---json-file). Records are numbered from 1, as Wireshark does. A record

@@ -135,3 +135,39 @@ func TestRuleLosesForGood(t *testing.T) {
 		}
 	}
 }
+
+// TestSpoiltAnswers has a rule do something to the last answer: whether its requester
+// gets it the capture tells only if the rule leaves it as it is.
+func TestSpoiltAnswers(t *testing.T) {
+	for _, c := range []struct {
+		rule     string
+		syndrome roce.Syndrome
+		want     string
+	}{
+		{"drop nth=1 op=ACK dir=in", roce.ACKUnlimited, "unknown answer-spoilt"},
+		{"dup nth=1 op=ACK dir=in", roce.ACKUnlimited, "repaired fault-asked-for"},
+		{"delay 1ms nth=1 op=ACK", roce.ACKUnlimited, "unknown fault-delayed"},
+		{"drop nth=1 op=NAK dir=in", roce.NAKInvalidRequest, "failed refusal-unheard"},
+		{"dup nth=1 op=NAK dir=in", roce.NAKInvalidRequest, "failed invalid-request"},
+		{"delay 1ms nth=1 op=NAK", roce.NAKInvalidRequest, "failed refusal-late"},
+	} {
+		w := newWire(t, c.rule)
+		w.send(w.near, w.far, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 7), Payload: []byte("sent")})
+		w.now += clock.Instant(time.Millisecond)
+		w.send(w.far, w.near, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 7), AETH: roce.AETH{Syndrome: c.syndrome}})
+		w.now += clock.Instant(time.Second)
+		if _, err := w.near.Receive(make([]fabric.Datagram, 4)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.near.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read(&w.file, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Verdict.Outcome + " " + r.Verdict.Cause; got != c.want {
+			t.Errorf("%s: %s, want %s; found %s", c.rule, got, c.want, names(r))
+		}
+	}
+}

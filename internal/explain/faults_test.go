@@ -52,52 +52,74 @@ const (
 	playSeed    = 5
 	playLimit   = 20 * time.Second // of virtual time
 	playTick    = time.Millisecond
+	playSteps   = 50_000
 	recvsPosted = 64
 )
 
 // play is a requester and a responder in virtual time, one of which has a fault and
 // captures.
 type play struct {
+	playConfig
 	t      *testing.T
 	rig    *rig.Rig
 	ports  [2]fabric.Port
-	side   int // with the fault
 	live   *fault.Live
 	timed  bool // it waits for a time, and has not acted
 	file   bytes.Buffer
 	posted int
 	done   int
-	failed bool // a work request did
+	failed bool           // a work request did
+	status [2]ib.WCStatus // the first of each side that is neither success nor of a flush
+}
+
+// playConfig says what happens in a play.
+type playConfig struct {
+	rule              string
+	side              int // with the fault
+	typ               ib.QPType
+	retry, rnr        uint8 // retry_cnt and rnr_retry
+	timeout, rnrTimer uint8 // as codes
+	recvs             int   // posted before the first message
+	badKey, badRange  int   // message with a wrong key, or beyond the region; -1 for none
+	shortRecv         int   // receive that is too short; -1 for none
 }
 
 // newPlay returns a play with a rule at a side. UC is for rules that do nothing to RC.
 func newPlay(t *testing.T, rule string, side int) *play {
+	c := playConfig{rule: rule, side: side, typ: ib.RC, retry: 3, rnr: 3, timeout: 14, rnrTimer: 12, recvs: recvsPosted, badKey: -1, badRange: -1, shortRecv: -1}
+	if strings.Contains(rule, "SQE") {
+		c.typ = ib.UC
+	}
+	return c.play(t)
+}
+
+func (c playConfig) play(t *testing.T) *play {
 	t.Helper()
-	parsed, err := fault.Parse(rule)
+	parsed, err := fault.Parse(c.rule)
 	if err != nil {
 		t.Fatal(err)
 	}
-	typ := ib.RC
-	if strings.Contains(rule, "SQE") {
-		typ = ib.UC
-	}
-	p := &play{t: t, side: side, live: fault.NewLive(parsed[0], playSeed, 0)}
-	p.rig = rig.New(t, typ, ib.QPCap{MaxSendWR: 16, MaxRecvWR: recvsPosted, MaxSendSGE: 1, MaxRecvSGE: 1})
+	p := &play{playConfig: c, t: t, live: fault.NewLive(parsed[0], playSeed, 0)}
+	p.rig = rig.New(t, c.typ, ib.QPCap{MaxSendWR: 16, MaxRecvWR: recvsPosted, MaxSendSGE: 1, MaxRecvSGE: 1})
 	for i := range p.rig.Sides {
 		a := p.rig.Attrs(i, ib.MTU1024)
-		a.RetryCnt, a.RNRRetry = 3, 3
+		a.RetryCnt, a.RNRRetry, a.Timeout, a.MinRNRTimer = c.retry, c.rnr, c.timeout, c.rnrTimer
 		p.rig.Walk(i, a, ib.RTS)
 	}
 	p.connect()
 	switch p.live.Action.Layer() {
 	case fault.Responder:
-		p.rig.Sides[side].HCA.Inject(p.inject)
+		p.rig.Sides[c.side].HCA.Inject(p.inject)
 	case fault.Verbs:
 		p.timed = p.live.Timed()
 	case fault.Packets:
 	}
-	for range recvsPosted {
-		p.rig.Recv(responder, ib.RecvWR{SGList: []ib.SGE{p.rig.Sides[responder].SGE(1<<20, 4096)}})
+	for k := range c.recvs {
+		n := 4096
+		if k == c.shortRecv {
+			n = 100
+		}
+		p.rig.Recv(responder, ib.RecvWR{SGList: []ib.SGE{p.rig.Sides[responder].SGE(1<<20, n)}})
 	}
 	return p
 }
@@ -190,6 +212,12 @@ func (p *play) post() {
 		if wr.Opcode == ib.WRAtomicFetchAdd {
 			wr.SGList = []ib.SGE{near.SGE(0, 8)}
 		}
+		if k == p.badKey {
+			wr.RKey++
+		}
+		if k == p.badRange {
+			wr.RemoteAddr += uint64(len(far.Buf))
+		}
 		if _, err := near.QP.PostSend(wr); err != nil {
 			p.failed = true // the queue pair is in ERR
 			return
@@ -220,6 +248,9 @@ func (p *play) step() (moved bool) {
 				p.done++
 			}
 			p.failed = p.failed || wc.Status != ib.WCSuccess
+			if p.status[i] == ib.WCSuccess && wc.Status != ib.WCWRFlushErr {
+				p.status[i] = wc.Status
+			}
 		}
 	}
 	return moved
@@ -228,8 +259,8 @@ func (p *play) step() (moved bool) {
 // run plays until all is done or nothing more happens, and explains what was captured.
 func (p *play) run() *Report {
 	end := p.rig.Now.Add(playLimit)
-	for idle := 0; idle < 3 && p.rig.Now < end; {
-		if p.timed && p.live.Active(p.rig.Now) {
+	for idle, steps := 0, 0; idle < 3 && p.rig.Now < end && steps < playSteps; steps++ {
+		if p.timed && !p.failed && p.live.Active(p.rig.Now) {
 			p.timed = false
 			p.act()
 		}

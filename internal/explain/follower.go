@@ -51,6 +51,8 @@ type Follower struct {
 	start  time.Time
 	wire   conversation // findings that belong to no conversation
 	damage damage
+	keys   keys
+	qkeys  qkeys
 	report Report
 	ids    int
 
@@ -210,6 +212,7 @@ const byRule = " by rule '"
 // asked notes that a fault was asked for.
 func (f *Follower) asked(p *pcapfile.Packet) {
 	f.sight.marks |= marksOf(p.Comment)
+	f.sight.deed = deedOf(p.Comment)
 	rule := faultAsked
 	if f.sight.marks&LostByRule != 0 && f.unrepeated() {
 		rule = faultLost
@@ -248,6 +251,7 @@ func (f *Follower) Report() *Report {
 		f.end(e.Value.(*conversation))
 	}
 	f.endDamage()
+	f.endWire()
 	f.report.Start, f.report.listened = f.start, max(f.report.Duration, f.swept)
 	f.report.add(&f.wire)
 	f.conclude()

@@ -21,6 +21,9 @@ const (
 	// together is how soon the second copy follows that a network makes; adapters
 	// that probe a quiet peer wait longer.
 	together = 250 * time.Microsecond
+	// heedful is how much later than an RNR NAK asks for a request may come again because
+	// of it.
+	heedful = 20 * time.Millisecond
 	// unasked is how late a packet may be that was overtaken.
 	unasked = 20 * time.Millisecond
 	// smallestMTU divides the bytes of a READ into as many PSNs as it can have.
@@ -45,10 +48,14 @@ type half struct {
 	ahead    bool // a NAK asked for a PSN before the first that was sent
 	beyond   int  // answers to requests that were not seen
 	failed   bool // a NAK ended it
+	refusal  refusal
+	spoiled  []spoilt
+	held     held
 	lastSend instant
 	lastGood instant
 	nak      wait // a NAK for a missing PSN
 	rnr      wait // an RNR NAK
+	waits    waits
 	missed   wait // what a NAK asked for was sent again
 	timer    uint8
 	repeat   struct {
@@ -75,7 +82,57 @@ type wait struct {
 	on  bool
 	psn ib.PSN
 	in  instant
-	n   int
+}
+
+// refusal is the NAK that ended a half.
+type refusal struct {
+	rule   ruleID
+	in     instant
+	detail string
+	deed   deed // of a rule of faults, to the NAK
+	deaf   int  // repeats after it, as of a requester that did not get it
+}
+
+// held is the last request or answer that a rule of faults delayed.
+type held struct {
+	on      bool
+	in      instant
+	begun   int // messages of the half up to then
+	all     int // up to now
+	deepest int // most of them in flight at a time
+}
+
+// overcome reports whether the requester had more messages since than it ever has in
+// flight: that it did not wait in vain.
+func (d *held) overcome() bool { return !d.on || d.all-d.begun > d.deepest }
+
+// note notes a packet of the half that a rule delayed.
+func (d *held) note(now instant) { d.on, d.in, d.begun = true, now, d.all }
+
+// spoilt is an answer that a rule of faults lost or changed, and that no repeat and no
+// other answer has made good so far.
+type spoilt struct {
+	psn ib.PSN
+	own bool // no answer to a later request will do
+	in  instant
+}
+
+// waits counts the repeats of a request after RNR NAKs, by how they suit the time that
+// the RNR NAK before asks for.
+type waits struct {
+	psn    ib.PSN
+	naks   int // RNR NAKs for psn
+	heeded int // repeats right after that time
+	other  int // repeats before it, or long after: as of a requester that did not get the RNR NAK
+}
+
+// again counts a repeat that comes a while after an RNR NAK.
+func (w *waits) again(after, timer time.Duration) {
+	if after < timer*9/10 || after > timer+max(timer/2, heedful) {
+		w.other++
+		return
+	}
+	w.heeded++
 }
 
 // gap is PSNs that were skipped.
@@ -90,10 +147,11 @@ type gap struct {
 type op struct {
 	kind    roce.Kind
 	first   ib.PSN
-	n       uint32 // PSNs that it takes; those seen so far, until it ended
-	whole   bool   // its last packet was seen, or it has one only
-	vague   bool   // a READ of which n is a guess, as the path MTU is not known
-	inv     bool
+	n       uint32  // PSNs that it takes; those seen so far, until it ended
+	whole   bool    // its last packet was seen, or it has one only
+	vague   bool    // a READ of which n is a guess, as the path MTU is not known
+	inv     instant // of the packet that asks to invalidate invKey; none if it is zero
+	invKey  ib.RKey
 	rkey    ib.RKey
 	va      uint64
 	length  int // bytes; of SENDs those seen
@@ -148,6 +206,9 @@ func (f *Follower) reliable(p *pcapfile.Packet) {
 	}
 	c.learnMTU(&f.pkt)
 	c.request(f, fl.side)
+	if f.sight.deed == delayed {
+		c.halves[fl.side].held.note(f.now)
+	}
 }
 
 // resync follows the first RESYNC after a message: the requester abandons it, or
@@ -250,7 +311,7 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 	flags := p.Info.Flags
 	if h.inside && flags&roce.FlagStart == 0 && len(h.ops) > 0 && h.ops[len(h.ops)-1].end() == psn {
 		o := &h.ops[len(h.ops)-1]
-		o.extend(p)
+		o.extend(now, p)
 		h.inside = !o.whole
 		return
 	}
@@ -262,6 +323,8 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 	o := begun(now, p)
 	o.n, o.vague = n, vague
 	h.ops = append(h.ops, o)
+	h.held.all++
+	h.held.deepest = max(h.held.deepest, len(h.ops))
 	h.inside = !o.whole
 }
 
@@ -270,8 +333,9 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 func begun(now instant, p *roce.Packet) op {
 	o := op{
 		kind: p.Info.Kind, first: p.BTH.PSN, n: 1, begun: now,
-		whole: p.Info.Flags&roce.FlagEnd != 0 || p.Info.Kind == roce.KindReadRequest, inv: p.Info.Flags&roce.FlagInv != 0,
+		whole: p.Info.Flags&roce.FlagEnd != 0 || p.Info.Kind == roce.KindReadRequest,
 	}
+	o.invalidates(now, p)
 	switch {
 	case p.Info.Headers&roce.HasRETH != 0:
 		o.rkey, o.va, o.length = p.RETH.RKey, p.RETH.VA, int(p.RETH.Length)
@@ -283,11 +347,18 @@ func begun(now instant, p *roce.Packet) op {
 	return o
 }
 
+// invalidates notes the key that a packet of the message asks to invalidate.
+func (o *op) invalidates(now instant, p *roce.Packet) {
+	if p.Info.Flags&roce.FlagInv != 0 {
+		o.inv, o.invKey = now, p.InvRKey
+	}
+}
+
 // extend adds a packet to a message that takes one PSN a packet.
-func (o *op) extend(p *roce.Packet) {
+func (o *op) extend(now instant, p *roce.Packet) {
 	o.n++
 	o.whole = p.Info.Flags&roce.FlagEnd != 0
-	o.inv = o.inv || p.Info.Flags&roce.FlagInv != 0
+	o.invalidates(now, p)
 	if o.kind == roce.KindSend {
 		o.length += len(p.Payload)
 	}

@@ -96,6 +96,29 @@ type sight struct {
 	left bool
 	// twice: it was followed when it left.
 	twice bool
+	deed  deed
+}
+
+// deed is what a rule of faults did to a packet.
+type deed uint8
+
+const (
+	spared  deed = iota // nothing that its receiver notices, or there is no rule
+	delayed             // it arrived late
+	spoiled             // it did not arrive, or the receiver drops it
+)
+
+// deedOf returns what a rule did, by the comment on the packet.
+func deedOf(comment string) deed {
+	did, _, _ := strings.Cut(comment, byRule)
+	switch did = did[strings.LastIndexByte(did, '\n')+1:]; {
+	case strings.HasSuffix(did, "lost"), strings.HasSuffix(did, "changed"), strings.HasSuffix(did, "cut"):
+		return spoiled
+	case strings.HasSuffix(did, "doubled"):
+		return spared
+	default:
+		return delayed
+	}
 }
 
 // arenaSize is how many bytes of heads are allocated at once.

@@ -20,6 +20,10 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	if i >= 0 {
 		h.ops[i].again++
 	}
+	if h.failed && f.now.since(h.refusal.in) >= prompt {
+		h.refusal.deaf++
+	}
+	h.spoiled = slices.DeleteFunc(h.spoiled, func(s spoilt) bool { return s.psn.InWindow(psn, n) })
 	f.sight.marks |= Repeated
 	c.twins.recent[1-side].forget() // it may be answered as before
 	h.atomic.again = h.atomic.again || h.atomic.known && psn == h.atomic.psn
@@ -83,6 +87,7 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 	switch {
 	case h.rnr.on:
 		h.rnr.on, h.nak.on = false, false
+		h.waits.again(f.now.since(h.rnr.in), ib.RNRTimer(h.timer))
 		c.find(f.now, rnrWait, "%v at PSN %v came again %v after an RNR NAK with a timer of %v", op, psn, round(f.now.since(h.rnr.in)), ib.RNRTimer(h.timer))
 	case h.nak.on && f.now.since(h.nak.in) > lateAnswer:
 		h.nak.on = false
@@ -163,9 +168,11 @@ func (h *half) insert(f *Follower, n uint32) {
 	if at > 0 && p.Info.Flags&roce.FlagStart == 0 && h.ops[at-1].end() == psn && !h.ops[at-1].whole {
 		o := &h.ops[at-1]
 		o.n, o.whole = o.n+n, p.Info.Flags&roce.FlagEnd != 0
+		o.invalidates(f.now, p)
 		at--
 	} else {
-		o := op{kind: p.Info.Kind, first: psn, n: n, begun: f.now, length: len(p.Payload), inv: p.Info.Flags&roce.FlagInv != 0}
+		o := op{kind: p.Info.Kind, first: psn, n: n, begun: f.now, length: len(p.Payload)}
+		o.invalidates(f.now, p)
 		o.whole = p.Info.Flags&roce.FlagEnd != 0 || o.answered()
 		if p.Info.Headers&roce.HasRETH != 0 {
 			o.rkey, o.va, o.length = p.RETH.RKey, p.RETH.VA, int(p.RETH.Length)
@@ -184,6 +191,7 @@ func (h *half) join(at int) {
 			return
 		}
 		o.n, o.whole = o.n+next.n, next.whole
+		o.inv, o.invKey = next.inv, next.invKey
 		if o.kind == roce.KindSend {
 			o.length += next.length
 		}

@@ -12,12 +12,12 @@ import (
 
 // Version is that of the JSON form of a Report. It grows when a field changes
 // its meaning or goes; new fields do not change it.
-const Version = 1
+const Version = 2
 
 // Finding is something that happened, once or more, in one conversation.
 type Finding struct {
 	Rule         string        `json:"rule"`                  // its name, a heading of docs/explain.md
-	Severity     Severity      `json:"severity"`              // repaired, lost or failed
+	Severity     Severity      `json:"severity"`              // repaired, unknown, lost or failed
 	Side         Side          `json:"side"`                  // where to look
 	Title        string        `json:"title"`                 // the rule in words
 	Conversation int           `json:"conversation"`          // ID; 0 for none
@@ -29,6 +29,7 @@ type Finding struct {
 	Page         string        `json:"page"`                  // where the documentation describes the rule
 	ErrorPages   []string      `json:"error_pages,omitempty"` // of what the programs see
 	id           ruleID
+	requester    Statuses      // of which its program gets one
 	heard, until time.Duration // when its end was heard last, and could have been again
 }
 
@@ -72,7 +73,7 @@ type Requests struct {
 type Report struct {
 	Version       int            `json:"version"`        // of the form of this object; it grows when a field changes its meaning or goes
 	Verdict       Verdict        `json:"verdict"`        // what became of everything
-	Conversations []Conversation `json:"conversations"`  // the first 256, and those with findings, 4096 at most
+	Conversations []Conversation `json:"conversations"`  // the first 256, and those with trouble, 4096 at most
 	Findings      []*Finding     `json:"findings"`       // the gravest first; empty for a clean capture
 	Messages      []Message      `json:"messages"`       // the first 500, and as many more with which something was wrong; --html lists 5000
 	Records       int            `json:"records"`        // of the file, of any kind
@@ -81,6 +82,7 @@ type Report struct {
 	Malformed     int            `json:"malformed"`      // packets that are none of RoCEv2
 	Truncated     int            `json:"truncated"`      // cut off by the capture; their headers were followed
 	Twice         int            `json:"captured_twice"` // that came in after they were followed when they left
+	Tally         Tally          `json:"tally"`          // what became of all conversations, and the first trouble
 	Ended         int            `json:"ended_early"`    // conversations that were ended for others, as too many were alive
 	Unlisted      int            `json:"unlisted"`       // conversations beyond those in the list
 	// Kept are packets, Config.Packets at most.
@@ -91,6 +93,31 @@ type Report struct {
 	kept             int
 	asked            string        // the first fault that was asked for
 	listened         time.Duration // up to when packets would have been seen
+}
+
+// Tally counts conversations by the gravest that was found in them.
+type Tally struct {
+	Conversations int `json:"conversations"`                  // in all, listed or not
+	Clean         int `json:"clean"`                          // nothing was found
+	Repaired      int `json:"repaired"`                       // something cost time only
+	Unknown       int `json:"unknown"`                        // the capture does not tell what became of it
+	Lost          int `json:"lost"`                           // a message is gone
+	Failed        int `json:"failed"`                         // a program saw an error
+	FirstFailure  int `json:"first_failure_record,omitempty"` // record of the first failure or lost message; missing if there is none
+}
+
+// count counts a conversation with its findings.
+func (t *Tally) count(fs []*Finding) {
+	t.Conversations++
+	n := &t.Clean
+	worst := -1
+	for _, f := range fs {
+		worst = max(worst, int(f.Severity))
+	}
+	if worst >= 0 {
+		n = [...]*int{Repaired: &t.Repaired, Unknown: &t.Unknown, Lost: &t.Lost, Failed: &t.Failed}[worst]
+	}
+	*n++
 }
 
 // find adds a finding to the conversation, or counts it if it is known.
@@ -112,7 +139,7 @@ func newFinding(conversation int, now instant, id ruleID, detail string) *Findin
 	r := &table[id]
 	return &Finding{
 		Rule: r.Name, Severity: r.Severity, Side: r.Side, Title: r.Title, Conversation: conversation, Count: 1,
-		First: now.record, Last: now.record, At: now.at, Detail: detail, Page: r.Page(), ErrorPages: r.ErrorPages(), id: id,
+		First: now.record, Last: now.record, At: now.at, Detail: detail, Page: r.Page(), ErrorPages: r.ErrorPages(), id: id, requester: r.Requester,
 	}
 }
 
@@ -157,6 +184,9 @@ func (c *conversation) note(s string) { c.notes = append(c.notes, s) }
 // defaultListed is how many conversations without findings are listed.
 const defaultListed = 256
 
+// trouble reports whether a finding says more than that the capture does not tell something.
+func (f *Finding) trouble() bool { return f.Severity != Unknown }
+
 // add adds a conversation that ended.
 func (r *Report) add(c *conversation) {
 	for _, f := range c.findings {
@@ -166,7 +196,8 @@ func (r *Report) add(c *conversation) {
 		r.Findings = append(r.Findings, c.findings...)
 		return
 	}
-	if len(c.findings) == 0 && r.kept >= defaultListed || r.kept >= defaultKept {
+	r.Tally.count(c.findings)
+	if !slices.ContainsFunc(c.findings, (*Finding).trouble) && r.kept >= defaultListed || r.kept >= defaultKept {
 		r.Unlisted++
 		if len(c.findings) > 0 {
 			r.merge(c.findings)
@@ -219,12 +250,7 @@ func (c *conversation) summary() Conversation {
 		for side := range c.halves {
 			h := &c.halves[side]
 			s.unmatched += h.beyond + h.skipped
-			if h.seen && h.answers == 0 && len(h.ops) > 0 {
-				s.Notes = append(s.Notes, fmt.Sprintf("no answer to %v was seen: the capture may show one direction only", c.ends[side].addr))
-			}
 		}
-	case roce.ServiceUC:
-		s.Notes = append(s.Notes, "nothing answers on an unreliable connection: what the receiver dropped is not seen")
 	}
 	if s.unmatched > 0 {
 		s.Notes = append(s.Notes, count(s.unmatched, "answer")+" to requests that were not seen: the capture missed packets, or began in the middle")
@@ -271,6 +297,11 @@ func (f *Follower) conclude() {
 	number := r.number()
 	r.listMessages(&f.messages, number)
 	r.Kept = f.keeper.finish(number)
+	for _, found := range r.Findings {
+		if found.Severity >= Lost && (r.Tally.FirstFailure == 0 || found.First < r.Tally.FirstFailure) {
+			r.Tally.FirstFailure = found.First
+		}
+	}
 	r.Verdict = r.judge()
 }
 

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/softhca/softhca/ib"
@@ -14,11 +15,12 @@ type Severity uint8
 // The severities, from harmless to fatal.
 const (
 	Repaired Severity = iota // cost time only
-	Lost                     // a message is gone, or will be, and nobody tells the programs
+	Unknown                  // nothing in the capture tells what became of it
+	Lost                     // a message is gone, or will be, and no program gets an error
 	Failed                   // a program saw an error
 )
 
-var severityNames = [...]string{"repaired", "lost", "failed"}
+var severityNames = [...]string{"repaired", "unknown", "lost", "failed"}
 
 // String returns the name of the severity, such as "failed".
 func (s Severity) String() string { return severityNames[s] }
@@ -53,10 +55,22 @@ type Rule struct {
 	Side     Side
 	Title    string
 	Means    string // what it means, and how one knows
-	// Requester and Responder are the statuses that the programs see:
-	// ib.WCSuccess means nothing in particular.
-	Requester, Responder ib.WCStatus
+	// Requester and Responder are the completion statuses that the programs get.
+	Requester, Responder Statuses
 	Try                  string
+}
+
+// Statuses are completion statuses of which a program gets one: the capture does not
+// tell which, if there are several. Without any it gets none in particular.
+type Statuses []ib.WCStatus
+
+// String names the statuses with their numbers, as programs print them.
+func (s Statuses) String() string {
+	names := make([]string, len(s))
+	for i := range s {
+		names[i] = fmt.Sprintf("%v (%d)", s[i], uint8(s[i]))
+	}
+	return strings.Join(names, " or ")
 }
 
 // Page returns where the documentation describes the rule.
@@ -65,10 +79,8 @@ func (r *Rule) Page() string { return "docs/explain.md#" + r.Name }
 // ErrorPages returns where the documentation describes the statuses that the
 // programs see.
 func (r *Rule) ErrorPages() (pages []string) {
-	for _, s := range [...]ib.WCStatus{r.Requester, r.Responder} {
-		if s != ib.WCSuccess {
-			pages = append(pages, "docs/statuses.md#"+strings.ToLower(s.String()))
-		}
+	for _, s := range slices.Concat(r.Requester, r.Responder) {
+		pages = append(pages, "docs/statuses.md#"+strings.ToLower(s.String()))
 	}
 	return pages
 }

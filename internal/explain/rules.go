@@ -21,11 +21,16 @@ const (
 	noAnswer
 	wentSilent
 	answersIgnored
+	answersLost
 	retriesUsedUp
 	psnAhead
 	psnBehind
 	rnrWait
 	rnrUnresolved
+	rnrUnheard
+	rnrOrSilence
+	rnrWaits
+	keyInvalidated
 	writeRefused
 	readRefused
 	atomicRefused
@@ -33,6 +38,8 @@ const (
 	invalidRequest
 	operationalError
 	invalidRDRequest
+	refusalUnheard
+	refusalLate
 	unknownNAK
 	invalidateFailed
 	resync
@@ -40,7 +47,10 @@ const (
 	lengthWrong
 	ucGap
 	ucCut
+	ucLength
+	udQKeyWrong
 	udQKeys
+	udTooLong
 	pkeysDiffer
 	congestionMark
 	congestionNotice
@@ -49,12 +59,19 @@ const (
 	icrcPort
 	icrcAddress
 	icrcDamaged
+	icrcLost
 	icrcSender
 	badOpcode
 	badVersion
 	badLength
 	badPad
+	answerSpoilt
+	unfinished
+	oneDirection
+	nothingAnswers
+	noPackets
 	faultAsked
+	faultDelayed
 	faultLost
 	cmNobodyListens
 	cmRefused
@@ -144,40 +161,46 @@ var table = [numRules]Rule{
 		Name: "no-answer", Severity: Failed, Side: Responder, Title: "the requester repeated its request and never got an answer",
 		Means: "No answer on this connection was seen at all. The queue pair named by the request does not exist, is not yet in RTR, is in an error state, " +
 			"knows another address of the requester, or cannot be reached on UDP port 4791.",
-		Requester: ib.WCRetryExcErr, Responder: ib.WCSuccess,
-		Try: "Check that the responder's queue pair is in RTR or RTS, that both sides exchanged the right QP numbers and GIDs, and that no firewall drops UDP port 4791.",
+		Requester: Statuses{ib.WCRetryExcErr},
+		Try:       "Check that the responder's queue pair is in RTR or RTS, that both sides exchanged the right QP numbers and GIDs, and that no firewall drops UDP port 4791.",
 	},
 	wentSilent: {
 		Name: "went-silent", Severity: Failed, Side: Responder, Title: "the responder answered at first and then no more",
 		Means:     "After answers the requests were repeated without any. The program ended, its queue pair went to ERR, or the way was cut.",
-		Requester: ib.WCRetryExcErr,
+		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "See whether the responder's program still runs, and what its last completion was; then see whether the host can be reached.",
 	},
 	answersIgnored: {
-		Name: "answers-ignored", Severity: Failed, Side: Requester, Title: "answers pass here, and the requester repeats its requests all the same",
-		Means:     "The answers get lost between here and the requester, or it drops them: a wrong destination QP, address or P_Key.",
-		Requester: ib.WCRetryExcErr,
-		Try:       "Check that the responder's dest_qp_num and address vector are those of the requester, and the requester's counters of drops.",
+		Name: "answers-ignored", Severity: Unknown, Side: Requester, Title: "answers pass here, and the requester repeats its requests all the same",
+		Means: "The answers get lost or late between here and the requester, or it drops them: a wrong destination QP, address or P_Key. " +
+			"If the last one did not reach it either, its retries were used up (RETRY_EXC_ERR); the capture does not tell.",
+		Try: "See the requester's completions. Check that the responder's dest_qp_num and address vector are those of the requester, and the requester's counters of drops.",
+	},
+	answersLost: {
+		Name: "answers-lost-by-rule", Severity: Failed, Side: Both, Title: "a rule of faults lost or changed the answers to a request, whose retries were used up",
+		Means:     "The answers are in the capture and did not reach the requester. It repeated its request several times, and then sent no more.",
+		Requester: Statuses{ib.WCRetryExcErr},
+		Try:       "Run without --fault.",
 	},
 	retriesUsedUp: {
 		Name: "retries-used-up", Severity: Failed, Side: Network, Title: "losses went on until the retries were used up",
 		Means: "The responder lives and asks for what is missing, and the requester repeated it several times; then it sent no more. " +
 			"Each repeat lost packets again.",
-		Requester: ib.WCRetryExcErr,
+		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Find where packets are lost: the other findings say on which side of this place. A greater retry_cnt only hides it.",
 	},
 	psnAhead: {
 		Name: "psn-ahead", Severity: Failed, Side: Both, Title: "the two sides disagree on the first PSN: the requester is ahead",
 		Means: "The responder, which has executed nothing yet (MSN 0), asks for a PSN that the requester never sent. " +
 			"The requester's sq_psn and the responder's rq_psn differ.",
-		Requester: ib.WCRetryExcErr,
+		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Exchange PSNs anew: rq_psn of one side is sq_psn of the other.",
 	},
 	psnBehind: {
 		Name: "psn-behind", Severity: Failed, Side: Both, Title: "the two sides disagree on the first PSN: the requester is behind",
 		Means: "The responder takes the first requests for old ones and acknowledges something else (MSN 0: it has executed nothing). " +
 			"The requester's sq_psn and the responder's rq_psn differ.",
-		Requester: ib.WCRetryExcErr,
+		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Exchange PSNs anew: rq_psn of one side is sq_psn of the other.",
 	},
 	rnrWait: {
@@ -187,46 +210,87 @@ var table = [numRules]Rule{
 	},
 	rnrUnresolved: {
 		Name: "rnr-unresolved", Severity: Failed, Side: Responder, Title: "the receiver was not ready, up to the end of what was captured",
-		Means:     "The last that was heard is an RNR NAK: no receive was posted. After rnr_retry such answers (7: never) the requester fails.",
-		Requester: ib.WCRNRRetryExcErr,
+		Means: "The last packet is an RNR NAK: no receive was posted. The requester heeded each one. After rnr_retry more it fails; " +
+			"it waits on if the capture ends before that.",
+		Requester: Statuses{ib.WCRNRRetryExcErr},
 		Try:       "Post receives at the responder before the requester sends; see whether its program still polls its completion queue.",
+	},
+	rnrUnheard: {
+		Name: "rnr-unheard", Severity: Failed, Side: Network, Title: "RNR NAKs did not reach the requester in time, and its retries were used up",
+		Means: "The responder answered each request with an RNR NAK. The requester may send again after RNR NAKs without end (rnr_retry 7), " +
+			"but it repeated at other times than they ask for: its retry timer ended. After retry_cnt repeats it fails.",
+		Requester: Statuses{ib.WCRetryExcErr},
+		Try:       "Look for drops and delays between the responder and the requester, and for a timeout that is shorter than the round trip. Then post receives earlier.",
+	},
+	rnrOrSilence: {
+		Name: "rnr-or-silence", Severity: Failed, Side: Both, Title: "the receiver was not ready, and the requester did not hear every RNR NAK",
+		Means: "The last packet is an RNR NAK, and some repeats came at other times than RNR NAKs ask for. Either the requester had heard rnr_retry of them, " +
+			"or its retries were used up while they got lost or were late. With rnr_retry 7 it is always the latter. The capture does not tell rnr_retry, or leaves both open.",
+		Requester: Statuses{ib.WCRNRRetryExcErr, ib.WCRetryExcErr},
+		Try:       "Post receives at the responder before the requester sends. Look for drops and delays between the responder and the requester.",
+	},
+	rnrWaits: {
+		Name: "rnr-waits", Severity: Unknown, Side: Responder, Title: "the receiver was not ready, and the requester waits for it without end",
+		Means: "The last packet is an RNR NAK. The requester heeded each one, and it fails for none of them (rnr_retry 7, as the connection managers agreed, or as " +
+			"more than 6 in a row show). The capture ends there, or a program ended the connection.",
+		Try: "Post receives at the responder; see whether its program still polls its completion queue.",
+	},
+	keyInvalidated: {
+		Name: "key-invalidated", Severity: Failed, Side: Requester, Title: "a request was refused: an earlier SEND with invalidate had invalidated its R_Key",
+		Means:     "The responder executed a SEND with invalidate that named this R_Key, and answered a later request that uses the key with a remote access error.",
+		Requester: Statuses{ib.WCRemAccessErr},
+		Try:       "Have the requester use a key no more once it asked to invalidate it: the responder has to bind a window, or register memory, anew and send the new key.",
 	},
 	writeRefused: {
 		Name: "write-refused", Severity: Failed, Side: Both, Title: "a WRITE was refused: remote access error",
 		Means:     "The R_Key is wrong or not of this protection domain, the range lies outside the region, or the region lacks REMOTE_WRITE.",
-		Requester: ib.WCRemAccessErr, Try: "Compare R_Key, address and length in the request with the region that the responder registered, and its access flags.",
+		Requester: Statuses{ib.WCRemAccessErr}, Try: "Compare R_Key, address and length in the request with the region that the responder registered, and its access flags.",
 	},
 	readRefused: {
 		Name: "read-refused", Severity: Failed, Side: Both, Title: "a READ was refused: remote access error",
 		Means:     "The R_Key is wrong or not of this protection domain, the range lies outside the region, or the region lacks REMOTE_READ.",
-		Requester: ib.WCRemAccessErr, Try: "Compare R_Key, address and length in the request with the region that the responder registered, and its access flags.",
+		Requester: Statuses{ib.WCRemAccessErr}, Try: "Compare R_Key, address and length in the request with the region that the responder registered, and its access flags.",
 	},
 	atomicRefused: {
 		Name: "atomic-refused", Severity: Failed, Side: Both, Title: "an atomic was refused: remote access error",
 		Means:     "The R_Key is wrong, the address lies outside the region, or the region lacks REMOTE_ATOMIC.",
-		Requester: ib.WCRemAccessErr, Try: "Compare R_Key and address with the region that the responder registered, and its access flags.",
+		Requester: Statuses{ib.WCRemAccessErr}, Try: "Compare R_Key and address with the region that the responder registered, and its access flags.",
 	},
 	accessRefused: {
 		Name: "access-refused", Severity: Failed, Side: Both, Title: "a request was refused: remote access error",
 		Means:     "The R_Key is wrong or not of this protection domain, the range lies outside the region, or the region lacks the right. Whether it was a WRITE, a READ or an atomic is not in this capture.",
-		Requester: ib.WCRemAccessErr,
+		Requester: Statuses{ib.WCRemAccessErr},
 		Try:       "Capture both directions. Compare R_Key, address and length in the request with the region that the responder registered, and its access flags.",
 	},
 	invalidRequest: {
 		Name: "invalid-request", Severity: Failed, Side: Both, Title: "a request was refused: remote invalid request",
 		Means:     "The responder's queue pair does not allow the operation, its length or place in the message is wrong, or an atomic is not aligned to 8 bytes.",
-		Requester: ib.WCRemInvReqErr, Try: "Check qp_access_flags and max_dest_rd_atomic of the responder, the path MTU of both sides, the size of the receive, the alignment of atomics.",
+		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Check qp_access_flags and max_dest_rd_atomic of the responder, the path MTU of both sides, the size of the receive, the alignment of atomics.",
 	},
 	operationalError: {
 		Name: "operational-error", Severity: Failed, Side: Responder, Title: "the responder could not complete a request: remote operational error",
 		Means:     "Something is wrong with the responder's own receive: its L_Key, or it is smaller than the message (Linux Soft-RoCE reports that so).",
-		Requester: ib.WCRemOpErr, Responder: ib.WCLocQPOpErr,
+		Requester: Statuses{ib.WCRemOpErr}, Responder: Statuses{ib.WCLocQPOpErr, ib.WCLocProtErr},
 		Try: "See the responder's receive completion; check the size and the L_Key of its receives.",
 	},
 	invalidRDRequest: {
 		Name: "invalid-rd-request", Severity: Failed, Side: Both, Title: "a reliable datagram was refused: invalid RD request",
 		Means:     "The queue pair that it names does not exist, is in another RD domain, or has another Q_Key.",
-		Requester: ib.WCRemInvRDReqErr, Try: "Compare the QP number and Q_Key in the request with the responder's.",
+		Requester: Statuses{ib.WCRemInvRDReqErr}, Try: "Compare the QP number and Q_Key in the request with the responder's.",
+	},
+	refusalUnheard: {
+		Name: "refusal-unheard", Severity: Failed, Side: Network, Title: "a request was refused, and the NAK did not reach the requester",
+		Means: "The responder answered by a NAK that ends the request, and its queue pair answers no more. The requester went on to repeat, " +
+			"so it did not get the NAK: its retries were used up. The detail names the refusal.",
+		Requester: Statuses{ib.WCRetryExcErr},
+		Try:       "See what the responder refused. Then look for drops between the responder and the requester.",
+	},
+	refusalLate: {
+		Name: "refusal-late", Severity: Failed, Side: Both, Title: "a request was refused, and the NAK may not have reached the requester",
+		Means: "The responder answered by a NAK that ends the request. The requester repeated after it, or a rule of faults lost, changed or delayed the NAK. " +
+			"A requester that did not get it in time used up its retries. The detail names the refusal.",
+		Requester: Statuses{ib.WCRetryExcErr},
+		Try:       "See what the responder refused, and the requester's completion.",
 	},
 	unknownNAK: {
 		Name: "unknown-nak", Severity: Failed, Side: Responder, Title: "an answer has a code that is not defined",
@@ -236,7 +300,7 @@ var table = [numRules]Rule{
 	invalidateFailed: {
 		Name: "invalidate-failed", Severity: Failed, Side: Both, Title: "SEND with invalidate was acknowledged but not counted as executed",
 		Means:     "The MSN did not advance: the R_Key to invalidate was wrong. The requester sees success, the receiver an error.",
-		Responder: ib.WCRemInvReqErr,
+		Responder: Statuses{ib.WCRemInvReqErr},
 		Try:       "Check which R_Key the request invalidates: it must be a bound memory window of type 2 of that queue pair.",
 	},
 	resync: {
@@ -252,7 +316,7 @@ var table = [numRules]Rule{
 	lengthWrong: {
 		Name: "length-wrong", Severity: Failed, Side: Requester, Title: "a packet is longer or shorter than its place in the message allows",
 		Means:     "FIRST and MIDDLE packets of one connection must have the path MTU's length. A device on the way cut the packet, or the sender is wrong.",
-		Requester: ib.WCRemInvReqErr, Try: "Check the path MTU of both queue pairs and the sender's adapter.",
+		Requester: Statuses{ib.WCRemInvReqErr}, Try: "Check the path MTU of both queue pairs and the sender's adapter.",
 	},
 	ucGap: {
 		Name: "uc-gap", Severity: Lost, Side: Network, Title: "packets of an unreliable connection are missing here",
@@ -263,6 +327,21 @@ var table = [numRules]Rule{
 		Name: "uc-message-cut", Severity: Lost, Side: Network, Title: "a message of an unreliable connection has no beginning or no end",
 		Means: "The receiver drops such a message without a word.",
 		Try:   "The missing packet was lost between the sender and this place, or the sender was stopped.",
+	},
+	ucLength: {
+		Name: "uc-length-wrong", Severity: Lost, Side: Requester, Title: "a message of an unreliable connection has a wrong length",
+		Means: "FIRST and MIDDLE packets must have the path MTU's length, and the packets of a WRITE as many bytes as the first one announces. The receiver drops the message.",
+		Try:   "Check the path MTU of both queue pairs, the sender's adapter, and devices on the way that cut packets.",
+	},
+	udQKeyWrong: {
+		Name: "ud-qkey-wrong", Severity: Lost, Side: Requester, Title: "datagrams have another Q_Key than their receiver announced",
+		Means: "The SIDR_REP named the Q_Key of the queue pair. The receiver drops datagrams that have another, and no program gets an error.",
+		Try:   "Set remote_qkey of the work requests to the Q_Key of the SIDR_REP (rdma_cm: param.ud.qkey of the ESTABLISHED event).",
+	},
+	udTooLong: {
+		Name: "ud-too-long", Severity: Lost, Side: Requester, Title: "a datagram is longer than the largest path MTU",
+		Means: "A datagram has to fit into one packet of at most 4096 bytes. The receiver drops it.",
+		Try:   "Send at most the active MTU of the port; check the sender's adapter.",
 	},
 	udQKeys: {
 		Name: "ud-qkeys-differ", Severity: Lost, Side: Requester, Title: "datagrams from one queue pair to another have different Q_Keys",
@@ -309,35 +388,75 @@ var table = [numRules]Rule{
 		Means: "The ICRC is wrong and no known rewriting explains it. The receiver drops the packet; a reliable connection repeats it.",
 		Try:   "Look for a bad cable, port or memory on the way; the Ethernet FCS does not protect inside of devices.",
 	},
+	icrcLost: {
+		Name: "icrc-lost-message", Severity: Lost, Side: Network, Title: "packets of messages that are not sent again were damaged on the way",
+		Means: "The ICRC is wrong and no known rewriting explains it. The receiver drops the packet, and with it the message: UC and UD repeat nothing.",
+		Try:   "Look for a bad cable, port or memory on the way; the Ethernet FCS does not protect inside of devices.",
+	},
 	icrcSender: {
 		Name: "icrc-sender", Severity: Failed, Side: Requester, Title: "every packet of a sender has a wrong ICRC",
 		Means: "Not one was right. The sender computes it otherwise, its adapter fills it in after the place of capture, or everything is rewritten on the way.",
 		Try:   "Capture at the receiver: if it is wrong there too, look at the sender's driver and at what rewrites headers on the way.",
 	},
 	badOpcode: {
-		Name: "malformed-opcode", Severity: Repaired, Side: Network, Title: "packets with an opcode that is not assigned",
-		Means: "It was damaged on the way, or another protocol uses UDP port 4791.",
+		Name: "malformed-opcode", Severity: Unknown, Side: Network, Title: "packets with an opcode that is not assigned",
+		Means: "It was damaged on the way, or another protocol uses UDP port 4791. Adapters drop it; nothing tells what was in it.",
 		Try:   "See who sends it.",
 	},
 	badVersion: {
-		Name: "malformed-version", Severity: Repaired, Side: Network, Title: "packets of another transport version",
-		Means: "Only version 0 exists. It was damaged on the way, or another protocol uses UDP port 4791.",
+		Name: "malformed-version", Severity: Unknown, Side: Network, Title: "packets of another transport version",
+		Means: "Only version 0 exists. It was damaged on the way, or another protocol uses UDP port 4791. Adapters drop it.",
 		Try:   "See who sends it.",
 	},
 	badLength: {
-		Name: "malformed-length", Severity: Repaired, Side: Network, Title: "packets too short for their headers, or not a multiple of 4 bytes long",
-		Means: "A packet was cut on its way.",
+		Name: "malformed-length", Severity: Unknown, Side: Network, Title: "packets too short for their headers, or not a multiple of 4 bytes long",
+		Means: "A packet was cut on its way. Adapters drop it.",
 		Try:   "Look for what cuts packets: an MTU that is smaller than the path MTU needs.",
 	},
 	badPad: {
-		Name: "malformed-pad", Severity: Repaired, Side: Network, Title: "packets with more padding than payload",
-		Means: "The pad count is wrong: the packet was damaged on the way.",
+		Name: "malformed-pad", Severity: Unknown, Side: Network, Title: "packets with more padding than payload",
+		Means: "The pad count is wrong: the packet was damaged on the way. Adapters drop it.",
 		Try:   "See who sends it.",
+	},
+	answerSpoilt: {
+		Name: "answer-spoilt", Severity: Unknown, Side: Both, Title: "a rule of faults lost or changed an answer, and the requester did not repeat",
+		Means: "The answer is in the capture and did not reach the requester. Nothing was sent again: the requester was not allowed a retry (retry_cnt 0), " +
+			"its program or its queue pair ended, or the capture did.",
+		Try: "See the requester's completions.",
+	},
+	unfinished: {
+		Name: "unanswered", Severity: Unknown, Side: Both, Title: "requests had no answer when the capture ended",
+		Means: "Nothing in the capture tells whether they were answered later, or what their program got. The capture ended too early, or the requester sent no more: " +
+			"its program or its queue pair ended.",
+		Try: "See the requester's completions, or capture for longer.",
+	},
+	oneDirection: {
+		Name: "one-direction", Severity: Unknown, Side: Both, Title: "only one direction of a connection is in the capture",
+		Means: "Either the answers or the requests are missing: the capture does not have them, or nothing answered. So nothing tells what became of the requests.",
+		Try:   "Capture both directions: at one of both hosts, without a filter for one address.",
+	},
+	nothingAnswers: {
+		Name: "no-acknowledgements", Severity: Unknown, Side: Responder, Title: "nothing in the capture tells whether messages of UC or UD arrived",
+		Means: "No packet acknowledges them, and no sender gets an error. A receiver drops a message without an answer if no receive is posted or the receive is too short, " +
+			"if the Q_Key or P_Key is wrong, if a WRITE has a wrong R_Key, address or length, and if its queue pair is not in RTR or RTS.",
+		Try: "See the completions and the counters of drops at the receiver.",
+	},
+	noPackets: {
+		Name: "no-packets", Severity: Unknown, Side: Both, Title: "no RoCEv2 packet (UDP port 4791) is in this capture",
+		Means: "Another interface was captured, a filter left the packets out, nothing was sent while it ran, or they are not RoCEv2: RoCEv1 and InfiniBand have no UDP port. " +
+			"RDMA hardware sends packets that the interfaces of the host do not show.",
+		Try: "Capture on the interface of the adapter (loopback: lo) with the filter \"udp port 4791\"; for hardware use its vendor's tool. Programs on softhca capture by --capture or --explain.",
 	},
 	faultAsked: {
 		Name: "fault-asked-for", Severity: Repaired, Side: Both, Title: "a rule of faults, which somebody asked for, did this",
 		Means: "Comments in the capture name the rule that lost, delayed or changed packets.",
 		Try:   "Run without --fault.",
+	},
+	faultDelayed: {
+		Name: "fault-delayed", Severity: Unknown, Side: Both, Title: "a rule of faults, which somebody asked for, delayed the last packets",
+		Means: "Comments in the capture name the rule. The capture has the packets, and does not tell when they went on, nor whether the requester still waited: " +
+			"if not, it got RETRY_EXC_ERR. Too few requests follow to show that it did.",
+		Try: "See the requester's completions, or run without --fault.",
 	},
 	faultLost: {
 		Name: "fault-lost-message", Severity: Lost, Side: Both, Title: "a rule of faults, which somebody asked for, lost a message that nobody repeats",

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 	"github.com/softhca/softhca/mad"
 	"github.com/softhca/softhca/roce"
@@ -109,6 +110,12 @@ var cases = []struct {
 	{rnrWait, "errs_rnr_then_ok", from(server), "not in this capture"},
 	{rnrUnresolved, "errs_rnr_exceeded", nil, "3 RNR NAKs"},
 	{rnrUnresolved, "errs_rnr_zero_retry", nil, "1 RNR NAK with"},
+	{rnrUnheard, "", notReady(maxHeeded+1, 2), "10 RNR NAKs with a timer of 10µs"},
+	{rnrOrSilence, "", notReady(maxHeeded, 1), "8 RNR NAKs"},
+	{rnrOrSilence, "", notReady(0, 1), "2 RNR NAKs"},
+	{rnrUnresolved, "", notReady(maxHeeded, 0), "7 RNR NAKs"},
+	{rnrWaits, "", notReady(maxHeeded+1, 0), "8 RNR NAKs"},
+	{keyInvalidated, "errs_mw_send_inv", nil, "in record 5; record 3, a SEND with invalidate, invalidated this R_Key"},
 	{writeRefused, "errs_bad_rkey_write", nil, "WRITE of 100 bytes"},
 	{writeRefused, "errs_bad_rkey_write_multi", nil, "WRITE of 3072 bytes"},
 	{readRefused, "errs_read_noperm", nil, "READ of 100 bytes"},
@@ -122,6 +129,8 @@ var cases = []struct {
 	{operationalError, "errs_send_too_long", from(server), "not in this capture"},
 	{invalidRDRequest, "", refusedRD, "SEND"},
 	{resync, "", refusedRD, "000102"},
+	{refusalUnheard, "errs_bad_rkey_write", repeatedInVain(2), "write-refused: WRITE of 100 bytes"},
+	{refusalLate, "errs_bad_rkey_write", repeatedInVain(1), "write-refused: WRITE of 100 bytes"},
 	{unknownNAK, "errs_bad_rkey_write", func(s *scene) {
 		s.each(0, func(f *frame) {
 			if f.op() == roce.RCAcknowledge {
@@ -149,6 +158,31 @@ var cases = []struct {
 	{ucGap, "loss_uc_middle.server", nil, "1 from PSN"},
 	{ucCut, "loss_uc_last.server", nil, "another begins"},
 	{ucCut, "loss_uc_first.server", nil, "has no beginning"},
+	{ucLength, "errs_uc_write", func(s *scene) {
+		s.each(0, func(f *frame) {
+			if f.op() == roce.UCRDMAWriteOnly && len(f.data) > headers+100 {
+				f.cut(4)
+			}
+		})
+	}, "its packets have "},
+	{ucLength, "errs_uc_send", func(s *scene) {
+		s.each(0, func(f *frame) {
+			if f.op() == roce.UCSendMiddle {
+				f.cut(8)
+			}
+		})
+	}, "1016 bytes"},
+	{udQKeyWrong, "cm_udaddy", func(s *scene) {
+		s.each(0, func(f *frame) {
+			if f.op() != roce.UDSendOnly {
+				f.data[atQKey] ^= 1
+				f.seal()
+			}
+		})
+	}, "by the SIDR_REP in record 2"},
+	{udTooLong, "", func(s *scene) {
+		s.add(client, 0, &roce.Packet{BTH: bth(roce.UDSendOnly, 0x11, 5), DETH: roce.DETH{SrcQP: 7}, Payload: make([]byte, 4100)})
+	}, "4100 bytes"},
 	{udQKeys, "errs_ud_send", one(2, func(f *frame) { f.data[atQKey+3] ^= 1; f.seal() }), "0x"},
 	{pkeysDiffer, "errs_send", one(1, func(f *frame) { f.data[atPKey+1] = 1; f.seal() }), "0x7f01 and 0x7fff"},
 	{congestionMark, "errs_send", one(2, func(f *frame) { f.data[atTOS] |= 3 }), "10.77.0.3 > 10.77.0.2"},
@@ -161,6 +195,8 @@ var cases = []struct {
 	{icrcPort, "errs_send", one(2, func(f *frame) { f.data[atPort] ^= 0x40 }), "it was 0x"},
 	{icrcAddress, "errs_send", one(2, func(f *frame) { f.data[ethernet+14] ^= 0x40 }), "it was 10.77.0.3"},
 	{icrcDamaged, "errs_send", one(2, func(f *frame) { f.data[headers+roce.BTHLen] ^= 1 }), "RC_SEND_ONLY"},
+	{icrcLost, "errs_ud_send", one(2, func(f *frame) { f.data[headers+roce.BTHLen] ^= 1 }), "UD_SEND_ONLY"},
+	{icrcLost, "errs_uc_send", one(2, func(f *frame) { f.data[headers+roce.BTHLen] ^= 1 }), "UC_SEND"},
 	{icrcSender, "errs_send", func(s *scene) {
 		s.each(0, func(f *frame) { f.data[len(f.data)-1] ^= 0xff; f.data[len(f.data)-2] ^= 0x55 })
 	}, ""},
@@ -168,6 +204,12 @@ var cases = []struct {
 	{badVersion, "errs_send", one(2, func(f *frame) { f.data[atPad] |= 1 }), ""},
 	{badLength, "errs_send", one(2, func(f *frame) { f.cut(2) }), ""},
 	{badPad, "errs_send", one(0, func(f *frame) { f.data[atPad] |= 0x30 }), ""},
+	{unfinished, "errs_mw_send_inv", func(s *scene) { s.frames = s.frames[:5] }, "in record 5"},
+	{unfinished, "cm_rping", func(s *scene) { s.frames = s.frames[:1] }, "the request for tcp:"},
+	{oneDirection, "errs_send", from(client), "nothing from 10.77.0.2"},
+	{oneDirection, "errs_send", from(server), "nothing from 10.77.0.3"},
+	{nothingAnswers, "errs_ud_bad_qkey", nil, "5 messages from 10.77.0.3"},
+	{nothingAnswers, "errs_uc_bad_rkey", nil, "2 messages from 10.77.0.3"},
 	{cmNobodyListens, "cm_rping_noserver", nil, "tcp:9999"},
 	{cmNobodyListens, "cm_rping_noserver_v6", nil, "invalid service"},
 	{cmRefused, "cm_cmx_reject", nil, "consumer reject (28)"},
@@ -200,6 +242,31 @@ var cases = []struct {
 	{sidrRefused, "cm_udaddy_noserver", nil, "for udp:"},
 	{sidrRepeated, "loss_cm_sidr_req.client", nil, "after the first"},
 	{sidrUnanswered, "loss_cm_sidr_req.client", silent(0), "2 times in 4.0774s, for"},
+}
+
+// notReady is a request that is answered by RNR NAKs only. It comes again after the time
+// that they ask for, and then as often after another time.
+func notReady(heeded, other int) func(s *scene) {
+	return func(s *scene) {
+		for i := range 1 + heeded + other {
+			after := ib.RNRTimer(1)
+			if i > heeded {
+				after = 100 * time.Millisecond
+			}
+			s.add(client, after, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 2)})
+			s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 2), AETH: roce.AETH{Syndrome: roce.RNRNAK(1)}})
+		}
+	}
+}
+
+// repeatedInVain has the request before the last packet, which refuses it, come again.
+func repeatedInVain(n int) func(s *scene) {
+	return func(s *scene) {
+		request := len(s.frames) - 2
+		for range n {
+			s.repeat(request, 100*time.Millisecond)
+		}
+	}
 }
 
 // offered makes a LAP of the RTU.
@@ -296,7 +363,7 @@ func TestErrorPages(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.capture, got, c.page)
 		}
 		var text bytes.Buffer
-		if err := r.Text(&text, false); err != nil || c.page != "" && !strings.Contains(text.String(), " "+c.page+"\n") {
+		if err := r.Text(&text, TextOptions{}); err != nil || c.page != "" && !strings.Contains(text.String(), " "+c.page+"\n") {
 			t.Errorf("%s: %q is missing in\n%s", c.capture, c.page, text.String())
 		}
 	}
@@ -327,7 +394,8 @@ func refusedRD(s *scene) {
 
 // TestRules shows every rule a capture in which it is to be found.
 func TestRules(t *testing.T) {
-	shown := map[ruleID]bool{faultAsked: true, faultLost: true} // by TestFaultsLeaveMarks
+	// Others are shown by TestFaultCaptures, TestFaultsLeaveMarks, TestSpoiltAnswers and TestEmptyCaptures.
+	shown := map[ruleID]bool{faultAsked: true, faultLost: true, answerSpoilt: true, answersLost: true, faultDelayed: true, noPackets: true}
 	for _, c := range cases {
 		shown[c.rule] = true
 		rule := &table[c.rule]

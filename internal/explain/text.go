@@ -2,9 +2,12 @@ package explain
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 )
 
 const (
@@ -16,20 +19,28 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// maxShown is how many conversations and findings the text has.
-const maxShown = 40
+// maxShown is how many conversations and findings the text has, unless all are wanted.
+const maxShown = 10
+
+// TextOptions choose how a report is written for people.
+type TextOptions struct {
+	Colors bool
+	All    bool   // list all conversations and findings of the report, not only some
+	More   string // how to get the whole of a list that is cut, such as "--all shows them"; "" if it cannot be had
+}
 
 // printer writes the text of a report.
 type printer struct {
 	*bufio.Writer
-	colors bool
+	TextOptions
 }
 
-// Text writes the report for people: the verdict first, then conversations and
-// findings, and the packets around what explains the verdict. It blocks as w does.
-func (r *Report) Text(w io.Writer, colors bool) error {
-	p := &printer{bufio.NewWriter(w), colors}
-	p.verdict(&r.Verdict)
+// Text writes the report for people: the verdict and a summary first, then
+// conversations and findings, and the packets around what explains the verdict. It
+// blocks as w does.
+func (r *Report) Text(w io.Writer, o TextOptions) error {
+	p := &printer{bufio.NewWriter(w), o}
+	p.verdict(r)
 	p.conversations(r)
 	p.findings(r)
 	p.ladder(r)
@@ -46,7 +57,7 @@ func (r *Report) JSON(w io.Writer) error {
 
 // in returns s in a color.
 func (p *printer) in(color, s string) string {
-	if !p.colors || s == "" {
+	if !p.Colors || s == "" {
 		return s
 	}
 	return color + s + plain
@@ -57,29 +68,123 @@ func shade(outcome string) string {
 	switch outcome {
 	case Failed.String(), Lost.String():
 		return red
-	case Repaired.String():
+	case Repaired.String(), Unknown.String(), empty:
 		return yellow
 	default:
 		return green
 	}
 }
 
-func (p *printer) verdict(v *Verdict) {
+func (p *printer) verdict(r *Report) {
+	v := &r.Verdict
 	fmt.Fprintf(p, "%s %s\n", p.in(bold+shade(v.Outcome), "VERDICT "+v.Outcome+":"), p.in(bold, v.Headline))
-	for _, line := range [...]struct{ name, text string }{
-		{"why", v.Means}, {"where", v.Where}, {"asked for", v.Fault}, {"look at", v.Side}, {"requester sees", v.Requester},
-		{"responder sees", v.Responder}, {"try", v.Try}, {"more", v.Page},
+	color := shade(v.Outcome)
+	for _, line := range [...]struct{ name, text, color string }{
+		{"capture", r.extent(), ""}, {"conversations", r.Tally.String(), ""}, {"first failure", r.firstFailure(), color},
+		{"why", v.Means, ""}, {"where", v.Where, ""}, {"asked for", v.Fault, ""}, {"look at", v.Side, ""}, {"requester sees", v.Requester, color},
+		{"responder sees", v.Responder, color}, {"try", v.Try, ""}, {"more", v.Page, faint},
 	} {
-		if line.text != "" {
-			fmt.Fprintf(p, "  %-15s %s\n", line.name, line.text)
-		}
+		p.line(line.name, line.text, line.color)
 	}
 	for _, page := range v.ErrorPages {
-		fmt.Fprintf(p, "  %-15s %s\n", "", page)
+		fmt.Fprintf(p, "  %-15s %s\n", "", p.in(faint, page))
 	}
 	for _, c := range v.Caveats {
-		fmt.Fprintf(p, "  %-15s %s\n", "not shown", c)
+		p.line("not shown", c, yellow)
 	}
+}
+
+// line writes a line of the verdict, if there is anything in it.
+func (p *printer) line(name, text, color string) {
+	if text == "" {
+		return
+	}
+	if color != "" {
+		text = p.in(color, text)
+	}
+	fmt.Fprintf(p, "  %s %s\n", p.in(faint, fmt.Sprintf("%-15s", name)), text)
+}
+
+// extent says how much the capture holds.
+func (r *Report) extent() string {
+	s := fmt.Sprintf("%s in %s, %v", count(r.Packets, "packet"), count(r.Records, "record"), round(r.Duration))
+	for _, part := range [...]struct {
+		n    int
+		what string
+	}{{r.BadICRC, "with a wrong ICRC"}, {r.Malformed, "malformed"}, {r.Truncated, "cut off by the capture"}, {r.Twice, "captured twice"}} {
+		if part.n > 0 {
+			s += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	return s
+}
+
+// String says how many conversations there are, and what became of them.
+func (t Tally) String() string {
+	if t.Conversations == 0 {
+		return ""
+	}
+	var parts []string
+	for _, part := range [...]struct {
+		n    int
+		what string
+	}{{t.Failed, "failed"}, {t.Lost, "lost messages"}, {t.Unknown, "unknown"}, {t.Repaired, "repaired"}, {t.Clean, "clean"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	return fmt.Sprintf("%d: %s", t.Conversations, strings.Join(parts, ", "))
+}
+
+// firstFailure says where the first failure is, or the first message that is lost.
+func (r *Report) firstFailure() string {
+	i := slices.IndexFunc(r.Findings, func(f *Finding) bool { return f.Severity >= Lost && f.First == r.Tally.FirstFailure })
+	if i < 0 {
+		return ""
+	}
+	f := r.Findings[i]
+	return fmt.Sprintf("%s: %s", f.place(), f.Title)
+}
+
+// place says where in the capture the finding was made first.
+func (f *Finding) place() string {
+	s := fmt.Sprintf("record %d at %v", f.First, round(f.At))
+	if f.Conversation > 0 {
+		s += fmt.Sprintf(", conversation %d", f.Conversation)
+	}
+	return s
+}
+
+// worst returns the outcome of a conversation: its gravest finding, or clean.
+func (r *Report) worst() map[int]string {
+	worst := map[int]string{}
+	for _, f := range slices.Backward(r.Findings) {
+		worst[f.Conversation] = f.Severity.String()
+	}
+	return worst
+}
+
+// shown returns the conversations that the text has: those with trouble before others,
+// in the order of their numbers.
+func (p *printer) shown(r *Report, worst map[int]string) []*Conversation {
+	var all []*Conversation
+	for _, rank := range [...]Severity{Failed, Lost, Repaired, Unknown} {
+		for i := range r.Conversations {
+			if c := &r.Conversations[i]; worst[c.ID] == rank.String() {
+				all = append(all, c)
+			}
+		}
+	}
+	for i := range r.Conversations {
+		if c := &r.Conversations[i]; worst[c.ID] == "" {
+			all = append(all, c)
+		}
+	}
+	if !p.All {
+		all = all[:min(len(all), maxShown)]
+	}
+	slices.SortFunc(all, func(a, b *Conversation) int { return a.ID - b.ID })
+	return all
 }
 
 func (p *printer) conversations(r *Report) {
@@ -87,9 +192,11 @@ func (p *printer) conversations(r *Report) {
 		return
 	}
 	fmt.Fprintf(p, "\n%s\n", p.in(bold, "CONVERSATIONS"))
-	for i := range r.Conversations[:min(len(r.Conversations), maxShown)] {
-		c := &r.Conversations[i]
-		fmt.Fprintf(p, "%3d  %-3s %s > %s  %s, %s in %v", c.ID, c.Service, c.A, c.B, count(c.Packets, "packet"), count(c.Bytes, "byte"), round(c.Length))
+	worst := r.worst()
+	shown := p.shown(r, worst)
+	for _, c := range shown {
+		outcome := cmp.Or(worst[c.ID], "clean")
+		fmt.Fprintf(p, "%3d  %-3s %s %s > %s  %s, %s in %v", c.ID, c.Service, p.in(shade(outcome), fmt.Sprintf("%-8s", outcome)), c.A, c.B, count(c.Packets, "packet"), count(c.Bytes, "byte"), round(c.Length))
 		if c.PathMTU > 0 {
 			fmt.Fprintf(p, ", path MTU %d", c.PathMTU)
 		}
@@ -100,9 +207,22 @@ func (p *printer) conversations(r *Report) {
 			fmt.Fprintf(p, "     %s\n", p.in(faint, n))
 		}
 	}
-	if more := len(r.Conversations) - maxShown + r.Unlisted; more > 0 && len(r.Conversations) > maxShown || r.Unlisted > 0 {
-		fmt.Fprintf(p, "     and %d more\n", max(more, r.Unlisted))
+	p.more("     ", len(r.Conversations)-len(shown))
+	if r.Unlisted > 0 {
+		fmt.Fprintf(p, "     %s beyond those that a report lists\n", count(r.Unlisted, "more conversation"))
 	}
+}
+
+// more says how many a list lacks.
+func (p *printer) more(indent string, n int) {
+	if n <= 0 {
+		return
+	}
+	fmt.Fprintf(p, "%sand %d more", indent, n)
+	if p.More != "" {
+		fmt.Fprintf(p, " (%s)", p.More)
+	}
+	p.WriteByte('\n')
 }
 
 // count returns a number of things, such as "1 packet" or "2 packets".
@@ -129,17 +249,19 @@ func (p *printer) findings(r *Report) {
 		return
 	}
 	fmt.Fprintf(p, "\n%s\n", p.in(bold, "FINDINGS"))
-	for _, f := range r.Findings[:min(len(r.Findings), maxShown)] {
+	shown := r.Findings
+	if !p.All {
+		shown = shown[:min(len(shown), maxShown)]
+	}
+	for _, f := range shown {
 		fmt.Fprintf(p, "%s %s: %s\n", p.in(shade(f.Severity.String()), fmt.Sprintf("%-8v", f.Severity)), f.Rule, f.Title)
 		times := "once"
 		if f.Count > 1 {
 			times = fmt.Sprintf("%d times, up to record %d", f.Count, f.Last)
 		}
-		fmt.Fprintf(p, "         conversation %d, record %d at %v, %s: %s\n", f.Conversation, f.First, round(f.At), times, f.Detail)
+		fmt.Fprintf(p, "         %s, %s: %s\n", f.place(), times, f.Detail)
 	}
-	if more := len(r.Findings) - maxShown; more > 0 {
-		fmt.Fprintf(p, "         and %d more\n", more)
-	}
+	p.more("         ", len(r.Findings)-len(shown))
 }
 
 // ladder draws the packets around the finding of the verdict.
@@ -153,6 +275,14 @@ func (p *printer) ladder(r *Report) {
 		arrow, color := "------->", ""
 		if g.Side == 1 {
 			arrow, color = "<-------", faint
+		}
+		switch {
+		case g.Record == r.Verdict.Record:
+			color = bold + shade(r.Verdict.Outcome)
+		case strings.Contains(g.Text, " NAK"):
+			color = red
+		case strings.Contains(g.Text, " RNR"):
+			color = yellow
 		}
 		fmt.Fprintf(p, "%6d %12.6f  %s\n", g.Record, g.At.Seconds(), p.in(color, arrow+"  "+g.Text))
 	}

@@ -3,13 +3,11 @@ package explain
 import (
 	"fmt"
 	"time"
-
-	"github.com/softhca/softhca/ib"
 )
 
 // Verdict is what became of everything: what broke first, and what to do.
 type Verdict struct {
-	Outcome   string `json:"outcome"`                    // clean, repaired, lost, failed; empty if no RoCEv2 packet was there
+	Outcome   string `json:"outcome"`                    // clean, repaired, unknown, lost, failed; empty if no RoCEv2 packet was there
 	Headline  string `json:"headline"`                   // in a sentence
 	Cause     string `json:"cause,omitempty"`            // the rule of the finding that explains it
 	Means     string `json:"means,omitempty"`            // what that is, and how one knows
@@ -27,6 +25,12 @@ type Verdict struct {
 	Caveats []string `json:"caveats"`
 }
 
+// Told reports whether the capture tells what became of all requests in it.
+func (v *Verdict) Told() bool { return v.Outcome != Unknown.String() && v.Outcome != empty }
+
+// empty is the outcome of a capture without any RoCEv2 packet.
+const empty = "empty"
+
 // Bad reports whether a program saw an error or a message was lost.
 func (v *Verdict) Bad() bool { return v.Outcome == Failed.String() || v.Outcome == Lost.String() }
 
@@ -34,9 +38,15 @@ func (v *Verdict) Bad() bool { return v.Outcome == Failed.String() || v.Outcome 
 func (r *Report) judge() Verdict {
 	switch {
 	case r.Packets == 0:
-		return Verdict{Outcome: "empty", Headline: "no RoCEv2 packet (UDP port 4791) is in this capture", Fault: r.asked, Caveats: r.caveats()}
+		f := newFinding(0, instant{}, noPackets, fmt.Sprintf("none of %s is one", count(r.Records, "record")))
+		if r.Records == 0 {
+			f.Detail = "the file has no record at all"
+		}
+		v := f.verdict("", r.asked)
+		v.Outcome, v.Caveats = empty, r.caveats()
+		return v
 	case len(r.Findings) == 0:
-		return Verdict{Outcome: "clean", Headline: "nothing went wrong in " + count(r.Packets, "packet"), Fault: r.asked, Caveats: r.caveats()}
+		return Verdict{Outcome: "clean", Headline: "nothing went wrong in " + count(r.Packets, "packet") + ", and every request was answered", Fault: r.asked, Caveats: r.caveats()}
 	}
 	f, where := r.cause(), ""
 	if f.Conversation > 0 {
@@ -44,10 +54,21 @@ func (r *Report) judge() Verdict {
 	}
 	v := f.verdict(where, r.asked)
 	v.Caveats = r.caveats()
-	if r.listened < f.until {
+	if f.Severity == Failed && r.listened < f.until {
 		v.Caveats = append(v.Caveats, "the capture ends "+gapAfter(r.listened-f.heard)+" what was heard last of that end: whether it went on is not in it")
 	}
 	return v
+}
+
+// Notable returns the record around which packets are worth a look: of the gravest finding
+// that says more than that the capture does not tell something, else of the verdict.
+func (r *Report) Notable() int {
+	for _, f := range r.Findings {
+		if f.trouble() {
+			return f.First
+		}
+	}
+	return r.Verdict.Record
 }
 
 // verdict returns what a finding is as the cause of everything, between two ends.
@@ -58,8 +79,8 @@ func (f *Finding) verdict(where, fault string) Verdict {
 	}
 	rule := &table[f.id]
 	return Verdict{
-		Outcome: rule.Severity.String(), Headline: rule.Title, Cause: rule.Name, Means: rule.Means, Fault: fault, Side: rule.Side.String(), Where: where + f.Detail,
-		Record: f.First, Requester: status(rule.Requester), Responder: status(rule.Responder), Try: rule.Try, Page: rule.Page(), ErrorPages: f.ErrorPages,
+		Outcome: f.Severity.String(), Headline: rule.Title, Cause: rule.Name, Means: rule.Means, Fault: fault, Side: rule.Side.String(), Where: where + f.Detail,
+		Record: f.First, Requester: f.requester.String(), Responder: rule.Responder.String(), Try: rule.Try, Page: rule.Page(), ErrorPages: f.ErrorPages,
 	}
 }
 
@@ -77,7 +98,7 @@ func gapAfter(d time.Duration) string {
 // alternate path was refused.
 func (r *Report) cause() *Finding {
 	f := r.Findings[0]
-	if aside := f.id == faultAsked || f.id == cmAlternateRefused; aside && len(r.Findings) > 1 && r.Findings[1].Severity == f.Severity {
+	if aside := f.id == faultAsked || f.id == faultDelayed || f.id == cmAlternateRefused; aside && len(r.Findings) > 1 && r.Findings[1].Severity == f.Severity {
 		f = r.Findings[1]
 	}
 	if f.Severity == Repaired {
@@ -103,14 +124,6 @@ func (r *Report) cause() *Finding {
 // not answer, what the repeats before it were of.
 func (f *Finding) telling() bool {
 	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered || f.id == cmLAPUnanswered
-}
-
-// status names a completion status with its number, as programs print it.
-func status(s ib.WCStatus) string {
-	if s == ib.WCSuccess {
-		return ""
-	}
-	return fmt.Sprintf("%v (%d)", s, uint8(s))
 }
 
 // caveats say what the capture cannot show.

@@ -150,7 +150,7 @@ func statuses(t *testing.T) (list []subject) {
 		fmt.Fprintf(&b, "`IBV_WC_%v`, %d: \"%s\".", s, s, named["IBV_WC_"+s.String()])
 		var found []string
 		for _, r := range explain.Rules() {
-			if s != ib.WCSuccess && (r.Requester == s || r.Responder == s) {
+			if s != ib.WCSuccess && (slices.Contains(r.Requester, s) || slices.Contains(r.Responder, s)) {
 				found = append(found, fmt.Sprintf("[%s](explain.md#%s)", r.Name, r.Name))
 			}
 		}

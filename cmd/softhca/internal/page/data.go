@@ -78,7 +78,7 @@ func collect(r *explain.Report) *collector {
 	c := &collector{
 		tables: tables{
 			Conversations: r.Conversations, Findings: r.Findings[:min(len(r.Findings), maxListed)], Messages: r.Messages,
-			Cause: r.Verdict.Cause, Record: r.Verdict.Record, Unlisted: r.UnlistedMessages, Rules: map[string]rule{}, Comments: []string{""}, Names: []string{""}, Packets: len(r.Kept),
+			Cause: r.Verdict.Cause, Record: r.Notable(), Unlisted: r.UnlistedMessages, Rules: map[string]rule{}, Comments: []string{""}, Names: []string{""}, Packets: len(r.Kept),
 			Operations: operations(), Headers: headers[:], Management: map[int]*decode.MAD{}, Descriptions: map[int]string{}, Docs: docs,
 			Columns: append([]column(nil), columnTypes[:]...),
 		},
@@ -93,20 +93,12 @@ func collect(r *explain.Report) *collector {
 	for i, known := range explain.Rules() {
 		c.rules[known.Name] = i + 1
 		c.Names = append(c.Names, known.Name)
-		c.Rules[known.Name] = rule{known.Severity.String(), known.Title, status(known.Requester), status(known.Responder), known.Page()}
+		c.Rules[known.Name] = rule{known.Severity.String(), known.Title, known.Requester.String(), known.Responder.String(), known.Page()}
 	}
 	for i := range r.Kept {
 		c.add(i, &r.Kept[i])
 	}
 	return c
-}
-
-// status names a completion status; "" is for success, which says nothing.
-func status(s ib.WCStatus) string {
-	if s == ib.WCSuccess {
-		return ""
-	}
-	return s.String()
 }
 
 // add adds a packet to the columns.

@@ -1,0 +1,108 @@
+package explain
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/fault"
+)
+
+var (
+	agreeSeed = flag.Uint64("agree-seed", 1, "of the first play whose verdict is compared with the completions")
+	agreeRuns = flag.Int("agree-runs", 100, "how many plays there are")
+)
+
+// drawn returns a play of a seed: a rule, and perhaps a program with a bug.
+func drawn(seed uint64) playConfig {
+	r := rand.New(rand.NewPCG(seed, 11))
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	ms, nth, p := 1+r.IntN(200), 1+r.IntN(60), []string{"0.05", "0.2", "0.5", "0.8", "1"}[r.IntN(5)]
+	op := pick("", " op=ACK", " op=SEND_ONLY", " op=SEND", " op=RDMA_WRITE", " op=RDMA_READ_REQUEST", " op=RDMA_READ_RESPONSE", " op=ATOMIC_ACK", " op=FETCH_ADD")
+	op += pick("", "", " dir=in", " dir=out")
+	after := fmt.Sprintf(" after=%dus", 100+r.IntN(2000))
+	c := playConfig{
+		side: r.IntN(2), typ: ib.RC, retry: uint8(r.IntN(8)), rnr: uint8(r.IntN(8)), timeout: uint8(8 + r.IntN(8)), rnrTimer: uint8(1 + r.IntN(20)),
+		recvs: recvsPosted, badKey: -1, badRange: -1, shortRecv: -1,
+	}
+	if r.IntN(6) == 0 {
+		c.typ = ib.UC
+		op = pick("", " dir=in", " dir=out")
+	}
+	switch r.IntN(12) {
+	case 0, 1:
+		c.recvs = r.IntN(30)
+	case 2:
+		c.badKey = r.IntN(works)
+	case 3:
+		c.badRange = r.IntN(works)
+	case 4:
+		c.shortRecv = r.IntN(30)
+	}
+	c.rule = pick(
+		fmt.Sprintf("drop nth=%d", nth)+op, "drop p="+p+op, "drop p="+p+op+after, "drop p=1"+after, fmt.Sprintf("delay %dms p=", ms)+p+op,
+		fmt.Sprintf("delay %dms", ms)+op, "dup p="+p+op, fmt.Sprintf("corrupt nth=%d", nth)+op, "corrupt p="+p+op, fmt.Sprintf("truncate 40 nth=%d", nth)+op,
+		"reorder p=0.2"+op, fmt.Sprintf("partition%s for=%dms", after, ms), "partition"+after, fmt.Sprintf("rate %dMbit/s", 1+r.IntN(100)),
+	)
+	if c.typ == ib.RC && r.IntN(3) == 0 {
+		c.side = responder
+		c.rule = pick(
+			fmt.Sprintf("rnr count=%d", 1+r.IntN(10)), "rnr", fmt.Sprintf("rnr p=%s", p), "nak SEQUENCE p=0.2", fmt.Sprintf("nak INVALID_REQUEST nth=%d", nth),
+			fmt.Sprintf("nak REMOTE_ACCESS op=RDMA_WRITE nth=%d", nth), fmt.Sprintf("nak REMOTE_OPERATIONAL nth=%d", nth), "qp to=ERR"+after, "fillcq"+after,
+		)
+	}
+	return c
+}
+
+// TestVerdictsAgreeWithCompletions has programs run into trouble that a seed draws, in
+// virtual time, and compares the verdict on the capture of one side with the completions
+// that the programs got: what failed is not clean, no status is wrong, and no request is
+// said to have failed if all were completed.
+func TestVerdictsAgreeWithCompletions(t *testing.T) {
+	told, failed, byStatus := 0, 0, map[ib.WCStatus]int{}
+	for seed := *agreeSeed; seed < *agreeSeed+uint64(*agreeRuns); seed++ {
+		c := drawn(seed)
+		p := c.play(t)
+		r := p.run()
+		if wrong := p.disagrees(&r.Verdict); wrong != "" {
+			t.Errorf("seed %d (-agree-seed): %s: %+v, completions %v, %d of %d done: %s, %s, requester %q, responder %q; found %s",
+				seed, wrong, c, p.status, p.done, works, r.Verdict.Outcome, r.Verdict.Where, r.Verdict.Requester, r.Verdict.Responder, names(r))
+		}
+		if s := p.status[requester]; s != ib.WCSuccess {
+			failed++
+			byStatus[s]++
+			if r.Verdict.Requester != "" {
+				told++
+			}
+		}
+	}
+	t.Logf("seeds from %d on (-agree-seed): %d plays, %d failed, the verdict names the status of %d; %v", *agreeSeed, *agreeRuns, failed, told, byStatus)
+	if *agreeRuns >= 100 && (told < failed*3/4 || len(byStatus) < 4) {
+		t.Errorf("of %d failures the verdict names the status of %d only, or there are too few statuses: %v", failed, told, byStatus)
+	}
+}
+
+// disagrees says what of a verdict is wrong, "" if it is right.
+func (p *play) disagrees(v *Verdict) string {
+	got, all := p.status[requester], p.done == works && !p.failed
+	answered := v.Outcome == "clean" || v.Outcome == "repaired"
+	switch {
+	case p.typ == ib.UC && answered:
+		return "nothing answers on UC"
+	case got != ib.WCSuccess && answered:
+		return "a request failed"
+	case got != ib.WCSuccess && v.Requester != "" && !strings.Contains(v.Requester, got.String()):
+		return "another status"
+	case all && p.typ == ib.RC && v.Bad():
+		return "no request failed"
+	case !all && got == ib.WCSuccess && p.side == responder && p.live.Action.Layer() != fault.Verbs && answered:
+		return "requests were not completed"
+	}
+	if got := p.status[responder]; got != ib.WCSuccess && v.Responder != "" && !strings.Contains(v.Responder, got.String()) {
+		return "another status of the responder"
+	}
+	return ""
+}
