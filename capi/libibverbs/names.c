@@ -20,7 +20,7 @@ EXPORT const char *ibv_port_state_str(enum ibv_port_state s)
 		[IBV_PORT_NOP] = "no state change (NOP)", [IBV_PORT_DOWN] = "down", [IBV_PORT_INIT] = "init", [IBV_PORT_ARMED] = "armed",
 		[IBV_PORT_ACTIVE] = "active", [IBV_PORT_ACTIVE_DEFER] = "active defer",
 	};
-	return (unsigned)s <= IBV_PORT_ACTIVE_DEFER ? names[s] : "invalid state";
+	return NAME(names, s);
 }
 
 EXPORT const char *ibv_event_type_str(enum ibv_event_type e)
@@ -70,18 +70,18 @@ EXPORT const char *wr_opcode_str(int opcode)
 }
 PRIVATE(wr_opcode_str, ibv_wr_opcode_str)
 
-// The rates of links: by code, in Mb/s, and as multiples of 2.5 Gb/s, which
-// only the older ones are.
+// The rates of links: by code, in Mb/s, and as multiples of 2.5 Gb/s. rdma-core gives no
+// multiple for some of them: 0.
 static const struct {
 	enum ibv_rate code;
 	int mbps, mult;
 } rates[] = {
-	{IBV_RATE_2_5_GBPS, 2500, 1}, {IBV_RATE_5_GBPS, 5000, 2}, {IBV_RATE_10_GBPS, 10000, 4}, {IBV_RATE_14_GBPS, 14062, 6},
-	{IBV_RATE_20_GBPS, 20000, 8}, {IBV_RATE_25_GBPS, 25781, 10}, {IBV_RATE_28_GBPS, 28125, 11}, {IBV_RATE_30_GBPS, 30000, 12},
-	{IBV_RATE_40_GBPS, 40000, 16}, {IBV_RATE_50_GBPS, 53125, 20}, {IBV_RATE_56_GBPS, 56250, 22}, {IBV_RATE_60_GBPS, 60000, 24},
-	{IBV_RATE_80_GBPS, 80000, 32}, {IBV_RATE_100_GBPS, 103125, 40}, {IBV_RATE_112_GBPS, 112500, 45}, {IBV_RATE_120_GBPS, 120000, 48},
-	{IBV_RATE_168_GBPS, 168750, 67}, {IBV_RATE_200_GBPS, 206250, 80}, {IBV_RATE_300_GBPS, 309375, 120}, {IBV_RATE_400_GBPS, 425000, 160},
-	{IBV_RATE_600_GBPS, 637500, 240},
+	{IBV_RATE_2_5_GBPS, 2500, 1}, {IBV_RATE_5_GBPS, 5000, 2}, {IBV_RATE_10_GBPS, 10000, 4}, {IBV_RATE_14_GBPS, 14062, 0},
+	{IBV_RATE_20_GBPS, 20000, 8}, {IBV_RATE_25_GBPS, 25781, 0}, {IBV_RATE_28_GBPS, 28125, 11}, {IBV_RATE_30_GBPS, 30000, 12},
+	{IBV_RATE_40_GBPS, 40000, 16}, {IBV_RATE_50_GBPS, 53125, 20}, {IBV_RATE_56_GBPS, 56250, 0}, {IBV_RATE_60_GBPS, 60000, 24},
+	{IBV_RATE_80_GBPS, 80000, 32}, {IBV_RATE_100_GBPS, 103125, 0}, {IBV_RATE_112_GBPS, 112500, 0}, {IBV_RATE_120_GBPS, 120000, 48},
+	{IBV_RATE_168_GBPS, 168750, 0}, {IBV_RATE_200_GBPS, 206250, 0}, {IBV_RATE_300_GBPS, 309375, 0}, {IBV_RATE_400_GBPS, 425000, 160},
+	{IBV_RATE_600_GBPS, 637500, 240}, {IBV_RATE_800_GBPS, 850000, 320}, {IBV_RATE_1200_GBPS, 1275000, 480},
 };
 
 enum { RATES = sizeof rates / sizeof *rates };
@@ -89,7 +89,7 @@ enum { RATES = sizeof rates / sizeof *rates };
 EXPORT int ibv_rate_to_mult(enum ibv_rate rate)
 {
 	for (int i = 0; i < RATES; i++)
-		if (rates[i].code == rate)
+		if (rates[i].code == rate && rates[i].mult != 0)
 			return rates[i].mult;
 	return -1;
 }
@@ -97,7 +97,7 @@ EXPORT int ibv_rate_to_mult(enum ibv_rate rate)
 EXPORT enum ibv_rate mult_to_ibv_rate(int mult)
 {
 	for (int i = 0; i < RATES; i++)
-		if (rates[i].mult == mult)
+		if (rates[i].mult == mult && mult != 0)
 			return rates[i].code;
 	return IBV_RATE_MAX;
 }

@@ -179,3 +179,21 @@ func wantOldGLIBC(t *testing.T, library string, imported []elf.ImportedSymbol) {
 		}
 	}
 }
+
+// seeNames wants the names of statuses, events and states, and the rates, of rdma-core
+// 44, from whose library testdata/names.txt comes.
+func seeNames(t *testing.T, s *stand) {
+	out, err := s.run(t, "names")
+	want, err2 := os.ReadFile("testdata/names.txt")
+	if err = errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	if have, want := strings.Split(out, "\n"), strings.Split(string(want), "\n"); !slices.Equal(have, want) {
+		for i := range min(len(have), len(want)) {
+			if have[i] != want[i] {
+				t.Errorf("line %d is %q, want %q", i+1, have[i], want[i])
+			}
+		}
+		t.Errorf("%d lines, want %d", len(have), len(want))
+	}
+}
