@@ -13,7 +13,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
 // an engine of another build.
-#define SOFTHCA_ENGINE_ABI 6
+#define SOFTHCA_ENGINE_ABI 7
 
 typedef uint64_t handle_t;
 
@@ -157,7 +157,9 @@ struct softhca_calls {
 	int (*modify_qp)(handle_t qp, struct softhca_qp_attr *a, uint32_t mask);
 	int (*query_qp)(handle_t qp, struct softhca_qp_attr *a);
 	int (*limit_qp)(handle_t qp, uint32_t rate, uint32_t burst);
-	int (*destroy_qp)(handle_t qp);
+	// destroy_qp fails with EBUSY if the queue pair is attached to multicast groups,
+	// unless it is to detach it.
+	int (*destroy_qp)(handle_t qp, int detach);
 
 	int (*create_ah)(handle_t pd, struct softhca_av *av, uint64_t *ah);
 	int (*destroy_ah)(handle_t pd, uint64_t ah);

@@ -39,7 +39,9 @@ func (q *pair) attach(gid ib.GID) error {
 	}
 	added := false
 	err = q.obj.Do(errGone, func(instant) (err error) {
-		added, err = q.dev.HCA.AttachMcast(q.qp, gid)
+		if added, err = q.dev.HCA.AttachMcast(q.qp, gid); added {
+			q.groups++
+		}
 		return err
 	})
 	if !added {
@@ -51,7 +53,12 @@ func (q *pair) attach(gid ib.GID) error {
 //export softhca_detach
 func softhca_detach(h C.handle_t, gid *C.uint8_t) C.int {
 	q, g := of[*pair](h), *(*ib.GID)(unsafe.Pointer(gid))
-	err := q.obj.Call("DetachMcast", errGone, func(instant) error { return q.dev.HCA.DetachMcast(q.qp, g) })
+	err := q.obj.Call("DetachMcast", errGone, func(instant) (err error) {
+		if err = q.dev.HCA.DetachMcast(q.qp, g); err == nil {
+			q.groups--
+		}
+		return err
+	})
 	if err == nil {
 		q.leave(g.Addr())
 	}

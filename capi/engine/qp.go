@@ -26,6 +26,8 @@ type pair struct {
 	*domain
 	subject
 	qp *qp.QP
+
+	groups int // that it is attached to; the device's thread guards it
 }
 
 //export softhca_create_qp
@@ -105,10 +107,13 @@ func softhca_query_qp(h C.handle_t, c *C.struct_softhca_qp_attr) C.int {
 }
 
 //export softhca_destroy_qp
-func softhca_destroy_qp(h C.handle_t) C.int {
+func softhca_destroy_qp(h C.handle_t, detach C.int) C.int {
 	q := of[*pair](h)
 	var groups []netip.Addr
 	code := q.destroy("DestroyQP", &q.subject, func() error {
+		if q.groups > 0 && detach == 0 {
+			return fmt.Errorf("the QP is attached to %d multicast groups: %w", q.groups, ib.EBUSY)
+		}
 		groups = q.dev.HCA.LeaveGroups(q.qp)
 		q.dev.HCA.DestroyQP(q.pd, q.qp)
 		return nil

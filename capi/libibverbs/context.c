@@ -197,6 +197,8 @@ VERB(int, query_rt_values, (struct ibv_context *c, struct ibv_values_ex *v), c, 
 	(void)c;
 	if (v->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return EINVAL;
+	if (!(v->comp_mask & IBV_VALUES_MASK_RAW_CLOCK))
+		return 0;
 	uint64_t now = now_ns();
 	v->raw_clock = (struct timespec){.tv_sec = (time_t)(now / 1000000000), .tv_nsec = (long)(now % 1000000000)};
 	return 0;
@@ -274,9 +276,7 @@ EXPORT VERB(int, _ibv_query_gid_ex, (struct ibv_context *c, uint32_t port, uint3
 	struct ibv_gid_entry *out, uint32_t flags, size_t size), c, port, index, out, flags, size)
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
-	if (flags != 0)
-		return EOPNOTSUPP;
-	if (port != PORT || index >= i->gids)
+	if (flags != 0 || port != PORT || index >= i->gids)
 		return EINVAL;
 	struct ibv_gid_entry e = gid_entry(i, index);
 	memset(out, 0, size);
@@ -287,10 +287,10 @@ EXPORT VERB(int, _ibv_query_gid_ex, (struct ibv_context *c, uint32_t port, uint3
 EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *out, size_t max, uint32_t flags, size_t size)
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
-	if (flags != 0)
-		return -EOPNOTSUPP;
-	if (max < i->gids)
+	if (flags != 0 || max < i->gids) {
+		errno = EINVAL;
 		return -EINVAL;
+	}
 	memset(out, 0, size * i->gids);
 	for (uint32_t n = 0; n < i->gids; n++) {
 		struct ibv_gid_entry e = gid_entry(i, n);
@@ -317,7 +317,7 @@ EXPORT VERB(int, ibv_query_pkey, (struct ibv_context *c, uint8_t port, int index
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
 	if (port != PORT || index < 0 || index >= (int)i->pkeys) {
-		errno = EINVAL;
+		errno = ENOENT; // as of the file in sysfs that rdma-core reads
 		return -1;
 	}
 	*pkey = htons(i->pkey[index]);
@@ -330,7 +330,7 @@ EXPORT int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 pkey)
 	for (int i = 0; port == PORT && i < (int)a->pkeys; i++)
 		if (htons(a->pkey[i]) == pkey)
 			return i;
-	errno = EINVAL;
+	errno = ENOENT;
 	return -1;
 }
 

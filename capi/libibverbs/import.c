@@ -31,10 +31,12 @@ EXPORT VERB(struct ibv_context *, ibv_import_device, (int fd), fd)
 {
 	struct stat file;
 	if (fstat(fd, &file) != 0)
-		return NULL;
+		return fail(EINVAL);
+	if (S_ISCHR(file.st_mode))
+		return fail(ENODEV);
 	struct node *n = node_where(has_file, &file);
 	if (n == NULL)
-		return fail(EOPNOTSUPP); // of another process, or no device's
+		return fail(EOPNOTSUPP); // of another process, or any file
 	return open_context(n, fd);
 }
 
@@ -63,8 +65,8 @@ EXPORT VERB(struct ibv_pd *, ibv_import_pd, (struct ibv_context *c, uint32_t han
 {
 	struct object *o = find(c, free_pd, is_pd, handle);
 	if (o == NULL)
-		return fail(EINVAL);
-	return pd_of(c, CONTAINER(o, struct pd, o));
+		return fail(ENOENT);
+	return pd_of(c, CONTAINER(o, struct pd, o), NULL);
 }
 
 EXPORT void ibv_unimport_pd(struct ibv_pd *p) { free_pd(&CONTAINER(p, struct pd, ibv)->o); }
@@ -74,7 +76,7 @@ EXPORT VERB(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle)
 	struct object *o = find(pd->context, free_mr, is_mr, handle);
 	struct ibv_mr *m = o != NULL ? malloc(sizeof *m) : NULL;
 	if (m == NULL)
-		return fail(o == NULL ? EINVAL : ENOMEM);
+		return fail(o == NULL ? ENOENT : ENOMEM);
 	*m = CONTAINER(o, struct mr, o)->ibv;
 	m->context = pd->context, m->pd = pd;
 	return m;

@@ -11,6 +11,13 @@
 // with some left.
 enum { RANK_PD = 1, RANK_USED_BY_QP, RANK_SRQ_AND_MR };
 
+// A thread domain promises that one thread uses what is in it. The locks that
+// it would spare are held for some copying only, so it changes nothing.
+struct td {
+	struct ibv_td ibv;
+	_Atomic int domains; // parent domains that have it
+};
+
 int free_pd(struct object *o)
 {
 	struct pd *p = CONTAINER(o, struct pd, o);
@@ -24,6 +31,8 @@ int free_pd(struct object *o)
 		return code;
 	if (p->parent != NULL)
 		p->parent->children--;
+	if (p->td != NULL)
+		p->td->domains--;
 	remove_object(p->ibv.context, o);
 	free(p);
 	return 0;
@@ -51,12 +60,6 @@ EXPORT VERB(int, ibv_dealloc_pd, (struct ibv_pd *p), p)
 	return free_pd(&CONTAINER(p, struct pd, ibv)->o);
 }
 
-// A thread domain promises that one thread uses what is in it. The locks that
-// it would spare are held for some copying only, so it changes nothing.
-struct td {
-	struct ibv_td ibv;
-};
-
 VERB(struct ibv_td *, alloc_td, (struct ibv_context *c, struct ibv_td_init_attr *a), c, a)
 {
 	if (a->comp_mask != 0)
@@ -70,7 +73,10 @@ VERB(struct ibv_td *, alloc_td, (struct ibv_context *c, struct ibv_td_init_attr 
 
 VERB(int, dealloc_td, (struct ibv_td *t), t)
 {
-	free(CONTAINER(t, struct td, ibv));
+	struct td *own = CONTAINER(t, struct td, ibv);
+	if (atomic_load(&own->domains) != 0)
+		return EBUSY;
+	free(own);
 	return 0;
 }
 
@@ -79,19 +85,23 @@ VERB(int, dealloc_td, (struct ibv_td *t), t)
 VERB(struct ibv_pd *, alloc_parent_domain, (struct ibv_context *c, struct ibv_parent_domain_init_attr *a), c, a)
 {
 	enum { KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT };
-	if (a->pd == NULL || a->comp_mask & ~(uint32_t)KNOWN)
+	if (a->pd == NULL)
 		return fail(EINVAL);
-	return pd_of(c, CONTAINER(a->pd, struct pd, ibv));
+	if (a->comp_mask & ~(uint32_t)KNOWN)
+		return fail(EOPNOTSUPP);
+	return pd_of(c, CONTAINER(a->pd, struct pd, ibv), a->td != NULL ? CONTAINER(a->td, struct td, ibv) : NULL);
 }
 
 // pd_of returns another name of a protection domain.
-struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent)
+struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td)
 {
 	struct pd *p = calloc(1, sizeof *p);
 	if (p == NULL)
 		return fail(ENOMEM);
 	p->parent = parent->parent != NULL ? parent->parent : parent;
 	p->parent->children++;
+	if ((p->td = td) != NULL)
+		td->domains++;
 	p->handle = p->parent->handle;
 	p->ibv.context = c;
 	p->ibv.handle = parent->ibv.handle;
@@ -128,6 +138,14 @@ static int mapped(uintptr_t addr, size_t length, unsigned access)
 	return 0;
 }
 
+// legal reports whether the adapter has all of some access rights; it ignores those of
+// the range that devices may ignore.
+static bool legal(unsigned access)
+{
+	enum { RIGHTS = (IBV_ACCESS_HUGETLB << 1) - 1 - IBV_ACCESS_ON_DEMAND };
+	return !(access & ~(RIGHTS | (unsigned)IBV_ACCESS_OPTIONAL_RANGE));
+}
+
 int free_mr(struct object *o)
 {
 	struct mr *m = CONTAINER(o, struct mr, o);
@@ -142,7 +160,7 @@ int free_mr(struct object *o)
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
 	struct device *d = device_of(pd->context);
-	int code = mapped((uintptr_t)addr, length, access);
+	int code = legal(access) ? mapped((uintptr_t)addr, length, access) : EINVAL;
 	if (code != 0)
 		return fail(code);
 	keep_faults();
@@ -194,11 +212,12 @@ EXPORT VERB(int, ibv_rereg_mr, (struct ibv_mr *ibv, int flags, struct ibv_pd *pd
 {
 	struct mr *m = CONTAINER(ibv, struct mr, ibv);
 	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION, pds = flags & IBV_REREG_MR_CHANGE_PD;
-	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (pds && pd == NULL) || (moves && (addr == NULL || length == 0))) {
+	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (pds && pd == NULL) || (moves && (addr == NULL || length == 0)) ||
+	    (access != 0 && !(flags & IBV_REREG_MR_CHANGE_ACCESS))) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	int code = moves ? mapped((uintptr_t)addr, length, (unsigned)access) : 0;
+	int code = !legal((unsigned)access) ? EINVAL : moves ? mapped((uintptr_t)addr, length, (unsigned)access) : 0;
 	struct softhca_mr a = {.handle = m->handle, .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr, .access = (unsigned)access};
 	if (code == 0)
 		code = ENGINE(device_of(ibv->context), rereg_mr, &a, (uint32_t)flags, pds ? CONTAINER(pd, struct pd, ibv)->handle : 0);
@@ -273,10 +292,11 @@ EXPORT VERB(int, ibv_init_ah_from_wc, (struct ibv_context *c, uint8_t port, stru
 	const struct softhca_adapter *info = &device_of(c)->info;
 	uint8_t src[16], dst[16];
 	memset(out, 0, sizeof *out);
+	out->dlid = wc->slid, out->port_num = port;
 	if (!(wc->wc_flags & IBV_WC_GRH))
-		goto invalid;
+		return 0;
 	out->is_global = 1;
-	out->dlid = wc->slid, out->port_num = port, out->grh.hop_limit = HOP_LIMIT; // wc->sl is the kind of header
+	out->grh.hop_limit = HOP_LIMIT; // wc->sl is the kind of header
 	if (b[0] >> 4 == 6) {
 		uint32_t word = ntohl(*(const uint32_t *)b);
 		out->grh.flow_label = word & 0xfffff, out->grh.traffic_class = (uint8_t)(word >> 20);
@@ -287,16 +307,16 @@ EXPORT VERB(int, ibv_init_ah_from_wc, (struct ibv_context *c, uint8_t port, stru
 		mapped_gid(src, b + GRH_IPV4 + 12);
 		mapped_gid(dst, b + GRH_IPV4 + 16);
 	} else {
-		goto invalid;
+		errno = EPROTONOSUPPORT;
+		return -1;
 	}
 	memcpy(out->grh.dgid.raw, src, sizeof src);
-	for (uint32_t i = 0; i < info->gids; i++) {
+	for (uint32_t i = 0; port == PORT && i < info->gids; i++) {
 		if (memcmp(info->gid[i], dst, sizeof dst) == 0) {
 			out->grh.sgid_index = (uint8_t)i;
 			return 0;
 		}
 	}
-invalid:
 	errno = EINVAL;
 	return -1;
 }
@@ -373,7 +393,7 @@ EXPORT VERB(int, ibv_modify_srq, (struct ibv_srq *ibv, struct ibv_srq_attr *a, i
 	if (flags & IBV_SRQ_MAX_WR)
 		return EOPNOTSUPP; // the adapter does not say that it could
 	if (!(flags & IBV_SRQ_LIMIT))
-		return EINVAL;
+		return 0;
 	return ENGINE(device_of(ibv->context), limit_srq, s->handle, a->srq_limit);
 }
 

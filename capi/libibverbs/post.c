@@ -24,10 +24,8 @@ static uint32_t operations(enum ibv_qp_type t)
 	}
 }
 
-static bool answered(uint8_t opcode)
-{
-	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
+static bool atomic(uint8_t opcode) { return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
+static bool answered(uint8_t opcode) { return opcode == IBV_WR_RDMA_READ || atomic(opcode); }
 
 static struct ring_to *to_of(const struct ring *r, struct ring_send *e)
 {
@@ -47,7 +45,7 @@ static int put_list(struct qp *q, struct ring_send *e, const struct ibv_sge *lis
 		return EINVAL;
 	for (size_t i = 0; i < n; i++)
 		length += list[i].length;
-	if (length > MAX_MESSAGE)
+	if (length > MAX_MESSAGE || (atomic(e->opcode) && length < sizeof e->swap))
 		return EINVAL;
 	if (n > 0)
 		memcpy(e + 1, list, n * sizeof *list);
@@ -78,7 +76,7 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr, u
 	e->opcode = (uint8_t)wr->opcode;
 	e->flags = (uint8_t)(wr->send_flags & KNOWN_FLAGS);
 	e->imm = wr->opcode == IBV_WR_SEND_WITH_INV ? wr->invalidate_rkey : ntohl(wr->imm_data);
-	if (answered(e->opcode) && wr->opcode != IBV_WR_RDMA_READ) {
+	if (atomic(e->opcode)) {
 		e->remote_addr = wr->wr.atomic.remote_addr;
 		e->rkey = wr->wr.atomic.rkey;
 		e->compare_add = wr->wr.atomic.compare_add;

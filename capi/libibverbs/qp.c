@@ -6,7 +6,7 @@ enum { RANK_QP = 4 };
 
 static int end_qp(struct qp *q, bool wait)
 {
-	int code = ENGINE(q->dev, destroy_qp, q->handle);
+	int code = ENGINE(q->dev, destroy_qp, q->handle, !wait);
 	if (code != 0)
 		return code;
 	forget_async(q->ibv.context, q);
@@ -32,9 +32,26 @@ static uint32_t inline_data(const struct ibv_qp_cap *cap)
 	return list <= UINT32_MAX && list > cap->max_inline_data ? (uint32_t)list : cap->max_inline_data;
 }
 
+// is_service reports whether rdma-core would ask the device for queue pairs of a type. A
+// receiver of XRC needs a domain, which no program has.
+static bool is_service(enum ibv_qp_type t)
+{
+	switch (t) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_DRIVER:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static struct qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 {
-	if (a->send_cq == NULL || a->recv_cq == NULL)
+	if (a->send_cq == NULL || a->recv_cq == NULL || !is_service(a->qp_type))
 		return fail(EINVAL);
 	struct qp *q = calloc(1, sizeof *q);
 	if (q == NULL)
@@ -74,8 +91,10 @@ VERB(struct ibv_qp *, create_qp_ex, (struct ibv_context *c, struct ibv_qp_init_a
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	(void)c;
-	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || a->comp_mask & ~known)
+	if (a->comp_mask & ~known)
 		return fail(EOPNOTSUPP);
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD))
+		return fail(EINVAL);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags != 0)
 		return fail(EOPNOTSUPP);
 	bool extended = a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -109,8 +128,8 @@ static struct ibv_ah_attr attr_of(const struct softhca_av *v)
 EXPORT VERB(int, ibv_modify_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask), ibv, a, mask)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
-	// RoCE finds nobody by a LID.
-	if ((mask & IBV_QP_AV && !a->ah_attr.is_global) || (mask & IBV_QP_ALT_PATH && !a->alt_ah_attr.is_global))
+	// Linux lets no call resize queues, and RoCE finds nobody by a LID.
+	if (mask & IBV_QP_CAP || (mask & IBV_QP_AV && !a->ah_attr.is_global) || (mask & IBV_QP_ALT_PATH && !a->alt_ah_attr.is_global))
 		return EINVAL;
 	struct softhca_qp_attr s = {
 		.state = a->qp_state, .cur_state = a->cur_qp_state, .path_mtu = a->path_mtu, .mig_state = a->path_mig_state, .qkey = a->qkey,
@@ -141,6 +160,8 @@ EXPORT VERB(int, ibv_query_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int m
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
 	struct softhca_qp_attr s;
+	if (mask & ~(2 * IBV_QP_RATE_LIMIT - 1))
+		return EOPNOTSUPP;
 	int code = ENGINE(q->dev, query_qp, q->handle, &s);
 	if (code != 0)
 		return code;
@@ -173,8 +194,7 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *q, enum ibv_wr_opcode op, u
 	return 0;
 }
 
-// Nothing of it is negotiated, and a program is told so, as with other devices that have no
-// options: librdmacm takes no offer of nobody's.
+// Nothing of it is negotiated: the adapter has no options.
 EXPORT VERB(int, ibv_query_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
 {
 	(void)q, (void)e;
@@ -183,9 +203,7 @@ EXPORT VERB(int, ibv_query_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
 
 EXPORT VERB(int, ibv_set_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
 {
-	(void)q;
-	if (e->vendor_id == 0)
-		return 0;
+	(void)q, (void)e;
 	return EOPNOTSUPP;
 }
 

@@ -92,6 +92,7 @@ struct pd {
 	struct object o;
 	handle_t handle;
 	struct pd *parent; // of a parent domain
+	struct td *td;     // of a parent domain; may be NULL
 	_Atomic int children;
 };
 
@@ -319,7 +320,7 @@ int command_fd(void);
 // object.c
 int free_pd(struct object *o);
 int free_mr(struct object *o);
-struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent);
+struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td);
 
 // event.c
 int source_init(struct source *s);

@@ -85,7 +85,7 @@ static void change(struct region *g)
 	int flags = 1 + (int)draw(7), access = chance(50) ? ALL_ACCESS : IBV_ACCESS_LOCAL_WRITE;
 	bool ours = chance(60);
 	uint8_t *to = g->mem[draw(2)];
-	WORKS(ibv_rereg_mr(g->mr, flags, ours ? g->e->pd : g->other, to, SIZE, access));
+	WORKS(ibv_rereg_mr(g->mr, flags, ours ? g->e->pd : g->other, to, SIZE, flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0));
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		g->at = to, g->iova = (uintptr_t)to;
 	if (flags & IBV_REREG_MR_CHANGE_PD)

@@ -124,7 +124,7 @@ static struct part some_part(void)
 		p.access = IBV_ACCESS_REMOTE_WRITE, p.code = EINVAL;
 		break;
 	case 2:
-		p.access = IBV_ACCESS_ON_DEMAND, p.code = EOPNOTSUPP;
+		p.access = IBV_ACCESS_ON_DEMAND, p.code = EINVAL;
 		break;
 	}
 	return p;
@@ -163,14 +163,15 @@ static void rereg(struct zoo_mr *m)
 	int code = a.code;
 	if (code == EFAULT && !(flags & TRANSLATION))
 		code = 0; // the address is not looked at
+	int access = flags & ACCESS ? a.access : chance(10) ? 1 + (int)draw(1 << 12) : 0;
 	if (code != 0 && code != EFAULT && !(flags & ACCESS))
-		code = 0; // nor are the rights
-	if (flags == 0)
+		code = 0; // the rights are not those of the part
+	if (flags == 0 || (access != 0 && !(flags & ACCESS)))
 		code = EINVAL;
 	if (!(flags & TRANSLATION) && chance(50))
 		a.addr = chance(50) ? NULL : (void *)1;
 	errno = 0;
-	int got = ibv_rereg_mr(m->mr, flags, flags & PD ? p->pd : NULL, a.addr, a.length, flags & ACCESS ? a.access : (int)draw(1 << 12));
+	int got = ibv_rereg_mr(m->mr, flags, flags & PD ? p->pd : NULL, a.addr, a.length, access);
 	if (code != 0) {
 		if (got != IBV_REREG_MR_ERR_INPUT && got != IBV_REREG_MR_ERR_CMD)
 			fails("ibv_rereg_mr", "returned %d for flags %#x and access %#x, want an error with errno %d", got, flags, a.access, code);

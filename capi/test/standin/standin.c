@@ -285,8 +285,9 @@ static int limit_qp(handle_t qp, uint32_t rate, uint32_t burst)
 	return 0;
 }
 
-static int destroy_qp(handle_t qp)
+static int destroy_qp(handle_t qp, int detach)
 {
+	(void)detach;
 	struct qp *q = OF(qp, qp), **at;
 	pthread_mutex_lock(&q->a->mu);
 	for (at = &q->a->first; *at != q; at = &(*at)->next) {
