@@ -1,0 +1,213 @@
+//go:build linux && cgo
+
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// refusalsPage says how calls are refused, from refusalsTable.
+const (
+	refusalsPage  = "../../docs/refusals.md"
+	refusalsTable = "testdata/refusals.tsv"
+)
+
+// refusal is a row of the table, and a line of the program but for its last two columns.
+type refusal struct{ function, condition, returns, errno, event, peer, verdict string }
+
+// seen returns what the program prints of a row.
+func (r *refusal) seen() string { return strings.Join([]string{r.returns, r.errno, r.event}, ", ") }
+
+// name returns what the program calls a row.
+func (r *refusal) name() string { return r.function + ": " + r.condition }
+
+// infallible are the public functions that have nothing to refuse: those without
+// arguments that could be wrong, those that nobody but rules of faults makes fail, and
+// conversions.
+var infallible = strings.Fields(`
+	ibv_ack_async_event ibv_ack_cq_events ibv_alloc_pd ibv_close_device ibv_copy_ah_attr_from_kern ibv_copy_path_rec_from_kern
+	ibv_copy_path_rec_to_kern ibv_copy_qp_attr_from_kern ibv_dereg_mr ibv_destroy_ah ibv_dofork_range ibv_dontfork_range ibv_event_type_str
+	ibv_fork_init ibv_free_device_list ibv_get_device_guid ibv_get_device_index ibv_get_device_list ibv_get_device_name
+	ibv_get_sysfs_path ibv_is_fork_initialized ibv_node_type_str ibv_port_state_str ibv_query_device ibv_query_qp_data_in_order
+	ibv_query_srq ibv_rate_to_mbps ibv_rate_to_mult ibv_read_sysfs_file ibv_register_driver ibv_unimport_dm ibv_unimport_mr ibv_unimport_pd
+	ibv_wc_status_str mbps_to_ibv_rate mult_to_ibv_rate`)
+
+// readRefusals reads the table.
+func readRefusals(t *testing.T) (all []refusal) {
+	t.Helper()
+	text, err := os.ReadFile(refusalsTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 7 || slices.Contains(f, "") {
+			t.Fatalf("%s: want seven columns: %q", refusalsTable, line)
+		}
+		r := refusal{f[0], f[1], f[2], f[3], f[4], f[5], f[6]}
+		if r.verdict != "same" && !strings.HasPrefix(r.verdict, "differs because ") {
+			t.Errorf("%s: the verdict is %q, want same, or differs because", r.name(), r.verdict)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// seeRefusals wants each row to have a case in the program, each case a row, and
+// each call to be refused as its row says.
+func seeRefusals(t *testing.T, s *stand) {
+	want := readRefusals(t)
+	out, err := s.run(t, "refused", "SOFTHCA_ADDR="+s.addresses(2)+";"+s.addresses(1))
+	if err != nil || !strings.HasSuffix(out, "ok\n") {
+		t.Fatalf("the cases: %v\n%s", err, out)
+	}
+	for _, wrong := range compareRefusals(want, out) {
+		t.Error(wrong)
+	}
+}
+
+// compareRefusals compares rows with the lines of a program, and returns what is wrong.
+func compareRefusals(want []refusal, out string) (wrong []string) {
+	cases := map[string]string{}
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 5 {
+			continue // of the engine's log
+		}
+		r := refusal{function: f[0], condition: f[1], returns: f[2], errno: f[3], event: f[4]}
+		if _, twice := cases[r.name()]; twice {
+			wrong = append(wrong, r.name()+": two cases")
+		}
+		cases[r.name()] = r.seen()
+	}
+	for i := range want {
+		switch have, ok := cases[want[i].name()]; {
+		case !ok:
+			wrong = append(wrong, want[i].name()+": a row without a case, or two rows")
+		case have != want[i].seen():
+			wrong = append(wrong, fmt.Sprintf("%s: %s, want %s", want[i].name(), have, want[i].seen()))
+		}
+		delete(cases, want[i].name())
+	}
+	for name, have := range cases {
+		wrong = append(wrong, fmt.Sprintf("%s: a case without a row: %s", name, have))
+	}
+	return wrong
+}
+
+// TestRefusalsCompared wants the comparison to notice what it is for.
+func TestRefusalsCompared(t *testing.T) {
+	rows := []refusal{{function: "f", condition: "a", returns: "EINVAL", errno: "EINVAL", event: "none"}}
+	for out, want := range map[string]int{
+		"f\ta\tEINVAL\tEINVAL\tnone\nok\n":                                       0,
+		"f\ta\tEINVAL\tkept\tnone\n":                                             1, // errno is not set
+		"f\ta\tEINVAL and writes\tEINVAL\tnone\n":                                1,
+		"f\ta\tEINVAL\tEINVAL\tCQ error\n":                                       1,
+		"ok\n":                                                                   1, // no case
+		"f\ta\tEINVAL\tEINVAL\tnone\nf\tb\t0\tkept\tnone\n":                      1, // no row
+		"f\ta\tEINVAL\tEINVAL\tnone\nf\ta\tEINVAL\tEINVAL\tnone\n":               1, // two cases
+		"f\ta\tEINVAL\tEINVAL\tnone\nf\tb\t0\tkept\tnone\nf\tc\t0\tkept\tnone\n": 2,
+	} {
+		if wrong := compareRefusals(rows, out); len(wrong) != want {
+			t.Errorf("%q: %q, want %d", out, wrong, want)
+		}
+	}
+}
+
+// publicFunctions returns the functions of rdma-core 44, whose last public version is
+// IBVERBS_1.14.
+func publicFunctions(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile("../libibverbs/libibverbs.map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := false
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		switch minor, is := 0, len(f) == 2 && f[1] == "{"; {
+		case is:
+			n, err := fmt.Sscanf(f[0], "IBVERBS_1.%d", &minor)
+			public = n == 1 && err == nil && minor <= 14
+		case public && len(f) == 1 && strings.HasSuffix(f[0], ";") && f[0] != "*;" && f[0] != "};":
+			all = append(all, strings.TrimSuffix(f[0], ";"))
+		}
+	}
+	return all
+}
+
+// TestRefusalsTable wants a row for each public function that can refuse, and the page to
+// be that of the table.
+func TestRefusalsTable(t *testing.T) {
+	all := readRefusals(t)
+	public := publicFunctions(t)
+	for _, name := range public {
+		rows := slices.ContainsFunc(all, func(r refusal) bool { return r.function == name })
+		if rows == slices.Contains(infallible, name) {
+			t.Errorf("%s: has rows, or is said to refuse nothing: want one of both", name)
+		}
+	}
+	for _, name := range infallible {
+		if !slices.Contains(public, name) {
+			t.Errorf("%s is not public", name)
+		}
+	}
+	golden(t, refusalsPage, renderRefusals(all))
+}
+
+const refusalsHead = `# Calls that are refused
+
+<!-- Generated: go test ./capi/test -run TestRefusalsTable -rewrite -->
+
+How libibverbs.so.1 refuses calls that a program should not make, and what rdma-core 44 and Linux 6.1 do instead: libibverbs, the
+kernel, the provider and driver of Soft-RoCE (rxe), and mlx5 where rxe does not have the operation. A test makes each of these calls.
+
+- When a function that returns an error code is refused, ` + "`errno`" + ` is that code. "kept" means that errno is as before the call. Where rdma-core
+  itself refuses a call, without the kernel, it does not always set errno.
+- Outputs and the fields of public structures (` + "`qp->state`, `cq->cqe`, `mr->addr`, `attr->cap`" + `) are as before a refused call.
+- ` + "`bad_wr`" + ` names the request that is refused; those before it in the list are posted.
+- What goes wrong later, with a completion or an event, is on [another page](errors-in-c.md).
+- ` + "`ibv_rereg_mr`" + ` returns -1 for IBV_REREG_MR_ERR_INPUT and -4 for IBV_REREG_MR_ERR_CMD.
+`
+
+// renderRefusals returns the page.
+func renderRefusals(all []refusal) []byte {
+	var b bytes.Buffer
+	b.WriteString(refusalsHead)
+	same, last := 0, ""
+	for i := range all {
+		if all[i].verdict == "same" {
+			same++
+		}
+	}
+	fmt.Fprintf(&b, "\nOf %d refusals %d are the same.\n", len(all), same)
+	b.WriteString("\n| function | when | returns | errno | rdma-core and Linux | |\n|---|---|---|---|---|---|\n")
+	for i := range all {
+		r, function := &all[i], ""
+		if r.function != last {
+			function, last = "`"+r.function+"`", r.function
+		}
+		returns := r.returns
+		if r.event != "none" {
+			returns += "; event: " + r.event
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", function, r.condition, returns, r.errno, r.peer, r.verdict)
+	}
+	b.WriteString("\nThese functions refuse nothing, except by [rules of faults](faults.md): ")
+	for i, f := range infallible {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "`%s`", f)
+	}
+	b.WriteString(".\n")
+	return b.Bytes()
+}
