@@ -50,32 +50,65 @@ func Show(ds ...Description) (*Picture, error) {
 	return p, nil
 }
 
-// home returns the directory of the user's pictures, which is nobody else's.
+// home returns the directory of the user's pictures, to which no other user has access.
+// It is XDG_RUNTIME_DIR/softhca, or softhca-UID in the directory for temporary files.
+// Anybody can create the latter first, or root may have before the process entered a
+// user namespace in which it is root too: then it is softhca-UID-RANDOM.
 func home() (string, error) {
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("softhca-%d", os.Geteuid()))
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && private(run) == nil {
-		dir = filepath.Join(run, "softhca")
+		if dir := filepath.Join(run, "softhca"); ours(dir) == nil {
+			return filepath.EvalSymlinks(dir)
+		}
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("softhca-%d", os.Geteuid()))
+	err := ours(dir)
+	if errors.Is(err, errNotPrivate) {
+		dir, err = another(dir + "-")
+	}
+	if err != nil {
 		return "", fmt.Errorf("a directory for the picture of /sys: %w; TMPDIR names another place", err)
-	}
-	if err := private(dir); err != nil {
-		return "", err
 	}
 	// Programs see paths without symbolic links, which must begin like this.
 	return filepath.EvalSymlinks(dir)
 }
 
-// private returns an error unless dir is a directory that only this user may
-// write and read.
+// ours makes a directory unless it exists, and returns an error unless it is private.
+func ours(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return private(dir)
+}
+
+// another returns the first private directory whose path begins with prefix, so that the
+// user's processes agree, and makes one if there is none. Only the owner can make a
+// directory private, so other users cannot offer one, whatever its name is.
+func another(prefix string) (string, error) {
+	all, _ := os.ReadDir(filepath.Dir(prefix)) // one that cannot be read may be written to
+	for _, e := range all {
+		if dir := filepath.Join(filepath.Dir(prefix), e.Name()); strings.HasPrefix(dir, prefix) && private(dir) == nil {
+			return dir, nil
+		}
+	}
+	return os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)) // with mode 0700
+}
+
+// errNotPrivate is why a directory is not used.
+var errNotPrivate = fmt.Errorf("it is not a directory of this user alone: %w", ib.EPERM)
+
+// private returns an error unless dir is a directory, and not a symbolic link to one, that
+// this user owns and only this user may use. A user namespace shows all users that it
+// does not have as one, so the owner's number alone proves nothing: the process
+// must have access too.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.IsDir() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is not a directory of this user alone: remove it, or name another place by TMPDIR: %w", dir, ib.EPERM)
+	if !ok || !info.IsDir() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 ||
+		unix.Faccessat(unix.AT_FDCWD, dir, unix.R_OK|unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil {
+		return fmt.Errorf("%s: %w", dir, errNotPrivate)
 	}
 	return nil
 }

@@ -1,0 +1,123 @@
+//go:build linux
+
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// stranger is a user who is neither root nor the one who runs the tests.
+const stranger = 23456
+
+// TestHomeOfASquattedName wants a directory of the user's own, the same each time,
+// when something else has the name that is tried first.
+func TestHomeOfASquattedName(t *testing.T) {
+	for what, squat := range map[string]func(name string) error{
+		"a file":             func(name string) error { return os.WriteFile(name, nil, 0o600) },
+		"a link to a place":  func(name string) error { return os.Symlink(t.TempDir(), name) },
+		"a link to nothing":  func(name string) error { return os.Symlink("/nonexistent", name) },
+		"an open directory":  func(name string) error { return errors.Join(os.Mkdir(name, 0o700), os.Chmod(name, 0o777)) },
+		"another user's":     func(name string) error { return errors.Join(os.Mkdir(name, 0o700), os.Chown(name, stranger, stranger)) },
+		"another user's own": func(name string) error { return errors.Join(os.Mkdir(name, 0o777), os.Chown(name, stranger, stranger)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			if os.Geteuid() != 0 && strings.HasPrefix(what, "another") {
+				// Changing an owner is root's right.
+				t.Skip("only root can make a directory of another user")
+			}
+			dir := t.TempDir()
+			t.Setenv("XDG_RUNTIME_DIR", "")
+			t.Setenv("TMPDIR", dir)
+			first := filepath.Join(dir, fmt.Sprintf("softhca-%d", os.Geteuid()))
+			// The name that is tried first, and one that a stranger offers instead.
+			if err := errors.Join(squat(first), squat(first+"-0")); err != nil {
+				t.Fatal(err)
+			}
+			got, err := home()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := private(got); err != nil || got == first || got == first+"-0" || filepath.Dir(got) != dir {
+				t.Errorf("home is %s, %v: want a private directory of another name in %s", got, err, dir)
+			}
+			if again, err := home(); err != nil || again != got {
+				t.Errorf("home is %s and then %s, %v: processes of one user would not agree", got, again, err)
+			}
+		})
+	}
+}
+
+// TestHomeWithoutARuntimeDirectoryOfOurs falls back on the directory for temporary files.
+func TestHomeWithoutARuntimeDirectoryOfOurs(t *testing.T) {
+	dir := t.TempDir()
+	run := filepath.Join(dir, "run")
+	if err := errors.Join(os.Mkdir(run, 0o700), os.WriteFile(filepath.Join(run, "softhca"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	t.Setenv("TMPDIR", dir)
+	if got, err := home(); err != nil || filepath.Dir(got) != dir {
+		t.Errorf("home is %s, %v: want it in %s", got, err, dir)
+	}
+}
+
+// homeEnv in its environment makes the test binary print its home.
+const homeEnv = "SOFTHCA_TEST_HOME"
+
+// TestHomeInAUserNamespace has processes ask for their home in a user namespace in which
+// they are root, as after unshare -rU, and one in which they are the user as whom
+// those appear that the namespace does not have. Root of the host has its directory.
+func TestHomeInAUserNamespace(t *testing.T) {
+	if os.Getenv(homeEnv) != "" {
+		got, err := home()
+		fmt.Printf("home %s, %v\n", got, err)
+		return
+	}
+	if os.Geteuid() != 0 {
+		// Root maps another user than itself.
+		t.Skip("only root can start processes of another user")
+	}
+	self, err := os.Open("/proc/self/exe") // whose directory is not the stranger's to enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	for _, uid := range []int{0, 65534} {
+		dir, err := os.MkdirTemp("/tmp", "softhca-test-") // whose parents everybody can enter
+		if err == nil {
+			err = os.Chmod(dir, 0o777|os.ModeSticky)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		roots := filepath.Join(dir, fmt.Sprintf("softhca-%d", uid))
+		if err := os.Mkdir(roots, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/proc/self/fd/3", "-test.run=^TestHomeInAUserNamespace$")
+		cmd.ExtraFiles = []*os.File{self}
+		cmd.Dir, cmd.Env = "/", []string{homeEnv + "=1", "TMPDIR=" + dir}
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: stranger, Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: stranger, Size: 1}},
+			Credential:  &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), NoSetGroups: true},
+		}
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+			// Some systems forbid them, or have none left.
+			t.Skipf("no user namespaces here: %v", err)
+		}
+		if err != nil || !strings.Contains(string(out), "home "+roots+"-") || !strings.Contains(string(out), ", <nil>") {
+			t.Errorf("as user %d of a namespace: %v, %s: want a home %s-...", uid, err, out, roots)
+		}
+	}
+}
