@@ -77,8 +77,11 @@ func softhca_part_cm(cm C.handle_t) C.int {
 func softhca_write_cm(file C.handle_t, b unsafe.Pointer, n C.size_t) C.int {
 	u := of[*userFile](file)
 	err := u.file.Write(unsafe.Slice((*byte)(b), n))
-	if errors.Is(err, ucm.ErrAgain) {
+	switch {
+	case errors.Is(err, ucm.ErrAgain):
 		return C.SOFTHCA_CM_AGAIN
+	case errors.Is(err, ucm.ErrNoAFIB):
+		return errno(err) // librdmacm asks once, and nothing is wrong
 	}
 	return u.code("connection manager", err)
 }

@@ -83,6 +83,21 @@ func TestD2_CMCalls(t *testing.T) {
 	p.all(t, false, func() string { return p.addresses(1) })
 }
 
+// TestCMStartsQuietly wants librdmacm's question whether there are addresses of AF_IB to
+// leave nothing in the log: the answer is the one that it expects.
+func TestCMStartsQuietly(t *testing.T) {
+	p := newCM(t)
+	out, err := p.do(t, append(p.over(t, p.addresses(1)), "SOFTHCA_LOG_LEVEL=debug"), "private-tcp")
+	if err != nil || !strings.Contains(out, "level=DEBUG") {
+		t.Fatalf("%v, or no log:\n%s", err, out)
+	}
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "AF_IB") || strings.Contains(line, "an address of") {
+			t.Errorf("the log says %s", line)
+		}
+	}
+}
+
 // TestD2_CMCallsIPv6 runs those of an adapter with addresses of both families, on an
 // interface: Linux sends no multicast of IPv6 by its loopback interface.
 func TestD2_CMCallsIPv6(t *testing.T) {

@@ -20,8 +20,7 @@ const (
 )
 
 // parseSockaddr reads a socket address: IPv4 or IPv6, or the zero value for none. EINVAL
-// for another family; AF_IB, addresses of InfiniBand's own, is one, so librdmacm asks by
-// IP addresses only.
+// for another family.
 func parseSockaddr(b []byte) (netip.AddrPort, error) {
 	port := func() uint16 { return binary.BigEndian.Uint16(b[2:]) }
 	switch family := binary.NativeEndian.Uint16(b); {
@@ -54,11 +53,23 @@ func local(a netip.AddrPort, err error) (netip.AddrPort, error) {
 	return a, err
 }
 
+// ErrNoAFIB is what BIND returns for an address of family AF_IB. librdmacm binds an ID
+// to one when it starts, to learn whether the kernel has that family; kernels before 3.11
+// answer EINVAL too, and then librdmacm uses IP addresses in every command. The error
+// is an answer, not trouble.
+var ErrNoAFIB = fmt.Errorf("addresses of family AF_IB are not supported: %w", ib.EINVAL)
+
+// familyIB is AF_IB.
+const familyIB = 27
+
 // parseSized reads an address of a size that the program says.
 func parseSized(b []byte, size uint16) (netip.AddrPort, error) {
 	want := uint16(sizeIn4)
-	if binary.NativeEndian.Uint16(b) == unix.AF_INET6 {
+	switch binary.NativeEndian.Uint16(b) {
+	case unix.AF_INET6:
 		want = sizeIn6
+	case familyIB:
+		return netip.AddrPort{}, ErrNoAFIB
 	}
 	if size != want {
 		return netip.AddrPort{}, fmt.Errorf("an address of %d bytes: %w", size, ib.EINVAL)

@@ -524,6 +524,7 @@ func TestGarbage(t *testing.T) {
 	want(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.TCP)}, 3)), ib.ENOSPC, "an answer without room")
 	id = a.create(rdmacm.TCP, 1)
 	want(t, a.do(20, bind{ID: id, AddrSize: 48, Addr: sockaddrStorage{27}}), ib.EINVAL, "an address of InfiniBand")
+	want(t, a.do(20, bind{ID: id, AddrSize: 48, Addr: sockaddrStorage{27}}), ErrNoAFIB, "an address of InfiniBand")
 	four, _ := sockaddr(ha.addr, port)
 	want(t, a.do(20, bind{ID: id, AddrSize: sizeIn6, Addr: four}), ib.EINVAL, "an address of IPv4 with the size of IPv6")
 	want(t, a.do(4, resolveRoute{ID: id}), ib.EINVAL, "a route in no time")
