@@ -245,3 +245,14 @@ func (d *adapter) lost(now clock.Instant, cause error) {
 		id.post(&Event{Type: EventDeviceRemoval, Err: why})
 	}
 }
+
+// mtuTo returns the path MTU from an address of the adapter to a peer: that of the port,
+// or a lower one if the host's route does not carry it.
+func (d *adapter) mtuTo(src, dst netip.Addr) ib.MTU {
+	if !d.inside {
+		if mtu, ok := device.PathMTU(src, dst); ok {
+			return min(mtu, d.mtu)
+		}
+	}
+	return d.mtu
+}

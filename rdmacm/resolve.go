@@ -168,8 +168,11 @@ func hostRoute(dst netip.Addr) (netip.Addr, error) {
 }
 
 // ResolveRoute finds the path to the resolved address: ROUTE_RESOLVED tells.
-// On RoCE that takes no packets. What SetTOS and SetAckTimeout said is taken
-// into the path now. EINVAL unless the address is resolved and no route yet.
+// It sends no packets. The path takes the values of SetTOS and SetAckTimeout now. Its
+// path MTU fits the adapter's interface and, on Linux, the host's route to the
+// address, which may have a lower MTU. The MTU of the peer's interface is not known:
+// if it is lower, SetRoute sets a path MTU. EINVAL unless the address is resolved and
+// no route yet.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return id.start("resolve route", id.resolveRoute, EventRouteResolved)
 }
@@ -178,13 +181,25 @@ func (id *ID) resolveRoute() error {
 	if err := id.room(); err != nil {
 		return err
 	}
+	var src, dst netip.Addr
+	err := id.do(func(clock.Instant) error {
+		if id.state != stateAddrResolved {
+			return id.state.refuses()
+		}
+		src, dst = id.src.Addr(), id.dst.Addr()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	mtu := id.dev.mtuTo(src, dst) // asks the system, which is not for the adapter's thread
 	return id.do(func(clock.Instant) error {
 		if id.state != stateAddrResolved {
 			return id.state.refuses()
 		}
 		r := Route{
 			FlowLabel: flowLabel(id.src.Port(), id.dst.Port()), TrafficClass: id.settings.tos, HopLimit: cm.DefaultHopLimit,
-			MTU: id.dev.mtu, Lifetime: cm.DefaultLifetime,
+			MTU: mtu, Lifetime: cm.DefaultLifetime,
 		}
 		if t := id.settings.ackTimeout; t != 0 {
 			r.Lifetime = max(t-1, 1)

@@ -23,7 +23,10 @@ const waitLimit = 20 * time.Second
 // port is where the listeners of the tests listen.
 const port = 7471
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// The thread of another network lives as long as the process.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/softhca/softhca/internal/fabric/sandbox.NewPlace.func1"))
+}
 
 // must ends the test on an error.
 func must(t testing.TB, err error) {

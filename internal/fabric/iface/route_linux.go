@@ -1,0 +1,33 @@
+package iface
+
+import (
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// discard is a port to which nothing is sent.
+const discard = 9
+
+// RouteMTU returns the MTU of the host's route from src to dst: the interface's, or a
+// lower one that the route has or that a router has reported. It reports false if the
+// host does not tell. It sends nothing.
+func RouteMTU(src, dst netip.Addr) (mtu int, ok bool) {
+	from := net.UDPAddrFromAddrPort(netip.AddrPortFrom(src.WithZone(dst.Zone()), 0))
+	c, err := net.DialUDP("udp", from, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = c.Close() }() // nothing was sent
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	level, option := unix.IPPROTO_IP, unix.IP_MTU
+	if dst.Is6() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	failed := raw.Control(func(fd uintptr) { mtu, err = unix.GetsockoptInt(int(fd), level, option) })
+	return mtu, failed == nil && err == nil
+}
