@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -307,9 +308,16 @@ static void step_leave(void)
 	source_open(&s, c, cq);
 	WORKS(ibv_req_notify_cq(cq, 0));
 	source_emit(&s, 1);
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event in = {.events = EPOLLIN}, out;
+	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, ch->fd, &in) != 0)
+		fails("epoll", "errno %d", errno);
+	WANT("epoll on a channel", epoll_wait(ep, &out, 1, 0), 1);
 	if (chance(50)) // and is never acknowledged
 		WORKS(ibv_get_cq_event(ch, &got, &context));
 	WORKS(ibv_close_device(c));
+	WANT("epoll on a channel of a context that is closed", epoll_wait(ep, &out, 1, 0), 0);
+	close(ep);
 }
 
 // What the adapter has not says so.

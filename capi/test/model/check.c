@@ -121,7 +121,8 @@ uint64_t now_in(clockid_t clock)
 
 uint64_t now_ns(void) { return now_in(CLOCK_MONOTONIC); }
 
-// until_blocked returns when another thread of the program sleeps in the kernel.
+// until_blocked returns when another thread of the program sleeps in the kernel, or has
+// ended.
 void until_blocked(pid_t tid)
 {
 	char path[64], text[512];
@@ -130,9 +131,10 @@ void until_blocked(pid_t tid)
 	snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
 	for (;; sched_yield()) {
 		FILE *f = fopen(path, "r");
-		size_t n = f != NULL ? fread(text, 1, sizeof text - 1, f) : 0;
-		if (f != NULL)
-			fclose(f);
+		if (f == NULL)
+			break;
+		size_t n = fread(text, 1, sizeof text - 1, f);
+		fclose(f);
 		text[n] = 0;
 		const char *state = strrchr(text, ')');
 		if (state != NULL && state[1] == ' ' && state[2] == 'S')

@@ -10,7 +10,7 @@ static struct ibv_cq *new_cq(struct end *e)
 		return MADE(ibv_create_cq(e->ctx, 8 * DEPTH, e, e->channel, 0));
 	struct ibv_cq_init_attr_ex a = {
 		.cqe = 8 * DEPTH, .cq_context = e, .channel = e->channel, .wc_flags = FLAGS,
-		.comp_mask = chance(50) ? IBV_CQ_INIT_ATTR_MASK_FLAGS : 0, .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+		.comp_mask = e->single ? IBV_CQ_INIT_ATTR_MASK_FLAGS : 0, .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
 	};
 	return ibv_cq_ex_to_cq(MADE(ibv_create_cq_ex(e->ctx, &a)));
 }
@@ -54,6 +54,7 @@ static void open_end(struct link *l, struct end *e)
 	e->mr = MADE(ibv_reg_mr(e->pd, e->buf, BUF, ALL_ACCESS));
 	e->channel = chance(60) ? MADE(ibv_create_comp_channel(e->ctx)) : NULL;
 	e->ex = chance(50);
+	e->single = e->ex && chance(30);
 	e->send_cq = new_cq(e);
 	e->recv_cq = chance(50) ? e->send_cq : new_cq(e);
 	e->srq = chance(30) ? MADE(ibv_create_srq(e->pd, &sa)) : NULL;

@@ -36,6 +36,7 @@ struct end {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *send_cq, *recv_cq; // may be the same
 	bool ex;                          // they are extended
+	bool single;                      // polled by one thread at a time
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
 	struct ibv_qp_ex *qpx; // NULL: posted to by the old calls

@@ -12,7 +12,7 @@ static struct {
 	const char *only; // the one step to do
 } options = {.seed = 1, .steps = 200, .threads = 3, .hang = 20};
 
-static const struct step *const tables[] = {object_steps, queue_steps, link_steps, event_steps, waiter_steps, async_steps, ask_steps, word_steps, break_steps, region_steps};
+static const struct step *const tables[] = {object_steps, queue_steps, link_steps, event_steps, waiter_steps, async_steps, ask_steps, word_steps, break_steps, region_steps, share_steps};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 // pick draws a step by weight.
@@ -74,21 +74,24 @@ static void *work(void *arg)
 // watch waits for a thread, and ends the program when that does nothing for a while.
 static void watch(struct thread *t)
 {
+	enum { PARTS = 4 };
 	unsigned long seen = 0;
-	for (;;) {
+	for (int still = 0; still <= PARTS; still++) {
 		struct timespec end;
 		clock_gettime(CLOCK_REALTIME, &end);
-		end.tv_sec += (time_t)options.hang;
+		end.tv_nsec += (long)(options.hang * 1000000000 / PARTS % 1000000000);
+		end.tv_sec += (time_t)(options.hang / PARTS) + end.tv_nsec / 1000000000;
+		end.tv_nsec %= 1000000000;
 		if (pthread_timedjoin_np(t->handle, NULL, &end) == 0)
 			return;
 		unsigned long moves = atomic_load(&t->moves);
-		const char *waits = atomic_load(&t->waits);
-		if (moves == seen) {
-			fprintf(stderr, "thread %d, step %lu (%s): hangs, waiting for %s\n", t->id, t->steps, t->step, waits != NULL ? waits : "a call to return");
-			_exit(1);
-		}
+		if (moves != seen)
+			still = 0;
 		seen = moves;
 	}
+	const char *waits = atomic_load(&t->waits);
+	fprintf(stderr, "thread %d, step %lu (%s): hangs, waiting for %s\n", t->id, t->steps, t->step, waits != NULL ? waits : "a call to return");
+	_exit(1);
 }
 
 static unsigned long number(const char *name, const char *text)

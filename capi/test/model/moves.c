@@ -402,7 +402,7 @@ void drop_qp(struct zoo_qp *q)
 	q->qp = NULL;
 }
 
-// Nothing can be posted in RESET, and no send before RTS.
+// Nothing can be posted in RESET, and from INIT on receives, but no send before RTS.
 static void post_early(struct zoo_qp *q)
 {
 	struct ibv_send_wr *bad = NULL, wr = {.opcode = IBV_WR_SEND};
@@ -414,6 +414,12 @@ static void post_early(struct zoo_qp *q)
 	if (q->known == IBV_QPS_RESET || q->srq != NULL) {
 		REFUSES(ibv_post_recv(q->qp, &rwr, &bad_recv), EINVAL);
 		WANT("ibv_post_recv", bad_recv, &rwr);
+	}
+	if (q->known == IBV_QPS_INIT && q->attr.qp_state == IBV_QPS_INIT && q->srq == NULL) {
+		struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+		WORKS(ibv_post_recv(q->qp, &rwr, &bad_recv));
+		WORKS(ibv_modify_qp(q->qp, &reset, IBV_QP_STATE)); // which takes it back
+		moved(q, &reset, IBV_QP_STATE);
 	}
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(q->qp);
 	if (x != NULL && q->known < IBV_QPS_RTS) {

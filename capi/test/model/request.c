@@ -59,6 +59,8 @@ void draw_request(struct link *l, struct end *e, struct request *r, unsigned i)
 	r->remote = (uintptr_t)to->buf + REACHED + draw(PART - MOST_WRITTEN) / 8 * 8;
 	if (!is_atomic(r->op))
 		r->remote += draw(8);
+	else if (chance(50)) // what is compared is equal, if no other request changes it
+		memcpy(&r->compare, to->shadow + (r->remote - (uintptr_t)to->buf), sizeof r->compare);
 }
 
 // spoil_request makes a request one that posting refuses.

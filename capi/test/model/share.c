@@ -1,0 +1,123 @@
+// Several threads that post to one queue pair, and several that poll its completion
+// queue: each request is done once, and those of a thread in its order.
+#define _GNU_SOURCE
+#include "link.h"
+
+#include <sched.h>
+
+enum { POSTERS = 2, POLLERS = 2, REQUESTS = 40, OUTSTANDING = DEPTH / POSTERS };
+
+struct shared {
+	struct link *l;
+	struct end *e;
+	_Atomic unsigned seen[POSTERS][REQUESTS];
+	_Atomic unsigned done[POSTERS], all;
+};
+
+// sharer is one of the threads, with random numbers of its own.
+struct sharer {
+	struct thread as;
+	struct shared *s;
+	unsigned number;
+	pthread_t handle;
+};
+
+// The requests of a poster write ever greater numbers to its place.
+static uint8_t *place_of(struct end *to, unsigned poster) { return to->buf + REACHED + poster * sizeof(uint64_t); }
+
+static void *post_shared(void *arg)
+{
+	struct sharer *me_too = arg;
+	struct shared *s = me_too->s;
+	struct end *e = s->e, *to = peer_of(s->l, e);
+	unsigned number = me_too->number, bad;
+	me = &me_too->as;
+	for (uint64_t i = 0; i < REQUESTS;) {
+		if (i - atomic_load(&s->done[number]) >= OUTSTANDING) {
+			sched_yield();
+			continue;
+		}
+		struct request r = {
+			.op = IBV_WR_RDMA_WRITE, .wr_id = (uint64_t)number << 32 | i, .flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE, .num_sge = 1,
+			.remote = (uintptr_t)place_of(to, number), .rkey = to->mr->rkey,
+		};
+		uint64_t value = i + 1;
+		memcpy(r.data, &value, sizeof value);
+		r.sge[0] = (struct ibv_sge){(uintptr_t)r.data, sizeof value, 0};
+		int code = e->qpx != NULL && chance(50) ? post_new(s->l, e, &r, 1, &bad) : post_old(s->l, e, &r, 1, &bad);
+		WANT("posting while others do", code, 0);
+		i++;
+	}
+	return NULL;
+}
+
+static void count(struct shared *s, uint64_t wr_id, enum ibv_wc_status status)
+{
+	uint64_t poster = wr_id >> 32, i = wr_id & UINT32_MAX;
+	WANT("a completion of what several threads post", status, IBV_WC_SUCCESS);
+	if (poster >= POSTERS || i >= REQUESTS)
+		fails("a completion of what several threads post", "wr_id is %#llx", (unsigned long long)wr_id);
+	WANT("completions of one request", atomic_fetch_add(&s->seen[poster][i], 1), 0);
+	atomic_fetch_add(&s->done[poster], 1);
+	atomic_fetch_add(&s->all, 1);
+}
+
+static void poll_extended(struct shared *s)
+{
+	struct ibv_cq_ex *x = (struct ibv_cq_ex *)s->e->send_cq;
+	struct ibv_poll_cq_attr a = {0};
+	if (ibv_start_poll(x, &a) != 0)
+		return;
+	do {
+		WANT("ibv_wc_read_qp_num", ibv_wc_read_qp_num(x), s->e->qp->qp_num);
+		WANT("ibv_wc_read_opcode", ibv_wc_read_opcode(x), IBV_WC_RDMA_WRITE);
+		count(s, x->wr_id, x->status);
+	} while (ibv_next_poll(x) == 0);
+	ibv_end_poll(x);
+}
+
+static void *poll_shared(void *arg)
+{
+	struct sharer *me_too = arg;
+	struct shared *s = me_too->s;
+	me = &me_too->as;
+	while (atomic_load(&s->all) < POSTERS * REQUESTS) {
+		struct ibv_wc wc[4];
+		if (s->e->ex && chance(70)) {
+			poll_extended(s);
+			continue;
+		}
+		int n = ibv_poll_cq(s->e->send_cq, 1 + (int)draw(4), wc);
+		for (int i = 0; i < n; i++)
+			count(s, wc[i].wr_id, wc[i].status);
+	}
+	return NULL;
+}
+
+static void step_share(void)
+{
+	struct shared s = {.l = some_link()};
+	struct sharer t[POSTERS + POLLERS];
+	unsigned pollers;
+	s.e = &s.l->end[s.l->self ? 0 : draw(2)];
+	if (s.l->type != IBV_QPT_RC)
+		return;
+	pollers = s.e->single ? 1 : POLLERS; // as the program has promised
+	waits_for("threads that post to one queue pair");
+	for (unsigned i = 0; i < POSTERS + pollers; i++) {
+		t[i] = (struct sharer){.as = *me, .s = &s, .number = i};
+		t[i].as.random = draw64();
+		if (pthread_create(&t[i].handle, NULL, i < POSTERS ? post_shared : poll_shared, &t[i]) != 0)
+			abort();
+	}
+	for (unsigned i = 0; i < POSTERS + pollers; i++)
+		pthread_join(t[i].handle, NULL);
+	struct end *to = peer_of(s.l, s.e);
+	for (unsigned i = 0; i < POSTERS; i++) {
+		uint64_t want = REQUESTS;
+		want_bytes("what several threads wrote", "memory", place_of(to, i), &want, sizeof want);
+	}
+	memcpy(to->shadow, to->buf, BUF);
+}
+
+const struct step share_steps[] = {{"share", 4, step_share}, {NULL, 0, NULL}};
