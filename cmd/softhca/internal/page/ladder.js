@@ -1,22 +1,66 @@
 // The ladder: a list of which only the rows in sight are there.
 
-// List shows rows of a height, as many as are in sight.
+// lineHeight is that of the second line of a row and of those after it.
+const lineHeight = 16;
+
+// narrow is the width of a list below which a row has its text below its numbers.
+const narrow = 620;
+
+// List shows rows as high as their text needs, as many as are in sight.
 class List {
-  constructor(view, build) {
+  // build returns the row of an item, or makes it anew. lines returns how many lines the
+  // text of an item takes in a list of a width, of characters of a width.
+  constructor(view, build, lines) {
     this.scroll = view.querySelector(".scroll");
     this.space = view.querySelector(".space");
-    this.build = build; // returns the row of an item, or makes it anew
+    this.view = view;
+    this.build = build;
+    this.lines = lines;
     this.items = [];
     this.rows = new Map();
-    this.height = 22;
+    this.height = 22; // of a row with one line
+    this.tops = new Float64Array(1); // where each row begins, and where the last one ends
+    this.width = 0;
     this.onscroll = () => {};
     this.scroll.addEventListener("scroll", () => this.draw());
-    new ResizeObserver(() => this.draw()).observe(this.scroll);
+    new ResizeObserver(() => this.widen()).observe(this.scroll);
   }
 
   set(items) {
     this.items = items;
+    this.measure();
     this.refresh();
+  }
+
+  // widen draws the list in the width that it has now.
+  widen() {
+    if (this.scroll.clientWidth === this.width) return this.draw();
+    const middle = this.middle();
+    this.measure();
+    this.refresh();
+    this.scrollTo(middle);
+  }
+
+  // measure computes where rows begin.
+  measure() {
+    this.width = this.scroll.clientWidth;
+    this.view.classList.toggle("narrow", this.width < narrow);
+    const character = characterWidth(), small = this.height < 14;
+    this.tops = new Float64Array(this.items.length + 1);
+    for (let k = 0; k < this.items.length; k++) {
+      const more = small ? 0 : this.lines(this.items[k], this.width, character) - 1;
+      this.tops[k + 1] = this.tops[k] + this.height + more * lineHeight;
+    }
+  }
+
+  // at returns the row at a height.
+  at(top) {
+    let low = 0, high = this.items.length;
+    while (low < high) {
+      const middle = low + high + 1 >> 1;
+      if (this.tops[middle] <= top) low = middle; else high = middle - 1;
+    }
+    return low;
   }
 
   // refresh builds all rows in sight anew.
@@ -30,15 +74,15 @@ class List {
     const middle = this.middle();
     this.height = height;
     this.scroll.classList.toggle("small", height < 14);
-    this.scroll.style.setProperty("--row", height + "px");
+    this.measure();
     this.refresh();
     this.scrollTo(middle);
   }
 
   // range returns the rows in sight.
   range() {
-    const first = Math.floor(this.scroll.scrollTop / this.height);
-    return [first, Math.min(this.items.length, first + Math.ceil(this.scroll.clientHeight / this.height) + 1)];
+    const top = this.scroll.scrollTop;
+    return [this.at(top), Math.min(this.items.length, this.at(top + this.scroll.clientHeight) + 1)];
   }
 
   middle() {
@@ -47,7 +91,7 @@ class List {
   }
 
   draw() {
-    this.space.style.height = this.items.length * this.height + "px";
+    this.space.style.height = this.tops[this.items.length] + "px";
     const [first, last] = this.range();
     for (const [k, row] of this.rows) {
       if (k < first || k >= last) {
@@ -58,7 +102,8 @@ class List {
     for (let k = first; k < last; k++) {
       if (this.rows.has(k)) continue;
       const row = this.build(this.items[k], k > 0 ? this.items[k - 1] : -1);
-      row.style.top = k * this.height + "px";
+      row.style.top = this.tops[k] + "px";
+      row.style.height = this.tops[k + 1] - this.tops[k] + "px";
       this.space.append(row);
       this.rows.set(k, row);
     }
@@ -67,15 +112,43 @@ class List {
 
   // scrollTo brings a row to the middle.
   scrollTo(k) {
-    this.scroll.scrollTop = Math.max(0, (k + .5) * this.height - this.scroll.clientHeight / 2);
+    k = Math.max(0, Math.min(k, this.items.length - 1));
+    this.scroll.scrollTop = Math.max(0, (this.tops[k] + (this.tops[k + 1] || 0)) / 2 - this.scroll.clientHeight / 2);
     this.draw();
   }
 
   // reveal scrolls no more than is needed to see a row.
   reveal(k) {
-    const top = k * this.height, s = this.scroll;
-    if (top < s.scrollTop || top + this.height > s.scrollTop + s.clientHeight) this.scrollTo(k);
+    const s = this.scroll;
+    if (this.tops[k] < s.scrollTop || this.tops[k + 1] > s.scrollTop + s.clientHeight) this.scrollTo(k);
   }
+}
+
+// characterWidth returns the width of a character of the rows, all of which are equal.
+function characterWidth() {
+  const g = document.createElement("canvas").getContext("2d");
+  g.font = "11.5px " + getComputedStyle(document.documentElement).getPropertyValue("--mono");
+  return g.measureText("0".repeat(100)).width / 100;
+}
+
+// wrapped returns how many lines a text takes that is broken between words, and words that
+// are longer than a line anywhere.
+function wrapped(text, columns) {
+  columns = Math.max(1, Math.floor(columns));
+  if (text.length <= columns) return 1;
+  let lines = 1, at = 0;
+  for (const word of text.split(" ")) {
+    if (at && at + 1 + word.length > columns) {
+      lines++;
+      at = 0;
+    }
+    at += (at ? 1 : 0) + word.length;
+    if (at > columns) {
+      lines += Math.ceil(at / columns) - 1;
+      at = at % columns || columns;
+    }
+  }
+  return lines;
 }
 
 // rowHeights are the sizes that one can zoom to.
@@ -87,7 +160,7 @@ class Ladder {
     this.selected = -1;
     this.hits = "";
     this.size = 4;
-    this.list = new List(byId("ladder"), (i, before) => this.row(i, before));
+    this.list = new List(byId("ladder"), (i, before) => this.row(i, before), (i, width, character) => this.lines(i, width, character));
     this.map = byId("ladder").querySelector(".map");
     this.list.scroll.addEventListener("click", e => {
       const row = e.target.closest(".row");
@@ -102,6 +175,11 @@ class Ladder {
 
   // show shows packets, by their indexes.
   show(items) {
+    const last = items.length ? items[items.length - 1] : 0, s = this.store;
+    this.columns = [Math.max(6, String(s.record[last]).length), seconds(s.time[last]).length + 13];
+    const character = characterWidth();
+    this.list.view.style.setProperty("--n", this.columns[0] * character + "px");
+    this.list.view.style.setProperty("--t", this.columns[1] * character + "px");
     this.list.set(items);
     this.drawMap();
   }
@@ -109,6 +187,14 @@ class Ladder {
   zoom(by) {
     this.size = Math.min(rowHeights.length - 1, Math.max(0, this.size + by));
     this.list.resize(rowHeights[this.size]);
+  }
+
+  // lines returns how many lines the text of a packet takes between its two ends.
+  lines(i, width, character) {
+    const s = this.store, below = width < narrow;
+    const text = [s.words(i), ...s.tags(i).map(tag => "_".repeat(tag.length + 4))].join(" ");
+    const beside = below ? 0 : (this.columns[0] + this.columns[1]) * character + 10;
+    return (below ? 1 : 0) + wrapped(text, (width - beside - 92) / character);
   }
 
   row(i, before) {
@@ -125,7 +211,6 @@ class Ladder {
     const gap = since >= 1e7 ? make("span", "gap", "+" + duration(since)) : before < 0 || !since ? "" : "+" + duration(since);
     const row = make("div", name.join(" "), make("span", "n", String(s.record[i])), make("span", "t", seconds(s.time[i]) + " ", gap), make("span", "lane", words));
     row.dataset.i = i;
-    row.title = s.words(i); // of which a narrow window shows a part
     row.setAttribute("role", "option");
     return row;
   }

@@ -5,7 +5,7 @@ class Messages {
     this.store = store;
     this.pick = pick;
     this.at = -1; // the row that the keys have chosen
-    this.list = new List(byId("messages"), m => this.row(m));
+    this.list = new List(byId("messages"), m => this.row(m), Messages.lines);
     this.list.scroll.addEventListener("click", e => {
       const row = e.target.closest(".row");
       if (row) pick(Number(row.dataset.record));
@@ -46,14 +46,22 @@ class Messages {
     }
   }
 
+  // asked returns what a side asks for.
+  static asked(m) { return (m.from === "a" ? "A → B " : "B → A ") + Messages.what(m); }
+
+  // lines returns how many lines a message takes.
+  static lines(m, width, character) {
+    if (width < narrow) return 1 + wrapped(Messages.asked(m), (width - 40) / character) + wrapped(Messages.became(m), (width - 40) / character);
+    return Math.max(wrapped(Messages.asked(m), (width - 520) / character), wrapped(Messages.became(m), 190 / character));
+  }
+
   static text(m) { return "#" + m.first_record + " " + Messages.what(m) + " " + Messages.became(m) + " " + m.outcome + " 0x" + hex(m.psn, 6); }
 
   row(m) {
-    const cells = ["n:" + m.first_record, "t:" + seconds(m.at_ns), ":" + m.conversation, ":" + (m.from === "a" ? "A → B  " : "B → A  ") + Messages.what(m), ":0x" + hex(m.psn, 6)];
+    const cells = ["n:" + m.first_record, "t:" + seconds(m.at_ns), ":" + m.conversation, "asked:" + Messages.asked(m), ":0x" + hex(m.psn, 6)];
     const row = make("div", m === this.list.items[this.at] ? "row chosen" : "row", ...cells.map(c => make("span", c.slice(0, c.indexOf(":")), c.slice(c.indexOf(":") + 1))));
-    row.append(make("span", m.packets_again ? "slow" : m.outcome, Messages.became(m)));
+    row.append(make("span", "became " + (m.packets_again ? "slow" : m.outcome), Messages.became(m)));
     row.dataset.record = m.first_record;
-    row.title = Messages.text(m);
     row.setAttribute("role", "option");
     return row;
   }
