@@ -14,7 +14,7 @@ func TestJudgeLists(t *testing.T) {
 	}
 	for _, want := range []string{
 		"p01_write_in_packets               responder\n", "not judged: the connection manager is that of the peer's system",
-		"e14_region_goes                    responder; not all from line 32: it blocks the adapter's network",
+		"e14_region_goes                    responder; not all from line 31: it blocks the adapter's network",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the list lacks %q:\n%s", want, out)

@@ -146,6 +146,7 @@ func failsBefore(dir string) []failure {
 		{"", []string{"--fault-seed", "x"}, []string{`--fault-seed "x": want a number`}},
 		{"", []string{"--log-level", "loud"}, []string{`--log-level "loud": want debug`}},
 		{"", []string{"--transport", "raw"}, []string{"--transport raw", "leave --transport out"}},
+		{"", []string{"--device"}, []string{`--device "--": want a name`}},
 		{"", []string{"--device", "a/b"}, []string{"--device: ", `"a/b": want 1 to 63 letters`}},
 		{"", []string{"--addr", "192.0.2.99"}, []string{"--addr 192.0.2.99: ", "`ip address` lists"}},
 		{"", []string{"--addr", "nosuch0"}, []string{"--addr nosuch0: ", "neither an IP address nor a network interface", "`ip address` lists"}},

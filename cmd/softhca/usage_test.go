@@ -32,7 +32,6 @@ func TestUsageWords(t *testing.T) {
 		"sim --only x":                          `--only "x": want numbers with commas`,
 		"pingpong --iters 0":                    `iterations 0: want 1 to`,
 		"pingpong --mtu 1000 127.0.0.1":         `path MTU 1000: want 256`,
-		"run --device -- true":                  `--device "--": want a name`,
 		"rping":                                 `want one of --server and --client`,
 		"rping -c -s -a 127.0.0.1":              `--client and --server exclude each other`,
 		"judge":                                 `want one of --peer, --list, --victim-source and --page`,
