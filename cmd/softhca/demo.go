@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ import (
 func newDemoCommand(g *globals) *cobra.Command {
 	peer := "127.0.0.2"
 	measure := time.Second
-	apm, service := false, "rc"
+	apm, asJSON, service := false, false, "rc"
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch two adapters talk: data moved and verified, an error provoked and explained",
@@ -41,31 +42,43 @@ what the demonstration then finds not verified is what you asked for.`,
   softhca demo --fault 'drop op=REP nth=1'       a message of the connection manager is lost, and sent again`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			stage := demoStage(cmd, asJSON)
 			switch {
 			case apm && service == "rd":
 				return usagef("--apm shows connections of RC: leave --type out")
 			case (apm || service == "rd") && cmd.Flags().Changed("measure"):
 				return usagef("--measure has no effect here: --apm and --type rd measure nothing")
 			case apm:
-				return runMigrationDemo(cmd, g, peer)
+				return runMigrationDemo(cmd, g, peer, stage)
 			case service == "rd":
-				return runPlay(cmd, g, peer, 0, demo.RunDatagrams)
+				return runPlay(cmd, g, peer, stage, demo.RunDatagrams)
 			}
 			if g.capture != "" && !cmd.Flags().Changed("measure") {
 				measure = 20 * time.Millisecond // a second would be gigabytes
 			}
-			return runPlay(cmd, g, peer, measure, demo.Run)
+			stage.Measure = measure
+			return runPlay(cmd, g, peer, stage, demo.Run)
 		},
 	}
 	cmd.Flags().StringVar(&peer, "peer", peer, "`address` of the second adapter")
 	cmd.Flags().DurationVar(&measure, "measure", measure, "how long to measure the throughput; 0: not at all")
 	cmd.Flags().BoolVar(&apm, "apm", false, "show automatic path migration; --addr and --peer are two addresses each, A,B")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was verified as one JSON object, and no picture")
 	addChoice(cmd.Flags(), &service, "type", "`service`: rc, or rd for reliable datagrams, which it shows instead", "rc", "rd")
 	return cmd
 }
 
+// demoStage returns where to show: to people, or to a machine only what was verified.
+func demoStage(cmd *cobra.Command, asJSON bool) demo.Options {
+	out := cmd.OutOrStdout()
+	if asJSON {
+		return demo.Options{Out: io.Discard, Summary: new(demo.Summary)}
+	}
+	return demo.Options{Out: out, Color: colors(out), Width: columns(out)}
+}
+
 // runMigrationDemo shows how a connection survives the loss of its path.
-func runMigrationDemo(cmd *cobra.Command, g *globals, peer string) error {
+func runMigrationDemo(cmd *cobra.Command, g *globals, peer string, stage demo.Options) error {
 	if !cmd.Flags().Changed("peer") {
 		peer = "127.0.0.2,127.0.0.4"
 	}
@@ -77,10 +90,8 @@ func runMigrationDemo(cmd *cobra.Command, g *globals, peer string) error {
 	primary, _, _ := strings.Cut(peer, ",")
 	first.faults = append(slices.Clone(g.faults), demo.PathCut(primary))
 	second.capture, second.faults, second.faultFile, second.explain = "", nil, "", false
-	return demoError(demo.RunMigration(cmd.Context(), demo.Options{
-		AddrA: addr, AddrB: peer, OpenA: demoOpener(cmd, &first), OpenB: demoOpener(cmd, &second),
-		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Width: columns(cmd.OutOrStdout()),
-	}))
+	stage.AddrA, stage.AddrB, stage.OpenA, stage.OpenB = addr, peer, demoOpener(cmd, &first), demoOpener(cmd, &second)
+	return endDemo(cmd, &stage, demo.RunMigration(cmd.Context(), stage))
 }
 
 // demoOpener returns how an adapter of the demonstration is opened.
@@ -101,14 +112,26 @@ func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 }
 
 // runPlay shows one of the plays between two adapters of an address each.
-func runPlay(cmd *cobra.Command, g *globals, peer string, measure time.Duration, play func(context.Context, demo.Options) error) error {
+func runPlay(cmd *cobra.Command, g *globals, peer string, stage demo.Options, play func(context.Context, demo.Options) error) error {
 	second := *g
 	second.capture, second.explain = "", false // one file, one adapter
 	second.faults, second.faultFile = nil, ""
-	return demoError(play(cmd.Context(), demo.Options{
-		AddrA: cmp.Or(g.addr, "127.0.0.1"), AddrB: peer, OpenA: demoOpener(cmd, g), OpenB: demoOpener(cmd, &second),
-		Out: cmd.OutOrStdout(), Color: colors(cmd.OutOrStdout()), Width: columns(cmd.OutOrStdout()), Measure: measure,
-	}))
+	stage.AddrA, stage.AddrB, stage.OpenA, stage.OpenB = cmp.Or(g.addr, "127.0.0.1"), peer, demoOpener(cmd, g), demoOpener(cmd, &second)
+	return endDemo(cmd, &stage, play(cmd.Context(), stage))
+}
+
+// endDemo prints what was verified, if a machine wants to know, and returns the error that
+// the demonstration ended with.
+func endDemo(cmd *cobra.Command, stage *demo.Options, err error) error {
+	err = demoError(err)
+	sum := stage.Summary
+	if sum == nil || len(sum.Scenes) == 0 { // there was no adapter to show anything with
+		return err
+	}
+	if sum.Verified = err == nil; err != nil {
+		sum.Error = err.Error()
+	}
+	return errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(sum))
 }
 
 // demoError says what can be done about an address that cannot be had.

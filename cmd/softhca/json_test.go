@@ -215,6 +215,21 @@ func checkCaptures(t *testing.T, check func(command, printed string)) {
 	}
 }
 
+// checkPairs checks what commands print that need a peer.
+func checkPairs(t *testing.T, check func(command, printed string)) {
+	t.Helper()
+	server, client, _ := playPingpong(t, [2]string{loopback(122), loopback(123)}, []string{"--json", "--iters", "20"})
+	check("softhca pingpong --json", server.out)
+	check("softhca pingpong --json", client.out)
+	for _, name := range []string{"rxe-6.1", "rxe-6.12"} { // a judge needs an adapter that is not ours; these are what it wrote
+		b, err := os.ReadFile("../../docs/peers/" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("softhca judge --json REPORT", string(b))
+	}
+}
+
 // TestJSON compares what each command prints as JSON with docs/json.md: each field is
 // there, of the type that the page says, and none that it does not name.
 func TestJSON(t *testing.T) {
@@ -248,8 +263,13 @@ func TestJSON(t *testing.T) {
 		{"softhca sim --json --loss-ratio SHARE", []string{"sim", "--json", "--loss-ratio", "0.01"}},
 		{"softhca play --json SCRIPT", []string{"play", "--json", "e15_send_too_long"}},
 		{"softhca play --json SCRIPT", []string{"play", "--json", "--list"}},
-		{"softhca states --format json", []string{"states", "--format", "json"}},
-		{"softhca cm-states --format json", []string{"cm-states", "--format", "json"}},
+		{"softhca states --json", []string{"states", "--format", "json"}},
+		{"softhca states --json", []string{"states", "--json"}},
+		{"softhca cm-states --json", []string{"cm-states", "--format", "json"}},
+		{"softhca cm-states --json", []string{"cm-states", "--json"}},
+		{"softhca judge --list --json FILE", []string{"judge", "--list", "--json", "-"}},
+		{"softhca demo --json", []string{"demo", "--json", "--measure", "10ms", "--addr", loopback(addr + 20), "--peer", loopback(addr + 21)}},
+		{"softhca demo --json", []string{"demo", "--json", "--type", "rd", "--addr", loopback(addr + 20), "--peer", loopback(addr + 21)}},
 		{"softhca faults --json --list", []string{"faults", "--json", "--list"}},
 		{"softhca faults --json RULE", []string{"faults", "--json", "drop nth=3"}},
 		{"softhca devices --json", []string{"devices", "--json", "--addr", loopback(addr + 8)}},
@@ -261,13 +281,7 @@ func TestJSON(t *testing.T) {
 			t.Fatalf("%s: %s", strings.Join(c.args, " "), errs)
 		}
 	}
-	for _, name := range []string{"rxe-6.1", "rxe-6.12"} { // a judge needs a peer; these are what it wrote
-		b, err := os.ReadFile("../../docs/peers/" + name + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		check("softhca judge --json REPORT", string(b))
-	}
+	checkPairs(t, check)
 	for _, c := range slices.Sorted(maps.Keys(p.commands)) {
 		if !said[c] {
 			t.Errorf("nothing shows what %s prints", c)
@@ -314,5 +328,32 @@ func TestJSONPageIsNotPatient(t *testing.T) {
 	}
 	if err := p.check("softhca perf OPERATION --json, when the connection fails", `{"qpn":"0x11"}`); err == nil {
 		t.Error("a QPN that is a string passes")
+	}
+}
+
+// TestJSONOfWhatFails prints what was verified of a demonstration that was not, and the list of
+// scripts into a file.
+func TestJSONOfWhatFails(t *testing.T) {
+	p := readJSONPage(t)
+	code, out, errs := command(t, "demo", "--json", "--measure", "0", "--addr", loopback(120), "--peer", loopback(121), "--fault", "corrupt nth=1 op=SEND dir=out")
+	if err := p.check("softhca demo --json", out); err != nil || code != exitFailed || !strings.Contains(out, `"verified":false`) || !strings.Contains(out, `"holds":false`) {
+		t.Errorf("%v, exit code %d, %s\n%s", err, code, out, errs)
+	}
+	code, out, _ = command(t, "demo", "--json", "--addr", loopback(120), "--peer", "192.0.2.99")
+	if code != exitFailed || out != "" {
+		t.Errorf("without an adapter: exit code %d, %q", code, out)
+	}
+	name := filepath.Join(t.TempDir(), "list.json")
+	code, out, errs = command(t, "judge", "--list", "--run", "e08", "--json", name)
+	b, err := os.ReadFile(name)
+	if err = errors.Join(err, p.check("softhca judge --list --json FILE", string(b))); err != nil || code != exitOK || out != "" {
+		t.Errorf("%v, exit code %d, %q, %s", err, code, out, errs)
+	}
+	code, _, errs = command(t, "judge", "--list", "--json", "/no/such/list.json")
+	if code != exitFailed || !strings.Contains(errs, "--json /no/such/list.json: no such file or directory") {
+		t.Errorf("a file that cannot be written: exit code %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, "states", "--json", "--format", "dot"); code != exitUsage || !strings.Contains(errs, "--format and --json exclude each other") {
+		t.Errorf("two formats: exit code %d, %s", code, errs)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -67,6 +68,7 @@ us that of an adapter that the documentation does not know.
 
 The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
 		Example: `  softhca judge --list                               what can be judged
+  softhca judge --list --json -                      the same for machines
   softhca judge --victim-source > victim.c           the program for the adapter's host
   softhca judge --peer 10.77.0.2                     judge the adapter with that address
   softhca judge --peer 10.77.0.2 --run e08 -v        some scripts, with the packets of each difference
@@ -83,7 +85,7 @@ The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
 	s.BoolVar(&f.source, "victim-source", false, "print the C source of the victim program")
 	s.StringSliceVar(&f.pages, "page", nil, "print a page in Markdown about the adapters of these `reports`")
 	s.StringVar(&f.topics, "topics", "", "with --page: a `file` of what somebody has written about the differences")
-	s.StringVar(&f.json, "json", "", "write a report to this `file`")
+	s.StringVar(&f.json, "json", "", "write the report, or the list, to this `file`; - is standard output")
 	s.BoolVarP(&f.verbose, "verbose", "v", false, "print each difference with its packets")
 	s.BoolVar(&f.hostile, "hostile", false, "send packets that end within their headers, too: they can bring the peer's machine down")
 	s.DurationVar(&f.quiet, "quiet", judge.DefaultQuiet, "nothing for so long is silence")
@@ -113,6 +115,13 @@ func (f *judgeFlags) do(cmd *cobra.Command, g *globals) error {
 	if err != nil {
 		return err
 	}
+	if f.list && f.json != "" {
+		return f.writeJSON(out, func(w io.Writer) error {
+			enc := json.NewEncoder(w)
+			enc.SetIndent("", "  ")
+			return enc.Encode(plans)
+		})
+	}
 	if f.list {
 		for _, p := range plans {
 			if _, err := fmt.Fprintf(out, "%-34s %v\n", p.Script, p); err != nil {
@@ -131,10 +140,10 @@ func (f *judgeFlags) refuseIgnored(cmd *cobra.Command) error {
 		page = refuseGiven(cmd, "it goes with --page", "topics")
 	}
 	if f.peer == "" {
-		peer = refuseGiven(cmd, "it goes with --peer", "victim", "json", "verbose", "quiet", "wait", "runs", "addr", "capture", "transport")
+		peer = refuseGiven(cmd, "it goes with --peer", "victim", "verbose", "quiet", "wait", "runs", "addr", "capture", "transport")
 	}
 	if f.peer == "" && !f.list {
-		scripts = refuseGiven(cmd, "it goes with --peer or --list", "run", "hostile")
+		scripts = refuseGiven(cmd, "it goes with --peer or --list", "run", "hostile", "json")
 	}
 	return cmp.Or(page, peer, scripts)
 }
@@ -169,6 +178,9 @@ func (f *judgeFlags) plans() ([]*judge.Plan, error) {
 // judge plays the plans.
 func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) (err error) {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	if f.json == stdoutName {
+		out = cmd.ErrOrStderr()
+	}
 	c := &judge.Config{Quiet: f.quiet, Wait: f.wait, Runs: f.runs}
 	if c.Peer, err = netip.ParseAddr(f.peer); err != nil {
 		return usagef("--peer: %w", err)
@@ -205,7 +217,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 	_, e := fmt.Fprintln(out, report.Summary)
 	err = errors.Join(err, printed, e)
 	if f.json != "" { // what was judged before an error is judged
-		err = errors.Join(err, writeReport(f.json, report))
+		err = errors.Join(err, f.writeJSON(cmd.OutOrStdout(), report.Write))
 	}
 	if err == nil && report.Summary.Differ > 0 {
 		err = fmt.Errorf("%d scripts: %w", report.Summary.Differ, judge.ErrDiffers)
@@ -264,14 +276,21 @@ func programVersion() string {
 	return info.Settings[i].Value
 }
 
-func writeReport(name string, r *judge.Report) (err error) {
-	file, err := os.Create(name)
+// stdoutName is the name of a file that means standard output.
+const stdoutName = "-"
+
+// writeJSON has write write the file of --json, or standard output.
+func (f *judgeFlags) writeJSON(stdout io.Writer, write func(io.Writer) error) (err error) {
+	if f.json == stdoutName {
+		return write(stdout)
+	}
+	file, err := os.Create(f.json)
 	if err != nil {
-		return err
+		return fmt.Errorf("--json %s: %w", f.json, cause(err))
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	w := bufio.NewWriter(file)
-	if err := r.Write(w); err != nil {
+	if err := write(w); err != nil {
 		return err
 	}
 	return w.Flush()

@@ -3,11 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -253,40 +252,40 @@ func TestDemoHints(t *testing.T) {
 	}
 }
 
-// TestPingpong runs both sides of the command, with logs and captures.
-func TestPingpong(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // to find a port that is free
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err := errors.Join(err, l.Close()); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "pp.pcapng")
-	common := []string{"pingpong", "--type", "rc", "--iters", "20", "--port", port, "--events", "--log-level", "info"}
-	type result struct {
-		code      int
-		out, errs string
-	}
-	server := make(chan result, 1)
+// result is what a command came to.
+type result struct {
+	code      int
+	out, errs string
+}
+
+// playPingpong runs a server and its client with the same options on two addresses, the server
+// with some more.
+func playPingpong(t *testing.T, addrs [2]string, options []string, more ...string) (server, client result, port string) {
+	t.Helper()
+	port = freePort(t, "127.0.0.1")
+	common := append([]string{"pingpong", "--port", port}, options...)
+	done := make(chan result, 1)
 	go func() {
-		code, out, errs := command(t, append(common, "--addr", loopback(5), "--capture", file)...)
-		server <- result{code, out, errs}
+		code, out, errs := command(t, append(append(slices.Clone(common), "--addr", addrs[0]), more...)...)
+		done <- result{code, out, errs}
 	}()
-	var c result
 	for { // until the server listens
-		c.code, c.out, c.errs = command(t, append(common, "--addr", loopback(6), "127.0.0.1")...)
-		if !strings.Contains(c.errs, "connection refused") {
-			break
+		client.code, client.out, client.errs = command(t, append(slices.Clone(common), "--addr", addrs[1], "127.0.0.1")...)
+		if !strings.Contains(client.errs, "connection refused") {
+			return <-done, client, port
 		}
 		select {
-		case s := <-server:
+		case s := <-done:
 			t.Fatalf("the server ended: %+v", s)
 		default:
 		}
 	}
-	s := <-server
+}
+
+// TestPingpong runs both sides of the command, with logs and captures.
+func TestPingpong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pp.pcapng")
+	s, c, port := playPingpong(t, [2]string{loopback(5), loopback(6)}, []string{"--type", "rc", "--iters", "20", "--events", "--log-level", "info"}, "--capture", file)
 	for _, r := range []result{s, c} {
 		if r.code != exitOK || !strings.Contains(r.out, "163840 bytes in ") || !strings.Contains(r.errs, "rdma_sends=20 rdma_recvs=20") {
 			t.Errorf("%+v", r)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strconv"
@@ -48,6 +50,7 @@ the other one, which then ends too; the Linux programs cannot be told.`,
 	fs.IntVar(&f.QPs, "qps", 16, "queue pairs, with srq")
 	fs.BoolVar(&f.Events, "events", false, "sleep until something completes instead of polling")
 	fs.Uint16Var(&f.port, "port", 18515, "TCP `port` of the server")
+	fs.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
 	fs.DurationVar(&f.Idle, "idle", 30*time.Second, "give up when nothing completes for so long; 0: never")
 	return cmd
 }
@@ -56,8 +59,9 @@ the other one, which then ends too; the Linux programs cannot be told.`,
 type pingpongFlags struct {
 	*globals
 	pingpong.Options
-	kind string
-	port uint16
+	kind   string
+	port   uint16
+	asJSON bool
 }
 
 func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
@@ -76,6 +80,9 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return &usageError{err}
 	}
 	side := pingpong.Side{Options: f.Options, Open: f.opener(cmd), OpenFirst: strings.TrimSpace(f.addr) != "", Out: cmd.OutOrStdout()}
+	if f.asJSON {
+		side.Out = cmd.ErrOrStderr()
+	}
 	port := strconv.Itoa(int(f.port))
 	var r pingpong.Result
 	if len(args) == 1 {
@@ -90,11 +97,21 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		err = fmt.Errorf("pingpong: %w", err)
 		if cmd.Context().Err() != nil && r.Iters > 0 { // interrupted: what was done is printed all the same
-			err = errors.Join(err, r.Text(cmd.OutOrStdout()))
+			err = errors.Join(err, f.print(cmd.OutOrStdout(), r, true))
 		}
 		return err
 	}
-	return r.Text(cmd.OutOrStdout())
+	return f.print(cmd.OutOrStdout(), r, false)
+}
+
+// print prints a result, of what was done until the interruption if there was one.
+func (f *pingpongFlags) print(w io.Writer, r pingpong.Result, interrupted bool) error {
+	if !f.asJSON {
+		return r.Text(w)
+	}
+	s := r.Summary(&f.Options)
+	s.Interrupted = interrupted
+	return json.NewEncoder(w).Encode(s)
 }
 
 // client says what the other side of a server is.

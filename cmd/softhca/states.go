@@ -22,7 +22,7 @@ func newStatesCommand() *cobra.Command {
 which, and the attributes that the call must and may name.`,
 		Example: `  softhca states
   softhca states --type rc
-  softhca states --type ud --format json
+  softhca states --type ud --json
   softhca states --type rc --format dot | dot -Tsvg > rc.svg`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,11 +49,17 @@ type formats[T any] struct{ table, json, dot func(io.Writer, []T) error }
 func (f formats[T]) register(cmd *cobra.Command) {
 	name := "table"
 	addChoice(cmd.Flags(), &name, "format", "`format`: table, json or dot (Graphviz)", "table", "json", "dot")
+	cmd.Flags().Bool("json", false, "print a JSON array, as --format json does")
+	cmd.MarkFlagsMutuallyExclusive("format", "json")
 }
 
 // print prints the list as --format asks for.
 func (f formats[T]) print(cmd *cobra.Command, list []T) error {
-	switch cmd.Flag("format").Value.String() {
+	format := cmd.Flag("format").Value.String()
+	if cmd.Flag("json").Changed {
+		format = "json"
+	}
+	switch format {
 	case "json":
 		return f.json(cmd.OutOrStdout(), list)
 	case "dot":
@@ -73,7 +79,7 @@ func newCMStatesCommand() *cobra.Command {
 the passive side: the table that the adapter executes. JSON has the inputs too that a state refuses or drops.`,
 		Example: `  softhca cm-states
   softhca cm-states --state established
-  softhca cm-states --format json
+  softhca cm-states --json
   softhca cm-states --format dot | dot -Tsvg > cm.svg`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

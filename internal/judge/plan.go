@@ -14,9 +14,9 @@ import (
 // Plan says which part of a script can be played to an adapter that is not
 // ours.
 type Plan struct {
-	Script    string   `json:"script"`
-	Title     string   `json:"title"`
-	Covers    []string `json:"covers"`
+	Script    string   `json:"script"`             // its name
+	Title     string   `json:"title"`              // what it shows
+	Covers    []string `json:"covers"`             // numbers of requirements
 	Requester bool     `json:"requester"`          // the adapter's part as requester is judged
 	Responder bool     `json:"responder"`          // its part as responder is
 	Reason    string   `json:"reason,omitempty"`   // why none of it can be judged

@@ -25,7 +25,7 @@ type link struct {
 // RunDatagrams shows reliable datagrams: two pairs of queue pairs share one channel,
 // one of them is not ready, and the other goes on. Else it is as Run.
 func RunDatagrams(ctx context.Context, o Options) (err error) {
-	s := &stage{printer: &printer{w: o.Out, color: o.Color, width: o.Width}, space: rdmacm.RD}
+	s := &stage{printer: newPrinter(&o), space: rdmacm.RD}
 	s.printer.write(s.paint(bold, "softhca: two queue pairs share one channel of reliable datagrams") + "\n")
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(&o); err != nil {

@@ -31,6 +31,7 @@ type Options struct {
 	Color        bool
 	Width        int           // columns of the text; 0: what fits most terminals
 	Measure      time.Duration // how long to measure the throughput; 0: not at all
+	Summary      *Summary      // gets the scenes and the throughput; nil if it is not wanted
 }
 
 // ErrNotVerified is returned when something shown was not as it should be.
@@ -50,7 +51,7 @@ type stage struct {
 // verified. Each wait is bounded: it takes seconds at most, and the time to
 // measure.
 func Run(ctx context.Context, o Options) (err error) {
-	s := &stage{printer: &printer{w: o.Out, color: o.Color, width: o.Width}, measure: o.Measure}
+	s := &stage{printer: newPrinter(&o), measure: o.Measure}
 	p := s.printer
 	p.write(p.paint(bold, "softhca: two RDMA adapters talk RoCEv2 over UDP port 4791") + "\n")
 	defer func() { err = errors.Join(err, s.close()) }()

@@ -206,7 +206,7 @@ func TestLadder(t *testing.T) {
 		{Kind: verbs.TracePacketIn, Header: [verbs.TraceHeaderBytes]byte{0x1f}},
 	}
 	var out strings.Builder
-	p := &printer{w: &out}
+	p := &printer{w: &out, sum: new(Summary)}
 	p.ladder(&node{addr: "10.0.0.1"}, &node{addr: "10.0.0.2"}, interleave(a, nil))
 	want := `
    A 10.0.0.1                                B 10.0.0.2
@@ -252,7 +252,7 @@ func TestC3_LadderOfConnection(t *testing.T) {
 		move(ib.RTS, ib.ERR),
 	}
 	var out strings.Builder
-	p := &printer{w: &out, width: 80}
+	p := &printer{w: &out, width: 80, sum: new(Summary)}
 	p.ladder(&node{addr: "10.0.0.1"}, &node{addr: "10.0.0.2"}, interleave(a, b))
 	want := `
    A 10.0.0.1                                B 10.0.0.2

@@ -25,7 +25,7 @@ func PathCut(peer string) string { return "drop op=RDMA_WRITE dir=out nth=3 ever
 // each, with a comma between; OpenA opens an adapter with the rule of PathCut.
 // Else it is as Run.
 func RunMigration(ctx context.Context, o Options) (err error) {
-	s := &stage{printer: &printer{w: o.Out, color: o.Color, width: o.Width}}
+	s := &stage{printer: newPrinter(&o)}
 	s.printer.write(s.paint(bold, "softhca: a connection survives the loss of its path") + "\n")
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(&o); err != nil {

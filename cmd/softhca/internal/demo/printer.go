@@ -24,6 +24,16 @@ type printer struct {
 	scene  int
 	failed int   // checks
 	err    error // the first of writing
+	sum    *Summary
+}
+
+// newPrinter returns the printer of a demonstration.
+func newPrinter(o *Options) *printer {
+	p := &printer{w: o.Out, color: o.Color, width: o.Width, sum: o.Summary}
+	if p.sum == nil {
+		p.sum = new(Summary)
+	}
+	return p
 }
 
 // style is a way to show text, as the number that terminals know it by.
@@ -78,6 +88,7 @@ func (p *printer) text(indent int, format string, args ...any) {
 // title begins a scene.
 func (p *printer) title(s string) {
 	p.scene++
+	p.sum.Scenes = append(p.sum.Scenes, Scene{Title: s, Checks: []Check{}})
 	p.write("\n" + p.paint(bold, fmt.Sprintf("%d  %s", p.scene, s)) + "\n")
 }
 
@@ -88,7 +99,11 @@ func (p *printer) check(ok bool, format string, args ...any) {
 		mark = p.paint(red, "✗ NOT TRUE:")
 		p.failed++
 	}
-	p.text(2, "%s %s", mark, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	p.text(2, "%s %s", mark, text)
+	if last := len(p.sum.Scenes) - 1; last >= 0 {
+		p.sum.Scenes[last].Checks = append(p.sum.Scenes[last].Checks, Check{Holds: ok, Text: text})
+	}
 }
 
 func (p *printer) write(s string) {

@@ -155,3 +155,28 @@ func (r Result) Text(w io.Writer) error {
 		total, seconds, float64(total)*8/seconds/1e6, r.Iters, seconds, seconds*1e6/float64(r.Iters))
 	return err
 }
+
+// Summary is a Result as JSON.
+type Summary struct {
+	Type        string  `json:"type"`                  // rc, uc, ud, srq or rd
+	Size        int     `json:"size"`                  // bytes of a message
+	QPs         int     `json:"qps"`                   // queue pairs
+	Iters       int     `json:"iters"`                 // messages each way
+	Bytes       int64   `json:"bytes"`                 // both ways
+	Seconds     float64 `json:"seconds"`               // from the first send to the last completion
+	Gbps        float64 `json:"gbps"`                  // both ways
+	IterUS      float64 `json:"iter_us"`               // a message to the peer and back
+	Interrupted bool    `json:"interrupted,omitempty"` // the command was ended by a signal before all messages were through
+}
+
+// Summary returns what becomes JSON.
+func (r Result) Summary(o *Options) Summary {
+	s := Summary{
+		Type: kindNames[o.Kind], Size: r.Size, QPs: o.QPs, Iters: r.Iters,
+		Bytes: 2 * int64(r.Size) * int64(r.Iters), Seconds: r.Elapsed.Seconds(),
+	}
+	if r.Iters > 0 && r.Elapsed > 0 { // JSON has no infinity
+		s.Gbps, s.IterUS = float64(s.Bytes)*8/s.Seconds/1e9, s.Seconds*1e6/float64(s.Iters)
+	}
+	return s
+}
