@@ -121,7 +121,12 @@ func (f *simFlags) run(cmd *cobra.Command) error {
 		run, stop = context.WithTimeout(ctx, f.duration)
 	}
 	defer stop()
+	p := newProgress(cmd.ErrOrStderr())
+	if !f.trace { // a trace shows it all
+		c.Progress = func(s sim.Summary) { p.show(s.Elapsed, f.howFar(c, &s)) }
+	}
 	sum, err := c.Run(run)
+	p.end()
 	if err != nil {
 		return &usageError{err}
 	}
@@ -181,12 +186,26 @@ func (f *simFlags) campaign(cmd *cobra.Command) (*sim.Campaign, error) {
 			c.Trace = cmd.ErrOrStderr()
 		}
 	}
-	c.Progress = func(s sim.Summary) {
-		// Progress that nobody can read is no reason to stop.
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%4.0f s  %d runs  %.1f M packets  %.0f packets/s/core\n",
-			s.Elapsed.Seconds(), s.Runs, float64(s.Packets)/1e6, s.PerCore())
-	}
 	return c, nil
+}
+
+// howFar says how far a campaign is: against the seeds, the packets and the time that it has.
+func (f *simFlags) howFar(c *sim.Campaign, s *sim.Summary) string {
+	runs := text.Count(s.Runs, "run", "runs")
+	var far string
+	switch {
+	case c.Last != 0:
+		all := c.Last - c.First + 1
+		runs = fmt.Sprintf("%d of %s", s.Runs, text.Count(all, "run", "runs"))
+		far = howFar(s.Elapsed, uint64(s.Runs), all)
+	case c.Packets != 0:
+		far = howFar(s.Elapsed, min(s.Packets, c.Packets), c.Packets)
+	case f.duration > 0:
+		far = fmt.Sprintf("%v of %v, %v left", s.Elapsed.Round(time.Second), f.duration, max(f.duration-s.Elapsed, 0).Round(time.Second))
+	default:
+		far = s.Elapsed.Round(time.Second).String()
+	}
+	return fmt.Sprintf("%s, %s, %.1f M packets, %.0f packets/s/core", far, runs, float64(s.Packets)/1e6, s.PerCore())
 }
 
 // skip returns the actions that --only leaves out.
