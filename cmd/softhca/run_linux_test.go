@@ -21,8 +21,8 @@ import (
 // installation is the command, installed with its libraries.
 type installation struct{ command, libs string }
 
-// install installs the command with the preload library. In the places of the others are
-// empty files: no program of these tests uses RDMA.
+// install installs the command with the preload library, which also takes the place of
+// libibverbs; that of the engine is an empty file: no program of these tests uses RDMA.
 func install(t *testing.T) installation {
 	t.Helper()
 	if _, err := libraries.Compiler(); err != nil {
@@ -37,9 +37,9 @@ func install(t *testing.T) installation {
 	}
 	if err := errors.Join(
 		os.MkdirAll(filepath.Dir(i.command), 0o755), os.MkdirAll(i.libs, 0o755), copyFile(i.command, self),
-		os.WriteFile(filepath.Join(i.libs, libraries.Verbs), nil, 0o644),
 		os.WriteFile(filepath.Join(i.libs, libraries.Engine), nil, 0o644),
 		libraries.BuildPreload(t.Context(), "../..", i.libs),
+		copyFile(filepath.Join(i.libs, libraries.Verbs), filepath.Join(i.libs, libraries.Preload)),
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -44,13 +44,14 @@ type closure struct {
 // lacking returns what a program and its libraries need of libibverbs that our library in
 // dir does not have. path is the loader's LD_LIBRARY_PATH.
 func lacking(program, dir, path string) ([]lack, error) {
-	e, err := elf.Open(filepath.Join(dir, libraries.Verbs))
+	library := filepath.Join(dir, libraries.Verbs)
+	e, err := elf.Open(library)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s is no library; install it again: %w", library, err)
 	}
 	symbols, err := e.DynamicSymbols()
 	if err = errors.Join(err, e.Close()); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, libraries.Verbs), err)
+		return nil, fmt.Errorf("%s: %w", library, err)
 	}
 	c := &closure{dirs: filepath.SplitList(path), have: map[string]bool{}, seen: map[string]bool{libraries.Verbs: true}}
 	for _, s := range symbols {
