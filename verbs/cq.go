@@ -22,7 +22,8 @@ type CQ struct {
 	armed   atomic.Bool // since the last poll of the empty queue
 }
 
-// CreateCQ returns a completion queue of at least n entries; its events go to
+// CreateCQ returns a completion queue of at least n entries, which has 1, 3, 7 or another
+// number just below a power of two, as those of hardware (Cap); its events go to
 // ch. If that is nil, the CQ has none, and Wait sleeps until it has completions. EINVAL when n is 0 or over the adapter's limit, ENOMEM
 // when there are no more CQs or ch has as many as it can.
 func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
@@ -119,7 +120,8 @@ func (q *CQ) arm(solicitedOnly bool) {
 	q.dev.Armed()
 }
 
-// Cap returns the number of entries.
+// Cap returns the number of entries. One more that finds none of them free fails the
+// queue (EventCQErr).
 func (q *CQ) Cap() int {
 	if q == nil {
 		return 0

@@ -100,14 +100,14 @@ func TestV16_UntakenEvents(t *testing.T) {
 // kept until its event is acknowledged.
 func TestV16_CQError(t *testing.T) {
 	a, b := newPair(t, ib.RC)
-	small, err := a.ctx.CreateCQ(2, a.ch)
+	small, err := a.ctx.CreateCQ(3, a.ch)
 	must(t, err)
 	init := a.init(ib.RC)
 	init.SendCQ = small
 	a.qp, err = a.pd.CreateQP(init)
 	must(t, err)
 	connect(t, a, b, nil)
-	for i := range uint64(3) {
+	for i := range uint64(4) {
 		must(t, a.qp.PostSend(a.write(i, 8, b)))
 	}
 	ev := a.event(t)

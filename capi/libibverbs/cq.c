@@ -17,11 +17,6 @@ enum { IDLE_POLLS = 32 };
 // as a few of them.
 enum { SEEK_POLLS = 32 << 10 };
 
-// A queue has room for more than a program asks for, as those of adapters do.
-// perftest takes an event of one queue and polls another: it counts on room for a
-// second entry where it asked for one.
-enum { LEAST_CQE = 16 };
-
 static int end_cq(struct cq *q, bool wait)
 {
 	int code = ENGINE(q->dev, destroy_cq, q->handle);
@@ -52,7 +47,7 @@ static struct cq *create(struct ibv_context *c, uint32_t cqe, void *cq_context, 
 	q->ibv.context = c, q->ibv.channel = channel, q->ibv.cq_context = cq_context;
 	pthread_mutex_init(&q->ibv.mutex, NULL);
 	pthread_cond_init(&q->ibv.cond, NULL);
-	struct softhca_cq a = {.object = q, .cqe = cqe < LEAST_CQE ? LEAST_CQE : cqe};
+	struct softhca_cq a = {.object = q, .cqe = cqe};
 	int code = ENGINE(d, create_cq, d->handle, &a);
 	if (code != 0) {
 		free(q);

@@ -24,7 +24,7 @@ var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
 	"signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
-	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later",
+	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later", "sizes",
 }
 
 // checked are those that run with the library compiled for the sanitizers of

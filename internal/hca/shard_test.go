@@ -273,8 +273,8 @@ func checkTickets(t *testing.T, results []byte, total uint64) {
 // TestE18_OverflowFailsEveryQPOfTheCQ shows that QPs that share the CQ go to
 // ERR too, each with its event, and that one in RESET and one elsewhere do not.
 func TestE18_OverflowFailsEveryQPOfTheCQ(t *testing.T) {
-	s := rig.NewSolo(t, rig.SoloConfig{CQE: 2})
-	elsewhere, err := s.HCA.CreateCQ(2, nil)
+	s := rig.NewSolo(t, rig.SoloConfig{CQE: 3})
+	elsewhere, err := s.HCA.CreateCQ(3, nil)
 	rig.Must(t, err)
 	make1 := func(cq *qp.CQ, init bool) *qp.QP {
 		q, err := s.HCA.CreateQP(s.PD, hca.QPConfig{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: ib.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
@@ -285,8 +285,8 @@ func TestE18_OverflowFailsEveryQPOfTheCQ(t *testing.T) {
 		return q
 	}
 	sharing, reset, other := make1(s.CQ, true), make1(s.CQ, false), make1(elsewhere, true)
-	s.Recv(1, 9, 9, 9)
-	for i := range uint32(3) {
+	s.Recv(1, 9, 9, 9, 9)
+	for i := range uint32(4) {
 		s.Inject(s.Packet(roce.RCSendOnly, 0x100+i, []byte{1}))
 	}
 	s.WantEvents("a CQ that overflows under two QPs", ib.EventCQErr, ib.EventQPFatal, ib.EventQPFatal)

@@ -72,7 +72,7 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "full-queue-overwrites-the-oldest", in: "internal/ring.CQ.Push",
-		old:    "if $c.prod-$c.hdr.Cons.Load() > $c.mask.Load() { return false }",
+		old:    "if $c.prod-$c.hdr.Cons.Load() >= $c.mask.Load() { return false }",
 		new:    "",
 		breaks: "E18 E27", sim: "event poll", profile: "errors",
 	},

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"fmt"
+	"math/bits"
 	"runtime"
 	"sync/atomic"
 	"unsafe"
@@ -28,7 +29,11 @@ type CQ struct {
 
 const cqeSize = unsafe.Sizeof(CQE{})
 
-// NewCQ returns an empty completion queue for at least n entries. ENOMEM or
+// CQSize returns how many entries may wait in a queue for n entries: the next number
+// below a power of two, at least 1. Adapters keep one slot of a power of two free.
+func CQSize(n uint32) uint32 { return 1<<bits.Len32(max(n, 1)) - 1 }
+
+// NewCQ returns an empty completion queue for at least n entries (CQSize). ENOMEM or
 // EINVAL if the allocator fails.
 func NewCQ(a Allocator, n uint32) (*CQ, error) {
 	p, err := a.get(HeaderSize)
@@ -36,14 +41,14 @@ func NewCQ(a Allocator, n uint32) (*CQ, error) {
 		return nil, err
 	}
 	c := &CQ{hdr: (*Header)(p), alloc: a}
-	if err := c.place(Size(n)); err != nil {
+	if err := c.place(CQSize(n) + 1); err != nil {
 		a.put(p, HeaderSize)
 		return nil, err
 	}
 	return c, nil
 }
 
-// place gives the queue memory for n entries.
+// place gives the queue memory of n slots, a power of two.
 func (c *CQ) place(n uint32) error {
 	base, err := c.alloc.get(int(n) * int(cqeSize))
 	if err != nil {
@@ -74,7 +79,7 @@ func (c *CQ) Pending() int { return int(c.hdr.Prod.Load() - c.hdr.Cons.Load()) }
 func (c *CQ) Cap() uint32 {
 	c.lock()
 	defer c.unlock()
-	return c.mask.Load() + 1
+	return c.mask.Load()
 }
 
 // lock makes the caller the only reader. A reader holds the lock for as long
@@ -96,7 +101,7 @@ func cqe(base *CQE, n uint32) *CQE {
 
 // Push adds an entry and reports whether there was room.
 func (c *CQ) Push(wc *ib.WC) bool {
-	if c.prod-c.hdr.Cons.Load() > c.mask.Load() {
+	if c.prod-c.hdr.Cons.Load() >= c.mask.Load() {
 		return false
 	}
 	c.entry(c.prod).put(wc, c.prod)
@@ -105,9 +110,9 @@ func (c *CQ) Push(wc *ib.WC) bool {
 	return true
 }
 
-// waiting returns how many entries wait, no more than there are whatever
+// waiting returns how many entries wait, no more than may wait whatever
 // readers made of their index.
-func (c *CQ) waiting() uint32 { return min(c.prod-c.hdr.Cons.Load(), c.mask.Load()+1) }
+func (c *CQ) waiting() uint32 { return min(c.prod-c.hdr.Cons.Load(), c.mask.Load()) }
 
 // Poll moves up to len(out) of the oldest entries to out and returns how many.
 func (c *CQ) Poll(out []ib.WC) (n int) {
@@ -150,10 +155,10 @@ func (c *CQ) Resize(n uint32) error {
 	c.lock()
 	defer c.unlock()
 	base, mask, waiting := c.base.Load(), c.mask.Load(), c.waiting()
-	if Size(n) < waiting {
+	if CQSize(n) < waiting {
 		return fmt.Errorf("resize CQ to %d entries: %d wait to be polled: %w", n, waiting, ib.EINVAL)
 	}
-	if err := c.place(Size(n)); err != nil {
+	if err := c.place(CQSize(n) + 1); err != nil {
 		return fmt.Errorf("resize CQ: %w", err)
 	}
 	var wc ib.WC

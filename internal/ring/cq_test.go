@@ -60,14 +60,14 @@ func (m *cqModel) poll(t *rapid.T, c *CQ, n int) {
 func (m *cqModel) resize(t *rapid.T, c *CQ, n uint32) {
 	before := *c.hdrCopy()
 	switch err := c.Resize(n); {
-	case Size(n) < uint32(len(m.wait)):
+	case CQSize(n) < uint32(len(m.wait)):
 		if !errors.Is(err, ib.EINVAL) || *c.hdrCopy() != before {
 			t.Fatalf("resize to %d with %d waiting: %v, and the header from %+v to %+v", n, len(m.wait), err, before, *c.hdrCopy())
 		}
 	case err != nil:
 		t.Fatalf("resize to %d with %d waiting: %v", n, len(m.wait), err)
 	default:
-		m.size = Size(n)
+		m.size = CQSize(n)
 	}
 }
 
@@ -96,7 +96,7 @@ func (m *cqModel) fire(t *rapid.T, c *CQ, solicited bool) {
 // soon wrap at 2^32: what is removed is never polled, the rest stays in order.
 func TestQ5_CQModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := cqModel{size: uint32(1) << rapid.IntRange(0, 4).Draw(rt, "log2 size")}
+		m := cqModel{size: uint32(1)<<rapid.IntRange(1, 5).Draw(rt, "log2 slots") - 1}
 		first := rapid.SampledFrom([]uint32{0, 1<<32 - 1, 1<<32 - 2, 1<<32 - 9, 1 << 31}).Draw(rt, "first index")
 		a := newArena(t)
 		c := newTestCQ(t, a.allocator(), m.size, first)
@@ -197,5 +197,25 @@ func BenchmarkPushPoll(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestCQSize shows that a queue has the sizes of adapters' queues, and takes no entry more.
+func TestCQSize(t *testing.T) {
+	for n, want := range map[uint32]uint32{0: 1, 1: 1, 2: 3, 3: 3, 4: 7, 7: 7, 8: 15, 15: 15, 16: 31, 1<<22 - 1: 1<<22 - 1} {
+		if got := CQSize(n); got != want {
+			t.Errorf("a queue for %d entries has %d, want %d", n, got, want)
+		}
+	}
+	for _, n := range []uint32{1, 3, 4} {
+		c := newTestCQ(t, Allocator{}, n, 1<<32-2)
+		pushed := uint32(0)
+		for c.Push(&ib.WC{}) {
+			pushed++
+		}
+		if pushed != CQSize(n) || c.Cap() != CQSize(n) {
+			t.Errorf("a queue for %d entries takes %d and says %d, want %d", n, pushed, c.Cap(), CQSize(n))
+		}
+		c.Free()
 	}
 }

@@ -50,7 +50,7 @@ const seeds = 600
 func TestCQGarbage(t *testing.T) {
 	for seed := range uint64(seeds) {
 		a := newArena(t)
-		size := uint32(1) << (seed % 6)
+		size := uint32(2)<<(seed%6) - 1
 		c := newTestCQ(t, a.allocator(), size, uint32(seed%16)-8)
 		s := scribbler{rand.New(rand.NewPCG(seed, 1)), c.hdr}
 		out := make([]ib.WC, 2*size)
@@ -60,7 +60,7 @@ func TestCQGarbage(t *testing.T) {
 				c.Remove(ib.QPN(s.IntN(3)))
 			case 1:
 				if n := uint32(s.IntN(64)); c.Resize(n) == nil {
-					size = Size(n)
+					size = CQSize(n)
 				}
 			case 2:
 				c.Fire(s.IntN(2) == 0)
@@ -72,7 +72,7 @@ func TestCQGarbage(t *testing.T) {
 			case 5, 6:
 				c.Push(&ib.WC{QPN: ib.QPN(s.IntN(3))})
 			default:
-				s.scribble(unsafe.Slice((*byte)(unsafe.Pointer(c.base.Load())), uintptr(size)*cqeSize))
+				s.scribble(unsafe.Slice((*byte)(unsafe.Pointer(c.base.Load())), uintptr(size+1)*cqeSize))
 			}
 			if c.Cap() != size {
 				t.Fatalf("seed %d: the queue holds %d entries, want %d", seed, c.Cap(), size)

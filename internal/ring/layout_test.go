@@ -133,7 +133,7 @@ func TestHeaderDescribesEntries(t *testing.T) {
 	if err := c.Resize(17); err != nil {
 		t.Fatal(err)
 	}
-	if h.Mask != 31 || c.Cap() != 32 || h.Entries != uint64(uintptr(unsafe.Pointer(c.entry(0)))) {
+	if h.Mask != 31 || c.Cap() != 31 || h.Entries != uint64(uintptr(unsafe.Pointer(c.entry(0)))) {
 		t.Errorf("resized for 17 entries it says mask %d, entries at %#x", h.Mask, h.Entries)
 	}
 }

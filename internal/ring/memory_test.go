@@ -149,7 +149,7 @@ func TestAllocatorFails(t *testing.T) {
 			t.Errorf("a completion queue that gets %s when resized: %v, want %v", f.what, err, f.want)
 		}
 		var wc [2]ib.WC
-		if n := c.Poll(wc[:]); c.Cap() != 4 || n != 1 || wc[0].WRID != 7 {
+		if n := c.Poll(wc[:]); c.Cap() != 7 || n != 1 || wc[0].WRID != 7 {
 			t.Errorf("a completion queue that got %s when resized holds %d of %d entries, want 1 of 4", f.what, n, c.Cap())
 		}
 		c.Free()

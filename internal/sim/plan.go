@@ -92,7 +92,7 @@ func (p *plan) drawHost(r *rand.Rand) {
 		}
 	}
 	if p.on(smallCQs) {
-		p.cqe = 8 << r.IntN(3)
+		p.cqe = 8<<r.IntN(3) - 1
 	}
 	if p.on(longMessages) {
 		p.slot, p.pairs, p.nodes, p.batch = 16<<10, 4, 2, 256<<10

@@ -441,6 +441,23 @@ static void channel(void)
 	rig_close(&r);
 }
 
+// A completion queue has the sizes of adapters: the next number below a power of two.
+static void sizes(void)
+{
+	struct ibv_context *c = open_first();
+	const int asked[][2] = {{1, 1}, {2, 3}, {3, 3}, {4, 7}, {7, 7}, {8, 15}, {16, 31}, {100, 127}};
+	struct ibv_device_attr a;
+	must(ibv_query_device(c, &a) == 0);
+	struct ibv_cq *q, *other = ibv_create_cq(c, 1, NULL, NULL, 0);
+	must(other != NULL);
+	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+		must((q = ibv_create_cq(c, asked[i][0], NULL, NULL, 0)) != NULL && q->cqe == asked[i][1] && ibv_destroy_cq(q) == 0);
+		must(ibv_resize_cq(other, asked[i][0]) == 0 && other->cqe == asked[i][1]);
+	}
+	must((q = ibv_create_cq(c, a.max_cqe, NULL, NULL, 0)) != NULL && q->cqe == a.max_cqe && ibv_destroy_cq(q) == 0);
+	must(ibv_destroy_cq(other) == 0 && ibv_close_device(c) == 0);
+}
+
 // An entry that comes before the queue is armed raises an event then, unless there
 // was one already since the last poll.
 static void arm_late(void)
@@ -451,8 +468,6 @@ static void arm_late(void)
 	void *context;
 	rig_open(&r, IBV_QPT_RC);
 	struct pollfd p = {r.channel->fd, POLLIN, 0};
-	struct ibv_cq *small = ibv_create_cq(r.ctx, 1, NULL, NULL, 0);
-	must(small != NULL && small->cqe > 1 && ibv_destroy_cq(small) == 0); // perftest with events needs it
 	must(ibv_req_notify_cq(r.cq[1], 0) == 0);
 	for (int i = 0; i < 2; i++)
 		receive(&r, 1, 64);
@@ -608,7 +623,7 @@ static void exits_at_once(void) { leave(&common); }
 static const struct scenario basics[] = {
 	{"transfer", transfer}, {"datagrams", datagrams}, {"domains", domains}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before},
 	{"handler-after", handler_after}, {"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid},
-	{"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"slices", slices},
+	{"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"sizes", sizes}, {"slices", slices},
 	{"fork-before", fork_before}, {"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once}, {NULL, NULL},
 };
 
