@@ -54,7 +54,7 @@ func openStore(store int, addrs []netip.Addr) (label *message, c stored, err err
 		return nil, c, err
 	}
 	b, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxPassed))
-	n, oobn, _, _, err := unix.Recvmsg(store, b, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	n, oobn, flags, _, err := unix.Recvmsg(store, b, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
 		return nil, c, fmt.Errorf("broker: look into what a member brought: %w", err)
 	}
@@ -62,7 +62,9 @@ func openStore(store int, addrs []netip.Addr) (label *message, c stored, err err
 	if err != nil {
 		return nil, c, err
 	}
-	label, err = decode(b[:n])
+	if label, err = decode(b[:n]); err == nil && flags&unix.MSG_CTRUNC != 0 {
+		err = tooMany(len(fds))
+	}
 	if err == nil && (label.Version != version || label.Slots < 1 || addrs != nil && !slices.Equal(label.Addrs, addrs) || len(fds) != (label.Slots+1+udp.QP1Socket)*len(label.Addrs)+1) {
 		err = fmt.Errorf("broker: a member brought %d descriptors of version %d for %v: %w", len(fds), label.Version, label.Addrs, unix.EINVAL)
 	}

@@ -110,8 +110,10 @@ func (w *wire) receive() (m *message, fds []int, err error) {
 	switch {
 	case n == 0:
 		err = net.ErrClosed
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+	case flags&unix.MSG_TRUNC != 0:
 		err = fmt.Errorf("broker: a message longer than %d bytes: %w", maxMessage, unix.EMSGSIZE)
+	case flags&unix.MSG_CTRUNC != 0: // there was room in oob for all that a message can have
+		err = tooMany(len(fds))
 	default:
 		m, err = decode(w.buf[:n])
 	}
@@ -120,6 +122,12 @@ func (w *wire) receive() (m *message, fds []int, err error) {
 		return nil, nil, err
 	}
 	return m, fds, nil
+}
+
+// tooMany returns the error of a process that has no room for the descriptors of a message
+// but for a few.
+func tooMany(few int) error {
+	return fmt.Errorf("broker: this process has room for %d of the descriptors in a message only (ulimit -n): %w", few, unix.EMFILE)
 }
 
 // passed returns the descriptors in control messages.
