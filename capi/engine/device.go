@@ -18,10 +18,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/device"
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/internal/ring"
 	"github.com/softhca/softhca/internal/sysfs"
@@ -112,6 +114,10 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		return errors.Join(err, a.closeFiles())
 	}
 	go a.deliver()
+	if c, ok := a.capture.(syscall.Conn); ok {
+		fdmark.Conn(c)
+	}
+	markRuntime()
 	return nil
 }
 

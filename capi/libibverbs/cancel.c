@@ -50,6 +50,7 @@ void seek_cancels(void)
 	void (*tell)(void (*)(void)) = dlsym(RTLD_DEFAULT, "softhca_tell_cancels");
 	if (tell == NULL || (off = eventfd(0, EFD_CLOEXEC)) < 0)
 		return;
+	keep_open(off);
 	atomic_store(&cancels, false);
 	tell(cancelled);
 }
@@ -59,7 +60,7 @@ void seek_cancels(void)
 void cancels_in_child(void)
 {
 	if (off >= 0)
-		close(off);
+		close_kept(off);
 	off = -1;
 	atomic_store(&cancels, true);
 	atomic_store(&sleepers, 0);

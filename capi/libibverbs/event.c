@@ -150,6 +150,8 @@ static int ends_of(struct channel *ch, const sigset_t *blocked)
 		close(ends);
 		return -1;
 	}
+	keep_open(signals);
+	keep_open(ends);
 	ch->signals = signals;
 	return ch->ends = ends;
 }
@@ -266,8 +268,8 @@ static int free_channel(struct object *o)
 	remove_object(ch->ibv.context, o);
 	source_free(&ch->source);
 	if (ch->ends >= 0) {
-		close(ch->ends);
-		close(ch->signals);
+		close_kept(ch->ends);
+		close_kept(ch->signals);
 	}
 	free(ch);
 	return 0;

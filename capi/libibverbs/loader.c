@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -109,7 +110,7 @@ static void close_ports(void)
 		socklen_t size = sizeof name, type_size = sizeof(int);
 		int fd = atoi(e->d_name), type = 0;
 		if (fd > 2 && is_shared(fd)) {
-			close(fd);
+			close_kept(fd);
 			continue;
 		}
 		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_DGRAM || getsockname(fd, &name.any, &size) != 0)
@@ -130,6 +131,7 @@ static void in_child(void)
 		events_in_child(d);
 	}
 	faults_in_child();
+	files_in_child();
 	signals_in_child();
 	end_in_child();
 	cancels_in_child();
@@ -335,6 +337,7 @@ static const struct softhca_calls *load(void)
 	} else {
 		engine_loaded(c);
 		seek_cancels();
+		watch_files();
 	}
 	return c;
 }
@@ -342,6 +345,8 @@ static const struct softhca_calls *load(void)
 // open_new opens the adapter of a node. The lock is held.
 static struct device *open_new(struct node *n)
 {
+	struct rlimit files;
+	bool raises = calls == NULL && getrlimit(RLIMIT_NOFILE, &files) == 0;
 	if (calls == NULL && (calls = load()) == NULL)
 		return fail(ENOSYS);
 	struct device *d = calloc(1, sizeof *d);
@@ -360,7 +365,9 @@ static struct device *open_new(struct node *n)
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.completed = completed, .event = event, .device = d,
 	};
-	int code = ENGINE(d, open, &c, &d->handle);
+	int code = ENGINE(d, open, &c, &d->handle); // which waits until Go's runtime has begun
+	if (raises)
+		setrlimit(RLIMIT_NOFILE, &files); // as it was: the runtime raises the soft limit
 	if (code == 0 && (code = ENGINE(d, describe, d->handle, &d->info)) != 0)
 		ENGINE(d, close, d->handle);
 	if (code != 0) {

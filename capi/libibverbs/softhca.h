@@ -295,6 +295,12 @@ void seek_signals(void);
 void seek_handlers(void);
 void signals_in_child(void);
 
+// files.c
+void keep_open(int fd);
+int close_kept(int fd);
+void watch_files(void);
+void files_in_child(void);
+
 // cancel.c
 bool enter_sleep(void);
 void leave_sleep(void);

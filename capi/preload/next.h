@@ -84,6 +84,11 @@ typedef int sorter64(const struct dirent64 **, const struct dirent64 **);
 	NEXT(sighandler_t, sigset, (int, sighandler_t)) \
 	NEXT(void, _exit, (int)) \
 	NEXT(void, _Exit, (int)) \
+	NEXT(int, close, (int)) \
+	NEXT(int, __close, (int)) \
+	NEXT(int, dup2, (int, int)) \
+	NEXT(int, __dup2, (int, int)) \
+	NEXT(int, dup3, (int, int, int)) \
 	NEXT(int, pthread_cancel, (pthread_t))
 
 #define NEXT_NUMBER(result, name, parameters) NEXT_##name,

@@ -7,8 +7,8 @@
  * Reading order: path.c (which paths are led where), value.c (files whose text is
  * made when they are opened, devices), next.c (the C library's functions), and
  * the functions that take their place: open.c, status.c, name.c. rdma_cm.c has the
- * device of the connection manager, and its descriptors; handler.c, cancel.c and exit.c
- * have nothing to do with paths.
+ * device of the connection manager, and its descriptors; close.c keeps those of the adapter
+ * open; handler.c, cancel.c and exit.c have nothing to do with descriptors or paths.
  *
  * Nothing here allocates memory, takes a lock or keeps what a fork could leave
  * half done, except that the C library's own function does so. Functions work
@@ -113,6 +113,9 @@ enum {
 /* open_rdma_cm opens the device of the connection manager: ENXIO if there is none, for
  * the program has no libibverbs. */
 int open_rdma_cm(int flags);
+
+/* close_rdma_cm closes a descriptor of the connection manager; false if it is another file's. */
+bool close_rdma_cm(int fd, int *result);
 
 /* open_led opens a path if it leads into the picture; false if it does not. The
  * buffer for a path is on the stack of such functions alone, not of those that the

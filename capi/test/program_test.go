@@ -24,7 +24,7 @@ var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
 	"signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
-	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later", "sizes",
+	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later", "counts", "sizes",
 }
 
 // checked are those that run with the library compiled for the sanitizers of
@@ -35,7 +35,7 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "fork-after", "transfer",
-	"signals", "signals-unseen", "signals-sudden", "asleep", "cancelled",
+	"signals", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes", "daemons", "counts", "cycles",
 }
 
 // TestD1_Program runs each scenario on the library, as a program of its own.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/iface"
@@ -88,6 +89,7 @@ func (b *Broker) listen() error {
 		if err != nil {
 			return fmt.Errorf("broker: %w", err)
 		}
+		fdmark.Conn(l)
 		b.listeners = append(b.listeners, l)
 	}
 	return nil

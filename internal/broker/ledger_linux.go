@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/clock"
@@ -28,6 +29,7 @@ func newLedger() (*ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: memory that members share: %w", err)
 	}
+	fd = fdmark.Take(fd)
 	err = unix.Ftruncate(fd, ledgerSize)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, ledgerSeals)
@@ -55,6 +57,7 @@ func (l *ledger) hold(slot uint8) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("broker: a descriptor for slot %d (is /proc mounted?): %w", slot, err)
 	}
+	fd = fdmark.Take(fd)
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(slot), Len: 1}
 	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock); err != nil {
 		return -1, errors.Join(fmt.Errorf("broker: slot %d: %w", slot, err), unix.Close(fd))

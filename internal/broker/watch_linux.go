@@ -5,6 +5,7 @@ package broker
 import (
 	"os"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +17,7 @@ func watch(r *resident) (stop func()) {
 	if err != nil { // an old kernel, or a process of another PID namespace
 		return func() {}
 	}
-	f := os.NewFile(uintptr(fd), "process")
+	f := os.NewFile(uintptr(fdmark.Take(fd)), "process")
 	raw, err := f.SyscallConn()
 	if err != nil {
 		_ = f.Close()

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,6 +32,7 @@ func socketPair() (ends [2]int, err error) {
 	if ends, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
 		return ends, fmt.Errorf("broker: socket pair: %w", err)
 	}
+	ends[0], ends[1] = fdmark.Take(ends[0]), fdmark.Take(ends[1])
 	if err := unix.Bind(ends[1], &unix.SockaddrUnix{Name: "@softhca/" + rand.Text()}); err != nil {
 		closeAll(ends[:])
 		return ends, fmt.Errorf("broker: name a socket: %w", err)
@@ -46,6 +48,7 @@ type wire struct {
 }
 
 func newWire(c *net.UnixConn) *wire {
+	fdmark.Conn(c)
 	return &wire{UnixConn: c, buf: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*maxPassed))}
 }
 
@@ -136,7 +139,9 @@ func passed(oob []byte) (fds []int, err error) {
 	for i := range all {
 		more, e := unix.ParseUnixRights(&all[i])
 		if e == nil { // else it is of another kind
-			fds = append(fds, more...)
+			for _, fd := range more {
+				fds = append(fds, fdmark.Take(fd))
+			}
 		}
 	}
 	if err != nil {

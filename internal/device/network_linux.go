@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,7 @@ func networkChanges() (next func() bool, closer func(), err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("subscribe to changes of the network: %w", err)
 	}
+	fdmark.Mark(s.GetFd())
 	next = func() bool {
 		_, _, err := s.Receive()
 		return err == nil || errors.Is(err, unix.ENOBUFS) // too many changes to be told of each

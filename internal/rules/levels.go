@@ -56,6 +56,7 @@ var table = []Row{
 	{"internal/clock", 0, Engine, false},
 	{"internal/counters", 0, Engine, false},
 	{"internal/fabric/ipudp", 0, Engine, false},
+	{"internal/fabric/fdmark", 0, IO, false},
 
 	{"roce", 1, Engine, true},
 	{"mad", 1, Engine, true},

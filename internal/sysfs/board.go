@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"unsafe"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/ib"
@@ -77,6 +78,7 @@ func Attach(root string, adapter int) (*Attached, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the counters that programs see: %w", err)
 	}
+	fdmark.Conn(f)
 	a := &Attached{file: f}
 	if err := a.take(adapter * int(boardSize)); err != nil {
 		return nil, errors.Join(fmt.Errorf("the counters that programs see, %s: %w", f.Name(), err), f.Close())

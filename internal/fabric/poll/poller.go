@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
@@ -50,6 +51,7 @@ func New(socks ...int) (*Poller, error) {
 		}
 		return nil, fmt.Errorf("poll: eventfd: %w", err)
 	}
+	event = fdmark.Take(event)
 	return &Poller{
 		freed: make(chan struct{}),
 		socks: socks,

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
@@ -69,6 +70,7 @@ func Open(c Config) (*Port, error) {
 		closeAll(p.socks)
 		return nil, fmt.Errorf("udp: epoll: %w", err)
 	}
+	p.member.epoll = fdmark.Take(p.member.epoll)
 	if p.poll, err = poll.New(append(fds, p.member.epoll)...); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric"
@@ -76,6 +77,7 @@ func (s *socket) open() (err error) {
 	if err != nil {
 		return fmt.Errorf("socket for %v: %w", s.addr, err)
 	}
+	s.fd = fdmark.Take(s.fd)
 	return nil
 }
 

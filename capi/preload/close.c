@@ -1,0 +1,134 @@
+/* Functions that close descriptors. Those of the adapter stay open: programs close all that
+ * they do not know, and nothing works without them. The program has not opened them, so
+ * for it they are not there (EBADF). */
+
+#define _GNU_SOURCE
+#include "preload.h"
+
+#include "next.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static _Atomic(bool (*)(int)) told;
+
+/* softhca_tell_files has f called before a descriptor is closed, to ask whether it is the
+ * adapter's. */
+SHOWN void softhca_tell_files(bool (*f)(int fd))
+{
+	atomic_store_explicit(&told, f, memory_order_release);
+}
+
+/* kept reports whether a descriptor has to stay open. */
+static inline bool kept(int fd)
+{
+	bool (*f)(int) = atomic_load_explicit(&told, memory_order_acquire);
+
+	return unlikely(f != NULL) && fd >= 0 && f(fd);
+}
+
+static int refuse(void)
+{
+	errno = EBADF;
+	return -1;
+}
+
+#define CLOSE(name) \
+	SHOWN int name(int fd) \
+	{ \
+		if (kept(fd)) \
+			return refuse(); \
+		return NEXT_CALL(name)(fd); \
+	}
+
+CLOSE(close)
+CLOSE(__close)
+
+#define DUP2(name) \
+	SHOWN int name(int from, int to) \
+	{ \
+		return from != to && kept(to) ? refuse() : NEXT_CALL(name)(from, to); \
+	}
+
+DUP2(dup2)
+DUP2(__dup2)
+
+SHOWN int dup3(int from, int to, int flags)
+{
+	return kept(to) ? refuse() : NEXT_CALL(dup3)(from, to, flags);
+}
+
+/* end closes a descriptor of a range, or has exec close it. */
+static void end(int fd, unsigned flags)
+{
+	if ((flags & CLOSE_RANGE_CLOEXEC) != 0)
+		fcntl(fd, F_SETFD, fcntl(fd, F_GETFD) | FD_CLOEXEC);
+	else if (!kept(fd))
+		syscall(SYS_close, fd);
+}
+
+/* What the kernel writes about an entry of a directory. */
+struct entry {
+	uint64_t ino, off;
+	uint16_t size;
+	uint8_t type;
+	char name[];
+};
+
+/* end_all ends the descriptors of a range that are open. Without /proc it tries all numbers
+ * that the process may use. */
+static void end_all(unsigned from, unsigned to, unsigned flags)
+{
+	_Alignas(struct entry) char b[1024];
+	const int dir = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long n;
+
+	if (dir < 0) {
+		const long most = sysconf(_SC_OPEN_MAX);
+		for (unsigned fd = from; fd <= to && fd < (unsigned long)most; fd++)
+			end((int)fd, flags);
+		return;
+	}
+	while ((n = syscall(SYS_getdents64, dir, b, sizeof b)) > 0) {
+		for (long at = 0; at < n; at += ((struct entry *)(b + at))->size) {
+			const char *name = ((struct entry *)(b + at))->name;
+			const unsigned fd = (unsigned)strtoul(name, NULL, 10);
+			if (name[0] != '.' && fd >= from && fd <= to && (int)fd != dir)
+				end((int)fd, flags);
+		}
+	}
+	syscall(SYS_close, dir);
+}
+
+SHOWN int close_range(unsigned from, unsigned to, int flags)
+{
+	if (likely(atomic_load_explicit(&told, memory_order_acquire) == NULL))
+		return (int)syscall(SYS_close_range, from, to, flags);
+	if (from > to || (flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)) != 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	if ((flags & CLOSE_RANGE_UNSHARE) != 0 && unshare(CLONE_FILES) != 0)
+		return -1;
+	end_all(from, to, (unsigned)flags);
+	return 0;
+}
+
+SHOWN void closefrom(int from)
+{
+	const int had = errno;
+	const unsigned first = from < 0 ? 0 : (unsigned)from;
+
+	if (atomic_load_explicit(&told, memory_order_acquire) != NULL || syscall(SYS_close_range, first, UINT_MAX, 0) != 0)
+		end_all(first, INT_MAX, 0);
+	errno = had;
+}

@@ -1,0 +1,140 @@
+// Programs that close all descriptors that they do not know, as servers do in the beginning.
+// The adapter works as before.
+#define _GNU_SOURCE
+#include "rig.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum { MOST = 1024 };
+
+static void each(void)
+{
+	for (int fd = 3; fd < MOST; fd++)
+		must(close(fd) == 0 || errno == EBADF);
+}
+
+static void from(void) { closefrom(3); }
+static void range(void) { must(close_range(3, ~0U, 0) == 0); }
+
+static void over(void)
+{
+	for (int fd = 3; fd < MOST; fd++)
+		must(dup2(0, fd) == fd || errno == EBADF);
+}
+
+static void over_with_flags(void)
+{
+	for (int fd = 3; fd < MOST; fd++)
+		must(dup3(0, fd, O_CLOEXEC) == fd || errno == EBADF);
+}
+
+static void (*const ways[])(void) = {each, from, range, over, over_with_flags};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+// transfer sends, writes and registers, by threads of the engine's as well.
+static void transfer(struct rig *r)
+{
+	for (int i = 0; i < 100; i++) {
+		receive(r, 1, 64);
+		must(post(r, 0, IBV_WR_SEND, 64) == 0);
+		want(r->cq[0], IBV_WC_SUCCESS);
+		want(r->cq[1], IBV_WC_SUCCESS);
+	}
+	struct ibv_mr *m = ibv_reg_mr(r->pd, r->buf[0], 100, 0);
+	must(m != NULL && ibv_dereg_mr(m) == 0);
+}
+
+// in_child runs f in a process of its own, which has to end well.
+static void in_child(void (*f)(int), int arg)
+{
+	int status;
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		f(arg);
+		exit(0);
+	}
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void close_by(int way)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	transfer(&r);
+	ways[way]();
+	transfer(&r);
+	rig_close(&r);
+	memset(&r, 0, sizeof r);
+	rig_open(&r, IBV_QPT_RC); // the engine is still good for another adapter
+	transfer(&r);
+	rig_close(&r);
+}
+
+static void closes(void)
+{
+	for (int i = 0; i < WAYS; i++)
+		in_child(close_by, i);
+}
+
+// become_daemon closes what it has of its parent, and opens an adapter of its own.
+static void become_daemon(int way)
+{
+	ways[way]();
+	setenv("SOFTHCA_ADDR", "", 1);
+	close_by(way);
+}
+
+// A program with an adapter starts daemons.
+static void daemons(void)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < WAYS; i++)
+		in_child(become_daemon, i);
+	transfer(&r);
+	rig_close(&r);
+}
+
+// count returns how many descriptors are open.
+static int count(void)
+{
+	int n = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	must(dir != NULL);
+	while (readdir(dir) != NULL)
+		n++;
+	closedir(dir);
+	return n;
+}
+
+// What a program closes is closed when the call returns, and its limit of descriptors is
+// what it was.
+static void counts(void)
+{
+	struct rlimit had, has;
+	must(getrlimit(RLIMIT_NOFILE, &had) == 0);
+	had.rlim_cur = 900;
+	must(setrlimit(RLIMIT_NOFILE, &had) == 0);
+	must(ibv_close_device(open_first()) == 0); // the engine is loaded
+	must(getrlimit(RLIMIT_NOFILE, &has) == 0 && has.rlim_cur == had.rlim_cur);
+	int before = count();
+	for (int i = 0; i < 20; i++) {
+		struct rig r = {0};
+		rig_open(&r, IBV_QPT_RC);
+		transfer(&r);
+		must(count() > before);
+		rig_close(&r);
+		int after = count();
+		if (after != before) {
+			fprintf(stderr, "%d descriptors are open, %d were before the adapter was\n", after, before);
+			exit(1);
+		}
+	}
+}
+
+const struct scenario files[] = {{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {NULL, NULL}};

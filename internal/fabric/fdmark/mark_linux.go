@@ -1,0 +1,51 @@
+//go:build linux
+
+package fdmark
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// signal is the mark: the last signal that there is. softhca.h of capi/libibverbs has it, too.
+const signal = 64
+
+// Mark marks a descriptor. On kernels that refuse it, the descriptor stays unmarked.
+func Mark(fd int) {
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETSIG, signal) // what is not marked works as well
+}
+
+// Conn marks the descriptor of a connection, a listener or a file.
+func Conn(c syscall.Conn) {
+	raw, err := c.SyscallConn()
+	if err == nil {
+		_ = raw.Control(func(fd uintptr) { Mark(int(fd)) }) // one that is closed needs no mark
+	}
+}
+
+// Programs use low numbers, and some expect the one that they freed last.
+const (
+	most   = 1024 // numbers above are not needed
+	fewest = 256  // a process with a lower limit than this needs all of its numbers
+)
+
+// Take marks a new descriptor and moves it to a high number, which it returns. The old
+// number is free then. If there is no high number, the descriptor stays where it is.
+func Take(fd int) int {
+	Mark(fd)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < fewest {
+		return fd
+	}
+	from := int(min(limit.Cur, most)) / 4 * 3
+	if fd >= from {
+		return fd
+	}
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, from)
+	if err != nil {
+		return fd
+	}
+	_ = unix.Close(fd) // the copy is open
+	return high
+}
