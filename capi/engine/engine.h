@@ -189,6 +189,8 @@ struct softhca_calls {
 	int (*open_cm_file)(handle_t cm, struct softhca_cm_file *f);
 	int (*write_cm)(handle_t file, void *command, size_t size);
 	int (*part_cm)(handle_t cm);
+	// shut_cm closes a file, gone or not, whose end of the pipe the program has closed.
+	int (*shut_cm)(handle_t file);
 };
 
 #endif

@@ -73,6 +73,12 @@ func softhca_part_cm(cm C.handle_t) C.int {
 	return 0
 }
 
+//export softhca_shut_cm
+func softhca_shut_cm(file C.handle_t) C.int {
+	of[*userFile](file).file.Shut()
+	return 0
+}
+
 //export softhca_write_cm
 func softhca_write_cm(file C.handle_t, b unsafe.Pointer, n C.size_t) C.int {
 	u := of[*userFile](file)

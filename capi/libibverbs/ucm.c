@@ -301,7 +301,24 @@ static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
 	return true;
 }
 
-static const struct rdma_cm_calls calls = {.files = files, .max = MAX_FILES, .open = open_file, .is = is_cm, .write = write_file};
+// close_file closes a descriptor. If it was the last of its file, all of the file is gone
+// when this returns, as with the kernel.
+static bool close_file(int fd, int *result)
+{
+	pthread_rwlock_rdlock(&lock);
+	struct cm_file *f = atomic_load(&files[fd]);
+	bool is = is_file(f, fd);
+	if (is) {
+		*result = (int)syscall(SYS_close, fd);
+		int why = errno;
+		ENGINE(f->device, shut_cm, f->handle);
+		errno = why;
+	}
+	pthread_rwlock_unlock(&lock);
+	return is;
+}
+
+static const struct rdma_cm_calls calls = {.files = files, .max = MAX_FILES, .open = open_file, .is = is_cm, .write = write_file, .close = close_file};
 
 #define NAME(x) NAME_(x)
 #define NAME_(x) #x

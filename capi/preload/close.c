@@ -45,9 +45,10 @@ static int refuse(void)
 #define CLOSE(name) \
 	SHOWN int name(int fd) \
 	{ \
+		int result; \
 		if (kept(fd)) \
 			return refuse(); \
-		return NEXT_CALL(name)(fd); \
+		return close_rdma_cm(fd, &result) ? result : NEXT_CALL(name)(fd); \
 	}
 
 CLOSE(close)
@@ -70,9 +71,11 @@ SHOWN int dup3(int from, int to, int flags)
 /* end closes a descriptor of a range, or has exec close it. */
 static void end(int fd, unsigned flags)
 {
+	int none;
+
 	if ((flags & CLOSE_RANGE_CLOEXEC) != 0)
 		fcntl(fd, F_SETFD, fcntl(fd, F_GETFD) | FD_CLOEXEC);
-	else if (!kept(fd))
+	else if (!kept(fd) && !close_rdma_cm(fd, &none))
 		syscall(SYS_close, fd);
 }
 

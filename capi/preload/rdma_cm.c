@@ -42,6 +42,13 @@ static inline const struct rdma_cm_calls *suspected(int fd)
 	return unlikely(atomic_load_explicit(&calls->files[fd], memory_order_relaxed) != NULL) ? calls : NULL;
 }
 
+bool close_rdma_cm(int fd, int *result)
+{
+	const struct rdma_cm_calls *calls = suspected(fd);
+
+	return unlikely(calls != NULL) && calls->close(fd, result);
+}
+
 SHOWN ssize_t write(int fd, const void *b, size_t n)
 {
 	const struct rdma_cm_calls *calls = suspected(fd);

@@ -19,6 +19,8 @@ struct rdma_cm_calls {
 	bool (*is)(int fd);
 	/* write does what is written to one; false if it is another file's. */
 	bool (*write)(int fd, const void *b, size_t n, ssize_t *result);
+	/* close closes one, with all that the adapter has of it; false if it is another file's. */
+	bool (*close)(int fd, int *result);
 };
 
 /* The name of the function of the preload library that is told. */

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/rdmacm"
 )
 
@@ -45,6 +46,7 @@ func (m *Manager) Open(fd int, gone func()) (*File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, err
 	}
+	fd = fdmark.Take(fd)
 	f := &File{m: m, ch: m.cm.NewEventChannel(), pipe: os.NewFile(uintptr(fd), "rdma_cm"), fd: fd, closed: make(chan struct{})}
 	m.files[f] = struct{}{}
 	go f.tell()
@@ -159,6 +161,13 @@ func (f *File) close() {
 		_ = f.ch.Close() // requests that came meanwhile went with their listeners
 		_ = f.pipe.Close()
 	})
+}
+
+// Shut closes the file if the program has closed its end of the pipe.
+func (f *File) Shut() {
+	if f.unread() {
+		f.close()
+	}
 }
 
 // closeUnread closes the files that the program has closed a moment ago.

@@ -163,7 +163,7 @@ void ends(pid_t child)
 
 int main(int argc, char **argv)
 {
-	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders, parameters, threads, deaths, sixes, endings, titles};
+	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders, parameters, threads, deaths, sixes, endings, titles, closings};
 	alarm(150); // who waits for what does not come
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; s->name != NULL; s++) {

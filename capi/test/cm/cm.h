@@ -26,7 +26,7 @@ enum { PORT = 7471, TIMEOUT_MS = 2000 };
 
 // The scenarios of the other files; the last has no name.
 extern const struct scenario backlogs[], privates[], options[], endpoints[], moves[], ports[], groups[], events[], orders[], parameters[],
-	threads[], deaths[], sixes[], endings[], titles[];
+	threads[], deaths[], sixes[], endings[], titles[], closings[];
 
 struct sockaddr_in here(int port);
 struct rdma_event_channel *open_channel(void);
