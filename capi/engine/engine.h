@@ -13,7 +13,7 @@
 
 // SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
 // an engine of another build.
-#define SOFTHCA_ENGINE_ABI 7
+#define SOFTHCA_ENGINE_ABI 8
 
 typedef uint64_t handle_t;
 
