@@ -83,10 +83,10 @@ static void want_memory(struct link *l)
 }
 
 // one_wrong makes one request of a list wrong, and returns how many are taken.
-static unsigned one_wrong(struct end *e, struct request *r, unsigned n)
+static unsigned one_wrong(struct link *l, struct end *e, struct request *r, unsigned n, bool extended)
 {
 	unsigned wrong = draw(n);
-	spoil_request(e, &r[wrong]);
+	spoil_request(e, &r[wrong], l->type, extended);
 	if (wrong > 0) // what tells that the others are done
 		r[wrong - 1].flags |= IBV_SEND_SIGNALED;
 	return wrong;
@@ -106,7 +106,7 @@ void step_batch(void)
 	bool wrong = chance(20);
 	bool extended = e->qpx != NULL && chance(60);
 	if (wrong)
-		taken = one_wrong(e, r, n);
+		taken = one_wrong(l, e, r, n, extended);
 	if (wrong && extended)
 		taken = 0; // a list is taken whole or not at all
 	// Only a receive says that what was written without acknowledgement is there.

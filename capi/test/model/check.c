@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
-#include <sys/syscall.h>
+#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -150,4 +150,23 @@ bool readable(int fd)
 	if (n < 0 || (n == 1 && p.revents != POLLIN))
 		fails("poll", "returned %d with revents %#x", n, p.revents);
 	return n == 1;
+}
+
+// watch_open returns a descriptor by which is_open tells whether the file of another one
+// is open still. Its number may be another file's by then.
+int watch_open(int fd)
+{
+	struct epoll_event out = {.events = EPOLLOUT};
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &out) != 0)
+		fails("epoll", "errno %d", errno);
+	return ep;
+}
+
+bool is_open(int ep)
+{
+	struct epoll_event e;
+	int n = epoll_wait(ep, &e, 1, 0);
+	close(ep);
+	return n > 0;
 }

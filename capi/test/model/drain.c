@@ -163,8 +163,11 @@ static void drain_cq(struct end *e, struct ibv_cq *cq, bool sleeps)
 			sleep_for(e, cq);
 }
 
+// How often it polls is not for a seed to say, so the thread's stream goes on as if it
+// had drawn one number.
 void drain(struct link *l)
 {
+	uint64_t next = draw64();
 	waits_for(waiting);
 	for (int i = 0; i < (l->self ? 1 : 2); i++) {
 		struct end *e = &l->end[(l->self ? 0 : 1) - i];
@@ -176,4 +179,5 @@ void drain(struct link *l)
 	}
 	forget_lines(l);
 	waits_for(NULL);
+	me->random = next;
 }

@@ -203,7 +203,9 @@ static void step_events(void)
 	for (int i = 0; i < QUEUES; i++)
 		if (v.q[i].cq != NULL)
 			close_queue(&v, &v.q[i]);
+	int file = watch_open(v.ch->fd);
 	WORKS(ibv_destroy_comp_channel(v.ch));
+	WANT("the descriptor of a channel that is destroyed", is_open(file), false);
 	close(ep);
 }
 

@@ -84,13 +84,12 @@ struct request {
 	int flags, num_sge;
 	struct ibv_sge sge[MAX_SGE + 1];
 	uint8_t data[2 * INLINE]; // what is sent inline
-	bool wrong;               // refused when it is posted
 };
 
 bool is_answered(enum ibv_wr_opcode op);
 bool is_received(enum ibv_wr_opcode op);
 void draw_request(struct link *l, struct end *e, struct request *r, unsigned i);
-void spoil_request(struct end *e, struct request *r);
+void spoil_request(struct end *e, struct request *r, enum ibv_qp_type t, bool extended);
 void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_wr *into);
 int post_old(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad);
 int post_new(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad);

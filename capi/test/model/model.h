@@ -54,6 +54,8 @@ uint64_t now_in(clockid_t clock);
 uint64_t now_ns(void);
 void until_blocked(pid_t tid);
 bool readable(int fd);
+int watch_open(int fd);
+bool is_open(int ep);
 
 // The calls under test. In a mismatch the text of the call or of the field is its name.
 #define WANT(call, got, want)                                                                  \

@@ -19,11 +19,11 @@ struct move {
 static const struct move moves[] = {
 	{IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT, PKEY | PORT | ACCESS, 0},
 	{IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_INIT, 0, PKEY | PORT | ACCESS},
-	{IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR, AV | MTU | DEST | RQPSN | DESTRD | MINRNR, ALT | ACCESS | PKEY},
+	{IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR, AV | MTU | DEST | RQPSN | DESTRD | MINRNR, ALT | ACCESS | PKEY | TIMERS},
 	{IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS, TIMERS | SQPSN | RD, CUR | ALT | ACCESS | MINRNR | MIG},
 	{IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTS, 0, CUR | ACCESS | ALT | MIG | MINRNR},
 	{IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_SQD, 0, EN_SQD},
-	{IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0, CUR | ALT | ACCESS | MINRNR | MIG},
+	{IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0, CUR | ALT | ACCESS | MINRNR | MIG | AV | MTU | TIMERS | RD | DESTRD | PKEY | PORT},
 	{IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_SQD, 0, PORT | AV | TIMERS | RD | DESTRD | ALT | ACCESS | PKEY | MINRNR | MIG},
 	{IBV_QPT_UC, IBV_QPS_RESET, IBV_QPS_INIT, PKEY | PORT | ACCESS, 0},
 	{IBV_QPT_UC, IBV_QPS_INIT, IBV_QPS_INIT, 0, PKEY | PORT | ACCESS},
@@ -31,7 +31,7 @@ static const struct move moves[] = {
 	{IBV_QPT_UC, IBV_QPS_RTR, IBV_QPS_RTS, SQPSN, CUR | ALT | ACCESS | MIG},
 	{IBV_QPT_UC, IBV_QPS_RTS, IBV_QPS_RTS, 0, CUR | ACCESS | ALT | MIG},
 	{IBV_QPT_UC, IBV_QPS_RTS, IBV_QPS_SQD, 0, EN_SQD},
-	{IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_RTS, 0, CUR | ALT | ACCESS | MIG},
+	{IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_RTS, 0, CUR | ALT | ACCESS | MIG | AV | MTU | PKEY},
 	{IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_SQD, 0, AV | ALT | ACCESS | PKEY | MIG},
 	{IBV_QPT_UD, IBV_QPS_RESET, IBV_QPS_INIT, PKEY | PORT | QK, 0},
 	{IBV_QPT_UD, IBV_QPS_INIT, IBV_QPS_INIT, 0, PKEY | PORT | QK},
@@ -39,7 +39,7 @@ static const struct move moves[] = {
 	{IBV_QPT_UD, IBV_QPS_RTR, IBV_QPS_RTS, SQPSN, CUR | QK},
 	{IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_RTS, 0, CUR | QK},
 	{IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_SQD, 0, EN_SQD},
-	{IBV_QPT_UD, IBV_QPS_SQD, IBV_QPS_RTS, 0, CUR | QK},
+	{IBV_QPT_UD, IBV_QPS_SQD, IBV_QPS_RTS, 0, CUR | QK | PKEY},
 	{IBV_QPT_UD, IBV_QPS_SQD, IBV_QPS_SQD, 0, PKEY | QK},
 };
 
@@ -99,11 +99,21 @@ static void fill_attr(struct ibv_qp_attr *a, const struct zoo_qp *q)
 	a->port_num = a->alt_port_num = 1;
 }
 
+// some_bit draws an attribute of a mask; 0 if there is none.
+static int some_bit(int mask)
+{
+	int bits[21], n = 0;
+	for (int bit = 1; bit <= DEST; bit <<= 1)
+		if (mask & bit)
+			bits[n++] = bit;
+	return n > 0 ? bits[draw((unsigned)n)] : 0;
+}
+
 // spoil makes one value of a mask a wrong one, if it can, and says so.
 static bool spoil(struct ibv_qp_attr *a, int mask)
 {
-	int one = 1 << draw(21);
-	switch (mask & one) {
+	int one = some_bit(mask);
+	switch (one) {
 	case PORT:
 		a->port_num = 2;
 		return true;
@@ -271,9 +281,8 @@ static void modify(struct zoo_qp *q)
 	bool good = m != NULL;
 	mask |= m == NULL ? (int)draw(ALL_BITS + 1) & ~IBV_QP_CAP : m->required | (m->optional & (int)draw(ALL_BITS + 1));
 	if (m != NULL && chance(10) && m->required != 0) { // one that is required is missing
-		int one = 1 << draw(21);
-		good = !(m->required & one);
-		mask &= ~(m->required & one);
+		good = false;
+		mask &= ~some_bit(m->required);
 	}
 	if (m != NULL && chance(10)) { // one too many
 		int one = 1 << draw(21);
@@ -386,6 +395,7 @@ static void new_qp(struct zoo_qp *q)
 	WANT(call, a.cap.max_send_sge >= asked.cap.max_send_sge, true);
 	WANT(call, a.cap.max_recv_sge >= (s != NULL ? 0 : asked.cap.max_recv_sge), true);
 	WANT(call, a.cap.max_inline_data >= asked.cap.max_inline_data, true);
+	WANT(call, a.cap.max_inline_data >= asked.cap.max_send_sge * sizeof(struct ibv_sge), true); // as adapters have it
 	send->users++, recv->users++;
 	hold(p);
 	if (s != NULL)

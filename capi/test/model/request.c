@@ -64,21 +64,23 @@ void draw_request(struct link *l, struct end *e, struct request *r, unsigned i)
 }
 
 // spoil_request makes a request one that posting refuses.
-void spoil_request(struct end *e, struct request *r)
+void spoil_request(struct end *e, struct request *r, enum ibv_qp_type t, bool extended)
 {
-	r->wrong = true;
-	switch (draw(3)) {
+	switch (draw(extended ? 3 : 4)) { // of other operations the extended calls have no function
+	case 3:
+		r->op = t == IBV_QPT_UD ? IBV_WR_RDMA_WRITE : t == IBV_QPT_UC ? IBV_WR_RDMA_READ : IBV_WR_TSO;
+		break;
 	case 0:
 		for (int i = r->num_sge; i <= MAX_SGE; i++)
 			r->sge[i] = (struct ibv_sge){(uintptr_t)e->buf, 1, e->mr->lkey};
 		r->num_sge = (int)e->cap.max_send_sge + 1;
 		r->flags &= ~IBV_SEND_INLINE;
 		break;
-	case 1: // one byte more than there is room for, in two pieces
-		r->op = IBV_WR_SEND;
+	case 1: // one byte more than there is room for, in two pieces, or of what is read
+		r->op = t == IBV_QPT_RC && chance(50) ? IBV_WR_RDMA_READ : IBV_WR_SEND;
 		r->flags |= IBV_SEND_INLINE;
 		r->num_sge = 2;
-		r->sge[0] = (struct ibv_sge){(uintptr_t)e->buf, e->cap.max_inline_data, 0};
+		r->sge[0] = (struct ibv_sge){(uintptr_t)e->buf, r->op == IBV_WR_SEND ? e->cap.max_inline_data : 1, 0};
 		r->sge[1] = (struct ibv_sge){(uintptr_t)e->buf, 1, 0};
 		break;
 	case 2: // more than 2^31 bytes

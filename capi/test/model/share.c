@@ -5,7 +5,7 @@
 
 #include <sched.h>
 
-enum { POSTERS = 2, POLLERS = 2, REQUESTS = 40, OUTSTANDING = DEPTH / POSTERS };
+enum { POSTERS = 2, POLLERS = 2, REQUESTS = 120, OUTSTANDING = DEPTH / POSTERS };
 
 struct shared {
 	struct link *l;
@@ -25,28 +25,36 @@ struct sharer {
 // The requests of a poster write ever greater numbers to its place.
 static uint8_t *place_of(struct end *to, unsigned poster) { return to->buf + REACHED + poster * sizeof(uint64_t); }
 
+static void fill_shared(struct shared *s, struct request *r, unsigned poster, uint64_t i)
+{
+	struct end *to = peer_of(s->l, s->e);
+	uint64_t value = i + 1;
+	*r = (struct request){
+		.op = IBV_WR_RDMA_WRITE, .wr_id = (uint64_t)poster << 32 | i, .flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE, .num_sge = 1,
+		.remote = (uintptr_t)place_of(to, poster), .rkey = to->mr->rkey,
+	};
+	memcpy(r->data, &value, sizeof value);
+	r->sge[0] = (struct ibv_sge){(uintptr_t)r->data, sizeof value, 0};
+}
+
 static void *post_shared(void *arg)
 {
 	struct sharer *me_too = arg;
 	struct shared *s = me_too->s;
-	struct end *e = s->e, *to = peer_of(s->l, e);
+	struct end *e = s->e;
 	unsigned number = me_too->number, bad;
 	me = &me_too->as;
-	for (uint64_t i = 0; i < REQUESTS;) {
-		if (i - atomic_load(&s->done[number]) >= OUTSTANDING) {
+	for (uint64_t i = 0, n; i < REQUESTS; i += n) {
+		struct request r[OUTSTANDING];
+		n = 1 + draw(OUTSTANDING);
+		if (n > REQUESTS - i)
+			n = REQUESTS - i;
+		while (i + n - atomic_load(&s->done[number]) > OUTSTANDING)
 			sched_yield();
-			continue;
-		}
-		struct request r = {
-			.op = IBV_WR_RDMA_WRITE, .wr_id = (uint64_t)number << 32 | i, .flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE, .num_sge = 1,
-			.remote = (uintptr_t)place_of(to, number), .rkey = to->mr->rkey,
-		};
-		uint64_t value = i + 1;
-		memcpy(r.data, &value, sizeof value);
-		r.sge[0] = (struct ibv_sge){(uintptr_t)r.data, sizeof value, 0};
-		int code = e->qpx != NULL && chance(50) ? post_new(s->l, e, &r, 1, &bad) : post_old(s->l, e, &r, 1, &bad);
+		for (uint64_t k = 0; k < n; k++)
+			fill_shared(s, &r[k], number, i + k);
+		int code = e->qpx != NULL && chance(50) ? post_new(s->l, e, r, (unsigned)n, &bad) : post_old(s->l, e, r, (unsigned)n, &bad);
 		WANT("posting while others do", code, 0);
-		i++;
 	}
 	return NULL;
 }
@@ -82,12 +90,12 @@ static void *poll_shared(void *arg)
 	struct shared *s = me_too->s;
 	me = &me_too->as;
 	while (atomic_load(&s->all) < POSTERS * REQUESTS) {
-		struct ibv_wc wc[4];
+		struct ibv_wc wc[DEPTH];
 		if (s->e->ex && chance(70)) {
 			poll_extended(s);
 			continue;
 		}
-		int n = ibv_poll_cq(s->e->send_cq, 1 + (int)draw(4), wc);
+		int n = ibv_poll_cq(s->e->send_cq, 1 + (int)draw(DEPTH), wc);
 		for (int i = 0; i < n; i++)
 			count(s, wc[i].wr_id, wc[i].status);
 	}
