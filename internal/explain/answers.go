@@ -107,6 +107,7 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 	case syndrome.IsRNR():
 		h.good++
 		h.lastGood = f.now
+		h.timeouts, h.silence = 0, 0 // the responder is there
 		c.complete(f, side, psn)
 		if h.waits.naks == 0 || h.waits.psn != psn {
 			h.waits = waits{psn: psn}

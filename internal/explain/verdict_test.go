@@ -88,3 +88,21 @@ func TestSummary(t *testing.T) {
 		t.Errorf("there is no conversation 0:\n%s", text.String())
 	}
 }
+
+// TestRepeatsBetweenRNRNAKs has a requester wait for a receiver that is not ready, and now
+// and then for an RNR NAK that gets lost: it has answers in between, so it did not fail.
+func TestRepeatsBetweenRNRNAKs(t *testing.T) {
+	s := &scene{t: t}
+	send := func(after time.Duration) {
+		s.add(client, after, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 2)})
+	}
+	send(0)
+	for range 5 {
+		s.add(server, time.Microsecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 2), AETH: roce.AETH{Syndrome: roce.RNRNAK(1)}})
+		send(ib.RNRTimer(1))
+		send(100 * time.Millisecond) // the answer to the one before was lost
+	}
+	if r := s.explain(); r.Verdict.Outcome != "unknown" || r.Verdict.Cause != "unanswered" {
+		t.Errorf("%s %s, %s; found %s", r.Verdict.Outcome, r.Verdict.Cause, r.Verdict.Where, names(r))
+	}
+}
