@@ -41,7 +41,8 @@ The exit code is 1 if the address is in use, also by processes that share it alr
   softhca rping --addr 127.0.0.1 -c -a 127.0.0.1
   softhca devices --addr 127.0.0.1                 who is on`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			defer func() { err = named(cmd, err) }()
 			if err := refuseZero(cmd, "slots"); err != nil {
 				return err
 			}

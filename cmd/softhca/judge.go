@@ -152,7 +152,7 @@ func (f *judgeFlags) refuseIgnored(cmd *cobra.Command) error {
 func (f *judgeFlags) plans() ([]*judge.Plan, error) {
 	only, err := regexp.Compile(f.run)
 	if err != nil {
-		return nil, usagef("--run: %w", err)
+		return nil, usagef("--run %q: %w", f.run, err)
 	}
 	var plans []*judge.Plan
 	for _, name := range script.Names() {
@@ -182,8 +182,8 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 		out = cmd.ErrOrStderr()
 	}
 	c := &judge.Config{Quiet: f.quiet, Wait: f.wait, Runs: f.runs}
-	if c.Peer, err = netip.ParseAddr(f.peer); err != nil {
-		return usagef("--peer: %w", err)
+	if c.Peer, err = oneAddr("peer", f.peer); err != nil {
+		return err
 	}
 	if c.Local, err = localAddr(g.addr, c.Peer); err != nil {
 		return err
@@ -228,11 +228,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 // localAddr is the address of this host towards the peer.
 func localAddr(given string, peer netip.Addr) (netip.Addr, error) {
 	if given != "" {
-		a, err := netip.ParseAddr(given)
-		if err != nil {
-			return a, usagef("--addr: judge wants one address: %w", err)
-		}
-		return a, nil
+		return oneAddr("addr", given)
 	}
 	conn, err := net.Dial("udp", netip.AddrPortFrom(peer, fabric.RoCEPort).String())
 	if err != nil {
@@ -302,7 +298,7 @@ func (f *judgeFlags) page(out io.Writer) error {
 	if f.topics != "" {
 		file, err := os.Open(f.topics)
 		if err != nil {
-			return err
+			return fmt.Errorf("--topics %s: %w", f.topics, cause(err))
 		}
 		defer file.Close()
 		if topics, err = judge.ReadTopics(file); err != nil {
@@ -313,7 +309,7 @@ func (f *judgeFlags) page(out io.Writer) error {
 	for _, name := range f.pages {
 		r, err := readReport(name)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("--page %s: %w", name, cause(err))
 		}
 		reports = append(reports, r)
 	}

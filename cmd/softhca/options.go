@@ -87,8 +87,11 @@ func checkGiven(cmd *cobra.Command) (err error) {
 		case f.Value.Type() == "duration" && strings.HasPrefix(value, "-"):
 			err = usagef("--%s %s: a time is not negative", f.Name, value)
 		case f.Value.Type() == "string" && strings.TrimSpace(value) == "":
-			kind, about := pflag.UnquoteUsage(f)
-			err = usagef("--%s is empty: want %s", f.Name, strings.TrimPrefix(about, kind+": "))
+			kind, _ := pflag.UnquoteUsage(f)
+			if kind == f.Value.Type() { // its help has no word for it
+				kind = "a value"
+			}
+			err = usagef("--%s is empty: give %s, or leave --%s out", f.Name, kind, f.Name)
 		}
 	})
 	return err

@@ -26,19 +26,19 @@ type Options struct {
 // maxConnections bounds what a client holds at a time.
 const maxConnections = 1 << 15
 
-// Check returns what is wrong with the options.
+// Check returns what is wrong with the options, by their names on the command line.
 func (o *Options) Check() error {
 	switch {
 	case o.Connections < 1 || o.Connections > maxConnections:
-		return fmt.Errorf("%d connections: want 1 to %d", o.Connections, maxConnections)
+		return fmt.Errorf("--connections %d: want 1 to %d", o.Connections, maxConnections)
 	case o.Retries < 0 || o.Retries > 7:
-		return fmt.Errorf("%d retries: want 0 to 7", o.Retries)
+		return fmt.Errorf("--retries %d: want 0 to 7", o.Retries)
 	case o.Timeout <= 0:
-		return fmt.Errorf("timeout %v: want more than nothing", o.Timeout)
+		return fmt.Errorf("--timeout %v: want more than nothing", o.Timeout)
 	case o.Cycles < 0:
-		return fmt.Errorf("%d cycles: want 0 or more", o.Cycles)
+		return fmt.Errorf("--cycles %d: want 0 or more", o.Cycles)
 	case o.Window < 1 || o.Window > maxConnections:
-		return fmt.Errorf("window %d: want 1 to %d connections at a time", o.Window, maxConnections)
+		return fmt.Errorf("--window %d: want 1 to %d connections at a time", o.Window, maxConnections)
 	}
 	return nil
 }

@@ -312,11 +312,11 @@ func TestCheck(t *testing.T) {
 		want   string // of the error; "" for none
 	}{
 		{func(*Options) {}, ""},
-		{func(o *Options) { o.Connections = 0 }, "0 connections"},
-		{func(o *Options) { o.Connections = maxConnections + 1 }, "32769 connections"},
-		{func(o *Options) { o.Retries = 8 }, "8 retries"},
+		{func(o *Options) { o.Connections = 0 }, "--connections 0"},
+		{func(o *Options) { o.Connections = maxConnections + 1 }, "--connections 32769"},
+		{func(o *Options) { o.Retries = 8 }, "--retries 8"},
 		{func(o *Options) { o.Timeout = 0 }, "timeout"},
-		{func(o *Options) { o.Cycles = -1 }, "-1 cycles"},
+		{func(o *Options) { o.Cycles = -1 }, "--cycles -1"},
 		{func(o *Options) { o.Window = 0 }, "window 0"},
 	} {
 		o := Options{Connections: 1, Timeout: time.Second, Window: 1}

@@ -73,7 +73,8 @@ const (
 // grhBytes stand before the payload of a UD message in the receive buffer.
 const grhBytes = 40
 
-// Check fills in what depends on the kind and refuses what cannot be.
+// Check fills in what depends on the kind and refuses what cannot be, by the name of its
+// option on the command line.
 func (o *Options) Check() error {
 	if o.Size == 0 {
 		o.Size = 4096
@@ -89,15 +90,15 @@ func (o *Options) Check() error {
 		value    int
 		min, max int
 	}{
-		{"size", o.Size, 1, maxSize}, {"iterations", o.Iters, 1, maxIters},
-		{"queue pairs", o.QPs, 1, maxQPs}, {"receive depth", o.RxDepth, o.QPs + 1, maxRxDepth},
+		{"size", o.Size, 1, maxSize}, {"iters", o.Iters, 1, maxIters},
+		{"qps", o.QPs, 1, maxQPs}, {"rx-depth", o.RxDepth, o.QPs + 1, maxRxDepth},
 	} {
 		if c.value < c.min || c.value > c.max {
-			return fmt.Errorf("%s %d: want %d to %d", c.name, c.value, c.min, c.max)
+			return fmt.Errorf("--%s %d: want %d to %d", c.name, c.value, c.min, c.max)
 		}
 	}
 	if m, ok := ib.MTUFor(o.MTU); !ok || m.Bytes() != o.MTU {
-		return fmt.Errorf("path MTU %d: want 256, 512, 1024, 2048 or 4096", o.MTU)
+		return fmt.Errorf("--mtu %d: want 256, 512, 1024, 2048 or 4096", o.MTU)
 	}
 	return nil
 }

@@ -332,11 +332,11 @@ func TestCheck(t *testing.T) {
 		{func(*Options) {}, ""},
 		{func(o *Options) { o.Size = -1 }, "size -1"},
 		{func(o *Options) { o.Size = maxSize + 1 }, "size"},
-		{func(o *Options) { o.Iters = 0 }, "iterations 0"},
-		{func(o *Options) { o.MTU = 1500 }, "path MTU 1500"},
-		{func(o *Options) { o.MTU = 0 }, "path MTU 0"},
-		{func(o *Options) { o.Kind, o.QPs = SRQ, 257 }, "queue pairs 257: want 1 to 256"},
-		{func(o *Options) { o.Kind, o.QPs, o.RxDepth = SRQ, 16, 16 }, "receive depth 16: want 17"},
+		{func(o *Options) { o.Iters = 0 }, "--iters 0"},
+		{func(o *Options) { o.MTU = 1500 }, "--mtu 1500"},
+		{func(o *Options) { o.MTU = 0 }, "--mtu 0"},
+		{func(o *Options) { o.Kind, o.QPs = SRQ, 257 }, "--qps 257: want 1 to 256"},
+		{func(o *Options) { o.Kind, o.QPs, o.RxDepth = SRQ, 16, 16 }, "--rx-depth 16: want 17"},
 		{func(o *Options) { o.QPs = 257 }, ""}, // only SRQ has them
 	} {
 		o := options(RC)
