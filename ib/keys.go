@@ -18,7 +18,7 @@ const (
 func (q QPN) String() string { return fmt.Sprintf("0x%06x", uint32(q)) }
 
 // EECN is the 24-bit number of an end-to-end (EE) context, one end of a
-// reliable datagram channel. The numbers are a space of their own beside QPNs.
+// reliable datagram channel. These numbers are separate from QPNs.
 type EECN uint32
 
 // EECNMask keeps the 24 bits of an EE context's number.

@@ -1,8 +1,8 @@
 // Package mad is the bytes of management datagrams: the 256 bytes that travel
 // between the QP1s of two ports, every message of the communication manager
 // in them, and the addressing of the RDMA IP connection manager service. It
-// decodes, encodes and describes; it knows nothing of connections, of time
-// that passes, or of who answers whom.
+// decodes, encodes and describes; it has no connections, no timers and no
+// transactions.
 //
 // Decoding copies: nothing keeps a reference to a datagram. It never fails
 // and never panics, whatever the bytes are: reserved bits are ignored, and a

@@ -49,7 +49,7 @@ func ParseIPHeader(b *[IPHeaderSize]byte) (IPHeader, error) {
 }
 
 // Put writes the header. Its IP version is 6 if an address is IPv6, also a
-// v4-mapped one; an IPv4 address beside it is written v4-mapped. The zero
+// v4-mapped one; the other address is then written v4-mapped if it is IPv4. The zero
 // address is written as zeros, and zones are not written.
 func (h IPHeader) Put(b *[IPHeaderSize]byte) {
 	clear(b[:])

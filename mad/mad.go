@@ -26,7 +26,7 @@ func (m *MAD) PutHeader(h Header) { h.put((*[HeaderSize]byte)(m[:])) }
 // Data returns the bytes after the header: those of m, not a copy.
 func (m *MAD) Data() *[DataSize]byte { return (*[DataSize]byte)(m[HeaderSize:]) }
 
-// Unsupported returns the answer to a request that nobody here serves: of an
+// Unsupported returns the answer to a request that has no handler: of an
 // unknown class, version, method or attribute, as the status says. It is the
 // request itself, but a GetResp with the status, so that the requester finds
 // its transaction and its data in it (IBA 13.4.5). Only a Get or a Set

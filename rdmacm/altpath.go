@@ -19,8 +19,8 @@ type AltPathPolicy uint8
 
 // The policies.
 const (
-	// NoAltPath refuses them: a peer that asks is told that they are not
-	// supported. It is the policy of a new ID.
+	// NoAltPath refuses alternate paths: the answer to a peer that asks for one is
+	// that they are not supported. It is the policy of a new ID.
 	NoAltPath AltPathPolicy = iota
 	// TellAltPath tells the program: ALT_PATH_REQUEST when the peer asks, which
 	// AnswerAltPath answers, and ALT_PATH_LOADED when the peer has agreed. To
@@ -31,8 +31,8 @@ const (
 	// asks for REARM. After a migration the side that connected asks its peer for
 	// the path that was left, so that the connection can go back to it. Without a
 	// QP of CreateQP it is TellAltPath. Of RD, where the path is that of the EE
-	// context of the channel, and so of all connections over it, nobody asks for
-	// the one that was left unless the program does.
+	// context of the channel, and so of all connections over it, only the program
+	// asks for the path that was left.
 	AutoAltPath
 )
 

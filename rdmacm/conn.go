@@ -19,11 +19,10 @@ import (
 // net.Conn, a stream of bytes in both directions over one RC queue pair. Any
 // number of goroutines may use it.
 //
-// A peer that closes, or closes its side for writing, gives io.EOF to who reads;
-// one that breaks off an error that unwraps to ECONNRESET. One that vanishes
-// without a word is found by who writes, with ETIMEDOUT; who only reads needs a
-// deadline. A peer takes what is written only while somebody reads or writes
-// there. Errors are *net.OpError.
+// Read returns io.EOF after the peer closes, or closes its side for writing, and an
+// error that unwraps to ECONNRESET after the peer breaks off. If the peer vanishes,
+// Write fails with ETIMEDOUT; a program that only reads needs a deadline. The peer
+// takes data only while its program calls Read or Write. Errors are *net.OpError.
 type Conn struct {
 	id     *ID
 	ch     *EventChannel
@@ -69,8 +68,8 @@ func (c *Conn) ID() *ID {
 	return c.id
 }
 
-// QP returns the connection's queue pair, for who wants to look at it. What the
-// program posts to it disturbs the stream.
+// QP returns the connection's queue pair, to query it. Work requests that the
+// program posts to it disturb the stream.
 func (c *Conn) QP() *verbs.QP {
 	if c == nil {
 		return nil

@@ -68,8 +68,8 @@ func (o *options) openFor(peer netip.Addr) (*Manager, error) {
 // name it takes the first that an adapter can reach. When ctx ends before the
 // connection is there, the attempt is taken back. Errors: one that unwraps to
 // ctx.Err and says what was going on; one that unwraps to ECONNREFUSED when
-// nobody listens or the listener says no (RejectError), or to ETIMEDOUT when
-// nobody answers; those of ResolveAddr, and of the objects that a connection
+// there is no listener or it rejects (RejectError), or to ETIMEDOUT when there
+// is no answer; those of ResolveAddr, and of the objects that a connection
 // takes.
 func (m *Manager) Dial(ctx context.Context, addr string, opts ...Option) (*Conn, error) {
 	o, err := newOptions(opts)

@@ -55,7 +55,7 @@ type ConnParam struct {
 	InitiatorDepth uint8
 	FlowControl    bool
 	RetryCount     uint8 // of the connecting side's packets, and the peer's too; above 7 is 7
-	RNRRetryCount  uint8 // how often the peer repeats when this side has no receive; above 7 is 7, which is for ever
+	RNRRetryCount  uint8 // how often the peer repeats when this side has no receive; above 7 is 7, which is without limit
 	// SRQ and QPN describe the QP of an ID without one of CreateQP; in events
 	// the peer's.
 	SRQ bool

@@ -339,12 +339,12 @@ func (id *ID) release() {
 	}
 }
 
-// Destroy ends the ID in any state: the peer is told what it must know, a
-// listener's requests that nobody took are rejected, a queue pair of CreateQP
-// that is still there is destroyed, groups are left. It waits until the events
-// that were taken are acknowledged; those that were not vanish. If the queue
-// pair, or the EE context of a channel that nobody else is connected over, cannot be
-// destroyed, that is the error and the ID stays.
+// Destroy ends the ID in any state: it disconnects from the peer, rejects a
+// listener's requests that were not taken, destroys a queue pair of CreateQP and
+// leaves groups. It waits until the events that were taken are acknowledged; it
+// discards those that were not. If the queue pair, or the EE context of a channel
+// without other connections, cannot be destroyed, Destroy returns that error and
+// the ID stays.
 func (id *ID) Destroy() error {
 	if err := id.end(); err != nil {
 		return fmt.Errorf("destroy ID: %w", err)

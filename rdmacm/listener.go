@@ -123,8 +123,8 @@ func (l *Listener) ID() *ID {
 }
 
 // Accept waits for a connection until ctx ends. Requests of programs that are
-// no Conn are rejected. Nothing is accepted while nobody calls Accept; any
-// number of goroutines may. net.ErrClosed after Close, ENODEV once the adapter
+// no Conn are rejected. Only Accept accepts connections; any number of
+// goroutines may call it. net.ErrClosed after Close, ENODEV once the adapter
 // is gone.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	c, err := l.accept(ctx)

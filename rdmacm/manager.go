@@ -92,7 +92,7 @@ func (m *Manager) Devices() (all []*verbs.Context) {
 	return all
 }
 
-// IDs returns the number of IDs, those of requests among them that nobody has
+// IDs returns the number of IDs, including those of requests that were not
 // taken yet.
 func (m *Manager) IDs() int {
 	if m == nil {
@@ -105,8 +105,8 @@ func (m *Manager) IDs() int {
 
 // Close destroys every ID, with its queue pair, as Destroy does but without
 // waiting for events to be acknowledged, ends the event channels, and closes
-// the adapter of Open. Who waits on a channel gets ErrClosed. EBUSY when a
-// default domain is still in use; all else is closed then.
+// the adapter of Open. Calls that wait on a channel return ErrClosed. EBUSY when a
+// default domain is still in use; everything else is closed then.
 func (m *Manager) Close() error {
 	if m == nil {
 		return errNoManager

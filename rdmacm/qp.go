@@ -42,7 +42,7 @@ func (o *ownQP) engine() *qp.QP {
 // that are nil are made, of the sizes of the work queues, for GetSendComp and
 // GetRecvComp. Connected ones are in INIT then and take receives; the calls
 // that connect move them on. UD ones are in RTS with DefaultQKey. RD ones have a
-// Q_Key that nobody can guess and attr.RDD, which may be nil, is that of RDD. The
+// random Q_Key, and attr.RDD, which may be nil, is that of RDD. The
 // actual sizes are written to attr.Cap.
 //
 // Errors: EINVAL before the ID has an adapter, for a second QP, one of another

@@ -21,8 +21,8 @@ type CompChannel struct {
 	dev  atomic.Pointer[device.Device] // of all its CQs; nil if they have several
 }
 
-// NewCompChannel returns a completion channel that up to so many CQs can share,
-// at least one: it takes 16 bytes for each.
+// NewCompChannel returns a completion channel that up to cqs CQs can share, at
+// least one. It takes 16 bytes for each.
 func NewCompChannel(cqs int) *CompChannel {
 	cqs = max(cqs, 1)
 	// With room for twice as many an event always fits: before the channel is

@@ -95,17 +95,17 @@ type Config struct {
 	// variable SOFTHCA_GUID or, without one, derives it from the adapter's first
 	// address, QPNSlot, and a secret of the user: random bytes that the first
 	// adapter ever opened leaves in the file softhca/secret of the directory for
-	// configuration (os.UserConfigDir). So it is the same after a restart, by which
-	// peers learn of it, and no stranger can compute it: whoever knows it and can
-	// send in the adapter's name can end its connections. If that file cannot be
-	// written or read, the GUID changes with the process.
+	// configuration (os.UserConfigDir). It stays the same after a restart, so peers
+	// notice the restart. Other users cannot compute it: with the GUID and packets
+	// from the adapter's address they could end its connections. If that file cannot
+	// be written or read, the GUID changes with the process.
 	NodeGUID GUID
 	// QPNSlot is the upper 8 bits of every QPN. If it is 0, the adapter takes the
 	// next that is free among those that share its address, 0 if it is the first.
 	// Otherwise it is as with Exclusive.
 	QPNSlot uint8
-	// Exclusive keeps others from sharing the addresses: who has them, and who comes
-	// later, gets EADDRINUSE.
+	// Exclusive keeps other adapters from sharing the addresses: Open fails with
+	// EADDRINUSE if one has them, and so does a later Open of them.
 	Exclusive bool
 	// DisableOffload keeps the UDP port from using GSO and GRO.
 	DisableOffload bool

@@ -51,9 +51,9 @@ type Description struct {
 	PKeys  []PKey
 }
 
-// Describe returns what the adapter says about itself that Open opens with the same
-// configuration. On Linux it takes no UDP address, and does not disturb who has it.
-// Errors: those of Open.
+// Describe returns the attributes of the adapter that Open opens with the same
+// configuration. On Linux it does not open the UDP port, so it does not disturb an
+// adapter on the same address. Errors: those of Open.
 func Describe(cfg Config) (*Description, error) {
 	if cfg.Network != nil && cfg.Network.pipe == nil {
 		return nil, errNetwork

@@ -14,7 +14,7 @@ import (
 // over every network that the adapter has an address of the group's family on.
 // Each queue pair that is attached, in this adapter or another, gets its own
 // copy, under its own Q_Key and P_Key and with a receive of its own; so does
-// the sender, if it is attached. Who only sends need not be: it takes an
+// the sender, if it is attached. A sender need not be attached: it uses an
 // address handle with the group's GID and the QPN 0xffffff.
 //
 // The GID is an IPv4 group, v4-mapped, or an IPv6 one. lid is for the sake of

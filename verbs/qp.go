@@ -139,8 +139,8 @@ type RateLimit struct {
 	MaxBurst uint32 // bytes that may go at once after a pause; 0 is 64 KiB, or what the rate gives in 100 µs
 }
 
-// ModifyRateLimit limits what the QP sends from now on, beside the static rate of
-// its path or of its address handles: the lower one holds. It may be called in
+// ModifyRateLimit limits what the QP sends from now on, in addition to the static rate
+// of its path or of its address handles: the lower one holds. It may be called in
 // any state in which the QP may send later; RESET forgets the limit. EINVAL in
 // RESET and ERR, and for RD, which sends at the rates of its EE contexts.
 func (q *QP) ModifyRateLimit(l RateLimit) error {
@@ -192,8 +192,8 @@ func (q *QP) Query() (QPAttr, error) {
 
 // PostSend posts send work requests in order. An error is a *PostError that
 // names the first that was not taken; those before it stay posted. It does
-// not block: if the adapter is free it sends on the caller's thread, else
-// whoever holds it sends. While a program polls, a few requests that follow
+// not block: if no other thread holds the adapter it sends on the caller's
+// thread, else the holder sends. While a program polls, a few requests that follow
 // others may wait for its next poll, so that they leave together; if that is
 // late, the adapter's goroutine sends them.
 func (q *QP) PostSend(wrs ...SendWR) error {
