@@ -69,10 +69,7 @@ func TestD1_Program(t *testing.T) {
 		t.Parallel()
 		seeErrors(t, s)
 	})
-	t.Run("refused", func(t *testing.T) {
-		t.Parallel()
-		seeRefusals(t, s)
-	})
+	t.Run("refused", func(t *testing.T) { seeRefusals(t, s) }) // it sets the environment
 	t.Run("names", func(t *testing.T) {
 		t.Parallel()
 		seeNames(t, s)

@@ -37,6 +37,11 @@ var infallible = strings.Fields(`
 	ibv_query_srq ibv_rate_to_mbps ibv_rate_to_mult ibv_read_sysfs_file ibv_register_driver ibv_unimport_dm ibv_unimport_mr ibv_unimport_pd
 	ibv_wc_status_str mbps_to_ibv_rate mult_to_ibv_rate`)
 
+// commands are those of /dev/infiniband/rdma_cm.
+var commands = strings.Fields(`
+	CREATE_ID DESTROY_ID BIND_IP RESOLVE_IP RESOLVE_ROUTE QUERY_ROUTE CONNECT LISTEN ACCEPT REJECT DISCONNECT INIT_QP_ATTR GET_EVENT
+	SET_OPTION NOTIFY JOIN_IP_MCAST LEAVE_MCAST MIGRATE_ID QUERY BIND RESOLVE_ADDR JOIN_MCAST`)
+
 // readRefusals reads the table.
 func readRefusals(t *testing.T) (all []refusal) {
 	t.Helper()
@@ -65,13 +70,21 @@ func readRefusals(t *testing.T) (all []refusal) {
 // each call to be refused as its row says.
 func seeRefusals(t *testing.T, s *stand) {
 	want := readRefusals(t)
-	out, err := s.run(t, "refused", "SOFTHCA_ADDR="+s.addresses(2)+";"+s.addresses(1))
-	if err != nil || !strings.HasSuffix(out, "ok\n") {
-		t.Fatalf("the cases: %v\n%s", err, out)
-	}
+	out := seeCases(t, s, "refused", "SOFTHCA_ADDR="+s.addresses(2)+";"+s.addresses(1)) +
+		seeCases(t, s, "refused-cm", s.over(t, s.addresses(1))...)
 	for _, wrong := range compareRefusals(want, out) {
 		t.Error(wrong)
 	}
+}
+
+// seeCases runs cases and returns what they print.
+func seeCases(t *testing.T, s *stand, name string, env ...string) string {
+	t.Helper()
+	out, err := s.run(t, name, env...)
+	if err != nil || !strings.HasSuffix(out, "ok\n") {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	return out
 }
 
 // compareRefusals compares rows with the lines of a program, and returns what is wrong.
@@ -160,6 +173,11 @@ func TestRefusalsTable(t *testing.T) {
 			t.Errorf("%s is not public", name)
 		}
 	}
+	for _, command := range commands {
+		if !slices.ContainsFunc(all, func(r refusal) bool { return r.function == "rdma_cm "+command }) {
+			t.Errorf("the command %s has no row", command)
+		}
+	}
 	golden(t, refusalsPage, renderRefusals(all))
 }
 
@@ -168,7 +186,8 @@ const refusalsHead = `# Calls that are refused
 <!-- Generated: go test ./capi/test -run TestRefusalsTable -rewrite -->
 
 How libibverbs.so.1 refuses calls that a program should not make, and what rdma-core 44 and Linux 6.1 do instead: libibverbs, the
-kernel, the provider and driver of Soft-RoCE (rxe), and mlx5 where rxe does not have the operation. A test makes each of these calls.
+kernel, the provider and driver of Soft-RoCE (rxe), and mlx5 where rxe does not have the operation. The commands that librdmacm writes to
+/dev/infiniband/rdma_cm follow at the end. A test makes each of these calls.
 
 - When a function that returns an error code is refused, ` + "`errno`" + ` is that code. "kept" means that errno is as before the call. Where rdma-core
   itself refuses a call, without the kernel, it does not always set errno.
