@@ -67,6 +67,19 @@ static void move(struct end *e, int mask)
 	WANT("ibv_modify_qp", e->qp->state, e->attr.qp_state);
 }
 
+// by_lid wants paths without a GID refused, as RoCE has none.
+static void by_lid(const struct end *e, int mask)
+{
+	struct ibv_qp_attr a = e->attr;
+	a.ah_attr.is_global = 0;
+	REFUSES(ibv_modify_qp(e->qp, &a, mask), EINVAL);
+	a = e->attr;
+	a.alt_ah_attr = e->av, a.alt_port_num = 1;
+	a.alt_ah_attr.is_global = 0;
+	REFUSES(ibv_modify_qp(e->qp, &a, mask | IBV_QP_ALT_PATH), EINVAL);
+	WANT("ibv_modify_qp", e->qp->state, IBV_QPS_INIT);
+}
+
 // connect_end moves a queue pair from RESET to RTS.
 static void connect_end(struct link *l, struct end *e)
 {
@@ -81,8 +94,11 @@ static void connect_end(struct link *l, struct end *e)
 	};
 	move(e, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 	e->attr.qp_state = IBV_QPS_RTR;
-	move(e, IBV_QP_STATE | (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
-			(rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+	int mask = IBV_QP_STATE | (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
+		   (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	if (!ud && chance(30))
+		by_lid(e, mask);
+	move(e, mask);
 	e->attr.qp_state = IBV_QPS_RTS;
 	move(e, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
 	if (ud)

@@ -1,6 +1,9 @@
 // Requests: drawn, posted by the old calls or the extended ones, and what each does
 // to memory.
+#define _GNU_SOURCE
 #include "link.h"
+
+#include <sched.h>
 
 bool is_answered(enum ibv_wr_opcode op) { return op == IBV_WR_RDMA_READ || op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD; }
 
@@ -267,6 +270,8 @@ int post_new(struct link *l, struct end *e, struct request *r, unsigned n, unsig
 		ibv_wr_abort(e->qpx);
 	}
 	ibv_wr_start(e->qpx);
+	if (chance(20))
+		sched_yield(); // others who post to it wait
 	for (unsigned i = 0; i < n; i++) {
 		bool first = chance(50);
 		build(e->qpx, &r[i]);

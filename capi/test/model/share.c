@@ -77,6 +77,7 @@ static void poll_extended(struct shared *s)
 	if (ibv_start_poll(x, &a) != 0)
 		return;
 	do {
+		sched_yield(); // others would start now
 		WANT("ibv_wc_read_qp_num", ibv_wc_read_qp_num(x), s->e->qp->qp_num);
 		WANT("ibv_wc_read_opcode", ibv_wc_read_opcode(x), IBV_WC_RDMA_WRITE);
 		count(s, x->wr_id, x->status);
