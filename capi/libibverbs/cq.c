@@ -284,8 +284,9 @@ static uint64_t read_ts(struct ibv_cq_ex *ex)
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - (now_ns() - read_ts(ex));
+	uint64_t at = read_ts(ex), since = now_ns() - at;
+	clock_gettime(CLOCK_REALTIME, &t); // last: a thread that loses the processor in between reads no time before the completion
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - since;
 }
 
 VERB(struct ibv_cq_ex *, create_cq_ex, (struct ibv_context *c, struct ibv_cq_init_attr_ex *a), c, a)
