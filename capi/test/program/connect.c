@@ -135,7 +135,9 @@ static void *sleep_for_event(void *arg)
 	struct sleeper *s = arg;
 	struct rdma_ucm_event_resp r;
 	atomic_store(&s->thread, gettid());
-	return (void *)(intptr_t)(get_event(s->fd, &r) > 0 ? 0 : errno);
+	int code = get_event(s->fd, &r) > 0 ? 0 : errno;
+	must(code >= 0); // -1 would be PTHREAD_CANCELED
+	return (void *)(intptr_t)code;
 }
 
 // await_read returns when a thread sleeps in read.

@@ -92,7 +92,8 @@ static void datagrams(void)
 }
 
 // An address handle goes as it came, though the name by which its protection domain was
-// known, a parent domain, is gone before.
+// known, a parent domain, is gone before. The parent domain of a parent domain uses the
+// protection domain of both.
 static void domains(void)
 {
 	struct rig r = {0};
@@ -104,6 +105,11 @@ static void domains(void)
 	must(parent != NULL && ibv_dealloc_pd(r.pd) == EBUSY);
 	struct ibv_ah *ah = ibv_create_ah(parent, &a);
 	must(ah != NULL && ibv_dealloc_pd(parent) == 0 && ibv_destroy_ah(ah) == 0);
+	struct ibv_pd *empty = ibv_alloc_pd(r.ctx); // but for its parent domains
+	must((of.pd = empty) != NULL && (parent = ibv_alloc_parent_domain(r.ctx, &of)) != NULL);
+	must((of.pd = parent) != NULL && (parent = ibv_alloc_parent_domain(r.ctx, &of)) != NULL);
+	must(ibv_dealloc_pd(of.pd) == 0 && ibv_dealloc_pd(empty) == EBUSY);
+	must(ibv_dealloc_pd(parent) == 0 && ibv_dealloc_pd(empty) == 0);
 	rig_close(&r);
 }
 
@@ -119,6 +125,11 @@ static void refusals(void)
 	want(r.cq[0], IBV_WC_SUCCESS); // of the first
 	second.num_sge = 1, second.send_flags = IBV_SEND_INLINE;
 	must(ibv_post_send(r.qp[0], &second, &bad) == EINVAL && bad == &second);
+	s[0].length = 8, second.opcode = IBV_WR_RDMA_READ;
+	must(ibv_post_send(r.qp[0], &second, &bad) == EINVAL && bad == &second);
+	second.opcode = IBV_WR_SEND, second.num_sge = -1;
+	must(ibv_post_send(r.qp[0], &second, &bad) == EINVAL && bad == &second);
+	second.num_sge = 1;
 	second.send_flags = 0, second.opcode = IBV_WR_TSO;
 	must(ibv_post_send(r.qp[0], &second, &bad) == EINVAL);
 	struct ibv_recv_wr *badr, rw = {.num_sge = 3, .sg_list = s};

@@ -97,7 +97,9 @@ static void opens(void)
 	want(open(NODE, O_RDWR) < 0 && errno == ENXIO, "nobody is behind the device");
 	want(open(NODE, O_RDONLY) < 0 && errno == ENXIO, "nobody is behind the device for readers");
 	want(open(CLASS "/../infiniband_nothing", O_RDONLY) < 0 && errno == ENOENT, "a path that leads out");
+	want(open(CLASS "/../infiniband/softhca0/node_guid", O_RDONLY) < 0 && errno == ENOENT, "a path that leads out and in again");
 	want(open(CLASS "x/softhca0", O_RDONLY) < 0 && errno == ENOENT, "a name that only begins like ours");
+	want(open("/devinfiniband/uverbs0", O_RDONLY) < 0 && errno == ENOENT, "a directory that only begins like ours");
 	char path[2 * PATH_MAX] = CLASS;
 	while (strlen(path) < PATH_MAX)
 		strcat(path, "/softhca0/..");
