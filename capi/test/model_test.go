@@ -16,6 +16,7 @@ import (
 var (
 	modelSeed  = flag.Int("model-seed", 0, "run the model test with this seed alone; 0 runs those of the gate")
 	modelSteps = flag.Int("model-steps", 0, "steps of each thread of the model test; 0 takes as many as the gate does")
+	modelHang  = flag.Int("model-hang", 20, "seconds without a step after which the model test says that a thread hangs")
 )
 
 // modelRun is how the model test runs on a variant: each seed is a program of its own.
@@ -61,7 +62,7 @@ func TestD1_Model(t *testing.T) {
 // passModel runs the program of the model, on two adapters.
 func (s *stand) passModel(t *testing.T, seed, steps int, env ...string) {
 	t.Helper()
-	args := []string{"-seed", strconv.Itoa(seed), "-steps", strconv.Itoa(steps)}
+	args := []string{"-seed", strconv.Itoa(seed), "-steps", strconv.Itoa(steps), "-hang", strconv.Itoa(*modelHang)}
 	env = append(env, "SOFTHCA_ADDR="+strings.ReplaceAll(s.addresses(2), ",", ";"))
 	if out, err := s.runArgs(t, args, env...); err != nil || !strings.HasSuffix(out, "ok\n") {
 		t.Errorf("%v\n%s", err, out)
