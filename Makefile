@@ -29,7 +29,7 @@ sim: ## a thousand short simulations
 soak: ## simulations for an hour
 	go run ./cmd/softhca sim --for 1h
 
-mutations: ## each seeded bug of the engine must be caught
+mutations: ## each seeded bug of the engine and of the libraries in C must be caught
 	go test -tags mutation -count=1 -v -timeout 30m ./internal/mutation
 
 SEED ?= 1

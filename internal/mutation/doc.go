@@ -12,6 +12,14 @@
 //	go test -tags mutation -short ./internal/mutation  a sample
 //	go test -tags mutation -v -run 'TestMutants/each/NAME' ./internal/mutation
 //
+// Of the libraries in C a mutant is one line: a file and a function, variable or macro in
+// it, text that occurs there once, and what stands in its place. The changed file is
+// compiled and linked with the objects of the others, and the tests of package capi/test
+// and capi/preload/check run on the result until one fails.
+//
+//	go test -tags mutation -run TestMutantsInC ./internal/mutation
+//	go test -tags mutation -v -run 'TestMutantsInC/each/NAME' ./internal/mutation
+//
 // TestSearch makes small edits that nobody chose: operators, constants,
 // deleted statements, swapped branches, where a seed draws them. It lists those
 // that nobody notices in docs/mutation-search.md (-rewrite). It is long.
@@ -33,6 +41,7 @@
 // (where it is), graft_test.go (many bugs in one build), rig_test.go (builds
 // and runs), then the lists: responder, requester, completer, state, queue,
 // shard, refusal, connection, churn, stranger, recovery, path, altpath, broker. The program that is
-// built is in probe. For the search read search_test.go and sites_test.go (the
+// built is in probe. For C read cmutation_test.go (the tests), csource_test.go (one bug, and where it
+// is), crig_test.go (builds and runs), then the lists: cpost, cqueue, cobject, cprocess. For the search read search_test.go and sites_test.go (the
 // edits), for the interop runner interop_test.go.
 package mutation

@@ -398,11 +398,24 @@ func TestList(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s |\n", strings.ReplaceAll(m.name, "-", " "), strings.TrimPrefix(m.in, "internal/"),
 			strings.ReplaceAll(m.breaks, " ", ", "), strings.ReplaceAll(m.sim, " ", ", "), strings.TrimPrefix(m.test, "internal/"))
 	}
+	for _, m := range everyC() {
+		if names[m.name] {
+			t.Errorf("two mutants are called %s", m.name)
+		}
+		if _, err := m.edit(filepath.Join("..", "..")); err != nil {
+			t.Errorf("mutant %s: %v", m.name, err)
+		}
+		names[m.name] = true
+	}
 	b.WriteString("\nWithout a seeded bug:\n\n")
 	for _, id := range requirements() {
 		if why, ok := unbreakable[id]; ok {
 			fmt.Fprintf(&b, "- %s: %s.\n", id, why)
 		}
+	}
+	b.WriteString(pageC)
+	for _, m := range everyC() {
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", strings.ReplaceAll(m.name, "-", " "), strings.TrimPrefix(m.in, "capi/"), m.sees)
 	}
 	name := filepath.Join("..", "..", "docs", "mutations.md")
 	if *rewrite {
@@ -427,4 +440,13 @@ where checks are named; and the test must fail, where one is named.
 
 | bug | in | breaks | check of the simulator | test |
 |---|---|---|---|---|
+`
+
+const pageC = `
+## In the libraries in C
+
+Each row is a bug of one line in the C library or the preload library. A test of capi/test or capi/preload/check must fail.
+
+| bug | in | what a program sees |
+|---|---|---|
 `

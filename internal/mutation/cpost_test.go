@@ -1,0 +1,77 @@
+//go:build mutation
+
+package mutation
+
+// cPostMutants are bugs in how requests and receives are posted.
+var cPostMutants = []cMutant{
+	{
+		name: "inline-pieces-all-at-the-start", in: "capi/libibverbs/post.c:put_inline",
+		old: "memcpy((uint8_t *)(e + 1) + *at, data, n);", new: "memcpy(e + 1, data, n);",
+		sees: "the last piece of inline data in the place of the first",
+	},
+	{
+		name: "inline-limit-of-each-piece", in: "capi/libibverbs/post.c:put_inline",
+		old: "n > q->cap.inline_data - *at", new: "n > q->cap.inline_data",
+		sees: "more inline data than an entry holds is accepted",
+	},
+	{
+		name: "inline-read-accepted", in: "capi/libibverbs/post.c:put_inline",
+		old: "answered(e->opcode) || ", new: "",
+		sees: "a READ with inline data is no error",
+	},
+	{
+		name: "full-queue-takes-one-more", in: "capi/libibverbs/post.c:full",
+		old: "> r->mask", new: "> r->mask + 1",
+		sees: "a request overwrites one that is not sent",
+	},
+	{
+		name: "list-longer-than-max-send-sge", in: "capi/libibverbs/post.c:put_list",
+		old: "if (n > q->cap.send_sge)", new: "if (n > q->cap.send_sge + 1)",
+		sees: "a list that does not fit is accepted",
+	},
+	{
+		name: "negative-num-sge-accepted", in: "capi/libibverbs/post.c:put_send",
+		old: " || wr->num_sge < 0", new: "",
+		sees: "num_sge of -1 is an empty inline message",
+	},
+	{
+		name: "solicited-flag-lost", in: "capi/libibverbs/post.c:put_send",
+		old: "wr->send_flags & KNOWN_FLAGS", new: "wr->send_flags & KNOWN_FLAGS & ~IBV_SEND_SOLICITED",
+		sees: "no event of a queue that is armed for solicited completions",
+	},
+	{
+		name: "immediate-in-host-order", in: "capi/libibverbs/post.c:put_send",
+		old: ": ntohl(wr->imm_data)", new: ": wr->imm_data",
+		sees: "the immediate data reversed",
+	},
+	{
+		name: "atomic-operands-swapped", in: "capi/libibverbs/post.c:put_send",
+		old: "e->compare_add = wr->wr.atomic.compare_add;", new: "e->compare_add = wr->wr.atomic.swap;",
+		sees: "a compare-and-swap that compares with the new value",
+	},
+	{
+		name: "bad-wr-is-the-next", in: "capi/libibverbs/post.c:post_list",
+		old: "*bad = wr;", new: "*bad = wr->next;",
+		sees: "the wrong request in bad_wr",
+	},
+	{
+		name: "receive-in-reset", in: "capi/libibverbs/post.c:post_recv",
+		old: "q->ibv.state == IBV_QPS_RESET", new: "false",
+		sees: "a receive is accepted in RESET",
+	},
+	{
+		name: "srq-without-bad-wr", in: "capi/libibverbs/post.c:post_srq_recv",
+		old: "*bad = wr;", new: "",
+		sees: "bad_wr as it was before",
+	},
+	{
+		name: "aborted-requests-stay", in: "capi/libibverbs/post.c:wr_start",
+		old: "q->first = q->prod =", new: "q->first =",
+		sees: "a list that was aborted is sent with the next",
+	},
+	{
+		name: "abort-keeps-the-lock", in: "capi/libibverbs/post.c:wr_abort",
+		old: "spin_unlock(&CONTAINER(ex, struct qp, ex)->send_lock);", new: "(void)ex;",
+		sees: "the next post hangs",
+	},
+}

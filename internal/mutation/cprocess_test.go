@@ -1,0 +1,115 @@
+//go:build mutation
+
+package mutation
+
+// cProcessMutants are bugs of forks, signals, cancellation, faults and ends.
+var cProcessMutants = []cMutant{
+	{
+		name: "child-uses-the-parents-engine", in: "capi/libibverbs/loader.c:in_child",
+		old: "atomic_store(&d->gone, 1);", new: "",
+		sees: "calls of the child that hang or succeed",
+	},
+	{
+		name: "handler-in-front-of-ours", in: "capi/libibverbs/fault.c:handler_set",
+		old: "code = keep(i, act);", new: "code = set(sig, act, NULL);",
+		sees: "its handler is called for memory that the adapter touches",
+	},
+}
+
+// cManagerMutants are bugs of the descriptor of the connection manager.
+var cManagerMutants = []cMutant{
+	{
+		name: "event-lost-whose-byte-was-read", in: "capi/libibverbs/ucm.c:wait_for_event",
+		old: "while (code == SOFTHCA_CM_AGAIN);", new: "while (false);",
+		sees: "an error where the event's ID was destroyed",
+	},
+	{
+		name: "every-failure-of-the-wait-is-eio", in: "capi/libibverbs/ucm.c:wait_for_event",
+		old: "got == 0 ? EIO : errno", new: "EIO",
+		sees: "EIO where EAGAIN or EINTR is due",
+	},
+	{
+		name: "always-closed-by-exec", in: "capi/libibverbs/ucm.c:open_file",
+		old: "if ((flags & O_CLOEXEC) == 0)", new: "if (false)",
+		sees: "a descriptor that exec closes",
+	},
+	{
+		name: "next-file-with-the-number", in: "capi/libibverbs/ucm.c:is_file",
+		old: "s.st_dev == f->dev && s.st_ino == f->ino", new: "true",
+		sees: "no writes to a file that has the number next",
+	},
+	{
+		name: "failure-without-errno", in: "capi/libibverbs/ucm.c:write_file",
+		old: "errno = code;", new: ";",
+		sees: "errno as it was before",
+	},
+	{
+		name: "commands-of-the-child-reach-the-parents-engine", in: "capi/libibverbs/ucm.c:alive",
+		old: "f != NULL && !f->device->gone", new: "f != NULL",
+		sees: "a child that waits for its parent's events",
+	},
+	{
+		name: "wait-without-a-descriptor-of-its-own", in: "capi/libibverbs/ucm.c:begin_wait",
+		old: "fcntl(fd, F_DUPFD_CLOEXEC, 0)", new: "fd",
+		sees: "the file is closed under a thread that waits",
+	},
+}
+
+// cPreloadMutants are bugs of the preload library.
+var cPreloadMutants = []cMutant{
+	{
+		name: "names-that-begin-like-ours", in: "capi/preload/path.c:after",
+		old: " || (p[n] != '/' && p[n] != '\\0')", new: "",
+		sees: "the device at /devinfiniband/uverbs0",
+	},
+	{
+		name: "way-out-by-dots-not-seen", in: "capi/preload/path.c:entry_at",
+		old: "if (depth < 1)", new: "if (depth < 0)",
+		sees: "files at /sys/class/infiniband/../infiniband, where the kernel has none",
+	},
+	{
+		name: "relative-path-from-anywhere", in: "capi/preload/path.c:entry_of",
+		old: "(*path == '/' || same_directory(dirfd, at, from))", new: "true",
+		sees: "the device at infiniband/uverbs0 of every directory",
+	},
+	{
+		name: "picture-can-be-written", in: "capi/preload/open.c:open_in_picture",
+		old: "(flags & O_ACCMODE) != O_RDONLY", new: "(flags & O_ACCMODE) == O_ACCMODE",
+		sees: "a file of /sys opens for writing",
+	},
+	{
+		name: "counter-survives-exec", in: "capi/preload/value.c:file_of",
+		old: "(flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0", new: "0",
+		sees: "a descriptor that exec does not close",
+	},
+	{
+		name: "state-reversed", in: "capi/preload/value.c:evaluate",
+		old: "n == 0 ?", new: "n != 0 ?",
+		sees: "a port that is down while it is active",
+	},
+	{
+		name: "device-is-a-regular-file", in: "capi/preload/status.c:stat_led",
+		old: "if (*result == 0)", new: "if (false)",
+		sees: "a regular file where the device is",
+	},
+	{
+		name: "number-of-the-device", in: "capi/preload/value.c:device_number",
+		old: "DEVICE_MINOR + (unsigned)size", new: "DEVICE_MINOR + 1",
+		sees: "another device number than sysfs has",
+	},
+	{
+		name: "quick-end-not-told", in: "capi/preload/exit.c:EXIT",
+		old: "if (f != NULL)", new: "if (0)",
+		sees: "the peer of a program that ends by _exit waits on",
+	},
+	{
+		name: "writes-past-the-connection-manager", in: "capi/preload/rdma_cm.c:write",
+		old: "calls->write(fd, b, n, &result)", new: "false",
+		sees: "EBADF for every command",
+	},
+	{
+		name: "connection-manager-is-a-pipe", in: "capi/preload/rdma_cm.c:as_device",
+		old: "s->st_mode = DEVICE_MODE;", new: "",
+		sees: "a pipe where the device is",
+	},
+}

@@ -1,0 +1,126 @@
+//go:build mutation
+
+package mutation
+
+// cQueueMutants are bugs of completion queues.
+var cQueueMutants = []cMutant{
+	{
+		name: "byte-len-not-copied", in: "capi/libibverbs/cq.c:take",
+		old: "wc->byte_len = e->byte_len;", new: "",
+		sees: "byte_len as it was before",
+	},
+	{
+		name: "completion-immediate-in-host-order", in: "capi/libibverbs/cq.c:imm_of",
+		old: "htonl(e->imm_data)", new: "e->imm_data",
+		sees: "the immediate data reversed",
+	},
+	{
+		name: "source-queue-pair-not-copied", in: "capi/libibverbs/cq.c:take",
+		old: "wc->src_qp = e->src_qp;", new: "",
+		sees: "src_qp as it was before",
+	},
+	{
+		name: "flags-not-copied", in: "capi/libibverbs/cq.c:take",
+		old: "wc->wc_flags = e->wc_flags;", new: "",
+		sees: "wc_flags as they were before",
+	},
+	{
+		name: "qp-num-not-copied", in: "capi/libibverbs/cq.c:take",
+		old: "wc->qp_num = e->qp_num;", new: "",
+		sees: "qp_num as it was before",
+	},
+	{
+		name: "opcode-of-the-send-only", in: "capi/libibverbs/cq.c:take",
+		old: "(enum ibv_wc_opcode)e->opcode", new: "(enum ibv_wc_opcode)(e->opcode & IBV_WC_RECV)",
+		sees: "all requests as SEND",
+	},
+	{
+		name: "poll-writes-one-more", in: "capi/libibverbs/cq.c:take",
+		old: "got < n &&", new: "got <= n &&",
+		sees: "memory behind its array overwritten",
+	},
+	{
+		name: "solicited-arms-for-all", in: "capi/libibverbs/cq.c:req_notify_cq",
+		old: "q->handle, solicited)", new: "q->handle, 0)",
+		sees: "an event of a completion that is not solicited",
+	},
+	{
+		name: "no-event-of-what-came-before", in: "capi/libibverbs/cq.c:req_notify_cq",
+		old: "q->told && q->told_to == prod", new: "q->told",
+		sees: "no event of an entry that came before the queue was armed",
+	},
+	{
+		name: "resize-not-shown", in: "capi/libibverbs/cq.c:ibv_resize_cq",
+		old: "ibv->cqe = (int)n;", new: "",
+		sees: "the old size in cqe",
+	},
+	{
+		name: "channel-not-counted", in: "capi/libibverbs/cq.c:create",
+		old: "ch->ibv.refcnt++;", new: "",
+		sees: "a channel in use can be destroyed",
+	},
+	{
+		name: "next-poll-does-not-move-on", in: "capi/libibverbs/cq.c:take_one",
+		old: "atomic_store(&r->cons, cons + 1);", new: "",
+		sees: "the same completion for ever",
+	},
+	{
+		name: "timestamp-of-the-first-completion", in: "capi/libibverbs/cq.c:take_one",
+		old: "q->read_at = 0;", new: "",
+		sees: "one time for all completions",
+	},
+	{
+		name: "timestamp-anew-at-each-call", in: "capi/libibverbs/cq.c:read_ts",
+		old: "q->read_at = now_ns();", new: "return now_ns();",
+		sees: "two times of one completion",
+	},
+}
+
+// cEventMutants are bugs of channels and events.
+var cEventMutants = []cMutant{
+	{
+		name: "tail-of-the-list-destroyed", in: "capi/libibverbs/event.c:forget_completions",
+		old: "ch->tail = before;", new: ";",
+		sees: "no events of other queues after one was destroyed",
+	},
+	{
+		name: "second-waiter-not-woken", in: "capi/libibverbs/event.c:more",
+		old: "if (waited && head != NULL)", new: "if (false)",
+		sees: "a thread sleeps though there is an event",
+	},
+	{
+		name: "queue-armed-again-lost", in: "capi/libibverbs/event.c:take_completion",
+		old: "if (--q->pending > 0)", new: "if (q->pending = 0)",
+		sees: "one event of two",
+	},
+	{
+		name: "events-not-counted", in: "capi/libibverbs/event.c:take_completion",
+		old: "q->taken++;", new: "",
+		sees: "the destruction of a queue hangs",
+	},
+	{
+		name: "channel-readable-for-ever", in: "capi/libibverbs/event.c:set_head",
+		old: "lower_fd(&ch->source);", new: ";",
+		sees: "poll tells of events that are taken",
+	},
+	{
+		name: "async-descriptor-readable-for-ever", in: "capi/libibverbs/event.c:ibv_get_async_event",
+		old: "lower_fd(&c->source);", new: ";",
+		sees: "poll tells of events that are taken",
+	},
+	{
+		name: "async-events-not-counted", in: "capi/libibverbs/event.c:ibv_get_async_event",
+		old: "++*a.taken;", new: ";",
+		sees: "the destruction of an object does not wait, or hangs",
+	},
+	{
+		name: "event-of-an-object-that-is-gone", in: "capi/libibverbs/event.c:forget_async",
+		old: "drop_where(c, object);", new: ";",
+		sees: "an event of an object that it has destroyed",
+	},
+	{
+		name: "port-event-without-port", in: "capi/libibverbs/event.c:notify_context",
+		old: "n->e.element.port_num = PORT;", new: ";",
+		sees: "port_num 0",
+	},
+}
