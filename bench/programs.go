@@ -79,7 +79,7 @@ func build(ctx context.Context, dir string, libs bool) (programs, error) {
 	if !ok {
 		return p, libraries.ErrNotFound
 	}
-	return p, libraries.Build(ctx, tree, dir, io.Discard) // softhca run finds them beside itself
+	return p, libraries.Build(ctx, tree, dir, io.Discard) // softhca run finds them in its own directory
 }
 
 // command returns the program of a subject and its arguments; share is the loss

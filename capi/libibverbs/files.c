@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The mark: internal/fabric/fdmark has it, too.
+// The mark. internal/fabric/fdmark defines the same number.
 enum { MARK = 64 };
 
 static _Atomic bool loaded; // the process has an engine, whose descriptors matter

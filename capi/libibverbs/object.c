@@ -15,7 +15,7 @@ enum { RANK_PD = 1, RANK_USED_BY_QP, RANK_SRQ_AND_MR };
 // it would spare are held for some copying only, so it changes nothing.
 struct td {
 	struct ibv_td ibv;
-	_Atomic int domains; // parent domains that have it
+	_Atomic int domains; // parent domains that use it
 };
 
 int free_pd(struct object *o)

@@ -128,7 +128,7 @@ static struct ibv_ah_attr attr_of(const struct softhca_av *v)
 EXPORT VERB(int, ibv_modify_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask), ibv, a, mask)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
-	// Linux lets no call resize queues, and RoCE finds nobody by a LID.
+	// Linux lets no call resize queues, and RoCE does not use LIDs.
 	if (mask & IBV_QP_CAP || (mask & IBV_QP_AV && !a->ah_attr.is_global) || (mask & IBV_QP_ALT_PATH && !a->alt_ah_attr.is_global))
 		return EINVAL;
 	struct softhca_qp_attr s = {

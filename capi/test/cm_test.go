@@ -84,7 +84,7 @@ func TestD2_CMCalls(t *testing.T) {
 }
 
 // TestCMStartsQuietly wants librdmacm's question whether there are addresses of AF_IB to
-// leave nothing in the log: the answer is the one that it expects.
+// leave nothing in the log: librdmacm expects the refusal.
 func TestCMStartsQuietly(t *testing.T) {
 	p := newCM(t)
 	out, err := p.do(t, append(p.over(t, p.addresses(1)), "SOFTHCA_LOG_LEVEL=debug"), "private-tcp")

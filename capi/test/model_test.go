@@ -23,7 +23,7 @@ var (
 type modelRun struct {
 	name    string
 	variant variant
-	preload bool // with the preload library, as softhca run has it
+	preload bool // with the preload library, as softhca run loads it
 	seeds   []int
 	steps   int
 }

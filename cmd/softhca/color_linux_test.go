@@ -55,7 +55,7 @@ func onTerminal(t *testing.T, columns uint16, noColor bool, args ...string) stri
 		for {
 			n, err := master.Read(b)
 			all.Write(b[:n])
-			if err != nil { // EIO: nobody has the terminal any more
+			if err != nil { // EIO: the last writer closed the terminal
 				printed <- all.String()
 				return
 			}

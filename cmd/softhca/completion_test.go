@@ -94,7 +94,7 @@ func TestCompletionInShells(t *testing.T) {
 	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	t.Setenv("HOME", t.TempDir())
 	for _, shell := range []struct{ name, script string }{
-		// What bash-completion's function of this name does, for a shell that has it not.
+		// What bash-completion's function of this name does, for a shell that lacks it.
 		{"bash", `_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}") cword=$COMP_CWORD cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}; }
 compopt() { :; }
 source <(softhca completion bash)

@@ -126,7 +126,7 @@ type qpAt struct {
 	qpn  ib.QPN
 }
 
-// qkeyOf is the Q_Key of a queue pair, as a record of the capture has it.
+// qkeyOf is the Q_Key of a queue pair, as a record of the capture shows it.
 type qkeyOf struct {
 	qkey      ib.QKey
 	record    int

@@ -17,7 +17,7 @@ import (
 // keep is how long a build stays that nobody uses.
 const keep = 7 * 24 * time.Hour
 
-// sourcesFile is the file beside libraries that tells which sources they were built from.
+// sourcesFile, in the directory of the libraries, names the sources they were built from.
 const sourcesFile = ".sources"
 
 // InTree returns the directory with the libraries of a source tree: that which `make capi`

@@ -84,7 +84,7 @@ func ours(dir string) error {
 // user's processes agree, and makes one if there is none. Only the owner can make a
 // directory private, so other users cannot offer one, whatever its name is.
 func another(prefix string) (string, error) {
-	all, _ := os.ReadDir(filepath.Dir(prefix)) // one that cannot be read may be written to
+	all, _ := os.ReadDir(filepath.Dir(prefix)) // an unreadable directory may still be writable
 	for _, e := range all {
 		if dir := filepath.Join(filepath.Dir(prefix), e.Name()); strings.HasPrefix(dir, prefix) && private(dir) == nil {
 			return dir, nil

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// stranger is a user who is neither root nor the one who runs the tests.
+// stranger is a user ID that is neither root's nor that of the tests.
 const stranger = 23456
 
 // TestHomeOfASquattedName wants a directory of the user's own, the same each time,
@@ -36,7 +36,7 @@ func TestHomeOfASquattedName(t *testing.T) {
 			t.Setenv("XDG_RUNTIME_DIR", "")
 			t.Setenv("TMPDIR", dir)
 			first := filepath.Join(dir, fmt.Sprintf("softhca-%d", os.Geteuid()))
-			// The name that is tried first, and one that a stranger offers instead.
+			// The name that is tried first, and a directory that a stranger offers instead.
 			if err := errors.Join(squat(first), squat(first+"-0")); err != nil {
 				t.Fatal(err)
 			}

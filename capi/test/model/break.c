@@ -118,7 +118,7 @@ static void step_fail(void)
 	r[wrong].num_sge = 1, r[wrong].flags = 0;
 	r[wrong].sge[0] = (struct ibv_sge){(uintptr_t)e->buf, 8, e->mr->lkey};
 	r[wrong].length = 8;
-	switch (l->self ? 2 : draw(4)) { // one that refuses its own request flushes it
+	switch (l->self ? 2 : draw(4)) { // a QP that refuses its own request flushes it
 	case 0:
 		r[wrong].rkey ^= 0x100;
 		break;

@@ -65,7 +65,7 @@ bool is_open(int ep);
 			differs(call, #got, got_, want_);                                      \
 	} while (0)
 
-// WORKS is for calls that return 0, MADE for those that return an object.
+// WORKS is for calls that return 0, MADE for calls that return an object.
 #define WORKS(expr)                                                                            \
 	do {                                                                                   \
 		errno = 0;                                                                     \

@@ -280,7 +280,7 @@ static void modify(struct zoo_qp *q)
 	const struct move *m = find(q->init.qp_type, from, to);
 	bool good = m != NULL;
 	mask |= m == NULL ? (int)draw(ALL_BITS + 1) & ~IBV_QP_CAP : m->required | (m->optional & (int)draw(ALL_BITS + 1));
-	if (m != NULL && chance(10) && m->required != 0) { // one that is required is missing
+	if (m != NULL && chance(10) && m->required != 0) { // leave out a required attribute
 		good = false;
 		mask &= ~some_bit(m->required);
 	}
@@ -395,7 +395,7 @@ static void new_qp(struct zoo_qp *q)
 	WANT(call, a.cap.max_send_sge >= asked.cap.max_send_sge, true);
 	WANT(call, a.cap.max_recv_sge >= (s != NULL ? 0 : asked.cap.max_recv_sge), true);
 	WANT(call, a.cap.max_inline_data >= asked.cap.max_inline_data, true);
-	WANT(call, a.cap.max_inline_data >= asked.cap.max_send_sge * sizeof(struct ibv_sge), true); // as adapters have it
+	WANT(call, a.cap.max_inline_data >= asked.cap.max_send_sge * sizeof(struct ibv_sge), true); // as on mlx5
 	send->users++, recv->users++;
 	hold(p);
 	if (s != NULL)

@@ -28,7 +28,7 @@ static void draw_source(struct end *e, struct request *r)
 	for (int i = 0; i < r->num_sge; i++) {
 		uint32_t n = draw(most / MAX_SGE + 1);
 		r->sge[i] = (struct ibv_sge){(uintptr_t)e->buf + SENT + draw(PART - n), n, e->mr->lkey};
-		if (r->flags & IBV_SEND_INLINE) // no region has it
+		if (r->flags & IBV_SEND_INLINE) // inline data needs no region
 			r->sge[i].addr = (uintptr_t)r->data + r->length + 3 * (unsigned)i, r->sge[i].lkey = 0xbad;
 		r->length += n;
 	}
@@ -66,7 +66,7 @@ void draw_request(struct link *l, struct end *e, struct request *r, unsigned i)
 		memcpy(&r->compare, to->shadow + (r->remote - (uintptr_t)to->buf), sizeof r->compare);
 }
 
-// spoil_request makes a request one that posting refuses.
+// spoil_request changes a request so that posting refuses it.
 void spoil_request(struct end *e, struct request *r, enum ibv_qp_type t, bool extended)
 {
 	switch (draw(extended ? 3 : 4)) { // of other operations the extended calls have no function
@@ -271,7 +271,7 @@ int post_new(struct link *l, struct end *e, struct request *r, unsigned n, unsig
 	}
 	ibv_wr_start(e->qpx);
 	if (chance(20))
-		sched_yield(); // others who post to it wait
+		sched_yield(); // another thread waits to post
 	for (unsigned i = 0; i < n; i++) {
 		bool first = chance(50);
 		build(e->qpx, &r[i]);

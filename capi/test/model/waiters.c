@@ -37,7 +37,7 @@ static void *wait_for_events(void *arg)
 		errno = 0;
 		if (ibv_get_cq_event(w->ch, &cq, &context) != 0) {
 			if (w->polls && errno == EAGAIN)
-				continue; // another thread has it
+				continue; // another thread took it
 			fails("ibv_get_cq_event", "fails with errno %d", errno);
 		}
 		n++;

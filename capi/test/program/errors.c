@@ -533,7 +533,7 @@ static void state_told(void)
 }
 
 // set_net_raw adds CAP_NET_RAW to the effective capabilities of the thread, or removes it,
-// and reports whether the thread has it then.
+// and reports whether the thread has it afterwards.
 static bool set_net_raw(bool on)
 {
 	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -1,7 +1,7 @@
 // What the cases of refusals have in common: each makes a call that is refused, and
 // prints a line with the function, the condition, what the call returned, errno and the
 // asynchronous event that came of it, with tabs between. testdata/refusals.tsv has the
-// same lines, and beside them what rdma-core and Linux do.
+// same lines, and next to them what rdma-core and Linux do.
 #include "rig.h"
 
 // UNTOUCHED is errno before each call: a line says "kept" if it is so afterwards.

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signal is the mark: the last signal that there is. softhca.h of capi/libibverbs has it, too.
+// signal is the mark: the last signal that there is. softhca.h of capi/libibverbs defines the same number.
 const signal = 64
 
 // Mark marks a descriptor. On kernels that refuse it, the descriptor stays unmarked.
@@ -20,11 +20,11 @@ func Mark(fd int) {
 func Conn(c syscall.Conn) {
 	raw, err := c.SyscallConn()
 	if err == nil {
-		_ = raw.Control(func(fd uintptr) { Mark(int(fd)) }) // one that is closed needs no mark
+		_ = raw.Control(func(fd uintptr) { Mark(int(fd)) }) // a closed descriptor needs no mark
 	}
 }
 
-// Programs use low numbers, and some expect the one that they freed last.
+// Programs use low numbers, and some expect the number that they freed last.
 const (
 	most   = 1024 // numbers above are not needed
 	fewest = 256  // a process with a lower limit than this needs all of its numbers
