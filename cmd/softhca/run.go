@@ -69,7 +69,7 @@ is wrong, the address or the capture file cannot be used, or the libraries are m
 	}
 	cmd.Flags().StringVar(&device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
 	cmd.Flags().StringArrayVar(&addrs, "addr", nil,
-		"local address, addresses (a,b) or network interface of the adapter; they become its GID table; again for another adapter")
+		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; again for another adapter")
 	cmd.Flags().SetInterspersed(false) // what follows the program's name is its own
 	return cmd
 }

@@ -93,3 +93,15 @@ func TestHelpCommand(t *testing.T) {
 		t.Errorf("help per is completed by %q", out)
 	}
 }
+
+// TestHelpNamesValues has no help name a value by the type that it has in Go.
+func TestHelpNamesValues(t *testing.T) {
+	for _, c := range commands(newRootCommand()) {
+		_, out, _ := command(t, append(strings.Fields(c.CommandPath())[1:], "--help")...)
+		for _, raw := range []string{"stringArray", "stringSlice", "intSlice"} {
+			if strings.Contains(out, raw) {
+				t.Errorf("%s --help: %s", c.CommandPath(), raw)
+			}
+		}
+	}
+}
