@@ -1,6 +1,6 @@
 # Every target is one command; what it does is written in Go.
 
-.PHONY: check test fuzz generate bench bench-libraries demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check install
+.PHONY: check test fuzz generate bench bench-libraries demo sim soak mutations search transfer transfer-lossy transfer-rd interop interop-gate capi capi-check capi-check-suites install
 
 check: ## all that the continuous integration checks
 	go run ./internal/tools/check
@@ -47,6 +47,10 @@ transfer-rd: ## 1 GiB over a channel of reliable datagrams that four queue pairs
 
 capi-check: ## Debian's RDMA programs on our libibverbs.so.1
 	go run ./capi/check
+
+SUITES ?= trixie sid
+capi-check-suites: ## the core of them from the packages of other Debian suites, in roots that are made of these
+	for s in $(SUITES); do go run ./capi/check -root $$s || exit; done
 
 INTEROP ?=
 interop: ## against Linux's Soft-RoCE, in emulated machines: root or user namespaces; INTEROP=-short for a few minutes

@@ -26,6 +26,7 @@ const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and says
   go run ./capi/check                    all, about 15 minutes
   go run ./capi/check -run 'pingpong'    those whose names match
   go run ./capi/check -list              their names
+  go run ./capi/check -root trixie       the core, from another suite of Debian: bookworm, trixie or sid
   go run ./capi/check -write             all, and write docs/programs.md and the list of skipped tests anew
 
 Packages of Debian's that are missing it installs if it is root.
@@ -38,6 +39,8 @@ func main() {
 	list := flag.Bool("list", false, "print the names of the programs")
 	run := flag.String("run", "", "run only programs whose names match this regular `expression`")
 	write := flag.Bool("write", false, "write docs/programs.md and capi/check/skips.txt")
+	suite := flag.String("root", "", "run the core of the programs of this Debian `suite`, in a root directory that is made of its packages")
+	at := flag.String("at", "", "`directory` of that root")
 	inside := flag.Bool("inside", false, "this is the process in the namespace")
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
@@ -45,17 +48,19 @@ func main() {
 	}
 	flag.Parse()
 	want, err := regexp.Compile(*run)
-	if err != nil || flag.NArg() > 0 || *write && *run != "" {
-		fmt.Fprintln(os.Stderr, "check: -run wants a regular expression, -write all programs; there are no arguments:", err)
+	if *suite != "" && !slices.Contains(rootSuites, *suite) {
+		fmt.Fprintf(os.Stderr, "check: -root %s: want one of %s\n", *suite, strings.Join(rootSuites, ", "))
+		os.Exit(2)
+	}
+	if err != nil || flag.NArg() > 0 || *write && *run != "" && *suite == "" {
+		fmt.Fprintln(os.Stderr, "check: -run wants a regular expression, -write all programs or -root; there are no arguments:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c := &checker{want: want, list: *list, write: *write}
+	c := &checker{want: want, list: *list, write: *write, suite: *suite, root: *at}
 	if !*inside && !*list {
-		if err = install(ctx); err == nil {
-			err = enter(ctx)
-		}
+		err = begin(ctx, *suite)
 	} else {
 		err = c.all(ctx)
 	}
@@ -71,14 +76,29 @@ func main() {
 	}
 }
 
-// enter runs this program again in namespaces of its own: there it is root, and
-// outside nobody in particular.
-func enter(ctx context.Context) error {
+// begin gets the programs, and runs them in namespaces.
+func begin(ctx context.Context, suite string) error {
+	if suite == "" {
+		if err := install(ctx); err != nil {
+			return err
+		}
+		return enter(ctx)
+	}
+	root, err := makeRoot(ctx, suite)
+	if err != nil {
+		return err
+	}
+	return enter(ctx, "-at", root)
+}
+
+// enter runs this program again in namespaces of its own, with more options: there it is
+// root, and outside nobody in particular.
+func enter(ctx context.Context, options ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, append([]string{"-inside"}, os.Args[1:]...)...)
+	cmd := exec.CommandContext(ctx, self, slices.Concat([]string{"-inside"}, options, os.Args[1:])...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
@@ -92,6 +112,7 @@ func enter(ctx context.Context) error {
 type checker struct {
 	want        *regexp.Regexp
 	list, write bool
+	suite, root string // of Debian and its root directory, if the host's programs are not wanted
 	failed      int
 	table       strings.Builder
 }
@@ -108,7 +129,21 @@ func (c *checker) all(ctx context.Context) error {
 			return err
 		}
 		s.lib = dir
+		if c.root != "" {
+			leave, err := enterRoot(c.root, dir)
+			if err != nil {
+				return err
+			}
+			c.cases(ctx, s)
+			return errors.Join(leave(), ctx.Err(), c.page(c.suite))
+		}
 	}
+	c.cases(ctx, s)
+	return errors.Join(ctx.Err(), c.page(""))
+}
+
+// cases runs those that are wanted.
+func (c *checker) cases(ctx context.Context, s *stand) {
 	for _, p := range alone {
 		c.one(p.section, p.name, func() (string, error) { return "ok", s.runAlone(ctx, &p) })
 	}
@@ -154,11 +189,27 @@ func (c *checker) all(ctx context.Context) error {
 		}
 		return line, err
 	})
-	if !c.write {
-		return ctx.Err()
-	}
-	return errors.Join(ctx.Err(), os.WriteFile("docs/programs.md", []byte(head+c.table.String()), 0o644))
 }
+
+// page writes the page of the host's programs, or of those of another suite.
+func (c *checker) page(suite string) error {
+	switch {
+	case !c.write:
+		return nil
+	case suite == "":
+		return os.WriteFile("docs/programs.md", []byte(head+c.table.String()), 0o644)
+	}
+	return os.WriteFile("docs/programs-"+suite+".md", fmt.Appendf(nil, rootHead, suite, suite, c.want, &c.table), 0o644)
+}
+
+const rootHead = `# Programs of Debian %s on our libibverbs.so.1
+
+As [programs.md](programs.md), for the core of the programs: from the packages of that suite, in a root directory that is made of them, on
+libraries that were built on another one. Written by ` + "`go run ./capi/check -root %s -run '%v' -write`" + `.
+
+| package | program | outcome |
+|---|---|---|
+%s`
 
 const head = `# Programs that run on our libibverbs.so.1
 
@@ -170,6 +221,7 @@ reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca 
 by rdma_cm. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
 [a program of ours](../capi/check/ucx/meet.c): what packages have that uses UCX's listeners is an example in source. So is
 [DIR/pool](../capi/check/rpma/pool.c), as librpma comes without programs. There is no package of libfabric's fabtests.
+The core of the programs also runs from the packages of [Debian 13 (trixie)](programs-trixie.md) and [sid](programs-sid.md).
 
 | package | program | outcome |
 |---|---|---|
@@ -178,7 +230,7 @@ by rdma_cm. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/
 // one runs a program, if it is wanted.
 func (c *checker) one(section, name string, run func() (string, error)) {
 	switch {
-	case !c.want.MatchString(name):
+	case !c.want.MatchString(name), c.suite != "" && !inCore(c.suite, section):
 		return
 	case c.list:
 		fmt.Println(name)
