@@ -271,8 +271,8 @@ var datagramMutants = []mutant{
 	},
 	{
 		name: "rd-wrong-key-ends-the-responders-queue-pair", in: "internal/qp.EEC.refuse",
-		old:    "f.syndrome == roce.NAKRemoteOperational && in.qp != nil",
-		new:    "in.qp != nil",
+		old:    "f.syndrome != roce.NAKRemoteOperational || in.qp == nil",
+		new:    "in.qp == nil",
 		breaks: "V18", sim: "event", profile: "rd",
 	},
 	{

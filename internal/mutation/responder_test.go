@@ -179,7 +179,7 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "refusal-leaves-the-responder-alive", in: "internal/qp.die",
-		old:    "$q.fatal(now, $f.cause)",
+		old:    "$q.fail(now, $f.cause)",
 		new:    "_ = now",
 		breaks: "E14 E15 E16 E17 E10", sim: "state event status message", profile: "errors",
 	},

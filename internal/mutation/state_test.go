@@ -89,7 +89,7 @@ var stateMutants = []mutant{
 		breaks: "Q15", sim: "flush", profile: "errors",
 	},
 	{
-		name: "receive-error-in-sqe-stays-there", in: "internal/qp.QP.fatal",
+		name: "receive-error-in-sqe-stays-there", in: "internal/qp.QP.enterError",
 		old:    "$q.State() == ib.ERR",
 		new:    "$q.State() == ib.ERR || $q.State() == ib.SQE",
 		breaks: "Q17",
@@ -187,7 +187,7 @@ var stateMutants = []mutant{
 	{
 		name: "flushed-before-the-failed-request-completes", in: "internal/qp.sendError",
 		old:    "$q.req.complete(now, status)",
-		new:    "if $q.ep.typ == ib.RC { $q.fatal(now, cause) }; $q.req.complete(now, status)",
+		new:    "if $q.ep.typ == ib.RC { $q.fail(now, cause) }; $q.req.complete(now, status)",
 		breaks: "Q19", sim: "completion order status state", profile: "errors",
 	},
 	{
