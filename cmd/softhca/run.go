@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/softhca/softhca/cmd/softhca/internal/launch"
-	"github.com/softhca/softhca/internal/sysfs"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -86,7 +85,7 @@ func runProgram(cmd *cobra.Command, g *globals, args []string, device string, ad
 	o.Addrs = slices.DeleteFunc(addrs, func(a string) bool { return strings.TrimSpace(a) == "" })
 	from, name := given("--device", device, launch.DeviceEnv)
 	o.Device = cmp.Or(name, defaultDevice)
-	if err := (&sysfs.Description{Name: o.Device}).Check(); err != nil {
+	if err := o.CheckDevice(); err != nil {
 		return usagef("%s: %w", from, err)
 	}
 	if g.explain {

@@ -24,6 +24,9 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
+// CheckDevice reports why the name of the adapter cannot be shown in /sys.
+func (o *Options) CheckDevice() error { return (&sysfs.Description{Name: o.Device}).Check() }
+
 // Run runs the program in place of this process. It returns only if it cannot: an
 // Error.
 func (o *Options) Run(ctx context.Context) error {
