@@ -7,9 +7,10 @@
 // reads when a program opens the file. So they are true at that moment, cost
 // nothing while nobody looks, and outlive a program that is killed.
 //
-// Reading order: picture.go (the files), words.go (where what moves stands),
-// board.go (the file of the board), place.go (where pictures are kept, who uses
-// them, and which are removed).
+// Reading order: description.go (what a picture is of), picture.go (the files),
+// words.go (where what moves stands), board.go (the file of the board), place.go
+// (where pictures are kept, who uses them, and which are removed).
 //
-// The package opens no adapter. It is for Linux; elsewhere it is empty.
+// The package opens no adapter. Pictures are for Linux; elsewhere it only
+// checks a Description.
 package sysfs
