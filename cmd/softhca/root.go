@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -292,25 +293,40 @@ func captureError(from, name string, err error) error {
 	return fmt.Errorf("%s %s: %w: name a file that you may write, in a directory that exists", from, name, cause(err))
 }
 
-// checkCapture returns an error if a capture file cannot be written. It leaves no file
-// behind, and does not wait for the reader of a pipe.
+// checkCapture returns an error if a capture file cannot be written. It neither creates nor
+// removes a file, and does not wait for the reader of a pipe.
 func checkCapture(from, name string) error {
 	info, err := os.Stat(name)
 	switch {
-	case err == nil && !info.Mode().IsRegular() && !info.IsDir():
-		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+		err = creatable(name)
+	case err == nil && (info.Mode().IsRegular() || info.IsDir()):
+		var f *os.File
+		if f, err = os.OpenFile(name, os.O_WRONLY, 0); err == nil {
+			err = f.Close()
+		}
+	}
+	if err != nil {
 		return captureError(from, name, err)
 	}
-	f, failed := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
-	if failed == nil {
-		failed = f.Close()
-	}
-	if failed == nil && err != nil {
-		failed = os.Remove(name)
-	}
-	if failed != nil {
-		return captureError(from, name, failed)
-	}
 	return nil
+}
+
+// maxLinks bounds symbolic links to symbolic links, as the kernel does.
+const maxLinks = 40
+
+// creatable returns an error if a file that does not exist, or the target of a symbolic
+// link that does not exist, cannot be created.
+func creatable(name string) error {
+	for range maxLinks {
+		dir, _ := filepath.Split(name) // which leaves ".." to the kernel
+		target, err := os.Readlink(name)
+		if err != nil {
+			return writableDir(dir + ".")
+		}
+		if name = target; !filepath.IsAbs(target) {
+			name = dir + target
+		}
+	}
+	return fmt.Errorf("too many symbolic links: %w", fs.ErrInvalid)
 }
