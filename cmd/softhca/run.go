@@ -169,12 +169,19 @@ func (g *globals) checkRunSettings() error {
 			return err
 		}
 	}
+	if file, ok := strings.CutPrefix(os.Getenv(verbs.FaultsEnv), "@"); ok {
+		if err := checkFaultFile(verbs.FaultsEnv, file); err != nil {
+			return err
+		}
+	} else if err := checkRules(verbs.FaultsEnv, []string{os.Getenv(verbs.FaultsEnv)}); err != nil {
+		return err
+	}
 	if level := os.Getenv(launch.LogLevelEnv); level != "" && new(slog.LevelVar).UnmarshalText([]byte(level)) != nil {
 		return usagef("%s %q: want debug, info, warn or error", launch.LogLevelEnv, level)
 	}
-	if seed := os.Getenv(verbs.FaultsSeedEnv); seed != "" {
-		if _, err := strconv.ParseUint(seed, 0, 64); err != nil {
-			return usagef("%s %q: want a number that is not negative", verbs.FaultsSeedEnv, seed)
+	if seed := os.Getenv(verbs.FaultsSeedEnv); seed != "" && g.faultSeed == 0 {
+		if n, err := strconv.ParseUint(seed, 0, 64); err != nil || n == 0 {
+			return usagef("%s %q: want a number from 1 on", verbs.FaultsSeedEnv, seed)
 		}
 	}
 	from, name := given("--capture", g.capture, launch.CaptureEnv)
