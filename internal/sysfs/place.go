@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -53,7 +54,7 @@ func Show(ds ...Description) (*Picture, error) {
 // home returns the directory of the user's pictures, to which no other user has access.
 // It is XDG_RUNTIME_DIR/softhca, or softhca-UID in the directory for temporary files.
 // Anybody can create the latter first, or root may have before the process entered a
-// user namespace in which it is root too: then it is softhca-UID-RANDOM.
+// user namespace in which it is root too: then it is softhca-UID-NUMBER.
 func home() (string, error) {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && private(run) == nil {
 		if dir := filepath.Join(run, "softhca"); ours(dir) == nil {
@@ -80,14 +81,17 @@ func ours(dir string) error {
 	return private(dir)
 }
 
-// another returns the first private directory whose path begins with prefix, so that the
-// user's processes agree, and makes one if there is none. Only the owner can make a
-// directory private, so other users cannot offer one, whatever its name is.
+// maxSquatted bounds the names that are tried before a random one.
+const maxSquatted = 100
+
+// another returns the first private directory of those named prefix and a number, and
+// makes it if nothing has its name. The user's processes agree because they all try
+// the same names. If other users have all of these, the directory has a random name.
 func another(prefix string) (string, error) {
-	all, _ := os.ReadDir(filepath.Dir(prefix)) // an unreadable directory may still be writable
-	for _, e := range all {
-		if dir := filepath.Join(filepath.Dir(prefix), e.Name()); strings.HasPrefix(dir, prefix) && private(dir) == nil {
-			return dir, nil
+	for i := range maxSquatted {
+		dir := prefix + strconv.Itoa(i)
+		if err := ours(dir); !errors.Is(err, errNotPrivate) {
+			return dir, err
 		}
 	}
 	return os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)) // with mode 0700

@@ -54,6 +54,35 @@ func TestHomeOfASquattedName(t *testing.T) {
 	}
 }
 
+// TestHomesMadeAtOnce has several callers make the directory at the same time.
+func TestHomesMadeAtOnce(t *testing.T) {
+	const callers, rounds = 8, 50
+	for range rounds {
+		prefix := filepath.Join(t.TempDir(), "softhca-1-")
+		start, got := make(chan struct{}), make(chan string)
+		for range callers {
+			go func() {
+				<-start
+				dir, err := another(prefix)
+				if err != nil {
+					dir = err.Error()
+				}
+				got <- dir
+			}()
+		}
+		close(start)
+		first := <-got
+		for range callers - 1 {
+			if dir := <-got; dir != first {
+				t.Errorf("one caller uses %s and another %s", first, dir)
+			}
+		}
+		if left, err := filepath.Glob(prefix + "*"); err != nil || len(left) != 1 || left[0] != first {
+			t.Fatalf("%q, %v is left: want %s alone", left, err, first)
+		}
+	}
+}
+
 // TestHomeWithoutARuntimeDirectoryOfOurs falls back on the directory for temporary files.
 func TestHomeWithoutARuntimeDirectoryOfOurs(t *testing.T) {
 	dir := t.TempDir()
