@@ -8,7 +8,7 @@ import (
 )
 
 // TestConnectUsesTheAddressOfItsEnd connects adapters with several addresses over
-// one that is not the first: packets from the first one would not be accepted.
+// an address other than the first: the peer would not accept packets from the first one.
 func TestConnectUsesTheAddressOfItsEnd(t *testing.T) {
 	n := NewNetwork()
 	a := newEndpoint(t, Config{Network: n, Addr: "fe80::1,10.0.0.1,10.0.1.1"}, ib.RC)

@@ -84,8 +84,8 @@ func TestProgramEnds(t *testing.T) {
 	}
 }
 
-// TestServerEnds has servers end when their clients have ended: one that crashes or fails
-// fails its case, also after its client has all it wanted.
+// TestServerEnds ends servers after their clients. A server that crashes or fails
+// fails its case, even if its client succeeded.
 func TestServerEnds(t *testing.T) {
 	failed := errors.New("the client's")
 	for _, c := range []struct {

@@ -69,8 +69,8 @@ func newBuilds(t *testing.T, program string, variants ...variant) *builds {
 	return b
 }
 
-// TestBuilds fills the directory of the flag -builds, unless the flag is not there. Other
-// tests then begin at once, on the plain variant alone:
+// TestBuilds fills the directory that the flag -builds names; without the flag it does
+// nothing. Other tests then start at once, on the plain variant alone:
 //
 //	go test ./capi/test -run TestBuilds -builds /tmp/builds
 //	go test ./capi/test -run TestD1_Program/transfer -builds /tmp/builds

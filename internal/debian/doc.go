@@ -4,5 +4,5 @@
 //
 // Reading order: archive.go (lists and packages), unpack.go (what is in a package).
 //
-// It needs Debian's apt and dpkg, and root for none of it.
+// It needs Debian's apt and dpkg. It does not need root.
 package debian

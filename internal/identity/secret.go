@@ -29,8 +29,8 @@ func (s *Secret) GUID(addr netip.Addr, slot uint8) uint64 {
 
 // OfUser returns the secret of the user who runs this process, from the file
 // softhca/secret in the directory of the user's configuration. Where there is
-// none and none can be made, or the directory is "", it is one that lives as long
-// as the process, and not kept: another process has another one.
+// none and none can be made, or the directory is "", the secret is not kept: it
+// lasts as long as the process, and another process has a different one.
 func OfUser(dir string) (s Secret, kept bool) {
 	if dir != "" {
 		if s, err := load(filepath.Join(dir, "softhca")); err == nil {

@@ -62,7 +62,7 @@ func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	if err := Build(ctx, tree, made, prefixed{w}); err != nil {
 		return "", err
 	}
-	// Who was faster has built the same.
+	// Another process finished the same build first.
 	if err := os.Rename(made, dir); err != nil && !exists(dir) {
 		return "", err
 	}

@@ -201,7 +201,7 @@ func TestInTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found() {
-		t.Error("nobody misses the engine")
+		t.Error("a directory without the engine's library is accepted")
 	}
 }
 

@@ -10,8 +10,8 @@
 
 enum { MOST_WAITERS = 3, QUEUES = 3, ROOM = 64 };
 
-// waiter is a thread that takes events until its share is taken, or the one that says
-// it is to stop.
+// waiter is a thread that takes events: its share of them, or all until the event of its
+// stop queue.
 struct waiter {
 	struct thread *of;
 	struct ibv_comp_channel *ch;

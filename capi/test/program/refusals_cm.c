@@ -9,8 +9,8 @@
 
 enum { NO_ID = 0xffffff };
 
-// command writes a command with size bytes of payload and room for an answer of so many
-// bytes: 0, or -1.
+// command writes a command with size bytes of payload and room bytes for the answer. It
+// returns 0, or -1 on error.
 static int command(int fd, uint32_t number, const void *payload, uint16_t size, uint16_t room)
 {
 	char b[sizeof(struct rdma_ucm_cmd_hdr) + 2048];

@@ -21,7 +21,7 @@ import (
 
 // program is what is known of a program before it runs.
 type program struct {
-	file      string   // the one that the loader loads, "" if that is not known
+	file      string   // the file that the loader loads, "" if unknown
 	warnings  []string // why it may not work
 	sanitized bool     // it needs the address sanitizer's library
 }

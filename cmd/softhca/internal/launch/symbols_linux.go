@@ -63,8 +63,8 @@ func lacking(program, dir, path string) ([]lack, error) {
 	return c.lacks, nil
 }
 
-// visit looks at a file and at the libraries that it needs. What is no ELF file, or a
-// damaged one, is the loader's business.
+// visit looks at a file and at the libraries that it needs. It ignores files
+// that are not valid ELF files: the loader reports them.
 func (c *closure) visit(file string) {
 	e, err := elf.Open(file)
 	if err != nil {
