@@ -17,7 +17,8 @@ import (
 // maxLibraries bounds the libraries of a program that are looked at.
 const maxLibraries = 1000
 
-// systemDirs are where the loader finds libraries by default, in several distributions.
+// systemDirs are patterns for where the loader finds libraries by default, in several
+// distributions. Which of them it searches, and in which order, is a guess.
 var systemDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib", "/usr/lib"}
 
 // lack is something that a file needs of libibverbs and our library does not have.
@@ -59,13 +60,14 @@ func lacking(program, dir, path string) ([]lack, error) {
 			c.have[s.Version], c.have[s.Version+" "+s.Name] = true, true
 		}
 	}
-	c.visit(program)
+	c.visit(program, true)
 	return c.lacks, nil
 }
 
 // visit looks at a file and at the libraries that it needs. It ignores files
 // that are not valid ELF files: the loader reports them.
-func (c *closure) visit(file string) {
+// certain says that the loader loads this very file.
+func (c *closure) visit(file string, certain bool) {
 	e, err := elf.Open(file)
 	if err != nil {
 		return
@@ -73,29 +75,32 @@ func (c *closure) visit(file string) {
 	defer func() { _ = e.Close() }() // it was only read
 	needed, _ := e.ImportedLibraries()
 	if slices.Contains(needed, libraries.Verbs) {
-		c.compare(file, e)
+		c.compare(file, e, certain)
 	}
-	dirs := c.search(file, e)
+	stated := c.search(file, e)
 	for _, name := range needed {
 		if c.seen[name] || len(c.seen) >= maxLibraries {
 			continue
 		}
 		c.seen[name] = true
-		if found := find(name, dirs, e); found != "" {
-			c.visit(found)
+		if found := find(name, stated, e); found != "" {
+			c.visit(found, certain)
+		} else if found := find(name, guessed(), e); found != "" {
+			c.visit(found, false)
 		}
 	}
 }
 
-// compare notes the symbols that a file needs and the library lacks.
-func (c *closure) compare(file string, e *elf.File) {
+// compare notes the symbols that a file needs and the library lacks. Only if the loader
+// certainly loads the file is a lack fatal.
+func (c *closure) compare(file string, e *elf.File, certain bool) {
 	symbols, _ := e.DynamicSymbols()
 	now := bindsNow(e)
 	for _, s := range symbols {
 		if s.Section != elf.SHN_UNDEF || s.Library != libraries.Verbs || elf.ST_BIND(s.Info) == elf.STB_WEAK || c.have[s.Version+" "+s.Name] {
 			continue
 		}
-		c.lacks = append(c.lacks, lack{file: file, version: s.Version, symbol: s.Name, fatal: now || !c.have[s.Version]})
+		c.lacks = append(c.lacks, lack{file: file, version: s.Version, symbol: s.Name, fatal: certain && (now || !c.have[s.Version])})
 	}
 }
 
@@ -109,7 +114,8 @@ func bindsNow(e *elf.File) bool {
 	return is(flags, uint64(elf.DF_BIND_NOW)) || is(flags1, uint64(elf.DF_1_NOW))
 }
 
-// search returns the directories where the loader looks for the libraries of a file.
+// search returns the directories in which the environment and a file tell the loader to
+// look for the file's libraries.
 func (c *closure) search(file string, e *elf.File) []string {
 	var own []string
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
@@ -121,7 +127,16 @@ func (c *closure) search(file string, e *elf.File) []string {
 			own = append(own, filepath.SplitList(p)...)
 		}
 	}
-	return slices.Concat(c.dirs, own, systemDirs)
+	return slices.Concat(c.dirs, own)
+}
+
+// guessed returns the directories in which the loader probably looks next.
+func guessed() (dirs []string) {
+	for _, pattern := range systemDirs {
+		found, _ := filepath.Glob(pattern) // it fails only for a bad pattern
+		dirs = append(dirs, found...)
+	}
+	return dirs
 }
 
 // find returns the file of a library for the machine of a program, "" if there is none.
@@ -129,15 +144,13 @@ func find(name string, dirs []string, e *elf.File) string {
 	if strings.Contains(name, "/") {
 		return name
 	}
-	for _, pattern := range dirs {
-		files, _ := filepath.Glob(filepath.Join(pattern, name))
-		for _, file := range files {
-			if l, err := elf.Open(file); err == nil {
-				fits := l.Machine == e.Machine && l.Class == e.Class
-				_ = l.Close() // it was only read
-				if fits {
-					return file
-				}
+	for _, dir := range dirs {
+		file := filepath.Join(dir, name)
+		if l, err := elf.Open(file); err == nil {
+			fits := l.Machine == e.Machine && l.Class == e.Class
+			_ = l.Close() // it was only read
+			if fits {
+				return file
 			}
 		}
 	}

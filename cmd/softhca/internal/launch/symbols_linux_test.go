@@ -102,3 +102,26 @@ func TestSymbols(t *testing.T) {
 		}
 	}
 }
+
+// A library that the loader certainly loads is found in a directory whose name has a
+// bracket, and refused; one that was found in a directory that is a guess is warned of.
+func TestSymbolsOfGuessedLibraries(t *testing.T) {
+	dir := rdmaCore(t)
+	odd := filepath.Join(dir, "a[b")
+	if err := os.Mkdir(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const provider = "libsymbol.so.1"
+	if err := os.Rename(filepath.Join(dir, provider), filepath.Join(odd, provider)); err != nil {
+		t.Fatal(err)
+	}
+	lacks, err := lacking(filepath.Join(dir, "symbol"), filepath.Join(dir, "softhca"), odd)
+	if err != nil || len(lacks) != 1 || !lacks[0].fatal {
+		t.Errorf("in a directory of LD_LIBRARY_PATH: %v, %v, want one fatal lack", lacks, err)
+	}
+	c := &closure{have: map[string]bool{}, seen: map[string]bool{libraries.Verbs: true}}
+	c.visit(filepath.Join(odd, provider), false)
+	if len(c.lacks) != 1 || c.lacks[0].fatal {
+		t.Errorf("in a directory that is a guess: %v, want one lack that is not fatal", c.lacks)
+	}
+}
