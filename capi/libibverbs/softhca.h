@@ -299,6 +299,7 @@ void signals_in_child(void);
 void keep_open(int fd);
 int close_kept(int fd);
 void watch_files(void);
+bool owns_engine(void);
 void files_in_child(void);
 
 // cancel.c

@@ -302,10 +302,12 @@ static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
 }
 
 // close_file closes a descriptor. If it was the last of its file, all of the file is gone
-// when this returns, as with the kernel.
+// when this returns, as with the kernel. In a child the file is the parent's. In a handler
+// of a signal that interrupts a writer of the lock, the engine sees the close a little later.
 static bool close_file(int fd, int *result)
 {
-	pthread_rwlock_rdlock(&lock);
+	if (!owns_engine() || pthread_rwlock_rdlock(&lock) != 0)
+		return false;
 	struct cm_file *f = atomic_load(&files[fd]);
 	bool is = is_file(f, fd);
 	if (is) {

@@ -68,14 +68,12 @@ SHOWN int dup3(int from, int to, int flags)
 	return kept(to) ? refuse() : NEXT_CALL(dup3)(from, to, flags);
 }
 
-/* end closes a descriptor of a range, or has exec close it. */
-static void end(int fd, unsigned flags)
+/* end closes a descriptor of a range. */
+static void end(int fd)
 {
 	int none;
 
-	if ((flags & CLOSE_RANGE_CLOEXEC) != 0)
-		fcntl(fd, F_SETFD, fcntl(fd, F_GETFD) | FD_CLOEXEC);
-	else if (!kept(fd) && !close_rdma_cm(fd, &none))
+	if (!kept(fd) && !close_rdma_cm(fd, &none))
 		syscall(SYS_close, fd);
 }
 
@@ -87,18 +85,46 @@ struct entry {
 	char name[];
 };
 
-/* end_all ends the descriptors of a range that are open. Without /proc it tries all numbers
- * that the process may use. */
-static void end_all(unsigned from, unsigned to, unsigned flags)
+/* The adapter has no descriptor from this number on: it is the kernel's default for the most
+ * that a process can have, and the kernel gives the lowest free number. */
+enum { MOST = 1 << 20 };
+
+/* end_gap closes a range without descriptors of the adapter. */
+static void end_gap(unsigned from, unsigned to)
+{
+	if (from > to || syscall(SYS_close_range, from, to, 0) == 0)
+		return;
+	for (unsigned fd = from; fd <= to && fd < MOST; fd++)
+		syscall(SYS_close, fd);
+}
+
+/* end_unlisted closes the descriptors of a range without a list of them. The limit of
+ * descriptors is no bound: the program may have lowered it since. */
+static void end_unlisted(unsigned from, unsigned to)
+{
+	int none;
+
+	for (unsigned fd = from; fd <= to && fd < MOST; fd++) {
+		if (kept((int)fd)) {
+			if (fd > from)
+				end_gap(from, fd - 1);
+			from = fd + 1;
+		} else {
+			close_rdma_cm((int)fd, &none);
+		}
+	}
+	end_gap(from, to);
+}
+
+/* end_all closes the descriptors of a range. */
+static void end_all(unsigned from, unsigned to)
 {
 	_Alignas(struct entry) char b[1024];
 	const int dir = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	long n;
 
 	if (dir < 0) {
-		const long most = sysconf(_SC_OPEN_MAX);
-		for (unsigned fd = from; fd <= to && fd < (unsigned long)most; fd++)
-			end((int)fd, flags);
+		end_unlisted(from, to);
 		return;
 	}
 	while ((n = syscall(SYS_getdents64, dir, b, sizeof b)) > 0) {
@@ -106,23 +132,26 @@ static void end_all(unsigned from, unsigned to, unsigned flags)
 			const char *name = ((struct entry *)(b + at))->name;
 			const unsigned fd = (unsigned)strtoul(name, NULL, 10);
 			if (name[0] != '.' && fd >= from && fd <= to && (int)fd != dir)
-				end((int)fd, flags);
+				end((int)fd);
 		}
 	}
 	syscall(SYS_close, dir);
+	if (n < 0)
+		end_unlisted(from, to);
 }
 
 SHOWN int close_range(unsigned from, unsigned to, int flags)
 {
-	if (likely(atomic_load_explicit(&told, memory_order_acquire) == NULL))
+	/* All descriptors of the adapter may be closed by exec. */
+	if (likely(atomic_load_explicit(&told, memory_order_acquire) == NULL) || (flags & CLOSE_RANGE_CLOEXEC) != 0)
 		return (int)syscall(SYS_close_range, from, to, flags);
-	if (from > to || (flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)) != 0) {
+	if (from > to || (flags & ~CLOSE_RANGE_UNSHARE) != 0) {
 		errno = EINVAL;
 		return -1;
 	}
 	if ((flags & CLOSE_RANGE_UNSHARE) != 0 && unshare(CLONE_FILES) != 0)
 		return -1;
-	end_all(from, to, (unsigned)flags);
+	end_all(from, to);
 	return 0;
 }
 
@@ -132,6 +161,6 @@ SHOWN void closefrom(int from)
 	const unsigned first = from < 0 ? 0 : (unsigned)from;
 
 	if (atomic_load_explicit(&told, memory_order_acquire) != NULL || syscall(SYS_close_range, first, UINT_MAX, 0) != 0)
-		end_all(first, INT_MAX, 0);
+		end_all(first, UINT_MAX);
 	errno = had;
 }

@@ -35,7 +35,7 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "fork-after", "transfer",
-	"signals", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes", "daemons", "counts", "cycles",
+	"signals", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes", "closes-unlisted", "daemons", "unseen-children", "counts", "cycles",
 }
 
 // TestD1_Program runs each scenario on the library, as a program of its own.

@@ -100,6 +100,84 @@ static void daemons(void)
 	rig_close(&r);
 }
 
+// unlisted closes by f while /proc does not list the descriptors: no number within the soft
+// limit is free for its directory. A limit of 0 would fail the poll of the adapter.
+static void unlisted(void (*f)(void))
+{
+	struct rlimit had, none;
+	must(getrlimit(RLIMIT_NOFILE, &had) == 0);
+	none = had, none.rlim_cur = 64;
+	int own = fcntl(0, F_DUPFD_CLOEXEC, 300), low;
+	while ((low = dup(0)) < (int)none.rlim_cur)
+		must(low >= 0);
+	must(own >= 300 && setrlimit(RLIMIT_NOFILE, &none) == 0);
+	f();
+	must(fcntl(own, F_GETFD) == -1 && errno == EBADF);
+	must(setrlimit(RLIMIT_NOFILE, &had) == 0);
+}
+
+static void close_unlisted(int way)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	transfer(&r);
+	unlisted(ways[way]);
+	transfer(&r);
+	rig_close(&r);
+}
+
+static void close_without_listing(void)
+{
+	for (int i = 0; i < WAYS; i++)
+		if (ways[i] == from || ways[i] == range)
+			in_child(close_unlisted, i);
+}
+
+enum { MARK = 64 }; // of the adapter's descriptors
+
+// kept returns a descriptor that the program cannot close.
+static int kept(void)
+{
+	int fd = 3;
+	while (fd < MOST && fcntl(fd, F_GETSIG) != MARK)
+		fd++;
+	must(fd < MOST && close(fd) == -1 && errno == EBADF);
+	return fd;
+}
+
+static void ended_well(pid_t pid)
+{
+	int status;
+	must(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// reuse ends a child with 0 if it can put a file of its own in the place of a descriptor.
+static void reuse(int fd)
+{
+	syscall(SYS_exit_group, dup2(1, fd) == fd && close(fd) == 0 ? 0 : 1);
+}
+
+static int taken; // a descriptor of the adapter
+
+// A child that runs no handlers of fork may use every number.
+static void unseen_children(void)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	taken = kept();
+	pid_t pid = vfork();
+	if (pid == 0)
+		reuse(taken);
+	ended_well(pid);
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0)
+		reuse(taken);
+	ended_well(pid);
+	must(close(taken) == -1 && errno == EBADF);
+	transfer(&r);
+	rig_close(&r);
+}
+
 // count returns how many descriptors are open.
 static int count(void)
 {
@@ -137,4 +215,4 @@ static void counts(void)
 	}
 }
 
-const struct scenario files[] = {{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {NULL, NULL}};
+const struct scenario files[] = {{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {"closes-unlisted", close_without_listing}, {"unseen-children", unseen_children}, {NULL, NULL}};
