@@ -121,8 +121,11 @@ func (d *decoding) run(cmd *cobra.Command, name string) (err error) {
 	}
 	d.options.Colors = colored(cmd.OutOrStdout())
 	sum, err := emit(in, out, d.options)
-	_, lastErr := fmt.Fprintln(last, sum)
-	if err := errors.Join(err, lastErr, out.Flush()); err != nil {
+	if err == nil || sum.Packets > 0 {
+		_, lastErr := fmt.Fprintln(last, sum)
+		err = errors.Join(err, lastErr)
+	}
+	if err := errors.Join(err, out.Flush()); err != nil {
 		return fmt.Errorf("decode %s: %w", name, err)
 	}
 	if bad := sum.Bad(); bad > 0 {

@@ -40,8 +40,8 @@ The exit code is 1 if none is usable.`,
 	return cmd
 }
 
-// probeAll describes the adapters that the flags name. The error says that
-// none of them is usable.
+// probeAll describes the adapters that the flags name. If none of them is usable, it
+// returns an error too, which leaves the reasons to the descriptions.
 func probeAll(cmd *cobra.Command, g *globals) ([]devices.Device, error) {
 	log, err := g.logger(cmd.ErrOrStderr())
 	if err != nil {
@@ -58,17 +58,15 @@ func probeAll(cmd *cobra.Command, g *globals) ([]devices.Device, error) {
 		}
 	}
 	var found []devices.Device
-	var failures []error
+	usable := false
 	for _, name := range names {
 		cfg.Addr = name
 		d, err := devices.Probe(name, cfg)
-		if err != nil {
-			failures = append(failures, err)
-		}
+		usable = usable || err == nil
 		found = append(found, d)
 	}
-	if len(failures) == len(found) {
-		return found, errors.Join(failures...)
+	if !usable {
+		return found, errors.New("devices: no usable adapter")
 	}
 	return found, nil
 }

@@ -90,7 +90,9 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 	} else {
 		var l net.Listener
 		if l, err = net.Listen("tcp", net.JoinHostPort("", port)); err == nil {
-			say(cmd.ErrOrStderr(), "waiting on TCP port %s for the other side, with the same options: %s", port, f.client())
+			side.Waiting = func() {
+				say(cmd.ErrOrStderr(), "waiting on TCP port %s for the other side, with the same options: %s", port, f.client())
+			}
 			r, err = side.Server(cmd.Context(), l)
 		}
 	}

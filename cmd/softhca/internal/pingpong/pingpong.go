@@ -24,7 +24,9 @@ type Side struct {
 	// OpenFirst is for an Open that does not need the connection's address: what
 	// is wrong with the adapter is told before anybody waits for the other side.
 	OpenFirst bool
-	Out       io.Writer // told both ends of each connection
+	// Waiting, if set, is called when a server begins to wait for its client.
+	Waiting func()
+	Out     io.Writer // told both ends of each connection
 }
 
 // exchangeTimeout bounds the exchange of addresses.
@@ -50,6 +52,9 @@ func (s Side) Client(ctx context.Context, addr string) (Result, error) {
 func (s Side) Server(ctx context.Context, l net.Listener) (Result, error) {
 	defer l.Close()
 	return s.run(ctx, false, func() (net.Conn, error) {
+		if s.Waiting != nil {
+			s.Waiting()
+		}
 		defer context.AfterFunc(ctx, func() { _ = l.Close() })() // only to end Accept
 		conn, err := l.Accept()
 		if ctx.Err() != nil {

@@ -81,6 +81,9 @@ func Run(w io.Writer, scripts []Script, asJSON bool) error {
 		if asJSON {
 			continue
 		}
+		if strings.TrimSpace(o.Text) == "" {
+			continue // the error says why nothing was played
+		}
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
