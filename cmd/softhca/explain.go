@@ -46,7 +46,8 @@ The exit code tells the verdict:
 
   0  clean or repaired: every request in the capture was answered
   1  failed or lost: a program saw an error, or a message is gone
-  2  wrong command line, or the capture cannot be read; what comes before the damage is explained
+  2  wrong command line, the capture cannot be read (what comes before the damage is explained), or
+     the report cannot be written
   3  unknown or empty: nothing tells what became of requests, or no RoCEv2 packet is there`,
 		Example: `  softhca explain capture.pcapng
   softhca explain --json capture.pcap.gz
@@ -200,7 +201,7 @@ func (x *explaining) tell(cmd *cobra.Command, name string, report *explain.Repor
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("explain %s: %w", name, err)
+		return &exitError{exitUsage, fmt.Errorf("explain %s: %w", name, err)}
 	case readErr != nil:
 		return unreadable(fmt.Errorf("explain %s: the file is damaged: %w", name, readErr))
 	case report.Verdict.Bad():

@@ -42,6 +42,9 @@ func TestFilesThatAreNone(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "page.html")); err == nil {
 		t.Error("explain --html wrote a page of a file that it could not read")
 	}
+	if code, _, errs := command(t, "explain", "--html", dir, captures+"errs_bad_rkey_write.pcap"); code != exitUsage || !strings.Contains(errs, "is a directory") {
+		t.Errorf("a page that cannot be written: exit code %d, want %d: %s", code, exitUsage, errs)
+	}
 }
 
 // TestAddressesThatAreNone gives an address that is none to commands that open adapters:
