@@ -41,6 +41,7 @@ func completeValues(root *cobra.Command) {
 		})
 	}
 	register(root, root.PersistentFlags())
+	must(root.MarkPersistentFlagFilename("capture", "pcapng"))
 	for _, cmd := range root.Commands() {
 		register(cmd, cmd.LocalNonPersistentFlags())
 		switch cmd.Name() {
@@ -51,6 +52,7 @@ func completeValues(root *cobra.Command) {
 			cmd.ValidArgsFunction = completeCapture
 			must(cmd.MarkFlagFilename("html", "html"))
 		case "decode":
+			cmd.ValidArgsFunction = completeCapture
 			must(cmd.RegisterFlagCompletionFunc("op", words(decode.Words()...)))
 		case "play":
 			cmd.ValidArgsFunction = completeScript
