@@ -22,6 +22,8 @@ typedef int sigaction_call(int, const struct sigaction *, struct sigaction *);
 static sigaction_call *set = sigaction;
 static _Atomic bool told;
 
+static __thread bool loads; // this thread is loading an engine, which sets its own handlers
+
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; // of who changes what follows
 static struct sigaction engines[SIGNALS];
 static struct sigaction before[SIGNALS]; // what was set when the engine was loaded
@@ -48,6 +50,9 @@ static void unlock(const sigset_t *old)
 }
 
 void faults_in_child(void) { pthread_mutex_init(&mu, NULL); }
+
+// sets_engines reports whether the calling thread sets the engine's handlers, not the program's.
+bool sets_engines(void) { return loads; }
 
 #if defined(__x86_64__) || defined(__aarch64__)
 enum { TELLS_PLACE = 1 };
@@ -79,17 +84,26 @@ static void call(const struct sigaction *a, int sig, siginfo_t *info, void *u)
 		a->sa_handler(sig);
 }
 
+// recurs reports whether a signal comes again by itself. A fault does. A signal that was sent
+// does not, nor does a memory error that is only announced.
+static bool recurs(int sig, const siginfo_t *info)
+{
+	return info->si_code > 0 && !(sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
+}
+
 // call_program does with a signal what the program has asked for.
 static void call_program(int i, int sig, siginfo_t *info, void *u)
 {
 	const struct sigaction *a = &programs[i][place[i]];
-	bool none = a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN;
+	bool again = recurs(sig, info);
+	if (a->sa_handler == SIG_IGN && !again)
+		return;
+	bool none = a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN; // a fault kills though it is ignored
 	if (none || (a->sa_flags & SA_RESETHAND && atomic_exchange(&spent[i], true))) {
 		static const struct sigaction deadly = {.sa_handler = SIG_DFL};
-		if (a->sa_handler != SIG_IGN || info->si_code > 0) // a fault kills though it is ignored
-			at_end();
+		at_end();
 		set(sig, &deadly, NULL);
-		if (info->si_code <= 0) // it was sent; a fault happens again by itself
+		if (!again)
 			raise(sig);
 		return;
 	}
@@ -100,8 +114,9 @@ static void on_fault(int sig, siginfo_t *info, void *u)
 {
 	static __thread bool inside; // the engine's handler does not want it
 	int i = sig == SIGBUS;
-	uintptr_t pc = interrupted(u);
-	if (!of_engine(pc) || inside) {
+	// A signal that was sent is the program's, wherever the thread is: the engine takes it for
+	// a crash of its own.
+	if (!recurs(sig, info) || !of_engine(interrupted(u)) || inside) {
 		call_program(i, sig, info, u);
 		return;
 	}
@@ -151,6 +166,8 @@ static int handler_set(int sig, const struct sigaction *act, struct sigaction *o
 	int i = sig == SIGBUS;
 	struct sigaction now;
 	sigset_t mask;
+	if (loads)
+		return set(sig, act, old);
 	lock(&mask);
 	int code = set(sig, NULL, &now);
 	if (now.sa_sigaction == on_fault) {
@@ -166,9 +183,11 @@ static int handler_set(int sig, const struct sigaction *act, struct sigaction *o
 	return code;
 }
 
-// engine_loading notes the handlers that are set before the engine sets its own.
+// engine_loading notes the handlers that are set before the engine sets its own. In the child
+// of a fork the preload library reports those of the engine too: they are not the program's.
 void engine_loading(void)
 {
+	loads = true;
 	for (int i = 0; i < SIGNALS; i++)
 		set(signals_of[i], NULL, &before[i]);
 }
@@ -187,9 +206,13 @@ static void come_first(int i)
 }
 
 // engine_loaded notes the handlers that the engine has just set, and puts the library's in
-// front on machines where it can tell the engine's faults from the program's.
+// front on machines where it can tell the engine's faults from the program's. It gets the
+// engine's table of calls, NULL if there is no engine.
 void engine_loaded(const void *in)
 {
+	loads = false;
+	if (in == NULL)
+		return;
 	dl_iterate_phdr(find_text, (void *)in);
 	for (int i = 0; i < SIGNALS; i++)
 		set(signals_of[i], NULL, &engines[i]);

@@ -334,8 +334,9 @@ static const struct softhca_calls *load(void)
 	} else if (c->abi != SOFTHCA_ENGINE_ABI) {
 		fprintf(stderr, "softhca: the engine %s is of another build than libibverbs.so.1: build both anew\n", path);
 		c = NULL;
-	} else {
-		engine_loaded(c);
+	}
+	engine_loaded(c);
+	if (c != NULL) {
 		seek_cancels();
 		watch_files();
 	}

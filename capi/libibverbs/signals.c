@@ -35,6 +35,8 @@ void leave_bare(void) { atomic_fetch_sub(&bare, 1); }
 static void caught(void)
 {
 	uint64_t from = now_ns();
+	if (sets_engines())
+		return;
 	atomic_store(&catches, true);
 	while (atomic_load(&bare) > 0 && now_ns() - from < PATIENCE)
 		sched_yield();

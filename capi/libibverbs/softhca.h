@@ -287,6 +287,7 @@ void engine_loaded(const void *in);
 void keep_faults(void);
 void faults_in_child(void);
 bool of_engine(uintptr_t pc);
+bool sets_engines(void);
 
 // signals.c
 bool enter_bare(void);

@@ -21,8 +21,8 @@ import (
 // scenarios are those of program.c: what a program in C relies on, and what it
 // may do to the library.
 var scenarios = []string{
-	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once",
-	"signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
+	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
+	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later", "counts", "sizes",
 }
@@ -34,8 +34,9 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.
-var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "fork-after", "transfer",
-	"signals", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes", "closes-unlisted", "daemons", "unseen-children", "counts", "cycles",
+var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
+	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
+	"closes-unlisted", "daemons", "unseen-children", "counts", "cycles",
 }
 
 // TestD1_Program runs each scenario on the library, as a program of its own.

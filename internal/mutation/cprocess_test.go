@@ -14,6 +14,21 @@ var cProcessMutants = []cMutant{
 		old: "code = keep(i, act);", new: "code = set(sig, act, NULL);",
 		sees: "its handler is called for memory that the adapter touches",
 	},
+	{
+		name: "sent-signal-is-a-crash-of-the-engine", in: "capi/libibverbs/fault.c:on_fault",
+		old: "!recurs(sig, info) || ", new: "",
+		sees: "its end by a signal that it ignores",
+	},
+	{
+		name: "engines-handler-is-the-programs", in: "capi/libibverbs/fault.c:handler_set",
+		old: "if (loads)", new: "if (false)",
+		sees: "a child that faults for ever",
+	},
+	{
+		name: "engine-of-the-child-catches-signals", in: "capi/libibverbs/signals.c:caught",
+		old: "if (sets_engines())", new: "if (false)",
+		sees: "two system calls for each poll of a child",
+	},
 }
 
 // cManagerMutants are bugs of the descriptor of the connection manager.

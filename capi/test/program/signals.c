@@ -261,7 +261,39 @@ static void spared(void)
 	rig_close(&r);
 }
 
+// A child polls without system calls that block signals: the handlers that its own engine sets
+// are not the program's.
+static void poll_bare(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {sizeof code / sizeof *code, code};
+	struct rig r = {0};
+	struct ibv_wc wc;
+	rig_open(&r, IBV_QPT_RC);
+	must(ibv_poll_cq(r.cq[0], 1, &wc) == 0);
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0); // of this thread
+	for (int i = 0; i < 10000; i++)
+		must(ibv_poll_cq(r.cq[0], 1, &wc) == 0);
+	syscall(SYS_exit_group, 0);
+}
+
+static void bare_in_child(void)
+{
+	int status;
+	must(ibv_close_device(open_first()) == 0); // the engine is loaded
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0)
+		poll_bare();
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 const struct scenario caught[] = {
 	{"signals", signals}, {"signals-unseen", unseen}, {"signals-sudden", sudden}, {"signals-spared", spared}, {"asleep", asleep},
-	{"cancelled", cancelled}, {NULL, NULL},
+	{"cancelled", cancelled}, {"signals-of-child", bare_in_child}, {NULL, NULL},
 };

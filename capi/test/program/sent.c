@@ -1,0 +1,166 @@
+// Signals of faults that are sent, by kill or by the kernel. Unlike a fault, such a signal
+// does not come again by itself, and a program can ignore it.
+#define _GNU_SOURCE
+#include "rig.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static const int both[] = {SIGSEGV, SIGBUS};
+
+// send_memory_error announces an uncorrected memory error that the program has not touched.
+static void send_memory_error(void)
+{
+	siginfo_t info = {.si_signo = SIGBUS, .si_code = BUS_MCEERR_AO};
+	must(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &info) == 0);
+}
+
+static void set_all(void (*handler)(int))
+{
+	for (int i = 0; i < 2; i++)
+		must(signal(both[i], handler) != SIG_ERR);
+}
+
+// The program is known to work while these are sent.
+static void transfer(struct rig *r)
+{
+	struct ibv_mr *m = ibv_reg_mr(r->pd, r->buf[0], 100, 0); // from here on the library's handlers are in front
+	must(m != NULL && ibv_dereg_mr(m) == 0);
+	must(post(r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
+	want(r->cq[0], IBV_WC_SUCCESS);
+}
+
+static void send_all(void)
+{
+	raise(SIGSEGV);
+	raise(SIGBUS);
+	send_memory_error();
+}
+
+// use opens an adapter after the handlers are set, or before, and has the signals sent.
+static void use(void (*handler)(int), bool before)
+{
+	struct rig r = {0};
+	if (before)
+		set_all(handler);
+	rig_open(&r, IBV_QPT_RC);
+	if (!before)
+		set_all(handler);
+	transfer(&r);
+	send_all();
+	transfer(&r);
+	rig_close(&r);
+}
+
+static volatile sig_atomic_t seen[NSIG];
+static void see(int sig) { seen[sig]++; }
+
+static void end_by_segv(void)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	transfer(&r);
+	raise(SIGSEGV);
+}
+
+static void end_by_memory_error(void)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	transfer(&r);
+	send_memory_error();
+}
+
+// A fault ends a program that ignores its signal.
+static void end_by_fault(void)
+{
+	struct rig r = {0};
+	set_all(SIG_IGN);
+	rig_open(&r, IBV_QPT_RC);
+	transfer(&r);
+	*(volatile int *)8 = 1;
+}
+
+enum { HANGS_S = 60 };
+
+// ends_by wants a child to end by a signal.
+static void ends_by(int sig, void (*f)(void))
+{
+	int status;
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		alarm(HANGS_S);
+		struct rlimit none = {0, 0};
+		must(setrlimit(RLIMIT_CORE, &none) == 0);
+		f();
+		_exit(0);
+	}
+	must(waitpid(pid, &status, 0) == pid);
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != sig) {
+		fprintf(stderr, "the child ends with status %#x, want signal %d\n", status, sig);
+		exit(1);
+	}
+}
+
+static void end_each(void)
+{
+	ends_by(SIGSEGV, end_by_segv);
+	ends_by(SIGBUS, end_by_memory_error);
+	ends_by(SIGSEGV, end_by_fault);
+}
+
+// Threads of the program and of the engine get the signals while they work.
+enum { ROUNDS = 300 };
+static _Atomic bool pelted;
+
+static void *pelt(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		DIR *dir = opendir("/proc/self/task");
+		must(dir != NULL);
+		for (struct dirent *e; (e = readdir(dir)) != NULL;)
+			if (e->d_name[0] != '.') // a thread may have ended
+				must(syscall(SYS_tgkill, getpid(), atoi(e->d_name), both[i % 2]) == 0 || errno == ESRCH);
+		closedir(dir);
+	}
+	pelted = true;
+	return NULL;
+}
+
+static void pelt_all(void (*handler)(int))
+{
+	struct rig r = {0};
+	pthread_t t;
+	set_all(handler);
+	rig_open(&r, IBV_QPT_RC);
+	pelted = false;
+	must(pthread_create(&t, NULL, pelt, NULL) == 0);
+	while (!pelted)
+		transfer(&r);
+	must(pthread_join(t, NULL) == 0);
+	rig_close(&r);
+}
+
+static void sent_inside(void)
+{
+	pelt_all(SIG_IGN);
+	pelt_all(see);
+	must(seen[SIGSEGV] > ROUNDS && seen[SIGBUS] > ROUNDS);
+}
+
+static void sent(void)
+{
+	end_each();
+	use(SIG_IGN, true);
+	use(SIG_IGN, false);
+	use(see, false);
+	must(seen[SIGSEGV] == 1 && seen[SIGBUS] == 2);
+	set_all(SIG_DFL);
+	end_each(); // with a parent that has had an adapter
+}
+
+const struct scenario sending[] = {{"handler-sent", sent}, {"handler-sent-inside", sent_inside}, {NULL, NULL}};
