@@ -1,6 +1,6 @@
 // The descriptors of the adapter. The engine, and here keep_open, marks each with a signal
-// (F_SETSIG) that is never sent. The preload library asks for the mark before the program
-// closes a descriptor, and keeps those that have it open.
+// (F_SETSIG) that is never sent. Before the program closes a descriptor, the preload library
+// asks is_kept, and leaves a marked descriptor open.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -34,7 +34,7 @@ void keep_open(int fd) { fcntl(fd, F_SETSIG, MARK); }
 // close_kept closes a descriptor that the program could not close.
 int close_kept(int fd) { return (int)syscall(SYS_close, fd); }
 
-// watch_files has the preload library ask.
+// watch_files gives is_kept to the preload library, if that is loaded.
 void watch_files(void)
 {
 	void (*tell)(bool (*)(int)) = dlsym(RTLD_DEFAULT, "softhca_tell_files");

@@ -1,7 +1,7 @@
-// The private part of libibverbs, which the providers of rdma-core and some of its
-// programs are linked with. A program that needs one of these libraries only starts if
-// all of the symbols exist, under the version that its rdma-core gives them. No adapter
-// of another vendor exists here, so the providers' functions only fail.
+// The private symbols of libibverbs, which rdma-core's providers and some of its programs
+// import. A program that is linked with a provider starts only if all of them exist, in
+// the version of its rdma-core. There is no other vendor's adapter here, so every function
+// fails.
 #define _GNU_SOURCE
 #include "private.h"
 #include "softhca.h"

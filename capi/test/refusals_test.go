@@ -11,24 +11,23 @@ import (
 	"testing"
 )
 
-// refusalsPage says how calls are refused, from refusalsTable.
+// refusalsPage is generated from refusalsTable.
 const (
 	refusalsPage  = "../../docs/refusals.md"
 	refusalsTable = "testdata/refusals.tsv"
 )
 
-// refusal is a row of the table, and a line of the program but for its last two columns.
+// refusal is a row of the table. The program prints its first five columns.
 type refusal struct{ function, condition, returns, errno, event, peer, verdict string }
 
-// seen returns what the program prints of a row.
+// seen returns the outcome of the call, as the program prints it.
 func (r *refusal) seen() string { return strings.Join([]string{r.returns, r.errno, r.event}, ", ") }
 
-// name returns what the program calls a row.
+// name identifies a row, and the program's line for it.
 func (r *refusal) name() string { return r.function + ": " + r.condition }
 
-// infallible are the public functions that have nothing to refuse: those without
-// arguments that could be wrong, those that nobody but rules of faults makes fail, and
-// conversions.
+// infallible are the public functions that refuse no call: conversions, functions without
+// arguments that could be wrong, and functions that fail only by rules of faults.
 var infallible = strings.Fields(`
 	ibv_ack_async_event ibv_ack_cq_events ibv_alloc_pd ibv_close_device ibv_copy_ah_attr_from_kern ibv_copy_path_rec_from_kern
 	ibv_copy_path_rec_to_kern ibv_copy_qp_attr_from_kern ibv_dereg_mr ibv_destroy_ah ibv_dofork_range ibv_dontfork_range ibv_event_type_str
@@ -37,7 +36,7 @@ var infallible = strings.Fields(`
 	ibv_query_srq ibv_rate_to_mbps ibv_rate_to_mult ibv_read_sysfs_file ibv_register_driver ibv_unimport_dm ibv_unimport_mr ibv_unimport_pd
 	ibv_wc_status_str mbps_to_ibv_rate mult_to_ibv_rate`)
 
-// commands are those of /dev/infiniband/rdma_cm.
+// commands are the commands of /dev/infiniband/rdma_cm.
 var commands = strings.Fields(`
 	CREATE_ID DESTROY_ID BIND_IP RESOLVE_IP RESOLVE_ROUTE QUERY_ROUTE CONNECT LISTEN ACCEPT REJECT DISCONNECT INIT_QP_ATTR GET_EVENT
 	SET_OPTION NOTIFY JOIN_IP_MCAST LEAVE_MCAST MIGRATE_ID QUERY BIND RESOLVE_ADDR JOIN_MCAST`)
@@ -66,8 +65,8 @@ func readRefusals(t *testing.T) (all []refusal) {
 	return all
 }
 
-// seeRefusals wants each row to have a case in the program, each case a row, and
-// each call to be refused as its row says.
+// seeRefusals checks that each row has a case in the program and each case a row, and that
+// each call is refused as its row says.
 func seeRefusals(t *testing.T, s *stand) {
 	want := readRefusals(t)
 	out := seeCases(t, s, "refused", "SOFTHCA_ADDR="+s.addresses(2)+";"+s.addresses(1)) +
@@ -77,7 +76,7 @@ func seeRefusals(t *testing.T, s *stand) {
 	}
 }
 
-// seeCases runs cases and returns what they print.
+// seeCases runs a scenario and returns its output.
 func seeCases(t *testing.T, s *stand, name string, env ...string) string {
 	t.Helper()
 	out, err := s.run(t, name, env...)
@@ -87,13 +86,13 @@ func seeCases(t *testing.T, s *stand, name string, env ...string) string {
 	return out
 }
 
-// compareRefusals compares rows with the lines of a program, and returns what is wrong.
+// compareRefusals compares rows with the output of the program, and returns the differences.
 func compareRefusals(want []refusal, out string) (wrong []string) {
 	cases := map[string]string{}
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) != 5 {
-			continue // of the engine's log
+			continue // a line of the engine's log
 		}
 		r := refusal{function: f[0], condition: f[1], returns: f[2], errno: f[3], event: f[4]}
 		if _, twice := cases[r.name()]; twice {
@@ -116,7 +115,7 @@ func compareRefusals(want []refusal, out string) (wrong []string) {
 	return wrong
 }
 
-// TestRefusalsCompared wants the comparison to notice what it is for.
+// TestRefusalsCompared checks that the comparison finds each kind of difference.
 func TestRefusalsCompared(t *testing.T) {
 	rows := []refusal{{function: "f", condition: "a", returns: "EINVAL", errno: "EINVAL", event: "none"}}
 	for out, want := range map[string]int{
@@ -157,15 +156,15 @@ func publicFunctions(t *testing.T) (all []string) {
 	return all
 }
 
-// TestRefusalsTable wants a row for each public function that can refuse, and the page to
-// be that of the table.
+// TestRefusalsTable checks that each public function that can refuse a call has a row, and
+// that the page is up to date.
 func TestRefusalsTable(t *testing.T) {
 	all := readRefusals(t)
 	public := publicFunctions(t)
 	for _, name := range public {
 		rows := slices.ContainsFunc(all, func(r refusal) bool { return r.function == name })
 		if rows == slices.Contains(infallible, name) {
-			t.Errorf("%s: has rows, or is said to refuse nothing: want one of both", name)
+			t.Errorf("%s: want either rows in the table or the function among the infallible", name)
 		}
 	}
 	for _, name := range infallible {

@@ -21,13 +21,12 @@ import (
 // installation is the command, installed with its libraries.
 type installation struct{ command, libs string }
 
-// install installs the command with the preload library, which also takes the place of
-// libibverbs; that of the engine is an empty file: no program of these tests uses RDMA.
+// install installs the command with the preload library. No program of these tests uses
+// RDMA, so libibverbs is a copy of the preload library, and the engine an empty file.
 func install(t *testing.T) installation {
 	t.Helper()
 	if _, err := libraries.Compiler(); err != nil {
-		// The library that shows the adapter to programs is in C.
-		t.Skip(err)
+		t.Skip(err) // the preload library is in C
 	}
 	prefix := t.TempDir()
 	i := installation{filepath.Join(prefix, "bin", "softhca"), filepath.Join(prefix, "lib", "softhca")}
@@ -124,14 +123,15 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// failure is a way in which run itself fails, by a variable and options.
+// failure is a case in which run itself fails.
 type failure struct {
-	env  string
+	env  string // NAME=VALUE
 	args []string
-	errs []string // of what is printed
+	errs []string // parts of the message
 }
 
-// failsBefore are such ways; dir has files with rules.
+// failsBefore returns cases in which run fails before it starts the program. dir is the
+// working directory.
 func failsBefore(dir string) []failure {
 	return []failure{
 		{"", []string{"--capture", "/no/such/x.pcapng"}, []string{"--capture /no/such/x.pcapng: ", "no such file or directory", "directory that exists"}},
@@ -169,8 +169,8 @@ func failsBefore(dir string) []failure {
 	}
 }
 
-// TestRunFailsBefore makes run itself fail in every way: the exit code is one that no program
-// is likely to have, and the message names what was given, and by what.
+// TestRunFailsBefore checks each failure of run itself: the exit code is 125, and the message
+// names the option or variable and its value.
 func TestRunFailsBefore(t *testing.T) {
 	i := install(t)
 	dir := t.TempDir()
@@ -197,7 +197,7 @@ func TestRunFailsBefore(t *testing.T) {
 	if state, _, errs := i.run(t); state.ExitCode() != 125 || !strings.Contains(errs, "needs a program") {
 		t.Errorf("without a program: %v, %s", state, errs)
 	}
-	// What can be written is left as it was.
+	// The check of a capture file neither creates nor changes it.
 	if err := os.WriteFile("old.pcapng", []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -244,13 +244,13 @@ func TestRunEnvironment(t *testing.T) {
 		strings.Fields(out)[0] != strings.Fields(out)[1] {
 		t.Errorf("without a home the GUID of the adapter and that of the picture are %q; %s", out, errs)
 	}
-	// Inside, the command finds what it was given outside.
+	// The inner command takes the outer one's settings.
 	t.Setenv("SOFTHCA_DEVICE", "outer")
 	_, out, errs = i.run(t, "--addr", loopback(63), "--", i.command, "run", "--", "sh", "-c", "ls "+sysClass+"; echo $SOFTHCA_ADDR $LD_PRELOAD")
 	if want := "outer\n" + loopback(63) + " " + filepath.Join(i.libs, libraries.Preload) + "\n"; out != want {
 		t.Errorf("run in run: %q, want %q; %s", out, want, errs)
 	}
-	// But not what was merely free.
+	// But not an address or a GUID that the outer one chose itself.
 	const tell = "echo $SOFTHCA_ADDR $SOFTHCA_GUID $SOFTHCA_CHOSEN"
 	_, out, errs = i.run(t, "--", "sh", "-c", tell+"; "+i.command+" run -- sh -c '"+tell+"'")
 	if w := strings.Fields(out); len(w) != 8 || w[0] == w[4] || w[1] == w[5] || w[0] != w[2] || w[1] != w[3] {
@@ -262,12 +262,12 @@ func TestRunEnvironment(t *testing.T) {
 	}
 }
 
-// TestRunTogether runs some programs at once without saying where: each has an address of
-// its own as long as it runs, and so does what it has started.
+// TestRunTogether runs several programs at once without --addr. Each has an address of its
+// own until it and all processes that it started have ended.
 func TestRunTogether(t *testing.T) {
 	i := install(t)
 	const many = 6
-	stdin, gate, err := os.Pipe() // what runs in the background ends with it
+	stdin, gate, err := os.Pipe() // closing gate ends the processes in the background
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,8 @@ func TestRunTogether(t *testing.T) {
 	}
 }
 
-// TestRunBusy says who has the port of an address, and runs what only looks.
+// TestRunBusy runs a program on an address whose port another process holds: a warning names
+// that process, and a program that opens no adapter runs.
 func TestRunBusy(t *testing.T) {
 	i := install(t)
 	addr := loopback(64)
@@ -299,14 +300,15 @@ func TestRunBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }() // it is only in the way
+	defer func() { _ = c.Close() }() // it only holds the port
 	state, out, errs := i.run(t, "--addr", addr, "--", "ls", sysClass)
 	if state.ExitCode() != 0 || out != "softhca0\n" || !strings.Contains(errs, fmt.Sprintf("(process %d)", os.Getpid())) {
 		t.Errorf("%v, %q, %q", state, out, errs)
 	}
 }
 
-// TestRunElsewhere says what to do if the libraries are where they cannot be named.
+// TestRunElsewhere installs the libraries below a directory with a blank in its name, which
+// LD_PRELOAD cannot express: the error says what to do.
 func TestRunElsewhere(t *testing.T) {
 	i := install(t)
 	blank := filepath.Join(t.TempDir(), "a b")

@@ -13,32 +13,32 @@ import (
 	"strings"
 )
 
-// Keyring is what Debian's archives are signed with. The package
-// debian-archive-keyring has it.
+// Keyring has the keys that Debian's archives are signed with, from the package
+// debian-archive-keyring.
 const Keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// mirror is where the packages are.
+// mirror is the host that serves the packages.
 const mirror = "deb.debian.org"
 
-// Main is a line of Archive.Sources: the main section of a suite.
+// Main returns a line of Archive.Sources for the main section of a suite.
 func Main(suite string) string {
 	return "deb [signed-by=" + Keyring + "] http://" + mirror + "/debian " + suite + " main\n"
 }
 
-// Security is a line of Archive.Sources: the security updates of a stable suite.
+// Security returns a line of Archive.Sources for the security updates of a stable suite.
 func Security(suite string) string {
 	return "deb [signed-by=" + Keyring + "] http://" + mirror + "/debian-security " + suite + "-security main\n"
 }
 
 // Archive fetches packages of some suites.
 type Archive struct {
-	Dir     string               // for the lists and the packages
-	Sources string               // the suites, as sources.list has them
-	Say     func(string, ...any) // is told what goes on
-	Advice  string               // ends the error of an archive that cannot be reached
+	Dir     string               // directory for lists and packages
+	Sources string               // the suites, in the format of sources.list
+	Say     func(string, ...any) // reports progress
+	Advice  string               // last sentence of the error when the archive is unreachable
 }
 
-// options returns what sends apt to our directory.
+// options returns the options that make apt use Dir and ignore the host's configuration.
 func (a *Archive) options(suite string) []string {
 	opts := []string{
 		"-o", "quiet=1", "-o", "APT::Get::Assume-Yes=1", "-o", "Dir::Etc::sourcelist=" + a.Dir + "/sources.list", "-o", "Dir::Etc::sourceparts=/dev/null",
@@ -71,17 +71,17 @@ func (a *Archive) Update(ctx context.Context) error {
 		return err
 	}
 	if old, _ := filepath.Glob(filepath.Join(a.Dir, "state/lists/*_Packages*")); len(old) > 0 {
-		a.Say("they could not be fetched: going on with those of an earlier run")
+		a.Say("the lists could not be fetched: using those of an earlier run")
 		return nil
 	}
 	return a.unreachable(err)
 }
 
-// unreachable says what to do when Debian's archive cannot be reached, or has
-// another form than it had.
+// unreachable adds advice to an error of apt, which usually means that it does not reach the
+// archive.
 func (a *Archive) unreachable(err error) error {
-	return fmt.Errorf("%w\napt-get fetches Debian's packages from http://%s: see that this machine reaches it. "+
-		"For a proxy set http_proxy, or Acquire::http::Proxy in /etc/apt/apt.conf.d. %s", err, mirror, a.Advice)
+	return fmt.Errorf("%w\napt-get fetches Debian's packages from http://%s: check that this machine reaches it. "+
+		"For a proxy, set http_proxy, or Acquire::http::Proxy in /etc/apt/apt.conf.d. %s", err, mirror, a.Advice)
 }
 
 // Query returns the output of apt-cache.
@@ -106,7 +106,7 @@ var uri = regexp.MustCompile(`(?m)^'[^']+' (\S+\.deb) `)
 // prefers packages of the suite, unless that is "".
 func (a *Archive) Fetch(ctx context.Context, suite string, args ...string) ([]string, error) {
 	args = append(a.options(suite), args...)
-	// The files that are there already are named only if it cannot see them.
+	// apt-get leaves out files that it has already. With an empty cache it names all.
 	names, err := output(ctx, "apt-get", append(args, "--print-uris", "-o", "Dir::Cache::archives=/nonexistent")...)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (a *Archive) Fetch(ctx context.Context, suite string, args ...string) ([]st
 	}
 	a.Say("fetching %d packages", missing)
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
-	cmd.Dir = archives // where "download" puts what it fetches
+	cmd.Dir = archives // "apt-get download" saves to the working directory
 	if out, err := cmd.CombinedOutput(); err != nil {
 		err = fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, out)
 		if ctx.Err() == nil {

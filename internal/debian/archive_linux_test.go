@@ -40,7 +40,7 @@ func TestNoNetwork(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(a.Dir, "cache/archives"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Download(t.Context(), "", "a"); err == nil || !strings.Contains(err.Error(), "404 Not Found") || !strings.Contains(err.Error(), "see that this machine reaches it") {
+	if _, err := a.Download(t.Context(), "", "a"); err == nil || !strings.Contains(err.Error(), "404 Not Found") || !strings.Contains(err.Error(), "check that this machine reaches it") {
 		t.Errorf("a package cannot be fetched: %v", err)
 	}
 }

@@ -15,26 +15,26 @@ import (
 	"strings"
 )
 
-// The files of a directory with libraries.
+// The file names of the libraries.
 const (
 	Verbs   = "libibverbs.so.1"
 	Engine  = "softhca-engine.so"
 	Preload = "libsofthca-preload.so"
 )
 
-// cFlags are what every C library is compiled with.
+// cFlags are the compiler's options for every C library.
 var cFlags = []string{
 	"-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-fvisibility=hidden", "-fno-strict-aliasing",
-	// The functions that take the place of the C library's are not to be checked
-	// variants of these.
+	// The headers must not replace a function that a library defines by a checked variant.
 	"-U_FORTIFY_SOURCE", "-Wl,-z,now", "-Wl,-z,nodelete",
 }
 
-// part is a library and its sources, by their directory in the tree.
+// part is a library in C.
 type part struct {
-	file, dir string
-	header    string // that the sources need beside those of the C library
-	args      []string
+	file   string
+	dir    string   // of its sources, in the tree
+	header string   // that the sources need in addition to those of the C library
+	args   []string // more options of the compiler
 }
 
 // parts are the libraries in C.
@@ -43,12 +43,13 @@ var parts = []part{
 	{file: Preload, dir: "capi/preload"},
 }
 
-// enginePackage is the engine as a library.
+// enginePackage is the Go package of the engine.
 const enginePackage = "./capi/engine"
 
-// Build builds the libraries of a source tree into a directory, which it makes, and names
-// each library to w before it builds it. It replaces files as a whole: programs that run keep
-// those that they have. Errors say what to install if a compiler or a header is missing.
+// Build builds the libraries of a source tree into a directory, which it creates. It writes
+// the name of each library to w before it builds it. Running programs keep the old files,
+// because Build replaces files and never changes them. If a compiler or a header is missing,
+// the error says what to install.
 func Build(ctx context.Context, tree, dir string, w io.Writer) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -91,7 +92,8 @@ func Build(ctx context.Context, tree, dir string, w io.Writer) (err error) {
 	return os.WriteFile(filepath.Join(dir, sourcesFile), []byte(sources), 0o644)
 }
 
-// told names a library that is being built; a reader that is gone is no reason to stop.
+// told writes to w which library is built next. It ignores errors: the build does not depend
+// on the message.
 func told(w io.Writer, file, more string) { _, _ = fmt.Fprintf(w, "building %s%s\n", file, more) }
 
 // Check returns an error that says what to install if the compiler, Go or a header is missing.
@@ -132,8 +134,8 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// BuildPreload builds the preload library alone into a directory that is there,
-// with more flags for the compiler.
+// BuildPreload builds only the preload library into an existing directory, with additional
+// flags for the compiler.
 func BuildPreload(ctx context.Context, tree, dir string, flags ...string) error {
 	p := parts[slices.IndexFunc(parts, func(p part) bool { return p.file == Preload })]
 	p.args = append(slices.Clone(p.args), flags...)
@@ -157,7 +159,7 @@ func (p *part) build(ctx context.Context, tree, dir string) error {
 	return run(ctx, tree, p.file, cc, append(args, "-ldl")...)
 }
 
-// ErrNoCompiler is the error of a system without a C compiler.
+// ErrNoCompiler is returned on a system without a C compiler.
 var ErrNoCompiler = errors.New("no C compiler: install one by `apt install gcc libc6-dev` (Debian, Ubuntu) or `dnf install gcc` (Fedora, RHEL), or name one by CC")
 
 // Compiler returns the C compiler: that of the environment variable CC, gcc or cc.
@@ -180,15 +182,15 @@ func hasHeader(ctx context.Context, cc, name string) bool {
 	return cmd.Run() == nil
 }
 
-// NoVCS makes the go command build a program without asking which revision it is of: in a
-// tree that belongs to another user git refuses to tell, and the build would fail.
+// NoVCS makes the go command build a program without asking git for the revision. In a tree
+// of another user git refuses to answer, and the build would fail.
 const NoVCS = "-buildvcs=false"
 
-// EngineFlags are what the engine is built with. Go's runtime interrupts threads that
-// are in Go for long by SIGURG. One that comes late finds the thread back in the program,
-// and poll and others like it fail with EINTR there, although the program catches no
-// signals. So the runtime does without: what is long in the engine calls functions, at
-// which it takes turns too.
+// EngineFlags returns the options of go build for the engine. They switch off asynchronous
+// preemption. Go's runtime preempts a thread by SIGURG, which may arrive after the thread has
+// left the engine: then poll and other system calls of the program fail with EINTR, although
+// the program catches no signals. Long loops of the engine call functions, where the runtime
+// can preempt them without a signal.
 func EngineFlags() []string {
 	return []string{NoVCS, "-buildmode=c-shared", "-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1"}
 }
@@ -203,14 +205,15 @@ func buildEngine(ctx context.Context, tree, dir string) error {
 	if err := run(ctx, tree, Engine, gotool, append(args, enginePackage)...); err != nil {
 		return err
 	}
-	// Go writes a header for C programs that are linked with it; nobody is.
+	// Go also writes a header, which no program includes.
 	return os.Remove(strings.TrimSuffix(file, ".so") + ".h")
 }
 
-// maxOutput bounds what is shown of a tool's output. What comes first explains the rest.
+// maxOutput is how many bytes of a tool's output are shown: the first, which explain the
+// rest.
 const maxOutput = 4096
 
-// run runs a tool in the tree. What it prints is part of the error.
+// run runs a tool in the tree. Its error includes the tool's output.
 func run(ctx context.Context, tree, what, tool string, args ...string) error {
 	cmd := exec.CommandContext(ctx, tool, args...)
 	cmd.Dir = tree

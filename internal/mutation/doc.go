@@ -1,36 +1,36 @@
 // Package mutation proves that the simulator, the scripts and the tests can
-// fail. Its test breaks the engine on purpose, one seeded bug at a time, and
-// wants each noticed: by a check of the simulator, by a test, and, for every
-// requirement that the bug breaks, by a script that covers it.
+// fail. Its test breaks the engine on purpose, one seeded bug (mutant) at a
+// time. A check of the simulator or a test must fail for each, and so must a
+// script for every requirement that the mutant breaks.
 //
-// A mutant names a function, or a table, and a pattern of its syntax tree
-// (package pattern), which is found there once, and what stands there instead.
-// It is applied to a copy that only the build sees (go build -overlay), so
-// nothing of this is in the engine and no source file changes.
+// A mutant names a function or a table, a pattern of its syntax tree (package
+// pattern) that occurs there once, and the replacement. The test applies it to
+// a copy that only the build sees (go build -overlay), so no source file
+// changes and the engine contains no code for it.
 //
 //	go test -tags mutation ./internal/mutation         all of them
 //	go test -tags mutation -short ./internal/mutation  a sample
 //	go test -tags mutation -v -run 'TestMutants/each/NAME' ./internal/mutation
 //
-// Of the libraries in C a mutant is one line: a file and a function, variable or macro in
-// it, text that occurs there once, and what stands in its place. The changed file is
-// compiled and linked with the objects of the others, and the tests of package capi/test
-// and capi/preload/check run on the result until one fails.
+// A mutant of the libraries in C names a file, a function, variable or macro in it, text
+// that occurs there once, and the replacement. The test compiles the changed file, links it
+// with the objects of the other files, and runs the tests of capi/test and
+// capi/preload/check on the result until one fails.
 //
 //	go test -tags mutation -run TestMutantsInC ./internal/mutation
 //	go test -tags mutation -v -run 'TestMutantsInC/each/NAME' ./internal/mutation
 //
-// TestSearch makes small edits that nobody chose: operators, constants,
-// deleted statements, swapped branches, where a seed draws them. It lists those
-// that nobody notices in docs/mutation-search.md (-rewrite). It is long.
+// TestSearch makes random small edits: operators, constants, deleted
+// statements, swapped branches. It lists the edits that no test notices in
+// docs/mutation-search.md (-rewrite). It takes long.
 //
 //	go test -tags mutation -v -timeout 3h -run TestSearch ./internal/mutation -search-count 100 -search-seed 1
 //
-// With -search-notes FILE, who noticed is kept there: after a test for a
-// survivor, the same command judges the survivors only.
+// With -search-notes FILE it records which test noticed which edit. A second
+// run with the same file tries only the edits that survived.
 //
-// TestInterop has the interop runner notice bugs of a list of its own, in
-// docs/interop-gate.md (-rewrite), which needs the runner's guests.
+// TestInterop seeds bugs of a list of its own, which the interop runner must
+// notice, and writes docs/interop-gate.md (-rewrite). It needs the runner's guests.
 //
 //	go test -tags mutation -v -timeout 60m -run TestInterop ./internal/mutation -interop
 //

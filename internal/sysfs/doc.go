@@ -1,16 +1,17 @@
-// Package sysfs makes the picture of an adapter that the kernel would show in
-// /sys/class/infiniband and /dev/infiniband: a directory with the same files,
-// which the preload library (capi/preload) shows to programs in the place of
-// the real ones. Values that move are not in the files. A file says instead in
-// which words of the board they stand (device.Board); the board is a file too,
-// which the process that has the adapter open maps, and the preload library
-// reads when a program opens the file. So they are true at that moment, cost
-// nothing while nobody looks, and outlive a program that is killed.
+// Package sysfs makes the sysfs image of an adapter: a directory with the files
+// that the kernel would show in /sys/class/infiniband and /dev/infiniband. The
+// preload library (capi/preload) redirects programs to it.
 //
-// Reading order: description.go (what a picture is of), picture.go (the files),
-// words.go (where what moves stands), board.go (the file of the board), place.go
-// (where pictures are kept, who uses them, and which are removed).
+// The image does not contain values that change, such as counters. Its file of
+// such a value names words of the board (device.Board), a file that the process
+// with the adapter maps into its memory. The preload library reads these words
+// when a program opens the file. So the value is current, an update costs no
+// system call, and the value survives a process that is killed.
 //
-// The package opens no adapter. Pictures are for Linux; elsewhere it only
-// checks a Description.
+// Reading order: description.go (the adapter), picture.go (the files of an
+// image), words.go (the words of values that change), board.go (the file of the
+// board), place.go (where images are, which are in use, and which are removed).
+//
+// The package opens no adapter. Images are for Linux; elsewhere it only checks
+// a Description.
 package sysfs

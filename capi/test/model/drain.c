@@ -1,12 +1,12 @@
-// Completions: each is to come once, in the order of its queue, with every field as
-// the model has it.
+// Completions. Each one arrives once, in the order of its work queue, and every field has
+// the value that the model predicts.
 #include "link.h"
 
 #include <time.h>
 
 static const char waiting[] = "completions of what was posted";
 
-// expect says that a request completes. The caller adds what it knows.
+// expect adds the completion of a request to a line. The caller fills in the other fields.
 struct expected *expect(struct line *l, uint64_t wr_id, enum ibv_wc_opcode op)
 {
 	struct expected *e = &l->e[l->tail++];
@@ -28,8 +28,8 @@ void forget_lines(struct link *l)
 		l->end[i].send.head = l->end[i].send.tail = l->end[i].recv.head = l->end[i].recv.tail = 0;
 }
 
-// next_of takes the completion out of the lines of a queue that has this ID, and wants
-// it to be the oldest of its line.
+// next_of removes the completion with this ID from the lines that complete to cq. It must
+// be the oldest of its line.
 static struct expected *next_of(struct end *e, const struct ibv_cq *cq, uint64_t wr_id)
 {
 	struct line *lines[2] = {cq == e->send_cq ? &e->send : NULL, cq == e->recv_cq ? &e->recv : NULL};
@@ -78,7 +78,8 @@ static unsigned poll_plain(struct end *e, struct ibv_cq *cq)
 	return (unsigned)got;
 }
 
-// read_one reads what the calls of an extended queue say of its present completion.
+// read_one reads the current completion of an extended queue, and compares it with the
+// model.
 static void read_one(struct end *e, struct ibv_cq_ex *x)
 {
 	struct expected *want = next_of(e, ibv_cq_ex_to_cq(x), x->wr_id);
@@ -140,7 +141,7 @@ static bool open_lines(const struct end *e, const struct ibv_cq *cq)
 	return (cq == e->send_cq && e->send.head != e->send.tail) || (cq == e->recv_cq && e->recv.head != e->recv.tail);
 }
 
-// sleep_for waits for an event of a queue that is armed, then polled, and empty.
+// sleep_for arms a queue, polls it once more, and waits for an event if it is empty.
 static void sleep_for(struct end *e, struct ibv_cq *cq)
 {
 	struct ibv_cq *which = NULL;
@@ -155,7 +156,7 @@ static void sleep_for(struct end *e, struct ibv_cq *cq)
 	ibv_ack_cq_events(which, 1);
 }
 
-// drain_cq polls a queue, or sleeps, until all has come.
+// drain_cq polls a queue, or sleeps, until all its expected completions have arrived.
 static void drain_cq(struct end *e, struct ibv_cq *cq, bool sleeps)
 {
 	while (open_lines(e, cq))
@@ -163,8 +164,8 @@ static void drain_cq(struct end *e, struct ibv_cq *cq, bool sleeps)
 			sleep_for(e, cq);
 }
 
-// How often it polls is not for a seed to say, so the thread's stream goes on as if it
-// had drawn one number.
+// The number of polls depends on timing. To keep a seed reproducible, the thread's random
+// stream continues as if drain had drawn one number.
 void drain(struct link *l)
 {
 	uint64_t next = draw64();

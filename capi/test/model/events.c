@@ -1,6 +1,6 @@
-// Completion events of several queues on one channel, taken by one thread: which are
-// raised, that each comes once, and that the descriptor is readable as long as one
-// waits.
+// Completion events of several queues on one channel, which one thread reads: the queues
+// that raise one, that each is delivered once, and that the channel's descriptor is readable
+// while an event is pending.
 #define _GNU_SOURCE
 #include "model.h"
 
@@ -11,14 +11,14 @@
 enum { QUEUES = 4, ROOM = 64, ACTIONS = 40 };
 enum armed { NOT_ARMED, ARMED_SOLICITED, ARMED_ANY };
 
-// queue is what the model knows of a completion queue.
+// queue is the model of a completion queue.
 struct queue {
 	struct ibv_cq *cq; // NULL: destroyed
 	struct source source;
-	unsigned entries, prod; // that wait, and that ever came
+	unsigned entries, prod; // in the queue now, and ever added
 	enum armed armed;
-	bool told;        // an event told of entries that nobody has looked at since,
-	unsigned told_to; // the last of which has this number
+	bool told;        // an event was raised, and the queue was not polled since,
+	unsigned told_to; // when prod had this value
 	unsigned pending, unacked;
 	unsigned since; // the order in which queues got their oldest event
 };
@@ -28,7 +28,7 @@ struct events {
 	struct ibv_comp_channel *ch;
 	struct queue q[QUEUES];
 	unsigned pending, clock;
-	bool in_order; // no queue has had two events since all were taken
+	bool in_order; // no queue has had two pending events since the channel was last empty
 };
 
 static void open_queue(struct events *v, struct queue *q)
@@ -63,8 +63,8 @@ static void emit(struct events *v, struct queue *q)
 	}
 }
 
-// What waits, and no event told of, raises one as soon as the queue is armed for any
-// entry: programs rely on it.
+// Arming a queue for any completion raises an event at once if the queue holds entries for
+// which no event was raised. Programs rely on this.
 static void arm(struct events *v, struct queue *q)
 {
 	bool solicited = chance(30), news = q->entries > 0 && !(q->told && q->told_to == q->prod);
@@ -92,7 +92,8 @@ static void poll_some(struct queue *q)
 	q->told = false;
 }
 
-// oldest returns the queue whose event is to come next, NULL if several may.
+// oldest returns the queue whose event the channel must deliver next, or NULL if the model
+// allows several.
 static struct queue *oldest(struct events *v)
 {
 	struct queue *o = NULL;
@@ -209,8 +210,8 @@ static void step_events(void)
 	close(ep);
 }
 
-// Events of queues that wait on the list while one is destroyed, the first, one in the
-// middle or the last, and then another event: all the others are delivered.
+// Destroys one of several queues with pending events: the first, a middle or the last one.
+// Then another queue raises an event. All other events are delivered.
 static void step_unlink(void)
 {
 	struct events v = {.ctx = me->ctx[draw(ADAPTERS)]};

@@ -1,5 +1,5 @@
-// Several threads that wait for events of one channel, and destroying a queue whose
-// events are not acknowledged.
+// Several threads wait for events of one channel, and a thread destroys a queue before all
+// its events are acknowledged.
 #define _GNU_SOURCE
 #include "model.h"
 
@@ -10,16 +10,16 @@
 
 enum { MOST_WAITERS = 3, QUEUES = 3, ROOM = 64 };
 
-// waiter is a thread that takes events: its share of them, or all until the event of its
-// stop queue.
+// waiter is a thread that reads events: a fixed number of them, or all until it reads one of
+// its stop queue.
 struct waiter {
 	struct thread *of;
 	struct ibv_comp_channel *ch;
-	struct ibv_cq *stop; // NULL: it takes its share
+	struct ibv_cq *stop; // NULL: it ends after share events
 	unsigned share;
-	bool polls; // before it takes an event, with a descriptor that does not block
+	bool polls; // waits with poll on a descriptor that does not block
 	_Atomic pid_t tid;
-	_Atomic unsigned *taken; // of each queue, by its context
+	_Atomic unsigned *taken; // events read of each queue, by its context
 	pthread_t handle;
 };
 
@@ -58,8 +58,8 @@ static void start_waiter(struct waiter *w)
 		sched_yield();
 }
 
-// pair is a queue pair with a send and a receive that are not done. It moves to ERR in
-// one call, which raises an event of both queues.
+// pair is a queue pair with an incomplete send and receive. One call moves it to ERR and
+// so raises an event of both queues.
 struct pair {
 	struct ibv_pd *pd;
 	struct ibv_ah *ah;
@@ -112,8 +112,8 @@ static void close_pair(struct pair *p)
 	WORKS(ibv_dealloc_pd(p->pd));
 }
 
-// Two threads are blocked, and two events come at once, one for each; the main thread
-// takes none. This is repeated, for the first may be fast.
+// Two events are raised at once while two threads are blocked: each thread gets one. The
+// step is repeated, because the first thread is sometimes fast enough to take both.
 static void step_two(void)
 {
 	enum { ROUNDS = 3 };
@@ -133,7 +133,7 @@ static void step_two(void)
 			start_waiter(&w[i]);
 			until_blocked(w[i].tid);
 		}
-		waits_for("the second of two threads that wait for an event, of which two are there");
+		waits_for("two threads, each for one of two events");
 		move_to(p.qp, IBV_QPS_ERR, 0);
 		for (int i = 0; i < 2; i++)
 			pthread_join(w[i].handle, NULL);
@@ -145,7 +145,7 @@ static void step_two(void)
 	WORKS(ibv_destroy_comp_channel(ch));
 }
 
-// raise_one has a queue raise an event.
+// raise_one makes a queue raise an event.
 static void raise_one(struct source *s)
 {
 	WORKS(ibv_req_notify_cq(s->cq, 0));
@@ -158,8 +158,8 @@ static void poll_all(struct ibv_cq *cq, unsigned want)
 	WANT("ibv_poll_cq", ibv_poll_cq(cq, ROOM, wc), want);
 }
 
-// crowd is a channel with queues whose contexts are their numbers; the last tells
-// threads to stop.
+// crowd is a channel with queues whose contexts are their indices. An event of the last
+// queue stops the thread that reads it.
 struct crowd {
 	struct ibv_context *ctx;
 	struct ibv_comp_channel *ch;
@@ -176,7 +176,7 @@ static void open_crowd_queue(struct crowd *c, uintptr_t i)
 	atomic_store(&c->taken[i], 0);
 }
 
-// take_rest takes what the threads left.
+// take_rest reads the events that the threads left.
 static void take_rest(struct crowd *c)
 {
 	struct ibv_cq *cq;
@@ -195,8 +195,8 @@ static void take_rest(struct crowd *c)
 	WANT("ibv_get_cq_event", errno, EAGAIN);
 }
 
-// Threads take events while queues raise them, and some queues are destroyed under
-// their hands. Of a queue that stays each event is taken once.
+// Threads read events while queues raise them and the main thread destroys some queues. Each
+// event of a queue that is not destroyed is read once.
 static void step_crowd(void)
 {
 	struct crowd c = {.ctx = me->ctx[draw(ADAPTERS)]};
@@ -233,7 +233,7 @@ static void step_crowd(void)
 		pthread_join(w[i].handle, NULL);
 	take_rest(&c);
 	for (unsigned i = 0; i < QUEUES; i++) {
-		WANT("events that were taken of a queue", c.taken[i], c.raised[i]);
+		WANT("events read of a queue", c.taken[i], c.raised[i]);
 		source_close(&c.source[i]);
 		WORKS(ibv_destroy_cq(c.source[i].cq));
 	}
@@ -258,8 +258,8 @@ static void *destroy(void *arg)
 	return NULL;
 }
 
-// A queue is not gone before all its events that were taken are acknowledged. Others
-// that nobody took go with it.
+// Destroying a queue waits until all events that were read are acknowledged. Unread events
+// disappear with the queue.
 static void step_unacknowledged(void)
 {
 	struct ibv_context *ctx = me->ctx[draw(ADAPTERS)];

@@ -1,7 +1,6 @@
-// Every completion status, every asynchronous event, and calls that fail: what a
-// program in C sees of them, by wrong use where that suffices and by rules of
-// faults where it does not. For each, the program prints a line: what it is, its
-// name, who saw it, and what was done for it, with tabs between.
+// Provokes every completion status, every asynchronous event, and calls that fail: by wrong
+// use of the verbs where possible, else by rules of faults. For each it prints a line of
+// four columns: kind, name, the side or object that reports it, and the cause.
 #include "rig.h"
 
 #include <fcntl.h>
@@ -11,8 +10,8 @@
 
 static void say(const char *kind, const char *name, const char *who, const char *how) { printf("%s\t%s\t%s\t%s\n", kind, name, who, how); }
 
-// post_wrong posts a request while the program is wrong about a region: of its
-// keys, or by so many bytes about where it begins.
+// post_wrong posts a request with a wrong key of a region or, if bytes is not 0, with an
+// address that is off by that many bytes.
 static void post_wrong(struct rig *r, int whose, int bytes, enum ibv_wr_opcode op)
 {
 	struct ibv_mr *right = r->mr[whose], wrong = *right;
@@ -88,7 +87,7 @@ static void send_to_no_receive(struct rig *r) { must(post(r, 0, IBV_WR_SEND, 8) 
 static const struct {
 	enum ibv_wc_status status;
 	const char *name;
-	int side; // that sees it: 0 is the requester
+	int side; // that gets the completion: 0 is the requester
 	void (*provoke)(struct rig *r);
 	const char *how;
 	enum ibv_qp_type type;
@@ -124,7 +123,7 @@ static void each_status(void)
 	}
 }
 
-// What events are about.
+// The object of an event.
 enum about { QP0, QP1, CQ0, SRQ, PORT, DEVICE };
 
 static const char *const about_names[] = {
@@ -153,8 +152,7 @@ static void same_object(struct rig *r, const struct ibv_async_event *e, enum abo
 	}
 }
 
-// take waits for an event about an object. What others come with it, it
-// acknowledges too.
+// take waits for an event of an object, and acknowledges it and all events before it.
 static void take(struct rig *r, enum ibv_event_type t, enum about a)
 {
 	struct pollfd p = {r->ctx->async_fd, POLLIN, 0};
@@ -193,8 +191,8 @@ static void drain(struct rig *r)
 	must(ibv_modify_qp(r->qp[0], &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
 }
 
-// arm loads an alternate path into each queue pair, from and to entries of the GID
-// table, and has both told that the other one has it.
+// arm loads an alternate path, between entries of the GID table, into both queue pairs, and
+// exchanges requests until both are ARMED.
 static void arm(struct rig *r, const uint8_t gid[SIDES])
 {
 	struct ibv_qp_init_attr init;
@@ -280,8 +278,8 @@ static void each_event(void)
 	}
 }
 
-// Events that a program cannot cause, or not everywhere, come by rules that raise
-// one each time that a queue pair is asked for its attributes, in this order.
+// Events that programs cannot cause, or not on every adapter. Rules of faults raise one of
+// them, in this order, at each ibv_query_qp.
 static const struct {
 	enum ibv_event_type type;
 	const char *name;
@@ -298,7 +296,7 @@ static void raised_events(void)
 	struct ibv_qp_attr a;
 	rig_open(&r, IBV_QPT_RC);
 	for (size_t i = 0; i < sizeof raised / sizeof *raised; i++) {
-		must(ibv_query_qp(r.qp[1], &a, IBV_QP_STATE, &init) == 0); // nothing but the event comes of it
+		must(ibv_query_qp(r.qp[1], &a, IBV_QP_STATE, &init) == 0); // raises the event
 		take(&r, raised[i].type, raised[i].about);
 		say("event", raised[i].name, about_names[raised[i].about], "a rule");
 	}
@@ -307,11 +305,11 @@ static void raised_events(void)
 	free(r.buf[1]);
 }
 
-// Calls that rules make fail, each the first time: failed prints it. ERRNO is what
-// a call says in errno if it has failed.
+// Rules of faults make each of these calls fail the first time, and failed prints it. ERRNO
+// is the errno of a call that failed, 0 of one that did not.
 #define ERRNO(has_failed) ({ errno = 0; (has_failed) ? errno : 0; })
 
-// CODE is what a call returns, which errno is to be too.
+// CODE is the error code that a call returns. errno must be the same.
 #define CODE(call) ({ errno = 0; int code_ = (call); must_be(#call, code_); code_; })
 
 static void must_be(const char *call, int code)
@@ -402,7 +400,7 @@ static void failing_calls(void)
 	must(ibv_dealloc_pd(r.pd) == 0 && ibv_close_device(r.ctx) == 0);
 }
 
-// KEEPS makes a call that succeeds, and wants errno to be as it was.
+// KEEPS makes a call, which must succeed and leave errno unchanged.
 #define KEEPS(succeeds)                                                                        \
 	do {                                                                                   \
 		errno = KEPT;                                                                  \
@@ -486,8 +484,8 @@ static void keep_of_objects(struct rig *r)
 	KEEPS((ibv_ack_async_event(&e), true));
 }
 
-// What succeeds leaves errno as it was: there are programs that look at it only at the
-// end of several calls.
+// Calls that succeed leave errno unchanged, because some programs check it only once after
+// several calls.
 static void errno_kept(void)
 {
 	struct rig r = {.shared = true};
@@ -506,15 +504,16 @@ static void errno_kept(void)
 	free(r.buf[1]);
 }
 
-// fail_unseen moves a queue pair to ERR by an error, which the program does not ask for.
+// fail_unseen moves a queue pair to ERR by an error, without a call that would report the
+// new state to the program.
 static void fail_unseen(struct rig *r)
 {
 	write_from_elsewhere(r);
 	want(r->cq[0], IBV_WC_LOC_PROT_ERR);
 }
 
-// What the library knows of a queue pair's state is what the program was told of it: by
-// ibv_modify_qp, or by ibv_query_qp if it asked for the state.
+// qp->state changes only when the program learns of a new state: by ibv_modify_qp, or by
+// ibv_query_qp with IBV_QP_STATE.
 static void state_told(void)
 {
 	struct rig r = {0};
@@ -551,7 +550,7 @@ static int set_qkey(struct ibv_qp *q, uint32_t qkey)
 	return CODE(ibv_modify_qp(q, &a, IBV_QP_QKEY));
 }
 
-// A controlled Q_Key is for threads with CAP_NET_RAW.
+// Only threads with CAP_NET_RAW may set a controlled Q_Key.
 static void controlled_qkey(void)
 {
 	enum { CONTROLLED = (int)0x80010000 };
@@ -572,7 +571,7 @@ static void controlled_qkey(void)
 	rig_close(&r);
 }
 
-// An address that somebody else has.
+// Another process has opened the address.
 static void taken(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -585,8 +584,8 @@ static void taken(void)
 	ibv_free_device_list(list);
 }
 
-// first_event fails a QP with an error that a completion reports, has the other one
-// drain its send queue, and compares the first event with what it has to be.
+// first_event moves one queue pair to ERR by an error that a completion reports, and the
+// other to SQD. The first event must be of the given type.
 static void first_event(enum ibv_event_type first)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};

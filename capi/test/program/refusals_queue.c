@@ -1,4 +1,4 @@
-// Calls that are refused: of queues, of events and of posts.
+// Refused calls that concern queues, events and posts.
 #include "refusals.h"
 
 #include <fcntl.h>
@@ -112,8 +112,8 @@ void refuse_events(struct rig *r)
 	must(setrlimit(RLIMIT_NOFILE, &had) == 0);
 }
 
-// refuse_send posts a request that fits behind one that is refused, of which the program
-// is told.
+// refuse_send posts a request that must be refused, followed by a valid one. bad_wr must
+// name the refused request.
 static void refuse_send(struct ibv_qp *q, const char *condition, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad = NULL, next = {0};
@@ -153,8 +153,7 @@ static void refuse_sends_of(struct rig *r, struct ibv_qp *q)
 		    &(struct ibv_send_wr){.sg_list = s, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .wr.atomic = {to, 1, 1, key}});
 }
 
-// refuse_full fills the send queue of a queue pair without a peer, which does not
-// complete.
+// refuse_full fills a send queue. Its requests never complete, because no peer answers them.
 static void refuse_full(struct rig *r)
 {
 	struct ibv_qp *q = fresh(r, IBV_QPT_RC), *silent = fresh(r, IBV_QPT_RC);
@@ -168,7 +167,7 @@ static void refuse_full(struct rig *r)
 	must(ibv_destroy_qp(q) == 0 && ibv_destroy_qp(silent) == 0);
 }
 
-// overflow has more requests complete than the completion queue has room for.
+// overflow completes more requests than the completion queue has room for.
 static void overflow(struct rig *r)
 {
 	struct ibv_cq *q = ibv_create_cq(r->ctx, 1, NULL, NULL, 0), *had = r->cq[0];
@@ -229,7 +228,7 @@ void refuse_posts(struct rig *r)
 	must(ibv_destroy_qp(uc) == 0 && ibv_destroy_qp(ud) == 0);
 }
 
-// refuse_built completes a list of one SEND that was built on an extended queue pair.
+// refuse_built builds one SEND on an extended queue pair. ibv_wr_complete must refuse it.
 static void refuse_built(struct ibv_qp_ex *q, const char *condition, size_t elements, size_t inline_data)
 {
 	static struct ibv_sge s[64];

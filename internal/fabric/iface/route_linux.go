@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// discard is a port to which nothing is sent.
+// discard is the destination port of the socket, which sends nothing.
 const discard = 9
 
-// RouteMTU returns the MTU of the host's route from src to dst: the interface's, or a
-// lower one that the route has or that a router has reported. It reports false if the
-// host does not tell. It sends nothing.
+// RouteMTU returns the MTU of the host's route from src to dst: that of the interface, or a
+// lower one of the route or from a router's report. ok is false if the host has no such
+// route. RouteMTU sends no packet.
 func RouteMTU(src, dst netip.Addr) (mtu int, ok bool) {
 	from := net.UDPAddrFromAddrPort(netip.AddrPortFrom(src.WithZone(dst.Zone()), 0))
 	c, err := net.DialUDP("udp", from, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))

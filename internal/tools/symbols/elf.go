@@ -15,19 +15,19 @@ import (
 	"github.com/softhca/softhca/internal/debian"
 )
 
-// The name of the library, and how its versions begin.
+// The name of the library and the prefix of its versions.
 const (
 	soname  = "libibverbs.so.1"
 	version = "IBVERBS_"
 )
 
-// facts are symbols, as "version name".
+// facts are the symbols of the library, each as "version name".
 type facts struct {
 	exports map[string]bool
-	imports map[string][]string // with the packages that need them
+	imports map[string][]string // the packages that import a symbol
 }
 
-// addPackage adds what the files of a package export and import.
+// addPackage adds the symbols that the files of a package export and import.
 func (f *facts) addPackage(ctx context.Context, name, deb string) (err error) {
 	dir, err := os.MkdirTemp("", "softhca-symbols-")
 	if err != nil {
@@ -43,13 +43,13 @@ func (f *facts) addPackage(ctx context.Context, name, deb string) (err error) {
 		}
 		e, err := elf.Open(path)
 		if err != nil {
-			return nil // something else: a page, a script
+			return nil // no ELF file
 		}
 		return errors.Join(f.addFile(name, filepath.Base(path), e), e.Close())
 	})
 }
 
-// addFile adds what a file of a package exports and imports.
+// addFile adds the symbols that one file of a package exports and imports.
 func (f *facts) addFile(pkg, name string, e *elf.File) error {
 	symbols, err := e.DynamicSymbols()
 	if errors.Is(err, elf.ErrNoSymbols) {

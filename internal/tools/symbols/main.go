@@ -16,7 +16,7 @@ import (
 	"github.com/softhca/softhca/internal/debian"
 )
 
-// suites are those that the tests compare the library with.
+// suites are the suites of Debian that the tests compare the library with.
 var suites = []string{"bookworm", "trixie", "sid"}
 
 const page = "capi/test/testdata/symbols"
@@ -83,8 +83,8 @@ const library = "libibverbs1"
 
 var (
 	dependent = regexp.MustCompile(`(?m)^ [ |](\S+)$`)
-	// Packages without programs, and emulators of other processors, which are large and
-	// need what that of x86 needs.
+	// Packages without programs, and QEMU for other processors: large packages that import
+	// the same symbols as QEMU for x86.
 	passed = regexp.MustCompile(`-dev$|^qemu-system-(arm|mips|misc|ppc|riscv|s390x|sparc)$`)
 )
 
@@ -107,11 +107,12 @@ func dependents(ctx context.Context, a *debian.Archive) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// text returns the file of a suite. Only versions of packages that need a symbol are in it.
+// text returns the content of a suite's file. It lists the versions only of packages that
+// import a symbol.
 func (f *facts) text(suite string, versions map[string]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The symbols of libibverbs.so.1 in Debian's suite %s (amd64), as `go run ./internal/tools/symbols` writes them:\n", suite)
-	b.WriteString("# packages and versions, what the library exports, what the packages import of it.\n")
+	b.WriteString("# packages and versions, what the library exports, what the packages import from it.\n")
 	users := map[string]bool{library: true}
 	for _, by := range f.imports {
 		for _, name := range by {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A package that only recommends the library is among its dependents, too, as apt-cache
-// prints it; headers and emulators of other processors are not.
+// The dependents include a package that only recommends the library, which apt-cache marks,
+// but neither headers nor emulators of other processors.
 func TestDependents(t *testing.T) {
 	const printed = "libibverbs1\nReverse Depends:\n  perftest\n |libucx0\n  libibverbs-dev\n  qemu-system-ppc\n  qemu-system-x86\n"
 	var names []string
@@ -28,11 +28,11 @@ func TestDependents(t *testing.T) {
 	}
 }
 
-// What a file exports and needs is recorded with its version, and once for each package.
+// Each symbol is recorded once for each package, with its version.
 func TestText(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
-		t.Skip("no C compiler: install gcc") // nothing else makes ELF files
+		t.Skip("no C compiler: install gcc") // the test compiles its libraries
 	}
 	dir := t.TempDir()
 	sources := map[string]string{

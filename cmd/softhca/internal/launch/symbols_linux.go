@@ -14,36 +14,36 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-// maxLibraries bounds the libraries of a program that are looked at.
+// maxLibraries is the maximum number of libraries of a program that are examined.
 const maxLibraries = 1000
 
-// systemDirs are patterns for where the loader finds libraries by default, in several
-// distributions. Which of them it searches, and in which order, is a guess.
+// systemDirs are patterns of the loader's default directories in several distributions. The
+// directories that this host's loader searches, and their order, are not known.
 var systemDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib", "/usr/lib"}
 
-// lack is something that a file needs of libibverbs and our library does not have.
+// lack is a symbol of libibverbs that a file imports and our library does not export.
 type lack struct {
 	file, version, symbol string
-	fatal                 bool // the loader stops at once
+	fatal                 bool // the loader does not start the program
 }
 
 func (l *lack) String() string {
-	return fmt.Sprintf("%s needs %s (version %s) of %s, which the one of softhca does not have: "+
-		"it is probably from a newer rdma-core; update softhca, or use that file from the rdma-core of an older distribution",
+	return fmt.Sprintf("%s needs %s (version %s) of %s, which softhca's does not have: "+
+		"the file is probably from a newer rdma-core; update softhca, or use the file of an older rdma-core",
 		l.file, l.symbol, l.version, libraries.Verbs)
 }
 
-// closure finds the libraries that a program is linked with, directly and through
-// others, as the loader does. It passes over those that it does not find.
+// closure finds the libraries that a program is linked with, directly and indirectly, as
+// the loader does. It skips libraries that it does not find.
 type closure struct {
-	dirs  []string // of the environment
-	have  map[string]bool
-	seen  map[string]bool
+	dirs  []string        // of LD_LIBRARY_PATH
+	have  map[string]bool // versions, and "version symbol", that our library exports
+	seen  map[string]bool // names of libraries
 	lacks []lack
 }
 
-// lacking returns what a program and its libraries need of libibverbs that our library in
-// dir does not have. path is the loader's LD_LIBRARY_PATH.
+// lacking returns the symbols of libibverbs that a program and its libraries import and our
+// library in dir does not export. path is the loader's LD_LIBRARY_PATH.
 func lacking(program, dir, path string) ([]lack, error) {
 	library := filepath.Join(dir, libraries.Verbs)
 	e, err := elf.Open(library)
@@ -64,15 +64,15 @@ func lacking(program, dir, path string) ([]lack, error) {
 	return c.lacks, nil
 }
 
-// visit looks at a file and at the libraries that it needs. It ignores files
-// that are not valid ELF files: the loader reports them.
-// certain says that the loader loads this very file.
+// visit examines a file and the libraries that it needs. It ignores files that are not
+// valid ELF files: the loader reports them. certain says that the loader will load this
+// file, and not another one of the same name.
 func (c *closure) visit(file string, certain bool) {
 	e, err := elf.Open(file)
 	if err != nil {
 		return
 	}
-	defer func() { _ = e.Close() }() // it was only read
+	defer func() { _ = e.Close() }() // a reader
 	needed, _ := e.ImportedLibraries()
 	if slices.Contains(needed, libraries.Verbs) {
 		c.compare(file, e, certain)
@@ -91,8 +91,7 @@ func (c *closure) visit(file string, certain bool) {
 	}
 }
 
-// compare notes the symbols that a file needs and the library lacks. Only if the loader
-// certainly loads the file is a lack fatal.
+// compare adds the symbols that a file imports and our library does not export.
 func (c *closure) compare(file string, e *elf.File, certain bool) {
 	symbols, _ := e.DynamicSymbols()
 	now := bindsNow(e)
@@ -104,7 +103,7 @@ func (c *closure) compare(file string, e *elf.File, certain bool) {
 	}
 }
 
-// bindsNow reports whether the loader resolves all symbols of a file before it runs.
+// bindsNow reports whether the loader resolves all symbols of a file when it loads it.
 func bindsNow(e *elf.File) bool {
 	flags, _ := e.DynValue(elf.DT_FLAGS)
 	flags1, _ := e.DynValue(elf.DT_FLAGS_1)
@@ -114,8 +113,8 @@ func bindsNow(e *elf.File) bool {
 	return is(flags, uint64(elf.DF_BIND_NOW)) || is(flags1, uint64(elf.DF_1_NOW))
 }
 
-// search returns the directories in which the environment and a file tell the loader to
-// look for the file's libraries.
+// search returns the directories that the environment and the file name for the file's
+// libraries.
 func (c *closure) search(file string, e *elf.File) []string {
 	var own []string
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
@@ -130,7 +129,7 @@ func (c *closure) search(file string, e *elf.File) []string {
 	return slices.Concat(c.dirs, own)
 }
 
-// guessed returns the directories in which the loader probably looks next.
+// guessed returns the directories that the loader probably searches next.
 func guessed() (dirs []string) {
 	for _, pattern := range systemDirs {
 		found, _ := filepath.Glob(pattern) // it fails only for a bad pattern
@@ -139,7 +138,7 @@ func guessed() (dirs []string) {
 	return dirs
 }
 
-// find returns the file of a library for the machine of a program, "" if there is none.
+// find returns the file of a library for the architecture of a program, "" if there is none.
 func find(name string, dirs []string, e *elf.File) string {
 	if strings.Contains(name, "/") {
 		return name
@@ -148,7 +147,7 @@ func find(name string, dirs []string, e *elf.File) string {
 		file := filepath.Join(dir, name)
 		if l, err := elf.Open(file); err == nil {
 			fits := l.Machine == e.Machine && l.Class == e.Class
-			_ = l.Close() // it was only read
+			_ = l.Close() // a reader
 			if fits {
 				return file
 			}
@@ -157,8 +156,8 @@ func find(name string, dirs []string, e *elf.File) string {
 	return ""
 }
 
-// fits says which symbols of libibverbs a program would miss. The error is that the loader
-// would not start it.
+// fits warns of symbols of libibverbs that a program needs and our library lacks, once for
+// each file. It returns an error if the loader would not start the program.
 func (o *Options) fits(p *program, dir string, env []string) error {
 	if p.file == "" {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-// rdmaCore compiles a libibverbs.so.1 of ours into the directory softhca of dir, a later
-// one into the directory later, a provider that needs the later one, and programs that are
-// linked with the provider.
+// rdmaCore compiles two versions of libibverbs.so.1, ours in the directory softhca of dir
+// and a later one in the directory later, providers that were linked with the later one, and
+// a program for each provider.
 func rdmaCore(t *testing.T) (dir string) {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
-		t.Skip("no C compiler: install gcc") // nothing else makes ELF files
+		t.Skip("no C compiler: install gcc") // the test compiles its libraries
 	}
 	dir = t.TempDir()
 	const stated, known = "IBVERBS_1.1 { global: ibv_open; };\n", "IBVERBS_PRIVATE_1 { global: ibv_cmd_old; };\n"
@@ -64,8 +64,9 @@ func rdmaCore(t *testing.T) (dir string) {
 	return dir
 }
 
-// A program whose libraries need more of libibverbs than ours has is refused before the
-// loader refuses it, with what to do; one that only may miss something is warned of.
+// A program that the loader would not start, because our libibverbs lacks symbols that its
+// libraries need, is refused with advice. If the program may run all the same, there is only
+// a warning.
 func TestSymbols(t *testing.T) {
 	dir := rdmaCore(t)
 	ours := filepath.Join(dir, "softhca")
@@ -98,13 +99,13 @@ func TestSymbols(t *testing.T) {
 		cmd := exec.Command(filepath.Join(dir, c.name))
 		cmd.Env = []string{"LD_LIBRARY_PATH=" + ours}
 		if out, err := cmd.CombinedOutput(); err == nil {
-			t.Errorf("%s starts all the same: %s", c.name, out)
+			t.Errorf("%s starts: %s", c.name, out)
 		}
 	}
 }
 
-// A library that the loader certainly loads is found in a directory whose name has a
-// bracket, and refused; one that was found in a directory that is a guess is warned of.
+// A missing symbol is fatal in a library of LD_LIBRARY_PATH, here of a directory whose name
+// has a bracket. It is not in a library of a default directory: the loader may load another.
 func TestSymbolsOfGuessedLibraries(t *testing.T) {
 	dir := rdmaCore(t)
 	odd := filepath.Join(dir, "a[b")
