@@ -28,14 +28,38 @@ struct cm_file {
 	pthread_t _Atomic taker; // who took the last event, and has not come back for the next; 0: nobody
 };
 
-// lock guards what follows, and that handles are there as long as they are used.
+// lock guards what follows, and that handles are there as long as they are used. It is held
+// for writing with signals blocked: a handler of the program's may close a file.
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static void *_Atomic files[MAX_FILES]; // by descriptors; read without the lock, too
 static handle_t manager;
 static struct device *first; // of its adapters, which stay open
+static sigset_t forking;     // the signals that fork is to unblock
 
-void cm_before_fork(void) { pthread_rwlock_wrlock(&lock); }
-void cm_after_fork(void) { pthread_rwlock_unlock(&lock); }
+static void lock_writing(sigset_t *old)
+{
+	pthread_sigmask(SIG_SETMASK, engine_mask(), old);
+	pthread_rwlock_wrlock(&lock);
+}
+
+static void unlock_writing(const sigset_t *old)
+{
+	pthread_rwlock_unlock(&lock);
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+void cm_before_fork(void)
+{
+	sigset_t old;
+	lock_writing(&old);
+	forking = old;
+}
+
+void cm_after_fork(void)
+{
+	sigset_t old = forking;
+	unlock_writing(&old);
+}
 
 // In the child the files are the parent's, and the next one gets a new engine's manager.
 void cm_in_child(void)
@@ -43,12 +67,18 @@ void cm_in_child(void)
 	static const pthread_rwlock_t unlocked = PTHREAD_RWLOCK_INITIALIZER;
 	lock = unlocked;
 	manager = 0;
+	pthread_sigmask(SIG_SETMASK, &forking, NULL);
 }
+
+// lock_reading returns false in a thread that has the lock for writing: a handler of a fault
+// that interrupts it.
+__attribute__((warn_unused_result)) static bool lock_reading(void) { return pthread_rwlock_rdlock(&lock) == 0; }
 
 // cm_part ends what the program leaves.
 void cm_part(void)
 {
-	pthread_rwlock_rdlock(&lock);
+	if (!lock_reading())
+		return;
 	if (manager != 0)
 		ENGINE(first, part_cm, manager);
 	pthread_rwlock_unlock(&lock);
@@ -62,6 +92,7 @@ static int open_manager(void)
 	struct node **list = nodes(&n);
 	struct device *all[MAX_DEVICES];
 	handle_t handles[MAX_DEVICES], made;
+	sigset_t old;
 	for (int i = 0; i < n; i++)
 		if ((all[opened] = open_device(list[i])) != NULL)
 			opened++;
@@ -69,14 +100,14 @@ static int open_manager(void)
 		return errno != 0 ? errno : ENODEV;
 	for (int i = 0; i < opened; i++)
 		handles[i] = all[i]->handle;
-	pthread_rwlock_wrlock(&lock);
+	lock_writing(&old);
 	bool kept = false;
 	int code = manager != 0 ? 0 : ENGINE(all[0], open_cm, handles, opened, &made);
 	if (code == 0 && manager == 0) {
 		kept = true;
 		manager = made, first = all[0];
 	}
-	pthread_rwlock_unlock(&lock);
+	unlock_writing(&old);
 	for (int i = 0; i < opened && !kept; i++)
 		close_device(all[i]);
 	return code;
@@ -88,14 +119,31 @@ static bool is_file(const struct cm_file *f, int fd)
 	return f != NULL && syscall(SYS_newfstatat, fd, "", &s, AT_EMPTY_PATH) == 0 && s.st_dev == f->dev && s.st_ino == f->ino;
 }
 
+// hold returns the file that was opened with a number and that a descriptor, the same or a
+// copy, has open, with the lock held for reading. It returns NULL, without the lock, if there
+// is none.
+static struct cm_file *hold(int number, int fd)
+{
+	if (!lock_reading())
+		return NULL;
+	struct cm_file *f = atomic_load(&files[number]);
+	if (is_file(f, fd))
+		return f;
+	pthread_rwlock_unlock(&lock);
+	return NULL;
+}
+
+static void let_go(void) { pthread_rwlock_unlock(&lock); }
+
 // gone is called by the engine: the program has closed all copies of the descriptor.
 static void gone(void *p)
 {
 	struct cm_file *f = p;
 	void *same = f;
-	pthread_rwlock_wrlock(&lock);
+	sigset_t old;
+	lock_writing(&old);
 	atomic_compare_exchange_strong(&files[f->fd], &same, NULL); // else another has the number by now
-	pthread_rwlock_unlock(&lock);
+	unlock_writing(&old);
 	free(f);
 }
 
@@ -103,25 +151,29 @@ static void gone(void *p)
 static int begin(struct cm_file *f, const int ends[2])
 {
 	struct stat s;
+	sigset_t old;
 	if (fstat(ends[0], &s) != 0)
 		return errno;
 	f->fd = ends[0], f->dev = s.st_dev, f->ino = s.st_ino;
 	struct softhca_cm_file c = {.pipe = ends[1], .object = f, .gone = gone};
-	pthread_rwlock_wrlock(&lock);
+	lock_writing(&old);
 	f->device = first;
 	int code = ENGINE(first, open_cm_file, manager, &c);
 	if (code == 0) {
 		f->handle = c.handle;
 		atomic_store(&files[f->fd], f);
 	}
-	pthread_rwlock_unlock(&lock);
+	unlock_writing(&old);
 	return code;
 }
 
 static int open_file(int flags)
 {
 	int ends[2], code = 0;
-	pthread_rwlock_rdlock(&lock);
+	if (!lock_reading()) {
+		errno = EDEADLK;
+		return -1;
+	}
 	bool have = manager != 0;
 	pthread_rwlock_unlock(&lock);
 	errno = 0;
@@ -151,31 +203,31 @@ static int open_file(int flags)
 
 static bool is_cm(int fd)
 {
-	pthread_rwlock_rdlock(&lock);
-	bool is = is_file(atomic_load(&files[fd]), fd);
-	pthread_rwlock_unlock(&lock);
+	bool is = hold(fd, fd) != NULL;
+	if (is)
+		let_go();
 	return is;
 }
 
 // command has the engine do a command: EBADF if the file is closed.
 static int command(int fd, const void *b, size_t n)
 {
-	int code = EBADF;
-	pthread_rwlock_rdlock(&lock);
-	struct cm_file *f = atomic_load(&files[fd]);
-	if (is_file(f, fd))
-		code = ENGINE(f->device, write_cm, f->handle, (void *)(uintptr_t)b, n);
-	pthread_rwlock_unlock(&lock);
+	struct cm_file *f = hold(fd, fd);
+	if (f == NULL)
+		return EBADF;
+	int code = ENGINE(f->device, write_cm, f->handle, (void *)(uintptr_t)b, n);
+	let_go();
 	return code;
 }
 
 // alive reports whether a file's engine is there: it is not in the child of a fork.
 static bool alive(int fd)
 {
-	pthread_rwlock_rdlock(&lock);
-	struct cm_file *f = atomic_load(&files[fd]);
-	bool is = f != NULL && !f->device->gone;
-	pthread_rwlock_unlock(&lock);
+	struct cm_file *f = hold(fd, fd);
+	if (f == NULL)
+		return false;
+	bool is = !f->device->gone;
+	let_go();
 	return is;
 }
 
@@ -213,13 +265,12 @@ static struct waiter begin_wait(int fd)
 	struct waiter w = {.copy = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
 	if (w.copy < 0)
 		return w;
-	pthread_rwlock_rdlock(&lock);
-	struct cm_file *f = atomic_load(&files[fd]);
-	if (is_file(f, w.copy)) {
+	struct cm_file *f = hold(fd, w.copy);
+	if (f != NULL) {
 		w.file = f;
 		atomic_store(&f->taker, 0);
+		let_go();
 	}
-	pthread_rwlock_unlock(&lock);
 	return w;
 }
 
@@ -262,12 +313,13 @@ static int take_event(int fd, const void *b, size_t n)
 // be waited for no more.
 static bool away(int fd, bool forget)
 {
-	pthread_rwlock_rdlock(&lock);
-	struct cm_file *f = atomic_load(&files[fd]);
-	pthread_t who = f != NULL ? atomic_load(&f->taker) : 0;
+	struct cm_file *f = hold(fd, fd);
+	if (f == NULL)
+		return false;
+	pthread_t who = atomic_load(&f->taker);
 	if (forget && who != 0)
 		atomic_store(&f->taker, 0);
-	pthread_rwlock_unlock(&lock);
+	let_go();
 	return who != 0 && !pthread_equal(who, pthread_self());
 }
 
@@ -302,22 +354,19 @@ static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
 }
 
 // close_file closes a descriptor. If it was the last of its file, all of the file is gone
-// when this returns, as with the kernel. In a child the file is the parent's. In a handler
-// of a signal that interrupts a writer of the lock, the engine sees the close a little later.
+// when this returns, as with the kernel. In a child the file is the parent's. In a handler of a
+// fault that interrupts a writer of the lock, the engine sees the close a little later.
 static bool close_file(int fd, int *result)
 {
-	if (!owns_engine() || pthread_rwlock_rdlock(&lock) != 0)
+	struct cm_file *f = owns_engine() ? hold(fd, fd) : NULL;
+	if (f == NULL)
 		return false;
-	struct cm_file *f = atomic_load(&files[fd]);
-	bool is = is_file(f, fd);
-	if (is) {
-		*result = (int)syscall(SYS_close, fd);
-		int why = errno;
-		ENGINE(f->device, shut_cm, f->handle);
-		errno = why;
-	}
-	pthread_rwlock_unlock(&lock);
-	return is;
+	*result = (int)syscall(SYS_close, fd);
+	int why = errno;
+	ENGINE(f->device, shut_cm, f->handle);
+	errno = why;
+	let_go();
+	return true;
 }
 
 static const struct rdma_cm_calls calls = {.files = files, .max = MAX_FILES, .open = open_file, .is = is_cm, .write = write_file, .close = close_file};

@@ -60,13 +60,23 @@ var cManagerMutants = []cMutant{
 	},
 	{
 		name: "commands-of-the-child-reach-the-parents-engine", in: "capi/libibverbs/ucm.c:alive",
-		old: "f != NULL && !f->device->gone", new: "f != NULL",
+		old: "!f->device->gone", new: "true",
 		sees: "a child that waits for its parent's events",
 	},
 	{
 		name: "wait-without-a-descriptor-of-its-own", in: "capi/libibverbs/ucm.c:begin_wait",
 		old: "fcntl(fd, F_DUPFD_CLOEXEC, 0)", new: "fd",
 		sees: "the file is closed under a thread that waits",
+	},
+	{
+		name: "closed-by-the-engine-alone", in: "capi/libibverbs/ucm.c:close_file",
+		old: "ENGINE(f->device, shut_cm, f->handle);", new: "",
+		sees: "descriptors that are closed after close returns",
+	},
+	{
+		name: "writer-of-files-interrupted", in: "capi/libibverbs/ucm.c:lock_writing",
+		old: "SIG_SETMASK, engine_mask(), old", new: "SIG_SETMASK, NULL, old",
+		sees: "a pipe where the device is, in a handler of a signal",
 	},
 }
 

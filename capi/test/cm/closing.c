@@ -2,44 +2,30 @@
 // for leaks count their descriptors then.
 #include "cm.h"
 
-#include <dirent.h>
+#include "../program/count.h"
 
-// count returns how many descriptors are open.
-static int count(void)
-{
-	int n = 0;
-	DIR *dir = opendir("/proc/self/fd");
-	must(dir != NULL);
-	while (readdir(dir) != NULL)
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static void is_back(int before)
-{
-	int after = count();
-	if (after != before) {
-		fprintf(stderr, "%d descriptors are open, %d were before the channel was\n", after, before);
-		exit(1);
-	}
-}
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 
 static void channels(void)
 {
+	enum { ROUNDS = 20 };
 	struct link l;
 	link_up(&l, RDMA_PS_TCP); // librdmacm keeps the adapter open from here on
 	link_down(&l);
-	int before = count();
-	for (int i = 0; i < 20; i++) {
+	others_wait();
+	int before = count_descriptors(), right = 0;
+	for (int i = 0; i < ROUNDS; i++) {
 		struct rdma_event_channel *ch = open_channel();
-		must(count() > before);
+		must(count_descriptors() > before);
 		rdma_destroy_event_channel(ch);
-		is_back(before);
+		right += at_once(before);
 		link_up(&l, RDMA_PS_TCP);
 		link_down(&l);
-		is_back(before);
+		right += at_once(before);
 	}
+	mostly(right, 2 * ROUNDS);
 	// A copy of the descriptor keeps the channel open, and its listener.
 	struct rdma_event_channel *ch = open_channel();
 	struct rdma_cm_id *id = listen_on(ch, RDMA_PS_TCP, PORT, 1);
@@ -53,4 +39,47 @@ static void channels(void)
 	must(bind_to(second, PORT) == 0);
 }
 
-const struct scenario closings[] = {{"closing-channels", channels}, {NULL, NULL}};
+static int watched = -1;
+static volatile sig_atomic_t looks;
+static void look(int sig)
+{
+	struct stat s;
+	int why = errno;
+	(void)sig;
+	if (fstat(watched, &s) != 0 || !S_ISCHR(s.st_mode)) {
+		static const char wrong[] = "a handler takes the device for another file\n";
+		(void)!write(2, wrong, sizeof wrong - 1);
+		_exit(1);
+	}
+	looks++;
+	errno = why;
+}
+
+// A handler of a signal uses a descriptor of the device while the thread that it interrupts
+// opens files, closes them and forks.
+static void interrupted(void)
+{
+	enum { ROUNDS = 200, US = 200 };
+	struct rdma_event_channel *ch = open_channel();
+	struct sigaction a = {.sa_handler = look, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, US}, {0, US}}, never = {{0, 0}, {0, 0}};
+	watched = ch->fd;
+	must(sigaction(SIGALRM, &a, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
+	for (int i = 0; i < ROUNDS || looks < ROUNDS; i++) {
+		int status;
+		pid_t pid = fork();
+		must(pid >= 0);
+		if (pid == 0)
+			_exit(0);
+		while (waitpid(pid, &status, 0) < 0)
+			must(errno == EINTR);
+		must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+		rdma_destroy_event_channel(open_channel());
+	}
+	must(setitimer(ITIMER_REAL, &never, NULL) == 0);
+	rdma_destroy_event_channel(ch);
+}
+
+const struct scenario closings[] = {
+	{"closing-channels", channels}, {"closing-interrupted", interrupted}, {NULL, NULL},
+};
