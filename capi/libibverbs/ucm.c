@@ -353,15 +353,16 @@ static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
 	return true;
 }
 
-// close_file closes a descriptor. If it was the last of its file, all of the file is gone
-// when this returns, as with the kernel. In a child the file is the parent's. In a handler of a
-// fault that interrupts a writer of the lock, the engine sees the close a little later.
-static bool close_file(int fd, int *result)
+// end_file closes a descriptor, or replaces it by a copy of another one if from is not
+// negative. If it was the last of its file, all of the file is gone when this returns, as with
+// the kernel. In a child the file is the parent's. In a handler of a fault that interrupts a
+// writer of the lock, the engine sees the close a little later.
+static bool end_file(int fd, int from, int flags, int *result)
 {
 	struct cm_file *f = owns_engine() ? hold(fd, fd) : NULL;
 	if (f == NULL)
 		return false;
-	*result = (int)syscall(SYS_close, fd);
+	*result = (int)(from < 0 ? syscall(SYS_close, fd) : syscall(SYS_dup3, from, fd, flags));
 	int why = errno;
 	ENGINE(f->device, shut_cm, f->handle);
 	errno = why;
@@ -369,7 +370,12 @@ static bool close_file(int fd, int *result)
 	return true;
 }
 
-static const struct rdma_cm_calls calls = {.files = files, .max = MAX_FILES, .open = open_file, .is = is_cm, .write = write_file, .close = close_file};
+static bool close_file(int fd, int *result) { return end_file(fd, -1, 0, result); }
+
+static bool replace_file(int from, int fd, int flags, int *result) { return from >= 0 && end_file(fd, from, flags, result); }
+
+static const struct rdma_cm_calls calls = {.files = files, .max = MAX_FILES, .open = open_file, .is = is_cm, .write = write_file, .close = close_file,
+	.replace = replace_file};
 
 #define NAME(x) NAME_(x)
 #define NAME_(x) #x

@@ -57,7 +57,10 @@ CLOSE(__close)
 #define DUP2(name) \
 	SHOWN int name(int from, int to) \
 	{ \
-		return from != to && kept(to) ? refuse() : NEXT_CALL(name)(from, to); \
+		int result; \
+		if (from != to && kept(to)) \
+			return refuse(); \
+		return from != to && replace_rdma_cm(from, to, 0, &result) ? result : NEXT_CALL(name)(from, to); \
 	}
 
 DUP2(dup2)
@@ -65,7 +68,11 @@ DUP2(__dup2)
 
 SHOWN int dup3(int from, int to, int flags)
 {
-	return kept(to) ? refuse() : NEXT_CALL(dup3)(from, to, flags);
+	int result;
+
+	if (kept(to))
+		return refuse();
+	return replace_rdma_cm(from, to, flags, &result) ? result : NEXT_CALL(dup3)(from, to, flags);
 }
 
 /* end closes a descriptor of a range. */

@@ -117,6 +117,9 @@ int open_rdma_cm(int flags);
 /* close_rdma_cm closes a descriptor of the connection manager; false if it is another file's. */
 bool close_rdma_cm(int fd, int *result);
 
+/* replace_rdma_cm is dup3 onto a descriptor of the connection manager; false if it is another file's. */
+bool replace_rdma_cm(int from, int to, int flags, int *result);
+
 /* open_led opens a path if it leads into the picture; false if it does not. The
  * buffer for a path is on the stack of such functions alone, not of those that the
  * program calls: it may have little. */

@@ -49,6 +49,13 @@ bool close_rdma_cm(int fd, int *result)
 	return unlikely(calls != NULL) && calls->close(fd, result);
 }
 
+bool replace_rdma_cm(int from, int to, int flags, int *result)
+{
+	const struct rdma_cm_calls *calls = suspected(to);
+
+	return unlikely(calls != NULL) && calls->replace(from, to, flags, result);
+}
+
 SHOWN ssize_t write(int fd, const void *b, size_t n)
 {
 	const struct rdma_cm_calls *calls = suspected(fd);

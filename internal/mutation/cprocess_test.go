@@ -69,9 +69,9 @@ var cManagerMutants = []cMutant{
 		sees: "the file is closed under a thread that waits",
 	},
 	{
-		name: "closed-by-the-engine-alone", in: "capi/libibverbs/ucm.c:close_file",
+		name: "closed-by-the-engine-alone", in: "capi/libibverbs/ucm.c:end_file",
 		old: "ENGINE(f->device, shut_cm, f->handle);", new: "",
-		sees: "descriptors that are closed after close returns",
+		sees: "descriptors that are closed after close and dup2 return",
 	},
 	{
 		name: "writer-of-files-interrupted", in: "capi/libibverbs/ucm.c:lock_writing",

@@ -39,6 +39,30 @@ static void channels(void)
 	must(bind_to(second, PORT) == 0);
 }
 
+// A copy of another descriptor in the place of a channel closes the channel.
+static void replaced(void)
+{
+	enum { ROUNDS = 40 };
+	int file = memfd_create("file", MFD_CLOEXEC), right = 0;
+	must(file >= 0);
+	rdma_destroy_event_channel(open_channel()); // librdmacm keeps the adapter open from here on
+	others_wait();
+	int before = count_descriptors();
+	for (int i = 0; i < ROUNDS; i++) {
+		struct rdma_event_channel *ch = open_channel();
+		int fd = ch->fd, flag = i % 2 == 0 ? 0 : FD_CLOEXEC;
+		refused(dup2(-1, fd), EBADF);
+		refused(dup3(1023, fd, 0), EBADF);
+		refused(dup3(fd, fd, 0), EINVAL);
+		must(dup2(fd, fd) == fd);
+		must(rdma_destroy_id(make_id(ch, RDMA_PS_TCP)) == 0); // it is still there
+		must((i % 2 == 0 ? dup2(file, fd) : dup3(file, fd, O_CLOEXEC)) == fd && fcntl(fd, F_GETFD) == flag);
+		right += at_once(before + 1);
+		rdma_destroy_event_channel(ch);
+	}
+	mostly(right, ROUNDS);
+}
+
 static int watched = -1;
 static volatile sig_atomic_t looks;
 static void look(int sig)
@@ -81,5 +105,5 @@ static void interrupted(void)
 }
 
 const struct scenario closings[] = {
-	{"closing-channels", channels}, {"closing-interrupted", interrupted}, {NULL, NULL},
+	{"closing-channels", channels}, {"closing-replaced", replaced}, {"closing-interrupted", interrupted}, {NULL, NULL},
 };
