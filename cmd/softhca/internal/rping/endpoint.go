@@ -35,7 +35,6 @@ type endpoint struct {
 
 	qp    *verbs.QP
 	recv  *verbs.MR // the message that comes
-	send  *verbs.MR // the message that goes
 	rdma  *verbs.MR // server: the text; client: where it comes back
 	start *verbs.MR // client: the text
 
@@ -65,7 +64,6 @@ func (e *endpoint) build() error {
 	e.qp = e.newQP(pd)
 	rights := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite
 	e.recv = e.NewMR(pd, messageLen, ib.AccessLocalWrite)
-	e.send = e.NewMR(pd, messageLen, 0)
 	e.rdma = e.NewMR(pd, e.o.Size, rights)
 	if e.role == client {
 		e.start = e.NewMR(pd, e.o.Size, rights)
@@ -90,10 +88,12 @@ func (e *endpoint) postRecv() error {
 	return e.qp.PostRecv(verbs.RecvWR{WRID: recvID, SGList: []verbs.SGE{e.recv.SGE(0, messageLen)}})
 }
 
-// say sends a message.
+// say sends a message, inline: the peer can answer before it acknowledges, so
+// that the next message may be written while this one is sent again.
 func (e *endpoint) say(m message) error {
-	m.put((*[messageLen]byte)(e.send.Bytes()))
-	return e.qp.PostSend(verbs.SendWR{WRID: sendID, Opcode: ib.WRSend, SGList: []verbs.SGE{e.send.SGE(0, messageLen)}})
+	var b [messageLen]byte
+	m.put(&b)
+	return e.qp.PostSend(verbs.SendWR{WRID: sendID, Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: b[:]})
 }
 
 // param is what both sides ask for and, with a QP of their own, offer.
@@ -125,7 +125,7 @@ func (e *endpoint) close() error {
 func (e *endpoint) newQP(pd *verbs.PD) *verbs.QP {
 	attr := &verbs.QPInitAttr{
 		Type: ib.RC, SendCQ: e.Queue.CQ, RecvCQ: e.Queue.CQ, SQSig: ib.SigAll,
-		Cap: verbs.QPCap{MaxSendWR: sendDepth, MaxRecvWR: recvDepth, MaxSendSGE: 1, MaxRecvSGE: 1},
+		Cap: verbs.QPCap{MaxSendWR: sendDepth, MaxRecvWR: recvDepth, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: messageLen},
 	}
 	if e.o.OwnQP {
 		return e.NewQP(pd, attr)

@@ -54,7 +54,7 @@ func TestRpingHostileClient(t *testing.T) {
 			return e.say(message{0, 0, 0})
 		}, "nothing happened for too long"},
 		{"sends too little", func(e *endpoint) error {
-			return e.qp.PostSend(verbs.SendWR{WRID: sendID, Opcode: ib.WRSend, SGList: []verbs.SGE{e.send.SGE(0, messageLen-1)}})
+			return e.qp.PostSend(verbs.SendWR{WRID: sendID, Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: make([]byte, messageLen-1)})
 		}, "bogus data, size 15"},
 		{"sends too much", func(e *endpoint) error {
 			return e.qp.PostSend(verbs.SendWR{WRID: sendID, Opcode: ib.WRSend, SGList: []verbs.SGE{e.start.SGE(0, messageLen+1)}})
