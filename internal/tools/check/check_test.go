@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -221,6 +223,37 @@ func TestRunTestsBuildFails(t *testing.T) {
 	out, err := runTests(t.Context(), dir, filepath.Join(t.TempDir(), "results"))
 	if err == nil || !strings.Contains(out, "a.go:3") {
 		t.Errorf("a package that does not compile gives %v and\n%s", err, out)
+	}
+}
+
+// TestDetect has packages of which the race detector looks at all tests, at some
+// and at none. Each package that the table names exists, with a test that its
+// pattern matches.
+func TestDetect(t *testing.T) {
+	got := detect([]string{"./a", "./internal/pages", "./internal/sim"}, []string{"./b"})
+	want := detection{[]string{"./a"}, []string{"./internal/sim"}, fewThreads["./internal/sim"], []string{"./internal/pages", "./internal/sim", "./b"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	several, _, err := byThreads(os.DirFS("../../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for p, pattern := range fewThreads {
+		files, err := filepath.Glob(filepath.Join("../../..", p, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		matches := func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && slices.ContainsFunc(test.FindAllSubmatch(text, -1), func(m [][]byte) bool {
+				return regexp.MustCompile(pattern).Match(m[1])
+			})
+		}
+		if !slices.Contains(several, p) || !slices.ContainsFunc(files, matches) {
+			t.Errorf("%s: no test matches %q, or it has no threads", p, pattern)
+		}
 	}
 }
 

@@ -68,35 +68,49 @@ func goCommand(ctx context.Context, dir string, env []string, args ...string) (s
 	return string(output), err
 }
 
+// fewThreads has the packages in which the race detector looks only at the tests
+// of the pattern, "" for none. The others have one thread or run whole commands,
+// whose packages have tests of their own; the detector makes them ten times
+// slower. make test runs all of them with it.
+var fewThreads = map[string]string{
+	"./cmd/softhca":    "^Test(Perf|Interrupt|ExplainLive|C9_|C11_)",
+	"./internal/pages": "",               // runs the commands of the pages
+	"./internal/sim":   "^TestLastSeed$", // of a campaign, whose workers share seeds and sums
+}
+
 // runTests runs the tests of the module in dir and writes what go test -json
 // prints to a file: with the race detector where several threads run, elsewhere
 // with its checks of pointers only. It returns what the failed ones printed, in
-// their order.
+// their order. Vet is a step of its own, and nobody debugs the binaries.
 func runTests(ctx context.Context, dir, results string) (string, error) {
 	several, one, err := byThreads(os.DirFS(dir))
 	if err != nil {
 		return "", err
 	}
+	plan := detect(several, one)
 	f, err := os.Create(results)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	var stderr strings.Builder
-	run := func(checks string, pkgs []string) error {
+	run := func(pkgs []string, checks ...string) error {
 		if len(pkgs) == 0 {
 			return nil
 		}
-		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", checks, "-timeout=6m"}, pkgs...)...)
+		cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-json", "-vet=off", "-ldflags=-w", "-timeout=6m"}, checks, pkgs)...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 		cmd.Stdout, cmd.Stderr = f, &stderr
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("go test %s: %w", checks, err)
+			return fmt.Errorf("go test %s: %w", strings.Join(checks, " "), err)
 		}
 		return nil
 	}
-	err = errors.Join(run("-race", several), run("-gcflags=-d=checkptr", one))
+	err = errors.Join(
+		run(plan.race, "-race"),
+		run(plan.raceSome, "-race", "-run="+plan.some),
+		run(plan.plain, "-gcflags=-d=checkptr"))
 	if err == nil {
 		return "", f.Close()
 	}
@@ -105,6 +119,33 @@ func runTests(ctx context.Context, dir, results string) (string, error) {
 	}
 	output, e := failures(f)
 	return stderr.String() + output, errors.Join(err, e)
+}
+
+// detection says which packages are tested in which way.
+type detection struct {
+	race     []string // with the race detector
+	raceSome []string // with it, the tests that match some
+	some     string   // a regular expression
+	plain    []string // without it
+}
+
+// detect plans the tests of packages with several threads and with one.
+func detect(several, one []string) detection {
+	var d detection
+	var patterns []string
+	for _, p := range several {
+		switch pattern, few := fewThreads[p]; {
+		case !few:
+			d.race = append(d.race, p)
+			continue
+		case pattern != "":
+			d.raceSome = append(d.raceSome, p)
+			patterns = append(patterns, pattern)
+		}
+		d.plain = append(d.plain, p)
+	}
+	d.some, d.plain = strings.Join(patterns, "|"), append(d.plain, one...)
+	return d
 }
 
 // failures returns what failed tests and packages printed, and the messages of
