@@ -14,6 +14,12 @@ import (
 // A shared object made of a main package never runs it.
 func main() {}
 
+// softhca_begun returns when the runtime has begun. The library finds it by name in engines of
+// other builds too, whose table of calls it does not know.
+//
+//export softhca_begun
+func softhca_begun() {}
+
 // newHandle returns a handle of an object.
 func newHandle(object any) C.handle_t { return C.handle_t(cgo.NewHandle(object)) }
 

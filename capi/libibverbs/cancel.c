@@ -50,7 +50,7 @@ void seek_cancels(void)
 	void (*tell)(void (*)(void)) = dlsym(RTLD_DEFAULT, "softhca_tell_cancels");
 	if (tell == NULL || (off = eventfd(0, EFD_CLOEXEC)) < 0)
 		return;
-	keep_open(off);
+	off = keep_open(off);
 	atomic_store(&cancels, false);
 	tell(cancelled);
 }

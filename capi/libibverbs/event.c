@@ -144,16 +144,15 @@ static int ends_of(struct channel *ch, const sigset_t *blocked)
 	if (ch->ends >= 0)
 		return ch->ends;
 	struct epoll_event in = {.events = EPOLLIN};
+	signals = keep_open(signals);
 	int ends = epoll_create1(EPOLL_CLOEXEC);
 	if (ends < 0 || epoll_ctl(ends, EPOLL_CTL_ADD, signals, &in) != 0 || epoll_ctl(ends, EPOLL_CTL_ADD, sleep_off(), &in) != 0) {
-		close(signals);
+		close_kept(signals);
 		close(ends);
 		return -1;
 	}
-	keep_open(signals);
-	keep_open(ends);
 	ch->signals = signals;
-	return ch->ends = ends;
+	return ch->ends = keep_open(ends);
 }
 
 enum sleep { SLEPT, NOT_HERE, INTERRUPTED };

@@ -6,6 +6,8 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,7 +31,21 @@ static bool is_kept(int fd)
 	return is;
 }
 
-void keep_open(int fd) { fcntl(fd, F_SETSIG, MARK); }
+// The descriptors that libraries write to, and the shell reads from, if they are closed too.
+enum { STANDARD = 3 };
+
+// keep_open marks a descriptor, and returns it, or a copy in its place that is none of the
+// standard ones.
+int keep_open(int fd)
+{
+	int high = fd >= 0 && fd < STANDARD ? fcntl(fd, F_DUPFD_CLOEXEC, STANDARD) : -1;
+	if (high >= 0) {
+		syscall(SYS_close, fd);
+		fd = high;
+	}
+	fcntl(fd, F_SETSIG, MARK);
+	return fd;
+}
 
 // close_kept closes a descriptor that the program could not close.
 int close_kept(int fd) { return (int)syscall(SYS_close, fd); }
@@ -44,3 +60,38 @@ void watch_files(void)
 }
 
 void files_in_child(void) { atomic_store(&owner, 0); }
+
+// hold_standard opens an empty file in memory for each standard descriptor that is closed, so
+// that the adapter gets other numbers: what a library prints must not go to its sockets.
+void hold_standard(struct standard *s)
+{
+	struct stat file = {0};
+	int had = errno, closed = 0, fd = -1;
+	memset(s, 0, sizeof *s);
+	for (int i = 0; i < STANDARD; i++)
+		closed += syscall(SYS_fcntl, i, F_GETFD) < 0;
+	if (closed > 0)
+		fd = memfd_create("softhca-standard", MFD_CLOEXEC);
+	if (fd >= 0 && syscall(SYS_newfstatat, fd, "", &file, AT_EMPTY_PATH) == 0) {
+		s->dev = file.st_dev, s->ino = file.st_ino;
+		while (fd >= 0 && fd < STANDARD) {
+			s->held[fd] = true;
+			fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		}
+	}
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	errno = had;
+}
+
+// release_standard closes what hold_standard opened, but for what another thread has put in
+// its place.
+void release_standard(const struct standard *s)
+{
+	struct stat file;
+	int had = errno;
+	for (int i = 0; i < STANDARD; i++)
+		if (s->held[i] && syscall(SYS_newfstatat, i, "", &file, AT_EMPTY_PATH) == 0 && file.st_dev == s->dev && file.st_ino == s->ino)
+			syscall(SYS_close, i);
+	errno = had;
+}

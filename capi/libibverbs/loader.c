@@ -304,6 +304,16 @@ static struct slice shorten(void)
 	return had;
 }
 
+// await_engine waits until the runtime of an engine, of any build, has begun, and restores the
+// soft limit of descriptors, which the runtime raises.
+static void await_engine(void *so, const struct rlimit *files)
+{
+	void (*begun)(void) = dlsym(so, "softhca_begun");
+	if (begun != NULL)
+		begun();
+	setrlimit(RLIMIT_NOFILE, files);
+}
+
 // load loads the engine, and has the end of the program watched. The threads that are
 // started inherit the mask and the slice. The lock is held.
 static const struct softhca_calls *load(void)
@@ -311,6 +321,7 @@ static const struct softhca_calls *load(void)
 	char path[4096];
 	int copy = -1;
 	sigset_t old;
+	struct rlimit files;
 
 	engine_path(path, sizeof path);
 	if (forks > 0 && (copy = copy_path(path, sizeof path)) < 0) {
@@ -320,12 +331,15 @@ static const struct softhca_calls *load(void)
 	pthread_sigmask(SIG_SETMASK, &mask, &old);
 	struct slice had = shorten();
 	engine_loading();
+	bool limited = getrlimit(RLIMIT_NOFILE, &files) == 0;
 	void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	const struct softhca_calls *c = so != NULL ? dlsym(so, "softhca_calls") : NULL;
 	if (c != NULL && c->abi == SOFTHCA_ENGINE_ABI)
 		watch_end();
 	if (had.size != 0)
 		syscall(SYS_sched_setattr, 0, &had, 0);
+	if (c != NULL && limited)
+		await_engine(so, &files);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (copy >= 0)
 		close(copy);
@@ -346,8 +360,6 @@ static const struct softhca_calls *load(void)
 // open_new opens the adapter of a node. The lock is held.
 static struct device *open_new(struct node *n)
 {
-	struct rlimit files;
-	bool raises = calls == NULL && getrlimit(RLIMIT_NOFILE, &files) == 0;
 	if (calls == NULL && (calls = load()) == NULL)
 		return fail(ENOSYS);
 	struct device *d = calloc(1, sizeof *d);
@@ -366,9 +378,7 @@ static struct device *open_new(struct node *n)
 		.faults = (char *)setting("SOFTHCA_FAULTS"), .faults_seed = (char *)setting("SOFTHCA_FAULTS_SEED"),
 		.completed = completed, .event = event, .device = d,
 	};
-	int code = ENGINE(d, open, &c, &d->handle); // which waits until Go's runtime has begun
-	if (raises)
-		setrlimit(RLIMIT_NOFILE, &files); // as it was: the runtime raises the soft limit
+	int code = ENGINE(d, open, &c, &d->handle);
 	if (code == 0 && (code = ENGINE(d, describe, d->handle, &d->info)) != 0)
 		ENGINE(d, close, d->handle);
 	if (code != 0) {
@@ -386,8 +396,12 @@ struct device *open_device(struct node *n)
 	struct device *d = devices;
 	while (d != NULL && d->node != n)
 		d = d->next;
-	if (d == NULL)
+	if (d == NULL) {
+		struct standard s;
+		hold_standard(&s);
 		d = open_new(n);
+		release_standard(&s);
+	}
 	if (d != NULL)
 		d->contexts++;
 	pthread_mutex_unlock(&loading);

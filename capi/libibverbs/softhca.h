@@ -297,10 +297,17 @@ void seek_handlers(void);
 void signals_in_child(void);
 
 // files.c
-void keep_open(int fd);
+int keep_open(int fd);
 int close_kept(int fd);
 void watch_files(void);
 bool owns_engine(void);
+struct standard {
+	dev_t dev; // of the file that takes the numbers
+	ino_t ino;
+	bool held[3];
+};
+void hold_standard(struct standard *s);
+void release_standard(const struct standard *s);
 void files_in_child(void);
 
 // cancel.c

@@ -4,12 +4,14 @@ package test
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -214,4 +216,43 @@ func seeTaken(t *testing.T, s *stand) {
 	if err = errors.Join(err, c.Close()); err != nil || !strings.Contains(out, addr) || !strings.Contains(out, "4791") {
 		t.Errorf("an address that is taken: %v, and the program says\n%s", err, out)
 	}
+}
+
+// seeOtherBuild has a program load the engine with another number of its interface.
+func seeOtherBuild(t *testing.T, s *stand) {
+	other := filepath.Join(t.TempDir(), engineFile)
+	if err := changeABI(filepath.Join(s.dir, engineFile), other); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.run(t, "other-build", "SOFTHCA_ENGINE="+other)
+	if err != nil || !strings.Contains(out, "of another build") {
+		t.Errorf("an engine of another build: %v, and the program says\n%s", err, out)
+	}
+}
+
+// changeABI copies an engine and changes the number at the beginning of its table of calls.
+func changeABI(from, to string) error {
+	f, err := elf.Open(from)
+	if err != nil {
+		return err
+	}
+	symbols, err := f.DynamicSymbols()
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == "softhca_calls" })
+	if at < 0 {
+		return errors.New("the engine has no table of calls")
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	for _, p := range f.Progs {
+		if offset := symbols[at].Value - p.Vaddr; p.Type == elf.PT_LOAD && symbols[at].Value >= p.Vaddr && offset < p.Filesz {
+			text[p.Off+offset]++
+			return os.WriteFile(to, text, 0o600)
+		}
+	}
+	return errors.New("the engine's table of calls is not in its file")
 }

@@ -25,6 +25,7 @@ var scenarios = []string{
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later", "counts", "sizes",
+	"standard-closed",
 }
 
 // checked are those that run with the library compiled for the sanitizers of
@@ -36,7 +37,7 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 // `softhca run` has it.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
-	"closes-unlisted", "daemons", "unseen-children", "counts", "cycles",
+	"closes-unlisted", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
 }
 
 // TestD1_Program runs each scenario on the library, as a program of its own.
@@ -78,6 +79,10 @@ func TestD1_Program(t *testing.T) {
 	t.Run("taken", func(t *testing.T) {
 		t.Parallel()
 		seeTaken(t, s)
+	})
+	t.Run("other-build", func(t *testing.T) {
+		t.Parallel()
+		seeOtherBuild(t, s)
 	})
 	t.Run("captured", func(t *testing.T) {
 		t.Parallel()

@@ -31,6 +31,25 @@ var cProcessMutants = []cMutant{
 	},
 }
 
+// cFileMutants are bugs of descriptors and of their limit.
+var cFileMutants = []cMutant{
+	{
+		name: "limit-raised-by-a-refused-engine", in: "capi/libibverbs/loader.c:load",
+		old: "if (c != NULL && limited)", new: "if (c != NULL && c->abi == SOFTHCA_ENGINE_ABI && limited)",
+		sees: "another soft limit of descriptors",
+	},
+	{
+		name: "engine-among-the-standard-descriptors", in: "capi/libibverbs/loader.c:open_device",
+		old: "hold_standard(&s);", new: "memset(&s, 0, sizeof s);",
+		sees: "sockets of the adapter as standard input, output or error",
+	},
+	{
+		name: "standard-descriptors-not-released", in: "capi/libibverbs/files.c:release_standard",
+		old: " && file.st_dev == s->dev && file.st_ino == s->ino", new: " && false",
+		sees: "standard descriptors that stay open",
+	},
+}
+
 // cManagerMutants are bugs of the descriptor of the connection manager.
 var cManagerMutants = []cMutant{
 	{

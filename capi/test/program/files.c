@@ -4,8 +4,10 @@
 #include "rig.h"
 #include "count.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -202,4 +204,98 @@ static void counts(void)
 	mostly(right, ROUNDS);
 }
 
-const struct scenario files[] = {{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {"closes-unlisted", close_without_listing}, {"unseen-children", unseen_children}, {NULL, NULL}};
+// other_build finds an engine that the library refuses, whose runtime raises the limit all the
+// same.
+static void other_build(void)
+{
+	struct rlimit had, has;
+	must(getrlimit(RLIMIT_NOFILE, &had) == 0);
+	had.rlim_cur = 900;
+	must(setrlimit(RLIMIT_NOFILE, &had) == 0);
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	must(list != NULL && list[0] != NULL && ibv_open_device(list[0]) == NULL);
+	void (*begun)(void), *engine = dlopen(getenv("SOFTHCA_ENGINE"), RTLD_LAZY | RTLD_NOLOAD);
+	must(engine != NULL);
+	*(void **)&begun = dlsym(engine, "softhca_begun");
+	must(begun != NULL);
+	begun(); // the runtime has raised the limit by now
+	must(getrlimit(RLIMIT_NOFILE, &has) == 0);
+	if (has.rlim_cur != had.rlim_cur) {
+		fprintf(stderr, "the soft limit is %lu, and was %lu\n", (unsigned long)has.rlim_cur, (unsigned long)had.rlim_cur);
+		exit(1);
+	}
+	ibv_free_device_list(list);
+}
+
+enum { STANDARD = 3 }; // descriptors: input, output, errors
+
+static bool is_one_of(int fd, const struct rig *r)
+{
+	return fd == r->ctx->cmd_fd || fd == r->ctx->async_fd || fd == r->channel->fd;
+}
+
+// without_standard uses an adapter while some standard descriptors, the bits of closed, are
+// closed: it has none of them but what the program asked for.
+static void without_standard(int closed)
+{
+	struct rig r = {0};
+	struct ibv_cq *q;
+	void *context;
+	for (int fd = 0; fd < STANDARD; fd++)
+		must((closed & 1 << fd) == 0 || close(fd) == 0);
+	rig_open(&r, IBV_QPT_RC);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0); // which makes descriptors, too
+	ibv_ack_cq_events(q, 1);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	transfer(&r);
+	for (int fd = 0; fd < STANDARD; fd++)
+		if ((closed & 1 << fd) != 0 && !is_one_of(fd, &r))
+			must(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
+	rig_close(&r);
+	for (int fd = 0; fd < STANDARD; fd++)
+		must((fcntl(fd, F_GETFD) == -1) == ((closed & 1 << fd) != 0));
+	exit(0);
+}
+
+static _Atomic bool enough;
+
+// use_lowest opens and closes a file, which gets the lowest number, while another thread opens
+// adapters.
+static void *use_lowest(void *unused)
+{
+	while (!enough) {
+		struct stat s;
+		int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		must(fd >= 0);
+		sched_yield();
+		must(fstat(fd, &s) == 0 && S_ISCHR(s.st_mode) && close(fd) == 0);
+	}
+	return unused;
+}
+
+static void among_threads(int rounds)
+{
+	pthread_t t;
+	for (int fd = 0; fd < STANDARD - 1; fd++)
+		must(close(fd) == 0);
+	must(pthread_create(&t, NULL, use_lowest, NULL) == 0);
+	for (int i = 0; i < rounds; i++)
+		must(ibv_close_device(open_first()) == 0);
+	enough = true;
+	must(pthread_join(t, NULL) == 0);
+	exit(0);
+}
+
+static void standard_closed(void)
+{
+	for (int closed = 1; closed < 1 << STANDARD; closed++)
+		in_child(without_standard, closed);
+	in_child(among_threads, 100);
+}
+
+const struct scenario files[] = {
+	{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {"closes-unlisted", close_without_listing}, {"unseen-children", unseen_children},
+	{"other-build", other_build}, {"standard-closed", standard_closed}, {NULL, NULL},
+};
