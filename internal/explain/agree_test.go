@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +17,13 @@ var (
 	agreeSeed = flag.Uint64("agree-seed", 1, "of the first play whose verdict is compared with the completions")
 	agreeRuns = flag.Int("agree-runs", 100, "how many plays there are")
 )
+
+// agreeHard are seeds whose verdicts once disagreed: answers and refusals that came after
+// the requester had given up.
+var agreeHard = []uint64{211, 290, 564, 707, 1096, 1234}
+
+// delays finds the time of a rule that delays.
+var delays = regexp.MustCompile(`^delay \d+ms`)
 
 // drawn returns a play of a seed: a rule, and perhaps a program with a bug.
 func drawn(seed uint64) playConfig {
@@ -54,6 +63,15 @@ func drawn(seed uint64) playConfig {
 			fmt.Sprintf("nak REMOTE_ACCESS op=RDMA_WRITE nth=%d", nth), fmt.Sprintf("nak REMOTE_OPERATIONAL nth=%d", nth), "qp to=ERR"+after, "fillcq"+after,
 		)
 	}
+	if c.far = c.side == responder && r.IntN(2) == 0; c.far {
+		// The requester gives up after 13 to 67 ms, and what is delayed comes long after:
+		// in between no capture tells whether it still waited.
+		c.retry, c.timeout = 2+c.retry%2, 10+c.timeout%3
+		c.rule = delays.ReplaceAllString(c.rule, "delay 300ms")
+	}
+	if c.typ == ib.UC && r.IntN(2) == 0 {
+		c.typ = ib.UD
+	}
 	return c
 }
 
@@ -63,7 +81,11 @@ func drawn(seed uint64) playConfig {
 // said to have failed if all were completed.
 func TestVerdictsAgreeWithCompletions(t *testing.T) {
 	told, failed, byStatus := 0, 0, map[ib.WCStatus]int{}
-	for seed := *agreeSeed; seed < *agreeSeed+uint64(*agreeRuns); seed++ {
+	seeds := slices.Clone(agreeHard)
+	for i := range *agreeRuns {
+		seeds = append(seeds, *agreeSeed+uint64(i))
+	}
+	for _, seed := range seeds {
 		c := drawn(seed)
 		p := c.play(t)
 		r := p.run()
@@ -85,13 +107,24 @@ func TestVerdictsAgreeWithCompletions(t *testing.T) {
 	}
 }
 
+// TestLateAnswers captures a requester whose requests are delayed at the responder until
+// its retries are used up: the verdict is its error, although each request was answered.
+func TestLateAnswers(t *testing.T) {
+	p := drawn(290).play(t)
+	v := p.run().Verdict
+	if p.status[requester] != ib.WCRetryExcErr || v.Outcome != "failed" || v.Cause != table[answersLate].Name || !strings.Contains(v.Requester, "RETRY_EXC_ERR") ||
+		!strings.Contains(v.Where, "ms after the last repeat") {
+		t.Errorf("the requester completes with %v, and the verdict is %+v", p.status[requester], v)
+	}
+}
+
 // disagrees says what of a verdict is wrong, "" if it is right.
 func (p *play) disagrees(v *Verdict) string {
 	got, all := p.status[requester], p.done == works && !p.failed
 	answered := v.Outcome == "clean" || v.Outcome == "repaired"
 	switch {
-	case p.typ == ib.UC && answered:
-		return "nothing answers on UC"
+	case p.typ != ib.RC && answered:
+		return "nothing answers on UC and UD"
 	case got != ib.WCSuccess && answered:
 		return "a request failed"
 	case got != ib.WCSuccess && v.Requester != "" && !strings.Contains(v.Requester, got.String()):

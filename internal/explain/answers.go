@@ -83,8 +83,18 @@ func (h *half) refine(mtu int, p *roce.Packet) {
 	o.vague, h.next = false, o.end()
 }
 
+// overtaken notes an answer that comes after the requester must have given up.
+func (h *half) overtaken(now instant) {
+	quiet := now.since(h.lastSend)
+	if h.timeouts < enough || quiet < max(overdue*h.silence, lateAnswer) || len(h.ops) == 0 {
+		return
+	}
+	h.late = late{true, now, quiet, h.ops[0].String()}
+}
+
 // progress notes a good answer.
 func (h *half) progress(now instant) {
+	h.overtaken(now)
 	h.good++
 	h.lastGood = now
 	h.timeouts, h.ignored, h.silence = 0, 0, 0
@@ -127,6 +137,7 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 			h.ask(psn)
 		}
 	default:
+		h.overtaken(f.now)
 		c.complete(f, side, psn)
 		c.refused(f, side, psn, syndrome)
 	}

@@ -32,8 +32,9 @@ func (c *conversation) conclude(side int) {
 // unheard corrects what was found of a NAK that ended a request, but did not reach the
 // requester, or not in time.
 func (c *conversation) unheard(side int) {
-	r := &c.halves[side].refusal
-	if !c.halves[side].failed || r.deed == spared && r.deaf == 0 {
+	h := &c.halves[side]
+	r := &h.refusal
+	if !h.failed || r.deed == spared && r.deaf == 0 && !h.late.on && h.held.overcome() {
 		return
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == r.rule })
@@ -73,6 +74,8 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	switch {
 	case !h.seen || h.failed:
 		return numRules, c.last, ""
+	case h.late.on:
+		return answersLate, h.late.in, fmt.Sprintf("%s; the answer came %v after the last repeat", h.late.what, round(h.late.quiet))
 	case h.una != h.next || h.ignored >= enough:
 	case len(h.spoiled) > 0:
 		s := h.spoiled[0]

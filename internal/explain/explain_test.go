@@ -296,7 +296,7 @@ gets an error) or *failed* (a program saw an error). Only a capture in which eve
 packet is *empty*. Nothing answers messages of UC and UD, so a capture that has any is never clean. What a capture does not show is not called lost: the
 verdict's caveats say what it cannot tell.
 
-The exit code is 0 for clean and repaired, 1 for failed and lost, 2 if the command line is wrong or the capture cannot be read, and 3 for unknown and empty.
+The exit code is 0 for clean and repaired, 1 for failed and lost, 2 if the command line is wrong, the capture cannot be read or the report cannot be written, and 3 for unknown and empty.
 
 Statuses, events and reasons of rejected connections have pages of their own: [statuses](statuses.md), [events](events.md), [rejects](rejects.md).
 

@@ -46,14 +46,16 @@ func faultTruths(t testing.TB) (all []faultTruth) {
 const (
 	requester = iota
 	responder
-	works       = 200 // messages, of four operations in turn
-	workBytes   = 3000
-	workAtOnce  = 4
-	playSeed    = 5
-	playLimit   = 20 * time.Second // of virtual time
-	playTick    = time.Millisecond
-	playSteps   = 50_000
-	recvsPosted = 64
+	works         = 200 // messages, of four operations in turn
+	workBytes     = 3000
+	datagramBytes = 1000
+	workAtOnce    = 4
+	playSeed      = 5
+	playLimit     = 20 * time.Second // of virtual time
+	playTick      = time.Millisecond
+	playIdle      = 350 // ticks without a packet that end a play: more than a rule delays
+	playSteps     = 50_000
+	recvsPosted   = 64
 )
 
 // play is a requester and a responder in virtual time, one of which has a fault and
@@ -64,7 +66,8 @@ type play struct {
 	rig    *rig.Rig
 	ports  [2]fabric.Port
 	live   *fault.Live
-	timed  bool // it waits for a time, and has not acted
+	ah     ib.AHHandle // of the requester, for UD
+	timed  bool        // it waits for a time, and has not acted
 	file   bytes.Buffer
 	posted int
 	done   int
@@ -75,7 +78,8 @@ type play struct {
 // playConfig says what happens in a play.
 type playConfig struct {
 	rule              string
-	side              int // with the fault
+	side              int  // with the fault
+	far               bool // the capture is at the other side, which knows nothing of the fault
 	typ               ib.QPType
 	retry, rnr        uint8 // retry_cnt and rnr_retry
 	timeout, rnrTimer uint8 // as codes
@@ -103,8 +107,13 @@ func (c playConfig) play(t *testing.T) *play {
 	p.rig = rig.New(t, c.typ, ib.QPCap{MaxSendWR: 16, MaxRecvWR: recvsPosted, MaxSendSGE: 1, MaxRecvSGE: 1})
 	for i := range p.rig.Sides {
 		a := p.rig.Attrs(i, ib.MTU1024)
+		a.QKey = rig.QKey
 		a.RetryCnt, a.RNRRetry, a.Timeout, a.MinRNRTimer = c.retry, c.rnr, c.timeout, c.rnrTimer
 		p.rig.Walk(i, a, ib.RTS)
+	}
+	av := p.rig.Attrs(requester, ib.MTU1024).AV
+	if p.ah, err = p.rig.Sides[requester].PD.CreateAH(&av); err != nil {
+		t.Fatal(err)
 	}
 	p.connect()
 	switch p.live.Action.Layer() {
@@ -136,21 +145,32 @@ func (p *play) connect() {
 		p.ports[i] = port
 	}
 	var near *capture.Port
-	faulty := fault.Wrap(p.ports[p.side], fault.Config{
+	p.ports[p.side] = fault.Wrap(p.ports[p.side], fault.Config{
 		Rules: []*fault.Live{p.live}, Now: func() clock.Instant { return p.rig.Now },
 		Mark: func(m *fault.Mark) {
-			if m.Dir == fault.In && (m.Lost || m.Changed) {
+			switch {
+			case p.far:
+			case m.Dir == fault.In && (m.Lost || m.Changed):
 				near.Arrived(&fabric.Datagram{Src: m.Src, Dst: m.Dst, SrcPort: m.SrcPort, DstPort: fabric.RoCEPort, Bytes: m.Bytes}, m.Text, m.Before)
-				return
+			default:
+				near.Note(m.Bytes, m.Text)
 			}
-			near.Note(m.Bytes, m.Text)
 		},
 	})
-	near, err := capture.Wrap(faulty, &p.file, capture.Options{Clock: func() time.Time { return time.Unix(1, int64(p.rig.Now)) }})
+	watched := p.watched()
+	near, err := capture.Wrap(p.ports[watched], &p.file, capture.Options{Clock: func() time.Time { return time.Unix(1, int64(p.rig.Now)) }})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.ports[p.side] = near
+	p.ports[watched] = near
+}
+
+// watched returns the side whose packets are captured.
+func (c *playConfig) watched() int {
+	if c.far {
+		return 1 - c.side
+	}
+	return c.side
 }
 
 // inject has the rule answer requests.
@@ -206,8 +226,12 @@ func (p *play) post() {
 		near, far := p.rig.Sides[requester], p.rig.Sides[responder]
 		wr := ib.SendWR{WRID: uint64(k), SGList: []ib.SGE{near.SGE(0, workBytes)}, RKey: far.MR.RKey(), RemoteAddr: far.MR.Addr()}
 		wr.Opcode = [...]ib.WROpcode{ib.WRRDMAWrite, ib.WRSend, ib.WRRDMARead, ib.WRAtomicFetchAdd}[k%4]
-		if near.QP.Type() == ib.UC {
+		switch near.QP.Type() {
+		case ib.UC:
 			wr.Opcode = [...]ib.WROpcode{ib.WRRDMAWrite, ib.WRSend}[k%2]
+		case ib.UD:
+			wr.Opcode, wr.SGList[0].Length = ib.WRSend, datagramBytes
+			wr.AH, wr.RemoteQPN, wr.RemoteQKey = p.ah, far.QP.Num(), rig.QKey
 		}
 		if wr.Opcode == ib.WRAtomicFetchAdd {
 			wr.SGList = []ib.SGE{near.SGE(0, 8)}
@@ -259,7 +283,11 @@ func (p *play) step() (moved bool) {
 // run plays until all is done or nothing more happens, and explains what was captured.
 func (p *play) run() *Report {
 	end := p.rig.Now.Add(playLimit)
-	for idle, steps := 0, 0; idle < 3 && p.rig.Now < end && steps < playSteps; steps++ {
+	patience := 3
+	if p.watched() == requester {
+		patience = playIdle // for late answers
+	}
+	for idle, steps := 0, 0; idle < patience && p.rig.Now < end && steps < playSteps; steps++ {
 		if p.timed && !p.failed && p.live.Active(p.rig.Now) {
 			p.timed = false
 			p.act()
@@ -270,7 +298,7 @@ func (p *play) run() *Report {
 			continue
 		}
 		if p.failed || p.done == works {
-			idle++ // what is held back may still come
+			idle++ // delayed packets may still arrive
 		}
 		next := p.rig.Now.Add(playTick)
 		for _, s := range p.rig.Sides {
@@ -281,7 +309,7 @@ func (p *play) run() *Report {
 			s.HCA.Shard().Advance(p.rig.Now)
 		}
 	}
-	if err := p.ports[p.side].Close(); err != nil {
+	if err := p.ports[p.watched()].Close(); err != nil {
 		p.t.Fatal(err)
 	}
 	r, err := Read(&p.file, Config{})

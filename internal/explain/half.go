@@ -26,6 +26,9 @@ const (
 	heedful = 20 * time.Millisecond
 	// unasked is how late a packet may be that was overtaken.
 	unasked = 20 * time.Millisecond
+	// overdue is how many times as long as before its last repeats a requester may be
+	// silent until it repeats once more; adapters that back off double the time.
+	overdue = 3
 	// smallestMTU divides the bytes of a READ into as many PSNs as it can have.
 	smallestMTU = 256
 )
@@ -51,6 +54,7 @@ type half struct {
 	refusal  refusal
 	spoiled  []spoilt
 	held     held
+	late     late
 	lastSend instant
 	lastGood instant
 	nak      wait // a NAK for a missing PSN
@@ -108,6 +112,15 @@ func (d *held) overcome() bool { return !d.on || d.all-d.begun > d.deepest }
 
 // note notes a packet of the half that a rule delayed.
 func (d *held) note(now instant) { d.on, d.in, d.begun = true, now, d.all }
+
+// late is an answer that came after the requester must have given up: it had repeated its
+// request in vain, another repeat was overdue, and it has sent nothing since.
+type late struct {
+	on    bool
+	in    instant
+	quiet time.Duration // since the last repeat
+	what  string
+}
 
 // spoilt is an answer that a rule of faults lost or changed, and that no repeat and no
 // other answer has made good so far.
@@ -265,13 +278,16 @@ func (c *conversation) request(f *Follower, side int) {
 		fallthrough
 	case d < 0:
 		c.again(f, side, n)
-		h.lastSend = f.now
+		h.sent(f.now)
 		return
 	}
 	h.repeat.active = false
 	h.extend(f.now, p, n, c.vague(p))
-	h.lastSend = f.now
+	h.sent(f.now)
 }
+
+// sent notes that the requester is alive.
+func (h *half) sent(now instant) { h.lastSend, h.late.on = now, false }
 
 // restart begins to follow a half with its first request.
 func (c *conversation) restart(f *Follower, side int, psn ib.PSN) {

@@ -22,6 +22,7 @@ const (
 	wentSilent
 	answersIgnored
 	answersLost
+	answersLate
 	retriesUsedUp
 	psnAhead
 	psnBehind
@@ -181,6 +182,13 @@ var table = [numRules]Rule{
 		Means:     "The answers are in the capture and did not reach the requester. It repeated its request several times, and then sent no more.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Run without --fault.",
+	},
+	answersLate: {
+		Name: "answers-late", Severity: Failed, Side: Both, Title: "answers came after the requester had given up",
+		Means: "The requester repeated its request in vain. Then it was silent for several times as long as before these repeats, so its retries were used up. " +
+			"The answers came only after that, and the requester sent no more.",
+		Requester: Statuses{ib.WCRetryExcErr},
+		Try:       "Find what delays requests or answers: a queue on the way, or a busy host of the responder. A greater timeout lets the requester wait for longer.",
 	},
 	retriesUsedUp: {
 		Name: "retries-used-up", Severity: Failed, Side: Network, Title: "losses went on until the retries were used up",
@@ -448,19 +456,19 @@ var table = [numRules]Rule{
 		Try: "Capture on the interface of the adapter (loopback: lo) with the filter \"udp port 4791\"; for hardware use its vendor's tool. Programs on softhca capture by --capture or --explain.",
 	},
 	faultAsked: {
-		Name: "fault-asked-for", Severity: Repaired, Side: Both, Title: "a rule of faults, which somebody asked for, did this",
+		Name: "fault-asked-for", Severity: Repaired, Side: Both, Title: "a rule of faults (--fault) caused this",
 		Means: "Comments in the capture name the rule that lost, delayed or changed packets.",
 		Try:   "Run without --fault.",
 	},
 	faultDelayed: {
-		Name: "fault-delayed", Severity: Unknown, Side: Both, Title: "a rule of faults, which somebody asked for, delayed the last packets",
-		Means: "Comments in the capture name the rule. The capture has the packets, and does not tell when they went on, nor whether the requester still waited: " +
-			"if not, it got RETRY_EXC_ERR. Too few requests follow to show that it did.",
+		Name: "fault-delayed", Severity: Unknown, Side: Both, Title: "a rule of faults (--fault) delayed the last packets",
+		Means: "Comments in the capture name the rule. The capture does not show when the delayed packets went on, nor whether the requester was still waiting. " +
+			"If it was not, it got RETRY_EXC_ERR. Too few requests follow to show that it was.",
 		Try: "See the requester's completions, or run without --fault.",
 	},
 	faultLost: {
-		Name: "fault-lost-message", Severity: Lost, Side: Both, Title: "a rule of faults, which somebody asked for, lost a message that nobody repeats",
-		Means: "Comments in the capture name the rule. On UC and UD nothing is sent again.",
+		Name: "fault-lost-message", Severity: Lost, Side: Both, Title: "a rule of faults (--fault) lost a message that is not sent again",
+		Means: "Comments in the capture name the rule. UC and UD repeat nothing.",
 		Try:   "Run without --fault.",
 	},
 	cmNobodyListens: {
