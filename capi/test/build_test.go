@@ -4,6 +4,7 @@ package test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,30 @@ import (
 // buildsDir is of tests that run again and again on the same builds, or on others than
 // those of this tree: internal/mutation puts libraries with seeded bugs there.
 var buildsDir = flag.String("builds", "", "test the libraries and programs in this directory, which TestBuilds fills, instead of building them")
+
+// sharedBuilds names the environment variable with the directory of what the tests of this
+// process and of those that it starts in network namespaces have built.
+const sharedBuilds = "SOFTHCA_TEST_BUILDS"
+
+// TestMain makes the directory of the builds, which end with the tests.
+func TestMain(m *testing.M) {
+	if os.Getenv(sharedBuilds) != "" {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "softhca-capi-test-")
+	if err == nil {
+		err = os.Setenv(sharedBuilds, dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "capi/test:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "capi/test:", err)
+	}
+	os.Exit(code)
+}
 
 // variant is a way to compile the library and the program.
 type variant struct {
@@ -51,7 +76,7 @@ type builds struct {
 }
 
 // newBuilds builds the engine, and some variants of the library and of a program, side
-// by side. It skips the test on a machine where programs for libibverbs cannot be built.
+// by side, unless an earlier test has. It skips the test on a machine where programs for libibverbs cannot be built.
 func newBuilds(t *testing.T, program string, variants ...variant) *builds {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -64,7 +89,7 @@ func newBuilds(t *testing.T, program string, variants ...variant) *builds {
 	if *buildsDir != "" {
 		return &builds{dir: *buildsDir, program: program}
 	}
-	b := &builds{dir: t.TempDir(), program: program}
+	b := &builds{dir: os.Getenv(sharedBuilds), program: program}
 	b.buildAll(t, variants...)
 	return b
 }
@@ -90,11 +115,17 @@ func (b *builds) buildAll(t *testing.T, variants ...variant) {
 	t.Run("build", func(t *testing.T) {
 		t.Run("engine", func(t *testing.T) {
 			t.Parallel()
+			if b.built(engineFile) {
+				return
+			}
 			args := append([]string{"build", "-o", filepath.Join(b.dir, engineFile)}, libraries.EngineFlags()...)
 			run(t, "go", append(args, "../engine")...)
 		})
 		t.Run("preload", func(t *testing.T) {
 			t.Parallel()
+			if b.built(libraries.Preload) {
+				return
+			}
 			if err := libraries.BuildPreload(t.Context(), "../..", b.dir); err != nil {
 				t.Error(err)
 			}
@@ -120,8 +151,16 @@ func compiles(source string, flags ...string) bool {
 }
 
 // has reports whether a variant was built: the compiler has what it takes.
-func (b *builds) has(v variant) bool {
-	_, err := os.Stat(filepath.Join(b.dir, v.name, b.program))
+func (b *builds) has(v variant) bool { return exists(b.dir, v.name, b.program) }
+
+// built reports whether an earlier test has built a file. TestBuilds builds all anew.
+func (b *builds) built(parts ...string) bool {
+	return *buildsDir == "" && exists(append([]string{b.dir}, parts...)...)
+}
+
+// exists reports whether there is a file of the path with these parts.
+func exists(parts ...string) bool {
+	_, err := os.Stat(filepath.Join(parts...))
 	return err == nil
 }
 
@@ -131,6 +170,17 @@ func (b *builds) build(t *testing.T, v variant) {
 	if len(v.flags) > 0 && !compiles("int main(void) { return 0; }\n", v.flags...) {
 		return
 	}
+	if !b.built(v.name) {
+		b.buildLibrary(t, v)
+	}
+	if !b.built(v.name, b.program) {
+		b.buildProgram(t, v, b.program)
+	}
+}
+
+// buildLibrary builds the library of a variant, and the engine in C.
+func (b *builds) buildLibrary(t *testing.T, v variant) {
+	t.Helper()
 	dir := filepath.Join(b.dir, v.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -142,7 +192,6 @@ func (b *builds) build(t *testing.T, v variant) {
 		library = slices.DeleteFunc(library, func(f string) bool { return f == "-Wl,-z,defs" })
 	}
 	run(t, "gcc", append(append(library, sources(t, "../libibverbs")...), "-ldl")...)
-	b.buildProgram(t, v, b.program)
 	if v.standin {
 		run(t, "gcc", append(append(shared, "-o", filepath.Join(dir, standinFile)), sources(t, "standin")...)...)
 	}

@@ -26,7 +26,7 @@ func newCM(t *testing.T) *cmProgram {
 	t.Helper()
 	b := newBuilds(t, "program", plain)
 	p := &cmProgram{stand: &stand{builds: b, variant: plain}, path: filepath.Join(b.dir, "cm")}
-	if *buildsDir == "" {
+	if *buildsDir == "" && !b.built("cm") {
 		b.buildCM(t, p.path)
 	}
 	return p
