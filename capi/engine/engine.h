@@ -15,6 +15,10 @@
 // an engine of another build.
 #define SOFTHCA_ENGINE_ABI 8
 
+// SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the last
+// one that there is. The engine marks its own by package fdmark.
+enum { SOFTHCA_MARK = 64 };
+
 typedef uint64_t handle_t;
 
 // ring is a queue in memory: internal/ring/cpeer/ring.h.

@@ -2,19 +2,32 @@
 
 package main
 
+// #include "engine.h"
+import "C"
+
 import (
 	"bufio"
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 )
 
-// markRuntime marks the descriptors of Go's runtime itself: those of its poller. It is the
-// epoll that watches a pipe made here, and the runtime wakes it by the eventfd in it. They
-// stay unmarked, and the adapter works as well, if there is no /proc or no room for a pipe.
+// One of these does not compile if C and Go have different marks.
+const (
+	_ = uint(C.SOFTHCA_MARK - fdmark.Signal)
+	_ = uint(fdmark.Signal - C.SOFTHCA_MARK)
+)
+
+// markRuntime marks the descriptors of Go's runtime itself: those of its poller, and the files
+// of the limit of processors that it reads again from time to time. The poller is the epoll
+// that watches a pipe made here, and the runtime wakes it by the eventfd in it. All stay
+// unmarked, and the adapter works as well, if there is no /proc or no room for a pipe.
 func markRuntime() {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -30,8 +43,14 @@ func markRuntime() {
 	if err != nil || other != nil {
 		return
 	}
+	limits := make(map[string][]int)
 	for _, e := range all {
 		fd, err := strconv.Atoi(e.Name())
+		if err == nil {
+			if name := limitOf(fd); name != "" {
+				limits[name] = append(limits[name], fd)
+			}
+		}
 		if err != nil || !isAnonymous(fd, "eventpoll") {
 			continue
 		}
@@ -44,6 +63,27 @@ func markRuntime() {
 			}
 		}
 	}
+	for _, fds := range limits {
+		if len(fds) == 1 { // the program may have such a file open, too
+			fdmark.Mark(fds[0])
+		}
+	}
+}
+
+// limitOf returns the name of the file of a limit of processors that is open as the runtime
+// opens it, "" if it is another file.
+func limitOf(fd int) string {
+	link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return ""
+	}
+	switch name := filepath.Base(link); name {
+	case "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us":
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC != 0 {
+			return name
+		}
+	}
+	return ""
 }
 
 // isAnonymous reports whether a descriptor is of a kind of files without a name.

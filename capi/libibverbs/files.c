@@ -11,9 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The mark. internal/fabric/fdmark defines the same number.
-enum { MARK = 64 };
-
 static _Atomic pid_t owner; // the process that loaded the engine; 0: no engine
 
 // owns_engine reports whether the calling process loaded the engine. A child does not,
@@ -25,7 +22,7 @@ bool owns_engine(void) { return atomic_load_explicit(&owner, memory_order_relaxe
 static bool is_kept(int fd)
 {
 	int had = errno;
-	bool is = atomic_load_explicit(&owner, memory_order_relaxed) != 0 && syscall(SYS_fcntl, fd, F_GETSIG) == MARK &&
+	bool is = atomic_load_explicit(&owner, memory_order_relaxed) != 0 && syscall(SYS_fcntl, fd, F_GETSIG) == SOFTHCA_MARK &&
 		(syscall(SYS_fcntl, fd, F_GETFL) & O_ASYNC) == 0 && owns_engine();
 	errno = had;
 	return is;
@@ -43,7 +40,7 @@ int keep_open(int fd)
 		syscall(SYS_close, fd);
 		fd = high;
 	}
-	fcntl(fd, F_SETSIG, MARK);
+	fcntl(fd, F_SETSIG, SOFTHCA_MARK);
 	return fd;
 }
 

@@ -37,7 +37,7 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 // `softhca run` has it.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
-	"closes-unlisted", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
+	"closes-unlisted", "limits-kept", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
 }
 
 // TestD1_Program runs each scenario on the library, as a program of its own.

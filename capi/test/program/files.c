@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "rig.h"
 #include "count.h"
+#include "../../engine/engine.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -135,13 +136,11 @@ static void close_without_listing(void)
 			in_child(close_unlisted, i);
 }
 
-enum { MARK = 64 }; // of the adapter's descriptors
-
 // kept returns a descriptor that the program cannot close.
 static int kept(void)
 {
 	int fd = 3;
-	while (fd < MOST && fcntl(fd, F_GETSIG) != MARK)
+	while (fd < MOST && fcntl(fd, F_GETSIG) != SOFTHCA_MARK)
 		fd++;
 	must(fd < MOST && close(fd) == -1 && errno == EBADF);
 	return fd;
@@ -157,6 +156,40 @@ static void ended_well(pid_t pid)
 static void reuse(int fd)
 {
 	syscall(SYS_exit_group, dup2(1, fd) == fd && close(fd) == 0 ? 0 : 1);
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+// The program cannot close the files of its processor limit that Go's runtime reads. A file that
+// the program has opened itself is its own.
+static void limits_kept(void)
+{
+	static const char *const names[] = {"/cpu.max", "/cpu.cfs_quota_us", "/cpu.cfs_period_us"};
+	struct rig r = {0};
+	int found = 0;
+	rig_open(&r, IBV_QPT_RC);
+	for (int fd = 3; fd < MOST; fd++) {
+		char link[32], to[4096];
+		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+		ssize_t n = readlink(link, to, sizeof to - 1);
+		to[n > 0 ? n : 0] = 0;
+		for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+			if (!ends_with(to, names[i]))
+				continue;
+			int own = open(to, O_RDONLY);
+			must(own >= 0 && ibv_close_device(open_first()) == 0); // the engine looks again
+			must(close(own) == 0);
+			must(close(fd) == -1 && errno == EBADF);
+			found++;
+		}
+	}
+	if (found == 0)
+		puts("Go's runtime has found no limit of processors: nothing was tried");
+	rig_close(&r);
 }
 
 static int taken; // a descriptor of the adapter
@@ -297,5 +330,5 @@ static void standard_closed(void)
 
 const struct scenario files[] = {
 	{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {"closes-unlisted", close_without_listing}, {"unseen-children", unseen_children},
-	{"other-build", other_build}, {"standard-closed", standard_closed}, {NULL, NULL},
+	{"other-build", other_build}, {"limits-kept", limits_kept}, {"standard-closed", standard_closed}, {NULL, NULL},
 };

@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signal is the mark: the last signal that there is. softhca.h of capi/libibverbs defines the same number.
-const signal = 64
+// Signal is the mark: the last signal that there is. The compiler compares it with that of
+// capi/engine/engine.h.
+const Signal = 64
 
 // Mark marks a descriptor. On kernels that refuse it, the descriptor stays unmarked.
 func Mark(fd int) {
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETSIG, signal) // what is not marked works as well
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETSIG, Signal) // what is not marked works as well
 }
 
 // Conn marks the descriptor of a connection, a listener or a file.
