@@ -294,6 +294,48 @@ var recoveryMutants = []mutant{
 		breaks: "L2",
 	},
 	{
+		name: "end-acknowledged-before-it-comes-again", in: "internal/qp.limit",
+		old:    "$psn.Diff($at) <= 0 || $asked",
+		new:    "$psn.Diff($at) <= 0 || true || $asked",
+		breaks: "L2",
+	},
+	{
+		name: "selective-peer-kept-waiting-for-the-end", in: "internal/qp.limit",
+		old:    "asked && (s.selective || !s.again)",
+		new:    "asked && !s.again",
+		breaks: "L2",
+	},
+	{
+		name: "kept-packets-count-as-asking", in: "internal/qp.responder.catchUp",
+		old:    "$r.reply.asked = whole",
+		new:    "_ = whole",
+		breaks: "L2",
+	},
+	{
+		name: "late-packet-taken-for-one-sent-again", in: "internal/qp.resend.executed",
+		old:    "if s.again && $skips { return }",
+		new:    "",
+		breaks: "L2",
+	},
+	{
+		name: "peer-that-goes-back-taken-for-selective", in: "internal/qp.resend.duplicate",
+		old:    "s.selective = selects(p) || $still",
+		new:    "s.selective = s.selective || selects(p)",
+		breaks: "L2",
+	},
+	{
+		name: "selective-peer-not-recognised", in: "internal/qp.resend.closed",
+		old:    "s.selective = $known || selects(p)",
+		new:    "",
+		breaks: "L2",
+	},
+	{
+		name: "end-of-one-packet-held-back", in: "internal/qp.limit",
+		old:    "psn == last && !s.long",
+		new:    "false",
+		breaks: "L2",
+	},
+	{
 		name: "next-gap-not-told", in: "internal/qp.responder.catchUp",
 		old:    "if asked && $held && $told && $alive { $r.missing() }",
 		new:    "",

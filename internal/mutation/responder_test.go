@@ -12,13 +12,13 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "duplicate-write-executed-again", in: "internal/qp.duplicate",
-		old: "case !op.answered(): $r.reply.ack($last)",
+		old: "case !op.answered(): $r.reply.ack($last, $asked)",
 		new: `case !op.answered(): if w, msg := $r.in.write, $r.in.msg; p.RETH.Length > 0 && p.Info.Kind == roce.KindWrite {
 				$r.in.write, $r.in.received = writeTarget{p.RETH.VA, p.RETH.RKey, p.RETH.Length}, 0
 				$r.in.executeWrite(p)
 				$r.in.write, $r.in.msg = w, msg
 			}
-			$r.reply.ack($last)`,
+			$r.reply.ack($last, $asked)`,
 		breaks: "E9", sim: "memory", profile: "loss",
 	},
 	{

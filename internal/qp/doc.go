@@ -18,7 +18,8 @@
 //     peers.go (what is known of a peer);
 //   - receiving: receiver.go, and for RC responder.go, resource.go,
 //     for UC and UD unreliable.go; keep.go: what came before its turn, on both
-//     sides; ipid.go: damage that the ICRC lets pass;
+//     sides; resend.go: how far a peer has come that sends again; ipid.go:
+//     damage that the ICRC lets pass;
 //   - reliable datagrams: rd.go (a queue pair's side), eec.go (the EE context,
 //     which is an end as RC's queue pair is one) and eecrecv.go (what its
 //     requests have beside those of RC);

@@ -101,12 +101,12 @@ func (e *EEC) resynced(now clock.Instant, p *Packet) {
 	if !e.in.established(now) {
 		return
 	}
-	r.shut, r.nakSent, r.reply = 0, false, reply{}
+	r.shut, r.nakSent, r.reply, r.resend = 0, false, reply{}, resend{}
 	r.kept.clear()
 	r.early.clear()
 	e.in.abort(now, ib.WCRemAbortErr)
 	e.in.epsn = p.BTH.PSN.Next()
-	r.reply.ack(p.BTH.PSN)
+	r.reply.ack(p.BTH.PSN, true)
 }
 
 // abort ends the message that is coming in. The receive that it is placed in

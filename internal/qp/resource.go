@@ -144,13 +144,14 @@ func (s *resources) clear() { s.head, s.n, s.out = 0, 0, 0 }
 // duplicate is never refused.
 func (r *responder) duplicate(p *Packet) {
 	r.ep.env.Counters.DuplicateRequest++
+	r.resend.duplicate(p, r.in.epsn.Prev())
 	switch op := operationOf(p.Info.Kind); {
 	case p.Info.Kind == roce.KindResync:
-		r.reply.ack(r.lastExecuted(p.BTH.PSN))
+		r.reply.ack(r.lastExecuted(p.BTH.PSN), p.BTH.AckReq)
 	case !op.provided():
 		r.ep.drop(counters.DropDuplicate, p)
 	case !op.answered():
-		r.reply.ack(r.lastExecuted(p.BTH.PSN))
+		r.reply.ack(r.lastExecuted(p.BTH.PSN), p.BTH.AckReq)
 	case op.answer == roce.KindReadResponse:
 		r.duplicateRead(p)
 	default:

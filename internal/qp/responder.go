@@ -23,6 +23,7 @@ type responder struct {
 	port    uint16  // from which the last request came that was executed; 0: none was
 	first   bool    // responses go before requests in the next batch
 	peer    ib.QPN  // RD: whose request came last
+	resend  resend
 
 	// shut is the NAK that an EE context has answered with: until its peer begins
 	// anew, nothing more is executed.
@@ -65,8 +66,11 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 	}
 	r.peer = p.DETH.SrcQP
 	expected := r.in.epsn
-	if r.request(now, p); r.early.holds() && r.in.epsn != expected {
-		r.catchUp(now, p.BTH.AckReq)
+	if r.request(now, p); r.in.epsn != expected {
+		r.resend.executed(p, r.in.epsn.Prev())
+		if r.early.holds() {
+			r.catchUp(now, p.BTH.AckReq)
+		}
 	}
 	if r.owes() {
 		r.end.wake()
@@ -79,6 +83,7 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 // peer is told how far it is only if the packet before asked: else the rest may
 // be on its way, and a NAK would have it sent once more.
 func (r *responder) catchUp(now clock.Instant, asked bool) {
+	whole := asked || r.reply.asked
 	for r.dying.syndrome == 0 {
 		k := r.early.take(now, r.in.epsn)
 		if k == nil {
@@ -88,6 +93,7 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 		r.request(now, &k.Packet)
 		r.ep.env.Keep.put(k)
 	}
+	r.reply.asked = whole
 	if asked && r.early.holds() && !r.nakSent && r.dying.syndrome == 0 {
 		r.missing()
 	}
@@ -149,7 +155,8 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	r.port = p.Data.SrcPort
 	r.early.from(r.port)
 	r.in.epsn = r.in.epsn.Add(operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu))
-	r.gapClosed()
+	r.resend.long = p.Info.Flags&(roce.FlagStart|roce.FlagEnd) == roce.FlagEnd
+	r.gapClosed(p)
 	if p.Info.Flags&roce.FlagEnd != 0 {
 		r.msn = r.msn.Next()
 		r.in.completeMessage(now, p)
@@ -219,13 +226,14 @@ func (r *responder) notReady(p *Packet) {
 // not left yet asks for what has come; what it is to ask for is what was
 // dropped since and is still missing. Without that it is void, and what it
 // would have acknowledged is acknowledged.
-func (r *responder) gapClosed() {
+func (r *responder) gapClosed(p *Packet) {
 	if !r.nakSent {
 		return
 	}
 	r.nakSent = false
-	if r.reply.kind != replyNAK {
-		return // it has left: the peer goes back to there
+	if r.reply.kind != replyNAK { // it has left: the peer goes back to there
+		r.resend.closed(p, r.in.epsn.Prev())
+		return
 	}
 	r.reply = reply{}
 	if r.ahead.Diff(r.in.epsn) >= 0 {
@@ -233,7 +241,7 @@ func (r *responder) gapClosed() {
 		r.reply.nak(roce.NAKSequence, r.in.epsn)
 		return
 	}
-	r.reply.ack(r.in.epsn.Prev())
+	r.reply.ack(r.in.epsn.Prev(), true)
 }
 
 // refuse ends the connection: the NAK goes out after the responses that are
@@ -337,7 +345,7 @@ func (r *responder) acknowledge(p *Packet) {
 			r.reply = reply{}
 		}
 	} else {
-		merged = p.BTH.AckReq && r.reply.ack(p.BTH.PSN)
+		merged = p.BTH.AckReq && r.reply.ack(p.BTH.PSN, true)
 	}
 	if merged {
 		r.ep.env.Counters.AckDeferred++
@@ -347,6 +355,7 @@ func (r *responder) acknowledge(p *Packet) {
 // reset puts the responder at the start of a connection.
 func (r *responder) reset() {
 	r.msn, r.nakSent, r.ahead, r.first, r.port, r.shut = 0, false, ib.PSN{}, false, 0, 0
+	r.resend = resend{}
 	r.silence()
 }
 
@@ -382,20 +391,21 @@ const (
 type reply struct {
 	kind     replyKind
 	syndrome roce.Syndrome
+	asked    bool // for an ACK, by a packet that came now
 	psn      ib.PSN
 }
 
 // ack schedules an acknowledgement and reports whether it replaces an earlier
 // one. It never goes back behind one, and never replaces a NAK.
-func (r *reply) ack(p ib.PSN) (merged bool) {
-	switch {
-	case r.kind == replyNAK:
-		return true
-	case r.kind == replyACK && p.Diff(r.psn) <= 0:
+func (r *reply) ack(p ib.PSN, asked bool) (merged bool) {
+	if r.kind == replyNAK {
 		return true
 	}
-	merged = r.kind == replyACK
-	*r = reply{kind: replyACK, psn: p}
+	merged, asked = r.kind == replyACK, asked || r.asked
+	if merged && p.Diff(r.psn) <= 0 {
+		p = r.psn
+	}
+	*r = reply{kind: replyACK, psn: p, asked: asked}
 	return merged
 }
 
@@ -469,6 +479,9 @@ func (r *responder) sendAck(b *fabric.Batch) bool {
 	p := r.header(roce.RCAcknowledge, r.reply.psn, r.peer)
 	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
 	if r.reply.kind == replyACK {
+		if r.ep.env.Keep != nil {
+			p.BTH.PSN = r.resend.limit(r.reply.psn, r.in.epsn.Prev(), r.reply.asked)
+		}
 		p.AETH.Syndrome = r.syndrome()
 	}
 	if r.ep.appendBare(b) == nil {
