@@ -256,6 +256,16 @@ void forget_completions(struct cq *q)
 	pthread_mutex_unlock(&q->ibv.mutex);
 }
 
+// close_ends closes the descriptors by which a sleep in the engine ends.
+static void close_ends(struct channel *ch)
+{
+	if (ch->ends < 0)
+		return;
+	close_kept(ch->ends);
+	close_kept(ch->signals);
+	ch->ends = -1;
+}
+
 static int free_channel(struct object *o)
 {
 	struct channel *ch = CONTAINER(o, struct channel, o);
@@ -266,12 +276,16 @@ static int free_channel(struct object *o)
 		return EBUSY;
 	remove_object(ch->ibv.context, o);
 	source_free(&ch->source);
-	if (ch->ends >= 0) {
-		close_kept(ch->ends);
-		close_kept(ch->signals);
-	}
+	close_ends(ch);
 	free(ch);
 	return 0;
+}
+
+// channel_in_child leaves a channel as one in which no thread has slept yet.
+static void channel_in_child(struct channel *ch)
+{
+	pthread_mutex_init(&ch->source.mu, NULL);
+	close_ends(ch);
 }
 
 // events_in_child makes new locks for what the child of a fork may close: who held them
@@ -283,7 +297,7 @@ void events_in_child(struct device *d)
 		pthread_mutex_init(&c->source.mu, NULL);
 		for (struct object *o = c->objects; o != NULL; o = o->next)
 			if (o->destroy == free_channel)
-				pthread_mutex_init(&CONTAINER(o, struct channel, o)->source.mu, NULL);
+				channel_in_child(CONTAINER(o, struct channel, o));
 	}
 }
 

@@ -17,15 +17,22 @@ static _Atomic pid_t owner; // the process that loaded the engine; 0: no engine
 // however it was made: vfork, _Fork and clone run no handlers of fork.
 bool owns_engine(void) { return atomic_load_explicit(&owner, memory_order_relaxed) == getpid(); }
 
-// is_kept reports whether a descriptor is the engine's, or the library's own. A child may
-// close those of its parent's engine. Only a marked descriptor costs more than one system call.
-static bool is_kept(int fd)
+// is_marked reports whether a descriptor is an engine's, or the library's own: those of this
+// process, or those that the child of a fork inherited. Only a marked one costs more than one
+// system call.
+bool is_marked(int fd)
 {
 	int had = errno;
-	bool is = atomic_load_explicit(&owner, memory_order_relaxed) != 0 && syscall(SYS_fcntl, fd, F_GETSIG) == SOFTHCA_MARK &&
-		(syscall(SYS_fcntl, fd, F_GETFL) & O_ASYNC) == 0 && owns_engine();
+	bool is = syscall(SYS_fcntl, fd, F_GETSIG) == SOFTHCA_MARK && (syscall(SYS_fcntl, fd, F_GETFL) & O_ASYNC) == 0;
 	errno = had;
 	return is;
+}
+
+// is_kept reports whether the program may not close a descriptor. A child may close those of
+// its parent's engine.
+static bool is_kept(int fd)
+{
+	return atomic_load_explicit(&owner, memory_order_relaxed) != 0 && is_marked(fd) && owns_engine();
 }
 
 // The descriptors that libraries write to, and the shell reads from, if they are closed too.

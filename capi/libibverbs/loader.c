@@ -93,9 +93,9 @@ static int is_shared(int fd)
 	return readlink(link, to, sizeof to - 1) == sizeof to - 1 && memcmp(to, memory, sizeof to - 1) == 0;
 }
 
-// close_ports closes what a child has of its parent's ports: else the parent's
-// addresses, and its place among others, would be taken for as long as the child
-// lives.
+// close_ports closes the descriptors that a child has of its parent's adapters: else the
+// parent's addresses, and its place among others, would be taken for as long as the child
+// lives. Where the kernel refuses marks, these are the sockets and the shared memory.
 static void close_ports(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -109,7 +109,7 @@ static void close_ports(void)
 		} name;
 		socklen_t size = sizeof name, type_size = sizeof(int);
 		int fd = atoi(e->d_name), type = 0;
-		if (fd > 2 && is_shared(fd)) {
+		if (is_marked(fd) || (fd > 2 && is_shared(fd))) {
 			close_kept(fd);
 			continue;
 		}

@@ -298,6 +298,7 @@ void signals_in_child(void);
 
 // files.c
 int keep_open(int fd);
+bool is_marked(int fd);
 int close_kept(int fd);
 void watch_files(void);
 bool owns_engine(void);

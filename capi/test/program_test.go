@@ -25,7 +25,7 @@ var scenarios = []string{
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later", "counts", "sizes",
-	"standard-closed",
+	"standard-closed", "none-inherited",
 }
 
 // checked are those that run with the library compiled for the sanitizers of
@@ -37,7 +37,7 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 // `softhca run` has it.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
-	"closes-unlisted", "limits-kept", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
+	"closes-unlisted", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
 }
 
 // TestD1_Program runs each scenario on the library, as a program of its own.

@@ -44,6 +44,11 @@ var cFileMutants = []cMutant{
 		sees: "sockets of the adapter as standard input, output or error",
 	},
 	{
+		name: "child-keeps-marked-descriptors", in: "capi/libibverbs/loader.c:close_ports",
+		old: "is_marked(fd) || ", new: "",
+		sees: "descriptors of its parent's adapter in a child",
+	},
+	{
 		name: "standard-descriptors-not-released", in: "capi/libibverbs/files.c:release_standard",
 		old: " && file.st_dev == s->dev && file.st_ino == s->ino", new: " && false",
 		sees: "standard descriptors that stay open",

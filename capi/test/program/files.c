@@ -260,6 +260,38 @@ static void other_build(void)
 	ibv_free_device_list(list);
 }
 
+// The child of a fork has no descriptor of its parent's adapter, and may close what it has of it.
+static void none_inherited(void)
+{
+	struct rig r = {0}, own = {0};
+	struct ibv_cq *q;
+	void *context;
+	int status;
+	rig_open(&r, IBV_QPT_RC);
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	must(ibv_get_cq_event(r.channel, &q, &context) == 0); // which makes descriptors, too
+	ibv_ack_cq_events(q, 1);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		for (int fd = 0; fd < MOST; fd++)
+			if (fcntl(fd, F_GETSIG) == SOFTHCA_MARK) {
+				fprintf(stderr, "the child has descriptor %d of its parent's adapter\n", fd);
+				exit(1);
+			}
+		must(ibv_close_device(r.ctx) == 0);
+		rig_open(&own, IBV_QPT_RC);
+		transfer(&own);
+		rig_close(&own);
+		exit(0);
+	}
+	must(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	transfer(&r);
+	rig_close(&r);
+}
+
 enum { STANDARD = 3 }; // descriptors: input, output, errors
 
 static bool is_one_of(int fd, const struct rig *r)
@@ -330,5 +362,5 @@ static void standard_closed(void)
 
 const struct scenario files[] = {
 	{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {"closes-unlisted", close_without_listing}, {"unseen-children", unseen_children},
-	{"other-build", other_build}, {"limits-kept", limits_kept}, {"standard-closed", standard_closed}, {NULL, NULL},
+	{"other-build", other_build}, {"limits-kept", limits_kept}, {"none-inherited", none_inherited}, {"standard-closed", standard_closed}, {NULL, NULL},
 };
