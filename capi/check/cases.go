@@ -10,15 +10,16 @@ import (
 // test is a program that is run: its server, and its client, which is given the
 // server's address as the last argument.
 type test struct {
-	Section string
-	Name    string // the program and its arguments, as a user would write them
-	Args    []string
-	GID     string // the option that names the entry of the GID table, if there is one
-	V6      bool
-	Addrs   [2]string // of server and client
-	Env     []string
-	Run     bool   // by softhca run: it reads /sys
-	Skip    string // why it is not run
+	Section  string
+	Name     string // the program and its arguments, as a user would write them
+	Args     []string
+	GID      string // the option that names the entry of the GID table, if there is one
+	V6       bool
+	Addrs    [2]string // of server and client
+	Env      []string
+	Run      bool   // by softhca run, as it reads /sys
+	Terminal bool   // its standard input is a terminal
+	Skip     string // why it is not run
 }
 
 // onOne ends the names of the variants whose processes share one address.
@@ -111,7 +112,8 @@ func tests() []test {
 func ucx() []test {
 	var all []test
 	add := func(skip, tls, what string, args ...string) {
-		t := test{Section: "ucx-utils", Run: true, Skip: skip}
+		// With MPI, as in Debian 13, ucx_perftest is a rank of it unless a terminal is its input.
+		t := test{Section: "ucx-utils", Run: true, Terminal: true, Skip: skip}
 		t.Args = append([]string{"ucx_perftest", "-t", what}, args...)
 		if t.Name = strings.Join(t.Args, " "); tls != "" {
 			t.Env = []string{"UCX_TLS=" + tls}

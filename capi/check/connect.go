@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ type meeting struct {
 	says                    string        // by the server, as arguments
 	same                    [2]string     // files of DIR whose content is the same in the end, if any
 	segments                uint64        // that TCP sends meanwhile at most, if there is a bound
-	source                  string        // in C, of a program of ours in DIR that both are, if any
+	source                  string        // of sources, if both sides are a program of ours, in DIR
 	libs                    []string      // that it needs, as gcc's options
 	files                   [][2]string   // names and texts of files of DIR that it needs
 	within                  time.Duration // the client ends; as long as any program may take if 0
@@ -111,7 +110,7 @@ func fioAgain(rw string) string {
 func overUCX() meeting {
 	const program = "env UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_TLS=rc_verbs,ud_verbs DIR/meet "
 	return meeting{
-		section: "libucx0", source: "capi/check/ucx/meet.c", libs: []string{"-lucp", "-lucs"},
+		section: "libucx0", source: "ucx/meet.c", libs: []string{"-lucp", "-lucs"},
 		server: program + "SERVER", client: program + "-c SERVER",
 	}
 }
@@ -120,7 +119,7 @@ func overUCX() meeting {
 // with a shared receive queue.
 func overRPMA(sharedQueue bool) meeting {
 	m := meeting{
-		section: "librpma0", source: "capi/check/rpma/pool.c", libs: []string{"-lrpma", "-libverbs"},
+		section: "librpma0", source: "rpma/pool.c", libs: []string{"-lrpma", "-libverbs"},
 		server: "DIR/pool SERVER", client: "DIR/pool -c SERVER",
 	}
 	if sharedQueue {
@@ -128,16 +127,6 @@ func overRPMA(sharedQueue bool) meeting {
 		m.client += " # and a server with a shared receive queue"
 	}
 	return m
-}
-
-// compile compiles the program of a meeting.
-func (s *stand) compile(ctx context.Context, m *meeting) error {
-	name := strings.TrimSuffix(filepath.Base(m.source), ".c")
-	args := append([]string{"-O1", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(s.lib, name), m.source}, m.libs...)
-	if out, err := exec.CommandContext(ctx, "gcc", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("gcc: %w: %s", err, out)
-	}
-	return nil
 }
 
 // pingpong returns libfabric's own program.
@@ -168,7 +157,7 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if m.source != "" {
-		if err := s.compile(ctx, m); err != nil {
+		if _, err := s.compile(ctx, "gcc", m.source, m.libs...); err != nil {
 			return err
 		}
 	}
@@ -192,9 +181,9 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 		return err
 	}
 	if m.port != 0 {
-		err = listening(ctx, m.port)
+		err = server.listens(m.port)
 	} else {
-		err = open(ctx, netip.MustParseAddr(m.addrs[0]))
+		err = server.opens(m.addrs[0])
 	}
 	if err == nil {
 		soon, cancel := context.WithTimeout(ctx, cmp.Or(m.within, limit))
@@ -211,27 +200,21 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 	return errors.Join(m.sent(before), s.equal(m.same))
 }
 
-// open waits until an adapter is on an address, before which nobody answers, and for the
-// grace.
-func open(ctx context.Context, addr netip.Addr) error {
-	a := addr.As4()
+// opens waits until an adapter has its UDP socket on an address, and then for the grace.
+func (p *program) opens(addr string) error {
+	a := netip.MustParseAddr(addr).As4()
 	line := fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a[:]), 4791)
-	for {
+	err := p.until("its adapter is on "+addr, func() (bool, error) {
 		sockets, err := os.ReadFile("/proc/net/udp")
-		if err != nil {
-			return err
-		}
-		found, next := bytes.Contains(sockets, line), pause
-		if found {
-			next = grace
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no adapter on %v: %w", addr, ctx.Err())
-		case <-time.After(next):
-		}
-		if found {
-			return nil
-		}
+		return bytes.Contains(sockets, line), err
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.ctx.Done():
+		return fmt.Errorf("%s: waiting until it listens: %w", filepath.Base(p.Path), p.ctx.Err())
+	case <-time.After(grace):
+		return nil
 	}
 }

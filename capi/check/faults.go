@@ -62,8 +62,8 @@ func (s *stand) runBroken(ctx context.Context, b *broken) (string, error) {
 		}
 		// The server fails too, or waits for a client that has gone.
 		defer func() { cancel(); _ = server.Wait() }()
-		if err := listening(ctx, s.port); err != nil {
-			return "", fmt.Errorf("%w: %s", err, served.String())
+		if err := server.listens(s.port); err != nil {
+			return "", fmt.Errorf("%w: %s", err, last(served.String()))
 		}
 		args = append(args, "127.0.0.1")
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +45,7 @@ const diskSize = 16 << 20
 // serve runs the target, and the initiators one after the other.
 func (s *stand) serve(ctx context.Context, d *disk) (string, error) {
 	if _, err := exec.LookPath("tgtd"); err != nil {
-		return "skipped: the package tgt is not installed, which would start a service on this machine", nil
+		return "skipped: tgtd is missing: `apt-get install tgt` installs it, and starts it as a service of this machine", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -61,7 +60,7 @@ func (s *stand) serve(ctx context.Context, d *disk) (string, error) {
 	if err := target.Start(); err != nil {
 		return "", err
 	}
-	err := open(ctx, netip.MustParseAddr(d.addrs[0]))
+	err := target.opens(d.addrs[0])
 	if err == nil {
 		err = prepareDisk(ctx, socket, image)
 	}

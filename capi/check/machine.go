@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // machine is a virtual machine of QEMU's, and the connection that it is governed by. Its
@@ -64,23 +63,6 @@ func (m *machine) connect() error {
 	m.in = json.NewDecoder(m.conn)
 	var greeting any
 	return errors.Join(m.in.Decode(&greeting), m.do("qmp_capabilities", nil, nil))
-}
-
-// until asks again and again until something is so.
-func (m *machine) until(what string, so func() (bool, error)) error {
-	for {
-		switch is, err := so(); {
-		case err != nil:
-			return err
-		case is:
-			return nil
-		}
-		select {
-		case <-m.ctx.Done():
-			return fmt.Errorf("%s: waiting until %s: %w", filepath.Base(m.path), what, m.ctx.Err())
-		case <-time.After(pause):
-		}
-	}
 }
 
 // do has a machine run a command of QEMU's protocol, and decodes its answer, if it is wanted.

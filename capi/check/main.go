@@ -21,128 +21,202 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and says what became of each.
+const usage = `check runs Debian's RDMA programs on our libibverbs.so.1 and reports the outcome of each.
 
-  go run ./capi/check                    all, about 15 minutes
-  go run ./capi/check -run 'pingpong'    those whose names match
-  go run ./capi/check -list              their names
-  go run ./capi/check -root trixie       the core, from another suite of Debian: bookworm, trixie or sid
-  go run ./capi/check -write             all, and write docs/programs.md and the list of skipped tests anew
+  go run ./capi/check                     all programs of this machine, about 25 minutes
+  go run ./capi/check -run 'pingpong'     the programs whose names match
+  go run ./capi/check -list               the names
+  go run ./capi/check -root trixie        the core of the programs, from another suite of Debian
+  go run ./capi/check -root host,trixie   both
+  go run ./capi/check -write              all programs; also writes docs/programs.md
 
-Packages of Debian's that are missing it installs if it is root.
+If packages are missing, check installs them when run as root, and otherwise prints the command that does.
 
-It ends with status 1 if a program failed, and 2 if it cannot run any.
+The exit status is 1 if a program failed, and 2 if check cannot run the programs.
 
 `
 
+// host is the name of this machine's own programs among the suites.
+const host = "host"
+
 func main() {
 	list := flag.Bool("list", false, "print the names of the programs")
-	run := flag.String("run", "", "run only programs whose names match this regular `expression`")
-	write := flag.Bool("write", false, "write docs/programs.md and capi/check/skips.txt")
-	suite := flag.String("root", "", "run the core of the programs of this Debian `suite`, in a root directory that is made of its packages")
-	at := flag.String("at", "", "`directory` of that root")
+	run := flag.String("run", "", "run only programs whose names match this regular `expression`, of a suite not only the core")
+	write := flag.Bool("write", false, "write the page of the programs and the list of the unit tests that are skipped")
+	root := flag.String("root", host, "`suites` of Debian, separated by commas: host (this machine), "+strings.Join(rootSuites, ", "))
+	at := flag.String("at", "", "`directory` of the root, with -inside")
 	inside := flag.Bool("inside", false, "this is the process in the namespace")
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	want, err := regexp.Compile(*run)
-	if *suite != "" && !slices.Contains(rootSuites, *suite) {
-		fmt.Fprintf(os.Stderr, "check: -root %s: want one of %s\n", *suite, strings.Join(rootSuites, ", "))
-		os.Exit(2)
-	}
-	if err != nil || flag.NArg() > 0 || *write && *run != "" && *suite == "" {
-		fmt.Fprintln(os.Stderr, "check: -run wants a regular expression, -write all programs or -root; there are no arguments:", err)
+	suites := strings.Split(*root, ",")
+	want, err := wanted(*run, *write, suites)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "check:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c := &checker{want: want, list: *list, write: *write, suite: *suite, root: *at}
 	if !*inside && !*list {
-		err = begin(ctx, *suite)
+		err = begin(ctx, suites)
 	} else {
-		err = c.all(ctx)
+		for _, suite := range suites {
+			c := &checker{want: want, list: *list, write: *write, suite: suite, root: *at}
+			err = errors.Join(err, c.all(ctx))
+			for _, name := range c.names {
+				fmt.Println(name)
+			}
+		}
 	}
 	var status *exec.ExitError
 	switch {
 	case errors.As(err, &status) && !*inside:
 		os.Exit(status.ExitCode())
+	case errors.Is(err, errFailed):
+		os.Exit(1)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "check:", err)
 		os.Exit(2)
-	case c.failed > 0:
-		os.Exit(1)
 	}
 }
 
-// begin gets the programs, and runs them in namespaces.
-func begin(ctx context.Context, suite string) error {
-	if suite == "" {
-		if err := install(ctx); err != nil {
-			return err
+// wanted checks the options and returns the expression of -run.
+func wanted(run string, write bool, suites []string) (*regexp.Regexp, error) {
+	for _, s := range suites {
+		if s != host && !slices.Contains(rootSuites, s) {
+			return nil, fmt.Errorf("-root %s: want %s or %s", s, host, strings.Join(rootSuites, ", "))
 		}
-		return enter(ctx)
 	}
-	root, err := makeRoot(ctx, suite)
+	switch {
+	case flag.NArg() > 0:
+		return nil, fmt.Errorf("unexpected argument %q: there are only options", flag.Arg(0))
+	case run == "":
+		return nil, nil
+	case write:
+		return nil, errors.New("-write writes a whole page: leave out -run")
+	}
+	want, err := regexp.Compile(run)
 	if err != nil {
+		return nil, fmt.Errorf("-run: %w", err)
+	}
+	return want, nil
+}
+
+// begin prepares the programs of all suites, so that what is missing shows at once, and then
+// runs the suites one after the other. If programs of one fail, it still runs the others.
+func begin(ctx context.Context, suites []string) error {
+	if err := install(ctx, needed(suites)); err != nil {
 		return err
 	}
-	return enter(ctx, "-at", root)
+	options := make([][]string, len(suites))
+	for i, suite := range suites {
+		options[i] = []string{"-inside", "-root", suite}
+		if suite == host {
+			continue
+		}
+		dir, err := makeRoot(ctx, suite)
+		if err != nil {
+			return err
+		}
+		options[i] = append(options[i], "-at", dir)
+	}
+	var failed error
+	for _, o := range options {
+		var status *exec.ExitError
+		switch err := enter(ctx, o...); {
+		case err == nil:
+		case ctx.Err() == nil && errors.As(err, &status) && status.ExitCode() == 1:
+			failed = err
+		default:
+			return err
+		}
+	}
+	return failed
 }
 
-// enter runs this program again in namespaces of its own, with more options: there it is
-// root, and outside nobody in particular.
+// enter runs this program again, with more options, in namespaces of its own: there it is
+// root, outside it keeps its user.
 func enter(ctx context.Context, options ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, slices.Concat([]string{"-inside"}, options, os.Args[1:])...)
+	cmd := exec.CommandContext(ctx, self, slices.Concat(os.Args[1:], options)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it kills its programs
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
-	return cmd.Run()
+	err = cmd.Run()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("user namespaces are not allowed here: run check as root, or allow them by `sysctl -w user.max_user_namespaces=10000` and, "+
+			"where they exist, kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0: %w", err)
+	}
+	return err
 }
 
-// checker runs what is wanted, and keeps the table.
+// errFailed means that at least one program failed.
+var errFailed = errors.New("programs failed")
+
+// checker runs the cases of a suite and keeps their table.
 type checker struct {
-	want        *regexp.Regexp
+	want        *regexp.Regexp // of the names; nil for all, or for the core of a suite that is not host
 	list, write bool
-	suite, root string // of Debian and its root directory, if the host's programs are not wanted
-	failed      int
+	names       []string // of the cases, with list
+	suite       string
+	root        string // the root directory of the suite; empty for host
 	table       strings.Builder
+	ran         int
+	skipped     []string
+	failed      []string
+	unitSkips   []string // the unit tests that skipped themselves; nil if they did not run
 }
 
 func (c *checker) all(ctx context.Context) error {
-	s := &stand{port: 20000}
-	if !c.list {
-		dir, err := os.MkdirTemp("", "softhca-check-")
-		if err != nil {
+	s := &stand{port: 20000, suite: c.suite}
+	if c.list {
+		c.cases(ctx, s)
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "softhca-check-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what remains there
+	if err := prepare(ctx, dir); err != nil {
+		return err
+	}
+	s.lib = dir
+	leave := func() error { return nil }
+	if c.root != "" {
+		if leave, err = enterRoot(c.root, dir); err != nil {
 			return err
-		}
-		defer func() { _ = os.RemoveAll(dir) }() // what is left is in a directory for what is left
-		if err := prepare(ctx, dir); err != nil {
-			return err
-		}
-		s.lib = dir
-		if c.root != "" {
-			leave, err := enterRoot(c.root, dir)
-			if err != nil {
-				return err
-			}
-			c.cases(ctx, s)
-			return errors.Join(leave(), ctx.Err(), c.page(c.suite))
 		}
 	}
 	c.cases(ctx, s)
-	return errors.Join(ctx.Err(), c.page(""))
+	if err := errors.Join(leave(), ctx.Err()); err != nil {
+		return err
+	}
+	return errors.Join(c.page(), c.summary())
 }
 
-// cases runs those that are wanted.
+// summary prints how many cases ran, and returns errFailed if some failed.
+func (c *checker) summary() error {
+	fmt.Printf("%s: %d cases ran, %d failed, %d skipped\n", c.suite, c.ran, len(c.failed), len(c.skipped))
+	for _, name := range c.failed {
+		fmt.Println("FAILED:", name)
+	}
+	if len(c.failed) > 0 {
+		return errFailed
+	}
+	return nil
+}
+
+// cases runs the cases that are wanted.
 func (c *checker) cases(ctx context.Context, s *stand) {
 	for _, p := range alone {
 		c.one(p.section, p.name, func() (string, error) { return "ok", s.runAlone(ctx, &p) })
@@ -181,68 +255,78 @@ func (c *checker) cases(ctx context.Context, s *stand) {
 			c.one(b.section, b.name(), func() (string, error) { return s.runBroken(ctx, &b) })
 		}
 	}
-	var skipped []string
 	c.one("python3-pyverbs", "rdma-core's unit tests", func() (line string, err error) {
-		line, skipped, err = s.pyverbs(ctx, s.lib)
-		if c.write && skipped != nil {
-			err = errors.Join(os.WriteFile("capi/check/skips.txt", []byte(strings.Join(skipped, "\n")+"\n"), 0o644))
-		}
+		line, c.unitSkips, err = s.pyverbs(ctx, c.write)
 		return line, err
 	})
 }
 
-// page writes the page of the host's programs, or of those of another suite.
-func (c *checker) page(suite string) error {
-	switch {
-	case !c.write:
+// page writes the page of a suite and the list of its unit tests that are skipped.
+func (c *checker) page() error {
+	if !c.write {
 		return nil
-	case suite == "":
-		return os.WriteFile("docs/programs.md", []byte(head+c.table.String()), 0o644)
 	}
-	return os.WriteFile("docs/programs-"+suite+".md", fmt.Appendf(nil, rootHead, suite, suite, c.want, &c.table), 0o644)
+	var err error
+	if c.unitSkips != nil {
+		err = os.WriteFile(filepath.Join("capi/check", skipsFile(c.suite)), []byte(strings.Join(c.unitSkips, "\n")+"\n"), 0o644)
+	}
+	if c.suite == host {
+		return errors.Join(err, os.WriteFile("docs/programs.md", []byte(head+c.table.String()), 0o644))
+	}
+	return errors.Join(err, os.WriteFile("docs/programs-"+c.suite+".md", fmt.Appendf(nil, rootHead, c.suite, &c.table), 0o644))
 }
 
-const rootHead = `# Programs of Debian %s on our libibverbs.so.1
+const rootHead = `# Programs of Debian %[1]s on our libibverbs.so.1
 
-As [programs.md](programs.md), for the core of the programs: from the packages of that suite, in a root directory that is made of them, on
-libraries that were built on another one. Written by ` + "`go run ./capi/check -root %s -run '%v' -write`" + `.
+The core of [the programs](programs.md), from the packages of Debian %[1]s in a root directory of their own, on libraries that
+were built on Debian 12. Written by ` + "`go run ./capi/check -root %[1]s -write`" + `.
 
 | package | program | outcome |
 |---|---|---|
-%s`
+%[2]s`
 
 const head = `# Programs that run on our libibverbs.so.1
 
-Unmodified, from Debian 12, in a network namespace without RDMA devices, as written by ` + "`go run ./capi/check -write`" + `.
-Servers and their clients are two processes, with the entry 0 of the GID table: each pair runs between two addresses, and on one. So do
-the ranks of MPI, which reach each other by UCX over our library only. A case fails if its server crashes or ends with an error, also
-after its client has its result. Those of UCX, which
-reads ` + "`/sys`" + `, and programs without a partner are run by ` + "`softhca run`" + `, and so are those that connect
-by rdma_cm. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
-[a program of ours](../capi/check/ucx/meet.c): what packages have that uses UCX's listeners is an example in source. So is
+Unmodified, from Debian 12, in a network namespace without RDMA devices. Written by ` + "`go run ./capi/check -write`" + `.
+The core of these programs also runs from the packages of [Debian 13 (trixie)](programs-trixie.md) and [sid](programs-sid.md).
+
+A server and its client are two processes, with the entry 0 of the GID table: each pair runs between two addresses, and on one. So do
+the ranks of MPI, which reach each other by UCX over our library only. A case fails if its server crashes or ends with an error, even
+after its client has its result. ` + "`softhca run`" + ` starts the programs that need no partner, those of UCX, which read ` + "`/sys`" + `, and those that
+connect by rdma_cm. SERVER, CLIENT and DIR stand for the addresses and a directory. DIR/meet is
+[a program of ours](../capi/check/ucx/meet.c), as Debian has no program that uses UCX's listeners. So is
 [DIR/pool](../capi/check/rpma/pool.c), as librpma comes without programs. There is no package of libfabric's fabtests.
-The core of the programs also runs from the packages of [Debian 13 (trixie)](programs-trixie.md) and [sid](programs-sid.md).
 
 | package | program | outcome |
 |---|---|---|
 `
 
-// one runs a program, if it is wanted.
+// one runs a case, if it is wanted.
 func (c *checker) one(section, name string, run func() (string, error)) {
 	switch {
-	case !c.want.MatchString(name), c.suite != "" && !inCore(c.suite, section):
+	case !c.wants(section, name):
 		return
 	case c.list:
-		fmt.Println(name)
+		c.names = append(c.names, name)
 		return
 	}
 	began := time.Now()
-	line, err := run()
-	if err != nil {
-		c.failed++
+	line := c.absent(section)
+	var err error
+	if line == "" {
+		line, err = run()
+	}
+	c.ran++
+	switch {
+	case err != nil:
+		c.failed = append(c.failed, name)
 		line = "FAILED"
 		fmt.Printf("%-16s %-60s FAILED\n%v\n", section, name, err)
-	} else {
+	case strings.HasPrefix(line, "skipped"):
+		c.ran--
+		c.skipped = append(c.skipped, name)
+		fallthrough
+	default:
 		fmt.Printf("%-16s %-60s %s (%v)\n", section, name, line, time.Since(began).Round(100*time.Millisecond))
 	}
 	fmt.Fprintf(&c.table, "| %s | `%s` | %s |\n", section, name, line)

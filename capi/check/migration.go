@@ -37,17 +37,21 @@ func (g *migration) name() string {
 }
 
 // firmware is the source of what the machine does.
-const firmware = "capi/check/qemu/guest.S"
+const firmware = "qemu/guest.S"
 
 // rounds is where in its memory the machine says how often it has written on that.
 const rounds = 0x1000
 
 // build translates the firmware.
 func (s *stand) build(ctx context.Context) (name string, err error) {
+	source, err := s.source(firmware)
+	if err != nil {
+		return "", err
+	}
 	name = "guest.bin"
 	object := filepath.Join(s.lib, "guest.o")
 	for _, args := range [][]string{
-		{"gcc", "-m32", "-c", "-o", object, firmware},
+		{"gcc", "-m32", "-c", "-o", object, source},
 		{"objcopy", "-O", "binary", "-j", ".text", object, filepath.Join(s.lib, name)},
 	} {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {

@@ -8,14 +8,31 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+
+	"github.com/softhca/softhca/internal/debian"
 )
 
-// packages are Debian's, each with something that it brings: a program, or a file.
-var packages = []struct{ name, brings string }{
+// pkg is a package of Debian, and a program or a file that it contains.
+type pkg struct{ name, file string }
+
+// builders are what our libraries are built with, and the programs run in.
+var builders = []pkg{
 	{"gcc", "gcc"},
 	{"iproute2", "ip"},
 	{"libibverbs-dev", "/usr/include/infiniband/verbs.h"},
+}
+
+// unpackers make the root of another suite.
+var unpackers = []pkg{
+	{"apt", "apt-get"},
+	{"dpkg", "dpkg-deb"},
+	{"debian-archive-keyring", debian.Keyring},
+}
+
+// programs are this machine's own programs, and what some of them are compiled with.
+var programs = []pkg{
 	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
 	{"ibverbs-utils", "ibv_rc_pingpong"},
 	{"perftest", "ib_send_lat"},
@@ -41,13 +58,25 @@ var packages = []struct{ name, brings string }{
 	{"libiscsi-bin", "iscsi-test-cu"},
 }
 
-// missing returns the packages that are not installed.
-func missing() []string {
+// needed returns the packages that the suites need on this machine.
+func needed(suites []string) []pkg {
+	all := builders
+	if slices.Contains(suites, host) {
+		all = slices.Concat(all, programs)
+	}
+	if slices.ContainsFunc(suites, func(s string) bool { return s != host }) {
+		all = slices.Concat(all, unpackers)
+	}
+	return all
+}
+
+// missing returns the names of the packages that are not installed.
+func missing(packages []pkg) []string {
 	var names []string
 	for _, p := range packages {
-		_, err := exec.LookPath(p.brings)
-		if strings.HasPrefix(p.brings, "/") {
-			_, err = os.Stat(p.brings)
+		_, err := exec.LookPath(p.file)
+		if strings.HasPrefix(p.file, "/") {
+			_, err = os.Stat(p.file)
 		}
 		if err != nil {
 			names = append(names, p.name)
@@ -57,15 +86,15 @@ func missing() []string {
 }
 
 // install installs the packages that are missing, if this is root on Debian or Ubuntu.
-func install(ctx context.Context) error {
-	names := missing()
+func install(ctx context.Context, packages []pkg) error {
+	names := missing(packages)
 	if len(names) == 0 {
 		return nil
 	}
 	list := strings.Join(names, " ")
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
-		return fmt.Errorf("packages are missing, which only root can install: `apt-get install %s` does it on Debian and Ubuntu: %w", list, errors.ErrUnsupported)
+		return fmt.Errorf("packages are missing: on Debian or Ubuntu install them with `sudo apt-get install --no-install-recommends %s`: %w", list, errors.ErrUnsupported)
 	}
 	fmt.Fprintln(os.Stderr, "check: installing", list)
 	for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, names...)} {

@@ -17,18 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// program is a process that will run, and all that it starts. It is a process group of its
-// own: children that outlive their parent, as those of servers do that fork for each
-// client, would go on with its output and keep who waits for the end of that.
+// program is a process and its descendants, in a process group of their own. The children
+// of a server that forks for each client may outlive it and hold its output open; killing
+// the group ends them too.
 type program struct {
 	*exec.Cmd
 	ctx context.Context
 }
 
-// outputDelay is how long what a program has left may keep its output.
+// outputDelay bounds how long Wait waits for descendants that hold the output open.
 const outputDelay = 5 * time.Second
 
-// newProgram returns a program that ends with ctx, with all that it has started.
+// newProgram returns a program whose process group is killed when ctx ends.
 func newProgram(ctx context.Context, out *bytes.Buffer, args ...string) *program {
 	p := &program{Cmd: exec.CommandContext(ctx, args[0], args[1:]...), ctx: ctx}
 	p.Env = os.Environ()
@@ -39,7 +39,7 @@ func newProgram(ctx context.Context, out *bytes.Buffer, args ...string) *program
 	return p
 }
 
-// launched returns a program that softhca run will run.
+// launched returns a program that softhca run starts.
 func (s *stand) launched(ctx context.Context, addrs []string, out *bytes.Buffer, args ...string) *program {
 	run := []string{filepath.Join(s.lib, "softhca"), "run"}
 	for _, a := range addrs {
@@ -48,14 +48,33 @@ func (s *stand) launched(ctx context.Context, addrs []string, out *bytes.Buffer,
 	return newProgram(ctx, out, append(append(run, "--"), args...)...)
 }
 
-// command returns a program that will run on the library, without the command.
+// command returns a program that runs on the library without softhca run.
 func (s *stand) command(ctx context.Context, addr string, out *bytes.Buffer, args ...string) *program {
 	p := newProgram(ctx, out, args...)
 	p.Env = append(p.Env, "LD_LIBRARY_PATH="+s.lib, "SOFTHCA_ADDR="+addr)
 	return p
 }
 
-// kill ends a program that has begun, and all that it has started.
+// withTerminal makes a terminal the standard input of the program. The returned function
+// closes both ends of the terminal.
+func (p *program) withTerminal() (func(), error) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("unlock the terminal: %w", err), master.Close())
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_IOCTL, master.Fd(), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		return nil, errors.Join(fmt.Errorf("open the terminal: %w", errno), master.Close())
+	}
+	slave := os.NewFile(fd, "terminal")
+	p.Stdin = slave
+	return func() { _, _ = slave.Close(), master.Close() }, nil // the program never writes to it
+}
+
+// kill kills the process group of a program that was started.
 func (p *program) kill() error { return syscall.Kill(-p.Process.Pid, syscall.SIGKILL) }
 
 // afterwards is how long a server that stays is watched when its client has ended.
@@ -79,6 +98,30 @@ func (p *program) end(stays bool, client error) error {
 	_ = p.kill()
 	_ = p.Wait() // which says that it was killed
 	return nil
+}
+
+// pause is the interval at which until asks again.
+const pause = 20 * time.Millisecond
+
+// until asks until the answer is yes, at most until the program ends or its context is
+// done. what completes the sentence "waiting until …" in the error.
+func (p *program) until(what string, so func() (bool, error)) error {
+	for {
+		ended := p.ended() // before the question: its last act may be the answer
+		switch is, err := so(); {
+		case err != nil:
+			return err
+		case is:
+			return nil
+		case ended:
+			return fmt.Errorf("%s ended before %s", filepath.Base(p.Path), what)
+		}
+		select {
+		case <-p.ctx.Done():
+			return fmt.Errorf("%s: waiting until %s: %w", filepath.Base(p.Path), what, p.ctx.Err())
+		case <-time.After(pause):
+		}
+	}
 }
 
 // ended reports whether a program has ended. Wait still has to be called.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -124,5 +125,53 @@ func TestServerEnds(t *testing.T) {
 				t.Errorf("the error %v does not say %q", err, c.says)
 			}
 		})
+	}
+}
+
+// TestServerEndsBeforeItListens: a server that ends is not waited for any longer, and the
+// error says so.
+func TestServerEndsBeforeItListens(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	for _, wait := range []func(*program) error{
+		func(p *program) error { return p.listens(1) },
+		func(p *program) error { return p.opens("127.255.255.254") },
+	} {
+		var said bytes.Buffer
+		server := newProgram(ctx, &said, "sh", "-c", "exit 3")
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := wait(server); err == nil || !strings.Contains(err.Error(), "sh ended before") {
+			t.Errorf("the error %v does not say that it ended", err)
+		}
+		var status *exec.ExitError
+		if err := server.Wait(); !errors.As(err, &status) || status.ExitCode() != 3 {
+			t.Errorf("its own error is lost: %v", err)
+		}
+	}
+}
+
+// TestTerminal gives a program a terminal as its input, and only that program.
+func TestTerminal(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		var said bytes.Buffer
+		p := newProgram(t.Context(), &said, "sh", "-c", "if [ -t 0 ]; then echo terminal; else echo none; fi")
+		if terminal {
+			hangUp, err := p.withTerminal()
+			if errors.Is(err, os.ErrNotExist) {
+				t.Skip(err) // no pseudo-terminals are mounted here
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hangUp()
+		}
+		if err := p.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]string{true: "terminal\n", false: "none\n"}[terminal]; said.String() != want {
+			t.Errorf("with a terminal %v, the program finds %q", terminal, said.String())
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,18 +18,59 @@ import (
 	"github.com/softhca/softhca/internal/debian"
 )
 
-// rootSuites are the suites of Debian whose programs run in a root directory of their
-// own, whatever this machine is.
+// rootSuites are the suites of Debian whose programs can run in a root directory.
 var rootSuites = []string{"bookworm", "trixie", "sid"}
 
-// core are the packages whose programs run there.
-var core = []string{"ibverbs-utils", "rdmacm-utils", "perftest", "fio", "ucx-utils", "libfabric-bin", "qperf"}
+// rootPackages have the programs that run in the root of a suite.
+var rootPackages = []string{
+	"ibverbs-utils", "rdmacm-utils", "perftest", "fio", "ucx-utils", "libfabric-bin", "qperf", "openmpi-bin", "python3-pyverbs",
+}
 
-// base is what the programs of a root need besides what they depend on.
-var base = []string{"base-files", "bash", "coreutils", "dash", "libc-bin", "sed", "grep", "ibverbs-providers"}
+// base are further packages of a root: a shell, a compiler for our own programs, and what the
+// unit tests call.
+var base = []string{
+	"base-files", "bash", "coreutils", "dash", "libc-bin", "sed", "grep", "ibverbs-providers", "gcc", "libc6-dev", "libopenmpi-dev", "iproute2",
+}
 
-// makeRoot returns the directory with the programs of a suite. It is in the user's cache
-// until Debian has newer packages.
+// core matches the names of the cases that run in the root of a suite unless -run selects
+// others. Of each kind of program it has some that poll completions, some that sleep until
+// an event, and, where there is one, some that poll memory: ib_write_lat, put_lat,
+// rc_rdma_write_poll_lat.
+var core = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	`ibv_dev.*`, `ibv_asyncwatch`, `ibv_\w+_pingpong(?: -e)?`, `ibv_rc_pingpong(?: -e)? over IPv6`,
+	`ib_\w+ -n 500 -F`, `ib_\w+ -n 500 -e -F`, `ib_\w+ -n 100 -a -F`, `ib_send_lat -n 500 -c UD(?: -e)? -F`, `ib_send_bw -n 500 --use-srq.*`,
+	`ib_\w+ -R.*`,
+	`ucx_info.*`, `ucx_perftest -t (?:am_lat|am_bw|put_lat|fadd) .* -x rc_verbs -D short`, `ucx_perftest -t am_lat .* -x ud_verbs -D short`,
+	`UCX_TLS=.* ucx_perftest -t tag_lat.*`,
+	`(?:rping|ucmatose|udaddy|rdma_client|cmtime|rstream|riostream) .*`,
+	`fi_.*`, `fio .*`, `qperf .* rc_(?:lat|bi_bw|rdma_write_poll_lat)`,
+	`UCX_TLS=.* mpirun.openmpi -np [28]: .*`, `rdma-core's unit tests`,
+}, "|") + `)(?:` + onOne + `)?$`)
+
+// wants reports whether a case is to run.
+func (c *checker) wants(section, name string) bool {
+	switch {
+	case c.suite != host && !slices.Contains(rootPackages, section):
+		return false
+	case c.want != nil:
+		return c.want.MatchString(name)
+	}
+	return c.suite == host || core.MatchString(name)
+}
+
+// absent returns why the cases of a package cannot run in the root of a suite, or "".
+func (c *checker) absent(section string) string {
+	if c.suite == host || section != "ucx-utils" && section != "openmpi-bin" {
+		return ""
+	}
+	if found, _ := filepath.Glob("/usr/lib/*/ucx/libuct_ib.so*"); len(found) > 0 {
+		return ""
+	}
+	return "skipped: Debian builds the UCX of this suite without verbs"
+}
+
+// makeRoot returns a directory with the programs of a suite and all that they depend on. It
+// stays in the user's cache until the archive has newer packages.
 func makeRoot(ctx context.Context, suite string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -42,7 +84,7 @@ func makeRoot(ctx context.Context, suite string) (string, error) {
 	if err := a.Update(ctx); err != nil {
 		return "", err
 	}
-	debs, err := a.Fetch(ctx, "", slices.Concat([]string{"install", "--no-install-recommends", "--download-only"}, base, core)...)
+	debs, err := a.Fetch(ctx, "", slices.Concat([]string{"install", "--no-install-recommends", "--download-only"}, base, rootPackages)...)
 	if err != nil {
 		return "", err
 	}
@@ -59,7 +101,7 @@ func makeRoot(ctx context.Context, suite string) (string, error) {
 	}
 	a.Say("unpacking %d packages", len(debs))
 	part := dir + ".part"
-	for _, d := range []string{"bin", "sbin", "lib", "lib64"} { // the packages of bookworm count on them
+	for _, d := range []string{"bin", "sbin", "lib", "lib64"} { // base-files of bookworm does not have these links
 		if err := errors.Join(os.MkdirAll(filepath.Join(part, "usr", d), 0o755), os.Symlink("usr/"+d, filepath.Join(part, d))); err != nil {
 			return "", err
 		}
@@ -70,8 +112,8 @@ func makeRoot(ctx context.Context, suite string) (string, error) {
 	return dir, os.Rename(part, dir)
 }
 
-// enterRoot makes a directory the root of this process and of those that it starts, with
-// the libraries of lib where they are now. leave undoes that.
+// enterRoot makes a directory the root of this process and of its children, and mounts lib,
+// the directory of the libraries, at the path that it has now. leave returns to the old root.
 func enterRoot(root, lib string) (leave func() error, err error) {
 	host, err := os.Open("/")
 	if err != nil {
@@ -94,7 +136,7 @@ func enterRoot(root, lib string) (leave func() error, err error) {
 			}
 		}
 	}
-	for _, name := range []string{"/etc/hosts", "/etc/nsswitch.conf"} { // libfabric asks for the host's own name
+	for _, name := range []string{"/etc/hosts", "/etc/nsswitch.conf"} { // libfabric resolves the host's name
 		text, rerr := os.ReadFile(name)
 		if rerr == nil && err == nil {
 			err = os.WriteFile(filepath.Join(root, name), text, 0o644)
@@ -114,10 +156,4 @@ func enterRoot(root, lib string) (leave func() error, err error) {
 		return nil, errors.Join(err, host.Close())
 	}
 	return leave, nil
-}
-
-// inCore reports whether the cases of a package run in the root of a suite. Debian builds
-// UCX without the verbs in sid.
-func inCore(suite, section string) bool {
-	return slices.Contains(core, section) && (suite != "sid" || section != "ucx-utils")
 }

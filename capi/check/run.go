@@ -19,8 +19,9 @@ const limit = 2 * time.Minute
 
 // stand is where programs run.
 type stand struct {
-	lib  string // the directory of the libraries and of softhca
-	port int    // the next TCP port
+	lib   string // the directory of the libraries and of softhca
+	port  int    // the last TCP port that was used
+	suite string // whose programs these are, or host
 }
 
 // The addresses of the two adapters.
@@ -40,7 +41,7 @@ func (s *stand) run(ctx context.Context, t *test) error {
 		args = append(args, t.GID, "0")
 	}
 	var served, said bytes.Buffer
-	start := func(at int, out *bytes.Buffer, args ...string) *program {
+	command := func(at int, out *bytes.Buffer, args ...string) *program {
 		cmd := s.command(ctx, t.Addrs[at], out, args...)
 		if t.Run {
 			cmd = s.launched(ctx, t.Addrs[at:at+1], out, args...)
@@ -48,15 +49,23 @@ func (s *stand) run(ctx context.Context, t *test) error {
 		cmd.Env = append(cmd.Env, t.Env...)
 		return cmd
 	}
-	server := start(0, &served, args...)
+	server, client := command(0, &served, args...), command(1, &said, append(args, "127.0.0.1")...)
+	if t.Terminal {
+		for _, p := range []*program{server, client} {
+			hangUp, err := p.withTerminal()
+			if err != nil {
+				return err
+			}
+			defer hangUp()
+		}
+	}
 	if err := server.Start(); err != nil {
 		return err
 	}
-	if err := listening(ctx, s.port); err != nil {
-		cancel() // which ends the server
-		return errors.Join(err, server.Wait(), errors.New(served.String()))
+	if err := server.listens(s.port); err != nil {
+		cancel() // which kills the server
+		return errors.Join(err, server.Wait(), errors.New(last(served.String())))
 	}
-	client := start(1, &said, append(args, "127.0.0.1")...)
 	cerr := client.Run()
 	if cerr != nil {
 		cancel()
@@ -115,32 +124,25 @@ func await(cmd *program, want string) error {
 	return fmt.Errorf("there is no %q in its output: %w", want, err)
 }
 
-// pause is how long to wait before looking again.
-const pause = 20 * time.Millisecond
-
-// listening waits until somebody listens on a TCP port, without connecting to it, as the
-// programs take one connection, and without taking the port to try it.
-func listening(ctx context.Context, port int) error {
-	const state = "0A" // of a socket that listens
+// listens waits until a TCP port is in the state LISTEN. It does not connect to the port,
+// as the programs accept one connection only.
+func (p *program) listens(port int) error {
+	const state = "0A" // LISTEN
 	local := fmt.Sprintf(":%04X", port)
-	for {
+	return p.until(fmt.Sprintf("it listens on TCP port %d", port), func() (bool, error) {
 		for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			sockets, err := os.ReadFile(name)
 			if err != nil && !errors.Is(err, os.ErrNotExist) { // there may be no IPv6
-				return err
+				return false, err
 			}
 			for line := range strings.Lines(string(sockets)) {
 				if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], local) && f[3] == state {
-					return nil
+					return true, nil
 				}
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the server does not listen on TCP port %d: %w", port, ctx.Err())
-		case <-time.After(pause):
-		}
-	}
+		return false, nil
+	})
 }
 
 // last returns the last lines of an output.
