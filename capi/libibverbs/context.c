@@ -122,6 +122,7 @@ EXPORT VERB(int, ibv_close_device, (struct ibv_context *ibv), ibv)
 	}
 	*at = c->next;
 	pthread_mutex_unlock(&c->dev->mu);
+	c->closing = true;
 	destroy_left(c);
 	int code = close_device(c->dev);
 	drop_notes(c);
@@ -144,13 +145,30 @@ void add_object(struct ibv_context *ibv, struct object *o, int rank, int (*destr
 	pthread_mutex_unlock(&c->source.mu);
 }
 
-void remove_object(struct ibv_context *ibv, struct object *o)
+// release_object ends the life of an object in its context. Its memory is freed, except
+// when the context closes with the object left in it: then the program may destroy the object
+// later, as Python's garbage collector does, and that frees the memory.
+void release_object(struct ibv_context *ibv, struct object *o, void *memory)
 {
 	struct context *c = context_of(ibv);
 	pthread_mutex_lock(&c->source.mu);
 	if ((*o->prev = o->next) != NULL)
 		o->next->prev = o->prev;
 	pthread_mutex_unlock(&c->source.mu);
+	if (c->closing)
+		o->outlives = true;
+	else
+		free(memory);
+}
+
+// outlived reports whether the context of an object is closed. If so, all that is left to
+// destroy is the memory, and outlived frees it.
+bool outlived(const struct object *o, void *memory)
+{
+	if (!o->outlives)
+		return false;
+	free(memory);
+	return true;
 }
 
 EXPORT VERB(int, ibv_query_device, (struct ibv_context *c, struct ibv_device_attr *a), c, a)

@@ -19,6 +19,8 @@ enum { SEEK_POLLS = 32 << 10 };
 
 static int end_cq(struct cq *q, bool wait)
 {
+	if (outlived(&q->o, q))
+		return 0;
 	int code = ENGINE(q->dev, destroy_cq, q->handle);
 	if (code != 0)
 		return code;
@@ -30,8 +32,7 @@ static int end_cq(struct cq *q, bool wait)
 	while (wait && q->ibv.async_events_completed != q->async_taken)
 		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
 	pthread_mutex_unlock(&q->ibv.mutex);
-	remove_object(q->ibv.context, &q->o);
-	free(q);
+	release_object(q->ibv.context, &q->o, q);
 	return 0;
 }
 

@@ -269,15 +269,16 @@ static void close_ends(struct channel *ch)
 static int free_channel(struct object *o)
 {
 	struct channel *ch = CONTAINER(o, struct channel, o);
+	if (outlived(o, ch))
+		return 0;
 	pthread_mutex_lock(&ch->source.mu);
 	int users = ch->ibv.refcnt;
 	pthread_mutex_unlock(&ch->source.mu);
 	if (users != 0)
 		return EBUSY;
-	remove_object(ch->ibv.context, o);
 	source_free(&ch->source);
 	close_ends(ch);
-	free(ch);
+	release_object(ch->ibv.context, o, ch);
 	return 0;
 }
 

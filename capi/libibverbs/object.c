@@ -22,6 +22,8 @@ int free_pd(struct object *o)
 {
 	struct pd *p = CONTAINER(o, struct pd, o);
 	int code = 0;
+	if (outlived(o, p))
+		return 0;
 	if (p->parent == NULL) {
 		if (atomic_load(&p->children) != 0)
 			return EBUSY;
@@ -33,8 +35,7 @@ int free_pd(struct object *o)
 		p->parent->children--;
 	if (p->td != NULL)
 		p->td->domains--;
-	remove_object(p->ibv.context, o);
-	free(p);
+	release_object(p->ibv.context, o, p);
 	return 0;
 }
 
@@ -149,11 +150,12 @@ static bool legal(unsigned access)
 int free_mr(struct object *o)
 {
 	struct mr *m = CONTAINER(o, struct mr, o);
+	if (outlived(o, m))
+		return 0;
 	int code = ENGINE(device_of(m->ibv.context), dereg_mr, m->handle);
 	if (code != 0)
 		return code;
-	remove_object(m->ibv.context, o);
-	free(m);
+	release_object(m->ibv.context, o, m);
 	return 0;
 }
 
@@ -241,11 +243,12 @@ EXPORT VERB(int, ibv_dereg_mr, (struct ibv_mr *m), m)
 static int free_ah(struct object *o)
 {
 	struct ah *a = CONTAINER(o, struct ah, o);
+	if (outlived(o, a))
+		return 0;
 	int code = ENGINE(device_of(a->ibv.context), destroy_ah, a->pd, a->handle);
 	if (code != 0)
 		return code;
-	remove_object(a->ibv.context, o);
-	free(a);
+	release_object(a->ibv.context, o, a);
 	return 0;
 }
 
@@ -341,6 +344,8 @@ EXPORT VERB(int, ibv_resolve_eth_l2_from_gid, (struct ibv_context *c, struct ibv
 
 static int end_srq(struct srq *s, bool wait)
 {
+	if (outlived(&s->o, s))
+		return 0;
 	int code = ENGINE(device_of(s->ibv.context), destroy_srq, s->handle);
 	if (code != 0)
 		return code;
@@ -349,8 +354,7 @@ static int end_srq(struct srq *s, bool wait)
 	while (wait && s->ibv.events_completed != s->async_taken)
 		pthread_cond_wait(&s->ibv.cond, &s->ibv.mutex);
 	pthread_mutex_unlock(&s->ibv.mutex);
-	remove_object(s->ibv.context, &s->o);
-	free(s);
+	release_object(s->ibv.context, &s->o, s);
 	return 0;
 }
 

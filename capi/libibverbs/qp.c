@@ -6,6 +6,8 @@ enum { RANK_QP = 4 };
 
 static int end_qp(struct qp *q, bool wait)
 {
+	if (outlived(&q->o, q))
+		return 0;
 	int code = ENGINE(q->dev, destroy_qp, q->handle, !wait);
 	if (code != 0)
 		return code;
@@ -14,8 +16,7 @@ static int end_qp(struct qp *q, bool wait)
 	while (wait && q->ibv.events_completed != q->async_taken)
 		pthread_cond_wait(&q->ibv.cond, &q->ibv.mutex);
 	pthread_mutex_unlock(&q->ibv.mutex);
-	remove_object(q->ibv.context, &q->o);
-	free(q);
+	release_object(q->ibv.context, &q->o, q);
 	return 0;
 }
 

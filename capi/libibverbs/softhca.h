@@ -75,6 +75,7 @@ struct context {
 	struct note *head, *tail;
 	unsigned notes;
 	struct object *objects; // guarded by source.mu
+	bool closing;           // set before the objects that are left are destroyed
 	struct context *next;
 	struct verbs_context v; // the last: what is behind it grows downwards
 };
@@ -84,7 +85,8 @@ struct context {
 struct object {
 	struct object *next, **prev;
 	int (*destroy)(struct object *);
-	int rank; // what depends on others is destroyed first
+	int rank;      // what depends on others is destroyed first
+	bool outlives; // its context is closed, which ended it; the program may still destroy it
 };
 
 struct pd {
@@ -326,7 +328,8 @@ void cm_part(void);
 
 // context.c
 void add_object(struct ibv_context *c, struct object *o, int rank, int (*destroy)(struct object *));
-void remove_object(struct ibv_context *c, struct object *o);
+void release_object(struct ibv_context *c, struct object *o, void *memory);
+bool outlived(const struct object *o, void *memory);
 void set_ops(struct context *c);
 struct ibv_context *open_context(struct node *n, int cmd_fd);
 

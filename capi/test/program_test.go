@@ -22,7 +22,7 @@ import (
 // may do to the library.
 var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
-	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "many", "threads", "channel", "arm-late", "slices",
+	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
 	"asleep", "cancelled", "fork-before", "fork-after", "fork-keeps", "exit", "_exit", "crowd", "domains",
 	"generations", "fork-closes", "same-number", "errno-kept", "state-told", "controlled-qkey", "reported-once", "later", "counts", "sizes",
 	"standard-closed", "none-inherited",
@@ -31,7 +31,7 @@ var scenarios = []string{
 // checked are those that run with the library compiled for the sanitizers of
 // addresses and of undefined behaviour. The others handle faults, fork, or end
 // in the middle, which the sanitizers do not like.
-var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later"}
+var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived"}
 
 // preloaded are those that go another way with the preload library, as
 // `softhca run` has it.

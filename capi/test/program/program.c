@@ -356,6 +356,29 @@ static void cycles(void)
 	must(descriptors() == fds && resident() < kb + 20000);
 }
 
+// outlived closes a device before the objects in it are destroyed, as Python's garbage
+// collector may. Destroying them later succeeds, and does nothing to the objects that were
+// made since.
+static void outlived(void)
+{
+	struct rig old = {.shared = true}, r = {.shared = true};
+	rig_open(&old, IBV_QPT_RC);
+	struct ibv_ah_attr to = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	must(ibv_query_gid(old.ctx, 1, 0, &to.grh.dgid) == 0);
+	struct ibv_ah *ah = ibv_create_ah(old.pd, &to);
+	must(ah != NULL && ibv_close_device(old.ctx) == 0);
+	rig_open(&r, IBV_QPT_RC);
+	for (int i = 0; i < SIDES; i++)
+		must(ibv_destroy_qp(old.qp[i]) == 0 && ibv_destroy_cq(old.cq[i]) == 0 && ibv_dereg_mr(old.mr[i]) == 0);
+	must(ibv_destroy_ah(ah) == 0 && ibv_destroy_srq(old.srq) == 0);
+	must(ibv_destroy_comp_channel(old.channel) == 0 && ibv_dealloc_pd(old.pd) == 0);
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	want(r.cq[0], IBV_WC_SUCCESS);
+	rig_close(&r);
+	free(old.buf[0]);
+	free(old.buf[1]);
+}
+
 static void many(void)
 {
 	enum { MANY = 10000 };
@@ -634,7 +657,7 @@ static void exits_at_once(void) { leave(&common); }
 static const struct scenario basics[] = {
 	{"transfer", transfer}, {"datagrams", datagrams}, {"domains", domains}, {"refusals", refusals}, {"gone", gone}, {"handler-before", handler_before},
 	{"handler-after", handler_after}, {"handler-late", handler_late}, {"handler-once", handler_once}, {"guid", guid},
-	{"cycles", cycles}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"sizes", sizes}, {"slices", slices},
+	{"cycles", cycles}, {"outlived", outlived}, {"many", many}, {"threads", threads}, {"channel", channel}, {"arm-late", arm_late}, {"sizes", sizes}, {"slices", slices},
 	{"fork-before", fork_before}, {"fork-after", fork_after}, {"fork-keeps", fork_keeps}, {"exit", exits}, {"_exit", exits_at_once}, {NULL, NULL},
 };
 
