@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// limit is how long a program may take.
-const limit = 2 * time.Minute
+// limit is how long a program may take, also on a busy host.
+const limit = 4 * time.Minute
 
 // stand is where programs run.
 type stand struct {

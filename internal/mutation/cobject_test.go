@@ -51,6 +51,11 @@ var cObjectMutants = []cMutant{
 		sees: "an error of ibv_attach_mcast",
 	},
 	{
+		name: "objects-end-with-their-context", in: "capi/libibverbs/context.c:release_object",
+		old: "if (c->closing)", new: "if (false)",
+		sees: "memory that was freed, in an object whose context is closed",
+	},
+	{
 		name: "gid-behind-the-table", in: "capi/libibverbs/context.c:ibv_query_gid",
 		old: "index >= (int)i->gids", new: "index > (int)i->gids",
 		sees: "a GID of zeros instead of EINVAL",
