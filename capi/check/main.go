@@ -311,7 +311,7 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 		return
 	}
 	began := time.Now()
-	line := c.absent(section)
+	line := c.absent(section, name)
 	var err error
 	if line == "" {
 		line, err = run()
