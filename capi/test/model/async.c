@@ -148,39 +148,18 @@ static void take_one(struct asyncs *v)
 	}
 }
 
-// destroyer is a thread that destroys the object of an event.
-struct destroyer {
-	struct thread *of;
-	struct subject *s;
-	_Atomic pid_t tid;
-	_Atomic bool done;
-};
-
-static void *destroy(void *arg)
-{
-	struct destroyer *d = arg;
-	me = d->of;
-	atomic_store(&d->tid, gettid());
-	end_subject(d->s);
-	atomic_store(&d->done, true);
-	return NULL;
-}
+static void end(void *subject) { end_subject(subject); }
 
 // end_unacknowledged destroys an object whose event was taken.
 static void end_unacknowledged(struct subject *s)
 {
-	struct destroyer d = {.of = me, .s = s};
+	struct helper h = {.call = end, .arg = s};
 	struct ibv_async_event e = {.event_type = s->type, .element.qp = s->object};
-	pthread_t t;
-	if (pthread_create(&t, NULL, destroy, &d) != 0)
-		abort();
-	while (atomic_load(&d.tid) == 0)
-		sched_yield();
-	until_blocked(d.tid);
-	WANT("the object of an event is destroyed before that is acknowledged", atomic_load(&d.done), false);
+	start_helper(&h);
+	WANT("the object of an event is destroyed before that is acknowledged", has_returned(&h), false);
 	waits_for("the destruction of an object whose event is acknowledged");
 	ibv_ack_async_event(&e);
-	pthread_join(t, NULL);
+	join_helper(&h);
 }
 
 static void step_async(void)

@@ -121,6 +121,30 @@ uint64_t now_in(clockid_t clock)
 
 uint64_t now_ns(void) { return now_in(CLOCK_MONOTONIC); }
 
+static void *run_helper(void *arg)
+{
+	struct helper *h = arg;
+	me = h->of;
+	atomic_store(&h->tid, gettid());
+	h->call(h->arg);
+	atomic_store(&h->returned, true);
+	return NULL;
+}
+
+// start_helper starts a helper of the calling thread, and returns when it is blocked.
+void start_helper(struct helper *h)
+{
+	h->of = me;
+	if (pthread_create(&h->handle, NULL, run_helper, h) != 0)
+		abort();
+	while (atomic_load(&h->tid) == 0)
+		sched_yield();
+	until_blocked(h->tid);
+}
+
+bool has_returned(struct helper *h) { return atomic_load(&h->returned); }
+void join_helper(struct helper *h) { pthread_join(h->handle, NULL); }
+
 // until_blocked returns when another thread of the program sleeps in the kernel, or has
 // ended.
 void until_blocked(pid_t tid)

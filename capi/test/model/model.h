@@ -36,6 +36,17 @@ struct thread {
 
 extern __thread struct thread *me;
 
+// helper is a thread that makes one call, which blocks.
+struct helper {
+	void (*call)(void *arg);
+	void *arg;
+
+	struct thread *of;
+	pthread_t handle;
+	_Atomic pid_t tid;
+	_Atomic bool returned;
+};
+
 // check.c
 _Noreturn void differs(const char *call, const char *field, uint64_t got, uint64_t want);
 _Noreturn void fails(const char *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -53,6 +64,9 @@ void waits_for(const char *what);
 uint64_t now_in(clockid_t clock);
 uint64_t now_ns(void);
 void until_blocked(pid_t tid);
+void start_helper(struct helper *h);
+bool has_returned(struct helper *h);
+void join_helper(struct helper *h);
 bool readable(int fd);
 int watch_open(int fd);
 bool is_open(int ep);

@@ -240,23 +240,7 @@ static void step_crowd(void)
 	WORKS(ibv_destroy_comp_channel(c.ch));
 }
 
-// destroyer is a thread that destroys a queue.
-struct destroyer {
-	struct thread *of;
-	struct ibv_cq *cq;
-	_Atomic pid_t tid;
-	_Atomic bool done;
-};
-
-static void *destroy(void *arg)
-{
-	struct destroyer *d = arg;
-	me = d->of;
-	atomic_store(&d->tid, gettid());
-	WORKS(ibv_destroy_cq(d->cq));
-	atomic_store(&d->done, true);
-	return NULL;
-}
+static void destroy(void *cq) { WORKS(ibv_destroy_cq(cq)); }
 
 // Destroying a queue waits until all events that were read are acknowledged. Unread events
 // disappear with the queue.
@@ -266,10 +250,9 @@ static void step_unacknowledged(void)
 	struct ibv_comp_channel *ch = MADE(ibv_create_comp_channel(ctx));
 	struct ibv_cq *cq = MADE(ibv_create_cq(ctx, ROOM, ch, ch, 0)), *got;
 	struct source s;
-	struct destroyer d = {.of = me, .cq = cq};
+	struct helper h = {.call = destroy, .arg = cq};
 	unsigned taken = 1 + draw(3), left = draw(3), acked = draw(taken);
 	void *context;
-	pthread_t t;
 	source_open(&s, ctx, cq);
 	for (unsigned i = 0; i < taken + left; i++)
 		raise_one(&s);
@@ -277,18 +260,14 @@ static void step_unacknowledged(void)
 		WORKS(ibv_get_cq_event(ch, &got, &context));
 	ibv_ack_cq_events(cq, acked);
 	source_close(&s);
-	if (pthread_create(&t, NULL, destroy, &d) != 0)
-		abort();
-	while (atomic_load(&d.tid) == 0)
-		sched_yield();
-	until_blocked(d.tid);
-	WANT("ibv_destroy_cq has returned before all events were acknowledged", atomic_load(&d.done), false);
+	start_helper(&h);
+	WANT("ibv_destroy_cq has returned before all events were acknowledged", has_returned(&h), false);
 	waits_for("ibv_destroy_cq, whose events are acknowledged");
 	for (; acked < taken; acked++) {
-		WANT("ibv_destroy_cq has returned before all events were acknowledged", atomic_load(&d.done), false);
+		WANT("ibv_destroy_cq has returned before all events were acknowledged", has_returned(&h), false);
 		ibv_ack_cq_events(cq, 1);
 	}
-	pthread_join(t, NULL);
+	join_helper(&h);
 	WANT("the descriptor of a channel", readable(ch->fd), false);
 	WORKS(ibv_destroy_comp_channel(ch));
 }
