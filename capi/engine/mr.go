@@ -17,7 +17,7 @@ type region struct {
 
 	// The device's thread guards what follows.
 	d    *domain
-	zero bool // registered at address 0, without the right ZERO_BASED
+	zero bool // registered at address 0 without the right ZERO_BASED
 }
 
 // regionConfig returns what is to be registered.
@@ -59,9 +59,9 @@ func softhca_reg_mr(pd C.handle_t, m *C.struct_softhca_mr) C.int {
 	return r.code("register MR", err)
 }
 
-// change returns what of a region is to change, and to what. The call's address and
-// length count only with a new translation, and its rights only if they change. A region
-// at address 0 is zero-based for the engine until it gets a new translation.
+// change returns which properties of a region change, and their new values. It uses the
+// call's address and length only for a new translation, and its rights only if they change.
+// For the engine a region at address 0 is zero-based until it gets a new translation.
 func (r *region) change(m *C.struct_softhca_mr, what memory.Change) (memory.RegionConfig, memory.Change, error) {
 	moves := what&memory.ChangeTranslation != 0
 	if !moves {

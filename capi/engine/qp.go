@@ -18,7 +18,7 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// errControlled is the error of a controlled Q_Key without the capability.
+// errControlled is returned to a thread that sets a controlled Q_Key without CAP_NET_RAW.
 var errControlled = fmt.Errorf("a Q_Key with bit 31 set needs CAP_NET_RAW: %w", ib.EPERM)
 
 // pair is a queue pair.
@@ -27,7 +27,7 @@ type pair struct {
 	subject
 	qp *qp.QP
 
-	groups int // that it is attached to; the device's thread guards it
+	groups int // number of multicast groups it is attached to; guarded by the device's thread
 }
 
 //export softhca_create_qp
@@ -70,14 +70,14 @@ func softhca_modify_qp(h C.handle_t, c *C.struct_softhca_qp_attr, mask C.uint32_
 
 // hasNetRaw reports whether the calling thread has CAP_NET_RAW over its network
 // namespace, which is the adapter's too. Linux asks the same of a thread that sets a
-// controlled Q_Key and of a thread that opens a raw socket, so this opens one.
+// controlled Q_Key and of a thread that opens a raw socket, so hasNetRaw tries to open one.
 func hasNetRaw() bool {
-	for _, family := range []int{unix.AF_INET, unix.AF_INET6} { // a host may lack either
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} { // a host may lack one of them
 		fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 		switch {
 		case err == nil:
 			return unix.Close(fd) == nil
-		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE): // the capability was asked for first
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE): // the kernel checks the capability before it needs a descriptor
 			return true
 		case errors.Is(err, unix.EPERM):
 			return false

@@ -87,7 +87,7 @@ func softhca_write_cm(file C.handle_t, b unsafe.Pointer, n C.size_t) C.int {
 	case errors.Is(err, ucm.ErrAgain):
 		return C.SOFTHCA_CM_AGAIN
 	case errors.Is(err, ucm.ErrNoAFIB):
-		return errno(err) // librdmacm asks once, and nothing is wrong
+		return errno(err) // not logged: librdmacm asks once, and it is not an error
 	}
 	return u.code("connection manager", err)
 }

@@ -54,9 +54,9 @@ func local(a netip.AddrPort, err error) (netip.AddrPort, error) {
 }
 
 // ErrNoAFIB is what BIND returns for an address of family AF_IB. librdmacm binds an ID
-// to one when it starts, to learn whether the kernel has that family; kernels before 3.11
-// answer EINVAL too, and then librdmacm uses IP addresses in every command. The error
-// is an answer, not trouble.
+// to one when it starts, to learn whether the kernel supports the family. Kernels before 3.11
+// return EINVAL too, and librdmacm then uses IP addresses in every command. So this error
+// does not mean that anything is wrong.
 var ErrNoAFIB = fmt.Errorf("addresses of family AF_IB are not supported: %w", ib.EINVAL)
 
 // familyIB is AF_IB.

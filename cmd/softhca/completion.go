@@ -93,9 +93,9 @@ func rateNames() (names []string) {
 	return names
 }
 
-// prepareCompletion prepares the tree of commands for a shell that asks what may come
-// next: options that the command would refuse are hidden, and descriptions lose the quotes
-// that help takes the name of a value from. The tree is of no other use after it.
+// prepareCompletion prepares the tree of commands for a completion request of a shell. It
+// hides options that the command would refuse, and removes from descriptions the backquotes
+// that mark the name of a value. The tree must not be used for anything else afterwards.
 func prepareCompletion(root *cobra.Command, args []string) {
 	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
 		return
@@ -112,8 +112,8 @@ func prepareCompletion(root *cobra.Command, args []string) {
 	cmd.LocalFlags().VisitAll(unquote)
 }
 
-// completeProgram completes the program that run is to run, as a shell completes a command:
-// by the programs in PATH, or by files if it has a slash. Its arguments are files.
+// completeProgram completes the program of run as a shell completes a command: with the
+// programs in PATH, or with files if the word has a slash. Its arguments are files.
 func completeProgram(_ *cobra.Command, args []string, start string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) > 0 || strings.ContainsRune(start, filepath.Separator) {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -121,7 +121,7 @@ func completeProgram(_ *cobra.Command, args []string, start string) (names []cob
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		files, err := os.ReadDir(dir)
 		if err != nil {
-			continue // a shell would find nothing there either
+			continue // as a shell does
 		}
 		for _, f := range files {
 			if !strings.HasPrefix(f.Name(), start) {

@@ -68,7 +68,7 @@ what the demonstration then finds not verified is what you asked for.`,
 	return cmd
 }
 
-// demoStage returns where to show: to people, or to a machine only what was verified.
+// demoStage returns where the demonstration is printed. With --json only the checks are.
 func demoStage(cmd *cobra.Command, asJSON bool) demo.Options {
 	out := cmd.OutOrStdout()
 	if asJSON {
@@ -120,12 +120,11 @@ func runPlay(cmd *cobra.Command, g *globals, peer string, stage demo.Options, pl
 	return endDemo(cmd, &stage, play(cmd.Context(), stage))
 }
 
-// endDemo prints what was verified, if a machine wants to know, and returns the error that
-// the demonstration ended with.
+// endDemo prints the checks if --json is given, and returns the error of the demonstration.
 func endDemo(cmd *cobra.Command, stage *demo.Options, err error) error {
 	err = demoError(err)
 	sum := stage.Summary
-	if sum == nil || len(sum.Scenes) == 0 { // there was no adapter to show anything with
+	if sum == nil || len(sum.Scenes) == 0 { // no adapter could be opened
 		return err
 	}
 	if sum.Verified = err == nil; err != nil {

@@ -177,7 +177,7 @@ func explainStream(in io.Reader, c explain.Config) (*explain.Report, error) {
 	return explain.Read(in, c)
 }
 
-// exitUntold is the exit code if the capture does not tell what became of the requests.
+// exitUntold is the exit code if the capture does not show the outcome of the requests.
 const exitUntold = 3
 
 // unreadable returns an error about a capture that cannot be read, with its exit code.

@@ -70,9 +70,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitCode(cmd, exitFailed)
 }
 
-// exitCode returns the exit code of a command that fails with this one. A program under
-// run may end with any of the usual codes, so run itself fails with one of its own, as
-// env, nice and timeout do.
+// exitCode returns the exit code of a failed command: code, or for run a code of its own,
+// because the program under run may end with any usual code. env, nice and timeout do the
+// same.
 func exitCode(cmd *cobra.Command, code int) int {
 	if cmd.Name() == runName {
 		return launch.CodeFailed

@@ -88,7 +88,7 @@ func checkGiven(cmd *cobra.Command) (err error) {
 			err = usagef("--%s %s: a time is not negative", f.Name, value)
 		case f.Value.Type() == "string" && strings.TrimSpace(value) == "":
 			kind, _ := pflag.UnquoteUsage(f)
-			if kind == f.Value.Type() { // its help has no word for it
+			if kind == f.Value.Type() { // the help does not name the value
 				kind = "a value"
 			}
 			err = usagef("--%s is empty: give %s, or leave --%s out", f.Name, kind, f.Name)

@@ -106,7 +106,7 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return f.print(cmd.OutOrStdout(), r, false)
 }
 
-// print prints a result, of what was done until the interruption if there was one.
+// print prints a result, which is partial if the command was interrupted.
 func (f *pingpongFlags) print(w io.Writer, r pingpong.Result, interrupted bool) error {
 	if !f.asJSON {
 		return r.Text(w)

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// seldom is how often progress is written to what is no terminal, such as a log.
+// seldom is the time between two lines of progress if the output is not a terminal.
 const seldom = 10 * time.Second
 
-// progress shows how far a command is: in one line of a terminal that changes, or else in a
-// line now and then.
+// progress shows the progress of a command: on a terminal in one line that it overwrites,
+// elsewhere in a line every few seconds.
 type progress struct {
 	w       io.Writer
-	columns int           // of the terminal; 0 if it is none
-	last    time.Duration // since the beginning
+	columns int           // of the terminal; 0 if the output is not one
+	last    time.Duration // time of the last line, since the start
 	shown   bool
 }
 
@@ -27,19 +27,19 @@ func newProgress(w io.Writer) *progress {
 	return p
 }
 
-// The line is written over the one before, and what is left of that is erased.
+// Sequences that return to the start of the line, and erase the rest of it.
 const (
 	overwrite = "\r"
 	eraseRest = "\x1b[K"
 )
 
-// show shows how far the command is after a time. Progress that cannot be shown is no reason
-// to stop.
+// show shows the state of the command at a time since its start. It ignores errors of the
+// output.
 func (p *progress) show(elapsed time.Duration, line string) {
 	switch {
 	case p.columns > 0:
 		p.shown = true
-		_, _ = fmt.Fprintf(p.w, "%s%.*s%s", overwrite, p.columns-1, line, eraseRest) // in one line
+		_, _ = fmt.Fprintf(p.w, "%s%.*s%s", overwrite, p.columns-1, line, eraseRest) // cut to one line
 	case elapsed-p.last >= seldom:
 		p.last = elapsed
 		_, _ = fmt.Fprintln(p.w, line)
@@ -54,8 +54,8 @@ func (p *progress) end() {
 	}
 }
 
-// left estimates how long the rest takes if a part is done after a time; 0 if there is
-// nothing to go by.
+// left estimates the remaining time from the part done after a time; 0 if nothing is done
+// yet.
 func left(elapsed time.Duration, done, all uint64) time.Duration {
 	if done == 0 || done >= all {
 		return 0
@@ -63,7 +63,7 @@ func left(elapsed time.Duration, done, all uint64) time.Duration {
 	return time.Duration(float64(elapsed) * float64(all-done) / float64(done))
 }
 
-// howFar says how much of a whole is done after a time, and how long the rest takes.
+// howFar returns the percentage done and the estimated remaining time, in words.
 func howFar(elapsed time.Duration, done, all uint64) string {
 	s := fmt.Sprintf("%3d %%, %v", 100*done/max(all, 1), elapsed.Round(time.Second))
 	if d := left(elapsed, done, all); d > 0 {

@@ -162,8 +162,8 @@ func (g *globals) checkFaults() error {
 	return checkFaultFile("--fault-file", g.faultFile)
 }
 
-// checkFaultFile returns an error for a file of rules, "" for none, that cannot be read or
-// has a mistake in it. from is the option or variable that names it.
+// checkFaultFile returns an error if a file of rules cannot be read or has a wrong rule. name
+// may be "", for no file. from is the option or variable that gives it.
 func checkFaultFile(from, name string) error {
 	if name == "" {
 		return nil
@@ -319,7 +319,7 @@ const maxLinks = 40
 // link that does not exist, cannot be created.
 func creatable(name string) error {
 	for range maxLinks {
-		dir, _ := filepath.Split(name) // which leaves ".." to the kernel
+		dir, _ := filepath.Split(name) // unlike Dir it keeps "..", for the kernel to resolve
 		target, err := os.Readlink(name)
 		if err != nil {
 			return writableDir(dir + ".")

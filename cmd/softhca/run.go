@@ -99,7 +99,7 @@ func runProgram(cmd *cobra.Command, g *globals, args []string, device string, ad
 	return err
 }
 
-// given returns the value of a setting and what gave it: the option, or else the variable.
+// given returns the value of a setting and its source: the option, or else the variable.
 func given(option, value, env string) (from, text string) {
 	if value != "" {
 		return option, value
@@ -107,8 +107,8 @@ func given(option, value, env string) (from, text string) {
 	return env, os.Getenv(env)
 }
 
-// runOptions returns what the flags ask for. What the environment gives is checked too, but
-// left there.
+// runOptions returns the options of the flags. It also checks the settings in the
+// environment, which the program inherits.
 func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options, error) {
 	log, err := g.logger(cmd.ErrOrStderr())
 	if err != nil {
@@ -155,11 +155,10 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	return o, nil
 }
 
-// checkRunSettings returns an error for the first setting, of an option or of the
-// environment, that the program's adapter could not use: the program would only find no
-// adapter.
+// checkRunSettings returns an error for the first option or variable with which the program's
+// adapter could not be opened. The program would not report the reason.
 func (g *globals) checkRunSettings() error {
-	if len(g.faults) == 0 { // those of the option have been checked
+	if len(g.faults) == 0 { // the rules of --fault are checked already
 		if err := checkRules(launch.FaultEnv, []string{os.Getenv(launch.FaultEnv)}); err != nil {
 			return err
 		}

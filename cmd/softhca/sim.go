@@ -122,7 +122,7 @@ func (f *simFlags) run(cmd *cobra.Command) error {
 	}
 	defer stop()
 	p := newProgress(cmd.ErrOrStderr())
-	if !f.trace { // a trace shows it all
+	if !f.trace { // a trace is progress enough
 		c.Progress = func(s sim.Summary) { p.show(s.Elapsed, f.howFar(c, &s)) }
 	}
 	sum, err := c.Run(run)
@@ -189,7 +189,7 @@ func (f *simFlags) campaign(cmd *cobra.Command) (*sim.Campaign, error) {
 	return c, nil
 }
 
-// howFar says how far a campaign is: against the seeds, the packets and the time that it has.
+// howFar returns the part of a campaign that is done, by its seeds, packets and time.
 func (f *simFlags) howFar(c *sim.Campaign, s *sim.Summary) string {
 	runs := text.Count(s.Runs, "run", "runs")
 	var far string

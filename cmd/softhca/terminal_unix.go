@@ -17,8 +17,8 @@ func terminalColumns(f *os.File) int {
 	return int(size.Col)
 }
 
-// isTerminal reports whether f is a terminal. One whose size nothing has set, as in some
-// containers and CI systems, has a width of 0.
+// isTerminal reports whether f is a terminal. Its width is 0 if nothing has set it, as in some
+// containers and CI systems.
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil

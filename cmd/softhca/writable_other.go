@@ -4,8 +4,8 @@ package main
 
 import "os"
 
-// writableDir returns an error if a directory does not exist. Whether the process can
-// create files in it shows when it does.
+// writableDir returns an error if a directory does not exist. It does not check whether the
+// process can create files there.
 func writableDir(dir string) error {
 	_, err := os.Stat(dir)
 	return err

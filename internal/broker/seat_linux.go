@@ -114,8 +114,8 @@ func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
 	}, ends[0], nil
 }
 
-// programName returns what this process is called among members: the name that the kernel
-// has, as programs may write over their arguments, and empty without one.
+// programName returns the name of this process that other members see: the kernel's, because
+// programs may overwrite their arguments, or "" if there is none.
 func programName() string {
 	name, err := os.ReadFile("/proc/self/comm")
 	if err != nil {

@@ -115,7 +115,7 @@ func (w *wire) receive() (m *message, fds []int, err error) {
 		err = net.ErrClosed
 	case flags&unix.MSG_TRUNC != 0:
 		err = fmt.Errorf("broker: a message longer than %d bytes: %w", maxMessage, unix.EMSGSIZE)
-	case flags&unix.MSG_CTRUNC != 0: // there was room in oob for all that a message can have
+	case flags&unix.MSG_CTRUNC != 0: // not for lack of room in oob, which fits every message
 		err = tooMany(len(fds))
 	default:
 		m, err = decode(w.buf[:n])
@@ -127,10 +127,10 @@ func (w *wire) receive() (m *message, fds []int, err error) {
 	return m, fds, nil
 }
 
-// tooMany returns the error of a process that has no room for the descriptors of a message
-// but for a few.
+// tooMany returns the error of a process that has room for only a few of the descriptors in a
+// message.
 func tooMany(few int) error {
-	return fmt.Errorf("broker: this process has room for %d of the descriptors in a message only (ulimit -n): %w", few, unix.EMFILE)
+	return fmt.Errorf("broker: this process has room for only %d of the descriptors in a message (ulimit -n): %w", few, unix.EMFILE)
 }
 
 // passed returns the descriptors in control messages.

@@ -2,9 +2,9 @@ package device
 
 import "os"
 
-// Environment is what a device takes from the environment of its process. A library in a
-// program in C cannot ask Go for it: Go's runtime reads the memory that the kernel filled
-// when the process began, and programs that change their title write over it.
+// Environment has the settings that a device takes from the environment of its process. In a
+// program in C the library reads them, because Go's runtime would read the memory that the
+// kernel filled when the process began, and programs that change their title overwrite it.
 type Environment struct {
 	ConfigDir  string // directory of the user's configuration; empty if there is none
 	GUID       string // value of SOFTHCA_GUID
@@ -24,7 +24,7 @@ const (
 // ProcessEnvironment returns the environment of a program in Go.
 func ProcessEnvironment() Environment {
 	e := Environment{GUID: os.Getenv(guidEnv), Faults: os.Getenv(faultsEnv), FaultsSeed: os.Getenv(faultsSeedEnv)}
-	if dir, err := os.UserConfigDir(); err == nil { // else the user has none
+	if dir, err := os.UserConfigDir(); err == nil { // on an error the user has none
 		e.ConfigDir = dir
 	}
 	return e

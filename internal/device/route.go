@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 )
 
-// PathMTU returns the largest path MTU whose packets the host's route from src to dst
-// carries, false if the host does not tell or the route is too small for any.
+// PathMTU returns the largest path MTU whose packets fit the host's route from src to dst. It
+// returns false if the route's MTU is unknown or too small for any.
 func PathMTU(src, dst netip.Addr) (ib.MTU, bool) {
 	mtu, ok := iface.RouteMTU(src, dst)
 	if !ok {

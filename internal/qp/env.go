@@ -38,8 +38,8 @@ type Settings struct {
 	// FatalEvents raises QP_FATAL for every QP that moves to ERR by itself, also
 	// where a completion, QP_REQ_ERR or QP_ACCESS_ERR has reported the error.
 	FatalEvents bool
-	// ProbeAfter is how long at least an answer is waited for before a probe. 0 leaves
-	// it to the round trips that were measured.
+	// ProbeAfter is the minimum time without an answer before a probe; 0 derives it from
+	// measured round trips only.
 	ProbeAfter time.Duration
 	// WindowBytes bounds the unacknowledged bytes towards one peer address.
 	WindowBytes int

@@ -19,21 +19,20 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Picture is a picture that is in use.
+// Picture is an image that is in use.
 type Picture struct {
 	Root string
-	// Lock says that it is in use, as long as the file is open here or wherever it
-	// was inherited.
+	// Lock keeps the image in use while the file is open, here or in a process that
+	// inherited it.
 	Lock *os.File
 }
 
-// keep is how long a picture stays that nobody seems to use: a program may have
-// closed the file of the lock, like all that it did not open.
+// keep is how long an unlocked image stays: a program may have closed the file of the lock,
+// with all other files that it did not open.
 const keep = 24 * time.Hour
 
-// Show makes the picture of some adapters, or finds the one that others use. If
-// nobody does, its counters begin at 0. It removes pictures that nobody has used
-// for a day.
+// Show makes the image of some adapters, or joins the users of an existing one. The counters
+// of an image without users begin at 0. Show removes images that were not used for a day.
 func Show(ds ...Description) (*Picture, error) {
 	for i := range ds {
 		if err := ds[i].Check(); err != nil {
@@ -46,15 +45,15 @@ func Show(ds ...Description) (*Picture, error) {
 	}
 	p, err := show(base, ds, time.Now())
 	if err != nil {
-		return nil, fmt.Errorf("the picture of /sys in %s: %w; TMPDIR names another place", base, err)
+		return nil, fmt.Errorf("the sysfs image in %s: %w; TMPDIR names another place", base, err)
 	}
 	return p, nil
 }
 
-// home returns the directory of the user's pictures, to which no other user has access.
-// It is XDG_RUNTIME_DIR/softhca, or softhca-UID in the directory for temporary files.
-// Anybody can create the latter first, or root may have before the process entered a
-// user namespace in which it is root too: then it is softhca-UID-NUMBER.
+// home returns the directory of the user's images, to which no other user has access: it is
+// XDG_RUNTIME_DIR/softhca, or softhca-UID in the directory for temporary files. If the latter
+// belongs to another user, or to root outside of this process's user namespace, it is
+// softhca-UID-N.
 func home() (string, error) {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && private(run) == nil {
 		if dir := filepath.Join(run, "softhca"); ours(dir) == nil {
@@ -67,13 +66,13 @@ func home() (string, error) {
 		dir, err = another(dir + "-")
 	}
 	if err != nil {
-		return "", fmt.Errorf("a directory for the picture of /sys: %w; TMPDIR names another place", err)
+		return "", fmt.Errorf("a directory for the sysfs image: %w; TMPDIR names another place", err)
 	}
 	// Programs see paths without symbolic links, which must begin like this.
 	return filepath.EvalSymlinks(dir)
 }
 
-// ours makes a directory unless it exists, and returns an error unless it is private.
+// ours creates a directory if it does not exist, and returns an error if it is not private.
 func ours(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -81,12 +80,12 @@ func ours(dir string) error {
 	return private(dir)
 }
 
-// maxSquatted bounds the names that are tried before a random one.
+// maxSquatted is how many names are tried before a random one.
 const maxSquatted = 100
 
-// another returns the first private directory of those named prefix and a number, and
-// makes it if nothing has its name. The user's processes agree because they all try
-// the same names. If other users have all of these, the directory has a random name.
+// another returns the first directory, of those named prefix and a number from 0, that is
+// private or that it can create. The user's processes agree, because all try the same names
+// in the same order. If other users have all of them, the name is random.
 func another(prefix string) (string, error) {
 	for i := range maxSquatted {
 		dir := prefix + strconv.Itoa(i)
@@ -97,13 +96,12 @@ func another(prefix string) (string, error) {
 	return os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)) // with mode 0700
 }
 
-// errNotPrivate is why a directory is not used.
+// errNotPrivate is the error of a directory that others may use.
 var errNotPrivate = fmt.Errorf("it is not a directory of this user alone: %w", ib.EPERM)
 
 // private returns an error unless dir is a directory, and not a symbolic link to one, that
-// this user owns and only this user may use. A user namespace shows all users that it
-// does not have as one, so the owner's number alone proves nothing: the process
-// must have access too.
+// this user owns and only this user may use. A user namespace shows all users outside of it
+// as the same UID, so the owner is not enough: the process must have access too.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -130,7 +128,7 @@ func show(base string, ds []Description, now time.Time) (*Picture, error) {
 		return nil, err
 	}
 	if err = claim(lock, root, all, len(ds)); err == nil {
-		// From its age others see that it is in use.
+		// The age of the file shows when the image was last used.
 		err = os.Chtimes(lock.Name(), now, now)
 	}
 	if err != nil {
@@ -140,14 +138,14 @@ func show(base string, ds []Description, now time.Time) (*Picture, error) {
 	return &Picture{root, lock}, nil
 }
 
-// hash returns a name for a picture: one that shows anything else has another.
+// hash returns a name that is different for every content of an image.
 func hash(all []entry) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%+v %d", all, layout()) // a hash takes everything
 	return fmt.Sprintf("%x", h.Sum(nil)[:6])
 }
 
-// claim locks a picture as one of its users, and makes it unless others use it.
+// claim locks an image as one of its users, and makes it anew if there are no others.
 func claim(lock *os.File, root string, all []entry, adapters int) error {
 	fd := int(lock.Fd())
 	err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
@@ -162,7 +160,7 @@ func claim(lock *os.File, root string, all []entry, adapters int) error {
 	return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
 }
 
-// remake replaces a picture. Who has files of the old one open keeps them.
+// remake replaces an image. Files of the old one that are open stay valid.
 func remake(root string, all []entry, adapters int) error {
 	if err := os.RemoveAll(root); err != nil {
 		return err
@@ -181,10 +179,10 @@ func remake(root string, all []entry, adapters int) error {
 	return nil
 }
 
-// patience bounds how long another process may take to set up a picture.
+// patience is how long another process may take to set up an image.
 const patience = 10 * time.Second
 
-// alone returns the file, locked against other processes that do the same.
+// alone returns the file, which it locks against other calls of alone.
 func alone(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -201,9 +199,8 @@ func alone(name string) (*os.File, error) {
 	}
 }
 
-// sweep removes the pictures that nobody uses and nobody has begun to use for a
-// while, and what an interrupted remake left. What cannot be removed stays: it
-// does no harm.
+// sweep removes images that have not been used for a while, and files of an interrupted
+// remake. It ignores what it cannot remove.
 func sweep(base string, now time.Time) {
 	files, _ := os.ReadDir(base)
 	for _, f := range files {
@@ -211,13 +208,13 @@ func sweep(base string, now time.Time) {
 		switch root, ok := strings.CutSuffix(name, ".lock"); {
 		case ok:
 			discard(root, now)
-		case strings.HasPrefix(f.Name(), "new-"): // nobody else makes one now
+		case strings.HasPrefix(f.Name(), "new-"): // no other process makes an image now
 			_ = os.RemoveAll(name)
 		}
 	}
 }
 
-// discard removes a picture unless it is in use or was not long ago.
+// discard removes an image unless it is, or recently was, in use.
 func discard(root string, now time.Time) {
 	lock, err := os.OpenFile(root+".lock", os.O_RDWR, 0)
 	if err != nil {

@@ -17,8 +17,8 @@ var programs = []string{
 	"busybox-static", "dash", "libc6", "libgcc-s1", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "iproute2", "tcpdump", "strace",
 }
 
-// bookworm returns Debian's archive with all that guests are made of. The host's own
-// suites are not looked at.
+// bookworm returns the Debian archive with the packages of guests. It ignores the host's own
+// suites.
 func bookworm(dir string, say func(string, ...any)) *debian.Archive {
 	const suite = "bookworm"
 	return &debian.Archive{
@@ -42,7 +42,7 @@ func kernelPackage(ctx context.Context, a *debian.Archive, suite string) (string
 		err = fmt.Errorf("apt-cache: the lists of packages have no linux-image-amd64")
 	}
 	if suite != "" {
-		err = fmt.Errorf("%w\nThe kernel is to come from Debian's suite %s, which the archive may have no more; -kernel 6.1 does without", err, suite)
+		err = fmt.Errorf("%w\nThe kernel comes from Debian's suite %s, which the archive may no longer have; -kernel 6.1 does not need it", err, suite)
 	}
 	return "", err
 }

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signal is the mark: the last signal that there is. The compiler compares it with that of
+// Signal is the mark: the highest signal number. The compiler compares it with that of
 // capi/engine/engine.h.
 const Signal = 64
 
 // Mark marks a descriptor. On kernels that refuse it, the descriptor stays unmarked.
 func Mark(fd int) {
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETSIG, Signal) // what is not marked works as well
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETSIG, Signal) // unmarked descriptors work too
 }
 
 // Conn marks the descriptor of a connection, a listener or a file.
@@ -25,10 +25,11 @@ func Conn(c syscall.Conn) {
 	}
 }
 
-// Programs use low numbers, and some expect the number that they freed last.
+// Bounds of the numbers that Take chooses: programs use low numbers, and some expect the
+// number that they freed last.
 const (
-	most   = 1024 // numbers above are not needed
-	fewest = 256  // a process with a lower limit than this needs all of its numbers
+	most   = 1024 // Take chooses no higher number
+	fewest = 256  // with a lower limit of descriptors, the process needs all its numbers itself
 )
 
 // Take marks a new descriptor and moves it to a high number, which it returns. The old

@@ -4,5 +4,5 @@ package iface
 
 import "net/netip"
 
-// RouteMTU tells nothing here.
+// RouteMTU reports false: it is implemented only for Linux.
 func RouteMTU(src, dst netip.Addr) (mtu int, ok bool) { return 0, false }

@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-// installation is what is built from a source tree, and where it goes.
+// installation is a source tree and the directory to install it into.
 type installation struct {
 	tree string
 	root string // the prefix, below DESTDIR if there is one
@@ -29,20 +29,19 @@ const (
 	fishDir = "share/fish/vendor_completions.d"
 )
 
-// completions are the files with completions, by the shell.
+// completions has the file of each shell's completions.
 var completions = [...]struct{ shell, file string }{
 	{"bash", bashDir + "/softhca"},
 	{"zsh", zshDir + "/_softhca"},
 	{"fish", fishDir + "/softhca.fish"},
 }
 
-// say prints a line; a reader that is gone is no reason to stop.
+// say prints a line. It ignores errors: the installation does not depend on it.
 func (i *installation) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(i.out, format+"\n", args...)
 }
 
-// install builds and installs everything. What is missing is reported before anything is
-// built.
+// install builds and installs everything. It reports missing packages before it builds.
 func (i *installation) install(ctx context.Context) error {
 	if err := libraries.Check(ctx); err != nil {
 		return err
@@ -61,8 +60,8 @@ func (i *installation) install(ctx context.Context) error {
 	return i.writePages(ctx, command)
 }
 
-// buildCommand builds the command. If its revision cannot be found out, as in a tree that
-// belongs to another user, the command has none.
+// buildCommand builds the command. Where git refuses to name the revision, as in a tree of
+// another user, the command has none.
 func (i *installation) buildCommand(ctx context.Context, file string) error {
 	file, err := filepath.Abs(file)
 	if err != nil {

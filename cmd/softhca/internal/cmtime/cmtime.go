@@ -26,7 +26,7 @@ type Options struct {
 // maxConnections bounds what a client holds at a time.
 const maxConnections = 1 << 15
 
-// Check returns what is wrong with the options, by their names on the command line.
+// Check returns an error for a wrong option, by its name on the command line.
 func (o *Options) Check() error {
 	switch {
 	case o.Connections < 1 || o.Connections > maxConnections:

@@ -18,9 +18,9 @@ import (
 // Open opens an adapter on an IP address. trace is its Config.Trace.
 type Open func(addr string, trace func(*verbs.TraceRecord)) (hca *verbs.Context, closer func() error, err error)
 
-// ProbeAfter is the Config.ProbeAfter of both adapters. On a busy host either may have to wait
-// for a processor, and what is shown must be the same there: only a packet that is lost is
-// sent again.
+// ProbeAfter is the Config.ProbeAfter of both adapters. It is long, so that the output is the
+// same on a busy host, where an adapter waits for a processor: only lost packets are sent
+// again.
 const ProbeAfter = 500 * time.Millisecond
 
 // Options say where and how to show.
@@ -31,7 +31,7 @@ type Options struct {
 	Color        bool
 	Width        int           // columns of the text; 0: what fits most terminals
 	Measure      time.Duration // how long to measure the throughput; 0: not at all
-	Summary      *Summary      // gets the scenes and the throughput; nil if it is not wanted
+	Summary      *Summary      // receives the scenes and the throughput; may be nil
 }
 
 // ErrNotVerified is returned when something shown was not as it should be.

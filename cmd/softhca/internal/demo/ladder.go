@@ -145,8 +145,7 @@ func (p *printer) ladder(a, b *node, steps []step) {
 	}
 }
 
-// missing reports whether something does not arrive, or finds no receive: then A waits until a
-// timer fires.
+// missing reports whether a packet is lost or finds no receive, so that A waits for a timer.
 func missing(r *step) bool {
 	if r.Kind != verbs.TracePacketIn {
 		return r.Kind == verbs.TraceFault

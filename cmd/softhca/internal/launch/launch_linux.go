@@ -24,7 +24,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// CheckDevice reports why the name of the adapter cannot be shown in /sys.
+// CheckDevice returns an error if the adapter's name cannot be a name in /sys.
 func (o *Options) CheckDevice() error { return (&sysfs.Description{Name: o.Device}).Check() }
 
 // Run runs the program in place of this process. It returns only if it cannot: an

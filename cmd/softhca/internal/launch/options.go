@@ -35,7 +35,7 @@ const (
 // connects to it and writes its capture there.
 const CaptureSocket = "unix:"
 
-// CaptureProcess is what the adapter replaces by the number of its process in CaptureEnv.
+// CaptureProcess is the part of CaptureEnv that the adapter replaces by its process ID.
 const CaptureProcess = "%p"
 
 // ChosenEnv has the values of other variables that nobody asked for, separated by

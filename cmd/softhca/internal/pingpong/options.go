@@ -73,8 +73,8 @@ const (
 // grhBytes stand before the payload of a UD message in the receive buffer.
 const grhBytes = 40
 
-// Check fills in what depends on the kind and refuses what cannot be, by the name of its
-// option on the command line.
+// Check fills in defaults that depend on the kind. Its errors name the wrong option as on the
+// command line.
 func (o *Options) Check() error {
 	if o.Size == 0 {
 		o.Size = 4096
