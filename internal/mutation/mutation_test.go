@@ -22,7 +22,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/mutations.md")
 func every() []mutant {
 	return slices.Concat(responderMutants, requesterMutants, completerMutants, stateMutants, queueMutants, shardMutants,
 		refusalMutants, connectionMutants, churnMutants, strangerMutants, recoveryMutants, coalesceMutants, pathMutants, altPathMutants,
-		datagramMutants, channelMutants, brokerMutants)
+		datagramMutants, channelMutants, brokerMutants, ucmMutants)
 }
 
 const (
