@@ -38,6 +38,7 @@ type adapter struct {
 	capture io.WriteCloser  // nil without one
 	board   *sysfs.Attached // nil without a picture
 	done    chan struct{}
+	poller  int // descriptor of the runtime's epoll; -1 if that is not known
 
 	// taking is held from when an event is taken until the program has it, and
 	// by who ends a subject.
@@ -117,7 +118,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	if c, ok := a.capture.(syscall.Conn); ok {
 		fdmark.Conn(c)
 	}
-	markRuntime()
+	a.poller = markRuntime()
 	return nil
 }
 
@@ -216,7 +217,7 @@ func (a *adapter) deliverAll() bool {
 		case !ok:
 			return true
 		case ev.Err != nil:
-			a.log.Error("softhca: the adapter has failed", "err", ev.Err)
+			a.failed(ev.Err)
 		}
 		if ev.About == nil {
 			a.host.event(nil, ev.Type)
@@ -224,6 +225,20 @@ func (a *adapter) deliverAll() bool {
 		}
 		a.host.event(ev.About.Owner.(*subject).user, ev.Type)
 		ev.About.Ack() // the library waits for the program's acknowledgement
+	}
+}
+
+// failed reports that the adapter has failed. If the program has closed the descriptor of the
+// runtime's poller too, the runtime is about to end the process with a traceback, which would
+// not tell the user what to do: the process ends here.
+func (a *adapter) failed(err error) {
+	if !errors.Is(err, syscall.EBADF) && !errors.Is(err, syscall.ENOTSOCK) {
+		a.log.Error("softhca: the adapter has failed", "err", err)
+		return
+	}
+	a.log.Error("softhca: the program has closed descriptors of the adapter: start it with softhca run, which keeps them open", "err", err)
+	if a.poller >= 0 && !fdmark.Marked(a.poller) {
+		os.Exit(1)
 	}
 }
 

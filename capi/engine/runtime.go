@@ -28,20 +28,21 @@ const (
 // of the limit of processors that it reads again from time to time. The poller is the epoll
 // that watches a pipe made here, and the runtime wakes it by the eventfd in it. All stay
 // unmarked, and the adapter works as well, if there is no /proc or no room for a pipe.
-func markRuntime() {
+// It returns the descriptor of the epoll, -1 if it is not found.
+func markRuntime() int {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return
+		return -1
 	}
 	defer func() { _, _ = r.Close(), w.Close() }() // nothing was written
-	own := -1
+	own, poller := -1, -1
 	raw, err := r.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { own = int(fd) })
 	}
 	all, other := os.ReadDir("/proc/self/fd")
 	if err != nil || other != nil {
-		return
+		return -1
 	}
 	limits := make(map[string][]int)
 	for _, e := range all {
@@ -56,6 +57,7 @@ func markRuntime() {
 		}
 		if watched := watchedBy(fd); watched[own] {
 			fdmark.Mark(fd)
+			poller = fd
 			for fd := range watched {
 				if isAnonymous(fd, "eventfd") {
 					fdmark.Mark(fd)
@@ -68,6 +70,7 @@ func markRuntime() {
 			fdmark.Mark(fds[0])
 		}
 	}
+	return poller
 }
 
 // limitOf returns the name of the file of a limit of processors that is open as the runtime

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -228,6 +229,21 @@ func seeOtherBuild(t *testing.T, s *stand) {
 	if err != nil || !strings.Contains(out, "of another build") {
 		t.Errorf("an engine of another build: %v, and the program says\n%s", err, out)
 	}
+}
+
+// seeUnkept has a program close all descriptors without the preload library. Go's runtime may
+// notice before the adapter does, and ends the program with a traceback, but not each time.
+func seeUnkept(t *testing.T, s *stand) {
+	var out string
+	for range 20 {
+		var err error
+		out, err = s.run(t, "closes-unkept")
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == 1 && strings.Contains(out, "softhca run") && !strings.Contains(out, "goroutine") {
+			return
+		}
+	}
+	t.Errorf("a program that closes the adapter's descriptors never ends with what to do, but with\n%s", out)
 }
 
 // changeABI copies an engine and changes the number at the beginning of its table of calls.

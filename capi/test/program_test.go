@@ -84,6 +84,10 @@ func TestD1_Program(t *testing.T) {
 		t.Parallel()
 		seeOtherBuild(t, s)
 	})
+	t.Run("closes-unkept", func(t *testing.T) {
+		t.Parallel()
+		seeUnkept(t, s)
+	})
 	t.Run("captured", func(t *testing.T) {
 		t.Parallel()
 		seeCaptured(t, s)

@@ -260,6 +260,18 @@ static void other_build(void)
 	ibv_free_device_list(list);
 }
 
+// A program without the preload library closes what it does not know, and goes on. It does not
+// come to an end by itself.
+static void closes_unkept(void)
+{
+	struct rig r = {0};
+	rig_open(&r, IBV_QPT_RC);
+	transfer(&r);
+	from();
+	for (;;)
+		ibv_poll_cq(r.cq[0], 1, &(struct ibv_wc){0});
+}
+
 // The child of a fork has no descriptor of its parent's adapter, and may close what it has of it.
 static void none_inherited(void)
 {
@@ -362,5 +374,5 @@ static void standard_closed(void)
 
 const struct scenario files[] = {
 	{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {"closes-unlisted", close_without_listing}, {"unseen-children", unseen_children},
-	{"other-build", other_build}, {"limits-kept", limits_kept}, {"none-inherited", none_inherited}, {"standard-closed", standard_closed}, {NULL, NULL},
+	{"other-build", other_build}, {"limits-kept", limits_kept}, {"none-inherited", none_inherited}, {"closes-unkept", closes_unkept}, {"standard-closed", standard_closed}, {NULL, NULL},
 };

@@ -17,6 +17,12 @@ func Mark(fd int) {
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETSIG, Signal) // unmarked descriptors work too
 }
 
+// Marked reports whether a descriptor is open and marked.
+func Marked(fd int) bool {
+	has, err := unix.FcntlInt(uintptr(fd), unix.F_GETSIG, 0)
+	return err == nil && has == Signal
+}
+
 // Conn marks the descriptor of a connection, a listener or a file.
 func Conn(c syscall.Conn) {
 	raw, err := c.SyscallConn()
