@@ -82,7 +82,8 @@ func (s *stand) runJob(ctx context.Context, j *job) error {
 	choose := fmt.Sprintf("shift $(($%s %% %d)); exec %s run --addr $1 -- %s", j.mpi.rank, len(j.addrs), filepath.Join(s.lib, "softhca"), program)
 	args := slices.Concat([]string{j.mpi.launcher}, j.mpi.options, []string{"-np", strconv.Itoa(j.ranks), "sh", "-c", choose, "sh"}, j.addrs)
 	cmd := newProgram(ctx, &said, args...)
-	cmd.Env = append(cmd.Env, "UCX_TLS="+j.tls, "UCX_NET_DEVICES=softhca0:1")
+	// 32 ranks that spin on two processors may not run for longer than the usual 30 s.
+	cmd.Env = append(cmd.Env, "UCX_TLS="+j.tls, "UCX_NET_DEVICES=softhca0:1", "UCX_UD_TIMEOUT=3m")
 	cmd.Env = append(cmd.Env, j.mpi.env...)
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w: %s", j.mpi.launcher, err, last(said.String()))
