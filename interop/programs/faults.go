@@ -42,8 +42,8 @@ type exchange struct {
 }
 
 var exchanges = []exchange{
-	{"pingpong", 10 << 20, sleepingPingpong},
-	{"pingpong-64k", 300 << 16, func(l *lab.Lab, c matrix.Cell) *pair { return rcPingpong(l, c, 64<<10, 300) }},
+	{"pingpong", 10 << 20, func(l *lab.Lab, c matrix.Cell) *pair { return sleepingPingpong(l, c, 1<<20, 10) }},
+	{"pingpong-64k", 300 << 16, func(l *lab.Lab, c matrix.Cell) *pair { return sleepingPingpong(l, c, 64<<10, 300) }},
 	{"rping", 30 * 65000, func(l *lab.Lab, c matrix.Cell) *pair { return rping.pair(l, c, "-C 30 -S 65000") }},
 }
 
@@ -117,11 +117,11 @@ func (x exchange) run(ctx context.Context, l *lab.Lab, c matrix.Cell, fault stri
 	return float64(2*x.bytes) / frames.Span(all[len(before):]).Seconds(), o
 }
 
-// sleepingPingpong returns the sides of ibv_rc_pingpong with large messages. Ours
+// sleepingPingpong returns the sides of ibv_rc_pingpong with some messages. Ours
 // sleeps: a program that polls takes the processor on which the guest is emulated,
 // and what is measured is the scheduler.
-func sleepingPingpong(l *lab.Lab, c matrix.Cell) *pair {
-	p := rcPingpong(l, c, 1<<20, 10)
+func sleepingPingpong(l *lab.Lab, c matrix.Cell, size, iters int) *pair {
+	p := rcPingpong(l, c, size, iters)
 	p.more("--events", "")
 	return p
 }
