@@ -101,7 +101,8 @@ func (e *EEC) resynced(now clock.Instant, p *Packet) {
 	if !e.in.established(now) {
 		return
 	}
-	r.shut, r.nakSent, r.reply, r.resend = 0, false, reply{}, resend{}
+	r.shut, r.nakSent, r.reply = 0, false, reply{}
+	r.resend = resend{}
 	r.kept.clear()
 	r.early.clear()
 	e.in.abort(now, ib.WCRemAbortErr)
