@@ -166,7 +166,7 @@ func programsAre(t *testing.T, scripts map[string]string) {
 func TestNoBackports(t *testing.T) {
 	for _, c := range []struct{ script, suite, want string }{
 		{"echo 'The value is invalid for APT::Default-Release' >&2; exit 100", "bookworm-backports", "invalid for APT::Default-Release"},
-		{"echo 'The value is invalid for APT::Default-Release' >&2; exit 100", "bookworm-backports", "-kernel 6.1 does without"},
+		{"echo 'The value is invalid for APT::Default-Release' >&2; exit 100", "bookworm-backports", "-kernel 6.1 does not need it"},
 		{"exit 0", "bookworm-backports", "have no linux-image-amd64"},
 		{"exit 0", "", "have no linux-image-amd64"},
 	} {
