@@ -230,12 +230,15 @@ func TestRunTestsBuildFails(t *testing.T) {
 // and at none. Each package that the table names exists, with a test that its
 // pattern matches.
 func TestDetect(t *testing.T) {
-	got := detect([]string{"./a", "./internal/pages", "./internal/sim"}, []string{"./b"})
-	want := detection{[]string{"./a"}, []string{"./internal/sim"}, fewThreads["./internal/sim"], []string{"./internal/pages", "./internal/sim", "./b"}}
+	got := detect(&threads{[]string{"./a", "./internal/pages", "./internal/sim"}, []string{"./c"}, []string{"./b"}})
+	want := detection{
+		[]string{"./a"}, []string{"./internal/sim"}, fewThreads["./internal/sim"], []string{"./c"},
+		[]string{"./internal/pages", "./internal/sim", "./b"},
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	several, _, err := byThreads(os.DirFS("../../.."))
+	parts, err := byThreads(os.DirFS("../../.."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +254,7 @@ func TestDetect(t *testing.T) {
 				return regexp.MustCompile(pattern).Match(m[1])
 			})
 		}
-		if !slices.Contains(several, p) || !slices.ContainsFunc(files, matches) {
+		if !slices.Contains(parts.several, p) || !slices.ContainsFunc(files, matches) {
 			t.Errorf("%s: no test matches %q, or it has no threads", p, pattern)
 		}
 	}
@@ -271,6 +274,7 @@ func TestByThreads(t *testing.T) {
 		"between/a.go":            file("package x\nimport _ \"m/starts\""),
 		"inc/a.go":                file("package x\nimport \"C\""),
 		"inc/a_test.go":           test,
+		"points/a_test.go":        file("package x\nimport \"unsafe\"\nvar p unsafe.Pointer"),
 		"untested/a.go":           file("package x\nfunc f() { go f() }"),
 		"simple/a.go":             file("package x\nimport _ \"os\""),
 		"simple/a_test.go":        file("package x\nimport _ \"m/beside\""),
@@ -279,12 +283,14 @@ func TestByThreads(t *testing.T) {
 		"users/nothing/a.go":      file("package x\nfunc Go() {}"),
 		"users/nothing/a_test.go": test,
 	}
-	several, one, err := byThreads(fsys)
-	if want := []string{"./beside", "./starts", "./tests", "./users"}; err != nil || !slices.Equal(several, want) {
-		t.Errorf("several threads in %v, %v; want %v", several, err, want)
+	got, err := byThreads(fsys)
+	want := threads{
+		[]string{"./beside", "./starts", "./tests", "./users"},
+		[]string{"./points"},
+		[]string{"./inc", "./simple", "./users/nothing"},
 	}
-	if want := []string{"./inc", "./simple", "./users/nothing"}; !slices.Equal(one, want) {
-		t.Errorf("one thread in %v, want %v", one, want)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }
 

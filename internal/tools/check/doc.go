@@ -12,5 +12,6 @@
 // that it can be run again by itself.
 //
 // Reading order: main.go (flags, the loop), steps.go (the list of steps),
+// threads.go (which tests need the race detector), types.go (other platforms),
 // sources.go (checks that need no tool of their own).
 package main

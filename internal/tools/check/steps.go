@@ -25,17 +25,11 @@ import (
 // the proofs of the requirements ran and passed.
 func allSteps(fuzztime time.Duration, results string) []step {
 	root := os.DirFS(".")
-	return []step{
+	steps := []step{
 		{"gofmt", func(context.Context) (string, error) { return unformatted(root) }},
 		{"build", tool(nil, "build", libraries.NoVCS, "./...")},
-		{"build-nocgo", tool([]string{"CGO_ENABLED=0"}, "build", libraries.NoVCS, "./...")},
-		{"build-portable", tool(nil, "build", libraries.NoVCS, "-tags=portable", "./...")},
-		{"build-darwin", tool([]string{"CGO_ENABLED=0", "GOOS=darwin", "GOARCH=arm64"}, "build", libraries.NoVCS, "./...")},
-		{"build-windows", tool([]string{"CGO_ENABLED=0", "GOOS=windows", "GOARCH=amd64"}, "build", libraries.NoVCS, "./...")},
 		{"build-js-engine", buildEngine},
 		{"vet", tool(nil, "vet", "./...")},
-		{"vet-darwin", tool([]string{"CGO_ENABLED=0", "GOOS=darwin", "GOARCH=arm64"}, "vet", "./...")},
-		{"vet-windows", tool([]string{"CGO_ENABLED=0", "GOOS=windows", "GOARCH=amd64"}, "vet", "./...")},
 		{"staticcheck", tool(nil, "tool", "staticcheck", "./...")},
 		{"generated", func(ctx context.Context) (string, error) { return outdated(ctx, ".") }},
 		{"modules", tool(nil, "mod", "verify")},
@@ -49,6 +43,12 @@ func allSteps(fuzztime time.Duration, results string) []step {
 		{"mutations", tool(nil, "test", "-tags=mutation", "-count=1", "-timeout=30m", "./internal/mutation")},
 		{"fuzz", func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
 	}
+	var types []step
+	for _, p := range platforms() {
+		types = append(types, step{"types-" + p.name, func(ctx context.Context) (string, error) { return p.typeCheck(ctx, ".") }})
+	}
+	const after = 2 // gofmt, build
+	return slices.Insert(steps, after, types...)
 }
 
 // tool returns a step that runs the go command with the environment env added.
@@ -79,15 +79,15 @@ var fewThreads = map[string]string{
 }
 
 // runTests runs the tests of the module in dir and writes what go test -json
-// prints to a file: with the race detector where several threads run, elsewhere
-// with its checks of pointers only. It returns what the failed ones printed, in
+// prints to a file: with the race detector where several threads run, and with its
+// checks of pointers only where packages use unsafe. It returns what the failed ones printed, in
 // their order. Vet is a step of its own, and nobody debugs the binaries.
 func runTests(ctx context.Context, dir, results string) (string, error) {
-	several, one, err := byThreads(os.DirFS(dir))
+	parts, err := byThreads(os.DirFS(dir))
 	if err != nil {
 		return "", err
 	}
-	plan := detect(several, one)
+	plan := detect(&parts)
 	f, err := os.Create(results)
 	if err != nil {
 		return "", err
@@ -110,7 +110,8 @@ func runTests(ctx context.Context, dir, results string) (string, error) {
 	err = errors.Join(
 		run(plan.race, "-race"),
 		run(plan.raceSome, "-race", "-run="+plan.some),
-		run(plan.plain, "-gcflags=-d=checkptr"))
+		run(plan.pointers, "-gcflags=-d=checkptr"),
+		run(plan.plain))
 	if err == nil {
 		return "", f.Close()
 	}
@@ -126,14 +127,15 @@ type detection struct {
 	race     []string // with the race detector
 	raceSome []string // with it, the tests that match some
 	some     string   // a regular expression
-	plain    []string // without it
+	pointers []string // with the compiler's checks of pointers
+	plain    []string // with neither
 }
 
-// detect plans the tests of packages with several threads and with one.
-func detect(several, one []string) detection {
-	var d detection
+// detect plans the tests.
+func detect(parts *threads) detection {
+	d := detection{pointers: parts.pointers}
 	var patterns []string
-	for _, p := range several {
+	for _, p := range parts.several {
 		switch pattern, few := fewThreads[p]; {
 		case !few:
 			d.race = append(d.race, p)
@@ -144,7 +146,7 @@ func detect(several, one []string) detection {
 		}
 		d.plain = append(d.plain, p)
 	}
-	d.some, d.plain = strings.Join(patterns, "|"), append(d.plain, one...)
+	d.some, d.plain = strings.Join(patterns, "|"), append(d.plain, parts.one...)
 	return d
 }
 

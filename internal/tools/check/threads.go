@@ -3,20 +3,27 @@ package main
 import (
 	"go/ast"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/softhca/softhca/internal/rules"
 )
 
-// byThreads parts the packages of the module that have tests: those in whose
-// tests several threads run, which the race detector is to look at, and those
-// in whose tests there is but one. It would find nothing in the latter, and
-// makes them several times slower: they simulate for long.
-func byThreads(root fs.FS) (several, one []string, err error) {
+// threads are the packages of the module that have tests.
+type threads struct {
+	several  []string // in whose tests several threads run
+	pointers []string // with one thread, which use package unsafe
+	one      []string // the rest
+}
+
+// byThreads parts the packages by what checks their tests need. The race detector finds
+// nothing where there is one thread, and makes such tests, which simulate for long,
+// several times slower.
+func byThreads(root fs.FS) (parts threads, err error) {
 	m, err := rules.Load(root)
 	if err != nil {
-		return nil, nil, err
+		return parts, err
 	}
 	pkgs := map[string]*rules.Package{}
 	for _, p := range m.Packages {
@@ -27,12 +34,19 @@ func byThreads(root fs.FS) (several, one []string, err error) {
 		switch {
 		case len(p.Files) == len(p.Sources()):
 		case anyOf(p.Files, func(f *rules.File) bool { return threaded(f, pkgs, known) }):
-			several = append(several, "./"+p.Path)
+			parts.several = append(parts.several, "./"+p.Path)
+		case anyOf(p.Files, usesUnsafe):
+			parts.pointers = append(parts.pointers, "./"+p.Path)
 		default:
-			one = append(one, "./"+p.Path)
+			parts.one = append(parts.one, "./"+p.Path)
 		}
 	}
-	return several, one, nil
+	return parts, nil
+}
+
+// usesUnsafe reports whether the file may make pointers that Go does not check.
+func usesUnsafe(f *rules.File) bool {
+	return slices.ContainsFunc(f.AST.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"unsafe"` })
 }
 
 // threaded reports whether f, or a package that it imports, may start a thread of
