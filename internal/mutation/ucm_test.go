@@ -25,7 +25,7 @@ var ucmMutants = []mutant{
 	{
 		name: "request-for-datagrams-with-parameters-of-a-connection", in: "capi/ucm.name",
 		old:  "$n.datagrams = $listener.datagrams",
-		new:  "",
+		new:  "_ = $listener",
 		test: "capi/ucm TestCMDatagrams",
 	},
 	{
