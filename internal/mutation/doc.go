@@ -9,7 +9,7 @@
 // changes and the engine contains no code for it.
 //
 //	go test -tags mutation ./internal/mutation         all of them
-//	go test -tags mutation -short ./internal/mutation  a sample
+//	go test -tags mutation ./internal/mutation -share 3  an eighth of them
 //	go test -tags mutation -v -run 'TestMutants/each/NAME' ./internal/mutation
 //
 // A mutant of the libraries in C names a file, a function, variable or macro in it, text
