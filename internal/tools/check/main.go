@@ -18,7 +18,7 @@ import (
 func main() {
 	only := flag.String("only", "", "run only these steps, separated by commas")
 	list := flag.Bool("list", false, "print the names of the steps")
-	fuzz := flag.Duration("fuzztime", 3*time.Second, "time for each fuzz target")
+	fuzz := flag.Duration("fuzztime", time.Second, "time for each fuzz target")
 	results := flag.String("results", "", "file for the results of the tests (default one in a temporary directory)")
 	flag.Parse()
 	if *results == "" {
