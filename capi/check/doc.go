@@ -9,5 +9,5 @@
 //
 // The programs run in a network namespace of their own, where they have the rights of an
 // ordinary user on the host, and never reach the network. It needs Linux with user namespaces
-// and the packages of packages.go, and names those that are missing.
+// and the packages of packages.go, and names the missing ones.
 package main

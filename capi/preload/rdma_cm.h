@@ -21,7 +21,7 @@ struct rdma_cm_calls {
 	bool (*write)(int fd, const void *b, size_t n, ssize_t *result);
 	/* close closes one, with all that the adapter has of it; false if it is another file's. */
 	bool (*close)(int fd, int *result);
-	/* replace is close for one that becomes a copy of another descriptor, by dup3. */
+	/* replace closes a descriptor and makes it a copy of another, as dup3 does. */
 	bool (*replace)(int from, int fd, int flags, int *result);
 };
 

@@ -54,7 +54,7 @@ type rxe struct {
 	loss    float64
 	late    float64
 	wqes    []rxeWQE // not completed
-	index   int      // of the one that is being sent
+	index   int      // of the message that is being sent
 	psn     uint32   // next to send
 	acked   uint32   // next that an ACK is expected for
 	retry   bool     // go back before the next packet

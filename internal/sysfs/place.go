@@ -160,7 +160,7 @@ func claim(lock *os.File, root string, all []entry, adapters int) error {
 	return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
 }
 
-// remake replaces an image. Files of the old one that are open stay valid.
+// remake replaces an image. Open files of the replaced image stay valid.
 func remake(root string, all []entry, adapters int) error {
 	if err := os.RemoveAll(root); err != nil {
 		return err

@@ -306,7 +306,7 @@ static void raised_events(void)
 }
 
 // Rules of faults make each of these calls fail the first time, and failed prints it. ERRNO
-// is the errno of a call that failed, 0 of one that did not.
+// is the errno of a call that failed, 0 if the call succeeded.
 #define ERRNO(has_failed) ({ errno = 0; (has_failed) ? errno : 0; })
 
 // CODE is the error code that a call returns. errno must be the same.

@@ -83,7 +83,8 @@ var fewThreads = map[string]string{
 // runTests runs the tests of the module in dir and writes what go test -json
 // prints to a file: with the race detector where several threads run, and with its
 // checks of pointers only where packages use unsafe. It returns what the failed ones printed, in
-// their order. Vet is a step of its own, and nobody debugs the binaries.
+// their order. The tests are not vetted, as vet is a step of its own, and their binaries
+// have no debug information.
 func runTests(ctx context.Context, dir, results string) (string, error) {
 	parts, err := byThreads(os.DirFS(dir))
 	if err != nil {
