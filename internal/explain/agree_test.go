@@ -19,8 +19,8 @@ var (
 )
 
 // agreeHard are seeds whose verdicts once disagreed: answers and refusals that came after
-// the requester had given up.
-var agreeHard = []uint64{211, 290, 564, 707, 1096, 1234}
+// the requester had given up, answers that came more than once, and what is pinned below.
+var agreeHard = []uint64{211, 290, 472, 564, 707, 1096, 1234, 3709, 4946, 8009, 8102, 9250, 10516, 12223}
 
 // delays finds the time of a rule that delays.
 var delays = regexp.MustCompile(`^delay \d+ms`)
@@ -115,6 +115,28 @@ func TestLateAnswers(t *testing.T) {
 	if p.status[requester] != ib.WCRetryExcErr || v.Outcome != "failed" || v.Cause != table[answersLate].Name || !strings.Contains(v.Requester, "RETRY_EXC_ERR") ||
 		!strings.Contains(v.Where, "ms after the last repeat") {
 		t.Errorf("the requester completes with %v, and the verdict is %+v", p.status[requester], v)
+	}
+}
+
+// TestPlaysOnceMisjudged pins the verdicts on plays whose verdicts were wrong.
+func TestPlaysOnceMisjudged(t *testing.T) {
+	for _, k := range []struct {
+		seed      uint64
+		outcome   string
+		cause     ruleID
+		requester []ib.WCStatus
+		why       string
+	}{
+		{472, "repaired", icrcDamaged, nil, "a response to a READ that arrived once is not missing when a copy of it is damaged"},
+		{12223, "repaired", readResponseLost, nil, "a response that looks like one that was damaged on its way out replaces it"},
+		{3709, "failed", refusalLate, []ib.WCStatus{ib.WCRemAccessErr, ib.WCRetryExcErr}, "a repeat of an earlier request does not show that the requester missed the NAK"},
+		{4946, "failed", rnrOrSilence, []ib.WCStatus{ib.WCRNRRetryExcErr, ib.WCRetryExcErr}, "the requester heeds no RNR NAK that a rule lost"},
+		{8009, "failed", refusalLate, []ib.WCStatus{ib.WCRemInvReqErr, ib.WCRetryExcErr}, "repeats that a rule delayed do not show that the requester missed the NAK"},
+	} {
+		v := drawn(k.seed).play(t).run().Verdict
+		if want := Statuses(k.requester).String(); v.Outcome != k.outcome || v.Cause != table[k.cause].Name || v.Requester != want {
+			t.Errorf("seed %d: %s, %s, %q, want %s, %s, %q: %s", k.seed, v.Outcome, v.Cause, v.Requester, k.outcome, table[k.cause].Name, want, k.why)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func (c *conversation) answer(f *Follower, side int) {
 }
 
 // spoil notes an answer that a rule of faults lost or changed, or that makes good those
-// before it.
+// before it. An answer that reached the requester once is not missing when a copy is lost.
 func (h *half) spoil(f *Follower) {
 	psn, own := f.pkt.BTH.PSN, f.pkt.Info.Kind != roce.KindAck
 	if f.sight.deed == delayed {
@@ -37,9 +37,25 @@ func (h *half) spoil(f *Follower) {
 	}
 	switch {
 	case f.sight.deed != spoiled:
-		h.spoiled = slices.DeleteFunc(h.spoiled, func(s spoilt) bool { return s.psn == psn || !s.own && s.psn.Diff(psn) <= 0 })
+		if own {
+			h.intact.add(psn)
+		}
+		h.makeGood(psn)
+	case own && h.intact.has(psn):
 	case len(h.spoiled) < maxGaps:
 		h.spoiled = append(h.spoiled, spoilt{psn, own, f.now})
+	}
+}
+
+// makeGood forgets the spoilt answers that an answer with a PSN replaces. With the last of
+// them the requester has what it repeated its requests for.
+func (h *half) makeGood(psn ib.PSN) {
+	if len(h.spoiled) == 0 {
+		return
+	}
+	h.spoiled = slices.DeleteFunc(h.spoiled, func(s spoilt) bool { return s.psn == psn || !s.own && s.psn.Diff(psn) <= 0 })
+	if len(h.spoiled) == 0 {
+		h.ignored = 0
 	}
 }
 
@@ -127,7 +143,7 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 			c.retract(requestLost)
 		}
 		h.missed.on = false
-		h.rnr.on, h.rnr.psn, h.rnr.in, h.timer = true, psn, f.now, syndrome.Value()
+		h.rnr, h.timer = wait{true, psn, f.now, f.sight.deed == spoiled}, syndrome.Value()
 	case syndrome == roce.NAKSequence:
 		h.good++
 		h.lastGood = f.now
@@ -332,6 +348,6 @@ func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrom
 		rule = unknownNAK
 		what += ": " + s.String()
 	}
-	h.refusal = refusal{rule: rule, in: f.now, detail: what, deed: f.sight.deed}
+	h.refusal = refusal{rule: rule, in: f.now, detail: what, psn: psn, deed: f.sight.deed}
 	c.find(f.now, rule, "%s", what)
 }

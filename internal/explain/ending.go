@@ -34,11 +34,12 @@ func (c *conversation) conclude(side int) {
 func (c *conversation) unheard(side int) {
 	h := &c.halves[side]
 	r := &h.refusal
-	if !h.failed || r.deed == spared && r.deaf == 0 && !h.late.on && h.held.overcome() {
+	waits := h.una.Diff(r.psn) < 0 // for the answer to an earlier request, which is completed first
+	if !h.failed || r.deed == spared && r.deaf == 0 && !waits && !h.late.on && h.held.overcome() {
 		return
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == r.rule })
-	if r.deed == spoiled || r.deaf >= enough {
+	if r.deed == spoiled || r.deaf >= enough && h.held.overcome() {
 		c.find(r.in, refusalUnheard, "%s: %s", table[r.rule].Name, r.detail)
 		return
 	}

@@ -312,7 +312,7 @@ func (p *play) run() *Report {
 	if err := p.ports[p.watched()].Close(); err != nil {
 		p.t.Fatal(err)
 	}
-	r, err := Read(&p.file, Config{})
+	r, err := Read(bytes.NewReader(p.file.Bytes()), Config{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

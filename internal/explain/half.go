@@ -53,6 +53,7 @@ type half struct {
 	failed   bool // a NAK ended it
 	refusal  refusal
 	spoiled  []spoilt
+	intact   intact
 	held     held
 	late     late
 	lastSend instant
@@ -83,9 +84,10 @@ type half struct {
 
 // wait is an answer that asks for a repeat.
 type wait struct {
-	on  bool
-	psn ib.PSN
-	in  instant
+	on    bool
+	psn   ib.PSN
+	in    instant
+	spoil bool // a rule of faults lost or changed it
 }
 
 // refusal is the NAK that ended a half.
@@ -93,8 +95,9 @@ type refusal struct {
 	rule   ruleID
 	in     instant
 	detail string
+	psn    ib.PSN
 	deed   deed // of a rule of faults, to the NAK
-	deaf   int  // repeats after it, as of a requester that did not get it
+	deaf   int  // repeats of the refused request, as of a requester that did not get it
 }
 
 // held is the last request or answer that a rule of faults delayed.
@@ -139,9 +142,9 @@ type waits struct {
 	other  int // repeats before it, or long after: as of a requester that did not get the RNR NAK
 }
 
-// again counts a repeat that comes a while after an RNR NAK.
-func (w *waits) again(after, timer time.Duration) {
-	if after < timer*9/10 || after > timer+max(timer/2, heedful) {
+// again counts a repeat that comes a while after an RNR NAK, which may have been lost.
+func (w *waits) again(after, timer time.Duration, lost bool) {
+	if lost || after < timer*9/10 || after > timer+max(timer/2, heedful) {
 		w.other++
 		return
 	}
@@ -205,11 +208,15 @@ func (h *half) inFlight(p ib.PSN) bool {
 func (f *Follower) reliable(p *pcapfile.Packet) {
 	fl := f.connected(p)
 	c := fl.conv
+	response := f.pkt.Info.Flags&roce.FlagResponse != 0
 	if f.sight.copy {
+		if h := &c.halves[1-fl.side]; response && !f.sight.turned && f.sight.deed != spoiled && h.seen {
+			h.spoil(f) // a rule of faults may have lost the first only
+		}
 		c.copied(f, fl.side)
 		return
 	}
-	if f.pkt.Info.Flags&roce.FlagResponse != 0 {
+	if response {
 		c.learnMTU(&f.pkt)
 		c.answer(f, 1-fl.side)
 		return

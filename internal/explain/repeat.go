@@ -20,10 +20,9 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	if i >= 0 {
 		h.ops[i].again++
 	}
-	if h.failed && f.now.since(h.refusal.in) >= prompt {
+	if h.failed && f.now.since(h.refusal.in) >= prompt && psn.Diff(h.refusal.psn) >= 0 {
 		h.refusal.deaf++
 	}
-	h.spoiled = slices.DeleteFunc(h.spoiled, func(s spoilt) bool { return s.psn.InWindow(psn, n) })
 	f.sight.marks |= Repeated
 	c.twins.recent[1-side].forget() // it may be answered as before
 	h.atomic.again = h.atomic.again || h.atomic.known && psn == h.atomic.psn
@@ -87,7 +86,7 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 	switch {
 	case h.rnr.on:
 		h.rnr.on, h.nak.on = false, false
-		h.waits.again(f.now.since(h.rnr.in), ib.RNRTimer(h.timer))
+		h.waits.again(f.now.since(h.rnr.in), ib.RNRTimer(h.timer), h.rnr.spoil)
 		c.find(f.now, rnrWait, "%v at PSN %v came again %v after an RNR NAK with a timer of %v", op, psn, round(f.now.since(h.rnr.in)), ib.RNRTimer(h.timer))
 	case h.nak.on && f.now.since(h.nak.in) > lateAnswer:
 		h.nak.on = false

@@ -295,8 +295,8 @@ var table = [numRules]Rule{
 	},
 	refusalLate: {
 		Name: "refusal-late", Severity: Failed, Side: Both, Title: "a request was refused, and the NAK may not have reached the requester",
-		Means: "The responder answered by a NAK that ends the request. The requester repeated after it, or a rule of faults lost, changed or delayed the NAK. " +
-			"A requester that did not get it in time used up its retries. The detail names the refusal.",
+		Means: "The responder answered by a NAK that ends the request. The requester repeated after it, an earlier request has no answer here, " +
+			"or a rule of faults lost, changed or delayed the NAK. A requester that did not get both in time used up its retries. The detail names the refusal.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "See what the responder refused, and the requester's completion.",
 	},

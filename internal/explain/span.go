@@ -1,6 +1,10 @@
 package explain
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/softhca/softhca/ib"
+)
 
 // span is responses to a READ, counted from its first: up to, but not including, to.
 type span struct{ from, to uint32 }
@@ -57,4 +61,33 @@ func (o *op) reread(from, n uint32) {
 			o.insert(s)
 		}
 	}
+}
+
+// intact is the PSNs of responses that reached the requester: the latest, in the order in
+// which they came.
+type intact struct{ runs []run }
+
+// run is n PSNs in a row.
+type run struct {
+	from ib.PSN
+	n    uint32
+}
+
+// add notes a response. It forgets runs so far from it that their PSNs may belong to other
+// requests, and the oldest run if there are too many.
+func (t *intact) add(psn ib.PSN) {
+	if last := len(t.runs) - 1; last >= 0 && t.runs[last].from.Add(t.runs[last].n) == psn && t.runs[last].n < maxJump {
+		t.runs[last].n++
+		return
+	}
+	t.runs = slices.DeleteFunc(t.runs, func(r run) bool { d := psn.Diff(r.from); return d > 2*maxJump || d < -2*maxJump })
+	if len(t.runs) >= maxGaps {
+		t.runs = slices.Delete(t.runs, 0, 1)
+	}
+	t.runs = append(t.runs, run{psn, 1})
+}
+
+// has reports whether a response is among them.
+func (t *intact) has(psn ib.PSN) bool {
+	return slices.ContainsFunc(t.runs, func(r run) bool { return psn.InWindow(r.from, r.n) })
 }
