@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric/poll"
 )
 
 //export softhca_sleep
@@ -20,17 +22,11 @@ func softhca_sleep(dev C.handle_t, awake *C.int, channel, signals C.int) C.int {
 	}
 	// Signals are blocked meanwhile: that one waits ends the sleep, and it comes
 	// to the program when the library has unblocked it.
-	ended := func() bool { return flag.Load() != 0 || readable(int(signals)) }
+	ended := func() bool { return flag.Load() != 0 || poll.Readable(int(signals)) }
 	elsewhere := func() {
 		fds := []unix.PollFd{{Fd: int32(channel), Events: unix.POLLIN}, {Fd: int32(signals), Events: unix.POLLIN}}
-		_, _ = unix.Poll(fds, -1) // who is woken without a reason looks again
+		_ = poll.Wait(fds, nil) // the library looks again, whatever ended the wait
 	}
 	a.dev.SleepOn(int(signals), ended, elsewhere)
 	return 0
-}
-
-// readable reports whether a descriptor can be read.
-func readable(fd int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	return n > 0 && err == nil
 }

@@ -252,20 +252,21 @@ static bool takes_event(const void *b, size_t n)
 	       h.out >= offsetof(struct rdma_ucm_event_resp, reserved);
 }
 
-// waiter is who waits for an event, with a copy of the descriptor: as in the kernel, the
-// file stays as long as somebody sleeps on it, though it is closed meanwhile, and though
-// another one has its number by then.
+// waiter is a thread that waits for an event, with a copy of the descriptor: as in the kernel,
+// the file stays as long as a thread sleeps on it, even if the program closes it meanwhile and
+// another file gets its number. A process that may open no more descriptors makes no copy: its
+// threads ask for the file again after each read.
 struct waiter {
-	int copy;
-	struct cm_file *file; // NULL: it was closed before
+	int fd;
+	bool copied;
+	struct cm_file *file; // NULL: the program closed it before
 };
 
 static struct waiter begin_wait(int fd)
 {
-	struct waiter w = {.copy = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
-	if (w.copy < 0)
-		return w;
-	struct cm_file *f = hold(fd, w.copy);
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	struct waiter w = {.fd = copy < 0 ? fd : copy, .copied = copy >= 0};
+	struct cm_file *f = hold(fd, w.fd);
 	if (f != NULL) {
 		w.file = f;
 		atomic_store(&f->taker, 0);
@@ -276,7 +277,23 @@ static struct waiter begin_wait(int fd)
 
 static void end_wait(void *p)
 {
-	close(((struct waiter *)p)->copy);
+	const struct waiter *w = p;
+	if (w->copied)
+		close(w->fd);
+}
+
+// take_next has the engine do GET_EVENT.
+static int take_next(const struct waiter *w, const void *b, size_t n)
+{
+	struct cm_file *f = w->copied ? w->file : hold(w->fd, w->fd);
+	if (f == NULL)
+		return EBADF;
+	int code = ENGINE(f->device, write_cm, f->handle, (void *)(uintptr_t)b, n);
+	if (code == 0)
+		atomic_store(&f->taker, pthread_self());
+	if (!w->copied)
+		let_go();
+	return code;
 }
 
 // wait_for_event does GET_EVENT. The wait, as a system call of the program's own, can be
@@ -286,23 +303,19 @@ static int wait_for_event(const struct waiter *w, const void *b, size_t n)
 	int code;
 	do {
 		char byte;
-		ssize_t got = read(w->copy, &byte, 1);
+		ssize_t got = read(w->fd, &byte, 1);
 		if (got != 1)
 			return got == 0 ? EIO : errno;
-		code = ENGINE(w->file->device, write_cm, w->file->handle, (void *)(uintptr_t)b, n);
+		code = take_next(w, b, n);
 	} while (code == SOFTHCA_CM_AGAIN);
-	if (code == 0)
-		atomic_store(&w->file->taker, pthread_self());
 	return code;
 }
 
 static int take_event(int fd, const void *b, size_t n)
 {
 	struct waiter w = begin_wait(fd);
-	int code = w.copy < 0 ? errno : EBADF;
-	if (w.copy < 0)
-		return code;
-	pthread_cleanup_push(end_wait, &w); // who waits can be cancelled
+	int code = EBADF;
+	pthread_cleanup_push(end_wait, &w); // a thread that waits can be cancelled
 	if (w.file != NULL)
 		code = wait_for_event(&w, b, n);
 	pthread_cleanup_pop(true);

@@ -46,7 +46,7 @@ func (s *stand) over(t *testing.T, addr string) []string {
 // is on another address and then on the same, and scenarios of what else a program does with the descriptor.
 func TestD2_CMPrograms(t *testing.T) {
 	s := &stand{builds: newBuilds(t, "program", plain), variant: plain}
-	for _, name := range []string{"rdma-cm", "rdma-cm-fork", "rdma-cm-closed"} {
+	for _, name := range []string{"rdma-cm", "rdma-cm-fork", "rdma-cm-closed", "no-descriptors"} {
 		t.Run(name, func(t *testing.T) { s.pass(t, name, s.over(t, s.addresses(1))...) })
 	}
 	for _, name := range []string{"rdma-cm-exit", "rdma-cm-crash"} {

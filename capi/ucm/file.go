@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/softhca/softhca/internal/fabric/fdmark"
+	"github.com/softhca/softhca/internal/fabric/poll"
 	"github.com/softhca/softhca/rdmacm"
 )
 
@@ -139,12 +140,8 @@ func (f *File) awaitClose(gone func()) {
 	gone()
 }
 
-// unread reports whether nobody has the end for reading.
-func (f *File) unread() bool {
-	fds := []unix.PollFd{{Fd: int32(f.fd)}}
-	n, _ := unix.Poll(fds, 0)
-	return n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLNVAL) != 0
-}
+// unread reports whether all copies of the end for reading are closed.
+func (f *File) unread() bool { return poll.Readable(f.fd) }
 
 // close destroys the file's IDs, as the kernel does with what a program has left. Who
 // comes second waits until the first has done it.

@@ -3,11 +3,9 @@
 package broker
 
 import (
-	"errors"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/softhca/softhca/internal/fabric/poll"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -93,7 +91,7 @@ func (b *Broker) claim(slot uint8, id mad.ServiceID) syscall.Errno {
 // await waits until something is to be read, and reports false if nothing will be.
 func (w *wire) await() bool {
 	raw, err := w.SyscallConn()
-	return err == nil && raw.Read(func(fd uintptr) bool { return hasMore(int(fd)) }) == nil
+	return err == nil && raw.Read(canRead) == nil
 }
 
 // readable reports whether something is to be read, or the end has come.
@@ -102,19 +100,11 @@ func (w *wire) readable() (is bool) {
 	if err != nil {
 		return true // who reads finds out why
 	}
-	if raw.Control(func(fd uintptr) { is = hasMore(int(fd)) }) != nil {
+	if raw.Control(func(fd uintptr) { is = canRead(fd) }) != nil {
 		return true
 	}
 	return is
 }
 
-// hasMore reports whether a read of a socket would not wait.
-func hasMore(fd int) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	for {
-		n, err := unix.Poll(fds, 0)
-		if !errors.Is(err, unix.EINTR) {
-			return n > 0
-		}
-	}
-}
+// canRead reports whether a read would not wait.
+func canRead(fd uintptr) bool { return poll.Readable(int(fd)) }

@@ -24,16 +24,10 @@ func watch(r *resident) (stop func()) {
 		return func() {}
 	}
 	go func() {
-		if raw.Read(ended) == nil { // else it was stopped
+		// The descriptor of a process can be read once the process has ended.
+		if raw.Read(canRead) == nil { // else it was stopped
 			_ = r.wire.CloseRead() // after what it said last
 		}
 	}()
 	return func() { _ = f.Close() }
-}
-
-// ended reports whether the process of a descriptor has ended.
-func ended(fd uintptr) bool {
-	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(p, 0)
-	return err == nil && n > 0
 }

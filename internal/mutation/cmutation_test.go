@@ -30,7 +30,7 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^handler-(late|sent|sent-inside)$", lib: verbsDir, of: []string{"fault.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^signals-of-child$", lib: verbsDir, of: []string{"signals.c"}},
 	{pkg: programTests, run: "^TestD1_Program$/^(standard-closed|other-build|none-inherited)$", lib: verbsDir, of: []string{"loader.c", "files.c"}},
-	{pkg: programTests, run: "^TestD2_CMPrograms$/^(rdma-cm|rdma-cm-fork|rdma-cm-closed)$", lib: verbsDir, of: []string{"ucm.c"}},
+	{pkg: programTests, run: "^TestD2_CMPrograms$/^(rdma-cm|rdma-cm-fork|rdma-cm-closed|no-descriptors)$", lib: verbsDir, of: []string{"ucm.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^closing-", lib: verbsDir, of: []string{"ucm.c"}},
 	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "status.c"}},
 	{pkg: programTests, run: "^TestD2_CMPrograms$/^rdma-cm$", lib: preloadDir, of: []string{"rdma_cm.c"}},

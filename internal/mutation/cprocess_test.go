@@ -93,6 +93,11 @@ var cManagerMutants = []cMutant{
 		sees: "the file is closed under a thread that waits",
 	},
 	{
+		name: "wait-only-with-a-copy", in: "capi/libibverbs/ucm.c:begin_wait",
+		old: "copy < 0 ? fd : copy", new: "copy",
+		sees: "EBADF instead of events in a process that may open no more descriptors",
+	},
+	{
 		name: "closed-by-the-engine-alone", in: "capi/libibverbs/ucm.c:end_file",
 		old: "ENGINE(f->device, shut_cm, f->handle);", new: "",
 		sees: "descriptors that are closed after close and dup2 return",

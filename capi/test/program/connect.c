@@ -223,11 +223,9 @@ static void crashes(void)
 	ibv_destroy_qp(missing); // as qperf's server destroys that of the ID that listens
 }
 
-// leave connects, or begins to, and ends.
-static void leave(const char *server, bool establish, void (*end)(void))
+// connect_to sends a request to a server and takes its reply; the caller answers that.
+static uint32_t connect_to(int fd, const char *server)
 {
-	int fd = open(DEVICE, O_RDWR);
-	must(fd >= 0);
 	uint32_t id = create_id(fd);
 	struct sockaddr_in to = server_at(server);
 	struct rdma_ucm_resolve_addr addr = {.id = id, .timeout_ms = 1000, .dst_size = sizeof to};
@@ -240,10 +238,42 @@ static void leave(const char *server, bool establish, void (*end)(void))
 	struct rdma_ucm_connect c = {.id = id, .conn_param = parameters()};
 	must(command(fd, RDMA_USER_CM_CMD_CONNECT, &c, sizeof c, 0) > 0);
 	want_event(fd, CONNECT_RESPONSE);
-	if (establish) {
-		struct rdma_ucm_accept a = {.id = id};
-		must(command(fd, RDMA_USER_CM_CMD_ACCEPT, &a, sizeof a, 0) > 0);
-	}
+	return id;
+}
+
+static void establish_id(int fd, uint32_t id)
+{
+	struct rdma_ucm_accept a = {.id = id};
+	must(command(fd, RDMA_USER_CM_CMD_ACCEPT, &a, sizeof a, 0) > 0);
+}
+
+static void listen_at(int fd, const char *server)
+{
+	struct sockaddr_in at = server_at(server);
+	struct rdma_ucm_bind b = {.id = create_id(fd), .addr_size = sizeof at};
+	memcpy(&b.addr, &at, sizeof at);
+	must(command(fd, RDMA_USER_CM_CMD_BIND, &b, sizeof b, 0) > 0);
+	struct rdma_ucm_listen l = {.id = b.id, .backlog = 5};
+	must(command(fd, RDMA_USER_CM_CMD_LISTEN, &l, sizeof l, 0) > 0);
+}
+
+// accept_next accepts the next request and returns its ID.
+static uint32_t accept_next(int fd)
+{
+	uint32_t id = want_event(fd, CONNECT_REQUEST);
+	struct rdma_ucm_accept a = {.uid = 9, .id = id, .conn_param = parameters()};
+	must(command(fd, RDMA_USER_CM_CMD_ACCEPT, &a, sizeof a, 0) > 0);
+	return id;
+}
+
+// leave connects, or begins to, and ends.
+static void leave(const char *server, bool establish, void (*end)(void))
+{
+	int fd = open(DEVICE, O_RDWR);
+	must(fd >= 0);
+	uint32_t id = connect_to(fd, server);
+	if (establish)
+		establish_id(fd, id);
 	end();
 }
 
@@ -273,16 +303,9 @@ static void leaving(void (*end)(void))
 		must(child > 0);
 		int fd = open(DEVICE, O_RDWR);
 		must(fd >= 0);
-		struct sockaddr_in at = server_at(server);
-		struct rdma_ucm_bind b = {.id = create_id(fd), .addr_size = sizeof at};
-		memcpy(&b.addr, &at, sizeof at);
-		must(command(fd, RDMA_USER_CM_CMD_BIND, &b, sizeof b, 0) > 0);
-		struct rdma_ucm_listen l = {.id = b.id, .backlog = 5};
-		must(command(fd, RDMA_USER_CM_CMD_LISTEN, &l, sizeof l, 0) > 0);
+		listen_at(fd, server);
 		must(write(listens[1], "x", 1) == 1);
-		uint32_t id = want_event(fd, CONNECT_REQUEST);
-		struct rdma_ucm_accept a = {.uid = 9, .id = id, .conn_param = parameters()};
-		must(command(fd, RDMA_USER_CM_CMD_ACCEPT, &a, sizeof a, 0) > 0);
+		uint32_t id = accept_next(fd);
 		if (establish)
 			must(want_event(fd, ESTABLISHED) == id);
 		must(want_event(fd, establish ? DISCONNECTED : REJECTED) == id);
@@ -296,7 +319,99 @@ static void leaving(void (*end)(void))
 static void by_exit(void) { leaving(exits); }
 static void by_crash(void) { leaving(crashes); }
 
+static void say(int fd) { must(write(fd, "x", 1) == 1); }
+
+static void hear(int fd)
+{
+	char c;
+	must(read(fd, &c, 1) == 1);
+}
+
+// serve shares the address of its parent, which opens its adapter first. It accepts two
+// connections, after the parent has lowered its limit.
+static void serve(const char *server, int from, int to)
+{
+	hear(from);
+	int fd = open(DEVICE, O_RDWR);
+	must(fd >= 0);
+	create_id(fd); // opens the adapter
+	say(to);
+	hear(from);
+	listen_at(fd, server);
+	say(to);
+	for (int i = 0; i < 2; i++) {
+		uint32_t id = accept_next(fd);
+		must(want_event(fd, ESTABLISHED) == id && want_event(fd, DISCONNECTED) == id);
+		struct rdma_ucm_disconnect d = {.id = id};
+		must(command(fd, RDMA_USER_CM_CMD_DISCONNECT, &d, sizeof d, 0) > 0);
+	}
+	close(fd);
+	exit(0);
+}
+
+static void sleep_for_completion(struct rig *r)
+{
+	struct ibv_cq *q;
+	void *context;
+	must(ibv_req_notify_cq(r->cq[0], 0) == 0);
+	must(post(r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
+	must(ibv_get_cq_event(r->channel, &q, &context) == 0);
+	ibv_ack_cq_events(q, 1);
+	want(r->cq[0], IBV_WC_SUCCESS);
+}
+
+// sleep_until_signal sleeps without a completion.
+static void sleep_until_signal(struct rig *r)
+{
+	struct itimerval often = {{.tv_usec = 20000}, {.tv_usec = 20000}}, never = {0};
+	struct ibv_cq *q;
+	void *context;
+	must(sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL) == 0);
+	must(setitimer(ITIMER_REAL, &often, NULL) == 0);
+	must(ibv_get_cq_event(r->channel, &q, &context) == -1 && errno == EINTR);
+	must(setitimer(ITIMER_REAL, &never, NULL) == 0);
+}
+
+// A server that opens all that it needs and then forbids itself further descriptors: poll
+// fails from then on.
+static void no_descriptors(void)
+{
+	struct rlimit none = {0, 0};
+	struct rig r = {0};
+	int up[2], down[2], status;
+	const char *server = getenv("SOFTHCA_ADDR");
+	must(pipe(up) == 0 && pipe(down) == 0);
+	pid_t child = fork();
+	if (child == 0)
+		serve(server, down[0], up[1]);
+	must(child > 0);
+	rig_open(&r, IBV_QPT_RC);
+	int fd = open(DEVICE, O_RDWR), other = open(DEVICE, O_RDWR);
+	must(fd >= 0 && other >= 0);
+	sleep_for_completion(&r);
+	say(down[1]);
+	hear(up[0]);
+
+	must(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	must(poll(&(struct pollfd){.fd = fd}, 1, 0) == -1 && errno == EINVAL);
+	say(down[1]);
+	sleep_for_completion(&r);
+	sleep_until_signal(&r);
+	sleep_for_completion(&r);
+	hear(up[0]);
+	uint32_t id = connect_to(fd, server);
+	establish_id(fd, id);
+	struct rdma_ucm_disconnect d = {.id = id};
+	must(command(fd, RDMA_USER_CM_CMD_DISCONNECT, &d, sizeof d, 0) > 0);
+	must(want_event(fd, DISCONNECTED) == id);
+	establish_id(other, connect_to(other, server));
+	close(other); // disconnects
+	must(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	close(fd);
+	rig_close(&r);
+}
+
 const struct scenario connects[] = {
 	{"rdma-cm", descriptor}, {"rdma-cm-fork", descriptor_fork}, {"rdma-cm-closed", descriptor_closed}, {"rdma-cm-exit", by_exit},
-	{"rdma-cm-crash", by_crash}, {NULL, NULL},
+	{"rdma-cm-crash", by_crash}, {"no-descriptors", no_descriptors}, {NULL, NULL},
 };

@@ -4,7 +4,9 @@
 // descriptor under a system call, where its number might already be someone
 // else's.
 //
-// Reading order: poller.go.
+// Wait and Readable are for any descriptor.
+//
+// Reading order: poller.go, wait.go.
 //
 // The package never reads or writes the sockets.
 package poll

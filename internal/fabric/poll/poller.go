@@ -143,19 +143,13 @@ func (p *Poller) arm(read bool, write int) {
 // Wait.
 func (p *Poller) WakeOn(fd int) { p.also = fd }
 
-// sleep polls. The kernel leaves in the timespec what is left of it, so an
-// interrupted sleep goes on where it was.
 func (p *Poller) sleep(timeout time.Duration) error {
 	var left *unix.Timespec
 	if timeout >= 0 {
 		p.left = unix.NsecToTimespec(int64(timeout))
 		left = &p.left
 	}
-	for {
-		if _, err := unix.Ppoll(p.fds, left, nil); err != unix.EINTR {
-			return err
-		}
-	}
+	return Wait(p.fds, left)
 }
 
 // drain resets the eventfd. It is nonblocking and its value does not matter.

@@ -1,0 +1,77 @@
+//go:build linux
+
+package poll
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Readable reports whether a read of a descriptor would return at once: with data, at the end
+// of the file, or with an error. The writing end of a pipe is readable once all readers have
+// closed the other end.
+func Readable(fd int) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	return Wait(fds, &unix.Timespec{}) == nil && fds[0].Revents != 0
+}
+
+// Wait waits as ppoll(2) does, without a limit if timeout is nil, and goes on after a signal.
+// ppoll fails in a process that has lowered its limit of descriptors below len(fds), as servers
+// do that sandbox themselves; select has no such check. There, of the events, Wait knows
+// POLLIN and POLLOUT, as which it also reports errors.
+func Wait(fds []unix.PollFd, timeout *unix.Timespec) error {
+	for {
+		_, err := unix.Ppoll(fds, timeout, nil) // leaves in timeout what is left of it
+		if err == unix.EINVAL {
+			err = wait(fds, timeout)
+		}
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// wordBits is the size of the words in the kernel's sets of descriptors.
+const wordBits = int(unsafe.Sizeof(uintptr(0))) * 8
+
+// A set is a bit for each descriptor. FdSet of x/sys/unix has room for 1024.
+type set []uintptr
+
+func (s set) add(fd int32) { s[int(fd)/wordBits] |= 1 << (int(fd) % wordBits) }
+
+func (s set) has(fd int32) bool { return s[int(fd)/wordBits]>>(int(fd)%wordBits)&1 != 0 }
+
+// wait is Wait by select.
+func wait(fds []unix.PollFd, timeout *unix.Timespec) error {
+	top := int32(0)
+	for i := range fds {
+		top = max(top, fds[i].Fd)
+	}
+	words := int(top)/wordBits + 1
+	both := make(set, 2*words)
+	read, write := both[:words], both[words:]
+	for _, f := range fds {
+		if f.Fd >= 0 && f.Events&unix.POLLIN != 0 {
+			read.add(f.Fd)
+		}
+		if f.Fd >= 0 && f.Events&unix.POLLOUT != 0 {
+			write.add(f.Fd)
+		}
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_PSELECT6, uintptr(top)+1, uintptr(unsafe.Pointer(&read[0])), uintptr(unsafe.Pointer(&write[0])), 0, uintptr(unsafe.Pointer(timeout)), 0)
+	if errno != 0 {
+		return errno
+	}
+	for i := range fds {
+		f := &fds[i]
+		f.Revents = 0
+		if f.Fd >= 0 && read.has(f.Fd) {
+			f.Revents |= unix.POLLIN
+		}
+		if f.Fd >= 0 && write.has(f.Fd) {
+			f.Revents |= unix.POLLOUT
+		}
+	}
+	return nil
+}
