@@ -99,13 +99,21 @@ func (h *half) refine(mtu int, p *roce.Packet) {
 	o.vague, h.next = false, o.end()
 }
 
-// overtaken notes an answer that comes after the requester must have given up.
+// overtaken notes an answer that comes after the requester must have given up, or may have.
 func (h *half) overtaken(now instant) {
-	quiet := now.since(h.lastSend)
-	if h.timeouts < enough || quiet < max(overdue*h.silence, lateAnswer) || len(h.ops) == 0 {
+	if len(h.ops) == 0 || h.rnr.on {
 		return
 	}
-	h.late = late{true, now, quiet, h.ops[0].String()}
+	quiet := now.since(h.lastSend)
+	if h.timeouts >= enough && quiet >= max(overdue*h.silence, lateAnswer) {
+		h.late = late{true, now, quiet, h.ops[0].String()}
+		return
+	}
+	if quiet = now.since(later(h.lastSend, h.lastGood)); quiet < prompt || quiet <= max(h.doubt.borne, h.doubt.quiet) {
+		return
+	}
+	h.doubt.quiet, h.doubt.in = quiet, now
+	h.doubt.strong = h.doubt.strong || h.timeouts > 0 && quiet >= max(backsOff*h.silence, lateAnswer)
 }
 
 // progress notes a good answer.
@@ -131,6 +139,7 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 		h.progress(f.now)
 		c.complete(f, side, psn.Next())
 	case syndrome.IsRNR():
+		h.overtaken(f.now)
 		h.good++
 		h.lastGood = f.now
 		h.timeouts, h.silence = 0, 0 // the responder is there

@@ -34,8 +34,9 @@ func (c *conversation) conclude(side int) {
 func (c *conversation) unheard(side int) {
 	h := &c.halves[side]
 	r := &h.refusal
-	waits := h.una.Diff(r.psn) < 0 // for the answer to an earlier request, which is completed first
-	if !h.failed || r.deed == spared && r.deaf == 0 && !waits && !h.late.on && h.held.overcome() {
+	// An earlier request is completed first: the requester may wait for its answer in vain.
+	waits := h.una.Diff(r.psn) < 0 || slices.ContainsFunc(h.spoiled, func(s spoilt) bool { return s.psn.Diff(r.psn) < 0 })
+	if !h.failed || r.deed == spared && r.deaf == 0 && !waits && !h.late.on && h.doubt.quiet < lateAnswer && h.held.overcome() {
 		return
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == r.rule })
@@ -83,6 +84,8 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 		return answerSpoilt, s.in, fmt.Sprintf("the answer at PSN %v, in record %d", s.psn, s.in.record)
 	case !h.held.overcome():
 		return faultDelayed, h.held.in, fmt.Sprintf("the last of them was record %d", h.held.in.record)
+	case h.doubt.strong:
+		return answersDoubtful, h.doubt.in, fmt.Sprintf("the answer came %v after the last repeat", round(h.doubt.quiet))
 	default:
 		return numRules, c.last, ""
 	}
@@ -143,7 +146,7 @@ func (c *conversation) notReady(side int) (id ruleID, retry string) {
 		return rnrUnheard, retry
 	case endless:
 		return rnrWaits, retry
-	case w.other > 0:
+	case w.other > 0, c.halves[side].doubt.quiet >= lateAnswer:
 		return rnrOrSilence, retry
 	default:
 		return rnrUnresolved, retry

@@ -29,6 +29,9 @@ const (
 	// overdue is how many times as long as before its last repeats a requester may be
 	// silent until it repeats once more; adapters that back off double the time.
 	overdue = 3
+	// backsOff is how many times as long as before its last repeat an adapter that doubles the
+	// time may be silent until it repeats once more.
+	backsOff = 2
 	// smallestMTU divides the bytes of a READ into as many PSNs as it can have.
 	smallestMTU = 256
 )
@@ -56,6 +59,7 @@ type half struct {
 	intact   intact
 	held     held
 	late     late
+	doubt    doubt
 	lastSend instant
 	lastGood instant
 	nak      wait // a NAK for a missing PSN
@@ -123,6 +127,15 @@ type late struct {
 	in    instant
 	quiet time.Duration // since the last repeat
 	what  string
+}
+
+// doubt is an answer that came so long after the last packet of the requester, or the last
+// answer, that a requester without retries may have given up. It has sent nothing since.
+type doubt struct {
+	quiet  time.Duration // before the answer; 0: there is no doubt
+	in     instant
+	strong bool          // the requester had repeated, and did not repeat again when it was due
+	borne  time.Duration // the longest time of quiet after which the requester went on
 }
 
 // spoilt is an answer that a rule of faults lost or changed, and that no repeat and no
@@ -294,7 +307,10 @@ func (c *conversation) request(f *Follower, side int) {
 }
 
 // sent notes that the requester is alive.
-func (h *half) sent(now instant) { h.lastSend, h.late.on = now, false }
+func (h *half) sent(now instant) {
+	h.lastSend, h.late.on = now, false
+	h.doubt = doubt{borne: max(h.doubt.borne, h.doubt.quiet)}
+}
 
 // restart begins to follow a half with its first request.
 func (c *conversation) restart(f *Follower, side int, psn ib.PSN) {

@@ -52,6 +52,7 @@ type Conversation struct {
 	Notes     []string      `json:"notes,omitempty"`    // what the capture tells otherwise, or cannot tell
 	ladder    []rung
 	unmatched int
+	doubt     time.Duration // the time before an answer for which its requester may not have waited
 }
 
 // End is one end of a conversation.
@@ -250,6 +251,9 @@ func (c *conversation) summary() Conversation {
 		for side := range c.halves {
 			h := &c.halves[side]
 			s.unmatched += h.beyond + h.skipped
+			if !h.doubt.strong && !h.late.on {
+				s.doubt = max(s.doubt, h.doubt.quiet)
+			}
 		}
 	}
 	if s.unmatched > 0 {

@@ -23,6 +23,7 @@ const (
 	answersIgnored
 	answersLost
 	answersLate
+	answersDoubtful
 	retriesUsedUp
 	psnAhead
 	psnBehind
@@ -189,6 +190,12 @@ var table = [numRules]Rule{
 			"The answers came only after that, and the requester sent no more.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "Find what delays requests or answers: a queue on the way, or a busy host of the responder. A greater timeout lets the requester wait for longer.",
+	},
+	answersDoubtful: {
+		Name: "answers-perhaps-late", Severity: Unknown, Side: Both, Title: "answers came so late that the requester may have given up",
+		Means: "The requester repeated its request. The answer came later than another repeat was due, and the requester sent nothing more: either it had nothing more to " +
+			"send, or its retries were used up before the answer came (RETRY_EXC_ERR). How many retries it has (retry_cnt) is not in the capture.",
+		Try: "See the requester's completions. Find what delays requests or answers: a queue on the way, or a busy host of the responder.",
 	},
 	retriesUsedUp: {
 		Name: "retries-used-up", Severity: Failed, Side: Network, Title: "losses went on until the retries were used up",

@@ -110,6 +110,7 @@ var cases = []struct {
 	{rnrWait, "errs_rnr_then_ok", from(server), "not in this capture"},
 	{rnrUnresolved, "errs_rnr_exceeded", nil, "3 RNR NAKs"},
 	{rnrUnresolved, "errs_rnr_zero_retry", nil, "1 RNR NAK with"},
+	{answersDoubtful, "", answeredLate(10*time.Millisecond, 60*time.Millisecond), "the answer came 60ms after the last repeat"},
 	{rnrUnheard, "", notReady(maxHeeded+1, 2), "10 RNR NAKs with a timer of 10µs"},
 	{rnrOrSilence, "", notReady(maxHeeded, 1), "8 RNR NAKs"},
 	{rnrOrSilence, "", notReady(0, 1), "2 RNR NAKs"},
@@ -242,6 +243,19 @@ var cases = []struct {
 	{sidrRefused, "cm_udaddy_noserver", nil, "for udp:"},
 	{sidrRepeated, "loss_cm_sidr_req.client", nil, "after the first"},
 	{sidrUnanswered, "loss_cm_sidr_req.client", silent(0), "2 times in 4.0774s, for"},
+}
+
+// answeredLate is a request that comes again after a time, if that is not 0, and is
+// answered a while after that.
+func answeredLate(again, answer time.Duration) func(s *scene) {
+	return func(s *scene) {
+		send := &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 2)}
+		s.add(client, 0, send)
+		if again != 0 {
+			s.add(client, again, send)
+		}
+		s.add(server, answer, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 2), AETH: roce.AETH{Syndrome: roce.ACKCredits(31), MSN: 1}})
+	}
 }
 
 // notReady is a request that is answered by RNR NAKs only. It comes again after the time

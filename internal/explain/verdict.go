@@ -126,13 +126,16 @@ func (f *Finding) telling() bool {
 	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered || f.id == cmLAPUnanswered
 }
 
+// gaveUpBefore says what an answer that comes late cannot show.
+const gaveUpBefore = "if its timer was shorter and it had no retries left, it got RETRY_EXC_ERR before"
+
 // caveats say what the capture cannot show.
 func (r *Report) caveats() []string {
 	c := []string{}
 	if r.Truncated > 0 {
 		c = append(c, count(r.Truncated, "packet")+" cut off by the capture (snap length): no ICRC was checked there")
 	}
-	alone, missed := 0, 0
+	alone, missed, late := 0, 0, time.Duration(0)
 	for i := range r.Conversations {
 		s := &r.Conversations[i]
 		if s.Paired == "" && s.Service != "UC" {
@@ -141,12 +144,16 @@ func (r *Report) caveats() []string {
 		if s.unmatched > 0 {
 			missed++
 		}
+		late = max(late, s.doubt)
 	}
 	if alone > 0 {
 		c = append(c, "of "+count(alone, "connection")+" one direction only was seen: what is missing there may merely not be in this capture")
 	}
 	if missed > 0 {
 		c = append(c, "in "+count(missed, "connection")+" answers are to requests that were not seen: the capture missed packets, or began in the middle")
+	}
+	if late > 0 {
+		c = append(c, fmt.Sprintf("an answer came after %v, and its requester sent nothing more: %s", round(late), gaveUpBefore))
 	}
 	if r.Ended > 0 {
 		c = append(c, count(r.Ended, "connection")+" ended early, as too many were alive at once")
