@@ -89,6 +89,7 @@ func (b *Broker) listen() error {
 		if err != nil {
 			return fmt.Errorf("broker: %w", err)
 		}
+		l = aboveStandard(l, net.FileListener)
 		fdmark.Conn(l)
 		b.listeners = append(b.listeners, l)
 	}
@@ -102,7 +103,7 @@ func (b *Broker) start() error {
 	}
 	seat := &udp.Seat{Mail: -1}
 	for _, group := range b.groups {
-		fd, err := unix.FcntlInt(uintptr(group[udp.QP1Socket]), unix.F_DUPFD_CLOEXEC, 0)
+		fd, err := fdmark.Copy(group[udp.QP1Socket])
 		if err != nil {
 			closeAll(seat.Sockets)
 			return fmt.Errorf("broker: %w", err)

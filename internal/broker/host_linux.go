@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/softhca/softhca/internal/fabric/fdmark"
 	"github.com/softhca/softhca/internal/fabric/iface"
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/mad"
@@ -95,7 +96,7 @@ func (b *Broker) hostAlone() (*udp.Seat, error) {
 				return err
 			}
 			b.groups = append(b.groups, []int{fd})
-			if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			if fd, err = fdmark.Copy(fd); err != nil {
 				return err
 			}
 			sockets.Sockets = append(sockets.Sockets, fd)
@@ -152,10 +153,10 @@ type keys struct {
 
 // keysFor returns keys for the host.
 func (b *Broker) keysFor(s *Seat) (k keys, err error) {
-	if k.mail, err = unix.FcntlInt(uintptr(s.mail), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+	if k.mail, err = fdmark.Copy(s.mail); err != nil {
 		return k, fmt.Errorf("broker: %w", err)
 	}
-	if k.store, err = unix.FcntlInt(uintptr(b.store), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+	if k.store, err = fdmark.Copy(b.store); err != nil {
 		return k, errors.Join(fmt.Errorf("broker: %w", err), unix.Close(k.mail))
 	}
 	if k.slotLock, err = b.ledger.hold(s.Slot); err != nil {
@@ -230,7 +231,7 @@ func (s *Seat) succeed() bool {
 	}
 	b := newBroker(Config{Addrs: label.Addrs, Log: func(string, ...any) {}})
 	b.host = s
-	store, err := unix.FcntlInt(uintptr(s.store), unix.F_DUPFD_CLOEXEC, 0)
+	store, err := fdmark.Copy(s.store)
 	b.inherit(store, label, found)
 	for _, begin := range []func() error{b.listen, b.start} {
 		if err == nil {
@@ -239,7 +240,7 @@ func (s *Seat) succeed() bool {
 	}
 	mail := -1
 	if err == nil {
-		mail, err = unix.FcntlInt(uintptr(s.mail), unix.F_DUPFD_CLOEXEC, 0)
+		mail, err = fdmark.Copy(s.mail)
 	}
 	if err != nil {
 		b.release()

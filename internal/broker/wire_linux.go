@@ -48,8 +48,49 @@ type wire struct {
 }
 
 func newWire(c *net.UnixConn) *wire {
+	c = aboveStandard(c, net.FileConn)
 	fdmark.Conn(c)
 	return &wire{UnixConn: c, buf: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*maxPassed))}
+}
+
+// socket is what connections and listeners have in common.
+type socket interface {
+	syscall.Conn
+	File() (*os.File, error)
+	Close() error
+}
+
+// aboveStandard returns s, or in its place a copy if s has the number of a standard descriptor
+// that the program has closed. open makes a socket of a file. Without room for a copy, s stays.
+func aboveStandard[S socket, C any](s S, open func(*os.File) (C, error)) S {
+	var low []S // open until the copy is made: it gets another number than these
+	for isStandard(s) {
+		f, err := s.File()
+		if err != nil {
+			break
+		}
+		c, err := open(f)
+		_ = f.Close()
+		next, ok := any(c).(S)
+		if err != nil || !ok {
+			break
+		}
+		low = append(low, s)
+		s = next
+	}
+	for _, l := range low {
+		_ = l.Close() // the copy is open
+	}
+	return s
+}
+
+// isStandard reports whether a socket has the number of a standard descriptor.
+func isStandard(s syscall.Conn) (is bool) {
+	raw, err := s.SyscallConn()
+	if err != nil || raw.Control(func(fd uintptr) { is = fd < fdmark.Standard }) != nil {
+		return false // it is closed
+	}
+	return is
 }
 
 // peer returns who is at the other end. An error says that it is another user.

@@ -365,8 +365,35 @@ static void among_threads(int rounds)
 	exit(0);
 }
 
+// close_input closes standard input before a child joins the adapter: what the adapter opens
+// for the child gets other numbers.
+static void close_input(int unused)
+{
+	struct rig r = {0}, own = {0};
+	int closed[2], joined[2], checked[2];
+	char c = (char)unused;
+	must(pipe(closed) == 0 && pipe(joined) == 0 && pipe(checked) == 0);
+	rig_open(&r, IBV_QPT_RC);
+	pid_t pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		must(read(closed[0], &c, 1) == 1);
+		rig_open(&own, IBV_QPT_RC);
+		must(write(joined[1], &c, 1) == 1 && read(checked[0], &c, 1) == 1);
+		rig_close(&own);
+		exit(0);
+	}
+	must(close(0) == 0 && write(closed[1], &c, 1) == 1 && read(joined[0], &c, 1) == 1);
+	must(fcntl(0, F_GETFD) == -1 && errno == EBADF);
+	must(write(checked[1], &c, 1) == 1);
+	ended_well(pid);
+	transfer(&r);
+	rig_close(&r);
+}
+
 static void standard_closed(void)
 {
+	in_child(close_input, 0);
 	for (int closed = 1; closed < 1 << STANDARD; closed++)
 		in_child(without_standard, closed);
 	in_child(among_threads, 100);

@@ -31,26 +31,41 @@ func Conn(c syscall.Conn) {
 	}
 }
 
-// Bounds of the numbers that Take chooses: programs use low numbers, and some expect the
-// number that they freed last.
+// Bounds of the limit of descriptors, of which the adapter uses the last quarter: programs use
+// low numbers, and some expect the number that they freed last.
 const (
-	most   = 1024 // Take chooses no higher number
+	most   = 1024 // a higher limit counts as this one
 	fewest = 256  // with a lower limit of descriptors, the process needs all its numbers itself
 )
 
-// Take marks a new descriptor and moves it to a high number, which it returns. The old
-// number is free then. If there is no high number, the descriptor stays where it is.
-func Take(fd int) int {
-	Mark(fd)
+// Standard is the number of standard descriptors. If the program has closed one of them, the
+// adapter must not get its number: what libraries print would go to a socket.
+const Standard = 3
+
+// lowest returns the lowest number that Copy chooses.
+func lowest() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < fewest {
+		return Standard
+	}
+	return int(min(limit.Cur, most)) / 4 * 3
+}
+
+// Copy returns a copy of a descriptor with a high number. Programs that may have only few
+// descriptors get the lowest number that is free and is no standard descriptor's.
+func Copy(fd int) (int, error) {
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, lowest())
+}
+
+// Take marks a new descriptor and moves it to where Copy would put it. It returns the new
+// number; the old one is free then. If there is no such number, the descriptor stays where
+// it is.
+func Take(fd int) int {
+	Mark(fd)
+	if fd >= lowest() {
 		return fd
 	}
-	from := int(min(limit.Cur, most)) / 4 * 3
-	if fd >= from {
-		return fd
-	}
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, from)
+	high, err := Copy(fd)
 	if err != nil {
 		return fd
 	}
