@@ -349,17 +349,6 @@ static void serve(const char *server, int from, int to)
 	exit(0);
 }
 
-static void sleep_for_completion(struct rig *r)
-{
-	struct ibv_cq *q;
-	void *context;
-	must(ibv_req_notify_cq(r->cq[0], 0) == 0);
-	must(post(r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
-	must(ibv_get_cq_event(r->channel, &q, &context) == 0);
-	ibv_ack_cq_events(q, 1);
-	want(r->cq[0], IBV_WC_SUCCESS);
-}
-
 // sleep_until_signal sleeps without a completion.
 static void sleep_until_signal(struct rig *r)
 {

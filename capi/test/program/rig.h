@@ -62,3 +62,7 @@ int post(struct rig *r, int side, enum ibv_wr_opcode op, uint32_t n);
 void receive(struct rig *r, int side, uint32_t n);
 struct ibv_wc wait_wc(struct ibv_cq *q);
 void want(struct ibv_cq *q, enum ibv_wc_status s);
+
+// sleep_for_completion writes, and sleeps until the write has completed. The first sleep on a
+// channel makes descriptors.
+void sleep_for_completion(struct rig *r);

@@ -57,36 +57,14 @@ static void use(void (*handler)(int), bool before)
 static volatile sig_atomic_t seen[NSIG];
 static void see(int sig) { seen[sig]++; }
 
-static void end_by_segv(void)
-{
-	struct rig r = {0};
-	rig_open(&r, IBV_QPT_RC);
-	transfer(&r);
-	raise(SIGSEGV);
-}
-
-static void end_by_memory_error(void)
-{
-	struct rig r = {0};
-	rig_open(&r, IBV_QPT_RC);
-	transfer(&r);
-	send_memory_error();
-}
-
-// A fault ends a program that ignores its signal.
-static void end_by_fault(void)
-{
-	struct rig r = {0};
-	set_all(SIG_IGN);
-	rig_open(&r, IBV_QPT_RC);
-	transfer(&r);
-	*(volatile int *)8 = 1;
-}
+static void raise_segv(void) { raise(SIGSEGV); }
+static void cause_fault(void) { *(volatile int *)8 = 1; }
 
 enum { HANGS_S = 60 };
 
-// ends_by wants a child to end by a signal.
-static void ends_by(int sig, void (*f)(void))
+// ends_by wants f to end a child by a signal. The child sets the handlers, opens an adapter and
+// calls f.
+static void ends_by(int sig, void (*handler)(int), void (*f)(void))
 {
 	int status;
 	pid_t pid = fork();
@@ -94,7 +72,11 @@ static void ends_by(int sig, void (*f)(void))
 	if (pid == 0) {
 		alarm(HANGS_S);
 		struct rlimit none = {0, 0};
+		struct rig r = {0};
 		must(setrlimit(RLIMIT_CORE, &none) == 0);
+		set_all(handler);
+		rig_open(&r, IBV_QPT_RC);
+		transfer(&r);
 		f();
 		_exit(0);
 	}
@@ -107,9 +89,9 @@ static void ends_by(int sig, void (*f)(void))
 
 static void end_each(void)
 {
-	ends_by(SIGSEGV, end_by_segv);
-	ends_by(SIGBUS, end_by_memory_error);
-	ends_by(SIGSEGV, end_by_fault);
+	ends_by(SIGSEGV, SIG_DFL, raise_segv);
+	ends_by(SIGBUS, SIG_DFL, send_memory_error);
+	ends_by(SIGSEGV, SIG_IGN, cause_fault); // which cannot be ignored
 }
 
 // Threads of the program and of the engine get the signals while they work.
