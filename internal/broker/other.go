@@ -60,9 +60,6 @@ func (s *Seat) Leave() {}
 // Close does nothing.
 func (s *Seat) Close() {}
 
-// Serves reports false.
-func Serves(netip.Addr) bool { return false }
-
 // Who returns ErrNone.
 func Who(netip.Addr) (served []netip.Addr, slots int, all []Member, err error) {
 	return nil, 0, nil, ErrNone

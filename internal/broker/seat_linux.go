@@ -415,19 +415,42 @@ func (s *Seat) hurry() {
 	}
 }
 
-// Look returns EADDRINUSE if one of the addresses is somebody's; unless it can be
-// shared with him, if that is wanted. It takes none, and disturbs nobody.
+// lookTime is how long Look waits while an address is in use and no broker serves it: another
+// process may be checking the port at this moment, or the broker may have just ended.
+const lookTime = time.Second
+
+// Look returns EADDRINUSE if the port of one of the addresses is taken. With share, an
+// address that a broker of this user serves is not. It opens no address for longer than the check.
 func Look(addrs []netip.Addr, share bool) error {
 	for _, a := range addrs {
-		if err := udp.Vacant(a); errors.Is(err, unix.EADDRINUSE) && !(share && Serves(a)) {
+		if err := look(a, share); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Serves reports whether a broker of this user serves an address.
-func Serves(a netip.Addr) bool {
+// look is Look for one address.
+func look(a netip.Addr, share bool) error {
+	began := time.Now()
+	for pause := firstPause; ; pause = nextPause(pause, began) {
+		err := udp.Vacant(a)
+		if !errors.Is(err, unix.EADDRINUSE) {
+			return nil
+		}
+		served := serves(a)
+		if served && share {
+			return nil
+		}
+		if served || time.Since(began) > lookTime {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// serves reports whether a broker of this user serves an address.
+func serves(a netip.Addr) bool {
 	w, err := dial(a)
 	if err != nil {
 		return false

@@ -240,7 +240,7 @@ func numbered(name string, number int) string {
 // reserves the others.
 func (o *Options) look(addrs []netip.Addr) (reserved []*os.File) {
 	for _, a := range addrs {
-		if err := tryPort(a); errors.Is(err, unix.EADDRINUSE) && !broker.Serves(a) {
+		if err := broker.Look([]netip.Addr{a}, true); errors.Is(err, unix.EADDRINUSE) {
 			o.Say("softhca: %v; programs that only look at the adapter work, one that opens it fails", busy(a))
 		}
 		// Nobody is to be given an address that was asked for here. If somebody was

@@ -214,3 +214,50 @@ func TestFreeAddress(t *testing.T) {
 	}
 	_ = all.Close() // it was only in the way
 }
+
+// TestLookAtTheSameTime has many processes check an address at once, as the ranks of a job do:
+// none mistakes the check of another one for a program that holds the port. A program that does
+// hold it is still reported, by its name.
+func TestLookAtTheSameTime(t *testing.T) {
+	if !sandbox.Enter(t) {
+		return
+	}
+	a := netip.MustParseAddr("127.0.0.3")
+	var mu sync.Mutex // guards said
+	var said []string
+	o := &Options{Say: func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, fmt.Sprintf(format, args...))
+	}}
+	look := func() {
+		for _, f := range o.look([]netip.Addr{a}) {
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	var ranks sync.WaitGroup
+	for range 8 {
+		ranks.Go(func() {
+			for range 200 {
+				look()
+			}
+		})
+	}
+	ranks.Wait()
+	if len(said) > 0 {
+		t.Fatalf("%d warnings of an address that is free; the first: %s", len(said), said[0])
+	}
+	holder, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, rocePort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if who := fmt.Sprintf("(process %d)", os.Getpid()); len(said) != 1 || !strings.Contains(said[0], who) {
+		t.Errorf("with the port held by %s, the warnings are %q", who, said)
+	}
+	if err := holder.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

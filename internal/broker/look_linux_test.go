@@ -1,0 +1,62 @@
+//go:build !portable
+
+package broker
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/softhca/softhca/internal/fabric/udp"
+)
+
+// TestLook calls Look from two goroutines while processes of this user enter an address and
+// leave it. Look takes neither their start, nor their end, nor the other goroutine's check for a
+// port that is taken. It reports a socket that stays, and that no broker serves.
+func TestLook(t *testing.T) {
+	a := freeAddress(t)
+	addrs := []netip.Addr{a}
+	done := make(chan struct{})
+	var lookers sync.WaitGroup
+	for range 2 {
+		lookers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := Look(addrs, true); err != nil {
+					t.Errorf("an address of this user's processes: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for range 20 {
+		enter(t, a).die()
+	}
+	close(done)
+	lookers.Wait()
+	p := enter(t, a)
+	if err := Look(addrs, false); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("an address for one process alone, when another one has it: %v", err)
+	}
+	p.die()
+	holder, err := udp.OpenFirst(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Look(addrs, true); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a port that no broker serves: %v", err)
+	}
+	if err := unix.Close(holder); err != nil {
+		t.Fatal(err)
+	}
+	if err := Look(addrs, false); err != nil {
+		t.Errorf("an address that is free again: %v", err)
+	}
+}
