@@ -60,6 +60,25 @@ func TestProgramIsKilled(t *testing.T) {
 	}
 }
 
+// TestLastLines: the report of a failure has the last twelve lines of an output. Blank lines
+// at its end do not count, and equal lines in a row count as one.
+func TestLastLines(t *testing.T) {
+	var out, want []string
+	for i := range 20 {
+		out = append(out, strconv.Itoa(i))
+	}
+	want = out[8:]
+	for _, c := range []struct{ out, want string }{
+		{"", ""}, {"one\n", "one"}, {"one\ntwo\n\n", "one | two"},
+		{"why\n" + strings.Repeat("flushed\n", 16), "why | flushed (16 times)"}, {"one\none\ntwo\none\n", "one (2 times) | two | one"},
+		{strings.Join(out, "\n") + "\n\n", strings.Join(want, " | ")},
+	} {
+		if got := last(c.out); got != c.want {
+			t.Errorf("%q: %q, want %q", c.out, got, c.want)
+		}
+	}
+}
+
 // dead reports whether a process has ended.
 func dead(t *testing.T, pid int) bool {
 	t.Helper()

@@ -145,8 +145,22 @@ func (p *program) listens(port int) error {
 	})
 }
 
-// last returns the last lines of an output.
+// lastLines is how many lines of a failed program's output the report shows.
+const lastLines = 12
+
+// last returns the last lines of an output. Equal lines in a row count as one: fio prints the
+// same error for each request that was flushed, after the error that explains the failure.
 func last(out string) string {
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	return strings.Join(lines[max(0, len(lines)-4):], " | ")
+	var lines []string
+	before, times := "", 0
+	for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
+		if line == before && times > 0 {
+			times++
+			lines[len(lines)-1] = fmt.Sprintf("%s (%d times)", line, times)
+			continue
+		}
+		before, times = line, 1
+		lines = append(lines, line)
+	}
+	return strings.Join(lines[max(0, len(lines)-lastLines):], " | ")
 }
