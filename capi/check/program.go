@@ -6,11 +6,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,19 +23,24 @@ import (
 
 // program is a process and its descendants, in a process group of their own. The children
 // of a server that forks for each client may outlive it and hold its output open; killing
-// the group ends them too.
+// the group ends them too. A variable in the environment marks descendants that leave the
+// group, as fio's jobs do: one that went on would keep its address and port from the next case.
 type program struct {
 	*exec.Cmd
-	ctx context.Context
+	ctx  context.Context
+	mark string // NAME=VALUE
 }
+
+// markName is the name of the variable that marks the descendants of a program.
+const markName = "CAPI_CHECK_PROGRAM"
 
 // outputDelay bounds how long Wait waits for descendants that hold the output open.
 const outputDelay = 5 * time.Second
 
 // newProgram returns a program whose process group is killed when ctx ends.
 func newProgram(ctx context.Context, out *bytes.Buffer, args ...string) *program {
-	p := &program{Cmd: exec.CommandContext(ctx, args[0], args[1:]...), ctx: ctx}
-	p.Env = os.Environ()
+	p := &program{Cmd: exec.CommandContext(ctx, args[0], args[1:]...), ctx: ctx, mark: markName + "=" + rand.Text()}
+	p.Env = append(os.Environ(), p.mark)
 	p.Stdout, p.Stderr = out, out
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.Cancel = p.kill
@@ -74,8 +83,37 @@ func (p *program) withTerminal() (func(), error) {
 	return func() { _, _ = slave.Close(), master.Close() }, nil // the program never writes to it
 }
 
-// kill kills the process group of a program that was started.
-func (p *program) kill() error { return syscall.Kill(-p.Process.Pid, syscall.SIGKILL) }
+// kill kills a program that was started: its process group, and all other descendants.
+func (p *program) kill() error {
+	err := syscall.Kill(-p.Process.Pid, syscall.SIGKILL)
+	killed := make(map[int]bool)
+	for again := true; again; { // for descendants that were forked in between
+		again = false
+		for _, pid := range p.marked() {
+			if !killed[pid] {
+				killed[pid], again = true, true
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+	}
+	return err
+}
+
+// marked returns the processes that have the mark of the program. A process that has ended
+// has no environment.
+func (p *program) marked() (pids []int) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), p.mark) {
+			continue // another user's, or another program's
+		}
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
 
 // afterwards is how long a server that stays is watched when its client has ended.
 const afterwards = 200 * time.Millisecond

@@ -30,6 +30,8 @@ func TestProgramIsKilled(t *testing.T) {
 		{"it does not end", "sleep 1000 & echo $!; wait", time.Second, "did not end, and was killed"},
 		{"it does not end, and takes no notice", "trap '' TERM INT HUP; sleep 1000 & echo $!; wait", time.Second, "did not end, and was killed"},
 		{"its child does not", "sleep 1000 & echo $!", soon, "was killed"},
+		{"it does not end, nor does its child in a session of its own", "setsid sleep 1000 & echo $!; wait", time.Second, "did not end, and was killed"},
+		{"its child in a session of its own does not", "setsid sleep 1000 & echo $!", soon, "was killed"},
 		{"it fails, and its child does not", "sleep 1000 & echo $!; exit 3", soon, "exit status 3"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
