@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// capOf and putCap turn sizes from C into Go's, and back.
+// capOf and putCap convert sizes from C to Go and back.
 func capOf(c *C.struct_softhca_cap) ib.QPCap {
 	return ib.QPCap{
 		MaxSendWR: uint32(c.send_wr), MaxRecvWR: uint32(c.recv_wr), MaxSendSGE: uint32(c.send_sge), MaxRecvSGE: uint32(c.recv_sge),
@@ -26,7 +26,7 @@ func putCap(c *C.struct_softhca_cap, g ib.QPCap) {
 	}
 }
 
-// avOf and putAV do so with address vectors.
+// avOf and putAV convert address vectors.
 func avOf(c *C.struct_softhca_av) ib.AHAttr {
 	return ib.AHAttr{
 		DGID: *(*ib.GID)(unsafe.Pointer(&c.dgid)), FlowLabel: uint32(c.flow_label), SGIDIndex: uint8(c.sgid_index),
@@ -43,7 +43,7 @@ func putAV(c *C.struct_softhca_av, g *ib.AHAttr) {
 	*(*ib.GID)(unsafe.Pointer(&c.dgid)) = g.DGID
 }
 
-// attrOf and putAttr do so with the attributes of a queue pair.
+// attrOf and putAttr convert the attributes of a queue pair.
 func attrOf(c *C.struct_softhca_qp_attr) ib.QPAttr {
 	return ib.QPAttr{
 		State: ib.QPState(c.state), CurState: ib.QPState(c.cur_state), PathMTU: ib.MTU(c.path_mtu), PathMigState: ib.MigState(c.mig_state),

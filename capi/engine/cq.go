@@ -20,10 +20,10 @@ type completions struct {
 	cq *qp.CQ
 
 	mu   sync.Mutex // guards gone
-	gone bool       // C knows it no more
+	gone bool       // C has destroyed it
 }
 
-// ringOf returns the memory of a queue as C has it.
+// ringOf returns the memory of a queue in C's form.
 func ringOf(h *ring.Header) *C.struct_ring { return (*C.struct_ring)(unsafe.Pointer(h)) }
 
 //export softhca_create_cq
@@ -40,14 +40,14 @@ func softhca_create_cq(dev C.handle_t, c *C.struct_softhca_cq) C.int {
 	return q.code("create CQ", err)
 }
 
-// notify is called on the device's thread when the armed queue has an entry.
+// notify is called on the device's thread when the armed queue gets an entry.
 func (q *completions) notify() {
 	q.dev.Woke()
 	q.host.completed(q.user)
 }
 
-// wake wakes who sleeps until the queue has an entry: the device is gone. Any
-// thread may call it, also when the queue has just been destroyed.
+// wake wakes threads that sleep until the queue has an entry, because the device is gone. Any
+// thread may call it, even just after the queue was destroyed.
 func (q *completions) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -36,12 +36,12 @@ type adapter struct {
 	log     *slog.Logger
 	host    host
 	capture io.WriteCloser  // nil without one
-	board   *sysfs.Attached // nil without a picture
+	board   *sysfs.Attached // nil without a sysfs image
 	done    chan struct{}
 	poller  int // descriptor of the runtime's epoll; -1 if that is not known
 
-	// taking is held from when an event is taken until the program has it, and
-	// by who ends a subject.
+	// taking is held from when an event is taken until the program has it, and while a
+	// subject is destroyed.
 	taking sync.Mutex
 }
 
@@ -61,7 +61,7 @@ func softhca_open(c *C.struct_softhca_config, dev *C.handle_t) C.int {
 	return 0
 }
 
-// logLevel returns the level that a word names: warn for none.
+// logLevel returns the level with this name, warn for the empty name.
 func logLevel(word string) (level slog.Level, err error) {
 	if word == "" {
 		return slog.LevelWarn, nil
@@ -93,7 +93,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		switch {
 		case err == nil:
 			a.capture, cfg.Capture, cfg.PromptCapture = w, w, true // programs in C end without closing anything
-		case strings.HasPrefix(name, captureSocket): // who listened has ended before this process
+		case strings.HasPrefix(name, captureSocket): // the reader has ended before this process
 			a.log.Warn("softhca: nobody follows the packets", "err", err)
 		default:
 			return fmt.Errorf("capture: %w", err)
@@ -104,7 +104,7 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		if a.board, err = sysfs.Attach(root, int(c.adapter)); err != nil {
 			level := slog.LevelWarn
 			if errors.Is(err, ib.EBUSY) {
-				level = slog.LevelInfo // of processes that share an address the first one counts there
+				level = slog.LevelInfo // among processes that share an address, the first one updates the counters
 			}
 			a.log.Log(context.Background(), level, "softhca: the counters in /sys are not this process's", "err", err)
 		} else {
@@ -122,25 +122,26 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	return nil
 }
 
-// captureSocket is in front of the path of a Unix socket that takes a capture.
+// captureSocket is the prefix of a Unix socket's path that takes a capture.
 const captureSocket = "unix:"
 
-// openCapture opens what an adapter writes its capture to: a file, or a socket where
-// somebody reads it.
+// openCapture opens the destination of an adapter's captures: a file, or a socket with a
+// reader.
 func openCapture(name string) (io.WriteCloser, error) {
 	if path, ok := strings.CutPrefix(name, captureSocket); ok {
 		return net.Dial("unix", path)
 	}
-	// What several adapters append, one after the other, is one capture.
+	// Several adapters may append to one file, one after the other: the result is one
+	// capture.
 	name = strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid()))
 	return os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 }
 
-// loopbacks is how many addresses of the loopback network are tried.
+// loopbacks is the number of loopback addresses to try.
 const loopbacks = 254
 
-// openAt opens the adapter on an address, or on the first of the loopback
-// network that no other adapter has.
+// openAt opens the adapter on an address, or on the first address of the loopback network that
+// no other adapter has.
 func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
 	if cfg.Addr = addr; addr != "" {
 		a.dev, err = device.Open(cfg)
@@ -158,7 +159,7 @@ func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
 	return fmt.Errorf("all of 127.0.0.1 to 127.0.0.%d are taken, or another program has port 4791 of all addresses (SOFTHCA_ADDR names an address): %w", loopbacks, err)
 }
 
-// closeFiles closes what the adapter wrote, when it is closed.
+// closeFiles closes the adapter's files when it is closed.
 func (a *adapter) closeFiles() (err error) {
 	if a.board != nil {
 		err = a.board.Close()
@@ -169,7 +170,7 @@ func (a *adapter) closeFiles() (err error) {
 	return err
 }
 
-// alloc and free are the memory of queues: C's, since C reads and writes them.
+// alloc and free manage the memory of queues. It is C memory, since C reads and writes it.
 func alloc(size int) []byte {
 	p := C.calloc(1, C.size_t(size))
 	if p == nil {
@@ -194,8 +195,7 @@ func softhca_flush(dev C.handle_t) C.int {
 	return a.code("flush", a.dev.Leave())
 }
 
-// deliver hands the program its asynchronous events until the adapter is
-// closed.
+// deliver passes asynchronous events to the program until the adapter is closed.
 func (a *adapter) deliver() {
 	defer close(a.done)
 	for range a.dev.EventReady() {
@@ -205,7 +205,7 @@ func (a *adapter) deliver() {
 	}
 }
 
-// deliverAll hands over what there is, and reports whether the adapter is open.
+// deliverAll passes on all waiting events, and reports whether the adapter is open.
 func (a *adapter) deliverAll() bool {
 	a.taking.Lock()
 	defer a.taking.Unlock()
@@ -228,9 +228,9 @@ func (a *adapter) deliverAll() bool {
 	}
 }
 
-// failed reports that the adapter has failed. If the program has closed the descriptor of the
-// runtime's poller too, the runtime is about to end the process with a traceback, which would
-// not tell the user what to do: the process ends here.
+// failed reports that the adapter has failed. If the program has also closed the descriptor of
+// the runtime's poller, the runtime is about to end the process with a traceback that does not
+// help the user. So failed ends the process with its own message.
 func (a *adapter) failed(err error) {
 	if !errors.Is(err, syscall.EBADF) && !errors.Is(err, syscall.ENOTSOCK) {
 		a.log.Error("softhca: the adapter has failed", "err", err)
@@ -276,8 +276,7 @@ func softhca_describe(dev C.handle_t, out *C.struct_softhca_adapter) C.int {
 	return 0
 }
 
-// interfaceOf returns the network interface that has an address: the zero one
-// if none has.
+// interfaceOf returns the network interface with an address, the zero value if there is none.
 func interfaceOf(addr netip.Addr) net.Interface {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -286,7 +285,7 @@ func interfaceOf(addr netip.Addr) net.Interface {
 	for i := range all {
 		addrs, err := all[i].Addrs()
 		if err != nil {
-			continue // it has just gone
+			continue // it has just disappeared
 		}
 		for _, a := range addrs {
 			if p, err := netip.ParsePrefix(a.String()); err == nil && (p.Addr() == addr || addr.IsLoopback() && p.Contains(addr)) {

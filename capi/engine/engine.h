@@ -1,44 +1,42 @@
-// What libibverbs asks the engine for. The engine is a Go program in a shared
-// object; it gives one table of calls. All of them may be made by any thread,
-// with all signals blocked but those of faults. They return 0 or a positive
-// errno. Handles are the engine's; 0 is none.
+// The calls from libibverbs into the engine. The engine is a Go program in a shared object that
+// exports one table of calls. Any thread may make any call, with all signals blocked but those
+// of faults. Calls return 0 or a positive errno. Handles belong to the engine; 0 is no handle.
 //
-// What is as in the verbs has the verbs' values: states, masks, access rights,
-// events.
+// States, masks, access rights and events have the values of the verbs.
 #ifndef SOFTHCA_ENGINE_H
 #define SOFTHCA_ENGINE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// SOFTHCA_ENGINE_ABI changes whenever anything here does: the library refuses
-// an engine of another build.
+// SOFTHCA_ENGINE_ABI changes whenever this file does: the library rejects an engine of another
+// build.
 #define SOFTHCA_ENGINE_ABI 8
 
-// SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the last
-// one that there is. The engine marks its own by package fdmark.
+// SOFTHCA_MARK is the signal (F_SETSIG) that marks the descriptors of the adapter: the highest
+// signal number. The engine marks its own descriptors with package fdmark.
 enum { SOFTHCA_MARK = 64 };
 
 typedef uint64_t handle_t;
 
-// ring is a queue in memory: internal/ring/cpeer/ring.h.
+// ring is a queue in shared memory: internal/ring/cpeer/ring.h.
 struct ring;
 
 enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 
-// softhca_config says which adapter to open. An empty address is the first of
-// 127.0.0.0/8 that no other adapter has. Empty strings are nothing.
+// softhca_config says which adapter to open. An empty address stands for the first of
+// 127.0.0.0/8 that no other adapter has. An empty string means that the setting is absent.
 struct softhca_config {
 	char *addr, *fault, *fault_file, *capture, *log_level;
 	int fatal_events; // raise QP_FATAL also for errors that a completion or another event reports
-	// What Go programs have in their environment: the library reads it, as the engine's
-	// runtime would find the memory that the kernel filled when the program began.
+	// Go programs read these from their environment. Here the library reads them, since the
+	// engine's runtime would read the memory that the kernel filled when the program began.
 	char *config_dir; // of the user: $XDG_CONFIG_HOME or $HOME/.config
 	char *guid, *faults, *faults_seed;
-	char *sysfs; // the root of the adapter's picture, whose counters it moves
+	char *sysfs; // root of the adapter's sysfs image, whose counters the engine updates
 	int adapter; // its number there, from 0
-	// The library's functions that the engine calls, from threads of its own or
-	// from one that calls it. They do not call the engine and do not block.
+	// The library's functions that the engine calls, from its own threads or from a thread
+	// that calls the engine. They do not call the engine and do not block.
 	void (*completed)(void *cq); // the queue was armed and has a completion
 	void (*event)(void *device, void *object, uint32_t type); // object is 0 for events of the port or of the device
 	void *device;
@@ -59,7 +57,7 @@ struct softhca_mr {
 	handle_t handle;
 	uint64_t addr, length, iova;
 	uint32_t access, lkey, rkey;
-	int zero_iova; // iova counts though it is 0
+	int zero_iova; // iova is set even if it is 0
 };
 
 struct softhca_cq {
@@ -74,7 +72,7 @@ struct softhca_srq {
 	struct ring *ring;
 	void *object;
 	uint32_t max_wr, max_sge, limit;
-	int watched; // softhca_calls.check before each post
+	int watched; // call softhca_calls.check before each post
 };
 
 struct softhca_cap {
@@ -88,7 +86,7 @@ struct softhca_qp {
 	struct softhca_cap cap;
 	uint32_t type, qpn;
 	int sig_all;
-	int watched; // softhca_calls.check before each post
+	int watched; // call softhca_calls.check before each post
 };
 
 struct softhca_av {
@@ -108,27 +106,27 @@ struct softhca_qp_attr {
 
 enum softhca_post { SOFTHCA_SEND, SOFTHCA_RECV };
 
-// softhca_posted is what was written into a send queue since the last doorbell.
+// softhca_posted counts what was written into a send queue since the last doorbell.
 struct softhca_posted {
 	uint64_t bytes;
 	uint32_t requests;
 	int behind; // the queue was not empty
 };
 
-// softhca_cm_file is an open file of /dev/infiniband/rdma_cm. The program has the
-// reading end of a pipe, in which there is a byte for each event that waits; pipe is
-// the other end, which the engine closes.
+// softhca_cm_file is an open file of /dev/infiniband/rdma_cm. The program has the reading end
+// of a pipe that holds one byte for each waiting event. pipe is the other end, which the engine
+// closes.
 struct softhca_cm_file {
 	handle_t handle;
 	int pipe;
 	void *object;
-	// gone is called from a thread of the engine's when nobody has the program's end
-	// any more. The handle is none when it returns.
+	// gone is called from a thread of the engine when all copies of the program's end are
+	// closed. The handle is invalid when it returns.
 	void (*gone)(void *object);
 };
 
-// SOFTHCA_CM_AGAIN is what write_cm returns for GET_EVENT if there is no event after
-// all: the next byte is to be read.
+// write_cm returns SOFTHCA_CM_AGAIN for GET_EVENT if there is no event any more: the caller has
+// to read the next byte.
 enum { SOFTHCA_CM_AGAIN = -1 };
 
 struct softhca_calls {
@@ -136,7 +134,7 @@ struct softhca_calls {
 
 	int (*open)(struct softhca_config *c, handle_t *dev);
 	int (*close)(handle_t dev);
-	// flush sends what is owed still, for a program that ends with the adapter open.
+	// flush sends pending acknowledgements, for a program that ends with the adapter open.
 	int (*flush)(handle_t dev);
 	int (*describe)(handle_t dev, struct softhca_adapter *a);
 
@@ -161,8 +159,8 @@ struct softhca_calls {
 	int (*modify_qp)(handle_t qp, struct softhca_qp_attr *a, uint32_t mask);
 	int (*query_qp)(handle_t qp, struct softhca_qp_attr *a);
 	int (*limit_qp)(handle_t qp, uint32_t rate, uint32_t burst);
-	// destroy_qp fails with EBUSY if the queue pair is attached to multicast groups,
-	// unless it is to detach it.
+	// destroy_qp fails with EBUSY if the queue pair is attached to multicast groups, unless
+	// the caller asks to detach it.
 	int (*destroy_qp)(handle_t qp, int detach);
 
 	int (*create_ah)(handle_t pd, struct softhca_av *av, uint64_t *ah);
@@ -171,29 +169,29 @@ struct softhca_calls {
 	int (*attach)(handle_t qp, uint8_t *gid);
 	int (*detach)(handle_t qp, uint8_t *gid);
 
-	// check asks the rules of faults whether a request may be posted.
+	// check asks the fault rules whether a request may be posted.
 	int (*check)(handle_t qp, int kind);
 	int (*check_srq)(handle_t srq);
-	// doorbell has what was posted sent; so does who polls.
+	// doorbell makes the engine send what was posted; polling does so too.
 	int (*doorbell)(handle_t qp, struct softhca_posted *p, int *waits);
-	// sleep sleeps until *awake is not 0, which makes channel readable, or signals
-	// is readable; it may return early. The caller's thread waits for what the
-	// network brings, if no other one does.
+	// sleep sleeps until *awake is not 0, which also makes channel readable, or until
+	// signals is readable; it may return early. The calling thread waits at the network,
+	// unless another thread does.
 	int (*sleep)(handle_t dev, int *awake, int channel, int signals);
-	// progress receives and sends on the caller's thread; overdue sends what
-	// waits to be sent with more.
+	// progress receives and sends on the calling thread; overdue sends requests that wait
+	// to be sent with later ones.
 	int (*progress)(handle_t cq, int *waits);
 	int (*overdue)(handle_t dev, int *waits);
 
-	// The connection manager of the kernel's user interface, over some adapters, which
-	// stay open. write_cm does the command that a program has written; before GET_EVENT
-	// a byte has been read from the pipe. part_cm ends all connections of a program
-	// that ends.
+	// The connection manager of the kernel's user interface, over adapters that stay open.
+	// write_cm executes a command that a program has written; before GET_EVENT the caller
+	// has read a byte from the pipe. part_cm ends all connections of a program that ends.
 	int (*open_cm)(handle_t *devs, int n, handle_t *cm);
 	int (*open_cm_file)(handle_t cm, struct softhca_cm_file *f);
 	int (*write_cm)(handle_t file, void *command, size_t size);
 	int (*part_cm)(handle_t cm);
-	// shut_cm closes a file, gone or not, whose end of the pipe the program has closed.
+	// shut_cm closes a file if the program has closed its end of the pipe. The file may be
+	// gone already.
 	int (*shut_cm)(handle_t file);
 };
 

@@ -13,13 +13,12 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// host is the program in C that opened an adapter: what of it the adapter
-// calls.
+// host is the part of the program in C that the adapter calls.
 type host struct{ c C.struct_softhca_config }
 
-// completed says that an armed completion queue has a completion, or never
-// will have one: the device is gone.
+// completed reports that an armed completion queue has a completion, or will never have one
+// because the device is gone.
 func (h *host) completed(cq unsafe.Pointer) { C.completed(&h.c, cq) }
 
-// event hands over an asynchronous event.
+// event passes on an asynchronous event.
 func (h *host) event(object unsafe.Pointer, t ib.EventType) { C.event(&h.c, object, C.uint32_t(t)) }

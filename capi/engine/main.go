@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// A shared object made of a main package never runs it.
+// The runtime never calls main in a shared object.
 func main() {}
 
-// softhca_begun returns when the runtime has begun. The library finds it by name in engines of
-// other builds too, whose table of calls it does not know.
+// softhca_begun returns when the runtime has started. The library looks it up by name, so that
+// it also works with an engine of another build, whose table of calls it does not know.
 //
 //export softhca_begun
 func softhca_begun() {}
@@ -26,7 +26,7 @@ func newHandle(object any) C.handle_t { return C.handle_t(cgo.NewHandle(object))
 // of returns the object of a handle.
 func of[T any](h C.handle_t) T { return cgo.Handle(h).Value().(T) }
 
-// end ends a handle if its object ended.
+// end releases a handle if its object was destroyed.
 func end(h C.handle_t, code C.int) C.int {
 	if code == 0 {
 		cgo.Handle(h).Delete()
@@ -47,7 +47,7 @@ func errno(err error) C.int {
 	}
 }
 
-// code is errno, and logs what failed: a number says little.
+// code is errno, and also logs what failed: an error number alone says little.
 func (a *adapter) code(what string, err error) C.int {
 	if err != nil {
 		a.log.Info(what, "err", err)
@@ -55,7 +55,7 @@ func (a *adapter) code(what string, err error) C.int {
 	return errno(err)
 }
 
-// flag returns a bool as C has it.
+// flag converts a bool to C.
 func flag(b bool) C.int {
 	if b {
 		return 1

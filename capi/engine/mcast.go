@@ -21,8 +21,8 @@ func softhca_attach(h C.handle_t, gid *C.uint8_t) C.int {
 	return q.code("attach to multicast group", q.attach(*(*ib.GID)(unsafe.Pointer(gid))))
 }
 
-// attach joins the group, as the port counts who does, and then attaches the
-// queue pair: each attachment has one join.
+// attach joins the group and then attaches the queue pair. The port counts joins, one for each
+// attachment.
 func (q *pair) attach(gid ib.GID) error {
 	if err := q.obj.Called("AttachMcast", errGone); err != nil {
 		return err
@@ -65,11 +65,11 @@ func softhca_detach(h C.handle_t, gid *C.uint8_t) C.int {
 	return q.code("detach from multicast group", err)
 }
 
-// leave takes back one join of each group.
+// leave undoes one join of each group.
 func (q *pair) leave(groups ...netip.Addr) {
 	for _, g := range groups {
-		// It was joined, so only a port that is closed refuses, and that is in
-		// no group.
+		// The group was joined, so this fails only if the port is closed, and a closed
+		// port is in no group.
 		_ = q.dev.Port.Leave(g)
 	}
 }

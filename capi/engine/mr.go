@@ -20,7 +20,7 @@ type region struct {
 	zero bool // registered at address 0 without the right ZERO_BASED
 }
 
-// regionConfig returns what is to be registered.
+// regionConfig returns the configuration of the region to register.
 func regionConfig(m *C.struct_softhca_mr) (memory.RegionConfig, error) {
 	c := memory.RegionConfig{IOVA: uint64(m.iova), Access: ib.Access(m.access), Foreign: true}
 	if m.zero_iova != 0 {
@@ -34,8 +34,8 @@ func regionConfig(m *C.struct_softhca_mr) (memory.RegionConfig, error) {
 	return c, err
 }
 
-// putKeys tells C the keys: the RKey also of a region without remote rights,
-// where it leads nowhere, since programs hand it on before they give it rights.
+// putKeys passes the keys to C. It passes the RKey even of a region without remote rights,
+// where no request may use it: programs pass the RKey on before they add the rights.
 func (r *region) putKeys(m *C.struct_softhca_mr) {
 	m.lkey, m.rkey = C.uint32_t(r.r.LKey()), C.uint32_t(r.r.LKey())
 }
@@ -59,9 +59,9 @@ func softhca_reg_mr(pd C.handle_t, m *C.struct_softhca_mr) C.int {
 	return r.code("register MR", err)
 }
 
-// change returns which properties of a region change, and their new values. It uses the
-// call's address and length only for a new translation, and its rights only if they change.
-// For the engine a region at address 0 is zero-based until it gets a new translation.
+// change returns which properties of a region change, and their new values. It uses the call's
+// address and length only for a new translation, and its rights only if they change. The engine
+// treats a region at address 0 as zero-based until it gets a new translation.
 func (r *region) change(m *C.struct_softhca_mr, what memory.Change) (memory.RegionConfig, memory.Change, error) {
 	moves := what&memory.ChangeTranslation != 0
 	if !moves {

@@ -13,10 +13,10 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 )
 
-// instant is when a call runs on the device's thread.
+// instant is the time at which a call runs on the device's thread.
 type instant = clock.Instant
 
-// errGone is what calls on an object return that ended meanwhile.
+// errGone is the result of a call on an object that was destroyed meanwhile.
 var errGone = fmt.Errorf("the object is destroyed: %w", ib.EINVAL)
 
 // domain is a protection domain.

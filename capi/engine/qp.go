@@ -39,7 +39,7 @@ func softhca_create_qp(pd C.handle_t, c *C.struct_softhca_qp) C.int {
 		cfg.SRQ = of[*shared](c.srq).srq
 	}
 	err := q.create("CreateQP", &q.subject, func() (err error) {
-		if cfg.Type == ib.GSI { // the adapter's own
+		if cfg.Type == ib.GSI { // the adapter's own queue pair
 			return ib.ErrInvalidServiceType
 		}
 		q.qp, err = q.dev.HCA.CreateQP(q.pd, cfg)
@@ -68,9 +68,9 @@ func softhca_modify_qp(h C.handle_t, c *C.struct_softhca_qp_attr, mask C.uint32_
 	}))
 }
 
-// hasNetRaw reports whether the calling thread has CAP_NET_RAW over its network
-// namespace, which is the adapter's too. Linux asks the same of a thread that sets a
-// controlled Q_Key and of a thread that opens a raw socket, so hasNetRaw tries to open one.
+// hasNetRaw reports whether the calling thread has CAP_NET_RAW in its network namespace, which
+// is also the adapter's. Linux checks the same when a thread sets a controlled Q_Key and when
+// it opens a raw socket, so hasNetRaw tries to open one.
 func hasNetRaw() bool {
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} { // a host may lack one of them
 		fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)

@@ -18,17 +18,17 @@ import (
 	"github.com/softhca/softhca/internal/fabric/fdmark"
 )
 
-// One of these does not compile if C and Go have different marks.
+// One of these does not compile if the marks of C and Go differ.
 const (
 	_ = uint(C.SOFTHCA_MARK - fdmark.Signal)
 	_ = uint(fdmark.Signal - C.SOFTHCA_MARK)
 )
 
 // markRuntime marks the descriptors of Go's runtime itself: those of its poller, and the files
-// of the limit of processors that it reads again from time to time. The poller is the epoll
-// that watches a pipe made here, and the runtime wakes it by the eventfd in it. All stay
-// unmarked, and the adapter works as well, if there is no /proc or no room for a pipe.
-// It returns the descriptor of the epoll, -1 if it is not found.
+// of the processor limit, which the runtime reads again from time to time. The poller is the
+// epoll descriptor that watches a pipe made here, and the runtime wakes it through an eventfd
+// that it watches too. Without /proc, or without descriptors for a pipe, all stay unmarked, and
+// the adapter still works. markRuntime returns the epoll descriptor, -1 if it does not find it.
 func markRuntime() int {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -66,15 +66,15 @@ func markRuntime() int {
 		}
 	}
 	for _, fds := range limits {
-		if len(fds) == 1 { // the program may have such a file open, too
+		if len(fds) == 1 { // with two such files, one may be the program's
 			fdmark.Mark(fds[0])
 		}
 	}
 	return poller
 }
 
-// limitOf returns the name of the file of a limit of processors that is open as the runtime
-// opens it, "" if it is another file.
+// limitOf returns the name of the processor-limit file behind a descriptor that the runtime may
+// have opened, "" for any other descriptor.
 func limitOf(fd int) string {
 	link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
@@ -89,17 +89,17 @@ func limitOf(fd int) string {
 	return ""
 }
 
-// isAnonymous reports whether a descriptor is of a kind of files without a name.
+// isAnonymous reports whether a descriptor is of an anonymous file of a kind.
 func isAnonymous(fd int, kind string) bool {
 	link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	return err == nil && link == "anon_inode:["+kind+"]"
 }
 
-// watchedBy returns the descriptors that an epoll watches.
+// watchedBy returns the descriptors that an epoll descriptor watches.
 func watchedBy(epoll int) map[int]bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", epoll))
 	if err != nil {
-		return nil // it has just been closed
+		return nil // the descriptor has just been closed
 	}
 	watched := make(map[int]bool)
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {

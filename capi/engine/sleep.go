@@ -20,8 +20,8 @@ func softhca_sleep(dev C.handle_t, awake *C.int, channel, signals C.int) C.int {
 	if err := a.dev.Alive(); err != nil {
 		return errno(err)
 	}
-	// Signals are blocked meanwhile: that one waits ends the sleep, and it comes
-	// to the program when the library has unblocked it.
+	// Signals are blocked during the sleep: a pending signal ends it, and is delivered when
+	// the library unblocks signals.
 	ended := func() bool { return flag.Load() != 0 || poll.Readable(int(signals)) }
 	elsewhere := func() {
 		fds := []unix.PollFd{{Fd: int32(channel), Events: unix.POLLIN}, {Fd: int32(signals), Events: unix.POLLIN}}

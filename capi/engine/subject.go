@@ -11,14 +11,14 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// subject is what asynchronous events can be about: part of a queue pair, a
-// completion queue and a shared receive queue.
+// subject is an object that asynchronous events can refer to: it is embedded in queue pairs,
+// completion queues and shared receive queues.
 type subject struct {
 	obj  device.Object
-	user unsafe.Pointer // as C knows it
+	user unsafe.Pointer // the object in C
 }
 
-// create makes a subject on the device's thread, and has its events come.
+// create creates a subject on the device's thread, and connects its events.
 func (a *adapter) create(verb string, s *subject, begin func() error) error {
 	return a.dev.Call(verb, nil, func(instant) error {
 		if err := begin(); err != nil {
@@ -30,7 +30,7 @@ func (a *adapter) create(verb string, s *subject, begin func() error) error {
 	})
 }
 
-// destroy ends a subject: its events are the program's by then, or vanish.
+// destroy destroys a subject. Its events have been delivered by then, or are dropped.
 func (a *adapter) destroy(verb string, s *subject, end func() error) C.int {
 	a.taking.Lock()
 	defer a.taking.Unlock()

@@ -3,7 +3,7 @@
 #include "engine.h"
 #include "_cgo_export.h"
 
-// The compiler compares what Go exports with what the library expects.
+// The compiler compares Go's exported functions with the declarations that the library uses.
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 
 const struct softhca_calls softhca_calls = {

@@ -16,9 +16,9 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// connections are what the program connects over its adapters.
+// connections is the connection manager of a program, over its adapters.
 type connections struct {
-	*adapter // whose log it is
+	*adapter // for its log
 	cm       *ucm.Manager
 }
 
@@ -38,7 +38,7 @@ func softhca_open_cm(devs *C.handle_t, n C.int, cm *C.handle_t) C.int {
 		a := of[*adapter](h)
 		all[i] = new(verbs.Context)
 		device.Share(all[i], a.dev)
-		numbers[all[i]] = uint32(a.host.c.adapter) + 1 // as ibv_get_device_index has it
+		numbers[all[i]] = uint32(a.host.c.adapter) + 1 // like ibv_get_device_index
 	}
 	m, err := rdmacm.New(all...)
 	if err == nil {
@@ -56,7 +56,7 @@ func softhca_open_cm_file(cm C.handle_t, f *C.struct_softhca_cm_file) C.int {
 	tell, object := f.gone, f.object
 	var err error
 	u.file, err = c.cm.Open(int(f.pipe), func() {
-		C.gone(tell, object) // from now on nobody has the handle
+		C.gone(tell, object) // the library releases its last use of the handle
 		end(h, 0)
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func softhca_write_cm(file C.handle_t, b unsafe.Pointer, n C.size_t) C.int {
 	case errors.Is(err, ucm.ErrAgain):
 		return C.SOFTHCA_CM_AGAIN
 	case errors.Is(err, ucm.ErrNoAFIB):
-		return errno(err) // not logged: librdmacm asks once, and it is not an error
+		return errno(err) // not logged: librdmacm tries it once at its start
 	}
 	return u.code("connection manager", err)
 }

@@ -1,8 +1,7 @@
-// Threads that are cancelled while they wait for a completion. A read of the channel's
-// descriptor ends then, as it has to; a sleep in the engine does not, and nobody tells
-// the engine. So threads sleep there as long as the program is known to cancel none,
-// and the preload library, which sees the first one being cancelled, has who cancels
-// wait until all are out.
+// Threads that are cancelled while they wait for a completion. Cancellation ends a read of the
+// channel's descriptor, as it must, but not a sleep in the engine, which knows nothing of it.
+// So threads sleep in the engine only until the program first cancels a thread. The preload
+// library sees that and delays pthread_cancel until no thread sleeps in the engine.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -10,13 +9,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-// cancels is set before the program cancels a thread, for good. Without the preload
-// library nobody would say so.
+// cancels is set before the program cancels its first thread, and stays set. Without the
+// preload library the program's cancellations are unknown.
 static _Atomic bool cancels = true;
 static _Atomic int sleepers; // threads that sleep in the engine, or are about to
-static int off = -1;         // is readable when they are to wake, for good; -1: there is none
+static int off = -1;         // readable once all sleepers are to wake, and from then on; -1: no descriptor
 
-enum { PATIENCE = 1000000000 }; // ns: who cancels does not wait for ever
+enum { PATIENCE = 1000000000 }; // ns: bound of the delay of pthread_cancel
 
 bool enter_sleep(void)
 {
@@ -33,7 +32,7 @@ void leave_sleep(void) { atomic_fetch_sub(&sleepers, 1); }
 
 int sleep_off(void) { return off; }
 
-// cancelled is told before the program cancels a thread.
+// cancelled is called before the program cancels a thread.
 static void cancelled(void)
 {
 	uint64_t from = now_ns();
@@ -44,7 +43,7 @@ static void cancelled(void)
 		sched_yield();
 }
 
-// seek_cancels has the preload library tell when an engine is loaded.
+// seek_cancels asks the preload library to report cancellations once an engine is loaded.
 void seek_cancels(void)
 {
 	void (*tell)(void (*)(void)) = dlsym(RTLD_DEFAULT, "softhca_tell_cancels");
@@ -55,8 +54,8 @@ void seek_cancels(void)
 	tell(cancelled);
 }
 
-// cancels_in_child forgets who slept in the parent, whose descriptor is not for the
-// child's threads. These sleep when the child has an engine of its own.
+// cancels_in_child forgets the sleepers of the parent. Their descriptor is not for the child's
+// threads, which sleep in the engine again once the child has its own.
 void cancels_in_child(void)
 {
 	if (off >= 0)

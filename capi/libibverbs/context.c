@@ -1,4 +1,4 @@
-// Devices and contexts: what there is, opening, closing, and what can be asked.
+// Devices and contexts: listing, opening, closing and querying them.
 #define _GNU_SOURCE
 #include "private.h"
 #include "softhca.h"
@@ -36,8 +36,8 @@ static uint64_t guid_of(const char *s)
 	return (uint64_t)a << 48 | (uint64_t)b << 32 | (uint64_t)c << 16 | d;
 }
 
-// The GUID follows from the address, which an adapter may get when it is opened
-// only: without a picture of it in sysfs it must be opened.
+// The GUID follows from the address. An adapter may get its address only when it is opened, so
+// without an image of it in sysfs the library opens it here.
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *ibv)
 {
 	struct node *n = (struct node *)ibv;
@@ -101,7 +101,7 @@ struct ibv_context *open_context(struct node *n, int fd)
 	return &c->v.context;
 }
 
-// destroy_left destroys what the program left, dependents first.
+// destroy_left destroys the objects that the program left, dependent objects first.
 static void destroy_left(struct context *c)
 {
 	for (int rank = 4; rank > 0; rank--) {
@@ -248,7 +248,8 @@ VERB(int, query_port, (struct ibv_context *c, uint8_t port, struct ibv_port_attr
 	return 0;
 }
 
-// The width and speed of a port as ibv_query_port_speed counts: lanes, and 100 Mb/s of one.
+// The width and speed of a port in the units of ibv_query_port_speed: lanes, and 100 Mb/s of
+// each lane.
 enum { LANES = 4, LANE_SPEED = 250 };
 
 LATER(int, ibv_query_port_speed, struct ibv_context *c, uint32_t port, uint64_t *speed)
@@ -262,8 +263,8 @@ LATER(int, ibv_query_port_speed, struct ibv_context *c, uint32_t port, uint64_t 
 	return code;
 }
 
-// Programs that know no query_port of the context give room for what a port
-// had in their day.
+// Old programs do not know the context's query_port, and give room for the port attributes of
+// their time.
 enum { OLD_PORT_ATTR = 48 };
 
 EXPORT VERB(int, ibv_query_port, (struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a), c, port, a)
@@ -335,7 +336,7 @@ EXPORT VERB(int, ibv_query_pkey, (struct ibv_context *c, uint8_t port, int index
 {
 	const struct softhca_adapter *i = &device_of(c)->info;
 	if (port != PORT || index < 0 || index >= (int)i->pkeys) {
-		errno = ENOENT; // as of the file in sysfs that rdma-core reads
+		errno = ENOENT; // like the sysfs file that rdma-core reads
 		return -1;
 	}
 	*pkey = htons(i->pkey[index]);

@@ -1,5 +1,5 @@
-// Completion queues: entries are read where the engine writes them. A poll of
-// an empty queue enters the engine, to have it receive and send.
+// Completion queues: the library reads entries where the engine writes them. A poll of an empty
+// queue enters the engine, which then receives and sends.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -9,12 +9,12 @@
 
 enum { RANK_CQ = 2 };
 
-// Every so many empty polls others may have the processor: on one, what is
-// polled for may wait for it.
+// After this number of empty polls in a row, the thread yields the processor: on a single
+// processor, the thread that would produce the completion may be waiting for it.
 enum { IDLE_POLLS = 32 };
 
-// Every so many it is looked whether the program catches signals: that takes as long
-// as a few of them.
+// After this number of empty polls, the library looks whether the program catches signals,
+// which takes as long as a few polls.
 enum { SEEK_POLLS = 32 << 10 };
 
 static int end_cq(struct cq *q, bool wait)
@@ -98,10 +98,10 @@ VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 	uint32_t any = RING_ARMED;
 	atomic_store_explicit(&q->armed, 1, memory_order_relaxed);
 	int code = ENGINE(q->dev, arm_cq, q->handle, solicited);
-	// What came before, and nobody was told of, raises an event at once. Verbs
-	// promise none, but adapters do it, and UCX does not poll again before it
-	// sleeps; perftest polls one queue for the event of another, and needs one for
-	// each of the entries.
+	// Entries that arrived before, and that no event has announced, raise an event at once.
+	// The verbs do not promise it, but adapters do it and programs rely on it: UCX does not
+	// poll again before it sleeps; perftest polls one queue after an event of another, and
+	// needs an event for each entry.
 	uint32_t prod = atomic_load(&q->ring->prod);
 	bool told = q->told && q->told_to == prod;
 	if (code == 0 && !solicited && !told && prod != atomic_load(&q->ring->cons) &&
@@ -110,14 +110,14 @@ VERB(int, req_notify_cq, (struct ibv_cq *ibv, int solicited), ibv, solicited)
 	return code;
 }
 
-// looked notes that the program polls: what comes from now on is news.
+// looked notes that the program polls: entries from now on count as new.
 static inline void looked(struct cq *q)
 {
 	if (UNLIKELY(atomic_load_explicit(&q->told, memory_order_relaxed)))
 		atomic_store(&q->told, 0);
 }
 
-// next moves the oldest entry out, if one has come. The lock is held.
+// next removes the oldest entry, if there is one. The lock is held.
 static inline const struct ring_cqe *next(struct ring *r, uint32_t cons)
 {
 	const struct ring_cqe *e = ring_entry(r, cons);
@@ -153,7 +153,7 @@ static int take(struct ring *r, int n, struct ibv_wc *wc)
 	return got;
 }
 
-// waiting notes whether requests wait to be sent with more.
+// waiting records since when requests wait to be sent together with later ones.
 static inline void waiting(struct device *d, int waits)
 {
 	uint64_t since = atomic_load_explicit(&d->waits, memory_order_relaxed);
@@ -177,7 +177,7 @@ void overdue(struct device *d)
 int empty_poll(struct cq *q)
 {
 	int waits = 0;
-	// Who arms looks once more, and then sleeps.
+	// A program that arms the queue polls once more before it sleeps.
 	if (atomic_load_explicit(&q->armed, memory_order_relaxed) && atomic_exchange(&q->armed, 0))
 		return 0;
 	int code = HOT(q->dev, progress, q->handle, &waits);
@@ -210,8 +210,8 @@ int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	return take(q->ring, n, wc);
 }
 
-// An extended queue is read an entry at a time, from a copy: nothing is locked
-// while the program looks at it.
+// A program reads an extended queue one entry at a time, from a copy: no lock is held while it
+// looks at the entry.
 static bool take_one(struct cq *q)
 {
 	struct ring *r = q->ring;
@@ -273,7 +273,7 @@ static uint32_t read_slid(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, 
 static uint8_t read_sl(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.sl; }
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *q) { return CONTAINER(q, struct cq, ex)->cqe.dlid_path_bits; }
 
-// The time of a completion is when the program first asked for it.
+// The time of a completion is the time at which the program first asks for it.
 static uint64_t read_ts(struct ibv_cq_ex *ex)
 {
 	struct cq *q = CONTAINER(ex, struct cq, ex);
@@ -286,7 +286,7 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
 	struct timespec t;
 	uint64_t at = read_ts(ex), since = now_ns() - at;
-	clock_gettime(CLOCK_REALTIME, &t); // last: a thread that loses the processor in between reads no time before the completion
+	clock_gettime(CLOCK_REALTIME, &t); // last, so that a thread that is preempted in between does not report a time before the completion
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - since;
 }
 

@@ -1,5 +1,5 @@
-// Completion events and asynchronous events: lists, with a descriptor each
-// that is readable while something is on the list.
+// Completion events and asynchronous events: lists, each with a descriptor that is readable
+// while the list is not empty.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -10,14 +10,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// note is an asynchronous event that waits to be taken.
+// note is an asynchronous event that the program has not taken yet.
 struct note {
 	struct note *next;
 	void *object;
 	struct ibv_async_event e;
 };
 
-// maxNotes bounds what waits of a program that takes no events.
+// MAX_NOTES bounds the waiting events of a program that takes none.
 enum { MAX_NOTES = 65536, RANK_CHANNEL = 1 };
 
 int source_init(struct source *s)
@@ -37,9 +37,8 @@ static void raise_fd(struct source *s)
 	}
 }
 
-// lower_fd makes it unreadable, now that the list is empty. A thread that waits
-// in wait_fd may have done so meanwhile, and finds the list empty. The lock is
-// held.
+// lower_fd makes the descriptor unreadable once the list is empty. A thread in wait_fd may have
+// read it in the meantime; that thread then finds the list empty. The lock is held.
 static void lower_fd(struct source *s)
 {
 	uint64_t n;
@@ -48,17 +47,16 @@ static void lower_fd(struct source *s)
 	}
 }
 
-// wait_fd waits until something is on the list, unless the program has made
-// the descriptor one that does not block. A signal handler ends it as it ends
-// any read.
+// wait_fd waits until the list has an entry. If the program has made the descriptor
+// nonblocking, it does not wait. A signal handler interrupts it as it interrupts any read.
 static int wait_fd(struct source *s)
 {
 	uint64_t n;
 	return read(s->fd, &n, sizeof n) < 0 ? -1 : 0;
 }
 
-// set_head makes q the oldest queue of a channel, or NULL none. The lock is
-// held.
+// set_head makes q the oldest queue with an event of a channel; NULL stands for none. The lock
+// is held.
 static void set_head(struct channel *ch, struct cq *q)
 {
 	ch->head = q;
@@ -67,7 +65,7 @@ static void set_head(struct channel *ch, struct cq *q)
 		lower_fd(&ch->source);
 }
 
-// completed is called by the engine: the queue was armed and has a completion.
+// completed is called by the engine when an armed queue has a completion.
 void completed(void *p)
 {
 	struct cq *q = p;
@@ -98,7 +96,7 @@ static struct cq *take_completion(struct channel *ch)
 		return NULL;
 	struct cq *next = q->next;
 	q->taken++;
-	if (--q->pending > 0) { // armed again before this was taken
+	if (--q->pending > 0) { // armed again before the program took this event
 		q->next = NULL;
 		if (next == NULL)
 			next = q;
@@ -110,8 +108,8 @@ static struct cq *take_completion(struct channel *ch)
 	return q;
 }
 
-// interrupts reports whether a signal that waits is one that ends a system call:
-// its handler was not set with SA_RESTART.
+// interrupts reports whether a pending signal would interrupt a system call: its handler was
+// set without SA_RESTART.
 static bool interrupts(const sigset_t *blocked)
 {
 	sigset_t waiting;
@@ -126,9 +124,9 @@ static bool interrupts(const sigset_t *blocked)
 	return false;
 }
 
-// ends_of returns a descriptor that can be read when a thread which sleeps is to wake:
-// signals wait, but for those that the program has blocked itself, or all are woken. -1
-// if there is none.
+// ends_of returns a descriptor that becomes readable when a sleeping thread has to wake: for a
+// pending signal that the program does not block, or because all sleepers are to wake. It
+// returns -1 if there is no such descriptor.
 static int ends_of(struct channel *ch, const sigset_t *blocked)
 {
 	if (ch->ends >= 0 && memcmp(&ch->blocked, blocked, sizeof *blocked) == 0)
@@ -157,14 +155,14 @@ static int ends_of(struct channel *ch, const sigset_t *blocked)
 
 enum sleep { SLEPT, NOT_HERE, INTERRUPTED };
 
-// sleep_in_engine has the thread wait for what the network brings, until there
-// is a completion: nobody has to wake it then. A thread that must not block, or
-// a second one, waits for the descriptor.
+// sleep_in_engine waits for the network on the calling thread until there is a completion, so
+// no other thread has to wake this one. A thread that must not block, and a second thread on
+// the channel, wait for the descriptor instead.
 static enum sleep sleep_in_engine(struct channel *ch)
 {
 	struct device *d = device_of(ch->ibv.context);
 	enum sleep how = NOT_HERE;
-	sigset_t old = {0}; // of which the kernel writes a part
+	sigset_t old = {0}; // the kernel writes only a part of it
 	if (d->gone || fcntl(ch->ibv.fd, F_GETFL) & O_NONBLOCK || !enter_sleep())
 		return NOT_HERE;
 	if (atomic_exchange(&ch->asleep, 1)) {
@@ -177,12 +175,12 @@ static enum sleep sleep_in_engine(struct channel *ch)
 		how = !__atomic_load_n(&ch->ready, __ATOMIC_SEQ_CST) && interrupts(&old) ? INTERRUPTED : SLEPT;
 	atomic_store(&ch->asleep, 0);
 	leave_sleep();
-	pthread_sigmask(SIG_SETMASK, &old, NULL); // now the signals come
+	pthread_sigmask(SIG_SETMASK, &old, NULL); // delivers pending signals
 	return how;
 }
 
-// more has the next thread that waits come, after one has used up that the
-// descriptor was readable. The lock is held.
+// more makes the descriptor readable again for the next waiting thread, after one thread has
+// consumed the readability. The lock is held.
 static void more(struct source *s, const void *head, bool waited)
 {
 	if (waited && head != NULL)
@@ -226,8 +224,8 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *q, unsigned int n)
 	pthread_mutex_unlock(&q->mutex);
 }
 
-// forget_completions takes the events of a queue that is destroyed from its
-// channel, and waits until those that were taken are acknowledged.
+// forget_completions removes the events of a queue that is being destroyed from its channel,
+// and waits until the program has acknowledged those that it took.
 void forget_completions(struct cq *q)
 {
 	unsigned taken = 0;
@@ -256,7 +254,7 @@ void forget_completions(struct cq *q)
 	pthread_mutex_unlock(&q->ibv.mutex);
 }
 
-// close_ends closes the descriptors by which a sleep in the engine ends.
+// close_ends closes the descriptors that end a sleep in the engine.
 static void close_ends(struct channel *ch)
 {
 	if (ch->ends < 0)
@@ -282,15 +280,15 @@ static int free_channel(struct object *o)
 	return 0;
 }
 
-// channel_in_child leaves a channel as one in which no thread has slept yet.
+// channel_in_child resets a channel to the state in which no thread has slept yet.
 static void channel_in_child(struct channel *ch)
 {
 	pthread_mutex_init(&ch->source.mu, NULL);
 	close_ends(ch);
 }
 
-// events_in_child makes new locks for what the child of a fork may close: who held them
-// in its parent, a thread of the engine say, is not there to give them back.
+// events_in_child makes new locks for the objects that the child of a fork may close: the
+// thread that held them in the parent, such as one of the engine, does not exist in the child.
 void events_in_child(struct device *d)
 {
 	pthread_mutex_init(&d->mu, NULL);
@@ -324,7 +322,7 @@ EXPORT VERB(int, ibv_destroy_comp_channel, (struct ibv_comp_channel *ibv), ibv)
 	return free_channel(&CONTAINER(ibv, struct channel, ibv)->o);
 }
 
-// about is what an event is about: which counters its acknowledgement moves.
+// about names the object of an event: which counters its acknowledgement changes.
 struct about {
 	pthread_mutex_t *mu;
 	pthread_cond_t *cond;
@@ -360,7 +358,7 @@ static struct about about(struct ibv_async_event *e)
 	}
 }
 
-// notify_context puts an event on the list of a context.
+// notify_context appends an event to the list of a context.
 static void notify_context(struct context *c, void *object, uint32_t type)
 {
 	struct note *n = calloc(1, sizeof *n);
@@ -369,7 +367,7 @@ static void notify_context(struct context *c, void *object, uint32_t type)
 	n->object = object;
 	n->e.event_type = (enum ibv_event_type)type;
 	if (object != NULL)
-		n->e.element.qp = object; // or whatever it is
+		n->e.element.qp = object; // all members of the union are pointers
 	else
 		n->e.element.port_num = PORT;
 	pthread_mutex_lock(&c->source.mu);
@@ -439,8 +437,8 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *e)
 	pthread_mutex_unlock(a.mu);
 }
 
-// drop_where takes the events about an object, or all, from the list. The lock
-// is held.
+// drop_where removes the events about an object from the list, or all events if it is NULL. The
+// lock is held.
 static void drop_where(struct context *c, const void *object)
 {
 	struct note **at = &c->head;
@@ -460,7 +458,7 @@ static void drop_where(struct context *c, const void *object)
 		lower_fd(&c->source);
 }
 
-// forget_async takes the events of an object that is destroyed from the list.
+// forget_async removes the events of an object that is being destroyed from the list.
 void forget_async(struct ibv_context *ibv, void *object)
 {
 	struct context *c = context_of(ibv);

@@ -1,10 +1,10 @@
-// The end of a program that has adapters open: by exit, by returning from main, by
-// quick_exit or, as the preload library tells, by _exit. The kernel answers what has
-// arrived, and closes what a program leaves: the peers of its connections get a DREQ or
-// a REJ. Here this has to be done before the process is gone; an acknowledgement of what
-// the program has just received may be owed still, so that it goes with what the program
-// sends next. The handler of fault.c does it for a process that
-// crashes; a process that another signal kills cannot do it.
+// The end of a program that has adapters open: by exit, by returning from main, by quick_exit
+// or, as the preload library reports, by _exit. The kernel would acknowledge what has arrived
+// and close what the program leaves, so the peers of its connections would get a DREQ or a REJ.
+// Here the library must do so before the process is gone; the acknowledgement of the newest
+// message may still be pending, as it goes out with the program's next packet. For a process
+// that crashes, the handler of fault.c does it. A process that another signal kills cannot do
+// it.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -15,18 +15,18 @@
 #include <time.h>
 #include <unistd.h>
 
-// The longest that it takes. Whoever ends may hold what the engine needs, as by an exit
-// in a handler of SIGSEGV, and has to end all the same.
+// The longest time that the exit waits for it. The thread that exits may hold a lock that the
+// engine needs, for example in a handler of SIGSEGV, and must end nevertheless.
 enum { PARTING_S = 1 };
 
-// The stack of the thread, in bytes: Go has one of its own for what it does on it.
+// The stack of the thread, in bytes: Go code runs on a stack of its own.
 enum { PARTING_STACK = 256 << 10 };
 
 static sem_t asked, parted;
-static _Atomic pid_t whose; // the process that has the thread; 0: none
+static _Atomic pid_t whose; // the process that owns the thread; 0: none
 
-// part is what the thread does. Other threads of the program go on meanwhile, so nothing
-// that they use is freed.
+// part runs on the thread. Other threads of the program continue meanwhile, so it frees nothing
+// that they use.
 static void *part(void *unused)
 {
 	for (;;) {
@@ -39,9 +39,9 @@ static void *part(void *unused)
 	return unused;
 }
 
-// watch_end starts the thread that says good-bye. It is there before the end, because
-// who calls _exit may be in a handler of a signal, and can do no more there than ask for
-// something. The caller sees to it that this happens once in a process.
+// watch_end starts the thread that disconnects at the end. It must exist before the end: a
+// thread that calls _exit may be in a signal handler, where it can only post a semaphore. The
+// caller ensures that a process does this once.
 void watch_end(void)
 {
 	pthread_t thread;
@@ -57,8 +57,8 @@ void watch_end(void)
 	pthread_attr_destroy(&a);
 }
 
-// at_end has everything said that is owed to others. Any thread may call it, in a handler of
-// a signal too. The child of a fork, or of vfork, has nothing to say for its parent.
+// at_end sends what peers still have to get. Any thread may call it, also in a signal handler.
+// The child of a fork or vfork sends nothing for its parent.
 void at_end(void)
 {
 	struct timespec until;
@@ -71,13 +71,14 @@ void at_end(void)
 		;
 }
 
-// end_in_child has the child of a fork wait for nobody, whatever number it gets: that of
-// its parent, if both are the first of a container, or of an ancestor that has ended.
+// end_in_child disables the exit handshake in the child of a fork. PIDs may be reused: the
+// child may have its parent's PID, if both are the first process of a container, or that of an
+// ancestor that has ended.
 void end_in_child(void) { atomic_store(&whose, 0); }
 
 __attribute__((destructor)) static void at_exit(void) { at_end(); }
 
-// watch_exits has the other ends told, where that can be done.
+// watch_exits registers for the other ways to end, where the C library allows it.
 void watch_exits(void)
 {
 	void (*tell)(void (*)(void)) = dlsym(RTLD_DEFAULT, "softhca_tell_end");

@@ -1,10 +1,10 @@
-// Faults of memory that the engine touches for the program, and which is not
-// there any more, are the engine's to handle: its operation fails. A program that
-// sets a handler of its own after the engine was loaded (as crash reporters do)
-// would get them; it is to get its own faults only. So the library's handler
-// stays in front of the program's: the preload library says when one is set, and
-// without it keep_faults looks from time to time. The handler is also there when the
-// program has none: a process that crashes disconnects first, as the kernel would do for it.
+// Memory faults of the engine. The engine reads and writes the program's memory; if that memory
+// is no longer mapped, the engine has to handle the fault, and its operation fails. A handler
+// that the program sets after the engine was loaded (as crash reporters do) would get these
+// faults, but must get only the program's own. So the library's handler stays in front of the
+// program's: the preload library reports when the program sets one, and without it keep_faults
+// looks from time to time. The library's handler is installed even if the program has none: a
+// process that crashes disconnects first, as the kernel would do for it.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -17,28 +17,27 @@ enum { SIGNALS = sizeof signals_of / sizeof *signals_of };
 
 typedef int sigaction_call(int, const struct sigaction *, struct sigaction *);
 
-// told is set if the preload library tells of handlers; then set is the sigaction
-// that comes after its own.
+// told is set if the preload library reports handlers; set is then the next sigaction after the
+// preload library's.
 static sigaction_call *set = sigaction;
 static _Atomic bool told;
 
 static __thread bool loads; // this thread is loading an engine, which sets its own handlers
 
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; // of who changes what follows
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; // held while what follows changes
 static struct sigaction engines[SIGNALS];
-static struct sigaction before[SIGNALS]; // what was set when the engine was loaded
+static struct sigaction before[SIGNALS]; // the handlers before the engine was loaded
 static uintptr_t text, text_end; // of the engine that was loaded last
 
-// What the program has set, in one of two places: a handler that runs meanwhile
-// reads the other.
+// The program's handlers, in two places: while one changes, a running handler reads the other.
 static struct sigaction programs[SIGNALS][2];
 static _Atomic int place[SIGNALS];
-static _Atomic bool spent[SIGNALS]; // it was to be called once, and was
+static _Atomic bool spent[SIGNALS]; // a handler to be called once (SA_RESETHAND) has been called
 
 static void lock(sigset_t *old)
 {
 	sigset_t all;
-	sigfillset(&all); // a handler may set handlers
+	sigfillset(&all); // a handler may itself set handlers
 	pthread_sigmask(SIG_SETMASK, &all, old);
 	pthread_mutex_lock(&mu);
 }
@@ -60,7 +59,7 @@ enum { TELLS_PLACE = 1 };
 enum { TELLS_PLACE = 0 };
 #endif
 
-// interrupted returns where the program was when a signal came, 0 if that is
+// interrupted returns the instruction at which a signal interrupted the thread, 0 if that is
 // not known for the machine.
 static uintptr_t interrupted(const ucontext_t *u)
 {
@@ -84,21 +83,21 @@ static void call(const struct sigaction *a, int sig, siginfo_t *info, void *u)
 		a->sa_handler(sig);
 }
 
-// recurs reports whether a signal comes again by itself. A fault does. A signal that was sent
-// does not, nor does a memory error that is only announced.
+// recurs reports whether the signal comes again when the handler returns. A fault does. A
+// signal that was sent does not, nor does a memory error that is only announced.
 static bool recurs(int sig, const siginfo_t *info)
 {
 	return info->si_code > 0 && !(sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
 }
 
-// call_program does with a signal what the program has asked for.
+// call_program handles a signal as the program has asked for.
 static void call_program(int i, int sig, siginfo_t *info, void *u)
 {
 	const struct sigaction *a = &programs[i][place[i]];
 	bool again = recurs(sig, info);
 	if (a->sa_handler == SIG_IGN && !again)
 		return;
-	bool none = a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN; // a fault kills though it is ignored
+	bool none = a->sa_handler == SIG_DFL || a->sa_handler == SIG_IGN; // a fault kills the process even if it is ignored
 	if (none || (a->sa_flags & SA_RESETHAND && atomic_exchange(&spent[i], true))) {
 		static const struct sigaction deadly = {.sa_handler = SIG_DFL};
 		at_end();
@@ -112,10 +111,10 @@ static void call_program(int i, int sig, siginfo_t *info, void *u)
 
 static void on_fault(int sig, siginfo_t *info, void *u)
 {
-	static __thread bool inside; // the engine's handler does not want it
+	static __thread bool inside; // the engine's handler has passed the signal on
 	int i = sig == SIGBUS;
-	// A signal that was sent is the program's, wherever the thread is: the engine takes it for
-	// a crash of its own.
+	// A signal that was sent is the program's, whichever code the thread runs: the engine
+	// would treat it as a crash of its own.
 	if (!recurs(sig, info) || !of_engine(interrupted(u)) || inside) {
 		call_program(i, sig, info, u);
 		return;
@@ -145,8 +144,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *in)
 	return 0;
 }
 
-// keep puts the library's handler where the program's is to be. The lock is
-// held.
+// keep installs the library's handler in place of the program's. The lock is held.
 static int keep(int i, const struct sigaction *act)
 {
 	int next = !place[i];
@@ -159,8 +157,8 @@ static int keep(int i, const struct sigaction *act)
 	return set(signals_of[i], &ours, NULL);
 }
 
-// handler_set takes the place of sigaction for the signals of faults. The program
-// finds what it has set itself.
+// handler_set replaces sigaction for the fault signals. The program reads back the handlers
+// that it has set itself.
 static int handler_set(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	int i = sig == SIGBUS;
@@ -192,8 +190,8 @@ void engine_loading(void)
 		set(signals_of[i], NULL, &before[i]);
 }
 
-// come_first puts the library's handler in front of the engine's. The child of a fork
-// inherits the library's handler, and programs has what the program set.
+// come_first installs the library's handler in front of the engine's. The child of a fork
+// inherits the library's handler, and the array programs has what the program set.
 static void come_first(int i)
 {
 	sigset_t mask;
@@ -205,9 +203,9 @@ static void come_first(int i)
 	unlock(&mask);
 }
 
-// engine_loaded notes the handlers that the engine has just set, and puts the library's in
-// front on machines where it can tell the engine's faults from the program's. It gets the
-// engine's table of calls, NULL if there is no engine.
+// engine_loaded records the handlers that the engine has just set. On machines where the
+// library can tell the engine's faults from the program's, it installs the library's handler in
+// front. Its argument is the engine's table of calls, NULL if there is no engine.
 void engine_loaded(const void *in)
 {
 	loads = false;
@@ -226,8 +224,8 @@ void engine_loaded(const void *in)
 	seek_signals();
 }
 
-// keep_faults puts the library's handler in front of one that the program has
-// set since.
+// keep_faults installs the library's handler in front of a handler that the program has set
+// since.
 void keep_faults(void)
 {
 	struct sigaction now;

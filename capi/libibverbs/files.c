@@ -1,6 +1,6 @@
-// The descriptors of the adapter. The engine, and here keep_open, marks each with a signal
-// (F_SETSIG) that is never sent. Before the program closes a descriptor, the preload library
-// asks is_kept, and leaves a marked descriptor open.
+// The descriptors of the adapter. The engine marks each of its descriptors with a signal
+// (F_SETSIG) that is never sent; keep_open marks those of the library. Before the program
+// closes a descriptor, the preload library calls is_kept, and leaves a marked descriptor open.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -17,9 +17,9 @@ static _Atomic pid_t owner; // the process that loaded the engine; 0: no engine
 // however it was made: vfork, _Fork and clone run no handlers of fork.
 bool owns_engine(void) { return atomic_load_explicit(&owner, memory_order_relaxed) == getpid(); }
 
-// is_marked reports whether a descriptor is an engine's, or the library's own: those of this
-// process, or those that the child of a fork inherited. Only a marked one costs more than one
-// system call.
+// is_marked reports whether a descriptor belongs to an engine or to the library, of this
+// process or, in the child of a fork, of its parent. It takes one system call for an unmarked
+// descriptor and two for a marked one.
 bool is_marked(int fd)
 {
 	int had = errno;
@@ -35,11 +35,12 @@ static bool is_kept(int fd)
 	return atomic_load_explicit(&owner, memory_order_relaxed) != 0 && is_marked(fd) && owns_engine();
 }
 
-// The descriptors that libraries write to, and the shell reads from, if they are closed too.
+// The standard descriptors. A program may have closed them, but libraries write to them and the
+// shell reads from them.
 enum { STANDARD = 3 };
 
-// keep_open marks a descriptor, and returns it, or a copy in its place that is none of the
-// standard ones.
+// keep_open marks a descriptor and returns it. If it has the number of a standard descriptor,
+// keep_open moves it to another number and returns that.
 int keep_open(int fd)
 {
 	int high = fd >= 0 && fd < STANDARD ? fcntl(fd, F_DUPFD_CLOEXEC, STANDARD) : -1;
@@ -66,7 +67,7 @@ void watch_files(void)
 void files_in_child(void) { atomic_store(&owner, 0); }
 
 // hold_standard opens an empty file in memory for each standard descriptor that is closed, so
-// that the adapter gets other numbers: what a library prints must not go to its sockets.
+// that the adapter gets other numbers: the output of a library must not go to its sockets.
 void hold_standard(struct standard *s)
 {
 	struct stat file = {0};
@@ -88,8 +89,8 @@ void hold_standard(struct standard *s)
 	errno = had;
 }
 
-// release_standard closes what hold_standard opened, but for what another thread has put in
-// its place.
+// release_standard closes what hold_standard opened. A number that another thread has reused
+// since stays open.
 void release_standard(const struct standard *s)
 {
 	struct stat file;

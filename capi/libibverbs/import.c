@@ -1,13 +1,13 @@
-// Sharing what another context of the same process has. Another process cannot
-// have it: an adapter is one process's.
+// Sharing the objects of another context of the same process. Another process cannot import
+// them: an adapter belongs to one process.
 #define _GNU_SOURCE
 #include "softhca.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-// The descriptor of a context's commands takes none: it is a file without a
-// name, by which a copy of it is known again.
+// The command descriptor of a context takes no commands: it is an anonymous file that
+// identifies the context, also by a copy of the descriptor.
 int command_fd(void) { return memfd_create("softhca", MFD_CLOEXEC); }
 
 static bool same_file(const struct stat *a, int fd)
@@ -36,12 +36,12 @@ EXPORT VERB(struct ibv_context *, ibv_import_device, (int fd), fd)
 		return fail(ENODEV);
 	struct node *n = node_where(has_file, &file);
 	if (n == NULL)
-		return fail(EOPNOTSUPP); // of another process, or any file
+		return fail(EOPNOTSUPP); // a descriptor of another process, or any other file
 	return open_context(n, fd);
 }
 
-// find returns an object of any context of a device, by how it is destroyed and
-// by its handle.
+// find returns an object of any context of a device by its handle and by the function that
+// destroys it.
 static struct object *find(struct ibv_context *in, int (*destroy)(struct object *), bool (*is)(struct object *, uint32_t), uint32_t handle)
 {
 	struct device *d = device_of(in);

@@ -41,7 +41,7 @@ LATER(int, ibv_export_buf_dmabuf_fd, struct buf *b)
 	return -1;
 }
 
-// What a region can be made of, by the bits of mr_init.mask.
+// The memory that a region can have, by the bits of mr_init.mask.
 enum { HAS_IOVA = 1 << 0, HAS_ADDR = 1 << 1, HAS_FD = 1 << 2, HAS_FD_OFFSET = 1 << 3, HAS_DMAH = 1 << 4, HAS_BUF = 1 << 5 };
 
 struct mr_init {
@@ -82,8 +82,7 @@ LATER(struct ibv_mr *, ibv_reg_buf_mr, struct ibv_pd *pd, struct buf *b, void *a
 	return later_ibv_reg_mr_ex(pd, &a);
 }
 
-// There is no memory of the device's own, no bus that takes hints, and no counter in
-// place of a completion queue.
+// The adapter has no device memory, no support for bus hints, and no completion counters.
 
 LATER(int, ibv_dm_export_dmabuf_fd, struct ibv_dm *d)
 {

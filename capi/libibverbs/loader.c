@@ -1,5 +1,5 @@
-// The engine: found, loaded at the first open, and loaded again by the child of
-// a fork.
+// The engine: the library finds it, loads it at the first open, and loads it again in the child
+// of a fork.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -26,8 +26,8 @@ enum { ROCE_PORT = 4791 };
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER; // guards what follows
 static const struct softhca_calls *calls;
-static int forks;              // since the engine's file was loaded as itself
-static struct device *devices; // that are open
+static int forks;              // number of forks since the engine's file was loaded itself, not a copy
+static struct device *devices; // the open ones
 static struct node all[MAX_DEVICES];
 static int known;
 
@@ -41,11 +41,11 @@ uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-// A pipe of which nothing is read but its end, which comes when a child has let go of
-// what it has of its parent's ports. -1: there is none.
+// A pipe of which only the end of file is read: it comes when the child has released its copies
+// of the parent's ports. -1: there is no pipe.
 static int letting[2] = {-1, -1};
 
-enum { LETTING_MS = 1000 }; // a child that was stopped does not stop its parent
+enum { LETTING_MS = 1000 }; // bound of the wait for a child that was stopped
 
 static void before_fork(void)
 {
@@ -55,12 +55,12 @@ static void before_fork(void)
 		letting[0] = letting[1] = -1;
 }
 
-// The parent may close its adapter now and open it again on the same address: that is
+// The parent may close its adapter now and open it again on the same address: the address is
 // free when fork returns.
 static void after_fork(void)
 {
 	if (letting[0] >= 0) {
-		int why = errno; // of a fork that failed
+		int why = errno; // errno of a fork that failed
 		struct pollfd end = {.fd = letting[0]};
 		close(letting[1]);
 		letting[1] = -1;
@@ -74,8 +74,8 @@ static void after_fork(void)
 	pthread_mutex_unlock(&loading);
 }
 
-// is_shared reports whether a descriptor belongs to what processes have that share an
-// address: sockets whose name, or that of their peer, is ours, and the memory.
+// is_shared reports whether a descriptor belongs to the machinery by which processes share an
+// address: a socket whose name or whose peer's name is ours, or the shared memory.
 static int is_shared(int fd)
 {
 	static const char prefix[] = "softhca/", memory[] = "/memfd:softhca-broker";
@@ -93,9 +93,9 @@ static int is_shared(int fd)
 	return readlink(link, to, sizeof to - 1) == sizeof to - 1 && memcmp(to, memory, sizeof to - 1) == 0;
 }
 
-// close_ports closes the descriptors that a child has of its parent's adapters: else the
-// parent's addresses, and its place among others, would be taken for as long as the child
-// lives. Where the kernel refuses marks, these are the sockets and the shared memory.
+// close_ports closes the child's copies of descriptors of its parent's adapters: otherwise the
+// parent's addresses, and its slots on shared ones, would stay taken as long as the child
+// lives. Where the kernel refuses marks, it finds the sockets and the shared memory only.
 static void close_ports(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -115,15 +115,15 @@ static void close_ports(void)
 		}
 		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 || type != SOCK_DGRAM || getsockname(fd, &name.any, &size) != 0)
 			continue;
-		// The port is in the same place of both.
+		// Both structures have the port in the same place.
 		if ((name.any.sa_family == AF_INET || name.any.sa_family == AF_INET6) && name.v4.sin_port == htons(ROCE_PORT))
 			close(fd);
 	}
 	closedir(dir);
 }
 
-// The child has the memory of the engine, but not its threads: what was opened
-// is of no use any more, and what is opened next gets an engine of its own.
+// The child has the memory of the engine but not its threads: objects from before the fork are
+// unusable, and the next open loads an engine for the child.
 static void in_child(void)
 {
 	for (struct device *d = devices; d != NULL; d = d->next) {
@@ -154,7 +154,7 @@ static void in_child(void)
 static void init(void)
 {
 	sigfillset(&mask);
-	// A signal of a fault kills if it is blocked.
+	// A blocked fault signal kills the process.
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
 		sigdelset(&mask, faults[i]);
@@ -182,9 +182,9 @@ static void config_dir(char *path, size_t size)
 		snprintf(path, size, "%s/.config", home);
 }
 
-// find_nodes reads which adapters there are: SOFTHCA_ADDR has the addresses of
-// one, or of several with semicolons between; SOFTHCA_DEVICE is the name of the
-// first, whose number the others count on from.
+// find_nodes reads the list of adapters. SOFTHCA_ADDR has the addresses of each; semicolons
+// separate adapters. SOFTHCA_DEVICE is the name of the first adapter, and the others continue
+// its number.
 static void find_nodes(void)
 {
 	char base[IBV_SYSFS_NAME_MAX], addrs[MAX_DEVICES * sizeof all[0].addr];
@@ -229,8 +229,8 @@ struct node **nodes(int *count)
 	return list;
 }
 
-// engine_path is the file of the engine: SOFTHCA_ENGINE, or the one beside the
-// library.
+// engine_path writes the path of the engine's file: SOFTHCA_ENGINE, or the file in the
+// library's directory.
 static void engine_path(char *path, size_t size)
 {
 	Dl_info here;
@@ -242,10 +242,10 @@ static void engine_path(char *path, size_t size)
 	snprintf(path, size, "%.*s/softhca-engine.so", (int)(slash - here.dli_fname), here.dli_fname);
 }
 
-// name_new names an open file by a path that nothing was loaded from yet, and returns
-// its descriptor, which may be another one then; -1 if there is none. The copy that a
-// parent made, and which is loaded still, has the name of what was its descriptor: by
-// that name the loader would find the copy of the parent.
+// name_new names an open file by a path from which nothing has been loaded yet. It returns the
+// file's descriptor, which may have a new number, or -1. The copy that a parent made is still
+// loaded under the number that its descriptor had: with that path, the dynamic loader would
+// return the parent's copy.
 static int name_new(int fd, char *path, size_t size)
 {
 	for (void *old; fd >= 0; dlclose(old)) {
@@ -259,8 +259,8 @@ static int name_new(int fd, char *path, size_t size)
 	return fd;
 }
 
-// copy_path copies the file of the engine into memory: a file that is loaded
-// cannot be loaded again, a copy can.
+// copy_path copies the engine's file into memory: a loaded file cannot be loaded a second time,
+// a copy can.
 static int copy_path(char *path, size_t size)
 {
 	struct stat st;
@@ -278,7 +278,7 @@ static int copy_path(char *path, size_t size)
 	return name_new(to, path, size);
 }
 
-// slice is what of the kernel's struct sched_attr an ordinary thread has.
+// slice has the members of the kernel's struct sched_attr that apply to an ordinary thread.
 struct slice {
 	uint32_t size, policy;
 	uint64_t flags;
@@ -287,12 +287,12 @@ struct slice {
 	uint64_t runtime, deadline, period;
 };
 
-enum { SHORT_SLICE = 100000 }; // ns, the least
+enum { SHORT_SLICE = 100000 }; // ns, the shortest that Linux allows
 
-// shorten has the threads that this one starts get short slices of a processor, and
-// returns what it had. A thread of the engine that is woken then runs at once (from
-// Linux 6.12 on), though it be that programs spin on all processors, as those do
-// that watch their memory for what a peer writes there.
+// shorten gives short time slices to the threads that this one starts, and returns the previous
+// setting. With short slices (from Linux 6.12 on) an engine thread that wakes up runs at once,
+// even if programs spin on all processors, such as those that poll their memory for a peer's
+// writes.
 static struct slice shorten(void)
 {
 	struct slice had = {.size = sizeof had}, now;
@@ -300,7 +300,7 @@ static struct slice shorten(void)
 		return (struct slice){0};
 	now = had;
 	now.runtime = SHORT_SLICE;
-	syscall(SYS_sched_setattr, 0, &now, 0); // without it they are as others
+	syscall(SYS_sched_setattr, 0, &now, 0); // if it fails, the slices stay as they are
 	return had;
 }
 
@@ -314,8 +314,8 @@ static void await_engine(void *so, const struct rlimit *files)
 	setrlimit(RLIMIT_NOFILE, files);
 }
 
-// load loads the engine, and has the end of the program watched. The threads that are
-// started inherit the mask and the slice. The lock is held.
+// load loads the engine and starts the thread that disconnects at the end. The threads that it
+// starts inherit the signal mask and the slice. The lock is held.
 static const struct softhca_calls *load(void)
 {
 	char path[4096];
@@ -433,7 +433,7 @@ int close_device(struct device *d)
 		free(d);
 	}
 	pthread_mutex_unlock(&loading);
-	return code == EIO ? 0 : code; // an adapter that has failed is closed all the same
+	return code == EIO ? 0 : code; // closing an adapter that has failed succeeds
 }
 
 void flush_devices(void)

@@ -1,5 +1,5 @@
-// Attributes as the kernel's interface for connection managers has them,
-// which librdmacm reads, and as the verbs have them.
+// Conversion between two forms of attributes: those of the kernel's interface for connection
+// managers, which librdmacm reads, and those of the verbs.
 #define _GNU_SOURCE
 #include "softhca.h"
 

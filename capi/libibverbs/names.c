@@ -1,4 +1,4 @@
-// Names of what the verbs count, and rates.
+// Names of the values of the verbs' enumerations, and rates.
 #define _GNU_SOURCE
 #include "private.h"
 #include "softhca.h"
@@ -57,7 +57,7 @@ EXPORT const char *ibv_wc_status_str(enum ibv_wc_status s)
 	return NAME(names, s);
 }
 
-// The newest operations are given as numbers: older headers lack their names.
+// The newest operations are written as numbers: older headers lack their names.
 EXPORT const char *wr_opcode_str(int opcode)
 {
 	static const char *const names[] = {
@@ -70,8 +70,8 @@ EXPORT const char *wr_opcode_str(int opcode)
 }
 PRIVATE(wr_opcode_str, ibv_wr_opcode_str)
 
-// The rates of links: by code, in Mb/s, and as multiples of 2.5 Gb/s. rdma-core gives no
-// multiple for some of them: 0.
+// The rates of links: by code, in Mb/s, and as multiples of 2.5 Gb/s. 0 where rdma-core has no
+// multiple.
 static const struct {
 	enum ibv_rate code;
 	int mbps, mult;

@@ -7,12 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Objects are destroyed in the order of these ranks, when a context is closed
-// with some left.
+// Closing a context destroys its remaining objects in the order of these ranks.
 enum { RANK_PD = 1, RANK_USED_BY_QP, RANK_SRQ_AND_MR };
 
-// A thread domain promises that one thread uses what is in it. The locks that
-// it would spare are held for some copying only, so it changes nothing.
+// A thread domain promises that only one thread uses its objects. The locks that it would make
+// unnecessary are held only for short copies, so the library ignores the promise.
 struct td {
 	struct ibv_td ibv;
 	_Atomic int domains; // parent domains that use it
@@ -81,8 +80,8 @@ VERB(int, dealloc_td, (struct ibv_td *t), t)
 	return 0;
 }
 
-// A parent domain is its protection domain under another name. The program's
-// allocators are not used: the queues are the engine's.
+// A parent domain is a second name of its protection domain. The library ignores the program's
+// allocators: the queues belong to the engine.
 VERB(struct ibv_pd *, alloc_parent_domain, (struct ibv_context *c, struct ibv_parent_domain_init_attr *a), c, a)
 {
 	enum { KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT };
@@ -93,7 +92,7 @@ VERB(struct ibv_pd *, alloc_parent_domain, (struct ibv_context *c, struct ibv_pa
 	return pd_of(c, CONTAINER(a->pd, struct pd, ibv), a->td != NULL ? CONTAINER(a->td, struct td, ibv) : NULL);
 }
 
-// pd_of returns another name of a protection domain.
+// pd_of creates a second name of a protection domain.
 struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td)
 {
 	struct pd *p = calloc(1, sizeof *p);
@@ -110,9 +109,9 @@ struct ibv_pd *pd_of(struct ibv_context *c, struct pd *parent, struct td *td)
 	return &p->ibv;
 }
 
-// mapped reports whether all of a range of memory is there, as far as the
-// system tells: 0, or EFAULT. Pages are brought in as for a device that reads
-// and writes them, with the same errors.
+// mapped reports whether a whole range of memory is mapped, as far as the system tells: 0, or
+// EFAULT. It faults the pages in for reading and writing, as for a device, with the same
+// errors.
 static int mapped(uintptr_t addr, size_t length, unsigned access)
 {
 	enum { WRITES = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND };
@@ -129,7 +128,7 @@ static int mapped(uintptr_t addr, size_t length, unsigned access)
 		return 0;
 	if (errno != EINVAL || madvise((void *)((uintptr_t)&page & ~(page - 1)), page, POPULATE_READ) == 0)
 		return EFAULT;
-	// A kernel before 5.14: at least there is no hole.
+	// On a kernel before 5.14 it only finds out that the range has no holes.
 	unsigned char there[STEP];
 	for (uintptr_t at = from; at < end; at += STEP * page) {
 		size_t n = end - at < STEP * page ? end - at : STEP * page;
@@ -139,8 +138,8 @@ static int mapped(uintptr_t addr, size_t length, unsigned access)
 	return 0;
 }
 
-// legal reports whether the adapter has all of some access rights; it ignores those of
-// the range that devices may ignore.
+// legal reports whether the adapter supports all of the given access rights; it ignores those
+// in the optional range.
 static bool legal(unsigned access)
 {
 	enum { RIGHTS = (IBV_ACCESS_HUGETLB << 1) - 1 - IBV_ACCESS_ON_DEMAND };
@@ -256,7 +255,7 @@ EXPORT VERB(struct ibv_ah *, ibv_create_ah, (struct ibv_pd *pd, struct ibv_ah_at
 {
 	struct softhca_av av = av_of(attr);
 	if (!attr->is_global)
-		return fail(EINVAL); // RoCE finds nobody by a LID
+		return fail(EINVAL); // RoCE has no LIDs
 	struct ah *a = calloc(1, sizeof *a);
 	if (a == NULL)
 		return fail(ENOMEM);
@@ -276,9 +275,9 @@ EXPORT VERB(int, ibv_destroy_ah, (struct ibv_ah *a), a)
 	return free_ah(&CONTAINER(a, struct ah, ibv)->o);
 }
 
-// The GRH area of a message: an IPv6 header, or an IPv4 header in its second
-// half. A reply has the hop limit of a new packet, for what is left of the
-// request's says nothing about the way back.
+// The GRH area of a message: an IPv6 header, or an IPv4 header in its second half. A reply gets
+// the hop limit of a new packet: the remaining hop limit of the request says nothing about the
+// way back.
 enum { GRH_IPV4 = 20, HOP_LIMIT = 64 };
 
 static void mapped_gid(uint8_t *gid, const uint8_t *ipv4)
@@ -299,7 +298,7 @@ EXPORT VERB(int, ibv_init_ah_from_wc, (struct ibv_context *c, uint8_t port, stru
 	if (!(wc->wc_flags & IBV_WC_GRH))
 		return 0;
 	out->is_global = 1;
-	out->grh.hop_limit = HOP_LIMIT; // wc->sl is the kind of header
+	out->grh.hop_limit = HOP_LIMIT; // wc->sl has the kind of header
 	if (b[0] >> 4 == 6) {
 		uint32_t word = ntohl(*(const uint32_t *)b);
 		out->grh.flow_label = word & 0xfffff, out->grh.traffic_class = (uint8_t)(word >> 20);
@@ -333,8 +332,8 @@ EXPORT VERB(struct ibv_ah *, ibv_create_ah_from_wc, (struct ibv_pd *pd, struct i
 	return ibv_create_ah(pd, &a);
 }
 
-// The address on Ethernet is the system's to find. What a program gets follows
-// from the GID: of no use but to compare.
+// The operating system resolves Ethernet addresses. The address that a program gets is derived
+// from the GID, and is only good for comparisons.
 EXPORT VERB(int, ibv_resolve_eth_l2_from_gid, (struct ibv_context *c, struct ibv_ah_attr *attr,
 	uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid), c, attr, mac, vid)
 {
@@ -395,7 +394,7 @@ EXPORT VERB(int, ibv_modify_srq, (struct ibv_srq *ibv, struct ibv_srq_attr *a, i
 {
 	struct srq *s = CONTAINER(ibv, struct srq, ibv);
 	if (flags & IBV_SRQ_MAX_WR)
-		return EOPNOTSUPP; // the adapter does not say that it could
+		return EOPNOTSUPP; // the device capabilities lack IBV_DEVICE_SRQ_RESIZE
 	if (!(flags & IBV_SRQ_LIMIT))
 		return 0;
 	return ENGINE(device_of(ibv->context), limit_srq, s->handle, a->srq_limit);

@@ -1,6 +1,6 @@
-// What programs call through the context. Of the operations that the adapter
-// has not, those that programs test for are left out: the functions of the
-// header then say EOPNOTSUPP.
+// The functions that programs call through the context. Of the operations that the adapter
+// lacks, this table leaves out those that programs test for: the inline functions of the header
+// then return EOPNOTSUPP.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -28,8 +28,8 @@ void set_ops(struct context *c)
 	c->v.alloc_parent_domain = alloc_parent_domain;
 }
 
-// Memory that is registered stays the process's own over a fork: the engine
-// reads and writes it where it is.
+// Registered memory stays usable in the parent after a fork: the engine reads and writes it in
+// place.
 EXPORT int ibv_fork_init(void) { return 0; }
 EXPORT enum ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNEEDED; }
 EXPORT int ibv_dontfork_range(void *base, size_t size)
@@ -43,7 +43,7 @@ EXPORT int ibv_dofork_range(void *base, size_t size)
 	return 0;
 }
 
-// There is no memory of the device's own to share.
+// The adapter has no device memory to share.
 EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t handle)
 {
 	(void)c, (void)handle;

@@ -1,4 +1,4 @@
-// Posting: requests are written where the engine reads them.
+// Posting: the library writes requests where the engine reads them.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -9,7 +9,7 @@
 
 enum { KNOWN_FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE };
 
-// operations are the requests that a service has, a bit for each opcode.
+// operations are the requests that each service supports, one bit for each opcode.
 static uint32_t operations(enum ibv_qp_type t)
 {
 	uint32_t sends = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM, writes = 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -37,7 +37,7 @@ static bool full(const struct ring *r, uint32_t prod)
 	return prod - atomic_load_explicit(&r->cons, memory_order_acquire) > r->mask;
 }
 
-// put_list and put_inline write a payload behind an entry.
+// put_list and put_inline write a payload after an entry.
 static int put_list(struct qp *q, struct ring_send *e, const struct ibv_sge *list, size_t n)
 {
 	uint64_t length = 0;
@@ -100,14 +100,14 @@ static int put_send(struct qp *q, uint32_t prod, const struct ibv_send_wr *wr, u
 	return 0;
 }
 
-// A producer is spared the doorbell of so many requests, or bytes of payload, at most:
-// half of what has the engine send.
+// The largest number of requests, and of payload bytes, that a producer posts without ringing
+// the doorbell: half of the amount at which the engine sends by itself.
 enum { SPARED_REQUESTS = 32, SPARED_BYTES = 8 << 10 };
 
-// publish has the engine see the requests before index prod, and reports whether the
-// doorbell is to be rung for them: not while the engine spares it, unless it has done
-// so for long. p is what was posted; the doorbell is told that and what it was spared.
-// The lock is held.
+// publish makes the requests before index prod visible to the engine, and reports whether the
+// caller has to ring the doorbell: not while the engine suppresses it, unless it has been
+// suppressed for too long. p is what was posted; the doorbell reports it together with what was
+// suppressed before. The lock is held.
 static bool publish(struct qp *q, uint32_t prod, struct softhca_posted *p)
 {
 	atomic_store(&q->send->prod, prod);
@@ -133,8 +133,7 @@ int ring_doorbell(struct qp *q, struct softhca_posted *p)
 	return code;
 }
 
-// post_list posts a list, and says whether the doorbell is to be rung, and what it is
-// told.
+// post_list posts a list. It reports whether to ring the doorbell, and the arguments for it.
 static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, struct softhca_posted *p, bool *ring)
 {
 	uint32_t allowed = operations(q->ibv.qp_type);
@@ -162,8 +161,8 @@ static int post_list(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **
 	return code;
 }
 
-// post_watched posts a request at a time, and has it sent, so that a rule of
-// faults that acts at one finds those before it under way.
+// post_watched posts and sends one request at a time, so that a fault rule for one request
+// finds the previous ones in flight.
 static int post_watched(struct qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	for (struct ibv_send_wr *next; wr != NULL; wr = next) {
@@ -195,7 +194,7 @@ VERB(int, post_send, (struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_sen
 	if (ring) {
 		int dead = ring_doorbell(q, &p);
 		if (code == 0 && dead != 0) {
-			*bad = wr; // nothing of the list is sent
+			*bad = wr; // none of the list is sent
 			code = dead;
 		}
 	}
@@ -227,7 +226,7 @@ VERB(int, post_recv, (struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 	int code = 0;
 	if (q->recv == NULL) {
 		*bad = wr;
-		return EINVAL; // the receives are the SRQ's
+		return EINVAL; // such a queue pair receives from the SRQ
 	}
 	spin_lock(&q->recv_lock);
 	uint32_t prod = atomic_load_explicit(&q->recv->prod, memory_order_relaxed);
@@ -269,14 +268,13 @@ VERB(int, post_srq_recv, (struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ib
 	return code;
 }
 
-// The extended calls write a request piece by piece: begun with its operation,
-// then its destination and its payload, in any order, until wr_complete
-// publishes all since wr_start.
+// With the extended calls a program writes a request in pieces: the operation first, then
+// destination and payload in any order. wr_complete publishes all requests since wr_start.
 
-// begin starts a request, or notes why the whole list fails.
+// begin starts a request, or records why the whole list fails.
 static struct ring_send *begin(struct ibv_qp_ex *ex, uint8_t opcode)
 {
-	static __thread struct ring_send nowhere; // what the rest of a failed list is written to
+	static __thread struct ring_send nowhere; // takes the rest of a list that has failed
 	struct qp *q = CONTAINER(ex, struct qp, ex);
 	if (q->failed == 0 && full(q->send, q->prod))
 		q->failed = ENOMEM;
@@ -370,7 +368,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex) { spin_unlock(&CONTAINER(ex, struct qp, ex)->send_lock); }
 
-// A list is posted whole or not at all, so a rule of faults is asked before.
+// A list is posted as a whole or not at all, so the library asks the fault rules first.
 static VERB(int, wr_complete, (struct ibv_qp_ex *ex), ex)
 {
 	struct qp *q = CONTAINER(ex, struct qp, ex);

@@ -11,7 +11,7 @@
 	EXPORT void name##_##version(const void *ops) { (void)ops; }
 VERSIONS(REGISTER, , verbs_register_driver)
 
-// Providers from before the private part had a version of its own.
+// Providers from before the private symbols had a version of their own.
 LATER(void, ibv_register_driver, const char *name, const void *init) { (void)name, (void)init; }
 
 EXPORT bool allow_disassociate;

@@ -1,4 +1,4 @@
-// Queue pairs: creating, moving, asking.
+// Queue pairs: creating, modifying, querying.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -24,17 +24,17 @@ static int free_qp(struct object *o) { return end_qp(CONTAINER(o, struct qp, o),
 
 static handle_t cq_handle(struct ibv_cq *q) { return CONTAINER(q, struct cq, ibv)->handle; }
 
-// inline_data returns how much inline data an entry of the send queue holds: what was
-// asked for, or the room of its list, as drivers of hardware and rxe give it. There are
-// programs which rely on that: rdma_xclient asks for none, and sends 16 bytes.
+// inline_data returns how much inline data an entry of the send queue holds: the requested
+// amount or the room of its scatter list, whichever is larger, like drivers of hardware and
+// rxe. Some programs rely on that: rdma_xclient asks for none, and sends 16 bytes.
 static uint32_t inline_data(const struct ibv_qp_cap *cap)
 {
 	uint64_t list = (uint64_t)cap->max_send_sge * sizeof(struct ibv_sge);
 	return list <= UINT32_MAX && list > cap->max_inline_data ? (uint32_t)list : cap->max_inline_data;
 }
 
-// is_service reports whether rdma-core would ask the device for queue pairs of a type. A
-// receiver of XRC needs a domain, which no program has.
+// is_service reports whether rdma-core would ask the device for queue pairs of a type. An XRC
+// receiver needs an XRC domain, which programs cannot create.
 static bool is_service(enum ibv_qp_type t)
 {
 	switch (t) {
@@ -129,7 +129,7 @@ static struct ibv_ah_attr attr_of(const struct softhca_av *v)
 EXPORT VERB(int, ibv_modify_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask), ibv, a, mask)
 {
 	struct qp *q = CONTAINER(ibv, struct qp, ibv);
-	// Linux lets no call resize queues, and RoCE does not use LIDs.
+	// Linux lets no call resize the queues of a queue pair, and RoCE does not use LIDs.
 	if (mask & IBV_QP_CAP || (mask & IBV_QP_AV && !a->ah_attr.is_global) || (mask & IBV_QP_ALT_PATH && !a->alt_ah_attr.is_global))
 		return EINVAL;
 	struct softhca_qp_attr s = {
@@ -176,8 +176,8 @@ EXPORT VERB(int, ibv_query_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int m
 		.port_num = s.port, .timeout = s.timeout, .retry_cnt = s.retry_cnt, .rnr_retry = s.rnr_retry,
 		.alt_port_num = s.alt_port, .alt_timeout = s.alt_timeout, .rate_limit = s.rate_limit,
 	};
-	// All attributes are known, but the program is told its queue pair's state only if
-	// it asks: it may compare qp->state with what it set itself.
+	// The engine returns all attributes, but qp->state is updated only if the program asks
+	// for the state: the program may compare qp->state with the state that it set.
 	if (mask & IBV_QP_STATE)
 		ibv->state = a->qp_state;
 	*init = (struct ibv_qp_init_attr){
@@ -187,15 +187,15 @@ EXPORT VERB(int, ibv_query_qp, (struct ibv_qp *ibv, struct ibv_qp_attr *a, int m
 	return 0;
 }
 
-// What arrives is placed packet after packet, but READ responses and what fills
-// a gap may come in any order.
+// The adapter places packets in order of arrival, but READ responses, and packets that fill a
+// gap, may come in any order.
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *q, enum ibv_wr_opcode op, uint32_t flags)
 {
 	(void)q, (void)op, (void)flags;
 	return 0;
 }
 
-// Nothing of it is negotiated: the adapter has no options.
+// Nothing is negotiated: the adapter has no such options.
 EXPORT VERB(int, ibv_query_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
 {
 	(void)q, (void)e;

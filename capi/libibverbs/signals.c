@@ -1,21 +1,21 @@
-// Signals while a thread is in the engine. A handler of the program's must not run
-// then: it would do so on a stack of Go's, which is small. To block signals and to
-// unblock them takes two system calls, too many around each empty poll; and most
-// programs catch no signals. So a thread goes in bare as long as the program is known
-// to catch none, and the preload library, which sees handlers being set, has who sets
-// the first one wait until all threads are out that went in so.
+// Signals while a thread is in the engine. A handler of the program must not run there: it
+// would run on one of Go's stacks, which are small. Blocking and unblocking signals takes two
+// system calls, too many around each empty poll, and most programs catch no signals. So threads
+// enter with signals unblocked until the program installs its first handler. The preload
+// library sees that, and delays the call that installs it until all such threads have left the
+// engine.
 #define _GNU_SOURCE
 #include "softhca.h"
 
 #include <dlfcn.h>
 
-// catches is set before the program has a handler, for good. Without the preload
-// library nobody would say so.
+// catches is set before the program has its first handler, and stays set. Without the preload
+// library the program's handlers are unknown.
 static _Atomic bool catches = true;
-static _Atomic int bare; // threads in the engine
+static _Atomic int bare; // threads in the engine with signals unblocked
 
-// Nobody is in a hot call for so long, in ns, but by mischance: who sets a handler
-// does not wait for ever.
+// ns: bound of the delay of a call that installs a handler. No hot call takes that long, except
+// by mischance.
 enum { PATIENCE = 1000000000 };
 
 bool enter_bare(void)
@@ -31,7 +31,7 @@ bool enter_bare(void)
 
 void leave_bare(void) { atomic_fetch_sub(&bare, 1); }
 
-// caught is told before the program sets a handler.
+// caught is called before the program sets a handler.
 static void caught(void)
 {
 	uint64_t from = now_ns();
@@ -42,8 +42,8 @@ static void caught(void)
 		sched_yield();
 }
 
-// seek_handlers looks for handlers that the preload library has not seen being set:
-// those of programs that ask the kernel themselves, or the C library past it.
+// seek_handlers looks for handlers that the preload library has not seen: programs may install
+// them by a system call or by a function that bypasses the library.
 void seek_handlers(void)
 {
 	struct sigaction now;
@@ -58,7 +58,7 @@ void seek_handlers(void)
 	}
 }
 
-// seek_signals finds out what the program catches when the engine is loaded first.
+// seek_signals finds out which signals the program catches when the engine is first loaded.
 void seek_signals(void)
 {
 	static bool sought;

@@ -1,5 +1,5 @@
-// What the files of the library have in common: its objects, which begin with
-// those of the verbs, and the way into the engine.
+// Shared declarations of the library: its objects, each of which begins with the verbs' object,
+// and the calls into the engine.
 #ifndef SOFTHCA_H
 #define SOFTHCA_H
 
@@ -21,8 +21,8 @@
 #undef ibv_get_device_list
 
 #define EXPORT __attribute__((visibility("default")))
-// LATER defines a function of libibverbs that only some headers declare: in C it has a
-// name of its own, so that it goes with all of them.
+// LATER defines a function of libibverbs that only some headers declare. In C it has another
+// name, so that it compiles with all headers.
 #define LATER(result, name, ...)                                     \
 	EXPORT result later_##name(__VA_ARGS__) __asm__(#name);      \
 	result later_##name(__VA_ARGS__)
@@ -32,23 +32,23 @@
 
 enum { MAX_DEVICES = 16, PORT = 1 };
 
-// Requests that wait to leave with more are sent by a poll that finds completions,
-// or the next post, when they have waited for so long, in ns.
+// How long, in ns, requests may wait to be sent together with later ones. After that, the next
+// post sends them, or the next poll that finds completions.
 enum { OVERDUE = 20000 };
 
-// node is what ibv_get_device_list shows: an adapter that can be opened. It is
-// there as long as the process.
+// node is an adapter that ibv_get_device_list shows and that can be opened. It exists as long
+// as the process.
 struct node {
 	struct ibv_device ibv;
-	// Libraries of other vendors look behind ibv_device for their own
-	// operations, and must find others.
+	// Libraries of other vendors look for their own operations after ibv_device, and must
+	// find others.
 	const void *ops;
 	char room[64];
 	int index;
 	char addr[256];
 };
 
-// device is an adapter that is open; all contexts of a node share it.
+// device is an open adapter; all contexts of a node share it.
 struct device {
 	struct node *node;
 	const struct softhca_calls *calls;
@@ -56,14 +56,13 @@ struct device {
 	struct softhca_adapter info;
 	int contexts;                // guarded by the lock of loader.c
 	_Atomic int gone;            // in the child of a fork: the engine is the parent's
-	_Atomic uint64_t waits;      // since when requests wait to be sent with more, in ns; 0: none do
+	_Atomic uint64_t waits;      // since when requests have waited to be sent with later ones, in ns; 0: none wait
 	pthread_mutex_t mu;          // guards first
-	struct context *first;       // whom events of the port are told
-	struct device *next;         // of all that are open
+	struct context *first;       // the contexts that get events of the port
+	struct device *next;         // of all open devices
 };
 
-// source is a list of what happened, and a descriptor that is readable
-// while there is something on it.
+// source is a list of events, and a descriptor that is readable while the list is not empty.
 struct source {
 	int fd;
 	pthread_mutex_t mu;
@@ -75,18 +74,17 @@ struct context {
 	struct note *head, *tail;
 	unsigned notes;
 	struct object *objects; // guarded by source.mu
-	bool closing;           // set before the objects that are left are destroyed
+	bool closing;           // set before the remaining objects are destroyed
 	struct context *next;
-	struct verbs_context v; // the last: what is behind it grows downwards
+	struct verbs_context v; // must be the last member
 };
 
-// object is what every object has, for a context that is closed with objects
-// left in it.
+// object is common to all objects: a context that closes finds its remaining objects by it.
 struct object {
 	struct object *next, **prev;
 	int (*destroy)(struct object *);
-	int rank;      // what depends on others is destroyed first
-	bool outlives; // its context is closed, which ended it; the program may still destroy it
+	int rank;      // dependent objects are destroyed first
+	bool outlives; // its context is closed, which ended the object; the program may still destroy it
 };
 
 struct pd {
@@ -107,7 +105,7 @@ struct mr {
 struct ah {
 	struct ibv_ah ibv;
 	struct object o;
-	handle_t pd; // whatever becomes of the name by which the program knew it
+	handle_t pd; // of the protection domain itself, also if the program used a parent domain
 	uint64_t handle;
 };
 
@@ -117,10 +115,10 @@ struct channel {
 	struct source source;
 	struct cq *head, *tail;
 	int ready;           // head is not NULL; written with the lock held, atomically
-	_Atomic int asleep;  // a thread sleeps in the engine, and uses what follows
-	int ends;            // is readable when the thread is to wake: by signals, or because all are; -1: not made yet
-	int signals;         // tells of signals that wait, but for those of blocked
-	sigset_t blocked;    // by the program itself
+	_Atomic int asleep;  // a thread sleeps in the engine and uses the members below
+	int ends;            // readable when the thread is to wake: for signals, or because all sleepers are to wake; -1: not created yet
+	int signals;         // readable for pending signals that are not in blocked
+	sigset_t blocked;    // the signals that the program blocks
 };
 
 struct cq {
@@ -133,21 +131,21 @@ struct cq {
 	struct ring *ring;
 	struct device *dev;
 	_Atomic int armed; // since the last poll of the empty queue
-	_Atomic int told;  // of entries, by an event, since the last poll,
-	_Atomic uint32_t told_to; // of those before this index
+	_Atomic int told;  // number of entries announced by an event since the last poll,
+	_Atomic uint32_t told_to; // all of them before this index
 	_Atomic unsigned idle;
 
-	// Guarded by the lock of the channel: completion events that wait to be
-	// taken, and how many were taken.
+	// Guarded by the channel's lock: the completion events that wait, and how many the
+	// program has taken.
 	struct cq *next;
 	unsigned pending, taken;
 	unsigned async_taken; // guarded by the source of the context
 
 	// Between start_poll and end_poll.
 	_Atomic uint32_t polling;
-	bool shared; // several threads may start
+	bool shared; // several threads may call start_poll
 	struct ring_cqe cqe;
-	uint64_t read_at; // when, in ns
+	uint64_t read_at; // in ns, when the entry was read
 };
 
 struct srq {
@@ -170,9 +168,9 @@ struct qp {
 	handle_t handle;
 	struct ring *send, *recv; // recv is NULL with an SRQ
 	struct device *dev;
-	_Atomic uint32_t send_lock, recv_lock; // of who posts
+	_Atomic uint32_t send_lock, recv_lock; // of threads that post
 	struct softhca_cap cap;
-	struct softhca_posted spared; // without a doorbell; guarded by send_lock
+	struct softhca_posted spared; // posted without a doorbell; guarded by send_lock
 	bool watched, sig_all, extended;
 	unsigned async_taken; // guarded by the source of the context
 
@@ -185,8 +183,8 @@ struct qp {
 static inline struct context *context_of(struct ibv_context *c) { return CONTAINER(c, struct context, v.context); }
 static inline struct device *device_of(struct ibv_context *c) { return context_of(c)->dev; }
 
-// The way into the engine. A signal handler must not run on a stack of Go's, so
-// all signals are blocked meanwhile, but those of faults.
+// The calls into the engine. A signal handler must not run on one of Go's stacks, so all
+// signals but those of faults are blocked during a call.
 extern const sigset_t *engine_mask(void);
 
 #define ENGINE(d, call, ...)                                                                   \
@@ -201,7 +199,7 @@ extern const sigset_t *engine_mask(void);
 		result_;                                                                       \
 	})
 
-// HOT is ENGINE for calls that are made all the time, and are short. It preserves errno.
+// HOT is ENGINE for short calls that programs make all the time. It preserves errno.
 #define HOT(d, call, ...)                                                                      \
 	({                                                                                     \
 		int code_ = EIO, errno_ = errno;                                               \
@@ -216,16 +214,16 @@ extern const sigset_t *engine_mask(void);
 		code_;                                                                         \
 	})
 
-// A failure of a call that returns a pointer.
+// The failure of a call that returns a pointer.
 static inline void *fail(int code)
 {
 	errno = code;
 	return NULL;
 }
 
-// VERB defines a function that programs call. When it fails, errno is the code that it
-// returns; functions that return NULL or -1 set errno themselves. When it succeeds,
-// errno keeps the value that it had before the call, whatever the library did meanwhile.
+// VERB defines a function that programs call. When it fails, errno is the code that it returns;
+// functions that return NULL or -1 set errno themselves. When it succeeds, errno keeps the
+// value that it had before the call.
 #define VERB(type, name, params, ...)                                                          \
 	type name params;                                                                      \
 	static type name##_verb params;                                                        \
@@ -247,18 +245,18 @@ static inline int errno_of_code(int code, int before)
 
 static inline int errno_of_pointer(const void *p, int before) { return p != NULL ? before : errno; }
 
-// A call of something that the adapter cannot do.
+// The failure of a call for something that the adapter does not support.
 static inline int unsupported(void)
 {
 	errno = EOPNOTSUPP;
 	return EOPNOTSUPP;
 }
 
-// What libibverbs has beside what its header shows.
+// Functions that libibverbs exports but its header does not declare.
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-// av_of returns an address vector as the engine has it. A flow label has 20 bits;
-// programs that want none in particular may set them all, and more (UCX does).
+// av_of converts an address vector to the engine's form. A flow label has 20 bits; programs
+// that have no preference may set them all, and more (UCX does).
 static inline struct softhca_av av_of(const struct ibv_ah_attr *a)
 {
 	struct softhca_av v = {
@@ -305,7 +303,7 @@ int close_kept(int fd);
 void watch_files(void);
 bool owns_engine(void);
 struct standard {
-	dev_t dev; // of the file that takes the numbers
+	dev_t dev; // of the file that occupies the numbers
 	ino_t ino;
 	bool held[3];
 };
@@ -351,7 +349,7 @@ void forget_completions(struct cq *q);
 void drop_notes(struct context *c);
 void events_in_child(struct device *d);
 
-// What ibv_context.ops and verbs_context name.
+// The functions in ibv_context.ops and verbs_context.
 int poll_cq(struct ibv_cq *q, int n, struct ibv_wc *wc);
 int req_notify_cq(struct ibv_cq *q, int solicited);
 int post_send(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -377,7 +375,7 @@ void fill_wr_ops(struct qp *q, uint64_t ops);
 uint64_t wr_ops(enum ibv_qp_type t);
 int ring_doorbell(struct qp *q, struct softhca_posted *p);
 
-// The locks of the library's own that are held for the time of some copying.
+// The library's own locks, which are held only for short copies.
 static inline void spin_lock(_Atomic uint32_t *l)
 {
 	uint32_t free = 0;
