@@ -113,7 +113,8 @@ func (h *half) overtaken(now instant) {
 		return
 	}
 	h.doubt.quiet, h.doubt.in = quiet, now
-	h.doubt.strong = h.doubt.strong || h.timeouts > 0 && quiet >= max(backsOff*h.silence, lateAnswer)
+	h.doubt.due = h.doubt.due || h.timeouts > 0 && quiet >= backsOff*h.silence
+	h.doubt.strong = h.doubt.due && h.doubt.quiet >= lateAnswer
 }
 
 // progress notes a good answer.
@@ -202,7 +203,7 @@ func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 		}
 		if o.answered() && o.rsp < o.n {
 			if !o.skipped {
-				o.skipped = true
+				o.skipped, h.doubt.order = true, true
 				c.find(f.now, answerMissing, "%v at PSN %v, sent in record %d", o.kind, o.first, o.begun.record)
 			}
 			h.una = o.first
@@ -232,6 +233,7 @@ func (c *conversation) finish(f *Follower, side int, o *op) {
 	c.tell(f, side, o, completed)
 	f.keys.executed(c.ends[1-side].addr, o)
 	h.repeats = 0
+	h.deferred.ends(o.src)
 	h.done.messages++
 	h.done.bytes += o.length
 	h.done.total += took
@@ -294,6 +296,7 @@ func (c *conversation) response(f *Follower, side int) {
 	}
 	o := &h.ops[i]
 	o.receive(p.BTH.PSN.Distance(o.first))
+	h.doubt.order = h.doubt.order || o.rspGap
 	if o.rsp == o.n && i == 0 {
 		c.finish(f, side, o)
 		h.una = o.end()
@@ -332,6 +335,7 @@ func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrom
 		history, invalidated = f.keys.history(c.ends[1-side].addr, &h.ops[i])
 		if !h.ops[i].refused {
 			h.ops[i].refused = true
+			h.deferred.ends(h.ops[i].src)
 			c.tell(f, side, &h.ops[i], refused)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func TestAnswersInDoubt(t *testing.T) {
 	doubts := func(s *scene) (string, bool) {
 		v := s.explain().Verdict
-		return v.Outcome, strings.Contains(strings.Join(v.Caveats, "\n"), gaveUpBefore)
+		return v.Outcome, strings.Contains(strings.Join(v.Caveats, "\n"), noRetriesLeft)
 	}
 	next := func(s *scene) {
 		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 3)})
@@ -25,6 +25,13 @@ func TestAnswersInDoubt(t *testing.T) {
 		answeredLate(0, 3*time.Millisecond)(s)
 		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 3)})
 		s.add(server, 2*time.Millisecond, &roce.Packet{BTH: bth(roce.RCAcknowledge, 0x11, 3), AETH: roce.AETH{Syndrome: roce.ACKCredits(31), MSN: 2}})
+	}
+	reordered := func(s *scene) {
+		s.add(client, 0, &roce.Packet{BTH: bth(roce.RCRDMAReadRequest, 0x22, 2), RETH: roce.RETH{Length: 768}})
+		for _, at := range [...]uint32{1, 0, 2} {
+			op := [...]roce.Opcode{roce.RCRDMAReadResponseFirst, roce.RCRDMAReadResponseMiddle, roce.RCRDMAReadResponseLast}[at]
+			s.add(server, time.Microsecond, &roce.Packet{BTH: bth(op, 0x11, 2+at), AETH: roce.AETH{Syndrome: roce.ACKCredits(31), MSN: 1}, Payload: make([]byte, 256)})
+		}
 	}
 	for _, k := range []struct {
 		name    string
@@ -36,6 +43,7 @@ func TestAnswersInDoubt(t *testing.T) {
 		{"an answer after the shortest timer", []func(*scene){answeredLate(0, prompt)}, "clean", true},
 		{"an answer after which the requester goes on", []func(*scene){answeredLate(0, 3*time.Millisecond), next}, "clean", false},
 		{"an answer sooner than one before", []func(*scene){waited}, "clean", false},
+		{"responses out of order", []func(*scene){reordered}, "clean", true},
 		{"an answer before another repeat is due", []func(*scene){answeredLate(40*time.Millisecond, 60*time.Millisecond)}, "repaired", true},
 		{"an answer after another repeat was due", []func(*scene){answeredLate(20*time.Millisecond, 60*time.Millisecond)}, "unknown", false},
 	} {

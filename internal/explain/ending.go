@@ -36,7 +36,7 @@ func (c *conversation) unheard(side int) {
 	r := &h.refusal
 	// An earlier request is completed first: the requester may wait for its answer in vain.
 	waits := h.una.Diff(r.psn) < 0 || slices.ContainsFunc(h.spoiled, func(s spoilt) bool { return s.psn.Diff(r.psn) < 0 })
-	if !h.failed || r.deed == spared && r.deaf == 0 && !waits && !h.late.on && h.doubt.quiet < lateAnswer && h.held.overcome() {
+	if !h.failed || r.deed == spared && r.deaf == 0 && !waits && !h.late.on && !h.doubt.leavesOpen() && h.held.overcome() {
 		return
 	}
 	c.findings = slices.DeleteFunc(c.findings, func(f *Finding) bool { return f.id == r.rule })
@@ -79,6 +79,8 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	case h.late.on:
 		return answersLate, h.late.in, fmt.Sprintf("%s; the answer came %v after the last repeat", h.late.what, round(h.late.quiet))
 	case h.una != h.next || h.ignored >= enough:
+	case h.deferred.waiting() != nil:
+		return h.deferred.waiting().outcome()
 	case len(h.spoiled) > 0:
 		s := h.spoiled[0]
 		return answerSpoilt, s.in, fmt.Sprintf("the answer at PSN %v, in record %d", s.psn, s.in.record)
@@ -146,7 +148,7 @@ func (c *conversation) notReady(side int) (id ruleID, retry string) {
 		return rnrUnheard, retry
 	case endless:
 		return rnrWaits, retry
-	case w.other > 0, c.halves[side].doubt.quiet >= lateAnswer:
+	case w.other > 0, c.halves[side].doubt.leavesOpen():
 		return rnrOrSilence, retry
 	default:
 		return rnrUnresolved, retry

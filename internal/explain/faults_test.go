@@ -58,16 +58,20 @@ const (
 	recvsPosted   = 64
 )
 
+// playCap is the size of the queues.
+var playCap = ib.QPCap{MaxSendWR: 16, MaxRecvWR: recvsPosted, MaxSendSGE: 1, MaxRecvSGE: 1}
+
 // play is a requester and a responder in virtual time, one of which has a fault and
 // captures.
 type play struct {
 	playConfig
-	t      *testing.T
-	rig    *rig.Rig
-	ports  [2]fabric.Port
-	live   *fault.Live
-	ah     ib.AHHandle // of the requester, for UD
-	timed  bool        // it waits for a time, and has not acted
+	t     *testing.T
+	rig   *rig.Rig
+	ports [2]fabric.Port
+	live  *fault.Live
+	ah    ib.AHHandle // of the requester, for UD
+	channel
+	timed  bool // it waits for a time, and has not acted
 	file   bytes.Buffer
 	posted int
 	done   int
@@ -104,12 +108,14 @@ func (c playConfig) play(t *testing.T) *play {
 		t.Fatal(err)
 	}
 	p := &play{playConfig: c, t: t, live: fault.NewLive(parsed[0], playSeed, 0)}
-	p.rig = rig.New(t, c.typ, ib.QPCap{MaxSendWR: 16, MaxRecvWR: recvsPosted, MaxSendSGE: 1, MaxRecvSGE: 1})
-	for i := range p.rig.Sides {
-		a := p.rig.Attrs(i, ib.MTU1024)
-		a.QKey = rig.QKey
-		a.RetryCnt, a.RNRRetry, a.Timeout, a.MinRNRTimer = c.retry, c.rnr, c.timeout, c.rnrTimer
-		p.rig.Walk(i, a, ib.RTS)
+	if c.typ == ib.RD {
+		p.rig = rig.New(t, ib.RC, playCap)
+		p.channel = newChannel(p)
+	} else {
+		p.rig = rig.New(t, c.typ, playCap)
+		for i := range p.rig.Sides {
+			p.rig.Walk(i, p.attrs(i), ib.RTS)
+		}
 	}
 	av := p.rig.Attrs(requester, ib.MTU1024).AV
 	if p.ah, err = p.rig.Sides[requester].PD.CreateAH(&av); err != nil {
@@ -131,6 +137,14 @@ func (c playConfig) play(t *testing.T) *play {
 		p.rig.Recv(responder, ib.RecvWR{SGList: []ib.SGE{p.rig.Sides[responder].SGE(1<<20, n)}})
 	}
 	return p
+}
+
+// attrs returns the attributes of a side.
+func (p *play) attrs(side int) ib.QPAttr {
+	a := p.rig.Attrs(side, ib.MTU1024)
+	a.QKey = rig.QKey
+	a.RetryCnt, a.RNRRetry, a.Timeout, a.MinRNRTimer = p.retry, p.rnr, p.timeout, p.rnrTimer
+	return a
 }
 
 // connect gives both sides ports, of which one has the fault and the capture as
@@ -229,6 +243,8 @@ func (p *play) post() {
 		switch near.QP.Type() {
 		case ib.UC:
 			wr.Opcode = [...]ib.WROpcode{ib.WRRDMAWrite, ib.WRSend}[k%2]
+		case ib.RD:
+			wr.EEC, wr.RemoteQPN, wr.RemoteQKey = p.channel[requester].Num(), far.QP.Num(), rig.QKey
 		case ib.UD:
 			wr.Opcode, wr.SGList[0].Length = ib.WRSend, datagramBytes
 			wr.AH, wr.RemoteQPN, wr.RemoteQKey = p.ah, far.QP.Num(), rig.QKey

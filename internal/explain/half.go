@@ -60,6 +60,7 @@ type half struct {
 	held     held
 	late     late
 	doubt    doubt
+	deferred deferred
 	lastSend instant
 	lastGood instant
 	nak      wait // a NAK for a missing PSN
@@ -134,7 +135,9 @@ type late struct {
 type doubt struct {
 	quiet  time.Duration // before the answer; 0: there is no doubt
 	in     instant
-	strong bool          // the requester had repeated, and did not repeat again when it was due
+	due    bool          // the requester had repeated, and did not repeat again when it was due
+	strong bool          // and the answer came later than a busy host explains
+	order  bool          // an answer came before an earlier one, which alone costs a retry
 	borne  time.Duration // the longest time of quiet after which the requester went on
 }
 
@@ -175,6 +178,7 @@ type gap struct {
 // op is a message in flight.
 type op struct {
 	kind    roce.Kind
+	src     ib.QPN // RD: the queue pair that sends it
 	first   ib.PSN
 	n       uint32  // PSNs that it takes; those seen so far, until it ended
 	whole   bool    // its last packet was seen, or it has one only
@@ -253,6 +257,9 @@ func (c *conversation) resync(f *Follower, side int) {
 	}
 	c.find(f.now, resync, "at PSN %v", psn)
 	if h.rnr.on {
+		if i := h.locate(h.rnr.psn); i >= 0 {
+			h.deferred.put(&h.ops[i], ib.RNRTimer(h.timer), f.now)
+		}
 		c.find(f.now, rnrWait, "the message at PSN %v was put off; the timer is %v", h.rnr.psn, ib.RNRTimer(h.timer))
 	}
 	c.giveUp(f, side)
@@ -305,6 +312,10 @@ func (c *conversation) request(f *Follower, side int) {
 	h.extend(f.now, p, n, c.vague(p))
 	h.sent(f.now)
 }
+
+// leavesOpen reports whether a requester that gets an error at last may have got another one
+// before.
+func (d *doubt) leavesOpen() bool { return d.due || d.quiet >= lateAnswer }
 
 // sent notes that the requester is alive.
 func (h *half) sent(now instant) {
@@ -360,6 +371,7 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 		return
 	}
 	o := begun(now, p)
+	h.deferred.begins(o.src)
 	o.n, o.vague = n, vague
 	h.ops = append(h.ops, o)
 	h.held.all++
@@ -371,8 +383,11 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 // it if the rest was not seen.
 func begun(now instant, p *roce.Packet) op {
 	o := op{
-		kind: p.Info.Kind, first: p.BTH.PSN, n: 1, begun: now,
+		kind: p.Info.Kind, src: p.DETH.SrcQP, first: p.BTH.PSN, n: 1, begun: now,
 		whole: p.Info.Flags&roce.FlagEnd != 0 || p.Info.Kind == roce.KindReadRequest,
+	}
+	if o.kind == roce.KindResync {
+		o.src = noQPN // it is no message of a queue pair, though it names one
 	}
 	o.invalidates(now, p)
 	switch {

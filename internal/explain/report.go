@@ -53,6 +53,7 @@ type Conversation struct {
 	ladder    []rung
 	unmatched int
 	doubt     time.Duration // the time before an answer for which its requester may not have waited
+	disorder  bool          // the last answers came out of order
 }
 
 // End is one end of a conversation.
@@ -252,7 +253,7 @@ func (c *conversation) summary() Conversation {
 			h := &c.halves[side]
 			s.unmatched += h.beyond + h.skipped
 			if !h.doubt.strong && !h.late.on {
-				s.doubt = max(s.doubt, h.doubt.quiet)
+				s.doubt, s.disorder = max(s.doubt, h.doubt.quiet), s.disorder || h.doubt.order
 			}
 		}
 	}

@@ -126,8 +126,8 @@ func (f *Finding) telling() bool {
 	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered || f.id == cmLAPUnanswered
 }
 
-// gaveUpBefore says what an answer that comes late cannot show.
-const gaveUpBefore = "if its timer was shorter and it had no retries left, it got RETRY_EXC_ERR before"
+// noRetriesLeft says what answers that come late or out of order cannot show.
+const noRetriesLeft = "it had no retries left, it got RETRY_EXC_ERR"
 
 // caveats say what the capture cannot show.
 func (r *Report) caveats() []string {
@@ -135,7 +135,7 @@ func (r *Report) caveats() []string {
 	if r.Truncated > 0 {
 		c = append(c, count(r.Truncated, "packet")+" cut off by the capture (snap length): no ICRC was checked there")
 	}
-	alone, missed, late := 0, 0, time.Duration(0)
+	alone, missed, late, disorder := 0, 0, time.Duration(0), false
 	for i := range r.Conversations {
 		s := &r.Conversations[i]
 		if s.Paired == "" && s.Service != "UC" {
@@ -144,7 +144,7 @@ func (r *Report) caveats() []string {
 		if s.unmatched > 0 {
 			missed++
 		}
-		late = max(late, s.doubt)
+		late, disorder = max(late, s.doubt), disorder || s.disorder
 	}
 	if alone > 0 {
 		c = append(c, "of "+count(alone, "connection")+" one direction only was seen: what is missing there may merely not be in this capture")
@@ -153,7 +153,10 @@ func (r *Report) caveats() []string {
 		c = append(c, "in "+count(missed, "connection")+" answers are to requests that were not seen: the capture missed packets, or began in the middle")
 	}
 	if late > 0 {
-		c = append(c, fmt.Sprintf("an answer came after %v, and its requester sent nothing more: %s", round(late), gaveUpBefore))
+		c = append(c, fmt.Sprintf("an answer came after %v, and its requester sent nothing more: if its timer was shorter and %s before", round(late), noRetriesLeft))
+	}
+	if disorder {
+		c = append(c, "the last answers to a requester came out of order: if "+noRetriesLeft)
 	}
 	if r.Ended > 0 {
 		c = append(c, count(r.Ended, "connection")+" ended early, as too many were alive at once")
