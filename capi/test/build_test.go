@@ -16,15 +16,15 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-// buildsDir is of tests that run again and again on the same builds, or on others than
-// those of this tree: internal/mutation puts libraries with seeded bugs there.
+// buildsDir is for tests that run repeatedly on the same builds, or on builds of other sources:
+// internal/mutation puts libraries with seeded bugs there.
 var buildsDir = flag.String("builds", "", "test the libraries and programs in this directory, which TestBuilds fills, instead of building them")
 
-// sharedBuilds names the environment variable with the directory of what the tests of this
-// process and of those that it starts in network namespaces have built.
+// sharedBuilds names the environment variable that holds the directory of the builds. All tests
+// of this process share it, also the test processes that it starts in network namespaces.
 const sharedBuilds = "SOFTHCA_TEST_BUILDS"
 
-// TestMain makes the directory of the builds, which end with the tests.
+// TestMain creates the directory of the builds, and removes it after the tests.
 func TestMain(m *testing.M) {
 	if os.Getenv(sharedBuilds) != "" {
 		os.Exit(m.Run())
@@ -48,21 +48,21 @@ func TestMain(m *testing.M) {
 type variant struct {
 	name    string
 	flags   []string // for the C compiler
-	standin bool     // with the engine in C
+	standin bool     // also build the engine in C
 }
 
-// The variants of the tests: as users have it, and for tools. The sanitizers of
-// threads and memory know nothing of Go's runtime: the former looks at the C side
-// alone, on an engine in C, and so does valgrind. It does not see what the compiler
-// makes of memcpy, so that is to be called. To optimise what they look at would take
-// the compiler longer than all scenarios.
+// The variants of the tests: the libraries as users have them, and for tools. The sanitizers of
+// threads and memory cannot look into Go's runtime: the thread sanitizer and valgrind check
+// only the C side, over an engine in C. The thread sanitizer does not see a memcpy that the
+// compiler inlines, so memcpy stays a call. Optimising these variants would take the compiler
+// longer than all scenarios take.
 var (
 	plain     = variant{name: "plain", standin: true}
 	sanitized = variant{name: "sanitized", flags: []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}}
 	threads   = variant{name: "threads", flags: []string{"-O0", "-fsanitize=thread", "-fno-builtin"}, standin: true}
 )
 
-// The files of the engine and of the stand-in.
+// The files of the engine and of its stand-in in C.
 const (
 	engineFile  = "softhca-engine.so"
 	standinFile = "standin.so"
@@ -72,18 +72,19 @@ const (
 type builds struct {
 	dir     string
 	program string        // the directory of its sources, and its name
-	runs    atomic.Uint32 // of addresses that were given out
+	runs    atomic.Uint32 // number of addresses given out
 }
 
-// newBuilds builds the engine, and some variants of the library and of a program, side
-// by side, unless an earlier test has. It skips the test on a machine where programs for libibverbs cannot be built.
+// newBuilds builds the engine, and variants of the library and of a program in parallel, unless
+// an earlier test has built them. It skips the test on a machine where programs for libibverbs
+// cannot be built.
 func newBuilds(t *testing.T, program string, variants ...variant) *builds {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skip("no C compiler: install gcc") // nothing in C can be tried
+		t.Skip("no C compiler: install gcc") // no test in C can run
 	}
 	if !compiles("#include <infiniband/verbs.h>\n", "-E") {
-		// The library is compiled against them.
+		// The library is compiled with these headers.
 		t.Skip("no headers of libibverbs: install libibverbs-dev (Debian, Ubuntu) or rdma-core-devel (Fedora)")
 	}
 	if *buildsDir != "" {
@@ -142,23 +143,23 @@ func (b *builds) buildAll(t *testing.T, variants ...variant) {
 	}
 }
 
-// compiles reports whether the C compiler can do something with a source. Small
-// compilers have no sanitizers.
+// compiles reports whether the C compiler accepts a source with these flags. Small compilers
+// have no sanitizers.
 func compiles(source string, flags ...string) bool {
 	cmd := exec.Command("gcc", append(slices.Clone(flags), "-x", "c", "-o", os.DevNull, "-")...)
 	cmd.Stdin = strings.NewReader(source)
 	return cmd.Run() == nil
 }
 
-// has reports whether a variant was built: the compiler has what it takes.
+// has reports whether a variant was built: the compiler supports its flags.
 func (b *builds) has(v variant) bool { return exists(b.dir, v.name, b.program) }
 
-// built reports whether an earlier test has built a file. TestBuilds builds all anew.
+// built reports whether an earlier test has built a file. TestBuilds always builds.
 func (b *builds) built(parts ...string) bool {
 	return *buildsDir == "" && exists(append([]string{b.dir}, parts...)...)
 }
 
-// exists reports whether there is a file of the path with these parts.
+// exists reports whether there is a file at the path with these elements.
 func exists(parts ...string) bool {
 	_, err := os.Stat(filepath.Join(parts...))
 	return err == nil
@@ -188,7 +189,7 @@ func (b *builds) buildLibrary(t *testing.T, v variant) {
 	shared := append(v.compiler(), "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete")
 	library := append(slices.Clone(shared), "-Wl,-soname,libibverbs.so.1", "-Wl,-z,defs", "-Wl,--version-script=../libibverbs/libibverbs.map",
 		"-o", filepath.Join(dir, "libibverbs.so.1"))
-	if len(v.flags) > 0 { // the sanitizers' functions are those of the program
+	if len(v.flags) > 0 { // the program defines the sanitizers' functions
 		library = slices.DeleteFunc(library, func(f string) bool { return f == "-Wl,-z,defs" })
 	}
 	run(t, "gcc", append(append(library, sources(t, "../libibverbs")...), "-ldl")...)
@@ -197,12 +198,12 @@ func (b *builds) buildLibrary(t *testing.T, v variant) {
 	}
 }
 
-// compiler returns how a variant is compiled.
+// compiler returns the compiler flags of a variant.
 func (v *variant) compiler() []string {
 	return append([]string{"-std=gnu11", "-O1", "-g", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror"}, v.flags...)
 }
 
-// buildProgram builds the program of a directory over the library of a variant.
+// buildProgram builds the program of a directory with the library of a variant.
 func (b *builds) buildProgram(t *testing.T, v variant, program string) {
 	t.Helper()
 	dir := filepath.Join(b.dir, v.name)

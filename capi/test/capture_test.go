@@ -15,8 +15,8 @@ import (
 	"github.com/softhca/softhca/internal/explain"
 )
 
-// seeCaptured captures what a program sends, in a file and over a socket: all that it
-// asked for is there.
+// seeCaptured captures a program's packets in a file and over a socket: both have all requests
+// of the program.
 func seeCaptured(t *testing.T, s *stand) {
 	file := filepath.Join(t.TempDir(), "capture.pcapng")
 	if out, err := s.run(t, "transfer", "SOFTHCA_CAPTURE="+file); err != nil {
@@ -35,7 +35,7 @@ func seeCaptured(t *testing.T, s *stand) {
 	go func() {
 		var all []byte
 		if conn, err := l.Accept(); err == nil {
-			all, _ = io.ReadAll(conn) // what is missing is missed below
+			all, _ = io.ReadAll(conn) // the checks below find missing packets
 			_ = conn.Close()
 		}
 		got <- all
@@ -46,7 +46,7 @@ func seeCaptured(t *testing.T, s *stand) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	wantTransfer(t, bytes.NewReader(<-got))
-	// A program may outlive who listened: it works, and says so.
+	// A program may outlive the reader of its capture: it works, and logs it.
 	if out, err := s.run(t, "transfer", "SOFTHCA_CAPTURE=unix:"+l.Addr().String()); err != nil || !strings.HasSuffix(out, "ok\n") || !strings.Contains(out, "nobody follows the packets") {
 		t.Errorf("nobody listens: %v\n%s", err, out)
 	}
@@ -55,7 +55,7 @@ func seeCaptured(t *testing.T, s *stand) {
 	}
 }
 
-// wantTransfer fails unless a capture has what the scenario asks for.
+// wantTransfer fails unless a capture has the requests of the scenario.
 func wantTransfer(t *testing.T, r io.Reader) {
 	t.Helper()
 	report, err := explain.Read(r, explain.Config{})

@@ -14,14 +14,14 @@ import (
 	"github.com/softhca/softhca/internal/fabric/sandbox"
 )
 
-// cmProgram is the program with the scenarios of librdmacm's calls.
+// cmProgram is the program with the scenarios of librdmacm.
 type cmProgram struct {
 	*stand
 	path string
 }
 
-// newCM builds the scenarios of librdmacm's calls, which are Debian's library's over
-// our libibverbs.so.1. It skips the test where they cannot be built.
+// newCM builds the scenarios of librdmacm. They run Debian's librdmacm over our
+// libibverbs.so.1. newCM skips the test where they cannot be built.
 func newCM(t *testing.T) *cmProgram {
 	t.Helper()
 	b := newBuilds(t, "program", plain)
@@ -32,18 +32,18 @@ func newCM(t *testing.T) *cmProgram {
 	return p
 }
 
-// buildCM builds the program with the scenarios of librdmacm's calls.
+// buildCM builds the program with the scenarios of librdmacm.
 func (b *builds) buildCM(t *testing.T, path string) {
 	t.Helper()
 	if !compiles("#include <rdma/rdma_cma.h>\n", "-E") {
-		// They are of programs over librdmacm, which is not ours.
+		// They call librdmacm, which is not part of this project.
 		t.Skip("no headers of librdmacm: install librdmacm-dev (Debian, Ubuntu) or rdma-core-devel (Fedora)")
 	}
 	args := append([]string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", path}, sources(t, "cm")...)
 	run(t, "gcc", append(args, "-L"+filepath.Join(b.dir, plain.name), "-lrdmacm", "-l:libibverbs.so.1")...)
 }
 
-// do runs the program: with the name of a scenario, or with nothing to have it name all.
+// do runs the program with the name of a scenario, or without arguments to list all names.
 func (p *cmProgram) do(t *testing.T, env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), *patience)
 	defer cancel()
@@ -53,11 +53,11 @@ func (p *cmProgram) do(t *testing.T, env []string, args ...string) (string, erro
 	return string(out), err
 }
 
-// bySix begins the names of the scenarios that want addresses of both families.
+// bySix is the prefix of the scenarios that need addresses of both families.
 const bySix = "six-"
 
-// all runs those scenarios that are by IPv6, or those that are not, each as a program of
-// its own over an adapter that has the addresses that addr returns.
+// all runs the scenarios that use IPv6, or all others, each as a process of its own with an
+// adapter on the addresses that addr returns.
 func (p *cmProgram) all(t *testing.T, six bool, addr func() string) {
 	t.Helper()
 	names, err := p.do(t, []string{"LD_LIBRARY_PATH=" + filepath.Join(p.dir, p.variant.name)})
@@ -76,15 +76,15 @@ func (p *cmProgram) all(t *testing.T, six bool, addr func() string) {
 	}
 }
 
-// TestD2_CMCalls runs scenarios of librdmacm's calls. Each file of the directory cm has
-// those of one theme.
+// TestD2_CMCalls runs scenarios of librdmacm. Each file of the directory cm has those of one
+// topic.
 func TestD2_CMCalls(t *testing.T) {
 	p := newCM(t)
 	p.all(t, false, func() string { return p.addresses(1) })
 }
 
-// TestCMStartsQuietly wants librdmacm's question whether there are addresses of AF_IB to
-// leave nothing in the log: librdmacm expects the refusal.
+// TestCMStartsQuietly checks that librdmacm's test for AF_IB support leaves nothing in the log:
+// librdmacm expects the refusal.
 func TestCMStartsQuietly(t *testing.T) {
 	p := newCM(t)
 	out, err := p.do(t, append(p.over(t, p.addresses(1)), "SOFTHCA_LOG_LEVEL=debug"), "private-tcp")
@@ -98,8 +98,8 @@ func TestCMStartsQuietly(t *testing.T) {
 	}
 }
 
-// TestD2_CMCallsIPv6 runs those of an adapter with addresses of both families, on an
-// interface: Linux sends no multicast of IPv6 by its loopback interface.
+// TestD2_CMCallsIPv6 runs the scenarios that use IPv6, with an adapter on a network interface:
+// Linux sends no IPv6 multicast over its loopback interface.
 func TestD2_CMCallsIPv6(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return

@@ -21,11 +21,11 @@ import (
 	"github.com/softhca/softhca/internal/sysfs"
 )
 
-// over returns the environment of a program that finds an adapter on an address, as
-// softhca run gives it.
+// over returns the environment of a program with an adapter on an address, as softhca run sets
+// it.
 func (s *stand) over(t *testing.T, addr string) []string {
 	t.Helper()
-	t.Setenv("TMPDIR", s.dir) // where the picture is
+	t.Setenv("TMPDIR", s.dir) // the parent of the sysfs image
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	id, err := device.Identify(device.Config{Addr: addr, Env: device.ProcessEnvironment()})
 	if err != nil {
@@ -35,15 +35,15 @@ func (s *stand) over(t *testing.T, addr string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Lock.Close() }) // which says that the picture is not used any more
+	t.Cleanup(func() { _ = p.Lock.Close() }) // releases the sysfs image
 	return []string{
 		"LD_PRELOAD=" + filepath.Join(s.dir, libraries.Preload), "SOFTHCA_SYSFS=" + p.Root, "SOFTHCA_ADDR=" + addr,
 		"LD_LIBRARY_PATH=" + filepath.Join(s.dir, s.variant.name), "SOFTHCA_ENGINE=" + filepath.Join(s.dir, engineFile),
 	}
 }
 
-// TestD2_CMPrograms runs Debian's programs over librdmacm.so.1, each with its server, which
-// is on another address and then on the same, and scenarios of what else a program does with the descriptor.
+// TestD2_CMPrograms runs Debian's programs over librdmacm.so.1, each with its server on another
+// address and then on the same. It also runs scenarios of other uses of the descriptor.
 func TestD2_CMPrograms(t *testing.T) {
 	s := &stand{builds: newBuilds(t, "program", plain), variant: plain}
 	for _, name := range []string{"rdma-cm", "rdma-cm-fork", "rdma-cm-closed", "no-descriptors"} {
@@ -79,8 +79,8 @@ func bound(t *testing.T, addr string) bool {
 	return bytes.Contains(text, fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a[:]), 4791))
 }
 
-// meet runs a server, and clients until it listens; from an address, or from the server's
-// if that is empty.
+// meet runs a server, and clients until one connects. The clients use the address from, or the
+// server's if from is empty.
 func (s *stand) meet(t *testing.T, server, client, from string) {
 	ctx, cancel := context.WithTimeout(t.Context(), *patience)
 	defer cancel()
@@ -88,7 +88,7 @@ func (s *stand) meet(t *testing.T, server, client, from string) {
 	program := func(line string, env []string, out *bytes.Buffer) *exec.Cmd {
 		args := strings.Fields(strings.ReplaceAll(line, "ADDR", addr))
 		if _, err := exec.LookPath(args[0]); err != nil {
-			t.Skip("no " + args[0] + ": install rdmacm-utils") // it is Debian's, not ours
+			t.Skip("no " + args[0] + ": install rdmacm-utils") // a Debian program that is not installed
 		}
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		cmd.Env = append(os.Environ(), env...)
@@ -101,7 +101,7 @@ func (s *stand) meet(t *testing.T, server, client, from string) {
 	if err := srv.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for !bound(t, addr) && ctx.Err() == nil { // nobody would answer
+	for !bound(t, addr) && ctx.Err() == nil { // before that, no client can connect
 		runtime.Gosched()
 	}
 	ended := make(chan error, 1)
@@ -112,7 +112,7 @@ func (s *stand) meet(t *testing.T, server, client, from string) {
 		said.Reset()
 		err = program(client, env, &said).Run()
 		select {
-		case serr = <-ended: // nobody will listen any more
+		case serr = <-ended: // no client can connect any more
 			over = true
 		default:
 		}

@@ -23,19 +23,19 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// errorsPage says what a program in C sees, and for what.
+// errorsPage lists the statuses and events that programs in C see, with their causes.
 const errorsPage = "../../docs/errors-in-c.md"
 
-// badResponse has a READ answered as if it had been an atomic.
+// badResponse is a fault rule that answers a READ as if it were an atomic.
 const badResponse = "corrupt byte=0 xor=2 reseal op=RDMA_READ_RESPONSE_ONLY nth=1"
 
-// raised are the events that come by rules, in the order of errors.c.
+// raised are the events that rules raise, in the order of errors.c.
 var raised = []string{
 	"PORT_ERR", "PORT_ACTIVE", "LID_CHANGE", "PKEY_CHANGE", "SM_CHANGE", "CLIENT_REREGISTER", "GID_CHANGE", "SRQ_ERR", "WQ_FATAL", "DEVICE_FATAL",
 }
 
-// failing are the calls that fail by rules, and with which error numbers, in the
-// order of errors.c.
+// failing are the calls that rules let fail, with their error numbers, in the order of
+// errors.c.
 var failing = [][2]string{
 	{"AllocPD", "EACCES"}, {"RegMR", "ENOMEM"}, {"ReregMR", "EPERM"}, {"DeregMR", "EBUSY"}, {"CreateCQ", "ENOSPC"}, {"ResizeCQ", "EIO"},
 	{"ReqNotify", "EACCES"}, {"CreateSRQ", "ENOMEM"}, {"SetSRQLimit", "EPERM"}, {"PostSRQRecv", "EAGAIN"}, {"DestroySRQ", "EBUSY"},
@@ -48,7 +48,7 @@ const (
 	noEE = "of EE contexts: libibverbs has no calls for them and no number, Go's package `verbs` has"
 )
 
-// unseen are the statuses that no program in C sees, and why.
+// unseen are the statuses that no program in C sees, with the reasons.
 var unseen = map[string]string{
 	"LOC_EEC_OP_ERR": noRD, "LOC_RDD_VIOL_ERR": noRD, "REM_INV_RD_REQ_ERR": noRD, "REM_ABORT_ERR": noRD, "INV_EECN_ERR": noRD, "INV_EEC_STATE_ERR": noRD,
 	"MW_BIND_ERR":        "the adapter has no memory windows",
@@ -62,8 +62,8 @@ var unseen = map[string]string{
 // sight is a line that a scenario of errors.c prints, with the rule for it.
 type sight struct{ kind, name, who, how, rule string }
 
-// seeErrors runs the scenarios of errors.c, and wants every status and every event
-// of the verbs that there are calls for, and every call that rules know.
+// seeErrors runs the scenarios of errors.c. They must show every status and every event of the
+// verbs that has a call, and the failure of every call that rules can name.
 func seeErrors(t *testing.T, s *stand) {
 	var all []sight
 	see := func(name string, rules ...string) {
@@ -93,13 +93,13 @@ func seeErrors(t *testing.T, s *stand) {
 	golden(t, errorsPage, render(all))
 }
 
-// sights reads what a scenario printed. Its rules are those of its lines, in their
-// order, or of the line that names one.
+// sights parses the output of a scenario. A line's rule is the next rule of the scenario, or
+// the rule that the line names.
 func sights(out string, rules []string) (all []sight) {
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) != 4 {
-			continue // of the engine's log
+			continue // a line of the engine's log
 		}
 		s := sight{kind: f[0], name: f[1], who: f[2], how: f[3]}
 		if len(rules) > 0 && (s.kind == "call" || strings.HasPrefix(s.how, "a rule")) {
@@ -110,8 +110,8 @@ func sights(out string, rules []string) (all []sight) {
 	return all
 }
 
-// wantAll wants each status and event to be seen, or to be known as one that no
-// program in C sees, and each call to fail.
+// wantAll fails unless the scenarios have shown each status and event, except those known to be
+// unseen, and the failure of each call.
 func wantAll(t *testing.T, all []sight) {
 	t.Helper()
 	saw := func(kind, name string) bool {
@@ -192,7 +192,7 @@ func render(all []sight) []byte {
 	return b.Bytes()
 }
 
-// golden compares a file with what it should be, or writes it.
+// golden compares a file with its expected content, or writes it.
 func golden(t *testing.T, name string, want []byte) {
 	t.Helper()
 	if *rewrite {
@@ -206,7 +206,7 @@ func golden(t *testing.T, name string, want []byte) {
 	}
 }
 
-// seeTaken opens an adapter on an address that somebody else has.
+// seeTaken opens an adapter on an address that another program has.
 func seeTaken(t *testing.T, s *stand) {
 	addr := s.addresses(1)
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 4791)))
@@ -219,7 +219,7 @@ func seeTaken(t *testing.T, s *stand) {
 	}
 }
 
-// seeOtherBuild has a program load the engine with another number of its interface.
+// seeOtherBuild checks how a program refuses an engine with another interface number.
 func seeOtherBuild(t *testing.T, s *stand) {
 	other := filepath.Join(t.TempDir(), engineFile)
 	if err := changeABI(filepath.Join(s.dir, engineFile), other); err != nil {
@@ -231,8 +231,8 @@ func seeOtherBuild(t *testing.T, s *stand) {
 	}
 }
 
-// seeUnkept has a program close all descriptors without the preload library. Go's runtime may
-// notice before the adapter does, and ends the program with a traceback, but not each time.
+// seeUnkept runs a program that closes all descriptors without the preload library. Sometimes
+// Go's runtime notices before the adapter does, and ends the program with a traceback.
 func seeUnkept(t *testing.T, s *stand) {
 	var out string
 	for range 20 {

@@ -19,7 +19,7 @@ var (
 	modelHang  = flag.Int("model-hang", 20, "seconds without a step after which the model test says that a thread hangs")
 )
 
-// modelRun is how the model test runs on a variant: each seed is a program of its own.
+// modelRun says how the model test runs on a variant: one process for each seed.
 type modelRun struct {
 	name    string
 	variant variant
@@ -28,22 +28,22 @@ type modelRun struct {
 	steps   int
 }
 
-// Half of the CPU time of the test is the compilation of the program for the sanitizers.
+// Half of the CPU time of this test is spent compiling the program with the sanitizers.
 var modelRuns = []modelRun{
 	{name: "plain", variant: variant{name: "plain"}, seeds: []int{1, 2, 3, 4, 5, 6}, steps: 600},
 	{name: "preloaded", variant: variant{name: "plain"}, preload: true, seeds: []int{7, 8}, steps: 300},
 	{name: "sanitized", variant: sanitized, seeds: []int{9, 10, 11}, steps: 300},
 }
 
-// TestD1_Model has threads make random calls of the library, and compares what the
-// calls return, and all that is delivered, with a model.
+// TestD1_Model runs threads that make random calls of the library, and compares the results of
+// the calls, and all deliveries, with a model.
 func TestD1_Model(t *testing.T) {
 	b := newBuilds(t, "model", modelRuns[0].variant, sanitized)
 	for _, r := range modelRuns {
 		t.Run(r.name, func(t *testing.T) {
 			s := &stand{builds: b, variant: r.variant}
 			if why := s.missing(); why != "" {
-				t.Skip(why) // it is a tool for developers
+				t.Skip(why) // a tool for developers is missing
 			}
 			var env []string
 			if r.preload {
@@ -59,7 +59,7 @@ func TestD1_Model(t *testing.T) {
 	}
 }
 
-// passModel runs the program of the model, on two adapters.
+// passModel runs the model's program, with two adapters.
 func (s *stand) passModel(t *testing.T, seed, steps int, env ...string) {
 	t.Helper()
 	args := []string{"-seed", strconv.Itoa(seed), "-steps", strconv.Itoa(steps), "-hang", strconv.Itoa(*modelHang)}

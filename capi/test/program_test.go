@@ -18,8 +18,8 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-// scenarios are those of program.c: what a program in C relies on, and what it
-// may do to the library.
+// scenarios are those of the directory program: the library's behaviour that programs in C rely
+// on, and misuse that it must survive.
 var scenarios = []string{
 	"transfer", "datagrams", "refusals", "gone", "guid", "handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "signals", "signals-unseen", "signals-sudden", "signals-spared", "cycles", "outlived", "many", "threads", "channel", "arm-late", "slices",
@@ -28,19 +28,19 @@ var scenarios = []string{
 	"standard-closed", "none-inherited",
 }
 
-// checked are those that run with the library compiled for the sanitizers of
-// addresses and of undefined behaviour. The others handle faults, fork, or end
-// in the middle, which the sanitizers do not like.
+// checked are the scenarios that also run with the sanitizers of addresses and of undefined
+// behaviour. The others handle faults, fork or end abruptly, which the sanitizers do not
+// support.
 var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads", "many", "crowd", "domains", "later", "outlived"}
 
-// preloaded are those that go another way with the preload library, as
-// `softhca run` has it.
+// preloaded are the scenarios that also run with the preload library, as softhca run loads it,
+// because it changes their course.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
 	"closes-unlisted", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
 }
 
-// TestD1_Program runs each scenario on the library, as a program of its own.
+// TestD1_Program runs each scenario as a process of its own.
 func TestD1_Program(t *testing.T) {
 	b := newBuilds(t, "program", plain, sanitized, threads)
 	s := &stand{builds: b, variant: plain}
@@ -106,11 +106,10 @@ func TestD1_Program(t *testing.T) {
 	})
 }
 
-// look runs scenarios under the eyes of a tool, which must see what is wrong with
-// one more.
+// look runs scenarios under a tool, which must find the error in the scenario wrong.
 func look(t *testing.T, s *stand, names []string, wrong, says string) {
 	if why := s.missing(); why != "" {
-		t.Skip(why) // it is a tool for developers
+		t.Skip(why) // a tool for developers is missing
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) { s.pass(t, name) })
@@ -120,22 +119,21 @@ func look(t *testing.T, s *stand, names []string, wrong, says string) {
 	}
 }
 
-// stand is where scenarios run: on a variant.
+// stand is an environment for scenarios: a variant, an engine and a tool.
 type stand struct {
 	*builds
 	variant variant
-	engine  string   // its file, below the directory of the builds; the adapter if empty
-	tool    []string // that runs the program
+	engine  string   // its file in the directory of the builds; empty: engineFile
+	tool    []string // the command that runs the program
 }
 
-// Tools that run programs. The sanitizer of threads wants to have memory where it
-// expects it.
+// Tools that run programs. The thread sanitizer needs a fixed memory layout.
 var (
 	unmoved  = []string{"setarch", "-R"}
 	valgrind = []string{"valgrind", "-q", "--fair-sched=yes", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"}
 )
 
-// missing says what a variant cannot run without, if it is not there.
+// missing returns what a variant needs and the machine lacks, "" if nothing is missing.
 func (s *stand) missing() string {
 	if !s.has(s.variant) {
 		return "the C compiler has no such sanitizer"
@@ -148,7 +146,7 @@ func (s *stand) missing() string {
 	return ""
 }
 
-// addresses returns addresses of the loopback network that no other test has.
+// addresses returns loopback addresses that no other test uses.
 func (s *stand) addresses(n int) string {
 	pid := os.Getpid()
 	var all []string
@@ -158,7 +156,7 @@ func (s *stand) addresses(n int) string {
 	return strings.Join(all, ",")
 }
 
-// pass runs a scenario, which is to say that it went well.
+// pass runs a scenario and fails unless it reports success.
 func (s *stand) pass(t *testing.T, name string, env ...string) {
 	t.Helper()
 	if out, err := s.run(t, name, env...); err != nil || !strings.HasSuffix(out, "ok\n") {
@@ -186,7 +184,7 @@ func (s *stand) runArgs(t *testing.T, args []string, env ...string) (string, err
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "SOFTHCA_ENGINE="+filepath.Join(s.dir, cmp.Or(s.engine, engineFile)), "SOFTHCA_ADDR="+s.addresses(2),
 		"ASAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=halt_on_error=1")
 	cmd.Env = append(cmd.Env, env...)
-	cmd.WaitDelay = 10 * time.Second // a child of one that failed may live on, and have its output
+	cmd.WaitDelay = 10 * time.Second // a child of a program that failed may keep its output open
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -27,7 +27,7 @@ func (r *refusal) seen() string { return strings.Join([]string{r.returns, r.errn
 func (r *refusal) name() string { return r.function + ": " + r.condition }
 
 // infallible are the public functions that refuse no call: conversions, functions without
-// arguments that could be wrong, and functions that fail only by rules of faults.
+// arguments that could be wrong, and functions that fail only by fault rules.
 var infallible = strings.Fields(`
 	ibv_ack_async_event ibv_ack_cq_events ibv_alloc_pd ibv_close_device ibv_copy_ah_attr_from_kern ibv_copy_path_rec_from_kern
 	ibv_copy_path_rec_to_kern ibv_copy_qp_attr_from_kern ibv_dereg_mr ibv_destroy_ah ibv_dofork_range ibv_dontfork_range ibv_event_type_str

@@ -13,20 +13,19 @@ import (
 	"testing"
 )
 
-// newestGLIBC is the newest version of the C library, 2.34, that the libraries may
-// need.
+// newestGLIBC is the newest C library version that the libraries may need.
 const newestGLIBC = 34
 
-// wantSymbols wants the library to export what those of rdma-core 44 to 65 do, under
-// the same versions, to load wherever glibc 2.34 is, and to have no way to ask the
-// kernel for devices: whatever the host has, programs find ours alone.
+// wantSymbols checks that the library exports what the libraries of rdma-core 44 to 65 export,
+// with the same versions; that it loads with glibc 2.34; and that it cannot ask the kernel for
+// devices: programs find only our adapters, whatever the host has.
 func wantSymbols(t *testing.T, b *builds) {
 	library := filepath.Join(b.dir, plain.name, "libibverbs.so.1")
 	f, err := elf.Open(library)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // read only
 	if name, err := f.DynString(elf.DT_SONAME); err != nil || !slices.Equal(name, []string{"libibverbs.so.1"}) {
 		t.Errorf("it says that it is %q, %v", name, err)
 	}
@@ -52,7 +51,7 @@ func wantSymbols(t *testing.T, b *builds) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = e.Close() }() // only read
+	defer func() { _ = e.Close() }() // read only
 	if imported, err = e.ImportedSymbols(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +61,8 @@ func wantSymbols(t *testing.T, b *builds) {
 // suites are the suites of Debian whose symbols are in testdata/symbols.
 var suites = []string{"bookworm", "trixie", "sid"}
 
-// privateVersions are those of the private part of libibverbs since rdma-core 35. Each has
-// a function of its own that registers providers.
+// privateVersions are the versions of libibverbs' private symbols since rdma-core 35. Each
+// version has its own function that registers providers.
 var privateVersions = []string{"34", "57", "59", "64", "65"}
 
 const (

@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// The structures of <rdma/rdma_user_cm.h>, field by field, with their padding: numbers
-// are in the order of bytes of the host but for those of type be16 and be64.
+// The structures of <rdma/rdma_user_cm.h>, field by field, with their padding. Numbers have the
+// host's byte order, except those of types be16 and be64.
 
 type (
 	be16 [2]byte
@@ -34,7 +34,7 @@ type createID struct {
 	_             [5]byte
 }
 
-type numberResp struct{ N uint32 } // of an ID, or of the events that were taken
+type numberResp struct{ N uint32 } // number of an ID, or count of the events that the program took
 
 type destroyID struct {
 	Response uint64
@@ -115,8 +115,8 @@ type queryAddrResp struct {
 	_                uint32
 }
 
-// indexedBefore is how much of queryRouteResp and queryAddrResp comes from kernels that
-// tell no index of the device: programs may have no more room.
+// indexedBefore is how much of queryRouteResp and queryAddrResp old kernels return, which
+// report no device index: programs may have no room for more.
 const indexedBefore = 8
 
 type queryPathResp struct {
@@ -154,8 +154,8 @@ type udParam struct {
 	_              [7]byte
 }
 
-// What offers extended connection establishment comes last in a structure: nobody here
-// does, as no kernel did once.
+// The offer of extended connection establishment is the last field of a structure. This package
+// never makes one, like older kernels.
 type ece struct{ VendorID, AttrMod uint32 }
 
 const eceSize = 8
@@ -217,7 +217,7 @@ type joinMcast struct {
 	Addr                sockaddrStorage
 }
 
-// The flags of a join: what only sends, is a member like the others on RoCE.
+// The flags of a join. On RoCE a send-only member is like any other.
 const (
 	joinFull = iota
 	joinSendOnly
@@ -233,7 +233,7 @@ type eventResp struct {
 	ECE               ece
 }
 
-// shortEvent is an event as kernels tell it that know nothing of ece.
+// shortEvent is an event as reported by kernels without ece.
 const shortEvent = 324
 
 type setOption struct {
@@ -259,8 +259,8 @@ type migrateID struct {
 	ID, FD   uint32
 }
 
-// decode reads a structure. What is too short for it gives EINVAL, save for an ece, which
-// old programs do not have.
+// decode reads a structure. Input that is too short for it gives EINVAL; only a missing ece is
+// accepted, since old programs do not have it.
 func decode[T any](in []byte) (c T, err error) {
 	switch want := binary.Size(c); {
 	case len(in) >= want:
@@ -281,8 +281,8 @@ func hasECE(c any) bool {
 	return false
 }
 
-// encode writes a structure, the first room bytes of it at most. ENOSPC if that is less
-// than least.
+// encode writes a structure, truncated to room bytes. It returns ENOSPC if room is less than
+// least.
 func encode(c any, room, least int) ([]byte, error) {
 	if room < least {
 		return nil, fmt.Errorf("room for %d bytes of an answer of %d: %w", room, least, ib.ENOSPC)

@@ -10,17 +10,18 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// ErrAgain is what GET_EVENT returns when there is no event after all: read the next byte.
+// ErrAgain is the result of GET_EVENT if the event is gone: the caller has to read the next
+// byte.
 var ErrAgain = fmt.Errorf("the event is gone: %w", ib.EAGAIN)
 
-// answer is what a command has for the program, and where that goes.
+// answer is the answer of a command, and where in the program's memory it goes.
 type answer struct {
 	at    uint64
 	bytes []byte
-	undo  func() // what was made, if the program never learns its number; may be nil
+	undo  func() // undoes the command if the answer cannot be delivered; may be nil
 }
 
-// commands are those of the kernel, by their numbers. That of GET_OPTION was never used.
+// commands are the kernel's commands, by their numbers. GET_OPTION was never used.
 var commands = [...]func(f *File, in []byte, room int) (answer, error){
 	0:  (*File).createID,
 	1:  (*File).destroyID,
@@ -49,8 +50,8 @@ var commands = [...]func(f *File, in []byte, room int) (answer, error){
 
 const headerSize = 8
 
-// Write does what a program wrote: one command. As the kernel, it looks no further than
-// the header says. Before GET_EVENT the caller has read a byte from the pipe.
+// Write executes the one command that a program wrote. Like the kernel, it ignores bytes beyond
+// the length in the header. Before GET_EVENT the caller has read a byte from the pipe.
 func (f *File) Write(b []byte) error {
 	var h header
 	if _, err := binary.Decode(b, binary.NativeEndian, &h); err != nil {
@@ -75,7 +76,7 @@ func (f *File) Write(b []byte) error {
 	return err
 }
 
-// on decodes a command about an ID, finds it, and does f.
+// on decodes a command about an ID, finds the ID, and calls f with both.
 func on[T any](f *File, in []byte, number func(*T) uint32, do func(n *node, c *T) error) error {
 	c, err := decode[T](in)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// rdma returns the parameters of a connection as rdmacm has them.
+// rdma converts the parameters of a connection to those of rdmacm.
 func (p *connParam) rdma() *rdmacm.ConnParam {
 	return &rdmacm.ConnParam{
 		PrivateData:        p.PrivateData[:p.PrivateDataLen],
@@ -36,14 +36,15 @@ func (f *File) listen(in []byte, _ int) (answer, error) {
 	})
 }
 
-// accept accepts a request or, without parameters, finishes a connection of which
-// CONNECT_RESPONSE has told: the program has readied its queue pair.
+// accept accepts a request or, without parameters, completes a connection after
+// CONNECT_RESPONSE, when the program has prepared its queue pair.
 func (f *File) accept(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *accept) uint32 { return c.ID }, func(n *node, c *accept) error {
 		if c.Param.Valid == 0 {
 			return n.id.Establish()
 		}
-		// The event that follows may come at once, and is to have it.
+		// The uid is set before the accept: the event that follows may come at once and
+		// needs it.
 		f.m.mu.Lock()
 		before := n.uid
 		n.uid = c.UID
@@ -80,7 +81,7 @@ func (f *File) notify(in []byte, _ int) (answer, error) {
 	})
 }
 
-// initQPAttr tells how the program's queue pair gets to a state.
+// initQPAttr returns the attributes that bring the program's queue pair to a state.
 func (f *File) initQPAttr(in []byte, room int) (a answer, err error) {
 	err = on(f, in, func(c *initQPAttr) uint32 { return c.ID }, func(n *node, c *initQPAttr) error {
 		if c.QPState > uint32(ib.ERR) {
@@ -103,7 +104,7 @@ func (f *File) initQPAttr(in []byte, room int) (a answer, err error) {
 	return a, err
 }
 
-// ahOf returns an address vector as the kernel has it.
+// ahOf converts an address vector to the kernel's structure.
 func ahOf(v *ib.AHAttr) ahAttr {
 	return ahAttr{
 		DGID: v.DGID, FlowLabel: v.FlowLabel, SGIDIndex: v.SGIDIndex, HopLimit: v.HopLimit, TrafficClass: v.TrafficClass,

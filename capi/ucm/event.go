@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// getEvent takes the oldest event. A request for a connection has an ID that the program
-// does not know yet: it gets its number here.
+// getEvent takes the oldest event. A connection request comes with an ID that the program does
+// not know yet: it gets its number here.
 func (f *File) getEvent(in []byte, room int) (answer, error) {
 	c, err := decode[getEvent](in)
 	if err != nil {
@@ -40,8 +40,8 @@ func (f *File) getEvent(in []byte, room int) (answer, error) {
 	return answer{at: c.Response, bytes: b}, err
 }
 
-// name says whose event it is, by the numbers and the program's own, and returns its ID:
-// nil for one that the program has destroyed, or has not accepted.
+// name sets the numbers in an event: that of the ID and the program's own. It returns the ID,
+// nil if the program has destroyed it or has not accepted it.
 func (f *File) name(r *eventResp, e *rdmacm.Event) *node {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *File) name(r *eventResp, e *rdmacm.Event) *node {
 	return n
 }
 
-// putParam writes the parameters of an event, of which there are two kinds.
+// putParam writes the parameters of an event, which has one of two kinds of them.
 func putParam(r *eventResp, p any) error {
 	_, err := binary.Encode(r.Param[:], binary.NativeEndian, p)
 	return err

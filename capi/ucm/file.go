@@ -17,27 +17,27 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// File is an open file of /dev/infiniband/rdma_cm. What the program has of it is the end
-// of a pipe in which there is a byte for each event that waits: so it can be polled like
-// any file, and whoever has read a byte, which blocks or not and is interrupted as the
-// program wants it, may take an event. When the program's last copy of its end is closed,
-// the other end says so, and what is left of the file goes.
+// File is an open file of /dev/infiniband/rdma_cm. The program has the reading end of a pipe
+// that holds one byte for each waiting event. So the program can poll it like any file, and a
+// thread that has read a byte may take an event; whether the read blocks and what interrupts it
+// is up to the program. When the program's last copy of its end is closed, the writing end
+// reports it, and the rest of the file is released.
 type File struct {
 	m      *Manager
 	ch     *rdmacm.EventChannel
-	pipe   *os.File // its end for writing
-	fd     int      // the same
+	pipe   *os.File // the writing end
+	fd     int      // the same descriptor
 	closed chan struct{}
-	once   sync.Once // closes it
+	once   sync.Once // runs close
 
 	mu   sync.Mutex // guards what follows
-	told int        // bytes in the pipe, and read by who has not taken an event yet
-	over bool       // fd is closed, or is somebody else's
+	told int        // bytes in the pipe, plus bytes read by threads that have not taken an event yet
+	over bool       // fd is closed, or its number belongs to another file
 }
 
-// Open returns a file whose program has the reading end of a pipe, of which fd, the
-// file's from then on, is the other. gone is called once that has been closed: the file
-// takes no commands then.
+// Open returns a file for a program that has the reading end of a pipe. fd is the writing end,
+// which the file owns from now on. The file calls gone once, after the program's end was
+// closed; from then on the file takes no commands.
 func (m *Manager) Open(fd int, gone func()) (*File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,7 +55,7 @@ func (m *Manager) Open(fd int, gone func()) (*File, error) {
 	return f, nil
 }
 
-// tell keeps the pipe as full as it is to be, until the file is closed.
+// tell adjusts the bytes in the pipe until the file is closed.
 func (f *File) tell() {
 	for {
 		select {
@@ -67,8 +67,8 @@ func (f *File) tell() {
 	}
 }
 
-// settle puts a byte into the pipe for each event that waits and has none, and takes
-// those out whose events are gone. Of a full pipe, some events come later.
+// settle writes a byte into the pipe for each waiting event that has none, and removes the
+// bytes of events that are gone. If the pipe is full, the remaining bytes follow later.
 func (f *File) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,12 +83,12 @@ func (f *File) settle() {
 	}
 }
 
-// atOnce is the most bytes that are moved at once: those of a pipe.
+// atOnce bounds the bytes that are moved at once: the capacity of a pipe.
 const atOnce = 1 << 16
 
-// fill puts n bytes into the pipe and returns how many there was room for. The signal of
-// a pipe that nobody reads is not for the program, whose thread this may be: it is blocked
-// here, and must not come later.
+// fill writes up to n bytes into the pipe and returns how many fitted. A write to a pipe
+// without readers raises SIGPIPE, and the thread may be the program's. SIGPIPE is blocked here,
+// and fill removes it so that the program does not get it later.
 func (f *File) fill(n int) int {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -102,20 +102,20 @@ func (f *File) fill(n int) int {
 	return max(put, 0)
 }
 
-// drain takes up to n bytes out of the pipe and returns how many there were. The
-// program's own end may be one that blocks.
+// drain removes up to n bytes from the pipe and returns how many there were. It opens the pipe
+// again, since the program's own end may be blocking.
 func (f *File) drain(n int) int {
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", f.fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0 // who reads them finds no event, and reads again
+		return 0 // the reader of these bytes finds no event and reads again
 	}
 	got, _ := unix.Read(fd, make([]byte, min(n, atOnce)))
 	_ = unix.Close(fd) // nothing was written
 	return max(got, 0)
 }
 
-// take takes the oldest event, for who has read a byte. There may be none: its ID has
-// just gone, so there is nothing more to read.
+// take takes the oldest event for a caller that has read a byte. There is none if its ID has
+// just been destroyed; the caller then reads again.
 func (f *File) take() (*rdmacm.Event, bool) {
 	defer f.settle()
 	f.mu.Lock()
@@ -123,17 +123,17 @@ func (f *File) take() (*rdmacm.Event, bool) {
 	f.told--
 	e, ok := f.ch.TryGet()
 	if ok {
-		// The program waits itself for what it has not acknowledged.
+		// The program itself waits for the events that it has not acknowledged.
 		e.Ack()
 	}
 	return e, ok
 }
 
-// awaitClose waits until nobody has the other end of the pipe, and closes the file.
+// awaitClose waits until all copies of the program's end are closed, and closes the file.
 func (f *File) awaitClose(gone func()) {
 	raw, err := f.pipe.SyscallConn()
 	if err == nil {
-		// An error is what the end of it looks like.
+		// An error has the same meaning as the end.
 		_ = raw.Read(func(uintptr) bool { return f.unread() })
 	}
 	f.close()
@@ -143,8 +143,8 @@ func (f *File) awaitClose(gone func()) {
 // unread reports whether all copies of the end for reading are closed.
 func (f *File) unread() bool { return poll.Readable(f.fd) }
 
-// close destroys the file's IDs, as the kernel does with what a program has left. Who
-// comes second waits until the first has done it.
+// close destroys the file's IDs, as the kernel does when a program leaves them. A second caller
+// waits until the first has finished.
 func (f *File) close() {
 	f.once.Do(func() {
 		f.m.destroyAll(func(n *node) bool { return n.file == f })
@@ -155,7 +155,7 @@ func (f *File) close() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.over = true
-		_ = f.ch.Close() // requests that came meanwhile went with their listeners
+		_ = f.ch.Close() // requests that arrived meanwhile ended with their listeners
 		_ = f.pipe.Close()
 	})
 }
@@ -167,7 +167,7 @@ func (f *File) Shut() {
 	}
 }
 
-// closeUnread closes the files that the program has closed a moment ago.
+// closeUnread closes the files that the program has just closed.
 func (m *Manager) closeUnread() {
 	var unread []*File
 	m.mu.Lock()

@@ -19,7 +19,7 @@ func (f *File) createID(in []byte, room int) (answer, error) {
 	}
 	ps := rdmacm.PortSpace(c.PS)
 	if ps == rdmacm.RD {
-		return answer{}, fmt.Errorf("port space %#x: %w", c.PS, ib.EINVAL) // which Linux does not have
+		return answer{}, fmt.Errorf("port space %#x: %w", c.PS, ib.EINVAL) // a port space that Linux does not have
 	}
 	if room < binary4 {
 		return answer{}, errNoRoom
@@ -30,7 +30,7 @@ func (f *File) createID(in []byte, room int) (answer, error) {
 	}
 	if ps == rdmacm.IB {
 		if err := id.SetQPType(ib.QPType(c.QPType)); err != nil {
-			_ = id.Destroy() // it is new: nothing can be in the way
+			_ = id.Destroy() // cannot fail: the ID is new
 			return answer{}, err
 		}
 	}
@@ -43,15 +43,15 @@ func (f *File) createID(in []byte, room int) (answer, error) {
 	return a, err
 }
 
-// binary4 is the size of an answer of one number.
+// binary4 is the size of an answer that is a number.
 const binary4 = 4
 
 var errNoRoom = fmt.Errorf("no room for the answer: %w", ib.ENOSPC)
 
-// errReserved is of commands that begin to say what no kernel knows yet.
+// errReserved is returned for commands with values in reserved fields.
 var errReserved = fmt.Errorf("a reserved field is not 0: %w", ib.EINVAL)
 
-// numbered returns an answer of one number.
+// numbered returns an answer that is a number.
 func numbered(at uint64, n uint32, room int) (answer, error) {
 	b, err := encode(numberResp{n}, room, binary4)
 	return answer{at: at, bytes: b}, err
@@ -62,7 +62,7 @@ func (f *File) destroyID(in []byte, room int) (a answer, err error) {
 		return a, errNoRoom
 	}
 	err = on(f, in, func(c *destroyID) uint32 { return c.ID }, func(n *node, c *destroyID) error {
-		if !n.destroy(f.m) { // another thread has, at the same time
+		if !n.destroy(f.m) { // another thread has destroyed it at the same time
 			return fmt.Errorf("ID %d is gone: %w", n.number, ib.ENOENT)
 		}
 		f.m.mu.Lock()
@@ -73,7 +73,7 @@ func (f *File) destroyID(in []byte, room int) (a answer, err error) {
 	return a, err
 }
 
-// destroy ends an ID, and reports false if that has been done.
+// destroy destroys an ID. It reports false if another call has destroyed it.
 func (n *node) destroy(m *Manager) bool {
 	m.mu.Lock()
 	is := m.ids[n.number] == n
@@ -82,7 +82,7 @@ func (n *node) destroy(m *Manager) bool {
 	}
 	m.mu.Unlock()
 	if is {
-		_ = n.id.Destroy() // with an adapter that is gone, it is gone
+		_ = n.id.Destroy() // fails only if the adapter is gone, and then the ID is gone too
 	}
 	return is
 }
@@ -110,13 +110,13 @@ func (f *File) bind(in []byte, _ int) (answer, error) {
 	})
 }
 
-// claim does what takes a port. One may still be that of a file that the program has
-// just closed; the kernel closes those while the program waits.
+// claim calls take, which takes a port. The port may still belong to a file that the program
+// has just closed; the kernel closes such files before close returns.
 func (m *Manager) claim(take func() error) error {
 	err := take()
 	if errors.Is(err, ib.EADDRINUSE) || errors.Is(err, ib.EADDRNOTAVAIL) {
 		m.closeUnread()
-		return take() // though there was none: it may have gone a moment ago
+		return take() // also if there was no such file: it may have just gone
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (f *File) resolveAddr(in []byte, _ int) (answer, error) {
 	})
 }
 
-// resolve resolves an address: nothing takes any time.
+// resolve resolves an address, which takes no time here.
 func (n *node) resolve(src, dst netip.AddrPort, ms uint32) error {
 	return n.id.ResolveAddr(src, dst, time.Duration(ms)*time.Millisecond)
 }
@@ -168,7 +168,7 @@ func (f *File) resolveRoute(in []byte, _ int) (answer, error) {
 	})
 }
 
-// migrateID moves an ID to the file that the command was written to.
+// migrateID moves an ID to the file to which the command was written.
 func (f *File) migrateID(in []byte, room int) (answer, error) {
 	c, err := decode[migrateID](in)
 	if err != nil {

@@ -11,22 +11,22 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Manager is what the open files of a process share: IDs can move from one to another,
-// and their numbers are of all of them.
+// Manager is the state that the open files of a process share: an ID can move from one file to
+// another, and its number is unique among all files.
 type Manager struct {
 	cm      *rdmacm.Manager
-	devices map[*verbs.Context]uint32 // their numbers in ibv_get_device_index
+	devices map[*verbs.Context]uint32 // the numbers that ibv_get_device_index returns
 
 	mu    sync.Mutex // guards what follows
-	last  uint32     // number that was given
+	last  uint32     // the number given last
 	ids   map[uint32]*node
 	of    map[*rdmacm.ID]*node
 	joins map[uint32]*group
 	files map[*File]struct{}
 }
 
-// New returns a Manager over that of some adapters, whose numbers are those of
-// ibv_get_device_index.
+// New returns a Manager over the connection manager of some adapters, whose numbers are those
+// of ibv_get_device_index.
 func New(cm *rdmacm.Manager, numbers map[*verbs.Context]uint32) *Manager {
 	return &Manager{
 		cm: cm, devices: numbers, ids: make(map[uint32]*node), of: make(map[*rdmacm.ID]*node),
@@ -34,24 +34,24 @@ func New(cm *rdmacm.Manager, numbers map[*verbs.Context]uint32) *Manager {
 	}
 }
 
-// maxFiles bounds the open files: a program has no more descriptors for them than this.
+// maxFiles bounds the open files: a program cannot have more descriptors.
 const maxFiles = 1 << 16
 
-// node is an ID as the program names it.
+// node is an ID, and its number in the program.
 type node struct {
 	id        *rdmacm.ID
 	number    uint32
-	datagrams bool // it is of UD
+	datagrams bool // a UD service
 
 	// The Manager's mu guards what follows.
 	file   *File
 	uid    uint64        // the program's
-	taken  uint32        // events
-	route  *rdmacm.Route // nil: none was seen yet; it outlives the connection
-	failed []*group      // joins that have, and nobody has left, the oldest first
+	taken  uint32        // events that the program has taken
+	route  *rdmacm.Route // nil if there was none yet; it outlives the connection
+	failed []*group      // failed joins that the program has not left, the oldest first
 }
 
-// number returns a number that no ID and no join has. mu is held.
+// number returns an unused number for an ID or a join. mu is held.
 func (m *Manager) number() uint32 {
 	for {
 		m.last++
@@ -61,7 +61,7 @@ func (m *Manager) number() uint32 {
 	}
 }
 
-// add gives an ID of a file a number. mu is held.
+// add gives a number to an ID of a file. mu is held.
 func (m *Manager) add(f *File, id *rdmacm.ID, uid uint64) *node {
 	n := &node{id: id, number: m.number(), file: f, uid: uid}
 	m.ids[n.number], m.of[id] = n, n
@@ -79,8 +79,8 @@ func (m *Manager) remove(n *node) {
 	}
 }
 
-// find returns the ID of a number that belongs to a file: ENOENT if there is none, EINVAL
-// if it is another file's.
+// find returns the ID with a number that belongs to a file: ENOENT if there is none, EINVAL if
+// it belongs to another file.
 func (m *Manager) find(f *File, number uint32) (*node, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +94,7 @@ func (m *Manager) find(f *File, number uint32) (*node, error) {
 	return n, nil
 }
 
-// destroyAll destroys the IDs of which is says that they are meant. mu is held while it
-// is asked.
+// destroyAll destroys the IDs that match which. It calls which with mu held.
 func (m *Manager) destroyAll(is func(*node) bool) {
 	m.mu.Lock()
 	var meant []*node
@@ -110,6 +109,6 @@ func (m *Manager) destroyAll(is func(*node) bool) {
 	}
 }
 
-// Part destroys the IDs of all files, for a program that ends: its peers are told, as
-// the kernel does it. Commands of other threads find no ID from then on.
+// Part destroys the IDs of all files for a program that ends: like the kernel, it notifies the
+// peers. Later commands of other threads find no ID.
 func (m *Manager) Part() { m.destroyAll(func(*node) bool { return true }) }

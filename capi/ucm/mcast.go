@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// group is a multicast group that an ID has joined, or wants to.
+// group is a multicast group that an ID has joined or is joining.
 type group struct {
 	of     *node
 	number uint32
@@ -45,7 +45,7 @@ func (f *File) joinMcast(in []byte, room int) (a answer, err error) {
 	return a, err
 }
 
-// join joins a group. The number is there before the event that tells of it.
+// join joins a group. The join gets its number before the event reports it.
 func (f *File) join(g *group, at uint64, room int) (answer, error) {
 	if room < binary4 {
 		return answer{}, errNoRoom
@@ -66,19 +66,19 @@ func (f *File) join(g *group, at uint64, room int) (answer, error) {
 	a, err := numbered(at, g.number, room)
 	a.undo = func() {
 		forget()
-		_ = g.of.id.LeaveMulticast(g.addr) // it has just joined
+		_ = g.of.id.LeaveMulticast(g.addr) // it has only just joined
 	}
 	return a, err
 }
 
-// maxFailed bounds the joins of an ID that have failed and that the program may still
-// leave. It should, but one that only tries again and again need not stop.
+// maxFailed bounds the failed joins of an ID that the program may still leave. A program should
+// leave each of them, but one that only retries must not use memory without bound.
 const maxFailed = 64
 
-// keepFailed notes that a join has failed, as the program learns now. mu is held.
+// keepFailed records that a join has failed, which the program is about to learn. mu is held.
 func (m *Manager) keepFailed(g *group) {
 	if m.joins[g.number] != g {
-		return // it has been left
+		return // the program has left it
 	}
 	n := g.of
 	n.failed = append(n.failed, g)
@@ -87,8 +87,8 @@ func (m *Manager) keepFailed(g *group) {
 	}
 }
 
-// forgetJoin takes a join's number back, and reports whether the program knows that it
-// has failed. mu is held.
+// forgetJoin releases a join's number, and reports whether the program knows that the join has
+// failed. mu is held.
 func (m *Manager) forgetJoin(g *group) bool {
 	delete(m.joins, g.number)
 	i := slices.Index(g.of.failed, g)
@@ -98,7 +98,7 @@ func (m *Manager) forgetJoin(g *group) bool {
 	return i >= 0
 }
 
-// leaveMcast takes a join back. Its command is that of DESTROY_ID, with the number of the
+// leaveMcast leaves a group. Its command has the layout of DESTROY_ID's, with the number of the
 // join.
 func (f *File) leaveMcast(in []byte, room int) (answer, error) {
 	c, err := decode[destroyID](in)
@@ -121,8 +121,8 @@ func (f *File) leaveMcast(in []byte, room int) (answer, error) {
 	case g.of.file != f:
 		return answer{}, fmt.Errorf("join %d is of another event channel: %w", c.ID, ib.EINVAL)
 	}
-	// Of a join that has failed nothing is left but its number, and another join of the
-	// group is not meant.
+	// A failed join has nothing left but its number, and another join of the same group
+	// must stay.
 	if !failed {
 		if err := g.of.id.LeaveMulticast(g.addr); err != nil && !errors.Is(err, ib.EADDRNOTAVAIL) {
 			return answer{}, err

@@ -10,11 +10,11 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// maxOption bounds the value of an option, as the most memory that the kernel takes at once does.
+// maxOption bounds the value of an option, as the kernel's largest copy does.
 const maxOption = 4 << 20
 
-// setOption sets an option of an ID. As the kernel, it reads the value before it asks
-// what it is for.
+// setOption sets an option of an ID. Like the kernel, it reads the value before it checks which
+// option it is for.
 func (f *File) setOption(in []byte, _ int) (answer, error) {
 	return answer{}, on(f, in, func(c *setOption) uint32 { return c.ID }, func(n *node, c *setOption) error {
 		if c.Optlen > maxOption {

@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// What a path is for: management datagrams, data, both directions. The kernel takes no
-// path of a program that is not for all of it.
+// The purposes of a path: management datagrams, data, both directions. The kernel only accepts
+// paths that have all of them.
 const (
 	pathGMP     = 1
 	pathPrimary = 1 << 1
@@ -20,14 +20,14 @@ const (
 	pathFlags = pathGMP | pathPrimary | pathBoth
 )
 
-// pathRecord is a path as InfiniBand's subnet administration has it. Behind the
-// selectors, of two bits, are values of six.
+// pathRecord is a path record of InfiniBand's subnet administration. A selector has two bits,
+// followed by a value of six bits.
 type pathRecord [64]byte
 
 func recordOf(p *userPath) (b pathRecord) {
 	copy(b[8:], p.DGID[:])
 	copy(b[24:], p.SGID[:])
-	// behind LIDs, of which there are none
+	// after the LIDs, which RoCE does not have
 	binary.BigEndian.PutUint32(b[44:], binary.BigEndian.Uint32(p.FlowLabel[:])<<8|uint32(p.HopLimit))
 	b[48], b[49] = p.TrafficClass, 1<<7|p.NumbPath
 	copy(b[50:], p.PKey[:])
@@ -36,7 +36,7 @@ func recordOf(p *userPath) (b pathRecord) {
 	return b
 }
 
-// ends returns from where to where a path goes.
+// ends returns the source and the destination of a path.
 func (b *pathRecord) ends() (dst, src ib.GID) { return ib.GID(b[8:24]), ib.GID(b[24:40]) }
 
 func (b *pathRecord) route() rdmacm.Route {
@@ -55,8 +55,7 @@ type pathData struct {
 	Path  pathRecord
 }
 
-// setPath gives an ID the first of some paths that is for everything: it has a route
-// then.
+// setPath gives an ID the first path that has all purposes: that is its route.
 func (n *node) setPath(v []byte) error {
 	const size = 72
 	if len(v)%size != 0 {

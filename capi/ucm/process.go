@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// The kernel copies to and from a program's memory, so what points nowhere gives EFAULT
-// there, as it must here.
+// The kernel copies from and to a program's memory and returns EFAULT for invalid pointers;
+// this package must do the same.
 
 // fetch reads n bytes of the process at an address.
 func fetch(addr uint64, n int) ([]byte, error) {

@@ -17,14 +17,14 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// where is an ID's place as queries tell it: addresses, adapter and path.
+// where is the data about an ID that queries return: addresses, adapter and path.
 type where struct {
 	src, dst netip.AddrPort
-	dev      *verbs.Context // nil: none yet
+	dev      *verbs.Context // nil before the ID has one
 	guid     be64
 	index    uint32 // of the device
 	port     uint8
-	route    *rdmacm.Route // nil: none yet
+	route    *rdmacm.Route // nil before the ID has one
 	service  func(port uint16) mad.ServiceID
 }
 
@@ -52,10 +52,10 @@ func (f *File) where(n *node) (w where, err error) {
 	return w, nil
 }
 
-// The path of RoCE, which nobody needs to ask for: IBA's codes.
+// The values of a RoCE path, which needs no query to a subnet manager, in the codes of the IBA.
 const (
-	exactly     = 2  // of a selector
-	rate100Gbps = 16 // of the port, as /sys says
+	exactly     = 2  // a selector
+	rate100Gbps = 16 // of the port, as in /sys
 	anyPKey     = "\xff\xff"
 )
 
@@ -66,7 +66,7 @@ func gidOf(a netip.AddrPort) ib.GID {
 	return ib.GIDFromAddr(a.Addr())
 }
 
-// paths returns how many paths there are to the peer, and what is known of them.
+// paths returns the number of paths to the peer, and their data.
 func (w *where) paths() (n uint32, p userPath) {
 	p = userPath{DGID: gidOf(w.dst), SGID: gidOf(w.src), PKey: be16([]byte(anyPKey))}
 	r := w.route
@@ -125,7 +125,7 @@ func (f *File) query(in []byte, room int) (a answer, err error) {
 	return a, err
 }
 
-// addrs returns both addresses, as put writes them.
+// addrs returns both addresses in the form that put writes.
 func (w *where) addrs(put func([]byte, netip.AddrPort) uint16) queryAddrResp {
 	r := queryAddrResp{NodeGUID: w.guid, Port: w.port, IBDevIndex: w.index}
 	if w.dev != nil {
@@ -135,10 +135,10 @@ func (w *where) addrs(put func([]byte, netip.AddrPort) uint16) queryAddrResp {
 	return r
 }
 
-// sizeIB is the size of an address of InfiniBand, AF_IB.
+// sizeIB is the size of an InfiniBand address, AF_IB.
 const sizeIB = 48
 
-// putGID writes an address by its GID and the service ID of its port.
+// putGID writes an address as a GID and the service ID of its port.
 func (w *where) putGID(b []byte, a netip.AddrPort) uint16 {
 	binary.NativeEndian.PutUint16(b, unix.AF_IB)
 	copy(b[2:], anyPKey)

@@ -19,8 +19,8 @@ const (
 	sizeIn6 = 28
 )
 
-// parseSockaddr reads a socket address: IPv4 or IPv6, or the zero value for none. EINVAL
-// for another family.
+// parseSockaddr reads an IPv4 or IPv6 socket address, or the zero value if there is none. Other
+// families give EINVAL.
 func parseSockaddr(b []byte) (netip.AddrPort, error) {
 	port := func() uint16 { return binary.BigEndian.Uint16(b[2:]) }
 	switch family := binary.NativeEndian.Uint16(b); {
@@ -35,8 +35,8 @@ func parseSockaddr(b []byte) (netip.AddrPort, error) {
 	}
 }
 
-// zone returns the number of the interface of a socket address of IPv6 as a zone, and
-// nothing if it names none.
+// zone returns the interface number of an IPv6 socket address as a zone, "" if it names no
+// interface.
 func zone(b []byte) string {
 	if n := binary.NativeEndian.Uint32(b[24:]); n != 0 {
 		return strconv.FormatUint(uint64(n), 10)
@@ -44,8 +44,8 @@ func zone(b []byte) string {
 	return ""
 }
 
-// local returns an address to bind to. A link-local one is one of an interface, which the
-// program has to name.
+// local returns an address to bind to. For a link-local address the program has to name the
+// interface.
 func local(a netip.AddrPort, err error) (netip.AddrPort, error) {
 	if err == nil && a.Addr().Is6() && a.Addr().IsLinkLocalUnicast() && a.Addr().Zone() == "" {
 		err = fmt.Errorf("%v without an interface: %w", a.Addr(), ib.EINVAL)
@@ -53,16 +53,16 @@ func local(a netip.AddrPort, err error) (netip.AddrPort, error) {
 	return a, err
 }
 
-// ErrNoAFIB is what BIND returns for an address of family AF_IB. librdmacm binds an ID
-// to one when it starts, to learn whether the kernel supports the family. Kernels before 3.11
-// return EINVAL too, and librdmacm then uses IP addresses in every command. So this error
-// does not mean that anything is wrong.
+// ErrNoAFIB is the result of BIND with an address of family AF_IB. librdmacm binds an ID to one
+// when it starts, to learn whether the kernel supports the family. Kernels before 3.11 return
+// EINVAL too, and librdmacm then uses IP addresses in every command. So this error does not
+// mean that anything is wrong.
 var ErrNoAFIB = fmt.Errorf("addresses of family AF_IB are not supported: %w", ib.EINVAL)
 
 // familyIB is AF_IB.
 const familyIB = 27
 
-// parseSized reads an address of a size that the program says.
+// parseSized reads an address whose size the program gives.
 func parseSized(b []byte, size uint16) (netip.AddrPort, error) {
 	want := uint16(sizeIn4)
 	switch binary.NativeEndian.Uint16(b) {
@@ -77,7 +77,7 @@ func parseSized(b []byte, size uint16) (netip.AddrPort, error) {
 	return parseSockaddr(b[:size])
 }
 
-// named returns an address that has to be there.
+// named returns an address that must be present.
 func named(a netip.AddrPort, err error) (netip.AddrPort, error) {
 	if err == nil && !a.IsValid() {
 		err = fmt.Errorf("no address: %w", ib.EINVAL)
