@@ -133,14 +133,14 @@ func endDemo(cmd *cobra.Command, stage *demo.Options, err error) error {
 	return errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(sum))
 }
 
-// demoError says what can be done about an address that cannot be had.
+// demoError adds advice to an error about an address that is not available.
 func demoError(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("demo: %w\nThe demonstration needs two addresses of this host. On macOS: sudo ifconfig lo0 alias 127.0.0.2 up\n"+
 			"Or name two others: softhca demo --addr A --peer B", err)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("demo: %w\nThe adapters of the demonstration need an address each that nobody has. Try: softhca demo --addr 127.0.0.3 --peer 127.0.0.4", err)
+		return fmt.Errorf("demo: %w\nEach adapter of the demonstration needs a free address. Try: softhca demo --addr 127.0.0.3 --peer 127.0.0.4", err)
 	case err != nil:
 		return fmt.Errorf("demo: %w", err)
 	}

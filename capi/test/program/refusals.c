@@ -100,10 +100,10 @@ static void refuse_ports(struct rig *r)
 	NUMBER_OF("ibv_query_gid", "port 2 of 1", ibv_query_gid(r->ctx, 2, 0, &gid));
 	NUMBER_OF("ibv_query_gid", "index -1", ibv_query_gid(r->ctx, 1, -1, &gid));
 	poison(&gid, sizeof gid);
-	NUMBER_OF("ibv_query_gid", "an index behind the table", ibv_query_gid(r->ctx, 1, 4000, &gid));
+	NUMBER_OF("ibv_query_gid", "an index beyond the table", ibv_query_gid(r->ctx, 1, 4000, &gid));
 	poison(&e, sizeof e);
 	CODE_OF("_ibv_query_gid_ex", "port 2 of 1", ibv_query_gid_ex(r->ctx, 2, 0, &e, 0));
-	CODE_OF("_ibv_query_gid_ex", "an index behind the table", ibv_query_gid_ex(r->ctx, 1, 4000, &e, 0));
+	CODE_OF("_ibv_query_gid_ex", "an index beyond the table", ibv_query_gid_ex(r->ctx, 1, 4000, &e, 0));
 	poison(&e, sizeof e);
 	CODE_OF("_ibv_query_gid_ex", "an unknown flag", ibv_query_gid_ex(r->ctx, 1, 0, &e, 1));
 	poison(few, sizeof few);
@@ -113,7 +113,7 @@ static void refuse_ports(struct rig *r)
 	NUMBER_OF("ibv_query_pkey", "port 2 of 1", ibv_query_pkey(r->ctx, 2, 0, &pkey));
 	NUMBER_OF("ibv_query_pkey", "index -1", ibv_query_pkey(r->ctx, 1, -1, &pkey));
 	poison(&pkey, sizeof pkey);
-	NUMBER_OF("ibv_query_pkey", "an index behind the table", ibv_query_pkey(r->ctx, 1, 4000, &pkey));
+	NUMBER_OF("ibv_query_pkey", "an index beyond the table", ibv_query_pkey(r->ctx, 1, 4000, &pkey));
 	NUMBER_OF("ibv_get_pkey_index", "a P_Key that the table does not have", ibv_get_pkey_index(r->ctx, 1, 0x1234));
 	NUMBER_OF("ibv_get_pkey_index", "port 2 of 1", ibv_get_pkey_index(r->ctx, 2, 0xffff));
 }
@@ -147,8 +147,8 @@ void refuse_devices(struct rig *r)
 	NULL_OF("ibv_import_device", "a descriptor that is not open", ibv_import_device(-1));
 	NULL_OF("ibv_import_device", "another character device", ibv_import_device(null));
 	NULL_OF("ibv_import_device", "a file", ibv_import_device(file));
-	NULL_OF("ibv_import_pd", "a handle that is none", ibv_import_pd(r->ctx, 0xfffff));
-	NULL_OF("ibv_import_mr", "a handle that is none", ibv_import_mr(r->pd, 0xfffff));
+	NULL_OF("ibv_import_pd", "an unknown handle", ibv_import_pd(r->ctx, 0xfffff));
+	NULL_OF("ibv_import_mr", "an unknown handle", ibv_import_mr(r->pd, 0xfffff));
 	NULL_OF("ibv_import_dm", "always", ibv_import_dm(r->ctx, 1));
 	close(null);
 	close(file);
@@ -169,8 +169,8 @@ void refuse_domains(struct rig *r)
 	pa = (struct ibv_parent_domain_init_attr){.pd = pd, .td = td};
 	struct ibv_pd *parent = ibv_alloc_parent_domain(r->ctx, &pa);
 	must(parent != NULL);
-	CODE_OF("ibv_dealloc_td", "a parent domain has it", ibv_dealloc_td(td));
-	CODE_OF("ibv_dealloc_pd", "a parent domain has it", ibv_dealloc_pd(pd));
+	CODE_OF("ibv_dealloc_td", "a parent domain uses it", ibv_dealloc_td(td));
+	CODE_OF("ibv_dealloc_pd", "a parent domain uses it", ibv_dealloc_pd(pd));
 	must(ibv_dealloc_pd(parent) == 0 && ibv_dealloc_td(td) == 0);
 	static char buf[64];
 	struct ibv_mr *mr = ibv_reg_mr(pd, buf, sizeof buf, 0);
@@ -201,14 +201,14 @@ static void refuse_reg(struct rig *r)
 	struct ibv_mr *none;
 	NULL_OF("ibv_reg_mr", "0 bytes", none = ibv_reg_mr(r->pd, ro, 0, 0));
 	must(ibv_dereg_mr(none) == 0);
-	NULL_OF("ibv_reg_mr", "memory that is not there", ibv_reg_mr(r->pd, hole, PAGE, 0));
+	NULL_OF("ibv_reg_mr", "memory that is not mapped", ibv_reg_mr(r->pd, hole, PAGE, 0));
 	NULL_OF("ibv_reg_mr", "IBV_ACCESS_LOCAL_WRITE of memory that is read-only", ibv_reg_mr(r->pd, ro, PAGE, IBV_ACCESS_LOCAL_WRITE));
 	NULL_OF("ibv_reg_mr", "IBV_ACCESS_REMOTE_WRITE without IBV_ACCESS_LOCAL_WRITE", ibv_reg_mr(r->pd, buf, PAGE, IBV_ACCESS_REMOTE_WRITE));
 	NULL_OF("ibv_reg_mr", "IBV_ACCESS_REMOTE_ATOMIC without IBV_ACCESS_LOCAL_WRITE", ibv_reg_mr(r->pd, buf, PAGE, IBV_ACCESS_REMOTE_ATOMIC));
 	NULL_OF("ibv_reg_mr", "an unknown access right", ibv_reg_mr(r->pd, buf, PAGE, UNKNOWN));
 	NULL_OF("ibv_reg_mr", "IBV_ACCESS_ON_DEMAND", ibv_reg_mr(r->pd, buf, PAGE, IBV_ACCESS_ON_DEMAND));
 	NULL_OF("ibv_reg_mr", "a length beyond the address space", ibv_reg_mr(r->pd, buf, SIZE_MAX - PAGE, 0));
-	NULL_OF("ibv_reg_mr_iova", "memory that is not there", ibv_reg_mr_iova(r->pd, hole, PAGE, 0, 0));
+	NULL_OF("ibv_reg_mr_iova", "memory that is not mapped", ibv_reg_mr_iova(r->pd, hole, PAGE, 0, 0));
 	NULL_OF("ibv_reg_mr_iova", "an address and an IOVA with different offsets in a page",
 		none = ibv_reg_mr_iova(r->pd, buf, PAGE, (uintptr_t)buf + 1, 0));
 	must(ibv_dereg_mr(none) == 0);
@@ -233,7 +233,7 @@ void refuse_memory(struct rig *r)
 	NUMBER_OF(f, "access rights without IBV_REREG_MR_CHANGE_ACCESS", ibv_rereg_mr(m, TRANSLATION, NULL, r->buf[1], PAGE, IBV_ACCESS_LOCAL_WRITE));
 	NUMBER_OF(f, "IBV_REREG_MR_CHANGE_PD without a protection domain", ibv_rereg_mr(m, PD, NULL, NULL, 0, 0));
 	watch(m, sizeof *m);
-	NUMBER_OF(f, "memory that is not there", ibv_rereg_mr(m, TRANSLATION, NULL, hole, PAGE, 0));
+	NUMBER_OF(f, "memory that is not mapped", ibv_rereg_mr(m, TRANSLATION, NULL, hole, PAGE, 0));
 	watch(m, sizeof *m);
 	NUMBER_OF(f, "IBV_ACCESS_REMOTE_WRITE without IBV_ACCESS_LOCAL_WRITE", ibv_rereg_mr(m, ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE));
 	must(munmap(hole, PAGE) == 0 && post(r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
@@ -276,9 +276,9 @@ void refuse_addresses(struct rig *r)
 	a.is_global = 1, a.port_num = 2;
 	NULL_OF(f, "port 2 of 1", ibv_create_ah(r->pd, &a));
 	a.port_num = 1, a.grh.sgid_index = 200;
-	NULL_OF(f, "a source GID behind the table", ibv_create_ah(r->pd, &a));
+	NULL_OF(f, "a source GID beyond the table", ibv_create_ah(r->pd, &a));
 	a.grh.sgid_index = 0, a.static_rate = 63;
-	NULL_OF(f, "a static rate that is none", ibv_create_ah(r->pd, &a));
+	NULL_OF(f, "an undefined static rate", ibv_create_ah(r->pd, &a));
 	a.static_rate = 0, a.grh.hop_limit = 0;
 	NULL_OF(f, "hop limit 0", ibv_create_ah(r->pd, &a));
 	a.grh.hop_limit = 64, a.grh.dgid.raw[10] = 0;

@@ -47,7 +47,7 @@ static struct sockaddr_in6 address(const char *ip, uint16_t port)
 // The commands that begin with an ID which is none of the file.
 static void refuse_no_id(int fd)
 {
-	static const char none[] = "an ID that is none";
+	static const char none[] = "an unknown ID";
 	struct rdma_ucm_destroy_id_resp d;
 	char room[512];
 	uint64_t at = (uintptr_t)room;
@@ -67,7 +67,7 @@ static void refuse_no_id(int fd)
 	REFUSE(fd, QUERY, none, sizeof room, (struct rdma_ucm_query){.response = at, .id = NO_ID});
 	REFUSE(fd, QUERY_ROUTE, none, sizeof room, (struct rdma_ucm_query){.response = at, .id = NO_ID});
 	REFUSE(fd, RESOLVE_ADDR, none, 0, (struct rdma_ucm_resolve_addr){.id = NO_ID, .timeout_ms = 1, .dst_size = 16, .dst_addr.ss_family = AF_INET});
-	REFUSE(fd, LEAVE_MCAST, "a group that is none", sizeof d, (struct rdma_ucm_destroy_id){.response = (uintptr_t)&d, .id = NO_ID});
+	REFUSE(fd, LEAVE_MCAST, "an unknown group", sizeof d, (struct rdma_ucm_destroy_id){.response = (uintptr_t)&d, .id = NO_ID});
 	REFUSE(fd, MIGRATE_ID, none, sizeof d, (struct rdma_ucm_migrate_id){.response = (uintptr_t)&d, .id = NO_ID, .fd = (uint32_t)fd});
 }
 
@@ -76,18 +76,18 @@ static void refuse_commands(int fd)
 	struct rdma_ucm_create_id_resp r;
 	static const struct rdma_ucm_cmd_hdr longer = {RDMA_USER_CM_CMD_LISTEN, 100, 0};
 	poison(&r, sizeof r);
-	NUMBER_OF("rdma_cm", "a command that is none", command(fd, 1000, "", 0, 0));
+	NUMBER_OF("rdma_cm", "an unknown command", command(fd, 1000, "", 0, 0));
 	NUMBER_OF("rdma_cm", "GET_OPTION", command(fd, RDMA_USER_CM_CMD_GET_OPTION, "", 0, 0));
-	NUMBER_OF("rdma_cm", "less than a header", write(fd, &longer, 4));
-	NUMBER_OF("rdma_cm", "less than the header says", write(fd, &longer, sizeof longer));
+	NUMBER_OF("rdma_cm", "fewer bytes than a header", write(fd, &longer, 4));
+	NUMBER_OF("rdma_cm", "fewer bytes than the header says", write(fd, &longer, sizeof longer));
 	poison(&r, sizeof r);
 	REFUSE(fd, CREATE_ID, "no room for the answer", 0, (struct rdma_ucm_create_id){.response = (uintptr_t)&r, .ps = RDMA_PS_TCP});
-	REFUSE(fd, CREATE_ID, "a port space that is none", sizeof r, (struct rdma_ucm_create_id){.response = (uintptr_t)&r, .ps = 0x77});
+	REFUSE(fd, CREATE_ID, "an unknown port space", sizeof r, (struct rdma_ucm_create_id){.response = (uintptr_t)&r, .ps = 0x77});
 	REFUSE(fd, GET_EVENT, "no room for the answer", 4, (struct rdma_ucm_get_event){.response = (uintptr_t)&r});
 	must(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
 	REFUSE(fd, GET_EVENT, "no event, and the descriptor does not block", sizeof(struct rdma_ucm_event_resp), (struct rdma_ucm_get_event){.response = (uintptr_t)&r});
 	must(fcntl(fd, F_SETFL, 0) == 0);
-	REFUSE(fd, CREATE_ID, "an answer to nowhere", sizeof r, (struct rdma_ucm_create_id){.response = 8, .ps = RDMA_PS_TCP});
+	REFUSE(fd, CREATE_ID, "an invalid pointer to the answer", sizeof r, (struct rdma_ucm_create_id){.response = 8, .ps = RDMA_PS_TCP});
 }
 
 // An ID of a connection that has no address yet.
@@ -99,30 +99,30 @@ static void refuse_fresh(int fd)
 	struct rdma_ucm_create_id_resp r;
 	char value[8] = {0}, room[512];
 	uint64_t at = (uintptr_t)room;
-	REFUSE(fd, BIND_IP, "a family that is none", 0, (struct rdma_ucm_bind_ip){.addr = strange, .id = id});
+	REFUSE(fd, BIND_IP, "an unknown address family", 0, (struct rdma_ucm_bind_ip){.addr = strange, .id = id});
 	REFUSE(fd, BIND_IP, "an address that is not the host's", 0, (struct rdma_ucm_bind_ip){.addr = far, .id = id});
 	REFUSE(fd, BIND, "a reserved field that is not 0", 0, (struct rdma_ucm_bind){.id = id, .addr_size = 16, .reserved = 1});
-	REFUSE(fd, BIND, "a size that is not the family's", 0, (struct rdma_ucm_bind){.id = id, .addr_size = 3});
-	REFUSE(fd, RESOLVE_IP, "a family that is none", 0, (struct rdma_ucm_resolve_ip){.dst_addr = strange, .id = id, .timeout_ms = 1});
+	REFUSE(fd, BIND, "a wrong size for the family", 0, (struct rdma_ucm_bind){.id = id, .addr_size = 3});
+	REFUSE(fd, RESOLVE_IP, "an unknown address family", 0, (struct rdma_ucm_resolve_ip){.dst_addr = strange, .id = id, .timeout_ms = 1});
 	REFUSE(fd, RESOLVE_ADDR, "a reserved field that is not 0", 0, (struct rdma_ucm_resolve_addr){.id = id, .timeout_ms = 1, .dst_size = 16, .reserved = 1});
 	REFUSE(fd, RESOLVE_ROUTE, fresh, 0, (struct rdma_ucm_resolve_route){.id = id, .timeout_ms = 1});
 	REFUSE(fd, CONNECT, fresh, 0, (struct rdma_ucm_connect){.id = id, .conn_param.valid = 1});
 	REFUSE(fd, CONNECT, "parameters that are not valid", 0, (struct rdma_ucm_connect){.id = id});
 	REFUSE(fd, ACCEPT, fresh, 0, (struct rdma_ucm_accept){.id = id, .conn_param.valid = 1});
 	REFUSE(fd, REJECT, fresh, 0, (struct rdma_ucm_reject){.id = id, .reason = 28});
-	REFUSE(fd, REJECT, "a reason that is none", 0, (struct rdma_ucm_reject){.id = id, .reason = 1});
+	REFUSE(fd, REJECT, "an undefined reason", 0, (struct rdma_ucm_reject){.id = id, .reason = 1});
 	REFUSE(fd, DISCONNECT, fresh, 0, (struct rdma_ucm_disconnect){.id = id});
 	REFUSE(fd, INIT_QP_ATTR, fresh, sizeof room, (struct rdma_ucm_init_qp_attr){.response = at, .id = id, .qp_state = 1});
-	REFUSE(fd, INIT_QP_ATTR, "a state that is none", sizeof room, (struct rdma_ucm_init_qp_attr){.response = at, .id = id, .qp_state = 77});
+	REFUSE(fd, INIT_QP_ATTR, "an undefined state", sizeof room, (struct rdma_ucm_init_qp_attr){.response = at, .id = id, .qp_state = 77});
 	REFUSE(fd, NOTIFY, fresh, 0, (struct rdma_ucm_notify){.id = id, .event = IBV_EVENT_COMM_EST});
-	REFUSE(fd, QUERY, "an option that is none", sizeof room, (struct rdma_ucm_query){.response = at, .id = id, .option = 9});
+	REFUSE(fd, QUERY, "an unknown option", sizeof room, (struct rdma_ucm_query){.response = at, .id = id, .option = 9});
 	REFUSE(fd, QUERY, "no room for the answer", 4, (struct rdma_ucm_query){.response = at, .id = id});
-	REFUSE(fd, SET_OPTION, "a level that is none", 0, (struct rdma_ucm_set_option){.optval = (uintptr_t)value, .id = id, .level = 9, .optlen = 1});
-	REFUSE(fd, SET_OPTION, "an option that is none", 0, (struct rdma_ucm_set_option){.optval = (uintptr_t)value, .id = id, .optname = 9, .optlen = 1});
-	REFUSE(fd, SET_OPTION, "a size that is not the option's", 0, (struct rdma_ucm_set_option){.optval = (uintptr_t)value, .id = id, .optlen = 4});
-	REFUSE(fd, SET_OPTION, "a value that is nowhere", 0, (struct rdma_ucm_set_option){.optval = 8, .id = id, .optlen = 1});
+	REFUSE(fd, SET_OPTION, "an unknown level", 0, (struct rdma_ucm_set_option){.optval = (uintptr_t)value, .id = id, .level = 9, .optlen = 1});
+	REFUSE(fd, SET_OPTION, "an unknown option", 0, (struct rdma_ucm_set_option){.optval = (uintptr_t)value, .id = id, .optname = 9, .optlen = 1});
+	REFUSE(fd, SET_OPTION, "a wrong size for the option", 0, (struct rdma_ucm_set_option){.optval = (uintptr_t)value, .id = id, .optlen = 4});
+	REFUSE(fd, SET_OPTION, "an invalid pointer to the value", 0, (struct rdma_ucm_set_option){.optval = 8, .id = id, .optlen = 1});
 	REFUSE(fd, JOIN_IP_MCAST, fresh, sizeof r, (struct rdma_ucm_join_ip_mcast){.response = (uintptr_t)&r, .addr = group, .id = id});
-	REFUSE(fd, JOIN_MCAST, "flags that are none", sizeof r, (struct rdma_ucm_join_mcast){.response = (uintptr_t)&r, .id = id, .addr_size = 16, .join_flags = 9});
+	REFUSE(fd, JOIN_MCAST, "undefined flags", sizeof r, (struct rdma_ucm_join_mcast){.response = (uintptr_t)&r, .id = id, .addr_size = 16, .join_flags = 9});
 }
 
 static void refuse_bound(int fd)
@@ -136,7 +136,7 @@ static void refuse_bound(int fd)
 	must(command(fd, RDMA_USER_CM_CMD_BIND_IP, &b, sizeof b, 0) == 0);
 	REFUSE(fd, BIND_IP, "an ID that has an address", 0, b);
 	REFUSE(fd, BIND_IP, "a port that another ID has", 0, c);
-	REFUSE(fd, RESOLVE_ROUTE, "no time to resolve it in", 0, (struct rdma_ucm_resolve_route){.id = id});
+	REFUSE(fd, RESOLVE_ROUTE, "timeout 0", 0, (struct rdma_ucm_resolve_route){.id = id});
 	struct rdma_ucm_listen l = {.id = id};
 	must(command(fd, RDMA_USER_CM_CMD_LISTEN, &l, sizeof l, 0) == 0);
 	REFUSE(fd, LISTEN, "an ID that listens", 0, l);

@@ -38,7 +38,7 @@ static void refuse_new(struct rig *r)
 	refuse_qp(r, "IBV_QPT_XRC_SEND", WITH(r, a.qp_type = IBV_QPT_XRC_SEND));
 	refuse_qp(r, "IBV_QPT_XRC_RECV", WITH(r, a.qp_type = IBV_QPT_XRC_RECV));
 	refuse_qp(r, "IBV_QPT_DRIVER", WITH(r, a.qp_type = IBV_QPT_DRIVER));
-	refuse_qp(r, "a service that is none", WITH(r, a.qp_type = 77));
+	refuse_qp(r, "an undefined service", WITH(r, a.qp_type = 77));
 	refuse_qp(r, "more send requests than max_qp_wr", WITH(r, a.cap.max_send_wr = TOO_MANY));
 	refuse_qp(r, "more receives than max_qp_wr", WITH(r, a.cap.max_recv_wr = TOO_MANY));
 	refuse_qp(r, "more send elements than max_sge", WITH(r, a.cap.max_send_sge = TOO_MANY));
@@ -90,7 +90,7 @@ static void refuse_to_init(struct ibv_qp *q)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 	refuse_move(q, "from RESET to RTR", TO_RTR, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR});
-	refuse_move(q, "a state that is none", IBV_QP_STATE, (struct ibv_qp_attr){.qp_state = 77});
+	refuse_move(q, "an undefined state", IBV_QP_STATE, (struct ibv_qp_attr){.qp_state = 77});
 	refuse_move(q, "an unknown bit of the mask", TO_INIT | 1 << 30, a);
 	refuse_move(q, "to INIT without the port", TO_INIT & ~IBV_QP_PORT, a);
 	refuse_move(q, "to INIT with the retry count", TO_INIT | IBV_QP_RETRY_CNT, a);
@@ -98,7 +98,7 @@ static void refuse_to_init(struct ibv_qp *q)
 	a.port_num = 2;
 	refuse_move(q, "to INIT on port 2 of 1", TO_INIT, a);
 	a.port_num = 1, a.pkey_index = 999;
-	refuse_move(q, "a P_Key behind the table", TO_INIT, a);
+	refuse_move(q, "a P_Key beyond the table", TO_INIT, a);
 	a.pkey_index = 0, a.qp_access_flags = 1 << 19;
 	refuse_move(q, "an unknown access right", TO_INIT, a);
 }
@@ -115,7 +115,7 @@ static void refuse_to_rtr(struct rig *r, struct ibv_qp *q)
 	refuse_move(q, "to RTR with a Q_Key of RC", TO_RTR | IBV_QP_QKEY, a);
 	CHANGED("a path with is_global 0", b.ah_attr.is_global = 0);
 	CHANGED("a path on port 2 of 1", b.ah_attr.port_num = 2);
-	CHANGED("a path from a source GID behind the table", b.ah_attr.grh.sgid_index = 200);
+	CHANGED("a path from a source GID beyond the table", b.ah_attr.grh.sgid_index = 200);
 	CHANGED("a path to a multicast group", memcpy(b.ah_attr.grh.dgid.raw + 10, (uint8_t[]){0xff, 0xff, 239, 1, 2, 3}, 6));
 	CHANGED("path MTU code 0", b.path_mtu = 0);
 	CHANGED("path MTU code 6", b.path_mtu = 6);

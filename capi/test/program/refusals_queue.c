@@ -140,7 +140,7 @@ static void refuse_sends_of(struct rig *r, struct ibv_qp *q)
 		s[i] = (struct ibv_sge){(uintptr_t)r->buf[0], 1024, r->mr[0]->lkey};
 	refuse_send(q, "more elements than max_send_sge", &(struct ibv_send_wr){.sg_list = s, .num_sge = 64, .opcode = IBV_WR_SEND});
 	refuse_send(q, "-1 elements", &(struct ibv_send_wr){.sg_list = s, .num_sge = -1, .opcode = IBV_WR_SEND});
-	refuse_send(q, "an opcode that is none", &(struct ibv_send_wr){.opcode = 77});
+	refuse_send(q, "an undefined opcode", &(struct ibv_send_wr){.opcode = 77});
 	refuse_send(q, "IBV_WR_LOCAL_INV", &(struct ibv_send_wr){.opcode = IBV_WR_LOCAL_INV});
 	refuse_send(q, "IBV_WR_TSO", &(struct ibv_send_wr){.opcode = IBV_WR_TSO});
 	refuse_send(q, "inline data of more than max_inline_data", &(struct ibv_send_wr){.sg_list = s, .num_sge = 1, .send_flags = IBV_SEND_INLINE});

@@ -1,29 +1,29 @@
 package demo
 
-// Summary is what was shown and verified, for machines.
+// Summary is the result of the demonstration as JSON.
 type Summary struct {
-	Verified   bool        `json:"verified"`             // everything was shown, and was as it should be
-	Scenes     []Scene     `json:"scenes"`               // in their order
-	Throughput *Throughput `json:"throughput,omitempty"` // what was measured
-	Error      string      `json:"error,omitempty"`      // why not everything was verified
+	Verified   bool        `json:"verified"`             // whether all scenes ran and all checks hold
+	Scenes     []Scene     `json:"scenes"`               // in the order of the demonstration
+	Throughput *Throughput `json:"throughput,omitempty"` // the measured throughput
+	Error      string      `json:"error,omitempty"`      // the error that stopped the demonstration, or the failed checks
 }
 
-// Scene is a part of the demonstration.
+// Scene is a part of the demonstration, with a list of checks.
 type Scene struct {
-	Title  string  `json:"title"`  // what it shows
-	Checks []Check `json:"checks"` // in their order
+	Title  string  `json:"title"`  // what the scene shows
+	Checks []Check `json:"checks"` // in the order of the demonstration
 }
 
-// Check is something that was verified.
+// Check is a statement that the demonstration verifies.
 type Check struct {
-	Holds bool   `json:"holds"` // it is as it should be
-	Text  string `json:"text"`  // what should be so
+	Holds bool   `json:"holds"` // whether the statement is true
+	Text  string `json:"text"`  // the statement
 }
 
-// Throughput is what one queue pair moved by WRITEs of 1 MiB.
+// Throughput is that of one queue pair with WRITEs of 1 MiB.
 type Throughput struct {
-	Bytes       int64   `json:"bytes"`       // of payload
+	Bytes       int64   `json:"bytes"`       // payload
 	Seconds     float64 `json:"seconds"`     // from the first post to the last completion
-	Gbps        float64 `json:"gbps"`        // of payload
-	Retransmits uint64  `json:"retransmits"` // packets sent again
+	Gbps        float64 `json:"gbps"`        // payload
+	Retransmits uint64  `json:"retransmits"` // retransmitted packets
 }
