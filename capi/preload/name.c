@@ -46,7 +46,7 @@ READLINK_CHK(__readlink_chk, AT_FDCWD, (const char *path, char *target, size_t s
 READLINK_CHK(__readlinkat_chk, dirfd, (int dirfd, const char *path, char *target, size_t size, size_t room),
 	     (dirfd, path, target, size, room))
 
-/* The path that results from one in the picture is one that the program knows. */
+/* A path in the image is translated back to the path that the program knows. */
 #define REALPATH(name, parameters, arguments) \
 	SHOWN char *name parameters \
 	{ \

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Nothing in the picture can be written or made: the kernel says the same of nearly
+/* Nothing in the image can be written or made: the kernel says the same of nearly
  * all of what it shows. */
 static int refuse_writing(const char *led, int flags)
 {
@@ -60,7 +60,7 @@ COLD bool open_led(int dirfd, const char *path, int flags, int *fd)
 }
 
 /* opened is told of a file that was opened by a name that was not led anywhere. A
- * process that has been in the picture may have opened it by a name in there. */
+ * process that has been in the image may have opened it by a name in there. */
 static inline int opened(int fd, const char *path, int flags)
 {
 	if (likely(!been_inside()) || fd < 0 || path[0] == '/' || (flags & O_ACCMODE) != O_RDONLY)
@@ -128,7 +128,7 @@ OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
 /* fopen_led is open_led for streams. A name without a path is opened here too, if it
- * is in the picture: what fopen has opened cannot be replaced. */
+ * is in the image: what fopen has opened cannot be replaced. */
 static COLD bool fopen_led(const char *path, const char *mode, FILE **file)
 {
 	int fd, flags = mode[0] != 'r' || strchr(mode, '+') != NULL ? O_RDWR : O_RDONLY;

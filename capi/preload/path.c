@@ -1,4 +1,4 @@
-/* Which paths are led into the picture. */
+/* The paths that are redirected into the sysfs image. */
 
 #define _GNU_SOURCE
 #include "preload.h"
@@ -72,7 +72,7 @@ static const char *after(const char *p, const char *name)
 	return skip(p + n);
 }
 
-/* The directories of which the picture has some entries, in parts, and these. */
+/* The directories of which the image has some entries, in parts, and these. */
 static const struct place {
 	const char *parts[4];
 	const char *entries[5];

@@ -1,10 +1,10 @@
 /* What a program sees of an adapter in /sys/class/infiniband and
- * /dev/infiniband: this library, preloaded, leads paths below these into the
- * picture whose root the environment variable SOFTHCA_SYSFS names, and shows
- * counters as they are at the moment. All other paths go where they went, and all
- * descriptors but those of /dev/infiniband/rdma_cm.
+ * /dev/infiniband: this library, preloaded, redirects paths below these into the
+ * sysfs image whose root the environment variable SOFTHCA_SYSFS names, and shows
+ * the present values of counters. It changes no other paths, and no descriptors but
+ * those of /dev/infiniband/rdma_cm.
  *
- * Reading order: path.c (which paths are led where), value.c (files whose text is
+ * Reading order: path.c (the redirected paths), value.c (files whose text is
  * made when they are opened, devices), next.c (the C library's functions), and
  * the functions that take their place: open.c, status.c, name.c. rdma_cm.c has the
  * device of the connection manager, and its descriptors; close.c keeps those of the adapter
@@ -27,17 +27,17 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The longest root of a picture, and of a path in it. */
+/* The longest root of a image, and of a path in it. */
 enum { ROOT_MAX = 512, LED_MAX = ROOT_MAX + PATH_MAX };
 
-/* Whether a path leads into the picture; see path.c. */
+/* Whether a path is redirected into the image; see path.c. */
 enum way {
 	WAY_PAST, /* it is not about RDMA: the C library has it */
 	WAY_INTO, /* it was led there */
 	WAY_LOST  /* it would be, but is too long: errno says so */
 };
 
-/* lead writes where a path leads in the picture. */
+/* lead writes the path in the image to which a path is redirected. */
 enum way lead(int dirfd, const char *path, char led[LED_MAX]);
 
 /* suspect reports whether lead has to look at a path. It is all that most paths
@@ -75,27 +75,27 @@ static inline bool suspect(const char *path)
 	if (unlikely(way == WAY_INTO)) \
 		path = led;
 
-/* Whether the process has been in the picture: it has opened a directory there,
+/* Whether the process has been in the image: it has opened a directory there,
  * or has it as its working directory. Then names without a path may be there too. */
 bool been_inside(void);
 void went_inside(void);
 
-/* picture_root returns the root of the picture, "" if there is none, in room of
+/* picture_root returns the root of the image, "" if there is none, in room of
  * the caller where it is not kept yet. */
 const char *picture_root(char room[ROOT_MAX]);
 
 /* without_root removes the root from the front of a path. */
 void without_root(char *path);
 
-/* in_picture reports whether an open file is in the picture. */
+/* in_picture reports whether an open file is in the image. */
 bool in_picture(int fd);
 
-/* present returns what a program gets that has opened a file of the picture for
+/* present returns what a program gets that has opened a file of the image for
  * reading: fd, or in its place a file with the present value; -1 with errno, and
- * fd closed, for a device, behind which there is nobody. */
+ * fd closed, for a device, which has no driver. */
 int present(int fd, int flags);
 
-/* dress makes a device of what stands for one in the picture. */
+/* dress turns the stat of a file that stands for a device into that of a device. */
 void dress(struct stat *s);
 bool stands_for_device(unsigned mode, unsigned long long dev);
 unsigned long long device_number(unsigned long long size);
@@ -120,7 +120,7 @@ bool close_rdma_cm(int fd, int *result);
 /* replace_rdma_cm is dup3 onto a descriptor of the connection manager; false if it is another file's. */
 bool replace_rdma_cm(int from, int to, int flags, int *result);
 
-/* open_led opens a path if it leads into the picture; false if it does not. The
+/* open_led opens a path if it is redirected into the image; false if it is not. The
  * buffer for a path is on the stack of such functions alone, not of those that the
  * program calls: it may have little. */
 bool open_led(int dirfd, const char *path, int flags, int *fd);

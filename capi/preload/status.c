@@ -14,7 +14,7 @@
 
 _Static_assert(sizeof(long) == 8 && sizeof(struct stat) == sizeof(struct stat64), "softhca needs a system of 64 bits");
 
-/* stat_led finds what a file is if its path leads into the picture. */
+/* stat_led is stat for a path that is redirected into the image. */
 static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, int *result)
 {
 	char led[LED_MAX];
@@ -27,7 +27,7 @@ static COLD bool stat_led(int dirfd, const char *path, void *status, int flags, 
 	return way != WAY_PAST;
 }
 
-/* dressed does so after a call whose path may have led into the picture without one. */
+/* dressed does so after a call whose path may have led into the image without one. */
 static inline int dressed(int result, void *status)
 {
 	if (unlikely(been_inside()) && result == 0)

@@ -1,4 +1,4 @@
-/* Files of the picture that are not what the program gets: values that are made
+/* Files of the image that are not what the program gets: values that are made
  * when it opens them, and devices. */
 
 #define _GNU_SOURCE

@@ -242,7 +242,7 @@ func TestRunEnvironment(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "rules")) // a file
 	if _, out, errs = i.run(t, "--", "sh", "-c", "echo $SOFTHCA_GUID; cat "+sysClass+"/*/node_guid"); len(strings.Fields(out)) != 2 ||
 		strings.Fields(out)[0] != strings.Fields(out)[1] {
-		t.Errorf("without a home the GUID of the adapter and that of the picture are %q; %s", out, errs)
+		t.Errorf("without a home the GUID of the adapter and that of the sysfs image are %q; %s", out, errs)
 	}
 	// The inner command takes the outer one's settings.
 	t.Setenv("SOFTHCA_DEVICE", "outer")

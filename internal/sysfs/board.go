@@ -61,14 +61,14 @@ func reserve(f *os.File, size int) error {
 	return err
 }
 
-// Attached is a board of a picture, which this process writes.
+// Attached is a board of a image, which this process writes.
 type Attached struct {
 	*device.Board
 	file *os.File
 	mem  []byte
 }
 
-// Attach maps the board of the adapter of a number, from 0, in the picture at
+// Attach maps the board of the adapter of a number, from 0, in the image at
 // root, for the caller to open it with. One process at a time has it: EBUSY if
 // another does.
 // The error is also EINVAL for a board of another version of softhca. Without

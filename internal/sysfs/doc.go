@@ -8,7 +8,7 @@
 // when a program opens the file. So the value is current, an update costs no
 // system call, and the value survives a process that is killed.
 //
-// Reading order: description.go (the adapter), picture.go (the files of an
+// Reading order: description.go (the adapter), image.go (the files of an
 // image), words.go (the words of values that change), board.go (the file of the
 // board), place.go (where images are, which are in use, and which are removed).
 //

@@ -19,8 +19,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Picture is an image that is in use.
-type Picture struct {
+// Image is an image that is in use.
+type Image struct {
 	Root string
 	// Lock keeps the image in use while the file is open, here or in a process that
 	// inherited it.
@@ -33,7 +33,7 @@ const keep = 24 * time.Hour
 
 // Show makes the image of some adapters, or joins the users of an existing one. The counters
 // of an image without users begin at 0. Show removes images that were not used for a day.
-func Show(ds ...Description) (*Picture, error) {
+func Show(ds ...Description) (*Image, error) {
 	for i := range ds {
 		if err := ds[i].Check(); err != nil {
 			return nil, err
@@ -115,7 +115,7 @@ func private(dir string) error {
 	return nil
 }
 
-func show(base string, ds []Description, now time.Time) (*Picture, error) {
+func show(base string, ds []Description, now time.Time) (*Image, error) {
 	setup, err := alone(filepath.Join(base, "setup"))
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func show(base string, ds []Description, now time.Time) (*Picture, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	sweep(base, now)
-	return &Picture{root, lock}, nil
+	return &Image{root, lock}, nil
 }
 
 // hash returns a name that is different for every content of an image.

@@ -29,8 +29,8 @@ func describe(addrs ...string) *Description {
 	return d
 }
 
-// pictures returns a directory for pictures that only this test has.
-func pictures(t *testing.T) string {
+// images returns a directory for images that only this test has.
+func images(t *testing.T) string {
 	t.Helper()
 	base := t.TempDir()
 	if err := os.Chmod(base, 0o700); err != nil {
@@ -39,7 +39,7 @@ func pictures(t *testing.T) string {
 	return base
 }
 
-func mustShow(t *testing.T, base string, d *Description, now time.Time, more ...*Description) *Picture {
+func mustShow(t *testing.T, base string, d *Description, now time.Time, more ...*Description) *Image {
 	t.Helper()
 	ds := []Description{*d}
 	for _, d := range more {
@@ -53,9 +53,9 @@ func mustShow(t *testing.T, base string, d *Description, now time.Time, more ...
 	return p
 }
 
-// TestPicture reads the files of a picture as they are.
-func TestPicture(t *testing.T) {
-	p := mustShow(t, pictures(t), describe("10.0.0.1", "fd00::1"), time.Now())
+// TestImage reads the files of a image as they are.
+func TestImage(t *testing.T) {
+	p := mustShow(t, images(t), describe("10.0.0.1", "fd00::1"), time.Now())
 	dev := "sys/class/infiniband/softhca0/"
 	for name, want := range map[string]string{
 		dev + "node_guid":                          "0212:3456:789a:bcde",
@@ -91,9 +91,9 @@ func TestPicture(t *testing.T) {
 }
 
 // value evaluates the spec of a file as the preload library does.
-func value(t *testing.T, p *Picture, name string) uint64 { return valueOf(t, p, "softhca0", name) }
+func value(t *testing.T, p *Image, name string) uint64 { return valueOf(t, p, "softhca0", name) }
 
-func valueOf(t *testing.T, p *Picture, device, name string) uint64 {
+func valueOf(t *testing.T, p *Image, device, name string) uint64 {
 	t.Helper()
 	spec, err := os.ReadFile(filepath.Join(p.Root, "sys/class/infiniband", device, "ports/1", name))
 	if err != nil {
@@ -128,7 +128,7 @@ func valueOf(t *testing.T, p *Picture, device, name string) uint64 {
 
 // TestBoardWords counts as an adapter does, and finds each count under its name.
 func TestBoardWords(t *testing.T) {
-	p := mustShow(t, pictures(t), describe("127.0.0.1"), time.Now())
+	p := mustShow(t, images(t), describe("127.0.0.1"), time.Now())
 	b, err := Attach(p.Root, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -170,12 +170,12 @@ func TestBoardWords(t *testing.T) {
 	}
 }
 
-// TestSeveral shows several adapters in one picture. Each counts for itself, in a
+// TestSeveral shows several adapters in one image. Each counts for itself, in a
 // process of its own or not.
 func TestSeveral(t *testing.T) {
 	second := describe("127.0.0.2")
 	second.Name = "softhca1"
-	p := mustShow(t, pictures(t), describe("127.0.0.1"), time.Now(), second)
+	p := mustShow(t, images(t), describe("127.0.0.1"), time.Now(), second)
 	for name, want := range map[string]string{
 		"infiniband/softhca0/ports/1/gids/0": "0000:0000:0000:0000:0000:ffff:7f00:0001",
 		"infiniband/softhca1/ports/1/gids/0": "0000:0000:0000:0000:0000:ffff:7f00:0002",
@@ -212,7 +212,7 @@ func TestSeveral(t *testing.T) {
 
 // TestAttachRefuses wants no board of another layout mapped.
 func TestAttachRefuses(t *testing.T) {
-	p := mustShow(t, pictures(t), describe("127.0.0.1"), time.Now())
+	p := mustShow(t, images(t), describe("127.0.0.1"), time.Now())
 	name := filepath.Join(p.Root, boardName)
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -232,10 +232,10 @@ func TestAttachRefuses(t *testing.T) {
 	}
 }
 
-// TestShared wants one picture for all users of an adapter, counters that begin
-// anew when nobody is left, and another picture for another adapter.
+// TestShared wants one image for all users of an adapter, counters that begin
+// anew when nobody is left, and another image for another adapter.
 func TestShared(t *testing.T) {
-	base := pictures(t)
+	base := images(t)
 	first := mustShow(t, base, describe("127.0.0.1"), time.Now())
 	b, err := Attach(first.Root, 0)
 	if err != nil {
@@ -244,10 +244,10 @@ func TestShared(t *testing.T) {
 	b.Engine.SentPkts = 1
 	second := mustShow(t, base, describe("127.0.0.1"), time.Now())
 	if second.Root != first.Root || value(t, second, "hw_counters/sent_pkts") != 1 {
-		t.Error("a second user has another picture, or its counters begin anew")
+		t.Error("a second user has another image, or its counters begin anew")
 	}
 	if other := mustShow(t, base, describe("127.0.0.2"), time.Now()); other.Root == first.Root {
-		t.Error("two adapters have one picture")
+		t.Error("two adapters have one image")
 	}
 	if err := errors.Join(b.Close(), first.Lock.Close(), second.Lock.Close()); err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestShared(t *testing.T) {
 
 // TestSweep removes what was left, but nothing that is in use or was not long ago.
 func TestSweep(t *testing.T) {
-	base := pictures(t)
+	base := images(t)
 	now := time.Now()
 	old := mustShow(t, base, describe("127.0.0.1"), now.Add(-2*keep))
 	used := mustShow(t, base, describe("127.0.0.2"), now.Add(-2*keep))
@@ -274,7 +274,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{filepath.Join(base, "setup")}
-	for _, p := range []*Picture{used, young, last} {
+	for _, p := range []*Image{used, young, last} {
 		want = append(want, p.Root, p.Root+".lock")
 	}
 	slices.Sort(want)
@@ -283,9 +283,9 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestShowAtOnce has many make a picture at the same time.
+// TestShowAtOnce has many make a image at the same time.
 func TestShowAtOnce(t *testing.T) {
-	base := pictures(t)
+	base := images(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -30,7 +30,7 @@ const (
 	counts    = dev + "/ports/1/hw_counters/"
 )
 
-// TestMain gives the tests, which run side by side, a place for pictures and for the
+// TestMain gives the tests, which run side by side, a place for images and for the
 // library that most of them use.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "softhca-preload-")
@@ -61,18 +61,18 @@ func build(dir string, flags ...string) (string, error) {
 	return filepath.Join(dir, libraries.Preload), libraries.BuildPreload(context.Background(), "../../..", dir, flags...)
 }
 
-// bench is a preload library and a picture.
+// bench is a preload library and a image.
 type bench struct {
 	lib, root string
 	guid      string // as files have it
 	board     *sysfs.Attached
 }
 
-// benches counts them: each has a picture of its own.
+// benches counts them: each has a image of its own.
 var benches atomic.Uint64
 
 // newBench returns the library, compiled with more flags if there are any, and a
-// picture with some counts. Other tests run beside the one that has it.
+// image with some counts. Other tests run beside the one that has it.
 func newBench(t *testing.T, flags ...string) *bench {
 	t.Helper()
 	t.Parallel()

@@ -1,5 +1,5 @@
 /* calls makes each call that the preload library takes the place of, on paths of the
- * picture and on others. Its arguments are the node GUID that it has to find, and a seed. */
+ * image and on others. Its arguments are the node GUID that it has to find, and a seed. */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -199,7 +199,7 @@ static void stats(void)
 	device((struct stat *)&s64, __fxstatat64(1, AT_FDCWD, NODE, &s64, 0), "__fxstatat64");
 #endif
 	want(statx(AT_FDCWD, NODE, 0, STATX_BASIC_STATS, &x) == 0 && S_ISCHR(x.stx_mode) && x.stx_rdev_major == 231, "statx");
-	want(stat(DEV "/device/net/lo", &s) == 0 && S_ISDIR(s.st_mode), "stat follows links out of the picture");
+	want(stat(DEV "/device/net/lo", &s) == 0 && S_ISDIR(s.st_mode), "stat follows links out of the image");
 	want(lstat(DEV "/device/net/lo", &s) == 0 && S_ISLNK(s.st_mode), "lstat does not follow links");
 	want(stat(DEV "/nothing", &s) < 0 && errno == ENOENT, "stat of what is not there");
 	want(stat("/etc/passwd", &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0, "stat elsewhere");
@@ -233,7 +233,7 @@ static void names(void)
 	want(made != NULL && strcmp(made, DEV "/device") == 0, "canonicalize_file_name: %s", made);
 	free(made);
 	made = realpath(DEV "/device/net/lo", NULL);
-	want(made != NULL && strcmp(made, "/sys/devices/virtual/net/lo") == 0, "realpath out of the picture: %s", made);
+	want(made != NULL && strcmp(made, "/sys/devices/virtual/net/lo") == 0, "realpath out of the image: %s", made);
 	free(made);
 	want(realpath(DEV "/nothing", target) == NULL && errno == ENOENT, "realpath of what is not there");
 	want(realpath("/etc/../etc/passwd", target) != NULL && strcmp(target, "/etc/passwd") == 0, "realpath elsewhere: %s", target);

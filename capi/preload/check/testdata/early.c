@@ -1,4 +1,4 @@
-/* early is a library that is preloaded too, and looks into the picture when no
+/* early is a library that is preloaded too, and looks into the image when no
  * constructor of the library under test has run. */
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* storm has threads look into the picture while the process forks and a timer
+/* storm has threads look into the image while the process forks and a timer
  * interrupts all of them with a handler that looks there too. Each child does the
  * same and ends. Its argument is the number of forks. */
 

@@ -1,5 +1,5 @@
 // Package launch runs a program that was not written for softhca over its
-// libraries: it finds them, an address that is free, and makes the picture of the
+// libraries: it finds them, an address that is free, and makes the sysfs image of the
 // adapter in /sys; then the program takes the place of this one. So signals, the
 // terminal and the exit code are the program's own business, and what it starts
 // inherits the adapter with the environment. Where its packets are explained the

@@ -123,7 +123,7 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 	if err != nil {
 		return nil, nil, err
 	}
-	picture, err := sysfs.Show(all...)
+	image, err := sysfs.Show(all...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,7 +132,7 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 		addrs[i] = list(all[i].Identity.Addrs)
 	}
 	for _, v := range append([]Var{
-		{AddrEnv, strings.Join(addrs, ";")}, {DeviceEnv, o.Device}, {SysfsEnv, picture.Root},
+		{AddrEnv, strings.Join(addrs, ";")}, {DeviceEnv, o.Device}, {SysfsEnv, image.Root},
 	}, o.Set...) {
 		env = set(env, v.Name, v.Value)
 	}
@@ -149,8 +149,8 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 		env = set(env, ChosenEnv, strings.Join(chosen, " "))
 	}
 	o.Log.Info("run", "device", o.Device, "addr", strings.Join(addrs, ";"), "guid", ib.GUID(first.NodeGUID),
-		"libraries", dir, "sysfs", picture.Root)
-	return env, append(kept, picture.Lock), nil
+		"libraries", dir, "sysfs", image.Root)
+	return env, append(kept, image.Lock), nil
 }
 
 // libraries returns the directory with the libraries.

@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// entry is a file of a picture, by its path below the root.
+// entry is a file of a image, by its path below the root.
 type entry struct {
 	path, text string
 	kind       kind
@@ -49,7 +49,7 @@ const (
 	maxInterfaces = 16   // shown of a device with many addresses
 )
 
-// entries returns the files of the picture of some adapters, in order.
+// entries returns the files of the image of some adapters, in order.
 func entries(ds []Description) []entry {
 	all := []entry{
 		{path: class + "_cm", kind: directory},
@@ -184,7 +184,7 @@ func cpuMask(list string) string {
 }
 
 // The modes that files have in /sys. Nobody else gets as far as here: the
-// directory with the pictures is private. What has deviceMode stands for a device
+// directory with the images is private. What has deviceMode stands for a device
 // (capi/preload/value.c).
 const (
 	fileMode   = 0o444
