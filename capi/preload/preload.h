@@ -27,7 +27,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The longest root of a image, and of a path in it. */
+/* The longest root of an image, and of a path in it. */
 enum { ROOT_MAX = 512, LED_MAX = ROOT_MAX + PATH_MAX };
 
 /* Whether a path is redirected into the image; see path.c. */

@@ -61,7 +61,7 @@ func reserve(f *os.File, size int) error {
 	return err
 }
 
-// Attached is a board of a image, which this process writes.
+// Attached is a board of an image, which this process writes.
 type Attached struct {
 	*device.Board
 	file *os.File

@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// Description is what a image shows.
+// Description is what an image shows.
 type Description struct {
 	Name     string // of the device, such as softhca0
 	Identity device.Identity

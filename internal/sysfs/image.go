@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// entry is a file of a image, by its path below the root.
+// entry is a file of an image, by its path below the root.
 type entry struct {
 	path, text string
 	kind       kind

@@ -53,7 +53,7 @@ func mustShow(t *testing.T, base string, d *Description, now time.Time, more ...
 	return p
 }
 
-// TestImage reads the files of a image as they are.
+// TestImage reads the files of an image as they are.
 func TestImage(t *testing.T) {
 	p := mustShow(t, images(t), describe("10.0.0.1", "fd00::1"), time.Now())
 	dev := "sys/class/infiniband/softhca0/"
@@ -283,7 +283,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestShowAtOnce has many make a image at the same time.
+// TestShowAtOnce has many make an image at the same time.
 func TestShowAtOnce(t *testing.T) {
 	base := images(t)
 	var wg sync.WaitGroup

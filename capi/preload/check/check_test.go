@@ -61,14 +61,14 @@ func build(dir string, flags ...string) (string, error) {
 	return filepath.Join(dir, libraries.Preload), libraries.BuildPreload(context.Background(), "../../..", dir, flags...)
 }
 
-// bench is a preload library and a image.
+// bench is a preload library and an image.
 type bench struct {
 	lib, root string
 	guid      string // as files have it
 	board     *sysfs.Attached
 }
 
-// benches counts them: each has a image of its own.
+// benches counts them: each has an image of its own.
 var benches atomic.Uint64
 
 // newBench returns the library, compiled with more flags if there are any, and a
