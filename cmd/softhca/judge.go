@@ -23,23 +23,23 @@ import (
 	"github.com/softhca/softhca/internal/fabric/udp"
 	"github.com/softhca/softhca/internal/judge"
 	"github.com/softhca/softhca/internal/script"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/verbs"
 )
 
 // judgeFlags are the flags of judge.
 type judgeFlags struct {
-	peer, victim string
-	run          string
-	list         bool
-	source       bool
-	pages        []string
-	topics       string
-	json         string
-	verbose      bool
-	hostile      bool
-	quiet, wait  time.Duration
-	runs         int
+	peer, agent string
+	run         string
+	list        bool
+	source      bool
+	pages       []string
+	topics      string
+	json        string
+	verbose     bool
+	hostile     bool
+	quiet, wait time.Duration
+	runs        int
 }
 
 func newJudgeCommand(g *globals) *cobra.Command {
@@ -53,7 +53,7 @@ the adapter sends, its completions, asynchronous events, states and memory are c
 
 On the adapter's host a small C program does what the scripts ask of the verbs, and needs nothing but libibverbs:
 
-  softhca judge --victim-source > victim.c      compile it there as its first lines say, and start it
+  softhca judge --agent-source > agent.c        compile it there as its first lines say, and start it
 
 This host needs a path to the adapter's network and a free UDP port 4791; no RDMA hardware, and no privilege with
 --transport udp. A switch in between must not reorder or lose packets. Time is judged by the order of events, never by
@@ -69,7 +69,7 @@ us that of an adapter that the documentation does not know.
 The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
 		Example: `  softhca judge --list                               what can be judged
   softhca judge --list --json -                      the same for machines
-  softhca judge --victim-source > victim.c           the program for the adapter's host
+  softhca judge --agent-source > agent.c             the program for the adapter's host
   softhca judge --peer 10.77.0.2                     judge the adapter with that address
   softhca judge --peer 10.77.0.2 --run e08 -v        some scripts, with the packets of each difference
   softhca judge --peer fd00:77::2 --json report.json --capture judge.pcapng
@@ -79,10 +79,10 @@ The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
 	}
 	s := cmd.Flags()
 	s.StringVar(&f.peer, "peer", "", "`address` of the adapter, one of its GID table")
-	s.StringVar(&f.victim, "victim", "", "`host[:port]` of the victim program; default the peer, port 18516")
+	s.StringVar(&f.agent, "agent", "", "`host[:port]` of the test agent; default the peer, port 18516")
 	s.StringVar(&f.run, "run", "", "only scripts whose name matches this `regexp`")
 	s.BoolVar(&f.list, "list", false, "list the scripts and what of them can be judged")
-	s.BoolVar(&f.source, "victim-source", false, "print the C source of the victim program")
+	s.BoolVar(&f.source, "agent-source", false, "print the C source of the test agent")
 	s.StringSliceVar(&f.pages, "page", nil, "print a page in Markdown about the adapters of these `reports`")
 	s.StringVar(&f.topics, "topics", "", "with --page: a `file` of what somebody has written about the differences")
 	s.StringVar(&f.json, "json", "", "write the report, or the list, to this `file`; - is standard output")
@@ -91,8 +91,8 @@ The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
 	s.DurationVar(&f.quiet, "quiet", judge.DefaultQuiet, "nothing for so long is silence")
 	s.DurationVar(&f.wait, "wait", judge.DefaultWait, "how long to wait for what is expected")
 	s.IntVar(&f.runs, "runs", judge.DefaultRuns, "in how many runs a difference must be seen")
-	cmd.MarkFlagsMutuallyExclusive("peer", "list", "victim-source", "page")
-	cmd.MarkFlagsOneRequired("peer", "list", "victim-source", "page")
+	cmd.MarkFlagsMutuallyExclusive("peer", "list", "agent-source", "page")
+	cmd.MarkFlagsOneRequired("peer", "list", "agent-source", "page")
 	return cmd
 }
 
@@ -106,7 +106,7 @@ func (f *judgeFlags) do(cmd *cobra.Command, g *globals) error {
 	}
 	switch {
 	case f.source:
-		_, err := io.WriteString(out, victim.Source())
+		_, err := io.WriteString(out, testagent.Source())
 		return err
 	case len(f.pages) > 0:
 		return f.page(out)
@@ -140,7 +140,7 @@ func (f *judgeFlags) refuseIgnored(cmd *cobra.Command) error {
 		page = refuseGiven(cmd, "it goes with --page", "topics")
 	}
 	if f.peer == "" {
-		peer = refuseGiven(cmd, "it goes with --peer", "victim", "verbose", "quiet", "wait", "runs", "addr", "capture", "transport")
+		peer = refuseGiven(cmd, "it goes with --peer", "agent", "verbose", "quiet", "wait", "runs", "addr", "capture", "transport")
 	}
 	if f.peer == "" && !f.list {
 		scripts = refuseGiven(cmd, "it goes with --peer or --list", "run", "hostile", "json")
@@ -188,15 +188,15 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 	if c.Local, err = localAddr(g.addr, c.Peer); err != nil {
 		return err
 	}
-	host := f.victim
+	host := f.agent
 	if host == "" {
 		host = c.Peer.String()
 	}
-	if c.Victim, err = victim.Dial(ctx, host, nil); err != nil {
+	if c.Agent, err = testagent.Dial(ctx, host, nil); err != nil {
 		return err
 	}
 	defer func() {
-		if e := c.Victim.Close(); err == nil { // of one that broke down, the first error tells
+		if e := c.Agent.Close(); err == nil { // of one that broke down, the first error tells
 			err = e
 		}
 	}()
@@ -206,7 +206,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 	}
 	defer func() { err = errors.Join(err, end()) }()
 
-	report := judge.NewReport(c, c.Victim.Device(), time.Now())
+	report := judge.NewReport(c, c.Agent.Device(), time.Now())
 	report.Setting.Version, report.Setting.Hostile = programVersion(), f.hostile
 	var printed error
 	err = c.Judge(ctx, plans, func(r *judge.Result) {

@@ -22,8 +22,8 @@ func TestJudgeLists(t *testing.T) {
 	}
 }
 
-func TestJudgePrintsTheVictim(t *testing.T) {
-	code, out, _ := command(t, "judge", "--victim-source")
+func TestJudgePrintsTheAgent(t *testing.T) {
+	code, out, _ := command(t, "judge", "--agent-source")
 	if code != exitOK || !strings.Contains(out, "-libverbs") || !strings.Contains(out, "int main(") {
 		t.Errorf("exit code %d and %d bytes, want a C program that says how it is compiled", code, len(out))
 	}
@@ -45,8 +45,8 @@ func TestJudgeUsage(t *testing.T) {
 }
 
 func TestJudgeNobodyThere(t *testing.T) {
-	code, _, errs := command(t, "judge", "--peer", "127.0.0.1", "--victim", "127.0.0.1:1")
-	if code != exitFailed || !strings.Contains(errs, "is the victim program running there") {
+	code, _, errs := command(t, "judge", "--peer", "127.0.0.1", "--agent", "127.0.0.1:1")
+	if code != exitFailed || !strings.Contains(errs, "is the test agent running there") {
 		t.Errorf("exit code %d, errors %q", code, errs)
 	}
 }

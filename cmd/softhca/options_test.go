@@ -57,8 +57,8 @@ func TestIgnoredOptions(t *testing.T) {
 		{"cmtime -s 127.0.0.1 --events", "--events has no effect here: it needs --local"},
 		{"cmtime --local --window 3", "--window has no effect here: it is about --cycles"},
 		{"faults --list drop", "--list lists every fault"},
-		{"judge --victim-source --json x", "--json has no effect here: it goes with --peer or --list"},
-		{"judge --victim-source --run e08", "--run has no effect here: it goes with --peer or --list"},
+		{"judge --agent-source --json x", "--json has no effect here: it goes with --peer or --list"},
+		{"judge --agent-source --run e08", "--run has no effect here: it goes with --peer or --list"},
 		{"judge --peer 127.0.0.1 --topics x", "--topics has no effect here: it goes with --page"},
 		{"sim --loss-ratio 0.1 --ops 5", "--ops has no effect here: --loss-ratio"},
 	} {

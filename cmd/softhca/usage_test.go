@@ -38,7 +38,7 @@ func TestUsageWords(t *testing.T) {
 		"cmtime --local --window 0 --cycles 1":  `--window 0: want 1 to`,
 		"rping":                                 `want one of --server and --client`,
 		"rping -c -s -a 127.0.0.1":              `--client and --server exclude each other`,
-		"judge":                                 `want one of --peer, --list, --victim-source and --page`,
+		"judge":                                 `want one of --peer, --list, --agent-source and --page`,
 		"udaddy -c x":                           `--connections "x": want a number`,
 		"perf wrte --local":                     `operation "wrte": want write, write-imm, send, read, cmp-swap or fetch-add; did you mean write?`,
 		"perf --type rdx write":                 `--type "rdx": want rc, uc, ud or rd; did you mean rd?`,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/script"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 )
 
 // do carries out one deed. The error is one after which nothing can go on; what
@@ -52,7 +52,7 @@ func (s *stage) create(ctx context.Context, line int, d script.Deed) error {
 		}
 	case script.CreateSRQ:
 		if pd := s.pds[d.PD]; pd != nil {
-			s.srqs[d.Name], err = pd.CreateSRQ(ctx, victim.SRQConfig{MaxWR: d.WR, MaxSGE: d.SGE, Limit: d.Limit})
+			s.srqs[d.Name], err = pd.CreateSRQ(ctx, testagent.SRQConfig{MaxWR: d.WR, MaxSGE: d.SGE, Limit: d.Limit})
 		}
 		if err == nil && d.Limit > 0 && s.srqs[d.Name] != nil {
 			err = s.srqs[d.Name].SetLimit(ctx, d.Limit) // creating an SRQ does not arm it everywhere
@@ -77,7 +77,7 @@ func (s *stage) register(ctx context.Context, d *script.RegMR) error {
 	if pd == nil {
 		return nil
 	}
-	cfg := victim.MRConfig{Size: uint64(d.Len), Access: d.Access}
+	cfg := testagent.MRConfig{Size: uint64(d.Len), Access: d.Access}
 	if d.IOVA != uint64(len(s.regions))<<32 { // the script asks for one
 		cfg.IOVA, cfg.Align = d.IOVA, d.IOVA&4095
 	}
@@ -98,7 +98,7 @@ func (s *stage) createQP(ctx context.Context, line int, d *script.CreateQP) erro
 		return nil
 	}
 	pd, send, recv := s.pds[d.PD], s.cqs[d.SendCQ], s.cqs[d.RecvCQ]
-	cfg := victim.QPConfig{Type: d.Type, SendCQ: send, RecvCQ: recv, SRQ: s.srqs[d.SRQ], Cap: d.Cap, SigAll: d.SigAll}
+	cfg := testagent.QPConfig{Type: d.Type, SendCQ: send, RecvCQ: recv, SRQ: s.srqs[d.SRQ], Cap: d.Cap, SigAll: d.SigAll}
 	if pd == nil || send == nil || recv == nil || d.SRQ != "" && cfg.SRQ == nil {
 		s.stop(p, line, "the adapter refused what it needs")
 		return nil
@@ -188,10 +188,10 @@ func (s *stage) postSend(ctx context.Context, line int, a *script.Act, d *script
 	if p == nil || p.qp == nil {
 		return nil
 	}
-	var wrs []victim.SendWR
+	var wrs []testagent.SendWR
 	for i := range d.WRs {
 		w := &d.WRs[i]
-		v := victim.SendWR{
+		v := testagent.SendWR{
 			WRID: w.WRID, Opcode: w.Opcode, Flags: w.Flags, SGList: s.sges(w.SGList), ImmData: w.ImmData, InvRKey: w.InvRKey,
 			RemoteAddr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.CompareAdd, Swap: w.Swap,
 			AH: s.ahs[w.AH], RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
@@ -208,7 +208,7 @@ func (s *stage) postSend(ctx context.Context, line int, a *script.Act, d *script
 			if err != nil {
 				return err
 			}
-			v.SGList = []victim.SGE{e}
+			v.SGList = []testagent.SGE{e}
 		}
 		wrs, p.sends[w.WRID] = append(wrs, v), true
 	}
@@ -224,15 +224,15 @@ func (s *stage) postSend(ctx context.Context, line int, a *script.Act, d *script
 }
 
 // maxPosts is how many requests go in one call, which is one line to the
-// victim.
+// test agent.
 const maxPosts = 128
 
-// inline puts bytes where the victim's post can copy them from.
-func (s *stage) inline(ctx context.Context, b []byte) (victim.SGE, error) {
+// inline puts bytes where the test agent's post can copy them from.
+func (s *stage) inline(ctx context.Context, b []byte) (testagent.SGE, error) {
 	if s.scratch == nil {
-		m, err := s.pds["pd"].RegMR(ctx, victim.MRConfig{Size: 4096, Access: ib.AccessLocalWrite})
+		m, err := s.pds["pd"].RegMR(ctx, testagent.MRConfig{Size: 4096, Access: ib.AccessLocalWrite})
 		if err != nil {
-			return victim.SGE{}, err
+			return testagent.SGE{}, err
 		}
 		s.scratch = m
 	}
@@ -241,9 +241,9 @@ func (s *stage) inline(ctx context.Context, b []byte) (victim.SGE, error) {
 }
 
 func (s *stage) postRecv(ctx context.Context, line int, a *script.Act, d *script.PostRecv) error {
-	var wrs []victim.RecvWR
+	var wrs []testagent.RecvWR
 	for i := range d.WRs {
-		wrs = append(wrs, victim.RecvWR{WRID: d.WRs[i].WRID, SGList: s.sges(d.WRs[i].SGList)})
+		wrs = append(wrs, testagent.RecvWR{WRID: d.WRs[i].WRID, SGList: s.sges(d.WRs[i].SGList)})
 	}
 	p := s.live(d.To)
 	if p == nil {
@@ -271,7 +271,7 @@ func (s *stage) postRecv(ctx context.Context, line int, a *script.Act, d *script
 	return nil
 }
 
-func (s *stage) postShared(ctx context.Context, a *script.Act, to string, wrs []victim.RecvWR) error {
+func (s *stage) postShared(ctx context.Context, a *script.Act, to string, wrs []testagent.RecvWR) error {
 	q := s.srqs[to]
 	if q == nil || a.Refused {
 		return nil

@@ -1,7 +1,7 @@
 // Package judge plays protocol scripts to an adapter that is not ours and tells
 // where it does otherwise: a conformance test for RoCEv2. The packets of a
 // script's peer leave through a port of ours; a program on the adapter's host
-// (internal/victim) makes what the script has on its adapter, posts its work
+// (internal/testagent) makes what the script has on its adapter, posts its work
 // requests, and reports completions, events, states and memory.
 //
 // Reading order: plan.go (what of a script can be judged), judge.go (runs),

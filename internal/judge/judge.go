@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/internal/fabric"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 )
 
 // Config says which adapter is judged, and how patiently.
 type Config struct {
-	Victim      *victim.Client
+	Agent       *testagent.Client
 	Port        fabric.Port // ours, on Local
 	Local, Peer netip.Addr
 
@@ -45,7 +45,7 @@ func (c *Config) setDefaults() {
 // prepare finds the adapter's address.
 func (c *Config) prepare() error {
 	c.setDefaults()
-	d := c.Victim.Device()
+	d := c.Agent.Device()
 	i, ok := d.GIDIndex(c.Peer)
 	if !ok {
 		return fmt.Errorf("the adapter %s has no RoCEv2 GID for %v: name the peer by an address of the adapter's interface", d.Name, c.Peer)

@@ -63,7 +63,7 @@ func TestOurAdapterAgrees(t *testing.T) {
 func TestReportHasNoAddress(t *testing.T) {
 	c := judgeOf(t, "")
 	hasten(c)
-	d := c.Victim.Device()
+	d := c.Agent.Device()
 	d.Numbers = map[string]uint64{"node_guid": 0x1122334455667788, "max_qp": 5}
 	r := NewReport(c, d, time.Now())
 	if err := c.Judge(context.Background(), plansFor(t)[50:56], r.Add); err != nil {

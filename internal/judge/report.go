@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 )
 
 // Schema names the form of a report.
@@ -89,7 +89,7 @@ func (s Summary) String() string {
 }
 
 // NewReport begins a report of what c is going to judge.
-func NewReport(c *Config, d victim.Device, date time.Time) *Report {
+func NewReport(c *Config, d testagent.Device, date time.Time) *Report {
 	c.setDefaults()
 	r := &Report{
 		Schema: Schema, Date: date.UTC().Truncate(time.Second),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/script"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -17,26 +17,26 @@ import (
 // the names of the script, and what became of them.
 type stage struct {
 	cfg  *Config
-	c    *victim.Client
+	c    *testagent.Client
 	wire *wire
 	plan *Plan
 
-	pds     map[string]*victim.PD
-	cqs     map[string]*victim.CQ
-	srqs    map[string]*victim.SRQ
-	ahs     map[ib.AHHandle]*victim.AH
+	pds     map[string]*testagent.PD
+	cqs     map[string]*testagent.CQ
+	srqs    map[string]*testagent.SRQ
+	ahs     map[ib.AHHandle]*testagent.AH
 	regions []*region
 	pairs   []*pair
 	byName  map[string]*pair
-	scratch *victim.MR // inline data
-	events  []victim.Event
+	scratch *testagent.MR // inline data
+	events  []testagent.Event
 	result  *Result
 }
 
 // region is a region of the script and the one that stands for it.
 type region struct {
 	script.RegMR
-	mr   *victim.MR // nil: the adapter refused it
+	mr   *testagent.MR // nil: the adapter refused it
 	gone bool
 	want []byte // what it shall hold
 }
@@ -44,7 +44,7 @@ type region struct {
 // pair is a queue pair of the script and the one that stands for it.
 type pair struct {
 	script.CreateQP
-	qp      *victim.QP
+	qp      *testagent.QP
 	peer    ib.QPN // by which its packets are known
 	timer   bool   // its retry timer must run
 	rnr     bool   // it was told to wait for a receive
@@ -87,9 +87,9 @@ func (p *pair) move(mask ib.AttrMask, to ib.QPState) {
 // newStage prepares the adapter for a script.
 func newStage(ctx context.Context, cfg *Config, plan *Plan, w *wire) (*stage, error) {
 	s := &stage{
-		cfg: cfg, c: cfg.Victim, wire: w, plan: plan, result: &Result{},
-		pds: map[string]*victim.PD{}, cqs: map[string]*victim.CQ{}, srqs: map[string]*victim.SRQ{},
-		ahs: map[ib.AHHandle]*victim.AH{}, byName: map[string]*pair{},
+		cfg: cfg, c: cfg.Agent, wire: w, plan: plan, result: &Result{},
+		pds: map[string]*testagent.PD{}, cqs: map[string]*testagent.CQ{}, srqs: map[string]*testagent.SRQ{},
+		ahs: map[ib.AHHandle]*testagent.AH{}, byName: map[string]*pair{},
 	}
 	if err := s.c.Reset(ctx); err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ const usualCQSize = 1024
 
 // refused returns the refusal in an error, and nil for one after which nothing
 // can go on.
-func refused(err error) *victim.Error {
-	var e *victim.Error
+func refused(err error) *testagent.Error {
+	var e *testagent.Error
 	if errors.As(err, &e) {
 		return e
 	}
@@ -176,7 +176,7 @@ func (s *stage) address(addr uint64) uint64 {
 // key translates a key of the script. One that differs from a region's in the
 // low byte stays that different; another is made one that the adapter does not
 // have.
-func (s *stage) key(k uint32, of func(*victim.MR) uint32) uint32 {
+func (s *stage) key(k uint32, of func(*testagent.MR) uint32) uint32 {
 	for i := len(s.regions) - 1; i >= 0; i-- {
 		if r := s.regions[i]; r.mr != nil && r.Key>>8 == k>>8 {
 			return of(r.mr) ^ k ^ r.Key
@@ -194,11 +194,11 @@ func (s *stage) key(k uint32, of func(*victim.MR) uint32) uint32 {
 }
 
 func (s *stage) rkey(k ib.RKey) ib.RKey {
-	return ib.RKey(s.key(uint32(k), func(m *victim.MR) uint32 { return uint32(m.RKey) }))
+	return ib.RKey(s.key(uint32(k), func(m *testagent.MR) uint32 { return uint32(m.RKey) }))
 }
 
 func (s *stage) lkey(k ib.LKey) ib.LKey {
-	return ib.LKey(s.key(uint32(k), func(m *victim.MR) uint32 { return uint32(m.LKey) }))
+	return ib.LKey(s.key(uint32(k), func(m *testagent.MR) uint32 { return uint32(m.LKey) }))
 }
 
 // number translates the number of a queue pair; one of none is made one that
@@ -220,10 +220,10 @@ func (s *stage) number(n ib.QPN) ib.QPN {
 	return n
 }
 
-func (s *stage) sges(list []ib.SGE) []victim.SGE {
-	var out []victim.SGE
+func (s *stage) sges(list []ib.SGE) []testagent.SGE {
+	var out []testagent.SGE
 	for _, e := range list {
-		out = append(out, victim.SGE{Addr: s.address(e.Addr), LKey: s.lkey(e.LKey), Length: e.Length})
+		out = append(out, testagent.SGE{Addr: s.address(e.Addr), LKey: s.lkey(e.LKey), Length: e.Length})
 	}
 	return out
 }

@@ -18,11 +18,11 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/fabric/udp"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/verbs"
 )
 
-// stand speaks the victim program's protocol over an adapter of ours: the
+// stand speaks the test agent's protocol over an adapter of ours: the
 // part of the protocol that a judge needs.
 type stand struct {
 	hca     *verbs.Context
@@ -62,7 +62,7 @@ func judgeOf(t *testing.T, faults string) *Config {
 			s.serve(conn)
 		}
 	})
-	c, err := victim.Dial(context.Background(), l.Addr().String(), nil)
+	c, err := testagent.Dial(context.Background(), l.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func judgeOf(t *testing.T, faults string) *Config {
 			t.Error(err)
 		}
 	})
-	return &Config{Victim: c, Port: port, Local: own, Peer: peer}
+	return &Config{Agent: c, Port: port, Local: own, Peer: peer}
 }
 
 // serve answers requests until the connection ends.

@@ -95,7 +95,7 @@ var table = []Row{
 	{"internal/sim/storm", 5, Shell, false},
 	{"internal/sim/channels", 5, Shell, false},
 	{"internal/script", 5, Shell, false},
-	{"internal/victim", 5, Shell, false},
+	{"internal/testagent", 5, Shell, false},
 
 	{"internal/device", 6, Shell, false},
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/interop/ends"
 )
 
@@ -61,7 +61,7 @@ func (l *lane) prepare(ctx context.Context, b batch, seed uint64) error {
 	if b.opcode == ib.WRRDMARead {
 		m, off = l.far, offered
 	}
-	if err := m.Fill(ctx, victim.Span{Off: off, Len: b.bytes(), Seed: seed}); err != nil {
+	if err := m.Fill(ctx, testagent.Span{Off: off, Len: b.bytes(), Seed: seed}); err != nil {
 		return err
 	}
 	m, off = l.target(b)
@@ -72,7 +72,7 @@ func (l *lane) prepare(ctx context.Context, b batch, seed uint64) error {
 		return nil
 	}
 	l.received = int(b.count)
-	wr := ends.Recv{WRID: firstReceive, Copies: victim.Copies{Count: b.count, Stride: b.size}}
+	wr := ends.Recv{WRID: firstReceive, Copies: testagent.Copies{Count: b.count, Stride: b.size}}
 	if b.operation().sends() {
 		wr.SGList = []ends.SGE{{Memory: l.far, Off: incoming, Length: b.size}}
 	}
@@ -82,7 +82,7 @@ func (l *lane) prepare(ctx context.Context, b batch, seed uint64) error {
 // start posts the requests.
 func (l *lane) start(ctx context.Context, b batch) error {
 	wr := ends.Send{
-		Opcode: b.opcode, Flags: ib.SendSignaled, Copies: victim.Copies{Count: b.count, Stride: b.size}, RemoteStride: b.size, RKey: l.far.RKey(), ImmData: imm(l.seed),
+		Opcode: b.opcode, Flags: ib.SendSignaled, Copies: testagent.Copies{Count: b.count, Stride: b.size}, RemoteStride: b.size, RKey: l.far.RKey(), ImmData: imm(l.seed),
 		SGList: []ends.SGE{{Memory: l.source, Off: outgoing, Length: b.size}}, RemoteAddr: l.far.Addr() + incoming,
 	}
 	if b.opcode == ib.WRRDMARead {
@@ -94,7 +94,7 @@ func (l *lane) start(ctx context.Context, b batch) error {
 // verify compares what arrived.
 func (l *lane) verify(ctx context.Context, j *judge, b batch) error {
 	m, off := l.target(b)
-	mm, err := m.Verify(ctx, victim.Span{Off: off, Len: b.bytes(), Seed: l.seed})
+	mm, err := m.Verify(ctx, testagent.Span{Off: off, Len: b.bytes(), Seed: l.seed})
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package conformance
 import (
 	"context"
 
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/interop/ends"
 )
 
@@ -62,7 +62,7 @@ func sges(m ends.Memory, ps []piece) []ends.SGE {
 func fill(ctx context.Context, m ends.Memory, ps []piece, seed uint64) error {
 	var at uint64
 	for _, p := range ps {
-		if err := m.Fill(ctx, victim.Span{Off: p.off, Len: p.n, Seed: seed, At: at}); err != nil {
+		if err := m.Fill(ctx, testagent.Span{Off: p.off, Len: p.n, Seed: seed, At: at}); err != nil {
 			return err
 		}
 		at += p.n
@@ -85,7 +85,7 @@ func wipe(ctx context.Context, m ends.Memory, ps []piece) error {
 func verify(ctx context.Context, j *judge, m ends.Memory, ps []piece, seed uint64) error {
 	var at uint64
 	for i, p := range ps {
-		mm, err := m.Verify(ctx, victim.Span{Off: p.off, Len: p.n, Seed: seed, At: at})
+		mm, err := m.Verify(ctx, testagent.Span{Off: p.off, Len: p.n, Seed: seed, At: at})
 		if err != nil {
 			return err
 		}

@@ -4,11 +4,11 @@ import (
 	"context"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 )
 
-func span(p piece, seed uint64) victim.Span {
-	return victim.Span{Off: p.off, Len: p.n, Seed: seed}
+func span(p piece, seed uint64) testagent.Span {
+	return testagent.Span{Off: p.off, Len: p.n, Seed: seed}
 }
 
 // connected lists the messages of RC and UC: each operation in each size, from

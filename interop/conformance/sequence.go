@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/interop/ends"
 )
 
@@ -32,7 +32,7 @@ func sequences() []sequence {
 		{name: "RC READs beyond max_rd_atomic", typ: ib.RC, run: manyReads, adapt: func(pl *plan) { pl.attr.MaxRDAtomic, pl.attr.MaxDestRDAtomic = 2, 2 }},
 		{name: "RC unsignaled", typ: ib.RC, run: unsignaled},
 		{name: "RC solicited event", typ: ib.RC, run: solicited},
-		{name: "RC shared receive queue", typ: ib.RC, run: shared, adapt: func(pl *plan) { pl.srq = &victim.SRQConfig{MaxWR: 16, MaxSGE: 2, Limit: 3} }},
+		{name: "RC shared receive queue", typ: ib.RC, run: shared, adapt: func(pl *plan) { pl.srq = &testagent.SRQConfig{MaxWR: 16, MaxSGE: 2, Limit: 3} }},
 		{name: "RC SEND_WITH_INV", typ: ib.RC, run: invalidate},
 		{name: "UD multicast", typ: ib.UD, run: multicast},
 	}
@@ -109,7 +109,7 @@ func atomics(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 func mixed(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	mtu := uint64(s.MTU.Bytes())
 	big := uint32(3 * mtu)
-	if err := s.local.Fill(ctx, victim.Span{Len: 4 * mtu, Seed: 7}); err != nil {
+	if err := s.local.Fill(ctx, testagent.Span{Len: 4 * mtu, Seed: 7}); err != nil {
 		return err
 	}
 	for i := range uint64(3) {
@@ -150,7 +150,7 @@ func mixed(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 		off, n uint64
 		at     uint64
 	}{{s.far, 0, 3 * mtu, 0}, {s.local, 1 << 19, 3 * mtu, 0}, {s.far, 1<<19 + 2*mtu, mtu + 7, 1}, {s.far, 1 << 17, 9, 2}, {s.far, 1<<19 + 4*mtu, 5, 3}} {
-		mm, err := v.m.Verify(ctx, victim.Span{Off: v.off, Len: v.n, Seed: 7, At: v.at})
+		mm, err := v.m.Verify(ctx, testagent.Span{Off: v.off, Len: v.n, Seed: 7, At: v.at})
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func mixed(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 // gather it too early.
 func fence(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	const n = 1 << 16
-	if err := s.far.Fill(ctx, victim.Span{Len: n, Seed: 11}); err != nil {
+	if err := s.far.Fill(ctx, testagent.Span{Len: n, Seed: 11}); err != nil {
 		return err
 	}
 	if err := s.resp.PostRecv(ctx, ends.Recv{SGList: []ends.SGE{{Memory: s.far, Off: 1 << 19, Length: n}}}); err != nil {
@@ -184,19 +184,19 @@ func fence(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	if _, err := succeeded(ctx, j, s.Responder, 1); err != nil {
 		return err
 	}
-	mm, err := s.far.Verify(ctx, victim.Span{Off: 1 << 19, Len: n, Seed: 11})
+	mm, err := s.far.Verify(ctx, testagent.Span{Off: 1 << 19, Len: n, Seed: 11})
 	j.expect(mm.Bytes == 0, "%d bytes of the fenced SEND are not what the READ brought", mm.Bytes)
 	return err
 }
 
 func manyReads(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	const count, each = 12, 10000
-	if err := s.far.Fill(ctx, victim.Span{Len: count * each, Seed: 13}); err != nil {
+	if err := s.far.Fill(ctx, testagent.Span{Len: count * each, Seed: 13}); err != nil {
 		return err
 	}
 	err := s.req.PostSend(ctx, ends.Send{
 		Opcode: ib.WRRDMARead, Flags: ib.SendSignaled, RemoteAddr: s.far.Addr(), RKey: s.far.RKey(), SGList: []ends.SGE{{Memory: s.local, Length: each}},
-		Copies: victim.Copies{Count: count, Stride: each}, RemoteStride: each,
+		Copies: testagent.Copies{Count: count, Stride: each}, RemoteStride: each,
 	})
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func manyReads(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	if _, err := succeeded(ctx, j, s.Requester, count); err != nil {
 		return err
 	}
-	mm, err := s.local.Verify(ctx, victim.Span{Len: count * each, Seed: 13})
+	mm, err := s.local.Verify(ctx, testagent.Span{Len: count * each, Seed: 13})
 	j.expect(mm.Bytes == 0, "%d bytes of %d READs are wrong", mm.Bytes, count)
 	return err
 }
@@ -214,12 +214,12 @@ func manyReads(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 func unsignaled(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	const count, each = 100, 3000
 	for turn := range uint64(6) {
-		if err := s.local.Fill(ctx, victim.Span{Len: count * each, Seed: 20 + turn}); err != nil {
+		if err := s.local.Fill(ctx, testagent.Span{Len: count * each, Seed: 20 + turn}); err != nil {
 			return err
 		}
 		wr := ends.Send{
 			Opcode: ib.WRRDMAWrite, RemoteAddr: s.far.Addr(), RKey: s.far.RKey(), SGList: []ends.SGE{{Memory: s.local, Length: each}},
-			Copies: victim.Copies{Count: count, Stride: each}, RemoteStride: each,
+			Copies: testagent.Copies{Count: count, Stride: each}, RemoteStride: each,
 		}
 		last := ends.Send{WRID: 1000 + turn, Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled}
 		if err := s.req.PostSend(ctx, wr, last); err != nil {
@@ -230,7 +230,7 @@ func unsignaled(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 			return err
 		}
 		j.expect(slices.Equal(ids(wcs), []uint64{1000 + turn}), "turn %d completed with %v", turn, ids(wcs))
-		mm, err := s.far.Verify(ctx, victim.Span{Len: count * each, Seed: 20 + turn})
+		mm, err := s.far.Verify(ctx, testagent.Span{Len: count * each, Seed: 20 + turn})
 		if err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func unsignaled(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 
 // solicited checks that only a SEND with the flag wakes who waits for such.
 func solicited(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
-	if err := s.resp.PostRecv(ctx, ends.Recv{SGList: []ends.SGE{{Memory: s.far, Length: 64}}, Copies: victim.Copies{Count: 2, Stride: 64}}); err != nil {
+	if err := s.resp.PostRecv(ctx, ends.Recv{SGList: []ends.SGE{{Memory: s.far, Length: 64}}, Copies: testagent.Copies{Count: 2, Stride: 64}}); err != nil {
 		return err
 	}
 	if err := s.Responder.Arm(ctx, true); err != nil {
@@ -272,15 +272,15 @@ func solicited(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 // shared receives from a shared queue, and learns when it runs low.
 func shared(ctx context.Context, j *judge, s *stand, srq ends.SRQ) error {
 	const count, each = 8, 3000
-	err := srq.PostRecv(ctx, ends.Recv{WRID: 50, SGList: []ends.SGE{{Memory: s.far, Length: each}}, Copies: victim.Copies{Count: count, Stride: each}})
+	err := srq.PostRecv(ctx, ends.Recv{WRID: 50, SGList: []ends.SGE{{Memory: s.far, Length: each}}, Copies: testagent.Copies{Count: count, Stride: each}})
 	if err != nil {
 		return err
 	}
-	if err := s.local.Fill(ctx, victim.Span{Len: count * each, Seed: 31}); err != nil {
+	if err := s.local.Fill(ctx, testagent.Span{Len: count * each, Seed: 31}); err != nil {
 		return err
 	}
 	err = s.req.PostSend(ctx, ends.Send{
-		Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ends.SGE{{Memory: s.local, Length: each}}, Copies: victim.Copies{Count: count, Stride: each},
+		Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ends.SGE{{Memory: s.local, Length: each}}, Copies: testagent.Copies{Count: count, Stride: each},
 	})
 	if err != nil {
 		return err
@@ -291,7 +291,7 @@ func shared(ctx context.Context, j *judge, s *stand, srq ends.SRQ) error {
 	if _, err := succeeded(ctx, j, s.Responder, count); err != nil {
 		return err
 	}
-	mm, err := s.far.Verify(ctx, victim.Span{Len: count * each, Seed: 31})
+	mm, err := s.far.Verify(ctx, testagent.Span{Len: count * each, Seed: 31})
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func invalidate(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	if err != nil {
 		return fmt.Errorf("a key that can be invalidated, at %s: %w", s.Responder.Name(), err)
 	}
-	if err := s.local.Fill(ctx, victim.Span{Len: 200, Seed: 41}); err != nil {
+	if err := s.local.Fill(ctx, testagent.Span{Len: 200, Seed: 41}); err != nil {
 		return err
 	}
 	if err := s.resp.PostRecv(ctx, ends.Recv{WRID: 5, SGList: []ends.SGE{{Memory: s.far, Length: 64}}}); err != nil {
@@ -362,7 +362,7 @@ func multicast(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 	if err != nil {
 		return err
 	}
-	if err := s.local.Fill(ctx, victim.Span{Len: 500, Seed: 51}); err != nil {
+	if err := s.local.Fill(ctx, testagent.Span{Len: 500, Seed: 51}); err != nil {
 		return err
 	}
 	if err := s.resp.PostRecv(ctx, ends.Recv{SGList: []ends.SGE{{Memory: s.far, Length: 600}}}); err != nil {
@@ -389,7 +389,7 @@ func multicast(ctx context.Context, j *judge, s *stand, _ ends.SRQ) error {
 		return err
 	}
 	j.expect(got[0].ByteLen == 540 && got[0].SrcQP == s.req.QPN(), "the receive says %d bytes from the queue pair %s", got[0].ByteLen, got[0].SrcQP)
-	mm, err := s.far.Verify(ctx, victim.Span{Off: grh, Len: 500, Seed: 51})
+	mm, err := s.far.Verify(ctx, testagent.Span{Off: grh, Len: 500, Seed: 51})
 	j.expect(mm.Bytes == 0, "%d bytes are wrong", mm.Bytes)
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/interop/ends"
 )
 
@@ -44,7 +44,7 @@ type plan struct {
 	attr      ends.Attributes
 	farSize   uint64
 	farAccess ib.Access
-	srq       *victim.SRQConfig
+	srq       *testagent.SRQConfig
 }
 
 func (p Pair) plan(typ ib.QPType) plan {
@@ -76,11 +76,11 @@ func (p Pair) build(ctx context.Context, pl plan) (*stand, ends.SRQ, error) {
 	var srq ends.SRQ
 	steps := []func() error{
 		func() (err error) {
-			s.local, err = p.Requester.RegMR(ctx, victim.MRConfig{Size: arena, Access: ib.AccessLocalWrite | ib.AccessRemote})
+			s.local, err = p.Requester.RegMR(ctx, testagent.MRConfig{Size: arena, Access: ib.AccessLocalWrite | ib.AccessRemote})
 			return err
 		},
 		func() (err error) {
-			s.far, err = p.Responder.RegMR(ctx, victim.MRConfig{Size: pl.farSize, Access: farAccess})
+			s.far, err = p.Responder.RegMR(ctx, testagent.MRConfig{Size: pl.farSize, Access: farAccess})
 			return err
 		},
 		func() (err error) {

@@ -57,7 +57,7 @@ func playScripts(ctx context.Context, l *lab.Lab, c matrix.Cell, program func() 
 	}
 	defer func() { _ = s.log.Close() }()
 	report := filepath.Join(l.Dir, "judge.json")
-	p, err := l.Ours(ctx, "judge", "--peer", l.Peer(c).String(), "--addr", l.Own(c).String(), "--victim", netns.Peer4.String(), "--run", short, "--json", report)
+	p, err := l.Ours(ctx, "judge", "--peer", l.Peer(c).String(), "--addr", l.Own(c).String(), "--agent", netns.Peer4.String(), "--run", short, "--json", report)
 	if err != nil {
 		return suite.Outcome{}, err
 	}

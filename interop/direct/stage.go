@@ -14,7 +14,7 @@ import (
 	"strconv"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/interop/conformance"
 	"github.com/softhca/softhca/interop/ends"
 	"github.com/softhca/softhca/interop/lab"
@@ -24,21 +24,21 @@ import (
 )
 
 // file is the program's place in the guest.
-const file = "/tmp/victim"
+const file = "/tmp/agent"
 
 // compile returns the program for the guest.
 func compile() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "softhca-victim-")
+	dir, err := os.MkdirTemp("", "softhca-agent-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	source, program := filepath.Join(dir, "victim.c"), filepath.Join(dir, "victim")
-	if err := os.WriteFile(source, []byte(victim.Source()), 0o600); err != nil {
+	source, program := filepath.Join(dir, "agent.c"), filepath.Join(dir, "agent")
+	if err := os.WriteFile(source, []byte(testagent.Source()), 0o600); err != nil {
 		return nil, err
 	}
 	if out, err := exec.Command("gcc", "-O2", "-o", program, source, "-libverbs").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("compile the victim program (needs gcc and libibverbs-dev): %w\n%s", err, out)
+		return nil, fmt.Errorf("compile the test agent (needs gcc and libibverbs-dev): %w\n%s", err, out)
 	}
 	return os.ReadFile(program)
 }
@@ -62,10 +62,10 @@ func set(ctx context.Context, l *lab.Lab, c matrix.Cell, program func() ([]byte,
 	if _, err := l.Peers(ctx, "exec "+file+" -d rxe0 -b 0.0.0.0"); err != nil {
 		return nil, err
 	}
-	if err := l.TCPListener(ctx, victim.DefaultPort); err != nil {
+	if err := l.TCPListener(ctx, testagent.DefaultPort); err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(l.Dir, "victim.txt"))
+	log, err := os.Create(filepath.Join(l.Dir, "agent.txt"))
 	return &stage{l, c, log}, err
 }
 
@@ -86,7 +86,7 @@ func (s *stage) openAt(ctx context.Context, addrs, rules string) (conformance.Pa
 		return p, err
 	}
 	ours.OnClose(func(last ends.Last) error { return s.lab.Counted(ctx, told(last)) })
-	guest := net.JoinHostPort(netns.Peer4.String(), strconv.Itoa(victim.DefaultPort))
+	guest := net.JoinHostPort(netns.Peer4.String(), strconv.Itoa(testagent.DefaultPort))
 	peer, err := ends.DialPeer(ctx, guest, s.lab.Peer(s.cell), s.log)
 	if err != nil {
 		return p, errors.Join(err, ours.Close())

@@ -1,5 +1,5 @@
 // Package ends gives the two adapters of a case one face: ours, through package
-// verbs, and a peer's, through the victim program on its host. So a case is
+// verbs, and a peer's, through the test agent on its host. So a case is
 // written once, for a requester and a responder, and runs in both directions,
 // and also between two of ours, without a peer.
 //

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 )
 
 // cqEntries is the size of an end's completion queue: more than any case has in
@@ -19,11 +19,11 @@ type End interface {
 	// Path returns the address that the end is reached by.
 	Path() Path
 	// RegMR allocates memory and registers it.
-	RegMR(ctx context.Context, cfg victim.MRConfig) (Memory, error)
+	RegMR(ctx context.Context, cfg testagent.MRConfig) (Memory, error)
 	// CreateQP returns a queue pair in RESET.
 	CreateQP(ctx context.Context, cfg QPConfig) (QP, error)
 	// CreateSRQ returns a shared receive queue.
-	CreateSRQ(ctx context.Context, cfg victim.SRQConfig) (SRQ, error)
+	CreateSRQ(ctx context.Context, cfg testagent.SRQConfig) (SRQ, error)
 	// CreateAH returns an address handle for a peer.
 	CreateAH(ctx context.Context, to Path) (AH, error)
 	// Window returns a key for a part of a region that the peer's SEND with
@@ -46,7 +46,7 @@ type End interface {
 }
 
 // MaxPoll is the most completions that one Poll returns.
-const MaxPoll = victim.MaxPoll
+const MaxPoll = testagent.MaxPoll
 
 // Path is the address of an end, and where its GID table has it.
 type Path struct {
@@ -71,13 +71,13 @@ type Memory interface {
 	// RKey returns the key for the peer.
 	RKey() ib.RKey
 	// Fill writes a pattern.
-	Fill(ctx context.Context, s victim.Span) error
+	Fill(ctx context.Context, s testagent.Span) error
 	// Set makes n bytes from an offset the same.
 	Set(ctx context.Context, off, n uint64, to byte) error
 	// Verify compares memory with a pattern.
-	Verify(ctx context.Context, s victim.Span) (victim.Mismatch, error)
+	Verify(ctx context.Context, s testagent.Span) (testagent.Mismatch, error)
 	// VerifySet compares n bytes from an offset with a byte.
-	VerifySet(ctx context.Context, off, n uint64, want byte) (victim.Mismatch, error)
+	VerifySet(ctx context.Context, off, n uint64, want byte) (testagent.Mismatch, error)
 	// Read returns n bytes from an offset.
 	Read(ctx context.Context, off, n uint64) ([]byte, error)
 	// Write writes bytes at an offset.
@@ -136,7 +136,7 @@ type Send struct {
 	Opcode ib.WROpcode
 	Flags  ib.SendFlags
 	SGList []SGE
-	victim.Copies
+	testagent.Copies
 	RemoteStride uint32 // of copies
 
 	ImmData    uint32
@@ -155,5 +155,5 @@ type Send struct {
 type Recv struct {
 	WRID   uint64
 	SGList []SGE
-	victim.Copies
+	testagent.Copies
 }

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -48,9 +48,9 @@ func (m *memory) part(off, n uint64) ([]byte, error) {
 	return m.region[off : off+n], nil
 }
 
-func (m *memory) Fill(_ context.Context, s victim.Span) error {
+func (m *memory) Fill(_ context.Context, s testagent.Span) error {
 	b, err := m.part(s.Off, s.Len)
-	victim.FillPattern(b, s.Seed, s.At)
+	testagent.FillPattern(b, s.Seed, s.At)
 	return err
 }
 
@@ -62,22 +62,22 @@ func (m *memory) Set(_ context.Context, off, n uint64, to byte) error {
 	return err
 }
 
-func (m *memory) Verify(_ context.Context, s victim.Span) (victim.Mismatch, error) {
+func (m *memory) Verify(_ context.Context, s testagent.Span) (testagent.Mismatch, error) {
 	b, err := m.part(s.Off, s.Len)
-	if err != nil || victim.FirstMismatch(b, s.Seed, s.At) < 0 {
-		return victim.Mismatch{}, err
+	if err != nil || testagent.FirstMismatch(b, s.Seed, s.At) < 0 {
+		return testagent.Mismatch{}, err
 	}
 	want := make([]byte, len(b))
-	victim.FillPattern(want, s.Seed, s.At)
+	testagent.FillPattern(want, s.Seed, s.At)
 	return compare(b, want), nil
 }
 
-func (m *memory) VerifySet(_ context.Context, off, n uint64, want byte) (victim.Mismatch, error) {
+func (m *memory) VerifySet(_ context.Context, off, n uint64, want byte) (testagent.Mismatch, error) {
 	b, err := m.part(off, n)
 	return compare(b, bytes.Repeat([]byte{want}, len(b))), err
 }
 
-func compare(got, want []byte) (mm victim.Mismatch) {
+func compare(got, want []byte) (mm testagent.Mismatch) {
 	if bytes.Equal(got, want) {
 		return mm
 	}

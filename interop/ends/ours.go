@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/roce"
 	"github.com/softhca/softhca/verbs"
 )
@@ -122,7 +122,7 @@ func (o *Ours) Records() []string {
 }
 
 // RegMR allocates memory and registers it.
-func (o *Ours) RegMR(_ context.Context, cfg victim.MRConfig) (Memory, error) {
+func (o *Ours) RegMR(_ context.Context, cfg testagent.MRConfig) (Memory, error) {
 	m := newMemory(cfg.Size, cfg.Align)
 	mr, err := o.pd.RegMRIova(m.region, cfg.IOVA, cfg.Access)
 	if err != nil {
@@ -151,7 +151,7 @@ func (o *Ours) CreateQP(_ context.Context, cfg QPConfig) (QP, error) {
 }
 
 // CreateSRQ returns a shared receive queue.
-func (o *Ours) CreateSRQ(_ context.Context, cfg victim.SRQConfig) (SRQ, error) {
+func (o *Ours) CreateSRQ(_ context.Context, cfg testagent.SRQConfig) (SRQ, error) {
 	q, err := o.pd.CreateSRQ(&verbs.SRQInitAttr{MaxWR: cfg.MaxWR, MaxSGE: cfg.MaxSGE, Limit: cfg.Limit})
 	if err != nil {
 		return nil, err

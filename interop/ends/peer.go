@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 )
 
-// Peer is an adapter that the victim program uses for us.
+// Peer is an adapter that the test agent uses for us.
 type Peer struct {
-	client *victim.Client
+	client *testagent.Client
 	path   Path
-	pd     *victim.PD
-	cq     *victim.CQ
+	pd     *testagent.PD
+	cq     *testagent.CQ
 	qpns   map[uint32]ib.QPN // by the program's number of the queue pair
 }
 
@@ -24,7 +24,7 @@ type Peer struct {
 // its adapter by the address data. What passes is written to log unless it is
 // nil.
 func DialPeer(ctx context.Context, address string, data netip.Addr, log io.Writer) (*Peer, error) {
-	c, err := victim.Dial(ctx, address, log)
+	c, err := testagent.Dial(ctx, address, log)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (p *Peer) begin(ctx context.Context) (err error) {
 }
 
 // Client returns the connection to the program.
-func (p *Peer) Client() *victim.Client { return p.client }
+func (p *Peer) Client() *testagent.Client { return p.client }
 
 // Name returns the name of the adapter, and the system it runs on.
 func (p *Peer) Name() string {
@@ -64,7 +64,7 @@ func (p *Peer) Name() string {
 func (p *Peer) Path() Path { return p.path }
 
 // RegMR allocates memory and registers it.
-func (p *Peer) RegMR(ctx context.Context, cfg victim.MRConfig) (Memory, error) {
+func (p *Peer) RegMR(ctx context.Context, cfg testagent.MRConfig) (Memory, error) {
 	m, err := p.pd.RegMR(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (p *Peer) RegMR(ctx context.Context, cfg victim.MRConfig) (Memory, error) {
 }
 
 // peerMemory is a region of the program's.
-type peerMemory struct{ *victim.MR }
+type peerMemory struct{ *testagent.MR }
 
 func (m peerMemory) Addr() uint64  { return m.MR.Addr }
 func (m peerMemory) Size() uint64  { return m.MR.Size }
@@ -82,7 +82,7 @@ func (m peerMemory) RKey() ib.RKey { return m.MR.RKey }
 
 // CreateQP returns a queue pair in RESET.
 func (p *Peer) CreateQP(ctx context.Context, cfg QPConfig) (QP, error) {
-	c := victim.QPConfig{Type: cfg.Type, SendCQ: p.cq, Cap: cfg.Cap, SigAll: cfg.SigAll}
+	c := testagent.QPConfig{Type: cfg.Type, SendCQ: p.cq, Cap: cfg.Cap, SigAll: cfg.SigAll}
 	if cfg.SRQ != nil {
 		c.SRQ = cfg.SRQ.(peerSRQ).q
 	}
@@ -95,7 +95,7 @@ func (p *Peer) CreateQP(ctx context.Context, cfg QPConfig) (QP, error) {
 }
 
 // CreateSRQ returns a shared receive queue.
-func (p *Peer) CreateSRQ(ctx context.Context, cfg victim.SRQConfig) (SRQ, error) {
+func (p *Peer) CreateSRQ(ctx context.Context, cfg testagent.SRQConfig) (SRQ, error) {
 	q, err := p.pd.CreateSRQ(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -121,9 +121,9 @@ func (p *Peer) Window(ctx context.Context, qp QP, m Memory, off, n uint64) (ib.R
 	}
 	const wrid = 0xb12d
 	key := mw.RKey&^0xff | (mw.RKey+1)&0xff
-	err = qp.(peerQP).q.PostSend(ctx, victim.SendWR{
+	err = qp.(peerQP).q.PostSend(ctx, testagent.SendWR{
 		WRID: wrid, Opcode: ib.WRBindMW, Flags: ib.SendSignaled, RKey: key,
-		Bind: &victim.Bind{MW: mw, MR: m.(peerMemory).MR, Off: off, Len: n, Access: ib.AccessRemoteWrite | ib.AccessRemoteRead},
+		Bind: &testagent.Bind{MW: mw, MR: m.(peerMemory).MR, Off: off, Len: n, Access: ib.AccessRemoteWrite | ib.AccessRemoteRead},
 	})
 	if err != nil {
 		return 0, err

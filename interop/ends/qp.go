@@ -6,7 +6,7 @@ import (
 	"syscall"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -98,12 +98,12 @@ func ourRecvs(wrs []Recv) (all []verbs.RecvWR) {
 	return all
 }
 
-// peerQP is a queue pair of the victim's.
-type peerQP struct{ q *victim.QP }
+// peerQP is a queue pair of the test agent's.
+type peerQP struct{ q *testagent.QP }
 
-type peerSRQ struct{ q *victim.SRQ }
+type peerSRQ struct{ q *testagent.SRQ }
 
-type peerAH struct{ a *victim.AH }
+type peerAH struct{ a *testagent.AH }
 
 func (peerAH) address() {}
 
@@ -122,9 +122,9 @@ func (q peerQP) AttachMcast(ctx context.Context, group ib.GID) error {
 func (q peerQP) Destroy(ctx context.Context) error { return q.q.Destroy(ctx) }
 
 func (q peerQP) PostSend(ctx context.Context, wrs ...Send) error {
-	all := make([]victim.SendWR, len(wrs))
+	all := make([]testagent.SendWR, len(wrs))
 	for i, w := range wrs {
-		all[i] = victim.SendWR{
+		all[i] = testagent.SendWR{
 			WRID: w.WRID, Opcode: w.Opcode, Flags: w.Flags, SGList: peerSGEs(w.SGList), Copies: w.Copies, RemoteStride: w.RemoteStride, ImmData: w.ImmData, InvRKey: w.InvRKey,
 			RemoteAddr: w.RemoteAddr, RKey: w.RKey, CompareAdd: w.CompareAdd, Swap: w.Swap, RemoteQPN: w.RemoteQPN, RemoteQKey: w.RemoteQKey,
 		}
@@ -143,21 +143,21 @@ func (s peerSRQ) PostRecv(ctx context.Context, wrs ...Recv) error {
 	return s.q.PostRecv(ctx, peerRecvs(wrs)...)
 }
 
-func peerRecvs(wrs []Recv) []victim.RecvWR {
-	all := make([]victim.RecvWR, len(wrs))
+func peerRecvs(wrs []Recv) []testagent.RecvWR {
+	all := make([]testagent.RecvWR, len(wrs))
 	for i, w := range wrs {
-		all[i] = victim.RecvWR{WRID: w.WRID, SGList: peerSGEs(w.SGList), Copies: w.Copies}
+		all[i] = testagent.RecvWR{WRID: w.WRID, SGList: peerSGEs(w.SGList), Copies: w.Copies}
 	}
 	return all
 }
 
-func peerSGEs(list []SGE) []victim.SGE {
-	all := make([]victim.SGE, len(list))
+func peerSGEs(list []SGE) []testagent.SGE {
+	all := make([]testagent.SGE, len(list))
 	for i, s := range list {
 		if m := s.Memory.(peerMemory).MR; s.LKey == 0 {
 			all[i] = m.SGE(s.Off, s.Length)
 		} else {
-			all[i] = victim.SGE{Addr: m.Addr + s.Off, LKey: s.LKey, Length: s.Length}
+			all[i] = testagent.SGE{Addr: m.Addr + s.Off, LKey: s.LKey, Length: s.Length}
 		}
 	}
 	return all

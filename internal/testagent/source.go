@@ -1,12 +1,12 @@
-package victim
+package testagent
 
 import _ "embed"
 
 // source is the program for the peer's host.
 //
-//go:embed victim.c
+//go:embed agent.c
 var source string
 
 // Source returns the C source of the program, which compiles with
-// "gcc -O2 -o victim victim.c -libverbs".
+// "gcc -O2 -o agent agent.c -libverbs".
 func Source() string { return source }

@@ -1,4 +1,4 @@
-package victim_test
+package testagent_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 )
 
 // The program compiles without a warning from the source that we hand out.
@@ -21,11 +21,11 @@ func TestTheProgramCompiles(t *testing.T) {
 		t.Skip("needs the headers of libibverbs")
 	}
 	dir := t.TempDir()
-	file := filepath.Join(dir, "victim.c")
-	if err := os.WriteFile(file, []byte(victim.Source()), 0o600); err != nil {
+	file := filepath.Join(dir, "agent.c")
+	if err := os.WriteFile(file, []byte(testagent.Source()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(gcc, "-O2", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, "victim"), file, "-libverbs").CombinedOutput(); err != nil {
+	if out, err := exec.Command(gcc, "-O2", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, "agent"), file, "-libverbs").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -1,4 +1,4 @@
-package victim
+package testagent
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ type Error struct {
 
 // Error says what failed, and why.
 func (e *Error) Error() string {
-	return fmt.Sprintf("victim: %s: %s: %s", e.Command, e.Text, e.Errno)
+	return fmt.Sprintf("test agent: %s: %s: %s", e.Command, e.Text, e.Errno)
 }
 
 // Unwrap returns the errno.
@@ -44,7 +44,7 @@ func parseReply(request, line string) (Reply, error) {
 	case "err":
 		return r, parseError(r.command, rest)
 	default:
-		return r, fmt.Errorf("victim: %s: the reply %.60q is none: is this the victim program?", r.command, line)
+		return r, fmt.Errorf("test agent: %s: the reply %.60q is none: is this the test agent?", r.command, line)
 	}
 	for _, w := range strings.Fields(rest) {
 		k, v, _ := strings.Cut(w, "=")
@@ -57,7 +57,7 @@ func parseError(command, rest string) error {
 	number, text, _ := strings.Cut(rest, " ")
 	errno, err := strconv.ParseUint(number, 10, 12)
 	if err != nil || errno == 0 {
-		return fmt.Errorf("victim: %s: the error %.60q has no errno: is this the victim program?", command, rest)
+		return fmt.Errorf("test agent: %s: the error %.60q has no errno: is this the test agent?", command, rest)
 	}
 	e := &Error{Command: command, Errno: syscall.Errno(errno), Text: text, Bad: -1}
 	if before, bad, ok := strings.Cut(text, " bad="); ok {
@@ -93,11 +93,11 @@ func (r Reply) All(key string) []string {
 func (r Reply) Uint(key string, bits int) (uint64, error) {
 	s, ok := r.Get(key)
 	if !ok {
-		return 0, fmt.Errorf("victim: %s: the reply has no %s=", r.command, key)
+		return 0, fmt.Errorf("test agent: %s: the reply has no %s=", r.command, key)
 	}
 	v, err := strconv.ParseUint(s, 0, bits)
 	if err != nil {
-		return 0, fmt.Errorf("victim: %s: %s=%.40q: %w", r.command, key, s, err)
+		return 0, fmt.Errorf("test agent: %s: %s=%.40q: %w", r.command, key, s, err)
 	}
 	return v, nil
 }
@@ -140,7 +140,7 @@ func (rc *record) uint(base, bits int) uint64 {
 		return 0
 	}
 	if len(rc.words) == 0 {
-		rc.err = fmt.Errorf("victim: a record of the reply is too short")
+		rc.err = fmt.Errorf("test agent: a record of the reply is too short")
 		return 0
 	}
 	v, err := strconv.ParseUint(rc.words[0], base, bits)

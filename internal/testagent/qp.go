@@ -1,4 +1,4 @@
-package victim
+package testagent
 
 import (
 	"context"
@@ -146,7 +146,7 @@ func (q *QP) Query(ctx context.Context) (ib.QPAttr, error) {
 	if s, ok := r.Get("dgid"); ok {
 		addr, err := netip.ParseAddr(s)
 		if err != nil {
-			return a, fmt.Errorf("victim: query: dgid: %w", err)
+			return a, fmt.Errorf("test agent: query: dgid: %w", err)
 		}
 		a.AV.DGID = ib.GIDFromAddr(addr.WithZone(""))
 	}

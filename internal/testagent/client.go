@@ -1,4 +1,4 @@
-package victim
+package testagent
 
 import (
 	"bufio"
@@ -52,7 +52,7 @@ func Dial(ctx context.Context, address string, log io.Writer) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("victim: %w; is the victim program running there, and its port reachable?", err)
+		return nil, fmt.Errorf("test agent: %w; is the test agent running there, and its port reachable?", err)
 	}
 	c := &Client{conn: conn, in: bufio.NewReaderSize(conn, maxLine), log: log}
 	if c.device, err = c.Hello(ctx); err != nil {
@@ -76,12 +76,12 @@ func (c *Client) Close() error {
 // wait for so long. A reply that is an error becomes an *Error.
 func (c *Client) Do(ctx context.Context, request string, wait time.Duration) (Reply, error) {
 	if len(request) >= maxLine || strings.ContainsAny(request, "\n\x00") {
-		return Reply{}, fmt.Errorf("victim: a request of %d bytes, or of several lines, cannot be sent", len(request))
+		return Reply{}, fmt.Errorf("test agent: a request of %d bytes, or of several lines, cannot be sent", len(request))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.broken != nil {
-		return Reply{}, fmt.Errorf("victim: the connection ended: %w", c.broken)
+		return Reply{}, fmt.Errorf("test agent: the connection ended: %w", c.broken)
 	}
 	line, err := c.exchange(ctx, request, wait)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Client) Do(ctx context.Context, request string, wait time.Duration) (Re
 		}
 		c.broken = err
 		_ = c.conn.Close()
-		return Reply{}, fmt.Errorf("victim: %s: %w", command(request), err)
+		return Reply{}, fmt.Errorf("test agent: %s: %w", command(request), err)
 	}
 	if c.log != nil {
 		_, _ = fmt.Fprintf(c.log, "> %s\n< %s\n", request, line)
@@ -120,7 +120,7 @@ func (c *Client) exchange(ctx context.Context, request string, wait time.Duratio
 	line, err := c.in.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return "", fmt.Errorf("a reply of more than %d bytes: is this the victim program?", maxLine)
+		return "", fmt.Errorf("a reply of more than %d bytes: is this the test agent?", maxLine)
 	case err != nil && len(line) > 0:
 		return "", fmt.Errorf("the reply ends after %d bytes: %w", len(line), err)
 	case err != nil:

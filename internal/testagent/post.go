@@ -1,4 +1,4 @@
-package victim
+package testagent
 
 import (
 	"context"

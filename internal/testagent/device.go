@@ -1,4 +1,4 @@
-package victim
+package testagent
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func (c *Client) Hello(ctx context.Context) (Device, error) {
 		return Device{}, err
 	}
 	if v, err := r.Uint("protocol", 32); err != nil || v != protocol {
-		return Device{}, fmt.Errorf("victim: the program speaks another protocol than %d: compile the source that this version has", protocol)
+		return Device{}, fmt.Errorf("test agent: the program speaks another protocol than %d: compile the source that this version has", protocol)
 	}
 	f := fields{r: r}
 	d := Device{Numbers: r.Numbers(), ActiveMTU: int(f.uint("active_mtu", 16))}
@@ -76,7 +76,7 @@ func (c *Client) Hello(ctx context.Context) (Device, error) {
 func parseGID(s string) (GIDEntry, error) {
 	w := strings.SplitN(s, ",", 3)
 	if len(w) != 3 {
-		return GIDEntry{}, fmt.Errorf("victim: gid=%.60q is not INDEX,TYPE,ADDRESS", s)
+		return GIDEntry{}, fmt.Errorf("test agent: gid=%.60q is not INDEX,TYPE,ADDRESS", s)
 	}
 	rc := record{words: w[:2]}
 	e := GIDEntry{Index: int(rc.uint(10, 16)), Type: int(rc.uint(10, 8))}
@@ -85,7 +85,7 @@ func parseGID(s string) (GIDEntry, error) {
 		err = rc.err
 	}
 	if err != nil {
-		return GIDEntry{}, fmt.Errorf("victim: gid=%.60q: %w", s, err)
+		return GIDEntry{}, fmt.Errorf("test agent: gid=%.60q: %w", s, err)
 	}
 	e.GID = ib.GIDFromAddr(addr.WithZone(""))
 	return e, nil
@@ -114,18 +114,18 @@ func (c *Client) Events(ctx context.Context, wait time.Duration) ([]Event, error
 		return nil, err
 	}
 	if lost, err := r.Uint("lost", 64); err != nil || lost > 0 {
-		return nil, fmt.Errorf("victim: %d events were lost", lost)
+		return nil, fmt.Errorf("test agent: %d events were lost", lost)
 	}
 	var all []Event
 	for _, s := range r.All("event") {
 		w := strings.Split(s, ",")
 		if len(w) != 3 {
-			return nil, fmt.Errorf("victim: event=%.60q is not TYPE,KIND,ID", s)
+			return nil, fmt.Errorf("test agent: event=%.60q is not TYPE,KIND,ID", s)
 		}
 		rc := record{words: []string{w[0], w[2]}}
 		e := Event{Type: ib.EventType(rc.uint(10, 8)), Kind: w[1], ID: uint32(rc.uint(10, 32))}
 		if rc.err != nil {
-			return nil, fmt.Errorf("victim: event=%.60q: %w", s, rc.err)
+			return nil, fmt.Errorf("test agent: event=%.60q: %w", s, rc.err)
 		}
 		all = append(all, e)
 	}

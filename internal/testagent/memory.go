@@ -1,4 +1,4 @@
-package victim
+package testagent
 
 import (
 	"context"
@@ -142,7 +142,7 @@ func (m *MR) Read(ctx context.Context, off, n uint64) ([]byte, error) {
 		s, _ := r.Get("hex")
 		b, err := hex.DecodeString(s)
 		if err != nil || uint64(len(b)) != k {
-			return nil, fmt.Errorf("victim: read: %d bytes of hex for %d", len(s), k)
+			return nil, fmt.Errorf("test agent: read: %d bytes of hex for %d", len(s), k)
 		}
 		all, off, n = append(all, b...), off+k, n-k
 	}

@@ -1,4 +1,4 @@
-package victim_test
+package testagent_test
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/softhca/softhca/ib"
-	"github.com/softhca/softhca/internal/victim"
+	"github.com/softhca/softhca/internal/testagent"
 )
 
 const hello = "ok protocol=1 device=rxe0 kernel=6.1.0 fw=0.0.0 max_qp=1000 active_mtu=4096 gid=0,2,fe80::1 gid=1,2,::ffff:10.77.0.2 gid=2,1,fd00:77::2 gid=3,2,fd00:77::2\n"
@@ -64,9 +64,9 @@ func play(l net.Listener, exchanges [][2]string) error {
 	return nil
 }
 
-func dial(t *testing.T, addr string) *victim.Client {
+func dial(t *testing.T, addr string) *testagent.Client {
 	t.Helper()
-	c, err := victim.Dial(t.Context(), addr, nil)
+	c, err := testagent.Dial(t.Context(), addr, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,15 +112,15 @@ func TestCallsOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mr, err := pd.RegMR(ctx, victim.MRConfig{Size: 100, Align: 3, IOVA: 0x1000, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite})
+	mr, err := pd.RegMR(ctx, testagent.MRConfig{Size: 100, Align: 3, IOVA: 0x1000, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite})
 	if err != nil || mr.Addr != 0x1000 || mr.LKey != 0x11 || mr.RKey != 0x12 || mr.ID() != 2 {
 		t.Fatalf("region %+v, %v", mr, err)
 	}
-	span := victim.Span{Off: 1, Len: 2, Seed: 3, At: 4}
+	span := testagent.Span{Off: 1, Len: 2, Seed: 3, At: 4}
 	if err := mr.Fill(ctx, span); err != nil {
 		t.Error(err)
 	}
-	if mm, err := mr.Verify(ctx, span); err != nil || mm != (victim.Mismatch{Bytes: 2, First: 1, Want: 10, Got: 11}) {
+	if mm, err := mr.Verify(ctx, span); err != nil || mm != (testagent.Mismatch{Bytes: 2, First: 1, Want: 10, Got: 11}) {
 		t.Errorf("mismatch %+v, %v", mm, err)
 	}
 	if mm, err := mr.VerifySet(ctx, 1, 2, 7); err != nil || mm.Bytes != 0 {
@@ -136,10 +136,10 @@ func TestCallsOnTheWire(t *testing.T) {
 	callsOnQP(t, c, pd, mr, cq)
 }
 
-func callsOnQP(t *testing.T, c *victim.Client, pd *victim.PD, mr *victim.MR, cq *victim.CQ) {
+func callsOnQP(t *testing.T, c *testagent.Client, pd *testagent.PD, mr *testagent.MR, cq *testagent.CQ) {
 	t.Helper()
 	ctx := t.Context()
-	qp, err := pd.CreateQP(ctx, victim.QPConfig{Type: ib.RC, SendCQ: cq, Cap: ib.QPCap{MaxSendWR: 1, MaxRecvWR: 2, MaxSendSGE: 3, MaxRecvSGE: 4, MaxInlineData: 5}})
+	qp, err := pd.CreateQP(ctx, testagent.QPConfig{Type: ib.RC, SendCQ: cq, Cap: ib.QPCap{MaxSendWR: 1, MaxRecvWR: 2, MaxSendSGE: 3, MaxRecvSGE: 4, MaxInlineData: 5}})
 	if err != nil || qp.QPN != 0x11 || qp.Cap != (ib.QPCap{MaxSendWR: 10, MaxRecvWR: 20, MaxSendSGE: 30, MaxRecvSGE: 40, MaxInlineData: 50}) {
 		t.Fatalf("qp %+v, %v", qp, err)
 	}
@@ -152,13 +152,13 @@ func callsOnQP(t *testing.T, c *victim.Client, pd *victim.PD, mr *victim.MR, cq 
 		t.Errorf("query %+v, %v", got, err)
 	}
 	err = qp.PostSend(ctx,
-		victim.SendWR{WRID: 1, Opcode: ib.WRSendWithImm, Flags: ib.SendSignaled | ib.SendSolicited, ImmData: 0xcafe, SGList: []victim.SGE{mr.SGE(1, 2), {Addr: 5, LKey: 6, Length: 7}}, Copies: victim.Copies{Count: 3, Stride: 8}},
-		victim.SendWR{WRID: 2, Opcode: ib.WRAtomicCmpAndSwp, RemoteAddr: mr.Addr, RKey: mr.RKey, CompareAdd: 5, Swap: 6})
-	var refused *victim.Error
+		testagent.SendWR{WRID: 1, Opcode: ib.WRSendWithImm, Flags: ib.SendSignaled | ib.SendSolicited, ImmData: 0xcafe, SGList: []testagent.SGE{mr.SGE(1, 2), {Addr: 5, LKey: 6, Length: 7}}, Copies: testagent.Copies{Count: 3, Stride: 8}},
+		testagent.SendWR{WRID: 2, Opcode: ib.WRAtomicCmpAndSwp, RemoteAddr: mr.Addr, RKey: mr.RKey, CompareAdd: 5, Swap: 6})
+	var refused *testagent.Error
 	if !errors.Is(err, syscall.ENOMEM) || !errors.As(err, &refused) || refused.Bad != 1 || refused.Text != "post_send" || refused.Command != "post" {
 		t.Errorf("post: %v (%+v)", err, refused)
 	}
-	if err := qp.PostRecv(ctx, victim.RecvWR{WRID: 1, SGList: []victim.SGE{mr.SGE(0, 10)}}, victim.RecvWR{WRID: 2}); err != nil {
+	if err := qp.PostRecv(ctx, testagent.RecvWR{WRID: 1, SGList: []testagent.SGE{mr.SGE(0, 10)}}, testagent.RecvWR{WRID: 2}); err != nil {
 		t.Error(err)
 	}
 	wcs, err := cq.Poll(ctx, 2, 1500*time.Millisecond)
@@ -169,7 +169,7 @@ func callsOnQP(t *testing.T, c *victim.Client, pd *victim.PD, mr *victim.MR, cq 
 	if err != nil || len(wcs) != 2 || wcs[0] != want[0] || wcs[1] != want[1] {
 		t.Errorf("completions %+v, %v", wcs, err)
 	}
-	if e, err := c.Events(ctx, 0); err != nil || len(e) != 2 || e[0] != (victim.Event{Type: ib.EventQPAccessErr, Kind: "qp", ID: 4}) {
+	if e, err := c.Events(ctx, 0); err != nil || len(e) != 2 || e[0] != (testagent.Event{Type: ib.EventQPAccessErr, Kind: "qp", ID: 4}) {
 		t.Errorf("events %+v, %v", e, err)
 	}
 	if n, err := c.Counters(ctx); err != nil || n["rcvd_pkts"] != 7 || n["sent_pkts"] != 8 {
@@ -186,7 +186,7 @@ func TestNonsenseIsAnError(t *testing.T) {
 	for _, answer := range []string{"", "\n", "HTTP/1.1 400 Bad Request\n", "ok", "ok id", "err\n", "err x y\n", "err 0 fine\n", "\x00\xff\xfe\n", long, strings.Repeat("y", 70000)} {
 		c := dial(t, serve(t, [2]string{"pd", answer}))
 		_, err := c.AllocPD(t.Context())
-		var refused *victim.Error
+		var refused *testagent.Error
 		if err == nil || errors.As(err, &refused) {
 			t.Errorf("the answer %.20q gave %v", answer, err)
 			continue
@@ -274,11 +274,11 @@ func TestDialSaysWhatToDo(t *testing.T) {
 	}
 	addr := l.Addr().String()
 	_ = l.Close()
-	if _, err := victim.Dial(t.Context(), addr, nil); err == nil || !strings.Contains(err.Error(), "victim program") {
+	if _, err := testagent.Dial(t.Context(), addr, nil); err == nil || !strings.Contains(err.Error(), "test agent") {
 		t.Errorf("nobody listens: %v", err)
 	}
 	for _, answer := range []string{"ok protocol=2 active_mtu=1024\n", "ok protocol=1\n", "220 mail ESMTP\n", "ok protocol=1 active_mtu=1024 gid=1\n", "ok protocol=1 active_mtu=1024 gid=1,2,nowhere\n"} {
-		if c, err := victim.Dial(t.Context(), stranger(t, answer), nil); err == nil {
+		if c, err := testagent.Dial(t.Context(), stranger(t, answer), nil); err == nil {
 			_ = c.Close()
 			t.Errorf("the program that says %q is taken", answer)
 		}
@@ -311,7 +311,7 @@ func stranger(t *testing.T, answer string) string {
 // The log has every request and reply.
 func TestTheLogIsEvidence(t *testing.T) {
 	var log bytes.Buffer
-	c, err := victim.Dial(t.Context(), serve(t, [2]string{"pd", "ok id=1\n"}), &log)
+	c, err := testagent.Dial(t.Context(), serve(t, [2]string{"pd", "ok id=1\n"}), &log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,21 +336,21 @@ func TestARequestIsOneLine(t *testing.T) {
 
 func TestPatterns(t *testing.T) {
 	buf := make([]byte, 100)
-	victim.FillPattern(buf, 7, 0)
+	testagent.FillPattern(buf, 7, 0)
 	if !bytes.Equal(buf[:8], []byte{0xd7, 0x0d, 0x32, 0x59, 0xe4, 0xe1, 0xcb, 0x63}) {
 		t.Errorf("the pattern begins with %x: the program in C has another", buf[:8])
 	}
 	for at := range uint64(20) {
 		part := make([]byte, 30)
-		victim.FillPattern(part, 7, at)
+		testagent.FillPattern(part, 7, at)
 		if !bytes.Equal(part, buf[at:at+30]) {
 			t.Errorf("from %d on the pattern is another", at)
 		}
-		if i := victim.FirstMismatch(buf[at:], 7, at); i != -1 {
+		if i := testagent.FirstMismatch(buf[at:], 7, at); i != -1 {
 			t.Errorf("from %d on byte %d is wrong", at, i)
 		}
 		buf[50] ^= 1
-		if i := victim.FirstMismatch(buf[at:], 7, at); i != 50-int(at) {
+		if i := testagent.FirstMismatch(buf[at:], 7, at); i != 50-int(at) {
 			t.Errorf("the wrong byte 50 is found at %d from %d", i, at)
 		}
 		buf[50] ^= 1
@@ -358,11 +358,11 @@ func TestPatterns(t *testing.T) {
 }
 
 func TestTheSourceIsTheFile(t *testing.T) {
-	file, err := os.ReadFile("victim.c")
+	file, err := os.ReadFile("agent.c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if victim.Source() != string(file) {
-		t.Error("Source is not victim.c")
+	if testagent.Source() != string(file) {
+		t.Error("Source is not agent.c")
 	}
 }

@@ -1,4 +1,4 @@
-package victim
+package testagent
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func parseWC(s string) (ib.WC, error) {
 	w.QPN, w.SrcQP, w.VendorErr = ib.QPN(rc.uint(16, 32)), ib.QPN(rc.uint(16, 32)), uint32(rc.uint(16, 32))
 	w.PKeyIndex, w.SL = uint16(rc.uint(10, 16)), uint8(rc.uint(10, 8))
 	if rc.err != nil {
-		return ib.WC{}, fmt.Errorf("victim: wc=%.120q: %w", s, rc.err)
+		return ib.WC{}, fmt.Errorf("test agent: wc=%.120q: %w", s, rc.err)
 	}
 	return w, nil
 }

@@ -3,14 +3,14 @@
  * (The line above is for the Go compiler, which would take this for a part of
  * the package that embeds it.)
  *
- * victim - a user of verbs that is controlled over TCP.
+ * agent - a user of verbs that is controlled over TCP.
  *
  * It makes queue pairs, regions and work requests on the adapter under test
  * exactly as it is told, and tells what became of them. It decides nothing by
  * itself, so that one program serves every test of a peer.
  *
- *   gcc -O2 -Wall -Wextra -o victim victim.c -libverbs
- *   ./victim -d rxe0            # listens on port 18516, all addresses
+ *   gcc -O2 -Wall -Wextra -o agent agent.c -libverbs
+ *   ./agent -d rxe0            # listens on port 18516, all addresses
  *
  * One controller at a time: a new connection ends the one before, and every
  * object of it is destroyed. Whoever can connect can make this machine send
@@ -471,7 +471,7 @@ static void destroy_all(void)
 				int rc = destroy(h);
 
 				if (rc)
-					fprintf(stderr, "victim: %s %d is not destroyed: %s\n", KIND_NAMES[order[k]], h, strerror(rc));
+					fprintf(stderr, "agent: %s %d is not destroyed: %s\n", KIND_NAMES[order[k]], h, strerror(rc));
 			}
 	take_events();
 	events_n = 0;
@@ -1680,13 +1680,13 @@ static int listen_on(const char *address, const char *service)
 	int rc = getaddrinfo(address, service, &hints, &ai), one = 1, zero = 0, fd;
 
 	if (rc) {
-		fprintf(stderr, "victim: %s port %s: %s\n", address ? address : "any address", service, gai_strerror(rc));
+		fprintf(stderr, "agent: %s port %s: %s\n", address ? address : "any address", service, gai_strerror(rc));
 		exit(2);
 	}
 	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
 	    (ai->ai_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero)) || bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, 4)) {
-		fprintf(stderr, "victim: listen on port %s: %s\n", service, strerror(errno));
+		fprintf(stderr, "agent: listen on port %s: %s\n", service, strerror(errno));
 		exit(1);
 	}
 	freeaddrinfo(ai);
@@ -1703,7 +1703,7 @@ static struct ibv_context *open_device(const char *name)
 		if (!name || !strcmp(name, ibv_get_device_name(list[i])))
 			c = ibv_open_device(list[i]);
 	if (!c) {
-		fprintf(stderr, "victim: no device %s to open; ibv_devices lists them\n", name ? name : "");
+		fprintf(stderr, "agent: no device %s to open; ibv_devices lists them\n", name ? name : "");
 		exit(1);
 	}
 	ibv_free_device_list(list);
@@ -1713,10 +1713,10 @@ static struct ibv_context *open_device(const char *name)
 
 static void usage(FILE *f)
 {
-	fprintf(f, "usage: victim [-d DEVICE] [-i PORT_OF_DEVICE] [-b ADDRESS] [-p TCP_PORT]\n"
+	fprintf(f, "usage: agent [-d DEVICE] [-i PORT_OF_DEVICE] [-b ADDRESS] [-p TCP_PORT]\n"
 		   "Does with the adapter what a controller tells it over TCP (port 18516), one controller at a time.\n"
-		   "  victim -d rxe0                    first port, listens on all addresses\n"
-		   "  victim -d mlx5_0 -b 192.0.2.7     listens on one address only\n");
+		   "  agent -d rxe0                    first port, listens on all addresses\n"
+		   "  agent -d mlx5_0 -b 192.0.2.7     listens on one address only\n");
 }
 
 int main(int argc, char **argv)
@@ -1752,7 +1752,7 @@ int main(int argc, char **argv)
 	}
 	ctx = open_device(device);
 	listener = listen_on(address_text, service);
-	printf("victim: %s serves port %s\n", ibv_get_device_name(ctx->device), service);
+	printf("agent: %s serves port %s\n", ibv_get_device_name(ctx->device), service);
 	fflush(stdout);
 	for (;;) {
 		struct pollfd p[3] = { { .fd = listener, .events = POLLIN }, { .fd = ctx->async_fd, .events = POLLIN }, { .fd = controller, .events = POLLIN } };
@@ -1760,7 +1760,7 @@ int main(int argc, char **argv)
 		if (poll(p, 3, -1) < 0 && errno != EINTR)
 			return 1;
 		if (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) {
-			fprintf(stderr, "victim: the device is gone\n");
+			fprintf(stderr, "agent: the device is gone\n");
 			return 1;
 		}
 		if (p[1].revents)
