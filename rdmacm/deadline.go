@@ -51,7 +51,7 @@ func (d *deadline) wait() <-chan struct{} {
 	return d.expired
 }
 
-// isClosed reports whether a channel that nobody sends to is closed.
+// isClosed reports whether a channel without senders is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -8,8 +8,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Event is what happened to an ID. It and its slices are the receiver's, who
-// acknowledges it with Ack.
+// Event is an event of an ID. It and its slices belong to the receiver, which acknowledges it
+// with Ack.
 type Event struct {
 	Type EventType
 	ID   *ID
@@ -107,7 +107,7 @@ func (e *Event) ack() {
 // ackCount counts events that were taken and not acknowledged. m.mu guards it.
 type ackCount struct {
 	open    int
-	drained chan struct{} // closed when open is 0 again, if somebody waits
+	drained chan struct{} // closed when open is 0 again, if a goroutine waits for that
 }
 
 func (a *ackCount) done() {

@@ -16,7 +16,7 @@ func handle(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	id := c.Consumer.(*ID)
 	wanted := stateConnect
 	if e.Type == cm.TimewaitExit {
-		wanted = stateDisconnect // of one that was never connected nobody waits for it
+		wanted = stateDisconnect // an ID that was never connected has no peer that waits for it
 	}
 	if id.conn != c || id.state != wanted {
 		return

@@ -312,7 +312,7 @@ func (id *ID) next(ctx context.Context) (*Event, error) {
 		return e, nil
 	}
 	if e.Type == EventConnectRequest {
-		_ = e.ID.end() // nobody knows of it, so nothing can be in the way
+		_ = e.ID.end() // it has no other user, so this cannot fail
 	}
 	return nil, errDestroyed
 }
@@ -389,7 +389,7 @@ func (id *ID) end() error {
 	// Of an adapter that is gone, so are the connections.
 	_ = id.do(id.endConn)
 	for _, o := range orphans {
-		_ = o.end() // nobody knows of it, so nothing can be in the way
+		_ = o.end() // it has no other user, so this cannot fail
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func (l *lease) take() {
 	}
 }
 
-// release ends the use of who got or took the lease.
+// release ends one use of the lease.
 func (l *lease) release() error {
 	if l == nil || l.users.Add(-1) > 0 {
 		return nil

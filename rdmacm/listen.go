@@ -47,7 +47,7 @@ func (id *ID) startListening(backlog int) error {
 	err := id.m.ports.check(portKey{id.ps, id.src.Port()}, id, id.src.Addr(), false)
 	if err == nil {
 		id.listening = true
-		id.settings.reuse = false // nobody is to come to a listener's port
+		id.settings.reuse = false // a listener does not share its port
 		if id.backlog.most = backlog; backlog <= 0 || backlog > maxBacklog {
 			id.backlog.most = maxBacklog
 		}

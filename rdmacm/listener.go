@@ -192,27 +192,26 @@ func (l *Listener) step(e *Event) *Conn {
 			return c
 		}
 	}
-	_ = c.release() // it has failed, and nobody knows of it
+	_ = c.release() // it has failed, and has no other user
 	return nil
 }
 
-// remove takes a connection out of those that are not established.
+// remove removes a connection from the list of those that are not established.
 func (l *Listener) remove(waiting *list.Element) *Conn {
 	c := l.order.Remove(waiting).(*Conn)
 	delete(l.pending, c.id)
 	return c
 }
 
-// answer accepts a request, if it is that of a Conn. When as many connections
-// as may wait for RTU, the oldest of them gives way: who never sends one must
-// not keep others out.
+// answer accepts a request from a Conn. If too many connections already wait for RTU, it drops
+// the oldest of them: a peer that never sends one must not keep others out.
 func (l *Listener) answer(e *Event) {
 	peer, err := parseGreeting(e.Param.PrivateData)
 	reason := mad.RejConsumer
 	var c *Conn
 	if err == nil {
 		if l.order.Len() >= max(l.o.backlog, 1) {
-			_ = l.remove(l.order.Front()).release() // nobody knows of it
+			_ = l.remove(l.order.Front()).release() // it has no other user
 		}
 		reason = mad.RejNoResources
 		c, err = newConn(e.ID, l.o)
@@ -245,7 +244,7 @@ func (l *Listener) Close() error {
 		close(l.done)
 		l.turn <- struct{}{}
 		for l.order.Len() > 0 {
-			_ = l.remove(l.order.Front()).release() // nobody knows of it
+			_ = l.remove(l.order.Front()).release() // it has no other user
 		}
 		err = l.id.Destroy()
 		if errors.Is(err, errDestroyed) { // by closing the Manager

@@ -72,7 +72,7 @@ func (id *ID) mayJoin(group netip.Addr) error {
 	return id.in(stateBound, stateAddrResolved)
 }
 
-// attach has the QP, if there is one, receive what is sent to a group.
+// attach attaches the QP, if there is one, to the group.
 func (id *ID) attach(j *join) error {
 	if id.qp.engine() == nil {
 		return nil

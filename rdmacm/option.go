@@ -30,9 +30,9 @@ func (id *ID) SetTOS(tos uint8) error {
 	return id.set("set TOS", nil, func() { id.settings.tos = tos })
 }
 
-// SetReuseAddr lets several IDs that have it set be bound to one address and
-// port; only one that has it alone can listen, and shares no more. EINVAL for a listener, and for an ID that is not
-// idle any more and shall share no more.
+// SetReuseAddr lets several IDs share an address and a port if each has it set. An ID without
+// other IDs on its port can listen, and shares the port no more. EINVAL for a listener, and
+// when switched off for an ID that is not idle any more.
 func (id *ID) SetReuseAddr(on bool) error {
 	may := func(s idState) bool { return s == stateIdle || on && s != stateListen }
 	return id.set("set REUSEADDR", may, func() { id.settings.reuse = on })

@@ -10,8 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// The ports that are given to those who ask for none: ip_local_port_range of
-// Linux.
+// The range of ports for IDs that ask for any port: ip_local_port_range of Linux.
 const (
 	firstEphemeral = 32768
 	lastEphemeral  = 60999
@@ -42,9 +41,9 @@ func (t portTable) claim(id *ID, a netip.AddrPort) (netip.AddrPort, error) {
 	return a, nil
 }
 
-// ephemeral gives an ID a port that nobody has, chosen at random. The processes of a
-// program that has forked before it came here must not choose the same ones, as they
-// would by the runtime's generator, which they seed alike.
+// ephemeral gives an ID a free port, chosen at random. Processes that were forked earlier must
+// not choose the same ports, as they would with the runtime's generator: a fork copies its
+// seed.
 func (t portTable) ephemeral(id *ID, a netip.Addr) (netip.AddrPort, error) {
 	const n = lastEphemeral - firstEphemeral + 1
 	var seed [4]byte

@@ -64,7 +64,7 @@ func (m *Manager) queue(id *ID, k portKey, e *Event) verdict {
 	defer m.mu.Unlock()
 	l := m.ports.listener(k, id.src.Addr())
 	switch {
-	case l == nil || l.typ != id.typ || id.dev.gone: // nobody would tell the ID that it is gone
+	case l == nil || l.typ != id.typ || id.dev.gone: // no event would report that the adapter is gone
 		return unwanted
 	case !l.backlog.add(e.source, id.src.Addr()):
 		return full

@@ -88,7 +88,8 @@ func (id *ID) bindFor(src, dst netip.AddrPort) error {
 	if bound {
 		return nil
 	}
-	// Nobody connects to a port that was not asked for, so others may have it too.
+	// No peer connects to a port that the program did not ask for, so other processes may
+	// have it too.
 	return id.bind(src, src.Port() != 0)
 }
 

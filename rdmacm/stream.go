@@ -41,8 +41,8 @@ var errReset = fmt.Errorf("the connection is over: %w", ib.ECONNRESET)
 // the peer send, and what the peer sends gives it back. So neither side waits
 // for credits that the other cannot give.
 //
-// It needs no goroutine: whoever reads or writes takes the completions for all,
-// and sleeps on the completion channel.
+// It needs no goroutine: any reader or writer takes the completions for all of them, and sleeps
+// on the completion channel.
 type stream struct {
 	qp   *verbs.QP
 	cq   *verbs.CQ
@@ -331,7 +331,7 @@ func (s *stream) lost(err error) error {
 	return err
 }
 
-// close makes those who wait return.
+// close makes all waiting calls return.
 func (s *stream) close() {
 	s.closed = true
 	close(s.wake)

@@ -19,9 +19,9 @@ type AH struct {
 	h  ib.AHHandle
 }
 
-// CreateAH resolves an address vector. EINVAL for one that leads nowhere: no
-// destination, hop limit 0, a port or SGID index that is not there, addresses of
-// two families; ErrInsufficientResources beyond the limit that QueryDevice tells.
+// CreateAH resolves an address vector. It returns EINVAL if the vector has no destination, a
+// hop limit of 0, a port or SGID index that does not exist, or addresses of two families, and
+// ErrInsufficientResources beyond the limit that QueryDevice reports.
 func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	a := &AH{pd: p}
 	err := p.call("CreateAH", func(clock.Instant) (err error) {
@@ -34,8 +34,8 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	return a, nil
 }
 
-// hopLimit is that of a reply: what is left of the request's says nothing about
-// the way back.
+// hopLimit is the hop limit of a reply: the remaining hop limit of the request says nothing
+// about the way back.
 const hopLimit = 64
 
 // InitAHFromWC returns the address vector of the sender of a UD message, as
@@ -81,8 +81,8 @@ func addressesOf(grh []byte) (src, dst netip.Addr, ok bool) {
 	return src, dst, false
 }
 
-// Destroy ends the handle. Messages that still name it complete with
-// LOC_QP_OP_ERR. EINVAL for one that is gone.
+// Destroy destroys the handle. Messages that still name it complete with LOC_QP_OP_ERR. EINVAL
+// if it is already destroyed.
 func (a *AH) Destroy() error {
 	if a == nil {
 		return errNoAH

@@ -43,10 +43,9 @@ func (c *CompChannel) C() <-chan *CQ {
 	return c.ch
 }
 
-// Get returns the next CQ that arrives, as receiving from C does; it waits for
-// one until ctx has ended, and then returns the cause of that. A program that
-// sleeps in Get is woken sooner than one that receives from C: its own thread
-// waits for what the network brings. EINVAL for a nil CompChannel.
+// Get returns the next CQ with an event, like receiving from C. It waits until there is one or
+// ctx has ended, and then returns the cause of that. Get wakes sooner than a receive from C:
+// the caller's own thread waits for packets. EINVAL for a nil CompChannel.
 func (c *CompChannel) Get(ctx context.Context) (*CQ, error) {
 	if c == nil {
 		return nil, fmt.Errorf("no completion channel: %w", ib.EINVAL)
@@ -115,8 +114,8 @@ func (c *CompChannel) put(q *CQ) {
 	c.ch <- q
 }
 
-// compact leaves one event of each CQ that has a place. Receivers may be
-// taking events meanwhile; nobody else adds any.
+// compact keeps one event of each CQ that has a place. Receivers may take events meanwhile; no
+// other goroutine adds any.
 func (c *CompChannel) compact() {
 	seen := make(map[*CQ]bool, c.most)
 	for range len(c.ch) {

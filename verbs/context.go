@@ -18,7 +18,7 @@ var errNetwork = fmt.Errorf("open adapter: the Network is not one of NewNetwork:
 // Context is an open adapter.
 type Context struct{ door }
 
-// door lets package rdmacm reach what is behind an object.
+// door gives package rdmacm access to the internal object.
 type door = device.Door
 
 var _ io.Closer = (*Context)(nil)

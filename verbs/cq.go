@@ -60,7 +60,7 @@ func (q *CQ) notify() {
 	q.channel.put(q)
 }
 
-// wake wakes who sleeps until the CQ has an entry. Any thread may call it.
+// wake wakes goroutines that sleep until the CQ has an entry. Any thread may call it.
 func (q *CQ) wake() { q.channel.put(q) }
 
 // object returns the device's side of the CQ, nil for nil.
@@ -89,7 +89,7 @@ func (q *CQ) Poll(out []WC) (int, error) {
 		return 0, err
 	}
 	if q.armed.Load() && q.armed.Swap(false) {
-		return 0, nil // who arms looks once more, and then sleeps
+		return 0, nil // a program that arms the CQ polls once more before it sleeps
 	}
 	q.dev.Progress()
 	n := q.cq.Poll(out)

@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// logged returns what is called with each record: f, if there is one, and the
-// log, if there is one. Packets are made text only if the log takes them.
+// logged returns the function to call with each record. It calls f and logs, each if it is not
+// nil. It formats packets only if the log takes them.
 func logged(f func(*TraceRecord), log *slog.Logger) func(*TraceRecord) {
 	if log == nil {
 		return f
@@ -24,8 +24,8 @@ func logged(f func(*TraceRecord), log *slog.Logger) func(*TraceRecord) {
 	}
 }
 
-// level returns at which level a record is logged: what every message brings is
-// for who looks at packets, what goes wrong for who watches a program.
+// level returns the level at which a record is logged. Records of each message are for users
+// who look at packets, failures for users who watch a program.
 func (r *TraceRecord) level() slog.Level {
 	switch r.Kind {
 	case TracePacketOut, TracePacketIn:

@@ -30,9 +30,8 @@ func (q *QP) AttachMcast(gid GID, lid uint16) error {
 	return wrap("attach to multicast group", q.attachMcast(gid))
 }
 
-// attachMcast joins the group, as the port counts who does, and then attaches
-// the queue pair: so whatever comes between, each attachment has one join, and
-// who ends the one takes back the other.
+// attachMcast joins the group and then attaches the queue pair. The port counts joins, so each
+// attachment has one join, whatever happens in between, and detaching undoes its join.
 func (q *QP) attachMcast(gid GID) error {
 	if err := q.object().Called("AttachMcast", errDestroyed); err != nil {
 		return err

@@ -71,11 +71,10 @@ func (p *PD) RegMRInvalidatable(buf []byte, access Access) (*MR, error) {
 	return p.reg(memory.RegionConfig{Buf: buf, Access: access, Invalidatable: true})
 }
 
-// RegMRAddr registers length bytes of memory that is not Go's, such as C's or
-// a mapped device's, by its address. It should be there, readable and writable,
-// until Dereg: what is done with memory that is not fails, here with
-// LOC_PROT_ERR, at the peer with REM_ACCESS_ERR. EINVAL when the range wraps or is more
-// than an address space holds.
+// RegMRAddr registers length bytes of memory that Go does not manage, such as C's or a mapped
+// device's, by its address. The memory should stay readable and writable until Dereg: an access
+// to memory that is not mapped fails, here with LOC_PROT_ERR, at the peer with REM_ACCESS_ERR.
+// EINVAL if the range wraps or is longer than the address space.
 func (p *PD) RegMRAddr(addr uintptr, length uint64, access Access) (*MR, error) {
 	buf, err := memory.RawBuf(addr, length)
 	if err != nil {

@@ -57,7 +57,7 @@ func tracer(f func(*TraceRecord)) trace.Tracer {
 	}
 }
 
-// engine returns the record as the engine has it.
+// engine converts the record to the engine's type.
 func (r *TraceRecord) engine() *trace.Record {
 	return &trace.Record{
 		At: clock.Instant(r.At), Kind: trace.Kind(r.Kind), From: r.From, To: r.To, Status: r.Status, Event: r.Event,

@@ -45,8 +45,8 @@ func (q *CQ) Wait(ctx context.Context) error {
 	if w == nil {
 		return fmt.Errorf("wait for CQ: its events go to its completion channel, wait with CompChannel.Get: %w", ib.EINVAL)
 	}
-	// One goroutine at a time sleeps for the event. It is the next one's turn when it
-	// returns, who sees by itself whether completions were left.
+	// One goroutine at a time sleeps for the event. When it returns, the next one goes on,
+	// and checks for remaining completions itself.
 	select {
 	case w.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -75,7 +75,7 @@ func (q *CQ) Wait(ctx context.Context) error {
 	}
 }
 
-// destroyed wakes who waits, to be told that the CQ is no more.
+// destroyed wakes sleepers, which then learn that the CQ is gone.
 func (w *waiter) destroyed(q *CQ) {
 	w.events.put(q)
 	q.dev.Port.Wake()

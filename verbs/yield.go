@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// A program that polls in vain lets other goroutines have its thread after
-// leastIdle polls: what it polls for may wait for it. Where nobody waits, that
-// still costs: the runtime wakes another thread to look for work, perhaps on
-// the processor of the peer. So each time that nobody did doubles the polls
-// until the next, up to leastIdle<<mostPatience.
+// A program that polls in vain yields its thread to other goroutines after leastIdle polls: the
+// completion that it polls for may depend on one of them. If no goroutine is waiting, a yield
+// still has a cost: the runtime wakes another thread to look for work, perhaps on the peer's
+// processor. So each yield that turns out useless doubles the number of polls until the next
+// one, up to leastIdle<<mostPatience.
 const (
 	leastIdle    = 32
 	mostPatience = 4
 )
 
-// othersRan is how long a thread is gone at least if others wanted it as much:
-// who polls has it for longer, and the search for work takes less.
+// othersRan is the shortest time that a thread is gone if other goroutines needed it: a
+// goroutine that polls keeps it for longer, and the search for work takes less.
 const othersRan = 15 * time.Microsecond
 
-// yielder decides when. Many goroutines may call it at once.
+// yielder decides when a poll yields. Many goroutines may call it at once.
 type yielder struct {
 	idle     atomic.Uint32 // polls in vain since the last time
 	patience atomic.Uint32
 }
 
-// empty is told of a poll in vain, and lets others have the thread now and then.
+// empty counts a poll in vain, and yields the thread now and then.
 func (y *yielder) empty() {
 	if !y.due() {
 		return
@@ -36,7 +36,7 @@ func (y *yielder) empty() {
 	y.learn(time.Since(from), runtime.GOMAXPROCS(0))
 }
 
-// due counts a poll in vain and reports whether it is the others' turn.
+// due counts a poll in vain and reports whether it has to yield.
 func (y *yielder) due() bool {
 	if y.idle.Add(1) < leastIdle<<y.patience.Load() {
 		return false
@@ -45,8 +45,8 @@ func (y *yielder) due() bool {
 	return true
 }
 
-// learn is told for how long others had the thread, and how many processors there
-// are. With one, whoever else runs needs it.
+// learn takes into account how long the thread was gone, and the number of processors. With one
+// processor, any other goroutine needs it.
 func (y *yielder) learn(gone time.Duration, processors int) {
 	patience := y.patience.Load()
 	switch {

@@ -1,5 +1,5 @@
-// Command check runs unmodified programs of Debian's packages on our libibverbs.so.1,
-// and writes docs/programs.md, which has the outcome of each.
+// Command check runs unmodified programs from Debian's packages with our libibverbs.so.1, and
+// writes the outcome of each to docs/programs.md.
 //
 // Reading order: cases.go (the programs), program.go (a process and its children),
 // run.go (a server and its client), connect.go (pairs that connect by rdma_cm), dapl.go, mpi.go,
@@ -7,7 +7,7 @@
 // must fail), pyverbs.go (rdma-core's unit tests), sources.go (our own programs),
 // root.go (programs of other suites of Debian), main.go.
 //
-// The programs run in a network namespace of their own, where they have the rights of an
-// ordinary user on the host, and never reach the network. It needs Linux with user namespaces
-// and the packages of packages.go, and names the missing ones.
+// The programs run in their own network namespace, with the rights of an ordinary user on the
+// host, and never reach the network. The command needs Linux with user namespaces and the
+// packages in packages.go; it names the missing ones.
 package main

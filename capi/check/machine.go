@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 )
 
-// machine is a virtual machine of QEMU's, and the connection that it is governed by. Its
-// processor is emulated: nobody has to be allowed to use the host's.
+// machine is a virtual machine of QEMU, and the connection that controls it. It emulates the
+// processor, so it needs no permission to use the host's.
 type machine struct {
 	*program
 	path string // of the socket, and the beginning of the names of other files
@@ -94,7 +94,7 @@ func (m *machine) do(command string, args, answer any) error {
 	}
 }
 
-// memory returns what is in the machine's memory.
+// memory returns bytes of the machine's memory.
 func (m *machine) memory(at, size int) ([]byte, error) {
 	name := m.path + ".memory"
 	if err := m.do("pmemsave", map[string]any{"val": at, "size": size, "filename": name}, nil); err != nil {

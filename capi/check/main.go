@@ -104,8 +104,9 @@ func wanted(run string, write bool, suites []string) (*regexp.Regexp, error) {
 	return want, nil
 }
 
-// begin prepares the programs of all suites, so that what is missing shows at once, and then
-// runs the suites one after the other. If programs of one fail, it still runs the others.
+// begin prepares the programs of all suites first, so that missing packages show at once, and
+// then runs the suites one after the other. If programs of one suite fail, it still runs the
+// others.
 func begin(ctx context.Context, suites []string) error {
 	if err := install(ctx, needed(suites)); err != nil {
 		return err

@@ -18,9 +18,9 @@ func names(t *testing.T, suite string) []string {
 	return c.names
 }
 
-// TestEveryPairRunsOnOneAddressToo: a case with two processes runs between two addresses and
-// on one, on the host and in the roots. Cases of one process, and those that are skipped
-// without a try, have one name only.
+// TestEveryPairRunsOnOneAddressToo checks that each case with two processes runs between two
+// addresses and on one, on the host and in the roots. Cases with one process, and cases that
+// are skipped without being tried, have one name only.
 func TestEveryPairRunsOnOneAddressToo(t *testing.T) {
 	var single []string
 	for _, p := range alone {

@@ -95,8 +95,8 @@ func (s *stand) pyverbs(ctx context.Context, write bool) (line string, skipped [
 	return line, skipped, nil
 }
 
-// outcomes returns how many tests passed, those that were skipped and why, and those that
-// failed.
+// outcomes returns the number of tests that passed, the skipped tests with their reasons, and
+// the failed tests.
 func outcomes(out string) (passed int, skipped, failed []string) {
 	for _, m := range result.FindAllStringSubmatch(out, -1) {
 		what, why, _ := strings.Cut(m[3], " ")
@@ -128,7 +128,7 @@ func noKernelDevices(dir string) (string, error) {
 	return bin, os.WriteFile(filepath.Join(bin, "rdma"), []byte("#!/bin/sh\necho '[]'\n"), 0o755)
 }
 
-// unpack copies files, those that are compressed without that.
+// unpack copies files, and decompresses those that are compressed.
 func unpack(from, to string) error {
 	names, err := os.ReadDir(from)
 	if err != nil {

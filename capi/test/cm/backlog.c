@@ -56,7 +56,7 @@ static void backlog(void)
 		id[i] = ready(clients, RDMA_PS_TCP, PORT);
 	overtake(clients, id, CLIENTS);
 	must(waiting(ch, taken) == PLACES);
-	quiet(clients); // nobody is rejected
+	quiet(clients); // no client is rejected
 	for (int i = PLACES; i < CLIENTS; i++)
 		taken[i] = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST); // by repetition, some seconds later
 	destroy_all(taken, CLIENTS);
@@ -91,7 +91,7 @@ static void unbounded(void)
 	}
 }
 
-// What nobody has taken goes with the listener: its clients are rejected.
+// Pending requests end with the listener: their clients are rejected.
 static void abandoned(void)
 {
 	struct rdma_event_channel *ch = open_channel(), *clients = open_channel();

@@ -92,7 +92,7 @@ struct rdma_cm_id *ready(struct rdma_event_channel *ch, enum rdma_port_space ps,
 	return id;
 }
 
-// params returns what to connect or accept with, beside private data.
+// params returns the parameters of a connect or accept, with some private data.
 struct rdma_conn_param params(const void *data, int n)
 {
 	return (struct rdma_conn_param){.private_data = data, .private_data_len = (uint8_t)n, .retry_count = 7, .rnr_retry_count = 7};
@@ -164,7 +164,7 @@ void ends(pid_t child)
 int main(int argc, char **argv)
 {
 	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders, parameters, threads, deaths, sixes, endings, titles, closings};
-	alarm(150); // who waits for what does not come
+	alarm(150); // bounds the wait for events that do not come
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; s->name != NULL; s++) {
 			if (argc == 1) {

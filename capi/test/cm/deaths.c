@@ -1,5 +1,5 @@
-// Processes that are killed: who was connected with them, or wanted to be, is told as
-// Linux tells it when it cleans up behind them.
+// Processes that are killed: their peers, connected or connecting, get the events that they get
+// when Linux cleans up after a killed process.
 #include "cm.h"
 
 #include <signal.h>
@@ -20,8 +20,8 @@ static void kill_off(pid_t child)
 	must(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status));
 }
 
-// soon makes sure that not much time has gone since something: no more than a machine
-// with much to do needs for what is to come at once.
+// soon checks that little time has passed since an event: no more than a busy machine needs for
+// something that should happen at once.
 static void soon(int64_t since) { must(now() - since < (int64_t)10 * SECOND); }
 
 // The server: of two connections it accepts one, and lets the other wait.

@@ -159,7 +159,7 @@ static void failing(void)
 	rdma_destroy_ep(id);
 	must(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
 	struct sockaddr_in four = here(PORT);
-	four.sin_addr.s_addr = htonl(0xc0000201); // 192.0.2.1, which is nobody's
+	four.sin_addr.s_addr = htonl(0xc0000201); // 192.0.2.1, which no host has
 	refused(rdma_resolve_addr(id, (struct sockaddr *)&four, (struct sockaddr *)&four, TIMEOUT_MS), EADDRNOTAVAIL);
 	must(rdma_destroy_id(id) == 0);
 	hints.ai_flags = RAI_PASSIVE;

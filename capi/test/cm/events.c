@@ -62,7 +62,7 @@ static void by_epoll(void)
 	close(ep);
 }
 
-// Events that nobody took go with their ID, and others stay.
+// Pending events of an ID disappear with it; those of other IDs stay.
 static void vanish(void)
 {
 	struct rdma_event_channel *ch = open_channel();

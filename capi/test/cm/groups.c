@@ -1,5 +1,5 @@
-// Multicast groups: what a join tells, who gets what is sent, and joins that come
-// twice or end.
+// Multicast groups: the event of a join, the receivers of a datagram, and joins that repeat or
+// end.
 #include "cm.h"
 
 enum { GRH = 40, LENGTH = 100 };
@@ -106,8 +106,7 @@ static void member(int parent, int from)
 	end(&m);
 }
 
-// Members in two processes on one address: both get each datagram, the one that sends
-// it too.
+// Members in two processes on one address: both get each datagram, including the sender.
 static void two_processes(void)
 {
 	int from, to;
@@ -125,7 +124,7 @@ static void two_processes(void)
 	expect(&m);
 	say(to);
 	hear(from);
-	send_letter(&m, 'b'); // to who is still in it
+	send_letter(&m, 'b'); // to the remaining members
 	ends(child);
 	struct ibv_wc wc;
 	must(ibv_poll_cq(m.id->recv_cq, 1, &wc) == 0);
@@ -152,7 +151,7 @@ static void twice(void)
 	must(rdma_leave_multicast(m.id, (struct sockaddr *)&g) == 0);
 	refused(rdma_leave_multicast(m.id, (struct sockaddr *)&g), EADDRNOTAVAIL);
 	must(rdma_leave_multicast(m.id, (struct sockaddr *)&other) == 0);
-	// An event that nobody has taken goes with its join.
+	// A pending event disappears with its join.
 	must(rdma_join_multicast(m.id, (struct sockaddr *)&g, &one) == 0);
 	must(rdma_leave_multicast(m.id, (struct sockaddr *)&g) == 0);
 	quiet(m.ch);
@@ -160,10 +159,10 @@ static void twice(void)
 	expect(&m);
 	send_letter(&m, 'd');
 	got(&m, 'd');
-	end(&m); // who destroys an ID leaves
+	end(&m); // destroying an ID leaves its groups
 }
 
-// A join for sending only, which on RoCE is one like others, and those that are refused.
+// A send-only join, which on RoCE is like any other, and joins that fail.
 static void refusals(void)
 {
 	struct member m = {0};

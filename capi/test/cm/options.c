@@ -1,5 +1,5 @@
-// The options of an ID: what each does, when it may be set, and what Linux says to
-// those that it does not have.
+// The options of an ID: the effect of each, when it may be set, and Linux's errors for unknown
+// options.
 #include "cm.h"
 
 #include <infiniband/sa.h>
@@ -31,7 +31,7 @@ static void reuse(void)
 	must(rdma_listen(one, 1) == 0);
 	refused(set(one, REUSE, 1), EINVAL);
 	must(set(three, REUSE, 1) == 0);
-	refused(bind_to(three, PORT), EADDRINUSE); // a listener shares its port with nobody
+	refused(bind_to(three, PORT), EADDRINUSE); // a listener does not share its port
 	destroy(one);
 	must(bind_to(three, PORT) == 0);
 	destroy(three);
@@ -44,8 +44,8 @@ static int bind_any(struct rdma_cm_id *id, int family)
 	return rdma_bind_addr(id, family == AF_INET ? (struct sockaddr *)&a : (struct sockaddr *)&a6);
 }
 
-// Listeners on all addresses of either family, beside each other if that of IPv6 is of
-// IPv6 only: one of IPv4 always is of IPv4 only.
+// Listeners on all addresses of each family coexist if the IPv6 one is restricted to IPv6; an
+// IPv4 one is always restricted to IPv4.
 static void afonly(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -58,7 +58,7 @@ static void afonly(void)
 		refused(set(six, AFONLY, 0), EINVAL);
 		destroy(four);
 
-		// Without that of IPv4 nobody takes requests by IPv4.
+		// Without the IPv4 listener, requests over IPv4 are rejected.
 		struct rdma_cm_id *client = ready(ch, RDMA_PS_TCP, PORT);
 		struct rdma_conn_param p = params(NULL, 0);
 		must(rdma_connect(client, &p) == 0);

@@ -51,7 +51,7 @@ static void active(void)
 	destroy(server);
 	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
 	must(e->status == 28 && rdma_ack_cm_event(e) == 0);
-	refused(rdma_connect(id, &p), EINVAL); // who was rejected takes another ID
+	refused(rdma_connect(id, &p), EINVAL); // after a rejection, a program needs a new ID
 	destroy(id);
 	resolve(id = make_id(ch, RDMA_PS_TCP), PORT);
 	must(rdma_connect(id, &p) == 0);
@@ -116,7 +116,7 @@ static void addresses(void)
 	const char *own = getenv("SOFTHCA_ADDR");
 	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT, .sin6_port = htons(PORT)};
 	struct sockaddr_in four = here(0), odd = {.sin_family = AF_UNIX};
-	refused(resolve_addr(id, "192.0.2.1", own), EADDRNOTAVAIL); // nobody's
+	refused(resolve_addr(id, "192.0.2.1", own), EADDRNOTAVAIL); // no host has this address
 	struct rdma_cm_id *far = make_id(ch, RDMA_PS_TCP);
 	if (resolve_addr(far, NULL, "192.0.2.9") == 0) { // the host sends there, but from no adapter
 		struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_ADDR_ERROR);
@@ -135,7 +135,7 @@ static void addresses(void)
 	refused(rdma_bind_addr(other, (struct sockaddr *)&four), EADDRNOTAVAIL);
 	must(bind_to(other, 0) == 0); // as if nothing had been
 	refused(bind_to(other, 0), EINVAL);
-	must(resolve_addr(other, "192.0.2.1", own) == 0); // of one that is bound the source does not count
+	must(resolve_addr(other, "192.0.2.1", own) == 0); // a bound ID ignores the source
 	pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	must(((struct sockaddr_in *)rdma_get_local_addr(other))->sin_addr.s_addr == here(0).sin_addr.s_addr);
 	destroy(other);
@@ -173,8 +173,8 @@ static void ipoib(void)
 	refused(rdma_create_id(ch, &id, NULL, 0x0555), EINVAL);
 }
 
-// Extended connection establishment: nobody offers it, as with kernels before it, and
-// a program that does gets what every other gets.
+// Extended connection establishment: the adapter does not offer it, like older kernels, and a
+// program that does gets the same answers as any other.
 static void ece(void)
 {
 	struct rdma_event_channel *ch = open_channel();

@@ -17,8 +17,8 @@ static struct ibv_qp_attr attributes(struct rdma_cm_id *id)
 	return a;
 }
 
-// What one side reads from the other, the other serves: each is told of both as they
-// are for itself.
+// The READs that one side issues are served by the other: each side's event has both depths
+// from its own point of view.
 static void told(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -143,8 +143,8 @@ static void no_timeout(void)
 	destroy(listener);
 }
 
-// Who keeps its ID after the end is told when no packet can be under way any more,
-// which takes as long as the path's packets live.
+// An ID that stays after the disconnect gets TIMEWAIT_EXIT when no packet can be in flight any
+// more: after the packet lifetime of the path.
 static void timewait(void)
 {
 	struct link l = {.ch = open_channel()};
@@ -164,7 +164,7 @@ static void timewait(void)
 	must(pass(l.ch, RDMA_CM_EVENT_DISCONNECTED) == l.server);
 	must(rdma_disconnect(l.server) == 0);
 	int client = 0, server = 0, over = 0;
-	while (client < 2 || server < 1) { // both are told, in any order
+	while (client < 2 || server < 1) { // both sides get theirs, in any order
 		struct rdma_cm_event *e;
 		must(rdma_get_cm_event(l.ch, &e) == 0 && e->status == 0);
 		must(e->event == RDMA_CM_EVENT_TIMEWAIT_EXIT || (e->event == RDMA_CM_EVENT_DISCONNECTED && e->id == l.client && client == 0));

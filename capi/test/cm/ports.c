@@ -1,5 +1,5 @@
-// Ports: who has one, in this process and in others, and those that are given to who
-// asks for none.
+// Ports: which ID has one, in this process and in others, and the ports that IDs get that ask
+// for any.
 #include "cm.h"
 
 #include <signal.h>
@@ -190,7 +190,7 @@ static void distinct(void)
 	ends(child);
 }
 
-// All of them: who comes then gets none, and one that is given back.
+// All ports are taken: another ID gets none, and then one that was released.
 static void exhausted(void)
 {
 	static struct rdma_cm_id *id[ALL];

@@ -103,8 +103,8 @@ static void connection(void)
 	destroy(listener);
 }
 
-// Listeners on all addresses of a family, beside each other: each takes the requests of
-// its own. One of both families takes all.
+// Listeners on all addresses of a family coexist: each takes the requests of its family. A
+// listener for both families takes all.
 static void wildcards(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -181,7 +181,7 @@ static void addresses(void)
 	destroy(id);
 }
 
-// Datagrams: what the client is told of the service is enough to send there.
+// Datagrams: the client's event has all that it needs to send to the service.
 static void datagrams(void)
 {
 	static char out[LENGTH], in[GRH + LENGTH];

@@ -12,7 +12,8 @@ static void begin_resolve(struct rdma_cm_id *id)
 	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
 }
 
-// taker takes events of one channel with others, until one comes that is for nobody.
+// taker takes events of a channel together with other threads, until it gets one whose ID has
+// no counter.
 struct taker {
 	struct rdma_event_channel *ch;
 	int taken;
@@ -27,7 +28,7 @@ static void *take(void *arg)
 		atomic_int *seen = e->id->context;
 		last = seen == NULL;
 		if (!last) {
-			must(atomic_fetch_add(seen, 1) == 0); // nobody else had it
+			must(atomic_fetch_add(seen, 1) == 0); // no other thread had it
 			t->taken++;
 		}
 		must(rdma_ack_cm_event(e) == 0);
@@ -118,14 +119,14 @@ static void cycles(void)
 	rdma_destroy_event_channel(ch);
 }
 
-// Both ends leave at once: either is told so once.
+// Both ends disconnect at the same time: each gets one event.
 static void *leave(void *arg)
 {
 	must(rdma_disconnect(arg) == 0);
 	return NULL;
 }
 
-// told_once makes sure that of the end nothing is told again, but what may follow it.
+// told_once checks that no event follows DISCONNECTED, except TIMEWAIT_EXIT.
 static void told_once(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_event *e;

@@ -1,6 +1,6 @@
-// Many threads at once: who posts and polls what others post and poll, sleeps for
-// completions, takes events, makes and ends objects, opens and closes adapters,
-// while all the others do. The scenario is short, for tools that slow it down.
+// Many threads at once: they post and poll on shared queues, sleep for completions, take
+// events, create and destroy objects, and open and close adapters, all at the same time. The
+// scenario is short, for tools that slow it down.
 #include "rig.h"
 
 #include <fcntl.h>
