@@ -28,19 +28,20 @@ func newExplainCommand() *cobra.Command {
 		Short: "Say what went wrong in a capture file, and why",
 		Long: `explain follows the RoCEv2 connections of a pcap or pcapng file, also compressed with gzip, and says what happened:
 the verdict and a summary first (what broke, on which side to look, which status the programs have seen, what to try), then
-the conversations, the findings, and the packets around what explains the verdict. The lists have 10 lines each, with --all
-everything. FILE may be - for standard input. Colors are for terminals only, and not if NO_COLOR is set.
+the conversations, the findings, and the packets around what explains the verdict. The lists have 10 entries each; --all
+prints all of them. FILE may be - for standard input. The report is colored on terminals, unless NO_COLOR is set.
 
-With --live it follows what passes a network interface (Linux, CAP_NET_RAW) until it is interrupted by Ctrl-C, and then
-says it; of a connection that fails it tells at once. The packets of one adapter every command follows with --explain, without privilege.
+With --live, explain follows the packets of a network interface (Linux, CAP_NET_RAW) until Ctrl-C, and then prints the
+report; it reports a connection that fails at once. Every other command takes --explain, which follows the packets of its
+own adapter and needs no privilege.
 
-What a capture does not show is not called lost: the lines "not shown" say what it cannot tell. The file is read once,
-and memory is needed for the connections that are alive only. Every finding is described in docs/explain.md, and so
-is what --json prints.
+explain never counts a packet as lost that the capture merely lacks: the lines "not shown" say what the capture cannot
+tell. It reads the file once, and needs memory only for the connections that are open. docs/explain.md describes every
+finding, docs/json.md what --json prints.
 
 --html writes a page that needs no network: a ladder of the packets to scroll, filter and search, their PSNs and the
-throughput over time, the messages, every packet's fields and the states of both queue pairs. It shows 100,000 packets;
-of a greater capture those around what explains the verdict.
+throughput over time, the messages, every packet's fields and the states of both queue pairs. It shows at most
+100,000 packets: of a larger capture, those around the cause of the verdict.
 
 The exit code tells the verdict:
 
@@ -75,7 +76,7 @@ The exit code tells the verdict:
 			return x.run(cmd, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&x.live, "live", "", "follow what passes this network `interface`, until Ctrl-C")
+	cmd.Flags().StringVar(&x.live, "live", "", "follow the packets of this network `interface`, until Ctrl-C")
 	cmd.Flags().BoolVar(&x.asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&x.all, "all", false, "list all conversations and findings, not only 10 of each")
 	cmd.Flags().StringVar(&x.page, "html", "", "also write a page for browsers to this `file.html`")

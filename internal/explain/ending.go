@@ -59,12 +59,12 @@ func (c *conversation) untold() {
 		if c.packets == 0 {
 			return
 		}
-		c.find(c.first, nothingAnswers, "%s from %v, %d from %v", count(a, "message"), c.ends[0].told(), b, c.ends[1].told())
+		c.find(c.first, nothingAnswers, "%s from %v, %d from %v", count(a, "message"), c.endOf(0), b, c.endOf(1))
 		f := c.findings[len(c.findings)-1]
 		f.Count, f.Last = a+b, c.last.record
 	default:
 		if c.paired == "" && c.packets > 0 {
-			c.find(c.first, oneDirection, "nothing from %v to %v", c.ends[1].told(), c.ends[0].told())
+			c.find(c.first, oneDirection, "nothing from %v to %v", c.endOf(1), c.endOf(0))
 		}
 	}
 }
@@ -111,9 +111,9 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	case h.ignored >= enough:
 		return answersIgnored, c.last, fmt.Sprintf("%s of what was answered, from %v", count(h.ignored, "repeat"), c.ends[side].addr)
 	case silence && h.answers == 0:
-		return noAnswer, c.last, fmt.Sprintf("%s; %s, to QP %#06x of %v", what, count(h.timeouts, "repeat"), uint32(c.ends[1-side].qpn), c.ends[1-side].addr)
+		return noAnswer, c.last, fmt.Sprintf("%s; %s, to %v", what, count(h.timeouts, "repeat"), c.endOf(1-side))
 	case silence && h.beyond == 0 && h.good > 0:
-		return wentSilent, c.last, fmt.Sprintf("%s; %s, to QP %#06x of %v; the last answer was in record %d", what, count(h.timeouts, "repeat"), uint32(c.ends[1-side].qpn), c.ends[1-side].addr, h.lastGood.record)
+		return wentSilent, c.last, fmt.Sprintf("%s; %s, to %v; the last answer was in record %d", what, count(h.timeouts, "repeat"), c.endOf(1-side), h.lastGood.record)
 	default:
 		return unfinished, c.oldest(side), what
 	}

@@ -111,7 +111,7 @@ func (f *Follower) died(c *conversation, found *Finding) {
 
 // tell tells of a connection.
 func (f *Follower) tell(c *conversation, turn Turn, found *Finding) {
-	where := fmt.Sprintf("%v, %v and %v", c.service, c.ends[0].told(), c.ends[1].told())
+	where := fmt.Sprintf("%v, %v and %v", c.service, c.endOf(0), c.endOf(1))
 	if c.ends[0].qpn == ib.QPNGSI {
 		where = fmt.Sprintf("CM, %v and %v", c.ends[0].addr, c.ends[1].addr)
 	}

@@ -59,7 +59,8 @@ type Conversation struct {
 // End is one end of a conversation.
 type End struct {
 	Addr string `json:"addr"` // its IP address
-	QPN  *int   `json:"qpn"`  // null if no packet to it was seen
+	QPN  *int   `json:"qpn"`  // of RD that of the EE context; null if no packet to it was seen
+	eec  bool   // the number is that of an EE context
 }
 
 // Requests is what one side asked for.
@@ -242,7 +243,7 @@ func (r *Report) addLink(l *link) {
 // summary returns what is told of a conversation.
 func (c *conversation) summary() Conversation {
 	s := Conversation{
-		ID: c.id, Service: c.service.String(), A: c.ends[0].told(), B: c.ends[1].told(), Paired: c.paired, PathMTU: c.mtu,
+		ID: c.id, Service: c.service.String(), A: c.endOf(0), B: c.endOf(1), Paired: c.paired, PathMTU: c.mtu,
 		Packets: c.packets, Bytes: c.bytes, First: c.first.record, Last: c.last.record,
 		Start: c.first.at, Length: c.last.since(c.first), AToB: c.requests(0), BToA: c.requests(1), Notes: c.notes,
 		ladder: c.ladder.rungs(),
@@ -263,8 +264,10 @@ func (c *conversation) summary() Conversation {
 	return s
 }
 
-func (e end) told() End {
-	t := End{Addr: e.addr.String()}
+// endOf returns what the report says of an end.
+func (c *conversation) endOf(side int) End {
+	e := c.ends[side]
+	t := End{Addr: e.addr.String(), eec: c.service == roce.ServiceRD}
 	if e.qpn != noQPN {
 		n := int(e.qpn & ib.QPNMask)
 		t.QPN = &n

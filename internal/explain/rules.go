@@ -167,8 +167,8 @@ var table = [numRules]Rule{
 		Try:       "Check that the responder's queue pair is in RTR or RTS, that both sides exchanged the right QP numbers and GIDs, and that no firewall drops UDP port 4791.",
 	},
 	wentSilent: {
-		Name: "went-silent", Severity: Failed, Side: Responder, Title: "the responder answered at first and then no more",
-		Means:     "After answers the requests were repeated without any. The program ended, its queue pair went to ERR, or the way was cut.",
+		Name: "went-silent", Severity: Failed, Side: Responder, Title: "the responder answered at first, then stopped answering",
+		Means:     "The responder answered earlier requests; later ones were repeated and got no answer. Its program ended, its queue pair went to ERR, or the path was cut.",
 		Requester: Statuses{ib.WCRetryExcErr},
 		Try:       "See whether the responder's program still runs, and what its last completion was; then see whether the host can be reached.",
 	},
@@ -525,7 +525,7 @@ var table = [numRules]Rule{
 	},
 	cmREQUnanswered: {
 		Name: "cm-req-unanswered", Severity: Failed, Side: Responder, Title: "a connection request was repeated and never answered",
-		Means: "No host, no adapter or a firewall is at that address. rdma_cm reports UNREACHABLE with -ETIMEDOUT.",
+		Means: "No host or adapter has that address, or a firewall drops UDP port 4791. rdma_cm reports UNREACHABLE with -ETIMEDOUT.",
 		Try:   "Check address and route, that the peer has an RDMA device on that interface, and that UDP port 4791 is open.",
 	},
 	cmREPRepeated: {
@@ -575,7 +575,7 @@ var table = [numRules]Rule{
 	},
 	sidrUnanswered: {
 		Name: "sidr-unanswered", Severity: Failed, Side: Responder, Title: "the look-up of a UD service was repeated and never answered",
-		Means: "No host, no adapter or a firewall is at that address.",
+		Means: "No host or adapter has that address, or a firewall drops UDP port 4791.",
 		Try:   "Check address and route, and that UDP port 4791 is open.",
 	},
 }

@@ -92,9 +92,9 @@ var cases = []struct {
 	{answerMissing, "loss_read_pipe_rsp.client", nil, ""},
 	{atomicReplayed, "loss_atomic_ack.server", nil, "original value"},
 	{atomicReplayed, "loss_cas_ack.server", nil, "original value"},
-	{noAnswer, "errs_peer_reset", nil, "2 repeats, to QP 0x0000bd of 10.77.0.2"},
+	{noAnswer, "errs_peer_reset", nil, "2 repeats, to 10.77.0.2 QP 0x0000bd"},
 	{noAnswer, "errs_peer_destroyed", nil, "WRITE of 100 bytes"},
-	{wentSilent, "loss_every5_send.client", silent(12), "to QP 0x"},
+	{wentSilent, "loss_every5_send.client", silent(12), "repeats, to 10.77.0.2 QP 0x"},
 	{answersIgnored, "loss_ack.server", func(s *scene) {
 		s.frames = s.frames[:7] // up to the repeat and the answer to it
 		s.repeat(6, 300*time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -21,6 +22,17 @@ const (
 
 // maxShown is how many conversations and findings the text has, unless all are wanted.
 const maxShown = 10
+
+// columns is how long lines are. Only a word that is longer exceeds it.
+const columns = 100
+
+// Where the texts of the verdict, of findings, of conversations and of packets begin.
+const (
+	verdictIndent      = 18
+	findingIndent      = 9
+	conversationIndent = 5
+	rungIndent         = 31
+)
 
 // TextOptions choose how a report is written for people.
 type TextOptions struct {
@@ -57,7 +69,7 @@ func (r *Report) JSON(w io.Writer) error {
 
 // in returns s in a color.
 func (p *printer) in(color, s string) string {
-	if !p.Colors || s == "" {
+	if !p.Colors || s == "" || color == "" {
 		return s
 	}
 	return color + s + plain
@@ -77,7 +89,12 @@ func shade(outcome string) string {
 
 func (p *printer) verdict(r *Report) {
 	v := &r.Verdict
-	fmt.Fprintf(p, "%s %s\n", p.in(bold+shade(v.Outcome), "VERDICT "+v.Outcome+":"), p.in(bold, v.Headline))
+	head := "VERDICT " + v.Outcome + ":"
+	lines := wrap(head+" "+v.Headline, columns)
+	fmt.Fprintf(p, "%s%s\n", p.in(bold+shade(v.Outcome), head), p.in(bold, strings.TrimPrefix(lines[0], head)))
+	for _, line := range lines[1:] {
+		fmt.Fprintf(p, "  %s\n", p.in(bold, line))
+	}
 	color := shade(v.Outcome)
 	for _, line := range [...]struct{ name, text, color string }{
 		{"capture", r.extent(), ""}, {"conversations", r.Tally.String(), ""}, {"first failure", r.firstFailure(), color},
@@ -99,10 +116,37 @@ func (p *printer) line(name, text, color string) {
 	if text == "" {
 		return
 	}
-	if color != "" {
-		text = p.in(color, text)
+	head := p.in(faint, fmt.Sprintf("%-15s", name))
+	for _, line := range wrap(text, columns-verdictIndent) {
+		fmt.Fprintf(p, "  %s %s\n", head, p.in(color, line))
+		head = fmt.Sprintf("%-15s", "")
 	}
-	fmt.Fprintf(p, "  %s %s\n", p.in(faint, fmt.Sprintf("%-15s", name)), text)
+}
+
+// wrap breaks a text at blanks into lines of at most width characters. A word that is
+// longer has a line of its own.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for i, word := range strings.Split(text, " ") {
+		switch {
+		case i == 0:
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = word
+		}
+	}
+	return append(lines, line)
+}
+
+// wrapped writes a text in lines that begin at a column.
+func (p *printer) wrapped(indent int, text string) {
+	for _, line := range wrap(text, columns-indent) {
+		fmt.Fprintf(p, "%*s%s\n", indent, "", line)
+	}
 }
 
 // extent says how much the capture holds.
@@ -196,15 +240,18 @@ func (p *printer) conversations(r *Report) {
 	shown := p.shown(r, worst)
 	for _, c := range shown {
 		outcome := cmp.Or(worst[c.ID], "clean")
-		fmt.Fprintf(p, "%3d  %-3s %s %s > %s  %s, %s in %v", c.ID, c.Service, p.in(shade(outcome), fmt.Sprintf("%-8s", outcome)), c.A, c.B, count(c.Packets, "packet"), count(c.Bytes, "byte"), round(c.Length))
+		fmt.Fprintf(p, "%3d  %-3s %s %s > %s\n", c.ID, c.Service, p.in(shade(outcome), fmt.Sprintf("%-8s", outcome)), c.A, c.B)
+		size := fmt.Sprintf("%s, %s in %v", count(c.Packets, "packet"), count(c.Bytes, "byte"), round(c.Length))
 		if c.PathMTU > 0 {
-			fmt.Fprintf(p, ", path MTU %d", c.PathMTU)
+			size += fmt.Sprintf(", path MTU %d bytes", c.PathMTU)
 		}
-		p.WriteByte('\n')
+		p.wrapped(conversationIndent, size)
 		p.requests("> ", &c.AToB)
 		p.requests("< ", &c.BToA)
 		for _, n := range c.Notes {
-			fmt.Fprintf(p, "     %s\n", p.in(faint, n))
+			for _, line := range wrap(n, columns-conversationIndent) {
+				fmt.Fprintf(p, "%*s%s\n", conversationIndent, "", p.in(faint, line))
+			}
 		}
 	}
 	p.more("     ", len(r.Conversations)-len(shown))
@@ -254,12 +301,16 @@ func (p *printer) findings(r *Report) {
 		shown = shown[:min(len(shown), maxShown)]
 	}
 	for _, f := range shown {
-		fmt.Fprintf(p, "%s %s: %s\n", p.in(shade(f.Severity.String()), fmt.Sprintf("%-8v", f.Severity)), f.Rule, f.Title)
+		lines := wrap(f.Rule+": "+f.Title, columns-findingIndent)
+		fmt.Fprintf(p, "%s %s\n", p.in(shade(f.Severity.String()), fmt.Sprintf("%-8v", f.Severity)), lines[0])
+		for _, line := range lines[1:] {
+			fmt.Fprintf(p, "%*s%s\n", findingIndent, "", line)
+		}
 		times := "once"
 		if f.Count > 1 {
 			times = fmt.Sprintf("%d times, up to record %d", f.Count, f.Last)
 		}
-		fmt.Fprintf(p, "         %s, %s: %s\n", f.place(), times, f.Detail)
+		p.wrapped(findingIndent, fmt.Sprintf("%s, %s: %s", f.place(), times, f.Detail))
 	}
 	p.more("         ", len(r.Findings)-len(shown))
 }
@@ -284,6 +335,12 @@ func (p *printer) ladder(r *Report) {
 		case strings.Contains(g.Text, " RNR"):
 			color = yellow
 		}
-		fmt.Fprintf(p, "%6d %12.6f  %s\n", g.Record, g.At.Seconds(), p.in(color, arrow+"  "+g.Text))
+		for i, line := range wrap(g.Text, columns-rungIndent) {
+			head := fmt.Sprintf("%6d %10.6f s  %s  ", g.Record, g.At.Seconds(), arrow)
+			if i > 0 {
+				head = strings.Repeat(" ", rungIndent)
+			}
+			fmt.Fprintf(p, "%s%s\n", head, p.in(color, line))
+		}
 	}
 }

@@ -55,7 +55,7 @@ func (r *Report) judge() Verdict {
 	v := f.verdict(where, r.asked)
 	v.Caveats = r.caveats()
 	if f.Severity == Failed && r.listened < f.until {
-		v.Caveats = append(v.Caveats, "the capture ends "+gapAfter(r.listened-f.heard)+" what was heard last of that end: whether it went on is not in it")
+		v.Caveats = append(v.Caveats, "the capture ends "+gapAfter(r.listened-f.heard)+" the last packet of that end: it does not show whether that end went on")
 	}
 	return v
 }
@@ -147,10 +147,10 @@ func (r *Report) caveats() []string {
 		late, disorder = max(late, s.doubt), disorder || s.disorder
 	}
 	if alone > 0 {
-		c = append(c, "of "+count(alone, "connection")+" one direction only was seen: what is missing there may merely not be in this capture")
+		c = append(c, "only one direction of "+count(alone, "connection")+" is in this capture: what seems to be missing may have passed elsewhere")
 	}
 	if missed > 0 {
-		c = append(c, "in "+count(missed, "connection")+" answers are to requests that were not seen: the capture missed packets, or began in the middle")
+		c = append(c, count(missed, "connection")+" with answers to requests that are not in the capture: it missed packets, or began in the middle")
 	}
 	if late > 0 {
 		c = append(c, fmt.Sprintf("an answer came after %v, and its requester sent nothing more: if its timer was shorter and %s before", round(late), noRetriesLeft))
@@ -159,7 +159,7 @@ func (r *Report) caveats() []string {
 		c = append(c, "the last answers to a requester came out of order: if "+noRetriesLeft)
 	}
 	if r.Ended > 0 {
-		c = append(c, count(r.Ended, "connection")+" ended early, as too many were alive at once")
+		c = append(c, count(r.Ended, "connection")+" not followed to the end, as too many were open at once")
 	}
 	return c
 }
@@ -169,10 +169,14 @@ func (c *Conversation) ends() string {
 	return fmt.Sprintf("%s conversation %d, %s and %s", c.Service, c.ID, c.A, c.B)
 }
 
-// String returns the address and the number of the queue pair.
+// String returns the address and the number of the queue pair or EE context.
 func (e End) String() string {
 	if e.QPN == nil {
 		return e.Addr
 	}
-	return fmt.Sprintf("%s QP %#06x", e.Addr, *e.QPN)
+	kind := "QP"
+	if e.eec {
+		kind = "EEC"
+	}
+	return fmt.Sprintf("%s %s %#06x", e.Addr, kind, *e.QPN)
 }

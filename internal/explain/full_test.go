@@ -1,0 +1,110 @@
+package explain
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/roce"
+)
+
+// TestFullTables fills what is remembered beyond its bounds.
+func TestFullTables(t *testing.T) {
+	addr := netip.AddrFrom4([4]byte{10, 77, 0, client})
+	var k keys
+	var q qkeys
+	for i := range maxKeys + 10 {
+		k.put(keyOf{addr, ib.RKey(i)}, keyUse{used: 1})
+		q.announce(qpAt{addr, ib.QPN(i)}, qkeyOf{record: 1})
+	}
+	k.put(keyOf{addr, 0}, keyUse{used: 2})
+	q.announce(qpAt{addr, 0}, qkeyOf{record: 2})
+	if n, used := len(k.known), k.known[keyOf{addr, 0}].used; n != maxKeys || used != 2 {
+		t.Errorf("%d keys are remembered, want %d; the first was used in record %d, want 2", n, maxKeys, used)
+	}
+	if n, in := len(q.known), q.known[qpAt{addr, 0}].record; n != maxQKeys || in != 2 {
+		t.Errorf("%d Q_Keys are remembered, want %d; the first is of record %d, want 2", n, maxQKeys, in)
+	}
+	var d deferred
+	for i := range maxDeferred + 10 {
+		d.put(&op{src: ib.QPN(i)}, time.Millisecond, instant{})
+	}
+	d.put(&op{src: 1}, time.Millisecond, instant{})
+	if len(d.list) != maxDeferred || d.list[1].naks != 2 {
+		t.Errorf("messages of %d queue pairs are remembered, want %d; the second was put off %d times, want 2", len(d.list), maxDeferred, d.list[1].naks)
+	}
+	var in intact
+	for i := range 2 * maxGaps {
+		in.add(ib.NewPSN(uint32(2 * i)))
+	}
+	if last := ib.NewPSN(2 * (2*maxGaps - 1)); len(in.runs) != maxGaps || !in.has(last) || in.has(ib.NewPSN(0)) {
+		t.Errorf("%d runs are remembered, want the last %d", len(in.runs), maxGaps)
+	}
+	if in.add(ib.NewPSN(4 * maxJump)); len(in.runs) != 1 {
+		t.Errorf("%d runs are remembered, want 1: the others are too far away", len(in.runs))
+	}
+}
+
+// TestManyAlone follows one direction of many connections between two hosts.
+func TestManyAlone(t *testing.T) {
+	s := &scene{t: t}
+	for i := range 2 * maxAlone {
+		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, ib.QPN(100+i), 1)})
+	}
+	f, most := New(Config{}), 0
+	s.follow(f, func() {
+		for _, list := range f.alone {
+			most = max(most, len(list))
+		}
+	})
+	if most != maxAlone {
+		t.Errorf("%d connections of which one direction is known are looked through, want %d", most, maxAlone)
+	}
+}
+
+// TestUnlistedFindings follows more connections than a report lists: their findings count.
+func TestUnlistedFindings(t *testing.T) {
+	const many, each = defaultListed + 40, 3
+	s := &scene{t: t}
+	for i := range many {
+		for k := range each {
+			s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.UCSendOnly, ib.QPN(100+i), uint32(k))})
+		}
+	}
+	r, sum := s.explain(), 0
+	for _, f := range r.Findings {
+		if f.id == nothingAnswers {
+			sum += f.Count
+		}
+	}
+	if r.Unlisted != many-defaultListed || len(r.Messages)+r.UnlistedMessages != many*each || sum != many*each {
+		t.Errorf("%d connections are not listed, want %d; %d messages are counted and %d found, want %d",
+			r.Unlisted, many-defaultListed, len(r.Messages)+r.UnlistedMessages, sum, many*each)
+	}
+}
+
+// TestTimesOfReports checks on all captures that conversations and messages lie within
+// them, and that what connection managers say belongs to no queue pair.
+func TestTimesOfReports(t *testing.T) {
+	for name, r := range everyReport(t) {
+		byID := map[int]*Conversation{}
+		for i := range r.Conversations {
+			c := &r.Conversations[i]
+			byID[c.ID] = c
+			if c.Start+c.Length > r.Duration || c.First > c.Last {
+				t.Errorf("%s: conversation %d is from record %d at %v to record %d, %v later, in a capture of %v", name, c.ID, c.First, c.Start, c.Last, c.Length, r.Duration)
+			}
+			if c.Service == "CM" && (c.A.QPN != nil || c.B.QPN != nil) {
+				t.Errorf("%s: conversation %d of connection managers is between %v and %v", name, c.ID, c.A, c.B)
+			}
+		}
+		for i := range r.Messages {
+			m := &r.Messages[i]
+			c := byID[m.Conversation]
+			if m.At < c.Start || m.At+m.Took > c.Start+c.Length {
+				t.Errorf("%s: the message in record %d, at %v for %v, is outside of its conversation, at %v for %v", name, m.Record, m.At, m.Took, c.Start, c.Length)
+			}
+		}
+	}
+}
