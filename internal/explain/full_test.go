@@ -1,11 +1,13 @@
 package explain
 
 import (
+	"bytes"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/pcapfile"
 	"github.com/softhca/softhca/roce"
 )
 
@@ -72,7 +74,11 @@ func TestUnlistedFindings(t *testing.T) {
 			s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.UCSendOnly, ib.QPN(100+i), uint32(k))})
 		}
 	}
-	r, sum := s.explain(), 0
+	r, err := Read(bytes.NewReader(s.file()), Config{Messages: many * each})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
 	for _, f := range r.Findings {
 		if f.id == nothingAnswers {
 			sum += f.Count
@@ -106,5 +112,46 @@ func TestTimesOfReports(t *testing.T) {
 				t.Errorf("%s: the message in record %d, at %v for %v, is outside of its conversation, at %v for %v", name, m.Record, m.At, m.Took, c.Start, c.Length)
 			}
 		}
+	}
+}
+
+// TestSecondConversation finds something in two connections: each finding says in which.
+func TestSecondConversation(t *testing.T) {
+	s := &scene{t: t}
+	for i := range 2 {
+		s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.UCSendOnly, ib.QPN(100+i), 1)})
+	}
+	r := s.explain()
+	if len(r.Findings) != 2 || r.Findings[0].Conversation != 1 || r.Findings[1].Conversation != 2 {
+		t.Errorf("found %s, want one in each of two conversations", names(r))
+	}
+}
+
+// TestManyGaps fills gaps in their middle, which makes two of each.
+func TestManyGaps(t *testing.T) {
+	s, f, most := &scene{t: t}, New(Config{}), 0
+	for _, from := range [...]uint32{0, 2} {
+		for i := range uint32(maxGaps + 1) {
+			s.add(client, time.Microsecond, &roce.Packet{BTH: bth(roce.RCSendOnly, 0x22, 4*i+from)})
+		}
+	}
+	s.follow(f, func() {
+		for e := f.alive.Front(); e != nil; e = e.Next() {
+			most = max(most, len(e.Value.(*conversation).halves[0].gaps))
+		}
+	})
+	if most != maxGaps {
+		t.Errorf("%d gaps are remembered, want %d", most, maxGaps)
+	}
+}
+
+// TestManySenders counts the packets of more addresses than are remembered.
+func TestManySenders(t *testing.T) {
+	f := New(Config{})
+	for i := range 2 * maxSenders {
+		f.sound(&pcapfile.Packet{Src: netip.AddrFrom4([4]byte{10, 77, byte(i >> 8), byte(i)})}, true)
+	}
+	if n := len(f.damage.senders); n != maxSenders {
+		t.Errorf("%d senders are remembered, want %d", n, maxSenders)
 	}
 }

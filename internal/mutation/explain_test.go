@@ -40,4 +40,28 @@ var explainMutants = []mutant{
 		new:  "c.last.at",
 		test: "internal/explain TestTimesOfReports",
 	},
+	{
+		name: "senders-counted-without-a-bound", in: "internal/explain.Follower.sound",
+		old:  "len($f.damage.senders) < maxSenders",
+		new:  "true",
+		test: "internal/explain TestManySenders",
+	},
+	{
+		name: "gaps-remembered-without-a-bound", in: "internal/explain.conversation.fill",
+		old:  "len($h.gaps) < maxGaps",
+		new:  "true",
+		test: "internal/explain TestManyGaps",
+	},
+	{
+		name: "finding-of-the-first-conversation", in: "internal/explain.Report.number",
+		old:  "$f.Conversation = to[$f.Conversation]",
+		new:  "f.Conversation = min(f.Conversation, 1)",
+		test: "internal/explain TestSecondConversation",
+	},
+	{
+		name: "datagrams-put-off-without-a-bound", in: "internal/explain.deferred.put",
+		old:  "len($d.list) >= maxDeferred",
+		new:  "false",
+		test: "internal/explain TestFullTables",
+	},
 }
