@@ -107,7 +107,7 @@ func (e *EEC) resynced(now clock.Instant, p *Packet) {
 	r.early.clear()
 	e.in.abort(now, ib.WCRemAbortErr)
 	e.in.epsn = p.BTH.PSN.Next()
-	r.reply.ack(p.BTH.PSN, true)
+	r.reply.ack(p.BTH.PSN)
 }
 
 // abort ends the message that is coming in. The receive that it is placed in

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/roce"
@@ -17,6 +18,7 @@ const (
 	rxeTransit = 50 * time.Microsecond // one way
 	rxeTimeout = 67 * time.Millisecond
 	rxeUnacked = 128 // PSNs that it sends without an acknowledgement
+	rxeUnasked = 64  // packets that it sends without asking for one, and one more
 )
 
 // rxeState is how far a message has come.
@@ -67,6 +69,9 @@ type rxe struct {
 	drop    func(p *roce.Packet) bool // loses a packet on purpose
 	pace    time.Duration             // between packets that are sent again
 	next    clock.Instant             // when the next packet may go
+	unasked int                       // packets since one asked for an ACK
+	exits   ib.MSN                    // the responder's program exits after so many messages; 0: never
+	gone    bool                      // it has
 	done    int
 	retries int
 }
@@ -150,7 +155,10 @@ func (r *rxe) request() bool {
 		op = roce.RCRDMAWriteLast
 	}
 	p := r.s.Write(op, r.psn, make([]byte, 256), int(w.n)*256)
-	p.BTH.AckReq = end
+	p.BTH.AckReq = end || r.unasked > rxeUnasked
+	if r.unasked++; p.BTH.AckReq {
+		r.unasked = 0
+	}
 	if start {
 		w.first, w.last = r.psn, r.psn+w.n-1
 	}
@@ -263,7 +271,11 @@ func (r *rxe) step() (busy bool) {
 			r.in = append(r.in, f.p)
 			continue
 		}
+		if r.gone {
+			continue
+		}
 		for _, p := range r.s.Inject(f.p) {
+			r.gone = r.gone || p.AETH.MSN == r.exits && r.exits != 0
 			r.carry(p, true)
 		}
 	}
@@ -318,6 +330,38 @@ func TestRxeRetriesTheLastPacket(t *testing.T) {
 		}
 		if !done || r.retries != 2 {
 			t.Errorf("%v is lost: %t; the peer went back %d times, want once for the NAK and once for its timer", lost, done, r.retries)
+		}
+	}
+}
+
+// TestRxeIsAnsweredBeforeExit loses or delays up to three packets of a message to a program
+// that exits after it. Everything that left before the program has its completion is enough
+// for rxe to complete the message: nothing answers what rxe sends later.
+func TestRxeIsAnsweredBeforeExit(t *testing.T) {
+	const n = 8
+	for run := 1; run <= 3; run++ {
+		for first := range uint32(n - run) {
+			for _, late := range []bool{false, true} {
+				r := newRxe(t, 1)
+				r.exits = 1
+				hit := 0
+				r.drop = func(p *roce.Packet) bool {
+					if p.BTH.Opcode == roce.RCAcknowledge || hit == run || p.BTH.PSN.Value() != rig.PeerPSN+first+uint32(hit) {
+						return false
+					}
+					if hit++; late {
+						r.wire = append(r.wire, flying{r.s.Now.Add(rxeTransit + n*rxeStep), *p, false})
+					}
+					return true
+				}
+				r.post(n)
+				if !r.run() {
+					t.Errorf("%d packets from the %dth on, late: %t: the peer waits forever for an ACK of a message that was executed", run, first, late)
+				}
+				if hit != run || !r.gone {
+					t.Errorf("%d packets from the %dth on: %d were hit, and the program ends: %t", run, first, hit, r.gone)
+				}
+			}
 		}
 	}
 }

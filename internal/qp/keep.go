@@ -247,13 +247,11 @@ func (k *keeper) pass(next ib.PSN) {
 // take returns the packet whose turn it is, nil if it is not held. The caller
 // gives it back to the pool.
 func (k *keeper) take(now clock.Instant, next ib.PSN) *keptPacket {
-	if k == nil || k.n == 0 {
+	if !k.holds() {
 		return nil
 	}
-	if k.pass(next); k.n == 0 {
-		return nil
-	}
-	c := *k.slot(next)
+	k.pass(next)
+	c := k.at(next)
 	if c == nil {
 		return nil
 	}
@@ -302,14 +300,19 @@ func (k *keeper) first(next ib.PSN) (ib.PSN, bool) {
 	return next, true
 }
 
-// has reports whether the packet at p is held.
-func (k *keeper) has(p ib.PSN) bool {
+// at returns the packet that is held at p, nil if there is none.
+func (k *keeper) at(p ib.PSN) *keptPacket {
 	if !k.holds() {
-		return false
+		return nil
 	}
-	c := *k.slot(p)
-	return c != nil && c.BTH.PSN == p
+	if c := *k.slot(p); c != nil && c.BTH.PSN == p {
+		return c
+	}
+	return nil
 }
+
+// has reports whether the packet at p is held.
+func (k *keeper) has(p ib.PSN) bool { return k.at(p) != nil }
 
 // from says which port the peer sends from: what came from another is a
 // stranger's, and goes.

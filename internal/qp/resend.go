@@ -5,24 +5,28 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// resend follows a peer that sends packets again, so that an ACK does not
-// complete a message whose last packet the peer has not sent again yet.
+// resend follows a peer that sends packets again, so that a message of several packets
+// completes, and is acknowledged, only when the peer has sent its last packet.
 //
-// After a NAK some requesters send everything again, also what the responder
-// has kept and executes as soon as the missing packet comes. An ACK up to there is
-// legal, but Linux rxe cannot use it: it advances the PSN that
-// it expects an ACK for past the end of the message, and does not complete the
-// message, as its last packet is still to be sent. When that packet, or the ACK
-// of it, is lost, its timer finds nothing unacknowledged and rxe waits forever. So such
-// an ACK stops one packet short, and the last packet is acknowledged when it
-// comes again. A requester that sends again only what is missing asks for
-// the ACK and gets all of it.
+// After a NAK some requesters send everything again, also the packets that the responder
+// keeps. If the responder executed the kept end of a message as soon as the missing packet
+// came, its ACK would arrive before the peer sent that end again. Such an ACK is legal, but
+// Linux rxe cannot use it: it advances the PSN that it expects an ACK for past the end of the
+// message, but does not complete the message, as its last packet is still to be sent. When
+// that packet, or the ACK of it, is lost, its timer finds nothing unacknowledged and rxe waits
+// forever. An ACK that stopped before the end would not help a program that exits after its
+// last completion: nothing would acknowledge the end when it comes again. So the end stays
+// kept until it comes again. A requester that sends again only what is missing asks for the
+// ACK, and that executes the end too.
 type resend struct {
 	at        ib.PSN // the latest packet that the peer sent, as far as is known
-	again     bool   // a NAK has left, and the peer may not have come to the last packet executed
+	again     bool   // a NAK has left, and the peer may not have sent again all that came before
 	selective bool   // the peer sends again only what is missing
 	long      bool   // the last packet executed ended a message of several packets
 }
+
+// endsLong reports whether p is the end, but not the start, of a message.
+func endsLong(p *Packet) bool { return p.Info.Flags&(roce.FlagStart|roce.FlagEnd) == roce.FlagEnd }
 
 // selects reports whether p, sent again, shows that the peer sends only what is
 // missing: a requester that goes back does not ask in the middle of a message.
@@ -34,30 +38,38 @@ func (s *resend) closed(p *Packet, last ib.PSN) {
 	s.selective = s.selective || selects(p)
 }
 
-// executed notes that p came in its turn, and that all up to last was executed.
+// executed notes that p came in its turn, and that all up to last was executed; kept
+// reports whether packets are kept beyond that, which a peer that goes back sends again.
 // After a NAK p may be late rather than sent again, unless it follows the packet before.
-func (s *resend) executed(p *Packet, last ib.PSN) {
+func (s *resend) executed(p *Packet, last ib.PSN, kept bool) {
 	if s.again && p.BTH.PSN != s.at.Next() {
 		return
 	}
-	s.at, s.again = last, false
+	s.at, s.again = last, s.again && kept
 }
 
-// duplicate notes that p came again when all up to last was executed. After a NAK,
-// only a requester that goes back sends a duplicate without asking for an ACK.
-func (s *resend) duplicate(p *Packet, last ib.PSN) {
+// duplicate notes that p came again when all up to last was executed; kept is as for
+// executed. After a NAK, only a requester that goes back sends a duplicate without asking
+// for an ACK.
+func (s *resend) duplicate(p *Packet, last ib.PSN, kept bool) {
 	if s.again {
 		s.selective = selects(p) || s.selective && p.BTH.AckReq
 	}
 	s.at = p.BTH.PSN
-	s.again = s.again && s.at != last
+	s.again = s.again && (s.at != last || kept)
 }
 
-// limit returns the PSN to acknowledge instead of psn when all up to last was
-// executed. asked reports whether a packet that came now asks for it.
-func (s *resend) limit(psn, last ib.PSN, asked bool) ib.PSN {
-	if psn.Diff(s.at) <= 0 || asked && (s.selective || !s.again) || psn == last && !s.long {
-		return psn
+// comesAgain reports whether p, whose turn it is, is the end of a message that the peer will
+// send again. asked reports whether the packet that came now asks for an ACK.
+func (s *resend) comesAgain(p *Packet, asked bool) bool {
+	return s.again && endsLong(p) && !(asked && s.selective)
+}
+
+// limit returns which PSN acknowledges the duplicate p when all up to last was executed: not
+// the end of a message that the peer is about to send again.
+func (s *resend) limit(p *Packet, last ib.PSN) ib.PSN {
+	if p.BTH.AckReq || p.BTH.PSN == last || !s.long {
+		return last
 	}
-	return psn.Prev()
+	return last.Prev()
 }

@@ -144,14 +144,14 @@ func (s *resources) clear() { s.head, s.n, s.out = 0, 0, 0 }
 // duplicate is never refused.
 func (r *responder) duplicate(p *Packet) {
 	r.ep.env.Counters.DuplicateRequest++
-	r.resend.duplicate(p, r.in.epsn.Prev())
+	r.resend.duplicate(p, r.in.epsn.Prev(), r.early.holds())
 	switch op := operationOf(p.Info.Kind); {
 	case p.Info.Kind == roce.KindResync:
-		r.reply.ack(r.lastExecuted(p.BTH.PSN), p.BTH.AckReq)
+		r.reply.ack(r.lastExecuted(p))
 	case !op.provided():
 		r.ep.drop(counters.DropDuplicate, p)
 	case !op.answered():
-		r.reply.ack(r.lastExecuted(p.BTH.PSN), p.BTH.AckReq)
+		r.reply.ack(r.lastExecuted(p))
 	case op.answer == roce.KindReadResponse:
 		r.duplicateRead(p)
 	default:
@@ -177,15 +177,15 @@ func (r *responder) forgotten(p *Packet) {
 // lastExecuted returns the PSN to acknowledge for a duplicate at p: the last
 // one executed, but not past a READ or atomic whose answer the peer may not
 // have. Those kept from before p, however long ago, do not matter.
-func (r *responder) lastExecuted(p ib.PSN) ib.PSN {
-	epsn := r.in.epsn
+func (r *responder) lastExecuted(p *Packet) ib.PSN {
+	psn, epsn := p.BTH.PSN, r.in.epsn
 	for i := range r.kept.n {
 		e := r.kept.at(i)
-		if e.first.InWindow(p.Next(), epsn.Distance(p)-1) {
+		if e.first.InWindow(psn.Next(), epsn.Distance(psn)-1) {
 			return e.first.Prev()
 		}
 	}
-	return epsn.Prev()
+	return r.resend.limit(p, epsn.Prev())
 }
 
 // duplicateRead answers a READ again from where the peer asks, if it lies

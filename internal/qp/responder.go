@@ -67,10 +67,10 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 	r.peer = p.DETH.SrcQP
 	expected := r.in.epsn
 	if r.request(now, p); r.in.epsn != expected {
-		r.resend.executed(p, r.in.epsn.Prev())
-		if r.early.holds() {
-			r.catchUp(now, p.BTH.AckReq)
-		}
+		r.resend.executed(p, r.in.epsn.Prev(), r.early.holds())
+	}
+	if r.early.holds() && (r.in.epsn != expected || r.early.has(expected)) {
+		r.catchUp(now, p.BTH.AckReq)
 	}
 	if r.owes() {
 		r.end.wake()
@@ -81,10 +81,15 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 // next that is missing, and asks for that. What closes a gap is acknowledged
 // unasked: the peer may be waiting for nothing else. In the middle of a gap the
 // peer is told how far it is only if the packet before asked: else the rest may
-// be on its way, and a NAK would have it sent once more.
+// be on its way, and a NAK would have it sent once more. The end of a message that
+// the peer will send again stays kept, and a NAK for it is as good as sent.
 func (r *responder) catchUp(now clock.Instant, asked bool) {
-	whole := asked || r.reply.asked
+	selected := asked
 	for r.dying.syndrome == 0 {
+		if k := r.early.at(r.in.epsn); k != nil && r.resend.comesAgain(&k.Packet, selected) {
+			r.nakSent = true
+			return
+		}
 		k := r.early.take(now, r.in.epsn)
 		if k == nil {
 			break
@@ -93,7 +98,6 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 		r.request(now, &k.Packet)
 		r.ep.env.Keep.put(k)
 	}
-	r.reply.asked = whole
 	if asked && r.early.holds() && !r.nakSent && r.dying.syndrome == 0 {
 		r.missing()
 	}
@@ -113,6 +117,8 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		if p.sign == signNone || r.ep.mig.followReplay(now, p, uint32(-d)) {
 			r.duplicate(p)
 		}
+		return
+	case r.awaits(now, p):
 		return
 	}
 	if r.ep.ipid.refuses(p) {
@@ -155,13 +161,25 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	r.port = p.Data.SrcPort
 	r.early.from(r.port)
 	r.in.epsn = r.in.epsn.Add(operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu))
-	r.resend.long = p.Info.Flags&(roce.FlagStart|roce.FlagEnd) == roce.FlagEnd
+	r.resend.long = endsLong(p)
 	r.gapClosed(p)
 	if p.Info.Flags&roce.FlagEnd != 0 {
 		r.msn = r.msn.Next()
 		r.in.completeMessage(now, p)
 	}
 	r.acknowledge(p)
+}
+
+// awaits keeps p, the end of a message whose turn it is, if the peer will send it again, and
+// reports whether it does. That p is the first to come with its PSN, right behind a packet
+// that was late, shows that the peer sent it before it went back.
+func (r *responder) awaits(now clock.Instant, p *Packet) bool {
+	if r.nakSent || p.BTH.PSN == r.resend.at.Next() || !r.resend.comesAgain(p, p.BTH.AckReq) ||
+		p.sign != signNone || !r.keep(now, p) {
+		return false
+	}
+	r.nakSent = true
+	return true
 }
 
 // outOfSequence answers the first packet after a gap with the PSN that is
@@ -241,7 +259,7 @@ func (r *responder) gapClosed(p *Packet) {
 		r.reply.nak(roce.NAKSequence, r.in.epsn)
 		return
 	}
-	r.reply.ack(r.in.epsn.Prev(), true)
+	r.reply.ack(r.in.epsn.Prev())
 }
 
 // refuse ends the connection: the NAK goes out after the responses that are
@@ -345,7 +363,7 @@ func (r *responder) acknowledge(p *Packet) {
 			r.reply = reply{}
 		}
 	} else {
-		merged = p.BTH.AckReq && r.reply.ack(p.BTH.PSN, true)
+		merged = p.BTH.AckReq && r.reply.ack(p.BTH.PSN)
 	}
 	if merged {
 		r.ep.env.Counters.AckDeferred++
@@ -391,21 +409,20 @@ const (
 type reply struct {
 	kind     replyKind
 	syndrome roce.Syndrome
-	asked    bool // for an ACK, by a packet that came now
 	psn      ib.PSN
 }
 
 // ack schedules an acknowledgement and reports whether it replaces an earlier
 // one. It never goes back behind one, and never replaces a NAK.
-func (r *reply) ack(p ib.PSN, asked bool) (merged bool) {
-	if r.kind == replyNAK {
+func (r *reply) ack(p ib.PSN) (merged bool) {
+	switch {
+	case r.kind == replyNAK:
+		return true
+	case r.kind == replyACK && p.Diff(r.psn) <= 0:
 		return true
 	}
-	merged, asked = r.kind == replyACK, asked || r.asked
-	if merged && p.Diff(r.psn) <= 0 {
-		p = r.psn
-	}
-	*r = reply{kind: replyACK, psn: p, asked: asked}
+	merged = r.kind == replyACK
+	*r = reply{kind: replyACK, psn: p}
 	return merged
 }
 
@@ -479,9 +496,6 @@ func (r *responder) sendAck(b *fabric.Batch) bool {
 	p := r.header(roce.RCAcknowledge, r.reply.psn, r.peer)
 	p.AETH = roce.AETH{Syndrome: r.reply.syndrome, MSN: r.msn}
 	if r.reply.kind == replyACK {
-		if r.ep.env.Keep != nil {
-			p.BTH.PSN = r.resend.limit(r.reply.psn, r.in.epsn.Prev(), r.reply.asked)
-		}
 		p.AETH.Syndrome = r.syndrome()
 	}
 	if r.ep.appendBare(b) == nil {
