@@ -301,8 +301,8 @@ var recoveryMutants = []mutant{
 	},
 	{
 		name: "end-of-one-packet-kept-back", in: "internal/qp.comesAgain",
-		old:    "endsLong($p) && !$asks",
-		new:    "!$asks",
+		old:    "s.again && endsLong(p) && $rest",
+		new:    "s.again && $rest",
 		breaks: "L2",
 	},
 	{
@@ -325,14 +325,14 @@ var recoveryMutants = []mutant{
 	},
 	{
 		name: "end-behind-the-packet-before-kept-back", in: "internal/qp.responder.awaits",
-		old:    "r.nakSent || $follows || $rest",
-		new:    "r.nakSent || $rest",
+		old:    "r.nakSent || $follows || $again || $moved || $kept",
+		new:    "r.nakSent || $again || $moved || $kept",
 		breaks: "L2",
 	},
 	{
 		name: "end-that-a-nak-asked-for-kept-back", in: "internal/qp.responder.awaits",
-		old:    "r.nakSent || $rest",
-		new:    "$rest",
+		old:    "r.nakSent || $follows || $again || $moved || $kept",
+		new:    "$follows || $again || $moved || $kept",
 		breaks: "L2",
 	},
 	{
@@ -342,9 +342,9 @@ var recoveryMutants = []mutant{
 		breaks: "L2",
 	},
 	{
-		name: "kept-end-forgotten-when-a-copy-asks", in: "internal/qp.responder.receiveRequest",
-		old:    "$moved || r.early.has(expected)",
-		new:    "$moved",
+		name: "kept-end-forgotten-when-a-copy-asks", in: "internal/qp.responder.duplicate",
+		old:    "if asks && $held { $catch }",
+		new:    "_ = asks",
 		breaks: "L2",
 	},
 	{
@@ -367,8 +367,20 @@ var recoveryMutants = []mutant{
 	},
 	{
 		name: "peer-that-goes-back-taken-for-selective", in: "internal/qp.resend.duplicate",
-		old:    "s.selective = selects(p) || $still",
-		new:    "s.selective = s.selective || selects(p)",
+		old:    "case follows: s.selective = false",
+		new:    "",
+		breaks: "L2",
+	},
+	{
+		name: "any-copy-tells-how-the-peer-recovers", in: "internal/qp.resend.duplicate",
+		old:    "(again || follows) && p.BTH.AckReq",
+		new:    "(again || !again) && p.BTH.AckReq",
+		breaks: "L2",
+	},
+	{
+		name: "any-copy-tells-that-the-peer-goes-back", in: "internal/qp.resend.duplicate",
+		old:    "case follows: $forget",
+		new:    "default: $forget",
 		breaks: "L2",
 	},
 	{
@@ -385,8 +397,8 @@ var recoveryMutants = []mutant{
 	},
 	{
 		name: "copy-of-an-end-not-acknowledged", in: "internal/qp.limit",
-		old:    "p.BTH.PSN == last || $short",
-		new:    "$short",
+		old:    "$asks || p.BTH.PSN == last || $short",
+		new:    "$asks || $short",
 		breaks: "L2",
 	},
 	{
@@ -403,8 +415,8 @@ var recoveryMutants = []mutant{
 	},
 	{
 		name: "later-copy-of-a-kept-packet-counts", in: "internal/qp.keeper.has",
-		old:    "$c != nil && $same",
-		new:    "false && $c != nil && $same",
+		old:    "k.at(p) != nil",
+		new:    "false",
 		breaks: "L2",
 	},
 	{

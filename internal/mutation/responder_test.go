@@ -12,19 +12,19 @@ var responderMutants = []mutant{
 	},
 	{
 		name: "duplicate-write-executed-again", in: "internal/qp.duplicate",
-		old: "case !op.answered(): $r.reply.ack($last, $asked)",
+		old: "case !op.answered(): $r.reply.ack($last)",
 		new: `case !op.answered(): if w, msg := $r.in.write, $r.in.msg; p.RETH.Length > 0 && p.Info.Kind == roce.KindWrite {
 				$r.in.write, $r.in.received = writeTarget{p.RETH.VA, p.RETH.RKey, p.RETH.Length}, 0
 				$r.in.executeWrite(p)
 				$r.in.write, $r.in.msg = w, msg
 			}
-			$r.reply.ack($last, $asked)`,
-		breaks: "E9", sim: "memory", profile: "loss",
+			$r.reply.ack($last)`,
+		breaks: "E9", sim: "memory status", profile: "loss",
 	},
 	{
 		name: "duplicate-acknowledged-past-what-was-executed", in: "internal/qp.lastExecuted",
-		old:    "return epsn.Prev()",
-		new:    "return epsn",
+		old:    "r.resend.limit(p, epsn.Prev())",
+		new:    "epsn",
 		breaks: "E9", sim: "message memory status", profile: "loss",
 	},
 	{

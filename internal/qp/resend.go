@@ -48,15 +48,25 @@ func (s *resend) executed(p *Packet, last ib.PSN, kept bool) {
 	s.at, s.again = last, s.again && kept
 }
 
-// duplicate notes that p came again when all up to last was executed; kept is as for
-// executed. After a NAK, only a requester that goes back sends a duplicate without asking
-// for an ACK.
-func (s *resend) duplicate(p *Packet, last ib.PSN, kept bool) {
-	if s.again {
-		s.selective = selects(p) || s.selective && p.BTH.AckReq
+// duplicate notes that p, which takes n PSNs, came again when all up to last was executed;
+// kept is as for executed. It reports whether p is a packet that the peer sends again after
+// a NAK, alone, and for which it wants an ACK. Only what is next to the latest packet tells:
+// anything else may be late, or forged.
+func (s *resend) duplicate(p *Packet, n uint32, last ib.PSN, kept bool) (asks bool) {
+	again, follows := p.BTH.PSN == s.at, p.BTH.PSN == s.at.Next()
+	switch {
+	case !s.again:
+	case (again || follows) && p.BTH.AckReq:
+		s.selective = s.selective || selects(p)
+		asks = s.selective
+	case follows: // only a requester that goes back does not ask
+		s.selective = false
 	}
-	s.at = p.BTH.PSN
+	if s.at = p.BTH.PSN.Add(n - 1); s.at.Diff(last) > 0 {
+		s.at = last
+	}
 	s.again = s.again && (s.at != last || kept)
+	return asks
 }
 
 // comesAgain reports whether p, whose turn it is, is the end of a message that the peer will

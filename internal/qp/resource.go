@@ -2,6 +2,7 @@ package qp
 
 import (
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
 	"github.com/softhca/softhca/internal/counters"
 	"github.com/softhca/softhca/roce"
 )
@@ -142,9 +143,13 @@ func (s *resources) clear() { s.head, s.n, s.out = 0, 0, 0 }
 // are acknowledged again, a READ is read again, an atomic answered from its
 // saved result. What cannot be found or does not match is dropped; a
 // duplicate is never refused.
-func (r *responder) duplicate(p *Packet) {
+func (r *responder) duplicate(now clock.Instant, p *Packet) {
 	r.ep.env.Counters.DuplicateRequest++
-	r.resend.duplicate(p, r.in.epsn.Prev(), r.early.holds())
+	asks := false
+	if p.Data.SrcPort == r.port { // otherwise it may be a stranger's
+		n := operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu)
+		asks = r.resend.duplicate(p, n, r.in.epsn.Prev(), r.early.holds())
+	}
 	switch op := operationOf(p.Info.Kind); {
 	case p.Info.Kind == roce.KindResync:
 		r.reply.ack(r.lastExecuted(p))
@@ -161,6 +166,9 @@ func (r *responder) duplicate(p *Packet) {
 			return
 		}
 		r.kept.again(i, e.first, e.last, r.msn)
+	}
+	if asks && r.early.has(r.in.epsn) {
+		r.catchUp(now, true)
 	}
 }
 

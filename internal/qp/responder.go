@@ -66,11 +66,11 @@ func (r *responder) receiveRequest(now clock.Instant, p *Packet) {
 	}
 	r.peer = p.DETH.SrcQP
 	expected := r.in.epsn
-	if r.request(now, p); r.in.epsn != expected {
+	if r.request(now, p); r.in.epsn != expected && p.BTH.PSN.Diff(expected) >= 0 {
 		r.resend.executed(p, r.in.epsn.Prev(), r.early.holds())
-	}
-	if r.early.holds() && (r.in.epsn != expected || r.early.has(expected)) {
-		r.catchUp(now, p.BTH.AckReq)
+		if r.early.holds() {
+			r.catchUp(now, p.BTH.AckReq)
+		}
 	}
 	if r.owes() {
 		r.end.wake()
@@ -115,7 +115,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		return
 	case d < 0:
 		if p.sign == signNone || r.ep.mig.followReplay(now, p, uint32(-d)) {
-			r.duplicate(p)
+			r.duplicate(now, p)
 		}
 		return
 	case r.awaits(now, p):
