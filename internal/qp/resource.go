@@ -152,11 +152,11 @@ func (r *responder) duplicate(now clock.Instant, p *Packet) {
 	}
 	switch op := operationOf(p.Info.Kind); {
 	case p.Info.Kind == roce.KindResync:
-		r.reply.ack(r.lastExecuted(p))
+		r.reply.ack(r.acknowledges(p))
 	case !op.provided():
 		r.ep.drop(counters.DropDuplicate, p)
 	case !op.answered():
-		r.reply.ack(r.lastExecuted(p))
+		r.reply.ack(r.acknowledges(p))
 	case op.answer == roce.KindReadResponse:
 		r.duplicateRead(p)
 	default:
@@ -185,15 +185,24 @@ func (r *responder) forgotten(p *Packet) {
 // lastExecuted returns the PSN to acknowledge for a duplicate at p: the last
 // one executed, but not past a READ or atomic whose answer the peer may not
 // have. Those kept from before p, however long ago, do not matter.
-func (r *responder) lastExecuted(p *Packet) ib.PSN {
-	psn, epsn := p.BTH.PSN, r.in.epsn
+func (r *responder) lastExecuted(p ib.PSN) ib.PSN {
+	epsn := r.in.epsn
 	for i := range r.kept.n {
 		e := r.kept.at(i)
-		if e.first.InWindow(psn.Next(), epsn.Distance(psn)-1) {
+		if e.first.InWindow(p.Next(), epsn.Distance(p)-1) {
 			return e.first.Prev()
 		}
 	}
-	return r.resend.limit(p, epsn.Prev())
+	return epsn.Prev()
+}
+
+// acknowledges returns the PSN up to which the duplicate p is acknowledged.
+func (r *responder) acknowledges(p *Packet) ib.PSN {
+	psn := r.lastExecuted(p.BTH.PSN)
+	if r.ep.env.Keep != nil && psn == r.in.epsn.Prev() {
+		return r.resend.limit(p, psn)
+	}
+	return psn
 }
 
 // duplicateRead answers a READ again from where the peer asks, if it lies

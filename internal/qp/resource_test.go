@@ -27,7 +27,7 @@ func TestE9_OldResources(t *testing.T) {
 	} {
 		r := responder{in: &receiver{epsn: at(c.epsn)}}
 		r.kept.add(readAt(at(c.old)), 0, 1)
-		if got := r.lastExecuted(readAt(at(c.dup))); got != at(c.want) {
+		if got := r.lastExecuted(at(c.dup)); got != at(c.want) {
 			t.Errorf("a duplicate at %06x with a READ kept at %06x and %06x expected is acknowledged up to %v, want %06x",
 				c.dup, c.old, c.epsn, got, c.want)
 		}
