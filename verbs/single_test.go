@@ -85,7 +85,7 @@ func TestSinglePosts(t *testing.T) {
 			a.qp, err = a.pd.CreateQP(init)
 			must(t, err)
 			connect(t, a, b, nil)
-			for round := range 10 {
+			for round := range 4 {
 				for i := range posts {
 					must(t, b.qp.PostRecv(b.recv(uint64(i), uint64(i)*64, 64)))
 				}

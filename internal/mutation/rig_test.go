@@ -117,13 +117,23 @@ func (b *overlay) program(pkg string) (string, error) {
 // goCommand runs the go command with the changed files. All that is wrong
 // with them is in the error.
 func (b *overlay) goCommand(what string, args ...string) error {
-	args = append([]string{what, "-buildvcs=false", "-gcflags=./...=-e", "-overlay", filepath.Join(b.dir, "overlay.json")}, args...)
-	cmd := exec.Command("go", args...)
-	cmd.Dir = b.root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", what, err, out)
+	args = append([]string{"-buildvcs=false", "-ldflags=-w", "-overlay", filepath.Join(b.dir, "overlay.json")}, args...)
+	if out, err := b.tryGo(what, args...); err == nil || !bytes.Contains(out, []byte("too many errors")) {
+		return err
 	}
-	return nil
+	_, err := b.tryGo(what, append([]string{"-gcflags=./...=-e"}, args...)...) // compiles all packages anew
+	return err
+}
+
+// tryGo returns what the go command prints, which is in the error too.
+func (b *overlay) tryGo(what string, args ...string) ([]byte, error) {
+	cmd := exec.Command("go", append([]string{what}, args...)...)
+	cmd.Dir = b.root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("go %s: %w\n%s", what, err, out)
+	}
+	return out, err
 }
 
 var lineOfGraft = regexp.MustCompile(`mutant(\d+)\.go:\d+(?::\d+)?: .*`)

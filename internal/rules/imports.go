@@ -48,7 +48,7 @@ func checkTable(m *Module, report reporter) {
 			report(first.Package, "package %q is not in the table of levels", p.Path)
 			continue
 		}
-		hidden := inTree(p.Path, "internal") || row.Level >= 9
+		hidden := inTree(p.Path, "internal") || row.Program()
 		if row.Public == hidden {
 			report(first.Package, "package %q: public is %v in the table", p.Path, row.Public)
 		}

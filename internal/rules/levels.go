@@ -134,6 +134,14 @@ var footing = []string{
 	"internal/trace",
 }
 
+// programLevel is the level of programs: commands, benchmarks, examples and
+// what runs C programs or other adapters. Tools are above it.
+const programLevel = 9
+
+// Program reports whether the package belongs to a program or a tool, rather than
+// to the libraries below them.
+func (r Row) Program() bool { return r.Level >= programLevel }
+
 // Find returns the row of a package by its path below the module, and false
 // if the table has none.
 func Find(path string) (Row, bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -14,13 +15,15 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 	"time"
+
+	"github.com/softhca/softhca/internal/rules"
 )
 
 func TestRunAllStopsAtFirstFailure(t *testing.T) {
 	broken := errors.New("broken")
 	var ran []string
 	pass := func(name string, output string, err error) step {
-		return step{name, func(context.Context) (string, error) {
+		return step{name: name, run: func(context.Context) (string, error) {
 			ran = append(ran, name)
 			return output, err
 		}}
@@ -38,10 +41,71 @@ func TestRunAllStopsAtFirstFailure(t *testing.T) {
 func TestRunAllInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := runAll(ctx, &strings.Builder{}, []step{{"one", func(context.Context) (string, error) { return "", nil }}})
+	err := runAll(ctx, &strings.Builder{}, []step{{name: "one", run: func(context.Context) (string, error) { return "", nil }}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted check says %v", err)
 	}
+}
+
+// TestLanes has steps that run side by side: each lane in its order, the step after them when
+// all have ended. When one fails, those that run go on, and no other begins.
+func TestLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		takes := func(name string, lane int, d time.Duration, err error) step {
+			return step{name: name, lane: lane, run: func(ctx context.Context) (string, error) {
+				ctx, cancel := context.WithTimeout(ctx, d)
+				defer cancel()
+				<-ctx.Done()
+				return "what " + name + " says", err
+			}}
+		}
+		steps := []step{
+			takes("one", 0, time.Second, nil), takes("long", 1, 35*time.Second, nil),
+			takes("short", 2, 2*time.Second, nil), takes("second", 2, 3*time.Second, nil), takes("last", 0, time.Second, nil),
+		}
+		var out strings.Builder
+		if err := runAll(t.Context(), &out, steps); err != nil {
+			t.Error(err)
+		}
+		const want = `[1/5] one
+[1/5] one: ok, 1s
+[2/5] long
+[3/5] short
+[3/5] short: ok, 2s
+[4/5] second
+[4/5] second: ok, 3s
+[2/5] long: running for 30s, 31s in all
+[2/5] long: ok, 35s
+[5/5] last
+[5/5] last: ok, 1s
+all 5 steps passed in 37s
+`
+		inOrder := func(s string) string { // either of two lanes may begin first
+			return strings.Replace(s, "[3/5] short\n[2/5] long\n", "[2/5] long\n[3/5] short\n", 1)
+		}
+		if got := inOrder(out.String()); got != want {
+			t.Errorf("printed\n%s\nwant\n%s", got, want)
+		}
+		steps[2] = takes("short", 2, 2*time.Second, broken)
+		steps[3].lane = 1
+		out.Reset()
+		if err := runAll(t.Context(), &out, steps); !errors.Is(err, broken) {
+			t.Errorf("%v, want that a step is broken", err)
+		}
+		const failed = `[1/5] one
+[1/5] one: ok, 1s
+[2/5] long
+[3/5] short
+[3/5] short: FAILED after 2s
+what short says
+[2/5] long: running for 30s, 31s in all
+[2/5] long: ok, 35s
+`
+		if got := inOrder(out.String()); got != failed {
+			t.Errorf("printed\n%s\nwant\n%s", got, failed)
+		}
+	})
 }
 
 // TestRunAllTellsHowFarItIs compares all that is printed of steps that take
@@ -58,10 +122,10 @@ func TestRunAllTellsHowFarItIs(t *testing.T) {
 		}
 		steps := make([]step, 10)
 		for i := range steps {
-			steps[i] = step{fmt.Sprintf("quick%d", i+1), takes(0, nil)}
+			steps[i] = step{name: fmt.Sprintf("quick%d", i+1), run: takes(0, nil)}
 		}
-		steps[1] = step{"slow", takes(74560*time.Millisecond, nil)}
-		steps[2] = step{"quick", takes(1500*time.Millisecond, nil)}
+		steps[1] = step{name: "slow", run: takes(74560*time.Millisecond, nil)}
+		steps[2] = step{name: "quick", run: takes(1500*time.Millisecond, nil)}
 		var out strings.Builder
 		if err := runAll(t.Context(), &out, steps[:3]); err != nil {
 			t.Error(err)
@@ -226,14 +290,15 @@ func TestRunTestsBuildFails(t *testing.T) {
 	}
 }
 
-// TestDetect has packages of which the race detector looks at all tests, at some
-// and at none. Each package that the table names exists, with a test that its
-// pattern matches.
+// TestDetect has packages of which the race detector watches all tests, some and none. Each
+// package that the tables name exists, with a test that its pattern matches.
 func TestDetect(t *testing.T) {
-	got := detect(&threads{[]string{"./a", "./internal/pages", "./internal/sim"}, []string{"./c"}, []string{"./b"}})
+	several := []string{"./internal/driver", "./verbs", "./capi/ucm", "./bench", "./internal/pages", "./internal/sim", "./cmd/softhca"}
+	got := detect(&threads{several, []string{"./c"}, []string{"./b"}})
 	want := detection{
-		[]string{"./a"}, []string{"./internal/sim"}, fewThreads["./internal/sim"], []string{"./c"},
-		[]string{"./internal/pages", "./internal/sim", "./b"},
+		[]string{"./verbs", "./internal/driver", "./capi/ucm"},
+		[]string{"./internal/sim", "./cmd/softhca"}, raceTests["./internal/sim"] + "|" + raceTests["./cmd/softhca"], []string{"./c"},
+		[]string{"./cmd/softhca", "./bench", "./internal/pages", "./internal/sim", "./b"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -243,7 +308,7 @@ func TestDetect(t *testing.T) {
 		t.Fatal(err)
 	}
 	test := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	for p, pattern := range fewThreads {
+	for p, pattern := range raceTests {
 		files, err := filepath.Glob(filepath.Join("../../..", p, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -256,6 +321,18 @@ func TestDetect(t *testing.T) {
 		}
 		if !slices.Contains(parts.several, p) || !slices.ContainsFunc(files, matches) {
 			t.Errorf("%s: no test matches %q, or it has no threads", p, pattern)
+		}
+	}
+	all := detect(&parts)
+	for _, p := range slowest {
+		if !slices.Contains(slices.Concat(all.race, all.plain), p) {
+			t.Errorf("%s, one of the slowest, has no tests", p)
+		}
+	}
+	for _, p := range parts.several { // what libraries do with threads is watched
+		row, _ := rules.Find(path.Clean(p))
+		if _, listed := raceTests[p]; !listed && !row.Program() && !slices.Contains(all.race, p) {
+			t.Errorf("the race detector does not watch %s", p)
 		}
 	}
 }
@@ -301,9 +378,12 @@ func TestFuzzTargets(t *testing.T) {
 		"a/a_test.go": {Data: []byte("package a\nfunc FuzzA() {}")},
 		"a/a.go":      {Data: []byte("package a\nfunc FuzzNot() {}")},
 	}
-	got, err := fuzzTargets(fsys)
-	if want := []target{{"a", "FuzzA"}, {"b", "FuzzB"}}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v; want %v", got, err, want)
+	m, err := rules.Load(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fuzzTargets(m), []target{{"a", "FuzzA"}, {"b", "FuzzB"}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -1,8 +1,8 @@
 // Command check is the gate of the project, and all of it: "make check" and
 // the continuous integration call nothing else. It needs Go and a C compiler,
 // for the race detector and package cpeer. It prints each step when it begins
-// and ends, with its duration, and every 30 seconds in between; it stops at the
-// first that fails, with that step's output, and exits with 1.
+// and ends, with its duration, and every 30 seconds in between; after the first
+// that fails it prints that step's output, begins no other, and exits with 1.
 //
 // Usage:
 //
@@ -12,6 +12,6 @@
 // that it can be run again by itself.
 //
 // Reading order: main.go (flags, the loop), steps.go (the list of steps),
-// threads.go (which tests need the race detector), types.go (other platforms),
-// sources.go (checks that need no tool of their own).
+// tests.go (how the tests run), threads.go (which packages have threads), types.go (other
+// platforms), sources.go (checks that need no tool of their own).
 package main

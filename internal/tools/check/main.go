@@ -6,13 +6,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -55,6 +59,7 @@ func main() {
 // when it fails.
 type step struct {
 	name string
+	lane int // 0: it runs alone; steps of other lanes that follow each other run side by side
 	run  func(ctx context.Context) (output string, err error)
 }
 
@@ -77,23 +82,74 @@ func choose(steps []step, list string) ([]step, error) {
 // heartbeat is how often a step that runs says so.
 const heartbeat = 30 * time.Second
 
-// runAll runs the steps in order until one fails.
+// runAll runs the steps in order until one fails: those of a lane one after the other, the
+// lanes side by side.
 func runAll(ctx context.Context, w io.Writer, steps []step) error {
-	begin := time.Now()
-	for i, s := range steps {
-		title := fmt.Sprintf("[%*d/%d] %s", len(strconv.Itoa(len(steps))), i+1, len(steps), s.name)
-		fmt.Fprintln(w, title)
-		start := time.Now()
-		output, err := s.watched(ctx, func() {
-			fmt.Fprintf(w, "%s: running for %v, %v in all\n", title, since(start), since(begin))
-		})
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			fmt.Fprintf(w, "%s: FAILED after %v\n%s\n", title, since(start), output)
-			return fmt.Errorf("%s: %w", s.name, err)
+	g := &gate{w: w, begin: time.Now(), steps: steps}
+	for i := 0; i < len(steps); {
+		end := i + 1
+		for ; steps[i].lane != 0 && end < len(steps) && steps[end].lane != 0; end++ {
 		}
-		fmt.Fprintf(w, "%s: ok, %v\n", title, since(start))
+		lanes := map[int][]int{} // the steps of each
+		for ; i < end; i++ {
+			lanes[steps[i].lane] = append(lanes[steps[i].lane], i)
+		}
+		all, passing := errgroup.WithContext(ctx)
+		for _, lane := range slices.Sorted(maps.Keys(lanes)) {
+			all.Go(func() error { return g.lane(ctx, passing, lanes[lane]) })
+		}
+		if err := all.Wait(); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintf(w, "all %d steps passed in %v\n", len(steps), since(begin))
+	g.print("all %d steps passed in %v", len(steps), since(g.begin))
+	return nil
+}
+
+// gate is a run of steps.
+type gate struct {
+	begin time.Time
+	steps []step
+
+	mu sync.Mutex // guards what is printed
+	w  io.Writer
+}
+
+func (g *gate) print(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, _ = fmt.Fprintf(g.w, format+"\n", args...) // a closed output must not fail the gate
+}
+
+// lane runs the steps with these indices until one fails. It begins none when passing
+// ends, because a step of another lane failed; one that runs then may end, because
+// killing the go command would leave the tests that it runs.
+func (g *gate) lane(ctx, passing context.Context, indices []int) error {
+	for n, i := range indices {
+		if n > 0 && passing.Err() != nil {
+			return nil
+		}
+		if err := g.run(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs a step and prints what becomes of it.
+func (g *gate) run(ctx context.Context, i int) error {
+	s := &g.steps[i]
+	title := fmt.Sprintf("[%*d/%d] %s", len(strconv.Itoa(len(g.steps))), i+1, len(g.steps), s.name)
+	g.print("%s", title)
+	start := time.Now()
+	output, err := s.watched(ctx, func() {
+		g.print("%s: running for %v, %v in all", title, since(start), since(g.begin))
+	})
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		g.print("%s: FAILED after %v\n%s", title, since(start), output)
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	g.print("%s: ok, %v", title, since(start))
 	return nil
 }
 

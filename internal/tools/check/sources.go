@@ -118,14 +118,9 @@ type target struct {
 	name string
 }
 
-// fuzzTargets returns the fuzz targets of the module in the order of their
+// fuzzTargets returns the fuzz targets of a module in the order of their
 // packages.
-func fuzzTargets(root fs.FS) ([]target, error) {
-	m, err := rules.Load(root)
-	if err != nil {
-		return nil, err
-	}
-	var ts []target
+func fuzzTargets(m *rules.Module) (ts []target) {
 	for _, p := range m.Packages {
 		for _, f := range p.Files {
 			for _, d := range f.AST.Decls {
@@ -135,5 +130,5 @@ func fuzzTargets(root fs.FS) ([]target, error) {
 			}
 		}
 	}
-	return ts, nil
+	return ts
 }

@@ -10,10 +10,12 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,27 +29,28 @@ import (
 // the proofs of the requirements ran and passed.
 func allSteps(fuzztime time.Duration, results string) []step {
 	root := os.DirFS(".")
+	const alone, seeded, random = 0, 1, 2 // lanes
 	steps := []step{
-		{"gofmt", func(context.Context) (string, error) { return unformatted(root) }},
-		{"build", tool(nil, "build", libraries.NoVCS, "./...")},
-		{"build-js-engine", buildEngine},
-		{"vet", tool(nil, "vet", "./...")},
-		{"staticcheck", tool(nil, "tool", "staticcheck", "./...")},
-		{"generated", func(ctx context.Context) (string, error) { return outdated(ctx, ".") }},
-		{"modules", tool(nil, "mod", "verify")},
-		{"modules-tidy", tool(nil, "mod", "tidy", "-diff")},
-		{"tests", func(ctx context.Context) (string, error) { return runTests(ctx, ".", results) }},
-		{"proofs", tool(nil, "run", "./internal/tools/coverage", "-results", results)},
-		{"churn", tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory")},
-		{"simulation", tool(nil, "run", "./cmd/softhca", "sim", "--seeds", "1..1000")},
-		{"simulation-connect", tool(nil, "run", "./cmd/softhca", "sim", "--profile", "connect", "--seeds", "1..1000")},
-		{"simulation-rd", tool(nil, "run", "./cmd/softhca", "sim", "--profile", "rd", "--seeds", "1..1000")},
-		{"mutations", mutations},
-		{"fuzz", func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
+		{"gofmt", alone, func(context.Context) (string, error) { return unformatted(root) }},
+		{"build", alone, tool(nil, "build", libraries.NoVCS, "-ldflags=-w", "./...")},
+		{"build-js-engine", alone, buildEngine},
+		{"vet", alone, tool(nil, "vet", "./...")},
+		{"staticcheck", alone, tool(nil, "tool", "staticcheck", "./...")},
+		{"generated", alone, func(ctx context.Context) (string, error) { return outdated(ctx, ".") }},
+		{"modules", alone, tool(nil, "mod", "verify")},
+		{"modules-tidy", alone, tool(nil, "mod", "tidy", "-diff")},
+		{"tests", alone, func(ctx context.Context) (string, error) { return runTests(ctx, ".", results) }},
+		{"proofs", alone, tool(nil, "run", "./internal/tools/coverage", "-results", results)},
+		{"mutations", seeded, mutations},
+		{"churn", random, tool(nil, "test", "-count=1", "-run=^TestChurn", "./internal/memory")},
+		{"simulation", random, tool(nil, "run", "./cmd/softhca", "sim", "--seeds", "1..1000")},
+		{"simulation-connect", random, tool(nil, "run", "./cmd/softhca", "sim", "--profile", "connect", "--seeds", "1..1000")},
+		{"simulation-rd", random, tool(nil, "run", "./cmd/softhca", "sim", "--profile", "rd", "--seeds", "1..1000")},
+		{"fuzz", random, func(ctx context.Context) (string, error) { return fuzzAll(ctx, ".", fuzztime) }},
 	}
 	var types []step
 	for _, p := range platforms() {
-		types = append(types, step{"types-" + p.name, func(ctx context.Context) (string, error) { return p.typeCheck(ctx, ".") }})
+		types = append(types, step{"types-" + p.name, alone, func(ctx context.Context) (string, error) { return p.typeCheck(ctx, ".") }})
 	}
 	const after = 2 // gofmt, build
 	return slices.Insert(steps, after, types...)
@@ -68,89 +71,6 @@ func goCommand(ctx context.Context, dir string, env []string, args ...string) (s
 		err = fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
 	}
 	return string(output), err
-}
-
-// fewThreads has the packages in which the race detector looks only at the tests
-// of the pattern, "" for none. The others have one thread or run whole commands,
-// whose packages have tests of their own; the detector makes them ten times
-// slower. make test runs all of them with it.
-var fewThreads = map[string]string{
-	"./cmd/softhca":    "^Test(Perf|Interrupt|ExplainLive|C9_|C11_)",
-	"./internal/pages": "",               // runs the commands of the pages
-	"./internal/sim":   "^TestLastSeed$", // of a campaign, whose workers share seeds and sums
-}
-
-// runTests runs the tests of the module in dir and writes what go test -json
-// prints to a file: with the race detector where several threads run, and with its
-// checks of pointers only where packages use unsafe. It returns what the failed ones printed, in
-// their order. The tests are not vetted, as vet is a step of its own, and their binaries
-// have no debug information.
-func runTests(ctx context.Context, dir, results string) (string, error) {
-	parts, err := byThreads(os.DirFS(dir))
-	if err != nil {
-		return "", err
-	}
-	plan := detect(&parts)
-	f, err := os.Create(results)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	var stderr strings.Builder
-	run := func(pkgs []string, checks ...string) error {
-		if len(pkgs) == 0 {
-			return nil
-		}
-		cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-json", "-vet=off", "-ldflags=-w", "-timeout=6m"}, checks, pkgs)...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-		cmd.Stdout, cmd.Stderr = f, &stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("go test %s: %w", strings.Join(checks, " "), err)
-		}
-		return nil
-	}
-	err = errors.Join(
-		run(plan.race, "-race"),
-		run(plan.raceSome, "-race", "-run="+plan.some),
-		run(plan.pointers, "-gcflags=-d=checkptr"),
-		run(plan.plain))
-	if err == nil {
-		return "", f.Close()
-	}
-	if _, e := f.Seek(0, io.SeekStart); e != nil {
-		return stderr.String(), errors.Join(err, e)
-	}
-	output, e := failures(f)
-	return stderr.String() + output, errors.Join(err, e)
-}
-
-// detection says which packages are tested in which way.
-type detection struct {
-	race     []string // with the race detector
-	raceSome []string // with it, the tests that match some
-	some     string   // a regular expression
-	pointers []string // with the compiler's checks of pointers
-	plain    []string // with neither
-}
-
-// detect plans the tests.
-func detect(parts *threads) detection {
-	d := detection{pointers: parts.pointers}
-	var patterns []string
-	for _, p := range parts.several {
-		switch pattern, few := fewThreads[p]; {
-		case !few:
-			d.race = append(d.race, p)
-			continue
-		case pattern != "":
-			d.raceSome = append(d.raceSome, p)
-			patterns = append(patterns, pattern)
-		}
-		d.plain = append(d.plain, p)
-	}
-	d.some, d.plain = strings.Join(patterns, "|"), append(d.plain, parts.one...)
-	return d
 }
 
 // failures returns what failed tests and packages printed, and the messages of
@@ -209,21 +129,45 @@ func buildEngine(ctx context.Context) (string, error) {
 }
 
 // fuzzAll runs every fuzz target of the module in dir for the given time, each
-// on one processor, until one fails.
+// on one processor, until one fails. The targets of a package share its build. As with go
+// test, the inputs that reach new code are kept in the cache of the go command.
 func fuzzAll(ctx context.Context, dir string, each time.Duration) (string, error) {
-	targets, err := fuzzTargets(os.DirFS(dir))
+	m, err := rules.Load(os.DirFS(dir))
+	if err != nil {
+		return "", err
+	}
+	bins, err := os.MkdirTemp("", "check-fuzz-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(bins)
+	cache, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
 	if err != nil {
 		return "", err
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.NumCPU())
-	for _, t := range targets {
+	builds := map[string]func() (string, error){}
+	for i, t := range fuzzTargets(m) {
+		bin := filepath.Join(bins, strconv.Itoa(i))
+		build, ok := builds[t.dir]
+		if !ok {
+			build = sync.OnceValues(func() (string, error) {
+				output, err := goCommand(ctx, dir, nil, "test", "-c", "-fuzz=.", "-vet=off", "-ldflags=-w", "-o="+bin, "./"+t.dir)
+				if err != nil {
+					err = &fuzzFailure{output, err}
+				}
+				return bin, err
+			})
+			builds[t.dir] = build
+		}
 		all.Go(func() error {
-			output, err := goCommand(ctx, dir, nil, "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+each.String(), "-parallel=1", "./"+t.dir)
-			if err == nil || onlyLate(output) {
-				return nil
+			bin, err := build()
+			if err != nil {
+				return err
 			}
-			return &fuzzFailure{output, err}
+			kept := filepath.Join(strings.TrimSpace(string(cache)), "fuzz", m.Path, t.dir)
+			return t.fuzz(ctx, filepath.Join(dir, t.dir), bin, "-test.fuzztime="+each.String(), "-test.fuzzcachedir="+kept)
 		})
 	}
 	var failed *fuzzFailure
@@ -231,6 +175,17 @@ func fuzzAll(ctx context.Context, dir string, each time.Duration) (string, error
 		return failed.output, failed.error
 	}
 	return "", err
+}
+
+// fuzz runs the target in the directory of its package.
+func (t target) fuzz(ctx context.Context, dir, bin string, args ...string) error {
+	cmd := exec.CommandContext(ctx, bin, append([]string{"-test.run=^$", "-test.fuzz=^" + t.name + "$", "-test.parallel=1"}, args...)...)
+	cmd.Dir = dir
+	output, err := cmd.CombinedOutput()
+	if err == nil || onlyLate(string(output)) {
+		return nil
+	}
+	return &fuzzFailure{string(output), fmt.Errorf("%s of ./%s: %w", t.name, t.dir, err)}
 }
 
 // fuzzFailure is the end of a fuzz target that failed.
