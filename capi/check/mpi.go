@@ -29,7 +29,7 @@ var implementations = []mpi{
 	},
 	{
 		section: "mpich", compiler: "mpicc.mpich", launcher: "mpirun.mpich", rank: "PMI_RANK",
-		env: []string{"MPIR_CVAR_NOLOCAL=1"}, // else it has shared memory of its own, beside UCX's
+		env: []string{"MPIR_CVAR_NOLOCAL=1"}, // otherwise MPICH uses shared memory too, as UCX does
 	},
 }
 

@@ -91,7 +91,7 @@ func dead(t *testing.T, pid int) bool {
 	return len(state) == 0 || strings.HasPrefix(string(state), "Z")
 }
 
-// TestProgramEnds has programs end as they do, which nobody disturbs.
+// TestProgramEnds lets programs end undisturbed.
 func TestProgramEnds(t *testing.T) {
 	var said bytes.Buffer
 	if err := newProgram(t.Context(), &said, "sh", "-c", "echo well").Run(); err != nil || said.String() != "well\n" {

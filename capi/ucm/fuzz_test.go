@@ -73,7 +73,7 @@ func (s *stranger) step(p []byte) (rest []byte) {
 	}
 	if int(cmd) < len(shapes) {
 		if at := shapes[cmd].response; at >= 0 && len(body) >= at+8 {
-			where := uint64(8) // the first page, which nobody has
+			where := uint64(8) // the first page, which is never mapped
 			if h[stepPlace] < nowhere {
 				where = s.where
 			}
@@ -109,7 +109,7 @@ func (s *stranger) learn(cmd uint32) {
 	}
 }
 
-// readByte takes a byte out of the pipe, as who wants an event must, if there is one.
+// readByte takes a byte out of the pipe, if there is one, as a reader of an event must.
 func (s *stranger) readByte() bool {
 	must(s.t, unix.SetNonblock(s.fd, true))
 	n, _ := unix.Read(s.fd, make([]byte, 1))
@@ -191,8 +191,8 @@ func FuzzCommands(f *testing.F) {
 	})
 }
 
-// TestCMSeeds wants the programs that make sense to do what they are meant to: else the
-// fuzzer begins with nothing but errors.
+// TestCMSeeds checks that the seeds do what they are meant to do. Otherwise the fuzzer would
+// begin with errors only.
 func TestCMSeeds(t *testing.T) {
 	all := strangers(t)
 	p := seeds()[0]
@@ -209,8 +209,8 @@ func TestCMSeeds(t *testing.T) {
 	wantNothingLeft(t, all)
 }
 
-// TestCMThreads has threads that share files write what is drawn, about the same IDs, all
-// at once.
+// TestCMThreads lets threads that share files write random commands about the same IDs at
+// the same time.
 func TestCMThreads(t *testing.T) {
 	const threads = 4
 	n := uint64(1)
@@ -229,7 +229,7 @@ func TestCMThreads(t *testing.T) {
 			for range 300 {
 				p := bytes.Clone(seeds()[r.IntN(len(seeds()))])
 				for len(p) >= stepHeader {
-					p[stepUser] = 0 // nobody closes what others write to
+					p[stepUser] = 0 // no thread closes a file that others write to
 					p[stepID] = uint8(r.IntN(256))
 					p = mine.step(p)
 				}
@@ -240,7 +240,7 @@ func TestCMThreads(t *testing.T) {
 	wantNothingLeft(t, all)
 }
 
-// TestCMManyIDs wants each of very many IDs to be there, and none of them to be left.
+// TestCMManyIDs checks that each of very many IDs exists, and that none is left at the end.
 func TestCMManyIDs(t *testing.T) {
 	const ids = 10_000
 	ha, _ := newPair(t)

@@ -111,7 +111,7 @@ func (u *user) close() {
 	select {
 	case <-u.gone:
 	case <-time.After(waitMS * time.Millisecond):
-		u.t.Fatal("nobody has noticed that the file is closed")
+		u.t.Fatal("no reader noticed that the file was closed")
 	}
 }
 

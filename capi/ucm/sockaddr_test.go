@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// TestCMLinkLocal wants an address of an interface to name it where an ID is bound to it,
-// as Linux has it, whichever command says so.
+// TestCMLinkLocal checks that a link-local address names its interface where an ID is bound to it,
+// as on Linux, with each command that tells it.
 func TestCMLinkLocal(t *testing.T) {
 	h := newHost(t, verbs.NewNetwork(), "fe80::1")
 	u := h.open()
@@ -44,8 +44,7 @@ func TestCMLinkLocal(t *testing.T) {
 	must(t, u.do(21, resolveAddr{ID: u.create(rdmacm.TCP, 1), TimeoutMS: 1000, DstSize: size, Dst: far}))
 }
 
-// TestCMReserved wants commands refused that say something in fields of which no kernel
-// knows what they mean.
+// TestCMReserved checks that commands with reserved fields that are not 0 are refused.
 func TestCMReserved(t *testing.T) {
 	h, _ := newPair(t)
 	u := h.open()

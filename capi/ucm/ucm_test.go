@@ -133,7 +133,7 @@ func TestCMConnection(t *testing.T) {
 	must(t, qb.Destroy())
 }
 
-// TestCMFileOfADeadProgram wants peers to hear of it when the last copy of a descriptor
+// TestCMFileOfADeadProgram checks that peers are told when the last copy of a descriptor
 // is closed, and the ports of the program to be free.
 func TestCMFileOfADeadProgram(t *testing.T) {
 	ha, hb := newPair(t)
@@ -174,8 +174,8 @@ func TestCMPortOfAClosedFile(t *testing.T) {
 	}
 }
 
-// TestCMAckTimeout wants the option of a passive side, set when the request is there, to
-// be in the attributes with which the program moves its queue pair before it accepts.
+// TestCMAckTimeout checks that the option of a passive side, set after the request came, is
+// in the attributes with which the program moves its queue pair before it accepts.
 func TestCMAckTimeout(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
@@ -202,8 +202,8 @@ func TestCMAckTimeout(t *testing.T) {
 	}
 }
 
-// TestCMPart wants peers of a program that ends to hear of it, whatever is left: a
-// connection, a request that nobody has taken, and one that waits for an answer.
+// TestCMPart checks that peers of a program that ends are told, whatever is left: a
+// connection, a request that was not taken, or a request that waits for an answer.
 func TestCMPart(t *testing.T) {
 	ha, hb := newPair(t)
 	a, b := ha.open(), hb.open()
@@ -238,7 +238,7 @@ func TestCMPart(t *testing.T) {
 	must(t, qb.Destroy())
 }
 
-// TestCMReject wants a request to be rejected for the reasons that the kernel lets a
+// TestCMReject checks that a request is rejected for the reasons that the kernel lets a
 // program give.
 func TestCMReject(t *testing.T) {
 	ha, hb := newPair(t)
@@ -283,8 +283,8 @@ func TestCMDatagrams(t *testing.T) {
 	}
 }
 
-// TestCMGroupsInVain joins what is no group, again and again, and does not leave it: the
-// numbers that are kept are bounded, and the last ones can still be left.
+// TestCMGroupsInVain joins an address that is not a group, again and again, and does not
+// leave it: the join numbers that are kept are bounded, and the last ones can still be left.
 func TestCMGroupsInVain(t *testing.T) {
 	h, _ := newPair(t)
 	a := h.open()
@@ -353,7 +353,7 @@ func TestCMGroups(t *testing.T) {
 	}
 }
 
-// TestCMEventsThatGo wants the descriptor to say exactly what waits, also when an ID goes
+// TestCMEventsThatGo checks that the descriptor tells exactly which events wait, also when an ID goes
 // or moves to another file.
 func TestCMEventsThatGo(t *testing.T) {
 	ha, hb := newPair(t)
@@ -380,7 +380,7 @@ func TestCMEventsThatGo(t *testing.T) {
 	if n := other.destroy(second); n != 1 || other.waits() != 0 {
 		t.Errorf("%d events were taken, %d wait", n, other.waits())
 	}
-	// A byte of an event that has gone, for a reader who was too late.
+	// The byte of an event that was dropped before it was read.
 	third := a.create(rdmacm.TCP, 3)
 	must(t, a.do(21, resolveAddr{ID: third, DstSize: size, Dst: s}))
 	_, err := unix.Read(a.fd, make([]byte, 1))
@@ -393,7 +393,7 @@ func TestCMEventsThatGo(t *testing.T) {
 	}
 }
 
-// TestCMQueries wants an ID to tell its place in both ways of asking.
+// TestCMQueries checks that both queries tell the addresses of an ID.
 func TestCMQueries(t *testing.T) {
 	ha, hb := newPair(t)
 	a := ha.open()
@@ -495,7 +495,7 @@ func TestCMPath(t *testing.T) {
 	a.destroy(id)
 }
 
-// TestGarbage wants whatever is written to be refused, or done, and never more.
+// TestGarbage checks that any bytes written are refused, or executed, and do no harm.
 func TestGarbage(t *testing.T) {
 	ha, _ := newPair(t)
 	a := ha.open()
@@ -512,13 +512,13 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	for _, b := range [][]byte{nil, make([]byte, 7), command(0, createID{PS: uint16(rdmacm.TCP)}, 4)[:20]} {
-		want(t, a.f.Write(b), ib.EINVAL, "what is cut short")
+		want(t, a.f.Write(b), ib.EINVAL, "a command that is cut short")
 	}
 	want(t, a.f.Write(command(13, destroyID{}, 4)), syscall.ENOSYS, "GET_OPTION")
 	ids := ha.cm.IDs()
 	want(t, a.f.Write(command(0, createID{UID: 1, Response: 8, PS: uint16(rdmacm.TCP)}, 4)), ib.EFAULT, "an answer that can go nowhere")
 	if n := ha.cm.IDs(); n != ids {
-		t.Errorf("%d IDs after one that nobody has heard of, and %d before", n, ids)
+		t.Errorf("%d IDs after a command for an unknown ID, and %d before", n, ids)
 	}
 	want(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.RD)}, 4)), ib.EINVAL, "a port space that Linux does not have")
 	want(t, a.f.Write(command(0, createID{UID: 1, PS: uint16(rdmacm.TCP)}, 3)), ib.ENOSPC, "an answer without room")

@@ -294,7 +294,7 @@ static void step_import(void)
 	WORKS(ibv_close_device(other));
 }
 
-// A context that is closed takes along what is left in it.
+// Closing a context destroys the objects that are left in it.
 static void step_leave(void)
 {
 	struct ibv_context *c = MADE(ibv_open_device(me->ctx[draw(ADAPTERS)]->device));

@@ -67,7 +67,7 @@ static void move(struct end *e, int mask)
 	WANT("ibv_modify_qp", e->qp->state, e->attr.qp_state);
 }
 
-// by_lid wants paths without a GID refused, as RoCE has none.
+// by_lid checks that paths without a GID are refused: RoCE has none.
 static void by_lid(const struct end *e, int mask)
 {
 	struct ibv_qp_attr a = e->attr;

@@ -97,7 +97,7 @@ bool is_open(int ep);
 		made_;                                                                         \
 	})
 
-// REFUSES wants an error number that is returned and in errno, REFUSES_NULL and
+// REFUSES checks an error number that is returned and in errno, REFUSES_NULL and
 // REFUSES_MINUS one in errno.
 #define REFUSES(expr, code)                                                                    \
 	do {                                                                                   \

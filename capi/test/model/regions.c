@@ -16,7 +16,7 @@ struct region {
 	bool ours; // its domain is that of the queue pair
 };
 
-// try posts a request that uses the region, and wants a status.
+// try posts a request that uses the region, and checks its status.
 static void try(struct region *g, struct request *r, enum ibv_wc_status status)
 {
 	unsigned bad;

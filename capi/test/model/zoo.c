@@ -252,7 +252,7 @@ static void step_ah(void)
 	a->ah = NULL;
 }
 
-// In the end everything goes, what is made of others first.
+// In the end it destroys everything, objects that use others first.
 void zoo_close(void)
 {
 	struct zoo *z = me->zoo;

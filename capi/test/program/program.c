@@ -461,8 +461,8 @@ static void channel(void)
 		fprintf(stderr, "no event: %d, errno %d\n", rc, errno);
 		exit(1);
 	}
-	// An event that nobody took goes with its queue; one that was taken is
-	// waited for.
+	// Destroying a queue drops an event that was not taken, and waits for the
+	// acknowledgement of one that was.
 	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
 	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
 	must(poll(&p, 1, 10000) == 1);
@@ -512,7 +512,7 @@ static void arm_late(void)
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[1] && poll(&p, 1, 0) == 0);
 	want(r.cq[0], IBV_WC_SUCCESS);
 	must(post(&r, 0, IBV_WR_SEND, 8) == 0);
-	want(r.cq[1], IBV_WC_SUCCESS); // after the other end's, which nobody polls
+	want(r.cq[1], IBV_WC_SUCCESS); // after the other end's, which is not polled
 	must(poll(&p, 1, 100) == 0 && ibv_req_notify_cq(r.cq[0], 1) == 0 && poll(&p, 1, 0) == 0); // not solicited
 	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 10000) == 1);
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && poll(&p, 1, 0) == 0);

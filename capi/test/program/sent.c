@@ -62,7 +62,7 @@ static void cause_fault(void) { *(volatile int *)8 = 1; }
 
 enum { HANGS_S = 60 };
 
-// ends_by wants f to end a child by a signal. The child sets the handlers, opens an adapter and
+// ends_by checks that f ends a child by a signal. The child sets the handlers, opens an adapter and
 // calls f.
 static void ends_by(int sig, void (*handler)(int), void (*f)(void))
 {

@@ -98,7 +98,7 @@ static void asleep(void)
 	rig_close(&r);
 }
 
-// A handler that nobody sees being set, and no libibverbs is told of: it is found when
+// A handler whose installation neither the preload library nor libibverbs sees: it is found when
 // a queue pair is made.
 static void unseen(void)
 {
@@ -191,7 +191,7 @@ static void sudden(void)
 
 // Threads that wait for completions can be cancelled: one waits for what the network
 // brings, the other for somebody to wake it. What they did not take is there, and a
-// third one, who is not meant, goes on waiting.
+// third thread, which the signal is not sent to, goes on waiting.
 static struct ibv_comp_channel *second_channel;
 
 static void *wait_for_event(void *channel)

@@ -61,13 +61,15 @@ func runTests(ctx context.Context, dir, results string) (string, error) {
 		{dir: dir, runs: []testRun{{plan.race, []string{"-race"}}, {plan.raceSome, []string{"-race", "-run=" + plan.some}}}},
 		{dir: dir, runs: []testRun{{plan.pointers, []string{"-gcflags=-d=checkptr"}}, {plan.plain, nil}}},
 	}
-	var all errgroup.Group // without a context: after a failure the other lanes go on
 	for i, l := range lanes {
 		if l.results, err = os.Create(fmt.Sprint(results, ".", i)); err != nil {
 			return "", err
 		}
 		defer os.Remove(l.results.Name())
 		defer l.results.Close()
+	}
+	var all errgroup.Group // without a context: after a failure the other lanes go on
+	for _, l := range lanes {
 		all.Go(func() error { l.err = l.run(ctx); return nil })
 	}
 	_ = all.Wait()
