@@ -247,7 +247,7 @@ func TestDemoHints(t *testing.T) {
 		t.Errorf("foreign address: exit code %d, %q", code, errs)
 	}
 	code, _, errs = command(t, "demo", "--addr", loopback(4), "--peer", loopback(4))
-	if code != exitFailed || !strings.Contains(errs, "need an address each") {
+	if code != exitFailed || !strings.Contains(errs, "needs a free address") {
 		t.Errorf("one address twice: exit code %d, %q", code, errs)
 	}
 }

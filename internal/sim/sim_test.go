@@ -65,7 +65,7 @@ func TestSameSeedSameRun(t *testing.T) {
 // TestTroublesHappen shows that the chaos profile brings about nearly every
 // situation: a simulator that is clean because nothing happens proves nothing.
 func TestTroublesHappen(t *testing.T) {
-	c := Campaign{Config: Config{Profile: "chaos"}, First: 1, Last: 100, Workers: 2}
+	c := Campaign{Config: Config{Profile: "chaos"}, First: 1, Last: 500, Workers: 2}
 	sum, err := c.Run(context.Background())
 	if err != nil || sum.Failed != nil {
 		t.Fatalf("%v, %+v", err, sum.Failed)
@@ -73,7 +73,7 @@ func TestTroublesHappen(t *testing.T) {
 	for i, name := range MarkNames("chaos") {
 		// No peer of the simulator answers with what does not fit.
 		if sum.Marks[i] == 0 && name != "E24 BAD_RESP_ERR" {
-			t.Errorf("100 seeds of chaos never came to %q", name)
+			t.Errorf("500 seeds of chaos never came to %q", name)
 		}
 	}
 }

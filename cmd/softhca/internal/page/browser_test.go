@@ -212,7 +212,7 @@ func TestPlotInABrowser(t *testing.T) {
 	b := launch(t)
 	file := written(t, reported(t, "netem_loss.client"), "netem_loss.client.pcap")
 	for _, scheme := range []string{"light", "dark"} {
-		b.screen(1366, 768, scheme)
+		b.screen(1366, 1000, scheme)
 		b.open(file)
 		shot := b.shot("netem_loss-" + scheme)
 		r := b.eval(`(() => { const r = byId("psn").getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; })()`).([]any)
@@ -257,7 +257,7 @@ func pixels(t *testing.T, shot []byte, box image.Rectangle, want color.RGBA) (n 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if img.Bounds().Dx() != 1366 || img.Bounds().Dy() != 768 {
+	if img.Bounds().Dx() != 1366 || img.Bounds().Dy() != 1000 {
 		t.Fatalf("the picture has %v", img.Bounds())
 	}
 	for y := box.Min.Y; y < box.Max.Y; y++ {
