@@ -24,7 +24,7 @@ import (
 // program is a process and its descendants, in a process group of their own. The children
 // of a server that forks for each client may outlive it and hold its output open; killing
 // the group ends them too. A variable in the environment marks descendants that leave the
-// group, as fio's jobs do: one that went on would keep its address and port from the next case.
+// group, as fio's jobs do. A job that went on would keep its address and port from the next case.
 type program struct {
 	*exec.Cmd
 	ctx  context.Context

@@ -72,7 +72,7 @@ func (f *File) join(g *group, at uint64, room int) (answer, error) {
 }
 
 // maxFailed bounds the failed joins of an ID that the program may still leave. A program should
-// leave each of them, but one that only retries must not use memory without bound.
+// leave each of them, but a program that only retries must not use memory without bound.
 const maxFailed = 64
 
 // keepFailed records that a join has failed, which the program is about to learn. mu is held.

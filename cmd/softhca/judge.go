@@ -196,7 +196,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 		return err
 	}
 	defer func() {
-		if e := c.Agent.Close(); err == nil { // of one that broke down, the first error tells
+		if e := c.Agent.Close(); err == nil { // the first error tells why an agent broke down
 			err = e
 		}
 	}()

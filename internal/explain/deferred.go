@@ -40,7 +40,7 @@ func (d *deferred) put(o *op, timer time.Duration, now instant) {
 	m.naks, m.timer, m.in, m.waits, m.what = m.naks+1, timer, now, true, o.String()
 }
 
-// begins notes that a queue pair sends a message: the one that was put off, if any.
+// begins notes that a queue pair sends a message: its deferred message, if it has one.
 func (d *deferred) begins(from ib.QPN) {
 	for i := range d.list {
 		if d.list[i].from == from {

@@ -70,7 +70,7 @@ type rxe struct {
 	pace    time.Duration             // between packets that are sent again
 	next    clock.Instant             // when the next packet may go
 	unasked int                       // packets since one asked for an ACK
-	exits   ib.MSN                    // the responder's program exits after so many messages; 0: never
+	exits   ib.MSN                    // messages after which the responder's program exits; 0: it never does
 	gone    bool                      // it has
 	done    int
 	retries int

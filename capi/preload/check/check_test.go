@@ -72,7 +72,7 @@ type bench struct {
 var benches atomic.Uint64
 
 // newBench returns the library, compiled with more flags if there are any, and a
-// image with some counts. Other tests run beside the one that has it.
+// image with some counts. Other tests may run at the same time as the test that has it.
 func newBench(t *testing.T, flags ...string) *bench {
 	t.Helper()
 	t.Parallel()

@@ -190,7 +190,7 @@ static void distinct(void)
 	ends(child);
 }
 
-// All ports are taken: another ID gets none, and then one that was released.
+// All ports are taken: another ID gets no port, and later the port that was released.
 static void exhausted(void)
 {
 	static struct rdma_cm_id *id[ALL];

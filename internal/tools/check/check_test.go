@@ -48,7 +48,7 @@ func TestRunAllInterrupted(t *testing.T) {
 }
 
 // TestLanes has steps that run side by side: each lane in its order, the step after them when
-// all have ended. When one fails, those that run go on, and no other begins.
+// all have ended. When a step fails, the steps that run go on, and no other step begins.
 func TestLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")

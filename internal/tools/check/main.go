@@ -122,7 +122,7 @@ func (g *gate) print(format string, args ...any) {
 }
 
 // lane runs the steps with these indices until one fails. It begins none when passing
-// ends, because a step of another lane failed; one that runs then may end, because
+// ends, because a step of another lane failed; a step that runs then may end, because
 // killing the go command would leave the tests that it runs.
 func (g *gate) lane(ctx, passing context.Context, indices []int) error {
 	for n, i := range indices {
