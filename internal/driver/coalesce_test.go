@@ -243,7 +243,7 @@ func TestOverduePosts(t *testing.T) {
 			p := &a.drv.pollers
 			p.polling, p.polls, p.since, p.last = true, sustainedPolls, 0, a.drv.now()
 			p.state.Store(asideFlag | deepFlag | 1)
-			p.latest.Store(int64(a.drv.now()))                          // who polls is at it
+			p.latest.Store(int64(a.drv.now().Add(time.Second)))         // however late this thread is, who polls is at it
 			if next, alive := a.drv.turn(); next.aside <= 0 || !alive { // as the goroutine's, which is away
 				t.Fatalf("the goroutine does not stay aside: %+v", next)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric/pipe"
 	"github.com/softhca/softhca/internal/qp"
 )
 
@@ -114,7 +115,8 @@ func TestLingerCrowdStays(t *testing.T) {
 // fires sooner than it could be woken: a paced queue pair would fall behind. It
 // does so on a busy machine, where making way for others takes longer.
 func TestPauseBeforeADeadline(t *testing.T) {
-	a, b := newSides(t)
+	n := pipe.NewNetwork(pipe.Options{})
+	a, b := newStillSide(t, n, 1), newSide(t, n, 2) // a's goroutine would write what the test sets
 	a.connect(t, b, 0, 7)
 	b.connect(t, a, 0, 7)
 	// 60 bytes and more take 5 µs, and 0.5 ms: in this order, or the next but one
