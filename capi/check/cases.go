@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// test is a program that is run: its server, and its client, which is given the
-// server's address as the last argument.
+// test is a program that runs as server and as client. The client gets the server's address as
+// its last argument.
 type test struct {
 	Section  string
 	Name     string // the program and its arguments, as a user would write them
 	Args     []string
-	GID      string // the option that names the entry of the GID table, if there is one
+	GID      string // the option that names the entry of the GID table; may be empty
 	V6       bool
 	Addrs    [2]string // of server and client
 	Env      []string
-	Run      bool   // by softhca run, as it reads /sys
+	Run      bool   // under softhca run, because it reads /sys
 	Terminal bool   // its standard input is a terminal
-	Skip     string // why it is not run
+	Skip     string // the reason for skipping it; empty: it runs
 }
 
 // onOne ends the names of the variants whose processes share one address.
 const onOne = " # on one address"
 
-// variants returns a test between two addresses, and on one.
+// variants returns a test between two addresses, and the same test on one address.
 func (t *test) variants() []test {
 	two := *t
 	if two.Addrs = addrs4; t.V6 {
@@ -40,7 +40,7 @@ func (t *test) variants() []test {
 	return []test{two, one}
 }
 
-// tests returns all programs that are a server and a client.
+// tests returns all programs that run as server and as client.
 func tests() []test {
 	var all []test
 	add := func(section, gid string, v6 bool, args ...string) {
@@ -74,7 +74,7 @@ func tests() []test {
 			perf(program, "-n", "500")
 			perf(program, "-n", "500", "--use_old_post_send")
 			perf(program, "-n", "100", "-a")
-			if op != "write" { // which has no events
+			if op != "write" { // ib_write_* has no option for events
 				perf(program, "-n", "500", "-e")
 			}
 		}
@@ -98,7 +98,7 @@ func tests() []test {
 	}
 	perf("ib_send_lat", "-n", "500", "-c", "UD", "-e")
 	perf("ib_write_lat", "-n", "500", "-c", "UC", "-s", "2048")
-	// UC has nothing that slows a sender down, as pause frames do on Ethernet.
+	// Over UC only a rate limit slows the sender down: there are no pause frames.
 	perf("ib_send_bw", "-n", "500", "-c", "UC", "--rate_limit=4", "--rate_units=g", "--rate_limit_type=SW", "--burst_size=8")
 	all = append(all, test{
 		Section: "perftest", Name: "ib_send_bw -n 500 -c UC -F",
@@ -107,8 +107,8 @@ func tests() []test {
 	return append(all, ucx()...)
 }
 
-// ucx returns UCX's own test program: over one transport without UCX's protocols
-// (rc_verbs, ud_verbs), and with these (UCX_TLS).
+// ucx returns the cases of UCX's own test program: over one transport without UCX's protocols
+// (rc_verbs, ud_verbs), and with these protocols (UCX_TLS).
 func ucx() []test {
 	var all []test
 	add := func(skip, tls, what string, args ...string) {
@@ -141,7 +141,7 @@ func ucx() []test {
 				case what == "swap":
 					skip = "verbs have no swap, and this does without UCX's protocols"
 				case what == "get" && layout == "zcopy":
-					args = append(args, "-s", "1000") // UCX copies shorter ones
+					args = append(args, "-s", "1000") // UCX copies shorter messages
 				}
 				add(skip, "", what, args...)
 			}
@@ -160,17 +160,17 @@ func ucx() []test {
 	return all
 }
 
-// lone is a program that needs no partner.
+// lone is a program that needs no peer.
 type lone struct {
 	section, name string
 	args          []string
-	want          string // what its output holds if it ran
+	want          string // text that its output must contain
 	env           []string
-	addrs         []string // of its adapters; the usual one if there are none
-	stays         bool     // it runs until it is ended
+	addrs         []string // of its adapters; empty: the first of addrs4
+	stays         bool     // it runs until it is killed
 }
 
-// alone are all of these.
+// alone lists all programs without a peer.
 var alone = []lone{
 	{section: "ibverbs-utils", name: "ibv_devices", args: []string{"ibv_devices"}, want: "softhca0"},
 	{section: "ibverbs-utils", name: "ibv_devices with two adapters", args: []string{"ibv_devices"}, want: "softhca1", addrs: addrs4[:]},

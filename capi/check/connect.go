@@ -18,24 +18,24 @@ import (
 )
 
 // meeting is a server and its client that connect by rdma_cm. SERVER and CLIENT in their
-// arguments stand for the addresses, DIR for a directory of theirs.
+// arguments stand for the addresses, DIR for their directory.
 type meeting struct {
 	section, server, client string
-	addrs                   [2]string     // of server and client; two of the loopback network, and then one, if there are none
-	port                    int           // of TCP, where the server listens before it opens the adapter
-	stays                   bool          // the server goes on when its client has ended
-	endsIn                  []string      // suites in which it ends with its client, although stays is set
-	says                    string        // by the server, as arguments
-	same                    [2]string     // files of DIR whose content is the same in the end, if any
-	segments                uint64        // that TCP sends meanwhile at most, if there is a bound
-	source                  string        // of sources, if both sides are a program of ours, in DIR
-	libs                    []string      // that it needs, as gcc's options
-	files                   [][2]string   // names and texts of files of DIR that it needs
-	within                  time.Duration // the client ends; as long as any program may take if 0
+	addrs                   [2]string     // of server and client; empty: two loopback addresses, and then one
+	port                    int           // the TCP port on which the server listens before it opens the adapter
+	stays                   bool          // the server continues when its client has ended
+	endsIn                  []string      // suites in which the server ends with its client, although stays is set
+	says                    string        // text that the server must print, with the same placeholders
+	same                    [2]string     // files of DIR that must be equal in the end, if any
+	segments                uint64        // maximum number of segments that TCP sends meanwhile; 0: no bound
+	source                  string        // name in sources of our own program for both sides, built in DIR
+	libs                    []string      // libraries of that program, as options of gcc
+	files                   [][2]string   // names and contents of files that the programs need in DIR
+	within                  time.Duration // time for the client to end; 0: limit
 	skip                    string
 }
 
-// variants returns a meeting between two addresses, and on one.
+// variants returns a meeting between two addresses, and the same meeting on one address.
 func (m *meeting) variants() []meeting {
 	two, one := *m, *m
 	if m.skip != "" || m.addrs[0] != "" && m.addrs[0] == m.addrs[1] {
@@ -49,7 +49,7 @@ func (m *meeting) variants() []meeting {
 	return []meeting{two, one}
 }
 
-// meetings are all of these.
+// meetings lists them all.
 var meetings = []meeting{
 	{section: "rdmacm-utils", server: "rping -s -C 100 -v -a SERVER", client: "rping -c -C 100 -v -a SERVER"},
 	{section: "rdmacm-utils", server: "ucmatose -c 16 -C 20 -b SERVER", client: "ucmatose -c 16 -C 20 -s SERVER"},
@@ -98,7 +98,7 @@ var meetings = []meeting{
 	},
 }
 
-// fio returns a side of fio's RDMA engine: what reads is the server.
+// fio returns the command of one side of fio's RDMA engine: the side that reads is the server.
 func fio(verb, rw string) string {
 	return "fio --name=job --ioengine=rdma --hostname=SERVER --port=8321 --bs=64k --size=8m --iodepth=16 --verb=" + verb + " --rw=" + rw
 }
@@ -117,7 +117,7 @@ func fioAgain(rw string) string {
 	return "--name=again --ioengine=rdma --hostname=SERVER --port=8322 --bs=64k --size=8m --iodepth=16 --verb=write --rw=" + rw
 }
 
-// overUCX returns a program that connects by UCX's own use of rdma_cm.
+// overUCX returns a program that connects by rdma_cm through UCX.
 func overUCX() meeting {
 	const program = "env UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_TLS=rc_verbs,ud_verbs DIR/meet "
 	return meeting{
@@ -126,8 +126,8 @@ func overUCX() meeting {
 	}
 }
 
-// overRPMA returns a program whose server shares memory by librpma, and that of a server
-// with a shared receive queue.
+// overRPMA returns a program whose server shares memory by librpma, with or without a shared
+// receive queue.
 func overRPMA(sharedQueue bool) meeting {
 	m := meeting{
 		section: "librpma0", source: "rpma/pool.c", libs: []string{"-lrpma", "-libverbs"},
@@ -140,7 +140,7 @@ func overRPMA(sharedQueue bool) meeting {
 	return m
 }
 
-// pingpong returns libfabric's own program.
+// pingpong returns libfabric's own test program.
 func pingpong(endpoint, provider string) meeting {
 	const program = "fi_pingpong -I 100 -c -e "
 	return meeting{
@@ -149,9 +149,9 @@ func pingpong(endpoint, provider string) meeting {
 	}
 }
 
-// qperf returns a test of qperf's. The server forks a process for each client, and that
-// process crashes at the end, on every adapter: it destroys the queue pair of the ID that
-// listens, which has none. Its client must be disconnected all the same, and at once.
+// qperf returns a test of qperf. The server forks a process for each client. On every adapter
+// that process crashes at the end: it destroys the queue pair of the listening ID, which has
+// none. Its client must be disconnected all the same, and at once.
 func qperf(test string) meeting {
 	return meeting{
 		section: "qperf", server: "qperf", client: "qperf -cm 1 -t 1 SERVER " + test,
@@ -163,7 +163,7 @@ func qperf(test string) meeting {
 // clients crash when they are rejected.
 const grace = time.Second
 
-// meet runs a server, and its client when the server's adapter is there.
+// meet runs a server, and starts its client when the server has opened its adapter.
 func (s *stand) meet(ctx context.Context, m *meeting) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -211,7 +211,7 @@ func (s *stand) meet(ctx context.Context, m *meeting) error {
 	return errors.Join(m.sent(before), s.equal(m.same))
 }
 
-// opens waits until an adapter has its UDP socket on an address, and then for the grace.
+// opens waits until an adapter has its UDP socket on an address, and then for the grace period.
 func (p *program) opens(addr string) error {
 	a := netip.MustParseAddr(addr).As4()
 	line := fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a[:]), 4791)

@@ -4,9 +4,9 @@ package main
 
 import "strings"
 
-// overDAPL returns the meetings of uDAPL's programs, by its providers: cma connects by
-// rdma_cm, scm by a socket of TCP. There is another one, ucm, which finds its peers by
-// their LIDs: no adapter of RoCE has one.
+// overDAPL returns the meetings of uDAPL's programs for two providers: cma connects by rdma_cm,
+// scm by a TCP socket. A third provider, ucm, finds its peers by their LIDs, which RoCE
+// adapters do not have.
 func overDAPL() (ms []meeting) {
 	for _, provider := range []string{"cma", "scm"} {
 		for _, m := range []meeting{

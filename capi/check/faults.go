@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// broken is a program that is run by softhca run with a rule of faults: what it
-// says itself of what it sees.
+// broken is a program that runs under softhca run with a fault rule, and must report the fault in
+// its own words.
 type broken struct {
 	section, rule string
 	args          []string
-	served        bool // with a server, which has no such rule
+	served        bool // it needs a server, which runs without the rule
 	says          string
 	addrs         [2]string // of server and client
 }
@@ -31,7 +31,7 @@ func (b *broken) variants() []broken {
 	return []broken{two, one}
 }
 
-// brokenPrograms are all of them.
+// brokenPrograms lists them all.
 var brokenPrograms = []broken{
 	{
 		section: "perftest", rule: "drop p=1 after=1s", args: []string{"ib_write_bw", "-F", "-x", "0", "-D", "10"}, served: true,
@@ -60,7 +60,7 @@ func (s *stand) runBroken(ctx context.Context, b *broken) (string, error) {
 		if err := server.Start(); err != nil {
 			return "", err
 		}
-		// The server fails too, or waits for a client that has gone.
+		// The server fails too, or waits for a client that has ended.
 		defer func() { cancel(); _ = server.Wait() }()
 		if err := server.listens(s.port); err != nil {
 			return "", fmt.Errorf("%w: %s", err, last(served.String()))

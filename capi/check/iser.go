@@ -14,22 +14,23 @@ import (
 	"time"
 )
 
-// disk is a disk of tgtd's, which initiators of libiscsi reach by iSER.
+// disk is a disk that tgtd exports; initiators of libiscsi access it by iSER.
 type disk struct {
 	addrs  [2]string // of the target and of the initiators
-	called string    // what tells it from others
+	called string    // suffix of the case's name
 }
 
 var disks = []disk{{addrs: addrs4}, {addrs: [2]string{addrs4[0], addrs4[0]}, called: onOne}}
 
-// The names of the target and of the initiator: tgtd lets none in that it was not told of.
+// The names of the target and of the initiator: tgtd admits only initiators that were added by
+// name.
 const (
 	targetName    = "iqn.2026-01.org.softhca:disk"
 	initiatorName = "iqn.2026-01.org.softhca:check"
 )
 
-// initiators are programs that read and write the disk. Those of iscsi-test-cu check what
-// they read, and that what the disk must refuse is refused.
+// initiators are programs that read and write the disk. iscsi-test-cu checks the data that it
+// reads, and that the disk refuses invalid commands.
 var initiators = []string{
 	"iscsi-inq", "iscsi-readcapacity16", "iscsi-perf -t 2",
 	"iscsi-test-cu -d -n -f -t SCSI.Write10.Simple", "iscsi-test-cu -d -n -f -t SCSI.WriteVerify10.Simple",
@@ -42,7 +43,7 @@ func (d *disk) name() string {
 
 const diskSize = 16 << 20
 
-// serve runs the target, and the initiators one after the other.
+// serve runs the target and, one after the other, the initiators.
 func (s *stand) serve(ctx context.Context, d *disk) (string, error) {
 	if _, err := exec.LookPath("tgtd"); err != nil {
 		return "skipped: tgtd is missing: `apt-get install tgt` installs it, and starts it as a service of this machine", nil
@@ -75,7 +76,7 @@ func (s *stand) serve(ctx context.Context, d *disk) (string, error) {
 	return "ok", nil
 }
 
-// prepareDisk has a target that runs serve an image.
+// prepareDisk configures a running target to serve an image.
 func prepareDisk(ctx context.Context, socket, image string) error {
 	for _, line := range []string{
 		"target --op new --tid 1 --targetname " + targetName,
@@ -92,7 +93,7 @@ func prepareDisk(ctx context.Context, socket, image string) error {
 	return nil
 }
 
-// patientInitiator is how long one may take: those of libiscsi wait for ever.
+// patientInitiator is the time limit of an initiator: those of libiscsi wait for ever.
 const patientInitiator = 20 * time.Second
 
 // initiate runs one initiator.

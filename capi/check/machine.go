@@ -18,17 +18,17 @@ import (
 // processor, so it needs no permission to use the host's.
 type machine struct {
 	*program
-	path string // of the socket, and the beginning of the names of other files
+	path string // of the socket, and the prefix of the names of other files
 	said bytes.Buffer
 	conn net.Conn
 	in   *json.Decoder
 }
 
-// memorySize is how much memory a machine has.
+// memorySize is the memory of a machine in bytes.
 const memorySize = 64 << 20
 
-// newMachine begins a machine on an adapter of its own, whose firmware is a file of the
-// stand's directory.
+// newMachine starts a machine on its own adapter. Its firmware is a file in the stand's
+// directory.
 func (s *stand) newMachine(ctx context.Context, name, addr, firmware string, options ...string) (*machine, error) {
 	m := &machine{path: filepath.Join(s.lib, name)}
 	args := append([]string{
@@ -45,7 +45,7 @@ func (s *stand) newMachine(ctx context.Context, name, addr, firmware string, opt
 	return m, nil
 }
 
-// connect connects to a machine when it is there.
+// connect waits until a machine listens on its socket, and connects to it.
 func (m *machine) connect() error {
 	err := m.until("it listens", func() (bool, error) {
 		conn, err := net.Dial("unix", m.path)
@@ -65,7 +65,7 @@ func (m *machine) connect() error {
 	return errors.Join(m.in.Decode(&greeting), m.do("qmp_capabilities", nil, nil))
 }
 
-// do has a machine run a command of QEMU's protocol, and decodes its answer, if it is wanted.
+// do sends a machine a command of QEMU's protocol, and decodes the answer unless answer is nil.
 func (m *machine) do(command string, args, answer any) error {
 	request := map[string]any{"execute": command}
 	if args != nil {
@@ -83,7 +83,7 @@ func (m *machine) do(command string, args, answer any) error {
 		switch err := m.in.Decode(&a); {
 		case err != nil:
 			return fmt.Errorf("%s: %w", command, err)
-		case a.Event != "": // which may come at any time
+		case a.Event != "": // events may arrive at any time
 			continue
 		case a.Error != nil:
 			return fmt.Errorf("%s: %s", command, a.Error.Desc)
@@ -104,10 +104,10 @@ func (m *machine) memory(at, size int) ([]byte, error) {
 	return b, errors.Join(err, os.Remove(name))
 }
 
-// quit ends a machine that works.
+// quit ends a running machine.
 func (m *machine) quit() error {
 	err := m.do("quit", nil, nil)
-	if errors.Is(err, io.EOF) { // it need not answer
+	if errors.Is(err, io.EOF) { // QEMU may end without an answer
 		err = nil
 	}
 	return errors.Join(err, m.Wait(), m.conn.Close())

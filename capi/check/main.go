@@ -41,8 +41,8 @@ const host = "host"
 
 func main() {
 	list := flag.Bool("list", false, "print the names of the programs")
-	run := flag.String("run", "", "run only programs whose names match this regular `expression`, of a suite not only the core")
-	write := flag.Bool("write", false, "write the page of the programs and the list of the unit tests that are skipped")
+	run := flag.String("run", "", "run only programs whose names match this regular `expression`; of a suite, also those that are not in its core")
+	write := flag.Bool("write", false, "write the page of the programs and the list of skipped unit tests")
 	root := flag.String("root", host, "`suites` of Debian, separated by commas: host (this machine), "+strings.Join(rootSuites, ", "))
 	at := flag.String("at", "", "`directory` of the root, with -inside")
 	inside := flag.Bool("inside", false, "this is the process in the namespace")
@@ -137,8 +137,8 @@ func begin(ctx context.Context, suites []string) error {
 	return failed
 }
 
-// enter runs this program again, with more options, in namespaces of its own: there it is
-// root, outside it keeps its user.
+// enter runs this program again, with more options, in new namespaces: inside it is root, outside
+// it keeps its user.
 func enter(ctx context.Context, options ...string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -146,7 +146,7 @@ func enter(ctx context.Context, options ...string) error {
 	}
 	cmd := exec.CommandContext(ctx, self, slices.Concat(os.Args[1:], options)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it kills its programs
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // the inner process then kills its programs
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -187,7 +187,7 @@ func (c *checker) all(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what remains there
+	defer func() { _ = os.RemoveAll(dir) }() // the system removes what remains in /tmp
 	if err := prepare(ctx, dir); err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (c *checker) summary() error {
 	return nil
 }
 
-// cases runs the cases that are wanted.
+// cases runs the selected cases.
 func (c *checker) cases(ctx context.Context, s *stand) {
 	for _, p := range alone {
 		c.one(p.section, p.name, func() (string, error) { return "ok", s.runAlone(ctx, &p) })
@@ -262,7 +262,7 @@ func (c *checker) cases(ctx context.Context, s *stand) {
 	})
 }
 
-// page writes the page of a suite and the list of its unit tests that are skipped.
+// page writes the page of a suite and the list of its skipped unit tests.
 func (c *checker) page() error {
 	if !c.write {
 		return nil
@@ -302,7 +302,7 @@ connect by rdma_cm. SERVER, CLIENT and DIR stand for the addresses and a directo
 |---|---|---|
 `
 
-// one runs a case, if it is wanted.
+// one runs a case, if it is selected.
 func (c *checker) one(section, name string, run func() (string, error)) {
 	switch {
 	case !c.wants(section, name):
@@ -333,9 +333,9 @@ func (c *checker) one(section, name string, run func() (string, error)) {
 	fmt.Fprintf(&c.table, "| %s | `%s` | %s |\n", section, name, line)
 }
 
-// prepare builds the libraries, and gives the namespace its addresses, and a place for
-// shared memory: librspreload keeps a semaphore there, which one user's processes leave to
-// no other's, and which stays taken when its taker is killed.
+// prepare builds the libraries, and gives the namespace its addresses and its own /dev/shm:
+// librspreload keeps a semaphore there, which other users cannot open, and which a killed
+// process leaves locked.
 func prepare(ctx context.Context, dir string) error {
 	for _, args := range [][]string{
 		{"mount", "-t", "tmpfs", "none", "/dev/shm"},

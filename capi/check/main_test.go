@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// names returns the names of the cases that run of a suite.
+// names returns the names of the cases that run in a suite.
 func names(t *testing.T, suite string) []string {
 	t.Helper()
 	c := &checker{list: true, suite: suite}

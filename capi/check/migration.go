@@ -13,11 +13,10 @@ import (
 	"runtime"
 )
 
-// migration is the move of a machine that runs from one process of QEMU's to another,
-// whose addresses these are.
+// migration moves a running machine from one QEMU process to another.
 type migration struct {
-	addrs  [2]string
-	pinned bool // all memory is registered in the beginning, not a part at a time
+	addrs  [2]string // of the two processes
+	pinned bool      // all memory is registered at the start, not a part at a time
 }
 
 var migrations = []migration{
@@ -36,13 +35,13 @@ func (g *migration) name() string {
 	return name
 }
 
-// firmware is the source of what the machine does.
+// firmware is the source of the program that the machine runs.
 const firmware = "qemu/guest.S"
 
-// rounds is where in its memory the machine says how often it has written on that.
+// rounds is the memory address of the machine's count of completed rounds.
 const rounds = 0x1000
 
-// build translates the firmware.
+// build assembles the firmware.
 func (s *stand) build(ctx context.Context) (name string, err error) {
 	source, err := s.source(firmware)
 	if err != nil {
@@ -61,7 +60,8 @@ func (s *stand) build(ctx context.Context) (name string, err error) {
 	return name, nil
 }
 
-// migrate moves a machine. Its memory must be the same then, to the byte, and it must go on.
+// migrate moves a machine. Afterwards each byte of its memory must be the same, and the machine
+// must continue to run.
 func (s *stand) migrate(ctx context.Context, g *migration) (string, error) {
 	if runtime.GOARCH != "amd64" {
 		return "skipped: what the machine runs is translated by x86's assembler", nil
@@ -76,7 +76,7 @@ func (s *stand) migrate(ctx context.Context, g *migration) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = to.kill() }() // it has ended, or something has failed
+	defer func() { _ = to.kill() }() // it has ended unless something failed
 	from, err := s.newMachine(ctx, "from", g.addrs[0], name)
 	if err != nil {
 		return "", err
@@ -147,7 +147,7 @@ func (g *migration) move(from, to *machine) error {
 			return err
 		}
 	}
-	for _, m := range []*machine{from, to} { // both, as the second is later
+	for _, m := range []*machine{from, to} { // both: the second reports the end later
 		err := m.until("it has been moved", func() (bool, error) {
 			var now struct{ Status string }
 			err := m.do("query-migrate", nil, &now)
@@ -163,7 +163,7 @@ func (g *migration) move(from, to *machine) error {
 	return nil
 }
 
-// rounds returns how many rounds a machine has done.
+// rounds returns how many rounds a machine has completed.
 func (m *machine) rounds() (uint32, error) {
 	b, err := m.memory(rounds, 4)
 	if err != nil {
@@ -172,7 +172,7 @@ func (m *machine) rounds() (uint32, error) {
 	return binary.LittleEndian.Uint32(b), nil
 }
 
-// beyond waits until a machine has done more than so many rounds.
+// beyond waits until a machine has completed more than n rounds.
 func (m *machine) beyond(n uint32) error {
 	return m.until(fmt.Sprintf("it has done %d rounds", n+1), func() (bool, error) {
 		done, err := m.rounds()

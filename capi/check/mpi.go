@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// mpi is an implementation of MPI, by the names that Debian gives to its programs.
+// mpi is an implementation of MPI, with Debian's names of its programs.
 type mpi struct {
 	section, compiler, launcher string
 	rank                        string // the environment variable with a process's rank
@@ -24,7 +24,7 @@ var implementations = []mpi{
 		section: "openmpi-bin", compiler: "mpicc.openmpi", launcher: "mpirun.openmpi", rank: "OMPI_COMM_WORLD_RANK",
 		// Without osc, Open MPI 5 has no windows for adapters that it does not know.
 		options: []string{"--oversubscribe", "--mca", "pml", "ucx", "--mca", "osc", "ucx"},
-		// In the namespace it is root.
+		// In the namespace the programs run as root.
 		env: []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
 	},
 	{
@@ -33,8 +33,8 @@ var implementations = []mpi{
 	},
 }
 
-// job is a run of MPI over UCX: a number of ranks, which reach each other over some
-// transports only. They share one address, or every second rank has another.
+// job is a run of MPI over UCX. The ranks reach each other only over the given transports. They
+// share one address, or alternate between two.
 type job struct {
 	mpi   mpi
 	ranks int
@@ -42,7 +42,7 @@ type job struct {
 	addrs []string
 }
 
-// jobs returns those of all implementations.
+// jobs returns the jobs of all implementations.
 func jobs() []job {
 	const all, datagrams = "rc_verbs,ud_verbs,self", "ud_verbs,self"
 	var js []job
@@ -54,7 +54,7 @@ func jobs() []job {
 	return js
 }
 
-// exchanged is what the ranks do.
+// exchanged names the operations of the ranks.
 const exchanged = "ring, all-reduce, all-to-all, one-sided"
 
 func (j *job) name() string {
@@ -65,10 +65,10 @@ func (j *job) name() string {
 	return name
 }
 
-// exchanges is the program whose ranks talk to each other, and check what they get.
+// exchanges is the program of the ranks, which exchange data and check the results.
 const exchanges = "mpi/exchange.c"
 
-// runJob compiles the program, and runs it.
+// runJob compiles the program and runs it.
 func (s *stand) runJob(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -82,7 +82,7 @@ func (s *stand) runJob(ctx context.Context, j *job) error {
 	choose := fmt.Sprintf("shift $(($%s %% %d)); exec %s run --addr $1 -- %s", j.mpi.rank, len(j.addrs), filepath.Join(s.lib, "softhca"), program)
 	args := slices.Concat([]string{j.mpi.launcher}, j.mpi.options, []string{"-np", strconv.Itoa(j.ranks), "sh", "-c", choose, "sh"}, j.addrs)
 	cmd := newProgram(ctx, &said, args...)
-	// 32 ranks that spin on two processors may not run for longer than the usual 30 s.
+	// 32 ranks spin on two processors: one may wait for a processor longer than the default 30 s.
 	cmd.Env = append(cmd.Env, "UCX_TLS="+j.tls, "UCX_NET_DEVICES=softhca0:1", "UCX_UD_TIMEOUT=3m")
 	cmd.Env = append(cmd.Env, j.mpi.env...)
 	if err := cmd.Run(); err != nil {

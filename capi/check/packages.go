@@ -14,24 +14,24 @@ import (
 	"github.com/softhca/softhca/internal/debian"
 )
 
-// pkg is a package of Debian, and a program or a file that it contains.
+// pkg is a Debian package, with a program or a file that it contains.
 type pkg struct{ name, file string }
 
-// builders are what our libraries are built with, and the programs run in.
+// builders are needed to build our libraries and to run the programs.
 var builders = []pkg{
 	{"gcc", "gcc"},
 	{"iproute2", "ip"},
 	{"libibverbs-dev", "/usr/include/infiniband/verbs.h"},
 }
 
-// unpackers make the root of another suite.
+// unpackers are needed to create the root of another suite.
 var unpackers = []pkg{
 	{"apt", "apt-get"},
 	{"dpkg", "dpkg-deb"},
 	{"debian-archive-keyring", debian.Keyring},
 }
 
-// programs are this machine's own programs, and what some of them are compiled with.
+// programs are this machine's own programs, and headers with which some of them are compiled.
 var programs = []pkg{
 	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
 	{"ibverbs-utils", "ibv_rc_pingpong"},
@@ -85,7 +85,7 @@ func missing(packages []pkg) []string {
 	return names
 }
 
-// install installs the packages that are missing, if this is root on Debian or Ubuntu.
+// install installs the missing packages, if the user is root on Debian or Ubuntu.
 func install(ctx context.Context, packages []pkg) error {
 	names := missing(packages)
 	if len(names) == 0 {

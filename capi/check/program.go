@@ -115,14 +115,14 @@ func (p *program) marked() (pids []int) {
 	return pids
 }
 
-// afterwards is how long a server that stays is watched when its client has ended.
+// afterwards is how long a server that stays must still run after its client has ended.
 const afterwards = 200 * time.Millisecond
 
-// end ends a server whose client has ended with an error, or without one. If the server
-// stays, it must be there still, and is killed; else it has to end by itself, and well.
+// end ends a server whose client has ended, with or without an error. If the server stays, it must
+// still run, and is killed; otherwise it must end by itself without an error.
 func (p *program) end(stays bool, client error) error {
 	if client != nil {
-		_ = p.kill() // it may wait for the client for ever, or have ended
+		_ = p.kill() // it may have ended, or wait for the client for ever
 		return p.Wait()
 	}
 	if !stays {
@@ -134,18 +134,18 @@ func (p *program) end(stays bool, client error) error {
 		}
 	}
 	_ = p.kill()
-	_ = p.Wait() // which says that it was killed
+	_ = p.Wait() // reports that the server was killed
 	return nil
 }
 
-// pause is the interval at which until asks again.
+// pause is the interval at which until repeats its question.
 const pause = 20 * time.Millisecond
 
-// until asks until the answer is yes, at most until the program ends or its context is
-// done. what completes the sentence "waiting until …" in the error.
+// until calls so until it returns true, the program ends, or its context is done. what completes
+// the sentence "waiting until …" in the error.
 func (p *program) until(what string, so func() (bool, error)) error {
 	for {
-		ended := p.ended() // before the question: its last act may be the answer
+		ended := p.ended() // before so: the last act of the program may make it true
 		switch is, err := so(); {
 		case err != nil:
 			return err
@@ -169,7 +169,7 @@ func (p *program) ended() bool {
 	return err != nil || info.Signo != 0
 }
 
-// Run is Start and Wait.
+// Run calls Start and Wait.
 func (p *program) Run() error {
 	if err := p.Start(); err != nil {
 		return err
@@ -177,12 +177,12 @@ func (p *program) Run() error {
 	return p.Wait()
 }
 
-// Wait waits for the end of a program, at the latest until its time is up and it is
-// killed, and says so if that was needed.
+// Wait waits until a program ends or is killed because its time is up, which it reports as an
+// error.
 func (p *program) Wait() error {
 	err := p.Cmd.Wait()
 	if err != nil {
-		_ = p.kill() // what is left of the group; often nothing is
+		_ = p.kill() // the remaining processes of the group, if any
 	}
 	switch {
 	case errors.Is(p.ctx.Err(), context.DeadlineExceeded):

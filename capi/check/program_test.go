@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// soon is far less than what the programs would take that are killed here.
+// soon is far less than the run time of the programs that are killed here.
 const soon = time.Minute
 
-// TestProgramIsKilled has programs not end, or leave something that does not and that
-// has their output: each is waited for in bounded time, nothing of it goes on, and the
-// error says what was done.
+// TestProgramIsKilled runs programs that do not end, or that leave children which do not end and
+// hold the output open. Waiting for each takes bounded time, no process is left, and the error
+// says what was killed.
 func TestProgramIsKilled(t *testing.T) {
 	for _, c := range []struct {
 		what, script string
@@ -91,7 +91,7 @@ func dead(t *testing.T, pid int) bool {
 	return len(state) == 0 || strings.HasPrefix(string(state), "Z")
 }
 
-// TestProgramEnds lets programs end undisturbed.
+// TestProgramEnds runs programs that end by themselves.
 func TestProgramEnds(t *testing.T) {
 	var said bytes.Buffer
 	if err := newProgram(t.Context(), &said, "sh", "-c", "echo well").Run(); err != nil || said.String() != "well\n" {
@@ -134,7 +134,7 @@ func TestServerEnds(t *testing.T) {
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}
-			for c.stays && c.says != "" && !server.ended() { // what comes later is not seen
+			for c.stays && c.says != "" && !server.ended() { // end would not see a later end
 				if ctx.Err() != nil {
 					t.Fatal("it has not ended")
 				}
@@ -149,8 +149,8 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// TestServerEndsBeforeItListens: a server that ends is not waited for any longer, and the
-// error says so.
+// TestServerEndsBeforeItListens checks that waiting for a server stops when the server ends, with
+// an error that says so.
 func TestServerEndsBeforeItListens(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()

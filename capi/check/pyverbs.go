@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// skips has, for each suite, the tests of rdma-core that skip themselves on our adapter, and
-// the reasons that they give: what the adapter does not have. All others must pass.
+// skips lists, for each suite, the tests of rdma-core that skip themselves because our adapter lacks
+// a feature, with the reasons that they give. All others must pass.
 //
 //go:embed skips
 var skips embed.FS
@@ -38,7 +38,7 @@ var modules = []string{
 	"rdmacm", "relaxed_ordering", "rss_traffic", "shared_pd", "tag_matching",
 }
 
-// pyTests is where Debian's package has them.
+// pyTests is the directory in which Debian's package installs them.
 const pyTests = "/usr/share/doc/rdma-core/tests"
 
 var (
@@ -46,8 +46,8 @@ var (
 	ran    = regexp.MustCompile(`(?m)^Ran (\d+) tests`)
 )
 
-// refused are tests that fail because the adapter lacks something, with what that is: they
-// do not skip themselves. They count as skipped.
+// refused lists tests that fail, and do not skip themselves, because the adapter lacks a feature,
+// with that feature. They count as skipped.
 var refused = map[string]string{
 	"test_rdmacm.CMTestCase.test_rdmacm_async_resolve_addrinfo": "rdma_resolve_addrinfo needs WRITE_CM_EVENT, a command that new kernels have for rdma_cm",
 }
@@ -72,7 +72,7 @@ func (s *stand) pyverbs(ctx context.Context, write bool) (line string, skipped [
 	var said bytes.Buffer
 	cmd := s.launched(ctx, addrs4[:1], &said, args...)
 	cmd.Dir = dir
-	// Warnings of Python would stand between a test and its outcome.
+	// Python's warnings would separate a test from its outcome in the output.
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "PYTHONWARNINGS=ignore")
 	err = cmd.Run()
 	out := said.String()

@@ -13,26 +13,26 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-// overRsockets begins a command whose sockets of TCP are to be rsockets. A program that
-// waits by select for connections, or forks, needs the second: then librspreload begins
-// with a connection of TCP, and puts an rsocket in its place when the first data goes over it.
+// overRsockets starts a command whose TCP sockets librspreload replaces by rsockets. A program
+// that forks, or waits for connections by select, needs afterAnAccept: librspreload then starts
+// with a TCP connection, and replaces it by an rsocket when the first data is sent.
 const (
 	overRsockets  = "env LD_PRELOAD=/usr/$LIB/rsocket/librspreload.so:DIR/" + libraries.Preload + " "
 	afterAnAccept = "env RDMAV_FORK_SAFE=1 LD_PRELOAD=/usr/$LIB/rsocket/librspreload.so:DIR/" + libraries.Preload + " "
 )
 
-// few is a bound of the segments that TCP needs to connect and to end a connection, some
-// times: 100 MB would be more than 1500, the file that is fetched more than 100.
+// few is the number of segments that suffice to open and close some TCP connections. 100 MB would
+// take more than 1500 segments, the fetched file more than 100.
 const few = 60
 
-// fetched is a file that is served.
+// fetched is the file that clients fetch.
 const fetched = libraries.Engine
 
-// tcp are programs of TCP whose data rsockets carry.
+// tcp lists TCP programs whose data rsockets carry.
 var tcp = []meeting{
 	{
 		section: "iperf", server: overRsockets + "iperf -s -P 1 -B SERVER", client: overRsockets + "iperf -n 100M -c SERVER",
-		says: "connected with CLIENT", segments: few, // over TCP, it would come from the server's own address
+		says: "connected with CLIENT", segments: few, // over TCP, the client would connect from the server's address
 	},
 	{
 		section: "iperf3", server: afterAnAccept + "iperf3 -s -1 -B SERVER", client: afterAnAccept + "iperf3 -n 100M -c SERVER",
@@ -58,7 +58,7 @@ func http(section, client string) meeting {
 	}
 }
 
-// segments returns how many segments TCP has sent in this namespace.
+// segments returns the number of segments that TCP has sent in this namespace.
 func segments() (uint64, error) {
 	const name = "/proc/net/snmp"
 	b, err := os.ReadFile(name)
@@ -83,8 +83,8 @@ func segments() (uint64, error) {
 	return 0, fmt.Errorf("there is no OutSegs of TCP in %s", name)
 }
 
-// sent returns an error if TCP has sent more segments since there were so many than the
-// meeting allows: the data did not go over rsockets.
+// sent returns an error if TCP has sent more segments since the count before than the meeting
+// allows: then the data did not go over rsockets.
 func (m *meeting) sent(before uint64) error {
 	now, err := segments()
 	if err != nil || m.segments == 0 || now-before <= m.segments {
@@ -93,7 +93,7 @@ func (m *meeting) sent(before uint64) error {
 	return fmt.Errorf("TCP has sent %d segments, which is more than %d: the data did not go over rsockets", now-before, m.segments)
 }
 
-// equal returns an error if two files do not have the same content, and removes the second.
+// equal returns an error if the contents of two files differ, and removes the second file.
 func (s *stand) equal(names [2]string) error {
 	if names[0] == "" {
 		return nil

@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// limit is how long a program may take, also on a busy host.
+// limit is the time limit of a program, enough also on a busy host.
 const limit = 4 * time.Minute
 
-// stand is where programs run.
+// stand is the environment in which programs run.
 type stand struct {
 	lib   string // the directory of the libraries and of softhca
 	port  int    // the last TCP port that was used
-	suite string // whose programs these are, or host
+	suite string // of the programs, or host
 }
 
 // The addresses of the two adapters.
 var (
 	addrs4  = [2]string{"127.0.0.1", "127.0.0.2"}
 	addrs6  = [2]string{"fd00::1", "fd00::2"}
-	outside = [2]string{"10.77.0.1", "10.77.0.2"} // not of the loopback network, where libfabric looks for no adapters
+	outside = [2]string{"10.77.0.1", "10.77.0.2"} // not loopback addresses, which libfabric ignores
 )
 
-// run runs a server and its client and returns what went wrong.
+// run runs a server and its client, and returns the errors of both.
 func (s *stand) run(ctx context.Context, t *test) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -63,7 +63,7 @@ func (s *stand) run(ctx context.Context, t *test) error {
 		return err
 	}
 	if err := server.listens(s.port); err != nil {
-		cancel() // which kills the server
+		cancel() // kills the server
 		return errors.Join(err, server.Wait(), errors.New(last(served.String())))
 	}
 	cerr := client.Run()
@@ -77,7 +77,7 @@ func (s *stand) run(ctx context.Context, t *test) error {
 	return nil
 }
 
-// runAlone runs a program that needs no partner.
+// runAlone runs a program that needs no peer.
 func (s *stand) runAlone(ctx context.Context, p *lone) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -104,7 +104,7 @@ func (s *stand) runAlone(ctx context.Context, p *lone) error {
 	return nil
 }
 
-// await runs a program until a line of its output has some text, and then ends it.
+// await runs a program until a line of its output contains want, and then ends it.
 func await(cmd *program, want string) error {
 	out, err := cmd.StdoutPipe()
 	if err != nil {

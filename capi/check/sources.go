@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// sources are our own programs, which libraries without a test program of their own need.
-// They are embedded because the source tree is out of reach in the root of another suite.
+// sources are our own programs, for libraries that have no test program. They are embedded because
+// the source tree cannot be read from the root of another suite.
 //
 //go:embed mpi/exchange.c rpma/pool.c ucx/meet.c qemu/guest.S
 var sources embed.FS

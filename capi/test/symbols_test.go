@@ -70,8 +70,8 @@ const (
 	register = "verbs_register_driver_"
 )
 
-// recorded are the symbols of a file of testdata/symbols, as "version name": what the
-// suite's own library exports, and what packages need.
+// recorded holds the symbols in a file of testdata/symbols, as "version name": the exports of the
+// suite's own library, and the imports of packages.
 type recorded struct {
 	exports []string
 	imports map[string]string // the packages, by the symbol
@@ -99,9 +99,9 @@ func readSymbols(t *testing.T, suite string) *recorded {
 	return r
 }
 
-// wanted returns what the library is to export: what that of any suite does, each private
-// symbol under every private version. The versions before 1.1 of functions that have a
-// later one are for programs from before 2007.
+// wanted returns the symbols that the library must export for a suite: those of the suite's own
+// library, with each private symbol under every private version. It leaves out versions before
+// 1.1 of functions that have a later one: only programs from before 2007 use them.
 func (r *recorded) wanted() []string {
 	var want []string
 	for _, symbol := range r.exports {
@@ -123,8 +123,8 @@ func (r *recorded) wanted() []string {
 	return want
 }
 
-// wantExports compares what the library exports with what the libraries of Debian's suites
-// export, and with what their packages need.
+// wantExports compares the exports of the library with those of the libraries of Debian's suites,
+// and with the imports of their packages.
 func wantExports(t *testing.T, f *elf.File) {
 	t.Helper()
 	symbols, err := f.DynamicSymbols()
@@ -179,8 +179,8 @@ func wantOldGLIBC(t *testing.T, library string, imported []elf.ImportedSymbol) {
 	}
 }
 
-// seeNames wants the names of statuses, events and states, and the rates, of rdma-core
-// 44, from whose library testdata/names.txt comes.
+// seeNames checks the names of statuses, events and states, and the rates, against those of
+// rdma-core 44 in testdata/names.txt.
 func seeNames(t *testing.T, s *stand) {
 	out, err := s.run(t, "names")
 	want, err2 := os.ReadFile("testdata/names.txt")

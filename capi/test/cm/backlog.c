@@ -1,12 +1,12 @@
-// Requests beyond a listener's backlog: they are not answered, as on Linux, and the
-// client's repetition finds room once the program has taken others.
+// Requests beyond a listener's backlog: as on Linux they are not answered. When the client
+// repeats one after the program has taken others, there is room for it.
 #include "cm.h"
 
 enum { OTHER = PORT + 1, MANY = 40 };
 
 static int nonblocking(struct rdma_event_channel *ch, bool on) { return fcntl(ch->fd, F_SETFL, on ? O_NONBLOCK : 0); }
 
-// waiting takes the requests that wait, and returns how many there were.
+// waiting takes the pending requests, and returns their number.
 static int waiting(struct rdma_event_channel *ch, struct rdma_cm_id **taken)
 {
 	struct rdma_cm_event *e;
@@ -21,8 +21,8 @@ static int waiting(struct rdma_event_channel *ch, struct rdma_cm_id **taken)
 	return n;
 }
 
-// overtake connects some clients to a listener, and one to another. When that one's
-// request has come, those before it have.
+// overtake connects n clients to a listener, and then one to another listener. When the last
+// request has arrived, all have.
 static void overtake(struct rdma_event_channel *clients, struct rdma_cm_id **id, int n)
 {
 	struct rdma_conn_param p = params(NULL, 0);
@@ -34,7 +34,7 @@ static void overtake(struct rdma_event_channel *clients, struct rdma_cm_id **id,
 	struct rdma_cm_id *last = pass(own, RDMA_CM_EVENT_CONNECT_REQUEST);
 	must(rdma_destroy_id(last) == 0 && rdma_destroy_id(listener) == 0);
 	rdma_destroy_event_channel(own);
-	struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED); // for its request's ID is gone
+	struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED); // the ID of the request was destroyed
 	must(e->id == id[n] && rdma_ack_cm_event(e) == 0);
 }
 
@@ -58,17 +58,17 @@ static void backlog(void)
 	must(waiting(ch, taken) == PLACES);
 	quiet(clients); // no client is rejected
 	for (int i = PLACES; i < CLIENTS; i++)
-		taken[i] = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST); // by repetition, some seconds later
+		taken[i] = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST); // repeated by the client after some seconds
 	destroy_all(taken, CLIENTS);
 	for (int i = 0; i < CLIENTS; i++) {
 		struct rdma_cm_event *e = event_of(clients, RDMA_CM_EVENT_REJECTED);
-		must(e->status == 28 && rdma_ack_cm_event(e) == 0); // by the consumer
+		must(e->status == 28 && rdma_ack_cm_event(e) == 0); // rejected by the consumer
 	}
 	destroy_all(id, CLIENTS + 1);
 	must(rdma_destroy_id(listener) == 0);
 }
 
-// A backlog of 0 or less is as large as can be.
+// A backlog of 0 or less stands for the largest backlog.
 static void unbounded(void)
 {
 	const int backlogs[] = {0, -1};
@@ -91,7 +91,7 @@ static void unbounded(void)
 	}
 }
 
-// Pending requests end with the listener: their clients are rejected.
+// Destroying a listener rejects its pending requests.
 static void abandoned(void)
 {
 	struct rdma_event_channel *ch = open_channel(), *clients = open_channel();

@@ -1,5 +1,5 @@
-// What a program has closed or destroyed is gone when the call returns: programs that look
-// for leaks count their descriptors then.
+// When a call that closes or destroys something returns, its descriptors are closed: programs
+// that look for leaks count them then.
 #include "cm.h"
 
 #include "../program/count.h"
@@ -35,11 +35,11 @@ static void channels(void)
 	struct rdma_cm_id *second = make_id(other, RDMA_PS_TCP);
 	refused(bind_to(second, PORT), EADDRINUSE);
 	must(close(copy) == 0);
-	(void)id; // what librdmacm knows of it is of no use without the descriptor
+	(void)id; // librdmacm's ID is useless without the descriptor
 	must(bind_to(second, PORT) == 0);
 }
 
-// A copy of another descriptor in the place of a channel closes the channel.
+// Replacing a channel's descriptor by dup2 closes the channel.
 static void replaced(void)
 {
 	enum { ROUNDS = 40 };
@@ -55,7 +55,7 @@ static void replaced(void)
 		refused(dup3(1023, fd, 0), EBADF);
 		refused(dup3(fd, fd, 0), EINVAL);
 		must(dup2(fd, fd) == fd);
-		must(rdma_destroy_id(make_id(ch, RDMA_PS_TCP)) == 0); // it is still there
+		must(rdma_destroy_id(make_id(ch, RDMA_PS_TCP)) == 0); // the channel is still open
 		must((i % 2 == 0 ? dup2(file, fd) : dup3(file, fd, O_CLOEXEC)) == fd && fcntl(fd, F_GETFD) == flag);
 		right += at_once(before + 1);
 		rdma_destroy_event_channel(ch);
@@ -79,8 +79,8 @@ static void look(int sig)
 	errno = why;
 }
 
-// A handler of a signal uses a descriptor of the device while the thread that it interrupts
-// opens files, closes them and forks.
+// A signal handler uses a descriptor of the device while the interrupted thread opens files,
+// closes them and forks.
 static void interrupted(void)
 {
 	enum { ROUNDS = 200, US = 200 };

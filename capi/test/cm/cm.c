@@ -1,6 +1,6 @@
 #include "cm.h"
 
-// here returns a port of the program's own address, the first if there are several.
+// here returns a port on the first of the program's own addresses.
 struct sockaddr_in here(int port)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -39,7 +39,7 @@ struct rdma_cm_id *listen_on(struct rdma_event_channel *ch, enum rdma_port_space
 	return id;
 }
 
-// event_of waits for the next event, which has to be of a type. The caller
+// event_of waits for the next event, which must have the given type. The caller
 // acknowledges it.
 struct rdma_cm_event *event_of(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
 {
@@ -52,7 +52,7 @@ struct rdma_cm_event *event_of(struct rdma_event_channel *ch, enum rdma_cm_event
 	return e;
 }
 
-// pass takes an event that has nothing to say but its type, and returns its ID.
+// pass waits for an event of a type with status 0, acknowledges it and returns its ID.
 struct rdma_cm_id *pass(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
 {
 	struct rdma_cm_event *e = event_of(ch, type);
@@ -61,14 +61,14 @@ struct rdma_cm_id *pass(struct rdma_event_channel *ch, enum rdma_cm_event_type t
 	return id;
 }
 
-// quiet makes sure that no event waits.
+// quiet ends the program if an event is pending.
 void quiet(struct rdma_event_channel *ch)
 {
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 	must(poll(&p, 1, 0) == 0);
 }
 
-// resolve brings an ID, which has an event channel, to where it may connect.
+// resolve resolves address and route of an ID with an event channel, so that it may connect.
 void resolve(struct rdma_cm_id *id, int port)
 {
 	struct sockaddr_in to = here(port);
@@ -125,8 +125,8 @@ void link_down(struct link *l)
 	rdma_destroy_event_channel(l->ch);
 }
 
-// start runs a function in a process of its own, which must not have opened
-// anything before. The two talk by say and hear.
+// start runs a function in a child process. The program must not have opened an adapter
+// before. The processes synchronize by say and hear.
 pid_t start(void (*child)(int to_parent, int from_parent), int *from_child, int *to_child)
 {
 	int up[2], down[2];
@@ -154,7 +154,7 @@ void hear(int fd)
 	must(read(fd, &c, 1) == 1);
 }
 
-// ends waits for a process that has to end well.
+// ends waits for a child process, which must exit with 0.
 void ends(pid_t child)
 {
 	int status;
@@ -164,7 +164,7 @@ void ends(pid_t child)
 int main(int argc, char **argv)
 {
 	const struct scenario *all[] = {backlogs, privates, options, endpoints, moves, ports, groups, events, orders, parameters, threads, deaths, sixes, endings, titles, closings};
-	alarm(150); // bounds the wait for events that do not come
+	alarm(150); // bounds the wait for missing events
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		for (const struct scenario *s = all[i]; s->name != NULL; s++) {
 			if (argc == 1) {

@@ -1,4 +1,4 @@
-// What the scenarios of librdmacm's calls have in common.
+// Shared by the scenarios of librdmacm's calls.
 #define _GNU_SOURCE
 #include "../program/rig.h"
 
@@ -43,7 +43,7 @@ void add_qp(struct rdma_cm_id *id);
 struct rdma_cm_id *ready(struct rdma_event_channel *ch, enum rdma_port_space ps, int port);
 struct rdma_conn_param params(const void *data, int n);
 
-// A connection within the program.
+// A connection of the program with itself.
 struct link {
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *listener, *client, *server;

@@ -20,11 +20,11 @@ static void kill_off(pid_t child)
 	must(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status));
 }
 
-// soon checks that little time has passed since an event: no more than a busy machine needs for
-// something that should happen at once.
+// soon checks that less than 10 seconds have passed: a busy machine may take so long for a step
+// that should happen at once.
 static void soon(int64_t since) { must(now() - since < (int64_t)10 * SECOND); }
 
-// The server: of two connections it accepts one, and lets the other wait.
+// The server accepts one of two connections, and leaves the other request pending.
 static void serves(int parent, int from)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -63,7 +63,7 @@ static void of_servers(void)
 	}
 	soon(since);
 
-	// Nobody listens there any more.
+	// The listener is gone.
 	struct rdma_cm_id *late = ready(ch, RDMA_PS_TCP, PORT);
 	must(rdma_connect(late, &p) == 0);
 	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
@@ -75,7 +75,7 @@ static void of_servers(void)
 	}
 }
 
-// The client: it has a connection, and asks for another.
+// The client establishes a connection, and requests another.
 static void asks(int parent, int from)
 {
 	hear(from);
@@ -106,7 +106,7 @@ static void of_clients(void)
 	kill_off(child);
 	must(pass(ch, RDMA_CM_EVENT_DISCONNECTED) == connected);
 	soon(since);
-	quiet(ch); // of a request that was not accepted no event comes
+	quiet(ch); // the request that was not accepted raises no event
 	rdma_destroy_qp(connected);
 	must(rdma_destroy_id(connected) == 0 && rdma_destroy_id(waits) == 0 && rdma_destroy_id(listener) == 0);
 }

@@ -1,12 +1,11 @@
-// A program that ends as soon as it has what it waited for. Its peer knows that it was
-// received, whatever the way it ends.
+// A program exits as soon as it has received the last message. The peer's send completes
+// successfully, in whichever way the program ends.
 #include "cm.h"
 
 #include <signal.h>
 #include <time.h>
 
-// So many messages come before the end, for the adapter to have learned how the program
-// waits for them.
+// The MESSAGES before the end let the adapter learn how the program waits for them.
 enum { ROUNDS = 6, MESSAGES = 300, SIZE = 8, SOON_S = 5 };
 
 static void (*leave)(int status);
@@ -48,7 +47,7 @@ static void wait_for(struct ibv_cq *cq, struct ibv_comp_channel *ch)
 	must(n == 1 && wc.status == IBV_WC_SUCCESS);
 }
 
-// The program that ends.
+// The program that exits.
 static void receives(int parent, int from)
 {
 	(void)from;
@@ -72,7 +71,7 @@ static void receives(int parent, int from)
 	leave(0);
 }
 
-// Its peer.
+// The peer.
 static void sends(void)
 {
 	int from, to, n;
@@ -104,7 +103,7 @@ static void ending(void (*how)(int))
 	leave = how;
 	for (int i = 0; i < ROUNDS; i++) {
 		asleep = i % 2 != 0;
-		// A program that has opened adapters has children that cannot use them.
+		// A child cannot use an adapter that its parent has opened, so each round has new processes.
 		pid_t pid = fork();
 		must(pid >= 0);
 		if (pid == 0)

@@ -1,5 +1,5 @@
-// Endpoints: rdma_getaddrinfo and rdma_create_ep, on both sides, with IDs that have no
-// event channel, whose calls wait themselves.
+// Endpoints: rdma_getaddrinfo and rdma_create_ep, on both sides, with synchronous IDs: they
+// have no event channel, and calls wait for their events.
 #include "cm.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ static struct rdma_addrinfo *info(int flags, int ps, int qp_type)
 
 static in_port_t port_of(struct sockaddr *a) { return ((struct sockaddr_in *)a)->sin_port; }
 
-// What hints make of it.
+// The effect of hints on rdma_getaddrinfo.
 static void hints(void)
 {
 	const struct { int ps, type; } of[] = {{RDMA_PS_TCP, IBV_QPT_RC}, {RDMA_PS_UDP, IBV_QPT_UD}, {RDMA_PS_IB, IBV_QPT_RC}, {RDMA_PS_IB, IBV_QPT_UC}};
@@ -67,11 +67,11 @@ static void *serve(void *arg)
 	must(memcmp(id->event->param.conn.private_data, "hello", 5) == 0);
 	struct ibv_mr *mr = rdma_reg_msgs(id, buf, sizeof buf);
 	must(mr != NULL && rdma_post_recv(id, NULL, buf, sizeof buf, mr) == 0);
-	must(rdma_accept(id, NULL) == 0); // which waits until the connection is there
+	must(rdma_accept(id, NULL) == 0); // waits until the connection is established
 	must(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS && wc.byte_len == DATA && buf[DATA - 1] == 'z');
 	must(rdma_post_send(id, NULL, buf, sizeof buf, mr, 0) == 0);
 	must(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
-	rdma_disconnect(id); // the client may have been first
+	rdma_disconnect(id); // the client may have disconnected first
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(id);
 	return NULL;
@@ -110,7 +110,7 @@ static void of_tcp(void) { connect_ep(RDMA_PS_TCP, IBV_QPT_RC); }
 static void of_ib(void) { connect_ep(RDMA_PS_IB, IBV_QPT_RC); }
 static void of_uc(void) { connect_ep(RDMA_PS_IB, IBV_QPT_UC); }
 
-// Endpoints of datagrams, of two port spaces.
+// Endpoints for datagrams, in two port spaces.
 static void *answer(void *arg)
 {
 	struct served *s = arg;
@@ -146,7 +146,7 @@ static void datagrams(int ps)
 static void of_udp(void) { datagrams(RDMA_PS_UDP); }
 static void of_ud_over_ib(void) { datagrams(RDMA_PS_IB); }
 
-// Calls of synchronous IDs that fail do so when they have waited.
+// Calls on synchronous IDs return errors that occur while they wait.
 static void failing(void)
 {
 	struct ibv_qp_init_attr qp = queues();
@@ -159,7 +159,7 @@ static void failing(void)
 	rdma_destroy_ep(id);
 	must(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
 	struct sockaddr_in four = here(PORT);
-	four.sin_addr.s_addr = htonl(0xc0000201); // 192.0.2.1, which no host has
+	four.sin_addr.s_addr = htonl(0xc0000201); // 192.0.2.1, an address of no host
 	refused(rdma_resolve_addr(id, (struct sockaddr *)&four, (struct sockaddr *)&four, TIMEOUT_MS), EADDRNOTAVAIL);
 	must(rdma_destroy_id(id) == 0);
 	hints.ai_flags = RAI_PASSIVE;

@@ -1,5 +1,5 @@
-// How events come: by poll and epoll, from a channel that does not block, and what
-// becomes of those of an ID that goes.
+// Delivery of events: by poll and epoll, and from a channel that does not block. Destroying
+// an ID discards its pending events.
 #include "cm.h"
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ static void nonblocking(void)
 	rdma_destroy_event_channel(ch);
 }
 
-// Several channels in one epoll, by level and by edge.
+// Several channels in one epoll instance, level-triggered and edge-triggered.
 static void by_epoll(void)
 {
 	enum { CHANNELS = 3 };
@@ -46,7 +46,7 @@ static void by_epoll(void)
 	must(epoll_wait(ep, got, CHANNELS + 1, 0) == 0);
 	begin_resolve(id[0]);
 	must(epoll_wait(ep, got, CHANNELS + 1, 20000) == 1 && got[0].data.u32 == 0 && got[0].events == EPOLLIN);
-	must(epoll_wait(ep, got, CHANNELS + 1, 0) == 0); // it was told once
+	must(epoll_wait(ep, got, CHANNELS + 1, 0) == 0); // an edge is reported once
 	begin_resolve(id[2]);
 	for (int i = 0; i < 2; i++)
 		must(epoll_wait(ep, got, CHANNELS + 1, 20000) == 1 && got[0].data.u32 == 2);
@@ -78,7 +78,7 @@ static void vanish(void)
 	must(rdma_destroy_id(id[1]) == 0);
 }
 
-// Who destroys an ID waits for the events of it that were taken.
+// Destroying an ID waits until its events that were read are acknowledged.
 struct destroyer {
 	struct rdma_cm_id *id;
 	atomic_int destroyed;
@@ -103,7 +103,7 @@ static void unacknowledged(void)
 	struct rdma_cm_event *second = event_of(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	must(pthread_create(&t, NULL, destroy, &d) == 0);
 	must(rdma_ack_cm_event(second) == 0);
-	for (int i = 0; i < 50; i++) { // long enough for one that does not wait
+	for (int i = 0; i < 50; i++) { // long enough for a call that does not wait
 		must(!atomic_load(&d.destroyed));
 		usleep(1000);
 	}
@@ -112,7 +112,7 @@ static void unacknowledged(void)
 	quiet(ch);
 }
 
-// A request counts for the listener, not for the ID that it comes with.
+// A connect request is an event of the listener, not of the new ID.
 static void of_listeners(void)
 {
 	struct rdma_event_channel *ch = open_channel();

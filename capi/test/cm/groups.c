@@ -13,7 +13,7 @@ struct member {
 	char buf[GRH + LENGTH];
 };
 
-// group returns the address of a group that no other program of the machine has.
+// group returns the address of a group that no other program on the machine uses.
 static struct sockaddr_in group(int which)
 {
 	struct sockaddr_in a = here(0);
@@ -32,7 +32,7 @@ static void resolve_group(struct member *m, struct sockaddr_in *to)
 	must((m->mr = rdma_reg_msgs(m->id, m->buf, sizeof m->buf)) != NULL);
 }
 
-// joined takes the event of a join and looks at what it says.
+// joined waits for the event of a join and checks its fields.
 static void joined(struct member *m, struct sockaddr_in *g, void *context)
 {
 	struct rdma_cm_event *e = event_of(m->ch, RDMA_CM_EVENT_MULTICAST_JOIN);
@@ -57,7 +57,7 @@ static void join(struct member *m, struct sockaddr_in *g)
 
 static void expect(struct member *m) { must(rdma_post_recv(m->id, NULL, m->buf, sizeof m->buf, m->mr) == 0); }
 
-// got makes sure that a datagram of some letters has come.
+// got waits for a datagram that consists of one letter, repeated.
 static void got(struct member *m, char letter)
 {
 	struct ibv_wc wc;
@@ -88,7 +88,7 @@ static void end(struct member *m)
 	rdma_destroy_event_channel(m->ch);
 }
 
-// The other process: a member too.
+// The other process, also a member.
 static void member(int parent, int from)
 {
 	struct member m = {0};
@@ -131,7 +131,7 @@ static void two_processes(void)
 	end(&m);
 }
 
-// The same group twice, and another: each join has an event and a leave.
+// Joining one group twice, and another group: each join has its own event and leave.
 static void twice(void)
 {
 	struct member m = {0};
@@ -180,7 +180,7 @@ static void refusals(void)
 	refused(rdma_join_multicast(m.id, (struct sockaddr *)&any, NULL), EINVAL);
 	must(rdma_resolve_route(m.id, TIMEOUT_MS) == 0);
 	pass(m.ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	refused(rdma_join_multicast(m.id, (struct sockaddr *)&g, NULL), EINVAL); // Linux wants it before
+	refused(rdma_join_multicast(m.id, (struct sockaddr *)&g, NULL), EINVAL); // Linux requires that first
 	struct rdma_cm_id *stream = make_id(m.ch, RDMA_PS_TCP), *unbound = make_id(m.ch, RDMA_PS_UDP);
 	must(bind_to(stream, 0) == 0);
 	refused(rdma_join_multicast(stream, (struct sockaddr *)&g, NULL), EINVAL);

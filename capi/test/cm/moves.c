@@ -1,5 +1,5 @@
-// rdma_migrate_id: an ID moves between event channels, with the events that wait, and
-// becomes synchronous and back.
+// rdma_migrate_id: an ID moves between event channels, with its pending events, and becomes
+// synchronous and asynchronous again.
 #include "cm.h"
 
 static void begin_resolve(struct rdma_cm_id *id)
@@ -15,15 +15,15 @@ static void destroy(struct rdma_cm_id *id)
 	must(rdma_destroy_id(id) == 0);
 }
 
-// await waits until an event is there.
+// await waits until an event is pending.
 static void await(struct rdma_event_channel *ch)
 {
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 	must(poll(&p, 1, 20000) == 1);
 }
 
-// What waits comes along, behind what others have there, and what others have here
-// stays.
+// Pending events of the ID move to the end of the new channel's queue. Events of other IDs
+// stay.
 static void pending(void)
 {
 	struct rdma_event_channel *one = open_channel(), *two = open_channel();
@@ -38,7 +38,7 @@ static void pending(void)
 	quiet(one);
 	must(pass(two, RDMA_CM_EVENT_ADDR_RESOLVED) == there && pass(two, RDMA_CM_EVENT_ADDR_RESOLVED) == id);
 	quiet(two);
-	must(rdma_migrate_id(id, two) == 0); // to where it is
+	must(rdma_migrate_id(id, two) == 0); // to its current channel
 	must(rdma_resolve_route(id, TIMEOUT_MS) == 0);
 	must(rdma_migrate_id(id, one) == 0 && rdma_migrate_id(there, one) == 0);
 	rdma_destroy_event_channel(two);
@@ -53,7 +53,7 @@ static void pending(void)
 	destroy(there);
 }
 
-// A listener moves with its requests, and each of their IDs where it is sent.
+// A listener moves with its pending requests. The ID of each request is then moved by itself.
 static void of_listeners(void)
 {
 	struct rdma_event_channel *one = open_channel(), *two = open_channel(), *three = open_channel(), *clients = open_channel();
@@ -87,7 +87,7 @@ static void of_listeners(void)
 	destroy(listener);
 }
 
-// Without a channel calls wait for their events themselves.
+// Without a channel, calls wait for their events.
 static void synchronous(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -101,7 +101,7 @@ static void synchronous(void)
 	quiet(ch);
 	must(rdma_migrate_id(id, ch) == 0 && id->channel == ch && id->event == NULL);
 	add_qp(id);
-	must(rdma_connect(id, &p) == 0); // does not wait any more
+	must(rdma_connect(id, &p) == 0); // no longer waits
 	struct rdma_cm_id *server = pass(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	must(rdma_reject(server, "no", 2) == 0);
 	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_REJECTED);
@@ -111,7 +111,7 @@ static void synchronous(void)
 
 	id = ready(ch, RDMA_PS_TCP, PORT);
 	must(rdma_migrate_id(id, NULL) == 0);
-	refused(rdma_connect(id, &p), ECONNREFUSED); // waits for what becomes of it
+	refused(rdma_connect(id, &p), ECONNREFUSED); // waits for the answer
 	must(id->event->event == RDMA_CM_EVENT_REJECTED && id->event->status == 8);
 	destroy(id);
 	quiet(ch);

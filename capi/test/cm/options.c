@@ -17,7 +17,7 @@ static void destroy(struct rdma_cm_id *id)
 	must(rdma_destroy_id(id) == 0);
 }
 
-// Several IDs on one port, of which one may listen.
+// Several IDs share a port; one of them may listen.
 static void reuse(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -67,7 +67,7 @@ static void afonly(void)
 		destroy(client);
 		destroy(six);
 	}
-	// One of both families keeps others from the port, and takes requests by IPv4.
+	// A listener on both families excludes others from the port, and takes requests over IPv4.
 	struct rdma_cm_id *both = make_id(ch, RDMA_PS_TCP), *four = make_id(ch, RDMA_PS_TCP), *client;
 	must(bind_any(both, AF_INET6) == 0 && rdma_listen(both, 1) == 0);
 	refused(bind_any(four, AF_INET), EADDRNOTAVAIL);
@@ -79,7 +79,7 @@ static void afonly(void)
 	must(rdma_ack_cm_event(e) == 0);
 	destroy(client);
 	destroy(both);
-	// One of IPv4 that was told not to be of one family only is not.
+	// An IPv4 ID with AFONLY set to 0 takes the port in both families.
 	struct rdma_cm_id *six = make_id(ch, RDMA_PS_TCP);
 	must(set(four, AFONLY, 0) == 0 && bind_any(four, AF_INET) == 0 && set(six, AFONLY, 1) == 0);
 	refused(bind_any(six, AF_INET6), EADDRNOTAVAIL);
@@ -87,8 +87,8 @@ static void afonly(void)
 	destroy(six);
 }
 
-// The type of service and the ACK timeout are the queue pairs', of both sides where
-// both are concerned.
+// The type of service and the ACK timeout become attributes of the queue pairs, on both sides
+// where they apply to both.
 static void attributes(void)
 {
 	enum { CLASS = 0x68, CLIENT_TIMEOUT = 12, SERVER_TIMEOUT = 11 };
@@ -124,7 +124,7 @@ static void attributes(void)
 	destroy(datagrams);
 }
 
-// Options that there are not, and of another size.
+// Unknown options, and options of a wrong size.
 static void unknown(void)
 {
 	char bytes[256] = {0};
@@ -148,8 +148,7 @@ static void unknown(void)
 	destroy(id);
 }
 
-// A path that the program has brings an ID to where it may connect, as
-// rdma_resolve_route does.
+// After the program has set a path, an ID may connect, as after rdma_resolve_route.
 static void path(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -157,13 +156,13 @@ static void path(void)
 	struct sockaddr_in to = here(PORT);
 	struct ibv_path_data data = {0};
 	must(sizeof data == 72);
-	refused(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof data), EINVAL); // for nothing
+	refused(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof data), EINVAL); // no flag says what the path is for
 	data.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
 	refused(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof data), EINVAL); // no adapter
 	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
 	pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 
-	// What the path of another ID was.
+	// A path with the addresses of another ID's.
 	resolve(other, PORT);
 	struct ibv_sa_path_rec *was = other->route.path_rec;
 	data.path.dgid = was->dgid, data.path.sgid = was->sgid, data.path.pkey = was->pkey;

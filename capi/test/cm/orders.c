@@ -1,4 +1,4 @@
-// Calls in an order that rdma_cm does not have, and what it refuses.
+// Calls in the wrong order, and other calls that rdma_cm refuses.
 #include "cm.h"
 
 static void destroy(struct rdma_cm_id *id)
@@ -16,7 +16,7 @@ static int resolve_addr(struct rdma_cm_id *id, const char *from, const char *to)
 	return rdma_resolve_addr(id, from == NULL ? NULL : (struct sockaddr *)&src, (struct sockaddr *)&dst, TIMEOUT_MS);
 }
 
-// Each step of a connection wants the one before, and does not go twice.
+// Each step of a connection requires the one before, and cannot be repeated.
 static void active(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -24,7 +24,7 @@ static void active(void)
 	struct rdma_cm_id *id = make_id(ch, RDMA_PS_TCP), *listener = listen_on(ch, RDMA_PS_TCP, PORT, 1);
 	const char *own = getenv("SOFTHCA_ADDR");
 	p.qp_num = 0x1234;
-	refused(rdma_reject(id, NULL, 0), EINVAL); // librdmacm itself wants an adapter for most of the others
+	refused(rdma_reject(id, NULL, 0), EINVAL); // librdmacm itself refuses most of the others without an adapter
 	must(resolve_addr(id, NULL, own) == 0);
 	pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	refused(rdma_accept(id, &p), EINVAL);
@@ -67,7 +67,7 @@ static void active(void)
 	quiet(ch);
 }
 
-// What a listener cannot do.
+// Calls that a listener refuses.
 static void listener(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -79,7 +79,7 @@ static void listener(void)
 	refused(rdma_connect(id, &p), EINVAL);
 	refused(rdma_accept(id, &p), EINVAL);
 	refused(rdma_reject(id, NULL, 0), EINVAL);
-	must(rdma_listen(idle, 1) == 0); // on a port of its own, of all addresses
+	must(rdma_listen(idle, 1) == 0); // gets a port on all addresses
 	must(ntohs(rdma_get_src_port(idle)) >= 1024 && rdma_get_src_port(idle) != rdma_get_src_port(id));
 	destroy(idle);
 	destroy(id);
@@ -95,7 +95,7 @@ static void ending(void)
 	refused(rdma_reject(l.server, NULL, 0), EINVAL);
 	refused(rdma_connect(l.client, &p), EINVAL);
 	must(rdma_disconnect(l.client) == 0);
-	must(rdma_disconnect(l.client) == 0); // it is on its way
+	must(rdma_disconnect(l.client) == 0); // a second call while the first one's DREQ is under way
 	struct rdma_cm_id *first = pass(l.ch, RDMA_CM_EVENT_DISCONNECTED);
 	must(first == l.server);
 	must(rdma_disconnect(l.server) == 0);
@@ -108,7 +108,7 @@ static void ending(void)
 	link_down(&l);
 }
 
-// Addresses that do not go.
+// Addresses that are refused.
 static void addresses(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -118,14 +118,14 @@ static void addresses(void)
 	struct sockaddr_in four = here(0), odd = {.sin_family = AF_UNIX};
 	refused(resolve_addr(id, "192.0.2.1", own), EADDRNOTAVAIL); // no host has this address
 	struct rdma_cm_id *far = make_id(ch, RDMA_PS_TCP);
-	if (resolve_addr(far, NULL, "192.0.2.9") == 0) { // the host sends there, but from no adapter
+	if (resolve_addr(far, NULL, "192.0.2.9") == 0) { // the host has a route, but from no adapter
 		struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_ADDR_ERROR);
 		must(e->id == far && e->status == -ENODEV && rdma_ack_cm_event(e) == 0);
 	} else {
 		int why = errno;
 		must(why == ENETUNREACH || why == EHOSTUNREACH);
 	}
-	resolve(far, PORT); // as if nothing had been
+	resolve(far, PORT); // the ID is still usable
 	destroy(far);
 	refused(rdma_resolve_addr(id, (struct sockaddr *)&four, (struct sockaddr *)&six, TIMEOUT_MS), EINVAL);
 	refused(rdma_bind_addr(id, (struct sockaddr *)&odd), EINVAL);
@@ -133,7 +133,7 @@ static void addresses(void)
 	struct rdma_cm_id *other = make_id(ch, RDMA_PS_TCP);
 	inet_pton(AF_INET, "192.0.2.1", &four.sin_addr);
 	refused(rdma_bind_addr(other, (struct sockaddr *)&four), EADDRNOTAVAIL);
-	must(bind_to(other, 0) == 0); // as if nothing had been
+	must(bind_to(other, 0) == 0); // the ID is still usable
 	refused(bind_to(other, 0), EINVAL);
 	must(resolve_addr(other, "192.0.2.1", own) == 0); // a bound ID ignores the source
 	pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -142,7 +142,7 @@ static void addresses(void)
 	destroy(id);
 }
 
-// Nobody listens there, or on another port space.
+// No ID listens on the port, or only one in another port space.
 static void nobody(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -160,7 +160,7 @@ static void nobody(void)
 	destroy(listener);
 }
 
-// The port space of IP over InfiniBand: Ethernet has none of it.
+// The port space of IP over InfiniBand, which does not exist on Ethernet.
 static void ipoib(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -173,8 +173,8 @@ static void ipoib(void)
 	refused(rdma_create_id(ch, &id, NULL, 0x0555), EINVAL);
 }
 
-// Extended connection establishment: the adapter does not offer it, like older kernels, and a
-// program that does gets the same answers as any other.
+// Extended connection establishment: like older kernels, the adapter does not offer it. A
+// program that offers it connects like any other.
 static void ece(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -199,7 +199,7 @@ static void ece(void)
 	refused(rdma_establish(id), EINVAL);
 	struct rdma_cm_id *with = ready(ch, RDMA_PS_TCP, PORT);
 	must(ibv_query_ece(with->qp, &got) == EOPNOTSUPP && ibv_set_ece(with->qp, &offer) == EOPNOTSUPP);
-	refused(rdma_set_local_ece(with, &offer), EINVAL); // its queue pair would have to say so
+	refused(rdma_set_local_ece(with, &offer), EINVAL); // the queue pair would have to support it
 	destroy(with);
 	destroy(id);
 	pass(ch, RDMA_CM_EVENT_DISCONNECTED);

@@ -1,5 +1,5 @@
-// The parameters of a connection: what the events of either side tell of the other's,
-// what the queue pairs get of them, and how long a connection lives on after its end.
+// The parameters of a connection: those of the peer in the events of each side, their effect
+// on the queue pairs, and the time wait after the end of a connection.
 #include "cm.h"
 
 static void destroy(struct rdma_cm_id *id)
@@ -38,7 +38,7 @@ static void told(void)
 	add_qp(server);
 	must(rdma_accept(server, &answer) == 0);
 	e = event_of(ch, RDMA_CM_EVENT_ESTABLISHED);
-	if (e->id == server) { // whose RTU may be there first
+	if (e->id == server) { // its RTU may arrive first
 		must(rdma_ack_cm_event(e) == 0);
 		e = event_of(ch, RDMA_CM_EVENT_ESTABLISHED);
 	} else {
@@ -60,7 +60,7 @@ static void told(void)
 	destroy(listener);
 }
 
-// More than the adapter has is refused, and "all" is what it has.
+// Values above the adapter's limits are refused, and "all" stands for the limit.
 static void most(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -92,8 +92,8 @@ static void most(void)
 	destroy(listener);
 }
 
-// A program that moves its queue pair itself, or has none, says what the other side is
-// told of it.
+// A program that moves its queue pair itself, or has none, passes the fields that the peer's
+// event reports.
 static void without_qp(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -117,7 +117,7 @@ static void without_qp(void)
 	destroy(listener);
 }
 
-// An ACK timeout of 0 is none, and leaves the path's lifetime alone.
+// An ACK timeout of 0 disables the timer, and leaves the packet lifetime of the path unchanged.
 static void no_timeout(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -143,8 +143,8 @@ static void no_timeout(void)
 	destroy(listener);
 }
 
-// An ID that stays after the disconnect gets TIMEWAIT_EXIT when no packet can be in flight any
-// more: after the packet lifetime of the path.
+// An ID that is kept after the disconnect gets TIMEWAIT_EXIT after the packet lifetime of the
+// path, when no packet can be in flight any more.
 static void timewait(void)
 {
 	struct link l = {.ch = open_channel()};

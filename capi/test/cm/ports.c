@@ -1,5 +1,5 @@
-// Ports: which ID has one, in this process and in others, and the ports that IDs get that ask
-// for any.
+// Ports: an ID owns its port against all processes on the address, and an ID that requests
+// port 0 gets a free one.
 #include "cm.h"
 
 #include <signal.h>
@@ -23,7 +23,7 @@ static int binds(enum rdma_port_space ps, int port)
 	return err;
 }
 
-// The other process: it has a port, and another that it only is bound to.
+// The other process listens on a port, and binds another ID to a second port.
 static void holds(int parent, int from)
 {
 	ch = open_channel();
@@ -42,7 +42,7 @@ static void two_processes(bool killed)
 	must(listens(RDMA_PS_TCP, PORT) == EADDRINUSE && binds(RDMA_PS_TCP, PORT) == EADDRINUSE);
 	must(binds(RDMA_PS_TCP, PORT + 1) == EADDRINUSE);
 	must(listens(RDMA_PS_TCP, PORT + 2) == 0 && listens(RDMA_PS_UDP, PORT) == 0 && listens(RDMA_PS_IB, PORT) == 0);
-	must(listens(RDMA_PS_TCP, PORT) == EADDRINUSE); // it has not gone with the IDs that did not get it
+	must(listens(RDMA_PS_TCP, PORT) == EADDRINUSE); // destroying the IDs that were refused the port has not released it
 	if (killed)
 		must(kill(child, SIGKILL) == 0);
 	else
@@ -55,7 +55,7 @@ static void two_processes(bool killed)
 static void ended(void) { two_processes(false); }
 static void killed(void) { two_processes(true); }
 
-// The same with the processes the other way round: the first is this one.
+// The same with the roles exchanged: this process opens the adapter first.
 static void comes(int parent, int from)
 {
 	hear(from);
@@ -79,12 +79,13 @@ static void second(void)
 	must(rdma_destroy_id(id) == 0);
 	say(to);
 	hear(from);
-	must(listens(RDMA_PS_TCP, PORT) == 0); // the other's ID is gone
+	must(listens(RDMA_PS_TCP, PORT) == 0); // the other process destroyed its ID
 	say(to);
 	ends(child);
 }
 
-// Processes that come later, have the port and are killed, or give it back, before the next one comes.
+// Later processes take the port one after the other. Each is killed or releases the port before
+// the next one takes it.
 static void guest(int parent, int from)
 {
 	hear(from);
@@ -124,7 +125,7 @@ static void guests(void)
 	}
 }
 
-// A port that a client asks for is its own, like a server's.
+// A client owns the port that it requests, like a server.
 static void of_clients(void)
 {
 	ch = open_channel();
@@ -202,7 +203,7 @@ static void exhausted(void)
 	struct sockaddr_in to = here(PORT);
 	refused(rdma_resolve_addr(client, NULL, (struct sockaddr *)&to, TIMEOUT_MS), EADDRNOTAVAIL);
 	memset(taken, 0, sizeof taken);
-	must(ephemeral(RDMA_PS_UDP) != NULL); // which has ports of its own
+	must(ephemeral(RDMA_PS_UDP) != NULL); // this port space has its own ports
 	int port = ntohs(rdma_get_src_port(id[ALL / 2]));
 	must(rdma_destroy_id(id[ALL / 2]) == 0);
 	memset(taken, 0, sizeof taken);

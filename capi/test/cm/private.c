@@ -1,10 +1,10 @@
-// Private data: how much of it a call takes, and that the other side gets all of it,
-// and zeros up to the end of the message's field.
+// Private data: the largest size that each call accepts. The peer gets all of it, and zeros up
+// to the end of the message's field.
 #include "cm.h"
 
 enum { CONSUMER_REJECTS = 28, SIDR_REJECTS = 2, REP_DATA = 196, REJ_DATA = 148, SIDR_REP_DATA = 136 };
 
-// What a request has room for, behind the addresses of rdma_cm.
+// The room for private data in each message; in a request, after the addresses of rdma_cm.
 static int room_of_request(enum rdma_port_space ps) { return ps == RDMA_PS_UDP ? 180 : 56; }
 static int room_of_accept(enum rdma_port_space ps) { return ps == RDMA_PS_UDP ? SIDR_REP_DATA : REP_DATA; }
 static int room_of_reject(enum rdma_port_space ps) { return ps == RDMA_PS_UDP ? SIDR_REP_DATA : REJ_DATA; }
@@ -17,7 +17,7 @@ static void fill(void)
 		pattern[i] = (uint8_t)(i * 7 + 1);
 }
 
-// carries makes sure that an event has n bytes of the pattern in a field of room.
+// carries checks that an event has n bytes of the pattern in a field of room bytes.
 static void carries(struct rdma_cm_event *e, bool ud, int n, int room)
 {
 	const uint8_t *data = ud ? e->param.ud.private_data : e->param.conn.private_data;
@@ -27,8 +27,8 @@ static void carries(struct rdma_cm_event *e, bool ud, int n, int room)
 		must(data[i] == 0);
 }
 
-// asks has a client connect with n bytes, after one too many was refused, and
-// returns the server's ID.
+// asks connects a client with n bytes of private data, after a call with one byte too many was
+// refused. It returns the server's ID.
 static struct rdma_cm_id *asks(struct rdma_event_channel *ch, struct rdma_cm_id *client, int n)
 {
 	int room = room_of_request(client->ps);
@@ -51,7 +51,7 @@ static void destroy(struct rdma_cm_id *id)
 	must(rdma_destroy_id(id) == 0);
 }
 
-// accepted asks with some bytes and accepts with n.
+// accepted makes a request with asked bytes of private data and accepts it with n.
 static void accepted(struct rdma_event_channel *ch, struct rdma_event_channel *clients, enum rdma_port_space ps, int asked, int n)
 {
 	struct rdma_cm_id *client = ready(clients, ps, PORT), *server = asks(ch, client, asked);
@@ -69,7 +69,7 @@ static void accepted(struct rdma_event_channel *ch, struct rdma_event_channel *c
 	destroy(server);
 }
 
-// rejected_with returns the private data of a rejection, as the client gets it.
+// rejection returns the client's event of a rejection.
 static struct rdma_cm_event *rejection(struct rdma_event_channel *clients, enum rdma_port_space ps)
 {
 	struct rdma_cm_event *e = event_of(clients, ps == RDMA_PS_UDP ? RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_REJECTED);
@@ -77,7 +77,7 @@ static struct rdma_cm_event *rejection(struct rdma_event_channel *clients, enum 
 	return e;
 }
 
-// rejected_with rejects with n bytes, after one too many was refused.
+// rejected_with rejects with n bytes, after a call with one byte too many was refused.
 static void rejected_with(struct rdma_event_channel *ch, struct rdma_event_channel *clients, enum rdma_port_space ps, int n)
 {
 	struct rdma_cm_id *client = ready(clients, ps, PORT), *server = asks(ch, client, 1);
@@ -91,7 +91,7 @@ static void rejected_with(struct rdma_event_channel *ch, struct rdma_event_chann
 	destroy(client);
 }
 
-// Who accepts with too much has rejected.
+// Accepting with too much private data rejects the request.
 static void accepts_too_much(struct rdma_event_channel *ch, struct rdma_event_channel *clients, enum rdma_port_space ps)
 {
 	struct rdma_cm_id *client = ready(clients, ps, PORT), *server = asks(ch, client, 1);

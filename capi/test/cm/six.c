@@ -1,5 +1,5 @@
-// The same by IPv6: on an adapter that has an address of either family, the second of
-// SOFTHCA_ADDR being that of IPv6.
+// Scenarios over IPv6, on an adapter with an IPv4 and an IPv6 address: the first and the second
+// of SOFTHCA_ADDR.
 #include "cm.h"
 
 enum { GRH = 40, LENGTH = 100, CONSUMER_REJECTS = 28 };
@@ -42,14 +42,14 @@ static void destroy(struct rdma_cm_id *id)
 	must(rdma_destroy_id(id) == 0);
 }
 
-// is makes sure that an address is the adapter's own of IPv6.
+// is checks that an address is the adapter's IPv6 address.
 static void is(struct sockaddr *a, in_port_t port)
 {
 	struct sockaddr_in6 *got = (struct sockaddr_in6 *)a, want = own(0);
 	must(got->sin6_family == AF_INET6 && got->sin6_port == port && memcmp(&got->sin6_addr, &want.sin6_addr, 16) == 0);
 }
 
-// asked takes a request of a client, whose address it has to tell.
+// asked waits for a client's request, which must have the client's address.
 static struct rdma_cm_id *asked(struct rdma_event_channel *ch, struct rdma_cm_id *listener, struct rdma_cm_id *client)
 {
 	struct rdma_cm_event *e = event_of(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -121,7 +121,7 @@ static void wildcards(void)
 		turned_away(ch, client);
 	}
 	destroy(only);
-	client = ready_six(ch, RDMA_PS_TCP, PORT); // that of IPv4 is of IPv4 only
+	client = ready_six(ch, RDMA_PS_TCP, PORT); // the IPv4 listener does not take it
 	must(rdma_connect(client, &p) == 0);
 	turned_away(ch, client);
 	destroy(four);
@@ -138,7 +138,8 @@ static void wildcards(void)
 	quiet(ch);
 }
 
-// A port is an address's: that of another family has one of the same number.
+// A port belongs to an address: the address of the other family has its own port of the same
+// number.
 static void ports_of_both(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -159,7 +160,7 @@ static void ports_of_both(void)
 	}
 }
 
-// Addresses that do not go.
+// Addresses that are refused.
 static void addresses(void)
 {
 	struct rdma_event_channel *ch = open_channel();
@@ -167,9 +168,9 @@ static void addresses(void)
 	struct sockaddr_in four = here(PORT);
 	struct sockaddr_in6 to = own(PORT);
 	refused(bind_six(id, six("2001:db8::1", PORT)), EADDRNOTAVAIL);
-	refused(bind_six(id, six("fe80::1", PORT)), EINVAL); // of which interface?
+	refused(bind_six(id, six("fe80::1", PORT)), EINVAL); // the interface is missing
 	must(bind_six(id, six("::", 0)) == 0);
-	refused(rdma_resolve_addr(id, NULL, (struct sockaddr *)&four, TIMEOUT_MS), EINVAL); // though it is bound to all
+	refused(rdma_resolve_addr(id, NULL, (struct sockaddr *)&four, TIMEOUT_MS), EINVAL); // although it is bound to all IPv6 addresses
 	quiet(ch);
 	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
 	must(pass(ch, RDMA_CM_EVENT_ADDR_RESOLVED) == id);
@@ -181,7 +182,7 @@ static void addresses(void)
 	destroy(id);
 }
 
-// Datagrams: the client's event has all that it needs to send to the service.
+// Datagrams: the client's event has everything that it needs to send to the service.
 static void datagrams(void)
 {
 	static char out[LENGTH], in[GRH + LENGTH];
@@ -220,7 +221,7 @@ static void datagrams(void)
 	quiet(ch);
 }
 
-// A group of IPv6: the GID that it is reached by is its address.
+// An IPv6 multicast group: its address is its GID.
 static void group(void)
 {
 	static char out[LENGTH], in[GRH + LENGTH];
@@ -250,13 +251,13 @@ static void group(void)
 	quiet(ch);
 }
 
-// rdma_getaddrinfo and rdma_create_ep find their way by IPv6.
+// rdma_getaddrinfo and rdma_create_ep with IPv6.
 static void hints(void)
 {
 	struct rdma_addrinfo passive = {.ai_flags = RAI_PASSIVE | RAI_NUMERICHOST, .ai_port_space = RDMA_PS_TCP}, active = {.ai_port_space = RDMA_PS_TCP};
 	struct rdma_addrinfo *a, family = {.ai_flags = RAI_FAMILY | RAI_NUMERICHOST, .ai_family = AF_INET, .ai_port_space = RDMA_PS_TCP};
 	struct rdma_cm_id *listener, *id;
-	must(rdma_getaddrinfo(own_addr(), "7471", &family, &a) != 0); // not of that family
+	must(rdma_getaddrinfo(own_addr(), "7471", &family, &a) != 0); // the address has another family
 	must(rdma_getaddrinfo(own_addr(), "7471", &passive, &a) == 0 && a->ai_family == AF_INET6 && a->ai_src_len == sizeof(struct sockaddr_in6));
 	is(a->ai_src_addr, htons(PORT));
 	must(rdma_create_ep(&listener, a, NULL, NULL) == 0);

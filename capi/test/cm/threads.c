@@ -12,8 +12,8 @@ static void begin_resolve(struct rdma_cm_id *id)
 	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0);
 }
 
-// taker takes events of a channel together with other threads, until it gets one whose ID has
-// no counter.
+// taker is one of the threads that read the events of a channel, until it reads one whose ID
+// has no counter.
 struct taker {
 	struct rdma_event_channel *ch;
 	int taken;
@@ -63,7 +63,7 @@ static void one_channel(void)
 	rdma_destroy_event_channel(ch);
 }
 
-// The threads that connect have IDs without a channel, whose calls wait.
+// The connecting threads have synchronous IDs.
 static void *cycle(void *arg)
 {
 	(void)arg;

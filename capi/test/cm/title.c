@@ -1,16 +1,16 @@
-// A program that sets its title, as servers do: it moves its environment to the heap and
-// writes over the memory in which the kernel has put it. What it opens then must be what
-// it would have opened before.
+// A program sets its title, as servers do: it moves its environment to the heap and overwrites
+// the memory in which the kernel has put it. Afterwards it must open the same adapter as
+// before.
 #define _GNU_SOURCE
 #include "cm.h"
 
 #include <inttypes.h>
 
-// overwrite fills the memory of the arguments and the environment, which stays as it is
-// for getenv.
+// overwrite fills the memory of the arguments and of the environment. getenv still returns the
+// same values.
 static void overwrite(void)
 {
-	enum { BEFORE = 45, LAST = 4 }; // fields of /proc/self/stat behind the name and the state
+	enum { BEFORE = 45, LAST = 4 }; // fields of /proc/self/stat after the name and the state
 	char text[4096], *at;
 	unsigned long v[BEFORE + LAST] = {0};
 	static char *moved[1024];
@@ -25,7 +25,7 @@ static void overwrite(void)
 	must(f != NULL);
 	text[fread(text, 1, sizeof text - 1, f)] = 0;
 	fclose(f);
-	at = strrchr(text, ')') + 3; // behind the state
+	at = strrchr(text, ')') + 3; // after the state
 	for (int i = 0; i < BEFORE + LAST - 1; i++)
 		v[i] = strtoul(at, &at, 10);
 	char *from = (char *)v[44], *to = (char *)v[47]; // arg_start and env_end

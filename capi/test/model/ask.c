@@ -1,5 +1,5 @@
-// What can be asked of devices, contexts and ports, and what another context of the
-// process can have.
+// Queries of devices, contexts and ports, and objects that another context of the process
+// imports.
 #define _GNU_SOURCE
 #include "model.h"
 
@@ -64,8 +64,8 @@ static void ask_device(struct ibv_context *c)
 		WANT(call, some[i] > 0, true);
 }
 
-// Of a structure that is longer or shorter than the library's, it writes what the
-// program has.
+// ibv_query_device_ex writes no more bytes than the program has room for, and none past
+// the end of its own structure.
 static void ask_device_ex(struct ibv_context *c)
 {
 	struct ibv_device_attr plain;
@@ -128,7 +128,7 @@ static void ask_port(struct ibv_context *c)
 	WANT(call, p.a.port_cap_flags, IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
 	WANT(call, is_poison(p.room + sizeof p.a, sizeof p.room - sizeof p.a), true);
 	poison(&p, sizeof p);
-	WORKS((ibv_query_port)(c, 1, (struct _compat_ibv_port_attr *)&p)); // of old programs
+	WORKS((ibv_query_port)(c, 1, (struct _compat_ibv_port_attr *)&p)); // the entry point of old programs
 	want_bytes(call, "what old programs have", &p, &whole, OLD);
 	WANT(call, is_poison(p.room + OLD, sizeof p.room - OLD), true);
 	REFUSES(ibv_query_port(c, 2, &p.a), EINVAL);
@@ -220,7 +220,7 @@ static void step_ask(void)
 	}
 }
 
-// What a datagram's header says about the way back.
+// An address handle is made from the header of a datagram.
 static void step_grh(void)
 {
 	struct ibv_context *c = me->ctx[draw(ADAPTERS)];
@@ -245,7 +245,7 @@ static void step_grh(void)
 	WANT(call, a.sl, 0);
 	WANT(call, a.static_rate, 0);
 	WANT(call, a.src_path_bits, 0);
-	grh.dgid.raw[15] ^= 0xff; // not ours
+	grh.dgid.raw[15] ^= 0xff; // not an address of this adapter
 	REFUSES_MINUS(ibv_init_ah_from_wc(c, 1, &wc, &grh, &a), EINVAL);
 	struct ibv_pd *pd = MADE(ibv_alloc_pd(c));
 	REFUSES_NULL(ibv_create_ah_from_wc(pd, &wc, &grh, 1), EINVAL);
@@ -258,7 +258,7 @@ static void step_grh(void)
 	WORKS(ibv_dealloc_pd(pd));
 }
 
-// import shares what a context has with another one.
+// A second context imports the objects of the first.
 static void step_import(void)
 {
 	struct ibv_context *c = me->ctx[draw(ADAPTERS)];
@@ -309,14 +309,14 @@ static void step_leave(void)
 	WORKS(ibv_req_notify_cq(cq, 0));
 	source_emit(&s, 1);
 	int files[] = {watch_open(ch->fd), watch_open(c->async_fd)};
-	if (chance(50)) // and is never acknowledged
+	if (chance(50)) // this event is never acknowledged
 		WORKS(ibv_get_cq_event(ch, &got, &context));
 	WORKS(ibv_close_device(c));
 	for (int i = 0; i < 2; i++)
 		WANT("a descriptor of a context that is closed", is_open(files[i]), false);
 }
 
-// What the adapter has not says so.
+// Calls for features that the adapter lacks fail with EOPNOTSUPP or EINVAL.
 static void step_absent(void)
 {
 	struct ibv_context *c = me->ctx[draw(ADAPTERS)];

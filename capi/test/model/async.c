@@ -1,6 +1,6 @@
-// Asynchronous events: of queue pairs, completion queues and SRQs, in a context of
-// their own. Each comes once, one of an object that is destroyed does not come, and
-// what was taken must be acknowledged before its object is gone.
+// Asynchronous events of queue pairs, completion queues and SRQs, in a context of their
+// own. Each event is delivered once. Destroying an object discards its unread events, and
+// waits until events that were read are acknowledged.
 #define _GNU_SOURCE
 #include "model.h"
 
@@ -12,7 +12,7 @@ enum { SUBJECTS = 6, ROOM = 16 };
 
 // subject is an object that has raised an event.
 struct subject {
-	enum ibv_event_type type; // that it has raised
+	enum ibv_event_type type; // of the event that it raised
 	void *object;
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
@@ -44,7 +44,7 @@ static struct ibv_qp *new_qp(struct asyncs *v, struct subject *s)
 	return qp;
 }
 
-// drain_queue has a send queue drain, which is empty.
+// drain_queue drains an empty send queue.
 static void drain_queue(struct asyncs *v, struct subject *s)
 {
 	s->object = s->qp = new_qp(v, s);
@@ -67,7 +67,8 @@ static void last_taken(struct asyncs *v, struct subject *s)
 	move_to(s->qp, IBV_QPS_ERR, 0);
 }
 
-// reach_limit has a datagram take a receive of an SRQ whose limit is as many as it has.
+// reach_limit sets the limit of an SRQ to its number of receives, and has a datagram
+// consume one.
 static void reach_limit(struct asyncs *v, struct subject *s)
 {
 	struct ibv_srq_attr limit = {.srq_limit = 3};
@@ -98,7 +99,7 @@ static void reach_limit(struct asyncs *v, struct subject *s)
 	WORKS(ibv_dereg_mr(mr));
 }
 
-// overflow has more complete to a queue than it holds.
+// overflow adds more completions to a queue than it holds.
 static void overflow(struct asyncs *v, struct subject *s)
 {
 	source_open(&s->source, v->ctx, s->cq);
@@ -131,10 +132,10 @@ static struct subject *subject_of(struct asyncs *v, const struct ibv_async_event
 	for (int i = 0; i < SUBJECTS; i++)
 		if (v->s[i].cq != NULL && !v->s[i].taken && v->s[i].type == e->event_type && (void *)e->element.qp == v->s[i].object)
 			return &v->s[i];
-	fails("ibv_get_async_event", "event %d (%s) of %p, which has raised none", e->event_type, ibv_event_type_str(e->event_type), (void *)e->element.qp);
+	fails("ibv_get_async_event", "event %d (%s) of %p, which raised none", e->event_type, ibv_event_type_str(e->event_type), (void *)e->element.qp);
 }
 
-// take_one takes an event that is on its way, and acknowledges it or not.
+// take_one waits for an event and reads it. At random, it also acknowledges it.
 static void take_one(struct asyncs *v)
 {
 	struct ibv_async_event e;
@@ -150,13 +151,13 @@ static void take_one(struct asyncs *v)
 
 static void end(void *subject) { end_subject(subject); }
 
-// end_unacknowledged destroys an object whose event was taken.
+// end_unacknowledged destroys an object whose event was read but not acknowledged.
 static void end_unacknowledged(struct subject *s)
 {
 	struct helper h = {.call = end, .arg = s};
 	struct ibv_async_event e = {.event_type = s->type, .element.qp = s->object};
 	start_helper(&h);
-	WANT("the object of an event is destroyed before that is acknowledged", has_returned(&h), false);
+	WANT("an object is destroyed before its event is acknowledged", has_returned(&h), false);
 	waits_for("the destruction of an object whose event is acknowledged");
 	ibv_ack_async_event(&e);
 	join_helper(&h);
@@ -176,7 +177,7 @@ static void step_async(void)
 	for (int i = 0; i < n; i++)
 		provoke(&v, &v.s[i]);
 	for (int i = 0; i < n; i++) {
-		if (chance(25)) // before its event is taken
+		if (chance(25)) // before its event is read
 			end_subject(&v.s[i]);
 		else
 			waiting++;
@@ -197,7 +198,7 @@ static void step_async(void)
 	WORKS(ibv_close_device(v.ctx));
 }
 
-// taker is a thread that takes one event.
+// taker is a thread that reads one event.
 struct taker {
 	struct thread *of;
 	struct ibv_context *ctx;
@@ -215,7 +216,7 @@ static void *take(void *arg)
 	return NULL;
 }
 
-// Two threads wait, and two events come, one for each.
+// Two threads wait, two events are raised, and each thread reads one.
 static void step_two_takers(void)
 {
 	struct asyncs v = {.ctx = MADE(ibv_open_device(me->ctx[draw(ADAPTERS)]->device))};
@@ -235,7 +236,7 @@ static void step_two_takers(void)
 			sched_yield();
 		until_blocked(t[i].tid);
 	}
-	waits_for("the second of two threads that wait for an asynchronous event, of which two are there");
+	waits_for("two threads, each for one of two asynchronous events");
 	for (int i = 0; i < 2; i++)
 		move_to(v.s[i].qp, IBV_QPS_ERR, 0);
 	for (int i = 0; i < 2; i++) {

@@ -1,9 +1,9 @@
-// Batches: requests of all kinds on a link, of which one may be wrong. All that come
-// before it are done, with every completion and every byte as foreseen.
+// Batches: lists of requests of all kinds on a link, one of which may be invalid. The
+// requests before it are executed, with every completion and every byte as predicted.
 #include "link.h"
 
-// post_receives posts a receive for each request that takes one, of the right size or
-// more, of one piece or two of which the second comes first.
+// post_receives posts a receive for each request that consumes one. It is large enough, and
+// its two elements are in descending order of address; one of them may be empty.
 static void post_receives(struct link *l, struct end *to, const struct request *r, unsigned n, struct ibv_recv_wr *wr)
 {
 	static __thread struct ibv_sge sge[BATCH][2];
@@ -33,7 +33,8 @@ static void post_receives(struct link *l, struct end *to, const struct request *
 	WANT("posting receives", bad, NULL);
 }
 
-// Whoever reads must be done before what it read may change.
+// fence delays the requests that follow a read or an atomic until its data has arrived: they
+// may send that data.
 static void fence(struct request *r, unsigned n)
 {
 	bool read = false;
@@ -44,7 +45,7 @@ static void fence(struct request *r, unsigned n)
 	}
 }
 
-// take_grh checks the header that a datagram came with, and has the shadow hold it.
+// take_grh checks the GRH that was received with a datagram, and copies it to the shadow.
 static void take_grh(struct end *e, struct end *to, const struct ibv_recv_wr *wr)
 {
 	uint8_t grh[GRH];
@@ -82,12 +83,13 @@ static void want_memory(struct link *l)
 		want_bytes("a batch", i == 0 ? "memory of the first end" : "memory of the second end", l->end[i].buf, l->end[i].shadow, BUF);
 }
 
-// one_wrong makes one request of a list wrong, and returns how many are taken.
+// one_wrong makes one request of a list invalid, and returns the number of requests before
+// it.
 static unsigned one_wrong(struct link *l, struct end *e, struct request *r, unsigned n, bool extended)
 {
 	unsigned wrong = draw(n);
 	spoil_request(e, &r[wrong], l->type, extended);
-	if (wrong > 0) // what tells that the others are done
+	if (wrong > 0) // its completion shows that the requests before it are done
 		r[wrong - 1].flags |= IBV_SEND_SIGNALED;
 	return wrong;
 }
@@ -108,8 +110,8 @@ void step_batch(void)
 	if (wrong)
 		taken = one_wrong(l, e, r, n, extended);
 	if (wrong && extended)
-		taken = 0; // a list is taken whole or not at all
-	// Only a receive says that what was written without acknowledgement is there.
+		taken = 0; // the extended calls post the whole list or nothing
+	// Over UC only the completion of a receive shows that the data has arrived.
 	if (l->type == IBV_QPT_UC && taken > 0 && r[taken - 1].op == IBV_WR_RDMA_WRITE)
 		r[taken - 1].op = IBV_WR_RDMA_WRITE_WITH_IMM;
 	post_receives(l, to, r, taken, wr);
@@ -118,7 +120,7 @@ void step_batch(void)
 	int code = extended ? post_new(l, e, r, n, &bad) : post_old(l, e, r, n, &bad);
 	WANT("posting a list", code, wrong ? EINVAL : 0);
 	WANT("posting a list: the first that is refused", bad, wrong ? taken : n);
-	for (unsigned i = 0; i < n; i++) // what is sent inline was copied
+	for (unsigned i = 0; i < n; i++) // inline data was copied when it was posted
 		memset(r[i].data, 0xee, sizeof r[i].data);
 	drain(l);
 	for (unsigned i = 0; l->type == IBV_QPT_UD && i < taken; i++)

@@ -1,5 +1,5 @@
-// Links that fail: requests that end in errors, queues that are full, and what is left
-// when a queue pair moves to ERR or RESET. The link is connected again afterwards.
+// Links that fail: requests that complete with errors, full queues, and requests that are
+// outstanding when a queue pair moves to ERR or RESET. Afterwards the link is reconnected.
 #define _GNU_SOURCE
 #include "link.h"
 
@@ -11,7 +11,8 @@ static void move_to(struct end *e, enum ibv_qp_state to)
 	WORKS(ibv_modify_qp(e->qp, &a, IBV_QP_STATE));
 }
 
-// reset_link drops what is left of both ends, also completions, and connects them anew.
+// reset_link moves both ends to RESET, which discards their requests and completions, and
+// reconnects them.
 void reset_link(struct link *l)
 {
 	struct ibv_wc wc;
@@ -28,7 +29,8 @@ void reset_link(struct link *l)
 	connect_link(l);
 }
 
-// want_state asks for the state that a queue pair has come to by itself.
+// want_state checks the state of a queue pair that may have moved by itself. qp->state
+// follows only when the program queries the state.
 static void want_state(struct end *e, enum ibv_qp_state known, enum ibv_qp_state is)
 {
 	struct ibv_qp_attr a;
@@ -49,7 +51,7 @@ static void expect_flush(struct end *e, struct line *l, uint64_t wr_id)
 	x->wc.qp_num = e->qp->qp_num;
 }
 
-// post_too_many posts more receives than there is room for.
+// post_too_many posts more receives than the queue holds.
 static void post_too_many(struct end *e)
 {
 	struct ibv_recv_wr wr[4 * DEPTH] = {0}, *bad = NULL;
@@ -72,8 +74,8 @@ static void post_too_many(struct end *e)
 	WANT("ibv_post_recv", bad, &wr[room]);
 }
 
-// What is posted and not done is flushed in order, signaled or not; so is what is
-// posted then.
+// Outstanding requests are flushed in order, signaled or not. So are requests that are
+// posted in ERR.
 static void step_flush(void)
 {
 	struct link *l = some_link();
@@ -99,7 +101,7 @@ static void step_flush(void)
 	reset_link(l);
 }
 
-// A request that fails: those before it are done, those after it are flushed.
+// A request fails: the requests before it succeed, the requests after it are flushed.
 static void step_fail(void)
 {
 	struct link *l = some_link();
@@ -118,7 +120,7 @@ static void step_fail(void)
 	r[wrong].num_sge = 1, r[wrong].flags = 0;
 	r[wrong].sge[0] = (struct ibv_sge){(uintptr_t)e->buf, 8, e->mr->lkey};
 	r[wrong].length = 8;
-	switch (l->self ? 2 : draw(4)) { // a QP that refuses its own request flushes it
+	switch (l->self ? 2 : draw(4)) { // a QP that is its own peer would flush a request that it refuses
 	case 0:
 		r[wrong].rkey ^= 0x100;
 		break;
@@ -142,8 +144,8 @@ static void step_fail(void)
 	reset_link(l);
 }
 
-// A list of more than the send queue holds: the first that does not fit is refused, by
-// the extended calls the whole list.
+// A list of more requests than the send queue holds: ibv_post_send refuses the first one
+// that does not fit, the extended calls refuse the whole list.
 static void step_full(void)
 {
 	enum { MOST_REQUESTS = 2 * DEPTH };
@@ -169,7 +171,7 @@ static void step_full(void)
 	free(r);
 }
 
-// send_one sends a message with the flags, and sees it through.
+// send_one sends a message with the given flags, and waits until it is received.
 static void send_one(struct link *l, struct end *e, int flags)
 {
 	struct end *to = peer_of(l, e);
@@ -185,7 +187,7 @@ static void send_one(struct link *l, struct end *e, int flags)
 	WANT("posting a message", post_old(l, e, &r, 1, &bad), 0);
 	drain(l);
 	memcpy(to->shadow + RECEIVED, to->buf + RECEIVED, room);
-	// The event comes after the completion. A call that takes the adapter comes after it.
+	// The event is raised after the completion. A call into the adapter returns after both.
 	WORKS(ibv_query_qp(to->qp, &a, IBV_QP_PORT, &init));
 }
 
@@ -200,7 +202,7 @@ static unsigned take_all(struct end *e)
 	return n;
 }
 
-// A queue that is armed for solicited completions raises an event for these alone.
+// A queue that is armed for solicited completions raises events only for these.
 static void step_solicited(void)
 {
 	struct link *l = some_link();
@@ -209,12 +211,12 @@ static void step_solicited(void)
 	if (to->channel == NULL)
 		return;
 	fcntl(to->channel->fd, F_SETFL, O_NONBLOCK);
-	e->channel = to->channel = NULL; // while messages are seen through nothing is armed
-	WORKS(ibv_req_notify_cq(to->recv_cq, 0)); // whatever it was armed for before
+	e->channel = to->channel = NULL; // send_one must arm no queue
+	WORKS(ibv_req_notify_cq(to->recv_cq, 0)); // clears an earlier notification request
 	send_one(l, e, 0);
 	e->channel = had[0], to->channel = had[1];
 	if (take_all(to) == 0)
-		fails("ibv_get_cq_event", "no event of a queue that was armed, and had a completion");
+		fails("ibv_get_cq_event", "no event of an armed queue that has a completion");
 	e->channel = to->channel = NULL;
 	WORKS(ibv_req_notify_cq(to->recv_cq, 1));
 	send_one(l, e, 0);

@@ -1,4 +1,4 @@
-// What the steps have in common: messages, random numbers, patterns, waiting.
+// Shared by all steps: messages, random numbers, patterns, waiting.
 #define _GNU_SOURCE
 #include "model.h"
 
@@ -92,7 +92,7 @@ void scribble(void *p, size_t n)
 		b[i] = (uint8_t)((r = r * 6364136223846793005 + 1442695040888963407) >> 56);
 }
 
-// poison fills what a call is to write with a pattern that no right value has.
+// poison fills memory that a call should write with a byte that no correct value has.
 enum { POISON = 0xa5 };
 
 void poison(void *p, size_t n) { memset(p, POISON, n); }
@@ -176,8 +176,8 @@ bool readable(int fd)
 	return n == 1;
 }
 
-// watch_open returns a descriptor by which is_open tells whether the file of another one
-// is open still. Its number may be another file's by then.
+// watch_open returns an epoll descriptor by which is_open tells whether the file of fd is
+// still open. The number fd may belong to another file by then.
 int watch_open(int fd)
 {
 	struct epoll_event out = {.events = EPOLLOUT};

@@ -99,7 +99,7 @@ static void read_one(struct end *e, struct ibv_cq_ex *x)
 		      (unsigned long long)want->posted, (unsigned long long)now_ns());
 	if (ts < e->last_ts)
 		fails("ibv_wc_read_completion_ts", "%llu is before %llu of the last completion", (unsigned long long)ts, (unsigned long long)e->last_ts);
-	enum { SLACK = 1000000000 }; // ns: the thread may be held up between two readings of the clocks
+	enum { SLACK = 1000000000 }; // ns: the thread may be preempted between reading the two clocks
 	uint64_t wall_now = now_in(CLOCK_REALTIME);
 	if (wall + SLACK < want->posted_wall || wall > wall_now + SLACK)
 		fails("ibv_wc_read_completion_wallclock_ns", "%llu is not between the posting at %llu and now, %llu", (unsigned long long)wall,

@@ -1,4 +1,4 @@
-// Links: how they are made, connected, and closed.
+// Links: creating, connecting and closing them.
 #include "link.h"
 
 void links_open(void) { me->links = MADE(calloc(1, sizeof *me->links)); }
@@ -67,7 +67,7 @@ static void move(struct end *e, int mask)
 	WANT("ibv_modify_qp", e->qp->state, e->attr.qp_state);
 }
 
-// by_lid checks that paths without a GID are refused: RoCE has none.
+// by_lid checks that paths without a GID are refused: RoCE requires one.
 static void by_lid(const struct end *e, int mask)
 {
 	struct ibv_qp_attr a = e->attr;
@@ -84,7 +84,7 @@ static void by_lid(const struct end *e, int mask)
 static void connect_end(struct link *l, struct end *e)
 {
 	struct end *to = peer_of(l, e);
-	enum { PATIENT = 18 }; // a second: on a busy machine the peer may not run for long
+	enum { PATIENT = 18 }; // a second: on a busy machine the peer may be delayed
 	bool rc = l->type == IBV_QPT_RC, ud = l->type == IBV_QPT_UD;
 	fill_av(&e->av, to->adapter);
 	e->av.static_rate = IBV_RATE_MAX;
@@ -135,7 +135,8 @@ struct link *some_link(void)
 	return l;
 }
 
-// close_end destroys what an end has. What is in use is refused before.
+// close_end destroys the objects of an end. Those that are in use cannot be destroyed
+// before their users.
 static void close_end(struct end *e)
 {
 	REFUSES(ibv_destroy_cq(e->send_cq), EBUSY);

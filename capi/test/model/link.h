@@ -1,5 +1,4 @@
-// Queue pairs that are connected with each other, and what is to come of what is
-// posted to them.
+// Connected queue pairs, and the completions that they are expected to produce.
 #ifndef LINK_H
 #define LINK_H
 
@@ -7,21 +6,21 @@
 
 enum {
 	LINKS = 4, DEPTH = 16, MAX_SGE = 4, INLINE = 100, BATCH = 10, GRH = 40,
-	// A buffer has four parts: what is sent, what is read, what the peer reaches and
-	// what is received. The second and the last have a slot for each request.
+	// A buffer has four parts: data to send, data that reads and atomics return, memory that
+	// the peer accesses, and received data. The second and the last have a slot per request.
 	PART = 1 << 14, BUF = 4 * PART, SENT = 0, READ = PART, REACHED = 2 * PART, RECEIVED = 3 * PART,
 	SLOT = PART / BATCH, MOST = 1000, MOST_WRITTEN = 5000,
 };
 
-// expected is a completion that is to come.
+// expected is a completion that is expected.
 struct expected {
 	struct ibv_wc wc;
-	bool failed;     // the opcode and what follows of it are not defined
-	uint64_t posted; // not before that time, in ns
+	bool failed;     // the opcode and the fields that depend on it are undefined
+	uint64_t posted; // when it was posted, in ns: the completion is not earlier
 	uint64_t posted_wall;
 };
 
-// line is what is to come of one queue, in order.
+// line lists the expected completions of one work queue, in order.
 struct line {
 	struct expected e[4 * DEPTH];
 	unsigned head, tail;
@@ -32,25 +31,25 @@ struct end {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
-	uint8_t *buf, *shadow; // what is in memory, and what is to be there
+	uint8_t *buf, *shadow; // the memory, and its predicted contents
 	struct ibv_comp_channel *channel;
-	struct ibv_cq *send_cq, *recv_cq; // may be the same
-	bool ex;                          // they are extended
-	bool single;                      // polled by one thread at a time
+	struct ibv_cq *send_cq, *recv_cq; // may be the same queue
+	bool ex;                          // the completion queues are extended
+	bool single;                      // only one thread at a time polls
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
-	struct ibv_qp_ex *qpx; // NULL: posted to by the old calls
+	struct ibv_qp_ex *qpx; // NULL: requests are posted by ibv_post_send
 	struct ibv_qp_cap cap;
-	struct ibv_ah_attr av; // of the way to the peer
+	struct ibv_ah_attr av; // of the path to the peer
 	struct ibv_ah *ah;
 	struct line send, recv;
-	uint64_t last_ts; // of a completion
+	uint64_t last_ts; // timestamp of the last completion
 	struct ibv_qp_attr attr;
 };
 
 struct link {
 	enum ibv_qp_type type; // 0: there is no link
-	bool sig_all, self;    // self: of a queue pair with itself, end 0
+	bool sig_all, self;    // self: the queue pair of end 0 is connected to itself
 	enum ibv_mtu mtu;
 	struct end end[2];
 };
@@ -83,7 +82,7 @@ struct request {
 	__be32 imm;
 	int flags, num_sge;
 	struct ibv_sge sge[MAX_SGE + 1];
-	uint8_t data[2 * INLINE]; // what is sent inline
+	uint8_t data[2 * INLINE]; // inline data
 };
 
 bool is_answered(enum ibv_wr_opcode op);

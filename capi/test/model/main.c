@@ -1,4 +1,4 @@
-// The threads of the test, and what becomes of them.
+// Starts the threads of the test and watches them.
 #define _GNU_SOURCE
 #include "model.h"
 
@@ -9,7 +9,7 @@
 static struct thread threads[MAX_THREADS];
 static struct {
 	unsigned long seed, steps, threads, hang;
-	const char *only; // the one step to do
+	const char *only; // the only step to run; NULL: all
 } options = {.seed = 1, .steps = 200, .threads = 3, .hang = 20};
 
 static const struct step *const tables[] = {object_steps, queue_steps, link_steps, event_steps, waiter_steps, async_steps, ask_steps, word_steps, break_steps, region_steps, share_steps};
@@ -71,7 +71,8 @@ static void *work(void *arg)
 	return NULL;
 }
 
-// watch waits for a thread, and ends the program when that does nothing for a while.
+// watch waits for a thread to end. It ends the program if the thread makes no progress for
+// options.hang seconds.
 static void watch(struct thread *t)
 {
 	enum { PARTS = 4 };

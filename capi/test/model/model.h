@@ -1,6 +1,6 @@
-// A test of the library against a model of it: threads make random calls, and a model
-// says what each call must return and what must be delivered. Every thread has objects
-// and a stream of random numbers of its own, so a seed repeats what it does.
+// A test of the library against a model of it: threads make random calls, and the model
+// predicts what each call returns and what is delivered. Each thread has its own objects
+// and its own random numbers, so a seed repeats its calls.
 #ifndef MODEL_H
 #define MODEL_H
 
@@ -16,20 +16,20 @@
 
 enum { MAX_THREADS = 16, ADAPTERS = 2 };
 
-// thread is what a thread of the test has.
+// thread is the state of a test thread.
 struct thread {
 	int id;
-	uint64_t random;       // state of its stream of numbers
-	const char *step;      // what it does
+	uint64_t random;       // state of its random numbers
+	const char *step;      // name of the current step
 	unsigned long steps;   // done so far
 	pthread_t handle;
 
-	// The watchdog reads them.
-	const char *_Atomic waits; // for what; NULL: it does not wait
-	_Atomic unsigned long moves; // grows with everything that it does
+	// The watchdog reads waits and moves.
+	const char *_Atomic waits; // what the thread waits for; NULL: it does not wait
+	_Atomic unsigned long moves; // grows with each action of the thread
 
-	struct ibv_context *ctx[ADAPTERS]; // of its own
-	struct ibv_device_attr dev;        // the same for both
+	struct ibv_context *ctx[ADAPTERS]; // its own contexts
+	struct ibv_device_attr dev;        // the same for both adapters
 	struct zoo *zoo;
 	struct links *links;
 };
@@ -71,7 +71,7 @@ bool readable(int fd);
 int watch_open(int fd);
 bool is_open(int ep);
 
-// The calls under test. In a mismatch the text of the call or of the field is its name.
+// The calls under test. A mismatch is reported with the text of the call or of the field.
 #define WANT(call, got, want)                                                                  \
 	do {                                                                                   \
 		uint64_t got_ = (uint64_t)(got), want_ = (uint64_t)(want);                     \
@@ -97,8 +97,8 @@ bool is_open(int ep);
 		made_;                                                                         \
 	})
 
-// REFUSES checks an error number that is returned and in errno, REFUSES_NULL and
-// REFUSES_MINUS one in errno.
+// REFUSES checks the error number that a call returns and sets in errno. REFUSES_NULL and
+// REFUSES_MINUS check the one in errno.
 #define REFUSES(expr, code)                                                                    \
 	do {                                                                                   \
 		errno = 0;                                                                     \
@@ -120,7 +120,7 @@ bool is_open(int ep);
 		refused_minus(#expr, code_, errno, code);                                      \
 	} while (0)
 
-// step is something that a thread does, as often as its weight says.
+// step is one kind of step of a thread. Steps are drawn in proportion to their weights.
 struct step {
 	const char *name;
 	unsigned weight;
@@ -135,12 +135,11 @@ enum {
 	QKEY = 0x1234,
 };
 
-// zoo.c: objects that come and go, with nothing to do with each other but what they
-// are made of.
+// zoo.c: objects that are created and destroyed at random. They carry no traffic.
 void zoo_open(void);
 void zoo_close(void);
 
-// moves.c: queue pairs between states.
+// moves.c: queue pairs move between states.
 void fill_av(struct ibv_ah_attr *a, int adapter);
 void want_av(const char *call, const struct ibv_ah_attr *got, const struct ibv_ah_attr *want);
 
@@ -148,11 +147,11 @@ void want_av(const char *call, const struct ibv_ah_attr *got, const struct ibv_a
 void links_open(void);
 void links_close(void);
 
-// source.c: completions at will.
+// source.c: produces completions on demand.
 struct source {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
-	struct ibv_qp *qp; // in ERR: what is posted is flushed at once
+	struct ibv_qp *qp; // in ERR: each posted receive is flushed at once
 	struct ibv_cq *cq;
 };
 

@@ -1,5 +1,5 @@
-// Queue pairs that move between states, legally or not, and what a query says then.
-// Nothing is sent.
+// Queue pairs make legal and illegal moves between states, and are queried. No packet is
+// sent.
 #include "zoo.h"
 
 enum {
@@ -9,7 +9,7 @@ enum {
 	DESTRD = IBV_QP_MAX_DEST_RD_ATOMIC, MIG = IBV_QP_PATH_MIG_STATE, DEST = IBV_QP_DEST_QPN, ALL_BITS = (1 << 21) - 1,
 };
 
-// The moves that there are: which attributes a call must name, and which it may.
+// A legal move, with the attributes that its mask must and may contain.
 struct move {
 	enum ibv_qp_type type;
 	enum ibv_qp_state from, to;
@@ -53,7 +53,7 @@ static const struct move *find(enum ibv_qp_type t, enum ibv_qp_state from, enum 
 	return NULL;
 }
 
-// fill_av draws an address vector that leads to an adapter.
+// fill_av draws an address vector for a path to an adapter.
 void fill_av(struct ibv_ah_attr *a, int adapter)
 {
 	*a = (struct ibv_ah_attr){
@@ -79,10 +79,10 @@ void want_av(const char *call, const struct ibv_ah_attr *got, const struct ibv_a
 	WANT(call, got->src_path_bits, 0);
 }
 
-// fill_attr draws good values for all that a mask may name.
+// fill_attr draws valid values for all attributes that a mask may contain.
 static void fill_attr(struct ibv_qp_attr *a, const struct zoo_qp *q)
 {
-	poison(a, sizeof *a); // what the mask does not name is not to be looked at
+	poison(a, sizeof *a); // the call must ignore fields outside its mask
 	a->cur_qp_state = q->attr.qp_state;
 	a->path_mtu = IBV_MTU_256 + draw(IBV_MTU_4096);
 	a->path_mig_state = IBV_MIG_MIGRATED;
@@ -99,7 +99,7 @@ static void fill_attr(struct ibv_qp_attr *a, const struct zoo_qp *q)
 	a->port_num = a->alt_port_num = 1;
 }
 
-// some_bit draws an attribute of a mask; 0 if there is none.
+// some_bit draws one bit of a mask; 0 if it is empty.
 static int some_bit(int mask)
 {
 	int bits[21], n = 0;
@@ -109,7 +109,8 @@ static int some_bit(int mask)
 	return n > 0 ? bits[draw((unsigned)n)] : 0;
 }
 
-// spoil makes one value of a mask a wrong one, if it can, and says so.
+// spoil draws an attribute of a mask and makes its value invalid. It returns false if the
+// attribute has no invalid value.
 static bool spoil(struct ibv_qp_attr *a, int mask)
 {
 	int one = some_bit(mask);
@@ -148,7 +149,7 @@ static bool spoil(struct ibv_qp_attr *a, int mask)
 	return false;
 }
 
-// store is what a call that succeeds does to the attributes.
+// store copies the attributes of a mask to the model.
 static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask)
 {
 #define STORE(bit, field)                                                                      \
@@ -177,8 +178,8 @@ static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask)
 #undef STORE
 }
 
-// want_attr compares what a query wrote with the model. A field that was not asked for
-// may be as it was.
+// want_attr compares the result of a query with the model. A field outside the mask may be
+// left unwritten.
 static void want_attr(const struct zoo_qp *q, const struct ibv_qp_attr *got, int mask)
 {
 	const char *call = "ibv_query_qp";
@@ -247,13 +248,13 @@ static void query(struct zoo_qp *q)
 	WANT(call, init.cap.max_inline_data, q->init.cap.max_inline_data);
 }
 
-// moved is what the model becomes by a call that succeeds.
+// moved updates the model after a successful ibv_modify_qp.
 static void moved(struct zoo_qp *q, const struct ibv_qp_attr *a, int mask)
 {
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : q->attr.qp_state;
 	struct ibv_qp_cap cap = q->attr.cap;
 	if (to == IBV_QPS_RESET) {
-		// In RESET the attributes are not defined, and the library has none.
+		// In RESET the attributes are undefined, and the library returns zeros.
 		q->attr = (struct ibv_qp_attr){.cap = cap};
 	} else {
 		store(&q->attr, a, mask);
@@ -284,7 +285,7 @@ static void modify(struct zoo_qp *q)
 		good = false;
 		mask &= ~some_bit(m->required);
 	}
-	if (m != NULL && chance(10)) { // one too many
+	if (m != NULL && chance(10)) { // add an attribute that is not allowed
 		int one = 1 << draw(21);
 		bool extra = !((m->required | m->optional | IBV_QP_STATE) & one) && one != IBV_QP_CAP;
 		good = good && !extra;
@@ -308,7 +309,7 @@ static struct zoo_cq *some_cq(int adapter)
 	return q->cq != NULL && q->adapter == adapter ? q : NULL;
 }
 
-// no_qp asks for a queue pair that there cannot be.
+// no_qp tries to create an invalid queue pair.
 static void no_qp(struct zoo_pd *p, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
@@ -412,7 +413,7 @@ void drop_qp(struct zoo_qp *q)
 	q->qp = NULL;
 }
 
-// Nothing can be posted in RESET, and from INIT on receives, but no send before RTS.
+// In RESET nothing can be posted, from INIT on receives, from RTS on sends.
 static void post_early(struct zoo_qp *q)
 {
 	struct ibv_send_wr *bad = NULL, wr = {.opcode = IBV_WR_SEND};
@@ -428,7 +429,7 @@ static void post_early(struct zoo_qp *q)
 	if (q->known == IBV_QPS_INIT && q->attr.qp_state == IBV_QPS_INIT && q->srq == NULL) {
 		struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 		WORKS(ibv_post_recv(q->qp, &rwr, &bad_recv));
-		WORKS(ibv_modify_qp(q->qp, &reset, IBV_QP_STATE)); // which takes it back
+		WORKS(ibv_modify_qp(q->qp, &reset, IBV_QP_STATE)); // discards the receive
 		moved(q, &reset, IBV_QP_STATE);
 	}
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(q->qp);

@@ -1,5 +1,4 @@
-// Completion channels, completion queues and shared receive queues that nothing is
-// sent through.
+// Completion channels, completion queues and shared receive queues without traffic.
 #include "zoo.h"
 
 static void new_channel(struct zoo_channel *c)
@@ -32,10 +31,10 @@ static void want_cq(const char *call, const struct zoo_cq *q, int least)
 	WANT(call, q->cq->channel, q->channel != NULL ? q->channel->ch : NULL);
 	WANT(call, q->cq->cq_context, q);
 	if (q->cq->cqe < least || q->cq->cqe > 4 * least + 64)
-		fails(call, "cq->cqe is %d for %d that were asked for", q->cq->cqe, least);
+		fails(call, "cq->cqe is %d, %d requested", q->cq->cqe, least);
 }
 
-// no_cq makes a call that is to be refused.
+// no_cq tries to create an invalid completion queue.
 static void no_cq(struct ibv_context *c)
 {
 	struct ibv_cq_init_attr_ex a = {.cqe = 4};
@@ -201,7 +200,7 @@ static void modify_srq(struct zoo_srq *s)
 	}
 }
 
-// post_srq posts a list, in which one request may be wrong.
+// post_srq posts a list in which one request may be invalid.
 static void post_srq(struct zoo_srq *s)
 {
 	enum { MOST = 8 };

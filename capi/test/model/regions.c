@@ -1,5 +1,5 @@
-// Memory regions in use: what a peer and the queue pair itself reach by a key, at which
-// address, before a region is changed and after.
+// Memory regions in use: remote and local access by key and address, before and after the
+// region is reregistered.
 #include "link.h"
 
 enum { SIZE = 256 };
@@ -10,10 +10,10 @@ struct region {
 	struct ibv_pd *other; // a domain without the queue pair
 	uint8_t *mem[2];
 	struct ibv_mr *mr;
-	uint8_t *at;   // what it leads to
-	uint64_t iova; // by which address
+	uint8_t *at;   // the memory of the region
+	uint64_t iova; // the address that requests use for it
 	int access;
-	bool ours; // its domain is that of the queue pair
+	bool ours; // it is in the queue pair's domain
 };
 
 // try posts a request that uses the region, and checks its status.
@@ -32,7 +32,7 @@ static void try(struct region *g, struct request *r, enum ibv_wc_status status)
 		reset_link(g->l);
 }
 
-// write_to writes to the region as its peer, and read_from sends from it.
+// write_to writes to the region by its remote key, and read_from writes from it.
 static void write_to(struct region *g)
 {
 	uint32_t n = 1 + draw(SIZE / 2), off = draw(SIZE / 2);
@@ -40,7 +40,7 @@ static void write_to(struct region *g)
 	bool may = g->ours && g->access & IBV_ACCESS_REMOTE_WRITE;
 	scribble(g->e->buf, n);
 	memcpy(g->e->shadow, g->e->buf, n);
-	// As the queue pair is its own peer it is in ERR before the answer comes.
+	// The queue pair is its own peer: its responder's error moves it to ERR before the NAK arrives.
 	try(g, &r, may ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
 	if (may)
 		want_bytes("a write to a region", "memory", g->at + off, g->e->buf, n);

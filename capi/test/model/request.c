@@ -1,5 +1,5 @@
-// Requests: drawn, posted by the old calls or the extended ones, and what each does
-// to memory.
+// Requests: drawing them, posting them by ibv_post_send or the extended calls, and
+// predicting their effect on memory.
 #define _GNU_SOURCE
 #include "link.h"
 
@@ -20,7 +20,7 @@ static enum ibv_wr_opcode draw_op(enum ibv_qp_type t)
 	return ops[draw(t == IBV_QPT_UD ? 2 : t == IBV_QPT_UC ? 4 : 7)];
 }
 
-// Pieces of what is sent may be anywhere, also inline ones.
+// Data to send may start at any address, also inline data.
 static void draw_source(struct end *e, struct request *r)
 {
 	uint32_t most = r->flags & IBV_SEND_INLINE ? INLINE : r->op == IBV_WR_RDMA_WRITE ? MOST_WRITTEN : MOST;
@@ -35,7 +35,7 @@ static void draw_source(struct end *e, struct request *r)
 	scribble(r->data, sizeof r->data);
 }
 
-// What is read goes to the request's slot, the second piece first.
+// A read stores its data in the request's slot, the second element at the lower address.
 static void draw_target(struct end *e, struct request *r, unsigned i)
 {
 	uintptr_t at = (uintptr_t)e->buf + READ + i * SLOT;
@@ -62,14 +62,14 @@ void draw_request(struct link *l, struct end *e, struct request *r, unsigned i)
 	r->remote = (uintptr_t)to->buf + REACHED + draw(PART - MOST_WRITTEN) / 8 * 8;
 	if (!is_atomic(r->op))
 		r->remote += draw(8);
-	else if (chance(50)) // what is compared is equal, if no other request changes it
+	else if (chance(50)) // the comparison succeeds unless another request changes the value
 		memcpy(&r->compare, to->shadow + (r->remote - (uintptr_t)to->buf), sizeof r->compare);
 }
 
 // spoil_request changes a request so that posting refuses it.
 void spoil_request(struct end *e, struct request *r, enum ibv_qp_type t, bool extended)
 {
-	switch (draw(extended ? 3 : 4)) { // of other operations the extended calls have no function
+	switch (draw(extended ? 3 : 4)) { // the extended calls have no functions for invalid operations
 	case 3:
 		r->op = t == IBV_QPT_UD ? IBV_WR_RDMA_WRITE : t == IBV_QPT_UC ? IBV_WR_RDMA_READ : IBV_WR_TSO;
 		break;
@@ -79,7 +79,7 @@ void spoil_request(struct end *e, struct request *r, enum ibv_qp_type t, bool ex
 		r->num_sge = (int)e->cap.max_send_sge + 1;
 		r->flags &= ~IBV_SEND_INLINE;
 		break;
-	case 1: // one byte more than there is room for, in two pieces, or of what is read
+	case 1: // inline data one byte too long, in two elements, or an inline read
 		r->op = t == IBV_QPT_RC && chance(50) ? IBV_WR_RDMA_READ : IBV_WR_SEND;
 		r->flags |= IBV_SEND_INLINE;
 		r->num_sge = 2;
@@ -96,7 +96,7 @@ void spoil_request(struct end *e, struct request *r, enum ibv_qp_type t, bool ex
 	}
 }
 
-// gather and scatter copy between bytes and the shadow of what a list names.
+// gather and scatter copy between a plain buffer and the shadow of the listed elements.
 static void gather(const struct end *e, const struct request *r, uint8_t *to)
 {
 	for (int i = 0; i < r->num_sge; to += r->sge[i++].length) {
@@ -131,10 +131,10 @@ static enum ibv_wc_opcode completed_as(enum ibv_wr_opcode op)
 	}
 }
 
-// foresee_receive says what a receive is to complete with, and what it is to hold.
+// foresee_receive predicts the completion and the contents of a receive.
 static void foresee_receive(struct link *l, struct end *e, const struct request *r, const struct ibv_recv_wr *into)
 {
-	enum { UDP_IPV4 = 8 | 2 }; // in sl: the kind of header that a datagram came with
+	enum { UDP_IPV4 = 8 | 2 }; // in sl: the type of network header of the datagram
 	struct end *to = peer_of(l, e);
 	uint8_t data[GRH + MOST + 8] = {0};
 	struct expected *x = expect(&to->recv, into->wr_id, r->op == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
@@ -162,7 +162,7 @@ static void foresee_atomic(const struct request *r, uint8_t *there)
 	memcpy(there, &word, sizeof word);
 }
 
-// foresee says what comes of a request; into is the receive that it takes, if any.
+// foresee predicts the effects of a request; into is the receive that it consumes, if any.
 void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_wr *into)
 {
 	struct end *to = peer_of(l, e);
@@ -186,8 +186,8 @@ void foresee(struct link *l, struct end *e, struct request *r, struct ibv_recv_w
 		foresee_atomic(r, there);
 }
 
-// post_old and post_new post a list. They return what the call does, and how many
-// requests were taken.
+// post_old and post_new post a list. They return the result of the call, and in bad the
+// index of the first request that was not posted.
 int post_old(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad)
 {
 	struct ibv_send_wr wr[2 * DEPTH], *refused = NULL;
@@ -263,7 +263,7 @@ static void build_payload(struct ibv_qp_ex *q, const struct request *r)
 int post_new(struct link *l, struct end *e, struct request *r, unsigned n, unsigned *bad)
 {
 	struct end *to = peer_of(l, e);
-	while (chance(20)) { // all of this is taken back
+	while (chance(20)) { // ibv_wr_abort discards these requests
 		ibv_wr_start(e->qpx);
 		build(e->qpx, &r[0]);
 		build_payload(e->qpx, &r[0]);
@@ -271,7 +271,7 @@ int post_new(struct link *l, struct end *e, struct request *r, unsigned n, unsig
 	}
 	ibv_wr_start(e->qpx);
 	if (chance(20))
-		sched_yield(); // another thread waits to post
+		sched_yield(); // lets another thread wait in ibv_wr_start
 	for (unsigned i = 0; i < n; i++) {
 		bool first = chance(50);
 		build(e->qpx, &r[i]);

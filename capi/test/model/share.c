@@ -1,5 +1,5 @@
-// Several threads that post to one queue pair, and several that poll its completion
-// queue: each request is done once, and those of a thread in its order.
+// Several threads post to one queue pair, and several poll its completion queue: each
+// request completes once, and the requests of a thread are executed in order.
 #define _GNU_SOURCE
 #include "link.h"
 
@@ -14,7 +14,7 @@ struct shared {
 	_Atomic unsigned done[POSTERS], all;
 };
 
-// sharer is one of the threads, with random numbers of its own.
+// sharer is one of the threads, with its own random numbers.
 struct sharer {
 	struct thread as;
 	struct shared *s;
@@ -22,7 +22,7 @@ struct sharer {
 	pthread_t handle;
 };
 
-// The requests of a poster write ever greater numbers to its place.
+// Each poster writes increasing numbers to one word of its own.
 static uint8_t *place_of(struct end *to, unsigned poster) { return to->buf + REACHED + poster * sizeof(uint64_t); }
 
 static void fill_shared(struct shared *s, struct request *r, unsigned poster, uint64_t i)
@@ -77,7 +77,7 @@ static void poll_extended(struct shared *s)
 	if (ibv_start_poll(x, &a) != 0)
 		return;
 	do {
-		sched_yield(); // others would start now
+		sched_yield(); // gives another thread the chance to poll too
 		WANT("ibv_wc_read_qp_num", ibv_wc_read_qp_num(x), s->e->qp->qp_num);
 		WANT("ibv_wc_read_opcode", ibv_wc_read_opcode(x), IBV_WC_RDMA_WRITE);
 		count(s, x->wr_id, x->status);
@@ -111,7 +111,7 @@ static void step_share(void)
 	s.e = &s.l->end[s.l->self ? 0 : draw(2)];
 	if (s.l->type != IBV_QPT_RC)
 		return;
-	pollers = s.e->single ? 1 : POLLERS; // as the program has promised
+	pollers = s.e->single ? 1 : POLLERS; // the program promised this when it created the queue
 	waits_for("threads that post to one queue pair");
 	for (unsigned i = 0; i < POSTERS + pollers; i++) {
 		t[i] = (struct sharer){.as = *me, .s = &s, .number = i};

@@ -1,4 +1,4 @@
-// Completions at will: receives that are posted to a queue pair in ERR are flushed at
+// Completions on demand: receives that are posted to a queue pair in ERR are flushed at
 // once.
 #include "model.h"
 
@@ -13,8 +13,8 @@ void source_open(struct source *s, struct ibv_context *ctx, struct ibv_cq *cq)
 	WORKS(ibv_modify_qp(s->qp, &err, IBV_QP_STATE));
 }
 
-// source_emit returns when the completions are in the queue: a query of the queue pair
-// comes after what was posted.
+// source_emit returns when the completions are in the queue: the adapter answers a query
+// of the queue pair after it processed the posted receives.
 void source_emit(struct source *s, unsigned n)
 {
 	struct ibv_recv_wr wr = {.wr_id = 7}, *bad;

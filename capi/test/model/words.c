@@ -1,5 +1,5 @@
-// Names, rates, and attributes as the kernel's interface for connection managers has
-// them. Programs parse some of the names.
+// Names, rates, and conversions of attributes from and to the kernel's interface for
+// connection managers. Programs parse some of the names.
 #define _GNU_SOURCE
 #include "model.h"
 

@@ -66,11 +66,12 @@ static void step_pd(void)
 		return;
 	}
 	if (p->of != NULL && p->users > 0)
-		return; // whether that is refused is not the library's to promise
+		return; // the library may refuse this or not
 	drop_pd(p);
 }
 
-// hold and release count an object of a domain, also under the domain's other name.
+// hold and release count an object of a domain, and of the domain that it is a parent
+// domain of.
 void hold(struct zoo_pd *p)
 {
 	p->users++;
@@ -105,7 +106,7 @@ static int some_access(void)
 	return all[draw(sizeof all / sizeof *all)];
 }
 
-// The part of the region that a call names, and what is wrong with the call.
+// The part of the region that a call registers, and the error that the call should return.
 struct part {
 	void *addr;
 	size_t length;
@@ -117,7 +118,7 @@ static struct part some_part(void)
 	size_t from = draw(REGION - 1), n = 1 + draw((unsigned)(REGION - from));
 	struct part p = {me->zoo->region + from, n, some_access(), 0};
 	switch (draw(10)) {
-	case 0: // beyond what may be read
+	case 0: // ends in memory that is not readable
 		p.length = REGION - from + 1, p.code = EFAULT;
 		break;
 	case 1:
@@ -162,10 +163,10 @@ static void rereg(struct zoo_mr *m)
 		p = m->pd;
 	int code = a.code;
 	if (code == EFAULT && !(flags & TRANSLATION))
-		code = 0; // the address is not looked at
+		code = 0; // the address is ignored
 	int access = flags & ACCESS ? a.access : chance(10) ? 1 + (int)draw(1 << 12) : 0;
 	if (code != 0 && code != EFAULT && !(flags & ACCESS))
-		code = 0; // the rights are not those of the part
+		code = 0; // the part's access flags are not used
 	if (flags == 0 || (access != 0 && !(flags & ACCESS)))
 		code = EINVAL;
 	if (!(flags & TRANSLATION) && chance(50))
@@ -181,7 +182,7 @@ static void rereg(struct zoo_mr *m)
 		if (flags & TRANSLATION)
 			m->want.addr = a.addr, m->want.length = a.length;
 		if (flags & TRANSLATION)
-			m->want.lkey = m->want.rkey = m->mr->lkey; // a new one
+			m->want.lkey = m->want.rkey = m->mr->lkey; // the library assigns a new key
 		if (flags & PD)
 			release(m->pd), m->pd = p, hold(p), m->want.pd = p->pd;
 		if (flags & ACCESS)
@@ -252,7 +253,7 @@ static void step_ah(void)
 	a->ah = NULL;
 }
 
-// In the end it destroys everything, objects that use others first.
+// zoo_close destroys everything, each object before the objects that it uses.
 void zoo_close(void)
 {
 	struct zoo *z = me->zoo;

@@ -1,5 +1,5 @@
-// Objects that come and go, with what the model knows of each. A slot without an
-// object is free.
+// Objects that are created and destroyed at random, with the state that the model expects.
+// A slot without an object is free.
 #ifndef ZOO_H
 #define ZOO_H
 
@@ -13,7 +13,7 @@ struct zoo_pd {
 	struct ibv_td *td;   // of a parent domain; may be NULL
 	int users;           // objects in it
 	int names;           // parent domains of it
-	struct zoo_pd *of;   // of a parent domain
+	struct zoo_pd *of;   // of a parent domain: the domain below
 };
 
 struct zoo_mr {
@@ -53,8 +53,8 @@ struct zoo_qp {
 	struct zoo_cq *send, *recv;
 	struct zoo_srq *srq;
 	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr; // what query is to say
-	enum ibv_qp_state known; // what qp->state is to be
+	struct ibv_qp_attr attr; // what a query should return
+	enum ibv_qp_state known; // what qp->state should be
 	unsigned sent, received; // posted and not flushed
 };
 
@@ -66,7 +66,7 @@ struct zoo {
 	struct zoo_cq cq[CQS];
 	struct zoo_srq srq[SRQS];
 	struct zoo_qp qp[QPS];
-	char *region; // that is registered in part
+	char *region; // memory for regions
 };
 
 struct zoo_pd *some_pd(void);

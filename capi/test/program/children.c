@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-// Of each process its child makes an adapter of its own, though all descriptors of it
-// and of those that were before it have the same numbers.
+// Each process opens an adapter and forks a child that does the same. The descriptors of
+// the child's adapter have the numbers of its ancestors'.
 static void generation(int n)
 {
 	struct rig r = {0};
@@ -29,7 +29,7 @@ static void generation(int n)
 		generation(n - 1);
 		_exit(0);
 	}
-	// The signal that would end a child which hangs is blocked in the engine.
+	// alarm cannot end a child that hangs in the engine, where SIGALRM is blocked.
 	time_t end = time(NULL) + 60;
 	pid_t ended;
 	while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && time(NULL) < end)
@@ -41,7 +41,7 @@ static void generation(int n)
 
 static void generations(void) { generation(3); }
 
-// A thread has events come all the time.
+// have_events keeps raising and reading completion events.
 static void *have_events(void *arg)
 {
 	struct rig *r = arg;
@@ -58,8 +58,8 @@ static void *have_events(void *arg)
 	return NULL;
 }
 
-// A child may close what it has of its parent's, as libraries do when it exits, whatever
-// other threads of the parent were at.
+// A child may close its copy of the parent's device, as libraries do at exit, whatever the
+// parent's other threads were doing at the fork.
 static void fork_closes(void)
 {
 	enum { FORKS = 150, HANGS_S = 20 };
@@ -92,7 +92,7 @@ static double now(void)
 
 enum { REFUSED = 77 };
 
-// in_child has a child do something, and returns its status.
+// in_child runs f in a child process and returns its exit status.
 static int in_child(int (*f)(void))
 {
 	int status;
@@ -104,14 +104,15 @@ static int in_child(int (*f)(void))
 	return WEXITSTATUS(status);
 }
 
-// next_number has the next process of a container get a number.
+// next_number sets the PID of the next process in a PID namespace.
 static bool next_number(pid_t pid)
 {
 	int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY);
 	return fd >= 0 && dprintf(fd, "%d", pid - 1) > 0 && close(fd) == 0;
 }
 
-// open_and_fork has a child go on when this process, whose number it is told, is no more.
+// open_and_fork opens an adapter, forks and exits. Its child reads the PID of the exited
+// process from told, and forks a process with that PID.
 static void open_and_fork(int told)
 {
 	struct rig r = {0};
@@ -132,7 +133,7 @@ static void open_and_fork(int told)
 	_exit(now() - from < 0.9 ? 0 : 1);
 }
 
-// The first process of a container, whom those become a child of that have no parent.
+// as_first is the first process of a PID namespace: orphans become its children.
 static int as_first(void)
 {
 	int tell[2], status;
@@ -149,16 +150,15 @@ static int as_first(void)
 
 static int in_container(void) { return unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0 ? in_child(as_first) : REFUSED; }
 
-// A child has nothing to say for its parent when it ends, and does not wait for that,
-// though it has the number of an ancestor that had an adapter. The second that it would
-// take is as long on any machine.
+// A child that has no adapter ends without an exit handshake, even if its PID was that of
+// an ancestor with an adapter. The handshake would last a second on any machine.
 static void same_number(void)
 {
 	int status = 1;
 	for (int i = 0; i < 3 && status == 1; i++)
 		status = in_child(in_container);
 	if (status == REFUSED)
-		puts("this user may not say which numbers processes get: nothing was tried");
+		puts("this user may not set the PID of the next process: nothing was tried");
 	must(status == 0 || status == REFUSED);
 }
 

@@ -1,5 +1,5 @@
-// The descriptor of /dev/infiniband/rdma_cm: what a program does with it besides what
-// librdmacm does.
+// The descriptor of /dev/infiniband/rdma_cm, used also in ways in which librdmacm does not
+// use it.
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -17,7 +17,7 @@
 
 #define DEVICE "/dev/infiniband/rdma_cm"
 
-// command writes a command; in is its size, out that of the answer.
+// command writes a command; in is its size, out the size of the answer.
 static ssize_t command(int fd, uint32_t cmd, const void *c, uint16_t in, uint16_t out)
 {
 	char b[512];
@@ -35,7 +35,7 @@ static uint32_t create_id(int fd)
 	return r.id;
 }
 
-// resolve resolves the first address of the adapter, which is an event.
+// resolve resolves the first address of the adapter, which raises an event.
 static void resolve(int fd, uint32_t id)
 {
 	struct rdma_ucm_resolve_addr c = {.id = id, .timeout_ms = 1000, .dst_size = sizeof(struct sockaddr_in)};
@@ -93,7 +93,7 @@ static void descriptor(void)
 	must(command(fd, 99, "", 0, 0) == -1 && errno == EINVAL);
 	must(command(fd, RDMA_USER_CM_CMD_GET_OPTION, "", 0, 0) == -1 && errno == ENOSYS);
 
-	// What gets the number next is a file like any other.
+	// The next file with this number is an ordinary file.
 	close(fd);
 	int file = memfd_create("file", MFD_CLOEXEC);
 	must(file == fd && write(file, "hello", 5) == 5 && fstat(file, &s) == 0 && S_ISREG(s.st_mode) && s.st_size == 5);
@@ -120,11 +120,11 @@ static void descriptor_fork(void)
 		_exit(0);
 	}
 	must(child > 0 && waitpid(child, &status, 0) == child && status == 0);
-	want_resolved(fd, id); // which the child has not taken
+	want_resolved(fd, id); // the child has not taken the event
 	close(fd);
 }
 
-// sleeper waits for an event, and ends with what came of it.
+// sleeper is a thread that waits for an event. It returns the errno of the read, or 0.
 struct sleeper {
 	int fd;
 	_Atomic pid_t thread;
@@ -150,15 +150,15 @@ static void await_read(pid_t thread)
 		FILE *f = fopen(path, "r");
 		must(f != NULL);
 		if (fscanf(f, "%ld", &call) != 1)
-			call = -1; // it runs
+			call = -1; // the thread is running
 		fclose(f);
 		sched_yield();
 	}
 }
 
-// A thread that waits for an event is not told that the file has been closed, as by the
-// kernel, though it may have been woken for an event whose ID was destroyed: programs end
-// when they are told so. It takes nothing from the file that has the number next, either.
+// As in the kernel, closing the file does not end the read of a thread that waits for an
+// event, even if an event whose ID was destroyed woke it: programs exit when that read fails.
+// Nor does the thread read from the next file with this number.
 static void descriptor_closed(void)
 {
 	for (int i = 0; i < 500; i++) {
@@ -179,17 +179,17 @@ static void descriptor_closed(void)
 		}
 		close(s.fd);
 		int next = open(DEVICE, O_RDWR);
-		must(next >= 0); // mostly the same number
+		must(next >= 0); // usually gets the same number
 		uint32_t id = create_id(next);
 		resolve(next, id);
 		want_resolved(next, id);
 		must(pthread_cancel(thread) == 0 && pthread_join(thread, &code) == 0);
-		must(code == PTHREAD_CANCELED || code == NULL); // NULL: it had taken the event before
+		must(code == PTHREAD_CANCELED || code == NULL); // NULL: the thread had read the event before
 		close(next);
 	}
 }
 
-// want_event waits for an event of a type, which is the enumeration's of librdmacm.
+// want_event waits for an event of a type, numbered as in librdmacm.
 enum { ADDR_RESOLVED = 0, ROUTE_RESOLVED = 2, CONNECT_REQUEST = 4, CONNECT_RESPONSE = 5, REJECTED = 8, ESTABLISHED = 9, DISCONNECTED = 10 };
 
 static uint32_t want_event(int fd, uint32_t type)
@@ -220,10 +220,10 @@ static void crashes(void)
 	struct rlimit none = {0, 0};
 	struct ibv_qp *volatile missing = NULL;
 	must(setrlimit(RLIMIT_CORE, &none) == 0);
-	ibv_destroy_qp(missing); // as qperf's server destroys that of the ID that listens
+	ibv_destroy_qp(missing); // as qperf's server destroys the missing queue pair of its listening ID
 }
 
-// connect_to sends a request to a server and takes its reply; the caller answers that.
+// connect_to sends a request to a server and waits for the reply, which the caller answers.
 static uint32_t connect_to(int fd, const char *server)
 {
 	uint32_t id = create_id(fd);
@@ -266,7 +266,7 @@ static uint32_t accept_next(int fd)
 	return id;
 }
 
-// leave connects, or begins to, and ends.
+// leave connects, or only begins to connect, and ends the process.
 static void leave(const char *server, bool establish, void (*end)(void))
 {
 	int fd = open(DEVICE, O_RDWR);
@@ -277,14 +277,14 @@ static void leave(const char *server, bool establish, void (*end)(void))
 	end();
 }
 
-// left_by checks how a child has ended.
+// left_by reports whether a child has ended as end does.
 static bool left_by(void (*end)(void), int status)
 {
 	return end == exits ? WIFEXITED(status) && WEXITSTATUS(status) == 3 : WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
 }
 
-// A program that ends without rdma_disconnect: its peer hears of it, whether the
-// connection was there or only half of it.
+// A program ends without rdma_disconnect. Its peer gets an event, whether the connection is
+// established or half open.
 static void leaving(void (*end)(void))
 {
 	char server[64];
@@ -328,7 +328,7 @@ static void hear(int fd)
 }
 
 // serve shares the address of its parent, which opens its adapter first. It accepts two
-// connections, after the parent has lowered its limit.
+// connections after the parent has lowered its descriptor limit.
 static void serve(const char *server, int from, int to)
 {
 	hear(from);
@@ -349,7 +349,7 @@ static void serve(const char *server, int from, int to)
 	exit(0);
 }
 
-// sleep_until_signal sleeps without a completion.
+// sleep_until_signal waits for a completion event until a signal interrupts it.
 static void sleep_until_signal(struct rig *r)
 {
 	struct itimerval often = {{.tv_usec = 20000}, {.tv_usec = 20000}}, never = {0};
@@ -361,8 +361,8 @@ static void sleep_until_signal(struct rig *r)
 	must(setitimer(ITIMER_REAL, &never, NULL) == 0);
 }
 
-// A server that opens all that it needs and then forbids itself further descriptors: poll
-// fails from then on.
+// A program opens all that it needs, and then sets its descriptor limit to 0: from then on
+// poll fails.
 static void no_descriptors(void)
 {
 	struct rlimit none = {0, 0};

@@ -1,4 +1,4 @@
-// How many descriptors a process has open.
+// Counts the open descriptors of a process.
 #include <dirent.h>
 #include <sched.h>
 #include <time.h>
@@ -14,8 +14,8 @@ static int count_descriptors(void)
 	return n;
 }
 
-// others_wait has all other threads run on the calling thread's processor, and only while the
-// calling thread sleeps: what they do later than asked for is seen to be late.
+// others_wait confines all other threads to the calling thread's processor, where they run only
+// while it sleeps. A descriptor that they close later than they should is then still open.
 static void others_wait(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -35,8 +35,9 @@ static void others_wait(void)
 
 enum { COUNTS_S = 20 };
 
-// at_once ends the program unless as many descriptors are open as before, now or soon: another
-// thread of the engine may have one open for a moment. It reports whether that is so now.
+// at_once ends the program unless the number of descriptors is back to before within COUNTS_S
+// seconds: another thread of the engine may have one open for a moment. It reports whether the
+// first count was right.
 static bool at_once(int before)
 {
 	time_t end = time(NULL) + COUNTS_S;
@@ -52,8 +53,8 @@ static bool at_once(int before)
 	return first == before;
 }
 
-// mostly ends the program unless most of n counts were right at once: what is closed a little
-// later than the program asked for is too late each time.
+// mostly ends the program unless three quarters of n counts were right at once. A descriptor
+// that is closed after the call returned would be late each time.
 static void mostly(int right, int n)
 {
 	if (right * 4 < n * 3) {

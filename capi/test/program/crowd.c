@@ -1,6 +1,6 @@
-// Many threads at once: they post and poll on shared queues, sleep for completions, take
+// Many threads at once: they post and poll on shared queues, sleep for completions, read
 // events, create and destroy objects, and open and close adapters, all at the same time. The
-// scenario is short, for tools that slow it down.
+// scenario is short, because some tools slow it down.
 #include "rig.h"
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@ enum { ROUNDS = 200, POSTERS = 3, ALL = POSTERS * ROUNDS };
 static struct rig all;
 static _Atomic int over;
 
-// How many requests were posted, and how many of their completions polled. They
-// order nothing: what the threads tell each other goes through the queues.
+// The numbers of requests posted and of completions polled. They are relaxed atomics: only
+// the queues synchronize the threads.
 static _Atomic long posted, polled;
 
 static long count_of(_Atomic long *n) { return atomic_load_explicit(n, memory_order_relaxed); }
@@ -63,7 +63,7 @@ static void *sleep_for_each(void *arg)
 	return NULL;
 }
 
-// A thread that makes objects in the context of the others, and ends them.
+// A thread that creates and destroys objects in the shared context.
 static void *make_and_end(void *arg)
 {
 	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 8, .max_sge = 1}};
@@ -88,7 +88,7 @@ static void *make_and_end(void *arg)
 	return NULL;
 }
 
-// A thread that takes asynchronous events until the others are done.
+// A thread that reads asynchronous events until the others are done.
 static void *take_events(void *arg)
 {
 	struct pollfd p = {all.ctx->async_fd, POLLIN, 0};
@@ -153,7 +153,7 @@ static void crowd(void)
 	rig_close(&all);
 }
 
-// What tools must find: memory that two threads write, and memory that is free.
+// Errors that tools must find: a data race, and a read of freed memory.
 static volatile long unguarded;
 
 static void *count(void *arg)

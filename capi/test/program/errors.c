@@ -87,7 +87,7 @@ static void send_to_no_receive(struct rig *r) { must(post(r, 0, IBV_WR_SEND, 8) 
 static const struct {
 	enum ibv_wc_status status;
 	const char *name;
-	int side; // that gets the completion: 0 is the requester
+	int side; // gets the completion: 0 is the requester
 	void (*provoke)(struct rig *r);
 	const char *how;
 	enum ibv_qp_type type;
@@ -117,7 +117,7 @@ static void each_status(void)
 		statuses[i].provoke(&r);
 		want(r.cq[statuses[i].side], s);
 		say("status", statuses[i].name, statuses[i].side == 0 ? "requester" : "responder", statuses[i].how);
-		must(ibv_close_device(r.ctx) == 0); // with all that is in it
+		must(ibv_close_device(r.ctx) == 0); // destroys all objects in it
 		free(r.buf[0]);
 		free(r.buf[1]);
 	}

@@ -1,5 +1,5 @@
-// Programs that close all descriptors that they do not know, as servers do in the beginning.
-// The adapter works as before.
+// Programs that close all descriptors that they do not know, as servers do when they start.
+// The adapter goes on working.
 #define _GNU_SOURCE
 #include "rig.h"
 #include "count.h"
@@ -38,7 +38,7 @@ static void over_with_flags(void)
 static void (*const ways[])(void) = {each, from, range, over, over_with_flags};
 enum { WAYS = sizeof ways / sizeof *ways };
 
-// transfer sends, writes and registers, by threads of the engine's as well.
+// transfer sends messages and registers memory.
 static void transfer(struct rig *r)
 {
 	for (int i = 0; i < 100; i++) {
@@ -51,7 +51,7 @@ static void transfer(struct rig *r)
 	must(m != NULL && ibv_dereg_mr(m) == 0);
 }
 
-// in_child runs f in a process of its own, which has to end well.
+// in_child runs f in a child process, which must exit with 0.
 static void in_child(void (*f)(int), int arg)
 {
 	int status;
@@ -73,7 +73,7 @@ static void close_by(int way)
 	transfer(&r);
 	rig_close(&r);
 	memset(&r, 0, sizeof r);
-	rig_open(&r, IBV_QPT_RC); // the engine is still good for another adapter
+	rig_open(&r, IBV_QPT_RC); // the engine can still open another adapter
 	transfer(&r);
 	rig_close(&r);
 }
@@ -84,7 +84,7 @@ static void closes(void)
 		in_child(close_by, i);
 }
 
-// become_daemon closes what it has of its parent, and opens an adapter of its own.
+// become_daemon closes the descriptors of its parent, and opens its own adapter.
 static void become_daemon(int way)
 {
 	ways[way]();
@@ -103,8 +103,8 @@ static void daemons(void)
 	rig_close(&r);
 }
 
-// unlisted closes by f while /proc does not list the descriptors: no number within the soft
-// limit is free for its directory. A limit of 0 would fail the poll of the adapter.
+// unlisted calls f while /proc/self/fd cannot be opened, because no number within the soft
+// limit is free. With a limit of 0, poll would fail in the adapter.
 static void unlisted(void (*f)(void))
 {
 	struct rlimit had, none;
@@ -152,7 +152,7 @@ static void ended_well(pid_t pid)
 	must(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-// reuse ends a child with 0 if it can put a file of its own in the place of a descriptor.
+// reuse ends a child, with 0 if the child can replace the descriptor by its own file.
 static void reuse(int fd)
 {
 	syscall(SYS_exit_group, dup2(1, fd) == fd && close(fd) == 0 ? 0 : 1);
@@ -164,8 +164,8 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-// The program cannot close the files of its processor limit that Go's runtime reads. A file that
-// the program has opened itself is its own.
+// The program cannot close the descriptors by which Go's runtime reads the CPU limit. It can
+// close its own descriptors of the same files.
 static void limits_kept(void)
 {
 	static const char *const names[] = {"/cpu.max", "/cpu.cfs_quota_us", "/cpu.cfs_period_us"};
@@ -181,20 +181,20 @@ static void limits_kept(void)
 			if (!ends_with(to, names[i]))
 				continue;
 			int own = open(to, O_RDONLY);
-			must(own >= 0 && ibv_close_device(open_first()) == 0); // the engine looks again
+			must(own >= 0 && ibv_close_device(open_first()) == 0); // makes the engine look for its descriptors again
 			must(close(own) == 0);
 			must(close(fd) == -1 && errno == EBADF);
 			found++;
 		}
 	}
 	if (found == 0)
-		puts("Go's runtime has found no limit of processors: nothing was tried");
+		puts("Go's runtime found no CPU limit: nothing was tried");
 	rig_close(&r);
 }
 
 static int taken; // a descriptor of the adapter
 
-// A child that runs no handlers of fork may use every number.
+// A child of vfork or clone, which runs no fork handlers, may use every descriptor number.
 static void unseen_children(void)
 {
 	struct rig r = {0};
@@ -213,8 +213,8 @@ static void unseen_children(void)
 	rig_close(&r);
 }
 
-// What a program closes is closed when the call returns, and its limit of descriptors is
-// what it was.
+// The adapter's descriptors are closed when the call that closes it returns, and the
+// program's descriptor limit is unchanged.
 static void counts(void)
 {
 	struct rlimit had, has;
@@ -237,8 +237,8 @@ static void counts(void)
 	mostly(right, ROUNDS);
 }
 
-// other_build finds an engine that the library refuses, whose runtime raises the limit all the
-// same.
+// The library refuses an engine of another build, and restores the descriptor limit that the
+// engine's runtime has raised.
 static void other_build(void)
 {
 	struct rlimit had, has;
@@ -251,7 +251,7 @@ static void other_build(void)
 	must(engine != NULL);
 	*(void **)&begun = dlsym(engine, "softhca_begun");
 	must(begun != NULL);
-	begun(); // the runtime has raised the limit by now
+	begun(); // returns after the runtime has raised the limit
 	must(getrlimit(RLIMIT_NOFILE, &has) == 0);
 	if (has.rlim_cur != had.rlim_cur) {
 		fprintf(stderr, "the soft limit is %lu, and was %lu\n", (unsigned long)has.rlim_cur, (unsigned long)had.rlim_cur);
@@ -260,8 +260,8 @@ static void other_build(void)
 	ibv_free_device_list(list);
 }
 
-// A program without the preload library closes what it does not know, and goes on. It does not
-// come to an end by itself.
+// A program without the preload library closes the adapter's descriptors, and goes on polling.
+// The program does not end by itself.
 static void closes_unkept(void)
 {
 	struct rig r = {0};
@@ -272,7 +272,8 @@ static void closes_unkept(void)
 		ibv_poll_cq(r.cq[0], 1, &(struct ibv_wc){0});
 }
 
-// The child of a fork has no descriptor of its parent's adapter, and may close what it has of it.
+// A forked child has no descriptors of its parent's adapter, and may close its copy of the
+// device.
 static void none_inherited(void)
 {
 	struct rig r = {0}, own = {0};
@@ -305,8 +306,8 @@ static bool is_one_of(int fd, const struct rig *r)
 	return fd == r->ctx->cmd_fd || fd == r->ctx->async_fd || fd == r->channel->fd;
 }
 
-// without_standard uses an adapter while some standard descriptors, the bits of closed, are
-// closed: it has none of them but what the program asked for.
+// without_standard closes the standard descriptors in the bits of closed, and uses an adapter.
+// Only descriptors that the program requested may get these numbers.
 static void without_standard(int closed)
 {
 	struct rig r = {0};
@@ -326,8 +327,8 @@ static void without_standard(int closed)
 
 static _Atomic bool enough;
 
-// use_lowest opens and closes a file, which gets the lowest number, while another thread opens
-// adapters.
+// use_lowest opens and closes a file, which gets the lowest free number, while another thread
+// opens adapters.
 static void *use_lowest(void *unused)
 {
 	while (!enough) {

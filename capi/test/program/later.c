@@ -1,5 +1,4 @@
-// Verbs of rdma-core 59 and later, as programs call them that are compiled with newer
-// headers than those here.
+// Verbs of rdma-core 59 and later, declared here because the installed headers may be older.
 #include "rig.h"
 
 #define LATER(result, name, ...) result later_##name(__VA_ARGS__) __asm__(#name)

@@ -1,5 +1,5 @@
-// What the library calls things by, and the rates of links: for each value that there
-// is, and for some that there are not.
+// Prints the library's names of enumerated values, and its conversions of rates, for all
+// valid and some invalid values.
 #include "rig.h"
 
 enum { FROM = -2, TO = 40, MULTIPLES = 500, MBPS = 2000000 };

@@ -1,7 +1,6 @@
-// Scenarios for the tests of the library: each is a name on the command line,
-// says "ok" if it went as it should, and else what did not. Those about errors
-// are in errors.c, about many threads in crowd.c, about signals in signals.c, about
-// children in children.c, the newest verbs in later.c.
+// Scenarios for the tests of the library. The command line names one; the program prints
+// "ok" if it succeeds, and otherwise what failed. Errors are in errors.c, many threads in
+// crowd.c, signals in signals.c, child processes in children.c, the newest verbs in later.c.
 #include "rig.h"
 
 #include <dirent.h>
@@ -16,14 +15,14 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-// A request of each kind, and what it does to memory.
+// A request of each kind, and its effect on memory.
 static void transfer(void)
 {
 	struct rig r = {0};
 	struct ibv_qp_attr a;
 	struct ibv_qp_init_attr init;
 	rig_open(&r, IBV_QPT_RC);
-	must(ibv_query_qp(r.qp[0], &a, IBV_QP_AV, &init) == 0 && a.ah_attr.grh.flow_label == 0xfffff); // of more bits that were set
+	must(ibv_query_qp(r.qp[0], &a, IBV_QP_AV, &init) == 0 && a.ah_attr.grh.flow_label == 0xfffff); // the flow label has 20 bits; more were set
 	strcpy(r.buf[0], "through the queues");
 	receive(&r, 1, 64);
 	must(post(&r, 0, IBV_WR_SEND, 19) == 0);
@@ -52,8 +51,8 @@ static void transfer(void)
 	rig_close(&r);
 }
 
-// Datagrams, and a reply to where one came from. UCX looks into sl for which IP
-// header the first 40 bytes have.
+// Datagrams, and a reply to the sender of one. UCX reads from sl which IP header is in
+// the first 40 bytes.
 static void post_datagram(struct rig *r, int side, struct ibv_ah *ah, uint32_t n)
 {
 	struct ibv_sge s = {(uintptr_t)r->buf[side], n, r->mr[side]->lkey};
@@ -91,9 +90,8 @@ static void datagrams(void)
 	rig_close(&r);
 }
 
-// An address handle goes as it came, though the name by which its protection domain was
-// known, a parent domain, is gone before. The parent domain of a parent domain uses the
-// protection domain of both.
+// An address handle can be destroyed after the parent domain in which it was created. A
+// parent domain of a parent domain uses the protection domain of both.
 static void domains(void)
 {
 	struct rig r = {0};
@@ -105,7 +103,7 @@ static void domains(void)
 	must(parent != NULL && ibv_dealloc_pd(r.pd) == EBUSY);
 	struct ibv_ah *ah = ibv_create_ah(parent, &a);
 	must(ah != NULL && ibv_dealloc_pd(parent) == 0 && ibv_destroy_ah(ah) == 0);
-	struct ibv_pd *empty = ibv_alloc_pd(r.ctx); // but for its parent domains
+	struct ibv_pd *empty = ibv_alloc_pd(r.ctx); // except for its parent domains
 	must((of.pd = empty) != NULL && (parent = ibv_alloc_parent_domain(r.ctx, &of)) != NULL);
 	must((of.pd = parent) != NULL && (parent = ibv_alloc_parent_domain(r.ctx, &of)) != NULL);
 	must(ibv_dealloc_pd(of.pd) == 0 && ibv_dealloc_pd(empty) == EBUSY);
@@ -113,7 +111,7 @@ static void domains(void)
 	rig_close(&r);
 }
 
-// What posting refuses at once.
+// Requests that posting refuses.
 static void refusals(void)
 {
 	struct rig r = {0};
@@ -122,7 +120,7 @@ static void refusals(void)
 	struct ibv_send_wr *bad, second = {.opcode = IBV_WR_SEND, .sg_list = s, .num_sge = 3};
 	struct ibv_send_wr first = {.opcode = IBV_WR_RDMA_WRITE, .next = &second, .wr.rdma = {(uintptr_t)r.buf[1], r.mr[1]->rkey}, .send_flags = IBV_SEND_SIGNALED};
 	must(ibv_post_send(r.qp[0], &first, &bad) == EINVAL && bad == &second);
-	want(r.cq[0], IBV_WC_SUCCESS); // of the first
+	want(r.cq[0], IBV_WC_SUCCESS); // of the first request
 	second.num_sge = 1, second.send_flags = IBV_SEND_INLINE;
 	must(ibv_post_send(r.qp[0], &second, &bad) == EINVAL && bad == &second);
 	s[0].length = 8, second.opcode = IBV_WR_RDMA_READ;
@@ -149,12 +147,12 @@ static void refusals(void)
 		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 2, .max_recv_sge = 1},
 	};
 	fresh = ibv_create_qp(r.pd, &plain);
-	must(fresh != NULL && plain.cap.max_inline_data == 2 * sizeof(struct ibv_sge)); // as their room is there
+	must(fresh != NULL && plain.cap.max_inline_data == 2 * sizeof(struct ibv_sge)); // inline data may use the room of the elements
 	must(ibv_destroy_qp(fresh) == 0);
 	rig_close(&r);
 }
 
-// Memory that is not there, and memory that goes.
+// Memory that is not mapped, and memory that is protected after it was registered.
 static void gone(void)
 {
 	struct rig r = {0};
@@ -182,8 +180,8 @@ static void gone(void)
 	rig_close(&r);
 }
 
-// The GUID of an adapter that is in sysfs is read there: it is not opened, which
-// another process may have done.
+// The GUID of an adapter in sysfs is read from there. The adapter is not opened: another
+// process may have it open.
 static void guid(void)
 {
 	char root[] = "/tmp/softhca-guid-XXXXXX", path[256];
@@ -220,8 +218,8 @@ static void own_fault(void)
 	must(faults == before + 1);
 }
 
-// The program's own handler of faults, set before the adapter is opened or
-// after, gets the program's faults.
+// The program's own fault handler, set before or after the adapter is opened, gets the
+// program's faults.
 static void handler(bool before)
 {
 	struct sigaction a = {.sa_handler = on_fault};
@@ -254,8 +252,8 @@ static void handler(bool before)
 static void handler_before(void) { handler(true); }
 static void handler_after(void) { handler(false); }
 
-// A handler that is set when all memory is registered. Without the preload
-// library, which tells of it, some polls come before the fault.
+// A handler is set after all memory is registered. The preload library reports it; without
+// that library, some polls must precede the fault.
 static void handler_late(void)
 {
 	struct sigaction a = {.sa_handler = on_fault, .sa_flags = SA_NODEFER}, had;
@@ -283,8 +281,8 @@ static void handler_late(void)
 	rig_close(&r);
 }
 
-// A handler that is for one fault, after which the default comes back: the second
-// ends the program. So does a signal that is sent.
+// A handler with SA_RESETHAND handles one fault; the second fault ends the program. The
+// same holds for signals that are sent.
 static void once(int sig) { faults += sig == SIGSEGV; }
 
 static void handler_once(void)
@@ -303,20 +301,20 @@ static void handler_once(void)
 		must(setrlimit(RLIMIT_CORE, &none) == 0);
 		rig_open(&r, IBV_QPT_RC);
 		must(sigaction(SIGSEGV, &a, NULL) == 0);
-		struct ibv_mr *m = ibv_reg_mr(r.pd, r.buf[0], 100, 0); // now the library's handler is in front
+		struct ibv_mr *m = ibv_reg_mr(r.pd, r.buf[0], 100, 0); // puts the library's handler in front
 		must(m != NULL);
 		if (sent) {
 			raise(SIGSEGV);
 			must(faults == 1);
 			raise(SIGSEGV);
 		} else {
-			*(volatile int *)8 = 1; // again and again
+			*(volatile int *)8 = 1; // the store is repeated when the handler returns
 		}
 		_exit(0);
 	}
 }
 
-// Adapters come and go, and leave nothing behind.
+// Adapters are opened and closed, and leave nothing behind.
 static long descriptors(void)
 {
 	long n = 0;
@@ -348,7 +346,7 @@ static void cycles(void)
 			rig_close(&r);
 			continue;
 		}
-		must(ibv_close_device(r.ctx) == 0); // with all that is in it
+		must(ibv_close_device(r.ctx) == 0); // destroys all objects in it
 		free(r.buf[0]);
 		free(r.buf[1]);
 	}
@@ -394,7 +392,7 @@ static void many(void)
 	rig_close(&r);
 }
 
-// Threads that post and poll one queue pair and one completion queue together.
+// Threads that share a queue pair and a completion queue.
 enum { THREADS = 4, EACH = 5000 };
 static struct rig common;
 static _Atomic long completed;
@@ -461,8 +459,8 @@ static void channel(void)
 		fprintf(stderr, "no event: %d, errno %d\n", rc, errno);
 		exit(1);
 	}
-	// Destroying a queue drops an event that was not taken, and waits for the
-	// acknowledgement of one that was.
+	// Destroying a queue discards unread events, and waits until read ones are
+	// acknowledged.
 	must(ibv_req_notify_cq(r.cq[0], 0) == 0);
 	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
 	must(poll(&p, 1, 10000) == 1);
@@ -475,7 +473,7 @@ static void channel(void)
 	rig_close(&r);
 }
 
-// A completion queue has the sizes of adapters: the next number below a power of two.
+// A completion queue has a size as on adapters: the next 2^n - 1.
 static void sizes(void)
 {
 	struct ibv_context *c = open_first();
@@ -492,8 +490,8 @@ static void sizes(void)
 	must(ibv_destroy_cq(other) == 0 && ibv_close_device(c) == 0);
 }
 
-// An entry that comes before the queue is armed raises an event then, unless there
-// was one already since the last poll.
+// Arming a queue raises an event at once if it holds an entry for which no event was
+// raised.
 static void arm_late(void)
 {
 	struct rig r = {0};
@@ -506,27 +504,27 @@ static void arm_late(void)
 	for (int i = 0; i < 2; i++)
 		receive(&r, 1, 64);
 	must(ibv_poll_cq(r.cq[0], 1, &wc) == 0);
-	must(post(&r, 0, IBV_WR_SEND, 8) == 0 && poll(&p, 1, 10000) == 1); // of the receive
+	must(post(&r, 0, IBV_WR_SEND, 8) == 0 && poll(&p, 1, 10000) == 1); // the event of the receive
 	while (ibv_poll_cq(r.cq[1], 1, &wc) == 0) {
 	}
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[1] && poll(&p, 1, 0) == 0);
 	want(r.cq[0], IBV_WC_SUCCESS);
 	must(post(&r, 0, IBV_WR_SEND, 8) == 0);
-	want(r.cq[1], IBV_WC_SUCCESS); // after the other end's, which is not polled
+	want(r.cq[1], IBV_WC_SUCCESS); // arrives after the requester's, which is not polled
 	must(poll(&p, 1, 100) == 0 && ibv_req_notify_cq(r.cq[0], 1) == 0 && poll(&p, 1, 0) == 0); // not solicited
 	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 10000) == 1);
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0] && poll(&p, 1, 0) == 0);
-	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 0) == 0); // the program knows
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 0) == 0); // an event was raised for it
 	want(r.cq[0], IBV_WC_SUCCESS);
 	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0 && poll(&p, 1, 10000) == 1);
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0]);
 	want(r.cq[0], IBV_WC_SUCCESS);
 	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0 && poll(&p, 1, 10000) == 1);
-	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0 && poll(NULL, 0, 100) == 0); // of this the event knows nothing
+	must(post(&r, 0, IBV_WR_RDMA_WRITE, 8) == 0 && poll(NULL, 0, 100) == 0); // the pending event is older than this entry
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && poll(&p, 1, 0) == 0);
 	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 10000) == 1);
 	must(ibv_get_cq_event(r.channel, &q, &context) == 0 && q == r.cq[0]);
-	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 0) == 0); // the program knows of both
+	must(ibv_req_notify_cq(r.cq[0], 0) == 0 && poll(&p, 1, 0) == 0); // events were raised for both entries
 	want(r.cq[0], IBV_WC_SUCCESS);
 	want(r.cq[0], IBV_WC_SUCCESS);
 	ibv_ack_cq_events(r.cq[0], 4);
@@ -534,8 +532,8 @@ static void arm_late(void)
 	rig_close(&r);
 }
 
-// Threads of the engine that are woken run before those that compute. The
-// program's own are as they were.
+// Threads of the engine have short slices, so that they run soon after they are woken. The
+// slices of the program's own threads are unchanged.
 static void slices(void)
 {
 	struct slice {
@@ -556,14 +554,14 @@ static void slices(void)
 		if (tid == 0 || syscall(SYS_sched_getattr, tid, &now, sizeof now, 0) != 0)
 			continue;
 		engines += tid != getpid();
-		// Kernels before 6.12 have no slices of a thread's own: 0.
+		// Kernels before 6.12 have no slices per thread: 0.
 		must(now.runtime == (tid == getpid() || before.runtime == 0 || before.policy != SCHED_OTHER ? before.runtime : 100000));
 	}
 	must(closedir(d) == 0 && engines > 0);
 	rig_close(&r);
 }
 
-// Forks: the child of a process that has used its adapter opens one of its own.
+// Forks: the child of a process that has used its adapter opens its own adapter.
 static void child(int next)
 {
 	char addr[32];
@@ -603,8 +601,8 @@ static void forks(int before)
 static void fork_before(void) { forks(1); }
 static void fork_after(void) { forks(0); }
 
-// A child that lives on does not keep the parent's address, and what it has of
-// the parent's fails.
+// A child does not keep the address of its parent's adapter in use, and its calls on the
+// parent's objects fail.
 static void fork_keeps(void)
 {
 	struct rig r = {0};
@@ -628,7 +626,7 @@ static void fork_keeps(void)
 	rig_close(&r);
 }
 
-// The end of a program in the middle of a transfer, from a thread.
+// A thread ends the program in the middle of a transfer.
 static void *end_it(void *arg)
 {
 	usleep(20000);

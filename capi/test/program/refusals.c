@@ -1,5 +1,5 @@
-// Calls that are refused: the lines, and the cases of devices, domains, memory, addresses
-// and of what the adapter does not provide.
+// Refused calls: printing the lines, and the cases that concern devices, domains, memory,
+// addresses, and operations that the adapter does not provide.
 #define _GNU_SOURCE
 #include "refusals.h"
 
@@ -34,7 +34,7 @@ void poison(void *p, size_t size)
 	watch(p, size);
 }
 
-// unchanged reports whether what is watched is as it was, and forgets it.
+// unchanged reports whether the watched memory is unchanged, and stops watching it.
 static bool unchanged(void)
 {
 	bool same = true;
@@ -191,7 +191,8 @@ void refuse_domains(struct rig *r)
 	CODE_OF("ibv_dealloc_pd", "a queue pair is in it", ibv_dealloc_pd(r->pd));
 }
 
-// Each of the functions that register memory is the same behind its addresses.
+// The functions that register memory differ only in their addresses, so most conditions are
+// tried with ibv_reg_mr alone.
 static void refuse_reg(struct rig *r)
 {
 	enum { PAGE = 4096, UNKNOWN = 1 << 30 };
@@ -237,7 +238,7 @@ void refuse_memory(struct rig *r)
 	watch(m, sizeof *m);
 	NUMBER_OF(f, "IBV_ACCESS_REMOTE_WRITE without IBV_ACCESS_LOCAL_WRITE", ibv_rereg_mr(m, ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE));
 	must(munmap(hole, PAGE) == 0 && post(r, 0, IBV_WR_RDMA_WRITE, 8) == 0);
-	want(r->cq[0], IBV_WC_SUCCESS); // the region is as it was
+	want(r->cq[0], IBV_WC_SUCCESS); // the region is unchanged
 }
 
 static void refuse_wc(struct rig *r)
@@ -289,8 +290,7 @@ void refuse_addresses(struct rig *r)
 	refuse_wc(r);
 }
 
-// The functions of the header that ask the context for an operation which it does not
-// have.
+// Inline functions of the header that call an operation which the context does not provide.
 void refuse_unprovided(struct rig *r)
 {
 	struct ibv_modify_cq_attr ma = {.attr_mask = IBV_CQ_ATTR_MODERATE};
@@ -313,8 +313,8 @@ void refuse_unprovided(struct rig *r)
 	CODE_OF("ibv_get_srq_num", always, ibv_get_srq_num(r->srq, &number));
 }
 
-// The last event is the first that the program finds: none came before it, of all that
-// was refused.
+// The first event that the program reads is that of the last call: no refused call raised
+// one.
 static void no_events(struct rig *r)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
@@ -331,7 +331,7 @@ static void refused(void)
 		refuse_moves, refuse_groups, refuse_posts, refuse_builders, refuse_unprovided,
 	};
 	struct rig r = {.shared = true};
-	setlinebuf(stdout); // so that the lines before a crash are there
+	setlinebuf(stdout); // a crash must not lose the lines before it
 	rig_open(&r, IBV_QPT_RC);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		cases[i](&r);

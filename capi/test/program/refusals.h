@@ -1,18 +1,18 @@
-// What the cases of refusals have in common: each makes a call that is refused, and
-// prints a line with the function, the condition, what the call returned, errno and the
-// asynchronous event that came of it, with tabs between. testdata/refusals.tsv has the
-// same lines, and next to them what rdma-core and Linux do.
+// Shared by the cases of refused calls. Each case makes such a call and prints a line, with
+// tabs between the function, the condition, the return value, errno and the asynchronous
+// event that the call raised. testdata/refusals.tsv has the same lines, and next to them
+// what rdma-core and Linux do.
 #include "rig.h"
 
-// UNTOUCHED is errno before each call: a line says "kept" if it is so afterwards.
+// UNTOUCHED is errno before each call. A line says "kept" if the call does not change it.
 enum { UNTOUCHED = 4242 };
 
-// watched is what a refused call must leave alone: outputs, which are poisoned before, and
-// fields of public structures. It is forgotten after the next line.
+// watch checks that a refused call leaves memory unchanged: outputs, which are poisoned
+// before, and fields of public structures. It applies to the next line only.
 void watch(void *p, size_t size);
 void poison(void *p, size_t size);
 
-// The lines of calls that return a code, a pointer, or -1 or another number.
+// Each prints the line of a call that returns an error code, a pointer, or a number.
 void said_code(const char *function, const char *condition, int code, int error);
 void said_pointer(const char *function, const char *condition, const void *p, int error);
 void said_number(const char *function, const char *condition, long n, int error);
@@ -29,10 +29,10 @@ void said_number(const char *function, const char *condition, long n, int error)
 #define NULL_OF(function, condition, call) SAY(said_pointer, function, condition, call)
 #define NUMBER_OF(function, condition, call) SAY(said_number, function, condition, call)
 
-// event_of has the next line name the event that the call before it raised.
+// event_of adds to the next line the event that the call raised.
 void event_of(struct ibv_context *c);
 
-// The cases, by what they are about.
+// The cases, by subject.
 void refuse_devices(struct rig *r);
 void refuse_domains(struct rig *r);
 void refuse_memory(struct rig *r);

@@ -20,7 +20,7 @@ static int command(int fd, uint32_t number, const void *payload, uint16_t size, 
 	return write(fd, b, sizeof h + size) == (ssize_t)(sizeof h + size) ? 0 : -1;
 }
 
-// REFUSE writes a command, of which the structure is given.
+// REFUSE writes a command, whose structure is its last argument.
 #define REFUSE(fd, name, condition, room, ...)                                                 \
 	do {                                                                                   \
 		__typeof__(__VA_ARGS__) c_ = __VA_ARGS__;                                      \
@@ -44,7 +44,7 @@ static struct sockaddr_in6 address(const char *ip, uint16_t port)
 	return a;
 }
 
-// The commands that begin with an ID which is none of the file.
+// Commands with an ID that does not belong to the file.
 static void refuse_no_id(int fd)
 {
 	static const char none[] = "an unknown ID";
@@ -90,7 +90,7 @@ static void refuse_commands(int fd)
 	REFUSE(fd, CREATE_ID, "an invalid pointer to the answer", sizeof r, (struct rdma_ucm_create_id){.response = 8, .ps = RDMA_PS_TCP});
 }
 
-// An ID of a connection that has no address yet.
+// Commands for an ID that has no address yet.
 static void refuse_fresh(int fd)
 {
 	static const char fresh[] = "an ID without an address";

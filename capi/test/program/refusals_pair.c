@@ -1,4 +1,4 @@
-// Calls that are refused: of queue pairs and of multicast groups.
+// Refused calls that concern queue pairs and multicast groups.
 #include "refusals.h"
 
 enum { TOO_MANY = 1 << 30 };
@@ -73,7 +73,7 @@ void refuse_qps(struct rig *r)
 	must(ibv_destroy_qp(q) == 0);
 }
 
-// refuse_move modifies a queue pair, whose state the program then knows as before.
+// refuse_move makes a call of ibv_modify_qp that is refused and leaves qp->state unchanged.
 static void refuse_move(struct ibv_qp *q, const char *condition, int mask, struct ibv_qp_attr a)
 {
 	watch(&a, sizeof a);

@@ -83,7 +83,7 @@ void refuse_cqs(struct rig *r)
 		must(post(r, 1, IBV_WR_SEND, 8) == 0);
 	}
 	for (int i = 0; i < DEPTH / 2; i++)
-		want(r->cq[1], IBV_WC_SUCCESS); // the peer has all, so that its completions are in q
+		want(r->cq[1], IBV_WC_SUCCESS); // the sends are acknowledged, so the receives' completions are in q
 	watch(&q->cqe, sizeof q->cqe);
 	CODE_OF("ibv_resize_cq", "fewer entries than there are completions", ibv_resize_cq(q, 1));
 	for (int i = 0; i < DEPTH / 2; i++)

@@ -1,5 +1,5 @@
-// What the scenarios have in common: an open adapter, and two of its queue
-// pairs that are connected with each other.
+// Shared by the scenarios: an open adapter, and two of its queue pairs that are connected
+// with each other.
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// must ends the program with what failed.
+// must ends the program if an expression is false, and prints it.
 #define must(what)                                                                             \
 	do {                                                                                   \
 		errno = 0;                                                                     \
@@ -33,12 +33,12 @@ struct rig {
 	struct ibv_mr *mr[SIDES];
 	char *buf[SIDES];
 	struct ibv_srq *srq; // of side 1, if any
-	bool shared;         // side 1 is to have one
-	int cqe;             // of the completion queue of side 0; 0: room for all
+	bool shared;         // side 1 uses an SRQ
+	int cqe;             // entries of side 0's completion queue; 0: enough for all
 	uint8_t retry, timeout, rnr_retry;
 };
 
-// scenario is what the program does if it is named.
+// scenario is a named test of the program.
 struct scenario {
 	const char *name;
 	void (*run)(void);
@@ -63,6 +63,6 @@ void receive(struct rig *r, int side, uint32_t n);
 struct ibv_wc wait_wc(struct ibv_cq *q);
 void want(struct ibv_cq *q, enum ibv_wc_status s);
 
-// sleep_for_completion writes, and sleeps until the write has completed. The first sleep on a
-// channel makes descriptors.
+// sleep_for_completion posts a write, and sleeps until it has completed. The first sleep on a
+// channel creates descriptors.
 void sleep_for_completion(struct rig *r);

@@ -1,5 +1,5 @@
-// Signals of faults that are sent, by kill or by the kernel. Unlike a fault, such a signal
-// does not come again by itself, and a program can ignore it.
+// SIGSEGV and SIGBUS that are sent, by kill or by the kernel. Unlike a fault, such a signal
+// is not repeated when its handler returns, and a program can ignore it.
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -10,7 +10,8 @@
 
 static const int both[] = {SIGSEGV, SIGBUS};
 
-// send_memory_error announces an uncorrected memory error that the program has not touched.
+// send_memory_error sends the SIGBUS by which the kernel reports a memory error at an address
+// that the program has not accessed.
 static void send_memory_error(void)
 {
 	siginfo_t info = {.si_signo = SIGBUS, .si_code = BUS_MCEERR_AO};
@@ -23,10 +24,10 @@ static void set_all(void (*handler)(int))
 		must(signal(both[i], handler) != SIG_ERR);
 }
 
-// The program is known to work while these are sent.
+// Verbs must work while the signals are sent.
 static void transfer(struct rig *r)
 {
-	struct ibv_mr *m = ibv_reg_mr(r->pd, r->buf[0], 100, 0); // from here on the library's handlers are in front
+	struct ibv_mr *m = ibv_reg_mr(r->pd, r->buf[0], 100, 0); // puts the library's handlers in front
 	must(m != NULL && ibv_dereg_mr(m) == 0);
 	must(post(r, 0, IBV_WR_RDMA_WRITE, 100) == 0);
 	want(r->cq[0], IBV_WC_SUCCESS);
@@ -39,7 +40,7 @@ static void send_all(void)
 	send_memory_error();
 }
 
-// use opens an adapter after the handlers are set, or before, and has the signals sent.
+// use opens an adapter, sets the handlers before or after that, and sends the signals.
 static void use(void (*handler)(int), bool before)
 {
 	struct rig r = {0};
@@ -91,7 +92,7 @@ static void end_each(void)
 {
 	ends_by(SIGSEGV, SIG_DFL, raise_segv);
 	ends_by(SIGBUS, SIG_DFL, send_memory_error);
-	ends_by(SIGSEGV, SIG_IGN, cause_fault); // which cannot be ignored
+	ends_by(SIGSEGV, SIG_IGN, cause_fault); // a fault cannot be ignored
 }
 
 // Threads of the program and of the engine get the signals while they work.
@@ -142,7 +143,7 @@ static void sent(void)
 	use(see, false);
 	must(seen[SIGSEGV] == 1 && seen[SIGBUS] == 2);
 	set_all(SIG_DFL);
-	end_each(); // with a parent that has had an adapter
+	end_each(); // the parent has had an adapter by now
 }
 
 const struct scenario sending[] = {{"handler-sent", sent}, {"handler-sent-inside", sent_inside}, {NULL, NULL}};

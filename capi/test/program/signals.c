@@ -1,5 +1,5 @@
-// Signals that the program catches: its handlers run on its own stacks, of which
-// they may use much.
+// Signals that the program catches: its handlers run on its own stacks, and may use much
+// of them.
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -22,8 +22,8 @@ static void deep(int sig)
 	ticks++;
 }
 
-// Signals 5,000 times a second, whose handler uses the thread's own stack, and
-// much of it.
+// A signal arrives 5,000 times a second. Its handler runs on the thread's own stack, and
+// uses much of it.
 static void signals(void)
 {
 	struct rig r = {0};
@@ -45,9 +45,9 @@ static void signals(void)
 	rig_close(&r);
 }
 
-// Signals while the program sleeps for a completion: one whose handler was set
-// without SA_RESTART ends the sleep, others do not, and one without a handler
-// ends the program.
+// Signals while the program sleeps for a completion: a signal whose handler was set without
+// SA_RESTART ends the sleep, one with SA_RESTART does not, and one without a handler ends
+// the program.
 static void *write_later(void *arg)
 {
 	usleep(150000);
@@ -98,8 +98,8 @@ static void asleep(void)
 	rig_close(&r);
 }
 
-// A handler whose installation neither the preload library nor libibverbs sees: it is found when
-// a queue pair is made.
+// Neither the preload library nor libibverbs sees the program set this handler. libibverbs
+// finds it when a queue pair is created.
 static void unseen(void)
 {
 	int (*set)(int, const struct sigaction *, struct sigaction *) = NULL;
@@ -119,8 +119,8 @@ static void unseen(void)
 	rig_close(&r);
 }
 
-// Threads poll, which find nothing, when the program sets its first handler, and at
-// once get signals.
+// Threads poll empty queues while the program sets its first handler and at once sends them
+// signals.
 enum { POLLERS = 2, ROUNDS = 20, KILLS = 100 };
 static struct rig polled;
 static _Atomic long polls[POLLERS];
@@ -189,9 +189,8 @@ static void sudden(void)
 	}
 }
 
-// Threads that wait for completions can be cancelled: one waits for what the network
-// brings, the other for somebody to wake it. What they did not take is there, and a
-// third thread, which the signal is not sent to, goes on waiting.
+// Threads that wait for completion events can be cancelled, whether they wait for packets or
+// to be woken. A third thread is not cancelled: it goes on waiting and reads the event.
 static struct ibv_comp_channel *second_channel;
 
 static void *wait_for_event(void *channel)
@@ -237,8 +236,8 @@ static void *in_and_out(void *arg)
 	return NULL;
 }
 
-// Go's runtime is busy with its memory, and threads of the program go into the engine and
-// out of it. None is sent a signal: outside, it would end a system call.
+// Threads of the program enter and leave the engine while Go's runtime collects garbage. The
+// runtime sends none of them a signal: outside the engine, it would interrupt a system call.
 static void spared(void)
 {
 	struct sock_filter code[] = {
@@ -262,8 +261,8 @@ static void spared(void)
 	rig_close(&r);
 }
 
-// A child polls without system calls that block signals: the handlers that its own engine sets
-// are not the program's. Its parent counts the calls of the thread.
+// A child polls without system calls that block signals: the only handlers are its engine's.
+// The parent counts the child's system calls.
 enum { EMPTY_POLLS = 2000 };
 
 static void poll_traced(void)

@@ -1,9 +1,7 @@
-// An engine in C that stands in for the adapter, for tools that look at the
-// library and at the program, and would lose their way in Go's runtime: what a
-// sanitizer of threads or valgrind sees of it is all there is. It makes each
-// request complete at once, and nothing leaves the process. Its threads write the
-// queues and call the library as those of the engine do, with the memory order
-// that package ring has.
+// An engine in C that replaces the adapter under tools that cannot analyse Go's runtime, such
+// as the thread sanitizer and valgrind. It completes each request at once, and sends no
+// packets. Its threads write the queues and call the library as the engine's threads do,
+// with the memory order of package ring.
 #include "../../../internal/ring/cpeer/ring.h"
 #include "../../engine/engine.h"
 
@@ -22,7 +20,7 @@ struct cq {
 	struct adapter *a;
 	struct ring *ring;
 	void *object;
-	pthread_mutex_t mu; // of who writes the queue, and guards armed
+	pthread_mutex_t mu; // held to write the queue; guards armed
 	int armed;
 };
 
@@ -58,7 +56,7 @@ static struct ring *new_ring(uint32_t entries, uint32_t stride)
 
 static void *entry(const struct ring *r, uint32_t i) { return (char *)(uintptr_t)r->entries + (size_t)(i & r->mask) * r->stride; }
 
-// complete writes a completion, and says so if the queue is armed.
+// complete writes a completion, and raises an event if the queue is armed.
 static void complete(struct cq *q, const struct ring_cqe *what)
 {
 	pthread_mutex_lock(&q->mu);
@@ -77,8 +75,7 @@ static void complete(struct cq *q, const struct ring_cqe *what)
 	pthread_mutex_unlock(&q->mu);
 }
 
-// take_receive completes a receive, if one is there. The lock of the adapter is
-// held.
+// take_receive completes a receive, if one is posted. The caller holds the adapter's lock.
 static void take_receive(struct qp *q, uint32_t length)
 {
 	uint32_t cons = atomic_load_explicit(&q->recv->cons, memory_order_relaxed);
@@ -90,7 +87,7 @@ static void take_receive(struct qp *q, uint32_t length)
 	complete(q->recv_cq, &done);
 }
 
-// serve completes what is in a send queue. The lock of the adapter is held.
+// serve completes the requests in a send queue. The caller holds the adapter's lock.
 static void serve(struct qp *q)
 {
 	uint32_t cons = atomic_load_explicit(&q->send->cons, memory_order_relaxed);
@@ -116,8 +113,8 @@ static void serve_all(struct adapter *a)
 	pthread_mutex_unlock(&a->mu);
 }
 
-// work serves the queues. Nobody else does: what orders what it and the library
-// read and write is the queues alone, and no lock hides what the library forgets.
+// work is the only thread that serves the queues. Only their atomics order its accesses and the
+// library's, so no lock hides a missing one.
 static void *work(void *arg)
 {
 	struct adapter *a = arg;
@@ -160,7 +157,7 @@ static int describe(handle_t dev, struct softhca_adapter *out)
 	return 0;
 }
 
-// What needs no memory of its own has the adapter as its handle.
+// Objects without a state of their own have the adapter as their handle.
 static int alloc_pd(handle_t dev, handle_t *pd)
 {
 	*pd = dev;
@@ -213,7 +210,7 @@ static int arm_cq(handle_t cq, int solicited)
 static int destroy_cq(handle_t cq)
 {
 	struct cq *q = OF(cq, cq);
-	pthread_mutex_lock(&q->a->mu); // nobody writes it any more
+	pthread_mutex_lock(&q->a->mu); // waits until work no longer writes it
 	pthread_mutex_unlock(&q->a->mu);
 	free(q->ring);
 	free(q);
