@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// errNoAH is what calls on no address handle at all return.
+// errNoAH is returned for calls on a nil address handle.
 var errNoAH = fmt.Errorf("no address handle: %w", ib.EINVAL)
 
 // AH is an address handle: the destination of UD messages.
@@ -39,15 +39,15 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 const hopLimit = 64
 
 // InitAHFromWC returns the address vector of the sender of a UD message, as
-// ibv_init_ah_from_wc does: wc is the message's completion, grh are the first 40
-// bytes of its receive buffer. EINVAL if the completion has no GRH, or that is
-// not of a packet to an address of this adapter.
+// ibv_init_ah_from_wc does: wc is the message's completion, grh the first 40
+// bytes of its receive buffer. EINVAL if the completion has no GRH, or if the
+// packet was not sent to an address of this adapter.
 func (c *Context) InitAHFromWC(wc *WC, grh []byte) (AHAttr, error) {
 	src, dst, ok := addressesOf(grh)
 	if !ok || wc == nil || wc.Flags&ib.WCGRH == 0 {
 		return AHAttr{}, fmt.Errorf("address vector of a message: no GRH: %w", ib.EINVAL)
 	}
-	a := AHAttr{DGID: GIDFromAddr(src), HopLimit: hopLimit, Port: 1} // the completion's SL is none
+	a := AHAttr{DGID: GIDFromAddr(src), HopLimit: hopLimit, Port: 1} // the completion's SL is not a service level
 	if word := binary.BigEndian.Uint32(grh); src.Is6() {
 		a.FlowLabel, a.TrafficClass = word&0xfffff, uint8(word>>20)
 	} else {

@@ -10,12 +10,12 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// CompChannel is a completion channel: it tells which completion queues have
-// new entries, to programs that sleep instead of polling. Several CQs may
+// CompChannel is a completion channel: it delivers the completion queues that
+// have new entries to programs that sleep instead of polling. Several CQs may
 // share one.
 type CompChannel struct {
 	ch   chan *CQ
-	most int        // CQs
+	most int        // maximum number of CQs
 	mu   sync.Mutex // guards sending to ch, and cqs
 	cqs  int
 	dev  atomic.Pointer[device.Device] // of all its CQs; nil if they have several
@@ -25,17 +25,17 @@ type CompChannel struct {
 // least one. It takes 16 bytes for each.
 func NewCompChannel(cqs int) *CompChannel {
 	cqs = max(cqs, 1)
-	// With room for twice as many an event always fits: before the channel is
-	// full, all that it holds of one CQ is made one.
+	// With twice the room an event always fits: when the channel is full, put
+	// merges the events of each CQ into one.
 	return &CompChannel{ch: make(chan *CQ, 2*cqs), most: cqs}
 }
 
 // C returns the channel to receive from, alone or in a select: a CQ that was
 // armed with ReqNotify arrives once, when it gets a matching completion. Arm
-// it again and then poll it until it is empty. A CQ that was armed several
-// times before anything was received may arrive as often. When the adapter is
-// closed or fails, each of its CQs arrives, and Poll says why. C is never
-// closed; it is nil for a nil CompChannel.
+// it again and then poll it until it is empty. A CQ that is armed several
+// times before the program receives it may arrive that many times. When the
+// adapter is closed or fails, each of its CQs arrives, and Poll returns the
+// reason. C is never closed; it is nil for a nil CompChannel.
 func (c *CompChannel) C() <-chan *CQ {
 	if c == nil {
 		return nil
@@ -43,9 +43,9 @@ func (c *CompChannel) C() <-chan *CQ {
 	return c.ch
 }
 
-// Get returns the next CQ with an event, like receiving from C. It waits until there is one or
-// ctx has ended, and then returns the cause of that. Get wakes sooner than a receive from C:
-// the caller's own thread waits for packets. EINVAL for a nil CompChannel.
+// Get returns the next CQ with an event, like receiving from C. It waits until there is one; if
+// ctx ends first, it returns the cause. Get wakes sooner than a receive from C: the caller's own
+// thread waits for packets. EINVAL for a nil CompChannel.
 func (c *CompChannel) Get(ctx context.Context) (*CQ, error) {
 	if c == nil {
 		return nil, fmt.Errorf("no completion channel: %w", ib.EINVAL)
@@ -84,10 +84,10 @@ func (c *CompChannel) join(d *device.Device) bool {
 	}
 	old, now := c.dev.Load(), d
 	if c.cqs++; c.cqs > 1 && old != d {
-		now = nil // nobody can wait at two ports
+		now = nil // a thread cannot wait at two ports
 	}
 	if c.dev.Store(now); old != nil && old != now {
-		old.Port.Wake() // who sleeps there for c must sleep elsewhere
+		old.Port.Wake() // threads that sleep there for c must sleep elsewhere
 	}
 	return true
 }
@@ -101,12 +101,12 @@ func (c *CompChannel) leave() {
 	c.mu.Unlock()
 }
 
-// put has a CQ arrive.
+// put sends a CQ to the channel.
 func (c *CompChannel) put(q *CQ) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q.left.Load() {
-		return // the adapter, which is gone, has told the program before
+		return // the closed or failed adapter has already sent it
 	}
 	if len(c.ch) == cap(c.ch) {
 		c.compact()

@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// errNetwork is returned for a Network without an inside: without one an adapter
-// would open sockets.
+// errNetwork is returned for a Network that NewNetwork did not create: with it, an
+// adapter would open sockets.
 var errNetwork = fmt.Errorf("open adapter: the Network is not one of NewNetwork: %w", ib.EINVAL)
 
 // Context is an open adapter.
@@ -23,10 +23,10 @@ type door = device.Door
 
 var _ io.Closer = (*Context)(nil)
 
-// Open opens an adapter. Errors say what to do: an address that another
-// adapter has gives EADDRINUSE, one that is not this host's EADDRNOTAVAIL,
-// a mistake in the rules of faults EINVAL, as does a Network that NewNetwork did
-// not make.
+// Open opens an adapter. It fails with EADDRINUSE if another adapter has the
+// address, with EADDRNOTAVAIL if the address is not one of this host, and with
+// EINVAL for a mistake in the fault rules or a Network that NewNetwork did not
+// create. The error says what to do.
 func Open(cfg Config, opts ...Option) (*Context, error) {
 	for _, o := range opts {
 		o(&cfg)
@@ -82,8 +82,7 @@ func Describe(cfg Config) (*Description, error) {
 	return is, nil
 }
 
-// dev returns the device; nil for no context, which calls take for a closed
-// one.
+// dev returns the device; nil for a nil context, which calls treat as closed.
 func (c *Context) dev() *device.Device {
 	if c == nil {
 		return nil
@@ -92,11 +91,11 @@ func (c *Context) dev() *device.Device {
 }
 
 // Close closes the adapter: its port is free again and every call on its
-// objects fails with ENODEV. What was posted is not completed; what was received is
-// acknowledged, which a program that ends without Close may leave undone, because an
-// acknowledgement waits a moment for the next request to leave with. Programs that
-// sleep on a completion channel are woken. If packets were captured and the
-// capture could not be written, that is the error.
+// objects fails with ENODEV. Posted requests are not completed. Received messages are
+// acknowledged; a program that ends without Close may leave the last ones
+// unacknowledged, because an acknowledgement waits briefly to be sent with the next
+// request. Goroutines that sleep on a completion channel wake up. Close returns the
+// error of writing Config.Capture, if there was one.
 func (c *Context) Close() error { return c.dev().Close() }
 
 // CaptureErr returns the first error of writing Config.Capture, after which
@@ -130,14 +129,13 @@ type DeviceAttr struct {
 	MaxMcastQPAttach      int `json:"max_mcast_qp_attach"`       // QPs of a group
 	MaxTotalMcastQPAttach int `json:"max_total_mcast_qp_attach"` // QPs of all groups
 
-	// The optional abilities.
-	ResizeQP         bool `json:"resize_qp"`
+	ResizeQP         bool `json:"resize_qp"`         // the queues of a queue pair can be resized
 	AutoPathMig      bool `json:"auto_path_mig"`     // automatic path migration
 	ChangePhyPort    bool `json:"change_phy_port"`   // a queue pair can move to another port
 	ReliableDatagram bool `json:"reliable_datagram"` // service RD
 }
 
-// QueryDevice returns the limits and abilities of the adapter.
+// QueryDevice returns the limits and capabilities of the adapter.
 func (c *Context) QueryDevice() (DeviceAttr, error) {
 	if !c.dev().Usable() {
 		return DeviceAttr{}, ErrInvalidHCA
@@ -162,13 +160,13 @@ type PortAttr struct {
 	PKeyTblLen  int
 	Transport   string // "udp", "raw" or "pipe"
 	Interface   string
-	MaxSegments int  // packets that one system call's run may hold; 1 without GSO
+	MaxSegments int  // maximum number of packets in one system call; 1 without GSO
 	GRO         bool // arriving packets may be merged
-	// Verification says how much of the ICRC is checked on IPv4; on IPv6 it is
-	// always all. "full", or "derived-id" where the system hides the IPv4
-	// identification, which the ICRC covers: 1 damaged packet in 65536 passes,
-	// and on RC and UC 1 in 2^26 once the peer is known to number its segments
-	// from 0, as these adapters do.
+	// Verification says how much of the ICRC is checked over IPv4: "full", or
+	// "derived-id" where the system hides the IPv4 identification, which the
+	// ICRC covers. With "derived-id" 1 damaged packet in 65536 passes, and on RC
+	// and UC 1 in 2^26 once the peer is known to number its segments from 0, as
+	// these adapters do. Over IPv6 all of the ICRC is always checked.
 	Verification string
 	RecvBuffer   int    // bytes
 	SrcPort      uint16 // UDP source port, 0 if each path has its own
@@ -191,8 +189,8 @@ func (c *Context) QueryPort() (PortAttr, error) {
 	}, nil
 }
 
-// GIDIndex returns the index of the first GID that peers beyond the link can
-// reach, which is the first that is not link-local; 0 if all are.
+// GIDIndex returns the index of the first GID that is not link-local, so that
+// peers beyond the link can reach it; 0 if all are link-local.
 func (c *Context) GIDIndex() int {
 	var gids []GID
 	for g := c.QueryGID(0); !g.IsZero(); g = c.QueryGID(len(gids)) {
@@ -224,9 +222,9 @@ type Counter struct {
 	Value uint64 `json:"value"`
 }
 
-// Counters returns the adapter's counters, those of Linux's Soft-RoCE under
-// their own names first. They only grow. The error is that of an adapter that is
-// closed or has failed.
+// Counters returns the adapter's counters, first those of Linux's Soft-RoCE under
+// their Linux names. They never decrease. It fails if the adapter is closed or has
+// failed.
 func (c *Context) Counters() (all []Counter, err error) {
 	err = c.dev().EachCounter(func(name string, value uint64) { all = append(all, Counter{name, value}) })
 	return all, err
@@ -240,13 +238,13 @@ type Resources struct {
 	SRQs int `json:"srq"` // shared receive queues
 	QPs  int `json:"qp"`  // queue pairs
 	MRs  int `json:"mr"`  // memory regions
-	// CMIDs are the connections that the communication manager holds. Long after
-	// the last call for it one may be in TIMEWAIT.
+	// CMIDs is the number of connections that the connection manager holds. A
+	// connection may be in TIMEWAIT long after the last call for it.
 	CMIDs int `json:"cm_id"`
 }
 
-// Resources counts the objects of the adapter. What is more than before says
-// what a program has not destroyed.
+// Resources counts the objects of the adapter. A count that grows shows objects that
+// the program does not destroy.
 func (c *Context) Resources() (r Resources, err error) {
 	err = c.dev().Do(func(clock.Instant) error {
 		n := c.dev().HCA.Resources()
@@ -256,7 +254,7 @@ func (c *Context) Resources() (r Resources, err error) {
 	return r, err
 }
 
-// wrap says what an error, if it is one, kept from being done.
+// wrap adds the failed operation to an error. nil stays nil.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil

@@ -15,17 +15,17 @@ type CQ struct {
 	dev     *device.Device
 	cq      *qp.CQ
 	obj     device.Object
-	channel *CompChannel // what it was created with, or that of waiter; never nil
+	channel *CompChannel // the program's, or that of waiter; never nil
 	waiter  *waiter      // nil if it was created with a channel
-	left    atomic.Bool  // it has no place in the channel any more; set before the place is free
+	left    atomic.Bool  // it has left the channel; set before another CQ can take its place
 	yield   yielder
 	armed   atomic.Bool // since the last poll of the empty queue
 }
 
-// CreateCQ returns a completion queue of at least n entries, which has 1, 3, 7 or another
-// number just below a power of two, as those of hardware (Cap); its events go to
-// ch. If that is nil, the CQ has none, and Wait sleeps until it has completions. EINVAL when n is 0 or over the adapter's limit, ENOMEM
-// when there are no more CQs or ch has as many as it can.
+// CreateCQ returns a completion queue of at least n entries. As on hardware, their number is
+// 1, 3, 7 or another number just below a power of two; Cap returns it. The CQ's events go to
+// ch. If ch is nil, it has no events, and Wait sleeps until it has completions. EINVAL if n
+// is 0 or above the adapter's limit, ENOMEM at the limit of CQs or if ch has no room.
 func (c *Context) CreateCQ(n int, ch *CompChannel) (*CQ, error) {
 	q := &CQ{dev: c.dev()}
 	if n < 0 || uint64(n) > 1<<31 {
@@ -71,12 +71,12 @@ func (q *CQ) object() *device.Object {
 	return &q.obj
 }
 
-// Poll moves completions, oldest first, to out and returns how many. It never
+// Poll moves completions, oldest first, to out and returns their number. It never
 // blocks. A poll of an empty queue also lets the adapter receive and send, on
-// the caller's thread: a program that polls needs no other to make progress.
-// When there are none, and never will be, the error says why: ErrInvalidHCA
-// once the adapter is closed, EIO once it has failed, ErrInvalidCQ for a CQ
-// that is nil or destroyed.
+// the caller's thread: a program that polls needs no other thread to make progress.
+// If there are no completions and there can be no more, Poll fails: with
+// ErrInvalidHCA once the adapter is closed, EIO once it has failed, and
+// ErrInvalidCQ for a CQ that is nil or destroyed.
 func (q *CQ) Poll(out []WC) (int, error) {
 	if q == nil {
 		return 0, ErrInvalidCQ
@@ -100,9 +100,9 @@ func (q *CQ) Poll(out []WC) (int, error) {
 }
 
 // ReqNotify arms the CQ: the next completion, or with solicitedOnly the next
-// that is solicited or unsuccessful, puts it in its completion channel, once.
-// Completions that wait already do not: poll after arming. EINVAL without a
-// completion channel.
+// that is solicited or unsuccessful, sends the CQ to its completion channel, once.
+// Completions that are already in the CQ do not: poll after arming. EINVAL without
+// a completion channel.
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	err := q.object().Called("ReqNotify", ErrInvalidCQ)
 	if err == nil && q.waiter != nil {
@@ -120,7 +120,7 @@ func (q *CQ) arm(solicitedOnly bool) {
 	q.dev.Armed()
 }
 
-// Cap returns the number of entries. One more that finds none of them free fails the
+// Cap returns the number of entries. A completion that finds no free entry fails the
 // queue (EventCQErr).
 func (q *CQ) Cap() int {
 	if q == nil {
@@ -129,8 +129,8 @@ func (q *CQ) Cap() int {
 	return int(q.cq.Cap())
 }
 
-// Resize changes the number of entries to at least n; completions that wait
-// stay. EINVAL when they would not fit, or n is 0 or over the adapter's limit.
+// Resize changes the number of entries to at least n and keeps the completions in
+// the queue. EINVAL if these would not fit, or if n is 0 or above the adapter's limit.
 func (q *CQ) Resize(n int) error {
 	if n < 0 || uint64(n) > 1<<31 {
 		return fmt.Errorf("resize CQ to %d entries: %w", n, ib.EINVAL)
@@ -144,9 +144,9 @@ func (q *CQ) Resize(n int) error {
 // was raised and its QPs are in ERR.
 func (q *CQ) Overrun() bool { return q != nil && q.cq.Failed() }
 
-// Destroy ends the CQ. ErrBusy while QPs complete to it, or while an event
-// about it is not acknowledged. When the adapter is closed or has failed, it
-// gives its place in the completion channel back and returns that error.
+// Destroy destroys the CQ. ErrBusy while QPs complete to it, or while an event
+// about it is not acknowledged. If the adapter is closed or has failed, Destroy
+// makes room in the completion channel and returns that error.
 func (q *CQ) Destroy() error {
 	err := q.object().Call("DestroyCQ", ErrInvalidCQ, func(clock.Instant) error {
 		return q.obj.Remove(func() error { return q.dev.HCA.DestroyCQ(q.cq) })

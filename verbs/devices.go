@@ -10,8 +10,8 @@ import (
 // DeviceInfo is an adapter that can be opened here, with Config.Addr set to Name.
 type DeviceInfo struct {
 	Name string // of the network interface
-	// GIDs is what will be the GID table. Where the interface has IPv6, index 0 is
-	// mostly a link-local address: GIDIndex finds another.
+	// GIDs is the GID table that the adapter will have. On an interface with IPv6,
+	// index 0 is usually a link-local address; GIDIndex returns another.
 	GIDs      []GID
 	ActiveMTU MTU
 	Loopback  bool // it reaches this host only
@@ -40,8 +40,8 @@ func Devices() ([]DeviceInfo, error) {
 	return list, nil
 }
 
-// GIDIndex returns the index of the first GID that peers beyond the link can
-// reach, which is the first that is not link-local; 0 if all are.
+// GIDIndex returns the index of the first GID that is not link-local, so that
+// peers beyond the link can reach it; 0 if all are link-local.
 func (d DeviceInfo) GIDIndex() int { return routable(d.GIDs) }
 
 // routable returns the index of the first GID that is not link-local, 0 if all are.

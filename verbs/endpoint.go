@@ -11,9 +11,9 @@ import (
 )
 
 // Endpoint is one end of a connection: the queue pair, the PSN of its first
-// packet, and its address. Two programs that connect without package rdmacm send
-// each other theirs, over TCP for example, and call QP.Connect. The form as text,
-// which JSON takes too, is such as
+// packet, and its address. Two programs that connect without package rdmacm exchange
+// their endpoints, over TCP for example, and call QP.Connect. The text form, which
+// is also used in JSON, looks like this:
 //
 //	qpn=0x00002a psn=0x5a3c01 gid=10.0.0.1
 type Endpoint struct {
@@ -22,7 +22,7 @@ type Endpoint struct {
 	GID GID
 }
 
-// endpointText bounds the text that is read: more than that of any endpoint.
+// endpointText is the maximum length of a text to read, more than any endpoint has.
 const endpointText = 128
 
 // Endpoint returns the queue pair's end of a connection, for the peer: psn is the
@@ -42,7 +42,7 @@ func (q *QP) Endpoint(psn PSN, gidIndex int) (Endpoint, error) {
 
 // Connected returns attr with the peer's QPN, GID and first PSN and the own first
 // PSN filled in, for ModifyToRTS, and with a hop limit of 64 and port 1 where attr
-// has none. The own GID index remains the caller's; Connect finds it.
+// has none. It does not set the own GID index, which Connect finds.
 func (e Endpoint) Connected(peer Endpoint, attr QPAttr) QPAttr {
 	attr.DestQPN, attr.RQPSN, attr.SQPSN, attr.AV.DGID = peer.QPN, peer.PSN, e.PSN, peer.GID
 	if attr.AV.HopLimit == 0 {
@@ -99,8 +99,8 @@ func (e Endpoint) String() string {
 // MarshalText returns the endpoint as text. It never fails.
 func (e Endpoint) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
-// UnmarshalText reads what MarshalText writes, in any order; numbers may be
-// decimal too. The error says which part is wrong, and e is as it was then.
+// UnmarshalText reads the form that MarshalText writes, with the parts in any order;
+// numbers may also be decimal. On an error, which names the wrong part, e is unchanged.
 func (e *Endpoint) UnmarshalText(text []byte) error {
 	if e == nil {
 		return fmt.Errorf("no endpoint to read into: %w", ib.EINVAL)
@@ -130,7 +130,7 @@ func (e *Endpoint) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// set reads one part.
+// set reads one part of the text.
 func (e *Endpoint) set(name, value string) error {
 	switch name {
 	case "qpn", "psn":

@@ -18,7 +18,7 @@ type AsyncEvent struct {
 	CQ   *CQ
 	SRQ  *SRQ
 	Port uint8
-	Err  error // DEVICE_FATAL: what broke
+	Err  error // the cause of DEVICE_FATAL
 
 	about *device.Object
 	once  *sync.Once
@@ -32,7 +32,7 @@ func (e AsyncEvent) Ack() {
 	}
 }
 
-// String names the event and what it is about.
+// String names the event and its object.
 func (e AsyncEvent) String() string {
 	switch {
 	case e.QP != nil:

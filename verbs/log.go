@@ -24,8 +24,8 @@ func logged(f func(*TraceRecord), log *slog.Logger) func(*TraceRecord) {
 	}
 }
 
-// level returns the level at which a record is logged. Records of each message are for users
-// who look at packets, failures for users who watch a program.
+// level returns the level at which a record is logged: Debug for records that every message
+// produces, Warn for failures.
 func (r *TraceRecord) level() slog.Level {
 	switch r.Kind {
 	case TracePacketOut, TracePacketIn:
@@ -50,9 +50,8 @@ func (r *TraceRecord) level() slog.Level {
 	}
 }
 
-// logOpen says which adapter was opened. A link-local address in front of others is
-// what programs ask for by mistake: they take GID index 0, and reach no further
-// than the link.
+// logOpen logs which adapter was opened. It warns if a link-local address precedes others:
+// programs that use GID index 0 then reach only peers on the link.
 func (c *Context) logOpen(log *slog.Logger) {
 	if log == nil {
 		return

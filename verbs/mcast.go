@@ -10,22 +10,22 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 )
 
-// AttachMcast makes a UD queue pair receive what is sent to a multicast group,
-// over every network that the adapter has an address of the group's family on.
-// Each queue pair that is attached, in this adapter or another, gets its own
-// copy, under its own Q_Key and P_Key and with a receive of its own; so does
-// the sender, if it is attached. A sender need not be attached: it uses an
-// address handle with the group's GID and the QPN 0xffffff.
+// AttachMcast makes a UD queue pair receive messages to a multicast group, on
+// every network on which the adapter has an address of the group's family.
+// Each attached queue pair, of this adapter or another, gets its own copy, which
+// must match its Q_Key and P_Key and consumes one of its receives. So does the
+// sender, if it is attached. A sender need not be attached: it uses an address
+// handle with the group's GID and the QPN 0xffffff.
 //
-// The GID is an IPv4 group, v4-mapped, or an IPv6 one. lid is for the sake of
-// libibverbs: RoCE has none. To attach a queue pair again changes nothing.
+// The GID is that of an IPv4 group, v4-mapped, or of an IPv6 group. lid is
+// ignored: RoCE has no LIDs. Attaching a queue pair again changes nothing.
 // Destroy ends all attachments.
 //
-// It makes the host join the group, which may take as long as the system does.
-// Errors unwrap to EINVAL for another service or a GID that is no group's,
-// ENOMEM beyond the limits that QueryDevice tells, EADDRNOTAVAIL when the
-// adapter has no address of that family, and EOPNOTSUPP where the port has no
-// multicast: on other systems than Linux.
+// The call makes the host join the group, and waits for the operating system.
+// Errors unwrap to EINVAL for another service or a GID that is not a multicast
+// group, ENOMEM beyond the limits that QueryDevice returns, EADDRNOTAVAIL if the
+// adapter has no address of that family, and EOPNOTSUPP if the port does not
+// support multicast, as on systems other than Linux.
 func (q *QP) AttachMcast(gid GID, lid uint16) error {
 	return wrap("attach to multicast group", q.attachMcast(gid))
 }
@@ -57,8 +57,8 @@ func (q *QP) attachMcast(gid GID) error {
 	return err
 }
 
-// DetachMcast ends an attachment: EINVAL if there is none. What has arrived
-// and was not looked at is dropped.
+// DetachMcast ends an attachment: EINVAL if there is none. Packets that have
+// arrived and were not processed yet are dropped.
 func (q *QP) DetachMcast(gid GID, lid uint16) error {
 	err := q.call("DetachMcast", func(clock.Instant) error { return q.dev.HCA.DetachMcast(q.qp, gid) })
 	if err != nil {
@@ -68,11 +68,11 @@ func (q *QP) DetachMcast(gid GID, lid uint16) error {
 	return nil
 }
 
-// leave takes back one join of each group.
+// leave undoes one join of each group.
 func (q *QP) leave(groups ...netip.Addr) {
 	for _, g := range groups {
-		// It was joined, so only a port that is closed refuses, and that is in
-		// no group.
+		// The group was joined, so this fails only if the port is closed, and a
+		// closed port is in no group.
 		_ = q.dev.Port.Leave(g)
 	}
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/softhca/softhca/internal/memory"
 )
 
-// errNoMR is what calls on no memory region at all return.
+// errNoMR is returned for calls on a nil memory region.
 var errNoMR = fmt.Errorf("no memory region: %w", ib.EINVAL)
 
 // MR is a memory region.
 type MR struct {
 	dev  *device.Device
-	view atomic.Pointer[mrView] // as it was registered last
+	view atomic.Pointer[mrView] // of the latest registration
 
 	// The device's thread guards what follows.
 	pd *hca.PD
 	r  *memory.Region
 }
 
-// mrView is what a program sees of a region at one time.
+// mrView is a snapshot of the properties that a program can read.
 type mrView struct {
 	buf  []byte
 	addr uint64
@@ -32,12 +32,12 @@ type mrView struct {
 	rkey RKey
 }
 
-// publish shows the program the region as it is now, on the device's thread.
+// publish takes a snapshot of the region for the program. It runs on the device's thread.
 func (m *MR) publish(buf []byte) {
 	m.view.Store(&mrView{buf, m.r.Addr(), m.r.LKey(), m.r.RKey()})
 }
 
-// get returns what the program sees, nothing for no region.
+// get returns the latest snapshot; the zero value for a nil region.
 func (m *MR) get() mrView {
 	if m == nil {
 		return mrView{}
@@ -49,12 +49,11 @@ func (m *MR) get() mrView {
 // name it and, with remote rights, whenever the peer does, until Dereg;
 // the memory is kept alive until then. REMOTE_WRITE and REMOTE_ATOMIC need
 // LOCAL_WRITE (EINVAL). Addresses of the region are those of the memory.
-// EOPNOTSUPP for rights that are not provided, ENOMEM when there are as many
-// regions as can be.
+// EOPNOTSUPP for unsupported rights, ENOMEM at the limit of regions.
 //
-// What a peer's RDMA WRITE changes is there for the program once something
-// told it so: a completion, such as that of a WRITE with immediate. To watch
-// the memory itself, use sync/atomic.
+// A program may read the data of a peer's RDMA WRITE after a completion that
+// shows its arrival, such as that of a WRITE with immediate. To poll the memory
+// itself, use sync/atomic.
 func (p *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	return p.RegMRIova(buf, 0, access)
 }
@@ -66,7 +65,7 @@ func (p *PD) RegMRIova(buf []byte, iova uint64, access Access) (*MR, error) {
 }
 
 // RegMRInvalidatable registers buf as a region that the peer's SEND with
-// invalidate may end, as a fast-registered region is.
+// invalidate may invalidate, like a fast-registered region.
 func (p *PD) RegMRInvalidatable(buf []byte, access Access) (*MR, error) {
 	return p.reg(memory.RegionConfig{Buf: buf, Access: access, Invalidatable: true})
 }
@@ -120,9 +119,9 @@ func (m *MR) SGE(off uint64, n uint32) SGE {
 	return SGE{Addr: v.addr + off, Length: n, LKey: v.lkey}
 }
 
-// ReregAccess gives the region other rights; its keys stay. Errors are those of
-// RegMR, and EINVAL for a region that is deregistered or was invalidated; nothing
-// has changed then. So it is with the other two.
+// ReregAccess changes the rights of the region; its keys stay. Errors are those of
+// RegMR, and EINVAL for a region that is deregistered or was invalidated; on an
+// error nothing has changed. Both also hold for ReregPD and ReregMemory.
 func (m *MR) ReregAccess(access Access) error {
 	return m.rereg(memory.ChangeAccess, memory.RegionConfig{Access: access}, nil)
 }
@@ -139,13 +138,13 @@ func (m *MR) ReregPD(to *PD) error {
 	return m.rereg(memory.ChangePD, memory.RegionConfig{}, to.pd)
 }
 
-// ReregMemory makes the region mean other memory, under new keys. When it
-// returns, nothing touches the memory from before any more.
+// ReregMemory registers other memory for the region, under new keys. When it
+// returns, the adapter no longer accesses the previous memory.
 func (m *MR) ReregMemory(buf []byte) error {
 	return m.rereg(memory.ChangeTranslation, memory.RegionConfig{Buf: buf}, nil)
 }
 
-// rereg changes the region; to is nil where the protection domain stays.
+// rereg changes the region; to is nil if the protection domain stays.
 func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *hca.PD) error {
 	if m == nil {
 		return errNoMR
@@ -166,9 +165,9 @@ func (m *MR) rereg(what memory.Change, c memory.RegionConfig, to *hca.PD) error 
 	}))
 }
 
-// Dereg ends the region. When it returns, nothing touches the memory any
-// more. A work request that still names it completes in error. EINVAL for a
-// region that is deregistered.
+// Dereg deregisters the region. When it returns, the adapter no longer accesses
+// the memory. A work request that still names the region completes in error.
+// EINVAL for a region that is already deregistered.
 func (m *MR) Dereg() error {
 	if m == nil {
 		return errNoMR

@@ -8,8 +8,8 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 )
 
-// PD is a protection domain: regions, QPs, SRQs and address handles of one
-// work together.
+// PD is a protection domain: its regions, QPs, SRQs and address handles can be
+// used together.
 type PD struct {
 	ctx *Context
 	dev *device.Device
@@ -29,7 +29,7 @@ func (c *Context) AllocPD() (*PD, error) {
 	return p, nil
 }
 
-// Context returns the adapter that the protection domain is of, nil for none.
+// Context returns the adapter of the protection domain; nil for a nil PD.
 func (p *PD) Context() *Context {
 	if p == nil {
 		return nil
@@ -37,13 +37,13 @@ func (p *PD) Context() *Context {
 	return p.ctx
 }
 
-// Dealloc ends a protection domain. ErrBusy while something is in it,
-// ErrInvalidPD when it was deallocated before.
+// Dealloc deallocates a protection domain. ErrBusy while it contains objects,
+// ErrInvalidPD if it was deallocated before.
 func (p *PD) Dealloc() error {
 	return wrap("deallocate PD", p.call("DeallocPD", func(clock.Instant) error { return p.pd.Dealloc() }))
 }
 
-// call is Device.Call for a verb that is about no other object.
+// call is Device.Call for verbs that concern no other object.
 func (p *PD) call(verb string, f func(now clock.Instant) error) error {
 	if p == nil {
 		return ErrInvalidPD

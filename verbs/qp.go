@@ -12,20 +12,20 @@ import (
 )
 
 var (
-	// errDestroyed is returned for calls on a QP that is gone.
+	// errDestroyed is returned for calls on a QP that is nil or destroyed.
 	errDestroyed = fmt.Errorf("the queue pair is nil or destroyed: %w", ib.EINVAL)
-	// errNoAttr is returned for a nil pointer where attributes belong.
+	// errNoAttr is returned for a nil pointer to attributes.
 	errNoAttr = fmt.Errorf("no attributes: %w", ib.EINVAL)
 )
 
-// QPInitAttr says what a queue pair is made of.
+// QPInitAttr describes a queue pair to create.
 type QPInitAttr struct {
 	Type   QPType // RC, UC, UD or RD
 	SendCQ *CQ
 	RecvCQ *CQ     // may be SendCQ
 	SRQ    *SRQ    // nil for a receive queue of its own
 	RDD    *RDD    // RD only: the domain of its EE contexts
-	Cap    QPCap   // Create sets the actual sizes, never less than asked
+	Cap    QPCap   // CreateQP sets the actual sizes, never less than requested
 	SQSig  SigType // SigPerWR: requests choose with SendSignaled
 }
 
@@ -58,10 +58,10 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	return q, nil
 }
 
-// create makes the QP. It runs on the device's thread, so that none of the
-// objects that it names ends meanwhile.
+// create creates the QP. It runs on the device's thread, so that no object that
+// it names can be destroyed meanwhile.
 func (q *QP) create(attr *QPInitAttr) (err error) {
-	if attr.Type == ib.GSI { // the adapter's own
+	if attr.Type == ib.GSI { // reserved for the adapter
 		return ErrInvalidServiceType
 	}
 	c := hca.QPConfig{Type: attr.Type, Cap: attr.Cap, SigAll: attr.SQSig == ib.SigAll}
@@ -108,7 +108,7 @@ func (q *QP) Type() QPType {
 	return q.qp.Type()
 }
 
-// State returns the present state; RESET of a QP that is nil or destroyed.
+// State returns the current state; RESET for a QP that is nil or destroyed.
 func (q *QP) State() QPState {
 	if q == nil {
 		return ib.RESET
@@ -116,11 +116,10 @@ func (q *QP) State() QPState {
 	return q.qp.State()
 }
 
-// Modify gives the QP attributes and, if the mask has AttrState, a new state.
-// What is required and allowed for which move is the table that "softhca
-// states" prints. A call that is refused changes nothing and says which
-// attributes were missing or too many. Errors unwrap to EINVAL, EOPNOTSUPP or
-// EPERM.
+// Modify sets attributes of the QP and, if the mask has AttrState, moves it to a
+// new state. "softhca states" prints which attributes each move requires and
+// allows. A refused call changes nothing; its error names the attributes that
+// were missing or not allowed. Errors unwrap to EINVAL, EOPNOTSUPP or EPERM.
 func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify QP: %w", errNoAttr)
@@ -132,17 +131,17 @@ func (q *QP) Modify(attr *QPAttr, mask AttrMask) error {
 	})
 }
 
-// RateLimit is what a QP may send at most, all its packets but
-// acknowledgements counted as IP packets.
+// RateLimit limits the bytes that a QP sends. All its packets except
+// acknowledgements count, as IP packets.
 type RateLimit struct {
 	Rate     uint32 // kilobits per second; 0 is no limit
-	MaxBurst uint32 // bytes that may go at once after a pause; 0 is 64 KiB, or what the rate gives in 100 µs
+	MaxBurst uint32 // bytes that may be sent at once after a pause; 0 is 64 KiB, or 100 µs at the rate
 }
 
-// ModifyRateLimit limits what the QP sends from now on, in addition to the static rate
-// of its path or of its address handles: the lower one holds. It may be called in
-// any state in which the QP may send later; RESET forgets the limit. EINVAL in
-// RESET and ERR, and for RD, which sends at the rates of its EE contexts.
+// ModifyRateLimit sets the rate limit of the QP. The static rate of its path or of its
+// address handles also applies: the lower rate holds. It may be called in any state
+// from which the QP can come to send; RESET removes the limit. EINVAL in RESET and
+// ERR, and for RD, which sends at the rates of its EE contexts.
 func (q *QP) ModifyRateLimit(l RateLimit) error {
 	return q.call("ModifyQPRateLimit", func(clock.Instant) error {
 		err := q.qp.SetRateLimit(qp.RateLimit{Rate: l.Rate, Burst: l.MaxBurst})
@@ -151,13 +150,13 @@ func (q *QP) ModifyRateLimit(l RateLimit) error {
 	})
 }
 
-// ModifyToRTS walks the QP from RESET through INIT and RTR to RTS. Each
-// move is given those attributes of attr that the modify table requires for
+// ModifyToRTS moves the QP from RESET through INIT and RTR to RTS. Each
+// move sets those attributes of attr that the modify table requires for
 // the service: for RC the port, P_Key index and access flags; then the
 // address vector, path MTU, destination QPN, RQPSN, MaxDestRDAtomic and
 // MinRNRTimer; then the timeout, the retry counts, SQPSN and MaxRDAtomic. It
-// stops at the first move that is refused and returns Modify's error; the QP
-// stays where it is.
+// stops at the first refused move and returns Modify's error; the QP stays in
+// the state that it has reached.
 func (q *QP) ModifyToRTS(attr QPAttr) error {
 	if err := q.object().Usable(errDestroyed); err != nil {
 		return err
@@ -165,7 +164,8 @@ func (q *QP) ModifyToRTS(attr QPAttr) error {
 	return walkToRTS(q.Type(), attr, q.Modify)
 }
 
-// walkToRTS makes the calls that lead to RTS with what each requires.
+// walkToRTS makes the calls of modify that lead to RTS, each with the attributes that
+// it requires.
 func walkToRTS(t QPType, attr QPAttr, modify func(*QPAttr, AttrMask) error) error {
 	from := ib.RESET
 	for _, to := range [...]QPState{ib.INIT, ib.RTR, ib.RTS} {
@@ -191,10 +191,10 @@ func (q *QP) Query() (QPAttr, error) {
 }
 
 // PostSend posts send work requests in order. An error is a *PostError that
-// names the first that was not taken; those before it stay posted. It does
-// not block: if no other thread holds the adapter it sends on the caller's
-// thread, else the holder sends. While a program polls, a few requests that follow
-// others may wait for its next poll, so that they leave together; if that is
+// names the first request that was refused; those before it stay posted. It does
+// not block: if no other thread holds the adapter, it sends on the caller's
+// thread, otherwise the holder sends. While a program polls, a few requests that
+// follow others may wait for its next poll, to be sent together; if that poll is
 // late, the adapter's goroutine sends them.
 func (q *QP) PostSend(wrs ...SendWR) error {
 	if err := q.object().Usable(errDestroyed); err != nil {
@@ -253,19 +253,19 @@ func (e *PostError) Unwrap() error {
 
 var _ error = (*PostError)(nil)
 
-// postSend posts to the send queue and returns how many were taken.
+// postSend posts to the send queue and returns how many requests it posted.
 func (q *QP) postSend(wrs []SendWR) (n int, work qp.Posted, err error) {
 	if q.dev.Watched("PostSend") {
 		n, err = q.postWatched("PostSend", len(wrs), func(i int) error {
 			_, _, err := q.postList(wrs[i : i+1])
 			return err
 		})
-		return n, qp.Posted{}, err // all under way
+		return n, qp.Posted{}, err // all have been sent
 	}
 	return q.postList(wrs)
 }
 
-// postList posts a list and returns how many were taken.
+// postList posts a list and returns how many requests it posted.
 func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 	sends := q.qp.Sends()
 	defer sends.Done()
@@ -280,7 +280,7 @@ func (q *QP) postList(wrs []SendWR) (n int, work qp.Posted, err error) {
 	return n, sends.Posted(), err
 }
 
-// postRecv posts to the receive queue and returns how many were taken.
+// postRecv posts to the receive queue and returns how many requests it posted.
 func (q *QP) postRecv(wrs []RecvWR) (int, error) {
 	if !q.dev.Watched("PostRecv") {
 		return q.qp.PostRecv(wrs...)
@@ -291,9 +291,9 @@ func (q *QP) postRecv(wrs []RecvWR) (int, error) {
 	})
 }
 
-// postWatched posts n work requests one at a time, and has them sent, so that
-// a rule that acts at one finds those before it under way. post must not keep
-// a request: the caller's scatter lists stay off the heap.
+// postWatched posts and sends n work requests one at a time, so that a fault rule
+// for one request finds the previous ones in flight. post must not keep a
+// request: the caller's scatter lists stay off the heap.
 func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error) {
 	for i := range n {
 		if err := q.obj.Called(verb, errDestroyed); err != nil {
@@ -307,9 +307,10 @@ func (q *QP) postWatched(verb string, n int, post func(i int) error) (int, error
 	return n, nil
 }
 
-// Destroy ends the QP in any state: its work requests and unpolled completions
-// vanish, it leaves its multicast groups, packets that still come are dropped,
-// and its QPN rests. ErrBusy while an event about it is not acknowledged.
+// Destroy destroys the QP in any state: its work requests and unpolled completions
+// are discarded, it leaves its multicast groups, later packets to it are dropped,
+// and its QPN is not reused for a while. ErrBusy while an event about it is not
+// acknowledged.
 func (q *QP) Destroy() error {
 	var groups []netip.Addr
 	err := q.call("DestroyQP", func(clock.Instant) error {
@@ -334,8 +335,8 @@ func (q *QP) object() *device.Object {
 	return &q.obj
 }
 
-// call runs a verb on the device's thread, if the rules of faults let it and
-// the QP exists.
+// call runs a verb on the device's thread, if the QP exists and no fault rule
+// makes the verb fail.
 func (q *QP) call(verb string, f func(now clock.Instant) error) error {
 	return q.object().Call(verb, errDestroyed, f)
 }

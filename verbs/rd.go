@@ -9,18 +9,18 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// errNoEEC is returned for calls on an EE context that is gone.
+// errNoEEC is returned for calls on an EE context that is nil or destroyed.
 var errNoEEC = fmt.Errorf("the EE context is nil or destroyed: %w", ib.EINVAL)
 
-// RDD is a reliable datagram domain: the RD queue pairs and EE contexts of one
-// work together, and with no others.
+// RDD is a reliable datagram domain: its RD queue pairs and EE contexts can be
+// used only with each other.
 type RDD struct {
 	dev *device.Device
 	rdd *qp.RDD
 }
 
-// AllocRDD returns a new reliable datagram domain. ErrInsufficientResources when
-// there are no more.
+// AllocRDD returns a new reliable datagram domain. ErrInsufficientResources at the
+// limit of domains.
 func (c *Context) AllocRDD() (*RDD, error) {
 	d := &RDD{dev: c.dev()}
 	err := d.call("AllocRDD", func(clock.Instant) (err error) {
@@ -33,13 +33,13 @@ func (c *Context) AllocRDD() (*RDD, error) {
 	return d, nil
 }
 
-// Dealloc ends a reliable datagram domain. ErrBusy while queue pairs or EE
-// contexts are in it, ErrInvalidRDD when it was deallocated before.
+// Dealloc deallocates a reliable datagram domain. ErrBusy while queue pairs or EE
+// contexts are in it, ErrInvalidRDD if it was deallocated before.
 func (d *RDD) Dealloc() error {
 	return wrap("deallocate RDD", d.call("DeallocRDD", func(clock.Instant) error { return d.dev.HCA.DeallocRDD(d.rdd) }))
 }
 
-// call is Device.Call for a verb that is about no other object.
+// call is Device.Call for verbs that concern no other object.
 func (d *RDD) call(verb string, f func(now clock.Instant) error) error {
 	if d == nil {
 		return ErrInvalidRDD
@@ -48,14 +48,14 @@ func (d *RDD) call(verb string, f func(now clock.Instant) error) error {
 }
 
 // EEC is an end-to-end (EE) context: one end of a reliable datagram channel
-// between two adapters. It has what a queue pair of RC has of its connection: the
-// path, the PSNs, the timers and retry counts. Any number of RD queue pairs of its
-// domain send and receive over it, each request naming the EE context that it goes
-// by, the queue pair that it is for, and that one's Q_Key.
+// between two adapters. It has the connection state of an RC queue pair: the path,
+// the PSNs, the timers and retry counts. Any number of RD queue pairs of its domain
+// send and receive over it. Each request names the EE context, the destination queue
+// pair, and the destination's Q_Key.
 //
 // One message of a channel is in flight at a time, and queue pairs take turns. An
 // error of a queue pair's message moves that queue pair to SQE, and the channel
-// goes on; only a peer that cannot be reached moves the EE context to ERR.
+// continues; only an unreachable peer moves the EE context to ERR.
 type EEC struct {
 	door
 	dev *device.Device
@@ -64,7 +64,7 @@ type EEC struct {
 }
 
 // CreateEEC returns an EE context in RESET. ErrInvalidRDD, or
-// ErrInsufficientResources when there are no more.
+// ErrInsufficientResources at the limit of EE contexts.
 func (d *RDD) CreateEEC() (*EEC, error) {
 	if d == nil {
 		return nil, fmt.Errorf("create EE context: %w", ErrInvalidRDD)
@@ -84,8 +84,8 @@ func (d *RDD) CreateEEC() (*EEC, error) {
 	return e, nil
 }
 
-// EECN returns the 24-bit number of the EE context, which the peer's names as its
-// DestQPN, and which completions of receives have.
+// EECN returns the 24-bit number of the EE context. The peer's EE context has it as
+// DestQPN, and completions of receives contain it.
 func (e *EEC) EECN() EECN {
 	if e == nil {
 		return 0
@@ -93,7 +93,7 @@ func (e *EEC) EECN() EECN {
 	return e.eec.Num()
 }
 
-// State returns the present state; RESET of an EE context that is nil or
+// State returns the current state; RESET for an EE context that is nil or
 // destroyed.
 func (e *EEC) State() QPState {
 	if e == nil {
@@ -102,12 +102,12 @@ func (e *EEC) State() QPState {
 	return e.eec.State()
 }
 
-// Modify gives the EE context attributes and, if the mask has AttrState, a new
-// state, as QP.Modify does. DestQPN is the number of the EE context at the other
-// end. What is required and allowed is the table that "softhca states --type eec"
-// prints; there is no SQE. When it leaves RTS or SQD for RESET or ERR, the request
-// in flight completes with LOC_EEC_OP_ERR, and those that wait for their turn with
-// INV_EEC_STATE_ERR.
+// Modify sets attributes of the EE context and, if the mask has AttrState, moves it
+// to a new state, as QP.Modify does. DestQPN is the number of the EE context at the
+// other end. "softhca states --type eec" prints which attributes each move requires
+// and allows; there is no SQE. When the EE context leaves RTS or SQD for RESET or
+// ERR, the request in flight completes with LOC_EEC_OP_ERR, and requests that wait
+// for their turn complete with INV_EEC_STATE_ERR.
 func (e *EEC) Modify(attr *QPAttr, mask AttrMask) error {
 	if attr == nil {
 		return fmt.Errorf("modify EE context: %w", errNoAttr)
@@ -119,10 +119,10 @@ func (e *EEC) Modify(attr *QPAttr, mask AttrMask) error {
 	})
 }
 
-// ModifyToRTS walks the EE context from RESET through INIT and RTR to RTS, as
-// QP.ModifyToRTS does. It takes the port and the P_Key index; the address vector,
-// path MTU, DestQPN, RQPSN and MaxDestRDAtomic; the timeout, the retry counts,
-// SQPSN and MaxRDAtomic.
+// ModifyToRTS moves the EE context from RESET through INIT and RTR to RTS, as
+// QP.ModifyToRTS does. It sets the port and the P_Key index; then the address
+// vector, path MTU, DestQPN, RQPSN and MaxDestRDAtomic; then the timeout, the retry
+// counts, SQPSN and MaxRDAtomic.
 func (e *EEC) ModifyToRTS(attr QPAttr) error {
 	return walkToRTS(ib.EEC, attr, e.Modify)
 }
@@ -138,9 +138,10 @@ func (e *EEC) Query() (QPAttr, error) {
 	return a, err
 }
 
-// Destroy ends the EE context in any state. Requests that it has in hand complete
-// with LOC_EEC_OP_ERR, those that wait for their turn, and later ones that name
-// it, with INV_EECN_ERR. ErrBusy while an event about it is not acknowledged.
+// Destroy destroys the EE context in any state. Requests in flight complete with
+// LOC_EEC_OP_ERR. Requests that wait for their turn, and later ones that name the
+// EE context, complete with INV_EECN_ERR. ErrBusy while an event about it is not
+// acknowledged.
 func (e *EEC) Destroy() error {
 	err := e.call("DestroyEEC", func(now clock.Instant) error {
 		return e.obj.Remove(func() error {
@@ -151,8 +152,8 @@ func (e *EEC) Destroy() error {
 	return wrap("destroy EE context", err)
 }
 
-// number returns what names the EE context in requests to a device; 0, which
-// names none, for one of another device.
+// number returns the EE context's number in requests to a device; 0, which is no
+// EE context's number, for one of another device.
 func (e *EEC) number(d *device.Device) EECN {
 	if e == nil || e.dev != d {
 		return 0
@@ -160,8 +161,8 @@ func (e *EEC) number(d *device.Device) EECN {
 	return e.eec.Num()
 }
 
-// call runs a verb on the device's thread, if the rules of faults let it and
-// the EE context exists.
+// call runs a verb on the device's thread, if the EE context exists and no fault
+// rule makes the verb fail.
 func (e *EEC) call(verb string, f func(now clock.Instant) error) error {
 	if e == nil {
 		return errNoEEC

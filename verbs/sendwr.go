@@ -18,20 +18,20 @@ type SendWR struct {
 	RKey       RKey   // RDMA and atomics
 	RemoteAddr uint64 // RDMA and atomics
 
-	CompareAdd uint64 // COMPARE&SWAP: compare; FETCH&ADD: what to add
+	CompareAdd uint64 // COMPARE&SWAP: the value to compare; FETCH&ADD: the value to add
 	Swap       uint64 // COMPARE&SWAP
 
 	AH         *AH  // UD: destination
-	EEC        *EEC // RD: the EE context that it goes by
+	EEC        *EEC // RD: the EE context to send over
 	RemoteQPN  QPN  // UD, RD
 	RemoteQKey QKey // UD, RD
 
 	InlineData []byte // payload with SendInline, and only then
 }
 
-// put writes the request as the engine of a device takes it. An address handle
-// of another device names something else there, or nothing: it counts as none. So
-// does an EE context.
+// put converts the request to the form of a device's engine. An address handle or
+// EE context of another device counts as none: its number means another object, or
+// none, on this device.
 func (w *SendWR) put(d *device.Device, wr *ib.SendWR) {
 	wr.WRID, wr.SGList, wr.Opcode, wr.Flags, wr.ImmData = w.WRID, w.SGList, w.Opcode, w.Flags, w.ImmData
 	wr.InvRKey, wr.RKey, wr.RemoteAddr, wr.CompareAdd, wr.Swap = w.InvRKey, w.RKey, w.RemoteAddr, w.CompareAdd, w.Swap

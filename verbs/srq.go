@@ -8,12 +8,12 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// SRQInitAttr says what a shared receive queue is made of. Create sets the
-// actual sizes, never less than what was asked.
+// SRQInitAttr describes a shared receive queue to create. CreateSRQ sets the
+// actual sizes, never less than requested.
 type SRQInitAttr struct {
 	MaxWR  uint32 // work requests
 	MaxSGE uint32 // scatter elements of a work request
-	Limit  uint32 // SRQ_LIMIT_REACHED is armed at this many; 0 is not
+	Limit  uint32 // SRQ_LIMIT_REACHED is raised below this number of receives; 0: not armed
 }
 
 // SRQ is a receive queue that several QPs share.
@@ -24,9 +24,8 @@ type SRQ struct {
 	obj device.Object
 }
 
-// CreateSRQ returns a shared receive queue. EINVAL for sizes over the adapter's
-// limits, ErrInsufficientResources when there are as many queues as can be,
-// ErrInvalidPD.
+// CreateSRQ returns a shared receive queue. EINVAL for sizes above the adapter's
+// limits, ErrInsufficientResources at the limit of queues, ErrInvalidPD.
 func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 	if p == nil {
 		return nil, fmt.Errorf("create SRQ: %w", ErrInvalidPD)
@@ -51,7 +50,7 @@ func (p *PD) CreateSRQ(attr *SRQInitAttr) (*SRQ, error) {
 }
 
 // PostRecv posts receives in order. An error is a *PostError that names the
-// first that was not taken; those before it stay posted. Does not block.
+// first receive that was refused; those before it stay posted. It does not block.
 func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	if err := s.object().Usable(ErrInvalidSRQ); err != nil {
 		return err
@@ -68,8 +67,8 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) error {
 	return nil
 }
 
-// SetLimit arms SRQ_LIMIT_REACHED: raised once, when fewer than n receives are
-// left. 0 disarms. EINVAL when n is more than the queue holds.
+// SetLimit arms SRQ_LIMIT_REACHED: the event is raised once, when fewer than n
+// receives are left. 0 disarms it. EINVAL if n is more than the queue holds.
 func (s *SRQ) SetLimit(n uint32) error {
 	if err := s.object().Called("SetSRQLimit", ErrInvalidSRQ); err != nil {
 		return err
@@ -86,8 +85,8 @@ func (s *SRQ) Query() SRQInitAttr {
 	return SRQInitAttr{MaxWR: wr, MaxSGE: sge, Limit: s.srq.Limit()}
 }
 
-// Destroy ends the queue; receives that wait in it vanish. ErrBusy while QPs
-// use it, or while an event about it is not acknowledged.
+// Destroy destroys the queue and discards its receives. ErrBusy while QPs use it,
+// or while an event about it is not acknowledged.
 func (s *SRQ) Destroy() error {
 	return wrap("destroy SRQ", s.object().Call("DestroySRQ", ErrInvalidSRQ, func(clock.Instant) error {
 		return s.obj.Remove(func() error { return s.pd.pd.DestroySRQ(s.srq) })

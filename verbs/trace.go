@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TraceKind says what a TraceRecord tells of.
+// TraceKind is the kind of a TraceRecord.
 type TraceKind uint8
 
 // The kinds of records.
@@ -21,10 +21,10 @@ const (
 	TraceRetry                       // sending goes back to PSN; Cause
 	TraceDrop                        // a packet for this QP was dropped; Cause
 	TraceFault                       // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
-	TraceRepair                      // sending goes back to PSN, which is no retry; Cause
+	TraceRepair                      // sending goes back to PSN, but that does not count as a retry; Cause
 )
 
-// TraceHeaderBytes is how much of a packet a record keeps.
+// TraceHeaderBytes is the maximum number of bytes of a packet in a record.
 const TraceHeaderBytes = 96
 
 // TraceRecord is one thing that happened on a QP, or on an EE context; see Config.Trace.
@@ -35,7 +35,7 @@ type TraceRecord struct {
 	To     QPState
 	Status WCStatus
 	Event  EventType
-	EEC    bool // it is an EE context that QPN is the number of
+	EEC    bool // QPN is the number of an EE context
 	QPN    QPN
 	PSN    PSN
 	WRID   uint64
@@ -74,7 +74,7 @@ func (r *TraceRecord) String() string {
 }
 
 // MAD returns the beginning of the management datagram in the packet of the
-// record, nil if it is none.
+// record; nil if the packet has none.
 func (r *TraceRecord) MAD() *[mad.SummarySize]byte {
 	if r == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// The structures that package ib has in common for all packages.
+// The structures of the verbs, from package ib.
 type (
 	// RecvWR is a receive work request. Posting copies it; the memory that SGList
 	// names belongs to the adapter until the request completes.
@@ -30,8 +30,8 @@ type (
 	SGE = ib.SGE
 
 	// WC is a work completion. With a status other than SUCCESS only WRID, Status,
-	// QPN and VendorErr are valid; Err has them with what they mean. The page
-	// docs/statuses.md tells of each status how it comes about and what to check.
+	// QPN and VendorErr are valid; Err returns them with an explanation. The page
+	// docs/statuses.md says how each status comes about and what to check.
 	//
 	//	type WC struct {
 	//		WRID         uint64
@@ -54,8 +54,8 @@ type (
 	WC = ib.WC
 
 	// WCError is a work request that failed. It unwraps to the status, so that
-	// errors.Is(err, WCRetryExcErr) works, and its text says what that means and what
-	// to look at.
+	// errors.Is(err, WCRetryExcErr) works, and its text says what the status means and
+	// what to check.
 	//
 	//	type WCError struct {
 	//		WRID      uint64
@@ -67,8 +67,8 @@ type (
 	//	func (e WCError) Unwrap() error
 	WCError = ib.WCError
 
-	// QPAttr holds the attributes of a queue pair, or of an EE context. Of a modify call only the fields
-	// count that the mask names.
+	// QPAttr holds the attributes of a queue pair, or of an EE context. A modify call
+	// uses only the fields that its mask names.
 	//
 	//	type QPAttr struct {
 	//		State            QPState
@@ -100,8 +100,8 @@ type (
 	//	}
 	QPAttr = ib.QPAttr
 
-	// QPCap holds the sizes of a queue pair. In CreateQP they are the least that is
-	// asked for; the actual sizes, never less, are returned.
+	// QPCap holds the sizes of a queue pair. CreateQP takes the minimum sizes and
+	// returns the actual ones.
 	//
 	//	type QPCap struct {
 	//		MaxSendWR     uint32 // entries of the send queue

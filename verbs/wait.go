@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// waiter is how goroutines sleep until a CQ without a completion channel of the
-// program's has entries.
+// waiter lets goroutines sleep until a CQ that has no completion channel of the
+// program has entries.
 type waiter struct {
 	turn   chan struct{} // holds one while a goroutine arms and sleeps
 	events *CompChannel  // of this CQ alone
@@ -18,7 +18,7 @@ func newWaiter() *waiter {
 	return &waiter{turn: make(chan struct{}, 1), events: NewCompChannel(1)}
 }
 
-// Wait sleeps until the CQ has a completion, and leaves it to Poll to take it:
+// Wait sleeps until the CQ has a completion, which Poll then takes:
 //
 //	for {
 //		n, err := cq.Poll(wcs)
@@ -30,13 +30,12 @@ func newWaiter() *waiter {
 //		...
 //	}
 //
-// If several goroutines poll the CQ, another may have taken it; each that waits
-// returns while there are any left. When ctx ends first, its cause is the error;
-// when there will be no completion any more, that of Poll, and EIO once the CQ
-// has overflowed and what it had was polled. It is for a CQ
-// without a completion channel: EINVAL for one whose events go to a channel,
-// where CompChannel.Get waits for them. Wait starts no goroutine, and its caller's
-// thread waits for what the network brings.
+// If several goroutines poll the CQ, another may take the completion first; while
+// completions are left, every waiting goroutine returns. If ctx ends first, Wait
+// returns its cause. If there can be no more completions, Wait returns the error of
+// Poll, or EIO once the CQ has overflowed and its completions were polled. EINVAL
+// for a CQ with a completion channel: CompChannel.Get waits for its events. Wait
+// starts no goroutine: its caller's thread waits for packets.
 func (q *CQ) Wait(ctx context.Context) error {
 	if q == nil {
 		return wrap("wait for CQ", ErrInvalidCQ)
@@ -45,7 +44,7 @@ func (q *CQ) Wait(ctx context.Context) error {
 	if w == nil {
 		return fmt.Errorf("wait for CQ: its events go to its completion channel, wait with CompChannel.Get: %w", ib.EINVAL)
 	}
-	// One goroutine at a time sleeps for the event. When it returns, the next one goes on,
+	// One goroutine at a time sleeps for the event. When it returns, the next one continues,
 	// and checks for remaining completions itself.
 	select {
 	case w.turn <- struct{}{}:
@@ -67,8 +66,8 @@ func (q *CQ) Wait(ctx context.Context) error {
 		if q.cq.Pending() > 0 {
 			return nil
 		}
-		// An event that an earlier call left makes this return at once, and the loop
-		// go round once more.
+		// An event that an earlier call left makes Get return at once, and the loop
+		// continue.
 		if _, err := w.events.Get(ctx); err != nil {
 			return wrap("wait for CQ", err)
 		}

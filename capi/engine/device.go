@@ -38,10 +38,10 @@ type adapter struct {
 	capture io.WriteCloser  // nil without one
 	board   *sysfs.Attached // nil without a sysfs image
 	done    chan struct{}
-	poller  int // descriptor of the runtime's epoll; -1 if that is not known
+	poller  int // descriptor of the runtime's epoll; -1 if unknown
 
-	// taking is held from when an event is taken until the program has it, and while a
-	// subject is destroyed.
+	// deliverAll holds taking while it passes events to the program, and destroy while it
+	// destroys a subject.
 	taking sync.Mutex
 }
 
@@ -92,9 +92,9 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 		w, err := openCapture(name)
 		switch {
 		case err == nil:
-			a.capture, cfg.Capture, cfg.PromptCapture = w, w, true // programs in C end without closing anything
+			a.capture, cfg.Capture, cfg.PromptCapture = w, w, true // programs in C may end without closing anything
 		case strings.HasPrefix(name, captureSocket): // the reader has ended before this process
-			a.log.Warn("softhca: nobody follows the packets", "err", err)
+			a.log.Warn("softhca: the capture has no reader", "err", err)
 		default:
 			return fmt.Errorf("capture: %w", err)
 		}
@@ -140,8 +140,8 @@ func openCapture(name string) (io.WriteCloser, error) {
 // loopbacks is the number of loopback addresses to try.
 const loopbacks = 254
 
-// openAt opens the adapter on an address, or on the first address of the loopback network that
-// no other adapter has.
+// openAt opens the adapter on an address, or on the first loopback address that no other adapter
+// has.
 func (a *adapter) openAt(cfg device.Config, addr string) (err error) {
 	if cfg.Addr = addr; addr != "" {
 		a.dev, err = device.Open(cfg)
@@ -205,7 +205,7 @@ func (a *adapter) deliver() {
 	}
 }
 
-// deliverAll passes on all waiting events, and reports whether the adapter is open.
+// deliverAll passes on all pending events, and reports whether the adapter is open.
 func (a *adapter) deliverAll() bool {
 	a.taking.Lock()
 	defer a.taking.Unlock()

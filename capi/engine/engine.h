@@ -29,8 +29,8 @@ enum { SOFTHCA_GIDS = 256, SOFTHCA_PKEYS = 16 };
 struct softhca_config {
 	char *addr, *fault, *fault_file, *capture, *log_level;
 	int fatal_events; // raise QP_FATAL also for errors that a completion or another event reports
-	// Go programs read these from their environment. Here the library reads them, since the
-	// engine's runtime would read the memory that the kernel filled when the program began.
+	// Go programs read these from their environment. Here the library reads them, because the
+	// engine's runtime would read the memory that the kernel filled when the program started.
 	char *config_dir; // of the user: $XDG_CONFIG_HOME or $HOME/.config
 	char *guid, *faults, *faults_seed;
 	char *sysfs; // root of the adapter's sysfs image, whose counters the engine updates

@@ -47,7 +47,7 @@ func errno(err error) C.int {
 	}
 }
 
-// code is errno, and also logs what failed: an error number alone says little.
+// code returns errno(err) and logs the error: an error number alone says little.
 func (a *adapter) code(what string, err error) C.int {
 	if err != nil {
 		a.log.Info(what, "err", err)

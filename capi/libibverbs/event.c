@@ -10,14 +10,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// note is an asynchronous event that the program has not taken yet.
+// note is an asynchronous event that the program has not read yet.
 struct note {
 	struct note *next;
 	void *object;
 	struct ibv_async_event e;
 };
 
-// MAX_NOTES bounds the waiting events of a program that takes none.
+// MAX_NOTES bounds the pending events of a program that reads none.
 enum { MAX_NOTES = 65536, RANK_CHANNEL = 1 };
 
 int source_init(struct source *s)
@@ -88,7 +88,7 @@ void completed(void *p)
 	pthread_mutex_unlock(&ch->source.mu);
 }
 
-// take_completion takes the oldest event of a channel. The lock is held.
+// take_completion removes the oldest event from a channel. The lock is held.
 static struct cq *take_completion(struct channel *ch)
 {
 	struct cq *q = ch->head;
@@ -96,7 +96,7 @@ static struct cq *take_completion(struct channel *ch)
 		return NULL;
 	struct cq *next = q->next;
 	q->taken++;
-	if (--q->pending > 0) { // armed again before the program took this event
+	if (--q->pending > 0) { // armed again before the program read this event
 		q->next = NULL;
 		if (next == NULL)
 			next = q;
@@ -225,7 +225,7 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *q, unsigned int n)
 }
 
 // forget_completions removes the events of a queue that is being destroyed from its channel,
-// and waits until the program has acknowledged those that it took.
+// and waits until the program has acknowledged the events that it has read.
 void forget_completions(struct cq *q)
 {
 	unsigned taken = 0;

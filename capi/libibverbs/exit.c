@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// The longest time that the exit waits for it. The thread that exits may hold a lock that the
-// engine needs, for example in a handler of SIGSEGV, and must end nevertheless.
+// The maximum time in seconds that the exit waits for the thread. The exiting thread may hold a
+// lock that the engine needs, for example in a handler of SIGSEGV, and must end nevertheless.
 enum { PARTING_S = 1 };
 
 // The stack of the thread, in bytes: Go code runs on a stack of its own.
@@ -57,8 +57,8 @@ void watch_end(void)
 	pthread_attr_destroy(&a);
 }
 
-// at_end sends what peers still have to get. Any thread may call it, also in a signal handler.
-// The child of a fork or vfork sends nothing for its parent.
+// at_end disconnects and sends pending acknowledgements. Any thread may call it, also in a signal
+// handler. The child of a fork or vfork sends nothing for its parent.
 void at_end(void)
 {
 	struct timespec until;

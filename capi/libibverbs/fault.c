@@ -90,7 +90,7 @@ static bool recurs(int sig, const siginfo_t *info)
 	return info->si_code > 0 && !(sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
 }
 
-// call_program handles a signal as the program has asked for.
+// call_program handles a signal as the program has requested.
 static void call_program(int i, int sig, siginfo_t *info, void *u)
 {
 	const struct sigaction *a = &programs[i][place[i]];
@@ -113,7 +113,7 @@ static void on_fault(int sig, siginfo_t *info, void *u)
 {
 	static __thread bool inside; // the engine's handler has passed the signal on
 	int i = sig == SIGBUS;
-	// A signal that was sent is the program's, whichever code the thread runs: the engine
+	// A signal that was sent goes to the program, whichever code the thread runs: the engine
 	// would treat it as a crash of its own.
 	if (!recurs(sig, info) || !of_engine(interrupted(u)) || inside) {
 		call_program(i, sig, info, u);

@@ -36,7 +36,7 @@ EXPORT VERB(struct ibv_context *, ibv_import_device, (int fd), fd)
 		return fail(ENODEV);
 	struct node *n = node_where(has_file, &file);
 	if (n == NULL)
-		return fail(EOPNOTSUPP); // a descriptor of another process, or any other file
+		return fail(EOPNOTSUPP); // a descriptor of another process's context, or of any other file
 	return open_context(n, fd);
 }
 

@@ -1,5 +1,5 @@
-// Verbs that rdma-core 59 and later have. Programs are compiled with newer headers than
-// this library, so what they pass is declared here.
+// Verbs of rdma-core 59 and later. Programs may be compiled with newer headers than this library,
+// so the structures that they pass are declared here.
 #define _GNU_SOURCE
 #include "softhca.h"
 

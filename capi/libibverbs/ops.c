@@ -1,6 +1,6 @@
-// The functions that programs call through the context. Of the operations that the adapter
-// lacks, this table leaves out those that programs test for: the inline functions of the header
-// then return EOPNOTSUPP.
+// The functions that programs call through the context. Operations that the adapter lacks have no
+// entry in these tables: programs test for that, and the inline functions of the header return
+// EOPNOTSUPP.
 #define _GNU_SOURCE
 #include "softhca.h"
 

@@ -106,8 +106,8 @@ enum { SPARED_REQUESTS = 32, SPARED_BYTES = 8 << 10 };
 
 // publish makes the requests before index prod visible to the engine, and reports whether the
 // caller has to ring the doorbell: not while the engine suppresses it, unless it has been
-// suppressed for too long. p is what was posted; the doorbell reports it together with what was
-// suppressed before. The lock is held.
+// suppressed for too long. p counts the posted requests; publish adds those of suppressed
+// doorbells. The lock is held.
 static bool publish(struct qp *q, uint32_t prod, struct softhca_posted *p)
 {
 	atomic_store(&q->send->prod, prod);

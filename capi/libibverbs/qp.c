@@ -33,8 +33,8 @@ static uint32_t inline_data(const struct ibv_qp_cap *cap)
 	return list <= UINT32_MAX && list > cap->max_inline_data ? (uint32_t)list : cap->max_inline_data;
 }
 
-// is_service reports whether rdma-core would ask the device for queue pairs of a type. An XRC
-// receiver needs an XRC domain, which programs cannot create.
+// is_service reports whether rdma-core would pass requests for queue pairs of a type to the
+// device. An XRC receiver needs an XRC domain, which programs cannot create.
 static bool is_service(enum ibv_qp_type t)
 {
 	switch (t) {
@@ -195,7 +195,7 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *q, enum ibv_wr_opcode op, u
 	return 0;
 }
 
-// Nothing is negotiated: the adapter has no such options.
+// Extended connection establishment: the adapter has no options to negotiate.
 EXPORT VERB(int, ibv_query_ece, (struct ibv_qp *q, struct ibv_ece *e), q, e)
 {
 	(void)q, (void)e;

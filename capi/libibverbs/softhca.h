@@ -56,7 +56,7 @@ struct device {
 	struct softhca_adapter info;
 	int contexts;                // guarded by the lock of loader.c
 	_Atomic int gone;            // in the child of a fork: the engine is the parent's
-	_Atomic uint64_t waits;      // since when requests have waited to be sent with later ones, in ns; 0: none wait
+	_Atomic uint64_t waits;      // time since which requests wait to be sent with later ones, in ns; 0: none wait
 	pthread_mutex_t mu;          // guards first
 	struct context *first;       // the contexts that get events of the port
 	struct device *next;         // of all open devices
@@ -135,8 +135,8 @@ struct cq {
 	_Atomic uint32_t told_to; // all of them before this index
 	_Atomic unsigned idle;
 
-	// Guarded by the channel's lock: the completion events that wait, and how many the
-	// program has taken.
+	// Guarded by the channel's lock: the pending completion events, and how many the
+	// program has read.
 	struct cq *next;
 	unsigned pending, taken;
 	unsigned async_taken; // guarded by the source of the context

@@ -1,7 +1,7 @@
-// The open files of /dev/infiniband/rdma_cm. The preload library leads open and write
-// here; the engine does the commands. A program's descriptor is the reading end of a
-// pipe: it can be polled, made one that does not block, copied and closed without anybody
-// being told, and the engine sees at the other end when the last copy is closed.
+// The open files of /dev/infiniband/rdma_cm. The preload library redirects open and write to
+// this file; the engine executes the commands. A program's descriptor is the reading end of a
+// pipe. The program can poll, copy and close it and make it nonblocking without a call of the
+// library; the engine notices at the other end when the last copy is closed.
 #define _GNU_SOURCE
 #include "softhca.h"
 
@@ -15,26 +15,25 @@
 
 #include "../preload/rdma_cm.h"
 
-// The most descriptors that a process can have, as the kernel has it unless it is told
-// otherwise.
+// The kernel's default for the highest limit of descriptors of a process.
 enum { MAX_FILES = 1 << 20 };
 
 struct cm_file {
 	int fd;
-	dev_t dev; // of the pipe, by which it is known again: others may get its number
+	dev_t dev; // of the pipe, to recognize it: another file may get its number
 	ino_t ino;
 	struct device *device; // through which the engine is called
 	handle_t handle;
-	pthread_t _Atomic taker; // who took the last event, and has not come back for the next; 0: nobody
+	pthread_t _Atomic taker; // the thread that took the last event and does not wait for the next yet; 0: none
 };
 
-// lock guards what follows, and that handles are there as long as they are used. It is held
-// for writing with signals blocked: a handler of the program's may close a file.
+// lock guards the following variables, and keeps handles valid while they are used. Writers hold
+// it with signals blocked: a handler of the program may close a file.
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static void *_Atomic files[MAX_FILES]; // by descriptors; read without the lock, too
+static void *_Atomic files[MAX_FILES]; // by descriptor; also read without the lock
 static handle_t manager;
-static struct device *first; // of its adapters, which stay open
-static sigset_t forking;     // the signals that fork is to unblock
+static struct device *first; // of the manager's adapters, which stay open
+static sigset_t forking;     // the signal mask that fork restores
 
 static void lock_writing(sigset_t *old)
 {
@@ -61,7 +60,8 @@ void cm_after_fork(void)
 	unlock_writing(&old);
 }
 
-// In the child the files are the parent's, and the next one gets a new engine's manager.
+// In the child, open files still belong to the parent's engine. The next file gets the connection
+// manager of a new engine.
 void cm_in_child(void)
 {
 	static const pthread_rwlock_t unlocked = PTHREAD_RWLOCK_INITIALIZER;
@@ -70,11 +70,11 @@ void cm_in_child(void)
 	pthread_sigmask(SIG_SETMASK, &forking, NULL);
 }
 
-// lock_reading returns false in a thread that has the lock for writing: a handler of a fault
-// that interrupts it.
+// lock_reading returns false in a thread that holds the lock for writing: a fault handler has
+// interrupted it.
 __attribute__((warn_unused_result)) static bool lock_reading(void) { return pthread_rwlock_rdlock(&lock) == 0; }
 
-// cm_part ends what the program leaves.
+// cm_part ends the connections that the program leaves.
 void cm_part(void)
 {
 	if (!lock_reading())
@@ -84,8 +84,7 @@ void cm_part(void)
 	pthread_rwlock_unlock(&lock);
 }
 
-// open_manager opens all adapters that can be opened, and the connection manager over
-// them.
+// open_manager opens all adapters that can be opened, and a connection manager over them.
 static int open_manager(void)
 {
 	int n, opened = 0;
@@ -119,9 +118,9 @@ static bool is_file(const struct cm_file *f, int fd)
 	return f != NULL && syscall(SYS_newfstatat, fd, "", &s, AT_EMPTY_PATH) == 0 && s.st_dev == f->dev && s.st_ino == f->ino;
 }
 
-// hold returns the file that was opened with a number and that a descriptor, the same or a
-// copy, has open, with the lock held for reading. It returns NULL, without the lock, if there
-// is none.
+// hold returns the file that was opened with a number, if the descriptor fd, of the same number or
+// a copy, still refers to it. It then holds the lock for reading; otherwise it returns NULL,
+// without the lock.
 static struct cm_file *hold(int number, int fd)
 {
 	if (!lock_reading())
@@ -142,12 +141,12 @@ static void gone(void *p)
 	void *same = f;
 	sigset_t old;
 	lock_writing(&old);
-	atomic_compare_exchange_strong(&files[f->fd], &same, NULL); // else another has the number by now
+	atomic_compare_exchange_strong(&files[f->fd], &same, NULL); // unless another file has the number by now
 	unlock_writing(&old);
 	free(f);
 }
 
-// begin has the engine make a file of a pipe.
+// begin makes the engine open a file over a pipe.
 static int begin(struct cm_file *f, const int ends[2])
 {
 	struct stat s;
@@ -209,7 +208,7 @@ static bool is_cm(int fd)
 	return is;
 }
 
-// command has the engine do a command: EBADF if the file is closed.
+// command makes the engine execute a command. It returns EBADF if the file is closed.
 static int command(int fd, const void *b, size_t n)
 {
 	struct cm_file *f = hold(fd, fd);
@@ -220,7 +219,7 @@ static int command(int fd, const void *b, size_t n)
 	return code;
 }
 
-// alive reports whether a file's engine is there: it is not in the child of a fork.
+// alive reports whether a file's engine runs in this process: in the child of a fork it does not.
 static bool alive(int fd)
 {
 	struct cm_file *f = hold(fd, fd);
@@ -240,8 +239,8 @@ static bool of_command(const void *b, size_t n, uint32_t cmd)
 	return h.cmd == cmd;
 }
 
-// takes_event reports whether a command is GET_EVENT, which waits until there is one. One
-// without room for it is refused before.
+// takes_event reports whether a command is a GET_EVENT that waits for an event. A GET_EVENT without
+// room for the event is refused at once.
 static bool takes_event(const void *b, size_t n)
 {
 	struct rdma_ucm_cmd_hdr h;
@@ -252,14 +251,14 @@ static bool takes_event(const void *b, size_t n)
 	       h.out >= offsetof(struct rdma_ucm_event_resp, reserved);
 }
 
-// waiter is a thread that waits for an event, with a copy of the descriptor: as in the kernel,
-// the file stays as long as a thread sleeps on it, even if the program closes it meanwhile and
-// another file gets its number. A process that may open no more descriptors makes no copy: its
-// threads ask for the file again after each read.
+// waiter is a thread that waits for an event, with its own copy of the descriptor. As in the
+// kernel, the file then stays open while a thread sleeps on it, even if the program closes the
+// descriptor and another file gets its number. A process at its limit of descriptors makes no
+// copy: its threads look up the file again after each read.
 struct waiter {
 	int fd;
 	bool copied;
-	struct cm_file *file; // NULL: the program closed it before
+	struct cm_file *file; // NULL: already closed
 };
 
 static struct waiter begin_wait(int fd)
@@ -282,7 +281,7 @@ static void end_wait(void *p)
 		close(w->fd);
 }
 
-// take_next has the engine do GET_EVENT.
+// take_next makes the engine execute GET_EVENT.
 static int take_next(const struct waiter *w, const void *b, size_t n)
 {
 	struct cm_file *f = w->copied ? w->file : hold(w->fd, w->fd);
@@ -296,8 +295,8 @@ static int take_next(const struct waiter *w, const void *b, size_t n)
 	return code;
 }
 
-// wait_for_event does GET_EVENT. The wait, as a system call of the program's own, can be
-// interrupted. The event may be gone when the engine is asked for it.
+// wait_for_event executes GET_EVENT. Signals interrupt the wait as they interrupt any read. The
+// event may be gone before the engine is asked for it; then the thread waits for the next one.
 static int wait_for_event(const struct waiter *w, const void *b, size_t n)
 {
 	int code;
@@ -315,15 +314,15 @@ static int take_event(int fd, const void *b, size_t n)
 {
 	struct waiter w = begin_wait(fd);
 	int code = EBADF;
-	pthread_cleanup_push(end_wait, &w); // a thread that waits can be cancelled
+	pthread_cleanup_push(end_wait, &w); // a waiting thread can be cancelled
 	if (w.file != NULL)
 		code = wait_for_event(&w, b, n);
 	pthread_cleanup_pop(true);
 	return code;
 }
 
-// away reports whether another thread has taken an event and is not back. forget has it
-// be waited for no more.
+// away reports whether another thread has taken an event and does not wait for the next one yet.
+// With forget, later calls no longer report that thread.
 static bool away(int fd, bool forget)
 {
 	struct cm_file *f = hold(fd, fd);
@@ -336,10 +335,10 @@ static bool away(int fd, bool forget)
 	return who != 0 && !pthread_equal(who, pthread_self());
 }
 
-// let_return gives the thread that takes events the time to come back that the kernel
-// does, which sleeps while it destroys an ID: programs close the file next, and a thread
-// that comes later would find no file, and end the program. One that does not come is
-// waited for once.
+// let_return waits briefly, after an ID was destroyed, for the thread that takes events to wait
+// again. The kernel gives it that time because it sleeps while it destroys an ID. Programs close
+// the file next: a thread that came later would find no file and end the program. let_return
+// waits only once for a thread that does not return.
 static void let_return(int fd)
 {
 	enum { LOOKS = 20 };
@@ -366,10 +365,11 @@ static bool write_file(int fd, const void *b, size_t n, ssize_t *result)
 	return true;
 }
 
-// end_file closes a descriptor, or replaces it by a copy of another one if from is not
-// negative. If it was the last of its file, all of the file is gone when this returns, as with
-// the kernel. In a child the file is the parent's. In a handler of a fault that interrupts a
-// writer of the lock, the engine sees the close a little later.
+// end_file closes a descriptor, or replaces it by a copy of from if from is not negative. If it was
+// the last descriptor of its file, the engine has closed the file when end_file returns, as the
+// kernel does. end_file does nothing and returns false for other files, in a child, whose files are
+// the parent's, and in a fault handler that interrupts a writer of the lock. The caller then closes
+// the descriptor itself, and the engine notices it a little later.
 static bool end_file(int fd, int from, int flags, int *result)
 {
 	struct cm_file *f = owns_engine() ? hold(fd, fd) : NULL;

@@ -126,14 +126,14 @@ func (l *Live) matches(s *Subject) bool {
 // Applied counts that the rule did what it does.
 func (l *Live) Applied() { l.applied.Add(1) }
 
-// Text returns the rule as it is written.
+// Text returns the text of the rule.
 func (l *Live) Text() string { return l.text }
 
 // Stat is what a rule has done so far.
 type Stat struct {
-	Rule     string `json:"rule"`               // as it is written
-	Matched  uint64 `json:"matched"`            // what its selectors that do not count fitted
-	Applied  uint64 `json:"applied"`            // how often it acted
+	Rule     string `json:"rule"`               // text of the rule
+	Matched  uint64 `json:"matched"`            // packets or calls that matched its selectors other than those that count
+	Applied  uint64 `json:"applied"`            // number of times that it acted
 	Overflow uint64 `json:"overflow,omitempty"` // packets lost because too many were held back
 }
 

@@ -232,8 +232,8 @@ func TestAttachRefuses(t *testing.T) {
 	}
 }
 
-// TestShared wants one image for all users of an adapter, counters that begin
-// anew when nobody is left, and another image for another adapter.
+// TestShared checks that all users of an adapter share one image, that its counters
+// restart at 0 after the last user has left, and that another adapter has another image.
 func TestShared(t *testing.T) {
 	base := images(t)
 	first := mustShow(t, base, describe("127.0.0.1"), time.Now())

@@ -32,8 +32,7 @@ func forbid(t *testing.T) {
 	}
 }
 
-// places are a low descriptor and one that the sets of select(2) in C libraries have no
-// room for.
+// places are a low descriptor number, and one that is too high for select(2) in C libraries.
 var places = []int{3, 1500}
 
 // pipeAt returns a pipe with descriptors of at least least.
