@@ -72,8 +72,8 @@ func BenchmarkArmPollSleep(b *testing.B) {
 	must(b, <-echoed)
 }
 
-// turns sends and receives n messages by turns, asleep while there is nothing
-// to do. One receive is posted already.
+// turns alternately sends and receives n messages, and sleeps in between. One receive
+// is already posted.
 func (e *endpoint) turns(n int, first bool) error {
 	wcs := make([]WC, 4)
 	send := []SendWR{{Opcode: ib.WRSend, SGList: []SGE{e.mr.SGE(0, 64)}}}
@@ -120,10 +120,10 @@ func (e *endpoint) turns(n int, first bool) error {
 	return nil
 }
 
-// BenchmarkLatencyBesidePaced is the time of WRITEs of 8 bytes, one after the
-// other, beside a queue pair of the same adapters that is full of work and may
-// send 1 Gb/s, over UDP on the loopback interface; and by turns beside the same
-// queue pair without work. It reports both, and their ratios.
+// BenchmarkLatencyBesidePaced measures sequential WRITEs of 8 bytes over UDP on the
+// loopback interface, while another queue pair of the same adapters is full of work
+// and paced to 1 Gb/s, and alternately while that queue pair is idle. It reports
+// both times and their ratios.
 func BenchmarkLatencyBesidePaced(b *testing.B) {
 	const (
 		kbps  = 1_000_000
@@ -165,7 +165,7 @@ func BenchmarkLatencyBesidePaced(b *testing.B) {
 		slices.Sort(trips[work])
 		return float64(trips[work][int(share*float64(len(trips[work])-1))]) / 1e3
 	}
-	b.ReportMetric(0, "ns/op") // of both kinds together: says nothing
+	b.ReportMetric(0, "ns/op") // the mean of both kinds is meaningless
 	b.ReportMetric(at(false, .5), "µs-p50-idle")
 	b.ReportMetric(at(true, .5)/at(false, .5), "p50-ratio")
 	b.ReportMetric(at(false, .99), "µs-p99-idle")

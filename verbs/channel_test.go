@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// next returns the CQ that a completion channel names next.
+// next returns the next CQ of a completion channel.
 func next(t *testing.T, ch *CompChannel) *CQ {
 	t.Helper()
 	select {
@@ -23,8 +23,8 @@ func next(t *testing.T, ch *CompChannel) *CQ {
 	}
 }
 
-// silent fails the test if an event is in the channel. What could raise one
-// has happened before.
+// silent fails the test if an event is in the channel. The caller ensures that an
+// event would have been raised by now.
 func silent(t *testing.T, ch *CompChannel, why string) {
 	t.Helper()
 	select {
@@ -42,7 +42,7 @@ func deliver(t *testing.T, a, b *endpoint, flags ib.SendFlags) {
 	wr := a.send(2, 8)
 	wr.Flags = flags
 	must(t, a.qp.PostSend(wr))
-	a.wait(t, 1) // acknowledged: b's completion, and its event, came before
+	a.wait(t, 1) // acknowledged: b's completion and its event precede the ACK
 }
 
 func TestChannelAnyCompletion(t *testing.T) {
@@ -78,14 +78,14 @@ func TestChannelSolicitedOnly(t *testing.T) {
 	}
 
 	must(t, a.cq.ReqNotify(false))
-	must(t, a.cq.ReqNotify(true)) // does not weaken the arming for any
+	must(t, a.cq.ReqNotify(true)) // does not weaken the arming for any completion
 	must(t, a.qp.PostSend(a.write(3, 0, b)))
 	a.move(t, ib.ERR) // completes it in any case
 	next(t, a.ch)
 }
 
-// TestChannelArmThenPoll follows the rule that loses nothing: wait, arm, poll
-// until empty. The receiver sleeps between messages.
+// TestChannelArmThenPoll waits, arms and polls until the CQ is empty, the order that
+// loses no completion. The receiver sleeps between messages.
 func TestChannelArmThenPoll(t *testing.T) {
 	for _, where := range []string{"in process", "udp"} {
 		t.Run(where, func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestChannelOfManyCQs(t *testing.T) {
 	must(t, err) // there is room in the channel again
 }
 
-// TestChannelForgetsNobody lets one CQ raise more events than the channel
-// holds while nobody listens; another one's must still come.
+// TestChannelForgetsNobody raises more events of one CQ than the channel holds,
+// while no goroutine receives. The event of another CQ must still arrive.
 func TestChannelForgetsNobody(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
 	ch := NewCompChannel(manyCQs)
@@ -204,8 +204,8 @@ func TestReqNotifyRefuses(t *testing.T) {
 	want(t, q.Resize(8), ErrInvalidCQ, "resize a CQ that is gone")
 }
 
-// TestSmallChannel makes a channel for one CQ: another one does not fit, and
-// no event is lost though nobody takes any.
+// TestSmallChannel creates a channel for one CQ. A second CQ is refused, and no
+// event is lost although no goroutine receives.
 func TestSmallChannel(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	ch := NewCompChannel(1)
@@ -231,8 +231,8 @@ func TestSmallChannel(t *testing.T) {
 	must(t, b.ctx.Close())
 }
 
-// TestEndOfTheAdapterWakes has programs sleep on their completion channels when
-// the adapter is closed, or fails: each is woken, and Poll says why.
+// TestEndOfTheAdapterWakes closes adapters, or lets them fail, while programs sleep
+// on completion channels: each program wakes up, and Poll returns the reason.
 func TestEndOfTheAdapterWakes(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -264,7 +264,7 @@ func TestEndOfTheAdapterWakes(t *testing.T) {
 				}
 				wc := make([]WC, 2)
 				n, err := q.Poll(wc)
-				if q == a.cq { // what had completed before is not lost
+				if q == a.cq { // earlier completions are not lost
 					if n != 1 || err != nil || wc[0].WRID != 7 {
 						t.Errorf("%d completions, %+v, %v", n, wc[0], err)
 					}
@@ -279,8 +279,8 @@ func TestEndOfTheAdapterWakes(t *testing.T) {
 	}
 }
 
-// TestChannelOfTwoAdapters sleeps in a channel that serves one adapter, and
-// which another one's CQ joins meanwhile: an event of that one wakes too.
+// TestChannelOfTwoAdapters sleeps in a channel that serves one adapter, while a CQ of
+// another adapter joins it: an event of that CQ wakes the sleeper too.
 func TestChannelOfTwoAdapters(t *testing.T) {
 	net := NewNetwork()
 	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: net}, ib.UD)
@@ -293,7 +293,7 @@ func TestChannelOfTwoAdapters(t *testing.T) {
 		must(t, err)
 		slept := make(chan *CQ)
 		go func() {
-			q, _ := ch.Get(ctx) // nil says that it did not come
+			q, _ := ch.Get(ctx) // nil: no event came
 			slept <- q
 		}()
 		other, err := b.ctx.CreateCQ(1, ch)
@@ -304,7 +304,7 @@ func TestChannelOfTwoAdapters(t *testing.T) {
 		must(t, qp.Modify(&QPAttr{State: ib.ERR}, ib.AttrState))
 		must(t, qp.PostRecv(RecvWR{})) // is flushed
 		if q := <-slept; q != other {
-			t.Fatal("nobody woke who sleeps in the channel of two adapters")
+			t.Fatal("the sleeper in the channel of two adapters was not woken")
 		}
 		must(t, qp.Destroy())
 		must(t, other.Destroy())

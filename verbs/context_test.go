@@ -17,7 +17,7 @@ func TestV1_QueryDeviceAndPort(t *testing.T) {
 		t.Errorf("device attributes %+v", d)
 	}
 	if d.ResizeQP || !d.AutoPathMig || d.ChangePhyPort || !d.ReliableDatagram {
-		t.Errorf("the device claims other abilities than it has: %+v", d)
+		t.Errorf("the device reports wrong capabilities: %+v", d)
 	}
 	p, err := a.ctx.QueryPort()
 	must(t, err)

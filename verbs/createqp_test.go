@@ -246,7 +246,7 @@ func TestV6_CreationErrors(t *testing.T) {
 	_, err = e.pd.CreateQP(nil)
 	want(t, err, syscall.EINVAL, "create a QP of nothing")
 	must(t, otherSRQ.Destroy())
-	must(t, otherPD.Dealloc()) // what was refused holds nothing
+	must(t, otherPD.Dealloc()) // refused calls use no objects
 }
 
 // TestV6_QPsRunOut creates as many QPs as the adapter holds.

@@ -9,8 +9,8 @@ import (
 )
 
 // TestDevicesAreAsOpened opens each adapter of the list: it has the GIDs and the
-// path MTU that the list said. The host has a network interface with addresses of
-// both families, and the loopback.
+// path MTU of the list. The host has a loopback interface and a network interface
+// with addresses of both families.
 func TestDevicesAreAsOpened(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestGIDIndexIsNotLinkLocal shows which GID of an adapter is offered for peers
-// elsewhere.
+// TestGIDIndexIsNotLinkLocal checks which GID of an adapter is returned for peers
+// beyond the link.
 func TestGIDIndexIsNotLinkLocal(t *testing.T) {
 	gid := func(s string) ib.GID { return ib.GIDFromAddr(netip.MustParseAddr(s)) }
 	for _, c := range []struct {

@@ -7,7 +7,8 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// TestDoor shows what package rdmacm finds behind a context and a queue pair.
+// TestDoor checks the internal objects that package rdmacm gets from a context and a
+// queue pair.
 func TestDoor(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	if device.Of(a.ctx) == nil || device.QPOf(a.qp) != a.qp.qp || device.Of(b.ctx) == device.Of(a.ctx) {
@@ -19,8 +20,8 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// TestDoorShares shows that a context can be made of a device that is open, and is the
-// same adapter.
+// TestDoorShares checks that a context can be created from an open device, and is then
+// the same adapter.
 func TestDoorShares(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
 	var again Context

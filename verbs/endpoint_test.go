@@ -13,7 +13,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// waitLimit bounds every wait for something that must come.
+// waitLimit bounds every wait for something that must happen.
 const waitLimit = 20 * time.Second
 
 // must ends the test on an error.
@@ -35,7 +35,7 @@ func want(t testing.TB, err, target error, what string) {
 // manyCQs share the completion channel of an endpoint.
 const manyCQs = 1024
 
-// poll polls a CQ of an adapter that works.
+// poll polls a CQ of a working adapter.
 func poll(t testing.TB, q *CQ, out []WC) int {
 	t.Helper()
 	n, err := q.Poll(out)
@@ -58,14 +58,13 @@ func newEndpoint(t testing.TB, cfg Config, typ ib.QPType) *endpoint {
 	t.Helper()
 	ctx, err := Open(cfg)
 	must(t, err)
-	t.Cleanup(func() { _ = ctx.Close() }) // tests close it too
+	t.Cleanup(func() { _ = ctx.Close() }) // the test may have closed it
 	e := &endpoint{ctx: ctx}
 	e.fill(t, typ)
 	return e
 }
 
-// sibling returns another endpoint on the same adapter, with objects of its
-// own.
+// sibling returns another endpoint on the same adapter, with its own objects.
 func (e *endpoint) sibling(t testing.TB, typ ib.QPType) *endpoint {
 	t.Helper()
 	s := &endpoint{ctx: e.ctx}
@@ -87,7 +86,7 @@ func (e *endpoint) fill(t testing.TB, typ ib.QPType) {
 	must(t, err)
 }
 
-// init returns what the endpoint's QP is made of.
+// init returns the attributes with which the endpoint's QP is created.
 func (e *endpoint) init(typ ib.QPType) *QPInitAttr {
 	return &QPInitAttr{
 		Type: typ, SendCQ: e.cq, RecvCQ: e.cq, SQSig: ib.SigAll,
@@ -98,8 +97,8 @@ func (e *endpoint) init(typ ib.QPType) *QPInitAttr {
 // addresses numbers the loopback addresses that this process has used.
 var addresses atomic.Uint32
 
-// loopback returns an address of 127.64.0.0/10 that no other test uses, nor
-// another process that runs these tests at the same time.
+// loopback returns an address of 127.64.0.0/10 that no other test and no concurrent
+// process with these tests uses.
 func loopback() string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d", 64+pid>>8&63, pid&255, addresses.Add(1)%250+1)
@@ -126,7 +125,7 @@ func (e *endpoint) attrs(peer *endpoint) QPAttr {
 	}
 }
 
-// steps are the moves to RTS and what each takes, by service.
+// steps are the moves to RTS with the attributes of each, by service.
 var steps = map[ib.QPType][]struct {
 	to   ib.QPState
 	mask ib.AttrMask
@@ -160,7 +159,7 @@ func (e *endpoint) walk(t testing.TB, attr QPAttr, to ib.QPState) {
 	}
 }
 
-// move moves e's QP to a state that takes no attributes.
+// move moves e's QP to a state that needs no attributes.
 func (e *endpoint) move(t testing.TB, to ib.QPState) {
 	t.Helper()
 	must(t, e.qp.Modify(&QPAttr{State: to}, ib.AttrState))
@@ -207,7 +206,7 @@ func (e *endpoint) wait(t testing.TB, n int) []WC {
 	return all
 }
 
-// quiet fails the test if a completion waits.
+// quiet fails the test if a completion is pending.
 func (e *endpoint) quiet(t testing.TB, why string) {
 	t.Helper()
 	if wc := make([]WC, 1); poll(t, e.cq, wc) != 0 {
@@ -215,9 +214,9 @@ func (e *endpoint) quiet(t testing.TB, why string) {
 	}
 }
 
-// settle orders what the adapter does to memory and what the test does to it,
-// before and after the call: one-sided operations complete nothing on this
-// side that would, and the race detector sees nothing of the wire.
+// settle orders the memory accesses of the adapter and of the test before the call
+// and after it: one-sided operations have no completion on this side that would
+// order them, and the race detector does not see the network.
 func (e *endpoint) settle(t testing.TB) {
 	t.Helper()
 	_, err := e.ctx.Counters()

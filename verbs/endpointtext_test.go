@@ -35,8 +35,8 @@ func TestEndpointAsText(t *testing.T) {
 	}
 }
 
-// TestEndpointRefusesGarbage shows that what is none changes nothing, and that
-// the error names the part.
+// TestEndpointRefusesGarbage checks that an invalid text changes nothing, and that the
+// error names the wrong part.
 func TestEndpointRefusesGarbage(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                 "no qpn=",
@@ -58,8 +58,7 @@ func TestEndpointRefusesGarbage(t *testing.T) {
 	}
 }
 
-// TestEndpointsConnect has two queue pairs connect by the text that each side
-// gives the other.
+// TestEndpointsConnect connects two queue pairs by the texts that the sides exchange.
 func TestEndpointsConnect(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	text := func(e *endpoint, psn uint32) (own Endpoint, said []byte) {

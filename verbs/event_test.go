@@ -12,9 +12,9 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// TestV16_E29_EventsOneAtATime raises events of several kinds and objects and
-// takes them: in order, each with its object, none twice; and no object ends
-// before the events about it are acknowledged.
+// TestV16_E29_EventsOneAtATime raises events of several kinds and objects and takes
+// them: in order, each with its object, none twice. No object can be destroyed
+// before its events are acknowledged.
 func TestV16_E29_EventsOneAtATime(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	srq, b1, b2 := newSRQ(t, b, SRQInitAttr{MaxWR: 4, MaxSGE: 1, Limit: 2})
@@ -48,7 +48,7 @@ func TestV16_E29_EventsOneAtATime(t *testing.T) {
 	must(t, b1.qp.Destroy())
 	want(t, b2.qp.Destroy(), ErrBusy, "destroy a QP after another one's event was acknowledged")
 	taken[1].Ack()
-	taken[1].Ack() // means nothing
+	taken[1].Ack() // a second Ack does nothing
 	must(t, b2.qp.Destroy())
 	want(t, srq.Destroy(), ErrBusy, "destroy an SRQ with an event not acknowledged")
 	taken[0].Ack()
@@ -79,7 +79,8 @@ func TestV16_E29_AckCountsPerEvent(t *testing.T) {
 	must(t, b.qp.Destroy())
 }
 
-// TestV16_UntakenEvents do not keep an object, and end with it.
+// TestV16_UntakenEvents checks that an event that was not taken does not keep its
+// object from being destroyed, and disappears with it.
 func TestV16_UntakenEvents(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	b2 := b.sibling(t, ib.RC)
@@ -96,8 +97,8 @@ func TestV16_UntakenEvents(t *testing.T) {
 	want(t, err, syscall.EAGAIN, "poll for events of a QP that is gone")
 }
 
-// TestV16_CQError overflows a CQ: CQ_ERR first, then the QP's end; the CQ is
-// kept until its event is acknowledged.
+// TestV16_CQError overflows a CQ: CQ_ERR comes first, then the QP fails. The CQ cannot
+// be destroyed until its event is acknowledged.
 func TestV16_CQError(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	small, err := a.ctx.CreateCQ(3, a.ch)
@@ -156,7 +157,7 @@ func TestV16_WaitEnds(t *testing.T) {
 	want(t, err, ErrInvalidHCA, "poll an adapter that is closed")
 }
 
-// TestV16_Select waits for an event beside other channels.
+// TestV16_Select waits for an event and for other channels in one select.
 func TestV16_Select(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	connect(t, a, b, nil)
@@ -199,9 +200,9 @@ func TestV16_ManyEventsAreCounted(t *testing.T) {
 	must(t, a.qp.Destroy())
 }
 
-// TestE29_TakenWhileDestroyed takes an event about an object at the moment at
-// which the object is destroyed: one of both is first, so no event is taken of
-// an object that is gone.
+// TestE29_TakenWhileDestroyed takes an event about an object while another goroutine
+// destroys the object. One of the two is first: no event is taken of a destroyed
+// object.
 func TestE29_TakenWhileDestroyed(t *testing.T) {
 	const seed = 29
 	t.Logf("seed %d", seed)
@@ -240,7 +241,7 @@ type doomed struct {
 	destroy func() error
 }
 
-// doomed returns a new object of each kind that events are about.
+// doomed returns a new object of each kind that has events.
 func (e *endpoint) doomed(t *testing.T) []doomed {
 	t.Helper()
 	q, err := e.pd.CreateQP(&QPInitAttr{Type: ib.UD, SendCQ: e.cq, RecvCQ: e.cq})
@@ -256,7 +257,7 @@ func (e *endpoint) doomed(t *testing.T) []doomed {
 	}
 }
 
-// raise raises an event that nothing has caused.
+// raise raises an event without a cause.
 func (e *endpoint) raise(ev qp.Event) error {
 	return e.ctx.dev().Do(func(clock.Instant) error {
 		e.ctx.dev().HCA.Raise(ev)

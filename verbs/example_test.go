@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// side is an adapter with what a connection takes.
+// side is an adapter with the objects that a connection needs.
 type side struct {
 	ctx *verbs.Context
 	pd  *verbs.PD
@@ -17,8 +17,8 @@ type side struct {
 	mr  *verbs.MR
 }
 
-// newSide opens an adapter on addr of a network in memory. Without Network it
-// would be a UDP socket, on an address of the host.
+// newSide opens an adapter on addr of a network in memory. Without Network it would
+// have a UDP socket on an address of the host.
 func newSide(n *verbs.Network, addr string, typ ib.QPType) *side {
 	ctx, err := verbs.Open(verbs.Config{Network: n, Addr: addr})
 	if err != nil {
@@ -27,7 +27,7 @@ func newSide(n *verbs.Network, addr string, typ ib.QPType) *side {
 	return newSideOn(ctx, typ)
 }
 
-// newSideOn does so on an open adapter.
+// newSideOn creates the objects on an open adapter.
 func newSideOn(ctx *verbs.Context, typ ib.QPType) *side {
 	s := &side{ctx: ctx}
 	var err error
@@ -50,8 +50,8 @@ func newSideOn(ctx *verbs.Context, typ ib.QPType) *side {
 	return s
 }
 
-// connect walks an RC QP from RESET to RTS. Programs tell each other the QPN,
-// the GID and the first PSN by other means, such as a TCP connection.
+// connect moves an RC QP from RESET to RTS. Programs exchange QPN, GID and first PSN
+// by other means, such as a TCP connection.
 func (s *side) connect(peer *side) {
 	attr := verbs.QPAttr{
 		Port: 1, AccessFlags: ib.AccessRemote, // INIT

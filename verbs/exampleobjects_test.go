@@ -22,14 +22,15 @@ func pair() (a, b *side) {
 	return a, b
 }
 
-// must ends an example that failed.
+// must ends the example on an error.
 func must(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// A SEND goes where the peer's next receive says, with four bytes beside it.
+// A SEND is stored in the peer's next receive, together with four bytes of
+// immediate data.
 func ExampleQP_PostSend() {
 	a, b := pair()
 	defer a.ctx.Close()
@@ -49,7 +50,7 @@ func ExampleQP_PostSend() {
 	// send: SUCCESS
 }
 
-// A list is taken up to the first request that is wrong.
+// The requests of a list before the first invalid one are posted.
 func ExamplePostError() {
 	a, b := pair()
 	defer a.ctx.Close()
@@ -71,7 +72,7 @@ func ExamplePostError() {
 	// request 1 was posted
 }
 
-// A modify call that is refused says what is missing, and changes nothing.
+// The error of a refused Modify names the missing attributes. Nothing changes.
 func ExampleQP_Modify() {
 	a := newSide(verbs.NewNetwork(), "10.0.0.1", ib.RC)
 	defer a.ctx.Close()
@@ -87,7 +88,7 @@ func ExampleQP_Modify() {
 	// true RESET
 }
 
-// A program that sleeps until something completes, or something else happens.
+// A program sleeps until a request completes or another event happens.
 func ExampleCompChannel() {
 	a, b := pair()
 	defer a.ctx.Close()
@@ -132,8 +133,8 @@ func ExampleCompChannel() {
 	// receive 1 SUCCESS
 }
 
-// Events say what no completion can. Here a WRITE has a wrong key: both sides
-// learn of it.
+// Asynchronous events report what no completion does. Here the WRITE has a wrong key:
+// the requester gets a completion, the responder an event.
 func ExampleContext_GetAsyncEvent() {
 	a, b := pair()
 	defer a.ctx.Close()
@@ -147,7 +148,7 @@ func ExampleContext_GetAsyncEvent() {
 	ev, err := b.ctx.GetAsyncEvent(context.Background())
 	must(err)
 	fmt.Println("event:", ev.Type, ev.QP == b.qp)
-	ev.Ack() // before that the QP cannot be destroyed
+	ev.Ack() // the QP cannot be destroyed before
 	fmt.Println(a.qp.State())
 	// Output:
 	// completion: REM_ACCESS_ERR
@@ -155,7 +156,7 @@ func ExampleContext_GetAsyncEvent() {
 	// ERR
 }
 
-// QPs that share their receives, with an event when few are left.
+// Several QPs share receives, and an event reports that few are left.
 func ExampleSRQ() {
 	n := verbs.NewNetwork()
 	a, b := newSide(n, "10.0.0.1", ib.RC), newSide(n, "10.0.0.2", ib.RC)
@@ -208,7 +209,7 @@ func ExamplePD_CreateAH() {
 		AH: ah, RemoteQPN: b.qp.QPN(), RemoteQKey: qkey,
 	}))
 	wc := b.poll()
-	// The first 40 bytes are for the IP header that the message came with.
+	// The first 40 bytes hold the IP header of the message.
 	fmt.Printf("%q from the sender's QP: %v\n", b.mr.Bytes()[40:wc.ByteLen], wc.SrcQP == a.qp.QPN())
 	// Output:
 	// "a datagram" from the sender's QP: true
@@ -237,8 +238,8 @@ func ExampleWCError() {
 	// check RKey, RemoteAddr and length, that the region is registered still, of the PD of the peer's QP, and has the remote rights; the QP's AccessFlags count too
 }
 
-// A program that sleeps until its CQ has completions polls first, and waits when
-// there are none.
+// A program that sleeps until its CQ has completions polls first, and waits if there
+// are none.
 func ExampleCQ_Wait() {
 	a, b := pair()
 	defer a.ctx.Close()
@@ -263,8 +264,8 @@ func ExampleCQ_Wait() {
 	// receive 7: SUCCESS, 5 bytes
 }
 
-// A rule loses the first packet of a WRITE, as a bad network may. The adapter
-// sends it again, and the program only sees that it takes longer.
+// A rule drops the first packet of a WRITE, as a bad network may. The adapter
+// retransmits it, and the program only notices that the WRITE takes longer.
 func ExampleFaults() {
 	n := verbs.NewNetwork()
 	a, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.1"}, verbs.WithFaults("drop nth=1 op=RDMA_WRITE_ONLY", 1))
@@ -287,8 +288,8 @@ func ExampleFaults() {
 	// "drop nth=1 op=RDMA_WRITE_ONLY" acted 1 time
 }
 
-// A rule makes a verb fail with an errno that is hard to get otherwise, to try
-// what the program does then.
+// A rule makes a verb fail with an errno that is hard to provoke otherwise, to test
+// the program's reaction.
 func ExampleWithFaults() {
 	ctx, err := verbs.Open(verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"},
 		verbs.WithFaults("fail op=RegMR errno=ENOMEM nth=2", 1))

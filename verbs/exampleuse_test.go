@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Two sides that connect by hand tell each other where they are, as a line of
-// text over a connection of any kind.
+// Two sides connect without package rdmacm: they exchange their endpoints as lines of
+// text, over any kind of connection.
 func ExampleEndpoint() {
 	n := verbs.NewNetwork()
 	a, b := newSide(n, "10.0.0.1", ib.RC), newSide(n, "10.0.0.2", ib.RC)
@@ -38,8 +38,7 @@ func ExampleEndpoint() {
 	// its receive: SUCCESS
 }
 
-// The adapters of this host, and of each the GID index by which others reach it.
-// It prints what there is.
+// The adapters of this host, each with the GID index by which other hosts reach it.
 func ExampleDevices() {
 	devices, err := verbs.Devices()
 	must(err)
@@ -49,14 +48,13 @@ func ExampleDevices() {
 	}
 }
 
-// A log at level Warn tells of what goes wrong only, such as a WRITE that the peer
-// refuses.
+// A log at level Warn reports only failures, such as a WRITE that the peer refuses.
 func ExampleConfig_log() {
 	n := verbs.NewNetwork()
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelWarn,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey || a.Key == "at" { // the example is to print the same each time
+			if a.Key == slog.TimeKey || a.Key == "at" { // makes the output repeatable
 				return slog.Attr{}
 			}
 			return a

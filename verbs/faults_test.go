@@ -14,7 +14,7 @@ import (
 	"github.com/softhca/softhca/internal/fault"
 )
 
-// newFaultyPair returns two endpoints on a network in memory, with rules.
+// newFaultyPair returns two endpoints with fault rules on a network in memory.
 func newFaultyPair(t testing.TB, typ ib.QPType, rulesA, rulesB string) (a, b *endpoint) {
 	t.Helper()
 	n := NewNetwork()
@@ -24,26 +24,26 @@ func newFaultyPair(t testing.TB, typ ib.QPType, rulesA, rulesB string) (a, b *en
 	return open("10.0.0.1", rulesA), open("10.0.0.2", rulesB)
 }
 
-// brief are attributes of connections whose retries take little time, though
-// long enough for a busy machine.
+// brief has attributes of connections with short retries, still long enough for a
+// busy machine.
 func brief(a *QPAttr) { a.PathMTU, a.Timeout, a.MinRNRTimer = ib.MTU1024, 13, 1 }
 
-// faultCase is a rule, where it acts, and what both sides see of a WRITE of 64
-// packets, or of a SEND if send is set.
+// faultCase is a rule, the side on which it acts, and its effect on a WRITE of 64
+// packets, or on a SEND if send is set.
 type faultCase struct {
 	rule     string
 	atB      bool
 	send     bool
 	status   ib.WCStatus // at A
-	damaged  bool        // what arrives is not what was sent
-	counterA string      // is not 0 then
+	damaged  bool        // the received data differs from the sent data
+	counterA string      // must not be 0 afterwards
 	counterB string
 	takes    time.Duration // at least
 	change   func(*QPAttr)
 }
 
-// TestFaultsOnPackets shows the effect of each fault on packets, and of those
-// of the responder, on a connection.
+// TestFaultsOnPackets checks the effect of each packet fault and responder fault on a
+// connection.
 func TestFaultsOnPackets(t *testing.T) {
 	hopeless := func(a *QPAttr) { a.Timeout, a.RetryCnt = 8, 2 }
 	impatient := func(a *QPAttr) { a.RNRRetry = 1 }
@@ -75,7 +75,7 @@ func TestFaultsOnPackets(t *testing.T) {
 		{rule: "nak INVALID_REQUEST nth=5", atB: true, status: ib.WCRemInvReqErr},
 		{rule: "nak REMOTE_ACCESS op=RDMA_WRITE_LAST", atB: true, status: ib.WCRemAccessErr},
 		{rule: "nak REMOTE_OPERATIONAL nth=5", atB: true, status: ib.WCRemOpErr},
-		{rule: "nak REMOTE_ACCESS nth=1 op=RDMA_READ", atB: true}, // there is none
+		{rule: "nak REMOTE_ACCESS nth=1 op=RDMA_READ", atB: true}, // no READ is sent
 	} {
 		name := c.rule
 		if c.atB {
@@ -128,7 +128,7 @@ func (c *faultCase) run(t *testing.T) {
 	c.acted(t, a, b)
 }
 
-// acted checks what the rules say of themselves.
+// acted checks the statistics of the rules.
 func (c *faultCase) acted(t *testing.T, a, b *endpoint) {
 	t.Helper()
 	at, other := a, b
@@ -145,7 +145,7 @@ func (c *faultCase) acted(t *testing.T, a, b *endpoint) {
 	}
 }
 
-// TestRefusedPeer shows what a chosen NAK does at the side that answers it.
+// TestRefusedPeer checks the effect of an injected NAK on the side that sends it.
 func TestRefusedPeer(t *testing.T) {
 	for rule, want := range map[string]ib.EventType{
 		"nak INVALID_REQUEST": ib.EventQPReqErr, "nak REMOTE_ACCESS": ib.EventQPAccessErr, "nak REMOTE_OPERATIONAL": ib.EventQPReqErr,
@@ -307,8 +307,8 @@ func TestSeedAndSources(t *testing.T) {
 	must(t, c.Close())
 }
 
-// TestSameSeedSameFaults sends datagrams that nothing repeats: a seed loses the
-// same number each time.
+// TestSameSeedSameFaults sends datagrams, which are never retransmitted: with one seed
+// the rule drops the same number each time.
 func TestSameSeedSameFaults(t *testing.T) {
 	lost := func(seed uint64) uint64 {
 		n := NewNetwork()
@@ -319,7 +319,7 @@ func TestSameSeedSameFaults(t *testing.T) {
 			must(t, a.qp.PostSend(a.write(i, 8, b)))
 		}
 		a.wait(t, 200)
-		_, err := a.qp.Query() // by when the last has left
+		_, err := a.qp.Query() // returns after the last datagram was sent
 		must(t, err)
 		return a.ctx.FaultStats()[0].Applied
 	}
@@ -329,8 +329,8 @@ func TestSameSeedSameFaults(t *testing.T) {
 	}
 }
 
-// TestFaultTrace wants records of what rules did to packets, requests and
-// calls.
+// TestFaultTrace checks that the trace records the actions of rules on packets,
+// requests and calls.
 func TestFaultTrace(t *testing.T) {
 	seen := make(chan string, 64)
 	n := NewNetwork()
@@ -364,8 +364,8 @@ func TestFaultTrace(t *testing.T) {
 	}
 }
 
-// TestPostsStayOffTheHeap wants posts to allocate nothing, though rules might
-// look at each work request: neither without rules nor with rules on others.
+// TestPostsStayOffTheHeap checks that posts allocate nothing, neither without rules
+// nor with rules for other calls.
 func TestPostsStayOffTheHeap(t *testing.T) {
 	for _, rules := range []string{"", "fail op=QueryQP", "event PORT_ERR after=1h"} {
 		a, b := newFaultyPair(t, ib.RC, rules, "")

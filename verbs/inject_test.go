@@ -100,8 +100,8 @@ func TestRaiseEveryEvent(t *testing.T) {
 	}
 }
 
-// checkRaised wants an event of a kind about what such events are about, and
-// nothing else changed.
+// checkRaised checks that an event of a type names the right kind of object, and that
+// nothing else has changed.
 func checkRaised(t *testing.T, a *endpoint, srq *SRQ, e ib.EventType) {
 	t.Helper()
 	ev := a.event(t)
@@ -129,7 +129,7 @@ func checkRaised(t *testing.T, a *endpoint, srq *SRQ, e ib.EventType) {
 	if st := a.qp.State(); st != ib.RTS || a.cq.Overrun() {
 		t.Errorf("%v alone moved the QP to %v, overrun %t", e, st, a.cq.Overrun())
 	}
-	a.settle(t) // the rule counts when the event is out
+	a.settle(t) // the rule counts after it has raised the event
 	if s := a.ctx.FaultStats()[0]; s.Applied != 1 {
 		t.Errorf("the rule says %+v", s)
 	}
@@ -151,8 +151,8 @@ func TestTimedQP(t *testing.T) {
 	}
 }
 
-// TestTimedByQPN acts at a time on the QP that a rule names, or on its CQ, and
-// not on another.
+// TestTimedByQPN applies timed rules to the QP that they name, or to its CQ. Others are
+// not affected.
 func TestTimedByQPN(t *testing.T) {
 	t.Parallel()
 	open := func(rules string) (a, other *endpoint) {
@@ -213,8 +213,8 @@ func TestEveryExampleActs(t *testing.T) {
 	}
 }
 
-// exchange has each side WRITE and SEND to the other, and reports whether that
-// can go on.
+// exchange makes each side WRITE and SEND to the other, and reports whether the
+// connection still works.
 func (e *endpoint) exchange(peer *endpoint) bool {
 	const size = 8 << 10
 	sides := [2]*endpoint{e, peer}
@@ -246,7 +246,8 @@ func (e *endpoint) exchange(peer *endpoint) bool {
 	return true
 }
 
-// TestInjectWithoutEffect wants the trace to say why a rule did nothing.
+// TestInjectWithoutEffect checks that the trace gives the reason why a rule did
+// nothing.
 func TestInjectWithoutEffect(t *testing.T) {
 	var causes []string
 	ctx, err := Open(Config{Addr: "10.0.0.1", Network: NewNetwork(), Trace: func(r *TraceRecord) {

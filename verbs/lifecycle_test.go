@@ -34,7 +34,7 @@ func newFamily(t *testing.T, e *endpoint) *family {
 	return f
 }
 
-// second drops the value of a call that returns one with its error.
+// second returns the error of a call that also returns a value.
 func second[T any](_ T, err error) error { return err }
 
 // calls are all the calls that return an error, by name.
@@ -84,8 +84,8 @@ func (f *family) calls() map[string]func() error {
 	}
 }
 
-// TestCallsAfterClose makes every call on the objects of an adapter that is
-// closed: an error each, no panic, no hang.
+// TestCallsAfterClose makes every call on the objects of a closed adapter: each
+// returns an error, none panics or hangs.
 func TestCallsAfterClose(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
 	f := newFamily(t, a)
@@ -99,8 +99,8 @@ func TestCallsAfterClose(t *testing.T) {
 	must(t, f.ctx.CaptureErr())
 }
 
-// TestCallsOnDestroyedObjects makes every call on objects that are gone,
-// while the adapter lives on.
+// TestCallsOnDestroyedObjects makes every call on destroyed objects of an open
+// adapter.
 func TestCallsOnDestroyedObjects(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	f := newFamily(t, a)
@@ -117,13 +117,13 @@ func TestCallsOnDestroyedObjects(t *testing.T) {
 			t.Errorf("%s on an object that is gone blames the adapter: %v", name, err)
 		}
 	}
-	other := a.sibling(t, ib.RC) // the adapter is none the worse
+	other := a.sibling(t, ib.RC) // the adapter still works
 	connect(t, other, b, nil)
 	testWrite(t, other, b)
 }
 
-// TestCallsOnNil makes every call on nil, as a program does that goes on
-// after an error.
+// TestCallsOnNil makes every call on nil, like a program that continues after an
+// error.
 func TestCallsOnNil(t *testing.T) {
 	f := &family{endpoint: &endpoint{}}
 	for name, call := range f.calls() {
@@ -134,11 +134,11 @@ func TestCallsOnNil(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
 	want(t, a.qp.Modify(nil, ib.AttrState), syscall.EINVAL, "modify to nothing")
 	want(t, a.mr.ReregPD(nil), ErrInvalidPD, "move a region to no PD")
-	must(t, a.qp.Modify(&QPAttr{State: ib.RESET}, ib.AttrState)) // the adapter lives
+	must(t, a.qp.Modify(&QPAttr{State: ib.RESET}, ib.AttrState)) // the adapter still works
 }
 
-// TestCloseWithWorkOutstanding closes an adapter in the middle of everything:
-// all calls return, and no goroutine stays.
+// TestCloseWithWorkOutstanding closes an adapter while other goroutines use it: all
+// calls return, and no goroutine is left.
 func TestCloseWithWorkOutstanding(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for _, where := range []string{"in process", "udp"} {
@@ -198,8 +198,8 @@ func TestNoGoroutinePerQP(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// TestDeviceFatal breaks an adapter from the inside; its user is told once,
-// every call says EIO, and Close works.
+// TestDeviceFatal makes an adapter fail: DEVICE_FATAL comes once, every call returns
+// EIO, and Close works.
 func TestDeviceFatal(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	n := NewNetwork()

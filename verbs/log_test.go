@@ -33,8 +33,8 @@ func (l *lockedLog) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
-// TestLogLevels writes to memory that the peer does not have, and finds in the log
-// what each level promises, and nothing that it does not.
+// TestLogLevels writes to memory that the peer has not registered, and checks that the
+// log has the records of each level and no others.
 func TestLogLevels(t *testing.T) {
 	packet, state, failed := "RDMA_WRITE_ONLY", "INIT -> RTR", "REM_ACCESS_ERR"
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestLogLevels(t *testing.T) {
 			if wc := a.take(t, 1)[0]; wc.Status != ib.WCRemAccessErr {
 				t.Fatalf("the WRITE ended with %v", wc.Status)
 			}
-			must(t, a.ctx.Close()) // nothing is logged any more
+			must(t, a.ctx.Close()) // ends the logging
 			for _, s := range c.has {
 				if !strings.Contains(text.String(), s) {
 					t.Errorf("level %v has no %q:\n%s", c.level, s, text)
@@ -74,8 +74,7 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-// TestLogWarnsOfLinkLocal opens adapters whose first GID is, and is not, one that
-// peers elsewhere cannot reach.
+// TestLogWarnsOfLinkLocal opens adapters whose first GID is link-local, and others.
 func TestLogWarnsOfLinkLocal(t *testing.T) {
 	for addr, warns := range map[string]bool{"fe80::1,10.0.0.1": true, "10.0.0.1,fe80::1": false, "fe80::1": false} {
 		text := &lockedLog{}

@@ -14,13 +14,13 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// TestC1_C12_MADsOverUDP shows that QP1 works through the kernel's UDP while
-// every program sleeps: a request is answered, and one that nobody can answer
-// ends when its time is over. The counters show both.
+// TestC1_C12_MADsOverUDP checks that QP1 works over the kernel's UDP while every
+// program sleeps: a request is answered, and a request to an unused address times out.
+// The counters show both.
 func TestC1_C12_MADsOverUDP(t *testing.T) {
 	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
 	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
-	nowhere := loopback() // nobody has it
+	nowhere := loopback() // no adapter is on it
 	for _, c := range []struct {
 		to   string
 		want error
@@ -44,7 +44,7 @@ func TestC1_C12_MADsOverUDP(t *testing.T) {
 	b.reaches(t, "mad_unsupported", 1)
 }
 
-// ask sends a request of a class that b has no agent for.
+// ask sends a request of a class for which b has no agent.
 func ask(c *Context, now clock.Instant, to string, ended chan<- error) error {
 	a, err := c.dev().HCA.GSI().Register(gsi.AgentConfig{Class: mad.ClassPerf, Version: 1})
 	if err != nil {
@@ -63,9 +63,9 @@ func ask(c *Context, now clock.Instant, to string, ended chan<- error) error {
 	return err
 }
 
-// TestNodeGUID shows that an adapter has the same GUID each time it is opened
-// on an address, and another on another, unless its configuration or the
-// environment says which.
+// TestNodeGUID checks that an adapter has the same GUID each time it is opened on an
+// address, and another GUID on another address, unless the configuration or the
+// environment sets it.
 func TestNodeGUID(t *testing.T) {
 	guid := func(addr string) ib.GUID {
 		c, err := Open(Config{Addr: addr, Network: NewNetwork()})
@@ -102,8 +102,8 @@ func TestNodeGUID(t *testing.T) {
 	must(t, c.Close())
 }
 
-// TestC3_C7_CMCounters shows that what the communication manager sent and got is
-// among the counters of the adapter.
+// TestC3_C7_CMCounters checks that the counters of the adapter include the messages
+// that the connection manager sent and received.
 func TestC3_C7_CMCounters(t *testing.T) {
 	a := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
 	b := newEndpoint(t, Config{Addr: loopback()}, ib.UD)
@@ -111,7 +111,7 @@ func TestC3_C7_CMCounters(t *testing.T) {
 	must(t, a.ctx.dev().Do(func(now clock.Instant) error {
 		return a.ctx.dev().HCA.CM().NewConn(nil).SendREQ(now, &cm.REQParams{Service: 1, QPN: a.qp.QPN(), Path: path})
 	}))
-	a.reaches(t, "cm_rx_msgs_rej", 1) // nobody listens
+	a.reaches(t, "cm_rx_msgs_rej", 1) // no listener
 	for e, name := range map[*endpoint]string{a: "cm_tx_msgs_req", b: "cm_tx_msgs_rej"} {
 		if n := e.counter(t, name); n != 1 {
 			t.Errorf("%s is %d, want 1", name, n)

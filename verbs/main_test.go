@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// peerEnv in its environment makes the test binary the other process of the
-// transfer test.
+// peerEnv is an environment variable that makes the test binary the other process of
+// the transfer test.
 const peerEnv = "SOFTHCA_TRANSFER_PEER"
 
 func TestMain(m *testing.M) {

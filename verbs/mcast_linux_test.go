@@ -17,8 +17,8 @@ func TestMulticastUDP(t *testing.T) {
 }
 
 // TestMulticastInterface sends to groups of both families over a network
-// interface, by UDP sockets and by raw ones. Linux sends no IPv6 multicast by
-// its loopback interface, so ::1 would not do.
+// interface, by UDP sockets and by raw ones. It cannot use ::1, because Linux sends no
+// IPv6 multicast over the loopback interface.
 func TestMulticastInterface(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return

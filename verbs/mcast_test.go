@@ -10,11 +10,10 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// testGroup is a group of networks that the test has for itself.
+// testGroup is a group on networks that only the test uses.
 var testGroup = ib.GIDFromAddr(netip.MustParseAddr("239.77.0.1"))
 
-// newMembers returns endpoints of UD in RTS, each on an adapter of its own on
-// one network.
+// newMembers returns UD endpoints in RTS, each on its own adapter on one network.
 func newMembers(t testing.TB, cfgs ...Config) []*endpoint {
 	t.Helper()
 	all := make([]*endpoint, len(cfgs))
@@ -35,7 +34,7 @@ func onNetwork(n int) []Config {
 	return cfgs
 }
 
-// announce sends 8 bytes to a group, by the address with an index.
+// announce sends 8 bytes to a group, from the address with a GID index.
 func (e *endpoint) announce(t testing.TB, g ib.GID, sgid uint8) {
 	t.Helper()
 	ah, err := e.pd.CreateAH(AHAttr{DGID: g, SGIDIndex: sgid, HopLimit: 64, Port: 1})
@@ -45,8 +44,8 @@ func (e *endpoint) announce(t testing.TB, g ib.GID, sgid uint8) {
 	must(t, e.qp.PostSend(wr))
 }
 
-// completes takes so many completions of sends and of receives, which must be
-// copies of announcements, and no more.
+// completes takes the given numbers of completions of sends and of receives, which
+// must be copies of announcements. No further completion may follow.
 func (e *endpoint) completes(t testing.TB, sends, recvs int) {
 	t.Helper()
 	for _, wc := range e.wait(t, sends+recvs) {
@@ -75,7 +74,7 @@ func (e *endpoint) provide(t testing.TB, n int) {
 
 func TestMulticast(t *testing.T) { testMulticast(t, newMembers(t, onNetwork(3)...), testGroup) }
 
-// testMulticast sends to a group from outside and from inside. It wants three
+// testMulticast sends to a group from a member and from a non-member. It needs three
 // adapters that can reach each other.
 func testMulticast(t *testing.T, all []*endpoint, g ib.GID) {
 	t.Helper()
@@ -100,7 +99,7 @@ func testMulticast(t *testing.T, all []*endpoint, g ib.GID) {
 	}
 	b.announce(t, g, 0)
 	a.quiet(t, "a is not attached")
-	b.completes(t, 1, 1) // its own
+	b.completes(t, 1, 1) // its own copy
 	second.completes(t, 0, 1)
 	c.completes(t, 0, 1)
 	must(t, b.qp.DetachMcast(g, 0))
@@ -113,9 +112,9 @@ func testMulticast(t *testing.T, all []*endpoint, g ib.GID) {
 	}
 }
 
-// receivesNothing fails the test if what peer sends to a group still reaches
-// e's adapter, of which nobody may be attached: the adapter must have left it.
-// It takes two receives of e.
+// receivesNothing fails the test if messages of peer to a group still reach e's
+// adapter: no queue pair is attached, so the adapter must have left the group. It
+// consumes two receives of e.
 func (e *endpoint) receivesNothing(t testing.TB, peer *endpoint, g ib.GID) {
 	t.Helper()
 	e.hears(t, peer, 0)
@@ -127,8 +126,8 @@ func (e *endpoint) receivesNothing(t testing.TB, peer *endpoint, g ib.GID) {
 	}
 }
 
-// hears waits for a message from peer to e itself, which shows that what peer sent before
-// has passed, and for the completions of peer's SENDs: of that and of n before.
+// hears waits for a message from peer to e itself, which shows that earlier messages of peer
+// have passed, and for the completions of this SEND and of the n SENDs before it.
 func (e *endpoint) hears(t testing.TB, peer *endpoint, n int) {
 	t.Helper()
 	must(t, peer.qp.PostSend(peer.datagram(78, peer.ah(t, e), e)))
@@ -163,7 +162,7 @@ func TestAttachMcastRefuses(t *testing.T) {
 	want(t, e.qp.DetachMcast(testGroup, 0), syscall.ENODEV, "detach on an adapter that is closed")
 }
 
-// TestMulticastLimits reaches the limits that QueryDevice tells.
+// TestMulticastLimits reaches the limits that QueryDevice returns.
 func TestMulticastLimits(t *testing.T) {
 	all := newMembers(t, onNetwork(2)...)
 	e, peer := all[0], all[1]
@@ -196,8 +195,8 @@ func TestMulticastLimits(t *testing.T) {
 	e.receivesNothing(t, peer, group(d.MaxMcastGrp-1))
 }
 
-// TestMulticastComesAndGoes attaches, detaches and destroys from several
-// goroutines while messages arrive. At the end nothing may be left.
+// TestMulticastComesAndGoes attaches, detaches and destroys queue pairs in several
+// goroutines while messages arrive. At the end no object may be left.
 func TestMulticastComesAndGoes(t *testing.T) {
 	all := newMembers(t, onNetwork(2)...)
 	e, peer := all[0], all[1]
@@ -217,7 +216,7 @@ func TestMulticastComesAndGoes(t *testing.T) {
 				if i%2 == 0 {
 					err = errors.Join(err, q.DetachMcast(testGroup, 0))
 				}
-				// Of those who do the same to one queue pair some find it done.
+				// Another goroutine may have done the same to this queue pair.
 				err = errors.Join(err, shared.AttachMcast(testGroup, 0))
 				if e := shared.DetachMcast(testGroup, 0); e != nil && !errors.Is(e, syscall.EINVAL) {
 					err = errors.Join(err, e)

@@ -19,7 +19,7 @@ func setDown(t testing.TB, ifname string) {
 	must(t, netlink.LinkSetDown(link))
 }
 
-// events takes as many events and counts their kinds.
+// events takes n events and counts them by type.
 func (e *endpoint) events(t testing.TB, n int) map[ib.EventType]int {
 	t.Helper()
 	kinds := make(map[ib.EventType]int)
@@ -31,9 +31,9 @@ func (e *endpoint) events(t testing.TB, n int) map[ib.EventType]int {
 	return kinds
 }
 
-// TestV15_LinkDown takes the interface of a path down in the middle of WRITEs,
-// over UDP: the side that loses its address migrates at once, the other one
-// follows, and both are told.
+// TestV15_LinkDown takes the interface of a path down in the middle of WRITEs over UDP:
+// the side that loses its address migrates at once, the other side follows, and both
+// get an event.
 func TestV15_LinkDown(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return
@@ -58,7 +58,7 @@ func TestV15_LinkDown(t *testing.T) {
 	}
 	a.wait(t, writes)
 	if got := a.events(t, 2); got[ib.EventPathMig] != 1 || got[ib.EventGIDChange] != 1 {
-		t.Errorf("the side that lost an address is told of %v", got)
+		t.Errorf("the side that lost an address has the events %v", got)
 	}
 	b.onAlternate(t, a)
 	b.settle(t)
@@ -70,7 +70,7 @@ func TestV15_LinkDown(t *testing.T) {
 	}
 	setDown(t, "a2")
 	if got := a.events(t, 2); got[ib.EventGIDChange] != 1 || got[ib.EventPortErr] != 1 {
-		t.Errorf("the side that lost its last address is told of %v", got)
+		t.Errorf("the side that lost its last address has the events %v", got)
 	}
 	if p, err := a.ctx.QueryPort(); err != nil || p.State != ib.PortDown {
 		t.Errorf("without an address the port is %v, %v", p.State, err)

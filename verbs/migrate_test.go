@@ -44,8 +44,8 @@ func (e *endpoint) onAlternate(t testing.TB, peer *endpoint) {
 	}
 }
 
-// TestV15_PathCut cuts the primary path in the middle of a WRITE: it goes on over
-// the alternate path, both sides are told, and nothing is lost.
+// TestV15_PathCut cuts the primary path in the middle of a WRITE: the WRITE continues
+// over the alternate path, both sides get an event, and no data is lost.
 func TestV15_PathCut(t *testing.T) {
 	n := NewNetwork()
 	a := newEndpoint(t, Config{Addr: "10.0.1.1,10.0.2.1", Network: n, Faults: Faults{

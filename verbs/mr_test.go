@@ -9,8 +9,8 @@ import (
 )
 
 // TestReregAtOnce moves a region between protection domains, and to other
-// memory, in several threads at once: each change is whole, every domain counts
-// what is in it, and a scatter element names what the region is at some time.
+// memory, in several threads at once: each change is atomic, every domain counts its
+// objects, and a scatter element matches the region at some instant.
 func TestReregAtOnce(t *testing.T) {
 	a, _ := newPair(t, ib.RC)
 	var pds [3]*PD

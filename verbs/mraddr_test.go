@@ -15,8 +15,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestRegMRAddr shows that memory which is not Go's serves as a region: here
-// pages mapped from the system, written by a peer's RDMA WRITE.
+// TestRegMRAddr checks that memory outside the Go heap can be a region: here pages that
+// were mapped from the system, which a peer's RDMA WRITE changes.
 func TestRegMRAddr(t *testing.T) {
 	pages, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
@@ -52,9 +52,9 @@ func TestRegMRAddr(t *testing.T) {
 	}
 }
 
-// TestMemoryThatIsGone takes the pages of a region away in every role that
-// memory has: the operation fails with the status that says which side's
-// memory it was, and the process lives.
+// TestMemoryThatIsGone unmaps the pages of a region in every role of memory: the
+// operation fails with the status that names the side of the missing memory, and the
+// process continues.
 func TestMemoryThatIsGone(t *testing.T) {
 	for _, c := range []struct {
 		what         string
@@ -112,14 +112,14 @@ func TestMemoryThatIsGone(t *testing.T) {
 	}
 }
 
-// mappedMR returns pages of the system's and a region of them with all rights.
+// mappedMR returns pages mapped from the system and a region of them with all rights.
 func mappedMR(t *testing.T, pd *PD) ([]byte, *MR) {
 	t.Helper()
 	pages, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Munmap(pages) }) // ends with the process at the latest
+	t.Cleanup(func() { _ = syscall.Munmap(pages) }) // the end of the process unmaps them at the latest
 	mr, err := pd.RegMRAddr(uintptr(unsafe.Pointer(&pages[0])), uint64(len(pages)), ib.AccessLocalWrite|ib.AccessRemote)
 	if err != nil {
 		t.Fatal(err)

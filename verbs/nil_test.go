@@ -6,8 +6,8 @@ import (
 	"github.com/softhca/softhca/internal/rules"
 )
 
-// TestNilReceivers calls every method on nil, as a program does that goes on
-// after an error: none panics, and what can fail does.
+// TestNilReceivers calls every method on nil, like a program that continues after an
+// error: none panics, and every method that can fail does.
 func TestNilReceivers(t *testing.T) {
 	wrong, err := rules.NilReceivers(".", []string{"Context.CaptureErr", "PostError.Unwrap"},
 		(*AH)(nil), (*CQ)(nil), (*CompChannel)(nil), (*Context)(nil), (*EEC)(nil), (*Endpoint)(nil), (*MR)(nil), (*PD)(nil), (*PostError)(nil), (*QP)(nil),

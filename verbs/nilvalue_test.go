@@ -6,8 +6,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestNilValues shows what methods that cannot fail return on nil: the zero
-// value, so that a program which prints it after an error is not led astray.
+// TestNilValues checks that methods that cannot fail return the zero value on nil, so
+// that a program that prints it after an error is not misled.
 func TestNilValues(t *testing.T) {
 	var (
 		q *QP

@@ -32,8 +32,8 @@ func TestQ23_ErrorCompletionPromisesThreeFields(t *testing.T) {
 	}
 }
 
-// postErrorOf checks that err names work request index of a list, and returns
-// what it unwraps to.
+// postErrorOf checks that err names work request index of a list, and returns the
+// wrapped error.
 func postErrorOf(t *testing.T, err error, index int, id uint64) {
 	t.Helper()
 	var p *PostError
@@ -135,7 +135,7 @@ func TestInlineIsCopiedByThePost(t *testing.T) {
 	a.walk(t, a.attrs(b), ib.RTS)
 	buf := []byte("what the post saw")
 	must(t, a.qp.PostSend(SendWR{WRID: 1, Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: buf}))
-	clear(buf) // the first packet went to a peer in RESET: what counts is the retry
+	clear(buf) // the first packet went to a peer in RESET: only the retry delivers data
 	b.walk(t, b.attrs(a), ib.INIT)
 	must(t, b.qp.PostRecv(b.recv(2, 0, 64)))
 	b.walkFrom(t, a, 1)
@@ -146,7 +146,7 @@ func TestInlineIsCopiedByThePost(t *testing.T) {
 	}
 }
 
-// walkFrom moves e's QP on to RTS, from the step that is given.
+// walkFrom moves e's QP to RTS, starting with the given step.
 func (e *endpoint) walkFrom(t *testing.T, peer *endpoint, step int) {
 	t.Helper()
 	for _, s := range steps[e.qp.Type()][step:] {
@@ -202,7 +202,7 @@ func TestPostRecvRacesFlush(t *testing.T) {
 	}
 }
 
-// again brings a QP back to RESET and forgets the events about it.
+// again moves a QP back to RESET and discards its events.
 func (e *endpoint) again(t *testing.T) {
 	t.Helper()
 	e.move(t, ib.RESET)
@@ -216,15 +216,15 @@ func (e *endpoint) again(t *testing.T) {
 	}
 }
 
-// spin gives another goroutine a little time that differs by round.
+// spin delays the caller by a short time that differs by round.
 func spin(round int) {
 	for range round % 13 {
 		runtime.Gosched()
 	}
 }
 
-// TestPostSendRacesFlush posts sends while the QP fails: each that was taken
-// completes exactly once and in order.
+// TestPostSendRacesFlush posts sends while the QP fails: each posted request completes
+// exactly once and in order.
 func TestPostSendRacesFlush(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	for round := range 150 {
@@ -261,9 +261,9 @@ func TestPostSendRacesFlush(t *testing.T) {
 	}
 }
 
-// TestPostRacesReset posts while the QP goes through RESET and back: what a
-// reset found is gone without a completion, what was posted to the new
-// connection completes.
+// TestPostRacesReset posts while the QP moves to RESET and back: a reset discards
+// posted requests without completions, and requests posted to the new connection
+// complete.
 func TestPostRacesReset(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	for round := range 200 {
@@ -276,7 +276,7 @@ func TestPostRacesReset(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					// Refused once the QP is reset, which is what it is for.
+					// Refused after the QP was reset, as intended.
 					_ = a.qp.PostSend(a.write(7, 8, b))
 					_ = a.qp.PostRecv(a.recv(7, 0, 8))
 					runtime.Gosched()

@@ -47,7 +47,7 @@ func TestV12_Query(t *testing.T) {
 func TestV12_QuerySaysDraining(t *testing.T) {
 	a, b := newPair(t, ib.RC)
 	a.walk(t, a.attrs(b), ib.RTS)
-	b.walk(t, b.attrs(a), ib.INIT) // takes no packets: nothing is answered
+	b.walk(t, b.attrs(a), ib.INIT) // in INIT it answers no packets
 	must(t, a.qp.PostSend(a.write(1, 8, b)))
 	must(t, a.qp.Modify(&QPAttr{State: ib.SQD, EnSQDAsyncNotify: true}, ib.AttrState|ib.AttrEnSQDAsyncNotify))
 	attr, err := a.qp.Query()
@@ -58,7 +58,7 @@ func TestV12_QuerySaysDraining(t *testing.T) {
 	want(t, a.qp.Modify(&QPAttr{State: ib.RTS}, ib.AttrState), syscall.EINVAL, "leave SQD while it drains")
 	battr := b.attrs(a)
 	battr.State = ib.RTR
-	must(t, b.qp.Modify(&battr, ib.AttrState|steps[ib.RC][1].mask)) // now it answers
+	must(t, b.qp.Modify(&battr, ib.AttrState|steps[ib.RC][1].mask)) // in RTR it answers
 	a.wait(t, 1)
 	ev := a.event(t)
 	if ev.Type != ib.EventSQDrained || ev.QP != a.qp {
@@ -92,10 +92,10 @@ func TestV13_DestroyInEveryState(t *testing.T) {
 		})
 	}
 	must(t, a.qp.Destroy())
-	must(t, a.cq.Destroy()) // nothing uses it any more
+	must(t, a.cq.Destroy()) // no longer in use
 }
 
-// reach brings e's QP, which is in RESET, to a state.
+// reach moves e's QP from RESET to a state.
 func (e *endpoint) reach(t *testing.T, peer *endpoint, state ib.QPState) {
 	t.Helper()
 	switch state {
@@ -129,7 +129,7 @@ func TestV13_QPNRestsAndPacketsDrop(t *testing.T) {
 	connect(t, a, b, nil)
 	must(t, b.qp.PostRecv(b.recv(1, 0, 8), b.recv(2, 0, 8)))
 	must(t, a.qp.PostSend(a.send(1, 8)))
-	a.wait(t, 1) // the peer's receive is complete, and not polled
+	a.wait(t, 1) // the peer's receive has completed, but was not polled
 	gone := b.qp.QPN()
 	must(t, b.qp.Destroy())
 	b.quiet(t, "an unpolled completion outlived its QP")
@@ -183,7 +183,7 @@ func TestPostByState(t *testing.T) {
 	}
 }
 
-// outcome says what became of a post whose work request was number 5.
+// outcome returns the outcome of posting the work request with ID 5.
 func (e *endpoint) outcome(t *testing.T, err error) string {
 	t.Helper()
 	if err != nil {
@@ -191,7 +191,7 @@ func (e *endpoint) outcome(t *testing.T, err error) string {
 		return "refused"
 	}
 	wc := make([]WC, 2)
-	e.settle(t) // whoever has the shard now, has answered the post
+	e.settle(t) // returns after the shard has processed the post
 	switch n := poll(t, e.cq, wc); {
 	case n == 0:
 		return "kept"

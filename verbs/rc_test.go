@@ -7,7 +7,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// pattern fills b with bytes that differ by place and seed.
+// pattern fills b with bytes that depend on position and seed.
 func pattern(b []byte, seed int) {
 	for i := range b {
 		b[i] = byte((i + seed) * 7 >> 3)

@@ -10,9 +10,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric/sandbox"
 )
 
-// TestV18_InterfaceMTU sends the longest packets of every service with messages over
-// interfaces that just leave room for them, and of one byte less: the port's path MTU
-// is one that they fit into.
+// TestV18_InterfaceMTU sends the longest packets of every service over interfaces whose
+// MTU just fits them, and over interfaces with one byte less: the port's path MTU always
+// lets packets fit.
 func TestV18_InterfaceMTU(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return

@@ -9,8 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// channelEnd is an endpoint whose queue pair is of reliable datagrams, and its
-// EE context.
+// channelEnd is an endpoint with an RD queue pair and its EE context.
 type channelEnd struct {
 	*endpoint
 	rdd *RDD
@@ -56,7 +55,7 @@ func join(t testing.TB, a, b *channelEnd, change func(*QPAttr)) {
 	}
 }
 
-// newChannel returns two ends on a network in memory, connected.
+// newChannel returns two connected ends on a network in memory.
 func newChannel(t testing.TB) (a, b *channelEnd) {
 	t.Helper()
 	n := NewNetwork()
@@ -71,8 +70,8 @@ func (e *channelEnd) to(q *QP, wr SendWR) SendWR {
 	return wr
 }
 
-// TestV18_ReliableDatagrams sends, writes, reads and counts over one channel, in
-// both directions, and shows who is told what.
+// TestV18_ReliableDatagrams sends, writes, reads and adds over one channel, in both
+// directions, and checks the completions on each side.
 func TestV18_ReliableDatagrams(t *testing.T) {
 	a, b := newChannel(t)
 	copy(a.mr.Bytes(), bytes.Repeat([]byte("softhca "), 1<<14))
@@ -109,9 +108,8 @@ func TestV18_ReliableDatagrams(t *testing.T) {
 	}
 }
 
-// TestV18_Errors shows what becomes of requests that name what they may not, that
-// each ends its own queue pair's sending only, and that events are about EE
-// contexts.
+// TestV18_Errors posts requests that name invalid objects: each moves only its own
+// queue pair to SQE, and events refer to EE contexts.
 func TestV18_Errors(t *testing.T) {
 	a, b := newChannel(t)
 	other := a.newQP(t)
@@ -161,8 +159,8 @@ func TestV18_Errors(t *testing.T) {
 	want(t, err, syscall.EINVAL, "query an EE context that is gone")
 }
 
-// TestV18_Events shows that an event of an EE context says whose it is, and that
-// it cannot be destroyed while the event is not acknowledged.
+// TestV18_Events checks that an event of an EE context names it, and that the EE context
+// cannot be destroyed until the event is acknowledged.
 func TestV18_Events(t *testing.T) {
 	a, b := newChannel(t)
 	must(t, b.eec.Destroy())
@@ -172,7 +170,7 @@ func TestV18_Events(t *testing.T) {
 	must(t, a.eec.ModifyToRTS(attr))
 	must(t, a.qp.PostSend(a.to(b.qp, a.send(1, 8))))
 	if wc := a.take(t, 1)[0]; wc.Status != ib.WCRetryExcErr {
-		t.Errorf("a request to nobody completes with %v", wc.Status)
+		t.Errorf("a request without a peer completes with %v", wc.Status)
 	}
 	ev, err := a.ctx.GetAsyncEvent(t.Context())
 	if err != nil || ev.Type != ib.EventEECFatal || ev.EEC != a.eec || ev.QP != nil {
@@ -186,8 +184,7 @@ func TestV18_Events(t *testing.T) {
 	must(t, a.eec.Destroy())
 }
 
-// TestV18_RateIsTheChannels shows that what paces an RD queue pair is its EE
-// context.
+// TestV18_RateIsTheChannels checks that the EE context paces an RD queue pair.
 func TestV18_RateIsTheChannels(t *testing.T) {
 	a, _ := newChannel(t)
 	if err := a.qp.ModifyRateLimit(RateLimit{Rate: 1000}); !errors.Is(err, syscall.EINVAL) {

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// alone is an adapter on a network of its own.
+// alone is an adapter on its own network.
 type alone struct {
 	ctx *verbs.Context
 	pd  *verbs.PD
@@ -33,7 +33,7 @@ func newAlone(t *testing.T) *alone {
 	return &alone{c, pd}
 }
 
-// failed returns a queue pair in ERR, which flushes what is posted.
+// failed returns a queue pair in ERR, which flushes posted requests.
 func (a *alone) failed(t *testing.T, cq *verbs.CQ, srq *verbs.SRQ) *verbs.QP {
 	t.Helper()
 	q, err := a.pd.CreateQP(&verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, SRQ: srq, Cap: verbs.QPCap{MaxRecvWR: 1}})
@@ -42,9 +42,9 @@ func (a *alone) failed(t *testing.T, cq *verbs.CQ, srq *verbs.SRQ) *verbs.QP {
 	return q
 }
 
-// TestAsyncEventReadyAgain raises events faster than they are taken. The
-// channel has an element while there are any, so a program that takes one event
-// each time it is told gets all of them.
+// TestAsyncEventReadyAgain raises events faster than they are taken. The channel has an
+// element while events are pending, so a program that takes one event for each element
+// gets all of them.
 func TestAsyncEventReadyAgain(t *testing.T) {
 	a := newAlone(t)
 	cq, err := a.ctx.CreateCQ(1, nil)
@@ -72,9 +72,9 @@ func TestAsyncEventReadyAgain(t *testing.T) {
 	}
 }
 
-// TestChannelOverflowKeepsAll raises more events than a channel holds, most of
-// them by one CQ, while nobody listens. Every CQ that raised one is in the
-// channel afterwards, but for the one that was destroyed.
+// TestChannelOverflowKeepsAll raises more events than a channel holds, most of them of
+// one CQ, while no goroutine receives. Afterwards every CQ that raised an event is in
+// the channel, except for the destroyed one.
 func TestChannelOverflowKeepsAll(t *testing.T) {
 	a := newAlone(t)
 	ch := verbs.NewCompChannel(1024)
@@ -83,7 +83,7 @@ func TestChannelOverflowKeepsAll(t *testing.T) {
 	raise := func(i int) {
 		worked(t, cqs[i].ReqNotify(false))
 		worked(t, qps[i].PostRecv(verbs.RecvWR{}))
-		for n := 0; n == 0; { // whoever holds the adapter flushes, at once or when it lets go
+		for n := 0; n == 0; { // the thread that holds the adapter flushes, at once or when it releases it
 			var err error
 			n, err = cqs[i].Poll(wc[:])
 			worked(t, err)
@@ -116,8 +116,8 @@ func TestChannelOverflowKeepsAll(t *testing.T) {
 	}
 }
 
-// TestChannelOutlivesAdapter has a channel for one CQ serve an adapter after
-// another: a CQ of one that is closed has no place in it once it is destroyed.
+// TestChannelOutlivesAdapter uses a channel for one CQ with one adapter after another:
+// destroying the CQ of a closed adapter makes room in the channel.
 func TestChannelOutlivesAdapter(t *testing.T) {
 	ch := verbs.NewCompChannel(1)
 	n := verbs.NewNetwork()

@@ -8,8 +8,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// TestResources makes one object of each kind, destroys them and looks at the
-// counts.
+// TestResources creates one object of each kind, destroys them and checks the counts.
 func TestResources(t *testing.T) {
 	dev, err := verbs.Open(verbs.Config{Addr: "10.0.0.1", Network: verbs.NewNetwork()})
 	if err != nil {

@@ -31,9 +31,9 @@ func (e *endpoint) stream(t *testing.T, peer *endpoint, n, each int) {
 	}
 }
 
-// TestSinglePosts has a program post one request at a time, polling, so that its
-// posts wait for each other; and then do something else with posts outstanding:
-// each leaves all the same and completes.
+// TestSinglePosts posts one request at a time and polls, so that posts wait to be sent
+// together. Then it stops polling with posts outstanding: each is sent all the same and
+// completes.
 func TestSinglePosts(t *testing.T) {
 	const posts = 20
 	for name, then := range map[string]func(t *testing.T, a, b *endpoint){

@@ -7,9 +7,9 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// TestLongMessageWithoutPolling shows that a program that sleeps, and whose
-// message is longer than what one call sends and has no acknowledgement that
-// would wake anybody, gets its completion all the same.
+// TestLongMessageWithoutPolling checks that a sleeping program gets the completion of a
+// message that is longer than one call sends, although no acknowledgement wakes a
+// thread.
 func TestLongMessageWithoutPolling(t *testing.T) {
 	net := NewNetwork()
 	a := newEndpoint(t, Config{Addr: "10.0.0.1", Network: net}, ib.UC)
@@ -42,7 +42,7 @@ func TestLongMessageWithoutPolling(t *testing.T) {
 	select {
 	case <-a.ch.C():
 	case <-time.After(10 * time.Second):
-		t.Fatal("the message was begun and never finished")
+		t.Fatal("the message was started and never finished")
 	}
 	wc := make([]WC, 1)
 	if got := poll(t, a.cq, wc); got != 1 || wc[0].Status != ib.WCSuccess {

@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// newSRQ gives both of b and its sibling, which share b's PD and CQ, QPs that
-// receive from one SRQ.
+// newSRQ gives b and its sibling, which shares b's PD and CQ, QPs that receive from one
+// SRQ.
 func newSRQ(t *testing.T, b *endpoint, attr SRQInitAttr) (s *SRQ, b1, b2 *endpoint) {
 	t.Helper()
 	s, err := b.pd.CreateSRQ(&attr)

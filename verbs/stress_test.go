@@ -26,17 +26,17 @@ const (
 	stressEach      = 60 // messages of each poster in a life
 	stressSendWR    = 16
 	stressRecvWR    = 64
-	stressCQE       = stressLanes*stressPosters*stressEach + 2*stressRecvWR // no fewer than any CQ ever has
-	stressWaitLimit = 30 * time.Second                                      // for each thing that must come
+	stressCQE       = stressLanes*stressPosters*stressEach + 2*stressRecvWR // upper bound of the entries in any CQ
+	stressWaitLimit = 30 * time.Second                                      // for each event that must happen
 )
 
-// stress is two adapters, one of which sends to the other on many queue pairs
-// while they are moved, emptied and destroyed. Nobody polls but those whom a
-// completion channel has woken, so that one lost signal is the end.
+// stress is two adapters. One sends to the other on many queue pairs while these are
+// moved, drained and destroyed. Goroutines poll only after a completion channel has
+// woken them, so that one lost signal stops the test.
 type stress struct {
 	t    *testing.T
-	ctx  context.Context // ends when all is done, or something did not come in time
-	stop func()          // ends it
+	ctx  context.Context // ends when all is done, or after a timeout
+	stop func()          // ends ctx
 	tx   *station
 	rx   *station
 	all  sync.WaitGroup // sleepers
@@ -65,9 +65,9 @@ type station struct {
 type queue struct {
 	st        *station
 	cq        *verbs.CQ
-	solicited bool // armed for nothing else
+	solicited bool // armed for solicited completions only
 	woken     atomic.Int32
-	mu        sync.Mutex // held while entries are taken out and handled
+	mu        sync.Mutex // held while entries are polled and handled
 }
 
 func newStress(t *testing.T, c [2]verbs.Config) *stress {
@@ -110,8 +110,8 @@ func (s *stress) station(c verbs.Config) *station {
 	return st
 }
 
-// sleep handles the completions of whichever CQ the channel names: atPort says
-// in which of the two ways it sleeps.
+// sleep handles the completions of the CQs that the channel delivers. It sleeps in Get if
+// atPort is set, otherwise in a receive from C.
 func (st *station) sleep(atPort bool) {
 	ctx := st.stress.ctx
 	for ctx.Err() == nil {
@@ -127,25 +127,25 @@ func (st *station) sleep(atPort bool) {
 		st.mu.Lock()
 		q := st.queues[cq]
 		st.mu.Unlock()
-		if q != nil { // not destroyed since
+		if q != nil { // not destroyed meanwhile
 			q.drain()
 		}
 	}
 }
 
-// drain arms the CQ and then polls it until it is empty. Where any completion
-// is to wake, it is armed for solicited ones as well, which must change nothing.
+// drain arms the CQ and then polls it until it is empty. If any completion should wake,
+// it also arms the CQ for solicited ones, which must change nothing.
 func (q *queue) drain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.woken.Add(1)
 	if !q.solicited {
-		_ = q.cq.ReqNotify(false) // unless it was destroyed
+		_ = q.cq.ReqNotify(false) // fails if the CQ was destroyed
 	}
 	_ = q.cq.ReqNotify(true)
 	var wcs [7]verbs.WC
 	for n := 1; n > 0; {
-		n, _ = q.cq.Poll(wcs[:]) // none of one that was destroyed
+		n, _ = q.cq.Poll(wcs[:]) // a destroyed CQ returns none
 		for i := range n {
 			q.take(&wcs[i])
 		}
@@ -165,14 +165,14 @@ func (q *queue) take(wc *verbs.WC) {
 	}
 }
 
-// lane returns the lane that a queue pair is of.
+// lane returns the lane of a queue pair.
 func (st *station) lane(n ib.QPN) *lane {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.lanes[n]
 }
 
-// addQueue makes a CQ.
+// addQueue creates a CQ.
 func (st *station) addQueue(size int, solicited bool) *queue {
 	cq, err := st.ctx.CreateCQ(size, st.ch)
 	st.must(err)
@@ -184,8 +184,8 @@ func (st *station) addQueue(size int, solicited bool) *queue {
 	return q
 }
 
-// waitEvents takes asynchronous events as a program does that has nothing else
-// to wait for, selectEvents as one that has, one each time it is told.
+// waitEvents takes asynchronous events by GetAsyncEvent. selectEvents takes one event for
+// each element of AsyncEventReady, as a program does that also waits for other channels.
 func (st *station) waitEvents() {
 	for {
 		ev, err := st.ctx.GetAsyncEvent(st.stress.ctx)
@@ -209,7 +209,7 @@ func (st *station) selectEvents() {
 	}
 }
 
-// event hands an event to whom it is about.
+// event passes an event to its object.
 func (st *station) event(ev verbs.AsyncEvent) {
 	switch {
 	case ev.SRQ != nil && ev.Type == ib.EventSRQLimitReached:
@@ -234,7 +234,7 @@ func (st *station) event(ev verbs.AsyncEvent) {
 	}
 }
 
-// armLimit has the next receive that is taken raise an event.
+// armLimit makes the next consumed receive raise an event.
 func (st *station) armLimit() {
 	st.armed.Add(1)
 	if err := st.srq.SetLimit(st.srq.Query().MaxWR); err != nil {
@@ -242,8 +242,8 @@ func (st *station) armLimit() {
 	}
 }
 
-// lane is a pair of queue pairs, its completion queues, and the model of the
-// life that they are in: from connection to RESET or destruction.
+// lane is a pair of queue pairs, its completion queues, and the model of their current
+// life: from connection to RESET or destruction.
 type lane struct {
 	*stress
 	rng    *rand.Rand
@@ -256,19 +256,19 @@ type lane struct {
 	mu      sync.Mutex // guards what follows; after that of a queue
 	cond    sync.Cond
 	life    int
-	posted  [stressPosters]int // taken by PostSend
+	posted  [stressPosters]int // accepted by PostSend
 	done    [stressPosters]int // completed
 	success int
 	got     [stressPosters]int // received
 	recvs   int                // receives posted
 	taken   int                // receives completed
-	flushed [2]bool            // since when no completion is a success
-	ended   [2]bool            // since when there is none
-	free    chan struct{}      // places in the send queue
-	over    chan struct{}      // closed when no more is to be posted
+	flushed [2]bool            // no later completion is successful
+	ended   [2]bool            // no later completion arrives
+	free    chan struct{}      // free entries of the send queue
+	over    chan struct{}      // closed when posting should stop
 }
 
-// newLane makes a lane. Half of them share the CQ that they send with.
+// newLane creates a lane. Half of the lanes share a send CQ.
 func (s *stress) newLane(n int) *lane {
 	l := &lane{
 		stress: s, number: n, rng: rand.New(rand.NewPCG(*stressSeed, uint64(n))), srq: n%3 == 0,
@@ -282,7 +282,7 @@ func (s *stress) newLane(n int) *lane {
 	return l
 }
 
-// id makes the number of a request of this life.
+// id returns the work request ID of a request of this life.
 func (l *lane) id(poster, seq int) uint64 {
 	return uint64(l.life)<<32 | uint64(poster)<<16 | uint64(seq)
 }
@@ -337,7 +337,7 @@ func (l *lane) received(wc *verbs.WC) {
 	l.repost()
 }
 
-// repost posts the receive that was taken once more.
+// repost posts a completed receive again.
 func (l *lane) repost() {
 	var err error
 	if l.srq {
@@ -351,8 +351,7 @@ func (l *lane) repost() {
 	}
 }
 
-// await waits, asleep, until ok says so. What should wake somebody and does not
-// ends here.
+// await sleeps until ok returns true. A missing wake-up fails the test here.
 func (l *lane) await(what string, ok func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -370,8 +369,8 @@ func (l *lane) await(what string, ok func() bool) {
 	}
 }
 
-// event waits for the one event that must come to a queue pair. Until it is
-// acknowledged, the queue pair stays.
+// event waits for the only event that a queue pair must have. Until the event is
+// acknowledged, the queue pair cannot be destroyed.
 func (l *lane) event(q *verbs.QP, want ib.EventType) {
 	select {
 	case ev := <-l.events:

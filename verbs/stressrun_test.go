@@ -15,10 +15,9 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// begin connects the queue pairs, new ones unless they are there, and fills the
-// receive queue. Each life begins at PSNs of its own: what is still on its way
-// from the last one, between the same queue pairs, must not be taken for this
-// one's.
+// begin connects the queue pairs, which it creates if there are none, and fills the
+// receive queue. Each life has its own first PSNs, so that late packets of the previous
+// life of the same queue pairs are not mistaken for packets of this one.
 func (l *lane) begin() {
 	l.mu.Lock()
 	l.life++
@@ -61,7 +60,7 @@ func (l *lane) begin() {
 	}
 }
 
-// connect walks a queue pair to RTS; psn are the PSNs that both send from.
+// connect moves a queue pair to RTS; psn are the first PSNs of both sides.
 func (l *lane) connect(i int, peer *station, psn [2]ib.PSN) {
 	a := verbs.QPAttr{
 		Port: 1, PathMTU: ib.MTU1024, DestQPN: l.q[1-i].QPN(), SQPSN: psn[i], RQPSN: psn[1-i], MinRNRTimer: 1, Timeout: 16, RetryCnt: 7, RNRRetry: 7,
@@ -80,7 +79,7 @@ func (l *lane) connect(i int, peer *station, psn [2]ib.PSN) {
 	}
 }
 
-// move takes a queue pair to a state without attributes.
+// move moves a queue pair to a state without attributes.
 func (l *lane) move(i int, to ib.QPState) {
 	l.must(l.q[i].Modify(&verbs.QPAttr{State: to}, ib.AttrState))
 }
@@ -119,12 +118,11 @@ func (l *lane) post(q *verbs.QP, p int) {
 	}
 }
 
-// live is one life: two posters post, and what happens to them meanwhile is
-// drawn.
+// live runs one life: two posters post while a randomly chosen disturbance happens.
 func (l *lane) live() {
 	l.begin()
 	var posters sync.WaitGroup
-	q := l.q[0] // the end of the life takes it away
+	q := l.q[0] // the end of the life may replace l.q[0]
 	for p := range stressPosters {
 		posters.Go(func() { l.post(q, p) })
 	}
@@ -138,9 +136,9 @@ func (l *lane) live() {
 		l.must(l.cq[0].cq.Resize(stressCQE + l.rng.IntN(stressCQE)))
 		l.must(l.cq[1].cq.Resize(stressCQE + l.rng.IntN(stressCQE)))
 		l.move(0, ib.RTS)
-	case 3: // it fails, and posting goes on
+	case 3: // it fails while posting continues
 		l.move(0, ib.ERR)
-	case 4: // nobody is told what became of it
+	case 4: // its requests are discarded without completions
 		l.end(0, l.rng.IntN(2) == 0)
 		close(l.over)
 		posters.Wait()
@@ -154,8 +152,8 @@ func (l *lane) live() {
 	l.finish(true)
 }
 
-// finish ends the life of the receiver, looks at what the model says, and goes
-// on with the same queue pairs or with new ones.
+// finish ends the life of the receiver, compares the results with the model, and
+// continues with the same queue pairs or with new ones.
 func (l *lane) finish(sender bool) {
 	l.move(1, ib.ERR)
 	if l.srq {
@@ -182,8 +180,7 @@ func (l *lane) finish(sender bool) {
 	l.end(1, reuse)
 }
 
-// end takes a queue pair to RESET or destroys it. No completion of it comes
-// afterwards.
+// end moves a queue pair to RESET or destroys it. Afterwards it has no completions.
 func (l *lane) end(i int, reuse bool) {
 	q, st := l.q[i], []*station{l.tx, l.rx}[i]
 	if reuse {
@@ -191,7 +188,7 @@ func (l *lane) end(i int, reuse bool) {
 	} else {
 		l.must(q.Destroy())
 	}
-	l.cq[i].mu.Lock() // what was polled before has been handled
+	l.cq[i].mu.Lock() // waits until earlier completions were handled
 	defer l.cq[i].mu.Unlock()
 	if !reuse {
 		st.mu.Lock()
@@ -227,7 +224,7 @@ func (l *lane) run() {
 	}
 }
 
-// churn registers and deregisters memory beside the traffic.
+// churn registers and deregisters memory during the traffic.
 func (st *station) churn(done <-chan struct{}) {
 	for {
 		select {
@@ -247,7 +244,7 @@ func (st *station) churn(done <-chan struct{}) {
 	}
 }
 
-// close destroys what is left, of which the adapter then has nothing.
+// close destroys the remaining objects, and checks that the adapter has none left.
 func (st *station) close() {
 	if st.srq != nil {
 		st.must(st.srq.Destroy())
@@ -265,7 +262,7 @@ func (st *station) close() {
 	st.must(st.ctx.Close())
 }
 
-// test runs the lanes and compares what is left with nothing.
+// test runs the lanes and checks that nothing is left.
 func (s *stress) test() {
 	var lanes, others sync.WaitGroup
 	done := make(chan struct{})
@@ -296,18 +293,18 @@ func (s *stress) test() {
 	s.rx.close()
 }
 
-// stressAddr returns one of two addresses of 127.128.0.0/9 that no other process
-// which runs these tests at the same time has.
+// stressAddr returns one of two addresses of 127.128.0.0/9 that no concurrent process
+// with these tests uses.
 func stressAddr(n int) string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d", 128+pid>>8&63, pid&255, n)
 }
 
-// TestStress posts, arms, sleeps, drains, fails, resets and destroys from many
-// goroutines on two adapters, and compares what comes of it with a model: each
-// request that was taken completes once, in order, unless its queue pair is
-// reset or destroyed; each message arrives once, in order; each event is
-// delivered; nobody sleeps for ever, and nothing is left.
+// TestStress posts, arms, sleeps, drains, fails, resets and destroys in many goroutines
+// on two adapters, and compares the results with a model: each posted request completes
+// once, in order, unless its queue pair is reset or destroyed; each message arrives
+// once, in order; each event is delivered; no goroutine sleeps for ever, and no object
+// is left.
 func TestStress(t *testing.T) {
 	for where, open := range map[string]func() [2]verbs.Config{
 		"in process": func() [2]verbs.Config {
@@ -319,7 +316,7 @@ func TestStress(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
 			newStress(t, open()).test()
-			if !t.Failed() { // then goroutines wait for what did not come
+			if !t.Failed() { // after a failure goroutines may still wait
 				goleak.VerifyNone(t, before)
 			}
 		})

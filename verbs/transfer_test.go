@@ -52,7 +52,7 @@ func startPeer(t *testing.T) *peer {
 	return p
 }
 
-// tell gives an order and waits until it is carried out.
+// tell sends an order and waits until it is carried out.
 func (p *peer) tell(o order) answer {
 	p.t.Helper()
 	var a answer
@@ -64,13 +64,13 @@ func (p *peer) tell(o order) answer {
 	return a
 }
 
-// way is how a transfer goes.
+// way describes a transfer.
 type way struct {
 	mtu     ib.MTU
 	timeout uint8
 	size    uint64    // bytes that each operation moves
-	faults  [2]Faults // here and there
-	rd      bool      // over a channel
+	faults  [2]Faults // of this process and of the peer
+	rd      bool      // over a reliable datagram channel
 }
 
 // transfer is one connection between the two processes.
@@ -80,7 +80,7 @@ type transfer struct {
 	own  *mover
 	to   remote
 
-	moving time.Duration // of the operation, without making and hashing the bytes
+	moving time.Duration // of the operation, without generating and hashing the bytes
 }
 
 // TestTransfer moves bytes between two processes over UDP, by WRITE, READ and
@@ -96,11 +96,10 @@ func TestTransfer(t *testing.T) {
 	p.t = t
 }
 
-// lossy are the rules of a network that loses and reorders what arrives.
+// lossy are rules that drop and reorder arriving packets.
 const lossy = "drop p=0.01 dir=in; reorder p=0.01 dir=in"
 
-// TestTransferLossy is TestTransfer in a network that loses and reorders
-// packets at both ends.
+// TestTransferLossy is TestTransfer with packets dropped and reordered at both ends.
 func TestTransferLossy(t *testing.T) {
 	seed := transferSeedOf(t)
 	p := startPeer(t)
@@ -188,7 +187,7 @@ func testTransfer(t *testing.T, p *peer, w way) {
 	}
 }
 
-// trouble names the counters of lost and repeated packets that have grown.
+// trouble names the counters of lost and retransmitted packets that have grown.
 func trouble(now, before map[string]uint64) string {
 	s := ""
 	for _, name := range slices.Sorted(maps.Keys(now)) {

@@ -13,29 +13,29 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Sizes of a transfer. Every byte of the stream goes through the region in
-// order; the region is used again and again.
+// Sizes of a transfer. The bytes of the stream pass through the region in order; the
+// region is reused.
 const (
 	transferRegion  = 64 << 20
 	transferMessage = 1 << 20
 )
 
-// channelQPs is how many queue pairs share a channel; its messages go over one
-// after the other.
+// channelQPs is the number of queue pairs that share a channel; messages use them in
+// turn.
 const channelQPs = 4
 
-// order is what the test tells its peer process, a line of JSON each.
+// order is a command of the test to its peer process, one line of JSON.
 type order struct {
 	Do     string // "open", "fill", "recv", "take", "hash", "sum" or "close"
 	Addr   string
 	Faults Faults
-	Remote remote // open: whom to connect to
-	Bytes  uint64 // open: of the region; others: how many of it
-	RD     bool   // open: for a channel
+	Remote remote // open: the side to connect to
+	Bytes  uint64 // open: size of the region; others: bytes of it to use
+	RD     bool   // open: use a reliable datagram channel
 	Seed   uint64 // fill
 }
 
-// remote is what one side must know of the other.
+// remote is the information that one side needs about the other.
 type remote struct {
 	GID     ib.GID
 	QPNs    []ib.QPN
@@ -54,8 +54,8 @@ type answer struct {
 	Counters map[string]uint64
 }
 
-// mover is one side of a transfer: an adapter, a QP or several with an EE context,
-// a region and a hash of all that went through it.
+// mover is one side of a transfer: an adapter, a QP, or several QPs with an EE context,
+// a region, and a hash of all bytes that passed through it.
 type mover struct {
 	ctx *Context
 	ch  *CompChannel
@@ -113,7 +113,7 @@ func (m *mover) fill(o *order) error {
 	return nil
 }
 
-// connect walks the QP to RTS, or the EE context and all QPs.
+// connect moves the QP to RTS, or the EE context and all QPs.
 func (m *mover) connect(to *remote) error {
 	attr := QPAttr{
 		Port: 1, AccessFlags: ib.AccessRemote, PathMTU: to.PathMTU, DestQPN: to.QPNs[0],
@@ -136,7 +136,7 @@ func (m *mover) connect(to *remote) error {
 	return nil
 }
 
-// at returns which QP has the message at an offset.
+// at returns the QP that sends or receives the message at an offset.
 func (m *mover) at(off uint64) int { return int(off/transferMessage) % len(m.qps) }
 
 // send posts the request of the message at an offset.
@@ -157,8 +157,7 @@ func (m *mover) local() remote {
 	return r
 }
 
-// make writes n bytes that follow from seed to the region and adds them to
-// the hash.
+// make writes n bytes, derived from seed, to the region and adds them to the hash.
 func (m *mover) make(n, seed uint64) {
 	b := m.mr.Bytes()[:n]
 	src := rand.NewPCG(seed, n)
@@ -174,7 +173,7 @@ func (m *mover) make(n, seed uint64) {
 }
 
 // add adds the first n bytes of the region to the hash.
-func (m *mover) add(n uint64) { _, _ = m.sum.Write(m.mr.Bytes()[:n]) } // a hash takes everything
+func (m *mover) add(n uint64) { _, _ = m.sum.Write(m.mr.Bytes()[:n]) } // writing to a hash cannot fail
 
 // total returns the hash and begins a new one.
 func (m *mover) total() string {
@@ -266,14 +265,14 @@ func (m *mover) obey(o *order, a *answer) (err error) {
 	switch o.Do {
 	case "fill":
 		m.make(o.Bytes, o.Seed)
-		_, err = m.ctx.Counters() // orders these bytes before what the adapter reads
+		_, err = m.ctx.Counters() // orders these writes before the adapter's reads
 	case "recv":
 		err = m.recv(o.Bytes)
 	case "take":
 		err = m.take(int(messages(o.Bytes)))
 		m.add(o.Bytes)
 	case "hash":
-		_, err = m.ctx.Counters() // orders what the adapter wrote before this
+		_, err = m.ctx.Counters() // orders the adapter's writes before these reads
 		m.add(o.Bytes)
 	case "sum":
 		a.Sum = m.total()
@@ -286,5 +285,5 @@ func (m *mover) obey(o *order, a *answer) (err error) {
 	return err
 }
 
-// messages returns how many messages n bytes take.
+// messages returns the number of messages for n bytes.
 func messages(n uint64) uint64 { return (n + transferMessage - 1) / transferMessage }

@@ -8,15 +8,15 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// datagram returns a SEND of 8 bytes to peer by way of an address handle.
+// datagram returns a SEND of 8 bytes to peer by an address handle.
 func (e *endpoint) datagram(id uint64, ah *AH, peer *endpoint) SendWR {
 	wr := e.send(id, 8)
 	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, peer.qp.QPN(), testQKey
 	return wr
 }
 
-// TestUDHandleDestroyed sends by handles that are gone or not of the QP's PD:
-// LOC_QP_OP_ERR, SQE, and the way back.
+// TestUDHandleDestroyed sends by handles that are destroyed or of another PD: the result
+// is LOC_QP_OP_ERR and SQE, from which the QP recovers.
 func TestUDHandleDestroyed(t *testing.T) {
 	a, b := newPair(t, ib.UD)
 	connect(t, a, b, nil)
@@ -24,7 +24,7 @@ func TestUDHandleDestroyed(t *testing.T) {
 	must(t, gone.Destroy())
 	want(t, gone.Destroy(), syscall.EINVAL, "destroy an address handle again")
 	other := a.sibling(t, ib.UD).ah(t, b)
-	reused := a.ah(t, b) // has the place of the one that is gone
+	reused := a.ah(t, b) // reuses the slot of the destroyed handle
 	for _, bad := range []*AH{gone, other} {
 		for i := range uint64(2) {
 			must(t, b.qp.PostRecv(b.recv(i, 0, 48)))
@@ -74,7 +74,7 @@ func TestUDMessageRules(t *testing.T) {
 	must(t, a.qp.PostSend(a.datagram(3, ah, b)))
 	b.reaches(t, "drop_length", 1)
 	b.quiet(t, "a message that must be dropped arrived")
-	a.wait(t, 3) // the sender is told nothing
+	a.wait(t, 3) // the sender gets no error
 	long := a.datagram(4, ah, b)
 	long.SGList = []SGE{a.mr.SGE(0, 4097)}
 	must(t, a.qp.PostSend(long))
@@ -86,8 +86,8 @@ func TestUDMessageRules(t *testing.T) {
 	}
 }
 
-// TestInitAHFromWC replies to where a message came from, by either IP version,
-// and refuses what is no message's.
+// TestInitAHFromWC replies to the sender of a message, over either IP version, and
+// checks that completions without a valid GRH are refused.
 func TestInitAHFromWC(t *testing.T) {
 	n := NewNetwork()
 	a := newEndpoint(t, Config{Addr: "10.0.0.1,fd00::1", Network: n}, ib.UD)

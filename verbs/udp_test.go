@@ -37,7 +37,7 @@ func TestUDP(t *testing.T) {
 	}
 }
 
-// exchange moves data in the ways that the service has.
+// exchange moves data by each operation of the service.
 func exchange(t *testing.T, a, b *endpoint) {
 	t.Helper()
 	ways := []func(t *testing.T, a, b *endpoint){testSend}
@@ -56,7 +56,7 @@ func exchange(t *testing.T, a, b *endpoint) {
 	}
 }
 
-// testWriteImm writes with immediate, which tells the peer when it is there.
+// testWriteImm writes with immediate data, which gives the peer a completion.
 func testWriteImm(t *testing.T, a, b *endpoint) {
 	t.Helper()
 	const n = 10000
@@ -75,12 +75,12 @@ func testWriteImm(t *testing.T, a, b *endpoint) {
 	}
 }
 
-// needIPv6 skips a test on a host without IPv6, as many containers are; the
-// engine's own tests cover it there, without sockets.
+// needIPv6 skips a test on a host without IPv6, such as many containers; there the
+// engine's own tests cover IPv6, without sockets.
 func needIPv6(t *testing.T) {
 	t.Helper()
 	c, err := net.ListenPacket("udp6", "[::1]:0")
-	if err != nil { // a machine's lack, which no test can mend
+	if err != nil { // the host lacks IPv6
 		t.Skipf("no IPv6 on this host: %v", err)
 	}
 	must(t, c.Close())
@@ -112,8 +112,8 @@ func TestUDPLoop(t *testing.T) {
 	}
 }
 
-// TestUDPTwoFamilies talks IPv4 and IPv6 from one adapter that has both
-// addresses, by the SGID index of the path.
+// TestUDPTwoFamilies sends over IPv4 and IPv6 from one adapter with both addresses,
+// selected by the SGID index of the path.
 func TestUDPTwoFamilies(t *testing.T) {
 	needIPv6(t)
 	a := newEndpoint(t, Config{Addr: loopback() + ",::1"}, ib.RC)

@@ -61,7 +61,7 @@ func TestVocabulary(t *testing.T) {
 	}
 }
 
-// notForPrograms are the constants that programs have no use for.
+// notForPrograms lists constants that programs do not need.
 var notForPrograms = map[string]bool{
 	"AttrAll": true, "EECNMask": true, "QPNMask": true, "QPNGSI": true, "QKeyGSI": true, "QKeyControlled": true, "SMI": true, "GSI": true, "EEC": true,
 	"PortNop": true, "PortInit": true, "PortArmed": true, "PortActiveDefer": true,
@@ -80,9 +80,9 @@ func constant(d *ast.GenDecl) string {
 // note returns the comment on the line of a constant.
 func note(d *ast.GenDecl) string { return d.Specs[0].(*ast.ValueSpec).Comment.Text() }
 
-// TestExportedNamesAreOfThisPackage wants the fields, parameters and results of
-// exported names to be of types that go doc of this package shows: package ib is
-// named only where a name stands for its original.
+// TestExportedNamesAreOfThisPackage checks that the fields, parameters and results of
+// exported names have types that go doc of this package shows: only aliases refer to
+// package ib.
 func TestExportedNamesAreOfThisPackage(t *testing.T) {
 	fset := token.NewFileSet()
 	files, err := filepath.Glob("*.go")

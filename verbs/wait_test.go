@@ -13,8 +13,8 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// waitContext ends with the test, or so late that a wait that was not woken is
-// told from a slow machine.
+// waitContext ends with the test, or after a time that no slow machine needs: then a
+// wake-up was lost.
 func waitContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	t.Cleanup(cancel)
@@ -26,17 +26,17 @@ func waitContext(t *testing.T) context.Context {
 func newWaitPair(t *testing.T) (a, b *endpoint, cq *CQ) {
 	t.Helper()
 	a, b = newPair(t, ib.RC)
-	cq, err := b.ctx.CreateCQ(512, nil) // more than are ever sent
+	cq, err := b.ctx.CreateCQ(512, nil) // more entries than messages
 	must(t, err)
 	b.qp, err = b.pd.CreateQP(&QPInitAttr{Type: ib.RC, SendCQ: b.cq, RecvCQ: cq, Cap: QPCap{MaxRecvWR: 64, MaxRecvSGE: 1}})
 	must(t, err)
-	// A busy machine is no reason to give up.
+	// On a busy machine the connection must not time out.
 	connect(t, a, b, func(attr *QPAttr) { attr.Timeout = 19 })
 	return a, b, cq
 }
 
-// TestWaitSleepsUntilACompletion sends one message after the other, each when the
-// receiver has taken the last one: a wake-up that is missed stops everything.
+// TestWaitSleepsUntilACompletion sends each message after the receiver has taken the
+// previous one: a lost wake-up stops the test.
 func TestWaitSleepsUntilACompletion(t *testing.T) {
 	const messages = 200
 	a, b, cq := newWaitPair(t)
@@ -64,8 +64,8 @@ func TestWaitSleepsUntilACompletion(t *testing.T) {
 	}
 }
 
-// TestWaitOfSeveral has four goroutines take the completions of one CQ, one at a
-// time: none may sleep while there are any left.
+// TestWaitOfSeveral takes the completions of one CQ one at a time in four goroutines:
+// none may sleep while completions are left.
 func TestWaitOfSeveral(t *testing.T) {
 	const messages = 400
 	a, b, cq := newWaitPair(t)
@@ -104,8 +104,8 @@ func TestWaitOfSeveral(t *testing.T) {
 	}
 }
 
-// TestWaitEnds shows what ends a wait that no completion ends, before it sleeps
-// and while it does, and whoever waits behind it.
+// TestWaitEnds checks the other ends of a wait, before it sleeps and while it sleeps, also
+// for goroutines that wait for their turn.
 func TestWaitEnds(t *testing.T) {
 	stopped := errors.New("the program stops")
 	for _, c := range []struct {
@@ -142,7 +142,7 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// TestWaitRefuses shows which CQs are not for it.
+// TestWaitRefuses checks the CQs for which Wait fails.
 func TestWaitRefuses(t *testing.T) {
 	e := newEndpoint(t, Config{Addr: "10.0.0.1", Network: NewNetwork()}, ib.RC)
 	want(t, e.cq.Wait(t.Context()), syscall.EINVAL, "a CQ with a completion channel")
@@ -152,15 +152,15 @@ func TestWaitRefuses(t *testing.T) {
 	want(t, cq.ReqNotify(false), syscall.EINVAL, "arming a CQ without a completion channel")
 }
 
-// TestWaitOnAnOverflowedCQ takes what the queue holds, and then is told that
-// there will be no more.
+// TestWaitOnAnOverflowedCQ takes the completions in the queue, and then gets the error
+// that there will be no more.
 func TestWaitOnAnOverflowedCQ(t *testing.T) {
 	_, b, cq := newWaitPair(t)
 	for range 64 {
 		must(t, b.qp.PostRecv(RecvWR{}))
 	}
 	must(t, cq.Resize(1))
-	b.move(t, ib.ERR) // flushes more than there is room for
+	b.move(t, ib.ERR) // flushes more requests than the CQ has entries
 	must(t, cq.Wait(waitContext(t)))
 	wc := make([]WC, 64)
 	if n := poll(t, cq, wc); n == 0 || !cq.Overrun() {

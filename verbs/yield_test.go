@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestYield: a program that polls in vain gives way rarely where nobody waits,
-// and often where others run.
+// TestYield checks that a program that polls in vain yields rarely if no other goroutine
+// runs meanwhile, and often if others do.
 func TestYield(t *testing.T) {
 	var y yielder
 	polls := func() (n int) {
