@@ -403,6 +403,31 @@ func FuzzA(f *testing.F) {
 	}
 }
 
+// TestFuzzAllIsGuided fuzzes a target that passes: its binary must count coverage, which one
+// that go test -c builds without further flags does not.
+func TestFuzzAllIsGuided(t *testing.T) {
+	dir := writeModule(t, map[string]string{"a/a_test.go": `package a
+
+import "testing"
+
+func FuzzA(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte) {})
+}
+`})
+	if out, err := fuzzAll(t.Context(), dir, time.Millisecond); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	bin := filepath.Join(t.TempDir(), "a.test")
+	if out, err := goCommand(t.Context(), dir, nil, "test", "-c", "-o="+bin, "./a"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	a := target{"a", "FuzzA"}
+	err := a.fuzz(t.Context(), filepath.Join(dir, "a"), bin, "-test.fuzztime=1ms", "-test.fuzzcachedir="+t.TempDir())
+	if failed := new(fuzzFailure); !errors.As(err, &failed) || !errors.Is(failed.error, errUnguided) {
+		t.Errorf("a target without coverage guidance: %v", err)
+	}
+}
+
 func TestOnlyLate(t *testing.T) {
 	const late = "--- FAIL: FuzzX (10.01s)\n    context deadline exceeded\nFAIL\n"
 	if !onlyLate(late) {

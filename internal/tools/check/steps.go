@@ -129,8 +129,10 @@ func buildEngine(ctx context.Context) (string, error) {
 }
 
 // fuzzAll runs every fuzz target of the module in dir for the given time, each
-// on one processor, until one fails. The targets of a package share its build. As with go
-// test, the inputs that reach new code are kept in the cache of the go command.
+// on one processor, until one fails. The targets of a package share its build. Only packages of
+// the module count coverage: with -fuzz, the go command would compile all other packages
+// anew, which takes longer than the fuzzing. As with go test, the inputs that reach new code are
+// kept in the cache of the go command.
 func fuzzAll(ctx context.Context, dir string, each time.Duration) (string, error) {
 	m, err := rules.Load(os.DirFS(dir))
 	if err != nil {
@@ -153,7 +155,7 @@ func fuzzAll(ctx context.Context, dir string, each time.Duration) (string, error
 		build, ok := builds[t.dir]
 		if !ok {
 			build = sync.OnceValues(func() (string, error) {
-				output, err := goCommand(ctx, dir, nil, "test", "-c", "-fuzz=.", "-vet=off", "-ldflags=-w", "-o="+bin, "./"+t.dir)
+				output, err := goCommand(ctx, dir, nil, "test", "-c", "-gcflags="+m.Path+"/...=-d=libfuzzer", "-vet=off", "-ldflags=-w", "-o="+bin, "./"+t.dir)
 				if err != nil {
 					err = &fuzzFailure{output, err}
 				}
@@ -182,7 +184,11 @@ func (t target) fuzz(ctx context.Context, dir, bin string, args ...string) error
 	cmd := exec.CommandContext(ctx, bin, append([]string{"-test.run=^$", "-test.fuzz=^" + t.name + "$", "-test.parallel=1"}, args...)...)
 	cmd.Dir = dir
 	output, err := cmd.CombinedOutput()
-	if err == nil || onlyLate(string(output)) {
+	switch {
+	case err != nil && !onlyLate(string(output)):
+	case unguided(string(output)):
+		err = errUnguided
+	default:
 		return nil
 	}
 	return &fuzzFailure{string(output), fmt.Errorf("%s of ./%s: %w", t.name, t.dir, err)}
@@ -192,6 +198,14 @@ func (t target) fuzz(ctx context.Context, dir, bin string, args ...string) error
 type fuzzFailure struct {
 	output string
 	error
+}
+
+// errUnguided is the failure of a target whose test binary does not count coverage.
+var errUnguided = errors.New("it is fuzzed without coverage guidance")
+
+// unguided reports whether a fuzz target warns that its binary does not count coverage.
+func unguided(output string) bool {
+	return strings.Contains(output, "without coverage guidance")
 }
 
 // onlyLate reports whether a fuzz target failed only because its workers were
