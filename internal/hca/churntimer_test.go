@@ -213,14 +213,14 @@ func (w *timerWorld) end() {
 	w.hca.DestroyQP(w.pd, m.q)
 }
 
-// TestChurnTimers starts a million retry timers of queue pairs that are
+// TestChurnTimers starts a quarter million retry timers of queue pairs that are
 // answered, taken to RESET or ERR, or destroyed while they run, in disorder.
 // Each of the others fires at its time, to the nanosecond, and no sooner; and
 // the adapter never wants to be woken later than the first.
 func TestChurnTimers(t *testing.T) {
 	w := newTimerWorld(t)
 	tide := churn.Tide{Most: timerQPs}
-	for objects := churn.Objects(); w.made < objects; {
+	for objects := churn.Objects() / 4; w.made < objects; {
 		switch op := w.rng.IntN(100); {
 		case op < 4 || w.all.Len() == 0:
 			if tide.Rises(w.rng, w.all.Len()) {
