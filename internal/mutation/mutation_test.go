@@ -123,9 +123,13 @@ func control(t *testing.T, g *rig, all []mutant) map[string][]string {
 			controls = append(controls, mutant{test: m.test})
 		}
 	}
+	scripts, err := g.scripts()
+	if err != nil {
+		t.Fatal(err)
+	}
 	covers := make(map[string][]string)
 	for _, c := range controls {
-		r, err := c.run(t.Context(), g, 0)
+		r, err := c.run(t.Context(), g, 0, scripts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +156,7 @@ func controlSeeds(t *testing.T, g *rig, all []mutant, found []*finding) {
 		}
 	}
 	for _, profile := range slices.Sorted(maps.Keys(last)) {
-		r, err := g.probe(t.Context(), 0, profile, int(last[profile]))
+		r, err := g.probe(t.Context(), 0, profile, int(last[profile]), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +169,7 @@ func controlSeeds(t *testing.T, g *rig, all []mutant, found []*finding) {
 // try runs a mutant and compares what noticed it with the list.
 func try(t *testing.T, g *rig, covers map[string][]string, number int) *finding {
 	m := every()[number-1]
-	r, err := m.run(t.Context(), g, number)
+	r, err := m.run(t.Context(), g, number, m.scripts(covers))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,14 +180,26 @@ func try(t *testing.T, g *rig, covers map[string][]string, number int) *finding 
 	return &finding{*r, proven}
 }
 
-// run asks those who are to notice a mutant, with the edit of a number.
-func (m *mutant) run(ctx context.Context, g *rig, number int) (*report, error) {
+// scripts returns the names of the scripts that cover a requirement that the mutant breaks.
+func (m *mutant) scripts(covers map[string][]string) (names []string) {
+	breaks := strings.Fields(m.breaks)
+	for _, name := range slices.Sorted(maps.Keys(covers)) {
+		if slices.ContainsFunc(covers[name], func(id string) bool { return slices.Contains(breaks, id) }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// run runs the scripts, the seeds and the test that are to notice a mutant, with the edit of
+// a number.
+func (m *mutant) run(ctx context.Context, g *rig, number int, scripts []string) (*report, error) {
 	r := new(report)
 	if m.breaks != "" || m.sim != "" || m.test == "" {
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
 		var err error
-		if r, err = g.probe(ctx, number, m.profile, seeds); err != nil {
+		if r, err = g.probe(ctx, number, m.profile, seeds, scripts); err != nil {
 			return nil, err
 		}
 	}

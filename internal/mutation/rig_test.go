@@ -180,16 +180,36 @@ func (r *report) failed() []string {
 	return names
 }
 
-// probe runs the scripts, and seeds of the simulator if profile is not empty,
+// scriptDir is the directory of the scripts, below the root.
+var scriptDir = filepath.Join("internal", "script", "testdata")
+
+const scriptExt = ".qp"
+
+// scripts returns the names of all scripts.
+func (g *rig) scripts() ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(g.root, scriptDir, "*"+scriptExt))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s has no scripts", scriptDir)
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(f), scriptExt)
+	}
+	return files, err
+}
+
+// probe runs scripts, and seeds of the simulator if profile is not empty,
 // with the edit of a number.
-func (g *rig) probe(ctx context.Context, number int, profile string, seeds int) (*report, error) {
+func (g *rig) probe(ctx context.Context, number int, profile string, seeds int, scripts []string) (*report, error) {
 	bin, err := g.of(number).program("")
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-scripts", filepath.Join("internal", "script", "testdata")}
+	var args []string
 	if profile != "" {
 		args = append(args, "-profile", profile, "-seeds", strconv.Itoa(seeds))
+	}
+	for _, name := range scripts {
+		args = append(args, filepath.Join(scriptDir, name+scriptExt))
 	}
 	out, complaint, err := run(ctx, g.root, number, bin, args...)
 	if err != nil {

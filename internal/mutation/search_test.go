@@ -94,13 +94,14 @@ func TestSearch(t *testing.T) {
 
 // search is a run of the search.
 type search struct {
-	t     *testing.T
-	root  string
-	total int // edits that there are
-	sites []site
-	edits []*edit
-	rig   *rig
-	by    []string // who noticed each; empty: nobody
+	t       *testing.T
+	root    string
+	total   int // edits that there are
+	sites   []site
+	edits   []*edit
+	rig     *rig
+	scripts []string // the names of all scripts
+	by      []string // who noticed each; empty: nobody
 
 	notes   *os.File   // who noticed; nil: it is not kept
 	testing sync.Mutex // held by the one that runs tests
@@ -153,6 +154,9 @@ func (s *search) draw(dirs []string) {
 func (s *search) compile() (bad []int) {
 	var err error
 	if s.rig, err = newRig(s.root, s.t.TempDir(), s.edits); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.scripts, err = s.rig.scripts(); err != nil {
 		s.t.Fatal(err)
 	}
 	dirs := make(map[string]bool)
@@ -284,7 +288,7 @@ func (s *search) judgeProfile(ctx context.Context, number int, profile string) (
 	if _, err := s.rig.of(number).program(""); err != nil {
 		return "", err
 	}
-	r, err := s.rig.probe(ctx, number, profile, searchSeeds)
+	r, err := s.rig.probe(ctx, number, profile, searchSeeds, s.scripts)
 	switch {
 	case errors.Is(err, errHangs):
 		return "simulator, " + profile + ": does not end", nil

@@ -35,24 +35,21 @@ type outcome struct {
 func main() {
 	profile := flag.String("profile", "mixed", "the simulator's `profile`")
 	seeds := flag.Uint64("seeds", 0, "run the seeds 1 to `n`, until one fails")
-	scripts := flag.String("scripts", "", "run the scripts in `dir`")
 	flag.Parse()
-	if err := run(*profile, *seeds, *scripts); err != nil {
+	if err := run(*profile, *seeds, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "probe:", err)
 		os.Exit(1)
 	}
 }
 
-func run(profile string, seeds uint64, scripts string) error {
+func run(profile string, seeds uint64, scripts []string) error {
 	var r report
 	var err error
 	if r.Violation, err = simulate(profile, seeds); err != nil {
 		return err
 	}
-	if scripts != "" {
-		if r.Scripts, err = runScripts(scripts); err != nil {
-			return err
-		}
+	if r.Scripts, err = runScripts(scripts); err != nil {
+		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
@@ -71,11 +68,8 @@ func simulate(profile string, seeds uint64) (*violation, error) {
 	return nil, nil
 }
 
-func runScripts(dir string) ([]outcome, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.qp"))
-	if err != nil {
-		return nil, err
-	}
+// runScripts runs the scripts in files.
+func runScripts(files []string) ([]outcome, error) {
 	var all []outcome
 	for _, f := range files {
 		text, err := os.ReadFile(f)
