@@ -271,7 +271,7 @@ var responderMutants = []mutant{
 		name: "uc-message-goes-on-after-a-gap", in: "internal/qp.receiveUC",
 		old: "$p.BTH.PSN != $r.epsn || start && $r.msg != messageNone",
 		new: "start && $r.msg != messageNone",
-		sim: "poll message", profile: "loss",
+		sim: "poll message memory", profile: "loss",
 	},
 	{
 		name: "uc-write-loses-its-middle", in: "internal/qp.executeWrite",
