@@ -88,6 +88,11 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	if level <= slog.LevelDebug {
 		cfg.Trace = func(r *trace.Record) { a.log.Debug(r.String()) }
 	}
+	// First, while the runtime still finds free descriptors.
+	if err := findRoom(); err != nil {
+		return err
+	}
+	a.poller = markRuntime()
 	if name := C.GoString(c.capture); name != "" {
 		w, err := openCapture(name)
 		switch {
@@ -118,7 +123,6 @@ func (a *adapter) open(c *C.struct_softhca_config, level slog.Level) error {
 	if c, ok := a.capture.(syscall.Conn); ok {
 		fdmark.Conn(c)
 	}
-	a.poller = markRuntime()
 	return nil
 }
 

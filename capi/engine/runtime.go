@@ -24,6 +24,23 @@ const (
 	_ = uint(fdmark.Signal - C.SOFTHCA_MARK)
 )
 
+// room is the number of descriptors that markRuntime and the runtime's poller need: a pipe, a
+// directory, an epoll descriptor and an eventfd.
+const room = 5
+
+// findRoom fails if the process cannot open room descriptors. Without one for its poller, Go's
+// runtime ends the process.
+func findRoom() error {
+	for range room {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+		if err != nil {
+			return fmt.Errorf("descriptors for Go's runtime: %w", err)
+		}
+		defer func() { _ = unix.Close(fd) }() // nothing was written
+	}
+	return nil
+}
+
 // markRuntime marks the descriptors of Go's runtime itself: those of its poller, and the files
 // of the processor limit, which the runtime reads again from time to time. The poller is the
 // epoll descriptor that watches a pipe made here, and the runtime wakes it through an eventfd

@@ -37,7 +37,7 @@ var checked = []string{"transfer", "datagrams", "refusals", "channel", "threads"
 // because it changes their course.
 var preloaded = []string{"handler-before", "handler-after", "handler-late", "handler-once", "handler-sent",
 	"handler-sent-inside", "fork-after", "transfer", "signals", "signals-of-child", "signals-unseen", "signals-sudden", "asleep", "cancelled", "closes",
-	"closes-unlisted", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
+	"closes-unlisted", "closes-with-few", "limits-kept", "none-inherited", "standard-closed", "daemons", "unseen-children", "counts", "cycles",
 }
 
 // TestD1_Program runs each scenario as a process of its own.

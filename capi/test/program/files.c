@@ -136,6 +136,37 @@ static void close_without_listing(void)
 			in_child(close_unlisted, i);
 }
 
+// close_few opens an adapter with a low limit of descriptors, which may be too low for it, and
+// closes all that the program does not know. The engine still works with the old limit.
+static void close_few(int limit)
+{
+	struct rlimit had, few;
+	struct rig r = {0};
+	must(getrlimit(RLIMIT_NOFILE, &had) == 0);
+	few = had, few.rlim_cur = (rlim_t)limit;
+	must(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	must(list != NULL && list[0] != NULL);
+	if (ibv_open_device(list[0]) == NULL) {
+		int code = errno;
+		must(code == EMFILE);
+		exit(0);
+	}
+	each();
+	must(setrlimit(RLIMIT_NOFILE, &had) == 0);
+	rig_open(&r, IBV_QPT_RC);
+	transfer(&r);
+	exit(0);
+}
+
+static void close_with_few(void)
+{
+	int free = dup(0);
+	must(free >= 0 && close(free) == 0);
+	for (int limit = free + 5; limit < free + 25; limit++)
+		in_child(close_few, limit);
+}
+
 // kept returns a descriptor that the program cannot close.
 static int kept(void)
 {
@@ -389,6 +420,6 @@ static void standard_closed(void)
 }
 
 const struct scenario files[] = {
-	{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {"closes-unlisted", close_without_listing}, {"unseen-children", unseen_children},
+	{"closes", closes}, {"daemons", daemons}, {"counts", counts}, {"closes-unlisted", close_without_listing}, {"closes-with-few", close_with_few}, {"unseen-children", unseen_children},
 	{"other-build", other_build}, {"limits-kept", limits_kept}, {"none-inherited", none_inherited}, {"closes-unkept", closes_unkept}, {"standard-closed", standard_closed}, {NULL, NULL},
 };
