@@ -16,7 +16,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// errGone is what waits end with when the adapter is closed or has failed.
+// errGone is the error of calls and waits once the adapter is closed or has failed.
 var errGone = fmt.Errorf("the adapter is gone: %w", ib.ENODEV)
 
 // adapter is an open adapter of a Manager.
@@ -32,18 +32,18 @@ type adapter struct {
 	dev      *device.Device                 // behind ctx
 	hca      *hca.HCA                       // adapter's thread only
 	services map[mad.ServiceID]*serviceUser // adapter's thread only
-	channels map[*qp.EEC]*Channel           // of IDs; adapter's thread only
+	channels map[*qp.EEC]*Channel           // that IDs use; adapter's thread only
 
 	pdMu  sync.Mutex // guards what follows
-	pd    *verbs.PD  // of IDs that bring none
-	rdd   *verbs.RDD // of IDs of RD
+	pd    *verbs.PD  // default, for IDs without a protection domain of the program
+	rdd   *verbs.RDD // default, for IDs of RD
 	noPDs bool       // the Manager is closed
 
 	removed chan struct{} // closed once gone
 	gone    bool          // closed or failed; guarded by m.mu
 }
 
-// serviceUser is a service of the adapter and how many IDs listen on it: on
+// serviceUser is a service of the adapter and the number of IDs that listen on it: on
 // one port, but at different addresses.
 type serviceUser struct {
 	l     *cm.Listener
@@ -71,8 +71,8 @@ func newAdapter(m *Manager, ctx *verbs.Context) (*adapter, error) {
 	return d, nil
 }
 
-// do runs f on the adapter's thread. Without f having run it returns errGone,
-// whatever became of the adapter.
+// do runs f on the adapter's thread. If f could not run, it returns errGone, whether
+// the adapter was closed or has failed.
 func (d *adapter) do(f func(now clock.Instant) error) error {
 	ran := false
 	err := d.dev.Do(func(now clock.Instant) error {
@@ -85,15 +85,14 @@ func (d *adapter) do(f func(now clock.Instant) error) error {
 	return err
 }
 
-// index returns the place of an address in the GID table.
+// index returns the index of an address in the GID table.
 func (d *adapter) index(a netip.Addr) (uint8, bool) {
 	i := slices.Index(d.addrs, a)
 	return uint8(max(i, 0)), i >= 0
 }
 
-// first returns the first address of a family; among those one that is as
-// near to a as possible: another host cannot be reached from a loopback
-// address.
+// first returns the first address of a's family. It prefers a loopback address if a
+// is one, and otherwise another: a loopback address cannot reach another host.
 func (d *adapter) first(a netip.Addr) (netip.Addr, bool) {
 	var any netip.Addr
 	for _, own := range d.addrs {
@@ -108,7 +107,7 @@ func (d *adapter) first(a netip.Addr) (netip.Addr, bool) {
 	return any, any.IsValid()
 }
 
-// defaultPD returns the protection domain of IDs that bring none.
+// defaultPD returns the default protection domain.
 func (d *adapter) defaultPD() (*verbs.PD, error) {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
@@ -125,7 +124,7 @@ func (d *adapter) defaultPD() (*verbs.PD, error) {
 	return d.pd, nil
 }
 
-// defaultRDD returns the reliable datagram domain of IDs of RD.
+// defaultRDD returns the default reliable datagram domain.
 func (d *adapter) defaultRDD() (*verbs.RDD, error) {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
@@ -142,7 +141,7 @@ func (d *adapter) defaultRDD() (*verbs.RDD, error) {
 	return d.rdd, nil
 }
 
-// freeDomains frees both; of an adapter that is gone there is nothing to free.
+// freeDomains deallocates the default domains, unless the adapter is gone.
 func (d *adapter) freeDomains() error {
 	d.pdMu.Lock()
 	defer d.pdMu.Unlock()
@@ -172,8 +171,8 @@ func (d *adapter) isGone() bool {
 	return d.gone
 }
 
-// claim opens a service that no process has with which the adapter shares its
-// address.
+// claim opens a service, unless another process that shares the adapter's address
+// has it.
 func (d *adapter) claim(s mad.ServiceID) error {
 	if err := d.dev.Claim(s); err != nil {
 		return err
@@ -185,7 +184,7 @@ func (d *adapter) claim(s mad.ServiceID) error {
 	return err
 }
 
-// open has the adapter take requests for a service. It runs on the adapter's
+// open makes the adapter accept requests for a service. It runs on the adapter's
 // thread.
 func (d *adapter) open(s mad.ServiceID) error {
 	u := d.services[s]
@@ -203,7 +202,7 @@ func (d *adapter) open(s mad.ServiceID) error {
 	return nil
 }
 
-// shut takes one open back.
+// shut undoes one call of open.
 func (d *adapter) shut(s mad.ServiceID) {
 	u := d.services[s]
 	if u == nil {
@@ -216,8 +215,8 @@ func (d *adapter) shut(s mad.ServiceID) {
 }
 
 // lost tells the IDs of an adapter that it is gone. It is called once, on the
-// adapter's thread; cause is nil if the adapter is being closed, and then what
-// peers must hear still leaves.
+// adapter's thread; cause is nil if the adapter is being closed, and then connections
+// still disconnect.
 func (d *adapter) lost(now clock.Instant, cause error) {
 	d.m.mu.Lock()
 	d.gone = true
@@ -247,7 +246,7 @@ func (d *adapter) lost(now clock.Instant, cause error) {
 }
 
 // mtuTo returns the path MTU from an address of the adapter to a peer: that of the port,
-// or a lower one if the host's route does not carry it.
+// or a lower one if the host's route has a lower MTU.
 func (d *adapter) mtuTo(src, dst netip.Addr) ib.MTU {
 	if !d.inside {
 		if mtu, ok := device.PathMTU(src, dst); ok {

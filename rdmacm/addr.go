@@ -16,7 +16,7 @@ type Addr struct{ netip.AddrPort }
 func (Addr) Network() string { return "rdma" }
 
 // lookup returns the addresses that a text such as "10.0.0.1:7471" or
-// "server:7471" names. Without a host it is the unspecified one.
+// "server:7471" names; without a host, the unspecified address.
 func lookup(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 	host, service, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -39,8 +39,8 @@ func lookup(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 	return all, nil
 }
 
-// lookupHost returns the addresses of a host; of an address itself. There is
-// at least one.
+// lookupHost returns the addresses of a host, or the address if host is one. It
+// returns at least one.
 func lookupHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil
@@ -52,8 +52,8 @@ func lookupHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	return ips, err
 }
 
-// reachable returns the first of some addresses of whose family an adapter is,
-// the first of all if there is none.
+// reachable returns the first of some addresses whose family an adapter has; the
+// first of all if there is none.
 func (m *Manager) reachable(all []netip.AddrPort) netip.AddrPort {
 	for _, a := range all {
 		if m.nearest(a.Addr()) != nil {

@@ -10,34 +10,33 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// AltPath is an alternate path, as this side sees it: where its packets leave,
-// and where they go.
+// AltPath is an alternate path, as this side sees it: its own address and the
+// peer's.
 type AltPath struct{ Local, Remote netip.Addr }
 
-// AltPathPolicy is what an ID does about alternate paths of its connection.
+// AltPathPolicy is an ID's policy for alternate paths of its connection.
 type AltPathPolicy uint8
 
 // The policies.
 const (
-	// NoAltPath refuses alternate paths: the answer to a peer that asks for one is
-	// that they are not supported. It is the policy of a new ID.
+	// NoAltPath refuses alternate paths: it answers a peer's request that they are not
+	// supported. It is the policy of a new ID.
 	NoAltPath AltPathPolicy = iota
-	// TellAltPath tells the program: ALT_PATH_REQUEST when the peer asks, which
-	// AnswerAltPath answers, and ALT_PATH_LOADED when the peer has agreed. To
-	// load the path into the queue pair, with the attributes of AltPathAttr, is
-	// the program's part.
+	// TellAltPath raises events: ALT_PATH_REQUEST when the peer requests a path,
+	// which the program answers with AnswerAltPath, and ALT_PATH_LOADED when the peer
+	// has agreed. The program loads the path into the queue pair, with the attributes
+	// of AltPathAttr.
 	TellAltPath
-	// AutoAltPath loads what the two sides agree on into the QP of CreateQP, and
-	// asks for REARM. After a migration the side that connected asks its peer for
-	// the path that was left, so that the connection can go back to it. Without a
-	// QP of CreateQP it is TellAltPath. Of RD, where the path is that of the EE
-	// context of the channel, and so of all connections over it, only the program
-	// asks for the path that was left.
+	// AutoAltPath loads the agreed path into the QP of CreateQP, and sets REARM. After
+	// a migration the side that connected requests the previous path, so that the
+	// connection can return to it. Without a QP of CreateQP it equals TellAltPath. With
+	// RD the path belongs to the EE context of the channel, and so to all connections
+	// over it: only the program requests the previous path.
 	AutoAltPath
 )
 
-// SetAltPath chooses the policy. Both sides of a connection have one: what the
-// one asks for the other may refuse. EINVAL for UD and an unknown policy.
+// SetAltPath sets the policy. Each side of a connection has its own: it may refuse
+// what the other requests. EINVAL for UD and an unknown policy.
 func (id *ID) SetAltPath(p AltPathPolicy) error {
 	if p > AutoAltPath {
 		return fmt.Errorf("set alternate path policy: %d: %w", uint8(p), ib.EINVAL)
@@ -46,13 +45,12 @@ func (id *ID) SetAltPath(p AltPathPolicy) error {
 	return id.set("set alternate path policy", connects, func() { id.settings.altPath = p })
 }
 
-// LoadAltPath asks the peer for an alternate path, from one of the adapter's
-// addresses to one of the peer's. Only the side that connected may ask.
-// ALT_PATH_LOADED tells that both sides agree, ALT_PATH_ERROR that there is no
-// such path; those there were before stay. EINVAL with NoAltPath, on the other
-// side, for the path on which the connection is, without a connection and while
-// another one is asked for; EADDRNOTAVAIL for an address that the adapter does
-// not have.
+// LoadAltPath requests an alternate path from the peer, from one of the adapter's
+// addresses to one of the peer's. Only the side that connected may request one.
+// ALT_PATH_LOADED reports that both sides agree, ALT_PATH_ERROR that they do not;
+// then the paths are unchanged. EINVAL with NoAltPath, on the other side, for the
+// path that the connection uses, without a connection, and while another request
+// is pending; EADDRNOTAVAIL for an address that the adapter does not have.
 func (id *ID) LoadAltPath(p AltPath) error {
 	return id.start("load alternate path", func() error {
 		if err := id.room(); err != nil {
@@ -79,10 +77,10 @@ func (id *ID) askAltPath(now clock.Instant, p AltPath) error {
 	return id.conn.SendLAP(now, &path, nil)
 }
 
-// AltPathAttr returns the attributes, and their mask, that load the alternate
-// path which both sides agree on, or the peer asks for, into a queue pair in RTS,
-// and ask for REARM. A queue pair that is armed takes them without AttrPathMigState.
-// EINVAL when there is none.
+// AltPathAttr returns attributes, with their mask, that load an alternate path into
+// a queue pair in RTS and set REARM: the path that both sides agreed on, or that the
+// peer requests. For an armed queue pair, leave out AttrPathMigState. EINVAL if there
+// is no such path.
 func (id *ID) AltPathAttr() (a ib.QPAttr, mask ib.AttrMask, err error) {
 	err = id.runOn("alternate path attributes", func(clock.Instant) (err error) {
 		if id.state != stateConnect || id.conn == nil {
@@ -94,8 +92,8 @@ func (id *ID) AltPathAttr() (a ib.QPAttr, mask ib.AttrMask, err error) {
 	return a, mask, err
 }
 
-// AnswerAltPath answers ALT_PATH_REQUEST: mad.APRAccepted after the program has
-// loaded the path, or why it has not. EINVAL when there is nothing to answer.
+// AnswerAltPath answers ALT_PATH_REQUEST: with mad.APRAccepted after the program has
+// loaded the path, otherwise with the reason. EINVAL if there is nothing to answer.
 func (id *ID) AnswerAltPath(status mad.APRStatus) error {
 	return id.runOn("answer alternate path", func(now clock.Instant) error {
 		if id.state != stateConnect || id.conn == nil {
@@ -105,8 +103,8 @@ func (id *ID) AnswerAltPath(status mad.APRStatus) error {
 	})
 }
 
-// altPathAsked does with the peer's LAP what the policy says. Events of which
-// many wait are not added to: the peer could go on for ever.
+// altPathAsked answers the peer's LAP according to the policy. It raises no event if
+// too many are pending: the peer could repeat LAP for ever.
 func (id *ID) altPathAsked(now clock.Instant) {
 	asked := id.conn.Asked()
 	q := id.qp.engine()
@@ -127,7 +125,7 @@ func (id *ID) altPathAsked(now clock.Instant) {
 	_ = id.conn.SendAPR(now, &cm.APRParams{Status: status}) // allowed in this state
 }
 
-// altPathAnswered goes on after APR.
+// altPathAnswered handles the peer's APR.
 func (id *ID) altPathAnswered(now clock.Instant, apr *mad.APR) {
 	asked := id.conn.Asked()
 	if apr.Status != mad.APRAccepted {
@@ -143,7 +141,7 @@ func (id *ID) altPathAnswered(now clock.Instant, apr *mad.APR) {
 	id.postIfRoom(&Event{Type: EventAltPathLoaded, AltPath: endsOf(asked)})
 }
 
-// altPathFailed tells that there is no such path.
+// altPathFailed reports that the requested path was not loaded.
 func (id *ID) altPathFailed(asked cm.Path, status int, err error) {
 	id.postIfRoom(&Event{
 		Type: EventAltPathError, AltPath: endsOf(asked), Status: status,
@@ -151,9 +149,9 @@ func (id *ID) altPathFailed(asked cm.Path, status int, err error) {
 	})
 }
 
-// migrated follows the queue pair to the alternate path, and reports false if
-// the two sides had agreed on none. With AutoAltPath the side that connected asks
-// for the path that was left.
+// migrated follows the queue pair to the alternate path, and returns false if the two
+// sides had agreed on none. With AutoAltPath the side that connected requests the
+// previous path.
 func (id *ID) migrated(now clock.Instant, c *cm.Conn) bool {
 	left := c.Path()
 	if id.conn != c || !c.Migrated() {
@@ -172,7 +170,7 @@ func (id *ID) migrated(now clock.Instant, c *cm.Conn) bool {
 // endsOf returns the ends of a path.
 func endsOf(p cm.Path) AltPath { return AltPath{p.Local, p.Remote} }
 
-// postIfRoom posts an event unless too many wait.
+// postIfRoom posts an event unless too many are pending.
 func (id *ID) postIfRoom(e *Event) bool {
 	if id.room() != nil {
 		return false

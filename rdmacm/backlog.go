@@ -2,18 +2,18 @@ package rdmacm
 
 import "net/netip"
 
-// backlog counts the requests of a listener that wait to be taken. A quarter of
-// the places is kept from the address that has the others: no peer fills them
-// all, unless it speaks in the name of more than one. The adapter's own address,
-// at which the listener's fellows are, may. The Manager's mu guards it.
+// backlog counts the pending requests of a listener. One address can have at most three
+// quarters of the places, so that no peer fills them all unless it forges a second
+// address. The adapter's own address, which local programs share, may fill them all. The
+// Manager's mu guards it.
 type backlog struct {
 	most    int
 	waiting int
 	from    map[netip.Addr]int
 }
 
-// add takes a place for a request from an address to one of the adapter, and
-// reports false if there is none.
+// add takes a place for a request from a to the adapter's address to, and reports
+// whether there was one.
 func (b *backlog) add(a, to netip.Addr) bool {
 	kept := b.most / 4
 	if a == to {
@@ -30,7 +30,7 @@ func (b *backlog) add(a, to netip.Addr) bool {
 	return true
 }
 
-// remove gives the place back.
+// remove frees the place of a request from a.
 func (b *backlog) remove(a netip.Addr) {
 	b.waiting--
 	if b.from[a]--; b.from[a] == 0 {

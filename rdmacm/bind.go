@@ -10,21 +10,21 @@ import (
 	"github.com/softhca/softhca/internal/fabric/iface"
 )
 
-// BindAddr gives the ID a local address and port, and with the address its
-// adapter. An unspecified address stands for all adapters, and so does a loopback
-// address, as on Linux, where no adapter of the Manager has one; port 0 for any that
-// is free. Errors: EINVAL when the ID is bound already or a is not valid,
-// EADDRNOTAVAIL for an address that the host has not, ENODEV for one without
-// an adapter of the Manager, EADDRINUSE when the port is taken at this address,
-// EADDRNOTAVAIL when at another and one of the two is unspecified; EINVAL for an address
-// of an adapter and an ID of IPoIB. Of the processes that share an address one has a port,
-// and EADDRINUSE is for the others, unless SetReuseAddr was called. Unlike on
-// Linux, ports below 1024 take no privilege.
+// BindAddr binds the ID to a local address and port; the address also selects its
+// adapter. An unspecified address stands for all adapters. So does a loopback address
+// if no adapter of the Manager has one, as on Linux. Port 0 stands for any free port.
+// Errors: EINVAL if the ID is already bound or a is not valid; EADDRNOTAVAIL for an
+// address that the host does not have; ENODEV for one without an adapter of the
+// Manager; EADDRINUSE if the port is taken at this address; EADDRNOTAVAIL if it is
+// taken at another address and one of the two is unspecified; EINVAL for an ID of
+// IPoIB and an adapter's address. Only one of the processes that share an address can
+// have a port, unless SetReuseAddr was called: the others get EADDRINUSE. Unlike on
+// Linux, ports below 1024 need no privilege.
 func (id *ID) BindAddr(a netip.AddrPort) error {
 	return id.run(fmt.Sprintf("bind to %v", a), func() error { return id.bind(a, true) })
 }
 
-// bind binds an idle ID, alone if no other process is to have the port. call is held.
+// bind binds an idle ID; with alone, no other process can have the port. call is held.
 func (id *ID) bind(a netip.AddrPort, alone bool) error {
 	if !a.IsValid() {
 		return fmt.Errorf("no address: %w", ib.EINVAL)
@@ -45,11 +45,11 @@ func (id *ID) bind(a netip.AddrPort, alone bool) error {
 	return id.settle(a, dev, alone)
 }
 
-// settle claims a port and makes the ID a bound one, of an adapter unless dev
-// is nil. Where the ID is to have it alone, no other process has it with which the
-// adapters share their addresses; who asked for any port gets another then.
+// settle claims a port and binds the ID, to an adapter unless dev is nil. With alone,
+// it fails if another process that shares the adapters' addresses has the port; for
+// port 0 it then tries another port.
 func (id *ID) settle(a netip.AddrPort, dev *adapter, alone bool) error {
-	const attempts = 64 // at random: so many in vain say that few ports are free
+	const attempts = 64 // random ports: if all are taken, few are free
 	for range attempts {
 		if err := id.settleOnce(a, dev, alone); a.Port() != 0 || !errors.Is(err, ib.EADDRINUSE) {
 			return err
@@ -72,7 +72,7 @@ func (id *ID) settleOnce(a netip.AddrPort, dev *adapter, alone bool) error {
 		err = id.reserve()
 	}
 	if err == nil {
-		err = id.become(stateBound) // unless the adapter is gone
+		err = id.become(stateBound) // fails if the adapter is gone
 	}
 	if err != nil {
 		id.giveBack()
@@ -84,15 +84,15 @@ func (id *ID) settleOnce(a netip.AddrPort, dev *adapter, alone bool) error {
 	return err
 }
 
-// reserve keeps other processes from the port: EADDRINUSE if one has it. Beyond as many
-// ports as a process can keep, which is for Listen to say, it does without.
+// reserve keeps other processes from the port: EADDRINUSE if one has it. Beyond the number
+// of ports that a process can reserve it succeeds without: Listen then reports the limit.
 func (id *ID) reserve() error {
 	if id.settings.reuse {
 		return nil
 	}
 	for _, d := range id.adapters() {
 		if d.isGone() {
-			continue // which becoming bound finds out, if it matters
+			continue // becoming bound fails, if it matters
 		}
 		switch err := d.dev.Claim(id.service()); {
 		case err == nil:
@@ -104,7 +104,7 @@ func (id *ID) reserve() error {
 	return nil
 }
 
-// giveBack lets other processes have the port.
+// giveBack releases the port to other processes.
 func (id *ID) giveBack() {
 	for _, d := range id.boundOn {
 		d.dev.Release(id.service())
@@ -112,8 +112,8 @@ func (id *ID) giveBack() {
 	id.boundOn = nil
 }
 
-// local returns an address of this side as it is bound to: unspecified for a loopback
-// address that stands for all adapters.
+// local returns the address to which the ID is bound for a local address a: the unspecified
+// address for a loopback address that stands for all adapters.
 func (m *Manager) local(a netip.AddrPort) netip.AddrPort {
 	onLoopback := func(d *adapter) bool { return slices.ContainsFunc(d.addrs, netip.Addr.IsLoopback) }
 	if !a.Addr().IsLoopback() || slices.ContainsFunc(m.devices, onLoopback) {
@@ -122,13 +122,13 @@ func (m *Manager) local(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(unspecified(a.Addr()), a.Port())
 }
 
-// plain returns an address as GID tables have it: IPv4 as such, IPv6 without
-// a zone.
+// plain returns an address in the form of GID tables: IPv4 unmapped, IPv6 without a
+// zone.
 func plain(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// noAdapter returns why an address cannot be bound to.
+// noAdapter returns the error of binding to an address without an adapter.
 func noAdapter(a netip.Addr) error {
 	if a.IsLoopback() || ofHost(a) {
 		return fmt.Errorf("no adapter has the address %v: %w", a, ib.ENODEV)

@@ -7,12 +7,12 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// ErrClosed is returned by calls on what was closed. It unwraps to EINVAL.
+// ErrClosed is returned by calls on closed objects. It unwraps to EINVAL.
 var ErrClosed = fmt.Errorf("closed: %w", ib.EINVAL)
 
-// maxWaiting bounds the events of an ID that wait to be taken: a call that
-// would lead to another one fails with ENOMEM. What a peer can add to it is
-// bounded too: a connection has one end, a listener its backlog.
+// maxWaiting bounds the pending events of an ID: a call that would cause another one
+// fails with ENOMEM. The events that a peer can add are also bounded: a connection
+// ends once, and a listener has its backlog.
 const maxWaiting = 64
 
 // EventChannel holds the events of its IDs, in the order in which they
@@ -53,15 +53,15 @@ func (ch *EventChannel) Get(ctx context.Context) (*Event, error) {
 	}
 }
 
-// TryGet returns the oldest event if there is one.
+// TryGet returns the oldest event, if any.
 func (ch *EventChannel) TryGet() (*Event, bool) {
 	e, err := ch.take()
 	return e, err == nil && e != nil
 }
 
-// Ready returns a channel that has an element while events wait, for use in a
-// select; take them with TryGet until there are no more. It may have one when
-// the last of them has just been taken.
+// Ready returns a channel that has an element while events are pending, for use in a
+// select; take them with TryGet until there are no more. It may still have an element
+// after the last event was taken.
 func (ch *EventChannel) Ready() <-chan struct{} {
 	if ch == nil {
 		return nil
@@ -69,7 +69,7 @@ func (ch *EventChannel) Ready() <-chan struct{} {
 	return ch.ready
 }
 
-// Len returns how many events wait.
+// Len returns the number of pending events.
 func (ch *EventChannel) Len() int {
 	if ch == nil {
 		return 0
@@ -109,8 +109,7 @@ func (ch *EventChannel) signal() {
 	}
 }
 
-// take removes the oldest event. Neither an event nor an error says that there
-// is none.
+// take removes and returns the oldest event; nil without an error if there is none.
 func (ch *EventChannel) take() (*Event, error) {
 	if ch == nil {
 		return nil, fmt.Errorf("no event channel: %w", ErrClosed)
@@ -136,7 +135,7 @@ func (ch *EventChannel) take() (*Event, error) {
 	e.count.open++
 	if e.Type == EventConnectRequest {
 		e.about.backlog.remove(e.source)
-		e.ID.Context = e.Listener.Context // as rdma_cm; here, where the program may look at it
+		e.ID.Context = e.Listener.Context // as rdma_cm does; only now can the program see the ID
 	}
 	return e, nil
 }
@@ -148,17 +147,17 @@ func (ch *EventChannel) put(e *Event) {
 	ch.signal()
 }
 
-// remove takes the events of an ID out, in order. m.mu is held.
+// remove removes the events of an ID and returns them in order. m.mu is held.
 func (ch *EventChannel) remove(id *ID) []*Event {
 	return ch.filter(id, func(*Event) bool { return true })
 }
 
-// removeOf takes those events of an ID out that count for a.
+// removeOf removes the events of an ID that a counts.
 func (ch *EventChannel) removeOf(id *ID, a *ackCount) {
 	ch.filter(id, func(e *Event) bool { return e.count == a })
 }
 
-// filter takes the events of an ID out that drop says yes to.
+// filter removes and returns the events of an ID for which drop returns true.
 func (ch *EventChannel) filter(id *ID, drop func(*Event) bool) []*Event {
 	if id.waiting == 0 {
 		return nil

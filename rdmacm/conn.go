@@ -19,8 +19,8 @@ import (
 // net.Conn, a stream of bytes in both directions over one RC queue pair. Any
 // number of goroutines may use it.
 //
-// Read returns io.EOF after the peer closes, or closes its side for writing, and an
-// error that unwraps to ECONNRESET after the peer breaks off. If the peer vanishes,
+// Read returns io.EOF after the peer calls Close or CloseWrite, and an error that
+// unwraps to ECONNRESET after the peer breaks the connection. If the peer vanishes,
 // Write fails with ETIMEDOUT; a program that only reads needs a deadline. The peer
 // takes data only while its program calls Read or Write. Errors are *net.OpError.
 type Conn struct {
@@ -37,11 +37,11 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// errNoConn is returned by calls on nil.
+// errNoConn is returned by calls on a nil Conn.
 var errNoConn = fmt.Errorf("no connection: %w", ib.EINVAL)
 
-// newConn returns a Conn for an ID that has an adapter. On failure the ID is as
-// it was.
+// newConn returns a Conn for an ID that has an adapter. On failure the ID is
+// unchanged.
 func newConn(id *ID, o *options) (*Conn, error) {
 	s, err := newStream(id, o)
 	if err != nil {
@@ -86,9 +86,8 @@ func (c *Conn) RemoteAddr() net.Addr { return Addr{c.ID().PeerAddr()} }
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, true, true) }
 
-// SetReadDeadline sets when Read stops waiting, with an error that is
-// os.ErrDeadlineExceeded; the zero time is never. It counts for calls that wait
-// already. It fails only without a connection.
+// SetReadDeadline sets when Read stops waiting, with os.ErrDeadlineExceeded; the zero
+// time is never. It also applies to waiting calls. It fails only on a nil Conn.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, true, false) }
 
 // SetWriteDeadline does the same for Write and CloseWrite.
@@ -124,8 +123,8 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Write sends b and returns once it is in buffers that are on their way. If it
-// fails, the bytes that it returns may have come to the peer or not.
+// Write sends b and returns once all of it is posted for sending. If it fails, the n
+// bytes may have reached the peer or not.
 func (c *Conn) Write(b []byte) (n int, err error) {
 	err = c.call("write", false, func(s *stream) (bool, error) {
 		for n < len(b) && s.ready() {
@@ -137,8 +136,8 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// CloseWrite tells the peer that no more will come: it reads io.EOF after what
-// was written. The other direction goes on.
+// CloseWrite ends this side's data: the peer reads io.EOF after it. The other
+// direction continues.
 func (c *Conn) CloseWrite() error {
 	return c.call("close", false, func(s *stream) (bool, error) {
 		if s.err != nil {
@@ -177,7 +176,7 @@ func (c *Conn) call(op string, reading bool, step func(*stream) (done bool, err 
 			done, err = step(s)
 		}
 		switch {
-		case err == io.EOF: // as it is: what reads wants it so
+		case err == io.EOF: // not wrapped: readers compare with ==
 			return err
 		case err != nil:
 			return c.failure(op, err)
@@ -193,10 +192,10 @@ func (c *Conn) failure(op string, err error) error {
 	return &net.OpError{Op: op, Net: "rdma", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 }
 
-// Close ends the connection: what was written goes to the peer, then both
-// sides agree to the end. That takes as long as WithLinger says at most; if it
-// was not enough, the error says so, and the end is the peer's to find out. Who
-// reads or writes meanwhile gets net.ErrClosed.
+// Close ends the connection: it sends the written data, and then both sides
+// disconnect. This takes at most the time of WithLinger; if it takes longer, Close
+// returns an error, and the peer must detect the end itself. Concurrent calls of Read
+// and Write return net.ErrClosed.
 func (c *Conn) Close() error {
 	if c == nil {
 		return errNoConn
@@ -218,8 +217,8 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// flush sends what is left and the end. It reports false if that took too
-// long; a stream that is broken has nothing left to send.
+// flush sends the remaining data and the end of the stream. It returns false if that
+// took too long; a broken stream has nothing left to send.
 func (c *Conn) flush(late <-chan struct{}) (bool, error) {
 	s := c.stream
 	s.mu.Lock()
@@ -243,14 +242,14 @@ func (c *Conn) flush(late <-chan struct{}) (bool, error) {
 func (c *Conn) depart(ctx context.Context) error {
 	if err := c.id.Disconnect(); err != nil {
 		if errors.Is(err, errGone) || errors.Is(err, errDestroyed) {
-			return nil // there is no adapter that could, or the Manager has done it
+			return nil // the adapter is gone, or the Manager has done it
 		}
 		return err
 	}
 	for {
 		e, err := c.ch.Get(ctx)
 		if err != nil {
-			return nil // it is late, or the Manager is closed, and with it the connection
+			return nil // out of time, or the Manager is closed, and the connection with it
 		}
 		e.Ack()
 		switch e.Type {
@@ -260,7 +259,7 @@ func (c *Conn) depart(ctx context.Context) error {
 	}
 }
 
-// release frees what the connection has.
+// release destroys the objects of the connection.
 func (c *Conn) release() error {
 	err := c.id.Destroy()
 	if errors.Is(err, errDestroyed) { // by closing the Manager
@@ -272,7 +271,7 @@ func (c *Conn) release() error {
 	return errors.Join(err, c.lease.release())
 }
 
-// await takes the next event of a channel, which must be of a type.
+// await takes the next event of a channel, which must have the given type.
 func await(ctx context.Context, ch *EventChannel, t EventType) (*Event, error) {
 	e, err := ch.Get(ctx)
 	if err != nil {

@@ -19,23 +19,23 @@ const (
 	rejData     = 148
 )
 
-// mostRetries is the largest retry count; of RNR retries it means for ever.
+// mostRetries is the largest retry count; for RNR retries it means without limit.
 const mostRetries = 7
 
 // errNoQP is returned when the QP of an ID is gone, or was never there.
 var errNoQP = fmt.Errorf("the ID has no queue pair: %w", ib.EINVAL)
 
-// errNotAsked is returned by what answers a request when there is none.
+// errNotAsked is returned by calls that answer a request if there is none.
 var errNotAsked = fmt.Errorf("no request waits for the answer: %w", ib.EINVAL)
 
-// Connect asks the peer for a connection, or an ID of UDP for the queue
-// pair of its service. ESTABLISHED tells that both sides may send, for an
-// ID without a QP of CreateQP CONNECT_RESPONSE that it is to be made ready;
-// REJECTED, UNREACHABLE or CONNECT_ERROR that there is no connection. A nil p
-// asks for 7 retries and all resources. On failure the ID may try again; errors:
-// EINVAL in another state, for private data over 56 bytes (UDP: 180), without a
-// QP when p names none, and for more resources than the adapter has, of TCP;
-// ENOMEM when the adapter has no room for another connection.
+// Connect requests a connection from the peer or, for an ID of UDP, the queue pair of
+// its service. ESTABLISHED reports that both sides may send; for an ID without a QP
+// of CreateQP, CONNECT_RESPONSE reports that the program must move its QP and call
+// Establish. REJECTED, UNREACHABLE or CONNECT_ERROR report that there is no
+// connection. A nil p requests 7 retries and all resources. After an error the ID may
+// try again. Errors: EINVAL in another state, for private data over 56 bytes (UDP:
+// 180), without a QP if p names none, and, for TCP, for more resources than the
+// adapter has; ENOMEM if the adapter has no room for another connection.
 func (id *ID) Connect(p *ConnParam) error {
 	return id.start("connect", func() error {
 		if err := id.room(); err != nil {
@@ -119,8 +119,8 @@ func (id *ID) askService(now clock.Instant, c *cm.Conn, p *ConnParam) error {
 	})
 }
 
-// offer returns what the ID brings to a connection: p, or the defaults, with
-// the QP of CreateQP if there is one.
+// offer returns the ID's parameters of a connection: p, or the defaults, with the QP of
+// CreateQP if there is one.
 func (id *ID) offer(p *ConnParam) (ConnParam, error) {
 	o := ConnParam{
 		ResponderResources: AllResources, InitiatorDepth: AllResources, RetryCount: mostRetries, RNRRetryCount: mostRetries,
@@ -162,14 +162,13 @@ func (id *ID) private(data []byte, room int) ([]byte, error) {
 	return slices.Concat(h[:], data), nil
 }
 
-// Accept agrees to the request that the ID came with. The QP of CreateQP is
-// made ready first, so that the peer may send at once; ESTABLISHED follows. An
-// ID of UDP tells the peer its QP, and no event follows. A nil p agrees to what
-// the peer asks for; otherwise the resources are those of p, whatever the peer
-// asked for. The peer's retry counts are those of its REQ. EINVAL when there is
-// nothing to accept, without a QP, and, of TCP, for more resources than the
-// adapter has: the request still waits then. Any other error, such as EINVAL
-// for private data over 196 bytes (UDP: 136), has rejected it.
+// Accept accepts the request of the ID. It first moves the QP of CreateQP to RTS, so
+// that the peer may send at once; ESTABLISHED follows. For an ID of UDP it sends the
+// peer the QP, and no event follows. A nil p accepts the peer's parameters; otherwise
+// the resources are those of p, whatever the peer requested. The peer's retry counts
+// are those of its REQ. EINVAL if there is nothing to accept, without a QP, and, for
+// TCP, for more resources than the adapter has; then the request is still pending. Any
+// other error, such as EINVAL for private data over 196 bytes (UDP: 136), rejects it.
 func (id *ID) Accept(p *ConnParam) error {
 	connects := false
 	err := id.run("accept", func() error {
@@ -204,7 +203,7 @@ func (id *ID) accept(now clock.Instant, p *ConnParam) error {
 	return nil
 }
 
-// asked reports whether a peer's request waits for Accept or Reject.
+// asked reports whether a peer's request is pending.
 func (id *ID) asked() bool {
 	if id.state != stateConnect || id.conn == nil || id.conn.Role() != cm.Passive {
 		return false
@@ -217,7 +216,7 @@ func (id *ID) asked() bool {
 	}
 }
 
-// acceptConnection readies the QP and sends REP.
+// acceptConnection moves the QP to RTS and sends REP.
 func (id *ID) acceptConnection(now clock.Instant, o *ConnParam, chosen bool) error {
 	c := id.conn
 	served, depth := c.Resources()
@@ -260,19 +259,18 @@ func (id *ID) acceptService(now clock.Instant, p *ConnParam) error {
 	}
 	err := id.conn.SendSIDRREP(now, &rep)
 	if err != nil {
-		// Allowed in this state, and without anything that could be too long.
+		// Allowed in this state, and without data that could be too long.
 		_ = id.conn.SendSIDRREP(now, &cm.SIDRREPParams{Status: mad.SIDRRejected})
 	}
 	return err
 }
 
-// Reject refuses the request that the ID came with, or the answer of a
-// CONNECT_RESPONSE. EINVAL when there is neither, or for private data over 148
-// bytes (UDP: 136); then nothing was sent.
+// Reject rejects the request of the ID, or the peer's answer after CONNECT_RESPONSE.
+// EINVAL if there is neither, or for private data over 148 bytes (UDP: 136); then
+// nothing was sent.
 func (id *ID) Reject(private []byte) error { return id.RejectWith(mad.RejConsumer, private) }
 
-// RejectWith is Reject with a reason of the caller's choice. An ID of UDP has
-// only the one.
+// RejectWith is Reject with a reason. An ID of UDP has only one reason.
 func (id *ID) RejectWith(reason mad.RejReason, private []byte) error {
 	return id.runOn("reject", func(now clock.Instant) error { return id.reject(now, reason, private) })
 }
@@ -288,7 +286,7 @@ func (id *ID) reject(now clock.Instant, reason mad.RejReason, private []byte) er
 	}
 }
 
-// answered reports whether REP waits for Establish or Reject.
+// answered reports whether a REP is pending, for Establish or Reject.
 func (id *ID) answered() bool {
 	if id.state != stateConnect || id.conn == nil {
 		return false
@@ -297,9 +295,9 @@ func (id *ID) answered() bool {
 	return s == cm.RepRcvd || s == cm.MRARepSent
 }
 
-// Establish finishes a connection after CONNECT_RESPONSE, once the program has
-// its QP in RTR or RTS: the peer gets RTU. No event follows. EINVAL for an ID
-// with a QP of CreateQP, and when there is nothing to finish.
+// Establish completes a connection after CONNECT_RESPONSE, once the program has moved
+// its QP to RTR or RTS: it sends RTU. No event follows. EINVAL for an ID with a QP of
+// CreateQP, and if there is nothing to complete.
 func (id *ID) Establish() error {
 	return id.runOn("establish", func(now clock.Instant) error {
 		if id.qp != nil || !id.answered() {
@@ -309,11 +307,11 @@ func (id *ID) Establish() error {
 	})
 }
 
-// Notify tells the connection of an asynchronous event of its QP, which one of
-// CreateQP does by itself. COMM_EST, data before RTU, makes a passive connection
-// established: EISCONN if it is. PATH_MIG has its messages take the alternate
-// path too: EINVAL if the two sides had agreed on none. EINVAL in another state
-// and for other events.
+// Notify reports an asynchronous event of the program's own QP to the connection; a QP
+// of CreateQP needs no such call. COMM_EST, data before RTU, establishes a passive
+// connection: EISCONN if it is already established. PATH_MIG moves the messages of the
+// connection to the alternate path too: EINVAL if the two sides had agreed on none.
+// EINVAL in another state and for other events.
 func (id *ID) Notify(e ib.EventType) error {
 	return id.runOn("notify", func(now clock.Instant) error {
 		switch {
@@ -326,10 +324,10 @@ func (id *ID) Notify(e ib.EventType) error {
 	})
 }
 
-// Disconnect moves the QP of CreateQP to ERR and ends the connection:
-// DREQ goes out or, if the peer was first, DREP. DISCONNECTED follows. What is
-// not established yet ends when it is. EINVAL for an ID that is neither
-// connected nor listening; where there is nothing to end, nothing happens.
+// Disconnect moves the QP of CreateQP to ERR and ends the connection: it sends DREQ
+// or, if the peer was first, DREP. DISCONNECTED follows. A connection that is not yet
+// established ends when it is. EINVAL for an ID that is neither connected nor
+// listening. If there is nothing to end, it does nothing.
 func (id *ID) Disconnect() error {
 	follows := false
 	err := id.runOn("disconnect", func(now clock.Instant) (err error) {
@@ -342,7 +340,7 @@ func (id *ID) Disconnect() error {
 	return id.complete("disconnect", EventDisconnected)
 }
 
-// disconnect reports whether DISCONNECTED follows or, perhaps, waits already.
+// disconnect reports whether DISCONNECTED follows or may already be pending.
 func (id *ID) disconnect(now clock.Instant) (follows bool, err error) {
 	if id.conn == nil && id.state != stateListen {
 		return false, id.state.refuses()
@@ -362,7 +360,7 @@ func (id *ID) disconnect(now clock.Instant) (follows bool, err error) {
 	}
 }
 
-// hasNews reports whether events wait to be taken.
+// hasNews reports whether events are pending.
 func (id *ID) hasNews() bool {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()

@@ -13,23 +13,23 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Channel is this side's end of a reliable datagram channel: what IDs of port
-// space RD are connected over. The first connection between two queue pairs sets
-// it up, with an EE context on either side; further ones, that either side begins,
-// may join it with ConnParam.Channel. When the last of them ends, the channel does
-// and its EE context goes to ERR; it is destroyed with the last ID that was
-// connected over it.
+// Channel is this side's end of a reliable datagram channel, over which IDs of port
+// space RD are connected. The first connection between two queue pairs sets it up,
+// with an EE context on either side. Later connections of either side may join it with
+// ConnParam.Channel. The channel ends with its last connection, and its EE context
+// moves to ERR; the EE context is destroyed with the last ID that was connected over
+// it.
 //
-// Requests to send name the EE context, and of the peer's queue pair the number and
-// the Q_Key, which the events of the connection tell:
+// Send requests name the EE context, and the number and Q_Key of the peer's queue
+// pair, which the events of the connection report:
 //
 //	verbs.SendWR{EEC: id.Channel().EEC(), RemoteQPN: e.Param.QPN, RemoteQKey: e.Param.QKey, ...}
 type Channel struct {
 	dev    *adapter
 	eec    *verbs.EEC
 	engine *qp.EEC
-	conn   *cm.Channel // adapter's thread only; nil before the first connection has asked, or accepted
-	ids    int         // that were connected over it, or are to be; guarded by m.mu
+	conn   *cm.Channel // adapter's thread only; nil before the first connection is requested or accepted
+	ids    int         // IDs that have the channel; guarded by m.mu
 }
 
 // EEC returns the EE context of the channel. It belongs to the channel: a program
@@ -46,7 +46,7 @@ func (k *Channel) Users() (n int) {
 	if k == nil {
 		return 0
 	}
-	// Of an adapter that is gone, so are the connections.
+	// If the adapter is gone, so are the connections.
 	_ = k.dev.do(func(clock.Instant) error {
 		if k.conn != nil {
 			n = k.conn.Users()
@@ -56,11 +56,11 @@ func (k *Channel) Users() (n int) {
 	return n
 }
 
-// ended is the count of IDs of a channel that has had its last.
+// ended is the value of Channel.ids after its last ID has gone.
 const ended = -1
 
-// Channel returns the channel that an ID of RD is connected over, from Connect or
-// Accept on, or from the CONNECT_REQUEST on if the peer joins one; nil before.
+// Channel returns the channel of an ID of RD: from Connect or Accept on, or from
+// CONNECT_REQUEST on if the peer joins one; nil before.
 func (id *ID) Channel() *Channel {
 	if id == nil {
 		return nil
@@ -70,10 +70,10 @@ func (id *ID) Channel() *Channel {
 	return id.channel
 }
 
-// RDD returns the default reliable datagram domain of the ID's adapter, in which
-// are all channels, and the RD queue pairs of CreateQP. It is allocated when it is
-// first asked for and ends with the Manager. EINVAL before the ID has an adapter;
-// errors of AllocRDD.
+// RDD returns the default reliable datagram domain of the ID's adapter, which contains
+// all channels and the RD queue pairs of CreateQP. The first call allocates it, and
+// Manager.Close deallocates it. EINVAL before the ID has an adapter; errors of
+// AllocRDD.
 func (id *ID) RDD() (*verbs.RDD, error) {
 	dev, _, _ := id.place()
 	if dev == nil {
@@ -82,8 +82,8 @@ func (id *ID) RDD() (*verbs.RDD, error) {
 	return dev.defaultRDD()
 }
 
-// openChannel gives an ID of RD the channel that it is to be connected over: one
-// that exists, or a new one. call is held.
+// openChannel gives an ID of RD its channel: exists, or a new one if it is nil. call is
+// held.
 func (id *ID) openChannel(exists *Channel) error {
 	if exists != nil {
 		if exists.dev != id.dev {
@@ -107,8 +107,7 @@ func (id *ID) openChannel(exists *Channel) error {
 	return errors.Join(err, id.hold(k))
 }
 
-// hold notes that an ID is connected over a channel, or is to be. ENOTCONN if it
-// was the last one's.
+// hold adds an ID to a channel. ENOTCONN if the channel's last ID has gone.
 func (id *ID) hold(k *Channel) error {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
@@ -120,9 +119,9 @@ func (id *ID) hold(k *Channel) error {
 	return nil
 }
 
-// closeChannel takes the ID, whose connection is over, out of its channel. With the
-// last one the EE context is destroyed; if it cannot be, that is the error and
-// nothing has changed. call is held.
+// closeChannel removes the ID, whose connection is over, from its channel. The last ID
+// destroys the EE context; if that fails, closeChannel returns the error and nothing
+// has changed. call is held.
 func (id *ID) closeChannel() error {
 	k := id.channel
 	if k == nil {
@@ -136,7 +135,7 @@ func (id *ID) closeChannel() error {
 			id.m.mu.Unlock()
 			return err
 		}
-		// Of an adapter that is gone, so are the channels.
+		// If the adapter is gone, so are its channels.
 		_ = k.dev.do(func(clock.Instant) error {
 			delete(k.dev.channels, k.engine)
 			return nil
@@ -146,8 +145,8 @@ func (id *ID) closeChannel() error {
 	return nil
 }
 
-// letGo counts an ID of a channel less. It reports whether that was the last: then
-// there will be no other.
+// letGo removes an ID from a channel. It reports whether that was the last: then no
+// other can be added.
 func (m *Manager) letGo(k *Channel) (last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,9 +156,9 @@ func (m *Manager) letGo(k *Channel) (last bool) {
 	return k.ids == ended
 }
 
-// joined gives the ID of a request its channel, if the peer joins one, and reports
-// false if that is none of a Manager's. It runs on the adapter's thread, before
-// anybody knows the ID.
+// joined gives the ID of a request its channel, if the peer joins one, and returns
+// false if no ID of the Manager has that channel. It runs on the adapter's thread,
+// before other goroutines can see the ID.
 func (id *ID) joined() bool {
 	if id.typ != ib.RD || !id.conn.Channel().JoinedBy(id.conn) {
 		return true
@@ -169,8 +168,8 @@ func (id *ID) joined() bool {
 	return k != nil && id.hold(k) == nil
 }
 
-// left takes the ID of a request that nobody wants out of the channel that it would
-// have joined, which others are connected over. It runs on the adapter's thread.
+// left removes the ID of a refused request from the channel that it would have joined.
+// Other IDs are connected over the channel. It runs on the adapter's thread.
 func (id *ID) left() {
 	if id.channel != nil {
 		id.m.letGo(id.channel)
@@ -178,7 +177,7 @@ func (id *ID) left() {
 	}
 }
 
-// askRD has a REQ ask for the channel of the ID.
+// askRD completes a REQ with the channel of the ID.
 func (id *ID) askRD(r *cm.REQParams, o *ConnParam) error {
 	r.Transport, r.QKey = mad.TransportRD, o.QKey
 	switch k := id.channel; {
@@ -194,8 +193,8 @@ func (id *ID) askRD(r *cm.REQParams, o *ConnParam) error {
 	return nil
 }
 
-// connectRD is connect of an ID of RD. The channel is made before, since that takes
-// a call of its own on the adapter's thread. call is held.
+// connectRD is connect for IDs of RD. It creates the channel first, which needs a
+// separate call on the adapter's thread. call is held.
 func (id *ID) connectRD(p *ConnParam) error {
 	if err := id.in(stateRouteResolved); err != nil {
 		return err
@@ -214,7 +213,7 @@ func (id *ID) connectRD(p *ConnParam) error {
 	return err
 }
 
-// acceptRD is accept of an ID of RD. call is held.
+// acceptRD is accept for IDs of RD. call is held.
 func (id *ID) acceptRD(p *ConnParam) error {
 	opens := false
 	err := id.do(func(clock.Instant) error {
@@ -253,7 +252,7 @@ func (id *ID) readyRD(now clock.Instant) error {
 	return id.dev.hca.EstablishRD(now, id.conn, e, q)
 }
 
-// hint says what to do about a REJ, where the reason alone does not.
+// hint returns advice for a REJ whose reason alone does not help.
 func (id *ID) hint(r mad.RejReason) string {
 	switch {
 	case id.typ != ib.RD && r == mad.RejInvalidServiceID:

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// deadline is an instant at which calls stop waiting. It can be moved while
-// they wait.
+// deadline is an instant at which calls stop waiting. It can be changed while they
+// wait.
 type deadline struct {
 	mu      sync.Mutex // guards what follows
 	timer   *time.Timer
@@ -15,13 +15,13 @@ type deadline struct {
 
 func (d *deadline) init() { d.expired = make(chan struct{}) }
 
-// set moves the deadline; the zero time is never. Who waits on a channel of
-// wait that is not closed yet waits for the new instant.
+// set changes the deadline; the zero time is never. Calls that wait on an open channel
+// of wait then wait for the new instant.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil && !d.timer.Stop() {
-		<-d.expired // it has fired: let it be done
+		<-d.expired // the timer has fired: wait until its function is done
 	}
 	d.timer = nil
 	over := false

@@ -11,10 +11,10 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Dial opens an adapter of its own and connects to a Listener at an address
-// such as "10.0.0.1:7471". The adapter closes with the Conn. A program with several
-// connections does better with a Manager, whose adapter they share. Errors as those
-// of Manager.Dial and verbs.Open.
+// Dial opens an adapter and connects to a Listener at an address such as
+// "10.0.0.1:7471". The adapter closes with the Conn. A program with several connections
+// should use a Manager, so that they share an adapter. Errors are those of Manager.Dial
+// and verbs.Open.
 func Dial(ctx context.Context, addr string, opts ...Option) (*Conn, error) {
 	o, err := newOptions(opts)
 	if err != nil {
@@ -63,14 +63,13 @@ func (o *options) openFor(peer netip.Addr) (*Manager, error) {
 	}
 }
 
-// Dial connects to a Listener at an address such as "10.0.0.1:7471" from an
-// adapter of the Manager, the one that ResolveAddr finds. Of the addresses of a
-// name it takes the first that an adapter can reach. When ctx ends before the
-// connection is there, the attempt is taken back. Errors: one that unwraps to
-// ctx.Err and says what was going on; one that unwraps to ECONNREFUSED when
-// there is no listener or it rejects (RejectError), or to ETIMEDOUT when there
-// is no answer; those of ResolveAddr, and of the objects that a connection
-// takes.
+// Dial connects to a Listener at an address such as "10.0.0.1:7471", from the adapter
+// of the Manager that ResolveAddr finds. If a name has several addresses, it uses the
+// first that an adapter can reach. If ctx ends before the connection is established,
+// Dial gives up. Errors: one that unwraps to ctx.Err and names the step that was under
+// way; one that unwraps to ECONNREFUSED if there is no listener or it rejects
+// (RejectError), or to ETIMEDOUT if there is no answer; those of ResolveAddr, and of
+// creating the objects of a connection.
 func (m *Manager) Dial(ctx context.Context, addr string, opts ...Option) (*Conn, error) {
 	o, err := newOptions(opts)
 	if m == nil {
@@ -101,8 +100,8 @@ func (m *Manager) dial(ctx context.Context, to netip.AddrPort, o *options) (*Con
 	return c, nil
 }
 
-// connect resolves and connects an ID, and makes a Conn of it. On failure the
-// caller destroys the ID.
+// connect resolves and connects an ID, and returns its Conn. On failure the caller
+// destroys the ID.
 func connect(ctx context.Context, id *ID, to netip.AddrPort, o *options) (*Conn, error) {
 	if err := id.ResolveAddr(netip.AddrPort{}, to, 0); err != nil {
 		return nil, err
@@ -127,8 +126,8 @@ func connect(ctx context.Context, id *ID, to netip.AddrPort, o *options) (*Conn,
 	return c, nil
 }
 
-// meanwhile returns the error of a wait. If it is the end of ctx, which alone
-// does not tell a wrong address from a short deadline, it says what was going on.
+// meanwhile returns the error of a wait. If ctx has ended, it adds the step that was
+// under way, to distinguish a wrong address from a short deadline.
 func meanwhile(ctx context.Context, err error, doing string) error {
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
@@ -136,7 +135,7 @@ func meanwhile(ctx context.Context, err error, doing string) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// connect asks the peer and waits for its answer.
+// connect sends the request and waits for the answer.
 func (c *Conn) connect(ctx context.Context) error {
 	if err := c.id.Connect(c.param()); err != nil {
 		return err
@@ -153,7 +152,7 @@ func (c *Conn) connect(ctx context.Context) error {
 	return nil
 }
 
-// param is what a Conn asks for, and agrees to.
+// param returns the parameters with which a Conn connects and accepts.
 func (c *Conn) param() *ConnParam {
 	return &ConnParam{PrivateData: c.stream.own.encode(), RetryCount: mostRetries, RNRRetryCount: mostRetries}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Option changes how Listen and Dial do their work.
+// Option configures Listen and Dial.
 type Option func(*options)
 
-// options are what the options change.
+// options holds the values of the options.
 type options struct {
 	cfg     *verbs.Config
 	backlog int
@@ -20,8 +20,8 @@ type options struct {
 	linger  time.Duration
 }
 
-// Bounds of the buffers of a Conn. With fewer than four, credits could not be
-// given back without keeping data waiting.
+// Bounds of the buffers of a Conn. With fewer than four, returning credits would delay
+// data.
 const (
 	minBuffers = 4
 	maxBuffers = 4096
@@ -39,26 +39,25 @@ func newOptions(opts []Option) (*options, error) {
 	return o, nil
 }
 
-// WithConfig has the package's Listen and Dial open this adapter. Without it,
-// Listen takes the address that it listens on, and Dial the one from which the
-// host would send to the peer; for a peer on a loopback address one of
-// 127.0.0.0/8 that is free. It does nothing to the methods of a Manager.
+// WithConfig makes the package's Listen and Dial open this adapter. Without it, Listen
+// uses the address that it listens on, and Dial the address from which the host would
+// send to the peer; for a peer on a loopback address, a free one of 127.0.0.0/8. It
+// has no effect on the methods of a Manager.
 func WithConfig(cfg verbs.Config) Option { return func(o *options) { o.cfg = &cfg } }
 
-// WithBacklog bounds the requests that wait for Accept, and apart from them the
-// connections that are accepted and not established, of which the oldest gives
-// way to a new one; 128 without it.
+// WithBacklog sets the maximum number of requests that wait for Accept, and of
+// connections that are accepted and not established, of which a new one replaces the
+// oldest. The default is 128.
 func WithBacklog(n int) Option { return func(o *options) { o.backlog = n } }
 
-// WithBuffers sets how many messages of how many bytes a Conn can have waiting
-// in each direction: 16 of 32 KiB without it, which is 1 MiB of memory. As both
-// sides sleep when there is nothing to do, what is under way bounds the
-// throughput: more and larger buffers make long streams faster. Both sides
-// choose for themselves.
+// WithBuffers sets the number and size of the messages that a Conn can have in flight
+// in each direction. The default is 16 of 32 KiB, which takes 1 MiB of memory. The
+// bytes in flight bound the throughput, because both sides sleep when they have nothing
+// to do: more and larger buffers make long streams faster. Each side chooses its own.
 func WithBuffers(count, bytes int) Option {
 	return func(o *options) { o.buffers, o.size = count, bytes }
 }
 
-// WithLinger sets how long Close waits for the peer to take what was written
-// and to agree to the end: 5 seconds without it.
+// WithLinger sets how long Close waits for the peer to take the written data and to
+// disconnect. The default is 5 seconds.
 func WithLinger(d time.Duration) Option { return func(o *options) { o.linger = d } }

@@ -13,69 +13,69 @@ import (
 type Event struct {
 	Type EventType
 	ID   *ID
-	// Listener got the CONNECT_REQUEST; ID is new then.
+	// Listener received the CONNECT_REQUEST; ID is then a new one.
 	Listener *ID
-	// Status is 0 or says why, as on Linux: a negative errno, of REJECTED the
-	// reason of the REJ, of UNREACHABLE also the status of the SIDR_REP. Where
-	// librdmacm says -1 it is -1: CONNECT_ERROR and MULTICAST_ERROR.
+	// Status is 0 or the reason, as on Linux: a negative errno; for REJECTED the
+	// reason of the REJ; for UNREACHABLE also the status of the SIDR_REP; for
+	// CONNECT_ERROR and MULTICAST_ERROR -1, as in librdmacm.
 	Status int
-	// Err says the same as an error; nil for what is none. It unwraps to an
-	// errno, and for REJECTED is a *RejectError.
+	// Err is the same reason as an error; nil if the event reports none. It unwraps
+	// to an errno, and is a *RejectError for REJECTED.
 	Err error
-	// Param is that of the peer, seen from this side and ready for Accept:
-	// with CONNECT_REQUEST, CONNECT_RESPONSE and, on the active side,
-	// ESTABLISHED. With REJECTED it has the private data.
+	// Param has the peer's parameters, converted to this side's view for Accept,
+	// with CONNECT_REQUEST, CONNECT_RESPONSE and, on the active side, ESTABLISHED.
+	// With REJECTED it has the private data.
 	Param ConnParam
 	// UD is set with events of IDs of UDP and IPoIB.
 	UD UDParam
-	// AltPath is the path that an event of alternate paths is about.
+	// AltPath is the path of an event about alternate paths.
 	AltPath AltPath
-	// Context is what JoinMulticast was given: MULTICAST_JOIN and
+	// Context is the context of JoinMulticast, with MULTICAST_JOIN and
 	// MULTICAST_ERROR.
 	Context any
 
-	about  *ID        // whose event it is while it waits: of CONNECT_REQUEST the listener
-	source netip.Addr // of CONNECT_REQUEST: where the packet came from, whatever it says
-	count  *ackCount  // what waits for the acknowledgement
+	about  *ID        // the ID that has the pending event: for CONNECT_REQUEST the listener
+	source netip.Addr // of CONNECT_REQUEST: the packet's source address, not the one in its data
+	count  *ackCount  // counts the event until it is acknowledged
 	acked  bool
 }
 
-// ConnParam is what one side of a connection asks for or offers. For Connect
-// and Accept a nil one stands for 7 retries of both kinds and as many READs and
-// atomics as the adapter has, in Accept as many as the peer asks for.
+// ConnParam holds the parameters of one side of a connection. A nil ConnParam stands
+// for 7 retries of both kinds and, in Connect, for as many READs and atomics as the
+// adapter supports, in Accept for as many as the peer requests.
 type ConnParam struct {
-	// PrivateData is what the peer's program gets with the message, padded with
-	// zeros to the full length, which for REQ is 56 bytes, REP 196, REJ 148,
-	// SIDR_REQ 180, SIDR_REP 136.
+	// PrivateData is passed to the peer's program with the message, padded with
+	// zeros to the full length: 56 bytes in REQ, 196 in REP, 148 in REJ, 180 in
+	// SIDR_REQ, 136 in SIDR_REP.
 	PrivateData []byte
-	// ResponderResources is how many READs and atomics of the peer this side
-	// serves at a time; AllResources is as many as it can.
+	// ResponderResources is the number of READs and atomics of the peer that this
+	// side serves at a time; AllResources is as many as it can.
 	ResponderResources uint8
-	// InitiatorDepth is how many this side has outstanding.
+	// InitiatorDepth is the number that this side has outstanding.
 	InitiatorDepth uint8
 	FlowControl    bool
-	RetryCount     uint8 // of the connecting side's packets, and the peer's too; above 7 is 7
-	RNRRetryCount  uint8 // how often the peer repeats when this side has no receive; above 7 is 7, which is without limit
-	// SRQ and QPN describe the QP of an ID without one of CreateQP; in events
-	// the peer's.
+	RetryCount     uint8 // of the packets of both sides; values above 7 count as 7
+	RNRRetryCount  uint8 // retries of the peer while this side has no receive; values above 7 count as 7, which is without limit
+	// SRQ and QPN describe the QP of an ID without a QP of CreateQP; in events, the
+	// peer's QP.
 	SRQ bool
 	QPN ib.QPN
-	// QKey is what Accept of an ID of UDP tells the peer; 0 takes DefaultQKey. With
-	// RD it is that of the QP, as QPN; in events the peer's.
+	// QKey is the Q_Key that Accept of an ID of UDP sends to the peer; 0 stands for
+	// DefaultQKey. With RD it is the Q_Key of the QP, like QPN; in events, the peer's.
 	QKey ib.QKey
-	// Channel is what Connect of an ID of RD joins; nil makes a new one. With
-	// CONNECT_REQUEST it is what the peer joins; for Accept it does not count.
+	// Channel is the channel that Connect of an ID of RD joins; nil creates a new
+	// one. In CONNECT_REQUEST it is the channel that the peer joins. Accept ignores it.
 	Channel *Channel
 }
 
-// AllResources asks for as many READs and atomics as there can be.
+// AllResources stands for the maximum number of READs and atomics.
 const AllResources = 0xff
 
 // DefaultQKey is the Q_Key of the UD queue pairs of CreateQP, as of Linux's
 // rdma_cm.
 const DefaultQKey ib.QKey = 0x01234567
 
-// UDParam says how to reach a UD queue pair, or a group.
+// UDParam is the destination of messages to a UD queue pair or to a group.
 type UDParam struct {
 	PrivateData []byte
 	AH          ib.AHAttr
@@ -83,9 +83,9 @@ type UDParam struct {
 	QKey        ib.QKey
 }
 
-// Ack acknowledges the event. Destroy and Migrate of an ID, and LeaveMulticast,
-// wait for the events that were taken. A CONNECT_REQUEST counts for the
-// listener. Further calls do nothing.
+// Ack acknowledges the event. Destroy and Migrate of an ID, and LeaveMulticast, wait
+// until the events that were taken are acknowledged. A CONNECT_REQUEST is an event of
+// the listener. Further calls do nothing.
 func (e *Event) Ack() {
 	if e == nil || e.about == nil {
 		return
@@ -117,7 +117,7 @@ func (a *ackCount) done() {
 	}
 }
 
-// wait returns what closes when all is acknowledged, nil if it is.
+// wait returns a channel that closes when all events are acknowledged; nil if they are.
 func (a *ackCount) wait() <-chan struct{} {
 	if a.open == 0 {
 		return nil
@@ -128,8 +128,8 @@ func (a *ackCount) wait() <-chan struct{} {
 	return a.drained
 }
 
-// drain waits until taken, which is of ackCount.wait, closes. Of a Manager that
-// is closed nobody needs to acknowledge anything.
+// drain waits until taken, a channel of ackCount.wait, closes. It does not wait if the
+// Manager is closed.
 func (m *Manager) drain(taken <-chan struct{}) {
 	if taken == nil {
 		return
@@ -140,17 +140,16 @@ func (m *Manager) drain(taken <-chan struct{}) {
 	}
 }
 
-// RejectError is what a call gets when the peer said no. It unwraps to
+// RejectError is returned if the peer rejects a connection. It unwraps to
 // ECONNREFUSED.
 type RejectError struct {
 	Reason      mad.RejReason
 	PrivateData []byte // of the REJ, its full length
 
-	hint string // what to do about it; empty where that is plain
+	hint string // advice; empty if the reason suffices
 }
 
-// Error says the reason in words and as a number, and what to do about it where
-// that is not plain.
+// Error returns the reason in words and as a number, with advice where it helps.
 func (e *RejectError) Error() string {
 	if e == nil {
 		return ""

@@ -1,7 +1,7 @@
 package rdmacm
 
-// EventType is what happened to an ID. The values are those of enum
-// rdma_cm_event_type; it has none for alternate paths.
+// EventType is the type of an event. The values are those of enum
+// rdma_cm_event_type, which has none for alternate paths.
 type EventType uint8
 
 // The events.
@@ -10,7 +10,7 @@ const (
 	EventAddrError                        // ResolveAddr found none; Status is a negative errno
 	EventRouteResolved                    // ResolveRoute is done
 	EventRouteError                       // never raised: on RoCE there is always a route
-	EventConnectRequest                   // a peer asks for a connection; ID is new, Listener got it
+	EventConnectRequest                   // a peer requests a connection; ID is new, Listener received it
 	EventConnectResponse                  // the peer accepted, and the ID has no QP of CreateQP: Establish finishes
 	EventConnectError                     // the QP could not be moved; Status is a negative errno
 	EventUnreachable                      // no answer, -ETIMEDOUT, or a bad SIDR status, positive
@@ -21,15 +21,15 @@ const (
 	EventMulticastJoin                    // JoinMulticast is done
 	EventMulticastError                   // it failed; Status is a negative errno
 	EventAddrChange                       // never raised: addresses of an adapter do not change
-	EventTimewaitExit                     // no packet of the connection can be under way any more
+	EventTimewaitExit                     // no packet of the connection can be in flight any more
 	numEvents
 )
 
 // The events of alternate paths, which librdmacm does not have.
 const (
-	EventAltPathRequest EventType = 0x80 + iota // the peer asks for one: AnswerAltPath
-	EventAltPathLoaded                          // both sides agree on one, which a queue pair with AutoAltPath has
-	EventAltPathError                           // Status is what the peer answered, a mad.APRStatus, or a negative errno
+	EventAltPathRequest EventType = 0x80 + iota // the peer requests one: call AnswerAltPath
+	EventAltPathLoaded                          // both sides agree on one; with AutoAltPath it is loaded
+	EventAltPathError                           // Status is the peer's answer, a mad.APRStatus, or a negative errno
 )
 
 var eventNames = [numEvents]string{

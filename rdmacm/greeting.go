@@ -12,8 +12,8 @@ import (
 //	byte    field
 //	 0- 6   "softhca"
 //	 7      version, 1
-//	 8-11   buffers: messages that may be under way to this side
-//	12-15   size: bytes that each of them may have
+//	 8-11   buffers: maximum number of messages in flight to this side
+//	12-15   size: maximum number of bytes of each
 type greeting struct{ buffers, size uint32 }
 
 const (
@@ -28,8 +28,8 @@ func (g greeting) encode() []byte {
 	return binary.BigEndian.AppendUint32(b, g.size)
 }
 
-// parseGreeting reads the private data of a peer. EINVAL for that of a program
-// that is no Conn, and for what no Conn says.
+// parseGreeting reads the private data of a peer. EINVAL if the peer is not a Conn, or
+// if the values are invalid.
 func parseGreeting(b []byte) (greeting, error) {
 	if len(b) < greetingSize || string(b[:len(greetingHead)]) != greetingHead {
 		return greeting{}, fmt.Errorf("the peer does not speak the protocol of streams: %w", ib.EINVAL)

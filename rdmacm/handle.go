@@ -10,19 +10,19 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// handle turns the events of an ID's connection into those of the ID, and does
-// for the program what librdmacm does. It runs on the adapter's thread.
+// handle converts the events of an ID's connection to events of the ID, and takes the
+// steps that librdmacm takes for the program. It runs on the adapter's thread.
 func handle(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	id := c.Consumer.(*ID)
 	wanted := stateConnect
 	if e.Type == cm.TimewaitExit {
-		wanted = stateDisconnect // an ID that was never connected has no peer that waits for it
+		wanted = stateDisconnect // only an ID that was connected raises this event
 	}
 	if id.conn != c || id.state != wanted {
 		return
 	}
 	if c.Role() == cm.Passive && !id.accepted {
-		return // the program has not said that it wants the connection
+		return // the program has not accepted the request
 	}
 	switch e.Type {
 	case cm.REQError, cm.REPError, cm.SIDRREQError:
@@ -50,12 +50,12 @@ func handle(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	}
 }
 
-// unreachable is the event of a peer that does not answer.
+// unreachable returns the event of a peer that does not answer.
 func unreachable(errno ib.Errno) *Event {
 	return &Event{Type: EventUnreachable, Status: -int(errno), Err: fmt.Errorf("no answer from the peer: %w", errno)}
 }
 
-// rejected is the event of a REJ.
+// rejected returns the event of a REJ.
 func (id *ID) rejected(j *mad.REJ) *Event {
 	data := slices.Clone(j.PrivateData[:])
 	return &Event{
@@ -64,16 +64,16 @@ func (id *ID) rejected(j *mad.REJ) *Event {
 	}
 }
 
-// fail moves the QP of a connection that will not be, or is over, to ERR.
+// fail moves the QP of a failed or ended connection to ERR.
 func (id *ID) fail(now clock.Instant) {
 	if q := id.qp.engine(); q != nil {
-		_ = id.dev.hca.Disconnect(now, q) // refused in RESET only, where the program has put it
+		_ = id.dev.hca.Disconnect(now, q) // refused only in RESET, to which the program may have moved it
 	}
 }
 
-// replied goes on after REP: the QP of CreateQP is made ready, RTU sent. The
-// program that has its own does that itself, and has the peer wait for it; one of
-// RD needs nothing of the peer.
+// replied handles REP: it moves the QP of CreateQP to RTS and sends RTU. A program with
+// its own QP does this itself, and an MRA makes the peer wait for it. An RD queue pair
+// needs no parameters of the peer.
 func (id *ID) replied(now clock.Instant, rep *mad.REP) {
 	ev := &Event{Type: EventEstablished, Param: ConnParam{
 		PrivateData:        slices.Clone(rep.PrivateData[:]),
@@ -113,15 +113,15 @@ func (id *ID) ready(now clock.Instant) error {
 	return nil
 }
 
-// refuse ends a connection that this side cannot make.
+// refuse ends a connection that this side cannot establish.
 func (id *ID) refuse(now clock.Instant) {
 	id.fail(now)
 	// Allowed in every state before the connection is established.
 	_ = id.conn.SendREJ(now, &cm.REJParams{Reason: mad.RejConsumer})
 }
 
-// established goes on after RTU, or the first packet in its place. If the
-// program has called Disconnect before, the connection ends at once.
+// established handles RTU, or the first packet in its place. If the program has already
+// called Disconnect, the connection ends at once.
 func (id *ID) established(now clock.Instant) {
 	if id.leaving {
 		_ = id.conn.SendDREQ(now, nil) // allowed in this state
@@ -130,8 +130,8 @@ func (id *ID) established(now clock.Instant) {
 	id.post(&Event{Type: EventEstablished})
 }
 
-// disconnected tells the first of what ends a connection. A DREQ that crosses
-// ours is answered here: the program has said already that it has done.
+// disconnected reports the first cause that ends a connection. It answers a DREQ that
+// crosses ours: the program has already called Disconnect.
 func (id *ID) disconnected(now clock.Instant, cause cm.EventType) {
 	id.fail(now)
 	id.state = stateDisconnect
@@ -145,7 +145,7 @@ func (id *ID) disconnected(now clock.Instant, cause cm.EventType) {
 	id.post(ev)
 }
 
-// resolved ends the resolution of a UD service.
+// resolved handles the answer to the resolution of a UD service.
 func (id *ID) resolved(rep *mad.SIDRREP) {
 	data := slices.Clone(rep.PrivateData[:])
 	if rep.Status != mad.SIDRValid {

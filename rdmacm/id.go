@@ -15,9 +15,9 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// PortSpace is a name space of ports, with the values of enum rdma_port_space.
-// What is bound in one does not matter in another, nor to the ports of the
-// host's sockets. String gives its short name, such as "tcp".
+// PortSpace is a name space of ports, with the values of enum rdma_port_space. The
+// ports of port spaces, and of the host's sockets, are independent of each other.
+// String returns its short name, such as "tcp".
 //
 //	func (p PortSpace) String() string
 type PortSpace = mad.PortSpace
@@ -28,23 +28,22 @@ const (
 	RD    = mad.PSRD    // RD queue pairs; Linux has no such space, so peers are of this package
 	UDP   = mad.PSUDP   // UD queue pairs
 	IB    = mad.PSIB    // RC or, after SetQPType, UC or UD queue pairs
-	IPoIB = mad.PSIPoIB // UD; an adapter of Ethernet resolves no address in it
+	IPoIB = mad.PSIPoIB // UD; an Ethernet adapter resolves no address in it
 )
 
-// errDestroyed is returned for calls on an ID that is gone.
+// errDestroyed is returned for calls on an ID that is nil or destroyed.
 var errDestroyed = fmt.Errorf("the ID is nil or destroyed: %w", ib.EINVAL)
 
-// ID is what a connection, a listener or a UD service is made from: struct
-// rdma_cm_id. Calls that lead to an event return at once and the event tells;
-// those of a synchronous ID, one without an event channel, wait for the event
-// and return its error.
+// ID is a connection, a listener or a UD service, like struct rdma_cm_id. Calls that
+// lead to an event return at once, and the event reports the result. An ID without an
+// event channel is synchronous: its calls wait for the event and return its error.
 //
-// Calls may come from several goroutines. One that an ID's state does not allow
-// fails with EINVAL and changes nothing. After the adapter is gone all but
-// Destroy fail with ENODEV.
+// Several goroutines may call methods at once. A call that the ID's state does not
+// allow fails with EINVAL and changes nothing. After the adapter is gone, all calls
+// except Destroy fail with ENODEV.
 type ID struct {
-	// Context is the program's own. The ID of a CONNECT_REQUEST begins with its
-	// listener's.
+	// Context belongs to the program. The ID of a CONNECT_REQUEST starts with the
+	// Context of its listener.
 	Context any
 
 	m  *Manager
@@ -55,31 +54,30 @@ type ID struct {
 	settings  settings
 	joins     []*join
 	listensOn []*adapter
-	boundOn   []*adapter // whose other processes cannot have the port
+	boundOn   []*adapter // adapters on which the port is reserved against other processes
 
-	// The state is that of the adapter's thread. While there is no adapter, call
-	// guards it.
+	// The state belongs to the adapter's thread. While there is no adapter, call guards
+	// it.
 	state    idState
 	typ      ib.QPType
 	conn     *cm.Conn
 	path     cm.Path // to the peer, once the route is resolved
-	answers  bool    // a DREQ is answered at once, whatever the program does
+	answers  bool    // a DREQ is answered at once, without the program
 	accepted bool    // passive: events other than CONNECT_REQUEST are wanted
 	leaving  bool    // Disconnect was called
 
-	// Written with call held and on the adapter's thread: one of them is enough
-	// to read.
+	// Written with call held and on the adapter's thread: either suffices to read.
 	qp      *ownQP
 	channel *Channel // RD only
 
-	// Written with call and m.mu held: one of them is enough to read. An ID of a
-	// listener has them from the beginning.
+	// Written with call and m.mu held: either suffices to read. The ID of a request has
+	// them from the start.
 	dev      *adapter
 	src, dst netip.AddrPort
 
 	// m.mu guards what follows.
 	ch        *EventChannel
-	sync      bool   // ch is its own
+	sync      bool   // synchronous: no other ID uses ch
 	event     *Event // sync: the last one that a call took
 	acks      ackCount
 	waiting   int  // events in ch
@@ -88,24 +86,24 @@ type ID struct {
 	backlog   backlog
 }
 
-// settings are what SetTOS and the like change.
+// settings holds the values of SetTOS and the other setters.
 type settings struct {
 	tos        uint8
 	ackTimeout uint8 // 5-bit code
-	ackSet     bool  // ackTimeout is what SetAckTimeout said, not the path's
+	ackSet     bool  // ackTimeout was set by SetAckTimeout; otherwise the path's applies
 	cmTimeout  uint8 // 5-bit code; 0: the default
 	cmRetries  uint8 // 0: the default
 	altPath    AltPathPolicy
 
 	// Written with m.mu held too.
 	reuse  bool
-	afSet  bool // afOnly is what SetAFOnly said
+	afSet  bool // afOnly was set by SetAFOnly
 	afOnly bool
 }
 
-// CreateID returns an ID whose events go to ch; without one it is synchronous.
-// EINVAL for an unknown port space or a channel of another Manager, ErrClosed
-// for one that is closed, ENOMEM when there are no more IDs.
+// CreateID returns an ID whose events go to ch; if ch is nil, the ID is synchronous.
+// EINVAL for an unknown port space or a channel of another Manager, ErrClosed for a
+// closed channel, ENOMEM at the limit of IDs.
 func (m *Manager) CreateID(ch *EventChannel, ps PortSpace) (*ID, error) {
 	if m == nil {
 		return nil, fmt.Errorf("create ID: %w", errNoManager)
@@ -133,7 +131,7 @@ func (m *Manager) CreateID(ch *EventChannel, ps PortSpace) (*ID, error) {
 	return id, nil
 }
 
-// join gives the ID its channel, one of its own for nil. m.mu is held.
+// join sets the ID's channel, a new one if ch is nil. m.mu is held.
 func (id *ID) join(ch *EventChannel) error {
 	own := ch == nil
 	if own {
@@ -158,7 +156,7 @@ func (id *ID) PortSpace() PortSpace {
 	return id.ps
 }
 
-// place returns the adapter and the addresses of an ID, nothing for nil.
+// place returns the adapter and the addresses of an ID; zero values for nil.
 func (id *ID) place() (dev *adapter, src, dst netip.AddrPort) {
 	if id == nil {
 		return nil, src, dst
@@ -168,22 +166,22 @@ func (id *ID) place() (dev *adapter, src, dst netip.AddrPort) {
 	return id.dev, id.src, id.dst
 }
 
-// LocalAddr returns the address and port that the ID is bound to, the zero
-// value before that.
+// LocalAddr returns the address and port to which the ID is bound; the zero value
+// before that.
 func (id *ID) LocalAddr() netip.AddrPort {
 	_, src, _ := id.place()
 	return src
 }
 
-// PeerAddr returns the address that was resolved or that the peer told, the
+// PeerAddr returns the resolved address, or the peer's address from its request; the
 // zero value before that.
 func (id *ID) PeerAddr() netip.AddrPort {
 	_, _, dst := id.place()
 	return dst
 }
 
-// Device returns the adapter; nil before the ID is bound to one of its
-// addresses or resolved, and for one that is bound to all.
+// Device returns the adapter; nil before the ID is bound to one of the adapter's
+// addresses or resolved, and for an ID that is bound to all adapters.
 func (id *ID) Device() *verbs.Context {
 	if dev, _, _ := id.place(); dev != nil {
 		return dev.ctx
@@ -199,8 +197,8 @@ func (id *ID) Port() uint8 {
 	return 1
 }
 
-// Event returns the event that ended the last call of a synchronous ID, nil
-// if there is none. It is acknowledged by the next such call or by Destroy.
+// Event returns the event that ended the last call of a synchronous ID; nil if there
+// is none. The next such call, or Destroy, acknowledges it.
 func (id *ID) Event() *Event {
 	if id == nil {
 		return nil
@@ -210,8 +208,8 @@ func (id *ID) Event() *Event {
 	return id.event
 }
 
-// run makes one call at a time: f, as long as the ID exists. The error says what
-// could not be done.
+// run calls f, one call at a time, unless the ID is destroyed. what names the operation
+// in the error.
 func (id *ID) run(what string, f func() error) error {
 	if id == nil {
 		return fmt.Errorf("%s: %w", what, errDestroyed)
@@ -233,8 +231,8 @@ func (id *ID) runOn(what string, f func(now clock.Instant) error) error {
 	return id.run(what, func() error { return id.do(f) })
 }
 
-// start is run of a call that leads to one of some events, for which one of a
-// synchronous ID waits.
+// start is run for a call that leads to one of the events to. On a synchronous ID it
+// waits for the event.
 func (id *ID) start(what string, f func() error, to ...EventType) error {
 	if err := id.run(what, f); err != nil {
 		return err
@@ -251,7 +249,7 @@ func (id *ID) do(f func(now clock.Instant) error) error {
 	return id.dev.do(f)
 }
 
-// room returns why no event can wait any more.
+// room returns an error if the maximum number of events is pending.
 func (id *ID) room() error {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
@@ -261,7 +259,7 @@ func (id *ID) room() error {
 	return nil
 }
 
-// post gives the ID's channel an event. Any thread may call it.
+// post adds an event to the ID's channel. Any thread may call it.
 func (id *ID) post(e *Event) {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
@@ -275,8 +273,8 @@ func (id *ID) post(e *Event) {
 	id.ch.put(e)
 }
 
-// complete ends a call that leads to one of some events: one of a synchronous
-// ID waits for the next event, whatever it is. call is not held.
+// complete ends a call that leads to one of the events to. On a synchronous ID it waits
+// for the next event, of any type. call is not held.
 func (id *ID) complete(what string, to ...EventType) error {
 	id.m.mu.Lock()
 	wait := id.sync
@@ -289,7 +287,7 @@ func (id *ID) complete(what string, to ...EventType) error {
 	case err != nil:
 	case e.Err != nil:
 		err = e.Err
-	case !slices.Contains(to, e.Type): // a connection that has ended before it was established
+	case !slices.Contains(to, e.Type): // the connection ended before it was established
 		err = fmt.Errorf("%v: %w", e.Type, ib.ENOTCONN)
 	}
 	if err != nil {
@@ -298,7 +296,7 @@ func (id *ID) complete(what string, to ...EventType) error {
 	return nil
 }
 
-// next takes an event of a synchronous ID, after acknowledging the one before.
+// next acknowledges the last event of a synchronous ID and takes the next one.
 func (id *ID) next(ctx context.Context) (*Event, error) {
 	id.m.mu.Lock()
 	ch := id.ch
@@ -317,8 +315,8 @@ func (id *ID) next(ctx context.Context) (*Event, error) {
 	return nil, errDestroyed
 }
 
-// keep makes an event the last one of a synchronous ID, and reports false if
-// that has been destroyed meanwhile.
+// keep makes an event the last one of a synchronous ID. It returns false if the ID was
+// destroyed meanwhile.
 func (id *ID) keep(e *Event) bool {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
@@ -326,7 +324,7 @@ func (id *ID) keep(e *Event) bool {
 		e.ack()
 		return false
 	}
-	id.release() // of another call at the same time
+	id.release() // a concurrent call may have kept one
 	id.event = e
 	return true
 }
@@ -339,12 +337,11 @@ func (id *ID) release() {
 	}
 }
 
-// Destroy ends the ID in any state: it disconnects from the peer, rejects a
-// listener's requests that were not taken, destroys a queue pair of CreateQP and
-// leaves groups. It waits until the events that were taken are acknowledged; it
-// discards those that were not. If the queue pair, or the EE context of a channel
-// without other connections, cannot be destroyed, Destroy returns that error and
-// the ID stays.
+// Destroy destroys the ID in any state: it disconnects from the peer, rejects a
+// listener's pending requests, destroys a queue pair of CreateQP and leaves groups. It
+// discards pending events, and waits until those that were taken are acknowledged. If
+// the queue pair, or the EE context of a channel without other connections, cannot be
+// destroyed, Destroy returns that error and the ID stays.
 func (id *ID) Destroy() error {
 	if err := id.end(); err != nil {
 		return fmt.Errorf("destroy ID: %w", err)
@@ -371,12 +368,12 @@ func (id *ID) end() error {
 	if id.destroyed {
 		return errDestroyed
 	}
-	// A closed adapter may not have told yet that it is gone.
+	// A closed adapter may not have reported yet that it is gone.
 	if err := id.destroyQP(); err != nil && !errors.Is(err, verbs.ErrInvalidHCA) && !id.dev.isGone() {
 		return err
 	}
 	if id.channel != nil {
-		// Nobody may use the channel any more when its EE context ends.
+		// The connection must not use the channel when its EE context is destroyed.
 		_ = id.do(id.endConn)
 		if err := id.closeChannel(); err != nil {
 			return err
@@ -386,7 +383,7 @@ func (id *ID) end() error {
 	orphans := id.detach()
 	id.stopListening()
 	id.giveBack()
-	// Of an adapter that is gone, so are the connections.
+	// If the adapter is gone, so is the connection.
 	_ = id.do(id.endConn)
 	for _, o := range orphans {
 		_ = o.end() // it has no other user, so this cannot fail
@@ -403,8 +400,7 @@ func (id *ID) endConn(now clock.Instant) error {
 	return nil
 }
 
-// detach takes the ID out of the Manager. It returns the IDs of requests that
-// nobody took.
+// detach removes the ID from the Manager. It returns the IDs of pending requests.
 func (id *ID) detach() (orphans []*ID) {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()

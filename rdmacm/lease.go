@@ -2,8 +2,8 @@ package rdmacm
 
 import "sync/atomic"
 
-// lease keeps the Manager of the package's Listen and Dial open for as long as
-// something uses it. A nil one keeps nothing: the Manager is the caller's.
+// lease keeps the Manager of the package's Listen and Dial open while a Listener or a
+// Conn uses it. A nil lease does nothing: the Manager belongs to the caller.
 type lease struct {
 	m     *Manager
 	users atomic.Int32

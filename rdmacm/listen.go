@@ -10,18 +10,18 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// maxBacklog bounds the requests of a listener that wait to be taken.
+// maxBacklog bounds the pending requests of a listener.
 const maxBacklog = 1024
 
-// Listen makes the ID take requests: CONNECT_REQUEST, each with an ID of its
-// own, or GetRequest of a synchronous one. An idle ID is bound to a free port
-// of all IPv4 addresses first. backlog is how many requests may wait to be
-// taken, at most and by default 1024; a quarter of the places is kept from the
-// address that has the others, if it is another host's. Beyond that, peers repeat
-// their requests.
-// Errors: EINVAL in another state; EADDRINUSE and EADDRNOTAVAIL when the port,
-// which SetReuseAddr let several have, is not the ID's alone, or another
-// Manager of the adapter has it; ENODEV without an adapter.
+// Listen makes the ID a listener. Each request raises CONNECT_REQUEST with a new ID; a
+// synchronous listener takes it with GetRequest. An idle ID is first bound to a free
+// port on all IPv4 addresses. backlog is the maximum number of pending requests, at
+// most and by default 1024; an address of another host can have three quarters of it.
+// Further requests go unanswered until the peer repeats them.
+//
+// Errors: EINVAL in another state; EADDRINUSE and EADDRNOTAVAIL if the ID shares the
+// port with others, which SetReuseAddr allows, or if another Manager of the adapter has
+// it; ENODEV without an adapter.
 func (id *ID) Listen(backlog int) error {
 	return id.run(fmt.Sprintf("listen on %v", id.LocalAddr()), func() error { return id.listen(backlog) })
 }
@@ -41,7 +41,7 @@ func (id *ID) listen(backlog int) error {
 	return id.become(stateListen)
 }
 
-// startListening opens the ID's service on its adapter, or on all.
+// startListening opens the ID's service on its adapter, or on all adapters.
 func (id *ID) startListening(backlog int) error {
 	id.m.mu.Lock()
 	err := id.m.ports.check(portKey{id.ps, id.src.Port()}, id, id.src.Addr(), false)
@@ -80,7 +80,7 @@ func (id *ID) stopListening() {
 	id.listening = false
 	id.m.mu.Unlock()
 	for _, d := range id.listensOn {
-		// Of an adapter that is gone, so is the service.
+		// If the adapter is gone, so is the service.
 		_ = d.do(func(clock.Instant) error {
 			d.shut(id.service())
 			return nil
@@ -90,7 +90,7 @@ func (id *ID) stopListening() {
 	id.listensOn = nil
 }
 
-// adapters returns those that the ID listens on.
+// adapters returns the adapters of the ID's address.
 func (id *ID) adapters() []*adapter {
 	if id.dev != nil {
 		return []*adapter{id.dev}
@@ -98,8 +98,8 @@ func (id *ID) adapters() []*adapter {
 	return id.m.devices
 }
 
-// removed returns what closes once the adapter that the ID is bound to is gone,
-// or the last one of an ID that is bound to all.
+// removed returns a channel that closes once the ID's adapter is gone; for an ID that is
+// bound to all adapters, once the last one is gone.
 func (id *ID) removed() <-chan struct{} {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
@@ -109,12 +109,12 @@ func (id *ID) removed() <-chan struct{} {
 	return id.m.barren
 }
 
-// service returns the service ID of the port that the ID is bound to.
+// service returns the service ID of the ID's port.
 func (id *ID) service() mad.ServiceID { return mad.IPServiceID(id.ps, id.src.Port()) }
 
 // GetRequest waits for a request on a synchronous listener, until ctx ends, and
 // returns its ID, which is synchronous too; its Event is the CONNECT_REQUEST.
-// EINVAL when the ID is no listener or has an event channel.
+// EINVAL if the ID is not a listener or has an event channel.
 func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 	if id == nil {
 		return nil, fmt.Errorf("get request: %w", errDestroyed)
@@ -142,8 +142,8 @@ func (id *ID) GetRequest(ctx context.Context) (*ID, error) {
 	return e.ID, nil
 }
 
-// adopt makes an event the last one of its new ID, which acknowledges it from
-// then on, so that the listener need not wait for that.
+// adopt makes a CONNECT_REQUEST the last event of its new ID, which acknowledges it: the
+// listener need not wait for that.
 func (id *ID) adopt(e *Event) error {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
@@ -154,7 +154,7 @@ func (id *ID) adopt(e *Event) error {
 		e.ack()
 		return errDestroyed
 	}
-	if !e.acked { // by a GetRequest at the same time
+	if !e.acked { // a concurrent GetRequest may have acknowledged it
 		e.count.done()
 	}
 	e.acked, e.count = false, &id.acks

@@ -13,7 +13,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Listener takes connections of Dial.
+// Listener accepts connections from Dial.
 type Listener struct {
 	id    *ID
 	ch    *EventChannel
@@ -21,22 +21,22 @@ type Listener struct {
 	lease *lease // nil if the Manager is the caller's
 
 	done    chan struct{}   // closed by Close
-	removed <-chan struct{} // closed once the adapter is gone, of several the last
+	removed <-chan struct{} // closed once the adapter, or the last of several, is gone
 	close   sync.Once
 
-	turn    chan struct{}         // holds an element while somebody handles events; guards what follows
+	turn    chan struct{}         // holds an element while a goroutine handles events; guards the following
 	pending map[*ID]*list.Element // accepted, and not established
 	order   list.List             // their Conns, the oldest first
 }
 
-// errNoListener is returned by calls on nil.
+// errNoListener is returned by calls on a nil Listener.
 var errNoListener = fmt.Errorf("no listener: %w", ib.EINVAL)
 
-// Listen opens an adapter of its own on an address such as "10.0.0.1:7471" and
-// listens there; without a host, on the first usable address. The adapter
-// closes with the Listener and the last of its Conns. Where adapters do not share
-// an address (verbs.Config.Addr says where), Dial from the same program takes
-// another one, or the Manager of the Listener's adapter.
+// Listen opens an adapter on an address such as "10.0.0.1:7471" and listens there;
+// without a host, on the first usable address. The adapter closes with the Listener and
+// the last of its Conns. Where adapters cannot share an address (see verbs.Config.Addr),
+// Dial in the same program needs another address, or the Manager of the Listener's
+// adapter.
 func Listen(ctx context.Context, addr string, opts ...Option) (*Listener, error) {
 	o, err := newOptions(opts)
 	if err != nil {
@@ -70,10 +70,10 @@ func (o *options) openOn(ctx context.Context, addr string) (*Manager, error) {
 	return Open(cfg)
 }
 
-// Listen takes connections at an address such as "10.0.0.1:7471"; without a
-// host at every IPv4 address of the Manager's adapters, and port 0 is any that
-// is free. ctx is for finding the address of a name. Errors of BindAddr and of
-// the ID's Listen.
+// Listen accepts connections at an address such as "10.0.0.1:7471"; without a host, at
+// every IPv4 address of the Manager's adapters. Port 0 stands for any free port. ctx
+// bounds the resolution of a host name. Errors are those of BindAddr and of the ID's
+// Listen.
 func (m *Manager) Listen(ctx context.Context, addr string, opts ...Option) (*Listener, error) {
 	l, err := m.listen(ctx, addr, opts)
 	if err != nil {
@@ -122,10 +122,9 @@ func (l *Listener) ID() *ID {
 	return l.id
 }
 
-// Accept waits for a connection until ctx ends. Requests of programs that are
-// no Conn are rejected. Only Accept accepts connections; any number of
-// goroutines may call it. net.ErrClosed after Close, ENODEV once the adapter
-// is gone.
+// Accept waits for a connection until ctx ends. It rejects requests of peers that are
+// not a Conn. Requests are handled only while a goroutine is in Accept; any number may
+// be. net.ErrClosed after Close, ENODEV once the adapter is gone.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	c, err := l.accept(ctx)
 	if err != nil {
@@ -178,7 +177,7 @@ func (l *Listener) step(e *Event) *Conn {
 		l.answer(e)
 		return nil
 	case e.ID == l.id:
-		return nil // DEVICE_REMOVAL: removed says so to everybody
+		return nil // DEVICE_REMOVAL: all callers see it by removed
 	}
 	waiting := l.pending[e.ID]
 	if waiting == nil {
@@ -233,8 +232,8 @@ func (l *Listener) answer(e *Event) {
 	l.pending[e.ID] = l.order.PushBack(c)
 }
 
-// Close ends the listener. Connections that Accept returned go on; others are
-// rejected. net.ErrClosed when it is closed.
+// Close ends the listener. Connections that Accept returned continue; others are
+// rejected. net.ErrClosed if it is already closed.
 func (l *Listener) Close() error {
 	if l == nil {
 		return errNoListener
@@ -264,7 +263,7 @@ func (l *Listener) NetListener() net.Listener { return netListener{l} }
 
 type netListener struct{ *Listener }
 
-// Accept waits for a connection, for as long as it takes.
+// Accept waits for a connection without a time limit.
 func (l netListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept(context.Background())
 	if err != nil {

@@ -12,35 +12,33 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// maxIDs bounds the IDs of a Manager, those among them that peers ask for.
+// maxIDs bounds the IDs of a Manager, including those of peers' requests.
 const maxIDs = 1 << 17
 
-// Manager joins adapters: it is to them what rdma_cm is to a host. IDs find an
-// adapter by its addresses, and share the ports of the port spaces.
+// Manager joins adapters, as rdma_cm joins those of a host. IDs find an adapter by its
+// addresses, and share the ports of the port spaces.
 //
-// A Manager and all that comes from it may be used from several goroutines at
-// once. The state of an ID belongs to the thread of its adapter; what the
-// threads of several adapters share is behind one lock of the Manager, which is
-// taken last and never held while anything waits.
+// Several goroutines may use a Manager and its objects at once. The state of an ID
+// belongs to the thread of its adapter. One lock of the Manager guards the state that
+// threads of several adapters share; it is taken last and never held during a wait.
 type Manager struct {
 	devices []*adapter
 	owned   bool
 	done    chan struct{} // closed with the Manager
 	barren  chan struct{} // closed once the last adapter is gone
 
-	mu     sync.Mutex // guards what follows, the event channels, and what says so in ID and adapter
+	mu     sync.Mutex // guards the following, the event channels, and fields of ID and adapter that say so
 	ids    map[*ID]struct{}
 	ports  portTable
 	live   int // adapters that are not gone
 	closed bool
 }
 
-// errNoManager is returned by calls on nil.
+// errNoManager is returned by calls on a nil Manager.
 var errNoManager = fmt.Errorf("no connection manager: %w", ib.EINVAL)
 
-// New returns a Manager of open adapters, which remain the caller's. EINVAL
-// without any, or when one is there twice; ErrInvalidHCA for one that is
-// closed.
+// New returns a Manager of open adapters, which the caller still has to close. EINVAL
+// without adapters, or if one occurs twice; ErrInvalidHCA if one is closed.
 func New(devices ...*verbs.Context) (*Manager, error) {
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("connection manager without an adapter: %w", ib.EINVAL)
@@ -92,8 +90,7 @@ func (m *Manager) Devices() (all []*verbs.Context) {
 	return all
 }
 
-// IDs returns the number of IDs, including those of requests that were not
-// taken yet.
+// IDs returns the number of IDs, including those of pending requests.
 func (m *Manager) IDs() int {
 	if m == nil {
 		return 0
@@ -103,10 +100,10 @@ func (m *Manager) IDs() int {
 	return len(m.ids)
 }
 
-// Close destroys every ID, with its queue pair, as Destroy does but without
-// waiting for events to be acknowledged, ends the event channels, and closes
-// the adapter of Open. Calls that wait on a channel return ErrClosed. EBUSY when a
-// default domain is still in use; everything else is closed then.
+// Close destroys every ID with its queue pair, like Destroy but without waiting for
+// events to be acknowledged. It closes the event channels and the adapter of Open.
+// Calls that wait on a channel return ErrClosed. EBUSY if a default domain is still in
+// use; everything else is then closed.
 func (m *Manager) Close() error {
 	if m == nil {
 		return errNoManager
@@ -142,7 +139,7 @@ func (m *Manager) unwatch() {
 	}
 }
 
-// find returns the adapter that has an address, nil if none has.
+// find returns the adapter that has an address; nil if there is none.
 func (m *Manager) find(a netip.Addr) *adapter {
 	for _, d := range m.devices {
 		if _, ok := d.index(a); ok {
@@ -152,7 +149,7 @@ func (m *Manager) find(a netip.Addr) *adapter {
 	return nil
 }
 
-// add counts an ID among those of the Manager. m.mu is held.
+// add adds an ID to the Manager. m.mu is held.
 func (m *Manager) add(id *ID) error {
 	switch {
 	case m.closed:

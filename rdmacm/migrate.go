@@ -6,11 +6,11 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Migrate moves the ID to another event channel of its Manager, and to its end
-// the events that wait to be taken; nil makes the ID a synchronous one. It waits
-// until the events that were taken before are acknowledged. EINVAL for a
-// synchronous ID and nil, and for a channel of another Manager; ErrClosed for a
-// channel that is closed.
+// Migrate moves the ID to another event channel of its Manager, with its pending
+// events, which are added at the end; nil makes the ID synchronous. It waits until the
+// events that were taken before are acknowledged. EINVAL if ch is nil and the ID is
+// already synchronous, and for a channel of another Manager; ErrClosed for a closed
+// channel.
 func (id *ID) Migrate(ch *EventChannel) error {
 	var taken <-chan struct{}
 	err := id.run("migrate", func() (err error) {
@@ -48,8 +48,8 @@ func (id *ID) migrate(ch *EventChannel) (taken <-chan struct{}, err error) {
 	return id.acks.wait(), nil
 }
 
-// follow moves the ID of a request that nobody took to the channel that its
-// listener went to: one of its own if that is synchronous. m.mu is held.
+// follow moves the ID of a pending request to the new channel of its listener; if the
+// listener is synchronous, to a channel of its own. m.mu is held.
 func (id *ID) follow(l *ID) {
 	old, wasSync := id.ch, id.sync
 	to := l.ch
@@ -63,7 +63,7 @@ func (id *ID) follow(l *ID) {
 	if wasSync {
 		old.shut()
 	}
-	_ = id.join(to) // of this Manager, and open
+	_ = id.join(to) // cannot fail: the channel is open and of this Manager
 	for _, e := range old.remove(id) {
 		id.ch.put(e)
 	}

@@ -9,23 +9,23 @@ import (
 	"github.com/softhca/softhca/internal/cm"
 )
 
-// maxJoins bounds the groups that an ID has joined.
+// maxJoins bounds the joins of an ID.
 const maxJoins = 64
 
 // join is a multicast group that an ID has joined. Several joins may be of one
 // group.
 type join struct {
 	group    netip.Addr
-	attached bool // the ID's QP receives because of it
+	attached bool // the ID's QP is attached for this join
 	acks     ackCount
 }
 
-// JoinMulticast joins a group, whose port does not matter: MULTICAST_JOIN tells
-// how to reach it, MULTICAST_ERROR that it cannot be. The queue pair of
-// CreateQP, if there is one by now, receives from then on what is sent there;
-// what it sends itself too. No one is asked: on RoCE the group is that of the
-// address, and the network learns of it by IGMP or MLD. context comes back in
-// the event. A group may be joined several times.
+// JoinMulticast joins a group; the port of a is ignored. MULTICAST_JOIN has the
+// destination of messages to the group, MULTICAST_ERROR reports a failure. The queue
+// pair of CreateQP, if it exists by now, then receives messages to the group, including
+// its own. On RoCE no subnet administrator is involved: the address names the group,
+// and the network learns of the join by IGMP or MLD. The event returns context. A group
+// may be joined several times.
 //
 // EINVAL for an ID of a connected service, before the ID has an adapter and
 // after it resolved a route, for an unspecified address or one of another
@@ -54,7 +54,7 @@ func (id *ID) joinMulticast(group netip.Addr, context any) error {
 	return nil
 }
 
-// mayJoin returns why the ID cannot join a group.
+// mayJoin returns an error if the ID cannot join a group.
 func (id *ID) mayJoin(group netip.Addr) error {
 	switch {
 	case id.typ != ib.UD:
@@ -84,7 +84,7 @@ func (id *ID) attach(j *join) error {
 	return nil
 }
 
-// groupParam returns how to reach a group.
+// groupParam returns the destination of messages to a group.
 func (id *ID) groupParam(group netip.Addr) UDParam {
 	sgid, _ := id.dev.index(id.src.Addr())
 	return UDParam{QPN: ib.QPNMulticast, QKey: DefaultQKey, AH: ib.AHAttr{
@@ -92,8 +92,8 @@ func (id *ID) groupParam(group netip.Addr) UDParam {
 	}}
 }
 
-// LeaveMulticast takes the last join of a group back and waits until its event,
-// if it was taken, is acknowledged. EADDRNOTAVAIL if the group is not joined.
+// LeaveMulticast undoes the last join of a group and waits until its event, if it was
+// taken, is acknowledged. EADDRNOTAVAIL if the group is not joined.
 func (id *ID) LeaveMulticast(a netip.AddrPort) error {
 	var j *join
 	err := id.run(fmt.Sprintf("leave multicast %v", a.Addr()), func() (err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// The range of ports for IDs that ask for any port: ip_local_port_range of Linux.
+// The range of ports for IDs that request port 0: ip_local_port_range of Linux.
 const (
 	firstEphemeral = 32768
 	lastEphemeral  = 60999
@@ -25,10 +25,9 @@ type portKey struct {
 // portTable holds the IDs that are bound to each port. m.mu guards it.
 type portTable map[portKey][]*ID
 
-// claim gives an ID a port at an address, which may be unspecified, and
-// returns it. Errors: EADDRINUSE when somebody has the port at this address,
-// EADDRNOTAVAIL when at another one and either of the two is unspecified, or
-// when no port is left.
+// claim gives an ID a port at an address, which may be unspecified, and returns both.
+// Errors: EADDRINUSE if another ID has the port at this address; EADDRNOTAVAIL if one
+// has it at another address and either address is unspecified, or if no port is free.
 func (t portTable) claim(id *ID, a netip.AddrPort) (netip.AddrPort, error) {
 	if a.Port() == 0 {
 		return t.ephemeral(id, a.Addr())
@@ -59,8 +58,8 @@ func (t portTable) ephemeral(id *ID, a netip.Addr) (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("no port of %v is free: %w", id.ps, ib.EADDRNOTAVAIL)
 }
 
-// check returns why an ID cannot be bound to a port at an address, or cannot
-// listen there, which reuse does not help.
+// check returns an error if an ID cannot be bound to a port at an address or, without
+// reuse, cannot listen there.
 func (t portTable) check(k portKey, id *ID, a netip.Addr, reuse bool) error {
 	for _, o := range t[k] {
 		b := o.src.Addr()
@@ -76,12 +75,12 @@ func (t portTable) check(k portKey, id *ID, a netip.Addr, reuse bool) error {
 	return nil
 }
 
-// release takes an ID's port back.
+// release frees an ID's port.
 func (t portTable) release(id *ID) {
 	k := portKey{id.ps, id.src.Port()}
 	i := slices.Index(t[k], id)
 	if i < 0 {
-		return // not bound, or by a request
+		return // not bound, or the ID of a request
 	}
 	if t[k] = slices.Delete(t[k], i, i+1); len(t[k]) == 0 {
 		delete(t, k)
@@ -98,8 +97,8 @@ func (t portTable) listener(k portKey, a netip.Addr) *ID {
 	return nil
 }
 
-// takes reports whether a listener's address covers a. An unspecified address covers
-// the other family too, unless the ID is of one only.
+// takes reports whether a listener's address covers a. An unspecified address also
+// covers the other family, unless the ID is restricted to its own.
 func (id *ID) takes(a netip.Addr) bool {
 	own := id.src.Addr()
 	if !own.IsUnspecified() {
@@ -108,8 +107,8 @@ func (id *ID) takes(a netip.Addr) bool {
 	return a.Is4() == own.Is4() || !id.settings.only(own)
 }
 
-// only reports whether an ID that is bound to an address is of that family only: as
-// SetAFOnly said or, if it was not called, with IPv4.
+// only reports whether an ID that is bound to an address is restricted to its family: by
+// SetAFOnly or, if that was not called, with IPv4.
 func (s *settings) only(a netip.Addr) bool {
 	if s.afSet {
 		return s.afOnly

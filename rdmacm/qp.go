@@ -12,24 +12,24 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// ownQP is the QP of CreateQP with what came along.
+// ownQP is the QP of CreateQP with the objects that belong to it.
 type ownQP struct {
 	qp             *verbs.QP
 	srq            bool
 	sendCQ, recvCQ *queue
-	cleanup        []func() error // ends what else is for this QP only, in order
+	cleanup        []func() error // destroys the other objects of this QP, in order
 	dev            *adapter
 	done           chan struct{} // closed once the QP is destroyed
 }
 
-// queue is a completion queue of a QP, with its channel if it was made for it.
+// queue is a completion queue of a QP, with its channel if CreateQP created it.
 type queue struct {
 	cq *verbs.CQ
 	ch *verbs.CompChannel
 }
 
-// engine returns the queue pair inside the adapter, nil for none or one that
-// the program has destroyed.
+// engine returns the adapter's queue pair; nil if there is none or the program has
+// destroyed it.
 func (o *ownQP) engine() *qp.QP {
 	if o == nil || o.qp == nil {
 		return nil
@@ -37,20 +37,20 @@ func (o *ownQP) engine() *qp.QP {
 	return device.QPOf(o.qp)
 }
 
-// CreateQP creates the ID's queue pair, in pd or, for nil, the default
-// protection domain of the adapter. attr.Type may be zero; completion queues
-// that are nil are made, of the sizes of the work queues, for GetSendComp and
-// GetRecvComp. Connected ones are in INIT then and take receives; the calls
-// that connect move them on. UD ones are in RTS with DefaultQKey. RD ones have a
-// random Q_Key, and attr.RDD, which may be nil, is that of RDD. The
-// actual sizes are written to attr.Cap.
+// CreateQP creates the ID's queue pair in pd or, if pd is nil, in the default
+// protection domain of the adapter. attr.Type may be zero. For nil completion queues,
+// CreateQP creates queues of the sizes of the work queues, for GetSendComp and
+// GetRecvComp. A QP of a connected service is then in INIT, where receives can be
+// posted; Connect and Accept move it on. A UD queue pair is in RTS with DefaultQKey. An
+// RD queue pair has a random Q_Key; attr.RDD must be nil or the domain that RDD returns.
+// CreateQP writes the actual sizes to attr.Cap.
 //
-// Errors: EINVAL before the ID has an adapter, for a second QP, one of another
-// service and the objects of another adapter; those of verbs' CreateQP.
+// Errors: EINVAL before the ID has an adapter, for a second QP, for another service,
+// and for objects of another adapter; those of verbs' CreateQP.
 func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error { return id.createQP(pd, attr) }
 
-// createQP is CreateQP of a QP that, when it ends, ends other things too: what
-// cleanup does. Without success that remains to the caller.
+// createQP is CreateQP with functions that destroy further objects after the QP. If it
+// fails, the caller destroys these objects.
 func (id *ID) createQP(pd *verbs.PD, attr *verbs.QPInitAttr, cleanup ...func() error) error {
 	return id.run("create QP", func() (err error) {
 		if err := id.takesQP(pd, attr); err != nil {
@@ -73,7 +73,7 @@ func (id *ID) createQP(pd *verbs.PD, attr *verbs.QPInitAttr, cleanup ...func() e
 	})
 }
 
-// takesQP returns why such a QP cannot be the ID's.
+// takesQP returns an error if the ID cannot have such a QP.
 func (id *ID) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	if attr != nil && attr.Type == 0 {
 		attr.Type = id.typ
@@ -103,7 +103,7 @@ func (id *ID) takesQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	return nil
 }
 
-// create makes the QP and the queues that it is not given.
+// create creates the QP, and completion queues where attr has none.
 func (o *ownQP) create(pd *verbs.PD, attr *verbs.QPInitAttr) (err error) {
 	a := *attr
 	if o.sendCQ, err = o.queue(a.SendCQ, a.Cap.MaxSendWR); err != nil {
@@ -118,7 +118,7 @@ func (o *ownQP) create(pd *verbs.PD, attr *verbs.QPInitAttr) (err error) {
 	return err
 }
 
-// queue returns cq as a queue, or makes one of n entries.
+// queue returns cq as a queue, or creates one of n entries.
 func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
 	if cq != nil {
 		return &queue{cq: cq}, nil
@@ -129,7 +129,7 @@ func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
 		return nil, err
 	}
 	o.cleanup = append(o.cleanup, func() error {
-		if err := cq.Destroy(); !errors.Is(err, verbs.ErrInvalidCQ) { // by the program, after its QP
+		if err := cq.Destroy(); !errors.Is(err, verbs.ErrInvalidCQ) { // the program may have destroyed it after its QP
 			return err
 		}
 		return nil
@@ -137,11 +137,11 @@ func (o *ownQP) queue(cq *verbs.CQ, n uint32) (*queue, error) {
 	return &queue{cq: cq, ch: ch}, nil
 }
 
-// destroy ends the QP and what belongs to it. After a failure it can be called
-// again.
+// destroy destroys the QP and the objects that belong to it. After a failure it can be
+// called again.
 func (o *ownQP) destroy() error {
 	if o.engine() != nil {
-		if err := o.qp.Destroy(); err != nil && o.engine() != nil { // the program may have been first
+		if err := o.qp.Destroy(); err != nil && o.engine() != nil { // the program may have destroyed it first
 			return err
 		}
 	}
@@ -157,7 +157,8 @@ func (o *ownQP) destroy() error {
 	return nil
 }
 
-// own makes the QP ready to take receives, and the ID's.
+// own moves the QP to a state in which receives can be posted, and assigns it to the
+// ID.
 func (id *ID) own(o *ownQP) error {
 	if id.typ == ib.UD {
 		if err := o.ready(); err != nil {
@@ -175,10 +176,10 @@ func (id *ID) own(o *ownQP) error {
 	})
 }
 
-// ready walks a UD queue pair to RTS.
+// ready moves a UD queue pair to RTS.
 func (o *ownQP) ready() error { return o.qp.ModifyToRTS(verbs.QPAttr{Port: 1, QKey: DefaultQKey}) }
 
-// QP returns the queue pair of CreateQP, nil if there is none.
+// QP returns the queue pair of CreateQP; nil if there is none.
 func (id *ID) QP() *verbs.QP {
 	if o := id.owned(); o != nil {
 		return o.qp
@@ -186,8 +187,8 @@ func (id *ID) QP() *verbs.QP {
 	return nil
 }
 
-// SendCQ returns the completion queue of the sends of CreateQP's queue pair,
-// nil without one.
+// SendCQ returns the completion queue for sends of CreateQP's queue pair; nil without
+// one.
 func (id *ID) SendCQ() *verbs.CQ {
 	if o := id.owned(); o != nil {
 		return o.sendCQ.cq
@@ -195,7 +196,7 @@ func (id *ID) SendCQ() *verbs.CQ {
 	return nil
 }
 
-// RecvCQ returns the completion queue of its receives.
+// RecvCQ returns its completion queue for receives.
 func (id *ID) RecvCQ() *verbs.CQ {
 	if o := id.owned(); o != nil {
 		return o.recvCQ.cq
@@ -212,9 +213,9 @@ func (id *ID) owned() *ownQP {
 	return id.qp
 }
 
-// PD returns the default protection domain of the ID's adapter, which is
-// allocated when it is first asked for and ends with the Manager. EINVAL before
-// the ID has an adapter; errors of AllocPD.
+// PD returns the default protection domain of the ID's adapter. The first call
+// allocates it, and Manager.Close deallocates it. EINVAL before the ID has an adapter;
+// errors of AllocPD.
 func (id *ID) PD() (*verbs.PD, error) {
 	dev, _, _ := id.place()
 	if dev == nil {
@@ -223,8 +224,8 @@ func (id *ID) PD() (*verbs.PD, error) {
 	return dev.defaultPD()
 }
 
-// DestroyQP destroys the queue pair of CreateQP and the completion queues that
-// were made for it. The peer is not told. EINVAL if there is none, errors of
+// DestroyQP destroys the queue pair of CreateQP and the completion queues that CreateQP
+// created. It sends nothing to the peer. EINVAL if there is no queue pair; errors of
 // Destroy.
 func (id *ID) DestroyQP() error {
 	return id.run("destroy QP", func() error {
@@ -252,9 +253,9 @@ func (id *ID) destroyQP() error {
 	})
 }
 
-// GetSendComp waits until ctx ends for a completion of a send, of any status.
-// It sleeps meanwhile. EINVAL unless CreateQP made the queue, and once the QP is
-// destroyed; ENODEV when the adapter is gone. One goroutine at a time may wait.
+// GetSendComp sleeps until a send completes, with any status, or ctx ends. EINVAL unless
+// CreateQP created the queue, and once the QP is destroyed; ENODEV if the adapter is
+// gone. One goroutine at a time may wait.
 func (id *ID) GetSendComp(ctx context.Context) (verbs.WC, error) {
 	return id.owned().next(ctx, func(o *ownQP) *queue { return o.sendCQ })
 }

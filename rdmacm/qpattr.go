@@ -7,12 +7,11 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// QPAttr returns the attributes, and their mask, that move a queue pair to
-// INIT, RTR or RTS as the connection says, for programs that move their
-// own. Before there is a connection, INIT gives the peer no rights. EINVAL
-// before the ID has an adapter, for one of RD, for another state, and while the attributes are
-// not known: those of RTR and RTS come with CONNECT_REQUEST or
-// CONNECT_RESPONSE.
+// QPAttr returns the attributes of the connection, with their mask, that move a queue
+// pair to INIT, RTR or RTS, for programs that move their own. Before there is a
+// connection, INIT gives the peer no rights. EINVAL before the ID has an adapter, for
+// an ID of RD, for another state, and while the attributes are unknown: those of RTR and
+// RTS are known from CONNECT_REQUEST or CONNECT_RESPONSE on.
 func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
 	err = id.runOn("QP attributes", func(clock.Instant) (err error) {
 		if id.dev == nil {
@@ -25,7 +24,7 @@ func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
 			a, mask, err = plainAttr(id.typ, to)
 			return err
 		}
-		// A passive side may have set it since the request came.
+		// A passive side may have set the timeout since the request arrived.
 		id.settings.chooseTimeout(id.conn)
 		a, mask, err = id.conn.QPAttr(to)
 		a.MaxRDAtomic, a.MaxDestRDAtomic = min(a.MaxRDAtomic, id.dev.maxRD), min(a.MaxDestRDAtomic, id.dev.maxRD)
@@ -34,7 +33,7 @@ func (id *ID) QPAttr(to ib.QPState) (a ib.QPAttr, mask ib.AttrMask, err error) {
 	return a, mask, err
 }
 
-// plainAttr returns what does not depend on a peer.
+// plainAttr returns the attributes that do not depend on a peer.
 func plainAttr(typ ib.QPType, to ib.QPState) (ib.QPAttr, ib.AttrMask, error) {
 	a := ib.QPAttr{State: to}
 	switch {

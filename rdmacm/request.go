@@ -10,17 +10,16 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// request takes a REQ or SIDR_REQ for a service that is open, on the adapter's
-// thread. What no listener wants is rejected by destroying its connection, as
-// Linux does (IBA annex A11); what cannot wait any more is forgotten, and the
-// peer repeats it.
+// request handles a REQ or SIDR_REQ for an open service, on the adapter's thread. It
+// rejects a request without a listener by destroying its connection, as Linux does (IBA
+// annex A11). If the backlog is full, it forgets the request, and the peer repeats it.
 func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	r, ok := parseRequest(e)
 	if !ok || !slices.Contains(d.addrs, r.head.DstAddr) {
 		c.Destroy(now)
 		return
 	}
-	ps, port, _ := r.service.IP() // the service is one that an ID has opened
+	ps, port, _ := r.service.IP() // cannot fail: an ID has opened the service
 	k := portKey{ps, port}
 	id := &ID{
 		m: d.m, ps: ps, state: stateConnect, typ: r.typ, conn: c, dev: d,
@@ -37,7 +36,7 @@ func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 		c.Consumer = id
 		c.SetHandler(handle)
 		if r.typ != ib.UD {
-			// A peer that repeats itself learns that its request has come.
+			// A peer that repeats its request gets an MRA: the request has arrived.
 			_ = c.PrepareMRA(now, cm.DefaultMRATimeout, nil) // allowed in this state
 		}
 	case full:
@@ -49,7 +48,7 @@ func (d *adapter) request(now clock.Instant, c *cm.Conn, e *cm.Event) {
 	}
 }
 
-// verdict is what becomes of a request.
+// verdict is the decision about a request.
 type verdict uint8
 
 const (
@@ -58,7 +57,7 @@ const (
 	unwanted
 )
 
-// queue gives a request to its listener.
+// queue adds a request to the events of its listener.
 func (m *Manager) queue(id *ID, k portKey, e *Event) verdict {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +81,7 @@ func (m *Manager) queue(id *ID, k portKey, e *Event) verdict {
 	return queued
 }
 
-// arrival is a REQ or a SIDR_REQ, taken apart.
+// arrival is a parsed REQ or SIDR_REQ.
 type arrival struct {
 	service mad.ServiceID
 	typ     ib.QPType
@@ -90,8 +89,8 @@ type arrival struct {
 	event   *Event
 }
 
-// parseRequest takes a request apart. It reports false for one without an IP
-// header that can be read, or for a transport of no ID.
+// parseRequest parses a request. It returns false for a request without a valid IP
+// header, or for a transport that IDs do not support.
 func parseRequest(e *cm.Event) (arrival, bool) {
 	r := arrival{event: &Event{Type: EventConnectRequest}}
 	var data []byte

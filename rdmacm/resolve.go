@@ -14,19 +14,18 @@ import (
 	"github.com/softhca/softhca/internal/cm"
 )
 
-// ResolveAddr finds the adapter and the source address for a peer's address:
-// ADDR_RESOLVED or ADDR_ERROR tells. An ID that is idle is bound first, to src
-// or, if that is the zero value or unspecified, to a free port; of one that is
-// bound src is not looked at. Without an address to begin from, it is the one
-// from which the host would send there, if an adapter has it, else the first of
-// the same family. A dst that stands for all adapters when bound to is this side
-// itself.
+// ResolveAddr finds the adapter and the source address for a peer's address, and raises
+// ADDR_RESOLVED or ADDR_ERROR. An idle ID is first bound to src or, if src is the zero
+// value or unspecified, to a free port; for a bound ID src is ignored. Without a bound
+// address, the source is the address from which the host would send to dst, if an
+// adapter has it, otherwise the first of the same family. A dst that would stand for all
+// adapters in BindAddr means this side.
 //
-// Nothing is sent and nothing waits: the timeout is librdmacm's. Errors: EINVAL
-// in another state, for addresses of different families and for an invalid
-// dst; ENETUNREACH without a route; those of BindAddr. The status of ADDR_ERROR
-// is -ENODEV when no adapter has an address of the family, -EINVAL for IPoIB.
-// Afterwards the ID is bound and may resolve again.
+// ResolveAddr sends nothing and does not wait: timeout exists for compatibility with
+// librdmacm. Errors: EINVAL in another state, for addresses of different families and
+// for an invalid dst; ENETUNREACH without a route; those of BindAddr. The status of
+// ADDR_ERROR is -ENODEV if no adapter has an address of the family, -EINVAL for IPoIB.
+// After ADDR_ERROR the ID is bound and may resolve again.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	return id.start(fmt.Sprintf("resolve address %v", dst), func() error { return id.resolveAddr(src, dst) }, EventAddrResolved)
 }
@@ -59,7 +58,7 @@ func (id *ID) resolveAddr(src, dst netip.AddrPort) error {
 	return id.become(stateAddrResolved, EventAddrResolved)
 }
 
-// addrError is the event of an address that no adapter can resolve.
+// addrError returns the event of an address that no adapter can reach.
 func addrError(ps PortSpace, dst netip.Addr) *Event {
 	err := fmt.Errorf("no adapter here has a way to %v: open one on the address that packets to it leave from: %w", dst, ib.ENODEV)
 	errno := ib.ENODEV
@@ -70,8 +69,8 @@ func addrError(ps PortSpace, dst netip.Addr) *Event {
 	return &Event{Type: EventAddrError, Status: -int(errno), Err: err}
 }
 
-// bindFor makes sure that the ID is bound before it is resolved, and to an
-// address of the right family.
+// bindFor binds the ID before it is resolved, and checks the address family of a bound
+// one.
 func (id *ID) bindFor(src, dst netip.AddrPort) error {
 	bound := id.in(stateBound) == nil
 	if bound {
@@ -88,7 +87,7 @@ func (id *ID) bindFor(src, dst netip.AddrPort) error {
 	if bound {
 		return nil
 	}
-	// No peer connects to a port that the program did not ask for, so other processes may
+	// No peer connects to a port that the program did not request, so other processes may
 	// have it too.
 	return id.bind(src, src.Port() != 0)
 }
@@ -101,8 +100,8 @@ func unspecified(a netip.Addr) netip.Addr {
 	return netip.IPv6Unspecified()
 }
 
-// route returns the adapter and the source address for a destination; no
-// adapter if there is none.
+// route returns the adapter and the source address for a destination; a nil adapter if
+// none reaches it.
 func (id *ID) route(dst netip.Addr) (*adapter, netip.Addr, error) {
 	if own := id.src.Addr(); !own.IsUnspecified() {
 		return id.dev, own, nil
@@ -132,8 +131,8 @@ func (m *Manager) outside() bool {
 	return slices.ContainsFunc(m.devices, func(d *adapter) bool { return !d.inside })
 }
 
-// nearest returns the first adapter with an address that can reach a, a
-// loopback address for a loopback address if possible; nil if there is none.
+// nearest returns the first adapter with an address that can reach a; for a loopback
+// address it prefers one with a loopback address. It returns nil if there is none.
 func (m *Manager) nearest(a netip.Addr) *adapter {
 	var other *adapter
 	for _, d := range m.devices {
@@ -143,7 +142,7 @@ func (m *Manager) nearest(a netip.Addr) *adapter {
 		case own.IsLoopback() == a.IsLoopback():
 			return d
 		case own.IsLoopback() && !d.inside && !a.IsUnspecified() && !ofHost(a):
-			// Nothing leaves the host from a loopback address.
+			// Packets from a loopback address cannot leave the host.
 		case other == nil:
 			other = d
 		}
@@ -151,9 +150,9 @@ func (m *Manager) nearest(a netip.Addr) *adapter {
 	return other
 }
 
-// hostRoute returns the address from which the host would send to dst. Nothing
-// is sent. It reports only that there is no route; whatever else keeps the host
-// from answering says nothing about the adapters.
+// hostRoute returns the address from which the host would send to dst. It sends
+// nothing. It returns an error only if there is no route; other errors of the host say
+// nothing about the adapters.
 func hostRoute(dst netip.Addr) (netip.Addr, error) {
 	const discard = 9
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(dst, discard)))
@@ -168,12 +167,12 @@ func hostRoute(dst netip.Addr) (netip.Addr, error) {
 	return a.Unmap(), nil
 }
 
-// ResolveRoute finds the path to the resolved address: ROUTE_RESOLVED tells.
-// It sends no packets. The path takes the values of SetTOS and SetAckTimeout now. Its
-// path MTU fits the adapter's interface and, on Linux, the host's route to the
-// address, which may have a lower MTU. The MTU of the peer's interface is not known:
-// if it is lower, SetRoute sets a path MTU. EINVAL unless the address is resolved and
-// no route yet.
+// ResolveRoute finds the path to the resolved address, and raises ROUTE_RESOLVED. It
+// sends no packets. The path has the current values of SetTOS and SetAckTimeout. Its
+// path MTU fits the adapter's interface and, on Linux, the host's route to the address,
+// which may have a lower MTU. The MTU of the peer's interface is unknown: if it is
+// lower, set the path MTU with SetRoute. EINVAL unless the address is resolved and the
+// route is not.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return id.start("resolve route", id.resolveRoute, EventRouteResolved)
 }
@@ -193,7 +192,7 @@ func (id *ID) resolveRoute() error {
 	if err != nil {
 		return err
 	}
-	mtu := id.dev.mtuTo(src, dst) // asks the system, which is not for the adapter's thread
+	mtu := id.dev.mtuTo(src, dst) // a system call, which the adapter's thread must not make
 	return id.do(func(clock.Instant) error {
 		if id.state != stateAddrResolved {
 			return id.state.refuses()
@@ -210,6 +209,6 @@ func (id *ID) resolveRoute() error {
 	})
 }
 
-// flowLabel is what rdma_cm makes of the ports, so that both sides choose the
-// same UDP source port.
+// flowLabel derives the flow label from the ports as rdma_cm does, so that both sides
+// use the same UDP source port.
 func flowLabel(src, dst uint16) uint32 { return (uint32(src)*31 + uint32(dst)) & 0xfffff }

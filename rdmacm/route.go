@@ -9,18 +9,18 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Route is how packets of a connection go, besides from where to where: what of a path
-// record counts on RoCE.
+// Route holds the attributes of a path, apart from its addresses: the fields of a path
+// record that apply to RoCE.
 type Route struct {
 	FlowLabel    uint32 // 20 bits
 	TrafficClass uint8  // of IP
 	HopLimit     uint8
 	SL           uint8 // 4 bits
 	MTU          ib.MTU
-	Lifetime     uint8 // of a packet: a code of 5 bits for 4.096 µs · 2^code; 0 takes that of ResolveRoute
+	Lifetime     uint8 // of a packet: a 5-bit code for 4.096 µs · 2^code; 0: as ResolveRoute sets it
 }
 
-// check returns why a route is none of an adapter.
+// check returns an error if a route is invalid for an adapter.
 func (r *Route) check(d *adapter) error {
 	const maxFlowLabel, maxSL = 1<<20 - 1, 15
 	switch {
@@ -33,10 +33,10 @@ func (r *Route) check(d *adapter) error {
 	return nil
 }
 
-// Route returns the route that ResolveRoute or SetRoute gave the ID, of one that came
-// with a request the peer's; false before.
+// Route returns the route of ResolveRoute or SetRoute; for the ID of a request, the
+// peer's route. It returns false if there is none yet.
 func (id *ID) Route() (r Route, ok bool) {
-	// Of an ID that is gone, or its adapter, there is none.
+	// If the ID or its adapter is gone, there is no route.
 	_ = id.runOn("route", func(clock.Instant) error {
 		p := id.path
 		if id.conn != nil {
@@ -50,8 +50,8 @@ func (id *ID) Route() (r Route, ok bool) {
 	return r, ok
 }
 
-// SetRoute is ResolveRoute with a route that the program knows, whatever SetTOS and
-// SetAckTimeout said. EINVAL for what is no route of the adapter.
+// SetRoute is ResolveRoute with a route of the program, which overrides SetTOS and
+// SetAckTimeout. EINVAL for a route that is invalid for the adapter.
 func (id *ID) SetRoute(r Route) error {
 	return id.start("set route", func() error { return id.setRoute(r) }, EventRouteResolved)
 }
@@ -72,7 +72,7 @@ func (id *ID) setRoute(r Route) error {
 	})
 }
 
-// goBy makes r the route of an ID whose address is resolved, on the adapter's thread.
+// goBy sets the route of an ID whose address is resolved, on the adapter's thread.
 func (id *ID) goBy(r Route) {
 	id.path = cm.Path{
 		Local: id.src.Addr(), Remote: id.dst.Addr(), FlowLabel: r.FlowLabel, TClass: r.TrafficClass, HopLimit: r.HopLimit,

@@ -8,13 +8,13 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// idState is how far an ID has come. Of the states of rdma_cm those that last
-// for the time of a query are missing: nothing here takes any.
+// idState is the state of an ID. It has no counterparts of rdma_cm's states during a
+// query: here queries take no time.
 type idState uint8
 
 const (
 	stateIdle          idState = iota
-	stateBound                 // has an address or a port of its own
+	stateBound                 // has an address or a port
 	stateAddrResolved          // knows its adapter and its peer's address
 	stateRouteResolved         // may connect
 	stateConnect               // has a connection, in any of the CM's states
@@ -36,7 +36,7 @@ func (s idState) String() string {
 	return "invalid state"
 }
 
-// in returns why the ID is in none of some states. call is held.
+// in returns an error unless the ID is in one of some states. call is held.
 func (id *ID) in(states ...idState) error {
 	return id.do(func(clock.Instant) error {
 		if !slices.Contains(states, id.state) {
@@ -46,7 +46,7 @@ func (id *ID) in(states ...idState) error {
 	})
 }
 
-// become moves the ID to a state, with the event that tells so, if any.
+// become moves the ID to a state, and raises events if it has any.
 func (id *ID) become(s idState, events ...EventType) error {
 	return id.do(func(clock.Instant) error {
 		id.state = s

@@ -9,40 +9,39 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// The immediate data of a message of a stream: how many receives of the peer's
-// messages are free again, and whether the sender has done.
+// The immediate data of a message of a stream: the number of receives that the sender
+// has posted again, and whether the sender has ended its data.
 const (
 	immCredits = 1<<16 - 1
 	immFIN     = 1 << 16
 )
 
-// Work requests are told apart by the upper half of their number; the lower
-// one is the buffer.
+// The upper half of a work request ID is the kind of the request, the lower half the
+// buffer.
 const (
 	wrRecv    = iota << 32
 	wrData    // a message with bytes
-	wrControl // one without
+	wrControl // a message without bytes
 	wrKind    = 3 << 32
 )
 
-// maxControl bounds the messages without bytes that are under way.
+// maxControl bounds the messages without bytes that are in flight.
 const maxControl = 4
 
-// errReset is returned once the connection is over and the peer did not say
-// that it has done.
+// errReset is returned once the connection is over and the peer has not ended its data.
 var errReset = fmt.Errorf("the connection is over: %w", ib.ECONNRESET)
 
 // stream is a byte stream over the SENDs of a queue pair.
 //
-// Every message takes a receive that the peer has posted. A side counts those
-// as credits and gets them back in the immediate data of what comes: with data
-// if there is any, else in a message of its own once half of them are owed. The
-// last credit is not for data or the end of it, but for such a message: it lets
-// the peer send, and what the peer sends gives it back. So neither side waits
-// for credits that the other cannot give.
+// Every message consumes a receive that the peer has posted. A side counts these
+// receives as credits. The peer returns them in the immediate data of its messages:
+// with data if it has any, otherwise in a message without bytes once it owes half of
+// them. The last credit is reserved for such a message: it lets the peer send, and the
+// peer's message returns the credit. So neither side waits for credits that the other
+// cannot return.
 //
-// It needs no goroutine: any reader or writer takes the completions for all of them, and sleeps
-// on the completion channel.
+// A stream needs no goroutine: any reader or writer polls the completions for all of
+// them, and sleeps on the completion channel.
 type stream struct {
 	qp   *verbs.QP
 	cq   *verbs.CQ
@@ -58,15 +57,15 @@ type stream struct {
 	peer    greeting
 
 	full []piece // received and not read
-	owed uint32  // receives that are free again and the peer does not know of
-	eof  bool    // the peer has done
+	owed uint32  // receives posted again that were not reported to the peer
+	eof  bool    // the peer has ended its data
 
 	credits uint32
 	free    []uint32 // buffers for sending
-	control int      // messages without bytes under way
-	done    bool     // we have said that we have done
+	control int      // messages without bytes in flight
+	done    bool     // this side has ended its data
 	closed  bool
-	err     error // why no more can be sent
+	err     error // reason why no more can be sent
 }
 
 // piece is a buffer with bytes that were received.
@@ -75,8 +74,8 @@ type piece struct {
 	from, to uint32
 }
 
-// newStream makes the queue pair of an ID, and posts its receives. What belongs
-// to it ends with the queue pair.
+// newStream creates the queue pair of an ID, and posts its receives. The objects of the
+// stream are destroyed with the queue pair.
 func newStream(id *ID, o *options) (*stream, error) {
 	s := &stream{
 		own: greeting{uint32(o.buffers), uint32(o.size)}, wake: make(chan struct{}), comp: verbs.NewCompChannel(1),
@@ -94,7 +93,7 @@ func newStream(id *ID, o *options) (*stream, error) {
 	return s, nil
 }
 
-// create makes the objects of a stream.
+// create creates the objects of a stream.
 func (s *stream) create(id *ID) error {
 	pd, err := id.PD()
 	if err != nil {
@@ -115,14 +114,14 @@ func (s *stream) create(id *ID) error {
 		return errors.Join(err, s.mr.Dereg(), s.cq.Destroy())
 	}
 	own := id.owned()
-	if own == nil { // by closing the Manager
+	if own == nil { // the Manager is being closed
 		return errDestroyed
 	}
 	s.qp, s.qpDone = own.qp, own.done
 	return nil
 }
 
-// meet notes what the peer has said of itself.
+// meet stores the peer's greeting.
 func (s *stream) meet(peer greeting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,15 +143,16 @@ func (s *stream) bytes(buffer uint32) []byte {
 	return s.mr.Bytes()[off : off+uint64(s.own.size)]
 }
 
-// fail notes why the stream cannot go on. s.mu is held, as in what follows.
+// fail stores the reason why the stream cannot continue. s.mu is held, as in the
+// following methods.
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
 }
 
-// poll takes the completions that are there, gives credits back that are due,
-// and reports whether there was anything.
+// poll takes the pending completions, returns credits that are due, and reports whether
+// there were completions.
 func (s *stream) poll() bool {
 	var wcs [16]verbs.WC
 	taken := 0
@@ -192,7 +192,7 @@ func (s *stream) complete(wc *verbs.WC) {
 	}
 }
 
-// arrived takes a message of the peer.
+// arrived handles a message of the peer.
 func (s *stream) arrived(buffer uint32, wc *verbs.WC) {
 	s.credits += wc.ImmData & immCredits
 	s.eof = s.eof || wc.ImmData&immFIN != 0
@@ -207,7 +207,7 @@ func (s *stream) arrived(buffer uint32, wc *verbs.WC) {
 	s.recycle(buffer)
 }
 
-// recycle posts a buffer again that has been read.
+// recycle posts a buffer again after it was read.
 func (s *stream) recycle(buffer uint32) {
 	if err := s.receive(buffer); err != nil {
 		s.fail(err)
@@ -216,20 +216,20 @@ func (s *stream) recycle(buffer uint32) {
 	s.owed++
 }
 
-// repay tells the peer of its credits once half of them are owed.
+// repay returns the peer's credits once half of them are owed.
 func (s *stream) repay() {
 	if s.owed >= s.own.buffers/2 && s.credits > 0 && s.control < maxControl && s.err == nil {
 		s.tell(0)
 	}
 }
 
-// tell sends a message without bytes.
+// tell sends a message without bytes, with the given flags.
 func (s *stream) tell(flags uint32) {
 	s.control++
 	s.post(wrControl, nil, flags)
 }
 
-// post sends a message, and with it the credits that are owed.
+// post sends a message, and returns the owed credits with it.
 func (s *stream) post(id uint64, sges []verbs.SGE, flags uint32) {
 	err := s.qp.PostSend(verbs.SendWR{
 		WRID: id, Opcode: ib.WRSendWithImm, SGList: sges, ImmData: flags | s.owed,
@@ -245,7 +245,7 @@ func (s *stream) post(id uint64, sges []verbs.SGE, flags uint32) {
 // ready reports whether a message with bytes, or the end, may be sent.
 func (s *stream) ready() bool { return s.credits > 1 && len(s.free) > 0 && s.err == nil }
 
-// send sends as much of b as a message has room for and returns how much.
+// send sends as many bytes of b as fit into a message and returns their number.
 func (s *stream) send(b []byte) int {
 	last := len(s.free) - 1
 	buffer := s.free[last]
@@ -255,7 +255,7 @@ func (s *stream) send(b []byte) int {
 	return n
 }
 
-// finish says that no more will be sent, and reports whether it could.
+// finish ends this side's data, and reports whether it could.
 func (s *stream) finish() bool {
 	if s.done {
 		return true
@@ -268,10 +268,10 @@ func (s *stream) finish() bool {
 	return true
 }
 
-// idle reports whether nothing is under way to the peer any more.
+// idle reports whether no message to the peer is in flight.
 func (s *stream) idle() bool { return s.control == 0 && len(s.free) == int(s.own.buffers) }
 
-// read moves what was received to b and returns how much.
+// read moves received bytes to b and returns their number.
 func (s *stream) read(b []byte) int {
 	total := 0
 	for len(s.full) > 0 && total < len(b) {
@@ -291,8 +291,8 @@ func (s *stream) read(b []byte) int {
 	return total
 }
 
-// wait sleeps until completions may have come, and reports false if expired
-// closed first. s.mu is held before and after, not meanwhile.
+// wait sleeps until there may be completions, and returns false if expired closed
+// first. s.mu is held before and after, but not during the sleep.
 func (s *stream) wait(expired <-chan struct{}) bool {
 	if err := s.cq.ReqNotify(false); err != nil {
 		s.fail(s.lost(err))
@@ -320,7 +320,7 @@ func (s *stream) wait(expired <-chan struct{}) bool {
 	return ok
 }
 
-// lost returns why the queue pair is gone, err if it is there.
+// lost returns the reason why the queue pair is gone; err if it is not gone.
 func (s *stream) lost(err error) error {
 	switch {
 	case isClosed(s.qpDone):
