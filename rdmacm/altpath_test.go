@@ -10,16 +10,16 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// twoPaths is a connection between hosts that have three addresses each, of
-// which it uses the first.
+// twoPaths is a connection over the first addresses of two hosts with three addresses
+// each.
 type twoPaths struct {
 	link
 	t    testing.TB
 	a, b *host
 }
 
-// newTwoPaths connects with policies of the client and the server; rules are
-// faults at the client.
+// newTwoPaths connects with policies of the client and the server; rules are fault
+// rules at the client.
 func newTwoPaths(t testing.TB, client, server AltPathPolicy, rules string) *twoPaths {
 	t.Helper()
 	n := verbs.NewNetwork()
@@ -41,12 +41,12 @@ func newTwoPaths(t testing.TB, client, server AltPathPolicy, rules string) *twoP
 	return p
 }
 
-// alt returns the path between the addresses with an index, as the client sees it.
+// alt returns the path between the addresses with a GID index, as the client sees it.
 func (p *twoPaths) alt(i int) AltPath {
 	return AltPath{p.a.m.devices[0].addrs[i], p.b.m.devices[0].addrs[i]}
 }
 
-// loaded wants both sides to be told of a path.
+// loaded waits for the ALT_PATH_LOADED of a path on both sides.
 func (p *twoPaths) loaded(want AltPath) {
 	p.t.Helper()
 	if e := p.a.take(EventAltPathLoaded); e.AltPath != want {
@@ -72,7 +72,7 @@ func (p *twoPaths) send() {
 	}
 }
 
-// want wants both queue pairs to be in a state of migration and on a path.
+// want checks that both queue pairs are in a migration state and on a path.
 func (p *twoPaths) want(state ib.MigState, path AltPath, why string) {
 	p.t.Helper()
 	for id, dst := range map[*ID]netip.Addr{p.client: path.Remote, p.server: path.Local} {
@@ -83,26 +83,25 @@ func (p *twoPaths) want(state ib.MigState, path AltPath, why string) {
 	}
 }
 
-// migrated wants the queue pairs of both sides to have told that they migrated,
-// and nothing else.
+// migrated checks that the next asynchronous event on both sides is PATH_MIG.
 func (p *twoPaths) migrated() {
 	p.t.Helper()
 	for who, h := range map[string]*host{"client": p.a, "server": p.b} {
 		e, err := h.m.Devices()[0].GetAsyncEvent(soon(p.t))
 		if err != nil || e.Type != ib.EventPathMig {
-			p.t.Fatalf("the %s is told %v, %v", who, e, err)
+			p.t.Fatalf("the %s has the event %v, %v", who, e, err)
 		}
 		e.Ack()
 	}
 }
 
-// move has the client's queue pair migrate.
+// move makes the client's queue pair migrate.
 func (p *twoPaths) move() {
 	p.t.Helper()
 	must(p.t, p.client.QP().Modify(&verbs.QPAttr{State: ib.RTS, PathMigState: ib.MIGRATED}, ib.AttrState|ib.AttrPathMigState))
 }
 
-// end disconnects, which takes no longer than the way there and back.
+// end disconnects: the peer must answer, so that no timeout expires.
 func (p *twoPaths) end() {
 	p.t.Helper()
 	must(p.t, p.client.Disconnect())
@@ -114,9 +113,8 @@ func (p *twoPaths) end() {
 	destroy(p.t, p.client, p.server, p.listener)
 }
 
-// TestC10_V15_ArmsAgain has the client migrate again and again. No data flows
-// meanwhile: the server learns of it by the LAP that asks for the path that was
-// left.
+// TestC10_V15_ArmsAgain makes the client migrate repeatedly. No data flows meanwhile:
+// the server learns of each migration by the LAP that requests the previous path.
 func TestC10_V15_ArmsAgain(t *testing.T) {
 	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "")
 	must(t, p.client.LoadAltPath(p.alt(1)))
@@ -133,8 +131,8 @@ func TestC10_V15_ArmsAgain(t *testing.T) {
 	p.end()
 }
 
-// TestC10_V15_PathCut loses the first path: the connection goes on over the
-// other one, arms again, and ends there.
+// TestC10_V15_PathCut cuts the first path: the connection continues over the other
+// path, arms again, and ends there.
 func TestC10_V15_PathCut(t *testing.T) {
 	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "drop path=primary nth=60 every=1")
 	must(t, p.client.LoadAltPath(p.alt(1)))
@@ -149,7 +147,7 @@ func TestC10_V15_PathCut(t *testing.T) {
 	p.end()
 }
 
-// TestC10_AltPathRefused asks for what cannot be.
+// TestC10_AltPathRefused requests invalid paths.
 func TestC10_AltPathRefused(t *testing.T) {
 	p := newTwoPaths(t, NoAltPath, NoAltPath, "")
 	want(t, p.client.LoadAltPath(p.alt(1)), ib.EINVAL, "without a policy")
@@ -183,7 +181,7 @@ func TestC10_AltPathRefused(t *testing.T) {
 	destroy(t, ud)
 }
 
-// TestC10_AltPathByHand leaves it to the programs to load what they agree on.
+// TestC10_AltPathByHand makes the programs load the agreed path themselves.
 func TestC10_AltPathByHand(t *testing.T) {
 	p := newTwoPaths(t, TellAltPath, TellAltPath, "")
 	load := func(id *ID) {
@@ -220,7 +218,7 @@ func TestC10_AltPathByHand(t *testing.T) {
 	p.end()
 }
 
-// TestC10_AltPathEventsAreBounded has a client ask without end, while the
+// TestC10_AltPathEventsAreBounded makes a client request paths without end, while the
 // server's program takes no events.
 func TestC10_AltPathEventsAreBounded(t *testing.T) {
 	p := newTwoPaths(t, AutoAltPath, AutoAltPath, "")

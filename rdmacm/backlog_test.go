@@ -7,8 +7,8 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// TestC11_BacklogShares wants a quarter of a backlog, rounded down, to be left
-// for others than the address that fills it, unless that is the adapter's own.
+// TestC11_BacklogShares checks that one address cannot have a quarter of a backlog,
+// rounded down, unless it is the adapter's own address.
 func TestC11_BacklogShares(t *testing.T) {
 	own := netip.MustParseAddr("10.0.0.2")
 	hog, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
@@ -50,8 +50,8 @@ func TestC11_BacklogShares(t *testing.T) {
 	}
 }
 
-// TestC11_BacklogFairness fills a listener's backlog from one host: IDs and
-// events are no more than it may have, and another host's request comes in.
+// TestC11_BacklogFairness fills a listener's backlog from one host: the numbers of IDs
+// and events stay within the host's share, and another host's request is accepted.
 func TestC11_BacklogFairness(t *testing.T) {
 	n := verbs.NewNetwork()
 	hog, other := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1"}), newHost(t, verbs.Config{Network: n, Addr: "10.0.0.3"})
@@ -70,7 +70,7 @@ func TestC11_BacklogFairness(t *testing.T) {
 	honest := withQP(t, other.resolved(TCP, b.at(port)))
 	must(t, honest.Connect(nil))
 	waitUntil(t, func() bool { return b.pending(l) == share+1 })
-	for range share { // the program gets to it in its turn
+	for range share { // the program takes it in its turn
 		destroy(t, b.take(EventConnectRequest).ID)
 	}
 	server := withQP(t, b.take(EventConnectRequest).ID)

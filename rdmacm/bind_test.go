@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// bound returns an ID that was bound, or why it could not be.
+// bound returns a bound ID, or the error of binding it.
 func (h *host) bound(ps PortSpace, addr string, set func(*ID)) (*ID, error) {
 	h.t.Helper()
 	id := h.id(ps)
@@ -20,7 +20,7 @@ func (h *host) bound(ps PortSpace, addr string, set func(*ID)) (*ID, error) {
 	return id, id.BindAddr(netip.MustParseAddrPort(addr))
 }
 
-// TestC11_Bind binds IDs to what others have, or nobody.
+// TestC11_Bind binds IDs to addresses and ports that other IDs have or do not have.
 func TestC11_Bind(t *testing.T) {
 	reuse := func(id *ID) { must(t, id.SetReuseAddr(true)) }
 	only := func(id *ID) { must(t, id.SetAFOnly(true)) }
@@ -61,14 +61,14 @@ func TestC11_Bind(t *testing.T) {
 			}
 			destroy(t, id)
 			if err != nil && tt.second != "192.0.2.1:5" && tt.ps != IPoIB {
-				must(t, other.BindAddr(netip.MustParseAddrPort(tt.second))) // it is free now
+				must(t, other.BindAddr(netip.MustParseAddrPort(tt.second))) // now free
 			}
 			destroy(t, other)
 		})
 	}
 }
 
-// TestC11_Ephemeral takes every port that is given to who asks for none.
+// TestC11_Ephemeral takes every ephemeral port.
 func TestC11_Ephemeral(t *testing.T) {
 	a, _ := newPair(t)
 	seen := map[uint16]bool{}
@@ -90,7 +90,7 @@ func TestC11_Ephemeral(t *testing.T) {
 	must(t, err)
 }
 
-// TestC11_ReuseListen lets only one of those who share a port listen.
+// TestC11_ReuseListen checks that only one of the IDs that share a port can listen.
 func TestC11_ReuseListen(t *testing.T) {
 	a, _ := newPair(t)
 	reuse := func(id *ID) { must(t, id.SetReuseAddr(true)) }
@@ -114,10 +114,10 @@ func TestC11_Listeners(t *testing.T) {
 	const refused = "refused"
 	for _, tt := range []struct {
 		what      string
-		listen    []string // addresses of IDs that listen
-		only      string   // what SetAFOnly said: "only", "both", or nothing at all
+		listen    []string // addresses of listening IDs
+		only      string   // SetAFOnly: "only", "both", or empty if it is not called
 		to        string
-		wantIndex int // of listen; -1 is rejected by the consumer, -2 for no service
+		wantIndex int // of listen; -1: rejected by the consumer, -2: rejected for lack of a service
 	}{
 		{"one address", []string{"10.0.0.2:5"}, "", "10.0.0.2:5", 0},
 		{"another port", []string{"10.0.0.2:5"}, "", "10.0.0.2:6", -2},
@@ -163,7 +163,7 @@ func TestC11_Listeners(t *testing.T) {
 	}
 }
 
-// TestC11_ListenIdle has an ID listen that was not bound, as librdmacm does.
+// TestC11_ListenIdle listens with an unbound ID, as librdmacm does.
 func TestC11_ListenIdle(t *testing.T) {
 	a, b := newPair(t)
 	l := b.id(TCP)
@@ -176,7 +176,7 @@ func TestC11_ListenIdle(t *testing.T) {
 	destroy(t, b.take(EventConnectRequest).ID, client, l)
 }
 
-// TestC11_ListenTwice has two Managers of an adapter listen on one port.
+// TestC11_ListenTwice lets two Managers of an adapter listen on one port.
 func TestC11_ListenTwice(t *testing.T) {
 	_, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -191,7 +191,7 @@ func TestC11_ListenTwice(t *testing.T) {
 	must(t, m.Close())
 }
 
-// TestC11_Resolve chooses adapter and source address.
+// TestC11_Resolve checks the chosen adapter and source address.
 func TestC11_Resolve(t *testing.T) {
 	n := verbs.NewNetwork()
 	one, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.1,fd00::1"})
@@ -204,7 +204,7 @@ func TestC11_Resolve(t *testing.T) {
 	for _, tt := range []struct {
 		bind, src, dst string
 		from           string // expected, without the port
-		peer           string // expected, if not dst
+		peer           string // expected peer address; empty: dst
 		err            error
 		status         int
 	}{
@@ -234,7 +234,7 @@ func TestC11_Resolve(t *testing.T) {
 		}
 		src, _ := netip.ParseAddrPort(tt.src)
 		dst, _ := netip.ParseAddrPort(tt.dst)
-		if tt.src == "fd00::1" { // no address at all
+		if tt.src == "fd00::1" { // without any address
 			src = netip.AddrPortFrom(netip.MustParseAddr(tt.src), 0)
 		}
 		err := id.ResolveAddr(src, dst, 0)
@@ -262,8 +262,8 @@ func TestC11_Resolve(t *testing.T) {
 	must(t, errors.Join(m.Close(), one.Close(), two.Close()))
 }
 
-// TestC11_ResolveOnHost resolves on the host's network, with an adapter that
-// is on a loopback address only.
+// TestC11_ResolveOnHost resolves on the host's network, with an adapter on a loopback
+// address only.
 func TestC11_ResolveOnHost(t *testing.T) {
 	a, b := newUDPPair(t)
 	id := a.resolved(TCP, b.at(1))
@@ -273,7 +273,7 @@ func TestC11_ResolveOnHost(t *testing.T) {
 	destroy(t, id)
 	id = a.id(TCP)
 	err := id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("192.0.2.1:1"), 0)
-	if err == nil { // the host has a route, which the adapter cannot go
+	if err == nil { // the host has a route, which the adapter cannot use
 		a.take(EventAddrError)
 	} else {
 		want(t, err, syscall.ENETUNREACH, "an address that no route leads to")
@@ -283,9 +283,9 @@ func TestC11_ResolveOnHost(t *testing.T) {
 	destroy(t, id)
 }
 
-// TestC11_Loopback names this side by a loopback address, which no adapter has: it
-// stands for all of them, as on Linux. Where adapters are on the loopback network it is
-// an address as any other.
+// TestC11_Loopback uses a loopback address that no adapter has: as on Linux it stands
+// for all adapters of this side. If adapters are on the loopback network, it is an
+// ordinary address.
 func TestC11_Loopback(t *testing.T) {
 	a, b := newPair(t)
 	l, err := b.bound(TCP, "127.0.0.1:7471", nil)

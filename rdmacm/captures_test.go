@@ -50,14 +50,14 @@ func readFrames(t testing.TB, file io.Reader, tos uint8) map[mad.AttrID]*frame {
 	}
 }
 
-// linuxCase is what programs on Linux did in a capture, and what ours do to
-// the same effect.
+// linuxCase is a capture of programs on Linux, and the calls with which our programs do
+// the same.
 type linuxCase struct {
 	file   string
 	client *ConnParam // of Connect
 	server *ConnParam // of Accept; the private data is that of the capture
-	leaves string     // who disconnects, if anybody
-	tos    uint8      // of the connection that counts
+	leaves string     // the side that disconnects; empty: none
+	tos    uint8      // of the connection to compare
 }
 
 var linuxCases = []linuxCase{
@@ -74,9 +74,9 @@ var linuxCases = []linuxCase{
 	{file: "cm_tos", client: &ConnParam{RetryCount: 7, RNRRetryCount: 7}, leaves: "client", tos: 106},
 }
 
-// TestC11_LinuxMessages does what programs on Linux did in captures: the
-// messages are the same, field by field, but for what is random and what the
-// adapter determines.
+// TestC11_LinuxMessages repeats the actions of programs on Linux in captures: the
+// messages are the same, field by field, except for random values and those that
+// depend on the adapter.
 func TestC11_LinuxMessages(t *testing.T) {
 	for _, tt := range linuxCases {
 		t.Run(tt.file, func(t *testing.T) {
@@ -108,9 +108,9 @@ func TestC11_LinuxMessages(t *testing.T) {
 	}
 }
 
-// alike gives our message what differs for a good reason: transaction IDs,
-// communication IDs, the node's GUID, QPNs and PSNs, and the path MTU, which is
-// that of the network.
+// alike copies fields to our message that differ for a good reason: transaction IDs,
+// communication IDs, the node's GUID, QPNs and PSNs, and the path MTU, which depends
+// on the network.
 func alike(linux, ours *mad.MAD) {
 	h := ours.Header()
 	h.TID = linux.Header().TID
@@ -128,8 +128,8 @@ func alike(linux, ours *mad.MAD) {
 	}
 }
 
-// replay runs a case between two of our adapters with the addresses and ports
-// of the capture, and returns what they sent.
+// replay runs a case between two of our adapters with the addresses and ports of the
+// capture, and returns the messages that they sent.
 func (tt *linuxCase) replay(t *testing.T, linux map[mad.AttrID]*frame) map[mad.AttrID]*frame {
 	t.Helper()
 	first, head, ps, to := opening(t, linux)
@@ -185,7 +185,7 @@ func (tt *linuxCase) leave(a, b *host, client, server *ID) {
 	}
 }
 
-// opening returns the first message of a capture and what it asks for.
+// opening returns the first message of a capture and its parameters.
 func opening(t testing.TB, linux map[mad.AttrID]*frame) (f *frame, h mad.IPHeader, ps PortSpace, port uint16) {
 	t.Helper()
 	var service mad.ServiceID
@@ -206,7 +206,7 @@ func opening(t testing.TB, linux map[mad.AttrID]*frame) (f *frame, h mad.IPHeade
 	return f, h, ps, port
 }
 
-// sidrStatus returns what a capture's SIDR_REP says.
+// sidrStatus returns the status of a capture's SIDR_REP.
 func sidrStatus(linux map[mad.AttrID]*frame) mad.SIDRStatus {
 	var p mad.SIDRREP
 	p.Decode(&linux[mad.AttrSIDRREP].MAD)

@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// TestC11_EventNames wants the names and numbers of librdmacm.
+// TestC11_EventNames checks that names and numbers are those of librdmacm.
 func TestC11_EventNames(t *testing.T) {
 	for n, name := range map[EventType]string{
 		0: "RDMA_CM_EVENT_ADDR_RESOLVED", 4: "RDMA_CM_EVENT_CONNECT_REQUEST", 9: "RDMA_CM_EVENT_ESTABLISHED",
@@ -22,9 +22,9 @@ func TestC11_EventNames(t *testing.T) {
 	}
 }
 
-// TestC11_AckBlocksDestroy wants Destroy to wait for events that were taken,
-// and to drop those that were not. The request of a listener is the listener's
-// event.
+// TestC11_AckBlocksDestroy checks that Destroy waits until taken events are
+// acknowledged, and discards pending ones. A connect request is an event of the
+// listener.
 func TestC11_AckBlocksDestroy(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
@@ -37,7 +37,7 @@ func TestC11_AckBlocksDestroy(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- id.Destroy() }()
 	for {
-		if err := id.SetTOS(0); err != nil { // the ID is going
+		if err := id.SetTOS(0); err != nil { // the ID is being destroyed
 			break
 		}
 	}
@@ -64,8 +64,8 @@ func TestC11_AckBlocksDestroy(t *testing.T) {
 	destroy(t, client)
 }
 
-// TestC11_ChannelClose wants a channel to stay open while IDs use it, and
-// those who wait to learn of its end.
+// TestC11_ChannelClose checks that a channel stays open while IDs use it, and that
+// waiting calls return when it is closed.
 func TestC11_ChannelClose(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)
@@ -101,8 +101,8 @@ func TestC11_ChannelClose(t *testing.T) {
 	want(t, err, ErrClosed, "CreateID of a closed Manager")
 }
 
-// TestC11_Migrate moves IDs between channels: what waits goes along, what was
-// taken must be acknowledged.
+// TestC11_Migrate moves IDs between channels: pending events move too, and taken events
+// must be acknowledged.
 func TestC11_Migrate(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -141,8 +141,8 @@ func TestC11_Migrate(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC11_MigrateUntaken moves a listener with a request that nobody took to a
-// channel of its own: the request's ID follows.
+// TestC11_MigrateUntaken moves a listener with a pending request to a channel of its
+// own: the request's ID follows.
 func TestC11_MigrateUntaken(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -159,7 +159,7 @@ func TestC11_MigrateUntaken(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC11_Bounds reaches the bounds of what an ID and a Manager hold.
+// TestC11_Bounds reaches the limits of an ID and of a Manager.
 func TestC11_Bounds(t *testing.T) {
 	m, err := Open(verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
 	must(t, err)
@@ -192,7 +192,7 @@ func TestC11_Bounds(t *testing.T) {
 	must(t, err)
 }
 
-// TestC11_NewManager refuses what makes no Manager.
+// TestC11_NewManager checks the errors of New.
 func TestC11_NewManager(t *testing.T) {
 	_, err := New()
 	want(t, err, ib.EINVAL, "a Manager without an adapter")
@@ -216,8 +216,8 @@ func TestC11_NewManager(t *testing.T) {
 	want(t, err, ib.EINVAL, "Open of a bad address")
 }
 
-// TestChannelLen wants Len to count what waits, and no more what the end of an ID took
-// with it.
+// TestChannelLen checks that Len counts pending events, and no longer those that Destroy
+// has discarded.
 func TestChannelLen(t *testing.T) {
 	a, b := newPair(t)
 	id := a.id(TCP)

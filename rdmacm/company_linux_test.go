@@ -18,7 +18,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// retransmitted returns how many packets a host has sent again.
+// retransmitted returns the number of packets that a host has retransmitted.
 func retransmitted(t testing.TB, h *host) uint64 {
 	t.Helper()
 	all, err := h.m.devices[0].ctx.Counters()
@@ -32,9 +32,9 @@ func retransmitted(t testing.TB, h *host) uint64 {
 	return 0
 }
 
-// TestD3_CompanyComes has programs come to the address of one that was alone, in
-// mid-transfer, and go. It loses nothing and stays connected; what was sent again is
-// next to nothing; and who came connects to it, and it to them.
+// TestD3_CompanyComes opens and closes a second adapter on an address while the first one
+// transfers data. The first loses no data and stays connected, few packets are
+// retransmitted, and both can connect to each other.
 func TestD3_CompanyComes(t *testing.T) {
 	shared := loopback()
 	a, far := newHost(t, verbs.Config{Addr: shared}), newHost(t, verbs.Config{Addr: loopback()})
@@ -76,8 +76,8 @@ type another struct {
 	out *bufio.Scanner
 }
 
-// other starts another process, which runs a test with something in its environment,
-// and is killed in the end.
+// other starts another process, which runs a test with the given environment and is
+// killed at the end.
 func other(t *testing.T, name string, env ...string) *another {
 	t.Helper()
 	self, err := os.Executable()
@@ -109,17 +109,18 @@ func (p *another) says(t *testing.T, what string) {
 	t.Fatalf("process %d never says %q:\n%s", p.cmd.Process.Pid, what, &all)
 }
 
-// tell has the process do the next thing.
+// tell makes the process do its next step.
 func (p *another) tell(t *testing.T) {
 	t.Helper()
 	_, err := p.in.Write([]byte("\n"))
 	must(t, err)
 }
 
-// roleVar is how TestD3_KilledHost tells the other process what to do.
+// roleVar is the environment variable by which TestD3_KilledHost selects the role of the
+// other process.
 const roleVar = "COMPANY_ADDR"
 
-// TestHelperListener is the other process: it accepts one connection, says so, and
+// TestHelperListener is the other process: it accepts one connection, reports that, and
 // waits to be killed.
 func TestHelperListener(t *testing.T) {
 	addr := os.Getenv(roleVar)
@@ -137,13 +138,13 @@ func TestHelperListener(t *testing.T) {
 	select {}
 }
 
-// toldLimit is within what time the peer of a program that was killed is told: a
-// second, and more where the machine has much else to do.
+// toldLimit is the time within which the peer of a killed program must get an error: a
+// second, and more for a busy machine.
 const toldLimit = 3 * time.Second
 
-// TestD3_KilledHost kills the program that was first on an address, which is connected
-// from a time when it was alone. Its peer hears so within a second from those
-// who came later, whose own connections stay.
+// TestD3_KilledHost kills the first program on an address, which has connected while it
+// was alone. The other programs on the address disconnect its peer within a second. Their
+// own connections stay.
 func TestD3_KilledHost(t *testing.T) {
 	shared := loopback()
 	far := newHost(t, verbs.Config{Addr: loopback()})
@@ -164,11 +165,11 @@ func TestD3_KilledHost(t *testing.T) {
 		b := make([]byte, 1)
 		_, err := c.Read(b)
 		if !errors.Is(err, ib.ECONNRESET) || time.Since(killed) > toldLimit {
-			t.Errorf("the peer of who was killed reads %v after %v", err, time.Since(killed))
+			t.Errorf("the peer of the killed program reads %v after %v", err, time.Since(killed))
 		}
 		t.Logf("%v after %v", err, time.Since(killed))
 	})
-	_ = c.Close() // it is over
+	_ = c.Close() // the connection is already broken
 	x1, x2, again := newConns(t, far, b)
 	closeBoth(t, x1, x2)
 	closeBoth(t, c1, c2)

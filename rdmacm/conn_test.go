@@ -56,7 +56,7 @@ func closeBoth(t testing.TB, c1, c2 *Conn) {
 	wg.Wait()
 }
 
-// TestC11_NetConn runs what every net.Conn has to pass.
+// TestC11_NetConn runs the standard test of net.Conn.
 func TestC11_NetConn(t *testing.T) {
 	for name, network := range networks {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +124,7 @@ func writeAll(t testing.TB, c *Conn, data []byte, r *rand.Rand) {
 	}
 }
 
-// TestC11_StreamEnd wants what was written before Close to arrive, and then
-// the end.
+// TestC11_StreamEnd checks that data written before Close arrives, and then the end.
 func TestC11_StreamEnd(t *testing.T) {
 	a, b := newPair(t)
 	c1, c2, l := newConns(t, a, b)
@@ -139,7 +138,7 @@ func TestC11_StreamEnd(t *testing.T) {
 		t.Errorf("%d bytes, %v; want %d and the end", len(got), err, len(text))
 	}
 	if n, err := c2.Write(text); n != 0 || !errors.Is(err, ib.ECONNRESET) {
-		t.Errorf("write to who has closed: %d, %v; want ECONNRESET", n, err)
+		t.Errorf("write to a closed peer: %d, %v; want ECONNRESET", n, err)
 	}
 	must(t, c2.Close())
 	for _, err := range []error{c2.Close(), c2.CloseWrite(), second(c2.Read(got)), second(c2.Write(got))} {
@@ -174,8 +173,8 @@ func TestC11_HalfClose(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestC11_Deadlines wants calls to end at their deadlines, those that wait
-// already too, and the Conn to go on after it.
+// TestC11_Deadlines checks that calls end at their deadlines, also calls that already
+// wait, and that the Conn still works afterwards.
 func TestC11_Deadlines(t *testing.T) {
 	a, b := newPair(t)
 	c1, c2, l := newConns(t, a, b)
@@ -214,27 +213,27 @@ func TestC11_Deadlines(t *testing.T) {
 	must(t, c1.SetReadDeadline(time.Time{}))
 	must(t, c2.SetWriteDeadline(time.Time{}))
 	if _, err := io.ReadFull(c1, big[:n]); err != nil {
-		t.Errorf("reading what was written before the deadline: %v", err)
+		t.Errorf("reading the data written before the deadline: %v", err)
 	}
 	closeBoth(t, c1, c2)
 	must(t, l.Close())
 }
 
-// waiters returns how many calls sleep.
+// waiters returns the number of sleeping calls.
 func (c *Conn) waiters() int {
 	c.stream.mu.Lock()
 	defer c.stream.mu.Unlock()
 	return c.stream.waiters
 }
 
-// stuck reports whether a call sleeps because the peer takes no more.
+// stuck reports whether a call sleeps because the peer accepts no more data.
 func (c *Conn) stuck() bool {
 	c.stream.mu.Lock()
 	defer c.stream.mu.Unlock()
 	return c.stream.waiters == 1 && c.stream.credits == 1
 }
 
-// TestC11_CloseWakes closes a Conn, or its peer, under calls that wait.
+// TestC11_CloseWakes closes a Conn, or its peer, while calls wait.
 func TestC11_CloseWakes(t *testing.T) {
 	for who, linger := range map[string]time.Duration{"own end": 50 * time.Millisecond, "peer": waitLimit} {
 		t.Run(who, func(t *testing.T) {
@@ -265,8 +264,8 @@ func TestC11_CloseWakes(t *testing.T) {
 	}
 }
 
-// TestC11_Linger bounds Close when the peer does not take what was written,
-// and says so.
+// TestC11_Linger checks that Close returns an error in bounded time if the peer does not
+// take the written data.
 func TestC11_Linger(t *testing.T) {
 	a, b := newPair(t)
 	c1, c2, l := newConns(t, a, b, WithLinger(20*time.Millisecond), WithBuffers(4, 64))
@@ -283,7 +282,7 @@ func TestC11_Linger(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestC11_PeerVanishes loses the peer's adapter.
+// TestC11_PeerVanishes makes the peer's adapter vanish.
 func TestC11_PeerVanishes(t *testing.T) {
 	a, b := newPair(t)
 	c1, c2, l := newConns(t, a, b)
@@ -301,7 +300,7 @@ func TestC11_PeerVanishes(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestC11_ManagerGone closes the Manager under a Conn that waits.
+// TestC11_ManagerGone closes the Manager of a waiting Conn.
 func TestC11_ManagerGone(t *testing.T) {
 	a, b := newPair(t)
 	c1, c2, l := newConns(t, a, b)
@@ -312,7 +311,7 @@ func TestC11_ManagerGone(t *testing.T) {
 	if err := <-got; err == nil || err == io.EOF {
 		t.Errorf("read when the Manager is closed: %v", err)
 	}
-	must(t, c1.Close()) // there is nothing to agree on
+	must(t, c1.Close()) // there is nothing to disconnect
 	if _, err := c2.Read(make([]byte, 1)); !errors.Is(err, ib.ECONNRESET) {
 		t.Errorf("read: %v, want ECONNRESET", err)
 	}
@@ -370,7 +369,7 @@ func TestC11_Racing(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestC11_HostileStream has a peer break the protocol of streams.
+// TestC11_HostileStream makes a peer violate the protocol of streams.
 func TestC11_HostileStream(t *testing.T) {
 	for _, tt := range []struct {
 		what string

@@ -34,7 +34,7 @@ func message(t testing.TB, from, to *ID, text string) {
 	}
 }
 
-// networks are where connections are tried.
+// networks are the networks on which connections are tested.
 var networks = map[string]func(testing.TB) (a, b *host){
 	"pipe": newPair, "udp": newUDPPair,
 }
@@ -72,7 +72,7 @@ func TestC11_Connection(t *testing.T) {
 	}
 }
 
-// TestC8_Attributes looks at what the QPs of a connection were given.
+// TestC8_Attributes checks the attributes of a connection's QPs.
 func TestC8_Attributes(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -118,7 +118,8 @@ func TestC8_Attributes(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC8_NoAckTimeout: 0 is no timeout, as Linux has it, and says nothing about the path.
+// TestC8_NoAckTimeout checks that 0 disables the timeout, as on Linux, and does not affect
+// the path.
 func TestC8_NoAckTimeout(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -146,7 +147,7 @@ func TestC8_NoAckTimeout(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC8_OwnQP connects IDs whose QPs are moved by the program.
+// TestC8_OwnQP connects IDs whose QPs the program moves.
 func TestC8_OwnQP(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -176,7 +177,7 @@ func TestC8_OwnQP(t *testing.T) {
 	must(t, errors.Join(qc.Destroy(), qs.Destroy()))
 }
 
-// ownedQP returns a QP that the ID does not know.
+// ownedQP returns a QP of the program, which the ID does not know.
 func ownedQP(t testing.TB, id *ID) *verbs.QP {
 	t.Helper()
 	pd, err := id.PD()
@@ -190,7 +191,7 @@ func ownedQP(t testing.TB, id *ID) *verbs.QP {
 	return q
 }
 
-// walk moves a QP to RTS as the connection says.
+// walk moves a QP to RTS with the attributes of the connection.
 func walk(t testing.TB, id *ID, q *verbs.QP) {
 	t.Helper()
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
@@ -245,7 +246,7 @@ func TestC11_PrivateData(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC11_FailedAccept wants an Accept that fails to reject the request.
+// TestC11_FailedAccept checks that a failed Accept rejects the request.
 func TestC11_FailedAccept(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -263,7 +264,7 @@ func TestC11_FailedAccept(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC11_NoListener wants the reason of the REJ where nobody listens.
+// TestC11_NoListener checks the reason of the REJ if there is no listener.
 func TestC11_NoListener(t *testing.T) {
 	a, b := newPair(t)
 	client := withQP(t, a.resolved(TCP, b.at(port)))
@@ -275,7 +276,7 @@ func TestC11_NoListener(t *testing.T) {
 	destroy(t, client)
 }
 
-// TestC11_Families connects by IPv6, and an adapter to itself.
+// TestC11_Families connects over IPv6, and connects an adapter to itself.
 func TestC11_Families(t *testing.T) {
 	a, b := newPair(t)
 	for _, tt := range []struct {

@@ -15,20 +15,19 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// The environment of TestHelperOfCrowd: the address, its number, and how many there
-// are.
+// The environment of TestHelperOfCrowd: the address, the number of the process, and the
+// number of processes.
 const (
 	crowdAddr  = "CROWD_ADDR"
 	crowdPlace = "CROWD_PLACE"
 	crowdSize  = "CROWD_SIZE"
 )
 
-// crowdPort is the port of the first.
+// crowdPort is the port of the first process.
 const crowdPort = 2000
 
-// TestHelperOfCrowd is one of many processes on an address: it returns to everybody
-// who connects what he sends, and connects to the next one, when it is told to, and
-// once more.
+// TestHelperOfCrowd is one of many processes on an address. It echoes the data of every
+// connection. On command it connects to the next process, and later once more.
 func TestHelperOfCrowd(t *testing.T) {
 	addr := os.Getenv(crowdAddr)
 	if addr == "" {
@@ -48,7 +47,7 @@ func TestHelperOfCrowd(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go func() { _, _ = io.Copy(c, c) }() // who sends sees what became of it
+			go func() { _, _ = io.Copy(c, c) }() // the sender notices failures
 		}
 	}()
 	told := bufio.NewScanner(os.Stdin)
@@ -64,8 +63,8 @@ func TestHelperOfCrowd(t *testing.T) {
 	told.Scan() // until it is killed
 }
 
-// echoed sends something over a connection, a new one to an address if there is none,
-// and gets it back.
+// echoed sends data over a connection, and checks the echo. Without a connection it first
+// connects to an address.
 func echoed(t *testing.T, h *host, to string, c *Conn, fill byte) *Conn {
 	t.Helper()
 	if c == nil {
@@ -88,9 +87,9 @@ func echoed(t *testing.T, h *host, to string, c *Conn, fill byte) *Conn {
 	return c
 }
 
-// TestD3_ManyProcesses has as many processes as can share an address do so. Each
-// listens, and each is connected to the next; then the one through which they connect
-// is killed, while they send. All connections of the others stay, and new ones come.
+// TestD3_ManyProcesses starts the maximum number of processes on an address. Each
+// listens, and each connects to the next. Then the process that is the broker is killed
+// while they send. All connections of the others stay, and new ones are established.
 func TestD3_ManyProcesses(t *testing.T) {
 	size := 64
 	began := time.Now()
@@ -99,7 +98,7 @@ func TestD3_ManyProcesses(t *testing.T) {
 	for i := range all {
 		all[i] = other(t, "TestHelperOfCrowd", crowdAddr+"="+addr, crowdPlace+"="+strconv.Itoa(i), crowdSize+"="+strconv.Itoa(size))
 		if i == 0 {
-			all[i].says(t, "listens") // it is the first there
+			all[i].says(t, "listens") // the first process opens the address
 		}
 	}
 	for _, p := range all[1:] {

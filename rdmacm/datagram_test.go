@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// rdEnd is an ID of RD that is connected, with what it needs to send.
+// rdEnd is a connected ID of RD, with the objects that it needs to send.
 type rdEnd struct {
 	*ID
 	t    testing.TB
@@ -50,7 +50,7 @@ func (e *rdEnd) send(to *rdEnd, text string) {
 	must(e.t, to.QP().PostRecv(verbs.RecvWR{SGList: []verbs.SGE{to.mr.SGE(0, 64)}}))
 }
 
-// connectRD2 connects IDs of a and b, each set as said, over a channel of a's if
+// connectRD2 connects IDs of a and b, with the given settings, over a channel of a if
 // there is one.
 func connectRD2(t testing.TB, a, b *host, over *Channel, set ...func(*ID)) (client, server *rdEnd) {
 	t.Helper()
@@ -142,9 +142,9 @@ func TestC14_SharedChannel(t *testing.T) {
 	destroy(t, x, request.ID, la, lb)
 }
 
-// TestC14_V15_ChannelMigrates has one of two connections over a channel agree on an
-// alternate path, and cuts the first: the messages of both go on over the other one,
-// and both end there.
+// TestC14_V15_ChannelMigrates loads an alternate path by one of two connections over a
+// channel, and cuts the first path: the messages of both continue over the alternate
+// path, and both end there.
 func TestC14_V15_ChannelMigrates(t *testing.T) {
 	n := verbs.NewNetwork()
 	a := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1,10.0.1.1", Faults: verbs.Faults{Rules: "drop path=primary nth=60 every=1", Seed: 1}})
@@ -166,7 +166,7 @@ func TestC14_V15_ChannelMigrates(t *testing.T) {
 	for who, h := range map[string]*host{"client": a, "server": b} {
 		e, err := h.m.Devices()[0].GetAsyncEvent(soon(t))
 		if err != nil || e.Type != ib.EventEECPathMig {
-			t.Fatalf("the %s is told %v, %v", who, e, err)
+			t.Fatalf("the %s has the event %v, %v", who, e, err)
 		}
 		e.Ack()
 	}
@@ -181,7 +181,7 @@ func TestC14_V15_ChannelMigrates(t *testing.T) {
 	destroy(t, a1.ID, a2.ID, b1.ID, b2.ID, l)
 }
 
-// TestC14_OverUDP does so between sockets.
+// TestC14_OverUDP connects over UDP sockets.
 func TestC14_OverUDP(t *testing.T) {
 	a, b := newUDPPair(t)
 	l := b.listener(RD, 0)
@@ -193,8 +193,8 @@ func TestC14_OverUDP(t *testing.T) {
 	destroy(t, a1.ID, a2.ID, b1.ID, b2.ID, l)
 }
 
-// TestC14_NobodyTakesRD: a peer without such a service, as Linux always is, says
-// no, and the error says what to do.
+// TestC14_NobodyTakesRD connects to a peer without RD, such as Linux: the peer rejects
+// the request, and the error says what to do.
 func TestC14_NobodyTakesRD(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -215,8 +215,8 @@ func TestC14_NobodyTakesRD(t *testing.T) {
 	destroy(t, y)
 }
 
-// TestC14_NoEEC: without an EE context the passive side says so, and the active one
-// asks nobody.
+// TestC14_NoEEC creates no EE context: the passive side rejects with that reason, and the
+// active side sends no request.
 func TestC14_NoEEC(t *testing.T) {
 	n := verbs.NewNetwork()
 	a := newHost(t, verbs.Config{Network: n, Addr: "10.0.0.1", Faults: verbs.Faults{Rules: "fail op=CreateEEC errno=ENOMEM count=1", Seed: 1}})
@@ -237,7 +237,7 @@ func TestC14_NoEEC(t *testing.T) {
 	destroy(t, x, y, l)
 }
 
-// TestC14_Misuse: calls that make no sense fail and change nothing.
+// TestC14_Misuse checks that invalid calls fail and change nothing.
 func TestC14_Misuse(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(RD, 0)
@@ -274,8 +274,8 @@ func TestC14_Misuse(t *testing.T) {
 	destroy(t, x, y, idle, request, a1.ID, b1.ID, l)
 }
 
-// TestC14_ChannelFails: a channel whose EE context has failed, or that the program
-// has destroyed, is joined by nobody, of either side.
+// TestC14_ChannelFails checks that neither side can join a channel whose EE context has
+// failed or was destroyed by the program.
 func TestC14_ChannelFails(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(RD, 0)
@@ -301,7 +301,7 @@ func TestC14_ChannelFails(t *testing.T) {
 	destroy(t, x, y, request, a1.ID, b1.ID, l)
 }
 
-// TestC14_OwnQueuePair: an RD queue pair of the program's own serves any number of
+// TestC14_OwnQueuePair checks that an RD queue pair of the program serves any number of
 // connections, on both sides.
 func TestC14_OwnQueuePair(t *testing.T) {
 	a, b := newPair(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// check ends an example that cannot go on.
+// check ends an example on an error.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -32,7 +32,7 @@ func open(n *verbs.Network, addr string) *rdmacm.Manager {
 	return m
 }
 
-// expect takes the next event, which must be of a type, and acknowledges it.
+// expect takes the next event, which must have the given type, and acknowledges it.
 func expect(ch *rdmacm.EventChannel, t rdmacm.EventType) *rdmacm.Event {
 	e, err := ch.Get(context.Background())
 	check(err)
@@ -43,7 +43,7 @@ func expect(ch *rdmacm.EventChannel, t rdmacm.EventType) *rdmacm.Event {
 	return e
 }
 
-// attr is what the queue pairs of the examples are made of.
+// attr returns the attributes with which the examples create queue pairs.
 func attr() *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{
 		SQSig: ib.SigAll, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64},
@@ -60,7 +60,7 @@ func buffer(id *rdmacm.ID, n int) *verbs.MR {
 	return mr
 }
 
-// A server and a client in the way of librdmacm: events tell what came of each
+// A server and a client in the style of librdmacm: events report the result of each
 // call, and the program drives both sides.
 func Example() {
 	n := verbs.NewNetwork()
@@ -147,9 +147,9 @@ func ExampleID_GetRequest() {
 	// Output: hello
 }
 
-// Reliable datagrams: two pairs of queue pairs are connected over one channel. What
-// a queue pair sends names the EE context of the channel, and of the peer's queue
-// pair the number and the Q_Key, which the connection has told.
+// Reliable datagrams: two pairs of queue pairs are connected over one channel. Each
+// request names the EE context of the channel, and the number and Q_Key of the peer's
+// queue pair, which the connection has reported.
 func ExampleID_Channel() {
 	n := verbs.NewNetwork()
 	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
@@ -212,7 +212,7 @@ func ExampleID_Channel() {
 	// 2 connections, one channel: true
 }
 
-// A Listener and a Conn, as package net has them.
+// A Listener and a Conn, used like those of package net.
 func ExampleManager_Listen() {
 	ctx := context.Background()
 	n := verbs.NewNetwork()
@@ -246,7 +246,7 @@ func ExampleManager_Listen() {
 	// Output: you said hello
 }
 
-// HTTP over RDMA: the server takes the Listener, the client's transport dials.
+// HTTP over RDMA: the server uses the Listener, the client's transport dials.
 func ExampleListener_NetListener() {
 	n := verbs.NewNetwork()
 	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
@@ -274,7 +274,7 @@ func ExampleListener_NetListener() {
 	// Output: 200 OK hello 10.0.0.2
 }
 
-// A UD service is resolved to its queue pair, and then sent to.
+// A client resolves a UD service to its queue pair, and then sends a message to it.
 func ExampleID_Connect_datagrams() {
 	n := verbs.NewNetwork()
 	server, client := open(n, "10.0.0.1"), open(n, "10.0.0.2")
@@ -319,7 +319,7 @@ func ExampleID_Connect_datagrams() {
 	// Output: a datagram
 }
 
-// What is sent to a group reaches every queue pair that has joined it.
+// A message to a group reaches every queue pair that has joined the group.
 func ExampleID_JoinMulticast() {
 	n := verbs.NewNetwork()
 	group := netip.MustParseAddrPort("239.77.0.1:0")
@@ -356,9 +356,9 @@ func ExampleID_JoinMulticast() {
 	// Output: to all
 }
 
-// A connection with two paths. Both sides choose the policy; the one that
-// connected asks for the path. When the queue pair has migrated, the path that it
-// left becomes the alternate one.
+// A connection with two paths. Both sides set the policy; the side that connected
+// requests the alternate path. When the queue pair has migrated, the previous path
+// becomes the alternate path.
 func ExampleID_LoadAltPath() {
 	n := verbs.NewNetwork()
 	server, client := open(n, "10.0.0.1,10.0.1.1"), open(n, "10.0.0.2,10.0.1.2")
@@ -390,8 +390,8 @@ func ExampleID_LoadAltPath() {
 	loaded := expect(answers, rdmacm.EventAltPathLoaded)
 	fmt.Printf("beside the first path there is one from %v to %v\n", loaded.AltPath.Local, loaded.AltPath.Remote)
 
-	// The first message arms both sides. Then the path could be cut; here the
-	// program leaves it.
+	// The first message arms both sides. Then the path could fail; here the program
+	// migrates.
 	mr := buffer(peer, 64)
 	check(id.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: []byte("armed")}))
 	wc, err := peer.GetRecvComp(context.Background())
@@ -409,7 +409,7 @@ func ExampleID_LoadAltPath() {
 	// beside the second path there is one from 10.0.0.2 to 10.0.0.1
 }
 
-// A Dial that finds nobody says, when its deadline comes, what it waited for.
+// If Dial gets no answer until its deadline, the error says what it waited for.
 func ExampleManager_Dial() {
 	n := verbs.NewNetwork()
 	m := open(n, "10.0.0.2")

@@ -19,10 +19,10 @@ import (
 
 var floodSize = flag.Int("flood", 50_000, "REQs of TestC11_C12_FloodOverUDP")
 
-// perCycle is how many REQs come for each connection of the honest client.
+// perCycle is the number of REQs of the flood per connection of the honest client.
 const perCycle = 2500
 
-// flooder sends REQs from a socket of its own, and reads nothing.
+// flooder sends REQs from its own socket, and reads nothing.
 type flooder struct {
 	t     testing.TB
 	port  *udp.Port
@@ -42,7 +42,7 @@ func newFlooder(t testing.TB, from, to netip.Addr) *flooder {
 	}
 }
 
-// request is the next REQ for the listener: each asks for another connection.
+// request returns the next REQ to the listener: each requests another connection.
 func (f *flooder) request() *mad.REQ {
 	f.sent++
 	q := &mad.REQ{
@@ -56,7 +56,7 @@ func (f *flooder) request() *mad.REQ {
 	return q
 }
 
-// send sends n REQs as fast as the system takes them.
+// send sends n REQs as fast as the system accepts them.
 func (f *flooder) send(n int) error {
 	for range n {
 		f.mad.PutHeader(mad.CMHeader(mad.AttrREQ, uint64(f.sent)))
@@ -91,15 +91,15 @@ func (f *flooder) flush() error {
 	}
 }
 
-// server is a program that takes a message from whoever connects. Of the
-// requests of a flood it accepts a few, as if it knew no better, and rejects the
+// server is a program that receives a message over each connection. It accepts a few
+// requests of a flood, as a program that cannot recognize them would, and rejects the
 // others.
 type server struct {
 	*host
 	inbox    *verbs.MR
 	honest   netip.Addr
 	served   int // connections of the honest client that had a message
-	strange  int // requests of the flood, one of which in strangers is accepted
+	strange  int // requests of the flood; one in strangers is accepted
 	accepted int
 }
 
@@ -107,7 +107,7 @@ const strangers = 64
 
 const floodText = "during the flood"
 
-// serve handles events until it has done.
+// serve handles events until done returns true.
 func (s *server) serve(done func() bool) error {
 	for !done() {
 		e, err := s.ch.Get(s.t.Context())
@@ -148,7 +148,7 @@ func (s *server) step(e *Event) error {
 		return errors.Join(e.ID.Disconnect(), e.ID.Destroy())
 	case e.Type == EventEstablished:
 		return nil
-	default: // a stranger who does not answer, or a connection that is given up
+	default: // a peer of the flood that does not answer, or a connection that was given up
 		return e.ID.Destroy()
 	}
 }
@@ -167,7 +167,7 @@ func (s *server) accept(id *ID) error {
 func cycle(t *testing.T, a *host, to netip.AddrPort) {
 	t.Helper()
 	client := a.id(TCP)
-	must(t, client.SetAckTimeout(17)) // what the flood displaces is sent again soon, and for seconds
+	must(t, client.SetAckTimeout(17)) // packets that the flood displaces are retransmitted soon, and for seconds
 	must(t, client.SetResponseTimeout(16, 15))
 	withQP(t, a.resolve(client, to))
 	must(t, client.Connect(nil))
@@ -191,10 +191,10 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestC11_C12_FloodOverUDP floods a listener on a UDP socket with REQs of
-// another host's while a client connects, sends and disconnects: the flood gets
-// no more than its share of the backlog, every connection of the client
-// succeeds, and nothing is left in the end.
+// TestC11_C12_FloodOverUDP floods a listener on a UDP socket with REQs of another host
+// while a client connects, sends and disconnects: the flood gets no more than its share
+// of the backlog, every connection of the client succeeds, and no objects are left at
+// the end.
 func TestC11_C12_FloodOverUDP(t *testing.T) {
 	a, b := newUDPPair(t)
 	const backlog, share = 64, 48
@@ -234,7 +234,7 @@ func TestC11_C12_FloodOverUDP(t *testing.T) {
 		}
 	}
 	took := time.Since(start)
-	if peak > 32<<20 { // some hundred queue pairs, and what the test itself keeps
+	if peak > 32<<20 { // some hundred queue pairs, and the memory of the test itself
 		t.Errorf("the heap grows by %d bytes", peak)
 	}
 	close(grant)

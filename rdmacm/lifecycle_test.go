@@ -12,7 +12,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// newFaultyPair returns two hosts; what a sends and receives is under rules.
+// newFaultyPair returns two hosts; fault rules apply to the packets of a.
 func newFaultyPair(t testing.TB, rules string) (a, b *host) {
 	t.Helper()
 	n := verbs.NewNetwork()
@@ -20,8 +20,8 @@ func newFaultyPair(t testing.TB, rules string) (a, b *host) {
 	return a, newHost(t, verbs.Config{Network: n, Addr: "10.0.0.2"})
 }
 
-// TestC11_Unreachable gives up on a peer that does not answer. Its REQ ends
-// with a REJ for want of time.
+// TestC11_Unreachable gives up on a peer that does not answer. After its REQ it sends a
+// REJ with the reason timeout.
 func TestC11_Unreachable(t *testing.T) {
 	for _, ps := range []PortSpace{TCP, UDP} {
 		t.Run(ps.String(), func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestC4_Q9_FirstPacket(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC4_Notify establishes the passive side by the program's word.
+// TestC4_Notify establishes the passive side by a call of Notify.
 func TestC4_Notify(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=RTU")
 	l := b.listener(TCP, 0)
@@ -93,8 +93,7 @@ func TestC4_Notify(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC11_Losses connects and disconnects though a message of each kind is
-// lost once.
+// TestC11_Losses connects and disconnects although a message of each kind is lost once.
 func TestC11_Losses(t *testing.T) {
 	for _, lost := range []string{"REQ", "REP", "RTU", "DREQ", "DREP"} {
 		t.Run(lost, func(t *testing.T) {
@@ -120,8 +119,8 @@ func TestC11_Losses(t *testing.T) {
 	}
 }
 
-// TestC11_DisconnectUnanswered ends a connection whose peer is silent, and
-// then waits out TIMEWAIT.
+// TestC11_DisconnectUnanswered ends a connection with a silent peer, and then waits until
+// TIMEWAIT is over.
 func TestC11_DisconnectUnanswered(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=DREQ")
 	l := b.listener(TCP, 0)
@@ -138,15 +137,15 @@ func TestC11_DisconnectUnanswered(t *testing.T) {
 		t.Errorf("DISCONNECTED with status %d, %v", e.Status, e.Err)
 	}
 	a.take(EventTimewaitExit)
-	must(t, client.Disconnect()) // to no effect
+	must(t, client.Disconnect()) // has no effect
 	a.quiet("after the end")
 	destroy(t, client, server, l)
 }
 
-// TestC5_Simultaneous disconnects from both sides at once: each hears of one
-// end, and nothing is left but TIMEWAIT.
+// TestC5_Simultaneous disconnects from both sides at once: each gets one DISCONNECTED,
+// and only TIMEWAIT is left.
 func TestC5_Simultaneous(t *testing.T) {
-	// What a sends is held back until b has sent its DREQ.
+	// Packets of a are held back until b has sent its DREQ.
 	a, b := newFaultyPair(t, "delay 5ms dir=out op=DREQ")
 	l := connect2(t, a, b)
 	must(t, l.client.Disconnect())
@@ -160,7 +159,7 @@ func TestC5_Simultaneous(t *testing.T) {
 	b.quiet("after the end")
 }
 
-// TestC11_Destroy destroys IDs in each state: the peer hears what it must.
+// TestC11_Destroy destroys IDs in each state, and checks the events of the peer.
 func TestC11_Destroy(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -171,7 +170,7 @@ func TestC11_Destroy(t *testing.T) {
 	}
 
 	client, server := begin()
-	destroy(t, client) // REJ for want of time; nobody hears: the request is not accepted
+	destroy(t, client) // sends a REJ for timeout, which raises no event: the request is not accepted
 	waitUntil(t, func() bool { return errors.Is(server.Accept(nil), ib.EINVAL) })
 	destroy(t, server)
 
@@ -211,8 +210,8 @@ func TestC11_Destroy(t *testing.T) {
 	b.quiet("after the end")
 }
 
-// TestC11_EarlyDisconnect disconnects before RTU has come: the connection ends
-// as soon as it is there.
+// TestC11_EarlyDisconnect disconnects before RTU has arrived: the connection ends as soon
+// as it is established.
 func TestC11_EarlyDisconnect(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -259,8 +258,8 @@ func TestC11_DeviceRemoval(t *testing.T) {
 	want(t, b.m.Close(), ib.ENODEV, "closing the adapter a second time")
 }
 
-// TestC11_ManagerClose closes a Manager with IDs and events that were taken
-// and not acknowledged: it does not wait for them, and peers learn of it.
+// TestC11_ManagerClose closes a Manager with IDs and unacknowledged events: it does not
+// wait for them, and peers get DISCONNECTED or REJECTED.
 func TestC11_ManagerClose(t *testing.T) {
 	a, b := newPair(t)
 	l := connect2(t, a, b)
@@ -293,7 +292,7 @@ func TestC11_ManagerClose(t *testing.T) {
 	destroy(t, l.client, client)
 }
 
-// TestC11_Leak makes many connections: nothing is left of them.
+// TestC11_Leak establishes many connections, and checks that nothing is left of them.
 func TestC11_Leak(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -326,8 +325,8 @@ func TestC11_Leak(t *testing.T) {
 	}
 }
 
-// TestC11_NoTimewaitExit wants no TIMEWAIT_EXIT of a connection that was never
-// there, though it rests too: its QP is one that the peer knows.
+// TestC11_NoTimewaitExit checks that a connection that was never established raises no
+// TIMEWAIT_EXIT, although it also stays in TIMEWAIT: the peer knows its QP.
 func TestC11_NoTimewaitExit(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -355,8 +354,8 @@ func TestC11_NoTimewaitExit(t *testing.T) {
 	destroy(t, first, second, server, l)
 }
 
-// TestC11_OwnDestroy has the program destroy the objects of CreateQP one by
-// one, as with ibv_destroy_qp.
+// TestC11_OwnDestroy destroys the objects of CreateQP one by one, as a program does with
+// ibv_destroy_qp.
 func TestC11_OwnDestroy(t *testing.T) {
 	a, b := newPair(t)
 	id := withQP(t, a.resolved(TCP, b.at(port)))

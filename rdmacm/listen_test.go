@@ -12,10 +12,9 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// impatient gives an ID short waits of the CM: about 70 ms before something is
-// repeated, so that what is lost does not cost seconds, and a busy machine is
-// not taken for a silent one. TIMEWAIT takes as long as the adapter's ACK delay,
-// 134 ms.
+// impatient sets a CM response timeout of about 70 ms: a lost message does not delay the
+// test by seconds, and a busy machine still answers in time. TIMEWAIT lasts as long as
+// the adapter's ACK delay, 134 ms.
 func impatient(t testing.TB, id *ID, retries uint8) {
 	t.Helper()
 	if id.PortSpace() == TCP {
@@ -24,8 +23,8 @@ func impatient(t testing.TB, id *ID, retries uint8) {
 	must(t, id.SetResponseTimeout(14, retries))
 }
 
-// TestC11_Backlog fills a listener's backlog: the peers beyond it repeat their
-// requests, and come in when there is room.
+// TestC11_Backlog fills a listener's backlog: further peers repeat their requests, which
+// are queued when there is room.
 func TestC11_Backlog(t *testing.T) {
 	a, b := newPair(t)
 	const backlog, extra = 3, 2
@@ -64,14 +63,14 @@ func TestC11_Backlog(t *testing.T) {
 	destroy(t, l)
 }
 
-// pending returns how many requests of a listener wait to be taken.
+// pending returns the number of pending requests of a listener.
 func (h *host) pending(l *ID) int {
 	h.m.mu.Lock()
 	defer h.m.mu.Unlock()
 	return l.backlog.waiting
 }
 
-// counters returns those of the adapter's CM.
+// counters returns the counters of the adapter's CM.
 func (h *host) counters() cm.Counters {
 	h.t.Helper()
 	var n cm.Counters
@@ -83,7 +82,7 @@ func (h *host) counters() cm.Counters {
 	return n
 }
 
-// waitUntil asks until something is so.
+// waitUntil waits until a condition holds.
 func waitUntil(t testing.TB, so func() bool) {
 	t.Helper()
 	ctx := soon(t)
@@ -94,7 +93,8 @@ func waitUntil(t testing.TB, so func() bool) {
 	}
 }
 
-// TestC11_ListenerDestroyed rejects the requests that nobody took.
+// TestC11_ListenerDestroyed checks that destroying a listener rejects its pending
+// requests.
 func TestC11_ListenerDestroyed(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -112,8 +112,8 @@ func TestC11_ListenerDestroyed(t *testing.T) {
 	}
 }
 
-// TestC11_BadRequests sends what no rdma_cm sends: each is rejected, and no
-// event comes of it.
+// TestC11_BadRequests sends requests that rdma_cm never sends: each is rejected, and none
+// raises an event.
 func TestC11_BadRequests(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -163,8 +163,8 @@ func TestC11_BadRequests(t *testing.T) {
 	destroy(t, l)
 }
 
-// TestC11_TwoAdapters has one ID listen on the adapters of a Manager, and go
-// on when one of them is closed.
+// TestC11_TwoAdapters listens with one ID on both adapters of a Manager. It keeps
+// listening when one of them is closed.
 func TestC11_TwoAdapters(t *testing.T) {
 	n := verbs.NewNetwork()
 	one, err := verbs.Open(verbs.Config{Network: n, Addr: "10.0.0.2"})
@@ -201,7 +201,7 @@ func TestC11_TwoAdapters(t *testing.T) {
 		t.Errorf("DEVICE_REMOVAL of %p, status %d, %v", e.ID, e.Status, e.Err)
 	}
 	if e := a.take(EventDisconnected); e.ID != c1 {
-		t.Error("the peer of the adapter that was closed heard nothing of it")
+		t.Error("the peer of the closed adapter got no message")
 	}
 	want(t, s1.Disconnect(), ib.ENODEV, "a call on an ID without its adapter")
 	destroy(t, s1, c1)

@@ -17,7 +17,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// TestC11_DialErrors wants Dial to say what went wrong, and to leave nothing.
+// TestC11_DialErrors checks the errors of Dial, and that nothing is left.
 func TestC11_DialErrors(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -43,7 +43,7 @@ func TestC11_DialErrors(t *testing.T) {
 	}
 	const closed = "nothing listens on that port there, in port space tcp"
 	if _, err := a.m.Dial(soon(t), "10.0.0.2:9"); err == nil || !strings.Contains(err.Error(), closed) {
-		t.Errorf("dial a port that nobody listens on: %v, want %q", err, closed)
+		t.Errorf("dial a port without a listener: %v, want %q", err, closed)
 	}
 	got := make(chan error, 1)
 	go func() {
@@ -61,7 +61,7 @@ func TestC11_DialErrors(t *testing.T) {
 	waitUntil(t, func() bool { return len(a.m.ids) == 0 })
 }
 
-// TestC11_DialCanceled takes a Dial back: the listener's side learns of it.
+// TestC11_DialCanceled cancels a Dial: the listener's side gets a REJ.
 func TestC11_DialCanceled(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -76,7 +76,7 @@ func TestC11_DialCanceled(t *testing.T) {
 	err := <-got
 	want(t, err, context.Canceled, "Dial that is taken back")
 	if text := err.Error(); !strings.HasPrefix(text, "dial 10.0.0.2:") || !strings.Contains(text, "no answer to the request to connect") {
-		t.Errorf("Dial that is taken back does not say what it waited for: %s", text)
+		t.Errorf("a canceled Dial does not say what it waited for: %s", text)
 	}
 	waitUntil(t, func() bool { return b.counters().Received[2] == 1 }) // its REJ
 	want(t, server.Accept(nil), ib.EINVAL, "Accept of a request that is taken back")
@@ -134,8 +134,8 @@ func TestC11_AcceptContext(t *testing.T) {
 	}
 }
 
-// TestC11_Strangers rejects programs that are no Conn, bounds those that do not
-// finish, and closes with them pending.
+// TestC11_Strangers connects peers that are not a Conn: they are rejected. Connections
+// that are never established are bounded, and the listener closes while some are pending.
 func TestC11_Strangers(t *testing.T) {
 	a, b := newFaultyPair(t, "drop op=RTU")
 	l, err := b.m.Listen(soon(t), b.at(port).String(), WithBacklog(1))
@@ -159,7 +159,7 @@ func TestC11_Strangers(t *testing.T) {
 	slow := ask()
 	a.take(EventEstablished) // its RTU is lost
 	late := ask()
-	for range 2 { // the slow one gives way
+	for range 2 { // the slow connection is dropped
 		e, err := a.ch.Get(soon(t))
 		must(t, err)
 		e.Ack()
@@ -177,8 +177,8 @@ func TestC11_Strangers(t *testing.T) {
 	}
 }
 
-// TestC11_OwnAdapters lets the package's Listen and Dial open adapters, which
-// close with the last that uses them.
+// TestC11_OwnAdapters opens adapters by the package's Listen and Dial. They close with
+// their last user.
 func TestC11_OwnAdapters(t *testing.T) {
 	addr := loopback()
 	l, err := Listen(soon(t), addr+":0")
@@ -247,7 +247,7 @@ func TestC11_HTTP(t *testing.T) {
 	want(t, <-served, http.ErrServerClosed, "Serve")
 }
 
-// TestC11_Lookup takes addresses apart.
+// TestC11_Lookup parses addresses.
 func TestC11_Lookup(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.1:7471": "10.0.0.1:7471", "[::ffff:10.0.0.1]:1": "10.0.0.1:1", "[fd00::1%lo]:http": "[fd00::1]:80", ":5": "0.0.0.0:5",
@@ -262,7 +262,7 @@ func TestC11_Lookup(t *testing.T) {
 	}
 }
 
-// TestC11_Greeting refuses what no Conn says.
+// TestC11_Greeting checks that invalid greetings are refused.
 func TestC11_Greeting(t *testing.T) {
 	g := greeting{16, 4096}
 	if got, err := parseGreeting(append(g.encode(), make([]byte, 40)...)); err != nil || got != g {
@@ -275,7 +275,7 @@ func TestC11_Greeting(t *testing.T) {
 	}
 }
 
-// TestDeadline moves a deadline in every order.
+// TestDeadline changes a deadline in every order.
 func TestDeadline(t *testing.T) {
 	var d deadline
 	d.init()
@@ -300,8 +300,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestC11_AcceptAfterRemoval takes the adapter away: every Accept says so, of
-// those that wait and of those that come later, also on all addresses.
+// TestC11_AcceptAfterRemoval closes the adapter: waiting and later calls of Accept return
+// an error, also on a listener on all addresses.
 func TestC11_AcceptAfterRemoval(t *testing.T) {
 	for _, host := range []string{"10.0.0.1", ""} {
 		h := newHost(t, verbs.Config{Network: verbs.NewNetwork(), Addr: "10.0.0.1"})
@@ -325,8 +325,8 @@ func TestC11_AcceptAfterRemoval(t *testing.T) {
 	}
 }
 
-// TestAddrErrorSaysWhy names the address that no adapter has a way to, and the
-// port space that there is not.
+// TestAddrErrorSaysWhy checks that errors name an address that no adapter can reach, and
+// a port space that does not exist on RoCE.
 func TestAddrErrorSaysWhy(t *testing.T) {
 	for ps, why := range map[PortSpace]string{TCP: "no adapter here has a way to 192.0.2.9: ", IPoIB: "port space ipoib does not exist with RoCE: "} {
 		if e := addrError(ps, netip.MustParseAddr("192.0.2.9")); e.Err == nil || !strings.HasPrefix(e.Err.Error(), why) {

@@ -26,7 +26,7 @@ func setMTU(ifname string, mtu int) error {
 	return netlink.LinkSetMTU(link, mtu)
 }
 
-// addRoute adds a route to a network by a gateway, with an MTU unless that is 0.
+// addRoute adds a route to a network through a gateway, with an MTU unless it is 0.
 func addRoute(t *testing.T, network, via string, mtu int) {
 	t.Helper()
 	dst, err := netlink.ParseIPNet(network)
@@ -47,8 +47,8 @@ func (h *host) routeMTU(to string) ib.MTU {
 	return r.MTU
 }
 
-// TestRouteMTU has an interface with an MTU of 9000, and routes with lower ones: as they
-// are set, and as a router with an interface of 1500 reports when it cannot forward.
+// TestRouteMTU uses an interface with an MTU of 9000 and routes with lower MTUs: one is
+// set, and one is reported by a router that cannot forward to an interface of 1500.
 func TestRouteMTU(t *testing.T) {
 	if !sandbox.Enter(t) {
 		return

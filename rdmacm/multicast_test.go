@@ -24,7 +24,7 @@ func (h *host) member(group netip.AddrPort) (*ID, UDParam) {
 	return id, e.UD
 }
 
-// TestC11_Multicast sends to a group, by IPv4 and by IPv6.
+// TestC11_Multicast sends to a group over IPv4 and over IPv6.
 func TestC11_Multicast(t *testing.T) {
 	for _, group := range []string{"239.77.0.1:0", "[ff15::77]:0"} {
 		t.Run(group, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestC11_Multicast(t *testing.T) {
 	}
 }
 
-// TestC11_MulticastTwice joins a group twice: each join takes a leave.
+// TestC11_MulticastTwice joins a group twice: each join needs a leave.
 func TestC11_MulticastTwice(t *testing.T) {
 	a, b := newPair(t)
 	g := netip.MustParseAddrPort("239.77.0.1:0")
@@ -64,7 +64,7 @@ func TestC11_MulticastTwice(t *testing.T) {
 	destroy(t, sender, receiver)
 }
 
-// TestC11_MulticastErrors wants what cannot be joined to be refused.
+// TestC11_MulticastErrors checks that invalid joins are refused.
 func TestC11_MulticastErrors(t *testing.T) {
 	a, _ := newPair(t)
 	g := netip.MustParseAddrPort("239.77.0.1:0")
@@ -111,7 +111,7 @@ func TestC11_MulticastOnHost(t *testing.T) {
 	}
 	sender, e := member(a)
 	if errors.Is(e.Err, ib.EOPNOTSUPP) {
-		// Other systems than Linux have no multicast port.
+		// Only on Linux does the port support multicast.
 		t.Skip(e.Err)
 	}
 	must(t, e.Err)
@@ -120,8 +120,8 @@ func TestC11_MulticastOnHost(t *testing.T) {
 	destroy(t, sender, receiver)
 }
 
-// TestC11_MulticastOwnQP joins without a QP: the event tells the program what
-// to attach its own to.
+// TestC11_MulticastOwnQP joins without a QP of CreateQP: the program attaches its own QP
+// to the group in the event.
 func TestC11_MulticastOwnQP(t *testing.T) {
 	a, _ := newPair(t)
 	id := a.id(UDP)

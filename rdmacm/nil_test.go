@@ -6,8 +6,8 @@ import (
 	"github.com/softhca/softhca/internal/rules"
 )
 
-// TestNilReceivers calls every method on nil, as a program does that goes on
-// after an error: none panics, and what can fail does.
+// TestNilReceivers calls every method on nil, like a program that continues after an
+// error: none panics, and every method that can fail does.
 func TestNilReceivers(t *testing.T) {
 	wrong, err := rules.NilReceivers(".", nil,
 		(*Channel)(nil), (*Conn)(nil), (*Event)(nil), (*EventChannel)(nil), (*ID)(nil), (*Listener)(nil), (*Manager)(nil), (*RejectError)(nil))

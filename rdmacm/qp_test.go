@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// TestC11_CreateQP refuses queue pairs that are not the ID's.
+// TestC11_CreateQP checks that queue pairs that do not fit the ID are refused.
 func TestC11_CreateQP(t *testing.T) {
 	a, b := newPair(t)
 	id := a.resolved(TCP, b.at(port))
@@ -34,15 +34,15 @@ func TestC11_CreateQP(t *testing.T) {
 	must(t, id.DestroyQP())
 	want(t, id.DestroyQP(), ib.EINVAL, "a second DestroyQP")
 	if id.QP() != nil || id.SendCQ() != nil || id.RecvCQ() != nil {
-		t.Error("what was destroyed is still there")
+		t.Error("a destroyed QP is still returned")
 	}
 	withQP(t, id)
-	must(t, id.QP().Destroy()) // behind the ID's back
+	must(t, id.QP().Destroy()) // without DestroyQP
 	want(t, id.Connect(nil), ib.EINVAL, "Connect with a queue pair that is destroyed")
 	destroy(t, id)
 }
 
-// TestC11_Completions ends the waiting for completions.
+// TestC11_Completions ends waits for completions.
 func TestC11_Completions(t *testing.T) {
 	a, b := newPair(t)
 	id := a.resolved(TCP, b.at(port))
@@ -75,7 +75,8 @@ func TestC11_Completions(t *testing.T) {
 	must(t, cq.Destroy())
 }
 
-// TestC11_Resources refuses more than the adapter has, in port space TCP.
+// TestC11_Resources checks that more resources than the adapter has are refused, in port
+// space TCP.
 func TestC11_Resources(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -89,7 +90,7 @@ func TestC11_Resources(t *testing.T) {
 	}
 	server := withQP(t, e.ID)
 	want(t, server.Accept(&ConnParam{ResponderResources: 200}), ib.EINVAL, "200 READs to serve")
-	must(t, server.Accept(nil)) // that was no answer
+	must(t, server.Accept(nil)) // the request is still pending
 	a.take(EventEstablished)
 	destroy(t, client, server, l)
 
@@ -100,8 +101,8 @@ func TestC11_Resources(t *testing.T) {
 	destroy(t, id)
 }
 
-// TestC11_Faults lets verbs fail under Dial and Accept: the error comes through,
-// and nothing is left behind. The hosts' protection domains are freed at the end.
+// TestC11_Faults makes verbs fail in Dial and Accept: both return the error, and no
+// objects are left. The hosts' protection domains are deallocated at the end.
 func TestC11_Faults(t *testing.T) {
 	for _, verb := range []string{"AllocPD", "CreateCQ", "CreateQP", "RegMR", "PostRecv"} {
 		t.Run("dial, "+verb, func(t *testing.T) {
@@ -141,7 +142,7 @@ func TestC11_Faults(t *testing.T) {
 	}
 }
 
-// TestC11_FaultsOfObjects lets the verbs of an ID's own objects fail.
+// TestC11_FaultsOfObjects makes the verbs of an ID's own objects fail.
 func TestC11_FaultsOfObjects(t *testing.T) {
 	t.Run("destroy", func(t *testing.T) {
 		a, b := newFaultyPair(t, "fail errno=EIO nth=1 op=DestroyQP")

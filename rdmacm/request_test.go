@@ -8,8 +8,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// FuzzRequest takes requests of arbitrary bytes apart: what is accepted has
-// addresses of one family, a service, and private data of its full length.
+// FuzzRequest parses requests of arbitrary bytes: an accepted request has addresses of
+// one family, a service, and private data of its full length.
 func FuzzRequest(f *testing.F) {
 	var m mad.MAD
 	req := mad.REQ{ServiceID: mad.IPServiceID(TCP, 7471)}

@@ -17,10 +17,10 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// waitLimit bounds every wait for something that must come.
+// waitLimit bounds every wait for something that must happen.
 const waitLimit = 20 * time.Second
 
-// port is where the listeners of the tests listen.
+// port is the port of the tests' listeners.
 const port = 7471
 
 func TestMain(m *testing.M) {
@@ -60,8 +60,8 @@ type host struct {
 	addr netip.Addr // the first of the adapter
 }
 
-// newHost opens an adapter. It is closed with the test, and must not leave
-// anything behind in the communication manager then.
+// newHost opens an adapter. At the end of the test it is closed, and its connection
+// manager must have no connections left.
 func newHost(t testing.TB, cfg verbs.Config) *host {
 	t.Helper()
 	m, err := Open(cfg)
@@ -86,8 +86,8 @@ func newPair(t testing.TB) (a, b *host) {
 // addresses numbers the loopback addresses that this process has used.
 var addresses atomic.Uint32
 
-// loopback returns an address of 127.128.0.0/10 that no other test uses, nor
-// another process that runs these tests at the same time.
+// loopback returns an address of 127.128.0.0/10 that no other test and no concurrent
+// process with these tests uses.
 func loopback() string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d", 128+pid>>8&63, pid&255, addresses.Add(1)%250+1)
@@ -120,7 +120,7 @@ func (h *host) listener(ps PortSpace, backlog int) *ID {
 	return id
 }
 
-// take returns the next event, which must be of a type, and acknowledges it.
+// take returns the next event, which must have the given type, and acknowledges it.
 func (h *host) take(want EventType) *Event {
 	h.t.Helper()
 	e, err := h.ch.Get(soon(h.t))
@@ -134,7 +134,7 @@ func (h *host) take(want EventType) *Event {
 	return e
 }
 
-// quiet fails the test if an event waits.
+// quiet fails the test if an event is pending.
 func (h *host) quiet(why string) {
 	h.t.Helper()
 	if e, ok := h.ch.TryGet(); ok {
@@ -148,7 +148,7 @@ func (h *host) resolved(ps PortSpace, to netip.AddrPort) *ID {
 	return h.resolve(h.id(ps), to)
 }
 
-// resolve makes an ID ready to connect.
+// resolve resolves address and route of an ID, so that it may connect.
 func (h *host) resolve(id *ID, to netip.AddrPort) *ID {
 	h.t.Helper()
 	must(h.t, id.ResolveAddr(netip.AddrPort{}, to, time.Second))
@@ -188,7 +188,7 @@ func connect2(t testing.TB, a, b *host) link {
 	return link{client, server, l}
 }
 
-// destroy ends IDs.
+// destroy destroys IDs.
 func destroy(t testing.TB, ids ...*ID) {
 	t.Helper()
 	for _, id := range ids {
@@ -196,7 +196,7 @@ func destroy(t testing.TB, ids ...*ID) {
 	}
 }
 
-// conns returns the connections that the CM of a host's adapter holds, without
+// conns returns the number of connections that the CM of a host's adapter holds, without
 // those in TIMEWAIT.
 func (h *host) conns() int {
 	h.t.Helper()

@@ -20,8 +20,8 @@ func (h *host) addressed(ps PortSpace, to netip.AddrPort) *ID {
 	return id
 }
 
-// TestC11_Route connects along a route of the program's, which is that of both queue
-// pairs then.
+// TestC11_Route connects over a route that the program sets, and checks it in both queue
+// pairs.
 func TestC11_Route(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(TCP, 0)
@@ -32,7 +32,7 @@ func TestC11_Route(t *testing.T) {
 	want(t, client.SetRoute(ownRoute), ib.EINVAL, "a route before the address")
 	destroy(t, client)
 	client = a.addressed(TCP, b.at(port))
-	must(t, client.SetTOS(0x11)) // which the route overrules
+	must(t, client.SetTOS(0x11)) // the route overrides it
 	must(t, client.SetRoute(ownRoute))
 	a.take(EventRouteResolved)
 	want(t, client.SetRoute(ownRoute), ib.EINVAL, "a second route")
@@ -45,7 +45,7 @@ func TestC11_Route(t *testing.T) {
 	for name, id := range map[string]*ID{"client": client, "server": server} {
 		ownRoute := ownRoute
 		if id == server {
-			ownRoute.HopLimit = cm.DefaultHopLimit // which each side chooses
+			ownRoute.HopLimit = cm.DefaultHopLimit // each side chooses its own
 		}
 		q, err := id.QP().Query()
 		must(t, err)
@@ -65,7 +65,7 @@ func TestC11_Route(t *testing.T) {
 	}
 }
 
-// TestC9_Route reaches a service of datagrams along a route of the program's.
+// TestC9_Route reaches a datagram service over a route that the program sets.
 func TestC9_Route(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(UDP, 0)

@@ -17,7 +17,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// share serves an address until the test ends, or end is called.
+// share runs the broker of an address until the test ends or the program calls end.
 func share(t testing.TB, addr string) (end func()) {
 	t.Helper()
 	b, err := broker.Open(broker.Config{Addrs: []netip.Addr{netip.MustParseAddr(addr)}, Slots: 8, GUID: 0x0200_0000_0000_0077, Log: t.Logf})
@@ -33,8 +33,8 @@ func share(t testing.TB, addr string) (end func()) {
 	return end
 }
 
-// flow sends much over a connection, in both directions, and returns when all of
-// it has come.
+// flow sends much data over a connection, in both directions, and returns when all of it
+// has arrived.
 func flow(t testing.TB, c1, c2 *Conn, meanwhile func()) {
 	t.Helper()
 	const size = 64 << 10
@@ -65,7 +65,7 @@ func flow(t testing.TB, c1, c2 *Conn, meanwhile func()) {
 		wg.Go(func() {
 			n, err := io.Copy(got, way[1])
 			if err = errors.Join(err, <-done); err != nil || n == 0 || string(got.Sum(nil)) != string(sent.Sum(nil)) {
-				t.Errorf("%d bytes came, and not what was sent (%v)", n, err)
+				t.Errorf("%d bytes arrived, which differ from those sent (%v)", n, err)
 			}
 		})
 	}
@@ -74,10 +74,10 @@ func flow(t testing.TB, c1, c2 *Conn, meanwhile func()) {
 	wg.Wait()
 }
 
-// TestD3_OneAddress has programs on one address connect to each other and to one
-// elsewhere, and send while the broker dies and the next one comes. Nothing is
-// lost, connections stay, new ones wait for the broker and come, and a port has
-// one listener.
+// TestD3_OneAddress connects programs on one address with each other and with a program
+// on another, and sends data while the broker ends and another takes over. No data is
+// lost, connections stay, new ones wait for the broker and are established, and a port
+// has one listener.
 func TestD3_OneAddress(t *testing.T) {
 	shared := loopback()
 	end := share(t, shared)
@@ -135,8 +135,8 @@ func TestD3_OneAddress(t *testing.T) {
 	}
 }
 
-// TestD3_Ports binds IDs of two programs on one address to ports: the programs have none
-// in common, unless they want to, or it is one that nobody has asked for.
+// TestD3_Ports binds IDs of two programs on one address to ports: they cannot have the
+// same port, unless both allow it or it is an ephemeral port that was not requested.
 func TestD3_Ports(t *testing.T) {
 	const many = 1000
 	shared := loopback()
@@ -165,7 +165,7 @@ func TestD3_Ports(t *testing.T) {
 	want(t, y.BindAddr(b.at(9)), ib.EINVAL, "a second port")
 	destroy(t, x, y)
 	y = b.id(TCP)
-	must(t, y.ResolveAddr(b.at(7), a.at(port), time.Second)) // it was given back
+	must(t, y.ResolveAddr(b.at(7), a.at(port), time.Second)) // the port was released
 	b.take(EventAddrResolved)
 	x = a.id(TCP)
 	want(t, x.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 7)), ib.EADDRINUSE, "the port at all addresses")

@@ -75,7 +75,7 @@ func TestC9_Service(t *testing.T) {
 				t.Errorf("the service is %+v", way)
 			}
 			datagram(t, client, server, way, "by the address of the event")
-			must(t, client.Disconnect()) // nothing
+			must(t, client.Disconnect()) // does nothing
 			must(t, server.Disconnect())
 			a.quiet("UD has no end")
 			destroy(t, client, server, l)
@@ -86,11 +86,11 @@ func TestC9_Service(t *testing.T) {
 	}
 }
 
-// TestC9_Refused wants the status of services that cannot be had.
+// TestC9_Refused checks the status of services that are refused.
 func TestC9_Refused(t *testing.T) {
 	a, b := newPair(t)
 	ask := func() *ID {
-		client := a.resolved(UDP, b.at(port)) // without a QP: it only asks
+		client := a.resolved(UDP, b.at(port)) // without a QP: it only resolves the service
 		must(t, client.Connect(nil))
 		return client
 	}
@@ -136,7 +136,7 @@ func TestC9_Refused(t *testing.T) {
 	destroy(t, client)
 }
 
-// TestC9_OwnQP tells of a QP that the program has made itself.
+// TestC9_OwnQP accepts with a QP that the program has created itself.
 func TestC9_OwnQP(t *testing.T) {
 	a, b := newPair(t)
 	l := b.listener(UDP, 0)
@@ -169,8 +169,8 @@ func TestC9_OwnQP(t *testing.T) {
 	destroy(t, id)
 }
 
-// TestC9_PortSpaceIB resolves a service of datagrams in port space IB, of which listeners
-// of connections are not.
+// TestC9_PortSpaceIB resolves a datagram service in port space IB. Listeners for
+// connections do not answer.
 func TestC9_PortSpaceIB(t *testing.T) {
 	a, b := newPair(t)
 	ud := func(h *host) *ID {
@@ -198,7 +198,7 @@ func TestC9_PortSpaceIB(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC11_UC connects UC queue pairs, which RC listeners do not take.
+// TestC11_UC connects UC queue pairs, which RC listeners do not accept.
 func TestC11_UC(t *testing.T) {
 	a, b := newPair(t)
 	uc := func(h *host) *ID {

@@ -19,13 +19,13 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 
-// stage brings an ID of host a into a state; b is its peer.
+// stage moves an ID of host a to a state; b is its peer.
 type stage struct {
 	name string
 	make func(a, b *host) *ID
 }
 
-// stages are all that an ID can be, those of connections by what they wait for.
+// stages are all states of an ID, those of connections by what they wait for.
 var stages = []stage{
 	{"idle", func(a, b *host) *ID { return a.id(TCP) }},
 	{"bound", func(a, b *host) *ID {
@@ -106,14 +106,14 @@ var stages = []stage{
 	}},
 }
 
-// askedBy returns an ID of a that b's client asks for a connection.
+// askedBy returns the ID of a request that b's client sends to a.
 func askedBy(a, b *host) (server, client *ID) {
 	client = b.resolved(TCP, a.at(port))
 	must(a.t, client.Connect(&ConnParam{QPN: 0x77}))
 	return withQP(a.t, a.take(EventConnectRequest).ID), client
 }
 
-// calls are all that a program can ask of an ID.
+// calls are all calls that a program can make on an ID.
 var calls = []struct {
 	name string
 	do   func(id *ID, peer netip.AddrPort) error
@@ -165,8 +165,8 @@ func attrs(id *ID, to ib.QPState) error {
 	return err
 }
 
-// TestC11_States makes every call in every state of an ID: what it answers is
-// in a golden file, and it neither panics nor hangs nor leaves anything behind.
+// TestC11_States makes every call in every state of an ID: the results are in a golden
+// file, and no call panics, hangs or leaves objects.
 func TestC11_States(t *testing.T) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# What each call returns, by the states of an ID. Written by go test -rewrite.\n")

@@ -21,19 +21,19 @@ var (
 	stormCalls = flag.Int("storm-calls", 600, "calls of each goroutine of TestC11_Storm")
 )
 
-// storm is two hosts whose IDs get calls in no order, from several goroutines,
-// while their events are taken and acknowledged.
+// storm is two hosts on whose IDs several goroutines make calls in random order, while
+// their events are taken and acknowledged.
 type storm struct {
 	t     testing.TB
 	hosts [2]*stormHost
-	calls sync.WaitGroup // those that may wait for the peer among them
+	calls sync.WaitGroup // the calls that may wait for the peer
 	quit  context.Context
 
 	mu  sync.Mutex // guards what follows
 	ids []*ID
 }
 
-// stormHost is one of them, with a second event channel.
+// stormHost is one of the hosts, with a second event channel.
 type stormHost struct {
 	*host
 	other *EventChannel
@@ -44,7 +44,7 @@ type stormHost struct {
 	seen      [numEvents]int
 }
 
-// newStorm opens the hosts and begins to take events.
+// newStorm opens the hosts and starts to take events.
 func newStorm(t testing.TB) (s *storm, takers *sync.WaitGroup) {
 	s, takers = &storm{t: t}, new(sync.WaitGroup)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,18 +80,19 @@ func (s *storm) take(h *stormHost) {
 	}
 }
 
-// serve accepts two requests of three; the others wait for what comes.
+// serve accepts two of three requests; the others stay pending until something ends
+// them.
 func serve(id *ID, peer ib.QPN) {
 	if peer%3 > 0 {
 		attr := small()
 		attr.Type = id.typ
 		_ = id.CreateQP(nil, attr)
-		_ = id.Accept(nil) // it may be destroyed already
+		_ = id.Accept(nil) // the ID may already be destroyed
 	}
 }
 
-// check wants no event of an ID after Destroy, and the end of a connection
-// once, before that of TIMEWAIT.
+// check checks that no event of an ID follows Destroy, and that DISCONNECTED comes once,
+// before TIMEWAIT_EXIT.
 func (h *stormHost) check(e *Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *storm) add(id *ID) {
 	s.ids = append(s.ids, id)
 }
 
-// pick returns one of the IDs, nil if there is none; remove takes it out.
+// pick returns one of the IDs, nil if there is none; with remove, it removes the ID.
 func (s *storm) pick(r *rand.Rand, remove bool) *ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *storm) of(id *ID) *stormHost {
 	return s.hosts[1]
 }
 
-// destroy ends an ID. Errors are of an adapter or a Manager that is gone.
+// destroy destroys an ID. Errors may come from an adapter or a Manager that is gone.
 func (s *storm) destroy(id *ID) {
 	h := s.of(id)
 	err := id.Destroy()
@@ -161,7 +162,7 @@ func (s *storm) destroy(id *ID) {
 	}
 }
 
-// create makes a new ID, of which one in four waits in its calls.
+// create creates an ID. One in four is synchronous.
 func (s *storm) create(r *rand.Rand) {
 	h := s.hosts[r.IntN(2)]
 	ps := []PortSpace{TCP, TCP, TCP, UDP}[r.IntN(4)]
@@ -170,29 +171,29 @@ func (s *storm) create(r *rand.Rand) {
 	if err != nil {
 		return // the Manager is closed
 	}
-	_ = id.SetAckTimeout(10) // not of UDP
+	_ = id.SetAckTimeout(10) // fails for UDP
 	_ = id.SetResponseTimeout(12, 3)
 	s.add(id)
 }
 
-// stormPort is one of a few, so that those who listen and connect meet.
+// stormPort returns one of a few ports, so that listeners and clients meet.
 func stormPort(r *rand.Rand) uint16 { return port + uint16(r.IntN(3)) }
 
-// client walks an ID towards a connection; each step may be refused.
+// client takes the steps to connect an ID; each step may be refused.
 func (s *storm) client(id *ID, r *rand.Rand) {
 	to := s.hosts[r.IntN(2)].at(stormPort(r))
 	param := &ConnParam{QPN: ib.QPN(0x100 + r.IntN(1000)), ResponderResources: 1, InitiatorDepth: 1}
-	s.calls.Go(func() { // it may wait for the peer
+	s.calls.Go(func() { // the calls may wait for the peer
 		_ = id.ResolveAddr(netip.AddrPort{}, to, 0)
 		_ = id.ResolveRoute(0)
 		if param.QPN%2 == 0 {
-			_ = id.CreateQP(nil, small()) // not of UDP
+			_ = id.CreateQP(nil, small()) // fails for UDP
 		}
 		_ = id.Connect(param)
 	})
 }
 
-// stormActs are what the goroutines do to IDs. Whatever is refused is fine.
+// stormActs are the actions of the goroutines on IDs. Any of them may be refused.
 var stormActs = []func(s *storm, id *ID, r *rand.Rand){
 	(*storm).client, (*storm).client, (*storm).client,
 	func(s *storm, id *ID, r *rand.Rand) {
@@ -247,7 +248,7 @@ var stormActs = []func(s *storm, id *ID, r *rand.Rand){
 	},
 }
 
-// rage makes calls.
+// rage makes calls in random order.
 func (s *storm) rage(r *rand.Rand) {
 	for range *stormCalls {
 		runtime.Gosched() // the network must keep up
@@ -266,9 +267,9 @@ func (s *storm) rage(r *rand.Rand) {
 	}
 }
 
-// TestC11_Storm calls everything in any order from several goroutines, and ends
-// IDs, Managers or adapters in the middle: nothing hangs, no event comes when it
-// must not, and nothing is left.
+// TestC11_Storm makes all calls in random order in several goroutines, and destroys IDs,
+// Managers or adapters meanwhile: nothing hangs, no event arrives that must not, and
+// nothing is left.
 func TestC11_Storm(t *testing.T) {
 	seed := *stormSeed
 	if seed == 0 {
@@ -293,7 +294,7 @@ func TestC11_Storm(t *testing.T) {
 	}
 }
 
-// raging makes a storm, and end in the middle of it.
+// raging runs a storm, and calls end in the middle of it.
 func raging(t *testing.T, seed uint64, end func(*storm) error) {
 	s, takers := newStorm(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -317,7 +318,7 @@ func raging(t *testing.T, seed uint64, end func(*storm) error) {
 	t.Logf("events by type: %v and %v", s.hosts[0].seen, s.hosts[1].seen)
 }
 
-// clear destroys what is left until no call waits and nothing comes.
+// clear destroys the remaining IDs until no call waits and no event arrives.
 func (s *storm) clear() {
 	returned := make(chan struct{})
 	go func() {
@@ -333,7 +334,7 @@ func (s *storm) clear() {
 	})
 }
 
-// calm wants nothing to be left of a host, and closes it.
+// calm checks that a host has nothing left, and closes it.
 func (h *stormHost) calm() {
 	h.m.mu.Lock()
 	ports, users, live := len(h.m.ports), h.ch.users+h.other.users, h.m.live

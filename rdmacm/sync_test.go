@@ -18,7 +18,7 @@ func (h *host) syncID(ps PortSpace) *ID {
 	return id
 }
 
-// syncClient returns one that may connect, with a QP.
+// syncClient returns a synchronous ID that may connect, with a QP.
 func (h *host) syncClient(to netip.AddrPort) *ID {
 	h.t.Helper()
 	id := h.syncID(TCP)
@@ -27,7 +27,7 @@ func (h *host) syncClient(to netip.AddrPort) *ID {
 	return withQP(h.t, id)
 }
 
-// syncListener returns one that listens.
+// syncListener returns a synchronous listener.
 func (h *host) syncListener() *ID {
 	h.t.Helper()
 	l := h.syncID(TCP)
@@ -36,8 +36,7 @@ func (h *host) syncListener() *ID {
 	return l
 }
 
-// TestC11_Synchronous connects IDs whose calls wait, as rdma_client and
-// rdma_server do.
+// TestC11_Synchronous connects synchronous IDs, as rdma_client and rdma_server do.
 func TestC11_Synchronous(t *testing.T) {
 	for name, network := range networks {
 		t.Run(name, func(t *testing.T) {
@@ -71,14 +70,14 @@ func TestC11_Synchronous(t *testing.T) {
 				served <- errors.Join(err, server.Disconnect(), server.Destroy())
 			}()
 			must(t, client.Disconnect())
-			must(t, client.Disconnect()) // nothing follows, so it does not wait
+			must(t, client.Disconnect()) // no event follows, so it does not wait
 			must(t, <-served)
 			destroy(t, client, l)
 		})
 	}
 }
 
-// TestC11_SynchronousErrors wants the errors of events from the calls.
+// TestC11_SynchronousErrors checks that calls return the errors of events.
 func TestC11_SynchronousErrors(t *testing.T) {
 	a, b := newPair(t)
 	client := a.syncClient(b.at(port))
@@ -86,14 +85,14 @@ func TestC11_SynchronousErrors(t *testing.T) {
 	want(t, err, ib.ECONNREFUSED, "Connect where nobody listens")
 	var why *RejectError
 	if !errors.As(err, &why) || why.Reason != 8 || len(why.PrivateData) != 148 {
-		t.Errorf("Connect where nobody listens: %v", err)
+		t.Errorf("Connect without a listener: %v", err)
 	}
 	destroy(t, client)
 
 	l := b.syncListener()
 	go func() {
 		if server, err := l.GetRequest(soon(t)); err == nil {
-			_ = server.Reject(nil) // the client says whether it worked
+			_ = server.Reject(nil) // the client notices a failure
 			_ = server.Destroy()
 		}
 	}()
@@ -136,8 +135,7 @@ func TestC11_SynchronousDestroy(t *testing.T) {
 	want(t, <-got, ib.EINVAL, "GetRequest when the listener is destroyed")
 }
 
-// TestC11_SynchronousEarlyEnd wants Accept to fail when the client has gone
-// before RTU.
+// TestC11_SynchronousEarlyEnd checks that Accept fails if the client ends before RTU.
 func TestC11_SynchronousEarlyEnd(t *testing.T) {
 	a, b := newPair(t)
 	l := b.syncListener()
@@ -154,8 +152,8 @@ func TestC11_SynchronousEarlyEnd(t *testing.T) {
 	destroy(t, client, server, l)
 }
 
-// TestC11_GetRequestRacing has two calls of GetRequest take their events before
-// either goes on: both IDs are whole.
+// TestC11_GetRequestRacing makes two calls of GetRequest take their events before either
+// continues: both IDs are valid.
 func TestC11_GetRequestRacing(t *testing.T) {
 	a, b := newPair(t)
 	l := b.syncListener()

@@ -32,15 +32,14 @@ const (
 	visitorPort = "VISITOR_PORT"
 )
 
-// The ports of those who stay, and of the first visitor.
+// The ports of the processes that stay, and of the first visitor.
 const (
 	residentPort     = 1000
 	firstVisitorPort = 2000
 )
 
-// TestHelperVisitor is one of many processes that come to an address: it returns to
-// everybody who connects what he sends, connects once where it is told to, and leaves when
-// it is told to.
+// TestHelperVisitor is one of many processes on an address. It echoes the data of every
+// connection; on command it connects once to a port, and ends.
 func TestHelperVisitor(t *testing.T) {
 	addr := os.Getenv(visitorAddr)
 	if addr == "" {
@@ -57,12 +56,12 @@ func TestHelperVisitor(t *testing.T) {
 	told.Scan()
 }
 
-// returning has a host return to everybody who connects to a port what he sends.
+// returning makes a host echo the data of every connection to a port.
 func returning(t *testing.T, h *host, port string) {
 	t.Helper()
 	l, err := h.m.Listen(t.Context(), h.addr.String()+":"+port)
 	must(t, err)
-	t.Cleanup(func() { _ = l.Close() }) // its Manager may have been closed
+	t.Cleanup(func() { _ = l.Close() }) // fails if its Manager was closed
 	go func() {
 		for {
 			c, err := l.Accept(t.Context())
@@ -70,7 +69,7 @@ func returning(t *testing.T, h *host, port string) {
 				return
 			}
 			go func() {
-				_, _ = io.Copy(c, c) // who sends sees what became of it
+				_, _ = io.Copy(c, c) // the sender notices failures
 				_ = c.Close()
 			}()
 		}
@@ -90,7 +89,7 @@ func visit(t *testing.T, addr string, n int) *visitor {
 	return &visitor{other(t, "TestHelperVisitor", visitorAddr+"="+addr, visitorPort+"="+port), port}
 }
 
-// exchange has a visitor connect to a port.
+// exchange makes a visitor connect to a port and exchange data.
 func (v *visitor) exchange(t *testing.T, port string) {
 	t.Helper()
 	_, err := io.WriteString(v.in, port+"\n")
@@ -98,12 +97,12 @@ func (v *visitor) exchange(t *testing.T, port string) {
 	v.says(t, "has exchanged")
 }
 
-// leave has a visitor end, as programs do or at once, and waits for that.
+// leave makes a visitor end, normally or by SIGKILL, and waits for that.
 func (v *visitor) leave(t *testing.T, killed bool) {
 	t.Helper()
 	if killed {
 		must(t, v.cmd.Process.Kill())
-		_ = v.cmd.Wait() // which says that it was killed
+		_ = v.cmd.Wait() // reports that it was killed
 		return
 	}
 	v.tell(t)
@@ -111,17 +110,17 @@ func (v *visitor) leave(t *testing.T, killed bool) {
 	must(t, v.cmd.Wait())
 }
 
-// TestD3_VisitorsComeAndGo has many processes come to an address and go, 16 of them at a
-// time, half of them killed. Each exchanges something with one who is there. Two stay, and
-// are connected to each other and to one elsewhere; they exchange something again and
-// again. At the end there is nobody but them, and when they go nothing is left.
+// TestD3_VisitorsComeAndGo starts and ends many processes on an address, 16 at a time; half
+// of them are killed. Each exchanges data with a process on the address. Two programs stay:
+// they are connected with each other and with one on another address, and exchange data
+// repeatedly. At the end they are alone, and after they have ended nothing is left.
 func TestD3_VisitorsComeAndGo(t *testing.T) {
 	const atATime, ahead = 16, 3
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	addr, before, began := loopback(), openFiles(t), time.Now()
-	first := visit(t, addr, 0) // those who stay are not the first
+	first := visit(t, addr, 0) // the programs that stay are not the first
 	first.says(t, "listens")
 	a, b, far := newHost(t, verbs.Config{Addr: addr}), newHost(t, verbs.Config{Addr: addr}), newHost(t, verbs.Config{Addr: loopback()})
 	home := addr + ":" + strconv.Itoa(residentPort)
@@ -169,12 +168,12 @@ func TestD3_VisitorsComeAndGo(t *testing.T) {
 	nothingLeft(t, a.addr, before)
 }
 
-// nobodyElse wants none but the two who stay to be on the address, and every port to be
-// free.
+// nobodyElse checks that only the two programs that stay are on the address, and that every
+// visitor's port is free.
 func nobodyElse(t *testing.T, h *host, visitors int) {
 	t.Helper()
 	var all []broker.Member
-	within(t, "only those who stay are there", func() bool {
+	within(t, "only the programs that stay are there", func() bool {
 		var err error
 		_, _, all, err = broker.Who(h.addr)
 		return err == nil && len(all) == 2
@@ -188,14 +187,14 @@ func nobodyElse(t *testing.T, h *host, visitors int) {
 		id := h.id(TCP)
 		must(t, id.BindAddr(netip.AddrPortFrom(h.addr, uint16(firstVisitorPort+n))))
 		if err := id.Listen(1); err != nil {
-			t.Errorf("port %d of one who has gone: %v", firstVisitorPort+n, err)
+			t.Errorf("port %d of a visitor that has ended: %v", firstVisitorPort+n, err)
 		}
 		must(t, id.Destroy())
 	}
 }
 
-// nothingLeft wants an address to be nobody's, and the files to be closed that were not
-// open before.
+// nothingLeft checks that an address is free, and that the process has no more files open
+// than before.
 func nothingLeft(t *testing.T, a netip.Addr, before int) {
 	t.Helper()
 	within(t, "the address is free", func() bool { return udp.Vacant(a) == nil })
@@ -213,7 +212,7 @@ func nothingLeft(t *testing.T, a netip.Addr, before int) {
 	within(t, "the files are closed", func() bool { return openFiles(t) <= before })
 }
 
-// openFiles returns how many descriptors of this process are open, but pipes to others.
+// openFiles returns the number of sockets and memory files that this process has open.
 func openFiles(t *testing.T) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -221,7 +220,7 @@ func openFiles(t *testing.T) (n int) {
 	for _, f := range all {
 		to, err := os.Readlink("/proc/self/fd/" + f.Name())
 		if errors.Is(err, syscall.ENOENT) {
-			continue // that which the folder was read by
+			continue // the descriptor by which the directory was read
 		}
 		must(t, err)
 		if strings.HasPrefix(to, "socket:") || strings.HasPrefix(to, "/memfd:") {
@@ -231,7 +230,7 @@ func openFiles(t *testing.T) (n int) {
 	return n
 }
 
-// within waits for what must come to hold soon.
+// within waits for a condition that must soon hold.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
