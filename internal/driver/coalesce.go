@@ -9,51 +9,50 @@ import (
 	"github.com/softhca/softhca/internal/qp"
 )
 
-// coalesceTime is how long a post waits at most for others to leave with, if its
-// program goes on calling: less than it takes to wake a thread. A timer would
-// bound the wait of a program that does not, but setting one costs what the
-// waiting saves; so the goroutine looks when it looks after polling anyway, and
-// posts wait only of programs that have been seen to poll in time.
+// coalesceTime is the maximum time that a post waits to be sent with later posts
+// while its program keeps making calls: less than it takes to wake a thread. A
+// timer could bound the wait for a program that stops, but setting it would cost
+// as much as waiting saves. Instead the goroutine sends such posts when it checks
+// for polling, and only posts of programs that have polled in time wait.
 const coalesceTime = 20 * time.Microsecond
 
-// A post does not wait that makes so many requests, or bytes of payload, of
-// all that wait: the first fill what one system call takes, beside the second
-// a call is little.
+// A post that brings the waiting requests or payload bytes to these numbers does
+// not wait: so many requests fill one system call, and for so many bytes the cost
+// of a system call is small.
 const (
 	coalesceRequests = 64
 	coalesceBytes    = 16 << 10
 )
 
-// Posts wait while that has paid: each poll before which there were several that
-// could wait earns one, up to mostCoalesce; one before which there was one costs
-// one, and one that comes late costs lateCoalesce.
+// Posts wait while waiting has paid. A poll that follows several posts that could
+// wait adds 1 to the score, up to mostCoalesce; a poll that follows one post
+// subtracts 1, and a late poll subtracts lateCoalesce.
 const (
 	mostCoalesce  = 16
 	lateCoalesce  = 8
 	leastCoalesce = -64
 )
 
-// coalescer decides which posts wait for others, so that they leave in one
-// system call. They wait for the next poll of the program that posts them; so
-// the program must have been polling, and its polls must have come soon after
-// its posts, and after more than one. A program that does otherwise has each
-// post sent at once. It is guarded by the driver's lock, but for waiting.
+// coalescer decides which posts wait, so that several are sent in one system
+// call. They wait for the next poll of their program. So the program must have
+// polled, soon after its posts and after more than one post; otherwise each of
+// its posts is sent at once. The driver's lock guards all fields except waiting.
 type coalescer struct {
 	waiting atomic.Bool // posts wait
 
-	since    clock.Instant // the first of them was made
-	requests int           // that wait
-	bytes    uint64        // of payload of these
+	since    clock.Instant // time of the first waiting post
+	requests int           // waiting requests
+	bytes    uint64        // payload of the waiting requests
 
 	spared spared
 
-	posts int           // that could wait, since the last poll; those without a doorbell as one
-	last  clock.Instant // when the latest of them was made
+	posts int           // posts since the last poll that could wait; those without a doorbell count as one
+	last  clock.Instant // time of the latest of these posts
 	score int           // posts wait while it is positive
 }
 
-// posted takes note of a post and reports whether it waits; if not, all that
-// waits is to be sent. attended says that programs poll, and see to the port.
+// posted records a post and reports whether it waits; if not, the caller sends all
+// waiting posts. attended means that programs poll and read the port.
 func (c *coalescer) posted(now clock.Instant, work qp.Posted, attended bool) (waits bool) {
 	if !work.Behind {
 		return false
@@ -75,7 +74,7 @@ func (c *coalescer) posted(now clock.Instant, work qp.Posted, attended bool) (wa
 	return true
 }
 
-// left is told that what was posted is about to be sent.
+// left records that all posts are about to be sent.
 func (c *coalescer) left(now clock.Instant, shard *hca.Shard) {
 	if len(c.spared) > 0 {
 		c.spared.end(now, shard)
@@ -85,7 +84,8 @@ func (c *coalescer) left(now clock.Instant, shard *hca.Shard) {
 	}
 }
 
-// polled learns from a poll whether it paid, or would have, that posts wait.
+// polled adjusts the score: whether waiting has paid, or would have paid, before
+// this poll.
 func (c *coalescer) polled(now clock.Instant) {
 	c.posts += c.spared.posted()
 	switch {
@@ -101,7 +101,7 @@ func (c *coalescer) polled(now clock.Instant) {
 	c.posts = 0
 }
 
-// waited reports whether posts have waited for so long.
+// waited reports whether posts have waited for at least long.
 func (c *coalescer) waited(now clock.Instant, long time.Duration) bool {
 	return c.waiting.Load() && now.Sub(c.since) >= long
 }

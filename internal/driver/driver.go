@@ -19,11 +19,11 @@ import (
 // ErrDead is returned by every call after the device failed.
 var ErrDead = fmt.Errorf("device has failed: %w", ib.EIO)
 
-// Sizes of what one round moves.
+// Limits of one round.
 const (
 	batchBytes   = 256 << 10 // outgoing bytes built before they are sent
 	inbox        = 16        // datagrams received at once
-	roundBatches = 8         // batches sent before others may have the lock
+	roundBatches = 8         // batches sent before the lock is released
 )
 
 // Driver runs one shard over one port.
@@ -37,28 +37,28 @@ type Driver struct {
 	failed  atomic.Bool // dead, by failure
 	done    chan struct{}
 
-	sleepers atomic.Int32 // threads that sleep, not at the port
+	sleepers atomic.Int32 // threads that sleep elsewhere than at the port
 	roused   chan struct{}
-	napEnds  *time.Timer // of nap
+	napEnds  *time.Timer // timer of nap
 
 	mu       sync.Mutex // guards the shard and what follows
 	batch    *fabric.Batch
 	in       []fabric.Datagram
-	blocked  bool          // the port took no more; the batch waits
-	writing  bool          // the goroutine waits for the port to take more
+	blocked  bool          // the port was full; the batch waits
+	writing  bool          // the goroutine waits for room in the port
 	awake    bool          // the goroutine takes another turn before it waits
-	asleep   clock.Instant // until when it waits, if not awake
+	asleep   clock.Instant // time until which the goroutine waits, if not awake
 	linger   linger
-	sent     uint64 // batches that were given to the port
+	sent     uint64 // batches handed to the port
 	coalesce coalescer
-	woke     bool  // a program that slept runs because of this round,
-	guest    bool  // which is that of a program that sleeps at the port
-	dead     error // why the device does not run any more
+	woke     bool  // this round has woken a program
+	guest    bool  // this round is that of a thread that sleeps at the port
+	dead     error // why the device no longer runs
 }
 
-// Start runs the shard over the port until Close. fatal is called once, with
-// the lock held, if an invariant of the engine breaks or the port fails: the
-// device is dead then.
+// Start runs the shard over the port until Close. fatal is called once, with the
+// lock held, if an invariant of the engine breaks or the port fails; then the
+// device is dead.
 func Start(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Driver {
 	d := newDriver(port, shard, fatal)
 	go d.loop()
@@ -79,9 +79,9 @@ func newDriver(port fabric.Port, shard *hca.Shard, fatal func(cause error)) *Dri
 // now returns the time since the driver started.
 func (d *Driver) now() clock.Instant { return clock.Instant(time.Since(d.start)) }
 
-// Do runs f as the shard's thread and sends what comes of it. It blocks until
-// it has the lock. On a device that has failed, or fails in f, it returns
-// ErrDead; after Close an error that unwraps to ENODEV.
+// Do runs f as the shard's thread and sends the resulting packets. It blocks until
+// it has the lock. If the device has failed, or fails in f, it returns ErrDead;
+// after Close, an error that unwraps to ENODEV.
 func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 	d.mu.Lock()
 	defer func() {
@@ -94,7 +94,7 @@ func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 	}
 	now := d.now()
 	if d.shard.Pending() || d.coalesce.waiting.Load() {
-		d.transmit(now) // what is owed leaves before f can end what owes it
+		d.transmit(now) // packets that are owed are sent before f can destroy the objects that owe them
 	}
 	f(now)
 	d.transmit(now)
@@ -104,9 +104,9 @@ func (d *Driver) Do(f func(now clock.Instant)) (err error) {
 // Failed reports whether the device has failed. Any goroutine may call it.
 func (d *Driver) Failed() bool { return d.failed.Load() }
 
-// Post tells the shard that work was posted to q. If nobody else holds the lock
-// it sends it, or has it wait for others to leave with; see coalescer. It does
-// not block. Work that is zero never waits.
+// Post tells the shard that work was posted to q. If no other thread holds the lock,
+// Post sends the work, or lets it wait for later posts; see coalescer. It does not
+// block. Zero work never waits.
 func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 	alone := d.mu.TryLock()
 	if !alone {
@@ -120,7 +120,7 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 		return
 	}
 	now := d.now()
-	d.pollers.latest.Store(int64(now)) // who has much to post polls when it is posted
+	d.pollers.latest.Store(int64(now)) // a program with much to post polls only afterwards
 	if alone {
 		d.shard.Doorbell(now, q)
 	}
@@ -132,16 +132,16 @@ func (d *Driver) Post(q *qp.QP, work qp.Posted) {
 	}
 }
 
-// SendOverdue sends posts that have waited for long enough, if there are any.
-// Any thread may call it; it does nothing when another one has the lock.
+// SendOverdue sends the waiting posts if they have waited for coalesceTime. Any
+// thread may call it; it does nothing if another thread holds the lock.
 func (d *Driver) SendOverdue() { d.sendWaiting(coalesceTime) }
 
-// PostsWait reports whether posts wait for others to leave with: who polls
-// calls Progress or SendOverdue soon. Any thread may ask.
+// PostsWait reports whether posts wait to be sent with later ones: a polling thread
+// must then call Progress or SendOverdue soon. Any thread may call it.
 func (d *Driver) PostsWait() bool { return d.coalesce.waiting.Load() }
 
-// sendWaiting sends posts that have waited for so long, if there are any and
-// nobody else has the lock. It does not block.
+// sendWaiting sends the waiting posts if they have waited for at least long and no
+// other thread holds the lock. It does not block.
 func (d *Driver) sendWaiting(long time.Duration) {
 	if !d.coalesce.waiting.Load() || !d.mu.TryLock() {
 		return
@@ -152,8 +152,8 @@ func (d *Driver) sendWaiting(long time.Duration) {
 	}
 }
 
-// Progress runs one round without blocking: it receives, fires timers and
-// sends. Any thread may call it; it does nothing when another one is at it.
+// Progress runs one round without blocking: it receives, fires timers and sends. Any
+// thread may call it; it does nothing if another thread holds the lock.
 func (d *Driver) Progress() {
 	aside := d.pollers.polled()
 	if !d.mu.TryLock() {
@@ -167,8 +167,8 @@ func (d *Driver) Progress() {
 	d.pollers.latest.Store(int64(now))
 	d.coalesce.polled(now)
 	if aside {
-		// The caller polls on: what this round makes us owe goes with its next
-		// post, in one datagram, or with its next poll.
+		// The caller goes on polling: packets that this round makes us owe are sent
+		// with its next post, in one datagram, or with its next poll.
 		d.transmit(now)
 		d.receive(now)
 		return
@@ -177,9 +177,8 @@ func (d *Driver) Progress() {
 	d.answer(now)
 }
 
-// Armed says that a program armed a completion queue and may sleep: from now
-// on it is the goroutine that receives, whoever polled before. Any goroutine
-// may call it.
+// Armed reports that a program armed a completion queue and may sleep: from now on
+// the goroutine receives, even if programs polled before. Any goroutine may call it.
 func (d *Driver) Armed() {
 	if d.pollers.armed() {
 		d.rouse()
@@ -187,17 +186,18 @@ func (d *Driver) Armed() {
 	d.sendWaiting(0)
 }
 
-// Woke says that what the shard did made a program run that slept. It is
-// called by the shard's thread.
+// Woke reports that the shard has woken a sleeping program. The shard's thread
+// calls it.
 func (d *Driver) Woke() { d.woke = true }
 
-// releaseRounds bounds how often a thread that was done sends for others.
+// releaseRounds is the maximum number of rounds that a thread sends for others
+// before it releases the lock.
 const releaseRounds = 4
 
-// release unlocks and returns why the device is dead, if it is: panicked is
-// what the caller recovered. Doorbells that rang while the lock was held are
-// answered first, by whoever gets the lock again; when others go on ringing,
-// by the goroutine.
+// release unlocks, and returns the error of a dead device. panicked is the value
+// that the caller recovered. Doorbells that rang while the lock was held are
+// answered first, by the thread that gets the lock again; if they keep ringing, by
+// the goroutine.
 func (d *Driver) release(panicked any) error {
 	if panicked != nil {
 		d.die(fmt.Errorf("%w: %v\n%s", ErrDead, panicked, debug.Stack()))
@@ -225,41 +225,40 @@ func (d *Driver) release(panicked any) error {
 	}
 }
 
-// needsWake reports whether the goroutine waits for too little or too long:
-// for arrivals only while the port is full, past a deadline, or at all while
-// there is more to send than this round could. While it is aside, pollers see
-// to all that.
+// needsWake reports whether the goroutine waits wrongly: for arrivals only although
+// the port is full, beyond a deadline, or at all although this round could not send
+// everything. While the goroutine is aside, pollers take care of all this.
 func (d *Driver) needsWake() bool {
 	if d.awake || d.pollers.aside() {
 		return false
 	}
 	sendBlocked := d.blocked && !d.writing
 	late := d.shard.Deadline() < d.asleep
-	more := !d.blocked && d.shard.Pending() && !d.shard.DoorbellRung() // a doorbell is answered by who lets go
+	more := !d.blocked && d.shard.Pending() && !d.shard.DoorbellRung() // the thread that releases the lock answers doorbells
 	return sendBlocked || late || more
 }
 
-// wokeGuest reports whether a program that sleeps at the port is to run because
-// of what another thread did.
+// wokeGuest reports whether another thread has woken the program that sleeps at the
+// port.
 func (d *Driver) wokeGuest() bool {
 	woke := d.woke && !d.guest && d.pollers.guest()
 	d.woke, d.guest = false, false
 	return woke
 }
 
-// answerDoorbells sends for doorbells, keeping the lock whatever happens.
+// answerDoorbells sends for doorbells. It keeps the lock in any case.
 func (d *Driver) answerDoorbells() {
 	defer func() {
 		if r := recover(); r != nil {
 			d.die(fmt.Errorf("%w: %v\n%s", ErrDead, r, debug.Stack()))
 		}
 	}()
-	if d.dead == nil { // another holder may have seen it die
+	if d.dead == nil { // it may have died under another holder
 		d.sendPosted(d.now())
 	}
 }
 
-// die ends the device after a broken invariant or a failure of the port.
+// die stops the device after a broken invariant or a failure of the port.
 func (d *Driver) die(cause error) {
 	if d.dead == nil {
 		d.dead = cause
@@ -270,12 +269,12 @@ func (d *Driver) die(cause error) {
 	}
 }
 
-// backlog bounds the reading before due timers fire: what the timers wait for
-// may have arrived and not been looked at.
+// backlog bounds the number of reads before due timers fire: the packets for which
+// the timers wait may have arrived but not been read.
 const backlog = 16
 
-// receive takes what has arrived and fires the timers that are due. It
-// returns how many datagrams came at first, and the time of what it did last.
+// receive reads arrived datagrams and fires due timers. It returns the number of
+// datagrams of the first read, and the time of its last action.
 func (d *Driver) receive(now clock.Instant) (int, clock.Instant) {
 	n, now := d.take(now)
 	for i, k := 0, n; k > 0 && i < backlog && d.shard.Deadline() <= now; i++ {
@@ -287,10 +286,9 @@ func (d *Driver) receive(now clock.Instant) (int, clock.Instant) {
 	return n, now
 }
 
-// take hands the shard what the port delivers at once and returns how many
-// datagrams that were. They are dated after they were taken: the thread may
-// have been off its processor since now, and a wait that an RNR NAK asks for
-// would be too short by as much.
+// take passes the datagrams of one read to the shard, and returns their number. It
+// dates them after the read: the thread may have been off its processor since now,
+// and the wait that an RNR NAK demands would be too short by that time.
 func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 	n, err := d.port.Receive(d.in)
 	if err != nil && !errors.Is(err, fabric.ErrBlocked) {
@@ -307,7 +305,7 @@ func (d *Driver) take(now clock.Instant) (int, clock.Instant) {
 	return n, now
 }
 
-// transmit sends what there is until the port blocks, and reports whether
+// transmit sends until nothing is left or the port is full, and reports whether
 // there is more.
 func (d *Driver) transmit(now clock.Instant) (more bool) {
 	d.coalesce.left(now, d.shard)
@@ -319,18 +317,18 @@ func (d *Driver) transmit(now clock.Instant) (more bool) {
 	return more
 }
 
-// answer is transmit after something was received, of a thread that does not
-// wait for the program to post more. A program that runs because of what was
-// received may post meanwhile: what is owed to the peer is not to wait for that.
+// answer is transmit after an arrival, by a thread that does not wait for further
+// posts. A program that the arrival has woken may post meanwhile: packets owed to
+// the peer must not wait for that.
 func (d *Driver) answer(now clock.Instant) (more bool) {
 	d.shard.AnswersFirst(true)
 	defer d.shard.AnswersFirst(false)
 	return d.transmit(now)
 }
 
-// sendPosted is transmit for what a program posted. Where programs sleep the
-// peer's may too, until this one answers, and count on the completion of its
-// request by then: the acknowledgement leaves before what is posted.
+// sendPosted is transmit for posts. If programs sleep, the peer's program may sleep
+// until this one answers, and expect its own request to be complete by then: so the
+// acknowledgement is sent before the posts.
 func (d *Driver) sendPosted(now clock.Instant) {
 	if d.pollers.attended() {
 		d.transmit(now)
@@ -339,7 +337,7 @@ func (d *Driver) sendPosted(now clock.Instant) {
 	}
 }
 
-// sendBatches does so for a number of batches.
+// sendBatches sends up to roundBatches batches, and reports whether there is more.
 func (d *Driver) sendBatches(now clock.Instant) (more bool) {
 	for range roundBatches {
 		if !d.flush() {
@@ -370,7 +368,7 @@ func (d *Driver) flush() bool {
 	return err == nil
 }
 
-// loop is the goroutine for those who do not poll.
+// loop is the goroutine that serves programs that do not poll.
 func (d *Driver) loop() {
 	defer close(d.done)
 	for !d.failed.Load() {
@@ -387,23 +385,23 @@ func (d *Driver) loop() {
 		}
 		if err := d.await(next); err != nil {
 			d.mu.Lock()
-			d.die(fmt.Errorf("%w: wait: %w", ErrDead, err)) // unless it was closed
+			d.die(fmt.Errorf("%w: wait: %w", ErrDead, err)) // does nothing if the device was closed
 			d.mu.Unlock()
 			return
 		}
 	}
 }
 
-// wait is what the goroutine does until its next turn.
+// wait says what the goroutine does until its next turn.
 type wait struct {
 	yield       bool          // first let other goroutines run
-	aside       time.Duration // then keep away from the port for so long
-	look        bool          // or go on at once
-	timeout     time.Duration // or wait; 0: only let others have the processor; negative: for ever
+	aside       time.Duration // then keep away from the port for this time
+	look        bool          // or continue at once
+	timeout     time.Duration // or wait; 0: only yield the processor; negative: for ever
 	read, write bool
 }
 
-// await waits as it was decided.
+// await waits as next says.
 func (d *Driver) await(next wait) error {
 	if next.look {
 		return nil
@@ -416,11 +414,11 @@ func (d *Driver) await(next wait) error {
 	return err
 }
 
-// turn steps aside for pollers, or runs a round. While others poll it does not
-// queue for the lock: they would wait for this thread to be scheduled.
+// turn steps aside for pollers, or runs a round. While others poll, it does not wait
+// for the lock: they would have to wait until this thread is scheduled.
 func (d *Driver) turn() (next wait, alive bool) {
 	if aside := d.pollers.look(d.now()); aside > 0 {
-		if d.stranded() { // before anything is sent whose answer could come just then
+		if d.stranded() { // before sending anything, whose answer could arrive just then
 			return wait{look: true}, true
 		}
 		d.sendWaiting(coalesceTime)
@@ -434,9 +432,8 @@ func (d *Driver) turn() (next wait, alive bool) {
 	return d.round()
 }
 
-// stranded takes what has arrived and those who poll have left lying, if they
-// have not polled for a while, and reports whether there was something: then the
-// port is not theirs any more.
+// stranded reads the port if pollers have not polled for awayTime. It reports
+// whether datagrams were waiting: then the goroutine takes the port back.
 func (d *Driver) stranded() bool {
 	if !d.pollers.away(d.now()) || !d.mu.TryLock() {
 		return false
@@ -456,8 +453,8 @@ func (d *Driver) stranded() bool {
 
 // round receives and sends once and decides how to wait. It releases the lock.
 //
-// A program that it woke runs next, on this thread if need be: another one is
-// slow to wake.
+// A program that it has woken runs next, if necessary on this thread: waking another
+// thread is slow.
 func (d *Driver) round() (next wait, alive bool) {
 	defer func() { _ = d.release(recover()) }()
 	if d.dead != nil {
@@ -475,9 +472,9 @@ func (d *Driver) round() (next wait, alive bool) {
 	return next, d.dead == nil
 }
 
-// pause decides how to wait; awake says that there is reason not to sleep. A timer
-// that is due sooner than a thread could be woken is another, unless others want
-// the processor: who lets them have it gets it back later than who sleeps.
+// pause decides how to wait; awake means that there is a reason not to sleep. A timer
+// that is due sooner than a thread can be woken is another reason, unless the machine
+// is busy: a thread that yields then runs again later than one that sleeps.
 func (d *Driver) pause(now clock.Instant, awake bool) wait {
 	how := d.linger.next(now)
 	awake = awake || d.shard.Deadline().Sub(now) < lingerTime && !d.linger.isCrowded(now)
@@ -501,9 +498,9 @@ func (d *Driver) untilWoken() wait {
 	return next
 }
 
-// nap keeps the goroutine away from the port until somebody rouses it. It
-// sleeps in the Go runtime: in a system call it would keep the runtime's
-// monitor awake, which costs those who poll.
+// nap keeps the goroutine away from the port for t, or until rouse. It sleeps in the
+// Go runtime: in a system call it would keep the runtime's monitor thread awake, which
+// slows down polling programs.
 func (d *Driver) nap(t time.Duration) {
 	var ends <-chan time.Time
 	if t != forever {
@@ -527,8 +524,8 @@ func (d *Driver) rouse() {
 // Close stops the goroutine and closes the port. Calls that come later return
 // an error.
 func (d *Driver) Close() error {
-	// The last acknowledgement may be owed still.
-	_ = d.Do(func(clock.Instant) {}) // a device that has failed sends nothing
+	// The last acknowledgement may still be owed.
+	_ = d.Do(func(clock.Instant) {}) // a failed device sends nothing
 	d.mu.Lock()
 	if d.dead == nil {
 		d.dead = fmt.Errorf("device is closed: %w", ib.ENODEV)

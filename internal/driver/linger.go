@@ -7,18 +7,18 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// A thread looks for more for so long after something arrived, before it
-// sleeps: to be woken takes about as long, and costs the sender. It does so
+// After an arrival a thread looks for more datagrams for lingerTime before it sleeps:
+// waking it would take about as long, and would cost the sender time. It does so
 // while arrivals follow each other within brisk.
 const (
 	lingerTime = 50 * time.Microsecond
 	brisk      = 200 * time.Microsecond
 )
 
-// First it looks again and again, for lookTime, if that has paid: arrivals
-// that come in time earn a look more each, up to mostLooks, and one that does
-// not costs failedLook. Where the peer waits for this very processor it never
-// pays. Then it lets others have the processor between looks.
+// First it looks continuously for lookTime, if that has paid: each arrival in time adds
+// 1 to looks, up to mostLooks, and a search without an arrival subtracts failedLook. If
+// the peer shares this processor, searching never pays. After lookTime the thread yields
+// the processor between looks.
 const (
 	lookTime   = 20 * time.Microsecond
 	mostLooks  = 8
@@ -26,10 +26,10 @@ const (
 	leastLooks = -64
 )
 
-// If others keep the processor for crowdedAfter, the machine is busy. For a
-// while the thread then sleeps at once: one that is woken runs before those
-// that compute, one that has made way for them does not. It is leastCrowded
-// for somebody who came by, and up to mostCrowded for those who stay.
+// If other threads keep the processor for crowdedAfter, the machine is busy. For some
+// time the thread then sleeps at once: a woken thread runs before computing threads, a
+// thread that has yielded does not. The time is leastCrowded at first, and doubles up to
+// mostCrowded while the machine stays busy.
 const (
 	crowdedAfter = 100 * time.Microsecond
 	leastCrowded = time.Millisecond
@@ -41,23 +41,23 @@ type pause uint8
 
 const (
 	pauseNone  pause = iota
-	pauseYield       // let others have the processor
-	pauseSleep       // until something arrives
+	pauseYield       // yield the processor
+	pauseSleep       // sleep until an arrival
 )
 
-// linger decides that from what arrived and when. But for yielded and what that
-// writes, it is guarded by the driver's lock.
+// linger decides on pauses from the times of arrivals. The driver's lock guards it,
+// except for yielded and the fields that yielded writes.
 type linger struct {
-	active  clock.Instant // when something last arrived; what was spent in sending since does not count
-	gap     time.Duration // that the thread waited for that arrival
+	active  clock.Instant // time of the last arrival, plus the time spent sending since
+	gap     time.Duration // time that the thread waited for that arrival
 	looks   int
-	looking bool // since active
+	looking bool // the thread has looked continuously since active
 
-	crowded atomic.Int64 // clock.Instant until which the machine is taken for busy
-	avoid   atomic.Int64 // time.Duration that it was, or is, taken for it
+	crowded atomic.Int64 // clock.Instant until which the machine is considered busy
+	avoid   atomic.Int64 // time.Duration of the last such period
 }
 
-// arrived takes note of an arrival.
+// arrived records an arrival.
 func (l *linger) arrived(now clock.Instant) {
 	l.gap, l.active = now.Sub(l.active), now
 	if l.looking || l.gap < lookTime {
@@ -66,10 +66,10 @@ func (l *linger) arrived(now clock.Instant) {
 	l.looking = false
 }
 
-// wrote is told for how long the thread has been sending: it was not waiting.
+// wrote records the time that the thread spent sending: it was not waiting.
 func (l *linger) wrote(took time.Duration) { l.active = l.active.Add(took) }
 
-// next returns what to do when nothing has arrived.
+// next returns the pause to take if nothing has arrived.
 func (l *linger) next(now clock.Instant) pause {
 	waited := now.Sub(l.active)
 	if l.gap >= brisk || waited >= lingerTime || l.isCrowded(now) {
@@ -86,12 +86,12 @@ func (l *linger) next(now clock.Instant) pause {
 	return pauseYield
 }
 
-// isCrowded reports whether the machine is taken for busy.
+// isCrowded reports whether the machine is considered busy.
 func (l *linger) isCrowded(now clock.Instant) bool { return now < clock.Instant(l.crowded.Load()) }
 
-// yielded is told when the thread has let others run, from one instant to
-// another. Any thread may call it. Who is still there when the time is over is
-// given twice as much.
+// yielded records that other threads ran on the processor from one instant to another.
+// Any thread may call it. If the machine is busy again soon after a period, the next
+// period is twice as long.
 func (l *linger) yielded(from, to clock.Instant) {
 	if to.Sub(from) < crowdedAfter {
 		return

@@ -8,63 +8,61 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// Polling must go on for so long, and for so many rounds, before the goroutine
-// leaves the port to it. A program that sleeps polls once before it arms a
+// The time and the number of rounds after which polling is sustained, and the goroutine
+// leaves the port to it. A program that sleeps polls only once before it arms a
 // completion queue and once after.
 const (
 	sustained      = 200 * time.Microsecond
 	sustainedPolls = 8
 )
 
-// The goroutine steps aside for a quarter of the time that the polling has
-// lasted, within these bounds, before it looks whether there is polling still:
-// what arrives after the end of it waits for no longer.
+// The goroutine steps aside for a quarter of the time that the polling has lasted,
+// within these bounds, before it checks for polling again: a packet that arrives just
+// after polling stops waits at most this long.
 const (
 	leastAside = 50 * time.Microsecond
 	mostAside  = time.Millisecond
 )
 
-// lentAside is how long the goroutine stays aside while a thread that sleeps
-// waits at the port for it: not for ever at first, so that for the time in
-// which such threads come and go none has to wake it.
+// lentAside is how long the goroutine stays aside while a sleeping thread waits at the
+// port instead. It is not for ever at first: while such threads come and go, the
+// goroutine returns by itself, and they need not wake it.
 const lentAside = 200 * time.Microsecond
 
-// A program may poll for some completion and then watch its memory for what the
-// peer writes there, without polling. What arrives meanwhile lies in the port
-// until the goroutine looks. Where it finds something so, and nobody has polled
-// or posted for awayTime, it stays at the port: for leastAlone, and up to mostAlone when
-// that happens again and again.
+// A program may poll for a completion and then, without polling, watch its memory for
+// the peer's writes. Packets that arrive meanwhile wait in the port until the goroutine
+// looks. If it finds some, and no thread has polled or posted for awayTime, it stays at
+// the port: for leastAlone at first, and up to mostAlone if this is repeated.
 const (
 	awayTime   = 50 * time.Microsecond
 	leastAlone = time.Millisecond
 	mostAlone  = 64 * time.Millisecond
 )
 
-// forever is how long the goroutine stays aside when one thread has slept at
-// the port for long.
+// forever is how long the goroutine stays aside after one thread has slept at the port
+// for long.
 const forever = time.Duration(math.MaxInt64)
 
-// pollers decides who reads the port: the driver's goroutine, threads that
-// poll completion queues, or a thread that sleeps until there is a completion,
-// which may as well sleep at the port and see to what arrives itself. Two at
-// once would wake a thread for each arrival that the other has taken already,
-// and contend for the shard. So the goroutine steps aside when polling is
-// sustained, and for a thread that sleeps. It is back when a completion queue
-// is armed, since its owner is about to sleep, or when nobody has polled or
-// slept at the port while it was aside.
+// pollers decides which thread reads the port: the driver's goroutine, threads that
+// poll completion queues, or a thread that sleeps until there is a completion: it can
+// sleep at the port and handle arrivals itself. If two read the port, each arrival
+// would wake a thread although the other has already taken it, and both would contend
+// for the shard. So the goroutine steps aside for sustained polling, and for a sleeping
+// thread. It returns when a completion queue is armed, because its owner is about to
+// sleep, or if no thread has polled or slept at the port meanwhile.
 type pollers struct {
-	state atomic.Uint64 // rounds of others since the last look, and the flags below
+	state atomic.Uint64 // rounds of other threads since the last look, and the flags below
 
 	latest atomic.Int64 // clock.Instant of the last of these rounds, or of a post
 
 	// Used by the goroutine only.
-	polling bool          // in the last looks there were rounds
-	polls   uint64        // how many so far
-	since   clock.Instant // when there were some first,
-	last    clock.Instant // and last
+	polling bool          // other threads polled before the last looks
+	polls   uint64        // rounds of that polling so far
+	since   clock.Instant // first look that found rounds
+	last    clock.Instant // last look that found rounds
 
-	alone clock.Instant // until when it does not step aside for who polls
-	avoid time.Duration // for how long that was, or is
+	alone clock.Instant // time until which it does not step aside for polling
+	avoid time.Duration // length of the last such period
 }
 
 // Flags of the state of pollers.
@@ -72,14 +70,14 @@ const (
 	asideFlag  uint64 = 1 << (63 - iota) // the goroutine has stepped aside
 	recallFlag                           // it was called back since the last look
 	wantFlag                             // a thread would have slept at the port
-	lentFlag                             // the goroutine is aside for such a thread,
-	guestFlag                            // which is at the port now,
-	deepFlag                             // and must wake it when it goes
-	cameFlag                             // one has come there since the last look
+	lentFlag                             // the goroutine is aside for a thread that sleeps at the port
+	guestFlag                            // a thread sleeps at the port now
+	deepFlag                             // that thread must wake the goroutine when it leaves
+	cameFlag                             // a thread has come to the port since the last look
 	allFlags   = asideFlag | recallFlag | wantFlag | lentFlag | guestFlag | deepFlag | cameFlag
 )
 
-// change replaces the state by what f makes of it, and returns the old one.
+// change replaces the state by f(state), and returns the old state.
 func (p *pollers) change(f func(old uint64) uint64) uint64 {
 	for {
 		if old := p.state.Load(); p.state.CompareAndSwap(old, f(old)) {
@@ -88,25 +86,24 @@ func (p *pollers) change(f func(old uint64) uint64) uint64 {
 	}
 }
 
-// polled counts a round of a poller and reports whether the port is its to
-// read.
+// polled counts a round of a poller and reports whether pollers have the port.
 func (p *pollers) polled() (aside bool) { return p.state.Add(1)&asideFlag != 0 }
 
-// armed gives the port back to the goroutine if pollers have it, since one of
-// them is about to sleep. The goroutine must be roused if armed returns true.
+// armed returns the port to the goroutine if pollers have it, because one of them is
+// about to sleep. If armed returns true, the caller must rouse the goroutine.
 func (p *pollers) armed() (rouse bool) {
 	old := p.change(func(old uint64) uint64 {
 		if old&lentFlag != 0 {
-			return old // who sleeps there comes back at once, or the goroutine soon
+			return old // a thread returns to the port at once, or the goroutine soon
 		}
 		return recallFlag
 	})
 	return old&(asideFlag|lentFlag) == asideFlag
 }
 
-// recall gives the port back to the goroutine from whoever has it, but a
-// thread that sleeps there. The goroutine must be roused if recall returns
-// true; else who is at the port must be woken.
+// recall returns the port to the goroutine, unless a thread sleeps there. If recall
+// returns true, the caller must rouse the goroutine; otherwise it must wake the thread
+// at the port.
 func (p *pollers) recall() (rouse bool) {
 	old := p.change(func(old uint64) uint64 {
 		if old&guestFlag != 0 {
@@ -117,8 +114,8 @@ func (p *pollers) recall() (rouse bool) {
 	return old&(asideFlag|guestFlag) == asideFlag
 }
 
-// enter lets a thread that is about to sleep do so at the port, if the
-// goroutine has stepped aside and no other one is there.
+// enter lets a thread sleep at the port, if the goroutine has stepped aside and no
+// other thread sleeps there.
 func (p *pollers) enter() bool {
 	old := p.change(func(old uint64) uint64 {
 		switch {
@@ -133,8 +130,8 @@ func (p *pollers) enter() bool {
 	return old&(asideFlag|guestFlag) == asideFlag
 }
 
-// leave ends what enter began. If others sleep elsewhere, the port is the
-// goroutine's again, which must be roused if leave returns true.
+// leave undoes enter. If other threads sleep elsewhere, the goroutine gets the port
+// back; if leave returns true, the caller must rouse it.
 func (p *pollers) leave(others bool) (rouse bool) {
 	old := p.change(func(old uint64) uint64 {
 		if others {
@@ -145,8 +142,8 @@ func (p *pollers) leave(others bool) (rouse bool) {
 	return others || old&deepFlag != 0
 }
 
-// offer is called by the goroutine when it has woken a program: it steps aside
-// if a thread wanted to sleep at the port.
+// offer makes the goroutine, which has just woken a program, step aside if a thread
+// wanted to sleep at the port.
 func (p *pollers) offer() bool {
 	old := p.change(func(old uint64) uint64 {
 		if old&wantFlag == 0 {
@@ -157,22 +154,22 @@ func (p *pollers) offer() bool {
 	return old&wantFlag != 0
 }
 
-// aside reports whether nobody waits at the port: the goroutine has stepped
-// aside for threads that poll.
+// aside reports whether no thread waits at the port: the goroutine has stepped aside,
+// and no thread sleeps there.
 func (p *pollers) aside() bool { return p.state.Load()&(asideFlag|guestFlag) == asideFlag }
 
-// attended reports whether the goroutine has stepped aside for threads that
-// poll, rather than for one that sleeps at the port now and then.
+// attended reports whether the goroutine has stepped aside for threads that poll, and
+// not for a thread that sleeps at the port.
 func (p *pollers) attended() bool { return p.state.Load()&(asideFlag|lentFlag|guestFlag) == asideFlag }
 
-// away reports whether the goroutine has stepped aside for threads that poll,
-// and none has for a while, nor posted.
+// away reports whether the goroutine has stepped aside for threads that poll, but none
+// has polled or posted for awayTime.
 func (p *pollers) away(now clock.Instant) bool {
 	return p.attended() && now.Sub(clock.Instant(p.latest.Load())) >= awayTime
 }
 
-// distrust gives the port back to the goroutine, for a time in which it does not
-// step aside again for threads that poll.
+// distrust returns the port to the goroutine. For some time it does not step aside
+// again for threads that poll.
 func (p *pollers) distrust(now clock.Instant) {
 	again := p.avoid
 	if p.avoid = leastAlone; now.Sub(p.alone) < again {
@@ -185,8 +182,8 @@ func (p *pollers) distrust(now clock.Instant) {
 // guest reports whether a thread sleeps at the port.
 func (p *pollers) guest() bool { return p.state.Load()&guestFlag != 0 }
 
-// look decides for the goroutine whether it steps aside, or stays so, and for
-// how long; 0 means that the port is its to read.
+// look returns how long the goroutine steps or stays aside; 0 means that it reads the
+// port.
 func (p *pollers) look(now clock.Instant) (aside time.Duration) {
 	for {
 		old, next := p.state.Load(), uint64(0)
@@ -196,12 +193,12 @@ func (p *pollers) look(now clock.Instant) (aside time.Duration) {
 		case aside > 0:
 			next = asideFlag | old&guestFlag
 			if old&(guestFlag|cameFlag) != 0 {
-				next |= lentFlag // else it is aside for who polls
+				next |= lentFlag // otherwise it is aside for pollers
 			}
 		default:
 			next = old & wantFlag
 		}
-		// A recall meanwhile makes this fail, a later one sees the flag.
+		// A concurrent recall makes this fail; a later recall sees the flag.
 		if p.state.CompareAndSwap(old, next) {
 			return aside
 		}
@@ -236,8 +233,8 @@ func (p *pollers) judge(now clock.Instant, state uint64) (aside time.Duration) {
 	return min(max(lasted/4, leastAside), mostAside)
 }
 
-// lent is judge for a goroutine that is aside for a thread that sleeps: one is
-// at the port now, or has come since the last look.
+// lent is judge for threads that sleep at the port: guest means that one is there now,
+// came that one has come since the last look.
 func lent(guest, came bool) (aside time.Duration) {
 	switch {
 	case guest && !came:

@@ -5,16 +5,16 @@ import (
 	"runtime"
 )
 
-// Sleep has the caller sleep until awake reports true, ctx has ended, or the
-// device is gone. It sleeps at the port, if nobody else does, and sees to what
-// arrives itself: so nothing is handed from thread to thread. Else it sleeps
-// by calling elsewhere, once. It may return early.
+// Sleep sleeps until awake returns true, ctx has ended, or the device is gone. If no
+// other thread sleeps at the port, the caller does, and handles arrivals itself, so
+// that no other thread has to wake it. Otherwise it sleeps by calling elsewhere, once.
+// It may return early.
 func (d *Driver) Sleep(ctx context.Context, awake func() bool, elsewhere func()) {
 	d.sleep(ctx, -1, awake, elsewhere)
 }
 
-// SleepOn is Sleep until awake reports true, for which it is asked when a
-// descriptor can be read, too.
+// SleepOn is Sleep without a context. It also calls awake when a descriptor becomes
+// readable.
 func (d *Driver) SleepOn(fd int, awake func() bool, elsewhere func()) {
 	d.sleep(context.Background(), fd, awake, elsewhere)
 }
@@ -22,7 +22,7 @@ func (d *Driver) SleepOn(fd int, awake func() bool, elsewhere func()) {
 func (d *Driver) sleep(ctx context.Context, fd int, awake func() bool, elsewhere func()) {
 	if !d.pollers.enter() {
 		d.sleepers.Add(1)
-		// Who was at the port may have left before it could know of the caller.
+		// The thread at the port may have left before it could see the caller.
 		entered := d.pollers.enter()
 		if !entered {
 			elsewhere()
@@ -42,7 +42,7 @@ func (d *Driver) sleep(ctx context.Context, fd int, awake func() bool, elsewhere
 	}
 }
 
-// sleepAtPort does at the port what the goroutine does there.
+// sleepAtPort takes the role of the goroutine at the port.
 func (d *Driver) sleepAtPort(ctx context.Context, awake func() bool) (alive bool) {
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, d.port.Wake)()
@@ -57,19 +57,19 @@ func (d *Driver) sleepAtPort(ctx context.Context, awake func() bool) (alive bool
 		case d.await(next) != nil:
 			return false
 		}
-		// What this makes us owe goes with what the program posts next, in one
-		// datagram; or with what the goroutine sends, if the program is slow.
+		// Packets that this makes us owe are sent with the program's next post, in one
+		// datagram, or by the goroutine if the program is slow.
 		others := d.afterWait()
 		if awake() {
 			return true
 		}
 		if others {
-			runtime.Gosched() // whom this woke may need this thread
+			runtime.Gosched() // the woken program may need this thread
 		}
 	}
 }
 
-// beforeWait sends what there is and decides how to wait.
+// beforeWait sends and decides how to wait.
 func (d *Driver) beforeWait() (next wait, alive bool) {
 	d.mu.Lock()
 	defer func() { _ = d.release(recover()) }()
@@ -82,7 +82,7 @@ func (d *Driver) beforeWait() (next wait, alive bool) {
 	return next, d.dead == nil
 }
 
-// afterWait takes what has arrived and fires the timers that are due.
+// afterWait reads arrived datagrams and fires due timers.
 func (d *Driver) afterWait() (woke bool) {
 	d.mu.Lock()
 	defer func() { _ = d.release(recover()) }()
@@ -90,7 +90,7 @@ func (d *Driver) afterWait() (woke bool) {
 		d.guest = true
 		d.receive(d.now())
 		woke = d.woke
-		d.awake = true // the caller looks again, or leaves
+		d.awake = true // the caller looks again or leaves the port
 	}
 	return woke
 }

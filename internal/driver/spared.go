@@ -7,21 +7,21 @@ import (
 	"github.com/softhca/softhca/internal/ring"
 )
 
-// mostSpared bounds the queue pairs whose producers are spared the doorbell at once.
+// mostSpared bounds the number of queue pairs with suppressed doorbells.
 const mostSpared = 64
 
-// spared are the queue pairs with posts that wait whose producers need not ring
-// the doorbell for more: one outside Go has a long way to it. It is guarded by the
-// driver's lock.
+// spared holds the queue pairs with waiting posts whose producers need not ring the
+// doorbell for more: for a producer outside Go the call is expensive. The driver's
+// lock guards it.
 type spared []sparing
 
 type sparing struct {
 	q    *qp.QP
 	send *ring.Header
-	prod uint32 // that was published next when this was last looked at
+	prod uint32 // producer index at the last look
 }
 
-// add spares the producer of q the doorbell.
+// add suppresses the doorbell of q.
 func (s *spared) add(q *qp.QP) {
 	if len(*s) == mostSpared {
 		return
@@ -32,8 +32,8 @@ func (s *spared) add(q *qp.QP) {
 	}
 }
 
-// posted returns to how many of the queues something was posted without a doorbell
-// since it was last asked.
+// posted returns the number of queues with posts without a doorbell since its last
+// call.
 func (s spared) posted() (queues int) {
 	for i := range s {
 		if prod := s[i].send.Prod.Load(); prod != s[i].prod {
@@ -44,8 +44,7 @@ func (s spared) posted() (queues int) {
 	return queues
 }
 
-// end wants all doorbells rung again, and has the shard look at what was posted
-// without.
+// end enables all doorbells again, and makes the shard process the posts without one.
 func (s *spared) end(now clock.Instant, shard *hca.Shard) {
 	for _, p := range *s {
 		p.send.WantDoorbell()
