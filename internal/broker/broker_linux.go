@@ -23,46 +23,46 @@ import (
 type Broker struct {
 	cfg       Config
 	listeners []*net.UnixListener
-	host      *Seat // of the member that has it, nil if that is none
+	host      *Seat // of the member that runs the broker; nil: no member does
 	recovered bool
-	settled   chan struct{} // closed once members from before had their time
+	settled   chan struct{} // closed once members of the previous broker have rejoined or had settleTime
 	ending    chan struct{} // closed by Close
 
 	conns sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows; engine.mu and host.mu may be taken while it is held
-	groups [][]int    // by address, as udp.OpenGroup returns them; the first of each alone while the host is
+	groups [][]int    // by address, as udp.OpenGroup returns them; only the first socket of each while the host is alone
 	ledger *ledger
 	store  int
 	port   *udp.Port
-	engine *engine // nil while the host is alone; all that opens with it does not change then
+	engine *engine // nil while the host is alone; once set, it and the fields opened with it do not change
 
-	free      []uint8 // slots without a member, the one without for longest first
-	absent    []uint8 // slots that had one when the broker took over, and nobody has come from there and said what it listens to
+	free      []uint8 // slots without a member, the longest free first
+	absent    []uint8 // slots whose member has not rejoined and claimed its services since the takeover
 	strangers int
 	open      map[*wire]bool
 	closed    bool
 
 	mail     sync.Mutex // guards members; taken under engine.mu
 	members  [256]*resident
-	unmailed uint64 // MADs that members were too slow for
+	unmailed uint64 // MADs dropped because a member's queue was full
 }
 
 // resident is a member as the broker sees it.
 type resident struct {
 	Member
-	wire *wire // nil: of the host
+	wire *wire // nil for the host
 	mail int
-	turn sync.Mutex // who reads from wire has it, and does what was read
+	turn sync.Mutex // held to read a message from wire and to process it
 }
 
-// newBroker returns a broker of nothing.
+// newBroker returns a broker without sockets.
 func newBroker(c Config) *Broker {
 	return &Broker{cfg: c, store: -1, settled: make(chan struct{}), ending: make(chan struct{}), open: make(map[*wire]bool)}
 }
 
-// Open begins to serve addresses; Serve goes on. It fails with EADDRINUSE where
-// another broker does, or somebody else has the port.
+// Open opens the sockets of a broker, which Serve then runs. It fails with EADDRINUSE if
+// another broker serves an address, or another program has the port.
 func Open(c Config) (*Broker, error) {
 	addrs, err := iface.Clean(c.Addrs)
 	if err != nil {
@@ -79,7 +79,7 @@ func Open(c Config) (*Broker, error) {
 	return b, nil
 }
 
-// listen takes the names of the addresses, which one broker at a time can have.
+// listen binds the names of the addresses, which one broker at a time can have.
 func (b *Broker) listen() error {
 	for _, a := range b.cfg.Addrs {
 		l, err := net.ListenUnix("unixpacket", socketName(a))
@@ -125,7 +125,7 @@ func (b *Broker) start() error {
 	return nil
 }
 
-// label returns what is written on the store.
+// label returns the message in the store.
 func (b *Broker) label() *message {
 	return &message{Version: version, Addrs: b.cfg.Addrs, Slots: b.cfg.Slots, GUID: b.cfg.GUID, Hosted: b.cfg.hosted}
 }
@@ -138,7 +138,7 @@ func socketOf(group []int, slot uint8) int {
 	return group[int(slot)+udp.QP1Socket]
 }
 
-// openGroups opens the groups, or takes those over that members have.
+// openGroups opens the groups, or takes over those of the members.
 func (b *Broker) openGroups() error {
 	for _, a := range b.cfg.Addrs {
 		first, err := udp.OpenFirst(a)
@@ -157,7 +157,7 @@ func (b *Broker) openGroups() error {
 	return b.expand()
 }
 
-// expand makes groups of the first sockets of the addresses.
+// expand creates the groups around the first sockets of the addresses.
 func (b *Broker) expand() (err error) {
 	for i, a := range b.cfg.Addrs {
 		if b.groups[i], err = udp.OpenGroup(a, b.groups[i][0], b.cfg.Slots); err != nil {
@@ -171,8 +171,8 @@ func (b *Broker) expand() (err error) {
 	return err
 }
 
-// recover waits for a member of a broker before this one. inUse is returned if
-// there is none.
+// recover waits until a member of the previous broker brings the store. It returns inUse
+// if there is none.
 func (b *Broker) recover(inUse error) error {
 	end := time.Now().Add(recoverTime)
 	l := b.listeners[0]
@@ -190,10 +190,10 @@ func (b *Broker) recover(inUse error) error {
 	}
 }
 
-// bringTime is how long a member has to bring the store.
+// bringTime is the time within which a member must send the store.
 const bringTime = 100 * time.Millisecond
 
-// bring takes the store that a member of an earlier broker brings. The member comes
+// bring receives the store from a member of the previous broker. The member connects
 // again to join.
 func (b *Broker) bring(w *wire) bool {
 	defer w.Close()
@@ -208,7 +208,7 @@ func (b *Broker) bring(w *wire) bool {
 		closeAll(fds)
 		return false
 	}
-	_ = unix.Close(fds[0]) // its mail
+	_ = unix.Close(fds[0]) // its queue
 	label, found, err := openStore(fds[1], b.cfg.Addrs)
 	if err != nil {
 		b.cfg.Log("%v", err)
@@ -219,16 +219,16 @@ func (b *Broker) bring(w *wire) bool {
 	return true
 }
 
-// inherit takes over what is in a store.
+// inherit takes over the contents of a store.
 func (b *Broker) inherit(store int, label *message, found stored) {
 	b.store, b.groups, b.ledger = store, found.groups, found.ledger
 	b.cfg.Slots, b.cfg.GUID, b.cfg.hosted, b.recovered = label.Slots, label.GUID, label.Hosted, true
 }
 
-// Recovered reports whether the broker took over from one that has died.
+// Recovered reports whether the broker took over from one that has ended.
 func (b *Broker) Recovered() bool { return b.recovered }
 
-// Slots returns how many processes can join at a time.
+// Slots returns the maximum number of members.
 func (b *Broker) Slots() int { return b.cfg.Slots }
 
 // Serve serves until the context ends or Close.
@@ -242,12 +242,12 @@ func (b *Broker) Serve(ctx context.Context) error {
 	}
 	close(b.settled)
 	err := b.engine.run()
-	_ = b.Close() // if it was not the reason
+	_ = b.Close() // does nothing if Close ended the engine
 	b.conns.Wait()
 	return err
 }
 
-// admitAll begins to accept.
+// admitAll starts to accept connections.
 func (b *Broker) admitAll() {
 	for _, l := range b.listeners {
 		b.conns.Go(func() { b.accept(l) })
@@ -263,13 +263,13 @@ func (b *Broker) Close() error {
 	}
 	b.closed = true
 	for w := range b.open {
-		_ = w.Close() // whoever reads from it sees that
+		_ = w.Close() // the goroutine that reads from it ends
 	}
 	b.release()
 	return nil
 }
 
-// release closes what begin opened.
+// release closes the descriptors of the broker.
 func (b *Broker) release() {
 	for _, l := range b.listeners {
 		_ = l.Close()
@@ -279,7 +279,7 @@ func (b *Broker) release() {
 	}
 	b.closeGroups(0)
 	b.mail.Lock()
-	if b.host != nil && b.members[b.host.Slot] != nil { // the others' are closed with their connections
+	if b.host != nil && b.members[b.host.Slot] != nil { // those of others are closed with their connections
 		_ = unix.Close(b.members[b.host.Slot].mail)
 		b.members[b.host.Slot] = nil
 	}
@@ -287,8 +287,8 @@ func (b *Broker) release() {
 	close(b.ending)
 }
 
-// closeGroups closes the sockets of the groups but the first so many of each, and
-// what belongs to them.
+// closeGroups closes the sockets of the groups except the first but of each, and the
+// store and ledger that belong to them.
 func (b *Broker) closeGroups(but int) {
 	for i, g := range b.groups {
 		closeAll(g[but:])
@@ -304,7 +304,7 @@ func (b *Broker) closeGroups(but int) {
 	}
 }
 
-// Members returns who has joined, by slot.
+// Members returns the members by slot.
 func (b *Broker) Members() []Member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -326,7 +326,7 @@ func (b *Broker) Members() []Member {
 	return all
 }
 
-// forward gives a member what came for it. It is called by the engine.
+// forward sends a packet to a member. The engine calls it.
 func (b *Broker) forward(slot uint8, p []byte) {
 	b.mail.Lock()
 	defer b.mail.Unlock()
@@ -335,7 +335,7 @@ func (b *Broker) forward(slot uint8, p []byte) {
 		return
 	}
 	if unix.Sendto(r.mail, p, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) != nil {
-		b.unmailed++ // peers ask again
+		b.unmailed++ // the peer repeats it
 	}
 }
 
@@ -346,7 +346,7 @@ func (b *Broker) accept(l *net.UnixListener) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // no descriptors are left, say
+		case err != nil: // for example, no descriptors are left
 			time.Sleep(acceptPause)
 		case !b.admit(c):
 			_ = c.Close()
@@ -354,11 +354,10 @@ func (b *Broker) accept(l *net.UnixListener) {
 	}
 }
 
-// acceptPause is how long the broker waits before it accepts again when the system
-// cannot.
+// acceptPause is how long the broker waits after a failed accept.
 const acceptPause = 50 * time.Millisecond
 
-// admit has a connection served, unless there are too many of strangers.
+// admit serves a connection, unless too many have not joined yet.
 func (b *Broker) admit(c *net.UnixConn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -374,7 +373,7 @@ func (b *Broker) admit(c *net.UnixConn) bool {
 		b.strangers--
 		b.mu.Unlock()
 		if err != nil {
-			_ = w.send(&message{Op: opRefused, Version: version, Error: err.Error(), Errno: errnoOf(err)}) // it may be gone
+			_ = w.send(&message{Op: opRefused, Version: version, Error: err.Error(), Errno: errnoOf(err)}) // the process may have ended
 		}
 		if r != nil {
 			stop := watch(r)
@@ -390,7 +389,7 @@ func (b *Broker) admit(c *net.UnixConn) bool {
 	return true
 }
 
-// errnoOf returns what a refusal is to those who read numbers.
+// errnoOf returns the error number of a refusal.
 func errnoOf(err error) syscall.Errno {
 	var n syscall.Errno
 	if errors.As(err, &n) {
@@ -399,7 +398,8 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EINVAL
 }
 
-// greet finds out what a stranger wants, and returns it as a member if that is it.
+// greet reads the first message of a connection. If it is a join, greet admits the process
+// and returns the member.
 func (b *Broker) greet(w *wire) (*resident, error) {
 	who, err := w.peer()
 	if err != nil {
@@ -421,9 +421,9 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 		closeAll(fds)
 		return nil, err
 	}
-	closeAll(fds[1:]) // the store that this broker has already
+	closeAll(fds[1:]) // this broker already has the store
 	if !m.Back {
-		<-b.settled // it may take no place of who is to come
+		<-b.settled // it must not get the slot of a member that is yet to rejoin
 	}
 	r := &resident{Member: Member{PID: int(who.Pid), Program: m.Program}, wire: w, mail: mail}
 	err = b.seat(r, m)
@@ -436,18 +436,18 @@ func (b *Broker) greet(w *wire) (*resident, error) {
 	return r, nil
 }
 
-// vacateTime is how long who joins waits for a process that has lost its
-// connection to end; vacatePause is between looks.
+// vacateTime is how long a joining process waits until processes without a connection
+// have ended; vacatePause is the interval of the checks.
 const (
 	vacateTime  = 500 * time.Millisecond
 	vacatePause = 10 * time.Millisecond
 )
 
-// errHeld says that slots are left, but that processes still have their sockets.
+// errHeld is returned if all free slots are still held by processes.
 var errHeld = fmt.Errorf("broker: all slots are taken, some by processes that have stopped, or by children of some that have ended: end these, or begin with a larger --slots: %w", unix.EAGAIN)
 
-// inspect looks at what a stranger that wants to join brings, and returns its
-// mail.
+// inspect checks a join and its descriptors, and returns the descriptor of the process's
+// queue.
 func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
 	want := 1
 	if m.Back {
@@ -476,7 +476,7 @@ func (b *Broker) inspect(m *message, fds []int) (mail int, err error) {
 // maxProgram bounds the name of a program.
 const maxProgram = 64
 
-// seat gives a slot to who joins, or its own to who was a member before.
+// seat assigns a slot to a joining process: its previous one if it was a member before.
 func (b *Broker) seat(r *resident, m *message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -510,7 +510,7 @@ func (b *Broker) seat(r *resident, m *message) error {
 	if err := r.wire.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	b.enter(r) // before it can send: what is answered at once is for it
+	b.enter(r) // before the process can send: answers may arrive at once
 	if err := r.wire.send(&message{Op: opWelcome, Version: version, Slot: r.Slot, GUID: b.cfg.GUID, Hosted: b.cfg.hosted}, fds...); err != nil {
 		b.vacate(r)
 		if !m.Back {
@@ -521,12 +521,12 @@ func (b *Broker) seat(r *resident, m *message) error {
 	return nil
 }
 
-// arrived ends the wait for a member of the slot. The caller holds mu.
+// arrived ends the wait for the member of a slot. The caller holds mu.
 func (b *Broker) arrived(slot uint8) {
 	b.absent = slices.DeleteFunc(b.absent, func(s uint8) bool { return s == slot })
 }
 
-// enter makes a member of who has a slot. The caller holds mu.
+// enter makes a process with a slot a member. The caller holds mu.
 func (b *Broker) enter(r *resident) {
 	b.free = slices.DeleteFunc(b.free, func(s uint8) bool { return s == r.Slot })
 	b.engine.mu.Lock()
@@ -537,9 +537,9 @@ func (b *Broker) enter(r *resident) {
 	b.engine.mu.Unlock()
 }
 
-// vacancy returns the slot that one who comes back has, or, for one who is new, one
-// whose sockets nobody has any more, and whose last member's peers have been told.
-// Nobody new gets slot 0.
+// vacancy returns the slot of a returning member. For a new one it returns a free slot that
+// no process holds any more and whose last member was disconnected from its peers. New
+// members never get slot 0.
 func (b *Broker) vacancy(m *message) (uint8, error) {
 	switch {
 	case m.Back && b.members[m.Slot] != nil:
@@ -556,7 +556,7 @@ func (b *Broker) vacancy(m *message) (uint8, error) {
 	return b.free[i], nil
 }
 
-// attend does what a member asks for, until it is gone.
+// attend processes the messages of a member until its connection ends.
 func (b *Broker) attend(r *resident) {
 	for {
 		m, answer, ok := b.next(r)
@@ -569,8 +569,8 @@ func (b *Broker) attend(r *resident) {
 	}
 }
 
-// obey does what a member says, and returns the answer, nil if there is to be none. It
-// reports false for what members do not say.
+// obey processes a message of a member, and returns the answer, or nil if there is none. It
+// returns false for a message that a member must not send.
 func (b *Broker) obey(r *resident, m *message) (answer *message, ok bool) {
 	if m.Op == opReady {
 		b.mu.Lock()

@@ -9,8 +9,9 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// next returns the next message of a member, nil when none is there after all: somebody
-// else has just done what it said. It reports false once the member is gone.
+// next processes the next message of a member, and returns it with the answer. The message
+// is nil if another goroutine has just processed it. next returns false once the connection
+// has ended.
 func (b *Broker) next(r *resident) (m, answer *message, ok bool) {
 	if !r.wire.await() {
 		return nil, nil, false
@@ -23,22 +24,22 @@ func (b *Broker) next(r *resident) (m, answer *message, ok bool) {
 	return b.read(r)
 }
 
-// read reads a message, does what it says, and returns both it and the answer, which is
-// nil if there is to be none. It reports false once the member is gone, or has said what
-// members do not say. The caller holds the member's turn.
+// read reads and processes a message, and returns it with the answer, which is nil if there
+// is none. It returns false once the connection has ended, and for a message that a member
+// must not send. The caller holds the member's turn.
 func (b *Broker) read(r *resident) (m, answer *message, ok bool) {
 	m, fds, err := r.wire.receive()
 	if err != nil {
 		return nil, nil, false
 	}
-	closeAll(fds) // members have nothing to bring
+	closeAll(fds) // members must not send descriptors
 	answer, ok = b.obey(r, m)
 	return m, answer, ok
 }
 
-// catchUp does what the member says that has a service and that nobody has read yet. It
-// reports false where that has changed nothing: the host has it. A process that has given a port back, or
-// has ended, may have done so before another one asks for the port, and that one knows.
+// catchUp processes the unread messages of the member that has a service. It returns false
+// if the host has the service, which has no such messages. A process may release a port, or
+// end, before another one claims the port: the claim must then succeed.
 func (b *Broker) catchUp(id mad.ServiceID) bool {
 	b.mu.Lock()
 	var r *resident
@@ -47,21 +48,21 @@ func (b *Broker) catchUp(id mad.ServiceID) bool {
 	}
 	b.mu.Unlock()
 	if r == nil || r.wire == nil {
-		return r == nil // the host does what others say
+		return r == nil // the host sends no messages
 	}
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	for r.wire.readable() {
 		_, answer, ok := b.read(r)
 		if !ok {
-			_ = r.wire.CloseRead() // which who attends to it finds out
+			_ = r.wire.CloseRead() // ends attend
 			b.engine.mu.Lock()
 			b.engine.router.release(r.Slot, id)
 			b.engine.mu.Unlock()
 			return true
 		}
 		if answer != nil {
-			_ = r.wire.send(answer) // it may be gone
+			_ = r.wire.send(answer) // the member may have ended
 		}
 	}
 	return true
@@ -81,24 +82,24 @@ func (b *Broker) holder(id mad.ServiceID) (slot uint8, ok bool) {
 	return a.slot, true
 }
 
-// claim gives a service to a member of a slot, if nobody has it any more.
+// claim gives a service to the member of a slot, unless another member has it.
 func (b *Broker) claim(slot uint8, id mad.ServiceID) syscall.Errno {
 	b.engine.mu.Lock()
 	defer b.engine.mu.Unlock()
 	return b.engine.claim(slot, id)
 }
 
-// await waits until something is to be read, and reports false if nothing will be.
+// await waits until the connection is readable, and returns false if it never will be.
 func (w *wire) await() bool {
 	raw, err := w.SyscallConn()
 	return err == nil && raw.Read(canRead) == nil
 }
 
-// readable reports whether something is to be read, or the end has come.
+// readable reports whether there is a message to read, or the connection has ended.
 func (w *wire) readable() (is bool) {
 	raw, err := w.SyscallConn()
 	if err != nil {
-		return true // who reads finds out why
+		return true // the next read returns the error
 	}
 	if raw.Control(func(fd uintptr) { is = canRead(fd) }) != nil {
 		return true

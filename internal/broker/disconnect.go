@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// disconnectRetry is how often a peer is told that a member has died, and when again:
-// all of it within a second.
+// disconnectRetry returns the retries of a disconnect for a member that has ended: all are
+// within a second.
 func disconnectRetry() gsi.Retry { return gsi.Retry{Timeout: 300 * time.Millisecond, Retries: 2} }
 
 // parting is a disconnect that is repeated until the peer answers.
@@ -19,9 +19,10 @@ type parting struct {
 	peer    remoteKey
 }
 
-// disconnect tells the peer of a connection that its member has died: DREQ if it
-// knows our ID, as who closes a connection does, or the answer to its own; otherwise it
-// waits for the answer to a REQ and gets a REJ, as from who destroys an ID that was asked.
+// disconnect tells the peer of a connection that the member has ended. If the peer has sent
+// a DREQ, it gets a DREP; if it knows our ID, a DREQ, as from a program that disconnects.
+// Otherwise it waits for the answer to its REQ and gets a REJ, as from a program that
+// destroys the ID of a request.
 func (e *engine) disconnect(now clock.Instant, c *connection) error {
 	var m mad.MAD
 	if c.ending.asked {
@@ -40,7 +41,7 @@ func (e *engine) disconnect(now clock.Instant, c *connection) error {
 		delete(e.disconnecting, c.localID)
 	})
 	switch {
-	case errors.Is(err, gsi.ErrTooManyTransactions): // then it is told once
+	case errors.Is(err, gsi.ErrTooManyTransactions): // then send it only once
 		return e.agent.Send(now, c.peer, &m)
 	case err != nil:
 		return err
@@ -49,7 +50,7 @@ func (e *engine) disconnect(now clock.Instant, c *connection) error {
 	return nil
 }
 
-// heard ends the disconnect to a peer that has answered with a DREP.
+// heard ends the disconnect of a peer that has answered with a DREP.
 func (e *engine) heard(now clock.Instant, m *mad.MAD, from *gsi.Address) {
 	if h := m.Header(); h.AttrID != mad.AttrDREP {
 		return

@@ -10,15 +10,15 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// visit is a request that waits, with the packet that it came in.
+// visit is a request that waits for a listener, with its packet.
 type visit struct {
 	mad    mad.MAD
 	from   gsi.Received
 	packet fabric.Datagram
 }
 
-// keep keeps a request for a service that no member listens to, and reports whether it
-// does.
+// keep stores a request for a service that no member listens to, and reports whether it
+// has.
 func (e *engine) keep(now clock.Instant, r *gsi.Received) bool {
 	s, ok := wanted(r.MAD)
 	if !ok {
@@ -30,7 +30,7 @@ func (e *engine) keep(now clock.Instant, r *gsi.Received) bool {
 	return e.early.Keep(now, s, v)
 }
 
-// wanted returns the service that a message asks for.
+// wanted returns the service that a message requests.
 func wanted(m *mad.MAD) (s mad.ServiceID, ok bool) {
 	switch m.Header().AttrID {
 	case mad.AttrREQ:
@@ -45,7 +45,7 @@ func wanted(m *mad.MAD) (s mad.ServiceID, ok bool) {
 	return 0, false
 }
 
-// claim has a member get what is for a service, and what has waited for that.
+// claim gives a service to a member, and forwards the requests that wait for it.
 func (e *engine) claim(slot uint8, s mad.ServiceID) syscall.Errno {
 	errno := e.router.claim(slot, s)
 	if errno == 0 {
@@ -55,8 +55,8 @@ func (e *engine) claim(slot uint8, s mad.ServiceID) syscall.Errno {
 	return errno
 }
 
-// takeEarly forwards the requests for which there is somebody now, and refuses those
-// whose wait is over.
+// takeEarly forwards the stored requests that have a listener now, and refuses those whose
+// wait is over.
 func (e *engine) takeEarly(now clock.Instant) {
 	for v, ok := e.early.Due(now); ok; v, ok = e.early.Due(now) {
 		e.current = v.packet

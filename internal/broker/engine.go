@@ -21,10 +21,10 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// The bounds of what waits to be sent.
+// Limits of the engine.
 const (
 	maxQueue    = 4096 // MADs
-	maxLeaving  = 1024 // peers that are told of a member's end, at a time
+	maxLeaving  = 1024 // peers that are being disconnected at a time
 	batchBytes  = 64 << 10
 	inbox       = 16
 	maxForward  = 1024 // bytes of a packet with a MAD, and its header
@@ -43,16 +43,15 @@ type engine struct {
 	agent         *gsi.Agent
 	cm            *cm.Manager // without listeners and connections
 	early         cm.Early[*visit]
-	disconnecting map[uint32]*parting // by the ID that the member had, who is gone
+	disconnecting map[uint32]*parting // by the communication ID of the member that has ended
 	deliver       func(slot uint8, forwarded []byte)
 	in            roce.Packet
 	current       fabric.Datagram // the packet being processed, alone
 	buf           [maxForward]byte
 }
 
-// newEngine returns the QP1 of a port, which writes what it learns to a ledger.
-// deliver is called with what a member is to
-// get, which is not to be kept.
+// newEngine returns the QP1 of a port, which writes connections to a ledger. It calls
+// deliver with packets for a member; deliver must not keep them.
 func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(slot uint8, forwarded []byte)) (*engine, error) {
 	caps := port.Caps()
 	e := &engine{
@@ -78,14 +77,14 @@ func newEngine(port fabric.Port, guid uint64, ledger io.WriterAt, deliver func(s
 	return e, nil
 }
 
-// random returns a number that nobody can foresee.
+// random returns an unpredictable number.
 func random() uint32 {
 	var b [4]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return binary.NativeEndian.Uint32(b[:])
 }
 
-// do runs f on the router, and has what comes of it sent.
+// do runs f on the router, and makes the engine send the resulting packets.
 func (e *engine) do(f func(now clock.Instant, r *router)) {
 	e.mu.Lock()
 	f(e.now(), e.router)
@@ -112,8 +111,8 @@ func (e *engine) run() error {
 	}
 }
 
-// round receives, and sends what there is. It returns how many datagrams came,
-// whether the port was full, and for how long nothing is due.
+// round receives and sends. It returns the number of datagrams received, whether the port
+// was full, and the time until the next deadline.
 func (e *engine) round(ds []fabric.Datagram) (n int, blocked bool, wait time.Duration, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,8 +138,8 @@ func (e *engine) round(ds []fabric.Datagram) (n int, blocked bool, wait time.Dur
 	return n, blocked, min(max(min(e.gsi.Deadline(), e.early.Deadline()).Sub(now), 0), longestWait), nil
 }
 
-// receive checks the packets of a datagram as an adapter does and gives those for
-// QP1 to it.
+// receive checks the packets of a datagram like an adapter, and passes those for QP1 to
+// it.
 func (e *engine) receive(now clock.Instant, d *fabric.Datagram) {
 	for off, k := 0, 0; off < len(d.Bytes); k++ {
 		var seg []byte
@@ -158,8 +157,8 @@ func (e *engine) receive(now clock.Instant, d *fabric.Datagram) {
 	}
 }
 
-// take has a message of the connection manager forwarded, or answers it as who
-// knows no service and no connection.
+// take forwards a message of the connection manager, or answers it like an adapter without
+// services and connections.
 func (e *engine) take(now clock.Instant, r *gsi.Received) bool {
 	e.heard(now, r.MAD, &r.From)
 	if e.forward(now, r) || e.keep(now, r) {
@@ -168,7 +167,7 @@ func (e *engine) take(now clock.Instant, r *gsi.Received) bool {
 	return e.cm.Receive(now, r)
 }
 
-// forward forwards a message and reports whether there is somebody for it.
+// forward forwards a message and reports whether there is a member for it.
 func (e *engine) forward(now clock.Instant, r *gsi.Received) bool {
 	to := e.router.route(now, r.MAD, &r.From)
 	if to == nil {

@@ -22,19 +22,18 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// hostedSlots is how many processes can come to one that was alone; fewer if it
-// has many addresses.
+// hostedSlots is the maximum number of processes that can join a host; fewer if it has
+// many addresses.
 const hostedSlots = 64
 
-// enterTime is how long Enter waits while an address is in use and nobody can be
-// asked: between two hosts.
+// enterTime is how long Enter waits while an address is in use and no broker answers, as
+// between two hosts.
 const enterTime = 2 * time.Second
 
-// Enter takes a seat on addresses with the processes of this user that are there, or
-// as the first, who is the host of those that come later; guid is the node GUID
-// then. Without a seat and an error the addresses cannot be shared here, and the
-// caller opens them for itself. It opens its port with the udp.Seat, and closes it
-// before the Seat.
+// Enter joins the processes of this user on addresses. If there are none, this process
+// becomes the host of later ones; guid is then the node GUID. If Enter returns neither a
+// Seat nor an error, the addresses cannot be shared here, and the caller opens them for
+// itself. The caller opens its port with the udp.Seat, and closes it before the Seat.
 func Enter(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
 	addrs, err := iface.Clean(addrs)
 	if err != nil {
@@ -57,14 +56,14 @@ func Enter(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
 	}
 }
 
-// first makes this process the first on addresses. It fails with EADDRINUSE if
-// there is somebody. Without a seat and an error, it cannot share them.
+// first makes this process the host of addresses. It fails with EADDRINUSE if they are in
+// use. If it returns neither a Seat nor an error, they cannot be shared.
 func first(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
 	slots := min(hostedSlots, (maxPassed-1)/len(addrs)-1-udp.QP1Socket)
 	if slots < 1 {
 		return nil, nil, nil
 	}
-	for _, a := range addrs { // else who tries would keep the name from who is to be the next host
+	for _, a := range addrs { // otherwise this attempt would take the name from the next host
 		if err := udp.Vacant(a); errors.Is(err, unix.EADDRINUSE) {
 			return nil, nil, err
 		}
@@ -76,14 +75,14 @@ func first(addrs []netip.Addr, guid uint64) (*Seat, *udp.Seat, error) {
 		if errors.Is(err, unix.EADDRINUSE) {
 			return nil, nil, err
 		}
-		return nil, nil, nil // what is wrong, who opens the addresses for itself finds, too
+		return nil, nil, nil // opening the addresses without sharing reports the error
 	}
 	close(b.settled)
 	b.admitAll()
 	return b.host, sockets, nil
 }
 
-// hostAlone opens what a process has that is alone on addresses.
+// hostAlone opens the descriptors of a process that is alone on addresses.
 func (b *Broker) hostAlone() (*udp.Seat, error) {
 	if err := b.listen(); err != nil {
 		return nil, err
@@ -116,8 +115,8 @@ func (b *Broker) hostAlone() (*udp.Seat, error) {
 	return sockets, nil
 }
 
-// awake opens what a host needs once it is not alone any more. Its packets go on
-// coming to its sockets. The caller holds mu.
+// awake opens the remaining descriptors of a host that is no longer alone. Its packets still
+// arrive at its sockets. The caller holds mu.
 func (b *Broker) awake() error {
 	if b.engine != nil {
 		return nil
@@ -140,8 +139,8 @@ func (b *Broker) awake() error {
 	}
 	b.host.give(k)
 	b.host.shared.Store(true)
-	b.install(k.mail)                         // before QP1 is read: else who asks for a service meanwhile is told that there is none
-	b.conns.Go(func() { _ = b.engine.run() }) // without it there is no QP1, as after the end of the host
+	b.install(k.mail)                         // before QP1 is read: otherwise requests for its services would be rejected
+	b.conns.Go(func() { _ = b.engine.run() }) // if it fails, there is no QP1, as after the end of the host
 	return nil
 }
 
@@ -184,7 +183,7 @@ func (b *Broker) install(mail int) {
 	}
 }
 
-// adjust has the host listen to a service if it claims it, and not otherwise.
+// adjust claims or releases a service for the host, as the host's own claims say.
 func (b *Broker) adjust(id mad.ServiceID) syscall.Errno {
 	errno := b.adjustTo(id)
 	if errno == syscall.EADDRINUSE && b.catchUp(id) {
@@ -199,7 +198,7 @@ func (b *Broker) adjustTo(id mad.ServiceID) syscall.Errno {
 	s := b.host
 	wanted := s.wants(id)
 	if b.engine == nil || b.closed {
-		s.grant(id) // before somebody comes
+		s.grant(id) // the host is alone
 		return 0
 	}
 	b.engine.mu.Lock()
@@ -211,7 +210,7 @@ func (b *Broker) adjustTo(id mad.ServiceID) syscall.Errno {
 	return 0
 }
 
-// answered forgets what peers of a member have asked it to end.
+// answered forgets the connections of a member that their peers have asked to end.
 func (b *Broker) answered(slot uint8) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -222,8 +221,8 @@ func (b *Broker) answered(slot uint8) {
 	}
 }
 
-// succeed makes this process the host after one that has ended, and reports whether
-// it is.
+// succeed tries to make this process the host after the previous one has ended, and reports
+// whether it is.
 func (s *Seat) succeed() bool {
 	label, found, err := openStore(s.store, nil)
 	if err != nil {
@@ -256,14 +255,14 @@ func (s *Seat) succeed() bool {
 	return true
 }
 
-// hosts returns the broker that this process is, nil if it is none.
+// hosts returns the broker that this process runs, nil if it runs none.
 func (s *Seat) hosts() *Broker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.host
 }
 
-// give has the seat keep what a member has.
+// give stores a member's descriptors in the Seat.
 func (s *Seat) give(k keys) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,16 +276,16 @@ func (s *Seat) wants(id mad.ServiceID) bool {
 	return s.claims[id] > 0
 }
 
-// services returns what this process listens to.
+// services returns the services that this process listens to.
 func (s *Seat) services() []mad.ServiceID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.granted))
 }
 
-// Introduce says how to find the connections of this process, which is done when
-// somebody comes to it, so that their peers hear of its end, too. connections is
-// called by another goroutine, until Close.
+// Introduce sets the function that returns the connections of this process. The host calls
+// it when another process joins, so that the broker can disconnect their peers too. Another
+// goroutine calls connections, until Close.
 func (s *Seat) Introduce(connections func() []Connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,22 +298,22 @@ func (s *Seat) past() []Connection {
 	f := s.connections
 	s.mu.Unlock()
 	if f == nil {
-		return nil // it has none yet
+		return nil // there are none yet
 	}
 	return f()
 }
 
-// member returns what others see of this process while it is alone.
+// member describes this process to others while it is alone.
 func (s *Seat) member() Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Member{Slot: s.Slot, PID: os.Getpid(), Program: s.program, Services: len(s.claims)}
 }
 
-// leave ends the broker that this process is.
+// leave ends the broker that this process runs.
 func (s *Seat) leave() {
 	if b := s.hosts(); b != nil {
-		_ = b.Close() // if it has failed, it is closed
+		_ = b.Close() // a failed broker is already closed
 		s.serving.Wait()
 		b.conns.Wait()
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/softhca/softhca/internal/gsi"
 )
 
-// Connection is one that a process made while it was alone, so that no broker
-// heard of it.
+// Connection is a connection that a process established while it was alone, unseen by any
+// broker.
 type Connection struct {
 	LocalID  uint32 // 0 if the peer does not know it yet
 	RemoteID uint32
@@ -14,7 +14,7 @@ type Connection struct {
 	Peer     gsi.Address
 }
 
-// introduce enters a connection of a member from before it was one.
+// introduce adds a connection that a member established before it was one.
 func (r *router) introduce(slot uint8, k *Connection) {
 	c := &connection{
 		of: r.members[slot], key: remoteKey{k.RemoteID, k.Peer.Remote}, localID: k.LocalID, qpn: k.QPN, peer: k.Peer,

@@ -13,15 +13,14 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// ledger is memory in the store, so that it outlives a broker: the connections of
-// members, and who has which slot. The latter are locks, one byte for each slot,
-// which the kernel takes back when nobody is left who has the descriptor: the
-// process has ended, and what it forked.
+// ledger is memory in the store, so that it outlives a broker. It contains the connections
+// of members, and a lock on one byte for each slot that is held. The kernel releases the
+// lock when the process, and all that it forked, have closed the descriptor or ended.
 type ledger struct{ fd int }
 
 var _ io.WriterAt = (*ledger)(nil)
 
-// ledgerSeals keep who has the ledger from changing its size.
+// ledgerSeals prevent members from changing the size of the ledger.
 const ledgerSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 func newLedger() (*ledger, error) {
@@ -40,7 +39,7 @@ func newLedger() (*ledger, error) {
 	return &ledger{fd}, nil
 }
 
-// openLedger returns the ledger of a descriptor that somebody brought.
+// openLedger checks a descriptor that a member brought, and returns its ledger.
 func openLedger(fd int) (*ledger, error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	var is unix.Stat_t
@@ -52,7 +51,7 @@ func openLedger(fd int) (*ledger, error) {
 
 // hold returns a descriptor that keeps a slot until it is closed everywhere.
 func (l *ledger) hold(slot uint8) (int, error) {
-	// A lock belongs to what open returns, not to a process, so each needs its own.
+	// A lock belongs to an open file, not to a process, so each slot needs its own open.
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", l.fd), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("broker: a descriptor for slot %d (is /proc mounted?): %w", slot, err)
@@ -65,7 +64,7 @@ func (l *ledger) hold(slot uint8) (int, error) {
 	return fd, nil
 }
 
-// held reports whether somebody has a slot.
+// held reports whether a process holds a slot.
 func (l *ledger) held(slot uint8) bool {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(slot), Len: 1}
 	err := unix.FcntlFlock(uintptr(l.fd), unix.F_OFD_GETLK, &lock)
@@ -75,7 +74,7 @@ func (l *ledger) held(slot uint8) bool {
 // WriteAt implements io.WriterAt.
 func (l *ledger) WriteAt(b []byte, off int64) (int, error) { return unix.Pwrite(l.fd, b, off) }
 
-// connections returns those in the records of a slot, in the order of their places.
+// connections returns the recorded connections of a slot, in the order of their places.
 func (l *ledger) connections(now clock.Instant, slot uint8) ([]*connection, error) {
 	b := make([]byte, maxKnown*recordSize)
 	if _, err := unix.Pread(l.fd, b, recordAt(slot, 0)); err != nil {

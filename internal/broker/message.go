@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// version is that of the protocol. Both sides must have the same.
+// version is the version of the protocol. Both sides must have the same.
 const version = 1
 
 // The bounds of the protocol.
@@ -19,16 +19,16 @@ const (
 	maxMessage   = 32 << 10                // bytes
 	maxServices  = 4096                    // of a member, as of a connection manager
 	maxStrangers = 256                     // connections that have not joined
-	helloTime    = 2 * time.Second         // until a stranger says what it wants
+	helloTime    = 2 * time.Second         // until a connection must send its first message
 	replyTime    = 2 * time.Second         // until the broker answers
 	recoverTime  = 2 * time.Second         // until a member brings the store
-	settleTime   = 1500 * time.Millisecond // until all others are there, too, that live
+	settleTime   = 1500 * time.Millisecond // until all other living members have rejoined
 )
 
-// ErrNone says that no broker of this user serves the address.
+// ErrNone is returned if no broker of this user serves the address.
 var ErrNone = errors.New("no broker serves the address")
 
-// errAway says that there is no broker, for now.
+// errAway is returned while there is no broker.
 var errAway = fmt.Errorf("the broker is away: if it was softhca broker, start it again with the same --addr: %w", syscall.EAGAIN)
 
 // The kinds of messages.
@@ -45,15 +45,15 @@ const (
 	opMembers = "members"
 )
 
-// message is every message; which fields count depends on Op.
+// message is any message of the protocol; Op determines the fields that are used.
 type message struct {
 	Op      string        `json:"op"`
 	Version int           `json:"version,omitempty"`
 	Addrs   []netip.Addr  `json:"addrs,omitempty"`
 	Program string        `json:"program,omitempty"`
 	Slot    uint8         `json:"slot,omitempty"`
-	Back    bool          `json:"back,omitempty"`   // a member of an earlier broker joins
-	Hosted  bool          `json:"hosted,omitempty"` // by members
+	Back    bool          `json:"back,omitempty"`   // a member of the previous broker joins
+	Hosted  bool          `json:"hosted,omitempty"` // a member runs the broker
 	GUID    uint64        `json:"guid,omitempty"`
 	Error   string        `json:"error,omitempty"`
 	Seq     uint64        `json:"seq,omitempty"`

@@ -12,10 +12,10 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// errHere says that this is not Linux.
+// errHere is returned on systems other than Linux.
 var errHere = fmt.Errorf("processes share addresses on Linux only: give each an --addr of its own: %w", errors.ErrUnsupported)
 
-// Broker serves addresses that processes share: nowhere but on Linux.
+// Broker serves addresses that processes share. It exists only on Linux.
 type Broker struct{}
 
 // Open fails.
@@ -42,7 +42,7 @@ type Seat struct {
 // Enter returns no seat.
 func Enter([]netip.Addr, uint64) (*Seat, *udp.Seat, error) { return nil, nil, nil }
 
-// Look returns nil: opening the addresses tells.
+// Look returns nil: opening the addresses reports the error.
 func Look([]netip.Addr, bool) error { return nil }
 
 // Introduce does nothing.

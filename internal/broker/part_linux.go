@@ -11,22 +11,21 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// part takes leave of a member that is gone: its peers are told, and its slot is
-// for another one, after all that are free now.
+// part removes a member that has ended: it disconnects the peers, and appends the slot to
+// the free ones.
 func (b *Broker) part(r *resident) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.vacate(r)
 	_ = unix.Close(r.mail)
-	if b.closed { // it is the broker that goes
+	if b.closed { // the broker ends, not the member
 		return
 	}
 	b.arrived(r.Slot)
 	b.retire(r.Slot)
 }
 
-// vacate takes a member out, whose slot is free then, though its connections are there
-// still. The caller holds mu.
+// vacate removes a member and frees its slot; its connections remain. The caller holds mu.
 func (b *Broker) vacate(r *resident) {
 	b.mail.Lock()
 	b.members[r.Slot] = nil
@@ -36,8 +35,8 @@ func (b *Broker) vacate(r *resident) {
 	}
 }
 
-// retire tells the peers of a slot's member that it is gone, and empties its
-// sockets. The caller holds mu.
+// retire disconnects the peers of a slot's member, and drains its sockets. The caller holds
+// mu.
 func (b *Broker) retire(slot uint8) {
 	b.engine.do(func(now clock.Instant, rt *router) {
 		for _, c := range rt.leave(now, slot) {
@@ -51,7 +50,7 @@ func (b *Broker) retire(slot uint8) {
 	}
 }
 
-// restore reads what the broker before this one knew of its members.
+// restore reads the members and connections of the previous broker from the ledger.
 func (b *Broker) restore() error {
 	for i := range b.cfg.Slots + 1 {
 		slot := uint8(i)
@@ -67,8 +66,8 @@ func (b *Broker) restore() error {
 	return nil
 }
 
-// settle waits until all members from before that live have come, or had their
-// time.
+// settle waits until all living members of the previous broker have rejoined, for at most
+// settleTime.
 func (b *Broker) settle() {
 	tick := time.NewTicker(settlePause)
 	defer tick.Stop()
@@ -85,8 +84,8 @@ func (b *Broker) settle() {
 	}
 }
 
-// awaitOthers waits until members from before have said what they listen to: whoever
-// claims something in between might take it from one of them, who would not know.
+// awaitOthers waits until members of the previous broker have claimed their services again:
+// an earlier claim of another process could take a service from one of them unnoticed.
 func (b *Broker) awaitOthers() {
 	select {
 	case <-b.settled:
@@ -94,22 +93,22 @@ func (b *Broker) awaitOthers() {
 	}
 }
 
-// settlePause is how often the broker looks whether all are there.
+// settlePause is the interval at which settle checks for missing members.
 const settlePause = 5 * time.Millisecond
 
-// awaited reports whether there is a process that has not come.
+// awaited reports whether a living member has not rejoined.
 func (b *Broker) awaited() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.closed && slices.ContainsFunc(b.absent, b.ledger.held)
 }
 
-// absentPause is how often the broker looks who of those that have not come is
-// alive.
+// absentPause is the interval at which the broker checks whether members that have not
+// rejoined are alive.
 const absentPause = 100 * time.Millisecond
 
-// retireAbsent takes leave of members from before the broker that have not come, as soon
-// as they have ended. One that has only been stopped keeps what it has.
+// retireAbsent removes members of the previous broker that have not rejoined, as soon as they
+// have ended. A stopped member keeps its slot and connections.
 func (b *Broker) retireAbsent() {
 	tick := time.NewTicker(absentPause)
 	defer tick.Stop()
@@ -122,7 +121,7 @@ func (b *Broker) retireAbsent() {
 	}
 }
 
-// retireGone returns how many there are still to be waited for.
+// retireGone removes those that have ended, and returns the number of remaining ones.
 func (b *Broker) retireGone() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 	"github.com/softhca/softhca/internal/clock"
 )
 
-// recordSize is the bytes of a connection in the ledger, big endian:
+// recordSize is the size of a connection in the ledger, in bytes, big endian:
 //
-//	 0     1 if there is one, 2 if its peer has sent a DREQ
+//	 0     1 if there is a connection, 2 if its peer has sent a DREQ
 //	 1     traffic class
 //	 2     hop limit
 //	 4-5   P_Key
 //	 6-7   zero
 //	 8-11  the peer's communication ID
 //	12-15  ours, 0 if the peer has not named it
-//	16-19  the peer's QPN; of one that ends, the first half of the DREQ's transaction ID
+//	16-19  the peer's QPN; after a DREQ, the first half of its transaction ID
 //	20-23  QPN of the peer's connection manager
 //	24-27  flow label
 //	28-31  the other half of the transaction ID
@@ -25,17 +25,17 @@ import (
 //	48-63  the peer's
 const recordSize = 64
 
-// What a record begins with.
+// The first byte of a record.
 const (
 	recordIs   = 1
 	recordEnds = 2
 )
 
-// ledgerSize is the bytes of a ledger: for each slot as many records as
-// connections are remembered of a member. Where none was, it takes no memory.
+// ledgerSize is the size of a ledger in bytes: maxKnown records for each slot. Records that
+// were never written take no memory.
 const ledgerSize = 256 * maxKnown * recordSize
 
-// recordAt returns where in the ledger a record of a member is.
+// recordAt returns the offset of a member's record in the ledger.
 func recordAt(slot uint8, place uint16) int64 {
 	return (int64(slot)*maxKnown + int64(place)) * recordSize
 }
@@ -61,8 +61,8 @@ func (c *connection) record() (b [recordSize]byte) {
 	return b
 }
 
-// recorded returns the connection of a record, nil if there is none. Whether the
-// peer of one that ends still waits is not known: it is taken to have asked now.
+// recorded returns the connection of a record, nil if there is none. After a DREQ it is
+// unknown whether the peer still waits: the DREQ is assumed to have arrived now.
 func recorded(now clock.Instant, b *[recordSize]byte) *connection {
 	if b[0] != recordIs && b[0] != recordEnds {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// maxKnown bounds the connections that are remembered of a member; the oldest
-// gives way.
+// maxKnown bounds the remembered connections of a member; beyond it, the oldest is
+// forgotten.
 const maxKnown = 4096
 
-// router knows who gets a message of the connection manager.
+// router finds the member for a message of the connection manager.
 type router struct {
 	ledger   io.WriterAt   // outlives the broker
 	members  [256]*account // by slot
@@ -25,23 +25,23 @@ type router struct {
 	local    map[uint32]*connection
 }
 
-// account is what is known of a member.
+// account is the known state of a member.
 type account struct {
 	slot     uint8
 	services map[mad.ServiceID]bool
 	known    list.List // of *connection, the oldest first
-	asked    list.List // those of them that the peer has asked to end, the one that asked last at the end
-	vacant   []uint16  // places in the ledger where a connection was
-	used     uint16    // those where one ever was
+	asked    list.List // the known connections with a DREQ of the peer, the latest last
+	vacant   []uint16  // places in the ledger below used without a connection
+	used     uint16    // number of places that ever had a connection
 }
 
-// remoteKey names a connection as its peer does.
+// remoteKey identifies a connection by the peer's communication ID and address.
 type remoteKey struct {
 	id   uint32
 	addr netip.Addr
 }
 
-// connection is what messages from its peer told of a connection.
+// connection is the state of a connection that the messages of its peer show.
 type connection struct {
 	of      *account
 	at      *list.Element
@@ -59,20 +59,20 @@ func newRouter(ledger io.WriterAt) *router {
 	}
 }
 
-// join adds the member of a slot, unless it is known from before.
+// join adds the member of a slot, unless it is already known.
 func (r *router) join(slot uint8) {
 	if r.members[slot] == nil {
 		r.members[slot] = &account{slot: slot, services: make(map[mad.ServiceID]bool)}
 	}
 }
 
-// restore adds the member of a slot with the connections that a broker before
-// this one wrote down, in the order of their places.
+// restore adds the member of a slot with the connections that the previous broker recorded,
+// in the order of their places.
 func (r *router) restore(slot uint8, all []*connection) {
 	r.join(slot)
 	for _, c := range all {
 		if r.remote[c.key] != nil || r.local[c.localID] != nil {
-			continue // no broker wrote that
+			continue // not a record of a broker
 		}
 		c.of = r.members[slot]
 		for ; c.of.used < c.place; c.of.used++ {
@@ -84,8 +84,8 @@ func (r *router) restore(slot uint8, all []*connection) {
 	}
 }
 
-// leave takes the member of a slot out and returns its connections whose peers are to be
-// told.
+// leave removes the member of a slot and returns its connections whose peers must be
+// disconnected.
 func (r *router) leave(now clock.Instant, slot uint8) []*connection {
 	a := r.members[slot]
 	if a == nil {
@@ -106,11 +106,11 @@ func (r *router) leave(now clock.Instant, slot uint8) []*connection {
 	return left
 }
 
-// claim has the member of a slot get what is for a service.
+// claim gives a service to the member of a slot.
 func (r *router) claim(slot uint8, s mad.ServiceID) syscall.Errno {
 	a := r.members[slot]
 	switch {
-	case a == nil: // it has ended, and this was on its way
+	case a == nil: // the member has ended after sending this
 		return syscall.ESHUTDOWN
 	case r.services[s] == a:
 		return 0
@@ -123,7 +123,7 @@ func (r *router) claim(slot uint8, s mad.ServiceID) syscall.Errno {
 	return 0
 }
 
-// release takes a claim back, if it is the member's.
+// release undoes a claim of a member.
 func (r *router) release(slot uint8, s mad.ServiceID) {
 	if a := r.members[slot]; a != nil && r.services[s] == a {
 		delete(r.services, s)
@@ -131,8 +131,8 @@ func (r *router) release(slot uint8, s mad.ServiceID) {
 	}
 }
 
-// route returns the member that gets a message, nil if there is none,
-// and remembers what the message says of its connection.
+// route returns the member for a message, nil if there is none, and updates the connection
+// of the message.
 func (r *router) route(now clock.Instant, m *mad.MAD, from *gsi.Address) *account {
 	h := m.Header()
 	switch h.AttrID {
@@ -164,18 +164,17 @@ func (r *router) route(now clock.Instant, m *mad.MAD, from *gsi.Address) *accoun
 	return nil
 }
 
-// owner returns the member whose communication ID this is.
+// owner returns the member of a communication ID.
 func (r *router) owner(id uint32) *account { return r.members[id>>24] }
 
-// ids returns the communication IDs of a message that begins with them: that of
-// who sent it, and ours.
+// ids returns the communication IDs at the start of a message: the sender's, and ours.
 func ids(m *mad.MAD) (from, to uint32) {
 	var t mad.RTU
 	t.Decode(m)
 	return t.LocalCommID, t.RemoteCommID
 }
 
-// ofPeer returns the member with the connection that the peer alone names.
+// ofPeer returns the member of a connection that only the peer's ID identifies.
 func (r *router) ofPeer(m *mad.MAD, from *gsi.Address) *account {
 	id, _ := ids(m)
 	if c := r.remote[remoteKey{id, from.Remote}]; c != nil {
@@ -184,14 +183,14 @@ func (r *router) ofPeer(m *mad.MAD, from *gsi.Address) *account {
 	return nil
 }
 
-// request routes a REQ. One that is repeated goes where the first went, though
-// nobody may listen any more.
+// request routes a REQ. A repeated REQ goes to the same member as the first, even if it no
+// longer listens.
 func (r *router) request(m *mad.MAD, from *gsi.Address) *account {
 	var q mad.REQ
 	q.Decode(m)
 	k := remoteKey{q.LocalCommID, from.Remote}
 	a, c := r.services[q.ServiceID], r.remote[k]
-	if c != nil && c.ending.asked { // the peer has its ID for another connection now
+	if c != nil && c.ending.asked { // the peer now uses its ID for another connection
 		r.forget(c)
 		c = nil
 	}
@@ -234,8 +233,8 @@ func (r *router) reply(m *mad.MAD, from *gsi.Address) *account {
 	return a
 }
 
-// ready routes an RTU, the first message that tells our ID of a connection that
-// the peer asked for.
+// ready routes an RTU, the first message with our ID of a connection that the peer
+// requested.
 func (r *router) ready(m *mad.MAD, from *gsi.Address) *account {
 	id, to := ids(m)
 	a := r.owner(to)
@@ -245,7 +244,7 @@ func (r *router) ready(m *mad.MAD, from *gsi.Address) *account {
 	return a
 }
 
-// name gives a connection our ID, unless another one has it that does not end.
+// name sets our ID of a connection, unless another connection without a DREQ has it.
 func (r *router) name(c *connection, id uint32) bool {
 	switch old := r.local[id]; {
 	case id == 0 || old != nil && !old.ending.asked:
@@ -257,9 +256,9 @@ func (r *router) name(c *connection, id uint32) bool {
 	return true
 }
 
-// end routes what ends a connection. A REJ may come from a peer that never learnt
-// our ID, or has none of its own. Of a member whose peer is on the broker's own address,
-// the answer to a DREQ passes here, too, and ends what was asked.
+// end routes messages that end a connection. A REJ may come from a peer that does not know
+// our ID, or has no ID of its own. If the peer of a member is on the broker's own address,
+// the member's DREP to the peer also passes here, and ends the peer's DREQ.
 func (r *router) end(m *mad.MAD, from *gsi.Address) *account {
 	id, to := ids(m)
 	a := r.owner(to)
@@ -279,14 +278,14 @@ func (r *router) end(m *mad.MAD, from *gsi.Address) *account {
 	return a
 }
 
-// answeredBy reports whether a DREP to a communication ID, which came from an address
-// of ours to another, is the member's to its peer.
+// answeredBy reports whether a DREP to a communication ID, from one of our addresses to
+// another, is the member's answer to its peer.
 func (c *connection) answeredBy(to uint32, from *gsi.Address) bool {
 	return c.ending.asked && c.key == remoteKey{to, from.Local} && c.peer.Local == from.Remote
 }
 
-// ask routes a DREQ. The connection is over when the member has answered, which the
-// broker does not see.
+// ask routes a DREQ. The connection ends with the member's answer, which the broker does
+// not see.
 func (r *router) ask(now clock.Instant, m *mad.MAD, from *gsi.Address) *account {
 	id, to := ids(m)
 	a := r.owner(to)
@@ -295,7 +294,7 @@ func (r *router) ask(now clock.Instant, m *mad.MAD, from *gsi.Address) *account 
 		return a
 	}
 	if c.localID == 0 && !r.name(c, to) {
-		return a // it names another one, too
+		return a // our ID belongs to another connection
 	}
 	c.ending.ask(now, c, m.Header().TID)
 	if a.asked.Len() > maxAsked {
@@ -305,7 +304,7 @@ func (r *router) ask(now clock.Instant, m *mad.MAD, from *gsi.Address) *account 
 	return a
 }
 
-// settle forgets the connections of a member that their peers have asked to end: it has
+// settle forgets the connections of a member whose peers have sent a DREQ: the member has
 // answered all.
 func (r *router) settle(slot uint8) {
 	if a := r.members[slot]; a != nil {
@@ -331,7 +330,7 @@ func (r *router) learn(c *connection) {
 	r.note(c)
 }
 
-// add enters a connection that has its place.
+// add adds a connection that has its place in the ledger.
 func (r *router) add(c *connection) {
 	c.at = c.of.known.PushBack(c)
 	r.remote[c.key] = c
@@ -340,8 +339,8 @@ func (r *router) add(c *connection) {
 	}
 }
 
-// note writes a connection to the ledger. What there is no memory for, the next
-// broker does not know.
+// note writes a connection to the ledger. If there is no memory for it, the next broker does
+// not know it.
 func (r *router) note(c *connection) {
 	b := c.record()
 	_, _ = r.ledger.WriteAt(b[:], recordAt(c.of.slot, c.place))
@@ -352,7 +351,7 @@ func (r *router) forget(c *connection) {
 	c.of.known.Remove(c.at)
 	c.ending.end(c)
 	c.of.vacant = append(c.of.vacant, c.place)
-	_, _ = r.ledger.WriteAt(make([]byte, recordSize), recordAt(c.of.slot, c.place)) // there is memory for it
+	_, _ = r.ledger.WriteAt(make([]byte, recordSize), recordAt(c.of.slot, c.place)) // cannot fail: the record has memory
 	if r.remote[c.key] == c {
 		delete(r.remote, c.key)
 	}

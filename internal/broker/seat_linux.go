@@ -22,17 +22,17 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Seat is a process's place on addresses that it shares. Its methods may be called
-// by any goroutine.
+// Seat is a process's slot on addresses that it shares. Any goroutine may call its
+// methods.
 type Seat struct {
 	Slot uint8  // of the QPNs and communication IDs
 	GUID uint64 // of the node
 
 	addrs   []netip.Addr
 	program string
-	shared  *atomic.Bool // the port's, of who was the first
-	joined  bool         // once, so that it can come back
-	hosted  bool         // by members
+	shared  *atomic.Bool // the port's, if this process was the first on the addresses
+	joined  bool         // has joined before, so that it can return
+	hosted  bool         // a member runs the broker
 	mail    int          // the end that the broker writes to
 	closing chan struct{}
 	ended   sync.WaitGroup
@@ -40,30 +40,29 @@ type Seat struct {
 
 	mu       sync.Mutex // guards what follows
 	wire     *wire      // nil while the broker is away
-	host     *Broker    // that this process is itself
-	store    int        // -1 of who is alone
-	slotLock int        // what keeps the slot; -1 of who is alone
+	host     *Broker    // that this process runs; nil: none
+	store    int        // -1 while the process is alone
+	slotLock int        // descriptor that holds the slot; -1 while the process is alone
 	seq      uint64
 
 	connections func() []Connection // nil before Introduce
 	waiting     map[uint64]chan syscall.Errno
-	claims      map[mad.ServiceID]int  // how often
-	granted     map[mad.ServiceID]bool // those that nobody else has
+	claims      map[mad.ServiceID]int  // number of claims
+	granted     map[mad.ServiceID]bool // services that the broker has granted
 	changed     chan struct{}          // closed when wire changes
 }
 
-// joinTime is how long Join waits for a broker that has too much to do.
+// joinTime is how long Join retries with a busy broker.
 const joinTime = 5 * time.Second
 
-// refusal is the last word of a broker.
+// refusal is a final refusal of a broker.
 type refusal struct{ error }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (r *refusal) Unwrap() error { return r.error }
 
-// Join takes a seat on addresses that a broker of this user serves, or returns
-// ErrNone. The caller opens its port with the udp.Seat, and closes it before the
-// Seat.
+// Join joins the broker of this user on addresses; ErrNone if there is none. The caller
+// opens its port with the udp.Seat, and closes it before the Seat.
 func Join(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 	began := time.Now()
 	for pause := firstPause; ; pause = nextPause(pause, began) {
@@ -71,11 +70,11 @@ func Join(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 		if err == nil || errors.Is(err, ErrNone) || errors.As(err, new(*refusal)) || time.Since(began) > joinTime {
 			return s, sockets, err
 		}
-		time.Sleep(pause) // it has closed the connection: it has all it takes at a time
+		time.Sleep(pause) // the broker has closed the connection: it has its maximum number
 	}
 }
 
-// try is Join that does not wait.
+// try is Join without retries.
 func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 	w, err := dial(addrs[0])
 	if err != nil {
@@ -97,11 +96,12 @@ func try(addrs []netip.Addr) (*Seat, *udp.Seat, error) {
 	return s, &udp.Seat{Sockets: sockets[:n], Mail: mail}, nil
 }
 
-// mailBuffer is the bytes of mail that may wait: as many MADs as in the socket of who
-// is alone. The system may grant less.
+// mailBuffer is the size of a member's queue in bytes: for as many MADs as in the socket of a
+// process that is alone. The system may grant less.
 const mailBuffer = 4 << 20
 
-// newSeat returns a seat without a slot, and what its port gets mail from.
+// newSeat returns a Seat without a slot, and the socket from which its port reads its
+// queue.
 func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
 	ends, err := socketPair()
 	if err != nil {
@@ -114,8 +114,8 @@ func newSeat(addrs []netip.Addr) (s *Seat, mail int, err error) {
 	}, ends[0], nil
 }
 
-// programName returns the name of this process that other members see: the kernel's, because
-// programs may overwrite their arguments, or "" if there is none.
+// programName returns the name of this process for other members: the kernel's, because
+// programs may overwrite their arguments; "" if there is none.
 func programName() string {
 	name, err := os.ReadFile("/proc/self/comm")
 	if err != nil {
@@ -140,8 +140,7 @@ func dial(a netip.Addr) (*wire, error) {
 	return w, nil
 }
 
-// join says to a broker who this is, and returns the descriptors that it gives to
-// one who is new.
+// join sends a join to a broker, and returns the descriptors that a new member gets.
 func (s *Seat) join(w *wire) (fds []int, err error) {
 	m := &message{Op: opJoin, Version: version, Addrs: s.addrs, Program: s.program, Slot: s.Slot, Back: s.joined}
 	give, want := []int{s.mail}, len(s.addrs)+2
@@ -175,9 +174,9 @@ func (s *Seat) join(w *wire) (fds []int, err error) {
 	return fds, w.SetReadDeadline(time.Time{})
 }
 
-// stay reads what the broker says, and looks for the next one when it is gone.
+// stay reads the messages of the broker, and looks for the next broker when it has ended.
 func (s *Seat) stay() {
-	for w := s.wire; w != nil; w = s.again() { // nobody else sets it
+	for w := s.wire; w != nil; w = s.again() { // only this goroutine sets it
 		for {
 			m, fds, err := w.receive()
 			if err != nil {
@@ -191,7 +190,7 @@ func (s *Seat) stay() {
 	}
 }
 
-// answer gives an answer to who waits for it.
+// answer passes an answer to the call that waits for it.
 func (s *Seat) answer(m *message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +200,7 @@ func (s *Seat) answer(m *message) {
 	}
 }
 
-// set changes the connection to the broker, and tells who waits for that.
+// set changes the connection to the broker, and wakes calls that wait for a change.
 func (s *Seat) set(w *wire) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,8 +214,8 @@ func (s *Seat) set(w *wire) {
 	s.changed = make(chan struct{})
 }
 
-// The pauses between looks for the next broker: longer ones, once soonTime has passed,
-// in which most have found it.
+// The pauses between attempts to find the next broker. They are longer after soonTime, within
+// which most members find it.
 const (
 	firstPause = 10 * time.Millisecond
 	soonPause  = 40 * time.Millisecond
@@ -224,7 +223,7 @@ const (
 	soonTime   = time.Second
 )
 
-// nextPause returns the pause after another one, of who has looked since some time.
+// nextPause returns the pause after the given one, for attempts that began at since.
 func nextPause(pause time.Duration, since time.Time) time.Duration {
 	if time.Since(since) < soonTime {
 		return min(2*pause, soonPause)
@@ -232,8 +231,8 @@ func nextPause(pause time.Duration, since time.Time) time.Duration {
 	return min(2*pause, lastPause)
 }
 
-// again returns a connection to the next broker, nil once the seat is closed or this
-// process is the broker.
+// again returns a connection to the next broker; nil once the Seat is closed or this process
+// is the broker.
 func (s *Seat) again() *wire {
 	began := time.Now()
 	for pause := firstPause; ; pause = nextPause(pause, began) {
@@ -259,9 +258,9 @@ func (s *Seat) again() *wire {
 	}
 }
 
-// reclaim tells a new broker which services this process listens to. Nobody else
-// can have them, as nobody joins before those who were there, so it asks for no
-// answers, which it does not read meanwhile.
+// reclaim claims the services of this process with a new broker. No other process can have
+// them, because members of the previous broker rejoin before others join. So it requests no
+// answers, which this goroutine could not read meanwhile.
 func (s *Seat) reclaim(w *wire) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,10 +275,9 @@ func (s *Seat) reclaim(w *wire) error {
 // claimTime is how long a claim waits for the broker.
 const claimTime = 5 * time.Second
 
-// Claim has this process get what peers send to a service, until as many calls of
-// Release. It waits for a broker
-// that is away. Errors: EADDRINUSE when another process listens there, EAGAIN
-// when the broker stays away.
+// Claim makes this process receive the requests for a service, until the same number of
+// calls of Release. It waits while there is no broker. Errors: EADDRINUSE if another process
+// listens to the service, EAGAIN if there is still no broker after claimTime.
 func (s *Seat) Claim(id mad.ServiceID) error {
 	timer := time.NewTimer(claimTime)
 	defer timer.Stop()
@@ -309,7 +307,7 @@ func (s *Seat) Claim(id mad.ServiceID) error {
 	}
 }
 
-// away returns why the broker does not answer.
+// away returns the reason why the broker does not answer.
 func (s *Seat) away() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,8 +317,7 @@ func (s *Seat) away() error {
 	return fmt.Errorf("%w (%w)", s.wire.silent(os.ErrDeadlineExceeded), unix.EAGAIN)
 }
 
-// claimed returns what is to be said of a claim, which is taken back unless it was
-// granted.
+// claimed returns the error of a claim, and undoes the claim unless it was granted.
 func (s *Seat) claimed(id mad.ServiceID, errno syscall.Errno) error {
 	if errno == 0 {
 		s.grant(id)
@@ -330,17 +327,17 @@ func (s *Seat) claimed(id mad.ServiceID, errno syscall.Errno) error {
 	return fmt.Errorf("another process at %v listens on service %v: %w", s.addrs[0], id, errno)
 }
 
-// grant notes that this process has a service that it has claimed.
+// grant records that this process has a service that it has claimed.
 func (s *Seat) grant(id mad.ServiceID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.claims[id] > 0 { // and has not released it meanwhile
+	if s.claims[id] > 0 { // not released meanwhile
 		s.granted[id] = true
 	}
 }
 
-// ask sends a claim. Without a broker there will be no reply; changed tells when
-// to ask again.
+// ask sends a claim. Without a broker there is no reply; changed closes when the caller
+// should ask again.
 func (s *Seat) ask(id mad.ServiceID) (reply chan syscall.Errno, changed chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,18 +347,18 @@ func (s *Seat) ask(id mad.ServiceID) (reply chan syscall.Errno, changed chan str
 	s.seq++
 	reply = make(chan syscall.Errno, 1)
 	s.waiting[s.seq] = reply
-	_ = s.wire.send(&message{Op: opClaim, Seq: s.seq, Service: id}) // who reads finds out that the broker is gone
+	_ = s.wire.send(&message{Op: opClaim, Seq: s.seq, Service: id}) // stay notices that the broker has ended
 	return reply, s.changed
 }
 
-// Release takes a claim back.
+// Release undoes a claim.
 func (s *Seat) Release(id mad.ServiceID) {
 	s.mu.Lock()
 	if s.claims[id]--; s.claims[id] <= 0 {
 		delete(s.claims, id)
 		delete(s.granted, id)
 		if s.wire != nil {
-			_ = s.wire.send(&message{Op: opRelease, Service: id}) // a broker that is gone has released it
+			_ = s.wire.send(&message{Op: opRelease, Service: id}) // a broker that has ended has released it
 		}
 	}
 	host := s.host
@@ -371,8 +368,8 @@ func (s *Seat) Release(id mad.ServiceID) {
 	}
 }
 
-// Leave says that this process ends, and has sent an answer to all peers that asked it to
-// end a connection, so that nobody answers them again.
+// Leave tells the broker that this process ends, and has answered all DREQs of its peers, so
+// that the broker does not answer them again.
 func (s *Seat) Leave() {
 	if s == nil {
 		return
@@ -384,11 +381,11 @@ func (s *Seat) Leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wire != nil {
-		_ = s.wire.send(&message{Op: opLeave}) // without a broker, nobody answers
+		_ = s.wire.send(&message{Op: opLeave}) // without a broker, none answers the peers
 	}
 }
 
-// Close gives the seat up. Closing none does nothing.
+// Close releases the slot. Closing a nil Seat does nothing.
 func (s *Seat) Close() {
 	if s == nil {
 		return
@@ -401,15 +398,15 @@ func (s *Seat) Close() {
 	s.mu.Unlock()
 	s.ended.Wait()
 	s.leave()
-	closeAll([]int{s.mail, s.store, s.slotLock}) // others may have come a moment ago
+	closeAll([]int{s.mail, s.store, s.slotLock}) // give may have set store and slotLock a moment ago
 }
 
-// hurry has who reads from the broker stop, if the seat is being closed.
+// hurry makes the goroutine that reads from the broker stop, if the Seat is being closed.
 func (s *Seat) hurry() {
 	select {
 	case <-s.closing:
 		if s.wire != nil {
-			_ = s.wire.SetReadDeadline(time.Unix(1, 0)) // who reads closes it
+			_ = s.wire.SetReadDeadline(time.Unix(1, 0)) // the reading goroutine closes it
 		}
 	default:
 	}
@@ -459,8 +456,8 @@ func serves(a netip.Addr) bool {
 	return true
 }
 
-// Who returns what the broker of an address serves and who is on; ErrNone without
-// one.
+// Who returns the addresses, the number of slots and the members of the broker of an
+// address; ErrNone if there is none.
 func Who(a netip.Addr) (served []netip.Addr, slots int, all []Member, err error) {
 	w, err := dial(a)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric/udp"
 )
 
-// newStore returns a socket in whose queue a message with the sockets of the groups
-// and the ledger lies. It holds them as long as anybody has it open. The groups
-// come one after the other.
+// newStore returns a socket in whose queue lies a message with the sockets of the groups, one
+// group after the other, and the ledger. They stay open as long as a process has the socket
+// open.
 func newStore(label *message, groups [][]int, ledger int) (int, error) {
 	all := append(slices.Concat(groups...), ledger)
 	if len(all) > maxPassed {
@@ -41,14 +41,14 @@ func newStore(label *message, groups [][]int, ledger int) (int, error) {
 	return ends[1], nil
 }
 
-// stored is what a store holds.
+// stored is the contents of a store.
 type stored struct {
 	groups [][]int // by address
 	ledger *ledger
 }
 
-// openStore returns the label of a store and what is in it, which stays there, too.
-// It is for these addresses, if any are named, or it is refused.
+// openStore returns the label of a store and copies of its contents. It refuses a store for
+// other addresses, if any are given.
 func openStore(store int, addrs []netip.Addr) (label *message, c stored, err error) {
 	if err := isMail(store); err != nil {
 		return nil, c, err
@@ -83,7 +83,7 @@ func openStore(store int, addrs []netip.Addr) (label *message, c stored, err err
 	return label, c, nil
 }
 
-// genuine returns an error if sockets are not those of groups on the addresses.
+// genuine returns an error if the sockets are not bound like groups on the addresses.
 func genuine(groups [][]int, addrs []netip.Addr) error {
 	for i, group := range groups {
 		for _, fd := range group {
@@ -101,7 +101,7 @@ func genuine(groups [][]int, addrs []netip.Addr) error {
 	return nil
 }
 
-// boundTo returns where a socket is bound.
+// boundTo returns the address and port of a socket.
 func boundTo(fd int) (netip.AddrPort, error) {
 	sa, err := unix.Getsockname(fd)
 	if err != nil {
@@ -117,8 +117,8 @@ func boundTo(fd int) (netip.AddrPort, error) {
 	}
 }
 
-// drain takes what waits in a socket, so that the next owner of its slot gets
-// nothing of the last one's.
+// drain discards the datagrams in a socket, so that the next member of its slot gets none of
+// the previous member's.
 func drain(fd int) {
 	var b [1]byte
 	for range maxDrained {
@@ -128,5 +128,5 @@ func drain(fd int) {
 	}
 }
 
-// maxDrained bounds what is taken from a socket: more than its buffer holds.
+// maxDrained bounds the datagrams that drain discards: more than a buffer holds.
 const maxDrained = 1 << 16

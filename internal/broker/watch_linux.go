@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch ends a member's connection when its process has ended, and returns what
-// ends that. The kernel does so, too, but only once its children are gone that
-// inherited the connection.
+// watch ends a member's connection when its process has ended, and returns a function that
+// stops watching. The kernel ends the connection too, but only after children that
+// inherited it have ended.
 func watch(r *resident) (stop func()) {
 	fd, err := unix.PidfdOpen(r.PID, unix.PIDFD_NONBLOCK)
 	if err != nil { // an old kernel, or a process of another PID namespace
@@ -25,8 +25,8 @@ func watch(r *resident) (stop func()) {
 	}
 	go func() {
 		// The descriptor of a process can be read once the process has ended.
-		if raw.Read(canRead) == nil { // else it was stopped
-			_ = r.wire.CloseRead() // after what it said last
+		if raw.Read(canRead) == nil { // otherwise stop was called
+			_ = r.wire.CloseRead() // messages that the process sent before can still be read
 		}
 	}()
 	return func() { _ = f.Close() }

@@ -16,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPassed bounds the descriptors of a message, as the kernel does.
+// maxPassed is the kernel's limit of descriptors in a message.
 const maxPassed = 253
 
-// socketName returns the name of the broker's socket for an address. It is no
-// file's: this network has it, and nobody else.
+// socketName returns the name of the broker's socket for an address. The name is abstract: it
+// exists in this network namespace, not in a file system.
 func socketName(a netip.Addr) *net.UnixAddr {
 	return &net.UnixAddr{Name: "@softhca/broker/" + a.String(), Net: "unixpacket"}
 }
 
-// socketPair returns two connected sockets that keep the bounds of messages. The
-// second has a name, by which a child of a fork finds what it need not keep of its
-// parent's: that of everything here begins with softhca/.
+// socketPair returns two connected sockets that preserve message boundaries. The second has a
+// name that starts with softhca/, like all names of this package: by these, a forked child
+// finds the sockets of its parent that it must close.
 func socketPair() (ends [2]int, err error) {
 	if ends, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
 		return ends, fmt.Errorf("broker: socket pair: %w", err)
@@ -53,17 +53,17 @@ func newWire(c *net.UnixConn) *wire {
 	return &wire{UnixConn: c, buf: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*maxPassed))}
 }
 
-// socket is what connections and listeners have in common.
+// socket has the methods that connections and listeners share.
 type socket interface {
 	syscall.Conn
 	File() (*os.File, error)
 	Close() error
 }
 
-// aboveStandard returns s, or in its place a copy if s has the number of a standard descriptor
-// that the program has closed. open makes a socket of a file. Without room for a copy, s stays.
+// aboveStandard returns s, or a copy of it if s has the number of a standard descriptor that the
+// program has closed. open converts a file to a socket. If no copy can be made, s is returned.
 func aboveStandard[S socket, C any](s S, open func(*os.File) (C, error)) S {
-	var low []S // open until the copy is made: it gets another number than these
+	var low []S // stay open until the copy is made, so that it gets another number
 	for isStandard(s) {
 		f, err := s.File()
 		if err != nil {
@@ -88,12 +88,12 @@ func aboveStandard[S socket, C any](s S, open func(*os.File) (C, error)) S {
 func isStandard(s syscall.Conn) (is bool) {
 	raw, err := s.SyscallConn()
 	if err != nil || raw.Control(func(fd uintptr) { is = fd < fdmark.Standard }) != nil {
-		return false // it is closed
+		return false // the socket is closed
 	}
 	return is
 }
 
-// peer returns who is at the other end. An error says that it is another user.
+// peer returns the credentials of the process at the other end. It fails for another user.
 func (w *wire) peer() (*unix.Ucred, error) {
 	raw, err := w.SyscallConn()
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *wire) peer() (*unix.Ucred, error) {
 	return who, nil
 }
 
-// silent returns why there is no answer. A process that has been stopped gives none.
+// silent returns the error of a missing answer. A stopped process gives none.
 func (w *wire) silent(cause error) error {
 	if !errors.Is(cause, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("broker: no answer: %w", cause)
@@ -141,8 +141,7 @@ func (w *wire) send(m *message, fds ...int) error {
 	return err
 }
 
-// receive returns the next message and the descriptors that came with it, which
-// are the caller's to close.
+// receive returns the next message and its descriptors, which the caller must close.
 func (w *wire) receive() (m *message, fds []int, err error) {
 	n, oobn, flags, _, err := w.ReadMsgUnix(w.buf, w.oob)
 	if err != nil {
@@ -179,7 +178,7 @@ func passed(oob []byte) (fds []int, err error) {
 	all, err := unix.ParseSocketControlMessage(oob)
 	for i := range all {
 		more, e := unix.ParseUnixRights(&all[i])
-		if e == nil { // else it is of another kind
+		if e == nil { // otherwise it contains no descriptors
 			for _, fd := range more {
 				fds = append(fds, fdmark.Take(fd))
 			}
@@ -194,12 +193,12 @@ func passed(oob []byte) (fds []int, err error) {
 
 func closeAll(fds []int) {
 	for _, fd := range fds {
-		_ = unix.Close(fd) // sockets without linger: nothing to report
+		_ = unix.Close(fd) // sockets without linger: no error to report
 	}
 }
 
-// isMail returns an error if a descriptor is no Unix socket that keeps the bounds
-// of messages.
+// isMail returns an error if a descriptor is not a Unix socket that preserves message
+// boundaries.
 func isMail(fd int) error {
 	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
