@@ -7,7 +7,7 @@ import (
 	"github.com/softhca/softhca/internal/device"
 )
 
-// defaultSlots is how many processes share an address if nobody says otherwise.
+// defaultSlots is the default of --slots.
 const defaultSlots = 64
 
 func newBrokerCommand(g *globals) *cobra.Command {
@@ -15,31 +15,31 @@ func newBrokerCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "Let many processes share one address",
-		Long: `broker serves an address, until it is interrupted, for processes of the same user: each that opens an adapter on it
-afterwards, in Go or through libibverbs, shares the address with the others, with UDP port 4791 and the node GUID. They need no
-option but the same --addr.
+		Long: `broker serves an address until it is interrupted. Every process of the same user that then opens an adapter on the address,
+in Go or through libibverbs, shares the address, UDP port 4791 and the node GUID with the others. The processes need no option but
+the same --addr.
 
-Processes share addresses without it, too: the first is the broker of those that come later, and another takes over when it ends.
-This command is for who wants the broker to be a process of its own: that no program can stop, or with more --slots. It is to be
-started before the others are.
+Processes share an address without this command, too: the first one is the broker for later ones, and another takes over when it
+ends. Use broker to run the broker as a separate process, which outlives the programs or has more --slots. Start it before the
+programs.
 
-The broker opens the sockets and hands them out; the kernel finds the process of a packet by the upper 8 bits of the
-destination QPN, so data passes the broker by. Only connection messages come to it, and it forwards them to the process that
-listens on the port or has the connection. When a process dies, it disconnects the peers in its name.
+The broker opens the sockets and hands them out. The kernel selects the process for a packet by the upper 8 bits of the
+destination QPN, so data does not pass through the broker. The broker gets only connection messages; it forwards each to the
+process that listens on the port or has the connection. When a process dies, the broker disconnects its peers.
 
-When the broker itself ends or is killed, the processes' data goes on. New connections wait until a broker with the same --addr
-is there; it finds the sockets with those who use them.
+When the broker ends or is killed, data still flows. New connections wait until a broker with the same --addr starts; it gets
+the sockets back from the processes that use them.
 
---addr is an address, several (a,b) that processes use together or one by one, or a network interface. --slots and addresses
-multiply: they need (slots + 2) x addresses sockets, 252 at most. Containers with network namespaces of their own have brokers
-of their own.
+--addr is an address, several (a,b) that processes use together or one by one, or a network interface. The broker needs
+(slots + 2) x addresses sockets, at most 252. Each network namespace, and so each container that has its own, has brokers of
+its own.
 
 The exit code is 1 if the address is in use, also by processes that share it already.`,
 		Example: `  softhca broker --addr 127.0.0.1
   softhca broker --addr eth0 --slots 100
   softhca rping --addr 127.0.0.1 -s                in other terminals
   softhca rping --addr 127.0.0.1 -c -a 127.0.0.1
-  softhca devices --addr 127.0.0.1                 who is on`,
+  softhca devices --addr 127.0.0.1                 lists the processes that share it`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			defer func() { err = named(cmd, err) }()

@@ -28,13 +28,13 @@ func newCmtimeCommand(g *globals) *cobra.Command {
 		Short: "Measure how fast connections are made and ended, as rdma-core's cmtime does",
 		Long: `cmtime makes many connections through the connection manager and says how long each step takes. Without -s it is the
 server, which serves any number of clients until it is interrupted. With -s it is the client: it takes all connections
-through one step after the other, and prints the table of the Linux program, which may be the other side, and what
-follows from it. A connection that fails is left out of the next steps.
+through one step after the other, and prints the same table as the Linux program, and the rates that follow from it. The
+other side may be the Linux program. A connection that fails is left out of the next steps.
 
 With --local both sides are in this process, on 127.0.0.1 and 127.0.0.2, or on --addr and the address after it. Then
 --cycles takes connections through whole lives, --window at a time: create, resolve, connect, send a message, disconnect,
-destroy. In the end it looks whether anything is left of them: IDs, queue pairs, connections, goroutines, memory. In the
-same run it measures exchanges of three plain UDP messages of the same size, and prints the ratio.`,
+destroy. At the end it checks that none of their IDs, queue pairs, connections, goroutines and memory is left. In the same
+run it measures exchanges of three plain UDP messages of the same size, and prints the ratio.`,
 		Example: `  softhca cmtime --local --cycles 20000
   softhca cmtime --local -c 1000 --cycles 2000 --window 1 --json
   softhca cmtime --addr eth0                   a server, and on another host its client:
@@ -45,14 +45,14 @@ same run it measures exchanges of three plain UDP messages of the same size, and
 	fs := cmd.Flags()
 	fs.StringVarP(&f.Host, "server", "s", "", "be the client of the server at this `address`")
 	fs.StringVarP(&f.Bind, "bind", "b", "", "`address` to bind to; client: its own (default by route)")
-	fs.IntVarP(&f.Connections, "connections", "c", 100, "connections; with --local 500, unless you say otherwise; of very many the server forgets some, which are repeated seconds later")
+	fs.IntVarP(&f.Connections, "connections", "c", 100, "connections (with --local 500 by default); of very many the server drops some, which the client repeats seconds later")
 	fs.StringVarP(&f.Port, "port", "p", "7471", "`port` number or service name")
 	fs.IntVarP(&f.Retries, "retries", "r", 2, "retries of resolving an address, and of the connections' packets")
 	fs.IntVarP(&f.resolveMs, "timeout", "t", 2000, "time for resolving an address or route, in `ms`")
 	fs.BoolVar(&f.local, "local", false, "run both sides in this process")
-	fs.IntVar(&f.Cycles, "cycles", 0, "with --local: whole lives of connections")
-	fs.IntVar(&f.Window, "window", 16, "with --local: connections that live at a time in the cycles")
-	fs.BoolVar(&f.Events, "events", false, "with --local: each side sleeps in a thread of its own until something happens, instead of one thread that polls for both")
+	fs.IntVar(&f.Cycles, "cycles", 0, "with --local: number of connection lives to run")
+	fs.IntVar(&f.Window, "window", 16, "with --local: connections that exist at a time in the cycles")
+	fs.BoolVar(&f.Events, "events", false, "with --local: run each side in its own thread, which sleeps until an event, instead of one thread that polls for both")
 	fs.BoolVar(&f.asJSON, "json", false, "client: print the result as one JSON object")
 	f.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("server", "local")

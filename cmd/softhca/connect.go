@@ -26,9 +26,9 @@ const (
 
 func (f *connectFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.DurationVar(&f.timeout, "cm-timeout", ib.AckTimeout(cmTimeout), "client: repeat a message of the connection manager after so long; rounded up to a step of the protocol, 4.096 µs times a power of two")
+	fs.DurationVar(&f.timeout, "cm-timeout", ib.AckTimeout(cmTimeout), "client: repeat a message of the connection manager after this time; rounded up to a step of the protocol, 4.096 µs times a power of two")
 	fs.Lookup("cm-timeout").DefValue = readable(ib.AckTimeout(cmTimeout))
-	fs.IntVar(&f.retries, "cm-retries", cmRetries, "client: how often, 1 to 15")
+	fs.IntVar(&f.retries, "cm-retries", cmRetries, "client: retries of a message of the connection manager, 1 to 15")
 }
 
 // opener returns what the command opens its adapter with.

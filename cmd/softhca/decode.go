@@ -22,33 +22,33 @@ func newDecodeCommand() *cobra.Command {
 		Long: `decode prints a line for each RoCEv2 packet (UDP port 4791) of a pcap or pcapng file: Ethernet, VLAN,
 raw IP, Linux cooked and BSD loopback. FILE may be - for standard input.
 
---qp, --op, --time and --addr choose packets. Each takes a list with commas, or is repeated; a packet must suit one
-value of each kind:
+--qp, --op, --time and --addr select packets. Each takes a list with commas and may be repeated; a packet must match one
+value of each option given:
 
   --qp 0x11,18                 to this queue pair, or a datagram from it
   --op WRITE,NAK               an opcode (RC_SEND_ONLY), some of its words (SEND, WRITE, UD), a kind of acknowledgement (ACK, NAK, RNR_NAK, NAK_SEQUENCE) or a message of the connection manager (REQ, REJ)
   --time 1.5..2 or ..20ms      from and to, since the first RoCE packet, as the second column shows; or dates: 2026-01-31T12:00:00Z.. (UTC if no zone is given)
   --addr 10.0.0.1,fd00::/8     to or from this address or network
 
--x prints the payload as tcpdump -X does: offset, bytes, text; of a malformed packet all that follows the UDP header.
-With --json the member "data" has it.
+-x prints the payload as tcpdump -X does: offset, bytes, text; for a malformed packet it prints all that follows the UDP
+header. With --json the payload is in the member "data".
 
-Of a packet to QP1 it shows the management datagram, and of one of the connection manager the message: REQ, REP, RTU,
-REJ and so on. The line has what tells connections apart, --json has every field. The zeros at the end of private data,
-which always fills its field, are left out.
+For a packet to QP1 decode shows the management datagram, and for a packet of the connection manager the message: REQ,
+REP, RTU, REJ and so on. The line has the fields that tell connections apart, --json has every field. Zeros at the end of
+private data, which always fills its field, are left out.
 
-The last line counts: every packet to port 4791 has a right ICRC, a wrong one, or is malformed, which includes
-packets that the capture cut off ("truncated"), or is left out, because it was not chosen. With --json it goes to standard error and standard output has
-one object per packet and nothing else. Colors are for terminals only, and not if NO_COLOR is set. The file may
-be compressed with gzip.
+The last line counts the packets to port 4791 with a right ICRC, with a wrong one, malformed, and not selected.
+Packets that the capture cut off ("truncated") count as malformed. With --json the last line goes to standard error,
+and standard output has one object per packet and nothing else. decode uses colors only on terminals, and not if NO_COLOR is
+set. The file may be compressed with gzip.
 
-The exit code is 1 if any packet that was chosen is bad or the file is damaged.`,
+The exit code is 1 if a selected packet is bad or the file is damaged.`,
 		Example: `  softhca decode capture.pcapng
   softhca decode --json capture.pcap
   softhca decode - < capture.pcap
-  softhca decode --op NAK,RNR_NAK capture.pcap       what was refused
+  softhca decode --op NAK,RNR_NAK capture.pcap       refused requests
   softhca decode --qp 0x11 --time 1.5..2 capture.pcap
-  softhca decode --op SEND -x capture.pcap           and what it carried
+  softhca decode --op SEND -x capture.pcap           with the payload
   softhca decode --addr 10.0.0.0/8 --json capture.pcap`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -62,7 +62,7 @@ The exit code is 1 if any packet that was chosen is bad or the file is damaged.`
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&d.asJSON, "json", false, "print one JSON object per packet")
-	fs.BoolVarP(&d.options.Payload, "hex", "x", false, "print what the packets carry, too")
+	fs.BoolVarP(&d.options.Payload, "hex", "x", false, "also print the payload")
 	f := &d.options.Filter
 	fs.Var(&terms{kind: "numbers", add: f.AddQP}, "qp", "only packets of these queue pairs, such as 0x11,18")
 	fs.Var(&terms{kind: "operations", add: f.AddOp}, "op", "only these operations, such as SEND,NAK,REQ")

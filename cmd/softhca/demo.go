@@ -30,16 +30,16 @@ func newDemoCommand(g *globals) *cobra.Command {
 pair of each through the connection manager, moves data with every operation, draws every packet, provokes an error,
 measures, and disconnects. It takes about two seconds. The exit code is 0 only if everything that it shows was verified.
 
-The adapters open on 127.0.0.1, or --addr, and on --peer. With --capture the first one records its packets; it then
-measures for a moment only, unless --measure says otherwise. With --fault it is the first one that goes wrong, and
-what the demonstration then finds not verified is what you asked for.`,
+The adapters open on 127.0.0.1, or --addr, and on --peer. With --capture the first one records its packets; the
+measurement is then short, unless --measure gives its duration. --fault acts on the first adapter; checks that
+then fail are the effect of your fault.`,
 		Example: `  softhca demo
   softhca demo --capture demo.pcapng
-  softhca demo --explain                         and what explain makes of the error
+  softhca demo --explain                         and explain the error from its packets
   softhca demo --addr 127.0.0.3 --peer 127.0.0.4
   softhca demo --apm                             a connection survives the loss of its path
   softhca demo --type rd                         two queue pairs share a channel: one waits, the other goes on
-  softhca demo --fault 'drop op=REP nth=1'       a message of the connection manager is lost, and sent again`,
+  softhca demo --fault 'drop op=REP nth=1'       a message of the connection manager is lost and repeated`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stage := demoStage(cmd, asJSON)
@@ -63,8 +63,8 @@ what the demonstration then finds not verified is what you asked for.`,
 	cmd.Flags().StringVar(&peer, "peer", peer, "`address` of the second adapter")
 	cmd.Flags().DurationVar(&measure, "measure", measure, "how long to measure the throughput; 0: not at all")
 	cmd.Flags().BoolVar(&apm, "apm", false, "show automatic path migration; --addr and --peer are two addresses each, A,B")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was verified as one JSON object, and no picture")
-	addChoice(cmd.Flags(), &service, "type", "`service`: rc, or rd for reliable datagrams, which it shows instead", "rc", "rd")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the checks as one JSON object, and no drawing")
+	addChoice(cmd.Flags(), &service, "type", "`service` to show: rc, or rd for reliable datagrams", "rc", "rd")
 	return cmd
 }
 

@@ -15,10 +15,10 @@ func newDevicesCommand(g *globals) *cobra.Command {
 		Use:   "devices",
 		Short: "Describe the adapters of this host and what their ports can do",
 		Long: `devices describes adapters as ibv_devinfo does: the one on --addr, or one for each network interface that is
-up. It opens none, and disturbs nobody. Processes that have an adapter open, and with which others of this user
-share it, are shown. An adapter whose address another user's process has, or another program, is shown as not usable.
+up. It opens no adapter, and disturbs no process. It shows the processes of this user that share an adapter. It shows an
+adapter as not usable if another user's process, or another program, has its address.
 
-The exit code is 1 if none is usable.`,
+The exit code is 1 if no adapter is usable.`,
 		Example: `  softhca devices
   softhca devices --addr 127.0.0.1,127.0.0.2
   softhca devices --addr eth0 --transport raw --json`,

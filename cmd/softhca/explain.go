@@ -32,29 +32,29 @@ the conversations, the findings, and the packets around what explains the verdic
 prints all of them. FILE may be - for standard input. The report is colored on terminals, unless NO_COLOR is set.
 
 With --live, explain follows the packets of a network interface (Linux, CAP_NET_RAW) until Ctrl-C, and then prints the
-report; it reports a connection that fails at once. Every other command takes --explain, which follows the packets of its
-own adapter and needs no privilege.
+report; it reports at once each connection that fails. Every command with an adapter takes --explain, which follows the
+packets of that adapter and needs no privilege.
 
-explain never counts a packet as lost that the capture merely lacks: the lines "not shown" say what the capture cannot
-tell. It reads the file once, and needs memory only for the connections that are open. docs/explain.md describes every
-finding, docs/json.md what --json prints.
+explain never counts a packet as lost that is merely missing from the capture: the lines "not shown" say what the capture
+does not contain. It reads the file once, and needs memory only for the connections that are open. docs/explain.md
+describes every finding, docs/json.md the output of --json.
 
 --html writes a page that needs no network: a ladder of the packets to scroll, filter and search, their PSNs and the
-throughput over time, the messages, every packet's fields and the states of both queue pairs. It shows at most
-100,000 packets: of a larger capture, those around the cause of the verdict.
+throughput over time, the messages, every packet's fields and the states of both queue pairs. The page has at most
+100,000 packets; of a larger capture it has those around the cause of the verdict.
 
-The exit code tells the verdict:
+The exit code gives the verdict:
 
   0  clean or repaired: every request in the capture was answered
   1  failed or lost: a program saw an error, or a message is gone
   2  wrong command line, the capture cannot be read (what comes before the damage is explained), or
      the report cannot be written
-  3  unknown or empty: nothing tells what became of requests, or no RoCEv2 packet is there`,
+  3  unknown or empty: the capture does not show the outcome of the requests, or has no RoCEv2 packet`,
 		Example: `  softhca explain capture.pcapng
   softhca explain --json capture.pcap.gz
   softhca explain --html page.html capture.pcapng
   softhca explain --live eth0                as root, until Ctrl-C
-  softhca explain -                          of standard input, as from tcpdump -w - udp port 4791`,
+  softhca explain -                          standard input, as from tcpdump -w - udp port 4791`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case x.live == "" && len(args) != 1:

@@ -15,9 +15,9 @@ func newFaultsCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "faults [RULE...]",
 		Short: "Explain the rules of faults on demand, and check your own",
-		Long: `faults explains what --fault can make go wrong. With rules, as arguments or by --fault and --fault-file, it checks
-them and says in words what they will do; the exit code is 2 if one is wrong. With --list, or without rules, it lists
-every fault, argument and selector with an example.`,
+		Long: `faults explains the rules of --fault. Give rules, as arguments or by --fault and --fault-file, to check them and to
+see in words what they will do; the exit code is 2 if one is wrong. With --list, or without rules, faults lists every
+fault, argument and selector with an example.`,
 		Example: `  softhca faults --list
   softhca faults 'drop nth=3 op=RDMA_WRITE_MIDDLE' 'delay 5ms op=ACK'
   softhca faults 'drop op=REP nth=1'        a message of the connection manager

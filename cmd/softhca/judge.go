@@ -46,27 +46,27 @@ func newJudgeCommand(g *globals) *cobra.Command {
 	f := &judgeFlags{}
 	cmd := &cobra.Command{
 		Use:   "judge",
-		Short: "Play protocol scripts to an adapter that is not ours, and tell where it differs",
-		Long: `judge is a conformance test for RoCEv2 adapters. It plays the peer of an adapter, packet by packet, as the protocol
-scripts of this project have it: requests with wrong keys, gaps in the sequence, duplicates, answers that fit nothing. What
-the adapter sends, its completions, asynchronous events, states and memory are compared with what the scripts expect of one.
+		Short: "Play protocol scripts to an adapter that is not ours, and show where it differs",
+		Long: `judge is a conformance test for RoCEv2 adapters. It plays the peer of an adapter, packet by packet, from the protocol
+scripts of this project: requests with wrong keys, gaps in the sequence, duplicates, responses that match no request. It compares
+the adapter's packets, completions, asynchronous events, states and memory with those that the scripts expect.
 
-On the adapter's host a small C program does what the scripts ask of the verbs, and needs nothing but libibverbs:
+On the adapter's host run a small C program, the test agent. It makes the verbs calls of the scripts and needs only libibverbs:
 
   softhca judge --agent-source > agent.c        compile it there as its first lines say, and start it
 
 This host needs a path to the adapter's network and a free UDP port 4791; no RDMA hardware, and no privilege with
---transport udp. A switch in between must not reorder or lose packets. Time is judged by the order of events, never by
-the clock; a difference counts if it is seen in each of several runs. A script that cannot be played to a foreign adapter, or
-a part of one, says why.
+--transport udp. A switch in between must not reorder or lose packets. judge compares the order of events, never their
+times; a difference counts if each of several runs shows it. For a script, or a part of one, that cannot be played to a
+foreign adapter, judge says why.
 
-Judge no machine that others need. Most packets are wrong on purpose, and a peer with a bug may break down on any of them; those
-that end within their headers, which have done that, are sent with --hostile only.
+Do not judge a machine that others need. Most packets are wrong on purpose, and any of them may crash a peer with a bug. Packets
+that end within their headers have crashed peers: judge sends them only with --hostile.
 
---json writes a report with the adapter's description and every difference with its packets. It has no addresses: please send
-us that of an adapter that the documentation does not know.
+--json writes a report with the adapter's description and every difference with its packets, without addresses. If the
+documentation does not have your adapter yet, please send us the report.
 
-The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
+The exit code is 0 if the adapter agrees with every script that is judged, 1 if it differs from one.`,
 		Example: `  softhca judge --list                               what can be judged
   softhca judge --list --json -                      the same for machines
   softhca judge --agent-source > agent.c             the program for the adapter's host
@@ -81,16 +81,16 @@ The exit code is 0 if every script that is judged agrees, 1 if one differs.`,
 	s.StringVar(&f.peer, "peer", "", "`address` of the adapter, one of its GID table")
 	s.StringVar(&f.agent, "agent", "", "`host[:port]` of the test agent; default the peer, port 18516")
 	s.StringVar(&f.run, "run", "", "only scripts whose name matches this `regexp`")
-	s.BoolVar(&f.list, "list", false, "list the scripts and what of them can be judged")
+	s.BoolVar(&f.list, "list", false, "list the scripts, and which parts can be judged")
 	s.BoolVar(&f.source, "agent-source", false, "print the C source of the test agent")
 	s.StringSliceVar(&f.pages, "page", nil, "print a page in Markdown about the adapters of these `reports`")
-	s.StringVar(&f.topics, "topics", "", "with --page: a `file` of what somebody has written about the differences")
+	s.StringVar(&f.topics, "topics", "", "with --page: a `file` with remarks on the differences")
 	s.StringVar(&f.json, "json", "", "write the report, or the list, to this `file`; - is standard output")
 	s.BoolVarP(&f.verbose, "verbose", "v", false, "print each difference with its packets")
-	s.BoolVar(&f.hostile, "hostile", false, "send packets that end within their headers, too: they can bring the peer's machine down")
-	s.DurationVar(&f.quiet, "quiet", judge.DefaultQuiet, "nothing for so long is silence")
-	s.DurationVar(&f.wait, "wait", judge.DefaultWait, "how long to wait for what is expected")
-	s.IntVar(&f.runs, "runs", judge.DefaultRuns, "in how many runs a difference must be seen")
+	s.BoolVar(&f.hostile, "hostile", false, "also send packets that end within their headers, which can crash the peer's machine")
+	s.DurationVar(&f.quiet, "quiet", judge.DefaultQuiet, "time without a packet that counts as silence")
+	s.DurationVar(&f.wait, "wait", judge.DefaultWait, "how long to wait for an expected packet or event")
+	s.IntVar(&f.runs, "runs", judge.DefaultRuns, "number of runs, each of which must show a difference")
 	cmd.MarkFlagsMutuallyExclusive("peer", "list", "agent-source", "page")
 	cmd.MarkFlagsOneRequired("peer", "list", "agent-source", "page")
 	return cmd

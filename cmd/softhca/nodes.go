@@ -27,8 +27,8 @@ type nodesFlags struct {
 func (f *nodesFlags) register(cmd *cobra.Command, o *nodes.Options, nodes string) {
 	fs := cmd.Flags()
 	fs.StringVarP(&o.Host, "server", "s", "", "be the client of the server at this `host`")
-	fs.StringVarP(&o.Bind, "bind", "b", "", "own `address` (default: server any, client that of the route)")
-	fs.StringVarP(&f.format, "format", "f", "name", "what hosts are given by: name, ip or ipv6 (an IP address); gid does not exist with RoCE")
+	fs.StringVarP(&o.Bind, "bind", "b", "", "local `address` (default: server any, client by route)")
+	fs.StringVarP(&f.format, "format", "f", "name", "how hosts are given: by name, or by IP address (ip or ipv6); gid does not exist with RoCE")
 	registerLoad(cmd, &o.Load, nodes)
 	fs.Uint8VarP(&f.tos, "tos", "t", 0, "client: type of service of all packets, 0 to 255")
 	f.connectFlags.register(cmd)
@@ -84,9 +84,9 @@ func (f *nodesFlags) portSpace(names ...string) (int, error) {
 func registerLoad(cmd *cobra.Command, l *nodes.Load, what string) {
 	fs := cmd.Flags()
 	fs.IntVarP(&l.Connections, "connections", "c", 1, what+" at once")
-	fs.IntVarP(&l.Count, "count", "C", 10, "messages of each, and in each direction; 0 for none")
+	fs.IntVarP(&l.Count, "count", "C", 10, "messages of each, per direction; 0 for none")
 	fs.IntVarP(&l.Size, "size", "S", 100, "`bytes` of a message")
-	fs.DurationVar(&l.Idle, "idle", 30*time.Second, "give up when nothing happens for so long; 0: never")
+	fs.DurationVar(&l.Idle, "idle", 30*time.Second, "give up after this time without an event; 0: never")
 }
 
 func newUcmatoseCommand(g *globals) *cobra.Command {
@@ -95,11 +95,11 @@ func newUcmatoseCommand(g *globals) *cobra.Command {
 		Use:   "ucmatose [-s HOST]",
 		Short: "Connect many RC queue pairs and send messages, also with rdma-core's ucmatose",
 		Long: `ucmatose connects a number of RC queue pairs at once through the connection manager. The server then sends its
-messages on each, the client sends as many back, and the server disconnects. Either side may be the Linux program: options,
-port, messages and output are its own. It is the server without -s, and with -s the client of the server there.
+messages on each, the client sends as many back, and the server disconnects. Without -s ucmatose is the server, with -s the
+client of the server there. Either side may be the Linux program, which has the same options, port, messages and output.
 
-Both sides must agree on -c, -C and -S. The server ends when all its connections have ended. Whoever waits for the other side
-for longer than --idle gives up, but for a server's wait for its first client.`,
+Give both sides the same -c, -C and -S. The server ends when all its connections have ended. A side that waits longer than
+--idle for the other gives up, except a server that waits for its first client.`,
 		Example: `  softhca ucmatose -b 127.0.0.1                             a server, and in another terminal its client:
   softhca ucmatose -s 127.0.0.1 --addr 127.0.0.2
   softhca ucmatose -c 5 -C 100 -S 4000 --addr eth0          a server for five connections, and its client elsewhere:
@@ -150,11 +150,12 @@ func newUdaddyCommand(g *globals) *cobra.Command {
 		Use:   "udaddy [-s HOST]",
 		Short: "Find UD queue pairs by SIDR and send datagrams, also with rdma-core's udaddy",
 		Long: `udaddy finds a number of UD queue pairs through the connection manager, by SIDR. The client then sends its datagrams to
-each, and the server sends as many back. Either side may be the Linux program: options, messages and output are its own, and
-so is the port, which is always 7174. It is the server without -s, and with -s the client of the server there.
+each, and the server sends as many back. Without -s udaddy is the server, with -s the client of the server there. Either side
+may be the Linux program, which has the same options, messages and output, and the same port, always 7174.
 
-Both sides must agree on -c, -C and -S. Nobody repeats a datagram that is lost: whoever waits for longer than --idle gives up,
-but for a server's wait for its first client. A burst of more than some hundred may overflow the receiver's socket buffer.`,
+Give both sides the same -c, -C and -S. Lost datagrams are not retransmitted: a side that waits longer than --idle gives up,
+except a server that waits for its first client. A burst of more than some hundred datagrams may overflow the receiver's
+socket buffer.`,
 		Example: `  softhca udaddy -b 127.0.0.1                               a server, and in another terminal its client:
   softhca udaddy -s 127.0.0.1 --addr 127.0.0.2
   softhca udaddy -c 3 -S 1024 --addr eth0                   a server for three connections, and its client elsewhere:
@@ -213,15 +214,15 @@ func newMckeyCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mckey -m GROUP [-s]",
 		Short: "Send and receive multicast datagrams, also with rdma-core's mckey",
-		Long: `mckey has a number of UD queue pairs join a multicast group through the connection manager. With -s each then sends its
-datagrams to the group; without -s each receives as many, from whomever they come. Either side may be the Linux program
-(which has only IPv4 here): options, messages and output are its own. There may be several senders and receivers.
+		Long: `mckey joins a number of UD queue pairs to a multicast group through the connection manager. With -s each queue pair then
+sends its datagrams to the group; without -s each receives as many, from any sender. Either side may be the Linux program
+(which has only IPv4 here), which has the same options, messages and output. There may be several senders and receivers.
 
-All sides wait for --pause between joining and sending: the receivers must be there when the first datagram is sent. Nobody
-repeats one that is lost. A receiver waits for its first datagram as long as it takes; if then nothing comes for --idle,
-it gives up.
+All sides wait for --pause between joining and sending: the receivers must have joined before the first datagram is sent. Lost
+datagrams are not retransmitted. A receiver waits for its first datagram without limit; after that it gives up if none
+arrives for --idle.
 
-The adapter is on --addr, else on -b, else on the address from which the way to the group begins.`,
+The adapter is on --addr, else on -b, else on the source address of the route to the group.`,
 		Example: `  softhca mckey -m 239.77.0.1 -b 127.0.0.1                  a receiver, and in another terminal a sender:
   softhca mckey -m 239.77.0.1 -b 127.0.0.2 -s
   softhca mckey -m ff15::77 --addr eth0 -c 2 -C 100         two queue pairs that receive a hundred datagrams each
@@ -233,12 +234,12 @@ The adapter is on --addr, else on -b, else on the address from which the way to 
 	fs.StringVarP(&f.Group, "group", "m", "", "multicast `address`")
 	fs.StringVarP(&f.MGID, "mgid", "M", "", "unmapped multicast `GID` in place of -m, with -b; does not exist with RoCE")
 	fs.BoolVarP(&f.Sender, "sender", "s", false, "send; without it receive")
-	fs.StringVarP(&f.Bind, "bind", "b", "", "own `address` (default: that of the route to the group)")
+	fs.StringVarP(&f.Bind, "bind", "b", "", "local `address` (default: by route to the group)")
 	registerLoad(cmd, &f.Load, "queue pairs")
 	fs.Uint16VarP(&f.number, "port-space-number", "p", uint16(rdmacm.UDP), "port space, a `number`: 0x111 for UDP; 0x2, IPoIB, does not exist with RoCE")
 	fs.Lookup("port-space-number").DefValue = portSpaceNumber
-	fs.BoolVarP(&f.SendOnly, "send-only", "o", false, "join as a member that only sends")
-	fs.BoolVarP(&f.NoLoop, "no-loopback", "l", false, "leave out what this side sends itself; not supported, nor is it by Linux's Soft-RoCE")
+	fs.BoolVarP(&f.SendOnly, "send-only", "o", false, "join as a send-only member")
+	fs.BoolVarP(&f.NoLoop, "no-loopback", "l", false, "do not receive this side's own datagrams; not supported, nor is it by Linux's Soft-RoCE")
 	fs.DurationVar(&f.Pause, "pause", 3*time.Second, "time between joining and sending")
 	return cmd
 }

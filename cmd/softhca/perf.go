@@ -56,46 +56,46 @@ func newPerfCommand(g *globals) *cobra.Command {
 ends (or serves one after another, with --forever). With HOST it is the client, which measures. With --local it
 does both, as two processes on 127.0.0.1 and 127.0.0.2, or on --addr and the address after it.
 
-Both sides name the same operation. The client's size, depth, number of queue pairs and path MTU hold for both.
-They are agreed over a TCP connection; HOST is the server's address there, which is that of its adapter too.
+Name the same operation on both sides. The client's size, depth, number of queue pairs and path MTU hold for both;
+it sends them over a TCP connection. HOST is the server's address for TCP and for its adapter.
 
-Bandwidth counts payload, with --depth messages outstanding on each queue pair. They are posted --post-list at a time,
+Bandwidth counts payload, with --depth messages outstanding on each queue pair. Each post carries --post-list messages,
 the last of them signalled, as with the option --post_list of perftest. With --latency one message is on its way at a
-time. For write, write-imm and send it goes back and forth: the latency is half a round trip, and both sides spin, on
-the memory that a WRITE changes, on the completion queue for the others. For read and the atomics it is the time from
-the post to the completion.
+time. For write, write-imm and send it goes back and forth, and the latency is half a round trip. Both sides busy-poll:
+for write the memory that a WRITE changes, for the others the completion queue. For read and the atomics the latency is
+the time from the post to the completion.
 
-The last message of each queue pair carries a pattern, and the side that gets it checks it. The exit code is 0
-only if everything completed with success and the data was right. A line of progress is written to standard error
-each second; the result to standard output.
+The last message of each queue pair carries a pattern, which its receiver checks. The exit code is 0 only if everything
+completed with success and the data was right. perf writes a line of progress to standard error each second, and the
+result to standard output.
 
-A side that fails tells the other one, which then ends too.
+A side that fails informs the other one, which then ends too.
 
-With --type uc or ud nothing is sent again: the rate is what left, and the result says what of it arrived. UD sends
-datagrams of at most the path MTU.
+With --type uc or ud nothing is retransmitted: the rate is that of the sender, and the result says how much arrived. UD
+sends datagrams of at most the path MTU.
 
-With --type rd the queue pairs share one channel of reliable datagrams. It carries one message at a time, and they take
-turns: more queue pairs or a greater depth make it no faster, greater messages do. --static-rate paces the channel; a
---rate-limit of queue pairs there is not.
+With --type rd the queue pairs share one reliable datagram channel. It carries one message at a time, and the queue
+pairs take turns: more queue pairs or a greater depth make it no faster, larger messages do. --static-rate paces the
+channel; queue pairs of this type have no --rate-limit.
 
 With --alt the queue pairs, or the channel that they share, have an alternate path, to which they migrate when the first
-one fails; the server needs a second address too. HOST is best an address that outlives the first path. The result says
-when they did and what was sent again.
+one fails; the server needs a second address too. As HOST, choose an address that works after the first path has failed.
+The result says when the queue pairs migrated and what they retransmitted.
 
-With --fault things go wrong on this side (with --local on the client's, and with --server-fault on the other). What
-the rules did and what the protocol made of it is part of the result. A connection that fails is an error, told as both
-sides saw it.`,
+With --fault things go wrong on this side (with --local on the client's, and with --server-fault on the server's). The
+result says what the rules did and how the protocol reacted. A connection that fails is an error, reported as each side
+saw it.`,
 		Example: `  softhca perf write --local
   softhca perf write --latency --local --json
   softhca perf write --local --size 64 --post-list 1        each request posted alone, and signalled
   softhca perf write --local --fault 'drop nth=100'
   softhca perf write --local --fault 'drop p=1 dir=out after=1s' --timeout 20ms --retry 3
-  softhca perf write --local --fault 'drop p=1 dir=out after=1s' --explain    what it looks like from the wire
+  softhca perf write --local --fault 'drop p=1 dir=out after=1s' --explain    how it looks on the wire
   softhca perf write --local --loss-ratio 0.01
   softhca perf write --local --static-rate 2.5
   softhca perf send --local --rate-limit 10M --size 4096
-  softhca perf write --local --type uc --static-rate 2.5    what does not arrive is counted
-  softhca perf write --local --type rd --qps 4 --size 1M    queue pairs that share a channel, beside:
+  softhca perf write --local --type uc --static-rate 2.5    counts what does not arrive
+  softhca perf write --local --type rd --qps 4 --size 1M    queue pairs that share a channel, compared with:
   softhca perf write --local --type rc --qps 4 --size 1M
   softhca perf write --local --alt 127.0.0.3 --timeout 10ms --fault 'drop path=primary after=1s'
   softhca perf read --addr 192.0.2.2                        a server, and on another host its client:
@@ -121,7 +121,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	addChoice(s, &f.typ, "type", "`service` of the queue pairs: "+text.Or(perf.TypeNames()), perf.TypeNames()...)
 	s.Var(byteSize{&f.plan.Size}, "size", "`bytes` of a message, such as 64 or 1M (default 64K, 1K for ud, 8 with --latency; atomics have 8)")
 	s.IntVar(&f.plan.Depth, "depth", 0, "messages outstanding on each queue pair (default 128; 1 with --latency)")
-	s.IntVar(&f.plan.PostList, "post-list", 0, "requests that a post carries, the last of them signalled (default 1 from 16K on; below, a quarter of the depth, at most 32)")
+	s.IntVar(&f.plan.PostList, "post-list", 0, "requests per post, the last of them signalled (default 1 from 16K on; below, a quarter of the depth, at most 32)")
 	s.IntVar(&f.plan.QPs, "qps", 1, "queue pairs")
 	s.IntVar(&f.mtu, "mtu", 0, "path MTU in `bytes`: 256, 512, 1024, 2048 or 4096 (default the largest of both ports)")
 	s.DurationVar(&f.duration, "duration", 5*time.Second, "how long to measure")
@@ -131,8 +131,8 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.IntVar(&f.retry, "retry", perf.DefaultRetry, "retries before RETRY_EXC_ERR, 0 to 7")
 	s.Float64Var(&f.loss, "loss-ratio", 0, "with --local: measure without faults and with this `share` of packets lost each way, and print the ratio")
 	s.StringVar(&f.rate, "static-rate", ib.RateMax.String(), "static rate of the paths in `Gb/s`: 2.5, 5, 10 and so on; counts whole IP packets")
-	s.StringVar(&f.limit, "rate-limit", "", "most that each queue pair sends, in `bits/s` such as 10M or 2.5G; counts whole IP packets")
-	s.StringVar(&f.alt, "alt", "", "`address` of an alternate path, beside --addr, on both sides (with --local the address after it is the server's)")
+	s.StringVar(&f.limit, "rate-limit", "", "maximum rate of each queue pair, in `bits/s` such as 10M or 2.5G; counts whole IP packets")
+	s.StringVar(&f.alt, "alt", "", "`address` of an alternate path, in addition to --addr; both sides need one (with --local the server has the address after it)")
 	s.StringArrayVar(&f.server, "server-fault", nil, "with --local: a `rule` for the server's side; --fault is for the client's")
 	s.Uint16Var(&f.port, "port", perfPort, "TCP `port` of the server")
 	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")

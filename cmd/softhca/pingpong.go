@@ -22,14 +22,14 @@ func newPingpongCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pingpong [HOST]",
 		Short: "Send a message to and fro, also with rdma-core's ibv_*_pingpong",
-		Long: `pingpong sends a message to and fro: it is the server without HOST, and with HOST the client of the server
-there. It speaks the TCP exchange of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and
-ibv_srq_pingpong, so that either side may be the Linux program (which needs its -g option with RoCE). Reliable
-datagrams (rd) are between two of this program: Linux has none.
+		Long: `pingpong sends a message to and fro. Without HOST it is the server, with HOST the client of the server there. It
+uses the TCP exchange of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong, so that
+either side may be the Linux program (which needs its -g option with RoCE). For reliable datagrams (rd) both sides must
+be softhca: Linux has none.
 
-Both sides must agree on --type, --size, --iters and, with srq, --qps. The client checks that what comes back is
-what it sent. Without --addr the adapter opens on the local address of the TCP connection. A side that fails tells
-the other one, which then ends too; the Linux programs cannot be told.`,
+Give both sides the same --type, --size, --iters and, with srq, --qps. The client checks that it gets back the data
+that it sent. Without --addr the adapter opens on the local address of the TCP connection. A side that fails informs
+the other one, which then ends too, unless the other one is a Linux program.`,
 		Example: `  softhca pingpong --addr 127.0.0.1                         a server, and in another terminal its client:
   softhca pingpong --addr 127.0.0.2 127.0.0.1
   softhca pingpong --type ud --size 1024 --addr eth0        a server for ibv_ud_pingpong -g 1 -s 1024 HOST
@@ -51,7 +51,7 @@ the other one, which then ends too; the Linux programs cannot be told.`,
 	fs.BoolVar(&f.Events, "events", false, "sleep until something completes instead of polling")
 	fs.Uint16Var(&f.port, "port", 18515, "TCP `port` of the server")
 	fs.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
-	fs.DurationVar(&f.Idle, "idle", 30*time.Second, "give up when nothing completes for so long; 0: never")
+	fs.DurationVar(&f.Idle, "idle", 30*time.Second, "give up after this time without a completion; 0: never")
 	return cmd
 }
 

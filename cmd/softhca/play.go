@@ -13,17 +13,17 @@ func newPlayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "play SCRIPT...",
 		Short: "Play protocol scripts to an adapter in virtual time, and show all that happens",
-		Long: `play runs protocol scripts. A script builds one adapter and is its peer, packet by packet: it
-shows what makes a completion status or an event come about, and what the packets look like. A
-SCRIPT is one of those that are built in, by its name, or a file. No network is used and no time
-passes.
+		Long: `play runs protocol scripts. A script builds one adapter and plays its peer, packet by packet: it
+shows what causes a completion status or an event, and what the packets look like. SCRIPT is the
+name of a built-in script, or a file. play uses no network and takes no real time.
 
-In what is printed, a line that begins with < is a packet that the adapter gets. Below each step,
-further to the right, is what the adapter does: > is a packet that it sends, wc a completion,
-event an asynchronous event, -> a move of a queue pair or a connection, count what counters say.
+In the output, a line that begins with < is a packet that the adapter gets. Below each step,
+further to the right, is the adapter's reaction: > is a packet that it sends, wc a completion,
+event an asynchronous event, -> a state change of a queue pair or a connection, count the values
+of counters.
 
-The exit code is 0 if all that the script says happened and nothing else, 1 if not, 2 if there is
-no such script.`,
+The exit code is 0 if exactly what the script says happened, 1 if not, 2 if there is no such
+script.`,
 		Example: `  softhca play --list                       the scripts that are built in, and what they provoke
   softhca play e08_retries_exceeded
   softhca play --json e15_send_too_long

@@ -63,9 +63,9 @@ no kernel module, no root, no RDMA hardware.`,
 	f.BoolVar(&g.explain, "explain", false, "follow every packet of the adapter: say when a connection fails and, at the end, what went wrong and why")
 	addChoice(f, &g.logLevel, "log-level", "`level`: debug (every packet), info, warn or error; logs go to standard error", "debug", "info", "warn", "error")
 	addChoice(f, &g.transport, "transport", "`kind`: udp (a socket), or raw (whole IP packets; Linux, privileged)", verbs.UDP.String(), verbs.Raw.String())
-	f.StringArrayVar(&g.faults, "fault", nil, "make things go wrong by this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
+	f.StringArrayVar(&g.faults, "fault", nil, "inject the fault of this `rule`, such as 'drop nth=100'; may be repeated (see softhca faults)")
 	f.StringVar(&g.faultFile, "fault-file", "", "a `file` with more rules")
-	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of what rules choose at random; 0 draws one")
+	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of the random choices of rules; 0 draws one")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check makes it no usage error
 			return groupError(err)

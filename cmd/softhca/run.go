@@ -29,22 +29,22 @@ func newRunCommand(g *globals) *cobra.Command {
 		Use:   runName + " [flags] [--] PROGRAM [ARGUMENT...]",
 		Short: "Run a program that uses RDMA, unmodified, on an adapter of its own",
 		Long: `run runs a program that was written for RDMA hardware: in C, C++, Python or Rust, over libibverbs, UCX, libfabric or
-MPI. It finds a RoCE adapter by the name of softhca0, in libibverbs and in /sys/class/infiniband, and so does what it starts.
-It needs no kernel module, no hardware and no privilege, and it sees no other adapter of the host.
+MPI. The program and its children find a RoCE adapter with the name softhca0 in libibverbs and in /sys/class/infiniband, and no
+other adapter of the host. They need no kernel module, no hardware and no privilege.
 
-The adapter is on --addr, else on SOFTHCA_ADDR, else on the first address from 127.0.0.1 on that is free. Processes of
-the same user share it, those that MPI starts for one. More than one --addr gives the
-program as many adapters, softhca0, softhca1 and so on; SOFTHCA_ADDR has a semicolon between them.
+The adapter is on --addr, else on SOFTHCA_ADDR, else on the first free address from 127.0.0.1 on. Processes of the same
+user share it, for example those that MPI starts. Repeat --addr to give the program several adapters, softhca0, softhca1 and
+so on; in SOFTHCA_ADDR, separate their addresses with semicolons.
 
---fault and --fault-file make it go wrong, --capture writes every packet, --device gives it another name; the environment has
-SOFTHCA_FAULT, SOFTHCA_FAULT_FILE, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and SOFTHCA_DEVICE for the same, and the program's children
-inherit it.
+--fault and --fault-file inject faults into the adapter, --capture writes every packet, --device names the adapter. The variables
+SOFTHCA_FAULT, SOFTHCA_FAULT_FILE, SOFTHCA_CAPTURE, SOFTHCA_LOG_LEVEL and SOFTHCA_DEVICE do the same, and the program's children
+inherit them.
 
-The libraries are beside this command or in ../lib/softhca; in a source tree they are built when they are needed first.
-Programs that are linked statically, or that the system gives more rights than you have, cannot be run so: run says so.
+The libraries are in the directory of this command or in ../lib/softhca; in a source tree, run builds them at first use. run
+refuses programs that are linked statically, and programs to which the system gives more rights than you have.
 
---explain follows the packets of the program and of all that it starts, tells of a connection when it
-fails, and says in the end what went wrong on the wire, and why.
+--explain follows the packets of the program and of its children, reports at once each connection that fails, and says at the end
+what went wrong on the wire, and why.
 
 The program replaces this command; with --explain it is a child of this command. Either way the exit code is the program's. It
 is 127 if there is no such program, 126 if the program cannot be executed, and 125 if run itself fails: an option or a variable
@@ -68,7 +68,7 @@ is wrong, the address or the capture file cannot be used, or the libraries are m
 	}
 	cmd.Flags().StringVar(&device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
 	cmd.Flags().StringArrayVar(&addrs, "addr", nil,
-		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; again for another adapter")
+		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; repeat it for more adapters")
 	cmd.Flags().SetInterspersed(false) // what follows the program's name is its own
 	return cmd
 }

@@ -42,23 +42,22 @@ func newSimCommand() *cobra.Command {
 		Long: `sim runs two to four adapters with the programs that use them on a network that loses, repeats, delays, damages and
 forges packets, in virtual time, all from one seed. After every step an oracle checks that each work request completes
 once, in order and with a status that the faults explain, that memory holds what was written and nothing else, that
-atomics happen once, that states move along legal edges, and that the counters add up. At the end the network is
-healed, and everything must finish.
+atomics happen once, that states move along legal edges, and that the counters add up. At the end the network has no more
+faults, and everything must finish.
 
-The profile connect is about connections: two to five adapters whose programs connect, accept, refuse, hesitate, part and
-vanish while a fifth of all packets is lost. After every step the oracle checks that each program hears what it must of its
-connection and nothing else, that whoever gives up says so, that what is repeated is repeated in time and not for ever, that
-a request leads to one connection, and that data comes from its peer. When the network is healed, both ends must agree, and
-in the end nothing may be left.
+The profile connect tests connections: two to five adapters whose programs connect, accept, refuse, delay, disconnect and
+vanish while a fifth of all packets is lost. After every step the oracle checks that each program gets exactly the events of its
+connection, that a side that gives up reports it, that messages are repeated in time and not for ever, that a request leads
+to one connection, and that data comes from its peer. When the network has no more faults, both ends must agree, and at the
+end no connection may be left.
 
-The profile rd is about reliable datagrams: two or three adapters with up to six queue pairs each over a few EE contexts, which
-migrate between two paths while these fail and heal. The oracle checks that each message comes once and in the order of its
-queue pair, that nobody starves, that a channel stays up whatever its queue pairs do, and that what strangers forge, and what
-comes over a path that was left, has no effect.
+The profile rd tests reliable datagrams: two or three adapters with up to six queue pairs each over a few EE contexts, which
+migrate between two paths while these fail and recover. The oracle checks that each message arrives once and in the order of
+its queue pair, that no queue pair starves, that a channel stays up whatever its queue pairs do, and that forged packets, and
+packets over a path that the channel has left, have no effect.
 
-Without --seed or --seeds it runs seeds 1..100. The same seed, ops and profile always make the same run. When a run
-fails, the smallest run that still fails in the same way is looked for and printed with its last packets; the exit
-code is 1.
+Without --seed or --seeds sim runs seeds 1..100. The same seed, ops and profile always make the same run. When a run fails,
+sim searches for the smallest run that still fails in the same way, and prints it with its last packets; the exit code is 1.
 
 Profiles:
 ` + simProfiles(),
@@ -77,15 +76,15 @@ Profiles:
 	s.StringVar(&f.seeds, "seeds", "", "run the seeds `A..B`, or from A on with A..")
 	s.IntVar(&f.ops, "ops", sim.DefaultOps, "actions of the programs in a run")
 	f.profile = sim.Profiles()[0].Name
-	addChoice(s, &f.profile, "profile", "which troubles there are: a `profile` of those above", profileNames()...)
+	addChoice(s, &f.profile, "profile", "`profile` of faults, one of those above", profileNames()...)
 	s.BoolVar(&f.trace, "trace", false, "print everything that happens (with --seed)")
-	s.BoolVar(&f.minimize, "minimize", true, "when a run fails, look for the smallest that does")
-	s.Uint64Var(&f.packets, "packets", 0, "stop when so many packets were simulated")
-	s.DurationVar(&f.duration, "for", 0, "run seed after seed for so long")
-	s.IntSliceVar(&f.only, "only", nil, "leave out all actions but these `numbers` (with --seed)")
+	s.BoolVar(&f.minimize, "minimize", true, "when a run fails, search for the smallest run that fails like it")
+	s.Uint64Var(&f.packets, "packets", 0, "stop after this number of packets")
+	s.DurationVar(&f.duration, "for", 0, "run seed after seed for this time")
+	s.IntSliceVar(&f.only, "only", nil, "run only the actions with these `numbers` (with --seed)")
 	s.IntVar(&f.jobs, "jobs", runtime.GOMAXPROCS(0), "runs at the same time")
 	s.BoolVar(&f.asJSON, "json", false, "print the result as one JSON object")
-	s.Float64Var(&f.lossRatio, "loss-ratio", 0, "measure the WRITE throughput with this `share` of packets lost beside that without loss")
+	s.Float64Var(&f.lossRatio, "loss-ratio", 0, "measure the WRITE throughput without loss and with this `share` of packets lost")
 	cmd.MarkFlagsMutuallyExclusive("seed", "seeds", "loss-ratio")
 	return cmd
 }

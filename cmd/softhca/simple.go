@@ -18,13 +18,13 @@ func newRDMAClientCommand(g *globals) *cobra.Command {
 	cmd.Long = `rdma-client connects to rdma-server, or to rdma-core's rdma_server, sends 16 bytes, waits for 16 bytes and disconnects.
 It is the smallest program that uses the connection manager. Options and output are those of the Linux program.
 
-The adapter is on --addr, else on the address from which the way to the server begins.`
+The adapter is on --addr, else on the source address of the route to the server.`
 	cmd.Example = `  softhca rdma-server -s 127.0.0.1          in one terminal, and in another:
   softhca rdma-client -s 127.0.0.1 --addr 127.0.0.2
   softhca rdma-client -s 192.0.2.7          with rdma_server running there`
 	f.register(cmd)
 	cmd.Flags().StringVarP(&side.Host, "server", "s", "127.0.0.1", "`address` or name of the server")
-	cmd.Flags().Lookup("idle").Usage = "give up when the server sends nothing for so long; 0: never"
+	cmd.Flags().Lookup("idle").Usage = "give up if the server sends nothing for this time; 0: never"
 	return cmd
 }
 
@@ -41,7 +41,7 @@ The adapter is on --addr, else on -s, else on the first network interface that i
   softhca rdma-client -s 127.0.0.1 --addr 127.0.0.2
   softhca rdma-server --addr eth0           for rdma_client -s HOST elsewhere`
 	cmd.Flags().StringVarP(&side.Host, "server", "s", "", "`address` to bind to (default any; 0.0.0.0 is any of IPv4)")
-	cmd.Flags().Lookup("idle").Usage = "give up when a connected client sends nothing for so long; 0: never"
+	cmd.Flags().Lookup("idle").Usage = "give up if a connected client sends nothing for this time; 0: never"
 	return cmd
 }
 

@@ -76,7 +76,7 @@ func newCMStatesCommand() *cobra.Command {
 		Use:   "cm-states",
 		Short: "Print the machines of the connection manager",
 		Long: `cm-states prints what each message, call and timer does in each state of a connection, on the active and on
-the passive side: the table that the adapter executes. JSON has the inputs too that a state refuses or drops.`,
+the passive side: the table that the adapter executes. With --json it also prints the inputs that a state refuses or drops.`,
 		Example: `  softhca cm-states
   softhca cm-states --state established
   softhca cm-states --json

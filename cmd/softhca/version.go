@@ -58,8 +58,8 @@ func newVersionCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Tell which build this is",
-		Long: `version tells the version of the module, the revision that it was built from, whether files had been changed since,
+		Short: "Print the version and build of this command",
+		Long: `version prints the version of the module, the revision from which it was built, whether files had been changed since,
 the Go release and the platform. softhca --version prints the same line.`,
 		Example: `  softhca version
   softhca version --json`,
