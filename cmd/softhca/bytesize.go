@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// byteSize is the value of a flag that counts bytes: a number, which may end
-// in K, M or G for powers of 1024.
+// byteSize is the value of a flag that counts bytes: a number, optionally with
+// K, M or G for powers of 1024.
 type byteSize struct{ n *int }
 
 var _ pflag.Value = byteSize{}
@@ -26,7 +26,7 @@ func (b byteSize) String() string {
 // Type names the value in usage texts.
 func (b byteSize) Type() string { return "bytes" }
 
-// Set takes the text of the command line.
+// Set parses the text of the command line.
 func (b byteSize) Set(text string) error {
 	number, shift := text, 0
 	if i := strings.IndexAny(text, "kKmMgG"); i >= 0 && i == len(text)-1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 )
 
-// choice is the value of a flag that takes one of some words, whatever the case.
-// Shells complete them.
+// choice is the value of a flag that takes one of a list of words, in any case.
+// Shells complete the words.
 type choice struct {
 	word *string
 	all  []string
@@ -19,8 +19,8 @@ type choice struct {
 
 var _ pflag.Value = choice{}
 
-// addChoice adds a flag for a word of all; what word has is the default, which
-// may be "" for none.
+// addChoice adds a flag for a word of all. The initial value of *word is the
+// default; "" is no default.
 func addChoice(fs *pflag.FlagSet, word *string, name, usage string, all ...string) {
 	fs.Var(choice{word, all}, name, usage)
 }
@@ -33,10 +33,10 @@ func (c choice) String() string {
 	return *c.word
 }
 
-// Type is that of other words, for which help writes the default alike.
+// Type returns "string", so that help quotes the default as for other words.
 func (c choice) Type() string { return "string" }
 
-// Set takes the text of the command line. The error says what is wanted.
+// Set parses the text of the command line. The error lists the valid words.
 func (c choice) Set(given string) error {
 	for _, word := range c.all {
 		if strings.EqualFold(word, given) {

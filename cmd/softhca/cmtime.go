@@ -90,8 +90,8 @@ func (f *cmtimeFlags) run(cmd *cobra.Command) error {
 	return named(cmd, err)
 }
 
-// refuseIgnored refuses options that have no effect on the side that the command
-// is, or without another option.
+// refuseIgnored refuses options that have no effect on this side, or without
+// another option.
 func (f *cmtimeFlags) refuseIgnored(cmd *cobra.Command) error {
 	switch {
 	case f.local && f.Cycles == 0:
@@ -109,12 +109,12 @@ func (f *cmtimeFlags) refuseIgnored(cmd *cobra.Command) error {
 	return refuseGiven(cmd, "it needs --local", "cycles", "window", "events")
 }
 
-// localConnections are enough for a measurement to last some time, and fewer
-// than what a listener takes of one address before it forgets requests.
+// localConnections is enough for a measurement of some duration, and less than
+// the number of requests from one address that a listener queues.
 const localConnections = 500
 
 // runLocal runs both sides. The server's adapter is on --addr, the client's on
-// the address after it.
+// the next address.
 func (f *cmtimeFlags) runLocal(cmd *cobra.Command, side cmtime.Side) (sum cmtime.Summary, err error) {
 	f.addr = cmp.Or(f.addr, "127.0.0.1")
 	if !cmd.Flags().Changed("connections") {
@@ -124,7 +124,7 @@ func (f *cmtimeFlags) runLocal(cmd *cobra.Command, side cmtime.Side) (sum cmtime
 	if err != nil {
 		return sum, err
 	}
-	// Faults and the capture are the client's.
+	// Faults and the capture apply to the client only.
 	plain := f.connectFlags
 	plain.globals = &globals{logLevel: f.logLevel, transport: f.transport}
 	l := cmtime.Local{Side: side}

@@ -17,8 +17,8 @@ import (
 	"github.com/softhca/softhca/internal/script"
 )
 
-// completeValues has shells complete values of options, of all commands that
-// have them, the operations of perf, and the scripts of play.
+// completeValues sets the completion of option values in all commands, of the
+// operations of perf, and of the scripts of play.
 func completeValues(root *cobra.Command) {
 	words := func(list ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
@@ -67,8 +67,8 @@ func completeValues(root *cobra.Command) {
 	}
 }
 
-// must reports a bug of what is above: an option that there is not, or two ways to
-// complete one.
+// must panics on a bug of completeValues: an option that does not exist, or two
+// completions for one.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -83,7 +83,7 @@ func completeOperation(_ *cobra.Command, args []string, _ string) ([]cobra.Compl
 	return perf.OpNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// rateNames returns the static rates that there are.
+// rateNames returns the names of the static rates.
 func rateNames() (names []string) {
 	for r := range ib.Rate(math.MaxUint8) {
 		if name := r.String(); !strings.Contains(name, "(") {
@@ -94,15 +94,15 @@ func rateNames() (names []string) {
 }
 
 // prepareCompletion prepares the tree of commands for a completion request of a shell. It
-// hides options that the command would refuse, and removes from descriptions the backquotes
-// that mark the name of a value. The tree must not be used for anything else afterwards.
+// hides options that the command would refuse, and removes the backquotes around value names
+// from descriptions. The caller must not use the tree for anything else afterwards.
 func prepareCompletion(root *cobra.Command, args []string) {
 	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
 		return
 	}
 	cmd, _, err := root.Find(args[1:])
 	if err != nil {
-		return // it completes nothing
+		return // an unknown command completes nothing
 	}
 	for _, f := range ignored(cmd) {
 		f.Hidden = true
@@ -113,7 +113,7 @@ func prepareCompletion(root *cobra.Command, args []string) {
 }
 
 // completeProgram completes the program of run as a shell completes a command: with the
-// programs in PATH, or with files if the word has a slash. Its arguments are files.
+// programs in PATH, or with files if the word has a slash. It completes arguments with files.
 func completeProgram(_ *cobra.Command, args []string, start string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) > 0 || strings.ContainsRune(start, filepath.Separator) {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -121,7 +121,7 @@ func completeProgram(_ *cobra.Command, args []string, start string) (names []cob
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		files, err := os.ReadDir(dir)
 		if err != nil {
-			continue // as a shell does
+			continue // shells skip unreadable directories too
 		}
 		for _, f := range files {
 			if !strings.HasPrefix(f.Name(), start) {
@@ -145,7 +145,7 @@ func completeCapture(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	return []cobra.Completion{"pcap", "pcapng", "pcap.gz", "pcapng.gz"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// completeScript completes the scripts of play, of which there may be several, and
+// completeScript completes each argument of play with the built-in scripts and with
 // files.
 func completeScript(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return script.Names(), cobra.ShellCompDirectiveDefault
@@ -165,8 +165,8 @@ func completeInterface(*cobra.Command, []string, string) (names []cobra.Completi
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeAddr completes addresses and network interfaces of this host, and the
-// addresses that loopback has.
+// completeAddr completes addresses and network interfaces of this host, and two
+// loopback addresses.
 func completeAddr(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	list := []cobra.Completion{"127.0.0.1", "127.0.0.2"}
 	interfaces, err := net.Interfaces()
@@ -180,7 +180,7 @@ func completeAddr(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, c
 		list = append(list, i.Name)
 		addrs, err := i.Addrs()
 		if err != nil {
-			continue // it is gone
+			continue // the interface is gone
 		}
 		for _, a := range addrs {
 			if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLinkLocalUnicast() && !strings.HasPrefix(ip.IP.String(), "127.") {

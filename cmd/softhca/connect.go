@@ -14,11 +14,11 @@ import (
 // manager.
 type connectFlags struct {
 	*globals
-	timeout time.Duration // of a message of the connection manager
+	timeout time.Duration // for a message of the connection manager
 	retries int
 }
 
-// The default of Linux's rdma_cm, which repeats a message after 4.3 s.
+// The defaults of Linux's rdma_cm, which repeats a message after 4.3 s.
 const (
 	cmTimeout = 20 // code
 	cmRetries = 15
@@ -31,7 +31,7 @@ func (f *connectFlags) register(cmd *cobra.Command) {
 	fs.IntVar(&f.retries, "cm-retries", cmRetries, "client: retries of a message of the connection manager, 1 to 15")
 }
 
-// opener returns what the command opens its adapter with.
+// opener returns the settings with which the command opens its adapter.
 func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
 	o := adapter.Opener{
 		Addr: f.addr,
@@ -54,12 +54,12 @@ func (f *connectFlags) opener(cmd *cobra.Command) (adapter.Opener, error) {
 	return o, nil
 }
 
-// refuseAtServer refuses the options that only a client heeds.
+// refuseAtServer refuses the options that have an effect only at a client.
 func (f *connectFlags) refuseAtServer(cmd *cobra.Command) error {
 	return refuseGiven(cmd, "it is for the client, which says how long both sides wait", "cm-timeout", "cm-retries")
 }
 
-// run runs a command that connects, with what it opens its adapter with.
+// run calls do with the settings of the adapter.
 func (f *connectFlags) run(cmd *cobra.Command, do func(adapter.Opener) error) error {
 	opener, err := f.opener(cmd)
 	if err != nil {

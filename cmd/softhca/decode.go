@@ -71,7 +71,7 @@ The exit code is 1 if a selected packet is bad or the file is damaged.`,
 	return cmd
 }
 
-// terms is an option that takes a list with commas, and may be repeated.
+// terms is the value of an option that takes a list with commas and may be repeated.
 type terms struct {
 	kind  string
 	add   func(string) error
@@ -89,10 +89,10 @@ func (t *terms) Set(list string) error {
 	return nil
 }
 
-// String returns what was given.
+// String returns the given values.
 func (t *terms) String() string { return strings.Join(t.given, ",") }
 
-// Type returns what the help says of the values.
+// Type returns the name of the values in help.
 func (t *terms) Type() string { return t.kind }
 
 // decoding is a run of decode.

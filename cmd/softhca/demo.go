@@ -68,7 +68,8 @@ then fail are the effect of your fault.`,
 	return cmd
 }
 
-// demoStage returns where the demonstration is printed. With --json only the checks are.
+// demoStage returns the output options of the demonstration. With --json it prints only the
+// checks.
 func demoStage(cmd *cobra.Command, asJSON bool) demo.Options {
 	out := cmd.OutOrStdout()
 	if asJSON {
@@ -94,11 +95,11 @@ func runMigrationDemo(cmd *cobra.Command, g *globals, peer string, stage demo.Op
 	return endDemo(cmd, &stage, demo.RunMigration(cmd.Context(), stage))
 }
 
-// demoOpener returns how an adapter of the demonstration is opened.
+// demoOpener returns a function that opens an adapter of the demonstration.
 func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 	return func(addr string, trace func(*verbs.TraceRecord)) (*verbs.Context, func() error, error) {
 		return g.open(cmd.ErrOrStderr(), func(c *verbs.Config) {
-			c.Addr, c.Exclusive = addr, true // both are in this process, and are to be two hosts
+			c.Addr, c.Exclusive = addr, true // both adapters are in this process, and must act as two hosts
 			c.ProbeAfter = demo.ProbeAfter
 			logged := c.Trace
 			c.Trace = func(r *verbs.TraceRecord) {
@@ -111,7 +112,7 @@ func demoOpener(cmd *cobra.Command, g *globals) demo.Open {
 	}
 }
 
-// runPlay shows one of the plays between two adapters of an address each.
+// runPlay shows a demonstration between two adapters with one address each.
 func runPlay(cmd *cobra.Command, g *globals, peer string, stage demo.Options, play func(context.Context, demo.Options) error) error {
 	second := *g
 	second.capture, second.explain = "", false // one file, one adapter
@@ -147,7 +148,7 @@ func demoError(err error) error {
 	return nil
 }
 
-// colors reports whether to use colours on w: only on a terminal, and not if
+// colors reports whether to use colors on w: only on a terminal, and not if
 // NO_COLOR is set.
 func colors(w io.Writer) bool {
 	f, ok := w.(*os.File)
@@ -158,7 +159,7 @@ func colors(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// columns returns the width of the terminal that w is, 0 if it is none.
+// columns returns the width of the terminal w, or 0 if w is no terminal.
 func columns(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -40,8 +40,8 @@ The exit code is 1 if no adapter is usable.`,
 	return cmd
 }
 
-// probeAll describes the adapters that the flags name. If none of them is usable, it
-// returns an error too, which leaves the reasons to the descriptions.
+// probeAll describes the adapters that the flags name. If none of them is usable, it also
+// returns an error; the descriptions have the reasons.
 func probeAll(cmd *cobra.Command, g *globals) ([]devices.Device, error) {
 	log, err := g.logger(cmd.ErrOrStderr())
 	if err != nil {

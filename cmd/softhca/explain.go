@@ -87,8 +87,8 @@ The exit code gives the verdict:
 type explaining struct {
 	asJSON bool
 	all    bool
-	page   string // the file to write it to; "" for none
-	live   string // an interface, instead of a file
+	page   string // the file of the page; "" for none
+	live   string // the interface to follow instead of a file
 }
 
 func (x *explaining) run(cmd *cobra.Command, name string) error {
@@ -116,7 +116,7 @@ func (x *explaining) run(cmd *cobra.Command, name string) error {
 	return x.tell(cmd, name, report, err)
 }
 
-// hear follows what passes an interface until the command is interrupted.
+// hear follows the packets of an interface until the command is interrupted.
 func (x *explaining) hear(cmd *cobra.Command) error {
 	s, err := sniff.Open(x.live)
 	if err != nil {
@@ -143,8 +143,8 @@ func (x *explaining) hear(cmd *cobra.Command) error {
 	return x.tell(cmd, "--live "+x.live, report, nil)
 }
 
-// openAgain opens a file that can be read more than once: of standard input a
-// copy. The caller calls done once.
+// openAgain opens a file for reading more than once; for standard input it opens
+// a copy. The caller calls done once.
 func openAgain(stdin io.Reader, name string) (f *os.File, done func(), err error) {
 	if name != "-" {
 		if f, err = os.Open(name); err != nil {
@@ -184,8 +184,8 @@ const exitUntold = 3
 // unreadable returns an error about a capture that cannot be read, with its exit code.
 func unreadable(err error) error { return &exitError{exitUsage, err} }
 
-// tell prints a report, and writes its page. readErr is what ended the reading of
-// the file before its end.
+// tell prints a report, and writes its page. readErr is the error that stopped the
+// reading before the end of the file.
 func (x *explaining) tell(cmd *cobra.Command, name string, report *explain.Report, readErr error) error {
 	if report == nil {
 		return unreadable(fmt.Errorf("explain %s: %w", name, readErr))
@@ -223,12 +223,12 @@ func (x *explaining) writePage(report *explain.Report, name string) error {
 	return errors.Join(page.Write(b, report, filepath.Base(name)), b.Flush(), f.Close())
 }
 
-// unzipped returns what a file holds that may be compressed. It is read as it is
-// needed: how much that is in all does not matter.
+// unzipped returns the content of a file that may be compressed. It decompresses
+// while the caller reads, so the size does not matter.
 func unzipped(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if magic, err := b.Peek(2); err != nil || !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return b, nil // what is wrong with a short file the next reader says
+		return b, nil // the next reader reports a file that is too short
 	}
 	z, err := gzip.NewReader(b)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // newHelpCommand returns the command that shows the help of others. cobra's own
-// takes a command that there is not for none.
+// command treats an unknown name like no name.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -36,14 +36,14 @@ func newHelpCommand() *cobra.Command {
 			case len(rest) > 0:
 				return usagef("%s has no command %q", at.CommandPath(), rest[0])
 			}
-			at.InitDefaultHelpFlag() // or its help would not name them
+			at.InitDefaultHelpFlag() // otherwise its help would lack these flags
 			at.InitDefaultVersionFlag()
 			return at.Help()
 		},
 	}
 }
 
-// initCompletion adds the command that writes what shells need to complete others.
+// initCompletion adds the command that writes the completion scripts of shells.
 func initCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd, _, err := root.Find([]string{"completion"})

@@ -133,7 +133,7 @@ func (f *judgeFlags) do(cmd *cobra.Command, g *globals) error {
 	return f.judge(cmd, g, plans)
 }
 
-// refuseIgnored refuses options that what is asked for has no use for.
+// refuseIgnored refuses options that have no effect in the chosen mode.
 func (f *judgeFlags) refuseIgnored(cmd *cobra.Command) error {
 	var page, peer, scripts error
 	if len(f.pages) == 0 {
@@ -196,7 +196,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 		return err
 	}
 	defer func() {
-		if e := c.Agent.Close(); err == nil { // the first error tells why an agent broke down
+		if e := c.Agent.Close(); err == nil { // the first error has the reason of an agent's failure
 			err = e
 		}
 	}()
@@ -216,7 +216,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 	})
 	_, e := fmt.Fprintln(out, report.Summary)
 	err = errors.Join(err, printed, e)
-	if f.json != "" { // what was judged before an error is judged
+	if f.json != "" { // after an error too: the report has the scripts judged before it
 		err = errors.Join(err, f.writeJSON(cmd.OutOrStdout(), report.Write))
 	}
 	if err == nil && report.Summary.Differ > 0 {
@@ -225,7 +225,7 @@ func (f *judgeFlags) judge(cmd *cobra.Command, g *globals, plans []*judge.Plan) 
 	return err
 }
 
-// localAddr is the address of this host towards the peer.
+// localAddr returns the given address, or the source address of the route to the peer.
 func localAddr(given string, peer netip.Addr) (netip.Addr, error) {
 	if given != "" {
 		return oneAddr("addr", given)
@@ -234,11 +234,11 @@ func localAddr(given string, peer netip.Addr) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("no way to the peer: %w", err)
 	}
-	a, _ := netip.ParseAddrPort(conn.LocalAddr().String()) // it is one
+	a, _ := netip.ParseAddrPort(conn.LocalAddr().String()) // always valid
 	return a.Addr().Unmap(), conn.Close()
 }
 
-// openJudgePort opens the port, with its capture; end closes both.
+// openJudgePort opens the port and its capture; end closes both.
 func openJudgePort(g *globals, local netip.Addr) (p fabric.Port, end func() error, err error) {
 	if g.transport == verbs.Raw.String() {
 		p, err = raw.Open(raw.Config{Addrs: []netip.Addr{local}})
@@ -259,7 +259,7 @@ func openJudgePort(g *globals, local netip.Addr) (p fabric.Port, end func() erro
 	return w, func() error { return errors.Join(w.Close(), file.Close()) }, nil
 }
 
-// programVersion is what the build knows of itself.
+// programVersion returns the version from the build information.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -272,10 +272,10 @@ func programVersion() string {
 	return info.Settings[i].Value
 }
 
-// stdoutName is the name of a file that means standard output.
+// stdoutName is the file name for standard output.
 const stdoutName = "-"
 
-// writeJSON has write write the file of --json, or standard output.
+// writeJSON calls write with the file of --json, or with standard output.
 func (f *judgeFlags) writeJSON(stdout io.Writer, write func(io.Writer) error) (err error) {
 	if f.json == stdoutName {
 		return write(stdout)

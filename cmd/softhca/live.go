@@ -11,28 +11,28 @@ import (
 	"github.com/softhca/softhca/internal/explain"
 )
 
-// liveBlocks is how many blocks of packets may wait to be explained; an adapter
-// that is faster waits.
+// liveBlocks is the maximum number of blocks of packets that wait to be explained.
+// When the queue is full, the adapter waits.
 const liveBlocks = 64
 
 const (
-	// maxNews is how often connections are told of while packets pass; of the others
-	// the report in the end tells.
+	// maxNews is the maximum number of reports about connections while packets pass.
+	// The final report has the others.
 	maxNews = 100
-	// idle is how often the time is looked at while no packet passes.
+	// idle is the interval of clock checks while no packet passes.
 	idle = 500 * time.Millisecond
 )
 
-// newsroom tells of connections when they fail, and when a message of theirs has to be
+// newsroom reports connections when they fail, and when one of their messages has to be
 // repeated. It is safe for concurrent use.
 type newsroom struct {
 	w io.Writer
 
-	mu sync.Mutex // guards what follows
-	n  int        // that were told of
+	mu sync.Mutex // guards n
+	n  int        // reports so far
 }
 
-// tell tells of one.
+// tell prints one report.
 func (d *newsroom) tell(n explain.News) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,22 +51,22 @@ func (d *newsroom) tell(n explain.News) {
 	say(d.w, "softhca: %v: %s\n  %s", n.Turn, n.Where, strings.Join(more, "; "))
 }
 
-// live explains the packets of an adapter while they pass: it is what the adapter
-// writes its capture to.
+// live explains the packets of an adapter while they pass. It is the writer of the
+// adapter's capture.
 type live struct {
 	blocks   chan []byte
-	rest     []byte // of the block that is being read
+	rest     []byte // unread rest of the current block
 	report   chan *explain.Report
 	follower *explain.Follower
 }
 
-// explainLive returns a live that follows what is written to it, and has told tell of
-// connections that fail.
+// explainLive returns a live that follows the packets written to it, and reports
+// failing connections to told.
 func explainLive(told *newsroom) *live {
 	l := &live{blocks: make(chan []byte, liveBlocks), report: make(chan *explain.Report, 1), follower: explain.New(explain.Config{Tell: told.tell})}
 	go func() {
-		r, _ := l.follower.Read(blockReader{l})    // what is damaged is the adapter's last, half of a packet
-		_, _ = io.Copy(io.Discard, blockReader{l}) // so that the adapter never waits for nobody
+		r, _ := l.follower.Read(blockReader{l})    // an error means that the adapter's last packet is cut off
+		_, _ = io.Copy(io.Discard, blockReader{l}) // otherwise the adapter would wait forever
 		l.report <- r
 	}()
 	return l
@@ -78,8 +78,8 @@ func (l *live) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end ends the capture and returns what was found, nil if it was none. It is called
-// once.
+// end ends the capture and returns the report, or nil if the data was no capture. The
+// caller calls it once.
 func (l *live) end() *explain.Report {
 	close(l.blocks)
 	return <-l.report
@@ -96,7 +96,7 @@ func tellLive(w io.Writer, r *explain.Report) error {
 	return nil
 }
 
-// blockReader reads what was written to a live.
+// blockReader reads the data written to a live.
 type blockReader struct{ *live }
 
 // Read implements io.Reader.
@@ -113,7 +113,7 @@ func (r blockReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// next waits for a block, and tells the follower the time meanwhile.
+// next waits for a block, and passes the time to the follower meanwhile.
 func (r blockReader) next() (block []byte, ok bool) {
 	tick := time.NewTicker(idle)
 	defer tick.Stop()

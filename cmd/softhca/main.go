@@ -30,8 +30,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// interruption returns why a command ends that a signal ended. Its exit code is
-// that which shells give to a program that dies of the signal: 130 for Ctrl-C.
+// interruption returns the error of a command that a signal ended. Its exit code is
+// the one that shells give to a program killed by the signal: 130 for Ctrl-C.
 func interruption(s os.Signal) error {
 	code := exitFailed
 	if n, ok := s.(syscall.Signal); ok {
@@ -40,14 +40,14 @@ func interruption(s os.Signal) error {
 	return &exitError{code, context.Canceled}
 }
 
-// run executes the command line args and returns the exit code. It ends early
-// when ctx does.
+// run executes the command line args and returns the exit code. It stops early
+// when ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	initCompletion(root) // it keeps where to print to
+	initCompletion(root) // after the output is set, which it keeps
 	prepareCompletion(root, args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if interrupted {
 		why = strings.ReplaceAll(why, context.Canceled.Error(), "interrupted")
 	}
-	// If standard error is gone there is nobody left to tell.
+	// If standard error is closed, the error cannot be reported.
 	_, _ = fmt.Fprintln(stderr, "softhca:", why)
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
 		_, _ = fmt.Fprintf(stderr, "Try '%s --help'.\n", cmd.CommandPath())
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitCode(cmd, exitFailed)
 }
 
-// exitCode returns the exit code of a failed command: code, or for run a code of its own,
+// exitCode returns the exit code of a failed command: code, or for run a separate code,
 // because the program under run may end with any usual code. env, nice and timeout do the
 // same.
 func exitCode(cmd *cobra.Command, code int) int {

@@ -37,7 +37,7 @@ make install puts them where man looks for them.`,
 	}
 }
 
-// writePages writes the page of a command and of all below.
+// writePages writes the pages of a command and of all its subcommands.
 func writePages(cmd *cobra.Command, dir string) error {
 	if err := writePage(cmd, filepath.Join(dir, manpage.Name(cmd)+".1")); err != nil {
 		return err

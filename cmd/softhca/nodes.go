@@ -17,7 +17,7 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// nodesFlags are the flags that ucmatose and udaddy have in common.
+// nodesFlags are the common flags of ucmatose and udaddy.
 type nodesFlags struct {
 	connectFlags
 	format, space string
@@ -34,12 +34,11 @@ func (f *nodesFlags) register(cmd *cobra.Command, o *nodes.Options, nodes string
 	f.connectFlags.register(cmd)
 }
 
-// hostFormats returns the ways to give a host.
+// hostFormats returns the values of --format.
 func hostFormats() []string { return []string{"name", "ip", "ipv6"} }
 
-// check completes the options, and checks the load, and the hosts, as far as they
-// are given, by the format that the user asks for. rdma-core's programs warn of one
-// that is unknown, and go on without.
+// check completes the options, and checks the load and the given hosts against
+// --format. For an unknown format, rdma-core's programs only print a warning.
 func (f *nodesFlags) check(cmd *cobra.Command, o *nodes.Options) error {
 	if err := o.Check(); err != nil {
 		return &usageError{err}
@@ -68,8 +67,8 @@ func (f *nodesFlags) check(cmd *cobra.Command, o *nodes.Options) error {
 	return nil
 }
 
-// portSpace returns the index of the first of some names that begins what -P
-// asks for.
+// portSpace returns the index of the first of the names that is a prefix of the
+// value of -P.
 func (f *nodesFlags) portSpace(names ...string) (int, error) {
 	for i, name := range names {
 		if strings.HasPrefix(strings.ToLower(f.space), name) {
@@ -79,8 +78,8 @@ func (f *nodesFlags) portSpace(names ...string) (int, error) {
 	return 0, usagef("--port-space %q: %s", f.space, text.Want(f.space, names))
 }
 
-// registerLoad adds the flags of programs that connect several nodes, which are
-// what.
+// registerLoad adds the flags of programs with several nodes; what is the word for
+// the nodes in help.
 func registerLoad(cmd *cobra.Command, l *nodes.Load, what string) {
 	fs := cmd.Flags()
 	fs.IntVarP(&l.Connections, "connections", "c", 1, what+" at once")
@@ -209,7 +208,7 @@ func datagramSpace(number uint16) (rdmacm.PortSpace, error) {
 }
 
 func newMckeyCommand(g *globals) *cobra.Command {
-	// It sends no message of the connection manager, so there is nothing to set.
+	// mckey sends no message of the connection manager, so it has no flags for them.
 	f := &mckeyFlags{connectFlags: connectFlags{globals: g, timeout: ib.AckTimeout(cmTimeout), retries: cmRetries}}
 	cmd := &cobra.Command{
 		Use:   "mckey -m GROUP [-s]",

@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 )
 
-// partial are the commands that have not all options of adapters, with those
-// that they have. Other options are refused, and their help does not name them.
+// partial maps each command that lacks some options of adapters to those that it
+// has. The command refuses the others, and its help omits them.
 var partial = map[string][]string{
 	"softhca":    nil,
 	"broker":     {"addr"},
@@ -31,7 +31,7 @@ var partial = map[string][]string{
 	"version":    nil,
 }
 
-// ignored returns those options of adapters that a command does not have.
+// ignored returns the options of adapters that a command lacks.
 func ignored(cmd *cobra.Command) (all []*pflag.Flag) {
 	own := cmd
 	for own.HasParent() && own.Parent().HasParent() {
@@ -63,8 +63,8 @@ func refuseIgnored(cmd *cobra.Command) error {
 	return nil
 }
 
-// refuseGiven returns a usageError for the first of some options that is given,
-// though it has no effect: why says where it has.
+// refuseGiven returns a usageError for the first given option among names, which
+// have no effect here. why says where they have an effect.
 func refuseGiven(cmd *cobra.Command, why string, names ...string) error {
 	for _, name := range names {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
@@ -74,10 +74,9 @@ func refuseGiven(cmd *cobra.Command, why string, names ...string) error {
 	return nil
 }
 
-// checkGiven returns a usageError for the first option that is given a value that
-// no option of its type takes: no time is negative, and a name that is empty, as
-// of a variable of a shell that is not set, names nothing. Without a value --addr
-// is any address.
+// checkGiven returns a usageError for the first option with a negative time or an
+// empty name, for example from an unset shell variable. An empty --addr is valid:
+// it means any address.
 func checkGiven(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		value := f.Value.String()
@@ -88,7 +87,7 @@ func checkGiven(cmd *cobra.Command) (err error) {
 			err = usagef("--%s %s: a time is not negative", f.Name, value)
 		case f.Value.Type() == "string" && strings.TrimSpace(value) == "":
 			kind, _ := pflag.UnquoteUsage(f)
-			if kind == f.Value.Type() { // the help does not name the value
+			if kind == f.Value.Type() { // the help has no name for the value
 				kind = "a value"
 			}
 			err = usagef("--%s is empty: give %s, or leave --%s out", f.Name, kind, f.Name)
@@ -97,10 +96,10 @@ func checkGiven(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// helpWidth is how many columns help has.
+// helpWidth is the number of columns of help.
 const helpWidth = 100
 
-// setHelp has help tell only the options that a command has, in lines that fit a
+// setHelp limits help to the options that a command has, in lines that fit a
 // terminal.
 func setHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
@@ -117,8 +116,8 @@ func setHelp(root *cobra.Command) {
 	})
 }
 
-// fill breaks the paragraphs of s into lines anew, and those lines that begin
-// with a blank and are too long.
+// fill wraps the paragraphs of s, and each line that begins with a blank and is
+// too long.
 func fill(s string) string {
 	var lines []string
 	paragraph := ""
@@ -143,15 +142,15 @@ func fill(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Of an indented line that explains something.
+// The layout of indented lines with an explanation.
 const (
-	gap       = "   "          // before the explanation, at least
-	farRight  = helpWidth - 40 // from here on an explanation goes below
-	belowLeft = 6              // where it begins there
+	gap       = "   "          // minimum gap before the explanation
+	farRight  = helpWidth - 40 // an explanation from this column on moves to the next line
+	belowLeft = 6              // its column there
 )
 
-// fold breaks a line that is too long: a command or a word, and, behind a gap, its
-// explanation, which goes on in its own column.
+// fold wraps a line that is too long: a command or a word, a gap, and an
+// explanation, which continues in its own column.
 func fold(line string) []string {
 	at := strings.LastIndex(line, gap) + len(gap)
 	if utf8.RuneCountInString(line) <= helpWidth || at == len(gap)-1 || strings.TrimSpace(line[:at]) == "" {

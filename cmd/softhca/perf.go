@@ -36,15 +36,15 @@ type perfFlags struct {
 	duration time.Duration
 	timeout  time.Duration
 	retry    int
-	loss     float64  // of --loss-ratio
-	rate     string   // of --static-rate
-	limit    string   // of --rate-limit
-	alt      string   // of --alt
-	typ      string   // of --type
+	loss     float64  // --loss-ratio
+	rate     string   // --static-rate
+	limit    string   // --rate-limit
+	alt      string   // --alt
+	typ      string   // --type
 	server   []string // --server-fault
 }
 
-// perfPort is where a server of perf listens by default.
+// perfPort is the default TCP port of a perf server.
 const perfPort = 18516
 
 func newPerfCommand(g *globals) *cobra.Command {
@@ -139,7 +139,7 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	s.BoolVar(&f.local, "local", false, "run both sides on this host")
 	s.BoolVar(&f.forever, "forever", false, "as server, serve one client after another until interrupted")
 	s.BoolVar(&f.child, "child", false, "as server, print the TCP address, and end with standard input")
-	// The flag exists: it was registered right above.
+	// The flag exists: the line above registers it.
 	_ = s.MarkHidden("child")
 }
 
@@ -206,12 +206,12 @@ func (f *perfFlags) parse(cmd *cobra.Command, args []string) (host string, err e
 	if !(f.loss >= 0 && f.loss < 1) || f.loss > 0 && f.otherFaults() {
 		return "", usagef("--loss-ratio takes a share below 1, and no other faults")
 	}
-	f.ownFaults = f.local || f.child || host != "" // the result tells
+	f.ownFaults = f.local || f.child || host != "" // the result has the statistics of the rules
 	return host, checkRules("--server-fault", f.server)
 }
 
-// refuseIgnored refuses options that have no effect on the side that the command
-// is: host is empty unless it is the client.
+// refuseIgnored refuses options that have no effect on this side. host is empty
+// unless this side is the client.
 func (f *perfFlags) refuseIgnored(cmd *cobra.Command, host string) error {
 	switch {
 	case f.local && host != "":
@@ -229,12 +229,12 @@ func (f *perfFlags) refuseIgnored(cmd *cobra.Command, host string) error {
 		"depth", "duration", "json", "latency", "mtu", "post-list", "qps", "rate-limit", "retry", "size", "static-rate", "timeout", "type")
 }
 
-// otherFaults reports whether there are rules beside those of --loss-ratio.
+// otherFaults reports whether there are rules in addition to that of --loss-ratio.
 func (f *perfFlags) otherFaults() bool {
 	return len(f.faults)+len(f.server) > 0 || f.faultFile != "" || os.Getenv(verbs.FaultsEnv) != ""
 }
 
-// parseRetries turns --timeout and --retry into attributes.
+// parseRetries converts --timeout and --retry to attributes.
 func (f *perfFlags) parseRetries() error {
 	if f.retry < 0 || f.retry > 7 {
 		return usagef("--retry %d: want 0 to 7", f.retry)
@@ -250,7 +250,7 @@ func (f *perfFlags) parseRetries() error {
 	return nil
 }
 
-// parseRates takes --static-rate and --rate-limit.
+// parseRates parses --static-rate and --rate-limit.
 func (f *perfFlags) parseRates() (err error) {
 	if f.plan.Rate, err = ib.ParseRate(f.rate); err != nil {
 		return usagef("--static-rate: %w", err)
@@ -272,8 +272,8 @@ func (f *perfFlags) parseRates() (err error) {
 	return usagef("--rate-limit %s: want bits per second, 1k to 4294G, such as 10M", f.limit)
 }
 
-// parseAlt takes --alt, which makes the address the adapter's second one and,
-// at a client, has the queue pairs use it.
+// parseAlt parses --alt, the second address of the adapter. At a client, the
+// queue pairs use it as their alternate path.
 func (f *perfFlags) parseAlt(client bool) error {
 	if f.alt == "" {
 		return nil
@@ -307,7 +307,7 @@ func (f *perfFlags) openPerf(cmd *cobra.Command) (*verbs.Context, func() error, 
 	})
 }
 
-// measure is the client. It prints the result.
+// measure runs the client and prints the result.
 func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server string) error {
 	sum, err := f.client(ctx, cmd, server)
 	if failed := (*perf.Failure)(nil); f.asJSON && errors.As(err, &failed) {
@@ -319,7 +319,7 @@ func (f *perfFlags) measure(ctx context.Context, cmd *cobra.Command, server stri
 	return errors.Join(err, printResult(cmd.OutOrStdout(), f.asJSON, sum))
 }
 
-// client measures. What an interrupted measurement has shown comes with the error.
+// client measures. An interrupted measurement returns its result so far with the error.
 func (f *perfFlags) client(ctx context.Context, cmd *cobra.Command, server string) (sum perf.Summary, err error) {
 	dev, closer, err := f.openPerf(cmd)
 	if err != nil {
@@ -331,12 +331,12 @@ func (f *perfFlags) client(ctx context.Context, cmd *cobra.Command, server strin
 		return sum, fmt.Errorf("no server at %s: is it running, and its --port the same? %w", server, text.Bare(err))
 	}
 	return perf.Run(ctx, dev, conn, f.plan, func(i perf.Interval) {
-		// Progress that nobody can read is no reason to stop.
+		// A failure to print progress does not stop the measurement.
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%3.0f s  %12s  %20s\n", i.Elapsed.Seconds(), text.Rate(i.Gbps*1e9, "b/s"), text.Rate(i.Mpps*1e6, " messages/s"))
 	})
 }
 
-// serve is the server.
+// serve runs the server.
 func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
 	dev, closer, err := f.openPerf(cmd)
 	if err != nil {
@@ -349,7 +349,7 @@ func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
 	if f.child {
 		at = net.JoinHostPort(dev.QueryGID(0).Addr().String(), "0")
 		go func() {
-			_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // its end is all that counts
+			_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // wait for the end of standard input
 			end()
 		}()
 	}
@@ -358,7 +358,7 @@ func (f *perfFlags) serve(ctx context.Context, cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	defer func() { _ = l.Close() }() // nothing more to accept
+	defer func() { _ = l.Close() }()
 	if f.child {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), l.Addr())
 	} else {
@@ -376,7 +376,7 @@ func (f *perfFlags) accept(ctx context.Context, cmd *cobra.Command, dev *verbs.C
 		conn, err := l.Accept()
 		switch {
 		case err != nil && ctx.Err() != nil && f.forever:
-			return nil // this is how it ends
+			return nil // --forever ends by interruption
 		case err != nil && ctx.Err() != nil:
 			return fmt.Errorf("wait for a client: %w", ctx.Err())
 		case err != nil:
@@ -384,7 +384,7 @@ func (f *perfFlags) accept(ctx context.Context, cmd *cobra.Command, dev *verbs.C
 		}
 		err = perf.Serve(ctx, dev, conn, f.plan.Op)
 		if f.child && errors.Is(err, perf.ErrPeerFailed) {
-			return nil // the client tells it all
+			return nil // the client reports the error
 		}
 		if !f.forever {
 			return err

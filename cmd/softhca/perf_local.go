@@ -23,9 +23,9 @@ import (
 // perfAddr is the client's address with --local.
 const perfAddr = "127.0.0.1"
 
-// runLocal measures between two processes of this host: this one, and the
-// same program again as the server. Faults are the client's, those of the
-// environment too, unless --server-fault names some for the server.
+// runLocal measures between two processes of this host: this one, and a second
+// process of the same program as the server. Faults, also those of the
+// environment, apply to the client; those of --server-fault apply to the server.
 func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
 	f.addr = cmp.Or(f.addr, perfAddr)
 	own, err := oneAddr("addr", f.addr)
@@ -38,7 +38,7 @@ func (f *perfFlags) runLocal(ctx context.Context, cmd *cobra.Command) error {
 			return err
 		}
 		if err = do(server); err != nil {
-			_ = stop(false) // it has told its own on standard error
+			_ = stop(false) // the server has reported its error on standard error
 			return err
 		}
 		return stop(true)
@@ -85,13 +85,14 @@ func (f *perfFlags) compare(ctx context.Context, cmd *cobra.Command, beside func
 	return printResult(cmd.OutOrStdout(), f.asJSON, r)
 }
 
-// serverGrace is how long the server may take to end after its client has: it
-// ends by itself.
+// serverGrace is the time that the server has to end by itself after its client
+// has ended.
 const serverGrace = 10 * time.Second
 
-// startServer runs this program as a server on an address. It returns where
-// that listens; stop waits for its end, which it does not bring about while
-// the server may be ending well, and returns what went wrong there.
+// startServer runs this program as a server on an address, and returns the
+// server's TCP address. stop waits for the end of the server and returns its
+// error. stop(true) gives the server serverGrace to end by itself; stop(false)
+// ends it.
 func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at netip.Addr) (server string, stop func(well bool) error, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -102,7 +103,7 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 		"--fault-seed", strconv.FormatUint(f.faultSeed, 10),
 	}
 	if f.alt != "" {
-		// It was parsed before.
+		// parse has checked the address.
 		args = append(args, "--alt", netip.MustParseAddr(f.alt).Next().String())
 	}
 	for _, rule := range f.server {
@@ -123,7 +124,7 @@ func (f *perfFlags) startServer(ctx context.Context, cmd *cobra.Command, at neti
 		return "", nil, fmt.Errorf("start the server: %w", err)
 	}
 	stop = func(well bool) error {
-		end := func() { _ = in.Close() } // the child ends with it
+		end := func() { _ = in.Close() } // the child ends with its standard input
 		if well {
 			defer time.AfterFunc(serverGrace, end).Stop()
 		} else {

@@ -98,7 +98,7 @@ func (f *pingpongFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if err != nil {
 		err = fmt.Errorf("pingpong: %w", err)
-		if cmd.Context().Err() != nil && r.Iters > 0 { // interrupted: what was done is printed all the same
+		if cmd.Context().Err() != nil && r.Iters > 0 { // interrupted: print the partial result
 			err = errors.Join(err, f.print(cmd.OutOrStdout(), r, true))
 		}
 		return err
@@ -116,7 +116,7 @@ func (f *pingpongFlags) print(w io.Writer, r pingpong.Result, interrupted bool) 
 	return json.NewEncoder(w).Encode(s)
 }
 
-// client says what the other side of a server is.
+// client returns the command for the other side of a server.
 func (f *pingpongFlags) client() string {
 	if f.Kind == pingpong.RD {
 		return "softhca pingpong HOST"

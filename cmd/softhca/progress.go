@@ -54,8 +54,8 @@ func (p *progress) end() {
 	}
 }
 
-// left estimates the remaining time from the part done after a time; 0 if nothing is done
-// yet.
+// left estimates the remaining time from the part done and the elapsed time. It returns 0 if
+// nothing is done yet.
 func left(elapsed time.Duration, done, all uint64) time.Duration {
 	if done == 0 || done >= all {
 		return 0

@@ -32,7 +32,7 @@ type globals struct {
 	faults    []string
 	faultFile string
 	faultSeed uint64
-	// ownFaults is set by a command that itself tells what the rules did.
+	// ownFaults is set by a command that reports the effects of the rules itself.
 	ownFaults bool
 }
 
@@ -67,7 +67,7 @@ no kernel module, no root, no RDMA hardware.`,
 	f.StringVar(&g.faultFile, "fault-file", "", "a `file` with more rules")
 	f.Uint64Var(&g.faultSeed, "fault-seed", 0, "`seed` of the random choices of rules; 0 draws one")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check makes it no usage error
+		if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check would not return a usageError
 			return groupError(err)
 		}
 		if err := refuseIgnored(cmd); err != nil {
@@ -121,8 +121,8 @@ func maxArgs(n int) cobra.PositionalArgs {
 	}
 }
 
-// refuseZero returns a usageError for the first of some flags that is given as 0,
-// which to the program would mean that it was not given.
+// refuseZero returns a usageError for the first of some flags with the value 0,
+// which the program would treat as not given.
 func refuseZero(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "0" {
@@ -132,7 +132,7 @@ func refuseZero(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// logger returns the log that --log-level asks for.
+// logger returns a logger with the level of --log-level.
 func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.logLevel)); err != nil {
@@ -141,7 +141,7 @@ func (g *globals) logger(w io.Writer) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})), nil
 }
 
-// config returns the adapter that the flags describe, without its capture.
+// config returns the configuration from the flags, without the capture.
 func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
 	c := verbs.Config{Addr: g.addr, Faults: verbs.Faults{Rules: strings.Join(g.faults, "\n"), File: g.faultFile, Seed: g.faultSeed}}
 	if g.transport == verbs.Raw.String() {
@@ -154,7 +154,7 @@ func (g *globals) config(log *slog.Logger) (verbs.Config, error) {
 }
 
 // checkFaults returns a usageError for the first mistake in the rules of the
-// flags that all commands have, before a command opens or starts anything.
+// common flags. It runs before a command opens or starts anything.
 func (g *globals) checkFaults() error {
 	if err := checkRules("--fault", g.faults); err != nil {
 		return err
@@ -162,8 +162,8 @@ func (g *globals) checkFaults() error {
 	return checkFaultFile("--fault-file", g.faultFile)
 }
 
-// checkFaultFile returns an error if a file of rules cannot be read or has a wrong rule. name
-// may be "", for no file. from is the option or variable that gives it.
+// checkFaultFile returns an error if a file of rules cannot be read or has a wrong rule. An
+// empty name means no file. from is the option or variable that names the file.
 func checkFaultFile(from, name string) error {
 	if name == "" {
 		return nil
@@ -196,9 +196,9 @@ func checkRules(from string, rules []string) error {
 	return nil
 }
 
-// open opens the adapter that the flags describe, after the tweaks. The
-// caller calls closer once: it closes the adapter and its capture file, and
-// returns their errors.
+// open applies the tweaks to the configuration from the flags and opens the
+// adapter. The caller calls closer once: it closes the adapter and its capture
+// file, and returns their errors.
 func (g *globals) open(stderr io.Writer, tweaks ...func(*verbs.Config)) (hca *verbs.Context, closer func() error, err error) {
 	log, err := g.logger(stderr)
 	if err != nil {
@@ -256,12 +256,12 @@ func printResult(w io.Writer, asJSON bool, result fmt.Stringer) error {
 	return err
 }
 
-// say writes a line to standard error; if that is gone nobody is left to tell.
+// say writes a line to standard error. It ignores write errors.
 func say(stderr io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(stderr, format+"\n", args...)
 }
 
-// logCounters logs what an adapter counted, zeros left out.
+// logCounters logs the counters of an adapter that are not zero.
 func logCounters(log *slog.Logger, hca *verbs.Context) {
 	counters, err := hca.Counters()
 	if err != nil {
@@ -287,8 +287,8 @@ func createCapture(name string) (w io.Writer, done func() error, err error) {
 	return b, func() error { return errors.Join(b.Flush(), f.Close()) }, nil
 }
 
-// captureError says that a capture file cannot be written. from is the option or variable
-// that names it.
+// captureError returns the error for a capture file that cannot be written. from is the option
+// or variable that names the file.
 func captureError(from, name string, err error) error {
 	return fmt.Errorf("%s %s: %w: name a file that you may write, in a directory that exists", from, name, cause(err))
 }
@@ -319,7 +319,7 @@ const maxLinks = 40
 // link that does not exist, cannot be created.
 func creatable(name string) error {
 	for range maxLinks {
-		dir, _ := filepath.Split(name) // unlike Dir it keeps "..", for the kernel to resolve
+		dir, _ := filepath.Split(name) // unlike Dir, Split keeps ".." for the kernel to resolve
 		target, err := os.Readlink(name)
 		if err != nil {
 			return writableDir(dir + ".")

@@ -17,7 +17,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// defaultDevice is what programs find the adapter under.
+// defaultDevice is the default name of the adapter.
 const defaultDevice = "softhca0"
 
 // runName is the name of the command.
@@ -69,11 +69,11 @@ is wrong, the address or the capture file cannot be used, or the libraries are m
 	cmd.Flags().StringVar(&device, "device", "", "`name` of the adapter (default "+defaultDevice+")")
 	cmd.Flags().StringArrayVar(&addrs, "addr", nil,
 		"local `address`, addresses (a,b) or network interface of the adapter; they become its GID table; repeat it for more adapters")
-	cmd.Flags().SetInterspersed(false) // what follows the program's name is its own
+	cmd.Flags().SetInterspersed(false) // words after the program's name are its arguments
 	return cmd
 }
 
-// runProgram runs a program on adapters of these addresses.
+// runProgram runs a program on adapters with these addresses.
 func runProgram(cmd *cobra.Command, g *globals, args []string, device string, addrs []string) error {
 	if strings.HasPrefix(device, "-") {
 		return usagef("--device %q: want a name; options stand before it", device)
@@ -141,7 +141,7 @@ func runOptions(cmd *cobra.Command, g *globals, args []string) (*launch.Options,
 	if cmd.Flags().Changed("log-level") {
 		set(launch.LogLevelEnv, g.logLevel)
 	}
-	// The program, or one that it starts, may go to another directory first.
+	// Use absolute paths: the program or its children may change their directory.
 	for _, f := range []struct{ env, name string }{{launch.FaultFileEnv, g.faultFile}, {launch.CaptureEnv, g.capture}} {
 		if f.name == "" {
 			continue

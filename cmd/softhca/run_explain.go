@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// maxListened is how many adapters are followed; what others write is passed over.
+	// maxListened is the maximum number of adapters followed. Packets of others are
+	// discarded.
 	maxListened = 256
-	// maxTold is how many reports are printed one by one.
+	// maxTold is the maximum number of reports printed in full.
 	maxTold = 8
-	// lastWords is how long an adapter of a process that outlives the program is
-	// heard.
+	// lastWords limits the wait, after the program has ended, for adapters of
+	// processes that outlive it.
 	lastWords = time.Second
 )
 
-// runExplained runs a program and tells in the end what went wrong on the wire, for
-// each adapter that it or its children opened.
+// runExplained runs a program and then reports what went wrong on the wire, for each
+// adapter that the program or its children opened.
 func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) error {
 	dir, err := os.MkdirTemp("", "softhca-run-*")
 	if err != nil {
@@ -57,17 +58,17 @@ func runExplained(ctx context.Context, cmd *cobra.Command, o *launch.Options) er
 	return nil
 }
 
-// ears listen to the adapters of programs.
+// ears receives the captures of the adapters of programs.
 type ears struct {
 	listener net.Listener
 	told     *newsroom
 	group    sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	closing bool
 	conns   map[net.Conn]bool
 	reports []*explain.Report // in the order in which the adapters ended
-	heard   int
+	heard   int               // adapters that have connected
 }
 
 func (e *ears) listen() {
@@ -84,7 +85,7 @@ func (e *ears) listen() {
 	}
 }
 
-// add counts an adapter, and reports whether anybody still listens.
+// add registers the connection of an adapter. It reports false when e is closing.
 func (e *ears) add(conn net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,7 +100,7 @@ func (e *ears) add(conn net.Conn) bool {
 	return true
 }
 
-// follow follows an adapter up to its end.
+// follow reads the capture of an adapter to its end.
 func (e *ears) follow(conn net.Conn) {
 	defer e.group.Done()
 	e.mu.Lock()
@@ -108,13 +109,13 @@ func (e *ears) follow(conn net.Conn) {
 	e.mu.Unlock()
 	var r *explain.Report
 	if follow {
-		// An adapter that ends at once leaves half of a packet; the report is of what
-		// stands before that.
+		// A killed process may cut off the adapter's last packet; the report covers
+		// the packets before it.
 		l := explainLive(e.told)
 		_, _ = io.Copy(l, conn)
 		r = l.end()
 	}
-	_, _ = io.Copy(io.Discard, conn) // so that it never waits for nobody
+	_, _ = io.Copy(io.Discard, conn) // otherwise the adapter would wait forever
 	_ = conn.Close()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,7 +125,7 @@ func (e *ears) follow(conn net.Conn) {
 	}
 }
 
-// close stops listening and returns what was heard.
+// close stops listening and returns the reports.
 func (e *ears) close() []*explain.Report {
 	_ = e.listener.Close()
 	e.mu.Lock()
@@ -137,8 +138,7 @@ func (e *ears) close() []*explain.Report {
 	return e.reports
 }
 
-// tellAll writes the reports: of one adapter its own, of several those first in
-// which something went wrong.
+// tellAll writes the reports. If there are several, those with findings come first.
 func tellAll(w io.Writer, reports []*explain.Report) (err error) {
 	var bad, good []*explain.Report
 	for _, r := range reports {

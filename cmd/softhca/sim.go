@@ -121,7 +121,7 @@ func (f *simFlags) run(cmd *cobra.Command) error {
 	}
 	defer stop()
 	p := newProgress(cmd.ErrOrStderr())
-	if !f.trace { // a trace is progress enough
+	if !f.trace { // a trace shows progress itself
 		c.Progress = func(s sim.Summary) { p.show(s.Elapsed, f.howFar(c, &s)) }
 	}
 	sum, err := c.Run(run)
@@ -130,11 +130,11 @@ func (f *simFlags) run(cmd *cobra.Command) error {
 		return &usageError{err}
 	}
 	if sum.Failed == nil && ctx.Err() != nil {
-		err = ctx.Err() // interrupted: what was done is printed all the same
+		err = ctx.Err() // interrupted: print the partial result
 	}
 	var small *sim.Smallest
 	if sum.Failed != nil && f.minimize {
-		// Nobody is there to see that progress could not be shown.
+		// A failure to print progress does not stop the search.
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "seed %d fails: looking for the smallest run that does\n", sum.Failed.Seed)
 		small = sim.Minimize(ctx, sim.Config{Seed: sum.Failed.Seed, Ops: f.ops, Profile: f.profile, Skip: c.Skip}, sum.Failed)
 	}
@@ -150,7 +150,7 @@ func (f *simFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// campaign turns the flags into a campaign.
+// campaign returns the campaign that the flags describe.
 func (f *simFlags) campaign(cmd *cobra.Command) (*sim.Campaign, error) {
 	c := &sim.Campaign{
 		Config: sim.Config{Ops: f.ops, Profile: f.profile}, First: 1, Last: 100, Packets: f.packets, Workers: f.jobs,
@@ -188,7 +188,7 @@ func (f *simFlags) campaign(cmd *cobra.Command) (*sim.Campaign, error) {
 	return c, nil
 }
 
-// howFar returns the part of a campaign that is done, by its seeds, packets and time.
+// howFar describes the progress of a campaign in seeds, packets and time.
 func (f *simFlags) howFar(c *sim.Campaign, s *sim.Summary) string {
 	runs := text.Count(s.Runs, "run", "runs")
 	var far string
@@ -239,7 +239,7 @@ func parseSeeds(s string) (first, last uint64, err error) {
 	return first, last, nil
 }
 
-// print writes what a person reads.
+// print writes the result as text.
 func (f *simFlags) print(w io.Writer, s *sim.Summary, small *sim.Smallest) error {
 	var b strings.Builder
 	if s.Failed != nil {
@@ -264,7 +264,8 @@ func (f *simFlags) print(w io.Writer, s *sim.Summary, small *sim.Smallest) error
 	return err
 }
 
-// printReached writes how many of some things came up, and which did not.
+// printReached writes how many of the named things were reached, and the names of the
+// others.
 func printReached(b *strings.Builder, things string, names []string, counts sim.Marks) {
 	if len(names) == 0 {
 		return
@@ -282,7 +283,7 @@ func printReached(b *strings.Builder, things string, names []string, counts sim.
 	fmt.Fprintln(b)
 }
 
-// printFailure writes the failed run, or the smallest that fails like it.
+// printFailure writes the failed run, or the smallest run that fails like it.
 func (f *simFlags) printFailure(b *strings.Builder, r *sim.Result, small *sim.Smallest) {
 	fmt.Fprintf(b, "seed %d (profile %s: %s) fails\n  %v\n", r.Seed, r.Profile, r.Troubles, r.Violation)
 	again := fmt.Sprintf("softhca sim --seed %d --profile %s --ops %d --trace", r.Seed, f.profile, f.ops)
@@ -299,8 +300,8 @@ func (f *simFlags) printFailure(b *strings.Builder, r *sim.Result, small *sim.Sm
 	fmt.Fprintf(b, "see all of it: %s\n\n", again)
 }
 
-// numbers writes a list for --only; that of a run without any action names one
-// that does not exist.
+// numbers returns the value of --only. For a run without any action it is the number
+// of an action that does not exist.
 func numbers(list []int) string {
 	if len(list) == 0 {
 		return "-1"
@@ -308,7 +309,7 @@ func numbers(list []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", ",")
 }
 
-// printJSON writes what a machine reads.
+// printJSON writes the result as JSON.
 func (f *simFlags) printJSON(w io.Writer, s *sim.Summary, small *sim.Smallest) error {
 	byName := func(names []string, counts sim.Marks) map[string]uint64 {
 		m := make(map[string]uint64)

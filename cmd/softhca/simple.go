@@ -45,7 +45,7 @@ The adapter is on --addr, else on -s, else on the first network interface that i
 	return cmd
 }
 
-// newSimpleCommand returns what both commands have: side is filled by the flags
+// newSimpleCommand returns the common part of both commands. The flags set side
 // before run is called.
 func newSimpleCommand(f *connectFlags, side *simple.Side, run func(*cobra.Command) error) *cobra.Command {
 	cmd := &cobra.Command{Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,7 +28,7 @@ which, and the attributes that the call must and may name.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			types := states.Types()
 			if typ != "" {
-				t, _ := states.Parse(typ) // the option takes no other
+				t, _ := states.Parse(typ) // the option accepts only valid types
 				types = []ib.QPType{t}
 			}
 			return format.print(cmd, types)
@@ -85,7 +85,7 @@ the passive side: the table that the adapter executes. With --json it also print
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			states := cmstates.States()
 			if name != "" {
-				s, _ := cmstates.Find(name) // the option takes no other
+				s, _ := cmstates.Find(name) // the option accepts only valid states
 				states = []cmstates.State{s}
 			}
 			return format.print(cmd, states)

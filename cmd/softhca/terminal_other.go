@@ -4,7 +4,7 @@ package main
 
 import "os"
 
-// terminalColumns returns the width of a terminal, 0 where nobody tells.
+// terminalColumns returns 0: this system does not report the width of a terminal.
 func terminalColumns(*os.File) int { return 0 }
 
 // isTerminal reports false: this system has no way to ask.

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalColumns returns the width of a terminal, 0 if f is none.
+// terminalColumns returns the width of a terminal, or 0 if f is no terminal.
 func terminalColumns(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

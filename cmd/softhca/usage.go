@@ -17,8 +17,8 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 )
 
-// flagError returns the usageError for what the parser of options says, in our
-// words: which option, what was given, what is wanted.
+// flagError converts an error of the option parser to a usageError that says which
+// option, which value was given, and which values are valid.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
@@ -57,9 +57,9 @@ func optionNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// wanted says what values an option of a type of the parser takes; "" for types
-// of our own, whose errors say it. A value that is far off is a number, but not one
-// that can be stored.
+// wanted describes the valid values of an option type of the parser. It returns ""
+// for our own types, whose errors have the description. far reports that the value
+// is a number outside the type's range.
 func wanted(kind string, far bool) string {
 	bits := map[string]int{"uint8": 8, "uint16": 16, "uint32": 32}[kind]
 	switch {
@@ -86,8 +86,8 @@ func wanted(kind string, far bool) string {
 	}
 }
 
-// groupError returns the usageError for options of which one must be given, or
-// which exclude each other, as cobra says it.
+// groupError converts cobra's error about options, of which one must be given or which
+// exclude each other, to a usageError.
 func groupError(err error) error {
 	options := regexp.MustCompile(`\[([a-z -]+)\]`).FindAllStringSubmatch(err.Error(), 2)
 	switch {
@@ -99,7 +99,7 @@ func groupError(err error) error {
 	return &usageError{err}
 }
 
-// dashed returns the names of options, which blanks part, as users write them.
+// dashed returns a list of option names, separated by blanks, as users write them.
 func dashed(names string) string {
 	all := strings.Fields(names)
 	last := len(all) - 1
@@ -112,7 +112,7 @@ func dashed(names string) string {
 	return strings.Join(all[:last], ", ") + " and " + all[last]
 }
 
-// noCommand refuses a word that is no command, and names those that it resembles.
+// noCommand refuses a word that is no command, and suggests similar commands.
 func noCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -139,8 +139,7 @@ func oneAddr(flag, value string) (netip.Addr, error) {
 // portSpaceNumber is the default of --port-space-number as its help writes it.
 const portSpaceNumber = "0x111"
 
-// readable returns a time with so many digits as a person reads: the steps of the
-// protocol's times have nine.
+// readable rounds a time to three digits; the steps of the protocol's times have more.
 func readable(d time.Duration) string {
 	step := time.Duration(1)
 	for d/step >= 1000 {

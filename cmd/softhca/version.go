@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version says which build this is.
+// version identifies the build.
 type version struct {
 	Version  string `json:"version"`            // of the module; "(devel)" if it was not built from a tagged one
 	Revision string `json:"revision,omitempty"` // of the source, if it is known
@@ -19,7 +19,7 @@ type version struct {
 	Platform string `json:"platform"`           // operating system and architecture
 }
 
-// newVersion returns what the linker left in the program.
+// newVersion returns the build information in the program.
 func newVersion() version {
 	v := version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -42,7 +42,7 @@ func newVersion() version {
 	return v
 }
 
-// String says it in a line.
+// String returns the version in one line.
 func (v version) String() string {
 	line := "softhca " + v.Version
 	if v.Revision != "" {
