@@ -7,7 +7,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// answer follows an answer to the requests of a side.
+// answer processes an answer to the requests of a side.
 func (c *conversation) answer(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	h.answers++
@@ -28,8 +28,8 @@ func (c *conversation) answer(f *Follower, side int) {
 	}
 }
 
-// spoil notes an answer that a rule of faults lost or changed, or that makes good those
-// before it. An answer that reached the requester once is not missing when a copy is lost.
+// spoil records an answer that a fault rule lost or changed, or calls makeGood for an intact
+// one. An answer that reached the requester once is not missing when a copy is lost.
 func (h *half) spoil(f *Follower) {
 	psn, own := f.pkt.BTH.PSN, f.pkt.Info.Kind != roce.KindAck
 	if f.sight.deed == delayed {
@@ -47,8 +47,8 @@ func (h *half) spoil(f *Follower) {
 	}
 }
 
-// makeGood forgets the spoilt answers that an answer with a PSN replaces. With the last of
-// them the requester has what it repeated its requests for.
+// makeGood forgets the spoilt answers that an answer with this PSN replaces. When none is
+// left, the requester has every answer for which it repeated requests.
 func (h *half) makeGood(psn ib.PSN) {
 	if len(h.spoiled) == 0 {
 		return
@@ -59,7 +59,7 @@ func (h *half) makeGood(psn ib.PSN) {
 	}
 }
 
-// unasked follows an answer to requests that are not in the capture.
+// unasked processes an answer to requests that are not in the capture.
 func (c *conversation) unasked(f *Follower) {
 	p := &f.pkt
 	if p.Info.Headers&roce.HasAETH == 0 || p.Info.Kind != roce.KindAck {
@@ -81,8 +81,8 @@ func (c *conversation) unasked(f *Follower) {
 	}
 }
 
-// refine corrects the length of a last READ that was a guess, as the path MTU is
-// known by now, or there was one response only.
+// refine corrects the guessed length of the last READ when the path MTU becomes
+// known, or when the READ has a single response.
 func (h *half) refine(mtu int, p *roce.Packet) {
 	if len(h.ops) == 0 || !h.ops[len(h.ops)-1].vague {
 		return
@@ -99,7 +99,7 @@ func (h *half) refine(mtu int, p *roce.Packet) {
 	o.vague, h.next = false, o.end()
 }
 
-// overtaken notes an answer that comes after the requester must have given up, or may have.
+// overtaken records an answer that arrives after the requester must have given up, or may have.
 func (h *half) overtaken(now instant) {
 	if len(h.ops) == 0 || h.rnr.on {
 		return
@@ -117,7 +117,7 @@ func (h *half) overtaken(now instant) {
 	h.doubt.strong = h.doubt.due && h.doubt.quiet >= lateAnswer
 }
 
-// progress notes a good answer.
+// progress records a good answer.
 func (h *half) progress(now instant) {
 	h.overtaken(now)
 	h.good++
@@ -125,13 +125,13 @@ func (h *half) progress(now instant) {
 	h.timeouts, h.ignored, h.silence = 0, 0, 0
 }
 
-// acknowledge follows an ACK or a NAK.
+// acknowledge processes an ACK or a NAK.
 func (c *conversation) acknowledge(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	psn, syndrome := p.BTH.PSN, p.AETH.Syndrome
 	defer func() { h.msn = int(p.AETH.MSN) }()
 	if !syndrome.IsACK() {
-		c.twins.recent[side].forget() // what was asked for again is no copy
+		c.twins.recent[side].forget() // a request repeated because of a NAK is no copy
 	}
 	switch {
 	case psn.Diff(h.una) < 0 || psn.Diff(h.next) >= 0:
@@ -143,13 +143,13 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 		h.overtaken(f.now)
 		h.good++
 		h.lastGood = f.now
-		h.timeouts, h.silence = 0, 0 // the responder is there
+		h.timeouts, h.silence = 0, 0 // the responder is alive
 		c.complete(f, side, psn)
 		if h.waits.naks == 0 || h.waits.psn != psn {
 			h.waits = waits{psn: psn}
 		}
 		h.waits.naks++
-		if h.missed.on && h.missed.psn == psn { // the NAK before came instead of an RNR NAK that was lost
+		if h.missed.on && h.missed.psn == psn { // the previous NAK followed an RNR NAK that was lost
 			c.retract(requestLost)
 		}
 		h.missed.on = false
@@ -157,7 +157,7 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 	case syndrome == roce.NAKSequence:
 		h.good++
 		h.lastGood = f.now
-		if !h.rnr.on { // a responder that is not ready may ask for the same again
+		if !h.rnr.on { // a responder that is not ready may request the same PSN again
 			c.complete(f, side, psn)
 			h.nak.on, h.nak.psn, h.nak.in = true, psn, f.now
 			h.ask(psn)
@@ -169,7 +169,7 @@ func (c *conversation) acknowledge(f *Follower, side int) {
 	}
 }
 
-// outside notes an answer that is about nothing in flight.
+// outside records an answer whose PSN is not in flight.
 func (h *half) outside(p *roce.Packet) {
 	psn, virgin := p.BTH.PSN, p.AETH.MSN == 0 && h.done.messages == 0
 	switch {
@@ -182,7 +182,7 @@ func (h *half) outside(p *roce.Packet) {
 	}
 }
 
-// ask notes that a NAK named a gap.
+// ask marks a gap as named by a NAK.
 func (h *half) ask(psn ib.PSN) {
 	for i := range h.gaps {
 		if psn.InWindow(h.gaps[i].from, h.gaps[i].n) {
@@ -191,8 +191,8 @@ func (h *half) ask(psn ib.PSN) {
 	}
 }
 
-// complete ends the messages before a PSN, up to the first that only its own
-// response ends.
+// complete ends the messages before a PSN, up to the first one that needs a
+// response of its own.
 func (c *conversation) complete(f *Follower, side int, before ib.PSN) {
 	h := &c.halves[side]
 	n := 0
@@ -247,8 +247,8 @@ func (h *half) drop(n int) {
 	}
 }
 
-// closed forgets gaps before a PSN: what the responder acknowledged it has got,
-// whatever was seen here.
+// closed forgets gaps before a PSN: the responder has acknowledged these requests,
+// so it got them, even if the capture did not.
 func (h *half) closed(before ib.PSN) {
 	n := 0
 	for n < len(h.gaps) && h.gaps[n].from.Add(h.gaps[n].n).Diff(before) <= 0 && !h.gaps[n].asked {
@@ -269,7 +269,7 @@ func (h *half) closed(before ib.PSN) {
 	}
 }
 
-// locate returns the index of the message in flight that has a PSN, or -1.
+// locate returns the index of the message in flight with a PSN, or -1.
 func (h *half) locate(psn ib.PSN) int {
 	for i := range h.ops {
 		if psn.InWindow(h.ops[i].first, h.ops[i].n) {
@@ -279,7 +279,7 @@ func (h *half) locate(psn ib.PSN) int {
 	return -1
 }
 
-// response follows a response to a READ, an ATOMIC WRITE or a FLUSH.
+// response processes a response to a READ, an ATOMIC WRITE or a FLUSH.
 func (c *conversation) response(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	i := h.locate(p.BTH.PSN)
@@ -304,7 +304,7 @@ func (c *conversation) response(f *Follower, side int) {
 	}
 }
 
-// atomicAnswer follows the answer to an atomic.
+// atomicAnswer processes the answer to an atomic.
 func (c *conversation) atomicAnswer(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	psn := p.BTH.PSN
@@ -324,7 +324,7 @@ func (c *conversation) atomicAnswer(f *Follower, side int) {
 	}
 }
 
-// refused follows a NAK that ends a request.
+// refused processes a NAK that ends a request.
 func (c *conversation) refused(f *Follower, side int, psn ib.PSN, s roce.Syndrome) {
 	h := &c.halves[side]
 	h.failed = true

@@ -12,14 +12,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// linkKey names a connection, or the look-up of a service, by its active side.
+// linkKey identifies a connection, or the look-up of a service, by its active side.
 type linkKey struct {
 	addr netip.Addr
 	id   uint32
 	sidr bool
 }
 
-// link is what two connection managers said about a connection.
+// link is the exchange of two connection managers about a connection.
 type link struct {
 	key     linkKey
 	peer    netip.Addr
@@ -38,21 +38,21 @@ type link struct {
 	element *list.Element
 }
 
-// sent counts how often a message was.
+// sent counts the transmissions of a message.
 type sent struct {
 	n                int
 	in, second, last instant // the first, the first repeat and the last
 }
 
-// offer is that of an alternate path.
+// offer is an offer of an alternate path.
 type offer struct {
 	sent
-	transaction uint64 // which repetitions have in common
+	transaction uint64 // the same in all repeats
 	answered    bool   // by an APR
 }
 
-// again counts a message and reports whether it is a repeat. One that comes at
-// once is a copy that the capture has, as no timer is so short.
+// again counts a message and reports whether it is a repeat. A message that comes
+// again at once is a copy in the capture: no timer is that short.
 func (s *sent) again(now instant) bool {
 	again := s.n > 0 && now.since(s.last) < copied
 	s.last = now
@@ -68,7 +68,7 @@ func (s *sent) again(now instant) bool {
 	return s.n > 1
 }
 
-// manage follows a management datagram.
+// manage processes a management datagram.
 func (f *Follower) manage(p *pcapfile.Packet, m *mad.MAD) {
 	h := m.Header()
 	if h.Class != mad.ClassCM {
@@ -88,7 +88,7 @@ func (f *Follower) manage(p *pcapfile.Packet, m *mad.MAD) {
 	}
 }
 
-// open returns the link with a key, made if there is none.
+// open returns the link with a key. It creates the link if there is none.
 func (f *Follower) open(p *pcapfile.Packet, key linkKey) *link {
 	if l := f.links[key]; l != nil {
 		return l
@@ -105,7 +105,7 @@ func (f *Follower) open(p *pcapfile.Packet, key linkKey) *link {
 	return l
 }
 
-// log adds a message to what is kept of a link.
+// log adds a message to the log of a link.
 func (f *Follower) log(l *link, p *pcapfile.Packet, text string) {
 	side := 0
 	if p.Src != l.key.addr {
@@ -118,7 +118,7 @@ func (f *Follower) log(l *link, p *pcapfile.Packet, text string) {
 	l.log.ladder.add(rung{Record: f.now.record, At: f.now.at, Side: side, text: text})
 }
 
-// patience returns how long its sender may be silent before it comes again.
+// patience returns the longest silence after which the sender may still repeat the message.
 func (s *sent) patience() time.Duration {
 	return max(sweep, patience*s.last.since(s.in)/time.Duration(max(s.n-1, 1)))
 }
@@ -159,7 +159,7 @@ func (f *Follower) connectReply(p *pcapfile.Packet, m *mad.MAD) {
 	}
 }
 
-// agree makes the conversation of the queue pairs that a connection is between.
+// agree creates the conversation of the two queue pairs of a connection.
 func (f *Follower) agree(l *link, p *pcapfile.Packet, rep *mad.REP) {
 	service, active, passive := roce.ServiceRC, l.req.LocalQPN, rep.LocalQPN
 	switch l.req.Transport {
@@ -175,22 +175,22 @@ func (f *Follower) agree(l *link, p *pcapfile.Packet, rep *mad.REP) {
 	back := flowKey{src: p.Src, dst: p.Dst, to: active, service: service}
 	for _, k := range [...]flowKey{there, back} {
 		if old, ok := f.flows[k]; ok {
-			f.end(old.conv) // of before: the number is given anew
+			f.end(old.conv) // an earlier queue pair had the same number
 		}
 	}
 	c := &conversation{service: service, paired: "cm", ends: [2]end{{p.Dst, active}, {p.Src, passive}}}
 	f.admit(c)
 	f.flows[there], f.flows[back] = flow{c, 0}, flow{c, 1}
 	f.byQPN[active], f.byQPN[passive] = c, c
-	// Each side says how often the other one's queue pair is to repeat.
+	// Each side sets the RNR retry count of the other side's queue pair.
 	c.rnrRetry = [2]retryCount{{rep.RNRRetryCount, true}, {l.req.RNRRetryCount, true}}
 	if l.req.PathMTU.Valid() {
 		c.mtu = l.req.PathMTU.Bytes()
 	}
 }
 
-// find returns the link that a message between two addresses is about, by the
-// IDs of its sender and of its receiver.
+// find returns the link of a message between two addresses, by the IDs of its
+// sender and its receiver.
 func (f *Follower) find(p *pcapfile.Packet, local, remote uint32) *link {
 	if l := f.links[linkKey{addr: p.Dst, id: remote}]; l != nil && l.peer == p.Src {
 		return l
@@ -201,7 +201,7 @@ func (f *Follower) find(p *pcapfile.Packet, local, remote uint32) *link {
 	return nil
 }
 
-// further follows what comes after REQ and REP.
+// further processes the messages after REQ and REP.
 func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
 	var rtu mad.RTU // all of them begin with both IDs
 	rtu.Decode(m)
@@ -240,7 +240,7 @@ func (f *Follower) further(p *pcapfile.Packet, m *mad.MAD, attr mad.AttrID) {
 	}
 }
 
-// offer follows a LAP.
+// offer processes a LAP.
 func (l *link) offer(now instant, transaction uint64) {
 	o := &l.offered
 	if o.transaction != transaction {
@@ -251,8 +251,8 @@ func (l *link) offer(now instant, transaction uint64) {
 	}
 }
 
-// rejected follows a REJ from a side. If its sender gives up what nobody answered,
-// that is what went wrong.
+// rejected processes a REJ from a side. If its sender gives up an unanswered
+// request, the missing answer is the finding.
 func (f *Follower) rejected(l *link, p *pcapfile.Packet, m *mad.MAD, side int) {
 	var rej mad.REJ
 	rej.Decode(m)
@@ -324,7 +324,7 @@ func (f *Follower) lookedUp(p *pcapfile.Packet, m *mad.MAD) {
 	}
 }
 
-// endLink says what stayed unanswered and adds the link to the report.
+// endLink adds findings for unanswered messages and adds the link to the report.
 func (f *Follower) endLink(e *list.Element) {
 	l := f.order.Remove(e).(*link)
 	delete(f.links, l.key)
@@ -346,8 +346,8 @@ func (f *Follower) endLink(e *list.Element) {
 	f.report.addLink(l)
 }
 
-// unanswered returns the rule for what was asked again and not answered; numRules if
-// there is nothing.
+// unanswered returns the rule for a request that was repeated and not answered, or
+// numRules if there is none.
 func (l *link) unanswered() ruleID {
 	switch {
 	case l.over || l.slow || l.asked.n < 2 || l.reply.n > 0:
@@ -358,7 +358,7 @@ func (l *link) unanswered() ruleID {
 	return cmREQUnanswered
 }
 
-// vain says what was asked in vain.
+// vain describes the unanswered request.
 func (l *link) vain() string {
 	return fmt.Sprintf("%d times in %v, for %s at %v", l.asked.n, round(l.asked.last.since(l.asked.in)), l.service, l.peer)
 }

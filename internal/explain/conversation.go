@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// flowKey tells the packets of one direction apart: what they are addressed to.
+// flowKey identifies the packets of one direction by their destination.
 type flowKey struct {
 	src, dst netip.Addr
 	to       ib.QPN // destination QP; for RD the EE context
@@ -19,8 +19,8 @@ type flowKey struct {
 	service  roce.Service
 }
 
-// flow is where packets with a key belong: to a conversation, of which the
-// sender is end side.
+// flow is the conversation of the packets with a key, whose sender is the end
+// with index side.
 type flow struct {
 	conv *conversation
 	side int
@@ -33,32 +33,32 @@ type addrPair struct {
 }
 
 const (
-	maxAlone = 64        // conversations of which one direction is known, per pair of addresses
-	noQPN    = 1<<32 - 1 // not known
+	maxAlone = 64        // conversations with one known direction, per pair of addresses
+	noQPN    = 1<<32 - 1 // unknown number
 )
 
-// conversation is two queue pairs, or two EE contexts, that talk. Of one whose
-// answers were not seen yet the second number is not known.
+// conversation is the traffic of two queue pairs or two EE contexts. The second
+// number is unknown until an answer is seen.
 type conversation struct {
 	id       int
 	service  roce.Service
 	ends     [2]end
-	paired   string // how the two ends were found to belong together; "" if they were not
+	paired   string // how the two ends were matched; "" if they were not
 	halves   [2]half
-	streams  [2]stream // of UC
-	pkeys    [2]uint32 // the P_Key of each direction, with a bit above that says there is one
-	mtu      int       // payload of FIRST and MIDDLE packets, 0 if not known
+	streams  [2]stream // for UC
+	pkeys    [2]uint32 // the P_Key of each direction, with a higher bit set if it is known
+	mtu      int       // payload of FIRST and MIDDLE packets, 0 if unknown
 	port     uint16    // UDP source port of the last packet
 	twins    twins
 	rnrRetry [2]retryCount
-	told     bool // that it died
-	waits    bool // told: for an answer
+	told     bool // its failure was reported
+	waits    bool // its wait for an answer was reported
 	packets  int
 	bytes    int
 	first    instant
 	last     instant
 	findings []*Finding
-	latest   struct { // of them
+	latest   struct { // the latest finding
 		rule *Rule
 		in   instant
 	}
@@ -67,7 +67,7 @@ type conversation struct {
 	element *list.Element
 }
 
-// retryCount is what connection managers agreed on for a requester, if they did.
+// retryCount is the RNR retry count of a requester, if connection managers agreed on one.
 type retryCount struct {
 	count uint8
 	ok    bool
@@ -79,7 +79,7 @@ type end struct {
 	qpn  ib.QPN
 }
 
-// qpnOf returns what tells a connected packet's destination apart.
+// qpnOf returns the number that identifies the destination of a connected packet.
 func qpnOf(p *roce.Packet) ib.QPN {
 	if p.Info.Service == roce.ServiceRD {
 		return ib.QPN(p.RDETH.EEC)
@@ -87,7 +87,7 @@ func qpnOf(p *roce.Packet) ib.QPN {
 	return p.BTH.DestQP
 }
 
-// connected finds the conversation of the packet, or begins one.
+// connected finds the conversation of the packet, or starts one.
 func (f *Follower) connected(p *pcapfile.Packet) flow {
 	key := f.flowOf(p)
 	fl, ok := f.flows[key]
@@ -109,7 +109,7 @@ func (f *Follower) connected(p *pcapfile.Packet) flow {
 	return fl
 }
 
-// begin makes a conversation of which this is the first packet.
+// begin starts a conversation with its first packet.
 func (f *Follower) begin(key flowKey) flow {
 	c := &conversation{service: key.service, ends: [2]end{{key.src, noQPN}, {key.dst, key.to}}}
 	f.admit(c)
@@ -126,8 +126,8 @@ func (f *Follower) begin(key flowKey) flow {
 	return fl
 }
 
-// admit counts a new conversation, and ends the one that was silent longest if
-// there are too many.
+// admit adds a new conversation. If there are too many, it ends the one with the
+// longest silence.
 func (f *Follower) admit(c *conversation) {
 	if f.alive.Len() >= f.cfg.Conversations {
 		f.end(f.alive.Back().Value.(*conversation))
@@ -138,13 +138,13 @@ func (f *Follower) admit(c *conversation) {
 	c.element = f.alive.PushFront(c)
 }
 
-// wants reports whether a packet makes sense from a side: an answer needs
-// requests of the other side.
+// wants reports whether a packet may come from a side: an answer needs requests of
+// the other side.
 func (c *conversation) wants(p *roce.Packet, side int) bool {
 	return p.Info.Flags&roce.FlagResponse == 0 || c.paired != "" || c.halves[1-side].seen
 }
 
-// partner looks for the conversation whose other direction is the packet's.
+// partner finds the conversation that has the packet's direction as its second one.
 func (f *Follower) partner(key flowKey, port uint16) (flow, bool) {
 	pair := addrPair{key.dst, key.src, key.service}
 	list := f.alone[pair]
@@ -160,7 +160,7 @@ func (f *Follower) partner(key flowKey, port uint16) (flow, bool) {
 	return fl, true
 }
 
-// leave takes a conversation out of those of which one direction is known.
+// leave removes a conversation from those with one known direction.
 func (f *Follower) leave(pair addrPair, c *conversation) {
 	list := slices.DeleteFunc(f.alone[pair], func(d *conversation) bool { return c == d })
 	if len(list) == 0 {
@@ -170,9 +170,9 @@ func (f *Follower) leave(pair addrPair, c *conversation) {
 	f.alone[pair] = list
 }
 
-// match returns the conversation of list to which a packet of the other
-// direction belongs: the only one that waits for this answer, else the only one
-// there is. It returns how that was found.
+// match returns the conversation of list to which a packet of the other direction
+// belongs: the only one that waits for this answer, else the only one in list. It
+// also returns the evidence.
 func (f *Follower) match(list []*conversation, port uint16) (*conversation, string) {
 	answer := f.pkt.Info.Flags&roce.FlagResponse != 0
 	var found *conversation
@@ -200,8 +200,8 @@ func (f *Follower) match(list []*conversation, port uint16) (*conversation, stri
 	}
 }
 
-// adopt joins a conversation that has requests in one direction only with the
-// one whose requests the packet, an answer, is for. It reports whether it did.
+// adopt merges a conversation with requests in one direction only with the
+// conversation whose requests the packet answers. It reports whether it did.
 func (f *Follower) adopt(fl flow) bool {
 	c := fl.conv
 	e := c.ends[fl.side]
@@ -227,9 +227,8 @@ func (f *Follower) adopt(fl flow) bool {
 	return true
 }
 
-// moved looks for the conversation that goes on between other addresses with
-// this packet: a request to the same queue pair that fits its PSNs, or comes again
-// once more.
+// moved finds the conversation that migrates to other addresses with this packet: a
+// request to the same queue pair whose PSN fits, or which repeats an earlier repeat.
 func (f *Follower) moved(key flowKey) (flow, bool) {
 	c := f.byQPN[key.to]
 	if c == nil || c.service != key.service || !f.pkt.BTH.MigReq || f.pkt.Info.Flags&roce.FlagResponse != 0 {
@@ -252,7 +251,7 @@ func (f *Follower) moved(key flowKey) (flow, bool) {
 	return flow{c, side}, true
 }
 
-// heard counts a packet and looks at what all services have.
+// heard counts a packet and checks the fields that all services have.
 func (f *Follower) heard(fl flow, p *pcapfile.Packet) {
 	c := fl.conv
 	f.sight.conv, f.sight.side = c, fl.side
@@ -276,7 +275,7 @@ func (f *Follower) heard(fl flow, p *pcapfile.Packet) {
 	}
 }
 
-// marked reports whether an IP header says that the packet met congestion.
+// marked reports whether the IP header has the ECN mark for congestion.
 func marked(ip []byte) bool {
 	const ce = 3
 	if ip[0]>>4 == 4 {
@@ -285,7 +284,7 @@ func marked(ip []byte) bool {
 	return ip[1]>>4&ce == ce
 }
 
-// notice looks at a congestion notification: it goes to a sender.
+// notice processes a congestion notification, which goes to the sender of the data.
 func (f *Follower) notice(p *pcapfile.Packet) {
 	c := f.byQPN[f.pkt.BTH.DestQP]
 	if c == nil {
@@ -319,7 +318,7 @@ func (f *Follower) end(c *conversation) {
 	f.report.add(c)
 }
 
-// ownFlows returns the keys that lead to a conversation.
+// ownFlows returns the keys of a conversation.
 func (f *Follower) ownFlows(c *conversation) map[flowKey]flow {
 	m := map[flowKey]flow{}
 	for side := range c.ends {

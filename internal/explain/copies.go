@@ -12,22 +12,23 @@ import (
 )
 
 const (
-	// recentLen is how many packets of a side are remembered to know copies of
-	// them: as many as are on their way between two places of capture.
+	// recentLen is the number of packets per side that are compared with later ones
+	// to find copies: those in flight between two places of capture.
 	recentLen = 64
-	// minMerged is how many packets tell that each is captured twice.
+	// minMerged is the minimum number of packets for the conclusion that each is
+	// captured twice.
 	minMerged = 4
-	// copied is how much later the second copy comes at most, of a capture that has
-	// each packet twice.
+	// copied is the maximum delay of the second copy in a capture that has each
+	// packet twice.
 	copied = 20 * time.Millisecond
 )
 
-// recent is the last packets of a side.
+// recent holds the last packets of a side.
 type recent struct {
 	sums [recentLen]uint32
 	at   [recentLen]time.Duration
 	ways [recentLen]pcapfile.Direction
-	n    int // that were added
+	n    int // packets added
 }
 
 // add remembers a packet.
@@ -37,7 +38,7 @@ func (r *recent) add(sum uint32, at time.Duration, way pcapfile.Direction) {
 	r.n++
 }
 
-// find returns how long ago a packet was here already, and which way it passed.
+// find returns the age of the last copy of a packet, and its direction.
 func (r *recent) find(sum uint32, at time.Duration) (ago time.Duration, way pcapfile.Direction, ok bool) {
 	for i := range min(r.n, recentLen) {
 		if r.sums[i] == sum && at-r.at[i] < copied {
@@ -47,7 +48,7 @@ func (r *recent) find(sum uint32, at time.Duration) (ago time.Duration, way pcap
 	return 0, 0, false
 }
 
-// forget forgets all packets: what comes from now on was asked for.
+// forget forgets all packets: later ones are repeats, not copies.
 func (r *recent) forget() {
 	if r != nil {
 		r.n = 0
@@ -57,14 +58,14 @@ func (r *recent) forget() {
 // twins counts the packets of a conversation that are in the capture more than once.
 type twins struct {
 	recent [2]*recent // nil before the first packet of the side
-	n      int        // packets that are an earlier one again, to the bit
-	taken  int        // of them those that were taken for repeats
-	own    int        // of them those that passed the other way before: no network made them
+	n      int        // packets identical to an earlier one
+	taken  int        // of these, packets taken for repeats
+	own    int        // of these, packets that passed the other way before: not duplicated by the network
 }
 
-// arrival reports whether a packet came in that was captured when it left, too: an
-// adapter talks to itself, or captures of both ends were merged. What left is what is
-// followed.
+// arrival reports whether an inbound packet was also captured when it left: an
+// adapter talks to itself, or captures of both ends were merged. Only the outbound
+// packet is followed.
 func (f *Follower) arrival(p *pcapfile.Packet) bool {
 	switch p.Direction {
 	case pcapfile.Outbound:
@@ -96,8 +97,8 @@ func (f *Follower) flowOf(p *pcapfile.Packet) flowKey {
 	return key
 }
 
-// twin notes whether the packet is one that the side sent just now, to the bit. In
-// that case nothing is to be learnt from it, as long as nothing asked for it again.
+// twin records whether the packet is identical to one that the side sent just now.
+// Such a copy is ignored unless something requested a repeat.
 func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
 	f.sight.left = p.Direction == pcapfile.Outbound
 	sum := f.pkt.ICRC
@@ -126,8 +127,8 @@ func (f *Follower) twin(c *conversation, side int, p *pcapfile.Packet) {
 	}
 }
 
-// settled reports whether a packet is a request of which the requester was told
-// enough to send it again: an answer to it passed, or to what follows.
+// settled reports whether a packet is a request that the requester may have reason to
+// repeat: an answer to it, or to a later request, has passed.
 func (h *half) settled(p *roce.Packet) bool {
 	if !h.seen || p.Info.Flags&roce.FlagResponse != 0 {
 		return false
@@ -136,10 +137,10 @@ func (h *half) settled(p *roce.Packet) bool {
 	return p.BTH.PSN.Diff(h.una) < 0 || i >= 0 && (h.ops[i].skipped || h.ops[i].rspGap || h.ops[i].rsp > 0)
 }
 
-// doubled reports whether nearly each packet was in the capture twice up to now.
+// doubled reports whether nearly every packet so far was in the capture twice.
 func (c *conversation) doubled() bool { return c.packets >= minMerged && 20*c.twins.n >= 9*c.packets }
 
-// copied notes a copy.
+// copied records a copy.
 func (c *conversation) copied(f *Follower, side int) {
 	if f.sight.turned || f.pkt.Info.Flags&roce.FlagResponse != 0 {
 		return
@@ -150,7 +151,7 @@ func (c *conversation) copied(f *Follower, side int) {
 	c.find(f.now, requestDuplicated, "%v at PSN %v", f.pkt.BTH.Opcode, psn)
 }
 
-// forgive takes back what was found because each packet is twice in the capture.
+// forgive removes findings that only result from a capture with each packet twice.
 func (c *conversation) forgive() {
 	if !c.doubled() {
 		return
@@ -161,7 +162,7 @@ func (c *conversation) forgive() {
 	c.note("nearly every packet was captured twice: captures of two places were merged, or of two interfaces of one host")
 }
 
-// noteOwn notes that both ends of a conversation send from here.
+// noteOwn adds a note if both ends of a conversation send from the place of capture.
 func (f *Follower) noteOwn(c *conversation) {
 	own := func(a netip.Addr) bool { return slices.Contains(f.own, a) }
 	if own(c.ends[0].addr) && own(c.ends[1].addr) && f.report.Twice > 0 {

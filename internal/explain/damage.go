@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	maxSenders  = 1024 // whose ICRCs are counted
-	maxSearches = 256  // wrong ICRCs that are looked into; each costs up to 150 more
-	minWrong    = 4    // packets, all of them wrong, are a sender that is
+	maxSenders  = 1024 // senders whose ICRCs are counted
+	maxSearches = 256  // wrong ICRCs that are analyzed; each costs up to 150 more
+	minWrong    = 4    // minimum packets of a sender, all wrong, to report the sender
 )
 
-// damage is what is known of wrong ICRCs.
+// damage holds the statistics of wrong ICRCs.
 type damage struct {
 	senders  map[netip.Addr]*senderSums
 	searches int
@@ -28,7 +28,7 @@ type senderSums struct {
 	first     instant
 }
 
-// malformed notes what is no RoCEv2 packet.
+// malformed records a packet that is not RoCEv2.
 func (f *Follower) malformed(p *pcapfile.Packet, fault roce.Fault) {
 	f.report.Malformed++
 	f.sight.marks |= Malformed
@@ -44,8 +44,9 @@ func (f *Follower) malformed(p *pcapfile.Packet, fault roce.Fault) {
 	f.wire.find(f.now, rule, "%s from %v to %v", count(len(p.Payload), "byte"), p.Src, p.Dst)
 }
 
-// endWire looks at the packets that are none of RoCEv2 once all conversations have
-// ended. If these have repaired a loss and nothing is open, that was the loss.
+// endWire rates the malformed packets after all conversations have ended. If a
+// conversation repaired a loss and all others are clean or repaired, the malformed
+// packets were that loss.
 func (f *Follower) endWire() {
 	r := &f.report
 	if r.Tally.Repaired == 0 || r.Tally.Repaired+r.Tally.Clean < r.Tally.Conversations {
@@ -58,7 +59,7 @@ func (f *Follower) endWire() {
 	}
 }
 
-// sound notes whether the ICRC is right, which it reports.
+// sound records and reports whether the ICRC is right.
 func (f *Follower) sound(p *pcapfile.Packet, right bool) bool {
 	s := f.damage.senders[p.Src]
 	if s == nil {
@@ -88,8 +89,8 @@ func (f *Follower) sound(p *pcapfile.Packet, right bool) bool {
 	return false
 }
 
-// rewritten looks for a change on the way that explains a wrong ICRC: with the
-// field as it was before, the ICRC is right.
+// rewritten searches for a field that was changed on the way: with the old value of
+// the field, the ICRC is right.
 func (f *Follower) rewritten(p *pcapfile.Packet) (ruleID, string) {
 	const dfBit = 0x40
 	v4, df := p.Src.Is4(), false
@@ -114,7 +115,7 @@ func (f *Follower) rewritten(p *pcapfile.Packet) (ruleID, string) {
 	return f.translatedPort(p)
 }
 
-// translated looks for an address of the capture with which the ICRC is right.
+// translated searches for an address of the capture with which the ICRC is right.
 func (f *Follower) translated(p *pcapfile.Packet, v4 bool) (netip.Addr, bool) {
 	ip := slices.Clone(p.IP)
 	at, size := 8, 16
@@ -136,9 +137,9 @@ func (f *Follower) translated(p *pcapfile.Packet, v4 bool) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// translatedPort looks for a source port with which the ICRC is right. A CRC is
-// linear: each bit of the port changes it by the same amount, whatever the
-// others are, so the bits that must change are the solution of 32 equations.
+// translatedPort searches for a source port with which the ICRC is right. A CRC is
+// linear: each bit of the port changes it by the same amount, independently of the
+// others, so the bits that must change are the solution of 32 equations.
 func (f *Follower) translatedPort(p *pcapfile.Packet) (ruleID, string) {
 	base, ok := roce.HeaderICRC(p.IP, p.UDP, p.Payload)
 	if !ok {
@@ -157,14 +158,13 @@ func (f *Follower) translatedPort(p *pcapfile.Packet) (ruleID, string) {
 	return 0, ""
 }
 
-// effect is what changing some bits of a port does to the ICRC.
+// effect is the change of the ICRC when some bits of a port change.
 type effect struct {
 	sum  uint32
 	bits uint16
 }
 
-// solve returns the bits whose effects add up to want, which it takes apart by
-// Gaussian elimination.
+// solve returns the bits whose effects add up to want, by Gaussian elimination.
 func solve(rows []effect, want uint32) (flips uint16, ok bool) {
 	for i := range rows {
 		lead := rows[i].sum & -rows[i].sum
@@ -188,7 +188,7 @@ func hex16(v uint16) string {
 	return string([]byte{'0', 'x', digits[v>>12], digits[v>>8&15], digits[v>>4&15], digits[v&15]})
 }
 
-// endDamage says which senders had no right ICRC at all.
+// endDamage reports the senders without a right ICRC.
 func (f *Follower) endDamage() {
 	var addrs []netip.Addr
 	for a, s := range f.damage.senders {

@@ -8,21 +8,21 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// stream is the packets of one side of an unreliable connection. Nothing
-// answers them.
+// stream is the packets of one side of an unreliable connection, which has no
+// answers.
 type stream struct {
 	seen   bool
 	next   ib.PSN
-	inside bool // a message has begun, and not ended
-	broken bool // a part of a message was missing; until the next one begins
-	holed  bool // in the message that has begun a PSN was skipped
-	bytes  int  // of that message, seen
-	short  bool // a packet of it was cut off by the capture
-	op     op   // that message
+	inside bool // a message has begun and not ended
+	broken bool // a part of a message is missing; reset when the next one begins
+	holed  bool // the current message skipped a PSN
+	bytes  int  // bytes of the current message seen so far
+	short  bool // the capture cut off a packet of the current message
+	op     op   // the current message
 	done   tally
 }
 
-// unreliable follows a packet of UC.
+// unreliable processes a packet of UC.
 func (f *Follower) unreliable(p *pcapfile.Packet) {
 	fl := f.connected(p)
 	c, s := fl.conv, &fl.conv.streams[fl.side]
@@ -73,8 +73,8 @@ func (f *Follower) unreliable(p *pcapfile.Packet) {
 	s.done.bytes += len(f.pkt.Payload)
 }
 
-// measure compares the lengths of packets and messages with what they have to be. The
-// receiver drops a message of another length.
+// measure checks the lengths of packets and messages. The receiver drops a message with a
+// wrong length.
 func (s *stream) measure(f *Follower, c *conversation, start, end bool) {
 	n, psn := len(f.pkt.Payload), f.pkt.BTH.PSN
 	if f.pkt.Info.Payload == roce.PayloadMTU && c.mtu != 0 && n != c.mtu {
@@ -89,7 +89,7 @@ func (s *stream) measure(f *Follower, c *conversation, start, end bool) {
 	}
 }
 
-// datagram follows a packet of UD that is not for QP1.
+// datagram processes a packet of UD that is not for QP1.
 func (f *Follower) datagram(p *pcapfile.Packet) {
 	key := f.flowOf(p)
 	fl, ok := f.flows[key]
@@ -117,7 +117,7 @@ func (f *Follower) datagram(p *pcapfile.Packet) {
 	}
 }
 
-// maxQKeys is how many queue pairs of UD are remembered by their Q_Keys.
+// maxQKeys is the maximum number of UD queue pairs whose Q_Keys are remembered.
 const maxQKeys = 4096
 
 // qpAt is a queue pair of the adapter at an address.
@@ -126,17 +126,17 @@ type qpAt struct {
 	qpn  ib.QPN
 }
 
-// qkeyOf is the Q_Key of a queue pair, as a record of the capture shows it.
+// qkeyOf is the Q_Key of a queue pair in a record of the capture.
 type qkeyOf struct {
 	qkey      ib.QKey
 	record    int
-	announced bool // by a SIDR_REP; else a datagram had it
+	announced bool // by a SIDR_REP; otherwise used in a datagram
 }
 
 // qkeys are the Q_Keys of queue pairs of UD.
 type qkeys struct{ known map[qpAt]qkeyOf }
 
-// announce notes the Q_Key of a queue pair.
+// announce records the Q_Key of a queue pair.
 func (k *qkeys) announce(at qpAt, q qkeyOf) {
 	if _, ok := k.known[at]; !ok && len(k.known) >= maxQKeys {
 		return
@@ -147,7 +147,7 @@ func (k *qkeys) announce(at qpAt, q qkeyOf) {
 	k.known[at] = q
 }
 
-// checkQKey compares the Q_Key of a datagram with what is known of its destination.
+// checkQKey compares the Q_Key of a datagram with the known Q_Key of its destination.
 func (f *Follower) checkQKey(c *conversation, to qpAt) {
 	q := f.pkt.DETH.QKey
 	switch known, ok := f.qkeys.known[to]; {

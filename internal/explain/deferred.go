@@ -8,12 +8,11 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// maxDeferred is how many queue pairs of RD with a message that was put off are remembered
-// for each side.
+// maxDeferred is the maximum number of deferred RD messages per side.
 const maxDeferred = 64
 
-// deferred is the messages of RD that were put off after RNR NAKs: one of each queue pair,
-// as a queue pair sends its messages in order.
+// deferred holds the RD messages that were put off after RNR NAKs: at most one per queue
+// pair, because a queue pair sends its messages in order.
 type deferred struct{ list []deferral }
 
 // deferral is a message that was put off.
@@ -22,11 +21,11 @@ type deferral struct {
 	naks  int
 	timer time.Duration // of the last RNR NAK
 	in    instant       // of the RESYNC that put it off last
-	waits bool          // it has not come again since
+	waits bool          // it was not sent again since
 	what  string
 }
 
-// put notes that a message was put off.
+// put records a message that was put off.
 func (d *deferred) put(o *op, timer time.Duration, now instant) {
 	i := slices.IndexFunc(d.list, func(m deferral) bool { return m.from == o.src })
 	if i < 0 {
@@ -40,7 +39,7 @@ func (d *deferred) put(o *op, timer time.Duration, now instant) {
 	m.naks, m.timer, m.in, m.waits, m.what = m.naks+1, timer, now, true, o.String()
 }
 
-// begins notes that a queue pair sends a message: its deferred message, if it has one.
+// begins records that a queue pair sends a message: its deferred message, if it has one.
 func (d *deferred) begins(from ib.QPN) {
 	for i := range d.list {
 		if d.list[i].from == from {
@@ -49,12 +48,12 @@ func (d *deferred) begins(from ib.QPN) {
 	}
 }
 
-// ends notes that a message of a queue pair was executed or refused.
+// ends forgets the deferred message of a queue pair, which was executed or refused.
 func (d *deferred) ends(from ib.QPN) {
 	d.list = slices.DeleteFunc(d.list, func(m deferral) bool { return m.from == from })
 }
 
-// waiting returns the first message that was put off and has not come again, or nil.
+// waiting returns the first message that was put off and not sent again, or nil.
 func (d *deferred) waiting() *deferral {
 	i := slices.IndexFunc(d.list, func(m deferral) bool { return m.waits })
 	if i < 0 {
@@ -63,8 +62,8 @@ func (d *deferred) waiting() *deferral {
 	return &d.list[i]
 }
 
-// outcome returns what became of a message that has not come again. The requester heeds
-// each RNR NAK, as it puts the message off because of it.
+// outcome returns the finding for a message that was not sent again. The requester got
+// each RNR NAK, because it put the message off each time.
 func (m *deferral) outcome() (id ruleID, in instant, detail string) {
 	id = rnrUnresolved
 	if m.naks > maxHeeded+1 {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// lateAnswer is when a repeat is no longer what an answer asked for.
+	// lateAnswer is the time after a NAK from which a repeat has another cause, and the
+	// silence after which an answer may come too late for the requester.
 	lateAnswer = 50 * time.Millisecond
-	// enough is how many repeats without an answer are taken for the end.
+	// enough is the number of unanswered repeats that count as used-up retries.
 	enough = 2
 )
 
-// conclude says what became of the requests of a side, as no more of them will be
-// seen.
+// conclude adds the final finding for the requests of a side.
 func (c *conversation) conclude(side int) {
 	id, in, detail := c.outcome(side)
 	if id == numRules || id == unfinished && c.paired == "" {
@@ -29,12 +29,12 @@ func (c *conversation) conclude(side int) {
 	}
 }
 
-// unheard corrects what was found of a NAK that ended a request, but did not reach the
-// requester, or not in time.
+// unheard corrects the finding for a NAK that ended a request, if the NAK did not reach
+// the requester, or not in time.
 func (c *conversation) unheard(side int) {
 	h := &c.halves[side]
 	r := &h.refusal
-	// An earlier request is completed first: the requester may wait for its answer in vain.
+	// The requester completes earlier requests first, and may wait for their answers in vain.
 	waits := h.una.Diff(r.psn) < 0 || slices.ContainsFunc(h.spoiled, func(s spoilt) bool { return s.psn.Diff(r.psn) < 0 })
 	if !h.failed || r.deed == spared && r.deaf == 0 && !waits && !h.late.on && !h.doubt.leavesOpen() && h.held.overcome() {
 		return
@@ -50,8 +50,8 @@ func (c *conversation) unheard(side int) {
 	f.ErrorPages = slices.Concat(table[r.rule].ErrorPages(), f.ErrorPages)
 }
 
-// untold notes what nothing in the capture tells of a conversation that ended: what
-// became of messages that nothing answers, or whose answers are not in the capture.
+// untold adds findings for messages with an unknown outcome: their service has no
+// answers, or the answers are not in the capture.
 func (c *conversation) untold() {
 	switch c.service {
 	case roce.ServiceUC, roce.ServiceUD:
@@ -69,8 +69,8 @@ func (c *conversation) untold() {
 	}
 }
 
-// outcome returns what became of the requests of a side if no more of them are seen:
-// a finding, or numRules if all of them were answered.
+// outcome returns the finding for the requests of a side if no more packets follow, or
+// numRules if all requests were answered.
 func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) {
 	h := &c.halves[side]
 	switch {
@@ -119,7 +119,7 @@ func (c *conversation) outcome(side int) (id ruleID, in instant, detail string) 
 	}
 }
 
-// oldest returns when the oldest request that was not answered was sent.
+// oldest returns the time of the oldest unanswered request.
 func (c *conversation) oldest(side int) instant {
 	if h := &c.halves[side]; len(h.ops) > 0 {
 		return h.ops[0].begun
@@ -128,16 +128,16 @@ func (c *conversation) oldest(side int) instant {
 }
 
 const (
-	forever = 7 // as rnr_retry: send again after RNR NAKs without end
-	// maxHeeded is how many RNR NAKs in a row a requester heeds that does not do so
-	// forever.
+	forever = 7 // the rnr_retry for unlimited retries after RNR NAKs
+	// maxHeeded is the maximum number of RNR NAKs in a row after which a requester
+	// with limited retries repeats.
 	maxHeeded = forever - 1
 )
 
-// notReady returns what a requester ended with whose last answer is an RNR NAK, and in
-// words its rnr_retry if connection managers agreed on one. A requester that waits as
-// long as RNR NAKs ask for gets them, and ends when it has had too many. The retry timer
-// runs in a requester that repeats at other times.
+// notReady returns the finding for a requester whose last answer is an RNR NAK, and a text
+// with its rnr_retry if connection managers agreed on one. A requester that waits for the
+// time of the RNR NAKs gets them, and fails after too many. A requester that repeats at
+// other times repeats because of its retry timer.
 func (c *conversation) notReady(side int) (id ruleID, retry string) {
 	w, endless := &c.halves[side].waits, false
 	if known := c.rnrRetry[side]; known.ok {
@@ -155,7 +155,7 @@ func (c *conversation) notReady(side int) (id ruleID, retry string) {
 	}
 }
 
-// round shortens a duration to what people read.
+// round shortens a duration to a few digits.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d > 10*time.Second:

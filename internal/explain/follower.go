@@ -16,14 +16,14 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Config bounds what a Follower keeps. A zero field means its default.
+// Config limits the memory of a Follower. A zero field means its default.
 type Config struct {
-	Conversations int        // alive at once; the one that was silent longest is ended for another
-	Kept          int        // conversations with findings that the report has one by one
-	Packets       int        // that the report keeps, for pages that show packets; 0: none
-	Around        int        // the record around which these are, if not all can be; 0: the first are
-	Tell          func(News) // called when a connection fails, or may be about to, once for each; it must not use the Follower
-	Messages      int        // the first that the report has one by one, and as many more with which something was wrong
+	Conversations int        // maximum alive at once; a new one ends the one with the longest silence
+	Kept          int        // maximum conversations with findings listed in the report
+	Packets       int        // maximum packets in the report, for pages that show packets; 0: none
+	Around        int        // record around which packets are kept if there are too many; 0: the first ones are kept
+	Tell          func(News) // called once for each connection that fails or may be about to; it must not use the Follower
+	Messages      int        // maximum messages listed in the report, and as many more among later ones with a problem
 }
 
 // The defaults.
@@ -38,13 +38,13 @@ const (
 type Follower struct {
 	cfg   Config
 	flows map[flowKey]flow
-	alone map[addrPair][]*conversation // of which one direction is known
-	byQPN map[ib.QPN]*conversation     // the last, by the QP that requests name
-	alive *list.List                   // of *conversation, the last heard first
-	links map[linkKey]*link            // what the connection managers agree on
+	alone map[addrPair][]*conversation // conversations with one known direction
+	byQPN map[ib.QPN]*conversation     // the last one for each destination QP of requests
+	alive *list.List                   // of *conversation, the latest active first
+	links map[linkKey]*link            // connections of the connection managers
 	order *list.List                   // of *link, the newest first
 	addrs []netip.Addr
-	own   []netip.Addr // from which packets leave the place of capture
+	own   []netip.Addr // sources of outbound packets at the place of capture
 
 	pkt    roce.Packet
 	now    instant
@@ -59,10 +59,10 @@ type Follower struct {
 	messages messages
 	keeper   keeper
 	sight    sight
-	swept    time.Duration // when those that hear nothing were looked for
+	swept    time.Duration // time of the last sweep
 }
 
-// instant is when and where in the file a packet was seen.
+// instant is the time and the record of a packet.
 type instant struct {
 	record int
 	at     time.Duration // since the first packet
@@ -88,13 +88,13 @@ func New(c Config) *Follower {
 	}
 }
 
-// Read follows all packets of a capture file and returns the report. A damaged
-// file gives the report of what stands before the damage, and an error. It
+// Read follows all packets of a capture file and returns the report. For a damaged
+// file it returns an error and the report of the packets before the damage. It
 // blocks as r does.
 func Read(r io.Reader, c Config) (*Report, error) { return New(c).Read(r) }
 
-// Read is Read of a Follower that has followed nothing yet. While it waits for r, r
-// may call Idle.
+// Read is like the function Read, for a Follower that has no packets yet. While Read
+// waits for r, r may call Idle.
 func (f *Follower) Read(r io.Reader) (*Report, error) {
 	file, err := pcapfile.NewReader(r)
 	if err != nil {
@@ -137,7 +137,7 @@ func (f *Follower) Add(p *pcapfile.Packet) {
 	}
 }
 
-// parse reads a packet, unless its end is missing, and reports whether its ICRC is
+// parse parses a packet, unless its end is missing, and reports whether its ICRC is
 // right.
 func (f *Follower) parse(p *pcapfile.Packet) (fault roce.Fault, right bool) {
 	if p.Truncated {
@@ -150,7 +150,7 @@ func (f *Follower) parse(p *pcapfile.Packet) (fault roce.Fault, right bool) {
 	return fault, ok && sum == f.pkt.ICRC
 }
 
-// follow looks at a packet that was parsed.
+// follow processes a packet after parse.
 func (f *Follower) follow(p *pcapfile.Packet, fault roce.Fault, right bool) {
 	switch {
 	case p.Truncated:
@@ -172,8 +172,8 @@ func (f *Follower) follow(p *pcapfile.Packet, fault roce.Fault, right bool) {
 	}
 }
 
-// cut reads the headers of a packet whose end was not captured, and reports
-// whether too much of them is missing, too. UC needs the first header only.
+// cut parses the headers of a packet whose end was not captured, and reports
+// whether too much of the headers is missing too. UC needs only the first header.
 func (f *Follower) cut(p *pcapfile.Packet) bool {
 	f.report.Truncated++
 	switch f.pkt.ParseHeaders(p.Payload) {
@@ -186,7 +186,7 @@ func (f *Follower) cut(p *pcapfile.Packet) bool {
 	}
 }
 
-// dispatch gives the packet to what follows its service.
+// dispatch calls the method for the packet's service.
 func (f *Follower) dispatch(p *pcapfile.Packet) {
 	switch f.pkt.Info.Service {
 	case roce.ServiceRC, roce.ServiceXRC, roce.ServiceRD:
@@ -206,10 +206,10 @@ func (f *Follower) dispatch(p *pcapfile.Packet) {
 	}
 }
 
-// byRule is in the comments of packets to which a rule of faults did something.
+// byRule is part of the comment on a packet that a fault rule affected.
 const byRule = " by rule '"
 
-// asked notes that a fault was asked for.
+// asked adds a finding for a packet that a fault rule affected.
 func (f *Follower) asked(p *pcapfile.Packet) {
 	f.sight.marks |= marksOf(p.Comment)
 	f.sight.deed = deedOf(p.Comment)
@@ -223,12 +223,12 @@ func (f *Follower) asked(p *pcapfile.Packet) {
 	}
 }
 
-// unrepeated reports whether nobody sends the packet again when it is lost.
+// unrepeated reports whether the packet is not retransmitted when it is lost.
 func (f *Follower) unrepeated() bool {
 	return f.pkt.Info.Service == roce.ServiceUC || f.pkt.Info.Service == roce.ServiceUD && f.pkt.BTH.DestQP != ib.QPNGSI
 }
 
-// know remembers an address, to explain wrong ICRCs.
+// know remembers an address for the analysis of wrong ICRCs.
 func (f *Follower) know(a netip.Addr) {
 	if n := len(f.addrs); n > 0 && f.addrs[n-1] == a || n >= maxAddrs {
 		return
@@ -241,8 +241,8 @@ func (f *Follower) know(a netip.Addr) {
 	f.addrs = append(f.addrs, a)
 }
 
-// Report ends all conversations and returns what was found. The Follower is not
-// to be used again.
+// Report ends all conversations and returns the report. The caller must not use the
+// Follower again.
 func (f *Follower) Report() *Report {
 	for e := f.order.Back(); e != nil; e = f.order.Back() {
 		f.endLink(e)

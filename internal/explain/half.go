@@ -8,52 +8,51 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Bounds of what a half keeps. What exceeds them is counted, not explained.
+// Limits of a half. Items above them are counted, not explained.
 const (
 	maxOps  = 1024
 	maxGaps = 64
-	// maxJump is how far a PSN may be from what is expected to be of the same
-	// life of a queue pair.
+	// maxJump is the maximum distance of a PSN from the expected one within one use of a
+	// queue pair number.
 	maxJump = 1 << 16
-	// prompt is how soon after an event what it caused follows at the latest; a
-	// retry timer takes longer.
+	// prompt is the maximum delay between an event and its direct effect; a retry timer
+	// takes longer.
 	prompt = time.Millisecond
-	// together is how soon the second copy follows that a network makes; adapters
-	// that probe a quiet peer wait longer.
+	// together is the maximum delay of a copy that the network makes; adapters that probe
+	// a quiet peer wait longer.
 	together = 250 * time.Microsecond
-	// heedful is how much later than an RNR NAK asks for a request may come again because
-	// of it.
+	// heedful is the maximum delay of the repeat after the time in an RNR NAK.
 	heedful = 20 * time.Millisecond
-	// unasked is how late a packet may be that was overtaken.
+	// unasked is the maximum delay of a packet that the network reordered.
 	unasked = 20 * time.Millisecond
-	// overdue is how many times as long as before its last repeats a requester may be
-	// silent until it repeats once more; adapters that back off double the time.
+	// overdue times the silence before its last repeats is the longest silence before a
+	// requester's next repeat; adapters that back off double the time.
 	overdue = 3
-	// backsOff is how many times as long as before its last repeat an adapter that doubles the
-	// time may be silent until it repeats once more.
+	// backsOff times the silence before its last repeat is the silence of an adapter that
+	// doubles the time before each repeat.
 	backsOff = 2
-	// smallestMTU divides the bytes of a READ into as many PSNs as it can have.
+	// smallestMTU gives the maximum number of PSNs of a READ.
 	smallestMTU = 256
 )
 
 // half is the requests of one side of a reliable conversation, with the answers
 // to them.
 type half struct {
-	seen     bool   // a request was
-	first    ib.PSN // the lowest seen
-	next     ib.PSN // after the highest seen
-	una      ib.PSN // the lowest that is not acknowledged
-	ops      []op   // in flight, in the order of their PSNs
+	seen     bool   // a request was seen
+	first    ib.PSN // lowest PSN seen
+	next     ib.PSN // PSN after the highest seen
+	una      ib.PSN // lowest unacknowledged PSN
+	ops      []op   // messages in flight, in the order of their PSNs
 	skipped  int    // requests that were not kept in ops
 	gaps     []gap
-	inside   bool // a message has begun, and not ended
-	answers  int  // of any kind
-	good     int  // that said something about what is in flight
-	msn      int  // of the last answer; -1 before
-	stale    int  // answers of a responder that has executed nothing, to what was never sent
-	ahead    bool // a NAK asked for a PSN before the first that was sent
+	inside   bool // a message has begun and not ended
+	answers  int  // answers of any kind
+	good     int  // answers about messages in flight
+	msn      int  // MSN of the last answer; -1 before
+	stale    int  // answers to PSNs never sent, of a responder that has executed nothing
+	ahead    bool // a NAK named a PSN before the first one sent
 	beyond   int  // answers to requests that were not seen
-	failed   bool // a NAK ended it
+	failed   bool // a NAK ended the half
 	refusal  refusal
 	spoiled  []spoilt
 	intact   intact
@@ -66,17 +65,17 @@ type half struct {
 	nak      wait // a NAK for a missing PSN
 	rnr      wait // an RNR NAK
 	waits    waits
-	missed   wait // what a NAK asked for was sent again
+	missed   wait // the request that a NAK named was sent again
 	timer    uint8
 	repeat   struct {
 		active bool
 		next   ib.PSN
 	}
-	timeouts int           // since the last good answer
-	stuck    ib.PSN        // what the last of them repeated
-	silence  time.Duration // before a repeat, the longest since the last good answer
-	repeats  int           // since the last message that was completed
-	ignored  int           // repeats of what was answered, from again on
+	timeouts int           // repeats after a timeout since the last good answer
+	stuck    ib.PSN        // PSN of the last of these repeats
+	silence  time.Duration // longest silence before a repeat since the last good answer
+	repeats  int           // repeats since the last completed message
+	ignored  int           // repeats of answered requests, from PSN again on
 	again    ib.PSN
 	atomic   struct {
 		known bool
@@ -92,7 +91,7 @@ type wait struct {
 	on    bool
 	psn   ib.PSN
 	in    instant
-	spoil bool // a rule of faults lost or changed it
+	spoil bool // a fault rule lost or changed the answer
 }
 
 // refusal is the NAK that ended a half.
@@ -101,28 +100,28 @@ type refusal struct {
 	in     instant
 	detail string
 	psn    ib.PSN
-	deed   deed // of a rule of faults, to the NAK
-	deaf   int  // repeats of the refused request, as of a requester that did not get it
+	deed   deed // effect of a fault rule on the NAK
+	deaf   int  // repeats of the refused request by a requester that did not get the NAK
 }
 
-// held is the last request or answer that a rule of faults delayed.
+// held is the last request or answer that a fault rule delayed.
 type held struct {
 	on      bool
 	in      instant
-	begun   int // messages of the half up to then
-	all     int // up to now
-	deepest int // most of them in flight at a time
+	begun   int // messages of the half up to the delayed packet
+	all     int // messages up to now
+	deepest int // maximum messages in flight
 }
 
-// overcome reports whether the requester had more messages since than it ever has in
-// flight: that it did not wait in vain.
+// overcome reports whether the requester has sent more messages since the delay than it
+// ever has in flight: then it got the delayed answers.
 func (d *held) overcome() bool { return !d.on || d.all-d.begun > d.deepest }
 
-// note notes a packet of the half that a rule delayed.
+// note records a packet of the half that a rule delayed.
 func (d *held) note(now instant) { d.on, d.in, d.begun = true, now, d.all }
 
 // late is an answer that came after the requester must have given up: it had repeated its
-// request in vain, another repeat was overdue, and it has sent nothing since.
+// request without an answer, another repeat was overdue, and it has sent nothing since.
 type late struct {
 	on    bool
 	in    instant
@@ -130,35 +129,35 @@ type late struct {
 	what  string
 }
 
-// doubt is an answer that came so long after the last packet of the requester, or the last
-// answer, that a requester without retries may have given up. It has sent nothing since.
+// doubt is an answer after such a long silence that a requester without retries may have
+// given up. The requester has sent nothing since.
 type doubt struct {
-	quiet  time.Duration // before the answer; 0: there is no doubt
+	quiet  time.Duration // silence before the answer; 0: there is no doubt
 	in     instant
 	due    bool          // the requester had repeated, and did not repeat again when it was due
-	strong bool          // and the answer came later than a busy host explains
+	strong bool          // due, and the answer was later than a busy host explains
 	order  bool          // an answer came before an earlier one, which alone costs a retry
-	borne  time.Duration // the longest time of quiet after which the requester went on
+	borne  time.Duration // longest silence after which the requester continued
 }
 
-// spoilt is an answer that a rule of faults lost or changed, and that no repeat and no
-// other answer has made good so far.
+// spoilt is an answer that a fault rule lost or changed, and that no later answer has
+// replaced so far.
 type spoilt struct {
 	psn ib.PSN
-	own bool // no answer to a later request will do
+	own bool // an answer to a later request cannot replace it
 	in  instant
 }
 
-// waits counts the repeats of a request after RNR NAKs, by how they suit the time that
-// the RNR NAK before asks for.
+// waits counts the repeats of a request after RNR NAKs, by whether they match the time in
+// the last RNR NAK.
 type waits struct {
 	psn    ib.PSN
 	naks   int // RNR NAKs for psn
 	heeded int // repeats right after that time
-	other  int // repeats before it, or long after: as of a requester that did not get the RNR NAK
+	other  int // earlier or much later repeats: the requester did not get the RNR NAK
 }
 
-// again counts a repeat that comes a while after an RNR NAK, which may have been lost.
+// again counts a repeat at a time after an RNR NAK, which may have been lost.
 func (w *waits) again(after, timer time.Duration, lost bool) {
 	if lost || after < timer*9/10 || after > timer+max(timer/2, heedful) {
 		w.other++
@@ -167,7 +166,7 @@ func (w *waits) again(after, timer time.Duration, lost bool) {
 	w.heeded++
 }
 
-// gap is PSNs that were skipped.
+// gap is a range of PSNs that were skipped.
 type gap struct {
 	from  ib.PSN
 	n     uint32
@@ -180,27 +179,27 @@ type op struct {
 	kind    roce.Kind
 	src     ib.QPN // RD: the queue pair that sends it
 	first   ib.PSN
-	n       uint32  // PSNs that it takes; those seen so far, until it ended
-	whole   bool    // its last packet was seen, or it has one only
-	vague   bool    // a READ of which n is a guess, as the path MTU is not known
-	inv     instant // of the packet that asks to invalidate invKey; none if it is zero
+	n       uint32  // its PSNs; until its end, those seen so far
+	whole   bool    // its last packet was seen, or it has only one
+	vague   bool    // n of a READ is a guess, because the path MTU is unknown
+	inv     instant // of the packet that invalidates invKey; zero if there is none
 	invKey  ib.RKey
 	rkey    ib.RKey
 	va      uint64
-	length  int // bytes; of SENDs those seen
+	length  int // bytes; for SENDs those seen
 	begun   instant
-	again   int    // packets of it that came more than once
-	rsp     uint32 // PSNs that were answered in order; READ
-	ahead   []span // that came before their turn
+	again   int    // packets seen more than once
+	rsp     uint32 // READ: responses in order
+	ahead   []span // READ: responses after a gap
 	rspGap  bool
-	skipped bool // a later one was answered before
+	skipped bool // a later message was answered before
 	refused bool // by a NAK
 }
 
-// end returns the PSN after the last one of the message that is known.
+// end returns the PSN after the last known PSN of the message.
 func (o *op) end() ib.PSN { return o.first.Add(o.n) }
 
-// answered reports whether only a response of its own ends the message.
+// answered reports whether the message needs a response of its own.
 func (o *op) answered() bool {
 	switch o.kind {
 	case roce.KindReadRequest, roce.KindCompareSwap, roce.KindFetchAdd, roce.KindFlush, roce.KindAtomicWrite:
@@ -221,14 +220,14 @@ func (h *half) inFlight(p ib.PSN) bool {
 	return h.seen && p.Diff(h.una) >= 0 && p.Diff(h.next) < 0
 }
 
-// reliable follows a packet of RC, XRC or RD.
+// reliable processes a packet of RC, XRC or RD.
 func (f *Follower) reliable(p *pcapfile.Packet) {
 	fl := f.connected(p)
 	c := fl.conv
 	response := f.pkt.Info.Flags&roce.FlagResponse != 0
 	if f.sight.copy {
 		if h := &c.halves[1-fl.side]; response && !f.sight.turned && f.sight.deed != spoiled && h.seen {
-			h.spoil(f) // a rule of faults may have lost the first only
+			h.spoil(f) // a fault rule may have lost only the first copy
 		}
 		c.copied(f, fl.side)
 		return
@@ -248,8 +247,8 @@ func (f *Follower) reliable(p *pcapfile.Packet) {
 	}
 }
 
-// resync follows the first RESYNC after a message: the requester abandons it, or
-// puts it off until the receiver is ready, and goes on with the PSN that it names.
+// resync processes the first RESYNC after a message: the requester abandons the message,
+// or puts it off until the receiver is ready, and continues with the PSN of the RESYNC.
 func (c *conversation) resync(f *Follower, side int) {
 	h, psn := &c.halves[side], f.pkt.BTH.PSN
 	if d := psn.Diff(h.next); !h.seen || d < 0 || d > maxJump {
@@ -268,8 +267,7 @@ func (c *conversation) resync(f *Follower, side int) {
 	h.una, h.next = psn, psn
 }
 
-// learnMTU takes the path MTU from a packet that must fill it, and notes one
-// that does not.
+// learnMTU takes the path MTU from a packet that must fill it.
 func (c *conversation) learnMTU(p *roce.Packet) {
 	n := len(p.Payload)
 	if p.Info.Payload != roce.PayloadMTU || n == 0 {
@@ -280,7 +278,7 @@ func (c *conversation) learnMTU(p *roce.Packet) {
 	}
 }
 
-// request follows a request of a side.
+// request processes a request of a side.
 func (c *conversation) request(f *Follower, side int) {
 	h, p := &c.halves[side], &f.pkt
 	psn := p.BTH.PSN
@@ -297,7 +295,7 @@ func (c *conversation) request(f *Follower, side int) {
 		h.skip(f.now, uint32(d))
 	case d < 0 && psn.Diff(h.first) < 0:
 		if h.una == h.next && p.Info.Flags&roce.FlagStart != 0 && h.first.Diff(psn) > maxGaps {
-			c.restart(f, side, psn) // the number was given to another queue pair
+			c.restart(f, side, psn) // another queue pair has the number now
 			break
 		}
 		h.gaps = append(h.gaps, gap{from: psn, n: h.first.Distance(psn), in: f.now})
@@ -313,11 +311,11 @@ func (c *conversation) request(f *Follower, side int) {
 	h.sent(f.now)
 }
 
-// leavesOpen reports whether a requester that gets an error at last may have got another one
-// before.
+// leavesOpen reports whether a requester that gets an error at the end may have got another
+// error before.
 func (d *doubt) leavesOpen() bool { return d.due || d.quiet >= lateAnswer }
 
-// sent notes that the requester is alive.
+// sent records that the requester is alive.
 func (h *half) sent(now instant) {
 	h.lastSend, h.late.on = now, false
 	h.doubt = doubt{borne: max(h.doubt.borne, h.doubt.quiet)}
@@ -330,8 +328,8 @@ func (c *conversation) restart(f *Follower, side int, psn ib.PSN) {
 	*h = half{seen: true, first: psn, next: psn, una: psn, msn: -1, done: h.done, answers: h.answers, ops: h.ops[:0]}
 }
 
-// settle corrects the length of a READ that was a guess by the PSN of what
-// follows it, and reports whether that explains the PSN.
+// settle corrects the guessed length of a READ from the PSN of the next request, and
+// reports whether that explains the PSN.
 func (h *half) settle(psn ib.PSN) bool {
 	if len(h.ops) == 0 {
 		return false
@@ -345,7 +343,7 @@ func (h *half) settle(psn ib.PSN) bool {
 	return true
 }
 
-// skip notes a gap before a request.
+// skip records a gap before a request.
 func (h *half) skip(now instant, n uint32) {
 	if len(h.gaps) < maxGaps {
 		h.gaps = append(h.gaps, gap{from: h.next, n: n, in: now})
@@ -354,7 +352,7 @@ func (h *half) skip(now instant, n uint32) {
 	h.inside = false
 }
 
-// extend adds a new request: a message, or more of the last one.
+// extend adds a new request: a message, or a part of the last one.
 func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 	psn := h.next
 	h.next, h.ignored = psn.Add(n), 0
@@ -379,15 +377,15 @@ func (h *half) extend(now instant, p *roce.Packet, n uint32, vague bool) {
 	h.inside = !o.whole
 }
 
-// begun returns the message that a packet begins, which may be in the middle of
-// it if the rest was not seen.
+// begun returns the message of its first packet seen, which may be in the middle of
+// the message.
 func begun(now instant, p *roce.Packet) op {
 	o := op{
 		kind: p.Info.Kind, src: p.DETH.SrcQP, first: p.BTH.PSN, n: 1, begun: now,
 		whole: p.Info.Flags&roce.FlagEnd != 0 || p.Info.Kind == roce.KindReadRequest,
 	}
 	if o.kind == roce.KindResync {
-		o.src = noQPN // it is no message of a queue pair, though it names one
+		o.src = noQPN // a RESYNC is no message of a queue pair, though it names one
 	}
 	o.invalidates(now, p)
 	switch {
@@ -401,14 +399,14 @@ func begun(now instant, p *roce.Packet) op {
 	return o
 }
 
-// invalidates notes the key that a packet of the message asks to invalidate.
+// invalidates records the key that a packet of the message invalidates.
 func (o *op) invalidates(now instant, p *roce.Packet) {
 	if p.Info.Flags&roce.FlagInv != 0 {
 		o.inv, o.invKey = now, p.InvRKey
 	}
 }
 
-// extend adds a packet to a message that takes one PSN a packet.
+// extend adds a packet to a message with one PSN per packet.
 func (o *op) extend(now instant, p *roce.Packet) {
 	o.n++
 	o.whole = p.Info.Flags&roce.FlagEnd != 0
@@ -418,7 +416,7 @@ func (o *op) extend(now instant, p *roce.Packet) {
 	}
 }
 
-// psns returns how many PSNs a request takes.
+// psns returns the number of PSNs of a request.
 func (c *conversation) psns(p *roce.Packet) uint32 {
 	if p.Info.Kind != roce.KindReadRequest || p.RETH.Length == 0 {
 		return 1

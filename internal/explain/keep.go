@@ -12,25 +12,25 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Packet is a packet that a report keeps, for pages that show packets.
+// Packet is a packet in a report, for pages that show packets.
 type Packet struct {
 	Record       int
-	At           time.Duration // since the first of the file; negative if it stands behind a later one
+	At           time.Duration // since the first packet of the file; negative if it is older than the first
 	Src, Dst     netip.Addr
 	SrcPort      uint16
 	TClass, TTL  uint8 // TTL or hop limit
 	ID           uint16
-	Length       int      // bytes of the UDP payload that were captured
-	Head         []byte   // of them the headers, and all of a management datagram
-	Conversation int      // ID; 0 if it belongs to none that is listed
-	Side         int      // who sent it: 0 is end A
-	Marks        Marks    // what is known of it
-	Finding      string   // the rule of what was found in it first
-	Comment      string   // of the record
-	Ends         [2]State // the requests of A and of B, after it
+	Length       int      // captured bytes of the UDP payload
+	Head         []byte   // headers of the payload, or a whole management datagram
+	Conversation int      // ID; 0 if its conversation is not listed
+	Side         int      // sender: 0 is end A
+	Marks        Marks    // properties of the packet
+	Finding      string   // rule of the finding in this packet
+	Comment      string   // comment of the record
+	Ends         [2]State // requests of A and of B after this packet
 }
 
-// Marks say what is known of a packet.
+// Marks are properties of a packet.
 type Marks uint8
 
 // The marks.
@@ -40,32 +40,32 @@ const (
 	WrongICRC                       // damaged, or changed on the way
 	Malformed                       // no RoCEv2 packet
 	CutOff                          // its end was not captured
-	LostByRule                      // a rule of faults dropped it
-	ChangedByRule                   // a rule of faults did something else to it
+	LostByRule                      // a fault rule dropped it
+	ChangedByRule                   // a fault rule had another effect on it
 )
 
-// Phase is what a side with requests is doing, as far as its packets tell.
+// Phase is the phase of a side with requests, as its packets show it.
 type Phase uint8
 
 // The phases.
 const (
 	Unseen    Phase = iota // no request yet
-	Idle                   // everything was answered
-	Waiting                // for answers
+	Idle                   // all requests are answered
+	Waiting                // waiting for answers
 	AskedFor               // a NAK names a missing packet
-	NotReady               // an RNR NAK tells it to wait
-	Repeating              // it sends again
-	Unheard                // it sent again after silence, and hears nothing
+	NotReady               // waiting after an RNR NAK
+	Repeating              // retransmitting
+	Unheard                // retransmitted after a timeout, no answer so far
 	Refused                // a NAK ended it: the queue pair is in ERR
 )
 
-// State is where the requests of one side are.
+// State is the state of the requests of one side.
 type State struct {
 	Phase    Phase
-	Next     uint32 // PSN after the highest that was sent
-	Una      uint32 // the lowest PSN that is not acknowledged
-	Messages int    // in flight
-	MSN      int    // of the last answer; -1 before
+	Next     uint32 // PSN after the highest one sent
+	Una      uint32 // lowest unacknowledged PSN
+	Messages int    // messages in flight
+	MSN      int    // MSN of the last answer; -1 before
 }
 
 // keeper keeps packets for the report: the first, or those around a record.
@@ -77,38 +77,38 @@ type keeper struct {
 	joined        map[int]joined
 }
 
-// joined says which conversation another one turned out to belong to, and
-// whether the sides are the other way round.
+// joined is the conversation into which another one was merged, and whether its
+// sides are swapped.
 type joined struct {
 	id   int
 	flip bool
 }
 
-// sight is what the packet under way turned out to be.
+// sight is the classification of the current packet.
 type sight struct {
 	conv  *conversation
 	side  int
 	marks Marks
-	copy  bool // of a packet that this side sent just now, to the bit
-	// turned: which passed the other way.
+	copy  bool // identical to a packet that this side sent just now
+	// turned: the identical packet passed in the other direction.
 	turned bool
-	// left: the adapter that captures sent it. If it did twice, that was no network.
+	// left: the capturing adapter sent it. The network did not duplicate such a packet.
 	left bool
-	// twice: it was followed when it left.
+	// twice: it was already followed as an outbound packet.
 	twice bool
 	deed  deed
 }
 
-// deed is what a rule of faults did to a packet.
+// deed is the effect of a fault rule on a packet.
 type deed uint8
 
 const (
-	spared  deed = iota // nothing that its receiver notices, or there is no rule
+	spared  deed = iota // no effect at the receiver, or no rule
 	delayed             // it arrived late
 	spoiled             // it did not arrive, or the receiver drops it
 )
 
-// deedOf returns what a rule did, by the comment on the packet.
+// deedOf returns the effect of a rule from the comment on the packet.
 func deedOf(comment string) deed {
 	did, _, _ := strings.Cut(comment, byRule)
 	switch did = did[strings.LastIndexByte(did, '\n')+1:]; {
@@ -121,10 +121,10 @@ func deedOf(comment string) deed {
 	}
 }
 
-// arenaSize is how many bytes of heads are allocated at once.
+// arenaSize is the number of bytes allocated at once for heads.
 const arenaSize = 1 << 16
 
-// keep keeps the packet that was just followed, if there is room.
+// keep keeps the current packet if there is room.
 func (f *Follower) keep(p *pcapfile.Packet) {
 	k := &f.keeper
 	if !k.room() {
@@ -173,8 +173,8 @@ func (k *keeper) head(b []byte) []byte {
 	return k.arena[at : at+n : at+n]
 }
 
-// room reports whether another packet is kept. If there are too many, half of
-// them may go, up to the record around which packets are wanted.
+// room reports whether there is room for another packet. To make room it drops up to half
+// of the packets, but keeps limit/2 of them before the wanted record.
 func (k *keeper) room() bool {
 	if len(k.packets) < k.limit {
 		return true
@@ -192,14 +192,14 @@ func (k *keeper) room() bool {
 	return true
 }
 
-// join notes that a conversation is a part of another.
+// join records that a conversation is a part of another.
 func (k *keeper) join(from, to int, flip bool) {
 	if len(k.joined) < 2*k.limit {
 		k.joined[from] = joined{to, flip}
 	}
 }
 
-// finish gives the packets the numbers of the conversations in the report.
+// finish sets the conversation numbers of the packets to those of the report.
 func (k *keeper) finish(number map[int]int) []Packet {
 	for i := range k.packets {
 		p := &k.packets[i]
@@ -215,7 +215,7 @@ func (k *keeper) finish(number map[int]int) []Packet {
 	return k.packets
 }
 
-// foundIn returns the rule of what was found last, if that was in this packet.
+// foundIn returns the rule of the last finding if it was in this packet.
 func (c *conversation) foundIn(now instant) string {
 	if c.latest.in != now || c.latest.rule == nil {
 		return ""
@@ -223,7 +223,7 @@ func (c *conversation) foundIn(now instant) string {
 	return c.latest.rule.Name
 }
 
-// state returns where the requests of a side are.
+// state returns the state of the requests of a side.
 func (c *conversation) state(side int) State {
 	h := &c.halves[side]
 	s := State{Next: h.next.Value(), Una: h.una.Value(), Messages: len(h.ops), MSN: h.msn}
@@ -251,10 +251,10 @@ func (c *conversation) state(side int) State {
 	return s
 }
 
-// maxComment is how much of a record's comment is kept.
+// maxComment is the maximum length of a record's comment.
 const maxComment = 400
 
-// shorten returns the beginning of a comment, which may be as long as a record.
+// shorten cuts a comment, which may be as long as a record, to maxComment.
 func shorten(s string) string {
 	if len(s) > maxComment {
 		s = strings.ToValidUTF8(s[:maxComment], "") + "…"
@@ -262,7 +262,7 @@ func shorten(s string) string {
 	return s
 }
 
-// marksOf returns the mark for a comment that says what a rule did.
+// marksOf returns the mark for a comment about the effect of a rule.
 func marksOf(comment string) Marks {
 	if strings.Contains(comment, "lost"+byRule) {
 		return LostByRule

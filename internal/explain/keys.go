@@ -8,13 +8,13 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// maxKeys is how many keys are remembered. Of those beyond them nothing is told.
+// maxKeys is the maximum number of keys remembered. Findings have no history of others.
 const maxKeys = 4096
 
-// keys is what the requests of a capture did to the R_Keys of responders, and with them.
+// keys records how the requests of a capture used and invalidated the R_Keys of responders.
 type keys struct {
 	known map[keyOf]keyUse
-	last  keyOf // the last that was used, so that a stream of requests looks up none
+	last  keyOf // the last used key, so that a stream of requests needs no look-up
 }
 
 // keyOf is an R_Key of the adapter at an address.
@@ -23,13 +23,13 @@ type keyOf struct {
 	key  ib.RKey
 }
 
-// keyUse is what was last done with a key. Records are 0 for never.
+// keyUse is the last use of a key. Record 0 means never.
 type keyUse struct {
-	used        int // record of a request that the responder executed with it
-	invalidated int // record of the request that invalidated it since
+	used        int // record of an executed request with the key
+	invalidated int // record of the request that invalidated the key since
 }
 
-// executed notes that the responder at an address executed a request.
+// executed records that the responder at an address executed a request.
 func (k *keys) executed(responder netip.Addr, o *op) {
 	if o.inv.record > 0 {
 		k.put(keyOf{responder, o.invKey}, keyUse{invalidated: o.inv.record})
@@ -54,8 +54,8 @@ func (k *keys) put(of keyOf, use keyUse) {
 	k.known[of] = use
 }
 
-// history says what happened to the key of a request, which the responder refuses, and
-// reports whether another request had invalidated it.
+// history describes the earlier use of the key of a refused request, and reports
+// whether another request had invalidated the key.
 func (k *keys) history(responder netip.Addr, o *op) (text string, invalidated bool) {
 	use, ok := k.known[keyOf{responder, o.rkey}]
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// rung is a packet in the picture of a conversation.
+// rung is a packet in the ladder of a conversation.
 type rung struct {
 	Record   int
 	At       time.Duration
@@ -23,17 +23,17 @@ type rung struct {
 }
 
 const (
-	before = 8 // packets that are shown up to what happened
-	after  = 8 // and behind it
+	before = 8 // packets shown up to the finding
+	after  = 8 // packets shown after it
 )
 
-// ladder keeps the packets around the gravest thing that happened first.
+// ladder keeps the packets around the first of the gravest findings.
 type ladder struct {
 	ring  [before]rung
-	n     int // packets, ever
+	n     int // packets in all
 	held  []rung
-	grave int // 1 and the severity of what is held
-	more  int // packets to be added to it
+	grave int // 1 plus the severity of the finding in held
+	more  int // packets still to be added to held
 }
 
 func (l *ladder) add(r rung) {
@@ -45,7 +45,7 @@ func (l *ladder) add(r rung) {
 	}
 }
 
-// keep holds what is in the ring because of something of a severity.
+// keep copies the ring to held because of a finding with a severity.
 func (l *ladder) keep(s Severity) {
 	if int(s)+1 <= l.grave {
 		return
@@ -63,10 +63,10 @@ func (l *ladder) recent() []rung {
 	return rs
 }
 
-// rungs returns what is held.
+// rungs returns the held packets.
 func (l *ladder) rungs() []rung { return l.held }
 
-// String returns what the packet is, in a few words.
+// String describes the packet in a few words.
 func (r *rung) String() string {
 	if r.text != "" {
 		return r.text
@@ -89,8 +89,8 @@ type Rung struct {
 	Text   string
 }
 
-// Ladder returns the packets around what explains the verdict, and the two ends.
-// There are none if that belongs to no conversation.
+// Ladder returns the packets around the cause of the verdict, and the two ends. It
+// returns none if the cause belongs to no conversation.
 func (r *Report) Ladder() ([]Rung, [2]End) {
 	i := slices.IndexFunc(r.Findings, func(f *Finding) bool { return f.Rule == r.Verdict.Cause && f.Conversation > 0 })
 	if i < 0 {

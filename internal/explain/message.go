@@ -26,26 +26,26 @@ type Message struct {
 	Again        int           `json:"packets_again"`  // that came more than once before it ended
 }
 
-// What becomes of a message.
+// The outcomes of a message.
 const (
-	completed  = "completed"  // an answer says so
+	completed  = "completed"  // by an answer
 	refused    = "refused"    // by a NAK
-	unanswered = "unanswered" // up to the end, as far as seen
-	unheard    = "sent"       // nothing answers on its service
-	incomplete = "incomplete" // likewise, and a part of it is missing here
+	unanswered = "unanswered" // no answer in the capture
+	unheard    = "sent"       // its service has no answers
+	incomplete = "incomplete" // its service has no answers, and a part of it is missing in the capture
 )
 
-// messages lists messages: the first, and among those behind them the ones with
-// which something was wrong.
+// messages lists the first messages, and those of the later ones that had a
+// problem.
 type messages struct {
 	list  []Message
-	room  int // for the first; and as many more
-	notes int // of the others
-	more  int // not listed
+	room  int // maximum number of first messages, and of later ones
+	notes int // later messages in list
+	more  int // messages not listed
 }
 
-// take counts a message, and reports whether there is room for it. Nothing is
-// wrong with a plain one.
+// take counts a message, and reports whether there is room for it. A plain message
+// had no problem.
 func (l *messages) take(plain bool) bool {
 	switch {
 	case len(l.list)-l.notes < l.room:
@@ -58,7 +58,7 @@ func (l *messages) take(plain bool) bool {
 	return true
 }
 
-// giveUp lists the messages of a side of which no more will be seen.
+// giveUp adds the open messages of a side to the list.
 func (c *conversation) giveUp(f *Follower, side int) {
 	h := &c.halves[side]
 	for i := range h.ops {
@@ -88,7 +88,7 @@ func (c *conversation) tell(f *Follower, side int, o *op, outcome string) {
 	f.messages.list = append(f.messages.list, m)
 }
 
-// operation returns the name of what a request does.
+// operation returns the name of a request's operation.
 func operation(k roce.Kind) string {
 	if k == roce.KindReadRequest {
 		return "READ"
@@ -96,8 +96,8 @@ func operation(k roce.Kind) string {
 	return k.String()
 }
 
-// listMessages puts the messages into the report, which has numbered its
-// conversations: those of conversations that it does not list are left out.
+// listMessages puts the messages into the report after it has numbered its
+// conversations. It omits messages of unlisted conversations.
 func (r *Report) listMessages(l *messages, number map[int]int) {
 	r.Messages, r.UnlistedMessages = []Message{}, l.more
 	for _, m := range l.list {

@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	// sweep is how often those that hear nothing any more are looked for.
+	// sweep is the interval of searches for requesters that have given up.
 	sweep = time.Second
-	// patience is how many times as long as it was silent before its last repeats a
-	// requester has to be, and sweep at least, to be taken for one that gave up.
+	// patience times the silence before its last repeats, and at least sweep, is the
+	// silence after which a requester counts as having given up.
 	patience = 4
 )
 
-// Turn is what has become of a connection that there is news of.
+// Turn is the kind of news about a connection.
 type Turn uint8
 
 // The turns.
 const (
 	Died   Turn = iota // it failed
-	GoesOn             // something that it asked for was refused; it goes on
+	GoesOn             // a request of its connection manager was refused; the connection continues
 	Waits              // a message of its connection manager had to be repeated
 )
 
 var turnNames = [...]string{"failed now", "refused now, and the connection goes on", "no answer so far"}
 
-// String returns the turn as it is told, such as "failed now".
+// String returns the turn in words, such as "failed now".
 func (t Turn) String() string { return turnNames[t] }
 
-// News is what is told of a connection while packets pass.
+// News is a report about a connection while packets pass.
 type News struct {
 	Turn Turn
 	Verdict
 }
 
-// Idle tells the follower the time while no packet passes: whoever hears nothing
-// any more is found by that. It calls Config.Tell.
+// Idle passes the time to the follower while no packet passes, so that it finds
+// connections without answers. It calls Config.Tell.
 func (f *Follower) Idle(now time.Time) {
 	if f.report.Packets == 0 || f.cfg.Tell == nil {
 		return
@@ -45,7 +45,7 @@ func (f *Follower) Idle(now time.Time) {
 	f.sweep(max(now.Sub(f.start), f.now.at))
 }
 
-// watch looks for what there is to tell, after a packet.
+// watch reports news after a packet.
 func (f *Follower) watch() {
 	if c := f.sight.conv; c != nil && c.latest.in == f.now {
 		for _, found := range c.findings {
@@ -59,7 +59,7 @@ func (f *Follower) watch() {
 	}
 }
 
-// news tells of a finding that the last packet made, if it is news.
+// news reports a finding of the last packet if it is news.
 func (f *Follower) news(c *conversation, found *Finding) {
 	switch found.id {
 	case cmAlternateRefused:
@@ -78,7 +78,7 @@ func (f *Follower) news(c *conversation, found *Finding) {
 	}
 }
 
-// sweep looks for connections of which a side sent again in vain, and is silent.
+// sweep finds connections with a side that repeated without an answer and is silent now.
 func (f *Follower) sweep(at time.Duration) {
 	f.swept = at
 	for e := f.alive.Front(); e != nil; e = e.Next() {
@@ -103,13 +103,13 @@ func (f *Follower) sweep(at time.Duration) {
 	}
 }
 
-// died tells of a connection that failed, once.
+// died reports a connection that failed.
 func (f *Follower) died(c *conversation, found *Finding) {
 	c.told = true
 	f.tell(c, Died, found)
 }
 
-// tell tells of a connection.
+// tell reports news about a connection.
 func (f *Follower) tell(c *conversation, turn Turn, found *Finding) {
 	where := fmt.Sprintf("%v, %v and %v", c.service, c.endOf(0), c.endOf(1))
 	if c.ends[0].qpn == ib.QPNGSI {
@@ -118,7 +118,7 @@ func (f *Follower) tell(c *conversation, turn Turn, found *Finding) {
 	f.cfg.Tell(News{turn, found.verdict(where, f.report.asked)})
 }
 
-// patience returns how long the half has to be silent to be taken for one that gave up.
+// patience returns the silence after which the half counts as having given up.
 func (h *half) patience() time.Duration {
 	longest := h.silence
 	if h.rnr.on {
@@ -127,7 +127,7 @@ func (h *half) patience() time.Duration {
 	return max(sweep, patience*longest)
 }
 
-// last returns when a half was heard of.
+// last returns the time of the last packet of a half or to it.
 func (h *half) last() time.Duration {
 	return max(h.lastSend.at, h.lastGood.at, h.rnr.in.at, h.nak.in.at)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// again follows a request of a side that is not new: one that fills a gap, or a
-// repeat. It takes n PSNs.
+// again processes a request of a side that is not new: it fills a gap, or it is a
+// repeat. The request has n PSNs.
 func (c *conversation) again(f *Follower, side int, n uint32) {
 	h, psn := &c.halves[side], f.pkt.BTH.PSN
 	if c.fill(f, side, n) {
@@ -24,13 +24,13 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 		h.refusal.deaf++
 	}
 	f.sight.marks |= Repeated
-	c.twins.recent[1-side].forget() // it may be answered as before
+	c.twins.recent[1-side].forget() // the same answers may follow
 	h.atomic.again = h.atomic.again || h.atomic.known && psn == h.atomic.psn
 	if h.una.Diff(h.repeat.next) > 0 && f.now.since(h.lastGood) < prompt && !h.nak.on && !h.rnr.on {
-		h.repeat.next = h.una // what was acknowledged just now need not come again
+		h.repeat.next = h.una // requests acknowledged just now need no repeat
 	}
 	if h.continues(f.now, psn) {
-		if psn != h.repeat.next && i >= 0 && !h.ops[i].answered() { // of READs and atomics any may be missing
+		if psn != h.repeat.next && i >= 0 && !h.ops[i].answered() { // a repeat may skip READs and atomics
 			c.find(f.now, requestLostUpstream, "the repeat of PSN %v", h.repeat.next)
 		}
 		h.repeat.next = h.follow(i, psn, n)
@@ -42,16 +42,16 @@ func (c *conversation) again(f *Follower, side int, n uint32) {
 	h.repeat.active, h.repeat.next = true, h.follow(i, psn, n)
 }
 
-// continues reports whether a packet goes on with the repeat under way, which may
-// have lost some packets itself. What a NAK asks for is a repeat of its own: a requester
-// may send only that.
+// continues reports whether a packet continues the current repeat, which may have
+// lost packets itself. A request that a NAK names starts a separate repeat: a requester
+// may send only that request.
 func (h *half) continues(now instant, psn ib.PSN) bool {
 	ahead := psn.Diff(h.repeat.next)
 	return h.repeat.active && (ahead == 0 || !h.nak.on || h.nak.psn != psn) && (ahead == 0 || ahead > 0 && ahead <= maxGaps && now.since(h.lastSend) < prompt)
 }
 
-// ignore counts repeats that begin at the same PSN, which was answered. One that came
-// sooner than a timer ends is not for want of an answer.
+// ignore counts repeats from the same PSN, which was answered. It does not count a repeat
+// that comes sooner than a retry timer ends: such a repeat has another cause.
 func (h *half) ignore(psn ib.PSN, quiet time.Duration) {
 	if quiet < prompt {
 		return
@@ -62,7 +62,7 @@ func (h *half) ignore(psn ib.PSN, quiet time.Duration) {
 	h.ignored++
 }
 
-// follow returns the PSN that a repeat goes on with after a packet.
+// follow returns the next PSN of a repeat after a packet.
 func (h *half) follow(i int, psn ib.PSN, n uint32) ib.PSN {
 	if i >= 0 && h.ops[i].kind == roce.KindReadRequest {
 		return h.ops[i].end()
@@ -70,14 +70,14 @@ func (h *half) follow(i int, psn ib.PSN, n uint32) ib.PSN {
 	return psn.Add(n)
 }
 
-// reread notes which part of a READ is answered anew.
+// reread records which part of a READ is requested again.
 func (h *half) reread(i int, psn ib.PSN, n uint32) {
 	if i >= 0 && h.ops[i].answered() {
 		h.ops[i].reread(psn.Distance(h.ops[i].first), n)
 	}
 }
 
-// blame says why a repeat begins.
+// blame adds a finding for the cause of a repeat.
 func (c *conversation) blame(f *Follower, side int, i int) {
 	h, psn, op := &c.halves[side], f.pkt.BTH.PSN, f.pkt.BTH.Opcode
 	quiet := f.now.since(later(h.lastSend, h.lastGood))
@@ -116,7 +116,7 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 	case i >= 0 && h.ops[i].answered() && quiet < prompt:
 		c.find(f.now, answerMissing, "%v at PSN %v came again %v after an answer to another", op, psn, round(quiet))
 	default:
-		if h.answers == 0 && psn.Diff(h.stuck) > 0 { // what it repeated before it has an answer to, which was not captured
+		if h.answers == 0 && psn.Diff(h.stuck) > 0 { // the capture lacks the answer to the earlier repeats
 			h.timeouts = 0
 		}
 		h.stuck = psn
@@ -125,7 +125,7 @@ func (c *conversation) blame(f *Follower, side int, i int) {
 	}
 }
 
-// fill follows a request that was missing, and reports whether it was.
+// fill processes a request that fills a gap. It reports false if the request fills none.
 func (c *conversation) fill(f *Follower, side int, n uint32) bool {
 	h, psn := &c.halves[side], f.pkt.BTH.PSN
 	k := slices.IndexFunc(h.gaps, func(g gap) bool { return psn.InWindow(g.from, g.n) })
@@ -153,7 +153,7 @@ func (c *conversation) fill(f *Follower, side int, n uint32) bool {
 	return true
 }
 
-// insert puts a message that comes late among those in flight.
+// insert inserts a late message into those in flight.
 func (h *half) insert(f *Follower, n uint32) {
 	p := &f.pkt
 	psn := p.BTH.PSN
@@ -181,8 +181,8 @@ func (h *half) insert(f *Follower, n uint32) {
 	h.join(at)
 }
 
-// join makes one of a message and what was taken for the beginning of another,
-// as what is between them was missing.
+// join merges a message with later parts of it, which were taken for another message
+// while the part between them was missing.
 func (h *half) join(at int) {
 	for at+1 < len(h.ops) {
 		o, next := &h.ops[at], &h.ops[at+1]

@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Version is that of the JSON form of a Report. It grows when a field changes
-// its meaning or goes; new fields do not change it.
+// Version is the version of the JSON form of a Report. It grows when a field changes
+// its meaning or is removed; new fields do not change it.
 const Version = 2
 
 // Finding is something that happened, once or more, in one conversation.
@@ -29,8 +29,8 @@ type Finding struct {
 	Page         string        `json:"page"`                  // where the documentation describes the rule
 	ErrorPages   []string      `json:"error_pages,omitempty"` // of what the programs see
 	id           ruleID
-	requester    Statuses      // of which its program gets one
-	heard, until time.Duration // when its end was heard last, and could have been again
+	requester    Statuses      // the requester's program gets one of these
+	heard, until time.Duration // time of its end's last packet, and the latest time of a next one
 }
 
 // Conversation is what is told of two ends that talk.
@@ -52,7 +52,7 @@ type Conversation struct {
 	Notes     []string      `json:"notes,omitempty"`    // what the capture tells otherwise, or cannot tell
 	ladder    []rung
 	unmatched int
-	doubt     time.Duration // the time before an answer for which its requester may not have waited
+	doubt     time.Duration // the silence before an answer that may have been too late for its requester
 	disorder  bool          // the last answers came out of order
 }
 
@@ -94,8 +94,8 @@ type Report struct {
 	Start            time.Time     `json:"start"`             // of the first packet
 	Duration         time.Duration `json:"duration_ns"`       // from the first packet to the last
 	kept             int
-	asked            string        // the first fault that was asked for
-	listened         time.Duration // up to when packets would have been seen
+	asked            string        // the first fault that a rule made
+	listened         time.Duration // the time up to which the capture ran
 }
 
 // Tally counts conversations by the gravest that was found in them.
@@ -109,7 +109,7 @@ type Tally struct {
 	FirstFailure  int `json:"first_failure_record,omitempty"` // record of the first failure or lost message; missing if there is none
 }
 
-// count counts a conversation with its findings.
+// count counts a conversation by its gravest finding.
 func (t *Tally) count(fs []*Finding) {
 	t.Conversations++
 	n := &t.Clean
@@ -123,7 +123,7 @@ func (t *Tally) count(fs []*Finding) {
 	*n++
 }
 
-// find adds a finding to the conversation, or counts it if it is known.
+// find adds a finding to the conversation, or counts a repetition.
 func (c *conversation) find(now instant, id ruleID, format string, args ...any) {
 	c.latest.rule, c.latest.in = &table[id], now
 	for _, f := range c.findings {
@@ -137,7 +137,7 @@ func (c *conversation) find(now instant, id ruleID, format string, args ...any) 
 	c.ladder.keep(table[id].Severity)
 }
 
-// newFinding returns a finding that was made once.
+// newFinding returns a finding with count 1.
 func newFinding(conversation int, now instant, id ruleID, detail string) *Finding {
 	r := &table[id]
 	return &Finding{
@@ -146,13 +146,13 @@ func newFinding(conversation int, now instant, id ruleID, detail string) *Findin
 	}
 }
 
-// began says when what was found now has begun.
+// began sets the beginning of a finding.
 func (c *conversation) began(id ruleID, in instant) {
 	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
 	c.findings[i].First, c.findings[i].At = in.record, in.at
 }
 
-// onPage says where the documentation describes the code behind a finding.
+// onPage sets the documentation page of the code behind a finding.
 func (c *conversation) onPage(id ruleID, page string) {
 	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
 	if f := c.findings[i]; len(f.ErrorPages) == 0 {
@@ -160,8 +160,8 @@ func (c *conversation) onPage(id ruleID, page string) {
 	}
 }
 
-// awaits notes that a finding is of silence: when its end was heard last, and for how
-// long it may be silent and go on all the same.
+// awaits marks a finding as a conclusion from silence: heard is the time of the end's last
+// packet, patience the silence after which it could still have continued.
 func (c *conversation) awaits(id ruleID, heard, patience time.Duration) {
 	for _, f := range c.findings {
 		if f.id == id {
@@ -170,7 +170,7 @@ func (c *conversation) awaits(id ruleID, heard, patience time.Duration) {
 	}
 }
 
-// retract takes back the last finding of a rule.
+// retract removes the last occurrence of a finding.
 func (c *conversation) retract(id ruleID) {
 	i := slices.IndexFunc(c.findings, func(f *Finding) bool { return f.id == id })
 	if i < 0 {
@@ -181,16 +181,16 @@ func (c *conversation) retract(id ruleID) {
 	}
 }
 
-// note adds something that the capture does not tell.
+// note adds a note to the conversation.
 func (c *conversation) note(s string) { c.notes = append(c.notes, s) }
 
-// defaultListed is how many conversations without findings are listed.
+// defaultListed is the maximum number of listed conversations without findings.
 const defaultListed = 256
 
-// trouble reports whether a finding says more than that the capture does not tell something.
+// trouble reports whether a finding is more than a gap of the capture.
 func (f *Finding) trouble() bool { return f.Severity != Unknown }
 
-// add adds a conversation that ended.
+// add adds an ended conversation.
 func (r *Report) add(c *conversation) {
 	for _, f := range c.findings {
 		f.Conversation = c.id
@@ -212,8 +212,8 @@ func (r *Report) add(c *conversation) {
 	r.Conversations = append(r.Conversations, c.summary())
 }
 
-// merge counts findings of a conversation that is not listed with those of one
-// that is.
+// merge adds the findings of an unlisted conversation to the counts of listed
+// findings.
 func (r *Report) merge(fs []*Finding) {
 	for _, f := range fs {
 		i := slices.IndexFunc(r.Findings, func(g *Finding) bool { return f.id == g.id })
@@ -226,7 +226,7 @@ func (r *Report) merge(fs []*Finding) {
 	}
 }
 
-// addLink adds what connection managers said.
+// addLink adds the exchange of two connection managers.
 func (r *Report) addLink(l *link) {
 	before := len(r.Conversations)
 	r.add(&l.log)
@@ -240,7 +240,7 @@ func (r *Report) addLink(l *link) {
 	}
 }
 
-// summary returns what is told of a conversation.
+// summary returns the report of a conversation.
 func (c *conversation) summary() Conversation {
 	s := Conversation{
 		ID: c.id, Service: c.service.String(), A: c.endOf(0), B: c.endOf(1), Paired: c.paired, PathMTU: c.mtu,
@@ -264,7 +264,7 @@ func (c *conversation) summary() Conversation {
 	return s
 }
 
-// endOf returns what the report says of an end.
+// endOf returns an end for the report.
 func (c *conversation) endOf(side int) End {
 	e := c.ends[side]
 	t := End{Addr: e.addr.String(), eec: c.service == roce.ServiceRD}
@@ -275,7 +275,7 @@ func (c *conversation) endOf(side int) End {
 	return t
 }
 
-// requests returns what a side asked for.
+// requests returns the statistics of the requests of a side.
 func (c *conversation) requests(side int) Requests {
 	t := c.halves[side].done
 	if c.streams[side].seen {
@@ -288,7 +288,7 @@ func (c *conversation) requests(side int) Requests {
 	return r
 }
 
-// conclude sorts what was found and draws the verdict.
+// conclude sorts the findings and sets the verdict.
 func (f *Follower) conclude() {
 	r := &f.report
 	r.Version = Version
@@ -313,8 +313,8 @@ func (f *Follower) conclude() {
 	r.Verdict = r.judge()
 }
 
-// number gives the conversations their numbers in the order of their first
-// packets, and returns the new numbers by the old.
+// number numbers the conversations in the order of their first packets, and returns
+// a map from old numbers to new ones.
 func (r *Report) number() map[int]int {
 	to := map[int]int{}
 	for i := range r.Conversations {

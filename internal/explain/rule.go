@@ -9,13 +9,13 @@ import (
 	"github.com/softhca/softhca/mad"
 )
 
-// Severity is how bad a finding is for the programs.
+// Severity is the effect of a finding on the programs.
 type Severity uint8
 
 // The severities, from harmless to fatal.
 const (
 	Repaired Severity = iota // cost time only
-	Unknown                  // nothing in the capture tells what became of it
+	Unknown                  // the capture does not show the outcome
 	Lost                     // a message is gone, or will be, and no program gets an error
 	Failed                   // a program saw an error
 )
@@ -28,7 +28,7 @@ func (s Severity) String() string { return severityNames[s] }
 // MarshalText implements encoding.TextMarshaler.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Side is where to look for the cause.
+// Side is the place to look for the cause.
 type Side uint8
 
 // The sides.
@@ -47,21 +47,21 @@ func (s Side) String() string { return sideNames[s] }
 // MarshalText implements encoding.TextMarshaler.
 func (s Side) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Rule is one thing that can be found. It is data: what is written about it is
-// printed, put into JSON, and makes the page of documentation.
+// Rule is one kind of finding. Its texts are printed, put into JSON, and make up the
+// page of documentation.
 type Rule struct {
 	Name     string
 	Severity Severity
 	Side     Side
 	Title    string
-	Means    string // what it means, and how one knows
+	Means    string // what it means, and the evidence
 	// Requester and Responder are the completion statuses that the programs get.
 	Requester, Responder Statuses
 	Try                  string
 }
 
-// Statuses are completion statuses of which a program gets one: the capture does not
-// tell which, if there are several. Without any it gets none in particular.
+// Statuses are completion statuses of which a program gets one: if there are several, the
+// capture does not show which. An empty list means no particular status.
 type Statuses []ib.WCStatus
 
 // String names the statuses with their numbers, as programs print them.
@@ -73,10 +73,10 @@ func (s Statuses) String() string {
 	return strings.Join(names, " or ")
 }
 
-// Page returns where the documentation describes the rule.
+// Page returns the place of the rule in the documentation.
 func (r *Rule) Page() string { return "docs/explain.md#" + r.Name }
 
-// ErrorPages returns where the documentation describes the statuses that the
+// ErrorPages returns the places in the documentation of the statuses that the
 // programs see.
 func (r *Rule) ErrorPages() (pages []string) {
 	for _, s := range slices.Concat(r.Requester, r.Responder) {
@@ -85,10 +85,10 @@ func (r *Rule) ErrorPages() (pages []string) {
 	return pages
 }
 
-// rejectPage returns where the documentation describes the reason of a REJ.
+// rejectPage returns the place in the documentation of the reason of a REJ.
 func rejectPage(r mad.RejReason) string {
 	if strings.Contains(r.String(), "(") {
-		return "docs/rejects.md" // it has no name
+		return "docs/rejects.md" // the reason has no name
 	}
 	return fmt.Sprintf("docs/rejects.md#%d-%s", uint16(r), strings.ReplaceAll(strings.ToLower(r.String()), " ", "-"))
 }

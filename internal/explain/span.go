@@ -6,11 +6,11 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// span is responses to a READ, counted from its first: up to, but not including, to.
+// span is a range of responses to a READ, counted from its first one, without to.
 type span struct{ from, to uint32 }
 
-// receive notes a response to a message: rsp counts those in order, ahead has what
-// came before its turn. A requester may ask for what is missing between only.
+// receive records a response to a message: rsp counts the responses in order, ahead has
+// those after a gap. A requester may request only the gap again.
 func (o *op) receive(at uint32) {
 	switch {
 	case at < o.rsp:
@@ -21,12 +21,12 @@ func (o *op) receive(at uint32) {
 			o.ahead = slices.Delete(o.ahead, 0, 1)
 		}
 	default:
-		o.rspGap = true // what is missing will be asked for
+		o.rspGap = true // the requester will request the missing responses
 		o.insert(span{at, at + 1})
 	}
 }
 
-// insert adds a span to those ahead, which ascend and do not touch.
+// insert adds a span to ahead, whose spans ascend and do not touch.
 func (o *op) insert(s span) {
 	k := 0
 	for k < len(o.ahead) && o.ahead[k].to < s.from {
@@ -43,7 +43,7 @@ func (o *op) insert(s span) {
 	o.ahead = slices.Replace(o.ahead, k, end, s)
 }
 
-// reread notes that n responses are asked for again, from one on.
+// reread records that n responses are requested again, starting with from.
 func (o *op) reread(from, n uint32) {
 	var kept []span
 	for _, s := range append([]span{{0, o.rsp}}, o.ahead...) {
@@ -63,8 +63,8 @@ func (o *op) reread(from, n uint32) {
 	}
 }
 
-// intact is the PSNs of responses that reached the requester: the latest, in the order in
-// which they came.
+// intact holds the PSNs of the latest responses that reached the requester, in the order of
+// arrival.
 type intact struct{ runs []run }
 
 // run is n PSNs in a row.
@@ -73,7 +73,7 @@ type run struct {
 	n    uint32
 }
 
-// add notes a response. It forgets runs so far from it that their PSNs may belong to other
+// add adds a response. It forgets runs so far from it that their PSNs may belong to other
 // requests, and the oldest run if there are too many.
 func (t *intact) add(psn ib.PSN) {
 	if last := len(t.runs) - 1; last >= 0 && t.runs[last].from.Add(t.runs[last].n) == psn && t.runs[last].n < maxJump {
@@ -87,7 +87,7 @@ func (t *intact) add(psn ib.PSN) {
 	t.runs = append(t.runs, run{psn, 1})
 }
 
-// has reports whether a response is among them.
+// has reports whether a response reached the requester.
 func (t *intact) has(psn ib.PSN) bool {
 	return slices.ContainsFunc(t.runs, func(r run) bool { return psn.InWindow(r.from, r.n) })
 }

@@ -20,13 +20,13 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// maxShown is how many conversations and findings the text has, unless all are wanted.
+// maxShown is the maximum number of conversations and of findings in the text, without All.
 const maxShown = 10
 
-// columns is how long lines are. Only a word that is longer exceeds it.
+// columns is the maximum length of lines, except for a word that is longer.
 const columns = 100
 
-// Where the texts of the verdict, of findings, of conversations and of packets begin.
+// The columns at which the texts of the verdict, findings, conversations and packets begin.
 const (
 	verdictIndent      = 18
 	findingIndent      = 9
@@ -34,11 +34,11 @@ const (
 	rungIndent         = 31
 )
 
-// TextOptions choose how a report is written for people.
+// TextOptions are the options of the text form of a report.
 type TextOptions struct {
 	Colors bool
-	All    bool   // list all conversations and findings of the report, not only some
-	More   string // how to get the whole of a list that is cut, such as "--all shows them"; "" if it cannot be had
+	All    bool   // list all conversations and findings of the report
+	More   string // how to get the rest of a list, such as "--all shows them"; "" if there is no way
 }
 
 // printer writes the text of a report.
@@ -47,9 +47,8 @@ type printer struct {
 	TextOptions
 }
 
-// Text writes the report for people: the verdict and a summary first, then
-// conversations and findings, and the packets around what explains the verdict. It
-// blocks as w does.
+// Text writes the report as text: the verdict and a summary first, then conversations
+// and findings, and the packets around the cause of the verdict. It blocks as w does.
 func (r *Report) Text(w io.Writer, o TextOptions) error {
 	p := &printer{bufio.NewWriter(w), o}
 	p.verdict(r)
@@ -111,7 +110,7 @@ func (p *printer) verdict(r *Report) {
 	}
 }
 
-// line writes a line of the verdict, if there is anything in it.
+// line writes a line of the verdict, unless its text is empty.
 func (p *printer) line(name, text, color string) {
 	if text == "" {
 		return
@@ -142,14 +141,14 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// wrapped writes a text in lines that begin at a column.
+// wrapped writes a text in indented lines.
 func (p *printer) wrapped(indent int, text string) {
 	for _, line := range wrap(text, columns-indent) {
 		fmt.Fprintf(p, "%*s%s\n", indent, "", line)
 	}
 }
 
-// extent says how much the capture holds.
+// extent describes the size of the capture.
 func (r *Report) extent() string {
 	s := fmt.Sprintf("%s in %s, %v", count(r.Packets, "packet"), count(r.Records, "record"), round(r.Duration))
 	for _, part := range [...]struct {
@@ -163,7 +162,7 @@ func (r *Report) extent() string {
 	return s
 }
 
-// String says how many conversations there are, and what became of them.
+// String returns the number of conversations and of each outcome.
 func (t Tally) String() string {
 	if t.Conversations == 0 {
 		return ""
@@ -180,7 +179,7 @@ func (t Tally) String() string {
 	return fmt.Sprintf("%d: %s", t.Conversations, strings.Join(parts, ", "))
 }
 
-// firstFailure says where the first failure is, or the first message that is lost.
+// firstFailure describes the first failure or lost message, and its place.
 func (r *Report) firstFailure() string {
 	i := slices.IndexFunc(r.Findings, func(f *Finding) bool { return f.Severity >= Lost && f.First == r.Tally.FirstFailure })
 	if i < 0 {
@@ -190,7 +189,7 @@ func (r *Report) firstFailure() string {
 	return fmt.Sprintf("%s: %s", f.place(), f.Title)
 }
 
-// place says where in the capture the finding was made first.
+// place returns the place of the finding's first occurrence in the capture.
 func (f *Finding) place() string {
 	s := fmt.Sprintf("record %d at %v", f.First, round(f.At))
 	if f.Conversation > 0 {
@@ -199,7 +198,7 @@ func (f *Finding) place() string {
 	return s
 }
 
-// worst returns the outcome of a conversation: its gravest finding, or clean.
+// worst returns the severity of the gravest finding of each conversation that has one.
 func (r *Report) worst() map[int]string {
 	worst := map[int]string{}
 	for _, f := range slices.Backward(r.Findings) {
@@ -208,8 +207,8 @@ func (r *Report) worst() map[int]string {
 	return worst
 }
 
-// shown returns the conversations that the text has: those with trouble before others,
-// in the order of their numbers.
+// shown returns the conversations in the text: those with findings before others, in the
+// order of their numbers.
 func (p *printer) shown(r *Report, worst map[int]string) []*Conversation {
 	var all []*Conversation
 	for _, rank := range [...]Severity{Failed, Lost, Repaired, Unknown} {
@@ -260,7 +259,7 @@ func (p *printer) conversations(r *Report) {
 	}
 }
 
-// more says how many a list lacks.
+// more writes the number of items that a list omits.
 func (p *printer) more(indent string, n int) {
 	if n <= 0 {
 		return
@@ -272,7 +271,7 @@ func (p *printer) more(indent string, n int) {
 	p.WriteByte('\n')
 }
 
-// count returns a number of things, such as "1 packet" or "2 packets".
+// count returns a number and a noun, such as "1 packet" or "2 packets".
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

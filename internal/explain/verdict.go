@@ -25,7 +25,7 @@ type Verdict struct {
 	Caveats []string `json:"caveats"`
 }
 
-// Told reports whether the capture tells what became of all requests in it.
+// Told reports whether the capture shows the outcome of all its requests.
 func (v *Verdict) Told() bool { return v.Outcome != Unknown.String() && v.Outcome != empty }
 
 // empty is the outcome of a capture without any RoCEv2 packet.
@@ -34,7 +34,7 @@ const empty = "empty"
 // Bad reports whether a program saw an error or a message was lost.
 func (v *Verdict) Bad() bool { return v.Outcome == Failed.String() || v.Outcome == Lost.String() }
 
-// judge draws the verdict from the findings, which are sorted.
+// judge returns the verdict from the sorted findings.
 func (r *Report) judge() Verdict {
 	switch {
 	case r.Packets == 0:
@@ -60,8 +60,8 @@ func (r *Report) judge() Verdict {
 	return v
 }
 
-// Notable returns the record around which packets are worth a look: of the gravest finding
-// that says more than that the capture does not tell something, else of the verdict.
+// Notable returns the record around which packets are worth a look: the first record of
+// the gravest finding that is no gap of the capture, or else the record of the verdict.
 func (r *Report) Notable() int {
 	for _, f := range r.Findings {
 		if f.trouble() {
@@ -71,8 +71,8 @@ func (r *Report) Notable() int {
 	return r.Verdict.Record
 }
 
-// verdict returns what a finding is as the cause of everything, between two ends.
-// fault is what somebody asked for.
+// verdict returns a verdict with the finding as its cause. where describes the two
+// ends, fault the first fault that a rule made.
 func (f *Finding) verdict(where, fault string) Verdict {
 	if where != "" && f.Detail != "" {
 		where += "; "
@@ -84,7 +84,7 @@ func (f *Finding) verdict(where, fault string) Verdict {
 	}
 }
 
-// gapAfter returns a time after something in words.
+// gapAfter returns the time after an event in words.
 func gapAfter(d time.Duration) string {
 	if d <= 0 {
 		return "with"
@@ -92,10 +92,10 @@ func gapAfter(d time.Duration) string {
 	return round(d).String() + " after"
 }
 
-// cause returns the finding that explains the outcome: the first of the
-// gravest, unless something on the way, found earlier, explains that. That a fault
-// was asked for the verdict says beside it, and no connection ends because an
-// alternate path was refused.
+// cause returns the finding that explains the outcome: the first of the gravest,
+// unless an earlier change of packets on the way explains it. It avoids fault rules,
+// which the verdict names separately, and refused alternate paths, which end no
+// connection.
 func (r *Report) cause() *Finding {
 	f := r.Findings[0]
 	if aside := f.id == faultAsked || f.id == faultDelayed || f.id == cmAlternateRefused; aside && len(r.Findings) > 1 && r.Findings[1].Severity == f.Severity {
@@ -119,17 +119,17 @@ func (r *Report) cause() *Finding {
 	return f
 }
 
-// telling reports whether a finding explains more than others that were repaired: what
-// damages packets why they are missing; that a way was left, or that a peer was gone or does
-// not answer, what the repeats before it were of.
+// telling reports whether a finding explains other repaired findings: changed packets
+// explain losses; a migration, or an unanswered DREQ or LAP, explains the repeats before
+// it.
 func (f *Finding) telling() bool {
 	return f.id >= icrcID && f.id <= icrcSender || f.id == migrated || f.id == cmDREQUnanswered || f.id == cmLAPUnanswered
 }
 
-// noRetriesLeft says what answers that come late or out of order cannot show.
+// noRetriesLeft is the part of caveats about answers that are late or out of order.
 const noRetriesLeft = "it had no retries left, it got RETRY_EXC_ERR"
 
-// caveats say what the capture cannot show.
+// caveats returns what the capture cannot show.
 func (r *Report) caveats() []string {
 	c := []string{}
 	if r.Truncated > 0 {
