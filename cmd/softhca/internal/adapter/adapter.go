@@ -17,33 +17,32 @@ import (
 // verbs.Config.Addr. The caller calls closer once.
 type Open func(addr string) (dev *verbs.Context, closer func() error, err error)
 
-// Opener says which adapter a command may have.
+// Opener opens the adapter of a command.
 type Opener struct {
-	Addr string // what the user chose; empty: the command's addresses decide
+	Addr string // the user's --addr; empty: the command's addresses decide
 	Open Open
-	// Notice, if set, is given a line when a wait takes long.
+	// Notice, if set, is called with a line when a wait takes long.
 	Notice func(line string)
-	// Response, if not zero, is how long and how often a client asks.
+	// Response, if not zero, sets the timeout and the retries of a client.
 	Response Response
 }
 
-// Response is how long a peer may take to answer a message of the connection
-// manager, and how often the message is repeated.
+// Response is the timeout and the retries of a message of the connection manager.
 type Response struct {
 	Timeout uint8 // 5-bit code, as ib.AckTimeout takes it
 	Retries uint8 // 1 to 15
 }
 
 // Adapter is an adapter and its connection manager. It is safe for concurrent
-// use as these are.
+// use, as both of them are.
 type Adapter struct {
 	*rdmacm.Manager
 	Device *verbs.Context
-	// Local is what an ID binds to or resolves from: a server's address,
-	// perhaps the wildcard of both families, or a client's source with port
-	// 0; the zero value if that is the manager's choice.
+	// Local is the address that an ID binds to or resolves from: a server's
+	// address, which may be the wildcard of both families, or a client's source
+	// with port 0. The zero value leaves the choice to the manager.
 	Local netip.AddrPort
-	// Peer is the server that a client wants.
+	// Peer is the server of a client.
 	Peer   netip.AddrPort
 	opener Opener
 	closer func() error
@@ -119,8 +118,8 @@ func (o Opener) Client(ctx context.Context, source, host, port string) (*Adapter
 	return s, nil
 }
 
-// source returns the address that a client must have: source, or if there is
-// none the user's choice, as far as that is an address.
+// source returns the required address of a client: source, or else the user's
+// choice if that is an address.
 func (o Opener) source(ctx context.Context, source string) (netip.Addr, error) {
 	if source != "" {
 		return LookupHost(ctx, source, netip.Addr{})
@@ -147,8 +146,8 @@ func (o Opener) At(where string) (*Adapter, error) {
 }
 
 // NewID returns an ID whose events go to ch, as CreateID does, with the user's
-// Response. If that is short, so is the time that packets of the connection are
-// taken to be under way, which the protocol adds to each wait.
+// Response. A short timeout also shortens the packet lifetime, which the protocol
+// adds to each wait.
 func (a *Adapter) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID, error) {
 	id, err := a.CreateID(ch, ps)
 	r := a.opener.Response
@@ -202,8 +201,8 @@ func GIDs(dev *verbs.Context) ([]netip.Addr, error) {
 	return all, nil
 }
 
-// Addrs returns the addresses by which clients reach a server: the one that it
-// binds to, or those of the adapter in the family of the wildcard.
+// Addrs returns the addresses by which clients reach a server: its bound address,
+// or the adapter's addresses in the family of the wildcard.
 func (a *Adapter) Addrs() ([]netip.Addr, error) {
 	local := a.Local.Addr()
 	if !local.IsUnspecified() {
@@ -213,7 +212,7 @@ func (a *Adapter) Addrs() ([]netip.Addr, error) {
 	return slices.DeleteFunc(all, func(addr netip.Addr) bool { return !addr.Is4() && local.Is4() }), err
 }
 
-// Listening returns a line that says where a server can be reached.
+// Listening returns a line with the addresses of a server.
 func (a *Adapter) Listening() string {
 	addrs, err := a.Addrs()
 	if err != nil || len(addrs) == 0 {
@@ -232,8 +231,8 @@ func (a *Adapter) Listening() string {
 // Close destroys the manager's IDs and closes the adapter.
 func (a *Adapter) Close() error { return errors.Join(a.Manager.Close(), a.closer()) }
 
-// advise says what to do when a client's adapter has the address of another,
-// most often the server'a.
+// advise adds advice to an error if another adapter, most often the server's, has
+// the address of the client's adapter.
 func advise(err error, peer, local netip.Addr) error {
 	if !errors.Is(err, ib.EADDRINUSE) {
 		return err

@@ -10,27 +10,26 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Conn is a connection with an event channel of its own, and what a program makes
-// for it. One goroutine uses it.
+// Conn is a connection with its own event channel and objects. One goroutine uses
+// it.
 type Conn struct {
 	*Resources
 	Adapter *Adapter
 	ID      *rdmacm.ID
 	Channel *rdmacm.EventChannel
-	// Queue is the completion queue; the program makes it.
+	// Queue is the completion queue, which the program creates.
 	Queue *Queue
-	// Completed and Happened act on a completion, and on an event of the
-	// connection; an error ends the wait in which they are called, and is its
-	// error.
+	// Completed and Happened handle a completion and an event of the connection.
+	// Their error ends the current wait, which returns it.
 	Completed func(*verbs.WC) error
 	Happened  func(*rdmacm.Event) error
-	Idle      time.Duration // Await gives up after so long; 0: never
+	Idle      time.Duration // Await gives up after this time; 0: never
 
 	ended bool // it has been disconnected
 }
 
-// Conn returns a client's connection, whose ID is new, or the one that a request
-// asks for, with the ID that came with it.
+// Conn returns a client's connection with a new ID, or a server's connection with
+// the ID of a request.
 func (a *Adapter) Conn(request *rdmacm.ID) (c *Conn, err error) {
 	c = &Conn{Resources: NewResources(a.Device), Adapter: a, ID: request, Channel: a.NewEventChannel()}
 	c.OnClose(c.Channel.Close)
@@ -51,13 +50,13 @@ func (a *Adapter) Conn(request *rdmacm.ID) (c *Conn, err error) {
 // Resolve resolves the address and the route of a client's connection.
 func (c *Conn) Resolve(ctx context.Context) error { return c.Adapter.Resolve(ctx, c.Channel, c.ID) }
 
-// Pass waits for an event that comes next, as Adapter.Expect does.
+// Pass waits for the next event, as Adapter.Expect does, and acknowledges it.
 func (c *Conn) Pass(ctx context.Context, want rdmacm.EventType) error {
 	return c.Adapter.pass(ctx, c.Channel, want)
 }
 
-// Await waits until done returns true; with Idle no longer than that, and then
-// the error is late.
+// Await waits until done returns true. After Idle, if set, it returns the error
+// late.
 func (c *Conn) Await(ctx context.Context, late error, done func() bool) error {
 	if c.Idle > 0 {
 		var cancel context.CancelFunc
@@ -72,7 +71,7 @@ func (c *Conn) Await(ctx context.Context, late error, done func() bool) error {
 	return nil
 }
 
-// Advance waits for a completion or an event, which then acts.
+// Advance waits for a completion or an event and handles it.
 func (c *Conn) Advance(ctx context.Context) error {
 	var wc [1]verbs.WC
 	n, event, err := c.Queue.WaitEither(ctx, c.Channel, wc[:])
@@ -87,12 +86,12 @@ func (c *Conn) Advance(ctx context.Context) error {
 	return c.Happened(event)
 }
 
-// disconnectTime bounds the wait for a peer to agree that a connection ends: long
-// enough for a DREQ that is lost to be sent again.
+// disconnectTime limits the wait for the peer's answer to a disconnect. It is long
+// enough to repeat a lost DREQ.
 const disconnectTime = 10 * time.Second
 
-// HangUp disconnects and waits, not for long, until the peer agrees. It does so
-// also when ctx has ended. A wait that takes a second is told.
+// HangUp disconnects and waits up to disconnectTime for the peer's answer, also when
+// ctx has ended. It reports a wait that takes a second.
 func (c *Conn) HangUp(ctx context.Context) error {
 	if err := c.ID.Disconnect(); err != nil {
 		return err

@@ -1,11 +1,10 @@
-// Package adapter gives a program its adapter and what stands on it: names
-// turned into addresses, the adapter that has the right one, its connection
-// manager, the objects that the program makes, and waits that end: for events,
-// for completions, and for either.
+// Package adapter gives a program its adapter: it looks up names, opens the adapter
+// with the right address and its connection manager, creates the program's objects,
+// and waits with a limit for events, for completions, or for either.
 //
 // Reading order: adapter.go (Opener, Adapter), lookup.go (host names, service
 // names, the source by route), resources.go (objects and their end, states of
 // queue pairs), event.go (waits), conn.go (a connection).
 //
-// The package knows no flags and prints nothing.
+// The package uses no flags and prints nothing.
 package adapter

@@ -24,8 +24,9 @@ type Queue struct {
 var ErrOverrun = errors.New("the completion queue is full: completions were lost")
 
 // WaitEither sleeps until there are completions, which it moves to out, or an
-// event of ch, which the caller acknowledges. Once ctx has ended it returns the
-// cause of that, and leaves what there is. One goroutine at a time may wait.
+// event of ch, which the caller acknowledges. When ctx has ended it returns the
+// cause, and leaves completions and events in place. One goroutine at a time may
+// wait.
 func (q *Queue) WaitEither(ctx context.Context, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
 	for ctx.Err() == nil {
 		n, err := q.arm(out)
@@ -44,8 +45,8 @@ func (q *Queue) WaitEither(ctx context.Context, ch *rdmacm.EventChannel, out []v
 	return 0, nil, context.Cause(ctx)
 }
 
-// arm moves completions to out. If there are none, the next one is put in the
-// channel.
+// arm moves completions to out. If there are none, it requests a notification of
+// the next one.
 func (q *Queue) arm(out []verbs.WC) (int, error) {
 	if n, err := q.Poll(out); n > 0 || err != nil {
 		return n, err
@@ -56,27 +57,26 @@ func (q *Queue) arm(out []verbs.WC) (int, error) {
 	if err := q.ReqNotify(false); err != nil {
 		return 0, err
 	}
-	return q.Poll(out) // one may have come before it was armed
+	return q.Poll(out) // a completion may have arrived before the request
 }
 
-// resolveTimeout is how long an address or a route may take to resolve, as in
-// the programs of rdma-core.
+// resolveTimeout limits the resolution of an address or a route, as in the programs
+// of rdma-core.
 const resolveTimeout = 2 * time.Second
 
-// noticeAfter is how long a wait lasts before it is told, and between tellings.
+// noticeAfter is the duration of a wait before its first notice, and between notices.
 const noticeAfter = 5 * time.Second
 
-// Failure is an event other than the one that was to come, or one that says
-// that something failed.
+// Failure is an unexpected event, or an event that reports a failure.
 type Failure struct {
 	Type        rdmacm.EventType
 	Status      int // as in rdmacm.Event
 	Peer        netip.AddrPort
 	PrivateData []byte // of a reject
-	Err         error  // the adapter's own word; may be nil
+	Err         error  // the adapter's error; may be nil
 }
 
-// NewFailure returns what an event says; the event can be acknowledged then.
+// NewFailure copies an event, which the caller may then acknowledge.
 func NewFailure(e *rdmacm.Event) *Failure {
 	f := &Failure{Type: e.Type, Status: e.Status, PrivateData: slices.Clone(e.Param.PrivateData), Err: e.Err}
 	if e.ID != nil {
@@ -85,12 +85,12 @@ func NewFailure(e *rdmacm.Event) *Failure {
 	return f
 }
 
-// Error names the event and its status, and says what it means.
+// Error returns the event, its status and its meaning.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("%v, error %d: %s", f.Type, f.Status, f.meaning())
 }
 
-// meaning says what happened and, where that is known, what to do.
+// meaning describes the failure and, if known, what to do.
 func (f *Failure) meaning() string {
 	switch reason := mad.RejReason(f.Status); {
 	case f.Type == rdmacm.EventRejected && reason == mad.RejInvalidServiceID,
@@ -115,8 +115,8 @@ func (f *Failure) meaning() string {
 	}
 }
 
-// Unwrap returns the adapter's own word and the error number that librdmacm
-// would return from a call that waits for the event.
+// Unwrap returns the adapter's error and the error number that librdmacm would
+// return from a call that waits for the event.
 func (f *Failure) Unwrap() []error {
 	var errs []error
 	if f.Err != nil {
@@ -131,8 +131,8 @@ func (f *Failure) Unwrap() []error {
 	return errs
 }
 
-// Next waits for the next event of a channel, which the caller acknowledges. At
-// the end of ctx the error is the cause of that.
+// Next waits for the next event of a channel, which the caller acknowledges. When
+// ctx ends, the error is the cause.
 func Next(ctx context.Context, ch *rdmacm.EventChannel) (*rdmacm.Event, error) {
 	e, err := ch.Get(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -142,9 +142,8 @@ func Next(ctx context.Context, ch *rdmacm.EventChannel) (*rdmacm.Event, error) {
 }
 
 // Expect returns the next event of a channel, which serves one ID. The caller
-// acknowledges it. If it is not the one that is wanted, or comes with a
-// status, the error is a *Failure; at the end of ctx it is the cause of that.
-// A wait that takes long is told.
+// acknowledges it. If the event is not the wanted one, or has a status, the error
+// is a *Failure; when ctx ends, the error is the cause. Expect reports a long wait.
 func (a *Adapter) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdmacm.EventType) (*rdmacm.Event, error) {
 	for begin := time.Now(); ; {
 		slice, cancel := context.WithTimeout(ctx, noticeAfter)
@@ -167,9 +166,9 @@ func (a *Adapter) Expect(ctx context.Context, ch *rdmacm.EventChannel, want rdma
 	}
 }
 
-// waiting says that an event has not come for so long. The first time that a
-// client says so, which with the default timeout is after one request without an
-// answer, it names what is usually wrong: the last one may be a minute away.
+// waiting returns the notice of a wait for an event. The first notice of a client,
+// with the default timeout after one unanswered request, also names the usual
+// causes: the last notice may come a minute later.
 func (a *Adapter) waiting(want rdmacm.EventType, d time.Duration) string {
 	line := fmt.Sprintf("still waiting for %v after %v", want, d.Round(time.Second))
 	if want == rdmacm.EventEstablished && a.Peer.IsValid() && d < 2*noticeAfter {
@@ -178,20 +177,20 @@ func (a *Adapter) waiting(want rdmacm.EventType, d time.Duration) string {
 	return line
 }
 
-// NoAnswer says what may be wrong with a peer that is silent.
+// NoAnswer returns the possible causes of a silent peer.
 func NoAnswer(peer netip.AddrPort) string {
 	return fmt.Sprintf("%v does not answer: is an adapter open on that address, and does UDP port 4791 pass?", peer)
 }
 
-// tell passes a line on to the user, if there is one to listen.
+// tell passes a line to Notice, if that is set.
 func (a *Adapter) tell(format string, args ...any) {
 	if a.opener.Notice != nil {
 		a.opener.Notice(fmt.Sprintf(format, args...))
 	}
 }
 
-// Resolve resolves the address and the route of a client's ID, whose events
-// come in a channel that serves no other.
+// Resolve resolves the address and the route of a client's ID, whose channel serves
+// no other ID.
 func (a *Adapter) Resolve(ctx context.Context, ch *rdmacm.EventChannel, id *rdmacm.ID) error {
 	if err := id.ResolveAddr(a.Local, a.Peer, resolveTimeout); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// LookupHost returns the address of a host: an IP address, or a name, of which
-// it takes the first answer in the family of like, any if that is invalid. It
-// blocks on the resolver until ctx ends.
+// LookupHost returns the address of a host: an IP address, or the first answer for a
+// name in the family of like, or in any family if like is invalid. It blocks on the
+// resolver until ctx ends.
 func LookupHost(ctx context.Context, host string, like netip.Addr) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a.Unmap(), nil
@@ -33,7 +33,7 @@ func LookupHost(ctx context.Context, host string, like netip.Addr) (netip.Addr, 
 	return all[0].Unmap(), nil // without an error there is an answer
 }
 
-// portError is a port that there is not. Its cause says nothing more.
+// portError is an invalid port. Its text omits the cause, which says nothing more.
 type portError struct {
 	port  string
 	cause error
@@ -95,7 +95,7 @@ func firstInterface(v4 bool) (string, error) {
 func usable(ifc *net.Interface, v4 bool) bool {
 	addrs, err := ifc.Addrs()
 	if err != nil {
-		return false // it vanished after the listing
+		return false // the interface vanished after the listing
 	}
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && (!v4 || p.Addr().Is4()) {

@@ -10,22 +10,22 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Resources are the objects that a program makes on an adapter. Close destroys
-// them from the last to the first. After the first one that could not be made,
-// Err returns why, and all others are nil. One goroutine at a time uses it.
+// Resources are the objects that a program creates on an adapter. Close destroys
+// them from the last to the first. After the first failure, Err returns the error,
+// and all further objects are nil. One goroutine at a time uses it.
 type Resources struct {
 	Device  *verbs.Context
 	err     error
 	destroy []func() error
 }
 
-// NewResources returns none yet.
+// NewResources returns Resources without objects.
 func NewResources(dev *verbs.Context) *Resources { return &Resources{Device: dev} }
 
-// Err returns the first error of making an object.
+// Err returns the first error of creating an object.
 func (r *Resources) Err() error { return r.err }
 
-// OnClose has Close call f before what it calls for objects made earlier.
+// OnClose makes Close call f before it destroys the objects created so far.
 func (r *Resources) OnClose(f func() error) { r.destroy = append(r.destroy, f) }
 
 // Close destroys the objects. It returns all errors.
@@ -39,7 +39,7 @@ func (r *Resources) Close() error {
 	return errors.Join(errs...)
 }
 
-// made makes an object unless one before could not be made.
+// made creates an object unless an earlier creation failed.
 func made[T any](r *Resources, create func() (T, error), destroy func(T) error) T {
 	var none T
 	if r.err != nil {
@@ -109,7 +109,7 @@ func (r *Resources) NewAH(pd *verbs.PD, attr ib.AHAttr) *verbs.AH {
 // the move requires.
 func Move(q *verbs.QP, attr ib.QPAttr, states ...ib.QPState) error {
 	for _, to := range states {
-		// Of a move that there is not, Modify says so.
+		// Modify returns the error for an illegal move.
 		required, _, _ := qp.Transition(q.Type(), q.State(), to)
 		attr.State = to
 		if err := q.Modify(&attr, required|ib.AttrState); err != nil {

@@ -33,7 +33,7 @@ func States() []State {
 	return states
 }
 
-// Find returns the state of a name such as "req_sent", and false if there is
+// Find returns the state with a name such as "req_sent", or false if there is
 // none.
 func Find(name string) (State, bool) {
 	for _, s := range States() {

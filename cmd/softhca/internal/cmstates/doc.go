@@ -4,6 +4,5 @@
 // Reading order: cmstates.go (the states, the table and JSON), dot.go (the
 // graph).
 //
-// The package holds no machine of its own: it walks the one that the adapter
-// executes.
+// The package has no machine of its own: it reads the one that the adapter executes.
 package cmstates

@@ -33,16 +33,16 @@ func isLAP(s *State) bool  { return strings.HasPrefix(s.Name, "LAP") }
 
 func isChannel(s *State) bool { return strings.HasPrefix(s.Name, "CHANNEL") }
 
-// edge is a move between two nodes, with the inputs that make it.
+// edge is a move between two nodes, with the inputs that cause it.
 type edge struct {
 	from, to string
 	labels   []string
 	called   bool // only by calls
 }
 
-// Dot prints a graph for Graphviz: the moves out of the states, solid for
-// messages and timers, which may be joined by calls, and blue for calls alone.
-// Repetitions and whatever else leaves a state as it is are left out.
+// Dot prints a graph for Graphviz: the moves out of the states, blue if only calls
+// cause them, solid if messages or timers do too. It omits repetitions and other
+// inputs that do not change the state.
 func Dot(w io.Writer, states []State) error {
 	var b strings.Builder
 	b.WriteString("digraph cm_states {\n  rankdir=TB;\n  node [shape=box, style=rounded];\n" +
@@ -71,7 +71,7 @@ func Dot(w io.Writer, states []State) error {
 		fmt.Fprintf(&b, "  %s -> %s [label=%q%s];\n", e.from, e.to, strings.Join(e.labels, "\n"), style)
 	}
 	if slices.ContainsFunc(states, func(s State) bool { return s.Name == cm.Listen.String() }) {
-		// A listener stays, and the connection that it makes begins.
+		// A listener keeps its state and creates a connection.
 		fmt.Fprintf(&b, "  %v -> %v [style=dashed, label=\"REQ\"];\n", cm.Listen, cm.ReqRcvd)
 		fmt.Fprintf(&b, "  %v -> %v [style=dashed, label=\"SIDR_REQ\"];\n", cm.Listen, cm.SIDRReqRcvd)
 	}

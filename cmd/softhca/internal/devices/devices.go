@@ -55,8 +55,8 @@ type GID struct {
 	Addr  string `json:"addr"`  // the IP address that it stands for
 }
 
-// Names returns what the adapters of this host can be opened on: the network
-// interfaces that are up and have an IP address.
+// Names returns the network interfaces that are up and have an IP address: adapters
+// can open on them.
 func Names() ([]string, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -74,8 +74,8 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// Probe describes the adapter cfg under the name, and who has it. The error is also
-// in the result.
+// Probe describes the adapter cfg under the name, and the processes that have it. The
+// error is also in the result.
 func Probe(name string, cfg verbs.Config) (Device, error) {
 	d := Device{Name: name}
 	err := d.ask(cfg)
@@ -85,7 +85,7 @@ func Probe(name string, cfg verbs.Config) (Device, error) {
 	return d, err
 }
 
-// ask finds out all about the adapter cfg.
+// ask fills in the description of the adapter cfg.
 func (d *Device) ask(cfg verbs.Config) (err error) {
 	if cfg.Network == nil && cfg.Transport == verbs.UDP {
 		if d.Share, err = sharing(cfg.Addr); err != nil {
@@ -100,12 +100,12 @@ func (d *Device) ask(cfg verbs.Config) (err error) {
 	return nil
 }
 
-// sharing asks who is on an adapter's address; nil if nobody is with whom this user
-// could share it.
+// sharing returns the processes on an adapter's address, or nil if there are none with
+// which this user could share it.
 func sharing(addr string) (*Share, error) {
 	who, err := device.Identify(device.Config{Addr: addr, Env: device.ProcessEnvironment()})
 	if err != nil {
-		return nil, nil // describing it tells why
+		return nil, nil // the description has the error
 	}
 	_, slots, all, err := broker.Who(who.Addrs[0])
 	if errors.Is(err, broker.ErrNone) {
@@ -117,7 +117,7 @@ func sharing(addr string) (*Share, error) {
 	return &Share{Slots: slots, Processes: append([]broker.Member{}, all...)}, nil
 }
 
-// describe fills in what the adapter says about itself.
+// describe fills in the adapter's own description.
 func (d *Device) describe(is *verbs.Description) {
 	p := &is.Port
 	d.Attr = &is.Device

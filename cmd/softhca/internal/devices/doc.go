@@ -1,8 +1,8 @@
-// Package devices describes adapters as ibv_devinfo does: the port with what
-// it can do, the tables and the limits.
+// Package devices describes adapters as ibv_devinfo does: the port and its
+// abilities, the tables and the limits.
 //
 // Reading order: devices.go is all of it.
 //
-// The package takes no address: who has an adapter, or is about to open it, is not
-// disturbed.
+// The package binds no address, so it does not disturb processes that have an adapter
+// or open one.
 package devices

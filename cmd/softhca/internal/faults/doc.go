@@ -1,5 +1,4 @@
-// Package faults shows the rules of faults on demand: the catalogue of all
-// that there are, and what given rules will do.
+// Package faults prints the catalogue of fault rules, and explains given rules.
 //
 // faults.go is all of it. It opens no adapter.
 package faults

@@ -38,7 +38,7 @@ func catalogue() (all []entry) {
 			Fault: a.String(), Where: a.Layer().String(), Usage: a.Usage(), Text: a.Text(), Example: a.Example(),
 			Arguments: describe(a.Args()), Selectors: describe(a.Selectors()),
 		}
-		// The catalogue's own examples are rules; a test says so.
+		// A test checks that the catalogue's examples are valid rules.
 		if rules, err := fault.Parse(e.Example); err == nil {
 			e.Explained = rules[0].Explain()
 		}
@@ -61,8 +61,8 @@ func ListJSON(w io.Writer) error {
 	return enc.Encode(catalogue())
 }
 
-// List writes the catalogue for people: every fault with its arguments and an
-// example, by where it acts, and after them the selectors of that place.
+// List writes the catalogue as text: for each place, its faults with their arguments
+// and an example, and then the selectors of the place.
 func List(w io.Writer) error {
 	var b strings.Builder
 	paragraph(&b, 0, fault.Grammar)
@@ -91,7 +91,7 @@ func List(w io.Writer) error {
 	return err
 }
 
-// parameters writes names with their meaning beside them.
+// parameters writes names and their meanings in columns.
 func parameters(b *strings.Builder, ps []param) {
 	const column = 18
 	for _, p := range ps {
@@ -100,8 +100,8 @@ func parameters(b *strings.Builder, ps []param) {
 	}
 }
 
-// paragraph writes text from a column on, in lines of limited width. The first
-// begins where b is.
+// paragraph writes indented text in lines of limited width. The first line continues
+// the current line of b.
 func paragraph(b *strings.Builder, column int, s string) {
 	lines := text.Wrap(strings.Join(strings.Fields(s), " "), width-column, 0)
 	b.WriteString(strings.Join(lines, "\n"+strings.Repeat(" ", column)) + "\n")
@@ -113,8 +113,8 @@ type Rule struct {
 	Does string `json:"does"` // what it will do
 }
 
-// Explain reads rules and says what each will do. The error points at the
-// first mistake.
+// Explain parses rules and explains each of them. The error points at the first
+// mistake.
 func Explain(text string) ([]Rule, error) {
 	parsed, err := fault.Parse(text)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 
 const rocePort = fabric.RoCEPort
 
-// maxTried bounds the addresses that are tried.
+// maxTried is the maximum number of addresses tried.
 const maxTried = 1000
 
 func firstTried() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
-// freeAddress returns the first address of the loopback network that nobody has, and
-// what keeps it reserved until it is closed: here, and in all processes that inherit
-// it.
+// freeAddress returns the first free address of the loopback network, and a file that
+// reserves the address until this process, and all processes that inherit the file,
+// have closed it.
 func freeAddress() (netip.Addr, *os.File, error) {
 	a := firstTried()
 	for range maxTried {
@@ -36,7 +36,7 @@ func freeAddress() (netip.Addr, *os.File, error) {
 			return a, nil, err
 		}
 		if a = a.Next(); a.As4()[3] == 255 {
-			a = a.Next().Next() // not the last of a network, nor the first
+			a = a.Next().Next() // skip the last address of a network, and the first of the next one
 		}
 	}
 	if sockets := socketsOn(netip.IPv4Unspecified()); len(sockets) > 0 {
@@ -45,9 +45,9 @@ func freeAddress() (netip.Addr, *os.File, error) {
 	return a, nil, fmt.Errorf("none of the %d addresses from %v on is free: end what runs on them, or name one by --addr: %w", maxTried, firstTried(), unix.EADDRINUSE)
 }
 
-// reserve returns what keeps an address reserved; EADDRINUSE if another process has
-// that. It is a socket with a name that is no file's: in this network, known to all
-// of its users, and gone with the last process that has it open.
+// reserve returns a file that reserves an address, or EADDRINUSE if another process has
+// reserved it. The file is a Unix socket with an abstract name: all users of this network
+// namespace see it, and it disappears with the last process that has it open.
 func reserve(a netip.Addr) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -60,7 +60,7 @@ func reserve(a netip.Addr) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// tryPort returns why no adapter could be opened on an address.
+// tryPort returns the error that opening an adapter on an address would return.
 func tryPort(a netip.Addr) error {
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, rocePort)))
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/softhca/softhca/internal/libraries"
 )
 
-// set gives a variable a value.
+// set sets a variable.
 func set(env []string, name, value string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") })
 	return append(env, name+"="+value)
 }
 
-// forget removes the variables of some names whose values a run outside of this one chose.
+// forget removes those of the named variables whose values an outer run chose.
 func forget(env []string, names ...string) []string {
 	chosen := strings.Fields(get(env, ChosenEnv))
 	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
@@ -35,8 +35,8 @@ func get(env []string, name string) string {
 	return ""
 }
 
-// prepend puts a value in front of the others of a variable. An empty one among
-// them would be the working directory.
+// prepend puts a value in front of the others of a variable. It adds no empty value,
+// which would mean the working directory.
 func prepend(env []string, name, value, separators string) []string {
 	values := []string{value}
 	for _, v := range strings.FieldsFunc(get(env, name), func(r rune) bool { return strings.ContainsRune(separators, r) }) {
@@ -47,7 +47,7 @@ func prepend(env []string, name, value, separators string) []string {
 	return set(env, name, strings.Join(values, ":"))
 }
 
-// overLibraries returns the environment of a program that runs over the libraries of a
+// overLibraries returns the environment of a program that uses the libraries in a
 // directory.
 func overLibraries(env []string, dir string) ([]string, error) {
 	if strings.ContainsAny(dir, ":; \t\n") {
@@ -57,9 +57,9 @@ func overLibraries(env []string, dir string) ([]string, error) {
 	return prepend(env, "LD_PRELOAD", filepath.Join(dir, libraries.Preload), ": "), nil
 }
 
-// besideSanitizer returns the environment of a program that was compiled to check its
-// memory accesses: its run-time library insists on being the first, though only those
-// that replace malloc have to come after it.
+// besideSanitizer returns the environment of a program compiled with the address
+// sanitizer. The sanitizer's library insists on being the first one, although only
+// libraries that replace malloc must come after it.
 func besideSanitizer(env []string) []string {
 	const option = "verify_asan_link_order=0"
 	if have := get(env, "ASAN_OPTIONS"); have != "" {

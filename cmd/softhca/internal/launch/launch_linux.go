@@ -27,24 +27,24 @@ import (
 // CheckDevice returns an error if the adapter's name cannot be a name in /sys.
 func (o *Options) CheckDevice() error { return (&sysfs.Description{Name: o.Device}).Check() }
 
-// Run runs the program in place of this process. It returns only if it cannot: an
+// Run runs the program in place of this process. It returns only on failure, with an
 // Error.
 func (o *Options) Run(ctx context.Context) error {
 	path, env, err := o.find(ctx)
 	if err != nil {
 		return err
 	}
-	// Signals go back to what they were when this command began.
+	// Restore the signal actions from the start of this command.
 	signal.Reset()
 	err = unix.Exec(path, o.Program, env)
-	if errors.Is(err, unix.ENOEXEC) { // a script that does not say for whom
+	if errors.Is(err, unix.ENOEXEC) { // a script without an interpreter line
 		err = unix.Exec("/bin/sh", append([]string{"sh", path}, o.Program[1:]...), env)
 	}
 	return notRun(fmt.Errorf("%s: %w", path, err))
 }
 
-// find finds the program and returns its path and environment. The files that have
-// to stay open as long as it runs are inherited.
+// find finds the program and returns its path and environment. The program inherits
+// the files that must stay open while it runs.
 func (o *Options) find(ctx context.Context) (path string, env []string, err error) {
 	if path, err = exec.LookPath(o.Program[0]); err != nil {
 		return "", nil, notRun(notFound(o.Program[0], err))
@@ -66,7 +66,7 @@ func (o *Options) find(ctx context.Context) (path string, env []string, err erro
 	return path, env, nil
 }
 
-// notFound says in a user's words that a program cannot be found or run.
+// notFound returns an error for the user about a program that cannot be found or run.
 func notFound(name string, err error) error {
 	words := errors.Unwrap(err)
 	if where := (*fs.PathError)(nil); errors.As(err, &where) {
@@ -82,8 +82,7 @@ func notFound(name string, err error) error {
 	}
 }
 
-// notRun gives an error of finding or starting a program the exit code that shells
-// give it.
+// notRun adds the exit code of shells to an error of finding or starting a program.
 func notRun(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return &Error{CodeNotFound, err}
@@ -91,8 +90,8 @@ func notRun(err error) error {
 	return &Error{CodeCannot, err}
 }
 
-// prepare returns the program's environment, and the files that have to stay open as
-// long as it runs.
+// prepare returns the program's environment, and the files that must stay open while
+// it runs.
 func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept []*os.File, err error) {
 	dir, err := o.libraries(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 		env = besideSanitizer(env)
 	}
 	env = forget(env, AddrEnv, verbs.GUIDEnv)
-	if err := os.Setenv(verbs.GUIDEnv, get(env, verbs.GUIDEnv)); err != nil { // where the identity comes from
+	if err := os.Setenv(verbs.GUIDEnv, get(env, verbs.GUIDEnv)); err != nil { // the adapter's identity depends on it
 		return nil, nil, err
 	}
 	asked, from := o.Addrs, "--addr"
@@ -141,7 +140,7 @@ func (o *Options) prepare(ctx context.Context, p *program) (env []string, kept [
 		chosen = append(chosen, addrs...)
 	}
 	first := &all[0].Identity
-	if !first.GUIDStays { // else the program's libraries find it themselves
+	if !first.GUIDStays { // otherwise the program's libraries find the GUID themselves
 		guid := ib.GUID(first.NodeGUID).String()
 		env, chosen = set(env, verbs.GUIDEnv, guid), append(chosen, guid)
 	}
@@ -169,13 +168,13 @@ type lines func(format string, args ...any)
 
 var _ io.Writer = lines(nil)
 
-// Write says what is in b.
+// Write passes b to the function.
 func (l lines) Write(b []byte) (int, error) {
 	l("%s", strings.TrimSuffix(string(b), "\n"))
 	return len(b), nil
 }
 
-// list returns addresses as the environment has them.
+// list returns addresses in the form of the environment.
 func list(addrs []netip.Addr) string {
 	words := make([]string, len(addrs))
 	for i, a := range addrs {
@@ -184,11 +183,11 @@ func list(addrs []netip.Addr) string {
 	return strings.Join(words, ",")
 }
 
-// maxAdapters bounds the adapters of a program, as libibverbs does.
+// maxAdapters is the maximum number of adapters of a program, as in libibverbs.
 const maxAdapters = 16
 
-// adapters returns which adapters the program will find, on addresses or an interface
-// each, or else one on a free address, and what reserves these.
+// adapters returns the adapters that the program will find, each on addresses or an
+// interface, or else one on a free address, and the files that reserve the addresses.
 func (o *Options) adapters(asked []string) (all []sysfs.Description, reserved []*os.File, err error) {
 	if len(asked) > maxAdapters {
 		return nil, nil, fmt.Errorf("%d adapters: a program can have %d: %w", len(asked), maxAdapters, ib.EINVAL)
@@ -213,7 +212,7 @@ func (o *Options) adapters(asked []string) (all []sysfs.Description, reserved []
 			}
 			owners[a] = d.Name
 		}
-		if i == 0 && !d.Identity.GUIDStays { // those of the others count on from it
+		if i == 0 && !d.Identity.GUIDStays { // the GUIDs of the others count on from the first
 			if err := os.Setenv(verbs.GUIDEnv, ib.GUID(d.Identity.NodeGUID).String()); err != nil {
 				return nil, nil, err
 			}
@@ -226,7 +225,7 @@ func (o *Options) adapters(asked []string) (all []sysfs.Description, reserved []
 	return all, reserved, nil
 }
 
-// numbered returns the name of the adapter of a number if the first one has this name.
+// numbered returns the name of an adapter by its number and the name of the first one.
 func numbered(name string, number int) string {
 	base := strings.TrimRight(name, "0123456789")
 	from, err := strconv.ParseUint(cmp.Or(name[len(base):], "0"), 10, 32)
@@ -236,15 +235,15 @@ func numbered(name string, number int) string {
 	return base + strconv.FormatUint(from+uint64(number), 10)
 }
 
-// look says which of the addresses that were asked for are taken, and returns what
-// reserves the others.
+// look reports which of the requested addresses are taken, and returns the files that
+// reserve the addresses.
 func (o *Options) look(addrs []netip.Addr) (reserved []*os.File) {
 	for _, a := range addrs {
 		if err := broker.Look([]netip.Addr{a}, true); errors.Is(err, unix.EADDRINUSE) {
 			o.Say("softhca: %v; programs that only look at the adapter work, one that opens it fails", busy(a))
 		}
-		// Nobody is to be given an address that was asked for here. If somebody was
-		// already, the port tells.
+		// Reserve the address, so that no other run chooses it. If another run has done so,
+		// the check above reports its adapter.
 		if f, err := reserve(a); err == nil {
 			reserved = append(reserved, f)
 		}
@@ -252,15 +251,15 @@ func (o *Options) look(addrs []netip.Addr) (reserved []*os.File) {
 	return reserved
 }
 
-// firstKept is where files go that the program inherits, so that they are not in the
-// way of those that it opens.
+// firstKept is the first descriptor of files that the program inherits: high, to leave the
+// low ones to the program.
 const firstKept = 900
 
-// inherit keeps files open in the program that takes the place of this one.
+// inherit keeps files open in the program that replaces this one.
 func inherit(files []*os.File) error {
 	for _, f := range files {
 		_, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, firstKept)
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EMFILE) { // so many are not allowed
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EMFILE) { // above the limit of descriptors
 			_, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD, 0)
 		}
 		if err != nil {

@@ -4,23 +4,23 @@ import (
 	"log/slog"
 )
 
-// Options say what to run, and on which adapter.
+// Options are the program and its adapters.
 type Options struct {
 	Program []string // and its arguments
-	Addrs   []string // of each adapter, as Config.Addr of package verbs; without any those of Env, else a free one of the loopback network
-	Device  string   // name of the adapter, or of the first
-	Env     []string // of the program, as os.Environ returns it
-	Set     []Var    // more of it
-	Command string   // path of the running command, beside which the libraries are
+	Addrs   []string // Config.Addr (package verbs) of each adapter; if empty, those of Env, or else a free loopback address
+	Device  string   // name of the first adapter
+	Env     []string // environment of the program, as os.Environ returns it
+	Set     []Var    // additional variables
+	Command string   // path of the running command, in the directory of the libraries
 	Log     *slog.Logger
-	Say     func(format string, args ...any) // tells the user, in a line
+	Say     func(format string, args ...any) // prints a line for the user
 }
 
 // Var is a variable of the environment.
 type Var struct{ Name, Value string }
 
-// The environment that the libraries read. What a program starts inherits it. The
-// addresses of one adapter have commas between them, those of several semicolons.
+// The variables that the libraries read. Children of the program inherit them. Commas
+// separate the addresses of one adapter, semicolons those of several adapters.
 const (
 	AddrEnv      = "SOFTHCA_ADDR"
 	DeviceEnv    = "SOFTHCA_DEVICE"
@@ -38,18 +38,18 @@ const CaptureSocket = "unix:"
 // CaptureProcess is the part of CaptureEnv that the adapter replaces by its process ID.
 const CaptureProcess = "%p"
 
-// ChosenEnv has the values of other variables that nobody asked for, separated by
-// blanks: what runs inside of a program that runs chooses for itself.
+// ChosenEnv has the values of other variables that a run chose itself, separated by
+// blanks. A run inside that run ignores them and chooses new ones.
 const ChosenEnv = "SOFTHCA_CHOSEN"
 
 // The exit codes of a command that could not run a program, as those of env(1).
 const (
-	CodeFailed   = 125 // something else than the program
+	CodeFailed   = 125 // run itself failed
 	CodeCannot   = 126 // the program is there and cannot be run
 	CodeNotFound = 127
 )
 
-// Error is why a program was not run.
+// Error is the reason why a program was not run.
 type Error struct {
 	Code int
 	Err  error

@@ -17,18 +17,17 @@ import (
 // socket is a UDP socket of the host on RoCE's port.
 type socket struct{ uid, inode string }
 
-// socketsOn returns the sockets that have RoCE's port of an address: on it, or on all
-// addresses.
+// socketsOn returns the sockets on RoCE's port of an address or of all addresses.
 func socketsOn(a netip.Addr) (found []socket) {
 	for _, file := range []string{"/proc/net/udp", "/proc/net/udp6"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // without IPv6
+			continue // a kernel without IPv6
 		}
 		lines := bufio.NewScanner(bytes.NewReader(text))
 		for lines.Scan() {
-			// Number, own address, remote one, state, queues, timer, retransmissions, user,
-			// timeout, inode.
+			// Number, local address, remote address, state, queues, timer, retransmissions,
+			// user, timeout, inode.
 			f := strings.Fields(lines.Text())
 			if len(f) < 10 {
 				continue
@@ -42,8 +41,8 @@ func socketsOn(a netip.Addr) (found []socket) {
 	return found
 }
 
-// parseLocal reads an address and port as /proc/net/udp has them: words of four bytes in the
-// order of the host, and the port.
+// parseLocal parses an address and port of /proc/net/udp: words of four bytes in host order,
+// and the port.
 func parseLocal(s string) (p netip.AddrPort, ok bool) {
 	host, port, _ := strings.Cut(s, ":")
 	b, err := hex.DecodeString(host)
@@ -58,7 +57,7 @@ func parseLocal(s string) (p netip.AddrPort, ok bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), ok
 }
 
-// owner says who has the port of an address.
+// owner describes the owner of the port of an address.
 func owner(a netip.Addr) string {
 	sockets := socketsOn(a)
 	for _, s := range sockets {
@@ -75,14 +74,14 @@ func owner(a netip.Addr) string {
 	return "a process that is not seen from here"
 }
 
-// process returns the process that has a socket open, "" if none is seen.
+// process returns the process that has a socket open, or "" if none is visible.
 func process(inode string) string {
 	link := "socket:[" + inode + "]"
 	dirs, _ := filepath.Glob("/proc/[0-9]*/fd")
 	for _, dir := range dirs {
 		files, err := os.ReadDir(dir)
 		if err != nil {
-			continue // another user's, or it has ended
+			continue // another user's process, or an ended one
 		}
 		for _, f := range files {
 			if to, err := os.Readlink(filepath.Join(dir, f.Name())); err != nil || to != link {

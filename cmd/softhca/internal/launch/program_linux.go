@@ -19,24 +19,24 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// program is what is known of a program before it runs.
+// program describes a program before it runs.
 type program struct {
 	file      string   // the file that the loader loads, "" if unknown
 	warnings  []string // why it may not work
 	sanitized bool     // it needs the address sanitizer's library
 }
 
-// maxScripts bounds scripts whose interpreters are scripts, as the kernel does.
+// maxScripts limits chains of scripts whose interpreters are scripts, as the kernel does.
 const maxScripts = 5
 
-// inspect looks at a program. The error is why it cannot work at all.
+// inspect examines a program. It returns an error if the program cannot work at all.
 func inspect(path string) (*program, error) {
 	file := path
 	for range maxScripts {
 		f, err := os.Open(file)
 		if err != nil {
 			if errors.Is(err, os.ErrPermission) {
-				return &program{}, nil // one that may be run but not read: wait and see
+				return &program{}, nil // executable but not readable: try to run it
 			}
 			return nil, err
 		}
@@ -49,8 +49,8 @@ func inspect(path string) (*program, error) {
 	return &program{}, nil
 }
 
-// look looks at a file: at a script it returns its interpreter, at a program what it
-// is.
+// look examines a file: it returns the interpreter of a script, or the description of a
+// program.
 func look(f *os.File) (interpreter string, p *program, err error) {
 	head := make([]byte, 256)
 	n, err := io.ReadFull(f, head)
@@ -65,13 +65,13 @@ func look(f *os.File) (interpreter string, p *program, err error) {
 	}
 	e, err := elf.NewFile(f)
 	if err != nil {
-		return "", &program{}, nil // the kernel may know what it is
+		return "", &program{}, nil // the kernel may know the format
 	}
 	return "", examine(f.Name(), e), nil
 }
 
-// interpreterOf returns the interpreter of the first line of a script, and if that is
-// env the program that it finds.
+// interpreterOf returns the interpreter in the first line of a script, or if that is env,
+// the program that env runs.
 func interpreterOf(line []byte) string {
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	words := strings.Fields(string(line))
@@ -88,8 +88,8 @@ func interpreterOf(line []byte) string {
 	return words[0]
 }
 
-// secure returns an error if the kernel gives a program more rights than this
-// process has: then the loader takes no libraries from the environment.
+// secure returns an error if the kernel gives a program more rights than this process
+// has: then the loader ignores libraries in the environment.
 func secure(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -120,11 +120,10 @@ func hasCapabilities(f *os.File) bool {
 	return err == nil && n > 0
 }
 
-// machines are the processors that the libraries can be built for, which is the one
-// of this command.
+// machines are the processor types of the libraries, by the GOARCH of this command.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "riscv64": elf.EM_RISCV, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390, "loong64": elf.EM_LOONGARCH}
 
-// examine says what may keep a program from finding the adapter.
+// examine describes a program, with warnings if it may not find the adapter.
 func examine(name string, e *elf.File) *program {
 	p := &program{file: name}
 	interp := ""
@@ -136,7 +135,7 @@ func examine(name string, e *elf.File) *program {
 			}
 		}
 	}
-	// A library that can be run, such as the loader itself, has a name as one.
+	// An executable library, such as the loader itself, has a library name.
 	soname, _ := e.DynString(elf.DT_SONAME)
 	libs, _ := e.ImportedLibraries()
 	p.sanitized = slices.ContainsFunc(libs, func(l string) bool { return strings.HasPrefix(l, "libasan.so") })

@@ -13,8 +13,7 @@ import (
 // Name returns the name of the page of a command, such as "softhca-decode".
 func Name(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// Write writes the page of a command. Options that are hidden are not on it. It
-// blocks as w does.
+// Write writes the page of a command, without hidden options. It blocks as w does.
 func Write(w io.Writer, cmd *cobra.Command) error {
 	p := &page{bufio.NewWriter(w)}
 	p.line(".TH %s 1 %q %q", quoted(strings.ToUpper(Name(cmd))), "", cmd.Root().Name())
@@ -36,14 +35,14 @@ func Write(w io.Writer, cmd *cobra.Command) error {
 	return p.Flush()
 }
 
-// page is a page that is being written; its Flush returns the first error.
+// page is the page being written; its Flush returns the first error.
 type page struct{ *bufio.Writer }
 
 // line writes a line.
 func (p *page) line(format string, args ...any) { _, _ = fmt.Fprintf(p, format+"\n", args...) }
 
-// prose writes paragraphs; of lines that begin with a blank each stays one, and
-// what stands behind a gap explains it.
+// prose writes paragraphs. A line that begins with a blank stays one line; the text
+// after a gap in it is its explanation.
 func (p *page) prose(s string) {
 	for line := range strings.SplitSeq(s, "\n") {
 		if line == "" {
@@ -63,7 +62,7 @@ func (p *page) prose(s string) {
 	}
 }
 
-// options writes those that are not hidden.
+// options writes the options that are not hidden.
 func (p *page) options(title string, flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden {
@@ -92,7 +91,7 @@ func (p *page) options(title string, flags *pflag.FlagSet) {
 	})
 }
 
-// related names the pages of the commands above and below.
+// related writes the names of the pages of the parent command and of subcommands.
 func (p *page) related(cmd *cobra.Command) {
 	var names []string
 	if cmd.HasParent() {
@@ -116,7 +115,7 @@ func (p *page) related(cmd *cobra.Command) {
 	}
 }
 
-// escape returns text that stands for itself: no line of it is a request.
+// escape returns text without special characters and requests of man(7).
 func escape(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, `-`, `\-`, "\n", " ").Replace(s)
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {

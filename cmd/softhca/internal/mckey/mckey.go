@@ -14,25 +14,25 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// name is what the program calls itself.
+// name is the name of the Linux program.
 const name = "mckey"
 
-// Options are what the user may choose.
+// Options are the options of a side.
 type Options struct {
 	nodes.Load
-	Group    string // multicast address or a name of one
-	MGID     string // a group that has no IP address
-	Bind     string // own address; "": that of the route to the group
+	Group    string // multicast address, or a host name for one
+	MGID     string // a group without an IP address
+	Bind     string // local address; "": by route to the group
 	Sender   bool
 	Space    rdmacm.PortSpace
 	SendOnly bool // join without receiving
 	NoLoop   bool // do not receive what this host sends
-	// Pause is the time that groups and receivers have to get ready, between
-	// joining and sending.
+	// Pause is the time between joining and sending, in which groups and receivers
+	// get ready.
 	Pause time.Duration
 }
 
-// Check returns what is wrong with the options.
+// Check returns an error for wrong options.
 func (o *Options) Check() error {
 	if err := o.Load.Check(); err != nil {
 		return err
@@ -62,9 +62,9 @@ type Side struct {
 	Out, Err io.Writer // the program's lines, and everything else
 }
 
-// Run joins the group, and sends or receives. It returns when that is done, or
-// when ctx ends, or with the first error; the group is left and all is closed
-// then.
+// Run joins the group, and sends or receives. It returns at the end of the transfer,
+// when ctx ends, or with the first error, after it has left the group and closed
+// everything.
 func (s Side) Run(ctx context.Context) error {
 	p := nodes.Program{
 		Name: name, Role: "server", Service: ib.UD, Options: nodes.Options{Load: s.Load, Host: s.Group, Port: "0", Bind: s.Bind},
@@ -80,7 +80,7 @@ func (s Side) Run(ctx context.Context) error {
 	})
 }
 
-// member is a run of either side.
+// member is a run of a sender or a receiver.
 type member struct {
 	*nodes.Test
 	o *Options
@@ -106,7 +106,7 @@ func (m *member) run(ctx context.Context) error {
 	return m.Transfer(ctx, nodes.Step{Title: "receiving data transfers", Do: m.receive})
 }
 
-// pause lets the others join.
+// pause waits until the others have joined.
 func (m *member) pause(ctx context.Context) error {
 	select {
 	case <-time.After(m.o.Pause):
@@ -116,7 +116,7 @@ func (m *member) pause(ctx context.Context) error {
 	}
 }
 
-// receive waits for the first datagram as long as it takes.
+// receive waits for the first datagram without a limit.
 func (m *member) receive(ctx context.Context) error {
 	if _, _, err := m.Nodes[0].AwaitFirst(ctx, 0); err != nil {
 		return err
@@ -124,12 +124,12 @@ func (m *member) receive(ctx context.Context) error {
 	return m.AwaitRecvs(ctx)
 }
 
-// act does what an event asks for.
+// act handles an event.
 func (m *member) act(e *rdmacm.Event) error {
 	n := e.ID.Context.(*nodes.Node)
 	switch e.Type {
 	case rdmacm.EventAddrResolved:
-		// A queue pair that is there when the group is joined receives.
+		// A queue pair that exists when its ID joins the group receives.
 		if !m.o.SendOnly {
 			if err := m.create(n); err != nil {
 				return err

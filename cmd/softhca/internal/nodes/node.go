@@ -11,13 +11,13 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// State is how far a node is.
+// State is the state of a node.
 type State uint8
 
 // The states.
 const (
 	Pending   State = iota // neither connected nor failed
-	Connected              // or joined
+	Connected              // or a member of the group
 	Ended                  // disconnected
 	Failed
 	numStates
@@ -29,14 +29,14 @@ type Node struct {
 	ID *rdmacm.ID
 
 	test           *Test
-	number         int // among the test's, from 1
+	number         int // number in the test, from 1
 	state          State
 	queue          *adapter.Queue // of both directions
 	mr             *verbs.MR
 	sent, received int
 	first          verbs.WC // of the first receive
 
-	// Where UD messages go.
+	// The destination of UD messages.
 	ah   *verbs.AH
 	qpn  ib.QPN
 	qkey ib.QKey
@@ -49,11 +49,11 @@ func (n *Node) Become(s State) {
 	n.state = s
 }
 
-// Connected reports whether the node is in that state.
+// Connected reports whether the node is in the state Connected.
 func (n *Node) Connected() bool { return n.state == Connected }
 
-// ResolveRoute goes on where the address is resolved, with the options of the
-// connection that are set before.
+// ResolveRoute sets the options of the connection and resolves the route, after the
+// address is resolved.
 func (n *Node) ResolveRoute() error {
 	if tos := n.test.TOS; tos != nil {
 		if err := n.ID.SetTOS(*tos); err != nil {
@@ -68,7 +68,7 @@ func (n *Node) ResolveRoute() error {
 	return n.ID.ResolveRoute(resolveTimeout)
 }
 
-// Connect makes the queue pair of a client's node and asks the server.
+// Connect creates the queue pair of a client's node and sends the request.
 func (n *Node) Connect(param *rdmacm.ConnParam) error {
 	if err := n.Prepare(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (n *Node) Connect(param *rdmacm.ConnParam) error {
 	return n.ID.Connect(param)
 }
 
-// Create makes the queue pair and its memory.
+// Create creates the queue pair and its memory.
 func (n *Node) Create() error {
 	depth := max(n.test.Messages(), 1)
 	n.queue = n.NewQueue(2 * depth)
@@ -88,7 +88,7 @@ func (n *Node) Create() error {
 	return n.Err()
 }
 
-// Reach tells a UD node where its messages go. It is connected then.
+// Reach sets the destination of a UD node, which is connected then.
 func (n *Node) Reach(to ib.AHAttr, qpn ib.QPN, qkey ib.QKey) error {
 	n.ah, n.qpn, n.qkey = n.NewAH(n.test.pd, to), qpn, qkey
 	if err := n.Err(); err != nil {
@@ -105,7 +105,7 @@ const (
 	sendID
 )
 
-// Prepare makes the queue pair, which then receives.
+// Prepare creates the queue pair and posts the receives.
 func (n *Node) Prepare() error {
 	if err := n.Create(); err != nil {
 		return err
@@ -113,8 +113,8 @@ func (n *Node) Prepare() error {
 	return n.PostRecvs()
 }
 
-// PostRecvs posts a receive for each message. All but the first share their
-// memory, as nobody reads it; the first is read while others arrive.
+// PostRecvs posts a receive for each message. All receives but the first share one
+// buffer, which is never read. The first has its own, which is read while others arrive.
 func (n *Node) PostRecvs() error {
 	size := n.test.Size
 	if n.test.Service == ib.UD {
@@ -131,7 +131,7 @@ func (n *Node) PostRecvs() error {
 	return n.ID.QP().PostRecv(wrs...)
 }
 
-// PostSends posts all messages. Those of UD tell the own QPN as immediate data.
+// PostSends posts all messages. UD messages carry the sender's QPN as immediate data.
 func (n *Node) PostSends() error {
 	q := n.ID.QP()
 	wr := verbs.SendWR{WRID: sendID, Opcode: ib.WRSend}
@@ -147,25 +147,25 @@ func (n *Node) PostSends() error {
 	return q.PostSend(wrs...)
 }
 
-// AwaitSends waits until all messages are sent, and for RC have arrived.
+// AwaitSends waits until all messages are sent, and for RC acknowledged.
 func (n *Node) AwaitSends(ctx context.Context) error {
 	return n.await(ctx, n.test.Idle, "sent", &n.sent, n.test.Messages())
 }
 
-// AwaitRecvs waits until all messages have come.
+// AwaitRecvs waits until all messages have arrived.
 func (n *Node) AwaitRecvs(ctx context.Context) error {
 	return n.await(ctx, n.test.Idle, "received", &n.received, n.test.Messages())
 }
 
-// AwaitFirst waits for the first message, no longer than limit unless that is
-// 0. It returns the completion and the 40 bytes of GRH.
+// AwaitFirst waits for the first message, at most limit unless that is 0. It returns
+// the completion and the 40 bytes of GRH.
 func (n *Node) AwaitFirst(ctx context.Context, limit time.Duration) (*verbs.WC, []byte, error) {
 	err := n.await(ctx, limit, "received", &n.received, 1)
 	return &n.first, n.mr.Bytes()[:grhBytes], err
 }
 
-// await waits until count is at least want, or the connection has ended; for a
-// message no longer than limit. Events act meanwhile.
+// await waits until count is at least want, or the connection has ended. It waits at
+// most limit for each message, and handles events meanwhile.
 func (n *Node) await(ctx context.Context, limit time.Duration, what string, count *int, want int) error {
 	var wcs [16]verbs.WC
 	for *count < want && n.state != Ended {
@@ -173,7 +173,7 @@ func (n *Node) await(ctx context.Context, limit time.Duration, what string, coun
 		var e *rdmacm.Event
 		err := n.test.wait(ctx, limit, "messages", func(ctx context.Context) (err error) {
 			if k, e, err = n.queue.WaitEither(ctx, n.test.Channel, wcs[:]); k > 0 {
-				err = nil // those that came at the last moment
+				err = nil // the last messages arrived just in time
 			}
 			return err
 		})
@@ -192,7 +192,7 @@ func (n *Node) await(ctx context.Context, limit time.Duration, what string, coun
 	return nil
 }
 
-// tell says how far the transfer is, now and then.
+// tell prints the progress of the transfer at intervals.
 func (n *Node) tell(now time.Time, what string, count int) {
 	t := n.test
 	if now.Sub(t.told) >= progress {
@@ -205,7 +205,7 @@ func (n *Node) tell(now time.Time, what string, count int) {
 func (n *Node) complete(wc *verbs.WC) error {
 	switch {
 	case wc.Status == ib.WCWRFlushErr:
-		return nil // the connection ends, and an event says so
+		return nil // the connection ends, and an event follows
 	case wc.Status != ib.WCSuccess:
 		return &completionError{wc.Status}
 	case wc.WRID == sendID:
@@ -222,7 +222,7 @@ func (n *Node) complete(wc *verbs.WC) error {
 // completionError is a message that failed.
 type completionError struct{ status ib.WCStatus }
 
-// Error says what may help.
+// Error returns the status with advice.
 func (e *completionError) Error() string {
 	advice := "is the peer alive?"
 	switch e.status {

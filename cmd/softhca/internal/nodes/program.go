@@ -13,12 +13,12 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// Load is what is transferred, and how long to wait for it.
+// Load is the amount of transferred data, and the limit of waits.
 type Load struct {
 	Connections int
 	Count       int           // messages of a connection in each direction
 	Size        int           // bytes of a message; 0 makes Count 0
-	Idle        time.Duration // give up when nothing happens for so long; 0: never
+	Idle        time.Duration // give up after this time without an event; 0: never
 }
 
 // Limits of a Load, so that its memory is bounded.
@@ -28,8 +28,8 @@ const (
 	maxMemory      = 1 << 30 // bytes of all buffers
 )
 
-// Check returns what is wrong with the load. Whether the adapter has queues for
-// Count messages is seen when they are made.
+// Check returns an error for a wrong load. Run checks whether the adapter has queues for
+// Count messages.
 func (l *Load) Check() error {
 	switch {
 	case l.Connections < 1 || l.Connections > maxConnections:
@@ -46,7 +46,7 @@ func (l *Load) Check() error {
 	return nil
 }
 
-// Messages returns how many messages a connection sends, and receives.
+// Messages returns the number of messages that a connection sends, and receives.
 func (l *Load) Messages() int {
 	if l.Size == 0 {
 		return 0
@@ -54,21 +54,21 @@ func (l *Load) Messages() int {
 	return l.Count
 }
 
-// grhBytes stand before the payload of a UD message in the receive buffer.
+// grhBytes is the size of the GRH before the payload of a UD message in the receive buffer.
 const grhBytes = 40
 
-// slot is the room of a receive, enough for either service.
+// slot returns the size of a receive buffer, enough for RC and UD.
 func (l *Load) slot() int { return grhBytes + l.Size }
 
-// buffer is the memory of a node: the first receive, the other receives, and
-// what is sent.
+// buffer returns the memory size of a node: the first receive, the other receives,
+// and the sent data.
 func (l *Load) buffer() int { return 2*l.slot() + l.Size }
 
 // Program is one of the programs, in one of its roles.
 type Program struct {
 	Name string // in front of its lines
 	Role string // "client" or "server"
-	// Service is what the nodes' queue pairs are: RC or UD.
+	// Service is the type of the nodes' queue pairs: RC or UD.
 	Service ib.QPType
 	Options
 	Opener adapter.Opener
@@ -76,15 +76,14 @@ type Program struct {
 	Err    io.Writer // everything else
 }
 
-// Options are what the user may choose. The load is to be the same on both
-// sides.
+// Options are the options of a side. The load must be the same on both sides.
 type Options struct {
 	Load
 	Host, Port string // the server, as Opener.Client takes it; no Host: be a server
-	Bind       string // own address; "": any, or that of the route
+	Bind       string // local address; "": any for a server, by route for a client
 	Space      rdmacm.PortSpace
-	// TOS and AckTimeout are set on the connections unless they are nil. The
-	// type of service is for the client to choose.
+	// TOS and AckTimeout are set on the connections unless they are nil. Only a client
+	// sets TOS.
 	TOS, AckTimeout *uint8
 }
 
@@ -96,7 +95,7 @@ func (p *Program) open(ctx context.Context) (*adapter.Adapter, error) {
 	return p.Opener.Client(ctx, p.Bind, p.Host, p.Port)
 }
 
-// RunSide is Run as the client of Host, or without one as the server.
+// RunSide calls Run as the client of Host, or without Host as the server.
 func (p Program) RunSide(ctx context.Context, client, server func(*Test) error) error {
 	if p.Host == "" {
 		p.Role = "server"
@@ -106,9 +105,9 @@ func (p Program) RunSide(ctx context.Context, client, server func(*Test) error) 
 	return p.Run(ctx, client)
 }
 
-// Run does a test: it opens the adapter, lets do work, ends the connections
-// that are still there and closes everything. It prints the program's first and
-// last lines. The error is that of opening, or do's.
+// Run runs a test: it opens the adapter, calls do, ends the remaining connections and
+// closes everything. It prints the program's first and last lines. It returns the
+// errors of opening, of do and of closing.
 func (p Program) Run(ctx context.Context, do func(*Test) error) (err error) {
 	t := &Test{Program: p, told: time.Now()}
 	t.Line("%s: starting %s", p.Name, p.Role)
@@ -144,20 +143,20 @@ type Coded struct {
 	Err  error
 }
 
-// Error is that of the error.
+// Error returns the text of Err.
 func (c *Coded) Error() string { return c.Err.Error() }
 
-// Unwrap returns the error.
+// Unwrap returns Err.
 func (c *Coded) Unwrap() error { return c.Err }
 
-// What the programs return where no event tells.
+// The status of errors without an event.
 const (
 	statusFailed = -1
 	statusNoName = -2 // EAI_NONAME
 )
 
-// Status returns what the programs of rdmacm-utils return after an error: 0 for
-// none, the status of the event that it was, or a negative number.
+// Status returns the status of the programs of rdmacm-utils after an error: 0 for no
+// error, the status of an event, or a negative number.
 func Status(err error) int {
 	var coded *Coded
 	var failure *adapter.Failure

@@ -12,40 +12,41 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// resolveTimeout is how long an address or a route may take to resolve, as in
-// the programs of rdma-core.
+// resolveTimeout limits the resolution of an address or a route, as in the programs
+// of rdma-core.
 const resolveTimeout = 2 * time.Second
 
-// noticeAfter is how long a wait lasts before it is told; then twice as long.
+// noticeAfter is the duration of a wait before its first notice. The intervals between
+// further notices double.
 const noticeAfter = 5 * time.Second
 
-// progress is how often a transfer that goes on says so.
+// progress is the interval of progress lines of a transfer.
 const progress = 10 * time.Second
 
-// disconnectTime bounds the wait for peers to agree that connections end, after a
-// failure or an interruption.
+// disconnectTime limits the wait for the peers' answers to disconnects after a failure
+// or an interruption.
 const disconnectTime = 5 * time.Second
 
-// ErrIdle says that a peer or the network is silent.
+// ErrIdle means that a peer or the network is silent.
 var ErrIdle = errors.New("nothing happened for too long")
 
 // Test is a run of a program, used by one goroutine.
 type Test struct {
 	Program
 	*adapter.Adapter
-	// Channel is where the events of all nodes come, and those of Listener.
+	// Channel gets the events of all nodes and of Listener.
 	Channel  *rdmacm.EventChannel
 	Listener *rdmacm.ID // of a server
 	Nodes    []*Node
-	// Act does what an event asks for, during every wait. The event is
-	// acknowledged after it. An error ends the wait, and is its error.
+	// Act handles an event during every wait. The event is acknowledged after it. An
+	// error ends the wait, which returns it.
 	Act func(*rdmacm.Event) error
 
 	resources *adapter.Resources // of all nodes
 	pd        *verbs.PD
 	tally     [numStates]int // nodes in each state
-	failed    error          // what the first node that failed met
-	told      time.Time      // when the last word on progress was
+	failed    error          // error of the first node that failed
+	told      time.Time      // time of the last progress line
 }
 
 // CheckMTU returns an error, after the line of the programs, if messages do not
@@ -63,7 +64,7 @@ func (t *Test) CheckMTU() error {
 	return &Coded{-int(ib.EINVAL), fmt.Errorf("messages of %d bytes do not fit into the datagrams of this network: give -S at most %d", t.Size, mtu)}
 }
 
-// Line prints a line of the program. If output is gone nobody is left to tell.
+// Line prints a line of the program. It ignores write errors.
 func (t *Test) Line(format string, args ...any) { _, _ = fmt.Fprintf(t.Out, format+"\n", args...) }
 
 // notice prints a line for people.
@@ -71,7 +72,7 @@ func (t *Test) notice(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.Err, t.Name+": "+format+"\n", args...)
 }
 
-// Listen makes Listener, on the address of the adapter.
+// Listen creates Listener on the address of the adapter.
 func (t *Test) Listen(ps rdmacm.PortSpace) (err error) {
 	if t.Listener, err = t.Adapter.Bind(t.Channel, ps); err != nil {
 		return err
@@ -83,8 +84,8 @@ func (t *Test) Listen(ps rdmacm.PortSpace) (err error) {
 	return nil
 }
 
-// Collect waits for what makes a server's next connection, for the first one as
-// long as it takes.
+// Collect waits for the next event while a server collects connections. It waits
+// for the first connection without a limit.
 func (t *Test) Collect(ctx context.Context) error {
 	if len(t.Nodes) == 0 {
 		return t.Event(ctx, 0, "a client")
@@ -92,7 +93,7 @@ func (t *Test) Collect(ctx context.Context) error {
 	return t.Event(ctx, t.Idle, fmt.Sprintf("all of %d connections (-c): %d are there", t.Connections, len(t.Nodes)))
 }
 
-// AwaitEnds waits until no connection is there any more.
+// AwaitEnds waits until all connections have ended.
 func (t *Test) AwaitEnds(ctx context.Context, what string) error {
 	for t.tally[Connected] > 0 {
 		if err := t.Event(ctx, t.Idle, what); err != nil {
@@ -102,14 +103,14 @@ func (t *Test) AwaitEnds(ctx context.Context, what string) error {
 	return nil
 }
 
-// Refuse rejects the request that an event brings, unless the client has given
-// up: the end of its ID does.
+// Refuse rejects the request of an event, by destroying its ID, unless the client
+// has given up.
 func (t *Test) Refuse(e *rdmacm.Event) error {
 	t.Line("%s: failing connection request", t.Name)
 	return e.ID.Destroy()
 }
 
-// Resolve makes the client's nodes and resolves their addresses, all at once.
+// Resolve creates the client's nodes and resolves all their addresses at once.
 func (t *Test) Resolve(ps rdmacm.PortSpace) error {
 	for range t.Connections {
 		id, err := t.NewID(t.Channel, ps)
@@ -125,8 +126,8 @@ func (t *Test) Resolve(ps rdmacm.PortSpace) error {
 }
 
 // Decide waits until every node of a client is connected or has failed. The
-// connection manager's retries bound that. After a failure the others do not
-// matter any more: they may have disconnectTime.
+// connection manager's retries limit the wait; after a failure, disconnectTime
+// limits each further wait for an event.
 func (t *Test) Decide(ctx context.Context, what string) error {
 	for t.tally[Pending] > 0 {
 		limit := time.Duration(0)
@@ -143,14 +144,13 @@ func (t *Test) Decide(ctx context.Context, what string) error {
 	return t.failed
 }
 
-// Step is a part of a transfer, with the line that says that it begins, if there
-// is one.
+// Step is a part of a transfer. Title, if set, is printed before it.
 type Step struct {
 	Title string
 	Do    func(context.Context) error
 }
 
-// Transfer takes one step after the other, if there are messages.
+// Transfer runs the steps in order, if there are messages.
 func (t *Test) Transfer(ctx context.Context, steps ...Step) error {
 	if t.Messages() == 0 {
 		return nil
@@ -200,8 +200,8 @@ func (t *Test) NewNode(id *rdmacm.ID) *Node {
 	return n
 }
 
-// Accept accepts the request that an ID came with. If that fails the end of the ID
-// rejects it.
+// Accept accepts the request of an ID. If that fails, destroying the ID rejects the
+// request.
 func (t *Test) Accept(id *rdmacm.ID) (*Node, error) {
 	n := t.NewNode(id)
 	err := n.Prepare()
@@ -218,12 +218,11 @@ func (t *Test) Accept(id *rdmacm.ID) (*Node, error) {
 	return n, err
 }
 
-// In returns how many nodes are in a state.
+// In returns the number of nodes in a state.
 func (t *Test) In(s State) int { return t.tally[s] }
 
-// Report prints the line of the programs for an event that says that something
-// failed, and returns it as an error. They have no line for the end of a
-// connection.
+// Report prints the Linux programs' line for a failure event, and returns the event
+// as an error. These programs print no line for the end of a connection.
 func (t *Test) Report(e *rdmacm.Event) error {
 	if e.Type != rdmacm.EventDisconnected {
 		t.Line("%s: event: %v, error: %d", t.Name, e.Type, e.Status)
@@ -231,9 +230,8 @@ func (t *Test) Report(e *rdmacm.Event) error {
 	return adapter.NewFailure(e)
 }
 
-// Fail reports an event that says that a client's node can have no connection,
-// or has it no longer. Once no node is pending any more, it returns what the
-// first one met.
+// Fail reports an event that prevented or ended the connection of a client's node.
+// When no node is pending any more, it returns the error of the first failure.
 func (t *Test) Fail(n *Node, e *rdmacm.Event) error {
 	err := t.Report(e)
 	n.Become(Failed)
@@ -246,8 +244,8 @@ func (t *Test) Fail(n *Node, e *rdmacm.Event) error {
 	return t.failed
 }
 
-// Event waits for an event and lets it act. limit bounds the wait unless it is
-// 0; what says what it is for.
+// Event waits for an event and handles it. limit limits the wait unless it is 0;
+// what names the awaited event in errors.
 func (t *Test) Event(ctx context.Context, limit time.Duration, what string) error {
 	var e *rdmacm.Event
 	err := t.wait(ctx, limit, what, func(ctx context.Context) (err error) {
@@ -261,8 +259,8 @@ func (t *Test) Event(ctx context.Context, limit time.Duration, what string) erro
 	return t.Act(e)
 }
 
-// wait calls try with contexts that last for a while, until it returns
-// anything but the end of its context, or limit is over.
+// wait calls try with contexts of limited time until try returns something else than
+// the end of its context, or until limit.
 func (t *Test) wait(ctx context.Context, limit time.Duration, what string, try func(context.Context) error) error {
 	begin := time.Now()
 	for slice := noticeAfter; ; slice *= 2 {
@@ -287,8 +285,8 @@ func (t *Test) wait(ctx context.Context, limit time.Duration, what string, try f
 	}
 }
 
-// still says that a wait has lasted for so long. The first time that a client says
-// so it names what is usually wrong, if nobody has answered.
+// still returns the notice of a wait. If no server has answered, a client's first
+// notice names the usual causes.
 func (t *Test) still(what string, waited time.Duration) string {
 	line := fmt.Sprintf("still waiting for %s after %v", what, waited.Round(time.Second))
 	if t.Peer.IsValid() && t.tally[Connected] == 0 && waited < 2*noticeAfter {
@@ -316,7 +314,7 @@ func (t *Test) Migrate() error {
 	return from.Close()
 }
 
-// Disconnect ends the connections that are there.
+// Disconnect disconnects all connected nodes.
 func (t *Test) Disconnect() error {
 	return t.each(func(n *Node) error {
 		if n.state != Connected {
@@ -326,8 +324,8 @@ func (t *Test) Disconnect() error {
 	})
 }
 
-// part ends the connections that a failure or an interruption left, so that
-// peers need not find out. It does not wait for long: who does not
+// part ends the connections that are left after a failure or an interruption, so that
+// peers need no timeout to notice. It waits at most disconnectTime; a peer that does not
 // answer is no failure of this side.
 func (t *Test) part(ctx context.Context) {
 	if t.Service != ib.RC || t.tally[Connected] == 0 || t.Disconnect() != nil {
@@ -353,7 +351,7 @@ func (t *Test) part(ctx context.Context) {
 	}
 }
 
-// close ends everything, from the last to the first.
+// close destroys the objects in the reverse order of their creation.
 func (t *Test) close() error {
 	if t.Adapter == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package play plays protocol scripts for people: it prints what a script
-// provokes and all that happens while it runs.
+// Package play plays protocol scripts: it prints the statuses and events that a
+// script provokes, and everything that happens while it runs.
 //
 // It reads no file itself and opens no adapter on a network.
 package play

@@ -13,14 +13,14 @@ import (
 	"github.com/softhca/softhca/internal/script"
 )
 
-// maxText is the most that a script may have: several times the longest there is.
+// maxText is the maximum length of a script: several times the longest built-in one.
 const maxText = 1 << 20
 
 // Script is a script that can be played.
 type Script struct{ Name, Text string }
 
-// Find returns the script that is built in by that name, with or without .qp, or
-// else the file of that name.
+// Find returns the built-in script with a name, with or without .qp, or else the
+// script in the file with that name.
 func Find(name string, readFile func(string) ([]byte, error)) (Script, error) {
 	if text, err := script.Text(strings.TrimSuffix(name, ".qp")); err == nil {
 		return Script{name, text}, nil
@@ -37,7 +37,7 @@ func Find(name string, readFile func(string) ([]byte, error)) (Script, error) {
 	return Script{name, string(b)}, nil
 }
 
-// outcome is what came of a script, as JSON has it.
+// outcome is the result of a script in JSON.
 type outcome struct {
 	Script    string   `json:"script"`              // its name, or that of the file
 	Title     string   `json:"title"`               // its first line
@@ -69,8 +69,8 @@ func played(s Script) (outcome, error) {
 	return o, err
 }
 
-// Run plays scripts and writes what happened. It returns the errors of those in
-// which something else happened than they say.
+// Run plays scripts and writes what happened. It returns an error for each script
+// from which the adapter deviated.
 func Run(w io.Writer, scripts []Script, asJSON bool) error {
 	all := []outcome{}
 	var errs []error
@@ -82,7 +82,7 @@ func Run(w io.Writer, scripts []Script, asJSON bool) error {
 			continue
 		}
 		if strings.TrimSpace(o.Text) == "" {
-			continue // the error says why nothing was played
+			continue // the script was not played; the error has the reason
 		}
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -111,8 +111,8 @@ func (o *outcome) summary(w io.Writer) {
 	line("responder", o.Responder)
 }
 
-// List writes the names of the scripts that are built in, their titles, and the
-// statuses and events that they provoke.
+// List writes the names of the built-in scripts, their titles, and the statuses and
+// events that they provoke.
 func List(w io.Writer, asJSON bool) error {
 	all := []outcome{}
 	for _, name := range script.Names() {

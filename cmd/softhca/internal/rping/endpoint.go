@@ -34,15 +34,15 @@ type endpoint struct {
 	role string // "client" or "server"
 
 	qp    *verbs.QP
-	recv  *verbs.MR // the message that comes
-	rdma  *verbs.MR // server: the text; client: where it comes back
+	recv  *verbs.MR // the next message of the peer
+	rdma  *verbs.MR // server: the text; client: the returned text
 	start *verbs.MR // client: the text
 
 	state  state
-	remote message // what the peer named last
+	remote message // the last message of the peer
 }
 
-// newEndpoint returns a client's, or with the ID of a request a server's.
+// newEndpoint returns a client's endpoint, or with the ID of a request a server's.
 func newEndpoint(p *printer, o *Options, a *adapter.Adapter, request *rdmacm.ID) (*endpoint, error) {
 	c, err := a.Conn(request)
 	if err != nil {
@@ -56,8 +56,8 @@ func newEndpoint(p *printer, o *Options, a *adapter.Adapter, request *rdmacm.ID)
 	return e, nil
 }
 
-// build makes the objects, the buffers with the rights that rping gives them,
-// and posts the receive.
+// build creates the objects and the buffers, with the access rights of rping, and
+// posts the receive.
 func (e *endpoint) build() error {
 	pd := e.NewPD()
 	e.Queue = e.NewQueue(cqDepth)
@@ -88,20 +88,20 @@ func (e *endpoint) postRecv() error {
 	return e.qp.PostRecv(verbs.RecvWR{WRID: recvID, SGList: []verbs.SGE{e.recv.SGE(0, messageLen)}})
 }
 
-// say sends a message, inline: the peer can answer before it acknowledges, so
-// that the next message may be written while this one is sent again.
+// say sends a message inline, because the peer may answer before it acknowledges: the
+// next message may be written while this one is retransmitted.
 func (e *endpoint) say(m message) error {
 	var b [messageLen]byte
 	m.put(&b)
 	return e.qp.PostSend(verbs.SendWR{WRID: sendID, Opcode: ib.WRSend, Flags: ib.SendInline, InlineData: b[:]})
 }
 
-// param is what both sides ask for and, with a QP of their own, offer.
+// param returns the connection parameters of both sides, with the QPN for Options.OwnQP.
 func (e *endpoint) param() *rdmacm.ConnParam {
 	return &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7, QPN: e.qp.QPN()}
 }
 
-// hangUp disconnects and waits, not for long, until the peer agrees.
+// hangUp disconnects and waits a limited time for the peer's answer.
 func (e *endpoint) hangUp(ctx context.Context) error {
 	if e.o.OwnQP {
 		if err := e.qp.Modify(&verbs.QPAttr{State: ib.ERR}, ib.AttrState); err != nil {
@@ -114,14 +114,14 @@ func (e *endpoint) hangUp(ctx context.Context) error {
 	return nil
 }
 
-// close destroys what build made, and the ID.
+// close destroys the objects of build, and the ID.
 func (e *endpoint) close() error {
 	e.step("rping_free_buffers called on cb %p", e)
 	e.step("destroy cm_id %p", e.ID)
 	return e.Close()
 }
 
-// newQP makes a queue pair, with Options.OwnQP one that rdmacm does not know.
+// newQP creates a queue pair; with Options.OwnQP rdmacm does not know it.
 func (e *endpoint) newQP(pd *verbs.PD) *verbs.QP {
 	attr := &verbs.QPInitAttr{
 		Type: ib.RC, SendCQ: e.Queue.CQ, RecvCQ: e.Queue.CQ, SQSig: ib.SigAll,
@@ -142,7 +142,7 @@ func (e *endpoint) initQP() error {
 	return e.qp.Modify(&first, ib.AttrState|ib.AttrPKeyIndex|ib.AttrPort|ib.AttrAccessFlags)
 }
 
-// moveQP moves the queue pair to RTS as both sides agreed.
+// moveQP moves the queue pair to RTS with the negotiated attributes.
 func (e *endpoint) moveQP() error {
 	for _, to := range [...]ib.QPState{ib.INIT, ib.RTR, ib.RTS} {
 		attr, mask, err := e.ID.QPAttr(to)
@@ -156,8 +156,8 @@ func (e *endpoint) moveQP() error {
 	return nil
 }
 
-// finish is what a client does when the server's answer is there: it moves the
-// queue pair and tells the server.
+// finish completes a client's connection after the server's answer: it moves the queue
+// pair and sends the RTU.
 func (e *endpoint) finish(ctx context.Context) error {
 	if err := e.Pass(ctx, rdmacm.EventConnectResponse); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 // messageLen is the size of every message, in bytes.
 const messageLen = 16
 
-// message names a buffer of its sender. The server's messages, which only say
-// that the client may go on, are zero.
+// message names a buffer of its sender. The server's messages are zero: they only tell
+// the client to continue.
 //
 //	0      address
 //	8      R_Key
@@ -43,8 +43,8 @@ func parseMessage(b []byte) (message, error) {
 	}, nil
 }
 
-// The characters that follow the number of a ping: they start one further with
-// each, and run in a circle.
+// The characters after the number of a ping. They repeat cyclically, and each ping
+// starts one character later.
 const (
 	firstChar = 'A'
 	lastChar  = 'z'
@@ -61,8 +61,8 @@ func fill(b []byte, n int) {
 	b[end] = 0
 }
 
-// textLen returns how many bytes the text in b has with its zero; all of b if
-// a peer sent none.
+// textLen returns the length of the text in b with its zero, or the length of b if the
+// peer sent no zero.
 func textLen(b []byte) int {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		return i + 1
@@ -70,8 +70,8 @@ func textLen(b []byte) int {
 	return len(b)
 }
 
-// text returns what is in b for printing; a peer's control characters, which a
-// terminal would obey, are dots.
+// text returns the content of b for printing. Control characters of the peer, which
+// could control the terminal, become dots.
 func text(b []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

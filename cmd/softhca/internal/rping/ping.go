@@ -11,17 +11,17 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// progress is how often a client that prints no data says that it is alive.
+// progress is the interval of progress lines of a client that prints no data.
 const progress = 10 * time.Second
 
-// errMismatch says that what came back is not what was sent.
+// errMismatch means that the returned text differs from the sent one.
 var errMismatch = errors.New("data mismatch")
 
-// grace is how long a ping may take that had begun when the program was to end.
-// Linux's server may hang if the connection ends in the middle of one.
+// grace is the time after an interruption to complete the current ping. Linux's server
+// may hang if the connection ends in the middle of a ping.
 const grace = 2 * time.Second
 
-// pings runs the client's part. It returns how many pings were finished.
+// pings runs the client's part. It returns the number of completed pings.
 func (e *endpoint) pings(ctx context.Context) (n int, err error) {
 	late, cancel := after(ctx, grace)
 	defer cancel()
@@ -41,8 +41,8 @@ func (e *endpoint) pings(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// after returns a context that ends, with the cause of ctx, when ctx has ended
-// for so long. The caller calls cancel.
+// after returns a context that ends, with the cause of ctx, d after ctx has ended. The
+// caller calls cancel.
 func after(ctx context.Context, d time.Duration) (late context.Context, cancel func()) {
 	late, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -60,7 +60,7 @@ func after(ctx context.Context, d time.Duration) (late context.Context, cancel f
 	}
 }
 
-// ping has the server read the text of ping n and write it back.
+// ping makes the server read the text of ping n and write it back.
 func (e *endpoint) ping(ctx context.Context, n int) error {
 	fill(e.start.Bytes(), n)
 	e.state = readAdv
@@ -86,7 +86,7 @@ func (e *endpoint) ping(ctx context.Context, n int) error {
 	return nil
 }
 
-// offer tells the server about a buffer.
+// offer sends the server a message about a buffer.
 func (e *endpoint) offer(mr *verbs.MR) error {
 	m := message{mr.Addr(), mr.RKey(), uint32(mr.Len())}
 	e.step("RDMA addr %x rkey %x len %d", m.addr, uint32(m.rkey), m.size)
@@ -114,7 +114,7 @@ func (e *endpoint) serve(ctx context.Context) error {
 	}
 }
 
-// fetch reads the client's text and tells it to go on.
+// fetch reads the client's text and tells the client to continue.
 func (e *endpoint) fetch(ctx context.Context) error {
 	if int64(e.remote.size) > int64(e.o.Size) {
 		return fmt.Errorf("the client's texts have %d bytes, this server takes %d: give it -S %d", e.remote.size, e.o.Size, e.remote.size)
@@ -138,7 +138,7 @@ func (e *endpoint) fetch(ctx context.Context) error {
 	return e.goAhead()
 }
 
-// giveBack writes the text to the client and tells it so.
+// giveBack writes the text to the client and tells the client to continue.
 func (e *endpoint) giveBack(ctx context.Context) error {
 	n := uint32(textLen(e.rdma.Bytes()))
 	e.step("rdma write from lkey %x laddr %x len %d", uint32(e.rdma.LKey()), e.rdma.Addr(), n)

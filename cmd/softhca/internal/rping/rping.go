@@ -13,24 +13,24 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// Options are what the user may choose.
+// Options are the options of a side.
 type Options struct {
 	Host   string // server: the address to bind to, "" for any; client: the server
-	Source string // client: its address; "" is chosen by route
+	Source string // client: local address; "": by route
 	Port   string
 	Size   int // bytes of the text, its final zero included
 	Count  int // client: pings; 0 goes on until ctx ends
 
-	Verbose    bool // print what came
-	Validate   bool // client: compare what comes back with what was sent
+	Verbose    bool // print the received text
+	Validate   bool // client: compare the returned text with the sent one
 	Debug      bool // print every step
-	Persistent bool // server: serve many clients, and do not end with the first
-	OwnQP      bool // make and move the queue pair without rdmacm
+	Persistent bool // server: serve many clients instead of one
+	OwnQP      bool // create and move the queue pair without rdmacm
 
-	Idle time.Duration // give up when nothing happens for so long; 0: never
+	Idle time.Duration // give up after this time without an event; 0: never
 }
 
-// DefaultSize is that of Options.Size, as in the Linux program.
+// DefaultSize is the default of Options.Size, as in the Linux program.
 const DefaultSize = 64
 
 // Limits of Options.Size: the shortest holds the longest number of a ping.
@@ -39,7 +39,7 @@ const (
 	maxSize = 1<<16 - 1
 )
 
-// Check returns what is wrong with the options.
+// Check returns an error for wrong options.
 func (o *Options) Check() error {
 	switch {
 	case o.Size < minSize || o.Size > maxSize:
@@ -68,8 +68,8 @@ type Side struct {
 
 func (s Side) printer() *printer { return &printer{out: s.Out, err: s.Err, debug: s.Debug} }
 
-// Client connects to a server and pings it. When ctx ends, it disconnects; if
-// it was to go on without end, that is no error.
+// Client connects to a server and pings it. When ctx ends, it disconnects; with Count
+// 0 the end of ctx is no error.
 func (s Side) Client(ctx context.Context) (err error) {
 	if err := s.Check(); err != nil {
 		return err
@@ -90,14 +90,14 @@ func (s Side) Client(ctx context.Context) (err error) {
 	}
 	n, err := e.pings(ctx)
 	if s.Count == 0 && ctx.Err() != nil {
-		// If standard error is gone there is nobody left to tell.
+		// A write error does not matter.
 		_, _ = fmt.Fprintf(s.Err, "interrupted after %s\n", words.Count(n, "ping", "pings"))
 	}
 	gone := e.hangUp(ctx)
 	return errors.Join(s.outcome(ctx, n, err), gone)
 }
 
-// outcome says what a client's pings came to.
+// outcome returns the error of a client's pings.
 func (s Side) outcome(ctx context.Context, n int, err error) error {
 	endless := s.Count == 0
 	if n == 0 && s.Size > DefaultSize && errors.Is(err, errDisconnected) {
@@ -138,7 +138,7 @@ func (e *endpoint) connect(ctx context.Context) error {
 	return nil
 }
 
-// connected waits until data may be sent.
+// connected waits until the side may send data.
 func (e *endpoint) connected(ctx context.Context) error {
 	if e.o.OwnQP {
 		return e.finish(ctx)
@@ -151,8 +151,8 @@ func (e *endpoint) connected(ctx context.Context) error {
 	return nil
 }
 
-// explain prints the line of rping for an event that says that a connection
-// cannot be, and names the server.
+// explain prints the line of rping for an event that prevents the connection, and adds
+// the server to the error.
 func (e *endpoint) explain(err error) error {
 	if f := (*adapter.Failure)(nil); errors.As(err, &f) {
 		e.warn("cma event %v, error %d", f.Type, f.Status)
@@ -168,7 +168,7 @@ type printer struct {
 	debug bool
 }
 
-// The writers' errors are ignored: if output is gone, nobody is left to tell.
+// The methods of printer ignore write errors.
 
 // result prints a line of results.
 func (p *printer) result(format string, args ...any) {

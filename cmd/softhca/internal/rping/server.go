@@ -10,9 +10,9 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// maxSessions bounds the clients of a persistent server. More are refused. As
-// many requests may wait: one for which there is no room is not answered, and
-// its client asks again seconds later.
+// maxSessions is the maximum number of clients of a persistent server, which refuses
+// more. It is also the maximum number of waiting requests: further ones are not
+// answered, and their clients repeat them seconds later.
 const maxSessions = 1024
 
 // daemon is a server's listener and its connections.
@@ -23,14 +23,14 @@ type daemon struct {
 	ch       *rdmacm.EventChannel
 	listener *rdmacm.ID
 	sessions sync.WaitGroup
-	busy     chan struct{} // holds one for each connection; its room is their limit
+	busy     chan struct{} // has an element for each connection; its capacity is their limit
 }
 
-// errServed says that the only client has been served.
+// errServed means that the only client has been served.
 var errServed = errors.New("the client has been served")
 
-// Server serves one client, or with Options.Persistent any number of them until
-// ctx ends, which is no error then.
+// Server serves one client, or with Options.Persistent any number of them until ctx
+// ends; then the end of ctx is no error.
 func (s Side) Server(ctx context.Context) (err error) {
 	if err := s.Check(); err != nil {
 		return err
@@ -85,12 +85,12 @@ func (d *daemon) run(ctx context.Context) error {
 	case errors.Is(err, errServed):
 		return outcome
 	case d.o.Persistent && errors.Is(err, context.Canceled):
-		return nil // this is how it ends
+		return nil // a persistent server ends by interruption
 	}
 	return err
 }
 
-// complain tells about a session of a persistent server that failed.
+// complain reports a failed session of a persistent server.
 func (d *daemon) complain(err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		d.warn("rping server failed: %v", err)
@@ -98,14 +98,14 @@ func (d *daemon) complain(err error) {
 }
 
 // accept starts a session for each request, and refuses those over the limit.
-// done is called with the outcome of each.
+// It calls done with the outcome of each.
 func (d *daemon) accept(ctx context.Context, done func(error)) error {
 	for {
 		event, err := adapter.Next(ctx, d.ch)
 		if err != nil {
 			return err
 		}
-		event.Ack() // the listener's
+		event.Ack() // an event of the listener
 		switch event.Type {
 		case rdmacm.EventConnectRequest:
 			d.step("cma_event type %v cma_id %p (child)", event.Type, event.ID)
@@ -119,7 +119,7 @@ func (d *daemon) accept(ctx context.Context, done func(error)) error {
 	}
 }
 
-// start serves a client in a goroutine of its own.
+// start serves a client in a separate goroutine.
 func (d *daemon) start(ctx context.Context, id *rdmacm.ID, done func(error)) error {
 	select {
 	case d.busy <- struct{}{}:

@@ -11,8 +11,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// state is how far a connection is. The numbers and names are those that rping
-// prints.
+// state is the state of a connection, with the numbers and names that rping prints.
 type state uint8
 
 const (
@@ -21,10 +20,10 @@ const (
 	addrResolved
 	routeResolved
 	connected
-	readAdv       // server: the client's text may be read; client: it has been offered
-	readComplete  // server: it has been read
-	writeAdv      // server: the client's other buffer may be written; client: the text was read
-	writeComplete // the text is back
+	readAdv       // server: the client's text may be read; client: it has offered the text
+	readComplete  // server: it has read the text
+	writeAdv      // server: the client's other buffer may be written; client: the server has read the text
+	writeComplete // the server has written the text back
 	disconnected
 	failed
 )
@@ -43,7 +42,7 @@ var (
 	errIdle         = errors.New("nothing happened for too long")
 )
 
-// await lets events and completions act until the connection is in a state.
+// await handles events and completions until the connection is in a state.
 func (e *endpoint) await(ctx context.Context, want state) error {
 	late := fmt.Errorf("wait for %v: %w", want, errIdle)
 	if err := e.Await(ctx, late, func() bool { return e.state == want || e.state == disconnected }); err != nil {
@@ -56,19 +55,19 @@ func (e *endpoint) await(ctx context.Context, want state) error {
 	return nil
 }
 
-// relations say what the ID of a role is to the listener, as rping prints it.
+// relations are rping's words for the relation of a role's ID to the listener.
 var relations = map[string]string{client: "parent", server: "child"}
 
-// requestNames are those of the wr_ids.
+// requestNames are the names of the wr_ids.
 var requestNames = [...]string{recvID: "receive", sendID: "send", readID: "RDMA READ", writeID: "RDMA WRITE"}
 
-// happened acts on an event of the connection.
+// happened handles an event of the connection.
 func (e *endpoint) happened(event *rdmacm.Event) error {
 	e.step("cma_event type %v cma_id %p (%s)", event.Type, e.ID, relations[e.role])
 	switch event.Type {
 	case rdmacm.EventEstablished:
 		e.step("ESTABLISHED")
-		if e.state < connected { // the first message may have been faster
+		if e.state < connected { // the first message may have arrived before the event
 			e.state = connected
 		}
 	case rdmacm.EventDisconnected:
@@ -83,10 +82,10 @@ func (e *endpoint) happened(event *rdmacm.Event) error {
 	return nil
 }
 
-// completed acts on a completion.
+// completed handles a completion.
 func (e *endpoint) completed(wc *verbs.WC) error {
 	if wc.Status == ib.WCWRFlushErr {
-		return nil // the connection ends, and an event says so
+		return nil // the connection ends, and an event follows
 	}
 	if wc.Status != ib.WCSuccess {
 		e.warn("cq completion failed status %d", wc.Status)
@@ -109,7 +108,7 @@ func (e *endpoint) completed(wc *verbs.WC) error {
 	return nil
 }
 
-// received acts on a message of the peer, which says by its turn what it means.
+// received handles a message of the peer, whose meaning depends on the state.
 func (e *endpoint) received(wc *verbs.WC) error {
 	m, err := parseMessage(e.recv.Bytes()[:min(wc.ByteLen, messageLen)])
 	if err != nil {
@@ -131,7 +130,7 @@ func (e *endpoint) received(wc *verbs.WC) error {
 	return nil
 }
 
-// turn returns the state that a message brings.
+// turn returns the state after a message.
 func (e *endpoint) turn() (state, bool) {
 	switch {
 	case e.role == server && (e.state <= connected || e.state == writeComplete):

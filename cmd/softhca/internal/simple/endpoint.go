@@ -28,7 +28,7 @@ type endpoint struct {
 	done map[uint64]bool // wr_ids that have completed
 }
 
-// newEndpoint returns a client's, or that of the request which an ID came with.
+// newEndpoint returns a client's endpoint, or for a request a server's.
 func (s *Side) newEndpoint(a *adapter.Adapter, request *rdmacm.ID) (*endpoint, error) {
 	c, err := a.Conn(request)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Side) newEndpoint(a *adapter.Adapter, request *rdmacm.ID) (*endpoint, e
 	return e, nil
 }
 
-// build makes the objects and posts the receive.
+// build creates the objects and posts the receive.
 func (e *endpoint) build() error {
 	e.Queue = e.NewQueue(2)
 	pd := e.NewPD()
@@ -54,8 +54,8 @@ func (e *endpoint) build() error {
 	return qp.PostRecv(verbs.RecvWR{WRID: recvID, SGList: []verbs.SGE{recv.SGE(0, messageLen)}})
 }
 
-// connect asks the server, and accept answers the client; both wait until the
-// connection is there.
+// connect connects to the server, and accept accepts the client; both wait until the
+// connection is established.
 func (e *endpoint) connect(ctx context.Context) error {
 	if err := e.ID.Connect(nil); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (e *endpoint) accept(ctx context.Context) error {
 	return e.Pass(ctx, rdmacm.EventEstablished)
 }
 
-// client sends, and waits for the answer, which says that the message came.
+// client sends a message and waits for the answer.
 func (e *endpoint) client(ctx context.Context) error {
 	if err := e.send(); err != nil {
 		return in("rdma_post_send", err)
@@ -100,18 +100,18 @@ func (e *endpoint) await(ctx context.Context, id uint64) error {
 	return e.Await(ctx, errIdle, func() bool { return e.done[id] })
 }
 
-// completed acts on a completion.
+// completed handles a completion.
 func (e *endpoint) completed(wc *verbs.WC) error {
 	switch wc.Status {
 	case ib.WCSuccess:
 		e.done[wc.WRID] = true
 		return nil
 	case ib.WCWRFlushErr:
-		return nil // an event says why
+		return nil // an event follows with the reason
 	default:
 		return fmt.Errorf("%v", wc.Status)
 	}
 }
 
-// happened acts on an event: nothing that comes now leaves a connection.
+// happened handles an event: every event now ends the connection.
 func happened(event *rdmacm.Event) error { return adapter.NewFailure(event) }

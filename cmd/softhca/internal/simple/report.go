@@ -10,16 +10,15 @@ import (
 	"syscall"
 )
 
-// report prints the lines of a program. Errors of writing are ignored: if
-// output is gone, nobody is left to tell.
+// report prints the lines of a program. It ignores write errors.
 type report struct {
 	name string
 	out  io.Writer
 	err  io.Writer
 }
 
-// run prints the first and the last line, and before the last the call that
-// failed as perror prints it.
+// run prints the first and the last line, and before the last one an error in the
+// form of perror.
 func (r report) run(program func() error) error {
 	_, _ = fmt.Fprintf(r.out, "%s: start\n", r.name)
 	err := program()
@@ -39,14 +38,14 @@ func (r report) run(program func() error) error {
 	return err
 }
 
-// callError is an error of a step, under the name of the call that the Linux
-// program would have made.
+// callError is the error of a step, with the name of the call that the Linux program
+// makes.
 type callError struct {
 	call string
 	err  error
 }
 
-// in returns the error of a call, nil for none.
+// in returns the callError of a call, or nil if err is nil.
 func in(call string, err error) error {
 	if err == nil {
 		return nil
@@ -54,7 +53,7 @@ func in(call string, err error) error {
 	return &callError{call, err}
 }
 
-// Error returns what went wrong.
+// Error returns the text of the cause.
 func (e *callError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.

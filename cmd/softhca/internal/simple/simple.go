@@ -15,10 +15,10 @@ import (
 type Side struct {
 	Host   string // client: the server; server: the address to bind to, "" for any
 	Port   string
-	Idle   time.Duration // give up when the peer sends nothing for so long; 0: never
+	Idle   time.Duration // give up after this time without a packet of the peer; 0: never
 	Opener adapter.Opener
 	Out    io.Writer // the lines of the programs
-	Err    io.Writer // what failed, and where a server listens
+	Err    io.Writer // errors, and the address of a server
 }
 
 // Client connects to a server, sends a message and waits for the answer.
@@ -50,7 +50,7 @@ func (s Side) client(ctx context.Context) (err error) {
 	return errors.Join(e.client(ctx), in("rdma_disconnect", e.HangUp(ctx)))
 }
 
-// Server waits for a client, for its message, and answers.
+// Server waits for a client and its message, and answers.
 func (s Side) Server(ctx context.Context) error {
 	r := report{"rdma_server", s.Out, s.Err}
 	return r.run(func() error { return s.server(ctx) })
@@ -72,13 +72,13 @@ func (s Side) server(ctx context.Context) (err error) {
 	if err := listener.Listen(0); err != nil {
 		return in("rdma_listen", err)
 	}
-	_, _ = fmt.Fprintf(s.Err, "rdma_server: %s\n", a.Listening()) // it can do without
+	_, _ = fmt.Fprintf(s.Err, "rdma_server: %s\n", a.Listening()) // a write error does not matter
 	e, err := s.request(ctx, a, ch)
 	if err != nil {
 		return in("rdma_get_request", err)
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	if err := e.build(); err != nil { // the end of the ID rejects the request
+	if err := e.build(); err != nil { // destroying the ID rejects the request
 		return in("rdma_get_request", err)
 	}
 	if err := e.accept(ctx); err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/softhca/softhca/internal/fabric/ipudp"
 )
 
-// cut calls emit with each IP packet of what is one or, as an offloading sender left
-// it, several whose UDP payloads have size bytes each; 0 is for one. It leaves what is
-// no UDP packet out. The bytes are valid during the call.
+// cut calls emit with each packet of ip. With size 0, ip is one packet; otherwise it is the
+// unsegmented packet of an offloading sender, whose segments have size bytes of UDP payload.
+// cut skips packets that are not UDP. The bytes are valid during the call.
 func cut(ip []byte, size int, emit func(ip []byte)) {
 	h, payload, ok := ipudp.Parse(ip)
 	if !ok {

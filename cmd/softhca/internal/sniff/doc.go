@@ -1,9 +1,9 @@
-// Package sniff hears the RoCEv2 packets that pass a network interface, sent and
-// received, without being one of their ends.
+// Package sniff captures the RoCEv2 packets that a network interface sends and
+// receives.
 //
-// Reading order: sniff_linux.go (the socket), cut.go (what an offloading sender left
-// whole), sniff_other.go.
+// Reading order: sniff_linux.go (the socket), cut.go (the unsegmented packets of an
+// offloading sender), sniff_other.go.
 //
-// The package never sends, and looks at no more of a packet than IP and UDP. It is for
+// The package never sends, and reads only the IP and UDP headers of a packet. It is for
 // Linux, and needs CAP_NET_RAW.
 package sniff

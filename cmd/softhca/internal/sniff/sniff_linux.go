@@ -26,29 +26,29 @@ const (
 	recvBuffer = 32 << 20
 )
 
-// Sniffer hears an interface. It is not safe for concurrent use.
+// Sniffer captures the packets of an interface. It is not safe for concurrent use.
 type Sniffer struct {
 	file *os.File
 	conn interface {
 		Read(func(fd uintptr) bool) error
 	}
-	loopback bool // what is sent is seen once more as what arrives
+	loopback bool // each sent packet is also captured as a received one
 	buf      []byte
 	control  []byte
 	odd      int // packets that the kernel could not describe
 }
 
-// Open begins to listen to an interface. Errors are those of a name that is not
-// there, and of missing privilege, which say what to do.
+// Open starts to capture on an interface. For an unknown name, or without the
+// privilege, the error says what to do.
 func Open(name string) (*Sniffer, error) {
 	nif, err := net.InterfaceByName(name)
 	if err != nil {
 		if op := (*net.OpError)(nil); errors.As(err, &op) {
-			err = op.Err // it is no matter of routes, as the whole says
+			err = op.Err // the whole error wrongly mentions routes
 		}
 		return nil, fmt.Errorf("interface %s: %w (ip link lists those of this host)", name, err)
 	}
-	// Without a protocol it hears nothing until the filter is in place and it is bound.
+	// Without a protocol the socket gets no packet until it has the filter and is bound.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		return nil, fmt.Errorf("to hear interface %s needs CAP_NET_RAW: run it as root, give the command the capability "+
@@ -97,8 +97,8 @@ func prepare(fd int, nif *net.Interface) error {
 	return nil
 }
 
-// What the kernel's classic BPF needs: what it takes for the beginning of the IP
-// header, whatever stands before it (SKF_NET_OFF), and some operations.
+// Constants of the kernel's classic BPF: the offset of the IP header, independent of the
+// headers before it (SKF_NET_OFF), and some operations.
 const (
 	atIP  = 0xfff00000
 	byteA = unix.BPF_LD | unix.BPF_ABS | unix.BPF_B
@@ -110,8 +110,8 @@ const (
 	done  = unix.BPF_RET | unix.BPF_K
 )
 
-// filter accepts whole UDP packets to RoCE's port. Those with IPv4 options are none
-// of RoCE. Jumps count from the instruction behind them: first if it is so.
+// filter accepts whole UDP packets to RoCE's port, without IPv4 options. Jumps count from
+// the next instruction: Jt if the condition is true, Jf if not.
 var filter = [...]unix.SockFilter{
 	{Code: byteA, K: atIP},
 	{Code: equal, K: 0x45, Jt: 2},
@@ -135,7 +135,7 @@ var filter = [...]unix.SockFilter{
 // ends. The bytes are valid during the call.
 func (s *Sniffer) Listen(ctx context.Context, emit func(ip []byte, at time.Time) error) error {
 	defer context.AfterFunc(ctx, func() { _ = s.file.SetReadDeadline(time.Unix(1, 0)) })()
-	var end time.Time // what came before it is heard, also if nobody had taken it yet
+	var end time.Time // packets before it are still read from the socket's queue
 	for {
 		packet, at, err := s.receive(!end.IsZero())
 		switch {
@@ -146,7 +146,7 @@ func (s *Sniffer) Listen(ctx context.Context, emit func(ip []byte, at time.Time)
 			continue
 		case errors.Is(err, unix.EAGAIN), !end.IsZero() && at.After(end):
 			return nil
-		case errors.Is(err, unix.EINVAL): // an old kernel cannot describe what is not cut yet
+		case errors.Is(err, unix.EINVAL): // an old kernel cannot describe an unsegmented packet
 			s.odd++
 			continue
 		case errors.Is(err, unix.ENETDOWN): // the interface may come up again
@@ -171,8 +171,8 @@ func (s *Sniffer) Listen(ctx context.Context, emit func(ip []byte, at time.Time)
 	}
 }
 
-// receive waits for a packet, unless it is only to take one that is there, and returns
-// it from the IP header on; nil is for one that is passed over.
+// receive waits for a packet, or with there only takes a queued one, and returns it from
+// the IP header on. It returns nil for a packet to skip.
 func (s *Sniffer) receive(there bool) (packet []byte, at time.Time, err error) {
 	var n, got int
 	var from unix.Sockaddr
@@ -193,8 +193,8 @@ func (s *Sniffer) receive(there bool) (packet []byte, at time.Time, err error) {
 	return s.buf[offset:n], at, nil
 }
 
-// auxiliary returns when the kernel saw a packet, and how much precedes its IP
-// header.
+// auxiliary returns the kernel's timestamp of a packet, and the length of the headers
+// before its IP header.
 func auxiliary(control []byte) (at time.Time, offset int) {
 	at = time.Now()
 	all, err := unix.ParseSocketControlMessage(control)
@@ -212,8 +212,8 @@ func auxiliary(control []byte) (at time.Time, offset int) {
 	return at, offset
 }
 
-// Close stops listening. It returns how many packets passed that were not heard, as
-// nobody took them in time.
+// Close stops the capture. It returns the number of packets that the kernel dropped
+// because they were not read in time.
 func (s *Sniffer) Close() (missed int, err error) {
 	stats, err := unix.GetsockoptTpacketStats(int(s.file.Fd()), unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err == nil {

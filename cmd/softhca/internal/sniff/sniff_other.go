@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Sniffer hears an interface.
+// Sniffer captures the packets of an interface.
 type Sniffer struct{}
 
-// Open fails: interfaces are heard on Linux only.
+// Open fails: captures need Linux.
 func Open(name string) (*Sniffer, error) {
 	return nil, fmt.Errorf("interface %s can be heard on Linux; elsewhere tcpdump can (tcpdump -i %s -U -w - udp port 4791 | softhca explain -): %w",
 		name, name, errors.ErrUnsupported)

@@ -1,8 +1,7 @@
-// Package states shows the modify table of queue pairs: which moves between
-// states there are, and the attributes that each requires and allows (V8).
+// Package states shows the modify table of queue pairs: the moves between states,
+// and the attributes that each move requires and allows (V8).
 //
 // Reading order: states.go (the moves and the three formats).
 //
-// The package holds no table of its own: it walks the one that the adapter
-// enforces.
+// The package has no table of its own: it reads the one that the adapter enforces.
 package states

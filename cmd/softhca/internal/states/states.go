@@ -14,8 +14,7 @@ import (
 // Types returns the services that have a table, in the order of display.
 func Types() []ib.QPType { return []ib.QPType{ib.RC, ib.UC, ib.UD, ib.RD, ib.EEC, ib.GSI} }
 
-// Parse returns the service of a name such as "rc", and false for a name that
-// none has.
+// Parse returns the service with a name such as "rc", or false if there is none.
 func Parse(name string) (ib.QPType, bool) {
 	for _, t := range Types() {
 		if strings.EqualFold(name, t.String()) {
@@ -105,7 +104,7 @@ func at(lines []string, i int) string {
 // hasSQE reports whether a service ever gets to SQE (Q14).
 func hasSQE(t ib.QPType) bool { return t != ib.RC && t != ib.EEC }
 
-// automatic says which moves the device makes by itself (Q1, Q14, Q18).
+// automatic describes the moves that the device makes by itself (Q1, Q14, Q18).
 func automatic(t ib.QPType) string {
 	switch t {
 	case ib.RC:
@@ -141,9 +140,9 @@ func JSON(w io.Writer, types []ib.QPType) error {
 	return enc.Encode(moves)
 }
 
-// Dot prints a graph for Graphviz with a cluster for each service: modify
-// calls with their required attributes, and dashed what the device does. The
-// moves to RESET and ERR, which every state has, are left out.
+// Dot prints a graph for Graphviz with a cluster for each service: solid edges for
+// modify calls with their required attributes, dashed edges for moves by the device.
+// It omits the moves to RESET and ERR, which every state has.
 func Dot(w io.Writer, types []ib.QPType) error {
 	var b strings.Builder
 	b.WriteString("digraph qp_states {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n")

@@ -7,8 +7,8 @@ import (
 )
 
 // Bare returns the cause of an error of package net, without the call and the
-// addresses that its text has in front: what was to be done the caller says
-// better. Others it returns as they are.
+// addresses in front of its text, which the caller describes better. It returns other
+// errors unchanged.
 func Bare(err error) error {
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		err = op.Err

@@ -1,5 +1,5 @@
-// Package text writes text for people: lines that are not too long (wrap.go),
-// words that resemble one that there is not (like.go), words to choose from (or.go), causes of errors (bare.go),
-// numbers with their nouns (count.go), and times and rates in units that
-// suit them (period.go, rate.go).
+// Package text formats text for people: wrapped lines (wrap.go), suggestions for
+// misspelt words (like.go), lists of words (or.go), causes of errors (bare.go), numbers
+// with their nouns (count.go), and times and rates in suitable units (period.go,
+// rate.go).
 package text

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxLike is how many words Like returns.
+// maxLike is the maximum number of words that Like returns.
 const maxLike = 3
 
-// Like returns those of all that a user may have meant by word, whatever the
-// case: first those with the fewest letters to change, of which there may be a
-// third of the letters of word, then those that begin with it.
+// Like returns the words of all that a user may have meant by word, in any case of
+// letters: first those that differ in at most a third of the letters, the most similar
+// first, then those that begin with word.
 func Like(word string, all []string) (like []string) {
 	word = strings.ToLower(word)
 	near, begin := map[string]int{}, []string{}
@@ -28,8 +28,8 @@ func Like(word string, all []string) (like []string) {
 	return like[:min(len(like), maxLike)]
 }
 
-// DidYouMean returns "; did you mean --this or --that?" for the words that are
-// like one that there is not, each behind prefix; "" if none is.
+// DidYouMean returns "; did you mean --this or --that?" with the words that are like an
+// unknown word, each after prefix, or "" if there are none.
 func DidYouMean(word, prefix string, all []string) string {
 	like := Like(word, all)
 	if len(like) == 0 {
@@ -38,11 +38,12 @@ func DidYouMean(word, prefix string, all []string) string {
 	return "; did you mean " + prefix + strings.Join(like, " or "+prefix) + "?"
 }
 
-// maxShort is how many words are listed even if one of them is likely meant.
+// maxShort is the maximum number of words that Want lists even if some are like the
+// given word.
 const maxShort = 8
 
-// Want says which of all the words is wanted, for one that there is not: those
-// that are like it and, if there are few or none is like it, all.
+// Want returns the valid words for an unknown word: those that are like it and, if
+// there are few words or none is like it, all of them.
 func Want(word string, all []string) string {
 	like := Like(word, all)
 	switch {
@@ -55,8 +56,8 @@ func Want(word string, all []string) string {
 	}
 }
 
-// distance returns how many letters must be put in, left out, changed or swapped
-// with their neighbor to make b of a.
+// distance returns the number of letters to insert, delete, change or swap with their
+// neighbor that turns a into b.
 func distance(a, b string) int {
 	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

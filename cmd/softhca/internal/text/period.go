@@ -2,8 +2,8 @@ package text
 
 import "fmt"
 
-// Period returns a time of so many microseconds in the unit that leaves few
-// digits before the point, such as "3.14 µs" and "121.96 ms".
+// Period returns a time of us microseconds in the unit that leaves few digits before
+// the point, such as "3.14 µs" and "121.96 ms".
 func Period(us float64) string {
 	switch {
 	case us < 1e3:

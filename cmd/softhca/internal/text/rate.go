@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Rate returns so many of a unit a second with the prefix that leaves few digits
-// before the point, such as "22.88 Gb/s" and "313 messages/s". The unit is what
-// stands behind the prefix: "b/s", or " messages/s".
+// Rate returns a rate with the prefix that leaves few digits before the point, such as
+// "22.88 Gb/s" and "313 messages/s". unit is the text after the prefix: "b/s", or
+// " messages/s".
 func Rate(n float64, unit string) string {
 	for _, prefix := range [...]struct {
 		name string

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks s at blanks into lines of so many columns, those after the first
-// shorter by indent. A word that is longer has a line of its own.
+// Wrap breaks s at blanks into lines of at most width columns; lines after the first
+// are shorter by indent. A longer word has a line of its own.
 func Wrap(s string, width, indent int) []string {
 	var lines []string
 	line, room := "", width
@@ -25,7 +25,7 @@ func Wrap(s string, width, indent int) []string {
 	return append(lines, line)
 }
 
-// visible returns the columns of s, in which styles take none.
+// visible returns the number of columns of s, without its styles.
 func visible(s string) (n int) {
 	for {
 		before, rest, styled := strings.Cut(s, "\x1b[")

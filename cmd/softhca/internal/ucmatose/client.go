@@ -24,8 +24,8 @@ func (c *client) run(ctx context.Context) error {
 	if err := c.Decide(ctx, "the server"); err != nil {
 		return err
 	}
-	// If the last acknowledgement is lost the server may have disconnected before
-	// this side knows that all has arrived.
+	// If the last acknowledgement is lost, the server may disconnect before the sends
+	// of this side complete.
 	err := c.Transfer(ctx, nodes.Step{Title: "receiving data transfers", Do: c.AwaitRecvs},
 		nodes.Step{Title: "sending replies", Do: c.reply}, nodes.Step{Do: c.AwaitSends})
 	if err != nil {
@@ -45,19 +45,19 @@ func (c *client) reply(ctx context.Context) error {
 	return c.Send(ctx)
 }
 
-// act does what an event asks for.
+// act handles an event.
 func (c *client) act(e *rdmacm.Event) error {
 	n := e.ID.Context.(*nodes.Node)
 	switch e.Type {
 	case rdmacm.EventAddrResolved:
 		return n.ResolveRoute()
 	case rdmacm.EventRouteResolved:
-		// With no RNR retries, as ucmatose: all receives are there before.
+		// Without RNR retries, like the Linux program: all receives are posted before.
 		return n.Connect(&rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 5})
 	case rdmacm.EventEstablished:
 		n.Become(nodes.Connected)
 	case rdmacm.EventDisconnected:
-		if err := n.ID.Disconnect(); err != nil { // agrees
+		if err := n.ID.Disconnect(); err != nil { // answers the DREQ
 			return err
 		}
 		if c.replied {

@@ -16,10 +16,10 @@ type server struct {
 	*nodes.Test
 	o       *Options
 	step    step
-	refused bool // a request over the number of connections
+	refused bool // it refused a request over the number of connections
 }
 
-// step is how far the server is.
+// step is the current step of the server.
 type step uint8
 
 const (
@@ -53,7 +53,7 @@ func (v *server) run(ctx context.Context) error {
 	return v.part(ctx)
 }
 
-// part disconnects, and waits until all have agreed.
+// part disconnects, and waits until all clients have answered.
 func (v *server) part(ctx context.Context) error {
 	v.step = parting
 	v.Line("%s: disconnecting", name)
@@ -67,13 +67,13 @@ func (v *server) part(ctx context.Context) error {
 	return nil
 }
 
-// act does what an event asks for.
+// act handles an event.
 func (v *server) act(e *rdmacm.Event) error {
 	if e.Type == rdmacm.EventConnectRequest {
 		return v.request(e)
 	}
 	n, ok := e.ID.Context.(*nodes.Node)
-	if !ok { // the listener's
+	if !ok { // an event of the listener
 		return adapter.NewFailure(e)
 	}
 	switch e.Type {
@@ -81,7 +81,7 @@ func (v *server) act(e *rdmacm.Event) error {
 		n.Become(nodes.Connected)
 	case rdmacm.EventDisconnected:
 		n.Become(nodes.Ended)
-		if err := n.ID.Disconnect(); err != nil { // agrees
+		if err := n.ID.Disconnect(); err != nil { // answers the DREQ
 			return err
 		}
 		if v.step == transferring || v.step == collecting && v.Messages() > 0 {
@@ -95,7 +95,7 @@ func (v *server) act(e *rdmacm.Event) error {
 	return nil
 }
 
-// gone is the error of a client that hung up.
+// gone returns the error for a client that disconnected.
 func (v *server) gone(e *rdmacm.Event) error {
 	err := adapter.NewFailure(e)
 	if !v.refused {
@@ -104,9 +104,9 @@ func (v *server) gone(e *rdmacm.Event) error {
 	return fmt.Errorf("%w; a request for more than %d connections (-c) had been refused", err, v.Connections)
 }
 
-// request accepts a client's request, or refuses it. One too many while
-// connections are collected ends the test, as in ucmatose: a client that waits
-// for it would wait in vain. Later it may be that of a stranger.
+// request accepts or refuses a client's request. A request over the number while the
+// server collects connections ends the test, as in ucmatose, because its client would
+// wait in vain. A later one may come from an unrelated client.
 func (v *server) request(e *rdmacm.Event) error {
 	if len(v.Nodes) == v.Connections {
 		v.refused = true

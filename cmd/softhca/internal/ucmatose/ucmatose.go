@@ -9,14 +9,13 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Options are what the user may choose. The load is to be the same on both
-// sides.
+// Options are the options of a side. The load must be the same on both sides.
 type Options struct {
 	nodes.Options
 	Migrate bool // move to another event channel before the end
 }
 
-// name is what the program calls itself.
+// name is the name in the Linux program's output.
 const name = "cmatose"
 
 // Side is a client or a server.
@@ -26,10 +25,10 @@ type Side struct {
 	Out, Err io.Writer // the program's lines, and everything else
 }
 
-// Run is the client of Host, or without one the server. A client waits for the
-// server's messages, and returns when that has disconnected. A server serves as
-// many connections as it is told to, and ends them. Both return when ctx ends, or
-// with the first error; all is closed then.
+// Run runs the client of Host, or without Host the server. A client waits for the
+// server's messages, and returns when the server has disconnected. A server serves
+// the number of connections in the options, and ends them. Both also return when ctx
+// ends, or with the first error, after they have closed everything.
 func (s Side) Run(ctx context.Context) error {
 	p := nodes.Program{Name: name, Service: ib.RC, Options: s.Options.Options, Opener: s.Opener, Out: s.Out, Err: s.Err}
 	return p.RunSide(ctx,

@@ -13,8 +13,8 @@ import (
 	"github.com/softhca/softhca/rdmacm"
 )
 
-// Options are what the user may choose. There is no choice of a port, and none of
-// an ACK timeout.
+// Options are the options of a side. There is none for the port or for an ACK
+// timeout.
 type Options = nodes.Options
 
 const (
@@ -29,10 +29,10 @@ type Side struct {
 	Out, Err io.Writer // the program's lines, and everything else
 }
 
-// Run is the client of Host, or without one the server. A client finds the
+// Run runs the client of Host, or without Host the server. A client finds the
 // server's queue pairs, sends to them and waits for as many datagrams. A server
-// serves as many connections as it is told to. Both return when ctx ends, or with
-// the first error; all is closed then.
+// serves the number of connections in the options. Both also return when ctx ends,
+// or with the first error, after they have closed everything.
 func (s Side) Run(ctx context.Context) error {
 	p := nodes.Program{Name: name, Service: ib.UD, Options: s.Options, Opener: s.Opener, Out: s.Out, Err: s.Err}
 	p.Port = port
@@ -60,7 +60,7 @@ func (c *client) run(ctx context.Context) error {
 		nodes.Step{Title: "receiving data transfers", Do: c.AwaitRecvs})
 }
 
-// act does what an event asks for.
+// act handles an event.
 func (c *client) act(e *rdmacm.Event) error {
 	n := e.ID.Context.(*nodes.Node)
 	switch e.Type {
@@ -109,7 +109,7 @@ func (v *server) receive(ctx context.Context) error {
 	return v.AwaitRecvs(ctx)
 }
 
-// findClient learns from the first datagram where to reply.
+// findClient learns the client's address from the first datagram.
 func (v *server) findClient(ctx context.Context, n *nodes.Node) error {
 	wc, grh, err := n.AwaitFirst(ctx, v.Idle)
 	if err != nil {
@@ -128,7 +128,7 @@ func (v *server) findClient(ctx context.Context, n *nodes.Node) error {
 	return err
 }
 
-// act does what an event asks for.
+// act handles an event.
 func (v *server) act(e *rdmacm.Event) error {
 	if e.Type != rdmacm.EventConnectRequest {
 		return adapter.NewFailure(e)
@@ -146,8 +146,8 @@ func (v *server) act(e *rdmacm.Event) error {
 	return err
 }
 
-// repeat answers a client that asks once more, as the answer was lost: with the
-// queue pair that it has already.
+// repeat answers a repeated request, whose first answer was lost, with the same queue
+// pair.
 func (v *server) repeat(id *rdmacm.ID, n *nodes.Node) error {
 	return errors.Join(id.Accept(&rdmacm.ConnParam{QPN: n.ID.QP().QPN()}), id.Destroy())
 }
