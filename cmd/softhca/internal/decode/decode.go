@@ -12,19 +12,19 @@ import (
 	"github.com/softhca/softhca/internal/pcapfile/runs"
 )
 
-// Summary counts what a file holds. Every RoCE packet is counted in one of
-// the last four.
+// Summary has the counts of a file. Every RoCE packet is counted in one of the last
+// four.
 type Summary struct {
 	Packets   int // records of any kind
 	RoCE      int // UDP datagrams to port 4791
 	ICRCOK    int // well-formed, with the right ICRC
 	ICRCBad   int // well-formed, with a wrong ICRC
 	Malformed int // no RoCEv2 packet, or cut off by the capture
-	LeftOut   int // RoCE packets that the filter left out
+	LeftOut   int // RoCE packets that the filter did not select
 }
 
 // String returns the counts as "packets=9 roce=8 icrc_ok=7 icrc_bad=0 malformed=1",
-// and " left_out=3" if a filter left some out.
+// and " left_out=3" if a filter did not select some.
 func (s Summary) String() string {
 	text := fmt.Sprintf("packets=%d roce=%d icrc_ok=%d icrc_bad=%d malformed=%d",
 		s.Packets, s.RoCE, s.ICRCOK, s.ICRCBad, s.Malformed)
@@ -34,14 +34,14 @@ func (s Summary) String() string {
 	return text
 }
 
-// Bad returns how many RoCE packets are not what a receiver accepts.
+// Bad returns the number of RoCE packets that a receiver does not accept.
 func (s Summary) Bad() int { return s.ICRCBad + s.Malformed }
 
-// Options say what is told, and how.
+// Options are the options of the output.
 type Options struct {
 	Filter
-	Payload bool // tell what the packets carry
-	Colors  bool // of the text
+	Payload bool // print the payload
+	Colors  bool // color the text
 }
 
 // Text prints a line for each RoCE packet of the capture file r to w. It
@@ -57,7 +57,7 @@ func Text(r io.Reader, w io.Writer, o Options) (Summary, error) {
 	})
 }
 
-// JSON is Text with a JSON object instead of each line.
+// JSON is like Text, with a JSON object for each packet.
 func JSON(r io.Reader, w io.Writer, o Options) (Summary, error) {
 	enc := json.NewEncoder(w)
 	return walk(r, &o, func(p *Packet, _ time.Duration) error {
@@ -69,8 +69,8 @@ func JSON(r io.Reader, w io.Writer, o Options) (Summary, error) {
 	})
 }
 
-// walk calls emit with each RoCE packet that the filter chooses and the time since
-// the first.
+// walk calls emit with each RoCE packet that the filter selects and its time since the
+// first one.
 func walk(r io.Reader, o *Options, emit func(p *Packet, sinceFirst time.Duration) error) (s Summary, err error) {
 	file, err := pcapfile.NewReader(r)
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package decode prints what is in captured RoCEv2 packets: a line of text or
-// a JSON object for each, and counts at the end.
+// Package decode prints captured RoCEv2 packets: a line of text or a JSON object for
+// each, and counts at the end.
 //
-// Reading order: decode.go (a file, its packets, the counts), packet.go (what
-// is told of one packet), message.go (of management datagrams and CM messages),
-// line.go (its text), dump.go (its payload), filter.go (which packets).
+// Reading order: decode.go (a file, its packets, the counts), packet.go (a packet in
+// JSON), message.go (management datagrams and CM messages), line.go (a packet as
+// text), dump.go (the payload), filter.go (the selection of packets).
 //
-// The package never keeps packets, and input of any kind gives counts or an
-// error.
+// The package never keeps packets. For any input it returns counts or an error.
 package decode

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// dumpWidth is how many bytes a line of a dump has.
+// dumpWidth is the number of bytes in a line of a dump.
 const dumpWidth = 16
 
-// dump returns bytes as tcpdump -X shows them: in each line the offset, then up to
-// 16 bytes in hexadecimal, then those as text, in which a point stands for what
-// cannot be printed.
+// dump returns bytes in the form of tcpdump -X: in each line the offset, up to 16 bytes
+// in hexadecimal, and the same bytes as text, with a point for each that is not
+// printable.
 func dump(data []byte) string {
 	var b strings.Builder
 	for at := 0; at < len(data); at += dumpWidth {

@@ -13,11 +13,11 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// maxTerms is how many values one kind of filter takes.
+// maxTerms is the maximum number of values of one kind of filter.
 const maxTerms = 1000
 
-// Filter chooses packets: of each kind that is given, one value must suit. The
-// zero value chooses all.
+// Filter selects packets: a packet must match one value of each kind given. The zero
+// value selects all packets.
 type Filter struct {
 	qps   []uint32
 	ops   []string
@@ -28,14 +28,14 @@ type Filter struct {
 // span is a time from one moment to another. An end that is nil is open.
 type span struct{ from, to *moment }
 
-// moment is a time of day, or, if that is zero, one since the first RoCE packet.
+// moment is a date and time or, if that is zero, a time since the first RoCE packet.
 type moment struct {
 	at    time.Time
 	since time.Duration
 }
 
-// AddQP chooses what goes to a queue pair, and datagrams that come from it: a
-// number such as 17 or 0x11.
+// AddQP selects packets to a queue pair, and datagrams from it, by its number such as
+// 17 or 0x11.
 func (f *Filter) AddQP(s string) error {
 	n, err := strconv.ParseUint(s, 0, 24)
 	if err != nil {
@@ -45,7 +45,7 @@ func (f *Filter) AddQP(s string) error {
 	return bounded(len(f.qps))
 }
 
-// AddOp chooses an operation: the name of an opcode such as RC_SEND_ONLY, some of
+// AddOp selects an operation: the name of an opcode such as RC_SEND_ONLY, some of
 // its words (SEND, WRITE, UD), a kind of acknowledgement (ACK, NAK, RNR_NAK) or
 // a message of the connection manager (REQ), in any case.
 func (f *Filter) AddOp(s string) error {
@@ -62,11 +62,11 @@ func (f *Filter) AddOp(s string) error {
 	return bounded(len(f.ops))
 }
 
-// Words returns the words that AddOp takes, but for those of several words.
+// Words returns the values of AddOp that are single words.
 func Words() []string { return vocabulary(operations()) }
 
-// AddAddr chooses what goes to or comes from an address or a network, such as
-// 10.0.0.1 or fd00::/8.
+// AddAddr selects packets to or from an address or a network, such as 10.0.0.1 or
+// fd00::/8.
 func (f *Filter) AddAddr(s string) error {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *Filter) AddAddr(s string) error {
 	return bounded(len(f.addrs))
 }
 
-// AddTime chooses the packets from one time to another, both included: "1.5..2",
+// AddTime selects the packets from one time to another, both included: "1.5..2",
 // "..10ms" and "3s.." since the first RoCE packet, which the second column of the
 // text shows, or dates such as 2026-01-31T12:00:00Z.
 func (f *Filter) AddTime(s string) error {
@@ -133,8 +133,8 @@ func parseMoment(s string) (*moment, error) {
 	return &moment{since: d}, nil
 }
 
-// compare says whether a packet comes before (-1), at (0) or after (1) m. What
-// was captured at less than a microsecond from it is at it: the text shows no more.
+// compare returns whether a packet is before (-1), at (0) or after (1) m. A packet less
+// than a microsecond from m is at m: the text shows microseconds only.
 func (m *moment) compare(p *Packet, sinceFirst time.Duration) int {
 	d := sinceFirst - m.since
 	if !m.at.IsZero() {
@@ -150,7 +150,7 @@ func (m *moment) compare(p *Packet, sinceFirst time.Duration) int {
 	}
 }
 
-// chooses reports whether the packet is one of those that the user wants.
+// chooses reports whether the filter selects the packet.
 func (f *Filter) chooses(p *Packet, sinceFirst time.Duration) bool {
 	return oneOf(f.times, func(s span) bool {
 		return (s.from == nil || s.from.compare(p, sinceFirst) >= 0) && (s.to == nil || s.to.compare(p, sinceFirst) <= 0)
@@ -161,12 +161,12 @@ func (f *Filter) chooses(p *Packet, sinceFirst time.Duration) bool {
 	}) && oneOf(f.ops, p.is)
 }
 
-// oneOf reports whether one of all suits, or there is none.
+// oneOf reports whether suits is true for an element of all, or all is empty.
 func oneOf[T any](all []T, suits func(T) bool) bool {
 	return len(all) == 0 || slices.ContainsFunc(all, suits)
 }
 
-// is reports whether the packet does an operation that AddOp knows.
+// is reports whether the packet has an operation in the form of AddOp.
 func (p *Packet) is(op string) bool {
 	if p.BTH == nil {
 		return false
@@ -177,7 +177,7 @@ func (p *Packet) is(op string) bool {
 	if p.AETH != nil {
 		switch s := roce.Syndrome(p.AETH.Syndrome); {
 		case s.IsACK() && op == "ACK":
-			return strings.HasSuffix(p.BTH.Name, "ACKNOWLEDGE") // what a READ gets is no ACK
+			return strings.HasSuffix(p.BTH.Name, "ACKNOWLEDGE") // a READ response is no ACK
 		case s.IsRNR() || s.IsNAK():
 			if name, _, _ := strings.Cut(p.AETH.Name, "("); op == "NAK" || hasWords(name, op) {
 				return true
@@ -187,13 +187,12 @@ func (p *Packet) is(op string) bool {
 	return hasWords(p.BTH.Name, op)
 }
 
-// hasWords reports whether name, or whole words of it that stand side by side,
-// are op.
+// hasWords reports whether op is name, or consecutive whole words of it.
 func hasWords(name, op string) bool {
 	return op != "" && strings.Contains("_"+name+"_", "_"+op+"_")
 }
 
-// operations returns the names that AddOp knows.
+// operations returns the names that AddOp accepts.
 func operations() (names []string) {
 	for o := range 256 {
 		if op := roce.Opcode(o); op.Info().Known {

@@ -30,9 +30,9 @@ func (st style) in(color, s string) string {
 	return color + s + plain
 }
 
-// line returns the packet as a line of text: where and when, the operation,
-// the BTH, the extended headers, the MAD, the payload and the verdict. Fields that have
-// their usual value are left out.
+// line returns the packet as a line of text: its record, time and addresses, the
+// operation, the BTH, the extended headers, the MAD, the payload and the ICRC check. It
+// omits fields with their usual value.
 func (p *Packet) line(sinceFirst time.Duration, st style) string {
 	var b strings.Builder
 	b.WriteString(st.in(faint, fmt.Sprintf("%5d %11.6f", p.Record, sinceFirst.Seconds())))

@@ -37,8 +37,7 @@ type MAD struct {
 	text string // of the line
 }
 
-// madOf tells of the management datagram in a packet to QP1, nil if there is
-// none.
+// madOf returns the management datagram in a packet to QP1, or nil if there is none.
 func madOf(p *roce.Packet) *MAD {
 	if p.BTH.Opcode != roce.UDSendOnly || p.BTH.DestQP != ib.QPNGSI || len(p.Payload) != mad.Size {
 		return nil
@@ -71,7 +70,7 @@ func (d *MAD) MarshalJSON() ([]byte, error) {
 // decoder is a message of the connection manager.
 type decoder interface{ Decode(m *mad.MAD) }
 
-// decoders make a message of each kind.
+// decoders create a message of each kind.
 var decoders = map[mad.AttrID]func() decoder{
 	mad.AttrREQ: func() decoder { return new(mad.REQ) }, mad.AttrMRA: func() decoder { return new(mad.MRA) },
 	mad.AttrREJ: func() decoder { return new(mad.REJ) }, mad.AttrREP: func() decoder { return new(mad.REP) },
@@ -81,8 +80,8 @@ var decoders = map[mad.AttrID]func() decoder{
 	mad.AttrAPR: func() decoder { return new(mad.APR) },
 }
 
-// dataOf tells of the message in m: every field of package mad's structure, in
-// its order, by its name in lower case.
+// dataOf returns the message in m: every field of package mad's structure, in its order,
+// by its name in lower case.
 func dataOf(m *mad.MAD, attr mad.AttrID) object {
 	create := decoders[attr]
 	if create == nil {
@@ -91,7 +90,7 @@ func dataOf(m *mad.MAD, attr mad.AttrID) object {
 	message := create()
 	message.Decode(m)
 	o := objectOf(reflect.ValueOf(message).Elem())
-	if attr == mad.AttrREJ { // what the reason says comes first, then what there is about it
+	if attr == mad.AttrREJ { // the reason comes first, then its additional information
 		at := slices.IndexFunc(o, func(m member) bool { return m.name == "info_length" })
 		o[at], o[at+1], o[at+2] = o[at+1], o[at+2], o[at]
 	}
@@ -131,7 +130,7 @@ func objectOf(v reflect.Value) (o object) {
 	return o
 }
 
-// words are what the names of fields are made of.
+// words are the words in the names of fields.
 var words = regexp.MustCompile("RDC|RNR|SAP|CM|CA|QKey|PKey|[A-Z][a-z]+|[A-Z]+")
 
 // jsonName returns the name of a field in lower case, such as "local_ca_guid".
@@ -139,8 +138,8 @@ func jsonName(field string) string {
 	return strings.ToLower(strings.Join(words.FindAllString(field, -1), "_"))
 }
 
-// members returns what is told of one field of a message. Numbers that have names
-// are told with their name.
+// members returns the JSON members for one field of a message. A number with a name has
+// a member for its name too.
 func members(message reflect.Value, name string, field any) []member {
 	switch f := field.(type) {
 	case mad.ServiceID:
@@ -149,7 +148,7 @@ func members(message reflect.Value, name string, field any) []member {
 		return []member{{name, f}, {name + "_name", fmt.Sprint(f)}}
 	case mad.Path:
 		if _, isREQ := message.Addr().Interface().(*mad.REQ); isREQ && f == (mad.Path{}) {
-			return nil // it proposes no alternate path
+			return nil // the message proposes no alternate path
 		}
 		return []member{{name, objectOf(reflect.ValueOf(f))}}
 	case [mad.InfoSize]byte:
@@ -170,8 +169,8 @@ func members(message reflect.Value, name string, field any) []member {
 	return []member{{name, field}}
 }
 
-// privateData tells of private data: the IP addressing, if the service has one,
-// and without the zeros at its end what the program gave.
+// privateData returns the JSON members for private data: the IP addressing, if the
+// service has one, and the program's data without the zeros at its end.
 func privateData(message reflect.Value) (all []member) {
 	data := bytes.Clone(message.FieldByName("PrivateData").Bytes())
 	if id := message.FieldByName("ServiceID"); id.IsValid() && message.FieldByName("Status") == (reflect.Value{}) {
@@ -190,8 +189,8 @@ type IP struct {
 	Dst     netip.Addr `json:"dst"`      // of the server
 }
 
-// ipOf takes private data apart: the addressing, nil if the service has none,
-// and what the program gave.
+// ipOf splits private data into the addressing, nil if the service has none, and the
+// program's data.
 func ipOf(id mad.ServiceID, data []byte) (ip *IP, rest []byte) {
 	if ps, _, ok := id.IP(); !ok || ps == mad.PSIB {
 		return nil, data

@@ -10,8 +10,8 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// Packet is what is told of one packet. Extended headers that it does not
-// have are nil. When it is malformed, what comes after the fault is missing.
+// Packet is the JSON form of one packet. Missing extended headers are nil. In a
+// malformed packet, everything after the fault is missing.
 type Packet struct {
 	Record    int        `json:"packet"`              // number of the record in the file, from 1; packets that were captured as one have the same
 	Time      time.Time  `json:"time"`                // of capture
@@ -111,7 +111,7 @@ type Hex64 uint64
 // MarshalText returns the number as "0x1f".
 func (h Hex64) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%#x", uint64(h)), nil }
 
-// newPacket tells of raw, of which it keeps the payload.
+// newPacket returns the Packet of raw. It keeps the payload of raw.
 func newPacket(raw *pcapfile.Packet) *Packet {
 	p := &Packet{
 		Record: raw.Record, Time: raw.Time, Src: raw.Src, SrcPort: raw.SrcPort, Dst: raw.Dst, Length: len(raw.Payload),
@@ -139,7 +139,7 @@ func newPacket(raw *pcapfile.Packet) *Packet {
 	return p
 }
 
-// cut tells what can be told of a packet that is malformed or cut off.
+// cut fills in the valid part of a packet that is malformed or cut off.
 func (p *Packet) cut(raw *pcapfile.Packet, fault roce.Fault) {
 	var pkt roce.Packet
 	headFault := pkt.ParseHeaders(raw.Payload)

@@ -15,7 +15,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// tables are what the script reads beside the packets.
+// tables are the script's data in addition to the packets.
 type tables struct {
 	Conversations []explain.Conversation `json:"conversations"`
 	Findings      []*explain.Finding     `json:"findings"`
@@ -38,7 +38,7 @@ type tables struct {
 	Docs          string                 `json:"docs"` // where the documentation is
 }
 
-// rule is what the script says about a finding.
+// rule is the script's description of a finding.
 type rule struct {
 	Severity  string `json:"severity"`
 	Title     string `json:"title"`
@@ -54,7 +54,7 @@ type column struct {
 	data []byte
 }
 
-// collector makes columns of packets.
+// collector collects packets in columns.
 type collector struct {
 	tables
 	addrs    map[netip.Addr]int
@@ -73,7 +73,7 @@ var columnTypes = [...]column{
 	{Name: "phaseB", Type: "u8"}, {Name: "nextB", Type: "u32"}, {Name: "unaB", Type: "u32"}, {Name: "messagesB", Type: "u16"}, {Name: "msnB", Type: "i32"},
 }
 
-// collect makes tables and columns of a report.
+// collect returns the tables and columns of a report.
 func collect(r *explain.Report) *collector {
 	c := &collector{
 		tables: tables{

@@ -2,7 +2,7 @@ package page
 
 import "github.com/softhca/softhca/roce"
 
-// field is where a field of a header is, and how it is shown.
+// field is the position of a field in a header, and its style.
 type field struct {
 	Name  string `json:"name"`
 	At    int    `json:"at"`   // first bit
@@ -13,7 +13,7 @@ type field struct {
 // The styles of fields.
 const (
 	inDecimal  = "decimal"
-	inHex      = "hex" // with as many digits as the field has room for
+	inHex      = "hex" // with all digits of the field
 	asFlag     = "flag"
 	asOpcode   = "opcode"
 	asSyndrome = "syndrome"
@@ -28,8 +28,7 @@ type header struct {
 	bit    roce.Headers
 }
 
-// headers are all headers, in the order in which they stand in a packet. The
-// first is in every packet.
+// headers are all headers, in their order in a packet. The first is in every packet.
 var headers = [...]header{
 	{Name: "BTH", Bytes: roce.BTHLen, Fields: []field{
 		{"Opcode", 0, 8, asOpcode}, {"Solicited event", 8, 1, asFlag}, {"Migration state", 9, 1, asFlag}, {"Pad count", 10, 2, inDecimal},
@@ -52,15 +51,15 @@ var headers = [...]header{
 	{Name: "IETH", Bytes: 4, bit: roce.HasIETH, Fields: []field{{"R_Key to invalidate", 0, 32, inHex}}},
 }
 
-// operation is what follows from an opcode.
+// operation describes an opcode.
 type operation struct {
 	Name     string `json:"name"`
 	Kind     string `json:"kind"`
 	Response bool   `json:"response"`
-	Headers  []int  `json:"headers"` // behind the BTH: indexes
+	Headers  []int  `json:"headers"` // after the BTH: indexes
 }
 
-// operations returns the opcodes that are assigned.
+// operations returns the assigned opcodes.
 func operations() map[int]operation {
 	all := map[int]operation{}
 	for op := range 256 {

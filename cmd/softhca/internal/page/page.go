@@ -13,13 +13,13 @@ import (
 	"github.com/softhca/softhca/internal/explain"
 )
 
-// MaxPackets is how many packets a page shows; a report may keep that many.
+// MaxPackets is the maximum number of packets on a page, and in its report.
 const MaxPackets = 100_000
 
-// MaxMessages is how many messages of each kind a report may list for a page.
+// MaxMessages is the maximum number of messages of each kind in the report of a page.
 const MaxMessages = 5_000
 
-// maxListed is how many findings a page has.
+// maxListed is the maximum number of findings on a page.
 const maxListed = 1000
 
 //go:embed page.html style.css *.js
@@ -28,13 +28,13 @@ var files embed.FS
 // scripts are the files of the script, in their order.
 var scripts = [...]string{"store.js", "format.js", "plot.js", "ladder.js", "details.js", "messages.js", "main.js"}
 
-// view is what the template shows.
+// view is the data of the template.
 type view struct {
 	Name          string
 	Report        *explain.Report
 	Findings      []*explain.Finding
 	MoreFindings  int
-	Part          string // what of the packets is shown, if not all
+	Part          string // which packets are shown, if not all
 	Began         string
 	Lasted        time.Duration
 	Counted       string // packets and records
@@ -81,7 +81,7 @@ func Write(w io.Writer, r *explain.Report, name string) error {
 		}
 		script = append(script, b...)
 	}
-	// Both are ours, and hold nothing of the capture.
+	// Both are embedded files, without data of the capture.
 	v.Style, v.Script = template.CSS(style), template.JS(script)
 	v.StylePolicy, v.ScriptPolicy = policy(style), policy(script)
 	v.fill(r)
@@ -95,14 +95,14 @@ func Write(w io.Writer, r *explain.Report, name string) error {
 	return nil
 }
 
-// policy returns the source by which a content security policy allows a script or
-// a style.
+// policy returns the source expression of a content security policy for a script or a
+// style.
 func policy(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// part says which packets are shown, if not all of them are.
+// part describes which packets are shown, if not all.
 func part(r *explain.Report) string {
 	if len(r.Kept) == 0 || len(r.Kept) == r.Packets {
 		return ""
@@ -111,14 +111,15 @@ func part(r *explain.Report) string {
 	return fmt.Sprintf("The packets of records %d to %d, %d of %d, are shown here; the verdict and the lists are about all.", first, last, len(r.Kept), r.Packets)
 }
 
-// docs is where the documentation is. A page is passed on without the repository, so
-// its links are to the project's site: nothing is fetched before one is followed.
+// docs is the address of the documentation. Users pass a page on without the repository,
+// so its links lead to the project's site; the browser fetches nothing until a user follows
+// one.
 const docs = "https://github.com/softhca/softhca/blob/main/"
 
 // link leads to a page of the documentation.
 type link struct{ Page, URL string }
 
-// readOn returns the pages of the documentation that say more.
+// readOn returns the pages of the documentation about a verdict.
 func readOn(d *explain.Verdict) (links []link) {
 	if d.Page == "" {
 		return nil
@@ -129,7 +130,7 @@ func readOn(d *explain.Verdict) (links []link) {
 	return links
 }
 
-// fill fills in what the template shows beside the data.
+// fill fills in the parts of the view that are not data of the script.
 func (v *view) fill(r *explain.Report) {
 	if !r.Start.IsZero() {
 		v.Began = r.Start.UTC().Format("2006-01-02 15:04:05.000000 UTC")

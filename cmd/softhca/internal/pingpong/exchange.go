@@ -12,10 +12,10 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// dest is one end of a connection as the programs tell it to each other.
+// dest is one end of a connection in the exchange of the programs.
 type dest struct {
 	lid uint16 // 0 on RoCE
-	qpn ib.QPN // of an EE context its number
+	qpn ib.QPN // or the number of an EE context
 	psn ib.PSN
 	gid ib.GID
 }
@@ -31,7 +31,7 @@ func (d *dest) encode() [destLen]byte {
 	return b
 }
 
-// parseDest reads what a peer sent.
+// parseDest parses the bytes of a peer.
 func parseDest(b *[destLen]byte) (dest, error) {
 	var d dest
 	text, _, ended := bytes.Cut(b[:], []byte{0})
@@ -52,19 +52,19 @@ func parseDest(b *[destLen]byte) (dest, error) {
 // String returns the line that the programs print.
 func (d *dest) String() string { return d.text("QPN") }
 
-// text is String with another name for the number.
+// text is like String, with another name for the number.
 func (d *dest) text(number string) string {
 	return fmt.Sprintf("LID 0x%04x, %s 0x%06x, PSN %v, GID %v", d.lid, number, uint32(d.qpn), d.psn, netip.AddrFrom16(d.gid))
 }
 
-// done is what the client says when it has read the server's addresses.
+// done is the client's message after it has read the server's addresses.
 const done = "done\x00"
 
-// srqDests is how many ends the SRQ programs tell each other, however many
-// queue pairs they have: the rest are zero.
+// srqDests is the number of ends that the SRQ programs exchange, for any number of queue
+// pairs: the rest are zero.
 const srqDests = 256
 
-// dests returns how many ends each side tells the other.
+// dests returns the number of ends that each side sends.
 func (o *Options) dests() int {
 	switch o.Kind {
 	case SRQ:
@@ -76,8 +76,8 @@ func (o *Options) dests() int {
 	}
 }
 
-// clientExchange sends the client's ends and reads as many of the server's,
-// whose queue pairs are then in RTS.
+// clientExchange sends the client's ends and reads the server's. Then the server's queue
+// pairs are in RTS.
 func clientExchange(conn io.ReadWriter, mine []dest) ([]dest, error) {
 	if err := sendDests(conn, mine); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func clientExchange(conn io.ReadWriter, mine []dest) ([]dest, error) {
 	return theirs, nil
 }
 
-// serverExchange reads the client's ends, lets connect bring the queue pairs
-// to RTS, and answers with the server's ends.
+// serverExchange reads the client's ends, calls connect, which moves the queue pairs to
+// RTS, and answers with the server's ends.
 func serverExchange(conn io.ReadWriter, mine []dest, connect func([]dest) error) ([]dest, error) {
 	theirs, err := readDests(conn, len(mine))
 	if err != nil {
@@ -115,8 +115,8 @@ func serverExchange(conn io.ReadWriter, mine []dest, connect func([]dest) error)
 	return theirs, nil
 }
 
-// sendDests writes each end with one call: the Linux programs read each with
-// one.
+// sendDests writes each end with a separate call, because the Linux programs read each
+// end with a separate call.
 func sendDests(w io.Writer, ends []dest) error {
 	for i := range ends {
 		msg := ends[i].encode()

@@ -12,21 +12,21 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// progress is how far a side is.
+// progress is the progress of a side.
 type progress struct {
 	sent, received int
-	posted         int         // receives that wait
-	nextSlot       int         // of the next receive to post
-	turns          []turn      // of each QP
+	posted         int         // outstanding receives
+	nextSlot       int         // slot of the next receive to post
+	turns          []turn      // for each QP
 	late           *time.Timer // ends a wait that is too long
 	sgl            []ib.SGE    // scratch for posting
 	wrs            []ib.RecvWR // scratch for posting
 }
 
-// turn is what a QP waits for before it may send again.
+// turn has the conditions for a QP's next send.
 type turn struct {
 	send, recv bool
-	slot       int // holds the message that came last
+	slot       int // has the last received message
 }
 
 // The kinds of work requests, in the upper half of a wr_id; the lower half is
@@ -61,8 +61,8 @@ func (s *session) postRecvs(n int) error {
 	return s.qps[0].PostRecv(s.wrs...)
 }
 
-// run sends and receives until both counts are reached. With an error comes what
-// was done before.
+// run sends and receives until both counts are reached. With an error it also returns
+// the partial result.
 func (s *session) run(ctx context.Context) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -95,8 +95,8 @@ func (s *session) run(ctx context.Context) (Result, error) {
 	return r, s.settle()
 }
 
-// settle lets the acknowledgement of the last message leave, without which
-// the peer would repeat it to an adapter that is gone.
+// settle waits until the acknowledgement of the last message is sent. Otherwise the
+// peer would repeat the message to a closed adapter.
 func (s *session) settle() error {
 	for _, q := range s.qps {
 		if _, err := q.Query(); err != nil {
@@ -106,7 +106,7 @@ func (s *session) settle() error {
 	return nil
 }
 
-// send posts a message: the client its own, the server what came last.
+// send posts a message: the client's own, or the last one that the server received.
 func (s *session) send(i int) error {
 	off := uint64(0)
 	if !s.client {
@@ -124,7 +124,7 @@ func (s *session) send(i int) error {
 	return s.qps[i].PostSend(wr)
 }
 
-// complete takes a completion and goes on with its QP.
+// complete handles a completion and continues with its QP.
 func (s *session) complete(wc *verbs.WC) error {
 	if wc.Status != ib.WCSuccess {
 		return fmt.Errorf("qp %v, wr_id %#x: %v after %d messages sent and %d received", wc.QPN, wc.WRID, wc.Status, s.sent, s.received)
@@ -149,7 +149,7 @@ func (s *session) complete(wc *verbs.WC) error {
 	return s.send(i)
 }
 
-// receive checks a message that came and posts receives when they run out.
+// receive checks a received message, and posts receives when few are left.
 func (s *session) receive(t *turn, wc *verbs.WC) error {
 	s.received++
 	t.recv = false
@@ -169,7 +169,7 @@ func (s *session) receive(t *turn, wc *verbs.WC) error {
 	return s.postRecvs(s.o.RxDepth - s.posted)
 }
 
-// errIdle says that the peer or the network is silent.
+// errIdle means that the peer or the network is silent.
 var errIdle = errors.New("nothing happened for too long")
 
 // idle returns the error of a wait that was too long.
@@ -178,8 +178,8 @@ func (s *session) idle() error {
 		s.sent, s.o.Iters, s.received, errIdle, s.o.Idle)
 }
 
-// ended returns completions that there are still, or why ctx has ended. What failed
-// at the peer may have failed a request here, which says more.
+// ended returns remaining completions, or else the cause of ctx's end. A failure of the
+// peer may also have failed a request here, whose completion says more.
 func (s *session) ended(ctx context.Context, out []verbs.WC) (int, error) {
 	for range 2 {
 		if n, err := s.cq.Poll(out); n > 0 || err != nil {
@@ -222,7 +222,7 @@ func (s *session) wait(ctx context.Context, out []verbs.WC) (int, error) {
 	}
 }
 
-// poll spins, and looks at the clock now and then.
+// poll busy-polls, and checks the clock at intervals.
 func (s *session) poll(ctx context.Context, out []verbs.WC) (int, error) {
 	begin := time.Time{}
 	for spins := 0; ; spins++ {

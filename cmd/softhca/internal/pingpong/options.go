@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Kind is which of the programs to be.
+// Kind is the kind of program to run.
 type Kind uint8
 
 // The kinds.
@@ -17,15 +17,15 @@ const (
 	UC
 	UD
 	SRQ // RC queue pairs that share a receive queue
-	RD  // no program of Linux
+	RD  // without a Linux program
 )
 
 var kindNames = [...]string{"rc", "uc", "ud", "srq", "rd"}
 
-// KindNames returns the names that ParseKind takes; the first is the default.
+// KindNames returns the names that ParseKind accepts; the first is the default.
 func KindNames() []string { return kindNames[:] }
 
-// ParseKind returns the kind of a name.
+// ParseKind returns the kind with a name.
 func ParseKind(name string) (Kind, error) {
 	for i, n := range kindNames {
 		if strings.EqualFold(name, n) {
@@ -48,18 +48,18 @@ func (k Kind) service() ib.QPType {
 	}
 }
 
-// Options are what both sides must agree on (Kind, Size, Iters, QPs) and what
-// each may choose.
+// Options are the options of a side. Kind, Size, Iters and QPs must be the same on both
+// sides.
 type Options struct {
 	Kind     Kind
-	GIDIndex int           // entry of the GID table; negative: that of the TCP connection's address, or the first of its family
+	GIDIndex int           // entry of the GID table; negative: the entry of the TCP connection's address, or the first of its family
 	Size     int           // bytes of a message; 0: 4096, UD 2048
 	Iters    int           // messages each way, over all QPs
 	MTU      int           // path MTU in bytes
-	RxDepth  int           // receives that are posted
+	RxDepth  int           // posted receives
 	QPs      int           // queue pairs; only SRQ has more than one
 	Events   bool          // sleep until there are completions instead of polling
-	Idle     time.Duration // give up when nothing completes for so long; 0: never
+	Idle     time.Duration // give up after this time without a completion; 0: never
 }
 
 // Limits of the options, so that their memory is bounded.
@@ -70,7 +70,7 @@ const (
 	maxQPs     = srqDests
 )
 
-// grhBytes stand before the payload of a UD message in the receive buffer.
+// grhBytes is the size of the GRH before the payload of a UD message in the receive buffer.
 const grhBytes = 40
 
 // Check fills in defaults that depend on the kind. Its errors name the wrong option as on the
@@ -106,7 +106,7 @@ func (o *Options) Check() error {
 // slotBytes is the size of a receive buffer.
 func (o *Options) slotBytes() int { return o.Size + o.offset() }
 
-// offset is where the payload begins in a receive buffer.
+// offset is the offset of the payload in a receive buffer.
 func (o *Options) offset() int {
 	if o.Kind == UD {
 		return grhBytes

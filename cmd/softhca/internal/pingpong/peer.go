@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// What the sides say beyond what the Linux programs do: those close the
-// connection once the addresses are exchanged. Linux's server takes all that comes
-// in one piece with the client's last word for a part of it, so the client says
-// hello only to a server that has.
+// The messages of the sides in addition to those of the Linux programs, which close the
+// connection after the exchange of addresses. Linux's server takes all bytes that arrive
+// together with the client's last message for a part of it, so the client says hello
+// only to a server that has said it.
 const (
-	hello    = "softhca" // this side will say how it ends
+	hello    = "softhca" // this side will report its outcome
 	finished = "finished"
-	failed   = "error" // and after it a colon, a blank and why
+	failed   = "error" // followed by a colon, a blank and the reason
 )
 
-// maxWords bounds what a peer says.
+// maxWords is the maximum length of a peer's messages.
 const maxWords = 4096
 
-// say writes a line. A peer that does not listen any more is not told.
+// say writes a line. It ignores write errors.
 func say(conn net.Conn, line string) { _, _ = io.WriteString(conn, line+"\n") }
 
-// tell tells the peer how this side ended.
+// tell sends the outcome of this side to the peer.
 func tell(conn net.Conn, err error) {
 	line := finished
 	if err != nil {
@@ -35,8 +35,8 @@ func tell(conn net.Conn, err error) {
 	say(conn, line)
 }
 
-// watch returns a context that ends when the peer ends before its time. The cause
-// is why. The caller calls cancel.
+// watch returns a context that ends when the peer ends early, with the reason as its
+// cause. The caller calls cancel.
 func watch(ctx context.Context, conn net.Conn, client bool) (_ context.Context, cancel context.CancelFunc) {
 	if !client {
 		say(conn, hello)
@@ -46,8 +46,8 @@ func watch(ctx context.Context, conn net.Conn, client bool) (_ context.Context, 
 	return ctx, func() { end(nil) }
 }
 
-// listen returns when nothing more can be learnt. A peer that goes without hello
-// is a program of Linux.
+// listen reads the peer's messages to their end. A peer that closes the connection
+// without hello is a Linux program.
 func listen(conn net.Conn, client bool, end context.CancelCauseFunc) {
 	r := bufio.NewReaderSize(conn, maxWords)
 	line, err := r.ReadSlice('\n')
@@ -68,11 +68,11 @@ func listen(conn net.Conn, client bool, end context.CancelCauseFunc) {
 	}
 }
 
-// peerFailed returns what a peer says went wrong there as an error.
+// peerFailed returns an error with the reason of a peer.
 func peerFailed(why string) error { return fmt.Errorf("the peer has failed: %q", why) }
 
-// read fills b with what the peer sends during the exchange, unless that says
-// that it has failed.
+// read fills b with data of the peer during the exchange. It returns an error if the
+// peer reports a failure.
 func read(r io.Reader, b []byte) error {
 	if _, err := io.ReadFull(r, b[:len(failed)]); err != nil {
 		if errors.Is(err, io.EOF) {

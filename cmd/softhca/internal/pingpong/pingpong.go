@@ -13,29 +13,28 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Open opens the adapter of a side. local is the address that the TCP
-// connection has on this side: what to open it on unless the user said.
+// Open opens the adapter of a side. local is the local address of the TCP connection:
+// the adapter's address unless the user chose another.
 type Open func(local netip.Addr) (hca *verbs.Context, closer func() error, err error)
 
-// Side is one of the two.
+// Side is a client or a server.
 type Side struct {
 	Options
 	Open Open
-	// OpenFirst is for an Open that does not need the connection's address: what
-	// is wrong with the adapter is told before anybody waits for the other side.
+	// OpenFirst is for an Open that does not need the connection's address: it opens
+	// the adapter, and reports its errors, before the side waits for the other one.
 	OpenFirst bool
 	// Waiting, if set, is called when a server begins to wait for its client.
 	Waiting func()
-	Out     io.Writer // told both ends of each connection
+	Out     io.Writer // gets a line for each end of each connection
 }
 
-// exchangeTimeout bounds the exchange of addresses.
+// exchangeTimeout limits the duration of the exchange of addresses.
 const exchangeTimeout = 30 * time.Second
 
-// Client runs the side that sends first, against the server at addr, a host
-// and port. It returns when the messages are through, or when ctx ends, or
-// when the other side has failed, or with the first error; the adapter is
-// closed then.
+// Client runs the side that sends first, with the server at addr, a host and port. It
+// returns after the last message, when ctx ends, when the other side has failed, or
+// with the first error, after it has closed the adapter.
 func (s Side) Client(ctx context.Context, addr string) (Result, error) {
 	return s.run(ctx, true, func() (net.Conn, error) {
 		d := net.Dialer{Timeout: exchangeTimeout}
@@ -47,8 +46,8 @@ func (s Side) Client(ctx context.Context, addr string) (Result, error) {
 	})
 }
 
-// Server is Client's other side: it serves the first connection to l, and
-// closes l.
+// Server is the counterpart of Client: it serves the first connection to l, and closes
+// l.
 func (s Side) Server(ctx context.Context, l net.Listener) (Result, error) {
 	defer l.Close()
 	return s.run(ctx, false, func() (net.Conn, error) {
@@ -67,8 +66,8 @@ func (s Side) Server(ctx context.Context, l net.Listener) (Result, error) {
 	})
 }
 
-// run opens the adapter and the connection, in the order that OpenFirst asks
-// for, and plays.
+// run opens the adapter and the connection, the adapter first with OpenFirst, and calls
+// play.
 func (s Side) run(ctx context.Context, client bool, meet func() (net.Conn, error)) (r Result, err error) {
 	if err := s.Check(); err != nil {
 		return r, err
@@ -117,7 +116,7 @@ func (s Side) play(ctx context.Context, conn net.Conn, client bool) (r Result, e
 	return e.run(ctx)
 }
 
-// exchange brings the queue pairs of both sides together.
+// exchange exchanges the addresses and connects the queue pairs of both sides.
 func (s Side) exchange(conn net.Conn, e *session) error {
 	if err := conn.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
 		return fmt.Errorf("exchange of addresses: %w", err)
@@ -142,7 +141,7 @@ func (s Side) exchange(conn net.Conn, e *session) error {
 	for i := range e.local {
 		fmt.Fprintf(s.Out, "  remote address: %s\n", e.show(i, &theirs[i]))
 	}
-	return conn.SetDeadline(time.Time{}) // how the peer ends is heard whenever that is
+	return conn.SetDeadline(time.Time{}) // the peer's outcome may come at any time
 }
 
 // Result is what a run measured.
@@ -174,7 +173,7 @@ type Summary struct {
 	Interrupted bool    `json:"interrupted,omitempty"` // the command was ended by a signal before all messages were through
 }
 
-// Summary returns what becomes JSON.
+// Summary returns the result for JSON.
 func (r Result) Summary(o *Options) Summary {
 	s := Summary{
 		Type: kindNames[o.Kind], Size: r.Size, QPs: o.QPs, Iters: r.Iters,

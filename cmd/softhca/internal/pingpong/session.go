@@ -14,7 +14,7 @@ import (
 // qkey is the Q_Key of the UD program, and of RD.
 const qkey ib.QKey = 0x11111111
 
-// session is what one side has: its adapter's objects and how far it is.
+// session is the state of one side: its objects and its progress.
 type session struct {
 	*adapter.Resources
 	o      Options
@@ -26,7 +26,7 @@ type session struct {
 	channel *verbs.CompChannel // nil: poll
 	cq      *verbs.CQ
 	srq     *verbs.SRQ // nil: each QP has its own queue
-	mr      *verbs.MR  // what the client sends, then the slots
+	mr      *verbs.MR  // the client's message, then the slots
 	slots   int
 	qps     []*verbs.QP
 	index   map[ib.QPN]int // of the local QPs
@@ -37,13 +37,13 @@ type session struct {
 	progress
 }
 
-// newSession makes the objects of a side, with queue pairs in INIT and all
-// receives posted. tcp is the local address of the TCP connection. Closing
-// the adapter ends them.
+// newSession creates the objects of a side, with queue pairs in INIT and all
+// receives posted. tcp is the local address of the TCP connection. Closing the
+// adapter destroys the objects.
 func newSession(hca *verbs.Context, o Options, tcp netip.Addr) (*session, error) {
 	s := &session{Resources: adapter.NewResources(hca), o: o, index: map[ib.QPN]int{}}
-	// One message for each QP may have come and not been looked at; a slot is
-	// not used again until it has.
+	// Each QP may have one received message that is not processed yet. Its slot is not
+	// reused before.
 	s.slots = 2*o.QPs + 1
 	for _, step := range [...]func() error{func() error { return s.chooseGID(tcp) }, s.checkPort, s.create, s.postFirst} {
 		if err := step(); err != nil {
@@ -53,8 +53,8 @@ func newSession(hca *verbs.Context, o Options, tcp netip.Addr) (*session, error)
 	return s, nil
 }
 
-// chooseGID takes the entry that the user named, or that of the TCP
-// connection, or the first of its family, or the first.
+// chooseGID chooses the user's entry, or the entry of the TCP connection's address, or
+// the first one of its family, or the first one.
 func (s *session) chooseGID(tcp netip.Addr) error {
 	all, err := adapter.GIDs(s.Device)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *session) chooseGID(tcp netip.Addr) error {
 	return nil
 }
 
-// checkPort refuses what the port cannot carry.
+// checkPort refuses options that the port does not support.
 func (s *session) checkPort() error {
 	p, err := s.Device.QueryPort()
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *session) checkPort() error {
 	return nil
 }
 
-// create makes everything, with the client's message filled with a pattern.
+// create creates the objects, and fills the client's message with a pattern.
 func (s *session) create() error {
 	s.pd = s.NewPD()
 	if s.o.Events {
@@ -133,12 +133,12 @@ func (s *session) create() error {
 	return nil
 }
 
-// addLocal adds the end with a number to those that the peer is told.
+// addLocal adds an end to those sent to the peer.
 func (s *session) addLocal(n ib.QPN) {
 	s.local = append(s.local, dest{qpn: n, psn: ib.NewPSN(rand.Uint32()), gid: s.Device.QueryGID(s.gid)})
 }
 
-// show returns an end of either side, the i-th, as it is printed.
+// show returns the printed line of the i-th end of a side.
 func (s *session) show(i int, d *dest) string {
 	if i < len(s.qps) {
 		return d.String()
@@ -146,8 +146,8 @@ func (s *session) show(i int, d *dest) string {
 	return d.text("EECN")
 }
 
-// connect brings every QP to RTS with its peer, with the attributes of the
-// Linux programs.
+// connect moves every QP to RTS with its peer, with the attributes of the Linux
+// programs.
 func (s *session) connect(peers []dest) error {
 	s.peers = peers
 	mtu, _ := ib.MTUFor(s.o.MTU)
@@ -174,8 +174,8 @@ func (s *session) connect(peers []dest) error {
 	return nil
 }
 
-// connectChannel brings the EE context to RTS with the peer's, and gives the queue
-// pair of RD the timer that no move requires.
+// connectChannel moves the EE context to RTS with the peer's, and sets the RNR timer of
+// the RD queue pair, which no move requires.
 func (s *session) connectChannel(attr verbs.QPAttr, peer *dest) error {
 	attr.Port, attr.DestQPN, attr.RQPSN, attr.SQPSN = 1, peer.qpn, peer.psn, s.local[len(s.qps)].psn
 	if err := s.eec.ModifyToRTS(attr); err != nil {
