@@ -21,9 +21,9 @@ type client struct {
 	st    *adapter.Adapter
 	ch    *rdmacm.EventChannel
 	pd    *verbs.PD
-	queue *adapter.Queue // of all queue pairs: nothing completes
+	queue *adapter.Queue // of all queue pairs; it gets no completions
 	out   io.Writer      // the lines of the program
-	err   io.Writer      // and its complaints
+	err   io.Writer      // errors
 
 	conns   []*conn
 	now     *phase
@@ -36,13 +36,13 @@ type client struct {
 // conn is one connection.
 type conn struct {
 	id      *rdmacm.ID // nil once it is destroyed
-	begun   time.Time  // of the phase
-	waits   bool       // for its event
+	begun   time.Time  // start of the phase
+	waits   bool       // it waits for its event
 	failed  bool
 	retries int
 }
 
-// newClient makes what all connections share.
+// newClient creates the common objects of all connections.
 func newClient(s *Side, st *adapter.Adapter, w waiter) *client {
 	c := &client{
 		waiter: w, Resources: adapter.NewResources(st.Device), o: &s.Options, st: st, ch: st.NewEventChannel(), out: s.Out, err: s.Err,
@@ -55,8 +55,8 @@ func newClient(s *Side, st *adapter.Adapter, w waiter) *client {
 	return c
 }
 
-// run goes through the phases. Connections that fail are left out of what
-// follows; the error tells how many those were.
+// run runs the phases. Later phases skip connections that failed; the error has their
+// number.
 func (c *client) run(ctx context.Context) error {
 	for i := range phases {
 		if phases[i].step == bindAddr && c.o.Bind == "" {
@@ -72,8 +72,8 @@ func (c *client) run(ctx context.Context) error {
 	return nil
 }
 
-// phase takes all connections through one phase. Events are looked at between
-// the calls, so that each is timed when it comes.
+// phase takes all connections through one phase. It handles events between the calls,
+// so that each event is timed when it arrives.
 func (c *client) phase(ctx context.Context, p *phase) error {
 	c.now = p
 	c.line(c.out, "%s", p.title)
@@ -111,8 +111,8 @@ func (c *client) phase(ctx context.Context, p *phase) error {
 	return nil
 }
 
-// skips reports whether a connection takes no part in the phase: one that has
-// failed is destroyed with the others.
+// skips reports whether a connection takes no part in the phase. A failed connection
+// takes part only in destroy.
 func (c *client) skips(k *conn) bool {
 	if c.now.step == destroy {
 		return k.id == nil
@@ -120,7 +120,7 @@ func (c *client) skips(k *conn) bool {
 	return k.failed
 }
 
-// take acts on an event.
+// take handles an event.
 func (c *client) take(e *rdmacm.Event) {
 	defer e.Ack()
 	k, ok := e.ID.Context.(*conn)
@@ -128,7 +128,7 @@ func (c *client) take(e *rdmacm.Event) {
 		return
 	}
 	switch {
-	case !k.waits: // nobody asked: the connection has ended
+	case !k.waits: // an unexpected event: the connection has ended
 		c.complain(k, e)
 	case e.Type == c.now.event && (e.Status == 0 || e.Type == rdmacm.EventDisconnected):
 		c.times[c.now.step].add(time.Since(k.begun))
@@ -149,7 +149,7 @@ func (c *client) complain(k *conn, e *rdmacm.Event) {
 	c.fail(k, adapter.NewFailure(e))
 }
 
-// fail leaves a connection out of what follows.
+// fail excludes a connection from further phases.
 func (c *client) fail(k *conn, why error) {
 	c.done(k)
 	k.failed = true
@@ -159,7 +159,7 @@ func (c *client) fail(k *conn, why error) {
 	}
 }
 
-// done says that a connection waits no more.
+// done records that a connection does not wait any more.
 func (c *client) done(k *conn) {
 	if k.waits {
 		k.waits = false
@@ -167,12 +167,12 @@ func (c *client) done(k *conn) {
 	}
 }
 
-// line prints. If output is gone, nobody is left to tell.
+// line prints a line. It ignores write errors.
 func (c *client) line(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format+"\n", args...)
 }
 
-// close destroys what is left.
+// close destroys the remaining objects.
 func (c *client) close() error {
 	var errs []error
 	for _, k := range c.conns {

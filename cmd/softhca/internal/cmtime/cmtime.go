@@ -10,20 +10,20 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/adapter"
 )
 
-// Options are what the user may choose.
+// Options are the options of a side.
 type Options struct {
 	Host        string // client: the server
 	Bind        string // server: the address to bind to, "" for any; client: its address, "" by route
 	Port        string
 	Connections int
-	Retries     int           // of the resolution of an address, and of the connections' packets
-	Timeout     time.Duration // of a resolution
+	Retries     int           // retries of the resolution of an address, and of the connections' packets
+	Timeout     time.Duration // timeout of a resolution
 	Cycles      int           // within one process: lives of connections; 0: none
-	Window      int           // within one process: connections that live at a time
-	Events      bool          // within one process: both sides sleep until something happens, instead of one thread that polls for both
+	Window      int           // within one process: connections that exist at a time
+	Events      bool          // within one process: each side sleeps in its own thread until an event, instead of one thread that polls for both
 }
 
-// maxConnections bounds what a client holds at a time.
+// maxConnections is the maximum number of a client's connections.
 const maxConnections = 1 << 15
 
 // Check returns an error for a wrong option, by its name on the command line.
@@ -65,15 +65,14 @@ func (s Side) Server(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(s.Err, "cmtime: %s\n", st.Listening()) // it can do without
+	_, _ = fmt.Fprintf(s.Err, "cmtime: %s\n", st.Listening()) // a write error does not matter
 	if err := srv.run(ctx); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// Client measures against a server. The summary is of what there was also when
-// connections failed.
+// Client measures with a server. If connections fail, the summary covers the others.
 func (s Side) Client(ctx context.Context) (sum Summary, err error) {
 	if err := s.Check(); err != nil {
 		return sum, err

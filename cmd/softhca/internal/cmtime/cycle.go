@@ -23,7 +23,7 @@ type lives struct {
 	source netip.AddrPort
 	pd     *verbs.PD
 	queue  *adapter.Queue // of all queue pairs
-	mr     *verbs.MR      // a message for each
+	mr     *verbs.MR      // a message for each slot
 	slots  []life
 	wcs    [16]verbs.WC
 
@@ -31,7 +31,7 @@ type lives struct {
 	begun   int
 	over    int
 	running int
-	told    time.Time // how far it is
+	told    time.Time // time of the last progress line
 }
 
 // life is one connection.
@@ -39,11 +39,11 @@ type life struct {
 	slot int
 	id   *rdmacm.ID
 	step step
-	at   time.Time // when the step began
+	at   time.Time // start of the step
 }
 
-// newLives makes what n lives share. They name their source, which is known: the
-// host is not asked each time how it would send to the server.
+// newLives creates the common objects of n lives. The lives name their source address,
+// so that resolving needs no look-up of the route.
 func newLives(r *rerun, n int) *lives {
 	l := &lives{
 		rerun: r, Resources: adapter.NewResources(r.client.Device), ch: r.client.NewEventChannel(),
@@ -57,10 +57,10 @@ func newLives(r *rerun, n int) *lives {
 	return l
 }
 
-// tellEvery is how often progress is told.
+// tellEvery is the interval of progress lines.
 const tellEvery = time.Second
 
-// run takes all connections through their lives. The first that fails ends it.
+// run takes all connections through their lives. The first failure ends it.
 func (l *lives) run(ctx context.Context) error {
 	l.told = time.Now()
 	for i := range l.slots {
@@ -84,7 +84,7 @@ func (l *lives) run(ctx context.Context) error {
 	return nil
 }
 
-// enter times the step that a life was in and begins another one.
+// enter records the time of a life's step and begins another step.
 func (l *lives) enter(v *life, s step) {
 	now := time.Now()
 	if v.step != s {
@@ -109,7 +109,7 @@ func (l *lives) begin(v *life) (err error) {
 	return v.id.ResolveAddr(l.source, l.client.Peer, l.o.Timeout)
 }
 
-// take acts on an event.
+// take handles an event.
 func (l *lives) take(e *rdmacm.Event) error {
 	defer e.Ack()
 	v := e.ID.Context.(*life)
@@ -122,13 +122,13 @@ func (l *lives) take(e *rdmacm.Event) error {
 	case e.Type == rdmacm.EventEstablished:
 		return l.send(v)
 	case e.Type == rdmacm.EventDisconnected && v.step == disconnect && e.Status == 0:
-		e.Ack() // Destroy waits for that
+		e.Ack() // Destroy waits for the acknowledgement
 		return l.end(v)
 	}
 	return fmt.Errorf("%v: %w", v.step, adapter.NewFailure(e))
 }
 
-// connect makes the queue pair and asks the server.
+// connect creates the queue pair and connects to the server.
 func (l *lives) connect(v *life) error {
 	l.enter(v, createQP)
 	if err := v.id.CreateQP(l.pd, qpAttr(l.queue.CQ)); err != nil {
@@ -148,7 +148,7 @@ func (l *lives) send(v *life) error {
 	})
 }
 
-// sent disconnects those whose n messages have arrived.
+// sent disconnects the connections whose messages have arrived; n is their number.
 func (l *lives) sent(n int) error {
 	for i := range l.wcs[:n] {
 		wc := &l.wcs[i]
@@ -182,7 +182,7 @@ func (l *lives) end(v *life) error {
 	return l.begin(v)
 }
 
-// close destroys what is left.
+// close destroys the remaining objects.
 func (l *lives) close() error {
 	var errs []error
 	for i := range l.slots {

@@ -2,9 +2,9 @@
 // by step, as rdma-core's cmtime does, with its output: either side may be the
 // Linux program.
 //
-// Within one process it also runs whole lives of connections one after the
-// other, looks whether they leave anything behind, and measures beside them
-// what as many messages cost without RDMA.
+// Within one process it also runs whole lives of connections one after the other,
+// checks that they leave nothing behind, and for comparison measures the same number
+// of messages without RDMA.
 //
 // Reading order: cmtime.go (Client, Server), phase.go and client.go (all
 // connections at once, a step at a time), server.go, waiter.go (how both wait),

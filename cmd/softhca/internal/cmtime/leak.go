@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Counts are what connections could leave behind.
+// Counts are the objects and memory that connections could leave behind.
 type Counts struct {
 	IDs        int             `json:"ids"`        // of rdmacm, both sides together
 	Client     verbs.Resources `json:"client"`     // the adapter's objects
@@ -20,35 +20,34 @@ type Counts struct {
 	HeapBytes  uint64          `json:"heap_bytes"` // that are reachable
 }
 
-// parts is how many parts the cycles are run in. What is kept for reuse grows to
-// the most that there was at a time, in steps; that happens in one part or
-// another. What leaks grows in each.
+// parts is the number of parts of the cycles. Memory kept for reuse grows in steps to
+// its maximum, in one part or another; leaked memory grows in each part.
 const parts = 3
 
-// Leaks compares what there was before the cycles and after each part of them.
+// Leaks compares the counts before the cycles and after each part of them.
 type Leaks struct {
 	Before Counts        `json:"before"` // the cycles
 	After  [parts]Counts `json:"after"`  // each third of them
 	Clean  bool          `json:"clean"`  // nothing is left over
 }
 
-// What the heap may grow by in each part but the first: noise, among it the
-// pages of two tables of QPNs that the first cycles did not meet; and for each
-// cycle less than the smallest object of a connection, as many cycles in a short
-// time fill tables with those in TIMEWAIT.
+// The allowed growth of the heap in each part but the first. The noise includes pages
+// of two tables of QPNs that the first cycles did not use. The growth per cycle is less
+// than the smallest object of a connection; many cycles in a short time fill tables
+// with connections in TIMEWAIT.
 const (
 	heapNoise    = 192 << 10 // bytes
 	heapPerCycle = 64
 )
 
-// judge sets Clean, after so many cycles in each part.
+// judge sets Clean. cycles is the number of cycles in each part.
 func (l *Leaks) judge(cycles int) {
 	b, a := l.Before, l.After[parts-1]
 	l.Clean = a.IDs == b.IDs && a.Client == b.Client && a.Server == b.Server && a.Goroutines <= b.Goroutines &&
 		l.growth() <= heapNoise+heapPerCycle*int64(cycles)
 }
 
-// growth returns the least that the heap grew by in a part but the first.
+// growth returns the smallest growth of the heap in the parts after the first.
 func (l *Leaks) growth() int64 {
 	least := int64(math.MaxInt64)
 	for i := 1; i < parts; i++ {
@@ -57,7 +56,7 @@ func (l *Leaks) growth() int64 {
 	return least
 }
 
-// String says what is left over.
+// String describes the leaks.
 func (l *Leaks) String() string {
 	line, last := "nothing is left over", &l.After[parts-1]
 	if !l.Clean {
@@ -71,15 +70,15 @@ func (l *Leaks) String() string {
 	return line + " kB after each third"
 }
 
-// Bounds of the wait for connections in TIMEWAIT, which takes 2.2 s with the
-// defaults of the protocol.
+// Limits of the wait for connections in TIMEWAIT, which lasts 2.2 s with the defaults of
+// the protocol.
 const (
 	quietPoll = 20 * time.Millisecond
 	quietMost = time.Minute
 )
 
-// count counts once no connection is in TIMEWAIT, the server has ended its part
-// of all, and garbage is collected.
+// count returns the counts when no connection is in TIMEWAIT, the server has ended all
+// connections, and garbage is collected.
 func (r *rerun) count(ctx context.Context) (c Counts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietMost)
 	defer cancel()
@@ -108,7 +107,7 @@ func (r *rerun) count(ctx context.Context) (c Counts, err error) {
 	c.Goroutines = runtime.NumGoroutine()
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the first one queued for finalizers
+	runtime.GC() // collects objects with finalizers that the first one queued
 	runtime.ReadMemStats(&m)
 	c.HeapBytes = m.HeapAlloc
 	return c, nil

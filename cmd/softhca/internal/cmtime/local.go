@@ -20,8 +20,8 @@ type Local struct {
 // errOver ends the server when the client is done.
 var errOver = errors.New("the measurement is over")
 
-// Run measures the phases, the cycles if there are to be any, and as many
-// messages without RDMA.
+// Run measures the phases, the cycles if Cycles is not 0, and messages without RDMA for
+// comparison.
 func (l Local) Run(ctx context.Context) (sum Summary, err error) {
 	if err := l.Check(); err != nil {
 		return sum, err
@@ -56,7 +56,7 @@ func (l Local) Run(ctx context.Context) (sum Summary, err error) {
 	return sum, nil
 }
 
-// both runs the client beside the server: in one thread, or with Events in two.
+// both runs the client and the server: in one thread, or with Events in two.
 func (l Local) both(ctx context.Context, client *adapter.Adapter, srv *server) (sum Summary, err error) {
 	if !l.Events {
 		sum, err = l.measure(ctx, client, srv, oneThread{srv})
@@ -66,7 +66,7 @@ func (l Local) both(ctx context.Context, client *adapter.Adapter, srv *server) (
 	served := make(chan error, 1)
 	go func() {
 		err := srv.run(ctx)
-		end(err) // a client without a server would wait for long
+		end(err) // without a server the client would wait long
 		served <- err
 	}()
 	sum, err = l.measure(ctx, client, srv, sleeper{})
@@ -77,7 +77,8 @@ func (l Local) both(ctx context.Context, client *adapter.Adapter, srv *server) (
 	return sum, errors.Join(err, srv.bad)
 }
 
-// leastExchanges makes the measurement of plain messages last long enough.
+// leastExchanges is the minimum number of exchanges of plain messages for a measurement
+// that lasts long enough.
 const leastExchanges = 20000
 
 // measure runs the client.
@@ -90,7 +91,7 @@ func (l Local) measure(ctx context.Context, client *adapter.Adapter, srv *server
 	return sum, err
 }
 
-// rerun runs the cycles in parts and compares what each leaves.
+// rerun runs the cycles in parts, and compares the objects that each part leaves.
 type rerun struct {
 	waiter
 	o       *Options
@@ -101,7 +102,7 @@ type rerun struct {
 	elapsed time.Duration
 }
 
-// run adds to the summary. What is left over is an error.
+// run adds its results to the summary. It returns an error for leaks.
 func (r *rerun) run(ctx context.Context, sum *Summary) (err error) {
 	var l Leaks
 	if l.Before, err = r.count(ctx); err != nil {
@@ -127,8 +128,7 @@ func (r *rerun) run(ctx context.Context, sum *Summary) (err error) {
 	return nil
 }
 
-// part takes n connections through their lives and returns what there is when
-// all of them are over.
+// part takes n connections through their lives, and then returns the counts.
 func (r *rerun) part(ctx context.Context, n int) (Counts, error) {
 	v := newLives(r, n)
 	begin := time.Now()
@@ -143,7 +143,7 @@ func (r *rerun) part(ctx context.Context, n int) (Counts, error) {
 	return r.count(ctx)
 }
 
-// tell says how far it is.
+// tell prints the progress.
 func (r *rerun) tell(over, n int) {
-	_, _ = fmt.Fprintf(r.err, "cmtime: %d of %d cycles\n", over, n) // it can do without
+	_, _ = fmt.Fprintf(r.err, "cmtime: %d of %d cycles\n", over, n) // a write error does not matter
 }

@@ -27,21 +27,21 @@ var stepNames = [numSteps]string{
 	"create id", "bind addr", "resolve addr", "resolve route", "create qp", "connect", "transfer", "disconnect", "destroy",
 }
 
-// String returns the name that the table has, such as "resolve addr".
+// String returns the name in the table, such as "resolve addr".
 func (s step) String() string { return stepNames[s] }
 
 // phase is a step for all connections at once.
 type phase struct {
 	step  step
-	title string // of the line that says that it begins
+	title string // line printed at its start
 	call  func(*client, *conn) error
-	fails string // the line of a call that fails
-	waits bool   // for an event
+	fails string // line printed when a call fails
+	waits bool   // it waits for an event
 	event rdmacm.EventType
 }
 
-// phases are the client's, in order. Binding is left out without an address to
-// bind to.
+// phases are the client's phases in order. Without an address to bind to, the client
+// skips binding.
 var phases = [...]phase{
 	{step: createID, title: "creating id", call: (*client).createID, fails: "failure creating id"},
 	{step: bindAddr, title: "binding source address", call: (*client).bindAddr, fails: "failure bind addr"},
@@ -91,19 +91,19 @@ func (c *client) disconnect(k *conn) error {
 	return k.id.DestroyQP()
 }
 
-// destroy forgets the ID first, so that it is done once.
+// destroy clears the ID first, so that the ID is destroyed only once.
 func (c *client) destroy(k *conn) error {
 	id := k.id
 	k.id = nil
 	return id.Destroy()
 }
 
-// param is what each connection asks for.
+// param returns the parameters of each connection.
 func (o *Options) param() *rdmacm.ConnParam {
 	return &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: uint8(o.Retries)}
 }
 
-// qpAttr is what each queue pair is made of.
+// qpAttr returns the attributes of each queue pair.
 func qpAttr(cq *verbs.CQ) *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{
 		Type: ib.RC, SendCQ: cq, RecvCQ: cq, SQSig: ib.SigAll,

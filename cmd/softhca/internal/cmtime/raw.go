@@ -14,8 +14,8 @@ import (
 // the MAD and the ICRC.
 const rawLen = 12 + 8 + 256 + 4
 
-// rawMost bounds a measurement. Loopback loses no message unless a socket's
-// buffer is full, which rawWindow prevents.
+// rawMost limits the duration of a measurement. Loopback loses a message only if a
+// socket's buffer is full, which rawWindow prevents.
 const (
 	rawMost   = time.Minute
 	rawWindow = 64
@@ -28,8 +28,8 @@ const (
 	rawReady
 )
 
-// Raw is what three messages cost without RDMA: what a program would do that
-// sets up its connections by itself, over the same sockets.
+// Raw is the cost of three messages without RDMA, over the same kind of sockets: that
+// of a program which sets up its connections itself.
 type Raw struct {
 	Exchanges int     `json:"exchanges"`  // of three messages
 	Bytes     int     `json:"bytes"`      // of a message
@@ -38,8 +38,8 @@ type Raw struct {
 	PerSecond float64 `json:"per_second"` // exchanges
 }
 
-// exchange says what to measure: n exchanges between two sockets, window of them
-// at a time. One asks, the other answers, the first says that it is ready.
+// exchange is a measurement of n exchanges between two sockets, window of them at a
+// time. The asker sends a request, the answerer a reply, and the asker a ready message.
 type exchange struct {
 	asker, answerer netip.Addr
 	n, window       int
@@ -49,8 +49,8 @@ type exchange struct {
 	reply, got  [rawLen]byte // the answerer's
 }
 
-// run measures. With apart each side is a goroutine that sleeps, else one
-// goroutine is both.
+// run measures. With apart each side is a goroutine that sleeps; otherwise one goroutine
+// runs both sides.
 func (x *exchange) run(ctx context.Context, apart bool) (r Raw, err error) {
 	if x.ask, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(x.asker, 0))); err != nil {
 		return r, err
@@ -87,7 +87,7 @@ func (x *exchange) until(t time.Time) {
 	_, _ = x.ask.SetReadDeadline(t), x.answer.SetReadDeadline(t)
 }
 
-// both runs the exchanges in one goroutine, a window after the other.
+// both runs the exchanges in one goroutine, one window after another.
 func (x *exchange) both() error {
 	for done := 0; done < x.n; done += x.window {
 		k := min(x.window, x.n-done)
@@ -142,7 +142,7 @@ func (x *exchange) request(i int) error {
 	return rawSend(x.ask, x.answer.LocalAddr().(*net.UDPAddr).AddrPort(), &x.out, rawRequest, i)
 }
 
-// readyOne takes a reply and says that all is ready.
+// readyOne receives a reply and sends the ready message.
 func (x *exchange) readyOne() error {
 	from, kind, i, err := rawReceive(x.ask, &x.in)
 	if err == nil && kind != rawReply {
@@ -154,7 +154,7 @@ func (x *exchange) readyOne() error {
 	return rawSend(x.ask, from, &x.out, rawReady, i)
 }
 
-// answerOne takes a message and answers it if it is a request.
+// answerOne receives a message and answers it if it is a request.
 func (x *exchange) answerOne() error {
 	from, kind, i, err := rawReceive(x.answer, &x.got)
 	if err != nil || kind == rawReady {

@@ -13,8 +13,8 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// server accepts every connection and ends it when its client does. One
-// goroutine uses it.
+// server accepts every connection, and ends it when the client ends it. One goroutine
+// uses it.
 type server struct {
 	*adapter.Resources
 	st    *adapter.Adapter
@@ -26,18 +26,18 @@ type server struct {
 
 	// With messages, as the cycles send them:
 	mr   *verbs.MR // a slot for each connection
-	free []int     // slots that no connection has
-	got  int       // messages that came and were right
-	bad  error     // one that was not
+	free []int     // free slots
+	got  int       // right messages received
+	bad  error     // error of a wrong message
 }
 
-// peer is a connection's part of the server.
+// peer is the server's state of a connection.
 type peer struct {
-	slot int // where its message comes
+	slot int // slot of its message
 }
 
-// newServer listens; what it makes ends with the adapter. slots is how many connections may send a message at a
-// time; with 0 none may.
+// newServer returns a server that listens. Closing the adapter destroys its objects. slots
+// is the maximum number of connections that may send a message at a time; with 0 none may.
 func newServer(st *adapter.Adapter, out io.Writer, slots int) (*server, error) {
 	s := &server{Resources: adapter.NewResources(st.Device), st: st, ch: st.NewEventChannel(), out: out}
 	s.pd = s.NewPD()
@@ -58,7 +58,7 @@ func newServer(st *adapter.Adapter, out io.Writer, slots int) (*server, error) {
 	return s, listener.Listen(0)
 }
 
-// run serves until ctx ends, which is the error then.
+// run serves until ctx ends, and returns its error.
 func (s *server) run(ctx context.Context) error {
 	for {
 		n, e, err := s.queue.WaitEither(ctx, s.ch, s.wcs[:])
@@ -75,7 +75,7 @@ func (s *server) run(ctx context.Context) error {
 	}
 }
 
-// turn does what there is to do, and moves the packets of the adapter.
+// turn handles all completions and events, and processes the adapter's packets.
 func (s *server) turn() error {
 	n, err := s.queue.Poll(s.wcs[:])
 	if err != nil {
@@ -90,9 +90,9 @@ func (s *server) turn() error {
 	return nil
 }
 
-// take acts on an event.
+// take handles an event.
 func (s *server) take(e *rdmacm.Event) error {
-	// A message that came before the event would end with the queue pair.
+	// Take messages that arrived before the event: they are lost with the queue pair.
 	for {
 		n, err := s.queue.Poll(s.wcs[:])
 		if err != nil {
@@ -103,25 +103,25 @@ func (s *server) take(e *rdmacm.Event) error {
 		}
 		s.receive(n)
 	}
-	e.Ack() // it is its receiver's still
+	e.Ack() // e remains valid
 	id := e.ID
 	switch e.Type {
 	case rdmacm.EventConnectRequest:
 		if err := s.accept(id); err != nil {
-			_, _ = fmt.Fprintf(s.out, "failing connection request: %v\n", err) // it goes on without
+			_, _ = fmt.Fprintf(s.out, "failing connection request: %v\n", err) // a write error does not matter
 		}
 		return nil
 	case rdmacm.EventEstablished, rdmacm.EventTimewaitExit:
 		return nil
 	case rdmacm.EventDeviceRemoval:
 		return adapter.NewFailure(e)
-	default: // however it ended
-		_ = id.Disconnect() // it says no to some ends, which need no answer
+	default: // the connection ended in any way
+		_ = id.Disconnect() // fails after some ends, which need no answer
 		return s.end(id)
 	}
 }
 
-// accept takes a connection, or rejects it.
+// accept accepts a connection, or rejects it.
 func (s *server) accept(id *rdmacm.ID) error {
 	p := &peer{slot: -1}
 	id.Context = p
@@ -139,7 +139,7 @@ func (s *server) accept(id *rdmacm.ID) error {
 	return nil
 }
 
-// errNoSlot says that more connections send messages than there was to be.
+// errNoSlot means that there are more connections than slots for messages.
 var errNoSlot = errors.New("more connections than can have a message")
 
 // post posts the receive of a connection's message.
@@ -185,8 +185,8 @@ func (s *server) end(id *rdmacm.ID) error {
 // messageLen is the size of a cycle's message, in bytes.
 const messageLen = 64
 
-// fillMessage makes the message of a cycle: its number, and what follows from
-// it.
+// fillMessage writes the message of a cycle: its number, and bytes computed from the
+// number.
 func fillMessage(b []byte, n uint64) {
 	binary.BigEndian.PutUint64(b, n)
 	for i := range b[8:] {
@@ -194,7 +194,7 @@ func fillMessage(b []byte, n uint64) {
 	}
 }
 
-// rightMessage reports whether a message is whole.
+// rightMessage reports whether a message has the right bytes.
 func rightMessage(b []byte) bool {
 	if len(b) != messageLen {
 		return false

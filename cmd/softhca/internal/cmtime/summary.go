@@ -50,7 +50,7 @@ type Cycles struct {
 	Steps     []Step  `json:"steps"`      // each of a life
 }
 
-// steps returns the results of the steps that there were.
+// steps returns the results of the steps that ran.
 func (t *timings) steps(connections int) []Step {
 	var all []Step
 	for i := range t {
@@ -133,8 +133,8 @@ const (
 
 // timing collects the times of one step.
 type timing struct {
-	wall time.Duration // of the step for all connections; 0 where each goes its own way
-	sum  time.Duration // of the connections' times
+	wall time.Duration // duration of the step for all connections; 0 in cycles
+	sum  time.Duration // sum of the connections' times
 	n    int
 	max  time.Duration
 	min  time.Duration
@@ -150,11 +150,11 @@ func (t *timing) add(d time.Duration) {
 	t.n++
 	t.sum += d
 	t.max, t.min = max(t.max, d), min(t.min, d)
-	// The value is within the bounds of the histogram, so it is taken.
+	// The value is within the limits of the histogram, so there is no error.
 	_ = t.h.RecordValue(min(max(int64(d), 1), int64(longest)))
 }
 
-// total returns how long the step took for all connections.
+// total returns the duration of the step for all connections.
 func (t *timing) total() time.Duration {
 	if t.wall > 0 {
 		return t.wall
@@ -162,7 +162,7 @@ func (t *timing) total() time.Duration {
 	return t.sum
 }
 
-// timings are those of all steps.
+// timings are the times of all steps.
 type timings [numSteps]timing
 
 // Quantiles are times in microseconds.
@@ -188,8 +188,8 @@ func (t *timing) quantiles() Quantiles {
 	return Quantiles{us(50), us(90), us(99), us(99.9), microseconds(t.max)}
 }
 
-// never is the shortest time of a step that no connection finished, in
-// microseconds: what the Linux program starts from.
+// never is the shortest time in microseconds of a step that no connection finished: the
+// initial value in the Linux program.
 const never = 1e9
 
 // shortest returns the shortest time in microseconds.

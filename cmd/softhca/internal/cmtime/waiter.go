@@ -8,15 +8,15 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// waiter is what a side waits with for completions or an event, as
-// adapter.Queue.WaitEither does. look lets both sides get on without waiting:
-// the client if q is not nil, in which nothing may complete then.
+// waiter waits for completions or an event, as adapter.Queue.WaitEither does. look makes
+// progress without waiting, on the server, and on the client if q is not nil; then q must
+// get no completions.
 type waiter interface {
 	wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error)
 	look(q *adapter.Queue) error
 }
 
-// sleeper sleeps. The adapter's goroutine does what there is to do.
+// sleeper sleeps. The adapter's goroutine processes packets.
 type sleeper struct{}
 
 func (sleeper) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
@@ -25,14 +25,13 @@ func (sleeper) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChann
 
 func (sleeper) look(*adapter.Queue) error { return nil }
 
-// oneThread polls, and while there is nothing does the server's part: one thread for
-// both sides, neither of which then waits for a thread of the other to be
-// scheduled.
+// oneThread polls, and runs the server when the client has nothing to do. With one thread
+// for both sides, neither waits for the kernel to schedule the other.
 type oneThread struct{ server *server }
 
 func (d oneThread) wait(ctx context.Context, q *adapter.Queue, ch *rdmacm.EventChannel, out []verbs.WC) (int, *rdmacm.Event, error) {
 	for ctx.Err() == nil {
-		if n, err := q.Poll(out); n > 0 || err != nil { // moves the packets of the adapter
+		if n, err := q.Poll(out); n > 0 || err != nil { // Poll also processes the adapter's packets
 			return n, nil, err
 		}
 		if e, ok := ch.TryGet(); ok {
