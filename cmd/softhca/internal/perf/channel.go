@@ -14,8 +14,8 @@ type channel struct {
 	psn uint32
 }
 
-// newChannel makes the EE context of a side whose service needs one, and returns
-// the domain of its queue pairs; nil for others.
+// newChannel creates the EE context of a side whose service needs one, and returns the
+// domain of its queue pairs. For other services it returns nil.
 func (s *localSide) newChannel() *verbs.RDD {
 	if !s.plan.service().channel {
 		return nil
@@ -25,8 +25,8 @@ func (s *localSide) newChannel() *verbs.RDD {
 	return rdd
 }
 
-// connectChannel moves the EE context and the queue pairs to RTS. What is of the
-// path is the EE context's.
+// connectChannel moves the EE context and the queue pairs to RTS. The EE context has the
+// attributes of the path.
 func (s *localSide) connectChannel(attr ib.QPAttr, peer *side) error {
 	if peer.EEC == nil {
 		return errors.New("the peer names no EE context")
@@ -42,7 +42,7 @@ func (s *localSide) connectChannel(attr ib.QPAttr, peer *side) error {
 	}
 	for i, q := range s.qps {
 		err := q.ModifyToRTS(attr)
-		if err == nil { // no move requires the timer, and without it the peer would wait long
+		if err == nil { // no move requires the RNR timer; its default would make the peer wait long
 			err = q.Modify(&ib.QPAttr{State: ib.RTS, MinRNRTimer: minRNRTimer}, ib.AttrState|ib.AttrMinRNRTimer)
 		}
 		if err != nil {

@@ -25,18 +25,17 @@ type client struct {
 	request request
 	verdict verdict // of the server
 	watch   *watch  // for migrations
-	reply   *reply  // brings it; before the end of the measurement if the server fails
+	reply   *reply  // receives the verdict; early if the server fails
 }
 
-// errServerEnded says that the server ended while the client was measuring.
+// errServerEnded means that the server ended while the client was measuring.
 var errServerEnded = errors.New("the server ended the measurement")
 
-// Run measures against the server at the other end of conn, until the time of
-// the plan is over or ctx ends. report, if not nil, is called about once a
-// second, on the caller's thread. Errors say what the server refused, which
-// work request failed, or which byte arrived wrong. When ctx has ended, what was
-// measured until then comes with its error; what was counted is missing. Run
-// closes conn.
+// Run measures with the server at the other end of conn, until the time of the plan is
+// over or ctx ends. Run calls report, if not nil, about once a second on the caller's
+// goroutine. The error says what the server refused, which work request failed, or which
+// byte arrived wrong. When ctx ends, Run returns its error with the measurement so far,
+// without counters. Run closes conn.
 func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report func(Interval)) (Summary, error) {
 	release := closeWith(ctx, conn)
 	defer release()
@@ -50,14 +49,14 @@ func Run(ctx context.Context, dev *verbs.Context, conn net.Conn, p Plan, report 
 	c := &client{plan: p, own: own, ctl: newControl(conn), meter: newMeter(&p, report), trips: newTrips(&p), watch: newWatch(own)}
 	s, err := c.run(ctx)
 	c.watch.close()
-	if err != nil && ctx.Err() != nil { // it closed the connection, which is no cause
+	if err != nil && ctx.Err() != nil { // the end of ctx closed the connection, and is the cause
 		err = ctx.Err()
 		s = c.partial()
 	}
 	return s, errors.Join(err, own.Close())
 }
 
-// partial returns what was measured until the measurement was interrupted.
+// partial returns the result of an interrupted measurement.
 func (c *client) partial() Summary {
 	m := c.meter
 	if m.messages == 0 {
@@ -76,12 +75,12 @@ func closeWith(ctx context.Context, conn net.Conn) (release func()) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return func() {
 		stop()
-		_ = conn.Close() // all was said that had to be
+		_ = conn.Close() // all messages are exchanged
 	}
 }
 
-// isIPv4 reports whether a connection goes over IPv4; what is no TCP
-// connection counts as that.
+// isIPv4 reports whether a connection uses IPv4. It returns true for a connection other
+// than TCP.
 func isIPv4(c net.Conn) bool {
 	a, ok := c.RemoteAddr().(*net.TCPAddr)
 	return !ok || a.AddrPort().Addr().Unmap().Is4()
@@ -123,7 +122,7 @@ func (c *client) run(ctx context.Context) (Summary, error) {
 	return s, err
 }
 
-// explain gathers what both sides know of a failure.
+// explain returns the Failure with the reports of both sides.
 func (c *client) explain(failed *completionError, before Report) error {
 	f := newFailure(failed, &c.plan, time.Since(c.meter.progress))
 	var err error
@@ -142,7 +141,7 @@ func (c *client) explain(failed *completionError, before Report) error {
 	return f
 }
 
-// agree exchanges who and where the sides are and connects the queue pairs.
+// agree exchanges the descriptions of the sides and connects the queue pairs.
 func (c *client) agree() error {
 	port, err := c.own.Device.QueryPort()
 	if err != nil {
@@ -174,12 +173,12 @@ func (c *client) agree() error {
 	return c.own.connect(&c.peer, mtu)
 }
 
-// measure runs the measurement and returns what there is to tell the server.
+// measure runs the measurement and returns the second message to the server.
 func (c *client) measure(ctx context.Context) (*done, error) {
 	// Every 10 ms the Go scheduler interrupts this loop, and may move it to the
 	// processor of the server's thread, which then waits for the kernel's next
-	// tick. A loop that keeps its thread pauses a little longer each time, which
-	// costs those more for whom the peer's pauses are nothing.
+	// tick. A loop that keeps its thread pauses a little longer each time, which costs
+	// more where the peer's pauses do not matter.
 	if c.plan.service().reliable {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -195,8 +194,8 @@ func (c *client) measure(ctx context.Context) (*done, error) {
 	return s.finish(c.request.Pattern)
 }
 
-// conclude has the server check what it received. What the server says counts,
-// also if it has ended before it could be told.
+// conclude makes the server check the received data. The server's verdict counts also if
+// the server ended before it got the message.
 func (c *client) conclude(end *done) error {
 	sent := c.ctl.send(end)
 	if err := c.ctl.finish(c.reply, replyDue); err != nil {

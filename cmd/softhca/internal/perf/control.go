@@ -14,7 +14,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// version is that of the protocol. The sides must have the same.
+// version is the version of the protocol, which must be the same on both sides.
 const version = 1
 
 // Bounds on the peer.
@@ -23,7 +23,7 @@ const (
 	replyDue = 10 * time.Second
 )
 
-// errLine is returned for a message that is too long or not one at all.
+// errLine is the error for a message that is too long or malformed.
 var errLine = errors.New("the peer does not speak the protocol of perf")
 
 // envelope begins every message: one line of JSON. An error ends the exchange.
@@ -37,7 +37,7 @@ func (e *envelope) head() *envelope { return e }
 // message is a struct that begins with an envelope.
 type message interface{ head() *envelope }
 
-// side is what a side tells of itself.
+// side is the description of a side for its peer.
 type side struct {
 	GID  string     `json:"gid"`               // an IP address
 	Alt  string     `json:"alt_gid,omitempty"` // another one, of the alternate path
@@ -59,8 +59,8 @@ type eecEnd struct {
 	PSN  uint32 `json:"psn"`
 }
 
-// request is the client's first message. Pattern chooses the bytes that a
-// READ finds.
+// request is the client's first message. Pattern selects the bytes that a READ
+// returns.
 type request struct {
 	envelope
 	Op      string `json:"op"`
@@ -79,14 +79,14 @@ type request struct {
 	side
 }
 
-// offer is the server's answer: it is ready.
+// offer is the server's answer when it is ready.
 type offer struct {
 	envelope
 	MTU int `json:"mtu"` // bytes
 	side
 }
 
-// done is the client's second message: all is sent and completed.
+// done is the client's second message, after all its requests have completed.
 type done struct {
 	envelope
 	Messages []uint64 `json:"messages"`         // of each queue pair
@@ -124,8 +124,8 @@ func (c *control) send(m message) error {
 	return err
 }
 
-// receive reads the next line into m; within 0 means however long it takes.
-// A message that carries an error is that error.
+// receive reads the next line into m, within a time, or without a limit if that is 0.
+// If the message has an error, receive returns it.
 func (c *control) receive(m message, within time.Duration) error {
 	var until time.Time
 	if within > 0 {
@@ -160,12 +160,12 @@ func (c *control) receive(m message, within time.Duration) error {
 
 // reply is a message that is received in the background.
 type reply struct {
-	outcome chan error  // gets the outcome of receiving it
-	over    atomic.Bool // it has come, or never will
-	closed  atomic.Bool // it never will
+	outcome chan error  // gets the result of the receive
+	over    atomic.Bool // the receive has ended
+	closed  atomic.Bool // the receive has failed without a message of the peer
 }
 
-// expect begins to receive a message, however long that takes.
+// expect starts to receive a message, without a time limit.
 func (c *control) expect(m message) *reply {
 	r := &reply{outcome: make(chan error, 1)}
 	go func() {
@@ -178,26 +178,26 @@ func (c *control) expect(m message) *reply {
 	return r
 }
 
-// finish waits for an expected message, no longer than so long from now.
+// finish waits at most the time within for an expected message.
 func (c *control) finish(r *reply, within time.Duration) error {
-	// Without a deadline the connection is closed, which ends the wait too.
+	// The call fails only if the connection is closed, which ends the wait too.
 	_ = c.conn.SetReadDeadline(time.Now().Add(within))
 	return <-r.outcome
 }
 
-// peerError is what a peer says that went wrong.
+// peerError is an error reported by the peer.
 type peerError struct{ text string }
 
 // Error quotes the peer.
 func (e *peerError) Error() string { return fmt.Sprintf("the peer says: %q", e.text) }
 
-// refuse tells the peer why, with what this side saw if there is a report.
+// refuse sends the reason to the peer, with the report of this side if there is one.
 func (c *control) refuse(why error, r *Report) {
-	// The reason counts; that the peer could not be told is no news.
+	// The caller reports the reason; a failure to send it does not matter.
 	_ = c.send(&verdict{envelope: envelope{Error: why.Error()}, Report: r})
 }
 
-// plan returns what a request asks for.
+// plan returns the plan of a request.
 func (r *request) plan() (Plan, error) {
 	op, err := ParseOp(r.Op)
 	if err != nil {

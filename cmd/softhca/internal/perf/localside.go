@@ -18,33 +18,32 @@ const (
 	rnrRetry    = ib.RNRInfiniteRetry
 	minRNRTimer = 1 // 10 µs
 	hopLimit    = 64
-	maxAtomics  = 128 // READs and atomics outstanding of a queue pair
-	maxInline   = 256 // bytes of a message that the post copies, when latency is measured
-	// recvSlack is how many times the depth of receives a server keeps, so
-	// that it can repost in batches.
+	maxAtomics  = 128 // maximum outstanding READs and atomics of a queue pair
+	maxInline   = 256 // maximum bytes of an inline message in latency measurements
+	// recvSlack times the depth is the number of receives that a server keeps, so that
+	// it can repost in batches.
 	recvSlack = 2
 )
 
-// localSide is one side: its queue pairs and a buffer. The first half of the
-// buffer is what the side sends or lets be read, the second half what it
-// receives. Each queue pair has a message in both.
+// localSide is one side: its queue pairs and a buffer. The first half of the buffer has
+// the messages that the side sends or that the peer reads, the second half the received
+// ones. Each queue pair has a message in each half.
 type localSide struct {
 	*adapter.Resources
 	plan Plan
 	gid  int // index
-	alt  int // index of the other path's, with Plan.Alt
+	alt  int // index for the alternate path, with Plan.Alt
 	pd   *verbs.PD
 	cq   *verbs.CQ
-	ahs  []*verbs.AH // one for each queue pair, of datagrams
+	ahs  []*verbs.AH // for datagrams: one for each queue pair
 	mr   *verbs.MR
 	qps  []*verbs.QP
 	psns []uint32
 
-	channel *channel // of RD
+	channel *channel // for RD
 }
 
-// newLocalSide makes the objects of one side, with the family of addresses that
-// the peer has.
+// newLocalSide creates the objects of one side, with an address of the peer's family.
 func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 	s := &localSide{Resources: adapter.NewResources(dev), plan: p}
 	var err error
@@ -77,7 +76,7 @@ func newLocalSide(dev *verbs.Context, p Plan, v4 bool) (*localSide, error) {
 	return s, nil
 }
 
-// inlineSize returns the room for inline data that the queue pairs have.
+// inlineSize returns the maximum inline data of the queue pairs.
 func (s *localSide) inlineSize() uint32 {
 	if s.plan.Latency && !s.plan.Op.info().fetches && s.plan.Size <= maxInline {
 		return uint32(s.plan.Size)
@@ -110,7 +109,7 @@ func random() uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-// randomPSN returns the PSN that a connection begins with.
+// randomPSN returns a random initial PSN.
 func randomPSN() uint32 { return uint32(random()) & 0xffffff }
 
 // out returns the message that queue pair i sends, in returns the one that it
@@ -121,7 +120,7 @@ func (s *localSide) in(i int) []byte { return s.out(s.plan.QPs + i) }
 
 func (s *localSide) offset(i int) int { return (i+1)*s.plan.stride() - s.plan.Size }
 
-// outSGE and inSGE name the same as scatter/gather elements.
+// outSGE and inSGE return the same messages as scatter/gather elements.
 func (s *localSide) outSGE(i int) []ib.SGE {
 	return []ib.SGE{s.mr.SGE(uint64(s.offset(i)), uint32(s.plan.Size))}
 }
@@ -131,8 +130,8 @@ func (s *localSide) inSGE(i int) []ib.SGE {
 	return []ib.SGE{s.mr.SGE(uint64(s.offset(s.plan.QPs+i)-front), uint32(front+s.plan.Size))}
 }
 
-// side returns what the peer must know. What the peer reads is what this side
-// would send.
+// side returns the description of this side for the peer. The peer reads the messages
+// that this side would send.
 func (s *localSide) side() side {
 	first := s.plan.QPs
 	if s.plan.Op == Read {
@@ -195,20 +194,20 @@ func (s *localSide) connect(peer *side, mtu ib.MTU) error {
 	return nil
 }
 
-// path returns the way to an address from one of the adapter's.
+// path returns the path to an address from one of the adapter's addresses.
 func (s *localSide) path(to netip.Addr, from int) ib.AHAttr {
 	return ib.AHAttr{
 		DGID: ib.GIDFromAddr(to.Unmap()), SGIDIndex: uint8(from), HopLimit: hopLimit, Port: 1, StaticRate: s.plan.Rate,
 	}
 }
 
-// end is a queue pair or an EE context: what has a path.
+// end is a queue pair or an EE context, which has a path.
 type end interface {
 	Modify(*ib.QPAttr, ib.AttrMask) error
 }
 
-// load gives an end its alternate path, if the plan has one, and asks for
-// REARM.
+// load sets the alternate path of an end, if the plan has one, and moves the migration
+// state to REARM.
 func (s *localSide) load(e end, peer *side) error {
 	if !s.plan.Alt {
 		return nil
@@ -222,16 +221,16 @@ func (s *localSide) load(e end, peer *side) error {
 	}, ib.AttrState|ib.AttrAltPath|ib.AttrPathMigState)
 }
 
-// atomics returns how many READs and atomics a queue pair has outstanding.
+// atomics returns the maximum number of outstanding READs and atomics of a queue pair.
 func (s *localSide) atomics() uint8 { return uint8(min(s.plan.Depth, maxAtomics)) }
 
-// pattern is a stream of bytes that a number chooses: what the last message
-// of queue pair i holds.
+// pattern is a pseudo-random stream of bytes: the content of the last message of a queue
+// pair.
 type pattern struct{ state uint64 }
 
 func newPattern(seed uint64, i int) pattern { return pattern{seed ^ uint64(i)<<32} }
 
-// next returns eight bytes: SplitMix64, which tells any two places apart.
+// next returns eight bytes of SplitMix64, whose values differ at any two places.
 func (p *pattern) next() (b [8]byte) {
 	p.state += 0x9e3779b97f4a7c15
 	z := p.state
@@ -249,8 +248,7 @@ func (p pattern) fill(b []byte) {
 	}
 }
 
-// check returns an error that names the first byte of b that is not the
-// pattern's.
+// check returns an error with the first byte of b that differs from the pattern.
 func (p pattern) check(b []byte) error {
 	for at := 0; at < len(b); at += 8 {
 		v := p.next()

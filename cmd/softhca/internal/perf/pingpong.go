@@ -12,22 +12,21 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// pingpong is one side of messages that go back and forth. Each carries its
-// number in its last bytes. A WRITE is noticed by looking at the memory,
-// which is what such programs do with adapters; the others by their
-// completion.
+// pingpong is one side of messages that go back and forth. Each message carries its
+// number in its last bytes. A side detects a WRITE by polling the memory, as such
+// programs do with adapters, and other messages by their completion.
 type pingpong struct {
 	own     *localSide
 	qp      *verbs.QP
 	cq      *verbs.CQ
 	op      Op
 	out     []byte
-	word    *uint64 // the last eight bytes of what is received
-	mask    uint64  // of those that a message covers
+	word    *uint64 // last eight bytes of the received message
+	mask    uint64  // the part of word that a message covers
 	wr      verbs.SendWR
 	recv    ib.RecvWR
 	arrived uint64 // messages that completed a receive
-	pending bool   // the last message sent is not completed
+	pending bool   // the last message sent has not completed
 	wcs     [8]ib.WC
 }
 
@@ -36,8 +35,8 @@ func newPingpong(own *localSide, peer *side) (*pingpong, error) {
 	in := own.in(0)
 	p := &pingpong{
 		own: own, qp: own.qps[0], cq: own.cq, op: own.plan.Op, out: own.out(0), mask: ^uint64(0),
-		// A message ends at a multiple of 64 bytes: the word is aligned, and
-		// one that is longer than the message is still in the buffer.
+		// A message ends at a multiple of 64 bytes: the word is aligned, and is within the
+		// buffer also if the message is shorter.
 		word: (*uint64)(unsafe.Add(unsafe.Pointer(&in[0]), len(in)-8)),
 		wr:   own.begin(0, peer),
 	}
@@ -68,15 +67,14 @@ func (p *pingpong) send(n uint64) error {
 	return p.qp.PostSend(p.wr)
 }
 
-// looks is how often a side looks before it asks whether to go on.
+// looks is the number of polls between checks whether to stop.
 const looks = 1 << 12
 
-// answerDue is how long a client waits for the answer to a message of a service
-// that repeats none.
+// answerDue is the time that a client waits for an answer with an unreliable service.
 const answerDue = time.Second
 
-// await spins until message number n has arrived and the last one sent is
-// completed. It returns false when stop did. due, unless it is 0, bounds the wait.
+// await busy-polls until message number n has arrived and the last message sent has
+// completed. It returns false if stop returns true. due, unless 0, limits the wait.
 func (p *pingpong) await(n uint64, due time.Duration, stop func() bool) (bool, error) {
 	var begin time.Time
 	for i := 1; ; i++ {
@@ -100,7 +98,7 @@ func (p *pingpong) await(n uint64, due time.Duration, stop func() bool) (bool, e
 	}
 }
 
-// poll takes completions and lets the adapter work.
+// poll polls completions, which also runs the adapter.
 func (p *pingpong) poll() error {
 	n, err := p.cq.Poll(p.wcs[:])
 	if err != nil {
@@ -162,7 +160,7 @@ func (c *client) pingpong(ctx context.Context) (*done, error) {
 	m := c.meter
 	due := answerDue
 	if c.plan.service().reliable {
-		due = 0 // it comes, or a completion says that it does not
+		due = 0 // the answer arrives, or a completion fails
 	}
 	off := func() bool { return ctx.Err() != nil || c.reply.over.Load() }
 	m.begin(c.plan.Duration)
@@ -181,7 +179,7 @@ func (c *client) pingpong(ctx context.Context) (*done, error) {
 		case !ok && ctx.Err() != nil:
 			return nil, ctx.Err()
 		case !ok:
-			// What failed there may have failed a request here, which says more.
+			// A failure of the server may have failed a request here, which says more.
 			return nil, cmp.Or(p.poll(), errServerEnded)
 		}
 		c.trips.add(time.Since(start))

@@ -9,7 +9,7 @@ import (
 	"github.com/softhca/softhca/ib"
 )
 
-// Op is what is measured.
+// Op is the measured operation.
 type Op uint8
 
 // The operations.
@@ -23,12 +23,12 @@ const (
 	numOps
 )
 
-// opInfo says what an operation needs.
+// opInfo has the properties of an operation.
 type opInfo struct {
 	name     string
 	wr       ib.WROpcode
 	receives bool // the server posts receives
-	fetches  bool // the answer brings data: latency is that of the answer
+	fetches  bool // the answer has data: the latency is the time to the answer
 	atomic   bool // 8 bytes
 }
 
@@ -41,7 +41,7 @@ var ops = [numOps]opInfo{
 	FetchAdd: {name: "fetch-add", wr: ib.WRAtomicFetchAdd, fetches: true, atomic: true},
 }
 
-// String returns the name that ParseOp takes.
+// String returns the name that ParseOp accepts.
 func (o Op) String() string {
 	if o < numOps {
 		return ops[o].name
@@ -71,7 +71,7 @@ func ParseOp(name string) (Op, error) {
 	return 0, fmt.Errorf("operation %q: %s", name, text.Want(name, OpNames()))
 }
 
-// Bounds of a plan. They also bound what a client can make a server allocate.
+// Limits of a plan. They also limit the memory that a client can make a server allocate.
 const (
 	maxQPs         = 1024
 	maxDepth       = 16384
@@ -94,14 +94,14 @@ const (
 // cacheLine keeps the messages of queue pairs apart.
 const cacheLine = 64
 
-// Plan says what to measure. The zero value of a field that has a default
-// means the default.
+// Plan describes a measurement. The zero value of a field with a default means the
+// default.
 type Plan struct {
 	Op       Op
 	Type     ib.QPType // of the queue pairs; 0: RC
 	Size     int       // bytes of a message; atomics have 8
 	Depth    int       // messages outstanding on each queue pair; 1 for latency
-	PostList int       // requests that a post carries, the last of them signalled; 1 for latency
+	PostList int       // requests per post, the last of them signalled; 1 for latency
 	QPs      int
 	MTU      ib.MTU        // 0: the largest that both ports have
 	Duration time.Duration // how long the client measures

@@ -13,8 +13,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Report is what one side counted during a measurement, and what it looks
-// like at its end.
+// Report has the counters of one side during a measurement, and its state at the end.
 type Report struct {
 	Sent         uint64            `json:"sent"`             // packets
 	Received     uint64            `json:"received"`         // packets that passed every check up to the queue pair
@@ -41,7 +40,7 @@ type Report struct {
 	Channel string `json:"ee_context,omitempty"`
 }
 
-// fields names the counters of the adapter that a report is made of.
+// fields maps the names of the adapter's counters to the fields of a report.
 func (r *Report) fields() map[string]*uint64 {
 	return map[string]*uint64{
 		"sent_pkts": &r.Sent, "rcvd_pkts": &r.Received, "completer_retry_err": &r.Retries,
@@ -52,8 +51,8 @@ func (r *Report) fields() map[string]*uint64 {
 	}
 }
 
-// count returns what the adapter has counted since before, which may be
-// empty. After it returns, what arrived before may be read.
+// count returns what the adapter has counted since before, which may be empty. After
+// count, the caller may read data that arrived before it.
 func (s *localSide) count(before Report) (Report, error) {
 	all, err := s.Device.Counters()
 	if err != nil {
@@ -77,8 +76,8 @@ func (s *localSide) count(before Report) (Report, error) {
 	return r, err
 }
 
-// states reports in which states the queue pairs are, and which PSN the first of
-// them waits for, or the EE context that they share.
+// states adds the states of the queue pairs, and the PSN expected by the first of them or
+// by their EE context.
 func (s *localSide) states(r *Report) error {
 	count := map[ib.QPState]int{}
 	for i, q := range s.qps {
@@ -109,7 +108,7 @@ func (s *localSide) states(r *Report) error {
 	return err
 }
 
-// ends says in which states a side's ends are.
+// ends describes the states of a side's queue pairs and EE context.
 func (r *Report) ends() string {
 	line := "its queue pairs: " + r.States
 	if r.Channel != "" {
@@ -118,7 +117,7 @@ func (r *Report) ends() string {
 	return line
 }
 
-// sanitize makes what a peer sent fit to be shown.
+// sanitize makes the report of a peer safe to print.
 func (r *Report) sanitize() {
 	if r == nil {
 		return
@@ -130,7 +129,7 @@ func (r *Report) sanitize() {
 	}
 }
 
-// Bounds of what a peer can have shown.
+// Limits of the printed part of a peer's report.
 const (
 	maxFaults = 64
 	maxShown  = 256 // runes
@@ -149,12 +148,12 @@ func printable(s string) string {
 	}, s)
 }
 
-// eventful reports whether there is more to say than that all went well.
+// eventful reports whether the report has anything unusual.
 func (r *Report) eventful() bool {
 	return r.Seed != 0 || r.Retries+r.RNRNAKs+r.Gaps+r.RNRNAKsSent+r.Damaged+r.Duplicates+r.Migrations != 0
 }
 
-// happenings are the counts that are worth a word, in words.
+// happenings describes the counters of unusual events.
 func (r *Report) happenings() string {
 	var list []string
 	for _, h := range [...]struct {
@@ -183,7 +182,7 @@ func (r *Report) happenings() string {
 	return strings.Join(list, ", ")
 }
 
-// faultLines says what each rule of a side did.
+// faultLines describes the effects of each rule of a side.
 func (r *Report) faultLines(side string) string {
 	if r.Seed == 0 {
 		return ""
@@ -199,12 +198,11 @@ func (r *Report) faultLines(side string) string {
 	return b.String()
 }
 
-// ErrPeerFailed is what a server returns when its client ended with an error
-// that it told.
+// ErrPeerFailed is the error of a server whose client ended with an error and reported
+// it.
 var ErrPeerFailed = errors.New("the client's connection failed")
 
-// completionError is a completion that is not a success, or the news that
-// none will come.
+// completionError is a completion with an error, or the loss of completions.
 type completionError struct {
 	qpn     ib.QPN
 	status  ib.WCStatus
@@ -219,8 +217,8 @@ func (e *completionError) Error() string {
 	return fmt.Sprintf("queue pair %v: a work request ended with %v", e.qpn, e.status)
 }
 
-// lost returns the error of a side that waits for completions which will
-// not come, nil if they may.
+// lost returns the error of a side that waits for lost completions, or nil if none are
+// lost.
 func (s *localSide) lost() error {
 	if !s.cq.Overrun() {
 		return nil
@@ -228,11 +226,11 @@ func (s *localSide) lost() error {
 	return &completionError{qpn: s.qps[0].QPN(), overrun: true}
 }
 
-// failure returns the error of a completion that is not a success.
+// failure returns the error of a completion.
 func failure(wc *ib.WC) error { return &completionError{qpn: wc.QPN, status: wc.Status} }
 
-// Failure is a measurement that ended because a work request of the client
-// did not complete with success, as both sides saw it.
+// Failure is a measurement that ended because a work request of the client failed, with
+// the reports of both sides.
 type Failure struct {
 	Status  string  `json:"status"`            // completion status of the work request, or CQ_ERR
 	QPN     ib.QPN  `json:"qpn"`               // of the client
@@ -261,7 +259,7 @@ func newFailure(e *completionError, p *Plan, stalled time.Duration) *Failure {
 	}
 }
 
-// Error tells the story of both sides, in several lines.
+// Error describes what both sides saw, in several lines.
 func (f *Failure) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "queue pair %v failed with %s", f.QPN, f.Status)
@@ -289,12 +287,12 @@ func (f *Failure) Error() string {
 	return b.String()
 }
 
-// requester says what the client sent and what it heard of that.
+// requester describes the client's requests and the answers to them.
 func (f *Failure) requester() string {
 	return fmt.Sprintf("sent %s, received %d; %s", text.Count(f.Client.Sent, "packet", "packets"), f.Client.Received, f.Client.happenings())
 }
 
-// end says why the requester gave up and what came of it.
+// end describes why the requester gave up, and the result.
 func (f *Failure) end() string {
 	why := map[ib.WCStatus]string{
 		ib.WCRetryExcErr:    "no retry brought an answer; it gave up",
@@ -316,7 +314,7 @@ func (f *Failure) end() string {
 	return fmt.Sprintf("%s; %s; %s flushed", why, f.Client.ends(), text.Count(f.Client.Flushed, "other request", "other requests"))
 }
 
-// responder says what the server saw of it.
+// responder describes what the server saw.
 func (f *Failure) responder() string {
 	s := f.Server
 	line := fmt.Sprintf("received %s, sent %d; %s; %s", text.Count(s.Received, "packet", "packets"), s.Sent, s.happenings(), s.ends())

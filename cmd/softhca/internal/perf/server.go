@@ -18,8 +18,8 @@ type server struct {
 	ctl     *control
 	request request
 	end     done      // the client's second message
-	reply   *reply    // brings it
-	told    bool      // the client knows what went wrong here
+	reply   *reply    // receives it
+	told    bool      // the client knows the error of this side
 	sink    *sink     // if the client sends
 	pong    *pingpong // if messages go back and forth
 	pongs   uint64    // messages sent back
@@ -27,11 +27,10 @@ type server struct {
 	watch   *watch // for migrations
 }
 
-// Serve serves the client at the other end of conn, which must want to
-// measure op, until it has finished or ctx ends. An error is told to the
-// client too. While the client measures, Serve polls its completion queue for
-// operations that give it something to do, and sleeps for the others. It
-// closes conn.
+// Serve serves the client at the other end of conn, which must measure op, until the
+// client has finished or ctx ends. It also sends an error to the client. While the
+// client measures, Serve polls its completion queue for operations with completions
+// at the server, and sleeps for the others. It closes conn.
 func Serve(ctx context.Context, dev *verbs.Context, conn net.Conn, op Op) error {
 	release := closeWith(ctx, conn)
 	defer release()
@@ -43,7 +42,7 @@ func Serve(ctx context.Context, dev *verbs.Context, conn net.Conn, op Op) error 
 	if err != nil && !errors.Is(err, ErrPeerFailed) {
 		s.tell(err)
 	}
-	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrPeerFailed) { // it closed the connection, which is no cause
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrPeerFailed) { // the end of ctx closed the connection, and is the cause
 		err = ctx.Err()
 	}
 	s.watch.close()
@@ -88,7 +87,7 @@ func (s *server) accept(dev *verbs.Context, op Op) error {
 	return nil
 }
 
-// prepare makes everything ready for the client's first packet.
+// prepare prepares the server for the client's first packet.
 func (s *server) prepare() (err error) {
 	info := s.plan.Op.info()
 	switch {
@@ -107,14 +106,15 @@ func (s *server) prepare() (err error) {
 	return err
 }
 
-// serve does its part until the client is done, checks, and answers.
+// serve does the server's part until the client has finished, checks the data, and
+// answers.
 func (s *server) serve() error {
 	s.reply = s.ctl.expect(&s.end)
 	err := s.work()
 	var told error
 	if err != nil {
-		// What ended the work has most likely ended the client's too, but not if
-		// it waits for a message of this side.
+		// The same failure has most likely ended the client too, unless it waits for a
+		// message of this side.
 		s.tell(err)
 		told = s.ctl.finish(s.reply, failureGrace)
 	} else {
@@ -124,7 +124,7 @@ func (s *server) serve() error {
 	case told == nil && s.end.Failed != "":
 		return s.clientFailed(err)
 	case err == nil && told != nil:
-		s.told = s.told || errors.As(told, new(*peerError)) // it has ended
+		s.told = s.told || errors.As(told, new(*peerError)) // the client has ended
 		err = fmt.Errorf("receive the result: %w", told)
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *server) serve() error {
 	if err := s.quiet(); err != nil {
 		return err
 	}
-	r := s.report() // what arrived before may be read after this
+	r := s.report() // after it, data that arrived before may be read
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -143,13 +143,13 @@ func (s *server) serve() error {
 	return nil
 }
 
-// failureGrace is how long a server that has failed waits for its client to
-// tell the same.
+// failureGrace is the time that a failed server waits for the client's report of the same
+// failure.
 const failureGrace = 2 * time.Second
 
-// clientFailed tells a client that failed what this side saw of it, and returns
-// what to report here; err is what went wrong here, if anything did: then the
-// client knows already.
+// clientFailed sends this side's report to a client that failed, and returns the error of
+// this side. err is an earlier error of this side, if any, which the client knows
+// already.
 func (s *server) clientFailed(err error) error {
 	failed := fmt.Errorf("%w: %q", ErrPeerFailed, s.end.Failed)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *server) clientFailed(err error) error {
 	return failed
 }
 
-// tell tells the client once that this side has failed.
+// tell sends the failure of this side to the client once.
 func (s *server) tell(err error) {
 	if !s.told {
 		s.told = true
@@ -169,7 +169,7 @@ func (s *server) tell(err error) {
 	}
 }
 
-// report returns what this side saw, nil if it cannot tell.
+// report returns the report of this side, or nil if it is not available.
 func (s *server) report() *Report {
 	if s.own == nil {
 		return nil
@@ -185,7 +185,7 @@ func (s *server) report() *Report {
 	return &r
 }
 
-// work does what the measurement needs of the server until it is over.
+// work does the server's part of the measurement until its end.
 func (s *server) work() error {
 	switch {
 	case s.pong != nil:
@@ -202,11 +202,11 @@ func (s *server) work() error {
 	case s.sink != nil:
 		return s.sink.run(s.reply.over.Load)
 	default:
-		return nil // the adapter does it all
+		return nil // the adapter does all the work
 	}
 }
 
-// wrong says that the last message of a queue pair is not as it was sent.
+// wrong returns the error for a wrong last message of a queue pair.
 func (s *server) wrong(i int, why error) error {
 	if s.plan.service().reliable {
 		return fmt.Errorf("the last message of queue pair %d arrived wrong: %w", i, why)
@@ -214,7 +214,7 @@ func (s *server) wrong(i int, why error) error {
 	return fmt.Errorf("the last message of queue pair %d was sent %d times and never arrived whole: %w", i, tailCopies, why)
 }
 
-// check checks what the client's messages left in memory.
+// check checks the data of the client's messages in memory.
 func (s *server) check() error {
 	if len(s.end.Messages) != s.plan.QPs {
 		return fmt.Errorf("%w: counts of %d queue pairs, not %d", errLine, len(s.end.Messages), s.plan.QPs)

@@ -11,18 +11,18 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// service is what a transport service means to a measurement.
+// service has the properties of a transport service for measurements.
 type service struct {
 	name     string
 	typ      ib.QPType
-	ops      []Op // that it has
-	reliable bool // what is sent arrives, or fails
-	header   int  // bytes in front of a message that is received
-	datagram bool // each request names its destination, and is a packet
-	channel  bool // each request names its destination, and the EE context that all share
+	ops      []Op // its operations
+	reliable bool // each message arrives or fails
+	header   int  // bytes before a received message
+	datagram bool // each request names its destination, and is one packet
+	channel  bool // each request names its destination and the common EE context
 }
 
-// services are those that can be measured; the first is the default.
+// services are the services that perf measures; the first is the default.
 var services = [...]service{
 	{name: "rc", typ: ib.RC, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd}, reliable: true},
 	{name: "uc", typ: ib.UC, ops: []Op{Write, WriteImm, Send}},
@@ -30,10 +30,10 @@ var services = [...]service{
 	{name: "rd", typ: ib.RD, ops: []Op{Write, WriteImm, Send, Read, CmpSwap, FetchAdd}, reliable: true, channel: true},
 }
 
-// grhBytes is what UD places before each message.
+// grhBytes is the size of the GRH that UD places before each message.
 const grhBytes = 40
 
-// qKey is that of all datagrams.
+// qKey is the Q_Key of all datagrams.
 const qKey ib.QKey = 0x1d30_9ef5
 
 // ParseType returns the type of queue pairs with a name. The error names them
@@ -47,7 +47,7 @@ func ParseType(name string) (ib.QPType, error) {
 	return 0, fmt.Errorf("type %q: want one of %s", name, strings.Join(TypeNames(), ", "))
 }
 
-// TypeNames returns the names that ParseType takes.
+// TypeNames returns the names that ParseType accepts.
 func TypeNames() (names []string) {
 	for i := range services {
 		names = append(names, services[i].name)
@@ -55,7 +55,7 @@ func TypeNames() (names []string) {
 	return names
 }
 
-// service returns the row of the plan's type; nil if that cannot be measured.
+// service returns the row of the plan's type, or nil if perf does not measure it.
 func (p *Plan) service() *service {
 	for i := range services {
 		if services[i].typ == p.Type {
@@ -65,8 +65,7 @@ func (p *Plan) service() *service {
 	return nil
 }
 
-// checkService returns an error if the type of queue pairs cannot do what the
-// plan wants.
+// checkService returns an error if the type of queue pairs does not support the plan.
 func (p *Plan) checkService() error {
 	s := p.service()
 	switch {
@@ -84,7 +83,7 @@ func (p *Plan) checkService() error {
 	return nil
 }
 
-// begin returns what every request of queue pair i has.
+// begin returns the common part of all requests of queue pair i.
 func (s *localSide) begin(i int, peer *side) verbs.SendWR {
 	wr := verbs.SendWR{
 		Opcode: s.plan.Op.info().wr, SGList: s.outSGE(i), RemoteAddr: peer.Addr + uint64(i*s.plan.stride()), RKey: ib.RKey(peer.RKey),
@@ -98,8 +97,8 @@ func (s *localSide) begin(i int, peer *side) verbs.SendWR {
 	return wr
 }
 
-// address makes the address handles of a peer: one for each queue pair, since a
-// static rate is an address handle's.
+// address creates the address handles of a peer: one for each queue pair, because a
+// static rate applies to each address handle.
 func (s *localSide) address(peer netip.Addr) error {
 	if !s.plan.service().datagram {
 		return nil
@@ -110,14 +109,14 @@ func (s *localSide) address(peer netip.Addr) error {
 	return s.Err()
 }
 
-// Nothing says whether the last message of an unreliable service arrives: it is
-// sent as often, so far apart.
+// A client does not learn whether the last message of an unreliable service arrives, so
+// it sends the message several times. The number and the interval of the copies:
 const (
 	tailCopies = 16
 	tailPause  = 2 * time.Millisecond
 )
 
-// tail sends the last message of a lane, whose bytes are checked.
+// tail sends the last message of a lane, whose bytes the receiver checks.
 func (s *sprint) tail(l *lane) error {
 	if s.own.plan.service().reliable {
 		return s.post(l, l.list[len(l.list)-1:])
@@ -135,15 +134,15 @@ func (s *sprint) tail(l *lane) error {
 	return nil
 }
 
-// How long a server waits for packets that are on their way when the client is
-// done: until none has come for a moment, and not for ever.
+// The limits of a server's wait for packets in flight when the client has finished: a
+// time without packets, and a total time.
 const (
 	quietFor  = 50 * time.Millisecond
 	quietFrom = 5 * time.Second
 )
 
-// quiet waits until what an unreliable service has on its way has arrived or is
-// lost, and takes it.
+// quiet waits until all packets of an unreliable service have arrived or are lost, and
+// takes their messages.
 func (s *server) quiet() error {
 	if s.plan.service().reliable || s.pong != nil {
 		return nil

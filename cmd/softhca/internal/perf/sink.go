@@ -13,7 +13,7 @@ type sink struct {
 	own   *localSide
 	cq    *verbs.CQ
 	lanes []drain
-	batch []ib.RecvWR // room for the receives of one post
+	batch []ib.RecvWR // receives of one post
 	wcs   [pollBatch]ib.WC
 }
 
@@ -21,8 +21,8 @@ type sink struct {
 type drain struct {
 	qp    *verbs.QP
 	recv  ib.RecvWR
-	owed  int    // receives that are not posted again yet
-	taken uint64 // messages
+	owed  int    // receives not posted again yet
+	taken uint64 // messages received
 }
 
 // newSink returns a sink with all receives posted.
@@ -69,7 +69,7 @@ func (s *sink) run(stop func() bool) error {
 	}
 }
 
-// poll takes completions and posts receives again, many at a time.
+// poll polls completions and posts receives again in batches.
 func (s *sink) poll() (int, error) {
 	n, err := s.cq.Poll(s.wcs[:])
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *sink) poll() (int, error) {
 	return n, nil
 }
 
-// messages returns how many have arrived.
+// messages returns the number of messages that have arrived.
 func (s *sink) messages() (n uint64) {
 	for i := range s.lanes {
 		n += s.lanes[i].taken
@@ -99,8 +99,8 @@ func (s *sink) messages() (n uint64) {
 	return n
 }
 
-// settle takes the completions that the client knows of. Those of an unreliable
-// service were taken before, and some may be missing.
+// settle polls the completions of all messages that the client reports as sent. For an
+// unreliable service the completions were taken before, and some may be missing.
 func (s *sink) settle(messages []uint64, reliable bool) error {
 	for i := range s.lanes {
 		if n := s.lanes[i].taken; !reliable && n > messages[i] {

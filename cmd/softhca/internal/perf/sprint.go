@@ -10,7 +10,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// pollBatch is how many completions one poll takes.
+// pollBatch is the maximum number of completions of one poll.
 const pollBatch = 64
 
 // sprint keeps every queue pair of the client full.
@@ -32,8 +32,8 @@ type lane struct {
 	list   []verbs.SendWR // of one post
 	free   int            // lists that may still be posted
 	posted uint64         // messages
-	begun  []time.Time    // when the lists that are outstanding were posted: a ring
-	first  int            // the oldest of them
+	begun  []time.Time    // ring of the times at which the outstanding lists were posted
+	first  int            // index of the oldest time
 }
 
 func newSprint(own *localSide, peer *side) *sprint {
@@ -59,9 +59,9 @@ func newSprint(own *localSide, peer *side) *sprint {
 	return s
 }
 
-// run posts for the given time and until all is completed. When the server
-// fails before, what is outstanding completes or fails all the same: its status
-// says more.
+// run posts for the given time, and then waits until all requests complete. If the
+// server fails before, run still waits for the outstanding requests, because their
+// status says more.
 func (s *sprint) run(ctx context.Context, d time.Duration) error {
 	s.meter.begin(d)
 	for {
@@ -88,7 +88,7 @@ func (s *sprint) run(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// fill posts to every lane that has room.
+// fill posts to every lane with room.
 func (s *sprint) fill() error {
 	for i := range s.lanes {
 		for l := &s.lanes[i]; l.free > 0; {
@@ -118,7 +118,7 @@ func (s *sprint) post(l *lane, wrs []verbs.SendWR) error {
 	return nil
 }
 
-// poll takes completions, each of which ends a list.
+// poll polls completions, each of which ends a list.
 func (s *sprint) poll() error {
 	n, err := s.own.cq.Poll(s.wcs[:])
 	if err != nil {
@@ -150,8 +150,8 @@ func (s *sprint) poll() error {
 	return nil
 }
 
-// finish sends one more message on each lane, whose bytes nothing before had,
-// and checks what this side can. read is the pattern that a READ finds.
+// finish sends one more message with new bytes on each lane, and checks what this side
+// can check. read is the pattern that a READ returns.
 func (s *sprint) finish(read uint64) (*done, error) {
 	end := &done{Pattern: random()}
 	op := s.own.plan.Op
@@ -188,8 +188,8 @@ func (s *sprint) finish(read uint64) (*done, error) {
 	return end, nil
 }
 
-// checkAtomic checks the value that the last atomic of a lane brought: every
-// one before it counted once.
+// checkAtomic checks the value returned by the last atomic of a lane: each earlier one
+// must have been executed exactly once.
 func (s *sprint) checkAtomic(i int) error {
 	n := s.lanes[i].posted
 	if n == 0 {

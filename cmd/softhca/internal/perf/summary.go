@@ -14,26 +14,26 @@ import (
 type Interval struct {
 	Elapsed  time.Duration // since the start
 	Messages uint64        // of the interval
-	Gbps     float64       // of payload
-	Mpps     float64       // messages, in millions a second
+	Gbps     float64       // payload
+	Mpps     float64       // millions of messages a second
 }
 
-// tick is how often a measurement looks whether it is called off.
+// tick is the interval at which a measurement checks its context.
 const tick = 50 * time.Millisecond
 
-// meter counts messages and knows the time.
+// meter counts messages and measures time.
 type meter struct {
 	size     int // bytes of a message
 	report   func(Interval)
 	start    time.Time
 	end      time.Time // when to stop
-	stopped  time.Time // when the last message was complete
+	stopped  time.Time // when the last message completed
 	nextTick time.Time
 	since    time.Time // start of the interval
 	before   uint64    // messages before it
 	messages uint64
-	progress time.Time     // when a message was last known to be complete
-	pause    time.Duration // the longest without one
+	progress time.Time     // time of the last completed message
+	pause    time.Duration // longest time without a completed message
 }
 
 func newMeter(p *Plan, report func(Interval)) *meter {
@@ -47,8 +47,8 @@ func (m *meter) begin(d time.Duration) {
 	m.since, m.nextTick, m.end = m.start, m.start.Add(tick), m.start.Add(d)
 }
 
-// running reports whether more is to be measured. It reports progress, and
-// fails when ctx has ended.
+// running reports whether the measurement continues. It reports progress, and returns an
+// error when ctx has ended.
 func (m *meter) running(ctx context.Context) (bool, error) {
 	now := time.Now()
 	if now.Before(m.nextTick) {
@@ -65,7 +65,7 @@ func (m *meter) running(ctx context.Context) (bool, error) {
 	return now.Before(m.end), ctx.Err()
 }
 
-// complete notes that messages were complete just now.
+// complete records that messages have just completed.
 func (m *meter) complete() {
 	now := time.Now()
 	m.pause = max(m.pause, now.Sub(m.progress))
@@ -135,7 +135,7 @@ func (l *Loss) String() string {
 	return line + fmt.Sprintf("; %s arrived", text.Rate(l.Gbps*1e9, "b/s"))
 }
 
-// count fills Lost from what both sides counted.
+// count fills Lost from the counters of both sides.
 func (s *Summary) count(p *Plan, end *done) {
 	if p.service().reliable || p.Latency || s.Client == nil || s.Server == nil {
 		return
@@ -169,8 +169,8 @@ type Latency struct {
 	Max  float64 `json:"max"`  // all of them
 }
 
-// String returns the summary for people, in lines that fit a terminal: what was
-// measured, how long it took, and more if something was out of the ordinary.
+// String returns the summary as text in lines that fit a terminal: the measurement, its
+// duration, and unusual events if there were any.
 func (s Summary) String() string {
 	line := fmt.Sprintf("%s: %s of %s on %s in %.2f s: %s, %s", s.Op, text.Count(s.Messages, "message", "messages"),
 		text.Count(s.Size, "byte", "bytes"), text.Count(s.QPs, "QP", "QPs"), s.Seconds, text.Rate(s.Gbps*1e9, "b/s"), text.Rate(s.Mpps*1e6, " messages/s"))
@@ -207,7 +207,7 @@ const (
 // trips collects latencies.
 type trips struct {
 	h     *hdrhistogram.Histogram
-	parts int64 // what is reported of a trip: one over this
+	parts int64 // the reported latency is the trip divided by this
 }
 
 func newTrips(p *Plan) *trips {
@@ -219,7 +219,7 @@ func newTrips(p *Plan) *trips {
 }
 
 func (t *trips) add(d time.Duration) {
-	// The value is within the bounds of the histogram, so it is taken.
+	// The value is within the limits of the histogram, so there is no error.
 	_ = t.h.RecordValue(min(max(int64(d), 1), int64(maxLatency)))
 }
 

@@ -28,17 +28,17 @@ func (m *Migration) String() string {
 		text.Count(m.QPs, "migration", "migrations"), m.After, m.Pause, text.Count(m.Again, "packet", "packets"))
 }
 
-// watch takes the asynchronous events of an adapter and notes migrations.
+// watch reads the asynchronous events of an adapter and records migrations.
 type watch struct {
 	end  context.CancelFunc
 	done sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
-	moved uint64     // queue pairs, or EE contexts
-	first time.Time  // when the first did
+	mu    sync.Mutex // guards the fields below
+	moved uint64     // queue pairs, or EE contexts, that have migrated
+	first time.Time  // time of the first migration
 }
 
-// newWatch watches over a side that has an alternate path; others have nil.
+// newWatch returns a watch for a side with an alternate path, and nil for others.
 func newWatch(own *localSide) *watch {
 	if !own.plan.Alt {
 		return nil
@@ -49,7 +49,7 @@ func newWatch(own *localSide) *watch {
 		for {
 			ev, err := own.Device.GetAsyncEvent(ctx)
 			if err != nil {
-				return // ended, or the adapter was closed
+				return // the watch has ended, or the adapter is closed
 			}
 			ev.Ack()
 			if ev.Type == ib.EventPathMig || ev.Type == ib.EventEECPathMig {
@@ -68,7 +68,7 @@ func (w *watch) note(now time.Time) {
 	}
 }
 
-// count returns how many queue pairs, or EE contexts, have migrated.
+// count returns the number of queue pairs, or EE contexts, that have migrated.
 func (w *watch) count() uint64 {
 	if w == nil {
 		return 0
@@ -78,7 +78,7 @@ func (w *watch) count() uint64 {
 	return w.moved
 }
 
-// migration returns what there is to tell; nil without an alternate path.
+// migration returns the Migration of a result, or nil without an alternate path.
 func (w *watch) migration(m *meter, own *Report) *Migration {
 	if w == nil {
 		return nil
@@ -87,7 +87,7 @@ func (w *watch) migration(m *meter, own *Report) *Migration {
 	defer w.mu.Unlock()
 	r := &Migration{QPs: w.moved, Pause: float64(m.pause) / float64(time.Millisecond), Again: own.Retransmits}
 	if w.moved > 0 {
-		// The event may be taken after the last completion, which it is older than.
+		// The event is older than the last completion, but may be read after it.
 		r.After = min(w.first.Sub(m.start), m.stopped.Sub(m.start)).Seconds()
 	}
 	return r
