@@ -11,21 +11,21 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// What the connection is asked for.
+// The parameters of the connection.
 const (
 	servicePort = 7471
-	readDepth   = 4 // READs and atomics on their way
+	readDepth   = 4 // outstanding READs and atomics
 	retries     = 7
-	// ackTimeout is long, so that a busy host does not send again in vain. A
-	// connection that has ended rests as long.
+	// ackTimeout is long, so that a busy host does not retransmit needlessly. It also
+	// determines the duration of TIMEWAIT.
 	ackTimeout = 17
-	// A CM message that is lost is sent again after half a second rather than
-	// after four.
+	// A lost CM message is repeated after half a second rather than after four
+	// seconds.
 	responseTimeout = 17
 	messageRetries  = 4
 )
 
-// listen has n wait for connections.
+// listen makes n listen for connections.
 func (n *node) listen() (err error) {
 	n.Local = netip.AddrPortFrom(n.ip(), servicePort)
 	if n.listener, err = n.Bind(n.ch, n.space); err != nil {
@@ -34,7 +34,7 @@ func (n *node) listen() (err error) {
 	return n.listener.Listen(1)
 }
 
-// dial asks peer for a connection.
+// dial connects to peer.
 func (n *node) dial(ctx context.Context, peer *node) (err error) {
 	if n.id, err = n.NewID(n.ch, n.space); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (n *node) dial(ctx context.Context, peer *node) (err error) {
 	return n.id.Connect(n.connParam())
 }
 
-// accept takes the next connection that somebody asks for.
+// accept accepts the next connection request.
 func (n *node) accept(ctx context.Context) error {
 	e, err := n.wait(ctx, rdmacm.EventConnectRequest)
 	if err != nil {
@@ -80,7 +80,7 @@ func (n *node) connParam() *rdmacm.ConnParam {
 	}
 }
 
-// createQP makes the queue pair of the node's connection.
+// createQP creates the queue pair of the node's connection.
 func (n *node) createQP() error {
 	err := n.id.CreateQP(n.pd, &verbs.QPInitAttr{
 		SendCQ: n.cq, RecvCQ: n.cq,
@@ -136,7 +136,7 @@ func (s *stage) connect(ctx context.Context) error {
 	return nil
 }
 
-// attributes shows what each move has given to the queue pairs.
+// attributes shows the attributes that each move has set on the queue pairs.
 func (s *stage) attributes(a, b *verbs.QPAttr) {
 	s.step("RESET → INIT", "it gets a port, and rights for the peer")
 	s.attrs(a, b, func(q *verbs.QPAttr) string {
@@ -179,7 +179,7 @@ func (s *stage) attrs(a, b *verbs.QPAttr, show func(q *verbs.QPAttr) string) {
 	s.text(8, "  B     %s", s.paint(dim, show(b)))
 }
 
-// hangUp has A end the connection, and B agree.
+// hangUp makes A end the connection, and B answer.
 func (s *stage) hangUp(ctx context.Context) error {
 	if err := s.a.id.Disconnect(); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (s *stage) disconnect(ctx context.Context) error {
 	return s.leave()
 }
 
-// leave destroys what the connection had.
+// leave destroys the objects of the connection.
 func (s *stage) leave() error {
 	for _, n := range [...]*node{s.a, s.b} {
 		if err := n.id.DestroyQP(); err != nil {
@@ -234,8 +234,8 @@ func (s *stage) leave() error {
 	return nil
 }
 
-// draw draws what both sides recorded since the last time, and returns how
-// many moves of queue pairs that was.
+// draw draws the records of both sides since the last call, and returns the number of
+// moves of queue pairs among them.
 func (s *stage) draw() (moves int) {
 	steps := interleave(s.aTrace.take(), s.bTrace.take())
 	for i := range steps {

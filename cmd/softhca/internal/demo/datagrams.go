@@ -11,19 +11,19 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// unready is the code of the time that A waits where B has no receive: long enough
-// for B's program to post one, on a busy host too, and to be seen.
+// unready is the code of the time that A waits when B has no receive: long enough for
+// B's program to post one, on a busy host too, and for the reader to notice.
 const unready = 31 // 491.52 ms
 
 // link is a connection of reliable datagrams: the queue pair and the ID of either
 // side.
 type link struct {
 	a, b *rdmacm.ID
-	peer rdmacm.ConnParam // how A reaches B's queue pair
+	peer rdmacm.ConnParam // A's parameters for B's queue pair
 }
 
-// RunDatagrams shows reliable datagrams: two pairs of queue pairs share one channel,
-// one of them is not ready, and the other goes on. Else it is as Run.
+// RunDatagrams shows reliable datagrams: two pairs of queue pairs share one channel; one
+// pair is not ready, and the other continues. Otherwise it is like Run.
 func RunDatagrams(ctx context.Context, o Options) (err error) {
 	s := &stage{printer: newPrinter(&o), space: rdmacm.RD}
 	s.printer.write(s.paint(bold, "softhca: two queue pairs share one channel of reliable datagrams") + "\n")
@@ -76,7 +76,7 @@ func (s *stage) link(ctx context.Context, title, text string) (link, error) {
 	return l, err
 }
 
-// send has A send size bytes at an offset to B's queue pair of a connection.
+// send makes A send size bytes at an offset to B's queue pair of a connection.
 func (l link) send(s *stage, id, off uint64, size uint32) error {
 	return l.a.QP().PostSend(verbs.SendWR{
 		WRID: id, Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []verbs.SGE{s.a.mr.SGE(off, size)},
@@ -84,7 +84,7 @@ func (l link) send(s *stage, id, off uint64, size uint32) error {
 	})
 }
 
-// goOn is the scene in which one queue pair waits and the other does not.
+// goOn is the scene in which one queue pair waits and the other continues.
 func (s *stage) goOn(ctx context.Context, first, second link) error {
 	const size = 1500
 	s.title("One waits, the other goes on")

@@ -19,11 +19,11 @@ import (
 type Open func(addr string, trace func(*verbs.TraceRecord)) (hca *verbs.Context, closer func() error, err error)
 
 // ProbeAfter is the Config.ProbeAfter of both adapters. It is long, so that the output is the
-// same on a busy host, where an adapter waits for a processor: only lost packets are sent
-// again.
+// same on a busy host, where an adapter waits for a processor: only lost packets are
+// retransmitted.
 const ProbeAfter = 500 * time.Millisecond
 
-// Options say where and how to show.
+// Options are the options of a demonstration.
 type Options struct {
 	AddrA, AddrB string
 	OpenA, OpenB Open
@@ -34,7 +34,7 @@ type Options struct {
 	Summary      *Summary      // receives the scenes and the throughput; may be nil
 }
 
-// ErrNotVerified is returned when something shown was not as it should be.
+// ErrNotVerified means that a check of the demonstration failed.
 var ErrNotVerified = errors.New("not everything was as it should be")
 
 // stage is the demonstration while it runs.
@@ -47,9 +47,8 @@ type stage struct {
 	aTrace, bTrace recorder
 }
 
-// Run shows everything. It returns an error if anything failed or was not
-// verified. Each wait is bounded: it takes seconds at most, and the time to
-// measure.
+// Run shows everything. It returns an error if anything failed or was not verified. Each
+// wait is limited: Run takes seconds at most, in addition to Measure.
 func Run(ctx context.Context, o Options) (err error) {
 	s := &stage{printer: newPrinter(&o), measure: o.Measure}
 	p := s.printer
@@ -89,7 +88,7 @@ func (s *stage) open(o *Options) (err error) {
 	return s.b.listen()
 }
 
-// close closes those that were opened.
+// close closes the adapters that are open.
 func (s *stage) close() error {
 	var errs []error
 	for _, n := range [...]*node{s.b, s.a} {
@@ -105,7 +104,7 @@ func traced(open Open, trace func(*verbs.TraceRecord)) adapter.Open {
 	return func(addr string) (*verbs.Context, func() error, error) { return open(addr, trace) }
 }
 
-// adapters is the scene that presents the two.
+// adapters is the scene that presents both adapters.
 func (s *stage) adapters() error {
 	s.title("Open two adapters")
 	for _, n := range [...]*node{s.a, s.b} {
@@ -120,7 +119,7 @@ func (s *stage) adapters() error {
 	return nil
 }
 
-// told shows what the programs were told of the connection.
+// told shows the events that the programs got.
 func (s *stage) told() {
 	for _, n := range [...]*node{s.a, s.b} {
 		var names []string

@@ -8,7 +8,7 @@ import (
 	"github.com/softhca/softhca/roce"
 )
 
-// explain says in plain words what a packet means; n is its payload in bytes.
+// explain explains a packet in plain words; n is its payload in bytes.
 func explain(p *roce.Packet, n int) string {
 	start, end := p.Info.Flags&roce.FlagStart != 0, p.Info.Flags&roce.FlagEnd != 0
 	switch p.Info.Kind {
@@ -96,8 +96,8 @@ func messages(n ib.MSN) string {
 	return fmt.Sprintf("%d messages", n)
 }
 
-// explainMAD names a management datagram, of which the beginning is at hand,
-// and says in plain words what it means.
+// explainMAD returns the label of a management datagram, of which first is the beginning,
+// and explains it in plain words.
 func explainMAD(first *[mad.SummarySize]byte) (label, meaning string) {
 	var m mad.MAD
 	copy(m[:], first[:])
@@ -124,7 +124,7 @@ func explainMAD(first *[mad.SummarySize]byte) (label, meaning string) {
 		return fmt.Sprintf("SIDR_REP request 0x%08x", r.RequestID),
 			fmt.Sprintf("%v: QP %v, Q_Key 0x%08x", r.Status, r.QPN, uint32(r.QKey))
 	default:
-		var r mad.RTU // begins as all the others do
+		var r mad.RTU // all the others begin with the same fields
 		r.Decode(&m)
 		return fmt.Sprintf("%v comm 0x%08x remote 0x%08x", h.AttrID, r.LocalCommID, r.RemoteCommID), explainAnswer(&m, h.AttrID)
 	}
@@ -138,7 +138,7 @@ func explainRD(r *mad.REQ) string {
 	return fmt.Sprintf("connect me to %v over a new channel; my EE context is %v, my QP %v", r.ServiceID, ib.EECN(r.LocalEECN), r.LocalQPN)
 }
 
-// explainAnswer explains the messages that have both IDs.
+// explainAnswer explains the messages with both IDs.
 func explainAnswer(m *mad.MAD, attr mad.AttrID) string {
 	switch attr {
 	case mad.AttrREP:
@@ -173,7 +173,7 @@ func explainAnswer(m *mad.MAD, attr mad.AttrID) string {
 	}
 }
 
-// explainMove says what a new state of a queue pair means.
+// explainMove explains a new state of a queue pair.
 func explainMove(r *step) string {
 	name, peer := "A", "B"
 	if r.right {

@@ -15,12 +15,12 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// maxRecords bounds what a recorder keeps between two calls of take.
+// maxRecords is the maximum number of records between two calls of take.
 const maxRecords = 1024
 
-// recorder keeps what an adapter does, to be shown.
+// recorder keeps the trace records of an adapter for display.
 type recorder struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	records []verbs.TraceRecord
 	off     bool
 }
@@ -34,7 +34,7 @@ func (r *recorder) add(rec *verbs.TraceRecord) {
 	}
 }
 
-// take returns what was recorded since the last call.
+// take returns the records since the last call.
 func (r *recorder) take() []verbs.TraceRecord {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *recorder) take() []verbs.TraceRecord {
 	return taken
 }
 
-// record begins or ends recording, with nothing recorded.
+// record starts or stops recording, and forgets the records so far.
 func (r *recorder) record(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,11 +56,11 @@ const ladderWidth = 49
 // step is a record of one side.
 type step struct {
 	verbs.TraceRecord
-	right bool // B's
+	right bool // a record of B
 }
 
-// interleave returns all that A recorded and between it the moves of B's queue
-// pair: before each packet those that B had made when it sent or got it.
+// interleave returns all records of A with the moves of B's queue pair between them:
+// before each packet, the moves that B had made when it sent or got the packet.
 func interleave(a, b []verbs.TraceRecord) (all []step) {
 	moves := func(n int) {
 		for i := range b[:n] {
@@ -74,7 +74,7 @@ func interleave(a, b []verbs.TraceRecord) (all []step) {
 		r := &a[i]
 		if far, isPacket := opposite(r.Kind); isPacket {
 			at := slices.IndexFunc(b, func(o verbs.TraceRecord) bool { return o.Kind == far && samePacket(&o, r) })
-			moves(at + 1) // none if B never saw the packet
+			moves(at + 1) // no moves if B never saw the packet
 		}
 		all = append(all, step{*r, false})
 	}
@@ -82,25 +82,25 @@ func interleave(a, b []verbs.TraceRecord) (all []step) {
 	return all
 }
 
-// migrates reports whether a record is that of a path migration.
+// migrates reports whether a record is of a path migration.
 func migrates(r *verbs.TraceRecord) bool {
 	return r.Kind == verbs.TraceEvent && r.Event == ib.EventPathMig
 }
 
-// opposite returns the kind of record that the other side has of a packet.
+// opposite returns the kind of the other side's record of the same packet.
 func opposite(k verbs.TraceKind) (far verbs.TraceKind, isPacket bool) {
 	switch k {
 	case verbs.TracePacketOut:
 		return verbs.TracePacketIn, true
-	case verbs.TracePacketIn, verbs.TraceFault: // B sent one that a rule of A's kept away
+	case verbs.TracePacketIn, verbs.TraceFault: // with TraceFault, B sent a packet that a rule of A dropped
 		return verbs.TracePacketOut, true
 	default:
 		return k, false
 	}
 }
 
-// samePacket compares base transport headers and, as both QP 1 count alike, the
-// datagrams between them.
+// samePacket compares base transport headers and, for packets between both QP 1, whose
+// PSNs are alike, the datagrams.
 func samePacket(a, b *verbs.TraceRecord) bool {
 	if [roce.BTHLen]byte(a.Header[:]) != [roce.BTHLen]byte(b.Header[:]) {
 		return false
@@ -109,15 +109,15 @@ func samePacket(a, b *verbs.TraceRecord) bool {
 	return m == nil || o == nil || *m == *o
 }
 
-// ladder draws the packets that left a and came to it, an arrow each, and the
-// moves of both queue pairs, each with what it means beside it.
+// ladder draws the packets from a and to a, one arrow each, and the moves of both queue
+// pairs, each with its meaning next to it.
 func (p *printer) ladder(a, b *node, steps []step) {
 	left, right := "A "+a.addr, "B "+b.addr
 	gap := max(1, ladderWidth+3-utf8.RuneCountInString(left)-utf8.RuneCountInString(right))
 	p.line("")
 	p.line("%s%*s%s", p.paint(bold, left), gap, "", p.paint(bold, right))
-	var last time.Duration // of A
-	waits := false         // for a timer, and not for a processor
+	var last time.Duration // time of A's last record
+	waits := false         // A waits for a timer, not for a processor
 	for i := range steps {
 		r := &steps[i]
 		if !r.right {
@@ -154,7 +154,7 @@ func missing(r *step) bool {
 	return pkt.ParseHeaders(r.Header[:]) == roce.FaultNone && pkt.Info.Headers&roce.HasAETH != 0 && pkt.AETH.Syndrome.IsRNR()
 }
 
-// sideOf names the side that a step is of.
+// sideOf returns the name of the side of a step.
 func sideOf(r *step) string {
 	if r.right {
 		return "B"
@@ -162,7 +162,7 @@ func sideOf(r *step) string {
 	return "A"
 }
 
-// pause shows that nothing happened for long, and reports whether it was long.
+// pause draws a long pause, and reports whether the pause was long.
 func (p *printer) pause(from, to time.Duration) bool {
 	d := to - from
 	if from == 0 || d < notable {
@@ -172,16 +172,15 @@ func (p *printer) pause(from, to time.Duration) bool {
 	return true
 }
 
-// notable is how long a pause is shown from.
+// notable is the minimum duration of a pause that is drawn.
 const notable = 200 * time.Millisecond
 
-// end leaves a ladder.
+// end ends a ladder.
 func (p *printer) end() { p.line("") }
 
-// rung writes one line between the uprights and what it means, which may take
-// more lines.
+// rung writes one line between the uprights and its meaning, which may take more lines.
 func (p *printer) rung(st style, body, meaning string) {
-	const frame = 8 // margin, uprights and the blanks beside them
+	const frame = 8 // margin, uprights and the blanks next to them
 	lines := text.Wrap(meaning, p.columns()-frame-ladderWidth, 0)
 	p.line(" │%s│  %s", p.paint(st, body), lines[0])
 	for _, s := range lines[1:] {
@@ -230,7 +229,7 @@ func (p *printer) arrow(r *verbs.TraceRecord) {
 	p.rung(st, body, meaning)
 }
 
-// label names a packet: operation, sequence number, and payload or syndrome.
+// label returns the label of a packet: operation, sequence number, and payload or syndrome.
 func label(pkt *roce.Packet, n int) string {
 	_, op, _ := strings.Cut(pkt.BTH.Opcode.String(), "_")
 	s := fmt.Sprintf("%s psn %v", op, pkt.BTH.PSN)
@@ -243,7 +242,7 @@ func label(pkt *roce.Packet, n int) string {
 	return s
 }
 
-// faultLabel names what a rule acted on.
+// faultLabel returns the label of an effect of a fault rule.
 func faultLabel(r *verbs.TraceRecord) string {
 	if r.Len == 0 {
 		return "qp " + r.QPN.String()
@@ -255,7 +254,7 @@ func faultLabel(r *verbs.TraceRecord) string {
 	return fmt.Sprintf("%v psn %v", roce.Opcode(r.Header[0]), r.PSN)
 }
 
-// center puts text in the middle between the uprights.
+// center centers text between the uprights.
 func center(s string) string {
 	blank := max(0, ladderWidth-utf8.RuneCountInString(s))
 	return strings.Repeat(" ", blank/2) + s + strings.Repeat(" ", blank-blank/2)

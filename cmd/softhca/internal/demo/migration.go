@@ -11,7 +11,7 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// The connection of the demonstration of path migration gives up a path soon.
+// With these values, the connection gives up a path soon.
 const (
 	hastyTimeout = 16 // 268 ms
 	hastyRetries = 1
@@ -23,7 +23,7 @@ func PathCut(peer string) string { return "drop op=RDMA_WRITE dir=out nth=3 ever
 
 // RunMigration shows automatic path migration. AddrA and AddrB are two addresses
 // each, with a comma between; OpenA opens an adapter with the rule of PathCut.
-// Else it is as Run.
+// Otherwise it is like Run.
 func RunMigration(ctx context.Context, o Options) (err error) {
 	s := &stage{printer: newPrinter(&o)}
 	s.printer.write(s.paint(bold, "softhca: a connection survives the loss of its path") + "\n")
@@ -69,7 +69,7 @@ func (n *node) migrationState() string {
 	return attr.PathMigState.String()
 }
 
-// arm is the scene in which both load their alternate path.
+// arm is the scene in which both sides load their alternate path.
 func (s *stage) arm(ctx context.Context) error {
 	s.title("Load an alternate path")
 	s.text(0, "Both adapters have two addresses. The connection was made over the first ones; each program gives its queue "+
@@ -100,7 +100,7 @@ func (s *stage) arm(ctx context.Context) error {
 	return nil
 }
 
-// cut is the scene in which the path is lost in the middle of a WRITE.
+// cut is the scene in which the path fails in the middle of a WRITE.
 func (s *stage) cut(ctx context.Context) error {
 	size := uint32(3*s.mtu.Bytes() + 1000)
 	s.title("Cut the path")
@@ -130,7 +130,7 @@ func (s *stage) cut(ctx context.Context) error {
 	return nil
 }
 
-// pathOf names the path that a node is on, and moves to.
+// pathOf describes the path between the second addresses of a node and its peer.
 func pathOf(n, peer *node) string {
 	return secondOf(n.addr) + " – " + secondOf(peer.addr)
 }

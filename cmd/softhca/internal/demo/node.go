@@ -17,10 +17,10 @@ import (
 // regionBytes is the size of the memory that each side lets the other use.
 const regionBytes = 64 << 10
 
-// waitLimit bounds every wait of the demonstration.
+// waitLimit limits every wait of the demonstration.
 const waitLimit = 3 * time.Second
 
-// node is one side: an adapter and what it has.
+// node is one side: an adapter and its objects.
 type node struct {
 	*adapter.Adapter
 	name     string // "A" or "B"
@@ -34,18 +34,18 @@ type node struct {
 	qp       *verbs.QP  // of id
 	told     []rdmacm.EventType
 	events   []verbs.AsyncEvent
-	timeout  uint8 // local ACK timeout that its connection asks for
+	timeout  uint8 // local ACK timeout of its connection
 	retries  uint8
 	space    rdmacm.PortSpace
-	over     *rdmacm.Channel  // RD: what its connection joins, nil for a new one
-	peer     rdmacm.ConnParam // what it was told last of the peer's queue pair
+	over     *rdmacm.Channel  // RD: the channel that its connection joins; nil for a new one
+	peer     rdmacm.ConnParam // last received parameters of the peer's queue pair
 }
 
-// rights are what the peer may do to a node's memory.
+// rights are the peer's access rights to a node's memory.
 const rights = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 
-// open opens the adapter of a side and makes its objects, which end with it. The
-// memory is filled with seed.
+// open opens the adapter of a side and creates its objects, which closing the adapter
+// destroys. It fills the memory with seed.
 func open(name, addr string, seed byte, open adapter.Open) (*node, error) {
 	response := adapter.Response{Timeout: responseTimeout, Retries: messageRetries}
 	a, err := adapter.Opener{Open: open, Response: response}.At(addr)
@@ -68,9 +68,9 @@ func open(name, addr string, seed byte, open adapter.Open) (*node, error) {
 // ip returns the first address of the adapter.
 func (n *node) ip() netip.Addr { return n.Device.QueryGID(0).Addr() }
 
-// settle stands between what this goroutine does to the node's memory and what
-// the peer does to it over the network. In two processes nothing could, and a
-// program that is told by a completion of its own need not.
+// settle synchronizes this goroutine's accesses to the node's memory with those of the
+// peer's requests. Two processes could not do so, and a program with a completion of
+// its own need not.
 func (n *node) settle() error {
 	_, err := n.qp.Query()
 	return err
@@ -130,5 +130,5 @@ func (n *node) wait(ctx context.Context, want rdmacm.EventType) (*rdmacm.Event, 
 	return e, nil
 }
 
-// errEvent says that something else happened than should.
+// errEvent means an unexpected event.
 var errEvent = errors.New("unexpected event")

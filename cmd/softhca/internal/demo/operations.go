@@ -10,16 +10,16 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// Where things are in both memories.
+// The offsets in both memories.
 const (
-	source  = 0     // what A sends and writes, what B lets A read
-	landing = 16384 // where SEND and READ put it
-	target  = 32768 // where WRITE puts it
+	source  = 0     // data that A sends and writes, and that A reads from B
+	landing = 16384 // destination of SEND and READ
+	target  = 32768 // destination of WRITE
 	cell    = 49152 // eight bytes for atomics
-	result  = 49216 // what was there before the atomic
+	result  = 49216 // value before the atomic
 )
 
-// post posts a request of A's, waits until it is done and shows it.
+// post posts a request of A, waits for its completion and shows it.
 func (s *stage) post(ctx context.Context, wr verbs.SendWR) error {
 	wr.Flags |= ib.SendSignaled
 	if err := s.b.settle(); err != nil {
@@ -125,7 +125,7 @@ func (s *stage) atomics(ctx context.Context) error {
 	return nil
 }
 
-// wrongKey is the scene in which an error is provoked.
+// wrongKey is the scene that provokes an error.
 func (s *stage) wrongKey(ctx context.Context) error {
 	const size = 64
 	s.title("Provoke an error: a wrong key")
@@ -171,7 +171,7 @@ func (s *stage) wrongKey(ctx context.Context) error {
 	return nil
 }
 
-// postWrong posts the receive and both writes of A's.
+// postWrong posts the receive and both writes of A.
 func (s *stage) postWrong(size uint32) error {
 	if err := s.a.qp.PostRecv(verbs.RecvWR{WRID: 8, SGList: []verbs.SGE{s.a.mr.SGE(landing, size)}}); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *stage) postWrong(size uint32) error {
 	return s.a.qp.PostSend(wrong, right)
 }
 
-// fallen shows the move of a queue pair into ERR, its cause, and how the adapter
+// fallen shows the move of a queue pair to ERR, its cause, and how the adapter
 // reported it.
 func (s *stage) fallen(n *node, seen []verbs.TraceRecord, reported string) {
 	cause := "no transition was recorded"

@@ -8,22 +8,22 @@ import (
 	"github.com/softhca/softhca/cmd/softhca/internal/text"
 )
 
-// The columns of the text: what it has when nobody says, what prose never
-// exceeds, and what a ladder needs.
+// The columns of the text: the default, the maximum of prose, and the minimum of a
+// ladder.
 const (
 	defaultWidth = 100
 	proseWidth   = 100
 	minWidth     = 72
 )
 
-// printer writes the text, with colours if the reader has them.
+// printer writes the text, with colors if the output has them.
 type printer struct {
 	w      io.Writer
 	color  bool
 	width  int // columns; 0: defaultWidth
 	scene  int
 	failed int   // checks
-	err    error // the first of writing
+	err    error // first write error
 	sum    *Summary
 }
 
@@ -36,7 +36,7 @@ func newPrinter(o *Options) *printer {
 	return p
 }
 
-// style is a way to show text, as the number that terminals know it by.
+// style is a style of text, by its number on terminals.
 type style int
 
 const (
@@ -57,7 +57,7 @@ func (p *printer) paint(st style, s string) string {
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", st, s)
 }
 
-// columns returns how many the text may have.
+// columns returns the maximum columns of the text.
 func (p *printer) columns() int {
 	if p.width == 0 {
 		return defaultWidth
@@ -65,7 +65,7 @@ func (p *printer) columns() int {
 	return max(p.width, minWidth)
 }
 
-// margin is the blanks before each line of the body.
+// margin stands before each line of the body.
 const margin = "   "
 
 // line writes a line of the body, whatever its length.
@@ -73,8 +73,8 @@ func (p *printer) line(format string, args ...any) {
 	p.write(strings.TrimRight(margin+fmt.Sprintf(format, args...), " ") + "\n")
 }
 
-// text writes prose in as many lines as it takes; all but the first are
-// indented by so many blanks.
+// text writes prose in lines; all lines but the first are indented by indent
+// blanks.
 func (p *printer) text(indent int, format string, args ...any) {
 	lines := text.Wrap(fmt.Sprintf(format, args...), min(p.columns(), proseWidth)-len(margin), indent)
 	for i, s := range lines {
@@ -92,7 +92,7 @@ func (p *printer) title(s string) {
 	p.write("\n" + p.paint(bold, fmt.Sprintf("%d  %s", p.scene, s)) + "\n")
 }
 
-// check shows whether something holds, and counts it if not.
+// check prints a check and its result, and counts a failure.
 func (p *printer) check(ok bool, format string, args ...any) {
 	mark := p.paint(green, "✓")
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/softhca/softhca/verbs"
 )
 
-// counters is the scene that shows what both adapters counted. It looks that
-// nothing was lost or refused on the way.
+// counters is the scene that shows the counters of both adapters. It checks that no
+// packet was lost or refused.
 func (s *stage) counters() error {
 	s.title("Counters so far")
 	a, err := s.a.Device.Counters()
@@ -30,7 +30,7 @@ func (s *stage) counters() error {
 			s.line("%-26s %10d %10d", a[i].Name, a[i].Value, b[i].Value)
 		}
 		switch a[i].Name {
-		case "completer_retry_err": // a packet sent again only because the peer was late is no retry
+		case "completer_retry_err": // a probe of a late peer is no retry
 			lost += a[i].Value + b[i].Value
 		case "drop_icrc_errors", "drop_malformed":
 			corrupt += a[i].Value + b[i].Value
@@ -42,12 +42,12 @@ func (s *stage) counters() error {
 }
 
 const (
-	bigBytes = 1 << 20 // of a write
-	bigDepth = 16      // writes on their way
+	bigBytes = 1 << 20 // bytes of a write
+	bigDepth = 16      // outstanding writes
 )
 
-// throughput is the scene in which a new connection replaces the broken one
-// and is used as fast as it goes.
+// throughput is the scene in which a new connection replaces the broken one and
+// runs at full speed.
 func (s *stage) throughput(ctx context.Context) error {
 	if s.measure == 0 {
 		return nil
@@ -99,7 +99,7 @@ func (s *stage) throughput(ctx context.Context) error {
 	return nil
 }
 
-// replace ends the connection and makes a new one.
+// replace ends the connection and creates a new one.
 func (s *stage) replace(ctx context.Context) error {
 	if err := s.hangUp(ctx); err != nil {
 		return err
@@ -110,8 +110,8 @@ func (s *stage) replace(ctx context.Context) error {
 	return s.join(ctx)
 }
 
-// writeFor keeps bigDepth requests outstanding for the time d, and returns
-// how many completed in how long.
+// writeFor keeps bigDepth requests outstanding for the time d, and returns the number
+// of completed ones and the elapsed time.
 func (n *node) writeFor(ctx context.Context, d time.Duration, wr verbs.SendWR) (done int, elapsed time.Duration, err error) {
 	start := time.Now()
 	posted := 0
@@ -140,7 +140,7 @@ func (n *node) writeFor(ctx context.Context, d time.Duration, wr verbs.SendWR) (
 	return done, time.Since(start), nil
 }
 
-// retransmitted returns how many packets the adapter had to send again.
+// retransmitted returns the number of packets that the adapter retransmitted.
 func (n *node) retransmitted() (uint64, error) {
 	counters, err := n.Device.Counters()
 	if err != nil {
