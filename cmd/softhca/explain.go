@@ -49,7 +49,7 @@ The exit code gives the verdict:
   1  failed or lost: a program saw an error, or a message is gone
   2  wrong command line, the capture cannot be read (what comes before the damage is explained), or
      the report cannot be written
-  3  unknown or empty: the capture does not show the outcome of the requests, or has no RoCEv2 packet`,
+  3  unknown or empty: the capture does not show the outcome of requests, or has no RoCEv2 packet`,
 		Example: `  softhca explain capture.pcapng
   softhca explain --json capture.pcap.gz
   softhca explain --html page.html capture.pcapng
