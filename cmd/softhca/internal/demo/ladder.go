@@ -116,15 +116,11 @@ func (p *printer) ladder(a, b *node, steps []step) {
 	gap := max(1, ladderWidth+3-utf8.RuneCountInString(left)-utf8.RuneCountInString(right))
 	p.line("")
 	p.line("%s%*s%s", p.paint(bold, left), gap, "", p.paint(bold, right))
-	var last time.Duration // time of A's last record
-	waits := false         // A waits for a timer, not for a processor
+	var idle silence
 	for i := range steps {
 		r := &steps[i]
-		if !r.right {
-			if waits && p.pause(last, r.At) {
-				waits = false
-			}
-			last, waits = r.At, waits || missing(r)
+		if d := idle.before(r); d > 0 {
+			p.rung(dim, center("· · ·"), d.Round(time.Millisecond).String()+" later")
 		}
 		switch r.Kind {
 		case verbs.TracePacketOut, verbs.TracePacketIn:
@@ -145,15 +141,6 @@ func (p *printer) ladder(a, b *node, steps []step) {
 	}
 }
 
-// missing reports whether a packet is lost or finds no receive, so that A waits for a timer.
-func missing(r *step) bool {
-	if r.Kind != verbs.TracePacketIn {
-		return r.Kind == verbs.TraceFault
-	}
-	var pkt roce.Packet
-	return pkt.ParseHeaders(r.Header[:]) == roce.FaultNone && pkt.Info.Headers&roce.HasAETH != 0 && pkt.AETH.Syndrome.IsRNR()
-}
-
 // sideOf returns the name of the side of a step.
 func sideOf(r *step) string {
 	if r.right {
@@ -161,19 +148,6 @@ func sideOf(r *step) string {
 	}
 	return "A"
 }
-
-// pause draws a long pause, and reports whether the pause was long.
-func (p *printer) pause(from, to time.Duration) bool {
-	d := to - from
-	if from == 0 || d < notable {
-		return false
-	}
-	p.rung(dim, center("· · ·"), d.Round(time.Millisecond).String()+" later")
-	return true
-}
-
-// notable is the minimum duration of a pause that is drawn.
-const notable = 200 * time.Millisecond
 
 // end ends a ladder.
 func (p *printer) end() { p.line("") }
