@@ -90,7 +90,7 @@
 //
 // Three mistakes are common. A QPCap without MaxSendSGE or MaxRecvSGE creates queues
 // for requests without data. A send work request completes with an entry in the CQ
-// only if it has SendSignaled, unless the QP was created with SigAll. A receive must be
+// only if it has SendSignaled, unless QPInitAttr.SQSig is SigAll. A receive must be
 // posted before the message arrives; until then the sender retries, RNRRetry times.
 //
 // All functions and methods may be called from several goroutines at once. Only

@@ -26,7 +26,7 @@ type QPInitAttr struct {
 	SRQ    *SRQ    // nil for a receive queue of its own
 	RDD    *RDD    // RD only: the domain of its EE contexts
 	Cap    QPCap   // CreateQP sets the actual sizes, never less than requested
-	SQSig  SigType // SigPerWR: requests choose with SendSignaled
+	SQSig  SigType // SigPerWR: requests choose with SendSignaled; SigAll: each completes
 }
 
 // QP is a queue pair.
