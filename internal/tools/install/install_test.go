@@ -87,12 +87,32 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestInterrupted ends with what ended it.
+// interrupter records what is written, and interrupts at the first write.
+type interrupter struct {
+	strings.Builder
+	interrupt context.CancelFunc
+}
+
+func (w *interrupter) Write(b []byte) (int, error) {
+	w.interrupt()
+	return w.Builder.Write(b)
+}
+
+// TestInterrupted says what it compiles before it does, which takes minutes, and ends with
+// what ended it.
 func TestInterrupted(t *testing.T) {
+	if err := libraries.Check(t.Context()); err != nil {
+		// Nothing is built without a compiler and the headers.
+		t.Skip(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	i := &installation{tree: "../../..", root: t.TempDir(), out: new(strings.Builder)}
-	if err := i.buildCommand(ctx, filepath.Join(i.root, "softhca")); !errors.Is(err, context.Canceled) {
+	defer cancel()
+	out := &interrupter{interrupt: cancel}
+	i := &installation{tree: "../../..", root: t.TempDir(), out: out}
+	if err := i.install(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("an installation that is interrupted: %v", err)
+	}
+	if want := "building softhca; compiling it for the first time takes minutes\n"; out.String() != want {
+		t.Errorf("before it compiles it says %q, want %q", out.String(), want)
 	}
 }
