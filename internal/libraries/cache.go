@@ -38,7 +38,7 @@ func InTree(ctx context.Context, tree string, w io.Writer) (string, error) {
 func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no directory to build the libraries in: %w: set HOME", err)
+		return "", noCache(err)
 	}
 	base := filepath.Join(cache, "softhca", "lib")
 	key, err := fingerprint(tree)
@@ -51,11 +51,11 @@ func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 		return dir, nil
 	}
 	if err := os.MkdirAll(base, 0o700); err != nil {
-		return "", err
+		return "", noCache(err)
 	}
 	made, err := os.MkdirTemp(base, "new-")
 	if err != nil {
-		return "", err
+		return "", noCache(err)
 	}
 	defer func() { _ = os.RemoveAll(made) }() // what is left of it is swept later
 	_, _ = fmt.Fprintf(w, "softhca: building the libraries of %s in %s, once until they change\n", tree, dir)
@@ -68,6 +68,11 @@ func Cached(ctx context.Context, tree string, w io.Writer) (string, error) {
 	}
 	sweep(base, now)
 	return dir, nil
+}
+
+// noCache returns the error of a user who has no directory for the libraries.
+func noCache(err error) error {
+	return fmt.Errorf("no directory to build the libraries in: %w: set XDG_CACHE_HOME", err)
 }
 
 // prefixed is a writer of lines of the command.

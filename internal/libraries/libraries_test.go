@@ -162,6 +162,21 @@ func TestCached(t *testing.T) {
 	}
 }
 
+// TestNoCache says that the libraries cannot be built where the user has no directory for
+// them, and what to do.
+func TestNoCache(t *testing.T) {
+	src := tree(t)
+	for variable, value := range map[string]string{"HOME": "", "XDG_CACHE_HOME": os.DevNull + "/cache"} {
+		t.Setenv("XDG_CACHE_HOME", "")
+		t.Setenv("HOME", "")
+		t.Setenv(variable, value)
+		_, err := Cached(t.Context(), src, io.Discard)
+		if err == nil || !strings.HasPrefix(err.Error(), "no directory to build the libraries in: ") || !strings.HasSuffix(err.Error(), ": set XDG_CACHE_HOME") {
+			t.Errorf("%s=%s: %v", variable, value, err)
+		}
+	}
+}
+
 // TestInTree finds the libraries that were built in the source tree, as long as the sources
 // are the same.
 func TestInTree(t *testing.T) {
