@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/verbs"
 )
 
@@ -74,6 +75,16 @@ func TestFailure(t *testing.T) {
 		}
 		if c.status == "RETRY_EXC_ERR" && (!strings.Contains(text, "16.8 ms (code 12) and 1 retry: 2 timeouts in a row make 33.6 ms") || f.Stalled <= 0) {
 			t.Errorf("after %.1f ms the story is\n%s", f.Stalled, text)
+		}
+	}
+}
+
+// TestEndAfterRNRNAKs does not say that nothing answered if RNR NAKs did.
+func TestEndAfterRNRNAKs(t *testing.T) {
+	for naks, want := range map[uint64]string{0: "no retry brought an answer; it gave up", 3: "its retries were used up; it gave up"} {
+		f := Failure{status: ib.WCRetryExcErr, Client: Report{RNRNAKs: naks}}
+		if got := f.end(); !strings.HasPrefix(got, want+";") {
+			t.Errorf("after %d RNR NAKs: %q, want %q", naks, got, want)
 		}
 	}
 }

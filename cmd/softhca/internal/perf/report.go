@@ -308,6 +308,8 @@ func (f *Failure) end() string {
 	switch {
 	case f.overrun:
 		why = "its completion queue overflowed"
+	case f.status == ib.WCRetryExcErr && f.Client.RNRNAKs > 0: // some may have been answers to retries
+		why = "its retries were used up; it gave up"
 	case why == "":
 		why = "the work request could not be carried out"
 	}
