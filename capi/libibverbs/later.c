@@ -64,15 +64,20 @@ static bool within(const struct ibv_pd *pd, const struct mr_init *a)
 
 LATER(struct ibv_mr *, ibv_reg_mr_ex, struct ibv_pd *pd, const struct mr_init *a)
 {
-	enum { KNOWN = HAS_IOVA | HAS_ADDR | HAS_FD | HAS_FD_OFFSET | HAS_BUF };
-	bool addr = a->mask & HAS_ADDR, fd = a->mask & (HAS_FD | HAS_FD_OFFSET);
+	enum { KNOWN = HAS_IOVA | HAS_ADDR | HAS_FD | HAS_FD_OFFSET | HAS_BUF, DMABUF = HAS_FD | HAS_FD_OFFSET | HAS_IOVA };
+	bool addr = a->mask & HAS_ADDR;
+	if (a->mask & HAS_BUF && (!addr || a->mask & (HAS_FD | HAS_FD_OFFSET) || !within(pd, a)))
+		return fail(EINVAL);
 	if (a->mask & ~(uint64_t)KNOWN)
 		return fail(EOPNOTSUPP);
-	if (addr == fd || (a->mask & HAS_BUF && (!addr || !within(pd, a))))
+	if (a->mask & HAS_FD) {
+		if (addr || (a->mask & DMABUF) != DMABUF)
+			return fail(EINVAL);
+		return ibv_reg_dmabuf_mr(pd, a->fd_offset, a->length, a->iova, a->fd, a->access);
+	}
+	if (!addr || a->mask & HAS_FD_OFFSET)
 		return fail(EINVAL);
 	uint64_t iova = a->mask & HAS_IOVA ? a->iova : (uintptr_t)a->addr;
-	if (fd)
-		return ibv_reg_dmabuf_mr(pd, a->fd_offset, a->length, iova, a->fd, a->access);
 	return ibv_reg_mr_iova2(pd, a->addr, a->length, iova, (unsigned)a->access);
 }
 

@@ -295,10 +295,12 @@ void refuse_unprovided(struct rig *r)
 {
 	struct ibv_modify_cq_attr ma = {.attr_mask = IBV_CQ_ATTR_MODERATE};
 	struct ibv_sge s = {0};
+	struct ibv_ops_wr op = {0}, *bad = NULL;
 	uint32_t number;
 	static const char always[] = "always";
 	NULL_OF("ibv_alloc_mw", always, ibv_alloc_mw(r->pd, IBV_MW_TYPE_1));
 	NULL_OF("ibv_alloc_dm", always, ibv_alloc_dm(r->ctx, &(struct ibv_alloc_dm_attr){.length = 64}));
+	NULL_OF("ibv_reg_dm_mr", always, ibv_reg_dm_mr(r->pd, NULL, 0, 64, IBV_ACCESS_ZERO_BASED));
 	NULL_OF("ibv_alloc_null_mr", always, ibv_alloc_null_mr(r->pd));
 	NULL_OF("ibv_open_xrcd", always, ibv_open_xrcd(r->ctx, &(struct ibv_xrcd_init_attr){.fd = -1}));
 	NULL_OF("ibv_create_wq", always, ibv_create_wq(r->ctx, &(struct ibv_wq_init_attr){.pd = r->pd}));
@@ -311,6 +313,8 @@ void refuse_unprovided(struct rig *r)
 	CODE_OF("ibv_modify_cq", always, ibv_modify_cq(r->cq[0], &ma));
 	poison(&number, sizeof number);
 	CODE_OF("ibv_get_srq_num", always, ibv_get_srq_num(r->srq, &number));
+	CODE_OF("ibv_post_srq_ops", always, ibv_post_srq_ops(r->srq, &op, &bad));
+	must(bad == &op);
 }
 
 // The first event that the program reads is that of the last call: no refused call raised
@@ -328,7 +332,7 @@ static void refused(void)
 {
 	static void (*const cases[])(struct rig *) = {
 		refuse_devices, refuse_domains, refuse_memory, refuse_addresses, refuse_srqs, refuse_cqs, refuse_events, refuse_qps,
-		refuse_moves, refuse_groups, refuse_posts, refuse_builders, refuse_unprovided,
+		refuse_moves, refuse_groups, refuse_posts, refuse_builders, refuse_unprovided, refuse_later,
 	};
 	struct rig r = {.shared = true};
 	setlinebuf(stdout); // a crash must not lose the lines before it

@@ -46,3 +46,4 @@ void refuse_groups(struct rig *r);
 void refuse_posts(struct rig *r);
 void refuse_builders(struct rig *r);
 void refuse_unprovided(struct rig *r);
+void refuse_later(struct rig *r);

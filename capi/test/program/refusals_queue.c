@@ -6,6 +6,15 @@
 
 enum { TOO_MANY = 1 << 30 };
 
+static struct ibv_qp *fresh(struct rig *r, enum ibv_qp_type t)
+{
+	struct ibv_srq *srq = r->srq;
+	r->srq = NULL;
+	struct ibv_qp *q = make_qp(r, t, 0);
+	r->srq = srq;
+	return q;
+}
+
 static void refuse_srq(struct rig *r, const char *condition, uint32_t wr, uint32_t sge)
 {
 	struct ibv_srq_init_attr a = {.attr = {.max_wr = wr, .max_sge = sge}};
@@ -43,6 +52,25 @@ static void refuse_cq_ex(struct rig *r, const char *condition, struct ibv_cq_ini
 	NULL_OF("ibv_create_cq_ex", condition, ibv_create_cq_ex(r->ctx, &a));
 }
 
+// refuse_next polls the only completion of a queue, a flushed receive, and asks for the next one.
+static void refuse_next(struct rig *r, struct ibv_cq_ex *q)
+{
+	struct ibv_cq *had = r->cq[0];
+	struct ibv_poll_cq_attr p = {0};
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
+	struct ibv_recv_wr *bad, wr = {.wr_id = 7};
+	r->cq[0] = ibv_cq_ex_to_cq(q);
+	struct ibv_qp *failed = fresh(r, IBV_QPT_RC);
+	r->cq[0] = had;
+	must(ibv_modify_qp(failed, &a, IBV_QP_STATE) == 0 && ibv_post_recv(failed, &wr, &bad) == 0);
+	while (ibv_start_poll(q, &p) != 0) {
+	}
+	must(q->wr_id == 7);
+	CODE_OF("ibv_next_poll", "no completion", ibv_next_poll(q));
+	ibv_end_poll(q);
+	must(ibv_destroy_qp(failed) == 0);
+}
+
 static void refuse_poll(struct rig *r)
 {
 	struct ibv_cq_init_attr_ex a = {.cqe = DEPTH};
@@ -56,6 +84,7 @@ static void refuse_poll(struct rig *r)
 	poison(&wc, sizeof wc);
 	NUMBER_OF("ibv_poll_cq", "no completion", ibv_poll_cq(ibv_cq_ex_to_cq(q), 1, &wc));
 	NUMBER_OF("ibv_poll_cq", "room for -1 completions", ibv_poll_cq(ibv_cq_ex_to_cq(q), -1, &wc));
+	refuse_next(r, q);
 	must(ibv_destroy_cq(ibv_cq_ex_to_cq(q)) == 0);
 }
 
@@ -122,15 +151,6 @@ static void refuse_send(struct ibv_qp *q, const char *condition, struct ibv_send
 	wr->next = &next;
 	CODE_OF("ibv_post_send", condition, ibv_post_send(q, wr, &bad));
 	must(bad == wr);
-}
-
-static struct ibv_qp *fresh(struct rig *r, enum ibv_qp_type t)
-{
-	struct ibv_srq *srq = r->srq;
-	r->srq = NULL;
-	struct ibv_qp *q = make_qp(r, t, 0);
-	r->srq = srq;
-	return q;
 }
 
 static void refuse_sends_of(struct rig *r, struct ibv_qp *q)
