@@ -70,6 +70,11 @@ var cQueueMutants = []cMutant{
 		sees: "one time for all completions",
 	},
 	{
+		name: "wall-clock-of-the-last-tick", in: "capi/libibverbs/cq.c:read_wallclock",
+		old: "CLOCK_REALTIME", new: "CLOCK_REALTIME_COARSE",
+		sees: "a wall-clock time before the completion",
+	},
+	{
 		name: "timestamp-anew-at-each-call", in: "capi/libibverbs/cq.c:read_ts",
 		old: "q->read_at = now_ns();", new: "return now_ns();",
 		sees: "two times of one completion",

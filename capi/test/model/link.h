@@ -17,7 +17,6 @@ struct expected {
 	struct ibv_wc wc;
 	bool failed;     // the opcode and the fields that depend on it are undefined
 	uint64_t posted; // when it was posted, in ns: the completion is not earlier
-	uint64_t posted_wall;
 };
 
 // line lists the expected completions of one work queue, in order.
