@@ -251,4 +251,48 @@ static void step_two_takers(void)
 	WORKS(ibv_close_device(v.ctx));
 }
 
-const struct step async_steps[] = {{"async", 5, step_async}, {"two-takers", 1, step_two_takers}, {NULL, 0, NULL}};
+// paused_taker is a taker that pauses.
+struct paused_taker {
+	struct taker t;
+	struct pause p;
+};
+
+static void *take_paused(void *arg)
+{
+	struct paused_taker *t = arg;
+	paused = &t->p;
+	return take(&t->t);
+}
+
+// An event wakes a thread that waits. Before the thread takes the event, its queue pair is
+// destroyed, so the thread has to wait for the next event.
+static void step_gone(void)
+{
+	struct asyncs v = {.ctx = MADE(ibv_open_device(me->ctx[draw(ADAPTERS)]->device))};
+	struct paused_taker t = {.t = {.of = me, .ctx = v.ctx}};
+	v.pd = MADE(ibv_alloc_pd(v.ctx));
+	for (int i = 0; i < 2; i++)
+		v.s[i].cq = MADE(ibv_create_cq(v.ctx, 4, NULL, NULL, 0));
+	init_pause(&t.p, v.ctx->async_fd);
+	if (pthread_create(&t.t.handle, NULL, take_paused, &t) != 0)
+		abort();
+	waits_for("a thread that an asynchronous event wakes");
+	sem_wait(&t.p.begins);
+	drain_queue(&v, &v.s[0]);
+	sem_wait(&t.p.returns);
+	end_subject(&v.s[0]);
+	waits_for("a thread that finds no asynchronous event, and waits again");
+	sem_post(&t.p.go_on);
+	sem_wait(&t.p.begins);
+	waits_for("a thread that takes an asynchronous event after one that was gone");
+	drain_queue(&v, &v.s[1]);
+	pthread_join(t.t.handle, NULL);
+	subject_of(&v, &t.t.e)->taken = true;
+	ibv_ack_async_event(&t.t.e);
+	WANT("the descriptor of asynchronous events", readable(v.ctx->async_fd), false);
+	end_subject(&v.s[1]);
+	WORKS(ibv_dealloc_pd(v.pd));
+	WORKS(ibv_close_device(v.ctx));
+}
+
+const struct step async_steps[] = {{"async", 5, step_async}, {"two-takers", 1, step_two_takers}, {"async-gone", 1, step_gone}, {NULL, 0, NULL}};

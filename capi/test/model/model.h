@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,6 +47,18 @@ struct helper {
 	_Atomic pid_t tid;
 	_Atomic bool returned;
 };
+
+// pause stops a thread that reads a descriptor, when the read has returned for the first time.
+struct pause {
+	int fd;
+	bool over;
+	sem_t begins, returns, go_on; // begins counts all reads
+};
+
+extern __thread struct pause *paused;
+
+// pause.c
+void init_pause(struct pause *p, int fd);
 
 // check.c
 _Noreturn void differs(const char *call, const char *field, uint64_t got, uint64_t want);

@@ -41,6 +41,7 @@ static void *wait_for_events(void *arg)
 			fails("ibv_get_cq_event", "fails with errno %d", errno);
 		}
 		n++;
+		atomic_fetch_add(&me->moves, 1);
 		atomic_fetch_add(&w->taken[(uintptr_t)context], 1);
 		bool last = cq == w->stop;
 		ibv_ack_cq_events(cq, 1);
@@ -240,6 +241,54 @@ static void step_crowd(void)
 	WORKS(ibv_destroy_comp_channel(c.ch));
 }
 
+// paused_waiter is a waiter that pauses.
+struct paused_waiter {
+	struct waiter w;
+	struct pause p;
+};
+
+static void *wait_paused(void *arg)
+{
+	struct paused_waiter *w = arg;
+	paused = &w->p;
+	return wait_for_events(&w->w);
+}
+
+// An event wakes a thread that waits. Before the thread takes the event, its queue is destroyed,
+// so the thread has to wait for the next event. A thread of a descriptor that does not block never
+// sleeps in the engine.
+static void step_gone(void)
+{
+	struct crowd c = {.ctx = me->ctx[draw(ADAPTERS)]};
+	struct paused_waiter w;
+	c.ch = MADE(ibv_create_comp_channel(c.ctx));
+	fcntl(c.ch->fd, F_SETFL, O_NONBLOCK);
+	for (uintptr_t i = 0; i < 2; i++)
+		open_crowd_queue(&c, i);
+	w.w = (struct waiter){.of = me, .ch = c.ch, .share = 1, .taken = c.taken};
+	init_pause(&w.p, c.ch->fd);
+	if (pthread_create(&w.w.handle, NULL, wait_paused, &w) != 0)
+		abort();
+	waits_for("a thread that an event of a channel wakes");
+	sem_wait(&w.p.begins);
+	raise_one(&c.source[0]);
+	sem_wait(&w.p.returns);
+	source_close(&c.source[0]);
+	WORKS(ibv_destroy_cq(c.source[0].cq));
+	waits_for("a thread that finds no event of a channel, and waits again");
+	sem_post(&w.p.go_on);
+	sem_wait(&w.p.begins);
+	waits_for("a thread that takes an event of a channel after one that was gone");
+	raise_one(&c.source[1]);
+	pthread_join(w.w.handle, NULL);
+	WANT("events read of a queue that was destroyed", c.taken[0], 0);
+	WANT("events read of a queue", c.taken[1], 1);
+	WANT("the descriptor of a channel", readable(c.ch->fd), false);
+	source_close(&c.source[1]);
+	WORKS(ibv_destroy_cq(c.source[1].cq));
+	WORKS(ibv_destroy_comp_channel(c.ch));
+}
+
 static void destroy(void *cq) { WORKS(ibv_destroy_cq(cq)); }
 
 // Destroying a queue waits until all events that were read are acknowledged. Unread events
@@ -272,4 +321,4 @@ static void step_unacknowledged(void)
 	WORKS(ibv_destroy_comp_channel(ch));
 }
 
-const struct step waiter_steps[] = {{"two-waiters", 2, step_two}, {"crowd", 3, step_crowd}, {"unacknowledged", 3, step_unacknowledged}, {NULL, 0, NULL}};
+const struct step waiter_steps[] = {{"two-waiters", 2, step_two}, {"crowd", 3, step_crowd}, {"gone", 1, step_gone}, {"unacknowledged", 3, step_unacknowledged}, {NULL, 0, NULL}};
