@@ -33,6 +33,8 @@ var cJudges = []cJudge{
 	{pkg: programTests, run: "^TestD2_CMPrograms$/^(rdma-cm|rdma-cm-fork|rdma-cm-closed|no-descriptors)$", lib: verbsDir, of: []string{"ucm.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^closing-", lib: verbsDir, of: []string{"ucm.c"}},
 	{pkg: preloadTests, run: "^TestCalls$", lib: preloadDir, of: []string{"path.c", "open.c", "value.c", "status.c"}},
+	{pkg: programTests, run: "^TestD2_CMCalls$/^title$", lib: verbsDir, of: []string{"loader.c"}},
+	{pkg: programTests, run: "^TestD1_Program$/^preloaded$/^closes", lib: preloadDir, of: []string{"close.c"}},
 	{pkg: programTests, run: "^TestD2_CMPrograms$/^rdma-cm$", lib: preloadDir, of: []string{"rdma_cm.c"}},
 	{pkg: programTests, run: "^TestD2_CMCalls$/^ends-_exit$", lib: preloadDir, of: []string{"exit.c"}},
 }

@@ -34,6 +34,11 @@ var cProcessMutants = []cMutant{
 // cFileMutants are bugs of descriptors and of their limit.
 var cFileMutants = []cMutant{
 	{
+		name: "configuration-of-the-first-environment", in: "capi/libibverbs/loader.c:open_new",
+		old: "config_dir(dir, sizeof dir);", new: "dir[0] = 0;",
+		sees: "another GUID after a program has overwritten the memory of its environment",
+	},
+	{
 		name: "limit-raised-by-a-refused-engine", in: "capi/libibverbs/loader.c:load",
 		old: "if (c != NULL && limited)", new: "if (c != NULL && c->abi == SOFTHCA_ENGINE_ABI && limited)",
 		sees: "another soft limit of descriptors",
@@ -150,6 +155,31 @@ var cPreloadMutants = []cMutant{
 		name: "number-of-the-device", in: "capi/preload/value.c:device_number",
 		old: "DEVICE_MINOR + (unsigned)size", new: "DEVICE_MINOR + 1",
 		sees: "another device number than sysfs has",
+	},
+	{
+		name: "close-reaches-the-adapter", in: "capi/preload/close.c:CLOSE",
+		old: "if (kept(fd))", new: "if (0)",
+		sees: "an adapter that ends when a loop closes all descriptors",
+	},
+	{
+		name: "dup2-reaches-the-adapter", in: "capi/preload/close.c:DUP2",
+		old: "from != to && kept(to)", new: "0",
+		sees: "an adapter that ends when a loop replaces all descriptors",
+	},
+	{
+		name: "dup3-reaches-the-adapter", in: "capi/preload/close.c:dup3",
+		old: "if (kept(to))", new: "if (0)",
+		sees: "an adapter that ends when dup3 replaces its descriptors",
+	},
+	{
+		name: "close-range-reaches-the-adapter", in: "capi/preload/close.c:end",
+		old: "!kept(fd) && ", new: "",
+		sees: "an adapter that ends at closefrom and close_range",
+	},
+	{
+		name: "range-without-a-list-reaches-the-adapter", in: "capi/preload/close.c:end_unlisted",
+		old: "if (kept((int)fd))", new: "if (0)",
+		sees: "an adapter that ends at closefrom where there is no /proc",
 	},
 	{
 		name: "quick-end-not-told", in: "capi/preload/exit.c:EXIT",
