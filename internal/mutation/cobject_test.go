@@ -110,6 +110,16 @@ var cPairMutants = []cMutant{
 		sees: "no flow label in a path that has one",
 	},
 	{
+		name: "success-changes-errno", in: "capi/libibverbs/softhca.h:errno_of_code",
+		old: "return before;", new: "return errno;",
+		sees: "the errno of some step within a call that succeeds",
+	},
+	{
+		name: "errno-only-of-the-kernel", in: "capi/libibverbs/softhca.h:errno_of_code",
+		old: "return code > 0 ? code : errno;", new: "return errno;",
+		sees: "errno as it was before a call that fails",
+	},
+	{
 		name: "flow-label-of-32-bits", in: "capi/libibverbs/softhca.h:av_of",
 		old: "a->grh.flow_label & 0xfffff", new: "a->grh.flow_label",
 		sees: "an error where the bits beyond 20 are set",

@@ -92,21 +92,25 @@ bool is_open(int ep);
 			differs(call, #got, got_, want_);                                      \
 	} while (0)
 
-// WORKS is for calls that return 0, MADE for calls that return an object.
+// WORKS is for calls that return 0, MADE for calls that return an object. Calls that succeed keep
+// errno.
+enum { KEPT = 4242 };
+
 #define WORKS(expr)                                                                            \
 	do {                                                                                   \
-		errno = 0;                                                                     \
+		errno = KEPT;                                                                  \
 		long code_ = (long)(expr);                                                     \
-		if (code_ != 0)                                                                \
-			fails(#expr, "returned %ld (errno %d), want 0", code_, errno);         \
+		if (code_ != 0 || errno != KEPT)                                               \
+			fails(#expr, "returned %ld (errno %d), want 0 (errno %d)", code_, errno, KEPT); \
 	} while (0)
 
 #define MADE(expr)                                                                             \
 	({                                                                                     \
-		errno = 0;                                                                     \
+		errno = KEPT;                                                                  \
 		__auto_type made_ = (expr);                                                    \
-		if (made_ == NULL)                                                             \
-			fails(#expr, "returned NULL (errno %d, %s)", errno, strerror(errno));  \
+		if (made_ == NULL || errno != KEPT)                                            \
+			fails(#expr, "returned %s (errno %d), want an object (errno %d)",      \
+			      made_ == NULL ? "NULL" : "an object", errno, KEPT);              \
 		made_;                                                                         \
 	})
 
