@@ -38,6 +38,8 @@ type Set struct {
 	EarlyRefused       uint64 // not kept: a bound was reached
 	Resyncs            uint64 // RD: messages given up half-way, and the channel synchronised anew
 	RDSuspended        uint64 // RD: messages that wait because the peer was not ready for them
+	Challenges         uint64 // claims about a peer that were examined before they were believed
+	ChallengesRefuted  uint64 // of these, the peer's answers have refuted
 	Drops              [NumDrops]uint64
 }
 
@@ -65,6 +67,8 @@ const (
 	DropMessage   // UC: rest of a message that was given up
 	DropOpcode    // no such operation here
 	DropNoEEC     // no such EE context
+	DropDoubt     // may be a stranger's; the peer is asked for it again
+	DropMSN       // answer whose message sequence number does not fit
 	DropMigration // of a peer that says it has migrated, at a wrong PSN or over a wrong path
 
 	DropMADVersion // QP1: not a management datagram of a known version
@@ -76,7 +80,7 @@ const (
 var dropNames = [NumDrops]string{
 	"malformed", "icrc_errors", "address", "no_qp", "state", "service", "pkey_violations",
 	"qkey_violations", "duplicate", "sequence", "ghost_ack", "response", "no_wqe", "length",
-	"access", "message", "opcode", "no_eec", "migration", "mad_version", "mad_agent", "mad_answer",
+	"access", "message", "opcode", "no_eec", "doubt", "msn", "migration", "mad_version", "mad_agent", "mad_answer",
 }
 
 // String returns the name of the reason as it appears among the counters.
@@ -109,6 +113,7 @@ func (c *Set) Each(f func(name string, v uint64)) {
 		{"state_changes", c.StateChanges},
 		{"probes", c.Probes}, {"early_kept", c.EarlyKept}, {"early_refused", c.EarlyRefused},
 		{"resyncs", c.Resyncs}, {"rd_suspended", c.RDSuspended},
+		{"challenges", c.Challenges}, {"challenges_refuted", c.ChallengesRefuted},
 	} {
 		f(n.name, n.v)
 	}

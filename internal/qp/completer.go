@@ -19,6 +19,8 @@ type completer struct {
 	acked *keptPacket // the last acknowledgement that is beyond such an answer; nil if there is none
 	after ib.PSN      // with acked: the last PSN of that answer
 	port  uint16      // from which the last answer with data came; 0: none did
+	msn   msnPolicy
+	doubt doubt
 }
 
 // receiveResponse matches a response to what was sent. PSNs decide: those
@@ -44,6 +46,9 @@ func (c *completer) receiveResponse(now clock.Instant, p *Packet) {
 	c.ep.ipid.learn(p)
 	c.take(now, p)
 	c.catchUp(now)
+	if p.Info.Kind != roce.KindAck || p.AETH.Syndrome.IsACK() {
+		c.end.challenge.heard(now)
+	}
 	c.req.repair.judge(now)
 	c.req.reapFailed(now)
 	c.end.settled(now)
@@ -62,7 +67,7 @@ func (c *completer) take(now clock.Instant, p *Packet) {
 	case roce.KindAtomicAck:
 		c.receiveAtomicAck(now, p)
 	default:
-		c.badResponse(now, "response with a request's opcode")
+		c.badResponse(now, p, "response with a request's opcode")
 	}
 }
 
@@ -175,11 +180,17 @@ func (c *completer) oldResponse(now clock.Instant, p *Packet) {
 	switch {
 	case p.Info.Kind != roce.KindAck:
 	case s.IsACK() && p.BTH.PSN == c.req.una.Prev():
+		if c.refusesMSN(p, c.req.done) {
+			return
+		}
 		c.req.credit.update(p.AETH.MSN, s.Value())
+		c.end.challenge.heard(now)
 		c.end.wake()
 		return
 	case s.IsNAK() && s != roce.NAKSequence && c.answersRead(p.BTH.PSN):
-		c.receiveNAK(now, p)
+		if n := (refusal{c.req.una, s}); !c.refusesMSN(p, c.req.done) && !(c.ends(n) && c.end.challenge.refuses(now, n)) {
+			c.receiveNAK(now, s)
+		}
 		return
 	}
 	c.ep.drop(counters.DropDuplicate, p)
@@ -200,32 +211,74 @@ func (c *completer) receiveAck(now clock.Instant, p *Packet) {
 	s := p.AETH.Syndrome
 	switch {
 	case s.IsACK():
+		v := c.covered(p.BTH.PSN)
+		if c.refusesMSN(p, v.msn) {
+			return
+		}
 		c.req.credit.update(p.AETH.MSN, s.Value())
-		if !c.acknowledge(now, p.BTH.PSN) {
+		if !c.complete(now, v) {
 			c.missing(now, p)
 		}
-	case s.IsRNR(), s.IsNAK():
-		// Everything before the PSN of a NAK is acknowledged (E8).
-		if p.BTH.PSN != c.req.una && !c.acknowledge(now, p.BTH.PSN.Prev()) {
+	case s.IsRNR(), s.IsNAK() && c.knowsNAK(s):
+		n := refusal{p.BTH.PSN, s}
+		v := c.before(n.psn)
+		if c.refusesMSN(p, v.msn) || c.ends(n) && c.end.challenge.refuses(now, n) {
+			return
+		}
+		if !c.complete(now, v) {
 			c.missing(now, p)
 			return
 		}
-		if c.ep.State() == ib.ERR {
-			return
-		}
-		if s.IsRNR() {
-			c.req.receiveRNR(now, s.Value())
-			return
-		}
-		c.receiveNAK(now, p)
+		c.receiveNAK(now, s)
 	default:
 		c.ep.drop(counters.DropResponse, p) // reserved syndrome
 	}
 }
 
-// receiveNAK handles a NAK for the oldest packet (E8, E10, E14–E16).
-func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
-	switch p.AETH.Syndrome {
+// knowsNAK reports whether the code of a NAK is one that the peer may send.
+func (c *completer) knowsNAK(s roce.Syndrome) bool {
+	return s < roce.NAKInvalidRD || s == roce.NAKInvalidRD && c.end.eec != nil
+}
+
+// ends reports whether a NAK would end its work request with an error.
+func (c *completer) ends(n refusal) bool {
+	r, attr := c.req, &c.ep.attr
+	retries, rnrLeft := r.retries, r.rnrLeft
+	if n.psn != r.una { // what is acknowledged with it renews the counts
+		retries, rnrLeft = attr.RetryCnt, attr.RNRRetry
+	}
+	switch {
+	case n.fatal():
+		return true
+	case r.waitRNR:
+		return false
+	case n.syndrome.IsRNR():
+		return rnrLeft == 0
+	default:
+		return retries == 0 && !r.retrying && c.ep.mig.state != ib.ARMED
+	}
+}
+
+// believe acts on a NAK after a challenge: everything before its PSN is acknowledged.
+func (c *completer) believe(now clock.Instant, n refusal) {
+	if v := c.before(n.psn); !c.complete(now, v) {
+		c.impliedNAK(now)
+		return
+	}
+	c.receiveNAK(now, n.syndrome)
+	c.end.settled(now)
+}
+
+// receiveNAK handles a NAK for the oldest packet (E8, E10, E12, E14–E16).
+func (c *completer) receiveNAK(now clock.Instant, s roce.Syndrome) {
+	if c.ep.State() == ib.ERR {
+		return
+	}
+	if s.IsRNR() {
+		c.req.receiveRNR(now, s.Value())
+		return
+	}
+	switch s {
 	case roce.NAKSequence:
 		c.ep.env.Counters.RcvdSeqErr++
 		c.req.lostPackets(now, "sequence NAK", 1, causeTold)
@@ -236,54 +289,94 @@ func (c *completer) receiveNAK(now clock.Instant, p *Packet) {
 	case roce.NAKRemoteOperational:
 		c.end.fail(now, ib.WCRemOpErr, "NAK remote operational error")
 	case roce.NAKInvalidRD:
-		if c.end.eec == nil {
-			c.ep.drop(counters.DropResponse, p)
-			return
-		}
 		c.end.fail(now, ib.WCRemInvRDReqErr, "NAK invalid RD request")
-	default:
-		c.ep.drop(counters.DropResponse, p) // reserved code
 	}
 }
 
-// acknowledge completes what is acknowledged by a positive answer to psn:
-// everything up to it that needs no data of its own (E22). It reports false
-// when it met a READ or atomic whose answer is missing.
-func (c *completer) acknowledge(now clock.Instant, psn ib.PSN) (all bool) {
+// coverage is what a positive answer acknowledges: the work requests up to index end, and
+// the packets up to PSN to, which may be in the middle of the next one.
+type coverage struct {
+	end uint32
+	to  ib.PSN
+	msn uint32 // number of the last message that is acknowledged whole
+	all bool   // false: a READ or atomic whose answer is missing is in the way
+}
+
+// covered returns what a positive answer to psn acknowledges: everything up to it that needs
+// no data of its own (E22).
+func (c *completer) covered(psn ib.PSN) coverage {
 	r := c.req
-	begin, to := r.queue.Cons(), r.una
-	end := begin
-	for all = true; end != r.began; end++ {
-		w := r.queue.at(end)
+	v := coverage{r.queue.Cons(), r.una, r.done, true}
+	for ; v.end != r.began; v.end++ {
+		w := r.queue.at(v.end)
 		if psn.Diff(w.first) < 0 {
 			break
 		}
 		if w.kind == begunAnswered {
-			all = false
+			v.all = false
 			break
 		}
 		if psn.Diff(w.last) < 0 {
-			to = psn.Next()
+			v.to = psn.Next()
 			break
 		}
-		to = w.last.Next()
+		v.to, v.msn = w.last.Next(), w.ssn
 	}
-	r.advance(now, to)
-	for ; begin != end && c.ep.State() != ib.ERR; begin++ { // ERR: a completion found its CQ full
+	return v
+}
+
+// before returns what a NAK for psn acknowledges: everything before it (E8).
+func (c *completer) before(psn ib.PSN) coverage {
+	if psn == c.req.una {
+		return coverage{c.req.queue.Cons(), psn, c.req.done, true}
+	}
+	return c.covered(psn.Prev())
+}
+
+// complete completes what is covered, and reports whether that is all that was acknowledged.
+func (c *completer) complete(now clock.Instant, v coverage) (all bool) {
+	r := c.req
+	r.advance(now, v.to)
+	for i := r.queue.Cons(); i != v.end && c.ep.State() != ib.ERR; i++ { // ERR: a completion found its CQ full
 		r.completeNext(now, ib.WCSuccess)
 	}
 	r.queue.Release()
-	return all
+	return v.all
+}
+
+// refusesMSN drops an answer whose message sequence number does not fit, if that of the peer
+// always did: it acknowledges the messages up to number least.
+func (c *completer) refusesMSN(p *Packet, least uint32) bool {
+	if c.ep.typ != ib.RC || !c.msn.refuses(fits(p.AETH.MSN, least, c.req.ssn)) {
+		return false
+	}
+	c.ep.drop(counters.DropMSN, p)
+	return true
+}
+
+// doubt is an answer that makes no sense, which the requester has asked for again.
+type doubt struct {
+	raised   bool
+	psn, una ib.PSN // of the answer, and the oldest not acknowledged then
+}
+
+// doubts reports whether an answer that would fail its request is dropped, and the request
+// repeated: a stranger may have sent it. A peer that gives the same answer again means it.
+func (c *completer) doubts(p *Packet) bool {
+	d := doubt{true, p.BTH.PSN, c.req.una}
+	if !c.end.challenge.on() || c.end.eec != nil || c.doubt == d {
+		return false
+	}
+	c.doubt = d
+	c.ep.drop(counters.DropDoubt, p)
+	c.req.repeat("answer in doubt")
+	return true
 }
 
 // receiveReadResponse places the data of a READ (E26, E28).
 func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
-	w := c.awaiting(now, p)
+	w := c.awaiting(now, p, "READ response to another operation")
 	if w == nil {
-		return
-	}
-	if w.request().operation().answer != p.Info.Kind {
-		c.badResponse(now, "READ response to another operation")
 		return
 	}
 	r := c.req
@@ -294,11 +387,11 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	}
 	start := p.Info.Flags&roce.FlagStart != 0
 	if start == r.read.inMessage && psn != r.read.restart {
-		c.badResponse(now, "READ response out of order")
+		c.badResponse(now, p, "READ response out of order")
 		return
 	}
 	if p.Info.Headers&roce.HasAETH != 0 && !p.AETH.Syndrome.IsACK() {
-		c.badResponse(now, "READ response with a NAK syndrome")
+		c.badResponse(now, p, "READ response with a NAK syndrome")
 		return
 	}
 	_, last := c.req.chunk.at(w, psn)
@@ -306,6 +399,9 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 	off := psn.Distance(w.first) * uint32(c.ep.mtu)
 	ends := p.Info.Flags&roce.FlagEnd != 0
 	if len(p.Payload) != int(min(w.length-off, uint32(c.ep.mtu))) || ends != end && !(ends && r.repair.read.parts) {
+		if c.doubts(p) {
+			return
+		}
 		c.end.fail(now, ib.WCLocLenErr, "READ response of a wrong length")
 		return
 	}
@@ -323,16 +419,12 @@ func (c *completer) receiveReadResponse(now clock.Instant, p *Packet) {
 
 // receiveAtomicAck stores the original value of an atomic.
 func (c *completer) receiveAtomicAck(now clock.Instant, p *Packet) {
-	w := c.awaiting(now, p)
+	w := c.awaiting(now, p, "atomic acknowledge to another operation")
 	if w == nil {
 		return
 	}
-	if w.request().operation().answer != p.Info.Kind {
-		c.badResponse(now, "atomic acknowledge to another operation")
-		return
-	}
 	if !p.AETH.Syndrome.IsACK() {
-		c.badResponse(now, "atomic acknowledge with a NAK syndrome")
+		c.badResponse(now, p, "atomic acknowledge with a NAK syndrome")
 		return
 	}
 	var value [atomicSize]byte
@@ -378,26 +470,47 @@ func (c *completer) answered(now clock.Instant, p *Packet, whole bool) {
 
 // awaiting acknowledges what comes before the work request that p answers,
 // and returns that, which is then the oldest; nil if an earlier READ or
-// atomic has no answer yet, which sends it again, or if the QP failed.
-func (c *completer) awaiting(now clock.Instant, p *Packet) *begunWR {
-	psn := p.BTH.PSN
-	for !c.req.drained() {
-		w := c.req.queue.oldest()
-		if psn.Diff(w.last) <= 0 {
-			return w
+// atomic has no answer yet, which sends it again, or if the QP failed: with that
+// cause, if p answers a request of another kind.
+func (c *completer) awaiting(now clock.Instant, p *Packet, cause string) *begunWR {
+	r, psn := c.req, p.BTH.PSN
+	v := c.covered(psn)
+	var w *begunWR
+	if !v.all {
+		w = r.queue.at(v.end)
+	}
+	if w == nil || psn.Diff(w.last) <= 0 && w.request().operation().answer != p.Info.Kind {
+		if !c.doubts(p) {
+			c.complete(now, c.before(psn))
+			c.badResponse(now, p, cause)
 		}
-		if !c.acknowledge(now, w.last) {
-			c.missing(now, p)
+		return nil
+	}
+	if p.Info.Headers&roce.HasAETH != 0 {
+		if c.refusesMSN(p, v.msn) {
 			return nil
 		}
+	} else if v.end != r.queue.Cons() && c.end.challenge.on() { // nothing shows that the peer has the messages before
+		c.missing(now, p)
+		return nil
 	}
-	return nil
+	c.complete(now, v)
+	switch {
+	case c.ep.State() == ib.ERR:
+		return nil
+	case psn.Diff(w.last) > 0:
+		c.missing(now, p)
+		return nil
+	}
+	return w
 }
 
 // badResponse fails the oldest work request: the peer answered with what does
 // not fit (E24).
-func (c *completer) badResponse(now clock.Instant, cause string) {
-	c.end.fail(now, ib.WCBadRespErr, cause)
+func (c *completer) badResponse(now clock.Instant, p *Packet, cause string) {
+	if c.ep.State() != ib.ERR && !c.doubts(p) {
+		c.end.fail(now, ib.WCBadRespErr, cause)
+	}
 }
 
 // impliedNAK goes back to the oldest PSN: a later answer shows that a READ or

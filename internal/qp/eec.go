@@ -306,6 +306,7 @@ func (e *EEC) fatal(now clock.Instant, cause string) {
 func (e *EEC) stop(now clock.Instant, status ib.WCStatus, cause string) {
 	r := &e.req
 	e.ep.timers.stopAll()
+	e.challenge.stop()
 	e.sqd = drainState{}
 	e.resp.silence()
 	r.share.release()

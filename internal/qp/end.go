@@ -18,6 +18,8 @@ type End struct {
 	resp responder // how a reliable service answers it
 	sqd  drainState
 
+	challenge challenge // of what packets claim about the peer
+
 	eec *EEC // what the end is one of; nil: a queue pair
 
 	Links Links // the shard's
@@ -43,6 +45,7 @@ func (e *End) init(env *Env, num ib.QPN, typ ib.QPType) {
 	e.comp = completer{ep: &e.ep, end: e, req: &e.req}
 	e.in = receiver{ep: &e.ep}
 	e.resp = responder{ep: &e.ep, end: e, in: &e.in}
+	e.challenge.end = e
 }
 
 // State returns the state. Any goroutine may call it.
@@ -60,6 +63,9 @@ func (e *End) Transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 		if e.resp.first = e.resp.sendResponses(now, b); e.resp.first {
 			return true
 		}
+	}
+	if e.challenge.owed && !e.challenge.send(b) {
+		return true
 	}
 	more = e.req.transmit(now, b)
 	if e.resp.owes() {
@@ -93,6 +99,8 @@ func (e *End) Advance(now clock.Instant) {
 			e.req.repair.step(now)
 		case timerPace:
 			e.wake()
+		case timerChallenge:
+			e.challenge.timeout(now)
 		}
 	}
 }

@@ -38,12 +38,13 @@ type endpoint struct {
 type timer uint8
 
 const (
-	timerAck     timer = iota // waits for an answer
-	timerRNR                  // waits for the peer to be ready
-	timerProbe                // waits for room in the window
-	timerLoss                 // waits for an answer, for as long as they take
-	timerLanding              // waits for packets to arrive behind a gap
-	timerPace                 // waits for what the rate allows
+	timerAck       timer = iota // waits for an answer
+	timerRNR                    // waits for the peer to be ready
+	timerProbe                  // waits for room in the window
+	timerLoss                   // waits for an answer, for as long as they take
+	timerLanding                // waits for packets to arrive behind a gap
+	timerPace                   // waits for what the rate allows
+	timerChallenge              // waits for the peer's answer to a challenge
 	numTimers
 )
 

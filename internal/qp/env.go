@@ -38,6 +38,8 @@ type Settings struct {
 	// FatalEvents raises QP_FATAL for every QP that moves to ERR by itself, also
 	// where a completion, QP_REQ_ERR or QP_ACCESS_ERR has reported the error.
 	FatalEvents bool
+	// NoChallenge believes every packet that ends or moves a connection at once.
+	NoChallenge bool
 	// ProbeAfter is the minimum time without an answer before a probe; 0 derives it from
 	// measured round trips only.
 	ProbeAfter time.Duration

@@ -87,6 +87,10 @@ func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 func (m *migration) follow(now clock.Instant, p *Packet) bool {
 	switch {
 	case p.sign == signMoved && m.usable():
+		if m.req != nil && m.req.end.challenge.moved(now) {
+			m.ep.drop(counters.DropMigration, p)
+			return false
+		}
 		m.migrate(now)
 	case p.sign != signNone:
 		m.tell()
@@ -130,6 +134,7 @@ func (m *migration) migrate(now clock.Instant) {
 	ep.setPace()
 	ep.raise(ib.EventPathMig)
 	if m.req != nil {
+		m.req.end.challenge.moveOn()
 		m.req.moved(now)
 	}
 	if m.moved != nil {

@@ -371,7 +371,7 @@ func (p *repair) probe(now clock.Instant) {
 		return
 	}
 	p.startProbe(now)
-	if p.sending() || r.psn == r.una {
+	if p.sending() || r.psn == r.una || r.end.challenge.holds() {
 		r.end.wake()
 		return
 	}

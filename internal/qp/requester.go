@@ -34,6 +34,7 @@ type requester struct {
 	fresh    ib.PSN // first never sent
 	alloc    ib.PSN // first not given to a work request
 	ssn      uint32 // number of the last message begun
+	done     uint32 // number of the last message completed
 	rdOut    uint32 // READ and atomic requests that wait for an answer
 	chunk    chunkSize
 	rdBegun  uint32 // READ and atomic work requests begun and not complete
@@ -62,7 +63,7 @@ type readProgress struct {
 func (r *requester) reset() {
 	at := r.queue.Cons()
 	r.next, r.began = at, at
-	r.ssn, r.retries, r.rnrLeft = 0, 0, 0
+	r.ssn, r.done, r.retries, r.rnrLeft = 0, 0, 0, 0
 	r.credit = creditState{unlimited: true}
 	r.repair, r.rtt = repair{}, roundTrip{}
 	r.start(ib.PSN{})
@@ -79,7 +80,7 @@ func (r *requester) start(p ib.PSN) {
 // Sending goes on, if it does, with a PSN that was never used.
 func (r *requester) idle() {
 	r.psn, r.una, r.fresh = r.alloc, r.alloc, r.alloc
-	r.rdOut, r.rdBegun, r.sinceAck = 0, 0, 0
+	r.done, r.rdOut, r.rdBegun, r.sinceAck = r.ssn, 0, 0, 0
 	r.waitRNR, r.retrying, r.failed = false, false, ib.WCSuccess
 	r.read = readProgress{}
 	r.repair.reset(r, r.una)
@@ -111,7 +112,7 @@ func (r *requester) transmit(now clock.Instant, b *fabric.Batch) (more bool) {
 // there is none. It begins a new one when the state, the fence and the
 // credits allow.
 func (r *requester) nextRequest(now clock.Instant) *begunWR {
-	if r.waitRNR || r.failed != ib.WCSuccess {
+	if r.waitRNR || r.failed != ib.WCSuccess || r.end.challenge.holds() {
 		return nil
 	}
 	if r.next != r.began {
@@ -210,6 +211,7 @@ func (r *requester) begin(w *begunWR) {
 		n = r.chunk.requests(w)
 	}
 	r.ssn += n
+	w.ssn = r.ssn
 	r.credit.begin(w.request(), n)
 }
 
@@ -314,12 +316,14 @@ func (r *requester) completeNext(now clock.Instant, status ib.WCStatus) {
 	switch {
 	case i == r.began: // never sent: a flush
 		r.began++
+		w.ssn = r.done
 	case w.kind == begunAnswered && r.rdBegun > 0:
 		r.rdBegun--
 	}
 	if int32(r.next-i) <= 0 {
 		r.next = i + 1
 	}
+	r.done = w.ssn
 	r.queue.Retire()
 	if status == ib.WCSuccess && !signalled {
 		return

@@ -21,6 +21,9 @@ type responder struct {
 	ahead   ib.PSN  // with nakSent: the last packet that was dropped for being ahead
 	early   *keeper // requests beyond the one that is missing
 	port    uint16  // from which the last request came that was executed; 0: none was
+	row     uint8   // requests in a row that were executed from there, up to demandAfter
+	doubt   doubt   // a request that was asked for again before it was believed
+	late    bool    // the request in hand was kept beyond a gap
 	first   bool    // responses go before requests in the next batch
 	peer    ib.QPN  // RD: whose request came last
 	resend  resend
@@ -95,7 +98,9 @@ func (r *responder) catchUp(now clock.Instant, asked bool) {
 			break
 		}
 		asked, k.BTH.AckReq = true, true
+		r.late = true
 		r.request(now, &k.Packet)
+		r.late = false
 		r.ep.env.Keep.put(k)
 	}
 	if asked && r.early.holds() && !r.nakSent && r.dying.syndrome == 0 {
@@ -125,6 +130,9 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		r.ep.drop(counters.DropICRC, p)
 		return
 	}
+	if r.row == demandAfter && !r.late && r.doubts(p) {
+		return
+	}
 	if r.ep.mig.state != ib.MIGRATED && !r.ep.mig.follow(now, p) {
 		return
 	}
@@ -132,7 +140,7 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		return
 	}
 	if f := r.checkOpcode(p); f.syndrome != 0 {
-		r.refuse(p.BTH.PSN, f)
+		r.judge(p, f)
 		return
 	}
 	if !r.in.established(now) || r.end.eec != nil && !r.in.qp.in.established(now) {
@@ -154,12 +162,11 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 		f = r.execute(p)
 	}
 	if f.syndrome != 0 {
-		r.refuse(p.BTH.PSN, f)
+		r.judge(p, f)
 		return
 	}
 	r.ep.ipid.learn(p)
-	r.port = p.Data.SrcPort
-	r.early.from(r.port)
+	r.from(p.Data.SrcPort)
 	r.in.epsn = r.in.epsn.Add(operationOf(p.Info.Kind).requestPSNs(p, r.ep.mtu))
 	r.resend.long = endsLong(p)
 	r.gapClosed(p)
@@ -260,6 +267,40 @@ func (r *responder) gapClosed(p *Packet) {
 		return
 	}
 	r.reply.ack(r.in.epsn.Prev())
+}
+
+// from notes which port a request came from that was executed.
+func (r *responder) from(port uint16) {
+	if port != r.port {
+		r.port, r.row = port, 0
+	}
+	if r.row < demandAfter {
+		r.row++
+	}
+	r.early.from(port)
+}
+
+// doubts reports whether a request whose turn it is may be a stranger's, and asks for it again: it
+// comes from another port than those before, or was kept because its PSN was near the one
+// that was missing. The peer may change its port: what comes again is believed.
+func (r *responder) doubts(p *Packet) bool {
+	d := doubt{true, p.BTH.PSN, p.BTH.PSN}
+	other := r.port != 0 && r.port != p.Data.SrcPort
+	if !(other && r.doubt != d || r.late) || r.end.eec != nil || r.ep.env.Settings.NoChallenge || p.sign != signNone {
+		return false
+	}
+	r.doubt = d
+	r.ep.drop(counters.DropDoubt, p)
+	r.ahead = p.BTH.PSN
+	r.missing()
+	return true
+}
+
+// judge refuses the request p for a fault, unless it may be a stranger's.
+func (r *responder) judge(p *Packet, f fault) {
+	if !r.doubts(p) {
+		r.refuse(p.BTH.PSN, f)
+	}
 }
 
 // refuse ends the connection: the NAK goes out after the responses that are
@@ -372,14 +413,15 @@ func (r *responder) acknowledge(p *Packet) {
 
 // reset puts the responder at the start of a connection.
 func (r *responder) reset() {
-	r.msn, r.nakSent, r.ahead, r.first, r.port, r.shut = 0, false, ib.PSN{}, false, 0, 0
+	r.msn, r.nakSent, r.ahead, r.first, r.port, r.row, r.shut = 0, false, ib.PSN{}, false, 0, 0, 0
+	r.doubt = doubt{}
 	r.resend = resend{}
 	r.silence()
 }
 
 // forgetEarly lets go what came before its turn, and from where.
 func (r *responder) forgetEarly() {
-	r.port = 0
+	r.port, r.row = 0, 0
 	r.early.clear()
 }
 

@@ -19,6 +19,10 @@ func (r *requester) ackTimeout(now clock.Instant) {
 	if !r.outstanding() || r.waitRNR {
 		return
 	}
+	if r.end.challenge.holds() {
+		r.startAckTimer(now)
+		return
+	}
 	if r.psn == r.una {
 		// Nothing was sent since sending went back: it is the window that says
 		// no, or this side that is late, not the peer.
@@ -56,6 +60,17 @@ func (r *requester) lostPackets(now clock.Instant, cause string, n uint32, c rep
 		r.goBack(trace.Retry, cause)
 	}
 	r.startAckTimer(now)
+}
+
+// repeat sends the oldest request again, which is no retry: the answer to it is not believed.
+func (r *requester) repeat(cause string) {
+	switch {
+	case r.waitRNR, r.psn == r.una, r.repair.sending(): // it is sent anyway
+	case r.repair.possible(causeProbe):
+		r.repair.again(r.repair.oldest(), cause)
+	default:
+		r.goBack(trace.Repair, cause)
+	}
 }
 
 // countRetry counts one, or fails the oldest work request when the count is

@@ -30,6 +30,7 @@ type sendQueue struct {
 type begunWR struct {
 	first, last ib.PSN // the PSNs that it takes
 	length      uint32 // bytes of payload; of a READ, bytes asked for
+	ssn         uint32 // number of the last of its messages
 	opcode      ib.WROpcode
 	flags       ib.SendFlags
 	numSGE      uint8

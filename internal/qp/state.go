@@ -66,6 +66,7 @@ func (q *QP) stop(now clock.Instant) {
 		q.rd.leave(now, ib.WCWRFlushErr)
 	}
 	q.ep.timers.stopAll()
+	q.challenge.stop()
 	q.sqd = drainState{}
 	q.resp.silence()
 	q.comp.clear()
@@ -133,12 +134,14 @@ func (q *QP) clear() {
 // clear puts the end at the start of a connection.
 func (e *End) clear() {
 	e.ep.timers.stopAll()
+	e.challenge.stop()
 	e.sqd = drainState{}
 	e.req.share.leave(e.ep.env.Peers)
 	e.req.reset()
 	e.in.reset()
 	e.resp.reset()
 	e.comp.clear()
+	e.comp.msn, e.comp.doubt = msnPolicy{}, doubt{}
 	e.ep.prefixes, e.ep.ipid = prefixCache{}, ipidPolicy{}
 	e.ep.mig.alternate, e.ep.mig.used, e.ep.mig.moved, e.ep.pace = alternate{}, false, nil, pacer{}
 }

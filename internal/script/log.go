@@ -112,6 +112,8 @@ func (w *world) trace(r *trace.Record) {
 		w.say("retry %s from psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
 	case trace.Repair:
 		w.say("repair %s from psn=%d (%s)", q.name, r.PSN.Value(), r.Cause)
+	case trace.Challenge:
+		w.say("%s: %s", q.name, r.Cause)
 	case trace.Drop:
 		for d := range counters.NumDrops {
 			if d.String() == r.Cause {

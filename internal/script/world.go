@@ -253,7 +253,7 @@ func (w *world) open(a *args) error {
 	cfg := hca.Config{
 		Caps: w.caps, Rand: src.Uint32, NodeGUID: 0x02665610fb91e93a, Raise: w.raise, Trace: w.trace, Limits: limits(a),
 		Settings: qp.Settings{
-			MigReq: w.migReq, Credits: a.flag("credits"), InOrderOnly: a.flag("inorder"), FatalEvents: a.flag("fatal_events"),
+			MigReq: w.migReq, Credits: a.flag("credits"), InOrderOnly: a.flag("inorder"), FatalEvents: a.flag("fatal_events"), NoChallenge: !a.flag("challenge"),
 			WindowBytes: int(a.num("window", 0, plainNumber)),
 		},
 		Privileged: a.flag("privileged"), Connections: cm.DefaultLimits(),

@@ -24,6 +24,7 @@ const (
 	Drop                   // a packet for this QP was dropped; Cause
 	Fault                  // a fault rule acted, Cause; on a packet for QPN if Len is not 0: PSN, Header
 	Repair                 // sending goes back to PSN, which is no retry; Cause
+	Challenge              // a claim about the peer is examined, or decided; Cause
 )
 
 // HeaderBytes is how much of a packet a record keeps: all of its headers, and
@@ -73,6 +74,8 @@ func (r *Record) String() string {
 		return fmt.Sprintf("%s event %v", r.whose(), r.Event)
 	case Retry, Repair:
 		return fmt.Sprintf("%s sends again from psn %v (%s)", r.whose(), r.PSN, r.Cause)
+	case Challenge:
+		return fmt.Sprintf("%s %s", r.whose(), r.Cause)
 	case Drop:
 		return fmt.Sprintf("%s drops psn %v (%s)", r.whose(), r.PSN, r.Cause)
 	case Fault:

@@ -32,7 +32,8 @@ func TestRecordStrings(t *testing.T) {
 			"to qp 0x000011 fault: drop: RC_ACKNOWLEDGE psn 0x000007 len 20 syndrome RNR_NAK(12) msn 0"},
 		{Record{Kind: Repair, QPN: 0x11, PSN: ib.NewPSN(8), Cause: "probe"}, "qp 0x000011 sends again from psn 0x000008 (probe)"},
 		{Record{Kind: Event, EEC: true, QPN: 0x12, Event: ib.EventEECFatal}, "eec 0x000012 event EEC_FATAL"},
-		{Record{Kind: Repair + 1, QPN: 0x11}, "qp 0x000011 record kind 9"},
+		{Record{Kind: Challenge, QPN: 0x11, Cause: "challenge: NAK"}, "qp 0x000011 challenge: NAK"},
+		{Record{Kind: Challenge + 1, QPN: 0x11}, "qp 0x000011 record kind 10"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("record of kind %d prints as\n%q, want\n%q", c.r.Kind, got, c.want)

@@ -59,6 +59,9 @@ type Config struct {
 	Type  ib.QPType
 	Cap   ib.QPCap
 	Bytes int // of the memory region
+	// Challenge examines what packets claim; else each is believed at once, so that a test
+	// shows one rule.
+	Challenge bool
 }
 
 // NewSide makes side n-1.
@@ -70,6 +73,7 @@ func (c Config) NewSide(t testing.TB, n byte) *Side {
 	var err error
 	cfg := c.HCA
 	cfg.Caps, cfg.Rand, cfg.Settings.MigReq = caps, src.Uint32, true
+	cfg.Settings.NoChallenge = !c.Challenge
 	cfg.NodeGUID = cmp.Or(cfg.NodeGUID, uint64(n))
 	cfg.Raise = func(e qp.Event) { s.Events = append(s.Events, e) }
 	s.HCA, err = hca.New(cfg)

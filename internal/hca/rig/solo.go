@@ -35,6 +35,8 @@ type SoloConfig struct {
 	Attr     func(*ib.QPAttr) // changes what the queue pair is connected with
 	MRAccess ib.Access        // 0 takes all rights
 	State    ib.QPState       // to walk to; 0 takes RTS
+
+	Challenge bool // examines what packets claim; else each is believed at once
 }
 
 // Solo is one adapter whose peer is the test: the test makes the packets that
@@ -110,6 +112,7 @@ func (s *Solo) open(c *SoloConfig) {
 	src := rand.New(rand.NewPCG(1, 7))
 	cfg := c.HCA
 	cfg.Caps, cfg.Rand, cfg.NodeGUID = caps, src.Uint32, 1
+	cfg.Settings.NoChallenge = !c.Challenge
 	cfg.Raise = func(e qp.Event) { s.Events = append(s.Events, e) }
 	cfg.Trace = func(r *trace.Record) {
 		if r.Kind == trace.State {

@@ -1,0 +1,248 @@
+package qp
+
+import (
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/fabric"
+	"github.com/softhca/softhca/internal/trace"
+	"github.com/softhca/softhca/roce"
+)
+
+// Anyone on the peer's host can send packets from the peer's address, and a PSN in flight
+// can be guessed. So a packet that would end or move a connection of service RC is only a
+// claim. It starts a challenge, as RFC 5961 does for TCP: the requester asks the peer, on
+// the path that is known, for an answer that a live peer must give and a peer that has
+// failed or moved does not give. The claim is believed when the peer stays silent.
+//
+// The question is a WRITE of no bytes at the PSN before the oldest that is not
+// acknowledged. Whatever that PSN was, the peer has executed it or will never execute it,
+// so the WRITE is a duplicate, which the responder acknowledges without looking at its key
+// or executing it (IBA C9-105). A responder that has sent a fatal NAK is in ERR, and one
+// that has migrated drops what comes over its old path: both are silent.
+
+// Bounds of a challenge.
+const (
+	challengeProbes = 3
+	challengeTime   = 10 * time.Millisecond // minimum for all of the probes; else two round trips
+)
+
+// claims is a set of what packets have claimed.
+type claims uint8
+
+const (
+	claimNAK   claims = 1 << iota // a NAK says that a request cannot succeed
+	claimMoved                    // a packet says that the peer has migrated
+	claimGone                     // the connection manager doubts that the peer is there
+)
+
+// challenge is the examination of claims about the peer. All of them share its probes.
+type challenge struct {
+	end    *End
+	claims claims
+	probes uint8 // begun, since the last kind of claim was added
+	owed   bool  // a probe waits to be sent
+	since  clock.Instant
+	step   time.Duration // from one probe to the next
+	nak    refusal       // of claimNAK
+	result func(now clock.Instant, alive bool)
+}
+
+// refusal is what a NAK claims: the request at psn was refused.
+type refusal struct {
+	psn      ib.PSN
+	syndrome roce.Syndrome
+}
+
+// on reports whether claims are examined.
+func (c *challenge) on() bool {
+	return c.end.ep.reliable() && !c.end.ep.env.Settings.NoChallenge && c.end.ep.behaviour().takesResponses()
+}
+
+// refuses examines a NAK that would end the connection, and reports whether it does. EE
+// contexts believe each NAK: it ends a message of theirs, not the channel, and they answer
+// after it.
+func (c *challenge) refuses(now clock.Instant, n refusal) bool {
+	if !c.on() || c.end.eec != nil {
+		return false
+	}
+	if c.claims&claimNAK == 0 || n.psn.Diff(c.nak.psn) < 0 {
+		c.nak = n // of two, the one that completes fewer requests
+	}
+	c.add(now, claimNAK, "NAK")
+	return true
+}
+
+// moved examines the claim that the peer has migrated, and reports whether it does.
+func (c *challenge) moved(now clock.Instant) bool {
+	if !c.on() {
+		return false
+	}
+	c.add(now, claimMoved, "migration")
+	return true
+}
+
+// Challenge asks the peer for a sign of life and calls result once: alive as soon as the
+// peer answers, or not alive after silence. result is called by the thread of the shard, from
+// Receive or Advance, and may call the end. It is also called, with false, after the end has
+// stopped, but not after it was destroyed. Challenge reports whether it asks: not if the end is not of
+// service RC, is not in RTS or SQD, is asking already, or the settings do without challenges.
+func (e *End) Challenge(now clock.Instant, result func(now clock.Instant, alive bool)) bool {
+	c := &e.challenge
+	if !c.on() || e.eec != nil || c.result != nil {
+		return false
+	}
+	c.result = result
+	c.add(now, claimGone, "connection")
+	return true
+}
+
+// add begins to examine claims of kind k. Probes begin anew for each kind, but not for each packet, so
+// that a flood of claims does not put off the verdict.
+func (c *challenge) add(now clock.Instant, k claims, what string) {
+	if c.claims&k != 0 {
+		return
+	}
+	c.claims |= k
+	c.end.ep.env.Counters.Challenges++
+	c.trace("challenge: " + what)
+	c.since, c.probes = now, 0
+	c.step = max(2*c.end.req.rtt.smoothed, challengeTime) / challengeProbes
+	c.ask(now)
+}
+
+// ask makes the next probe ready. Where only a NAK is examined after which the peer is alive,
+// a probe would tell nothing: what is awaited is an answer to the request.
+func (c *challenge) ask(now clock.Instant) {
+	c.probes++
+	c.owed = c.claims != claimNAK || c.nak.fatal()
+	c.end.ep.timers[timerChallenge] = now.Add(c.step)
+	c.end.wake()
+}
+
+// timeout sends the next probe, or ends the challenge after the last. A probe that could
+// not leave yet says nothing of the peer.
+func (c *challenge) timeout(now clock.Instant) {
+	switch {
+	case c.claims == 0:
+	case c.owed:
+		c.end.ep.timers[timerChallenge] = now.Add(c.step)
+		c.end.wake()
+	case c.probes < challengeProbes:
+		c.ask(now)
+	default:
+		c.believe(now)
+	}
+}
+
+// send appends the probe that is owed. It reports false when the batch has no room.
+func (c *challenge) send(b *fabric.Batch) bool {
+	ep := &c.end.ep
+	p := ep.header(roce.RCRDMAWriteOnly|roce.Opcode(serviceOf(ep.typ))<<5, c.end.req.una.Prev())
+	c.end.address(p)
+	p.BTH.AckReq, p.RETH = true, roce.RETH{}
+	seg := ep.appendBare(b)
+	if seg == nil {
+		return false
+	}
+	ep.pace.sent(ep.env.Now, ipLength(&ep.path, seg))
+	c.owed = false
+	return true
+}
+
+// holds reports whether no request may be sent: if the NAK is true, the peer takes none.
+func (c *challenge) holds() bool { return c.claims&claimNAK != 0 }
+
+// heard notes that the peer has acknowledged something, on the known path. An answer that
+// comes before the second probe may be from before the claim, and refutes it only if it
+// acknowledges the request that the NAK names. A peer that is alive may still have refused a request
+// for which it will not fail: that it was not ready, or misses a packet.
+func (c *challenge) heard(now clock.Instant) {
+	if c.claims == 0 {
+		return
+	}
+	var refuted claims
+	if now.Sub(c.since) >= c.step {
+		refuted = claimMoved | claimGone
+		if c.nak.fatal() {
+			refuted |= claimNAK
+		}
+	}
+	if c.end.req.una.Diff(c.nak.psn) > 0 {
+		refuted |= claimNAK
+	}
+	if refuted &= c.claims; refuted != 0 {
+		c.refute(now, refuted)
+	}
+}
+
+// fatal reports whether a responder that sends such a NAK fails.
+func (n *refusal) fatal() bool { return n.syndrome.IsNAK() && n.syndrome != roce.NAKSequence }
+
+// refute drops claims that the peer's answer has refuted.
+func (c *challenge) refute(now clock.Instant, k claims) {
+	c.end.ep.env.Counters.ChallengesRefuted++
+	c.trace("challenge: the peer answers")
+	if c.claims &^= k; c.claims == 0 {
+		c.owed = false
+		c.end.ep.timers[timerChallenge] = clock.Never
+	}
+	c.end.wake()
+	if k&claimGone != 0 {
+		c.report(now, true)
+	}
+}
+
+// believe acts on what was claimed: the peer has been silent.
+func (c *challenge) believe(now clock.Instant) {
+	k, e := c.claims, c.end
+	c.claims = 0
+	if k != claimGone {
+		c.trace("challenge: the peer is silent")
+	}
+	switch {
+	case k&claimMoved != 0 && e.ep.mig.mayMigrate():
+		e.ep.mig.migrate(now) // the peer repeats there what it has refused
+		if k&claimGone != 0 {
+			c.add(now, claimGone, "connection")
+			return
+		}
+	case k&claimNAK != 0:
+		e.comp.believe(now, c.nak)
+	}
+	if k&claimGone != 0 {
+		c.report(now, false)
+	}
+}
+
+// report calls the connection manager back.
+func (c *challenge) report(now clock.Instant, alive bool) {
+	f := c.result
+	c.result = nil
+	f(now, alive)
+}
+
+// moveOn drops the claims about a path that the end has left.
+func (c *challenge) moveOn() {
+	if c.claims &^= claimNAK | claimMoved; c.claims == 0 {
+		c.owed = false
+		c.end.ep.timers[timerChallenge] = clock.Never
+	}
+}
+
+// stop ends the challenge of an end whose timers were just stopped. The connection manager is
+// told when they are looked at next.
+func (c *challenge) stop() {
+	c.claims, c.owed = 0, false
+	if c.result != nil {
+		c.claims, c.probes = claimGone, challengeProbes
+		c.end.ep.timers[timerChallenge] = c.end.ep.env.Now
+	}
+}
+
+func (c *challenge) trace(cause string) {
+	if c.end.ep.env.Trace != nil {
+		c.end.ep.record(trace.Record{Kind: trace.Challenge, PSN: c.end.req.una, Cause: cause})
+	}
+}
