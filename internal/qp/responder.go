@@ -158,11 +158,14 @@ func (r *responder) request(now clock.Instant, p *Packet) {
 	if f.syndrome == 0 {
 		f = r.in.checkKey(p)
 	}
+	msg, received := r.in.msg, r.in.received
 	if f.syndrome == 0 {
 		f = r.execute(p)
 	}
 	if f.syndrome != 0 {
-		r.judge(p, f)
+		if r.judge(p, f) {
+			r.in.msg, r.in.received = msg, received
+		}
 		return
 	}
 	r.ep.ipid.learn(p)
@@ -296,11 +299,14 @@ func (r *responder) doubts(p *Packet) bool {
 	return true
 }
 
-// judge refuses the request p for a fault, unless it may be a stranger's.
-func (r *responder) judge(p *Packet, f fault) {
-	if !r.doubts(p) {
-		r.refuse(p.BTH.PSN, f)
+// judge refuses the request p for a fault. It reports true if p may be a stranger's: then it is
+// as if p had not come.
+func (r *responder) judge(p *Packet, f fault) (doubted bool) {
+	if r.doubts(p) {
+		return true
 	}
+	r.refuse(p.BTH.PSN, f)
+	return false
 }
 
 // refuse ends the connection: the NAK goes out after the responses that are

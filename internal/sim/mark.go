@@ -21,7 +21,7 @@ var markNames = [...]string{
 	"E9 dropped duplicate", "E10 REM_INV_REQ_ERR", "E10 QP_REQ_ERR", "E12 requester waits", "E12 RNR_RETRY_EXC_ERR",
 	"E14 REM_ACCESS_ERR", "E14 QP_ACCESS_ERR", "E15 LOC_LEN_ERR", "E16 REM_OP_ERR", "E18 CQ_ERR", "E22 implied NAK", "E23 ghost ACK", "E24 BAD_RESP_ERR",
 	"L1 probe", "L1 repaired", "L1 repair went no further", "L2 kept",
-	"V15 PATH_MIG", "V15 PATH_MIG_ERR", "V15 REARM", "other drop",
+	"V15 PATH_MIG", "V15 PATH_MIG_ERR", "V15 REARM", "claim refuted", "claim believed", "answer in doubt", "request in doubt", "other drop",
 }
 
 const numMarks = len(markNames)
@@ -71,6 +71,8 @@ func markOfDrop(cause string) string {
 		return "E9 dropped duplicate"
 	case "sequence":
 		return "E8 dropped after a gap"
+	case "doubt":
+		return "request in doubt"
 	case "ghost_ack":
 		return "E23 ghost ACK"
 	default:

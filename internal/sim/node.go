@@ -221,6 +221,8 @@ func (n *node) trace(r *trace.Record) {
 		e.retried(r)
 	case trace.Repair:
 		e.repaired(r)
+	case trace.Challenge:
+		e.challenge(r)
 	case trace.Drop:
 		w.mark(markOfDrop(r.Cause))
 	}

@@ -334,7 +334,8 @@ type header struct {
 	dest   ib.QPN
 	psn    ib.PSN
 	aeth   roce.Syndrome
-	length uint32 // of RETH
+	length uint32 // of the RETH of a READ
+	empty  bool   // an RETH of zeros
 }
 
 // headerOf reads a packet that is at least a BTH; a damaged one is not asked.
@@ -353,5 +354,6 @@ func headerOf(b []byte) header {
 	if h.op == roce.RCRDMAReadRequest && len(b) >= 28 {
 		h.length = binary.BigEndian.Uint32(b[24:])
 	}
+	h.empty = h.op == roce.RCRDMAWriteOnly && len(b) >= 28 && [16]byte(b[12:]) == [16]byte{}
 	return h
 }

@@ -140,6 +140,7 @@ type watcher struct {
 	naks        int    // sequence NAKs that arrived and led to no retry
 	answers     int    // responses likewise
 	last        ib.PSN // of the last request sent
+	newest      ib.PSN // the most that a request has had
 	sent        bool
 	rnr         time.Duration // what the RNR NAK being processed asks for
 	silent      clock.Instant // nothing is sent before: the peer was not ready
@@ -148,6 +149,37 @@ type watcher struct {
 	stuckAt     ib.PSN        // where sending last went back to
 	retries     int           // that went back there, for want of an answer
 	waits       int           // likewise, because the peer was not ready
+	probes      int           // that may be sent to examine what packets claimed
+}
+
+// Records of challenges begin with challenged and what is examined.
+const (
+	challenged    = "challenge: "
+	peerAnswers   = challenged + "the peer answers"
+	peerIsSilent  = challenged + "the peer is silent"
+	probesOfClaim = 3
+)
+
+// challenge is called when the adapter examines a claim about the end's peer, or has.
+func (e *end) challenge(r *trace.Record) {
+	switch r.Cause {
+	case peerAnswers:
+		e.w.mark("claim refuted")
+	case peerIsSilent:
+		e.w.mark("claim believed")
+	default:
+		e.wire.probes = probesOfClaim
+	}
+}
+
+// probes reports whether a packet is a probe of a challenge, of which there are only so many.
+func (e *end) probes(h header) bool {
+	x := &e.wire
+	if x.probes == 0 || x.sent && h.psn.Diff(x.newest) > 0 {
+		return false // a WRITE of no bytes
+	}
+	x.probes--
+	return true
 }
 
 // progress is called when a request of the end succeeds.
@@ -181,6 +213,9 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	if run.Path.Dst != e.route().to {
 		w.fail("wire", "adapter %d qp %v sends %v PSN %v over a path that it has left, or has not moved to", n.index, e.num, h.op, h.psn)
 	}
+	if h.empty && e.probes(h) {
+		return
+	}
 	if e.drained() {
 		w.fail("wire", "adapter %d qp %v sends %v PSN %v after its send queue has drained", n.index, e.num, h.op, h.psn)
 	}
@@ -192,10 +227,14 @@ func (w *world) sniff(n *node, run *fabric.Run, seg []byte) {
 	} else if !n.inOrder && h.psn.Diff(x.last.Next()) > 0 {
 		w.mark("L1 repaired")
 	}
+	first := !x.sent
 	x.last, x.sent = h.psn, true
 	if h.op == roce.RCRDMAReadRequest { // it takes the PSNs of its answers too
 		packets := (int(h.length) + e.pair.mtu.Bytes() - 1) / e.pair.mtu.Bytes()
 		x.last = h.psn.Add(uint32(max(packets, 1) - 1))
+	}
+	if first || x.last.Diff(x.newest) > 0 {
+		x.newest = x.last
 	}
 }
 
@@ -229,12 +268,15 @@ func (e *end) arrives(h header) {
 // that it is lost, nor counting it (L1).
 func (e *end) repaired(r *trace.Record) {
 	w := e.w
-	if e.node.inOrder {
+	if e.node.inOrder && r.Cause != "answer in doubt" {
 		w.fail("repair", "adapter %d qp %v sends psn %v again (%s), and takes packets in order only", e.node.index, e.num, r.PSN, r.Cause)
 	}
-	if r.Cause == "probe" {
+	switch r.Cause {
+	case "probe":
 		w.mark("L1 probe")
-	} else {
+	case "answer in doubt":
+		w.mark("answer in doubt")
+	default:
 		w.mark("L1 repair went no further")
 	}
 }
