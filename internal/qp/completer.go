@@ -137,7 +137,7 @@ func (c *completer) keep(now clock.Instant, next ib.PSN, p *Packet) {
 		return
 	}
 	if c.port != 0 && c.port != p.Data.SrcPort {
-		c.ep.drop(counters.DropAddress, p)
+		c.ep.drop(counters.DropDoubt, p)
 		return
 	}
 	if c.early == nil {

@@ -345,6 +345,10 @@ func (w *world) forge(e *end, r *rand.Rand) {
 		w.forgeDatagram(e.node, r)
 		return
 	}
+	if r.IntN(3) == 0 {
+		w.forgeClaim(e, r)
+		return
+	}
 	a := e.qp.Query()
 	p := roce.Packet{
 		BTH:     roce.BTH{Opcode: roce.RCRDMAWriteOnly, PKey: ib.PKeyDefault, DestQP: e.num, PSN: a.RQPSN, AckReq: true},
@@ -371,6 +375,25 @@ func (w *world) forge(e *end, r *rand.Rand) {
 	if ghost {
 		pkt.serial = 0 // as old as can be: it must have no effect
 	}
+}
+
+// forgeClaim sends an end, in its peer's name, a NAK that would end the connection if it were
+// true, or an answer that makes no sense. Its PSN may be in flight.
+func (w *world) forgeClaim(e *end, r *rand.Rand) {
+	p := roce.Packet{
+		BTH:  roce.BTH{Opcode: roce.RCAcknowledge, PKey: ib.PKeyDefault, DestQP: e.num, PSN: e.qp.Query().SQPSN.Add(1<<24 - 1 - r.Uint32N(8))},
+		AETH: roce.AETH{MSN: ib.MSN(r.Uint32N(64))},
+	}
+	switch r.IntN(3) {
+	case 0:
+		p.AETH.Syndrome = roce.NAKRemoteAccess
+	case 1:
+		p.AETH.Syndrome = roce.NAKInvalidRequest
+	default:
+		p.BTH.Opcode, p.Payload = roce.RCRDMAReadResponseMiddle, w.pattern(r.Uint64N(patternWords), 16)
+	}
+	e.wire.lied = true
+	w.inject(&p, e.node, [2]netip.Addr{e.route().to, e.node.addrs[e.gid()]})
 }
 
 // forgeDatagram sends an adapter's UD queue pair a message with another Q_Key.

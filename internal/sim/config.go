@@ -110,7 +110,7 @@ var profiles = [...]Profile{
 	{mixed, "each seed has some of all troubles, and some have none", 0},
 	{"clean", "no trouble: nothing may be lost, repeated or refused", 0},
 	{"loss", "packets are lost, repeated and overtaken", loss | duplication | reordering | lateReceives | lateAnswers},
-	{"corrupt", "packets are damaged, cut short and forged", corruption | forgery | loss},
+	{"corrupt", "packets are damaged, cut short and forged, also in the name of the peer", corruption | forgery | loss},
 	{"slow", "receives come late, buffers and batches are small", lateReceives | tightBuffers | smallBatches | lateAnswers},
 	{"errors", "bad requests, regions that go, completion queues that overflow", badRequests | deregistration | smallCQs | lateReceives},
 	{"lifecycle", "queue pairs modified, drained, reset, destroyed and reused in mid-flight", lifecycle | draining | loss | reordering},

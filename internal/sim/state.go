@@ -149,6 +149,9 @@ type watcher struct {
 	stuckAt     ib.PSN        // where sending last went back to
 	retries     int           // that went back there, for want of an answer
 	waits       int           // likewise, because the peer was not ready
+	lied        bool          // a stranger has claimed that the peer refuses
+	deceived    bool          // and was believed
+	claimed     uint64        // disturbed of the pair, when the last claim came
 	probes      int           // that may be sent to examine what packets claimed
 }
 
@@ -167,9 +170,19 @@ func (e *end) challenge(r *trace.Record) {
 		e.w.mark("claim refuted")
 	case peerIsSilent:
 		e.w.mark("claim believed")
+		e.wire.deceived = e.wire.lied
 	default:
 		e.wire.probes = probesOfClaim
+		e.wire.claimed = e.pair.disturbed
 	}
+}
+
+// silentPeer reports whether the peer cannot have answered, or all of its answers to a challenge
+// can have been lost.
+func (e *end) silentPeer() bool {
+	p := e.peer
+	return p.state < ib.RTR || p.state == ib.ERR || e.pair.broken || e.paths.at != p.paths.at ||
+		e.pair.disturbed-e.wire.claimed >= probesOfClaim || len(e.w.net.cut) > 0
 }
 
 // probes reports whether a packet is a probe of a challenge, of which there are only so many.
