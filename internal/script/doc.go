@@ -52,7 +52,7 @@
 // adapter is output ("refused: ..."); a command that makes no sense is an
 // error of the script.
 //
-//	adapter [v6] [credits] [inorder] [fatal_events] [privileged] [migreq=0] [addr=IP] [addr2=IP] [peer=IP]
+//	adapter [v6] [credits] [inorder] [fatal_events] [challenge] [privileged] [migreq=0] [addr=IP] [addr2=IP] [peer=IP]
 //	        [mtu=N] [pkeys=K,K] [window=N] [max_qp=N] [max_qp_wr=N] [max_sge=N] ...
 //	        [max_conns=N] [max_half_open=N] [max_listeners=N]                comes first
 //	pd NAME
