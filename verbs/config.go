@@ -91,6 +91,11 @@ type Config struct {
 	// nor EventQPReqErr or EventQPAccessErr reports, such as a completion queue
 	// that overflows: the architecture's local work queue catastrophic error.
 	FatalEvents bool
+	// NoChallenge ends or moves a connection at once when a packet says so: a NAK, or one that claims
+	// that the peer has migrated. Without it the adapter first asks the peer for an answer, and
+	// believes the packet after 10 ms, or two round trips, of silence: strangers on the peer's host can
+	// send packets in its name. Set it for tests that measure how soon an error is reported.
+	NoChallenge bool
 	// NodeGUID identifies the adapter to its peers. If it is 0, the adapter takes the
 	// GUID of the environment variable SOFTHCA_GUID or, without one, derives a GUID
 	// from its first address, QPNSlot, and a secret of the user: random bytes that the
@@ -128,7 +133,7 @@ func (c *Config) device() device.Config {
 		Addr: c.Addr, Raw: c.Transport == Raw, DisableOffload: c.DisableOffload, Capture: c.Capture, Trace: tracer(logged(c.Trace, c.Log)),
 		Seed: c.Seed, NodeGUID: uint64(c.NodeGUID), QPNSlot: c.QPNSlot, Exclusive: c.Exclusive, Privileged: c.Privileged, Faults: device.Faults(c.Faults),
 		Env:      device.ProcessEnvironment(),
-		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, ProbeAfter: c.ProbeAfter, FatalEvents: c.FatalEvents},
+		Settings: qp.Settings{MigReq: !c.ClearMigReq, Credits: c.Credits, InOrderOnly: c.InOrderOnly, ProbeAfter: c.ProbeAfter, FatalEvents: c.FatalEvents, NoChallenge: c.NoChallenge},
 	}
 	if c.Network != nil {
 		d.Network = c.Network.pipe

@@ -45,6 +45,7 @@ type alternate struct {
 	told   bool // PATH_MIG_ERR was raised in this state
 	path   fabric.Path
 	pkey   ib.PKey
+	claim  clock.Instant // UC: when a packet first claimed that the peer has moved, and none has come by the old path since; 0: none has
 }
 
 // sign is what a packet says of its sender's path.
@@ -87,7 +88,7 @@ func (m *migration) admit(p *Packet) (counters.Drop, bool) {
 func (m *migration) follow(now clock.Instant, p *Packet) bool {
 	switch {
 	case p.sign == signMoved && m.usable():
-		if m.req != nil && m.req.end.challenge.moved(now) {
+		if m.examines(now) {
 			m.ep.drop(counters.DropMigration, p)
 			return false
 		}
@@ -98,8 +99,25 @@ func (m *migration) follow(now clock.Instant, p *Packet) bool {
 		return false
 	case m.state == ib.REARM && !p.BTH.MigReq:
 		m.state = ib.ARMED
+	default:
+		m.claim = 0
 	}
 	return true
+}
+
+// examines reports whether the claim that the peer has moved is examined before it is believed. UC
+// has no requests that the peer must answer: there the old path must have been silent for as
+// long as a challenge takes, and the claim must come again then.
+func (m *migration) examines(now clock.Instant) bool {
+	switch {
+	case m.req != nil:
+		return m.req.end.challenge.moved(now)
+	case m.ep.env.Settings.NoChallenge:
+		return false
+	case m.claim == 0:
+		m.claim = max(now, 1)
+	}
+	return now.Sub(m.claim) < challengeTime
 }
 
 // followReplay does so for a request that was executed before: the peer may have

@@ -91,13 +91,18 @@ func (l *place) counts(psn ib.PSN) bool {
 
 // followUC draws the conclusions of what a packet says of migration.
 func (r *receiver) followUC(now clock.Instant, p *Packet) bool {
+	before := r.peer
 	if !r.peer.counts(p.BTH.PSN) {
 		if p.sign != signNone {
 			r.ep.drop(counters.DropMigration, p)
 		}
 		return p.sign == signNone
 	}
-	return r.ep.mig.follow(now, p)
+	ok := r.ep.mig.follow(now, p)
+	if !ok && p.sign == signMoved {
+		r.peer = before
+	}
+	return ok
 }
 
 // giveUp drops a packet and what follows of its message.
