@@ -23,6 +23,8 @@ func (x *stimulus) perform(c *Conn, a Action) error {
 		return x.sendREP(c)
 	case sendRTU:
 		return x.sendRTU(c)
+	case resendREP:
+		x.resendREP(c)
 	case resendRTU:
 		x.resend(c, mad.AttrRTU)
 	case resendREJ:
@@ -94,11 +96,29 @@ func build(attr mad.AttrID, tid uint64, msg message) *mad.MAD {
 	return m
 }
 
-// transmit sends a MAD to the peer. A queue that is full is a lost packet.
-func (x *stimulus) transmit(c *Conn, m *mad.MAD) { c.m.transmit(x.now, c.way(), m) }
+// transmit sends a MAD to the peer, unless the peer's allowance is spent. A queue that is
+// full is a lost packet.
+func (x *stimulus) transmit(c *Conn, m *mad.MAD) {
+	if c.maySend() {
+		c.m.transmit(x.now, c.way(), m)
+	}
+}
 
-// reply sends a MAD that the peer asks for again if it is lost.
-func (x *stimulus) reply(c *Conn, m *mad.MAD) { c.m.reply(x.now, c.way(), m) }
+// reply is transmit for a MAD that the peer asks for again if it is lost.
+func (x *stimulus) reply(c *Conn, m *mad.MAD) {
+	if c.maySend() {
+		c.m.reply(x.now, c.way(), m)
+	}
+}
+
+// maySend takes a message from the peer's allowance, and counts one that it does not cover.
+func (c *Conn) maySend() bool {
+	ok := c.allowance.spend()
+	if !ok {
+		c.m.counters.Withheld++
+	}
+	return ok
+}
 
 // request sends a MAD and repeats it until it is answered.
 func (x *stimulus) request(c *Conn, m *mad.MAD) {
@@ -114,12 +134,21 @@ func (c *Conn) stopRetry() {
 	c.sent = nil
 }
 
-// retransmit sends once more what waits for an answer.
+// retransmit sends once more what waits for an answer. A repetition that the peer's allowance
+// does not cover is skipped: the time until the end stays.
 func (x *stimulus) retransmit(c *Conn) {
 	c.retry.left--
 	c.await(x.now, c.retry.interval, c.retry.left)
+	if c.maySend() {
+		c.m.retried(c.sent)
+		c.m.transmit(x.now, c.way(), c.sent)
+	}
+}
+
+// resendREP answers a repeated REQ with the REP: it may be lost. The timer stays.
+func (x *stimulus) resendREP(c *Conn) {
 	c.m.retried(c.sent)
-	x.transmit(c, c.sent)
+	x.reply(c, c.sent)
 }
 
 // extendTimer waits as long as the peer asked for; the repetitions that are

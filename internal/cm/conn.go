@@ -16,6 +16,7 @@ type Conn struct {
 	Consumer any
 
 	paths
+	allowance allowance
 
 	m         *Manager
 	handler   Handler
@@ -199,6 +200,7 @@ func (c *Conn) move(now clock.Instant, to State) {
 	case RepSent:
 		c.m.evictable(c).add(c)
 	case Established:
+		c.allowance.limited = false
 		c.m.leaveHalfOpen(c)
 		c.channel.lead(c)
 	case DReqRcvd:

@@ -25,6 +25,7 @@ type Counters struct {
 	Refused    uint64            // REQ and SIDR_REQ dropped because too many are waiting
 	GivenUp    uint64            // half-open connections, and such in TIMEWAIT, that made room for others
 	Unsent     uint64            // messages that QP1 had no room for
+	Withheld   uint64            // messages not sent because the peer has not answered yet
 }
 
 // KindName returns the name of a message by its place in Sent, Retries and
@@ -59,6 +60,7 @@ func (c *Counters) Each(f func(name string, v uint64)) {
 	f("cm_refused", c.Refused)
 	f("cm_given_up", c.GivenUp)
 	f("cm_unsent", c.Unsent)
+	f("cm_withheld", c.Withheld)
 }
 
 // kindOf returns the place of a CM message in the counters.

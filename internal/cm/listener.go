@@ -56,6 +56,7 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 	c := m.NewConn(l.handler)
 	c.role, c.listener, c.service = Passive, l, q.ServiceID
 	c.remoteID, c.guid, c.to, c.tid = q.LocalCommID, q.LocalCAGUID, x.sender(), x.tid
+	c.allowance = allowance{limited: true, left: perMessage}
 	if reason, ok := m.checkREQ(l, x); !ok {
 		m.refuse(x, reason)
 		return

@@ -72,7 +72,7 @@ func TestC6_EveryCellHasAnOutcome(t *testing.T) {
 // sends says what the actions send, as kindText does. What again sends depends
 // on the state.
 var sends = map[Action]string{
-	sendREQ: "REQ", sendREP: "REP", sendRTU: "RTU", resendRTU: "RTU", sendMRA: "MRA", answerMRA: "MRA",
+	sendREQ: "REQ", sendREP: "REP", resendREP: "REP", sendRTU: "RTU", resendRTU: "RTU", sendMRA: "MRA", answerMRA: "MRA",
 	sendREJ: "REJ: consumer reject", rejectTimeout: "REJ: timeout", rejectConsumer: "REJ: consumer reject",
 	rejectStale: "REJ: stale connection", rejectUnknownID: "REJ: invalid communication id", rejectService: "REJ: invalid service id",
 	sendDREQ: "DREQ", sendDREP: "DREP", resendDREP: "DREP", answerDREP: "DREP",
@@ -190,6 +190,7 @@ func checkCell(r *rig, c *Conn, on Input, row Row, sent string) {
 		for c.retry.left > 0 {
 			r.fire()
 		}
+		c.allowance.earn() // as a repeated REQ does
 	}
 	if row.Outcome == Impossible {
 		checkImpossible(r, c, on, row)

@@ -69,6 +69,7 @@ func (m *Manager) find(to, from uint32, x *stimulus) *Conn {
 	case c.remoteID != from && c.remoteID != 0:
 		return nil
 	}
+	c.allowance.limited = false
 	c.heard(&x.from.From)
 	return c
 }
@@ -120,6 +121,7 @@ func (m *Manager) receiveREQ(x *stimulus) {
 		return
 	}
 	if c := m.peers[peerKey{q.LocalCommID, q.LocalCAGUID, remote}]; c != nil {
+		c.allowance.earn()
 		_ = c.step(MsgREQ, x)
 		return
 	}

@@ -11,6 +11,7 @@ const (
 	acceptSIDR             // the same for SIDR_REQ
 	sendREQ                // and repeat it
 	sendREP                // and repeat it
+	resendREP              // the one that waits for RTU; the timer stays
 	sendRTU                // and keep it for a repeated REP
 	resendRTU              // the kept one
 	sendMRA                // and keep it for a repeated REQ or REP
@@ -46,6 +47,7 @@ var actionWords = [numActions]string{
 	acceptSIDR:      "make a resolution, or drop it",
 	sendREQ:         "send REQ, repeat until answered",
 	sendREP:         "send REP, repeat until answered",
+	resendREP:       "send REP again",
 	sendRTU:         "send RTU",
 	resendRTU:       "send RTU again",
 	sendMRA:         "send MRA",
@@ -154,7 +156,8 @@ func setUpRows() []row {
 		{in(Unknown), MsgREQ, rejectService, stay, NoEvent},
 		{in(ReqRcvd), MsgREQ, none, stay, repeated},
 		{in(MRAReqSent), MsgREQ, answerMRA, stay, repeated},
-		{in(RepSent, MRARepRcvd, Established, DReqSent, DReqRcvd), MsgREQ, none, stay, repeated},
+		{in(RepSent), MsgREQ, resendREP, stay, repeated},
+		{in(MRARepRcvd, Established, DReqSent, DReqRcvd), MsgREQ, none, stay, repeated},
 		{in(Timewait), MsgREQ, rejectStale, stay, repeated},
 		{in(ReqRcvd), CallMRA, sendMRA, MRAReqSent, NoEvent},
 		{in(ReqRcvd), CallMRALater, prepareMRA, MRAReqSent, NoEvent},

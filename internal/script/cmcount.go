@@ -52,6 +52,7 @@ func (w *world) cmChanges() []string {
 	add("cm_refused", was.cm.Refused, is.cm.Refused)
 	add("cm_given_up", was.cm.GivenUp, is.cm.GivenUp)
 	add("cm_unsent", was.cm.Unsent, is.cm.Unsent)
+	add("cm_withheld", was.cm.Withheld, is.cm.Withheld)
 	add("mad_unsupported", was.gsi.Unsupported, is.gsi.Unsupported)
 	add("mad_class_port_info", was.gsi.Informed, is.gsi.Informed)
 	add("mad_queue_full", was.gsi.QueueFull, is.gsi.QueueFull)

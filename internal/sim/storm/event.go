@@ -49,6 +49,7 @@ func (h *host) incoming(c *cm.Conn, e *cm.Event) {
 	s.checkRequest(e, what)
 	if q := e.REQ; q != nil {
 		s.interval, s.retries, s.ack = mad.Timeout(q.LocalResponseTimeout), q.MaxCMRetries, q.Primary.LocalAckTimeout
+		s.pay = allowance{limited: true, left: perREQ}
 	}
 	h.adopt(s)
 	s.enter(first)

@@ -34,6 +34,7 @@ type due struct {
 	attr          mad.AttrID
 	local, remote uint32 // communication IDs: the receiver's, or, before it is known, the sender's
 	why           string
+	done          bool // seen
 }
 
 // owed are the messages that the manager answers by itself, by the state of
@@ -43,6 +44,7 @@ var owed = map[place]mad.AttrID{
 	{cm.Established, cm.MsgREP}: mad.AttrRTU,
 	{cm.MRAReqSent, cm.MsgREQ}:  mad.AttrMRA,
 	{cm.MRARepSent, cm.MsgREP}:  mad.AttrMRA,
+	{cm.RepSent, cm.MsgREQ}:     mad.AttrREP,
 	{cm.Timewait, cm.MsgREQ}:    mad.AttrREJ,
 	{cm.Unknown, cm.MsgREQ}:     mad.AttrREJ,
 	{cm.Timewait, cm.MsgDREQ}:   mad.AttrDREP,
@@ -57,7 +59,7 @@ func (h *host) expect(r *reading) heard {
 	s, c := h.addressee(r)
 	if stale := h.staleBy(r, s); stale != nil {
 		stale.supersede()
-		h.step.dues = append(h.step.dues, due{mad.AttrREJ, 0, r.local, "a stale connection"})
+		h.step.dues = append(h.step.dues, due{attr: mad.AttrREJ, remote: r.local, why: "a stale connection"})
 		return something
 	}
 	h.step.givesWay = c.in == cm.Listen && h.crowded()
@@ -72,7 +74,7 @@ func (h *host) expect(r *reading) heard {
 		s.withdrew = false // its peer knows, and DREP is the last word
 	}
 	if attr != 0 {
-		h.step.dues = append(h.step.dues, due{attr, 0, r.local, c.on.String()})
+		h.step.dues = append(h.step.dues, due{attr: attr, remote: r.local, why: c.on.String()})
 		return something
 	}
 	switch {
@@ -149,7 +151,7 @@ func (h *host) keepSilent() {
 func (e *expectation) sent(d *due) bool {
 	for i := range e.out {
 		r := &e.out[i]
-		if r.attr == d.attr && (d.remote != 0 && r.remote == d.remote || r.remote == 0 && r.local == d.local) {
+		if r.attr == d.attr && (d.remote != 0 && r.remote == d.remote || (r.remote == 0 || d.remote == 0) && r.local == d.local) {
 			return true
 		}
 	}

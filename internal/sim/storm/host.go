@@ -198,7 +198,7 @@ func (h *host) pump() {
 		}
 		h.handles = h.handles[:0]
 		if h.deadline = shard.Deadline(); h.deadline <= w.now {
-			shard.Advance(w.now)
+			h.fire()
 			continue
 		}
 		h.settleStep()

@@ -13,13 +13,17 @@ func (h *host) receive(p *packet) {
 	r, isMAD := read(p.buf)
 	var want heard
 	silent := uint32(0)
+	if isMAD && !p.damaged {
+		r.from = p.d.Src
+		s, on := h.find(&r)
+		s.paid(&r, on)
+	}
 	switch {
 	case p.damaged:
 		h.step.quiet = "a damaged packet had an effect"
 	case p.forged != "":
 		h.step.quiet = p.forged
 	case isMAD:
-		r.from = p.d.Src
 		if w.now.Sub(p.sent) > mad.Timeout(ackDelay+1) {
 			w.mark(markLate)
 		}
@@ -45,7 +49,7 @@ func (h *host) advance() {
 		before = append(before, where{s, s.conn.State(), s.conn.LAPState()})
 	}
 	w.before = before
-	h.hca.Shard().Advance(w.now)
+	h.fire()
 	for _, b := range before {
 		switch {
 		case b.conn.State() == b.state && b.conn.LAPState() == b.lap:

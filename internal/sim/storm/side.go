@@ -64,6 +64,7 @@ type side struct {
 	limit    clock.Instant // when the phase has ended by itself
 	since    clock.Instant // when the phase began
 	repeats  repeats
+	pay      allowance
 
 	sent, rcvd uint32 // messages: the last number of each direction
 	pending    int    // sends that are not complete
@@ -137,6 +138,7 @@ func (s *side) enter(p phase) {
 		s.end()
 	}
 	if p == up {
+		s.pay.limited = false
 		s.of(s.try).up = true
 		s.host.w.mark(markUp)
 	}

@@ -27,10 +27,14 @@ var messageOf = map[cm.Input]mad.AttrID{
 	cm.CallSIDRREQ: mad.AttrSIDRREQ, cm.CallSIDRREP: mad.AttrSIDRREP,
 }
 
-// owe notes a message to the peer that must be sent in this step.
+// owe notes a message to the peer that must be sent in this step, unless the peer has not paid
+// for it.
 func (s *side) owe(attr mad.AttrID, why string) {
+	if s.unpaid() {
+		return
+	}
 	e := &s.host.step
-	e.dues = append(e.dues, due{attr, s.conn.LocalID(), s.conn.RemoteID(), why})
+	e.dues = append(e.dues, due{attr: attr, local: s.conn.LocalID(), remote: s.conn.RemoteID(), why: why})
 }
 
 // goodbyes are the messages by which the peer of a connection that its program

@@ -85,13 +85,20 @@ func (w *world) sniff(h *host, seg []byte) {
 	}
 	h.step.out = append(h.step.out, reading{attr: r.attr, local: r.local, remote: r.remote})
 	s := h.ids[r.local]
-	if s == nil || !r.asks() {
+	if s == nil {
+		return
+	}
+	s.spend(&r)
+	if !r.asks() {
 		return
 	}
 	if h.step.timers {
 		s.cell(cm.TimerRetransmit)
 	}
 	p := &s.repeats
+	if p.first == *r.mad && h.step.answers(&r) {
+		return
+	}
 	due := s.again()
 	switch {
 	case p.count == 0:
