@@ -116,7 +116,7 @@ func (c *Config) usable(h *Channel) bool { return c.ChannelUsable == nil || c.Ch
 
 // add makes a connection one that uses the channel.
 func (h *Channel) add(c *Conn) {
-	c.channel, c.uses, c.place = h, true, len(h.users)
+	c.channel, c.uses, c.place = h, true, int32(len(h.users))
 	h.users = append(h.users, c)
 	h.held++
 }

@@ -16,7 +16,6 @@ type Conn struct {
 	Consumer any
 
 	paths
-	allowance allowance
 
 	m         *Manager
 	handler   Handler
@@ -36,10 +35,11 @@ type Conn struct {
 
 	ep endpoint
 
-	channel *Channel // RD only
-	uses    bool     // it is among the users of the channel,
-	place   int      // here
-	joins   bool     // the channel is not its own: "RDC exists"
+	channel   *Channel // RD only
+	uses      bool     // it is among the users of the channel,
+	joins     bool     // the channel is not its own: "RDC exists"
+	allowance allowance
+	place     int32 // among the users
 
 	retry  retry
 	timer  deadline.Link
@@ -47,7 +47,9 @@ type Conn struct {
 	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA, REJ or DREP
 	mra    prepared
 
-	older, newer *Conn // its neighbours in an eviction list of the manager
+	older, newer *Conn         // its neighbours in an eviction list of the manager
+	group        *silentGroup  // whose list that is; nil: the manager's of Timewait, or none
+	silentSince  clock.Instant // since when it is in a list
 }
 
 // endpoint is what the two QPs of a connection agree on.
@@ -198,15 +200,15 @@ func (c *Conn) move(now clock.Instant, to State) {
 	}
 	switch to {
 	case RepSent:
-		c.m.evictable(c).add(c)
+		c.m.wait(now, c)
 	case Established:
 		c.allowance.limited = false
 		c.m.leaveHalfOpen(c)
 		c.channel.lead(c)
 	case DReqRcvd:
-		c.m.evictable(c).remove(c)
+		c.m.keep(c)
 	case Timewait:
-		c.m.evictable(c).add(c)
+		c.m.wait(now, c)
 		c.forgetQP()
 		c.sent = nil
 		c.await(now, peerWait(c.ep.ackTimeout), 0)

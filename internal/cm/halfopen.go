@@ -1,19 +1,33 @@
 package cm
 
-import "github.com/softhca/softhca/internal/clock"
+import (
+	"net/netip"
+	"time"
 
-// admit counts a connection that a peer asks for, and reports false if there
-// are too many already, of this peer or of all. Of all, the one whose peer has
-// been silent longest gives way: otherwise whoever sends a few REQs in the name
-// of hosts that are not there keeps everybody out until their retries, as many
-// and as slow as he likes, are spent.
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/internal/deadline"
+)
+
+// overdue is how long a peer may take for its RTU before its connection gives way to another
+// one of the same address: longer than a round trip and a turn of the peer's scheduler.
+const overdue = 100 * time.Millisecond
+
+// admit counts a connection that a peer asks for, and reports false if there are too many
+// already: of this address, of this listener, or of all. A peer that was accepted and is
+// silent gives way, the oldest of the address that has the most: neither a few REQs in the
+// name of hosts that are not there, nor any number in the name of one, keep others out until
+// their retries, as many and as slow as their sender likes, are spent.
 func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 	most, from := m.cfg.Limits.MaxHalfOpen, c.to.Remote
+	own := m.silent[silentKey{c.listener, from}]
 	if m.half[from] >= max(most*3/4, 1) {
+		m.evictOverdue(now, own)
+	}
+	if m.half[from] >= max(most*3/4, 1) || !c.listener.makeRoom(now, own) {
 		return false
 	}
 	if m.halfOpen >= most {
-		m.evict(now, m.evictHalfOpen.oldest)
+		m.evictLargest(now)
 	}
 	if m.halfOpen >= most || !m.makeRoom(now) {
 		return false
@@ -24,6 +38,26 @@ func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 	return true
 }
 
+// makeRoom makes sure that the consumer of the listener may accept another connection, and
+// reports false if it may not: then the peer asks again. own is the group of that peer. Many
+// peers that connect at once are no attack, so an address that has no more than the peer's
+// own gives up only what is overdue.
+func (l *Listener) makeRoom(now clock.Instant, own *silentGroup) bool {
+	if l.MaxSilent <= 0 || l.silent < l.MaxSilent {
+		return true
+	}
+	g, has := l.groups.All()[0], 0
+	if own != nil {
+		has = own.count
+	}
+	if g.count > has+1 {
+		l.m.evict(now, g.list.oldest)
+	} else {
+		l.m.evictOverdue(now, g)
+	}
+	return l.silent < l.MaxSilent
+}
+
 // makeRoom makes sure that there may be one more connection, and reports false
 // if there may not. The first to give way is the one that is in Timewait
 // longest: for how long is a wish of its peer's.
@@ -32,9 +66,23 @@ func (m *Manager) makeRoom(now clock.Instant) bool {
 	if full && m.evictTimewait.oldest != nil {
 		m.evict(now, m.evictTimewait.oldest)
 	} else if full {
-		m.evict(now, m.evictHalfOpen.oldest)
+		m.evictLargest(now)
 	}
 	return m.Conns() < m.cfg.Limits.MaxConns
+}
+
+// evictLargest ends the oldest connection of the largest group of silent peers, if any.
+func (m *Manager) evictLargest(now clock.Instant) {
+	if all := m.largest.All(); len(all) > 0 {
+		m.evict(now, all[0].list.oldest)
+	}
+}
+
+// evictOverdue ends the oldest connection of a group, nil for none, if it is overdue.
+func (m *Manager) evictOverdue(now clock.Instant, g *silentGroup) {
+	if g != nil && now.Sub(g.list.oldest.silentSince) >= overdue {
+		m.evict(now, g.list.oldest)
+	}
 }
 
 // evict ends a connection that waits for nothing but its peer, as if its timer
@@ -60,7 +108,7 @@ func (m *Manager) leaveHalfOpen(c *Conn) {
 	if !c.halfOpen {
 		return
 	}
-	m.evictHalfOpen.remove(c)
+	m.keep(c)
 	c.halfOpen = false
 	m.halfOpen--
 	if m.half[c.to.Remote]--; m.half[c.to.Remote] == 0 {
@@ -68,12 +116,73 @@ func (m *Manager) leaveHalfOpen(c *Conn) {
 	}
 }
 
-// evictable returns the list for a connection that waits for its peer.
-func (m *Manager) evictable(c *Conn) *evictionList {
-	if c.halfOpen {
-		return &m.evictHalfOpen
+// silentKey names a group of connections.
+type silentKey struct {
+	l    *Listener
+	addr netip.Addr
+}
+
+// silentGroup is the half-open connections of a listener and an address that wait for their
+// peer, or for the end of Timewait. It exists while there are any.
+type silentGroup struct {
+	key   silentKey
+	list  evictionList
+	count int
+
+	ofAll, ofListener deadline.Link // its places among the groups, the largest first
+}
+
+// newGroups returns a heap of groups, by one of their links. It is a heap of deadlines whose
+// instants are the counts, negated: the largest group is the first to go.
+func newGroups(link func(*silentGroup) *deadline.Link) deadline.Heap[silentGroup] {
+	return deadline.New(link)
+}
+
+// wait puts a connection among those that wait for their peer, or for the end of Timewait, as
+// the newest.
+func (m *Manager) wait(now clock.Instant, c *Conn) {
+	m.keep(c)
+	c.silentSince = now
+	if !c.halfOpen {
+		m.evictTimewait.add(c)
+		return
 	}
-	return &m.evictTimewait
+	k := silentKey{c.listener, c.to.Remote}
+	g := m.silent[k]
+	if g == nil {
+		g = &silentGroup{key: k}
+		m.silent[k] = g
+	}
+	c.group = g
+	g.list.add(c)
+	g.resize(m, 1)
+}
+
+// keep takes a connection out of those that wait, if it is among them.
+func (m *Manager) keep(c *Conn) {
+	g := c.group
+	if g == nil {
+		m.evictTimewait.remove(c)
+		return
+	}
+	c.group = nil
+	g.list.remove(c)
+	g.resize(m, -1)
+}
+
+// resize notes that a group has grown or shrunk.
+func (g *silentGroup) resize(m *Manager, by int) {
+	l := g.key.l
+	g.count += by
+	l.silent += by
+	if g.count == 0 {
+		delete(m.silent, g.key)
+		m.largest.Remove(g)
+		l.groups.Remove(g)
+		return
+	}
+	m.largest.Set(g, clock.Instant(-g.count))
+	l.groups.Set(g, clock.Instant(-g.count))
 }
 
 // evictionList is a list of connections that wait for their peer, or for the end

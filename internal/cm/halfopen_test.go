@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/softhca/softhca/ib"
 	"github.com/softhca/softhca/internal/clock"
@@ -17,11 +18,18 @@ import (
 // checkWaiters wants the lists to hold the connections that wait for their
 // peer, each once, and no other.
 func checkWaiters(m *Manager) error {
+	if err := checkGroups(m); err != nil {
+		return err
+	}
 	listed := map[*Conn]bool{}
-	for counted, l := range map[bool]evictionList{true: m.evictHalfOpen, false: m.evictTimewait} {
+	lists := []*evictionList{&m.evictTimewait}
+	for _, g := range m.silent {
+		lists = append(lists, &g.list)
+	}
+	for _, l := range lists {
 		var before *Conn
 		for c := l.oldest; c != nil; before, c = c, c.newer {
-			if c.older != before || listed[c] || c.halfOpen != counted || !waits(c) || m.local[c.localID] != c {
+			if c.older != before || listed[c] || c.halfOpen != (c.group != nil) || c.group != nil && l != &c.group.list || !waits(c) || m.local[c.localID] != c {
 				return fmt.Errorf("connection %#x in state %v, counted as half-open is %v, is listed", c.localID, c.state, c.halfOpen)
 			}
 			listed[c] = true
@@ -34,6 +42,43 @@ func checkWaiters(m *Manager) error {
 		if waits(c) != listed[c] {
 			return fmt.Errorf("connection %#x in state %v: listed is %v", id, c.state, listed[c])
 		}
+	}
+	return nil
+}
+
+// checkGroups wants the groups to be counted and found as they are, and the largest first.
+func checkGroups(m *Manager) error {
+	of := map[*Listener]int{}
+	groups, most := map[*Listener]int{}, map[*Listener]int{}
+	largest := 0
+	for k, g := range m.silent {
+		n := 0
+		for c := g.list.oldest; c != nil; c = c.newer {
+			n++
+			if c.newer != nil && c.newer.silentSince < c.silentSince || (silentKey{c.listener, c.to.Remote}) != k {
+				return fmt.Errorf("connection %#x is in the group of %v", c.localID, k.addr)
+			}
+		}
+		if n != g.count || n == 0 || !m.largest.Has(g) || !k.l.groups.Has(g) {
+			return fmt.Errorf("the group of %v has %d connections, counted are %d", k.addr, n, g.count)
+		}
+		of[k.l] += n
+		groups[k.l]++
+		most[k.l] = max(most[k.l], n)
+		largest = max(largest, n)
+	}
+	for l, n := range of {
+		if l.silent != n || l.groups.Len() != groups[l] || l.groups.All()[0].count != most[l] {
+			return fmt.Errorf("listener %v has %d silent peers, counted are %d", l.service, n, l.silent)
+		}
+	}
+	for _, l := range m.listeners {
+		if of[l] == 0 && (l.silent != 0 || l.groups.Len() != 0) {
+			return fmt.Errorf("listener %v counts %d silent peers", l.service, l.silent)
+		}
+	}
+	if m.largest.Len() != len(m.silent) || largest > 0 && m.largest.All()[0].count != largest {
+		return fmt.Errorf("the largest group is not the first of %d", m.largest.Len())
 	}
 	return nil
 }
@@ -367,4 +412,166 @@ func TestC6_Replies(t *testing.T) {
 	tell(r, nobody, MsgSIDRREQ)
 	want(6, "answers", "SIDR_REP: valid", "REJ: consumer reject", "REJ: invalid communication id", "DREP",
 		"REJ: invalid service id", "SIDR_REP: unsupported service id")
+}
+
+// besieged is a manager with a listener that accepts everything, and how long an honest peer
+// takes to be connected while a stranger asks.
+type besieged struct {
+	*network
+	a, b  *node
+	l     *Listener
+	asked int
+}
+
+// newBesieged returns a network on which the consumer of b accepts silent peers, at most 256.
+func newBesieged(t *testing.T) *besieged {
+	n, a, b := newNetwork(t)
+	l, err := b.m.Listen(service, b.polite)
+	n.do(err)
+	l.MaxSilent = 256
+	return &besieged{network: n, a: a, b: b, l: l}
+}
+
+// ask brings a REQ of a host that never answers, with the longest times and the most
+// repetitions.
+func (s *besieged) ask(from netip.Addr) {
+	s.t.Helper()
+	s.asked++
+	q := (&rig{us: s.b.addr, peer: from}).req()
+	q.LocalCommID, q.LocalQPN, q.LocalCAGUID = uint32(s.asked), ib.QPN(s.asked+2), 0xbad
+	q.LocalResponseTimeout, q.MaxCMRetries = 31, 15
+	s.b.m.Receive(s.now, &gsi.Received{MAD: build(mad.AttrREQ, 1, q), From: gsi.Address{Local: s.b.addr, Remote: from, QPN: 1, PKey: ib.PKeyDefault}})
+}
+
+// connected lets an honest peer ask, and wants it connected at once: in one exchange.
+func (s *besieged) connected(why string) {
+	s.t.Helper()
+	start := s.now
+	c := s.a.ask(s.b)
+	for s.now < start.Add(3*latency) {
+		s.now = s.now.Add(latency)
+		flush(s.network)
+	}
+	if c.State() != Established {
+		s.t.Errorf("%s: %v after the honest peer asked it is in %v", why, s.now.Sub(start), c.State())
+	}
+	if err := invariants(s.b.m); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestC6_SilentPeersKeepNobodyOut: 1,473 REQs of one address are accepted by a program that
+// accepts everything, and nobody answers its REPs. The program holds 256 of them, and an
+// honest peer is connected at once, whether it has another address or, a moment later, the
+// same, and also while more come.
+func TestC6_SilentPeersKeepNobodyOut(t *testing.T) {
+	const reqs = 1473
+	hog := netip.MustParseAddr("10.9.9.9")
+	for what, from := range map[string]netip.Addr{"another address": hog, "the same address": {}} {
+		s := newBesieged(t)
+		if !from.IsValid() {
+			from = s.a.addr
+		}
+		for range reqs {
+			s.ask(from)
+		}
+		if s.l.silent != 256 || s.b.m.HalfOpen() != 256 {
+			t.Errorf("%s: %d are accepted and silent, %d half-open, want 256", what, s.l.silent, s.b.m.HalfOpen())
+		}
+		if from == s.a.addr {
+			c := s.a.ask(s.b)
+			s.now = s.now.Add(overdue - 1)
+			flush(s.network)
+			if s.l.silent != 256 || c.State() != ReqSent {
+				t.Errorf("%s: within %v an honest peer may be among the silent", what, overdue)
+			}
+			c.Destroy(s.now)
+			flush(s.network)
+			s.now = s.now.Add(1)
+		}
+		s.connected(what)
+		for range 10 { // a thousand REQs a second
+			for range 10 {
+				s.ask(from)
+				s.now = s.now.Add(latency)
+				flush(s.network)
+			}
+			s.connected(what + ", while more come")
+		}
+		if s.l.silent > 256 {
+			t.Errorf("%s: %d are accepted and silent", what, s.l.silent)
+		}
+	}
+}
+
+// TestC6_ManyPeersAtOnce: peers that all connect at once are not taken for strangers: none is
+// given up before it is overdue, and those beyond the bound are not refused but ask again.
+func TestC6_ManyPeersAtOnce(t *testing.T) {
+	s := newBesieged(t)
+	for host := range 300 {
+		s.ask(netip.AddrFrom4([4]byte{10, 7, byte(host >> 8), byte(host)}))
+	}
+	n := s.b.m.Counters()
+	if n.GivenUp != 0 || n.Refused != 44 || n.Sent[mad.AttrREJ-mad.AttrREQ] != 0 || s.l.silent != 256 {
+		t.Errorf("%d given up, %d unanswered, %d rejected, %d silent", n.GivenUp, n.Refused, n.Sent[mad.AttrREJ-mad.AttrREQ], s.l.silent)
+	}
+	s.now = s.now.Add(overdue)
+	for host := range 44 {
+		s.ask(netip.AddrFrom4([4]byte{10, 7, 1, byte(200 + host)}))
+	}
+	if n := s.b.m.Counters(); n.GivenUp != 44 || n.Refused != 44 {
+		t.Errorf("later %d are given up, %d unanswered", n.GivenUp, n.Refused)
+	}
+	if err := invariants(s.b.m); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestC6_LargestGroupFirst fills a manager from addresses and at listeners in disorder: whoever
+// gives way is the oldest of the largest group, and the groups are found as they are.
+func TestC6_LargestGroupFirst(t *testing.T) {
+	const seed = 10
+	rng := rand.New(rand.NewPCG(seed, seed))
+	r := newLimitedRig(t, Limits{MaxConns: 100, MaxListeners: 3, MaxHalfOpen: 40})
+	for k := range mad.ServiceID(3) {
+		l, err := r.m.Listen(service+k, r.onEvent)
+		r.do(err)
+		l.MaxSilent = 12 + 12*int(k)
+	}
+	gave := 0
+	for i := range 5000 {
+		r.now = r.now.Add(time.Duration(rng.Int64N(int64(20 * time.Millisecond))))
+		from := netip.AddrFrom4([4]byte{10, 9, 9, byte(rng.ExpFloat64() * 3)})
+		q := r.reqN(from, i)
+		q.ServiceID += mad.ServiceID(rng.IntN(3))
+		l := r.m.listeners[q.ServiceID]
+		var first *Conn
+		if l.silent >= l.MaxSilent {
+			first = l.groups.All()[0].list.oldest
+		}
+		own, n := r.m.silent[silentKey{l, from}], r.m.Counters()
+		r.conn = nil
+		r.receiveFrom(from, mad.AttrREQ, q)
+		if first != nil && r.m.Counters().GivenUp > n.GivenUp && first.state != Idle && (own == nil || r.m.half[from] < 30) {
+			t.Fatalf("seed %d, REQ %d: the oldest of the largest group is in %v", seed, i, first.state)
+		}
+		gave += int(r.m.Counters().GivenUp - n.GivenUp)
+		if c := r.conn; c != nil {
+			r.do(c.SendREP(r.now, r.repParams()))
+			if rng.IntN(8) == 0 {
+				r.receiveFrom(from, mad.AttrRTU, &mad.RTU{LocalCommID: c.remoteID, RemoteCommID: c.localID})
+				r.receiveFrom(from, mad.AttrREJ, &mad.REJ{LocalCommID: c.remoteID, RemoteCommID: c.localID, Message: mad.WhichOther})
+			}
+			if rng.IntN(8) == 0 {
+				c.Destroy(r.now)
+			}
+		}
+		r.m.Advance(r.now)
+		if err := invariants(r.m); err != nil {
+			t.Fatalf("seed %d, REQ %d: %v", seed, i, err)
+		}
+	}
+	if gave < 100 {
+		t.Errorf("only %d gave way", gave)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/deadline"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -15,11 +16,18 @@ type Listener struct {
 	// RD says that the consumer knows reliable datagrams: it gets the REQs of that
 	// service, and those of no other.
 	RD bool
+	// MaxSilent bounds the connections that the consumer has accepted and whose peers have
+	// not answered: each may hold a queue pair, a thread or a session of the consumer's. 0:
+	// only the limits of the manager do. One more lets an older one give way, or is not
+	// answered.
+	MaxSilent int
 
 	m       *Manager
 	service mad.ServiceID
 	handler Handler
 	closed  bool
+	silent  int                        // of those that MaxSilent bounds
+	groups  deadline.Heap[silentGroup] // the same by address, the largest group first
 }
 
 // Listen takes REQ and SIDR_REQ for a service ID until Close. Errors:
@@ -31,7 +39,7 @@ func (m *Manager) Listen(s mad.ServiceID, h Handler) (*Listener, error) {
 	case len(m.listeners) >= m.cfg.Limits.MaxListeners:
 		return nil, fmt.Errorf("listen on service %v: %d listeners are all there can be: %w", s, len(m.listeners), ib.ENOMEM)
 	}
-	l := &Listener{m: m, service: s, handler: h}
+	l := &Listener{m: m, service: s, handler: h, groups: newGroups(func(g *silentGroup) *deadline.Link { return &g.ofListener })}
 	m.listeners[s] = l
 	m.early.Listened(s)
 	return l, nil

@@ -22,8 +22,9 @@ type Limits struct {
 	MaxListeners int
 	// MaxHalfOpen bounds the connections that a peer has asked for and that are
 	// not established; one address may have three quarters of them. When there
-	// are as many and another peer asks, the one whose peer has been silent
-	// longest is given up. One that the consumer has not decided on stays: how
+	// are as many and another peer asks, one whose peer is silent is given up: of
+	// the address that has the most the oldest, of the peer's own address only
+	// one that is overdue. One that the consumer has not decided on stays: how
 	// many those are is its to bound.
 	MaxHalfOpen int
 }
@@ -81,10 +82,11 @@ type Manager struct {
 	early         Early[*request]
 	timers        deadline.Heap[Conn]
 	halfOpen      int
-	half          map[netip.Addr]int // half-open connections by peer
-	evictHalfOpen evictionList       // those of them that wait for RTU or are in Timewait
-	evictTimewait evictionList       // the others in Timewait
-	evicting      bool               // one of them
+	half          map[netip.Addr]int         // half-open connections by peer
+	silent        map[silentKey]*silentGroup // those of them that wait for RTU or are in Timewait
+	largest       deadline.Heap[silentGroup] // the same, the largest group first
+	evictTimewait evictionList               // the others in Timewait
+	evicting      bool                       // one of them
 	counters      Counters
 }
 
@@ -125,6 +127,7 @@ func New(c Config) *Manager {
 		cfg: c, local: make(map[uint32]*Conn), peers: make(map[peerKey]*Conn), qps: make(map[qpKey]*Conn),
 		sidr: make(map[sidrKey]*Conn), listeners: make(map[mad.ServiceID]*Listener),
 		channels: make(map[ib.EECN]*Channel), far: make(map[farEnd]*Channel), half: make(map[netip.Addr]int),
+		silent: make(map[silentKey]*silentGroup), largest: newGroups(func(g *silentGroup) *deadline.Link { return &g.ofAll }),
 		timers: deadline.New(func(c *Conn) *deadline.Link { return &c.timer }), early: Early[*request]{Grace: c.ListenGrace},
 	}
 }
@@ -217,7 +220,7 @@ func (m *Manager) free(now clock.Instant, c *Conn) {
 	c.forgetPeer()
 	c.channel.release(now, c)
 	c.stopTimer()
-	m.evictable(c).remove(c)
+	m.keep(c)
 	m.leaveHalfOpen(c)
 	c.sent, c.answer = nil, nil
 	if m.local[c.localID] == c {
