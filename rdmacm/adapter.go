@@ -171,13 +171,13 @@ func (d *adapter) isGone() bool {
 	return d.gone
 }
 
-// claim opens a service, unless another process that shares the adapter's address
-// has it.
-func (d *adapter) claim(s mad.ServiceID) error {
+// claim opens a service for a listener with a backlog, unless another process that shares
+// the adapter's address has it.
+func (d *adapter) claim(s mad.ServiceID, backlog int) error {
 	if err := d.dev.Claim(s); err != nil {
 		return err
 	}
-	err := d.do(func(clock.Instant) error { return d.open(s) })
+	err := d.do(func(clock.Instant) error { return d.open(s, backlog) })
 	if err != nil {
 		d.dev.Release(s)
 	}
@@ -186,7 +186,7 @@ func (d *adapter) claim(s mad.ServiceID) error {
 
 // open makes the adapter accept requests for a service. It runs on the adapter's
 // thread.
-func (d *adapter) open(s mad.ServiceID) error {
+func (d *adapter) open(s mad.ServiceID, backlog int) error {
 	u := d.services[s]
 	if u == nil {
 		l, err := d.hca.CM().Listen(s, d.request)
@@ -199,6 +199,7 @@ func (d *adapter) open(s mad.ServiceID) error {
 		d.services[s] = u
 	}
 	u.users++
+	u.l.MaxSilent = max(u.l.MaxSilent, backlog, minSilent)
 	return nil
 }
 

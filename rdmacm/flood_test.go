@@ -30,6 +30,7 @@ type flooder struct {
 	path  fabric.Path
 	mad   mad.MAD
 	sent  uint32
+	slow  bool // the REQs ask for the longest times and the most repetitions
 }
 
 func newFlooder(t testing.TB, from, to netip.Addr) *flooder {
@@ -51,6 +52,9 @@ func (f *flooder) request() *mad.REQ {
 		Primary: mad.Path{
 			LocalGID: ib.GIDFromAddr(f.path.Src), RemoteGID: ib.GIDFromAddr(f.path.Dst), HopLimit: 64, LocalAckTimeout: 10,
 		},
+	}
+	if f.slow {
+		q.LocalResponseTimeout, q.MaxCMRetries = 31, 15
 	}
 	mad.IPHeader{SrcPort: uint16(f.sent), SrcAddr: f.path.Src, DstAddr: f.path.Dst}.Put((*[mad.IPHeaderSize]byte)(q.PrivateData[:]))
 	return q
@@ -101,6 +105,7 @@ type server struct {
 	served   int // connections of the honest client that had a message
 	strange  int // requests of the flood; one in strangers is accepted
 	accepted int
+	keen     bool // all are
 }
 
 const strangers = 64
@@ -129,7 +134,7 @@ func (s *server) step(e *Event) error {
 		if stranger {
 			s.strange++
 		}
-		if stranger && s.strange%strangers != 1 {
+		if stranger && s.strange%strangers != 1 && !s.keen {
 			return e.ID.Destroy()
 		}
 		if stranger {
@@ -249,4 +254,43 @@ func TestC11_C12_FloodOverUDP(t *testing.T) {
 	b.quiet("after the flood")
 	waitUntil(t, func() bool { return a.conns() == 0 && b.conns() == 0 })
 	must(t, s.inbox.Dereg())
+}
+
+// TestC11_SilentPeersKeepNobodyOut has a server accept every request, as rping -P does, with
+// a queue pair for each. A host sends 1,473 of them, which ask for the longest times, and
+// answers nothing: the server holds 256, and a client connects meanwhile and after.
+func TestC11_SilentPeersKeepNobodyOut(t *testing.T) {
+	const reqs, cycles = 1473, 8
+	a, b := newUDPPair(t)
+	l := b.listener(TCP, 64)
+	pd, err := l.PD()
+	must(t, err)
+	s := &server{host: b, honest: a.addr, keen: true}
+	s.inbox, err = pd.RegMR(make([]byte, 64), ib.AccessLocalWrite)
+	must(t, err)
+	f := newFlooder(t, netip.MustParseAddr(loopback()), b.addr)
+	f.slow = true
+	served := make(chan error, 1)
+	go func() { served <- s.serve(func() bool { return s.served == cycles }) }()
+	for n := range cycles {
+		for range reqs / cycles {
+			must(t, f.send(1))
+			before := b.counters().Received[0]
+			waitUntil(t, func() bool { return b.counters().Received[0] > before || b.counters().Received[0] >= uint64(f.sent) })
+		}
+		start := time.Now()
+		cycle(t, a, b.at(port))
+		t.Logf("after %d REQs a client is served in %v", f.sent, time.Since(start).Round(time.Millisecond))
+		if n < cycles-1 && b.m.IDs() > minSilent+64+3 {
+			t.Errorf("%d IDs after %d REQs", b.m.IDs(), f.sent)
+		}
+	}
+	must(t, <-served)
+	n := b.counters()
+	t.Logf("%d requests of the flood were accepted, %d gave way, %d were not answered", s.accepted, n.GivenUp, n.Refused)
+	if n.GivenUp == 0 {
+		t.Error("none gave way")
+	}
+	must(t, errors.Join(f.port.Close(), s.inbox.Dereg()))
+	destroy(t, l)
 }

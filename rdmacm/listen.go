@@ -13,11 +13,17 @@ import (
 // maxBacklog bounds the pending requests of a listener.
 const maxBacklog = 1024
 
+// minSilent is the least bound on accepted connections whose peers are silent: programs
+// choose small backlogs for requests that they take at once.
+const minSilent = 256
+
 // Listen makes the ID a listener. Each request raises CONNECT_REQUEST with a new ID; a
 // synchronous listener takes it with GetRequest. An idle ID is first bound to a free
 // port on all IPv4 addresses. backlog is the maximum number of pending requests, at
 // most and by default 1024; an address of another host can have three quarters of it.
-// Further requests go unanswered until the peer repeats them.
+// Further requests go unanswered until the peer repeats them. backlog, but at least 256,
+// also bounds the accepted connections that are not established: of more than that the
+// oldest, of the address that has the most, fails with CONNECT_ERROR.
 //
 // Errors: EINVAL in another state; EADDRINUSE and EADDRNOTAVAIL if the ID shares the
 // port with others, which SetReuseAddr allows, or if another Manager of the adapter has
@@ -57,7 +63,7 @@ func (id *ID) startListening(backlog int) error {
 		return err
 	}
 	for _, d := range id.adapters() {
-		err := d.claim(id.service())
+		err := d.claim(id.service(), id.backlog.most)
 		switch {
 		case err == nil:
 			id.listensOn = append(id.listensOn, d)

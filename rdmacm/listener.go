@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 
 	"github.com/softhca/softhca/ib"
@@ -26,7 +27,13 @@ type Listener struct {
 
 	turn    chan struct{}         // holds an element while a goroutine handles events; guards the following
 	pending map[*ID]*list.Element // accepted, and not established
-	order   list.List             // their Conns, the oldest first
+	order   list.List             // those as waiting, the oldest first
+}
+
+// waiting is an accepted connection that is not established, and the address of its peer.
+type waiting struct {
+	c    *Conn
+	from netip.Addr
 }
 
 // errNoListener is returned by calls on a nil Listener.
@@ -179,11 +186,11 @@ func (l *Listener) step(e *Event) *Conn {
 	case e.ID == l.id:
 		return nil // DEVICE_REMOVAL: all callers see it by removed
 	}
-	waiting := l.pending[e.ID]
-	if waiting == nil {
+	w := l.pending[e.ID]
+	if w == nil {
 		return nil
 	}
-	c := l.remove(waiting)
+	c := l.remove(w)
 	if e.Type == EventEstablished {
 		own := l.id.m.NewEventChannel()
 		if err := e.ID.Migrate(own); err == nil {
@@ -196,21 +203,41 @@ func (l *Listener) step(e *Event) *Conn {
 }
 
 // remove removes a connection from the list of those that are not established.
-func (l *Listener) remove(waiting *list.Element) *Conn {
-	c := l.order.Remove(waiting).(*Conn)
+func (l *Listener) remove(w *list.Element) *Conn {
+	c := l.order.Remove(w).(waiting).c
 	delete(l.pending, c.id)
 	return c
 }
 
+// oldest returns the connection that waits longest of the address that has the most.
+func (l *Listener) oldest() *list.Element {
+	first, count := make(map[netip.Addr]*list.Element), make(map[netip.Addr]int)
+	var most *list.Element
+	for w := l.order.Front(); w != nil; w = w.Next() {
+		from := w.Value.(waiting).from
+		if count[from]++; count[from] == 1 {
+			first[from] = w
+		}
+	}
+	n := 0
+	for w := l.order.Front(); w != nil; w = w.Next() { // of equals the one that waits longest
+		if from := w.Value.(waiting).from; count[from] > n {
+			most, n = first[from], count[from]
+		}
+	}
+	return most
+}
+
 // answer accepts a request from a Conn. If too many connections already wait for RTU, it drops
-// the oldest of them: a peer that never sends one must not keep others out.
+// the oldest of the address that has the most: a peer that never sends one must not keep
+// others out.
 func (l *Listener) answer(e *Event) {
 	peer, err := parseGreeting(e.Param.PrivateData)
 	reason := mad.RejConsumer
 	var c *Conn
 	if err == nil {
 		if l.order.Len() >= max(l.o.backlog, 1) {
-			_ = l.remove(l.order.Front()).release() // it has no other user
+			_ = l.remove(l.oldest()).release() // it has no other user
 		}
 		reason = mad.RejNoResources
 		c, err = newConn(e.ID, l.o)
@@ -229,7 +256,7 @@ func (l *Listener) answer(e *Event) {
 		_ = c.release() // the request was rejected
 		return
 	}
-	l.pending[e.ID] = l.order.PushBack(c)
+	l.pending[e.ID] = l.order.PushBack(waiting{c, e.source})
 }
 
 // Close ends the listener. Connections that Accept returned continue; others are

@@ -27,7 +27,7 @@ func (e *engine) keep(now clock.Instant, r *gsi.Received) bool {
 	v := &visit{mad: *r.MAD, from: *r, packet: e.current}
 	v.from.MAD = &v.mad
 	v.packet.Bytes = bytes.Clone(e.current.Bytes)
-	return e.early.Keep(now, s, v)
+	return e.early.Keep(now, s, r.From.Remote, v)
 }
 
 // wanted returns the service that a message requests.

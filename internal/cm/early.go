@@ -1,6 +1,8 @@
 package cm
 
 import (
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/softhca/softhca/internal/clock"
@@ -13,7 +15,9 @@ import (
 // two behind its peer.
 const DefaultListenGrace = 20 * time.Millisecond
 
-// maxEarly bounds the requests that wait for somebody to listen.
+// maxEarly bounds the requests that wait for somebody to listen. When there are as many, the
+// oldest of the address that has the most gives way to one of an address that has fewer: it
+// is not answered, and its sender asks again.
 const maxEarly = 32
 
 // Early keeps requests for services that nobody listens to yet, for a moment. Programs
@@ -29,16 +33,35 @@ type Early[T any] struct {
 
 type early[T any] struct {
 	service mad.ServiceID
+	from    netip.Addr
 	due     clock.Instant
 	request T
 }
 
-// Keep keeps a request and reports whether there is room for it.
-func (e *Early[T]) Keep(now clock.Instant, s mad.ServiceID, request T) bool {
-	if e.Grace <= 0 || len(e.all) >= maxEarly {
+// Keep keeps a request that an address sent, and reports whether there is room for it.
+func (e *Early[T]) Keep(now clock.Instant, s mad.ServiceID, from netip.Addr, request T) bool {
+	if e.Grace <= 0 || len(e.all) >= maxEarly && !e.makeRoom(from) {
 		return false
 	}
-	e.all = append(e.all, early[T]{s, now.Add(e.Grace), request})
+	e.all = append(e.all, early[T]{s, from, now.Add(e.Grace), request})
+	return true
+}
+
+// makeRoom drops the oldest request of the address that has the most, and reports false if
+// that has no more than the address that asks would have.
+func (e *Early[T]) makeRoom(from netip.Addr) bool {
+	count := make(map[netip.Addr]int, maxEarly)
+	largest := from
+	for _, r := range e.all {
+		if count[r.from]++; count[r.from] > count[largest] {
+			largest = r.from
+		}
+	}
+	if count[largest] <= count[from]+1 {
+		return false
+	}
+	i := slices.IndexFunc(e.all, func(r early[T]) bool { return r.from == largest })
+	e.all = slices.Delete(e.all, i, i+1)
 	return true
 }
 
@@ -92,7 +115,7 @@ func (x *stimulus) keep(m *Manager, s mad.ServiceID) bool {
 	}
 	r := &request{mad: *x.from.MAD, from: *x.from}
 	r.from.MAD = &r.mad
-	return m.early.Keep(x.now, s, r)
+	return m.early.Keep(x.now, s, r.from.From.Remote, r)
 }
 
 // take does what is to be done with a request whose wait is over.

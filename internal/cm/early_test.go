@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -72,5 +73,35 @@ func TestC7_NobodyListens(t *testing.T) {
 	}
 	if k := r.kinds()[0]; k != "REJ: invalid service id" || r.m.HalfOpen() != 0 {
 		t.Errorf("%s, %d are half open", k, r.m.HalfOpen())
+	}
+}
+
+// TestC7_EarlyIsShared: an address whose requests take all the room loses its oldest to one
+// that has fewer, and to none that has as many.
+func TestC7_EarlyIsShared(t *testing.T) {
+	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
+	e := Early[int]{Grace: time.Second}
+	for i := range maxEarly {
+		if !e.Keep(clock.Instant(i), service, addr(1), i) {
+			t.Fatalf("request %d finds no room", i)
+		}
+	}
+	if e.Keep(100, service, addr(1), 100) {
+		t.Error("an address with all the room takes more")
+	}
+	for i := range maxEarly / 2 {
+		if !e.Keep(100, service, addr(2), 100+i) {
+			t.Errorf("the other address's request %d finds no room", i)
+		}
+	}
+	if e.Keep(100, service, addr(2), 200) || len(e.all) != maxEarly {
+		t.Errorf("the other address takes more than half; %d wait", len(e.all))
+	}
+	var got []int
+	for r, ok := e.Due(clock.Never - 1); ok; r, ok = e.Due(clock.Never - 1) {
+		got = append(got, r)
+	}
+	if len(got) != maxEarly || got[0] != maxEarly/2 || got[maxEarly/2-1] != maxEarly-1 || got[maxEarly/2] != 100 {
+		t.Errorf("left are %v", got)
 	}
 }

@@ -43,19 +43,21 @@ func (m *Manager) admit(now clock.Instant, c *Conn) bool {
 // peers that connect at once are no attack, so an address that has no more than the peer's
 // own gives up only what is overdue.
 func (l *Listener) makeRoom(now clock.Instant, own *silentGroup) bool {
-	if l.MaxSilent <= 0 || l.silent < l.MaxSilent {
-		return true
+	for l.MaxSilent > 0 && l.silent >= l.MaxSilent {
+		before, has := l.silent, 0
+		if own != nil {
+			has = own.count
+		}
+		if g := l.groups.All()[0]; g.count > has+1 {
+			l.m.evict(now, g.list.oldest)
+		} else {
+			l.m.evictOverdue(now, g)
+		}
+		if l.silent == before {
+			return false
+		}
 	}
-	g, has := l.groups.All()[0], 0
-	if own != nil {
-		has = own.count
-	}
-	if g.count > has+1 {
-		l.m.evict(now, g.list.oldest)
-	} else {
-		l.m.evictOverdue(now, g)
-	}
-	return l.silent < l.MaxSilent
+	return true
 }
 
 // makeRoom makes sure that there may be one more connection, and reports false

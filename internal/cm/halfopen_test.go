@@ -575,3 +575,29 @@ func TestC6_LargestGroupFirst(t *testing.T) {
 		t.Errorf("only %d gave way", gave)
 	}
 }
+
+// TestC6_MoreThanTheBound: requests that the program had not decided on when they came, and
+// accepts later, may be more than the bound. The next one ends them all but one, not one for
+// each time that its sender asks.
+func TestC6_MoreThanTheBound(t *testing.T) {
+	r := newRig(t)
+	l := r.listen()
+	l.MaxSilent = 4
+	var conns []*Conn
+	for i := range 12 {
+		r.receive(mad.AttrREQ, r.reqN(r.peer, i))
+		conns = append(conns, r.conn)
+	}
+	for _, c := range conns {
+		r.do(c.SendREP(r.now, r.repParams()))
+	}
+	if l.silent != 12 {
+		t.Fatalf("%d are silent", l.silent)
+	}
+	other := r.peer.Next()
+	r.conn = nil
+	r.receiveFrom(other, mad.AttrREQ, r.reqN(other, 20))
+	if r.conn == nil || l.silent != 3 || r.m.Counters().GivenUp != 9 {
+		t.Errorf("the next one is taken: %v; %d are silent", r.conn != nil, l.silent)
+	}
+}

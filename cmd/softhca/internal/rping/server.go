@@ -11,9 +11,13 @@ import (
 )
 
 // maxSessions is the maximum number of clients of a persistent server, which refuses
-// more. It is also the maximum number of waiting requests: further ones are not
-// answered, and their clients repeat them seconds later.
+// more.
 const maxSessions = 1024
+
+// backlog is the maximum number of waiting requests: further ones are not answered, and
+// their clients repeat them seconds later. So many sessions, too, may wait for clients that
+// do not answer; the others are left to clients that do.
+const backlog = maxSessions / 4
 
 // daemon is a server's listener and its connections.
 type daemon struct {
@@ -60,7 +64,7 @@ func (d *daemon) listen() (err error) {
 	d.step("created cm_id %p", d.listener)
 	d.step("rdma_bind_addr successful")
 	d.step("rdma_listen")
-	if err := d.listener.Listen(maxSessions); err != nil {
+	if err := d.listener.Listen(backlog); err != nil {
 		return errors.Join(err, d.listener.Destroy())
 	}
 	d.warn("rping: %s", d.adapter.Listening())
