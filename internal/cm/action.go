@@ -271,6 +271,9 @@ func (x *stimulus) learnREP(c *Conn) error {
 		return errVetoed
 	}
 	if old := c.m.qps[qpKey{p.LocalQPN, guid, remote}]; old != nil {
+		if x.doubt(old) {
+			return errVetoed
+		}
 		x.rejectStaleREP(c)
 		old.expire(x.now)
 		return errVetoed

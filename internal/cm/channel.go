@@ -157,6 +157,22 @@ func (h *Channel) expire(now clock.Instant) {
 	}
 }
 
+// established returns a connection of the channel that is established, the same while there is
+// an examination of one, nil if there is none.
+func (h *Channel) established() *Conn {
+	var any *Conn
+	for _, c := range h.users {
+		switch {
+		case c.state != Established:
+		case c.exam != nil:
+			return c
+		case any == nil:
+			any = c
+		}
+	}
+	return any
+}
+
 // checkEECN returns why an EE context of ours cannot serve a new channel.
 func checkEECN(m *Manager, n ib.EECN) error {
 	switch {
@@ -302,6 +318,9 @@ func (x *stimulus) learnChannel(c *Conn) bool {
 		return true
 	}
 	if old := c.m.far[far]; old != nil {
+		if user := old.established(); user != nil && x.doubt(user) {
+			return false
+		}
 		x.rejectStaleREP(c)
 		old.expire(x.now)
 		return false

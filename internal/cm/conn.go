@@ -47,6 +47,7 @@ type Conn struct {
 	answer *mad.MAD // what answers a repetition by the peer: RTU, MRA, REJ or DREP
 	mra    prepared
 
+	exam         *examination  // nil: its peer is not doubted
 	older, newer *Conn         // its neighbours in an eviction list of the manager
 	group        *silentGroup  // whose list that is; nil: the manager's of Timewait, or none
 	silentSince  clock.Instant // since when it is in a list
@@ -195,6 +196,7 @@ func (c *Conn) move(now clock.Instant, to State) {
 		return
 	}
 	c.state = to
+	c.m.dismiss(c)
 	if to > Established || to == Idle {
 		c.channel.leave(now, c)
 	}

@@ -25,6 +25,8 @@ type Counters struct {
 	Refused    uint64            // REQ and SIDR_REQ dropped because too many are waiting
 	GivenUp    uint64            // half-open connections, and such in TIMEWAIT, that made room for others
 	Unsent     uint64            // messages that QP1 had no room for
+	Examined   uint64            // connections examined because a REQ or REP named their QP
+	Doubted    uint64            // REQs and REPs dropped that named the QP of a connection that is examined, or lives
 	Withheld   uint64            // messages not sent because the peer has not answered yet
 }
 
@@ -61,6 +63,8 @@ func (c *Counters) Each(f func(name string, v uint64)) {
 	f("cm_given_up", c.GivenUp)
 	f("cm_unsent", c.Unsent)
 	f("cm_withheld", c.Withheld)
+	f("cm_examined", c.Examined)
+	f("cm_doubted", c.Doubted)
 }
 
 // kindOf returns the place of a CM message in the counters.

@@ -113,9 +113,14 @@ func (x *stimulus) keep(m *Manager, s mad.ServiceID) bool {
 	if x.late {
 		return false
 	}
+	return m.early.Keep(x.now, s, x.from.From.Remote, x.copied())
+}
+
+// copied returns a message that outlives its packet.
+func (x *stimulus) copied() *request {
 	r := &request{mad: *x.from.MAD, from: *x.from}
 	r.from.MAD = &r.mad
-	return m.early.Keep(x.now, s, r.from.From.Remote, r)
+	return r
 }
 
 // take does what is to be done with a request whose wait is over.

@@ -70,11 +70,17 @@ func (m *Manager) accept(l *Listener, x *stimulus) {
 		return
 	}
 	if old := m.qps[qpKey{q.LocalQPN, c.guid, c.to.Remote}]; old != nil {
+		if x.doubt(old) {
+			return
+		}
 		m.refuse(x, mad.RejStaleConnection)
 		old.expire(x.now)
 		return
 	}
 	if h := m.far[farEnd{ib.EECN(q.LocalEECN), c.guid, c.to.Remote}]; h != nil && opensRDC(q) {
+		if old := h.established(); old != nil && x.doubt(old) {
+			return
+		}
 		m.refuse(x, mad.RejStaleConnection)
 		h.expire(x.now)
 		return

@@ -60,6 +60,14 @@ type Config struct {
 	// ChannelDown ends the EE context of a channel that nobody uses any more; nil
 	// leaves that to the consumer. It must not call verbs of connections.
 	ChannelDown func(now clock.Instant, h *Channel)
+	// Challenge finds out whether the peer of a queue pair of ours, of the connection that has
+	// it, is alive: by requests on the path of the queue pair that a live peer must
+	// acknowledge. It calls done once with the outcome, on the thread that holds the shard and
+	// not before it returns; a queue pair that is moved or destroyed meanwhile may leave that
+	// out. It reports false, and does not call done, if the queue pair cannot be asked: it is
+	// not of RC, not in RTS, or not there. nil: a message that shows a connection to be
+	// forgotten by its peer is believed at once.
+	Challenge func(now clock.Instant, n ib.QPN, done func(now clock.Instant, alive bool)) bool
 	// ListenGrace is how long a request for a service waits for somebody to listen,
 	// before it is refused; 0: it is refused at once.
 	ListenGrace time.Duration
@@ -81,6 +89,8 @@ type Manager struct {
 	listeners     map[mad.ServiceID]*Listener
 	early         Early[*request]
 	timers        deadline.Heap[Conn]
+	exams         deadline.Heap[examination]
+	challenges    uint64 // ever made
 	halfOpen      int
 	half          map[netip.Addr]int         // half-open connections by peer
 	silent        map[silentKey]*silentGroup // those of them that wait for RTU or are in Timewait
@@ -128,6 +138,7 @@ func New(c Config) *Manager {
 		sidr: make(map[sidrKey]*Conn), listeners: make(map[mad.ServiceID]*Listener),
 		channels: make(map[ib.EECN]*Channel), far: make(map[farEnd]*Channel), half: make(map[netip.Addr]int),
 		silent: make(map[silentKey]*silentGroup), largest: newGroups(func(g *silentGroup) *deadline.Link { return &g.ofAll }),
+		exams:  deadline.New(func(e *examination) *deadline.Link { return &e.timer }),
 		timers: deadline.New(func(c *Conn) *deadline.Link { return &c.timer }), early: Early[*request]{Grace: c.ListenGrace},
 	}
 }

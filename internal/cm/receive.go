@@ -35,7 +35,9 @@ func (m *Manager) Receive(now clock.Instant, r *gsi.Received) bool {
 		m.receiveDREQ(x)
 	case mad.AttrDREP:
 		x.ev.DREP = decode(&mad.DREP{}, r.MAD)
-		m.deliver(MsgDREP, x.ev.DREP.RemoteCommID, x.ev.DREP.LocalCommID, x)
+		if c := m.find(x.ev.DREP.RemoteCommID, x.ev.DREP.LocalCommID, x); !c.forgotten(now) {
+			m.hand(MsgDREP, c, x)
+		}
 	case mad.AttrLAP:
 		x.receiveLAP(m)
 	case mad.AttrAPR:

@@ -43,6 +43,9 @@ func (m *Manager) Advance(now clock.Instant) {
 	for r, ok := m.early.Due(now); ok; r, ok = m.early.Due(now) {
 		r.take(now, m)
 	}
+	for e := m.exams.Due(now); e != nil; e = m.exams.Due(now) {
+		e.due(now)
+	}
 	for c := m.timers.Due(now); c != nil; c = m.timers.Due(now) {
 		on := TimerExhausted
 		switch {
@@ -56,4 +59,6 @@ func (m *Manager) Advance(now clock.Instant) {
 }
 
 // Deadline returns when Advance is next needed; clock.Never when idle.
-func (m *Manager) Deadline() clock.Instant { return min(m.timers.Next(), m.early.Deadline()) }
+func (m *Manager) Deadline() clock.Instant {
+	return min(m.timers.Next(), m.early.Deadline(), m.exams.Next())
+}
