@@ -11,6 +11,7 @@ import (
 	"github.com/softhca/softhca/internal/hca"
 	"github.com/softhca/softhca/internal/hca/rig"
 	"github.com/softhca/softhca/internal/identity"
+	"github.com/softhca/softhca/internal/qp"
 	"github.com/softhca/softhca/mad"
 )
 
@@ -18,7 +19,8 @@ import (
 // queue pair after queue pair in REQs, to have the victim take its connection
 // for stale. He computes the peer's GUID from its address, as everybody can who
 // has no secret; whoever does know the GUID needs a service that the victim
-// offers. The last row shows that the sweep finds what it looks for.
+// offers. Then the victim finds out that the peer lives. The last row shows that the sweep
+// finds what it looks for.
 func TestC7_QPNSweep(t *testing.T) {
 	public := func(addr netip.Addr) uint64 {
 		b := addr.As16()
@@ -34,16 +36,18 @@ func TestC7_QPNSweep(t *testing.T) {
 		name      string
 		is, guess func(netip.Addr) uint64
 		service   mad.ServiceID
+		believes  bool // the victim believes each packet
 		ends      bool
 	}{
-		{"a hash without a key", keyed(1), public, siegeService, false},
-		{"the secret of another user", keyed(1), keyed(2), siegeService, false},
-		{"no GUID", keyed(1), func(netip.Addr) uint64 { return 0 }, siegeService, false},
-		{"a service that nobody offers", keyed(1), keyed(1), nobodyService, false},
-		{"the GUID and a service", public, public, siegeService, true},
+		{"a hash without a key", keyed(1), public, siegeService, true, false},
+		{"the secret of another user", keyed(1), keyed(2), siegeService, true, false},
+		{"no GUID", keyed(1), func(netip.Addr) uint64 { return 0 }, siegeService, true, false},
+		{"a service that nobody offers", keyed(1), keyed(1), nobodyService, true, false},
+		{"the GUID and a service", public, public, siegeService, false, false},
+		{"a victim that believes", public, public, siegeService, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSiege(t, hca.Config{NodeGUID: c.is(rig.Addr(1))}, hca.Config{})
+			s := newSiege(t, hca.Config{NodeGUID: c.is(rig.Addr(1))}, hca.Config{Settings: qp.Settings{NoChallenge: c.believes}})
 			bond := s.link()
 			bond.ask()
 			s.settle(time.Second)

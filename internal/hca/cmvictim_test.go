@@ -198,8 +198,8 @@ func (v *cmVictim) replies() (n uint64) {
 }
 
 // meet gives the victim v.mad in somebody's name. It answers with one MAD at
-// most; but a REQ or REP can cost an older connection its life, and a request
-// make one give way, and their peers are told.
+// most; but a REQ or REP can cost an older connection its life, at once or by the DREP that
+// ends an examination, and a request make one give way, and their peers are told.
 func (v *cmVictim) meet(from netip.Addr) {
 	v.T.Helper()
 	v.last = v.mad
@@ -209,7 +209,7 @@ func (v *cmVictim) meet(from netip.Addr) {
 	}
 	before, most := v.replies(), uint64(1)
 	switch v.mad.Header().AttrID {
-	case mad.AttrREQ, mad.AttrREP, mad.AttrSIDRREQ:
+	case mad.AttrREQ, mad.AttrREP, mad.AttrSIDRREQ, mad.AttrDREP:
 		most = 2
 	}
 	v.hit(from)

@@ -71,6 +71,16 @@ func (s *Shard) modify(now clock.Instant, q *qp.QP, a *ib.QPAttr, mask ib.AttrMa
 	return err
 }
 
+// challenge asks the peer of a connection's queue pair for a sign of life.
+func (s *Shard) challenge(now clock.Instant, n ib.QPN, result func(now clock.Instant, alive bool)) bool {
+	q := s.find(n)
+	if q == nil || !q.Challenge(now, result) {
+		return false
+	}
+	s.timers.arm(&q.End)
+	return true
+}
+
 // newCM returns the communication manager, which is the agent of its class on
 // QP1.
 func (s *Shard) newCM(mtu ib.MTU) *cm.Manager {
@@ -78,6 +88,9 @@ func (s *Shard) newCM(mtu ib.MTU) *cm.Manager {
 	c := cm.Config{
 		GUID: cfg.NodeGUID, Rand: cfg.Rand, MTU: mtu, PKeys: cfg.PKeys, Addrs: cfg.Caps.Addrs, Limits: cfg.Connections, Slot: cfg.QPNSlot, Shared: cfg.Shared,
 		ChannelUsable: channelUsable, ChannelDown: s.channelDown, ListenGrace: cfg.ListenGrace,
+	}
+	if !cfg.Settings.NoChallenge {
+		c.Challenge = s.challenge
 	}
 	var m *cm.Manager
 	a, err := s.gsi.Register(gsi.AgentConfig{

@@ -50,8 +50,9 @@ const (
 func newSiege(t testing.TB, peer, victim hca.Config) *siege {
 	t.Helper()
 	s := &siege{Rig: &rig.Rig{T: t}, strays: make(map[mad.AttrID]int), wire: make([]byte, roce.Size(roce.UDSendOnly, mad.Size))}
-	s.Sides[0] = rig.Config{HCA: peer, Type: ib.RC, Cap: rig.Cap, Bytes: 16 << 10}.NewSide(t, 1)
-	s.Sides[1] = rig.Config{HCA: victim, Type: ib.RC, Cap: rig.Cap, Bytes: 16 << 10}.NewSide(t, 2)
+	for i, c := range []hca.Config{peer, victim} {
+		s.Sides[i] = rig.Config{HCA: c, Type: ib.RC, Cap: rig.Cap, Bytes: 16 << 10, Challenge: !c.Settings.NoChallenge}.NewSide(t, byte(i+1))
+	}
 	s.stranger = func(clock.Instant, *cm.Conn, *cm.Event) {}
 	s.listen()
 	return s
@@ -247,6 +248,7 @@ func (s *siege) deliver(from int, run *fabric.Run) {
 		switch {
 		case p.Info.Service == roce.ServiceUD && len(p.Payload) == mad.Size: // no longer than what it answers
 			s.strays[(*mad.MAD)(p.Payload).Header().AttrID]++
+		case p.BTH.Opcode == roce.RCRDMAWriteOnly && p.RETH == (roce.RETH{}): // a probe of a challenge
 		case p.Info.Flags&roce.FlagResponse == 0:
 			s.T.Fatalf("side %d sends %v with %d bytes to %v", from, p.BTH.Opcode, len(p.Payload), run.Path.Dst)
 		}
