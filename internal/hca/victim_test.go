@@ -96,8 +96,8 @@ func newVictim(t testing.TB, p *program) *victim {
 		Type: typ, State: max(state, ib.INIT), V6: opts&1 != 0, Unsig: opts&2 != 0,
 		HCA:   hca.Config{Privileged: true, Settings: qp.Settings{Credits: opts&4 != 0, MigReq: opts&8 != 0}},
 		Batch: 16 << 10, Challenge: where&128 == 0,
-		CQE:   []uint32{1024, 8, 64, 2}[opts>>6],
-		MTU:   []ib.MTU{ib.MTU256, ib.MTU512}[opts>>5&1],
+		CQE: []uint32{1024, 8, 64, 2}[opts>>6],
+		MTU: []ib.MTU{ib.MTU256, ib.MTU512}[opts>>5&1],
 		Attr: func(a *ib.QPAttr) {
 			if more&1 != 0 { // the sequence numbers wrap
 				a.RQPSN, a.SQPSN = ib.NewPSN(0xfffffe), ib.NewPSN(0xfffffc)
