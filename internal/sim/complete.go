@@ -57,6 +57,7 @@ func (n *node) blame(c *queue) {
 
 // completedSend looks at the completion of a send work request.
 func (e *end) completedSend(wc *ib.WC) {
+	e.news("a completion", e.w.now)
 	for {
 		if len(e.sq) == 0 {
 			e.w.fail("completion", "adapter %d qp %v: %v of wr_id %d, which is not outstanding: it completed before, or was reset away", e.node.index, e.num, wc.Status, wc.WRID)

@@ -295,8 +295,11 @@ func (n *node) answer() {
 		n.pump()
 		return
 	}
-	n.deadline = min(n.deadline, w.now.Add(time.Duration(w.net.rand.Int64N(int64(20*time.Microsecond)))))
+	n.deadline = min(n.deadline, w.now.Add(time.Duration(w.net.rand.Int64N(int64(lateAnswer)))))
 }
+
+// lateAnswer is the longest that an adapter takes to send what an arrival gave it.
+const lateAnswer = 20 * time.Microsecond
 
 // expect looks at the packets of a datagram before the adapter does: one that
 // was sent to an earlier connection of its queue pair must have no effect.

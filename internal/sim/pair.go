@@ -145,7 +145,8 @@ type end struct {
 	shortRecv bool // a receive was posted that is shorter than messages are
 	badRecv   bool // a receive with a bad lkey was posted
 
-	wire watcher
+	wire   watcher
+	delays delays
 }
 
 // newEnd creates a queue pair in RESET.
@@ -204,7 +205,7 @@ func (e *end) start(t terms, own int) {
 	e.commEst, e.localGone, e.remGone = false, false, false
 	shared := e.srq != nil // others post there too
 	e.shortRecv, e.badRecv = shared, shared
-	e.wire = watcher{}
+	e.wire, e.delays = watcher{}, delays{since: e.w.now, heard: e.w.now}
 	e.paths = paths{}
 }
 
@@ -287,6 +288,7 @@ func (e *end) settle() {
 	e.space.resolve("the connection ended")
 	if e.pair != nil {
 		e.pair.broken = true
+		e.pair.stirred()
 	}
 }
 
@@ -315,6 +317,7 @@ func (w *world) disturb(a, b *node) {
 	for _, p := range w.pairs {
 		if p.at[0] == a && p.at[1] == b || p.at[0] == b && p.at[1] == a {
 			p.disturbed++
+			p.harmed()
 		}
 	}
 }

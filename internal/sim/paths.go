@@ -73,6 +73,7 @@ func (e *end) migrate() {
 func (e *end) changePath() bool {
 	asked := e.paths.asked
 	e.paths = paths{at: 1 - e.paths.at}
+	e.pair.stirred()
 	return asked
 }
 

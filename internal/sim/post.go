@@ -213,6 +213,7 @@ func (e *end) outside(o *op, addr uint64, r *rand.Rand) uint64 {
 
 // post posts a request and tells the model.
 func (e *end) post(o *op, wr *ib.SendWR) {
+	defer e.begins(e.due())
 	if _, err := e.qp.PostSend(*wr); err != nil {
 		if len(e.sq) < int(e.qp.Cap().MaxSendWR) {
 			e.w.fail("post", "adapter %d qp %v: %v with %d work requests in the queue", e.node.index, e.num, err, len(e.sq))

@@ -29,6 +29,9 @@ func (e *end) moved(r *trace.Record) {
 		w.fail("state", "adapter %d qp %v moves from %v, and was in %v", e.node.index, e.num, r.From, e.state)
 	}
 	e.state = r.To
+	if e.pair != nil {
+		e.pair.stirred()
+	}
 	legal := moves[[2]ib.QPState{r.From, r.To}] || r.To == ib.RESET || r.To == ib.ERR
 	if r.Cause != byModify {
 		switch r.To {
@@ -274,6 +277,7 @@ func (e *end) arrives(h header) {
 	}
 	if h.op.Info().Flags&roce.FlagResponse != 0 {
 		x.answers++
+		e.hears(h)
 	}
 }
 
@@ -281,6 +285,7 @@ func (e *end) arrives(h header) {
 // that it is lost, nor counting it (L1).
 func (e *end) repaired(r *trace.Record) {
 	w := e.w
+	e.goesBack()
 	if e.node.inOrder && r.Cause != "answer in doubt" {
 		w.fail("repair", "adapter %d qp %v sends psn %v again (%s), and takes packets in order only", e.node.index, e.num, r.PSN, r.Cause)
 	}
@@ -334,6 +339,7 @@ func (e *end) retried(r *trace.Record) {
 		w.fail("timer", "adapter %d qp %v: sending goes back (%s), and nothing was lost", e.node.index, e.num, r.Cause)
 	}
 	e.countRetry(r)
+	e.goesBack()
 	switch r.Cause {
 	case notReady:
 		w.mark("E12 requester waits")

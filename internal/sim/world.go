@@ -185,6 +185,7 @@ func (w *world) takeTurn() {
 	i := w.acted
 	w.acted++
 	gap := w.dice.Turn(i, w.plan.gap)
+	w.allOnTime()
 	if !w.cfg.Skip[i] {
 		w.act(i)
 	}
@@ -200,6 +201,7 @@ func (w *world) jump(d time.Duration) {
 	w.now = w.now.Add(d)
 	for _, p := range w.pairs {
 		p.disturbed++
+		p.harmed()
 	}
 	for _, n := range w.nodes {
 		n.hca.Shard().Advance(w.now)
@@ -248,6 +250,7 @@ func (w *world) settle() {
 		for w.violation == nil && w.step(next) {
 		}
 		w.now = max(w.now, next)
+		w.allOnTime()
 		if w.idle() {
 			return
 		}

@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/softhca/softhca/ib"
+	"github.com/softhca/softhca/internal/clock"
+	"github.com/softhca/softhca/roce"
+)
+
+// This file is the oracle's "no later than". A reliable connection that has
+// something to do hears of its peer again within two round trips, as long as
+// the network harms no packet of the two adapters. If it does, the retry timer
+// of the queue pair ends the silence (E5), and before it, between adapters that
+// probe, the probe (L1): the first one a probe time after the silence began, each
+// further one when the silence is twice as long as it was at the one before.
+// If the peer is gone, the retries of the connection end the request (E8).
+// Whatever is taken of the window to a peer's address by one queue pair is
+// returned within the time that this one has.
+
+// slack is what an end may need beyond what the rules say. All that happens in
+// a run happens at once, but on the network.
+const slack = time.Microsecond
+
+// Bounds of the time from the last news of a peer to a probe: before a round
+// trip was measured; and if the peer, or the network, was late before.
+const (
+	probeTime     = 4 * time.Millisecond
+	probeTimeLate = 16 * time.Millisecond
+)
+
+// delays is what the oracle knows of how long an end waits for its peer.
+type delays struct {
+	heard  clock.Instant // when the end last heard of its peer, or began to wait
+	since  clock.Instant // the same, or when a change of state gave it a new beginning
+	harmed clock.Instant // when a packet between the two was last harmed
+	risk   uint64        // the last request that this can have delayed
+	wary   bool          // a packet of this connection was harmed: the peer may keep the end of a message until it comes again
+}
+
+// trip is the longest round trip when the network harms nothing.
+func (w *world) trip() time.Duration {
+	d := 2 * (w.plan.net.latency + w.plan.net.jitter)
+	if w.plan.on(lateAnswers) {
+		d += 2 * lateAnswer
+	}
+	return d
+}
+
+// harmed notes that the network has harmed a packet between the ends, or that
+// something else happened for which the connection may wait.
+func (p *pair) harmed() {
+	for _, e := range p.ends {
+		if e != nil {
+			e.delays.harmed, e.delays.wary = e.w.now, true
+			e.atRisk()
+		}
+	}
+}
+
+// atRisk notes that all that is posted now may have been sent in vain.
+func (e *end) atRisk() {
+	if n := len(e.sq); n > 0 {
+		e.delays.risk = e.sq[n-1].id
+	}
+}
+
+// hurt reports whether a request that was at risk is not known to be complete.
+func (e *end) hurt() bool { return len(e.sq) > 0 && e.sq[0].id <= e.delays.risk }
+
+// stirred notes that a change of state gives both ends of a pair a new beginning.
+func (p *pair) stirred() {
+	for _, e := range p.ends {
+		if e != nil {
+			e.delays.since = max(e.delays.since, e.w.now)
+		}
+	}
+}
+
+// due reports whether something must happen: a request that leaves a completion
+// is not complete.
+func (e *end) due() bool {
+	return e.pair != nil && e.typ() == ib.RC && e.state == ib.RTS && len(e.sq) > e.unsignaled()
+}
+
+// begins notes that the end may have become one to which something is due.
+func (e *end) begins(before bool) {
+	if d := &e.delays; !before {
+		d.since, d.heard = max(d.since, e.w.now), max(d.heard, e.w.now)
+	}
+}
+
+// hears is called with each answer that arrives for the end.
+func (e *end) hears(h header) {
+	until := e.w.now
+	if h.op == roce.RCAcknowledge && h.aeth.IsRNR() {
+		until = until.Add(ib.RNRTimer(h.aeth.Value()))
+	}
+	e.news("an answer", until)
+}
+
+// news ends the silence: something came that was due. The next may come later,
+// if the peer asks for a pause.
+func (e *end) news(what string, until clock.Instant) {
+	e.onTime(what)
+	d := &e.delays
+	d.since, d.heard = max(d.since, until), max(d.heard, until)
+}
+
+// goesBack is called when the end sends something again.
+func (e *end) goesBack() {
+	if e.hurt() {
+		e.atRisk()
+	}
+}
+
+// dead reports whether the end's requests may go to nobody, or to one who does
+// not answer a READ again whose region has gone (E9).
+func (e *end) dead() bool {
+	p := e.peer
+	return e.pair.broken || p.qp == nil || p.remGone || p.state < ib.RTR || p.state == ib.ERR || e.paths.at != p.paths.at
+}
+
+// limit returns until when the end must hear something, for its own sake.
+func (e *end) limit() clock.Instant {
+	d := &e.delays
+	quiet := 2*e.w.trip() + slack
+	last := max(d.since, d.harmed)
+	switch {
+	case e.dead():
+		rounds := time.Duration(e.terms.retryCnt) + 1
+		if e.paths.asked || e.w.plan.on(tightBuffers) { // which may leave no room to send again
+			rounds *= 2
+		}
+		return last.Add(rounds*ib.AckTimeout(e.terms.timeout) + quiet)
+	case e.hurt():
+		return min(last.Add(ib.AckTimeout(e.terms.timeout)), e.probes(last)).Add(quiet)
+	case d.wary:
+		return min(d.since.Add(ib.AckTimeout(e.terms.timeout)), e.probes(d.since)).Add(quiet)
+	}
+	return d.since.Add(quiet)
+}
+
+// probes returns until when a probe leaves that the network does not harm, if
+// it harms nothing after last.
+func (e *end) probes(last clock.Instant) clock.Instant {
+	probe := probeTime
+	switch {
+	case e.node.inOrder:
+		return clock.Never
+	case e.w.plan.on(reordering | duplication | lateAnswers | clockJumps | lateReceives):
+		probe = probeTimeLate
+	}
+	return e.delays.heard.Add(2*last.Sub(e.delays.heard) + probe)
+}
+
+// latest returns until when the end must hear something. It may have to wait
+// for others that fill the window to its peer.
+func (e *end) latest() clock.Instant {
+	until := e.limit()
+	for _, o := range e.node.ends {
+		if o != e && o.due() && o.peer.node == e.peer.node {
+			until = max(until, o.limit())
+		}
+	}
+	return until
+}
+
+// onTime checks that what happens now is not too late.
+func (e *end) onTime(what string) {
+	if !e.due() {
+		return
+	}
+	if until := e.latest(); e.w.now > until {
+		e.w.fail("delay", "adapter %d qp %v: %s comes %v too late: nothing was heard of the peer since %v, harm at %v (open: %v), %d sends pending",
+			e.node.index, e.num, what, e.w.now.Sub(until), time.Duration(e.delays.since), time.Duration(e.delays.harmed), e.hurt(), len(e.sq))
+	}
+}
+
+// allOnTime checks every end.
+func (w *world) allOnTime() {
+	for _, n := range w.nodes {
+		for _, e := range n.ends {
+			if e.qp != nil {
+				e.onTime("the next answer")
+			}
+		}
+	}
+}
